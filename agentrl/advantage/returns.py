@@ -1,0 +1,220 @@
+"""Where credit comes from: sources, returns to go, and moves to tokens.
+
+Sources add to what the stream holds, so that naming two of them merges them.
+A turn whose judge failed (`scored` False) adds nothing; statistics then leave
+it out (see `statistics`). As a reward, a turn's value stands at the turn's
+last sampled token; as an advantage it belongs to every token of the turn.
+"""
+
+import chex
+import jax.numpy as jnp
+
+from agentrl import registry, segment
+from agentrl.advantage import chain
+from agentrl.types import Array, Batch, Credit, Metrics, Signals
+
+Linked = tuple[Credit, Metrics]
+
+
+def reward(batch: Batch) -> Array:
+  """Turn rewards [B, K], 0 where there is no turn or no judgement."""
+  turns = batch.turns
+  return jnp.where(turns.valid & turns.scored, turns.reward, 0)
+
+
+def sampled_turns(batch: Batch) -> Array:
+  """Valid turns that hold at least one sampled token: [B, K] bool."""
+  rows = batch.rows
+  b, k = batch.turns.valid.shape
+  ones = rows.sampled.astype(jnp.int32)
+  tokens = segment.to_turns(ones, rows.traj, rows.turn, b, k)
+  return batch.turns.valid & (tokens > 0)
+
+
+def at_ends(credit: Credit, batch: Batch) -> Array:
+  """The stream as token rewards: a turn's value at its last token: [N, T]."""
+  rows = batch.rows
+  _, end = segment.bounds(rows.sampled, rows.traj, rows.turn)
+  turn = segment.to_tokens(credit.turn, rows.traj, rows.turn)
+  own = jnp.where(rows.sampled, credit.token, 0)
+  return own + jnp.where(end, turn, 0)
+
+
+def as_tokens(credit: Credit, token: Array, **changes) -> Credit:
+  """Credit whose tokens hold everything."""
+  turn = jnp.zeros_like(credit.turn)
+  return credit.replace(turn=turn, token=token, **changes)
+
+
+def _earn(credit: Credit, batch: Batch, x: Array) -> Linked:
+  x = jnp.where(batch.turns.valid, x, 0).astype(credit.turn.dtype)
+  return credit.replace(turn=credit.turn + x), {}
+
+
+# ---- sources on turns
+
+
+@registry.register('link')
+def turn_reward(credit: Credit, batch: Batch, signals: Signals) -> Linked:
+  """x_k = r_k, what the turn itself earned."""
+  return _earn(credit, batch, reward(batch))
+
+
+@registry.register('link')
+def episode_return(credit: Credit, batch: Batch, signals: Signals) -> Linked:
+  """x_k = Σ_j r_j, on every turn of the trajectory."""
+  total = jnp.sum(reward(batch), axis=1, keepdims=True)
+  return _earn(credit, batch, total)
+
+
+@registry.register('link')
+def episode_outcome(credit: Credit, batch: Batch, signals: Signals) -> Linked:
+  """x_k = the task's own score of the trajectory, on every turn."""
+  return _earn(credit, batch, batch.outcome[:, None])
+
+
+@registry.register('link')
+def step_return(
+  credit: Credit, batch: Batch, signals: Signals, *, gamma: float = 0.95
+) -> Linked:
+  """x_k = Σ_{j ≥ k} γ^{j-k} r_j (GiGPO, arXiv 2505.10978)."""
+  x, valid = reward(batch), batch.turns.valid
+  return _earn(credit, batch, segment.accumulate_turns(x, gamma, valid))
+
+
+@registry.register('link', needs=('signal:{name}',))
+def add_signal(
+  credit: Credit,
+  batch: Batch,
+  signals: Signals,
+  *,
+  name: str = 'implicit_prm.step',
+  coef: float = 1.0,
+) -> Linked:
+  """x_k += coef · s_k for a signal s [B, K]."""
+  chex.assert_equal_shape([signals[name], credit.turn])
+  return _earn(credit, batch, coef * signals[name])
+
+
+# ---- transforms on turns
+
+
+@registry.register('link')
+def return_to_go(
+  credit: Credit, batch: Batch, signals: Signals, *, gamma: float = 1.0
+) -> Linked:
+  """y_k = x_k + γ y_{k+1} of what the stream holds."""
+  x = segment.accumulate_turns(credit.turn, gamma, batch.turns.valid)
+  return credit.replace(turn=x), {}
+
+
+@registry.register('link')
+def at_last_turn(credit: Credit, batch: Batch, signals: Signals) -> Linked:
+  """Keeps x at the trajectory's last turn that has sampled tokens."""
+  has = sampled_turns(batch)
+  later = segment.next_turn(has.astype(jnp.int32), has)
+  last = has & (later == 0)
+  return credit.replace(turn=jnp.where(last, credit.turn, 0)), {}
+
+
+# ---- from turns to tokens
+
+
+@registry.register('link', takes='any', leaves='token')
+def to_tokens(credit: Credit, batch: Batch, signals: Signals) -> Linked:
+  """x_t = its turn's value + its own, on every sampled token."""
+  return as_tokens(credit, chain.token_advantage(credit, batch.rows)), {}
+
+
+@registry.register('link', takes='any', leaves='token')
+def at_last_token(credit: Credit, batch: Batch, signals: Signals) -> Linked:
+  """x_t = its own value, + its turn's at the turn's last sampled token."""
+  return as_tokens(credit, at_ends(credit, batch)), {}
+
+
+# ---- sources and transforms on tokens
+
+
+@registry.register(
+  'link', needs=('signal:{name}',), takes='any', leaves='token'
+)
+def add_token_signal(
+  credit: Credit,
+  batch: Batch,
+  signals: Signals,
+  *,
+  name: str = 'implicit_prm.token',
+  coef: float = 1.0,
+) -> Linked:
+  """x_t += coef · s_t on sampled tokens, for a signal s [N, T]."""
+  chex.assert_equal_shape([signals[name], credit.token])
+  x = jnp.where(batch.rows.sampled, coef * signals[name], 0)
+  return credit.replace(token=credit.token + x), {}
+
+
+@registry.register(
+  'link',
+  needs=('signal:old_logp', 'signal:ref_logp'),
+  takes='any',
+  leaves='token',
+)
+def kl_in_reward(
+  credit: Credit, batch: Batch, signals: Signals, *, coef: float = 1e-3
+) -> Linked:
+  """x_t += −coef · (log π_old − log π_ref): the KL penalty as a reward."""
+  sampled = batch.rows.sampled
+  kl = jnp.where(sampled, signals['old_logp'] - signals['ref_logp'], 0)
+  count = jnp.sum(sampled).astype(kl.dtype)
+  metrics = {'kl_in_reward': (jnp.sum(kl), count)}
+  return credit.replace(token=credit.token - coef * kl), metrics
+
+
+@registry.register('link', takes='any', leaves='token')
+def return_to_go_tokens(
+  credit: Credit, batch: Batch, signals: Signals, *, gamma: float = 1.0
+) -> Linked:
+  """y_t = x_t + γ y_{next sampled token of the trajectory}."""
+  return as_tokens(credit, _to_go(at_ends(credit, batch), gamma, batch)), {}
+
+
+def _to_go(x, gamma, batch: Batch, turns=None):
+  rows = batch.rows
+  turns = batch.turns.valid if turns is None else turns
+  return segment.accumulate_tokens(
+    x, gamma, rows.sampled, rows.traj, rows.turn, turns
+  )
+
+
+WITHIN = ('trajectory', 'turn')
+
+
+@registry.register('link', takes='any')
+def scale_by_max(
+  credit: Credit,
+  batch: Batch,
+  signals: Signals,
+  *,
+  within: str = 'trajectory',
+  eps: float = 1e-6,
+) -> Linked:
+  """x / (max |Σ_{later tokens} x| + eps), the maximum over the whole batch.
+
+  The `batch_norm` of PRIME (arXiv 2502.01456), whose sums run to the end of
+  the trajectory, and of iStar (arXiv 2509.19199), whose rows are turns, so
+  that they run to the end of the turn.
+
+  Args:
+    within: 'trajectory' or 'turn', where the sums end.
+  """
+  if within not in WITHIN:
+    raise ValueError(f'scale_by_max.within={within!r}; choose from {WITHIN}')
+  valid = batch.turns.valid
+  # Without a next turn every sum ends with its own turn.
+  turns = valid if within == 'trajectory' else jnp.zeros_like(valid)
+  top = jnp.max(jnp.abs(_to_go(at_ends(credit, batch), 1.0, batch, turns)))
+  metrics = {'scale_by_max': (top, jnp.ones_like(top))}
+  scale = 1 / (top + eps)
+  return (
+    credit.replace(turn=credit.turn * scale, token=credit.token * scale),
+    metrics,
+  )

@@ -1,0 +1,1 @@
+"""Curating: which whole groups or trajectories are trained on."""

@@ -1,0 +1,177 @@
+"""Sokoban levels from text files in the format of the Boxoban data set.
+
+A level is a header '; N' and rows of text: '#' wall, '@' player, '$' box,
+'.' target, '*' box on target, '+' player on target, ' ' floor. Source of the
+data: https://github.com/google-deepmind/boxoban-levels
+"""
+
+import dataclasses
+import pathlib
+import re
+from collections.abc import Iterator
+
+import numpy as np
+from absl import logging
+
+from agentrl.env import base
+from agentrl.env.jit import sokoban_levels
+from agentrl.env.jit import sokoban_solver as solver
+from agentrl.env.jit.sokoban_solver import Level
+
+
+@dataclasses.dataclass(frozen=True)
+class Boxoban:
+  """The levels of a file, or of all '*.txt' files of a folder.
+
+  All levels get the size of the largest: smaller ones are padded with walls
+  on the right and below, and the log says how many. A level that occurs twice,
+  also mirrored or turned, is one task. The split is a property of the level's
+  key, so about one level in five is in 'test'.
+  """
+
+  path: str
+  max_nodes: int = 100  # of the search for demonstrations; 0: none are made
+
+  def __post_init__(self):
+    if self.max_nodes < 0:
+      raise ValueError(f'max_nodes={self.max_nodes} is negative; use 0 or more')
+    if not pathlib.Path(self.path).exists():
+      raise ValueError(f'path={self.path!r} does not exist; name a level file')
+
+  def name(self) -> str:
+    """boxoban-<file>-<hash of the content and the settings>."""
+    texts = [path.read_bytes() for path in _files(self.path)]
+    content = b'\0'.join([*texts, str(self.max_nodes).encode()])
+    stem = re.sub(r'[^A-Za-z0-9_.]+', '-', pathlib.Path(self.path).stem)
+    return f'boxoban-{stem}-{base.content_key(content)[:8]}'
+
+  def shape(self) -> tuple[int, int, int]:
+    """(height, width, boxes) that fit every level."""
+    return _shape(_read(self.path))
+
+  def sizes(self) -> dict[str, int]:
+    """Distinct levels in each split."""
+    return {s: len(_of_split(_read(self.path), s)) for s in base.SPLITS}
+
+  def solved(
+    self, split: str, count: int, seed: int
+  ) -> Iterator[base.SolvedTask]:
+    """The first `count` levels of a split in an order drawn from the seed.
+
+    Tasks whose search is cut at `max_nodes`, or finds that there is no
+    solution, have `actions=[]`. See `TaskSource`.
+    """
+    rng = base.split_rng(split, seed)
+    levels = _read(self.path)
+    height, width, boxes = _shape(levels)
+    _say_padded(self.path, levels, (height, width))
+    chosen = _of_split(levels, split)
+    if count > len(chosen):
+      raise ValueError(
+        f'{count} {split} levels are more than the {len(chosen)} distinct ones'
+        f' that {self.path} holds for this split; ask for fewer'
+      )
+    for i in rng.permutation(len(chosen))[:count]:
+      key, level = chosen[i]
+      level = _pad(level, height, width)
+      # All tasks of a source have the same fields, so that they stack.
+      table = (
+        solver.distance_table(level.walls, level.targets)
+        if boxes == 1
+        else None
+      )
+      task = sokoban_levels.level_task(level, table)
+      yield base.SolvedTask(task, self._demonstration(level), key)
+
+  def _demonstration(self, level: Level) -> list[int]:
+    if not self.max_nodes:
+      return []
+    try:
+      return solver.solve(level, self.max_nodes) or []
+    except solver.SearchLimitError:
+      return []
+
+
+def _files(path: str) -> list[pathlib.Path]:
+  """The file itself, or the level files of a folder by name."""
+  place = pathlib.Path(path)
+  files = sorted(place.glob('*.txt')) if place.is_dir() else [place]
+  if not files:
+    raise ValueError(
+      f"folder {path!r} holds no '*.txt' file; name a level file"
+    )
+  return files
+
+
+def _read(path: str) -> list[Level]:
+  """Every level of the files, as written.
+
+  Raises:
+    ValueError: naming the file, the level and the line of the first mistake.
+  """
+  levels = [
+    sokoban_levels.parse_level(rows, f'{file}, level {number}', line)
+    for file in _files(path)
+    for number, line, rows in _blocks(file)
+  ]
+  if not levels:
+    raise ValueError(f"{path} holds no levels; each begins with a line '; N'")
+  return levels
+
+
+def _blocks(file: pathlib.Path) -> Iterator[tuple[str, int, list[str]]]:
+  """(level number, line of its first row, rows) of each level of a file.
+
+  A header or an empty line ends a level. Headers without rows are comments.
+  """
+  header, count, rows = '', 0, []
+  text = file.read_text(encoding='utf-8', errors='replace')
+  for line, row in enumerate([*text.splitlines(), ''], 1):
+    if row.strip() and not row.startswith(';'):
+      rows.append(row)
+      continue
+    if rows:
+      yield header or str(count), line - len(rows), rows
+      header, count, rows = '', count + 1, []
+    if row.startswith(';'):
+      header = row[1:].strip()
+
+
+def _shape(levels: list[Level]) -> tuple[int, int, int]:
+  """(height, width, boxes) that fit all levels."""
+  heights, widths = zip(*(level.walls.shape for level in levels), strict=True)
+  boxes = max(int(level.boxes.sum()) for level in levels)
+  return max(heights), max(widths), boxes
+
+
+def _of_split(levels: list[Level], split: str) -> list[tuple[str, Level]]:
+  """(key, level) of a split, each key once."""
+  keyed: dict[str, Level] = {}
+  for level in levels:
+    keyed.setdefault(sokoban_levels.level_key(level), level)
+  return [x for x in keyed.items() if base.split_of(x[0]) == split]
+
+
+def _pad(level: Level, height: int, width: int) -> Level:
+  """The level with walls added below and on the right."""
+  h, w = level.walls.shape
+  more = ((0, height - h), (0, width - w))
+  row, column = divmod(level.player, w)
+  return Level(
+    walls=np.pad(level.walls, more, constant_values=True),
+    targets=np.pad(level.targets, more),
+    boxes=np.pad(level.boxes, more),
+    player=row * width + column,
+  )
+
+
+def _say_padded(path: str, levels: list[Level], shape: tuple[int, int]) -> None:
+  small = sum(level.walls.shape != shape for level in levels)
+  if small:
+    logging.warning(
+      '%s: %d of %d levels are smaller than %d x %d and were padded with walls',
+      path,
+      small,
+      len(levels),
+      *shape,
+    )

@@ -1,0 +1,199 @@
+"""Sokoban inside jit: push every box onto a target.
+
+A board of C = height x width cells is flat, row by row. Levels must be closed
+by walls, as `sokoban_levels.parse_level` checks. Masks over the C cells stand
+where one would index: they need no gather, batched or sharded.
+"""
+
+import dataclasses
+from typing import ClassVar
+
+import chex
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+DISCOUNT = 0.9  # of the value behind the `progress` column, per move
+
+# Only the solved level pays: the setting of outcome-only papers.
+SPARSE = {
+  'turn_reward': 0.0,
+  'on_reward': 0.0,
+  'off_reward': 0.0,
+  'solved_reward': 1.0,
+  'invalid_reward': 0.0,
+}
+
+
+@struct.dataclass
+class State:
+  """A board; walls, targets and distance never change."""
+
+  walls: jax.Array  # [C] bool
+  targets: jax.Array  # [C] bool
+  boxes: jax.Array  # [C] bool
+  player: jax.Array  # [] i32 cell
+  # [C * C] i16 moves to solve from (player, box), -1 never; None: no truth
+  distance: jax.Array | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Sokoban:
+  """Standard rules; the rewards are those of gym-sokoban, each a field.
+
+  A task is walls, targets, boxes bool[C] and player i32[]; with `truth` also
+  distance i16[C * C], as `sokoban_solver.distance_table` gives it.
+  """
+
+  height: int = 6
+  width: int = 6
+  boxes: int = 1
+  truth: bool = False  # the task brings distances: one more column, `progress`
+  turn_reward: float = -0.1  # every turn
+  on_reward: float = 1.0  # a turn after which more boxes are on targets
+  off_reward: float = -1.0  # a turn after which fewer are
+  solved_reward: float = 10.0  # the last box
+  invalid_reward: float = -0.1  # more, where the message was not understood
+
+  # In order: wall, floor, target, box, box on target, player, player on target.
+  pieces: ClassVar[tuple[str, ...]] = (*'#_OX*PS', '\n')
+  actions: ClassVar[tuple[str, ...]] = ('up', 'down', 'left', 'right')
+
+  def __post_init__(self):
+    if min(self.height, self.width) < 3 or self.boxes < 1:
+      raise ValueError(
+        f'a level of {self.height} x {self.width} cells and {self.boxes} boxes'
+        ' cannot be; use at least 3 x 3 and 1 box'
+      )
+    if self.truth and self.boxes != 1:
+      raise ValueError(
+        f'truth=True needs boxes=1, got boxes={self.boxes}; set truth=False'
+      )
+
+  @property
+  def obs_len(self) -> int:
+    """Pieces of an observation: the rows, each with its newline."""
+    return self.height * (self.width + 1)
+
+  @property
+  def columns(self) -> tuple[str, ...]:
+    """`progress` where the distances are known."""
+    return ('progress',) if self.truth else ()
+
+  def reset(
+    self, key: jax.Array, task: dict[str, chex.Array]
+  ) -> tuple[State, jax.Array]:
+    """-> state, obs i32[obs_len].
+
+    Raises:
+      ValueError: a task of another size, or without distances under `truth`.
+    """
+    del key  # a task is one level
+    self._check(task)
+    state = State(
+      walls=jnp.asarray(task['walls']),
+      targets=jnp.asarray(task['targets']),
+      boxes=jnp.asarray(task['boxes']),
+      player=jnp.asarray(task['player'], jnp.int32),
+      distance=jnp.asarray(task['distance']) if self.truth else None,
+    )
+    return state, self._observe(state)
+
+  def step(
+    self, state: State, action: jax.Array, key: jax.Array
+  ) -> tuple[State, jax.Array, jax.Array, jax.Array]:
+    """One turn -> state, obs i32[obs_len], reward f32[], done bool[].
+
+    A move into a wall, or of a box that something blocks, changes nothing and
+    costs its turn. A solved level stays as it is and earns 0.
+    """
+    del key  # the rules leave nothing to chance
+    chex.assert_rank(action, 0)
+    was_solved = _solved(state)
+    deltas = jnp.array([-self.width, self.width, -1, 1], jnp.int32)  # [4]
+    # Action -1 meets no entry: a delta of 0 leaves the board as it is.
+    delta = jnp.sum(jnp.where(jnp.arange(4) == action, deltas, 0))
+    after = _move(state, jnp.where(was_solved, 0, delta))
+    done = _solved(after)
+    change = _on_target(after) - _on_target(state)
+    reward = (
+      self.turn_reward
+      + self.on_reward * (change > 0)
+      + self.off_reward * (change < 0)
+      + self.solved_reward * done
+      + self.invalid_reward * (action < 0)
+    )
+    reward = jnp.where(was_solved, 0.0, reward).astype(jnp.float32)
+    return after, self._observe(after), reward, done
+
+  def score(self, state: State) -> jax.Array:
+    """1 when every box is on a target, else 0; f32[]."""
+    return _solved(state).astype(jnp.float32)
+
+  def facts(
+    self, before: State, action: jax.Array, after: State
+  ) -> dict[str, jax.Array]:
+    """progress = V(after) - V(before), V = 0.9^distance, 0 where unsolvable."""
+    del action
+    if not self.truth:
+      return {}
+    return {'progress': _value(after) - _value(before)}
+
+  def _check(self, task: dict[str, chex.Array]) -> None:
+    cells = self.height * self.width
+    if task['walls'].shape != (cells,):
+      raise ValueError(
+        f'a task with walls of shape {task["walls"].shape} does not fit'
+        f' {self.height} x {self.width} cells; build the environment with'
+        ' env_for(source)'
+      )
+    if self.truth and 'distance' not in task:
+      raise ValueError(
+        f'truth=True needs distance among the task fields {sorted(task)}; set'
+        ' truth=False or use levels with one box'
+      )
+
+  def _observe(self, state: State) -> jax.Array:
+    """The board as piece indices i32[obs_len]."""
+    at = jnp.arange(state.walls.shape[0]) == state.player
+    plain = jnp.where(at, 5, jnp.where(state.boxes, 3, 1))
+    marked = jnp.where(at, 6, jnp.where(state.boxes, 4, 2))
+    piece = jnp.where(state.targets, marked, plain)
+    piece = jnp.where(state.walls, 0, piece)
+    rows = piece.reshape(self.height, self.width)
+    ends = jnp.full((self.height, 1), len(self.pieces) - 1, rows.dtype)
+    obs = jnp.concatenate([rows, ends], axis=1)
+    return obs.reshape(-1).astype(jnp.int32)
+
+
+def _move(state: State, delta: jax.Array) -> State:
+  """The board after the player tried to go `delta` cells on; 0: no change."""
+  cells = jnp.arange(state.walls.shape[0])
+  ahead = cells == state.player + delta  # [C] bool, one cell
+  beyond = cells == state.player + 2 * delta
+  is_box = jnp.any(state.boxes & ahead)
+  has_room = jnp.any(beyond & ~state.walls & ~state.boxes)
+  moves = jnp.any(ahead & ~state.walls) & (has_room | ~is_box)
+  pushed = (state.boxes & ~ahead) | beyond
+  return state.replace(
+    boxes=jnp.where(moves & is_box, pushed, state.boxes),
+    player=jnp.where(moves, state.player + delta, state.player),
+  )
+
+
+def _on_target(state: State) -> jax.Array:
+  return jnp.sum(state.boxes & state.targets, dtype=jnp.int32)
+
+
+def _solved(state: State) -> jax.Array:
+  return ~jnp.any(state.boxes & ~state.targets)
+
+
+def _value(state: State) -> jax.Array:
+  """0.9^(moves to solve), 0 where the level cannot be solved any more."""
+  size = state.walls.shape[0]
+  box = jnp.argmax(state.boxes).astype(jnp.int32)
+  here = jnp.arange(size * size) == state.player * size + box
+  distance = jnp.sum(jnp.where(here, state.distance, 0), dtype=jnp.int32)
+  value = jnp.float32(DISCOUNT) ** distance.astype(jnp.float32)
+  return jnp.where(distance >= 0, value, 0.0)

@@ -1,0 +1,80 @@
+"""Held-out success, with its number of episodes and interval."""
+
+from collections.abc import Callable
+
+import jax
+import numpy as np
+
+from agentrl import statistics
+from agentrl.rollout.record import Record
+from agentrl.task.fixed import attempts as make_attempts
+from agentrl.types import Attempts, Status
+
+
+def evaluate(
+  play: Callable[[Attempts, jax.Array], Record],
+  tasks: np.ndarray,
+  *,
+  episodes: int,
+  batch: int,
+  limit: int,
+  temperature: float,
+  key: jax.Array,
+) -> tuple[dict[str, float], Record]:
+  """Plays `episodes` episodes, going round the tasks.
+
+  Args:
+    play: (attempts of `batch` trajectories, key) -> Record
+    tasks: [n] indices of held-out tasks
+    batch: trajectories of one call; the last call's surplus is not counted
+  Returns: metrics (Wilson interval, level 0.95), and the last record
+  """
+  solved, turns, ends, record = [], [], [], None
+  for i in range(-(-episodes // batch)):
+    index = (i * batch + np.arange(batch)) % len(tasks)
+    attempts = make_attempts(tasks[index], 1, limit, temperature)
+    record = jax.device_get(play(attempts, jax.random.fold_in(key, i)))
+    solved.append(record.outcome)
+    turns.append(record.valid.sum(axis=1))
+    ends.append(record.status)
+  solved, turns, ends = (
+    np.concatenate(x)[:episodes] for x in (solved, turns, ends)
+  )
+  wins = int(np.sum(solved > 0.5))
+  low, high = statistics.wilson(wins, episodes)
+  metrics = {
+    'eval/success': wins / episodes,
+    'eval/score': float(np.mean(solved)),
+    'eval/low': low,
+    'eval/high': high,
+    'eval/solved': wins,
+    'eval/episodes': episodes,
+    'eval/tasks': len(tasks),
+    'eval/turns': float(np.mean(turns)),
+  }
+  if wins:
+    metrics['eval/turns_solved'] = float(np.mean(turns[solved > 0.5]))
+  for status in Status:
+    if np.any(ends == status):
+      metrics[f'eval/{status.name.lower()}'] = float(np.mean(ends == status))
+  return metrics, record
+
+
+def show(record: Record, decode: Callable, trajectories: int = 4) -> str:
+  """Some trajectories of a record as readable text."""
+  out = []
+  for b in range(min(trajectories, record.valid.shape[0])):
+    status = Status(int(record.status[b])).name.lower()
+    total = float(record.reward[b][record.valid[b]].sum())
+    out.append(f'=== trajectory {b}: {status}, return {total:.2f}')
+    for k in np.flatnonzero(record.valid[b]):
+      context = record.context[b, k, : record.context_len[b, k]]
+      message = record.message[b, k, : record.message_len[b, k]]
+      said = record.logp[b, k, : record.message_len[b, k]]
+      out.append(f'--- turn {k}')
+      out.append(decode(context.tolist()).rstrip('\n'))
+      out.append(
+        f'> {decode(message.tolist())}   log-prob {said.sum():.3f}'
+        f'   reward {record.reward[b, k]:+.2f}'
+      )
+  return '\n'.join(out) + '\n'

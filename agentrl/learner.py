@@ -1,0 +1,311 @@
+"""One iteration's updates: signals, advantage, loss, gradients, new state."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from agentrl import mesh, optim, registry, schedule, segment
+from agentrl.advantage import chain
+from agentrl.model import passes
+from agentrl.signal.base import Context
+from agentrl.types import Batch, Credit, Metrics, Outputs, Signals, TrainState
+
+POLICY = 'policy'
+
+
+class Learner(NamedTuple):
+  """A method, and what it runs on."""
+
+  wiring: registry.Wiring
+  context: Context
+  coef: Mapping[str, float] = {}  # of streams and of loss terms; default 1
+  select: Mapping[str, Mapping[str, int]] = {}  # term -> {'span'|'source': id}
+  # path ('coef.x', 'hp.scope.piece.name', 'role.policy.lr') -> a schedule
+  schedules: Mapping[str, schedule.Schedule] = {}
+  seed: int = 0
+
+
+def init(learner: Learner, key: jax.Array) -> TrainState:
+  """Fresh parameters; every role that is the policy's shape starts as it."""
+  params, opt = {}, {}
+  for role, module in learner.context.modules.items():
+    params[role] = mesh.init(module.specs, jax.random.fold_in(key, _salt(role)))
+  state = TrainState(
+    step=jnp.int32(0),
+    params=params,
+    opt=opt,
+    signal={},
+    memory=(),
+    carry=(),
+    key=jax.random.key(learner.seed),
+  )
+  return start_roles(learner, state)
+
+
+def _salt(role: str) -> int:
+  return sum(ord(c) * 131**i for i, c in enumerate(role)) % (1 << 31)
+
+
+def start_roles(learner: Learner, state: TrainState) -> TrainState:
+  """Copies the policy into roles of its shape; fresh optimizer states.
+
+  What a new stage begins with: PRM and reference start as the policy.
+  """
+  modules = learner.context.modules
+
+  @jax.jit
+  def fresh(params):
+    own = params[POLICY]
+    params = {
+      role: jax.tree.map(_merge, params[role], own)
+      if module.specs == modules[POLICY].specs
+      else params[role]
+      for role, module in modules.items()
+    }
+    rules = learner.context.rules
+    return params, {
+      role: optim.init(r, params[role]) for role, r in rules.items()
+    }
+
+  params, opt = fresh(state.params)
+  return state.replace(params=params, opt=opt)
+
+
+def _merge(old, new):
+  return new + jnp.zeros_like(old)  # a copy: donated states must not alias
+
+
+def update(
+  learner: Learner, state: TrainState, batch: Batch
+) -> tuple[TrainState, Metrics]:
+  """One iteration. Pure; jit it once and donate the state."""
+  learner = schedule.resolve(learner, state.step)
+  w = learner.wiring
+  key = jax.random.fold_in(jax.random.fold_in(state.key, 1), state.step)
+  for name in w.curate:
+    batch = registry.bind('curate', name, w.values('curate', name))(batch)
+  signals, metrics = _old_logp(learner, state, batch)
+
+  made = _signals(learner)
+  for s in made:
+    state = s.begin(state)
+  for s in made:
+    if s.order == 'update_then_score':
+      state, told = s.update(state, batch, signals, None)
+      metrics |= told
+    fields, told = s.score(state, batch, signals)
+    signals, metrics = {**signals, **fields}, metrics | told
+    if s.order == 'score_then_update':
+      state, told = s.update(state, batch, signals, None)
+      metrics |= told
+
+  credit, told = _advantage(learner, batch, signals)
+  metrics |= {f'advantage/{k}': v for k, v in told.items()}
+  state, told = _train(learner, state, batch, signals, credit, key)
+  metrics |= told
+  for s in made:
+    if s.order == 'after_advantage':
+      state, told = s.update(state, batch, signals, credit)
+      metrics |= told
+  return state.replace(step=state.step + 1), metrics
+
+
+def _signals(learner: Learner):
+  w = learner.wiring
+  return [
+    registry.bind('signal', name, w.values('signal', name))(learner.context)
+    for name in w.signal
+  ]
+
+
+def _wanted(w: registry.Wiring, slot: str, kind: str) -> bool:
+  """Whether a piece of the slot needs `kind`."""
+  return any(
+    kind in registry.needs(w, scope, slot_, name)
+    for scope, slot_, name in registry.parts(w)
+    if slot_ == slot
+  )
+
+
+def _old_logp(learner: Learner, state, batch) -> tuple[Signals, Metrics]:
+  """The learner's log-probs when the update begins, if anybody looks at them.
+
+  With one sub-update and nobody but its loss looking, they are the loss's own
+  log-probs behind stop_gradient: a forward pass saved.
+  """
+  w, context = learner.wiring, learner.context
+  early = _wanted(w, 'signal', 'signal:old_logp')
+  early |= _wanted(w, 'link', 'signal:old_logp')
+  late = _wanted(w, 'loss', 'signal:old_logp')
+  plan = registry.settings(
+    registry.get('plan', w.plan), w.values('plan', w.plan)
+  )
+  several = plan.get('epochs', 1) * plan.get('n', 1) > 1
+  if not (early or (late and several)):
+    return {}, {}
+  out = passes.forward(
+    context.modules[POLICY].apply,
+    state.params[POLICY],
+    batch.rows,
+    ('logp',),
+    context.micro,
+  )
+  worst = jnp.max(jnp.abs(jnp.where(
+    _written(batch), out.logp - batch.rows.logp, 0
+  )))  # fmt: skip
+  return {'old_logp': out.logp}, {'logp/gap_max': (worst, jnp.ones(()))}
+
+
+def _written(batch: Batch):
+  """Tokens the policy sampled itself, in the context they stand in."""
+  return batch.rows.sampled & (batch.rows.logp != 0)
+
+
+def _advantage(learner: Learner, batch, signals) -> tuple[Credit, Metrics]:
+  w = learner.wiring
+
+  def links(scope, names):
+    return [
+      registry.bind('link', n, w.values(scope, n), f'c.stream.{scope}')
+      for n in names
+    ]
+
+  streams = {s: links(s, w.stream[s]) for s in w.advantage}
+  coef = {s: learner.coef[s] for s in streams if s in learner.coef}
+  finish = links('finish', w.finish)
+  return chain.advantage(streams, coef, finish, batch, signals)
+
+
+def _train(learner: Learner, state, batch, signals, credit, key):
+  """The plan's sub-updates of the policy."""
+  w, context = learner.wiring, learner.context
+  credit = credit.replace(token=chain.token_advantage(credit, batch.rows))
+  plan = registry.bind('plan', w.plan, w.values('plan', w.plan))
+  masks = plan(batch, jax.random.fold_in(key, 0))
+  rule, lr = context.rules[POLICY], learner.coef.get('policy.lr')
+
+  def sub(carry, mask):
+    params, opt = carry
+    grads, (loss, metrics) = gradient(
+      learner, params, batch, signals, credit, mask, key
+    )
+    params, opt, more = optim.step(rule, grads, opt, params, state.step, lr)
+    metrics |= {f'policy/{k}': v for k, v in more.items()}
+    return (params, opt), metrics | {'loss/total': (loss, jnp.ones(()))}
+
+  carry = state.params[POLICY], state.opt[POLICY]
+  if not masks:
+    return state, {}
+  if len(masks) == 1:
+    carry, metrics = sub(carry, masks[0])
+  else:
+    carry, metrics = jax.lax.scan(sub, carry, jnp.stack(masks))
+    metrics = jax.tree.map(jnp.sum, metrics)
+  state = state.replace(
+    params={**state.params, POLICY: carry[0]},
+    opt={**state.opt, POLICY: carry[1]},
+  )
+  return state, metrics
+
+
+def gradient(learner: Learner, params, batch, signals, credit, mask, key):
+  """Gradient of the sum of loss terms over the tokens of `mask` [N, T].
+
+  Coefficients are fixed over the whole sub-batch before it is cut. A loss
+  that couples rows is differentiated once over all of them.
+  Returns: gradient, (loss, metrics)
+  """
+  w, context = learner.wiring, learner.context
+  apply = context.modules[POLICY].apply
+  needs = outputs_needed(w)
+  terms = {
+    n: registry.bind('loss', n, w.values(n, n), 'c.loss') for n in w.loss
+  }
+  weights = _coefficients(learner, terms, batch, signals, credit, mask, key)
+  level = {k: v for k, v in signals.items() if v.shape == mask.shape}
+  target = {k: v for k, v in credit.target.items() if v.shape == mask.shape}
+  extras = (weights, credit.token, credit.weight, level, target)
+
+  def total(out: Outputs, rows, extras):
+    weights, token, weight, level, target = extras
+    near = dict(level)
+    if 'old_logp' not in near and out.logp is not None:
+      near['old_logp'] = jax.lax.stop_gradient(out.logp)
+    here = batch.replace(rows=rows)
+    own = credit.replace(token=token, weight=weight, target=target)
+    sums, metrics = {}, {}
+    for name, term in terms.items():
+      value, _, told = term(out, here, own, {**signals, **near}, key)
+      sums[name] = jnp.sum(weights[name] * value)
+      metrics |= {f'{name}/{k}': v for k, v in told.items()}
+    if out.logp is not None:
+      metrics['logp/gap'] = _gap(out, here)
+    return sum(sums.values()), (sums, metrics)
+
+  keep = jnp.any(jnp.stack([jnp.any(c != 0, 1) for c in weights.values()]), 0)
+  if any(registry.get('loss', n).couples for n in w.loss):
+    grads, told, _ = passes.gradient_of_outputs(
+      apply, params, batch.rows, lambda o: total(o, batch.rows, extras),
+      needs, context.micro, keep,
+    )  # fmt: skip
+  else:
+    grads, told = passes.gradient(
+      apply, params, batch.rows, extras, total, needs, context.micro, keep
+    )
+  loss, (sums, metrics) = told
+  sums = {f'loss/{name}': (x, jnp.ones(())) for name, x in sums.items()}
+  return grads, (loss, metrics | sums)
+
+
+def outputs_needed(w: registry.Wiring) -> tuple[str, ...]:
+  """Fields of Outputs that the loss terms look at."""
+  found = {
+    need.partition(':')[2]
+    for name in w.loss
+    for need in registry.get('loss', name).needs
+    if need.startswith('output:')
+  }
+  return tuple(sorted(found))
+
+
+def _coefficients(learner: Learner, terms, batch, signals, credit, mask, key):
+  """{term: [N, T]}: coefficient of each token, over the whole sub-batch.
+
+  A term's weight is asked for with empty outputs: only a loss that couples
+  rows may let it depend on them.
+  """
+  w, (b, k) = learner.wiring, batch.turns.reward.shape
+  zeros = jnp.zeros_like(batch.rows.logp)
+  blank = Outputs(logp=zeros, entropy=zeros, value=zeros[..., None])
+  out = {}
+  for name, term in terms.items():
+    dummy = {'old_logp': zeros, **signals}
+    _, weight, _ = term(blank, batch, credit, dummy, key)
+    weight = jnp.where(mask, weight, 0) * _selected(learner, name, batch)
+    how = w.reduce.get(name, 'token_mean')
+    reduce = registry.bind('reduce', how, w.values(name, how), 'c.reduce')
+    coef = learner.coef.get(name, 1.0)
+    out[name] = coef * reduce(weight, batch.rows, b, k)
+  return out
+
+
+def _selected(learner: Learner, term: str, batch: Batch):
+  """1 where the term looks, by span or source; all by default."""
+  chosen = jnp.ones_like(batch.rows.logp)
+  for what, value in learner.select.get(term, {}).items():
+    if what == 'span':
+      chosen *= batch.rows.span == value
+    else:
+      has = (batch.ids[what] == value).astype(jnp.float32)[:, None]
+      one = jnp.where(batch.rows.traj >= 0, 0, -1)
+      chosen *= segment.to_tokens(has, batch.rows.traj, one)
+  return chosen
+
+
+def _gap(out: Outputs, batch: Batch):
+  """Mean |log pi - behaviour log-prob| over tokens the policy sampled."""
+  mask = _written(batch)
+  gap = jnp.where(mask, jnp.abs(out.logp - batch.rows.logp), 0)
+  return jax.lax.stop_gradient(jnp.sum(gap)), jnp.sum(mask).astype(jnp.float32)

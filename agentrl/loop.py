@@ -1,0 +1,145 @@
+"""The loop, on one screen.
+
+  task -> collect( rollout, reward ) -> curate -> signal -> advantage -> loss
+
+A run is a list of stages that share one TrainState and one step counter. What
+step s does depends on the state and on s only, so a run that was killed and
+started again goes on as if nothing had happened.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from agentrl import metrics as metrics_lib
+from agentrl.checkpoint import Checkpoints
+from agentrl.types import Batch, Metrics, TrainState
+
+PATIENCE = 10  # updates in a row that were skipped: then the run stops
+
+
+class Stage(NamedTuple):
+  """Steps [start, end) of a run.
+
+  begin: state -> state, when the stage is entered
+  collect: (state, step) -> Batch
+  observe: Batch -> metrics of what was collected
+  update: (state, batch) -> state, metrics; donates the state
+  """
+
+  name: str
+  start: int
+  end: int
+  begin: Callable[[TrainState], TrainState]
+  collect: Callable[[TrainState, int], Batch]
+  observe: Callable[[Batch], Metrics]
+  update: Callable[[TrainState, Batch], tuple[TrainState, Metrics]]
+
+
+class Watch(NamedTuple):
+  """What looks at a run from outside.
+
+  evaluate: (state, step) -> metrics of held-out tasks
+  due: steps done -> whether to evaluate now
+  save_every: steps between checkpoints
+  """
+
+  evaluate: Callable[[TrainState, int], dict[str, float]]
+  due: Callable[[int], bool]
+  save_every: int
+
+
+class NotFiniteError(RuntimeError):
+  """Too many updates in a row had no finite gradient."""
+
+
+def run(
+  stages: Sequence[Stage],
+  state: TrainState,
+  watch: Watch,
+  writer: metrics_lib.Writer,
+  checkpoints: Checkpoints,
+  progress: metrics_lib.Progress,
+  clock: Callable[[], float],
+) -> TrainState:
+  """Runs from state.step to the end of the last stage.
+
+  Args:
+    clock: seconds this run has been under way, over all its restarts
+  """
+  late, skipped = metrics_lib.Late(), 0
+
+  def tell(row: tuple[int, dict[str, Any]] | None) -> None:
+    nonlocal skipped
+    if row is None:
+      return
+    step, scalars = row
+    stage = next(s for s in stages if s.start < step <= s.end)
+    scalars['time/seconds'] = clock()
+    writer.write(step, scalars, phase=stage.name)
+    progress.update(step, scalars)
+    skipped = skipped + 1 if scalars.get('policy/skipped', 0) == 1 else 0
+
+  def save(step: int) -> None:
+    tell(late.drain())
+    writer.flush()
+    checkpoints.save(step, state, {'seconds': clock()})
+
+  def stop(step: int) -> None:
+    if step % watch.save_every:
+      save(step)
+    raise NotFiniteError(
+      f'{PATIENCE} updates in a row had no finite gradient at step {step}; the'
+      ' state is saved; lower role.policy.lr or look at the last lines of'
+      ' metrics.jsonl'
+    )
+
+  def evaluate(step: int) -> None:
+    tell(late.drain())
+    scalars = watch.evaluate(state, step) | {'time/seconds': clock()}
+    writer.write(step, scalars, phase='eval')
+    progress.update(step, scalars)
+
+  first = int(state.step)
+  if first == 0 and watch.due(0):
+    evaluate(0)
+  for stage in stages:
+    for step in range(max(stage.start, first), stage.end):
+      if step == stage.start:
+        state = stage.begin(state)
+      batch = stage.collect(state, step)
+      seen = stage.observe(batch)
+      state, told = stage.update(state, batch)
+      done = step + 1
+      tell(late.push(done, told | seen))
+      if watch.due(done):
+        evaluate(done)
+      if done % watch.save_every == 0 or done == stages[-1].end:
+        save(done)
+      if skipped >= PATIENCE:
+        stop(done)
+  return state
+
+
+@jax.jit
+def observe(batch: Batch) -> Metrics:
+  """What the rollout looked like, as (sum, weight) pairs."""
+  turns = batch.turns
+  live = jnp.any(turns.valid, axis=1).astype(jnp.float32)
+  count, valid = jnp.sum(live), turns.valid.astype(jnp.float32)
+  tokens = turns.terms['tokens']
+  out = {
+    'success': (jnp.sum(live * (batch.outcome > 0.5)), count),
+    'return': (jnp.sum(turns.reward * valid), count),
+    'turns': (jnp.sum(valid), count),
+    'entropy': (jnp.sum(turns.terms['entropy']), jnp.sum(tokens)),
+    'invalid': (jnp.sum(turns.terms['invalid']), jnp.sum(valid)),
+  }
+  one = jnp.ones(())
+  out['tokens'] = (jnp.sum(tokens), one)
+  out['env_steps'] = (jnp.sum(valid), one)
+  for name in turns.terms.keys() - {'tokens', 'entropy', 'invalid', 'env'}:
+    out[name] = (jnp.sum(turns.terms[name] * valid), jnp.sum(valid))
+  return {f'rollout/{name}': pair for name, pair in out.items()}

@@ -1,0 +1,125 @@
+"""Modules over many rows, micro-batch by micro-batch.
+
+Rows that hold nothing are never read: live rows are sorted to the front and
+the loop over micro-batches has as many rounds as there are live ones. The
+sum over micro-batches is the whole: losses arrive with their coefficients
+already fixed over the whole batch (loss/reduce.py).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from agentrl import segment
+from agentrl.types import Outputs, Rows
+
+# (outputs, rows, extras) of one micro-batch -> (loss, metrics); both are sums.
+RowLoss = Callable[[Outputs, Rows, Any], tuple[jax.Array, Any]]
+
+
+def live(rows: Rows):
+  """Rows in which something was sampled or is trained on: [N] bool."""
+  return jnp.any(rows.sampled | (rows.weight != 0), axis=1)
+
+
+def forward(apply, params, rows: Rows, needs, micro: int) -> Outputs:
+  """Outputs [N, T] of all live rows, 0 for the others; not differentiable."""
+  order, pieces, rounds = _deal(rows, live(rows), micro)
+
+  def step(i, out):
+    new = apply(params, _at(pieces, i), needs)
+    return jax.tree.map(
+      lambda o, x: jax.lax.dynamic_update_index_in_dim(o, x, i, 0), out, new
+    )
+
+  abstract = jax.eval_shape(
+    lambda p, r: apply(p, _at(r, 0), needs), params, pieces
+  )
+  out = jax.tree.map(
+    lambda s: segment.cut(_zeros_like_rows(rows, s.shape[2:]), micro), abstract
+  )
+  out = segment.join(jax.lax.fori_loop(0, rounds, step, out))
+  back = segment.invert(order)
+  return segment.take_rows(out, back)
+
+
+def gradient(
+  apply, params, rows: Rows, extras, loss: RowLoss, needs, micro: int, keep=None
+):
+  """Sum over micro-batches of d loss / d params, and of the metrics.
+
+  Args:
+    extras: pytree of [N, ...] arrays, handed to loss with its rows
+    keep: [N] bool, rows that take part; default: the live ones
+  Returns: gradient (as params), (loss, metrics)
+  """
+  keep = live(rows) if keep is None else keep & live(rows)
+  order, pieces, rounds = _deal((rows, extras), keep, micro)
+  del order
+
+  def total(params, piece):
+    r, e = piece
+    return loss(apply(params, r, needs), r, e)
+
+  def step(i, carry):
+    grads, sums = carry
+    piece = _at(pieces, i)
+    (value, metrics), new = jax.value_and_grad(total, has_aux=True)(
+      params, piece
+    )
+    return _add(grads, new), _add(sums, (value, metrics))
+
+  shapes = jax.eval_shape(total, params, jax.tree.map(lambda x: x[0], pieces))
+  sums = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+  grads = jax.tree.map(jnp.zeros_like, params)
+  return jax.lax.fori_loop(0, rounds, step, (grads, sums))
+
+
+def gradient_of_outputs(
+  apply, params, rows: Rows, loss, needs, micro: int, keep=None
+):
+  """Gradient of a loss that couples rows, exact under any micro-batching.
+
+  Two passes: outputs of all rows, the loss differentiated once with respect
+  to them, then these cotangents pulled back micro-batch by micro-batch.
+
+  Args:
+    loss: Outputs over all rows -> (scalar, metrics)
+  Returns: gradient, (loss, metrics), outputs of the first pass
+  """
+  outputs = forward(apply, params, rows, needs, micro)
+  (value, metrics), bar = jax.value_and_grad(loss, has_aux=True)(outputs)
+
+  def linear(out, rows, bar):
+    pairs = zip(jax.tree.leaves(out), jax.tree.leaves(bar), strict=True)
+    return sum(jnp.sum(x * y) for x, y in pairs), {}
+
+  grads, _ = gradient(apply, params, rows, bar, linear, needs, micro, keep)
+  return grads, (value, metrics), outputs
+
+
+def _deal(tree, keep, micro: int):
+  """Live rows first, in micro-batches; and how many of these hold any."""
+  order = segment.live_first(keep)
+  pieces = segment.cut(segment.take_rows(tree, order), micro)
+  count = jnp.sum(keep.astype(jnp.int32))
+  return order, pieces, (count + micro - 1) // micro
+
+
+def _at(tree, i):
+  return jax.tree.map(
+    lambda x: jax.lax.dynamic_index_in_dim(x, i, 0, keepdims=False), tree
+  )
+
+
+def _add(a, b):
+  return jax.tree.map(jnp.add, a, b)
+
+
+def _zeros_like_rows(rows: Rows, tail: tuple[int, ...]):
+  x = jnp.zeros_like(rows.logp)
+  for size in tail:
+    x = jnp.repeat(x[..., None], size, axis=-1)
+  return x

@@ -1,0 +1,58 @@
+"""The optimizer of one role, its state sharded as the parameters are."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from agentrl.types import Metrics
+
+
+class Rule(NamedTuple):
+  """How a role is trained: clip, AdamW, linear warm-up."""
+
+  lr: float = 1e-4
+  warmup: int = 0  # steps
+  clip: float = 1.0  # of the global gradient norm
+  decay: float = 0.0  # decoupled weight decay
+  b1: float = 0.9
+  b2: float = 0.99
+  eps: float = 1e-8
+
+  def direction(self) -> optax.GradientTransformation:
+    """Everything but the learning rate, which may follow a schedule."""
+    return optax.chain(
+      optax.clip_by_global_norm(self.clip),
+      optax.scale_by_adam(b1=self.b1, b2=self.b2, eps=self.eps),
+      optax.add_decayed_weights(self.decay),
+    )
+
+
+def init(rule: Rule, params):
+  """Optimizer state, laid out as the parameters."""
+  return rule.direction().init(params)
+
+
+def step(rule: Rule, grads, opt, params, count, lr=None):
+  """One step; skipped and counted when the gradient is not finite.
+
+  Args:
+    count: [] i32, steps taken in this run, for the warm-up
+    lr: replaces rule.lr when a schedule says so
+  Returns: params, opt, metrics
+  """
+  norm = optax.global_norm(grads)
+  finite = jnp.isfinite(norm)
+  safe = jax.tree.map(lambda g: jnp.where(finite, g, 0), grads)
+  update, new_opt = rule.direction().update(safe, opt, params)
+  rate = rule.lr if lr is None else lr
+  rate = rate * jnp.minimum(1.0, (count + 1) / max(rule.warmup, 1))
+  new = jax.tree.map(lambda p, u: p - rate * u, params, update)
+  keep = lambda a, b: jax.tree.map(lambda x, y: jnp.where(finite, x, y), a, b)  # noqa: E731
+  one = jnp.ones(())
+  metrics: Metrics = {
+    'grad_norm': (jnp.where(finite, norm, 0), finite.astype(jnp.float32)),
+    'skipped': (1 - finite.astype(jnp.float32), one),
+  }
+  return keep(new, params), keep(new_opt, opt), metrics

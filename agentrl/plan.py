@@ -1,0 +1,76 @@
+"""How a batch is cut into sub-updates: who takes part in which."""
+
+import jax
+import jax.numpy as jnp
+
+from agentrl import mesh, registry
+from agentrl.types import Batch
+
+UNITS = ('row', 'trajectory', 'group')
+
+
+@registry.register('plan')
+def minibatches(
+  batch: Batch, key, *, epochs: int = 1, n: int = 1, unit: str = 'trajectory'
+):
+  """[epochs * n, N, T] bool: each epoch deals the live units at random.
+
+  Args:
+    n: sub-updates of an epoch; they get equally many units that hold weight
+    unit: 'row', 'trajectory' or 'group' is never split
+  """
+  if unit not in UNITS:
+    raise ValueError(
+      f'plan: unit={unit!r} is unknown; choose from {UNITS} for hp.plan'
+    )
+  if epochs * n == 1:
+    return (jnp.ones_like(batch.rows.sampled),)
+
+  def deal(key, ids, live):
+    """Minibatch of each token, whose unit has the id."""
+    count = ids.size if unit == 'row' else batch.outcome.shape[0]
+    has = jnp.zeros(count + 1, bool)
+    slot = jnp.where(live, ids, count)
+    has = has.at[slot].set(True)[:count]
+    luck = jax.random.uniform(key, (count,))
+    rank = jnp.argsort(jnp.argsort(jnp.where(has, luck, 2.0)))
+    return (rank % n)[jnp.minimum(ids, count - 1)]
+
+  ids = _unit_ids(batch, unit)
+  live = (batch.rows.weight != 0) & (ids >= 0)
+  masks = []
+  for epoch in range(epochs):
+    of = mesh.auto(deal, ('batch', None))(
+      jax.random.fold_in(key, epoch), jnp.maximum(ids, 0), live
+    )
+    masks += [of == i for i in range(n)]
+  return tuple(masks)
+
+
+def _unit_ids(batch: Batch, unit: str):
+  """Id of the unit that each token belongs to: [N, T] i32, -1 none."""
+  traj = batch.rows.traj
+  if unit == 'trajectory':
+    return traj
+  if unit == 'row':
+    n, t = traj.shape
+    index = jnp.arange(n, dtype=jnp.int32)[:, None]
+    full = mesh.auto(
+      lambda i, x: jnp.where(x >= 0, jnp.broadcast_to(i, (n, t)), -1),
+      ('batch', None),
+    )
+    return full(index, traj)
+
+  def first(group, traj):
+    """Lowest trajectory of the same group stands for the group."""
+    same = group[:, None] == group[None]
+    lowest = jnp.argmax(same, axis=1).astype(jnp.int32)
+    return jnp.where(traj >= 0, lowest[jnp.maximum(traj, 0)], -1)
+
+  return mesh.auto(first, ('batch', None))(batch.ids['group'], traj)
+
+
+@registry.register('plan')
+def none(batch: Batch, key):
+  """Trains nothing: for methods without gradients."""
+  return ()

@@ -1,0 +1,283 @@
+"""Names for the pieces of a method, and the check that they fit together.
+
+A piece is a function registered under (slot, name). It declares what it
+`needs` from the others and what it `gives` them, as strings `kind:name`:
+
+  signal:<name>   an array in Signals        column:<name>  a column of turns
+  output:<name>   a field of Outputs         role:<name>    parameters
+  reading:<name>  rows in another context    span:<name>    a token span
+  arms            several arms per group     pairs          preferences
+  env:<ability>   fork, oracle, ...          memory:<name>  service:<name>
+
+`{hp}` in such a string is replaced by that hyper-parameter of the piece.
+Links declare the level they take and give: 'turn' ([B, K]) or 'token'
+([N, T]); a turn-level link cannot follow a token-level one.
+
+`check` matches all of it before anything is compiled.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+SLOTS = (
+  'task',
+  'rollout',
+  'collect',
+  'reward',
+  'curate',
+  'signal',
+  'link',
+  'loss',
+  'reduce',
+  'memory',
+  'plan',
+)
+
+
+class Piece(NamedTuple):
+  slot: str
+  name: str
+  f: Callable[..., Any]
+  needs: tuple[str, ...]
+  gives: tuple[str, ...]
+  takes: str  # links: level before
+  leaves: str  # links: level after
+  couples: bool  # losses: rows depend on each other through the loss
+
+  @property
+  def defaults(self) -> dict[str, Any]:
+    """Hyper-parameters: the keyword-only arguments that have a default."""
+    return {
+      p.name: p.default
+      for p in inspect.signature(self.f).parameters.values()
+      if p.kind is p.KEYWORD_ONLY and p.default is not p.empty
+    }
+
+
+_PIECES: dict[tuple[str, str], Piece] = {}
+
+
+def register(
+  slot: str,
+  name: str | None = None,
+  *,
+  needs: Iterable[str] = (),
+  gives: Iterable[str] = (),
+  takes: str = 'turn',
+  leaves: str | None = None,
+  couples: bool = False,
+) -> Callable:
+  """Decorator that files a function under (slot, its name)."""
+
+  def put(f):
+    key = (slot, name or f.__name__)
+    if slot not in SLOTS:
+      raise ValueError(f'slot {slot!r} is unknown; choose from {SLOTS}')
+    if key in _PIECES and _PIECES[key].f.__module__ != f.__module__:
+      raise ValueError(
+        f'{slot} {key[1]!r} is already registered by'
+        f' {_PIECES[key].f.__module__}; choose another name'
+      )
+    _PIECES[key] = Piece(
+      slot,
+      key[1],
+      f,
+      tuple(needs),
+      tuple(gives),
+      takes,
+      leaves or takes,
+      couples,
+    )
+    return f
+
+  return put
+
+
+def get(slot: str, name: str, field: str = '') -> Piece:
+  """The piece registered under (slot, name); ValueError with the choices."""
+  piece = _PIECES.get((slot, name))
+  if piece is None:
+    where = f'{field} names' if field else 'there is no'
+    raise ValueError(
+      f'{where} {slot} {name!r}, which is not registered; choose from'
+      f' {names(slot)}'
+    )
+  return piece
+
+
+def names(slot: str) -> tuple[str, ...]:
+  return tuple(sorted(n for s, n in _PIECES if s == slot))
+
+
+def bind(slot: str, name: str, hp: Mapping[str, Any], field: str = ''):
+  """The piece's function with its hyper-parameters filled in.
+
+  Raises ValueError for a hyper-parameter the piece does not have.
+  """
+  piece = get(slot, name, field)
+  values = settings(piece, hp, field)
+
+  def f(*args, **kwargs):
+    return piece.f(*args, **values, **kwargs)
+
+  return f
+
+
+def settings(piece: Piece, hp: Mapping[str, Any], field: str = ''):
+  """The piece's defaults, overridden by hp."""
+  defaults = piece.defaults
+  for key in hp:
+    if key not in defaults:
+      raise ValueError(
+        f'{field or piece.name}.{key} is not a hyper-parameter of'
+        f' {piece.slot} {piece.name!r}; it has {tuple(defaults)}'
+      )
+  return defaults | dict(hp)
+
+
+class Wiring(NamedTuple):
+  """What a method is made of: pieces by slot, streams and hyper-parameters.
+
+  hp: {stream, term or slot: {piece: {name: value}}}
+  gives: what the environment, the roles and the rollout bring along.
+  """
+
+  task: str = 'fixed'
+  rollout: str = 'jit'
+  collect: str = 'once'
+  reward: tuple[str, ...] = ('env',)
+  curate: tuple[str, ...] = ()
+  signal: tuple[str, ...] = ()
+  advantage: tuple[str, ...] = ()
+  stream: Mapping[str, tuple[str, ...]] = {}
+  finish: tuple[str, ...] = ()
+  loss: tuple[str, ...] = ()
+  reduce: Mapping[str, str] = {}
+  memory: tuple[str, ...] = ()
+  plan: str = 'minibatches'
+  hp: Mapping[str, Mapping[str, Mapping[str, Any]]] = {}
+  gives: tuple[str, ...] = ()
+
+  def values(self, scope: str, piece: str) -> Mapping[str, Any]:
+    return self.hp.get(scope, {}).get(piece, {})
+
+
+def parts(w: Wiring) -> list[tuple[str, str, str]]:
+  """(scope, slot, name) of everything the wiring names, in loop order."""
+  out = [('task', 'task', w.task), ('rollout', 'rollout', w.rollout)]
+  out += [('collect', 'collect', w.collect)]
+  out += [('reward', 'reward', n) for n in w.reward]
+  out += [('curate', 'curate', n) for n in w.curate]
+  out += [('signal', 'signal', n) for n in w.signal]
+  for stream in w.advantage:
+    out += [(stream, 'link', n) for n in w.stream.get(stream, ())]
+  out += [('finish', 'link', n) for n in w.finish]
+  out += [(n, 'loss', n) for n in w.loss]
+  out += [(n, 'reduce', w.reduce.get(n, 'token_mean')) for n in w.loss]
+  out += [('memory', 'memory', n) for n in w.memory]
+  return [*out, ('plan', 'plan', w.plan)]
+
+
+def check(w: Wiring) -> None:
+  """Raises ValueError, one sentence, if the pieces do not fit together."""
+  for stream in w.advantage:
+    if stream not in w.stream:
+      raise ValueError(
+        f'c.advantage names stream {stream!r}, which c.stream lacks; it has'
+        f' {tuple(sorted(w.stream))}'
+      )
+  pieces = [(scope, get(slot, n, _field(scope, slot)))
+            for scope, slot, n in parts(w)]  # fmt: skip
+  given = set(w.gives)
+  for scope, piece in pieces:
+    given |= set(_fill(piece, piece.gives, w, scope))
+  for scope, piece in pieces:
+    for need in _fill(piece, piece.needs, w, scope):
+      if need not in given:
+        raise ValueError(_missing(scope, piece, need, w))
+  for stream in w.advantage:
+    _check_levels(stream, w.stream[stream], 'turn')
+  _check_levels('finish', w.finish, 'any')
+
+
+def defaults(w: Wiring) -> dict[str, dict[str, dict[str, Any]]]:
+  """Every hyper-parameter with its value: {scope: {piece: {name: value}}}."""
+  out: dict[str, dict[str, dict[str, Any]]] = {}
+  for scope, slot, name in parts(w):
+    field = _field(scope, slot)
+    values = settings(get(slot, name, field), w.values(scope, name), field)
+    if values:
+      out.setdefault(scope, {})[name] = values
+  return out
+
+
+def needs(w: Wiring, scope: str, slot: str, name: str) -> tuple[str, ...]:
+  """What a piece of the wiring needs, with its hyper-parameters filled in."""
+  piece = get(slot, name, _field(scope, slot))
+  return tuple(_fill(piece, piece.needs, w, scope))
+
+
+def _field(scope: str, slot: str) -> str:
+  if slot == 'link':
+    return f'c.stream.{scope}' if scope != 'finish' else 'c.finish'
+  return {'loss': 'c.loss', 'reduce': f'c.reduce.{scope}'}.get(
+    slot, f'c.{slot}'
+  )
+
+
+def _fill(piece: Piece, wants: tuple[str, ...], w: Wiring, scope: str):
+  hp = settings(piece, w.values(scope, piece.name), _field(scope, piece.slot))
+  out: list[str] = []
+  for want in wants:
+    if want.startswith('*'):  # `*by`: one need for each name in that tuple
+      out += [f'column:{name}' for name in hp[want[1:]]]
+    else:
+      out.append(want.format(**hp))
+  return out
+
+
+def _missing(scope: str, piece: Piece, need: str, w: Wiring) -> str:
+  givers = [
+    f'{p.slot} {p.name!r}'
+    for p in _PIECES.values()
+    if any(need == g or ('{' in g and _matches(g, need)) for g in p.gives)
+  ]
+  fix = f'add {" or ".join(givers[:3])}' if givers else _OTHERWISE.get(
+    need.split(':')[0], 'add a piece that gives it'
+  )  # fmt: skip
+  where = _field(scope, piece.slot)
+  return (
+    f'{where}: {piece.slot} {piece.name!r} needs {need}, which nothing in this'
+    f' config gives; {fix}'
+  )
+
+
+_OTHERWISE = {
+  'column': 'choose an environment (c.env) that has this column',
+  'env': 'choose an environment (c.env) that can do this',
+  'role': 'add the role to c.role',
+  'reading': 'choose a rollout that makes this reading',
+  'service': 'name the service in c.service',
+}
+
+
+def _matches(pattern: str, need: str) -> bool:
+  head, _, tail = pattern.partition('{')
+  return need.startswith(head) and need.endswith(tail.partition('}')[2])
+
+
+def _check_levels(stream: str, chain: tuple[str, ...], level: str) -> None:
+  for name in chain:
+    piece = get('link', name)
+    if level == 'token' and piece.takes == 'turn':
+      raise ValueError(
+        f'stream {stream!r}: link {name!r} works on turns but stands after a'
+        f' link that already moved the credit to tokens; put it earlier'
+      )
+    if level == 'turn' and piece.takes == 'token':
+      raise ValueError(
+        f'stream {stream!r}: link {name!r} works on tokens but the credit is'
+        f" still per turn; put 'to_tokens' before it"
+      )
+    level = piece.leaves if piece.takes != 'any' else level

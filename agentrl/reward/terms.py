@@ -1,0 +1,42 @@
+"""Reward pieces of jittable environments: from what happened to [B, K].
+
+(turns, outcome, status, *, hp) -> reward; `c.reward` names the pieces, their
+sum is the turn's reward.
+"""
+
+import jax.numpy as jnp
+
+from agentrl import registry, segment
+from agentrl.types import Array, Turns
+
+
+@registry.register('reward')
+def env(turns: Turns, outcome: Array, status: Array) -> Array:
+  """What the environment paid."""
+  return turns.terms['env']
+
+
+@registry.register('reward')
+def outcome(
+  turns: Turns, outcome: Array, status: Array, *, scale: float = 1.0
+) -> Array:
+  """scale * the task's own score, on the last turn."""
+  has = turns.valid.astype(jnp.float32)
+  last = turns.valid & (segment.next_turn(has, turns.valid) == 0)
+  return jnp.where(last, scale * outcome[:, None], 0.0)
+
+
+@registry.register('reward')
+def turn_cost(
+  turns: Turns, outcome: Array, status: Array, *, cost: float = 0.1
+) -> Array:
+  """-cost for every turn."""
+  return jnp.where(turns.valid, -cost, 0.0)
+
+
+@registry.register('reward')
+def invalid(
+  turns: Turns, outcome: Array, status: Array, *, penalty: float = 0.1
+) -> Array:
+  """-penalty for a message that was not understood."""
+  return -penalty * turns.terms['invalid']

@@ -1,0 +1,1 @@
+"""Rollouts: how trajectories are sampled."""

@@ -1,0 +1,347 @@
+"""Rollouts inside jit: environment and policy in one compiled call.
+
+`slots` trajectories are under way at a time. Each tick is one turn of all of
+them: read what is new, write a message, step the environment. A slot whose
+trajectory ended takes the next one that waits, so short ones leave no idle
+slot behind; the loop ends when all B are done.
+
+What trajectory b draws depends on its key and its index only, never on the
+slot it ran in or on who shared the batch.
+"""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from agentrl.env import base as env_base
+from agentrl.rollout import record as record_lib
+from agentrl.rollout.record import Record
+from agentrl.rollout.speak import Heard, Speaker
+from agentrl.text import parse, render
+from agentrl.types import Array, Attempts, Status
+
+GROWTH = 2  # a full cache grows by this factor
+BLOCK = 64  # and its capacity is a multiple of this
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+  """Capacities of a rollout.
+
+  history: 'turn' rebuilds the context of each turn from the last `window`
+  observations (and the messages between them); 'full' keeps one growing
+  context, in which a turn costs only its new tokens.
+  """
+
+  slots: int
+  turns: int  # K
+  message: int  # M, tokens of a message with its end of turn
+  history: str = 'turn'
+  window: int = 1
+  context: int = 0  # tokens of a full history; 0: whatever K turns need
+
+  def __post_init__(self):
+    if self.history not in ('turn', 'full'):
+      raise ValueError(
+        f"rollout.history={self.history!r} is unknown; choose 'turn' (context"
+        " rebuilt from the last observations) or 'full' (one growing context)"
+      )
+    for name in ('slots', 'turns', 'message', 'window'):
+      if getattr(self, name) < 1:
+        raise ValueError(
+          f'rollout.{name}={getattr(self, name)} must be at least 1'
+        )
+
+
+@struct.dataclass
+class World:
+  """An environment and the words it is seen and acted in."""
+
+  pieces: render.PieceTable
+  actions: parse.ActionTable
+  tasks: Any  # the task set: arrays [n_tasks, ...]
+  env: env_base.JitEnv = struct.field(pytree_node=False)
+
+  @property
+  def obs_tokens(self) -> int:
+    p = self.pieces
+    return (
+      p.prefix.shape[0]
+      + self.env.obs_len * p.tokens.shape[1]
+      + p.suffix.shape[0]
+    )
+
+
+def context_tokens(world: World, plan: Plan) -> int:
+  """C: the most tokens that are new to the model in a turn."""
+  extra = (plan.window - 1) * (world.obs_tokens + plan.message)
+  return world.obs_tokens + (extra if plan.history == 'turn' else 0)
+
+
+def row_tokens(world: World, plan: Plan) -> int:
+  """T: tokens of a row of the plan's own layout."""
+  turn = context_tokens(world, plan) + plan.message
+  if plan.history == 'turn':
+    return turn
+  return plan.context or plan.turns * turn
+
+
+@struct.dataclass
+class _Slots:
+  """What is under way; n slots."""
+
+  traj: Array  # [n] i32  B: idle
+  turn: Array  # [n] i32
+  filled: Array  # [n] i32  positions in the cache
+  state: Any  # of the environment
+  obs: Array  # [n, O] i32
+  last: Array  # [n] i32  last token said: not yet in the cache
+  past: Array  # [n, W, C'] i32  earlier exchanges, oldest first
+  past_len: Array  # [n, W] i32
+  waiting: Array  # [] i32  next trajectory to start
+  record: Record
+
+
+def rollout(
+  world: World,
+  plan: Plan,
+  speaker: Speaker,
+  attempts: Attempts,
+  key: jax.Array,
+) -> Record:
+  """Runs every attempt to its end.
+
+  Args:
+    attempts: B trajectories
+    key: of this iteration; trajectory b uses fold_in(key, b)
+  """
+  n = min(plan.slots, attempts.task.shape[0])
+  keys = jax.vmap(jax.random.fold_in, (None, 0))(
+    key, jnp.arange(attempts.task.shape[0])
+  )
+  slots = _start(world, plan, attempts, keys, n)
+  sizes = _capacities(world, plan)
+
+  def stage(i: int, slots, cache):
+    """Runs with a cache of sizes[i], and goes on with a larger if need be."""
+    last = i + 1 == len(sizes)
+    width = context_tokens(world, plan) + 1 + plan.message
+
+    def more(carry):
+      slots, _ = carry
+      busy = slots.traj < attempts.task.shape[0]
+      fits = jnp.max(jnp.where(busy, slots.filled, 0)) + width <= sizes[i]
+      return jnp.any(busy) & (fits | last)
+
+    def tick(carry):
+      return _tick(world, plan, speaker, attempts, keys, *carry)
+
+    slots, cache = jax.lax.while_loop(more, tick, (slots, cache))
+    if last:
+      return slots.record
+    return jax.lax.cond(
+      jnp.any(slots.traj < attempts.task.shape[0]),
+      lambda s, c: stage(i + 1, s, speaker.grow(c, sizes[i + 1])),
+      lambda s, c: s.record,
+      slots,
+      cache,
+    )
+
+  return stage(0, slots, speaker.cache(n, sizes[0]))
+
+
+def _capacities(world: World, plan: Plan) -> list[int]:
+  """Cache sizes to go through: decoding costs what is used, not allowed."""
+  turn = context_tokens(world, plan) + 1 + plan.message
+  if plan.history == 'turn':
+    return [turn]
+  most = row_tokens(world, plan) + turn
+  size = -(-2 * turn // BLOCK) * BLOCK
+  sizes = []
+  while size < most:
+    sizes.append(size)
+    size *= GROWTH
+  return [*sizes, most]
+
+
+def _start(world, plan, attempts, keys, n: int) -> _Slots:
+  b = attempts.task.shape[0]
+  traj = jnp.arange(n, dtype=jnp.int32)
+  state, obs = _reset(world, attempts, keys, traj)
+  zero = jnp.zeros(n, jnp.int32)
+  width = world.obs_tokens + plan.message
+  return _Slots(
+    traj=traj,
+    turn=zero,
+    filled=zero,
+    state=state,
+    obs=obs,
+    last=zero,
+    past=jnp.zeros((n, plan.window - 1, width), jnp.int32),
+    past_len=jnp.zeros((n, plan.window - 1), jnp.int32),
+    waiting=jnp.int32(n),
+    record=record_lib.empty(
+      b,
+      plan.turns,
+      context_tokens(world, plan),
+      plan.message,
+      world.env.columns,
+    ),
+  )
+
+
+def _reset(world, attempts, keys, traj):
+  at = jnp.minimum(traj, attempts.task.shape[0] - 1)
+  task = jax.tree.map(lambda x: x[attempts.task[at]], world.tasks)
+  fresh = jax.vmap(jax.random.fold_in, (0, None))(keys[at], 0)
+  return jax.vmap(world.env.reset)(fresh, task)
+
+
+def _tick(world, plan, speaker, attempts, keys, slots: _Slots, cache):
+  """One turn of every slot."""
+  b = attempts.task.shape[0]
+  at = jnp.minimum(slots.traj, b - 1)
+  fold = jax.vmap(jax.random.fold_in)
+  turn_keys = fold(keys[at], slots.turn + 1)
+  obs, obs_len = jax.vmap(lambda o: render.render(world.pieces, o))(slots.obs)
+  context, context_len = _context(plan, slots, obs, obs_len)
+  heard = _heard(plan, slots, context, context_len)._replace(
+    keys=fold(turn_keys, jnp.zeros_like(at)),
+    temperature=attempts.temperature[at],
+    idle=slots.traj >= b,
+  )
+  said, cache = speaker.say(cache, heard)
+
+  action = jax.vmap(lambda t, n: parse.parse(world.actions, t, n))(
+    said.tokens, said.length
+  )
+  env_keys = fold(turn_keys, jnp.ones_like(at))
+  state, next_obs, reward, done = jax.vmap(world.env.step)(
+    slots.state, action, env_keys
+  )
+  facts = jax.vmap(world.env.facts)(slots.state, action, state)
+  score = jax.vmap(world.env.score)(state)
+  filled = heard.start + heard.length + said.length - 1
+  filled = filled if plan.history == 'full' else jnp.zeros_like(filled)
+  status, over = _status(world, plan, attempts, slots, filled, done, score, at)
+
+  turn = dict(
+    context=context,
+    context_len=context_len,
+    message=said.tokens,
+    message_len=said.length,
+    logp=said.logp,
+    entropy=said.entropy,
+    action=action,
+    reward=reward,
+    columns=facts,
+    state=jax.vmap(render.content_hash)(obs, obs_len),
+    valid=jnp.ones_like(done),
+  )
+  record = _put(slots.record, slots.traj, slots.turn, turn)
+  ended = jnp.where(over, slots.traj, b)
+  record = record.replace(
+    status=record.status.at[ended].set(status, mode='drop'),
+    outcome=record.outcome.at[ended].set(score, mode='drop'),
+  )
+  past, past_len = _remember(plan, slots, obs, obs_len, said)
+  slots = slots.replace(
+    turn=slots.turn + 1,
+    filled=filled,
+    state=state,
+    obs=next_obs,
+    last=_last(said),
+    past=past,
+    past_len=past_len,
+    record=record,
+  )
+  return _deal(world, attempts, keys, slots, over), cache
+
+
+def _context(plan: Plan, slots: _Slots, obs, obs_len):
+  """The tokens that are new to the model, as they go into the record."""
+  if plan.history == 'full' or plan.window == 1:
+    return obs, obs_len
+  parts = [
+    (slots.past[:, i], slots.past_len[:, i]) for i in range(plan.window - 1)
+  ]
+  return jax.vmap(render.concat)([*parts, (obs, obs_len)])
+
+
+def _heard(plan: Plan, slots: _Slots, context, context_len) -> Heard:
+  """Context with the token that was said last and not yet read back."""
+  nobody = {'keys': None, 'temperature': None, 'idle': None}
+  ids = {'traj': slots.traj, 'turn': slots.turn}
+  if plan.history == 'turn':
+    start = jnp.zeros_like(context_len)
+    return Heard(context, context_len, start, **nobody, **ids)
+  pending = (slots.turn > 0).astype(jnp.int32)
+  tokens, length = jax.vmap(render.concat)(
+    [(slots.last[:, None], pending), (context, context_len)]
+  )
+  return Heard(tokens, length, slots.filled, **nobody, **ids)
+
+
+def _remember(plan: Plan, slots: _Slots, obs, obs_len, said):
+  if plan.window == 1:
+    return slots.past, slots.past_len
+  exchange, length = jax.vmap(render.concat)(
+    [(obs, obs_len), (said.tokens, said.length)]
+  )
+  push = lambda old, new: jnp.concatenate([old[:, 1:], new[:, None]], axis=1)  # noqa: E731
+  return push(slots.past, exchange), push(slots.past_len, length)
+
+
+def _last(said):
+  at = jnp.maximum(said.length - 1, 0)[:, None]
+  return jnp.take_along_axis(said.tokens, at, axis=1)[:, 0]
+
+
+def _status(world, plan, attempts, slots, filled, done, score, at):
+  """How each slot's trajectory ends, if it ends now."""
+  late = slots.turn + 1 >= jnp.minimum(attempts.limit[at], plan.turns)
+  need = context_tokens(world, plan) + 1 + plan.message
+  room = plan.history == 'turn' or filled + need <= row_tokens(world, plan)
+  status = jnp.where(
+    done,
+    jnp.where(score > 0, Status.SOLVED, Status.FAILED),
+    jnp.where(late, Status.TURN_LIMIT, Status.TOKEN_LIMIT),
+  )
+  return status.astype(jnp.int32), done | late | ~jnp.asarray(room)
+
+
+def _put(record: Record, traj, turn, values: dict) -> Record:
+  """The record with [n, ...] values written at (traj, turn)."""
+
+  def put(old, new):
+    return old.at[traj, turn].set(new.astype(old.dtype), mode='drop')
+
+  old = {name: getattr(record, name) for name in values}
+  return record.replace(**jax.tree.map(put, old, values))
+
+
+def _deal(world, attempts, keys, slots: _Slots, over) -> _Slots:
+  """Gives slots whose trajectory is over the next one that waits."""
+  b = attempts.task.shape[0]
+  over = over | (slots.traj >= b)
+  rank = jnp.cumsum(over.astype(jnp.int32)) - 1 + slots.waiting
+  traj = jnp.where(over, jnp.minimum(rank, b), slots.traj)
+  state, obs = _reset(world, attempts, keys, traj)
+
+  def fresh(new, old):
+    mask = over.reshape(-1, *(1,) * (new.ndim - 1))
+    return jnp.where(mask, new, old)
+
+  zero = jnp.zeros_like(slots.turn)
+  return slots.replace(
+    traj=traj,
+    turn=fresh(zero, slots.turn),
+    filled=fresh(zero, slots.filled),
+    state=jax.tree.map(fresh, state, slots.state),
+    obs=fresh(obs, slots.obs),
+    past_len=fresh(jnp.zeros_like(slots.past_len), slots.past_len),
+    waiting=jnp.minimum(slots.waiting + jnp.sum(over), b).astype(jnp.int32),
+  )

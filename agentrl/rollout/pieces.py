@@ -1,0 +1,17 @@
+"""Rollouts by name, and what each brings along."""
+
+from agentrl import registry
+from agentrl.rollout.jit import rollout
+
+COLUMNS = ('task', 'group', 'arm', 'domain', 'turn', 'state', 'node', 'agent')
+
+registry.register(
+  'rollout',
+  'jit',
+  gives=(
+    'signal:old_logp',  # by the learner, when the update begins
+    'output:logp',
+    'output:entropy',
+    *(f'column:{name}' for name in COLUMNS),
+  ),
+)(rollout)

@@ -1,0 +1,160 @@
+"""What a rollout writes down, and the rows a learner reads from it.
+
+The record holds, for every turn, the context tokens that were new to the
+model and the message it answered with. Where these pieces stand in rows is a
+`Layout`; every layout holds the same sampled tokens.
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from flax import struct
+
+from agentrl.types import Array, Attempts, Batch, Rows, Span, Turns
+
+
+@struct.dataclass
+class Record:
+  """C context capacity of a turn, M message capacity."""
+
+  context: Array  # [B, K, C] i32
+  context_len: Array  # [B, K] i32
+  message: Array  # [B, K, M] i32
+  message_len: Array  # [B, K] i32
+  logp: Array  # [B, K, M] f32  of the distribution sampled from, nats
+  entropy: Array  # [B, K] f32  summed over the message, nats
+  action: Array  # [B, K] i32  as parsed; -1 not understood
+  reward: Array  # [B, K] f32  the environment's
+  columns: dict[str, Array]  # [B, K] f32  facts the environment gives
+  state: Array  # [B, K] i32  hash of the observation
+  valid: Array  # [B, K] bool
+  status: Array  # [B] i32
+  outcome: Array  # [B] f32
+
+
+def empty(b: int, k: int, c: int, m: int, columns) -> Record:
+  """A record of nothing."""
+  i, f = jnp.int32, jnp.float32
+  return Record(
+    context=jnp.zeros((b, k, c), i),
+    context_len=jnp.zeros((b, k), i),
+    message=jnp.zeros((b, k, m), i),
+    message_len=jnp.zeros((b, k), i),
+    logp=jnp.zeros((b, k, m), f),
+    entropy=jnp.zeros((b, k), f),
+    action=jnp.full((b, k), -1, i),
+    reward=jnp.zeros((b, k), f),
+    columns={name: jnp.zeros((b, k), f) for name in columns},
+    state=jnp.zeros((b, k), i),
+    valid=jnp.zeros((b, k), bool),
+    status=jnp.zeros(b, i),
+    outcome=jnp.zeros(b, f),
+  )
+
+
+class Layout(NamedTuple):
+  """Where turn (b, k) stands: its row, first column and segment."""
+
+  row: Array  # [B, K] i32
+  column: Array  # [B, K] i32
+  seg: Array  # [B, K] i32
+  n: int  # N
+  t: int  # T
+
+
+def per_turn(r: Record) -> Layout:
+  """One row for each turn: its context, then its message."""
+  b, k, c = r.context.shape
+  row = jnp.arange(b * k, dtype=jnp.int32).reshape(b, k)
+  zero = jnp.zeros_like(row)
+  return Layout(row, zero, zero, b * k, c + r.message.shape[2])
+
+
+def full_history(r: Record, t: int) -> Layout:
+  """One row of t columns for each trajectory: all its turns in order."""
+  b, k, _ = r.context.shape
+  row = jnp.broadcast_to(jnp.arange(b, dtype=jnp.int32)[:, None], (b, k))
+  length = jnp.where(r.valid, r.context_len + r.message_len, 0)
+  column = jnp.cumsum(length, axis=1) - length
+  return Layout(row, column, jnp.zeros_like(row), b, t)
+
+
+def rows(r: Record, layout: Layout, version, weight: float = 1.0) -> Rows:
+  """Rows [N, T] of the record in a layout.
+
+  Message tokens carry their turn; so does the environment's answer to it,
+  where the layout shows it after the message. First observations and context
+  that is quoted again carry turn -1.
+  """
+  b, k, c = r.context.shape
+  m = r.message.shape[2]
+  n, t = layout.n, layout.t
+  j = jnp.arange(c + m, dtype=jnp.int32)[None, None]
+  length = r.context_len[..., None]
+  used = (j < length + r.message_len[..., None]) & r.valid[..., None]
+  # The token at place j of a turn: context first, the message right after.
+  place = jnp.where(j < length, j, c + j - length)
+  place = jnp.minimum(place, c + m - 1)
+  source = jnp.arange(b * k, dtype=jnp.int32).reshape(b, k, 1) * (c + m) + place
+  column = layout.column[..., None] + j
+  fits = used & (column < t)
+  target = jnp.where(fits, layout.row[..., None] * t + column, n * t)
+  at = jnp.full(n * t + 1, b * k * (c + m), jnp.int32)
+  at = at.at[target.reshape(-1)].set(source.reshape(-1))[:-1].reshape(n, t)
+
+  def take(context, message, empty):
+    """[N, T] of per-place values; empty where nothing stands."""
+    flat = jnp.concatenate([context, message], axis=-1).reshape(-1)
+    return jnp.append(flat, jnp.asarray(empty, flat.dtype))[at]
+
+  def like(x_BK, size):
+    return jnp.broadcast_to(x_BK[..., None], (b, k, size))
+
+  traj = jnp.broadcast_to(jnp.arange(b, dtype=jnp.int32)[:, None], (b, k))
+  turn = jnp.broadcast_to(jnp.arange(k, dtype=jnp.int32)[None], (b, k))
+  # An observation answers the turn before it if that one stands in the row.
+  answers = jnp.where(layout.column > 0, turn - 1, -1)
+  message = take(jnp.zeros((b, k, c), bool), jnp.ones((b, k, m), bool), False)
+  return Rows(
+    tokens=take(r.context, r.message, 0),
+    seg=take(like(layout.seg, c), like(layout.seg, m), -1),
+    traj=take(like(traj, c), like(traj, m), -1),
+    turn=take(like(answers, c), like(turn, m), -1),
+    span=jnp.full((n, t), Span.OTHER, jnp.int8),
+    sampled=message,
+    weight=jnp.where(message, weight, 0.0).astype(jnp.float32),
+    logp=take(jnp.zeros((b, k, c)), r.logp, 0.0),
+    version=jnp.full((n, t), version, jnp.int32),
+  )
+
+
+def batch(r: Record, layout: Layout, attempts: Attempts, version) -> Batch:
+  """The record as a Batch; rewards are still to be given."""
+  b, k = r.valid.shape
+  length = r.message_len.astype(jnp.float32)
+  valid = r.valid.astype(jnp.float32)
+  terms = {
+    'env': r.reward,
+    'tokens': length,
+    'entropy': r.entropy,
+    'invalid': valid * (r.action < 0),
+    **r.columns,
+  }
+  node = jnp.arange(b * k, dtype=jnp.int32).reshape(b, k)
+  zero = jnp.zeros(b, jnp.int32)
+  ids = {'task': attempts.task, 'group': attempts.group, 'arm': attempts.arm}
+  return Batch(
+    rows=rows(r, layout, version),
+    turns=Turns(
+      reward=jnp.zeros((b, k)),
+      terms={name: jnp.where(r.valid, x, 0.0) for name, x in terms.items()},
+      scored=r.valid,
+      valid=r.valid,
+      state=r.state,
+      node=node,
+      agent=jnp.zeros((b, k), jnp.int32),
+    ),
+    ids=ids | {'source': zero, 'domain': zero, 'age': zero},
+    outcome=r.outcome,
+    status=r.status,
+  )

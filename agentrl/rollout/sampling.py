@@ -1,0 +1,77 @@
+"""Drawing a token from logits."""
+
+import jax
+import jax.numpy as jnp
+
+NEVER = -1e30
+
+
+def truncate(logits_NV, top_k: int, top_p: float):
+  """Logits with everything outside of the top k and the top-p nucleus out.
+
+  top_p keeps the smallest set of most likely tokens whose mass reaches p
+  (1904.09751), after top_k. top_k = 0 and top_p = 1 keep everything.
+  """
+  vocab = logits_NV.shape[-1]
+  if top_k and top_k < vocab:
+    kept = jax.lax.top_k(logits_NV, top_k)[0][:, -1:]
+    logits_NV = jnp.where(logits_NV >= kept, logits_NV, NEVER)
+  if top_p < 1:
+    ordered = jnp.flip(jnp.sort(logits_NV, axis=-1), axis=-1)
+    mass = jnp.cumsum(jax.nn.softmax(ordered, axis=-1), axis=-1)
+    last = jnp.sum(mass < top_p, axis=-1, keepdims=True)  # index of the last in
+    kept = jnp.take_along_axis(ordered, jnp.minimum(last, vocab - 1), -1)
+    logits_NV = jnp.where(logits_NV >= kept, logits_NV, NEVER)
+  return logits_NV
+
+
+def draw(logits_NV, keys_N, temperature_N, top_k: int = 0, top_p: float = 1.0):
+  """One token per row, from softmax(logits / temperature), truncated.
+
+  Inverts the cumulative distribution at one uniform number per row, in two
+  levels (blocks, then inside a block), which costs far less than a random
+  number per vocabulary entry. Temperature 0 takes the most likely token.
+
+  Args:
+    logits_NV: float32
+    keys_N: typed keys, one per row, so that what a row draws does not depend
+      on who shares the batch
+    temperature_N: f32
+  Returns: token [N] i32, its log-prob [N] and the entropy [N] (nats) of the
+    distribution sampled from; for temperature 0 log-prob 0 and entropy 0.
+  """
+  greedy = temperature_N <= 0
+  hot = jnp.where(greedy, 1.0, temperature_N)[:, None]
+  logits_NV = truncate(logits_NV / hot, top_k, top_p)
+  norm = jax.nn.logsumexp(logits_NV, axis=-1, keepdims=True)
+  logp = logits_NV - norm
+  p = jnp.exp(logp)
+  u = jax.vmap(jax.random.uniform)(keys_N)
+  best = jnp.argmax(logits_NV, axis=-1)
+  token = jnp.where(greedy, best, _invert(p, u, best)).astype(jnp.int32)
+  chosen = jnp.take_along_axis(logp, token[:, None], axis=-1)[:, 0]
+  entropy = norm[:, 0] - jnp.sum(p * logits_NV, axis=-1)
+  zero = jnp.zeros_like(chosen)
+  return (
+    token,
+    jnp.where(greedy, zero, chosen),
+    jnp.where(greedy, zero, entropy),
+  )
+
+
+def _invert(p_NV, u_N, fallback_N, block: int = 64):
+  """First index whose cumulative mass exceeds u times the total mass."""
+  n, vocab = p_NV.shape
+  pad = -vocab % block
+  p = jnp.pad(p_NV, ((0, 0), (0, pad))).reshape(n, -1, block)
+  mass = jnp.cumsum(p.sum(axis=-1), axis=-1)  # [N, blocks]
+  goal = (u_N * mass[:, -1])[:, None]
+  b = jnp.minimum(jnp.sum(mass <= goal, axis=-1), mass.shape[1] - 1)[:, None]
+  inner = jnp.take_along_axis(p, b[..., None], axis=1)[:, 0]
+  below = jnp.where(b > 0, jnp.take_along_axis(mass, b - 1, axis=1), 0.0)
+  i = jnp.sum(below + jnp.cumsum(inner, axis=-1) <= goal, axis=-1)
+  token = b[:, 0] * block + i
+  # Rounding may leave nobody, or an entry of no mass: then the likeliest.
+  inside = jnp.minimum(i, block - 1)[:, None]
+  fine = (i < block) & (jnp.take_along_axis(inner, inside, 1)[:, 0] > 0)
+  return jnp.where(fine, token, fallback_N)

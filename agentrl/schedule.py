@@ -1,0 +1,57 @@
+"""Numbers that change over a run, evaluated on the traced step."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax.numpy as jnp
+
+SHAPES: dict[str, Callable] = {
+  'linear': lambda u: u,
+  'cosine': lambda u: (1 - jnp.cos(jnp.pi * u)) / 2,
+  'constant': lambda u: 0 * u,
+}
+
+
+class Schedule(NamedTuple):
+  """From `start` to `end` over `steps`, then `end`."""
+
+  shape: str
+  start: float
+  end: float
+  steps: int
+
+  def at(self, step):
+    if self.shape not in SHAPES:
+      raise ValueError(
+        f'c.schedule: shape {self.shape!r} is unknown; choose from'
+        f' {tuple(SHAPES)}'
+      )
+    u = jnp.clip(step / max(self.steps, 1), 0.0, 1.0)
+    return self.start + (self.end - self.start) * SHAPES[self.shape](u)
+
+
+def resolve(learner, step):
+  """The learner with every scheduled number replaced by its value now.
+
+  Paths: 'coef.<stream or term>', 'hp.<scope>.<piece>.<name>' and
+  'role.<role>.lr'.
+  """
+  coef = dict(learner.coef)
+  hp = {s: {p: dict(v) for p, v in ps.items()}
+        for s, ps in learner.wiring.hp.items()}  # fmt: skip
+  for path, s in learner.schedules.items():
+    kind, *rest = path.split('.')
+    value = Schedule(*s).at(step)
+    if kind == 'coef' and len(rest) == 1:
+      coef[rest[0]] = value
+    elif kind == 'hp' and len(rest) == 3:
+      hp.setdefault(rest[0], {}).setdefault(rest[1], {})[rest[2]] = value
+    elif kind == 'role' and len(rest) == 2 and rest[1] == 'lr':
+      coef[f'{rest[0]}.lr'] = value
+    else:
+      raise ValueError(
+        f'c.schedule.{path} names no number; use coef.<stream or term>,'
+        ' hp.<scope>.<piece>.<name> or role.<role>.lr'
+      )
+  wiring = learner.wiring._replace(hp=hp)
+  return learner._replace(coef=coef, wiring=wiring)

@@ -1,0 +1,259 @@
+"""The only place that gathers, scatters, scans or sorts by id.
+
+Rows are [N, T] with ids (trajectory, turn) on every token; turns are [B, K].
+Index -1 would wrap around in JAX: every function here sends it to a trash
+slot. Everything runs unchanged without a mesh, under automatic and under
+explicit axes (`mesh.auto`).
+"""
+
+import jax
+import jax.numpy as jnp
+
+from agentrl import mesh
+
+ROW = ('batch', None)
+
+
+def _flat(traj, turn, b: int, k: int):
+  """Flat index of (traj, turn) into [B * K], B * K for what is neither."""
+  inside = (traj >= 0) & (turn >= 0) & (traj < b) & (turn < k)
+  return jnp.where(inside, traj * k + turn, b * k)
+
+
+def to_tokens(table, traj, turn):
+  """x_BK at every token: out[n, t] = table[traj, turn], 0 outside of turns.
+
+  Args:
+    table: [B, K]
+    traj, turn: [N, T] i32
+  Returns: [N, T]
+  """
+  b, k = table.shape
+
+  def f(table, traj, turn):
+    padded = jnp.append(table.reshape(-1), jnp.zeros((), table.dtype))
+    return padded[_flat(traj, turn, b, k)]
+
+  return mesh.auto(f, ROW)(table, traj, turn)
+
+
+def to_turns(x, traj, turn, b: int, k: int):
+  """Sum of x [N, T] over the tokens of each (trajectory, turn): [B, K]."""
+
+  def f(x, traj, turn):
+    out = jnp.zeros(b * k + 1, x.dtype)
+    out = out.at[_flat(traj, turn, b, k)].add(x)
+    return out[:-1].reshape(b, k)
+
+  return mesh.auto(f, None)(x, traj, turn)
+
+
+def at_turns(x, pick, traj, turn, b: int, k: int):
+  """x [N, T] at the one picked token of each turn: [B, K], 0 where none."""
+  return to_turns(jnp.where(pick, x, 0), traj, turn, b, k)
+
+
+def largest_turns(x, mask, traj, turn, b: int, k: int):
+  """Maximum of x over the masked tokens of each turn, -inf where none."""
+
+  def f(x, mask, traj, turn):
+    slot = jnp.where(mask, _flat(traj, turn, b, k), b * k)
+    out = jnp.full(b * k + 1, -jnp.inf, x.dtype).at[slot].max(x)
+    return out[:-1].reshape(b, k)
+
+  return mesh.auto(f, None)(x, mask, traj, turn)
+
+
+def bounds(mask, traj, turn):
+  """First and last masked token of every turn, within its row: [N, T] bool.
+
+  The masked tokens of a turn are contiguous (types.Rows)."""
+
+  def f(mask, traj, turn):
+    ids = jnp.where(mask, traj * (jnp.max(turn) + 2) + turn, -1)
+    edge = jnp.full_like(ids[:, :1], -2)
+    before = jnp.concatenate([edge, ids[:, :-1]], axis=1)
+    after = jnp.concatenate([ids[:, 1:], edge], axis=1)
+    return mask & (ids != before), mask & (ids != after)
+
+  return mesh.auto(f, ROW, ROW)(mask, traj, turn)
+
+
+def dense(*columns):
+  """One id in [0, n) for each combination of the columns' values: [n] i32.
+
+  Args:
+    columns: [n] integer arrays; equal rows get equal ids.
+  """
+
+  def f(*columns):
+    order = jnp.lexsort(columns)
+    change = [c[order][1:] != c[order][:-1] for c in columns]
+    new = jnp.any(jnp.stack(change), axis=0) if columns else change
+    rank = jnp.concatenate([jnp.zeros(1, jnp.int32), jnp.cumsum(new)])
+    return jnp.zeros_like(rank).at[order].set(rank).astype(jnp.int32)
+
+  return mesh.auto(f, None)(*columns)
+
+
+def total(x, ids, mask=None):
+  """Sum of x over equal ids, at every element: [n] -> [n]."""
+  return _reduce(x, ids, mask, 'add')
+
+
+def largest(x, ids, mask=None):
+  """Maximum of x over equal ids, at every element; -inf where none."""
+  return _reduce(x, ids, mask, 'max')
+
+
+def _reduce(x, ids, mask, how: str):
+  n = x.shape[0]
+  empty = jnp.asarray(0 if how == 'add' else -jnp.inf, x.dtype)
+
+  def f(x, ids, mask):
+    slot = jnp.where(mask, ids, n)
+    at = jnp.full(n + 1, empty).at[slot]
+    out = at.add(x) if how == 'add' else at.max(x)
+    return out.at[n].set(empty)[ids]
+
+  mask = jnp.ones(n, bool) if mask is None else mask
+  return mesh.auto(f, None)(x, ids, mask)
+
+
+def accumulate(x, factor):
+  """y_t = x_t + factor_t * y_{t+1} along the last axis, y past the end 0.
+
+  Args:
+    x: [..., T]
+    factor: [..., T]; 0 stops the recursion after t.
+  """
+
+  def f(x, factor):
+    def join(right, left):
+      (a, y), (b, z) = right, left
+      return a * b, z + b * y
+
+    _, y = jax.lax.associative_scan(
+      join, (factor, x), reverse=True, axis=x.ndim - 1
+    )
+    return y
+
+  axes = ROW if x.ndim == 2 else None
+  return mesh.auto(f, axes)(x, jnp.broadcast_to(factor, x.shape))
+
+
+def accumulate_turns(x, factor, valid):
+  """y_k = x_k + factor_k * y_{k+1} over the valid turns of [B, K].
+
+  Valid turns of a trajectory are its first ones, or have gaps (another
+  agent's turns): what is not valid is passed over and gets 0.
+  """
+
+  def f(x, factor, valid):
+    def back(y, now):
+      x, factor, valid = now
+      y = jnp.where(valid, x + factor * y, y)
+      return y, jnp.where(valid, y, 0)
+
+    xs = [jnp.swapaxes(a, 0, 1) for a in (x, factor, valid)]
+    _, ys = jax.lax.scan(back, jnp.zeros_like(xs[0][0]), xs, reverse=True)
+    return jnp.swapaxes(ys, 0, 1)
+
+  factor = jnp.broadcast_to(factor, x.shape)
+  return mesh.auto(f, None)(x, factor, valid)
+
+
+def next_turn(x, valid):
+  """x at the next valid turn of the trajectory, 0 after the last: [B, K]."""
+
+  def f(x, valid):
+    def back(carry, now):
+      x, valid = now
+      return jnp.where(valid, x, carry), jnp.where(valid, carry, 0)
+
+    xs = [jnp.swapaxes(a, 0, 1) for a in (x, valid)]
+    _, ys = jax.lax.scan(back, jnp.zeros_like(xs[0][0]), xs, reverse=True)
+    return jnp.swapaxes(ys, 0, 1)
+
+  return mesh.auto(f, None)(x, valid)
+
+
+def next_token(x, mask, traj, turn, valid):
+  """x at the next masked token of the trajectory, in whatever row it stands.
+
+  Args:
+    x: [N, T]
+    mask: [N, T] bool, the sampled tokens
+    traj, turn: [N, T] i32
+    valid: [B, K] bool
+  Returns: [N, T], 0 after a trajectory's last token.
+  """
+  b, k = valid.shape
+  start, end = bounds(mask, traj, turn)
+  has = to_turns(mask.astype(jnp.float32), traj, turn, b, k) > 0
+  first = at_turns(x, start, traj, turn, b, k)
+  after = to_tokens(next_turn(first, valid & has), traj, turn)
+  inside = jnp.concatenate([x[:, 1:], jnp.zeros_like(x[:, :1])], axis=1)
+  return jnp.where(mask, jnp.where(end, after, inside), 0)
+
+
+def accumulate_tokens(x, factor: float, mask, traj, turn, valid):
+  """y_t = x_t + factor * y_{next token of the trajectory}; 0 off the mask.
+
+  Two levels, so that rows may split a trajectory between turns: inside each
+  turn first, then over [B, K] with factor^(tokens of the turn), then back.
+  Arguments as in `next_token`.
+  """
+  b, k = valid.shape
+  start, end = bounds(mask, traj, turn)
+  inner = jnp.where(mask & ~end, factor, 0.0).astype(x.dtype)
+  local = accumulate(jnp.where(mask, x, 0), inner)
+  left = accumulate(mask.astype(x.dtype), (mask & ~end).astype(x.dtype))
+  factor = jnp.asarray(factor, x.dtype)
+  length = at_turns(left, start, traj, turn, b, k)
+  first = at_turns(local, start, traj, turn, b, k)
+  carried = accumulate_turns(first, factor**length, valid & (length > 0))
+  later = to_tokens(next_turn(carried, valid & (length > 0)), traj, turn)
+  return jnp.where(mask, local + factor**left * later, 0)
+
+
+def live_first(live):
+  """Order that puts live rows first, otherwise stable: [N] bool -> [N] i32."""
+  return mesh.auto(lambda x: jnp.argsort(~x, stable=True), None)(live)
+
+
+def take_rows(tree, order):
+  """Every array of the tree [N, ...] in another order of rows."""
+
+  def take(x):
+    axes = ('batch',) + (None,) * (x.ndim - 1)
+    return mesh.auto(lambda x, order: x[order], axes)(x, order)
+
+  return jax.tree.map(take, tree)
+
+
+def cut(tree, size: int):
+  """[N, ...] -> [N / size, size, ...]: micro-batches of consecutive rows."""
+
+  def f(x):
+    axes = (None, 'batch') + (None,) * (x.ndim - 1)
+    g = mesh.auto(lambda x: x.reshape(-1, size, *x.shape[1:]), axes)
+    return g(x)
+
+  return jax.tree.map(f, tree)
+
+
+def join(tree):
+  """Inverse of `cut`."""
+
+  def f(x):
+    axes = ('batch',) + (None,) * (x.ndim - 2)
+    g = mesh.auto(lambda x: x.reshape(-1, *x.shape[2:]), axes)
+    return g(x)
+
+  return jax.tree.map(f, tree)
+
+
+def invert(order):
+  """The order that undoes `take_rows(., order)`: [N] i32."""
+  return mesh.auto(jnp.argsort, None)(order)

@@ -1,0 +1,41 @@
+"""What a signal is: something learned or computed beside the policy."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from agentrl import optim
+from agentrl.types import Batch, Credit, Metrics, Module, Signals, TrainState
+
+ORDERS = ('score_then_update', 'update_then_score', 'after_advantage')
+
+
+class Context(NamedTuple):
+  """What the run has: networks and optimizers by role."""
+
+  modules: dict[str, Module]
+  rules: dict[str, optim.Rule]
+  micro: int  # rows of a micro-batch
+
+
+class Signal(NamedTuple):
+  """order: when `update` runs.
+
+  score_then_update: the advantage sees the signal as it was before this
+  iteration's update (OPRL as released); update_then_score: after it (PRIME);
+  after_advantage: the update reads credit.target (critics).
+  """
+
+  order: str
+  # (state, batch, signals) -> fields of Signals, metrics
+  score: Callable[[TrainState, Batch, Signals], tuple[Signals, Metrics]]
+  # (state, batch, signals, credit) -> state, metrics
+  update: Callable[
+    [TrainState, Batch, Signals, Credit | None], tuple[TrainState, Metrics]
+  ]
+  # (state) -> state, before anything else of the iteration
+  begin: Callable[[TrainState], TrainState] = lambda state: state
+
+
+def nothing(state: TrainState, *_: Any) -> tuple[TrainState, Metrics]:
+  """An update that learns nothing."""
+  return state, {}

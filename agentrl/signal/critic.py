@@ -1,0 +1,75 @@
+"""A learned value function: scores before the advantage, learns after it."""
+
+import jax
+import jax.numpy as jnp
+
+from agentrl import optim, registry
+from agentrl.model import passes
+from agentrl.signal.base import Context, Signal
+
+
+@registry.register('signal', needs=('role:value',), gives=('signal:value',))
+def value(context: Context, *, clip: float = 0.2, steps: int = 4) -> Signal:
+  """V(state before each token), regressed on credit.target['value'].
+
+  Loss, mean over the regressed tokens, v_old the score of this iteration
+  (Schulman et al., 1707.06347, with the clipping of their code):
+
+    1/2 max((v - R)^2, (clip(v, v_old - c, v_old + c) - R)^2)
+
+  Args (hyper-parameters):
+    clip: c, in units of the return; inf leaves the plain squared error
+    steps: gradient steps on the whole batch, each iteration
+  """
+  apply = context.modules['value'].apply
+  rule = context.rules['value']
+
+  def score(state, batch, signals):
+    out = passes.forward(
+      apply, state.params['value'], batch.rows, ('value',), context.micro
+    )
+    return {'value': out.value[..., 0]}, {}
+
+  def loss(out, rows, extra):
+    v, (target, weight, old) = out.value[..., 0], extra
+    near = old + jnp.clip(v - old, -clip, clip)
+    error = jnp.maximum(jnp.square(v - target), jnp.square(near - target))
+    return 0.5 * jnp.sum(weight * error), {}
+
+  def update(state, batch, signals, credit):
+    target, weight = credit.target['value'], credit.target['value.weight']
+    total = jnp.sum(weight)
+    extra = (target, weight / jnp.maximum(total, 1), signals['value'])
+
+    def once(carry, _):
+      params, opt = carry
+      grads, (error, _) = passes.gradient(
+        apply, params, batch.rows, extra, loss, ('value',), context.micro
+      )
+      params, opt, metrics = optim.step(rule, grads, opt, params, state.step)
+      return (params, opt), {**metrics, 'loss': (error, jnp.ones(()))}
+
+    start = state.params['value'], state.opt['value']
+    (params, opt), metrics = jax.lax.scan(once, start, None, length=steps)
+    metrics = {
+      f'value/{k}': (s.sum(), w.sum()) for k, (s, w) in metrics.items()
+    }
+    metrics['value/explained'] = _explained(signals['value'], target, weight)
+    state = state.replace(
+      params={**state.params, 'value': params}, opt={**state.opt, 'value': opt}
+    )
+    return state, metrics
+
+  return Signal('after_advantage', score, update)
+
+
+def _explained(value, target, weight):
+  """1 - Var(target - value) / Var(target), over regressed tokens."""
+  total = jnp.maximum(jnp.sum(weight), 1)
+
+  def var(x):
+    mean = jnp.sum(weight * x) / total
+    return jnp.sum(weight * jnp.square(x - mean)) / total
+
+  share = 1 - var(target - value) / jnp.maximum(var(target), 1e-8)
+  return share, jnp.ones(())

@@ -1,0 +1,141 @@
+"""An implicit process reward model, learned beside the policy.
+
+The flagship's signal (OPRL / iStar, 2509.19199) and PRIME's (2502.01456). A
+language model phi, started from the policy, is trained on whole trajectories
+only; its log-ratio to a reference then rewards every turn:
+
+  r_phi(o_1:t, a_t) = beta sum_{l in a_t} (log phi - log ref)(a_t,l | ...)
+
+In OPRL the reference is the policy that wrote the rollout (`old_logp`, which
+moves every iteration); in PRIME the frozen start. Rewards are exactly zero
+while phi equals the reference.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from agentrl import optim, registry, segment
+from agentrl.model import passes
+from agentrl.signal import preference
+from agentrl.signal.base import Context, Signal
+from agentrl.types import Batch
+
+GIVES = ('signal:implicit_prm.step', 'signal:implicit_prm.token')
+
+
+@registry.register(
+  'signal', needs=('role:prm', 'signal:{reference}'), gives=GIVES
+)
+def implicit_prm(
+  context: Context,
+  *,
+  beta: float = 0.05,
+  reference: str = 'old_logp',
+  loss: str = 'pairs',
+  pairing: str = 'all_pairs',
+  trajectory: str = 'sum',
+  order: str = 'score_then_update',
+  steps: int = 1,
+) -> Signal:
+  """Rewards per turn [B, K] and per token [N, T], nats times beta.
+
+  Args (hyper-parameters):
+    reference: 'old_logp' (the rollout's policy) or 'ref_logp' (frozen)
+    loss: 'pairs' (OPRL) or 'cross_entropy' (PRIME), see preference.py
+    pairing: 'all_pairs' or 'one_to_one', successes with failures of a group
+    trajectory: Q of a trajectory is the 'sum' over its turns (paper) or their
+      'mean' (released code)
+    order: 'score_then_update' (released) or 'update_then_score' (paper, PRIME)
+    steps: gradient steps on the whole batch, each iteration
+  """
+  objective = preference.objective(loss, pairing, trajectory)
+  apply, rule = context.modules['prm'].apply, context.rules['prm']
+
+  def logp(params, batch: Batch):
+    out = passes.forward(apply, params, batch.rows, ('logp',), context.micro)
+    return out.logp
+
+  def rewards(phi, batch: Batch, signals):
+    token = beta * _ratio(phi, signals[reference], batch.rows)
+    b, k = batch.turns.reward.shape
+    rows = batch.rows
+    return token, segment.to_turns(token, rows.traj, rows.turn, b, k)
+
+  def score(state, batch, signals):
+    phi = logp(state.params['prm'], batch)
+    token, step = rewards(phi, batch, signals)
+    metrics = preference.summary(step, phi, signals[reference], batch)
+    fields = {'logp': phi, 'token': token, 'step': step}
+    return _named('implicit_prm.', fields), _named('prm/', metrics)
+
+  def learn(params, opt, phi, batch, signals, count):
+    """One step of the optimizer, from the log-probs phi at params."""
+
+    def outer(phi):
+      return objective(rewards(phi, batch, signals)[1], batch)
+
+    (value, metrics), bar = jax.value_and_grad(outer, has_aux=True)(phi)
+    grads, _ = passes.gradient(
+      apply, params, batch.rows, bar, _linear, ('logp',), context.micro
+    )
+    params, opt, more = optim.step(rule, grads, opt, params, count)
+    return params, opt, {**metrics, **more, 'loss': (value, jnp.ones(()))}
+
+  def update(state, batch, signals, credit):
+    params, opt = state.params['prm'], state.opt['prm']
+    phi = signals.get('implicit_prm.logp')  # there if it was scored first
+    metrics = {}
+    for i in range(steps):
+      phi = logp(params, batch) if i or phi is None else phi
+      params, opt, metrics = learn(
+        params, opt, phi, batch, signals, state.step * steps + i
+      )
+    state = state.replace(
+      params={**state.params, 'prm': params}, opt={**state.opt, 'prm': opt}
+    )
+    return state, _named('prm/', metrics)
+
+  return Signal(order, score, update)
+
+
+@registry.register('signal', needs=('role:prm',), gives=GIVES)
+def restarted_prm(
+  context: Context,
+  *,
+  beta: float = 0.05,
+  pairing: str = 'all_pairs',
+  trajectory: str = 'sum',
+  steps: int = 1,
+) -> Signal:
+  """The implicit PRM, started again from the policy at every iteration.
+
+  It never has to undo what an older policy made it learn; with zero steps its
+  rewards are zero. Our variant, as a control for OPRL's moving reference.
+  """
+  signal = implicit_prm(
+    context,
+    beta=beta,
+    pairing=pairing,
+    trajectory=trajectory,
+    order='update_then_score',
+    steps=steps,
+  )
+
+  def begin(state):
+    params = {**state.params, 'prm': state.params['policy']}
+    opt = optim.init(context.rules['prm'], state.params['policy'])
+    return state.replace(params=params, opt={**state.opt, 'prm': opt})
+
+  return signal._replace(begin=begin)
+
+
+def _named(prefix: str, fields: dict) -> dict:
+  return {prefix + name: value for name, value in fields.items()}
+
+
+def _ratio(phi, reference, rows):
+  return jnp.where(rows.sampled & (rows.weight != 0), phi - reference, 0.0)
+
+
+def _linear(out, rows, bar):
+  return jnp.sum(out.logp * bar), {}

@@ -1,0 +1,118 @@
+"""What an implicit PRM is trained on: whole trajectories, solved or not."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+from agentrl.types import Batch, Metrics
+
+PAIRINGS = ('all_pairs', 'one_to_one')
+LOSSES = ('pairs', 'cross_entropy')
+SOLVED = 0.5  # outcomes above this are successes
+
+
+def objective(loss: str, pairing: str, trajectory: str) -> Callable:
+  """(step rewards [B, K], batch) -> (loss, metrics), by names."""
+  for name, value, choices in (
+    ('loss', loss, LOSSES),
+    ('pairing', pairing, PAIRINGS),
+    ('trajectory', trajectory, ('sum', 'mean')),
+  ):
+    if value not in choices:
+      raise ValueError(
+        f'implicit PRM: {name}={value!r} is unknown; choose from {choices}'
+      )
+
+  def f(step, batch: Batch):
+    q = trajectory_score(step, batch.turns.valid, trajectory)
+    weight = pair_weights(batch, pairing)
+    metrics = {'pair_accuracy': pair_accuracy(q, weight)}
+    metrics['pairs'] = (jnp.sum(weight), jnp.ones(()))
+    if loss == 'pairs':
+      return pair_loss(q, weight), metrics
+    return cross_entropy(q, batch), metrics
+
+  return f
+
+
+def trajectory_score(step, valid, how: str):
+  """Q(tau) [B]: sum (or mean) of the step rewards over valid turns."""
+  total = jnp.sum(jnp.where(valid, step, 0), axis=1)
+  count = jnp.maximum(jnp.sum(valid, axis=1), 1)
+  return total / count if how == 'mean' else total
+
+
+def pair_weights(batch: Batch, pairing: str = 'all_pairs'):
+  """[B, B], 1 where i solved and j failed the same task of a group.
+
+  one_to_one keeps the r-th success with the r-th failure of each group, in
+  order of index.
+  """
+  live = jnp.any(batch.turns.valid, axis=1)
+  solved = live & (batch.outcome > SOLVED)
+  failed = live & ~solved
+  group = batch.ids['group']
+  same = group[:, None] == group[None]
+  pairs = same & solved[:, None] & failed[None]
+  if pairing == 'one_to_one':
+    before = jnp.tril(jnp.ones_like(same), -1) & same
+    rank = lambda x: jnp.sum(before & x[None], axis=1)  # noqa: E731
+    pairs &= rank(solved)[:, None] == rank(failed)[None]
+  return pairs.astype(jnp.float32)
+
+
+def pair_loss(q, weight):
+  """mean over pairs of -log sigmoid(Q(tau+) - Q(tau-)); 0 without pairs.
+
+  The trajectory-level DPO loss of OPRL: transitions of the environment stand
+  in both of its log-ratios and cancel. Its gradient with respect to Q+ is
+  -sigmoid(Q- - Q+), so it is bounded.
+  """
+  total = jnp.maximum(jnp.sum(weight), 1)
+  margin = q[:, None] - q[None]
+  return -jnp.sum(weight * jax.nn.log_sigmoid(margin)) / total
+
+
+def cross_entropy(q, batch: Batch):
+  """PRIME: mean over trajectories of BCE(sigmoid(Q), outcome in [0, 1])."""
+  live = jnp.any(batch.turns.valid, axis=1).astype(q.dtype)
+  y = jnp.clip(batch.outcome, 0, 1)
+  each = -y * jax.nn.log_sigmoid(q) - (1 - y) * jax.nn.log_sigmoid(-q)
+  return jnp.sum(live * each) / jnp.maximum(jnp.sum(live), 1)
+
+
+def pair_accuracy(q, weight) -> tuple[jax.Array, jax.Array]:
+  """Share of pairs in which the success scores higher; a tie counts half."""
+  margin = q[:, None] - q[None]
+  right = (margin > 0) + 0.5 * (margin == 0)
+  return jnp.sum(weight * right), jnp.sum(weight)
+
+
+def summary(step, phi, reference, batch: Batch) -> Metrics:
+  """Distance of the PRM from its reference, and how well it knows the truth.
+
+  distance: mean of log ref - log phi over sampled tokens (k1 estimate of
+    KL(ref || phi), nats per token).
+  truth: correlation of step rewards with the progress that the environment
+    knows of (`progress` column), where there is one.
+  """
+  mask = (batch.rows.sampled & (batch.rows.weight != 0)).astype(phi.dtype)
+  metrics = {'distance': (jnp.sum(mask * (reference - phi)), jnp.sum(mask))}
+  one = jnp.ones(())
+  valid = batch.turns.valid.astype(phi.dtype)
+  size = jnp.sum(valid * jnp.abs(step)) / jnp.maximum(jnp.sum(valid), 1)
+  metrics['reward_size'] = (size, one)
+  if 'progress' in batch.turns.terms:
+    truth = correlation(step, batch.turns.terms['progress'], valid)
+    metrics['truth_correlation'] = (truth, one)
+  return metrics
+
+
+def correlation(x, y, weight):
+  """Weighted Pearson correlation; 0 if either side is constant."""
+  total = jnp.maximum(jnp.sum(weight), 1)
+  mean = lambda a: jnp.sum(weight * a) / total  # noqa: E731
+  dx, dy = x - mean(x), y - mean(y)
+  scale = jnp.sqrt(mean(dx * dx) * mean(dy * dy))
+  return jnp.where(scale > 0, mean(dx * dy) / jnp.maximum(scale, 1e-30), 0.0)

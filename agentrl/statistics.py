@@ -1,0 +1,118 @@
+"""Intervals for what a run measured: rates, differences, means, anything.
+
+Host numbers in, (low, high) floats out; `level` is the coverage aimed at.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from scipy import stats
+
+Interval = tuple[float, float]
+
+
+def _check_level(level: float) -> None:
+  if not 0 < level < 1:
+    raise ValueError(f'level={level} is not between 0 and 1; try 0.95')
+
+
+def wilson(successes: int, n: int, level: float = 0.95) -> Interval:
+  """Interval of a success rate by inverting the score test.
+
+      (p + z²/2n ± z √(p(1-p)/n + z²/4n²)) / (1 + z²/n),   p = successes / n
+
+  Never leaves [0, 1] and has width at p = 0 and p = 1; n = 0 knows nothing
+  and gives (0, 1). Wilson, "Probable Inference", JASA 1927.
+
+  Raises:
+    ValueError: unless 0 <= successes <= n and 0 < level < 1.
+  """
+  _check_level(level)
+  if not 0 <= successes <= n:
+    raise ValueError(f'successes={successes} is not between 0 and n={n}')
+  if n == 0:
+    return 0.0, 1.0
+  z = stats.norm.ppf((1 + level) / 2)
+  p = successes / n
+  middle = p + z**2 / (2 * n)
+  half = z * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
+  scale = 1 + z**2 / n
+  # Rounding may miss the exact ends: at p = 0 the low one is 0.
+  low = 0.0 if successes == 0 else (middle - half) / scale
+  high = 1.0 if successes == n else (middle + half) / scale
+  return float(low), float(high)
+
+
+def difference(
+  s1: int, n1: int, s2: int, n2: int, level: float = 0.95
+) -> Interval:
+  """Interval of the difference of two independent rates, s1/n1 - s2/n2.
+
+  With (l, u) the Wilson interval of each rate and d = p1 - p2,
+
+      d - √((p1-l1)² + (u2-p2)²)   to   d + √((u1-p1)² + (p2-l2)²)
+
+  Positive when the first is better. Newcombe, "Interval estimation for the
+  difference between independent proportions", Stat. Med. 1998, method 10.
+  With no episodes on a side, (-1, 1).
+  """
+  low1, high1 = wilson(s1, n1, level)
+  low2, high2 = wilson(s2, n2, level)
+  if n1 == 0 or n2 == 0:
+    return -1.0, 1.0
+  p1, p2 = s1 / n1, s2 / n2
+  down = np.hypot(p1 - low1, high2 - p2)
+  up = np.hypot(high1 - p1, p2 - low2)
+  return float(p1 - p2 - down), float(p1 - p2 + up)
+
+
+def mean_interval(values: Sequence[float], level: float = 0.95) -> Interval:
+  """Student's interval of a mean, e.g. over seeds.
+
+      mean ± t_{n-1} s / √n,   s² = Σ (x - mean)² / (n - 1)
+
+  Raises:
+    ValueError: fewer than two values, which have no spread.
+  """
+  _check_level(level)
+  x = np.asarray(values, np.float64)  # [n]
+  if x.ndim != 1 or x.size < 2:
+    raise ValueError(
+      f'an interval of a mean needs a list of at least 2 values; got '
+      f'shape {x.shape}; run more seeds'
+    )
+  t = stats.t.ppf((1 + level) / 2, x.size - 1)
+  half = t * x.std(ddof=1) / np.sqrt(x.size)
+  return float(x.mean() - half), float(x.mean() + half)
+
+
+def bootstrap(
+  values: Sequence[float],
+  statistic: Callable[[np.ndarray], float],
+  *,
+  seed: int,
+  n: int = 10_000,
+  level: float = 0.95,
+) -> Interval:
+  """Percentile interval of any statistic: resample with replacement, n times.
+
+  Args:
+    values: [m, ...]; the first axis is what counts once (a trajectory, a
+      seed) and is resampled whole.
+    statistic: maps an array [m, ...] to a number.
+    seed: the same seed gives the same interval.
+
+  Efron, "Bootstrap Methods: Another Look at the Jackknife", 1979.
+  """
+  _check_level(level)
+  x = np.asarray(values)  # [m, ...]
+  if x.ndim == 0 or len(x) < 2 or n < 1:
+    raise ValueError(
+      f'bootstrap needs at least 2 values and n >= 1; got shape {x.shape}, '
+      f'n={n}'
+    )
+  generator = np.random.default_rng(seed)
+  picks = (generator.integers(len(x), size=len(x)) for _ in range(n))
+  drawn = [statistic(x[pick]) for pick in picks]  # [n]
+  low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+  return float(low), float(high)

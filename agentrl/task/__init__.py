@@ -1,0 +1,3 @@
+"""Tasks: what to attempt next."""
+
+from agentrl.task import fixed  # noqa: F401  registers its pieces

@@ -1,0 +1,177 @@
+"""Text to token ids and back: the tokenizer that ships, and Hugging Face's."""
+
+import os
+import re
+from collections.abc import Sequence
+from typing import Protocol
+
+
+class Tokenizer(Protocol):
+  """What the library asks of a tokenizer; ids are in [0, vocab_size)."""
+
+  name: str  # filesystem-safe; written beside checkpoints and data sets
+  vocab_size: int
+  pad: int
+  bos: int
+  eot: int  # ends a turn; the only id that does
+
+  def encode(self, text: str, *, specials: bool = False) -> list[int]:
+    """Ids of `text`; a special's literal becomes one only with `specials`.
+
+    Leave it off for anything an environment, a tool or a user wrote: with it
+    on, an observation that contains the end-of-turn literal ends the turn.
+    """
+
+  def decode(self, ids: Sequence[int]) -> str:
+    """The text of the ids, specials written out as their literals."""
+
+  def pieces(self, ids: Sequence[int]) -> list[str]:
+    """One printable string for each id, for display only."""
+
+
+# Ids are positions in this order, so append only: a saved model holds them.
+SPECIALS = (
+  *('<pad>', '<bos>', '<eot>', '<user>', '<assistant>'),
+  *('<think>', '</think>', '<answer>', '</answer>'),
+)
+WORDS = (
+  *('up', 'down', 'left', 'right', 'north', 'south', 'east', 'west'),
+  *('push', 'pull', 'pick', 'drop', 'open', 'close', 'take', 'put'),
+  *('use', 'look', 'go', 'move', 'stay', 'wait', 'stop', 'done'),
+  *('yes', 'no', 'wall', 'box', 'goal', 'player', 'key', 'door'),
+)
+_FIRST_BYTE = len(SPECIALS)
+_FIRST_WORD = _FIRST_BYTE + 256
+
+
+def _longest_first(words: Sequence[str]) -> re.Pattern[str]:
+  """A pattern that matches the longest of the words, leftmost first."""
+  ordered = sorted(words, key=len, reverse=True)
+  return re.compile('(' + '|'.join(map(re.escape, ordered)) + ')')
+
+
+_IDS = {
+  **{text: i for i, text in enumerate(SPECIALS)},
+  **{text: i for i, text in enumerate(WORDS, _FIRST_WORD)},
+}
+_TEXTS = {i: text for text, i in _IDS.items()}
+_PLAIN = _longest_first(WORDS)
+_FULL = _longest_first(WORDS + SPECIALS)
+
+
+class Embedded:
+  """A tokenizer of 297 tokens that needs no file, for small models and tests.
+
+  Ids: 0-8 the specials, 9-264 the 256 bytes of UTF-8 (so every printable
+  ASCII character and the newline is one token), 265-296 common words, matched
+  greedily, longest first. `vocab_size` is 320, the next multiple of 64; the
+  ids between are unused, and read as U+FFFD should a model sample one.
+
+  `decode(encode(text))` is `text` for every text of Unicode characters.
+  """
+
+  name = 'embedded'
+  vocab_size = 320
+  pad, bos, eot = 0, 1, 2
+
+  def encode(self, text: str, *, specials: bool = False) -> list[int]:
+    pattern = _FULL if specials else _PLAIN
+    ids = []
+    # Splitting on a group alternates text (even places) and matches (odd).
+    for place, part in enumerate(pattern.split(text)):
+      if place % 2:
+        ids.append(_IDS[part])
+      else:  # a lone surrogate, which no UTF-8 can hold, becomes '?'
+        ids.extend(
+          _FIRST_BYTE + byte for byte in part.encode('utf-8', 'replace')
+        )
+    return ids
+
+  def decode(self, ids: Sequence[int]) -> str:
+    # A model may sample any bytes; what is no UTF-8 reads as U+FFFD.
+    data = b''.join(map(self._bytes, _checked(self, ids)))
+    return data.decode('utf-8', 'replace')
+
+  def pieces(self, ids: Sequence[int]) -> list[str]:
+    return [self._piece(i) for i in _checked(self, ids)]
+
+  def _bytes(self, i: int) -> bytes:
+    if _FIRST_BYTE <= i < _FIRST_WORD:
+      return bytes([i - _FIRST_BYTE])
+    return _TEXTS.get(i, '\ufffd').encode()
+
+  def _piece(self, i: int) -> str:
+    if _FIRST_BYTE <= i < _FIRST_WORD:
+      byte = i - _FIRST_BYTE
+      return chr(byte) if 32 <= byte < 127 else f'<0x{byte:02X}>'
+    return _TEXTS.get(i, f'<unused {i}>')
+
+
+class HuggingFace:
+  """The tokenizer in a local folder, read by `transformers.AutoTokenizer`.
+
+  `eot` is its end-of-sequence id. A tokenizer without a beginning or padding
+  token uses `eot` for it: padding is told by length, never by id.
+  """
+
+  def __init__(self, path: str | os.PathLike[str]):
+    self._tokenizer = _load(os.fspath(path))
+    eot = self._tokenizer.eos_token_id
+    if eot is None:
+      raise ValueError(
+        f'tokenizer {path} has no end-of-sequence token; set eos_token in '
+        'its tokenizer_config.json'
+      )
+    bos = self._tokenizer.bos_token_id
+    pad = self._tokenizer.pad_token_id
+    self.name = os.path.basename(os.path.abspath(path))
+    self.vocab_size = len(self._tokenizer)
+    self.eot: int = eot
+    self.bos: int = eot if bos is None else bos
+    self.pad: int = eot if pad is None else pad
+
+  def encode(self, text: str, *, specials: bool = False) -> list[int]:
+    return self._tokenizer.encode(
+      text, add_special_tokens=False, split_special_tokens=not specials
+    )
+
+  def decode(self, ids: Sequence[int]) -> str:
+    return self._tokenizer.decode(
+      _checked(self, ids), clean_up_tokenization_spaces=False
+    )
+
+  def pieces(self, ids: Sequence[int]) -> list[str]:
+    return [self.decode([i]) for i in ids]
+
+
+def _checked(tokenizer: Tokenizer, ids: Sequence[int]) -> list[int]:
+  """The ids as Python integers, each of them in the vocabulary."""
+  ids = [int(i) for i in ids]
+  for i in ids:
+    if not 0 <= i < tokenizer.vocab_size:
+      raise ValueError(
+        f'token id {i} is not in [0, {tokenizer.vocab_size}), the vocabulary '
+        f'of tokenizer {tokenizer.name}; cut padding off before decoding'
+      )
+  return ids
+
+
+def _load(path: str):
+  """A `transformers` tokenizer, or one sentence on why not."""
+  if not os.path.isdir(path):
+    raise ValueError(
+      f'tokenizer folder {path} does not exist; give the local folder that '
+      'holds tokenizer.json'
+    )
+  # It advises on PyTorch at import, which this library never uses.
+  os.environ.setdefault('TRANSFORMERS_NO_ADVISORY_WARNINGS', '1')
+  from transformers import AutoTokenizer  # seconds to import: only if asked
+
+  try:
+    return AutoTokenizer.from_pretrained(path, local_files_only=True)
+  except Exception as error:
+    reason = str(error).strip().split('\n')[0]
+    raise ValueError(
+      f'tokenizer folder {path} cannot be read ({reason}); it needs the '
+      'tokenizer.json and tokenizer_config.json of a fast tokenizer'
+    ) from error

@@ -1,0 +1,176 @@
+"""What every experiment has: the defaults that run on two CPU cores.
+
+A method's config names a piece for every slot; `finish` then writes every
+hyper-parameter of these pieces into `c.hp`, so that each can be overridden:
+
+  --config=configs/oprl.py:tiny --config.hp.signal.implicit_prm.beta=0.1
+
+Arguments after the colon, separated by commas: `tiny` shrinks everything to
+a smoke test of under two minutes; `env=frozen_lake` changes the environment.
+"""
+
+from ml_collections import ConfigDict
+
+import agentrl.advantage
+import agentrl.collect
+import agentrl.curate
+import agentrl.loss
+import agentrl.plan
+import agentrl.reward
+import agentrl.rollout.pieces
+import agentrl.signal
+import agentrl.task  # noqa: F401  all of these register their pieces
+from agentrl import registry
+
+ARGS = {'tiny': ('', 'yes'), 'env': ('sokoban', 'frozen_lake')}
+
+
+def parse(arg: str) -> dict[str, str]:
+  """'tiny,env=frozen_lake' -> {'tiny': 'yes', 'env': 'frozen_lake'}."""
+  out = {name: choices[0] for name, choices in ARGS.items()}
+  for part in filter(None, (arg or '').split(',')):
+    name, _, value = part.partition('=')
+    value = value or 'yes'
+    if name not in ARGS or value not in ARGS[name]:
+      raise ValueError(
+        f'config argument {part!r} is unknown; choose from'
+        " 'tiny', 'env=sokoban', 'env=frozen_lake'"
+      )
+    out[name] = value
+  return out
+
+
+def get_config(arg: str = '') -> ConfigDict:
+  """Everything but the method."""
+  args = parse(arg)
+  c = ConfigDict()
+  c.method = ''
+  c.seed = 0
+  c.data = 'data'  # folder of task sets, built once, found again
+  c.steps = 140  # RL steps
+  c.micro = 64  # rows of a micro-batch
+
+  c.env = environment(args['env'])
+  c.model = ConfigDict(
+    dict(width=96, layers=3, heads=4, kv_heads=4, head_dim=24, mlp=256,
+         theta=10_000.0, eps=1e-6, qk_norm=True, bias=False, tied=True,
+         remat=False, dtype='float32')
+  )  # fmt: skip
+  c.rollout = ConfigDict(
+    dict(batch=128, group=8, slots=64, turns=12, message=2, history='turn',
+         window=1, context=0, temperature=1.0, top_k=0, top_p=1.0, tag='')
+  )  # fmt: skip
+  c.mesh = ConfigDict(dict(data=1, model=1, explicit=True))
+
+  # Supervised warm start on the solver's own demonstrations.
+  c.sft = ConfigDict(dict(steps=80, batch=64, lr=1e-3, warmup=10))
+
+  c.role = ConfigDict()
+  role(c, 'policy', lr=3e-4)
+
+  c.eval = ConfigDict(dict(episodes=1000, every=0, temperature=1.0))
+  c.checkpoint = ConfigDict(dict(every=20, keep=2))
+
+  # The slots (DESIGN: a method names a piece for each).
+  c.task = 'fixed'
+  c.rollout_kind = 'jit'
+  c.collect = 'once'
+  c.reward = ('env',)
+  c.curate = ()
+  c.signal = ()
+  c.advantage = ()
+  c.stream = ConfigDict()
+  c.finish = ()
+  c.loss = ('ppo',)
+  c.reduce = ConfigDict()
+  c.memory = ()
+  c.plan = 'minibatches'
+  c.coef = ConfigDict()  # of streams and loss terms; 1 where not named
+  c.select = ConfigDict()  # loss term -> {'span' | 'source': id}
+  c.schedule = ConfigDict()  # path -> (shape, start, end, steps)
+  c.hp = ConfigDict()
+  if args['tiny']:
+    shrink(c)
+  return c
+
+
+def environment(name: str) -> ConfigDict:
+  """Defaults of an environment and of its task sets."""
+  if name == 'frozen_lake':
+    return ConfigDict(
+      dict(name=name, height=4, width=4, slip=False, invalid=0.1,
+           train=500, test=200, seed=0)
+    )  # fmt: skip
+  return ConfigDict(
+    dict(name=name, height=6, width=6, boxes=1, min_moves=3, max_moves=10,
+         reward='dense', levels='', train=2000, test=500, seed=0)
+  )  # fmt: skip
+
+
+def shrink(c: ConfigDict) -> None:
+  """The whole thing in under two minutes."""
+  c.steps = 12
+  c.micro = 32
+  c.model.update(dict(width=32, layers=2, heads=2, kv_heads=2, head_dim=16,
+                      mlp=64))  # fmt: skip
+  c.rollout.update(dict(batch=32, group=4, slots=32, turns=8))
+  c.sft.update(dict(steps=20, batch=32))
+  c.env.update(dict(train=200, test=100))
+  c.eval.episodes = 200
+  c.checkpoint.every = 8
+
+
+def role(c: ConfigDict, name: str, *, kind: str = 'train', lr: float = 1e-4,
+         warmup: int = 5, clip: float = 1.0) -> None:  # fmt: skip
+  """Adds a network: 'train', or 'frozen' as the policy was after the warm
+  start. The role `value` has a value head, all others are language models.
+  """
+  c.role[name] = ConfigDict(dict(kind=kind))
+  if kind == 'train':
+    c.role[name].update(
+      dict(lr=lr, warmup=warmup, clip=clip, decay=0.0, b1=0.9, b2=0.99,
+           eps=1e-8)
+    )  # fmt: skip
+
+
+def hp(c: ConfigDict, scope: str, piece: str, **values) -> None:
+  """Sets hyper-parameters of a piece; scope is a stream, a term or a slot."""
+  if scope not in c.hp:
+    c.hp[scope] = ConfigDict()
+  if piece not in c.hp[scope]:
+    c.hp[scope][piece] = ConfigDict()
+  for name, value in values.items():
+    c.hp[scope][piece][name] = value
+
+
+def finish(c: ConfigDict) -> ConfigDict:
+  """Writes every default into c.hp and c.coef, so that flags can reach it."""
+  w = wiring(c)
+  for scope, pieces in registry.defaults(w).items():
+    for piece, values in pieces.items():
+      hp(c, scope, piece, **values)
+  for name in (*w.advantage, *w.loss):
+    if name not in c.coef:
+      c.coef[name] = 1.0
+  return c
+
+
+def wiring(c: ConfigDict) -> registry.Wiring:
+  """The slots of a config as the registry understands them."""
+  return registry.Wiring(
+    task=c.task,
+    rollout=c.rollout_kind,
+    collect=c.collect,
+    reward=tuple(c.reward),
+    curate=tuple(c.curate),
+    signal=tuple(c.signal),
+    advantage=tuple(c.advantage),
+    stream={name: tuple(chain) for name, chain in c.stream.items()},
+    finish=tuple(c.finish),
+    loss=tuple(c.loss),
+    reduce=dict(c.reduce),
+    memory=tuple(c.memory),
+    plan=c.plan,
+    hp=c.hp.to_dict(),
+    gives=tuple(f'role:{name}' for name in c.role),
+  )

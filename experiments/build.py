@@ -1,0 +1,317 @@
+"""From a config to the parts of a run; every mistake is found here.
+
+Nothing below this floor knows ConfigDict or flags.
+"""
+
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
+from ml_collections import ConfigDict
+
+from agentrl import learner as learner_lib
+from agentrl import mesh, optim, registry
+from agentrl.dataset import tasks as tasks_lib
+from agentrl.env.jit import boxoban, frozen_lake, sokoban, sokoban_levels
+from agentrl.model import policy, value
+from agentrl.nn import transformer
+from agentrl.rollout import jit as jit_rollout
+from agentrl.rollout import record as record_lib
+from agentrl.rollout import speak
+from agentrl.schedule import Schedule
+from agentrl.signal.base import Context
+from agentrl.task.fixed import attempts as make_attempts
+from agentrl.text import parse, render, tokenizer
+from agentrl.types import Attempts, Batch
+from configs import base
+
+
+class Setup(NamedTuple):
+  """What a run is made of."""
+
+  config: ConfigDict
+  tokenizer: tokenizer.Tokenizer
+  world: jit_rollout.World
+  plan: jit_rollout.Plan
+  shape: transformer.Shape
+  train: tasks_lib.TaskSet  # tasks [0, len(train)) of the world
+  test: tasks_lib.TaskSet  # the tasks after them
+  learner: learner_lib.Learner
+  warm: learner_lib.Learner  # supervised
+
+
+def setup(c: ConfigDict) -> Setup:
+  """Checks the config, then loads or builds its task sets."""
+  check(c)
+  source, env = environment(c)
+  words = tokenizer.Embedded()
+  plan = jit_rollout.Plan(
+    **{f.name: c.rollout[f.name] for f in dataclasses.fields(jit_rollout.Plan)}
+  )
+  shape = transformer.Shape(vocab=words.vocab_size, **c.model)
+  learner = make_learner(c, shape)
+  count = {'train': c.env.train, 'test': c.env.test}
+  if isinstance(source, boxoban.Boxoban):  # a file has what it has
+    count = {k: min(n, source.sizes()[k]) for k, n in count.items()}
+  train, test = (
+    tasks_lib.load(source, split, n, c.env.seed, folder=c.data)
+    for split, n in count.items()
+  )
+  both = jax.tree.map(
+    lambda a, b: jnp.asarray(np.concatenate([a, b])), train.tasks, test.tasks
+  )
+  world = jit_rollout.World(
+    pieces=render.piece_table(words, env.pieces),
+    actions=parse.action_table(words, env.actions, tag=c.rollout.tag),
+    tasks=both,
+    env=env,
+  )
+  _check_rows(c, world, plan)
+  return Setup(
+    c, words, world, plan, shape, train, test, learner, _warm(c, learner)
+  )
+
+
+def check(c: ConfigDict) -> None:
+  """One sentence for what does not fit, before anything expensive."""
+  r, data = c.rollout, c.mesh.data
+  if r.batch % r.group:
+    raise ValueError(
+      f'rollout.batch={r.batch} is not a multiple of rollout.group={r.group};'
+      f' set rollout.batch to {-(-r.batch // r.group) * r.group}'
+    )
+  devices = len(jax.devices()) if data == -1 else data
+  for name, size in (
+    ('rollout.batch', r.batch),
+    ('rollout.slots', r.slots),
+    ('micro', c.micro),
+    ('sft.batch', c.sft.batch),
+  ):
+    if size % devices:
+      raise ValueError(
+        f'{name}={size} is not divisible by mesh axis data={devices}; set it'
+        f' to {-(-size // devices) * devices}'
+      )
+  for name in ('policy',):
+    if name not in c.role or c.role[name].kind != 'train':
+      raise ValueError(f'c.role.{name} must exist and have kind train')
+  registry.check(base.wiring(c))
+  for name in c.coef:
+    if name not in (*c.advantage, *c.loss):
+      raise ValueError(
+        f'c.coef.{name} is neither a stream of c.advantage={c.advantage} nor a'
+        f' term of c.loss={c.loss}; remove it or name the piece'
+      )
+
+
+def _check_rows(c: ConfigDict, world, plan) -> None:
+  turn = c.rollout.batch * (c.rollout.turns if plan.history == 'turn' else 1)
+  for what, n in (('rollout', turn), ('sft', sft_rows(c, plan))):
+    if n % c.micro:
+      raise ValueError(
+        f'the {what} makes {n} rows, which micro={c.micro} does not divide;'
+        f' set micro to a divisor, such as {_divisor(n, c.micro)}'
+      )
+
+
+def _divisor(n: int, most: int) -> int:
+  return max(d for d in range(1, most + 1) if n % d == 0)
+
+
+def sft_rows(c: ConfigDict, plan: jit_rollout.Plan) -> int:
+  return c.sft.batch * (c.rollout.turns if plan.history == 'turn' else 1)
+
+
+REWARDS = {'dense': {}, 'sparse': sokoban.SPARSE}
+
+
+def environment(c: ConfigDict):
+  """(task source, environment) of c.env."""
+  e = c.env
+  if e.name == 'frozen_lake':
+    source = frozen_lake.Lakes(
+      height=e.height, width=e.width, intended=1 / 3 if e.slip else 1.0
+    )
+    return source, frozen_lake.env_for(source, invalid_reward=-e.invalid)
+  if e.name != 'sokoban':
+    raise ValueError(
+      f"env.name={e.name!r} is unknown; choose 'sokoban' or 'frozen_lake'"
+    )
+  if e.reward not in REWARDS:
+    raise ValueError(
+      f'env.reward={e.reward!r} is unknown; choose from {tuple(REWARDS)}'
+    )
+  if e.levels:
+    source = boxoban.Boxoban(path=e.levels)
+  else:
+    source = sokoban_levels.Generated(
+      height=e.height,
+      width=e.width,
+      boxes=e.boxes,
+      min_moves=e.min_moves,
+      max_moves=e.max_moves,
+    )
+  return source, sokoban_levels.env_for(source, **REWARDS[e.reward])
+
+
+def make_learner(c: ConfigDict, shape) -> learner_lib.Learner:
+  language = policy.module(shape, c.rollout.temperature)
+  modules = {
+    name: value.module(shape) if name == 'value' else language
+    for name in c.role
+  }
+  rules = {}
+  for name, r in c.role.items():
+    if r.kind == 'train':
+      fields = {k: v for k, v in r.items() if k != 'kind'}
+      rules[name] = optim.Rule(**fields)
+    elif r.kind != 'frozen':
+      raise ValueError(
+        f"role.{name}.kind={r.kind!r} is unknown; choose 'train' or 'frozen'"
+      )
+  return learner_lib.Learner(
+    wiring=base.wiring(c),
+    context=Context(modules=modules, rules=rules, micro=c.micro),
+    coef=dict(c.coef),
+    select={name: dict(x) for name, x in c.select.items()},
+    schedules={p: Schedule(*s) for p, s in _flat(c.schedule).items()},
+    seed=c.seed,
+  )
+
+
+def _flat(tree: ConfigDict, prefix: str = '') -> dict[str, Any]:
+  """Nested names as dotted paths."""
+  out = {}
+  for name, x in tree.items():
+    if isinstance(x, ConfigDict):
+      out |= _flat(x, f'{prefix}{name}.')
+    else:
+      out[prefix + name] = x
+  return out
+
+
+def _warm(c: ConfigDict, learner: learner_lib.Learner) -> learner_lib.Learner:
+  """The supervised learner: same policy, its own rate, loss nll."""
+  rule = learner.context.rules['policy']
+  rule = rule._replace(lr=c.sft.lr, warmup=c.sft.warmup)
+  rules = {**learner.context.rules, 'policy': rule}
+  return learner_lib.Learner(
+    wiring=registry.Wiring(loss=('nll',), gives=('role:policy',)),
+    context=learner.context._replace(rules=rules),
+    seed=c.seed,
+  )
+
+
+def play(s: Setup, params, attempts: Attempts, key) -> record_lib.Record:
+  """The policy at the attempts, inside jit."""
+  r = s.config.rollout
+  speaker = speak.model(
+    s.shape,
+    params,
+    message=s.plan.message,
+    eot=s.tokenizer.eot,
+    top_k=r.top_k,
+    top_p=r.top_p,
+  )
+  return jit_rollout.rollout(s.world, s.plan, speaker, attempts, key)
+
+
+def score(s: Setup, batch: Batch) -> Batch:
+  """The batch with what its turns earned."""
+  w = base.wiring(s.config)
+  pieces = [
+    registry.bind('reward', n, w.values('reward', n), 'c.reward')
+    for n in w.reward
+  ]
+  total = sum(f(batch.turns, batch.outcome, batch.status) for f in pieces)
+  turns = batch.turns.replace(reward=total)
+  return batch.replace(turns=turns)
+
+
+def layout(s: Setup, record: record_lib.Record) -> record_lib.Layout:
+  if s.plan.history == 'turn':
+    return record_lib.per_turn(record)
+  width = jit_rollout.row_tokens(s.world, s.plan)
+  return record_lib.full_history(record, width)
+
+
+def collect(s: Setup, params, attempts: Attempts, key, version) -> Batch:
+  """Rollout and rewards: one jitted program."""
+
+  def sample(attempts, key):
+    record = play(s, params, attempts, key)
+    return record_lib.batch(record, layout(s, record), attempts, version)
+
+  how = registry.get('collect', s.config.collect, 'c.collect').f
+  batch, _ = how(
+    sample, functools.partial(score, s), attempts, memory=(), carry=(), key=key
+  )
+  return batch
+
+
+def demonstrate(s: Setup, attempts: Attempts, said, length, key) -> Batch:
+  """Rows of the solver's own messages, replayed in the environment."""
+  speaker = speak.script(said, length)
+  record = jit_rollout.rollout(s.world, s.plan, speaker, attempts, key)
+  batch = record_lib.batch(record, layout(s, record), attempts, 0)
+  ids = {**batch.ids, 'source': batch.ids['source'] + 2}
+  return batch.replace(ids=ids)
+
+
+def sharded(f, donate=()):
+  """jit of a function that makes a Batch: rows split over `data`."""
+
+  def run(*args):
+    if not mesh.is_explicit():
+      return f(*args)
+    shapes = jax.eval_shape(f, *args)
+    specs = jax.tree.map(lambda x: PartitionSpec(), shapes)
+    rows = jax.tree.map(lambda x: PartitionSpec('data'), shapes.rows)
+    specs = specs.replace(rows=rows)
+    return jax.sharding.auto_axes(f, out_sharding=specs)(*args)
+
+  return jax.jit(run, donate_argnums=donate)
+
+
+def replicated(x):
+  """Host arrays on every device of the mesh that is set."""
+  if not mesh.active():
+    return jax.device_put(x)
+  whole = NamedSharding(jax.sharding.get_mesh(), PartitionSpec())
+  return jax.device_put(x, whole)
+
+
+def messages(s: Setup, taskset: tasks_lib.TaskSet):
+  """The solver's actions as tokens: [n, K, M] and their lengths [n, K]."""
+  n, k, m = len(taskset), s.plan.turns, s.plan.message
+  eot, names = s.tokenizer.eot, s.world.env.actions
+  spoken = [
+    [*s.tokenizer.encode(s.config.rollout.tag + a, specials=True), eot]
+    for a in names
+  ]
+  longest = max(len(x) for x in spoken)
+  if longest > m:
+    raise ValueError(
+      f'an action takes {longest} tokens with its end of turn and'
+      f' rollout.message={m} allows fewer; set it to {longest}'
+    )
+  table = np.zeros((len(names) + 1, m), np.int32)
+  for i, x in enumerate(spoken):
+    table[i, : len(x)] = x
+  size = np.array([len(x) for x in spoken] + [0], np.int32)
+  actions = np.full((n, k), -1)
+  width = min(k, taskset.actions.shape[1])
+  actions[:, :width] = taskset.actions[:, :width]
+  return table[actions], size[actions]
+
+
+def demo_attempts(s: Setup, index: np.ndarray) -> Attempts:
+  """Attempts at tasks, each as long as its demonstration."""
+  length = np.sum(s.train.actions[index] >= 0, axis=1)
+  a = make_attempts(index, 1, s.plan.turns, 1.0)
+  limit = np.minimum(length, s.plan.turns).astype(np.int32)
+  return a.replace(limit=np.maximum(limit, 1))

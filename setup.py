@@ -1,0 +1,39 @@
+"""Install agentrl: `pip install -e .` (add [dev] for the tests)."""
+
+import setuptools
+
+setuptools.setup(
+  name='agentrl',
+  version='0.1.0',
+  description='Reinforcement learning of language-model agents, in JAX.',
+  license='Apache-2.0',
+  packages=setuptools.find_packages(include=['agentrl', 'agentrl.*']),
+  python_requires='>=3.11',
+  install_requires=[
+    'absl-py>=2.3,<3',
+    'array_record>=0.8,<0.9',  # random access for TFDS without TensorFlow
+    'chex>=0.1.91,<0.2',
+    'flax>=0.12.7,<0.13',
+    'importlib_resources>=6,<8',  # TFDS 4.9.10 forgets to ask for it
+    'jax>=0.10.2,<0.11',
+    'matplotlib>=3.10,<4',
+    'ml-collections>=1.1,<2',
+    'numpy>=2.2,<3',
+    'optax>=0.2.8,<0.3',
+    'orbax-checkpoint>=0.12.8,<0.13',
+    'tensorboardX>=2.6.4,<3',
+    'tensorflow-datasets>=4.9.10,<4.10',
+    'tqdm>=4.67,<5',
+    'transformers>=5.20,<6',
+  ],
+  extras_require={
+    'cuda': ['jax[cuda13]>=0.10.2,<0.11'],
+    'tpu': ['jax[tpu]>=0.10.2,<0.11'],
+    'dev': [
+      'hypothesis>=6.150,<7',
+      'pytest>=9,<10',
+      'pytest-xdist>=3.8,<4',
+      'ruff>=0.17,<0.18',
+    ],
+  },
+)

@@ -1,0 +1,264 @@
+"""Cells, units, constant and singleton cells, and what must not enter."""
+
+import batches
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from batches import links
+
+from agentrl import types
+from agentrl.advantage import chain, statistics
+
+
+def _batch(reward, *, group=None, valid=None, dtype=np.float64, sizes=None):
+  """One token per turn, unless `sizes` [B, K] says otherwise."""
+  reward = np.asarray(reward, dtype)
+  b, k = reward.shape
+  sizes = np.ones((b, k), int) if sizes is None else np.asarray(sizes)
+  valid = np.ones((b, k), bool) if valid is None else np.asarray(valid)
+  t = int(sizes.sum(1).max())
+  traj = np.full((b, t), -1, np.int32)
+  turn = np.full((b, t), -1, np.int32)
+  for i in range(b):
+    ids = np.repeat(np.arange(k), sizes[i] * valid[i])
+    traj[i, : len(ids)], turn[i, : len(ids)] = i, ids
+  sampled = traj >= 0
+  zeros = np.zeros((b, t), np.int32)
+  return types.Batch(
+    rows=types.Rows(
+      tokens=zeros,
+      seg=np.where(sampled, 0, -1),
+      traj=traj,
+      turn=turn,
+      span=zeros.astype(np.int8),
+      sampled=sampled,
+      weight=sampled.astype(dtype),
+      logp=zeros.astype(dtype),
+      version=zeros,
+    ),
+    turns=types.Turns(
+      reward=reward,
+      terms={},
+      scored=np.ones((b, k), bool),
+      valid=valid,
+      state=np.tile(np.arange(k, dtype=np.int32), (b, 1)),
+      node=np.arange(b * k, dtype=np.int32).reshape(b, k),
+      agent=np.tile(np.arange(k, dtype=np.int32) % 2, (b, 1)),
+    ),
+    ids={'group': np.asarray(group or [0] * b, np.int32)},
+    outcome=reward.sum(1),
+    status=np.zeros(b, np.int32),
+  )
+
+
+def _turns(batch, *names):
+  """Credit of the turns after a chain that begins with turn rewards."""
+  bound = links('turn_reward', *names)
+  credit, _ = jax.jit(lambda b: chain.stream(bound, b, {}))(batch)
+  return np.asarray(credit.turn)
+
+
+@pytest.fixture(autouse=True)
+def _float64():
+  with jax.enable_x64(True):
+    yield
+
+
+NORMALISERS = ('center', 'scale', 'leave_one_out', 'whiten')
+
+
+@pytest.mark.parametrize(
+  'names', [('center',), ('center', 'scale'), ('leave_one_out',), ('whiten',)]
+)
+@pytest.mark.parametrize('level', ['turn', 'token'])
+def test_equal_rewards_give_exactly_zero(names, level):
+  """Twelve times 0.7 in float32 do not have the mean 0.7 when summed."""
+  batch = _batch([[0.7]] * 12, dtype=np.float32)
+  batch = jax.tree.map(jnp.asarray, batch)
+  assert float(jnp.mean(batch.turns.reward)) != np.float32(0.7)
+  if level == 'token':
+    names = [f'{n}_tokens' for n in names if n != 'scale']
+  credit, _ = chain.stream(links('turn_reward', *names), batch, {})
+  x = chain.token_advantage(credit, batch.rows)
+  assert x.dtype == jnp.float32
+  np.testing.assert_array_equal(np.asarray(x), 0)
+
+
+def test_a_constant_group_beside_another():
+  batch = _batch([[0.7]] * 3 + [[1.0], [0.0]], group=[4] * 3 + [2] * 2)
+  got = _turns(batch, 'center', 'scale')[:, 0]
+  assert (got[:3] == 0).all()
+  np.testing.assert_allclose(got[3:], [2**-0.5, -(2**-0.5)], rtol=1e-5)
+
+
+def test_singletons():
+  batch = _batch([[3.0], [1.0], [5.0]], group=[0, 1, 1])
+  assert _turns(batch, 'center')[0, 0] == 0
+  assert _turns(batch, 'leave_one_out')[0, 0] == 0
+  raw = {'singleton': 'raw'}
+  for name in ('center', 'leave_one_out'):
+    got = _turns(batch, (name, raw))[:, 0]
+    assert got[0] == 3.0
+    assert got[1] == -got[2] != 0
+  grpo = _turns(batch, ('center', raw), ('scale', raw))
+  np.testing.assert_allclose(grpo[0, 0], 3.0 / (1 + 1e-6), rtol=1e-12)
+
+
+def test_a_singleton_of_several_turns_is_zero():
+  batch = _batch([[3.0, 1.0]])
+  np.testing.assert_array_equal(_turns(batch, 'center'), 0)
+  np.testing.assert_array_equal(_turns(batch, 'leave_one_out'), 0)
+  by_turn = _turns(batch, ('center', {'unit': 'turn'}))
+  np.testing.assert_array_equal(by_turn, [[1, -1]])
+
+
+RAGGED = {
+  'reward': [[1.0, 2.0, 4.0], [3.0, 7.0, 0.0], [5.0, 0.0, 0.0]],
+  'valid': np.array([[1, 1, 1], [1, 1, 0], [1, 0, 0]], bool),
+  'sizes': [[1, 2, 3], [4, 1, 0], [2, 0, 0]],
+}
+# The mean of RAGGED by hand, for every unit.
+MEANS = {
+  'trajectory': (7 / 3 + 5 + 5) / 3,
+  'turn': 22 / 6,
+  'token': (1 * 1 + 2 * 2 + 3 * 4 + 4 * 3 + 1 * 7 + 2 * 5) / 13,
+  'first_turn': 3.0,
+}
+
+
+@pytest.mark.parametrize('unit', statistics.UNITS)
+def test_what_counts_once(unit):
+  batch = _batch(**RAGGED)
+  got = _turns(batch, ('center', {'unit': unit}))
+  want = np.where(
+    RAGGED['valid'], RAGGED['reward'] - np.float64(MEANS[unit]), 0
+  )
+  np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+@pytest.mark.parametrize('unit', ['turn', 'token', 'trajectory', 'first_turn'])
+def test_units_agree_between_turns_and_tokens(unit):
+  """A token-level statistic of a value per turn weighs turns by length,
+  unless the unit is the turn."""
+  batch = jax.tree.map(jnp.asarray, _batch(**RAGGED))
+  hp = {'unit': unit}
+  credit, _ = chain.stream(
+    links('turn_reward', ('center_tokens', hp)), batch, {}
+  )
+  x = chain.token_advantage(credit, batch.rows)
+  lengths = np.array(RAGGED['sizes'])
+  if unit == 'trajectory':
+    values = (np.array(RAGGED['reward']) * lengths).sum(1) / lengths.sum(1)
+    mean = values.mean()
+  else:
+    mean = MEANS[unit]
+  value = np.take_along_axis(
+    np.array(RAGGED['reward']), np.maximum(batch.rows.turn, 0), axis=1
+  )
+  want = np.where(batch.rows.sampled, value - mean, 0)
+  np.testing.assert_allclose(np.asarray(x), want, rtol=1e-12)
+
+
+@pytest.mark.parametrize('ddof', [0, 1])
+def test_deviation_of_trajectories_of_unequal_length(ddof):
+  """Thirds add up to a whole number of trajectories."""
+  reward = np.array([[1.0] * 3, [2.0] * 3, [6.0] * 3])
+  valid = np.array([[1, 1, 1], [1, 1, 0], [1, 1, 1]], bool)
+  batch = _batch(reward, valid=valid)
+  got = _turns(batch, 'center', ('scale', {'ddof': ddof, 'eps': 0.0}))
+  std = np.std([1, 2, 6], ddof=ddof)
+  np.testing.assert_allclose(
+    got, np.where(valid, (reward - 3) / std, 0), rtol=1e-12
+  )
+
+
+def test_columns_split_cells():
+  batch = _batch([[1.0, 5.0], [3.0, 9.0]])
+  by_turn = _turns(batch, ('center', {'by': ('group', 'turn')}))
+  np.testing.assert_array_equal(by_turn, [[-1, -2], [1, 2]])
+  by_agent = _turns(batch, ('center', {'by': ('agent',)}))
+  np.testing.assert_array_equal(by_agent, by_turn)
+  alone = _turns(batch, ('center', {'by': ('node',)}))
+  np.testing.assert_array_equal(alone, 0)
+  every = _turns(batch, ('center', {'by': ()}))
+  np.testing.assert_array_equal(every, [[-3.5, 0.5], [-1.5, 4.5]])
+
+
+def test_equal_states_of_two_groups_stay_apart():
+  batch = _batch([[1.0], [3.0], [10.0], [20.0]], group=[0, 0, 7, 7])
+  got = _turns(batch, ('center', {'by': ('group', 'state')}))
+  np.testing.assert_array_equal(got[:, 0], [-1, 1, -5, 5])
+
+
+@pytest.mark.parametrize('name', NORMALISERS)
+def test_unscored_turns_do_not_enter(name):
+  """A failed judge is as if the turn had not been there, never a zero."""
+  batch = _batch([[1.0, 2.0], [4.0, 99.0], [0.0, 7.0]])
+  failed = np.array([[1, 1], [1, 0], [1, 1]], bool)
+  hp = (name, {'unit': 'turn'})
+  unscored = batch.replace(turns=batch.turns.replace(scored=failed))
+  absent = batch.replace(turns=batch.turns.replace(valid=failed))
+  got = _turns(unscored, hp)
+  assert got[1, 1] == 0
+  np.testing.assert_array_equal(got, _turns(absent, hp))
+
+
+def test_a_failed_judge_takes_the_trajectory_out_of_its_group():
+  """Its return is unknown, and the group is compared without it."""
+  batch = _batch([[1.0, 2.0], [4.0, 99.0], [0.0, 7.0]])
+  scored = np.array([[1, 1], [1, 0], [1, 1]], bool)
+  batch = batch.replace(turns=batch.turns.replace(scored=scored))
+  batch = jax.tree.map(jnp.asarray, batch)
+  credit, _ = chain.stream(links('episode_return', 'center'), batch, {})
+  np.testing.assert_array_equal(credit.turn, [[-2, -2], [0, 0], [2, 2]])
+
+
+def test_tokens_without_weight_do_not_enter_whitening():
+  batch = jax.tree.map(jnp.asarray, _batch([[1.0], [2.0], [50.0]]))
+  weight = batch.rows.weight.at[2].set(0)
+  batch = batch.replace(rows=batch.rows.replace(weight=weight))
+  for name in ('whiten', 'whiten_tokens'):
+    credit, _ = chain.stream(links('turn_reward', name), batch, {})
+    x = chain.token_advantage(credit, batch.rows)
+    np.testing.assert_allclose(x[:2, 0], [-(2**-0.5), 2**-0.5], rtol=1e-6)
+
+
+def test_metrics_count_flat_groups():
+  batch = _batch([[1.0]] * 2 + [[2.0], [4.0]] + [[3.0]], group=[0, 0, 1, 1, 2])
+  batch = jax.tree.map(jnp.asarray, batch)
+  _, metrics = chain.stream(links('turn_reward', 'center'), batch, {})
+  assert tuple(map(float, metrics['flat'])) == (3.0, 5.0)
+  np.testing.assert_allclose(metrics['std'], (2 * 2**0.5, 5.0), rtol=1e-12)
+
+
+def test_nothing_at_all_is_zero_and_not_nan():
+  batch = _batch([[1.0, 2.0]] * 2, valid=np.zeros((2, 2), bool))
+  for name in NORMALISERS:
+    np.testing.assert_array_equal(_turns(batch, name), 0)
+
+
+@pytest.mark.parametrize(
+  ('hp', 'message'),
+  [
+    ({'by': ('colour',)}, "column 'colour', which the batch lacks"),
+    ({'unit': 'group'}, "unit='group' is unknown; choose from"),
+    ({'singleton': 'keep'}, "singleton='keep' is unknown; choose from"),
+  ],
+)
+def test_mistakes_are_named(hp, message):
+  with pytest.raises(ValueError, match=message):
+    _turns(_batch([[1.0], [2.0]]), ('center', hp))
+
+
+def test_cells_of_a_random_batch():
+  s = batches.story(seed=5)
+  batch = jax.tree.map(jnp.asarray, batches.lay(s).batch)
+  cell = np.asarray(statistics.cells(batch, ('group', 'state')))
+  keys: dict[int, set] = {}
+  for i, row in enumerate(s.state):
+    for k, state in enumerate(row):
+      keys.setdefault(cell[i, k], set()).add((s.group[i], state))
+  assert all(len(v) == 1 for v in keys.values())
+  want = {(g, x) for g, row in zip(s.group, s.state, strict=True) for x in row}
+  assert len(keys) == len(want)

@@ -1,0 +1,163 @@
+"""Sources, returns to go and moves to tokens, against plain loops."""
+
+import batches
+import estimators
+import jax
+import numpy as np
+import pytest
+from batches import links
+
+from agentrl.advantage import chain
+
+STORY = batches.story(seed=6)
+
+
+@pytest.fixture(autouse=True)
+def _float64():
+  with jax.enable_x64(True):
+    yield
+
+
+def _run(*names, layout='packed', change=lambda batch: batch):
+  laid = batches.lay(STORY, layout)
+  batch = change(laid.batch)
+  credit, metrics = jax.jit(lambda b, s: chain.stream(links(*names), b, s))(
+    batch, laid.signals
+  )
+  assert not np.asarray(credit.turn)[~batch.turns.valid].any()
+  x = chain.token_advantage(credit, batch.rows)
+  return batches.read(x, STORY, laid), metrics
+
+
+def _same(got, want):
+  np.testing.assert_allclose(
+    batches.flat(got), batches.flat(want), rtol=1e-10, atol=1e-12
+  )
+
+
+SOURCES = {
+  'turn_reward': lambda i, k: STORY.reward[i][k],
+  'episode_return': lambda i, k: sum(STORY.reward[i]),
+  'episode_outcome': lambda i, k: STORY.outcome[i],
+  'step_return': lambda i, k: estimators.to_go(STORY.reward[i], 0.95)[k],
+  'add_signal': lambda i, k: STORY.step[i][k],
+}
+
+
+@pytest.mark.parametrize('name', SOURCES)
+def test_sources(name):
+  _same(_run(name)[0], estimators.spread(STORY, SOURCES[name]))
+
+
+def test_sources_add_up():
+  got, _ = _run('episode_outcome', ('add_signal', {'coef': 0.5}))
+  want = estimators.spread(
+    STORY, lambda i, k: STORY.outcome[i] + 0.5 * STORY.step[i][k]
+  )
+  _same(got, want)
+
+
+def test_return_to_go_of_a_signal():
+  got, _ = _run('add_signal', ('return_to_go', {'gamma': 0.5}))
+  _same(
+    got,
+    estimators.spread(
+      STORY, lambda i, k: estimators.to_go(STORY.step[i], 0.5)[k]
+    ),
+  )
+
+
+def test_last_turn_and_last_token():
+  got, _ = _run('episode_outcome', 'at_last_turn', 'at_last_token')
+  want = estimators.spread(STORY, lambda i, k: 0.0)
+  for i, turns in enumerate(want):
+    turns[-1][-1] = STORY.outcome[i]
+  _same(got, want)
+
+
+def test_last_turn_is_one_with_sampled_tokens():
+  """The room ran out: the last turn of trajectory 1 holds no tokens."""
+
+  def drop(batch):
+    rows = batch.rows
+    last = (rows.traj == 1) & (rows.turn == len(STORY.size[1]) - 1)
+    return batch.replace(rows=rows.replace(sampled=rows.sampled & ~last))
+
+  got, _ = _run('episode_outcome', 'at_last_turn', change=drop)
+  assert [set(x) for x in got[1][-2:]] == [{STORY.outcome[1]}, {0.0}]
+
+
+def test_at_last_token_of_every_turn():
+  got, _ = _run('turn_reward', 'add_token_signal', 'at_last_token')
+  want = [[x.copy() for x in turns] for turns in STORY.token['prm']]
+  for i, turns in enumerate(want):
+    for k, x in enumerate(turns):
+      x[-1] += STORY.reward[i][k]
+  _same(got, want)
+
+
+def test_to_tokens_changes_no_advantage():
+  names = ('turn_reward', 'add_token_signal')
+  _same(_run(*names, 'to_tokens')[0], _run(*names)[0])
+
+
+def test_return_to_go_of_tokens_and_rewards():
+  got, _ = _run(
+    'turn_reward', 'add_token_signal', ('return_to_go_tokens', {'gamma': 0.9})
+  )
+  want = []
+  for i, turns in enumerate(STORY.token['prm']):
+    x = np.concatenate(turns)
+    x[np.cumsum(STORY.size[i]) - 1] += STORY.reward[i]
+    want.append(estimators.cut(STORY, i, estimators.to_go(x, 0.9)))
+  _same(got, want)
+
+
+def test_kl_in_reward():
+  got, metrics = _run(('kl_in_reward', {'coef': 0.2}))
+  old, ref = STORY.token['old_logp'], STORY.token['ref_logp']
+  gap = [[x - y for x, y in zip(*z, strict=True)]
+         for z in zip(old, ref, strict=True)]  # fmt: skip
+  _same(got, [[-0.2 * x for x in turns] for turns in gap])
+  every = batches.flat(gap)
+  np.testing.assert_allclose(
+    metrics['kl_in_reward'], (every.sum(), len(every)), rtol=1e-10
+  )
+
+
+@pytest.mark.parametrize('within', ['trajectory', 'turn'])
+def test_scale_by_max(within):
+  hp = {'within': within, 'eps': 0.0}
+  got, metrics = _run('add_token_signal', ('scale_by_max', hp))
+  prm = STORY.token['prm']
+  runs = [np.concatenate(x) for x in prm]
+  if within == 'turn':
+    runs = [x for turns in prm for x in turns]
+  top = max(np.abs(estimators.to_go(x)).max() for x in runs)
+  _same(got, [[x / top for x in turns] for turns in prm])
+  np.testing.assert_allclose(metrics['scale_by_max'], (top, 1), rtol=1e-10)
+
+
+def test_scale_by_max_of_nothing_is_nothing():
+  got, _ = _run('scale_by_max')
+  assert not batches.flat(got).any()
+
+
+def test_scale_by_max_names_the_mistake():
+  with pytest.raises(ValueError, match="within='group'; choose from"):
+    _run('scale_by_max', ('scale_by_max', {'within': 'group'}))
+
+
+def test_an_unscored_turn_adds_nothing():
+  def fail(batch):
+    scored = batch.turns.scored.copy()
+    scored[1, 0] = False
+    return batch.replace(turns=batch.turns.replace(scored=scored))
+
+  got, _ = _run('episode_return', change=fail)
+  np.testing.assert_allclose(got[1][0], sum(STORY.reward[1][1:]))
+
+
+def test_a_signal_must_have_the_level_of_its_link():
+  with pytest.raises(AssertionError):
+    _run(('add_signal', {'name': 'implicit_prm.token'}))

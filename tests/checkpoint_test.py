@@ -1,0 +1,376 @@
+"""Checkpoints: exact bits, damage detected, SIGKILL survived."""
+
+import logging as python_logging
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from agentrl import checkpoint
+
+REPOSITORY = pathlib.Path(__file__).parent.parent
+
+
+def make_state(seed: int = 0):
+  key = jax.random.key(seed)
+  return {
+    'params': {
+      'w': jax.random.normal(key, (8, 4)),
+      'half': jax.random.normal(key, (5,)).astype(jnp.bfloat16),
+      'odd': jnp.array([jnp.nan, -0.0, jnp.inf, 1e-42], jnp.float32),
+    },
+    'opt': (jnp.int32(seed), [jnp.arange(3) > 1, jnp.zeros((0, 2))]),
+    'key': key,
+    'keys': jax.random.split(jax.random.key(1, impl='rbg'), 3),
+  }
+
+
+def abstract(tree):
+  return jax.tree.map(
+    lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding), tree
+  )
+
+
+def bits(x: jax.Array) -> bytes:
+  if jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key):
+    x = jax.random.key_data(x)
+  return np.asarray(x).tobytes()
+
+
+def assert_same(a, b):
+  assert jax.tree.structure(a) == jax.tree.structure(b)
+  for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+    assert (x.shape, x.dtype, bits(x)) == (y.shape, y.dtype, bits(y))
+
+
+def files(folder: pathlib.Path) -> list[pathlib.Path]:
+  return sorted(p for p in folder.rglob('*') if p.is_file())
+
+
+@pytest.fixture
+def two(tmp_path):
+  """A folder with steps 3 and 7, of seeds 3 and 7."""
+  checkpoints = checkpoint.Checkpoints(tmp_path / 'checkpoints')
+  for step in (3, 7):
+    checkpoints.save(step, make_state(step), {'step': step})
+  checkpoints.close()
+  return tmp_path / 'checkpoints'
+
+
+def load(folder):
+  checkpoints = checkpoint.Checkpoints(folder)
+  found = checkpoints.latest(abstract(make_state()))
+  checkpoints.close()
+  return found
+
+
+def test_nothing_saved_is_none_and_makes_no_folder(tmp_path):
+  assert load(tmp_path / 'new') is None
+  assert not (tmp_path / 'new').exists()
+
+
+def test_exact_bits_and_meta_come_back(tmp_path):
+  meta = {'cursor': 2**70, 'rate': 0.1, 'names': ['a', None], 'deep': {'x': 1}}
+  checkpoints = checkpoint.Checkpoints(tmp_path)
+  checkpoints.save(5, make_state(), meta)
+  step, state, got = checkpoints.latest(abstract(make_state()))
+  checkpoints.close()
+  assert (step, got) == (5, meta)
+  assert_same(state, make_state())
+  assert str(jax.random.key_impl(state['keys'])) == 'rbg'
+  after = jax.random.bits(state['key'], (4,))
+  assert (after == jax.random.bits(make_state()['key'], (4,))).all()
+
+
+@pytest.mark.parametrize('kind', ['Auto', 'Explicit'])
+def test_restores_onto_another_mesh(tmp_path, kind):
+  types = (jax.sharding.AxisType[kind],) * 2
+  before = jax.make_mesh((2, 4), ('data', 'model'), axis_types=types)
+  after = jax.make_mesh((4, 2), ('data', 'model'), axis_types=types)
+
+  def place(mesh, spec):
+    value = np.arange(64, dtype=np.float32).reshape(8, 8)
+    keys = jax.random.split(jax.random.key(2), 4)
+    return {
+      'w': jax.device_put(value, NamedSharding(mesh, spec)),
+      'keys': jax.device_put(keys, NamedSharding(mesh, P('model'))),
+      'none': jax.device_put(np.zeros((0, 8)), NamedSharding(mesh, P())),
+    }
+
+  checkpoints = checkpoint.Checkpoints(tmp_path)
+  checkpoints.save(1, place(before, P('data', 'model')), {})
+  wanted = place(after, P('model', 'data'))
+  _, state, _ = checkpoints.latest(abstract(wanted))
+  checkpoints.close()
+  assert_same(state, wanted)
+  for x, y in zip(jax.tree.leaves(state), jax.tree.leaves(wanted), strict=True):
+    assert x.sharding == y.sharding
+
+
+def test_state_may_be_donated_after_save_and_after_restore(tmp_path):
+  @jax.jit
+  def next_of(x):
+    return x + 1
+
+  bump = jax.jit(lambda t: jax.tree.map(next_of, t), donate_argnums=0)
+  checkpoints = checkpoint.Checkpoints(tmp_path, keep=1)
+  state = {'w': jnp.arange(100_000.0), 'n': jnp.int32(0)}
+  for step in range(1, 4):
+    checkpoints.save(step, state, {})
+    state = bump(state)
+    _, back, _ = checkpoints.latest(abstract(state))
+    assert float(back['w'][10]) == 9 + step
+    assert_same(bump(back), state)
+  checkpoints.close()
+
+
+def test_keeps_the_newest_and_removes_old_ones(tmp_path):
+  checkpoints = checkpoint.Checkpoints(tmp_path, keep=2)
+  for step in (1, 2, 9, 10):
+    checkpoints.save(step, {'x': jnp.float32(step)}, {})
+  checkpoints.close()
+  assert sorted(p.name for p in tmp_path.iterdir()) == ['10', '9']
+
+
+def test_old_ones_stand_until_the_newer_is_complete(two, monkeypatch):
+  seen = []
+  sealing = checkpoint.Checkpoints._seal
+
+  def seal(self, step):
+    seen.extend(self._steps())
+    sealing(self, step)
+
+  monkeypatch.setattr(checkpoint.Checkpoints, '_seal', seal)
+  checkpoints = checkpoint.Checkpoints(two, keep=1)
+  checkpoints.save(8, make_state(8), {})
+  checkpoints.close()
+  assert seen == [3, 7, 8]
+  assert checkpoints._steps() == [8]
+
+
+def test_any_damaged_file_is_noticed_and_the_one_before_used(two, caplog):
+  for file in files(two / '7'):
+    whole = file.read_bytes()
+    flipped = bytes([whole[0] ^ 1]) + whole[1:] if whole else b'x'
+    for broken in (None, whole[: len(whole) // 2], flipped):
+      if broken is None:
+        file.unlink()
+      else:
+        file.write_bytes(broken)
+      caplog.clear()
+      with caplog.at_level(python_logging.WARNING, logger='absl'):
+        step, state, meta = load(two)
+      assert (step, meta) == (3, {'step': 3}), file
+      told = [r for r in caplog.records if 'not readable' in r.message]
+      assert len(told) == 1
+      assert 'step 7' in told[0].message
+      assert 'step 3 is used' in told[0].message
+      file.write_bytes(whole)
+  assert_same(state, make_state(3))
+  assert load(two)[0] == 7
+
+
+def test_none_readable_raises_with_path_and_fix(two):
+  for step in ('3', '7'):
+    (two / step / 'manifest.json').unlink()
+  with pytest.raises(ValueError, match=r'no manifest\.json') as e:
+    load(two)
+  assert str(two) in str(e.value)
+  assert 'new --workdir' in str(e.value)
+
+
+def test_damaged_one_is_replaced_by_the_next_save(two):
+  files(two / '7')[0].unlink()
+  checkpoints = checkpoint.Checkpoints(two)
+  assert checkpoints.latest(abstract(make_state()))[0] == 3
+  checkpoints.save(5, make_state(5), {})
+  assert checkpoints._steps() == [3, 5]
+  checkpoints.save(7, make_state(70), {})
+  assert checkpoints._steps() == [5, 7]
+  step, state, _ = checkpoints.latest(abstract(make_state()))
+  checkpoints.close()
+  assert step == 7
+  assert_same(state, make_state(70))
+
+
+def test_a_damaged_one_does_not_count_as_kept(two):
+  files(two / '7')[0].unlink()
+  checkpoints = checkpoint.Checkpoints(two)
+  assert checkpoints.latest(abstract(make_state()))[0] == 3
+  checkpoints.save(8, make_state(8), {})
+  checkpoints.close()
+  assert checkpoints._steps() == [3, 8]
+
+
+def test_saving_backwards_is_refused_and_keeps_what_is_there(two):
+  checkpoints = checkpoint.Checkpoints(two)
+  for step in (2, 7):
+    with pytest.raises(ValueError, match=f'step {step} cannot.*holds step'):
+      checkpoints.save(step, make_state(), {})
+  checkpoints.close()
+  assert load(two)[0] == 7
+
+
+def other(**changes):
+  state = make_state()
+  state['params'] |= changes
+  return state
+
+
+@pytest.mark.parametrize(
+  ('changes', 'told'),
+  [
+    (
+      {'w': jnp.zeros((8, 6))},
+      r"leaf 'params/w' is float32\[8, 4\] there and float32\[8, 6\] here",
+    ),
+    (
+      {'half': jnp.zeros((5,))},
+      r"leaf 'params/half' is bfloat16\[5\] there and float32\[5\] here",
+    ),
+    (
+      {'v': jnp.zeros((2,))},
+      r"leaf 'params/v' is missing there and float32\[2\] here",
+    ),
+  ],
+)
+def test_another_model_names_the_leaf_and_the_fix(two, changes, told):
+  checkpoints = checkpoint.Checkpoints(two)
+  with pytest.raises(ValueError, match=told) as e:
+    checkpoints.latest(abstract(other(**changes)))
+  assert f'new --workdir or the config saved in {two.parent}' in str(e.value)
+  assert '\n' not in str(e.value)
+
+
+def test_a_leaf_the_model_lacks_is_named(two):
+  wanted = abstract(make_state())
+  del wanted['params']['odd']
+  with pytest.raises(ValueError, match=r"'params/odd' is float32\[4\] there"):
+    checkpoint.Checkpoints(two).latest(wanted)
+
+
+def test_another_kind_of_key_is_another_model(two):
+  wanted = make_state() | {'key': jax.random.key(0, impl='rbg')}
+  with pytest.raises(ValueError, match=r"leaf 'key' is key<fry>\[\] there"):
+    checkpoint.Checkpoints(two).latest(abstract(wanted))
+
+
+@pytest.mark.parametrize(
+  ('state', 'meta', 'told'),
+  [
+    ({'n': 3}, {}, "leaf 'n' is a int, not a jax array"),
+    ({'n': np.ones(2)}, {}, "leaf 'n' is a ndarray, not a jax array"),
+    ({'n': jnp.ones(2)}, {'t': (1, 2)}, r"meta\['t'\]=\(1, 2\)"),
+    ({'n': jnp.ones(2)}, {1: 2}, r'meta\[1\]=2'),
+    ({'n': jnp.ones(2)}, {'t': np.int64(1)}, 'meta cannot be saved as JSON'),
+    ({'a/b': jnp.ones(2), 'a': {'b': jnp.ones(2)}}, {}, "called 'a/b'"),
+  ],
+)
+def test_what_cannot_be_saved_is_refused(tmp_path, state, meta, told):
+  with pytest.raises(ValueError, match=told):
+    checkpoint.Checkpoints(tmp_path / 'c').save(1, state, meta)
+  assert not (tmp_path / 'c').exists()
+
+
+def test_bad_arguments_are_refused(tmp_path):
+  with pytest.raises(ValueError, match='keep=0'):
+    checkpoint.Checkpoints(tmp_path, keep=0)
+  with pytest.raises(ValueError, match='mount the bucket'):
+    checkpoint.Checkpoints('gs://bucket/run')
+  no_sharding = {'x': jax.ShapeDtypeStruct((2,), 'float32')}
+  checkpoints = checkpoint.Checkpoints(tmp_path)
+  checkpoints.save(1, {'x': jnp.ones(2)}, {})
+  with pytest.raises(ValueError, match="leaf 'x' has no sharding"):
+    checkpoints.latest(no_sharding)
+  checkpoints.close()
+
+
+def test_a_first_save_cut_short_starts_anew_and_says_so(tmp_path, caplog):
+  checkpoints = checkpoint.Checkpoints(tmp_path)
+  checkpoints.save(1, make_state(), {})
+  (tmp_path / '1' / 'manifest.json').unlink()
+  (tmp_path / 'saving').write_text('1')  # as a kill before sealing leaves it
+  with caplog.at_level(python_logging.WARNING, logger='absl'):
+    assert checkpoints.latest(abstract(make_state())) is None
+  assert 'step 1 (its save was cut short)' in caplog.text
+  checkpoints.save(1, make_state(1), {})
+  assert checkpoints.latest(abstract(make_state()))[0] == 1
+  checkpoints.close()
+
+
+SAVER = """
+import sys
+import jax, jax.numpy as jnp
+from agentrl import checkpoint
+like = {'x': jnp.zeros(3000), 'key': jax.random.key(0)}
+checkpoints = checkpoint.Checkpoints(sys.argv[1], keep=1)
+found = checkpoints.latest(like)
+step = found[0] if found else 0
+assert found is None or float(found[1]['x'][7]) == step == found[2]['step']
+print('from', step, flush=True)
+while True:
+  step += 1
+  state = {'x': jnp.full(3000, float(step)), 'key': jax.random.key(step)}
+  checkpoints.save(step, state, {'step': step})
+  print('saved', step, flush=True)
+"""
+
+
+def kill_a_saver(folder, after_line: int, delay: float) -> list[str]:
+  """Runs SAVER, kills it `delay` s after a line; what it had printed."""
+  env = os.environ | {'PYTHONPATH': str(REPOSITORY), 'XLA_FLAGS': ''}
+  with subprocess.Popen(
+    [sys.executable, '-c', SAVER, str(folder)],
+    env=env,
+    stdout=subprocess.PIPE,
+    stderr=subprocess.PIPE,
+    text=True,
+  ) as saver:
+    lines = [saver.stdout.readline() for _ in range(after_line)]
+    try:
+      saver.wait(timeout=delay)
+    except subprocess.TimeoutExpired:
+      saver.send_signal(signal.SIGKILL)
+    out, err = saver.communicate()
+  assert saver.returncode == -signal.SIGKILL, err
+  return (''.join(lines) + out).split('\n')
+
+
+def test_sigkill_at_any_moment_leaves_a_readable_folder(tmp_path):
+  draw = random.Random(0)
+  done = 0
+  for _ in range(4):
+    said = kill_a_saver(tmp_path, draw.randint(1, 3), draw.random() * 0.06)
+    start = int(said[0].split()[1])
+    assert start in (done, done + 1)  # a save may finish before it is told
+    done = max([start, *(int(s.split()[1]) for s in said[1:] if s)])
+  assert done > 0
+
+
+def test_killed_at_every_stage_of_a_save(two):
+  """The states a kill can leave on disk, one by one, without a clock."""
+  checkpoints = checkpoint.Checkpoints(two)
+  checkpoints.save(9, make_state(9), {'step': 9})
+  checkpoints.close()
+  (two / 'saving').write_text('9')
+  assert load(two)[0] == 9  # sealed, the mark not yet removed
+  (two / '9' / 'manifest.json').unlink()
+  assert load(two)[0] == 7  # orbax done, not sealed
+  (two / '9').rename(two / '9.orbax-checkpoint-tmp')
+  assert load(two)[0] == 7  # orbax still writing
+  shutil.rmtree(two / '9.orbax-checkpoint-tmp' / 'state')
+  again = checkpoint.Checkpoints(two)
+  assert again.latest(abstract(make_state()))[0] == 7
+  again.save(8, make_state(8), {})
+  again.close()
+  assert sorted(p.name for p in two.iterdir()) == ['7', '8']

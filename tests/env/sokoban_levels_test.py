@@ -1,0 +1,212 @@
+"""Level text, its check, keys and generated levels."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentrl.env import base
+from agentrl.env.jit import sokoban_levels, sokoban_solver
+from agentrl.env.jit.sokoban_levels import Generated
+
+SOURCES = [
+  Generated(),
+  Generated(7, 5, 1, min_moves=6, max_moves=20),
+  Generated(8, 8, 2, min_moves=8, max_moves=24),
+]
+
+
+def level_of(solved, source):
+  shape = source.height, source.width
+  masks = [solved.task[k].reshape(shape) for k in ('walls', 'targets', 'boxes')]
+  return sokoban_solver.Level(*masks, int(solved.task['player']))
+
+
+def forms(level):
+  """The level mirrored and turned in all eight ways."""
+  at = np.arange(level.walls.size).reshape(level.walls.shape) == level.player
+  for k in range(4):
+    for flip in (1, -1):
+      turn = [np.rot90(x[:, ::flip], k) for x in (*level[:3], at)]
+      yield sokoban_solver.Level(*turn[:3], int(np.argmax(turn[3])))
+
+
+@pytest.mark.parametrize('source', SOURCES, ids=lambda s: s.name())
+def test_demonstrations_solve_in_the_jitted_env(source):
+  env = sokoban_levels.env_for(source)
+  step = jax.jit(env.step)
+  for solved in source.solved('train', 12, 4):
+    state, _ = env.reset(jax.random.key(0), solved.task)
+    assert source.min_moves <= len(solved.actions) <= source.max_moves
+    for k, action in enumerate(solved.actions):
+      assert float(env.score(state)) == 0
+      state, _, _, done = step(state, jnp.int32(action), jax.random.key(k))
+    assert done
+    assert float(env.score(state)) == 1
+    if env.truth:
+      box = int(np.argmax(solved.task['boxes']))
+      pair = int(solved.task['player']) * len(solved.task['walls']) + box
+      assert solved.task['distance'][pair] == len(solved.actions)
+
+
+@pytest.mark.parametrize('source', SOURCES, ids=lambda s: s.name())
+def test_splits_share_no_level_not_even_mirrored(source):
+  train = list(source.solved('train', 40, 0))
+  test = list(source.solved('test', 20, 1))
+  texts = {
+    sokoban_levels.level_text(form)
+    for solved in train
+    for form in forms(level_of(solved, source))
+  }
+  for solved in test:
+    assert sokoban_levels.level_text(level_of(solved, source)) not in texts
+  assert len({s.key for s in train}) == 40
+  assert len({s.key for s in test}) == 20
+  assert {base.split_of(s.key) for s in train} == {'train'}
+  assert {base.split_of(s.key) for s in test} == {'test'}
+
+
+def test_the_same_seed_gives_the_same_levels_and_a_longer_list_begins_alike():
+  def texts(count, seed):
+    return [
+      (sokoban_levels.level_text(level_of(s, SOURCES[0])), s.actions, s.key)
+      for s in SOURCES[0].solved('train', count, seed)
+    ]
+
+  assert texts(10, 7) == texts(10, 7)
+  assert texts(20, 7)[:10] == texts(10, 7)
+  assert texts(10, 7) != texts(10, 8)
+
+
+def test_key_ignores_a_closed_off_corner_beside_the_room():
+  rows = ['######', '#@ $.#', '#  ###', '#  # #', '######']
+  corner = sokoban_levels.parse_level(rows)
+  rows[3] = '#  ###'
+  plain = sokoban_levels.parse_level(rows)
+  assert sokoban_levels.level_key(corner) == sokoban_levels.level_key(plain)
+
+
+def test_key_sees_through_symmetry_shift_and_closed_off_cells():
+  rows = ['######', '#@ $.#', '#  # #', '######']
+  level = sokoban_levels.parse_level(rows)
+  keys = {sokoban_levels.level_key(form) for form in forms(level)}
+  assert len(keys) == 1
+  moved = ['########', '########', *(f'#{row}#' for row in rows)]
+  keys.add(sokoban_levels.level_key(sokoban_levels.parse_level(moved)))
+  pocket = ['######', '#@ $.#', '#  # #', '######', '#   ##', '######']
+  keys.add(sokoban_levels.level_key(sokoban_levels.parse_level(pocket)))
+  assert len(keys) == 1
+
+
+@pytest.mark.parametrize(
+  'rows',
+  [
+    ['######', '# @$.#', '#  # #', '######'],
+    ['######', '#@$ .#', '#  # #', '######'],
+    ['######', '#@ $ #', '#  #.#', '######'],
+    ['######', '#@ $.#', '#    #', '######'],
+    ['######', '#+ $.#', '#  # #', '######'],
+  ],
+  ids=['player', 'box', 'target', 'wall', 'more targets'],
+)
+def test_key_sees_every_difference(rows):
+  level = sokoban_levels.parse_level(['######', '#@ $.#', '#  # #', '######'])
+  other = sokoban_levels.parse_level(rows)
+  assert sokoban_levels.level_key(other) != sokoban_levels.level_key(level)
+
+
+def test_all_free_cells_are_one_room():
+  for solved in Generated(wall_density=0.5, min_moves=1).solved('train', 20, 0):
+    level = level_of(solved, SOURCES[0])
+    free = sokoban_solver.to_bits(~level.walls)
+    assert sokoban_solver.flood(free, 1 << level.player, 6) == free
+
+
+def test_text_round_trip():
+  rows = ['#######', '#+* $.#', '# #  ##', '####  #', '#######']
+  level = sokoban_levels.parse_level(rows)
+  assert sokoban_levels.level_text(level) == '\n'.join(rows)
+
+
+def test_short_rows_end_in_walls():
+  level = sokoban_levels.parse_level(['####', '#  ###', '#@$ .#', '######'])
+  assert level.walls.shape == (4, 6)
+  np.testing.assert_array_equal(level.walls[0], [True] * 6)
+
+
+@pytest.mark.parametrize(
+  ('rows', 'message'),
+  [
+    (['#####', '#$ .#', '#####'], 'line 10: the level has no player'),
+    (
+      ['#####', '#@$.#', '#@  #', '#####'],
+      'line 12: here stands player 2 of 2; keep one',
+    ),
+    (['#####', '#@ .#', '#####'], 'line 10: the level has no box'),
+    (
+      ['######', '#@$$.#', '######'],
+      'line 10: 2 boxes are more than 1 targets',
+    ),
+    (['#####', '#@ *#', '#####'], 'line 10: every box is on a target already'),
+    (
+      ['#####', '#@$. ', '#####'],
+      'line 11: the player can leave the level at column 5',
+    ),
+    (
+      ['#####', '#@$.#', '## ##'],
+      'line 12: the player can leave the level at column 3',
+    ),
+    (['#####', '#@$.#'], 'line 11: the player can leave the level at column'),
+    (
+      ['  @', '#####', '#$ .#', '#####'],
+      'line 10: the player can leave the level at column 3',
+    ),
+    (['#####', '#@B.#', '#####'], "line 11: 'B' is none of the symbols"),
+    (['', '  '], 'line 10: the level has no rows'),
+  ],
+)
+def test_wrong_levels_get_one_sentence_with_a_line(rows, message):
+  with pytest.raises(ValueError, match=message) as caught:
+    sokoban_levels.parse_level(rows, 'mine.txt, level 4', 10)
+  assert str(caught.value).startswith('mine.txt, level 4, line ')
+  assert '\n' not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+  ('fields', 'message'),
+  [
+    ({'height': 3, 'width': 4}, '3 x 4 cells have no room for 1 boxes'),
+    ({'boxes': 0}, 'boxes=0 leaves nothing to do'),
+    ({'min_moves': 12}, 'min_moves=12 and max_moves=11 allow no level'),
+    ({'wall_density': 1.0}, r'wall_density=1\.0 is no probability below 1'),
+  ],
+)
+def test_wrong_settings(fields, message):
+  with pytest.raises(ValueError, match=message):
+    Generated(**fields)
+
+
+def test_settings_that_hold_too_few_levels_say_so():
+  source = Generated(3, 6, min_moves=1, max_moves=2, wall_density=0.0)
+  with pytest.raises(ValueError, match=r'only \d of 50 distinct train tasks'):
+    list(source.solved('train', 50, 0))
+
+
+def test_name_changes_with_every_setting():
+  fields = dataclasses.asdict(Generated())
+  names = {Generated().name()}
+  for field, value in fields.items():
+    changed = value * 0.5 if field == 'wall_density' else value + 1
+    names.add(dataclasses.replace(Generated(), **{field: changed}).name())
+  assert len(names) == 1 + len(fields)
+  assert all(n.replace('-', '').replace('_', '').isalnum() for n in names)
+
+
+def test_env_for_fits_and_takes_rewards():
+  env = sokoban_levels.env_for(SOURCES[2], on_reward=5.0)
+  assert (env.height, env.width, env.boxes, env.truth) == (8, 8, 2, False)
+  assert env.on_reward == 5
+  assert sokoban_levels.env_for(SOURCES[0]).truth
+  assert not sokoban_levels.env_for(SOURCES[0], truth=False).truth
