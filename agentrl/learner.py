@@ -66,7 +66,8 @@ def start_roles(learner: Learner, state: TrainState) -> TrainState:
     }
     rules = learner.context.rules
     return params, {
-      role: optim.init(r, params[role]) for role, r in rules.items()
+      role: optim.init(r, params[role], modules[role].specs)
+      for role, r in rules.items()
     }
 
   params, opt = fresh(state.params)

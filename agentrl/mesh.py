@@ -115,6 +115,13 @@ def einsum(formula: str, *args: jax.Array, axes: tuple[str | None, ...]):
   return place(jnp.einsum(formula, *args), *axes)
 
 
+def reshape(x: jax.Array, shape: tuple[int, ...], axes):
+  """x.reshape(shape), the result lying along the logical axes."""
+  if is_explicit():
+    return jnp.reshape(x, shape, out_sharding=spec(*axes))
+  return x.reshape(shape)
+
+
 def gather_params(params, specs):
   """Parameters as they are computed with: whole along the data axis."""
   if not active():

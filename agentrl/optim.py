@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from agentrl import mesh
 from agentrl.types import Metrics
 
 
@@ -29,9 +30,24 @@ class Rule(NamedTuple):
     )
 
 
-def init(rule: Rule, params):
-  """Optimizer state, laid out as the parameters."""
-  return rule.direction().init(params)
+def init(rule: Rule, params, specs=None):
+  """Optimizer state, laid out as the parameters.
+
+  Args:
+    specs: tree of mesh.Param. Under an automatic mesh the compiler does not
+      know that the state belongs to the parameters: without specs it keeps
+      all of it on every device.
+  """
+  direction = rule.direction()
+  opt = direction.init(params)
+  if specs is None or not mesh.active() or mesh.is_explicit():
+    return opt
+
+  def lay(x, p: mesh.Param):
+    stored = mesh.spec(*p.axes, rules=mesh.RULES)
+    return jax.lax.with_sharding_constraint(x, stored)
+
+  return optax.tree.map_params(direction, lay, opt, specs)
 
 
 def step(rule: Rule, grads, opt, params, count, lr=None):
@@ -42,7 +58,7 @@ def step(rule: Rule, grads, opt, params, count, lr=None):
     lr: replaces rule.lr when a schedule says so
   Returns: params, opt, metrics
   """
-  norm = optax.global_norm(grads)
+  norm = optax.tree.norm(grads)
   finite = jnp.isfinite(norm)
   safe = jax.tree.map(lambda g: jnp.where(finite, g, 0), grads)
   update, new_opt = rule.direction().update(safe, opt, params)

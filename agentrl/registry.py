@@ -195,10 +195,10 @@ def check(w: Wiring) -> None:
   for scope, piece in pieces:
     for need in _fill(piece, piece.needs, w, scope):
       if need not in given:
-        raise ValueError(_missing(scope, piece, need, w))
-  for stream in w.advantage:
-    _check_levels(stream, w.stream[stream], 'turn')
-  _check_levels('finish', w.finish, 'any')
+        raise ValueError(_missing(scope, piece, need))
+  _check_order(w)
+  levels = [_check_levels(n, w.stream[n], 'turn') for n in w.advantage]
+  _check_levels('finish', w.finish, 'token' if 'token' in levels else 'turn')
 
 
 def defaults(w: Wiring) -> dict[str, dict[str, dict[str, Any]]]:
@@ -221,9 +221,8 @@ def needs(w: Wiring, scope: str, slot: str, name: str) -> tuple[str, ...]:
 def _field(scope: str, slot: str) -> str:
   if slot == 'link':
     return f'c.stream.{scope}' if scope != 'finish' else 'c.finish'
-  return {'loss': 'c.loss', 'reduce': f'c.reduce.{scope}'}.get(
-    slot, f'c.{slot}'
-  )
+  names = {'reduce': f'c.reduce.{scope}', 'rollout': 'c.rollout_kind'}
+  return names.get(slot, f'c.{slot}')
 
 
 def _fill(piece: Piece, wants: tuple[str, ...], w: Wiring, scope: str):
@@ -237,20 +236,29 @@ def _fill(piece: Piece, wants: tuple[str, ...], w: Wiring, scope: str):
   return out
 
 
-def _missing(scope: str, piece: Piece, need: str, w: Wiring) -> str:
+def _missing(scope: str, piece: Piece, need: str) -> str:
   givers = [
-    f'{p.slot} {p.name!r}'
+    _add(p)
     for p in _PIECES.values()
     if any(need == g or ('{' in g and _matches(g, need)) for g in p.gives)
   ]
-  fix = f'add {" or ".join(givers[:3])}' if givers else _OTHERWISE.get(
+  fix = ' or '.join(givers[:3]) or _OTHERWISE.get(
     need.split(':')[0], 'add a piece that gives it'
-  )  # fmt: skip
+  )
   where = _field(scope, piece.slot)
   return (
     f'{where}: {piece.slot} {piece.name!r} needs {need}, which nothing in this'
     f' config gives; {fix}'
   )
+
+
+def _add(piece: Piece) -> str:
+  """How a config takes the piece in."""
+  if piece.slot == 'link':
+    return f'add {piece.name!r} to a stream'
+  if piece.slot in ('task', 'rollout', 'collect', 'plan'):
+    return f'set {_field("", piece.slot)} to {piece.name!r}'
+  return f'add {piece.name!r} to {_field("", piece.slot)}'
 
 
 _OTHERWISE = {
@@ -259,6 +267,9 @@ _OTHERWISE = {
   'role': 'add the role to c.role',
   'reading': 'choose a rollout that makes this reading',
   'service': 'name the service in c.service',
+  'span': 'choose a rollout that marks this span',
+  'arms': 'choose a task that gives several arms',
+  'pairs': 'choose a rollout that gives preferences',
 }
 
 
@@ -267,17 +278,32 @@ def _matches(pattern: str, need: str) -> bool:
   return need.startswith(head) and need.endswith(tail.partition('}')[2])
 
 
-def _check_levels(stream: str, chain: tuple[str, ...], level: str) -> None:
+def _check_order(w: Wiring) -> None:
+  """Signals are scored in order: what one reads is written before it."""
+  pieces = [get('signal', name) for name in w.signal]
+  for i, piece in enumerate(pieces):
+    wants = needs(w, 'signal', 'signal', piece.name)
+    for later in pieces[i + 1 :]:
+      for need in set(wants) & set(_fill(later, later.gives, w, 'signal')):
+        raise ValueError(
+          f'c.signal: {piece.name!r} needs {need}, which {later.name!r} gives'
+          f' after it; put {later.name!r} before {piece.name!r}'
+        )
+
+
+def _check_levels(stream: str, chain: tuple[str, ...], level: str) -> str:
+  """Level after the chain; raises ValueError for a link out of place."""
   for name in chain:
     piece = get('link', name)
     if level == 'token' and piece.takes == 'turn':
       raise ValueError(
-        f'stream {stream!r}: link {name!r} works on turns but stands after a'
-        f' link that already moved the credit to tokens; put it earlier'
+        f'{_field(stream, "link")}: link {name!r} works on turns but stands'
+        f' after a link that moved the credit to tokens; put it earlier'
       )
     if level == 'turn' and piece.takes == 'token':
       raise ValueError(
-        f'stream {stream!r}: link {name!r} works on tokens but the credit is'
-        f" still per turn; put 'to_tokens' before it"
+        f'{_field(stream, "link")}: link {name!r} works on tokens but the'
+        f" credit is still per turn; put 'to_tokens' before it"
       )
-    level = piece.leaves if piece.takes != 'any' else level
+    level = level if piece.leaves == 'any' else piece.leaves
+  return level

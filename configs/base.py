@@ -47,6 +47,7 @@ def get_config(arg: str = '') -> ConfigDict:
   c.method = ''
   c.seed = 0
   c.data = 'data'  # folder of task sets, built once, found again
+  c.init = ''  # folder of a run whose policy replaces the warm start
   c.steps = 140  # RL steps
   c.micro = 64  # rows of a micro-batch
 
@@ -146,7 +147,21 @@ def hp(c: ConfigDict, scope: str, piece: str, **values) -> None:
 def finish(c: ConfigDict) -> ConfigDict:
   """Writes every default into c.hp and c.coef, so that flags can reach it."""
   w = wiring(c)
-  for scope, pieces in registry.defaults(w).items():
+  every = registry.defaults(w)
+  for scope, pieces in c.hp.items():
+    for piece in pieces:
+      if piece not in every.get(scope, {}):
+        raise ValueError(
+          f'c.hp.{scope}.{piece} sets a piece that c.{scope} does not name;'
+          f' those with hyper-parameters are {tuple(every.get(scope, {}))}'
+        )
+  for name in c.coef:
+    if name not in (*w.advantage, *w.loss):
+      raise ValueError(
+        f'c.coef.{name} is neither a stream of c.advantage={w.advantage} nor a'
+        f' term of c.loss={w.loss}; remove it or name the piece'
+      )
+  for scope, pieces in every.items():
     for piece, values in pieces.items():
       hp(c, scope, piece, **values)
   for name in (*w.advantage, *w.loss):

@@ -5,7 +5,8 @@ Nothing below this floor knows ConfigDict or flags.
 
 import dataclasses
 import functools
-from typing import Any, NamedTuple
+import os
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +29,7 @@ from agentrl.task.fixed import attempts as make_attempts
 from agentrl.text import parse, render, tokenizer
 from agentrl.types import Attempts, Batch
 from configs import base
+from experiments import check
 
 
 class Setup(NamedTuple):
@@ -46,21 +48,16 @@ class Setup(NamedTuple):
 
 def setup(c: ConfigDict) -> Setup:
   """Checks the config, then loads or builds its task sets."""
-  check(c)
+  check.config(c)
   source, env = environment(c)
   words = tokenizer.Embedded()
+  spoken(c, words, env.actions)
   plan = jit_rollout.Plan(
     **{f.name: c.rollout[f.name] for f in dataclasses.fields(jit_rollout.Plan)}
   )
   shape = transformer.Shape(vocab=words.vocab_size, **c.model)
   learner = make_learner(c, shape)
-  count = {'train': c.env.train, 'test': c.env.test}
-  if isinstance(source, boxoban.Boxoban):  # a file has what it has
-    count = {k: min(n, source.sizes()[k]) for k, n in count.items()}
-  train, test = (
-    tasks_lib.load(source, split, n, c.env.seed, folder=c.data)
-    for split, n in count.items()
-  )
+  train, test = task_sets(c, source)
   both = jax.tree.map(
     lambda a, b: jnp.asarray(np.concatenate([a, b])), train.tasks, test.tasks
   )
@@ -70,60 +67,46 @@ def setup(c: ConfigDict) -> Setup:
     tasks=both,
     env=env,
   )
-  _check_rows(c, world, plan)
   return Setup(
     c, words, world, plan, shape, train, test, learner, _warm(c, learner)
   )
 
 
-def check(c: ConfigDict) -> None:
-  """One sentence for what does not fit, before anything expensive."""
-  r, data = c.rollout, c.mesh.data
-  if r.batch % r.group:
-    raise ValueError(
-      f'rollout.batch={r.batch} is not a multiple of rollout.group={r.group};'
-      f' set rollout.batch to {-(-r.batch // r.group) * r.group}'
-    )
-  devices = len(jax.devices()) if data == -1 else data
-  for name, size in (
-    ('rollout.batch', r.batch),
-    ('rollout.slots', r.slots),
-    ('micro', c.micro),
-    ('sft.batch', c.sft.batch),
-  ):
-    if size % devices:
+def task_sets(c: ConfigDict, source) -> list[tasks_lib.TaskSet]:
+  """The train and the test tasks; a level file has what it has."""
+  count = {'train': c.env.train, 'test': c.env.test}
+  if isinstance(source, boxoban.Boxoban):
+    sizes = source.sizes()
+    if not all(sizes.values()):
       raise ValueError(
-        f'{name}={size} is not divisible by mesh axis data={devices}; set it'
-        f' to {-(-size // devices) * devices}'
+        f'env.levels={c.env.levels!r} gives {sizes["train"]} levels to train'
+        f' on and {sizes["test"]} held out, and both are needed; about one'
+        ' level in five is held out, so add levels to the file'
       )
-  for name in ('policy',):
-    if name not in c.role or c.role[name].kind != 'train':
-      raise ValueError(f'c.role.{name} must exist and have kind train')
-  registry.check(base.wiring(c))
-  for name in c.coef:
-    if name not in (*c.advantage, *c.loss):
+    count = {k: min(n, sizes[k]) for k, n in count.items()}
+  return [
+    tasks_lib.load(source, split, n, c.env.seed, folder=c.data)
+    for split, n in count.items()
+  ]
+
+
+def for_evaluation(
+  c: ConfigDict, levels: str | None, limit: int | None
+) -> ConfigDict:
+  """The config of a run, changed to other levels and another turn limit."""
+  c = ConfigDict(c.to_dict())
+  if limit:
+    c.rollout.turns = limit
+  # Nothing is trained: the row counts only have to divide.
+  c.micro = c.sft.batch = c.rollout.batch
+  if levels:
+    if c.env.name != 'sokoban':
       raise ValueError(
-        f'c.coef.{name} is neither a stream of c.advantage={c.advantage} nor a'
-        f' term of c.loss={c.loss}; remove it or name the piece'
+        f'--levels={levels} is for runs of Sokoban; this one plays {c.env.name}'
       )
-
-
-def _check_rows(c: ConfigDict, world, plan) -> None:
-  turn = c.rollout.batch * (c.rollout.turns if plan.history == 'turn' else 1)
-  for what, n in (('rollout', turn), ('sft', sft_rows(c, plan))):
-    if n % c.micro:
-      raise ValueError(
-        f'the {what} makes {n} rows, which micro={c.micro} does not divide;'
-        f' set micro to a divisor, such as {_divisor(n, c.micro)}'
-      )
-
-
-def _divisor(n: int, most: int) -> int:
-  return max(d for d in range(1, most + 1) if n % d == 0)
-
-
-def sft_rows(c: ConfigDict, plan: jit_rollout.Plan) -> int:
-  return c.sft.batch * (c.rollout.turns if plan.history == 'turn' else 1)
+    c.env.levels = os.path.abspath(levels)
+    c.env.train = c.env.test = sum(boxoban.Boxoban(levels).sizes().values())
+  return c
 
 
 REWARDS = {'dense': {}, 'sparse': sokoban.SPARSE}
@@ -178,20 +161,9 @@ def make_learner(c: ConfigDict, shape) -> learner_lib.Learner:
     context=Context(modules=modules, rules=rules, micro=c.micro),
     coef=dict(c.coef),
     select={name: dict(x) for name, x in c.select.items()},
-    schedules={p: Schedule(*s) for p, s in _flat(c.schedule).items()},
+    schedules={p: Schedule(*s) for p, s in check.flat(c.schedule).items()},
     seed=c.seed,
   )
-
-
-def _flat(tree: ConfigDict, prefix: str = '') -> dict[str, Any]:
-  """Nested names as dotted paths."""
-  out = {}
-  for name, x in tree.items():
-    if isinstance(x, ConfigDict):
-      out |= _flat(x, f'{prefix}{name}.')
-    else:
-      out[prefix + name] = x
-  return out
 
 
 def _warm(c: ConfigDict, learner: learner_lib.Learner) -> learner_lib.Learner:
@@ -285,24 +257,29 @@ def replicated(x):
   return jax.device_put(x, whole)
 
 
+def spoken(c: ConfigDict, words: tokenizer.Tokenizer, actions):
+  """The tokens of the message that says each action, end of turn included."""
+  said = [
+    [*words.encode(c.rollout.tag + a, specials=True), words.eot]
+    for a in actions
+  ]
+  longest = max(len(x) for x in said)
+  if longest > c.rollout.message:
+    raise ValueError(
+      f'an action takes {longest} tokens with its end of turn and'
+      f' rollout.message={c.rollout.message} allows fewer; set it to {longest}'
+    )
+  return said
+
+
 def messages(s: Setup, taskset: tasks_lib.TaskSet):
   """The solver's actions as tokens: [n, K, M] and their lengths [n, K]."""
   n, k, m = len(taskset), s.plan.turns, s.plan.message
-  eot, names = s.tokenizer.eot, s.world.env.actions
-  spoken = [
-    [*s.tokenizer.encode(s.config.rollout.tag + a, specials=True), eot]
-    for a in names
-  ]
-  longest = max(len(x) for x in spoken)
-  if longest > m:
-    raise ValueError(
-      f'an action takes {longest} tokens with its end of turn and'
-      f' rollout.message={m} allows fewer; set it to {longest}'
-    )
-  table = np.zeros((len(names) + 1, m), np.int32)
-  for i, x in enumerate(spoken):
+  said = spoken(s.config, s.tokenizer, s.world.env.actions)
+  table = np.zeros((len(said) + 1, m), np.int32)
+  for i, x in enumerate(said):
     table[i, : len(x)] = x
-  size = np.array([len(x) for x in spoken] + [0], np.int32)
+  size = np.array([len(x) for x in said] + [0], np.int32)
   actions = np.full((n, k), -1)
   width = min(k, taskset.actions.shape[1])
   actions[:, :width] = taskset.actions[:, :width]

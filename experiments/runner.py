@@ -1,5 +1,6 @@
 """A whole run: stages, evaluation, resume, report."""
 
+import contextlib
 import functools
 import os
 import shlex
@@ -14,61 +15,42 @@ from absl import logging
 from agentrl import checkpoint, evaluate, loop, mesh, metrics, registry, report
 from agentrl import learner as learner_lib
 from agentrl.dataset import tasks as tasks_lib
-from experiments import build
+from experiments import build, folder
 
 SHOW = ('rollout/success', 'eval/success', 'loss/total', 'rollout/turns')
 
 
 def run(c, workdir: str, *, stages=('sft', 'rl')) -> str:
   """Runs the config in workdir, from wherever it stands; returns a summary."""
+  folder.same_config(c, workdir)
   s = build.setup(c)
-  os.makedirs(workdir, exist_ok=True)
-  keep_config(c, workdir)
+  if c.init:
+    folder.same_model(c)
+  with on_mesh(c):
+    return _run(s, workdir, list(make_stages(s, stages)))
+
+
+def on_mesh(c):
+  """The context in which everything of this config runs."""
   shape = {k: c.mesh[k] for k in mesh.AXES}
   if all(n == 1 for n in shape.values()):
-    return _run(s, workdir, stages)
-  with jax.set_mesh(mesh.make(shape, explicit=c.mesh.explicit)):
-    return _run(s, workdir, stages)
+    return contextlib.nullcontext()
+  return jax.set_mesh(mesh.make(shape, explicit=c.mesh.explicit))
 
 
-def keep_config(c, workdir: str) -> None:
-  """Writes the resolved config, or refuses to mix two in one workdir."""
-  path = os.path.join(workdir, 'config.json')
-  text = c.to_json(indent=2, sort_keys=True) + '\n'
-  if os.path.exists(path):
-    with open(path, encoding='utf-8') as f:
-      if f.read() != text:
-        raise ValueError(
-          f'{path} is of another run: this config differs from it; use a new'
-          ' --workdir, or delete that folder if you do not need it'
-        )
-    return
-  with open(path + '.new', 'w', encoding='utf-8') as f:
-    f.write(text)
-  os.replace(path + '.new', path)
-
-
-def _run(s: build.Setup, workdir: str, names) -> str:
-  c = s.config
-  state = learner_lib.init(s.learner, jax.random.key(c.seed))
+def _run(s: build.Setup, workdir: str, plan: list[loop.Stage]) -> str:
   checkpoints = checkpoint.Checkpoints(
-    os.path.join(workdir, 'checkpoints'), keep=c.checkpoint.keep
+    os.path.join(workdir, 'checkpoints'), keep=s.config.checkpoint.keep
   )
-  found = checkpoints.latest(state)
-  resumed, spent = None, 0.0
-  if found:
-    resumed, state, meta = found
-    spent = meta['seconds']
-    logging.info('Resuming %s after step %d', workdir, resumed)
+  state, resumed, spent = begin(s, workdir, checkpoints)
+  folder.keep_config(s.config, workdir)
   writer = metrics.Writer(
     workdir,
     resume_after=resumed,
     header=header(s, workdir),
     active=jax.process_index() == 0,
   )
-  plan = list(make_stages(s, names))
-  end = plan[-1].end
-  progress = metrics.Progress(end, initial=int(state.step), show=SHOW)
+  progress = metrics.Progress(plan[-1].end, initial=int(state.step), show=SHOW)
   start = time.monotonic()
   loop.run(
     plan,
@@ -83,6 +65,21 @@ def _run(s: build.Setup, workdir: str, names) -> str:
   writer.close()
   checkpoints.close()
   return finish(s, workdir)
+
+
+def begin(s: build.Setup, workdir: str, checkpoints: checkpoint.Checkpoints):
+  """-> state, the step resumed after or None, seconds spent so far."""
+  c = s.config
+  state = learner_lib.init(s.learner, jax.random.key(c.seed))
+  found = checkpoints.latest(state)
+  if found:
+    resumed, state, meta = found
+    logging.info('Resuming %s after step %d', workdir, resumed)
+    return state, resumed, meta['seconds']
+  if c.init:
+    logging.info('Beginning with the policy of %s', c.init)
+    state = folder.initial(s.learner, s.shape, c.init, state)
+  return state, None, 0.0
 
 
 def finish(s: build.Setup, workdir: str) -> str:
@@ -140,11 +137,22 @@ def _argv() -> list[str]:
 def make_stages(s: build.Setup, names):
   """Supervised warm start, then RL, on one step counter."""
   c, at = s.config, 0
-  if 'sft' in names and c.sft.steps:
+  if not _steps(c, names):
+    raise ValueError(
+      f'there is nothing to do: steps={c.steps}, sft.steps={c.sft.steps},'
+      f' init={c.init!r} (which replaces the warm start); raise one of them'
+    )
+  if 'sft' in names and c.sft.steps and not c.init:
     yield sft_stage(s, at, at + c.sft.steps)
     at += c.sft.steps
   if 'rl' in names and c.steps:
     yield rl_stage(s, at, at + c.steps)
+
+
+def _steps(c, names) -> int:
+  """How many steps all stages have."""
+  warm = c.sft.steps if 'sft' in names and not c.init else 0
+  return warm + (c.steps if 'rl' in names else 0)
 
 
 def sft_stage(s: build.Setup, start: int, end: int) -> loop.Stage:
@@ -208,10 +216,7 @@ def rl_stage(s: build.Setup, start: int, end: int) -> loop.Stage:
 def watch(s: build.Setup, stages, writer: metrics.Writer) -> loop.Watch:
   """Held-out success at the end of every stage, and now and then."""
   c = s.config
-  player = jax.jit(functools.partial(build.play, s))
-
-  def play(params, attempts, key):
-    return player(params, build.replicated(attempts), key)
+  play = player(s)
 
   def look(state, step):
     scalars, record = evaluate.evaluate(
@@ -239,3 +244,58 @@ def watch(s: build.Setup, stages, writer: metrics.Writer) -> loop.Watch:
     )
 
   return loop.Watch(look, due, c.checkpoint.every)
+
+
+def player(s: build.Setup):
+  """(policy, attempts, key) -> Record, compiled once."""
+  play = jax.jit(functools.partial(build.play, s))
+
+  def on_device(params, attempts, key):
+    return play(params, build.replicated(attempts), key)
+
+  return on_device
+
+
+def evaluate_run(
+  workdir: str,
+  *,
+  episodes: int = 1000,
+  temperature: float = 1.0,
+  levels: str | None = None,
+  limit: int | None = None,
+  seed: int = 0,
+) -> str:
+  """Plays with a run's newest policy; returns what to print.
+
+  Args:
+    levels: another Sokoban level file, all of whose levels are played; else
+      the run's own held-out tasks
+    limit: turns; else as many as in training
+  """
+  c = folder.read_config(workdir)
+  s = build.setup(build.for_evaluation(c, levels, limit))
+  first = 0 if levels else len(s.train)
+  with on_mesh(c):
+    step, state = folder.load(c, s.shape, workdir)
+    numbers, record = evaluate.evaluate(
+      functools.partial(player(s), state.params[learner_lib.POLICY]),
+      np.arange(first, len(s.train) + len(s.test)),
+      episodes=episodes,
+      batch=c.rollout.batch,
+      limit=s.plan.turns,
+      temperature=temperature,
+      key=jax.random.key(seed),
+    )
+  name = os.path.splitext(os.path.basename(levels))[0] if levels else 'held_out'
+  path = os.path.join(workdir, 'evaluations', f'{step:06d}_{name}.txt')
+  os.makedirs(os.path.dirname(path), exist_ok=True)
+  with open(path, 'w', encoding='utf-8') as f:
+    f.write(evaluate.show(record, s.tokenizer.decode))
+  return '\n'.join([
+    f'{title(s)}, step {step}, temperature {temperature:g},'
+    f' at most {s.plan.turns} turns',
+    f'success {numbers["eval/success"]:.1%}'
+    f' [{numbers["eval/low"]:.1%}, {numbers["eval/high"]:.1%}] (95%),'
+    f' {numbers["eval/solved"]} of {episodes} episodes',
+    f'trajectories in {path}',
+  ])  # fmt: skip

@@ -1,10 +1,10 @@
 """Means and deviations of cells, written once for turns and for tokens.
 
-A cell is what shares its values in the columns `by`. Elements are turns, or
-tokens; `unit` says what counts once, in
-mean, deviation and n. Only turns that happened and were scored enter; if the
-unit is the trajectory, all of its turns must have been, since its return is
-otherwise unknown. What does not enter gets 0.
+A cell is what shares its values in the columns `by`. Elements are turns or
+tokens; `unit` says what counts once, in mean, deviation and n. Only turns
+that happened and were scored enter; if the unit is the trajectory, all of its
+turns must have been, since its return is otherwise unknown. What does not
+enter gets 0.
 
 The mean of a constant cell is its value, to the last bit: equal rewards give
 exactly zero. `singleton` rules cells with n = 1: 'zero', or 'raw', which lets

@@ -47,7 +47,7 @@ def token_outputs(
     [jnp.zeros_like(hidden_NTD[:, :1]), hidden_NTD[:, :-1]], axis=1
   )
   xs = [_chunks(x, pieces, size) for x in (before, tokens_NT, wanted_NT)]
-  read = functools.partial(_read, shape, params, needs, temperature)
+  read = functools.partial(_read, params, needs, temperature)
   if pieces == 1:
     out = read(*(x[0] for x in xs))
     return Outputs(**{k: v[:, :t] for k, v in out.items()})
@@ -63,8 +63,8 @@ def token_outputs(
   return Outputs(**{k: _unchunk(v, t) for k, v in out.items()})
 
 
-def _read(shape, params, needs, temperature, h_NCD, tokens_NC, wanted_NC):
-  logits = transformer.logits(shape, params, h_NCD) / temperature
+def _read(params, needs, temperature, h_NCD, tokens_NC, wanted_NC):
+  logits = transformer.logits(params, h_NCD) / temperature
   norm = jax.nn.logsumexp(logits, axis=-1)
   out = {}
   if 'logp' in needs:

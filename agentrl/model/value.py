@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 
 from agentrl import mesh
-from agentrl.nn import transformer
+from agentrl.nn import layers, transformer
 from agentrl.types import Module, Outputs, Rows
 
 
@@ -21,8 +21,7 @@ def module(shape: transformer.Shape, heads: int = 1) -> Module:
       [jnp.zeros_like(hidden[:, :1]), hidden[:, :-1]], axis=1
     )
     w = mesh.place(params['value'], None, None)
-    axes = ('batch', None, None)
-    value = mesh.einsum('ntd,dh->nth', before, w, axes=axes)
+    value = layers.dense(before, w, transformer.EMBED, (None,))
     return Outputs(value=value.astype(jnp.float32))
 
   specs = {**transformer.specs(shape), 'value': head}

@@ -1,13 +1,28 @@
-"""Attention with grouped queries: over rows, and over a cache."""
+"""Attention with grouped queries: over rows, and over a cache of blocks.
+
+Two plain batched products with one contracted axis each: with several, the
+backward pass is many times slower on CPU.
+"""
 
 import math
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from agentrl import mesh
+from agentrl.types import Array
 
 MASKED = -1e30  # finite: a row of padding alone must not become NaN
+AXES = ('batch', 'kv_heads', None, None)
+
+
+class Part(NamedTuple):
+  """softmax(...) v over some of the keys, not yet normalised."""
+
+  out: Array  # [N, G, R * T, d]  sum of exp(score - top) v
+  total: Array  # [N, G, R * T, 1]  sum of exp(score - top)
+  top: Array  # [N, G, R * T, 1]  the largest score
 
 
 def attend(q_NTHd, k_NSGd, v_NSGd, mask_NTS):
@@ -19,17 +34,64 @@ def attend(q_NTHd, k_NSGd, v_NSGd, mask_NTS):
     mask_NTS: bool, True where a query may look
   Returns: [N, T, H, d]
   """
+  q = split_heads(q_NTHd, k_NSGd.shape[2])
+  k = jnp.transpose(k_NSGd, (0, 2, 3, 1))
+  v = jnp.swapaxes(v_NSGd, 1, 2)
+  return join_heads(combine([part(q, k, v, mask_NTS)]), q_NTHd.shape)
+
+
+def split_heads(q_NTHd, groups: int):
+  """[N, T, H, d] -> [N, G, R * T, d]: queries beside the key head they use."""
   n, t, h, d = q_NTHd.shape
-  g = k_NSGd.shape[2]
-  q = q_NTHd.reshape(n, t, g, h // g, d)
-  axes = ('batch', 'kv_heads', None, None, None)
-  score = mesh.einsum('ntgrd,nsgd->ngrts', q, k_NSGd, axes=axes)
+  q = q_NTHd.reshape(n, t, groups, h // groups, d)
+  return jnp.moveaxis(q, 1, 3).reshape(n, groups, h // groups * t, d)
+
+
+def join_heads(out_NGQd, shape: tuple[int, ...]):
+  """Inverse of split_heads."""
+  n, t, h, d = shape
+  groups = out_NGQd.shape[1]
+  out = out_NGQd.reshape(n, groups, h // groups, t, d)
+  return jnp.moveaxis(out, 3, 1).reshape(n, t, h, d)
+
+
+def part(q_NGQd, k_NGdS, v_NGSd, mask_NTS) -> Part:
+  """Attention to S keys, to be combined with others."""
+  n, g, queries, d = q_NGQd.shape
+  t, s = mask_NTS.shape[1:]
+  score = mesh.einsum('ngqd,ngds->ngqs', q_NGQd, k_NGdS, axes=AXES)
   score = score.astype(jnp.float32) / math.sqrt(d)
+  score = score.reshape(n, g, queries // t, t, s)
   score = jnp.where(mask_NTS[:, None, None], score, MASKED)
-  weight = jax.nn.softmax(score, axis=-1).astype(v_NSGd.dtype)
-  axes = ('batch', None, 'kv_heads', None, None)
-  out = mesh.einsum('ngrts,nsgd->ntgrd', weight, v_NSGd, axes=axes)
-  return out.reshape(n, t, h, d)
+  score = score.reshape(n, g, queries, s)
+  top = jax.lax.stop_gradient(jnp.max(score, axis=-1, keepdims=True))
+  e = jnp.exp(score - top)
+  total = jnp.sum(e, axis=-1, keepdims=True)
+  out = mesh.einsum(
+    'ngqs,ngsd->ngqd', e.astype(v_NGSd.dtype), v_NGSd, axes=AXES
+  )
+  return Part(out=out, total=total, top=top)
+
+
+def nothing(q_NGQd) -> Part:
+  """Attention to no key at all."""
+  zero = jnp.zeros((*q_NGQd.shape[:-1], 1), jnp.float32)
+  return Part(out=jnp.zeros_like(q_NGQd), total=zero, top=zero + MASKED)
+
+
+def combine(parts: list[Part]):
+  """The parts as one softmax: [N, G, R * T, d]."""
+  if len(parts) == 1:
+    return parts[0].out / parts[0].total.astype(parts[0].out.dtype)
+  top = parts[0].top
+  for p in parts[1:]:
+    top = jnp.maximum(top, p.top)
+  scale = [jnp.exp(p.top - top) for p in parts]
+  total = sum(p.total * x for p, x in zip(parts, scale, strict=True))
+  out = sum(
+    p.out * x.astype(p.out.dtype) for p, x in zip(parts, scale, strict=True)
+  )
+  return out / total.astype(out.dtype)
 
 
 def row_mask(seg_NT):

@@ -12,11 +12,10 @@ import math
 
 import jax
 import jax.numpy as jnp
-from flax import struct
 
 from agentrl import mesh
 from agentrl.mesh import Param
-from agentrl.nn import attention, layers
+from agentrl.nn import attention, cache, layers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +47,9 @@ class Shape:
       raise ValueError(
         f'model.head_dim={self.head_dim} must be even for rotary positions'
       )
+
+
+EMBED = ('embed',)  # whole while computing
 
 
 def specs(c: Shape) -> dict:
@@ -112,14 +114,11 @@ def embed(c: Shape, params, tokens_NT):
   return take(table, jnp.maximum(tokens_NT, 0)).astype(c.dtype)
 
 
-def logits(c: Shape, params, x_NTD):
+def logits(params, x_NTD):
   """Next-token logits [N, T, V] in float32, of normed hidden states."""
-  axes = ('batch', None, 'vocab')
-  if c.tied:
-    w = mesh.place(params['embed'], 'vocab', None).astype(c.dtype)
-    return mesh.einsum('ntd,vd->ntv', x_NTD, w, axes=axes).astype(jnp.float32)
-  w = params['head'].astype(c.dtype)
-  return mesh.einsum('ntd,dv->ntv', x_NTD, w, axes=axes).astype(jnp.float32)
+  tied = 'head' not in params
+  w = mesh.place(params['embed'].T, None, 'vocab') if tied else params['head']
+  return layers.dense(x_NTD, w, EMBED, ('vocab',)).astype(jnp.float32)
 
 
 def block(c: Shape, p: dict, x_NTD, pos_NT, attend):
@@ -128,10 +127,9 @@ def block(c: Shape, p: dict, x_NTD, pos_NT, attend):
   attend: (q [N, T, H, d], k, v [N, T, G, d]) -> [N, T, H, d].
   """
   y = layers.rms_norm(p['attn_norm'], x_NTD, c.eps)
-  proj = functools.partial(mesh.einsum, 'ntd,dhk->nthk', y)
-  q = proj(p['q'].astype(y.dtype), axes=('batch', None, 'heads', None))
-  k = proj(p['k'].astype(y.dtype), axes=('batch', None, 'kv_heads', None))
-  v = proj(p['v'].astype(y.dtype), axes=('batch', None, 'kv_heads', None))
+  q = layers.dense(y, p['q'], EMBED, ('heads', None))
+  k = layers.dense(y, p['k'], EMBED, ('kv_heads', None))
+  v = layers.dense(y, p['v'], EMBED, ('kv_heads', None))
   if c.bias:
     q, k, v = (
       x + p[n][None, None].astype(x.dtype)
@@ -142,17 +140,14 @@ def block(c: Shape, p: dict, x_NTD, pos_NT, attend):
     k = layers.rms_norm(p['k_norm'], k, c.eps)
   q = layers.rotary(q, pos_NT, c.theta)
   k = layers.rotary(k, pos_NT, c.theta)
-  z = attend(q, k, v)
-  stream = ('batch', None, None)
-  x_NTD += mesh.einsum('nthk,hkd->ntd', z, p['o'].astype(z.dtype), axes=stream)
+  x_NTD += layers.dense(attend(q, k, v), p['o'], ('heads', None), EMBED)
 
   y = layers.rms_norm(p['mlp_norm'], x_NTD, c.eps)
-  wide = ('batch', None, 'mlp')
-  gate = mesh.einsum('ntd,df->ntf', y, p['gate'].astype(y.dtype), axes=wide)
-  up = mesh.einsum('ntd,df->ntf', y, p['up'].astype(y.dtype), axes=wide)
-  z = jax.nn.silu(gate) * up
-  down = p['down'].astype(z.dtype)
-  return x_NTD + mesh.einsum('ntf,fd->ntd', z, down, axes=stream)
+  gate = layers.dense(y, p['gate'], EMBED, ('mlp',))
+  up = layers.dense(y, p['up'], EMBED, ('mlp',))
+  return x_NTD + layers.dense(
+    jax.nn.silu(gate) * up, p['down'], ('mlp',), EMBED
+  )
 
 
 def forward(c: Shape, params, tokens_NT, seg_NT):
@@ -173,73 +168,50 @@ def forward(c: Shape, params, tokens_NT, seg_NT):
   return layers.rms_norm(params['norm'], x, c.eps)
 
 
-@struct.dataclass
-class Cache:
-  """Keys and values of what each slot has read; index = position."""
-
-  k: tuple[jax.Array, ...]  # per layer [N, S, G, d]
-  v: tuple[jax.Array, ...]
-
-  @property
-  def capacity(self) -> int:
-    return self.k[0].shape[1]
+# What the slots have read, layer by layer.
+Cache = tuple[cache.Layer, ...]
 
 
 def empty_cache(c: Shape, n: int, capacity: int) -> Cache:
-  shape = (n, capacity, c.kv_heads, c.head_dim)
-  zeros = tuple(jnp.zeros(shape, c.dtype) for _ in range(c.layers))
-  return Cache(k=zeros, v=zeros)
-
-
-def grow(cache: Cache, capacity: int) -> Cache:
-  """The same cache with room for more positions."""
-  more = capacity - cache.capacity
-  return jax.tree.map(
-    lambda x: jnp.pad(x, ((0, 0), (0, more), (0, 0), (0, 0))), cache
+  """Room for `capacity` positions of n slots."""
+  return tuple(
+    cache.empty(n, capacity, c.kv_heads, c.head_dim, c.dtype)
+    for _ in range(c.layers)
   )
 
 
 def unstack(c: Shape, params) -> dict:
-  """Layers as a tuple: outside a decoding loop, so that it copies once."""
+  """Layers as a tuple and a head, made once, outside of a decoding loop."""
   params = mesh.gather_params(params, specs(c))
+  head = params['embed'].T if c.tied else params['head']
   split = tuple(
     jax.tree.map(lambda x: x[i], params['layers']) for i in range(c.layers)
   )
-  return {**params, 'layers': split}
+  return {**params, 'layers': split, 'head': head}
 
 
-def extend(c: Shape, params, cache: Cache, tokens_NC, start_N):
+def extend(c: Shape, params, read: Cache, tokens_NC, start_N):
   """Appends C tokens to every slot, slot n at positions start_N[n]...
 
   Tokens past a slot's true length may hold anything: they are overwritten by
   the next call, which starts at the true length, before anybody looks there.
-  The capacity must hold max(start) + C.
 
   Args:
     params: from `unstack`
     tokens_NC: [N, C] i32
-    start_N: [N] i32, how many positions each slot has filled
+    start_N: [N] i32, how many positions each slot has filled; None: all start
+      afresh, which is cheaper
   Returns: normed hidden states [N, C, D], cache
   """
-  chunk = tokens_NC.shape[1]
-  pos = start_N[:, None] + jnp.arange(chunk, dtype=jnp.int32)[None]
-  mask = pos[:, :, None] >= jnp.arange(cache.capacity)[None, None]
-  x = embed(c, params, tokens_NC)
-  ks, vs = [], []
-  for p, k_old, v_old in zip(params['layers'], cache.k, cache.v, strict=True):
+  n, chunk = tokens_NC.shape
+  first = jnp.zeros(n, jnp.int32) if start_N is None else start_N
+  pos = first[:, None] + jnp.arange(chunk, dtype=jnp.int32)[None]
+  x, out = embed(c, params, tokens_NC), []
+  for p, layer in zip(params['layers'], read, strict=True):
 
-    def attend(q, k, v, k_old=k_old, v_old=v_old):
-      ks.append(_write(k_old, k, start_N))
-      vs.append(_write(v_old, v, start_N))
-      return attention.attend(q, ks[-1], vs[-1], mask)
+    def attend(q, k, v, layer=layer):
+      out.append(cache.write(layer, k, v, start_N))
+      return cache.attend(out[-1], q, start_N)
 
     x = block(c, p, x, pos, attend)
-  x = layers.rms_norm(params['norm'], x, c.eps)
-  return x, Cache(k=tuple(ks), v=tuple(vs))
-
-
-def _write(old_NSGd, new_NCGd, start_N):
-  put = jax.lax.dynamic_update_slice_in_dim
-  return jax.vmap(lambda o, x, s: put(o, x, s, axis=0))(
-    old_NSGd, new_NCGd, start_N
-  )
+  return layers.rms_norm(params['norm'], x, c.eps), tuple(out)

@@ -23,9 +23,6 @@ from agentrl.rollout.speak import Heard, Speaker
 from agentrl.text import parse, render
 from agentrl.types import Array, Attempts, Status
 
-GROWTH = 2  # a full cache grows by this factor
-BLOCK = 64  # and its capacity is a multiple of this
-
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
@@ -123,48 +120,20 @@ def rollout(
     key, jnp.arange(attempts.task.shape[0])
   )
   slots = _start(world, plan, attempts, keys, n)
-  sizes = _capacities(world, plan)
 
-  def stage(i: int, slots, cache):
-    """Runs with a cache of sizes[i], and goes on with a larger if need be."""
-    last = i + 1 == len(sizes)
-    width = context_tokens(world, plan) + 1 + plan.message
+  def busy(carry):
+    return jnp.any(carry[0].traj < attempts.task.shape[0])
 
-    def more(carry):
-      slots, _ = carry
-      busy = slots.traj < attempts.task.shape[0]
-      fits = jnp.max(jnp.where(busy, slots.filled, 0)) + width <= sizes[i]
-      return jnp.any(busy) & (fits | last)
+  def tick(carry):
+    return _tick(world, plan, speaker, attempts, keys, *carry)
 
-    def tick(carry):
-      return _tick(world, plan, speaker, attempts, keys, *carry)
-
-    slots, cache = jax.lax.while_loop(more, tick, (slots, cache))
-    if last:
-      return slots.record
-    return jax.lax.cond(
-      jnp.any(slots.traj < attempts.task.shape[0]),
-      lambda s, c: stage(i + 1, s, speaker.grow(c, sizes[i + 1])),
-      lambda s, c: s.record,
-      slots,
-      cache,
-    )
-
-  return stage(0, slots, speaker.cache(n, sizes[0]))
+  cache = speaker.cache(n, capacity(world, plan))
+  return jax.lax.while_loop(busy, tick, (slots, cache))[0].record
 
 
-def _capacities(world: World, plan: Plan) -> list[int]:
-  """Cache sizes to go through: decoding costs what is used, not allowed."""
-  turn = context_tokens(world, plan) + 1 + plan.message
-  if plan.history == 'turn':
-    return [turn]
-  most = row_tokens(world, plan) + turn
-  size = -(-2 * turn // BLOCK) * BLOCK
-  sizes = []
-  while size < most:
-    sizes.append(size)
-    size *= GROWTH
-  return [*sizes, most]
+def capacity(world: World, plan: Plan) -> int:
+  """Positions a slot's cache must hold: a row, and a token said but unread."""
+  return row_tokens(world, plan) + 1
 
 
 def _start(world, plan, attempts, keys, n: int) -> _Slots:
@@ -224,8 +193,9 @@ def _tick(world, plan, speaker, attempts, keys, slots: _Slots, cache):
   )
   facts = jax.vmap(world.env.facts)(slots.state, action, state)
   score = jax.vmap(world.env.score)(state)
-  filled = heard.start + heard.length + said.length - 1
-  filled = filled if plan.history == 'full' else jnp.zeros_like(filled)
+  filled = slots.filled  # stays 0 where every turn starts afresh
+  if plan.history == 'full':
+    filled = heard.start + heard.length + said.length - 1
   status, over = _status(world, plan, attempts, slots, filled, done, score, at)
 
   turn = dict(
@@ -276,8 +246,7 @@ def _heard(plan: Plan, slots: _Slots, context, context_len) -> Heard:
   nobody = {'keys': None, 'temperature': None, 'idle': None}
   ids = {'traj': slots.traj, 'turn': slots.turn}
   if plan.history == 'turn':
-    start = jnp.zeros_like(context_len)
-    return Heard(context, context_len, start, **nobody, **ids)
+    return Heard(context, context_len, None, **nobody, **ids)
   pending = (slots.turn > 0).astype(jnp.int32)
   tokens, length = jax.vmap(render.concat)(
     [(slots.last[:, None], pending), (context, context_len)]

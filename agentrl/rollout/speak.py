@@ -29,7 +29,7 @@ class Heard(NamedTuple):
 
   tokens: Array  # [n, C] i32
   length: Array  # [n] i32
-  start: Array  # [n] i32  position of the first of them
+  start: Array | None  # [n] i32  position of the first; None: 0, afresh
   keys: Array  # [n] typed keys of this turn
   temperature: Array  # [n] f32
   idle: Array  # [n] bool  nobody speaks here
@@ -41,7 +41,6 @@ class Speaker(NamedTuple):
   """cache(n, capacity) -> cache; say(cache, Heard) -> Said, cache."""
 
   cache: Callable[[int, int], Any]
-  grow: Callable[[Any, int], Any]
   say: Callable[[Any, Heard], tuple[Said, Any]]
 
 
@@ -58,16 +57,17 @@ def model(
   params = transformer.unstack(shape, params)
 
   def next_logits(hidden_ND):
-    return transformer.logits(shape, params, hidden_ND[:, None])[:, 0]
+    return transformer.logits(params, hidden_ND[:, None])[:, 0]
 
   def say(cache, heard: Heard):
-    n = heard.start.shape[0]
+    n = heard.length.shape[0]
     hidden, cache = transformer.extend(
       shape, params, cache, heard.tokens, heard.start
     )
     last = jnp.maximum(heard.length - 1, 0)[:, None, None]
     hidden = jnp.take_along_axis(hidden, last, axis=1)[:, 0]
-    after = heard.start + heard.length
+    start = jnp.zeros_like(heard.length) if heard.start is None else heard.start
+    after = start + heard.length
 
     def write(t, logits, said: Said, done):
       keys = jax.vmap(jax.random.fold_in)(heard.keys, jnp.full(n, t))
@@ -102,7 +102,6 @@ def model(
 
   return Speaker(
     cache=lambda n, size: transformer.empty_cache(shape, n, size),
-    grow=transformer.grow,
     say=say,
   )
 
@@ -113,11 +112,11 @@ def script(tokens_BKM, length_BK) -> Speaker:
   def say(cache, heard: Heard):
     b, k, m = tokens_BKM.shape
     at = jnp.minimum(heard.traj, b - 1), jnp.minimum(heard.turn, k - 1)
-    silent = _nothing(heard.start.shape[0], m)
+    silent = _nothing(heard.length.shape[0], m)
     length = jnp.where(heard.idle, 0, length_BK[at])
     return silent._replace(tokens=tokens_BKM[at], length=length), cache
 
-  return Speaker(cache=lambda n, size: (), grow=lambda c, size: c, say=say)
+  return Speaker(cache=lambda n, size: (), say=say)
 
 
 def _nothing(n: int, m: int) -> Said:

@@ -52,11 +52,20 @@ def _batch(reward, *, group=None, valid=None, dtype=np.float64, sizes=None):
   )
 
 
+def _stream(batch, *names):
+  """Token advantages, credit of the turns, and metrics of a chain."""
+
+  @jax.jit
+  def f(batch):
+    credit, metrics = chain.stream(links(*names), batch, {})
+    return chain.token_advantage(credit, batch.rows), credit.turn, metrics
+
+  return jax.tree.map(np.asarray, f(batch))
+
+
 def _turns(batch, *names):
   """Credit of the turns after a chain that begins with turn rewards."""
-  bound = links('turn_reward', *names)
-  credit, _ = jax.jit(lambda b: chain.stream(bound, b, {}))(batch)
-  return np.asarray(credit.turn)
+  return _stream(batch, 'turn_reward', *names)[1]
 
 
 @pytest.fixture(autouse=True)
@@ -75,14 +84,13 @@ NORMALISERS = ('center', 'scale', 'leave_one_out', 'whiten')
 def test_equal_rewards_give_exactly_zero(names, level):
   """Twelve times 0.7 in float32 do not have the mean 0.7 when summed."""
   batch = _batch([[0.7]] * 12, dtype=np.float32)
-  batch = jax.tree.map(jnp.asarray, batch)
-  assert float(jnp.mean(batch.turns.reward)) != np.float32(0.7)
+  total = sum(batch.turns.reward[:, 0], np.float32(0))
+  assert total / np.float32(12) != np.float32(0.7)
   if level == 'token':
     names = [f'{n}_tokens' for n in names if n != 'scale']
-  credit, _ = chain.stream(links('turn_reward', *names), batch, {})
-  x = chain.token_advantage(credit, batch.rows)
-  assert x.dtype == jnp.float32
-  np.testing.assert_array_equal(np.asarray(x), 0)
+  x, _, _ = _stream(batch, 'turn_reward', *names)
+  assert x.dtype == np.float32
+  np.testing.assert_array_equal(x, 0)
 
 
 def test_a_constant_group_beside_another():
@@ -106,9 +114,14 @@ def test_singletons():
 
 
 def test_a_singleton_of_several_turns_is_zero():
+  """Ten tenths in float32 are more than one trajectory, unless rounded."""
+  batch = _batch([list(range(10))], dtype=np.float32)
+  assert sum([np.float32(0.1)] * 10) > 1
+  for name in ('center', 'leave_one_out', 'center_tokens',
+               'leave_one_out_tokens'):  # fmt: skip
+    x, _, _ = _stream(batch, 'turn_reward', name)
+    np.testing.assert_array_equal(x, 0)
   batch = _batch([[3.0, 1.0]])
-  np.testing.assert_array_equal(_turns(batch, 'center'), 0)
-  np.testing.assert_array_equal(_turns(batch, 'leave_one_out'), 0)
   by_turn = _turns(batch, ('center', {'unit': 'turn'}))
   np.testing.assert_array_equal(by_turn, [[1, -1]])
 
@@ -141,12 +154,8 @@ def test_what_counts_once(unit):
 def test_units_agree_between_turns_and_tokens(unit):
   """A token-level statistic of a value per turn weighs turns by length,
   unless the unit is the turn."""
-  batch = jax.tree.map(jnp.asarray, _batch(**RAGGED))
-  hp = {'unit': unit}
-  credit, _ = chain.stream(
-    links('turn_reward', ('center_tokens', hp)), batch, {}
-  )
-  x = chain.token_advantage(credit, batch.rows)
+  batch = _batch(**RAGGED)
+  x, _, _ = _stream(batch, 'turn_reward', ('center_tokens', {'unit': unit}))
   lengths = np.array(RAGGED['sizes'])
   if unit == 'trajectory':
     values = (np.array(RAGGED['reward']) * lengths).sum(1) / lengths.sum(1)
@@ -157,7 +166,7 @@ def test_units_agree_between_turns_and_tokens(unit):
     np.array(RAGGED['reward']), np.maximum(batch.rows.turn, 0), axis=1
   )
   want = np.where(batch.rows.sampled, value - mean, 0)
-  np.testing.assert_allclose(np.asarray(x), want, rtol=1e-12)
+  np.testing.assert_allclose(x, want, rtol=1e-12)
 
 
 @pytest.mark.parametrize('ddof', [0, 1])
@@ -209,25 +218,23 @@ def test_a_failed_judge_takes_the_trajectory_out_of_its_group():
   batch = _batch([[1.0, 2.0], [4.0, 99.0], [0.0, 7.0]])
   scored = np.array([[1, 1], [1, 0], [1, 1]], bool)
   batch = batch.replace(turns=batch.turns.replace(scored=scored))
-  batch = jax.tree.map(jnp.asarray, batch)
-  credit, _ = chain.stream(links('episode_return', 'center'), batch, {})
-  np.testing.assert_array_equal(credit.turn, [[-2, -2], [0, 0], [2, 2]])
+  _, turn, _ = _stream(batch, 'episode_return', 'center')
+  np.testing.assert_array_equal(turn, [[-2, -2], [0, 0], [2, 2]])
 
 
 def test_tokens_without_weight_do_not_enter_whitening():
-  batch = jax.tree.map(jnp.asarray, _batch([[1.0], [2.0], [50.0]]))
-  weight = batch.rows.weight.at[2].set(0)
+  batch = _batch([[1.0], [2.0], [50.0]])
+  weight = batch.rows.weight.copy()
+  weight[2] = 0
   batch = batch.replace(rows=batch.rows.replace(weight=weight))
   for name in ('whiten', 'whiten_tokens'):
-    credit, _ = chain.stream(links('turn_reward', name), batch, {})
-    x = chain.token_advantage(credit, batch.rows)
+    x, _, _ = _stream(batch, 'turn_reward', name)
     np.testing.assert_allclose(x[:2, 0], [-(2**-0.5), 2**-0.5], rtol=1e-6)
 
 
 def test_metrics_count_flat_groups():
   batch = _batch([[1.0]] * 2 + [[2.0], [4.0]] + [[3.0]], group=[0, 0, 1, 1, 2])
-  batch = jax.tree.map(jnp.asarray, batch)
-  _, metrics = chain.stream(links('turn_reward', 'center'), batch, {})
+  _, _, metrics = _stream(batch, 'turn_reward', 'center')
   assert tuple(map(float, metrics['flat'])) == (3.0, 5.0)
   np.testing.assert_allclose(metrics['std'], (2 * 2**0.5, 5.0), rtol=1e-12)
 

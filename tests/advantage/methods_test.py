@@ -84,7 +84,7 @@ METHODS = {
 }  # fmt: skip
 
 STORY = batches.story(seed=3)
-VARIANTS = ('history', 'packed', 'moved', 'auto', 'explicit')
+VARIANTS = ('history', 'packed', 'moved', 'explicit')
 
 
 @pytest.fixture(autouse=True)
@@ -118,11 +118,8 @@ def results():
     for name in VARIANTS:
       plain = name if name in batches.LAYOUTS else 'packed'
       laid = _moved() if name == 'moved' else batches.lay(STORY, plain)
-      if name in ('auto', 'explicit'):
-        devices = mesh.make(
-          {'data': 2, 'model': 2}, explicit=name == 'explicit'
-        )
-        with jax.set_mesh(devices):
+      if name == 'explicit':
+        with jax.set_mesh(mesh.make({'data': 2, 'model': 2})):
           shape = laid.batch.rows.tokens.shape
           placed = batches.place(laid, shape)
           found = jax.jit(_all)(placed.batch, placed.signals)

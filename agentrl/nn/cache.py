@@ -1,0 +1,110 @@
+"""What each slot has read: keys and values by position, in blocks.
+
+Decoding pays for the blocks in use, not for those it is allowed: a block
+beyond the furthest position is skipped at run time. Sizes double, so that a
+long allowance costs few blocks.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from agentrl.nn import attention
+from agentrl.types import Array
+
+FIRST = 128  # positions of the first block, at most
+
+
+@struct.dataclass
+class Block:
+  """Positions [low, low + S) of one layer."""
+
+  k: Array  # [N, G, d, S]
+  v: Array  # [N, G, S, d]
+  low: int = struct.field(pytree_node=False)
+
+
+Layer = tuple[Block, ...]
+
+
+def empty(n: int, capacity: int, heads: int, size: int, dtype) -> Layer:
+  """Room for `capacity` positions of n slots."""
+  blocks, low, s = [], 0, FIRST
+  while low < capacity:
+    s = min(s, capacity - low)
+    k = jnp.zeros((n, heads, size, s), dtype)
+    v = jnp.zeros((n, heads, s, size), dtype)
+    blocks.append(Block(k=k, v=v, low=low))
+    low, s = low + s, low + s
+  return tuple(blocks)
+
+
+def write(layer: Layer, k_NCGd, v_NCGd, start_N) -> Layer:
+  """Puts C positions per slot, slot n from start_N[n] on (None: from 0 on).
+
+  What falls outside of the capacity is dropped.
+  """
+  k, v = jnp.moveaxis(k_NCGd, 1, 3), jnp.moveaxis(v_NCGd, 1, 2)
+  put = _fill if start_N is None else functools.partial(_put, start_N=start_N)
+  return tuple(
+    b.replace(
+      k=put(b.k, k, low=b.low, axis=3), v=put(b.v, v, low=b.low, axis=2)
+    )
+    for b in layer
+  )
+
+
+def _fill(old, new, *, low: int, axis: int):
+  """A block that starts at `low`, with positions 0, 1, ... from new."""
+  size = old.shape[axis]
+  fresh = jax.lax.slice_in_dim(
+    new, min(low, new.shape[axis]), min(low + size, new.shape[axis]), axis=axis
+  )
+  if fresh.shape[axis] == size:
+    return fresh
+  return jax.lax.dynamic_update_slice_in_dim(old, fresh, 0, axis)
+
+
+def _put(old, new, *, start_N, low: int, axis: int):
+  """old with new at [start - low, start - low + C) along the axis, per slot."""
+  start_N = start_N - low
+  chunk, size = new.shape[axis], old.shape[axis]
+  if chunk == 1:
+    at = [slice(None)] * old.ndim
+    at[0], at[axis] = jnp.arange(old.shape[0]), start_N
+    at[axis] = jnp.where(start_N < 0, size, start_N)  # -1 would wrap around
+    row = jnp.squeeze(new, axis)
+    return old.at[tuple(at)].set(row, mode='drop')
+  offset = jnp.arange(size)[None] - start_N[:, None]  # [N, S]
+  shape = [1] * old.ndim
+  shape[0], shape[axis] = old.shape[0], size
+  index = jnp.clip(offset, 0, chunk - 1).reshape(shape)
+  inside = ((offset >= 0) & (offset < chunk)).reshape(shape)
+  return jnp.where(inside, jnp.take_along_axis(new, index, axis=axis), old)
+
+
+def attend(layer: Layer, q_NTHd, start_N):
+  """Attention of queries at start_N... (None: 0...) to all positions before.
+
+  Returns: [N, T, H, d]
+  """
+  t = q_NTHd.shape[1]
+  if start_N is None:
+    start_N = jnp.zeros(q_NTHd.shape[0], jnp.int32)
+  q = attention.split_heads(q_NTHd, layer[0].k.shape[1])
+  position = start_N[:, None] + jnp.arange(t, dtype=jnp.int32)[None]
+  furthest = jnp.max(position)
+
+  def look(b: Block):
+    index = b.low + jnp.arange(b.k.shape[3])
+    mask = position[:, :, None] >= index[None, None]
+    return attention.part(q, b.k, b.v, mask)
+
+  parts = [look(layer[0])]
+  for b in layer[1:]:
+    parts.append(
+      jax.lax.cond(b.low <= furthest, look, lambda b: attention.nothing(q), b)
+    )
+  return attention.join_heads(attention.combine(parts), q_NTHd.shape)

@@ -1,0 +1,27 @@
+"""OPRL without the episode advantage: only learned step rewards.
+
+Paper: Online Process Reward Learning for Agentic RL, 2509.19199; the released
+code has it as a flag.
+
+  A(a_t) = z_group( r_phi(a_t) ) over all steps of the group
+
+Outcomes reach the policy through the PRM's training only. In the first
+iteration phi is the policy, all step rewards are zero, and nothing moves it.
+
+  python -m experiments.train --config=configs/oprl_process_only.py \
+    --workdir=runs/oprl_process_only
+"""
+
+from configs import base
+
+
+def get_config(arg=''):
+  c = base.get_config(arg)
+  c.method = 'oprl_process_only'
+  base.role(c, 'prm', lr=3e-4, clip=10.0)
+  c.signal = ('implicit_prm',)
+  c.advantage = ('step',)
+  c.stream.step = ('add_signal', 'center', 'scale')
+  base.hp(c, 'step', 'center', unit='turn')
+  base.hp(c, 'step', 'scale', unit='turn')
+  return base.finish(c)

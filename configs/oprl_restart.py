@@ -1,0 +1,27 @@
+"""OPRL with a PRM that starts again from the policy at every iteration.
+
+A control for Online Process Reward Learning for Agentic RL, 2509.19199, not
+in the paper: what phi learned about older policies is thrown away, so a step
+reward is what one update on this batch's pairs says about it.
+
+  A(a_t) = z_group( sum r ) + alpha z_group( beta (log phi_k - log old)(a_t) ),
+  phi_k = policy_k + hp.signal.restarted_prm.steps updates on this batch
+
+  python -m experiments.train --config=configs/oprl_restart.py \
+    --workdir=runs/oprl_restart
+"""
+
+from configs import base
+
+
+def get_config(arg=''):
+  c = base.get_config(arg)
+  c.method = 'oprl_restart'
+  base.role(c, 'prm', lr=3e-4, clip=10.0, warmup=0)
+  c.signal = ('restarted_prm',)
+  c.advantage = ('episode', 'step')
+  c.stream.episode = ('episode_return', 'center', 'scale')
+  c.stream.step = ('add_signal', 'center', 'scale')
+  base.hp(c, 'step', 'center', unit='turn')
+  base.hp(c, 'step', 'scale', unit='turn')
+  return base.finish(c)

@@ -1,0 +1,26 @@
+"""OPRL ablation "token-level": every token has its own process reward.
+
+Paper: Online Process Reward Learning for Agentic RL, 2509.19199, ablations.
+
+  A_t = z_group( sum r ) + alpha z_group( beta (log phi - log old)(a_t) )
+
+the second over all sampled tokens of the group. The released code leaves the
+last token of a message at 0; here it has its reward as all others.
+
+  python -m experiments.train --config=configs/oprl_token.py \
+    --workdir=runs/oprl_token
+"""
+
+from configs import base
+
+
+def get_config(arg=''):
+  c = base.get_config(arg)
+  c.method = 'oprl_token'
+  base.role(c, 'prm', lr=3e-4, clip=10.0)
+  c.signal = ('implicit_prm',)
+  c.advantage = ('episode', 'step')
+  c.stream.episode = ('episode_return', 'center', 'scale')
+  c.stream.step = ('add_token_signal', 'whiten_tokens')
+  base.hp(c, 'step', 'whiten_tokens', by=('group',), unit='token')
+  return base.finish(c)

@@ -1,0 +1,28 @@
+"""PPO over turns: one value and one advantage for each message.
+
+Paper: VAGEN, 2510.16907, and RAGEN, 2504.20073, compare it with token GAE.
+
+  delta_k = r_k + gamma V_k+1 - V_k;   A_k = delta_k + gamma lambda A_k+1
+
+V_k is the value before the turn's first token, where alone it is regressed;
+all tokens of the turn share A_k, whitened over turns. gamma = 1 and lambda =
+0.95 per turn. The critic is as in ppo.py.
+
+  python -m experiments.train --config=configs/ppo_turn.py \
+    --workdir=runs/ppo_turn
+"""
+
+from configs import base
+
+
+def get_config(arg=''):
+  c = base.get_config(arg)
+  c.method = 'ppo_turn'
+  base.role(c, 'value', lr=1e-3)
+  c.signal = ('value',)
+  base.hp(c, 'signal', 'value', clip=2.0)
+  c.advantage = ('turn',)
+  c.stream.turn = ('turn_reward', 'gae_turns')
+  c.finish = ('whiten',)
+  base.hp(c, 'finish', 'whiten', unit='turn')
+  return base.finish(c)

@@ -1,0 +1,53 @@
+"""Times the library, and says beside each figure how fast it could be.
+
+  python -m experiments.bench
+  python -m experiments.bench --only=decode,iteration --json=bench.json
+  python -m experiments.bench --only=decode --peers=FOLDER \
+    --tunix_python=PYTHON --trl_python=PYTHON
+
+`ratio` is the median over the bound: 1 would be as fast as this machine can
+multiply or copy. Figures of one run may be compared with one another; seconds
+of different runs may not.
+"""
+
+import json
+
+from absl import app, flags
+
+_ONLY = flags.DEFINE_list('only', None, 'Sections to run; all by default.')
+_REPEATS = flags.DEFINE_integer('repeats', 7, 'Of each figure.', lower_bound=1)
+_JSON = flags.DEFINE_string('json', None, 'File to write the figures to.')
+_TINY = flags.DEFINE_bool('tiny', False, 'Small sizes, to try it out.')
+_DATA = flags.DEFINE_string('data', 'data', 'Folder of task sets.')
+_PEERS = flags.DEFINE_string('peers', None, "Folder of other libraries' runs.")
+_ROUNDS = flags.DEFINE_integer('rounds', 3, 'With peers.', lower_bound=1)
+_PYTHONS = {
+  name: flags.DEFINE_string(f'{name}_python', '', f'A Python that has {name}.')
+  for name in ('tunix', 'trl')
+}
+
+
+def main(argv):
+  if len(argv) > 1:
+    raise app.UsageError(f'{argv[1]!r} is not a flag')
+  from experiments import bench_cases, bench_peers, benchmarks  # import jax
+
+  size = bench_cases.TINY if _TINY.value else bench_cases.FULL
+  args = size, _DATA.value, _REPEATS.value
+  try:
+    out = benchmarks.run(*args, _ONLY.value or ())
+    if _PEERS.value:
+      pythons = {name: flag.value for name, flag in _PYTHONS.items()}
+      out['peers'] = bench_peers.compare(
+        _PEERS.value, pythons, benchmarks.ours(*args), _ROUNDS.value
+      )
+      print('\n'.join(bench_peers.table(out['peers'])))
+  except ValueError as error:
+    raise app.UsageError(str(error)) from error
+  if _JSON.value:
+    with open(_JSON.value, 'w', encoding='utf-8') as f:
+      json.dump(out, f, indent=2)
+
+
+if __name__ == '__main__':
+  app.run(main)

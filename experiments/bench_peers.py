@@ -1,0 +1,162 @@
+"""Other libraries at the size of `benchmarks.FULL`, interleaved with ours.
+
+Each has a script that prints JSON objects, run by a Python that has the
+library: its own process, its own threads.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Peer(NamedTuple):
+  """A library, and where its script prints what our case is compared with.
+
+  tokens: new tokens per second, with their prefill
+  step: seconds of a whole GRPO iteration
+  """
+
+  script: str
+  args: tuple[str, ...]
+  tokens: str
+  step: str
+  note: str
+
+
+PEERS = {
+  'tunix': Peer(
+    'bench_tunix.py',
+    ('--cache', '0'),
+    'end_to_end_tokens_per_s',
+    'full_step_s_median_after_2',
+    'its iteration also reads a reference model',
+  ),
+  'trl': Peer(
+    'bench_trl.py',
+    ('--threads', str(os.cpu_count())),
+    'decode_tok_s_incl_prefill',
+    'grpo_step_s_median_after_first',
+    'its decode returns no log-probs; no reference model',
+  ),
+}
+
+
+def missing(folder: str, pythons: Mapping[str, str]) -> dict[str, str]:
+  """{peer: why it is skipped}, one sentence each."""
+  out = {}
+  for name, peer in PEERS.items():
+    path = os.path.join(folder, peer.script)
+    if not pythons[name]:
+      out[name] = (
+        f'{name} is skipped: --{name}_python is not given; name a Python that'
+        f' has {name}'
+      )
+    elif not os.path.exists(pythons[name]):
+      out[name] = (
+        f'{name} is skipped: --{name}_python={pythons[name]} does not exist'
+      )
+    elif not os.path.exists(path):
+      out[name] = (
+        f'{name} is skipped: {path} does not exist; set --peers to the folder'
+        f' that holds {peer.script}'
+      )
+  return out
+
+
+def compare(
+  folder: str,
+  pythons: Mapping[str, str],
+  ours: Callable[[], tuple[float, float]],
+  rounds: int,
+  tell: Callable[[str], None] = print,
+) -> dict[str, dict]:
+  """Ours, each peer, ours, each peer...: {peer: {what: measured}}.
+
+  Args:
+    pythons: {peer: path of its Python}
+    ours: () -> (tokens per second, seconds of an iteration)
+  Returns: for 'decode' and 'iteration', the lists `ours` and `theirs` over
+    the rounds, and `faster`: how many times faster ours was, median, lowest
+    and highest of the rounds
+  """
+  skipped = missing(folder, pythons)
+  for sentence in skipped.values():
+    tell(sentence)
+  names = [name for name in PEERS if name not in skipped]
+  seen = {name: [] for name in names}
+  for _ in range(rounds if names else 0):
+    own = ours()
+    for name in names:
+      path = os.path.join(folder, PEERS[name].script)
+      found = run([pythons[name], path, *PEERS[name].args])
+      if found is None:
+        tell(f'{name} failed in this round; run {path} by itself to see why')
+        continue
+      values = found[PEERS[name].tokens], found[PEERS[name].step]
+      seen[name].append((*own, *values))
+  return {name: _compared(rows) for name, rows in seen.items() if rows}
+
+
+def _compared(rows: list[tuple[float, float, float, float]]) -> dict:
+  tokens, step, their_tokens, their_step = np.array(rows).T
+  return {
+    'decode': _faster(tokens, their_tokens, tokens / their_tokens),
+    'iteration': _faster(step, their_step, their_step / step),
+  }
+
+
+def _faster(ours, theirs, ratio) -> dict:
+  faster = {'median': np.median(ratio), 'low': ratio.min(), 'high': ratio.max()}
+  return {
+    'ours': ours.tolist(),
+    'theirs': theirs.tolist(),
+    'faster': {k: float(x) for k, x in faster.items()},
+  }
+
+
+def run(command: list[str]) -> dict | None:
+  """What a script prints as JSON objects, merged; None if it fails."""
+  done = subprocess.run(command, capture_output=True, text=True, check=False)
+  if done.returncode:
+    sys.stderr.write(done.stderr[-2000:])
+    return None
+  out: dict = {}
+  for found in objects(done.stdout):
+    out |= found
+  return out
+
+
+def objects(text: str) -> Iterator[dict]:
+  """JSON objects that begin a line of the text; all else is passed over."""
+  decoder, at = json.JSONDecoder(), 0
+  while at < len(text):
+    if text[at] == '{':
+      try:
+        found, at = decoder.raw_decode(text, at)
+        yield found
+      except json.JSONDecodeError:
+        pass
+    newline = text.find('\n', at)
+    at = len(text) if newline < 0 else newline + 1
+
+
+def table(measured: Mapping[str, dict]) -> list[str]:
+  """Lines to print."""
+  lines = []
+  units = {'decode': 'tokens/s', 'iteration': 's'}
+  for name, kinds in measured.items():
+    for what, x in kinds.items():
+      f, unit = x['faster'], units[what]
+      lines.append(
+        f'{what:<10} {f["median"]:.2f} times {name}'
+        f' [{f["low"]:.2f}, {f["high"]:.2f}] over {len(x["ours"])} round(s);'
+        f' ours {np.median(x["ours"]):.4g} {unit},'
+        f' {name} {np.median(x["theirs"]):.4g} {unit}'
+      )
+    lines.append(f'           ({name}: {PEERS[name].note})')
+  return lines

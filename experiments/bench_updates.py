@@ -1,0 +1,115 @@
+"""What `experiments.bench` times, of learning: an update, an iteration."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from agentrl import learner as learner_lib
+from agentrl.rollout import record as record_lib
+from agentrl.rollout import speak
+from agentrl.task.fixed import attempts as make_attempts
+from agentrl.types import Batch
+from configs import grpo, oprl
+from experiments import bench_cases, bench_work, build
+from experiments.bench_cases import Case, Size
+from experiments.bench_work import Part
+
+
+def train(size: Size, data: str) -> dict[str, Case]:
+  """`learner.update` of the default GRPO and OPRL on the same rollout."""
+  s = bench_cases.setup(size, data)
+  params = learner_lib.init(s.learner, jax.random.key(0)).params['policy']
+  collect = jax.jit(functools.partial(build.collect, s))
+  batch = collect(
+    params, bench_cases.attempts(s), jax.random.key(1), jnp.int32(0)
+  )
+  other = build.make_learner(oprl.get_config(size.arg), s.shape)
+  return {
+    'train_grpo': _train(s.learner, s.shape, batch),
+    'train_oprl': _train(other, s.shape, batch),
+  }
+
+
+def _train(learner: learner_lib.Learner, shape, batch: Batch) -> Case:
+  update = _updater(learner)
+  roles, parts = len(learner.context.rules), _update_work(learner, shape, batch)
+  rows, t = batch.rows.tokens.shape
+  tokens = int(jnp.sum(batch.rows.seg >= 0))
+  text = f'{rows} rows of {t}, {tokens} tokens, {roles} role(s) trained'
+  makes = {'updates': 1, 'tokens': tokens}
+  return Case(text, lambda: update(lambda state: batch), parts, makes)
+
+
+def _update_work(learner, shape, batch: Batch) -> tuple[Part, ...]:
+  rows = jax.device_get(batch.rows)
+  return bench_work.updating(
+    shape,
+    np.sum(rows.seg >= 0, axis=1),
+    int(np.sum(rows.sampled)),
+    roles=len(learner.context.rules),
+  )
+
+
+def _updater(learner: learner_lib.Learner):
+  """collect -> metrics of one update; the state goes on and is donated."""
+  state = learner_lib.init(learner, jax.random.key(0))
+  update = jax.jit(
+    functools.partial(learner_lib.update, learner), donate_argnums=0
+  )
+
+  def run(collect):
+    nonlocal state
+    state, metrics = update(state, collect(state))
+    return metrics
+
+  return run
+
+
+def iteration(size: Size, data: str) -> dict[str, Case]:
+  """Sampling, a reward and one update of GRPO without a reference model."""
+  del data
+  c = grpo.get_config()
+  c.micro = size.batch
+  learner = build.make_learner(c, size.shape)
+  heard, update = bench_cases.heard(size), _updater(learner)
+  answer = jax.jit(functools.partial(_answered, size))
+
+  def collect(state):
+    return answer(state.params['policy'], heard, state.step)
+
+  parts = bench_cases.message_work(size)
+  batch = answer(bench_cases.params(size), heard, jnp.int32(0))
+  parts += _update_work(learner, size.shape, batch)
+  text = (
+    f'{size.batch // size.group} prompts of {size.prompt} x {size.group}'
+    f' samples of {size.new}, 1 update'
+  )
+  makes = {'iterations': 1, 'tokens': size.batch * size.new}
+  return {'iteration': Case(text, lambda: update(collect), parts, makes)}
+
+
+def _answered(size: Size, params, heard: speak.Heard, step) -> Batch:
+  """Groups of answers to the first prompts; reward: share of even tokens."""
+  n, m = size.batch, size.new
+  group = np.arange(n, dtype=np.int32) // size.group
+  keys = jax.vmap(jax.random.fold_in, (0, None))(heard.keys, step)
+  heard = heard._replace(tokens=heard.tokens[group], keys=keys)
+  run = bench_cases.speaker(size)(size.prompt + m + 1, m)
+  said = run(params, heard, jnp.int32(size.shape.vocab))
+  record = record_lib.empty(n, 1, size.prompt, m, ()).replace(
+    context=heard.tokens[:, None],
+    context_len=heard.length[:, None],
+    message=said.tokens[:, None],
+    message_len=said.length[:, None],
+    logp=said.logp[:, None],
+    entropy=said.entropy[:, None],
+    valid=jnp.ones((n, 1), bool),
+  )
+  tasks = make_attempts(group, size.group, 1, 1.0)
+  tasks = jax.tree.map(jnp.asarray, tasks)
+  layout = record_lib.per_turn(record)
+  batch = record_lib.batch(record, layout, tasks, step)
+  reward = jnp.mean(said.tokens % 2 == 0, axis=1)[:, None]
+  return batch.replace(turns=batch.turns.replace(reward=reward))

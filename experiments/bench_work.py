@@ -1,0 +1,142 @@
+"""Operations and bytes that the cases of a benchmark cannot do without.
+
+An operation is one multiplication or addition; bytes are read or written, of
+float32 numbers. Products with weights, and attention of each token to itself
+and what stands before it; norms, softmax and the like are not counted.
+"""
+
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from agentrl import mesh
+from agentrl.nn import transformer
+
+FLOAT = 4  # bytes
+FEW = 32  # rows of the small product
+SIDE = 2048  # of the large product
+COPIED = 1 << 26  # numbers that are copied: more than any cache holds
+# A parameter's traffic in one step of Adam: gradient written and read, two
+# moments and the parameter read and written.
+ADAM = 8
+
+
+class Rates(NamedTuple):
+  """Of the machine, as measured: the best of the repeats."""
+
+  large: float  # operations per second, product of SIDE rows
+  few: float  # operations per second, product of FEW rows
+  copy: float  # bytes per second, read and written
+
+
+class Part(NamedTuple):
+  """Work of one kind. few: its products have few rows."""
+
+  operations: float
+  bytes: float
+  few: bool = False
+
+
+def bound(parts: Sequence[Part], rates: Rates) -> float:
+  """Seconds that the parts take at least, one after another."""
+  return sum(
+    max(
+      p.operations / (rates.few if p.few else rates.large),
+      p.bytes / rates.copy,
+    )
+    for p in parts
+  )
+
+
+def rates(repeats: int) -> Rates:
+  """Measures the machine."""
+  product = jax.jit(jnp.matmul)
+  weight = jnp.ones((SIDE, SIDE), jnp.float32)
+  numbers = jnp.ones(COPIED, jnp.float32)
+  few = _best(product, weight[:FEW], weight, repeats=20 * repeats)
+  copy = _best(jax.jit(lambda x: x + 1), numbers, repeats=repeats)
+  return Rates(
+    large=2 * SIDE**3 / _best(product, weight, weight, repeats=repeats),
+    few=2 * FEW * SIDE**2 / few,
+    copy=2 * FLOAT * COPIED / copy,
+  )
+
+
+def _best(f, *args, repeats: int) -> float:
+  seconds(f, *args)  # compiles
+  return min(seconds(f, *args) for _ in range(repeats))
+
+
+def seconds(f, *args) -> float:
+  """Of one call, until its results are there."""
+  start = time.perf_counter()
+  jax.block_until_ready(f(*args))
+  return time.perf_counter() - start
+
+
+def body(c: transformer.Shape) -> int:
+  """Weights a token is multiplied with on its way through the layers."""
+  attention = c.width * c.head_dim * 2 * (c.heads + c.kv_heads)
+  return c.layers * (attention + 3 * c.width * c.mlp)
+
+
+def pairs(start, length):
+  """(token, key) pairs of `length` tokens that follow `start` others."""
+  start, length = np.float64(start), np.float64(length)
+  return float(np.sum(length * start + length * (length + 1) / 2))
+
+
+def reading(c: transformer.Shape, start, length, heads: float) -> float:
+  """Operations of a forward pass.
+
+  Args:
+    start, length: arrays [n]; `length` tokens follow `start` that were read
+    heads: tokens whose logits are computed
+  """
+  weights = 2 * body(c) * float(np.sum(length))
+  scores = 4 * c.layers * c.heads * c.head_dim * pairs(start, length)
+  return weights + scores + 2 * c.width * c.vocab * heads
+
+
+def speaking(
+  c: transformer.Shape, start, context, message, *, slots: int
+) -> tuple[Part, Part]:
+  """(prefill, decode) of turns [n]: read `context` tokens, say `message`.
+
+  The last token said is not read back. Slots share a pass over the weights.
+  """
+  start, context, message = map(np.asarray, (start, context, message))
+  weights = FLOAT * mesh.count(transformer.specs(c))
+  said = np.maximum(message - 1, 0)
+  passes = -(-len(context) // slots)
+  key = 2 * FLOAT * c.layers * c.kv_heads * c.head_dim  # of a cached token
+  decoded = key * pairs(start + context, said)
+  return (
+    Part(
+      reading(c, start, context, len(context)),
+      weights * passes + key * float(np.sum(start + context)),
+    ),
+    Part(
+      reading(c, start + context, said, float(np.sum(said))),
+      weights * float(np.sum(said)) / slots + decoded,
+      few=True,
+    ),
+  )
+
+
+def updating(
+  c: transformer.Shape, length, heads: int, *, roles: int
+) -> tuple[Part]:
+  """One gradient step of each role: a backward pass costs two forward ones.
+
+  Args:
+    length: [n] tokens of the rows
+    heads: tokens whose log-prob is needed
+  """
+  ops = 3 * reading(c, np.zeros_like(length), length, heads)
+  moved = ADAM * FLOAT * mesh.count(transformer.specs(c))
+  return (Part(roles * ops, roles * moved),)

@@ -1,0 +1,88 @@
+"""What a config must satisfy: one sentence for what does not fit.
+
+All of it is found before anything is built or compiled.
+"""
+
+from typing import Any
+
+import jax
+from ml_collections import ConfigDict
+
+from agentrl import registry
+from agentrl.schedule import Schedule
+from configs import base
+
+
+def config(c: ConfigDict) -> None:
+  """One sentence for what does not fit, before anything expensive."""
+  r, data = c.rollout, c.mesh.data
+  if r.batch % r.group:
+    raise ValueError(
+      f'rollout.batch={r.batch} is not a multiple of rollout.group={r.group};'
+      f' set rollout.batch to {-(-r.batch // r.group) * r.group}'
+    )
+  devices = len(jax.devices()) if data == -1 else data
+  for name, size in (
+    ('rollout.batch', r.batch),
+    ('rollout.slots', r.slots),
+    ('micro', c.micro),
+    ('sft.batch', c.sft.batch),
+  ):
+    if size % devices:
+      raise ValueError(
+        f'{name}={size} is not divisible by mesh axis data={devices}; set it'
+        f' to {-(-size // devices) * devices}'
+      )
+  for name in ('policy',):
+    if name not in c.role or c.role[name].kind != 'train':
+      raise ValueError(f'c.role.{name} must exist and have kind train')
+  registry.check(base.wiring(c))
+  _check_rows(c)
+  _check_schedule(c)
+
+
+def _check_schedule(c: ConfigDict) -> None:
+  """Every scheduled path names a number of the config, with four values."""
+  for path, values in flat(c.schedule).items():
+    kind, node = path.split('.')[0], c
+    for part in path.split('.'):
+      inside = isinstance(node, ConfigDict) and part in node
+      node = node[part] if inside else None
+    known = kind in ('coef', 'hp') or path == 'role.policy.lr'
+    if not known or not isinstance(node, int | float):
+      raise ValueError(
+        f'c.schedule.{path} names no number of this config; use coef.<stream'
+        ' or term>, hp.<scope>.<piece>.<name> or role.policy.lr'
+      )
+    if len(values) != 4:
+      raise ValueError(
+        f'c.schedule.{path}={values!r} must be (shape, start, end, steps)'
+      )
+    Schedule(*values).at(0)
+
+
+def _check_rows(c: ConfigDict) -> None:
+  """The rows of a rollout, and of the warm start, divide into micros."""
+  each = c.rollout.turns if c.rollout.history == 'turn' else 1
+  for what, batch in (('rollout', c.rollout.batch), ('sft', c.sft.batch)):
+    n = batch * each
+    if n % c.micro:
+      raise ValueError(
+        f'the {what} makes {n} rows, which micro={c.micro} does not divide;'
+        f' set micro to a divisor, such as {_divisor(n, c.micro)}'
+      )
+
+
+def _divisor(n: int, most: int) -> int:
+  return max(d for d in range(1, most + 1) if n % d == 0)
+
+
+def flat(tree: ConfigDict, prefix: str = '') -> dict[str, Any]:
+  """Nested names as dotted paths."""
+  out = {}
+  for name, x in tree.items():
+    if isinstance(x, ConfigDict):
+      out |= flat(x, f'{prefix}{name}.')
+    else:
+      out[prefix + name] = x
+  return out

@@ -1,0 +1,109 @@
+"""What the mains share: their flags, and every mistake as one sentence.
+
+  def main() -> None: ...
+
+  if __name__ == '__main__':
+    cli.run(main, required=('config', 'workdir'))
+
+A mistake ends in `error: ...` on stderr and exit code 2; --verbosity=1 shows
+where it was found.
+"""
+
+import glob
+import re
+import sys
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+import jax
+from absl import app, flags, logging
+from ml_collections import ConfigDict, config_flags
+
+
+def run(main: Callable[[], None], required: Sequence[str]) -> None:
+  """Parses the flags, complains of those that lack, runs main."""
+  jax.config.config_with_absl()  # so that --jax_debug_nans and others exist
+
+  def parse(argv):
+    return _parse(argv, required)
+
+  app.run(lambda argv: _guarded(main, argv), flags_parser=parse)
+
+
+def fail(message: str) -> NoReturn:
+  print(f'error: {message}', file=sys.stderr)
+  sys.exit(2)
+
+
+def _guarded(main: Callable[[], None], argv: Sequence[str]) -> None:
+  if len(argv) > 1:
+    fail(f'{argv[1]!r} is not a flag; flags are written --name=value')
+  logging.set_verbosity(max(logging.get_verbosity(), logging.INFO))
+  logging.get_absl_handler().addFilter(lambda r: 'orbax' not in r.pathname)
+  try:
+    main()
+  except ValueError as error:
+    logging.debug('%s', error, exc_info=True)
+    fail(str(error))
+
+
+def _parse(argv: Sequence[str], required: Sequence[str]) -> list[str]:
+  try:
+    rest = flags.FLAGS(argv)
+    if 'config' in required and flags.FLAGS['config'].value is not None:
+      flags.FLAGS['config'].value['method']  # a file not found says so here
+  except OSError:
+    fail(f'--config: {_no_file(_given(argv))}')
+  except flags.Error as error:
+    fail(_last_line(error))
+  except (AttributeError, KeyError) as error:
+    fail(_unknown_field(argv) or f'a flag cannot be read: {error}')
+  for name in required:
+    if flags.FLAGS[name].value is None:
+      meaning = flags.FLAGS[name].help.rstrip('.')
+      fail(f'the flag --{name} is missing: {meaning}; --help lists all flags')
+  return rest
+
+
+def _given(argv: Sequence[str]) -> str:
+  """The value of --config."""
+  line = '\n'.join(argv) + '\n'
+  found = re.search(r'^--?config(?:=|\n)(.*)$', line, re.MULTILINE)
+  return found.group(1) if found else ''
+
+
+def _no_file(value: str) -> str:
+  path = value.partition(':')[0]
+  shared = {'configs/__init__.py', 'configs/base.py'}
+  files = sorted(set(glob.glob('configs/*.py')) - shared)
+  choices = ', '.join(files) or 'none here: start this in the repository'
+  return f'{path!r} cannot be read; config files: {choices}'
+
+
+def _last_line(error: Exception) -> str:
+  """What was wrong, without the trace that the flag parser put before it."""
+  lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+  return re.sub(r'^[A-Za-z_.]*Error: ', '', lines[-1])
+
+
+def _unknown_field(argv: Sequence[str]) -> str | None:
+  """The first --config.a.b that the config does not have."""
+  config = config_flags.config_flags.ConfigFileFlagParser('config').parse(
+    _given(argv)
+  )
+  for word in argv:
+    found = re.match(r'--?config\.([^=]+)', word)
+    node = config
+    for i, part in enumerate(found.group(1).split('.') if found else ()):
+      if not isinstance(node, ConfigDict) or part not in node:
+        return _has_not(found.group(1).split('.')[:i], part, node)
+      node = node[part]
+  return None
+
+
+def _has_not(before: list[str], part: str, node) -> str:
+  path = '.'.join(['config', *before])
+  if not isinstance(node, ConfigDict):
+    return f'--{path}.{part}: {path} is a value, {node!r}; set --{path} itself'
+  fields = ', '.join(sorted(node)) or 'no field'
+  return f'--{path}.{part} is no field of this config; {path} has {fields}'

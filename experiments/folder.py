@@ -1,0 +1,108 @@
+"""A run's folder: the config it was started with, the policy it got to."""
+
+import json
+import os
+from typing import Any
+
+import jax
+from ml_collections import ConfigDict
+
+from agentrl import checkpoint
+from agentrl import learner as learner_lib
+from agentrl.types import TrainState
+from experiments import build
+
+CONFIG = 'config.json'
+# What may differ between the run that made a policy and one that takes it.
+_FREE = ('remat', 'dtype')
+
+
+def text_of(c: ConfigDict) -> str:
+  return c.to_json(indent=2, sort_keys=True) + '\n'
+
+
+def same_config(c: ConfigDict, workdir: str) -> None:
+  """Refuses to mix two configs in one folder, naming what differs."""
+  path = os.path.join(workdir, CONFIG)
+  if not os.path.exists(path):
+    return
+  there, here = _flat(read_config(workdir)), _flat(json.loads(text_of(c)))
+  for name in sorted(there.keys() | here.keys()):
+    old, new = (x.get(name, 'missing') for x in (there, here))
+    if old != new:
+      raise ValueError(
+        f'{path} is of another run: config.{name} is {old!r} there and'
+        f' {new!r} here; use a new --workdir, or delete that folder if you do'
+        ' not need it'
+      )
+
+
+def keep_config(c: ConfigDict, workdir: str) -> None:
+  """Writes the resolved config, whole or not at all."""
+  os.makedirs(workdir, exist_ok=True)
+  path = os.path.join(workdir, CONFIG)
+  with open(path + '.new', 'w', encoding='utf-8') as f:
+    f.write(text_of(c))
+  os.replace(path + '.new', path)
+
+
+def read_config(workdir: str) -> ConfigDict:
+  """The config of a run. Raises ValueError for a folder that is none."""
+  path = os.path.join(workdir, CONFIG)
+  try:
+    with open(path, encoding='utf-8') as f:
+      return ConfigDict(json.load(f))
+  except OSError as error:
+    raise ValueError(
+      f'{workdir} is not the folder of a run: {path} cannot be read'
+      f' ({error.strerror}); name the --workdir of a run'
+    ) from error
+  except ValueError as error:
+    raise ValueError(
+      f'{path} is damaged ({error}); name the --workdir of another run'
+    ) from error
+
+
+def same_model(c: ConfigDict) -> None:
+  """Raises ValueError if the run c.init has a policy of another shape."""
+  theirs = read_config(c.init).model
+  for name in c.model:
+    old, new = theirs.get(name), c.model[name]
+    if old != new and name not in _FREE:
+      raise ValueError(
+        f'init={c.init!r} is a run of another model: model.{name} is {old!r}'
+        f' there and {new!r} here; set --config.model.{name}={old} or take'
+        ' another run'
+      )
+
+
+def load(c: ConfigDict, shape, workdir: str) -> tuple[int, TrainState]:
+  """(step, state) of the newest checkpoint of the run of config c."""
+  learner = build.make_learner(c, shape)
+  state = learner_lib.init(learner, jax.random.key(c.seed))
+  checkpoints = checkpoint.Checkpoints(os.path.join(workdir, 'checkpoints'))
+  found = checkpoints.latest(state)
+  checkpoints.close()
+  if not found:
+    raise ValueError(
+      f'{workdir} holds no checkpoint yet; let that run go on until it saves'
+      f' one (every {c.checkpoint.every} steps and at its end)'
+    )
+  return found[0], found[1]
+
+
+def initial(learner, shape, init: str, state: TrainState) -> TrainState:
+  """The state with the policy of the run `init`, every role begun anew."""
+  _, theirs = load(read_config(init), shape, init)
+  policy = theirs.params[learner_lib.POLICY]
+  state = state.replace(params={**state.params, learner_lib.POLICY: policy})
+  return learner_lib.start_roles(learner, state)
+
+
+def _flat(tree: Any, prefix: str = '') -> dict[str, Any]:
+  """Nested names as dotted paths."""
+  out = {}
+  for name, x in tree.items():
+    nested = isinstance(x, dict | ConfigDict)
+    out |= _flat(x, f'{prefix}{name}.') if nested else {prefix + name: x}
+  return out

@@ -1,0 +1,176 @@
+"""Every mistake is one clear sentence, before anything is compiled."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from agentrl.model import passes
+from configs import base, grpo, oprl
+from experiments import build, runner
+
+ROOM = ['######', '#@ $.#', '#    #', '######']
+
+
+@pytest.fixture(autouse=True)
+def nothing_runs(monkeypatch):
+  """A mistake must be found before a model is initialised or run."""
+
+  def refuse(*args, **kwargs):
+    raise AssertionError('too late: the run has begun')
+
+  monkeypatch.setattr(runner.learner_lib, 'init', refuse)
+  monkeypatch.setattr(passes, 'forward', refuse)
+
+
+def tiny(folder, change=lambda c: None, method=grpo):
+  c = method.get_config('tiny')
+  c.data = str(folder)
+  c.env.update(dict(train=4, test=2))
+  change(c)
+  return c
+
+
+def put(path, value):
+  """c -> c with c.<path> = value."""
+
+  def change(c):
+    *before, last = path.split('.')
+    for name in before:
+      c = c[name]
+    c[last] = value
+
+  return change
+
+
+@pytest.mark.parametrize(('change', 'message'), [
+  (put('stream.episode', ('centre',)), r"stream\.episode names link 'centre'"),
+  (put('advantage', ('episode', 'stp')), r"c\.advantage names stream 'stp'"),
+  (put('signal', ('implicit_prm',)), r"needs role:prm.*add the role"),
+  (put('loss', ('pppo',)), r"c\.loss names loss 'pppo'"),
+  (put('reward', ('enve',)), r"c\.reward names reward 'enve'"),
+  (put('plan', 'minibatch'), r"c\.plan names plan 'minibatch'"),
+  (put('env.name', 'go'), r"env\.name='go'.*choose 'sokoban'"),
+  (put('env.reward', 'dens'), r"env\.reward='dens'.*'dense', 'sparse'"),
+  (put('rollout.history', 'fll'), r"rollout\.history='fll'.*choose 'turn'"),
+  (put('rollout.group', 5), r'rollout\.batch=32.*rollout\.group=5.*to 35'),
+  (put('rollout.message', 1), r'takes 2 tokens.*message=1.*set it to 2'),
+  (put('mesh.data', 3), r'rollout\.batch=32.*data=3; set it to 33'),
+  (put('micro', 24), r'makes 256 rows.*micro=24.*such as 16'),
+  (put('schedule.coef', {'stp': ('linear', 0, 1, 9)}), r'schedule\.coef\.stp'),
+  (put('schedule.hp', {'ppo': {'ppo': {'clp': ('linear', 0, 1, 9)}}}),
+   r'c\.schedule\.hp\.ppo\.ppo\.clp names no number'),
+  (put('schedule.coef', {'episode': ('linear', 0, 1)}), r'start, end, steps'),
+  (put('schedule.coef', {'episode': ('liner', 0, 1, 9)}), r"shape 'liner'"),
+  (put('role.policy.kind', 'frozen'), r'c\.role\.policy must.*kind train'),
+  (put('init', 'no/such/run'), r'no/such/run is not the folder of a run'),
+])  # fmt: skip
+def test_config(tmp_path, change, message):
+  with pytest.raises(ValueError, match=message) as caught:
+    runner.run(tiny(tmp_path / 'data', change), str(tmp_path / 'run'))
+  assert '\n' not in str(caught.value)
+  assert not os.path.exists(tmp_path / 'run')  # the corrected command works
+
+
+@pytest.mark.parametrize(('rows', 'message'), [
+  (None, r'levels\.txt.* does not exist'),
+  (['hello world'], r'levels\.txt, level 0.*line 2'),
+  (['######', '#  $.#', '######'], r'level 0.*player'),
+  (['######', '#@$$.#', '######'], r'level 0.*boxes'),
+])  # fmt: skip
+def test_levels(tmp_path, rows, message):
+  path = tmp_path / 'levels.txt'
+  if rows:
+    path.write_text('\n'.join(['; 0', *rows, '']))
+  c = tiny(tmp_path / 'data', put('env.levels', str(path)))
+  with pytest.raises(ValueError, match=message):
+    build.setup(c)
+
+
+def test_too_few_levels(tmp_path):
+  path = tmp_path / 'levels.txt'
+  path.write_text('\n'.join(['; 0', *ROOM, '']))
+  c = tiny(tmp_path / 'data', put('env.levels', str(path)))
+  with pytest.raises(ValueError, match=r'levels to train on and .* held out'):
+    build.setup(c)
+
+
+def test_workdir_of_another_config(tmp_path):
+  theirs = tiny(tmp_path / 'data', put('model.width', 64))
+  runner.folder.keep_config(theirs, str(tmp_path))
+  message = 'model.width is 64 there and 32 here; use a new --workdir'
+  with pytest.raises(ValueError, match=message):
+    runner.run(tiny(tmp_path / 'data'), str(tmp_path))
+
+
+def test_init_of_another_model(tmp_path):
+  theirs = tiny(tmp_path / 'data', put('model.layers', 1), method=oprl)
+  runner.folder.keep_config(theirs, str(tmp_path / 'theirs'))
+  c = tiny(tmp_path / 'data', put('init', str(tmp_path / 'theirs')))
+  with pytest.raises(ValueError, match=r'model\.layers is 1 there and 2'):
+    runner.run(c, str(tmp_path / 'run'))
+  assert not os.path.exists(tmp_path / 'run')
+
+
+def test_nothing_to_do(tmp_path):
+  c = tiny(tmp_path / 'data', put('steps', 0))
+  c.sft.steps = 0
+  with pytest.raises(ValueError, match='nothing to do: steps=0'):
+    runner.run(c, str(tmp_path / 'run'))
+
+
+def test_damaged_config(tmp_path):
+  (tmp_path / 'config.json').write_text('{"steps": ')
+  with pytest.raises(ValueError, match=r'config\.json is damaged'):
+    runner.folder.read_config(str(tmp_path))
+
+
+def test_config_argument():
+  with pytest.raises(ValueError, match="'env=chess' is unknown"):
+    base.get_config('tiny,env=chess')
+
+
+def test_saved_config_is_the_config(tmp_path):
+  c = tiny(tmp_path / 'data', method=oprl)
+  runner.folder.keep_config(c, str(tmp_path))
+  runner.folder.same_config(c, str(tmp_path))
+  again = runner.folder.read_config(str(tmp_path))
+  assert base.wiring(again).stream == base.wiring(c).stream
+  assert json.loads(again.to_json()) == json.loads(c.to_json())
+
+
+def command(main, *flags):
+  """(exit code, stderr) of a main, which must not reach the accelerator."""
+  env = os.environ | {'JAX_PLATFORMS': 'none'}
+  done = subprocess.run(
+    [sys.executable, '-m', f'experiments.{main}', *flags],
+    capture_output=True, text=True, env=env, timeout=120,
+  )  # fmt: skip
+  return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(('main', 'flags', 'message'), [
+  ('train', ('--config=configs/grpo.py',), 'the flag --workdir is missing'),
+  ('train', ('--workdir=w',), 'the flag --config is missing'),
+  ('train', ('--config=configs/nope.py', '--workdir=w'),
+   "'configs/nope.py' cannot be read; config files: configs/dr_grpo.py"),
+  ('train', ('--config=configs/grpo.py:tny', '--workdir=w'),
+   "config argument 'tny' is unknown; choose from"),
+  ('train', ('--config=configs/grpo.py', '--config.nope=1', '--workdir=w'),
+   '--config.nope is no field of this config; config has advantage,'),
+  ('train', ('--config=configs/grpo.py', '--config.env.nam=x'),
+   '--config.env.nam is no field of this config; config.env has boxes,'),
+  ('train', ('--config=configs/grpo.py', '--wrkdir=w'), "flag 'wrkdir'"),
+  ('sft', ('--config=configs/grpo.py', '--config.steps=x'), '--config.steps=x'),
+  ('eval', (), 'the flag --workdir is missing'),
+  ('eval', ('--workdir=no/such/run',), 'is not the folder of a run'),
+])  # fmt: skip
+def test_command_line(main, flags, message):
+  code, told = command(main, *flags)
+  last = told.strip().splitlines()[-1]
+  assert code == 2
+  assert last.startswith('error: ')
+  assert message in last
+  assert 'Traceback' not in told

@@ -1,0 +1,224 @@
+"""Meshes, and where parameters and optimizer states lie on them."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
+
+from agentrl import learner as learner_lib
+from agentrl import mesh, optim, registry
+from agentrl.model import policy
+from agentrl.nn import transformer
+from agentrl.signal.base import Context
+
+SHAPES = [{'data': 8}, {'data': 4, 'model': 2}, {'data': 2, 'model': 4}]
+KINDS = pytest.mark.parametrize('explicit', [True, False])
+SIZES = pytest.mark.parametrize('shape', SHAPES, ids=str)
+LARGE = 64  # numbers; what is smaller may be replicated
+
+DECODER = transformer.Shape(
+  vocab=16, width=16, layers=1, heads=4, kv_heads=4, head_dim=4, mlp=32,
+  qk_norm=True,
+)  # fmt: skip
+SPECS = transformer.specs(DECODER)
+
+
+@pytest.mark.parametrize(
+  ('shape', 'words'),
+  [
+    ({'batch': 2}, ("'batch'", 'unknown', "('data', 'model')")),
+    ({'data': 0}, ('positive', 'at most one -1')),
+    ({'data': -2}, ('positive', 'at most one -1')),
+    ({'data': -1, 'model': -1}, ('positive', 'at most one -1')),
+    ({'data': -1, 'model': 3}, ('does not divide the 8 devices', 'divides 8')),
+    ({'data': 8, 'model': 2}, ('needs 16 devices and 8', 'smaller')),
+  ],
+)
+def test_make_says_what_does_not_fit(shape, words):
+  with pytest.raises(ValueError) as e:
+    mesh.make(shape)
+  for word in words:
+    assert word in str(e.value)
+
+
+def test_make():
+  assert dict(mesh.make({}).shape) == {'data': 1, 'model': 1}
+  assert dict(mesh.make({'data': -1, 'model': 2}).shape) == {
+    'data': 4, 'model': 2,
+  }  # fmt: skip
+  some = mesh.make({'data': 2})  # fewer than there are
+  assert some.devices.size == 2
+  assert set(some.axis_types) == {AxisType.Explicit}
+  auto = mesh.make({'data': 2}, explicit=False)
+  assert set(auto.axis_types) == {AxisType.Auto}
+
+
+def test_a_parameter_that_does_not_divide_is_named():
+  specs = {'w': mesh.Param((6, 4), ('mlp', 'embed'), transformer._ones)}
+  with jax.set_mesh(mesh.make({'data': 2, 'model': 4})):
+    with pytest.raises(ValueError, match="'mlp' of size 6 .* model=4; change"):
+      mesh.init(specs, jax.random.key(0))
+    with pytest.raises(ValueError, match="'mlp' of size 6"):
+      mesh.abstract(specs)
+
+
+@functools.cache
+def parameters(data: int = 0, model: int = 1, explicit: bool = True):
+  """Made on that mesh, or on one device."""
+  if not data:
+    return mesh.init(SPECS, jax.random.key(1))
+  made = mesh.make({'data': data, 'model': model}, explicit=explicit)
+  with jax.set_mesh(made):
+    return mesh.init(SPECS, jax.random.key(1))
+
+
+@SIZES
+@KINDS
+def test_init_is_the_same_on_every_mesh(shape, explicit):
+  got, want = parameters(**shape, explicit=explicit), parameters()
+  for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+    np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-6)
+
+
+def expected(shape):
+  """Mesh axes that each parameter is stored along, as the table says."""
+  mesh_axes = {'data': shape.get('data', 1), 'model': shape.get('model', 1)}
+
+  def spec(p):
+    names = [mesh.RULES[a] if a else None for a in p.axes]
+    return [mesh_axes[n] if n else 1 for n in names]
+
+  return jax.tree.map(spec, SPECS, is_leaf=mesh.is_param)
+
+
+def parts(x: jax.Array) -> list[int]:
+  """Into how many pieces each axis is cut."""
+  piece = x.sharding.shard_shape(x.shape)
+  return [n // m for n, m in zip(x.shape, piece, strict=True)]
+
+
+def check_stored(params, shape):
+  want = expected(shape)
+  for path, x in jax.tree_util.tree_leaves_with_path(params):
+    cut = want
+    for step in path:
+      cut = cut[step.key]
+    assert parts(x) == cut, jax.tree_util.keystr(path)
+
+
+@SIZES
+@KINDS
+def test_parameters_are_stored_by_the_table(shape, explicit):
+  with jax.set_mesh(mesh.make(shape, explicit=explicit)):
+    params = parameters(**shape, explicit=explicit)
+    check_stored(params, shape)
+    # Every device holds its part, and not more.
+    per = sum(x.addressable_shards[0].data.size for x in jax.tree.leaves(params))
+    assert per < mesh.count(SPECS) * 0.6
+    told = mesh.abstract(SPECS)
+    same = jax.tree.map(
+      lambda a, b: a.sharding.is_equivalent_to(b.sharding, a.ndim), told, params
+    )
+    assert all(jax.tree.leaves(same))
+
+
+def moments_of(opt):
+  """Adam's two trees of the parameters' shape."""
+  (adam,) = [x for x in jax.tree.leaves(
+    opt, is_leaf=lambda x: isinstance(x, optim.optax.ScaleByAdamState)
+  ) if isinstance(x, optim.optax.ScaleByAdamState)]  # fmt: skip
+  return adam.mu, adam.nu
+
+
+def check_optimizer(opt, params):
+  for tree in moments_of(opt):
+    pairs = zip(jax.tree.leaves(tree), jax.tree.leaves(params), strict=True)
+    for m, p in pairs:
+      assert p.size < LARGE or parts(m) == parts(p)
+
+
+@SIZES
+@KINDS
+def test_optimizer_state_lies_as_its_parameters(shape, explicit):
+  """As initialised and after a step; a replicated one costs the memory."""
+  rule = optim.Rule()
+  with jax.set_mesh(mesh.make(shape, explicit=explicit)):
+    params = parameters(**shape, explicit=explicit)
+    opt = jax.jit(lambda p: optim.init(rule, p, SPECS))(params)
+    check_optimizer(opt, params)
+
+    @jax.jit
+    def step(params, opt):
+      return optim.step(rule, params, opt, params, jnp.int32(0))
+
+    params, opt, _ = step(params, opt)
+    check_optimizer(opt, params)
+    check_stored(params, shape)
+
+
+@SIZES
+@KINDS
+def test_so_does_that_of_a_fresh_train_state(shape, explicit):
+  modules = {
+    'policy': policy.module(DECODER),
+    'prm': policy.module(DECODER),
+  }
+  rules = {'policy': optim.Rule(), 'prm': optim.Rule()}
+  made = learner_lib.Learner(registry.Wiring(), Context(modules, rules, 8))
+  with jax.set_mesh(mesh.make(shape, explicit=explicit)):
+    state = learner_lib.init(made, jax.random.key(0))
+    for role in modules:
+      check_stored(state.params[role], shape)
+      check_optimizer(state.opt[role], state.params[role])
+
+
+def gather(table, ids):
+  return table[ids], jnp.sum(table)
+
+
+def test_auto_is_the_function_itself_without_explicit_axes():
+  table, ids = jnp.arange(12.0).reshape(6, 2), jnp.array([5, 0, 0, 3])
+  f = mesh.auto(gather, ('batch', None), None)
+  want = gather(table, ids)
+  for got in (f(table, ids), jax.jit(f)(table, ids)):
+    jax.tree.map(np.testing.assert_array_equal, got, want)
+  with jax.set_mesh(mesh.make({'data': 4}, explicit=False)):
+    got = jax.jit(f)(table, ids)
+    jax.tree.map(np.testing.assert_array_equal, got, want)
+
+
+def test_auto_allows_what_explicit_axes_refuse():
+  table, ids = jnp.arange(12.0).reshape(6, 2), jnp.array([5, 0, 0, 3])
+  want = gather(table, ids)
+  with jax.set_mesh(mesh.make({'data': 4})):
+    rows = NamedSharding(jax.sharding.get_mesh(), PartitionSpec('data'))
+    ids = jax.device_put(ids, rows)
+    with pytest.raises(jax.errors.JAXTypeError):
+      jax.jit(lambda t, i: jnp.zeros(6).at[i].add(t[i, 0]))(table, ids)
+    f = mesh.auto(gather, ('batch', None), None)
+    picked, total = jax.jit(f)(table, ids)
+  np.testing.assert_array_equal(picked, want[0])
+  np.testing.assert_array_equal(total, want[1])
+  assert parts(picked) == [4, 1]
+  assert parts(total) == []
+
+
+def test_place_and_gather_are_the_identity_without_a_mesh():
+  x = jnp.ones((4, 2))
+  assert mesh.place(x, 'batch', None) is x
+  params = {'w': x}
+  assert mesh.gather_params(params, {'w': SPECS['embed']}) is params
+  assert not mesh.active()
+  assert not mesh.is_explicit()
+
+
+@KINDS
+def test_gather_keeps_the_model_axis(explicit):
+  with jax.set_mesh(mesh.make({'data': 2, 'model': 4}, explicit=explicit)):
+    params = parameters(2, 4, explicit)
+    whole = jax.jit(lambda p: mesh.gather_params(p, SPECS))(params)
+  assert parts(params['layers']['q']) == [1, 2, 4, 1]
+  assert parts(whole['layers']['q']) == [1, 1, 4, 1]

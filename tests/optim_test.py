@@ -1,0 +1,111 @@
+"""The optimizer step against optax, and what it does with bad gradients."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from agentrl import optim
+from agentrl.optim import Rule
+
+
+def tree(seed: int, size: float = 1.0):
+  r = np.random.default_rng(seed)
+  make = lambda *shape: jnp.asarray(size * r.normal(size=shape), jnp.float32)  # noqa: E731
+  return {'w': make(3, 4), 'deep': {'b': make(4)}}
+
+
+def run(rule: Rule, steps: int, size: float = 1.0, lr=None):
+  params = tree(0)
+  opt = optim.init(rule, params)
+  for i in range(steps):
+    grads = tree(10 + i, size)
+    params, opt, _ = optim.step(rule, grads, opt, params, jnp.int32(i), lr)
+  return params
+
+
+def reference(transformation, steps: int, size: float = 1.0):
+  params = tree(0)
+  opt = transformation.init(params)
+  for i in range(steps):
+    update, opt = transformation.update(tree(10 + i, size), opt, params)
+    params = optax.apply_updates(params, update)
+  return params
+
+
+def close(a, b, rtol=1e-6):
+  jax.tree.map(
+    lambda x, y: np.testing.assert_allclose(x, y, rtol=rtol, atol=1e-7), a, b
+  )
+
+
+@pytest.mark.parametrize('decay', [0.0, 0.1])
+def test_is_adamw(decay):
+  rule = Rule(lr=0.01, clip=1e9, decay=decay, b1=0.8, b2=0.9, eps=1e-6)
+  adamw = optax.adamw(0.01, b1=0.8, b2=0.9, eps=1e-6, weight_decay=decay)
+  close(run(rule, 5), reference(adamw, 5))
+
+
+@pytest.mark.parametrize('size', [0.01, 100.0])
+def test_clips_by_the_global_norm(size):
+  """Small gradients stay; large ones have norm `clip`. eps makes it visible."""
+  rule = Rule(lr=0.1, clip=1.0, eps=1.0)
+  both = optax.chain(
+    optax.clip_by_global_norm(1.0), optax.adam(0.1, b1=0.9, b2=0.99, eps=1.0)
+  )
+  close(run(rule, 3, size), reference(both, 3, size))
+  free = reference(optax.adam(0.1, b1=0.9, b2=0.99, eps=1.0), 3, size)
+  moved = np.max(np.abs(free['w'] - run(rule, 3, size)['w']))
+  assert (moved > 1e-3) == (size > 1)
+
+
+def test_warms_up_linearly():
+  rule = Rule(lr=0.1, warmup=4, clip=1e9)
+  params, grads = tree(0), tree(1)
+  whole, _, _ = optim.step(
+    rule, grads, optim.init(rule, params), params, jnp.int32(9)
+  )
+  full = whole['w'] - params['w']
+  for count, share in [(0, 0.25), (1, 0.5), (3, 1.0), (4, 1.0)]:
+    opt = optim.init(rule, params)
+    new, _, _ = optim.step(rule, grads, opt, params, jnp.int32(count))
+    np.testing.assert_allclose(
+      new['w'] - params['w'], share * full, rtol=1e-4, atol=1e-7
+    )
+
+
+def test_a_scheduled_rate_replaces_the_rule():
+  close(run(Rule(lr=5.0), 2, lr=jnp.float32(0.02)), run(Rule(lr=0.02), 2))
+
+
+@pytest.mark.parametrize('bad', [np.nan, np.inf, -np.inf])
+def test_a_gradient_that_is_not_finite_is_skipped(bad):
+  rule = Rule(lr=0.1)
+  params = tree(0)
+  good = tree(1)
+  params, opt, told = optim.step(
+    rule, good, optim.init(rule, params), params, jnp.int32(0)
+  )
+  assert [float(x) for x in told['skipped']] == [0.0, 1.0]
+  assert float(told['grad_norm'][0]) == pytest.approx(
+    float(optax.tree.norm(good)), rel=1e-6
+  )
+  grads = {**good, 'w': good['w'].at[1, 2].set(bad)}
+  after, opt_after, told = jax.jit(optim.step, static_argnums=0)(
+    rule, grads, opt, params, jnp.int32(1)
+  )
+  jax.tree.map(np.testing.assert_array_equal, after, params)
+  jax.tree.map(np.testing.assert_array_equal, opt_after, opt)
+  assert [float(x) for x in told['skipped']] == [1.0, 1.0]
+  assert [float(x) for x in told['grad_norm']] == [0.0, 0.0]
+
+
+def test_learns_on_after_a_skipped_one():
+  """As if the bad gradient had never been."""
+  rule, params = Rule(lr=0.1), tree(0)
+  opt = optim.init(rule, params)
+  bad = jax.tree.map(lambda x: x * np.nan, tree(1))
+  params, opt, _ = optim.step(rule, bad, opt, params, jnp.int32(0))
+  params, opt, _ = optim.step(rule, tree(10), opt, params, jnp.int32(0))
+  close(params, run(rule, 1))

@@ -1,0 +1,104 @@
+"""Names, defaults and declarations of the pieces of credit and loss."""
+
+import pytest
+
+import agentrl.advantage
+import agentrl.loss  # noqa: F401  registers
+from agentrl import registry
+
+CELL = {'by': ('group',), 'unit': 'trajectory', 'singleton': 'zero'}
+WHITE = {'by': (), 'unit': 'token', 'ddof': 1, 'singleton': 'zero'}
+LINKS = {
+  'turn_reward': {},
+  'episode_return': {},
+  'episode_outcome': {},
+  'step_return': {'gamma': 0.95},
+  'return_to_go': {'gamma': 1.0},
+  'return_to_go_tokens': {'gamma': 1.0},
+  'at_last_turn': {},
+  'at_last_token': {},
+  'to_tokens': {},
+  'add_signal': {'name': 'implicit_prm.step', 'coef': 1.0},
+  'add_token_signal': {'name': 'implicit_prm.token', 'coef': 1.0},
+  'kl_in_reward': {'coef': 1e-3},
+  'scale_by_max': {'within': 'trajectory', 'eps': 1e-6},
+  'center': CELL,
+  'scale': CELL | {'ddof': 1, 'eps': 1e-6},
+  'leave_one_out': CELL,
+  'whiten': WHITE,
+  'center_tokens': CELL,
+  'leave_one_out_tokens': CELL,
+  'whiten_tokens': WHITE,
+  'gae_tokens': {'gamma': 1.0, 'lam': 0.95},
+  'gae_turns': {'gamma': 1.0, 'lam': 0.95},
+  'gae_bilevel': {
+    'gamma': 0.95, 'lam': 1.0, 'token_gamma': 1.0, 'token_lam': 1.0,
+  },
+}  # fmt: skip
+LOSSES = {
+  'ppo': {'clip_low': 0.2, 'clip_high': 0.2},
+  'ppo_dual': {'clip_low': 0.2, 'clip_high': 0.2, 'dual': 3.0},
+  'reinforce': {},
+  'kl_k1': {},
+  'kl_k2': {},
+  'kl_k3': {},
+  'entropy': {},
+  'nll': {},
+  'value': {'head': 0},
+  'value_clipped': {'head': 0, 'clip': 0.2},
+}
+REDUCERS = {
+  'token_mean': {},
+  'trajectory_mean': {},
+  'trajectory_turn_mean': {},
+  'fixed': {'length': 1024},
+}
+PIECES = [
+  (slot, name, hp)
+  for slot, pieces in (
+    ('link', LINKS), ('loss', LOSSES), ('reduce', REDUCERS),
+  )
+  for name, hp in pieces.items()
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(('slot', 'name', 'hp'), PIECES)
+def test_piece(slot, name, hp):
+  piece = registry.get(slot, name)
+  assert piece.defaults == hp
+  assert piece.f.__doc__
+
+
+def test_columns_come_from_by():
+  for name in ('center', 'scale', 'leave_one_out', 'whiten', 'whiten_tokens'):
+    assert registry.get('link', name).needs == ('*by',)
+
+
+def test_signals_are_declared():
+  needs = {name: registry.get('link', name).needs for name in LINKS}
+  assert needs['add_signal'] == ('signal:{name}',)
+  assert set(needs['kl_in_reward']) == {'signal:old_logp', 'signal:ref_logp'}
+  for name in ('gae_tokens', 'gae_turns', 'gae_bilevel'):
+    assert needs[name] == ('signal:value',)
+    assert registry.get('link', name).gives == ('target:value',)
+  assert 'target:value' in registry.get('loss', 'value').needs
+  assert set(registry.get('loss', 'ppo').needs) == {
+    'output:logp', 'signal:old_logp',
+  }  # fmt: skip
+
+
+def test_levels():
+  """A link on turns cannot follow one that left tokens behind."""
+  turn = ('center', 'gae_turns', 'return_to_go', 'turn_reward', 'whiten')
+  token = ('center_tokens', 'gae_tokens', 'to_tokens', 'whiten_tokens')
+  assert {registry.get('link', n).takes for n in turn} == {'turn'}
+  assert {registry.get('link', n).leaves for n in turn} == {'turn'}
+  assert {registry.get('link', n).takes for n in token} == {'any'}
+  assert {registry.get('link', n).leaves for n in token} == {'token'}
+
+
+def test_mistakes_are_named():
+  with pytest.raises(ValueError, match=r"c\.stream\.a names link 'centre'"):
+    registry.bind('link', 'centre', {}, 'c.stream.a')
+  with pytest.raises(ValueError, match='clip is not a hyper-parameter of loss'):
+    registry.bind('loss', 'ppo', {'clip': 0.1})

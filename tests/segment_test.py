@@ -1,0 +1,293 @@
+"""Every verb against a python loop: ragged data, layouts, trash ids, meshes."""
+
+import batches
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentrl import mesh, segment
+
+STORY = batches.story(seed=21, groups=2)
+HOW = ('eager', 'jit', 'auto', 'explicit')
+everywhere = pytest.mark.parametrize('how', HOW)
+
+
+@pytest.fixture(autouse=True)
+def _float64():
+  with jax.enable_x64(True):
+    yield
+
+
+def _run(how, f, *args, shape=()):
+  """f(*args); on the 2x2 meshes arrays [N, T] lie along the data axis."""
+  if how in ('eager', 'jit'):
+    return (jax.jit(f) if how == 'jit' else f)(*map(jnp.asarray, args))
+  devices = mesh.make({'data': 2, 'model': 2}, explicit=how == 'explicit')
+  with jax.set_mesh(devices):
+    return jax.tree.map(np.asarray, jax.jit(f)(*batches.place(args, shape)))
+
+
+class Case:
+  """Random ids [N, T] with everything that may be found there."""
+
+  def __init__(self, seed=0, n=6, t=9, b=4, k=3):
+    r = np.random.default_rng(seed)
+    self.b, self.k, self.shape = b, k, (n, t)
+    self.traj = r.integers(-1, b + 2, (n, t)).astype(np.int32)  # b: trash
+    self.turn = r.integers(-1, k + 2, (n, t)).astype(np.int32)
+    self.x = r.normal(size=(n, t))
+    self.mask = r.random((n, t)) < 0.6
+    self.table = r.normal(size=(b, k))
+
+  def turns(self):
+    """Positions of the tokens of each (trajectory, turn)."""
+    for i in range(self.b):
+      for j in range(self.k):
+        yield i, j, (self.traj == i) & (self.turn == j)
+
+
+@everywhere
+def test_to_tokens(how):
+  c = Case()
+  got = _run(how, segment.to_tokens, c.table, c.traj, c.turn, shape=c.shape)
+  want = np.zeros(c.shape)
+  for i, j, where in c.turns():
+    want[where] = c.table[i, j]
+  np.testing.assert_array_equal(got, want)
+
+
+@everywhere
+@pytest.mark.parametrize('dtype', [np.float64, np.int32])
+def test_to_turns(how, dtype):
+  c = Case(1)
+  x = (10 * c.x).astype(dtype)
+
+  def f(x, traj, turn):
+    return segment.to_turns(x, traj, turn, c.b, c.k)
+
+  got = _run(how, f, x, c.traj, c.turn, shape=c.shape)
+  assert got.dtype == dtype
+  for i, j, where in c.turns():
+    np.testing.assert_allclose(got[i, j], x[where].sum(), rtol=1e-12)
+
+
+@everywhere
+def test_largest_turns(how):
+  c = Case(2)
+
+  def f(x, mask, traj, turn):
+    return segment.largest_turns(x, mask, traj, turn, c.b, c.k)
+
+  got = _run(how, f, c.x, c.mask, c.traj, c.turn, shape=c.shape)
+  for i, j, where in c.turns():
+    assert got[i, j] == max(c.x[where & c.mask], default=-np.inf)
+  nothing = _run(
+    how, f, c.x, np.zeros_like(c.mask), c.traj, c.turn, shape=c.shape
+  )
+  assert (nothing == -np.inf).all()
+
+
+@pytest.fixture(params=batches.LAYOUTS)
+def laid(request):
+  return batches.lay(STORY, request.param, padding=1)
+
+
+def _ids(laid):
+  rows = laid.batch.rows
+  return rows.sampled, rows.traj, rows.turn
+
+
+@everywhere
+def test_bounds(how, laid):
+  first, last = _run(
+    how, segment.bounds, *_ids(laid), shape=laid.tokens['value'].shape
+  )
+  for x, at in ((first, 0), (last, -1)):
+    want = [[np.zeros(n) for n in sizes] for sizes in STORY.size]
+    for turns in want:
+      for marks in turns:
+        marks[at] = 1
+    got = batches.flat(batches.read(x, STORY, laid))
+    np.testing.assert_array_equal(got, batches.flat(want))
+    assert not np.asarray(x)[~laid.batch.rows.sampled].any()
+
+
+@everywhere
+def test_at_turns(how, laid):
+  b, k = laid.batch.turns.valid.shape
+  value = laid.tokens['value']
+
+  def f(x, sampled, traj, turn):
+    _, last = segment.bounds(sampled, traj, turn)
+    return segment.at_turns(x, last, traj, turn, b, k)
+
+  got = _run(how, f, value, *_ids(laid), shape=value.shape)
+  want = np.zeros((b, k))
+  for i, turns in enumerate(STORY.token['value']):
+    want[i, : len(turns)] = [x[-1] for x in turns]
+  np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+@everywhere
+def test_dense(how):
+  r = np.random.default_rng(3)
+  columns = r.integers(-2, 3, (3, 40)).astype(np.int32)
+  got = np.asarray(_run(how, segment.dense, *columns))
+  keys = list(zip(*columns, strict=True))
+  assert len(set(zip(keys, got.tolist(), strict=True))) == len(set(keys))
+  assert set(got.tolist()) == set(range(len(set(keys))))
+
+
+@everywhere
+def test_total_and_largest(how):
+  r = np.random.default_rng(4)
+  x, mask = r.normal(size=30), r.random(30) < 0.7
+  ids = r.integers(0, 8, 30).astype(np.int32)
+  mask[ids == ids[0]] = False  # an id without anything
+  for m in (mask, np.ones(30, bool)):
+    total = _run(how, segment.total, x, ids, m)
+    top = _run(how, segment.largest, x, ids, m)
+    for i in range(30):
+      same = x[(ids == ids[i]) & m]
+      np.testing.assert_allclose(total[i], sum(same), rtol=1e-12, atol=1e-12)
+      assert top[i] == max(same, default=-np.inf)
+  np.testing.assert_array_equal(
+    _run(how, segment.total, x, ids), _run(how, segment.total, x, ids, m)
+  )
+
+
+@everywhere
+@pytest.mark.parametrize('shape', [(8,), (4, 7), (2, 3, 7)])
+def test_accumulate(how, shape):
+  r = np.random.default_rng(5)
+  x, factor = r.normal(size=shape), r.normal(size=shape)
+  factor[..., 3] = 0
+  got = _run(how, segment.accumulate, x, factor, shape=shape[:2])
+  want, y = np.zeros(shape), np.zeros(shape[:-1])
+  for t in reversed(range(shape[-1])):
+    y = x[..., t] + factor[..., t] * y
+    want[..., t] = y
+  np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-12)
+
+
+def _gaps(seed):
+  """[B, K] with valid turns anywhere, none at all and all."""
+  r = np.random.default_rng(seed)
+  valid = r.random((6, 5)) < 0.6
+  valid[0], valid[1] = False, True
+  return r.normal(size=(6, 5)), r.normal(size=(6, 5)), valid
+
+
+@everywhere
+def test_accumulate_turns(how):
+  x, factor, valid = _gaps(6)
+  got = _run(how, segment.accumulate_turns, x, factor, valid)
+  const = _run(how, lambda x, v: segment.accumulate_turns(x, 0.5, v), x, valid)
+  for i, live in enumerate(valid):
+    for rates, out in ((factor[i], got[i]), (np.full(5, 0.5), const[i])):
+      y = 0.0
+      for k in reversed(range(5)):
+        y = x[i, k] + rates[k] * y if live[k] else y
+        np.testing.assert_allclose(out[k], y if live[k] else 0, rtol=1e-12)
+
+
+@everywhere
+def test_next_turn(how):
+  x, _, valid = _gaps(7)
+  got = _run(how, segment.next_turn, x, valid)
+  for i in range(6):
+    for k in range(5):
+      after = [x[i, j] for j in range(k + 1, 5) if valid[i, j]]
+      assert got[i, k] == (after[0] if after and valid[i, k] else 0)
+
+
+@everywhere
+def test_next_token(how, laid):
+  value, valid = laid.tokens['value'], laid.batch.turns.valid
+  got = _run(
+    how, segment.next_token, value, *_ids(laid), valid, shape=value.shape
+  )
+  want = []
+  for turns in STORY.token['value']:
+    x = np.concatenate(turns)
+    want.append(np.split(np.append(x[1:], 0),
+                         np.cumsum([len(t) for t in turns])[:-1]))  # fmt: skip
+  got_read = batches.flat(batches.read(got, STORY, laid))
+  np.testing.assert_allclose(got_read, batches.flat(want), rtol=1e-12)
+  assert not np.asarray(got)[~laid.batch.rows.sampled].any()
+
+
+@everywhere
+@pytest.mark.parametrize('factor', [1.0, 0.9, 0.0])
+def test_accumulate_tokens(how, factor, laid):
+  """Also over turns without sampled tokens, and past invalid ones."""
+  rows, valid = laid.batch.rows, laid.batch.turns.valid.copy()
+  sampled = rows.sampled & ~((rows.traj == 1) & (rows.turn == 1))
+  valid[1, 2] = False
+  x = laid.tokens['value']
+
+  def f(x, *ids):
+    return segment.accumulate_tokens(x, factor, *ids)
+
+  ids = (sampled, rows.traj, rows.turn, valid)
+  got = _run(how, f, x, *ids, shape=x.shape)
+  got = batches.read(np.where(sampled, got, 0), STORY, laid)
+  for i, turns in enumerate(STORY.token['value']):
+    y = 0.0
+    for k in reversed(range(len(turns))):
+      if (i, k) in ((1, 1), (1, 2)):
+        continue
+      for j in reversed(range(len(turns[k]))):
+        y = turns[k][j] + factor * y
+        np.testing.assert_allclose(got[i][k][j], y, rtol=1e-10, atol=1e-12)
+  assert len(STORY.size[1]) > 3
+  assert not got[1][1].any()
+
+
+@everywhere
+def test_rows_are_reordered_and_put_back(how):
+  r = np.random.default_rng(8)
+  live, x = r.random(8) < 0.5, r.normal(size=(8, 3))
+  order = np.asarray(_run(how, segment.live_first, live))
+  want = [i for i in range(8) if live[i]] + [i for i in range(8) if not live[i]]
+  assert order.tolist() == want
+
+  def there_and_back(x, live):
+    order = segment.live_first(live)
+    tree = {'x': x, 'first': x[:, 0]}
+    taken = segment.take_rows(tree, order)
+    return taken, segment.take_rows(taken, segment.invert(order))
+
+  taken, back = _run(how, there_and_back, x, live, shape=x.shape)
+  np.testing.assert_array_equal(taken['x'], x[want])
+  np.testing.assert_array_equal(taken['first'], x[want, 0])
+  np.testing.assert_array_equal(back['x'], x)
+
+
+@everywhere
+def test_rows_are_cut_and_joined(how):
+  x = np.random.default_rng(9).normal(size=(8, 3))
+
+  def both(x):
+    pieces = segment.cut({'x': x, 'first': x[:, 0]}, 2)
+    return pieces, segment.join(pieces)
+
+  pieces, whole = _run(how, both, x, shape=x.shape)
+  np.testing.assert_array_equal(pieces['x'], x.reshape(4, 2, 3))
+  np.testing.assert_array_equal(pieces['first'], x[:, 0].reshape(4, 2))
+  np.testing.assert_array_equal(whole['x'], x)
+  np.testing.assert_array_equal(whole['first'], x[:, 0])
+
+
+def test_rows_stay_split_on_an_explicit_mesh():
+  """What is [N, T] comes back along the data axis, what is [B, K] whole."""
+  c = Case()
+  with jax.set_mesh(mesh.make({'data': 2, 'model': 2})):
+    args = batches.place((c.table, c.traj, c.turn), c.shape)
+    tokens = jax.jit(segment.to_tokens)(*args)
+    turns = jax.jit(lambda *a: segment.to_turns(*a, c.b, c.k))(
+      tokens, *args[1:]
+    )
+  assert tokens.sharding.spec == jax.P('data', None)
+  assert turns.sharding.is_fully_replicated
