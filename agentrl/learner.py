@@ -49,33 +49,41 @@ def _salt(role: str) -> int:
 
 
 def start_roles(learner: Learner, state: TrainState) -> TrainState:
-  """Copies the policy into roles of its shape; fresh optimizer states.
+  """Every role starts as the policy, as far as it has the same parameters.
 
-  What a new stage begins with: PRM and reference start as the policy.
+  What a new stage begins with: PRM and reference are the policy, a critic is
+  its trunk under a fresh head. Optimizer states are fresh.
   """
-  modules = learner.context.modules
+  modules, rules = learner.context.modules, learner.context.rules
+  own = modules[POLICY].specs
 
   @jax.jit
   def fresh(params):
-    own = params[POLICY]
     params = {
-      role: jax.tree.map(_merge, params[role], own)
-      if module.specs == modules[POLICY].specs
-      else params[role]
+      role: {
+        name: _copy(params[POLICY][name])
+        if _sizes(own.get(name)) == _sizes(spec)
+        else params[role][name]
+        for name, spec in module.specs.items()
+      }
       for role, module in modules.items()
     }
-    rules = learner.context.rules
     return params, {
-      role: optim.init(r, params[role], modules[role].specs)
-      for role, r in rules.items()
+      role: optim.init(rule, params[role], modules[role].specs)
+      for role, rule in rules.items()
     }
 
   params, opt = fresh(state.params)
   return state.replace(params=params, opt=opt)
 
 
-def _merge(old, new):
-  return new + jnp.zeros_like(old)  # a copy: donated states must not alias
+def _sizes(specs):
+  return jax.tree.map(lambda p: (p.shape, p.axes), specs, is_leaf=mesh.is_param)
+
+
+def _copy(tree):
+  """New buffers: the state is donated, so roles must not share any."""
+  return jax.tree.map(lambda x: x + jnp.zeros_like(x), tree)
 
 
 def update(
@@ -185,14 +193,14 @@ def _train(learner: Learner, state, batch, signals, credit, key):
   credit = credit.replace(token=chain.token_advantage(credit, batch.rows))
   plan = registry.bind('plan', w.plan, w.values('plan', w.plan))
   masks = plan(batch, jax.random.fold_in(key, 0))
-  rule, lr = context.rules[POLICY], learner.coef.get('policy.lr')
+  rule = context.rules[POLICY]
 
   def sub(carry, mask):
     params, opt = carry
     grads, (loss, metrics) = gradient(
       learner, params, batch, signals, credit, mask, key
     )
-    params, opt, more = optim.step(rule, grads, opt, params, state.step, lr)
+    params, opt, more = optim.step(rule, grads, opt, params, state.step)
     metrics |= {f'policy/{k}': v for k, v in more.items()}
     return (params, opt), metrics | {'loss/total': (loss, jnp.ones(()))}
 

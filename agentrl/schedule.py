@@ -36,7 +36,7 @@ def resolve(learner, step):
   Paths: 'coef.<stream or term>', 'hp.<scope>.<piece>.<name>' and
   'role.<role>.lr'.
   """
-  coef = dict(learner.coef)
+  coef, rules = dict(learner.coef), dict(learner.context.rules)
   hp = {s: {p: dict(v) for p, v in ps.items()}
         for s, ps in learner.wiring.hp.items()}  # fmt: skip
   for path, s in learner.schedules.items():
@@ -47,11 +47,12 @@ def resolve(learner, step):
     elif kind == 'hp' and len(rest) == 3:
       hp.setdefault(rest[0], {}).setdefault(rest[1], {})[rest[2]] = value
     elif kind == 'role' and len(rest) == 2 and rest[1] == 'lr':
-      coef[f'{rest[0]}.lr'] = value
+      rules[rest[0]] = rules[rest[0]]._replace(lr=value)
     else:
       raise ValueError(
         f'c.schedule.{path} names no number; use coef.<stream or term>,'
         ' hp.<scope>.<piece>.<name> or role.<role>.lr'
       )
   wiring = learner.wiring._replace(hp=hp)
-  return learner._replace(coef=coef, wiring=wiring)
+  context = learner.context._replace(rules=rules)
+  return learner._replace(coef=coef, wiring=wiring, context=context)

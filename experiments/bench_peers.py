@@ -89,7 +89,7 @@ def compare(
     tell(sentence)
   names = [name for name in PEERS if name not in skipped]
   seen = {name: [] for name in names}
-  for _ in range(rounds if names else 0):
+  for i in range(rounds if names else 0):
     own = ours()
     for name in names:
       path = os.path.join(folder, PEERS[name].script)
@@ -99,6 +99,10 @@ def compare(
         continue
       values = found[PEERS[name].tokens], found[PEERS[name].step]
       seen[name].append((*own, *values))
+      tell(
+        f'round {i + 1}: decode {own[0]:.4g} tokens/s, {name} {values[0]:.4g};'
+        f' iteration {own[1]:.4g} s, {name} {values[1]:.4g} s'
+      )
   return {name: _compared(rows) for name, rows in seen.items() if rows}
 
 

@@ -3,6 +3,7 @@
 All of it is found before anything is built or compiled.
 """
 
+import re
 from typing import Any
 
 import jax
@@ -48,11 +49,11 @@ def _check_schedule(c: ConfigDict) -> None:
     for part in path.split('.'):
       inside = isinstance(node, ConfigDict) and part in node
       node = node[part] if inside else None
-    known = kind in ('coef', 'hp') or path == 'role.policy.lr'
+    known = kind in ('coef', 'hp') or re.fullmatch(r'role\.\w+\.lr', path)
     if not known or not isinstance(node, int | float):
       raise ValueError(
         f'c.schedule.{path} names no number of this config; use coef.<stream'
-        ' or term>, hp.<scope>.<piece>.<name> or role.policy.lr'
+        ' or term>, hp.<scope>.<piece>.<name> or role.<role>.lr'
       )
     if len(values) != 4:
       raise ValueError(

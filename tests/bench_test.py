@@ -188,8 +188,8 @@ def test_peers_and_ours_take_turns(tmp_path):
     str(tmp_path), pythons, lambda: next(own), 2, told.append
   )
   assert out.keys() == {'tunix'}
-  assert all('trl failed' in x for x in told)
-  assert len(told) == 2
+  assert sum('trl failed' in x for x in told) == 2
+  assert 'round 1: decode 100 tokens/s, tunix 50' in told[0]
   assert out['tunix']['decode']['faster'] == dict(median=4.0, low=2.0, high=6.0)
   faster = out['tunix']['iteration']['faster']
   assert faster == dict(median=2.5, low=2.0, high=3.0)

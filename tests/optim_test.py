@@ -16,12 +16,12 @@ def tree(seed: int, size: float = 1.0):
   return {'w': make(3, 4), 'deep': {'b': make(4)}}
 
 
-def run(rule: Rule, steps: int, size: float = 1.0, lr=None):
+def run(rule: Rule, steps: int, size: float = 1.0):
   params = tree(0)
   opt = optim.init(rule, params)
   for i in range(steps):
     grads = tree(10 + i, size)
-    params, opt, _ = optim.step(rule, grads, opt, params, jnp.int32(i), lr)
+    params, opt, _ = optim.step(rule, grads, opt, params, jnp.int32(i))
   return params
 
 
@@ -73,10 +73,6 @@ def test_warms_up_linearly():
     np.testing.assert_allclose(
       new['w'] - params['w'], share * full, rtol=1e-4, atol=1e-7
     )
-
-
-def test_a_scheduled_rate_replaces_the_rule():
-  close(run(Rule(lr=5.0), 2, lr=jnp.float32(0.02)), run(Rule(lr=0.02), 2))
 
 
 @pytest.mark.parametrize('bad', [np.nan, np.inf, -np.inf])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from agentrl import learner as learner_lib
-from agentrl import registry, schedule
+from agentrl import optim, registry, schedule
 from agentrl.schedule import Schedule
 from agentrl.signal.base import Context
 
@@ -51,7 +51,7 @@ def learner(**schedules):
   )
   return learner_lib.Learner(
     wiring,
-    Context({}, {}, 1),
+    Context({}, {'policy': optim.Rule()}, 1),
     coef={'step': 2.0, 'ppo': 1.0},
     schedules={k.replace('__', '.'): v for k, v in schedules.items()},
   )
@@ -67,7 +67,7 @@ def test_resolve_puts_each_number_where_it_is_read():
   now = schedule.resolve(made, jnp.int32(1))
   assert float(now.coef['step']) == 1.5
   assert now.coef['ppo'] == 1.0
-  assert float(now.coef['policy.lr']) == 1.5
+  assert float(now.context.rules['policy'].lr) == 1.5
   assert float(now.wiring.hp['step']['add_signal']['coef']) == 0.25
   assert now.wiring.hp['step']['add_signal']['name'] == 'x'
   assert float(now.wiring.hp['plan']['minibatches']['n']) == 1.0

@@ -115,6 +115,7 @@ def rollout(
     attempts: B trajectories
     key: of this iteration; trajectory b uses fold_in(key, b)
   """
+  attempts = jax.tree.map(jnp.asarray, attempts)
   n = min(plan.slots, attempts.task.shape[0])
   keys = jax.vmap(jax.random.fold_in, (None, 0))(
     key, jnp.arange(attempts.task.shape[0])

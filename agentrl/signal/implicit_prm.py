@@ -98,7 +98,7 @@ def implicit_prm(
   return Signal(order, score, update)
 
 
-@registry.register('signal', needs=('role:prm',), gives=GIVES)
+@registry.register('signal', needs=('role:prm', 'signal:old_logp'), gives=GIVES)
 def restarted_prm(
   context: Context,
   *,
@@ -123,7 +123,8 @@ def restarted_prm(
 
   def begin(state):
     params = {**state.params, 'prm': state.params['policy']}
-    opt = optim.init(context.rules['prm'], state.params['policy'])
+    specs = context.modules['prm'].specs
+    opt = optim.init(context.rules['prm'], state.params['policy'], specs)
     return state.replace(params=params, opt={**state.opt, 'prm': opt})
 
   return signal._replace(begin=begin)

@@ -129,7 +129,7 @@ BY_ARM = {'by': ('group', 'arm')}
 
 
 def _both(values, *names):
-  return {name: values for name in names}
+  return dict.fromkeys(names, values)
 
 
 CASES = {
@@ -221,9 +221,7 @@ CASES = {
       rollout='options',
       signal=('heads',),
       advantage=('switch', 'high', 'low'),
-      stream={
-        name: ('turn_reward', 'hae') for name in ('switch', 'high', 'low')
-      },
+      stream=dict.fromkeys(('switch', 'high', 'low'), ('turn_reward', 'hae')),
       finish=('whiten_tokens',),
       loss=('ppo', 'entropy'),
       hp={

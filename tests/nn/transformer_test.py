@@ -1,0 +1,176 @@
+"""The decoder against a plain NumPy one, and its cache against itself."""
+
+import dataclasses
+import itertools
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentrl import mesh
+from agentrl.nn import attention, cache, layers, transformer
+
+SMALL = transformer.Shape(
+  vocab=40, width=24, layers=2, heads=4, kv_heads=2, head_dim=6, mlp=32
+)
+SHAPES = {
+  'tied': SMALL,
+  'head': dataclasses.replace(SMALL, tied=False),
+  'bias': dataclasses.replace(SMALL, bias=True),
+  'qk_norm': dataclasses.replace(SMALL, qk_norm=True),
+  'all': dataclasses.replace(
+    SMALL, tied=False, bias=True, qk_norm=True, kv_heads=4, remat=True
+  ),
+}
+
+
+def parameters(shape, seed=0):
+  """Random everywhere, so that no scale or bias is left at its start."""
+  params = mesh.init(transformer.specs(shape), jax.random.key(seed))
+  leaves, tree = jax.tree.flatten(params)
+  keys = jax.random.split(jax.random.key(seed + 1), len(leaves))
+  return jax.tree.unflatten(
+    tree,
+    [
+      x + 0.1 * jax.random.normal(k, x.shape)
+      for x, k in zip(leaves, keys, strict=True)
+    ],
+  )
+
+
+def numpy_logits(shape, params, tokens):
+  """One sequence, float64, token by token and head by head."""
+  p = jax.tree.map(lambda x: np.asarray(x, np.float64), params)
+  norm = lambda s, x: s * x / np.sqrt(np.mean(x * x) + shape.eps)  # noqa: E731
+
+  def rotate(x, t):
+    half = x.size // 2
+    out = np.empty_like(x)
+    for i in range(half):
+      angle = t * shape.theta ** (-i / half)
+      c, s = np.cos(angle), np.sin(angle)
+      out[i] = x[i] * c - x[half + i] * s
+      out[half + i] = x[half + i] * c + x[i] * s
+    return out
+
+  x = [p['embed'][t] for t in tokens]
+  for i in range(shape.layers):
+    w = {name: a[i] for name, a in p['layers'].items()}
+    qs, ks, vs = [], [], []
+    for t, h in enumerate(x):
+      y = norm(w['attn_norm'], h)
+      q, k, v = (np.einsum('d,dhk->hk', y, w[n]) for n in 'qkv')
+      if shape.bias:
+        q, k, v = q + w['q_bias'], k + w['k_bias'], v + w['v_bias']
+      if shape.qk_norm:
+        q = np.stack([norm(w['q_norm'], a) for a in q])
+        k = np.stack([norm(w['k_norm'], a) for a in k])
+      qs.append([rotate(a, t) for a in q])
+      ks.append([rotate(a, t) for a in k])
+      vs.append(v)
+    for t in range(len(x)):
+      mixed = np.zeros((shape.heads, shape.head_dim))
+      for h in range(shape.heads):
+        g = h // (shape.heads // shape.kv_heads)
+        score = np.array([qs[t][h] @ ks[s][g] for s in range(t + 1)])
+        weight = np.exp(score / np.sqrt(shape.head_dim))
+        weight /= weight.sum()
+        mixed[h] = sum(weight[s] * vs[s][g] for s in range(t + 1))
+      h = x[t] + np.einsum('hk,hkd->d', mixed, w['o'])
+      y = norm(w['mlp_norm'], h)
+      gate = y @ w['gate']
+      up = y @ w['up']
+      x[t] = h + (gate / (1 + np.exp(-gate)) * up) @ w['down']
+  out = np.stack([norm(p['norm'], h) for h in x])
+  return out @ (p['embed'].T if shape.tied else p['head'])
+
+
+@pytest.mark.parametrize('name', SHAPES)
+def test_forward_is_the_plain_decoder(name):
+  shape = SHAPES[name]
+  params = parameters(shape)
+  tokens = np.random.default_rng(0).integers(0, shape.vocab, (2, 9))
+  seg = jnp.zeros((2, 9), jnp.int32)
+  hidden = transformer.forward(shape, params, jnp.asarray(tokens), seg)
+  got = transformer.logits(
+    params if not shape.tied else {'embed': params['embed']}, hidden
+  )
+  want = np.stack([numpy_logits(shape, params, t) for t in tokens])
+  np.testing.assert_allclose(got, want, atol=2e-4, rtol=2e-4)
+
+
+def test_segments_and_padding_are_separate_sequences():
+  shape = SHAPES['all']
+  params = parameters(shape)
+  rng = np.random.default_rng(1)
+  a, b = (rng.integers(0, shape.vocab, n).astype(np.int32) for n in (5, 7))
+  packed = np.concatenate([a, b, [3, 3, 3]])[None].astype(np.int32)
+  seg = np.array([[0] * 5 + [1] * 7 + [-1] * 3], np.int32)
+  hidden = transformer.forward(shape, params, packed, jnp.asarray(seg))
+  for part, at in ((a, slice(0, 5)), (b, slice(5, 12))):
+    alone = transformer.forward(
+      shape, params, part[None], jnp.zeros((1, len(part)), jnp.int32)
+    )
+    np.testing.assert_allclose(hidden[:, at], alone, atol=1e-5)
+  chex.assert_tree_all_finite(hidden)
+
+
+@pytest.mark.parametrize('first', [4, 128])
+@pytest.mark.parametrize('name', ['all', 'tied'])
+def test_reading_in_chunks_is_reading_at_once(name, first, monkeypatch):
+  """Ragged chunks of several slots, over one block or many."""
+  monkeypatch.setattr(cache, 'FIRST', first)
+  shape = SHAPES[name]
+  params = parameters(shape)
+  rng = np.random.default_rng(2)
+  n, total = 3, 21
+  tokens = rng.integers(0, shape.vocab, (n, total)).astype(np.int32)
+  whole = transformer.forward(
+    shape, params, tokens, jnp.zeros((n, total), jnp.int32)
+  )
+  split = transformer.unstack(shape, params)
+  read = transformer.empty_cache(shape, n, total + 8)
+  lengths = np.array([6, 5, 4])
+  hidden, read = transformer.extend(shape, split, read, tokens[:, :6], None)
+  for i, m in enumerate(lengths):
+    np.testing.assert_allclose(hidden[i, :m], whole[i, :m], atol=1e-5)
+  start = lengths
+  for width in (1, 4, 1, 1, 3):
+    chunk = np.stack([tokens[i, s : s + width] for i, s in enumerate(start)])
+    hidden, read = transformer.extend(
+      shape, split, read, chunk, jnp.asarray(start, jnp.int32)
+    )
+    for i, s in enumerate(start):
+      np.testing.assert_allclose(hidden[i], whole[i, s : s + width], atol=1e-5)
+    start = start + np.array([width, max(1, width - 1), width])
+    start = np.minimum(start, total - 4)
+
+
+def test_blocks_cover_every_position_once():
+  for capacity in (1, 7, 128, 129, 300, 1000):
+    layer = cache.empty(2, capacity, 1, 2, jnp.float32)
+    ends = [(b.low, b.low + b.k.shape[3]) for b in layer]
+    assert ends[0][0] == 0
+    assert ends[-1][1] == capacity
+    assert all(a[1] == b[0] for a, b in itertools.pairwise(ends))
+
+
+def test_a_row_of_padding_stays_finite():
+  seg = jnp.full((1, 4), -1)
+  x = jnp.ones((1, 4, 2, 2))
+  out = attention.attend(x, x, x, attention.row_mask(seg))
+  chex.assert_tree_all_finite(out)
+
+
+def test_positions_restart_with_each_segment():
+  seg = jnp.array([[0, 0, 0, 4, 4, -1, -1], [1, 2, 2, 2, 2, 2, 2]])
+  want = [[0, 1, 2, 0, 1, 0, 1], [0, 0, 1, 2, 3, 4, 5]]
+  np.testing.assert_array_equal(layers.positions(seg), want)
+
+
+@pytest.mark.parametrize('field', ['heads', 'head_dim'])
+def test_impossible_shapes_say_what_to_change(field):
+  with pytest.raises(ValueError, match=f'model.{field}=5'):
+    dataclasses.replace(SMALL, **{field: 5})

@@ -1,0 +1,197 @@
+"""Real rollouts: what is written down is what was sampled and seen."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentrl import mesh
+from agentrl.env import base
+from agentrl.env.jit import frozen_lake, sokoban_levels
+from agentrl.model import passes, policy
+from agentrl.nn import transformer
+from agentrl.rollout import jit as jit_rollout
+from agentrl.rollout import record as record_lib
+from agentrl.rollout import speak
+from agentrl.task.fixed import attempts as make_attempts
+from agentrl.text import parse, render, tokenizer
+from agentrl.types import Status
+
+WORDS = tokenizer.Embedded()
+SHAPE = transformer.Shape(
+  vocab=WORDS.vocab_size, width=32, layers=2, heads=4, kv_heads=2, head_dim=8,
+  mlp=48,
+)  # fmt: skip
+MODULE = policy.module(SHAPE)
+
+
+@functools.cache
+def world(name='sokoban'):
+  if name == 'sokoban':
+    source = sokoban_levels.Generated()
+    env = sokoban_levels.env_for(source)
+  else:
+    source = frozen_lake.Lakes()
+    env = frozen_lake.env_for(source)
+  tasks = base.stack_tasks(list(source.solved('train', 6, 0)))
+  return jit_rollout.World(
+    pieces=render.piece_table(WORDS, env.pieces),
+    actions=parse.action_table(WORDS, env.actions),
+    tasks=jax.tree.map(jnp.asarray, tasks),
+    env=env,
+  )
+
+
+@functools.cache
+def params():
+  """A policy that acts sensibly often enough: action words are likely."""
+  p = mesh.init(MODULE.specs, jax.random.key(0))
+  ids = [WORDS.encode(a)[0] for a in world().env.actions] + [WORDS.eot]
+  push = jnp.zeros_like(p['embed']).at[jnp.array(ids)].add(0.5)
+  return {**p, 'embed': p['embed'] + push}
+
+
+@functools.cache
+def rollout(name, history, window, slots, key=0, turns=5, context=0, batch=12):
+  plan = jit_rollout.Plan(
+    slots=slots, turns=turns, message=2, history=history, window=window,
+    context=context,
+  )  # fmt: skip
+  a = make_attempts(np.arange(batch) // 4 % 6, 4, turns, 1.0)
+  w = world(name)  # made outside of the trace
+
+  @jax.jit
+  def play(params, key):
+    speaker = speak.model(SHAPE, params, message=2, eot=WORDS.eot)
+    return jit_rollout.rollout(w, plan, speaker, a, key)
+
+  return plan, a, play(params(), jax.random.key(key))
+
+
+def rows_of(name, plan, record):
+  layout = record_lib.per_turn(record)
+  if plan.history == 'full':
+    width = jit_rollout.row_tokens(world(name), plan)
+    layout = record_lib.full_history(record, width)
+  return record_lib.rows(record, layout, version=0)
+
+
+MODES = [('turn', 1), ('turn', 3), ('full', 1)]
+
+
+@pytest.mark.parametrize('name', ['sokoban', 'frozen_lake'])
+@pytest.mark.parametrize(('history', 'window'), MODES)
+def test_sampled_log_probs_are_the_learners(name, history, window):
+  plan, _, record = rollout(name, history, window, slots=4)
+  rows = rows_of(name, plan, record)
+  micro = rows.tokens.shape[0] // 4
+  out = passes.forward(MODULE.apply, params(), rows, ('logp',), micro)
+  assert int(rows.sampled.sum()) == int(record.message_len.sum()) > 50
+  np.testing.assert_allclose(out.logp, rows.logp, atol=1e-5, rtol=0)
+  assert np.all(np.asarray(rows.logp)[np.asarray(rows.sampled)] < 0)
+
+
+@pytest.mark.parametrize(('history', 'window'), MODES)
+def test_slots_do_not_matter(history, window):
+  """Waiting trajectories start in free slots and draw what they would draw."""
+  few, many = (rollout('sokoban', history, window, slots=s)[2] for s in (3, 12))
+  for name in ('context', 'message', 'action', 'reward', 'valid', 'status'):
+    np.testing.assert_array_equal(getattr(few, name), getattr(many, name))
+  np.testing.assert_allclose(few.logp, many.logp, atol=1e-5)
+
+
+def test_group_members_and_steps_differ_and_seeds_repeat():
+  _, a, one = rollout('sokoban', 'turn', 1, slots=12)
+  _, _, two = rollout('sokoban', 'turn', 1, slots=12, key=1)
+  plan, _, again = rollout('sokoban', 'turn', 1, slots=12, turns=5)
+  for group in range(3):
+    mine = np.asarray(one.message)[a.group == group].reshape(4, -1)
+    assert len({tuple(x) for x in mine}) == 4
+  assert np.any(np.asarray(one.message) != np.asarray(two.message))
+  speaker = speak.model(SHAPE, params(), message=2, eot=WORDS.eot)
+  fresh = jax.jit(lambda k: jit_rollout.rollout(world(), plan, speaker, a, k))(
+    jax.random.key(0)
+  )
+  for x, y in zip(jax.tree.leaves(again), jax.tree.leaves(fresh), strict=True):
+    np.testing.assert_array_equal(x, y)
+
+
+@pytest.mark.parametrize('name', ['sokoban', 'frozen_lake'])
+def test_the_record_is_the_game_that_was_played(name):
+  """Replays every trajectory in the environment, one turn at a time."""
+  _, a, record = rollout(name, 'turn', 1, slots=5)
+  w = world(name)
+  keys = jax.vmap(jax.random.fold_in, (None, 0))(
+    jax.random.key(0), jnp.arange(12)
+  )
+  for b in range(12):
+    task = jax.tree.map(lambda x, b=b: x[a.task[b]], w.tasks)
+    state, obs = w.env.reset(jax.random.fold_in(keys[b], 0), task)
+    done, turns = False, 0
+    for k in range(5):
+      if done:
+        break
+      text = base.render_text(w.env, obs)
+      n = int(record.context_len[b, k])
+      assert WORDS.decode(record.context[b, k, :n].tolist()) == text
+      said = record.message[b, k, : record.message_len[b, k]].tolist()
+      said = said[:-1] if said[-1] == WORDS.eot else said
+      action = parse.parse_text(w.env.actions, WORDS.decode(said))
+      assert action == int(record.action[b, k])
+      key = jax.random.fold_in(jax.random.fold_in(keys[b], k + 1), 1)
+      state, obs, reward, done = w.env.step(state, jnp.int32(action), key)
+      np.testing.assert_allclose(record.reward[b, k], reward, rtol=1e-6)
+      turns += 1
+    assert int(record.valid[b].sum()) == turns
+    assert np.all(record.valid[b, :turns])
+    score = float(w.env.score(state))
+    assert float(record.outcome[b]) == score
+    want = Status.TURN_LIMIT
+    if done:
+      want = Status.SOLVED if score else Status.FAILED
+    assert int(record.status[b]) == want
+
+
+@pytest.mark.parametrize(('spare', 'turns'), [(0, 2), (-1, 1)])
+def test_a_full_context_ends_the_trajectory(spare, turns):
+  """Room for two turns of full length, and for one token less."""
+  plan = jit_rollout.Plan(slots=4, turns=5, message=2, history='full')
+  room = 2 * (jit_rollout.context_tokens(world(), plan) + 2) + spare
+  plan, _, record = rollout('sokoban', 'full', 1, slots=4, context=room)
+  ended = np.asarray(record.status) == Status.TOKEN_LIMIT
+  assert ended.sum() >= 10
+  assert np.all(np.asarray(record.valid)[ended].sum(axis=1) == turns)
+  rows = rows_of('sokoban', plan, record)
+  assert int(rows.sampled.sum()) == int(record.message_len.sum())
+
+
+def test_layouts_hold_the_same_tokens_once():
+  plan, _, record = rollout('sokoban', 'full', 1, slots=4)
+  width = jit_rollout.row_tokens(world(), plan)
+  seen = []
+  for layout in (
+    record_lib.per_turn(record),
+    record_lib.full_history(record, width),
+  ):
+    rows = record_lib.rows(record, layout, 0)
+    at = np.nonzero(np.asarray(rows.sampled))
+    got = zip(
+      *(np.asarray(x)[at] for x in (rows.traj, rows.turn, rows.tokens)),
+      strict=True,
+    )
+    seen.append(sorted(got))
+    assert np.all(np.asarray(rows.logp)[~np.asarray(rows.sampled)] == 0)
+  assert seen[0] == seen[1]
+  assert len(seen[0]) == int(record.message_len.sum())
+
+
+@pytest.mark.parametrize(
+  ('field', 'value'),
+  [('history', 'all'), ('slots', 0), ('turns', 0), ('message', 0)],
+)
+def test_impossible_plans_say_what_to_change(field, value):
+  good = {'slots': 1, 'turns': 1, 'message': 1}
+  with pytest.raises(ValueError, match=f'rollout.{field}={value!r}'):
+    jit_rollout.Plan(**{**good, field: value})

@@ -1,0 +1,75 @@
+"""Tokens are drawn from the distribution that is reported."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from agentrl.rollout import sampling
+
+
+def many(logits, n, **kwargs):
+  keys = jax.random.split(jax.random.key(0), n)
+  rows = jnp.broadcast_to(jnp.asarray(logits, jnp.float32), (n, len(logits)))
+  temperature = jnp.full(n, kwargs.pop('temperature', 1.0))
+  return sampling.draw(rows, keys, temperature, **kwargs)
+
+
+@pytest.mark.parametrize('vocab', [5, 64, 200])
+@pytest.mark.parametrize('temperature', [0.5, 1.0, 2.0])
+def test_frequencies_follow_the_softmax(vocab, temperature):
+  logits = np.random.default_rng(vocab).normal(size=vocab)
+  n = 40_000
+  token, logp, entropy = many(logits, n, temperature=temperature)
+  p = np.exp(logits / temperature - np.logaddexp.reduce(logits / temperature))
+  count = np.bincount(token, minlength=vocab)
+  keep = p * n > 5
+  expected = np.append(p[keep] * n, p[~keep].sum() * n + 1e-9)
+  seen = np.append(count[keep], count[~keep].sum())
+  chi = np.sum((seen - expected) ** 2 / np.maximum(expected, 1))
+  assert chi < stats.chi2.ppf(1 - 1e-6, len(expected))
+  np.testing.assert_allclose(logp, np.log(p)[token], atol=1e-5)
+  np.testing.assert_allclose(entropy, -np.sum(p * np.log(p)), rtol=1e-4)
+
+
+def test_temperature_zero_takes_the_likeliest():
+  token, logp, entropy = many([0.0, 3.0, 2.9], 50, temperature=0.0)
+  assert set(token.tolist()) == {1}
+  assert not logp.any()
+  assert not entropy.any()
+
+
+def test_impossible_tokens_are_never_drawn():
+  logits = np.full(130, sampling.NEVER)
+  logits[[3, 77, 129]] = [0.0, 1.0, 0.5]
+  token, _, _ = many(logits, 5000)
+  assert set(token.tolist()) == {3, 77, 129}
+
+
+def test_top_k_and_top_p_keep_what_they_say():
+  p = np.array([0.4, 0.3, 0.2, 0.06, 0.04])
+  for kwargs, kept in (
+    ({'top_k': 2}, [0, 1]),
+    ({'top_p': 0.5}, [0, 1]),
+    ({'top_p': 0.4}, [0]),
+    ({'top_p': 0.95}, [0, 1, 2, 3]),
+    ({'top_k': 3, 'top_p': 0.75}, [0, 1]),
+    ({'top_k': 9}, [0, 1, 2, 3, 4]),
+  ):
+    token, logp, _ = many(np.log(p), 4000, **kwargs)
+    assert sorted(set(token.tolist())) == kept
+    share = p[kept] / p[kept].sum()
+    for t, s in zip(kept, share, strict=True):
+      np.testing.assert_allclose(logp[token == t], np.log(s), atol=1e-5)
+
+
+def test_a_row_draws_the_same_in_any_company():
+  logits = jnp.asarray(np.random.default_rng(0).normal(size=(8, 30)))
+  keys = jax.random.split(jax.random.key(1), 8)
+  ones = jnp.ones(8)
+  together = sampling.draw(logits, keys, ones)[0]
+  for i in range(8):
+    at = slice(i, i + 1)
+    alone = sampling.draw(logits[at], keys[at], ones[at])[0]
+    assert alone[0] == together[i]
