@@ -39,19 +39,21 @@ def resolve(learner, step):
   coef, rules = dict(learner.coef), dict(learner.context.rules)
   hp = {s: {p: dict(v) for p, v in ps.items()}
         for s, ps in learner.wiring.hp.items()}  # fmt: skip
+  named = (*learner.wiring.advantage, *learner.wiring.loss)
   for path, s in learner.schedules.items():
     kind, *rest = path.split('.')
     value = Schedule(*s).at(step)
-    if kind == 'coef' and len(rest) == 1:
+    if kind == 'coef' and len(rest) == 1 and rest[0] in named:
       coef[rest[0]] = value
     elif kind == 'hp' and len(rest) == 3:
       hp.setdefault(rest[0], {}).setdefault(rest[1], {})[rest[2]] = value
-    elif kind == 'role' and len(rest) == 2 and rest[1] == 'lr':
+    elif kind == 'role' and rest[1:] == ['lr'] and rest[0] in rules:
       rules[rest[0]] = rules[rest[0]]._replace(lr=value)
     else:
       raise ValueError(
-        f'c.schedule.{path} names no number; use coef.<stream or term>,'
-        ' hp.<scope>.<piece>.<name> or role.<role>.lr'
+        f'c.schedule.{path} names no number; use coef.<name> with one of'
+        f' {named}, role.<name>.lr with one of {tuple(rules)}, or'
+        ' hp.<scope>.<piece>.<name>'
       )
   wiring = learner.wiring._replace(hp=hp)
   context = learner.context._replace(rules=rules)

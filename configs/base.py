@@ -49,11 +49,11 @@ def get_config(arg: str = '') -> ConfigDict:
   c.data = 'data'  # folder of task sets, built once, found again
   c.init = ''  # folder of a run whose policy replaces the warm start
   c.steps = 140  # RL steps
-  c.micro = 64  # rows of a micro-batch
+  c.micro = 256  # rows of a micro-batch
 
   c.env = environment(args['env'])
   c.model = ConfigDict(
-    dict(width=96, layers=3, heads=4, kv_heads=4, head_dim=24, mlp=256,
+    dict(width=96, layers=3, heads=2, kv_heads=2, head_dim=48, mlp=256,
          theta=10_000.0, eps=1e-6, qk_norm=True, bias=False, tied=True,
          remat=False, dtype='float32')
   )  # fmt: skip

@@ -240,7 +240,8 @@ def sharded(f, donate=()):
   def run(*args):
     if not mesh.is_explicit():
       return f(*args)
-    shapes = jax.eval_shape(f, *args)
+    whole = jax.sharding.auto_axes(f, out_sharding=PartitionSpec())
+    shapes = jax.eval_shape(whole, *args)
     specs = jax.tree.map(lambda x: PartitionSpec(), shapes)
     rows = jax.tree.map(lambda x: PartitionSpec('data'), shapes.rows)
     specs = specs.replace(rows=rows)

@@ -47,7 +47,9 @@ def test_an_unknown_shape_is_named():
 
 def learner(**schedules):
   wiring = registry.Wiring(
-    hp={'step': {'add_signal': {'coef': 1.0, 'name': 'x'}}}
+    advantage=('step',),
+    loss=('ppo',),
+    hp={'step': {'add_signal': {'coef': 1.0, 'name': 'x'}}},
   )
   return learner_lib.Learner(
     wiring,
@@ -82,7 +84,15 @@ def test_a_tuple_is_a_schedule():
 
 
 @pytest.mark.parametrize(
-  'path', ['coef', 'hp.step.coef', 'role.policy.clip', 'micro']
+  'path',
+  [
+    'coef',
+    'coef.stepp',
+    'hp.step.coef',
+    'role.policy.clip',
+    'role.critic.lr',
+    'micro',
+  ],
 )
 def test_a_path_to_nothing_is_named(path):
   made = learner()._replace(schedules={path: Schedule('linear', 0, 1, 1)})

@@ -3,7 +3,18 @@
 from agentrl import registry
 from agentrl.rollout.jit import rollout
 
-COLUMNS = ('task', 'group', 'arm', 'domain', 'turn', 'state', 'node', 'agent')
+COLUMNS = (
+  'task',
+  'group',
+  'arm',
+  'domain',
+  'source',
+  'age',
+  'turn',
+  'state',
+  'node',
+  'agent',
+)
 
 registry.register(
   'rollout',

@@ -8,7 +8,9 @@ from agentrl.model import passes
 from agentrl.signal.base import Context, Signal
 
 
-@registry.register('signal', needs=('role:value',), gives=('signal:value',))
+@registry.register(
+  'signal', needs=('role:value', 'target:value'), gives=('signal:value',)
+)
 def value(context: Context, *, clip: float = 0.2, steps: int = 4) -> Signal:
   """V(state before each token), regressed on credit.target['value'].
 
