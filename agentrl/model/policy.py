@@ -11,6 +11,9 @@ from agentrl.types import Module, Outputs, Rows
 
 # Logits of this many numbers are held at once, at most; [N, T, V] never is.
 LOGITS = 1 << 23
+# Tokens whose logits are read together: few, so that what nobody wants (a
+# prompt) is skipped; enough for an efficient product.
+TOKENS = 2048
 
 
 def module(shape: transformer.Shape, temperature: float = 1.0) -> Module:
@@ -40,7 +43,8 @@ def token_outputs(
   which nothing is wanted (a prompt) costs nothing.
   """
   n, t, _ = hidden_NTD.shape
-  size = max(1, min(t, LOGITS // (n * shape.vocab)))
+  most = min(LOGITS // (n * shape.vocab), -(-TOKENS // n))
+  size = max(1, min(t, most))
   pieces = -(-t // size)
   size = -(-t // pieces)
   before = jnp.concatenate(
