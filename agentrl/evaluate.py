@@ -56,7 +56,9 @@ def evaluate(
     metrics['eval/turns_solved'] = float(np.mean(turns[solved > 0.5]))
   for status in Status:
     if np.any(ends == status):
-      metrics[f'eval/ended/{status.name.lower()}'] = float(np.mean(ends == status))
+      metrics[f'eval/ended/{status.name.lower()}'] = float(
+        np.mean(ends == status)
+      )
   return metrics, record
 
 

@@ -49,7 +49,7 @@ def get_config(arg: str = '') -> ConfigDict:
   c.data = 'data'  # folder of task sets, built once, found again
   c.init = ''  # folder of a run whose policy replaces the warm start
   c.steps = 140  # RL steps
-  c.micro = 256  # rows of a micro-batch
+  c.micro = 128  # rows of a micro-batch
 
   c.env = environment(args['env'])
   c.model = ConfigDict(
@@ -64,10 +64,10 @@ def get_config(arg: str = '') -> ConfigDict:
   c.mesh = ConfigDict(dict(data=1, model=1, explicit=True))
 
   # Supervised warm start on the solver's own demonstrations.
-  c.sft = ConfigDict(dict(steps=80, batch=64, lr=1e-3, warmup=10))
+  c.sft = ConfigDict(dict(steps=120, batch=64, lr=1e-3, warmup=10))
 
   c.role = ConfigDict()
-  role(c, 'policy', lr=3e-4)
+  role(c, 'policy', lr=1.5e-4)
 
   c.eval = ConfigDict(dict(episodes=1000, every=0, temperature=1.0))
   c.checkpoint = ConfigDict(dict(every=20, keep=2))
@@ -130,7 +130,7 @@ def role(c: ConfigDict, name: str, *, kind: str = 'train', lr: float = 1e-4,
   if kind == 'train':
     c.role[name].update(
       dict(lr=lr, warmup=warmup, clip=clip, decay=0.0, b1=0.9, b2=0.99,
-           eps=1e-8)
+           eps=1e-5)
     )  # fmt: skip
 
 

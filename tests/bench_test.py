@@ -10,6 +10,9 @@ import pytest
 from absl import app, flags
 from absl.testing import flagsaver
 
+# Defines flags when it is first imported, which flagsaver would take away.
+from array_record.python import array_record_data_source  # noqa: F401
+
 from agentrl import mesh
 from agentrl.nn import transformer
 from experiments import (
