@@ -64,10 +64,10 @@ def get_config(arg: str = '') -> ConfigDict:
   c.mesh = ConfigDict(dict(data=1, model=1, explicit=True))
 
   # Supervised warm start on the solver's own demonstrations.
-  c.sft = ConfigDict(dict(steps=120, batch=64, lr=1e-3, warmup=10))
+  c.sft = ConfigDict(dict(steps=200, batch=64, lr=1e-3, warmup=10))
 
   c.role = ConfigDict()
-  role(c, 'policy', lr=1.5e-4)
+  role(c, 'policy', lr=1e-4)
 
   c.eval = ConfigDict(dict(episodes=1000, every=0, temperature=1.0))
   c.checkpoint = ConfigDict(dict(every=20, keep=2))

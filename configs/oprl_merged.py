@@ -19,7 +19,7 @@ from configs import base
 def get_config(arg=''):
   c = base.get_config(arg)
   c.method = 'oprl_merged'
-  base.role(c, 'prm', lr=1.5e-4, clip=10.0)
+  base.role(c, 'prm', lr=1e-4, clip=10.0)
   c.signal = ('implicit_prm',)
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'add_signal', 'center', 'scale')

@@ -21,7 +21,7 @@ from configs import base
 def get_config(arg=''):
   c = base.get_config(arg)
   c.method = 'oprl_parity'
-  base.role(c, 'prm', lr=1.5e-4, clip=10.0)
+  base.role(c, 'prm', lr=1e-4, clip=10.0)
   c.signal = ('implicit_prm',)
   base.hp(c, 'signal', 'implicit_prm', trajectory='mean')
   c.advantage = ('episode', 'step')

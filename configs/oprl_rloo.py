@@ -18,7 +18,7 @@ from configs import base
 def get_config(arg=''):
   c = base.get_config(arg)
   c.method = 'oprl_rloo'
-  base.role(c, 'prm', lr=1.5e-4, clip=10.0)
+  base.role(c, 'prm', lr=1e-4, clip=10.0)
   c.signal = ('implicit_prm',)
   c.advantage = ('episode', 'step')
   c.stream.episode = ('episode_return', 'leave_one_out')

@@ -20,7 +20,7 @@ def get_config(arg=''):
   c.method = 'oprl_sparse'
   if c.env.name == 'sokoban':
     c.env.reward = 'sparse'
-  base.role(c, 'prm', lr=1.5e-4, clip=10.0)
+  base.role(c, 'prm', lr=1e-4, clip=10.0)
   c.signal = ('implicit_prm',)
   c.advantage = ('episode', 'step')
   c.stream.episode = ('episode_return', 'center', 'scale')

@@ -30,6 +30,11 @@ def run(main: Callable[[], None], required: Sequence[str]) -> None:
   app.run(lambda argv: _guarded(main, argv), flags_parser=parse)
 
 
+def _ours(record) -> bool:
+  """Whether a reader of the log can use the line."""
+  return not any(x in record.pathname for x in ('orbax', 'xla_bridge'))
+
+
 def fail(message: str) -> NoReturn:
   print(f'error: {message}', file=sys.stderr)
   sys.exit(2)
@@ -39,7 +44,7 @@ def _guarded(main: Callable[[], None], argv: Sequence[str]) -> None:
   if len(argv) > 1:
     fail(f'{argv[1]!r} is not a flag; flags are written --name=value')
   logging.set_verbosity(max(logging.get_verbosity(), logging.INFO))
-  logging.get_absl_handler().addFilter(lambda r: 'orbax' not in r.pathname)
+  logging.get_absl_handler().addFilter(_ours)
   try:
     main()
   except ValueError as error:
