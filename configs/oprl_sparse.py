@@ -12,19 +12,12 @@ FrozenLake (:env=frozen_lake) is sparse by itself and stays as it is.
     --workdir=runs/oprl_sparse
 """
 
-from configs import base
+from configs import oprl
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
+  c = oprl.get_config(arg)
   c.method = 'oprl_sparse'
   if c.env.name == 'sokoban':
     c.env.reward = 'sparse'
-  base.role(c, 'prm', lr=1e-4, clip=10.0)
-  c.signal = ('implicit_prm',)
-  c.advantage = ('episode', 'step')
-  c.stream.episode = ('episode_return', 'center', 'scale')
-  c.stream.step = ('add_signal', 'center', 'scale')
-  base.hp(c, 'step', 'center', unit='turn')
-  base.hp(c, 'step', 'scale', unit='turn')
-  return base.finish(c)
+  return c

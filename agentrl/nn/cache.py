@@ -73,7 +73,7 @@ def _put(old, new, *, start_N, low: int, axis: int):
   chunk, size = new.shape[axis], old.shape[axis]
   if chunk == 1:
     at = [slice(None)] * old.ndim
-    at[0], at[axis] = jnp.arange(old.shape[0]), start_N
+    at[0] = jnp.arange(old.shape[0])
     at[axis] = jnp.where(start_N < 0, size, start_N)  # -1 would wrap around
     row = jnp.squeeze(new, axis)
     return old.at[tuple(at)].set(row, mode='drop')
