@@ -77,12 +77,20 @@ def _put(old, new, *, start_N, low: int, axis: int):
     at[axis] = jnp.where(start_N < 0, size, start_N)  # -1 would wrap around
     row = jnp.squeeze(new, axis)
     return old.at[tuple(at)].set(row, mode='drop')
-  offset = jnp.arange(size)[None] - start_N[:, None]  # [N, S]
-  shape = [1] * old.ndim
-  shape[0], shape[axis] = old.shape[0], size
-  index = jnp.clip(offset, 0, chunk - 1).reshape(shape)
-  inside = ((offset >= 0) & (offset < chunk)).reshape(shape)
-  return jnp.where(inside, jnp.take_along_axis(new, index, axis=axis), old)
+  width = min(chunk, size)
+  window_N = jnp.clip(start_N, 0, size - width)  # all that new can touch
+
+  def one(old, new, start, window):
+    here = jax.lax.dynamic_slice_in_dim(old, window, width, axis - 1)
+    offset = window + jnp.arange(width) - start  # in new
+    shape = [1] * old.ndim
+    shape[axis - 1] = width
+    inside = ((offset >= 0) & (offset < chunk)).reshape(shape)
+    fresh = jnp.take(new, offset, axis=axis - 1, mode='clip')
+    here = jnp.where(inside, fresh, here)
+    return jax.lax.dynamic_update_slice_in_dim(old, here, window, axis - 1)
+
+  return jax.vmap(one)(old, new, start_N, window_N)
 
 
 def attend(layer: Layer, q_NTHd, start_N):

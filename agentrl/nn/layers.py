@@ -70,3 +70,44 @@ def positions(seg_NT):
   )
   start = jax.lax.cummax(jnp.where(new, index, 0), axis=1)
   return index - start
+
+
+def over_time(f, blank, xs, look_NT, tokens: int):
+  """f(*xs) chunk by chunk of time, recomputed in the backward pass.
+
+  A chunk in which nobody looks costs nothing: it is blank(*xs).
+
+  Args:
+    f, blank: arrays [N, C, ...] -> tree of [N, C, ...], position by position
+    xs: arrays [N, T, ...]
+    look_NT: bool
+    tokens: of a chunk, N * C, about
+  Returns: tree of [N, T, ...]
+  """
+  n, t = look_NT.shape
+  pieces = -(-t // max(1, min(t, -(-tokens // n))))
+  if pieces == 1:
+    return f(*xs)
+  size = -(-t // pieces)
+
+  def step(_, x):
+    xs, look = x
+    return None, jax.lax.cond(jnp.any(look), jax.checkpoint(f), blank, *xs)
+
+  chunks = [_chunks(x, pieces, size) for x in (*xs, look_NT)]
+  _, out = jax.lax.scan(step, None, (tuple(chunks[:-1]), chunks[-1]))
+  return jax.tree.map(lambda x: _unchunk(x, t), out)
+
+
+def _chunks(x, pieces: int, size: int):
+  """[N, T, ...] -> [pieces, N, size, ...], padded."""
+  pad = pieces * size - x.shape[1]
+  x = jnp.pad(x, ((0, 0), (0, pad)) + ((0, 0),) * (x.ndim - 2))
+  x = x.reshape(x.shape[0], pieces, size, *x.shape[2:])
+  return jnp.moveaxis(x, 1, 0)
+
+
+def _unchunk(x, t: int):
+  """[pieces, N, size, ...] -> [N, T, ...]."""
+  x = jnp.moveaxis(x, 0, 1)
+  return x.reshape(x.shape[0], -1, *x.shape[3:])[:, :t]

@@ -1,9 +1,9 @@
 """One decoder in the modern shape, for policy, value and implicit PRM.
 
 Pre-norm (RMSNorm), rotary positions, grouped-query attention, SwiGLU; biases,
-QK-norm and tied embeddings as the family asks. Parameters of the layers are
-stacked on a leading `layers` axis. Two ways through the same `block`:
-`forward` reads whole rows, `extend` appends tokens to a cache.
+QK-norm, tied embeddings and learned positions as the family asks. Parameters
+of the layers are stacked on a leading `layers` axis. Two ways through the same
+`block`: `forward` reads whole rows, `extend` appends tokens to a cache.
 """
 
 import dataclasses
@@ -31,6 +31,7 @@ class Shape:
   mlp: int
   theta: float = 10_000.0
   eps: float = 1e-6
+  positions: int = 0  # learned ones, added to tokens; 0: rotary alone
   qk_norm: bool = False
   bias: bool = False  # on q, k, v
   tied: bool = True
@@ -50,6 +51,10 @@ class Shape:
 
 
 EMBED = ('embed',)  # whole while computing
+UNROLL = 8  # layers; a deeper stack is a loop
+# Tokens that a chunk of time holds: few, so that what nobody wants (a prompt)
+# is skipped; enough for an efficient product.
+CHUNK = 2048
 
 
 def specs(c: Shape) -> dict:
@@ -90,6 +95,10 @@ def specs(c: Shape) -> dict:
     'layers': layer,
     'norm': Param((D,), ('embed',), _ones),
   }
+  if c.positions:
+    tree['positions'] = Param(
+      (c.positions, c.width), (None, 'embed'), _normal(0.02)
+    )
   if not c.tied:
     tree['head'] = Param((D, c.vocab), ('embed', 'vocab'), _normal(D**-0.5))
   return tree
@@ -107,11 +116,14 @@ def _normal(std: float):
   return lambda key, shape: std * jax.random.normal(key, shape)
 
 
-def embed(c: Shape, params, tokens_NT):
-  """Token embeddings [N, T, D]."""
-  table = mesh.place(params['embed'], None, None)
+def embed(c: Shape, params, tokens_NT, pos_NT):
+  """Token embeddings, with those of positions where learned: [N, T, D]."""
   take = mesh.auto(lambda e, i: e[i], ('batch', None, None))
-  return take(table, jnp.maximum(tokens_NT, 0)).astype(c.dtype)
+  table = mesh.place(params['embed'], None, None)
+  x = take(table, jnp.maximum(tokens_NT, 0))
+  if c.positions:
+    x += take(mesh.place(params['positions'], None, None), pos_NT)
+  return x.astype(c.dtype)
 
 
 def logits(params, x_NTD):
@@ -127,19 +139,7 @@ def block(c: Shape, p: dict, x_NTD, pos_NT, attend):
   attend: (q [N, T, H, d], k, v [N, T, G, d]) -> [N, T, H, d].
   """
   y = layers.rms_norm(p['attn_norm'], x_NTD, c.eps)
-  q = layers.dense(y, p['q'], EMBED, ('heads', None))
-  k = layers.dense(y, p['k'], EMBED, ('kv_heads', None))
-  v = layers.dense(y, p['v'], EMBED, ('kv_heads', None))
-  if c.bias:
-    q, k, v = (
-      x + p[n][None, None].astype(x.dtype)
-      for x, n in ((q, 'q_bias'), (k, 'k_bias'), (v, 'v_bias'))
-    )
-  if c.qk_norm:
-    q = layers.rms_norm(p['q_norm'], q, c.eps)
-    k = layers.rms_norm(p['k_norm'], k, c.eps)
-  q = layers.rotary(q, pos_NT, c.theta)
-  k = layers.rotary(k, pos_NT, c.theta)
+  q, k, v = (_heads(c, p, y, pos_NT, name) for name in 'qkv')
   x_NTD += layers.dense(attend(q, k, v), p['o'], ('heads', None), EMBED)
 
   y = layers.rms_norm(p['mlp_norm'], x_NTD, c.eps)
@@ -150,8 +150,26 @@ def block(c: Shape, p: dict, x_NTD, pos_NT, attend):
   )
 
 
-def forward(c: Shape, params, tokens_NT, seg_NT):
-  """Normed hidden states [N, T, D] of rows; hidden[t] has seen tokens <= t."""
+def _heads(c: Shape, p: dict, y_NTD, pos_NT, name: str):
+  """Queries, keys or values (q, k, v) of normed inputs: [N, T, heads, d]."""
+  axis = 'heads' if name == 'q' else 'kv_heads'
+  x = layers.dense(y_NTD, p[name], EMBED, (axis, None))
+  if c.bias:
+    x += p[f'{name}_bias'][None, None].astype(x.dtype)
+  if name == 'v':
+    return x
+  if c.qk_norm:
+    x = layers.rms_norm(p[f'{name}_norm'], x, c.eps)
+  return layers.rotary(x, pos_NT, c.theta)
+
+
+def forward(c: Shape, params, tokens_NT, seg_NT, look_NT=None):
+  """Normed hidden states [N, T, D] of rows; hidden[t] has seen tokens <= t.
+
+  Args:
+    look_NT: bool, where somebody will look; elsewhere the result may hold
+      anything finite. None: everywhere
+  """
   params = mesh.gather_params(params, specs(c))
   pos = layers.positions(seg_NT)
   mask = attention.row_mask(seg_NT)
@@ -162,10 +180,33 @@ def forward(c: Shape, params, tokens_NT, seg_NT):
 
   if c.remat:
     step = jax.checkpoint(step)
-  x = embed(c, params, tokens_NT)
-  # A short stack is unrolled: slicing stacked parameters in a loop copies.
-  x, _ = jax.lax.scan(step, x, params['layers'], unroll=c.layers <= 8)
+  x = embed(c, params, tokens_NT, pos)
+  if look_NT is None or c.layers > UNROLL:
+    # Unrolled where it can be: slicing stacked parameters in a loop copies.
+    x, _ = jax.lax.scan(step, x, params['layers'], unroll=c.layers <= UNROLL)
+  else:
+    *under, top = _unstack(c, params['layers'])
+    for p in under:
+      x, _ = step(x, p)
+    x = _answer(c, top, x, pos, mask, look_NT)
   return layers.rms_norm(params['norm'], x, c.eps)
+
+
+def _answer(c: Shape, p: dict, x_NTD, pos_NT, mask_NTS, look_NT):
+  """The last layer: keys and values of all, answers where somebody looks."""
+  y = layers.rms_norm(p['attn_norm'], x_NTD, c.eps)
+  k, v = (_heads(c, p, y, pos_NT, name) for name in 'kv')
+
+  def some(x, pos, mask):
+    return block(c, p, x, pos, lambda q, *_: attention.attend(q, k, v, mask))
+
+  xs = x_NTD, pos_NT, mask_NTS
+  return layers.over_time(some, lambda x, *_: x, xs, look_NT, CHUNK)
+
+
+def _unstack(c: Shape, stacked) -> tuple:
+  """A tree of stacked parameters as one tree for each layer."""
+  return tuple(jax.tree.map(lambda x: x[i], stacked) for i in range(c.layers))
 
 
 # What the slots have read, layer by layer.
@@ -184,10 +225,7 @@ def unstack(c: Shape, params) -> dict:
   """Layers as a tuple and a head, made once, outside of a decoding loop."""
   params = mesh.gather_params(params, specs(c))
   head = params['embed'].T if c.tied else params['head']
-  split = tuple(
-    jax.tree.map(lambda x: x[i], params['layers']) for i in range(c.layers)
-  )
-  return {**params, 'layers': split, 'head': head}
+  return {**params, 'layers': _unstack(c, params['layers']), 'head': head}
 
 
 def extend(c: Shape, params, read: Cache, tokens_NC, start_N):
@@ -206,7 +244,7 @@ def extend(c: Shape, params, read: Cache, tokens_NC, start_N):
   n, chunk = tokens_NC.shape
   first = jnp.zeros(n, jnp.int32) if start_N is None else start_N
   pos = first[:, None] + jnp.arange(chunk, dtype=jnp.int32)[None]
-  x, out = embed(c, params, tokens_NC), []
+  x, out = embed(c, params, tokens_NC, pos), []
   for p, layer in zip(params['layers'], read, strict=True):
 
     def attend(q, k, v, layer=layer):

@@ -20,8 +20,15 @@ SHAPES = {
   'head': dataclasses.replace(SMALL, tied=False),
   'bias': dataclasses.replace(SMALL, bias=True),
   'qk_norm': dataclasses.replace(SMALL, qk_norm=True),
+  'positions': dataclasses.replace(SMALL, positions=32),
   'all': dataclasses.replace(
-    SMALL, tied=False, bias=True, qk_norm=True, kv_heads=4, remat=True
+    SMALL,
+    positions=32,
+    tied=False,
+    bias=True,
+    qk_norm=True,
+    kv_heads=4,
+    remat=True,
   ),
 }
 
@@ -56,6 +63,8 @@ def numpy_logits(shape, params, tokens):
     return out
 
   x = [p['embed'][t] for t in tokens]
+  if shape.positions:
+    x = [a + b for a, b in zip(x, p['positions'], strict=False)]
   for i in range(shape.layers):
     w = {name: a[i] for name, a in p['layers'].items()}
     qs, ks, vs = [], [], []
@@ -101,6 +110,27 @@ def test_forward_is_the_plain_decoder(name):
   np.testing.assert_allclose(got, want, atol=2e-4, rtol=2e-4)
 
 
+@pytest.mark.parametrize('chunk', [1, 6, 1000])
+def test_where_nobody_looks_nothing_is_promised_and_nothing_changes(
+  chunk, monkeypatch
+):
+  """Hidden states and gradients of the positions that somebody looks at."""
+  monkeypatch.setattr(transformer, 'CHUNK', chunk)
+  shape = SHAPES['all']
+  params = parameters(shape)
+  rng = np.random.default_rng(3)
+  tokens = jnp.asarray(rng.integers(0, shape.vocab, (3, 11)))
+  seg = jnp.zeros((3, 11), jnp.int32).at[1, 6:].set(1).at[2, 8:].set(-1)
+  look = jnp.zeros((3, 11), bool).at[:, 9].set(True).at[1, 4].set(True)
+  bar = rng.normal(size=(3, 11, shape.width)) * look[..., None]
+
+  def run(params, *look):
+    return jnp.sum(bar * transformer.forward(shape, params, tokens, seg, *look))
+
+  some, whole = (jax.value_and_grad(run)(params, *x) for x in ((look,), ()))
+  chex.assert_trees_all_close(some, whole, atol=1e-4, rtol=1e-4)
+
+
 def test_segments_and_padding_are_separate_sequences():
   shape = SHAPES['all']
   params = parameters(shape)
@@ -113,7 +143,7 @@ def test_segments_and_padding_are_separate_sequences():
     alone = transformer.forward(
       shape, params, part[None], jnp.zeros((1, len(part)), jnp.int32)
     )
-    np.testing.assert_allclose(hidden[:, at], alone, atol=1e-5)
+    np.testing.assert_allclose(hidden[:, at], alone, atol=1e-5, rtol=1e-5)
   chex.assert_tree_all_finite(hidden)
 
 
@@ -135,7 +165,9 @@ def test_reading_in_chunks_is_reading_at_once(name, first, monkeypatch):
   lengths = np.array([6, 5, 4])
   hidden, read = transformer.extend(shape, split, read, tokens[:, :6], None)
   for i, m in enumerate(lengths):
-    np.testing.assert_allclose(hidden[i, :m], whole[i, :m], atol=1e-5)
+    np.testing.assert_allclose(
+      hidden[i, :m], whole[i, :m], atol=1e-5, rtol=1e-5
+    )
   start = lengths
   for width in (1, 4, 1, 1, 3):
     chunk = np.stack([tokens[i, s : s + width] for i, s in enumerate(start)])
@@ -143,7 +175,9 @@ def test_reading_in_chunks_is_reading_at_once(name, first, monkeypatch):
       shape, split, read, chunk, jnp.asarray(start, jnp.int32)
     )
     for i, s in enumerate(start):
-      np.testing.assert_allclose(hidden[i], whole[i, s : s + width], atol=1e-5)
+      np.testing.assert_allclose(
+        hidden[i], whole[i, s : s + width], atol=1e-5, rtol=1e-5
+      )
     start = start + np.array([width, max(1, width - 1), width])
     start = np.minimum(start, total - 4)
 
