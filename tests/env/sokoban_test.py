@@ -190,6 +190,18 @@ def test_every_piece_shows_as_its_symbol():
   assert text == '######\n#S*X_#\n#__O_#\n######\n'
 
 
+def test_coordinates_are_row_and_column_of_player_boxes_and_targets():
+  env, state = start('######\n#@ $.#\n######', coordinates=True)
+  text, _, _ = walk(env, state, [LEFT])
+  assert text == '######\n#P_XO#\n######\nP11X13O14\n'
+  env, state = start(
+    '############\n#@ $.  $.  #\n############', coordinates=True
+  )
+  text, _, _ = walk(env, state, [RIGHT])
+  assert text.endswith('\nP0102X0103X0107O0104O0108\n')
+  assert len(env.pieces) == 8 + 12
+
+
 def test_progress_is_the_change_of_discounted_distance():
   env, state = start('#######\n#@ $ .#\n#     #\n#######', truth=True)
   assert env.columns == ('progress',)

@@ -13,6 +13,9 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
+# In order: wall, floor, target, box, box on target, player, player on target.
+SYMBOLS = '#_OX*PS'
+NEWLINE = len(SYMBOLS)
 DISCOUNT = 0.9  # of the value behind the `progress` column, per move
 
 # Only the solved level pays: the setting of outcome-only papers.
@@ -49,14 +52,13 @@ class Sokoban:
   width: int = 6
   boxes: int = 1
   truth: bool = False  # the task brings distances: one more column, `progress`
+  coordinates: bool = False  # a last line such as P14X22O33, row and column
   turn_reward: float = -0.1  # every turn
   on_reward: float = 1.0  # a turn after which more boxes are on targets
   off_reward: float = -1.0  # a turn after which fewer are
   solved_reward: float = 10.0  # the last box
   invalid_reward: float = -0.1  # more, where the message was not understood
 
-  # In order: wall, floor, target, box, box on target, player, player on target.
-  pieces: ClassVar[tuple[str, ...]] = (*'#_OX*PS', '\n')
   actions: ClassVar[tuple[str, ...]] = ('up', 'down', 'left', 'right')
 
   def __post_init__(self):
@@ -71,9 +73,19 @@ class Sokoban:
       )
 
   @property
+  def pieces(self) -> tuple[str, ...]:
+    """Symbols, the newline, and the numbers that coordinates are made of."""
+    if not self.coordinates:
+      return (*SYMBOLS, '\n')
+    size = max(self.height, self.width)
+    digits = len(str(size - 1))
+    return (*SYMBOLS, '\n', *(f'{i:0{digits}d}' for i in range(size)))
+
+  @property
   def obs_len(self) -> int:
     """Pieces of an observation: the rows, each with its newline."""
-    return self.height * (self.width + 1)
+    line = 3 * (1 + 2 * self.boxes) + 1 if self.coordinates else 0
+    return self.height * (self.width + 1) + line
 
   @property
   def columns(self) -> tuple[str, ...]:
@@ -161,9 +173,22 @@ class Sokoban:
     piece = jnp.where(state.targets, marked, plain)
     piece = jnp.where(state.walls, 0, piece)
     rows = piece.reshape(self.height, self.width)
-    ends = jnp.full((self.height, 1), len(self.pieces) - 1, rows.dtype)
-    obs = jnp.concatenate([rows, ends], axis=1)
-    return obs.reshape(-1).astype(jnp.int32)
+    ends = jnp.full((self.height, 1), NEWLINE, rows.dtype)
+    obs = jnp.concatenate([rows, ends], axis=1).reshape(-1)
+    if self.coordinates:
+      obs = jnp.concatenate([obs, self._coordinates(state)])
+    return obs.astype(jnp.int32)
+
+  def _coordinates(self, state: State) -> jax.Array:
+    """Player, boxes and as many targets: symbol, row, column of each."""
+    n = self.boxes
+    boxes, targets = (
+      jnp.nonzero(x, size=n)[0] for x in (state.boxes, state.targets)
+    )
+    at = jnp.concatenate([state.player[None], boxes, targets])  # [1 + 2n]
+    symbol = jnp.array([5] + [3] * n + [2] * n)
+    line = [symbol, *(NEWLINE + 1 + x for x in jnp.divmod(at, self.width))]
+    return jnp.append(jnp.stack(line, axis=1).reshape(-1), NEWLINE)
 
 
 def _move(state: State, delta: jax.Array) -> State:

@@ -23,7 +23,7 @@ class LevelSource(base.TaskSource, Protocol):
     """(height, width, boxes) that fit every task."""
 
 
-def env_for(source: LevelSource, **fields: float) -> sokoban.Sokoban:
+def env_for(source: LevelSource, **fields: float | bool) -> sokoban.Sokoban:
   """The environment that fits a source; `fields` override its own.
 
   Sets with one box bring distances, so `truth` is on for them.
