@@ -25,6 +25,7 @@ class Learner(NamedTuple):
   # path ('coef.x', 'hp.scope.piece.name', 'role.policy.lr') -> a schedule
   schedules: Mapping[str, schedule.Schedule] = {}
   seed: int = 0
+  start: int = 0  # the step of the run at which this learner's stage begins
 
 
 def init(learner: Learner, key: jax.Array) -> TrainState:
@@ -90,7 +91,7 @@ def update(
   learner: Learner, state: TrainState, batch: Batch
 ) -> tuple[TrainState, Metrics]:
   """One iteration. Pure; jit it once and donate the state."""
-  learner = schedule.resolve(learner, state.step)
+  learner = schedule.resolve(learner, state.step - learner.start)
   w = learner.wiring
   key = jax.random.fold_in(jax.random.fold_in(state.key, 1), state.step)
   for name in w.curate:
@@ -200,7 +201,7 @@ def _train(learner: Learner, state, batch, signals, credit, key):
     grads, (loss, metrics) = gradient(
       learner, params, batch, signals, credit, mask, key
     )
-    params, opt, more = optim.step(rule, grads, opt, params, state.step)
+    params, opt, more = optim.step(rule, grads, opt, params)
     metrics |= {f'policy/{k}': v for k, v in more.items()}
     return (params, opt), metrics | {'loss/total': (loss, jnp.ones(()))}
 

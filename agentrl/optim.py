@@ -14,7 +14,7 @@ class Rule(NamedTuple):
   """How a role is trained: clip, AdamW, linear warm-up."""
 
   lr: float = 1e-4  # a traced number where a schedule sets it
-  warmup: int = 0  # steps
+  warmup: int = 0  # updates
   clip: float = 1.0  # of the global gradient norm
   decay: float = 0.0  # decoupled weight decay
   b1: float = 0.9
@@ -50,18 +50,18 @@ def init(rule: Rule, params, specs=None):
   return optax.tree.map_params(direction, lay, opt, specs)
 
 
-def step(rule: Rule, grads, opt, params, count):
-  """One step; skipped and counted when the gradient is not finite.
+def step(rule: Rule, grads, opt, params):
+  """One update; skipped and counted when the gradient is not finite.
 
-  Args:
-    count: [] i32, steps taken in this run, for the warm-up
+  The warm-up goes by the updates that `opt` has seen.
   Returns: params, opt, metrics
   """
   norm = optax.tree.norm(grads)
   finite = jnp.isfinite(norm)
   safe = jax.tree.map(lambda g: jnp.where(finite, g, 0), grads)
   update, new_opt = rule.direction().update(safe, opt, params)
-  rate = rule.lr * jnp.minimum(1.0, (count + 1) / max(rule.warmup, 1))
+  count = optax.tree.get(new_opt, 'count')
+  rate = rule.lr * jnp.minimum(1.0, count / max(rule.warmup, 1))
   new = jax.tree.map(lambda p, u: p - rate * u, params, update)
   keep = lambda a, b: jax.tree.map(lambda x, y: jnp.where(finite, x, y), a, b)  # noqa: E731
   one = jnp.ones(())

@@ -207,8 +207,9 @@ def rl_stage(s: build.Setup, start: int, end: int) -> loop.Stage:
     state = learner_lib.start_roles(s.learner, state)
     return state.replace(step=jnp.zeros_like(state.step) + start)
 
+  learner = s.learner._replace(start=start)
   update = jax.jit(
-    functools.partial(learner_lib.update, s.learner), donate_argnums=0
+    functools.partial(learner_lib.update, learner), donate_argnums=0
   )
   return loop.Stage('rl', start, end, begin, collect, loop.observe, update)
 

@@ -154,7 +154,7 @@ def test_optimizer_state_lies_as_its_parameters(shape, explicit):
 
     @jax.jit
     def step(params, opt):
-      return optim.step(rule, params, opt, params, jnp.int32(0))
+      return optim.step(rule, params, opt, params)
 
     params, opt, _ = step(params, opt)
     check_optimizer(opt, params)

@@ -48,7 +48,7 @@ def value(context: Context, *, clip: float = 0.2, steps: int = 4) -> Signal:
       grads, (error, _) = passes.gradient(
         apply, params, batch.rows, extra, loss, ('value',), context.micro
       )
-      params, opt, metrics = optim.step(rule, grads, opt, params, state.step)
+      params, opt, metrics = optim.step(rule, grads, opt, params)
       return (params, opt), {**metrics, 'loss': (error, jnp.ones(()))}
 
     start = state.params['value'], state.opt['value']

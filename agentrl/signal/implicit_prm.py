@@ -68,7 +68,7 @@ def implicit_prm(
     fields = {'logp': phi, 'token': token, 'step': step}
     return _named('implicit_prm.', fields), _named('prm/', metrics)
 
-  def learn(params, opt, phi, batch, signals, count):
+  def learn(params, opt, phi, batch, signals):
     """One step of the optimizer, from the log-probs phi at params."""
 
     def outer(phi):
@@ -78,7 +78,7 @@ def implicit_prm(
     grads, _ = passes.gradient(
       apply, params, batch.rows, bar, _linear, ('logp',), context.micro
     )
-    params, opt, more = optim.step(rule, grads, opt, params, count)
+    params, opt, more = optim.step(rule, grads, opt, params)
     return params, opt, {**metrics, **more, 'loss': (value, jnp.ones(()))}
 
   def update(state, batch, signals, credit):
@@ -87,9 +87,7 @@ def implicit_prm(
     metrics = {}
     for i in range(steps):
       phi = logp(params, batch) if i or phi is None else phi
-      params, opt, metrics = learn(
-        params, opt, phi, batch, signals, state.step * steps + i
-      )
+      params, opt, metrics = learn(params, opt, phi, batch, signals)
     state = state.replace(
       params={**state.params, 'prm': params}, opt={**state.opt, 'prm': opt}
     )
