@@ -277,8 +277,8 @@ def _training_lines(rows: Sequence[Row]) -> Iterator[str]:
     n = max(1, len(y) // 20)
     yield _entry(
       'training',
-      f'{y[:n].mean():.1%} solved in the first {n} steps, '
-      f'{y[-n:].mean():.1%} in the last {n}',
+      f'{y[:n].mean():.1%} solved at first, {y[-n:].mean():.1%} at last'
+      + (f' (means of {n} steps)' if n > 1 else ''),
     )
 
 

@@ -48,26 +48,26 @@ def get_config(arg: str = '') -> ConfigDict:
   c.seed = 0
   c.data = 'data'  # folder of task sets, built once, found again
   c.init = ''  # folder of a run whose policy replaces the warm start
-  c.steps = 140  # RL steps
-  c.micro = 128  # rows of a micro-batch
+  c.steps = 300  # RL steps
+  c.micro = 64  # rows of a micro-batch
 
   c.env = environment(args['env'])
   c.model = ConfigDict(
-    dict(width=96, layers=3, heads=2, kv_heads=2, head_dim=48, mlp=256,
-         theta=10_000.0, eps=1e-6, qk_norm=True, bias=False, tied=True,
-         remat=False, dtype='float32')
+    dict(width=64, layers=2, heads=4, kv_heads=4, head_dim=16, mlp=192,
+         theta=10_000.0, positions=1024, eps=1e-6, qk_norm=False, bias=False,
+         tied=True, remat=False, dtype='float32')
   )  # fmt: skip
   c.rollout = ConfigDict(
-    dict(batch=128, group=8, slots=64, turns=12, message=2, history='turn',
+    dict(batch=128, group=8, slots=64, turns=8, message=2, history='turn',
          window=1, context=0, temperature=1.0, top_k=0, top_p=1.0, tag='')
   )  # fmt: skip
   c.mesh = ConfigDict(dict(data=1, model=1, explicit=True))
 
   # Supervised warm start on the solver's own demonstrations.
-  c.sft = ConfigDict(dict(steps=200, batch=64, lr=1e-3, warmup=10))
+  c.sft = ConfigDict(dict(steps=130, batch=32, lr=2e-3, warmup=10))
 
   c.role = ConfigDict()
-  role(c, 'policy', lr=1e-4)
+  role(c, 'policy', lr=6e-4)
 
   c.eval = ConfigDict(dict(episodes=1000, every=0, temperature=1.0))
   c.checkpoint = ConfigDict(dict(every=20, keep=2))
@@ -88,8 +88,10 @@ def get_config(arg: str = '') -> ConfigDict:
   c.plan = 'minibatches'
   c.coef = ConfigDict()  # of streams and loss terms; 1 where not named
   c.select = ConfigDict()  # loss term -> {'span' | 'source': id}
-  c.schedule = ConfigDict()  # path -> (shape, start, end, steps)
+  # path -> (shape, start, end, steps); 0 steps: to the end of the run
+  c.schedule = ConfigDict()
   c.hp = ConfigDict()
+  hp(c, 'plan', 'minibatches', n=2)
   if args['tiny']:
     shrink(c)
   return c
@@ -103,8 +105,9 @@ def environment(name: str) -> ConfigDict:
            train=500, test=200, seed=0)
     )  # fmt: skip
   return ConfigDict(
-    dict(name=name, height=6, width=6, boxes=1, min_moves=3, max_moves=10,
-         reward='dense', levels='', train=2000, test=500, seed=0)
+    dict(name=name, height=6, width=6, boxes=1, min_moves=3, max_moves=6,
+         reward='dense', coordinates=True, levels='', train=2000, test=500,
+         seed=0)
   )  # fmt: skip
 
 
@@ -112,11 +115,12 @@ def shrink(c: ConfigDict) -> None:
   """The whole thing in under two minutes."""
   c.steps = 12
   c.micro = 32
-  c.model.update(dict(width=32, layers=2, heads=2, kv_heads=2, head_dim=16,
-                      mlp=64))  # fmt: skip
-  c.rollout.update(dict(batch=32, group=4, slots=32, turns=8))
-  c.sft.update(dict(steps=20, batch=32))
+  c.model.update(dict(width=32, heads=4, kv_heads=4, head_dim=8, mlp=96))
+  c.rollout.update(dict(batch=32, group=4, slots=32, turns=6))
+  c.sft.update(dict(steps=80, lr=5e-3))
   c.env.update(dict(train=200, test=100))
+  if c.env.name == 'sokoban':
+    c.env.update(dict(min_moves=2, max_moves=4))
   c.eval.episodes = 200
   c.checkpoint.every = 8
 
@@ -125,12 +129,13 @@ def role(c: ConfigDict, name: str, *, kind: str = 'train', lr: float = 1e-4,
          warmup: int = 5, clip: float = 1.0) -> None:  # fmt: skip
   """Adds a network: 'train', or 'frozen' as the policy was after the warm
   start. The role `value` has a value head, all others are language models.
+  Over the run the rate falls linearly from lr to lr * final.
   """
   c.role[name] = ConfigDict(dict(kind=kind))
   if kind == 'train':
     c.role[name].update(
-      dict(lr=lr, warmup=warmup, clip=clip, decay=0.0, b1=0.9, b2=0.99,
-           eps=1e-5)
+      dict(lr=lr, final=0.0, warmup=warmup, clip=clip, decay=0.0, b1=0.9,
+           b2=0.99, eps=1e-5)
     )  # fmt: skip
 
 

@@ -5,7 +5,12 @@ Paper: Online Process Reward Learning for Agentic RL, 2509.19199.
   A(a_t) = A_episode + alpha A_step, each z-scored within the group of a task;
   r_step = beta (log phi - log old)(a_t), phi trained on solved-failed pairs.
 
-alpha is coef.step, beta hp.signal.implicit_prm.beta.
+alpha is coef.step, beta hp.signal.implicit_prm.beta. Two defaults are not the
+paper's letter. A trajectory's score in the pair loss is the mean over its turns
+(the released code's; trajectory='sum' is the paper's): where failures last
+longer, a sum is told apart by its length alone. And the deviation that step
+rewards are divided by has a floor (hp.step.scale.eps): while phi has learned
+little, what it says is noise, which a z-score would blow up to full size.
 
   python -m experiments.train --config=configs/oprl.py --workdir=runs/oprl
 """
@@ -13,14 +18,25 @@ alpha is coef.step, beta hp.signal.implicit_prm.beta.
 from configs import base
 
 
+def prm(c, signal='implicit_prm', **role):
+  """The implicit PRM as all of OPRL's variants have it."""
+  base.role(c, 'prm', **{'lr': 6e-4, 'clip': 10.0, **role})
+  c.signal = (signal,)
+  base.hp(c, 'signal', signal, trajectory='mean')
+
+
+def steps(c):
+  """The step rewards, z-scored over all turns of a group."""
+  c.stream.step = ('add_signal', 'center', 'scale')
+  base.hp(c, 'step', 'center', unit='turn')
+  base.hp(c, 'step', 'scale', unit='turn', eps=0.05)
+
+
 def get_config(arg=''):
   c = base.get_config(arg)
   c.method = 'oprl'
-  base.role(c, 'prm', lr=1e-4, clip=10.0)
-  c.signal = ('implicit_prm',)
+  prm(c)
   c.advantage = ('episode', 'step')
   c.stream.episode = ('episode_return', 'center', 'scale')
-  c.stream.step = ('add_signal', 'center', 'scale')
-  base.hp(c, 'step', 'center', unit='turn')
-  base.hp(c, 'step', 'scale', unit='turn')
+  steps(c)
   return base.finish(c)

@@ -13,14 +13,13 @@ GRPO's advantage. The released code ends in RLOO: stream.episode =
     --workdir=runs/oprl_merged
 """
 
-from configs import base
+from configs import base, oprl
 
 
 def get_config(arg=''):
   c = base.get_config(arg)
   c.method = 'oprl_merged'
-  base.role(c, 'prm', lr=1e-4, clip=10.0)
-  c.signal = ('implicit_prm',)
+  oprl.prm(c)
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'add_signal', 'center', 'scale')
   return base.finish(c)

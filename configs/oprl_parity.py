@@ -5,25 +5,23 @@ Paper: Online Process Reward Learning for Agentic RL, 2509.19199.
   A(a_t) = LOO_group( sum r ) + alpha LOO_first( r_phi(a_t) / max |r_phi| )
 
 What differs from the paper: a trajectory's score in the pair loss is the mean
-over its steps; step rewards are divided by the batch's largest; their
-baseline is of one step of each trajectory (the code takes whichever row comes
-first, here the first turn); a lone trajectory keeps its raw value; the loss
-has a dual clip of 3. Not copied: a detached score, which left the released
+over its steps, as in oprl.py; step rewards are divided by the batch's largest;
+their baseline is of one step of each trajectory (the code takes whichever row
+comes first, here the first turn); a lone trajectory keeps its raw value; the
+loss has a dual clip of 3. Not copied: a detached score, which left the released
 PRM without gradient, and statistics over one device's part of the batch.
 
   python -m experiments.train --config=configs/oprl_parity.py \
     --workdir=runs/oprl_parity
 """
 
-from configs import base
+from configs import base, oprl
 
 
 def get_config(arg=''):
   c = base.get_config(arg)
   c.method = 'oprl_parity'
-  base.role(c, 'prm', lr=1e-4, clip=10.0)
-  c.signal = ('implicit_prm',)
-  base.hp(c, 'signal', 'implicit_prm', trajectory='mean')
+  oprl.prm(c)
   c.advantage = ('episode', 'step')
   c.stream.episode = ('episode_return', 'leave_one_out')
   c.stream.step = ('add_signal', 'scale_by_max', 'leave_one_out')

@@ -12,16 +12,13 @@ iteration phi is the policy, all step rewards are zero, and nothing moves it.
     --workdir=runs/oprl_process_only
 """
 
-from configs import base
+from configs import base, oprl
 
 
 def get_config(arg=''):
   c = base.get_config(arg)
   c.method = 'oprl_process_only'
-  base.role(c, 'prm', lr=1e-4, clip=10.0)
-  c.signal = ('implicit_prm',)
+  oprl.prm(c)
   c.advantage = ('step',)
-  c.stream.step = ('add_signal', 'center', 'scale')
-  base.hp(c, 'step', 'center', unit='turn')
-  base.hp(c, 'step', 'scale', unit='turn')
+  oprl.steps(c)
   return base.finish(c)

@@ -11,17 +11,14 @@ reward is what one update on this batch's pairs says about it.
     --workdir=runs/oprl_restart
 """
 
-from configs import base
+from configs import base, oprl
 
 
 def get_config(arg=''):
   c = base.get_config(arg)
   c.method = 'oprl_restart'
-  base.role(c, 'prm', lr=1e-4, clip=10.0, warmup=0)
-  c.signal = ('restarted_prm',)
+  oprl.prm(c, 'restarted_prm', warmup=0)
   c.advantage = ('episode', 'step')
   c.stream.episode = ('episode_return', 'center', 'scale')
-  c.stream.step = ('add_signal', 'center', 'scale')
-  base.hp(c, 'step', 'center', unit='turn')
-  base.hp(c, 'step', 'scale', unit='turn')
+  oprl.steps(c)
   return base.finish(c)

@@ -12,14 +12,13 @@ group, as in the paper; oprl_parity.py has the code's.
     --workdir=runs/oprl_rloo
 """
 
-from configs import base
+from configs import base, oprl
 
 
 def get_config(arg=''):
   c = base.get_config(arg)
   c.method = 'oprl_rloo'
-  base.role(c, 'prm', lr=1e-4, clip=10.0)
-  c.signal = ('implicit_prm',)
+  oprl.prm(c)
   c.advantage = ('episode', 'step')
   c.stream.episode = ('episode_return', 'leave_one_out')
   c.stream.step = ('add_signal', 'leave_one_out')

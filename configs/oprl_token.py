@@ -11,14 +11,13 @@ last token of a message at 0; here it has its reward as all others.
     --workdir=runs/oprl_token
 """
 
-from configs import base
+from configs import base, oprl
 
 
 def get_config(arg=''):
   c = base.get_config(arg)
   c.method = 'oprl_token'
-  base.role(c, 'prm', lr=1e-4, clip=10.0)
-  c.signal = ('implicit_prm',)
+  oprl.prm(c)
   c.advantage = ('episode', 'step')
   c.stream.episode = ('episode_return', 'center', 'scale')
   c.stream.step = ('add_token_signal', 'whiten_tokens')

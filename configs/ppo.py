@@ -16,12 +16,17 @@ a network of its own; its clip is wide because returns here span about ten.
 from configs import base
 
 
-def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'ppo'
+def critic(c):
+  """The critic as all of PPO's variants have it."""
   base.role(c, 'value', lr=1e-3)
   c.signal = ('value',)
   base.hp(c, 'signal', 'value', clip=2.0)
+
+
+def get_config(arg=''):
+  c = base.get_config(arg)
+  c.method = 'ppo'
+  critic(c)
   c.advantage = ('token',)
   c.stream.token = ('turn_reward', 'gae_tokens')
   c.finish = ('whiten_tokens',)

@@ -13,15 +13,13 @@ turns; here a turn without reward is one too. The critic is as in ppo.py.
     --workdir=runs/ppo_bilevel
 """
 
-from configs import base
+from configs import base, ppo
 
 
 def get_config(arg=''):
   c = base.get_config(arg)
   c.method = 'ppo_bilevel'
-  base.role(c, 'value', lr=1e-3)
-  c.signal = ('value',)
-  base.hp(c, 'signal', 'value', clip=2.0)
+  ppo.critic(c)
   c.advantage = ('bilevel',)
   c.stream.bilevel = ('turn_reward', 'gae_bilevel')
   c.finish = ('whiten_tokens',)

@@ -12,15 +12,13 @@ all tokens of the turn share A_k, whitened over turns. gamma = 1 and lambda =
     --workdir=runs/ppo_turn
 """
 
-from configs import base
+from configs import base, ppo
 
 
 def get_config(arg=''):
   c = base.get_config(arg)
   c.method = 'ppo_turn'
-  base.role(c, 'value', lr=1e-3)
-  c.signal = ('value',)
-  base.hp(c, 'signal', 'value', clip=2.0)
+  ppo.critic(c)
   c.advantage = ('turn',)
   c.stream.turn = ('turn_reward', 'gae_turns')
   c.finish = ('whiten',)

@@ -22,7 +22,7 @@ from configs import base
 def get_config(arg=''):
   c = base.get_config(arg)
   c.method = 'prime'
-  base.role(c, 'prm', lr=1e-4, clip=10.0)
+  base.role(c, 'prm', lr=6e-4, clip=10.0)
   base.role(c, 'reference', kind='frozen')
   c.signal = ('reference', 'implicit_prm')
   base.hp(c, 'signal', 'implicit_prm', reference='ref_logp',

@@ -67,6 +67,7 @@ def setup(c: ConfigDict) -> Setup:
     tasks=both,
     env=env,
   )
+  check.positions(c, jit_rollout.capacity(world, plan))
   return Setup(
     c, words, world, plan, shape, train, test, learner, _warm(c, learner)
   )
@@ -138,7 +139,9 @@ def environment(c: ConfigDict):
       min_moves=e.min_moves,
       max_moves=e.max_moves,
     )
-  return source, sokoban_levels.env_for(source, **REWARDS[e.reward])
+  return source, sokoban_levels.env_for(
+    source, coordinates=e.coordinates, **REWARDS[e.reward]
+  )
 
 
 def make_learner(c: ConfigDict, shape) -> learner_lib.Learner:
@@ -150,7 +153,7 @@ def make_learner(c: ConfigDict, shape) -> learner_lib.Learner:
   rules = {}
   for name, r in c.role.items():
     if r.kind == 'train':
-      fields = {k: v for k, v in r.items() if k != 'kind'}
+      fields = {k: v for k, v in r.items() if k not in ('kind', 'final')}
       rules[name] = optim.Rule(**fields)
     elif r.kind != 'frozen':
       raise ValueError(
@@ -161,9 +164,23 @@ def make_learner(c: ConfigDict, shape) -> learner_lib.Learner:
     context=Context(modules=modules, rules=rules, micro=c.micro),
     coef=dict(c.coef),
     select={name: dict(x) for name, x in c.select.items()},
-    schedules={p: Schedule(*s) for p, s in check.flat(c.schedule).items()},
+    schedules=schedules(c),
     seed=c.seed,
   )
+
+
+def schedules(c: ConfigDict) -> dict[str, Schedule]:
+  """Those of c.schedule and of the roles' rates.
+
+  One of 0 steps lasts as long as the RL stage.
+  """
+  found = {
+    f'role.{name}.lr': Schedule('linear', r.lr, r.lr * r.final, 0)
+    for name, r in c.role.items()
+    if r.kind == 'train' and r.final != 1.0
+  }
+  found |= {p: Schedule(*s) for p, s in check.flat(c.schedule).items()}
+  return {p: s._replace(steps=s.steps or c.steps) for p, s in found.items()}
 
 
 def _warm(c: ConfigDict, learner: learner_lib.Learner) -> learner_lib.Learner:

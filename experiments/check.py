@@ -62,6 +62,15 @@ def _check_schedule(c: ConfigDict) -> None:
     Schedule(*values).at(0)
 
 
+def positions(c: ConfigDict, needed: int) -> None:
+  """Learned positions reach to the end of a row."""
+  if 0 < c.model.positions < needed:
+    raise ValueError(
+      f'model.positions={c.model.positions} and a row has {needed} tokens;'
+      ' raise it, or set it to 0 for rotary positions alone'
+    )
+
+
 def _check_rows(c: ConfigDict) -> None:
   """The rows of a rollout, and of the warm start, divide into micros."""
   each = c.rollout.turns if c.rollout.history == 'turn' else 1

@@ -58,7 +58,7 @@ def put(path, value):
   (put('rollout.group', 5), r'rollout\.batch=32.*rollout\.group=5.*to 35'),
   (put('rollout.message', 1), r'takes 2 tokens.*message=1.*set it to 2'),
   (put('mesh.data', 3), r'rollout\.batch=32.*data=3; set it to 33'),
-  (put('micro', 24), r'makes 256 rows.*micro=24.*such as 16'),
+  (put('micro', 36), r'makes 192 rows.*micro=36.*such as 32'),
   (put('schedule.coef', {'stp': ('linear', 0, 1, 9)}), r'schedule\.coef\.stp'),
   (put('schedule.hp', {'ppo': {'ppo': {'clp': ('linear', 0, 1, 9)}}}),
    r'c\.schedule\.hp\.ppo\.ppo\.clp names no number'),

@@ -34,6 +34,7 @@ def config():
   c.micro, c.sft.batch, c.env.train, c.env.test = 16, 16, 32, 16
   for role in c.role:  # a small eps makes Adam blow up rounding
     c.role[role].update(dict(lr=0.1, eps=1.0, warmup=0))
+  c.hp.signal.implicit_prm.trajectory = 'sum'  # moves the PRM further
   return c
 
 
