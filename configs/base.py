@@ -117,7 +117,7 @@ def shrink(c: ConfigDict) -> None:
   c.micro = 32
   c.model.update(dict(width=32, heads=4, kv_heads=4, head_dim=8, mlp=96))
   c.rollout.update(dict(batch=32, group=4, slots=32, turns=6))
-  c.sft.update(dict(steps=80, lr=5e-3))
+  c.sft.update(dict(steps=160, lr=5e-3))
   c.env.update(dict(train=200, test=100))
   if c.env.name == 'sokoban':
     c.env.update(dict(min_moves=2, max_moves=4))
