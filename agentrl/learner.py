@@ -13,6 +13,12 @@ from agentrl.signal.base import Context
 from agentrl.types import Batch, Credit, Metrics, Outputs, Signals, TrainState
 
 POLICY = 'policy'
+# Signals that the learner gives -> the field of Outputs they are.
+OLD = {
+  'old_logp': 'logp',
+  'old_entropy': 'entropy',
+  'old_sum_sq_prob': 'sum_sq_prob',
+}
 
 
 class Learner(NamedTuple):
@@ -96,7 +102,7 @@ def update(
   key = jax.random.fold_in(jax.random.fold_in(state.key, 1), state.step)
   for name in w.curate:
     batch = registry.bind('curate', name, w.values('curate', name))(batch)
-  signals, metrics = _old_logp(learner, state, batch)
+  signals, metrics = _old(learner, state, batch)
 
   made = _signals(learner)
   for s in made:
@@ -130,42 +136,50 @@ def _signals(learner: Learner):
   ]
 
 
-def _wanted(w: registry.Wiring, slot: str, kind: str) -> bool:
-  """Whether a piece of the slot needs `kind`."""
+def _wanted(w: registry.Wiring, slots: tuple[str, ...], signal: str) -> bool:
+  """Whether a piece of one of the slots needs the signal."""
   return any(
-    kind in registry.needs(w, scope, slot_, name)
-    for scope, slot_, name in registry.parts(w)
-    if slot_ == slot
+    f'signal:{signal}' in registry.needs(w, scope, slot, name)
+    for scope, slot, name in registry.parts(w)
+    if slot in slots
   )
 
 
-def _old_logp(learner: Learner, state, batch) -> tuple[Signals, Metrics]:
-  """The learner's log-probs when the update begins, if anybody looks at them.
+def _old(learner: Learner, state, batch) -> tuple[Signals, Metrics]:
+  """What the learner itself says when the update begins, where it is wanted.
 
-  With one sub-update and nobody but its loss looking, they are the loss's own
-  log-probs behind stop_gradient: a forward pass saved.
+  old_logp, old_entropy and old_sum_sq_prob, in one forward pass. With one
+  sub-update and nobody but its loss looking, old log-probs are the loss's own
+  behind stop_gradient: that pass is saved.
   """
   w, context = learner.wiring, learner.context
-  early = _wanted(w, 'signal', 'signal:old_logp')
-  early |= _wanted(w, 'link', 'signal:old_logp')
-  late = _wanted(w, 'loss', 'signal:old_logp')
-  plan = registry.settings(
-    registry.get('plan', w.plan), w.values('plan', w.plan)
-  )
-  several = plan.get('epochs', 1) * plan.get('n', 1) > 1
-  if not (early or (late and several)):
+  wanted = [name for name in OLD if _wanted(w, ('signal', 'link'), name)]
+  several = _sub_updates(w) > 1
+  for name in OLD:
+    late = _wanted(w, ('loss',), name) and (several or name != 'old_logp')
+    if late and name not in wanted:
+      wanted.append(name)
+  if not wanted:
     return {}, {}
   out = passes.forward(
     context.modules[POLICY].apply,
     state.params[POLICY],
     batch.rows,
-    ('logp',),
+    tuple(OLD[name] for name in wanted),
     context.micro,
   )
-  worst = jnp.max(jnp.abs(jnp.where(
-    _written(batch), out.logp - batch.rows.logp, 0
-  )))  # fmt: skip
-  return {'old_logp': out.logp}, {'logp/gap_max': (worst, jnp.ones(()))}
+  fields = {name: vars(out)[OLD[name]] for name in wanted}
+  if out.logp is None:
+    return fields, {}
+  gap = jnp.abs(jnp.where(_written(batch), out.logp - batch.rows.logp, 0))
+  return fields, {'logp/gap_max': (jnp.max(gap), jnp.ones(()))}
+
+
+def _sub_updates(w: registry.Wiring) -> int:
+  plan = registry.settings(
+    registry.get('plan', w.plan), w.values('plan', w.plan)
+  )
+  return plan.get('epochs', 1) * plan.get('n', 1)
 
 
 def _written(batch: Batch):
@@ -288,7 +302,9 @@ def _coefficients(learner: Learner, terms, batch, signals, credit, mask, key):
   """
   w, (b, k) = learner.wiring, batch.turns.reward.shape
   zeros = jnp.zeros_like(batch.rows.logp)
-  blank = Outputs(logp=zeros, entropy=zeros, value=zeros[..., None])
+  blank = Outputs(
+    logp=zeros, entropy=zeros, sum_sq_prob=zeros, value=zeros[..., None]
+  )
   out = {}
   for name, term in terms.items():
     dummy = {'old_logp': zeros, **signals}

@@ -51,7 +51,7 @@ class Watch(NamedTuple):
   save_every: int
 
 
-class NotFiniteError(RuntimeError):
+class NotFiniteError(ArithmeticError):
   """Too many updates in a row had no finite gradient."""
 
 

@@ -4,6 +4,7 @@ A piece is a function registered under (slot, name). It declares what it
 `needs` from the others and what it `gives` them, as strings `kind:name`:
 
   signal:<name>   an array in Signals        column:<name>  a column of turns
+  term:<name>     what the environment or a judge says of each turn
   output:<name>   a field of Outputs         role:<name>    parameters
   reading:<name>  rows in another context    span:<name>    a token span
   arms            several arms per group     pairs          preferences
@@ -264,6 +265,7 @@ def _add(piece: Piece) -> str:
 _OTHERWISE = {
   'column': 'choose an environment (c.env) that has this column',
   'env': 'choose an environment (c.env) that can do this',
+  'term': 'choose an environment (c.env) that tells it, or name another term',
   'role': 'add the role to c.role',
   'reading': 'choose a rollout that makes this reading',
   'service': 'name the service in c.service',

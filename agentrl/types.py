@@ -116,6 +116,9 @@ class Outputs:
   logp: Array | None = None  # [N, T] f32  of the row's own tokens, nats
   entropy: Array | None = None  # [N, T] f32  of the distribution there, nats
   value: Array | None = None  # [N, T, H] f32  before the token was chosen
+  sum_sq_prob: Array | None = (
+    None  # [N, T] f32  sum of squares of that distribution
+  )
 
 
 @struct.dataclass

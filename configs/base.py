@@ -24,6 +24,9 @@ from agentrl import registry
 
 ARGS = {'tiny': ('', 'yes'), 'env': ('sokoban', 'frozen_lake')}
 
+# What each environment tells of its turns, beside their reward.
+TERMS = {'sokoban': ('progress',), 'frozen_lake': ('progress',)}
+
 
 def parse(arg: str) -> dict[str, str]:
   """'tiny,env=frozen_lake' -> {'tiny': 'yes', 'env': 'frozen_lake'}."""
@@ -126,12 +129,14 @@ def shrink(c: ConfigDict) -> None:
 
 
 def role(c: ConfigDict, name: str, *, kind: str = 'train', lr: float = 1e-4,
-         warmup: int = 5, clip: float = 1.0) -> None:  # fmt: skip
+         warmup: int = 5, clip: float = 1.0,
+         heads: int = 0) -> None:  # fmt: skip
   """Adds a network: 'train', or 'frozen' as the policy was after the warm
-  start. The role `value` has a value head, all others are language models.
-  Over the run the rate falls linearly from lr to lr * final.
+  start. It is a language model, or the policy's trunk under as many value
+  heads as asked for. Over the run the rate falls linearly from lr to lr *
+  final.
   """
-  c.role[name] = ConfigDict(dict(kind=kind))
+  c.role[name] = ConfigDict(dict(kind=kind, heads=heads))
   if kind == 'train':
     c.role[name].update(
       dict(lr=lr, final=0.0, warmup=warmup, clip=clip, decay=0.0, b1=0.9,
@@ -166,6 +171,12 @@ def finish(c: ConfigDict) -> ConfigDict:
         f'c.coef.{name} is neither a stream of c.advantage={w.advantage} nor a'
         f' term of c.loss={w.loss}; remove it or name the piece'
       )
+  for name in c.reduce:
+    if name not in w.loss:
+      raise ValueError(
+        f'c.reduce.{name} is for no term of c.loss={w.loss}; remove it or name'
+        ' the term'
+      )
   for scope, pieces in every.items():
     for piece, values in pieces.items():
       hp(c, scope, piece, **values)
@@ -192,5 +203,8 @@ def wiring(c: ConfigDict) -> registry.Wiring:
     memory=tuple(c.memory),
     plan=c.plan,
     hp=c.hp.to_dict(),
-    gives=tuple(f'role:{name}' for name in c.role),
+    gives=(
+      *(f'role:{name}' for name in c.role),
+      *(f'term:{name}' for name in TERMS.get(c.env.name, ())),
+    ),
   )

@@ -26,6 +26,10 @@ def prm(c, signal='implicit_prm', **role):
   base.role(c, 'prm', **{'lr': 1e-4, 'clip': 10.0, **role})
   c.signal = (signal,)
   base.hp(c, 'signal', signal, trajectory='mean')
+
+
+def evenly(c):
+  """Every trajectory weighs the same in the policy's loss."""
   c.reduce.ppo = 'trajectory_mean'
 
 
@@ -40,6 +44,7 @@ def get_config(arg=''):
   c = base.get_config(arg)
   c.method = 'oprl'
   prm(c)
+  evenly(c)
   c.advantage = ('episode', 'step')
   c.stream.episode = ('episode_return', 'center', 'scale')
   steps(c)

@@ -20,6 +20,7 @@ def get_config(arg=''):
   c = base.get_config(arg)
   c.method = 'oprl_merged'
   oprl.prm(c)
+  oprl.evenly(c)
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'add_signal', 'center', 'scale')
   return base.finish(c)

@@ -8,8 +8,9 @@ What differs from the paper: a trajectory's score in the pair loss is the mean
 over its steps, as in oprl.py; step rewards are divided by the batch's largest;
 their baseline is of one step of each trajectory (the code takes whichever row
 comes first, here the first turn); a lone trajectory keeps its raw value; the
-loss has a dual clip of 3. Not copied: a detached score, which left the released
-PRM without gradient, and statistics over one device's part of the batch.
+loss has a dual clip of 3 and is a mean over tokens. Not copied: a detached
+score, which left the released PRM without gradient, and statistics over one
+device's part of the batch.
 
   python -m experiments.train --config=configs/oprl_parity.py \
     --workdir=runs/oprl_parity

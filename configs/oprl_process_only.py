@@ -19,6 +19,7 @@ def get_config(arg=''):
   c = base.get_config(arg)
   c.method = 'oprl_process_only'
   oprl.prm(c)
+  oprl.evenly(c)
   c.advantage = ('step',)
   oprl.steps(c)
   return base.finish(c)

@@ -18,6 +18,7 @@ def get_config(arg=''):
   c = base.get_config(arg)
   c.method = 'oprl_restart'
   oprl.prm(c, 'restarted_prm', warmup=0)
+  oprl.evenly(c)
   c.advantage = ('episode', 'step')
   c.stream.episode = ('episode_return', 'center', 'scale')
   oprl.steps(c)

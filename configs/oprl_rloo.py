@@ -19,6 +19,7 @@ def get_config(arg=''):
   c = base.get_config(arg)
   c.method = 'oprl_rloo'
   oprl.prm(c)
+  oprl.evenly(c)
   c.advantage = ('episode', 'step')
   c.stream.episode = ('episode_return', 'leave_one_out')
   c.stream.step = ('add_signal', 'leave_one_out')

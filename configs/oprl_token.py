@@ -18,6 +18,7 @@ def get_config(arg=''):
   c = base.get_config(arg)
   c.method = 'oprl_token'
   oprl.prm(c)
+  oprl.evenly(c)
   c.advantage = ('episode', 'step')
   c.stream.episode = ('episode_return', 'center', 'scale')
   c.stream.step = ('add_token_signal', 'whiten_tokens')

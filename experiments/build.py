@@ -50,6 +50,7 @@ def setup(c: ConfigDict) -> Setup:
   """Checks the config, then loads or builds its task sets."""
   check.config(c)
   source, env = environment(c)
+  check.terms(c, env.columns)
   words = tokenizer.Embedded()
   spoken(c, words, env.actions)
   plan = jit_rollout.Plan(
@@ -57,17 +58,18 @@ def setup(c: ConfigDict) -> Setup:
   )
   shape = transformer.Shape(vocab=words.vocab_size, **c.model)
   learner = make_learner(c, shape)
+  world = jit_rollout.World(
+    pieces=render.piece_table(words, env.pieces),
+    actions=parse.action_table(words, env.actions, tag=c.rollout.tag),
+    tasks=None,
+    env=env,
+  )
+  check.positions(c, jit_rollout.capacity(world, plan))
   train, test = task_sets(c, source)
   both = jax.tree.map(
     lambda a, b: jnp.asarray(np.concatenate([a, b])), train.tasks, test.tasks
   )
-  world = jit_rollout.World(
-    pieces=render.piece_table(words, env.pieces),
-    actions=parse.action_table(words, env.actions, tag=c.rollout.tag),
-    tasks=both,
-    env=env,
-  )
-  check.positions(c, jit_rollout.capacity(world, plan))
+  world = world.replace(tasks=both)
   return Setup(
     c, words, world, plan, shape, train, test, learner, _warm(c, learner)
   )
@@ -144,16 +146,19 @@ def environment(c: ConfigDict):
   )
 
 
+NOT_RULE = ('kind', 'heads', 'final')  # fields of a role, not of its optimizer
+
+
 def make_learner(c: ConfigDict, shape) -> learner_lib.Learner:
   language = policy.module(shape, c.rollout.temperature)
   modules = {
-    name: value.module(shape) if name == 'value' else language
-    for name in c.role
+    name: value.module(shape, r.heads) if r.heads else language
+    for name, r in c.role.items()
   }
   rules = {}
   for name, r in c.role.items():
     if r.kind == 'train':
-      fields = {k: v for k, v in r.items() if k not in ('kind', 'final')}
+      fields = {k: v for k, v in r.items() if k not in NOT_RULE}
       rules[name] = optim.Rule(**fields)
     elif r.kind != 'frozen':
       raise ValueError(

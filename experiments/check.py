@@ -42,6 +42,17 @@ def config(c: ConfigDict) -> None:
   _check_schedule(c)
 
 
+def terms(c: ConfigDict, told: tuple[str, ...]) -> None:
+  """The environment tells what the config expects of its kind."""
+  w = base.wiring(c)
+  registry.check(
+    w._replace(gives=(
+      *(g for g in w.gives if not g.startswith('term:')),
+      *(f'term:{name}' for name in told),
+    ))
+  )  # fmt: skip
+
+
 def _check_schedule(c: ConfigDict) -> None:
   """Every scheduled path names a number of the config, with four values."""
   for path, values in flat(c.schedule).items():

@@ -47,7 +47,9 @@ def _guarded(main: Callable[[], None], argv: Sequence[str]) -> None:
   logging.get_absl_handler().addFilter(_ours)
   try:
     main()
-  except ValueError as error:
+  except FloatingPointError:  # of --jax_debug_nans, which is asked for a trace
+    raise
+  except (ValueError, ArithmeticError) as error:
     logging.debug('%s', error, exc_info=True)
     fail(str(error))
 

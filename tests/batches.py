@@ -110,7 +110,7 @@ def lay(s: Story, layout='history', *, padding=0, seed=0, order=None) -> Laid:
   table = _table(b, k, r)
   turns = types.Turns(
     reward=table(s.reward, float),
-    terms={},
+    terms={'judge': table(s.step, float)},
     scored=np.ones((b, k), bool),
     valid=table([[1] * len(x) for x in s.size], bool),
     state=table(s.state, np.int32),

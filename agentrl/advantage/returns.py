@@ -96,6 +96,25 @@ def add_signal(
   return _earn(credit, batch, coef * signals[name])
 
 
+@registry.register('link', needs=('term:{name}',))
+def add_term(
+  credit: Credit,
+  batch: Batch,
+  signals: Signals,
+  *,
+  name: str = 'env',
+  coef: float = 1.0,
+) -> Linked:
+  """x_k += coef · what the environment or a judge says of turn k.
+
+  A turn whose judge failed adds nothing.
+  """
+  known = batch.turns.scored
+  return _earn(
+    credit, batch, jnp.where(known, coef * batch.turns.terms[name], 0)
+  )
+
+
 # ---- transforms on turns
 
 

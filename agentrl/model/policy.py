@@ -16,9 +16,9 @@ LOGITS = 1 << 23
 def module(shape: transformer.Shape, temperature: float = 1.0) -> Module:
   """Log-probs and entropies of the tokens that were written in rows.
 
-  apply(params, rows, needs): needs names fields of Outputs among 'logp' and
-  'entropy'; both belong to softmax(logits / temperature), in nats, and are 0
-  at tokens that are neither sampled nor trained on.
+  apply(params, rows, needs): needs names fields of Outputs among 'logp',
+  'entropy' (nats) and 'sum_sq_prob'; all belong to softmax(logits /
+  temperature), and are 0 at tokens that are neither sampled nor trained on.
   """
 
   def apply(params, rows: Rows, needs: tuple[str, ...]) -> Outputs:
@@ -67,8 +67,11 @@ def _read(params, needs, temperature, h_NCD, tokens_NC, wanted_NC):
     )
     chosen = pick(mesh.place(logits, 'batch', None, None), tokens_NC)
     out['logp'] = jnp.where(wanted_NC, chosen - norm, 0.0)
+  p = jax.nn.softmax(logits, axis=-1)
+  if 'sum_sq_prob' in needs:
+    square = jnp.sum(jnp.square(p), axis=-1)
+    out['sum_sq_prob'] = jnp.where(wanted_NC, square, 0.0)
   if 'entropy' in needs:
-    p = jax.nn.softmax(logits, axis=-1)
     entropy = norm - jnp.sum(p * logits, axis=-1)
     out['entropy'] = jnp.where(wanted_NC, entropy, 0.0)
   return out

@@ -3,6 +3,9 @@
 from agentrl import registry
 from agentrl.rollout.jit import rollout
 
+# By the learner, when the update begins.
+OLD = ('old_logp', 'old_entropy', 'old_sum_sq_prob')
+TERMS = ('env', 'tokens', 'entropy', 'invalid')  # of every record
 COLUMNS = (
   'task',
   'group',
@@ -20,9 +23,11 @@ registry.register(
   'rollout',
   'jit',
   gives=(
-    'signal:old_logp',  # by the learner, when the update begins
+    *(f'signal:{name}' for name in OLD),
+    *(f'term:{name}' for name in TERMS),
     'output:logp',
     'output:entropy',
+    'output:sum_sq_prob',
     *(f'column:{name}' for name in COLUMNS),
   ),
 )(rollout)

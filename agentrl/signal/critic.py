@@ -1,10 +1,10 @@
 """A learned value function: scores before the advantage, learns after it."""
 
-import jax
 import jax.numpy as jnp
 
-from agentrl import optim, registry
+from agentrl import registry
 from agentrl.model import passes
+from agentrl.signal import fit
 from agentrl.signal.base import Context, Signal
 
 
@@ -24,7 +24,6 @@ def value(context: Context, *, clip: float = 0.2, steps: int = 4) -> Signal:
     steps: gradient steps on the whole batch, each iteration
   """
   apply = context.modules['value'].apply
-  rule = context.rules['value']
 
   def score(state, batch, signals):
     out = passes.forward(
@@ -43,23 +42,10 @@ def value(context: Context, *, clip: float = 0.2, steps: int = 4) -> Signal:
     total = jnp.sum(weight)
     extra = (target, weight / jnp.maximum(total, 1), signals['value'])
 
-    def once(carry, _):
-      params, opt = carry
-      grads, (error, _) = passes.gradient(
-        apply, params, batch.rows, extra, loss, ('value',), context.micro
-      )
-      params, opt, metrics = optim.step(rule, grads, opt, params)
-      return (params, opt), {**metrics, 'loss': (error, jnp.ones(()))}
-
-    start = state.params['value'], state.opt['value']
-    (params, opt), metrics = jax.lax.scan(once, start, None, length=steps)
-    metrics = {
-      f'value/{k}': (s.sum(), w.sum()) for k, (s, w) in metrics.items()
-    }
-    metrics['value/explained'] = _explained(signals['value'], target, weight)
-    state = state.replace(
-      params={**state.params, 'value': params}, opt={**state.opt, 'value': opt}
+    state, metrics = fit.fit(
+      context, 'value', state, batch, extra, loss, ('value',), steps
     )
+    metrics['value/explained'] = _explained(signals['value'], target, weight)
     return state, metrics
 
   return Signal('after_advantage', score, update)

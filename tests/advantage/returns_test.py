@@ -49,6 +49,11 @@ def test_sources(name):
   _same(_run(name)[0], estimators.spread(STORY, SOURCES[name]))
 
 
+def test_a_term_is_a_source():
+  got, _ = _run(('add_term', {'name': 'judge', 'coef': 2.0}))
+  _same(got, estimators.spread(STORY, lambda i, k: 2 * STORY.step[i][k]))
+
+
 def test_sources_add_up():
   got, _ = _run('episode_outcome', ('add_signal', {'coef': 0.5}))
   want = estimators.spread(

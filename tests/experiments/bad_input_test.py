@@ -7,9 +7,10 @@ import sys
 
 import pytest
 
+from agentrl import loop
 from agentrl.model import passes
 from configs import base, grpo, oprl
-from experiments import build, runner
+from experiments import build, cli, runner
 
 ROOM = ['######', '#@ $.#', '#    #', '######']
 
@@ -58,6 +59,7 @@ def put(path, value):
   (put('rollout.group', 5), r'rollout\.batch=32.*rollout\.group=5.*to 35'),
   (put('rollout.message', 1), r'takes 2 tokens.*message=1.*set it to 2'),
   (put('mesh.data', 3), r'rollout\.batch=32.*data=3; set it to 33'),
+  (put('model.positions', 9), r'positions=9 and a row has \d+ tokens; raise'),
   (put('micro', 36), r'makes 192 rows.*micro=36.*such as 32'),
   (put('schedule.coef', {'stp': ('linear', 0, 1, 9)}), r'schedule\.coef\.stp'),
   (put('schedule.hp', {'ppo': {'ppo': {'clp': ('linear', 0, 1, 9)}}}),
@@ -87,6 +89,30 @@ def test_levels(tmp_path, rows, message):
   c = tiny(tmp_path / 'data', put('env.levels', str(path)))
   with pytest.raises(ValueError, match=message):
     build.setup(c)
+
+
+def test_short_positions_before_levels_are_built(tmp_path):
+  c = tiny(tmp_path / 'data', put('model.positions', 9))
+  with pytest.raises(ValueError, match='positions=9'):
+    build.setup(c)
+  assert not os.path.exists(tmp_path / 'data')
+
+
+def test_a_term_that_the_levels_do_not_tell(tmp_path):
+  c = tiny(tmp_path / 'data', put('env.boxes', 2))
+  c.stream.episode = ('add_term',)
+  base.hp(c, 'episode', 'add_term', name='progress')
+  with pytest.raises(ValueError, match=r'term:progress.*choose an environment'):
+    build.setup(c)
+
+
+def test_a_run_without_finite_gradients_ends_in_a_sentence(capsys):
+  def fails():
+    raise loop.NotFiniteError('no finite gradient; lower role.policy.lr')
+
+  with pytest.raises(SystemExit, match='2'):
+    cli._guarded(fails, ['train'])
+  assert capsys.readouterr().err.startswith('error: no finite gradient')
 
 
 def test_too_few_levels(tmp_path):

@@ -107,6 +107,13 @@ def test_hyper_parameter_of_another_name_is_refused():
     base.finish(c)
 
 
+def test_reducer_of_no_term_is_refused():
+  c = base.get_config('tiny')
+  c.reduce.ppo_dual = 'token_mean'
+  with pytest.raises(ValueError, match=r'c\.reduce\.ppo_dual is for no term'):
+    base.finish(c)
+
+
 def test_coefficient_of_no_stream_is_refused():
   c = base.get_config('tiny')
   c.coef.step = 2.0

@@ -1,0 +1,48 @@
+"""Gradient steps of a role that a signal learns with."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from agentrl import optim
+from agentrl.model import passes
+from agentrl.signal.base import Context
+from agentrl.types import Batch, Metrics, TrainState
+
+
+def fit(
+  context: Context,
+  role: str,
+  state: TrainState,
+  batch: Batch,
+  extras: Any,
+  loss: passes.RowLoss,
+  needs: tuple[str, ...],
+  steps: int = 1,
+) -> tuple[TrainState, Metrics]:
+  """`steps` steps of the role's optimizer on all rows of the batch.
+
+  Args:
+    extras: pytree of [N, ...] arrays that the loss is handed with its rows
+    loss: (outputs, rows, extras) of a micro-batch -> (sum, metrics)
+    needs: fields of Outputs that the loss looks at
+  Returns: state, metrics named `<role>/...`, summed over the steps
+  """
+  apply, rule = context.modules[role].apply, context.rules[role]
+
+  def once(carry, _):
+    params, opt = carry
+    grads, (value, told) = passes.gradient(
+      apply, params, batch.rows, extras, loss, needs, context.micro
+    )
+    params, opt, more = optim.step(rule, grads, opt, params)
+    return (params, opt), {**told, **more, 'loss': (value, jnp.ones(()))}
+
+  start = state.params[role], state.opt[role]
+  (params, opt), told = jax.lax.scan(once, start, None, length=steps)
+  told = {f'{role}/{k}': (s.sum(), w.sum()) for k, (s, w) in told.items()}
+  state = state.replace(
+    params={**state.params, role: params}, opt={**state.opt, role: opt}
+  )
+  return state, told
