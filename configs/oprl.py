@@ -5,25 +5,33 @@ Paper: Online Process Reward Learning for Agentic RL, 2509.19199.
   A(a_t) = A_episode + alpha A_step, each z-scored within the group of a task;
   r_step = beta (log phi - log old)(a_t), phi trained on solved-failed pairs.
 
-alpha is coef.step, beta hp.signal.implicit_prm.beta. Three defaults are not the
-paper's letter. A trajectory's score in the pair loss is the mean over its turns
-(the released code's; trajectory='sum' is the paper's): where failures last
-longer, a sum is told apart by its length alone. And the deviation that step
-rewards are divided by has a floor (hp.step.scale.eps): while phi has learned
-little, what it says is noise, which a z-score would blow up to full size.
-And every trajectory weighs the same in the loss: by tokens, failures that last
-longer outweigh the solutions of their group, and the policy unlearns whatever
-it samples (its entropy rises).
+alpha is coef.step, beta hp.signal.implicit_prm.beta. Four defaults are not the
+paper's letter; with the paper's the small default task learned less:
+- alpha is 0.3, not 1: the step advantage is noise as long as phi knows little,
+  and at full weight it kept the policy from becoming sure of anything.
+- phi learns as fast as the policy (both rates fall to 0 over the run). A slower
+  one pays for undoing what the policy has learned: its pair accuracy on the
+  next batch falls below one half.
+- A trajectory's score in the pair loss is the mean over its turns (as in the
+  released code; trajectory='sum' is the paper's): where failures last longer,
+  a sum is told apart by its length alone.
+- The deviation that step rewards are divided by has a floor
+  (hp.step.scale.eps), so that what phi says before it has learned anything is
+  not blown up to full size.
+Every trajectory weighs the same in the loss: by tokens, failures that last
+longer outweigh the solutions of their group, and entropy rises.
 
   python -m experiments.train --config=configs/oprl.py --workdir=runs/oprl
 """
 
 from configs import base
 
+ALPHA = 0.3  # what a z-scored step advantage counts beside the episode's
+
 
 def prm(c, signal='implicit_prm', **role):
   """The implicit PRM as all of OPRL's variants have it."""
-  base.role(c, 'prm', **{'lr': 1e-4, 'clip': 10.0, **role})
+  base.role(c, 'prm', **{'lr': 6e-4, 'clip': 10.0, **role})
   c.signal = (signal,)
   base.hp(c, 'signal', signal, trajectory='mean')
 
@@ -38,6 +46,7 @@ def steps(c):
   c.stream.step = ('add_signal', 'center', 'scale')
   base.hp(c, 'step', 'center', unit='turn')
   base.hp(c, 'step', 'scale', unit='turn', eps=0.05)
+  c.coef.step = ALPHA
 
 
 def get_config(arg=''):

@@ -23,4 +23,5 @@ def get_config(arg=''):
   c.stream.episode = ('episode_return', 'center', 'scale')
   c.stream.step = ('add_token_signal', 'whiten_tokens')
   base.hp(c, 'step', 'whiten_tokens', by=('group',), unit='token')
+  c.coef.step = oprl.ALPHA
   return base.finish(c)
