@@ -94,7 +94,7 @@ def on(sizes):
 
 
 def updated(sizes=()):
-  """(parameters by role, metrics) after two iterations on the same batch.
+  """[(parameters by role, metrics)] of two iterations on the same batch.
 
   After the first the PRM differs from its reference, so that the second has
   step rewards as well.
@@ -104,10 +104,11 @@ def updated(sizes=()):
     batch = random_batch()
     if sizes:
       batch = place(batch, batch.rows.traj.shape)
-    update = jax.jit(functools.partial(learner_lib.update, learner()))
+    update, out = jax.jit(functools.partial(learner_lib.update, learner())), []
     for _ in range(2):
       state, metrics = update(state, batch)
-  return jax.tree.map(np.asarray, (state.params, metrics))
+      out.append(jax.tree.map(np.asarray, (state.params, metrics)))
+  return out
 
 
 @functools.cache
@@ -115,13 +116,14 @@ def alone():
   start = jax.tree.map(
     np.asarray, learner_lib.init(learner(), jax.random.key(0)).params
   )
-  return start, *updated()
+  return start, updated()
 
 
 @SIZES
-def test_an_update_is_the_same(sizes):
-  start, want, told_want = alone()
-  got, told = updated(sizes)
+def test_updates_are_the_same(sizes):
+  start, (first_want, (want, told_want)) = alone()
+  first, (got, told) = updated(sizes)
+  check_gradients(first, first_want)
   assert told.keys() == told_want.keys()
   assert float(told_want['advantage/step/abs'][0]) > 0
   for name, pair in told.items():
@@ -134,6 +136,25 @@ def test_an_update_is_the_same(sizes):
     for a, b, _ in zip(*leaves, strict=True):
       np.testing.assert_allclose(a, b, rtol=0, atol=1e-5 + 1e-4 * moved)
     assert moved > 1e-2
+
+
+def check_gradients(got, want):
+  """Loss and gradients of the first iteration, to 1e-5.
+
+  With eps = 1 Adam's first step is lr g / (|g| + 1): a parameter that is off by
+  lr 1e-5 had a gradient that was off by about 1e-5.
+  """
+  (params, told), (params_want, told_want) = got, want
+  for name in told:
+    if name.startswith('loss/') or name.endswith('grad_norm'):
+      np.testing.assert_allclose(
+        told[name], told_want[name], rtol=1e-5, atol=1e-5, err_msg=name
+      )
+  jax.tree.map(
+    lambda a, b: np.testing.assert_allclose(a, b, rtol=0, atol=0.1 * 1e-5),
+    params,
+    params_want,
+  )
 
 
 @pytest.fixture
