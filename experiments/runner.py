@@ -143,8 +143,16 @@ def make_stages(s: build.Setup, names):
       f' init={c.init!r} (which replaces the warm start); raise one of them'
     )
   if 'sft' in names and c.sft.steps and not c.init:
-    yield sft_stage(s, at, at + c.sft.steps)
-    at += c.sft.steps
+    if shown(s).size:
+      yield sft_stage(s, at, at + c.sft.steps)
+      at += c.sft.steps
+    elif 'rl' in names and c.steps:
+      logging.warning(
+        '%s The warm start is left out; --config.init=RUN can take its place.',
+        no_demonstration(s),
+      )
+    else:
+      raise ValueError(no_demonstration(s))
   if 'rl' in names and c.steps:
     yield rl_stage(s, at, at + c.steps)
 
@@ -155,21 +163,25 @@ def _steps(c, names) -> int:
   return warm + (c.steps if 'rl' in names else 0)
 
 
+def shown(s: build.Setup) -> np.ndarray:
+  """Training tasks that have a demonstration."""
+  return np.flatnonzero(np.any(s.train.actions >= 0, axis=1))
+
+
+def no_demonstration(s: build.Setup) -> str:
+  return f'No task of {task_name(s)} comes with a demonstration.'
+
+
 def sft_stage(s: build.Setup, start: int, end: int) -> loop.Stage:
   said, length = build.messages(s, s.train)
-  shown = np.flatnonzero(length.sum(axis=1))
-  if not shown.size:
-    raise ValueError(
-      'the warm start needs demonstrations and no task has one that fits in'
-      f' rollout.turns={s.plan.turns}; set sft.steps=0 or allow more turns'
-    )
+  tasks = shown(s)
   replay = build.sharded(functools.partial(build.demonstrate, s))
 
   def collect(state, step):
     order = tasks_lib.epoch_order(
-      len(shown), s.config.seed, step - start, s.config.sft.batch
+      len(tasks), s.config.seed, step - start, s.config.sft.batch
     )
-    index = shown[order]
+    index = tasks[order]
     attempts = build.demo_attempts(s, index)
     args = (attempts, said[index], length[index])
     key = jax.random.fold_in(jax.random.fold_in(state.key, 2), step)

@@ -1,10 +1,12 @@
 """Every mistake is one clear sentence, before anything is compiled."""
 
+import dataclasses
 import json
 import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from agentrl import loop
@@ -145,6 +147,16 @@ def test_nothing_to_do(tmp_path):
   c.sft.steps = 0
   with pytest.raises(ValueError, match='nothing to do: steps=0'):
     runner.run(c, str(tmp_path / 'run'))
+
+
+def test_without_demonstrations_the_warm_start_is_left_out(tmp_path):
+  s = build.setup(tiny(tmp_path / 'data'))
+  unknown = dataclasses.replace(s.train, actions=np.full((4, 6), -1))
+  s = s._replace(train=unknown)
+  (stage,) = runner.make_stages(s, ('sft', 'rl'))
+  assert (stage.name, stage.start, stage.end) == ('rl', 0, s.config.steps)
+  with pytest.raises(ValueError, match='comes with a demonstration'):
+    list(runner.make_stages(s, ('sft',)))
 
 
 def test_damaged_config(tmp_path):
