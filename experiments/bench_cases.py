@@ -69,9 +69,7 @@ def decode(size: Size, data: str) -> dict[str, Case]:
   alike, eot = _ending(size, weights)
   far = size.prompt + 1 + ALLOWED * size.new
   calls = {
-    'decode': functools.partial(
-      run(used + 1, size.new), weights, prompts, endless
-    ),
+    'decode': functools.partial(run(used, size.new), weights, prompts, endless),
     'decode_cache_8x': functools.partial(
       run(ALLOWED * used, size.new), weights, prompts, endless
     ),

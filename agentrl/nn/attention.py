@@ -73,12 +73,6 @@ def part(q_NGQd, k_NGdS, v_NGSd, mask_NTS) -> Part:
   return Part(out=out, total=total, top=top)
 
 
-def nothing(q_NGQd) -> Part:
-  """Attention to no key at all."""
-  zero = jnp.zeros((*q_NGQd.shape[:-1], 1), jnp.float32)
-  return Part(out=jnp.zeros_like(q_NGQd), total=zero, top=zero + MASKED)
-
-
 def combine(parts: list[Part]):
   """The parts as one softmax: [N, G, R * T, d]."""
   if len(parts) == 1:

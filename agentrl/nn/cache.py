@@ -110,9 +110,10 @@ def attend(layer: Layer, q_NTHd, start_N):
     mask = position[:, :, None] >= index[None, None]
     return attention.part(q, b.k, b.v, mask)
 
-  parts = [look(layer[0])]
-  for b in layer[1:]:
-    parts.append(
-      jax.lax.cond(b.low <= furthest, look, lambda b: attention.nothing(q), b)
-    )
-  return attention.join_heads(attention.combine(parts), q_NTHd.shape)
+  def first(count: int):
+    return lambda: attention.combine([look(b) for b in layer[:count]])
+
+  used = sum((b.low <= furthest).astype(jnp.int32) for b in layer)
+  branches = [first(i + 1) for i in range(len(layer))]
+  out = jax.lax.switch(used - 1, branches)
+  return attention.join_heads(out, q_NTHd.shape)

@@ -228,7 +228,7 @@ def unstack(c: Shape, params) -> dict:
   return {**params, 'layers': _unstack(c, params['layers']), 'head': head}
 
 
-def extend(c: Shape, params, read: Cache, tokens_NC, start_N):
+def extend(c: Shape, params, read: Cache, tokens_NC, start_N, look_N=None):
   """Appends C tokens to every slot, slot n at positions start_N[n]...
 
   Tokens past a slot's true length may hold anything: they are overwritten by
@@ -239,17 +239,33 @@ def extend(c: Shape, params, read: Cache, tokens_NC, start_N):
     tokens_NC: [N, C] i32
     start_N: [N] i32, how many positions each slot has filled; None: all start
       afresh, which is cheaper
-  Returns: normed hidden states [N, C, D], cache
+    look_N: [N] i32, the one token of the C after which somebody will look; the
+      top layer then answers there alone. None: everywhere
+  Returns: normed hidden states [N, C, D], or [N, 1, D] if look_N; cache
   """
   n, chunk = tokens_NC.shape
   first = jnp.zeros(n, jnp.int32) if start_N is None else start_N
   pos = first[:, None] + jnp.arange(chunk, dtype=jnp.int32)[None]
   x, out = embed(c, params, tokens_NC, pos), []
-  for p, layer in zip(params['layers'], read, strict=True):
+  *under, top = zip(params['layers'], read, strict=True)
+  for p, layer in under:
+    x, layer = _extend_layer(c, p, layer, x, pos, start_N)
+    out.append(layer)
+  x, layer = _extend_layer(c, *top, x, pos, start_N, look_N)
+  x = layers.rms_norm(params['norm'], x, c.eps)
+  return x, (*out, layer)
 
-    def attend(q, k, v, layer=layer):
-      out.append(cache.write(layer, k, v, start_N))
-      return cache.attend(out[-1], q, start_N)
 
-    x = block(c, p, x, pos, attend)
-  return layers.rms_norm(params['norm'], x, c.eps), tuple(out)
+def _extend_layer(c: Shape, p, layer, x_NCD, pos_NC, start_N, look_N=None):
+  """One layer of `extend`: what it makes of x, and its cache."""
+  y = layers.rms_norm(p['attn_norm'], x_NCD, c.eps)
+  k, v = (_heads(c, p, y, pos_NC, name) for name in 'kv')
+  layer = cache.write(layer, k, v, start_N)
+  if look_N is not None:
+    at = look_N[:, None]
+    x_NCD = jnp.take_along_axis(x_NCD, at[..., None], axis=1)
+    pos_NC = jnp.take_along_axis(pos_NC, at, axis=1)
+    start_N = pos_NC[:, 0]
+  # The block's own keys are these again: the compiler makes them once.
+  x = block(c, p, x_NCD, pos_NC, lambda q, *_: cache.attend(layer, q, start_N))
+  return x, layer

@@ -61,11 +61,11 @@ def model(
 
   def say(cache, heard: Heard):
     n = heard.length.shape[0]
+    last = jnp.maximum(heard.length - 1, 0)
     hidden, cache = transformer.extend(
-      shape, params, cache, heard.tokens, heard.start
+      shape, params, cache, heard.tokens, heard.start, last
     )
-    last = jnp.maximum(heard.length - 1, 0)[:, None, None]
-    hidden = jnp.take_along_axis(hidden, last, axis=1)[:, 0]
+    hidden = hidden[:, 0]
     start = jnp.zeros_like(heard.length) if heard.start is None else heard.start
     after = start + heard.length
 
