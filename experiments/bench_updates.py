@@ -71,7 +71,7 @@ def iteration(size: Size, data: str) -> dict[str, Case]:
   """Sampling, a reward and one update of GRPO without a reference model."""
   del data
   c = grpo.get_config()
-  c.micro = 8  # rows whose activations fit in the caches
+  c.micro = min(8, size.batch)  # rows whose activations fit in the caches
   c.hp.plan.minibatches.n = 1  # one step of the optimizer, as the peers take
   learner = build.make_learner(c, size.shape)
   heard, update = bench_cases.heard(size), _updater(learner)
