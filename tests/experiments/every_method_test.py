@@ -16,10 +16,18 @@ PRM = {'prm': True}
 REFERENCE = {'reference': False}
 CRITIC = {'value': True}
 ROLES = {
+  'dgrpo': {},
   'dr_grpo': {},
+  'flow_grpo': REFERENCE,
+  'gdpo': {},
   'gigpo': {},
   'gigpo_no_std': {},
+  'gpg': {},
   'grpo': {},
+  'grpo_passk': {},
+  'lite_ppo': {},
+  'maxrl': {},
+  'opo': {},
   'oprl': PRM,
   'oprl_merged': PRM,
   'oprl_parity': PRM,
