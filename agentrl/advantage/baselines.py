@@ -8,7 +8,7 @@ import chex
 import jax.numpy as jnp
 
 from agentrl import registry, segment
-from agentrl.advantage import statistics
+from agentrl.advantage import returns, statistics
 from agentrl.advantage.statistics import Moments
 from agentrl.types import Batch, Credit, Metrics, Signals
 
@@ -124,3 +124,42 @@ def scale_by_difficulty(
   n = jnp.sum(known).astype(x.dtype)
   metrics = {'weight': (jnp.sum(jnp.where(known, w, 0)), n)}
   return credit.replace(turn=jnp.where(known, w * x, 0)), metrics
+
+
+@registry.register(
+  'link',
+  needs=('signal:old_logp', 'signal:old_sum_sq_prob', '*by'),
+  takes='token',
+)
+def optimal_token_baseline(
+  credit: Credit,
+  batch: Batch,
+  signals: Signals,
+  *,
+  by: By = ('group',),
+) -> Linked:
+  """y_t = x_t − B_t,  B_t = Σ_j W_t^j x_t^j / Σ_j W_t^j   (arXiv 2602.07078)
+
+  W_t = Σ_{s ≤ t} (1 − 2 π_s + Σ_v π_v²) is the squared length of the gradient
+  of the log-probs so far with respect to the logits. j goes over the cell's
+  trajectories that have a t-th sampled token, so that the last tokens of the
+  longest one get 0. Every W has 1e-8 added: without any, the mean is plain.
+  """
+  rows, x = batch.rows, credit.token
+  chex.assert_equal_shape([x, signals['old_logp'], signals['old_sum_sq_prob']])
+  spread = lambda table: segment.to_tokens(table, rows.traj, rows.turn)  # noqa: E731
+  known = spread(statistics.counted(batch, 'trajectory'))
+  mask = rows.sampled & known & (credit.weight > 0)
+  ids = (mask, rows.traj, rows.turn, batch.turns.valid)
+  energy = 1 - 2 * jnp.exp(signals['old_logp']) + signals['old_sum_sq_prob']
+  w = jnp.maximum(segment.since_start(energy, *ids), 0) + 1e-8
+  place = segment.since_start(jnp.ones_like(x), *ids).astype(jnp.int32)
+  columns = spread(statistics.cells(batch, by)), place
+  # Differences to the largest: equal values give exactly zero.
+  less = x - segment.alike(x, mask, *columns, how='max')
+  mean = segment.alike(w * less, mask, *columns)
+  mean = mean / segment.alike(w, mask, *columns)
+  n = jnp.sum(mask).astype(x.dtype)
+  metrics = {'energy': (jnp.sum(jnp.where(mask, w, 0)), n)}
+  y = jnp.where(mask, less - mean, 0)
+  return returns.as_tokens(credit, y), metrics

@@ -105,7 +105,34 @@ def published(s):
   return spread(s, value)
 
 
+def energy(s, i):
+  """W of every token: the sum over the trajectory's tokens up to it."""
+  p = np.exp(-np.abs(np.concatenate(s.token['old_logp'][i])))
+  square = p**2 + np.concatenate(s.token['prm'][i]) ** 2
+  return np.cumsum(1 - 2 * p + square) + 1e-8
+
+
+def otb(s):
+  back = [
+    np.concatenate([np.full(n, y) for n, y in zip(sizes, x, strict=True)])
+    for sizes, x in zip(
+      s.size, [estimators.to_go(np.array(r)) for r in s.reward], strict=True
+    )
+  ]
+  w = [energy(s, i) for i in range(len(s.group))]
+  out = []
+  for i, g in enumerate(back):
+    a = np.zeros(len(g))
+    for t in range(len(g)):
+      js = [j for j in mates(s, i) if len(back[j]) > t]
+      up, down = sum(w[j][t] * back[j][t] for j in js), sum(w[j][t] for j in js)
+      a[t] = g[t] - up / down
+    out.append(estimators.cut(s, i, a))
+  return out
+
+
 Z = ('center', 'scale')
+OTB = ('turn_reward', 'return_to_go_tokens', 'optimal_token_baseline')
 JUDGE = ('add_term', {'name': 'judge'})
 # name -> (streams, coefficients, finish, reference)
 METHODS = {
@@ -125,6 +152,7 @@ METHODS = {
            ('scale', {'eps': 0.0}))}, {}, (), published),
   'sum_of_turns': ({'a': ('turn_reward', 'episode_sum', 'center')}, {}, (),
                    estimators.dr_grpo),
+  'otb': ({'a': OTB}, {}, (), otb),
   'gdpo': ({'a': ('episode_outcome', *Z), 'b': (JUDGE, 'episode_sum', *Z)},
            {'b': -2.0}, (('whiten', TRAJECTORY),), gdpo),
   'bn_gspo': ({'a': ('episode_return', *Z)}, {},
@@ -163,19 +191,28 @@ def _bound(streams, coef, finish):
   return {k: links(*v) for k, v in streams.items()}, coef, links(*finish)
 
 
-def _all(batch, signals):
+def _all(batch, signals, names=tuple(METHODS)):
   out = {}
-  for name, method in METHODS.items():
-    credit, _ = chain.advantage(*_bound(*method[:3]), batch, signals)
+  for name in names:
+    credit, _ = chain.advantage(*_bound(*METHODS[name][:3]), batch, signals)
     out[name] = chain.token_advantage(credit, batch.rows)
   return out
 
 
+def _lay(s, *args, **kwargs):
+  """Old probabilities are at most one, and so are the sums of squares."""
+  laid = batches.lay(s, *args, **kwargs)
+  logp = -np.abs(laid.tokens['old_logp'])
+  square = np.exp(2 * logp) + np.square(laid.tokens['prm'])
+  more = {'old_logp': logp, 'old_sum_sq_prob': square}
+  return laid._replace(signals=laid.signals | more)
+
+
 def _laid(layout):
   if layout == 'history':
-    return batches.lay(STORY)
+    return _lay(STORY)
   order = np.random.default_rng(1).permutation
-  return batches.lay(STORY, 'packed', padding=3, seed=9, order=order)
+  return _lay(STORY, 'packed', padding=3, seed=9, order=order)
 
 
 @pytest.fixture(scope='module')
@@ -202,7 +239,7 @@ def test_is_the_equation(method, layout, results):
 
 
 @pytest.mark.parametrize('method', ['opo', 'gpg', 'grpo_passk', 'maxrl',
-                                    'lite_ppo', 'dgrpo'])  # fmt: skip
+                                    'lite_ppo', 'dgrpo', 'otb'])  # fmt: skip
 def test_equal_members_get_exactly_zero(method, results):
   laid, found = results['moved']
   x = batches.read(found[method], STORY, laid)
@@ -230,8 +267,9 @@ def _won(*groups, size):
 
 def test_golden_numbers():
   s = _won([1, 0, 0, 0], [1, 0, 0, 1], [0, 0, 0, 0], size=lambda i: 1 + i % 2)
-  laid = batches.lay(s)
-  found = jax.jit(_all)(laid.batch, laid.signals)
+  laid = _lay(s)
+  names = ('grpo_passk', 'maxrl', 'opo', 'gpg')
+  found = jax.jit(lambda *x: _all(*x, names))(laid.batch, laid.signals)
 
   def of(name):
     x = batches.read(found[name], s, laid)
@@ -248,3 +286,13 @@ def test_golden_numbers():
   np.testing.assert_allclose(
     of('gpg'), 1.5 * np.array([3, -1, -1, -1, 2, -2, -2, 2] + [0] * 4) / 4
   )
+
+
+def test_otb_leaves_out_who_is_alone(results):
+  """The last tokens of the longest trajectory are compared with nobody's."""
+  laid, found = results['history']
+  x = batches.read(found['otb'], STORY, laid)
+  longest = max((i for i, g in enumerate(STORY.group) if g == 0),
+                key=lambda i: sum(STORY.size[i]))  # fmt: skip
+  assert x[longest][-1][-1] == 0
+  assert x[longest][0][0] != 0

@@ -36,6 +36,7 @@ ROLES = {
   'oprl_rloo': PRM,
   'oprl_sparse': PRM,
   'oprl_token': PRM,
+  'otb': {},
   'ppo': CRITIC,
   'ppo_bilevel': CRITIC,
   'ppo_turn': CRITIC,
