@@ -120,6 +120,43 @@ def _reduce(x, ids, mask, how: str):
   return mesh.auto(f, None)(x, ids, mask)
 
 
+def alike(x, mask, *columns, how: str = 'add'):
+  """Sum ('add') or maximum ('max') of x over masked tokens that are alike.
+
+  Args:
+    x, mask: [N, T]
+    columns: [N, T] i32; tokens with equal values in all of them are alike
+  Returns: [N, T], at every masked token; elsewhere it means nothing.
+  """
+
+  def f(x, mask, *columns):
+    ids = dense(*(c.reshape(-1) for c in columns))
+    y = _reduce(x.reshape(-1), ids, mask.reshape(-1), how)
+    return y.reshape(x.shape)
+
+  return mesh.auto(f, ROW)(x, mask, *columns)
+
+
+def since_start(x, mask, traj, turn, valid):
+  """Σ of x over the trajectory's masked tokens up to here: [N, T].
+
+  In whatever rows they stand; 0 off the mask. Arguments as in `next_token`.
+  """
+  b, k = valid.shape
+  x = jnp.where(mask, x, 0)
+  whole = to_turns(x, traj, turn, b, k)
+  whole = jnp.sum(jnp.where(valid, whole, 0), axis=1, keepdims=True)
+  whole = to_tokens(jnp.broadcast_to(whole, (b, k)), traj, turn)
+  rest = accumulate_tokens(x, 1.0, mask, traj, turn, valid)
+  return jnp.where(mask, whole - rest + x, 0)
+
+
+def take_trajectories(tree, order):
+  """Arrays [B, ...] that every device holds, in another order: [b] i32."""
+  take = mesh.auto(lambda x, order: x[order], None)
+  return jax.tree.map(lambda x: take(x, order), tree)
+
+
 def accumulate(x, factor):
   """y_t = x_t + factor_t * y_{t+1} along the last axis, y past the end 0.
 

@@ -240,11 +240,25 @@ def collect(s: Setup, params, attempts: Attempts, key, version) -> Batch:
     record = play(s, params, attempts, key)
     return record_lib.batch(record, layout(s, record), attempts, version)
 
-  how = registry.get('collect', s.config.collect, 'c.collect').f
-  batch, _ = how(
+  batch, _ = _collector(s.config)(
     sample, functools.partial(score, s), attempts, memory=(), carry=(), key=key
   )
   return batch
+
+
+def _collector(c: ConfigDict):
+  values = base.wiring(c).values('collect', c.collect)
+  return registry.bind('collect', c.collect, values, 'c.collect')
+
+
+def attempted(c: ConfigDict) -> int:
+  """Attempts that a batch is made of: more than it holds, if some are left out.
+
+  That is told by the collect piece's hyper-parameter `times`.
+  """
+  values = base.wiring(c).values('collect', c.collect)
+  how = registry.settings(registry.get('collect', c.collect), values)
+  return c.rollout.batch * how.get('times', 1)
 
 
 def demonstrate(s: Setup, attempts: Attempts, said, length, key) -> Batch:

@@ -206,7 +206,7 @@ def rl_stage(s: build.Setup, start: int, end: int) -> loop.Stage:
       len(s.train),
       step - start,
       group=r.group,
-      batch=r.batch,
+      batch=build.attempted(c),
       limit=r.turns,
       seed=c.seed,
       temperature=r.temperature,

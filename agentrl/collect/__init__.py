@@ -1,3 +1,7 @@
-"""Collecting: when to sample again."""
+"""Collecting: when to sample again, and what of it is kept."""
 
-from agentrl.collect import once  # noqa: F401  registers its pieces
+from agentrl.collect import (  # noqa: F401  register their pieces
+  dynamic,
+  greedy,
+  once,
+)

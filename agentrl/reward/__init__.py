@@ -1,3 +1,3 @@
 """Rewards: what a turn or trajectory earned."""
 
-from agentrl.reward import terms  # noqa: F401  registers its pieces
+from agentrl.reward import length, terms  # noqa: F401  register their pieces

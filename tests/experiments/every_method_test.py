@@ -16,10 +16,20 @@ PRM = {'prm': True}
 REFERENCE = {'reference': False}
 CRITIC = {'value': True}
 ROLES = {
+  'dapo': {},
+  'dgrpo': {},
   'dr_grpo': {},
+  'flow_grpo': REFERENCE,
+  'gdpo': {},
   'gigpo': {},
   'gigpo_no_std': {},
+  'gpg': {},
   'grpo': {},
+  'grpo_passk': {},
+  'grpo_roc': {},
+  'lite_ppo': {},
+  'maxrl': {},
+  'opo': {},
   'oprl': PRM,
   'oprl_merged': PRM,
   'oprl_parity': PRM,
@@ -28,6 +38,7 @@ ROLES = {
   'oprl_rloo': PRM,
   'oprl_sparse': PRM,
   'oprl_token': PRM,
+  'otb': {},
   'ppo': CRITIC,
   'ppo_bilevel': CRITIC,
   'ppo_turn': CRITIC,
@@ -35,7 +46,9 @@ ROLES = {
   'reinforce_pp': {},
   'reinforce_pp_baseline': {},
   'reinforce_pp_kl': REFERENCE,
+  'remax': {},
   'rloo': {},
+  'starpo_s': CRITIC,
 }
 
 FAST = ('gigpo', 'oprl', 'oprl_restart', 'ppo', 'prime')  # one of each kind
@@ -78,7 +91,8 @@ def batch(folder):
   made = runner.rl_stage(s, 0, 2).collect(state, 0)
   reward = jax.random.normal(jax.random.key(1), made.turns.reward.shape)
   outcome = (jnp.arange(8) % 3 == 0).astype(jnp.float32)
-  turns = made.turns.replace(reward=reward * made.turns.valid)
+  terms = {**made.turns.terms, 'greedy_return': reward[:, :1] + 0 * reward}
+  turns = made.turns.replace(reward=reward * made.turns.valid, terms=terms)
   return jax.device_get(made.replace(turns=turns, outcome=outcome))
 
 

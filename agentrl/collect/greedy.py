@@ -1,0 +1,26 @@
+"""Sampling beside the policy's most likely answer."""
+
+import jax
+import jax.numpy as jnp
+
+from agentrl import registry
+from agentrl.advantage import returns
+from agentrl.types import Attempts, Batch
+
+
+@registry.register('collect', gives=('term:greedy_return',))
+def greedy_companion(sample, score, attempts: Attempts, memory, carry, key):
+  """batch = score(sample(attempts)), each beside its greedy companion.
+
+  The companion is an attempt at the same task at temperature 0. Nothing of it
+  is trained on: turns.terms['greedy_return'] holds its return, on every turn.
+  """
+  batch: Batch = score(sample(attempts, key))
+  cold = attempts.replace(temperature=jnp.zeros_like(attempts.temperature))
+  other = score(sample(cold, jax.random.fold_in(key, 1)))
+  back = jnp.sum(returns.reward(other), axis=1, keepdims=True)
+  back = jnp.where(batch.turns.valid, back, 0)
+  turns = batch.turns.replace(
+    terms={**batch.turns.terms, 'greedy_return': back}
+  )
+  return batch.replace(turns=turns), carry

@@ -1,0 +1,106 @@
+"""Which trajectories are trained on.
+
+(batch, *, hp) -> batch. What is dropped keeps its place, so that shapes stay:
+its weight is 0, so nothing is learned from it, and its turns count as not
+scored, so that it stands in no mean or deviation either. Statistics are then
+those of what was kept. Where whole groups go, those of the others are as
+before.
+"""
+
+import chex
+import jax.numpy as jnp
+
+from agentrl import registry, segment
+from agentrl.advantage import returns
+from agentrl.types import Array, Batch
+
+
+def keep(batch: Batch, kept: Array) -> Batch:
+  """The batch without the trajectories that are not kept [B] bool."""
+  chex.assert_rank(kept, 1)
+  rows, turns = batch.rows, batch.turns
+  one = jnp.where(rows.traj >= 0, 0, -1)
+  weight = segment.to_tokens(
+    kept[:, None].astype(rows.weight.dtype), rows.traj, one
+  )
+  return batch.replace(
+    rows=rows.replace(weight=rows.weight * weight),
+    turns=turns.replace(scored=turns.scored & kept[:, None]),
+  )
+
+
+def group_ids(batch: Batch) -> Array:
+  """The group of each trajectory as an id in [0, B): [B] i32."""
+  return segment.dense(batch.ids['group'])
+
+
+def varied(x: Array, batch: Batch) -> Array:
+  """Trajectories whose group does not agree on x [B]: [B] bool."""
+  group, live = group_ids(batch), jnp.any(batch.turns.valid, axis=1)
+  top = segment.largest(x, group, live)
+  return live & (top != -segment.largest(-x, group, live))
+
+
+def rank(score: Array, group: Array, live: Array) -> Array:
+  """How many live members of the group come before, by score: [B] i32.
+
+  Of equal scores the earlier one comes first.
+  """
+  chex.assert_equal_shape([score, group, live])
+  index = jnp.arange(score.shape[0])
+  lower = score[None] < score[:, None]
+  tie = (score[None] == score[:, None]) & (index[None] < index[:, None])
+  mates = (group[None] == group[:, None]) & live[None]
+  return jnp.sum(mates & (lower | tie), axis=1)
+
+
+@registry.register('curate')
+def most_varied(batch: Batch, *, share: float = 0.25) -> Batch:
+  """Keeps the share of groups whose returns deviate most (2504.20073).
+
+  How many: round(share · groups), at least one. Constant groups go in any
+  case. Of equal deviations the earlier group comes first.
+  """
+  total = jnp.sum(returns.reward(batch), axis=1)
+  group, live = group_ids(batch), jnp.any(batch.turns.valid, axis=1)
+  w = live.astype(total.dtype)
+  n = jnp.maximum(segment.total(w, group), 1)
+  mean = segment.total(w * total, group) / n
+  var = segment.total(w * jnp.square(total - mean), group)
+  var = var / jnp.maximum(n - 1, 1)
+  first = rank(jnp.zeros_like(total), group, live) == 0  # stands for its group
+  first &= live
+  count = jnp.maximum(jnp.round(share * jnp.sum(first)), 1)
+  one = jnp.zeros_like(group)
+  place = jnp.where(first, rank(-var, one, first), 0)
+  place = segment.total(place, group)
+  return keep(batch, varied(total, batch) & (place < count))
+
+
+@registry.register('curate', needs=('term:invalid',))
+def correct_and_clean(batch: Batch, *, share: float = 0.5) -> Batch:
+  """Keeps a share of each group, solutions by how clean they are (2508.20722).
+
+  Resampling on correct: of n = round(share · G) places, failures get
+  round(share · failures), solutions the rest, either at least min(2, its
+  number). Solutions with the least penalty stay, that is the share of turns
+  whose message was not understood. Attempts at a task are alike before they
+  are made, so that the first failures are a random choice of them. Groups of
+  one outcome go as a whole.
+  """
+  group, turns = group_ids(batch), batch.turns
+  live = jnp.any(turns.valid, axis=1)
+  won = live & (batch.outcome > 0.5)
+  lost = live & ~won
+  count = jnp.sum(turns.valid, axis=1)
+  wrong = jnp.sum(jnp.where(turns.valid, turns.terms['invalid'], 0), axis=1)
+  penalty = wrong / jnp.maximum(count, 1)
+  many = lambda mask: segment.total(mask.astype(jnp.float32), group)  # noqa: E731
+  n = jnp.round(share * many(live))
+  least = jnp.minimum(2, many(won))
+  fails = jnp.maximum(jnp.round(share * many(lost)), jnp.minimum(2, many(lost)))
+  fails = jnp.minimum(fails, jnp.maximum(n - least, 0))
+  clean = won & (rank(penalty, group, won) < n - fails)
+  some = lost & (rank(jnp.zeros_like(penalty), group, lost) < fails)
+  mixed = varied(won.astype(jnp.float32), batch)
+  return keep(batch, mixed & (clean | some))

@@ -1,0 +1,35 @@
+"""Rewards for how many tokens a trajectory took."""
+
+import chex
+import jax.numpy as jnp
+
+from agentrl import registry, segment
+from agentrl.types import Array, Turns
+
+
+@registry.register('reward')
+def overlong(
+  turns: Turns,
+  outcome: Array,
+  status: Array,
+  *,
+  limit: int = 16,
+  margin: int = 4,
+  scale: float = 1.0,
+) -> Array:
+  """scale · clip((limit − margin − n) / margin, −1, 0)   (arXiv 2503.14476)
+
+  On the last turn; n is how many tokens the policy sampled in all turns. Up
+  to limit − margin of them cost nothing.
+
+  Args:
+    limit: tokens from which on the whole penalty is due
+    margin: tokens before it over which it rises
+  """
+  chex.assert_rank(turns.valid, 2)
+  tokens = jnp.where(turns.valid, turns.terms['tokens'], 0)
+  n = jnp.sum(tokens, axis=1, keepdims=True)
+  penalty = jnp.clip((limit - margin - n) / margin, -1, 0)
+  has = turns.valid.astype(jnp.float32)
+  last = turns.valid & (segment.next_turn(has, turns.valid) == 0)
+  return jnp.where(last, scale * penalty, 0.0)

@@ -1,0 +1,32 @@
+"""DGRPO: easy tasks count less than hard ones.
+
+Paper: Thinking With Videos: Multimodal Tool-Augmented Reinforcement Learning
+for Long Video Reasoning (VITAL), 2508.04416.
+
+  w = 1/2 + 1/2 clip(top - D, 0, 1),   A = w (R - mean_group) / std_group
+
+D is the group's mean outcome. The paper multiplies the rewards by w before
+they are z-scored; w is the same in all of a group, so that the division takes
+it out again, up to eps. Here it is multiplied after. As published:
+
+  --config.stream.episode="('episode_return','scale_by_difficulty','center',
+  'scale')"
+
+The paper's rewards end at 2 (accuracy and format; top = 2), outcomes here at
+1. Its scaling of rewards by task type (grounding) and its KL are left out.
+
+  python -m experiments.train --config=configs/dgrpo.py --workdir=runs/dgrpo
+"""
+
+from configs import base
+
+
+def get_config(arg=''):
+  c = base.get_config(arg)
+  c.method = 'dgrpo'
+  c.advantage = ('episode',)
+  c.stream.episode = (
+    'episode_return', 'center', 'scale', 'scale_by_difficulty',
+  )  # fmt: skip
+  c.reduce.ppo = 'trajectory_mean'
+  return base.finish(c)

@@ -1,0 +1,31 @@
+"""Flow-GRPO: one outcome for every turn; the turns of a trajectory share it.
+
+Paper: In-the-Flow Agentic System Optimization for Effective Planning and Tool
+Use (AgentFlow), 2510.05592.
+
+  A = (r - mean_group) / (std_group + eps), on every turn
+  loss = 1/G sum_i 1/T_i sum_t 1/|a_t| sum_l ppo + coef.kl_k3 KL(pi || ref)
+
+so that neither long messages nor long trajectories outweigh others. Clip 0.2
+below and 0.3 above, KL 0.001, as in the paper. Its planner acts beside frozen
+modules, whose words are the environment's answers here: never trained on.
+
+  python -m experiments.train --config=configs/flow_grpo.py \
+    --workdir=runs/flow_grpo
+"""
+
+from configs import base
+
+
+def get_config(arg=''):
+  c = base.get_config(arg)
+  c.method = 'flow_grpo'
+  base.role(c, 'reference', kind='frozen')
+  c.signal = ('reference',)
+  c.advantage = ('episode',)
+  c.stream.episode = ('episode_outcome', 'center', 'scale')
+  c.loss = ('ppo', 'kl_k3')
+  base.hp(c, 'ppo', 'ppo', clip_high=0.3)
+  c.coef.kl_k3 = 1e-3
+  c.reduce.ppo = c.reduce.kl_k3 = 'trajectory_turn_mean'
+  return base.finish(c)

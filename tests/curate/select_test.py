@@ -1,0 +1,152 @@
+"""Which trajectories stay, and what their group's statistics are then."""
+
+import batches
+import jax
+import numpy as np
+import pytest
+from batches import links
+
+import agentrl.advantage
+import agentrl.curate  # noqa: F401  both register their pieces
+from agentrl import mesh, registry
+from agentrl.advantage import chain
+
+BIND = {
+  'most_varied': {'share': 0.5},
+  'correct_and_clean': {'share': 0.5},
+}
+
+
+@pytest.fixture(autouse=True)
+def _float64():
+  with jax.enable_x64(True):
+    yield
+
+
+@pytest.fixture(scope='module', autouse=True)
+def _quick_compilation():
+  jax.config.update('jax_disable_most_optimizations', True)
+  yield
+  jax.config.update('jax_disable_most_optimizations', False)
+
+
+def _story():
+  """Groups 0 to 4 of eight members, 5 of one; 1 is constant, 3 all solved."""
+  s = batches.story(seed=6, groups=5, members=8, turns=3, longest=2)
+  r = np.random.default_rng(0)
+  won = [float(r.random() < (0.3, 0.0, 0.7, 1.0, 0.9, 1.0)[g]) for g in s.group]
+  return s._replace(outcome=won)
+
+
+STORY = _story()
+WRONG = [
+  [float(x > 0.3) for x in np.random.default_rng(7 + i).normal(size=len(sizes))]
+  for i, sizes in enumerate(STORY.size)
+]
+
+
+def mates(s, i):
+  return [j for j, g in enumerate(s.group) if g == s.group[i]]
+
+
+def total(s, i):
+  return sum(s.reward[i])
+
+
+def zscore(x, xs):
+  if len(xs) < 2 or max(xs) == min(xs):
+    return 0.0
+  return (x - np.mean(xs)) / (np.std(xs, ddof=1) + 1e-6)
+
+
+def _lay(padding=3):
+  laid = batches.lay(STORY, 'packed', padding=padding)
+  b, k = laid.batch.turns.valid.shape
+  wrong = np.full((b, k), 0.5)
+  for i, x in enumerate(WRONG):
+    wrong[i, : len(x)] = x
+  turns = laid.batch.turns.replace(terms={'invalid': wrong})
+  return laid._replace(batch=laid.batch.replace(turns=turns))
+
+
+def most_varied(s):
+  std = {
+    g: np.std([total(s, i) for i in range(len(s.group)) if s.group[i] == g],
+              ddof=1) if s.group.count(g) > 1 else 0.0
+    for g in set(s.group)
+  }  # fmt: skip
+  best = sorted(std, key=lambda g: -std[g])[: round(0.5 * len(std))]
+  return [g in best for g in s.group]
+
+
+def correct_and_clean(s):
+  kept = []
+  for i in range(len(s.group)):
+    js = mates(s, i)
+    won = [j for j in js if s.outcome[j] > 0.5]
+    lost = [j for j in js if j not in won]
+    if not won or not lost:
+      kept.append(False)
+      continue
+    n = round(len(js) / 2)
+    fails = max(round(len(lost) / 2), min(2, len(lost)))
+    fails = min(fails, n - min(2, len(won)))
+    won.sort(key=lambda j: np.mean(WRONG[j]))
+    kept.append(i in lost[:fails] + won[: n - fails])
+  return kept
+
+
+WANT = {'most_varied': most_varied, 'correct_and_clean': correct_and_clean}
+
+
+def _run(batch):
+  """Everything kept, and z-scores of what is."""
+  out = {}
+  chained = links('episode_return', 'center', 'scale')
+  for name, hp in BIND.items():
+    kept = registry.bind('curate', name, hp)(batch)
+    credit, _ = chain.advantage({'a': chained}, {}, (), kept, {})
+    out[name] = kept, credit.turn
+  return out
+
+
+@pytest.fixture(scope='module')
+def found():
+  laid = _lay()
+  with jax.enable_x64(True):
+    plain = jax.jit(_run)(laid.batch)
+    with jax.set_mesh(mesh.make({'data': 2, 'model': 2})):
+      placed = batches.place(laid.batch, laid.batch.rows.tokens.shape)
+      spread = jax.jit(_run)(placed)
+  return laid, jax.device_get((plain, spread))
+
+
+@pytest.mark.parametrize('name', BIND)
+def test_keeps_what_it_says(name, found):
+  laid, results = found
+  want = WANT[name](STORY)
+  assert 0 < sum(want) < len(want)
+  b = len(STORY.group)
+  for result in results:
+    kept = result[name][0]
+    weight, traj = kept.rows.weight, laid.batch.rows.traj
+    for i in range(b):
+      here = laid.batch.rows.sampled & (traj == i)
+      assert np.all(weight[here] == want[i])
+    scored = kept.turns.scored[:b]
+    np.testing.assert_array_equal(
+      scored, np.broadcast_to(np.array(want)[:, None], scored.shape)
+    )
+    assert not kept.turns.scored[b:].any()
+    np.testing.assert_array_equal(kept.turns.reward, laid.batch.turns.reward)
+
+
+@pytest.mark.parametrize('name', BIND)
+def test_statistics_are_those_of_what_is_kept(name, found):
+  kept = WANT[name](STORY)
+  for result in found[1]:
+    turn = result[name][1]
+    for i, sizes in enumerate(STORY.size):
+      pool = [total(STORY, j) for j in mates(STORY, i) if kept[j]]
+      want = zscore(total(STORY, i), pool) if kept[i] else 0.0
+      np.testing.assert_allclose(turn[i, : len(sizes)], want, atol=1e-9)
