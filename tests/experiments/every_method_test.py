@@ -20,6 +20,7 @@ ROLES = {
   'gigpo': {},
   'gigpo_no_std': {},
   'grpo': {},
+  'odysseus': CRITIC,
   'oprl': PRM,
   'oprl_merged': PRM,
   'oprl_parity': PRM,
