@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from agentrl import registry
 from agentrl.model import passes
 from agentrl.signal import fit
-from agentrl.signal.base import Context, Signal
+from agentrl.signal.base import Context, Signal, nothing
 
 
 @registry.register(
@@ -49,6 +49,25 @@ def value(context: Context, *, clip: float = 0.2, steps: int = 4) -> Signal:
     return state, metrics
 
   return Signal('after_advantage', score, update)
+
+
+@registry.register(
+  'signal', needs=('role:policy', 'output:value'), gives=('signal:value',)
+)
+def policy_value(context: Context) -> Signal:
+  """The policy's own value head, on its stopped trunk.
+
+  It is learned by a loss term of the policy, `value` or `value_clipped`.
+  """
+  apply = context.modules['policy'].apply
+
+  def score(state, batch, signals):
+    out = passes.forward(
+      apply, state.params['policy'], batch.rows, ('value',), context.micro
+    )
+    return {'value': out.value[..., 0]}, {}
+
+  return Signal('score_then_update', score, nothing)
 
 
 def _explained(value, target, weight):

@@ -37,6 +37,7 @@ ROLES = {
   'reinforce_pp_baseline': {},
   'reinforce_pp_kl': REFERENCE,
   'rloo': {},
+  'vl_dac': REFERENCE,
 }
 
 FAST = ('gigpo', 'oprl', 'oprl_restart', 'ppo', 'prime')  # one of each kind
