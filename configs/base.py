@@ -131,11 +131,11 @@ def shrink(c: ConfigDict) -> None:
 def role(c: ConfigDict, name: str, *, kind: str = 'train', lr: float = 1e-4,
          warmup: int = 5, clip: float = 1.0, heads: int = 0,
          trunk: str = 'learned') -> None:  # fmt: skip
-  """Adds a network: 'train', or 'frozen' as the policy was after the warm
-  start. It is a language model, or the policy's trunk under as many value
-  heads as asked for; a 'stopped' trunk gets no gradient from them, as that of
-  the policy never does. Over the run the rate falls linearly from lr to lr *
-  final.
+  """Adds a network: 'train', 'frozen' as the policy was after the warm start,
+  or 'average', which a signal moves after another. It is a language model, or
+  the policy's trunk under as many value heads as asked for; a 'stopped' trunk
+  gets no gradient from them, as that of the policy never does. Over the run
+  the rate falls linearly from lr to lr * final.
   """
   c.role[name] = ConfigDict(dict(kind=kind, heads=heads, trunk=trunk))
   if kind == 'train':

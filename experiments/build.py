@@ -168,9 +168,10 @@ def make_learner(c: ConfigDict, shape) -> learner_lib.Learner:
     if r.kind == 'train':
       fields = {k: v for k, v in r.items() if k not in NOT_RULE}
       rules[name] = optim.Rule(**fields)
-    elif r.kind != 'frozen':
+    elif r.kind not in ('frozen', 'average'):
       raise ValueError(
-        f"role.{name}.kind={r.kind!r} is unknown; choose 'train' or 'frozen'"
+        f"role.{name}.kind={r.kind!r} is unknown; choose 'train', 'frozen' or"
+        " 'average'"
       )
   return learner_lib.Learner(
     wiring=base.wiring(c),

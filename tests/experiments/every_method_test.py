@@ -16,6 +16,8 @@ PRM = {'prm': True}
 REFERENCE = {'reference': False}
 CRITIC = {'value': True}
 ROLES = {
+  'archer': {'critic': True, 'target': True},
+  'digiq': {'critic': True, 'target': True},
   'dr_grpo': {},
   'gigpo': {},
   'gigpo_no_std': {},
@@ -33,10 +35,13 @@ ROLES = {
   'ppo_bilevel': CRITIC,
   'ppo_turn': CRITIC,
   'prime': PRM | REFERENCE,
+  'prime_bon': PRM | REFERENCE,
+  'prime_detached': PRM | REFERENCE,
   'reinforce_pp': {},
   'reinforce_pp_baseline': {},
   'reinforce_pp_kl': REFERENCE,
   'rloo': {},
+  'spa': CRITIC | {'progress': True},
   'vl_dac': REFERENCE,
 }
 
