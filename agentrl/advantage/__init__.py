@@ -4,9 +4,18 @@ from agentrl.advantage import (
   chain,
   filter,
   gae,
+  hierarchical,
   normalize,
   returns,
   statistics,
 )
 
-__all__ = ['chain', 'filter', 'gae', 'normalize', 'returns', 'statistics']
+__all__ = [
+  'chain',
+  'filter',
+  'gae',
+  'hierarchical',
+  'normalize',
+  'returns',
+  'statistics',
+]
