@@ -267,6 +267,7 @@ _OTHERWISE = {
   'env': 'choose an environment (c.env) that can do this',
   'term': 'choose an environment (c.env) that tells it, or name another term',
   'role': 'add the role to c.role',
+  'output': 'set c.role.policy.heads to 1 if it is the value',
   'reading': 'choose a rollout that makes this reading',
   'service': 'name the service in c.service',
   'span': 'choose a rollout that marks this span',

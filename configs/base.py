@@ -129,14 +129,15 @@ def shrink(c: ConfigDict) -> None:
 
 
 def role(c: ConfigDict, name: str, *, kind: str = 'train', lr: float = 1e-4,
-         warmup: int = 5, clip: float = 1.0,
-         heads: int = 0) -> None:  # fmt: skip
-  """Adds a network: 'train', or 'frozen' as the policy was after the warm
-  start. It is a language model, or the policy's trunk under as many value
-  heads as asked for. Over the run the rate falls linearly from lr to lr *
-  final.
+         warmup: int = 5, clip: float = 1.0, heads: int = 0,
+         trunk: str = 'learned') -> None:  # fmt: skip
+  """Adds a network: 'train', 'frozen' as the policy was after the warm start,
+  or 'average', which a signal moves after another. It is a language model, or
+  the policy's trunk under as many value heads as asked for; a 'stopped' trunk
+  gets no gradient from them, as that of the policy never does. Over the run
+  the rate falls linearly from lr to lr * final.
   """
-  c.role[name] = ConfigDict(dict(kind=kind, heads=heads))
+  c.role[name] = ConfigDict(dict(kind=kind, heads=heads, trunk=trunk))
   if kind == 'train':
     c.role[name].update(
       dict(lr=lr, final=0.0, warmup=warmup, clip=clip, decay=0.0, b1=0.9,
@@ -205,6 +206,7 @@ def wiring(c: ConfigDict) -> registry.Wiring:
     hp=c.hp.to_dict(),
     gives=(
       *(f'role:{name}' for name in c.role),
+      *(('output:value',) if c.role.policy.heads else ()),
       *(f'term:{name}' for name in TERMS.get(c.env.name, ())),
     ),
   )

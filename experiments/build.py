@@ -146,23 +146,32 @@ def environment(c: ConfigDict):
   )
 
 
-NOT_RULE = ('kind', 'heads', 'final')  # fields of a role, not of its optimizer
+NOT_RULE = (
+  'kind',
+  'heads',
+  'trunk',
+  'final',
+)  # fields of a role, not of its optimizer
 
 
 def make_learner(c: ConfigDict, shape) -> learner_lib.Learner:
-  language = policy.module(shape, c.rollout.temperature)
+  temperature = c.rollout.temperature
+  language = policy.module(shape, temperature)
   modules = {
-    name: value.module(shape, r.heads) if r.heads else language
+    name: value.module(shape, r.heads, r.trunk) if r.heads else language
     for name, r in c.role.items()
   }
+  heads = c.role.policy.heads
+  modules['policy'] = policy.module(shape, temperature, heads)
   rules = {}
   for name, r in c.role.items():
     if r.kind == 'train':
       fields = {k: v for k, v in r.items() if k not in NOT_RULE}
       rules[name] = optim.Rule(**fields)
-    elif r.kind != 'frozen':
+    elif r.kind not in ('frozen', 'average'):
       raise ValueError(
-        f"role.{name}.kind={r.kind!r} is unknown; choose 'train' or 'frozen'"
+        f"role.{name}.kind={r.kind!r} is unknown; choose 'train', 'frozen' or"
+        " 'average'"
       )
   return learner_lib.Learner(
     wiring=base.wiring(c),

@@ -94,7 +94,8 @@ def load(c: ConfigDict, shape, workdir: str) -> tuple[int, TrainState]:
 def initial(learner, shape, init: str, state: TrainState) -> TrainState:
   """The state with the policy of the run `init`, every role begun anew."""
   _, theirs = load(read_config(init), shape, init)
-  policy = theirs.params[learner_lib.POLICY]
+  ours, found = (s.params[learner_lib.POLICY] for s in (state, theirs))
+  policy = {name: found.get(name, x) for name, x in ours.items()}
   state = state.replace(params={**state.params, learner_lib.POLICY: policy})
   return learner_lib.start_roles(learner, state)
 

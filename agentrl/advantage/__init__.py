@@ -3,7 +3,9 @@
 from agentrl.advantage import (
   baselines,
   chain,
+  filter,
   gae,
+  hierarchical,
   normalize,
   returns,
   statistics,
@@ -12,7 +14,9 @@ from agentrl.advantage import (
 __all__ = [
   'baselines',
   'chain',
+  'filter',
   'gae',
+  'hierarchical',
   'normalize',
   'returns',
   'statistics',

@@ -29,7 +29,8 @@ def _less_others(x, m: Moments):
   return (x - m.mean) * jnp.where(m.n > 1, m.n / jnp.maximum(m.n - 1, 1), 1)
 
 
-def _white(x, m: Moments):
+def white(x, m: Moments):
+  """(x − mean) / √(var + 1e-8)."""
   return (x - m.mean) / jnp.sqrt(m.var + 1e-8)
 
 
@@ -100,7 +101,7 @@ def whiten(
 ) -> Linked:
   """(x − mean) / √(var + 1e-8), over the whole batch unless `by` says else."""
   return statistics.on_turns(
-    _white, credit, batch, by=by, unit=unit, ddof=ddof, singleton=singleton
+    white, credit, batch, by=by, unit=unit, ddof=ddof, singleton=singleton
   )
 
 
@@ -152,5 +153,5 @@ def whiten_tokens(
 ) -> Linked:
   """(x − mean) / √(var + 1e-8) over trained tokens of the whole batch."""
   return statistics.on_tokens(
-    _white, credit, batch, by=by, unit=unit, ddof=ddof, singleton=singleton
+    white, credit, batch, by=by, unit=unit, ddof=ddof, singleton=singleton
   )

@@ -115,6 +115,14 @@ def add_term(
   )
 
 
+@registry.register('link')
+def add_constant(
+  credit: Credit, batch: Batch, signals: Signals, *, value: float = 1.0
+) -> Linked:
+  """x_k += value for every turn that happened: a bonus or a cost of time."""
+  return _earn(credit, batch, jnp.full_like(credit.turn, value))
+
+
 # ---- transforms on turns
 
 

@@ -160,12 +160,24 @@ def _tokens_of(mask, batch: Batch) -> Array:
 
 
 def on_turns(
-  f, credit: Credit, batch: Batch, *, by, unit, ddof=1, singleton='zero'
+  f,
+  credit: Credit,
+  batch: Batch,
+  *,
+  by,
+  unit,
+  ddof=1,
+  singleton='zero',
+  where=True,
 ) -> Linked:
-  """f(x, moments) on every turn that enters, 0 on the others."""
+  """f(x, moments) on every turn that enters, 0 on the others.
+
+  Args:
+    where: [B, K] bool, turns that may enter
+  """
   x = credit.turn
   chex.assert_rank(x, 2)
-  mask, cell = counted(batch, unit), cells(batch, by)
+  mask, cell = counted(batch, unit) & where, cells(batch, by)
   trained = batch.rows.sampled & (credit.weight > 0)
   tokens = _tokens_of(trained.astype(x.dtype), batch)
   level = Level(

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import mesh
+from agentrl.model import value
 from agentrl.nn import layers, transformer
 from agentrl.types import Module, Outputs, Rows
 
@@ -13,23 +14,33 @@ from agentrl.types import Module, Outputs, Rows
 LOGITS = 1 << 23
 
 
-def module(shape: transformer.Shape, temperature: float = 1.0) -> Module:
+def module(
+  shape: transformer.Shape, temperature: float = 1.0, heads: int = 0
+) -> Module:
   """Log-probs and entropies of the tokens that were written in rows.
 
   apply(params, rows, needs): needs names fields of Outputs among 'logp',
   'entropy' (nats) and 'sum_sq_prob'; all belong to softmax(logits /
   temperature), and are 0 at tokens that are neither sampled nor trained on.
+  With heads there is 'value' too, read as a critic's (model/value.py) from
+  the stopped trunk: learning it moves the heads and nothing else.
   """
 
   def apply(params, rows: Rows, needs: tuple[str, ...]) -> Outputs:
     wanted = rows.sampled | (rows.weight != 0)
     look = jnp.pad(wanted[:, 1:], ((0, 0), (0, 1)))  # at the token before
     hidden = transformer.forward(shape, params, rows.tokens, rows.seg, look)
-    return token_outputs(
-      shape, params, hidden, rows.tokens, wanted, needs, temperature
+    words = tuple(name for name in needs if name != 'value')
+    out = token_outputs(
+      shape, params, hidden, rows.tokens, wanted, words, temperature
     )
+    if 'value' not in needs:
+      return out
+    stopped = jax.lax.stop_gradient(hidden)
+    return out.replace(value=value.read(params, stopped))
 
-  return Module(specs=transformer.specs(shape), apply=apply)
+  specs = transformer.specs(shape)
+  return Module(specs | value.specs(shape, heads) if heads else specs, apply)
 
 
 def token_outputs(

@@ -1,31 +1,54 @@
-"""A critic: the same decoder with a scalar head."""
+"""A critic: the same decoder with value heads."""
 
+import jax
 import jax.numpy as jnp
 
 from agentrl import mesh
 from agentrl.nn import layers, transformer
-from agentrl.types import Module, Outputs, Rows
+from agentrl.types import Array, Module, Outputs, Rows
+
+TRUNKS = ('learned', 'stopped')
 
 
-def module(shape: transformer.Shape, heads: int = 1) -> Module:
+def module(
+  shape: transformer.Shape, heads: int = 1, trunk: str = 'learned'
+) -> Module:
   """Values of the state before each token.
 
   apply(params, rows, needs) -> Outputs.value [N, T, heads]: value[n, t] has
   seen the tokens before t only, aligned like a log-prob.
+
+  Args:
+    trunk: 'stopped' lets no gradient into the decoder: the heads stand on the
+      features it has.
   """
-  head = mesh.Param((shape.width, heads), ('embed', None), _zeros)
+  if trunk not in TRUNKS:
+    raise ValueError(f'trunk={trunk!r} is unknown; choose from {TRUNKS}')
 
   def apply(params, rows: Rows, needs: tuple[str, ...]) -> Outputs:
     hidden = transformer.forward(shape, params, rows.tokens, rows.seg)
-    before = jnp.concatenate(
-      [jnp.zeros_like(hidden[:, :1]), hidden[:, :-1]], axis=1
-    )
-    w = mesh.place(params['value'], None, None)
-    value = layers.dense(before, w, transformer.EMBED, (None,))
-    return Outputs(value=value.astype(jnp.float32))
+    if trunk == 'stopped':
+      hidden = jax.lax.stop_gradient(hidden)
+    return Outputs(value=read(params, hidden))
 
-  specs = {**transformer.specs(shape), 'value': head}
-  return Module(specs=specs, apply=apply)
+  return Module(
+    specs=transformer.specs(shape) | specs(shape, heads), apply=apply
+  )
+
+
+def specs(shape: transformer.Shape, heads: int) -> dict[str, mesh.Param]:
+  """The heads' parameters."""
+  return {'value': mesh.Param((shape.width, heads), ('embed', None), _zeros)}
+
+
+def read(params, hidden_NTD: Array) -> Array:
+  """Values [N, T, heads] of what the decoder knew before each token."""
+  before = jnp.concatenate(
+    [jnp.zeros_like(hidden_NTD[:, :1]), hidden_NTD[:, :-1]], axis=1
+  )
+  w = mesh.place(params['value'], None, None)
+  value = layers.dense(before, w, transformer.EMBED, (None,))
+  return value.astype(jnp.float32)
 
 
 def _zeros(key, shape):

@@ -1,3 +1,9 @@
 """Signals: what is learned or computed beside the policy."""
 
-from agentrl.signal import critic, implicit_prm, reference  # noqa: F401
+from agentrl.signal import (  # noqa: F401
+  archer,
+  critic,
+  implicit_prm,
+  progress,
+  reference,
+)

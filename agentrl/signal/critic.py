@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from agentrl import registry
 from agentrl.model import passes
 from agentrl.signal import fit
-from agentrl.signal.base import Context, Signal
+from agentrl.signal.base import Context, Signal, nothing
 
 
 @registry.register(
@@ -32,10 +32,7 @@ def value(context: Context, *, clip: float = 0.2, steps: int = 4) -> Signal:
     return {'value': out.value[..., 0]}, {}
 
   def loss(out, rows, extra):
-    v, (target, weight, old) = out.value[..., 0], extra
-    near = old + jnp.clip(v - old, -clip, clip)
-    error = jnp.maximum(jnp.square(v - target), jnp.square(near - target))
-    return 0.5 * jnp.sum(weight * error), {}
+    return _error(out.value[..., 0], *extra, clip), {}
 
   def update(state, batch, signals, credit):
     target, weight = credit.target['value'], credit.target['value.weight']
@@ -49,6 +46,78 @@ def value(context: Context, *, clip: float = 0.2, steps: int = 4) -> Signal:
     return state, metrics
 
   return Signal('after_advantage', score, update)
+
+
+HEADS = ('low', 'high', 'switch')
+
+
+@registry.register(
+  'signal',
+  needs=('role:value', *(f'target:{name}' for name in HEADS)),
+  gives=tuple(f'signal:{name}' for name in HEADS),
+)
+def heads(context: Context, *, clip: float = 0.2, steps: int = 4) -> Signal:
+  """One value head for each of HiPER's advantages, each with its own target.
+
+  Loss: the sum of the three heads', each as `value`'s. Head i of the role
+  'value' is HEADS[i], regressed on credit.target[HEADS[i]].
+  """
+  apply = context.modules['value'].apply
+
+  def score(state, batch, signals):
+    out = passes.forward(
+      apply, state.params['value'], batch.rows, ('value',), context.micro
+    )
+    return {name: out.value[..., i] for i, name in enumerate(HEADS)}, {}
+
+  def loss(out, rows, extra):
+    errors = [
+      _error(out.value[..., i], *extra[name], clip)
+      for i, name in enumerate(HEADS)
+    ]
+    return sum(errors), {}
+
+  def update(state, batch, signals, credit):
+    extra, metrics = {}, {}
+    for name in HEADS:
+      goal, weight = credit.target[name], credit.target[f'{name}.weight']
+      share = weight / jnp.maximum(jnp.sum(weight), 1)
+      extra[name] = goal, share, signals[name]
+      metrics[f'value/{name}_explained'] = _explained(
+        signals[name], goal, weight
+      )
+    state, told = fit.fit(
+      context, 'value', state, batch, extra, loss, ('value',), steps
+    )
+    return state, told | metrics
+
+  return Signal('after_advantage', score, update)
+
+
+def _error(v, target, weight, old, clip):
+  """Σ w/2 max((v − R)², (clip(v, v_old ± c) − R)²)"""
+  near = old + jnp.clip(v - old, -clip, clip)
+  error = jnp.maximum(jnp.square(v - target), jnp.square(near - target))
+  return 0.5 * jnp.sum(weight * error)
+
+
+@registry.register(
+  'signal', needs=('role:policy', 'output:value'), gives=('signal:value',)
+)
+def policy_value(context: Context) -> Signal:
+  """The policy's own value head, on its stopped trunk.
+
+  It is learned by a loss term of the policy, `value` or `value_clipped`.
+  """
+  apply = context.modules['policy'].apply
+
+  def score(state, batch, signals):
+    out = passes.forward(
+      apply, state.params['policy'], batch.rows, ('value',), context.micro
+    )
+    return {'value': out.value[..., 0]}, {}
+
+  return Signal('score_then_update', score, nothing)
 
 
 def _explained(value, target, weight):

@@ -1,5 +1,6 @@
 """Gradient steps of a role that a signal learns with."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -8,7 +9,7 @@ import jax.numpy as jnp
 from agentrl import optim
 from agentrl.model import passes
 from agentrl.signal.base import Context
-from agentrl.types import Batch, Metrics, TrainState
+from agentrl.types import Batch, Metrics, Outputs, TrainState
 
 
 def fit(
@@ -29,13 +30,44 @@ def fit(
     needs: fields of Outputs that the loss looks at
   Returns: state, metrics named `<role>/...`, summed over the steps
   """
-  apply, rule = context.modules[role].apply, context.rules[role]
+  apply = context.modules[role].apply
+
+  def gradient(params):
+    return passes.gradient(
+      apply, params, batch.rows, extras, loss, needs, context.micro
+    )
+
+  return _steps(context, role, state, gradient, steps)
+
+
+def fit_coupled(
+  context: Context,
+  role: str,
+  state: TrainState,
+  batch: Batch,
+  loss: Callable[[Outputs], tuple[jax.Array, Metrics]],
+  needs: tuple[str, ...],
+  steps: int = 1,
+) -> tuple[TrainState, Metrics]:
+  """As `fit`, for a loss that looks at the outputs of all rows at once."""
+  apply = context.modules[role].apply
+
+  def gradient(params):
+    grads, told, _ = passes.gradient_of_outputs(
+      apply, params, batch.rows, loss, needs, context.micro
+    )
+    return grads, told
+
+  return _steps(context, role, state, gradient, steps)
+
+
+def _steps(context: Context, role: str, state: TrainState, gradient, steps):
+  """`steps` of the role's optimizer along gradient(params)."""
+  rule = context.rules[role]
 
   def once(carry, _):
     params, opt = carry
-    grads, (value, told) = passes.gradient(
-      apply, params, batch.rows, extras, loss, needs, context.micro
-    )
+    grads, (value, told) = gradient(params)
     params, opt, more = optim.step(rule, grads, opt, params)
     return (params, opt), {**told, **more, 'loss': (value, jnp.ones(()))}
 

@@ -41,7 +41,8 @@ def implicit_prm(
 
   Args (hyper-parameters):
     reference: 'old_logp' (the rollout's policy) or 'ref_logp' (frozen)
-    loss: 'pairs' (OPRL) or 'cross_entropy' (PRIME), see preference.py
+    loss: 'pairs' (OPRL), 'cross_entropy' (PRIME), or of PRIME's code
+      'detached', 'bon_outcome' or 'bon_score', see preference.py
     pairing: 'all_pairs' or 'one_to_one', successes with failures of a group
     trajectory: Q of a trajectory is the 'sum' over its turns (paper) or their
       'mean' (released code)

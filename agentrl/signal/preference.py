@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from agentrl.types import Batch, Metrics
 
 PAIRINGS = ('all_pairs', 'one_to_one')
-LOSSES = ('pairs', 'cross_entropy')
+LOSSES = ('pairs', 'cross_entropy', 'detached', 'bon_outcome', 'bon_score')
 SOLVED = 0.5  # outcomes above this are successes
 
 
@@ -31,7 +31,14 @@ def objective(loss: str, pairing: str, trajectory: str) -> Callable:
     metrics['pairs'] = (jnp.sum(weight), jnp.ones(()))
     if loss == 'pairs':
       return pair_loss(q, weight), metrics
-    return cross_entropy(q, batch), metrics
+    if loss == 'cross_entropy':
+      return cross_entropy(q, batch), metrics
+    weight = {
+      'detached': _live,
+      'bon_outcome': lambda batch: best_of_n(batch.outcome, batch),
+      'bon_score': lambda batch: best_of_n(q, batch),
+    }[loss](batch)
+    return detached_loss(q, batch, weight), metrics
 
   return f
 
@@ -49,7 +56,7 @@ def pair_weights(batch: Batch, pairing: str = 'all_pairs'):
   one_to_one keeps the r-th success with the r-th failure of each group, in
   order of index.
   """
-  live = jnp.any(batch.turns.valid, axis=1)
+  live = _live(batch) > 0
   solved = live & (batch.outcome > SOLVED)
   failed = live & ~solved
   group = batch.ids['group']
@@ -76,10 +83,52 @@ def pair_loss(q, weight):
 
 def cross_entropy(q, batch: Batch):
   """PRIME: mean over trajectories of BCE(sigmoid(Q), outcome in [0, 1])."""
-  live = jnp.any(batch.turns.valid, axis=1).astype(q.dtype)
+  live = _live(batch)
   y = jnp.clip(batch.outcome, 0, 1)
   each = -y * jax.nn.log_sigmoid(q) - (1 - y) * jax.nn.log_sigmoid(-q)
   return jnp.sum(live * each) / jnp.maximum(jnp.sum(live), 1)
+
+
+def detached_loss(q, batch: Batch, weight):
+  """PRIME's dpo: Q against the mean of the others, which stands still.
+
+  −log σ(s_i (Q_i − m_i)), mean over trajectories by weight [B]; s_i is 1 for a
+  success, whose m_i is the mean Q of its group's trajectories of lower
+  outcome, and −1 for a failure, of higher outcome; 0 where there are none.
+  Nothing is differentiated through m (2502.01456, released code).
+  """
+  better = batch.outcome[:, None] > batch.outcome[None]
+  solved = batch.outcome > SOLVED
+  others = _mates(batch) & jnp.where(solved[:, None], better, better.T)
+  count = jnp.sum(others, axis=1)
+  still = jax.lax.stop_gradient(q)[None]
+  mean = jnp.sum(jnp.where(others, still, 0), axis=1) / jnp.maximum(count, 1)
+  each = -jax.nn.log_sigmoid(jnp.where(solved, 1, -1) * (q - mean))
+  live = _live(batch)
+  return jnp.sum(live * weight * each) / jnp.maximum(jnp.sum(live), 1)
+
+
+def best_of_n(x, batch: Batch):
+  """n (share of the group that x_i reaches)^(n − 1), for weights: [B].
+
+  How much likelier i is to be the best of n than to be drawn; n counts the
+  group, x [B] is an outcome or a score and is not differentiated.
+  """
+  x, mates = jax.lax.stop_gradient(x), _mates(batch)
+  n = jnp.maximum(jnp.sum(mates, axis=1), 1).astype(x.dtype)
+  share = jnp.sum(mates & (x[None] <= x[:, None]), axis=1) / n
+  return n * share ** (n - 1)
+
+
+def _live(batch: Batch):
+  """1 for a trajectory with a turn, 0 for padding: [B] f32."""
+  return jnp.any(batch.turns.valid, axis=1).astype(jnp.float32)
+
+
+def _mates(batch: Batch):
+  """[B, B] bool: trajectories of one group, a trajectory its own mate."""
+  live, group = _live(batch) > 0, batch.ids['group']
+  return (group[:, None] == group[None]) & live[None] & live[:, None]
 
 
 def pair_accuracy(q, weight) -> tuple[jax.Array, jax.Array]:

@@ -16,8 +16,10 @@ PRM = {'prm': True}
 REFERENCE = {'reference': False}
 CRITIC = {'value': True}
 ROLES = {
+  'archer': {'critic': True, 'target': True},
   'dapo': {},
   'dgrpo': {},
+  'digiq': {'critic': True, 'target': True},
   'dr_grpo': {},
   'flow_grpo': REFERENCE,
   'gdpo': {},
@@ -29,6 +31,7 @@ ROLES = {
   'grpo_roc': {},
   'lite_ppo': {},
   'maxrl': {},
+  'odysseus': CRITIC,
   'opo': {},
   'oprl': PRM,
   'oprl_merged': PRM,
@@ -43,12 +46,16 @@ ROLES = {
   'ppo_bilevel': CRITIC,
   'ppo_turn': CRITIC,
   'prime': PRM | REFERENCE,
+  'prime_bon': PRM | REFERENCE,
+  'prime_detached': PRM | REFERENCE,
   'reinforce_pp': {},
   'reinforce_pp_baseline': {},
   'reinforce_pp_kl': REFERENCE,
   'remax': {},
   'rloo': {},
+  'spa': CRITIC | {'progress': True},
   'starpo_s': CRITIC,
+  'vl_dac': REFERENCE,
 }
 
 FAST = ('gigpo', 'oprl', 'oprl_restart', 'ppo', 'prime')  # one of each kind

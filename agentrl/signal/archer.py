@@ -1,0 +1,128 @@
+"""Two action values and two state values per turn, by temporal differences.
+
+ArCHer (2402.19446). A critic of four heads reads the rows: Q_1, Q_2 at the
+last token of a message, which has seen all before it, V_1, V_2 at the first,
+which has seen none of it. A second network, the critic's moving average,
+makes the targets, head by head:
+
+  V_j(s_k) <- Q'_j(s_k, a_k)        a_k as the policy sampled it
+  Q_j(s_k, a_k) <- r_k + gamma V'_j(s_k+1),  V' = 0 after a true end
+
+  A_k = min_j Q_j(s_k, a_k) - min_j V_j(s_k)
+
+A message that does not end in its end of turn is seen by Q up to its last
+token. A trajectory that a limit cut short has no next state to ask: its last
+Q is not regressed.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from agentrl import registry, segment
+from agentrl.advantage import returns, statistics
+from agentrl.model import passes
+from agentrl.signal import fit
+from agentrl.signal.base import Context, Signal
+from agentrl.types import Array, Batch, Status
+
+
+@registry.register(
+  'signal', needs=('role:critic', 'role:target'), gives=('signal:archer',)
+)
+def archer(
+  context: Context, *, gamma: float = 0.95, tau: float = 0.1, steps: int = 8
+) -> Signal:
+  """A [B, K], from the critic after its steps on this batch.
+
+  Loss: sum of the four heads' mean squared errors.
+
+  Args (hyper-parameters):
+    gamma: per turn
+    tau: target += tau (critic - target), after each step
+    steps: gradient steps on the whole batch, each with fresh targets
+  """
+  apply = context.modules['critic'].apply
+
+  def value(params, batch: Batch):
+    out = passes.forward(apply, params, batch.rows, ('value',), context.micro)
+    return out.value
+
+  def loss(out, rows, extra):
+    goal, weight = extra
+    return jnp.sum(weight * jnp.square(out.value - goal)), {}
+
+  def update(state, batch, signals, credit):
+    def once(state, _):
+      told = value(state.params['target'], batch)
+      extra = td_targets(told, batch, gamma)
+      state, metrics = fit.fit(
+        context, 'critic', state, batch, extra, loss, ('value',)
+      )
+      params = state.params
+      target = polyak(params['target'], params['critic'], tau)
+      return state.replace(params={**params, 'target': target}), metrics
+
+    state, metrics = jax.lax.scan(once, state, None, length=steps)
+    return state, jax.tree.map(jnp.sum, metrics)
+
+  def score(state, batch, signals):
+    a = advantage(value(state.params['critic'], batch), batch)
+    return {'archer': a}, {}
+
+  return Signal('update_then_score', score, update)
+
+
+def read(value: Array, batch: Batch):
+  """((Q_1, Q_2), (V_1, V_2)), [B, K] each, of values [N, T, 4]."""
+  rows = batch.rows
+  b, k = batch.turns.valid.shape
+  first, last = segment.bounds(rows.sampled, rows.traj, rows.turn)
+
+  def at(head, pick):
+    x = value[..., head]
+    return segment.at_turns(x, pick, rows.traj, rows.turn, b, k)
+
+  return (at(0, last), at(1, last)), (at(2, first), at(3, first))
+
+
+def advantage(value: Array, batch: Batch) -> Array:
+  """A = min Q - min V [B, K], 0 where nothing was sampled."""
+  (q1, q2), (v1, v2) = read(value, batch)
+  a = jnp.minimum(q1, q2) - jnp.minimum(v1, v2)
+  return jnp.where(returns.sampled_turns(batch), a, 0)
+
+
+def td_targets(value: Array, batch: Batch, gamma: float):
+  """What each head should say, and its weight: [N, T, 4] both.
+
+  Args:
+    value: [N, T, 4] of the target network
+  The weights of a head sum to 1 over the turns it is regressed at.
+  """
+  rows = batch.rows
+  q, v = read(value, batch)
+  has = returns.sampled_turns(batch)
+  follows = segment.next_turn(has.astype(jnp.int32), has) > 0
+  status = batch.status[:, None]
+  ended = (status == Status.SOLVED) | (status == Status.FAILED)
+  known = statistics.counted(batch, 'turn') & (follows | ended)
+  reward = returns.reward(batch)
+  goals = [reward + gamma * segment.next_turn(x, has) for x in v] + [*q]
+
+  def spread(x):
+    return segment.to_tokens(x, rows.traj, rows.turn)
+
+  def share(pick, turns):
+    """1 / count at the picked tokens of these turns."""
+    mask = pick & (rows.weight > 0) & spread(turns)
+    return mask / jnp.maximum(jnp.sum(mask), 1)
+
+  first, last = segment.bounds(rows.sampled, rows.traj, rows.turn)
+  weights = [share(last, known)] * 2 + [share(first, has)] * 2
+  goal = jnp.stack([spread(x) for x in goals], axis=-1)
+  return goal, jnp.stack(weights, axis=-1).astype(goal.dtype)
+
+
+def polyak(target, source, tau: float):
+  """target + tau (source - target): exact where they agree."""
+  return jax.tree.map(lambda x, y: x + tau * (y - x), target, source)

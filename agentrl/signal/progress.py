@@ -1,0 +1,72 @@
+"""How much of the outcome each turn contributed (SPA-RL, 2505.20732).
+
+A head at the last token of every message says c_k, fitted so that a
+trajectory's contributions add up to its outcome R:
+
+  loss = mean_i ( Σ_k c_ik − R_i )²
+
+Only the sum is tied: where trajectories are alike in length the shares of
+their turns are free, and few steps are better than many.
+"""
+
+import chex
+import jax.numpy as jnp
+
+from agentrl import registry, segment
+from agentrl.advantage import returns
+from agentrl.model import passes
+from agentrl.signal import fit, preference
+from agentrl.signal.base import Context, Signal
+from agentrl.types import Array, Batch
+
+
+@registry.register(
+  'signal', needs=('role:progress',), gives=('signal:progress',)
+)
+def progress(context: Context, *, steps: int = 4) -> Signal:
+  """c [B, K], in units of the outcome, as fitted to the iterations before.
+
+  Args (hyper-parameters):
+    steps: gradient steps on the whole batch, each iteration
+  """
+  apply = context.modules['progress'].apply
+
+  def score(state, batch, signals):
+    out = passes.forward(
+      apply, state.params['progress'], batch.rows, ('value',), context.micro
+    )
+    c = contributions(out.value[..., 0], batch)
+    one = jnp.ones(())
+    metrics = {'progress/error': (sum_error(c, batch), one)}
+    if 'progress' in batch.turns.terms:
+      valid = batch.turns.valid.astype(c.dtype)
+      truth = preference.correlation(c, batch.turns.terms['progress'], valid)
+      metrics['progress/truth_correlation'] = (truth, one)
+    return {'progress': c}, metrics
+
+  def update(state, batch, signals, credit):
+    def loss(out):
+      return sum_error(contributions(out.value[..., 0], batch), batch), {}
+
+    return fit.fit_coupled(
+      context, 'progress', state, batch, loss, ('value',), steps
+    )
+
+  return Signal('score_then_update', score, update)
+
+
+def contributions(value: Array, batch: Batch) -> Array:
+  """c [B, K]: the value [N, T] at each message's last token, 0 elsewhere."""
+  rows = batch.rows
+  b, k = batch.turns.valid.shape
+  _, last = segment.bounds(rows.sampled, rows.traj, rows.turn)
+  c = segment.at_turns(value, last, rows.traj, rows.turn, b, k)
+  return jnp.where(returns.sampled_turns(batch), c, 0)
+
+
+def sum_error(c: Array, batch: Batch) -> Array:
+  """mean over trajectories of (Σ_k c_k − R)²: a scalar."""
+  chex.assert_equal_shape([c, batch.turns.valid])
+  live = jnp.any(batch.turns.valid, axis=1).astype(c.dtype)
+  error = jnp.square(jnp.sum(c, axis=1) - batch.outcome)
+  return jnp.sum(live * error) / jnp.maximum(jnp.sum(live), 1)

@@ -1,0 +1,37 @@
+"""ArCHer: a critic of whole messages by TD, a policy of tokens by REINFORCE.
+
+Paper: ArCHer: Training Language Model Agents via Hierarchical Multi-Turn RL,
+2402.19446.
+
+  Q_j <- r_k + gamma V'_j(s_k+1),  V_j <- Q'_j(s_k, a_k),  j = 1, 2
+  A_k = min Q - min V;   loss = -A_k log pi(a_t) over the tokens of turn k
+
+Q' and V' are the critic's moving average (tau = 0.1). The critic learns first,
+8 steps where the paper has 50 epochs; then the policy takes one. It learns
+from this iteration's turns only: the paper's replay of old turns, its warm-up
+of the critic and the token baseline are left out. Last turns cut short by a
+limit are not regressed, so a reward per turn matters more than elsewhere.
+
+  python -m experiments.train --config=configs/archer.py --workdir=runs/archer
+"""
+
+from configs import base
+
+
+def critic(c, trunk='learned'):
+  """Two Q and two V heads, and their moving average."""
+  base.role(c, 'critic', lr=1e-3, heads=4, trunk=trunk)
+  base.role(c, 'target', kind='average', heads=4, trunk=trunk)
+  c.signal = ('archer',)
+
+
+def get_config(arg=''):
+  c = base.get_config(arg)
+  c.method = 'archer'
+  critic(c)
+  c.advantage = ('turn',)
+  c.stream.turn = ('add_signal',)
+  base.hp(c, 'turn', 'add_signal', name='archer')
+  c.loss = ('reinforce',)
+  base.hp(c, 'plan', 'minibatches', n=1)
+  return base.finish(c)

@@ -1,0 +1,145 @@
+"""ArCHer's targets and advantages by loops; one update for real."""
+
+import batches
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from implicit_prm_test import SHAPE, make_batch
+
+from agentrl import learner as learner_lib
+from agentrl import optim
+from agentrl.model import policy, value
+from agentrl.signal import archer
+from agentrl.signal.base import Context
+from agentrl.types import Status
+
+STORY = batches.story(seed=31, groups=2, members=3)
+# Trajectories by turns: ended, cut by the turns, ended, cut by the tokens...
+STATUS = [Status.SOLVED, Status.TURN_LIMIT, Status.FAILED, Status.TOKEN_LIMIT]
+GAMMA = 0.9
+
+
+@pytest.fixture
+def _float64():
+  with jax.enable_x64(True):
+    yield
+
+
+def _laid(layout='history', padding=0):
+  """The story, its heads [N, T, 4] and, by turn, what they say."""
+  laid = batches.lay(STORY, layout, padding=padding)
+  status = np.full(laid.batch.outcome.shape, int(Status.FAILED), np.int32)
+  n = len(STORY.group)
+  status[:n] = [int(STATUS[i % 4]) for i in range(n)]
+  names = ('value', 'prm', 'entropy', 'logp')  # any four
+  heads = np.stack([laid.tokens[name] for name in names], -1)
+  ends = (-1, -1, 0, 0)  # Q at the last token, V at the first
+  said = [
+    [[STORY.token[name][i][k][end] for k in range(len(STORY.size[i]))]
+     for i in range(n)]
+    for name, end in zip(names, ends, strict=True)
+  ]  # fmt: skip
+  return laid, laid.batch.replace(status=status), heads, said
+
+
+@pytest.mark.usefixtures('_float64')
+@pytest.mark.parametrize('layout', batches.LAYOUTS)
+def test_targets(layout):
+  laid, batch, heads, (q1, q2, v1, v2) = _laid(layout, padding=2)
+  goal, weight = archer.td_targets(heads, batch, GAMMA)
+  got = [
+    [batches.read(x[..., h], STORY, laid) for h in range(4)]
+    for x in (goal, weight)
+  ]
+  live = 0
+  for i, sizes in enumerate(STORY.size):
+    for k, n in enumerate(sizes):
+      last = k + 1 == len(sizes)
+      ended = STATUS[i % 4] in (Status.SOLVED, Status.FAILED)
+      live += not last or ended
+      for h, v in enumerate((v1, v2)):
+        want = STORY.reward[i][k] + (0 if last else GAMMA * v[i][k + 1])
+        np.testing.assert_allclose(got[0][h][i][k], want, atol=1e-12)
+        on = (np.arange(n) == n - 1) & (not last or ended)
+        np.testing.assert_array_equal(got[1][h][i][k] > 0, on)
+      for h, q in enumerate((q1, q2)):
+        np.testing.assert_allclose(got[0][2 + h][i][k], q[i][k])
+        on = got[1][2 + h][i][k] > 0
+        np.testing.assert_array_equal(on, np.arange(n) == 0)
+  turns = sum(map(len, STORY.size))
+  assert live < turns
+  for h, n in enumerate((live, live, turns, turns)):
+    x = np.asarray(weight[..., h])
+    np.testing.assert_allclose(np.unique(x), [0, 1 / n])
+    assert x.sum() == pytest.approx(1)
+
+
+@pytest.mark.usefixtures('_float64')
+@pytest.mark.parametrize('layout', batches.LAYOUTS)
+def test_advantage(layout):
+  _, batch, heads, (q1, q2, v1, v2) = _laid(layout, padding=2)
+  a = np.asarray(archer.advantage(heads, batch))
+  for i, sizes in enumerate(STORY.size):
+    for k in range(len(sizes)):
+      want = min(q1[i][k], q2[i][k]) - min(v1[i][k], v2[i][k])
+      np.testing.assert_allclose(a[i, k], want)
+  assert not a[~np.asarray(batch.turns.valid)].any()
+
+
+@pytest.mark.usefixtures('_float64')
+def test_the_smaller_of_equal_heads_is_one_of_them():
+  _, batch, heads, _ = _laid()
+  heads = heads[..., [0, 0, 2, 2]]
+  (q, _), (v, _) = archer.read(heads, batch)
+  a = archer.advantage(heads, batch)
+  np.testing.assert_allclose(a, np.where(batch.turns.valid, q - v, 0))
+
+
+@pytest.mark.usefixtures('_float64')
+def test_an_unscored_turn_is_not_regressed():
+  _, batch, heads, _ = _laid()
+  turns = batch.turns.replace(scored=np.zeros_like(batch.turns.scored))
+  _, weight = archer.td_targets(heads, batch.replace(turns=turns), GAMMA)
+  assert not weight[..., :2].any()
+  assert weight[..., 2:].any()
+
+
+def test_polyak():
+  target, source = jnp.array([1.0, 0.1]), jnp.array([3.0, 0.1])
+  got = archer.polyak({'x': target}, {'x': source}, 0.25)
+  np.testing.assert_array_equal(got['x'], np.float32([1.5, 0.1]))
+
+
+def _context(trunk):
+  critic = value.module(SHAPE, 4, trunk)
+  modules = {'policy': policy.module(SHAPE), 'critic': critic, 'target': critic}
+  rules = {'policy': optim.Rule(), 'critic': optim.Rule(lr=1e-2)}
+  return Context(modules, rules, micro=4)
+
+
+@pytest.mark.parametrize('trunk', value.TRUNKS)
+def test_update(trunk):
+  """The error falls, the target follows, a stopped trunk stays as it was."""
+  context = _context(trunk)
+  learner = learner_lib.Learner(wiring=None, context=context)
+  state = learner_lib.init(learner, jax.random.key(0))
+  batch = make_batch()
+  reward = jax.random.normal(jax.random.key(3), batch.turns.reward.shape)
+  batch = batch.replace(turns=batch.turns.replace(reward=reward))
+  signal = archer.archer(context, gamma=0.5, tau=0.5, steps=20)
+  assert signal.order == 'update_then_score'
+  f = jax.jit(lambda state: signal.update(state, batch, {}, None))
+  one, first = f(state)
+  two, then = f(one)
+  name = 'critic/loss'
+  assert float(then[name][0]) < float(first[name][0])
+  assert float(first[name][1]) == 20
+  critic, target = two.params['critic'], two.params['target']
+  assert np.any(critic['value'])
+  np.testing.assert_allclose(critic['value'], target['value'], atol=0.05)
+  same = np.array_equal(critic['embed'], state.params['critic']['embed'])
+  assert same == (trunk == 'stopped')
+  assert same == np.array_equal(target['embed'], critic['embed'])
+  a = signal.score(two, batch, {})[0]['archer']
+  assert np.std(np.asarray(a)[np.asarray(batch.turns.valid)]) > 1e-3

@@ -1,0 +1,102 @@
+"""SPA's contributions: whose they are, what they add up to."""
+
+import batches
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from implicit_prm_test import SHAPE, make_batch
+
+from agentrl import learner as learner_lib
+from agentrl import optim
+from agentrl.advantage import chain
+from agentrl.model import policy, value
+from agentrl.signal import progress
+from agentrl.signal.base import Context
+
+STORY = batches.story(seed=41, groups=2, members=3)
+
+
+@pytest.fixture
+def _float64():
+  with jax.enable_x64(True):
+    yield
+
+
+def _by_hand(s):
+  """Contributions [trajectory][turn], the loss, d loss / d c of each."""
+  c = [[x[-1] for x in turns] for turns in s.token['value']]
+  gap = [sum(x) - r for x, r in zip(c, s.outcome, strict=True)]
+  n = len(gap)
+  return c, sum(x * x for x in gap) / n, [2 * x / n for x in gap]
+
+
+@pytest.mark.usefixtures('_float64')
+@pytest.mark.parametrize('layout', batches.LAYOUTS)
+def test_loss_and_gradient(layout):
+  laid = batches.lay(STORY, layout, padding=2)
+  c, loss, slope = _by_hand(STORY)
+
+  def f(value):
+    made = progress.contributions(value, laid.batch)
+    return progress.sum_error(made, laid.batch), made
+
+  v = jnp.asarray(laid.tokens['value'])
+  (got, made), grad = jax.value_and_grad(f, has_aux=True)(v)
+  np.testing.assert_allclose(got, loss)
+  for i, row in enumerate(c):
+    np.testing.assert_allclose(made[i, : len(row)], row)
+    assert not np.any(made[i, len(row) :])
+  assert not np.any(made[len(c) :])
+  told = batches.read(grad, STORY, laid)
+  for i, turns in enumerate(told):
+    for x in turns:
+      want = np.where(np.arange(len(x)) == len(x) - 1, slope[i], 0)
+      np.testing.assert_allclose(x, want, atol=1e-12)
+  assert not np.asarray(grad)[~laid.batch.rows.sampled].any()
+
+
+@pytest.mark.usefixtures('_float64')
+def test_reward_of_a_turn():
+  """alpha c + beta (1 - invalid) on turns that happened, and nowhere else."""
+  laid = batches.lay(STORY, padding=1)
+  invalid = np.arange(laid.batch.turns.valid.size).reshape(
+    laid.batch.turns.valid.shape) % 2  # fmt: skip
+  turns = laid.batch.turns.replace(terms={'invalid': invalid})
+  names = [
+    ('add_signal', {'name': 'implicit_prm.step', 'coef': 2.0}),
+    ('add_constant', {'value': 0.3}),
+    ('add_term', {'name': 'invalid', 'coef': -0.3}),
+  ]
+  credit, _ = chain.stream(
+    batches.links(*names), laid.batch.replace(turns=turns), laid.signals
+  )
+  c = laid.signals['implicit_prm.step']
+  want = np.where(turns.valid, 2 * c + 0.3 * (1 - invalid), 0)
+  np.testing.assert_allclose(credit.turn, want)
+
+
+def test_it_learns_to_add_up_to_the_outcome():
+  """The same under every micro-batching, and scored before it has learned."""
+  head = value.module(SHAPE)
+  batch = make_batch()
+  after = []
+  for micro in (16, 4):
+    context = Context(
+      {'policy': policy.module(SHAPE), 'progress': head},
+      {'policy': optim.Rule(), 'progress': optim.Rule(lr=1e-2)},
+      micro,
+    )
+    learner = learner_lib.Learner(wiring=None, context=context)
+    state = learner_lib.init(learner, jax.random.key(0))
+    signal = progress.progress(context, steps=40)
+    assert signal.order == 'score_then_update'
+    first, told = signal.score(state, batch, {})
+    assert not np.any(first['progress'])
+    assert float(told['progress/error'][0]) == pytest.approx(0.5)
+    state, _ = jax.jit(lambda s, f=signal: f.update(s, batch, {}, None))(state)
+    fields, told = signal.score(state, batch, {})
+    after.append(fields['progress'])
+  assert float(told['progress/error'][0]) < 0.05
+  np.testing.assert_allclose(np.sum(after[0], axis=1), batch.outcome, atol=0.4)
+  np.testing.assert_allclose(after[0], after[1], atol=1e-2)
