@@ -16,10 +16,16 @@ PRM = {'prm': True}
 REFERENCE = {'reference': False}
 CRITIC = {'value': True}
 ROLES = {
+  'adca': {},
+  'adca_allocation': {},
+  'cm2': {},
   'dr_grpo': {},
+  'dr_mas': {},
   'gigpo': {},
   'gigpo_no_std': {},
   'grpo': {},
+  'hgpo': {},
+  'mira': CRITIC,
   'oprl': PRM,
   'oprl_merged': PRM,
   'oprl_parity': PRM,
@@ -31,11 +37,15 @@ ROLES = {
   'ppo': CRITIC,
   'ppo_bilevel': CRITIC,
   'ppo_turn': CRITIC,
+  'ppr': CRITIC,
   'prime': PRM | REFERENCE,
   'reinforce_pp': {},
   'reinforce_pp_baseline': {},
   'reinforce_pp_kl': REFERENCE,
   'rloo': {},
+  'steppo': CRITIC,
+  'vpr': {},
+  'vpr_turn': {},
 }
 
 FAST = ('gigpo', 'oprl', 'oprl_restart', 'ppo', 'prime')  # one of each kind
@@ -78,7 +88,11 @@ def batch(folder):
   made = runner.rl_stage(s, 0, 2).collect(state, 0)
   reward = jax.random.normal(jax.random.key(1), made.turns.reward.shape)
   outcome = (jnp.arange(8) % 3 == 0).astype(jnp.float32)
-  turns = made.turns.replace(reward=reward * made.turns.valid)
+  judged = jax.random.normal(jax.random.key(2), reward.shape)
+  turns = made.turns.replace(
+    reward=reward * made.turns.valid,
+    terms={**made.turns.terms, 'progress': judged * made.turns.valid},
+  )
   return jax.device_get(made.replace(turns=turns, outcome=outcome))
 
 
