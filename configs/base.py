@@ -62,7 +62,8 @@ def get_config(arg: str = '') -> ConfigDict:
   )  # fmt: skip
   c.rollout = ConfigDict(
     dict(batch=128, group=8, slots=64, turns=8, message=2, history='turn',
-         window=1, context=0, temperature=1.0, top_k=0, top_p=1.0, tag='')
+         window=1, context=0, anchor=1.0, temperature=1.0, top_k=0, top_p=1.0,
+         tag='')
   )  # fmt: skip
   c.mesh = ConfigDict(dict(data=1, model=1, explicit=True))
 

@@ -43,6 +43,7 @@ ROLES = {
   'reinforce_pp_baseline': {},
   'reinforce_pp_kl': REFERENCE,
   'rloo': {},
+  'slea_rl': {},
   'steppo': CRITIC,
   'vpr': {},
   'vpr_turn': {},
