@@ -3,6 +3,7 @@
 from agentrl.advantage import (
   chain,
   gae,
+  gated,
   judged,
   normalize,
   returns,
@@ -13,6 +14,7 @@ from agentrl.advantage import (
 __all__ = [
   'chain',
   'gae',
+  'gated',
   'judged',
   'normalize',
   'returns',

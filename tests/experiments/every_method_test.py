@@ -25,6 +25,7 @@ ROLES = {
   'gigpo_no_std': {},
   'grpo': {},
   'hgpo': {},
+  'infopo': {},
   'mira': CRITIC,
   'oprl': PRM,
   'oprl_merged': PRM,
@@ -84,7 +85,9 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope='module')
 def batch(folder):
   """What an untrained policy did, judged by made-up but telling rewards."""
-  s = build.setup(config('grpo', folder))
+  c = config('grpo', folder)
+  c.rollout.nulled = 'nothing'
+  s = build.setup(c)
   state = learner.init(s.learner, jax.random.key(0))
   made = runner.rl_stage(s, 0, 2).collect(state, 0)
   reward = jax.random.normal(jax.random.key(1), made.turns.reward.shape)
