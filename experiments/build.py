@@ -21,13 +21,14 @@ from agentrl.env.jit import boxoban, frozen_lake, sokoban, sokoban_levels
 from agentrl.model import policy, value
 from agentrl.nn import transformer
 from agentrl.rollout import jit as jit_rollout
+from agentrl.rollout import readings as readings_lib
 from agentrl.rollout import record as record_lib
 from agentrl.rollout import speak
 from agentrl.schedule import Schedule
 from agentrl.signal.base import Context
 from agentrl.task.fixed import attempts as make_attempts
 from agentrl.text import parse, render, tokenizer
-from agentrl.types import Attempts, Batch
+from agentrl.types import Attempts, Batch, Rows
 from configs import base
 from experiments import check
 
@@ -242,12 +243,26 @@ def layout(s: Setup, record: record_lib.Record) -> record_lib.Layout:
   return record_lib.full_history(record, width)
 
 
+def readings(s: Setup, record: record_lib.Record, version) -> dict[str, Rows]:
+  """The record's messages in other contexts, as the config wants them."""
+  text = s.config.rollout.nulled
+  if not text:
+    return {}
+  null = jnp.asarray(s.tokenizer.encode(text), jnp.int32)
+  if s.plan.history == 'turn':
+    return {'nulled': readings_lib.nulled_turns(record, null, version)}
+  width = jit_rollout.row_tokens(s.world, s.plan)
+  rows = readings_lib.nulled_history(record, null, version, width)
+  return {'nulled': rows}
+
+
 def collect(s: Setup, params, attempts: Attempts, key, version) -> Batch:
   """Rollout and rewards: one jitted program."""
 
   def sample(attempts, key):
     record = play(s, params, attempts, key)
-    return record_lib.batch(record, layout(s, record), attempts, version)
+    batch = record_lib.batch(record, layout(s, record), attempts, version)
+    return batch.replace(readings=readings(s, record, version))
 
   batch, _ = _collector(s.config)(
     sample, functools.partial(score, s), attempts, memory=(), carry=(), key=key
@@ -288,8 +303,11 @@ def sharded(f, donate=()):
     whole = jax.sharding.auto_axes(f, out_sharding=PartitionSpec())
     shapes = jax.eval_shape(whole, *args)
     specs = jax.tree.map(lambda x: PartitionSpec(), shapes)
-    rows = jax.tree.map(lambda x: PartitionSpec('data'), shapes.rows)
-    specs = specs.replace(rows=rows)
+    split = {
+      name: jax.tree.map(lambda x: PartitionSpec('data'), vars(shapes)[name])
+      for name in ('rows', 'readings')
+    }
+    specs = specs.replace(**split)
     return jax.sharding.auto_axes(f, out_sharding=specs)(*args)
 
   return jax.jit(run, donate_argnums=donate)

@@ -37,6 +37,12 @@ def config(c: ConfigDict) -> None:
   for name in ('policy',):
     if name not in c.role or c.role[name].kind != 'train':
       raise ValueError(f'c.role.{name} must exist and have kind train')
+  if r.nulled and r.history == 'turn' and r.window > 1:
+    raise ValueError(
+      f'rollout.nulled={r.nulled!r} replaces an observation, but with'
+      f' rollout.window={r.window} a context holds several; set'
+      " rollout.window to 1, or rollout.history to 'full'"
+    )
   registry.check(base.wiring(c))
   _check_rows(c)
   _check_schedule(c)

@@ -5,9 +5,12 @@ from agentrl.advantage import (
   chain,
   filter,
   gae,
+  gated,
   hierarchical,
+  judged,
   normalize,
   returns,
+  states,
   statistics,
 )
 
@@ -16,8 +19,11 @@ __all__ = [
   'chain',
   'filter',
   'gae',
+  'gated',
   'hierarchical',
+  'judged',
   'normalize',
   'returns',
+  'states',
   'statistics',
 ]

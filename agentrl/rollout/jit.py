@@ -31,6 +31,8 @@ class Plan:
   history: 'turn' rebuilds the context of each turn from the last `window`
   observations (and the messages between them); 'full' keeps one growing
   context, in which a turn costs only its new tokens.
+  anchor: the share of an observation's places that its state id looks at; 1:
+  turns of one state saw the same, less: they saw much the same.
   """
 
   slots: int
@@ -39,6 +41,7 @@ class Plan:
   history: str = 'turn'
   window: int = 1
   context: int = 0  # tokens of a full history; 0: whatever K turns need
+  anchor: float = 1.0
 
   def __post_init__(self):
     if self.history not in ('turn', 'full'):
@@ -51,6 +54,11 @@ class Plan:
         raise ValueError(
           f'rollout.{name}={getattr(self, name)} must be at least 1'
         )
+    if not 0 < self.anchor <= 1:
+      raise ValueError(
+        f'rollout.anchor={self.anchor} is a share of the observation; set it'
+        ' above 0 and to at most 1, which tells every two observations apart'
+      )
 
 
 @struct.dataclass
@@ -209,7 +217,7 @@ def _tick(world, plan, speaker, attempts, keys, slots: _Slots, cache):
     action=action,
     reward=reward,
     columns=facts,
-    state=jax.vmap(render.content_hash)(obs, obs_len),
+    state=_states(plan, slots, obs, obs_len),
     valid=jnp.ones_like(done),
   )
   record = _put(slots.record, slots.traj, slots.turn, turn)
@@ -230,6 +238,13 @@ def _tick(world, plan, speaker, attempts, keys, slots: _Slots, cache):
     record=record,
   )
   return _deal(world, attempts, keys, slots, over), cache
+
+
+def _states(plan: Plan, slots: _Slots, obs, obs_len):
+  """The state ids of what is observed: [n] i32."""
+  if plan.anchor == 1:
+    return jax.vmap(render.content_hash)(obs, obs_len)
+  return jax.vmap(lambda o: render.partial_hash(o, plan.anchor))(slots.obs)
 
 
 def _context(plan: Plan, slots: _Slots, obs, obs_len):

@@ -5,5 +5,8 @@ from agentrl.signal import (  # noqa: F401
   critic,
   implicit_prm,
   progress,
+  critic,
+  implicit_prm,
+  information,
   reference,
 )

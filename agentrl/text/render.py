@@ -185,6 +185,28 @@ def content_hash(tokens: Array, length: Array) -> Array:
   return (_mix(total) & jnp.uint32(0x7FFFFFFF)).astype(jnp.int32)
 
 
+def partial_hash(obs: Array, share: float) -> Array:
+  """A hash of some places of an observation: those that differ elsewhere meet.
+
+  The places are drawn once, by a fixed seed, so that two observations that
+  differ in d of O places have the same hash with probability about
+  (1 - share)^d over such draws: bit sampling, the locality-sensitive hash of
+  the Hamming distance.
+
+  Args:
+    obs: [O] i32, indices of pieces.
+    share: of the places that are looked at, in (0, 1]; at least one is.
+
+  Returns:
+    [] i32, never negative.
+  """
+  chex.assert_rank(obs, 1)
+  size = obs.shape[0]
+  count = max(1, round(share * size))
+  places = np.sort(np.random.default_rng(0).permutation(size)[:count])
+  return content_hash(obs[places], jnp.int32(count))
+
+
 def _mix(x: Array) -> Array:
   """The 32-bit finalizer of least bias of C. Wellons' search (2018)."""
   x = (x ^ (x >> 16)) * jnp.uint32(0x7FEB352D)

@@ -16,11 +16,15 @@ PRM = {'prm': True}
 REFERENCE = {'reference': False}
 CRITIC = {'value': True}
 ROLES = {
+  'adca': {},
+  'adca_allocation': {},
   'archer': {'critic': True, 'target': True},
+  'cm2': {},
   'dapo': {},
   'dgrpo': {},
   'digiq': {'critic': True, 'target': True},
   'dr_grpo': {},
+  'dr_mas': {},
   'flow_grpo': REFERENCE,
   'gdpo': {},
   'gigpo': {},
@@ -29,8 +33,11 @@ ROLES = {
   'grpo': {},
   'grpo_passk': {},
   'grpo_roc': {},
+  'hgpo': {},
+  'infopo': {},
   'lite_ppo': {},
   'maxrl': {},
+  'mira': CRITIC,
   'odysseus': CRITIC,
   'opo': {},
   'oprl': PRM,
@@ -45,6 +52,7 @@ ROLES = {
   'ppo': CRITIC,
   'ppo_bilevel': CRITIC,
   'ppo_turn': CRITIC,
+  'ppr': CRITIC,
   'prime': PRM | REFERENCE,
   'prime_bon': PRM | REFERENCE,
   'prime_detached': PRM | REFERENCE,
@@ -53,9 +61,13 @@ ROLES = {
   'reinforce_pp_kl': REFERENCE,
   'remax': {},
   'rloo': {},
+  'slea_rl': {},
   'spa': CRITIC | {'progress': True},
   'starpo_s': CRITIC,
+  'steppo': CRITIC,
   'vl_dac': REFERENCE,
+  'vpr': {},
+  'vpr_turn': {},
 }
 
 FAST = ('gigpo', 'oprl', 'oprl_restart', 'ppo', 'prime')  # one of each kind
@@ -93,13 +105,20 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope='module')
 def batch(folder):
   """What an untrained policy did, judged by made-up but telling rewards."""
-  s = build.setup(config('grpo', folder))
+  c = config('grpo', folder)
+  c.rollout.nulled = 'nothing'
+  s = build.setup(c)
   state = learner.init(s.learner, jax.random.key(0))
   made = runner.rl_stage(s, 0, 2).collect(state, 0)
   reward = jax.random.normal(jax.random.key(1), made.turns.reward.shape)
   outcome = (jnp.arange(8) % 3 == 0).astype(jnp.float32)
   terms = {**made.turns.terms, 'greedy_return': reward[:, :1] + 0 * reward}
   turns = made.turns.replace(reward=reward * made.turns.valid, terms=terms)
+  judged = jax.random.normal(jax.random.key(2), reward.shape)
+  turns = made.turns.replace(
+    reward=reward * made.turns.valid,
+    terms={**made.turns.terms, 'progress': judged * made.turns.valid},
+  )
   return jax.device_get(made.replace(turns=turns, outcome=outcome))
 
 

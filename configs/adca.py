@@ -1,0 +1,41 @@
+"""ADCA: good and bad turns beside the outcome, each normalised by itself.
+
+Paper: AgentEvolver: Towards Efficient Self-Evolving Agent System, 2511.10395
+(its self-attributing part, `decouple` in the code).
+
+  q_k = alpha z_group(l_k) + [k is the last turn] z_group(R),   alpha = 0.1
+  A(a_k) = sum of q_j over j >= k
+
+l_k = +-0.2 is a judge's verdict, good or bad; its mean and deviation weigh
+every trajectory of the group alike, whatever its turns. R is the return;
+deviations are the population's (ddof 0). The code stabilises a deviation by
+sqrt(var + eps), here std + eps. A failed judgement leaves the trajectory out.
+
+The judge here is the solver: good is a move that made progress. A cosine
+decay of alpha is c.schedule['coef.attribution']; left out are the optional
+1 / sqrt(turns), the questioning and navigating parts, and the wider clip of
+experience-guided tokens.
+
+  python -m experiments.train --config=configs/adca.py --workdir=runs/adca
+"""
+
+from configs import base
+
+
+def streams(c, attribution=()):
+  """Attribution and outcome; links of `attribution` follow the label."""
+  c.advantage = ('attribution', 'outcome')
+  c.stream.attribution = ('add_label', *attribution, 'center', 'scale')
+  c.stream.outcome = ('episode_return', 'center', 'scale', 'at_last_turn')
+  c.coef.attribution = 0.1
+  c.finish = ('return_to_go',)
+  base.hp(c, 'attribution', 'add_label', name='progress', good=0.2, bad=-0.2)
+  for stream in c.advantage:
+    base.hp(c, stream, 'scale', ddof=0)
+
+
+def get_config(arg=''):
+  c = base.get_config(arg)
+  c.method = 'adca'
+  streams(c)
+  return base.finish(c)

@@ -1,0 +1,255 @@
+"""Judged turns, state groups, milestones: chains against plain numpy."""
+
+import batches
+import estimators
+import jax
+import numpy as np
+import pytest
+import step_estimators as plain
+from batches import links
+
+from agentrl import mesh, registry
+from agentrl.advantage import chain
+from configs import base  # noqa: F401  registers every piece
+
+JUDGE = {'name': 'judge'}
+TURN = {'by': ('group', 'turn')}
+AGENT = {'by': ('group', 'agent'), 'unit': 'turn'}
+STATE = {'by': ('group', 'state'), 'unit': 'turn'}
+LABEL = ('add_label', JUDGE | {'good': 0.2, 'bad': -0.2})
+POPULATION = ('scale', {'ddof': 0})
+OUTCOME = ('episode_return', 'center', POPULATION, 'at_last_turn')
+VERIFIED = ('episode_outcome', 'at_last_turn', ('add_term', JUDGE))
+LAM = {'gamma': 0.9, 'lam': 0.8}
+HISTORY = {'depth': 2, 'alpha': 0.7, 'first': 2.0}
+
+
+def _adca(*links):
+  return (
+    {'q': (LABEL, *links, 'center', POPULATION), 'o': OUTCOME},
+    {'q': 0.1},
+    ('return_to_go',),
+  )
+
+
+# name -> (streams, coefficients, finish, reference)
+# Of the trajectory FAILED one judgement failed.
+TRAJECTORY = {
+  'cm2': ({'a': (('add_term', JUDGE), ('require_members', TURN | {'least': 3}),
+                 ('center', TURN))}, {}, (), lambda s: plain.cm2(s, 3)),
+  'ppr': ({'a': (('add_label', JUDGE), 'episode_outcome', 'add_constant',
+                 ('gae_tokens', LAM))}, {}, (),
+          lambda s: plain.ppr(s, **LAM)),
+  'adca': (*_adca(), lambda s: plain.adca(s, plain.labels)),
+  'adca_allocation': (*_adca('share_outcome'),
+                      lambda s: plain.adca(s, plain.shares)),
+  'mira': ({'a': (('add_term', JUDGE | {'coef': 0.5}),
+                  ('new_best', {'gamma': 0.9}), 'turn_reward',
+                  ('gae_turns', LAM))}, {}, (),
+           lambda s: plain.mira(s, 0.5, **LAM)),
+}  # fmt: skip
+# All of its turns failed.
+CELLS = {
+  'dr_mas': ({'a': ('episode_return', ('center', AGENT), ('scale', AGENT))},
+             {}, (), lambda s: plain.dr_mas(s, _agent)),
+  'hgpo': ({'a': ('step_return', ('scale_history', HISTORY))}, {}, (),
+           lambda s: plain.hgpo(s, **HISTORY)),
+  'hgpo_mean': ({'a': ('step_return', 'center_history')}, {}, (),
+                lambda s: plain.hgpo(s, 2, 1.0, 1.0, std=False)),
+  'vpr': ({'a': (*VERIFIED, ('drop_flat', STATE), ('center', STATE))}, {},
+          (('whiten_tokens', {'unit': 'turn', 'ddof': 0}),),
+          lambda s: plain.vpr(s)[0]),
+  'vpr_turn': ({'a': (*VERIFIED, ('standardize', {'least': 11}))}, {}, (),
+               lambda s: plain.vpr_turn(s, 11)),
+}  # fmt: skip
+METHODS = TRAJECTORY | CELLS
+VARIANTS = ('moved', 'explicit')
+
+
+def _agent(i, k):
+  return (i + k) % 2
+
+
+def _story():
+  s = batches.story(seed=4)
+  step = [[0.3] * len(x) if g == 1 else x
+          for g, x in zip(s.group, s.step, strict=True)]  # fmt: skip
+  return s._replace(step=step)
+
+
+STORY = _story()
+
+
+@pytest.fixture(scope='module', autouse=True)
+def _quick():
+  jax.config.update('jax_disable_most_optimizations', True)
+  with jax.enable_x64(True):
+    yield
+  jax.config.update('jax_disable_most_optimizations', False)
+
+
+def _lay(name):
+  if name == 'moved':
+    order = np.random.default_rng(1).permutation
+    laid = batches.lay(STORY, 'turn', padding=3, seed=9, order=order)
+  else:
+    laid = batches.lay(STORY, 'packed')
+  b, k = laid.batch.turns.valid.shape
+  agent = np.fromfunction(_agent, (b, k), dtype=np.int32)
+  turns = laid.batch.turns.replace(agent=agent)
+  return laid._replace(batch=laid.batch.replace(turns=turns))
+
+
+def _failed(batch, turns):
+  scored = np.asarray(batch.turns.scored).copy()
+  scored[plain.FAILED, turns] = False
+  return batch.replace(turns=batch.turns.replace(scored=scored))
+
+
+def _credit(method, batch, signals):
+  streams, coef, finish, _ = method
+  bound = {k: links(*v) for k, v in streams.items()}
+  return chain.advantage(bound, coef, links(*finish), batch, signals)[0]
+
+
+@jax.jit
+def _all(one, whole, signals):
+  out = {}
+  for name, method in METHODS.items():
+    batch = one if name in TRAJECTORY else whole
+    credit = _credit(method, batch, signals)
+    out[name] = chain.token_advantage(credit, batch.rows), credit.weight
+  return out
+
+
+@pytest.fixture(scope='module')
+def results():
+  out = {}
+  for name in VARIANTS:
+    laid = _lay(name)
+    args = _failed(laid.batch, 0), _failed(laid.batch, slice(None))
+    args = (*args, laid.signals)
+    if name == 'explicit':
+      with jax.set_mesh(mesh.make({'data': 2, 'model': 2})):
+        shape = laid.batch.rows.tokens.shape
+        out[name] = laid, jax.device_get(_all(*batches.place(args, shape)))
+    else:
+      out[name] = laid, jax.device_get(_all(*args))
+  return out
+
+
+@pytest.mark.parametrize('variant', VARIANTS)
+@pytest.mark.parametrize('method', METHODS)
+def test_is_the_equation(method, variant, results):
+  laid, found = results[variant]
+  x = batches.read(found[method][0], STORY, laid)
+  want = batches.flat(METHODS[method][3](STORY))
+  assert np.any(want != 0)
+  np.testing.assert_allclose(batches.flat(x), want, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize('variant', VARIANTS)
+def test_vpr_takes_flat_and_lone_states_out_of_the_loss(variant, results):
+  laid, found = results[variant]
+  kept = plain.vpr(STORY)[1]
+  want = estimators.spread(STORY, lambda i, k: float((i, k) in kept))
+  assert 0 < len(kept) < sum(map(len, STORY.size))
+  got = batches.read(found['vpr'][1], STORY, laid)
+  np.testing.assert_array_equal(batches.flat(got), batches.flat(want))
+
+
+def _turns(step, reward, *names, state=None):
+  """Turn credits of a little story, the outcome the sum of its rewards."""
+  blank = [[np.zeros(1) for _ in x] for x in step]
+  s = batches.Story(
+    group=[0] * len(step),
+    reward=reward,
+    state=state or [[0] * len(x) for x in step],
+    step=step,
+    outcome=[float(sum(r)) for r in reward],
+    size=[[1] * len(x) for x in step],
+    answer=[[0] * len(x) for x in step],
+    token=dict.fromkeys(batches.TOKEN_FIELDS, blank),
+  )
+  laid = batches.lay(s)
+  run = jax.jit(lambda b, x: chain.stream(links(*names), b, x)[0].turn)
+  turn = np.asarray(run(laid.batch, laid.signals))
+  return [turn[i, : len(x)] for i, x in enumerate(step)]
+
+
+def test_golden_renorm():
+  got = _turns([[0.2, 0.9], [0.2, 0.9]], [[0.0, 1.0], [0.0, 0.0]],
+               ('add_term', JUDGE), 'episode_outcome',
+               'add_constant')  # fmt: skip
+  np.testing.assert_allclose(got, [[0.2, 0.9], [-0.8, -0.1]], rtol=1e-12)
+
+
+def test_a_milestone_pays_once():
+  steps = [[0.5, -0.5, 0.5, 0.25, -1.0, 0.3]]
+  got = _turns(steps, [[0.0] * 6], ('add_term', JUDGE), 'new_best')
+  np.testing.assert_allclose(got, [[0.5, 0, 0, 0.25, 0, 0]], atol=1e-15)
+
+
+def test_potential_form_telescopes():
+  """Σ_k γ^k (γ m_k − m_{k−1}) = γ^K m_K: the way there does not matter."""
+  steps = [[0.5, -0.5, 0.75], [0.25, 0.25, 0.25]]
+  got = _turns(steps, [[0.0] * 3] * 2, ('add_term', JUDGE),
+               ('new_best', {'gamma': 0.9}),
+               ('return_to_go', {'gamma': 0.9}))  # fmt: skip
+  np.testing.assert_allclose([x[0] for x in got], 0.9**3 * 0.75)
+
+
+def test_shares_add_up_to_the_sign_of_the_outcome():
+  steps = [[1.0, -1.0], [1.0, -1.0, -1.0]]
+  got = _turns(steps, [[0.0, 1.0], [0.0] * 3], ('add_label', JUDGE),
+               ('add_constant', {'value': -0.5}), 'share_outcome')  # fmt: skip
+  np.testing.assert_allclose(got[0], [1 / 1.2, 0.2 / 1.2])
+  np.testing.assert_allclose(got[1], [-0.2 / 2.2, -1 / 2.2, -1 / 2.2])
+
+
+def test_without_history_hgpo_is_gigpos_step_stream():
+  step = [STORY.step[i] for i in (0, 1, 2, 3)]
+  state = [STORY.state[i] for i in (0, 1, 2, 3)]
+  flat = ('scale', STATE | {'ddof': 0})
+  args = (step, step)
+  got = _turns(*args, 'step_return', ('scale_history', {'depth': 0}),
+               state=state)  # fmt: skip
+  want = _turns(*args, 'step_return', ('center', STATE), flat, state=state)
+  np.testing.assert_allclose(
+    np.concatenate(got), np.concatenate(want), rtol=1e-9, atol=1e-12
+  )
+
+
+def test_hgpo_compares_equal_histories_apart():
+  """Two came to state 1 from 0 and two from 2: level 1 is (2, 0), (5, 1)."""
+  rewards = [[0.0, 2.0], [0.0, 0.0], [0.0, 5.0], [0.0, 1.0]]
+  state = [[0, 1], [0, 1], [2, 1], [2, 1]]
+  got = _turns(rewards, rewards, 'turn_reward',
+               ('center_history', {'depth': 1}), state=state)  # fmt: skip
+  second = [
+    (1 * x + 2 * y) / 3 for x, y in ((0, 1), (-2, -1), (3, 2), (-1, -2))
+  ]
+  np.testing.assert_allclose([x[1] for x in got], second)
+  np.testing.assert_array_equal([x[0] for x in got], 0)
+
+
+def test_one_agent_makes_dr_mas_the_group():
+  steps = [[1.0, 0.0], [0.5], [0.0, 0.0, 0.0]]
+  link = {'by': ('group',), 'unit': 'turn'}
+  one = _turns(steps, steps, 'episode_return', ('center', AGENT))
+  want = _turns(steps, steps, 'episode_return', ('center', link))
+  np.testing.assert_array_equal(np.concatenate(one), np.concatenate(want))
+
+
+def test_states_must_be_told(monkeypatch):
+  blind = registry.get('rollout', 'jit')._replace(
+    name='blind', gives=('column:group', 'output:logp')
+  )
+  monkeypatch.setitem(registry._PIECES, ('rollout', 'blind'), blind)
+  w = registry.Wiring(
+    rollout='blind',
+    advantage=('step',),
+    stream={'step': ('step_return', 'scale_history')},
+  )
+  with pytest.raises(ValueError, match=r'scale_history.*column:state'):
+    registry.check(w)
