@@ -1,5 +1,19 @@
 """How much credit each turn and token gets: sums of chains of small links."""
 
-from agentrl.advantage import chain, gae, normalize, returns, statistics
+from agentrl.advantage import (
+  chain,
+  correct,
+  gae,
+  normalize,
+  returns,
+  statistics,
+)
 
-__all__ = ['chain', 'gae', 'normalize', 'returns', 'statistics']
+__all__ = [
+  'chain',
+  'correct',
+  'gae',
+  'normalize',
+  'returns',
+  'statistics',
+]

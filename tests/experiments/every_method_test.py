@@ -16,10 +16,20 @@ PRM = {'prm': True}
 REFERENCE = {'reference': False}
 CRITIC = {'value': True}
 ROLES = {
+  'cispo': {},
+  'clip_higher': {},
+  'dppo': {},
+  'dppo_kl': {},
   'dr_grpo': {},
   'gigpo': {},
   'gigpo_no_std': {},
+  'gmpo': {},
   'grpo': {},
+  'gspo': {},
+  'gspo_token': {},
+  'gspo_turn': {},
+  'icepop': {},
+  'mis': {},
   'oprl': PRM,
   'oprl_merged': PRM,
   'oprl_parity': PRM,
@@ -36,6 +46,8 @@ ROLES = {
   'reinforce_pp_baseline': {},
   'reinforce_pp_kl': REFERENCE,
   'rloo': {},
+  'sapo': {},
+  'truncated_is': {},
 }
 
 FAST = ('gigpo', 'oprl', 'oprl_restart', 'ppo', 'prime')  # one of each kind
