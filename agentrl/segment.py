@@ -53,6 +53,42 @@ def at_turns(x, pick, traj, turn, b: int, k: int):
   return to_turns(jnp.where(pick, x, 0), traj, turn, b, k)
 
 
+UNITS = ('turn', 'trajectory')
+
+
+def unit(name: str, traj, turn, k: int):
+  """Ids under which each unit is one turn, and how many there are of them.
+
+  A trajectory's unit holds its prompts, too.
+
+  Args:
+    name: 'turn' or 'trajectory'
+    traj, turn: [N, T] i32
+  Returns: traj, turn [N, T] and the number of turns, k or 1.
+  """
+  if name not in UNITS:
+    raise ValueError(f'unit={name!r} is unknown; choose from {UNITS}')
+  if name == 'turn':
+    return traj, turn, k
+  return traj, jnp.where(traj >= 0, 0, -1), 1
+
+
+def sum_within(x, mask, traj, turn, b: int, k: int):
+  """Sum of x over the masked tokens of its turn, at every token: [N, T]."""
+  whole = to_turns(jnp.where(mask, x, 0), traj, turn, b, k)
+  return to_tokens(whole, traj, turn)
+
+
+def mean_within(x, mask, traj, turn, b: int, k: int):
+  """Mean of x over the masked tokens of its turn, at every token: [N, T].
+
+  0 where a turn has no masked token, and outside of turns.
+  """
+  n = to_turns(mask.astype(x.dtype), traj, turn, b, k)
+  whole = to_turns(jnp.where(mask, x, 0), traj, turn, b, k)
+  return to_tokens(whole / jnp.maximum(n, 1), traj, turn)
+
+
 def largest_turns(x, mask, traj, turn, b: int, k: int):
   """Maximum of x over the masked tokens of each turn, -inf where none."""
 

@@ -3,6 +3,7 @@
 from agentrl.advantage import (
   baselines,
   chain,
+  correct,
   filter,
   gae,
   gated,
@@ -17,6 +18,7 @@ from agentrl.advantage import (
 __all__ = [
   'baselines',
   'chain',
+  'correct',
   'filter',
   'gae',
   'gated',

@@ -1,5 +1,25 @@
 """Per-token losses, and reducers that turn weights into coefficients."""
 
-from agentrl.loss import entropy, kl, nll, ppo, reduce, value
+from agentrl.loss import (
+  divergence,
+  entropy,
+  gates,
+  kl,
+  nll,
+  ppo,
+  reduce,
+  sequence,
+  value,
+)
 
-__all__ = ['entropy', 'kl', 'nll', 'ppo', 'reduce', 'value']
+__all__ = [
+  'divergence',
+  'entropy',
+  'gates',
+  'kl',
+  'nll',
+  'ppo',
+  'reduce',
+  'sequence',
+  'value',
+]

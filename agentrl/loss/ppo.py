@@ -38,12 +38,14 @@ def log_ratio(outputs: Outputs, signals: Signals) -> Array:
   return jnp.clip(outputs.logp - signals['old_logp'], -20, 20)
 
 
-def _clipped(log_rho, a, clip_low, clip_high) -> Array:
+def clipped(log_rho, a, clip_low, clip_high) -> Array:
+  """max(−A ρ, −A clip(ρ, 1 − c_low, 1 + c_high))"""
   rho = jnp.exp(log_rho)
   return jnp.maximum(-a * rho, -a * jnp.clip(rho, 1 - clip_low, 1 + clip_high))
 
 
-def _metrics(log_rho, a, weight, clip_low, clip_high) -> Metrics:
+def ratio_metrics(log_rho, a, weight, clip_low, clip_high) -> Metrics:
+  """Mean ratio and KL to the old policy; shares clipped on either side."""
   rho = jnp.exp(log_rho)
   return {
     'ratio': metric(rho, weight),
@@ -71,8 +73,8 @@ def ppo(
   """
   log_rho, a = log_ratio(outputs, signals), credit.token
   weight = weight_of(batch, credit)
-  metrics = _metrics(log_rho, a, weight, clip_low, clip_high)
-  return _clipped(log_rho, a, clip_low, clip_high), weight, metrics
+  metrics = ratio_metrics(log_rho, a, weight, clip_low, clip_high)
+  return clipped(log_rho, a, clip_low, clip_high), weight, metrics
 
 
 @_register
@@ -93,9 +95,9 @@ def ppo_dual(
   """
   log_rho, a = log_ratio(outputs, signals), credit.token
   weight = weight_of(batch, credit)
-  value = _clipped(log_rho, a, clip_low, clip_high)
+  value = clipped(log_rho, a, clip_low, clip_high)
   bounded = jnp.where(a < 0, jnp.minimum(value, -dual * a), value)
-  metrics = _metrics(log_rho, a, weight, clip_low, clip_high)
+  metrics = ratio_metrics(log_rho, a, weight, clip_low, clip_high)
   metrics['clip_dual'] = metric((a < 0) & (value > -dual * a), weight)
   return bounded, weight, metrics
 

@@ -1,0 +1,125 @@
+"""Policy losses on one probability ratio for many tokens.
+
+  s = exp( mean over the tokens of a sequence of log π − log π_old )
+
+A sequence is a trajectory, whose tokens may stand in several rows, or a turn,
+which stands in one. Its tokens are those that weigh. All of them share s; the
+reducer averages their values, so that A may differ between them.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from agentrl import registry, segment
+from agentrl.loss import ppo
+from agentrl.types import Array, Batch, Credit, Metrics, Outputs, Signals
+
+Loss = tuple[Array, Array, Metrics]
+
+NEEDS = ('output:logp', 'signal:old_logp')
+_register = registry.register('loss', needs=NEEDS, takes='any')
+_couples = registry.register('loss', needs=NEEDS, takes='any', couples=True)
+
+
+def mean_log_ratio(x: Array, weight: Array, batch: Batch, unit: str) -> Array:
+  """Mean of x [N, T] over the tokens of weight of each unit, at its tokens."""
+  rows = batch.rows
+  b, k = batch.turns.valid.shape
+  traj, turn, k = segment.unit(unit, rows.traj, rows.turn, k)
+  return segment.mean_within(x, weight > 0, traj, turn, b, k)
+
+
+def _clipped(log_s, a, weight, clip_low, clip_high) -> Loss:
+  value = ppo.clipped(log_s, a, clip_low, clip_high)
+  metrics = ppo.ratio_metrics(log_s, a, weight, clip_low, clip_high)
+  return value, weight, metrics
+
+
+@_couples
+def gspo(
+  outputs: Outputs,
+  batch: Batch,
+  credit: Credit,
+  signals: Signals,
+  key: Array,
+  *,
+  clip_low: float = 3e-4,
+  clip_high: float = 4e-4,
+) -> Loss:
+  """max(−A s, −A clip(s, ...)) of trajectories   (GSPO, arXiv 2507.18071)"""
+  weight = ppo.weight_of(batch, credit)
+  log_rho = ppo.log_ratio(outputs, signals)
+  log_s = mean_log_ratio(log_rho, weight, batch, 'trajectory')
+  return _clipped(log_s, credit.token, weight, clip_low, clip_high)
+
+
+@_register
+def gspo_turn(
+  outputs: Outputs,
+  batch: Batch,
+  credit: Credit,
+  signals: Signals,
+  key: Array,
+  *,
+  clip_low: float = 3e-4,
+  clip_high: float = 4e-4,
+) -> Loss:
+  """gspo whose sequences are turns: rows do not depend on each other."""
+  weight = ppo.weight_of(batch, credit)
+  log_rho = ppo.log_ratio(outputs, signals)
+  log_s = mean_log_ratio(log_rho, weight, batch, 'turn')
+  return _clipped(log_s, credit.token, weight, clip_low, clip_high)
+
+
+@_couples
+def gspo_token(
+  outputs: Outputs,
+  batch: Batch,
+  credit: Credit,
+  signals: Signals,
+  key: Array,
+  *,
+  clip_low: float = 3e-4,
+  clip_high: float = 4e-4,
+) -> Loss:
+  """gspo with s_t = sg[s] π / sg[π]   (GSPO-token, arXiv 2507.18071)
+
+  The ratio is the trajectory's, the gradient each token's own: advantages
+  that differ between tokens move these tokens.
+  """
+  weight = ppo.weight_of(batch, credit)
+  log_rho = ppo.log_ratio(outputs, signals)
+  log_s = mean_log_ratio(log_rho, weight, batch, 'trajectory')
+  own = outputs.logp - jax.lax.stop_gradient(outputs.logp)
+  log_s = jax.lax.stop_gradient(log_s) + own
+  return _clipped(log_s, credit.token, weight, clip_low, clip_high)
+
+
+@_couples
+def gmpo(
+  outputs: Outputs,
+  batch: Batch,
+  credit: Credit,
+  signals: Signals,
+  key: Array,
+  *,
+  clip: float = 0.4,
+) -> Loss:
+  """−A exp(mean_t d_t) of trajectories   (GMPO, arXiv 2507.20673)
+
+  d_t = min(log ρ_t, c) where A ≥ 0 and max(log ρ_t, −c) where A < 0: the
+  geometric mean of ratios that are clipped token by token, on one side.
+  """
+  weight, a = ppo.weight_of(batch, credit), credit.token
+  log_rho = ppo.log_ratio(outputs, signals)
+  near = jnp.where(
+    a < 0, jnp.maximum(log_rho, -clip), jnp.minimum(log_rho, clip)
+  )
+  log_s = mean_log_ratio(near, weight, batch, 'trajectory')
+  s = jnp.exp(log_s)
+  metrics = {
+    'ratio': ppo.metric(s, weight),
+    'kl_old': ppo.metric(jnp.exp(log_rho) - 1 - log_rho, weight),
+    'clip': ppo.metric(near != log_rho, weight),
+  }
+  return -a * s, weight, metrics
