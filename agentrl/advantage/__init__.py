@@ -1,5 +1,12 @@
 """How much credit each turn and token gets: sums of chains of small links."""
 
-from agentrl.advantage import chain, gae, normalize, returns, statistics
+from agentrl.advantage import (
+  chain,
+  entropy,
+  gae,
+  normalize,
+  returns,
+  statistics,
+)
 
-__all__ = ['chain', 'gae', 'normalize', 'returns', 'statistics']
+__all__ = ['chain', 'entropy', 'gae', 'normalize', 'returns', 'statistics']

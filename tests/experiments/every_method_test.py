@@ -16,6 +16,7 @@ PRM = {'prm': True}
 REFERENCE = {'reference': False}
 CRITIC = {'value': True}
 ROLES = {
+  'aem': {},
   'dr_grpo': {},
   'gigpo': {},
   'gigpo_no_std': {},
