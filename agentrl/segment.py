@@ -120,6 +120,23 @@ def _reduce(x, ids, mask, how: str):
   return mesh.auto(f, None)(x, ids, mask)
 
 
+def top(x, mask, count):
+  """The `count` masked elements of largest x, fewer if there are: [N, T] bool.
+
+  Args:
+    x: [N, T]; of equal values the first ones go first
+    mask: [N, T] bool
+    count: [] i32
+  """
+
+  def f(x, mask, count):
+    order = jnp.argsort(jnp.where(mask, -x, jnp.inf).reshape(-1), stable=True)
+    rank = jnp.zeros_like(order).at[order].set(jnp.arange(order.size))
+    return mask & (rank.reshape(x.shape) < count)
+
+  return mesh.auto(f, ROW)(x, mask, count)
+
+
 def accumulate(x, factor):
   """y_t = x_t + factor_t * y_{t+1} along the last axis, y past the end 0.
 

@@ -1,5 +1,23 @@
 """Per-token losses, and reducers that turn weights into coefficients."""
 
-from agentrl.loss import entropy, kl, nll, ppo, reduce, value
+from agentrl.loss import (
+  covariance,
+  entropy,
+  kl,
+  nll,
+  ppo,
+  ratio,
+  reduce,
+  value,
+)
 
-__all__ = ['entropy', 'kl', 'nll', 'ppo', 'reduce', 'value']
+__all__ = [
+  'covariance',
+  'entropy',
+  'kl',
+  'nll',
+  'ppo',
+  'ratio',
+  'reduce',
+  'value',
+]

@@ -17,10 +17,12 @@ REFERENCE = {'reference': False}
 CRITIC = {'value': True}
 ROLES = {
   'aem': {},
+  'clip_cov': {},
   'dr_grpo': {},
   'gigpo': {},
   'gigpo_no_std': {},
   'grpo': {},
+  'kl_cov': {},
   'oprl': PRM,
   'oprl_merged': PRM,
   'oprl_parity': PRM,
