@@ -1,3 +1,8 @@
 """Signals: what is learned or computed beside the policy."""
 
-from agentrl.signal import critic, implicit_prm, reference  # noqa: F401
+from agentrl.signal import (  # noqa: F401
+  critic,
+  entropy_history,
+  implicit_prm,
+  reference,
+)

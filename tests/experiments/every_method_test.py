@@ -19,6 +19,8 @@ ROLES = {
   'aem': {},
   'clip_cov': {},
   'dr_grpo': {},
+  'epo': {},
+  'epo_released': {},
   'gigpo': {},
   'gigpo_no_std': {},
   'grpo': {},
