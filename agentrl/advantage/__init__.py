@@ -7,6 +7,15 @@ from agentrl.advantage import (
   normalize,
   returns,
   statistics,
+  tree,
 )
 
-__all__ = ['chain', 'entropy', 'gae', 'normalize', 'returns', 'statistics']
+__all__ = [
+  'chain',
+  'entropy',
+  'gae',
+  'normalize',
+  'returns',
+  'statistics',
+  'tree',
+]

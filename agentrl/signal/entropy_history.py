@@ -28,8 +28,7 @@ def entropy_history(
   """
 
   def init():
-    zero = jnp.zeros(turns)
-    return {'total': zero, 'iterations': zero, 'turns': zero}
+    return {x: jnp.zeros(turns) for x in ('total', 'iterations', 'turns')}
 
   def score(state, batch: Batch, signals):
     kept = state.signal['entropy_history']
