@@ -43,12 +43,18 @@ def init(learner: Learner, key: jax.Array) -> TrainState:
     step=jnp.int32(0),
     params=params,
     opt=opt,
-    signal={},
+    signal=_kept(learner),
     memory=(),
     carry=(),
     key=jax.random.key(learner.seed),
   )
   return start_roles(learner, state)
+
+
+def _kept(learner: Learner):
+  """What signals keep beside parameters, as it is before the first step."""
+  made = zip(learner.wiring.signal, _signals(learner), strict=True)
+  return {name: s.init() for name, s in made if s.init}
 
 
 def _salt(role: str) -> int:

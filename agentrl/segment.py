@@ -193,6 +193,23 @@ def take_trajectories(tree, order):
   return jax.tree.map(lambda x: take(x, order), tree)
 
 
+def top(x, mask, count):
+  """The `count` masked elements of largest x, fewer if there are: [N, T] bool.
+
+  Args:
+    x: [N, T]; of equal values the first ones go first
+    mask: [N, T] bool
+    count: [] i32
+  """
+
+  def f(x, mask, count):
+    order = jnp.argsort(jnp.where(mask, -x, jnp.inf).reshape(-1), stable=True)
+    rank = jnp.zeros_like(order).at[order].set(jnp.arange(order.size))
+    return mask & (rank.reshape(x.shape) < count)
+
+  return mesh.auto(f, ROW)(x, mask, count)
+
+
 def accumulate(x, factor):
   """y_t = x_t + factor_t * y_{t+1} along the last axis, y past the end 0.
 

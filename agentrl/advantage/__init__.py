@@ -4,6 +4,7 @@ from agentrl.advantage import (
   baselines,
   chain,
   correct,
+  entropy,
   filter,
   gae,
   gated,
@@ -13,12 +14,14 @@ from agentrl.advantage import (
   returns,
   states,
   statistics,
+  tree,
 )
 
 __all__ = [
   'baselines',
   'chain',
   'correct',
+  'entropy',
   'filter',
   'gae',
   'gated',
@@ -28,4 +31,5 @@ __all__ = [
   'returns',
   'states',
   'statistics',
+  'tree',
 ]

@@ -1,7 +1,8 @@
 """Means and deviations of cells, written once for turns and for tokens.
 
 A cell is what shares its values in the columns `by`. Elements are turns or
-tokens; `unit` says what counts once, in mean, deviation and n. Only turns
+tokens; `unit` says what counts once, in mean, deviation and n; a node is a
+turn, once for all the branches that share it. Only turns
 that happened and were scored enter; if the unit is the trajectory, all of its
 turns must have been, since its return is otherwise unknown. What does not
 enter gets 0.
@@ -23,7 +24,7 @@ from agentrl.types import Array, Batch, Credit, Metrics
 
 Linked = tuple[Credit, Metrics]
 
-UNITS = ('trajectory', 'turn', 'token', 'first_turn')
+UNITS = ('trajectory', 'turn', 'token', 'first_turn', 'node')
 SINGLETONS = ('zero', 'raw')
 
 
@@ -81,19 +82,22 @@ def counted(batch: Batch, unit: str) -> Array:
   return turns.valid & known
 
 
-def shares(unit: str, cell: Array, size: Array, tokens: Array) -> Array:
+def shares(
+  unit: str, cell: Array, node: Array, size: Array, tokens: Array
+) -> Array:
   """What each element of a turn weighs, so that every unit weighs 1: [B, K].
 
   Args:
-    cell: [B, K] i32
+    cell, node: [B, K] i32
     size: [B, K] elements of the turn that enter
     tokens: [B, K] trained tokens of the turn
   """
   b, k = cell.shape
   owner = jnp.broadcast_to(jnp.arange(b, dtype=jnp.int32)[:, None], (b, k))
+  owner = node if unit == 'node' else owner
   own = segment.dense(cell.reshape(-1), owner.reshape(-1))
   flat = size.reshape(-1)
-  if unit == 'trajectory':
+  if unit in ('trajectory', 'node'):
     whole, part = segment.total(flat, own).reshape(b, k), size > 0
   elif unit == 'first_turn':
     index = jnp.broadcast_to(jnp.arange(k, dtype=size.dtype), (b, k))
@@ -185,7 +189,8 @@ def on_turns(
     top=lambda y, mask: jnp.where(mask, y, -jnp.inf),
     spread=lambda y: y,
   )
-  share = shares(unit, cell, mask.astype(x.dtype), tokens)
+  node = batch.turns.node
+  share = shares(unit, cell, node, mask.astype(x.dtype), tokens)
   m = moments(x, mask, share, cell, level, ddof=ddof, singleton=singleton)
   y = jnp.where(mask & m.live, f(x, m), 0)
   return credit.replace(turn=y), _metrics(m, mask)
@@ -215,7 +220,7 @@ def on_tokens(
     ),
     spread=spread,
   )
-  share = shares(unit, cell, tokens, tokens)
+  share = shares(unit, cell, batch.turns.node, tokens, tokens)
   m = moments(x, mask, share, cell, level, ddof=ddof, singleton=singleton)
   there = Moments(*(spread(y) for y in m))
   y = jnp.where(mask & there.live, f(x, there), 0)

@@ -8,5 +8,8 @@ from agentrl.signal import (  # noqa: F401
   critic,
   implicit_prm,
   information,
+  critic,
+  entropy_history,
+  implicit_prm,
   reference,
 )

@@ -137,6 +137,7 @@ MEANS = {
   'turn': 22 / 6,
   'token': (1 * 1 + 2 * 2 + 3 * 4 + 4 * 3 + 1 * 7 + 2 * 5) / 13,
   'first_turn': 3.0,
+  'node': 22 / 6,  # nothing is shared
 }
 
 

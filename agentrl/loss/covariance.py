@@ -1,0 +1,101 @@
+"""Policy losses that spare the few tokens which drain the entropy.
+
+The entropy of a softmax policy falls as advantage and log-prob go together:
+
+  cov_t = (A_t − mean A) (log π_t − mean log π)               (2505.22617)
+
+with means over the trained tokens of the whole batch, of which a sub-update
+may train a part. cov is not differentiated.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from agentrl import registry, segment
+from agentrl.loss import ppo
+from agentrl.types import Array, Batch, Credit, Metrics, Outputs, Signals
+
+Loss = tuple[Array, Array, Metrics]
+
+_register = registry.register(
+  'loss', needs=('output:logp', 'signal:old_logp'), takes='any', couples=True
+)
+
+
+def covariance(a, logp, weight) -> Array:
+  """cov_t [N, T] over the tokens that weigh, 0 elsewhere."""
+  used = weight > 0
+  n = jnp.maximum(jnp.sum(used), 1).astype(logp.dtype)
+
+  def less_mean(x):
+    return jnp.where(used, x - jnp.sum(jnp.where(used, x, 0)) / n, 0)
+
+  return jax.lax.stop_gradient(less_mean(a) * less_mean(logp))
+
+
+def share(fraction: float, weight) -> Array:
+  """How many tokens that fraction of the trained ones is, at least one."""
+  n = jnp.sum(weight > 0)
+  return jnp.maximum(jnp.floor(fraction * n).astype(jnp.int32), 1)
+
+
+@_register
+def clip_cov(
+  outputs: Outputs,
+  batch: Batch,
+  credit: Credit,
+  signals: Signals,
+  key: Array,
+  *,
+  clip_low: float = 0.2,
+  clip_high: float = 0.2,
+  fraction: float = 2e-4,
+  least: float = 1.0,
+  most: float = 5.0,
+) -> Loss:
+  """ppo, with 0 for a random few of the tokens that least < cov_t < most.
+
+  Args:
+    fraction: of the trained tokens; the chosen are not among those that are
+      clipped anyway, and still count in the mean
+  """
+  value, weight, metrics = ppo.ppo(
+    outputs, batch, credit, signals, key, clip_low=clip_low, clip_high=clip_high
+  )
+  cov = covariance(credit.token, outputs.logp, weight)
+  rho = jnp.exp(ppo.log_ratio(outputs, signals))
+  far = -credit.token * jnp.clip(rho, 1 - clip_low, 1 + clip_high)
+  free = (weight > 0) & (far <= -credit.token * rho)
+  near = free & (cov > least) & (cov < most)
+  luck = jax.random.uniform(key, cov.shape)
+  spared = segment.top(luck, near, share(fraction, weight))
+  metrics |= {'spared': ppo.metric(spared, weight)}
+  return jnp.where(spared, 0, value), weight, metrics
+
+
+@_register
+def kl_cov(
+  outputs: Outputs,
+  batch: Batch,
+  credit: Credit,
+  signals: Signals,
+  key: Array,
+  *,
+  fraction: float = 2e-4,
+  coef: float = 1.0,
+) -> Loss:
+  """−A ρ, and + coef · |log ρ| on the tokens of largest cov_t; no clipping.
+
+  Args:
+    fraction: of the trained tokens
+  """
+  log_rho, a = ppo.log_ratio(outputs, signals), credit.token
+  weight = ppo.weight_of(batch, credit)
+  cov = covariance(a, outputs.logp, weight)
+  held = segment.top(cov, weight > 0, share(fraction, weight))
+  value = -a * jnp.exp(log_rho) + coef * jnp.where(held, jnp.abs(log_rho), 0)
+  metrics = {
+    'ratio': ppo.metric(jnp.exp(log_rho), weight),
+    'held': ppo.metric(held, weight),
+  }
+  return value, weight, metrics

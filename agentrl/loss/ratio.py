@@ -1,0 +1,93 @@
+"""PPO's clip, changed at the ratio of a token or of those after it."""
+
+import jax
+import jax.numpy as jnp
+
+from agentrl import registry, segment
+from agentrl.loss import ppo
+from agentrl.types import Array, Batch, Credit, Metrics, Outputs, Signals
+
+Loss = tuple[Array, Array, Metrics]
+
+_NEEDS = ('output:logp', 'signal:old_logp')
+
+
+@registry.register('loss', needs=_NEEDS, takes='any')
+def ppo_balanced(
+  outputs: Outputs,
+  batch: Batch,
+  credit: Credit,
+  signals: Signals,
+  key: Array,
+  *,
+  clip_low: float = 0.2,
+  clip_high: float = 0.2,
+) -> Loss:
+  """ppo in value; its gradient also where ρ went too far up (2510.14545).
+
+  Where A > 0 and ρ > 1 + c_high the value is −A (1 + c_high) ρ / sg(ρ), whose
+  slope in log π is −A (1 + c_high) and not 0: tokens that were uncertain are
+  the ones that get there.
+  """
+  value, weight, metrics = ppo.ppo(
+    outputs, batch, credit, signals, key, clip_low=clip_low, clip_high=clip_high
+  )
+  rho, a = jnp.exp(ppo.log_ratio(outputs, signals)), credit.token
+  kept = -a * (1 + clip_high) * rho / jax.lax.stop_gradient(rho)
+  high = (a > 0) & (rho > 1 + clip_high)
+  return jnp.where(high, kept, value), weight, metrics
+
+
+def future(log_rho, batch: Batch, *, gamma: float, clip: float) -> Array:
+  """ω_t = clip(Π_{j > t} ρ_j^(γ^(j−t)), 1 ± clip), not differentiated: [N, T].
+
+  j runs over the sampled tokens of the trajectory; 1 after the last.
+  """
+  rows = batch.rows
+  to_go = segment.accumulate_tokens(
+    log_rho, gamma, rows.sampled, rows.traj, rows.turn, batch.turns.valid
+  )
+  later = jnp.where(rows.sampled, to_go - log_rho, 0)
+  omega = jnp.clip(jnp.exp(jnp.clip(later, -20, 20)), 1 - clip, 1 + clip)
+  return jax.lax.stop_gradient(omega)
+
+
+def zscore(x, weight) -> Array:
+  """x z-scored over the tokens that weigh; 0 elsewhere and if all are equal."""
+  used = weight > 0
+  n = jnp.maximum(jnp.sum(used), 2).astype(x.dtype)
+  low = jnp.min(jnp.where(used, x, jnp.inf))
+  high = jnp.max(jnp.where(used, x, -jnp.inf))
+  mean = jnp.sum(jnp.where(used, x, 0)) / n
+  away = jnp.where(used & (high > low), x - mean, 0)
+  std = jnp.sqrt(jnp.sum(jnp.square(away)) / (n - 1))
+  return away / jnp.where(std > 0, std, 1)
+
+
+@registry.register('loss', needs=_NEEDS, takes='any', couples=True)
+def ppo_future(
+  outputs: Outputs,
+  batch: Batch,
+  credit: Credit,
+  signals: Signals,
+  key: Array,
+  *,
+  clip_low: float = 0.2,
+  clip_high: float = 0.2,
+  coef: float = 0.1,
+  gamma: float = 0.9,
+  future_clip: float = 0.5,
+) -> Loss:
+  """ppo with A_t (1 + coef · z(ω_t)), ω_t the `future` ratios (2606.12384).
+
+  A token whose continuation the update has made likelier weighs more. In the
+  first sub-update every ratio is one and this is ppo.
+  """
+  log_rho = ppo.log_ratio(outputs, signals)
+  omega = future(log_rho, batch, gamma=gamma, clip=future_clip)
+  z = zscore(omega, ppo.weight_of(batch, credit))
+  credit = credit.replace(token=credit.token * (1 + coef * z))
+  value, weight, metrics = ppo.ppo(
+    outputs, batch, credit, signals, key, clip_low=clip_low, clip_high=clip_high
+  )
+  return value, weight, metrics | {'future': ppo.metric(omega, weight)}

@@ -1,0 +1,170 @@
+"""Entropy-aware factors, against plain loops over a story."""
+
+import batches
+import jax
+import numpy as np
+import pytest
+from batches import links
+
+from agentrl import mesh
+from agentrl.advantage import chain, entropy
+
+STORY = batches.story(seed=5)
+BASE = ('episode_return', 'center', 'scale')
+FINISH = {
+  'factor': ('entropy_factor',),
+  'batch': (('entropy_factor', {'by': (), 'lam': -0.7}),),
+  'off': (('entropy_factor', {'lam': 0.0}),),
+  'boost': ('entropy_boost',),
+  'boost_group': (('entropy_boost', {'by': ('group',), 'coef': 0.5}),),
+  'boost_off': (('entropy_boost', {'coef': 0.0}),),
+  'tokens': ('to_tokens', 'entropy_factor'),
+  'plain': (),
+}
+VARIANTS = ('history', 'turn', 'explicit')
+
+
+@pytest.fixture(scope='module', autouse=True)
+def quick_compilation():
+  jax.config.update('jax_disable_most_optimizations', True)
+  yield
+  jax.config.update('jax_disable_most_optimizations', False)
+
+
+@pytest.fixture(autouse=True)
+def _float64():
+  with jax.enable_x64(True):
+    yield
+
+
+def _all(batch, signals):
+  out = {}
+  for name, finish in FINISH.items():
+    streams = {'a': links(*BASE)}
+    credit, _ = chain.advantage(streams, {}, links(*finish), batch, signals)
+    out[name] = chain.token_advantage(credit, batch.rows)
+  return out
+
+
+def _laid(layout='history', padding=2):
+  laid = batches.lay(STORY, layout, padding=padding)
+  return laid.batch, {'old_entropy': laid.tokens['entropy']}, laid
+
+
+@pytest.fixture(scope='module')
+def results():
+  out = {}
+  with jax.enable_x64(True):
+    for name in VARIANTS:
+      plain = 'packed' if name == 'explicit' else name
+      batch, signals, laid = _laid(plain)
+      if name == 'explicit':
+        with jax.set_mesh(mesh.make({'data': 2, 'model': 2})):
+          shape = batch.rows.tokens.shape
+          found = jax.jit(_all)(*batches.place((batch, signals), shape))
+      else:
+        found = jax.jit(_all)(batch, signals)
+      out[name] = {k: batches.read(x, STORY, laid) for k, x in found.items()}
+  return out
+
+
+def _loop_factor(s, lam, same):
+  """α of every (trajectory, turn), from the equation."""
+  h = [[np.mean(x) for x in turns] for turns in s.token['entropy']]
+  out = []
+  for i, turns in enumerate(h):
+    every = [x for j, g in enumerate(s.group) for x in h[j]
+             if same(g, s.group[i])]  # fmt: skip
+    low, high = min(every), max(every)
+    u = lambda x, low=low, high=high: (x - low) / (high - low)  # noqa: E731
+    mean = np.mean([np.exp(-lam * u(x)) for x in every])
+    out.append([np.exp(-lam * u(x)) / mean for x in turns])
+  return out
+
+
+def _times(plain, alpha):
+  return [
+    [x * a for x, a in zip(xs, row, strict=True)]
+    for xs, row in zip(plain, alpha, strict=True)
+  ]
+
+
+@pytest.mark.parametrize('variant', VARIANTS)
+@pytest.mark.parametrize(
+  ('name', 'lam', 'same'),
+  [
+    ('factor', 1.0, lambda g, h: g == h),
+    ('tokens', 1.0, lambda g, h: g == h),
+    ('batch', -0.7, lambda g, h: True),
+  ],
+)
+def test_factor_is_the_equation(name, lam, same, variant, results):
+  got = results[variant]
+  want = _times(got['plain'], _loop_factor(STORY, lam, same))
+  np.testing.assert_allclose(
+    batches.flat(got[name]), batches.flat(want), rtol=1e-10, atol=1e-12
+  )
+  assert not np.allclose(batches.flat(want), batches.flat(got['plain']))
+
+
+@pytest.mark.parametrize('variant', VARIANTS)
+@pytest.mark.parametrize(('name', 'coef'), [('boost', 0.2),
+                                            ('boost_group', 0.5)])  # fmt: skip
+def test_boost_is_the_equation(name, coef, variant, results):
+  got, h = results[variant], STORY.token['entropy']
+  want = []
+  for i, turns in enumerate(h):
+    pool = [j for j, g in enumerate(STORY.group)
+            if name == 'boost' or g == STORY.group[i]]  # fmt: skip
+    every = np.concatenate([x for j in pool for x in h[j]])
+    mean, std = np.mean(every), np.std(every, ddof=1) + 1e-6
+    want.append([1 + coef * (x - mean) / std for x in turns])
+  want = _times(got['plain'], want)
+  np.testing.assert_allclose(
+    batches.flat(got[name]), batches.flat(want), rtol=1e-10, atol=1e-12
+  )
+
+
+@pytest.mark.parametrize('name', ['off', 'boost_off'])
+def test_no_strength_changes_nothing(name, results):
+  got = results['history']
+  np.testing.assert_array_equal(
+    batches.flat(got[name]), batches.flat(got['plain'])
+  )
+
+
+def test_golden_factor():
+  h = np.array([[0.5, 1.0, 2.0]])
+  ones = np.ones((1, 3), bool)
+  got = entropy.factor(h, ones, np.zeros((1, 3), np.int32), 1.0)
+  np.testing.assert_allclose(got, [[1.439256, 1.031272, 0.529473]], atol=1e-6)
+
+
+def test_equal_entropies_give_exactly_one():
+  """Also where a mean of equal tokens is not that token to the last bit."""
+  batch, _, _ = _laid(padding=0)
+  h = np.full(batch.rows.logp.shape, 0.1)
+  credit = chain.zero(batch)
+  one = credit.replace(turn=np.ones_like(credit.turn))
+  (link,) = links('entropy_factor')
+  got, metrics = link(one, batch, {'old_entropy': h})
+  np.testing.assert_array_equal(got.turn, one.turn)
+  assert float(metrics['entropy_factor'][0]) == 0
+
+
+def test_turns_nobody_trains_on_do_not_count():
+  """A turn of weight 0 with an extreme entropy keeps out of min and max."""
+  batch, signals, _ = _laid(padding=0)
+  rows, h = batch.rows, signals['old_entropy'].copy()
+  gone = (rows.traj == 1) & (rows.turn == 2)
+  weight = np.where(gone, 0.0, rows.weight)
+  credit = chain.zero(batch).replace(
+    turn=np.ones_like(batch.turns.reward), weight=weight
+  )
+  (link,) = links('entropy_factor')
+  one = link(credit, batch, {'old_entropy': h})[0].turn
+  h[gone] = 1e6
+  two = link(credit, batch, {'old_entropy': h})[0].turn
+  np.testing.assert_array_equal(one, two)
+  assert float(one[1, 2]) == 1
+  assert np.any(one != 1)

@@ -1,0 +1,156 @@
+"""The history of entropies by turn, and the losses that hold on to it."""
+
+import batches
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import agentrl.loss  # noqa: F401  registers the losses
+from agentrl import learner as learner_lib
+from agentrl import registry, schedule
+from agentrl.advantage import chain
+from agentrl.signal.base import Context
+from agentrl.signal.entropy_history import entropy_history
+from agentrl.types import Module, Outputs
+
+STORIES = [batches.story(seed=s) for s in (0, 1, 2)]
+SIZE = 3  # turns of the history; the stories have up to 4
+CONTEXT = Context({'policy': Module({}, None)}, {}, 1)
+
+
+@pytest.fixture(scope='module', autouse=True)
+def quick_compilation():
+  jax.config.update('jax_disable_most_optimizations', True)
+  yield
+  jax.config.update('jax_disable_most_optimizations', False)
+
+
+@pytest.fixture(autouse=True)
+def _float64():
+  with jax.enable_x64(True):
+    yield
+
+
+def _state():
+  wiring = registry.Wiring(
+    signal=('entropy_history',),
+    hp={'signal': {'entropy_history': {'turns': SIZE, 'least': 15}}},
+  )
+  made = learner_lib.Learner(wiring, CONTEXT)
+  return learner_lib.init(made, jax.random.key(0)), entropy_history(
+    CONTEXT, turns=SIZE, least=15
+  )
+
+
+def _after(stories, layout):
+  """What is told about the last story, with the others before it."""
+  state, signal = _state()
+  for s in stories:
+    laid = batches.lay(s, layout, padding=2)
+    signals = {'old_entropy': laid.tokens['entropy']}
+    told, _ = signal.score(state, laid.batch, signals)
+    state, _ = signal.update(state, laid.batch, signals, None)
+  return told, laid
+
+
+def _by_hand(stories):
+  """H̄ and the number of turns seen, by place."""
+  means, seen = [[] for _ in range(SIZE)], [0] * SIZE
+  for s in stories:
+    pools = [[] for _ in range(SIZE)]
+    for turns in s.token['entropy']:
+      for k, x in enumerate(turns):
+        pools[min(k, SIZE - 1)].append(x)
+    for k, pool in enumerate(pools):
+      seen[k] += len(pool)
+      if pool:
+        means[k].append(np.mean(np.concatenate(pool)))
+  return [np.mean(x) if x else 0 for x in means], seen
+
+
+@pytest.mark.parametrize('layout', ['history', 'turn'])
+def test_history_is_the_mean_over_past_iterations(layout):
+  told, laid = _after(STORIES, layout)
+  mean, seen = _by_hand(STORIES[:-1])
+  assert min(seen) > 15
+  s = STORIES[-1]
+  got = batches.read(told['entropy_history'], s, laid)
+  for turns in got:
+    for k, x in enumerate(turns):
+      np.testing.assert_allclose(x, mean[min(k, SIZE - 1)], rtol=1e-12)
+  known = batches.flat(batches.read(told['entropy_history.known'], s, laid))
+  assert np.all(known == 1)
+
+
+def test_turns_seen_too_rarely_are_not_known():
+  told, laid = _after(STORIES[:2], 'history')
+  _, seen = _by_hand(STORIES[:1])
+  assert seen[0] < 15  # one iteration is too few for any of them
+  known = batches.read(told['entropy_history.known'], STORIES[1], laid)
+  for turns in known:
+    for k, x in enumerate(turns):
+      assert np.all(x == (seen[min(k, SIZE - 1)] >= 15))
+
+
+def test_what_is_not_trained_on_leaves_no_trace():
+  state, signal = _state()
+  laid = batches.lay(STORIES[0])
+  rows = laid.batch.rows.replace(weight=np.zeros_like(laid.batch.rows.weight))
+  signals = {'old_entropy': laid.tokens['entropy']}
+  after, _ = signal.update(state, laid.batch.replace(rows=rows), signals, None)
+  assert not any(np.any(x) for x in jax.tree.leaves(after.signal))
+  assert jax.tree.structure(after) == jax.tree.structure(state)
+
+
+def _banded():
+  """Outputs, batch, credit and signals with a made-up history."""
+  laid = jax.tree.map(jnp.asarray, batches.lay(STORIES[0], 'packed'))
+  past = jnp.abs(laid.tokens['value'])
+  signals = {
+    'entropy_history': past,
+    'entropy_history.known': (laid.tokens['prm'] > -0.5).astype(float),
+  }
+  h = jnp.abs(laid.tokens['entropy'])
+  return Outputs(entropy=h), laid.batch, chain.zero(laid.batch), signals
+
+
+@pytest.mark.parametrize('name', ['entropy_band', 'entropy_hinge'])
+def test_band_by_hand(name):
+  """Value and gradient of every token; the released form has no gradient."""
+  outputs, batch, credit, signals = _banded()
+  hp = {'low': 0.4, 'high': 1.3}
+  hp |= {'penalty': 0.07} if name == 'entropy_band' else {}
+  loss = registry.bind('loss', name, hp)
+
+  def f(h):
+    out = loss(Outputs(entropy=h), batch, credit, signals, jax.random.key(0))
+    return jnp.sum(out[0] * out[1]), out
+
+  (_, (value, weight, told)), grad = jax.jit(
+    jax.value_and_grad(f, has_aux=True)
+  )(outputs.entropy)
+  sampled = np.asarray(batch.rows.sampled)
+  cases = set()
+  for at in zip(*np.nonzero(sampled), strict=True):
+    h, past = float(outputs.entropy[at]), float(signals['entropy_history'][at])
+    where = 'under' if h < 0.4 * past else 'over' if h > 1.3 * past else 'in'
+    if not signals['entropy_history.known'][at]:
+      where = 'unknown'
+    cases.add(where)
+    away = {'under': h - 0.4 * past, 'over': h - 1.3 * past}.get(where, 0.0)
+    want = (0.07 * (away != 0), 0.0)
+    if name == 'entropy_hinge':
+      want = (away**2, 2 * away)
+    np.testing.assert_allclose((value[at], grad[at]), want, rtol=1e-10)
+  assert cases == {'under', 'over', 'in', 'unknown'}
+  np.testing.assert_array_equal(weight, sampled)
+  assert 0 < float(told['outside'][0]) < float(told['outside'][1])
+
+
+def test_phases():
+  w = schedule.Schedule('phases', 0.0, 2.0, 100)
+  assert float(w.at(0)) == pytest.approx(2.0)
+  assert float(w.at(40)) == pytest.approx(2 * (0.8 + 0.2 * np.exp(-0.8)))
+  assert float(w.at(50)) == pytest.approx(1.6 * np.exp(-1.5))
+  assert float(w.at(900)) == pytest.approx(1.6 * np.exp(-3.0))
