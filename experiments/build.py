@@ -136,7 +136,8 @@ def environment(c: ConfigDict):
     )
     return source, bifurcation.env_for(source, invalid_reward=-e.invalid)
   if e.name != 'sokoban':
-    raise ValueError(f'env.name={e.name!r} is unknown; choose from {base.ENVS}')
+    known = ' or '.join(map(repr, base.ENVS))
+    raise ValueError(f'env.name={e.name!r} is unknown; choose {known}')
   if e.reward not in REWARDS:
     raise ValueError(
       f'env.reward={e.reward!r} is unknown; choose from {tuple(REWARDS)}'
