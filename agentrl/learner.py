@@ -104,8 +104,34 @@ def update(
 ) -> tuple[TrainState, Metrics]:
   """One iteration. Pure; jit it once and donate the state."""
   learner = schedule.resolve(learner, state.step - learner.start)
-  w = learner.wiring
   key = jax.random.fold_in(jax.random.fold_in(state.key, 1), state.step)
+  state, batch, signals, credit, metrics = _judge(learner, state, batch)
+  state, told = _train(learner, state, batch, signals, credit, key)
+  metrics |= told
+  state, told = _look_back(learner, state, batch, signals, credit)
+  return state.replace(step=state.step + 1), metrics | told
+
+
+def credit(
+  learner: Learner, state: TrainState, batch: Batch
+) -> tuple[TrainState, Credit, Metrics]:
+  """An iteration in which only the signals learn and the policy stays.
+
+  Returns: the state after it, what the turns and tokens of the batch were
+    credited with, metrics
+  """
+  learner = schedule.resolve(learner, state.step - learner.start)
+  state, batch, signals, credit, metrics = _judge(learner, state, batch)
+  state, told = _look_back(learner, state, batch, signals, credit)
+  return state.replace(step=state.step + 1), credit, metrics | told
+
+
+def _judge(learner: Learner, state: TrainState, batch: Batch):
+  """Everything before the policy's gradient.
+
+  Returns: state, the curated batch, signals, credit, metrics
+  """
+  w = learner.wiring
   for name in w.curate:
     batch = registry.bind('curate', name, w.values('curate', name))(batch)
   signals, metrics = _old(learner, state, batch)
@@ -125,13 +151,17 @@ def update(
 
   credit, told = _advantage(learner, batch, signals)
   metrics |= {f'advantage/{k}': v for k, v in told.items()}
-  state, told = _train(learner, state, batch, signals, credit, key)
-  metrics |= told
-  for s in made:
+  return state, batch, signals, credit, metrics
+
+
+def _look_back(learner: Learner, state, batch, signals, credit):
+  """The signals that learn from the credit: critics."""
+  metrics = {}
+  for s in _signals(learner):
     if s.order == 'after_advantage':
       state, told = s.update(state, batch, signals, credit)
       metrics |= told
-  return state.replace(step=state.step + 1), metrics
+  return state, metrics
 
 
 def _signals(learner: Learner):

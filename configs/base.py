@@ -22,10 +22,15 @@ import agentrl.signal
 import agentrl.task  # noqa: F401  all of these register their pieces
 from agentrl import registry
 
-ARGS = {'tiny': ('', 'yes'), 'env': ('sokoban', 'frozen_lake')}
+ENVS = ('sokoban', 'frozen_lake', 'bifurcation')
+ARGS = {'tiny': ('', 'yes'), 'env': ENVS}
 
 # What each environment tells of its turns, beside their reward.
-TERMS = {'sokoban': ('progress',), 'frozen_lake': ('progress',)}
+TERMS = {
+  'sokoban': ('progress',),
+  'frozen_lake': ('progress',),
+  'bifurcation': ('progress', 'truth', 'decisive'),
+}
 
 
 def parse(arg: str) -> dict[str, str]:
@@ -36,8 +41,8 @@ def parse(arg: str) -> dict[str, str]:
     value = value or 'yes'
     if name not in ARGS or value not in ARGS[name]:
       raise ValueError(
-        f'config argument {part!r} is unknown; choose from'
-        " 'tiny', 'env=sokoban', 'env=frozen_lake'"
+        f"config argument {part!r} is unknown; choose from 'tiny' and"
+        f' {", ".join(repr(f"env={name}") for name in ENVS)}'
       )
     out[name] = value
   return out
@@ -106,6 +111,11 @@ def environment(name: str) -> ConfigDict:
   if name == 'frozen_lake':
     return ConfigDict(
       dict(name=name, height=4, width=4, slip=False, invalid=0.1,
+           train=500, test=200, seed=0)
+    )  # fmt: skip
+  if name == 'bifurcation':
+    return ConfigDict(
+      dict(name=name, length=5, choices=4, slip=0.0, filler=4, invalid=0.1,
            train=500, test=200, seed=0)
     )  # fmt: skip
   return ConfigDict(

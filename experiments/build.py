@@ -17,7 +17,13 @@ from ml_collections import ConfigDict
 from agentrl import learner as learner_lib
 from agentrl import mesh, optim, registry
 from agentrl.dataset import tasks as tasks_lib
-from agentrl.env.jit import boxoban, frozen_lake, sokoban, sokoban_levels
+from agentrl.env.jit import (
+  bifurcation,
+  boxoban,
+  frozen_lake,
+  sokoban,
+  sokoban_levels,
+)
 from agentrl.model import policy, value
 from agentrl.nn import transformer
 from agentrl.rollout import jit as jit_rollout
@@ -124,10 +130,15 @@ def environment(c: ConfigDict):
       height=e.height, width=e.width, intended=1 / 3 if e.slip else 1.0
     )
     return source, frozen_lake.env_for(source, invalid_reward=-e.invalid)
-  if e.name != 'sokoban':
-    raise ValueError(
-      f"env.name={e.name!r} is unknown; choose 'sokoban' or 'frozen_lake'"
+  if e.name == 'bifurcation':
+    check.length(c)
+    source = bifurcation.Bifurcations(
+      length=e.length, choices=e.choices, slip=e.slip, filler=e.filler
     )
+    return source, bifurcation.env_for(source, invalid_reward=-e.invalid)
+  if e.name != 'sokoban':
+    known = ' or '.join(map(repr, base.ENVS))
+    raise ValueError(f'env.name={e.name!r} is unknown; choose {known}')
   if e.reward not in REWARDS:
     raise ValueError(
       f'env.reward={e.reward!r} is unknown; choose from {tuple(REWARDS)}'

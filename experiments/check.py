@@ -59,6 +59,16 @@ def terms(c: ConfigDict, told: tuple[str, ...]) -> None:
   )  # fmt: skip
 
 
+def length(c: ConfigDict) -> None:
+  """An environment of fixed length comes to its end."""
+  if c.rollout.turns < c.env.length:
+    raise ValueError(
+      f'env.length={c.env.length} turns never end within'
+      f' rollout.turns={c.rollout.turns}; raise rollout.turns or lower'
+      ' env.length'
+    )
+
+
 def _check_schedule(c: ConfigDict) -> None:
   """Every scheduled path names a number of the config, with four values."""
   for path, values in flat(c.schedule).items():

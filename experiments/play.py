@@ -11,9 +11,10 @@ import jax.numpy as jnp
 from absl import app, flags
 
 from agentrl.env import base
-from agentrl.env.jit import boxoban, frozen_lake, sokoban_levels
+from agentrl.env.jit import bifurcation, boxoban, frozen_lake, sokoban_levels
+from configs import base as base_config
 
-_ENV = flags.DEFINE_enum('env', 'sokoban', ['sokoban', 'frozen_lake'], 'Game.')
+_ENV = flags.DEFINE_enum('env', 'sokoban', base_config.ENVS, 'Game.')
 _SEED = flags.DEFINE_integer('seed', 0, 'Picks the task and the slips.')
 _LEVELS = flags.DEFINE_string('levels', None, 'Sokoban levels to pick from.')
 WORDS = {'w': 'up', 'a': 'left', 's': 'down', 'd': 'right'}
@@ -26,6 +27,8 @@ def make(name: str, seed: int, levels: str | None):
   source, env_for, split = sokoban_levels.Generated(), sokoban_levels.env_for, 0
   if name == 'frozen_lake':
     source, env_for = frozen_lake.Lakes(), frozen_lake.env_for
+  elif name == 'bifurcation':
+    source, env_for = bifurcation.Bifurcations(), bifurcation.env_for
   elif levels:
     source = boxoban.Boxoban(levels, max_nodes=20_000)
     split = int(not source.sizes()['train'])  # a file may hold one level

@@ -103,6 +103,9 @@ def task_name(s: build.Setup) -> str:
   if e.name == 'frozen_lake':
     ice = 'slippery' if e.slip else 'not slippery'
     return f'FrozenLake {e.height}x{e.width}, {ice}'
+  if e.name == 'bifurcation':
+    slip = f', slip {e.slip:g}' if e.slip else ''
+    return f'Bifurcation, {e.length} turns, {e.choices} choices{slip}'
   length = np.sum(s.test.actions >= 0, axis=1)
   length = length[length > 0]
   moves = f', {length.min()}-{length.max()} moves' if length.size else ''

@@ -15,7 +15,7 @@ FLOORS = (
   ('nn', 'text', 'advantage', 'loss', 'reward'),
   (
     'model', 'env', 'tool', 'service', 'dataset', 'task', 'curate', 'memory',
-    'optim', 'plan', 'schedule', 'statistics',
+    'optim', 'plan', 'schedule', 'statistics', 'agreement',
   ),
   ('signal', 'rollout'),
   ('collect', 'learner', 'checkpoint', 'metrics', 'evaluate', 'report'),

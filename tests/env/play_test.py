@@ -42,6 +42,14 @@ def test_a_lake_can_be_lost(capsys):
   assert out.splitlines()[-1].split(' in ')[0] in ('solved', 'lost')
 
 
+def test_a_bifurcation_is_won_by_its_demonstration(capsys):
+  env, solved = play.make('bifurcation', 0, None)
+  words = [env.actions[a] for a in solved.actions]
+  play.play(env, solved, words, jax.random.key(0))
+  out = capsys.readouterr().out
+  assert out.endswith('solved in 5 moves; the shortest is 5\n')
+
+
 @pytest.mark.parametrize('rows', ['#@$.#', '#@$ .#', '#@$  .#', '#@$   .#'])
 def test_a_file_with_one_level_of_either_split(rows, tmp_path, capsys):
   file = tmp_path / 'one.txt'

@@ -16,7 +16,9 @@ FILES = sorted(
   set(glob.glob('configs/*.py')) - {'configs/__init__.py', 'configs/base.py'}
 )
 METHODS = [os.path.basename(path)[:-3] for path in FILES]
-ARGS = ('', 'tiny', 'env=frozen_lake', 'tiny,env=frozen_lake')
+ARGS = (
+  '', 'tiny', 'env=frozen_lake', 'tiny,env=frozen_lake', 'env=bifurcation',
+)  # fmt: skip
 
 
 def parse(*argv):

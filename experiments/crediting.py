@@ -1,0 +1,261 @@
+"""What methods credit the same turns with, where the truth is known.
+
+A policy plays; each method's signals start fresh, learn from `warm` earlier
+batches, and its advantage of one more batch is held against the truth. The
+policy never changes, seeds differ in what it sampled, tasks are the same.
+"""
+
+import functools
+import glob
+import importlib
+import json
+import os
+import time
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from ml_collections import ConfigDict
+
+from agentrl import agreement, segment
+from agentrl import learner as learner_lib
+from agentrl.advantage import chain
+from agentrl.types import Batch
+from experiments import build, check, folder, runner
+
+# The column that is the truth: the exact advantage, or the solver's progress.
+TRUTH = {'bifurcation': 'truth', 'sokoban': 'progress'}
+# What the sampling of a batch depends on.
+_SAMPLING = ('env', 'model', 'rollout', 'task', 'rollout_kind', 'collect',
+             'reward', 'memory', 'seed')  # fmt: skip
+
+
+class Size(NamedTuple):
+  """How much is sampled."""
+
+  seeds: int = 8
+  tasks: int = 8  # of a batch
+  group: int = 8
+  warm: int = 20  # batches that signals learn from
+  fit: int = 120  # supervised steps that make a policy of random play
+
+
+class Played(NamedTuple):
+  """Batches of one policy, and what is known of the last one of each seed."""
+
+  setup: build.Setup
+  policy: Any
+  batches: Batch  # [seeds, warm + 1, ...]
+  truth: np.ndarray  # [S, B, K]
+  valid: np.ndarray  # [S, B, K]
+  cell: np.ndarray  # [S, B, K] same state, same message: same id
+  group: np.ndarray  # [B]
+  solved: np.ndarray  # [S, B]
+
+
+def methods() -> list[str]:
+  """The names of all configs."""
+  paths = sorted(glob.glob('configs/*.py'))
+  names = [os.path.basename(path)[:-3] for path in paths]
+  return [name for name in names if name not in ('__init__', 'base')]
+
+
+def config(
+  method: str, env: str, size: Size, run: ConfigDict | None = None
+) -> ConfigDict:
+  """The method's config at a size that takes seconds, all checks passed.
+
+  Args:
+    run: a run's config, whose environment, model and rollout are taken
+
+  Raises:
+    ValueError: the method cannot be measured there, and why.
+  """
+  module = importlib.import_module(f'configs.{method}')
+  c = module.get_config(f'tiny,env={env}')
+  if run is None:
+    c.model.layers = 1
+  else:
+    for part in ('env', 'model', 'rollout'):
+      c[part] = ConfigDict(run[part].to_dict())
+  batch = size.tasks * size.group
+  c.rollout.update(dict(batch=batch, group=size.group, slots=batch))
+  rows = batch * (c.rollout.turns if c.rollout.history == 'turn' else 1)
+  c.micro, c.sft.batch = rows, batch
+  check.config(c)
+  if not c.advantage and not c.finish:
+    raise ValueError('it has no advantage: its loss reads the batch itself')
+  return c
+
+
+def uniform(s: build.Setup, steps: int):
+  """A policy that says every action about equally often.
+
+  A network fitted to random play, so that what it says has log-probs.
+  """
+  state = learner_lib.init(s.learner, jax.random.key(s.config.seed))
+  said = build.spoken(s.config, s.tokenizer, s.world.env.actions)
+  width = max(map(len, said))
+  table = jnp.array([x + [0] * (width - len(x)) for x in said])
+  length = jnp.array([len(x) for x in said])
+  n, turns = min(16, s.config.rollout.batch), s.plan.turns
+  rows = n * (turns if s.plan.history == 'turn' else 1)
+  warm = s.warm._replace(context=s.warm.context._replace(micro=rows))
+  tasks = np.arange(n) % len(s.train)
+  attempts = build.make_attempts(tasks, 1, turns, 1.0)
+
+  def step(state, key):
+    pick, play = jax.random.split(key)
+    action = jax.random.randint(pick, (n, turns), 0, len(said))
+    batch = build.demonstrate(s, attempts, table[action], length[action], play)
+    return learner_lib.update(warm, state, batch)[0], None
+
+  @jax.jit
+  def fit(state):
+    return jax.lax.scan(step, state, jax.random.split(state.key, steps))[0]
+
+  return fit(state).params[learner_lib.POLICY]
+
+
+def play(c: ConfigDict, size: Size, workdir: str = '') -> Played:
+  """Batches of every seed; the policy of a run, or one that knows nothing."""
+  s = build.setup(c)
+  if workdir:
+    theirs = folder.read_config(workdir)
+    policy = folder.load(theirs, s.shape, workdir)[1].params['policy']
+  else:
+    policy = uniform(s, size.fit)
+  state = learner_lib.init(s.learner, jax.random.key(c.seed))
+  state = state.replace(params={**state.params, learner_lib.POLICY: policy})
+  stage = runner.rl_stage(s, 0, size.warm + 1)
+  batches = [
+    [
+      stage.collect(state.replace(key=jax.random.key(seed)), step)
+      for step in range(size.warm + 1)
+    ]
+    for seed in range(size.seeds)
+  ]
+  stack = functools.partial(jax.tree.map, lambda *x: jnp.stack(x))
+  last = jax.device_get(stack(*[b[-1] for b in batches]))
+  return Played(
+    setup=s,
+    policy=policy,
+    batches=stack(*[stack(*b) for b in batches]),
+    truth=last.turns.terms[TRUTH[c.env.name]],
+    valid=last.turns.valid,
+    cell=cells(last),
+    group=last.ids['group'][0],
+    solved=last.outcome > 0.5,
+  )
+
+
+def cells(batches: Batch) -> np.ndarray:
+  """Ids of (state, message) of every turn: [S, B, K], equal over seeds."""
+  rows = batches.rows
+  said: dict[tuple, list[int]] = {}
+  for at in zip(*np.nonzero(rows.sampled), strict=True):
+    turn = at[0], rows.traj[at], rows.turn[at]
+    said.setdefault(turn, []).append(int(rows.tokens[at]))
+  out = np.full(batches.turns.valid.shape, -1)
+  known: dict[tuple, int] = {}
+  for turn, tokens in said.items():
+    cell = (int(batches.turns.state[turn]), *tokens)
+    out[turn] = known.setdefault(cell, len(known))
+  return out
+
+
+def credit(c: ConfigDict, played: Played) -> np.ndarray:
+  """The method's advantage of every turn, mean over its tokens: [S, B, K]."""
+  learner = build.make_learner(c, played.setup.shape)
+  state = learner_lib.init(learner, jax.random.key(c.seed))
+  params = {**state.params, learner_lib.POLICY: played.policy}
+  state = learner_lib.start_roles(learner, state.replace(params=params))
+  batches = played.batches
+  if not c.signal:  # nothing learns
+    batches = jax.tree.map(lambda x: x[:, -1:], batches)
+
+  def one(key, batches):
+    def learn(state, batch):
+      return learner_lib.credit(learner, state, batch)[0], None
+
+    earlier = jax.tree.map(lambda x: x[:-1], batches)
+    last = jax.tree.map(lambda x: x[-1], batches)
+    trained, _ = jax.lax.scan(learn, state.replace(key=key), earlier)
+    return per_turn(learner_lib.credit(learner, trained, last)[1], last)
+
+  keys = jax.vmap(jax.random.key)(jnp.arange(len(played.solved)))
+  # One after the other: networks that differ by seed are slow side by side.
+  run = jax.jit(lambda *xs: jax.lax.map(lambda x: one(*x), xs))
+  return np.asarray(run(keys, batches))
+
+
+def per_turn(credit, batch: Batch):
+  """Mean over the sampled tokens of each turn: [B, K]."""
+  rows, (b, k) = batch.rows, batch.turns.valid.shape
+  token = chain.token_advantage(credit, rows)
+  ids = rows.traj, rows.turn, b, k
+  total = segment.to_turns(token, *ids)
+  return total / jnp.maximum(
+    segment.to_turns(rows.sampled.astype(token.dtype), *ids), 1
+  )
+
+
+def measure(
+  names: list[str], env: str, size: Size, workdir: str = ''
+) -> tuple[dict, dict, Played | None]:
+  """Every method's agreement with the truth.
+
+  Returns: {'size', 'env', 'methods': {name: measures}, 'skipped': {name:
+    why}}, {name: credit [S, B, K]}, and what was played at the first one.
+  """
+  run = folder.read_config(workdir) if workdir else None
+  env = run.env.name if run else env
+  if env not in TRUTH:
+    raise ValueError(
+      f'the truth of {env!r} is not known; choose from {tuple(TRUTH)}'
+    )
+  games: dict[str, Played] = {}
+  found, credits, skipped = {}, {}, {}
+  for name in names:
+    try:
+      c = config(name, env, size, run)
+    except ValueError as error:
+      skipped[name] = str(error)
+      continue
+    game = _game(games, c, size, workdir)
+    start = time.monotonic()
+    credits[name] = credit(c, game)
+    seconds = time.monotonic() - start
+    if not np.any(credits[name]):
+      skipped[name] = 'it credits nothing here'
+      del credits[name]
+      continue
+    told = compare(credits[name], game)
+    found[name] = told._asdict() | {'seconds': round(seconds, 1)}
+  report = {
+    'env': env,
+    'policy': 'of a run' if workdir else 'uniform',
+    'size': size._asdict(),
+    'methods': found,
+    'skipped': skipped,
+  }
+  return report, credits, next(iter(games.values()), None)
+
+
+def _game(games: dict[str, Played], c, size: Size, workdir: str) -> Played:
+  """What was played under the same sampling settings, played once."""
+  whole = c.to_dict()
+  key = json.dumps([whole[name] for name in _SAMPLING], default=str)
+  if key not in games:
+    games[key] = play(c, size, workdir)
+  return games[key]
+
+
+def compare(credit: np.ndarray, game: Played) -> agreement.Agreement:
+  """All seeds together; a group of another seed is another group."""
+  seeds, b, k = credit.shape
+  group = game.group + (np.max(game.group) + 1) * np.arange(seeds)[:, None]
+  flat = (x.reshape(seeds * b, k)
+          for x in (credit, game.truth, game.valid, game.cell))  # fmt: skip
+  return agreement.agree(*flat, group.reshape(-1))
