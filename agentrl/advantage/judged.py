@@ -19,7 +19,7 @@ def _judged(batch: Batch) -> Array:
   return batch.turns.valid & batch.turns.scored
 
 
-def _add(credit: Credit, batch: Batch, x: Array | float) -> Linked:
+def _add(credit: Credit, batch: Batch, x: Array) -> Linked:
   x = jnp.where(_judged(batch), x, 0).astype(credit.turn.dtype)
   return credit.replace(turn=credit.turn + x), {}
 
@@ -42,14 +42,6 @@ def add_label(
   said = batch.turns.terms[name]
   chex.assert_equal_shape([said, credit.turn])
   return _add(credit, batch, jnp.where(said > above, good, bad))
-
-
-@registry.register('link')
-def add_constant(
-  credit: Credit, batch: Batch, signals: Signals, *, value: float = -1.0
-) -> Linked:
-  """x_k += value on every judged turn."""
-  return _add(credit, batch, value)
 
 
 @registry.register('link')

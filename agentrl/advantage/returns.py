@@ -117,13 +117,11 @@ def add_term(
 
 @registry.register('link')
 def add_constant(
-  credit: Credit, batch: Batch, signals: Signals, *, value: float = 1.0
+  credit: Credit, batch: Batch, signals: Signals, *, value: float = -1.0
 ) -> Linked:
-  """x_k += value for every turn that happened: a bonus or a cost of time."""
-  return _earn(credit, batch, jnp.full_like(credit.turn, value))
-
-
-# ---- transforms on turns
+  """x_k += value on every turn whose judge did not fail: a bonus or a cost."""
+  x = jnp.full_like(credit.turn, value)
+  return _earn(credit, batch, jnp.where(batch.turns.scored, x, 0))
 
 
 @registry.register('link')
