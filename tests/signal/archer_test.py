@@ -8,7 +8,7 @@ import pytest
 from implicit_prm_test import SHAPE, make_batch
 
 from agentrl import learner as learner_lib
-from agentrl import optim
+from agentrl import optim, registry
 from agentrl.model import policy, value
 from agentrl.signal import archer
 from agentrl.signal.base import Context
@@ -122,7 +122,7 @@ def _context(trunk):
 def test_update(trunk):
   """The error falls, the target follows, a stopped trunk stays as it was."""
   context = _context(trunk)
-  learner = learner_lib.Learner(wiring=None, context=context)
+  learner = learner_lib.Learner(wiring=registry.Wiring(), context=context)
   state = learner_lib.init(learner, jax.random.key(0))
   batch = make_batch()
   reward = jax.random.normal(jax.random.key(3), batch.turns.reward.shape)

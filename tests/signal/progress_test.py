@@ -8,7 +8,7 @@ import pytest
 from implicit_prm_test import SHAPE, make_batch
 
 from agentrl import learner as learner_lib
-from agentrl import optim
+from agentrl import optim, registry
 from agentrl.advantage import chain
 from agentrl.model import policy, value
 from agentrl.signal import progress
@@ -87,7 +87,7 @@ def test_it_learns_to_add_up_to_the_outcome():
       {'policy': optim.Rule(), 'progress': optim.Rule(lr=1e-2)},
       micro,
     )
-    learner = learner_lib.Learner(wiring=None, context=context)
+    learner = learner_lib.Learner(wiring=registry.Wiring(), context=context)
     state = learner_lib.init(learner, jax.random.key(0))
     signal = progress.progress(context, steps=40)
     assert signal.order == 'score_then_update'
