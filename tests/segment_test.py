@@ -245,6 +245,44 @@ def test_accumulate_tokens(how, factor, laid):
   assert not got[1][1].any()
 
 
+@pytest.mark.parametrize('how', ['jit', 'explicit'])
+def test_since_start(how, laid):
+  value, valid = laid.tokens['value'], laid.batch.turns.valid
+  got = _run(
+    how, segment.since_start, value, *_ids(laid), valid, shape=value.shape
+  )
+  want = [
+    np.split(np.cumsum(np.concatenate(turns)),
+             np.cumsum([len(t) for t in turns])[:-1])
+    for turns in STORY.token['value']
+  ]  # fmt: skip
+  np.testing.assert_allclose(
+    batches.flat(batches.read(got, STORY, laid)), batches.flat(want),
+    rtol=1e-10, atol=1e-12,
+  )  # fmt: skip
+  assert np.all(np.asarray(got)[~laid.batch.rows.sampled] == 0)
+
+
+@pytest.mark.parametrize('how', ['jit', 'explicit'])
+def test_alike(how):
+  """Among masked tokens that agree in both columns, wherever they stand."""
+  c = Case(seed=3)
+  a, b = c.traj % 2, c.turn % 3
+
+  def both(x, mask, a, b):
+    return (
+      segment.alike(x, mask, a, b),
+      segment.alike(x, mask, a, b, how='max'),
+    )
+
+  total, top = _run(how, both, c.x, c.mask, a, b, shape=c.shape)
+  for i in np.argwhere(c.mask):
+    n, t = i
+    same = c.x[c.mask & (a == a[n, t]) & (b == b[n, t])]
+    np.testing.assert_allclose(total[n, t], np.sum(same), rtol=1e-10)
+    assert top[n, t] == np.max(same)
+
+
 @everywhere
 def test_rows_are_reordered_and_put_back(how):
   r = np.random.default_rng(8)

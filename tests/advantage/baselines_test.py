@@ -9,6 +9,7 @@ from batches import links
 from estimators import mates, spread, total, zscore
 
 import agentrl.advantage  # noqa: F401  registers the links
+from agentrl import mesh
 from agentrl.advantage import chain
 
 TRAJECTORY = {'unit': 'trajectory'}
@@ -171,7 +172,14 @@ def _story():
 
 
 STORY = _story()
-LAYOUTS = ('history', 'moved')
+LAYOUTS = ('history', 'moved', 'explicit')
+# Those whose links gather or sort by themselves run on a mesh as well.
+EXPLICIT = ('grpo_passk', 'dgrpo', 'otb')
+CASES = [
+  (name, layout)
+  for layout in LAYOUTS
+  for name in (EXPLICIT if layout == 'explicit' else METHODS)
+]
 
 
 @pytest.fixture(autouse=True)
@@ -220,14 +228,19 @@ def results():
   """Every method on both layouts of the same story, once."""
   out = {}
   with jax.enable_x64(True):
-    for name in LAYOUTS:
+    for name in ('history', 'moved'):
       laid = _laid(name)
       out[name] = laid, jax.jit(_all)(laid.batch, laid.signals)
+    with jax.set_mesh(mesh.make({'data': 2, 'model': 2})):
+      placed = batches.place(laid, laid.batch.rows.tokens.shape)
+      found = jax.jit(lambda *x: _all(*x, EXPLICIT))(
+        placed.batch, placed.signals
+      )
+      out['explicit'] = laid, jax.device_get(found)
   return out
 
 
-@pytest.mark.parametrize('layout', LAYOUTS)
-@pytest.mark.parametrize('method', METHODS)
+@pytest.mark.parametrize(('method', 'layout'), CASES)
 def test_is_the_equation(method, layout, results):
   laid, found = results[layout]
   x = batches.read(found[method], STORY, laid)

@@ -11,6 +11,8 @@ import agentrl.collect  # noqa: F401  registers its pieces
 from agentrl import registry
 from agentrl.rollout import record as record_lib
 from agentrl.task.fixed import attempts as make_attempts
+from configs import base, dapo, grpo
+from experiments import build
 
 B, G, K, C, M = 16, 4, 3, 3, 2
 # Outcomes of the four groups; the second case has one that differs.
@@ -108,6 +110,14 @@ def test_times_must_divide_the_attempts():
   batch = _batch(_record(CASES['enough']), attempts, 'full')
   with pytest.raises(ValueError, match=r'times=3 .* do not divide 16'):
     f(lambda a, key: batch, _score, attempts, (), (), jax.random.key(0))
+
+
+def test_a_run_attempts_what_its_collect_piece_asks_for():
+  assert build.attempted(grpo.get_config('tiny')) == 32
+  c = dapo.get_config('tiny')
+  assert build.attempted(c) == 64
+  base.hp(c, 'collect', 'dynamic_sampling', times=3)
+  assert build.attempted(c) == 96
 
 
 def test_greedy_companion_tells_its_return_and_nothing_else():

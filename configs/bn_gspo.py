@@ -1,0 +1,29 @@
+"""BN-GSPO: group z-scores, normalised once more over the batch, with GSPO.
+
+Paper: SenseNova-MARS: Empowering Multimodal Agentic Reasoning and Search via
+Reinforcement Learning, 2512.24330.
+
+  A = z_batch( z_group( R ) );   loss: gspo, clip 0.2 below and 0.28 above
+
+z_batch takes the deviation of the population, over the trajectories of the
+batch (the code: of the mini-batch). Where all groups are constant it gives 0
+instead of dividing by the code's 1e-9. Its KL term (1e-4) is left out, and
+its format reward is the environment's own penalty.
+
+  python -m experiments.train --config=configs/bn_gspo.py --workdir=runs/bn_gspo
+"""
+
+from configs import base
+
+
+def get_config(arg=''):
+  c = base.get_config(arg)
+  c.method = 'bn_gspo'
+  c.advantage = ('episode',)
+  c.stream.episode = ('episode_return', 'center', 'scale')
+  c.finish = ('whiten',)
+  base.hp(c, 'finish', 'whiten', unit='trajectory', ddof=0)
+  c.loss = ('gspo',)
+  base.hp(c, 'gspo', 'gspo', clip_low=0.2, clip_high=0.28)
+  c.reduce.gspo = 'trajectory_mean'
+  return base.finish(c)
