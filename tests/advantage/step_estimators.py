@@ -171,3 +171,23 @@ def vpr_turn(s, least):
     return (vpr_reward(s, i, k) - np.mean(near)) / (np.std(near) + 1e-8)
 
   return spread(s, value)
+
+
+def infopo(s, beta, temperature):
+  """s.step is the information of each turn; the last has none."""
+
+  def value(i, k):
+    if not scored(i):
+      return 0.0
+    js = counted(s, i)
+    pool = [s.step[j][m] for j, m in steps(s, i)
+            if scored(j) and m < len(s.size[j]) - 1]  # fmt: skip
+    last = k == len(s.size[i]) - 1
+    x = 0.0 if last else z(s.step[i][k], pool, ddof=1)
+    one = [s.outcome[j] for j in js]
+    sigma = np.std(one, ddof=1) if len(one) > 1 else 0.0
+    gate = 1 / (1 + np.exp(sigma / temperature))
+    returns = [total(s, j) for j in js]
+    return z(total(s, i), returns, ddof=1) + beta * gate * x
+
+  return spread(s, value)

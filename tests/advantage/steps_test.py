@@ -1,4 +1,4 @@
-"""Judged turns, state groups, milestones: chains against plain numpy."""
+"""Judged and gated turns, states, milestones: chains against plain numpy."""
 
 import batches
 import estimators
@@ -54,8 +54,12 @@ CELLS = {
              {}, (), lambda s: plain.dr_mas(s, _agent)),
   'hgpo': ({'a': ('step_return', ('scale_history', HISTORY))}, {}, (),
            lambda s: plain.hgpo(s, **HISTORY)),
-  'hgpo_mean': ({'a': ('step_return', 'center_history')}, {}, (),
-                lambda s: plain.hgpo(s, 2, 1.0, 1.0, std=False)),
+  'infopo': ({'e': ('episode_return', 'center', 'scale'),
+              'i': ('add_signal', 'standardize_followed',
+                    ('gate_by_spread', {'temperature': 0.5}))},
+             {'i': 0.3}, (), lambda s: plain.infopo(s, 0.3, 0.5)),
+  'hgpo_mean': ({'a': ('step_return', ('center_history', {'depth': 1}))},
+                {}, (), lambda s: plain.hgpo(s, 1, 1.0, 1.0, std=False)),
   'vpr': ({'a': (*VERIFIED, ('drop_flat', STATE), ('center', STATE))}, {},
           (('whiten_tokens', {'unit': 'turn', 'ddof': 0}),),
           lambda s: plain.vpr(s)[0]),
