@@ -1,0 +1,165 @@
+"""Links that measure a trajectory against its group in other ways.
+
+The plain ones, means and deviations, are in `normalize`. A value that the
+stream holds once for each trajectory stands on all of its turns.
+"""
+
+import chex
+import jax.numpy as jnp
+
+from agentrl import registry, segment
+from agentrl.advantage import returns, statistics
+from agentrl.advantage.statistics import Moments
+from agentrl.types import Batch, Credit, Metrics, Signals
+
+Linked = tuple[Credit, Metrics]
+By = tuple[str, ...]
+
+
+@registry.register('link')
+def episode_sum(credit: Credit, batch: Batch, signals: Signals) -> Linked:
+  """y_k = Σ_j x_j, on every turn of the trajectory."""
+  valid = batch.turns.valid
+  x = jnp.where(valid, credit.turn, 0)
+  whole = jnp.sum(x, axis=1, keepdims=True)
+  return credit.replace(turn=jnp.where(valid, whole, 0)), {}
+
+
+@registry.register('link', needs=('*by',))
+def scale_by_mean(
+  credit: Credit,
+  batch: Batch,
+  signals: Signals,
+  *,
+  by: By = ('group',),
+  unit: str = 'trajectory',
+) -> Linked:
+  """x / mean, 0 where the mean is not positive (MaxRL, arXiv 2602.02710)."""
+
+  def divide(x, m: Moments):
+    safe = jnp.where(m.mean > 0, m.mean, 1)
+    return jnp.where(m.mean > 0, x / safe, 0)
+
+  return statistics.on_turns(divide, credit, batch, by=by, unit=unit)
+
+
+@registry.register('link', needs=('*by',))
+def lead_of_best(
+  credit: Credit,
+  batch: Batch,
+  signals: Signals,
+  *,
+  by: By = ('group',),
+) -> Linked:
+  """max x − second largest x for the best of the cell, 0 for the others.
+
+  What the best member adds to the maximum of its cell (arXiv 2503.19595).
+  The stream holds one value for each trajectory; `by` names columns of
+  trajectories. Two that share the maximum lead by nothing.
+  """
+  x = credit.turn
+  chex.assert_rank(x, 2)
+  known = statistics.counted(batch, 'trajectory')
+  cell = statistics.cells(batch, by)
+  b, k = x.shape
+
+  def top(y, mask):
+    flat = segment.largest(y.reshape(-1), cell.reshape(-1), mask.reshape(-1))
+    return flat.reshape(b, k)
+
+  best = known & (x == top(x, known))
+  owner = jnp.broadcast_to(jnp.arange(b, dtype=x.dtype)[:, None], (b, k))
+  tied = top(owner, best) != -top(-owner, best)
+  second = top(x, known & ~best)
+  lead = jnp.where(jnp.isfinite(second) & ~tied & best, x - second, 0)
+  n = jnp.sum(known).astype(x.dtype)
+  metrics = {'best': (jnp.sum(lead > 0).astype(x.dtype), n)}
+  return credit.replace(turn=lead), metrics
+
+
+@registry.register('link')
+def scale_by_nonzero(credit: Credit, batch: Batch, signals: Signals) -> Linked:
+  """α x,  α = trajectories / trajectories with any x ≠ 0   (arXiv 2504.02546)
+
+  Groups that teach nothing do not make the step of the others smaller.
+  """
+  x = credit.turn
+  chex.assert_rank(x, 2)
+  known = statistics.counted(batch, 'trajectory')
+  n = jnp.sum(jnp.any(known, axis=1)).astype(x.dtype)
+  live = jnp.sum(jnp.any(known & (x != 0), axis=1)).astype(x.dtype)
+  scale = n / jnp.maximum(live, 1)
+  return credit.replace(turn=scale * x), {'nonzero': (live, n)}
+
+
+@registry.register('link')
+def scale_by_difficulty(
+  credit: Credit,
+  batch: Batch,
+  signals: Signals,
+  *,
+  top: float = 1.0,
+  floor: float = 0.5,
+) -> Linked:
+  """w x,  w = floor + (1 − floor) clip(top − D, 0, 1)   (arXiv 2508.04416)
+
+  D is the group's mean outcome: easy tasks count `floor`, hard ones 1.
+
+  Args:
+    top: the outcome from which on a task is as easy as can be
+  """
+  x = credit.turn
+  chex.assert_rank(x, 2)
+  outcome = jnp.broadcast_to(batch.outcome[:, None], x.shape)
+  told, _ = statistics.on_turns(
+    lambda _, m: m.mean,
+    credit.replace(turn=outcome.astype(x.dtype)),
+    batch,
+    by=('group',),
+    unit='trajectory',
+    singleton='zero',
+  )
+  w = floor + (1 - floor) * jnp.clip(top - told.turn, 0, 1)
+  known = statistics.counted(batch, 'trajectory')
+  n = jnp.sum(known).astype(x.dtype)
+  metrics = {'weight': (jnp.sum(jnp.where(known, w, 0)), n)}
+  return credit.replace(turn=jnp.where(known, w * x, 0)), metrics
+
+
+@registry.register(
+  'link',
+  needs=('signal:old_logp', 'signal:old_sum_sq_prob', '*by'),
+  takes='token',
+)
+def optimal_token_baseline(
+  credit: Credit,
+  batch: Batch,
+  signals: Signals,
+  *,
+  by: By = ('group',),
+) -> Linked:
+  """y_t = x_t − B_t,  B_t = Σ_j W_t^j x_t^j / Σ_j W_t^j   (arXiv 2602.07078)
+
+  W_t = Σ_{s ≤ t} (1 − 2 π_s + Σ_v π_v²) is the squared length of the gradient
+  of the log-probs so far with respect to the logits. j goes over the cell's
+  trajectories that have a t-th sampled token, so that the last tokens of the
+  longest one get 0. Every W has 1e-8 added: without any, the mean is plain.
+  """
+  rows, x = batch.rows, credit.token
+  chex.assert_equal_shape([x, signals['old_logp'], signals['old_sum_sq_prob']])
+  spread = lambda table: segment.to_tokens(table, rows.traj, rows.turn)  # noqa: E731
+  known = spread(statistics.counted(batch, 'trajectory'))
+  mask = rows.sampled & known & (credit.weight > 0)
+  ids = (mask, rows.traj, rows.turn, batch.turns.valid)
+  energy = 1 - 2 * jnp.exp(signals['old_logp']) + signals['old_sum_sq_prob']
+  w = jnp.maximum(segment.since_start(energy, *ids), 0) + 1e-8
+  place = segment.since_start(jnp.ones_like(x), *ids).astype(jnp.int32)
+  columns = spread(statistics.cells(batch, by)), place
+  # Differences to the largest: equal values give exactly zero.
+  less = x - segment.alike(x, mask, *columns, how='max')
+  mean = segment.alike(w * less, mask, *columns)
+  mean = mean / segment.alike(w, mask, *columns)
+  n = jnp.sum(mask).astype(x.dtype)
+  metrics = {'energy': (jnp.sum(jnp.where(mask, w, 0)), n)}
+  y = jnp.where(mask, less - mean, 0)
+  return returns.as_tokens(credit, y), metrics
