@@ -86,3 +86,33 @@ def nft(
     'floor': ppo.metric(~good & (rest < floor), weight),
   }
   return WEIGHTS[weigh](r) * value, weight, metrics
+
+
+@registry.register(
+  'loss',
+  needs=('output:logp', 'column:source', 'memory:replay'),
+  takes='any',
+)
+def imitate(
+  outputs: Outputs,
+  batch: Batch,
+  credit: Credit,
+  signals: Signals,
+  key: Array,
+  *,
+  clip_low: float = 0.2,
+  clip_high: float = 0.28,
+) -> Loss:
+  """ppo against the log-probs that were stored, where A > 0  (2509.22601)
+
+  A replayed token's ratio is to the policy that wrote it, however long ago;
+  what is not better than usual now has no weight. Say by c.select that the
+  term looks at the source of replayed trajectories.
+  """
+  chex.assert_equal_shape([outputs.logp, credit.token])
+  a, weight = credit.token, ppo.weight_of(batch, credit)
+  weight = jnp.where(a > 0, weight, 0)
+  log_rho = jnp.clip(outputs.logp - batch.rows.logp, -20, 20)
+  value = ppo.clipped(log_rho, a, clip_low, clip_high)
+  metrics = ppo.ratio_metrics(log_rho, a, weight, clip_low, clip_high)
+  return value, weight, metrics

@@ -55,6 +55,7 @@ ROLES = {
   'rloo': {},
   'sapo': {},
   'seeupo': {},
+  'spear': {},
   'toolpo': {},
   'truncated_is': {},
 }
