@@ -134,7 +134,9 @@ def _judge(learner: Learner, state: TrainState, batch: Batch):
   w = learner.wiring
   for name in w.curate:
     batch = registry.bind('curate', name, w.values('curate', name))(batch)
+  batch, told = _recall(learner, state, batch)
   signals, metrics = _old(learner, state, batch)
+  signals |= told
 
   made = _signals(learner)
   for s in made:
@@ -155,13 +157,44 @@ def _judge(learner: Learner, state: TrainState, batch: Batch):
 
 
 def _look_back(learner: Learner, state, batch, signals, credit):
-  """The signals that learn from the credit: critics."""
+  """What learns from the credit: critics, and memories of trajectories."""
   metrics = {}
   for s in _signals(learner):
     if s.order == 'after_advantage':
       state, told = s.update(state, batch, signals, credit)
       metrics |= told
-  return state, metrics
+  memory = {
+    name: m.write(state.memory[name], batch, credit, state.step)
+    for name, m in memories(learner).items()
+  }
+  return state.replace(memory=memory or state.memory), metrics
+
+
+def memories(learner: Learner):
+  """{name: Memory} of the wiring."""
+  w = learner.wiring
+  return {
+    name: registry.bind('memory', name, w.values('memory', name))()
+    for name in w.memory
+  }
+
+
+def forget(learner: Learner, state: TrainState, batch: Batch) -> TrainState:
+  """The state with empty memories, of the shapes of such a batch."""
+  memory = {name: m.init(batch) for name, m in memories(learner).items()}
+  return state.replace(memory=memory or ())
+
+
+def _recall(learner: Learner, state, batch) -> tuple[Batch, Signals]:
+  """The batch with what memories add to it."""
+  key = jax.random.fold_in(jax.random.fold_in(state.key, 4), state.step)
+  signals: Signals = {}
+  for i, (name, m) in enumerate(memories(learner).items()):
+    batch, told = m.read(
+      state.memory[name], batch, state.step, jax.random.fold_in(key, i)
+    )
+    signals |= told
+  return batch, signals
 
 
 def _signals(learner: Learner):
@@ -219,8 +252,14 @@ def _sub_updates(w: registry.Wiring) -> int:
 
 
 def _written(batch: Batch):
-  """Tokens the policy sampled itself, in the context they stand in."""
-  return batch.rows.sampled & (batch.rows.logp != 0)
+  """Tokens the policy sampled itself just now, where they stand."""
+  rows = batch.rows
+  fresh = jnp.ones_like(rows.sampled)
+  if 'age' in batch.ids:
+    age = batch.ids['age'][:, None]
+    one = jnp.where(rows.traj >= 0, 0, -1)
+    fresh = segment.to_tokens(age, rows.traj, one) == 0
+  return rows.sampled & (rows.logp != 0) & fresh
 
 
 def _advantage(learner: Learner, batch, signals) -> tuple[Credit, Metrics]:

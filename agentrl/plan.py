@@ -70,6 +70,25 @@ def _unit_ids(batch: Batch, unit: str):
   return mesh.auto(first, ('batch', None))(batch.ids['group'], traj)
 
 
+@registry.register('plan', needs=('column:turn',))
+def reverse_turns(batch: Batch, key, *, n: int = 4):
+  """[n, N, T] bool: the last turns first, in n blocks of turns.
+
+  Turns 0 to the last that any trajectory reached are cut into n blocks of
+  (nearly) equal length; sub-update i takes block n − 1 − i of all
+  trajectories (SeeUPO, arXiv 2602.06554, where a block is one turn).
+  """
+
+  def deal(turn, sampled):
+    length = jnp.max(jnp.where(sampled, turn, 0)) + 1
+    block = jnp.where(turn >= 0, turn * n // length, -1)
+    return jnp.where(sampled, block, -1)
+
+  f = mesh.auto(deal, ('batch', None))
+  block = f(batch.rows.turn, batch.rows.sampled)
+  return tuple(block == i for i in reversed(range(n)))
+
+
 @registry.register('plan')
 def none(batch: Batch, key):
   """Trains nothing: for methods without gradients."""

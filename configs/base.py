@@ -15,6 +15,7 @@ import agentrl.advantage
 import agentrl.collect
 import agentrl.curate
 import agentrl.loss
+import agentrl.memory
 import agentrl.plan
 import agentrl.reward
 import agentrl.rollout.pieces

@@ -101,7 +101,10 @@ def positions(c: ConfigDict, needed: int) -> None:
 def _check_rows(c: ConfigDict) -> None:
   """The rows of a rollout, and of the warm start, divide into micros."""
   each = c.rollout.turns if c.rollout.history == 'turn' else 1
-  for what, batch in (('rollout', c.rollout.batch), ('sft', c.sft.batch)):
+  counts = {'rollout': c.rollout.batch, 'sft': c.sft.batch}
+  if 'replay' in c.memory:
+    counts['rollout and its replay'] = c.rollout.batch + c.hp.memory.replay.n
+  for what, batch in counts.items():
     n = batch * each
     if n % c.micro:
       raise ValueError(

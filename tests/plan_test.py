@@ -109,3 +109,25 @@ def test_none_trains_nothing():
 def test_an_unknown_unit_is_named():
   with pytest.raises(ValueError, match="unit='turns' is unknown; choose from"):
     deal(unit='turns')
+
+
+def test_reverse_turns_takes_the_last_turns_first():
+  """Turns 0 to 3 in two blocks: 2 and 3, then 0 and 1; every token once."""
+  batch = jax.tree.map(jnp.asarray, BATCH)
+  rows = BATCH.rows
+  masks = np.stack(plan.reverse_turns(batch, jax.random.key(0), n=2))
+  assert rows.turn[rows.sampled].max() == 3
+  for mask, block in zip(masks, ((2, 3), (0, 1)), strict=True):
+    want = rows.sampled & np.isin(rows.turn, block)
+    np.testing.assert_array_equal(mask, want)
+  with jax.set_mesh(mesh.make({'data': 2, 'model': 2})):
+    placed = batches.place(BATCH, rows.traj.shape)
+    found = jax.jit(lambda x: plan.reverse_turns(x, jax.random.key(0), n=2))
+    np.testing.assert_array_equal(np.stack(found(placed)), masks)
+
+
+def test_reverse_turns_one_by_one():
+  batch = jax.tree.map(jnp.asarray, BATCH)
+  masks = plan.reverse_turns(batch, jax.random.key(0), n=4)
+  for mask, turn in zip(masks, (3, 2, 1, 0), strict=True):
+    assert set(BATCH.rows.turn[np.asarray(mask)].tolist()) == {turn}

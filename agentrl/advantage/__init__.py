@@ -15,6 +15,7 @@ from agentrl.advantage import (
   states,
   statistics,
   tree,
+  weights,
 )
 
 __all__ = [
@@ -32,4 +33,5 @@ __all__ = [
   'states',
   'statistics',
   'tree',
+  'weights',
 ]

@@ -123,3 +123,43 @@ def gmpo(
     'clip': ppo.metric(near != log_rho, weight),
   }
   return -a * s, weight, metrics
+
+
+@_couples
+def ppo_suffix(
+  outputs: Outputs,
+  batch: Batch,
+  credit: Credit,
+  signals: Signals,
+  key: Array,
+  *,
+  clip_low: float = 0.2,
+  clip_high: float = 0.2,
+  far: float = 2.0,
+) -> Loss:
+  """max(−M_k s_k, −M_k clip(s_k, ...)) of turns   (SeeUPO, arXiv 2602.06554)
+
+    s_k = Π_{tokens of turn k} ρ,   M_k = sg[A Π_{j > k} s_j]
+
+  The ratio of a turn is the product over its tokens. With the plan
+  'reverse_turns' the later turns have been updated before: M_k asks how good
+  turn k is now that they are played as they are now.
+
+  Args:
+    far: log of the product over later turns is clipped to ±far
+  """
+  rows, valid = batch.rows, batch.turns.valid
+  b, k = valid.shape
+  weight = ppo.weight_of(batch, credit)
+  log_rho = jnp.where(weight > 0, ppo.log_ratio(outputs, signals), 0)
+  log_s = segment.to_turns(log_rho, rows.traj, rows.turn, b, k)
+  still = jax.lax.stop_gradient(log_s)
+  later = segment.next_turn(segment.accumulate_turns(still, 1.0, valid), valid)
+  suffix = jnp.exp(jnp.clip(later, -far, far))
+  log_s, suffix = (
+    segment.to_tokens(x, rows.traj, rows.turn) for x in (log_s, suffix)
+  )
+  log_s = jnp.clip(log_s, -20, 20)
+  m = credit.token * suffix
+  value, weight, metrics = _clipped(log_s, m, weight, clip_low, clip_high)
+  return value, weight, metrics | {'suffix': ppo.metric(suffix, weight)}

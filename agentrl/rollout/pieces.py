@@ -25,6 +25,7 @@ registry.register(
   gives=(
     *(f'signal:{name}' for name in OLD),
     *(f'term:{name}' for name in TERMS),
+    'span:other',  # all of a message; nothing in it is told apart
     'output:logp',
     'output:entropy',
     'output:sum_sq_prob',

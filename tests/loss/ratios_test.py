@@ -23,10 +23,14 @@ CASES = {
   'gspo': {'clip_low': 0.05, 'clip_high': 0.06},
   'gspo_token': {'clip_low': 0.05, 'clip_high': 0.06},
   'gspo_turn': {'clip_low': 0.1, 'clip_high': 0.12},
+  'ipa': {},
+  'nft': {'negative': 0.7},
+  'ppo_suffix': {'clip_low': 0.2, 'clip_high': 0.25, 'far': 0.8},
   'sapo': {},
 }
-
-COUPLED = ('gmpo', 'gspo', 'gspo_token')
+COUPLED = ('gmpo', 'gspo', 'gspo_token', 'ppo_suffix')
+BY_TURN = ('gspo_turn', 'ipa')
+FIRST_STEP = sorted({*CASES} - {'nft', 'ppo_suffix'})  # that is REINFORCE's
 
 
 @pytest.fixture(autouse=True)
@@ -47,6 +51,7 @@ def _story():
       s.token['old_logp'][i][k], s.token['entropy'][i][k] = near
       s.token['prm'][i][k] = r.normal(size=n)  # advantage
       s.token['value'][i][k] = np.arange(n) % 3 != 1  # weight
+      s.token['ref_logp'][i][k] = r.uniform(0.1, 0.9, n)  # rate
   s.token['value'][2] = [0 * w for w in s.token['value'][2]]
   return s
 
@@ -64,7 +69,7 @@ def _inputs(layout='packed'):
     turn=jnp.full(laid.batch.turns.valid.shape, jnp.nan),  # not to be read
     token=jnp.where(sampled, laid.tokens['prm'], 0),
     weight=jnp.where(sampled, laid.tokens['value'], 1.0),
-    target={},
+    target={'rate': jnp.where(sampled, laid.tokens['ref_logp'], 0.5)},
   )
   outputs = Outputs(logp=laid.tokens['logp'])
   return laid, (outputs, laid.batch.replace(rows=rows), credit, laid.signals)
@@ -89,6 +94,13 @@ def _token(name, hp, x):
   if name == 'sapo':
     tau = 1.0 if a > 0 else 1.05
     return -4 / tau / (1 + np.exp(-tau * (rho - 1))) * a
+  if name == 'nft':
+    r, still = x['r'], np.exp(x['still'] - x['old'])
+    if a > 0:
+      return -(1 - r) * np.log(rho)
+    rest, before = ((1 - r * y) / (1 - r) for y in (rho, still))
+    held = rest + max(before, 1) - before
+    return -(1 - r) * hp['negative'] * np.log(held)
   p, mu = np.exp(x['still']), np.exp(x['mu'])
   kl = mu * np.log(mu / p) + (1 - mu) * np.log((1 - mu) / (1 - p))
   far = {'dppo_tv': abs(p - mu), 'dppo_kl': kl}[name] > hp['threshold']
@@ -98,8 +110,14 @@ def _token(name, hp, x):
 
 def _sequence(name, hp, xs):
   """Values of the tokens of one sequence, which may be a single token."""
-  if name in ('cispo', 'sapo', 'dppo_tv', 'dppo_kl'):
+  if name not in (*COUPLED, *BY_TURN):
     return [_token(name, hp, x) for x in xs]
+  if name == 'ppo_suffix':
+    return _suffix(hp, xs)
+  if name == 'ipa':
+    s = np.exp(np.mean([x['still'] - x['old'] for x in xs]))
+    us = [1 if x['a'] > 0 else min(s, 1) for x in xs]
+    return [-u * x['a'] * x['logp'] for u, x in zip(us, xs, strict=True)]
   gaps = [x['logp'] - x['old'] for x in xs]
   if name == 'gmpo':
     c = hp['clip']
@@ -115,6 +133,16 @@ def _sequence(name, hp, xs):
   return [_ppo(x['a'], s, low, high) for x in xs]
 
 
+def _suffix(hp, xs):
+  out = []
+  for x in xs:
+    own = sum(y['logp'] - y['old'] for y in xs if y['k'] == x['k'])
+    later = sum(y['still'] - y['old'] for y in xs if y['k'] > x['k'])
+    m = x['a'] * np.exp(min(max(later, -hp['far']), hp['far']))
+    out.append(_ppo(m, np.exp(own), hp['clip_low'], hp['clip_high']))
+  return out
+
+
 def by_hand(name, logp):
   """[trajectory][turn] of values where there is weight, 0 elsewhere."""
   t, hp, out = STORY.token, CASES[name], []
@@ -124,11 +152,11 @@ def by_hand(name, logp):
     xs = [
       {'logp': logp[i][k][j], 'still': t['logp'][i][k][j],
        'old': t['old_logp'][i][k][j], 'mu': t['entropy'][i][k][j],
-       'a': t['prm'][i][k][j]}
+       'a': t['prm'][i][k][j], 'r': t['ref_logp'][i][k][j], 'k': k}
       for k, j in place
     ]  # fmt: skip
     out.append([np.zeros(n) for n in sizes])
-    if name == 'gspo_turn':
+    if name in BY_TURN:
       units = [[n for n, (k, _) in enumerate(place) if k == turn]
                for turn in range(len(sizes))]  # fmt: skip
     else:
@@ -150,7 +178,7 @@ def test_value_and_weight_of_every_token(name, layout):
   value, weight, _ = _loss(name, inputs)
   got = batches.flat(batches.read(value * weight, STORY, laid))
   want = batches.flat(by_hand(name, STORY.token['logp']))
-  np.testing.assert_allclose(got, want, rtol=1e-10)
+  np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-12)
   weight = batches.flat(batches.read(weight, STORY, laid))
   np.testing.assert_array_equal(weight, batches.flat(STORY.token['value']))
 
@@ -190,13 +218,13 @@ def test_gradient_with_its_stop_gradients(name):
 
 @pytest.mark.parametrize('name', CASES)
 def test_rows_are_coupled_where_it_says_so(name):
-  """Another row of the trajectory moves the value of this one, or does not."""
+  """Rows of second turns move the values of other turns, or do not."""
   _, (outputs, *rest) = _inputs('turn')
-  rows = rest[0].rows
-  own = jnp.any((rows.traj == 1) & (rows.turn == 0), 1, keepdims=True)
-  other = outputs.replace(logp=jnp.where(own, outputs.logp, 2 * outputs.logp))
-  values = [_loss(name, (x, *rest))[0] for x in (outputs, other)]
-  same = bool(jnp.all(jnp.where(own, values[0] == values[1], True)))
+  second = jnp.any(rest[0].rows.turn == 1, axis=1, keepdims=True)
+  moved = jnp.where(second, 1.1 * outputs.logp, outputs.logp)
+  values = [_loss(name, (x, *rest))[0]
+            for x in (outputs, outputs.replace(logp=moved))]  # fmt: skip
+  same = bool(jnp.all(second | (values[0] == values[1])))
   assert same != (name in COUPLED)
   assert registry.get('loss', name).couples == (name in COUPLED)
 
@@ -231,7 +259,7 @@ def test_gspo_token_is_gspo_where_advantages_are_the_trajectory_s():
   assert np.abs(token).max() > 0.1
 
 
-@pytest.mark.parametrize('name', CASES)
+@pytest.mark.parametrize('name', FIRST_STEP)
 def test_first_step_is_reinforce(name):
   """ρ = 1: log-probs of the learner, of its past and of the sampler agree."""
   _, (outputs, batch, credit, signals) = _constant()
@@ -242,6 +270,40 @@ def test_first_step_is_reinforce(name):
   want = _slope('reinforce', inputs)
   np.testing.assert_allclose(_slope(name, inputs), want, atol=1e-12)
   assert np.abs(want).max() > 0.1
+
+
+def test_first_step_of_nft_is_that_of_grpo():
+  """w = √((1 − r)/r): A of a z-scored 0/1 outcome, r its mean."""
+  _, (outputs, batch, credit, signals) = _constant()
+  rate = credit.target['rate']
+  good, bad = jnp.sqrt((1 - rate) / rate), -jnp.sqrt(rate / (1 - rate))
+  z = jnp.where(credit.token > 0, good, bad)
+  told = {**signals, 'old_logp': outputs.logp}
+  credit = credit.replace(token=jnp.where(batch.rows.sampled, z, 0))
+  inputs = (outputs, batch, credit, told)
+  np.testing.assert_allclose(
+    _slope('nft', inputs, weigh='deviation'),
+    _slope('ppo', inputs),
+    atol=1e-12,
+  )
+
+
+def test_last_turn_of_ppo_suffix_is_ppo_of_its_one_token():
+  _, (outputs, batch, credit, signals) = _constant()
+  rows = batch.rows
+  batch = batch.replace(rows=rows.replace(turn=jnp.where(
+    rows.sampled, jnp.cumsum(rows.sampled, 1) - 1, -1
+  ).astype(jnp.int32)))  # fmt: skip
+  more = batch.turns.valid.shape[0], rows.turn.shape[1]
+  turns = batch.turns.replace(valid=jnp.ones(more, bool))
+  batch = batch.replace(turns=turns)
+  inputs = (outputs, batch, credit, signals)
+  value, _, told = registry.bind('loss', 'ppo_suffix', {'far': 0.0})(
+    *inputs, jax.random.key(0)
+  )
+  want, weight, _ = registry.bind('loss', 'ppo', {})(*inputs, jax.random.key(0))
+  np.testing.assert_allclose(value * weight, want * weight, atol=1e-12)
+  assert float(told['suffix'][0]) == float(weight.sum())
 
 
 def test_golden_sequence_ratio():

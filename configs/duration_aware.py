@@ -1,0 +1,29 @@
+"""Duration-aware gradients: slow actions get their share of the update.
+
+Paper: Reinforcement Learning for Machine Learning Engineering Agents,
+2509.01684.
+
+  A_k dt_k / mean(dt),   dt_k / mean(dt) <= 10, mean weight 1
+
+Asynchronous training sees more of the actions that end early; the weight
+undoes it. The paper has PPO and the seconds that an action ran; here GRPO,
+and, as no action of a jittable environment takes time, the tokens of the
+message (hp.finish.duration_weight.name names another term). Where all turns
+take equally long this is GRPO.
+
+  python -m experiments.train --config=configs/duration_aware.py \
+    --workdir=runs/duration_aware
+"""
+
+from configs import base
+
+
+def get_config(arg=''):
+  c = base.get_config(arg)
+  c.method = 'duration_aware'
+  c.advantage = ('episode',)
+  c.stream.episode = ('episode_return', 'center', 'scale')
+  c.finish = ('duration_weight',)
+  base.hp(c, 'finish', 'duration_weight', name='tokens', limit=10.0)
+  c.reduce.ppo = 'trajectory_mean'
+  return base.finish(c)

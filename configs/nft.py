@@ -1,0 +1,28 @@
+"""NFT: failures are likelihood, too, of a policy implied by the good one.
+
+Paper: Bridging Supervised Learning and Reinforcement Learning in Math
+Reasoning, 2505.18116.
+
+  solved: -(1 - r) log rho
+  failed: -(1 - r) log max( (1 - r rho) / (1 - r), 1 ),   gradient kept
+
+r is the group's success rate, in [0.02, 0.98]; groups that solved all or
+nothing do not count. hp.nft.nft.weigh = 'deviation' has GRPO's gradient on the
+first sub-update, negative = 0 is rejection fine-tuning. As in the released
+code sums are divided by a constant, not by the number of tokens.
+
+  python -m experiments.train --config=configs/nft.py --workdir=runs/nft
+"""
+
+from configs import base
+
+
+def get_config(arg=''):
+  c = base.get_config(arg)
+  c.method = 'nft'
+  c.advantage = ('episode',)
+  c.stream.episode = ('episode_outcome', 'success_rate')
+  c.loss = ('nft',)
+  c.reduce.nft = 'fixed'
+  base.hp(c, 'nft', 'fixed', length=c.rollout.turns * c.rollout.message)
+  return base.finish(c)

@@ -1,0 +1,261 @@
+"""The pool against a list: what enters, what comes back, what it is worth."""
+
+import functools
+
+import batches
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import agentrl.loss  # noqa: F401  registers the losses
+from agentrl import mesh, registry
+from agentrl.advantage import chain
+from agentrl.memory import replay
+from agentrl.types import Outputs
+
+STORIES = [batches.story(seed, groups=3, members=3) for seed in range(4)]
+B = 10
+CAPACITY, AGE, HISTORY = 6, 2, 6
+
+
+@pytest.fixture(scope='module', autouse=True)
+def _float64():
+  jax.config.update('jax_disable_most_optimizations', True)
+  with jax.enable_x64(True):
+    yield
+  jax.config.update('jax_disable_most_optimizations', False)
+
+
+@functools.cache
+def _batch(step):
+  """What step sampled; ids['task'] tells the trajectories of all steps apart.
+
+  All stories have one shape: columns after the longest row hold nothing.
+  """
+  laid = batches.lay(STORIES[step], 'history')
+  rows = laid.batch.rows
+  wide = 44 - rows.traj.shape[1]
+
+  def widen(x):
+    fill = -1 if x.dtype == np.int32 else 0
+    return np.pad(x, ((0, 0), (0, wide)), constant_values=fill)
+
+  batch = laid.batch.replace(
+    rows=jax.tree.map(widen, rows),
+    ids={
+      **laid.batch.ids,
+      'task': np.arange(B, dtype=np.int32) + B * step,
+      'source': np.zeros(B, np.int32),
+      'age': np.zeros(B, np.int32),
+    },
+  )
+  return jax.tree.map(jnp.asarray, batch)
+
+
+@functools.cache
+def _memory(n=CAPACITY, capacity=CAPACITY):
+  """The memory, compiled once for all tests."""
+  hp = {'capacity': capacity, 'n': n, 'age': AGE, 'history': HISTORY}
+  m = registry.bind('memory', 'replay', hp)()
+  return m._replace(read=jax.jit(m.read), write=jax.jit(m.write))
+
+
+GOOD = [[1, 4, 9], [0, 2, 3, 7], [5], [2, 6, 8]]  # what has A > 0 at each step
+
+
+def _credit(batch, step):
+  sign = np.full(batch.outcome.shape[0], -1.0)
+  sign[GOOD[step]] = 1.0
+  sign[B:] = 1.0  # what was replayed does not enter twice
+  turn = jnp.asarray(sign)[:, None] * jnp.where(batch.turns.valid, 0.5, 0)
+  return chain.zero(batch).replace(turn=turn)
+
+
+def _live(through, now):
+  """Task ids of the pool after step `through`, as seen at step `now`."""
+  ring = [None] * CAPACITY
+  at = 0
+  for step in range(through + 1):
+    for i in GOOD[step]:
+      ring[at % CAPACITY] = (B * step + i, step)
+      at += 1
+  return {task for task, born in filter(None, ring) if now - born <= AGE}
+
+
+@functools.cache
+def _play(steps, capacity=CAPACITY):
+  """Reads and writes of so many steps; the pool and the last grown batch."""
+  m = _memory(n=min(CAPACITY, capacity), capacity=capacity)
+  pool = m.init(_batch(0))
+  for step in range(steps):
+    batch, told = m.read(pool, _batch(step), step, jax.random.key(step))
+    pool = m.write(pool, batch, _credit(batch, step), step)
+  return pool, batch, told
+
+
+def _back(batch):
+  """Task ids of what was replayed."""
+  real = np.asarray(batch.turns.valid[B:].any(1))
+  return np.asarray(batch.ids['task'][B:])[real].tolist()
+
+
+def test_an_empty_pool_adds_padding():
+  m = _memory()
+  plain = _batch(0)
+  batch, told = m.read(m.init(plain), plain, 0, jax.random.key(0))
+  rows = jax.tree.map(lambda x: np.asarray(x[B:]), batch.rows)
+  assert (rows.traj == -1).all()
+  assert (rows.turn == -1).all()
+  assert (rows.seg == -1).all()
+  assert not rows.sampled.any()
+  assert not rows.weight.any()
+  assert not rows.logp.any()
+  assert not batch.turns.valid[B:].any()
+  assert not np.asarray(told['replay.advantage']).any()
+  jax.tree.map(
+    lambda x, y: np.testing.assert_array_equal(x[:B], y), batch.rows, plain.rows
+  )
+
+
+def test_what_went_well_comes_back_while_it_is_young():
+  """n is the capacity: everything alive comes back, once each."""
+  m = _memory()
+  pool, _, _ = _play(4)
+  for now in (4, 5, 6):
+    batch, _ = m.read(pool, _batch(0), now, jax.random.key(9))
+    assert sorted(_back(batch)) == sorted(_live(3, now))
+    born = np.asarray(batch.ids['task'][B:]) // B
+    real = np.asarray(batch.turns.valid[B:].any(1))
+    np.testing.assert_array_equal(
+      np.asarray(batch.ids['age'][B:])[real], (now - born)[real]
+    )
+  assert len(_live(3, 3)) < sum(map(len, GOOD[1:]))  # overwritten
+  assert not _live(3, 6)
+
+
+def test_n_different_ones_by_luck():
+  m = _memory(n=3)
+  pool, _, _ = _play(2)
+  seen = []
+  for seed in range(5):
+    back = _back(m.read(pool, _batch(0), 2, jax.random.key(seed))[0])
+    assert len(set(back)) == 3
+    assert set(back) <= _live(1, 2)
+    seen.append(tuple(back))
+  assert len(set(seen)) > 1
+
+
+def test_a_replayed_trajectory_is_as_it_was():
+  m = _memory(n=3)
+  pool, _, _ = _play(1)
+  batch, _ = m.read(pool, _batch(1), 1, jax.random.key(0))
+  was = _batch(0)
+  for place, task in enumerate(_back(batch), start=B):
+    rows = jax.tree.map(lambda x, place=place: np.asarray(x[place]), batch.rows)
+    old = jax.tree.map(lambda x, task=task: np.asarray(x[task]), was.rows)
+    assert (rows.traj[rows.seg >= 0] == place).all()
+    for name in ('tokens', 'seg', 'turn', 'sampled', 'weight', 'logp', 'span'):
+      np.testing.assert_array_equal(vars(rows)[name], vars(old)[name])
+    np.testing.assert_array_equal(
+      batch.turns.reward[place], was.turns.reward[task]
+    )
+    assert float(batch.outcome[place]) == float(was.outcome[task])
+  ids = {k: np.asarray(x[B:]) for k, x in batch.ids.items()}
+  np.testing.assert_array_equal(ids['source'], 1)
+  assert len(set(ids['group']) - set(np.asarray(batch.ids['group'][:B]))) == 3
+  assert len(np.unique(batch.turns.node)) == batch.turns.node.size
+
+
+def test_more_than_there_is_room_for():
+  """The first ones stay, and nothing is written twice."""
+  pool, _, _ = _play(2, capacity=3)
+  assert sorted(np.asarray(pool.kept.ids['task'])) == [10, 12, 13]
+  assert int(pool.next) == 0
+
+
+def _means(step):
+  s = STORIES[step]
+  totals = [sum(x) for x in s.reward]
+  return [np.mean([t for t, g in zip(totals, s.group, strict=True) if g == of])
+          for of in dict.fromkeys(s.group)]  # fmt: skip
+
+
+@pytest.mark.parametrize('steps', [1, 2, 3])
+def test_worth_is_return_less_the_median_of_past_groups(steps):
+  """Four groups a step, a history of six: the oldest means are gone."""
+  m = _memory()
+  pool, _, _ = _play(steps)
+  past = [x for step in range(steps) for x in _means(step)]
+  want = np.median(past[-HISTORY:])
+  assert float(replay.median(pool)) == pytest.approx(want)
+  batch, told = m.read(pool, _batch(3), steps, jax.random.key(0))
+  worth = np.asarray(told['replay.advantage'])
+  assert not worth[:B].any()
+  for place in range(B, B + CAPACITY):
+    valid = np.asarray(batch.turns.valid[place])
+    task = int(batch.ids['task'][place])
+    total = sum(STORIES[task // B].reward[task % B]) - want
+    np.testing.assert_allclose(worth[place], np.where(valid, total, 0))
+  assert worth.any()
+
+
+def test_median_of_nothing_is_zero():
+  m = _memory()
+  assert float(replay.median(m.init(_batch(0)))) == 0
+
+
+def test_on_an_explicit_mesh():
+  m = _memory()
+  want = _play(2)
+  shape = _batch(0).rows.traj.shape
+  with jax.set_mesh(mesh.make({'data': 2, 'model': 2})):
+    read, write = (jax.jit(f.__wrapped__) for f in (m.read, m.write))
+    pool = jax.device_put(m.init(_batch(0)), jax.P())
+    for step in range(2):
+      batch, told = read(
+        pool, batches.place(_batch(step), shape), step, jax.random.key(step)
+      )
+      pool = write(pool, batch, _credit(batch, step), step)
+  jax.tree.map(np.testing.assert_array_equal, (pool, batch, told), want)
+
+
+def test_what_cannot_be_replayed_is_refused():
+  batch = _batch(0)
+  with pytest.raises(ValueError, match='neither readings nor pairs'):
+    _memory().init(batch.replace(readings={'hint': batch.rows}))
+  rows = jax.tree.map(lambda x: x[:7], batch.rows)
+  with pytest.raises(ValueError, match='not 7 rows for 10'):
+    _memory().init(batch.replace(rows=rows))
+  with pytest.raises(ValueError, match='n=4 of 3'):
+    _memory(n=4, capacity=3)
+
+
+def _imitate(logp, batch, token):
+  credit = chain.zero(batch).replace(token=token)
+  loss = registry.bind('loss', 'imitate', {'clip_high': 0.3})
+  return loss(Outputs(logp=logp), batch, credit, {}, jax.random.key(0))
+
+
+def test_imitation_is_ppo_on_stored_log_probs_where_it_was_good():
+  batch = _batch(0)
+  r = np.random.default_rng(0)
+  logp = jnp.asarray(batch.rows.logp + 0.5 * r.normal(size=(B, 44)))
+  a = np.where(batch.rows.sampled, r.normal(size=(B, 44)), 0)
+  value, weight, _ = _imitate(logp, batch, jnp.asarray(a))
+  grad = jax.grad(
+    lambda x: jnp.sum(jnp.prod(jnp.stack(_imitate(x, batch, a)[:2]), 0))
+  )(logp)
+  np.testing.assert_array_equal(
+    weight, np.asarray(batch.rows.sampled) * (a > 0)
+  )
+  count = 0
+  for at in zip(*np.nonzero(np.asarray(weight)), strict=True):
+    rho = np.exp(float(logp[at]) - float(batch.rows.logp[at]))
+    want = -a[at] * min(rho, 1.3)
+    np.testing.assert_allclose(float(value[at]), want, rtol=1e-10)
+    slope = -a[at] * rho if rho < 1.3 else 0
+    np.testing.assert_allclose(float(grad[at]), slope, rtol=1e-10)
+    count += rho > 1.3
+  assert count
+  assert not np.asarray(grad)[np.asarray(weight) == 0].any()
