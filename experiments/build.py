@@ -202,16 +202,19 @@ def _warm(c: ConfigDict, learner: learner_lib.Learner) -> learner_lib.Learner:
 
 def play(s: Setup, params, attempts: Attempts, key) -> record_lib.Record:
   """The policy at the attempts, inside jit."""
-  r = s.config.rollout
+  r, plan, given = s.config.rollout, s.plan, None
+  if attempts.prefix is not None:
+    given = record_lib.given(attempts.prefix, plan.turns, plan.message)
   speaker = speak.model(
     s.shape,
     params,
-    message=s.plan.message,
+    message=plan.message,
     eot=s.tokenizer.eot,
     top_k=r.top_k,
     top_p=r.top_p,
+    given=given,
   )
-  return jit_rollout.rollout(s.world, s.plan, speaker, attempts, key)
+  return jit_rollout.rollout(s.world, plan, speaker, attempts, key)
 
 
 def score(s: Setup, batch: Batch) -> Batch:
@@ -240,7 +243,10 @@ def collect(s: Setup, params, attempts: Attempts, key, version) -> Batch:
     record = play(s, params, attempts, key)
     return record_lib.batch(record, layout(s, record), attempts, version)
 
-  how = registry.get('collect', s.config.collect, 'c.collect').f
+  w = base.wiring(s.config)
+  how = registry.bind(
+    'collect', w.collect, w.values('collect', w.collect), 'c.collect'
+  )
   batch, _ = how(
     sample, functools.partial(score, s), attempts, memory=(), carry=(), key=key
   )

@@ -1,3 +1,3 @@
 """Collecting: when to sample again."""
 
-from agentrl.collect import once  # noqa: F401  registers its pieces
+from agentrl.collect import branch, once  # noqa: F401  registers its pieces

@@ -17,6 +17,10 @@ REFERENCE = {'reference': False}
 CRITIC = {'value': True}
 ROLES = {
   'aem': {},
+  'aepo': {},
+  'appo': {},
+  'arpo': {},
+  'arpo_hard': {},
   'clip_cov': {},
   'dr_grpo': {},
   'epo': {},
@@ -41,6 +45,7 @@ ROLES = {
   'reinforce_pp_baseline': {},
   'reinforce_pp_kl': REFERENCE,
   'rloo': {},
+  'treeps_rag': {},
 }
 
 FAST = ('gigpo', 'oprl', 'oprl_restart', 'ppo', 'prime')  # one of each kind
@@ -84,7 +89,8 @@ def batch(folder):
   reward = jax.random.normal(jax.random.key(1), made.turns.reward.shape)
   outcome = (jnp.arange(8) % 3 == 0).astype(jnp.float32)
   turns = made.turns.replace(reward=reward * made.turns.valid)
-  return jax.device_get(made.replace(turns=turns, outcome=outcome))
+  ids = made.ids | {'branch': jnp.arange(8) % 2}  # as collect 'branch' gives
+  return jax.device_get(made.replace(turns=turns, outcome=outcome, ids=ids))
 
 
 def changed(before, after) -> bool:
