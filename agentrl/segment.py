@@ -100,6 +100,25 @@ def largest_turns(x, mask, traj, turn, b: int, k: int):
   return mesh.auto(f, None)(x, mask, traj, turn)
 
 
+def in_order(x, mask, traj, turn, b: int, k: int, size: int):
+  """x at the first `size` masked tokens of each turn: [B, K, size], 0 beyond.
+
+  The masked tokens of a turn are contiguous (types.Rows)."""
+  start, _ = bounds(mask, traj, turn)
+  at = jnp.broadcast_to(jnp.arange(x.shape[1]), x.shape)
+  first = to_turns(jnp.where(start, at, 0), traj, turn, b, k)
+  place = at - to_tokens(first, traj, turn)
+
+  def f(x, mask, traj, turn, place):
+    flat = _flat(traj, turn, b, k)
+    used = mask & (flat < b * k) & (place < size)
+    slot = jnp.where(used, flat * size + place, b * k * size)
+    out = jnp.zeros(b * k * size + 1, x.dtype).at[slot].set(x)
+    return out[:-1].reshape(b, k, size)
+
+  return mesh.auto(f, None)(x, mask, traj, turn, place)
+
+
 def bounds(mask, traj, turn):
   """First and last masked token of every turn, within its row: [N, T] bool.
 
@@ -130,6 +149,25 @@ def dense(*columns):
     return jnp.zeros_like(rank).at[order].set(rank).astype(jnp.int32)
 
   return mesh.auto(f, None)(*columns)
+
+
+def rank(x, ids, mask):
+  """How many masked elements of equal id have a smaller x: [n] i32.
+
+  Of equal ones the first goes first; what is not masked gets n.
+  """
+
+  def f(x, ids, mask):
+    n = x.shape[0]
+    order = jnp.lexsort((x, ids, ~mask))
+    place = jnp.arange(n, dtype=jnp.int32)
+    new = ids[order][1:] != ids[order][:-1]
+    start = jnp.where(jnp.append(True, new), place, 0)
+    within = place - jax.lax.cummax(start)
+    out = jnp.zeros(n, jnp.int32).at[order].set(within)
+    return jnp.where(mask, out, n)
+
+  return mesh.auto(f, None)(x, ids, mask)
 
 
 def total(x, ids, mask=None):

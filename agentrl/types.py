@@ -122,6 +122,16 @@ class Outputs:
 
 
 @struct.dataclass
+class Prefix:
+  """First turns that are said again as they stand in rows, not sampled."""
+
+  rows: Rows  # of trajectories sampled before, A of them
+  origin: Array  # [B] i32  in [0, A): whose messages, and whose world's luck
+  turns: Array  # [B] i32  how many are repeated; 0: none
+  count: int = struct.field(pytree_node=False)  # A
+
+
+@struct.dataclass
 class Attempts:
   """Trajectories to be sampled; members of a group share task and arm."""
 
@@ -130,6 +140,7 @@ class Attempts:
   arm: Array  # [B] i32
   limit: Array  # [B] i32  turns
   temperature: Array  # [B] f32
+  prefix: Prefix | None = None
 
 
 @struct.dataclass

@@ -223,16 +223,19 @@ def _warm(c: ConfigDict, learner: learner_lib.Learner) -> learner_lib.Learner:
 
 def play(s: Setup, params, attempts: Attempts, key) -> record_lib.Record:
   """The policy at the attempts, inside jit."""
-  r = s.config.rollout
+  r, plan, given = s.config.rollout, s.plan, None
+  if attempts.prefix is not None:
+    given = record_lib.given(attempts.prefix, plan.turns, plan.message)
   speaker = speak.model(
     s.shape,
     params,
-    message=s.plan.message,
+    message=plan.message,
     eot=s.tokenizer.eot,
     top_k=r.top_k,
     top_p=r.top_p,
+    given=given,
   )
-  return jit_rollout.rollout(s.world, s.plan, speaker, attempts, key)
+  return jit_rollout.rollout(s.world, plan, speaker, attempts, key)
 
 
 def score(s: Setup, batch: Batch) -> Batch:

@@ -6,7 +6,8 @@ trajectory ended takes the next one that waits, so short ones leave no idle
 slot behind; the loop ends when all B are done.
 
 What trajectory b draws depends on its key and its index only, never on the
-slot it ran in or on who shared the batch.
+slot it ran in or on who shared the batch. In turns that it repeats from
+another trajectory (types.Prefix) the world draws what it drew there.
 """
 
 import dataclasses
@@ -95,6 +96,19 @@ def row_tokens(world: World, plan: Plan) -> int:
 
 
 @struct.dataclass
+class _Keys:
+  """Where randomness comes from."""
+
+  own: Array  # [B] typed keys
+  origin: Array  # [B] typed keys  in the first `turns` turns
+  turns: Array  # [B] i32
+
+  def of(self, at, turn):
+    """Keys of trajectories at turns: [n] each -> [n]."""
+    return jnp.where(turn < self.turns[at], self.origin[at], self.own[at])
+
+
+@struct.dataclass
 class _Slots:
   """What is under way; n slots."""
 
@@ -121,13 +135,12 @@ def rollout(
 
   Args:
     attempts: B trajectories
-    key: of this iteration; trajectory b uses fold_in(key, b)
+    key: of this iteration; trajectory b uses fold_in(key, b), counted on from
+      the trajectories that a prefix is of
   """
   attempts = jax.tree.map(jnp.asarray, attempts)
   n = min(plan.slots, attempts.task.shape[0])
-  keys = jax.vmap(jax.random.fold_in, (None, 0))(
-    key, jnp.arange(attempts.task.shape[0])
-  )
+  keys = _keys(attempts, key)
   slots = _start(world, plan, attempts, keys, n)
 
   def busy(carry):
@@ -143,6 +156,16 @@ def rollout(
 def capacity(world: World, plan: Plan) -> int:
   """Positions a slot's cache must hold: a row, and a token said but unread."""
   return row_tokens(world, plan) + 1
+
+
+def _keys(attempts: Attempts, key) -> _Keys:
+  index = jnp.arange(attempts.task.shape[0])
+  fold = jax.vmap(jax.random.fold_in, (None, 0))
+  p = attempts.prefix
+  if p is None:
+    own = fold(key, index)
+    return _Keys(own, own, jnp.zeros_like(attempts.task))
+  return _Keys(fold(key, p.count + index), fold(key, p.origin), p.turns)
 
 
 def _start(world, plan, attempts, keys, n: int) -> _Slots:
@@ -174,7 +197,8 @@ def _start(world, plan, attempts, keys, n: int) -> _Slots:
 def _reset(world, attempts, keys, traj):
   at = jnp.minimum(traj, attempts.task.shape[0] - 1)
   task = jax.tree.map(lambda x: x[attempts.task[at]], world.tasks)
-  fresh = jax.vmap(jax.random.fold_in, (0, None))(keys[at], 0)
+  first = keys.of(at, jnp.zeros_like(at))
+  fresh = jax.vmap(jax.random.fold_in, (0, None))(first, 0)
   return jax.vmap(world.env.reset)(fresh, task)
 
 
@@ -183,7 +207,7 @@ def _tick(world, plan, speaker, attempts, keys, slots: _Slots, cache):
   b = attempts.task.shape[0]
   at = jnp.minimum(slots.traj, b - 1)
   fold = jax.vmap(jax.random.fold_in)
-  turn_keys = fold(keys[at], slots.turn + 1)
+  turn_keys = fold(keys.of(at, slots.turn), slots.turn + 1)
   obs, obs_len = jax.vmap(lambda o: render.render(world.pieces, o))(slots.obs)
   context, context_len = _context(plan, slots, obs, obs_len)
   heard = _heard(plan, slots, context, context_len)._replace(

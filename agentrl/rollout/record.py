@@ -10,7 +10,9 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from flax import struct
 
-from agentrl.types import Array, Attempts, Batch, Rows, Span, Turns
+from agentrl import segment
+from agentrl.rollout.speak import Given
+from agentrl.types import Array, Attempts, Batch, Prefix, Rows, Span, Turns
 
 
 @struct.dataclass
@@ -126,6 +128,22 @@ def rows(r: Record, layout: Layout, version, weight: float = 1.0) -> Rows:
     logp=take(jnp.zeros((b, k, c)), r.logp, 0.0),
     version=jnp.full((n, t), version, jnp.int32),
   )
+
+
+def given(p: Prefix, k: int, m: int) -> Given:
+  """The messages that a prefix repeats, from the rows they stand in.
+
+  Args:
+    k, m: capacities: turns, and tokens of a message
+  """
+  rows = p.rows
+
+  def said(x):
+    return segment.in_order(
+      x, rows.sampled, rows.traj, rows.turn, p.count, k, m
+    )[p.origin]
+
+  return Given(p.turns, said(rows.tokens), said(rows.logp))
 
 
 def batch(r: Record, layout: Layout, attempts: Attempts, version) -> Batch:

@@ -37,6 +37,14 @@ class Heard(NamedTuple):
   turn: Array  # [n] i32
 
 
+class Given(NamedTuple):
+  """What trajectories say in their first turns, whatever is drawn."""
+
+  turns: Array  # [B] i32  how many
+  tokens: Array  # [B, K, M] i32
+  logp: Array  # [B, K, M] f32  of when they were sampled
+
+
 class Speaker(NamedTuple):
   """cache(n, capacity) -> cache; say(cache, Heard) -> Said, cache."""
 
@@ -52,8 +60,12 @@ def model(
   eot: int,
   top_k: int = 0,
   top_p: float = 1.0,
+  given: Given | None = None,
 ) -> Speaker:
-  """The policy: at most `message` sampled tokens, ended by eot."""
+  """The policy: at most `message` sampled tokens, ended by eot.
+
+  Where turns are given, their tokens take the place of those drawn.
+  """
   params = transformer.unstack(shape, params)
 
   def next_logits(hidden_ND):
@@ -74,6 +86,8 @@ def model(
       token, logp, entropy = sampling.draw(
         logits, keys, heard.temperature, top_k, top_p
       )
+      if given is not None:
+        token, logp = _instead(given, heard, t, token, logp)
       said = Said(
         tokens=said.tokens.at[:, t].set(jnp.where(done, 0, token)),
         length=said.length + ~done,
@@ -104,6 +118,15 @@ def model(
     cache=lambda n, size: transformer.empty_cache(shape, n, size),
     say=say,
   )
+
+
+def _instead(given: Given, heard: Heard, t, token, logp):
+  """Token t of the message and its log-prob, the given one where there is."""
+  b, k, _ = given.tokens.shape
+  at = jnp.minimum(heard.traj, b - 1), jnp.minimum(heard.turn, k - 1)
+  use = heard.turn < given.turns[at[0]]
+  token = jnp.where(use, given.tokens[*at, t], token)
+  return token, jnp.where(use, given.logp[*at, t], logp)
 
 
 def script(tokens_BKM, length_BK) -> Speaker:

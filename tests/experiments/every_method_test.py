@@ -19,7 +19,11 @@ ROLES = {
   'adca': {},
   'adca_allocation': {},
   'aem': {},
+  'aepo': {},
+  'appo': {},
   'archer': {'critic': True, 'target': True},
+  'arpo': {},
+  'arpo_hard': {},
   'cispo': {},
   'clip_cov': {},
   'clip_higher': {},
@@ -91,6 +95,7 @@ ROLES = {
   'starpo_s': CRITIC,
   'steppo': CRITIC,
   'toolpo': {},
+  'treeps_rag': {},
   'truncated_is': {},
   'vl_dac': REFERENCE,
   'vpr': {},
@@ -147,6 +152,9 @@ def batch(folder):
     terms={**made.turns.terms, 'progress': judged * made.turns.valid},
   )
   return jax.device_get(made.replace(turns=turns, outcome=outcome))
+  turns = made.turns.replace(reward=reward * made.turns.valid)
+  ids = made.ids | {'branch': jnp.arange(8) % 2}  # as collect 'branch' gives
+  return jax.device_get(made.replace(turns=turns, outcome=outcome, ids=ids))
 
 
 def changed(before, after) -> bool:

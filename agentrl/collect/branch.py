@@ -1,0 +1,146 @@
+"""Sample part of each group, then branch from it where entropy rises.
+
+Of every `every` attempts the first is sampled as it is. The others repeat the
+first turns of one of these of their group, with the same messages and in the
+same world, and go on by themselves; one for which no turn is left to branch
+from is sampled from the start. Prefixes are said again turn by turn, which
+costs the time of sampling them; they are in the batch once.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from agentrl import registry, segment
+from agentrl.types import Array, Attempts, Batch, Prefix
+
+
+@registry.register(
+  'collect',
+  needs=('term:entropy', 'term:tokens'),
+  gives=('column:branch',),
+)
+def branch(
+  sample,
+  score,
+  attempts: Attempts,
+  memory,
+  carry,
+  key,
+  *,
+  every: int = 2,
+  chance: float = 0.5,
+  slope: float = 0.2,
+  penalty: float = 0.0,
+):
+  """Group members share turns up to where one of them was uncertain.
+
+  ids['branch'] [B] is 1 for what was branched. Sampled ones come first in the
+  batch, then the others.
+
+  Args:
+    sample, score, attempts, memory, carry, key: as in `once`
+    every: one attempt of so many is sampled before the others
+    chance, slope, penalty: of `branches`; slope per nat
+  Returns: Batch, carry
+  """
+  if every < 2:
+    raise ValueError(
+      f'branch.every={every} leaves nobody to branch; it must be at least 2, or'
+      " c.collect 'once'"
+    )
+  b = attempts.task.shape[0]
+  first = np.arange(0, b, every)
+  rest = np.setdiff1d(np.arange(b), first)
+  one = sample(_take(attempts, first), key)
+  luck = jax.random.uniform(
+    jax.random.fold_in(key, b), (2, *one.turns.node.shape)
+  )
+  chosen = branches(
+    entropies(one), one.turns.valid, luck[0],
+    chance=chance, slope=slope, penalty=penalty,
+  )  # fmt: skip
+  later = _take(attempts, rest)
+  origin, turns = partners(chosen, luck[1], one.ids['group'], later.group)
+  prefix = Prefix(one.rows, origin, turns, len(first))
+  two = sample(later.replace(prefix=prefix), key)
+  return score(joined(one, two, origin, turns)), carry
+
+
+def entropies(batch: Batch) -> Array:
+  """Mean entropy of a token of each turn, nats: [B, K]."""
+  terms = batch.turns.terms
+  return terms['entropy'] / jnp.maximum(terms['tokens'], 1)
+
+
+def branches(
+  h, valid, luck, *, chance: float, slope: float, penalty: float
+) -> Array:
+  """Turns to branch from: [B, K] bool, never the first of a trajectory.
+
+  u < (chance + slope (H_k − H_0)) (1 − penalty l)      (2507.19849, 2510.14545)
+
+  l: how many turns right before it were chosen too.
+
+  Args:
+    h: [B, K] nats, mean entropy of the turn
+    luck: [B, K] uniform on [0, 1)
+  """
+  p = chance + slope * (h - h[:, :1])
+
+  def go(run, now):
+    p, valid, u = now
+    chosen = valid & (u < p * jnp.maximum(1 - penalty * run, 0))
+    return jnp.where(chosen, run + 1, 0), chosen
+
+  later = valid.at[:, 0].set(False)
+  xs = [jnp.swapaxes(x, 0, 1) for x in (p, later, luck)]
+  _, chosen = jax.lax.scan(go, jnp.zeros(h.shape[0], jnp.int32), xs)
+  return jnp.swapaxes(chosen, 0, 1)
+
+
+def partners(chosen, luck, group, member) -> tuple[Array, Array]:
+  """Whose first turns each member repeats, and how many: [M] i32 each.
+
+  The chosen turns of a group are dealt to its members in the order of luck; a
+  member for which none is left repeats 0 turns.
+
+  Args:
+    chosen, luck: [A, K]
+    group: [A] i32 of the sampled trajectories
+    member: [M] i32, groups of the members
+  """
+  a, k = chosen.shape
+  of = jnp.broadcast_to(group[:, None], (a, k)).reshape(-1)
+  mine = segment.rank(luck.reshape(-1), of, chosen.reshape(-1))
+  place = jnp.arange(member.shape[0])
+  yours = segment.rank(place, member, jnp.ones_like(place, bool))
+  match = (member[:, None] == of[None]) & (yours[:, None] == mine[None])
+  match &= chosen.reshape(1, -1)
+  at = jnp.argmax(match, axis=1).astype(jnp.int32)
+  found = jnp.any(match, axis=1)
+  return jnp.where(found, at // k, 0), jnp.where(found, at % k, 0)
+
+
+def joined(one: Batch, two: Batch, origin, turns) -> Batch:
+  """Both batches, in which repeated turns are those of their origin."""
+  a, k = one.turns.valid.shape
+  repeated = jnp.arange(k)[None] < turns[:, None]  # [b, K]
+  node = jnp.where(repeated, one.turns.node[origin], two.turns.node + a * k)
+  rows = two.rows
+  again = segment.to_tokens(repeated, rows.traj, rows.turn)
+  rows = rows.replace(
+    traj=jnp.where(rows.traj >= 0, rows.traj + a, -1),
+    weight=jnp.where(again, 0, rows.weight),
+  )
+  two = two.replace(
+    rows=rows,
+    turns=two.turns.replace(node=node),
+    ids={**two.ids, 'branch': (turns > 0).astype(jnp.int32)},
+  )
+  one = one.replace(ids={**one.ids, 'branch': jnp.zeros(a, jnp.int32)})
+  return jax.tree.map(lambda x, y: jnp.concatenate([x, y]), one, two)
+
+
+def _take(attempts: Attempts, index) -> Attempts:
+  return jax.tree.map(lambda x: jnp.asarray(x)[index], attempts)
