@@ -27,9 +27,9 @@ from agentrl.env.jit import (
 from agentrl.model import policy, value
 from agentrl.nn import transformer
 from agentrl.rollout import jit as jit_rollout
+from agentrl.rollout import options, speak
 from agentrl.rollout import readings as readings_lib
 from agentrl.rollout import record as record_lib
-from agentrl.rollout import speak
 from agentrl.schedule import Schedule
 from agentrl.signal.base import Context
 from agentrl.task.fixed import attempts as make_attempts
@@ -274,7 +274,7 @@ def collect(s: Setup, params, attempts: Attempts, key, version) -> Batch:
   """Rollout and rewards: one jitted program."""
 
   def sample(attempts, key):
-    record = play(s, params, attempts, key)
+    record = marked(s, play(s, params, attempts, key))
     batch = record_lib.batch(record, layout(s, record), attempts, version)
     return batch.replace(readings=readings(s, record, version))
 
@@ -297,6 +297,18 @@ def attempted(c: ConfigDict) -> int:
   values = base.wiring(c).values('collect', c.collect)
   how = registry.settings(registry.get('collect', c.collect), values)
   return c.rollout.batch * how.get('times', 1)
+
+
+def marked(s: Setup, record: record_lib.Record) -> record_lib.Record:
+  """The record with the spans of its messages, where they have parts."""
+  c = s.config
+  if c.rollout_kind != 'options':
+    return record
+  switch = options.token(
+    s.tokenizer, c.hp.rollout.options.switch, 'hp.rollout.options.switch'
+  )
+  tag = options.token(s.tokenizer, c.rollout.tag, 'rollout.tag')
+  return options.mark(record, switch, tag)
 
 
 def demonstrate(s: Setup, attempts: Attempts, said, length, key) -> Batch:
@@ -336,11 +348,22 @@ def replicated(x):
 
 
 def spoken(c: ConfigDict, words: tokenizer.Tokenizer, actions):
-  """The tokens of the message that says each action, end of turn included."""
+  """The tokens of the message that says each action, end of turn included.
+
+  In three parts: those that keep the action as a subgoal, then the switches.
+  """
   said = [
     [*words.encode(c.rollout.tag + a, specials=True), words.eot]
     for a in actions
   ]
+  if c.rollout_kind == 'options':
+    o = c.hp.rollout.options
+    said = [
+      [options.token(words, o[name], f'hp.rollout.options.{name}'),
+       *words.encode(subgoal), *rest]
+      for name in ('keep', 'switch')
+      for subgoal, rest in zip(actions, said, strict=True)
+    ]  # fmt: skip
   longest = max(len(x) for x in said)
   if longest > c.rollout.message:
     raise ValueError(
@@ -361,6 +384,8 @@ def messages(s: Setup, taskset: tasks_lib.TaskSet):
   actions = np.full((n, k), -1)
   width = min(k, taskset.actions.shape[1])
   actions[:, :width] = taskset.actions[:, :width]
+  if s.config.rollout_kind == 'options':
+    actions += options.new_subgoals(actions) * len(s.world.env.actions)
   return table[actions], size[actions]
 
 

@@ -19,16 +19,27 @@ COLUMNS = (
   'agent',
 )
 
-registry.register(
+GIVES = (
+  *(f'signal:{name}' for name in OLD),
+  *(f'term:{name}' for name in TERMS),
+  'output:logp',
+  'output:entropy',
+  'output:sum_sq_prob',
+  *(f'column:{name}' for name in COLUMNS),
+)
+# All of a message is one span; nothing in it is told apart.
+registry.register('rollout', 'jit', gives=(*GIVES, 'span:other'))(rollout)
+
+
+@registry.register(
   'rollout',
-  'jit',
-  gives=(
-    *(f'signal:{name}' for name in OLD),
-    *(f'term:{name}' for name in TERMS),
-    'span:other',  # all of a message; nothing in it is told apart
-    'output:logp',
-    'output:entropy',
-    'output:sum_sq_prob',
-    *(f'column:{name}' for name in COLUMNS),
-  ),
-)(rollout)
+  'options',
+  gives=(*GIVES, 'term:switch', 'span:switch', 'span:subgoal', 'span:call'),
+)
+def options(*args, keep: str = 'no', switch: str = 'yes'):
+  """Messages that keep or switch a subgoal, see options.py.
+
+  Args (hyper-parameters):
+    keep, switch: the words that decide, of one token each
+  """
+  return rollout(*args)

@@ -23,6 +23,7 @@ class Record:
   context_len: Array  # [B, K] i32
   message: Array  # [B, K, M] i32
   message_len: Array  # [B, K] i32
+  span: Array  # [B, K, M] i8  see Span
   logp: Array  # [B, K, M] f32  of the distribution sampled from, nats
   entropy: Array  # [B, K] f32  summed over the message, nats
   action: Array  # [B, K] i32  as parsed; -1 not understood
@@ -42,6 +43,7 @@ def empty(b: int, k: int, c: int, m: int, columns) -> Record:
     context_len=jnp.zeros((b, k), i),
     message=jnp.zeros((b, k, m), i),
     message_len=jnp.zeros((b, k), i),
+    span=jnp.full((b, k, m), Span.OTHER, jnp.int8),
     logp=jnp.zeros((b, k, m), f),
     entropy=jnp.zeros((b, k), f),
     action=jnp.full((b, k), -1, i),
@@ -122,7 +124,7 @@ def rows(r: Record, layout: Layout, version, weight: float = 1.0) -> Rows:
     seg=take(like(layout.seg, c), like(layout.seg, m), -1),
     traj=take(like(traj, c), like(traj, m), -1),
     turn=take(like(answers, c), like(turn, m), -1),
-    span=jnp.full((n, t), Span.OTHER, jnp.int8),
+    span=take(jnp.full((b, k, c), Span.OTHER, jnp.int8), r.span, Span.OTHER),
     sampled=message,
     weight=jnp.where(message, weight, 0.0).astype(jnp.float32),
     logp=take(jnp.zeros((b, k, c)), r.logp, 0.0),

@@ -40,17 +40,12 @@ def register() -> None:
   _around()
   _signals()
 
-  def within(*, by=('group',), on='call', name='high'):
+  def within(*, by=('group',)):
     """Hyper-parameters of the links below."""
 
   link = {'f': within, 'takes': 'turn'}
   _piece('link', 'drop_flat', needs=('*by',), **link)
-  _piece(
-    'link', 'hae', needs=('signal:{name}', 'span:{on}'),
-    gives=('target:{name}',), takes='any', leaves='token', f=within,
-  )  # fmt: skip
   _piece('link', 'gate_by_spread', needs=('*by',), **link)
-  _piece('link', 'positive_only', takes='any', leaves='token')
   logp = ('output:logp', 'signal:old_logp')
   _piece('loss', 'imitate', needs=(*logp, 'column:source', 'memory:replay'))
   _piece('loss', 'ppo_suffix', needs=logp, couples=True)
@@ -66,7 +61,6 @@ def _rollouts() -> None:
 
   rollout('host')
   rollout('tools', needs=('service:tools',))
-  rollout('options', 'span:switch', 'span:subgoal', 'span:call')
   rollout('reread', 'reading:{reading}', f=reread)
   rollout('candidates', 'column:oracle', needs=('env:oracle',))
   rollout('seats', needs=('role:proposer',))
@@ -105,11 +99,6 @@ def _signals() -> None:
   def compare(*, reading='null_observation'):
     """Log-probs here less those in the reading."""
 
-  _piece(
-    'signal', 'heads', needs=('role:value', 'target:high', 'target:low',
-                              'target:switch'),
-    gives=('signal:high', 'signal:low', 'signal:switch'),
-  )  # fmt: skip
   _piece(
     'signal', 'information_gain', f=compare,
     needs=('reading:{reading}', 'signal:old_logp'),
@@ -221,24 +210,22 @@ CASES = {
       rollout='options',
       signal=('heads',),
       advantage=('switch', 'high', 'low'),
-      stream=dict.fromkeys(('switch', 'high', 'low'), ('turn_reward', 'hae')),
+      stream={
+        name: ('turn_reward', f'hae_{name}')
+        for name in ('switch', 'high', 'low')
+      },
       finish=('whiten_tokens',),
       loss=('ppo', 'entropy'),
-      hp={
-        'switch': {'hae': {'name': 'switch', 'on': 'switch'}},
-        'high': {'hae': {'name': 'high', 'on': 'subgoal'}},
-        'low': {'hae': {'name': 'low', 'on': 'call'}},
-      },
       gives=(*POLICY, 'role:value'),
     ),
     (
       (
         {'rollout': 'jit'},
-        ('c.stream.switch', "'hae'", 'span:switch', "'options'"),
+        ('c.stream.switch', "'hae_switch'", 'term:switch', "'options'"),
       ),
       (
         {'advantage': ('switch', 'high')},
-        ('c.signal', "'heads'", 'target:low', "'hae'"),
+        ('c.signal', "'heads'", 'target:low', "'hae_low'"),
       ),
       ({'gives': POLICY}, ('c.signal', 'role:value', 'c.role')),
       (

@@ -1,0 +1,54 @@
+"""Messages in three parts: keep or switch, a subgoal, an action (HiPER).
+
+    yes left > left      a new subgoal, left, and its first action
+    no left > left       the subgoal is kept
+
+The first token decides, what follows up to the tag is the subgoal, and from
+the tag on it is the action. Nothing forces this form: a message is read as it
+was said. Without a tag all but the first token is a failed action.
+"""
+
+import chex
+import jax.numpy as jnp
+import numpy as np
+
+from agentrl.rollout.record import Record
+from agentrl.text.tokenizer import Tokenizer
+from agentrl.types import Span
+
+
+def mark(record: Record, switch: int, tag: int) -> Record:
+  """The record with spans, and column 'switch': 1 where a turn switches.
+
+  Args:
+    switch, tag: token ids
+  """
+  chex.assert_rank(record.message, 3)
+  size = record.message.shape[2]
+  place = jnp.arange(size)[None, None]
+  said = place < record.message_len[..., None]
+  tagged = jnp.where(said & (record.message == tag), place, size)
+  start = jnp.min(tagged, axis=2, keepdims=True)
+  start = jnp.where(start == size, 0, start)
+  span = jnp.where(place < start, Span.SUBGOAL, Span.CALL)
+  span = jnp.where(place == 0, Span.SWITCH, span)
+  new = record.valid & (record.message[..., 0] == switch)
+  columns = {**record.columns, 'switch': new.astype(jnp.float32)}
+  return record.replace(span=span.astype(jnp.int8), columns=columns)
+
+
+def token(words: Tokenizer, text: str, field: str) -> int:
+  """The one token of a word that marks a part of the message."""
+  ids = words.encode(text, specials=True)
+  if len(ids) != 1:
+    raise ValueError(
+      f'{field}={text!r} takes {len(ids)} tokens of tokenizer {words.name} and'
+      " must take one; choose another word, such as 'yes', 'no' or '>'"
+    )
+  return ids[0]
+
+
+def new_subgoals(actions: np.ndarray) -> np.ndarray:
+  """Where a demonstration switches, [n, K]: to go on alike is its subgoal."""
+  before = np.pad(actions[:, :-1], ((0, 0), (1, 0)), constant_values=-1)
+  return (actions != before) & (actions >= 0)

@@ -1,0 +1,36 @@
+"""HiPER: credit for actions, for subgoals and for when to change them.
+
+Paper: HiPER: Hierarchical Reinforcement Learning with Explicit Credit
+Assignment for Large Language Model Agents, 2602.16165.
+
+  A_low  GAE over the turns of a segment, ending in V_high of the next one
+  A_high GAE over segments, gamma^d lambda_seg, d the segment's turns
+  A_switch = return to go of the segment - V_switch
+
+each whitened by itself, on the tokens of the action, of a segment's first
+subgoal, and of the decision (agentrl/advantage/hierarchical.py); three value
+heads. Messages read `yes left > left`: a new subgoal, left, and an action.
+The warm start takes runs of equal moves for subgoals, so the window shows the
+exchange before. gamma = lambda = 1 and lambda_seg = 0.95. Left out: penalties
+for keeping (use a term of its own), the KL term, and the bootstrap of cut
+trajectories, whose last observation no rollout keeps.
+
+  python -m experiments.train --config=configs/hiper.py --workdir=runs/hiper
+"""
+
+from configs import base
+
+
+def get_config(arg=''):
+  c = base.get_config(arg)
+  c.method = 'hiper'
+  c.rollout_kind = 'options'
+  c.rollout.update(dict(tag='>', message=5, window=2))
+  base.role(c, 'value', lr=1e-3, heads=3)
+  c.signal = ('heads',)
+  base.hp(c, 'signal', 'heads', clip=2.0)
+  c.advantage = ('low', 'high', 'switch')
+  c.stream.low = ('turn_reward', 'hae_low')
+  c.stream.high = ('turn_reward', 'hae_high')
+  c.stream.switch = ('turn_reward', 'hae_switch')
+  return base.finish(c)
