@@ -3,7 +3,7 @@
 Paper: TreePS-RAG: Tree-based Process Supervision for Reinforcement Learning in
 Agentic RAG, 2601.06922.
 
-  V(n) = mean outcome of the trajectories that pass turn n
+  V(n) = mean return of the trajectories that pass turn n
   A(n) = (V(n) - V(parent)) + (V(n) - V(root)), z-scored over the tree's turns
 
 A turn that trajectories share counts once, in the statistics and in the loss.
