@@ -24,6 +24,7 @@ ROLES = {
   'archer': {'critic': True, 'target': True},
   'arpo': {},
   'arpo_hard': {},
+  'bn_gspo': {},
   'cispo': {},
   'clip_cov': {},
   'clip_higher': {},
@@ -142,17 +143,16 @@ def batch(folder):
   s = build.setup(c)
   state = learner.init(s.learner, jax.random.key(0))
   made = runner.rl_stage(s, 0, 2).collect(state, 0)
-  reward = jax.random.normal(jax.random.key(1), made.turns.reward.shape)
+  shape = made.turns.reward.shape
+  reward, judged = (jax.random.normal(jax.random.key(i), shape) for i in (1, 2))
   outcome = (jnp.arange(8) % 3 == 0).astype(jnp.float32)
-  terms = {**made.turns.terms, 'greedy_return': reward[:, :1] + 0 * reward}
-  turns = made.turns.replace(reward=reward * made.turns.valid, terms=terms)
-  judged = jax.random.normal(jax.random.key(2), reward.shape)
+  terms = {
+    'progress': judged * made.turns.valid,
+    'greedy_return': jnp.broadcast_to(reward[:, :1], shape),
+  }
   turns = made.turns.replace(
-    reward=reward * made.turns.valid,
-    terms={**made.turns.terms, 'progress': judged * made.turns.valid},
+    reward=reward * made.turns.valid, terms=made.turns.terms | terms
   )
-  return jax.device_get(made.replace(turns=turns, outcome=outcome))
-  turns = made.turns.replace(reward=reward * made.turns.valid)
   ids = made.ids | {'branch': jnp.arange(8) % 2}  # as collect 'branch' gives
   return jax.device_get(made.replace(turns=turns, outcome=outcome, ids=ids))
 
