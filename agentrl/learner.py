@@ -105,7 +105,7 @@ def update(
   """One iteration. Pure; jit it once and donate the state."""
   learner = schedule.resolve(learner, state.step - learner.start)
   key = jax.random.fold_in(jax.random.fold_in(state.key, 1), state.step)
-  state, batch, signals, credit, metrics = _judge(learner, state, batch)
+  state, batch, signals, credit, metrics = judge(learner, state, batch)
   state, told = _train(learner, state, batch, signals, credit, key)
   metrics |= told
   state, told = _look_back(learner, state, batch, signals, credit)
@@ -121,12 +121,12 @@ def credit(
     credited with, metrics
   """
   learner = schedule.resolve(learner, state.step - learner.start)
-  state, batch, signals, credit, metrics = _judge(learner, state, batch)
+  state, batch, signals, credit, metrics = judge(learner, state, batch)
   state, told = _look_back(learner, state, batch, signals, credit)
   return state.replace(step=state.step + 1), credit, metrics | told
 
 
-def _judge(learner: Learner, state: TrainState, batch: Batch):
+def judge(learner: Learner, state: TrainState, batch: Batch):
   """Everything before the policy's gradient.
 
   Returns: state, the curated batch, signals, credit, metrics
@@ -151,7 +151,7 @@ def _judge(learner: Learner, state: TrainState, batch: Batch):
       state, told = s.update(state, batch, signals, None)
       metrics |= told
 
-  credit, told = _advantage(learner, batch, signals)
+  credit, told = advantage(learner, batch, signals)
   metrics |= {f'advantage/{k}': v for k, v in told.items()}
   return state, batch, signals, credit, metrics
 
@@ -262,7 +262,7 @@ def _written(batch: Batch):
   return rows.sampled & (rows.logp != 0) & fresh
 
 
-def _advantage(learner: Learner, batch, signals) -> tuple[Credit, Metrics]:
+def advantage(learner: Learner, batch, signals) -> tuple[Credit, Metrics]:
   w = learner.wiring
 
   def links(scope, names):

@@ -2,13 +2,14 @@
 
 import importlib
 
+import batches
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentrl import learner
+from agentrl import learner, mesh
 from experiments import build, runner
 
 # What each method has beside the policy: role -> does it learn.
@@ -104,21 +105,22 @@ ROLES = {
 }
 
 FAST = ('gigpo', 'oprl', 'oprl_restart', 'ppo', 'prime')  # one of each kind
-CASES = [
-  pytest.param(m, marks=() if m in FAST else pytest.mark.slow) for m in ROLES
+CASES = [(m, (1, 1)) for m in FAST] + [
+  pytest.param(m, (2, 4), marks=pytest.mark.slow) for m in ROLES
 ]
 
 
-def config(method: str, folder: str):
+def config(method: str, folder: str, sizes=(1, 1)):
   """The tiniest run that still has groups, turns and minibatches."""
   c = importlib.import_module(f'configs.{method}').get_config('tiny')
   c.data = folder
   c.env.update(dict(train=8, test=2))
   c.model.update(
-    dict(width=16, layers=1, heads=1, kv_heads=1, head_dim=16, mlp=16)
+    dict(width=16, layers=1, heads=4, kv_heads=4, head_dim=4, mlp=16)
   )
   c.rollout.update(dict(batch=8, group=4, slots=8, turns=3))
   c.sft.batch, c.micro = 8, 24
+  c.mesh.data, c.mesh.model = sizes
   return c
 
 
@@ -162,9 +164,9 @@ def changed(before, after) -> bool:
   return any(np.any(a != b) for a, b in pairs)
 
 
-@pytest.mark.parametrize('method', CASES)
-def test_two_updates(method, folder, batch, monkeypatch):
-  s = build.setup(config(method, folder))
+@pytest.mark.parametrize(('method', 'sizes'), CASES)
+def test_two_updates(method, sizes, folder, batch, monkeypatch):
+  s = build.setup(config(method, folder, sizes))
   traces, update = [], learner.update
 
   def counted(*args):
@@ -172,20 +174,28 @@ def test_two_updates(method, folder, batch, monkeypatch):
     return update(*args)
 
   monkeypatch.setattr(learner, 'update', counted)
-  stage = runner.rl_stage(s, 0, 2)
-  state = stage.begin(learner.init(s.learner, jax.random.key(0)))
-  before = jax.device_get(state.params)
-  assert set(before) == {'policy', *ROLES[method]}
-  for _ in range(2):
-    state, told = stage.update(state, jax.device_put(batch))
-    chex.assert_tree_all_finite(told)
-    assert told['policy/skipped'][0] == 0
-  after = jax.device_get(state.params)
+  with runner.on_mesh(s.config):
+    stage = runner.rl_stage(s, 0, 2)
+    state = stage.begin(learner.init(s.learner, jax.random.key(0)))
+    before = jax.device_get(state.params)
+    assert set(before) == {'policy', *ROLES[method]}
+    for _ in range(2):
+      state, told = stage.update(state, placed(batch))
+      chex.assert_tree_all_finite(told)
+      assert told['policy/skipped'][0] == 0
+    after = jax.device_get(state.params)
   chex.assert_tree_all_finite(after)
   learns = {'policy': True} | ROLES[method]
   assert {r: changed(before[r], after[r]) for r in learns} == learns
   assert len(traces) == 1
   assert int(state.step) == 2
+
+
+def placed(batch):
+  """Rows along the data axis of the mesh, all else everywhere."""
+  if not mesh.active():
+    return jax.device_put(batch)
+  return batches.place(batch, batch.rows.tokens.shape)
 
 
 def test_every_config_is_here():
