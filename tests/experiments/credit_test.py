@@ -7,7 +7,7 @@ import pytest
 from agentrl.types import Credit
 from experiments import build, credit_report, crediting
 
-SIZE = crediting.Size(seeds=6, tasks=2, group=8, warm=1, fit=30)
+SIZE = crediting.Size(seeds=6, tasks=2, group=8, warm=1, fit=70)
 NAMES = ['dr_grpo', 'gigpo_no_std', 'oprl']
 
 
@@ -55,7 +55,10 @@ def test_only_states_find_the_decisive_turn(measured):
   assert report['dr_grpo']['found'] == pytest.approx(1 / 3)
   assert report['gigpo_no_std']['found'] > 0.6
   assert report['gigpo_no_std']['rank'] > report['dr_grpo']['rank'] > 0
-  assert 0 < report['dr_grpo']['bias'] < 1
+  # Both are right on average; the return of a whole trajectory is noise on
+  # every turn that did not matter.
+  assert all(x['bias'] < 0.4 for x in report.values())
+  assert report['gigpo_no_std']['noise'] < report['dr_grpo']['noise']
 
 
 def test_seeds_differ_and_tasks_do_not(measured):
@@ -81,15 +84,17 @@ def test_table_and_picture(measured, tmp_path):
 
 def test_mean_over_the_tokens_of_a_turn(measured):
   played = measured[2]
-  batch = jax.tree.map(lambda x: x[0, -1], played.batches)
-  token = jax.random.normal(jax.random.key(0), batch.rows.logp.shape)
-  turn = jax.random.normal(jax.random.key(1), batch.turns.reward.shape)
+  batch = jax.device_get(played.batches)
+  batch = jax.tree.map(lambda x: x[0, -1], batch)
+  r = np.random.default_rng(0)
+  token = r.normal(size=batch.rows.logp.shape).astype(np.float32)
+  turn = r.normal(size=batch.turns.reward.shape).astype(np.float32)
   credit = Credit(turn, token, batch.rows.weight, {})
-  got = crediting.per_turn(credit, batch)
-  rows = jax.device_get(batch.rows)
+  got = jax.jit(crediting.per_turn)(credit, batch)
+  rows = batch.rows
   for b, k in ((0, 0), (7, 2)):
     here = rows.sampled & (rows.traj == b) & (rows.turn == k)
-    want = turn[b, k] + np.mean(np.asarray(token)[here])
+    want = turn[b, k] + np.mean(token[here])
     np.testing.assert_allclose(got[b, k], want, rtol=1e-5)
 
 
