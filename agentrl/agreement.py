@@ -1,8 +1,8 @@
 """How well credit agrees with a known truth; float64 on the host.
 
 Arrays are over turns, [n] after `valid` was applied, unless said otherwise.
-A cell is one action in one state: the truth is the same for all its turns,
-while credit differs by what happened on the other turns.
+A cell is the turns of equal truth at the same place of their trajectories;
+credit differs inside it by what happened on the other turns.
 """
 
 from typing import NamedTuple
@@ -21,27 +21,33 @@ class Agreement(NamedTuple):
   """
 
   scale: float  # what credit is multiplied with; 0: none helps
-  bias: float  # of the mean credit of an action in a state, RMS
+  bias: float  # of the mean credit of each cell, RMS
   noise: float  # standard deviation around that mean, RMS
   rank: float  # Spearman's correlation of credit and truth
   found: float  # groups whose decisive turn has the largest |credit|
 
 
-def agree(credit, truth, valid, cell, group) -> Agreement:
+def agree(credit, truth, valid, group) -> Agreement:
   """All measures of the credit of one method.
 
   Args:
     credit, truth: [B, K]
     valid: [B, K] bool
-    cell: [B, K] ids
     group: [B] ids
   """
-  chex.assert_rank([credit, truth, valid, cell, group], [2, 2, 2, 2, 1])
+  chex.assert_rank([credit, truth, valid, group], [2, 2, 2, 1])
   credit, truth = settle(credit, valid), np.asarray(truth, np.float64)
-  x, t, c = credit[valid], truth[valid], np.asarray(cell)[valid]
+  x, t, c = credit[valid], truth[valid], cells(truth)[valid]
   return Agreement(
     *bias_and_noise(x, t, c), spearman(x, t), found(credit, truth, valid, group)
   )
+
+
+def cells(truth) -> np.ndarray:
+  """Equal ids [B, K] for equal truth (to six digits) at equal turn."""
+  chex.assert_rank(truth, 2)
+  _, value = np.unique(np.round(truth, 6), return_inverse=True)
+  return value.reshape(truth.shape) * truth.shape[1] + np.arange(truth.shape[1])
 
 
 def settle(credit, valid) -> np.ndarray:
@@ -61,7 +67,8 @@ def bias_and_noise(x, t, cell) -> tuple[float, float, float]:
     bias²  = max(0, <(a m - t)²> - a² <s² / n>) / <t²>
     noise² = a² <s²> / <t²>
 
-  The subtraction takes away what the finite number of turns adds on average.
+  The subtraction takes away what the finite number of turns adds on average;
+  a is too small where cells are seen a few times only.
   All 0 if no cell was seen twice or the truth is 0 everywhere.
   """
   chex.assert_equal_shape([x, t, cell])

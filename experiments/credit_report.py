@@ -13,14 +13,13 @@ from experiments.crediting import Played
 
 COLUMNS = ('bias', 'noise', 'rank', 'found', 'seconds')
 LEGEND = """\
-bias     error of the mean credit of an action in a state, after the best
-         positive scaling; 1: as if all credit were 0 (unit: the truth's RMS)
+bias     error of the mean credit of turns of equal truth and place, after the
+         best positive scaling; 1: as if all were 0 (unit: the truth's RMS)
 noise    standard deviation around that mean, same unit
 rank     Spearman's correlation of credit and truth over turns
 found    groups whose decisive turn has the largest |credit|
 seconds  of this method, compilation included"""
 _WIDE = 6  # panels of a row
-_GROUPS = 2
 
 
 def table(report: Mapping) -> str:
@@ -52,16 +51,21 @@ def picture(
   """
   seed, lines = chosen(played)
   ids = played.group[lines]
+  last = 1 + np.flatnonzero(played.valid[seed, lines].any(axis=0)).max()
   panels = {'truth': played.truth} | dict(credits)
   tall = -(-len(panels) // _WIDE)
   figure = Figure(figsize=(15, 1.1 + 2.4 * tall), dpi=90, layout='constrained')
   figure.get_layout_engine().set(wspace=0.04, hspace=0.06)
   canvas = FigureCanvasAgg(figure)
   figure.suptitle(title, fontsize=15, x=0.01, ha='left')
+  figure.supxlabel(
+    'a column is a turn, a line a trajectory (● solved); blue: positive, red:'
+    ' negative; framed: the decisive turn',
+    fontsize=11, x=0.01, ha='left',
+  )  # fmt: skip
   axes = figure.subplots(tall, _WIDE, squeeze=False).reshape(-1)
   for panel, (name, x) in zip(axes, panels.items(), strict=False):
-    valid = played.valid[seed, lines]
-    shown = np.where(valid, x[seed, lines], np.nan)
+    shown = np.where(played.valid, x, np.nan)[seed, lines, :last]
     _heat(panel, shown, name, played.solved[seed, lines])
     _frame(panel, played.truth[seed, lines], ids)
   for panel in axes[len(panels) :]:
@@ -70,17 +74,20 @@ def picture(
 
 
 def chosen(played: Played) -> tuple[int, np.ndarray]:
-  """A seed, and the lines of the groups whose outcomes are most mixed there.
+  """A seed, and the lines of two groups with mixed outcomes there.
 
-  Members that solved their task stand first.
+  With different decisive turns if there are such; solved members stand first.
   """
   groups = np.unique(played.group)
   won = np.stack([played.solved[:, played.group == g].mean(1) for g in groups])
-  mixed = np.sort(won * (1 - won), axis=0)[-_GROUPS:].sum(axis=0)  # [S]
+  mixed = np.sort(won * (1 - won), axis=0)[-2:].sum(axis=0)  # [S]
   seed = int(np.argmax(mixed))
   rate = won[:, seed]
-  best = np.argsort(-rate * (1 - rate), kind='stable')[:_GROUPS]
-  keep = np.flatnonzero(np.isin(played.group, groups[best]))
+  order = np.argsort(-rate * (1 - rate), kind='stable')
+  size = np.abs(played.truth[seed])
+  turn = [np.argmax(size[played.group == g].mean(axis=0)) for g in groups]
+  other = [i for i in order if turn[i] != turn[order[0]]] or order[1:]
+  keep = np.flatnonzero(np.isin(played.group, groups[[order[0], *other[:1]]]))
   order = np.lexsort((~played.solved[seed, keep], played.group[keep]))
   return seed, keep[order]
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from absl import logging
 from ml_collections import ConfigDict
 
 from agentrl import agreement, segment
@@ -35,9 +36,9 @@ class Size(NamedTuple):
   """How much is sampled."""
 
   seeds: int = 8
-  tasks: int = 8  # of a batch
+  tasks: int = 4  # of a batch
   group: int = 8
-  warm: int = 20  # batches that signals learn from
+  warm: int = 5  # batches that signals learn from
   fit: int = 120  # supervised steps that make a policy of random play
 
 
@@ -49,7 +50,6 @@ class Played(NamedTuple):
   batches: Batch  # [seeds, warm + 1, ...]
   truth: np.ndarray  # [S, B, K]
   valid: np.ndarray  # [S, B, K]
-  cell: np.ndarray  # [S, B, K] same state, same message: same id
   group: np.ndarray  # [B]
   solved: np.ndarray  # [S, B]
 
@@ -75,7 +75,8 @@ def config(
   module = importlib.import_module(f'configs.{method}')
   c = module.get_config(f'tiny,env={env}')
   if run is None:
-    c.model.layers = 1
+    small = dict(layers=1, width=16, heads=2, kv_heads=2, head_dim=8, mlp=32)
+    c.model.update(small)
   else:
     for part in ('env', 'model', 'rollout'):
       c[part] = ConfigDict(run[part].to_dict())
@@ -144,50 +145,37 @@ def play(c: ConfigDict, size: Size, workdir: str = '') -> Played:
     batches=stack(*[stack(*b) for b in batches]),
     truth=last.turns.terms[TRUTH[c.env.name]],
     valid=last.turns.valid,
-    cell=cells(last),
     group=last.ids['group'][0],
     solved=last.outcome > 0.5,
   )
 
 
-def cells(batches: Batch) -> np.ndarray:
-  """Ids of (state, message) of every turn: [S, B, K], equal over seeds."""
-  rows = batches.rows
-  said: dict[tuple, list[int]] = {}
-  for at in zip(*np.nonzero(rows.sampled), strict=True):
-    turn = at[0], rows.traj[at], rows.turn[at]
-    said.setdefault(turn, []).append(int(rows.tokens[at]))
-  out = np.full(batches.turns.valid.shape, -1)
-  known: dict[tuple, int] = {}
-  for turn, tokens in said.items():
-    cell = (int(batches.turns.state[turn]), *tokens)
-    out[turn] = known.setdefault(cell, len(known))
-  return out
-
-
 def credit(c: ConfigDict, played: Played) -> np.ndarray:
   """The method's advantage of every turn, mean over its tokens: [S, B, K]."""
   learner = build.make_learner(c, played.setup.shape)
-  state = learner_lib.init(learner, jax.random.key(c.seed))
-  params = {**state.params, learner_lib.POLICY: played.policy}
-  state = learner_lib.start_roles(learner, state.replace(params=params))
   batches = played.batches
   if not c.signal:  # nothing learns
     batches = jax.tree.map(lambda x: x[:, -1:], batches)
 
-  def one(key, batches):
-    def learn(state, batch):
-      return learner_lib.credit(learner, state, batch)[0], None
+  def step(state, batch):
+    state, credit, _ = learner_lib.credit(learner, state, batch)
+    return state, per_turn(credit, batch)
 
-    earlier = jax.tree.map(lambda x: x[:-1], batches)
-    last = jax.tree.map(lambda x: x[-1], batches)
-    trained, _ = jax.lax.scan(learn, state.replace(key=key), earlier)
-    return per_turn(learner_lib.credit(learner, trained, last)[1], last)
+  @jax.jit
+  def run(policy, batches):
+    state = learner_lib.init(learner, jax.random.key(c.seed))
+    params = {**state.params, learner_lib.POLICY: policy}
+    state = learner_lib.start_roles(learner, state.replace(params=params))
 
-  keys = jax.vmap(jax.random.key)(jnp.arange(len(played.solved)))
-  # One after the other: networks that differ by seed are slow side by side.
-  run = jax.jit(lambda *xs: jax.lax.map(lambda x: one(*x), xs))
-  return np.asarray(run(keys, batches))
+    def one(seed_batches):
+      seed, batches = seed_batches
+      start = state.replace(key=jax.random.key(seed))
+      return jax.lax.scan(step, start, batches)[1][-1]
+
+    # One after the other: networks that differ by seed are slow side by side.
+    return jax.lax.map(one, (jnp.arange(len(played.solved)), batches))
+
+  return np.asarray(run(played.policy, batches))
 
 
 def per_turn(credit, batch: Batch):
@@ -227,6 +215,7 @@ def measure(
     start = time.monotonic()
     credits[name] = credit(c, game)
     seconds = time.monotonic() - start
+    logging.info('%s: %.1f s', name, seconds)
     if not np.any(credits[name]):
       skipped[name] = 'it credits nothing here'
       del credits[name]
@@ -257,5 +246,5 @@ def compare(credit: np.ndarray, game: Played) -> agreement.Agreement:
   seeds, b, k = credit.shape
   group = game.group + (np.max(game.group) + 1) * np.arange(seeds)[:, None]
   flat = (x.reshape(seeds * b, k)
-          for x in (credit, game.truth, game.valid, game.cell))  # fmt: skip
+          for x in (credit, game.truth, game.valid))  # fmt: skip
   return agreement.agree(*flat, group.reshape(-1))

@@ -3,7 +3,7 @@
   python -m experiments.methods
 
 Everything is read from the configs, the registry and the tests; the numbers
-are those that `python -m experiments.credit --out=docs` wrote.
+and the picture are those that `python -m experiments.credit --out=docs` wrote.
 """
 
 import glob
@@ -155,6 +155,8 @@ def _measured(names: list[str], report: dict) -> str:
     '```',
     '\n'.join(credit_report.LEGEND.splitlines()[:-1]),
     '```',
+    '',
+    '![The same turns, credited by every method](credit.png)',
     '',
     f'| method | paper | {" | ".join(_SHOWN)} |',
     f'|---|---|{"---|" * len(_SHOWN)}',

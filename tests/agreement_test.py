@@ -91,8 +91,16 @@ def test_rounding_is_no_information():
   """The same advantage everywhere, as float32 sums give it."""
   valid = np.ones((2, 4), bool)
   credit = np.full((2, 4), 0.1) + 1e-8 * np.arange(8).reshape(2, 4)
-  truth = np.eye(4)[:2]
-  cell = np.arange(8).reshape(2, 4) % 4
-  got = agreement.agree(credit, truth, valid, cell, np.zeros(2, int))
+  got = agreement.agree(credit, np.eye(4)[:2], valid, np.zeros(2, int))
   assert got.rank == 0
   assert got.found == 0.25
+
+
+def test_cells_are_equal_truth_at_the_same_turn():
+  truth = np.array([[0.1, 0.1, 0], [0.1, 0, 0], [0.1 + 1e-9, 0.1, 0]])
+  cell = agreement.cells(truth)
+  first, second, third = cell.T
+  assert len(set(first)) == 1
+  assert second[0] == second[2] != second[1]
+  assert len(set(third)) == 1
+  assert not set(first) & set(second)
