@@ -389,6 +389,19 @@ def messages(s: Setup, taskset: tasks_lib.TaskSet):
   return table[actions], size[actions]
 
 
+def forget(s: Setup, state):
+  """The state with empty memories, of the shapes that collecting gives."""
+  if not s.learner.wiring.memory:
+    return state
+  attempts = demo_attempts(s, np.zeros(s.config.rollout.batch, np.int32))
+  sample = sharded(functools.partial(collect, s))
+  policy = state.params[learner_lib.POLICY]
+  batch = jax.eval_shape(
+    sample, policy, replicated(attempts), state.key, state.step
+  )
+  return learner_lib.forget(s.learner, state, batch)
+
+
 def demo_attempts(s: Setup, index: np.ndarray) -> Attempts:
   """Attempts at tasks, each as long as its demonstration."""
   length = np.sum(s.train.actions[index] >= 0, axis=1)

@@ -80,6 +80,8 @@ def load(c: ConfigDict, shape, workdir: str) -> tuple[int, TrainState]:
   """(step, state) of the newest checkpoint of the run of config c."""
   learner = build.make_learner(c, shape)
   state = learner_lib.init(learner, jax.random.key(c.seed))
+  if c.memory:  # part of what was saved, and as large as a batch makes it
+    state = build.forget(build.setup(c), state)
   checkpoints = checkpoint.Checkpoints(os.path.join(workdir, 'checkpoints'))
   found = checkpoints.latest(state)
   checkpoints.close()

@@ -71,7 +71,7 @@ def begin(s: build.Setup, workdir: str, checkpoints: checkpoint.Checkpoints):
   """-> state, the step resumed after or None, seconds spent so far."""
   c = s.config
   state = learner_lib.init(s.learner, jax.random.key(c.seed))
-  state = forget(s, state)
+  state = build.forget(s, state)
   found = checkpoints.latest(state)
   if found:
     resumed, state, meta = found
@@ -176,20 +176,6 @@ def no_demonstration(s: build.Setup) -> str:
   return f'No task of {task_name(s)} comes with a demonstration.'
 
 
-def forget(s: build.Setup, state):
-  """The state with empty memories, of the shapes that collecting gives."""
-  if not s.learner.wiring.memory:
-    return state
-  r = s.config.rollout
-  attempts = build.demo_attempts(s, np.zeros(r.batch, np.int32))
-  sample = build.sharded(functools.partial(build.collect, s))
-  policy = state.params[learner_lib.POLICY]
-  batch = jax.eval_shape(
-    sample, policy, build.replicated(attempts), state.key, state.step
-  )
-  return learner_lib.forget(s.learner, state, batch)
-
-
 def sft_stage(s: build.Setup, start: int, end: int) -> loop.Stage:
   said, length = build.messages(s, s.train)
   tasks = shown(s)
@@ -234,7 +220,7 @@ def rl_stage(s: build.Setup, start: int, end: int) -> loop.Stage:
     return sample(policy, build.replicated(attempts), key, jnp.int32(step))
 
   def begin(state):
-    state = forget(s, learner_lib.start_roles(s.learner, state))
+    state = build.forget(s, learner_lib.start_roles(s.learner, state))
     return state.replace(step=jnp.zeros_like(state.step) + start)
 
   learner = s.learner._replace(start=start)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from agentrl import learner, metrics
-from configs import grpo
+from configs import grpo, spear
 from experiments import build, folder, runner
 
 SMALL = {
@@ -55,7 +55,8 @@ def assert_same_run(one, other, *, steps):
   fresh = learner.init(s.learner, jax.random.key(c.seed))
   moved = [np.any(a != b) for a, b in _pairs(fresh.params, state.params)]
   assert any(moved)  # else equal parameters say nothing
-  for a, b in _pairs((state.params, state.opt), (twin.params, twin.opt)):
+  kept = [(x.params, x.opt, x.memory) for x in (state, twin)]
+  for a, b in _pairs(*kept):
     np.testing.assert_array_equal(a, b)
 
 
@@ -78,14 +79,17 @@ def compiled_once(tmp_path):
   jax.config.update('jax_persistent_cache_min_compile_time_secs', 1.0)
 
 
+@pytest.mark.parametrize(
+  'method', [grpo, pytest.param(spear, marks=pytest.mark.slow)]
+)  # SPEAR has a memory
 @pytest.mark.usefixtures('compiled_once')
-def test_stopped_between_checkpoints(tmp_path, monkeypatch):
+def test_stopped_between_checkpoints(method, tmp_path, monkeypatch):
   """Stopped once a row beyond the last checkpoint has been written."""
-  c = grpo.get_config('tiny')
+  c = method.get_config('tiny')
   c.update_from_flattened_dict(SMALL)
   c.update(dict(data=str(tmp_path / 'data'), steps=4))
   c.sft.steps, c.checkpoint.every = 0, 2
-  c.loss = ('ppo', 'entropy')  # moves the policy even if nothing is solved
+  c.loss = (*c.loss, 'entropy')  # moves it even if nothing is solved
   whole, cut = str(tmp_path / 'whole'), str(tmp_path / 'cut')
   runner.run(c, whole)
   write = metrics.Writer.write
