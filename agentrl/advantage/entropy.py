@@ -9,8 +9,7 @@ import chex
 import jax.numpy as jnp
 
 from agentrl import registry, segment
-from agentrl.advantage import chain, returns, statistics
-from agentrl.advantage.statistics import Moments
+from agentrl.advantage import chain, normalize, returns, statistics
 from agentrl.types import Array, Batch, Credit, Metrics, Signals
 
 Linked = tuple[Credit, Metrics]
@@ -92,10 +91,9 @@ def entropy_boost(
   h = signals['old_entropy']
   chex.assert_equal_shape([h, credit.token])
 
-  def zscore(x, m: Moments):
-    return jnp.where(m.var > 0, (x - m.mean) / (jnp.sqrt(m.var) + 1e-6), 0)
-
   told = returns.as_tokens(credit, h)
-  z, _ = statistics.on_tokens(zscore, told, batch, by=by, unit='token')
+  z, _ = statistics.on_tokens(
+    normalize.zscore(1e-6), told, batch, by=by, unit='token'
+  )
   a = chain.token_advantage(credit, batch.rows)
   return returns.as_tokens(credit, a * (1 + coef * z.token)), {}

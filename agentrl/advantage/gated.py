@@ -5,8 +5,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import registry, segment
-from agentrl.advantage import returns, statistics
-from agentrl.advantage.statistics import Moments
+from agentrl.advantage import normalize, returns, statistics
 from agentrl.types import Batch, Credit, Metrics, Signals
 
 Linked = tuple[Credit, Metrics]
@@ -33,10 +32,9 @@ def standardize_followed(
   followed = segment.next_turn(has.astype(jnp.int32), has) > 0
   near = batch.replace(turns=turns.replace(scored=turns.scored & followed))
 
-  def z(x, m: Moments):
-    return (x - m.mean) / (jnp.sqrt(m.var) + eps)
-
-  return statistics.on_turns(z, credit, near, by=by, unit='turn', ddof=ddof)
+  return statistics.on_turns(
+    normalize.zscore(eps), credit, near, by=by, unit='turn', ddof=ddof
+  )
 
 
 @_link

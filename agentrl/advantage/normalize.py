@@ -29,6 +29,11 @@ def _less_others(x, m: Moments):
   return (x - m.mean) * jnp.where(m.n > 1, m.n / jnp.maximum(m.n - 1, 1), 1)
 
 
+def zscore(eps: float):
+  """f(x, moments) = (x − mean) / (std + eps)."""
+  return lambda x, m: (x - m.mean) / (jnp.sqrt(m.var) + eps)
+
+
 def white(x, m: Moments):
   """(x − mean) / √(var + 1e-8)."""
   return (x - m.mean) / jnp.sqrt(m.var + 1e-8)

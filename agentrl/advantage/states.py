@@ -9,7 +9,7 @@ import chex
 import jax.numpy as jnp
 
 from agentrl import registry, segment
-from agentrl.advantage import statistics
+from agentrl.advantage import normalize, statistics
 from agentrl.advantage.statistics import Moments
 from agentrl.types import Array, Batch, Credit, Metrics, Signals
 
@@ -77,12 +77,10 @@ def standardize(
   (VPR's rows without a state group).
   """
 
-  def z(x, m: Moments):
-    return (x - m.mean) / (jnp.sqrt(m.var) + eps)
-
   def on(f, by):
     return statistics.on_turns(f, credit, batch, by=by, unit=unit, ddof=ddof)
 
+  z = normalize.zscore(eps)
   own, metrics = on(z, by)
   size, _ = on(lambda x, m: m.n, by)
   whole, _ = on(z, ())
@@ -135,10 +133,9 @@ def scale_history(
     first: weight of level 0 before the power: 1 in the paper, 2 in the code
   """
 
-  def z(x, m: Moments):
-    return (x - m.mean) / (jnp.sqrt(m.var) + eps)
-
-  return _over_history(z, credit, batch, by, depth, alpha, first)
+  return _over_history(
+    normalize.zscore(eps), credit, batch, by, depth, alpha, first
+  )
 
 
 def _over_history(
