@@ -306,6 +306,12 @@ def next_turn(x, valid):
   return mesh.auto(f, None)(x, valid)
 
 
+def previous_turn(x, valid):
+  """x at the valid turn before, 0 at the first: [B, K]."""
+  back = next_turn(jnp.flip(x, 1), jnp.flip(valid, 1))
+  return jnp.flip(back, 1)
+
+
 def next_token(x, mask, traj, turn, valid):
   """x at the next masked token of the trajectory, in whatever row it stands.
 

@@ -174,17 +174,11 @@ def _levels(batch: Batch, depth: int):
   has = turns.valid.astype(jnp.int32)
   for k in range(depth + 1):
     if k:
-      past, has = (_before(x, turns.valid) for x in (past, has))
+      past, has = (segment.previous_turn(x, turns.valid) for x in (past, has))
       ids = segment.dense(ids.reshape(-1), past.reshape(-1))
       ids = ids.reshape(has.shape)
     scored = turns.scored & (has > 0)
     yield batch.replace(turns=turns.replace(state=ids, scored=scored))
-
-
-def _before(x: Array, valid: Array) -> Array:
-  """x at the valid turn before, 0 at the first: [B, K]."""
-  back = segment.next_turn(jnp.flip(x, 1), jnp.flip(valid, 1))
-  return jnp.flip(back, 1)
 
 
 def _varies(credit: Credit, batch: Batch, by: By, unit: str):

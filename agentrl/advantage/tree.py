@@ -33,12 +33,6 @@ def means(x, mask, cell) -> tuple[Array, Array]:
   return mean.reshape(x.shape), n.reshape(x.shape)
 
 
-def before(x, valid) -> Array:
-  """x at the valid turn before, 0 at the first: [B, K]."""
-  flip = lambda y: jnp.flip(y, axis=1)  # noqa: E731
-  return flip(segment.next_turn(flip(x), flip(valid)))
-
-
 def gains(x, batch: Batch, shrink: float) -> Array:
   """D(n) = V(n) − V(root) of every turn, 0 where the trajectory is unscored.
 
@@ -47,7 +41,7 @@ def gains(x, batch: Batch, shrink: float) -> Array:
   """
   chex.assert_rank(x, 2)
   mask = statistics.counted(batch, 'trajectory')
-  first = mask & (before(mask.astype(x.dtype), mask) == 0)
+  first = mask & (segment.previous_turn(mask.astype(x.dtype), mask) == 0)
   root, _ = means(x, first, statistics.cells(batch, ('group',)))
   mean, n = means(x, mask, statistics.cells(batch, ('node',)))
   pull = shrink / jnp.maximum(n + shrink, 1)
@@ -71,7 +65,7 @@ def tree_advantage(
   """
   gain = gains(credit.turn, batch, shrink)
   mask = statistics.counted(batch, 'trajectory')
-  a = jnp.where(mask, 2 * gain - before(gain, mask), 0)
+  a = jnp.where(mask, 2 * gain - segment.previous_turn(gain, mask), 0)
   return credit.replace(turn=a), {}
 
 
