@@ -35,7 +35,7 @@ def _config(folder, collect, history):
   c.data, c.collect = folder, collect
   c.env.update(dict(train=4, test=2, slip=True))
   c.model.update(
-    dict(width=16, layers=2, heads=1, kv_heads=1, head_dim=16, mlp=16)
+    dict(width=16, layers=1, heads=1, kv_heads=1, head_dim=16, mlp=16)
   )
   c.rollout.update(
     dict(batch=B, group=G, slots=B, turns=K, history=history, message=2)
@@ -215,7 +215,7 @@ def test_chosen_turns_are_dealt_in_the_order_of_luck():
   luck = jnp.array([[0, 0.9, 0.2], [0, 0, 0.5], [0, 0.1, 0], [0, 0, 0]])
   group = jnp.array([7, 7, 3, 5])
   member = jnp.array([7, 3, 7, 5, 3])
-  origin, turns = branch.partners(chosen, luck, group, member)
+  origin, turns = jax.jit(branch.partners)(chosen, luck, group, member)
   np.testing.assert_array_equal(turns, [2, 1, 2, 0, 0])
   np.testing.assert_array_equal(origin[:3], [0, 2, 1])
 
@@ -224,7 +224,9 @@ def test_rank():
   r = np.random.default_rng(1)
   x, ids = r.integers(0, 4, 30), r.integers(0, 3, 30)
   mask = r.uniform(size=30) < 0.7
-  got = segment.rank(jnp.asarray(x), jnp.asarray(ids), jnp.asarray(mask))
+  got = jax.jit(segment.rank)(
+    jnp.asarray(x), jnp.asarray(ids), jnp.asarray(mask)
+  )
   for i in range(30):
     before = [j for j in range(30) if mask[j] and ids[j] == ids[i]
               and (x[j], j) < (x[i], i)]  # fmt: skip
@@ -236,10 +238,11 @@ def test_in_order():
   turn = jnp.array([[-1, 0, 0, 0, 1, 1], [0, 0, 0, -1, -1, -1]])
   mask = jnp.array([[0, 1, 1, 0, 1, 1], [0, 1, 1, 0, 0, 0]]) > 0
   x = jnp.arange(1, 13).reshape(2, 6)
-  got = segment.in_order(x, mask, traj, turn, 2, 2, 3)
+  f = jax.jit(segment.in_order, static_argnums=(4, 5, 6))
+  got = f(x, mask, traj, turn, 2, 2, 3)
   want = [[[2, 3, 0], [0, 0, 0]], [[8, 9, 0], [5, 6, 0]]]
   np.testing.assert_array_equal(got, want)
-  short = segment.in_order(x, mask, traj, turn, 2, 2, 1)
+  short = f(x, mask, traj, turn, 2, 2, 1)
   np.testing.assert_array_equal(short, np.array(want)[..., :1])
 
 

@@ -69,9 +69,8 @@ def _by_hand(stories):
   return [np.mean(x) if x else 0 for x in means], seen
 
 
-@pytest.mark.parametrize('layout', ['history', 'turn'])
-def test_history_is_the_mean_over_past_iterations(layout):
-  told, laid = _after(STORIES, layout)
+def test_history_is_the_mean_over_past_iterations():
+  told, laid = _after(STORIES, 'turn')
   mean, seen = _by_hand(STORIES[:-1])
   assert min(seen) > 15
   s = STORIES[-1]
@@ -84,7 +83,7 @@ def test_history_is_the_mean_over_past_iterations(layout):
 
 
 def test_turns_seen_too_rarely_are_not_known():
-  told, laid = _after(STORIES[:2], 'history')
+  told, laid = _after(STORIES[:2], 'turn')
   _, seen = _by_hand(STORIES[:1])
   assert seen[0] < 15  # one iteration is too few for any of them
   known = batches.read(told['entropy_history.known'], STORIES[1], laid)
@@ -95,7 +94,7 @@ def test_turns_seen_too_rarely_are_not_known():
 
 def test_what_is_not_trained_on_leaves_no_trace():
   state, signal = _state()
-  laid = batches.lay(STORIES[0])
+  laid = batches.lay(STORIES[0], 'turn', padding=2)
   rows = laid.batch.rows.replace(weight=np.zeros_like(laid.batch.rows.weight))
   signals = {'old_entropy': laid.tokens['entropy']}
   after, _ = signal.update(state, laid.batch.replace(rows=rows), signals, None)
