@@ -193,7 +193,7 @@ def command(main, *flags):
   ('train', ('--config=configs/grpo.py',), 'the flag --workdir is missing'),
   ('train', ('--workdir=w',), 'the flag --config is missing'),
   ('train', ('--config=configs/nope.py', '--workdir=w'),
-   "'configs/nope.py' cannot be read; config files: configs/dr_grpo.py"),
+   "'configs/nope.py' cannot be read; config files: configs/"),
   ('train', ('--config=configs/grpo.py:tny', '--workdir=w'),
    "config argument 'tny' is unknown; choose from"),
   ('train', ('--config=configs/grpo.py', '--config.nope=1', '--workdir=w'),
