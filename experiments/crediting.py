@@ -208,13 +208,13 @@ def measure(
   for name in names:
     try:
       c = config(name, env, size, run)
+      game = _game(games, c, size, workdir)
+      start = time.monotonic()
+      credits[name] = credit(c, game)
+      seconds = time.monotonic() - start
     except ValueError as error:
       skipped[name] = str(error)
       continue
-    game = _game(games, c, size, workdir)
-    start = time.monotonic()
-    credits[name] = credit(c, game)
-    seconds = time.monotonic() - start
     logging.info('%s: %.1f s', name, seconds)
     if not np.any(credits[name]):
       skipped[name] = 'it credits nothing here'
