@@ -43,12 +43,19 @@ def init(learner: Learner, key: jax.Array) -> TrainState:
     step=jnp.int32(0),
     params=params,
     opt=opt,
-    signal={},
+    signal=_signal_states(learner),
     memory=(),
     carry=(),
     key=jax.random.key(learner.seed),
   )
   return start_roles(learner, state)
+
+
+def _signal_states(learner: Learner):
+  """{signal: its state}, of those that have one beside parameters."""
+  states = zip(learner.wiring.signal, _signals(learner), strict=True)
+  states = {name: s.init() for name, s in states}
+  return {name: x for name, x in states.items() if x is not None}
 
 
 def _salt(role: str) -> int:

@@ -2,6 +2,7 @@
 
 from agentrl.signal import (  # noqa: F401
   archer,
+  blend,
   critic,
   implicit_prm,
   progress,

@@ -4,7 +4,15 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from agentrl import optim
-from agentrl.types import Batch, Credit, Metrics, Module, Signals, TrainState
+from agentrl.types import (
+  Batch,
+  Credit,
+  Metrics,
+  Module,
+  PyTree,
+  Signals,
+  TrainState,
+)
 
 ORDERS = ('score_then_update', 'update_then_score', 'after_advantage')
 
@@ -34,6 +42,8 @@ class Signal(NamedTuple):
   ]
   # (state) -> state, before anything else of the iteration
   begin: Callable[[TrainState], TrainState] = lambda state: state
+  # () -> arrays that state.signal[name] starts with; None: no such state
+  init: Callable[[], PyTree] = lambda: None
 
 
 def nothing(state: TrainState, *_: Any) -> tuple[TrainState, Metrics]:

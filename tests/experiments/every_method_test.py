@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from agentrl import learner
+from agentrl.types import Span
 from experiments import build, runner
 
 # What each method has beside the policy: role -> does it learn.
@@ -17,11 +18,13 @@ REFERENCE = {'reference': False}
 CRITIC = {'value': True}
 ROLES = {
   'archer': {'critic': True, 'target': True},
+  'barfi': {},
   'digiq': {'critic': True, 'target': True},
   'dr_grpo': {},
   'gigpo': {},
   'gigpo_no_std': {},
   'grpo': {},
+  'hiper': CRITIC,
   'odysseus': CRITIC,
   'oprl': PRM,
   'oprl_merged': PRM,
@@ -85,8 +88,16 @@ def batch(folder):
   made = runner.rl_stage(s, 0, 2).collect(state, 0)
   reward = jax.random.normal(jax.random.key(1), made.turns.reward.shape)
   outcome = (jnp.arange(8) % 3 == 0).astype(jnp.float32)
-  turns = made.turns.replace(reward=reward * made.turns.valid)
-  return jax.device_get(made.replace(turns=turns, outcome=outcome))
+  # What a rollout of messages in parts tells beside.
+  span = jnp.arange(made.rows.span.size).reshape(made.rows.span.shape) % 3
+  rows = made.rows.replace(span=(Span.CALL + span).astype(jnp.int8))
+  switch = (made.turns.state % 2).astype(jnp.float32)
+  turns = made.turns.replace(
+    reward=reward * made.turns.valid,
+    terms={**made.turns.terms, 'switch': switch},
+  )
+  made = made.replace(rows=rows, turns=turns, outcome=outcome)
+  return jax.device_get(made)
 
 
 def changed(before, after) -> bool:

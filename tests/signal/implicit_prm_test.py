@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from agentrl import learner as learner_lib
-from agentrl import optim, segment
+from agentrl import optim, registry, segment
 from agentrl.model import policy
 from agentrl.nn import transformer
 from agentrl.signal import preference
@@ -79,7 +79,7 @@ def context(lr=1e-2):
 def start(c=None):
   c = c or context()
   return learner_lib.init(
-    learner_lib.Learner(wiring=None, context=c), jax.random.key(0)
+    learner_lib.Learner(wiring=registry.Wiring(), context=c), jax.random.key(0)
   )
 
 
@@ -92,7 +92,7 @@ def old_logp(state, batch):
 def parts():
   batch, state = make_batch(), start()
   state = learner_lib.start_roles(
-    learner_lib.Learner(wiring=None, context=context()), state
+    learner_lib.Learner(wiring=registry.Wiring(), context=context()), state
   )
   return batch, state, {'old_logp': old_logp(state, batch)}
 
