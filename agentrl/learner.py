@@ -43,7 +43,7 @@ def init(learner: Learner, key: jax.Array) -> TrainState:
     step=jnp.int32(0),
     params=params,
     opt=opt,
-    signal=_kept(learner),
+    signal=_signal_states(learner),
     memory=(),
     carry=(),
     key=jax.random.key(learner.seed),
@@ -51,10 +51,11 @@ def init(learner: Learner, key: jax.Array) -> TrainState:
   return start_roles(learner, state)
 
 
-def _kept(learner: Learner):
-  """What signals keep beside parameters, as it is before the first step."""
-  made = zip(learner.wiring.signal, _signals(learner), strict=True)
-  return {name: s.init() for name, s in made if s.init}
+def _signal_states(learner: Learner):
+  """{signal: its state}, of those that have one beside parameters."""
+  states = zip(learner.wiring.signal, _signals(learner), strict=True)
+  states = {name: s.init() for name, s in states}
+  return {name: x for name, x in states.items() if x is not None}
 
 
 def _salt(role: str) -> int:

@@ -170,7 +170,7 @@ def forward(c: Shape, params, tokens_NT, seg_NT, look_NT=None):
     look_NT: bool, where somebody will look; elsewhere the result may hold
       anything finite. None: everywhere
   """
-  params = mesh.gather_params(params, specs(c))
+  params = _gathered(c, params)
   pos = layers.positions(seg_NT)
   mask = attention.row_mask(seg_NT)
 
@@ -204,6 +204,12 @@ def _answer(c: Shape, p: dict, x_NTD, pos_NT, mask_NTS, look_NT):
   return layers.over_time(some, lambda x, *_: x, xs, look_NT, CHUNK)
 
 
+def _gathered(c: Shape, params) -> dict:
+  """The decoder's own parameters, without heads that stand beside them."""
+  own = specs(c)
+  return mesh.gather_params({name: params[name] for name in own}, own)
+
+
 def _unstack(c: Shape, stacked) -> tuple:
   """A tree of stacked parameters as one tree for each layer."""
   return tuple(jax.tree.map(lambda x: x[i], stacked) for i in range(c.layers))
@@ -223,7 +229,7 @@ def empty_cache(c: Shape, n: int, capacity: int) -> Cache:
 
 def unstack(c: Shape, params) -> dict:
   """Layers as a tuple and a head, made once, outside of a decoding loop."""
-  params = mesh.gather_params(params, specs(c))
+  params = _gathered(c, params)
   head = params['embed'].T if c.tied else params['head']
   return {**params, 'layers': _unstack(c, params['layers']), 'head': head}
 

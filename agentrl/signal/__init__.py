@@ -2,6 +2,7 @@
 
 from agentrl.signal import (  # noqa: F401
   archer,
+  blend,
   critic,
   entropy_history,
   implicit_prm,

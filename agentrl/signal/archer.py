@@ -15,6 +15,7 @@ token. A trajectory that a limit cut short has no next state to ask: its last
 Q is not regressed.
 """
 
+import chex
 import jax
 import jax.numpy as jnp
 
@@ -74,6 +75,7 @@ def archer(
 
 def read(value: Array, batch: Batch):
   """((Q_1, Q_2), (V_1, V_2)), [B, K] each, of values [N, T, 4]."""
+  chex.assert_shape(value, (*batch.rows.tokens.shape, 4))
   rows = batch.rows
   b, k = batch.turns.valid.shape
   first, last = segment.bounds(rows.sampled, rows.traj, rows.turn)

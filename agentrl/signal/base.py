@@ -42,8 +42,8 @@ class Signal(NamedTuple):
   ]
   # (state) -> state, before anything else of the iteration
   begin: Callable[[TrainState], TrainState] = lambda state: state
-  # () -> what TrainState.signal holds under the signal's name; None: nothing
-  init: Callable[[], PyTree] | None = None
+  # () -> arrays that state.signal[name] starts with; None: no such state
+  init: Callable[[], PyTree] = lambda: None
 
 
 def nothing(state: TrainState, *_: Any) -> tuple[TrainState, Metrics]:

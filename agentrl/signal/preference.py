@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import chex
 import jax
 import jax.numpy as jnp
 
@@ -97,6 +98,7 @@ def detached_loss(q, batch: Batch, weight):
   outcome, and −1 for a failure, of higher outcome; 0 where there are none.
   Nothing is differentiated through m (2502.01456, released code).
   """
+  chex.assert_equal_shape([q, batch.outcome, weight])
   better = batch.outcome[:, None] > batch.outcome[None]
   solved = batch.outcome > SOLVED
   others = _mates(batch) & jnp.where(solved[:, None], better, better.T)

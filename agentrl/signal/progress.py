@@ -57,6 +57,7 @@ def progress(context: Context, *, steps: int = 4) -> Signal:
 
 def contributions(value: Array, batch: Batch) -> Array:
   """c [B, K]: the value [N, T] at each message's last token, 0 elsewhere."""
+  chex.assert_equal_shape([value, batch.rows.tokens])
   rows = batch.rows
   b, k = batch.turns.valid.shape
   _, last = segment.bounds(rows.sampled, rows.traj, rows.turn)

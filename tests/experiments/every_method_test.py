@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from agentrl import learner, mesh
+from agentrl.types import Span
 from experiments import build, runner
 
 # What each method has beside the policy: role -> does it learn.
@@ -25,6 +26,7 @@ ROLES = {
   'archer': {'critic': True, 'target': True},
   'arpo': {},
   'arpo_hard': {},
+  'barfi': {},
   'bn_gspo': {},
   'cispo': {},
   'clip_cov': {},
@@ -53,6 +55,7 @@ ROLES = {
   'gspo_token': {},
   'gspo_turn': {},
   'hgpo': {},
+  'hiper': CRITIC,
   'icepop': {},
   'infopo': {},
   'ipa': {},
@@ -151,12 +154,16 @@ def batch(folder):
   terms = {
     'progress': judged * made.turns.valid,
     'greedy_return': jnp.broadcast_to(reward[:, :1], shape),
+    'switch': (made.turns.state % 2).astype(jnp.float32),  # as of 'options'
   }
   turns = made.turns.replace(
     reward=reward * made.turns.valid, terms=made.turns.terms | terms
   )
   ids = made.ids | {'branch': jnp.arange(8) % 2}  # as collect 'branch' gives
-  return jax.device_get(made.replace(turns=turns, outcome=outcome, ids=ids))
+  span = jnp.arange(made.rows.span.size).reshape(made.rows.span.shape) % 3
+  rows = made.rows.replace(span=(Span.CALL + span).astype(jnp.int8))
+  made = made.replace(rows=rows, turns=turns, outcome=outcome, ids=ids)
+  return jax.device_get(made)
 
 
 def changed(before, after) -> bool:

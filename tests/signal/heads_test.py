@@ -1,13 +1,15 @@
 """Value heads: what they see, and what their gradient reaches."""
 
+import batches
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from implicit_prm_test import SHAPE, make_batch
 
-from agentrl import mesh
+from agentrl import mesh, registry
 from agentrl.model import policy, value
+from configs import base, vl_dac
 
 HEADED = policy.module(SHAPE, 1.0, 2)
 CRITICS = {t: value.module(SHAPE, 2, t) for t in value.TRUNKS}
@@ -89,6 +91,26 @@ def test_a_value_has_not_seen_its_token(params):
   assert not np.delete(changed, n, 0).any()
 
 
+@pytest.mark.parametrize('which', ['policy', 'learned'])
+def test_on_an_explicit_mesh(which, params):
+  module = HEADED if which == 'policy' else CRITICS[which]
+  plain = _values(module)(params, BATCH.rows)
+  with jax.set_mesh(mesh.make({'data': 2, 'model': 2})):
+    stored = jax.device_put(params, mesh.shardings(module.specs))
+    rows = batches.place(BATCH.rows, BATCH.rows.tokens.shape)
+    placed = _values(module)(stored, rows)
+  here = np.asarray(BATCH.rows.sampled)
+  plain, placed = np.asarray(plain), np.asarray(placed)
+  np.testing.assert_allclose(plain[here], placed[here], atol=1e-5)
+
+
 def test_an_unknown_trunk_is_refused():
   with pytest.raises(ValueError, match="trunk='thawed'"):
     value.module(SHAPE, 1, 'thawed')
+
+
+def test_a_policy_without_the_head_is_refused():
+  c = vl_dac.get_config('tiny')
+  c.role.policy.heads = 0
+  with pytest.raises(ValueError, match=r'set c\.role\.policy\.heads to 1'):
+    registry.check(base.wiring(c))

@@ -42,7 +42,7 @@ def test_loss_and_gradient(layout):
     return progress.sum_error(made, laid.batch), made
 
   v = jnp.asarray(laid.tokens['value'])
-  (got, made), grad = jax.value_and_grad(f, has_aux=True)(v)
+  (got, made), grad = jax.jit(jax.value_and_grad(f, has_aux=True))(v)
   np.testing.assert_allclose(got, loss)
   for i, row in enumerate(c):
     np.testing.assert_allclose(made[i, : len(row)], row)
@@ -77,26 +77,25 @@ def test_reward_of_a_turn():
 
 
 def test_it_learns_to_add_up_to_the_outcome():
-  """The same under every micro-batching, and scored before it has learned."""
-  head = value.module(SHAPE)
+  """And scores before it has learned."""
+  head = value.module(SHAPE, 1, 'stopped')
   batch = make_batch()
-  after = []
-  for micro in (16, 4):
-    context = Context(
-      {'policy': policy.module(SHAPE), 'progress': head},
-      {'policy': optim.Rule(), 'progress': optim.Rule(lr=1e-2)},
-      micro,
-    )
-    learner = learner_lib.Learner(wiring=registry.Wiring(), context=context)
-    state = learner_lib.init(learner, jax.random.key(0))
-    signal = progress.progress(context, steps=40)
-    assert signal.order == 'score_then_update'
-    first, told = signal.score(state, batch, {})
-    assert not np.any(first['progress'])
-    assert float(told['progress/error'][0]) == pytest.approx(0.5)
-    state, _ = jax.jit(lambda s, f=signal: f.update(s, batch, {}, None))(state)
-    fields, told = signal.score(state, batch, {})
-    after.append(fields['progress'])
-  assert float(told['progress/error'][0]) < 0.05
-  np.testing.assert_allclose(np.sum(after[0], axis=1), batch.outcome, atol=0.4)
-  np.testing.assert_allclose(after[0], after[1], atol=1e-2)
+  context = Context(
+    {'policy': policy.module(SHAPE), 'progress': head},
+    {'policy': optim.Rule(), 'progress': optim.Rule(lr=0.1)},
+    micro=4,
+  )
+  learner = learner_lib.Learner(wiring=registry.Wiring(), context=context)
+  state = learner_lib.init(learner, jax.random.key(0))
+  signal = progress.progress(context, steps=200)
+  assert signal.order == 'score_then_update'
+  score = jax.jit(lambda state: signal.score(state, batch, {}))
+  first, told = score(state)
+  assert not np.any(first['progress'])
+  assert float(told['progress/error'][0]) == pytest.approx(0.5)
+  state, _ = jax.jit(lambda s: signal.update(s, batch, {}, None))(state)
+  fields, told = score(state)
+  assert float(told['progress/error'][0]) < 0.02
+  np.testing.assert_allclose(
+    np.sum(fields['progress'], axis=1), batch.outcome, atol=0.3
+  )
