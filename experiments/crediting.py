@@ -80,6 +80,10 @@ def config(
   else:
     for part in ('env', 'model', 'rollout'):
       c[part] = ConfigDict(run[part].to_dict())
+  c.steps = size.warm + 1
+  for role in c.role.values():
+    if role.kind == 'train':
+      role.final = 1.0  # signals learn at their full rate to the end
   batch = size.tasks * size.group
   c.rollout.update(dict(batch=batch, group=size.group, slots=batch))
   rows = batch * (c.rollout.turns if c.rollout.history == 'turn' else 1)
