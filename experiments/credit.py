@@ -26,8 +26,9 @@ _WORKDIR = flags.DEFINE_string(
   'workdir', '', 'Run whose policy and environment are taken.'
 )
 _OUT = flags.DEFINE_string('out', 'runs/credit', 'Folder to write to.')
+_NUMBER = {int: flags.DEFINE_integer, float: flags.DEFINE_float}
 _SIZE = {
-  name: flags.DEFINE_integer(name, value, f'See Size.{name}.')
+  name: _NUMBER[type(value)](name, value, f'See Size.{name}.')
   for name, value in crediting.Size()._asdict().items()
 }
 

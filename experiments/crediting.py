@@ -81,9 +81,9 @@ def config(
     for part in ('env', 'model', 'rollout'):
       c[part] = ConfigDict(run[part].to_dict())
   c.steps = size.warm + 1
-  for role in c.role.values():
-    if role.kind == 'train':
-      role.final = 1.0  # signals learn at their full rate to the end
+  for name, role in c.role.items():
+    if role.kind == 'train' and name != 'policy':
+      role.update(dict(lr=size.rate, final=1.0))
   batch = size.tasks * size.group
   c.rollout.update(dict(batch=batch, group=size.group, slots=batch))
   rows = batch * (c.rollout.turns if c.rollout.history == 'turn' else 1)

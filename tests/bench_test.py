@@ -49,6 +49,7 @@ def measured(tmp_path_factory):
     return json.load(f)
 
 
+@pytest.mark.slow
 def test_every_section_has_its_figures(measured):
   names = {f['name'] for f in measured['figures']}
   assert names == {
@@ -60,6 +61,7 @@ def test_every_section_has_its_figures(measured):
   assert 'cpu' in measured['device']
 
 
+@pytest.mark.slow
 def test_every_figure_stands_beside_its_bound(measured):
   for f in measured['figures']:
     s = f['seconds']
@@ -72,6 +74,7 @@ def test_every_figure_stands_beside_its_bound(measured):
       assert x > 0, name
 
 
+@pytest.mark.slow
 def test_figures_of_one_size_count_the_same_work(measured):
   f = {f['name']: f for f in measured['figures']}
   ops = {name: x['operations'] for name, x in f.items()}

@@ -9,5 +9,19 @@ os.environ['XLA_FLAGS'] = (
 os.environ.setdefault('HF_HUB_OFFLINE', '1')
 
 import jax
+import pytest
 
 jax.config.update('jax_numpy_rank_promotion', 'raise')
+
+# Folders whose tests compile much and run it a few times: what XLA would make
+# faster is not worth its time.
+QUICK = ('advantage', 'collect', 'curate', 'experiments', 'loss', 'memory',
+         'reward', 'signal')  # fmt: skip
+
+
+@pytest.fixture(scope='module', autouse=True)
+def quick_compilation(request):
+  here = request.path.parent.name in QUICK
+  jax.config.update('jax_disable_most_optimizations', here)
+  yield
+  jax.config.update('jax_disable_most_optimizations', False)

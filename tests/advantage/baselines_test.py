@@ -188,13 +188,6 @@ def _float64():
     yield
 
 
-@pytest.fixture(scope='module', autouse=True)
-def _quick_compilation():
-  jax.config.update('jax_disable_most_optimizations', True)
-  yield
-  jax.config.update('jax_disable_most_optimizations', False)
-
-
 def _bound(streams, coef, finish):
   return {k: links(*v) for k, v in streams.items()}, coef, links(*finish)
 

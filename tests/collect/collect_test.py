@@ -36,6 +36,7 @@ def _record(outcome):
     context_len=r.integers(1, C + 1, (B, K), dtype=np.int32),
     message=token(B, K, M),
     message_len=r.integers(1, M + 1, (B, K), dtype=np.int32),
+    span=np.zeros((B, K, M), np.int8),
     logp=-1 - np.abs(number(B, K, M)),
     entropy=number(B, K),
     action=r.integers(-1, 3, (B, K), dtype=np.int32),

@@ -23,13 +23,6 @@ def _float64():
     yield
 
 
-@pytest.fixture(scope='module', autouse=True)
-def _quick_compilation():
-  jax.config.update('jax_disable_most_optimizations', True)
-  yield
-  jax.config.update('jax_disable_most_optimizations', False)
-
-
 def _story():
   """Groups 0 to 4 of eight members, 5 of one; 1 is constant, 3 all solved."""
   s = batches.story(seed=6, groups=5, members=8, turns=3, longest=2)

@@ -127,14 +127,6 @@ def config(method: str, folder: str, sizes=(1, 1)):
   return c
 
 
-@pytest.fixture(scope='module', autouse=True)
-def quick_compilation():
-  """Most of the time is XLA's; what it makes runs twice."""
-  jax.config.update('jax_disable_most_optimizations', True)
-  yield
-  jax.config.update('jax_disable_most_optimizations', False)
-
-
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory):
   return str(tmp_path_factory.mktemp('data'))

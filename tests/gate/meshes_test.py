@@ -23,7 +23,6 @@ from experiments import build, runner
 
 MESHES = [(8, 1), (4, 2), (2, 4)]
 B, K, T = 16, 4, 12
-SIZES = pytest.mark.parametrize('sizes', MESHES, ids=str)
 
 
 def config():
@@ -119,7 +118,11 @@ def alone():
   return start, updated()
 
 
-@SIZES
+@pytest.mark.parametrize(
+  'sizes',
+  [pytest.param(s, marks=pytest.mark.slow) for s in MESHES[:2]] + MESHES[2:],
+  ids=str,
+)
 def test_updates_are_the_same(sizes):
   start, (first_want, (want, told_want)) = alone()
   first, (got, told) = updated(sizes)

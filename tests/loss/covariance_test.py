@@ -30,13 +30,6 @@ CASES = {
 VARIANTS = ('turn', 'explicit')
 
 
-@pytest.fixture(scope='module', autouse=True)
-def quick_compilation():
-  jax.config.update('jax_disable_most_optimizations', True)
-  yield
-  jax.config.update('jax_disable_most_optimizations', False)
-
-
 @pytest.fixture(autouse=True)
 def _float64():
   with jax.enable_x64(True):

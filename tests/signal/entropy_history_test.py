@@ -19,13 +19,6 @@ SIZE = 3  # turns of the history; the stories have up to 4
 CONTEXT = Context({'policy': Module({}, None)}, {}, 1)
 
 
-@pytest.fixture(scope='module', autouse=True)
-def quick_compilation():
-  jax.config.update('jax_disable_most_optimizations', True)
-  yield
-  jax.config.update('jax_disable_most_optimizations', False)
-
-
 @pytest.fixture(autouse=True)
 def _float64():
   with jax.enable_x64(True):
