@@ -38,7 +38,8 @@ class Size(NamedTuple):
   seeds: int = 8
   tasks: int = 4  # of a batch
   group: int = 8
-  warm: int = 5  # batches that signals learn from
+  warm: int = 60  # batches that signals learn from
+  rate: float = 3e-3  # of the networks of signals; the policy stands still
   fit: int = 120  # supervised steps that make a policy of random play
 
 

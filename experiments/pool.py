@@ -1,0 +1,89 @@
+"""Runs side by side on this machine, each a process of its own.
+
+The cores are dealt to the places of the pool, so that runs do not take them
+from each other. Children end when their parent does, however it ends: a
+sweep that is started again is then alone in its folders.
+"""
+
+import ctypes
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+PARENT_DEATH = 1  # PR_SET_PDEATHSIG of linux/prctl.h
+
+
+class Job(NamedTuple):
+  """A command, and the file that its output is added to."""
+
+  name: str
+  command: tuple[str, ...]
+  log: str
+
+
+class _Running(NamedTuple):
+  job: Job
+  process: subprocess.Popen
+  place: int
+
+
+def cores(places: int) -> list[set[int]]:
+  """The usable cores, dealt out evenly; shared if there are more places."""
+  usable = sorted(os.sched_getaffinity(0))
+  if places > len(usable):
+    return [set(usable)] * places
+  return [set(usable[i::places]) for i in range(places)]
+
+
+def run(
+  jobs: Sequence[Job],
+  places: int,
+  look: Callable[[list[str], dict[str, int]], None],
+  every: float = 1.0,
+) -> dict[str, int]:
+  """Runs all jobs, at most `places` at a time: {name: exit status}.
+
+  Args:
+    look: (names that run, exit statuses so far), called every few seconds
+  A job that fails does not stop the others. Ctrl-C stops all of them.
+  """
+  waiting, running, done = list(jobs), [], {}
+  free, mine = list(range(places)), cores(places)
+  try:
+    while waiting or running:
+      while waiting and free:
+        place = free.pop(0)
+        job = waiting.pop(0)
+        running.append(_Running(job, _start(job, mine[place]), place))
+      for r in [r for r in running if r.process.poll() is not None]:
+        done[r.job.name] = r.process.returncode
+        free.append(r.place)
+        running.remove(r)
+      look([r.job.name for r in running], done)
+      if running:
+        time.sleep(every)
+  finally:
+    for r in running:
+      r.process.terminate()
+    for r in running:
+      r.process.wait()
+  return done
+
+
+def _start(job: Job, mine: set[int]) -> subprocess.Popen:
+  parent = os.getpid()
+
+  def prepare():
+    os.sched_setaffinity(0, mine)
+    ctypes.CDLL(None).prctl(PARENT_DEATH, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before that
+      os._exit(1)
+
+  os.makedirs(os.path.dirname(job.log), exist_ok=True)
+  with open(job.log, 'ab') as log:
+    return subprocess.Popen(
+      job.command, stdout=log, stderr=subprocess.STDOUT, preexec_fn=prepare
+    )

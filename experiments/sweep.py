@@ -1,0 +1,57 @@
+"""Runs a config under many changes, as many at a time as asked for.
+
+  python -m experiments.sweep --config=configs/oprl.py --workdir=runs/lr \
+    --grid=role.policy.lr=3e-4,6e-4,1e-3 --seeds=5 --jobs=2
+
+Every run has its folder below --workdir, named by its changes. Repeating the
+command skips what is finished and goes on with what was cut off. A config
+file with a function sweep(add) brings changes of its own (see space.py).
+"""
+
+import importlib.util
+import os
+import sys
+
+from absl import flags
+
+from experiments import cli, space
+
+_CONFIG = flags.DEFINE_string('config', None, 'A config, as for train.')
+_WORKDIR = flags.DEFINE_string('workdir', None, 'Where the runs are kept.')
+_GRID = flags.DEFINE_multi_string('grid', [], 'PATH=VALUE,VALUE,...; again.')
+_SEEDS = flags.DEFINE_integer('seeds', 0, 'Seeds 0, 1, ... of every run.')
+_JOBS = flags.DEFINE_integer('jobs', 1, 'Runs at a time.', lower_bound=1)
+_LIST = flags.DEFINE_bool('list', False, 'Print the runs and do nothing.')
+
+
+def main() -> None:
+  from experiments import sweeping  # imports jax
+
+  path, _, arg = _CONFIG.value.partition(':')
+  module = load(path)
+  axes = [space.axis(text) for text in _GRID.value]
+  sweep = module.sweep if 'sweep' in vars(module) else None
+  runs = space.expand(sweep, axes, _SEEDS.value)
+  workdir = os.path.abspath(_WORKDIR.value)
+  plan = sweeping.plan(module, arg, _CONFIG.value, runs, workdir)
+  if _LIST.value:
+    print('\n'.join(' '.join(r.job.command) for r in plan))
+    return
+  statuses = sweeping.run(plan, _JOBS.value)
+  print(sweeping.table(plan))
+  if any(statuses.values()):
+    sys.exit(1)
+
+
+def load(path: str):
+  """The module of a config file."""
+  spec = importlib.util.spec_from_file_location('swept_config', path)
+  if spec is None or not os.path.exists(path):
+    raise ValueError(f'--config: {path!r} cannot be read')
+  module = importlib.util.module_from_spec(spec)
+  spec.loader.exec_module(module)
+  return module
+
+
+if __name__ == '__main__':
+  cli.run(main, required=('workdir',))

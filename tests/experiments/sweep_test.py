@@ -1,0 +1,141 @@
+"""Sweeps: which runs there are, and that each is run once, to its end."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from configs import grpo
+from experiments import pool, space, sweeping
+
+
+def test_names_depend_on_the_changes_alone():
+  one = space.name_of({'seed': 1, 'role.policy.lr': 1e-3})
+  assert one == space.name_of({'role.policy.lr': 1e-3, 'seed': 1})
+  assert one == 'role.policy.lr=0.001,seed=1'
+  long = [space.name_of({'env.levels': 'x' * 200 + end}) for end in 'ab']
+  assert len(set(long)) == 2
+  assert max(map(len, long)) <= space.LONGEST
+  assert '/' not in space.name_of({'env.levels': '../levels'})
+
+
+def test_expand():
+  def sweep(add):
+    for x in space.grid(role__policy__lr=(1, 2), steps=(3,)):
+      add(x)
+
+  runs = space.expand(sweep, [space.axis('coef.step=0.5,1')], 2)
+  assert len(runs) == 8
+  assert runs[0] == {
+    'role.policy.lr': 1, 'steps': 3, 'coef.step': 0.5, 'seed': 0,
+  }  # fmt: skip
+  assert space.expand(None, [], 0) == [{}]
+  with pytest.raises(ValueError, match='more than once'):
+    space.expand(lambda add: [add({'seed': 1}) for _ in range(2)], [], 0)
+
+
+def test_axes():
+  assert space.axis("finish=('whiten',),()") == ('finish', [('whiten',), ()])
+  assert space.axis('env.name=sokoban,frozen_lake')[1] == [
+    'sokoban', 'frozen_lake',
+  ]  # fmt: skip
+  assert list(space.zipped(a=(1, 2), b=(3, 4))) == [
+    {'a': 1, 'b': 3}, {'a': 2, 'b': 4},
+  ]  # fmt: skip
+  points = list(space.draws(50, lr=('log', 1e-4, 1e-2)))
+  assert points == list(space.draws(50, lr=('log', 1e-4, 1e-2)))
+  assert all(1e-4 <= p['lr'] <= 1e-2 for p in points)
+  for wrong in (
+    lambda: space.axis('seed'),
+    lambda: list(space.zipped(a=(1,), b=(1, 2))),
+    lambda: list(space.draws(1, lr=('log', 0.0, 1.0))),
+  ):
+    with pytest.raises(ValueError):
+      wrong()
+
+
+def test_a_mistake_in_one_run_is_told_before_any_starts(tmp_path):
+  for changes, words in (
+    ({'role.polcy.lr': 1.0}, 'no field'),
+    ({'steps': 'many'}, 'does not fit'),
+    ({'rollout.group': 7}, 'rollout.group=7'),
+  ):
+    with pytest.raises(ValueError, match=words):
+      sweeping.plan(grpo, 'tiny', 'configs/grpo.py', [{}, changes], tmp_path)
+
+
+def _job(tmp_path, name, code):
+  command = (sys.executable, '-c', code)
+  return pool.Job(name, command, str(tmp_path / name / 'log.txt'))
+
+
+def test_pool_runs_everything_and_never_too_many(tmp_path):
+  most = []
+  jobs = [_job(tmp_path, f'{i}', 'print("x")') for i in range(4)]
+  jobs.append(_job(tmp_path, 'bad', 'raise SystemExit(3)'))
+  got = pool.run(jobs, 2, lambda r, done: most.append(len(r)), every=0.05)
+  assert got == {'0': 0, '1': 0, '2': 0, '3': 0, 'bad': 3}
+  assert max(most) <= 2
+  assert (tmp_path / '0' / 'log.txt').read_text() == 'x\n'
+
+
+def test_children_end_with_a_killed_parent(tmp_path):
+  code = (
+    'from experiments import pool\n'
+    'import sys\n'
+    'child = (sys.executable, "-c", "import os, time;'
+    ' print(os.getpid(), flush=True); time.sleep(60)")\n'
+    f'job = pool.Job("a", child, {str(tmp_path / "log.txt")!r})\n'
+    'pool.run([job], 1, lambda *_: None, every=0.05)\n'
+  )
+  parent = subprocess.Popen([sys.executable, '-c', code], cwd=os.getcwd())
+  log = tmp_path / 'log.txt'
+  while not (log.exists() and log.read_text()):
+    time.sleep(0.05)
+  child = int(log.read_text())
+  os.kill(parent.pid, signal.SIGKILL)
+  parent.wait()
+  for _ in range(100):
+    with (
+      open(f'/proc/{child}/stat') if _alive(child) else open(os.devnull) as f
+    ):
+      if f.read().rpartition(') ')[2][:1] in ('', 'Z'):
+        return
+    time.sleep(0.05)
+  raise AssertionError(f'process {child} is still there')
+
+
+def _alive(pid):
+  return os.path.exists(f'/proc/{pid}/stat')
+
+
+@pytest.mark.slow
+def test_cut_off_and_repeated(tmp_path):
+  """A sweep that is killed and repeated has the results of one that is not."""
+
+  def start(folder):
+    command = (
+      *(sys.executable, '-m', 'experiments.sweep', '--jobs=2', '--seeds=2'),
+      *('--config=configs/grpo.py:tiny,env=frozen_lake', '--grid=steps=2,3'),
+      '--grid=sft.steps=4', '--grid=eval.episodes=16',
+      f'--workdir={tmp_path / folder}',
+    )  # fmt: skip
+    return subprocess.Popen(command)
+
+  assert start('whole').wait() == 0
+  killed = start('cut')
+  time.sleep(25)
+  killed.send_signal(signal.SIGKILL)
+  killed.wait()
+  assert start('cut').wait() == 0
+  one, other = (
+    (tmp_path / x / 'sweep.json').read_text() for x in ('whole', 'cut')
+  )
+  strip = lambda text: [  # noqa: E731
+    line for line in text.splitlines() if 'time/' not in line
+  ]
+  assert strip(one) == strip(other)
+  assert one.count('"name"') == 4
