@@ -152,6 +152,11 @@ def _measured(names: list[str], report: dict) -> str:
     ' before. This is how far credit is from the truth, not how well a policy'
     ' learns with it.',
     '',
+    'An implicit PRM is told which trajectories were solved, not where; here'
+    ' the observations after the decisive turn show the result, and it learns'
+    ' to tell trajectories apart there as well: its pairs are all in the right'
+    ' order while much of its reward stands on later turns.',
+    '',
     '```',
     '\n'.join(credit_report.LEGEND.splitlines()[:-1]),
     '```',

@@ -27,6 +27,10 @@ _LIST = flags.DEFINE_bool('list', False, 'Print the runs and do nothing.')
 def main() -> None:
   from experiments import sweeping  # imports jax
 
+  if _CONFIG.value is None:
+    raise ValueError(
+      'the flag --config is missing: the experiment, e.g. configs/oprl.py:tiny'
+    )
   path, _, arg = _CONFIG.value.partition(':')
   module = load(path)
   axes = [space.axis(text) for text in _GRID.value]
