@@ -200,7 +200,7 @@ def write(pool: Pool, batch: Batch, credit: Credit, step) -> Pool:
   capacity, each = pool.kept.rows.traj.shape[:2]
   now = Kept(rows, batch.turns, batch.ids, batch.outcome, batch.status)
 
-  def f(pool, new, good):
+  def f(pool, new, good, step):
     rank = jnp.cumsum(good) - 1
     slot = (pool.next + rank) % capacity
     # Of more than there is room for the first ones stay.
@@ -215,7 +215,7 @@ def write(pool: Pool, batch: Batch, credit: Credit, step) -> Pool:
     after = (pool.next + count) % capacity
     return pool.replace(kept=kept, born=born, next=after.astype(jnp.int32))
 
-  pool = mesh.auto(f, None)(pool, now, good)
+  pool = mesh.auto(f, None)(pool, now, good, step)
   return _remember_groups(pool, batch, fresh)
 
 
