@@ -75,6 +75,8 @@ def config(
   """
   module = importlib.import_module(f'configs.{method}')
   c = module.get_config(f'tiny,env={env}')
+  if c.memory:
+    raise ValueError('it replays trajectories of other batches than these')
   if run is None:
     small = dict(layers=1, width=16, heads=2, kv_heads=2, head_dim=8, mlp=32)
     c.model.update(small)
@@ -169,7 +171,8 @@ def credit(c: ConfigDict, played: Played) -> np.ndarray:
   @jax.jit
   def run(policy, batches):
     state = learner_lib.init(learner, jax.random.key(c.seed))
-    params = {**state.params, learner_lib.POLICY: policy}
+    own = state.params[learner_lib.POLICY]  # may have value heads besides
+    params = {**state.params, learner_lib.POLICY: own | policy}
     state = learner_lib.start_roles(learner, state.replace(params=params))
 
     def one(seed_batches):
