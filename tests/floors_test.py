@@ -15,7 +15,7 @@ FLOORS = (
   ('nn', 'text', 'advantage', 'loss', 'reward'),
   (
     'model', 'env', 'tool', 'service', 'dataset', 'task', 'curate', 'memory',
-    'optim', 'plan', 'schedule', 'statistics', 'agreement',
+    'optim', 'plan', 'schedule', 'statistics', 'agreement', 'paired',
   ),
   ('signal', 'rollout'),
   ('collect', 'learner', 'checkpoint', 'metrics', 'evaluate', 'report'),
