@@ -138,9 +138,8 @@ def power(effect: float, sd: float, n: int, alpha: float = 0.05) -> float:
     raise ValueError(f'n={n} pairs with sd={sd}; both must be larger')
   shift, df = effect * np.sqrt(n) / sd, n - 1
   bound = stats.t.ppf(1 - alpha / 2, df)
-  return float(
-    stats.nct.sf(bound, df, shift) + stats.nct.cdf(-bound, df, shift)
-  )
+  chance = stats.nct.sf(bound, df, shift) + stats.nct.cdf(-bound, df, shift)
+  return float(np.nan_to_num(chance, nan=1.0))  # far out it is not computed
 
 
 def smallest(sd: float, n: int, alpha: float = 0.05, chance: float = 0.8):
