@@ -1,37 +1,20 @@
 """One iteration's updates: signals, advantage, loss, gradients, new state."""
 
-from collections.abc import Mapping
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
 
-from agentrl import mesh, optim, registry, schedule, segment
+from agentrl import mesh, method, objective, optim, registry, schedule
 from agentrl.advantage import chain
+from agentrl.method import POLICY, Learner
 from agentrl.model import passes
-from agentrl.signal.base import Context
-from agentrl.types import Batch, Credit, Metrics, Outputs, Signals, TrainState
+from agentrl.types import Batch, Credit, Metrics, Signals, TrainState
 
-POLICY = 'policy'
 # Signals that the learner gives -> the field of Outputs they are.
 OLD = {
   'old_logp': 'logp',
   'old_entropy': 'entropy',
   'old_sum_sq_prob': 'sum_sq_prob',
 }
-
-
-class Learner(NamedTuple):
-  """A method, and what it runs on."""
-
-  wiring: registry.Wiring
-  context: Context
-  coef: Mapping[str, float] = {}  # of streams and of loss terms; default 1
-  select: Mapping[str, Mapping[str, int]] = {}  # term -> {'span'|'source': id}
-  # path ('coef.x', 'hp.scope.piece.name', 'role.policy.lr') -> a schedule
-  schedules: Mapping[str, schedule.Schedule] = {}
-  seed: int = 0
-  start: int = 0  # the step of the run at which this learner's stage begins
 
 
 def init(learner: Learner, key: jax.Array) -> TrainState:
@@ -53,7 +36,7 @@ def init(learner: Learner, key: jax.Array) -> TrainState:
 
 def _signal_states(learner: Learner):
   """{signal: its state}, of those that have one beside parameters."""
-  states = zip(learner.wiring.signal, _signals(learner), strict=True)
+  states = zip(learner.wiring.signal, method.signals(learner), strict=True)
   states = {name: s.init() for name, s in states}
   return {name: x for name, x in states.items() if x is not None}
 
@@ -139,7 +122,7 @@ def judge(learner: Learner, state: TrainState, batch: Batch):
   signals, metrics = _old(learner, state, batch)
   signals |= told
 
-  made = _signals(learner)
+  made = method.signals(learner)
   for s in made:
     state = s.begin(state)
   for s in made:
@@ -160,29 +143,20 @@ def judge(learner: Learner, state: TrainState, batch: Batch):
 def _look_back(learner: Learner, state, batch, signals, credit):
   """What learns from the credit: critics, and memories of trajectories."""
   metrics = {}
-  for s in _signals(learner):
+  for s in method.signals(learner):
     if s.order == 'after_advantage':
       state, told = s.update(state, batch, signals, credit)
       metrics |= told
   memory = {
     name: m.write(state.memory[name], batch, credit, state.step)
-    for name, m in memories(learner).items()
+    for name, m in method.memories(learner).items()
   }
   return state.replace(memory=memory or state.memory), metrics
 
 
-def memories(learner: Learner):
-  """{name: Memory} of the wiring."""
-  w = learner.wiring
-  return {
-    name: registry.bind('memory', name, w.values('memory', name))()
-    for name in w.memory
-  }
-
-
 def forget(learner: Learner, state: TrainState, batch: Batch) -> TrainState:
   """The state with empty memories, of the shapes of such a batch."""
-  memory = {name: m.init(batch) for name, m in memories(learner).items()}
+  memory = {name: m.init(batch) for name, m in method.memories(learner).items()}
   return state.replace(memory=memory or ())
 
 
@@ -190,20 +164,12 @@ def _recall(learner: Learner, state, batch) -> tuple[Batch, Signals]:
   """The batch with what memories add to it."""
   key = jax.random.fold_in(jax.random.fold_in(state.key, 4), state.step)
   signals: Signals = {}
-  for i, (name, m) in enumerate(memories(learner).items()):
+  for i, (name, m) in enumerate(method.memories(learner).items()):
     batch, told = m.read(
       state.memory[name], batch, state.step, jax.random.fold_in(key, i)
     )
     signals |= told
   return batch, signals
-
-
-def _signals(learner: Learner):
-  w = learner.wiring
-  return [
-    registry.bind('signal', name, w.values('signal', name))(learner.context)
-    for name in w.signal
-  ]
 
 
 def _wanted(w: registry.Wiring, slots: tuple[str, ...], signal: str) -> bool:
@@ -241,7 +207,9 @@ def _old(learner: Learner, state, batch) -> tuple[Signals, Metrics]:
   fields = {name: vars(out)[OLD[name]] for name in wanted}
   if out.logp is None:
     return fields, {}
-  gap = jnp.abs(jnp.where(_written(batch), out.logp - batch.rows.logp, 0))
+  gap = jnp.abs(
+    jnp.where(objective.written(batch), out.logp - batch.rows.logp, 0)
+  )
   return fields, {'logp/gap_max': (jnp.max(gap), jnp.ones(()))}
 
 
@@ -250,17 +218,6 @@ def _sub_updates(w: registry.Wiring) -> int:
     registry.get('plan', w.plan), w.values('plan', w.plan)
   )
   return plan.get('epochs', 1) * plan.get('n', 1)
-
-
-def _written(batch: Batch):
-  """Tokens the policy sampled itself just now, where they stand."""
-  rows = batch.rows
-  fresh = jnp.ones_like(rows.sampled)
-  if 'age' in batch.ids:
-    age = batch.ids['age'][:, None]
-    one = jnp.where(rows.traj >= 0, 0, -1)
-    fresh = segment.to_tokens(age, rows.traj, one) == 0
-  return rows.sampled & (rows.logp != 0) & fresh
 
 
 def advantage(learner: Learner, batch, signals) -> tuple[Credit, Metrics]:
@@ -288,7 +245,7 @@ def _train(learner: Learner, state, batch, signals, credit, key):
 
   def sub(carry, mask):
     params, opt = carry
-    grads, (loss, metrics) = gradient(
+    grads, (loss, metrics) = objective.gradient(
       learner, params, batch, signals, credit, mask, key
     )
     params, opt, more = optim.step(rule, grads, opt, params)
@@ -308,106 +265,3 @@ def _train(learner: Learner, state, batch, signals, credit, key):
     opt={**state.opt, POLICY: carry[1]},
   )
   return state, metrics
-
-
-def gradient(learner: Learner, params, batch, signals, credit, mask, key):
-  """Gradient of the sum of loss terms over the tokens of `mask` [N, T].
-
-  Coefficients are fixed over the whole sub-batch before it is cut. A loss
-  that couples rows is differentiated once over all of them.
-  Returns: gradient, (loss, metrics)
-  """
-  w, context = learner.wiring, learner.context
-  apply = context.modules[POLICY].apply
-  needs = outputs_needed(w)
-  terms = {
-    n: registry.bind('loss', n, w.values(n, n), 'c.loss') for n in w.loss
-  }
-  weights = _coefficients(learner, terms, batch, signals, credit, mask, key)
-  level = {k: v for k, v in signals.items() if v.shape == mask.shape}
-  target = {k: v for k, v in credit.target.items() if v.shape == mask.shape}
-  extras = (weights, credit.token, credit.weight, level, target)
-
-  def total(out: Outputs, rows, extras):
-    weights, token, weight, level, target = extras
-    near = dict(level)
-    if 'old_logp' not in near and out.logp is not None:
-      near['old_logp'] = jax.lax.stop_gradient(out.logp)
-    here = batch.replace(rows=rows)
-    own = credit.replace(token=token, weight=weight, target=target)
-    sums, metrics = {}, {}
-    for name, term in terms.items():
-      value, _, told = term(out, here, own, {**signals, **near}, key)
-      sums[name] = jnp.sum(weights[name] * value)
-      metrics |= {f'{name}/{k}': v for k, v in told.items()}
-    if out.logp is not None:
-      metrics['logp/gap'] = _gap(out, here)
-    return sum(sums.values()), (sums, metrics)
-
-  keep = jnp.any(jnp.stack([jnp.any(c != 0, 1) for c in weights.values()]), 0)
-  if any(registry.get('loss', n).couples for n in w.loss):
-    grads, told, _ = passes.gradient_of_outputs(
-      apply, params, batch.rows, lambda o: total(o, batch.rows, extras),
-      needs, context.micro, keep,
-    )  # fmt: skip
-  else:
-    grads, told = passes.gradient(
-      apply, params, batch.rows, extras, total, needs, context.micro, keep
-    )
-  loss, (sums, metrics) = told
-  sums = {f'loss/{name}': (x, jnp.ones(())) for name, x in sums.items()}
-  return grads, (loss, metrics | sums)
-
-
-def outputs_needed(w: registry.Wiring) -> tuple[str, ...]:
-  """Fields of Outputs that the loss terms look at."""
-  found = {
-    need.partition(':')[2]
-    for name in w.loss
-    for need in registry.get('loss', name).needs
-    if need.startswith('output:')
-  }
-  return tuple(sorted(found))
-
-
-def _coefficients(learner: Learner, terms, batch, signals, credit, mask, key):
-  """{term: [N, T]}: coefficient of each token, over the whole sub-batch.
-
-  A term's weight is asked for with empty outputs: only a loss that couples
-  rows may let it depend on them.
-  """
-  w, (b, k) = learner.wiring, batch.turns.reward.shape
-  zeros = jnp.zeros_like(batch.rows.logp)
-  blank = Outputs(
-    logp=zeros, entropy=zeros, sum_sq_prob=zeros, value=zeros[..., None]
-  )
-  out = {}
-  for name, term in terms.items():
-    dummy = {'old_logp': zeros, **signals}
-    _, weight, _ = term(blank, batch, credit, dummy, key)
-    weight = jnp.where(mask, weight, 0) * _selected(learner, name, batch)
-    how = w.reduce.get(name, 'token_mean')
-    reduce = registry.bind('reduce', how, w.values(name, how), 'c.reduce')
-    coef = learner.coef.get(name, 1.0)
-    out[name] = coef * reduce(weight, batch.rows, b, k)
-  return out
-
-
-def _selected(learner: Learner, term: str, batch: Batch):
-  """1 where the term looks, by span or source; all by default."""
-  chosen = jnp.ones_like(batch.rows.logp)
-  for what, value in learner.select.get(term, {}).items():
-    if what == 'span':
-      chosen *= batch.rows.span == value
-    else:
-      has = (batch.ids[what] == value).astype(jnp.float32)[:, None]
-      one = jnp.where(batch.rows.traj >= 0, 0, -1)
-      chosen *= segment.to_tokens(has, batch.rows.traj, one)
-  return chosen
-
-
-def _gap(out: Outputs, batch: Batch):
-  """Mean |log pi - behaviour log-prob| over tokens the policy sampled."""
-  mask = _written(batch)
-  gap = jnp.where(mask, jnp.abs(out.logp - batch.rows.logp), 0)
-  return jax.lax.stop_gradient(jnp.sum(gap)), jnp.sum(mask).astype(jnp.float32)

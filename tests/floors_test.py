@@ -18,7 +18,10 @@ FLOORS = (
     'optim', 'plan', 'schedule', 'statistics', 'agreement', 'paired',
   ),
   ('signal', 'rollout'),
-  ('collect', 'learner', 'checkpoint', 'metrics', 'evaluate', 'report'),
+  (
+    'collect', 'method', 'objective', 'learner', 'checkpoint', 'metrics',
+    'evaluate', 'report',
+  ),
   ('loop',),
   ('experiments', 'configs'),
 )  # fmt: skip

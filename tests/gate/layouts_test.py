@@ -19,7 +19,7 @@ import agentrl.advantage
 import agentrl.loss
 import agentrl.plan  # noqa: F401  all of these register their pieces
 from agentrl import learner as learner_lib
-from agentrl import mesh, optim, registry
+from agentrl import mesh, objective, optim, registry
 from agentrl.advantage import chain
 from agentrl.model import policy
 from agentrl.nn import transformer
@@ -130,7 +130,7 @@ def gradient(make, reduce: str, micro: int):
   @jax.jit
   def f(params, batch, signals, credit):
     mask = jnp.ones_like(batch.rows.sampled)
-    grads, _ = learner_lib.gradient(
+    grads, _ = objective.gradient(
       made, params, batch, signals, credit, mask, jax.random.key(0)
     )
     return grads
