@@ -150,7 +150,8 @@ def _measured(names: list[str], report: dict) -> str:
     f' batches of {size["tasks"]} tasks x {size["group"]} trajectories of a'
     f' {report["policy"]} policy; learned signals saw {size["warm"]} batches'
     ' before. This is how far credit is from the truth, not how well a policy'
-    ' learns with it.',
+    ' learns with it. Methods that sample in a way of their own (branching,'
+    ' messages in parts, ...) are measured and shown on a batch of their own.',
     '',
     'An implicit PRM is told which trajectories were solved, not where; here'
     ' the observations after the decisive turn show the result, and it learns'
