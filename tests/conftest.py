@@ -15,8 +15,8 @@ jax.config.update('jax_numpy_rank_promotion', 'raise')
 
 # Folders whose tests compile much and run it a few times: what XLA would make
 # faster is not worth its time.
-QUICK = ('advantage', 'collect', 'curate', 'experiments', 'loss', 'memory',
-         'reward', 'signal')  # fmt: skip
+QUICK = ('advantage', 'collect', 'curate', 'experiments', 'gate', 'loss',
+         'memory', 'nn', 'reward', 'signal')  # fmt: skip
 
 
 @pytest.fixture(scope='module', autouse=True)
