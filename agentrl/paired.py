@@ -152,7 +152,7 @@ def smallest(sd: float, n: int, alpha: float = 0.05, chance: float = 0.8):
   return high
 
 
-def verdict(found: Paired, claimed: float) -> str:
+def verdict(low: float, high: float, claimed: float) -> str:
   """One of VERDICTS on the claim that a − b is `claimed`, by its interval.
 
   confirmed: the interval lies on the claim's side of 0; smaller than claimed:
@@ -160,7 +160,7 @@ def verdict(found: Paired, claimed: float) -> str:
   wholly below half the claim. not seen: anything else.
   """
   sign = 1.0 if claimed >= 0 else -1.0
-  low, high = sorted((sign * found.low, sign * found.high))
+  low, high = sorted((sign * low, sign * high))
   small = high < abs(claimed) / 2
   if low > 0:
     return 'smaller than claimed' if small else 'confirmed'

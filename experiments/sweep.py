@@ -8,7 +8,6 @@ command skips what is finished and goes on with what was cut off. A config
 file with a function sweep(add) brings changes of its own (see space.py).
 """
 
-import importlib.util
 import os
 import sys
 
@@ -31,13 +30,13 @@ def main() -> None:
     raise ValueError(
       'the flag --config is missing: the experiment, e.g. configs/oprl.py:tiny'
     )
-  path, _, arg = _CONFIG.value.partition(':')
-  module = load(path)
+  path = _CONFIG.value.partition(':')[0]
+  module = sweeping.load(path)
   axes = [space.axis(text) for text in _GRID.value]
   sweep = module.sweep if 'sweep' in vars(module) else None
   runs = space.expand(sweep, axes, _SEEDS.value)
   workdir = os.path.abspath(_WORKDIR.value)
-  plan = sweeping.plan(module, arg, _CONFIG.value, runs, workdir)
+  plan = sweeping.plan(_CONFIG.value, runs, workdir)
   if _LIST.value:
     print('\n'.join(' '.join(r.job.command) for r in plan))
     return
@@ -45,16 +44,6 @@ def main() -> None:
   print(sweeping.table(plan))
   if any(statuses.values()):
     sys.exit(1)
-
-
-def load(path: str):
-  """The module of a config file."""
-  spec = importlib.util.spec_from_file_location('swept_config', path)
-  if spec is None or not os.path.exists(path):
-    raise ValueError(f'--config: {path!r} cannot be read')
-  module = importlib.util.module_from_spec(spec)
-  spec.loader.exec_module(module)
-  return module
 
 
 if __name__ == '__main__':

@@ -1,5 +1,7 @@
 """The runs of a sweep: what they are, how far they are, what came out."""
 
+import functools
+import importlib.util
 import json
 import os
 import sys
@@ -23,20 +25,36 @@ class Run(NamedTuple):
   job: pool.Job
 
 
-def plan(module, arg, config: str, runs, workdir: str) -> list[Run]:
+def plan(config: str, runs, workdir: str) -> list[Run]:
   """Every run, checked: a mistake in one is told before any of them starts."""
-  out = []
-  for changes in runs:
-    name = space.name_of(changes)
-    there = os.path.join(workdir, name)
-    try:
-      c = space.change(module.get_config(arg), changes)
-      check.config(c)
-      folder.same_config(c, there)
-    except ValueError as error:
-      raise ValueError(f'run {name}: {error}') from error
-    out.append(Run(name, changes, c, there, _job(name, config, changes, there)))
-  return out
+  names = [space.name_of(changes) for changes in runs]
+  return [
+    planned(name, config, changes, os.path.join(workdir, name))
+    for name, changes in zip(names, runs, strict=True)
+  ]
+
+
+def planned(name: str, config: str, changes, workdir: str) -> Run:
+  """One run of experiments.train with changes, checked."""
+  path, _, arg = config.partition(':')
+  try:
+    c = space.change(load(path).get_config(arg), changes)
+    check.config(c)
+    folder.same_config(c, workdir)
+  except ValueError as error:
+    raise ValueError(f'run {name}: {error}') from error
+  return Run(name, changes, c, workdir, _job(name, config, changes, workdir))
+
+
+@functools.cache
+def load(path: str):
+  """The module of a config file."""
+  spec = importlib.util.spec_from_file_location('swept_config', path)
+  if spec is None or not os.path.exists(path):
+    raise ValueError(f'{path!r} cannot be read')
+  module = importlib.util.module_from_spec(spec)
+  spec.loader.exec_module(module)
+  return module
 
 
 def _job(name: str, config: str, changes, workdir: str) -> pool.Job:

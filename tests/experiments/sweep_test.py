@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from configs import grpo
+
 from experiments import pool, space, sweeping
 
 
@@ -64,7 +64,7 @@ def test_a_mistake_in_one_run_is_told_before_any_starts(tmp_path):
     ({'rollout.group': 7}, 'rollout.group=7'),
   ):
     with pytest.raises(ValueError, match=words):
-      sweeping.plan(grpo, 'tiny', 'configs/grpo.py', [{}, changes], tmp_path)
+      sweeping.plan('configs/grpo.py:tiny', [{}, changes], tmp_path)
 
 
 def _job(tmp_path, name, code):

@@ -1,0 +1,1 @@
+"""Comparisons: a file each, with get_study() -> experiments.study.Study."""

@@ -1,0 +1,247 @@
+"""The runs of a comparison: warm starts, tuning, pairs; and their curves."""
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from agentrl import metrics, paired
+from experiments import sweeping
+from experiments import study as study_lib
+from experiments.study import Arm, Study
+
+SALT = 100_000  # added to the seed of a run with other keys
+TUNING = 50_000  # first seed of tuning
+
+
+class Ask(NamedTuple):
+  """A run that is wanted."""
+
+  env: str
+  arm: str
+  rate: float
+  seed: int  # the pair, or a tuning seed
+  tuning: bool = False
+
+
+class Ran(NamedTuple):
+  """A run that ended; its curve begins before the first update."""
+
+  env_steps: np.ndarray  # [E] sampled so far at each evaluation
+  tokens: np.ndarray  # [E]
+  success: np.ndarray  # [E] held-out
+  moves: np.ndarray  # [E] turns of a solved episode; NaN where none was
+  seconds: float
+  told: Mapping[str, float]  # metric -> its mean over the RL steps
+
+
+# What runs things: a run that did not end is missing from the answer.
+Runner = Callable[[Sequence[Ask]], dict[Ask, Ran]]
+
+
+def area(s: Study, ran: Ran) -> float:
+  """Mean success over the budget of environment steps."""
+  return paired.area(*upto(ran.env_steps, ran.success, s.env_steps))
+
+
+def upto(x, y, budget: float):
+  """The curve cut at the budget; one that ends before stays where it was."""
+  inside = x < budget
+  end = np.interp(budget, x, y)
+  return np.append(x[inside], budget), np.append(y[inside], end)
+
+
+def tune(s: Study, run: Runner) -> dict[str, dict[str, dict]]:
+  """{env: {arm: {'grid': [[rate, scores]], 'best', 'widened', 'edge'}}}.
+
+  The best rate has the highest mean area; a run that did not end counts 0.
+  """
+  grids = {(env, a.name): list(s.grid) for env in s.envs for a in s.arms}
+  ratio = s.grid[1] / s.grid[0]
+  scores: dict[tuple, dict[float, list[float]]] = {key: {} for key in grids}
+  for widened in range(s.widen + 1):
+    asks = [
+      Ask(env, arm, rate, TUNING + i, tuning=True)
+      for (env, arm), rates in grids.items()
+      for rate in rates
+      if rate not in scores[env, arm]
+      for i in range(s.tuning)
+    ]
+    if not asks:
+      break
+    found = run(asks)
+    if not found:
+      raise ValueError(
+        'no run of the tuning ended; look at the log.txt of any of them'
+      )
+    for a in asks:
+      score = area(s, found[a]) if a in found else 0.0
+      scores[a.env, a.arm].setdefault(a.rate, []).append(score)
+    if widened < s.widen:
+      for key, rates in grids.items():
+        beyond = _beyond(_best(scores[key]), rates, ratio)
+        grids[key] = sorted({*rates, *beyond})
+  out: dict[str, dict[str, dict]] = {env: {} for env in s.envs}
+  for (env, arm), tried in scores.items():
+    rates = sorted(tried)
+    best = _best(tried)
+    out[env][arm] = {
+      'grid': [[rate, tried[rate]] for rate in rates],
+      'best': best,
+      'widened': len(rates) - len(s.grid),
+      'edge': best in (rates[0], rates[-1]),
+    }
+  return out
+
+
+def _best(tried: Mapping[float, Sequence[float]]) -> float:
+  return max(sorted(tried), key=lambda rate: np.mean(tried[rate]))
+
+
+def _beyond(best: float, rates: Sequence[float], ratio: float):
+  """The next rate outside, if the best one is at an edge."""
+  if best == rates[0]:
+    return [float(f'{best / ratio:.3g}')]
+  return [float(f'{best * ratio:.3g}')] if best == rates[-1] else []
+
+
+def pairs(s: Study, rates: Mapping[str, Mapping[str, float]]) -> list[Ask]:
+  """The runs of all arms at these rates, pair by pair."""
+  return [
+    Ask(env, a.name, rates[env][a.name], seed)
+    for env in s.envs
+    for seed in range(s.pairs)
+    for a in s.arms
+    if seed in s.pairs_of(a)
+  ]
+
+
+def trained(s: Study, workdir: str, places: int) -> Runner:
+  """Runs of experiments.train, in folders below workdir; skips what is done."""
+  arms = {a.name: a for a in s.arms}
+
+  def run(asks: Sequence[Ask]) -> dict[Ask, Ran]:
+    warm = {_place(workdir, a): _warm(s, workdir, a) for a in asks}
+    begun = {r.name: r for r in warm.values()}.values()
+    _finish(list(begun), places)
+    ready = [a for a in asks if sweeping.finished(warm[_place(workdir, a)])]
+    plan = {a: _run(s, arms[a.arm], workdir, a) for a in ready}
+    _finish(list(plan.values()), places)
+    return {a: read(r.workdir) for a, r in plan.items() if sweeping.finished(r)}
+
+  return run
+
+
+def _finish(plan: Sequence[sweeping.Run], places: int) -> None:
+  if not all(sweeping.finished(r) for r in plan):
+    sweeping.run(plan, places)
+
+
+def _place(workdir: str, a: Ask) -> str:
+  kind = 'tuning' if a.tuning else 'pairs'
+  return os.path.join(workdir, a.env, kind, a.arm, f'{a.rate:g}', str(a.seed))
+
+
+def _warm_place(workdir: str, a: Ask) -> str:
+  return os.path.join(workdir, a.env, 'warm', str(a.seed))
+
+
+def _shared(s: Study, a: Ask) -> dict:
+  tuning = s.tuning_changes if a.tuning else {}
+  return {**s.changes, **s.envs[a.env].changes, **tuning}
+
+
+def _warm(s: Study, workdir: str, a: Ask) -> sweeping.Run:
+  """The supervised run that all arms of the pair begin with."""
+  changes = {**_shared(s, a), 'seed': a.seed, 'steps': 0}
+  return _planned(s.warm, changes, _warm_place(workdir, a), workdir)
+
+
+def _run(s: Study, arm: Arm, workdir: str, a: Ask) -> sweeping.Run:
+  changes = {
+    **_shared(s, a),
+    **arm.changes,
+    **{path: times * a.rate for path, times in arm.rates.items()},
+    'seed': a.seed + SALT * arm.salt,
+    'init': _warm_place(workdir, a),
+  }
+  return _planned(arm.config, changes, _place(workdir, a), workdir)
+
+
+def _planned(config: str, changes, there: str, workdir: str) -> sweeping.Run:
+  name = os.path.relpath(there, workdir)
+  return sweeping.planned(name, config, changes, there)
+
+
+def check_all(s: Study, workdir: str) -> None:
+  """Every arm's config with its changes: a mistake is told before any run."""
+  for env in s.envs:
+    for arm in s.arms:
+      for tuning in (True, False):
+        a = Ask(env, arm.name, s.rate, TUNING if tuning else 0, tuning)
+        ours, warm = _run(s, arm, workdir, a), _warm(s, workdir, a)
+        if ours.config.model != warm.config.model:
+          raise ValueError(
+            f'arm {arm.name!r} ({arm.config}) has another model than the warm'
+            f' starts ({s.warm}); give them the same config argument or set'
+            ' the fields of c.model in the changes of the study'
+          )
+
+
+def read(workdir: str) -> Ran:
+  """The curve of a finished run."""
+  rows = metrics.read(os.path.join(workdir, 'metrics.jsonl'))
+  env_steps = tokens = 0.0
+  points, told = [], {}
+  for row in rows:
+    if row['phase'] == 'rl':
+      env_steps += row['rollout/env_steps']
+      tokens += row['rollout/tokens']
+      for name, x in row.items():
+        if isinstance(x, float):
+          told.setdefault(name, []).append(x)
+    elif row['phase'] == 'eval':
+      moves = row.get('eval/turns_solved', np.nan)
+      points.append((env_steps, tokens, row['eval/success'], moves))
+  curve = np.array(points, np.float64).T
+  means = {name: float(np.nanmean(x)) if np.isfinite(x).any() else np.nan
+           for name, x in told.items()}  # fmt: skip
+  return Ran(*curve, rows[-1]['time/seconds'], means)
+
+
+def keep_protocol(s: Study, workdir: str) -> None:
+  """Writes the protocol before the first run; refuses another one after it.
+
+  Raises:
+    ValueError: the folder is of a study with another protocol.
+  """
+  path = os.path.join(workdir, 'protocol.json')
+  text = json.dumps(_plain(s), indent=2, default=str) + '\n'
+  if os.path.exists(path):
+    with open(path, encoding='utf-8') as f:
+      there = json.load(f)
+    here = json.loads(text)
+    for name in here:
+      if there.get(name) != here[name]:
+        raise ValueError(
+          f'{path} was fixed with another {name!r} before the first run;'
+          ' compare under the new protocol in another --workdir'
+        )
+    return
+  os.makedirs(workdir, exist_ok=True)
+  with open(path + '.new', 'w', encoding='utf-8') as f:
+    f.write(text)
+  os.replace(path + '.new', path)
+
+
+def _plain(s: Study) -> dict:
+  """What a study fixes, as JSON."""
+  told = vars(s) | {
+    'arms': [a._asdict() for a in s.arms],
+    'claims': [c._asdict() for c in s.claims],
+    'envs': {k: e._asdict() for k, e in s.envs.items()},
+    'measures': {k: m._asdict() for k, m in study_lib.MEASURES.items()},
+  }
+  return {**told, 'protocol': study_lib.protocol(s)}

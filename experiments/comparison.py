@@ -1,0 +1,57 @@
+"""A comparison from its study file to its report on disk."""
+
+import importlib.metadata
+import os
+import platform
+import shlex
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+
+from experiments import comparing, judging, sweeping
+from experiments import study as study_lib
+from experiments.study import Study
+
+PACKAGES = ('agentrl', 'jax', 'flax', 'optax', 'numpy', 'scipy')
+
+
+def load(path: str) -> Study:
+  """The study of a file, checked."""
+  module = sweeping.load(path)
+  if 'get_study' not in vars(module):
+    raise ValueError(f'{path} has no get_study(); see configs/studies/oprl.py')
+  study = module.get_study()
+  study_lib.check(study)
+  return study
+
+
+def run(s: Study, workdir: str, places: int) -> dict[str, Any]:
+  """Everything that is not done yet, then the report."""
+  if s.by == 'train':
+    comparing.check_all(s, workdir)
+  comparing.keep_protocol(s, workdir)
+  return judging.report(s, comparing.trained(s, workdir, places))
+
+
+def sign(report: dict[str, Any], s: Study, path: str, workdir: str) -> None:
+  """Adds how it was made: protocol, command, versions, hardware."""
+  command = ('python', '-m', 'experiments.compare', f'--study={path}',
+             f'--workdir={workdir}')  # fmt: skip
+  report |= {
+    'protocol': study_lib.protocol(s),
+    'commands': [shlex.join(command)],
+    'versions': {p: importlib.metadata.version(p) for p in PACKAGES}
+    | {'python': platform.python_version()},
+    'hardware': hardware(),
+  }
+
+
+def hardware() -> Mapping[str, Any]:
+  device = jax.devices()[0]
+  return {
+    'device': f'{len(jax.devices())} x {device.device_kind}',
+    'cores': os.cpu_count(),
+    'system': f'{sys.platform} {platform.machine()}',
+  }

@@ -1,0 +1,208 @@
+"""What a comparison is: arms, environments, budgets, claims; fair by default.
+
+A file configs/studies/NAME.py has get_study() -> Study. Nothing in it can be
+changed once runs exist: thresholds and claims are written before the first.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+POLICY_RATE = 'role.policy.lr'
+PARTS = ('method', 'ablation', 'control')
+SETTINGS = ('tuned', 'common')
+BY = ('train', 'tabular')
+
+
+class Arm(NamedTuple):
+  """A config with changes, under a name of its own.
+
+  rates: config path -> what multiplies the arm's learning rate there.
+  salt: other keys with the same warm starts, for a method against itself.
+  pairs: fewer than the study's; 0: as many.
+  """
+
+  name: str
+  label: str
+  config: str
+  changes: Mapping[str, Any] = {}
+  part: str = 'method'
+  rates: Mapping[str, float] = {POLICY_RATE: 1.0}
+  salt: int = 0
+  pairs: int = 0
+
+
+class Env(NamedTuple):
+  """Where arms meet: changes to every arm's config."""
+
+  label: str
+  changes: Mapping[str, Any]
+
+
+class Measure(NamedTuple):
+  """How a number of a run is shown: scale * value, with its unit."""
+
+  label: str
+  unit: str
+  scale: float
+  digits: int
+
+
+class Claim(NamedTuple):
+  """arm - baseline is `claimed` in that measure, at both settings' rates."""
+
+  text: str
+  arm: str
+  baseline: str
+  measure: str
+  claimed: float
+
+
+MEASURES = {
+  'area': Measure('success, mean over the budget', 'points', 100.0, 1),
+  'area_tokens': Measure(
+    'success, mean over the token budget', 'points', 100.0, 1
+  ),
+  'final': Measure('success at the end of the budget', 'points', 100.0, 1),
+  'speed': Measure(
+    'sample efficiency, log2 of budget over steps to the threshold',
+    'doublings', 1.0, 2,
+  ),
+  'moves': Measure('turns of a solved episode', 'turns', 1.0, 2),
+}  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+  """Everything that is fixed before the first run.
+
+  env_steps, tokens: the two budgets; every run's curve is read up to each.
+  threshold: the arm whose mean final success, at the same setting, is the
+    level that `speed` counts the steps to.
+  unstable: a run that ends this far below its own warm start is counted so.
+  grid: rates tried for every arm; while the best is at an edge the grid goes
+    on by the same ratio, at most `widen` times.
+  tuning: seeds of the grid, apart from those of the pairs, on levels of their
+    own (tuning_changes).
+  """
+
+  name: str
+  title: str
+  question: str
+  by: str  # what runs it: experiments.train, or tables in exact worlds
+  arms: tuple[Arm, ...]
+  envs: Mapping[str, Env]
+  claims: tuple[Claim, ...]
+  env_steps: int
+  tokens: int
+  threshold: str
+  grid: tuple[float, ...]
+  rate: float  # the common one
+  reference: str  # every arm is compared with it
+  warm: str = 'configs/grpo.py'  # config of the supervised warm starts
+  changes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  tuning_changes: Mapping[str, Any] = dataclasses.field(
+    default_factory=lambda: {'env.seed': 1}
+  )
+  pairs: int = 10
+  tuning: int = 2
+  widen: int = 2
+  unstable: float = 0.05
+  level: float = 0.95
+  told: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  notes: tuple[str, ...] = ()  # what was cut, and why
+
+  def arm(self, name: str) -> Arm:
+    return next(a for a in self.arms if a.name == name)
+
+  def pairs_of(self, arm: Arm) -> range:
+    return range(arm.pairs or self.pairs)
+
+
+FEWEST = 5  # pairs of an arm
+
+
+def check(s: Study) -> None:
+  """One sentence for what does not fit, before anything runs."""
+  names = [a.name for a in s.arms]
+  if s.by not in BY:
+    raise ValueError(f'by={s.by!r} is unknown; choose from {BY}')
+  for name in names:
+    if names.count(name) > 1:
+      raise ValueError(f'two arms are called {name!r}; give each its own name')
+  used = [s.threshold, s.reference]
+  used += [n for c in s.claims for n in (c.arm, c.baseline)]
+  for name in used:
+    if name not in names:
+      raise ValueError(f'{name!r} is no arm of the study; it has {names}')
+  for c in s.claims:
+    if c.measure not in MEASURES or not c.claimed:
+      raise ValueError(
+        f'the claim {c.text!r} is {c.claimed} in {c.measure!r}; claim a'
+        f' difference other than 0 in one of {tuple(MEASURES)}'
+      )
+  for a in s.arms:
+    if a.part not in PARTS or not a.rates:
+      raise ValueError(
+        f'arm {a.name!r} has part={a.part!r} and rates={dict(a.rates)}; choose'
+        f' a part from {PARTS} and name a rate, e.g. {POLICY_RATE!r}'
+      )
+    if len(s.pairs_of(a)) < FEWEST:
+      raise ValueError(
+        f'arm {a.name!r} has {len(s.pairs_of(a))} pairs; {FEWEST} are the'
+        ' fewest that are reported'
+      )
+  _check_grid(s)
+
+
+def _check_grid(s: Study) -> None:
+  g = s.grid
+  ratios = [b / a for a, b in zip(g, g[1:], strict=False)]
+  if len(g) < 2 or ratios[0] <= 1 or not all(
+    math.isclose(r, ratios[0], rel_tol=0.05) for r in ratios
+  ):  # fmt: skip
+    raise ValueError(
+      f'grid={g} does not rise by one ratio, which is how it is widened; give'
+      ' e.g. (1e-4, 2e-4, 4e-4)'
+    )
+  if min(s.env_steps, s.tokens, s.rate) <= 0 or s.tuning < 1:
+    raise ValueError(
+      f'env_steps={s.env_steps}, tokens={s.tokens}, rate={s.rate},'
+      f' tuning={s.tuning} must all be above 0'
+    )
+
+
+def protocol(s: Study) -> list[tuple[str, str]]:
+  """How the study is run and judged, in words; fixed before the first run."""
+  fewer = {a.label: a.pairs for a in s.arms if a.pairs}
+  lines = [
+    ('Pairs', f'{s.pairs}; both arms of a pair share warm start and keys, each'
+     ' pair has a warm start of its own' + (
+       '; fewer for ' + ', '.join(f'{k} ({n})' for k, n in fewer.items())
+       if fewer else '')),
+    ('Budgets', f'{s.env_steps:,} environment steps; separately {s.tokens:,}'
+     ' sampled tokens. Rates are constant, so that a shorter run is the start'
+     ' of a longer one and both budgets are read off the same run'),
+    ('Tuned rate', f'the best of {", ".join(f"{x:g}" for x in s.grid)} by mean'
+     f' area under the curve over {s.tuning} other seeds on other levels; while'
+     f' the best is at an edge the grid goes on, at most {s.widen} times'),
+    ('Common rate', f'{s.rate:g} for every arm'),
+    ('Evaluation', 'held-out levels, sampled; the evaluation before the first'
+     ' update belongs to the curve'),
+    ('Speed', f'steps to the mean final success of {s.arm(s.threshold).label}'
+     ' at the same setting, straight lines between evaluations; a run that'
+     ' does not get there counts as the whole budget'),
+    ('Unstable', f'a run that ends more than {100 * s.unstable:g} points below'
+     ' its own warm start; failed: a run that did not end'),
+    ('Intervals', f'{s.level:.0%}: Student for means and paired differences,'
+     ' bootstrap over runs for interquartile means and curves; Holm over all'
+     ' claims'),
+    ('Verdicts', 'confirmed: the interval lies on the claimed side of zero;'
+     ' smaller than claimed: and wholly below half the claim; refuted: it'
+     ' reaches zero or beyond and lies wholly below half the claim; else not'
+     ' seen. A claim is judged at the tuned rates; the common rate is shown'),
+    *(('Changed', f'{k} = {v}') for k, v in s.changes.items()),
+    *(('Cut', note) for note in s.notes),
+  ]  # fmt: skip
+  return lines
