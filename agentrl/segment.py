@@ -312,6 +312,25 @@ def previous_turn(x, valid):
   return jnp.flip(back, 1)
 
 
+def roll_turns(x, shift, mask):
+  """x moved on by `shift` masked turns of its trajectory, in a circle: [B, K].
+
+  Args:
+    x: [B, K]; where the mask is off it stays as it is
+    shift: [B, 1] i32
+    mask: [B, K] bool
+  """
+
+  def f(x, shift, mask):
+    count = jnp.maximum(jnp.sum(mask, axis=1, keepdims=True), 1)
+    place = jnp.cumsum(mask, axis=1) - 1  # which of the masked turns
+    at = jnp.argsort(~mask, axis=1, stable=True)  # where that one stands
+    source = jnp.take_along_axis(at, (place - shift) % count, axis=1)
+    return jnp.where(mask, jnp.take_along_axis(x, source, axis=1), x)
+
+  return mesh.auto(f, None)(x, shift, mask)
+
+
 def next_token(x, mask, traj, turn, valid):
   """x at the next masked token of the trajectory, in whatever row it stands.
 

@@ -41,9 +41,9 @@ def evenly(c):
   c.reduce.ppo = 'trajectory_mean'
 
 
-def steps(c):
-  """The step rewards, z-scored over all turns of a group."""
-  c.stream.step = ('add_signal', 'center', 'scale')
+def steps(c, *source):
+  """Step rewards (the PRM's by default), z-scored over a group's turns."""
+  c.stream.step = (*(source or ('add_signal',)), 'center', 'scale')
   base.hp(c, 'step', 'center', unit='turn')
   base.hp(c, 'step', 'scale', unit='turn', eps=0.05)
   c.coef.step = ALPHA

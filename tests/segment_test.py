@@ -203,6 +203,17 @@ def test_next_turn(how):
 
 
 @everywhere
+def test_roll_turns(how):
+  x, _, mask = _gaps(8)
+  shift = np.array([[0], [1], [2], [3], [7], [-1]])
+  got = _run(how, segment.roll_turns, x, shift, mask)
+  for i in range(6):
+    want, live = x[i].copy(), np.flatnonzero(mask[i])
+    want[live] = np.roll(want[live], shift[i, 0])
+    np.testing.assert_array_equal(got[i], want)
+
+
+@everywhere
 def test_next_token(how, laid):
   value, valid = laid.tokens['value'], laid.batch.turns.valid
   got = _run(

@@ -1,0 +1,28 @@
+"""OPRL with the truth in place of the PRM: how much step rewards could help.
+
+A control for Online Process Reward Learning for Agentic RL, 2509.19199, not
+in the paper. Nothing is learned beside the policy; the step reward is how
+much nearer the turn brought the solution, as the environment's solver knows:
+
+  A(a_k) = z_group( sum r ) + alpha z_group( V(s_k+1) - V(s_k) )
+
+V is the environment's (`progress` column): 0.9^distance where the solver
+counts moves. It is the best policy's view of the turn, not the learner's. How
+far OPRL stays behind this is what a better PRM could still gain.
+
+  python -m experiments.train --config=configs/oprl_truth.py \
+    --workdir=runs/oprl_truth
+"""
+
+from configs import base, oprl
+
+
+def get_config(arg=''):
+  c = base.get_config(arg)
+  c.method = 'oprl_truth'
+  oprl.evenly(c)
+  c.advantage = ('episode', 'step')
+  c.stream.episode = ('episode_return', 'center', 'scale')
+  oprl.steps(c, 'add_term')
+  base.hp(c, 'step', 'add_term', name='progress')
+  return base.finish(c)
