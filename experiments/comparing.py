@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from agentrl import metrics, paired
-from experiments import sweeping
 from experiments import study as study_lib
+from experiments import sweeping
 from experiments.study import Arm, Study
 
 SALT = 100_000  # added to the seed of a run with other keys

@@ -239,14 +239,14 @@ def comparisons(s: Study, values: Values) -> list[dict[str, Any]]:
     holm = paired.holm({couple: x.p for couple, x in found.items()})
     out += [
       {'arm': a, 'baseline': b, 'measure': measure, **x._asdict(),
-       'holm': holm[a, b]}
+       'failed': list(x.failed), 'holm': holm[a, b]}
       for (a, b), x in found.items()
     ]  # fmt: skip
   return out
 
 
 def claims(s: Study, envs: Mapping[str, Mapping]) -> list[dict[str, Any]]:
-  """Every claim at both settings, with Holm's correction over the tuned ones."""
+  """Every claim at both settings; Holm's correction over those of a setting."""
   out = []
   for setting in SETTINGS:
     found = {

@@ -113,6 +113,7 @@ def name_of(changes: Changes) -> str:
 
 def change(c: ConfigDict, changes: Changes) -> ConfigDict:
   """The config with the changes; ValueError if they do not fit."""
+  c.lock()  # a path that is not there is a mistake
   for path, value in changes.items():
     try:
       c.update_from_flattened_dict({path: value})

@@ -5,6 +5,7 @@ changed once runs exist: thresholds and claims are written before the first.
 """
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -158,7 +159,7 @@ def check(s: Study) -> None:
 
 def _check_grid(s: Study) -> None:
   g = s.grid
-  ratios = [b / a for a, b in zip(g, g[1:], strict=False)]
+  ratios = [b / a for a, b in itertools.pairwise(g)]
   if len(g) < 2 or ratios[0] <= 1 or not all(
     math.isclose(r, ratios[0], rel_tol=0.05) for r in ratios
   ):  # fmt: skip

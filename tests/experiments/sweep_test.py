@@ -8,7 +8,6 @@ import time
 
 import pytest
 
-
 from experiments import pool, space, sweeping
 
 
