@@ -107,7 +107,7 @@ def points(curve: Mapping | None, *names: str) -> list[tuple[float, ...]]:
 
 
 _WIDE, _TALL = 540, 330
-_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 524, 30, 276
+_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 524, 38, 276
 
 
 def curves(
@@ -143,15 +143,15 @@ def _axes(x: Scale, y: Scale, x_label: str) -> Markup:
   return join(
     *(element('path', d=f'M{_LEFT} {at}H{_RIGHT}', class_='grid')
       for _, at in up),
-    *(_text(t, _LEFT - 8, at + 5, 'end') for t, at in up),
-    *(_text(t, at, _BOTTOM + 21, 'middle') for t, at in along),
-    _text('success', _LEFT - 44, _TOP - 14, 'start'),
-    _text(x_label, (_LEFT + _RIGHT) / 2, _TALL - 8, 'middle'),
+    *(text(t, _LEFT - 8, at + 5, 'end') for t, at in up),
+    *(text(t, at, _BOTTOM + 21, 'middle') for t, at in along),
+    text('success', _LEFT - 50, _TOP - 21, 'start'),
+    text(x_label, (_LEFT + _RIGHT) / 2, _TALL - 8, 'middle'),
   )  # fmt: skip
 
 
-def _text(text: str, x: float, y: float, anchor: str) -> Markup:
-  return element('text', text, x=x, y=y, text_anchor=anchor)
+def text(words: str, x: float, y: float, anchor: str) -> Markup:
+  return element('text', words, x=x, y=y, text_anchor=anchor)
 
 
 def _band(curve: Mapping, x: Scale, y: Scale, look: Look) -> Markup | None:
@@ -251,43 +251,3 @@ def _cell(content: Markup, style: str, label: str) -> Markup:
     'svg', content, class_=f'strip {style}', viewBox=f'0 0 {wide} {tall}',
     role='img', aria_label=label,
   )  # fmt: skip
-
-
-def grid(tuned: Mapping, look: Look, span: tuple[float, float]) -> Markup:
-  """Score over learning rate, logarithmic: a dot a seed, a line of means.
-
-  The chosen rate is a vertical line with a ring at its mean.
-  """
-  rows = [(r, [s for s in scores if numbers.is_number(s)])
-          for r, scores in tuned['grid']]  # fmt: skip
-  wide, left, right, top, bottom = 230, 16, 214, 12, 100
-  at = [math.log10(r) for r, _ in rows if r > 0] or [0.0]
-  x = Scale(min(at) - 0.1, max(at) + 0.1, left, right)
-  y = Scale(*span, bottom, top)
-  rows = [(x(math.log10(r)), r, scores) for r, scores in rows if r > 0]
-  means = [(a, r, y(sum(s) / len(s))) for a, r, s in rows if s]
-  best = tuned.get('best')
-  return element(
-    'svg',
-    *(join(element('path', d=f'M{a} {top}V{bottom}', class_='chosen'),
-           element('circle', cx=a, cy=b, r=8, class_='ring'))
-      for a, r, b in means if r == best),
-    element('path', d=f'M{left} {bottom}H{right}', class_='grid'),
-    *(element('circle', cx=a, cy=y(v), r=2.6, class_='dot')
-      for a, _, s in rows for v in s),
-    element('path', d='M' + 'L'.join(f'{a} {b}' for a, _, b in means),
-            class_='line') if means else None,
-    *(_text(numbers.rate(r), a, bottom + 18, 'middle')
-      for a, r, _ in _some(rows, best)),
-    viewBox=f'0 0 {wide} 126', class_=f'tuning c{look.color}', role='img',
-    aria_label=f'{look.label}: score over learning rate',
-  )  # fmt: skip
-
-
-def _some(rows: Sequence[tuple], best: float | None) -> list[tuple]:
-  """The ends and the chosen one, if there is room for it between them."""
-  ends = {0, len(rows) - 1} if rows else set()
-  kept = [i for i, (_, r, _) in enumerate(rows) if r == best]
-  far = [i for i in kept if all(abs(rows[i][0] - rows[e][0]) > 55
-                                for e in ends - {i})]  # fmt: skip
-  return [rows[i] for i in sorted(ends | set(far))]

@@ -1,6 +1,6 @@
 """A comparison's tables: numbers to the right, words to the left."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from experiments import compare_numbers as numbers
 from experiments import compare_pictures as pictures
@@ -104,7 +104,7 @@ def differences(rows: Sequence[Mapping], m: Measure, known: Looks) -> Markup:
   span = pictures.reach(
     [0.0, *(row.get(k) for row in rows for k in ('low', 'high', 'mean'))]
   )
-  heads = ['arm − baseline', _axis('95% interval beside 0', m, span), 'mean',
+  heads = ['arm − baseline', _axis('beside zero', m, span, sign=True), 'mean',
            '95% interval', 'median', 'P(improvement)', 'correlation',
            'sd', 'pairs', 'failed', 'p', 'Holm p']  # fmt: skip
   lines = [
@@ -122,26 +122,20 @@ def differences(rows: Sequence[Mapping], m: Measure, known: Looks) -> Markup:
   return table(heads, lines, f'paired differences of {m.title}')
 
 
-def runs(
-  setting: Mapping, known: Looks, measure: Callable[[str], Measure]
-) -> Markup | None:
-  """A line for each single run."""
-  found = setting.get('arms', {})
-  each = [(n, run) for n, arm in found.items() for run in arm.get('each', ())]
-  kept = list(dict.fromkeys(m for _, r in each for m in r.get('measures', {})))
+def runs(setting: Mapping, name: str, m: Measure, known: Looks) -> Markup:
+  """An arm's runs side by side; runs of one seed, a pair, in one column."""
+  each = {
+    arm_name: {run.get('seed'): run for run in arm.get('each', ())}
+    for arm_name, arm in setting.get('arms', {}).items()
+  }
+  seeds = list(dict.fromkeys(seed for row in each.values() for seed in row))
   rows = [
-    [
-      named(known[n]), numbers.number(run.get('seed'), 0), _state(run),
-      *(measure(m).show(run.get('measures', {}).get(m)) for m in kept),
-    ]
-    for n, run in each
-  ]  # fmt: skip
-  heads = ['arm', 'seed', 'run', *(measure(m).title for m in kept)]
-  if not rows:
-    return None
-  return fold(
-    f'Every single run ({len(rows)})', table(heads, rows, 'every run')
-  )
+    [named(known[n]), *(_run(row.get(seed), name, m) for seed in seeds)]
+    for n, row in each.items()
+  ]
+  heads = ['arm', *(f'seed {numbers.number(seed, 0)}' for seed in seeds)]
+  title = element('h5', m.title)
+  return join(title, table(heads, rows, f'every run by {m.title}'))
 
 
 def told(setting: Mapping, known: Looks) -> Markup | None:
@@ -156,22 +150,6 @@ def told(setting: Mapping, known: Looks) -> Markup | None:
     for n, one in found.items()
   ]
   return table(['arm', *names], rows, 'other readings') if rows else None
-
-
-def tuned(tuning: Mapping, known: Looks) -> Markup:
-  """The scores behind the pictures of the tuning."""
-  rows = []
-  for name, one in tuning.items():
-    for rate, scores in one.get('grid', ()):
-      kept = [s for s in scores if numbers.is_number(s)]
-      mean = sum(kept) / len(kept) if kept else None
-      best = 'best' if rate == one.get('best') else ''
-      rows.append([
-        named(pictures.look_of(name, known)), numbers.rate(rate), best,
-        numbers.number(mean, 3), '  '.join(numbers.number(s, 3) for s in scores)
-      ])  # fmt: skip
-  heads = ['arm', 'learning rate', '', 'mean score', 'score of each seed']
-  return fold('Every score', table(heads, rows, 'tuning scores'))
 
 
 def power(told: Mapping, m: Measure) -> Markup:
@@ -206,9 +184,11 @@ def _values(arm: Mapping, name: str) -> list[float | None]:
   return [run.get('measures', {}).get(name) for run in runs]
 
 
-def _axis(title: str, m: Measure, span: tuple[float, float]) -> Markup:
+def _axis(
+  title: str, m: Measure, span: tuple[float, float], sign: bool = False
+) -> Markup:
   """A head with what the two ends of the pictures below it stand for."""
-  ends = (element('span', m.show(x)) for x in span)
+  ends = (element('span', m.show(x, sign)) for x in span)
   return join(title, element('span', *ends, class_='ends'))
 
 
@@ -216,6 +196,11 @@ def _both(failed: Sequence[int] | None) -> str:
   return ' + '.join(numbers.number(n, 0) for n in failed or [None])
 
 
-def _state(run: Mapping) -> str:
-  found = [word for word in ('failed', 'unstable') if run.get(word)]
-  return element('em', ', '.join(found)) if found else 'finished'
+def _run(run: Mapping | None, name: str, m: Measure) -> str:
+  """The value of one run, and what was wrong with it."""
+  if run is None:
+    return ''
+  if run.get('failed'):
+    return element('em', 'failed')
+  value = m.show(run.get('measures', {}).get(name))
+  return element('em', value, '†') if run.get('unstable') else value

@@ -36,3 +36,8 @@ def element(tag: str, /, *content: str | None, **attributes) -> Markup:
   if tag in VOID:
     return Markup(f'<{tag}{told}>')
   return Markup(f'<{tag}{told}>{join(*content)}</{tag}>')
+
+
+def note(text: str) -> Markup:
+  """A paragraph that explains, however its source is broken into lines."""
+  return element('p', ' '.join(text.split()), class_='note')

@@ -4,13 +4,46 @@ import collections
 import html.parser
 import json
 import re
+import shutil
+import subprocess
 
 import made_up_report
 import pytest
 
-from experiments import compare_numbers as numbers
-from experiments import compare_pictures as pictures
-from experiments import compare_report, markup
+from experiments import compare_claims, compare_report
+
+WIDTHS = (1280, 375)
+# Loads the pages into frames of each width and writes down what it sees.
+LOOK = """<!DOCTYPE html><body><pre id="found"></pre><script>
+const found = {};
+function look(frame) {
+  const page = frame.contentDocument, root = page.documentElement;
+  const sizes = s => [...page.querySelectorAll(s)].filter(
+    e => e.checkVisibility()).map(e => e.getBoundingClientRect());
+  return {
+    width: frame.contentWindow.innerWidth, scroll: root.scrollWidth,
+    title: page.querySelector('h1').textContent,
+    tables: sizes('table').length, lines: sizes('.chart .line').length,
+    chart: Math.min(...sizes('.chart').map(r => r.width)),
+    text: Math.min(...sizes('.chart text').map(r => r.height)),
+    boxes: Math.max(...sizes('.scroll').map(r => r.right)),
+  };
+}
+const todo = PAGES.flatMap(p => WIDTHS.map(w => [p, w]));
+for (const [page, width] of todo) {
+  const frame = document.createElement('iframe');
+  frame.style = `width: ${width}px; height: 900px; border: 0`;
+  frame.onload = () => {
+    found[`${page} ${width}`] = look(frame);
+    if (Object.keys(found).length < todo.length) return;
+    document.getElementById('found').textContent = JSON.stringify(found);
+    console.log('all frames were looked at');
+  };
+  frame.src = page;
+  document.body.append(frame);
+}
+</script></body>
+"""
 
 VOID = {'br', 'meta'}
 
@@ -77,7 +110,10 @@ def test_every_arm_stands_in_every_table(page):
       assert len(body) == len(labels)
       for line, label in zip(body, labels, strict=True):
         assert line[0].startswith(label)
-  assert len(page.lines('arm', 'seed')[0]) == 10 * len(labels)
+  for body in page.lines('arm', 'seed 0', 'seed 9'):
+    assert [len(line) for line in body] == [11] * len(labels)
+    assert body[3][10] == 'failed'
+    assert body[5][4].endswith('†')
   assert len(page.lines('arm', 'mean score')[0]) == 4 * len(labels)
 
 
@@ -96,9 +132,9 @@ def test_each_claim_has_its_verdict_in_words(page, report):
   for claim in report['claims']:
     assert claim['text'] in words
   assert {c['verdict'] for c in report['claims']} == set(
-    compare_report._VERDICTS
+    compare_claims.VERDICTS
   )
-  for verdict in compare_report._VERDICTS:
+  for verdict in compare_claims.VERDICTS:
     style = f'chip v-{verdict.replace(" ", "-")}'
     # Once in the tally, once at the claim.
     assert page.attributes.count(('span', 'class', style)) == 2
@@ -207,42 +243,65 @@ def test_one_setting_and_no_tuning():
   assert len(found.lines('arm', 'mean', 'tokens')) == 1
 
 
-def test_numbers_have_one_format():
-  m = numbers.Measure('area', 'points', 100.0, 1)
-  assert m.show(0.0812, sign=True) == '+8.1'
-  assert m.show(-0.0812) == '−8.1'
-  assert m.show(-0.0001) == '0.0'
-  assert m.interval(-0.01, 0.02, sign=True) == '[−1.0, +2.0]'
-  assert m.show(None) == m.interval(None, 1.0) == '–'
-  assert m.show(float('inf')) == numbers.number(float('nan')) == '–'
-  assert [numbers.p_value(p) for p in (0.00099, 0.0123, 1.0, None)] == [
-    '< 0.001', '0.012', '1.000', '–'
+def browser() -> str:
+  names = ('chromium', 'chromium-browser', 'google-chrome')
+  found = [path for path in map(shutil.which, names) if path]
+  if not found:
+    pytest.skip(
+      'there is no browser to open the page in; on Debian:'
+      ' apt-get update && apt-get install -y chromium'
+    )
+  return found[0]
+
+
+@pytest.fixture(scope='module')
+def looked(tmp_path_factory):
+  """What the browser measured of a good and of a broken page; its log."""
+  program, folder = browser(), tmp_path_factory.mktemp('page')
+  compare_report.write(made_up_report.made_up(), folder)
+  good = (folder / 'report.html').read_text(encoding='utf-8')
+  wide = '<div style="width: 2000px">too wide</div><script>no.such()</script>'
+  (folder / 'wide.html').write_text(good.replace('</main>', wide + '</main>'))
+  pages = json.dumps(['report.html', 'wide.html'])
+  text = LOOK.replace('PAGES', pages).replace('WIDTHS', json.dumps(WIDTHS))
+  (folder / 'look.html').write_text(text)
+  command = [
+    program, '--headless=new', '--no-sandbox', '--disable-gpu',
+    '--allow-file-access-from-files', f'--user-data-dir={folder / "user"}',
+    '--enable-logging=stderr', '--v=0', '--virtual-time-budget=20000',
+    '--window-size=1400,1000', '--dump-dom', f'file://{folder}/look.html',
   ]  # fmt: skip
-  assert [numbers.rate(x) for x in (3e-4, 1.25e-5, 1.0)] == [
-    '3e-4', '1.25e-5', '1e0'
-  ]  # fmt: skip
-  assert [numbers.count(x) for x in (810, 15_000, 999_999, 3.2e5)] == [
-    '810', '15k', '1M', '320k'
-  ]  # fmt: skip
-  assert [numbers.duration(s) for s in (12, 812, 9000)] == [
-    '12 s', '13.5 min', '2.5 h'
-  ]  # fmt: skip
+  ran = subprocess.run(command, capture_output=True, timeout=120, check=True)
+  dom, log = ran.stdout.decode(), ran.stderr.decode(errors='replace')
+  found = re.search('<pre id="found">(.*?)</pre>', dom, re.DOTALL).group(1)
+  said = [line for line in log.splitlines() if 'CONSOLE' in line]
+  return json.loads(found), said
 
 
-def test_ticks_are_round_and_inside():
-  assert pictures.ticks(0, 1) == [0, 0.2, 0.4, 0.6, 0.8, 1]
-  assert pictures.ticks(0, 15_000, 5) == [0, 5_000, 10_000, 15_000]
-  assert pictures.ticks(-3, 7) == [-2, 0, 2, 4, 6]
-  assert pictures.ticks(2, 2) == [2]
+@pytest.mark.parametrize('width', WIDTHS)
+def test_tables_and_curves_are_seen(looked, width):
+  found = looked[0][f'report.html {width}']
+  assert found['title'] == made_up_report.made_up()['title']
+  assert found['width'] == width
+  # Of each setting: arms, differences; readings; what is folded has no size.
+  assert found['tables'] == 3 * 3 + 1
+  assert found['lines'] == 3 * 2 * (6 + 7)
+  assert found['chart'] > 0.4 * width
+  assert found['text'] >= 11  # pixels
 
 
-def test_markup_escapes_and_closes():
-  made = markup.element('p', 'a < b', markup.Markup('<br>'), None, class_='"')
-  assert made == '<p class="&quot;">a &lt; b<br></p>'
-  assert markup.element('meta', http_equiv='x') == '<meta http-equiv="x">'
+@pytest.mark.parametrize('width', WIDTHS)
+def test_no_page_scrolls_sideways(looked, width):
+  found = looked[0]
+  assert found[f'report.html {width}']['scroll'] <= width
+  assert found[f'report.html {width}']['boxes'] <= width
+  assert found[f'wide.html {width}']['scroll'] > width  # it would be seen
 
 
-def test_looks_are_told_apart(report):
-  found = pictures.looks(report)
-  assert list(found) == list(made_up_report.ARMS)
-  assert len({look[1:] for look in found.values()}) == len(found)
+def test_nothing_is_complained_of(looked):
+  """Only of the page that was broken: its script is not let run."""
+  said = looked[1]
+  assert any('all frames were looked at' in line for line in said)
+  other = [line for line in said if 'all frames' not in line]
+  assert other
+  assert all('wide.html' in line for line in other)
