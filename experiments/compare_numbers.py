@@ -49,11 +49,12 @@ def is_number(x: Any) -> bool:
 def number(
   x: float | None, digits: int = 2, *, scale: float = 1.0, sign: bool = False
 ) -> str:
-  """Fixed digits, a true minus, no negative zero; a dash for none."""
+  """Fixed digits, a true minus, a zero without sign; a dash for none."""
   if not is_number(x):
     return NOTHING
-  text = f'{scale * x:+z.{digits}f}' if sign else f'{scale * x:z.{digits}f}'
-  return text.replace('-', _MINUS)
+  text = f'{scale * x:z.{digits}f}'
+  plus = '+' if sign and float(text) > 0 else ''
+  return plus + text.replace('-', _MINUS)
 
 
 def p_value(p: float | None) -> str:

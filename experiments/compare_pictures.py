@@ -225,7 +225,7 @@ def forest(
   )  # fmt: skip
   return _cell(
     join(
-      element('path', d=f'M{x(0)} 0V{tall}', class_='zero'),
+      element('path', d=f'M{x(0)} -99V{tall + 99}', class_='zero'),
       _interval(found, x, tall / 2),
       said,
     ),

@@ -7,7 +7,7 @@ def test_numbers_have_one_format():
   m = numbers.Measure('area', 'points', 100.0, 1)
   assert m.show(0.0812, sign=True) == '+8.1'
   assert m.show(-0.0812) == '−8.1'
-  assert m.show(-0.0001) == '0.0'
+  assert m.show(-0.0001) == m.show(0.0001, sign=True) == '0.0'
   assert m.interval(-0.01, 0.02, sign=True) == '[−1.0, +2.0]'
   assert m.show(None) == m.interval(None, 1.0) == '–'
   assert m.show(float('inf')) == numbers.number(float('nan')) == '–'
