@@ -55,8 +55,10 @@ def _claim(claim: Mapping, report: Mapping, known: tables.Looks) -> Markup:
   span = pictures.reach([0.0, said, *(found.get(k) for k in ('low', 'high'))])
   env = report.get('envs', {}).get(claim.get('env')) or {}
   setting = env.get('settings', {}).get(claim.get('setting')) or {}
-  where = [env.get('label') or claim.get('env'),
-           setting.get('label') or claim.get('setting')]  # fmt: skip
+  where = [
+    env.get('label') or claim.get('env'),
+    setting.get('label') or claim.get('setting'),
+  ]
   of = element('p', tables.against(claim, known), class_='of')
   return element(
     'article',
@@ -72,20 +74,27 @@ def _claim(claim: Mapping, report: Mapping, known: tables.Looks) -> Markup:
 def _found(found: Mapping, said: float | None, m: numbers.Measure) -> Markup:
   low, high = found.get('low'), found.get('high')
   if found:
-    text = [tables.strong(m.show(found.get('mean'), sign=True)), ' ',
-            m.interval(low, high, sign=True)]  # fmt: skip
-    tests = (f'{numbers.number(found.get("n"), 0)} pairs, '
-             + _equals('p', found.get('p')) + ', '
-             + _equals('Holm p', found.get('holm')))  # fmt: skip
+    text = [
+      tables.strong(m.show(found.get('mean'), sign=True)),
+      ' ',
+      m.interval(low, high, sign=True),
+    ]
+    tests = (
+      f'{numbers.number(found.get("n"), 0)} pairs, '
+      + _equals('p', found.get('p'))
+      + ', '
+      + _equals('Holm p', found.get('holm'))
+    )
   else:
     text, tests = [numbers.NOTHING], None
   told = [('claimed', [m.show(said, sign=True)]), ('found', text)]
   return element(
     'dl',
-    element('dt', 'measure'), element('dd', m.title),
+    element('dt', 'measure'),
+    element('dd', m.title),
     *(join(element('dt', name), element('dd', *what)) for name, what in told),
     *((element('dt', 'test'), element('dd', tests)) if tests else ()),
-  )  # fmt: skip
+  )
 
 
 def _equals(name: str, p: float | None) -> str:

@@ -20,8 +20,11 @@ _PAIRED = 'An interval is coloured where it does not touch zero.'
 
 def environment(env: Mapping, report: Mapping, known: tables.Looks) -> Markup:
   budget = env.get('budget', {})
-  told = [f'{numbers.count(budget[k])} {_AXES[k]}' for k in _AXES
-          if numbers.is_number(budget.get(k))]  # fmt: skip
+  told = [
+    f'{numbers.count(budget[k])} {_AXES[k]}'
+    for k in _AXES
+    if numbers.is_number(budget.get(k))
+  ]
   settings = env.get('settings', {})
   return join(
     note('Budget of a run: ' + ', '.join(told) + '.') if told else None,
@@ -50,15 +53,22 @@ def _curves(setting: Mapping, known: tables.Looks) -> Markup:
   parts = {n: known[n].part for n in setting['arms']}
   methods = [n for n, part in parts.items() if part == 'method']
   others = [n for n, part in parts.items() if part != 'method']
-  pairs = [{row['arm'], row['baseline']}
-           for row in setting.get('comparisons', ())]  # fmt: skip
+  pairs = [
+    {row['arm'], row['baseline']} for row in setting.get('comparisons', ())
+  ]
   beside = [n for n in methods if any({n, o} in pairs for o in others)]
   return join(
     note(_CURVES),
     _figure('Methods', methods, setting, known),
-    _figure('Ablations and controls, with the arms they are compared with',
-            beside + others, setting, known) if others else None,
-  )  # fmt: skip
+    _figure(
+      'Ablations and controls, with the arms they are compared with',
+      beside + others,
+      setting,
+      known,
+    )
+    if others
+    else None,
+  )
 
 
 def _figure(
@@ -82,17 +92,21 @@ def _figure(
 
 def _legend(curves: Mapping[str, Mapping], known: tables.Looks) -> Markup:
   """Arms by their success at the end, the highest first."""
-  ends = {}
+  ends: dict[str, float | None] = {}
   for name, curve in curves.items():
     rows = [pictures.points(curve.get(x), 'mean') for x in _AXES]
     ends[name] = next((r[-1][1] for r in rows if r), None)
   order = sorted(ends, key=lambda n: -1.0 if ends[n] is None else ends[n])
   items = (
-    element('li', tables.named(known[n]),
-            tables.strong(numbers.number(ends[n], 0, scale=100) + '%')
-            if numbers.is_number(ends[n]) else ' no curve')
+    element(
+      'li',
+      tables.named(known[n]),
+      tables.strong(numbers.number(ends[n], 0, scale=100) + '%')
+      if numbers.is_number(ends[n])
+      else ' no curve',
+    )
     for n in reversed(order)
-  )  # fmt: skip
+  )
   return element('ul', *items, class_='legend')
 
 
@@ -104,8 +118,9 @@ def _named(report: Mapping, found: Any) -> list[tuple[str, numbers.Measure]]:
 
 
 def _arms(setting: Mapping, report: Mapping, known: tables.Looks) -> Markup:
-  found = [name for arm in setting['arms'].values()
-           for name in arm.get('measures', {})]  # fmt: skip
+  found = [
+    name for arm in setting['arms'].values() for name in arm.get('measures', {})
+  ]
   kept = [(n, m) for n, m in _named(report, found) if n in found]
   if not kept:
     return note('No measure was kept.')
@@ -113,11 +128,17 @@ def _arms(setting: Mapping, report: Mapping, known: tables.Looks) -> Markup:
     element('h5', kept[0][1].title),
     note(_ARMS),
     tables.arms(setting, *kept[0], known),
-    tables.fold('All measures', *(tables.summary(setting, n, m, known)
-                                  for n, m in kept)),
-    tables.fold('Every single run', note(_RUNS),
-                *(tables.runs(setting, n, m, known) for n, m in kept)),
-  )  # fmt: skip
+    tables.fold(
+      'All measures', *(tables.summary(setting, n, m, known) for n, m in kept)
+    ),
+    tables.fold(
+      'Every single run',
+      note(_RUNS),
+      *(tables.runs(setting, n, m, known) for n, m in kept),
+    )
+    if any(arm.get('each') for arm in setting['arms'].values())
+    else None,
+  )
 
 
 def _differences(

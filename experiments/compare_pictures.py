@@ -1,7 +1,7 @@
 """A comparison's pictures as SVG inside the page; colours are the page's."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from experiments import compare_numbers as numbers
@@ -69,9 +69,11 @@ def look_of(name: str, known: Mapping[str, Look]) -> Look:
 
 def marker(x: float, y: float, look: Look) -> Markup:
   return element(
-    'path', d=_SHAPES[look.shape], transform=f'translate({x} {y})',
+    'path',
+    d=_SHAPES[look.shape],
+    transform=f'translate({x} {y})',
     class_='marker',
-  )  # fmt: skip
+  )
 
 
 def swatch(look: Look) -> Markup:
@@ -141,13 +143,15 @@ def _axes(x: Scale, y: Scale, x_label: str) -> Markup:
   up = [(f'{t:.0%}', y(t)) for t in ticks(y.low, y.high)]
   along = [(numbers.count(t), x(t)) for t in ticks(x.low, x.high, 5)]
   return join(
-    *(element('path', d=f'M{_LEFT} {at}H{_RIGHT}', class_='grid')
-      for _, at in up),
+    *(
+      element('path', d=f'M{_LEFT} {at}H{_RIGHT}', class_='grid')
+      for _, at in up
+    ),
     *(text(t, _LEFT - 8, at + 5, 'end') for t, at in up),
     *(text(t, at, _BOTTOM + 21, 'middle') for t, at in along),
     text('success', _LEFT - 50, _TOP - 21, 'start'),
     text(x_label, (_LEFT + _RIGHT) / 2, _TALL - 8, 'middle'),
-  )  # fmt: skip
+  )
 
 
 def text(words: str, x: float, y: float, anchor: str) -> Markup:
@@ -166,15 +170,19 @@ def _band(curve: Mapping, x: Scale, y: Scale, look: Look) -> Markup | None:
 
 def _line(curve: Mapping, x: Scale, y: Scale, look: Look) -> Markup:
   rows = points(curve, 'mean')
-  d = 'M' + 'L'.join(f'{x(a)} {y(mean)}' for a, mean in rows)
   last = rows[-1]
   return element(
     'g',
     element('title', f'{look.label}: {last[1]:.1%} at last'),
-    element('path', d=d, class_='line'),
+    polyline([(x(a), y(mean)) for a, mean in rows]),
     marker(x(last[0]), y(last[1]), look),
     class_=look.style,
   )
+
+
+def polyline(through: Iterable[tuple[float, float]]) -> Markup:
+  d = 'L'.join(f'{x} {y}' for x, y in through)
+  return element('path', d=f'M{d}' if d else '', class_='line')
 
 
 _STRIP = 150, 34  # a picture inside a table's cell
@@ -219,10 +227,15 @@ def forest(
   ends = [found.get(name) for name in ('low', 'high')]
   sure = all(map(numbers.is_number, ends)) and ends[0] * ends[1] > 0
   said = (
-    element('path', d='M0-6L6 0L0 6L-6 0z', class_='claimed',
-            transform=f'translate({x(claimed)} {tall / 2})')
-    if numbers.is_number(claimed) else None
-  )  # fmt: skip
+    element(
+      'path',
+      d='M0-6L6 0L0 6L-6 0z',
+      class_='claimed',
+      transform=f'translate({x(claimed)} {tall / 2})',
+    )
+    if numbers.is_number(claimed)
+    else None
+  )
   return _cell(
     join(
       element('path', d=f'M{x(0)} -99V{tall + 99}', class_='zero'),
@@ -239,15 +252,21 @@ def _interval(found: Mapping, x: Scale, y: float) -> Markup:
   bar = numbers.is_number(low) and numbers.is_number(high)
   return join(
     element('path', d=f'M{x(low)} {y}H{x(high)}', class_='bar')
-    if bar else None,
+    if bar
+    else None,
     element('circle', cx=x(mean), cy=y, r=4, class_='mean')
-    if numbers.is_number(mean) else None,
-  )  # fmt: skip
+    if numbers.is_number(mean)
+    else None,
+  )
 
 
 def _cell(content: Markup, style: str, label: str) -> Markup:
   wide, tall = _STRIP
   return element(
-    'svg', content, class_=f'strip {style}', viewBox=f'0 0 {wide} {tall}',
-    role='img', aria_label=label,
-  )  # fmt: skip
+    'svg',
+    content,
+    class_=f'strip {style}',
+    viewBox=f'0 0 {wide} {tall}',
+    role='img',
+    aria_label=label,
+  )

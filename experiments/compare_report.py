@@ -115,9 +115,13 @@ def page(report: Mapping) -> str:
     'body',
     element('header', *_head(report, title), _contents(parts)),
     element('main', *(_section(*part) for part in parts)),
-    element('footer', 'Every number on this page, and the points of the curves,'
-            ' are in ', element('a', JSON, href=JSON), ' beside it.'),
-  )  # fmt: skip
+    element(
+      'footer',
+      'Every number on this page, and the points of the curves, are in ',
+      element('a', JSON, href=JSON),
+      ' beside it.',
+    ),
+  )
   return '<!DOCTYPE html>\n' + element('html', _meta(title), body, lang='en')
 
 
@@ -128,12 +132,13 @@ def _meta(title: str) -> Markup:
     'head',
     element('meta', charset='utf-8'),
     element('meta', http_equiv='Content-Security-Policy', content=policy),
-    element('meta', name='viewport',
-            content='width=device-width, initial-scale=1'),
+    element(
+      'meta', name='viewport', content='width=device-width, initial-scale=1'
+    ),
     element('meta', name='color-scheme', content='light dark'),
     element('title', title),
     element('style', Markup(_STYLE.read_text(encoding='utf-8'))),
-  )  # fmt: skip
+  )
 
 
 def _section(name: str, title: str, content: Markup) -> Markup:
@@ -163,10 +168,12 @@ def _head(report: Mapping, title: str) -> list[Markup | None]:
 def _pairs(rows: Any) -> Markup:
   return element(
     'dl',
-    *(join(element('dt', str(k)), element('dd', ' '.join(str(v).split())))
-      for k, v in rows),
+    *(
+      join(element('dt', str(k)), element('dd', ' '.join(str(v).split())))
+      for k, v in rows
+    ),
     class_='facts',
-  )  # fmt: skip
+  )
 
 
 def _protocol(protocol: Any) -> Markup | None:
@@ -190,8 +197,9 @@ def _again(report: Mapping) -> Markup | None:
   facts = []
   for name in ('versions', 'hardware', 'seeds'):
     told = report.get(name, {}).items()
-    facts += [(f'seeds, {k}' if name == 'seeds' else k, _listed(v))
-              for k, v in told]  # fmt: skip
+    facts += [
+      (f'seeds, {k}' if name == 'seeds' else k, _listed(v)) for k, v in told
+    ]
   if not (commands or facts):
     return None
   return join(

@@ -1,6 +1,6 @@
 """A comparison's tables: numbers to the right, words to the left."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from experiments import compare_numbers as numbers
 from experiments import compare_pictures as pictures
@@ -11,27 +11,29 @@ from experiments.markup import Markup, element, join
 Looks = Mapping[str, Look]
 
 
-def table(
-  heads: Sequence[str], rows: Iterable[Sequence[str]], label: str
-) -> Markup:
-  """A line's first cell names it; all scrolls within a box of its own."""
-  top = element('tr', *(element('th', h, scope='col') for h in heads))
-  body = (
-    element(
-      'tr',
-      element('th', first, scope='row'),
-      *(element('td', cell) for cell in rest),
-    )
-    for first, *rest in rows
-  )
+def table(rows: Sequence[Mapping[str, str]], label: str) -> Markup:
+  """Rows of head -> cell, alike; the first cell names its row.
+
+  All scrolls within a box of its own.
+  """
+  heads = (element('th', head, scope='col') for head in rows[0])
   return element(
     'div',
-    element('table', element('thead', top), element('tbody', *body)),
+    element(
+      'table',
+      element('thead', element('tr', *heads)),
+      element('tbody', *(_row(*row.values()) for row in rows)),
+    ),
     class_='scroll',
     tabindex=0,
     role='region',
     aria_label=label,
   )
+
+
+def _row(first: str, *rest: str) -> Markup:
+  cells = (element('td', cell) for cell in rest)
+  return element('tr', element('th', first, scope='row'), *cells)
 
 
 def fold(title: str, *content: str | None) -> Markup:
@@ -55,48 +57,54 @@ def against(row: Mapping, known: Looks) -> Markup:
 
 def arms(setting: Mapping, name: str, m: Measure, known: Looks) -> Markup:
   """Each arm's runs by the first measure, and what they cost."""
-  found = setting.get('arms', {})
-  span = pictures.reach(
-    [v for arm in found.values() for v in _values(arm, name)]
-    + [arm_of(arm, name).get(k) for arm in found.values()
-       for k in ('low', 'high')]
-  )  # fmt: skip
-  heads = ['arm', _axis(f'every run, {m.unit or "value"}', m, span), 'mean',
-           '95% interval', 'median', 'IQM', 'runs', 'failed', 'unstable',
-           'learning rate', 'wall time', 'env. steps', 'tokens']  # fmt: skip
+  found = setting['arms']
+  seen = [v for arm in found.values() for v in _values(arm, name)]
+  for arm in found.values():
+    seen += [arm_of(arm, name).get(end) for end in ('low', 'high')]
+  span = pictures.reach(seen)
+  dots = _axis(f'every run, {m.unit or "value"}', m, span)
   rows = []
-  for arm_name, arm in found.items():
-    one, look = arm_of(arm, name), known[arm_name]
-    rows.append([
-      named(look), pictures.strip(_values(arm, name), one, span, look),
-      strong(m.show(one.get('mean'))),
-      m.interval(one.get('low'), one.get('high')),
-      m.show(one.get('median')), m.show(one.get('iqm')),
-      numbers.number(arm.get('runs'), 0), warned(arm.get('failed')),
-      warned(arm.get('unstable')), numbers.rate(arm.get('rate')),
-      numbers.duration(arm.get('seconds')), numbers.count(arm.get('env_steps')),
-      numbers.count(arm.get('tokens')),
-    ])  # fmt: skip
-  return table(heads, rows, f'arms by {m.title}')
+  for key, arm in found.items():
+    one, look = arm_of(arm, name), known[key]
+    rows.append(
+      {
+        'arm': named(look),
+        dots: pictures.strip(_values(arm, name), one, span, look),
+        'mean': strong(m.show(one.get('mean'))),
+        '95% interval': m.interval(one.get('low'), one.get('high')),
+        'median': m.show(one.get('median')),
+        'IQM': m.show(one.get('iqm')),
+        'runs': numbers.number(arm.get('runs'), 0),
+        'failed': warned(arm.get('failed')),
+        'unstable': warned(arm.get('unstable')),
+        'learning rate': numbers.rate(arm.get('rate')),
+        'wall time': numbers.duration(arm.get('seconds')),
+        'env. steps': numbers.count(arm.get('env_steps')),
+        'tokens': numbers.count(arm.get('tokens')),
+      }
+    )
+  return table(rows, f'arms by {m.title}')
 
 
 def summary(setting: Mapping, name: str, m: Measure, known: Looks) -> Markup:
   """All that is kept of one measure."""
-  heads = ['arm', 'n', 'mean', '95% interval', 'median', 'IQM',
-           '95% interval of the IQM', 'sd of runs']  # fmt: skip
-  rows = []
-  for arm_name, arm in setting.get('arms', {}).items():
-    one = arm_of(arm, name)
-    rows.append([
-      named(known[arm_name]), numbers.number(one.get('n'), 0),
-      strong(m.show(one.get('mean'))),
-      m.interval(one.get('low'), one.get('high')),
-      m.show(one.get('median')), m.show(one.get('iqm')),
-      m.interval(one.get('iqm_low'), one.get('iqm_high')),
-      m.show(one.get('sd')),
-    ])  # fmt: skip
-  title = element('h5', m.title)
-  return join(title, table(heads, rows, m.title))
+  found = {key: arm_of(arm, name) for key, arm in setting['arms'].items()}
+  rows = [
+    {
+      'arm': named(known[key]),
+      'n': numbers.number(one.get('n'), 0),
+      'mean': strong(m.show(one.get('mean'))),
+      '95% interval': m.interval(one.get('low'), one.get('high')),
+      'median': m.show(one.get('median')),
+      'IQM': m.show(one.get('iqm')),
+      '95% interval of the IQM': m.interval(
+        one.get('iqm_low'), one.get('iqm_high')
+      ),
+      'sd of runs': m.show(one.get('sd')),
+    }
+    for key, one in found.items()
+  ]
+  return join(element('h5', m.title), table(rows, m.title))
 
 
 def differences(rows: Sequence[Mapping], m: Measure, known: Looks) -> Markup:
@@ -104,65 +112,67 @@ def differences(rows: Sequence[Mapping], m: Measure, known: Looks) -> Markup:
   span = pictures.reach(
     [0.0, *(row.get(k) for row in rows for k in ('low', 'high', 'mean'))]
   )
-  heads = ['arm − baseline', _axis('beside zero', m, span, sign=True), 'mean',
-           '95% interval', 'median', 'P(improvement)', 'correlation',
-           'sd', 'pairs', 'failed', 'p', 'Holm p']  # fmt: skip
+  forest = _axis('beside zero', m, span, sign=True)
   lines = [
-    [
-      against(row, known), pictures.forest(row, span),
-      strong(m.show(row.get('mean'), sign=True)),
-      m.interval(row.get('low'), row.get('high'), sign=True),
-      m.show(row.get('median'), sign=True), numbers.number(row.get('better')),
-      numbers.number(row.get('correlation')), m.show(row.get('sd')),
-      numbers.number(row.get('n'), 0), _both(row.get('failed')),
-      numbers.p_value(row.get('p')), numbers.p_value(row.get('holm')),
-    ]
+    {
+      'arm − baseline': against(row, known),
+      forest: pictures.forest(row, span),
+      'mean': strong(m.show(row.get('mean'), sign=True)),
+      '95% interval': m.interval(row.get('low'), row.get('high'), sign=True),
+      'median': m.show(row.get('median'), sign=True),
+      'P(improvement)': numbers.number(row.get('better')),
+      'correlation': numbers.number(row.get('correlation')),
+      'sd': m.show(row.get('sd')),
+      'pairs': numbers.number(row.get('n'), 0),
+      'failed': _both(row.get('failed')),
+      'p': numbers.p_value(row.get('p')),
+      'Holm p': numbers.p_value(row.get('holm')),
+    }
     for row in rows
-  ]  # fmt: skip
-  return table(heads, lines, f'paired differences of {m.title}')
+  ]
+  return table(lines, f'paired differences of {m.title}')
 
 
 def runs(setting: Mapping, name: str, m: Measure, known: Looks) -> Markup:
   """An arm's runs side by side; runs of one seed, a pair, in one column."""
   each = {
-    arm_name: {run.get('seed'): run for run in arm.get('each', ())}
-    for arm_name, arm in setting.get('arms', {}).items()
+    key: {run.get('seed'): run for run in arm.get('each', ())}
+    for key, arm in setting['arms'].items()
   }
   seeds = list(dict.fromkeys(seed for row in each.values() for seed in row))
+  heads = {seed: f'seed {numbers.number(seed, 0)}' for seed in seeds}
   rows = [
-    [named(known[n]), *(_run(row.get(seed), name, m) for seed in seeds)]
-    for n, row in each.items()
+    {'arm': named(known[key])}
+    | {heads[seed]: _run(row.get(seed), name, m) for seed in seeds}
+    for key, row in each.items()
   ]
-  heads = ['arm', *(f'seed {numbers.number(seed, 0)}' for seed in seeds)]
-  title = element('h5', m.title)
-  return join(title, table(heads, rows, f'every run by {m.title}'))
+  return join(element('h5', m.title), table(rows, f'every run by {m.title}'))
 
 
 def told(setting: Mapping, known: Looks) -> Markup | None:
   """A line for each arm that told something, a column for each thing."""
-  found = {
-    n: arm['told'] for n, arm in setting.get('arms', {}).items()
-    if arm.get('told')
-  }  # fmt: skip
+  told_by = {k: arm.get('told') for k, arm in setting.get('arms', {}).items()}
+  found = {key: one for key, one in told_by.items() if one}
   names = list(dict.fromkeys(x for one in found.values() for x in one))
   rows = [
-    [named(known[n]), *(numbers.any_value(one.get(x)) for x in names)]
-    for n, one in found.items()
+    {'arm': named(known[key])}
+    | {x: numbers.any_value(one.get(x)) for x in names}
+    for key, one in found.items()
   ]
-  return table(['arm', *names], rows, 'other readings') if rows else None
+  return table(rows, 'other readings') if rows else None
 
 
 def power(told: Mapping, m: Measure) -> Markup:
   """A line for each number of pairs, a column for each level."""
-  rows = told.get('rows', ())
+  rows = told['rows']
   levels = sorted({row['alpha'] for row in rows}, reverse=True)
   found = {(row['pairs'], row['alpha']): row.get('smallest') for row in rows}
   lines = [
-    [f'{n} pairs', *(m.show(found.get((n, level))) for level in levels)]
+    {'': f'{n} pairs'}
+    | {f'at level {a:.3g}': m.show(found.get((n, a))) for a in levels}
     for n in sorted({row['pairs'] for row in rows})
   ]
-  heads = ['', *(f'at level {level:.3g}' for level in levels)]
-  return table(heads, lines, 'power')
+  return table(lines, 'power')
 
 
 def arm_of(arm: Mapping, measure: str) -> Mapping:

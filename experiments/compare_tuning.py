@@ -1,7 +1,7 @@
 """How the learning rates of a comparison's arms were chosen."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from experiments import compare_numbers as numbers
 from experiments import compare_pictures as pictures
@@ -14,105 +14,140 @@ edge of the grid means that a better one may lie outside, so the grid was
 widened where it could be."""
 
 
+_WIDE, _TALL = 230, 126
+_LEFT, _RIGHT, _TOP, _BOTTOM = 16, 214, 12, 100
+_APART = 55  # what two labels of rates need
+
+
 def tuning(envs: Mapping, known: tables.Looks) -> Markup | None:
-  tuned = [(env.get('label') or n, env['tuning']) for n, env in envs.items()
-           if env.get('tuning')]  # fmt: skip
+  tuned = {n: env['tuning'] for n, env in envs.items() if env.get('tuning')}
   if not tuned:
     return None
-  shown = (
-    join(
-      element('h3', label),
-      element('div', *(_tuned(n, t, tuning, known) for n, t in tuning.items()),
-              class_='grids'),
-      _scores(tuning, known),
-    )
-    for label, tuning in tuned
-  )  # fmt: skip
-  return join(note(_TUNING), *shown)
+  return join(
+    note(_TUNING),
+    *(
+      join(
+        element('h3', envs[name].get('label') or name),
+        _grids(arms, known),
+        _scores(arms, known),
+      )
+      for name, arms in tuned.items()
+    ),
+  )
+
+
+def _grids(arms: Mapping, known: tables.Looks) -> Markup:
+  """One small picture for each arm, all of one scale."""
+  scores = [s for one in arms.values() for _, s in _points(one)]
+  span = pictures.reach(scores)
+  drawn = (
+    _tuned(one, pictures.look_of(name, known), span)
+    for name, one in arms.items()
+  )
+  return element('div', *drawn, class_='grids')
 
 
 def _tuned(
-  name: str, one: Mapping, tuning: Mapping, known: tables.Looks
+  one: Mapping, look: pictures.Look, span: tuple[float, float]
 ) -> Markup:
-  scores = [s for t in tuning.values() for _, row in t.get('grid', ())
-            for s in row]  # fmt: skip
-  look = pictures.look_of(name, known)
-  best, widened = one.get('best'), one.get('widened', 0)
-  mean = _means(one).get(best)
-  told = [f'best {numbers.rate(best)}: {numbers.number(mean, 3)}'
-          if best else 'no best rate']  # fmt: skip
-  if widened:
-    told.append(f'grid widened {widened}×')
-  edge = element('em', 'at the edge') if one.get('edge') else None
-  drawn = _grid(one, look, pictures.reach(scores))
+  best, widened = one.get('best'), one.get('widened')
+  mean = numbers.number(_means(one).get(best), 3)
+  told = f'best {numbers.rate(best)}: {mean}' if best else 'no best rate'
   return element(
     'figure',
     tables.named(look),
-    drawn if one.get('grid') else None,
-    element('figcaption', ', '.join(told), ', ' if edge else None, edge),
+    _grid(one, look, span) if one.get('grid') else None,
+    element(
+      'figcaption',
+      told,
+      f', grid widened {widened}×' if widened else None,
+      join(', ', element('em', 'at the edge')) if one.get('edge') else None,
+    ),
   )
 
 
 def _grid(
-  tuned: Mapping, look: pictures.Look, span: tuple[float, float]
+  one: Mapping, look: pictures.Look, span: tuple[float, float]
 ) -> Markup:
   """Score over learning rate, logarithmic: a dot a seed, a line of means.
 
   The chosen rate is a vertical line with a ring at its mean.
   """
-  rows = [(r, [s for s in scores if numbers.is_number(s)])
-          for r, scores in tuned['grid']]  # fmt: skip
-  wide, left, right, top, bottom = 230, 16, 214, 12, 100
-  at = [math.log10(r) for r, _ in rows if r > 0] or [0.0]
-  x = pictures.Scale(min(at) - 0.1, max(at) + 0.1, left, right)
-  y = pictures.Scale(*span, bottom, top)
-  rows = [(x(math.log10(r)), r, scores) for r, scores in rows if r > 0]
-  means = [(a, r, y(sum(s) / len(s))) for a, r, s in rows if s]
-  best = tuned.get('best')
+  powers = [math.log10(rate) for rate, _ in one['grid']]
+  x = pictures.Scale(powers[0] - 0.1, powers[-1] + 0.1, _LEFT, _RIGHT)
+  y = pictures.Scale(*span, _BOTTOM, _TOP)
+  at = {rate: x(math.log10(rate)) for rate, _ in one['grid']}
+  line = {r: (at[r], y(m)) for r, m in _means(one).items() if m is not None}
+  best = one.get('best')
   return element(
     'svg',
-    *(join(element('path', d=f'M{a} {top}V{bottom}', class_='chosen'),
-           element('circle', cx=a, cy=b, r=8, class_='ring'))
-      for a, r, b in means if r == best),
-    element('path', d=f'M{left} {bottom}H{right}', class_='grid'),
-    *(element('circle', cx=a, cy=y(v), r=2.6, class_='dot')
-      for a, _, s in rows for v in s),
-    element('path', d='M' + 'L'.join(f'{a} {b}' for a, _, b in means),
-            class_='line') if means else None,
-    *(pictures.text(numbers.rate(r), a, bottom + 18, 'middle')
-      for a, r, _ in _some(rows, best)),
-    viewBox=f'0 0 {wide} 126', class_=f'tuning c{look.color}', role='img',
+    _chosen(*line[best]) if best in line else None,
+    element('path', d=f'M{_LEFT} {_BOTTOM}H{_RIGHT}', class_='grid'),
+    *(
+      element('circle', cx=at[r], cy=y(s), r=2.6, class_='dot')
+      for r, s in _points(one)
+    ),
+    pictures.polyline(line.values()),
+    *(
+      pictures.text(numbers.rate(r), at[r], _BOTTOM + 18, 'middle')
+      for r in _labelled(at, best)
+    ),
+    viewBox=f'0 0 {_WIDE} {_TALL}',
+    class_=f'tuning c{look.color}',
+    role='img',
     aria_label=f'{look.label}: score over learning rate',
-  )  # fmt: skip
+  )
 
 
-def _some(rows: Sequence[tuple], best: float | None) -> list[tuple]:
-  """The ends and the chosen one, if there is room for it between them."""
-  ends = {0, len(rows) - 1} if rows else set()
-  kept = [i for i, (_, r, _) in enumerate(rows) if r == best]
-  far = [i for i in kept if all(abs(rows[i][0] - rows[e][0]) > 55
-                                for e in ends - {i})]  # fmt: skip
-  return [rows[i] for i in sorted(ends | set(far))]
+def _chosen(x: float, y: float) -> Markup:
+  return join(
+    element('path', d=f'M{x} {_TOP}V{_BOTTOM}', class_='chosen'),
+    element('circle', cx=x, cy=y, r=8, class_='ring'),
+  )
 
 
-def _scores(tuning: Mapping, known: tables.Looks) -> Markup:
-  """The scores behind the pictures of the tuning."""
+def _labelled(at: Mapping[float, float], best: float | None) -> list[float]:
+  """The ends and the best rate, if there is room for it between them."""
+  rates = list(at)
+  ends = [rates[0], rates[-1]] if rates[1:] else rates
+  room = best in at and all(abs(at[best] - at[r]) > _APART for r in ends)
+  return [*ends, best] if room else ends
+
+
+def _points(one: Mapping) -> list[tuple[float, float]]:
+  """(rate, score) of each seed that has a score."""
+  return [
+    (rate, score)
+    for rate, scores in one.get('grid', ())
+    for score in scores
+    if numbers.is_number(score)
+  ]
+
+
+def _scores(arms: Mapping, known: tables.Looks) -> Markup | None:
+  """The numbers behind the pictures."""
   rows = []
-  for name, one in tuning.items():
+  for name, one in arms.items():
     means = _means(one)
     for rate, scores in one.get('grid', ()):
-      best = 'best' if rate == one.get('best') else ''
-      rows.append([
-        tables.named(pictures.look_of(name, known)), numbers.rate(rate), best,
-        numbers.number(means[rate], 3),
-        '  '.join(numbers.number(s, 3) for s in scores),
-      ])  # fmt: skip
-  heads = ['arm', 'learning rate', '', 'mean score', 'score of each seed']
-  return tables.fold('Every score', tables.table(heads, rows, 'tuning scores'))
+      each = '  '.join(numbers.number(s, 3) for s in scores)
+      rows.append(
+        {
+          'arm': tables.named(pictures.look_of(name, known)),
+          'learning rate': numbers.rate(rate),
+          'chosen': 'best' if rate == one.get('best') else '',
+          'mean score': numbers.number(means[rate], 3),
+          'score of each seed': each,
+        }
+      )
+  if not rows:
+    return None
+  return tables.fold('Every score', tables.table(rows, 'tuning scores'))
 
 
-def _means(tuned: Mapping) -> dict[float, float | None]:
+def _means(one: Mapping) -> dict[float, float | None]:
   """rate -> mean score of the seeds that have one."""
-  kept = {r: [s for s in scores if numbers.is_number(s)]
-          for r, scores in tuned.get('grid', ())}  # fmt: skip
+  kept = {rate: [] for rate, _ in one.get('grid', ())}
+  for rate, score in _points(one):
+    kept[rate].append(score)
   return {r: sum(s) / len(s) if s else None for r, s in kept.items()}

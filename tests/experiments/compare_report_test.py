@@ -237,7 +237,10 @@ def test_an_empty_report_is_a_page():
 
 
 def test_one_setting_and_no_tuning():
-  found = Page(compare_report.page(made_up_report.small()))
+  small = made_up_report.small()
+  assert 'Tuning' in Page(compare_report.page(small)).text
+  small['envs']['sparse']['tuning'] = {}
+  found = Page(compare_report.page(small))
   assert 'Tuning' not in found.text
   assert 'all arms at the learning rate' not in found.text
   assert len(found.lines('arm', 'mean', 'tokens')) == 1

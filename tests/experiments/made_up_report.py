@@ -180,7 +180,7 @@ def _summary(x) -> dict:
 
 
 def small() -> dict:
-  """One environment, one setting, two arms with two runs, no tuning."""
+  """One environment, one setting, two arms with two runs, one tuned."""
   whole = made_up(settings=('tuned',))
   env = whole['envs']['sparse']
   setting = env['settings']['tuned']
@@ -192,6 +192,7 @@ def small() -> dict:
     arm['measures'] = {m: arm['measures'][m] for m in ('area', 'speed')}
   rows = [r for r in setting['comparisons'] if r['baseline'] in arms]
   setting = {**setting, 'arms': arms, 'comparisons': rows[:2]}
-  env = {**env, 'tuning': {}, 'settings': {'tuned': setting}}
+  tuning = {'oprl': env['tuning']['oprl']}
+  env = {**env, 'tuning': tuning, 'settings': {'tuned': setting}}
   claims = whole['claims'][:1]
   return {**whole, 'envs': {'sparse': env}, 'claims': claims}
