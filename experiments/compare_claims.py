@@ -1,0 +1,104 @@
+"""The claims of a comparison: what was said, what was found, the verdict."""
+
+from collections.abc import Mapping
+
+from experiments import compare_numbers as numbers
+from experiments import compare_pictures as pictures
+from experiments import compare_tables as tables
+from experiments.markup import Markup, element, join, note
+
+VERDICTS = {
+  'confirmed': '✓',
+  'smaller than claimed': '◐',
+  'not seen': '○',
+  'refuted': '✕',
+  'not measured': '–',
+}
+_CLAIMS = """Each claim was written down before the first run. Confirmed: the
+interval of the difference lies wholly on the claimed side of zero; smaller
+than claimed: so it does, but wholly below half the claim; refuted: it reaches
+zero and stays below half the claim; not seen: these runs cannot tell. In the
+small pictures the upright line is zero and the hollow diamond the claim."""
+
+
+def claims(report: Mapping, known: tables.Looks) -> Markup | None:
+  made = report.get('claims', ())
+  if not made:
+    return None
+  return join(
+    note(_CLAIMS),
+    element('div', *(_claim(c, report, known) for c in made), class_='cards'),
+  )
+
+
+def tally(report: Mapping) -> Markup | None:
+  """How many claims came out how."""
+  found = [_verdict(claim) for claim in report.get('claims', ())]
+  counts = {v: found.count(v) for v in VERDICTS if v in found}
+  items = (element('li', _chip(v), f'× {n}') for v, n in counts.items())
+  return element('ul', *items, class_='tally') if counts else None
+
+
+def _verdict(claim: Mapping) -> str:
+  return claim.get('verdict') or 'not measured'
+
+
+def _chip(verdict: str) -> Markup:
+  sign = element('span', VERDICTS.get(verdict, '?'), aria_hidden='true')
+  style = 'chip v-' + verdict.replace(' ', '-')
+  return element('span', sign, ' ', verdict, class_=style)
+
+
+def _claim(claim: Mapping, report: Mapping, known: tables.Looks) -> Markup:
+  m = numbers.measure(claim.get('measure', ''), report.get('measures'))
+  found, said = claim.get('found', {}), claim.get('claimed')
+  span = pictures.reach([0.0, said, *(found.get(k) for k in ('low', 'high'))])
+  env = report.get('envs', {}).get(claim.get('env')) or {}
+  setting = env.get('settings', {}).get(claim.get('setting')) or {}
+  where = [
+    env.get('label') or claim.get('env'),
+    setting.get('label') or claim.get('setting'),
+  ]
+  of = element('p', tables.against(claim, known), class_='of')
+  return element(
+    'article',
+    _chip(_verdict(claim)),
+    element('p', claim.get('text', ''), class_='text'),
+    of if claim.get('arm') and claim.get('baseline') else None,
+    _found(found, said, m),
+    pictures.forest(found, span, said) if found else None,
+    element('p', ' · '.join(str(w) for w in where if w), class_='where'),
+  )
+
+
+def _found(found: Mapping, said: float | None, m: numbers.Measure) -> Markup:
+  low, high = found.get('low'), found.get('high')
+  if found:
+    text = [
+      tables.strong(m.show(found.get('mean'), sign=True)),
+      ' ',
+      m.interval(low, high, sign=True),
+    ]
+    tests = (
+      f'{numbers.number(found.get("n"), 0)} pairs, '
+      + _equals('p', found.get('p'))
+      + ', '
+      + _equals('Holm p', found.get('holm'))
+    )
+  else:
+    text, tests = [numbers.NOTHING], None
+  told = [('claimed', [m.show(said, sign=True)]), ('found', text)]
+  return element(
+    'dl',
+    element('dt', 'measure'),
+    element('dd', m.title),
+    *(join(element('dt', name), element('dd', *what)) for name, what in told),
+    *((element('dt', 'test'), element('dd', tests)) if tests else ()),
+  )
+
+
+def _equals(name: str, p: float | None) -> str:
+  """On one line: the spaces do not break."""
+  text = numbers.p_value(p)
+  text = f'{name} {text}' if text.startswith('<') else f'{name} = {text}'
+  return text.replace(' ', '\N{NO-BREAK SPACE}')

@@ -1,0 +1,230 @@
+"""A comparison as one HTML page: everything in it, nothing loaded, no script.
+
+A report is plain JSON; a number times its measure's scale is what is shown:
+
+  format 1, name, title, question, protocol [[label, text]]
+  measures {measure: label, unit, scale, digits}; the first is the main one
+  claims [text, env, setting, arm, baseline, measure, claimed, verdict,
+    found {n, mean, low, high, p, holm}]
+  envs {env: label, budget {env_steps, tokens},
+    tuning {arm: grid [[rate, [score of each seed]]], best, widened, edge},
+    settings {setting: label,
+      arms {arm: label, part (method | ablation | control), rate,
+        runs, failed, unstable, seconds, env_steps, tokens (of all runs),
+        measures {measure: n, mean, low, high, median, iqm, iqm_low, iqm_high,
+          sd}, curve {env_steps | tokens: x, mean, low, high},
+        each [seed, failed, unstable, measures {measure: value}],
+        told {anything: value}},
+      comparisons [arm, baseline, measure and the fields of paired.Paired,
+        holm]}}
+  power {measure, sd, rows [pairs, alpha, smallest]}
+  spent {wall_seconds, runs, failed}
+  commands [...], versions {}, seeds {}, hardware {}
+"""
+
+import json
+import math
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from experiments import compare_claims, compare_envs, compare_tuning
+from experiments import compare_numbers as numbers
+from experiments import compare_pictures as pictures
+from experiments import compare_tables as tables
+from experiments.markup import Markup, element, join, note
+
+FORMAT = 1
+JSON, HTML = 'report.json', 'report.html'
+_STYLE = pathlib.Path(__file__).with_suffix('.css')
+_TERMS = {
+  '95% interval': """Where the true mean lies, as far as these runs can tell: of
+    many such intervals 95 in 100 hold it.""",
+  'Median, IQM': """The run in the middle, and the mean of the middle half of
+    the runs (interquartile mean): one odd run moves them little.""",
+  'Paired difference': """Both arms of a pair share warm start and random keys,
+    so that what they have in common cancels; the higher their correlation
+    over pairs, the more it does.""",
+  'P(improvement)': """The chance that a run of the arm, picked at random, has a
+    higher value than one of the baseline; 0.50 is no difference.""",
+  'p': """The chance of a difference at least this large if in truth there were
+    none.""",
+  'Holm p': """p, made larger for the number of claims tested together: among
+    many tests some succeed by luck, and this bounds the chance of even one
+    such success.""",
+}
+_POWER = """The smallest true difference that a study of this many pairs finds
+four times out of five. A smaller one would mostly be missed: that nothing was
+found does not mean that nothing is there."""
+
+
+def write(report: Mapping, folder: str | os.PathLike[str]) -> None:
+  """Writes report.json and report.html, each whole or not at all.
+
+  A number that is not finite is null in report.json, as a missing one is.
+  """
+  whole = page(report)
+  text = json.dumps(_plain(report), indent=2, allow_nan=False) + '\n'
+  os.makedirs(folder, exist_ok=True)
+  for name, content in ((JSON, text), (HTML, whole)):
+    path = os.path.join(folder, name)
+    with open(path + '.new', 'w', encoding='utf-8') as f:
+      f.write(content)
+    os.replace(path + '.new', path)
+
+
+def page(report: Mapping) -> str:
+  """The page, a pure function of the report; what is missing is left out.
+
+  Raises:
+    ValueError: if the report is of another format.
+  """
+  if report.get('format') != FORMAT:
+    raise ValueError(
+      f'format={report.get("format")!r} of the report is not the {FORMAT} that'
+      ' this version draws; run the comparison again with this version'
+    )
+  report = _present(_plain(report))
+  known = pictures.looks(report)
+  title = report.get('title') or report.get('name') or 'Comparison'
+  envs = report.get('envs', {})
+  parts = [
+    ('claims', 'Claims', compare_claims.claims(report, known)),
+    ('protocol', 'Protocol', _protocol(report.get('protocol'))),
+    (
+      'reading',
+      'How to read the numbers',
+      _pairs(_TERMS.items()) if envs else None,
+    ),
+    *(
+      (
+        f'env-{i}',
+        env.get('label') or name,
+        compare_envs.environment(env, report, known),
+      )
+      for i, (name, env) in enumerate(envs.items())
+    ),
+    ('tuning', 'Tuning', compare_tuning.tuning(envs, known)),
+    ('readings', 'Other readings', compare_envs.readings(envs, known)),
+    ('power', 'Power: what could be found', _power(report)),
+    ('again', 'Doing it again', _again(report)),
+  ]
+  parts = [part for part in parts if part[2]]
+  body = element(
+    'body',
+    element('header', *_head(report, title), _contents(parts)),
+    element('main', *(_section(*part) for part in parts)),
+    element(
+      'footer',
+      'Every number on this page, and the points of the curves, are in ',
+      element('a', JSON, href=JSON),
+      ' beside it.',
+    ),
+  )
+  return '<!DOCTYPE html>\n' + element('html', _meta(title), body, lang='en')
+
+
+def _meta(title: str) -> Markup:
+  # The policy makes it impossible to load anything, whatever a label says.
+  policy = "default-src 'none'; style-src 'unsafe-inline'"
+  return element(
+    'head',
+    element('meta', charset='utf-8'),
+    element('meta', http_equiv='Content-Security-Policy', content=policy),
+    element(
+      'meta', name='viewport', content='width=device-width, initial-scale=1'
+    ),
+    element('meta', name='color-scheme', content='light dark'),
+    element('title', title),
+    element('style', Markup(_STYLE.read_text(encoding='utf-8'))),
+  )
+
+
+def _section(name: str, title: str, content: Markup) -> Markup:
+  return element('section', element('h2', title), content, id=name)
+
+
+def _contents(parts: list[tuple[str, str, Markup]]) -> Markup:
+  links = (element('a', title, href=f'#{name}') for name, title, _ in parts)
+  return element('nav', *links, aria_label='contents')
+
+
+def _head(report: Mapping, title: str) -> list[Markup | None]:
+  question, spent = report.get('question'), report.get('spent', {})
+  facts = []
+  if spent:
+    facts.append(f'{numbers.count(spent.get("runs"))} runs')
+    facts.append(f'{numbers.count(spent.get("failed"))} failed')
+    facts.append(f'{numbers.duration(spent.get("wall_seconds"))} of wall time')
+  return [
+    element('h1', title),
+    element('p', question, class_='question') if question else None,
+    compare_claims.tally(report),
+    element('p', ' · '.join(facts), class_='spent') if facts else None,
+  ]
+
+
+def _pairs(rows: Any) -> Markup:
+  return element(
+    'dl',
+    *(
+      join(element('dt', str(k)), element('dd', ' '.join(str(v).split())))
+      for k, v in rows
+    ),
+    class_='facts',
+  )
+
+
+def _protocol(protocol: Any) -> Markup | None:
+  if not protocol:
+    return None
+  return join(note('Fixed before the first run.'), _pairs(protocol))
+
+
+def _power(report: Mapping) -> Markup | None:
+  told = report.get('power', {})
+  if not told.get('rows'):
+    return None
+  m = numbers.measure(told.get('measure', ''), report.get('measures'))
+  sd = told.get('sd')
+  more = f' Here: {m.title}; pairs differ with sd {m.show(sd)}.'
+  return join(note(_POWER + more), tables.power(told, m))
+
+
+def _again(report: Mapping) -> Markup | None:
+  commands = report.get('commands', ())
+  facts = []
+  for name in ('versions', 'hardware', 'seeds'):
+    told = report.get(name, {}).items()
+    facts += [
+      (f'seeds, {k}' if name == 'seeds' else k, _listed(v)) for k, v in told
+    ]
+  if not (commands or facts):
+    return None
+  return join(
+    *(element('pre', element('code', c)) for c in commands),
+    _pairs(facts) if facts else None,
+  )
+
+
+def _listed(x: Any) -> str:
+  if isinstance(x, list | tuple):
+    return ', '.join(map(str, x)) or numbers.NOTHING
+  return numbers.any_value(x)
+
+
+def _present(x: Any) -> Any:
+  """The same without what is null: a missing part has one form, not two."""
+  if isinstance(x, Mapping):
+    return {k: _present(v) for k, v in x.items() if v is not None}
+  return [_present(v) for v in x] if isinstance(x, list) else x
+
+
+def _plain(x: Any) -> Any:
+  """The same, with null for what JSON has no number for."""
+  if isinstance(x, Mapping):
+    return {k: _plain(v) for k, v in x.items()}
+  if isinstance(x, list | tuple):
+    return [_plain(v) for v in x]
+  return None if isinstance(x, float) and not math.isfinite(x) else x
