@@ -11,6 +11,7 @@ from experiments.markup import Markup, element, join, note
 _AXES = {'env_steps': 'environment steps', 'tokens': 'tokens'}
 _CURVES = (
   'Mean of the runs and its 95% interval; in the legend, success at the end.'
+  ' The axis of success begins where the curves are, not always at 0.'
 )
 _ARMS = """A dot is a run, the bar below them the mean and its 95% interval.
 Wall time, environment steps and tokens are of all runs of an arm together."""

@@ -120,11 +120,14 @@ def curves(
   if not drawn:
     return None
   right = max(p[0] for _, c in drawn for p in points(c, 'mean'))
-  ends = [p[-1] for _, c in drawn for p in points(c, 'mean')]
-  ends += [p[-1] for _, c in drawn for p in points(c, 'high')]
-  top = next((t for t in (0.1, 0.2, 0.4, 0.6, 0.8) if max(ends) <= t), 1.0)
+  shown = [
+    p[-1]
+    for _, c in drawn
+    for name in ('mean', 'low', 'high')
+    for p in points(c, name)
+  ]
   x = Scale(0, right or 1.0, _LEFT, _RIGHT)
-  y = Scale(0, top, _BOTTOM, _TOP)
+  y = Scale(*_room(shown), _BOTTOM, _TOP)
   return element(
     'svg',
     element('title', f'success over {x_label}'),
@@ -137,6 +140,13 @@ def curves(
     aria_label=f'Success over {x_label}: '
     + ', '.join(look.label for look, _ in drawn),
   )
+
+
+def _room(values: Sequence[float]) -> tuple[float, float]:
+  """The tenths of [0, 1] around the values: slow learning is to be seen too."""
+  low = math.floor(10 * max(min(values), 0.0) + 1e-9) / 10
+  high = math.ceil(10 * min(max(values), 1.0) - 1e-9) / 10
+  return min(low, 0.9), max(high, min(low, 0.9) + 0.1)
 
 
 def _axes(x: Scale, y: Scale, x_label: str) -> Markup:

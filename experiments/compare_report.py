@@ -18,7 +18,7 @@ A report is plain JSON; a number times its measure's scale is what is shown:
       comparisons [arm, baseline, measure and the fields of paired.Paired,
         holm]}}
   power {measure, sd, rows [pairs, alpha, smallest]}
-  spent {wall_seconds, runs, failed}
+  spent {run_seconds, runs, failed}
   commands [...], versions {}, seeds {}, hardware {}
 """
 
@@ -156,7 +156,7 @@ def _head(report: Mapping, title: str) -> list[Markup | None]:
   if spent:
     facts.append(f'{numbers.count(spent.get("runs"))} runs')
     facts.append(f'{numbers.count(spent.get("failed"))} failed')
-    facts.append(f'{numbers.duration(spent.get("wall_seconds"))} of wall time')
+    facts.append(f'{numbers.duration(spent.get("run_seconds"))} of runs')
   return [
     element('h1', title),
     element('p', question, class_='question') if question else None,

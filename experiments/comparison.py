@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 
-from experiments import comparing, judging, sweeping
+from experiments import compare_report, comparing, judging, results, sweeping
 from experiments import study as study_lib
 from experiments.study import Study
 
@@ -55,3 +55,14 @@ def hardware() -> Mapping[str, Any]:
     'cores': os.cpu_count(),
     'system': f'{sys.platform} {platform.machine()}',
   }
+
+
+def publish(report: Mapping[str, Any], workdir: str) -> str:
+  """Writes report.html and report.json; what to print of them."""
+  compare_report.write(report, workdir)
+  lines = [results.tables(report), '']
+  lines += [
+    f'written: {os.path.join(workdir, name)}'
+    for name in (compare_report.HTML, compare_report.JSON)
+  ]
+  return '\n'.join(lines)

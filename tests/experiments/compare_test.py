@@ -67,7 +67,7 @@ def test_every_arm_is_tuned_and_the_grid_widened_while_the_best_is_at_an_edge():
   }  # fmt: skip
   assert not any(x['edge'] for x in found.values())
   few = comparing.tune(study(widen=1), made({}, BEST, sd=0))['lake']
-  assert few['b']['edge'] and few['b']['best'] == 8.0
+  assert (few['b']['edge'], few['b']['best']) == (True, 8.0)
   # One more rate than the grid when the best is inside at once.
   assert [rate for rate, _ in few['a']['grid']] == [1.0, 2.0, 4.0]
 
@@ -77,7 +77,7 @@ def test_a_known_difference_is_measured_at_tuned_and_at_common_rates():
   report = judging.report(s, made({'b': 0.1}, BEST))
   tuned, common = (_row(report, x, 'b', 'final') for x in ('tuned', 'common'))
   assert tuned['low'] < 0.1 < tuned['high']
-  assert tuned['n'] == 10 and tuned['failed'] == [0, 0]
+  assert (tuned['n'], tuned['failed']) == (10, [0, 0])
   # b is three doublings from its best rate there.
   assert common['low'] < 0.1 - 0.15 < common['high']
   assert tuned['sd'] < 0.05  # what the pair shares is taken out

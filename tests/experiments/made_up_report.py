@@ -64,7 +64,7 @@ def made_up(seed: int = 0, settings: tuple[str, ...] = ('tuned', 'common')):
         for n in pairs for a, k in ((0.05, 3.1), (0.01, 4.0))
       ],
     },
-    'spent': {'wall_seconds': 5400.0, 'runs': 210, 'failed': 1},
+    'spent': {'run_seconds': 5400.0, 'runs': 210, 'failed': 1},
     'commands': ['python -m experiments.compare'
                  ' --study=configs/studies/oprl.py --workdir=runs/oprl_study'],
     'versions': {'agentrl': '0.1.0', 'jax': '0.10.2', 'python': '3.12.3'},
@@ -87,7 +87,7 @@ def _claims(rows) -> list[dict]:
     verdict = 'not measured'
     if found:
       known = {k: found[0][k] for k in paired.Paired._fields}
-      verdict = paired.verdict(paired.Paired(**known), claimed)
+      verdict = paired.verdict(known['low'], known['high'], claimed)
     out.append(dict(text=text, env='sparse', setting='tuned', arm='oprl',
                     baseline=baseline, measure='area', claimed=claimed,
                     found=kept, verdict=verdict))  # fmt: skip
