@@ -13,6 +13,8 @@ from experiments import check, folder, pool, space
 
 DONE = 'summary.txt'  # what train writes last
 SHOWN = 'eval/success'
+CACHE = os.path.join('.cache', 'jax')  # below the folder of the sweep
+COMPILED = 0.3  # seconds that a program took to compile, if it is kept
 
 
 class Run(NamedTuple):
@@ -46,7 +48,19 @@ def _job(name: str, config: str, changes, workdir: str) -> pool.Job:
     f'--workdir={workdir}',
     *(f'--config.{path}={value}' for path, value in changes.items()),
   )
-  return pool.Job(name, command, os.path.join(workdir, 'log.txt'))
+  log = os.path.join(workdir, 'log.txt')
+  return pool.Job(name, command, log, cache(os.path.dirname(workdir)))
+
+
+def cache(workdir: str) -> dict[str, str]:
+  """Variables under which the runs of a sweep share what they compile.
+
+  A run that differs in its seed only compiles nothing anew.
+  """
+  return {
+    'JAX_COMPILATION_CACHE_DIR': os.path.join(workdir, CACHE),
+    'JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS': str(COMPILED),
+  }
 
 
 def finished(run: Run) -> bool:
