@@ -103,6 +103,17 @@ def test_what_one_job_compiles_the_next_one_finds(tmp_path, monkeypatch):
   assert list((tmp_path / '.cache' / 'jax').iterdir())
 
 
+def test_runs_that_go_together(tmp_path):
+  runs = list(space.grid(steps=(3, 4), seed=(0, 1, 2)))
+  plan = sweeping.plan(grpo, 'tiny', 'configs/grpo.py', runs, str(tmp_path))
+  groups = sweeping.groups(plan, 2)
+  assert [[r.name for r in x] for x in groups] == [
+    ['seed=0,steps=3', 'seed=1,steps=3'], ['seed=2,steps=3'],
+    ['seed=0,steps=4', 'seed=1,steps=4'], ['seed=2,steps=4'],
+  ]  # fmt: skip
+  assert sweeping.groups(plan, 1) == [[r] for r in plan]
+
+
 def test_a_variable_of_the_user_is_not_overwritten(tmp_path, monkeypatch):
   monkeypatch.setenv('JAX_COMPILATION_CACHE_DIR', 'mine')
   code = 'import os; print(os.environ["JAX_COMPILATION_CACHE_DIR"])'
