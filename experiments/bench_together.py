@@ -25,6 +25,7 @@ _GRID = flags.DEFINE_multi_string(
 _SEEDS = flags.DEFINE_integer('seeds', 5, 'How many.', lower_bound=2)
 _JOBS = flags.DEFINE_integer('jobs', 2, 'Processes at a time.', lower_bound=1)
 _REPEATS = flags.DEFINE_integer('repeats', 3, 'Of each.', lower_bound=1)
+_PLACE = flags.DEFINE_string('place', None, 'Folder to keep; or none is.')
 _CACHES = flags.DEFINE_list('caches', ['none', 'cold', 'warm'], 'Which.')
 
 
@@ -34,19 +35,27 @@ def main(argv):
     raise app.UsageError(f'{[*argv[1:], *wrong]} is not understood')
   with tempfile.TemporaryDirectory() as place:
     for cache in _CACHES.value:
-      times = compare(place, cache)
+      times = compare(_PLACE.value or place, cache)
       print('\n'.join(table(cache, times)), flush=True)
 
 
 def compare(place: str, cache: str) -> dict[int, list[float]]:
   """{runs of a process: seconds of each repeat}"""
+  os.makedirs(place, exist_ok=True)
   times = {1: [], _SEEDS.value: []}
-  for i in range(_REPEATS.value + (cache == 'warm')):
+  if cache == 'warm':
     for together in times:
-      seconds = sweep(place, cache, together)
-      if i or cache != 'warm':  # the first one fills the cache
-        times[together].append(seconds)
+      if not os.path.exists(warm(place, together)):
+        sweep(place, cache, together)
+  for _ in range(_REPEATS.value):
+    for together in times:
+      times[together].append(sweep(place, cache, together))
   return times
+
+
+def warm(place: str, together: int) -> str:
+  """The folder of what such sweeps compile."""
+  return os.path.join(place, f'warm{together}')
 
 
 def sweep(place: str, cache: str, together: int) -> float:
@@ -57,7 +66,7 @@ def sweep(place: str, cache: str, together: int) -> float:
   if cache == 'none':
     env['JAX_ENABLE_COMPILATION_CACHE'] = 'false'
   if cache == 'warm':
-    env['JAX_COMPILATION_CACHE_DIR'] = os.path.join(place, f'warm{together}')
+    env['JAX_COMPILATION_CACHE_DIR'] = warm(place, together)
     env['JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS'] = '0.3'
   command = (
     *(sys.executable, '-m', 'experiments.sweep', f'--workdir={workdir}'),

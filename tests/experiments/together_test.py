@@ -1,14 +1,16 @@
 """Seeds that run together are the runs that they are alone."""
 
 import os
+import pathlib
 
 import jax
 import numpy as np
+import orbax.checkpoint as ocp
 import pytest
 
 from agentrl import metrics
 from configs import grpo, spear
-from experiments import abreast, build, folder, lanes, runner, space, together
+from experiments import abreast, lanes, runner, space, together
 
 SMALL = {
   'steps': 3,
@@ -27,7 +29,10 @@ SMALL = {
   'checkpoint.every': 2,
 }
 SEEDS = (3, 5)
-STEPS = SMALL['sft.steps'] + SMALL['steps']
+ROWS = [
+  (1, 'sft'), (2, 'sft'), (2, 'eval'), (3, 'rl'), (4, 'rl'), (4, 'eval'),
+  (5, 'rl'), (5, 'eval'),
+]  # fmt: skip
 
 
 class KilledError(Exception):
@@ -44,11 +49,12 @@ def compiled_once(tmp_path):
   jax.config.update('jax_persistent_cache_min_compile_time_secs', 1.0)
 
 
-def configs(method, data):
+def configs(method, data, changes=()):
   out = []
   for seed in SEEDS:
     c = method.get_config('tiny')
-    c.update_from_flattened_dict(SMALL | {'data': str(data), 'seed': seed})
+    values = SMALL | {'data': str(data), 'seed': seed} | dict(changes)
+    c.update_from_flattened_dict(values)
     c.loss = (*c.loss, 'entropy')  # moves it even if nothing is solved
     out.append(c)
   return out
@@ -66,13 +72,18 @@ def cut_after(step, patch):
   patch.setattr(metrics.Writer, 'write', write_and_die)
 
 
-def assert_same(one, other):
+def state_at(workdir, step):
+  """The arrays of the newest checkpoint, which is of that step."""
+  there = pathlib.Path(workdir) / 'checkpoints'
+  assert max(int(x.name) for x in there.iterdir() if x.name.isdecimal()) == step
+  with ocp.StandardCheckpointer() as reader:
+    return reader.restore(there.absolute() / str(step) / 'state')
+
+
+def assert_same(one, other, expected):
   """The rows of every step, evaluations too, and the last state."""
   rows = [metrics.read(os.path.join(x, 'metrics.jsonl')) for x in (one, other)]
-  assert [(r['step'], r['phase']) for r in rows[0]] == [
-    (1, 'sft'), (2, 'sft'), (2, 'eval'), (3, 'rl'), (4, 'rl'), (4, 'eval'),
-    (5, 'rl'), (5, 'eval'),
-  ]  # fmt: skip
+  assert [(r['step'], r['phase']) for r in rows[0]] == expected
   for a, b in zip(*rows, strict=True):
     assert list(a) == list(b)
     for name in a:
@@ -82,56 +93,89 @@ def assert_same(one, other):
         np.testing.assert_allclose(
           a[name], b[name], rtol=1e-4, atol=1e-5, err_msg=name
         )
-  c = folder.read_config(one)
-  shape = build.setup(c).shape
-  (step, state), (twin_step, twin) = (
-    folder.load(c, shape, x) for x in (one, other)
-  )
-  assert step == twin_step == STEPS
-  kept = ((x.params, x.opt, x.signal, x.memory) for x in (state, twin))
-  a, b = (jax.tree.leaves(x) for x in kept)
-  for x, y in zip(a, b, strict=True):
-    np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5)
-  assert (jax.random.key_data(state.key) == jax.random.key_data(twin.key)).all()
+  step = expected[-1][0]
+  kept = [state_at(x, step) for x in (one, other)]
+  assert kept[0].keys() == kept[1].keys()
+  for name, x in kept[0].items():
+    np.testing.assert_allclose(
+      x, kept[1][name], rtol=1e-4, atol=1e-5, err_msg=name
+    )
   assert sorted(os.listdir(one)) == sorted(os.listdir(other))
 
 
-@pytest.mark.parametrize(
-  ('method', 'devices'),
-  [
-    (grpo, 2),
-    pytest.param(grpo, 1, marks=pytest.mark.slow),
-    pytest.param(spear, 2, marks=pytest.mark.slow),  # has a memory
-  ],
-)
 @pytest.mark.usefixtures('compiled_once')
-def test_they_are_the_runs_that_they_are_alone(
-  method, devices, tmp_path, monkeypatch
-):
-  """Also if one was begun alone and both were cut off."""
-  found = jax.devices()[:devices]
-  monkeypatch.setattr(lanes.jax, 'devices', lambda: found)
-  runs = configs(method, tmp_path / 'data')
-  alone, beside = (
-    [str(tmp_path / x / str(seed)) for seed in SEEDS] for x in ('one', 'all')
-  )
+def test_they_are_the_runs_that_they_are_alone(tmp_path, monkeypatch):
+  """Also if they were cut off together beyond a checkpoint."""
+  short = {'sft.steps': 0, 'steps': 2, 'eval.every': 0, 'checkpoint.every': 1}
+  runs = configs(grpo, tmp_path / 'data', short)
+  alone, beside = folders(tmp_path)
   for c, workdir in zip(runs, alone, strict=True):
     runner.run(c, workdir)
   with monkeypatch.context() as patch:
-    cut_after(3, patch)
-    with pytest.raises(KilledError):
-      runner.run(runs[1], beside[1])
-  with monkeypatch.context() as patch:
-    cut_after(5, patch)
+    cut_after(2, patch)
     with pytest.raises(KilledError):
       abreast.run(runs, beside)
   abreast.run(runs, beside)
   for one, other in zip(alone, beside, strict=True):
-    assert_same(one, other)
-  first, last = (folder.load(c, build.setup(c).shape, w)[1].params['policy']
-                 for c, w in zip(runs, alone, strict=True))  # fmt: skip
-  apart = jax.tree.map(lambda a, b: np.abs(a - b).max(), first, last)
-  assert max(jax.tree.leaves(apart)) > 0.01  # else equality says little
+    assert_same(one, other, [(0, 'eval'), (1, 'rl'), (2, 'rl'), (2, 'eval')])
+  assert_apart(*alone, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  ('method', 'devices'), [(grpo, 1), (spear, 2)]
+)  # one device: vmapped; SPEAR has a memory
+@pytest.mark.usefixtures('compiled_once')
+def test_one_may_have_been_begun_alone(method, devices, tmp_path, monkeypatch):
+  found = jax.devices()[:devices]
+  monkeypatch.setattr(lanes.jax, 'devices', lambda: found)
+  runs = configs(method, tmp_path / 'data')
+  alone, beside = folders(tmp_path)
+  for c, workdir in zip(runs, alone, strict=True):
+    runner.run(c, workdir)
+  for step, start in (
+    (3, lambda: runner.run(runs[1], beside[1])),
+    (5, lambda: abreast.run(runs, beside)),
+  ):
+    with monkeypatch.context() as patch:
+      cut_after(step, patch)
+      with pytest.raises(KilledError):
+        start()
+  abreast.run(runs, beside)
+  for one, other in zip(alone, beside, strict=True):
+    assert_same(one, other, ROWS)
+  assert_apart(*alone, 5)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures('compiled_once')
+def test_each_begins_with_its_own_policy(tmp_path):
+  short = {'sft.steps': 0, 'steps': 1, 'eval.every': 0}
+  runs = configs(grpo, tmp_path / 'data', short)
+  first, beside = folders(tmp_path)
+  abreast.run(runs, first)
+  for c, init in zip(runs, first, strict=True):
+    c.init = init
+  alone = [str(tmp_path / 'alone' / str(seed)) for seed in SEEDS]
+  for c, workdir in zip(runs, alone, strict=True):
+    runner.run(c, workdir)
+  abreast.run(runs, beside)
+  for one, other in zip(alone, beside, strict=True):
+    assert_same(one, other, [(0, 'eval'), (1, 'rl'), (1, 'eval')])
+
+
+def folders(tmp_path):
+  return [
+    [str(tmp_path / x / str(seed)) for seed in SEEDS] for x in ('one', 'all')
+  ]
+
+
+def assert_apart(one, other, step):
+  """Else equality says little."""
+  one, other = (state_at(x, step) for x in (one, other))
+  moved = [np.max(np.abs(x - other[name])) for name, x in one.items()
+           if name.startswith('params/policy')]  # fmt: skip
+  assert max(moved) > 0.01
 
 
 def test_what_cannot_go_together_is_told(tmp_path):
