@@ -1,6 +1,7 @@
 """Held-out success, with its number of episodes and interval."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -9,6 +10,14 @@ from agentrl import statistics
 from agentrl.rollout.record import Record
 from agentrl.task.fixed import attempts as make_attempts
 from agentrl.types import Attempts, Status
+
+
+class Ended(NamedTuple):
+  """How the trajectories of a record ended."""
+
+  outcome: np.ndarray  # [..., B] f32
+  turns: np.ndarray  # [..., B] how many
+  status: np.ndarray  # [..., B] i32
 
 
 def evaluate(
@@ -29,16 +38,34 @@ def evaluate(
     batch: trajectories of one call; the last call's surplus is not counted
   Returns: metrics (Wilson interval, level 0.95), and the last record
   """
-  solved, turns, ends, record = [], [], [], None
+  found, record = [], None
+  for i, attempts in enumerate(
+    rounds(tasks, episodes, batch, limit, temperature)
+  ):
+    record = jax.device_get(play(attempts, jax.random.fold_in(key, i)))
+    found.append(ended(record))
+  return measure(found, episodes, len(tasks)), record
+
+
+def rounds(
+  tasks: np.ndarray, episodes: int, batch: int, limit: int, temperature: float
+) -> Iterator[Attempts]:
+  """The attempts of each call, as many as `episodes` need."""
   for i in range(-(-episodes // batch)):
     index = (i * batch + np.arange(batch)) % len(tasks)
-    attempts = make_attempts(tasks[index], 1, limit, temperature)
-    record = jax.device_get(play(attempts, jax.random.fold_in(key, i)))
-    solved.append(record.outcome)
-    turns.append(record.valid.sum(axis=1))
-    ends.append(record.status)
+    yield make_attempts(tasks[index], 1, limit, temperature)
+
+
+def ended(record: Record) -> Ended:
+  return Ended(record.outcome, record.valid.sum(axis=-1), record.status)
+
+
+def measure(
+  found: Sequence[Ended], episodes: int, tasks: int
+) -> dict[str, float]:
+  """The metrics of the first `episodes` of them; tasks: how many there are."""
   solved, turns, ends = (
-    np.concatenate(x)[:episodes] for x in (solved, turns, ends)
+    np.concatenate(x)[:episodes] for x in zip(*found, strict=True)
   )
   wins = int(np.sum(solved > 0.5))
   low, high = statistics.wilson(wins, episodes)
@@ -49,7 +76,7 @@ def evaluate(
     'eval/high': high,
     'eval/solved': wins,
     'eval/episodes': episodes,
-    'eval/tasks': len(tasks),
+    'eval/tasks': tasks,
     'eval/turns': float(np.mean(turns)),
   }
   if wins:
@@ -59,7 +86,7 @@ def evaluate(
       metrics[f'eval/ended/{status.name.lower()}'] = float(
         np.mean(ends == status)
       )
-  return metrics, record
+  return metrics
 
 
 def show(record: Record, decode: Callable, trajectories: int = 4) -> str:

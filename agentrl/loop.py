@@ -5,6 +5,9 @@
 A run is a list of stages that share one TrainState and one step counter. What
 step s does depends on the state and on s only, so a run that was killed and
 started again goes on as if nothing had happened.
+
+The arrays of a state, of a batch and of metrics may all have a leading axis,
+one place for each of several runs; the loop begins where the last of them is.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,6 +15,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from agentrl import metrics as metrics_lib
 from agentrl.checkpoint import Checkpoints
@@ -24,7 +28,8 @@ class Stage(NamedTuple):
   """Steps [start, end) of a run.
 
   begin: state -> state, when the stage is entered
-  collect: (state, step) -> Batch
+  tasks: step -> what is played then, host arrays
+  sample: (state, tasks, step) -> Batch
   observe: Batch -> metrics of what was collected
   update: (state, batch) -> state, metrics; donates the state
   """
@@ -33,9 +38,13 @@ class Stage(NamedTuple):
   start: int
   end: int
   begin: Callable[[TrainState], TrainState]
-  collect: Callable[[TrainState, int], Batch]
+  tasks: Callable[[int], Any]
+  sample: Callable[[TrainState, Any, int], Batch]
   observe: Callable[[Batch], Metrics]
   update: Callable[[TrainState, Batch], tuple[TrainState, Metrics]]
+
+  def collect(self, state: TrainState, step: int) -> Batch:
+    return self.sample(state, self.tasks(step), step)
 
 
 class Watch(NamedTuple):
@@ -69,7 +78,7 @@ def run(
   Args:
     clock: seconds this run has been under way, over all its restarts
   """
-  late, skipped = metrics_lib.Late(), 0
+  late, skipped = metrics_lib.Late(state.step.shape), np.int32(0)
 
   def tell(row: tuple[int, dict[str, Any]] | None) -> None:
     nonlocal skipped
@@ -80,7 +89,8 @@ def run(
     scalars['time/seconds'] = clock()
     writer.write(step, scalars, phase=stage.name)
     progress.update(step, scalars)
-    skipped = skipped + 1 if scalars.get('policy/skipped', 0) == 1 else 0
+    now = np.asarray(scalars.get('policy/skipped', 0)) == 1
+    skipped = np.where(now, skipped + 1, 0)
 
   def save(step: int) -> None:
     tell(late.drain())
@@ -102,7 +112,7 @@ def run(
     writer.write(step, scalars, phase='eval')
     progress.update(step, scalars)
 
-  first = int(state.step)
+  first = int(state.step.min())
   if first == 0 and watch.due(0):
     evaluate(0)
   for stage in stages:
@@ -118,7 +128,7 @@ def run(
         evaluate(done)
       if done % watch.save_every == 0 or done == stages[-1].end:
         save(done)
-      if skipped >= PATIENCE:
+      if np.any(skipped >= PATIENCE):
         stop(done)
   return state
 

@@ -85,8 +85,8 @@ def make(shape: dict[str, int], *, explicit: bool = True) -> jax.sharding.Mesh:
 
 
 def active() -> bool:
-  """Whether a mesh has been set by `jax.set_mesh`."""
-  return not jax.sharding.get_abstract_mesh().empty
+  """Whether a mesh of AXES has been set by `jax.set_mesh`."""
+  return bool(set(AXES) & set(jax.sharding.get_abstract_mesh().axis_names))
 
 
 def is_explicit() -> bool:

@@ -212,14 +212,16 @@ class Late:
   and is NaN where nothing was counted. Nested names are joined by '/'.
   """
 
-  def __init__(self):
+  def __init__(self, shape: tuple[int, ...] = ()):
+    """`shape`: of every leaf; [S] where S runs are measured at once."""
+    self._shape = shape
     self._held: tuple[int, dict[str, Any]] | None = None
 
   def push(
     self, step: int, tree: Mapping[str, Any]
-  ) -> tuple[int, dict[str, float]] | None:
+  ) -> tuple[int, dict[str, Any]] | None:
     """Keeps this step's tree; gives (step, scalars) of the one before."""
-    named = dict(_flat(tree))
+    named = dict(_flat(tree, self._shape))
     for leaf in jax.tree.leaves(named):
       if isinstance(leaf, jax.Array):
         leaf.copy_to_host_async()
@@ -227,7 +229,7 @@ class Late:
     self._held = (step, named)
     return before
 
-  def drain(self) -> tuple[int, dict[str, float]] | None:
+  def drain(self) -> tuple[int, dict[str, Any]] | None:
     """Gives (step, scalars) of what is still held, if anything is."""
     if self._held is None:
       return None
@@ -237,26 +239,30 @@ class Late:
     return step, {name: _value(leaf) for name, leaf in host.items()}
 
 
-def _flat(tree: Mapping[str, Any], prefix: str = '') -> Iterator[tuple]:
+def _flat(
+  tree: Mapping[str, Any], shape: tuple[int, ...], prefix: str = ''
+) -> Iterator[tuple]:
   for name, leaf in tree.items():
     if isinstance(leaf, Mapping):
-      yield from _flat(leaf, f'{prefix}{name}/')
+      yield from _flat(leaf, shape, f'{prefix}{name}/')
       continue
     parts = leaf if isinstance(leaf, tuple) else (leaf,)
     shapes = [np.shape(part) for part in parts]
-    if len(parts) > 2 or any(shapes):
+    if len(parts) > 2 or any(found != shape for found in shapes):
+      wanted = f'an array of shape {shape}' if shape else 'a scalar'
       raise ValueError(
-        f'metric {prefix + name!r} has shapes {shapes}; give a scalar or a '
-        '(sum, weight) pair of scalars'
+        f'metric {prefix + name!r} has shapes {shapes}; give {wanted} or a '
+        '(sum, weight) pair of them'
       )
     yield prefix + name, leaf
 
 
-def _value(leaf: Any) -> float:
-  if not isinstance(leaf, tuple):
-    return float(leaf)
-  total, weight = (float(part) for part in leaf)
-  return total / weight if weight else math.nan
+def _value(leaf: Any) -> float | np.ndarray:
+  if isinstance(leaf, tuple):
+    total, weight = (np.asarray(part, float) for part in leaf)
+    with np.errstate(all='ignore'):
+      leaf = np.where(weight == 0, math.nan, total / weight)
+  return np.asarray(leaf, float) if np.ndim(leaf) else float(leaf)
 
 
 class Progress:

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -26,15 +27,21 @@ def same_config(c: ConfigDict, workdir: str) -> None:
   path = os.path.join(workdir, CONFIG)
   if not os.path.exists(path):
     return
-  there, here = _flat(read_config(workdir)), _flat(json.loads(text_of(c)))
+  for name, old, new in differences(read_config(workdir), c):
+    raise ValueError(
+      f'{path} is of another run: config.{name} is {old!r} there and'
+      f' {new!r} here; use a new --workdir, or delete that folder if you do'
+      ' not need it'
+    )
+
+
+def differences(one: ConfigDict, other: ConfigDict) -> Iterator[tuple]:
+  """(dotted name, value in one, value in the other) of what differs."""
+  there, here = (_flat(json.loads(text_of(c))) for c in (one, other))
   for name in sorted(there.keys() | here.keys()):
     old, new = (x.get(name, 'missing') for x in (there, here))
     if old != new:
-      raise ValueError(
-        f'{path} is of another run: config.{name} is {old!r} there and'
-        f' {new!r} here; use a new --workdir, or delete that folder if you do'
-        ' not need it'
-      )
+      yield name, old, new
 
 
 def keep_config(c: ConfigDict, workdir: str) -> None:
@@ -95,11 +102,20 @@ def load(c: ConfigDict, shape, workdir: str) -> tuple[int, TrainState]:
 
 def initial(learner, shape, init: str, state: TrainState) -> TrainState:
   """The state with the policy of the run `init`, every role begun anew."""
-  _, theirs = load(read_config(init), shape, init)
-  ours, found = (s.params[learner_lib.POLICY] for s in (state, theirs))
-  policy = {name: found.get(name, x) for name, x in ours.items()}
-  state = state.replace(params={**state.params, learner_lib.POLICY: policy})
-  return learner_lib.start_roles(learner, state)
+  return learner_lib.start_roles(learner, adopt(policy(shape, init), state))
+
+
+def policy(shape, workdir: str) -> dict[str, Any]:
+  """The parameters of a run's newest policy."""
+  _, state = load(read_config(workdir), shape, workdir)
+  return state.params[learner_lib.POLICY]
+
+
+def adopt(found: dict[str, Any], state: TrainState) -> TrainState:
+  """The state with another policy, as far as that has its parameters."""
+  ours = state.params[learner_lib.POLICY]
+  taken = {name: found.get(name, x) for name, x in ours.items()}
+  return state.replace(params={**state.params, learner_lib.POLICY: taken})
 
 
 def _flat(tree: Any, prefix: str = '') -> dict[str, Any]:

@@ -10,18 +10,22 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 PARENT_DEATH = 1  # PR_SET_PDEATHSIG of linux/prctl.h
 
 
 class Job(NamedTuple):
-  """A command, and the file that its output is added to."""
+  """A command, and the file that its output is added to.
+
+  env: variables that the command has unless this process has them
+  """
 
   name: str
   command: tuple[str, ...]
   log: str
+  env: Mapping[str, str] = {}
 
 
 class _Running(NamedTuple):
@@ -85,5 +89,9 @@ def _start(job: Job, mine: set[int]) -> subprocess.Popen:
   os.makedirs(os.path.dirname(job.log), exist_ok=True)
   with open(job.log, 'ab') as log:
     return subprocess.Popen(
-      job.command, stdout=log, stderr=subprocess.STDOUT, preexec_fn=prepare
+      job.command,
+      env={**job.env, **os.environ},
+      stdout=log,
+      stderr=subprocess.STDOUT,
+      preexec_fn=prepare,
     )

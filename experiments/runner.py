@@ -51,20 +51,21 @@ def _run(s: build.Setup, workdir: str, plan: list[loop.Stage]) -> str:
     active=jax.process_index() == 0,
   )
   progress = metrics.Progress(plan[-1].end, initial=int(state.step), show=SHOW)
-  start = time.monotonic()
-  loop.run(
-    plan,
-    state,
-    watch(s, plan, writer),
-    writer,
-    checkpoints,
-    progress,
-    lambda: spent + time.monotonic() - start,
-  )
-  progress.close()
-  writer.close()
-  checkpoints.close()
+  seen = watch(s, plan, writer)
+  go(plan, state, seen, writer, checkpoints, progress, spent)
   return finish(s, workdir)
+
+
+def go(plan, state, seen: loop.Watch, writer, checkpoints, progress, spent):
+  """The loop to its end, on the clock that stood at `spent` seconds."""
+  start = time.monotonic()
+
+  def clock():
+    return spent + time.monotonic() - start
+
+  loop.run(plan, state, seen, writer, checkpoints, progress, clock)
+  for x in (progress, writer, checkpoints):
+    x.close()
 
 
 def begin(s: build.Setup, workdir: str, checkpoints: checkpoint.Checkpoints):
@@ -181,21 +182,29 @@ def sft_stage(s: build.Setup, start: int, end: int) -> loop.Stage:
   tasks = shown(s)
   replay = build.sharded(functools.partial(build.demonstrate, s))
 
-  def collect(state, step):
+  def chosen(step):
     order = tasks_lib.epoch_order(
       len(tasks), s.config.seed, step - start, s.config.sft.batch
     )
     index = tasks[order]
-    attempts = build.demo_attempts(s, index)
-    args = (attempts, said[index], length[index])
+    return build.demo_attempts(s, index), said[index], length[index]
+
+  def sample(state, chosen, step):
     key = jax.random.fold_in(jax.random.fold_in(state.key, 2), step)
-    return replay(*build.replicated(args), key)
+    return replay(*build.replicated(chosen), key)
 
   update = jax.jit(
     functools.partial(learner_lib.update, s.warm), donate_argnums=0
   )
   return loop.Stage(
-    'sft', start, end, lambda state: state, collect, lambda batch: {}, update
+    'sft',
+    start,
+    end,
+    lambda state: state,
+    chosen,
+    sample,
+    lambda batch: {},
+    update,
   )
 
 
@@ -203,10 +212,10 @@ def rl_stage(s: build.Setup, start: int, end: int) -> loop.Stage:
   c = s.config
   r = c.rollout
   task = registry.bind('task', c.task, c.hp.get('task', {}).get(c.task, {}))
-  sample = build.sharded(functools.partial(build.collect, s))
+  play = build.sharded(functools.partial(build.collect, s))
 
-  def collect(state, step):
-    attempts = task(
+  def attempts(step):
+    return task(
       len(s.train),
       step - start,
       group=r.group,
@@ -215,9 +224,11 @@ def rl_stage(s: build.Setup, start: int, end: int) -> loop.Stage:
       seed=c.seed,
       temperature=r.temperature,
     )
+
+  def sample(state, attempts, step):
     key = jax.random.fold_in(jax.random.fold_in(state.key, 3), step)
     policy = state.params[learner_lib.POLICY]
-    return sample(policy, build.replicated(attempts), key, jnp.int32(step))
+    return play(policy, build.replicated(attempts), key, jnp.int32(step))
 
   def begin(state):
     state = build.forget(s, learner_lib.start_roles(s.learner, state))
@@ -227,7 +238,9 @@ def rl_stage(s: build.Setup, start: int, end: int) -> loop.Stage:
   update = jax.jit(
     functools.partial(learner_lib.update, learner), donate_argnums=0
   )
-  return loop.Stage('rl', start, end, begin, collect, loop.observe, update)
+  return loop.Stage(
+    'rl', start, end, begin, attempts, sample, loop.observe, update
+  )
 
 
 def watch(s: build.Setup, stages, writer: metrics.Writer) -> loop.Watch:
@@ -243,24 +256,34 @@ def watch(s: build.Setup, stages, writer: metrics.Writer) -> loop.Watch:
       batch=c.rollout.batch,
       limit=c.rollout.turns,
       temperature=c.eval.temperature,
-      key=jax.random.fold_in(state.key, 4),
+      key=held_out_key(state.key),
     )
     text = evaluate.show(record, s.tokenizer.decode)
     writer.text('held_out', step, text)
     return scalars
 
+  return loop.Watch(look, due(c, stages), c.checkpoint.every)
+
+
+def held_out_key(key: jax.Array) -> jax.Array:
+  """What evaluations draw from: the same at every step."""
+  return jax.random.fold_in(key, 4)
+
+
+def due(c, stages):
+  """steps done -> whether held-out tasks are played then."""
   ends = {stage.end for stage in stages} | {stages[0].start}
   if stages[0].name == 'sft':
     ends.discard(stages[0].start)
 
-  def due(done: int) -> bool:
+  def due_at(done: int) -> bool:
     every = c.eval.every
     rl = stages[-1].start
     return done in ends or bool(
       every and done > rl and (done - rl) % every == 0
     )
 
-  return loop.Watch(look, due, c.checkpoint.every)
+  return due_at
 
 
 def player(s: build.Setup):

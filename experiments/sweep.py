@@ -3,6 +3,9 @@
   python -m experiments.sweep --config=configs/oprl.py --workdir=runs/lr \
     --grid=role.policy.lr=3e-4,6e-4,1e-3 --seeds=5 --jobs=2
 
+With --together=5 the five seeds are one process (see together.py). Runs share
+what they compile, in .cache/jax below --workdir.
+
 Every run has its folder below --workdir, named by its changes. Repeating the
 command skips what is finished and goes on with what was cut off. A config
 file with a function sweep(add) brings changes of its own (see space.py).
@@ -20,6 +23,10 @@ _WORKDIR = flags.DEFINE_string('workdir', None, 'Where the runs are kept.')
 _GRID = flags.DEFINE_multi_string('grid', [], 'PATH=VALUE,VALUE,...; again.')
 _SEEDS = flags.DEFINE_integer('seeds', 0, 'Seeds 0, 1, ... of every run.')
 _JOBS = flags.DEFINE_integer('jobs', 1, 'Runs at a time.', lower_bound=1)
+_TOGETHER = flags.DEFINE_integer(
+  'together', 1, 'Runs of a process, if they differ in seed or init only.',
+  lower_bound=1,
+)  # fmt: skip
 _LIST = flags.DEFINE_bool('list', False, 'Print the runs and do nothing.')
 
 
@@ -40,7 +47,7 @@ def main() -> None:
   if _LIST.value:
     print('\n'.join(' '.join(r.job.command) for r in plan))
     return
-  statuses = sweeping.run(plan, _JOBS.value)
+  statuses = sweeping.run(plan, _CONFIG.value, _JOBS.value, _TOGETHER.value)
   print(sweeping.table(plan))
   if any(statuses.values()):
     sys.exit(1)

@@ -11,10 +11,12 @@ from typing import NamedTuple
 from ml_collections import ConfigDict
 
 from agentrl import metrics
-from experiments import check, folder, pool, space
+from experiments import abreast, check, folder, pool, space
 
 DONE = 'summary.txt'  # what train writes last
 SHOWN = 'eval/success'
+CACHE = os.path.join('.cache', 'jax')  # below the folder of the sweep
+COMPILED = 0.3  # seconds that a program took to compile, if it is kept
 
 
 class Run(NamedTuple):
@@ -64,34 +66,94 @@ def _job(name: str, config: str, changes, workdir: str) -> pool.Job:
     f'--workdir={workdir}',
     *(f'--config.{path}={value}' for path, value in changes.items()),
   )
-  return pool.Job(name, command, os.path.join(workdir, 'log.txt'))
+  log = os.path.join(workdir, 'log.txt')
+  return pool.Job(name, command, log, cache(os.path.dirname(workdir)))
+
+
+def cache(workdir: str) -> dict[str, str]:
+  """Variables under which the runs of a sweep share what they compile.
+
+  A run that differs in its seed only compiles nothing anew.
+  """
+  return {
+    'JAX_COMPILATION_CACHE_DIR': os.path.join(workdir, CACHE),
+    'JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS': str(COMPILED),
+  }
 
 
 def finished(run: Run) -> bool:
   return os.path.exists(os.path.join(run.workdir, DONE))
 
 
-def run(plan: Sequence[Run], places: int) -> dict[str, int]:
-  """Runs what is not finished; {name: exit status} of what ran."""
+def groups(plan: Sequence[Run], most: int) -> list[list[Run]]:
+  """Runs that differ in seed or init only, at most so many of them together."""
+  alike: dict[str, list[Run]] = {}
+  for r in plan:
+    rest = {k: v for k, v in r.changes.items() if k not in abreast.FREE}
+    key = f'{space.name_of(rest)}, init {bool(r.config.init)}'
+    alike.setdefault(key, []).append(r)
+  return [
+    runs[i : i + most]
+    for runs in alike.values()
+    for i in range(0, len(runs), most)
+  ]
+
+
+def _together(config: str, runs: Sequence[Run]) -> pool.Job:
+  """What runs them in one process; a single run is one of experiments.train."""
+  first = runs[0]
+  if len(runs) == 1:
+    return first.job
+  seeds = ','.join(str(r.config.seed) for r in runs)
+  command = (
+    *(sys.executable, '-m', 'experiments.together'),
+    f'--config={config}',
+    f'--workdir={os.path.dirname(first.workdir)}',
+    f'--seeds={seeds}',
+    *(f'--folder={r.name}' for r in runs),
+    *(f'--init={r.config.init}' for r in runs if r.config.init),
+    *(
+      f'--config.{path}={value}'
+      for path, value in first.changes.items()
+      if path not in abreast.FREE
+    ),
+  )
+  return first.job._replace(command=command)
+
+
+def run(
+  plan: Sequence[Run], config: str, places: int, together: int = 1
+) -> dict[str, int]:
+  """Runs what is not finished; {name: exit status} of what ran.
+
+  Args:
+    together: runs that go into one process, if they differ in seed or init only
+  """
   left = [r for r in plan if not finished(r)]
   print(f'{len(plan)} runs, {len(plan) - len(left)} finished before')
+  parts = {runs[0].name: runs for runs in groups(left, together)}
+  for runs in parts.values():
+    if len(runs) > 1:
+      abreast.check([r.config for r in runs])
   told: dict[str, int] = {}
 
   def look(running, done):
     for name in done.keys() - told.keys():
       told[name] = done[name]
       how = 'finished' if not done[name] else f'failed ({done[name]})'
-      print(f'{how}: {name}', flush=True)
+      print(f'{how}: {" ".join(r.name for r in parts[name])}', flush=True)
     if sys.stderr.isatty():
       now = ', '.join(f'{n} {_at(plan, n)}' for n in running)
-      print(f'\r{len(done)}/{len(left)} done; {now}\033[K', end='',
+      print(f'\r{len(done)}/{len(parts)} done; {now}\033[K', end='',
             file=sys.stderr, flush=True)  # fmt: skip
 
-  statuses = pool.run([r.job for r in left], places, look)
-  for r in left:
-    if statuses[r.name]:
-      print(f'{r.name} failed; its output is in {r.job.log}', file=sys.stderr)
-  return statuses
+  jobs = [_together(config, runs) for runs in parts.values()]
+  statuses = pool.run(jobs, places, look)
+  for name, runs in parts.items():
+    if statuses[name]:
+      log = runs[0].job.log
+      print(f'{name} failed; its output is in {log}', file=sys.stderr)
+  return {r.name: statuses[name] for name, x in parts.items() for r in x}
 
 
 def _at(plan: Sequence[Run], name: str) -> str:

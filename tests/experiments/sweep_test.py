@@ -81,6 +81,46 @@ def test_pool_runs_everything_and_never_too_many(tmp_path):
   assert (tmp_path / '0' / 'log.txt').read_text() == 'x\n'
 
 
+def test_what_one_job_compiles_the_next_one_finds(tmp_path, monkeypatch):
+  code = (
+    'import jax\n'
+    'found = []\n'
+    'jax.monitoring.register_event_listener(lambda e, **_: found.append(e))\n'
+    'jax.jit(lambda x: x * 3 + 1)(2.0)\n'
+    'print(any("cache_hits" in e for e in found))\n'
+  )
+  env = sweeping.cache(str(tmp_path))
+  for name in env:
+    monkeypatch.delenv(name, raising=False)
+  [run] = sweeping.plan(grpo, 'tiny', 'configs/grpo.py', [{}], str(tmp_path))
+  assert run.job.env == env
+  env['JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS'] = '0'
+  jobs = [_job(tmp_path, x, code)._replace(env=env) for x in ('one', 'two')]
+  pool.run(jobs, 1, lambda *_: None, every=0.05)
+  said = [(tmp_path / x / 'log.txt').read_text() for x in ('one', 'two')]
+  assert said == ['False\n', 'True\n']
+  assert list((tmp_path / '.cache' / 'jax').iterdir())
+
+
+def test_runs_that_go_together(tmp_path):
+  runs = list(space.grid(steps=(3, 4), seed=(0, 1, 2)))
+  plan = sweeping.plan(grpo, 'tiny', 'configs/grpo.py', runs, str(tmp_path))
+  groups = sweeping.groups(plan, 2)
+  assert [[r.name for r in x] for x in groups] == [
+    ['seed=0,steps=3', 'seed=1,steps=3'], ['seed=2,steps=3'],
+    ['seed=0,steps=4', 'seed=1,steps=4'], ['seed=2,steps=4'],
+  ]  # fmt: skip
+  assert sweeping.groups(plan, 1) == [[r] for r in plan]
+
+
+def test_a_variable_of_the_user_is_not_overwritten(tmp_path, monkeypatch):
+  monkeypatch.setenv('JAX_COMPILATION_CACHE_DIR', 'mine')
+  code = 'import os; print(os.environ["JAX_COMPILATION_CACHE_DIR"])'
+  job = _job(tmp_path, 'one', code)._replace(env=sweeping.cache('theirs'))
+  pool.run([job], 1, lambda *_: None, every=0.05)
+  assert (tmp_path / 'one' / 'log.txt').read_text() == 'mine\n'
+
+
 def test_children_end_with_a_killed_parent(tmp_path):
   code = (
     'from experiments import pool\n'

@@ -1,0 +1,202 @@
+"""Whole runs that differ in their seed, in step with each other.
+
+A run that is ahead of the others, after a restart, waits until they have come
+to its step; so a folder may have been begun, or cut off, in any way.
+"""
+
+import functools
+import os
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from ml_collections import ConfigDict
+
+from agentrl import checkpoint, evaluate, loop, metrics
+from agentrl import learner as learner_lib
+from agentrl.types import TrainState
+from experiments import build, folder, lanes, runner
+
+FREE = ('seed', 'init')  # the fields of a config that may differ
+
+
+def run(configs: Sequence[ConfigDict], workdirs: Sequence[str]) -> list[str]:
+  """Runs each config in its workdir, from wherever it stands.
+
+  Returns: their summaries
+  Raises ValueError for configs that cannot go together.
+  """
+  check(configs)
+  for c, workdir in zip(configs, workdirs, strict=True):
+    folder.same_config(c, workdir)
+  setups = alike(configs)
+  for c in configs:
+    if c.init:
+      folder.same_model(c)
+  return _run(setups, workdirs)
+
+
+def check(configs: Sequence[ConfigDict]) -> None:
+  """One sentence for what keeps the configs from going together."""
+  first = configs[0]
+  for axis in ('data', 'model'):
+    if first.mesh[axis] != 1:
+      raise ValueError(
+        f'mesh.{axis}={first.mesh[axis]} splits a run over devices, which runs'
+        f' that go together have one each of; set mesh.{axis} to 1'
+      )
+  for c in configs[1:]:
+    for name, one, other in folder.differences(first, c):
+      if name not in FREE or (name == 'init' and not (one and other)):
+        raise ValueError(
+          f'config.{name} is {one!r} in one run and {other!r} in another; runs'
+          ' that go together differ in seed only, or in the init that all of'
+          ' them have: run these apart'
+        )
+
+
+def alike(configs: Sequence[ConfigDict]) -> list[build.Setup]:
+  """Their setups; the task sets are loaded once."""
+  s = build.setup(configs[0])
+  return [
+    s._replace(
+      config=c,
+      learner=s.learner._replace(seed=c.seed),
+      warm=s.warm._replace(seed=c.seed),
+    )
+    for c in configs
+  ]
+
+
+def _run(setups: Sequence[build.Setup], workdirs: Sequence[str]) -> list[str]:
+  s, ways = setups[0], lanes.over_devices(len(setups))
+  plans = [list(runner.make_stages(x, ('sft', 'rl'))) for x in setups]
+  plan = [side_by_side(ways, stages) for stages in zip(*plans, strict=True)]
+  kept = [
+    checkpoint.Checkpoints(
+      os.path.join(w, 'checkpoints'), keep=s.config.checkpoint.keep
+    )
+    for w in workdirs
+  ]
+  state, resumed, spent = begin(ways, setups, kept)
+  writers = []
+  for x, w, at in zip(setups, workdirs, resumed, strict=True):
+    folder.keep_config(x.config, w)
+    writers.append(
+      metrics.Writer(w, resume_after=at, header=runner.header(x, w))
+    )
+  writer = lanes.Writers(writers, resumed)
+  progress = lanes.Progress(
+    plan[-1].end, initial=min(at or 0 for at in resumed), show=runner.SHOW
+  )
+  runner.go(
+    plan,
+    state,
+    watch(ways, s, plan, writer),
+    writer,
+    lanes.Checkpoints(ways, kept, resumed),
+    progress,
+    spent,
+  )
+  return [runner.finish(x, w) for x, w in zip(setups, workdirs, strict=True)]
+
+
+def begin(ways: lanes.Lanes, setups, kept):
+  """-> states [S, ...], the steps resumed after or None, seconds spent."""
+  s = setups[0]
+
+  def fresh(key):
+    state = learner_lib.init(s.learner, key).replace(key=key)
+    return build.forget(s, state)
+
+  keys = lanes.stack(ways, [jax.random.key(x.config.seed) for x in setups])
+  states = lanes.unstack(ways, jax.jit(lanes.spread(ways, fresh))(keys))
+  found = [k.latest(x) for k, x in zip(kept, states, strict=True)]
+  states = [f[1] if f else x for f, x in zip(found, states, strict=True)]
+  resumed = [f[0] if f else None for f in found]
+  spent = max(f[2]['seconds'] if f else 0.0 for f in found)
+  if not s.config.init or all(found):
+    return lanes.stack(ways, states), resumed, spent
+  names = [x.config.init for x in setups]
+  policies = {name: folder.policy(s.shape, name) for name in set(names)}
+  states = [
+    x if f else folder.adopt(policies[name], x)
+    for x, f, name in zip(states, found, names, strict=True)
+  ]
+
+  def start(state):
+    return due_one(0, learner_lib.start_roles(s.learner, state), state)
+
+  start = jax.jit(lanes.spread(ways, start))
+  return start(lanes.stack(ways, states)), resumed, spent
+
+
+def due_one(step, new: TrainState, old: TrainState) -> TrainState:
+  """The new state where the old one is at the step; one that waits stays."""
+  here = old.step == step
+  return jax.tree.map(lambda a, b: jnp.where(here, a, b), new, old)
+
+
+def side_by_side(ways: lanes.Lanes, stages: Sequence[loop.Stage]) -> loop.Stage:
+  """The same stage of each run as one; its batches come with their step."""
+  one = stages[0]
+
+  def spread(f, **kwargs):
+    return jax.jit(lanes.spread(ways, f), **kwargs)
+
+  def tasks(step):
+    return lanes.stack(ways, [(x.tasks(step), np.int32(step)) for x in stages])
+
+  def update(state, batch):
+    batch, step = batch
+    new, told = one.update(state, batch)
+    return due_one(step, new, state), told
+
+  sample = spread(lambda state, tasks: (one.sample(state, *tasks), tasks[1]))
+  return one._replace(
+    begin=spread(lambda state: due_one(one.start, one.begin(state), state)),
+    tasks=tasks,
+    sample=lambda state, tasks, step: sample(state, tasks),
+    observe=spread(lambda batch: one.observe(batch[0])),
+    update=spread(update, donate_argnums=0),
+  )
+
+
+def watch(
+  ways: lanes.Lanes, s: build.Setup, stages, writer: lanes.Writers
+) -> loop.Watch:
+  """Every run on the same held-out tasks, as runner.watch plays them."""
+  c = s.config
+  tasks = len(s.train) + np.arange(len(s.test))
+
+  @jax.jit
+  @functools.partial(lanes.spread, ways)
+  def play(policy, key, attempts, i):
+    key = jax.random.fold_in(runner.held_out_key(key), i)
+    return build.play(s, policy, attempts, key)
+
+  def look(state, step):
+    found, record = [], None
+    for i, attempts in enumerate(
+      evaluate.rounds(
+        tasks,
+        c.eval.episodes,
+        c.rollout.batch,
+        c.rollout.turns,
+        c.eval.temperature,
+      )
+    ):
+      args = lanes.same(ways, (attempts, np.int32(i)))
+      policy = state.params[learner_lib.POLICY]
+      record = jax.device_get(play(policy, state.key, *args))
+      found.append(evaluate.ended(record))
+    scalars, texts = [], []
+    for k in range(ways.count):
+      mine, last = jax.tree.map(lambda x: x[k], (found, record))
+      scalars.append(evaluate.measure(mine, c.eval.episodes, len(tasks)))
+      texts.append(evaluate.show(last, s.tokenizer.decode))
+    writer.text('held_out', step, texts)
+    return lanes.gather(scalars)
+
+  return loop.Watch(look, runner.due(c, stages), c.checkpoint.every)

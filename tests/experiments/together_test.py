@@ -1,0 +1,216 @@
+"""Seeds that run together are the runs that they are alone."""
+
+import os
+import pathlib
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+import pytest
+
+from agentrl import metrics
+from configs import grpo, spear
+from experiments import abreast, lanes, runner, space, together
+
+SMALL = {
+  'steps': 3,
+  'micro': 8,
+  'model.width': 16,
+  'model.layers': 1,
+  'rollout.batch': 8,
+  'rollout.slots': 8,
+  'rollout.turns': 3,
+  'sft.steps': 2,
+  'sft.batch': 8,
+  'env.train': 16,
+  'env.test': 4,
+  'eval.episodes': 12,
+  'eval.every': 2,
+  'checkpoint.every': 2,
+}
+SEEDS = (3, 5)
+ROWS = [
+  (1, 'sft'), (2, 'sft'), (2, 'eval'), (3, 'rl'), (4, 'rl'), (4, 'eval'),
+  (5, 'rl'), (5, 'eval'),
+]  # fmt: skip
+
+
+class KilledError(Exception):
+  pass
+
+
+@pytest.fixture
+def compiled_once(tmp_path):
+  """The runs of a test find what the first of them compiled."""
+  jax.config.update('jax_compilation_cache_dir', str(tmp_path / 'cache'))
+  jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.0)
+  yield
+  jax.config.update('jax_compilation_cache_dir', None)
+  jax.config.update('jax_persistent_cache_min_compile_time_secs', 1.0)
+
+
+def configs(method, data, changes=()):
+  out = []
+  for seed in SEEDS:
+    c = method.get_config('tiny')
+    values = SMALL | {'data': str(data), 'seed': seed} | dict(changes)
+    c.update_from_flattened_dict(values)
+    c.loss = (*c.loss, 'entropy')  # moves it even if nothing is solved
+    out.append(c)
+  return out
+
+
+def cut_after(step, patch):
+  """Writing ends with a row beyond the last checkpoint."""
+  write = metrics.Writer.write
+
+  def write_and_die(self, at, scalars, *, phase):
+    write(self, at, scalars, phase=phase)
+    if at == step:
+      raise KilledError
+
+  patch.setattr(metrics.Writer, 'write', write_and_die)
+
+
+def state_at(workdir, step):
+  """The arrays of the newest checkpoint, which is of that step."""
+  there = pathlib.Path(workdir) / 'checkpoints'
+  assert max(int(x.name) for x in there.iterdir() if x.name.isdecimal()) == step
+  with ocp.StandardCheckpointer() as reader:
+    return reader.restore(there.absolute() / str(step) / 'state')
+
+
+def assert_same(one, other, expected):
+  """The rows of every step, evaluations too, and the last state."""
+  rows = [metrics.read(os.path.join(x, 'metrics.jsonl')) for x in (one, other)]
+  assert [(r['step'], r['phase']) for r in rows[0]] == expected
+  for a, b in zip(*rows, strict=True):
+    assert list(a) == list(b)
+    for name in a:
+      if isinstance(a[name], str):
+        assert a[name] == b[name]
+      elif not name.startswith('time/'):
+        np.testing.assert_allclose(
+          a[name], b[name], rtol=1e-4, atol=1e-5, err_msg=name
+        )
+  step = expected[-1][0]
+  kept = [state_at(x, step) for x in (one, other)]
+  assert kept[0].keys() == kept[1].keys()
+  for name, x in kept[0].items():
+    np.testing.assert_allclose(
+      x, kept[1][name], rtol=1e-4, atol=1e-5, err_msg=name
+    )
+  assert sorted(os.listdir(one)) == sorted(os.listdir(other))
+
+
+@pytest.mark.usefixtures('compiled_once')
+def test_they_are_the_runs_that_they_are_alone(tmp_path, monkeypatch):
+  """Also if they were cut off together beyond a checkpoint."""
+  short = {'sft.steps': 0, 'steps': 2, 'eval.every': 0, 'checkpoint.every': 1}
+  runs = configs(grpo, tmp_path / 'data', short)
+  alone, beside = folders(tmp_path)
+  for c, workdir in zip(runs, alone, strict=True):
+    runner.run(c, workdir)
+  with monkeypatch.context() as patch:
+    cut_after(2, patch)
+    with pytest.raises(KilledError):
+      abreast.run(runs, beside)
+  abreast.run(runs, beside)
+  for one, other in zip(alone, beside, strict=True):
+    assert_same(one, other, [(0, 'eval'), (1, 'rl'), (2, 'rl'), (2, 'eval')])
+  assert_apart(*alone, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  ('method', 'devices'), [(grpo, 1), (spear, 2)]
+)  # one device: vmapped; SPEAR has a memory
+@pytest.mark.usefixtures('compiled_once')
+def test_one_may_have_been_begun_alone(method, devices, tmp_path, monkeypatch):
+  found = jax.devices()[:devices]
+  monkeypatch.setattr(lanes.jax, 'devices', lambda: found)
+  runs = configs(method, tmp_path / 'data')
+  alone, beside = folders(tmp_path)
+  for c, workdir in zip(runs, alone, strict=True):
+    runner.run(c, workdir)
+  for step, start in (
+    (3, lambda: runner.run(runs[1], beside[1])),
+    (5, lambda: abreast.run(runs, beside)),
+  ):
+    with monkeypatch.context() as patch:
+      cut_after(step, patch)
+      with pytest.raises(KilledError):
+        start()
+  abreast.run(runs, beside)
+  for one, other in zip(alone, beside, strict=True):
+    assert_same(one, other, ROWS)
+  assert_apart(*alone, 5)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures('compiled_once')
+def test_each_begins_with_its_own_policy(tmp_path):
+  short = {'sft.steps': 0, 'steps': 1, 'eval.every': 0}
+  runs = configs(grpo, tmp_path / 'data', short)
+  first, beside = folders(tmp_path)
+  abreast.run(runs, first)
+  for c, init in zip(runs, first, strict=True):
+    c.init = init
+  alone = [str(tmp_path / 'alone' / str(seed)) for seed in SEEDS]
+  for c, workdir in zip(runs, alone, strict=True):
+    runner.run(c, workdir)
+  abreast.run(runs, beside)
+  for one, other in zip(alone, beside, strict=True):
+    assert_same(one, other, [(0, 'eval'), (1, 'rl'), (1, 'eval')])
+
+
+def folders(tmp_path):
+  return [
+    [str(tmp_path / x / str(seed)) for seed in SEEDS] for x in ('one', 'all')
+  ]
+
+
+def assert_apart(one, other, step):
+  """Else equality says little."""
+  one, other = (state_at(x, step) for x in (one, other))
+  moved = [np.max(np.abs(x - other[name])) for name, x in one.items()
+           if name.startswith('params/policy')]  # fmt: skip
+  assert max(moved) > 0.01
+
+
+def test_what_cannot_go_together_is_told(tmp_path):
+  one, other = configs(grpo, tmp_path)
+  for changes, words in (
+    ({'steps': 4}, 'config.steps is 3 in one run and 4 in another'),
+    ({'init': 'run'}, 'config.init'),
+    ({'mesh.data': 2}, 'mesh.data'),
+  ):
+    wrong = space.change(other.copy_and_resolve_references(), changes)
+    with pytest.raises(ValueError, match=words):
+      abreast.run([one, wrong][:: -1 if 'mesh.data' in changes else 1], ['a'])
+  for seeds, init, words in (
+    (['0', 'x'], [], '0,x'),
+    ([], [], 'seeds='),
+    (['0', '1'], ['run'], 'given 1 times and there are 2'),
+  ):
+    with pytest.raises(ValueError, match=words):
+      together.changes(seeds, init)
+  assert together.changes(['4'], ['run']) == [{'seed': 4, 'init': 'run'}]
+
+
+def test_numbers_are_dealt_out():
+  found = lanes.gather([{'a': 1.0, 'b': 2}, {'a': 3.0}])
+  found |= {'c': np.array([5.0, 6.0]), 'time': 7.0}
+  assert lanes.of_lane(found, 0) == {'a': 1.0, 'b': 2, 'c': 5.0, 'time': 7.0}
+  assert lanes.of_lane(found, 1) == {'a': 3.0, 'c': 6.0, 'time': 7.0}
+  parts = ['x', 'y', 'z']
+  assert list(lanes.there(parts, [None, 4, 5], 5)) == [(0, 'x'), (1, 'y')]
+
+
+def test_metrics_of_several_runs_come_late_as_one():
+  late = metrics.Late((2,))
+  late.push(1, {'x': (np.array([3.0, 1.0]), np.array([2.0, 0.0]))})
+  _, scalars = late.drain()
+  np.testing.assert_array_equal(scalars['x'], [1.5, np.nan])
+  with pytest.raises(ValueError, match=r'shape \(2,\)'):
+    late.push(2, {'x': 1.0})
