@@ -17,7 +17,10 @@ from experiments import cli
 _STUDY = flags.DEFINE_string('study', None, 'File with get_study().')
 _WORKDIR = flags.DEFINE_string('workdir', None, 'Where runs and report go.')
 _JOBS = flags.DEFINE_integer(
-  'jobs', os.cpu_count(), 'Runs at a time.', lower_bound=1
+  'jobs', os.cpu_count(), 'Processes at a time.', lower_bound=1
+)
+_TOGETHER = flags.DEFINE_integer(
+  'together', 1, 'Pairs of an arm in one process.', lower_bound=1
 )
 
 
@@ -25,7 +28,9 @@ def main() -> None:
   from experiments import comparison  # imports jax
 
   study = comparison.load(_STUDY.value)
-  report = comparison.run(study, os.path.abspath(_WORKDIR.value), _JOBS.value)
+  report = comparison.run(
+    study, os.path.abspath(_WORKDIR.value), _JOBS.value, _TOGETHER.value
+  )
   comparison.sign(report, study, _STUDY.value, _WORKDIR.value)
   print(comparison.publish(report, _WORKDIR.value))
 

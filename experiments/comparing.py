@@ -58,16 +58,23 @@ def tune(s: Study, run: Runner) -> dict[str, dict[str, dict]]:
 
   The best rate has the highest mean area; a run that did not end counts 0.
   """
-  grids = {(env, a.name): list(s.grid) for env in s.envs for a in s.arms}
+  grids = {
+    (env, a.name): list(s.grid)
+    for env in s.envs
+    for a in s.arms
+    if not a.tuned_as
+  }
   ratio = s.grid[1] / s.grid[0]
   scores: dict[tuple, dict[float, list[float]]] = {key: {} for key in grids}
   for widened in range(s.widen + 1):
     asks = [
       Ask(env, arm, rate, TUNING + i, tuning=True)
+      for i in range(
+        s.tuning
+      )  # so that equal programs are not compiled at once
       for (env, arm), rates in grids.items()
       for rate in rates
       if rate not in scores[env, arm]
-      for i in range(s.tuning)
     ]
     if not asks:
       break
@@ -118,34 +125,38 @@ def pairs(s: Study, rates: Mapping[str, Mapping[str, float]]) -> list[Ask]:
   ]
 
 
-def trained(s: Study, workdir: str, places: int) -> Runner:
-  """Runs of experiments.train, in folders below workdir; skips what is done."""
+def trained(s: Study, workdir: str, places: int, together: int) -> Runner:
+  """Runs of experiments.train, in folders below workdir; skips what is done.
+
+  Args:
+    places: processes at a time
+    together: pairs of an arm in one process
+  """
   arms = {a.name: a for a in s.arms}
 
+  def finish(plan: Sequence[sweeping.Run]) -> None:
+    if not all(sweeping.finished(r) for r in plan):
+      sweeping.run(plan, places, together)
+
   def run(asks: Sequence[Ask]) -> dict[Ask, Ran]:
-    warm = {_place(workdir, a): _warm(s, workdir, a) for a in asks}
-    begun = {r.name: r for r in warm.values()}.values()
-    _finish(list(begun), places)
-    ready = [a for a in asks if sweeping.finished(warm[_place(workdir, a)])]
+    warm = {a: _warm(s, workdir, a) for a in asks}
+    finish(list({r.name: r for r in warm.values()}.values()))
+    ready = [a for a in asks if sweeping.finished(warm[a])]
     plan = {a: _run(s, arms[a.arm], workdir, a) for a in ready}
-    _finish(list(plan.values()), places)
+    finish(list(plan.values()))
     return {a: read(r.workdir) for a, r in plan.items() if sweeping.finished(r)}
 
   return run
 
 
-def _finish(plan: Sequence[sweeping.Run], places: int) -> None:
-  if not all(sweeping.finished(r) for r in plan):
-    sweeping.run(plan, places)
-
-
-def _place(workdir: str, a: Ask) -> str:
+def _name(a: Ask) -> str:
+  """The folder of a run, below that of the study."""
   kind = 'tuning' if a.tuning else 'pairs'
-  return os.path.join(workdir, a.env, kind, a.arm, f'{a.rate:g}', str(a.seed))
+  return os.path.join(a.env, kind, a.arm, f'{a.rate:g}', str(a.seed))
 
 
-def _warm_place(workdir: str, a: Ask) -> str:
-  return os.path.join(workdir, a.env, 'warm', str(a.seed))
+def _warm_name(a: Ask) -> str:
+  return os.path.join(a.env, 'warm', str(a.seed))
 
 
 def _shared(s: Study, a: Ask) -> dict:
@@ -156,7 +167,7 @@ def _shared(s: Study, a: Ask) -> dict:
 def _warm(s: Study, workdir: str, a: Ask) -> sweeping.Run:
   """The supervised run that all arms of the pair begin with."""
   changes = {**_shared(s, a), 'seed': a.seed, 'steps': 0}
-  return _planned(s.warm, changes, _warm_place(workdir, a), workdir)
+  return sweeping.planned(_warm_name(a), s.warm, changes, workdir)
 
 
 def _run(s: Study, arm: Arm, workdir: str, a: Ask) -> sweeping.Run:
@@ -165,14 +176,9 @@ def _run(s: Study, arm: Arm, workdir: str, a: Ask) -> sweeping.Run:
     **arm.changes,
     **{path: times * a.rate for path, times in arm.rates.items()},
     'seed': a.seed + SALT * arm.salt,
-    'init': _warm_place(workdir, a),
+    'init': os.path.join(workdir, _warm_name(a)),
   }
-  return _planned(arm.config, changes, _place(workdir, a), workdir)
-
-
-def _planned(config: str, changes, there: str, workdir: str) -> sweeping.Run:
-  name = os.path.relpath(there, workdir)
-  return sweeping.planned(name, config, changes, there)
+  return sweeping.planned(_name(a), arm.config, changes, workdir)
 
 
 def check_all(s: Study, workdir: str) -> None:

@@ -27,12 +27,14 @@ def load(path: str) -> Study:
   return study
 
 
-def run(s: Study, workdir: str, places: int) -> dict[str, Any]:
+def run(
+  s: Study, workdir: str, places: int, together: int = 1
+) -> dict[str, Any]:
   """Everything that is not done yet, then the report."""
   if s.by == 'train':
     comparing.check_all(s, workdir)
   comparing.keep_protocol(s, workdir)
-  return judging.report(s, comparing.trained(s, workdir, places))
+  return judging.report(s, comparing.trained(s, workdir, places, together))
 
 
 def sign(report: dict[str, Any], s: Study, path: str, workdir: str) -> None:

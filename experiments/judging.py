@@ -24,7 +24,7 @@ def report(s: Study, run: comparing.Runner) -> dict[str, Any]:
   """Tunes, runs the pairs at both settings, judges."""
   tuning = comparing.tune(s, run)
   rates = {
-    'tuned': {e: {a: x['best'] for a, x in t.items()}
+    'tuned': {e: {a.name: t[a.tuned_as or a.name]['best'] for a in s.arms}
               for e, t in tuning.items()},
     'common': {e: {a.name: s.rate for a in s.arms} for e in s.envs},
   }  # fmt: skip

@@ -22,6 +22,7 @@ class Arm(NamedTuple):
   rates: config path -> what multiplies the arm's learning rate there.
   salt: other keys with the same warm starts, for a method against itself.
   pairs: fewer than the study's; 0: as many.
+  tuned_as: the arm whose tuned rate is taken; '' if it has its own.
   """
 
   name: str
@@ -32,6 +33,7 @@ class Arm(NamedTuple):
   rates: Mapping[str, float] = {POLICY_RATE: 1.0}
   salt: int = 0
   pairs: int = 0
+  tuned_as: str = ''
 
 
 class Env(NamedTuple):
@@ -134,6 +136,7 @@ def check(s: Study) -> None:
       raise ValueError(f'two arms are called {name!r}; give each its own name')
   used = [s.threshold, s.reference]
   used += [n for c in s.claims for n in (c.arm, c.baseline)]
+  used += [a.tuned_as for a in s.arms if a.tuned_as]
   for name in used:
     if name not in names:
       raise ValueError(f'{name!r} is no arm of the study; it has {names}')
@@ -177,6 +180,11 @@ def _check_grid(s: Study) -> None:
 def protocol(s: Study) -> list[tuple[str, str]]:
   """How the study is run and judged, in words; fixed before the first run."""
   fewer = {a.label: a.pairs for a in s.arms if a.pairs}
+  borrowed = [
+    f'{a.label} takes that of {s.arm(a.tuned_as).label}'
+    for a in s.arms
+    if a.tuned_as
+  ]
   lines = [
     ('Pairs', f'{s.pairs}; both arms of a pair share warm start and keys, each'
      ' pair has a warm start of its own' + (
@@ -187,7 +195,8 @@ def protocol(s: Study) -> list[tuple[str, str]]:
      ' of a longer one and both budgets are read off the same run'),
     ('Tuned rate', f'the best of {", ".join(f"{x:g}" for x in s.grid)} by mean'
      f' area under the curve over {s.tuning} other seeds on other levels; while'
-     f' the best is at an edge the grid goes on, at most {s.widen} times'),
+     f' the best is at an edge the grid goes on, at most {s.widen} times'
+     + ''.join(f'; {text}' for text in borrowed)),
     ('Common rate', f'{s.rate:g} for every arm'),
     ('Evaluation', 'held-out levels, sampled; the evaluation before the first'
      ' update belongs to the curve'),

@@ -47,7 +47,7 @@ def main() -> None:
   if _LIST.value:
     print('\n'.join(' '.join(r.job.command) for r in plan))
     return
-  statuses = sweeping.run(plan, _CONFIG.value, _JOBS.value, _TOGETHER.value)
+  statuses = sweeping.run(plan, _JOBS.value, _TOGETHER.value)
   print(sweeping.table(plan))
   if any(statuses.values()):
     sys.exit(1)

@@ -21,6 +21,7 @@ COMPILED = 0.3  # seconds that a program took to compile, if it is kept
 
 class Run(NamedTuple):
   name: str
+  experiment: str  # of --config
   changes: dict
   config: ConfigDict
   workdir: str
@@ -31,21 +32,30 @@ def plan(config: str, runs, workdir: str) -> list[Run]:
   """Every run, checked: a mistake in one is told before any of them starts."""
   names = [space.name_of(changes) for changes in runs]
   return [
-    planned(name, config, changes, os.path.join(workdir, name))
+    planned(name, config, changes, workdir)
     for name, changes in zip(names, runs, strict=True)
   ]
 
 
 def planned(name: str, config: str, changes, workdir: str) -> Run:
-  """One run of experiments.train with changes, checked."""
+  """One run of experiments.train in workdir/name, checked."""
+  there = os.path.join(workdir, name)
   path, _, arg = config.partition(':')
   try:
     c = space.change(load(path).get_config(arg), changes)
     check.config(c)
-    folder.same_config(c, workdir)
+    folder.same_config(c, there)
   except ValueError as error:
     raise ValueError(f'run {name}: {error}') from error
-  return Run(name, changes, c, workdir, _job(name, config, changes, workdir))
+  command = (
+    *(sys.executable, '-m', 'experiments.train'),
+    f'--config={config}',
+    f'--workdir={there}',
+    *(f'--config.{path}={value}' for path, value in changes.items()),
+  )
+  log = os.path.join(there, 'log.txt')
+  job = pool.Job(name, command, log, cache(workdir))
+  return Run(name, config, changes, c, there, job)
 
 
 @functools.cache
@@ -57,17 +67,6 @@ def load(path: str):
   module = importlib.util.module_from_spec(spec)
   spec.loader.exec_module(module)
   return module
-
-
-def _job(name: str, config: str, changes, workdir: str) -> pool.Job:
-  command = (
-    *(sys.executable, '-m', 'experiments.train'),
-    f'--config={config}',
-    f'--workdir={workdir}',
-    *(f'--config.{path}={value}' for path, value in changes.items()),
-  )
-  log = os.path.join(workdir, 'log.txt')
-  return pool.Job(name, command, log, cache(os.path.dirname(workdir)))
 
 
 def cache(workdir: str) -> dict[str, str]:
@@ -90,7 +89,8 @@ def groups(plan: Sequence[Run], most: int) -> list[list[Run]]:
   alike: dict[str, list[Run]] = {}
   for r in plan:
     rest = {k: v for k, v in r.changes.items() if k not in abreast.FREE}
-    key = f'{space.name_of(rest)}, init {bool(r.config.init)}'
+    where = os.path.dirname(r.workdir)
+    key = f'{where} {r.experiment} {space.name_of(rest)} {bool(r.config.init)}'
     alike.setdefault(key, []).append(r)
   return [
     runs[i : i + most]
@@ -99,7 +99,7 @@ def groups(plan: Sequence[Run], most: int) -> list[list[Run]]:
   ]
 
 
-def _together(config: str, runs: Sequence[Run]) -> pool.Job:
+def _together(runs: Sequence[Run]) -> pool.Job:
   """What runs them in one process; a single run is one of experiments.train."""
   first = runs[0]
   if len(runs) == 1:
@@ -107,10 +107,10 @@ def _together(config: str, runs: Sequence[Run]) -> pool.Job:
   seeds = ','.join(str(r.config.seed) for r in runs)
   command = (
     *(sys.executable, '-m', 'experiments.together'),
-    f'--config={config}',
+    f'--config={first.experiment}',
     f'--workdir={os.path.dirname(first.workdir)}',
     f'--seeds={seeds}',
-    *(f'--folder={r.name}' for r in runs),
+    *(f'--folder={os.path.basename(r.workdir)}' for r in runs),
     *(f'--init={r.config.init}' for r in runs if r.config.init),
     *(
       f'--config.{path}={value}'
@@ -121,9 +121,7 @@ def _together(config: str, runs: Sequence[Run]) -> pool.Job:
   return first.job._replace(command=command)
 
 
-def run(
-  plan: Sequence[Run], config: str, places: int, together: int = 1
-) -> dict[str, int]:
+def run(plan: Sequence[Run], places: int, together: int = 1) -> dict[str, int]:
   """Runs what is not finished; {name: exit status} of what ran.
 
   Args:
@@ -147,7 +145,7 @@ def run(
       print(f'\r{len(done)}/{len(parts)} done; {now}\033[K', end='',
             file=sys.stderr, flush=True)  # fmt: skip
 
-  jobs = [_together(config, runs) for runs in parts.values()]
+  jobs = [_together(runs) for runs in parts.values()]
   statuses = pool.run(jobs, places, look)
   for name, runs in parts.items():
     if statuses[name]:

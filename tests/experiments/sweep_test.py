@@ -92,7 +92,7 @@ def test_what_one_job_compiles_the_next_one_finds(tmp_path, monkeypatch):
   env = sweeping.cache(str(tmp_path))
   for name in env:
     monkeypatch.delenv(name, raising=False)
-  [run] = sweeping.plan(grpo, 'tiny', 'configs/grpo.py', [{}], str(tmp_path))
+  [run] = sweeping.plan('configs/grpo.py:tiny', [{}], str(tmp_path))
   assert run.job.env == env
   env['JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS'] = '0'
   jobs = [_job(tmp_path, x, code)._replace(env=env) for x in ('one', 'two')]
@@ -104,7 +104,7 @@ def test_what_one_job_compiles_the_next_one_finds(tmp_path, monkeypatch):
 
 def test_runs_that_go_together(tmp_path):
   runs = list(space.grid(steps=(3, 4), seed=(0, 1, 2)))
-  plan = sweeping.plan(grpo, 'tiny', 'configs/grpo.py', runs, str(tmp_path))
+  plan = sweeping.plan('configs/grpo.py:tiny', runs, str(tmp_path))
   groups = sweeping.groups(plan, 2)
   assert [[r.name for r in x] for x in groups] == [
     ['seed=0,steps=3', 'seed=1,steps=3'], ['seed=2,steps=3'],
