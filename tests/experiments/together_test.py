@@ -103,22 +103,16 @@ def assert_same(one, other, expected):
   assert sorted(os.listdir(one)) == sorted(os.listdir(other))
 
 
-@pytest.mark.usefixtures('compiled_once')
-def test_they_are_the_runs_that_they_are_alone(tmp_path, monkeypatch):
-  """Also if they were cut off together beyond a checkpoint."""
-  short = {'sft.steps': 0, 'steps': 2, 'eval.every': 0, 'checkpoint.every': 1}
+def test_one_beside_another_is_what_it_is_alone(tmp_path):
+  """The second: what is shared was made for the first."""
+  short = {'sft.steps': 0, 'steps': 2, 'eval.every': 0}
   runs = configs(grpo, tmp_path / 'data', short)
-  alone, beside = folders(tmp_path)
-  for c, workdir in zip(runs, alone, strict=True):
-    runner.run(c, workdir)
-  with monkeypatch.context() as patch:
-    cut_after(2, patch)
-    with pytest.raises(KilledError):
-      abreast.run(runs, beside)
+  (_, alone), beside = folders(tmp_path)
+  runner.run(runs[1], alone)
   abreast.run(runs, beside)
-  for one, other in zip(alone, beside, strict=True):
-    assert_same(one, other, [(0, 'eval'), (1, 'rl'), (2, 'rl'), (2, 'eval')])
-  assert_apart(*alone, 2)
+  rows = [(0, 'eval'), (1, 'rl'), (2, 'rl'), (2, 'eval')]
+  assert_same(alone, beside[1], rows)
+  assert_apart(*beside, 2)
 
 
 @pytest.mark.slow
@@ -126,7 +120,7 @@ def test_they_are_the_runs_that_they_are_alone(tmp_path, monkeypatch):
   ('method', 'devices'), [(grpo, 1), (spear, 2)]
 )  # one device: vmapped; SPEAR has a memory
 @pytest.mark.usefixtures('compiled_once')
-def test_one_may_have_been_begun_alone(method, devices, tmp_path, monkeypatch):
+def test_cut_off_and_one_begun_alone(method, devices, tmp_path, monkeypatch):
   found = jax.devices()[:devices]
   monkeypatch.setattr(lanes.jax, 'devices', lambda: found)
   runs = configs(method, tmp_path / 'data')
