@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+from typing import NamedTuple
 
 import chex
 import jax
@@ -9,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from agentrl import agreement, optim
 from agentrl import learner as learner_lib
-from agentrl.types import Rows
+from agentrl.types import Batch, Credit, Rows
 from configs import grpo, oprl
 from experiments import (
   tabular,
@@ -21,6 +23,7 @@ from experiments import (
 )
 
 SMALL = tabular.Size(tasks=2, group=4)
+TOKENS = 3  # of a message
 
 
 def config(method):
@@ -58,21 +61,23 @@ def chance(world, p, s, left):
 
 def test_values_are_those_of_a_recursion_and_of_play():
   world, turns = random_world(), 4
+  known = jax.device_get(world)
   table = tabular_play.Table(5, 3, 1)
   logits = jax.random.normal(jax.random.key(1), (5, 3))
   p = tabular_play.probabilities(table, logits)
-  v, q = tabular_worlds.values(world, p, turns)
+  v, q = jax.device_get(tabular_worlds.values(world, p, turns))
   exact = np.asarray(p, np.float64)
   for k in range(turns + 1):
     for s in range(5):
-      want = chance(world, exact, s, turns - k)
+      want = chance(known, exact, s, turns - k)
       np.testing.assert_allclose(v[k, s], want, atol=1e-6)
-  mean = np.mean([v[2, int(s)] for s in world.next[0]])
-  direct = 0.7 * v[2, int(world.next[0, 2])] + 0.3 * mean
+  mean = np.mean([v[2, int(s)] for s in known.next[0]])
+  direct = 0.7 * v[2, int(known.next[0, 2])] + 0.3 * mean
   np.testing.assert_allclose(q[1, 0, 2], direct, rtol=1e-5)
   n = 20000
   task = jnp.arange(n) % 2
-  told = tabular_play.play(world, table, logits, task, turns, jax.random.key(2))
+  play = jax.jit(tabular_play.play, static_argnums=(1, 4))
+  told = play(world, table, logits, task, turns, jax.random.key(2))
   rate = float(np.mean(np.asarray(world.won)[told.state[:, -1]]))
   want = float(tabular_worlds.success(world, p, turns))
   assert abs(rate - want) < 5 * np.sqrt(want * (1 - want) / n)
@@ -134,10 +139,18 @@ def test_a_token_is_a_cell_and_a_choice():
   np.testing.assert_allclose(out.sum_sq_prob, [[*want, 0]], rtol=1e-5)
 
 
+class Played(NamedTuple):
+  case: tabular_case.Case
+  world: tabular_worlds.World
+  logits: np.ndarray
+  batch: Batch
+  credit: Credit
+
+
 @functools.cache
-def played(method, tokens=1):
+def played(method):
   """A batch of the warm start and what the method credits it with."""
-  size = SMALL._replace(tokens=tokens)
+  size = SMALL._replace(tokens=TOKENS)
   case = tabular_case.case(
     config(method), 'bifurcation', size, 'adam', {'length': 3}
   )
@@ -146,13 +159,19 @@ def played(method, tokens=1):
   state = learner_lib.init(learner, jax.random.key(1))
   logits = tabular.warm_start(case, world, jax.random.key(2))
   state.params['policy']['table'] = logits
-  batch, v = tabular.sample(case, world, state, jax.random.key(3))
-  _, _, signals, credit, _ = learner_lib.judge(learner, state, batch)
-  return case, world, state, batch, v, signals, credit
+
+  @jax.jit
+  def judged(world, state, key):
+    batch, _ = tabular.sample(case, world, state, key)
+    return batch, learner_lib.judge(learner, state, batch)[3]
+
+  batch, credit = judged(world, state, jax.random.key(3))
+  logits, world, batch, credit = jax.device_get((logits, world, batch, credit))
+  return Played(case, world, logits, batch, credit)
 
 
 def test_credit_of_grpo_is_the_outcome_in_its_group():
-  _, _, _, batch, _, _, credit = played('grpo')
+  batch, credit = played('grpo')[-2:]
   r = np.asarray(batch.outcome, np.float64).reshape(2, 4)
   std = r.std(axis=1, ddof=1, keepdims=True)
   want = np.where(std > 0, (r - r.mean(1, keepdims=True)) / (std + 1e-6), 0)
@@ -163,7 +182,7 @@ def test_credit_of_grpo_is_the_outcome_in_its_group():
 
 
 def test_credit_of_returns_to_go_and_of_states_is_that_of_a_loop():
-  _, _, _, batch, _, _, credit = played('gigpo')
+  batch, credit = played('gigpo')[-2:]
   r = np.asarray(batch.turns.reward, np.float64)
   state, group = np.asarray(batch.turns.state), np.asarray(batch.ids['group'])
   go = r.copy()
@@ -182,10 +201,8 @@ def test_credit_of_returns_to_go_and_of_states_is_that_of_a_loop():
     np.testing.assert_allclose(credit.turn[i, k], want, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize('tokens', [1, 3])
-def test_what_is_told_of_a_batch(tokens):
-  case, world, state, batch, *_ = played('grpo', tokens)
-  logits = state.params['policy']['table']
+def test_what_is_told_of_a_batch():
+  case, world, logits, batch, _ = played('grpo')
   p = np.asarray(tabular_play.probabilities(case.table, logits), np.float64)
   s, a = batch.turns.state, batch.rows.tokens[:, 0].reshape(8, 3) % 4
   for i, k in np.ndindex(8, 3):
@@ -194,20 +211,21 @@ def test_what_is_told_of_a_batch(tokens):
     np.testing.assert_allclose(
       batch.turns.terms['truth'][i, k], want, atol=1e-6
     )
-  assert batch.rows.logp.shape == (24, tokens)
-  out = case.learner.context.modules['policy'].apply(
-    state.params['policy'], batch.rows, ('logp',)
+  assert batch.rows.logp.shape == (24, TOKENS)
+  apply = jax.jit(
+    case.learner.context.modules['policy'].apply, static_argnums=2
   )
+  out = apply({'table': logits}, batch.rows, ('logp',))
   np.testing.assert_allclose(out.logp, batch.rows.logp, rtol=1e-6)
 
 
 def test_bias_and_noise_are_those_of_agreement():
-  from agentrl import agreement
-
-  _, _, _, batch, *_ = played('grpo')
+  batch = jax.tree.map(jnp.asarray, played('grpo').batch)
   credit = jax.random.normal(jax.random.key(5), batch.turns.valid.shape)
   credit += 3 * batch.turns.terms['truth']
-  got = tabular_truth.bias_and_noise(tabular_truth.cell_sums(credit, batch))
+  got = tabular_truth.bias_and_noise(
+    jax.jit(tabular_truth.cell_sums)(credit, batch)
+  )
   cell = np.asarray(batch.rows.tokens[:, 0]) * 3 + np.tile([0, 1, 2], 8)
   x, t = (
     np.asarray(y, np.float64).reshape(-1)
@@ -219,51 +237,73 @@ def test_bias_and_noise_are_those_of_agreement():
 
 
 def test_sgd_is_a_step_along_the_gradient():
-  rule = tabular_case.plain(tabular_case.optim.Rule(lr=0.5))
+  rule = tabular_case.plain(optim.Rule(lr=0.5))
   params = {'x': jnp.array([1.0, -2.0])}
   grads = {'x': jnp.array([3.0, 1e-4])}
-  opt = tabular_case.optim.init(rule, params)
-  got, _, _ = tabular_case.optim.step(rule, grads, opt, params)
+  opt = optim.init(rule, params)
+  got, _, _ = optim.step(rule, grads, opt, params)
   np.testing.assert_allclose(got['x'], [-0.5, -2.0 - 5e-5], rtol=1e-5)
 
 
-def few(c, seeds=(0, 1), iterations=4, **hp):
+def few(c, seeds=tuple(range(8)), **more):
   return tabular.curves(
-    c, 'bifurcation', (0.3,), seeds, iterations, size=SMALL,
-    settings={'length': 3}, **hp
+    c, 'bifurcation', (0.3,), seeds, 12, size=SMALL, settings={'length': 3},
+    **more
   )  # fmt: skip
 
 
-def test_two_seeds_together_are_the_two_by_themselves():
-  both = few(grpo.get_config())
-  for i, seed in enumerate((0, 1)):
-    one = few(grpo.get_config(), seeds=(seed,))
-    for name in ('env_steps', 'success'):
-      np.testing.assert_allclose(one[name][:, 0], both[name][:, i], rtol=1e-4)
-    for name, x in one['told'].items():
-      want = both['told'][name][:, i]
-      np.testing.assert_allclose(x[:, 0], want, rtol=1e-3, atol=1e-5)
+@functools.cache
+def grpo_curves():
+  return few(grpo.get_config())
 
 
+def test_grpo_learns():
+  got = grpo_curves()
+  s = got['success'][0]
+  assert s.shape == (8, 13)
+  assert got['env_steps'].shape == (1, 8, 13)
+  assert s[:, -1].mean() > s[:, 0].mean() + 0.15
+  np.testing.assert_array_equal(got['env_steps'][0, :, 1], 24)
+
+
+@pytest.mark.slow
+def test_many_seeds_together_are_each_by_itself():
+  got, want = few(grpo.get_config(), seeds=(5,)), grpo_curves()
+  for name in ('env_steps', 'success'):
+    np.testing.assert_allclose(got[name][:, 0], want[name][:, 5], rtol=1e-4)
+  for name, x in got['told'].items():
+    y = want['told'][name][:, 5]
+    np.testing.assert_allclose(x[:, 0], y, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.slow
 def test_oprl_without_its_steps_is_grpo():
   c = oprl.get_config()
   c.coef.step = 0.0
-  got, want = few(c), few(grpo.get_config())
+  got, want = few(c), grpo_curves()
   np.testing.assert_array_equal(got['success'], want['success'])
   np.testing.assert_array_equal(got['env_steps'], want['env_steps'])
   assert {'prm correlation', 'early prm distance'} <= set(got['told'])
 
 
-def test_grpo_learns_and_another_salt_is_other_luck():
-  got = few(grpo.get_config(), range(8), 20)
-  s = got['success'][0]
-  assert s.shape == (8, 21)
-  assert got['env_steps'].shape == (1, 8, 21)
-  assert s[:, -1].mean() > s[:, 0].mean() + 0.2
-  assert (got['env_steps'][0, :, 1] == 24).all()
-  other = few(grpo.get_config(), range(8), 20, salt=1)['success'][0]
-  np.testing.assert_array_equal(other[:, 0], s[:, 0])
-  assert (other[:, -1] != s[:, -1]).any()
+@pytest.mark.slow
+def test_another_salt_is_other_luck_for_the_same_start():
+  got, want = few(grpo.get_config(), salt=1), grpo_curves()
+  got, want = got['success'], want['success']
+  np.testing.assert_array_equal(got[..., 0], want[..., 0])
+  assert (got[..., -1] != want[..., -1]).any()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('method', ['ppo_bilevel', 'prime', 'oprl_restart'])
+def test_every_kind_of_signal_learns_from_two_tokens(method):
+  got = tabular.curves(
+    config(method), 'key_door', (0.1,), (0,), 2, optimizer='sgd',
+    size=SMALL._replace(tokens=2), settings={'size': 3, 'turns': 6},
+  )  # fmt: skip
+  chex.assert_tree_all_finite(got)
+  name = 'value error' if method == 'ppo_bilevel' else 'prm distance'
+  assert got['told'][name].shape == (1, 1)
 
 
 BAD = {
