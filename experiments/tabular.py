@@ -53,8 +53,7 @@ def curves(
     salt: other luck for the same seeds
     optimizer: of tabular_case.OPTIMIZERS
   Returns: env_steps [R, S, I + 1], moves made before; success [R, S, I + 1];
-    told {name: [R, S]}, see
-    `tabular_truth.summary`.
+    told {name: [R, S]}, see `tabular_truth.summary`.
   Raises ValueError for a config that tables cannot stand for.
   """
   _check(rates, seeds, iterations)
