@@ -10,7 +10,14 @@ from typing import Any
 
 import jax
 
-from experiments import compare_report, comparing, judging, results, sweeping
+from experiments import (
+  compare_report,
+  comparing,
+  judging,
+  results,
+  sweeping,
+  tabulated,
+)
 from experiments import study as study_lib
 from experiments.study import Study
 
@@ -31,10 +38,14 @@ def run(
   s: Study, workdir: str, places: int, together: int = 1
 ) -> dict[str, Any]:
   """Everything that is not done yet, then the report."""
-  if s.by == 'train':
+  if s.by == 'tabular':
+    tabulated.check_all(s)
+    runner = tabulated.runner(s, workdir)
+  else:
     comparing.check_all(s, workdir)
+    runner = comparing.trained(s, workdir, places, together)
   comparing.keep_protocol(s, workdir)
-  return judging.report(s, comparing.trained(s, workdir, places, together))
+  return judging.report(s, runner)
 
 
 def sign(report: dict[str, Any], s: Study, path: str, workdir: str) -> None:

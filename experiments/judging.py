@@ -110,7 +110,9 @@ def measures(s: Study, ran: Ran | None, level: float) -> dict[str, float]:
   # Never there counts as the whole budget, there at once as a hundredth.
   steps = np.clip(paired.steps_to(x, y, level), s.env_steps / 100, s.env_steps)
   known = np.isfinite(ran.moves)
-  moves = np.interp(s.env_steps, ran.env_steps[known], ran.moves[known])
+  moves = np.nan
+  if known.any():
+    moves = np.interp(s.env_steps, ran.env_steps[known], ran.moves[known])
   return {
     'area': paired.area(x, y),
     'area_tokens': paired.area(

@@ -2,109 +2,117 @@
 
 import json
 import os
+import time
 from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
 from ml_collections import ConfigDict
 
-from experiments import comparing, space, sweeping, tabular
+from experiments import space, sweeping, tabular, tabular_case
 from experiments.comparing import Ask, Ran, Runner
 from experiments.study import Arm, Study
 
 
 def runner(s: Study, workdir: str) -> Runner:
-  """Runs of `tabular.curves`; those of an arm and a rate are one program.
+  """Runs of `tabular.curves`; all rates and seeds of an arm are one program.
 
-  An environment's changes are the arguments of `curves` besides the config:
-  world, iterations, settings. What is done is kept below workdir.
+  The study's changes, and then an environment's, are arguments of `curves`:
+  world, iterations, settings, ... What is done is kept below workdir.
   """
   arms = {a.name: a for a in s.arms}
 
   def run(asks: Sequence[Ask]) -> dict[Ask, Ran]:
     programs = defaultdict(list)
     for a in asks:
-      programs[a.env, a.arm, a.rate, a.tuning].append(a)
+      programs[a.env, a.arm, a.tuning].append(a)
     found = {}
-    for i, (key, wanted) in enumerate(programs.items()):
-      path = os.path.join(workdir, _name(*key))
-      told = _kept(path, wanted)
+    for i, ((env, arm, tuning), wanted) in enumerate(programs.items()):
+      rates = sorted({a.rate for a in wanted})
+      seeds = sorted({a.seed for a in wanted})
+      name = _name(env, arm, tuning, rates)
+      path = os.path.join(workdir, name)
+      told = _kept(path, seeds)
       if told is None:
-        print(f'{i + 1}/{len(programs)} {_name(*key)}', flush=True)
-        told = _play(s, arms[key[1]], wanted)
-        _keep(path, wanted, told)
-      found |= {a: _ran(told, i) for i, a in enumerate(wanted)}
+        told = _play(s, arms[arm], env, rates, seeds)
+        _keep(path, told)
+        seconds = told['seconds']
+        print(f'{i + 1}/{len(programs)} {name} {seconds:.1f} s', flush=True)
+      for a in wanted:
+        found[a] = _ran(told, rates.index(a.rate), seeds.index(a.seed))
     return found
 
   return run
 
 
-def _name(env: str, arm: str, rate: float, tuning: bool) -> str:
-  kind = 'tuning' if tuning else 'pairs'
-  return os.path.join(env, kind, arm, f'{rate:g}.json')
+def check_all(s: Study) -> None:
+  """A mistake in an arm is told before any run."""
+  for arm in s.arms:
+    try:
+      tabular_case.fits(config(arm))
+    except ValueError as error:
+      raise ValueError(f'arm {arm.name}: {error}') from error
 
 
 def config(arm: Arm) -> ConfigDict:
-  """The arm's config; its rates are in units of the asked one."""
+  """The arm's config, its rates in units of the one asked for."""
   path, _, arg = arm.config.partition(':')
   c = sweeping.load(path).get_config(arg)
   return space.change(c, {**arm.changes, **arm.rates})
 
 
-def _play(s: Study, arm: Arm, asks: Sequence[Ask]) -> dict:
-  """Curves [S, I + 1] and what is told [S] of these seeds, as JSON."""
+def _name(env: str, arm: str, tuning: bool, rates: Sequence[float]) -> str:
+  kind = 'tuning' if tuning else 'pairs'
+  at = '_'.join(f'{rate:g}' for rate in rates)
+  return os.path.join(env, kind, arm, f'{at}.json')
+
+
+def _play(s: Study, arm: Arm, env: str, rates, seeds) -> dict:
+  """Curves [R, S, I + 1] and what is told [R, S], as JSON."""
+  start = time.monotonic()
   got = tabular.curves(
     config(arm),
-    rates=[asks[0].rate],
-    seeds=[a.seed for a in asks],
+    rates=rates,
+    seeds=seeds,
     salt=arm.salt,
-    **{**s.changes, **s.envs[asks[0].env].changes},
+    **{**s.changes, **s.envs[env].changes},
   )
   return {
-    'env_steps': got['env_steps'][0].tolist(),
-    'success': got['success'][0].tolist(),
-    'told': {k: np.asarray(x[0]).tolist() for k, x in got['told'].items()},
+    'seeds': seeds,
+    'env_steps': got['env_steps'].tolist(),
+    'success': got['success'].tolist(),
+    'told': {k: np.asarray(x).tolist() for k, x in got['told'].items()},
+    'seconds': time.monotonic() - start,
   }
 
 
-def _kept(path: str, asks: Sequence[Ask]) -> dict | None:
-  """What an earlier call kept of just these seeds."""
+def _kept(path: str, seeds: Sequence[int]) -> dict | None:
+  """What an earlier call kept, if it was of these seeds."""
   if not os.path.exists(path):
     return None
   with open(path, encoding='utf-8') as f:
     told = json.load(f)
-  return told if told['seeds'] == [a.seed for a in asks] else None
+  return told if told['seeds'] == seeds else None
 
 
-def _keep(path: str, asks: Sequence[Ask], told: dict) -> None:
+def _keep(path: str, told: dict) -> None:
   os.makedirs(os.path.dirname(path), exist_ok=True)
   with open(path + '.new', 'w', encoding='utf-8') as f:
-    json.dump({'seeds': [a.seed for a in asks], **told}, f)
+    json.dump(told, f)
   os.replace(path + '.new', path)
 
 
-def _ran(told: dict, i: int) -> Ran:
-  steps = np.asarray(told['env_steps'][i], np.float64)
-  success = np.asarray(told['success'][i], np.float64)
+def _ran(told: dict, rate: int, seed: int) -> Ran:
+  steps, success = (
+    np.asarray(told[name][rate][seed], np.float64)
+    for name in ('env_steps', 'success')
+  )
+  runs = len(told['seeds']) * len(told['success'])
   return Ran(
     env_steps=steps,
     tokens=steps,  # a turn is one token
     success=success,
     moves=np.full(success.size, np.nan),
-    seconds=told['seconds'] / len(told['success']),
-    told={name: x[i] for name, x in told['told'].items()},
+    seconds=told['seconds'] / runs,
+    told={name: x[rate][seed] for name, x in told['told'].items()},
   )
-
-
-def check_all(s: Study) -> list[tuple[str, str]]:
-  """[(arm, why)] of what tables cannot stand for."""
-  out = []
-  for arm in s.arms:
-    try:
-      tabular.check(config(arm))
-    except ValueError as error:
-      out.append((arm.name, str(error)))
-  return out
-
-
-__all__ = ['check_all', 'comparing', 'config', 'runner']

@@ -89,16 +89,16 @@ def get_study() -> Study:
       )
     },
     claims=CLAIMS,
-    env_steps=10_000,
-    tokens=20_000,
+    env_steps=12_000,
+    tokens=24_000,
     threshold='rloo',
     reference='grpo',
-    grid=(1.5e-4, 3e-4, 6e-4),
-    rate=3e-4,
+    grid=(7.5e-5, 1.5e-4, 3e-4),
+    rate=1.5e-4,
     changes={
-      'rollout.batch': 64, 'steps': 32, 'sft.steps': 100,
-      'role.policy.final': 1.0, 'eval.episodes': 2000, 'eval.every': 8,
-      'checkpoint.every': 32,
+      'rollout.batch': 64, 'steps': 48, 'sft.steps': 160,
+      'role.policy.final': 1.0, 'eval.episodes': 2000, 'eval.every': 12,
+      'checkpoint.every': 48,
     },
     told={
       'PRM: correlation with the truth': 'prm/truth_correlation',
