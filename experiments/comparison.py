@@ -40,6 +40,8 @@ def run(
   """Everything that is not done yet, then the report."""
   if s.by == 'tabular':
     tabulated.check_all(s)
+    # Programs are small and run once: most of the time is compilation.
+    jax.config.update('jax_disable_most_optimizations', True)
     runner = tabulated.runner(s, workdir)
   else:
     comparing.check_all(s, workdir)

@@ -1,0 +1,113 @@
+"""Credit where everything is known: policies that are tables, in two worlds.
+
+Every way of making an advantage that tables can stand for, in the code that
+trains language models: the config's signals, links, loss and optimizer. The
+worlds: a bifurcation (one of five turns matters) and a grid with key and door
+(up to 24 turns, one action in ten slips). Success and the exact advantage are
+computed, not sampled.
+
+  python -m experiments.compare --study=configs/studies/credit.py \
+    --workdir=runs/studies/credit
+"""
+
+from experiments.study import Arm, Claim, Env, Study
+
+POLICY, PRM = 'role.policy.lr', 'role.prm.lr'
+TRAJECTORY = (
+  'grpo', 'dr_grpo', 'rloo', 'reinforce_pp', 'opo', 'maxrl', 'lite_ppo',
+)  # fmt: skip
+TURN = ('gigpo', 'gigpo_no_std', 'hgpo')
+CRITIC = ('ppo', 'ppo_turn', 'ppo_bilevel', 'steppo', 'odysseus')
+LEARNED = (
+  'oprl', 'oprl_rloo', 'oprl_merged', 'oprl_token', 'oprl_process_only',
+  'oprl_parity', 'prime', 'prime_bon',
+)  # fmt: skip
+CONTROL = ('oprl_placebo', 'oprl_restart')
+# The environment tells these how near the end is, which others do not know.
+TOLD = ('oprl_truth', 'vpr')
+
+
+def arm(name: str, part: str = 'method', label: str = '', **fields) -> Arm:
+  learns = name in LEARNED or name in CONTROL
+  rates = {POLICY: 1.0, PRM: 1.0} if learns else {POLICY: 1.0}
+  path = f'configs/{fields.pop("config", name)}.py'
+  return Arm(
+    label.replace(' ', '_') or name, label or name, path,
+    part=part, rates={**rates, **fields.pop('rates', {})}, **fields,
+  )  # fmt: skip
+
+
+ARMS = (
+  *map(arm, (*TRAJECTORY, *TURN, *CRITIC, *LEARNED)),
+  *(arm(name, 'control') for name in CONTROL),
+  *(arm(name, 'ablation') for name in TOLD),
+  arm('oprl', 'ablation', 'oprl alpha 1', changes={'coef.step': 1.0}),
+  arm('oprl', 'control', 'oprl prm x 0.25', rates={PRM: 0.25}),
+  arm('oprl', 'control', 'oprl prm x 4', rates={PRM: 4.0}),
+  # A method against itself, other keys: 20 pairs have to find nothing.
+  arm('grpo', 'control', 'grpo again', salt=1, pairs=20),
+)
+
+CLAIMS = (
+  Claim('GRPO is better than itself', 'grpo_again', 'grpo', 'area', 0.02),
+  Claim('OPRL learns faster than GRPO', 'oprl', 'grpo', 'area', 0.02),
+  Claim('OPRL learns faster than RLOO', 'oprl', 'rloo', 'area', 0.02),
+  Claim('OPRL is above its placebo', 'oprl', 'oprl_placebo', 'area', 0.02),
+  Claim('OPRL needs half the environment steps of RLOO',
+        'oprl', 'rloo', 'speed', 1.0),
+  Claim('A PRM restarted every iteration is as good or better',
+        'oprl_restart', 'oprl', 'area', 0.02),
+  Claim('Turns compared by state (GiGPO) are better than GRPO',
+        'gigpo', 'grpo', 'area', 0.02),
+  Claim('A critic of turns is better than GRPO',
+        'ppo_turn', 'grpo', 'area', 0.02),
+  Claim('A critic of turns is better than one of tokens',
+        'ppo_turn', 'ppo', 'area', 0.02),
+  Claim('The truth in place of the PRM is better than the PRM',
+        'oprl_truth', 'oprl', 'area', 0.02),
+)  # fmt: skip
+
+
+def get_study() -> Study:
+  return Study(
+    name='credit',
+    title='Credit where everything is known',
+    question=(
+      'Which ways of giving credit to turns learn faster when nothing but the'
+      ' credit differs, and how near is each to the exact advantage?'
+    ),
+    by='tabular',
+    arms=ARMS,
+    envs={
+      'bifurcation': Env(
+        'Bifurcation: one of 5 turns matters, 4 choices',
+        {'world': 'bifurcation', 'iterations': 40},
+      ),
+      'key_door': Env(
+        'Key and door: a 5x5 grid, at most 24 turns, slip 0.1',
+        {'world': 'key_door', 'iterations': 40},
+      ),
+    },
+    claims=CLAIMS,
+    env_steps=6_000,
+    tokens=6_000,
+    threshold='rloo',
+    reference='grpo',
+    grid=(0.1, 0.3, 0.9),
+    rate=0.3,
+    pairs=64,
+    tuning=8,
+    told={
+      'credit: correlation with the exact advantage': 'credit correlation',
+      'credit: bias': 'credit bias',
+      'credit: noise': 'credit noise',
+      'PRM: correlation with the exact advantage': 'prm correlation',
+      'PRM: pairs in the right order': 'prm pair accuracy',
+      'PRM: distance from the policy, nats': 'prm distance',
+      'critic: RMS error of its value': 'value error',
+    },
+    notes=(
+      'methods that branch, replay, or have signals that read text; those that'
+      ' differ from one of these in their loss only',
+    ),
+  )  # fmt: skip
