@@ -30,11 +30,13 @@ setuptools.setup(
   extras_require={
     'cuda': ['jax[cuda13]>=0.10.2,<0.11'],
     'tpu': ['jax[tpu]>=0.10.2,<0.11'],
+    'cluster': ['submitit>=1.5.3,<2'],
     'dev': [
       'hypothesis>=6.150,<7',
       'pytest>=9,<10',
       'pytest-xdist>=3.8,<4',
       'ruff>=0.17,<0.18',
+      'submitit>=1.5.3,<2',
     ],
   },
 )

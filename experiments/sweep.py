@@ -6,6 +6,8 @@
 With --together=5 the five seeds are one process (see together.py). Runs share
 what they compile, in .cache/jax below --workdir.
 
+--cluster=slurm sends them to a cluster instead, through submitit.
+
 Every run has its folder below --workdir, named by its changes. Repeating the
 command skips what is finished and goes on with what was cut off. A config
 file with a function sweep(add) brings changes of its own (see space.py).
@@ -16,7 +18,7 @@ import sys
 
 from absl import flags
 
-from experiments import cli, space
+from experiments import cli, cluster, space
 
 _CONFIG = flags.DEFINE_string('config', None, 'A config, as for train.')
 _WORKDIR = flags.DEFINE_string('workdir', None, 'Where the runs are kept.')
@@ -27,6 +29,12 @@ _TOGETHER = flags.DEFINE_integer(
   'together', 1, 'Runs of a process, if they differ in seed or init only.',
   lower_bound=1,
 )  # fmt: skip
+_CLUSTER = flags.DEFINE_enum(
+  'cluster', None, ['slurm', 'local'], 'Where submitit runs them, if given.'
+)
+_OPTIONS = flags.DEFINE_string(
+  'cluster_options', '', 'Told to submitit: slurm_partition=gpu,timeout_min=90.'
+)
 _LIST = flags.DEFINE_bool('list', False, 'Print the runs and do nothing.')
 
 
@@ -47,10 +55,23 @@ def main() -> None:
   if _LIST.value:
     print('\n'.join(' '.join(r.job.command) for r in plan))
     return
-  statuses = sweeping.run(plan, _JOBS.value, _TOGETHER.value)
+  statuses = sweeping.run(plan, _JOBS.value, _TOGETHER.value, runner(workdir))
   print(sweeping.table(plan))
   if any(statuses.values()):
     sys.exit(1)
+
+
+def runner(workdir: str):
+  """What runs the jobs, in place of this machine's pool."""
+  if not _CLUSTER.value:
+    return None
+  told = cluster.options(_OPTIONS.value)
+  folder = os.path.join(workdir, '.submitit')
+
+  def run(jobs, places, look):
+    return cluster.run(jobs, _CLUSTER.value, folder, told, look)
+
+  return run
 
 
 if __name__ == '__main__':

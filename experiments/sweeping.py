@@ -121,11 +121,14 @@ def _together(runs: Sequence[Run]) -> pool.Job:
   return first.job._replace(command=command)
 
 
-def run(plan: Sequence[Run], places: int, together: int = 1) -> dict[str, int]:
+def run(
+  plan: Sequence[Run], places: int, together: int = 1, runner=None
+) -> dict[str, int]:
   """Runs what is not finished; {name: exit status} of what ran.
 
   Args:
     together: runs that go into one process, if they differ in seed or init only
+    runner: in place of pool.run
   """
   left = [r for r in plan if not finished(r)]
   print(f'{len(plan)} runs, {len(plan) - len(left)} finished before')
@@ -146,7 +149,7 @@ def run(plan: Sequence[Run], places: int, together: int = 1) -> dict[str, int]:
             file=sys.stderr, flush=True)  # fmt: skip
 
   jobs = [_together(runs) for runs in parts.values()]
-  statuses = pool.run(jobs, places, look)
+  statuses = (runner or pool.run)(jobs, places, look)
   for name, runs in parts.items():
     if statuses[name]:
       log = runs[0].job.log
