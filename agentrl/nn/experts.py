@@ -6,6 +6,7 @@ expert multiplies its own, however many these are.
 
 from typing import NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 
@@ -48,6 +49,7 @@ def mix(p: dict, x_NTD, live_NT, top_k: int, unit: bool, activation):
     top_k, unit: of `route`
   Returns: [N, T, D], Routing of this layer
   """
+  chex.assert_rank([x_NTD, live_NT], [3, 2])
   n, t, width = x_NTD.shape
 
   def run(p, x_NTD, live_NT):
@@ -61,6 +63,26 @@ def mix(p: dict, x_NTD, live_NT, top_k: int, unit: bool, activation):
   whole = (None,) * len(Routing._fields)
   y, *told = mesh.auto(run, ('batch', None, None), *whole)(p, x_NTD, live_NT)
   return y, Routing(*told)
+
+
+def balance(told: Routing, top_k: int):
+  """How unevenly routers spread tokens: 1 if evenly, E if all meet in one.
+
+  mean over layers of E sum_e f_e p_e, with f_e the share of the tokens'
+  choices that fell on expert e and p_e its mean probability: the balance loss
+  of Switch Transformers (2101.03961, equations 4 to 6), for top_k choices.
+  Only p has a gradient. Sums over micro-batches come first: it is not linear.
+  That of `transformers` pools the layers before the product and is top_k times
+  as large: its router_aux_loss_coef is to be multiplied by top_k.
+  """
+  tokens = told.tokens[:, None]
+  f = jax.lax.stop_gradient(told.chosen) / (top_k * tokens)
+  return jnp.mean(told.chosen.shape[1] * jnp.sum(f * told.prob / tokens, -1))
+
+
+def router_z(told: Routing):
+  """Mean squared log-normaliser of router logits (2202.08906, equation 5)."""
+  return jnp.mean(told.log_norm_sq / told.tokens)
 
 
 def _through(p: dict, x_MD, weight_MK, expert_MK, activation):

@@ -178,66 +178,61 @@ def test_logits_over_ragged_padded_and_packed_rows(name, ours):
   close(got[1, :17], their_logits(name, c))
 
 
+@pytest.fixture(scope='module')
+def decoder(ours):
+  """name -> (cache, tokens [2, C], start or None) -> logits, cache."""
+
+  @functools.cache
+  def make(name: str):
+    shape, params = ours(name)
+    split = transformer.unstack(shape, params)
+
+    @jax.jit
+    def extend(read, chunk, start):
+      hidden, read = transformer.extend(shape, split, read, chunk, start)
+      return transformer.logits(split, hidden, shape.logit_cap), read
+
+    return extend
+
+  return make
+
+
 @by_model
-def test_cached_decoding_step_by_step(name, ours):
+def test_cached_decoding_step_by_step(name, ours, decoder):
   """Slots of different length read a prompt, then token after token."""
-  shape, params = ours(name)
   seqs = sequences(1, 16, 16)
   tokens = np.stack(seqs).astype(np.int32)
   want = np.stack([their_logits(name, s) for s in seqs])
   length = np.array([6, 3])
-  read = transformer.empty_cache(shape, 2, 16)
-
-  @jax.jit
-  def extend(params, read, chunk, start):
-    split = transformer.unstack(shape, params)
-    hidden, read = transformer.extend(shape, split, read, chunk, start)
-    return transformer.logits(split, hidden, shape.logit_cap), read
-
-  got, read = extend(params, read, tokens[:, :6], None)
+  read = transformer.empty_cache(ours(name)[0], 2, 20)
+  got, read = decoder(name)(read, tokens[:, :6], None)
   close(got[0], want[0, :6])
   close(got[1, :3], want[1, :3])
   for _ in range(10):
     chunk = tokens[np.arange(2), length][:, None]
-    got, read = extend(params, read, chunk, length.astype(np.int32))
+    got, read = decoder(name)(read, chunk, length.astype(np.int32))
     close(got[:, 0], want[np.arange(2), length])
     length = length + 1
 
 
 @by_model
-def test_greedy_generation_token_for_token(name, ours):
-  shape, params = ours(name)
-  (prompt,) = sequences(2, 5)
+def test_greedy_generation_token_for_token(name, ours, decoder):
+  prompt = np.stack(sequences(2, 6, 6))
   with torch.no_grad():
     want = theirs(name).generate(
-      torch.tensor(prompt[None]),
-      attention_mask=torch.ones(1, 5, dtype=torch.long),
+      torch.tensor(prompt),
+      attention_mask=torch.ones(2, 6, dtype=torch.long),
       max_new_tokens=14,
       do_sample=False,
-    )[0]
-
-  @jax.jit
-  def generate(params, prompt):
-    split = transformer.unstack(shape, params)
-    read = transformer.empty_cache(shape, 1, 20)
-
-    def say(hidden):
-      logits = transformer.logits(split, hidden[:, -1:], shape.logit_cap)
-      return jnp.argmax(logits[:, 0], axis=-1).astype(jnp.int32)
-
-    def step(carry, start):
-      token, read = carry
-      hidden, read = transformer.extend(
-        shape, split, read, token[:, None], start[None]
-      )
-      return (say(hidden), read), token
-
-    hidden, read = transformer.extend(shape, split, read, prompt, None)
-    _, said = jax.lax.scan(step, (say(hidden), read), jnp.arange(5, 19))
-    return said[:, 0]
-
-  got = generate(params, jnp.asarray(prompt[None], jnp.int32))
-  np.testing.assert_array_equal(got, want[5:])
+    )
+  read = transformer.empty_cache(ours(name)[0], 2, 20)
+  logits, read = decoder(name)(read, prompt.astype(np.int32), None)
+  said = [np.argmax(logits[:, -1], axis=-1)]
+  for at in range(6, 19):
+    token = said[-1][:, None].astype(np.int32)
+    logits, read = decoder(name)(read, token, np.full(2, at, np.int32))
+    said.append(np.argmax(logits[:, -1], axis=-1))
+  np.testing.assert_array_equal(np.stack(said, 1), want[:, 6:])
 
 
 @by_model
@@ -256,3 +251,18 @@ def test_they_read_what_we_write(name, ours, saved, tmp_path):
   with torch.no_grad():
     got = back(torch.tensor(tokens[None])).logits[0].numpy()
   np.testing.assert_array_equal(got, their_logits(name, tokens))
+
+
+@pytest.mark.parametrize('name', ['qwen3_moe', 'qwen3_moe_raw_weights'])
+def test_routing_holds_what_their_balance_loss_needs(name, ours):
+  shape, params = ours(name)
+  (tokens,) = sequences(4, 20)
+  with torch.no_grad():
+    want = theirs(name)(torch.tensor(tokens[None]), output_router_logits=True)
+  row = tokens[None].astype(np.int32)
+  _, told = transformer.routed(shape, params, row, np.zeros_like(row))
+  f = jnp.sum(told.chosen, 0) / jnp.sum(told.tokens)
+  p = jnp.sum(told.prob, 0) / jnp.sum(told.tokens)
+  np.testing.assert_allclose(
+    shape.experts * jnp.sum(f * p), want.aux_loss.numpy(), rtol=1e-4
+  )
