@@ -117,8 +117,13 @@ def test_matrices_are_turned_head_by_head(tmp_path):
   )
 
 
-@pytest.mark.parametrize('explicit', [True, False])
-@pytest.mark.parametrize('kind', ['qwen2', 'qwen3_moe'])
+@pytest.mark.parametrize(
+  ('kind', 'explicit'),
+  [
+    ('qwen3_moe', True),
+    pytest.param('qwen2', False, marks=pytest.mark.slow),
+  ],
+)
 def test_each_shard_is_read_alone(kind, explicit, tmp_path, monkeypatch):
   params, shape = parameters(kind), families.shape(config(kind))
   hf.write(tmp_path, config(kind), params)

@@ -23,6 +23,9 @@ SHAPE = transformer.Shape(
 )
 
 
+routed = jax.jit(transformer.routed, static_argnums=0)
+
+
 def parameters(shape=SHAPE):
   return mesh.init(transformer.specs(shape), jax.random.key(0))
 
@@ -44,12 +47,12 @@ def test_weights_of_the_chosen():
   )
 
 
-@pytest.mark.parametrize('layers', [2, 9])
+@pytest.mark.parametrize('layers', [2, pytest.param(9, marks=pytest.mark.slow)])
 def test_routing_counts_tokens_and_adds_over_rows(layers):
   """Padding is not counted; the sum over rows is that of the batch."""
   shape = dataclasses.replace(SHAPE, layers=layers)
   params, (tokens, seg) = parameters(shape), rows()
-  hidden, told = transformer.routed(shape, params, tokens, seg)
+  hidden, told = routed(shape, params, tokens, seg)
   live = int(jnp.sum(seg >= 0))
   np.testing.assert_array_equal(told.tokens, [live] * layers)
   assert told.chosen.shape == told.prob.shape == (layers, 4)
@@ -57,8 +60,7 @@ def test_routing_counts_tokens_and_adds_over_rows(layers):
   np.testing.assert_allclose(jnp.sum(told.prob, 1), [live] * layers, rtol=1e-5)
   assert hidden.shape == (4, 6, shape.width)
   parts = [
-    transformer.routed(shape, params, tokens[i : i + 2], seg[i : i + 2])[1]
-    for i in (0, 2)
+    routed(shape, params, tokens[i : i + 2], seg[i : i + 2])[1] for i in (0, 2)
   ]
   for whole, *part in zip(told, *parts, strict=True):
     np.testing.assert_allclose(whole, sum(part), rtol=1e-5, atol=1e-5)
@@ -81,12 +83,18 @@ def test_balance_is_one_when_tokens_are_spread_evenly():
 
 def test_a_dense_model_routes_nothing():
   shape = dataclasses.replace(SHAPE, experts=0)
-  assert transformer.routed(shape, parameters(shape), *rows())[1] is None
+  told = jax.eval_shape(
+    lambda p: transformer.routed(shape, p, *rows())[1],
+    mesh.abstract(transformer.specs(shape)),
+  )
+  assert told is None
 
 
+@pytest.mark.slow
 def test_no_expert_and_no_router_is_left_without_gradient():
   params, (tokens, seg) = parameters(), rows()
 
+  @jax.jit
   def loss(params):
     hidden, told = transformer.routed(SHAPE, params, tokens, seg)
     return jnp.sum(hidden**3) + experts.balance(told, SHAPE.top_k)
@@ -97,13 +105,10 @@ def test_no_expert_and_no_router_is_left_without_gradient():
     assert bool(jnp.all(size > 0)), name
 
 
-@pytest.mark.parametrize('explicit', [True, False])
-def test_a_mesh_changes_nothing(explicit):
+def test_a_mesh_changes_nothing():
   tokens, seg = rows()
-  want = transformer.forward(SHAPE, parameters(), tokens, seg)
-  with jax.set_mesh(mesh.make({'data': 2, 'model': 2}, explicit=explicit)):
+  want, _ = routed(SHAPE, parameters(), tokens, seg)
+  with jax.set_mesh(mesh.make({'data': 2, 'model': 2})):
     put = mesh.place(tokens, 'batch', None), mesh.place(seg, 'batch', None)
-    got = jax.jit(lambda p, *x: transformer.forward(SHAPE, p, *x))(
-      parameters(), *put
-    )
+    got, _ = routed(SHAPE, parameters(), *put)
   np.testing.assert_allclose(got, want, atol=1e-5, rtol=1e-5)

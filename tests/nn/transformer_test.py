@@ -60,6 +60,8 @@ SHAPES = {
     SMALL, experts=3, top_k=2, unit_top_k=False, remat=True
   ),
 }
+SLOW = pytest.mark.slow
+LONG = ('deep_windows', 'raw_experts')  # to compile
 ACTIVATIONS = {
   'silu': lambda x: x / (1 + np.exp(-x)),
   'gelu': lambda x: x * scipy.special.ndtr(x),
@@ -162,23 +164,35 @@ def numpy_logits(shape, params, tokens):
   return out @ (p['embed'].T if shape.tied else p['head'])
 
 
-@pytest.mark.parametrize('name', SHAPES)
+@pytest.mark.parametrize(
+  'name',
+  [pytest.param(x, marks=[SLOW] * (x in LONG)) for x in SHAPES],
+)
 def test_forward_is_the_plain_decoder(name):
   shape = SHAPES[name]
   params = parameters(shape)
   tokens = np.random.default_rng(0).integers(0, shape.vocab, (2, 9))
   seg = jnp.zeros((2, 9), jnp.int32)
-  hidden = transformer.forward(shape, params, jnp.asarray(tokens), seg)
-  got = transformer.logits(
-    params if not shape.tied else {'embed': params['embed']}, hidden
-  )
+
+  @jax.jit
+  def run(params):
+    hidden = transformer.forward(shape, params, jnp.asarray(tokens), seg)
+    return transformer.logits(params, hidden, shape.logit_cap)
+
+  got = run(params)
   want = np.stack([numpy_logits(shape, params, t) for t in tokens])
   np.testing.assert_allclose(got, want, atol=2e-4, rtol=2e-4)
 
 
 @pytest.mark.parametrize(
   ('chunk', 'name'),
-  [(1, 'all'), (6, 'all'), (1000, 'all'), (6, 'windows'), (6, 'experts')],
+  [
+    (1, 'all'),
+    (6, 'all'),
+    (1000, 'all'),
+    pytest.param(6, 'windows', marks=SLOW),
+    pytest.param(6, 'experts', marks=SLOW),
+  ],
 )
 def test_where_nobody_looks_nothing_is_promised_and_nothing_changes(
   chunk, name, monkeypatch
@@ -196,7 +210,8 @@ def test_where_nobody_looks_nothing_is_promised_and_nothing_changes(
   def run(params, *look):
     return jnp.sum(bar * transformer.forward(shape, params, tokens, seg, *look))
 
-  some, whole = (jax.value_and_grad(run)(params, *x) for x in ((look,), ()))
+  both = jax.jit(jax.value_and_grad(run))
+  some, whole = (both(params, *x) for x in ((look,), ()))
   chex.assert_trees_all_close(some, whole, atol=1e-4, rtol=1e-4)
 
 
@@ -216,8 +231,14 @@ def test_segments_and_padding_are_separate_sequences():
   chex.assert_tree_all_finite(hidden)
 
 
-@pytest.mark.parametrize('first', [4, 128])
-@pytest.mark.parametrize('name', ['all', 'tied', 'windows', 'gemma'])
+@pytest.mark.parametrize(
+  ('first', 'name'),
+  [
+    *itertools.product([4, 128], ['all', 'tied']),
+    pytest.param(4, 'windows', marks=SLOW),
+    pytest.param(4, 'gemma', marks=SLOW),
+  ],
+)
 def test_reading_in_chunks_is_reading_at_once(name, first, monkeypatch):
   """Ragged chunks of several slots, over one block or many."""
   monkeypatch.setattr(cache, 'FIRST', first)
@@ -292,6 +313,7 @@ def test_impossible_families_say_what_to_change(fields, words):
     dataclasses.replace(SMALL, **fields)
 
 
+@SLOW
 def test_alternating_windows_in_a_loop_on_a_mesh():
   """A deep stack folded by periods, its parameters split over devices."""
   shape = SHAPES['deep_windows']
