@@ -21,6 +21,7 @@ setuptools.setup(
     'numpy>=2.2,<3',
     'optax>=0.2.8,<0.3',
     'orbax-checkpoint>=0.12.8,<0.13',
+    'safetensors>=0.8,<0.9',
     'scipy>=1.16,<2',
     'tensorboardX>=2.6.4,<3',
     'tensorflow-datasets>=4.9.10,<4.10',
@@ -38,5 +39,6 @@ setuptools.setup(
       'ruff>=0.17,<0.18',
       'submitit>=1.5.3,<2',
     ],
+    'parity': ['torch>=2.13,<3'],  # tests against transformers' own models
   },
 )

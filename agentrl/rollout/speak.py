@@ -69,7 +69,7 @@ def model(
   params = transformer.unstack(shape, params)
 
   def next_logits(hidden_ND):
-    return transformer.logits(params, hidden_ND[:, None])[:, 0]
+    return transformer.logits(params, hidden_ND[:, None], shape.logit_cap)[:, 0]
 
   def say(cache, heard: Heard):
     n = heard.length.shape[0]

@@ -8,9 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.special
 
 from agentrl import mesh
-from agentrl.nn import attention, cache, layers, transformer
+from agentrl.nn import attention, cache, layers, rope, transformer
 
 SMALL = transformer.Shape(
   vocab=40, width=24, layers=2, heads=4, kv_heads=2, head_dim=6, mlp=32
@@ -30,6 +31,43 @@ SHAPES = {
     kv_heads=4,
     remat=True,
   ),
+  'windows': dataclasses.replace(
+    SMALL,
+    layers=4,
+    windows=(3, 3, 0, 3),
+    scaling=rope.Linear(4.0),
+    local_theta=100.0,
+  ),
+  'deep_windows': dataclasses.replace(
+    SMALL, layers=11, windows=(4, 2, 0) * 3 + (4, 2)
+  ),
+  'gemma': dataclasses.replace(
+    SMALL,
+    activation='gelu_tanh',
+    query_size=9,
+    score_cap=0.7,
+    norm_offset=1.0,
+    post_norm=True,
+    embed_scale=1.7,
+    qk_norm=True,
+    windows=(3, 0),
+  ),
+  'biases': dataclasses.replace(
+    SMALL, bias=True, out_bias=True, mlp_bias=True, activation='gelu'
+  ),
+  'experts': dataclasses.replace(SMALL, experts=5, top_k=2),
+  'raw_experts': dataclasses.replace(
+    SMALL, experts=3, top_k=2, unit_top_k=False, remat=True
+  ),
+}
+SLOW = pytest.mark.slow
+LONG = ('deep_windows', 'raw_experts')  # to compile
+ACTIVATIONS = {
+  'silu': lambda x: x / (1 + np.exp(-x)),
+  'gelu': lambda x: x * scipy.special.ndtr(x),
+  'gelu_tanh': lambda x: (
+    x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+  ),
 }
 
 
@@ -47,26 +85,53 @@ def parameters(shape, seed=0):
   )
 
 
+def rotate(x, t, theta, stretch):
+  half = x.size // 2
+  out = np.empty_like(x)
+  for i in range(half):
+    angle = t / stretch * theta ** (-i / half)
+    c, s = np.cos(angle), np.sin(angle)
+    out[i] = x[i] * c - x[half + i] * s
+    out[half + i] = x[half + i] * c + x[i] * s
+  return out
+
+
+def feed_forward(shape, w, y):
+  """The MLP of one token, or the weighted sum of its experts'."""
+  act = ACTIVATIONS[shape.activation]
+  if not shape.experts:
+    b = {n: w.get(f'{n}_bias', 0.0) for n in ('gate', 'up', 'down')}
+    gate, up = y @ w['gate'] + b['gate'], y @ w['up'] + b['up']
+    return (act(gate) * up) @ w['down'] + b['down']
+  prob = np.exp(y @ w['router'])
+  prob /= prob.sum()
+  best = np.argsort(-prob)[: shape.top_k]
+  total = prob[best].sum() if shape.unit_top_k else 1.0
+  return sum(
+    prob[e]
+    / total
+    * ((act(y @ w['gate'][e]) * (y @ w['up'][e])) @ w['down'][e])
+    for e in best
+  )
+
+
 def numpy_logits(shape, params, tokens):
   """One sequence, float64, token by token and head by head."""
   p = jax.tree.map(lambda x: np.asarray(x, np.float64), params)
-  norm = lambda s, x: s * x / np.sqrt(np.mean(x * x) + shape.eps)  # noqa: E731
 
-  def rotate(x, t):
-    half = x.size // 2
-    out = np.empty_like(x)
-    for i in range(half):
-      angle = t * shape.theta ** (-i / half)
-      c, s = np.cos(angle), np.sin(angle)
-      out[i] = x[i] * c - x[half + i] * s
-      out[half + i] = x[half + i] * c + x[i] * s
-    return out
+  def norm(s, x):
+    x = x / np.sqrt(np.mean(x * x) + shape.eps)
+    return (shape.norm_offset + s) * x
 
-  x = [p['embed'][t] for t in tokens]
+  x = [shape.embed_scale * p['embed'][t] for t in tokens]
   if shape.positions:
     x = [a + b for a, b in zip(x, p['positions'], strict=False)]
   for i in range(shape.layers):
     w = {name: a[i] for name, a in p['layers'].items()}
+    window = shape.windows[i] if shape.windows else 0
+    local = window and shape.local_theta
+    theta = shape.local_theta if local else shape.theta
+    stretch = shape.scaling.factor if shape.scaling and not local else 1.0
     qs, ks, vs = [], [], []
     for t, h in enumerate(x):
       y = norm(w['attn_norm'], h)
@@ -76,47 +141,65 @@ def numpy_logits(shape, params, tokens):
       if shape.qk_norm:
         q = np.stack([norm(w['q_norm'], a) for a in q])
         k = np.stack([norm(w['k_norm'], a) for a in k])
-      qs.append([rotate(a, t) for a in q])
-      ks.append([rotate(a, t) for a in k])
+      qs.append([rotate(a, t, theta, stretch) for a in q])
+      ks.append([rotate(a, t, theta, stretch) for a in k])
       vs.append(v)
     for t in range(len(x)):
       mixed = np.zeros((shape.heads, shape.head_dim))
+      first = max(0, t - window + 1) if window else 0
       for h in range(shape.heads):
         g = h // (shape.heads // shape.kv_heads)
-        score = np.array([qs[t][h] @ ks[s][g] for s in range(t + 1)])
-        weight = np.exp(score / np.sqrt(shape.head_dim))
+        score = np.array([qs[t][h] @ ks[s][g] for s in range(first, t + 1)])
+        score /= np.sqrt(shape.query_size or shape.head_dim)
+        if shape.score_cap:
+          score = shape.score_cap * np.tanh(score / shape.score_cap)
+        weight = np.exp(score)
         weight /= weight.sum()
-        mixed[h] = sum(weight[s] * vs[s][g] for s in range(t + 1))
-      h = x[t] + np.einsum('hk,hkd->d', mixed, w['o'])
-      y = norm(w['mlp_norm'], h)
-      gate = y @ w['gate']
-      up = y @ w['up']
-      x[t] = h + (gate / (1 + np.exp(-gate)) * up) @ w['down']
+        mixed[h] = sum(a * vs[first + j][g] for j, a in enumerate(weight))
+      y = np.einsum('hk,hkd->d', mixed, w['o']) + w.get('o_bias', 0.0)
+      h = x[t] + (norm(w['attn_post_norm'], y) if shape.post_norm else y)
+      y = feed_forward(shape, w, norm(w['mlp_norm'], h))
+      x[t] = h + (norm(w['mlp_post_norm'], y) if shape.post_norm else y)
   out = np.stack([norm(p['norm'], h) for h in x])
   return out @ (p['embed'].T if shape.tied else p['head'])
 
 
-@pytest.mark.parametrize('name', SHAPES)
+@pytest.mark.parametrize(
+  'name',
+  [pytest.param(x, marks=[SLOW] * (x in LONG)) for x in SHAPES],
+)
 def test_forward_is_the_plain_decoder(name):
   shape = SHAPES[name]
   params = parameters(shape)
   tokens = np.random.default_rng(0).integers(0, shape.vocab, (2, 9))
   seg = jnp.zeros((2, 9), jnp.int32)
-  hidden = transformer.forward(shape, params, jnp.asarray(tokens), seg)
-  got = transformer.logits(
-    params if not shape.tied else {'embed': params['embed']}, hidden
-  )
+
+  @jax.jit
+  def run(params):
+    hidden = transformer.forward(shape, params, jnp.asarray(tokens), seg)
+    return transformer.logits(params, hidden, shape.logit_cap)
+
+  got = run(params)
   want = np.stack([numpy_logits(shape, params, t) for t in tokens])
   np.testing.assert_allclose(got, want, atol=2e-4, rtol=2e-4)
 
 
-@pytest.mark.parametrize('chunk', [1, 6, 1000])
+@pytest.mark.parametrize(
+  ('chunk', 'name'),
+  [
+    (1, 'all'),
+    (6, 'all'),
+    (1000, 'all'),
+    pytest.param(6, 'windows', marks=SLOW),
+    pytest.param(6, 'experts', marks=SLOW),
+  ],
+)
 def test_where_nobody_looks_nothing_is_promised_and_nothing_changes(
-  chunk, monkeypatch
+  chunk, name, monkeypatch
 ):
   """Hidden states and gradients of the positions that somebody looks at."""
   monkeypatch.setattr(transformer, 'CHUNK', chunk)
-  shape = SHAPES['all']
+  shape = SHAPES[name]
   params = parameters(shape)
   rng = np.random.default_rng(3)
   tokens = jnp.asarray(rng.integers(0, shape.vocab, (3, 11)))
@@ -127,7 +210,8 @@ def test_where_nobody_looks_nothing_is_promised_and_nothing_changes(
   def run(params, *look):
     return jnp.sum(bar * transformer.forward(shape, params, tokens, seg, *look))
 
-  some, whole = (jax.value_and_grad(run)(params, *x) for x in ((look,), ()))
+  both = jax.jit(jax.value_and_grad(run))
+  some, whole = (both(params, *x) for x in ((look,), ()))
   chex.assert_trees_all_close(some, whole, atol=1e-4, rtol=1e-4)
 
 
@@ -147,8 +231,14 @@ def test_segments_and_padding_are_separate_sequences():
   chex.assert_tree_all_finite(hidden)
 
 
-@pytest.mark.parametrize('first', [4, 128])
-@pytest.mark.parametrize('name', ['all', 'tied'])
+@pytest.mark.parametrize(
+  ('first', 'name'),
+  [
+    *itertools.product([4, 128], ['all', 'tied']),
+    pytest.param(4, 'windows', marks=SLOW),
+    pytest.param(4, 'gemma', marks=SLOW),
+  ],
+)
 def test_reading_in_chunks_is_reading_at_once(name, first, monkeypatch):
   """Ragged chunks of several slots, over one block or many."""
   monkeypatch.setattr(cache, 'FIRST', first)
@@ -208,3 +298,40 @@ def test_positions_restart_with_each_segment():
 def test_impossible_shapes_say_what_to_change(field):
   with pytest.raises(ValueError, match=f'model.{field}=5'):
     dataclasses.replace(SMALL, **{field: 5})
+
+
+@pytest.mark.parametrize(
+  ('fields', 'words'),
+  [
+    ({'windows': (3,)}, 'model.windows.*1 entries for model.layers=2'),
+    ({'activation': 'relu'}, "model.activation='relu'"),
+    ({'experts': 4, 'top_k': 5}, 'model.top_k=5.*model.experts=4'),
+  ],
+)
+def test_impossible_families_say_what_to_change(fields, words):
+  with pytest.raises(ValueError, match=words):
+    dataclasses.replace(SMALL, **fields)
+
+
+@SLOW
+def test_alternating_windows_in_a_loop_on_a_mesh():
+  """A deep stack folded by periods, its parameters split over devices."""
+  shape = SHAPES['deep_windows']
+  tokens = np.random.default_rng(5).integers(0, shape.vocab, (4, 9))
+  seg = np.zeros((4, 9), np.int32)
+
+  @jax.jit
+  def run(params, *rows):
+    def total(params):
+      return jnp.sum(transformer.forward(shape, params, *rows) ** 3)
+
+    return jax.value_and_grad(total)(params)
+
+  def parameters():
+    return mesh.init(transformer.specs(shape), jax.random.key(0))
+
+  want = run(parameters(), tokens, seg)
+  with jax.set_mesh(mesh.make({'data': 2, 'model': 2})):
+    rows = (mesh.place(jnp.asarray(x), 'batch', None) for x in (tokens, seg))
+    got = run(parameters(), *rows)
+  chex.assert_trees_all_close(got, want, atol=1e-4, rtol=1e-4)

@@ -1,0 +1,313 @@
+"""Families of models: what a config.json says, as the Shape of a decoder.
+
+Llama 3, Qwen2 and 2.5, Qwen3 dense and mixture-of-experts, Gemma 2 and 3
+(text). A family is data: how its fields are called here, what it always does,
+and which fields must hold what they usually do. A field that is none of these
+is an error, so that nothing a checkpoint asks for is left out in silence.
+"""
+
+import json
+import math
+import pathlib
+from typing import Any, NamedTuple
+
+from agentrl.nn import rope as rotary
+from agentrl.nn import transformer
+
+Config = dict[str, Any]  # of config.json, of the text model alone
+
+
+class Family(NamedTuple):
+  """How a family's config.json is read."""
+
+  architecture: str  # the class of transformers
+  fields: dict[str, str]  # its name of a number -> that of Shape
+  always: Config  # fields of Shape
+  usual: Config  # its name -> the one value that is supported
+  # May hold anything: read by name below, or without effect on what the model
+  # computes.
+  other: tuple[str, ...]
+  scaled: bool = False  # embeddings are multiplied with sqrt(width)
+
+
+_EVERYONE = {
+  'vocab_size': 'vocab',
+  'hidden_size': 'width',
+  'num_hidden_layers': 'layers',
+  'num_attention_heads': 'heads',
+  'num_key_value_heads': 'kv_heads',
+  'rms_norm_eps': 'eps',
+  'tie_word_embeddings': 'tied',
+  'initializer_range': 'init_std',
+}
+_DENSE = _EVERYONE | {'intermediate_size': 'mlp'}
+_USUAL = {'attention_dropout': 0.0, 'use_mrope': False}
+_QWEN = ('use_sliding_window', 'max_window_layers')
+_GEMMA = Family(
+  'Gemma2ForCausalLM',
+  fields=_DENSE
+  | {
+    'query_pre_attn_scalar': 'query_size',
+    'final_logit_softcapping': 'logit_cap',
+  },
+  always={'norm_offset': 1.0, 'post_norm': True},
+  scaled=True,
+  usual=_USUAL | {'use_bidirectional_attention': False},
+  other=('sliding_window_pattern', '_sliding_window_pattern'),
+)
+
+FAMILIES: dict[str, Family] = {
+  'llama': Family('LlamaForCausalLM', _DENSE, {}, _USUAL, ('pretraining_tp',)),
+  'qwen2': Family('Qwen2ForCausalLM', _DENSE, {'bias': True}, _USUAL, _QWEN),
+  'qwen3': Family('Qwen3ForCausalLM', _DENSE, {'qk_norm': True}, _USUAL, _QWEN),
+  'qwen3_moe': Family(
+    'Qwen3MoeForCausalLM',
+    _EVERYONE
+    | {
+      'moe_intermediate_size': 'mlp',
+      'num_local_experts': 'experts',
+      'num_experts_per_tok': 'top_k',
+      'norm_topk_prob': 'unit_top_k',
+    },
+    {'qk_norm': True},
+    _USUAL | {'decoder_sparse_step': 1, 'mlp_only_layers': []},
+    (
+      *_QWEN,
+      *('intermediate_size', 'output_router_logits', 'router_aux_loss_coef'),
+    ),
+  ),
+  'gemma2': _GEMMA._replace(
+    fields=_GEMMA.fields | {'attn_logit_softcapping': 'score_cap'}
+  ),
+  'gemma3_text': _GEMMA._replace(
+    architecture='Gemma3ForCausalLM',
+    always=_GEMMA.always | {'qk_norm': True},
+    usual=_GEMMA.usual | {'attn_logit_softcapping': None},
+  ),
+}
+
+# Read by name below, or said of every model and without effect on its maths.
+_OTHER = {
+  *('model_type', 'head_dim', 'rope_parameters', 'layer_types'),
+  *('sliding_window', 'hidden_act', 'hidden_activation'),
+  *('attention_bias', 'mlp_bias', 'max_position_embeddings', 'use_cache'),
+  *('architectures', 'dtype', 'transformers_version', '_name_or_path'),
+  *('pad_token_id', 'bos_token_id', 'eos_token_id', 'cache_implementation'),
+  *('output_hidden_states', 'output_attentions', 'return_dict'),
+  *('chunk_size_feed_forward', 'is_encoder_decoder', 'problem_type'),
+  *('id2label', 'label2id'),
+}
+_ACTIVATIONS = {
+  'silu': 'silu',
+  'gelu': 'gelu',
+  'gelu_pytorch_tanh': 'gelu_tanh',
+}
+
+
+def read(directory: str | pathlib.Path) -> Config:
+  """The config.json of a directory; of its text model, where it has others.
+
+  Raises: ValueError where there is none that can be read.
+  """
+  file = pathlib.Path(directory) / 'config.json'
+  try:
+    config = json.loads(file.read_text(encoding='utf-8'))
+  except OSError as e:
+    raise ValueError(
+      f'model.path={str(directory)!r} has no config.json; give a directory'
+      ' that `save_pretrained` wrote'
+    ) from e
+  except ValueError as e:
+    raise ValueError(f'{file} is not JSON ({e}); download it again') from e
+  return config.get('text_config', config)
+
+
+def shape(config: Config) -> transformer.Shape:
+  """The decoder that a config.json describes.
+
+  Raises: ValueError for an architecture or a field that is not supported.
+  """
+  kind = config.get('model_type')
+  if kind not in FAMILIES:
+    raise ValueError(
+      f'model_type={kind!r} of config.json is unknown; choose a checkpoint of'
+      f' {tuple(FAMILIES)}'
+    )
+  family, full = FAMILIES[kind], _complete(config)
+  _check(family, full)
+  width = full['hidden_size']
+  return transformer.Shape(
+    **{
+      ours: 0.0 if full[theirs] is None else full[theirs]
+      for theirs, ours in family.fields.items()
+    },
+    head_dim=full.get('head_dim') or width // full['num_attention_heads'],
+    activation=_activation(full),
+    windows=_windows(full),
+    embed_scale=math.sqrt(width) if family.scaled else 1.0,
+    **(_positions(full) | _biases(full) | family.always),
+  )
+
+
+def specs(config: Config) -> dict:
+  """Parameters of that decoder, which begin as the family begins them.
+
+  Every matrix is drawn with the standard deviation `initializer_range`, norms
+  begin at one, biases and the embedding of the padding token at zero.
+  """
+  pad = _complete(config)['pad_token_id']
+  tree = transformer.specs(shape(config))
+  if pad is None:
+    return tree
+  drawn = tree['embed'].init
+
+  def init(key, shape):
+    return drawn(key, shape).at[pad].set(0.0)
+
+  return tree | {'embed': tree['embed']._replace(init=init)}
+
+
+def _complete(config: Config) -> Config:
+  """With the family's defaults, and old names of fields made new."""
+  import transformers  # slow to import
+
+  try:
+    return transformers.AutoConfig.for_model(**config).to_dict()
+  except Exception as e:  # it has many kinds of them
+    words = ' '.join(str(e).split())
+    raise ValueError(f'config.json cannot be read: {words}') from e
+
+
+def _check(family: Family, full: Config) -> None:
+  """Raises if a field asks for what is not there."""
+  known = _OTHER | {*family.fields, *family.usual, *family.other}
+  for name, value in full.items():
+    if name not in known and value is not None:
+      raise ValueError(
+        f'{name}={value!r} of config.json is unknown for model_type='
+        f'{full["model_type"]!r}; take it out if it does not change what the'
+        ' model computes'
+      )
+    usual = family.usual.get(name, value)
+    if value != usual and (value or usual):
+      raise ValueError(
+        f'{name}={value!r} of config.json is not supported for model_type='
+        f'{full["model_type"]!r}, only {usual!r} is'
+      )
+
+
+def _activation(full: Config) -> str:
+  # Gemma's old configs carry a hidden_act that never held.
+  name = full.get('hidden_activation') or full['hidden_act']
+  if name not in _ACTIVATIONS:
+    raise ValueError(
+      f'activation {name!r} of config.json is not supported; choose from'
+      f' {tuple(_ACTIVATIONS)}'
+    )
+  return _ACTIVATIONS[name]
+
+
+def _biases(full: Config) -> Config:
+  """Fields of Shape; Qwen2 has its own bias, and says nothing."""
+  both = bool(full.get('attention_bias'))
+  mlp = bool(full.get('mlp_bias'))
+  return {'bias': both, 'out_bias': both, 'mlp_bias': mlp}
+
+
+def _windows(full: Config) -> tuple[int, ...]:
+  """How far back each layer looks; () where all look at everything."""
+  window, count = full.get('sliding_window') or 0, full['num_hidden_layers']
+  # Without a list every layer is alike.
+  kinds = full.get('layer_types') or ['sliding_attention'] * count * bool(
+    window
+  )
+  lengths = {'sliding_attention': window, 'full_attention': 0}
+  for kind in kinds:
+    if kind not in lengths:
+      raise ValueError(
+        f'layer_types of config.json name {kind!r}; only {tuple(lengths)} are'
+        ' supported'
+      )
+  if 'sliding_attention' in kinds and not window:
+    raise ValueError(
+      'layer_types of config.json name sliding_attention and sliding_window is'
+      ' not set; set it'
+    )
+  windows = tuple(lengths[kind] for kind in kinds)
+  return windows if any(windows) else ()
+
+
+def _positions(full: Config) -> Config:
+  """Fields of Shape about rotary positions."""
+  rope = full['rope_parameters']
+  if 'full_attention' not in rope:
+    return {'theta': rope['rope_theta'], 'scaling': _scaling(rope)}
+  far, near = rope['full_attention'], rope['sliding_attention']
+  if _scaling(near):
+    raise ValueError(
+      f'rope_parameters of sliding_attention={near} are not supported, only'
+      " those of rope_type='default' are"
+    )
+  return {
+    'theta': far['rope_theta'],
+    'scaling': _scaling(far),
+    'local_theta': near['rope_theta'],
+  }
+
+
+def _scaling(rope: Config) -> rotary.Scaling | None:
+  """How the rotary positions of a model were stretched."""
+  kind, rest = rope['rope_type'], {**rope}
+  if kind not in _SCALINGS:
+    raise ValueError(
+      f'rope_type={kind!r} of config.json is unknown; choose from'
+      f' {tuple(_SCALINGS)}'
+    )
+  for name in ('rope_type', 'type', 'rope_theta'):
+    rest.pop(name, None)
+  try:
+    scaling = _SCALINGS[kind](rest.pop)
+  except KeyError as e:
+    raise ValueError(
+      f'rope_parameters={rope} of config.json lack {e}; add it'
+    ) from e
+  left = {name: x for name, x in rest.items() if x is not None}
+  if left:
+    raise ValueError(
+      f'rope_parameters of config.json hold {left}, for which'
+      f' rope_type={kind!r} has no use; take it out'
+    )
+  return scaling
+
+
+def _yarn(take) -> rotary.Yarn:
+  """take(name[, default]): pops a field of rope_parameters."""
+  factor = take('factor')
+
+  def growth(scale: float) -> float:
+    return 0.1 * scale * math.log(factor) + 1.0 if factor > 1 else 1.0
+
+  above, below = take('mscale', None), take('mscale_all_dim', None)
+  usual = growth(above) / growth(below) if above and below else growth(1.0)
+  amplitude = take('attention_factor', None)
+  return rotary.Yarn(
+    factor,
+    take('original_max_position_embeddings'),
+    usual if amplitude is None else amplitude,
+    take('beta_fast', None) or 32.0,
+    take('beta_slow', None) or 1.0,
+    take('truncate', True),
+  )
+
+
+_SCALINGS = {
+  'default': lambda take: None,
+  'linear': lambda take: rotary.Linear(take('factor')),
+  'llama3': lambda take: rotary.Llama3(
+    take('factor'),
+    take('low_freq_factor'),
+    take('high_freq_factor'),
+    take('original_max_position_embeddings'),
+  ),
+  'yarn': _yarn,
+}

@@ -1,0 +1,258 @@
+"""Weights in and out of directories that `transformers` reads and writes.
+
+Tensors go from safetensors files straight into their shards: a host holds one
+shard of one parameter at a time beside what its devices hold. Parameters are
+float32 here, so that bfloat16 and float16 files come back bit for bit.
+"""
+
+import json
+import math
+import pathlib
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from agentrl import mesh
+from agentrl.model import families, layout
+from agentrl.nn import transformer
+
+INDEX = 'model.safetensors.index.json'
+FILES = ['*.json', '*.safetensors', '*.txt', '*.model', '*.jinja']
+FLOATS = {'F64': 8, 'F32': 4, 'F16': 2, 'BF16': 2}
+
+
+def locate(path: str) -> pathlib.Path:
+  """The directory of a local path or a hub name, fetched if it is not here.
+
+  Raises: ValueError if it is neither.
+  """
+  if pathlib.Path(path).is_dir():
+    return pathlib.Path(path)
+  import huggingface_hub as hub  # slow to import
+
+  def fetch(local: bool) -> str:
+    return hub.snapshot_download(
+      path, allow_patterns=FILES, local_files_only=local
+    )
+
+  try:
+    try:
+      return pathlib.Path(fetch(local=True))
+    except hub.errors.LocalEntryNotFoundError:
+      return pathlib.Path(fetch(local=False))
+  except Exception as e:  # of many kinds: name, network, access
+    words = ' '.join(str(e).split())[:200]
+    raise ValueError(
+      f'model.path={path!r} is no directory and cannot be fetched from the'
+      f' hub ({words}); give a directory or a hub name'
+    ) from e
+
+
+def read(directory: str | pathlib.Path, shape: transformer.Shape):
+  """The parameters of a decoder, each shard read by the host that holds it.
+
+  On the mesh that is set; on one device without.
+
+  Args:
+    shape: of the directory's config.json (families.shape)
+  Raises: ValueError for files that are missing or torn, tensors that are
+    missing, unknown or of another shape, and a mesh that does not divide them;
+    all before anything is read.
+  """
+  specs = transformer.specs(shape)
+  mesh.shardings(specs)  # raises where the mesh does not divide
+  entries = layout.entries(shape)
+  tensors = _open(pathlib.Path(directory))
+  _check(directory, entries, tensors, tied=shape.tied)
+  tree = jax.tree.structure(specs, is_leaf=mesh.is_param)
+  return jax.tree.unflatten(tree, [_place(e, tensors) for e in entries])
+
+
+def _open(directory: pathlib.Path) -> dict[str, Any]:
+  """Name -> slice that can be read, of all tensors; nothing is read yet."""
+  index = directory / INDEX
+  if index.exists():
+    try:
+      table = json.loads(index.read_text(encoding='utf-8'))['weight_map']
+    except (ValueError, KeyError, TypeError) as e:
+      raise ValueError(
+        f'{index} is not an index ({e!r}); download it again'
+      ) from e
+    files = sorted(set(table.values()))
+  else:
+    files = sorted(file.name for file in directory.glob('*.safetensors'))
+  if not files:
+    raise ValueError(
+      f'model.path={str(directory)!r} has no .safetensors file; save the model'
+      ' in that format'
+    )
+  out = {}
+  for file in files:
+    out |= _open_file(directory / file)
+  return out
+
+
+def _open_file(file: pathlib.Path) -> dict[str, Any]:
+  if not file.exists():
+    raise ValueError(f'{file} is missing; download it again')
+  try:
+    # Slices keep the file open for as long as they live.
+    opened = safetensors.safe_open(str(file), 'numpy')
+    named = opened.keys()
+    return {_plain(name): opened.get_slice(name) for name in named}
+  except (safetensors.SafetensorError, OSError) as e:
+    raise ValueError(
+      f'{file} is truncated or no safetensors file ({e}); download it again'
+    ) from e
+
+
+def _plain(name: str) -> str:
+  """The name that a tensor has where the text model stands alone."""
+  name = name.removeprefix('language_model.')
+  return name.replace('model.language_model.', 'model.', 1)
+
+
+def _check(directory, entries, tensors, *, tied: bool) -> None:
+  """Raises unless exactly the tensors of the parameters are there."""
+  wanted = {
+    name: e.theirs.shape(e.tail) for e in entries for name, _ in e.pieces()
+  }
+  for name, shape in wanted.items():
+    if name not in tensors:
+      raise ValueError(
+        f'{directory} lacks the tensor {name}; its files and its config.json'
+        ' are of different models'
+      )
+    found, kind = tuple(tensors[name].get_shape()), tensors[name].get_dtype()
+    if found != shape:
+      raise ValueError(
+        f'{directory}: tensor {name} has shape {found} and config.json asks for'
+        f' {shape}; they are of different models'
+      )
+    if kind not in FLOATS:
+      raise ValueError(
+        f'{directory}: tensor {name} is {kind}, not one of {tuple(FLOATS)};'
+        ' give a checkpoint that is not quantized'
+      )
+  for name in tensors.keys() - wanted.keys():
+    if not _idle(name, tied):
+      raise ValueError(
+        f'{directory}: tensor {name} has no place in the model of config.json;'
+        ' they are of different models'
+      )
+
+
+def _idle(name: str, tied: bool) -> bool:
+  """Whether a tensor is of no use here: images, tables, a head that is tied."""
+  name = name.removeprefix('model.')
+  images = name.startswith(('vision_tower.', 'multi_modal_projector.'))
+  table = name.endswith('rotary_emb.inv_freq')
+  return images or table or (tied and name == 'lm_head.weight')
+
+
+def _place(entry: layout.Entry, tensors):
+  """A parameter, read shard by shard."""
+  shape, sharding = entry.ours.shape, mesh.shardings(entry.ours)
+  if sharding is None:
+    return jnp.asarray(_read(entry, tensors, (slice(None),) * len(shape)))
+  indices = sharding.addressable_devices_indices_map(shape)
+  shards = [
+    jax.device_put(_read(entry, tensors, index), device)
+    for device, index in indices.items()
+  ]
+  return jax.make_array_from_single_device_arrays(shape, sharding, shards)
+
+
+def _read(entry: layout.Entry, tensors, index) -> np.ndarray:
+  """The part of a parameter that the index names."""
+  _, ours, theirs = entry
+  spans = [range(*s.indices(n)) for s, n in zip(index, ours.shape, strict=True)]
+  lead, tail = spans[: theirs.lead], spans[theirs.lead :]
+  out = np.empty([len(span) for span in spans], ours.dtype)
+  part = theirs.part(tail, entry.tail)
+  for at in np.ndindex(*map(len, lead)):
+    name = theirs.name.format(*(s[i] for s, i in zip(lead, at, strict=True)))
+    out[at] = theirs.take(tensors[name][part], out.shape[theirs.lead :])
+  return out
+
+
+def write(
+  directory: str | pathlib.Path,
+  config: families.Config,
+  params,
+  *,
+  dtype: str | None = None,
+  file_bytes: int = 5 << 30,
+) -> None:
+  """A directory that `transformers` loads: config.json, index, safetensors.
+
+  Args:
+    config: of the checkpoint that the parameters began from
+    params: of the decoder; what stands beside it (value heads) is left out
+    dtype: of the files; default: as config says, else float32
+    file_bytes: of one file, at most, unless one tensor is larger
+  Raises: ValueError if the directory holds weights already.
+  """
+  directory = pathlib.Path(directory)
+  if any(directory.glob('*.safetensors')):
+    raise ValueError(
+      f'{directory} holds weights already; give another directory'
+    )
+  shape = families.shape(config)
+  dtype = dtype or config.get('dtype') or config.get('torch_dtype') or 'float32'
+  kind = np.dtype(jnp.dtype(dtype))
+  directory.mkdir(parents=True, exist_ok=True)
+  files = _files(shape, kind.itemsize, file_bytes)
+  where, size = {}, 0
+  for i, pieces in enumerate(files):
+    file = f'model-{i + 1:05}-of-{len(files):05}.safetensors'
+    file = file if len(files) > 1 else 'model.safetensors'
+    out = {
+      name: _write(params, entry, at, kind)
+      for name, (entry, at) in pieces.items()
+    }
+    safetensors.numpy.save_file(out, directory / file, {'format': 'pt'})
+    where |= dict.fromkeys(out, file)
+    size += sum(x.nbytes for x in out.values())
+  if len(files) > 1:
+    index = {'metadata': {'total_size': size}, 'weight_map': where}
+    _write_json(directory / INDEX, index)
+  _write_json(directory / 'config.json', _said(config, dtype))
+
+
+def _said(config: families.Config, dtype: str) -> families.Config:
+  """config.json of the text model alone, in this dtype."""
+  out = {**config, 'dtype': dtype}
+  out.pop('torch_dtype', None)  # its old name
+  out['architectures'] = [families.FAMILIES[config['model_type']].architecture]
+  return out
+
+
+def _write_json(file: pathlib.Path, tree) -> None:
+  file.write_text(json.dumps(tree, indent=2) + '\n', encoding='utf-8')
+
+
+def _files(shape, itemsize: int, file_bytes: int) -> list[dict[str, tuple]]:
+  """For each file: their name -> (entry, our leading index)."""
+  files, room = [{}], file_bytes
+  for entry in layout.entries(shape):
+    size = math.prod(entry.tail) * itemsize
+    for name, at in entry.pieces():
+      if size > room and files[-1]:
+        files.append({})
+        room = file_bytes
+      room -= size
+      files[-1][name] = entry, at
+  return files
+
+
+def _write(params, entry: layout.Entry, at: tuple[int, ...], kind):
+  """One of their tensors, on the host."""
+  for name in entry.path:
+    params = params[name]
+  x = np.asarray(params[at] if at else params)
+  return np.ascontiguousarray(entry.theirs.give(x).astype(kind))

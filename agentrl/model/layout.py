@@ -1,0 +1,142 @@
+"""What checkpoints call our parameters, and how they lay them out."""
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from agentrl import mesh
+from agentrl.nn import transformer
+
+
+class Theirs(NamedTuple):
+  """Where one of our parameters stands in a file.
+
+  The leading axes of ours (layer, expert) fill the {} of the name. Of the
+  other axes, `order` says which make up each axis of theirs: ((1, 2), (0,)) is
+  their matrix [heads * head_dim, width] of our [width, heads, head_dim].
+  """
+
+  name: str
+  order: tuple[tuple[int, ...], ...]
+
+  @property
+  def lead(self) -> int:
+    return self.name.count('{}')
+
+  def shape(self, ours: tuple[int, ...]) -> tuple[int, ...]:
+    """Of theirs, where ours has this shape without leading axes."""
+    return tuple(math.prod(ours[a] for a in axes) for axes in self.order)
+
+  def give(self, x: np.ndarray) -> np.ndarray:
+    """Ours, without leading axes, as theirs."""
+    return x.transpose(sum(self.order, ())).reshape(self.shape(x.shape))
+
+  def take(self, x: np.ndarray, ours: tuple[int, ...]) -> np.ndarray:
+    """Theirs as ours, which has this shape without leading axes."""
+    axes = sum(self.order, ())
+    return x.reshape([ours[a] for a in axes]).transpose(np.argsort(axes))
+
+  def part(self, spans: list[range], ours: tuple[int, ...]) -> tuple:
+    """The slices of theirs that hold these spans of ours.
+
+    Only the first of the axes that make up one of theirs may be cut.
+    """
+
+    def one(axes):
+      rest = math.prod(ours[a] for a in axes[1:])
+      return slice(spans[axes[0]].start * rest, spans[axes[0]].stop * rest)
+
+    return tuple(one(axes) for axes in self.order)
+
+
+_SAME, _MATRIX = ((0,),), ((1,), (0,))
+_ATTENTION = {
+  'attn_norm': ('input_layernorm.weight', _SAME),
+  'q': ('self_attn.q_proj.weight', ((1, 2), (0,))),
+  'k': ('self_attn.k_proj.weight', ((1, 2), (0,))),
+  'v': ('self_attn.v_proj.weight', ((1, 2), (0,))),
+  'o': ('self_attn.o_proj.weight', ((2,), (0, 1))),
+  'q_bias': ('self_attn.q_proj.bias', ((0, 1),)),
+  'k_bias': ('self_attn.k_proj.bias', ((0, 1),)),
+  'v_bias': ('self_attn.v_proj.bias', ((0, 1),)),
+  'o_bias': ('self_attn.o_proj.bias', _SAME),
+  'q_norm': ('self_attn.q_norm.weight', _SAME),
+  'k_norm': ('self_attn.k_norm.weight', _SAME),
+  'mlp_norm': ('post_attention_layernorm.weight', _SAME),
+}
+_POST_NORM = {
+  'attn_post_norm': ('post_attention_layernorm.weight', _SAME),
+  'mlp_norm': ('pre_feedforward_layernorm.weight', _SAME),
+  'mlp_post_norm': ('post_feedforward_layernorm.weight', _SAME),
+}
+_MLP = {
+  'gate': ('mlp.gate_proj.weight', _MATRIX),
+  'up': ('mlp.up_proj.weight', _MATRIX),
+  'down': ('mlp.down_proj.weight', _MATRIX),
+  'gate_bias': ('mlp.gate_proj.bias', _SAME),
+  'up_bias': ('mlp.up_proj.bias', _SAME),
+  'down_bias': ('mlp.down_proj.bias', _SAME),
+}
+_EXPERTS = {
+  'router': ('mlp.gate.weight', _MATRIX),
+  'gate': ('mlp.experts.{}.gate_proj.weight', _MATRIX),
+  'up': ('mlp.experts.{}.up_proj.weight', _MATRIX),
+  'down': ('mlp.experts.{}.down_proj.weight', _MATRIX),
+}
+
+
+def names(shape: transformer.Shape) -> dict[str, Any]:
+  """Where each parameter of such a decoder stands: a tree of Theirs."""
+  table = _ATTENTION | (_EXPERTS if shape.experts else _MLP)
+  table |= _POST_NORM if shape.post_norm else {}
+  return {
+    'embed': Theirs('model.embed_tokens.weight', ((0,), (1,))),
+    'norm': Theirs('model.norm.weight', _SAME),
+    'head': Theirs('lm_head.weight', _MATRIX),
+    'layers': {
+      ours: Theirs('model.layers.{}.' + name, order)
+      for ours, (name, order) in table.items()
+    },
+  }
+
+
+class Entry(NamedTuple):
+  """A parameter of ours and where it stands."""
+
+  path: tuple[str, ...]  # in the tree
+  ours: mesh.Param
+  theirs: Theirs
+
+  @property
+  def tail(self) -> tuple[int, ...]:
+    """The shape of ours without leading axes."""
+    return self.ours.shape[self.theirs.lead :]
+
+  def pieces(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """(their name, our leading index) of each of their tensors."""
+    for at in np.ndindex(*self.ours.shape[: self.theirs.lead]):
+      yield self.theirs.name.format(*at), at
+
+
+def entries(shape: transformer.Shape) -> list[Entry]:
+  """Of each parameter, in the order of the tree's leaves.
+
+  Raises: ValueError for a shape that no family has.
+  """
+  if shape.positions:
+    raise ValueError(
+      f'model.positions={shape.positions}: no family has learned positions;'
+      ' set it to 0'
+    )
+  specs, table = transformer.specs(shape), names(shape)
+  leaves = jax.tree_util.tree_leaves_with_path(specs, is_leaf=mesh.is_param)
+  out = []
+  for keys, ours in leaves:
+    path, theirs = tuple(key.key for key in keys), table
+    for name in path:
+      theirs = theirs[name]
+    out.append(Entry(path, ours, theirs))
+  return out
