@@ -16,7 +16,7 @@ jax.config.update('jax_numpy_rank_promotion', 'raise')
 # Folders whose tests compile much and run it a few times: what XLA would make
 # faster is not worth its time.
 QUICK = ('advantage', 'collect', 'curate', 'experiments', 'gate', 'loss',
-         'memory', 'nn', 'reward', 'signal')  # fmt: skip
+         'memory', 'model', 'nn', 'reward', 'signal')  # fmt: skip
 
 
 @pytest.fixture(scope='module', autouse=True)

@@ -126,6 +126,13 @@ def embed(c: Shape, params, tokens_NT, pos_NT):
   return x.astype(c.dtype)
 
 
+def head(params):
+  """What logits are made with, as it is stored, and which axis is words."""
+  if 'head' in params:
+    return params['head'], 1
+  return params['embed'], 0
+
+
 def logits(params, x_NTD):
   """Next-token logits [N, T, V] in float32, of normed hidden states."""
   tied = 'head' not in params
