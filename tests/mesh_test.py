@@ -11,6 +11,7 @@ from jax.sharding import AxisType
 from agentrl import learner as learner_lib
 from agentrl import mesh, optim, registry
 from agentrl.model import policy
+from agentrl.nn import shape as shape_lib
 from agentrl.nn import transformer
 from agentrl.signal.base import Context
 
@@ -57,7 +58,7 @@ def test_make():
 
 
 def test_a_parameter_that_does_not_divide_is_named():
-  specs = {'w': mesh.Param((6, 4), ('mlp', 'embed'), transformer._ones)}
+  specs = {'w': mesh.Param((6, 4), ('mlp', 'embed'), shape_lib._ones)}
   with jax.set_mesh(mesh.make({'data': 2, 'model': 4})):
     with pytest.raises(ValueError, match=r"'mlp' of size 6 .* model=4; change"):
       mesh.init(specs, jax.random.key(0))

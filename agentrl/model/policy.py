@@ -59,7 +59,7 @@ def token_outputs(
   before = jnp.pad(hidden_NTD[:, :-1], ((0, 0), (1, 0), (0, 0)))
   if shape.vocab > WORDS:
     head, axis = transformer.head(params)
-    c = vocabulary.Reading(needs, temperature, axis=axis)
+    c = vocabulary.Reading(needs, temperature, shape.logit_cap, axis)
     return Outputs(**vocabulary.read(c, before, head, tokens_NT, wanted_NT))
 
   def blank(h, *_):
@@ -67,7 +67,7 @@ def token_outputs(
 
   return Outputs(
     **layers.over_time(
-      functools.partial(_read, params, needs, temperature),
+      functools.partial(_read, shape, params, needs, temperature),
       blank,
       (before, tokens_NT, wanted_NT),
       wanted_NT,
@@ -76,8 +76,8 @@ def token_outputs(
   )
 
 
-def _read(params, needs, temperature, h_NCD, tokens_NC, wanted_NC):
-  logits = transformer.logits(params, h_NCD) / temperature
+def _read(shape, params, needs, temperature, h_NCD, tokens_NC, wanted_NC):
+  logits = transformer.logits(params, h_NCD, shape.logit_cap) / temperature
   norm = jax.nn.logsumexp(logits, axis=-1)
   out = {}
   if 'logp' in needs:

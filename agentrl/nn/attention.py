@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import mesh
+from agentrl.nn import layers
 from agentrl.types import Array
 
 MASKED = -1e30  # finite: a row of padding alone must not become NaN
@@ -25,19 +26,22 @@ class Part(NamedTuple):
   top: Array  # [N, G, R * T, 1]  the largest score
 
 
-def attend(q_NTHd, k_NSGd, v_NSGd, mask_NTS):
-  """softmax(q k^T / sqrt(d)) v; heads of q share the G heads of k and v.
+def attend(q_NTHd, k_NSGd, v_NSGd, mask_NTS, size: int = 0, cap: float = 0.0):
+  """softmax(q k^T / sqrt(size)) v; heads of q share the G heads of k and v.
 
   Args:
     q_NTHd: queries; H is a multiple of G
     k_NSGd, v_NSGd: keys, values
     mask_NTS: bool, True where a query may look
+    size: 0: d
+    cap: soft cap of the scores (layers.soft_cap); 0: none
   Returns: [N, T, H, d]
   """
   q = split_heads(q_NTHd, k_NSGd.shape[2])
   k = jnp.transpose(k_NSGd, (0, 2, 3, 1))
   v = jnp.swapaxes(v_NSGd, 1, 2)
-  return join_heads(combine([part(q, k, v, mask_NTS)]), q_NTHd.shape)
+  out = combine([part(q, k, v, mask_NTS, size, cap)])
+  return join_heads(out, q_NTHd.shape)
 
 
 def split_heads(q_NTHd, groups: int):
@@ -55,12 +59,15 @@ def join_heads(out_NGQd, shape: tuple[int, ...]):
   return jnp.moveaxis(out, 3, 1).reshape(n, t, h, d)
 
 
-def part(q_NGQd, k_NGdS, v_NGSd, mask_NTS) -> Part:
-  """Attention to S keys, to be combined with others."""
+def part(
+  q_NGQd, k_NGdS, v_NGSd, mask_NTS, size: int = 0, cap: float = 0.0
+) -> Part:
+  """Attention to S keys, to be combined with others; as `attend`."""
   n, g, queries, d = q_NGQd.shape
   t, s = mask_NTS.shape[1:]
   score = mesh.einsum('ngqd,ngds->ngqs', q_NGQd, k_NGdS, axes=AXES)
-  score = score.astype(jnp.float32) / math.sqrt(d)
+  score = score.astype(jnp.float32) / math.sqrt(size or d)
+  score = layers.soft_cap(score, cap)
   score = score.reshape(n, g, queries // t, t, s)
   score = jnp.where(mask_NTS[:, None, None], score, MASKED)
   score = score.reshape(n, g, queries, s)
@@ -88,10 +95,15 @@ def combine(parts: list[Part]):
   return out / total.astype(out.dtype)
 
 
-def row_mask(seg_NT):
-  """Causal, inside equal segments, never padding: [N, T, T] bool."""
+def row_mask(seg_NT, window: int = 0):
+  """Causal, inside equal segments, never padding: [N, T, T] bool.
+
+  With a window, a token sees itself and the window - 1 tokens before.
+  """
   t = seg_NT.shape[1]
   same = seg_NT[:, :, None] == seg_NT[:, None, :]
   index = jnp.arange(t)
   causal = (index[:, None] >= index[None, :])[None]
+  if window:
+    causal &= (index[:, None] - index[None, :] < window)[None]
   return same & causal & (seg_NT >= 0)[:, None, :]

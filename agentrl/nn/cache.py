@@ -93,8 +93,18 @@ def _put(old, new, *, start_N, low: int, axis: int):
   return jax.vmap(one)(old, new, start_N, window_N)
 
 
-def attend(layer: Layer, q_NTHd, start_N):
+def attend(
+  layer: Layer,
+  q_NTHd,
+  start_N,
+  window: int = 0,
+  size: int = 0,
+  cap: float = 0.0,
+):
   """Attention of queries at start_N... (None: 0...) to all positions before.
+
+  Or to the nearest `window` of them, itself included; size and cap are those
+  of attention.attend.
 
   Returns: [N, T, H, d]
   """
@@ -108,7 +118,9 @@ def attend(layer: Layer, q_NTHd, start_N):
   def look(b: Block):
     index = b.low + jnp.arange(b.k.shape[3])
     mask = position[:, :, None] >= index[None, None]
-    return attention.part(q, b.k, b.v, mask)
+    if window:
+      mask &= position[:, :, None] - index[None, None] < window
+    return attention.part(q, b.k, b.v, mask, size, cap)
 
   def first(count: int):
     return lambda: attention.combine([look(b) for b in layer[:count]])

@@ -1,5 +1,6 @@
 """Small layers: (params, x) -> y. Suffixes: types.py has the letters."""
 
+import functools
 import math
 
 import jax
@@ -8,14 +9,24 @@ import jax.numpy as jnp
 from agentrl import mesh
 
 
-def rms_norm(scale_D, x, eps: float):
-  """x / sqrt(mean(x^2) + eps) * scale, in float32 (1910.07467)."""
+def rms_norm(scale_D, x, eps: float, offset: float = 0.0):
+  """x / sqrt(mean(x^2) + eps) * (offset + scale), in float32 (1910.07467)."""
   y = x.astype(jnp.float32)
   y = y * jax.lax.rsqrt(jnp.mean(y * y, axis=-1, keepdims=True) + eps)
-  ones = (1,) * (x.ndim - 1)
-  return (y * scale_D.reshape(*ones, -1)).astype(x.dtype)
+  scale = scale_D.reshape((1,) * (x.ndim - 1) + (-1,))
+  return (y * (offset + scale if offset else scale)).astype(x.dtype)
 
 
+def soft_cap(x, cap: float):
+  """cap tanh(x / cap): the identity near 0, never beyond ±cap; 0: x itself."""
+  return cap * jnp.tanh(x / cap) if cap else x
+
+
+ACTIVATIONS = {
+  'silu': jax.nn.silu,
+  'gelu': functools.partial(jax.nn.gelu, approximate=False),
+  'gelu_tanh': functools.partial(jax.nn.gelu, approximate=True),
+}
 Axes = tuple[str | None, ...]
 
 
@@ -38,22 +49,6 @@ def dense(x_NTi, w, inputs: Axes, outputs: Axes):
   w = mesh.reshape(w.astype(x.dtype), (k, f), (inputs[0], outputs[0]))
   y = mesh.einsum('mk,kf->mf', x, w, axes=('batch', outputs[0]))
   return mesh.reshape(y, (n, t, *shape), ('batch', None, *outputs))
-
-
-def rotary(x_NTHd, pos_NT, theta: float):
-  """Rotary embedding, rotating the two halves of a head (2104.09864).
-
-  (a, b) -> (a cos - b sin, b cos + a sin), angle_i = pos * theta^(-i / (d/2)).
-  """
-  half = x_NTHd.shape[-1] // 2
-  freq = theta ** (-jnp.arange(half, dtype=jnp.float32) / half)
-  angle = pos_NT[..., None, None].astype(jnp.float32) * freq.reshape(
-    1, 1, 1, half
-  )
-  cos, sin = jnp.cos(angle), jnp.sin(angle)  # [N, T, 1, d/2]
-  a, b = jnp.split(x_NTHd.astype(jnp.float32), 2, axis=-1)
-  out = jnp.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
-  return out.astype(x_NTHd.dtype)
 
 
 def positions(seg_NT):

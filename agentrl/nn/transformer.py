@@ -1,54 +1,20 @@
 """One decoder in the modern shape, for policy, value and implicit PRM.
 
-Pre-norm (RMSNorm), rotary positions, grouped-query attention, SwiGLU; biases,
-QK-norm, tied embeddings and learned positions as the family asks. Parameters
-of the layers are stacked on a leading `layers` axis. Two ways through the same
+Pre-norm (RMSNorm), rotary positions, grouped-query attention, a gated MLP or
+experts; what else the families differ in is data of `Shape`. Parameters of the
+layers are stacked on a leading `layers` axis. Two ways through the same
 `block`: `forward` reads whole rows, `extend` appends tokens to a cache.
 """
 
-import dataclasses
 import functools
-import math
 
 import jax
 import jax.numpy as jnp
 
 from agentrl import mesh
-from agentrl.mesh import Param
-from agentrl.nn import attention, cache, layers
-
-
-@dataclasses.dataclass(frozen=True)
-class Shape:
-  """Sizes and switches of a decoder."""
-
-  vocab: int
-  width: int
-  layers: int
-  heads: int
-  kv_heads: int
-  head_dim: int
-  mlp: int
-  theta: float = 10_000.0
-  eps: float = 1e-6
-  positions: int = 0  # learned ones, added to tokens; 0: rotary alone
-  qk_norm: bool = False
-  bias: bool = False  # on q, k, v
-  tied: bool = True
-  remat: bool = False  # recompute each layer in the backward pass
-  dtype: str = 'float32'  # of the computation; parameters stay float32
-
-  def __post_init__(self):
-    if self.heads % self.kv_heads:
-      raise ValueError(
-        f'model.heads={self.heads} is not a multiple of'
-        f' model.kv_heads={self.kv_heads}; make it one'
-      )
-    if self.head_dim % 2:
-      raise ValueError(
-        f'model.head_dim={self.head_dim} must be even for rotary positions'
-      )
-
+from agentrl.nn import attention, cache, experts, layers
+from agentrl.nn import rope as rotary
+from agentrl.nn.shape import Shape, specs
 
 EMBED = ('embed',)  # whole while computing
 UNROLL = 8  # layers; a deeper stack is a loop
@@ -57,70 +23,13 @@ UNROLL = 8  # layers; a deeper stack is a loop
 CHUNK = 2048
 
 
-def specs(c: Shape) -> dict:
-  """Parameters of the decoder."""
-  L, D, H, G, d, F = (
-    c.layers, c.width, c.heads, c.kv_heads, c.head_dim, c.mlp
-  )  # fmt: skip
-
-  def w(shape, axes, fan_in):
-    return Param((L, *shape), ('layers', *axes), _normal(fan_in**-0.5))
-
-  # Residual branches start small so that depth does not change the scale.
-  out = 1 / math.sqrt(2 * L)
-  layer = {
-    'attn_norm': Param((L, D), ('layers', 'embed'), _ones),
-    'q': w((D, H, d), ('embed', 'heads', None), D),
-    'k': w((D, G, d), ('embed', 'kv_heads', None), D),
-    'v': w((D, G, d), ('embed', 'kv_heads', None), D),
-    'o': w((H, d, D), ('heads', None, 'embed'), H * d / out**2),
-    'mlp_norm': Param((L, D), ('layers', 'embed'), _ones),
-    'gate': w((D, F), ('embed', 'mlp'), D),
-    'up': w((D, F), ('embed', 'mlp'), D),
-    'down': w((F, D), ('mlp', 'embed'), F / out**2),
-  }
-  if c.bias:
-    layer |= {
-      'q_bias': Param((L, H, d), ('layers', 'heads', None), _zeros),
-      'k_bias': Param((L, G, d), ('layers', 'kv_heads', None), _zeros),
-      'v_bias': Param((L, G, d), ('layers', 'kv_heads', None), _zeros),
-    }
-  if c.qk_norm:
-    layer |= {
-      'q_norm': Param((L, d), ('layers', None), _ones),
-      'k_norm': Param((L, d), ('layers', None), _ones),
-    }
-  tree = {
-    'embed': Param((c.vocab, D), ('vocab', 'embed'), _normal(0.02)),
-    'layers': layer,
-    'norm': Param((D,), ('embed',), _ones),
-  }
-  if c.positions:
-    tree['positions'] = Param(
-      (c.positions, c.width), (None, 'embed'), _normal(0.02)
-    )
-  if not c.tied:
-    tree['head'] = Param((D, c.vocab), ('embed', 'vocab'), _normal(D**-0.5))
-  return tree
-
-
-def _ones(key, shape):
-  return jnp.ones(shape)
-
-
-def _zeros(key, shape):
-  return jnp.zeros(shape)
-
-
-def _normal(std: float):
-  return lambda key, shape: std * jax.random.normal(key, shape)
-
-
 def embed(c: Shape, params, tokens_NT, pos_NT):
   """Token embeddings, with those of positions where learned: [N, T, D]."""
   take = mesh.auto(lambda e, i: e[i], ('batch', None, None))
   table = mesh.place(params['embed'], None, None)
   x = take(table, jnp.maximum(tokens_NT, 0))
+  if c.embed_scale != 1.0:
+    x *= c.embed_scale
   if c.positions:
     x += take(mesh.place(params['positions'], None, None), pos_NT)
   return x.astype(c.dtype)
@@ -133,41 +42,73 @@ def head(params):
   return params['embed'], 0
 
 
-def logits(params, x_NTD):
-  """Next-token logits [N, T, V] in float32, of normed hidden states."""
+def logits(params, x_NTD, cap: float = 0.0):
+  """Next-token logits [N, T, V] in float32, of normed hidden states.
+
+  cap: the shape's logit_cap.
+  """
   tied = 'head' not in params
   w = mesh.place(params['embed'].T, None, 'vocab') if tied else params['head']
-  return layers.dense(x_NTD, w, EMBED, ('vocab',)).astype(jnp.float32)
+  x = layers.dense(x_NTD, w, EMBED, ('vocab',)).astype(jnp.float32)
+  return layers.soft_cap(x, cap)
 
 
-def block(c: Shape, p: dict, x_NTD, pos_NT, attend):
-  """One layer: x + attention, then x + SwiGLU.
+def block(c: Shape, p: dict, x_NTD, pos_NT, live_NT, window: int, attend):
+  """One layer: x + attention, then x + MLP.
 
-  attend: (q [N, T, H, d], k, v [N, T, G, d]) -> [N, T, H, d].
+  Args:
+    live_NT: bool, tokens that count in Routing; None: all
+    window: of this layer
+    attend: (q [N, T, H, d], k, v [N, T, G, d]) -> [N, T, H, d]
+  Returns: [N, T, D], Routing of this layer (None without experts)
   """
-  y = layers.rms_norm(p['attn_norm'], x_NTD, c.eps)
-  q, k, v = (_heads(c, p, y, pos_NT, name) for name in 'qkv')
-  x_NTD += layers.dense(attend(q, k, v), p['o'], ('heads', None), EMBED)
+  y = _normed(c, p, 'attn_norm', x_NTD)
+  q, k, v = (_heads(c, p, y, pos_NT, window, name) for name in 'qkv')
+  y = layers.dense(attend(q, k, v), p['o'], ('heads', None), EMBED)
+  y = _biased(y, p, 'o_bias', c.out_bias)
+  x_NTD += _normed(c, p, 'attn_post_norm', y) if c.post_norm else y
 
-  y = layers.rms_norm(p['mlp_norm'], x_NTD, c.eps)
-  gate = layers.dense(y, p['gate'], EMBED, ('mlp',))
-  up = layers.dense(y, p['up'], EMBED, ('mlp',))
-  return x_NTD + layers.dense(
-    jax.nn.silu(gate) * up, p['down'], ('mlp',), EMBED
-  )
+  y = _normed(c, p, 'mlp_norm', x_NTD)
+  if c.experts:
+    activation = layers.ACTIVATIONS[c.activation]
+    live = jnp.ones(pos_NT.shape, bool) if live_NT is None else live_NT
+    y, routing = experts.mix(p, y, live, c.top_k, c.unit_top_k, activation)
+  else:
+    y, routing = _mlp(c, p, y), None
+  y = _normed(c, p, 'mlp_post_norm', y) if c.post_norm else y
+  return x_NTD + y, routing
 
 
-def _heads(c: Shape, p: dict, y_NTD, pos_NT, name: str):
+def _mlp(c: Shape, p: dict, x_NTD):
+  """down(act(gate x) * up x) (2002.05202)."""
+  gate = layers.dense(x_NTD, p['gate'], EMBED, ('mlp',))
+  up = layers.dense(x_NTD, p['up'], EMBED, ('mlp',))
+  gate = _biased(gate, p, 'gate_bias', c.mlp_bias)
+  up = _biased(up, p, 'up_bias', c.mlp_bias)
+  y = layers.ACTIVATIONS[c.activation](gate) * up
+  y = layers.dense(y, p['down'], ('mlp',), EMBED)
+  return _biased(y, p, 'down_bias', c.mlp_bias)
+
+
+def _normed(c: Shape, p: dict, name: str, x):
+  return layers.rms_norm(p[name], x, c.eps, c.norm_offset)
+
+
+def _biased(x, p: dict, name: str, there: bool):
+  """x + bias [...], over the leading axes of x."""
+  return x + p[name][None, None].astype(x.dtype) if there else x
+
+
+def _heads(c: Shape, p: dict, y_NTD, pos_NT, window: int, name: str):
   """Queries, keys or values (q, k, v) of normed inputs: [N, T, heads, d]."""
   axis = 'heads' if name == 'q' else 'kv_heads'
   x = layers.dense(y_NTD, p[name], EMBED, (axis, None))
-  if c.bias:
-    x += p[f'{name}_bias'][None, None].astype(x.dtype)
+  x = _biased(x, p, f'{name}_bias', c.bias)
   if name == 'v':
     return x
   if c.qk_norm:
-    x = layers.rms_norm(p[f'{name}_norm'], x, c.eps)
-  return layers.rotary(x, pos_NT, c.theta)
+    x = _normed(c, p, f'{name}_norm', x)
+  return rotary.rotate(c.rope(window), x, pos_NT)
 
 
 def forward(c: Shape, params, tokens_NT, seg_NT, look_NT=None):
@@ -177,35 +118,103 @@ def forward(c: Shape, params, tokens_NT, seg_NT, look_NT=None):
     look_NT: bool, where somebody will look; elsewhere the result may hold
       anything finite. None: everywhere
   """
-  params = _gathered(c, params)
-  pos = layers.positions(seg_NT)
-  mask = attention.row_mask(seg_NT)
-
-  def step(x, p):
-    attend = functools.partial(attention.attend, mask_NTS=mask)
-    return block(c, p, x, pos, attend), None
-
-  if c.remat:
-    step = jax.checkpoint(step)
-  x = embed(c, params, tokens_NT, pos)
   if look_NT is None or c.layers > UNROLL:
+    return routed(c, params, tokens_NT, seg_NT)[0]
+  params = _gathered(c, params)
+  pos, step, masks = _reading(c, seg_NT)
+  x = embed(c, params, tokens_NT, pos)
+  *under, top = _unstack(c, params['layers'])
+  for i, p in enumerate(under):
+    x, _ = step(c.window(i))(x, p)
+  window = c.window(c.layers - 1)
+  x = _answer(c, top, x, pos, window, masks[window], look_NT)
+  return _normed(c, params, 'norm', x)
+
+
+def routed(c: Shape, params, tokens_NT, seg_NT):
+  """As `forward`, with what the routers did: [N, T, D], Routing.
+
+  Routing is of the tokens in segments >= 0; None without experts.
+  """
+  params = _gathered(c, params)
+  pos, step, _ = _reading(c, seg_NT)
+  x = embed(c, params, tokens_NT, pos)
+  x, routing = _climb(c, step, x, params['layers'])
+  return _normed(c, params, 'norm', x), routing
+
+
+def _reading(c: Shape, seg_NT):
+  """Positions, window -> (x, layer's parameters) -> x, Routing; and masks."""
+  pos = layers.positions(seg_NT)
+  windows = set(c.windows) or {0}
+  masks = {w: attention.row_mask(seg_NT, w) for w in windows}
+
+  def step(window: int):
+    attend = functools.partial(
+      attention.attend,
+      mask_NTS=masks[window],
+      size=c.query_size,
+      cap=c.score_cap,
+    )
+
+    def run(x, p):
+      return block(c, p, x, pos, seg_NT >= 0, window, attend)
+
+    return jax.checkpoint(run) if c.remat else run
+
+  return pos, step, masks
+
+
+def _climb(c: Shape, step, x, stacked):
+  """x through all layers, and Routing of each [L, ...].
+
+  A deep stack is a loop; where windows alternate, each round is a period of
+  them, and what is left of the last period follows.
+  """
+  if c.period == 1:
     # Unrolled where it can be: slicing stacked parameters in a loop copies.
-    x, _ = jax.lax.scan(step, x, params['layers'], unroll=c.layers <= UNROLL)
-  else:
-    *under, top = _unstack(c, params['layers'])
-    for p in under:
-      x, _ = step(x, p)
-    x = _answer(c, top, x, pos, mask, look_NT)
-  return layers.rms_norm(params['norm'], x, c.eps)
+    return jax.lax.scan(
+      step(c.window(0)), x, stacked, unroll=c.layers <= UNROLL
+    )
+  rounds = c.layers // c.period if c.layers > UNROLL else 0
+  many = rounds * c.period
+
+  def period(x, ps):
+    return _one_by_one(c, step, x, ps, range(c.period))
+
+  told = []
+  if rounds:
+    loop = jax.tree.map(
+      lambda a: a[:many].reshape(rounds, c.period, *a.shape[1:]), stacked
+    )
+    x, of_loop = jax.lax.scan(period, x, loop)
+    told.append(jax.tree.map(lambda a: a.reshape(many, *a.shape[2:]), of_loop))
+  if many < c.layers:
+    rest = jax.tree.map(lambda a: a[many:], stacked)
+    x, of_rest = _one_by_one(c, step, x, rest, range(many, c.layers))
+    told.append(of_rest)
+  return x, jax.tree.map(lambda *a: jnp.concatenate(a), *told)
 
 
-def _answer(c: Shape, p: dict, x_NTD, pos_NT, mask_NTS, look_NT):
+def _one_by_one(c: Shape, step, x, stacked, indices):
+  """x through the layers of these indices, stacked[0] the first of them."""
+  told = []
+  for i, index in enumerate(indices):
+    x, new = step(c.window(index))(x, jax.tree.map(lambda a: a[i], stacked))
+    told.append(new)
+  return x, jax.tree.map(lambda *a: jnp.stack(a), *told)
+
+
+def _answer(c: Shape, p: dict, x_NTD, pos_NT, window, mask_NTS, look_NT):
   """The last layer: keys and values of all, answers where somebody looks."""
-  y = layers.rms_norm(p['attn_norm'], x_NTD, c.eps)
-  k, v = (_heads(c, p, y, pos_NT, name) for name in 'kv')
+  y = _normed(c, p, 'attn_norm', x_NTD)
+  k, v = (_heads(c, p, y, pos_NT, window, name) for name in 'kv')
 
   def some(x, pos, mask):
-    return block(c, p, x, pos, lambda q, *_: attention.attend(q, k, v, mask))
+    def attend(q, *_):
+      return attention.attend(q, k, v, mask, c.query_size, c.score_cap)
+
+    return block(c, p, x, pos, None, window, attend)[0]
 
   xs = x_NTD, pos_NT, mask_NTS
   return layers.over_time(some, lambda x, *_: x, xs, look_NT, CHUNK)
@@ -260,25 +269,28 @@ def extend(c: Shape, params, read: Cache, tokens_NC, start_N, look_N=None):
   first = jnp.zeros(n, jnp.int32) if start_N is None else start_N
   pos = first[:, None] + jnp.arange(chunk, dtype=jnp.int32)[None]
   x, out = embed(c, params, tokens_NC, pos), []
-  *under, top = zip(params['layers'], read, strict=True)
-  for p, layer in under:
-    x, layer = _extend_layer(c, p, layer, x, pos, start_N)
+  for i, (p, layer) in enumerate(zip(params['layers'], read, strict=True)):
+    look = look_N if i == c.layers - 1 else None
+    window = c.window(i)
+    x, layer = _extend_layer(c, p, layer, window, x, pos, start_N, look)
     out.append(layer)
-  x, layer = _extend_layer(c, *top, x, pos, start_N, look_N)
-  x = layers.rms_norm(params['norm'], x, c.eps)
-  return x, (*out, layer)
+  return _normed(c, params, 'norm', x), tuple(out)
 
 
-def _extend_layer(c: Shape, p, layer, x_NCD, pos_NC, start_N, look_N=None):
+def _extend_layer(c: Shape, p, layer, window, x_NCD, pos_NC, start_N, look_N):
   """One layer of `extend`: what it makes of x, and its cache."""
-  y = layers.rms_norm(p['attn_norm'], x_NCD, c.eps)
-  k, v = (_heads(c, p, y, pos_NC, name) for name in 'kv')
+  y = _normed(c, p, 'attn_norm', x_NCD)
+  k, v = (_heads(c, p, y, pos_NC, window, name) for name in 'kv')
   layer = cache.write(layer, k, v, start_N)
   if look_N is not None:
     at = look_N[:, None]
     x_NCD = jnp.take_along_axis(x_NCD, at[..., None], axis=1)
     pos_NC = jnp.take_along_axis(pos_NC, at, axis=1)
     start_N = pos_NC[:, 0]
+
+  def attend(q, *_):
+    return cache.attend(layer, q, start_N, window, c.query_size, c.score_cap)
+
   # The block's own keys are these again: the compiler makes them once.
-  x = block(c, p, x_NCD, pos_NC, lambda q, *_: cache.attend(layer, q, start_N))
+  x, _ = block(c, p, x_NCD, pos_NC, None, window, attend)
   return x, layer
