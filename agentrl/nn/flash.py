@@ -34,7 +34,7 @@ class Look(NamedTuple):
   window: int = 0  # tokens, the query's own among them; 0: all before
   size: int = 0  # scores are divided by its square root; 0: d
   cap: float = 0.0  # soft cap of the scores; 0: none
-  block: int = 256
+  block: int = 128
 
 
 def attend(c: Look, q_NTHd, k_NTGd, v_NTGd, seg_NT):
