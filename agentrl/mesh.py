@@ -149,6 +149,42 @@ def auto(f: Callable, *out_axes: tuple[str | None, ...] | None) -> Callable:
   return run
 
 
+def local(f: Callable, in_axes, out_axes) -> Callable:
+  """f run by every device on its own piece of the arguments (`shard_map`).
+
+  Args:
+    in_axes, out_axes: logical axes of each argument, which lies along them
+      already, and of each result. Inside of f, `total`, `largest` and `index`
+      speak of the other devices
+  """
+
+  def run(*args):
+    if not active():
+      return f(*args)
+    into, out = (tuple(spec(*a) for a in axes) for axes in (in_axes, out_axes))
+    # Not checked: loops start from zeros, which are alike on every device.
+    return jax.shard_map(f, in_specs=into, out_specs=out, check_vma=False)(
+      *args
+    )
+
+  return run
+
+
+def total(x: jax.Array, axis: str) -> jax.Array:
+  """Sum over the pieces of a logical axis; inside of `local`."""
+  return jax.lax.psum(x, COMPUTE[axis]) if active() else x
+
+
+def largest(x: jax.Array, axis: str) -> jax.Array:
+  """Maximum over the pieces of a logical axis; inside of `local`."""
+  return jax.lax.pmax(x, COMPUTE[axis]) if active() else x
+
+
+def index(axis: str):
+  """Which piece of a logical axis this device holds; inside of `local`."""
+  return jax.lax.axis_index(COMPUTE[axis]) if active() else 0
+
+
 def abstract(specs):
   """Shapes and dtypes of the parameters, with shardings if a mesh is set."""
   return jax.tree.map(

@@ -21,13 +21,41 @@ class Rule(NamedTuple):
   b2: float = 0.99
   eps: float = 1e-8
 
-  def direction(self) -> optax.GradientTransformation:
-    """Everything but the learning rate, which may follow a schedule."""
+  def direction(self) -> optax.GradientTransformationExtraArgs:
+    """Everything but the learning rate, which may follow a schedule.
+
+    Clipped gradients go in, and `finite`: False leaves the state as it is.
+    """
     return optax.chain(
-      optax.clip_by_global_norm(self.clip),
-      optax.scale_by_adam(b1=self.b1, b2=self.b2, eps=self.eps),
+      _adam(self.b1, self.b2, self.eps),
       optax.add_decayed_weights(self.decay),
     )
+
+
+def _adam(b1: float, b2: float, eps: float):
+  """optax.scale_by_adam, written so that donated moments are not copied.
+
+  What leaves as the new moments is also what the direction is made of: were
+  that made of the old ones, these would have to outlive the new.
+  """
+
+  def update(grads, state, params=None, *, finite, **extra):
+    del params, extra
+    m, v, count = state.mu, state.nu, state.count
+    moved = lambda old, new: jnp.where(finite, new, old)  # noqa: E731
+    m = jax.tree.map(lambda m, g: moved(m, b1 * m + (1 - b1) * g), m, grads)
+    v = jax.tree.map(lambda v, g: moved(v, b2 * v + (1 - b2) * g * g), v, grads)
+    count = moved(count, optax.safe_increment(count))
+    m, v = jax.lax.optimization_barrier((m, v))
+    at_m, at_v = 1 - b1**count, 1 - b2**count  # both begin at 0
+    direction = jax.tree.map(
+      lambda m, v: (m / at_m) / (jnp.sqrt(v / at_v) + eps), m, v
+    )
+    return direction, optax.ScaleByAdamState(count, m, v)
+
+  return optax.GradientTransformationExtraArgs(
+    optax.scale_by_adam(b1, b2, eps).init, update
+  )
 
 
 def init(rule: Rule, params, specs=None):
@@ -58,15 +86,17 @@ def step(rule: Rule, grads, opt, params):
   """
   norm = optax.tree.norm(grads)
   finite = jnp.isfinite(norm)
-  safe = jax.tree.map(lambda g: jnp.where(finite, g, 0), grads)
-  update, new_opt = rule.direction().update(safe, opt, params)
-  count = optax.tree.get(new_opt, 'count')
+  scale = jnp.minimum(1.0, rule.clip / jnp.where(norm > 0, norm, 1))
+  grads = jax.tree.map(lambda g: g * scale, grads)
+  update, opt = rule.direction().update(grads, opt, params, finite=finite)
+  count = optax.tree.get(opt, 'count')
   rate = rule.lr * jnp.minimum(1.0, count / max(rule.warmup, 1))
-  new = jax.tree.map(lambda p, u: p - rate * u, params, update)
-  keep = lambda a, b: jax.tree.map(lambda x, y: jnp.where(finite, x, y), a, b)  # noqa: E731
+  params = jax.tree.map(
+    lambda p, u: jnp.where(finite, p - rate * u, p), params, update
+  )
   one = jnp.ones(())
   metrics: Metrics = {
     'grad_norm': (jnp.where(finite, norm, 0), finite.astype(jnp.float32)),
     'skipped': (1 - finite.astype(jnp.float32), one),
   }
-  return keep(new, params), keep(new_opt, opt), metrics
+  return params, opt, metrics

@@ -153,7 +153,7 @@ def main() -> None:
   names = _METHODS.value or crediting.methods()
   c = base.get_config()
   shape = transformer.Shape(
-    vocab=64, **{**c.model, 'positions': 0, 'remat': True}
+    vocab=64, **{**c.model, 'positions': 0, 'remat': 'layer'}
   )
   shapes = size['trajectories'], size['turns'], size['tokens']
   wanted = [terms_of(learner_of(n, shape).wiring) for n in names]

@@ -15,7 +15,7 @@ from experiments import build
 
 CONFIG = 'config.json'
 # What may differ between the run that made a policy and one that takes it.
-_FREE = ('remat', 'dtype')
+_FREE = ('attention', 'remat', 'dtype')
 
 
 def text_of(c: ConfigDict) -> str:

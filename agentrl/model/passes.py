@@ -63,18 +63,21 @@ def gradient(
     r, e = piece
     return loss(apply(params, r, needs), r, e)
 
-  def step(i, carry):
-    grads, sums = carry
+  # Added where they are made: a second tree of gradients need not be held.
+  grads = jax.tree.map(lambda x: jax.new_ref(jnp.zeros_like(x)), params)
+
+  def step(i, sums):
     piece = _at(pieces, i)
-    (value, metrics), new = jax.value_and_grad(total, has_aux=True)(
-      params, piece
+    value, pull, metrics = jax.vjp(
+      lambda params: total(params, piece), params, has_aux=True
     )
-    return _add(grads, new), _add(sums, (value, metrics))
+    pull.with_refs(grads)(jnp.ones_like(value))
+    return _add(sums, (value, metrics))
 
   shapes = jax.eval_shape(total, params, jax.tree.map(lambda x: x[0], pieces))
   sums = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
-  grads = jax.tree.map(jnp.zeros_like, params)
-  return jax.lax.fori_loop(0, rounds, step, (grads, sums))
+  sums = jax.lax.fori_loop(0, rounds, step, sums)
+  return jax.tree.map(jax.ref.freeze, grads), sums
 
 
 def gradient_of_outputs(

@@ -7,11 +7,15 @@ import jax.numpy as jnp
 
 from agentrl import mesh
 from agentrl.model import value
-from agentrl.nn import layers, transformer
+from agentrl.nn import layers, transformer, vocabulary
 from agentrl.types import Module, Outputs, Rows
 
 # Logits of this many numbers are held at once, at most; [N, T, V] never is.
 LOGITS = 1 << 23
+# Up to so many words, logits of a chunk of time are made at once and
+# differentiated as they stand; of more, in blocks (nn/vocabulary.py). As fast
+# below it, and not bound to reverse mode.
+WORDS = 4096
 
 
 def module(
@@ -48,17 +52,22 @@ def token_outputs(
 ) -> Outputs:
   """Log-prob and entropy of each wanted token, given what stands before it.
 
-  Goes over chunks of time, each recomputed in the backward pass; a chunk in
-  which nothing is wanted (a prompt) costs nothing.
+  What is not wanted (a prompt) costs nothing. Chosen by size, when traced: up
+  to WORDS words chunk by chunk of time, more than that in blocks of words too,
+  whose hand-written gradient rules out forward-mode differentiation.
   """
   before = jnp.pad(hidden_NTD[:, :-1], ((0, 0), (1, 0), (0, 0)))
+  if shape.vocab > WORDS:
+    head, axis = transformer.head(params)
+    c = vocabulary.Reading(needs, temperature, shape.logit_cap, axis)
+    return Outputs(**vocabulary.read(c, before, head, tokens_NT, wanted_NT))
 
   def blank(h, *_):
     return dict.fromkeys(needs, jnp.zeros_like(h[..., 0], jnp.float32))
 
   return Outputs(
     **layers.over_time(
-      functools.partial(_read, params, needs, temperature),
+      functools.partial(_read, shape, params, needs, temperature),
       blank,
       (before, tokens_NT, wanted_NT),
       wanted_NT,
@@ -67,8 +76,8 @@ def token_outputs(
   )
 
 
-def _read(params, needs, temperature, h_NCD, tokens_NC, wanted_NC):
-  logits = transformer.logits(params, h_NCD) / temperature
+def _read(shape, params, needs, temperature, h_NCD, tokens_NC, wanted_NC):
+  logits = transformer.logits(params, h_NCD, shape.logit_cap) / temperature
   norm = jax.nn.logsumexp(logits, axis=-1)
   out = {}
   if 'logp' in needs:

@@ -6,8 +6,13 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.mesh import Param
-from agentrl.nn import layers
+from agentrl.nn import kernels, layers
 from agentrl.nn import rope as rotary
+
+# What of a layer is kept for the backward pass: all; its input alone; its
+# input and its products with matrices, attention's own excepted.
+REMAT = ('none', 'layer', 'dots')
+DTYPES = ('float32', 'bfloat16', 'float16')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +50,8 @@ class Shape:
   top_k: int = 0
   unit_top_k: bool = True  # the weights of a token's experts sum to 1
   init_std: float = 0.0  # of every matrix; 0: by the size of its input
-  remat: bool = False  # recompute each layer in the backward pass
+  attention: str = 'auto'  # what reads whole rows; nn/kernels.py
+  remat: str = 'none'  # what is computed again backwards; REMAT
   dtype: str = 'float32'  # of the computation; parameters stay float32
 
   def __post_init__(self):
@@ -63,11 +69,17 @@ class Shape:
         f'model.windows={self.windows} has {len(self.windows)} entries for'
         f' model.layers={self.layers}; give one for each layer, 0: no window'
       )
-    if self.activation not in layers.ACTIVATIONS:
-      raise ValueError(
-        f'model.activation={self.activation!r} is unknown; choose from'
-        f' {tuple(layers.ACTIVATIONS)}'
-      )
+    for name, choices in (
+      ('activation', tuple(layers.ACTIVATIONS)),
+      ('attention', kernels.NAMES),
+      ('remat', REMAT),
+      ('dtype', DTYPES),
+    ):
+      value = vars(self)[name]
+      if value not in choices:
+        raise ValueError(
+          f'model.{name}={value!r} is unknown; choose from {choices}'
+        )
     if self.experts and not 0 < self.top_k <= self.experts:
       raise ValueError(
         f'model.top_k={self.top_k} must lie between 1 and'

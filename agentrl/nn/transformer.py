@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import mesh
-from agentrl.nn import attention, cache, experts, layers
+from agentrl.nn import attention, cache, experts, kernels, layers
 from agentrl.nn import rope as rotary
 from agentrl.nn.shape import Shape, specs
 
@@ -33,6 +33,13 @@ def embed(c: Shape, params, tokens_NT, pos_NT):
   if c.positions:
     x += take(mesh.place(params['positions'], None, None), pos_NT)
   return x.astype(c.dtype)
+
+
+def head(params):
+  """What logits are made with, as it is stored, and which axis is words."""
+  if 'head' in params:
+    return params['head'], 1
+  return params['embed'], 0
 
 
 def logits(params, x_NTD, cap: float = 0.0):
@@ -111,16 +118,17 @@ def forward(c: Shape, params, tokens_NT, seg_NT, look_NT=None):
     look_NT: bool, where somebody will look; elsewhere the result may hold
       anything finite. None: everywhere
   """
-  if look_NT is None or c.layers > UNROLL:
+  if look_NT is None or c.layers > UNROLL or _kernel(c, seg_NT) != 'xla':
     return routed(c, params, tokens_NT, seg_NT)[0]
   params = _gathered(c, params)
-  pos, step, masks = _reading(c, seg_NT)
+  pos, step = _reading(c, seg_NT)
   x = embed(c, params, tokens_NT, pos)
   *under, top = _unstack(c, params['layers'])
   for i, p in enumerate(under):
     x, _ = step(c.window(i))(x, p)
   window = c.window(c.layers - 1)
-  x = _answer(c, top, x, pos, window, masks[window], look_NT)
+  mask = attention.row_mask(seg_NT, window)
+  x = _answer(c, top, x, pos, window, mask, look_NT)
   return _normed(c, params, 'norm', x)
 
 
@@ -130,32 +138,53 @@ def routed(c: Shape, params, tokens_NT, seg_NT):
   Routing is of the tokens in segments >= 0; None without experts.
   """
   params = _gathered(c, params)
-  pos, step, _ = _reading(c, seg_NT)
+  pos, step = _reading(c, seg_NT)
   x = embed(c, params, tokens_NT, pos)
   x, routing = _climb(c, step, x, params['layers'])
   return _normed(c, params, 'norm', x), routing
 
 
+def _kernel(c: Shape, seg_NT) -> str:
+  """What reads such rows: 'xla', or a name that kernels.attend knows."""
+  return kernels.choose(
+    c.attention, seg_NT.shape[1], c.head_dim, c.dtype, c.score_cap
+  )
+
+
 def _reading(c: Shape, seg_NT):
-  """Positions, window -> (x, layer's parameters) -> x, Routing; and masks."""
-  pos = layers.positions(seg_NT)
-  windows = set(c.windows) or {0}
-  masks = {w: attention.row_mask(seg_NT, w) for w in windows}
+  """Positions; window -> (x, layer's parameters) -> x, Routing."""
+  pos, name = layers.positions(seg_NT), _kernel(c, seg_NT)
+
+  def attending(window: int):
+    if name == 'xla':
+      mask = attention.row_mask(seg_NT, window)
+      return functools.partial(
+        attention.attend, mask_NTS=mask, size=c.query_size, cap=c.score_cap
+      )
+    look = kernels.Look(window, c.query_size, c.score_cap)
+    return functools.partial(kernels.attend, name, look, seg_NT=seg_NT)
+
+  attends = {w: attending(w) for w in set(c.windows) or {0}}
 
   def step(window: int):
-    attend = functools.partial(
-      attention.attend,
-      mask_NTS=masks[window],
-      size=c.query_size,
-      cap=c.score_cap,
-    )
-
     def run(x, p):
-      return block(c, p, x, pos, seg_NT >= 0, window, attend)
+      return block(c, p, x, pos, seg_NT >= 0, window, attends[window])
 
-    return jax.checkpoint(run) if c.remat else run
+    return _leaner(c, run)
 
-  return pos, step, masks
+  return pos, step
+
+
+def _leaner(c: Shape, layer):
+  """The layer, of which c.remat says what the backward pass keeps."""
+  if c.remat == 'none':
+    return layer
+  keep = jax.checkpoint_policies
+  policies = {
+    'layer': keep.nothing_saveable,
+    'dots': keep.dots_with_no_batch_dims_saveable,
+  }
+  return jax.checkpoint(layer, policy=policies[c.remat])
 
 
 def _climb(c: Shape, step, x, stacked):

@@ -29,7 +29,7 @@ SHAPES = {
     bias=True,
     qk_norm=True,
     kv_heads=4,
-    remat=True,
+    remat='layer',
   ),
   'windows': dataclasses.replace(
     SMALL,

@@ -1,0 +1,199 @@
+"""Attention of long rows, block by block: no scores of whole rows are held.
+
+The softmax over key blocks is corrected as they come (2205.14135); backwards,
+with L the log of each query's normaliser and o its answer, every block of
+probabilities p = e^(score − L) is computed again:
+
+  dv = pᵀ do    ds = p (do vᵀ − ⟨do, o⟩)    dq = ds k    dk = dsᵀ q
+
+Blocks after the queries, before their segments or outside of their window are
+never read, so that packed rows cost what their segments cost. Reverse mode
+only: the gradient is written by hand.
+"""
+
+import functools
+import math
+from typing import NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from agentrl import mesh
+from agentrl.nn import layers
+from agentrl.types import Array
+
+LOW = -1e30  # finite: a difference of two must not become NaN
+QUERY, KEY = ('batch', None, 'heads', None), ('batch', None, 'kv_heads', None)
+ROW = ('batch', None)
+
+
+class Look(NamedTuple):
+  """What a layer sees, and in blocks of how many tokens."""
+
+  window: int = 0  # tokens, the query's own among them; 0: all before
+  size: int = 0  # scores are divided by its square root; 0: d
+  cap: float = 0.0  # soft cap of the scores; 0: none
+  block: int = 128
+
+
+def attend(c: Look, q_NTHd, k_NTGd, v_NTGd, seg_NT):
+  """softmax(q kᵀ / √size) v, causal inside of equal segments: [N, T, H, d].
+
+  Args:
+    q_NTHd: queries; H is a multiple of G
+    k_NTGd, v_NTGd: keys, values
+    seg_NT: i32; equal segments are contiguous
+  """
+  chex.assert_rank([q_NTHd, k_NTGd, v_NTGd, seg_NT], [4, 4, 4, 2])
+  args = q_NTHd, k_NTGd, v_NTGd, seg_NT
+  axes = QUERY, KEY, KEY, ROW
+  return _attend(
+    c, *(mesh.place(x, *a) for x, a in zip(args, axes, strict=True))
+  )
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _attend(c: Look, *args):
+  return _answer(c, *args)[0]
+
+
+def _answer(c: Look, *args):
+  forward = functools.partial(_forward, c)
+  out = mesh.local(forward, (QUERY, KEY, KEY, ROW), (QUERY, QUERY[:3]))(*args)
+  return out[0], (*args, *out)
+
+
+def _pull(c: Look, saved, bar):
+  axes = QUERY, KEY, KEY, ROW, QUERY, QUERY[:3], QUERY
+  pull = mesh.local(functools.partial(_backward, c), axes, axes[:3])
+  return *pull(*saved, bar), None
+
+
+_attend.defvjp(_answer, _pull)
+
+
+class Blocks(NamedTuple):
+  """A device's rows, cut into I blocks of C tokens; R = H / G."""
+
+  q: Array  # [I, N, G, R * C, d]
+  k: Array  # [I, N, G, C, d]
+  v: Array  # [I, N, G, C, d]
+  seg: Array  # [I, N, C] i32
+  first: Array  # [I] i32  the first block of keys that each block reads
+
+
+def _cut(c: Look, q_NTHd, k_NTGd, v_NTGd, seg_NT) -> Blocks:
+  groups = k_NTGd.shape[2]
+  pad = -seg_NT.shape[1] % c.block
+  seg = jnp.pad(seg_NT, ((0, 0), (0, pad)), constant_values=-1)
+  index = jnp.arange(seg.shape[1], dtype=jnp.int32)[None]
+  start = index - layers.positions(seg)
+  if c.window:
+    start = jnp.maximum(start, index - c.window + 1)
+  start, seg = (
+    jnp.swapaxes(x.reshape(len(x), -1, c.block), 0, 1) for x in (start, seg)
+  )
+  q, k, v = (_split(c, x, groups) for x in (q_NTHd, k_NTGd, v_NTGd))
+  return Blocks(q, k, v, seg, jnp.min(start, (1, 2)) // c.block)
+
+
+def _split(c: Look, x_NTHd, groups: int):
+  """[N, T, H, d] -> [I, N, G, R * C, d], heads beside the key head they use."""
+  n, t, h, d = x_NTHd.shape
+  x = jnp.pad(x_NTHd, ((0, 0), (0, -t % c.block), (0, 0), (0, 0)))
+  x = x.reshape(n, -1, c.block, groups, h // groups, d)
+  x = jnp.transpose(x, (1, 0, 3, 4, 2, 5))
+  return x.reshape(*x.shape[:3], -1, d)
+
+
+def _join(c: Look, x, t: int):
+  """Inverse of _split, without what was padded."""
+  blocks, n, g, queries, d = x.shape
+  x = x.reshape(blocks, n, g, queries // c.block, c.block, d)
+  x = jnp.transpose(x, (1, 0, 4, 2, 3, 5))
+  return x.reshape(n, blocks * c.block, -1, d)[:, :t]
+
+
+def _forward(c: Look, q_NTHd, k_NTGd, v_NTGd, seg_NT):
+  """Of one device's rows and heads: answers, and L [N, T, H]."""
+  b, t = _cut(c, q_NTHd, k_NTGd, v_NTGd, seg_NT), seg_NT.shape[1]
+
+  def answer(i):
+    def add(j, carry):
+      out, total, top = carry
+      score, _, sees = _scores(c, b, i, j)
+      new = jnp.maximum(top, jnp.max(score, axis=-1, keepdims=True))
+      e, scale = jnp.where(sees, jnp.exp(score - new), 0), jnp.exp(top - new)
+      total = total * scale + jnp.sum(e, axis=-1, keepdims=True)
+      out = out * scale + _dot('qs,sd->qd', e.astype(b.v.dtype), b.v[j])
+      return out, total, new
+
+    zero = jnp.zeros((*b.q.shape[1:-1], 1), jnp.float32)
+    carry = jnp.zeros(b.q.shape[1:], jnp.float32), zero, zero + LOW
+    out, total, top = jax.lax.fori_loop(b.first[i], i + 1, add, carry)
+    return (out / total).astype(b.q.dtype), top + jnp.log(total)
+
+  told = jax.lax.map(answer, jnp.arange(len(b.q)))
+  out, norm = (_join(c, x, t) for x in told)
+  return out, norm[..., 0]
+
+
+def _backward(c: Look, q_NTHd, k_NTGd, v_NTGd, seg_NT, out, norm_NTH, bar):
+  """Of one device's rows and heads: cotangents of q, k and v."""
+  b, t = _cut(c, q_NTHd, k_NTGd, v_NTGd, seg_NT), seg_NT.shape[1]
+  along = jnp.sum(bar.astype(jnp.float32) * out, axis=-1)  # ⟨do, o⟩
+  do, norm, along = (
+    _split(c, x, k_NTGd.shape[2])
+    for x in (bar, norm_NTH[..., None], along[..., None])
+  )
+
+  def pull(carry, i):
+    def add(j, carry):
+      dq, dk, dv = carry
+      score, slope, sees = _scores(c, b, i, j)
+      p = jnp.where(sees, jnp.exp(score - norm[i]), 0)
+      dp = _dot('qd,sd->qs', do[i], b.v[j])
+      ds = (p * (dp - along[i]) * slope).astype(b.q.dtype)
+      dq += _dot('qs,sd->qd', ds, b.k[j])
+      dk = dk.at[j].add(_dot('qs,qd->sd', ds, b.q[i]))
+      dv = dv.at[j].add(_dot('qs,qd->sd', p.astype(do.dtype), do[i]))
+      return dq, dk, dv
+
+    dq = jnp.zeros(b.q.shape[1:], jnp.float32)
+    dq, *carry = jax.lax.fori_loop(b.first[i], i + 1, add, (dq, *carry))
+    return tuple(carry), dq.astype(b.q.dtype)
+
+  zeros = (jnp.zeros(b.k.shape, jnp.float32),) * 2
+  (dk, dv), dq = jax.lax.scan(pull, zeros, jnp.arange(len(b.q)))
+  args = q_NTHd, k_NTGd, v_NTGd
+  return tuple(
+    _join(c, x, t).astype(a.dtype)
+    for x, a in zip((dq, dk, dv), args, strict=True)
+  )
+
+
+def _dot(formula: str, a, b):
+  """One product per row and head, summed in float32; [N, G] stand in front."""
+  formula = ','.join('ng' + x for x in formula.split(','))
+  formula = formula.replace('->', '->ng')
+  return jnp.einsum(formula, a, b, preferred_element_type=jnp.float32)
+
+
+def _scores(c: Look, b: Blocks, i, j):
+  """Scores of queries i and keys j, their slopes, and which are seen.
+
+  Returns: [N, G, R * C, C], d score / d (q·k), [N, 1, R * C, C] bool
+  """
+  q, k = b.q[i], b.k[j]
+  unit = 1 / math.sqrt(c.size or q.shape[-1])
+  score, slope = _dot('qd,sd->qs', q, k) * unit, unit
+  if c.cap:
+    squashed = jnp.tanh(score / c.cap)
+    score, slope = c.cap * squashed, unit * (1 - jnp.square(squashed))
+  at = jnp.arange(c.block)
+  gap = (i - j) * c.block + at[:, None] - at[None]
+  sees = (gap >= 0) & (gap < c.window) if c.window else gap >= 0
+  sees = (b.seg[i][:, :, None] == b.seg[j][:, None, :]) & sees[None]
+  sees = jnp.tile(sees, (1, q.shape[2] // c.block, 1))[:, None]
+  return jnp.where(sees, score, LOW), slope, sees
