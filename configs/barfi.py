@@ -23,6 +23,7 @@ def get_config(arg=''):
   c = base.get_config(arg)
   c.method = 'barfi'
   c.signal = ('blend',)
+  c.model.attention = 'xla'  # forward mode, which attention in blocks lacks
   c.advantage = ('blend',)
   c.stream.blend = ('add_signal', 'return_to_go', 'center')
   base.hp(c, 'blend', 'add_signal', name='blend')

@@ -43,6 +43,11 @@ def config(c: ConfigDict) -> None:
       f' rollout.window={r.window} a context holds several; set'
       " rollout.window to 1, or rollout.history to 'full'"
     )
+  if 'blend' in c.signal and c.model.attention != 'xla':
+    raise ValueError(
+      f"model.attention={c.model.attention!r} has no forward mode, which signal"
+      " 'blend' needs; set model.attention to 'xla'"
+    )
   registry.check(base.wiring(c))
   _check_rows(c)
   _check_schedule(c)
