@@ -45,7 +45,7 @@ def config(c: ConfigDict) -> None:
     )
   if 'blend' in c.signal and c.model.attention != 'xla':
     raise ValueError(
-      f"model.attention={c.model.attention!r} has no forward mode, which signal"
+      f'model.attention={c.model.attention!r} has no forward mode, which signal'
       " 'blend' needs; set model.attention to 'xla'"
     )
   registry.check(base.wiring(c))
