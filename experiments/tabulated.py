@@ -70,15 +70,17 @@ def _name(env: str, arm: str, tuning: bool, rates: Sequence[float]) -> str:
 def _play(s: Study, arm: Arm, env: str, rates, seeds) -> dict:
   """Curves [R, S, I + 1] and what is told [R, S], as JSON."""
   start = time.monotonic()
+  arguments = {**s.changes, **s.envs[env].changes}
   got = tabular.curves(
     config(arm),
     rates=rates,
     seeds=seeds,
     salt=arm.salt,
-    **{**s.changes, **s.envs[env].changes},
+    **arguments,
   )
   return {
     'seeds': seeds,
+    'tokens': (arguments.get('size') or tabular_case.Size()).tokens,
     'env_steps': got['env_steps'].tolist(),
     'success': got['success'].tolist(),
     'told': {k: np.asarray(x).tolist() for k, x in got['told'].items()},
@@ -110,7 +112,7 @@ def _ran(told: dict, rate: int, seed: int) -> Ran:
   runs = len(told['seeds']) * len(told['success'])
   return Ran(
     env_steps=steps,
-    tokens=steps,  # a turn is one token
+    tokens=told['tokens'] * steps,  # a turn is so many of them
     success=success,
     moves=np.full(success.size, np.nan),
     seconds=told['seconds'] / runs,

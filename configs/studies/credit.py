@@ -11,16 +11,17 @@ computed, not sampled.
 """
 
 from experiments.study import Arm, Claim, Env, Study
+from experiments.tabular_case import Size
 
-POLICY, PRM = 'role.policy.lr', 'role.prm.lr'
+POLICY, PRM, VALUE = 'role.policy.lr', 'role.prm.lr', 'role.value.lr'
 TRAJECTORY = (
-  'grpo', 'dr_grpo', 'rloo', 'reinforce_pp', 'opo', 'maxrl', 'lite_ppo',
+  'grpo', 'dr_grpo', 'rloo', 'reinforce_pp', 'opo', 'maxrl',
 )  # fmt: skip
 TURN = ('gigpo', 'gigpo_no_std', 'hgpo')
-CRITIC = ('ppo', 'ppo_turn', 'ppo_bilevel', 'steppo', 'odysseus')
+CRITIC = ('ppo', 'ppo_turn', 'ppo_bilevel', 'odysseus')
 LEARNED = (
   'oprl', 'oprl_rloo', 'oprl_merged', 'oprl_token', 'oprl_process_only',
-  'oprl_parity', 'prime', 'prime_bon',
+  'oprl_parity', 'prime',
 )  # fmt: skip
 CONTROL = ('oprl_placebo', 'oprl_restart')
 # The environment tells these how near the end is, which others do not know.
@@ -28,8 +29,11 @@ TOLD = ('oprl_truth', 'vpr')
 
 
 def arm(name: str, part: str = 'method', label: str = '', **fields) -> Arm:
-  learns = name in LEARNED or name in CONTROL
-  rates = {POLICY: 1.0, PRM: 1.0} if learns else {POLICY: 1.0}
+  rates = {POLICY: 1.0}
+  if name in LEARNED or name in CONTROL:
+    rates[PRM] = 1.0
+  if name in CRITIC:
+    rates[VALUE] = 0.3  # at the policy's rate values swing about
   path = f'configs/{fields.pop("config", name)}.py'
   return Arm(
     label.replace(' ', '_') or name, label or name, path,
@@ -45,7 +49,7 @@ ARMS = (
   arm('oprl', 'control', 'oprl prm x 0.25', rates={PRM: 0.25}),
   arm('oprl', 'control', 'oprl prm x 4', rates={PRM: 4.0}),
   # A method against itself, other keys: 20 pairs have to find nothing.
-  arm('grpo', 'control', 'grpo again', salt=1, pairs=20),
+  arm('grpo', 'control', 'grpo again', salt=1, pairs=20, tuned_as='grpo'),
 )
 
 CLAIMS = (
@@ -80,8 +84,9 @@ def get_study() -> Study:
     arms=ARMS,
     envs={
       'bifurcation': Env(
-        'Bifurcation: one of 5 turns matters, 4 choices',
-        {'world': 'bifurcation', 'iterations': 40},
+        'Bifurcation: one of 10 turns matters, 4 choices, slip 0.2',
+        {'world': 'bifurcation', 'iterations': 40,
+         'settings': {'length': 10, 'slip': 0.2}},
       ),
       'key_door': Env(
         'Key and door: a 5x5 grid, at most 24 turns, slip 0.1',
@@ -90,13 +95,14 @@ def get_study() -> Study:
     },
     claims=CLAIMS,
     env_steps=6_000,
-    tokens=6_000,
+    tokens=12_000,
     threshold='rloo',
     reference='grpo',
-    grid=(0.1, 0.3, 0.9),
-    rate=0.3,
+    grid=(0.1, 0.2, 0.4, 0.8, 1.6),
+    rate=0.4,
+    changes={'size': Size(tokens=2)},
     pairs=64,
-    tuning=8,
+    tuning=16,
     told={
       'credit: correlation with the exact advantage': 'credit correlation',
       'credit: bias': 'credit bias',

@@ -257,6 +257,7 @@ def grpo_curves():
   return few(grpo.get_config())
 
 
+@pytest.mark.slow
 def test_grpo_learns():
   got = grpo_curves()
   s = got['success'][0]

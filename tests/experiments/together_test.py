@@ -103,6 +103,7 @@ def assert_same(one, other, expected):
   assert sorted(os.listdir(one)) == sorted(os.listdir(other))
 
 
+@pytest.mark.slow
 def test_one_beside_another_is_what_it_is_alone(tmp_path):
   """The second: what is shared was made for the first."""
   short = {'sft.steps': 0, 'steps': 2, 'eval.every': 0}
