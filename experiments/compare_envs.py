@@ -15,7 +15,8 @@ _CURVES = (
 )
 _ARMS = """A dot is a run, the bar below them the mean and its 95% interval.
 Wall time, environment steps and tokens are of all runs of an arm together."""
-_RUNS = 'Runs of one seed are a pair; † marks one that was unstable.'
+_RUNS = """Runs of one seed are a pair; † marks one that was unstable. The
+other measures of every run are in report.json."""
 _PAIRED = 'An interval is coloured where it does not touch zero.'
 
 
@@ -135,7 +136,7 @@ def _arms(setting: Mapping, report: Mapping, known: tables.Looks) -> Markup:
     tables.fold(
       'Every single run',
       note(_RUNS),
-      *(tables.runs(setting, n, m, known) for n, m in kept),
+      tables.runs(setting, *kept[0], known),
     )
     if any(arm.get('each') for arm in setting['arms'].values())
     else None,

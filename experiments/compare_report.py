@@ -36,6 +36,7 @@ from experiments import compare_tables as tables
 from experiments.markup import Markup, element, join, note
 
 FORMAT = 1
+DIGITS = 6  # of a number
 JSON, HTML = 'report.json', 'report.html'
 _STYLE = pathlib.Path(__file__).with_suffix('.css')
 _TERMS = {
@@ -65,7 +66,7 @@ def write(report: Mapping, folder: str | os.PathLike[str]) -> None:
   A number that is not finite is null in report.json, as a missing one is.
   """
   whole = page(report)
-  text = json.dumps(_plain(report), indent=2, allow_nan=False) + '\n'
+  text = json.dumps(_plain(report), allow_nan=False) + '\n'
   os.makedirs(folder, exist_ok=True)
   for name, content in ((JSON, text), (HTML, whole)):
     path = os.path.join(folder, name)
@@ -222,9 +223,11 @@ def _present(x: Any) -> Any:
 
 
 def _plain(x: Any) -> Any:
-  """The same, with null for what JSON has no number for."""
+  """The same to DIGITS, with null for what JSON has no number for."""
   if isinstance(x, Mapping):
     return {k: _plain(v) for k, v in x.items()}
   if isinstance(x, list | tuple):
     return [_plain(v) for v in x]
-  return None if isinstance(x, float) and not math.isfinite(x) else x
+  if not isinstance(x, float):
+    return x
+  return float(f'{x:.{DIGITS}g}') if math.isfinite(x) else None

@@ -1,26 +1,31 @@
 """Puts what comparisons found into docs/RESULTS.md.
 
-  python -m experiments.results
+  python -m experiments.results --take=runs/studies/oprl
 
-Each study of docs/results has its tables between two marks of that page; the
-words around them are written by hand.
+takes the page of a comparison and its numbers to docs/results first; the runs
+one by one stay in the page. Each study there has its tables between two marks
+of RESULTS.md; the words around them are written by hand.
 """
 
 import glob
 import json
 import os
 import re
+import shutil
 from collections.abc import Mapping
 
 from absl import flags
 
-from experiments import cli
+from experiments import cli, compare_report
 
+_TAKE = flags.DEFINE_multi_string('take', [], 'Folder of a comparison; again.')
 _DOCS = flags.DEFINE_string('docs', 'docs', 'Folder of RESULTS.md.')
 SHOWN = ('area', 'final', 'speed')  # of every arm
 
 
 def main() -> None:
+  for workdir in _TAKE.value:
+    take(workdir, os.path.join(_DOCS.value, 'results'))
   path = os.path.join(_DOCS.value, 'RESULTS.md')
   with open(path, encoding='utf-8') as f:
     page = f.read()
@@ -29,6 +34,27 @@ def main() -> None:
   with open(path, 'w', encoding='utf-8') as f:
     f.write(page)
   print(f'written: {path}')
+
+
+def take(workdir: str, folder: str) -> None:
+  """The page of a comparison as it is, its report without single runs."""
+  try:
+    with open(os.path.join(workdir, compare_report.JSON)) as f:
+      report = json.load(f)
+  except OSError as error:
+    raise ValueError(
+      f'--take={workdir}: {compare_report.JSON} cannot be read; let'
+      ' experiments.compare come to its end there'
+    ) from error
+  for env in report['envs'].values():
+    for setting in env['settings'].values():
+      for arm in setting['arms'].values():
+        del arm['each'], arm['curve']
+  os.makedirs(folder, exist_ok=True)
+  name = os.path.join(folder, report['name'])
+  shutil.copy(os.path.join(workdir, compare_report.HTML), f'{name}.html')
+  with open(f'{name}.json', 'w', encoding='utf-8') as f:
+    f.write(json.dumps(report, indent=1) + '\n')
 
 
 def reports(docs: str) -> dict[str, dict]:
@@ -61,9 +87,9 @@ def tables(report: Mapping) -> str:
 
 def _claims(report: Mapping) -> str:
   lines = [
-    '| claim (arm − baseline) | rates | claimed | found [95%] | Holm p'
-    ' | verdict |',
-    '|---|---|---|---|---|---|',
+    '| where | claim (arm − baseline) | rates | claimed | found [95%]'
+    ' | Holm p | verdict |',
+    '|---|---|---|---|---|---|---|',
   ]
   for c in report['claims']:
     m, found = report['measures'][c['measure']], c['found']
@@ -71,7 +97,7 @@ def _claims(report: Mapping) -> str:
     p = f'{found["holm"]:.3f}' if found else '—'
     claimed = f'{m["scale"] * c["claimed"]:+.{m["digits"]}f} {m["unit"]}'
     lines.append(
-      f'| {c["text"]} | {c["setting"]} | {claimed} | {told} | {p}'
+      f'| {c["env"]} | {c["text"]} | {c["setting"]} | {claimed} | {told} | {p}'
       f' | {c["verdict"]} |'
     )
   return '\n'.join(lines)

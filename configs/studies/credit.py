@@ -59,7 +59,7 @@ CLAIMS = (
   Claim('OPRL is above its placebo', 'oprl', 'oprl_placebo', 'area', 0.02),
   Claim('OPRL needs half the environment steps of RLOO',
         'oprl', 'rloo', 'speed', 1.0),
-  Claim('A PRM restarted every iteration is as good or better',
+  Claim('A PRM that is restarted every iteration is better',
         'oprl_restart', 'oprl', 'area', 0.02),
   Claim('Turns compared by state (GiGPO) are better than GRPO',
         'gigpo', 'grpo', 'area', 0.02),

@@ -57,7 +57,7 @@ SHAPES = {
   ),
   'experts': dataclasses.replace(SMALL, experts=5, top_k=2),
   'raw_experts': dataclasses.replace(
-    SMALL, experts=3, top_k=2, unit_top_k=False, remat=True
+    SMALL, experts=3, top_k=2, unit_top_k=False, remat='layer'
   ),
 }
 SLOW = pytest.mark.slow
