@@ -22,18 +22,33 @@ small pictures the upright line is zero and the hollow diamond the claim."""
 
 
 def claims(report: Mapping, known: tables.Looks) -> Markup | None:
-  made = report.get('claims', ())
+  made, others = _judged(report)
   if not made:
     return None
-  return join(
-    note(_CLAIMS),
-    element('div', *(_claim(c, report, known) for c in made), class_='cards'),
+
+  def cards(some):
+    return element(
+      'div', *(_claim(c, report, known) for c in some), class_='cards'
+    )
+
+  rest = tables.fold('The same claims at the other rates', cards(others))
+  return join(note(_CLAIMS), cards(made), rest if others else None)
+
+
+def _judged(report: Mapping) -> tuple[list[Mapping], list[Mapping]]:
+  """Claims at the first one's setting, which is judged, and the others."""
+  made = list(report.get('claims', ()))
+  first = made[0].get('setting') if made else None
+  here = [claim.get('setting') == first for claim in made]
+  return (
+    [c for c, judged in zip(made, here, strict=True) if judged],
+    [c for c, judged in zip(made, here, strict=True) if not judged],
   )
 
 
 def tally(report: Mapping) -> Markup | None:
   """How many claims came out how."""
-  found = [_verdict(claim) for claim in report.get('claims', ())]
+  found = [_verdict(claim) for claim in _judged(report)[0]]
   counts = {v: found.count(v) for v in VERDICTS if v in found}
   items = (element('li', _chip(v), f'× {n}') for v, n in counts.items())
   return element('ul', *items, class_='tally') if counts else None
