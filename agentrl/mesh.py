@@ -74,8 +74,8 @@ def sizes(shape: Mapping[str, int], devices: int) -> dict[str, int]:
   }
   if math.prod(found.values()) > devices:
     raise ValueError(
-      f'mesh {found} needs {math.prod(found.values())} devices and {devices} are'
-      ' at hand; make it smaller'
+      f'mesh {found} needs {math.prod(found.values())} devices and'
+      f' {devices} are at hand; make it smaller'
     )
   return found
 
