@@ -214,7 +214,8 @@ def _head(shape: transformer.Shape, tokens: int, model: int) -> float:
   """Bytes of logits, their gradients and what is made of them."""
   if shape.vocab > policy.WORDS:
     c = vocabulary.Reading(())
-    return FLOAT * (3 * c.tokens * c.words + 2 * tokens * shape.width)
+    block = min(c.tokens, tokens) * min(c.words, shape.vocab // model)
+    return FLOAT * (3 * block + 2 * tokens * shape.width)
   at_once = min(tokens, policy.LOGITS // shape.vocab, transformer.CHUNK)
   return FLOAT * 4 * at_once * shape.vocab / model
 
