@@ -22,14 +22,18 @@ def init(learner: Learner, key: jax.Array) -> TrainState:
   params, opt = {}, {}
   for role, module in learner.context.modules.items():
     params[role] = mesh.init(module.specs, jax.random.fold_in(key, _salt(role)))
+  # Made on the whole mesh: devices of other processes have them too.
+  step, own = mesh.everywhere(
+    lambda: (jnp.int32(0), jax.random.key(learner.seed))
+  )
   state = TrainState(
-    step=jnp.int32(0),
+    step=step,
     params=params,
     opt=opt,
     signal=_signal_states(learner),
     memory=(),
     carry=(),
-    key=jax.random.key(learner.seed),
+    key=own,
   )
   return start_roles(learner, state)
 

@@ -250,6 +250,14 @@ def init(specs, key: jax.Array):
   return jax.jit(jax.sharding.auto_axes(create, out_sharding=stored))(key)
 
 
+def everywhere(create: Callable[[], Any]):
+  """What `create` makes, whole on every device of the mesh that is set."""
+  if not active():
+    return create()
+  whole = NamedSharding(jax.sharding.get_mesh(), PartitionSpec())
+  return jax.jit(create, out_shardings=whole)()
+
+
 def count(specs) -> int:
   """How many numbers the parameters hold."""
   return sum(

@@ -349,6 +349,20 @@ def sharded(f, donate=()):
   return jax.jit(run, donate_argnums=donate)
 
 
+def whole(f):
+  """jit of a function whose result every process can read."""
+
+  def run(*args):
+    if not mesh.is_explicit():
+      return f(*args)
+    return jax.sharding.auto_axes(f, out_sharding=PartitionSpec())(*args)
+
+  out = None
+  if mesh.active() and not mesh.is_explicit():
+    out = NamedSharding(jax.sharding.get_mesh(), PartitionSpec())
+  return jax.jit(run, out_shardings=out)
+
+
 def replicated(x):
   """Host arrays on every device of the mesh that is set."""
   if not mesh.active():
