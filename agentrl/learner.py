@@ -22,14 +22,18 @@ def init(learner: Learner, key: jax.Array) -> TrainState:
   params, opt = {}, {}
   for role, module in learner.context.modules.items():
     params[role] = mesh.init(module.specs, jax.random.fold_in(key, _salt(role)))
+  # Made on the whole mesh: devices of other processes have them too.
+  step, own = mesh.everywhere(
+    lambda: (jnp.int32(0), jax.random.key(learner.seed))
+  )
   state = TrainState(
-    step=jnp.int32(0),
+    step=step,
     params=params,
     opt=opt,
     signal=_signal_states(learner),
     memory=(),
     carry=(),
-    key=jax.random.key(learner.seed),
+    key=own,
   )
   return start_roles(learner, state)
 
@@ -181,20 +185,25 @@ def _wanted(w: registry.Wiring, slots: tuple[str, ...], signal: str) -> bool:
   )
 
 
-def _old(learner: Learner, state, batch) -> tuple[Signals, Metrics]:
-  """What the learner itself says when the update begins, where it is wanted.
+def old_wanted(learner: Learner) -> list[str]:
+  """What the learner itself has to say when the update begins: names of OLD.
 
-  old_logp, old_entropy and old_sum_sq_prob, in one forward pass. With one
-  sub-update and nobody but its loss looking, old log-probs are the loss's own
-  behind stop_gradient: that pass is saved.
+  With one sub-update and nobody but its loss looking, old log-probs are the
+  loss's own behind stop_gradient: that pass is saved.
   """
-  w, context = learner.wiring, learner.context
+  w = learner.wiring
   wanted = [name for name in OLD if _wanted(w, ('signal', 'link'), name)]
   several = _sub_updates(w) > 1
   for name in OLD:
     late = _wanted(w, ('loss',), name) and (several or name != 'old_logp')
     if late and name not in wanted:
       wanted.append(name)
+  return wanted
+
+
+def _old(learner: Learner, state, batch) -> tuple[Signals, Metrics]:
+  """old_logp, old_entropy and old_sum_sq_prob, in one forward pass."""
+  context, wanted = learner.context, old_wanted(learner)
   if not wanted:
     return {}, {}
   out = passes.forward(

@@ -7,7 +7,7 @@ of them; while computing, parameters are gathered along `fsdp` axes (COMPUTE).
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -47,40 +47,50 @@ def is_param(x) -> bool:
   return isinstance(x, Param)
 
 
-def make(shape: dict[str, int], *, explicit: bool = True) -> jax.sharding.Mesh:
-  """A mesh of AXES sizes, -1 for what is left; missing axes have size 1.
+def sizes(shape: Mapping[str, int], devices: int) -> dict[str, int]:
+  """The size of each of AXES: -1 is what is left, missing axes have 1.
 
-  Raises ValueError when the sizes do not fit the devices at hand.
+  Raises ValueError when the sizes do not fit so many devices.
   """
   unknown = set(shape) - set(AXES)
   if unknown:
     raise ValueError(
       f'mesh axis {sorted(unknown)[0]!r} is unknown; choose from {AXES}'
     )
-  n = len(jax.devices())
-  sizes = [int(shape.get(a, 1)) for a in AXES]
-  if sizes.count(-1) > 1 or any(s == 0 or s < -1 for s in sizes):
+  wanted = [int(shape.get(a, 1)) for a in AXES]
+  if wanted.count(-1) > 1 or any(s == 0 or s < -1 for s in wanted):
     raise ValueError(
       f'mesh {dict(shape)} must have positive sizes and at most one -1'
     )
-  known = math.prod(s for s in sizes if s != -1)
-  if -1 in sizes and n % known:
+  known = math.prod(s for s in wanted if s != -1)
+  if -1 in wanted and devices % known:
     raise ValueError(
-      f'mesh {dict(shape)} does not divide the {n} devices at hand; choose'
-      f' sizes whose product divides {n}'
+      f'mesh {dict(shape)} does not divide the {devices} devices at hand;'
+      f' choose sizes whose product divides {devices}'
     )
-  sizes = [n // known if s == -1 else s for s in sizes]
-  if math.prod(sizes) > n:
+  found = {
+    a: devices // known if s == -1 else s
+    for a, s in zip(AXES, wanted, strict=True)
+  }
+  if math.prod(found.values()) > devices:
     raise ValueError(
-      f'mesh {dict(zip(AXES, sizes, strict=True))} needs {math.prod(sizes)}'
-      f' devices and {n} are at hand; make it smaller'
+      f'mesh {found} needs {math.prod(found.values())} devices and'
+      f' {devices} are at hand; make it smaller'
     )
+  return found
+
+
+def make(
+  shape: Mapping[str, int], *, explicit: bool = True
+) -> jax.sharding.Mesh:
+  """A mesh of AXES sizes (`sizes`) over the first of the devices at hand."""
+  found = tuple(sizes(shape, len(jax.devices())).values())
   kind = AxisType.Explicit if explicit else AxisType.Auto
   return jax.make_mesh(
-    tuple(sizes),
+    found,
     AXES,
     axis_types=(kind,) * len(AXES),
-    devices=np.array(jax.devices()[: math.prod(sizes)]),
+    devices=np.array(jax.devices()[: math.prod(found)]),
   )
 
 
@@ -203,17 +213,18 @@ def _stored(p: Param) -> NamedSharding | None:
   if not active():
     return None
   mesh = jax.sharding.get_mesh()
-  _check_divides(p, mesh)
+  check_divides(p, mesh.shape)
   return NamedSharding(mesh, spec(*p.axes, rules=RULES))
 
 
-def _check_divides(p: Param, mesh) -> None:
+def check_divides(p: Param, sizes: Mapping[str, int]) -> None:
+  """Raises ValueError if a mesh of these sizes cannot store the parameter."""
   for size, axis in zip(p.shape, p.axes, strict=True):
     name = RULES[axis] if axis else None
-    if name and size % mesh.shape[name]:
+    if name and size % sizes[name]:
       raise ValueError(
         f'parameter axis {axis!r} of size {size} is not divisible by mesh axis'
-        f' {name}={mesh.shape[name]}; change c.mesh or the model size'
+        f' {name}={sizes[name]}; change c.mesh or the model size'
       )
 
 
@@ -237,6 +248,14 @@ def init(specs, key: jax.Array):
     lambda p: spec(*p.axes, rules=RULES), specs, is_leaf=is_param
   )
   return jax.jit(jax.sharding.auto_axes(create, out_sharding=stored))(key)
+
+
+def everywhere(create: Callable[[], Any]):
+  """What `create` makes, whole on every device of the mesh that is set."""
+  if not active():
+    return create()
+  whole = NamedSharding(jax.sharding.get_mesh(), PartitionSpec())
+  return jax.jit(create, out_shardings=whole)()
 
 
 def count(specs) -> int:

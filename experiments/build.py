@@ -60,17 +60,10 @@ def setup(c: ConfigDict) -> Setup:
   check.terms(c, env.columns)
   words = tokenizer.Embedded()
   spoken(c, words, env.actions)
-  plan = jit_rollout.Plan(
-    **{f.name: c.rollout[f.name] for f in dataclasses.fields(jit_rollout.Plan)}
-  )
+  plan = make_plan(c)
   shape = transformer.Shape(vocab=words.vocab_size, **c.model)
   learner = make_learner(c, shape)
-  world = jit_rollout.World(
-    pieces=render.piece_table(words, env.pieces),
-    actions=parse.action_table(words, env.actions, tag=c.rollout.tag),
-    tasks=None,
-    env=env,
-  )
+  world = without_tasks(c, words, env)
   check.positions(c, jit_rollout.capacity(world, plan))
   train, test = task_sets(c, source)
   both = jax.tree.map(
@@ -79,6 +72,23 @@ def setup(c: ConfigDict) -> Setup:
   world = world.replace(tasks=both)
   return Setup(
     c, words, world, plan, shape, train, test, learner, _warm(c, learner)
+  )
+
+
+def make_plan(c: ConfigDict) -> jit_rollout.Plan:
+  """Capacities of the config's rollouts."""
+  return jit_rollout.Plan(
+    **{f.name: c.rollout[f.name] for f in dataclasses.fields(jit_rollout.Plan)}
+  )
+
+
+def without_tasks(c: ConfigDict, words, env) -> jit_rollout.World:
+  """The environment and its words, before there is anything to play."""
+  return jit_rollout.World(
+    pieces=render.piece_table(words, env.pieces),
+    actions=parse.action_table(words, env.actions, tag=c.rollout.tag),
+    tasks=None,
+    env=env,
   )
 
 
@@ -337,6 +347,20 @@ def sharded(f, donate=()):
     return jax.sharding.auto_axes(f, out_sharding=specs)(*args)
 
   return jax.jit(run, donate_argnums=donate)
+
+
+def whole(f):
+  """jit of a function whose result every process can read."""
+
+  def run(*args):
+    if not mesh.is_explicit():
+      return f(*args)
+    return jax.sharding.auto_axes(f, out_sharding=PartitionSpec())(*args)
+
+  out = None
+  if mesh.active() and not mesh.is_explicit():
+    out = NamedSharding(jax.sharding.get_mesh(), PartitionSpec())
+  return jax.jit(run, out_shardings=out)
 
 
 def replicated(x):

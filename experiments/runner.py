@@ -15,7 +15,7 @@ from absl import logging
 from agentrl import checkpoint, evaluate, loop, mesh, metrics, registry, report
 from agentrl import learner as learner_lib
 from agentrl.dataset import tasks as tasks_lib
-from experiments import build, folder
+from experiments import build, folder, processes
 
 SHOW = ('rollout/success', 'eval/success', 'loss/total', 'rollout/turns')
 
@@ -43,17 +43,23 @@ def _run(s: build.Setup, workdir: str, plan: list[loop.Stage]) -> str:
     os.path.join(workdir, 'checkpoints'), keep=s.config.checkpoint.keep
   )
   state, resumed, spent = begin(s, workdir, checkpoints)
-  folder.keep_config(s.config, workdir)
+  if processes.first():
+    folder.keep_config(s.config, workdir)
   writer = metrics.Writer(
     workdir,
     resume_after=resumed,
     header=header(s, workdir),
-    active=jax.process_index() == 0,
+    active=processes.first(),
   )
-  progress = metrics.Progress(plan[-1].end, initial=int(state.step), show=SHOW)
+  progress = metrics.Progress(
+    plan[-1].end,
+    initial=int(state.step),
+    show=SHOW,
+    active=processes.first(),
+  )
   seen = watch(s, plan, writer)
   go(plan, state, seen, writer, checkpoints, progress, spent)
-  return finish(s, workdir)
+  return finish(s, workdir) if processes.first() else ''
 
 
 def go(plan, state, seen: loop.Watch, writer, checkpoints, progress, spent):
@@ -288,7 +294,7 @@ def due(c, stages):
 
 def player(s: build.Setup):
   """(policy, attempts, key) -> Record, compiled once."""
-  play = jax.jit(functools.partial(build.play, s))
+  play = build.whole(functools.partial(build.play, s))
 
   def on_device(params, attempts, key):
     return play(params, build.replicated(attempts), key)

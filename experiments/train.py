@@ -13,15 +13,23 @@ import os
 from absl import flags
 from ml_collections import config_flags
 
-from experiments import cli
+from experiments import cli, processes
 
 _CONFIG = config_flags.DEFINE_config_file(
   'config', None, 'The experiment, e.g. configs/oprl.py:tiny', lock_config=True
 )
 _WORKDIR = flags.DEFINE_string('workdir', None, 'Where the run is kept.')
+_COORDINATOR = flags.DEFINE_string(
+  'coordinator', None, 'HOST:PORT of process 0, where several share the run.'
+)
+_PROCESSES = flags.DEFINE_integer('processes', None, 'How many there are.')
+_PROCESS = flags.DEFINE_integer('process', None, 'Which one this is, from 0.')
 
 
 def main() -> None:
+  processes.join(
+    processes.place(_COORDINATOR.value, _PROCESSES.value, _PROCESS.value)
+  )
   from experiments import runner  # takes seconds: a wrong flag is told at once
 
   print(runner.run(_CONFIG.value, os.path.abspath(_WORKDIR.value)))

@@ -1,0 +1,193 @@
+"""A config on a topology: its estimate, what makes it fit, one table."""
+
+import dataclasses
+import math
+from collections.abc import Iterator
+
+from ml_collections import ConfigDict
+
+from agentrl import mesh
+from agentrl.method import POLICY
+from agentrl.model import families
+from agentrl.nn import transformer
+from agentrl.rollout import jit as jit_rollout
+from agentrl.text import tokenizer
+from configs import base
+from experiments import build, check, planning, topology
+from experiments.planning import Estimate
+from experiments.topology import Topology
+
+ROOM = 0.9  # of a chip's memory; the rest is the program's and the allocator's
+
+
+def report(c: ConfigDict, name: str, model: str | None = None) -> str:
+  """The table of the config on the topology, and what to change.
+
+  Raises: ValueError for a config or a topology that cannot be.
+  """
+  where = topology.parse(name)
+  found = estimate(c, where, model)
+  lines = [*table(c, where, found), '']
+  if fits(found, where):
+    return '\n'.join([*lines, 'It fits.'])
+  return '\n'.join([*lines, advice(c, where, model)])
+
+
+def fits(found: Estimate, where: Topology) -> bool:
+  return found.memory.peak <= ROOM * where.chip.memory
+
+
+def estimate(
+  c: ConfigDict, where: Topology, model: str | None = None
+) -> Estimate:
+  """What a step of the config costs there."""
+  c = ConfigDict(c.to_dict())
+  sizes = mesh.sizes({k: c.mesh[k] for k in mesh.AXES}, where.devices)
+  c.mesh.update(sizes)
+  check.config(c)
+  shape = decoder(c, model)
+  learner = build.make_learner(c, shape)
+  return planning.estimate(learner, shape, work(c), sizes)
+
+
+def decoder(c: ConfigDict, model: str | None) -> transformer.Shape:
+  """The shape of the config, or of the checkpoint in the config's hands."""
+  if model is None:
+    return transformer.Shape(vocab=tokenizer.Embedded().vocab_size, **c.model)
+  shape = families.shape(families.read(model))
+  how = {name: c.model[name] for name in ('attention', 'remat', 'dtype')}
+  return dataclasses.replace(shape, **how)
+
+
+def work(c: ConfigDict) -> planning.Work:
+  """How much a step of the config reads and writes."""
+  _, env = build.environment(c)
+  world = build.without_tasks(c, tokenizer.Embedded(), env)
+  plan = build.make_plan(c)
+  afresh = plan.history == 'turn'
+  values = base.wiring(c).values('plan', c.plan)
+  return planning.Work(
+    rows=c.rollout.batch * (plan.turns if afresh else 1),
+    tokens=jit_rollout.row_tokens(world, plan),
+    micro=c.micro,
+    epochs=values.get('epochs', 1),
+    batch=c.rollout.batch,
+    slots=min(plan.slots, c.rollout.batch),
+    turns=plan.turns,
+    read=jit_rollout.context_tokens(world, plan),
+    message=plan.message,
+    afresh=afresh,
+    capacity=jit_rollout.capacity(world, plan),
+  )
+
+
+def table(c: ConfigDict, where: Topology, e: Estimate) -> Iterator[str]:
+  """Lines for people to read."""
+  w, m, chip = e.work, e.memory, where.chip
+  used = math.prod(e.sizes.values())
+  axes = ' '.join(f'{name}={n}' for name, n in e.sizes.items())
+  yield f'{c.method} on {where.name}: {where.devices} devices, mesh {axes}'
+  yield f'({chip.source})'
+  if used < where.devices:
+    yield f'{where.devices - used} devices are idle: set c.mesh.data to -1.'
+  yield ''
+  yield 'memory of a device                   GB'
+  for name, value in m._asdict().items():
+    yield _line(name, value / 1e9)
+  yield _line('at the fullest moment', m.peak / 1e9)
+  yield _line('there is', chip.memory / 1e9)
+  yield ''
+  yield 'a step, all devices      10^12 FLOPs'
+  for name, value in e.flops._asdict().items():
+    yield _line(name, value / 1e12)
+  yield ''
+  yield 'received by a device in a step       GB'
+  for name, value in e.traffic._asdict().items():
+    yield _line(name, value / 1e9)
+  yield ''
+  yield f'tokens of a step: {w.rows * w.tokens:,} read in {w.rows:,} rows,'
+  yield f'  of which {w.written:,} sampled in {w.batch * w.turns:,} turns'
+  products, links = seconds(e, where)
+  yield f'seconds of a step, at least: {products:.3g} of products at the peak'
+  yield f'  rate, {links:.3g} of traffic at the full rate of the links'
+
+
+def seconds(e: Estimate, where: Topology) -> tuple[float, float]:
+  """Lower bounds: of FLOPs at the peak, of traffic at full links."""
+  used = math.prod(e.sizes.values())
+  # Half of what links carry both ways comes in.
+  return (
+    sum(e.flops) / used / where.chip.flops,
+    sum(e.traffic) / (where.chip.links / 2),
+  )
+
+
+def advice(c: ConfigDict, where: Topology, model: str | None) -> str:
+  """The first changes with which it fits, or that there are none."""
+  for changes in candidates(c, where):
+    data = changes.get('mesh.data', c.mesh.data)
+    # The smallest micro-batches first: where they do not fit, none do.
+    if _fitting(c, changes | {'micro': data}, where, model) is None:
+      continue
+    micro = c.micro
+    while (
+      found := _fitting(c, changes | {'micro': micro}, where, model)
+    ) is None:
+      micro = max(data, micro // 2)
+    if micro != c.micro:
+      changes |= {'micro': micro}
+    told = ' '.join(f'--config.{k}={v}' for k, v in changes.items())
+    peak = found.memory.peak / 1e9
+    return f'It does not fit. With {told} it needs {peak:.3g} GB.'
+  return _last_resort(c, where, model)
+
+
+def _fitting(c, changes: dict, where: Topology, model) -> Estimate | None:
+  """The estimate of the changed config if it fits, else None."""
+  try:
+    found = estimate(applied(c, changes), where, model)
+  except ValueError:  # a mesh that the model or the batch does not divide into
+    return None
+  return found if fits(found, where) else None
+
+
+def candidates(c: ConfigDict, where: Topology) -> Iterator[dict]:
+  """Changes of the config, those that cost least first.
+
+  Splitting over all devices costs traffic, bfloat16 digits, and what is
+  recomputed a third of the time; each adds to the last.
+  """
+  for tensor in (1, 2, 4, 8):
+    changes = {'mesh.data': max(1, where.devices // tensor)}
+    changes |= {'mesh.model': tensor}
+    changes = {k: v for k, v in changes.items() if c.mesh[k[5:]] != v}
+    yield changes
+    for name, value in (('dtype', 'bfloat16'), ('remat', 'layer')):
+      if c.model[name] != value:
+        changes = changes | {f'model.{name}': value}
+        yield changes
+
+
+def applied(c: ConfigDict, changes: dict) -> ConfigDict:
+  """The config with dotted names changed."""
+  c = ConfigDict(c.to_dict())
+  c.update_from_flattened_dict(changes)
+  return c
+
+
+def _last_resort(c: ConfigDict, where: Topology, model: str | None) -> str:
+  """What no change of these can help."""
+  specs = build.make_learner(c, decoder(c, model)).context.modules
+  total = 4 * mesh.count(specs[POLICY].specs) / 1e9
+  room = ROOM * where.chip.memory * where.devices / 1e9
+  return (
+    'It does not fit, and neither smaller micro-batches, bfloat16,'
+    f' recomputing nor another mesh make it: the policy has {total:.3g} GB of'
+    f' parameters (four times that with gradients and moments) and {room:.3g}'
+    ' GB are there; train adapters on a frozen base (LoRA), or take more'
+    ' devices'
+  )
+
+
+def _line(name: str, value: float) -> str:
+  return f'  {name:<24} {value:>10.3f}'

@@ -1,0 +1,34 @@
+"""Whether a config fits machines that are not at hand, and what a step costs.
+
+  python -m experiments.plan --config=configs/grpo.py --topology=v5e-16 \\
+    --config.mesh.data=-1 --model=CHECKPOINT
+
+Nothing is trained and no array is made: all of it is worked out from shapes.
+With --model=DIR the decoder is the one of DIR/config.json, weights are not
+needed. Where it does not fit, the changes of the config are told that make it.
+"""
+
+from absl import flags
+from ml_collections import config_flags
+
+from experiments import cli
+
+_CONFIG = config_flags.DEFINE_config_file(
+  'config', None, 'The experiment, e.g. configs/grpo.py', lock_config=True
+)
+_TOPOLOGY = flags.DEFINE_string(
+  'topology', None, 'The machines, e.g. v5e-16 or 8xH100.'
+)
+_MODEL = flags.DEFINE_string(
+  'model', None, 'A directory with the config.json of a checkpoint.'
+)
+
+
+def main() -> None:
+  from experiments import fitting  # takes seconds: a wrong flag is told at once
+
+  print(fitting.report(_CONFIG.value, _TOPOLOGY.value, _MODEL.value))
+
+
+if __name__ == '__main__':
+  cli.run(main, required=('config', 'topology'))

@@ -1,0 +1,251 @@
+"""Estimates from shapes: by hand, and against what the compiler says."""
+
+import contextlib
+import itertools
+import json
+import math
+import re
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from agentrl import mesh, optim, registry, types
+from agentrl.method import Learner
+from agentrl.model import passes, policy
+from agentrl.nn import transformer
+from agentrl.signal.base import Context
+from configs import grpo, oprl
+from experiments import fitting, planning, topology
+
+FACTOR = 2.0  # that an estimate may be off from what is compiled
+
+SHAPE = transformer.Shape(
+  vocab=2048, width=128, layers=2, heads=8, kv_heads=4, head_dim=16, mlp=384
+)
+WORK = planning.Work(
+  rows=16, tokens=128, micro=8, epochs=1, batch=16, slots=16, turns=1,
+  read=120, message=8, afresh=False, capacity=129,
+)  # fmt: skip
+
+
+def learner(shape=SHAPE) -> Learner:
+  context = Context(
+    {'policy': policy.module(shape)}, {'policy': optim.Rule()}, WORK.micro
+  )
+  return Learner(registry.Wiring(loss=('nll',)), context)
+
+
+def test_topologies():
+  v5e, v5p, gpus = (topology.parse(x) for x in ('v5e-16', 'v5p-16', '8xH100'))
+  assert (v5e.devices, v5e.chip.memory) == (16, 16e9)
+  assert v5p.devices == 8  # its names count cores
+  assert (gpus.devices, gpus.chip) == (8, topology.GPUS['H100'])
+  for wrong in ('v5e', '8xv5e', 'H100-8', '0xH100', 'v4-1', 'v9-8'):
+    with pytest.raises(ValueError, match=f"'{wrong}' is unknown; write KIND"):
+      topology.parse(wrong)
+
+
+def test_parameters_by_hand():
+  specs = {
+    'a': mesh.Param((8, 12), ('embed', 'heads'), jnp.zeros),
+    'b': mesh.Param((5,), (None,), jnp.zeros),
+  }
+  sizes = {'data': 4, 'model': 2}
+  assert planning.held(specs, sizes) == 4 * (8 * 12 // 8 + 5)
+  assert planning.held(specs, sizes, mesh.COMPUTE) == 4 * (8 * 12 // 2 + 5)
+  # Adam: two moments and a count.
+  assert planning.moments(optim.Rule(), specs, sizes) == 8 * (12 + 5) + 4
+  with pytest.raises(ValueError, match=r"'kv_heads' of size 4 .* model=16"):
+    planning.estimate(learner(), SHAPE, WORK, {'data': 1, 'model': 16})
+
+
+def test_flops_by_hand():
+  d, f, h, g, k = 128, 384, 8, 4, 16
+  layer = d * k * (2 * h + 2 * g) + 3 * d * f
+  assert planning.matrices(SHAPE) == 2 * layer
+  got = planning.pass_flops(SHAPE, tokens=10, pairs=7, said=3)
+  want = 2 * 2 * layer * 10 + 2 * 7 * (4 * h * k) + 3 * 2 * d * 2048
+  assert got == want
+
+
+def test_more_devices_hold_less_and_receive_more():
+  found = [
+    planning.estimate(learner(), SHAPE, WORK, {'data': n, 'model': 1})
+    for n in (1, 2, 8)
+  ]
+  for a, b in itertools.pairwise(found):
+    assert b.memory.parameters < a.memory.parameters
+    assert b.memory.activations < a.memory.activations
+    assert sum(b.traffic) > sum(a.traffic)
+    assert a.flops == b.flops
+  assert sum(found[0].traffic) == 0
+
+
+def tiny(method=grpo):
+  return method.get_config('tiny')
+
+
+def test_the_table_and_what_a_role_costs():
+  text = fitting.report(tiny(), 'v5e-16')
+  assert 'on v5e-16: 16 devices, mesh data=1 model=1' in text
+  assert '15 devices are idle: set c.mesh.data to -1.' in text
+  assert text.endswith('It fits.')
+  one, two = (
+    fitting.estimate(tiny(m), topology.parse('1xL4')) for m in (grpo, oprl)
+  )
+  assert two.memory.moments == 2 * one.memory.moments  # the PRM's
+  assert two.flops.forward > one.flops.forward
+  assert two.flops.rollout == one.flops.rollout
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+  """A directory with a config.json of so many layers; no weights."""
+
+  def write(layers: int) -> str:
+    config = dict(
+      model_type='qwen2', architectures=['Qwen2ForCausalLM'], hidden_size=4096,
+      vocab_size=152_064, num_hidden_layers=layers, num_attention_heads=32,
+      num_key_value_heads=8, intermediate_size=12_288, rms_norm_eps=1e-6,
+      rope_theta=1e6, tie_word_embeddings=False, hidden_act='silu',
+      initializer_range=0.02, max_position_embeddings=32_768,
+    )  # fmt: skip
+    (tmp_path / 'config.json').write_text(json.dumps(config))
+    return str(tmp_path)
+
+  return write
+
+
+def test_what_to_change(checkpoint):
+  path = checkpoint(16)
+  c, where = tiny(), topology.parse('8xH100')
+  assert not fitting.fits(fitting.estimate(c, where, path), where)
+  text = fitting.report(c, '8xH100', path)
+  told = re.search(r'It does not fit\. With (.*) it needs', text)[1]
+  for word in told.split():
+    path_, value = re.fullmatch(r'--config\.(\S+)=(\S+)', word).groups()
+    value = int(value) if value.isdecimal() else value
+    c = fitting.applied(c, {path_: value})
+  # The command that is told makes it fit.
+  assert fitting.fits(fitting.estimate(c, where, path), where)
+  assert 'mesh.data=8' in told
+
+
+def test_what_nothing_can_change(checkpoint):
+  text = fitting.report(tiny(), 'v5e-4', checkpoint(64))
+  assert re.search(r'does not fit, and neither .* \(LoRA\), or take more', text)
+
+
+def test_bad_input():
+  c = tiny()
+  c.mesh.data = 3
+  with pytest.raises(ValueError, match=r'mesh .* needs 3 devices and 2 are'):
+    fitting.report(c, '2xH100')
+  with pytest.raises(ValueError, match=r'not divisible by mesh axis data=3'):
+    fitting.report(c, '3xH100')
+
+
+def rows(n: int, t: int) -> types.Rows:
+  """Shapes alone, split over `data` where a mesh is set."""
+  lies = None
+  if mesh.active():
+    lies = jax.NamedSharding(jax.sharding.get_mesh(), jax.P('data'))
+
+  def of(dtype):
+    return jax.ShapeDtypeStruct((n, t), dtype, sharding=lies)
+
+  ids, real, flag = of(jnp.int32), of(jnp.float32), of(jnp.bool_)
+  return types.Rows(
+    tokens=ids, seg=ids, traj=ids, turn=ids, span=of(jnp.int8), sampled=flag,
+    weight=real, logp=real, version=ids,
+  )  # fmt: skip
+
+
+def compiled(shape, work):
+  """A gradient over micro-batches and a step of the optimizer."""
+  module, rule = policy.module(shape), optim.Rule()
+  params = mesh.abstract(module.specs)
+  batch = rows(work.rows, work.tokens)
+
+  def loss(out, rows, scale):
+    return jnp.sum(out.logp * scale - 0.01 * out.entropy), {}
+
+  def step(params, opt, rows, scale):
+    needs = 'entropy', 'logp'
+    grads, _ = passes.gradient(
+      module.apply, params, rows, scale, loss, needs, work.micro
+    )
+    return optim.step(rule, grads, opt, params)
+
+  begin = jax.jit(lambda p: optim.init(rule, p, module.specs)).lower(params)
+  opt = jax.tree.map(
+    lambda x, lies: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=lies),
+    begin.out_info,
+    begin.compile().output_shardings,
+  )
+  run = jax.jit(step, donate_argnums=(0, 1))
+  return run.lower(params, opt, batch, batch.logp).compile()
+
+
+def bytes_of(text: str, operation: str) -> int:
+  """Of the results of an operation in a compiled program, once each."""
+  total = 0
+  for line in re.findall(rf'= (.*?) {operation}(?:-start)?\(', text):
+    for size in re.findall(r'f32\[([\d,]+)\]', line):
+      total += 4 * math.prod(int(x) for x in size.split(','))
+  return total
+
+
+DEEP = dict(layers=12, remat='layer')
+CASES = [
+  ({}, WORK, {'data': 2, 'model': 2}, 0),
+  ({}, WORK, {'data': 1, 'model': 1}, 1),
+  ({}, WORK, {'data': 8, 'model': 1}, 1),
+  ({}, WORK, {'data': 2, 'model': 4}, 1),
+  ({}, WORK._replace(tokens=512), {'data': 1, 'model': 1}, 1),
+  (DEEP, WORK._replace(tokens=512), {'data': 1, 'model': 1}, 1),
+  (DEEP, WORK._replace(tokens=512), {'data': 4, 'model': 2}, 1),
+  (DEEP | {'remat': 'dots'}, WORK, {'data': 4, 'model': 2}, 1),
+  ({'vocab': 16_384}, WORK, {'data': 2, 'model': 2}, 1),
+]
+
+
+@pytest.mark.parametrize(
+  ('change', 'work', 'sizes'),
+  [
+    pytest.param(*case, marks=pytest.mark.slow if slow else ())
+    for *case, slow in CASES
+  ],
+  ids=[f'{c} {w.tokens} {s}' for c, w, s, _ in CASES],
+)
+def test_against_what_is_compiled(change, work, sizes):
+  """Memory of an update, its products, and what is gathered."""
+  shape = transformer.Shape(**{**vars(SHAPE), **change})
+  alone = math.prod(sizes.values()) == 1
+  with contextlib.nullcontext() if alone else jax.set_mesh(mesh.make(sizes)):
+    step = compiled(shape, work)
+  found = planning.estimate(
+    learner(shape), shape, work._replace(message=work.tokens), sizes
+  )
+  m, used = found.memory, step.memory_analysis()
+  now = used.argument_size_in_bytes + used.temp_size_in_bytes
+  assert close(m._replace(rollout=0).peak, now)
+  assert close(
+    m.parameters + m.moments + m.rows, used.argument_size_in_bytes, 1.2
+  )
+  if shape.layers == SHAPE.layers:  # a loop's body is counted once
+    rounds = work.rows / work.micro
+    each = (found.flops.forward + found.flops.backward) / rounds
+    each /= math.prod(sizes.values())
+    assert close(each, step.cost_analysis()['flops'])
+  if sizes['model'] == 1 and sizes['data'] > 1:
+    gathered = bytes_of(step.as_text(), 'all-gather')
+    assert close(planning.held(policy.module(shape).specs, {
+      'data': 1, 'model': 1
+    }), gathered)  # fmt: skip
+
+
+def close(a: float, b: float, factor: float = FACTOR) -> bool:
+  assert 1 / factor < a / b < factor, f'{a:.3g} against {b:.3g}'
+  return True

@@ -1,0 +1,108 @@
+"""A run shared by processes is the run of one, and says it once."""
+
+import math
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from agentrl import metrics
+from experiments import processes
+
+ROOT = pathlib.Path(__file__).parents[2]
+DEVICES = 8
+
+
+def test_a_place():
+  assert processes.place(None, None, None, {}) is None
+  told = {
+    'JAX_COORDINATOR_ADDRESS': 'a:1', 'JAX_NUM_PROCESSES': '4',
+    'JAX_PROCESS_ID': '3',
+  }  # fmt: skip
+  assert processes.place(None, None, None, told) == ('a:1', 4, 3)
+  assert processes.place('b:2', 2, 0, told) == ('b:2', 2, 0)
+
+
+@pytest.mark.parametrize(('told', 'environ', 'message'), [
+  (('a:1', 2, None), {}, '--process is missing: .* --coordinator=HOST:PORT'),
+  ((None, 2, 0), {}, '--coordinator is missing'),
+  (('a', 2, 0), {}, "--coordinator='a' is not HOST:PORT"),
+  (('a:1', 2, 2), {}, '--process=2 is not one of --processes=2; .* 0 to 1'),
+  (('a:1', 2, None), {'JAX_PROCESS_ID': 'x'}, "JAX_PROCESS_ID='x' is not a"),
+])  # fmt: skip
+def test_a_place_that_cannot_be(told, environ, message):
+  with pytest.raises(ValueError, match=message):
+    processes.place(*told, environ)
+
+
+def free_port() -> int:
+  with socket.socket() as s:
+    s.bind(('127.0.0.1', 0))
+    return s.getsockname()[1]
+
+
+def train(workdir, data, count: int) -> list[str]:
+  """What `count` processes print that share 8 simulated devices."""
+  flags = f'--xla_force_host_platform_device_count={DEVICES // count}'
+  environ = os.environ | {
+    'PYTHONPATH': str(ROOT), 'JAX_PLATFORMS': 'cpu', 'XLA_FLAGS': flags,
+  }  # fmt: skip
+  command = [
+    sys.executable, '-m', 'experiments.train',
+    '--config=configs/grpo.py:tiny,env=frozen_lake', f'--workdir={workdir}',
+    f'--config.data={data}', '--config.mesh.data=-1', '--config.steps=2',
+    '--config.sft.steps=2', '--config.eval.episodes=32',
+    '--config.checkpoint.every=1',
+  ]  # fmt: skip
+  port, more = free_port(), [[]]
+  if count > 1:
+    more = [
+      [f'--coordinator=127.0.0.1:{port}', f'--processes={count}',
+       f'--process={i}']
+      for i in range(count)
+    ]  # fmt: skip
+  started = [
+    subprocess.Popen(
+      [*command, *x], cwd=ROOT, env=environ, text=True,
+      stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )
+    for x in more
+  ]  # fmt: skip
+  told = [p.communicate(timeout=1200) for p in started]
+  for p, (_, error) in zip(started, told, strict=True):
+    assert p.returncode == 0, error
+  return [out for out, _ in told]
+
+
+def rows(workdir) -> list[dict]:
+  return metrics.read(workdir / 'metrics.jsonl')
+
+
+def check_equal(got: list[dict], want: list[dict]):
+  assert [r['step'] for r in got] == [r['step'] for r in want]
+  for a, b in zip(got, want, strict=True):
+    assert a.keys() == b.keys()
+    for name in a.keys() - {'phase', 'time/seconds'}:
+      close = math.isclose(a[name], b[name], rel_tol=1e-5, abs_tol=1e-5)
+      assert close or a[name] != a[name] != b[name], (name, a[name], b[name])
+
+
+@pytest.mark.slow
+def test_two_processes_are_one(tmp_path):
+  """Also where one of them goes on with what the other has saved."""
+  one, two, data = (tmp_path / x for x in ('one', 'two', 'data'))
+  train(one, data, 1)
+  said = train(two, data, 2)
+  assert 'success' in said[0]
+  assert not said[1].strip()  # process 0 speaks for all
+  want = rows(one)
+  check_equal(rows(two), want)
+  for workdir, count in ((one, 2), (two, 1)):
+    last = max(int(p.name) for p in (workdir / 'checkpoints').glob('[0-9]*'))
+    shutil.rmtree(workdir / 'checkpoints' / str(last))
+    train(workdir, data, count)
+    check_equal(rows(workdir), want)
