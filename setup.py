@@ -16,6 +16,7 @@ setuptools.setup(
     'flax>=0.12.7,<0.13',
     'importlib_resources>=6,<8',  # TFDS 4.9.10 forgets to ask for it
     'jax>=0.10.2,<0.11',
+    'jinja2>=3.1,<4',  # chat templates, which transformers does not ask for
     'matplotlib>=3.10,<4',
     'ml-collections>=1.1,<2',
     'numpy>=2.2,<3',

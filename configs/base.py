@@ -64,7 +64,10 @@ def get_config(arg: str = '') -> ConfigDict:
   c.model = ConfigDict(
     dict(width=64, layers=2, heads=4, kv_heads=4, head_dim=16, mlp=192,
          theta=10_000.0, positions=1024, eps=1e-6, qk_norm=False, bias=False,
-         tied=True, attention='auto', remat='none', dtype='float32')
+         tied=True, attention='auto', remat='none', dtype='float32',
+         # Directory or hub name of a checkpoint: its tokenizer and weights,
+         # and its config.json for all but attention, remat and dtype.
+         path='')
   )  # fmt: skip
   c.rollout = ConfigDict(
     dict(batch=128, group=8, slots=64, turns=8, message=2, history='turn',

@@ -116,10 +116,11 @@ def begin(ways: lanes.Lanes, setups, kept):
   states = [f[1] if f else x for f, x in zip(found, states, strict=True)]
   resumed = [f[0] if f else None for f in found]
   spent = max(f[2]['seconds'] if f else 0.0 for f in found)
-  if not s.config.init or all(found):
+  begun = s.config.init or s.config.model.path
+  if not begun or all(found):
     return lanes.stack(ways, states), resumed, spent
   names = [x.config.init for x in setups]
-  policies = {name: folder.policy(s.shape, name) for name in set(names)}
+  policies = {x.config.init: folder.start(x.config, s.shape) for x in setups}
   states = [
     x if f else folder.adopt(policies[name], x)
     for x, f, name in zip(states, found, names, strict=True)

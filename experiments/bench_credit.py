@@ -23,7 +23,7 @@ from agentrl.model import passes
 from agentrl.nn import transformer
 from agentrl.types import Batch, Rows, Turns
 from configs import base
-from experiments import bench_work, build, cli, crediting
+from experiments import bench_work, build, cli, crediting, pretrained
 
 _METHODS = flags.DEFINE_list('methods', None, 'Configs; all where not given.')
 _SIZE = {
@@ -152,9 +152,8 @@ def main() -> None:
   size = {name: flag.value for name, flag in _SIZE.items()}
   names = _METHODS.value or crediting.methods()
   c = base.get_config()
-  shape = transformer.Shape(
-    vocab=64, **{**c.model, 'positions': 0, 'remat': 'layer'}
-  )
+  c.model.update(dict(positions=0, remat='layer'))
+  shape = pretrained.own(c, 64)
   shapes = size['trajectories'], size['turns'], size['tokens']
   wanted = [terms_of(learner_of(n, shape).wiring) for n in names]
   batch = made_up(*shapes, tuple(sorted(set().union(*wanted))))

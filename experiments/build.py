@@ -36,7 +36,7 @@ from agentrl.task.fixed import attempts as make_attempts
 from agentrl.text import parse, render, tokenizer
 from agentrl.types import Attempts, Batch, Rows
 from configs import base
-from experiments import check
+from experiments import check, pretrained
 
 
 class Setup(NamedTuple):
@@ -58,13 +58,12 @@ def setup(c: ConfigDict) -> Setup:
   check.config(c)
   source, env = environment(c)
   check.terms(c, env.columns)
-  words = tokenizer.Embedded()
+  words, shape = pretrained.language(c)
   spoken(c, words, env.actions)
   plan = make_plan(c)
-  shape = transformer.Shape(vocab=words.vocab_size, **c.model)
   learner = make_learner(c, shape)
   world = without_tasks(c, words, env)
-  check.positions(c, jit_rollout.capacity(world, plan))
+  check.positions(shape, jit_rollout.capacity(world, plan))
   train, test = task_sets(c, source)
   both = jax.tree.map(
     lambda a, b: jnp.asarray(np.concatenate([a, b])), train.tasks, test.tasks
@@ -376,10 +375,9 @@ def spoken(c: ConfigDict, words: tokenizer.Tokenizer, actions):
 
   In three parts: those that keep the action as a subgoal, then the switches.
   """
-  said = [
-    [*words.encode(c.rollout.tag + a, specials=True), words.eot]
-    for a in actions
-  ]
+  # Each by itself, as parse.action_table has them: together they may merge.
+  tag = words.encode(c.rollout.tag, specials=True)
+  said = [[*tag, *words.encode(a, specials=True), words.eot] for a in actions]
   if c.rollout_kind == 'options':
     o = c.hp.rollout.options
     said = [

@@ -10,6 +10,7 @@ import jax
 from ml_collections import ConfigDict
 
 from agentrl import registry
+from agentrl.nn.transformer import Shape
 from agentrl.schedule import Schedule
 from configs import base
 
@@ -94,11 +95,11 @@ def _check_schedule(c: ConfigDict) -> None:
     Schedule(*values).at(0)
 
 
-def positions(c: ConfigDict, needed: int) -> None:
+def positions(shape: Shape, needed: int) -> None:
   """Learned positions reach to the end of a row."""
-  if 0 < c.model.positions < needed:
+  if 0 < shape.positions < needed:
     raise ValueError(
-      f'model.positions={c.model.positions} and a row has {needed} tokens;'
+      f'model.positions={shape.positions} and a row has {needed} tokens;'
       ' raise it, or set it to 0 for rotary positions alone'
     )
 

@@ -2,20 +2,22 @@
 
 import json
 import os
+import pathlib
+import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import jax
+from absl import logging
 from ml_collections import ConfigDict
 
 from agentrl import checkpoint
 from agentrl import learner as learner_lib
+from agentrl.model import families, hf
 from agentrl.types import TrainState
-from experiments import build
+from experiments import build, pretrained
 
 CONFIG = 'config.json'
-# What may differ between the run that made a policy and one that takes it.
-_FREE = ('attention', 'remat', 'dtype')
 
 
 def text_of(c: ConfigDict) -> str:
@@ -58,7 +60,7 @@ def read_config(workdir: str) -> ConfigDict:
   path = os.path.join(workdir, CONFIG)
   try:
     with open(path, encoding='utf-8') as f:
-      return ConfigDict(json.load(f))
+      found = json.load(f)
   except OSError as error:
     raise ValueError(
       f'{workdir} is not the folder of a run: {path} cannot be read'
@@ -68,6 +70,9 @@ def read_config(workdir: str) -> ConfigDict:
     raise ValueError(
       f'{path} is damaged ({error}); name the --workdir of another run'
     ) from error
+  # Runs from before there were checkpoints have models of their own.
+  found.get('model', {}).setdefault('path', '')
+  return ConfigDict(found)
 
 
 def same_model(c: ConfigDict) -> None:
@@ -75,7 +80,7 @@ def same_model(c: ConfigDict) -> None:
   theirs = read_config(c.init).model
   for name in c.model:
     old, new = theirs.get(name), c.model[name]
-    if old != new and name not in _FREE:
+    if old != new and name not in pretrained.FREE:
       raise ValueError(
         f'init={c.init!r} is a run of another model: model.{name} is {old!r}'
         f' there and {new!r} here; set --config.model.{name}={old} or take'
@@ -100,15 +105,44 @@ def load(c: ConfigDict, shape, workdir: str) -> tuple[int, TrainState]:
   return found[0], found[1]
 
 
-def initial(learner, shape, init: str, state: TrainState) -> TrainState:
-  """The state with the policy of the run `init`, every role begun anew."""
-  return learner_lib.start_roles(learner, adopt(policy(shape, init), state))
+def start(c: ConfigDict, shape) -> dict[str, Any] | None:
+  """The policy that a run begins with; None: as it was drawn."""
+  if c.init:
+    logging.info('Beginning with the policy of %s', c.init)
+    return policy(shape, c.init)
+  if c.model.path:
+    logging.info('Beginning with the weights of %s', c.model.path)
+    return pretrained.weights(c, shape)
+  return None
 
 
 def policy(shape, workdir: str) -> dict[str, Any]:
   """The parameters of a run's newest policy."""
   _, state = load(read_config(workdir), shape, workdir)
   return state.params[learner_lib.POLICY]
+
+
+def export(workdir: str, out: str) -> None:
+  """Writes a run's newest policy as a checkpoint, with its tokenizer's files.
+
+  Value heads and other roles are left out; numbers are of the dtype that the
+  checkpoint it began from names.
+
+  Raises: ValueError if the run began from none, or `out` holds weights.
+  """
+  c = read_config(workdir)
+  if not c.model.path:
+    raise ValueError(
+      f'{workdir} is a run of a model of its own, which is of no family of'
+      ' checkpoints; export a run that began with --config.model.path'
+    )
+  source, out = hf.locate(c.model.path), pathlib.Path(out)
+  shape = pretrained.language(c).shape
+  hf.write(out, families.read(source), policy(shape, workdir))
+  for pattern in hf.TEXTS:
+    for file in source.glob(pattern):
+      if not (out / file.name).exists() and file.name != hf.INDEX:
+        shutil.copy(file, out)
 
 
 def adopt(found: dict[str, Any], state: TrainState) -> TrainState:

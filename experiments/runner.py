@@ -84,9 +84,9 @@ def begin(s: build.Setup, workdir: str, checkpoints: checkpoint.Checkpoints):
     resumed, state, meta = found
     logging.info('Resuming %s after step %d', workdir, resumed)
     return state, resumed, meta['seconds']
-  if c.init:
-    logging.info('Beginning with the policy of %s', c.init)
-    state = folder.initial(s.learner, s.shape, c.init, state)
+  policy = folder.start(c, s.shape)
+  if policy is not None:
+    state = learner_lib.start_roles(s.learner, folder.adopt(policy, state))
   return state, None, 0.0
 
 
@@ -126,10 +126,11 @@ def header(s: build.Setup, workdir: str) -> dict:
   c = s.config
   module = s.learner.context.modules['policy']
   device = jax.devices()[0]
+  source = f', {c.model.path}' if c.model.path else ''
   return {
     'method': c.method,
     'task': task_name(s),
-    'model': f'{c.model.layers} layers, width {c.model.width}',
+    'model': f'{s.shape.layers} layers, width {s.shape.width}{source}',
     'parameters': mesh.count(module.specs),
     'seed': c.seed,
     'device': f'{len(jax.devices())} x {device.device_kind}',

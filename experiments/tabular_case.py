@@ -8,10 +8,9 @@ from ml_collections import ConfigDict
 
 from agentrl import learner as learner_lib
 from agentrl import optim, registry
-from agentrl.nn import transformer
 from agentrl.types import Array, Batch
 from configs import base
-from experiments import build, tabular_play, tabular_worlds
+from experiments import build, pretrained, tabular_play, tabular_worlds
 
 # Signals that tables can stand for; others look at what rows say.
 SIGNALS = ('value', 'implicit_prm', 'restarted_prm', 'reference',
@@ -84,9 +83,7 @@ def case(
     place.states * size.tasks, place.actions, size.tokens
   )
   w = fits(config)
-  learner = build.make_learner(
-    config, transformer.Shape(vocab=table.actions, **config.model)
-  )
+  learner = build.make_learner(config, pretrained.own(config, table.actions))
   modules = {
     name: tabular_play.critic(table, role.heads)
     if role.heads and name != learner_lib.POLICY

@@ -21,7 +21,8 @@ from agentrl.model import families, layout
 from agentrl.nn import transformer
 
 INDEX = 'model.safetensors.index.json'
-FILES = ['*.json', '*.safetensors', '*.txt', '*.model', '*.jinja']
+TEXTS = ['*.json', '*.txt', '*.model', '*.jinja']  # settings and tokenizer
+FILES = ['*.safetensors', *TEXTS]
 FLOATS = {'F64': 8, 'F32': 4, 'F16': 2, 'BF16': 2}
 
 
@@ -70,6 +71,12 @@ def read(directory: str | pathlib.Path, shape: transformer.Shape):
   _check(directory, entries, tensors, tied=shape.tied)
   tree = jax.tree.structure(specs, is_leaf=mesh.is_param)
   return jax.tree.unflatten(tree, [_place(e, tensors) for e in entries])
+
+
+def check(directory: str | pathlib.Path, shape: transformer.Shape) -> None:
+  """Raises as `read` does unless the files hold such a decoder."""
+  tensors = _open(pathlib.Path(directory))
+  _check(directory, layout.entries(shape), tensors, tied=shape.tied)
 
 
 def _open(directory: pathlib.Path) -> dict[str, Any]:

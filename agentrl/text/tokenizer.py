@@ -1,5 +1,6 @@
 """Text to token ids and back: the tokenizer that ships, and Hugging Face's."""
 
+import itertools
 import os
 import re
 from collections.abc import Sequence
@@ -112,10 +113,21 @@ class HuggingFace:
 
   `eot` is its end-of-sequence id. A tokenizer without a beginning or padding
   token uses `eot` for it: padding is told by length, never by id.
+
+  Args:
+    vocab: how many tokens the model's embedding has, which may be more than
+      the tokenizer knows: those read as U+FFFD; 0: as many as it knows.
   """
 
-  def __init__(self, path: str | os.PathLike[str]):
+  def __init__(self, path: str | os.PathLike[str], *, vocab: int = 0):
     self._tokenizer = _load(os.fspath(path))
+    self._known = 1 + max(self._tokenizer.get_vocab().values())
+    if 0 < vocab < self._known:
+      raise ValueError(
+        f'tokenizer {path} has ids up to {self._known - 1} and the embedding'
+        f' of the model has {vocab} rows; give the tokenizer that the model'
+        ' was trained with, or enlarge the embedding (vocab_size)'
+      )
     eot = self._tokenizer.eos_token_id
     if eot is None:
       raise ValueError(
@@ -125,7 +137,7 @@ class HuggingFace:
     bos = self._tokenizer.bos_token_id
     pad = self._tokenizer.pad_token_id
     self.name = os.path.basename(os.path.abspath(path))
-    self.vocab_size = len(self._tokenizer)
+    self.vocab_size = vocab or self._known
     self.eot: int = eot
     self.bos: int = eot if bos is None else bos
     self.pad: int = eot if pad is None else pad
@@ -136,12 +148,46 @@ class HuggingFace:
     )
 
   def decode(self, ids: Sequence[int]) -> str:
-    return self._tokenizer.decode(
-      _checked(self, ids), clean_up_tokenization_spaces=False
-    )
+    runs = itertools.groupby(_checked(self, ids), self._known.__gt__)
+    return ''.join(self._text(known, list(run)) for known, run in runs)
+
+  def _text(self, known: bool, ids: list[int]) -> str:
+    if not known:  # which `decode` would leave out in silence
+      return '\ufffd' * len(ids)
+    return self._tokenizer.decode(ids, clean_up_tokenization_spaces=False)
 
   def pieces(self, ids: Sequence[int]) -> list[str]:
     return [self.decode([i]) for i in ids]
+
+  def specials(self) -> dict[str, int]:
+    """Literal -> id of the tokens that no text becomes by itself."""
+    added = self._tokenizer.added_tokens_decoder.items()
+    return {token.content: i for i, token in added if token.special}
+
+  def render(self, messages: Sequence[dict[str, str]], *, ask: bool) -> str:
+    """The chat template's text of messages, each a 'role' and a 'content'.
+
+    Args:
+      ask: up to where the assistant is to speak, not to the last message's end
+    Raises:
+      ValueError: without a chat template, or if it refuses the messages.
+    """
+    if not self._tokenizer.chat_template:
+      raise ValueError(
+        f'tokenizer {self.name} has no chat template; put a'
+        ' chat_template.jinja into its folder, or take a checkpoint that was'
+        ' trained to chat'
+      )
+    try:
+      return self._tokenizer.apply_chat_template(
+        messages, tokenize=False, add_generation_prompt=ask
+      )
+    except Exception as error:  # whatever the template raises
+      reason = str(error).strip().split('\n')[0]
+      raise ValueError(
+        f'the chat template of tokenizer {self.name} refuses messages of roles'
+        f' {[m["role"] for m in messages]} ({reason}); give others'
+      ) from error
 
 
 def _checked(tokenizer: Tokenizer, ids: Sequence[int]) -> list[int]:
@@ -168,10 +214,14 @@ def _load(path: str):
   from transformers import AutoTokenizer  # seconds to import: only if asked
 
   try:
-    return AutoTokenizer.from_pretrained(path, local_files_only=True)
+    found = AutoTokenizer.from_pretrained(path, local_files_only=True)
+    # Without its files some are made of the settings alone.
+    if set(found.get_vocab()) <= set(found.get_added_vocab()):
+      raise ValueError('it has no vocabulary')
   except Exception as error:
     reason = str(error).strip().split('\n')[0]
     raise ValueError(
       f'tokenizer folder {path} cannot be read ({reason}); it needs the '
       'tokenizer.json and tokenizer_config.json of a fast tokenizer'
     ) from error
+  return found

@@ -17,9 +17,8 @@ from batches import place
 
 from agentrl import learner as learner_lib
 from agentrl import mesh, types
-from agentrl.nn import transformer
 from configs import oprl
-from experiments import build, runner
+from experiments import build, pretrained, runner
 
 MESHES = [(8, 1), (4, 2), (2, 4)]
 B, K, T = 16, 4, 12
@@ -40,7 +39,7 @@ def config():
 @functools.cache
 def learner() -> learner_lib.Learner:
   c = config()
-  shape = transformer.Shape(vocab=layouts.VOCAB, **c.model)
+  shape = pretrained.own(c, layouts.VOCAB)
   return build.make_learner(c, shape)
 
 

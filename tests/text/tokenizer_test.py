@@ -119,3 +119,16 @@ def test_hugging_face_errors_are_one_sentence(tmp_path):
   assert '\n' not in str(info.value)
   with pytest.raises(ValueError, match='no end-of-sequence token; set'):
     tok.HuggingFace(byte_level(tmp_path / 'no_eos'))
+
+
+def test_ids_that_only_the_model_has_are_readable(tmp_path):
+  path = byte_level(tmp_path, eos_token='<eot>')
+  hf = tok.HuggingFace(path, vocab=270)
+  assert hf.vocab_size == 270
+  up = hf.encode('up')
+  assert hf.decode([259, *up, 269, 260, *up]) == '\ufffdup\ufffd\ufffdup'
+  with pytest.raises(ValueError, match=r'270 .* \[0, 270\)'):
+    hf.decode([270])
+  assert tok.HuggingFace(path, vocab=259).vocab_size == 259
+  with pytest.raises(ValueError, match=r'up to 258 .* 258 rows; give the'):
+    tok.HuggingFace(path, vocab=258)

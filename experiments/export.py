@@ -1,0 +1,27 @@
+"""Writes a run's newest policy as a directory that `transformers` loads.
+
+  python -m experiments.export --workdir=runs/qwen --out=exported
+
+The run began with --config.model.path=DIR: the directory is DIR with the
+weights that were learned.
+"""
+
+import os
+
+from absl import flags
+
+from experiments import cli
+
+_WORKDIR = flags.DEFINE_string('workdir', None, 'The run to export.')
+_OUT = flags.DEFINE_string('out', None, 'A directory without weights.')
+
+
+def main() -> None:
+  from experiments import folder  # takes seconds: a wrong flag is told at once
+
+  folder.export(os.path.abspath(_WORKDIR.value), _OUT.value)
+  print(f'{_OUT.value} holds the newest policy of {_WORKDIR.value}')
+
+
+if __name__ == '__main__':
+  cli.run(main, required=('workdir', 'out'))

@@ -1,0 +1,57 @@
+"""The decoder and the tokenizer of a config: its own, or a checkpoint's.
+
+  --config.model.path=DIR
+
+takes both, and the weights that the policy begins with, from a directory that
+`save_pretrained` wrote, or from the hub by its name.
+"""
+
+import dataclasses
+from typing import NamedTuple
+
+from ml_collections import ConfigDict
+
+from agentrl.model import families, hf
+from agentrl.nn import transformer
+from agentrl.text import tokenizer
+
+# Fields of c.model that hold beside a checkpoint, whose config.json has the
+# others: how things are computed, not what.
+FREE = ('attention', 'remat', 'dtype')
+
+
+class Language(NamedTuple):
+  """Words, and a decoder that reads and writes them."""
+
+  tokenizer: tokenizer.Tokenizer
+  shape: transformer.Shape
+
+
+def language(c: ConfigDict) -> Language:
+  """What c.model describes; no weight is read yet.
+
+  Raises:
+    ValueError: for a directory that lacks a file or whose files do not fit
+      each other, and for a family that is not supported.
+  """
+  if not c.model.path:
+    words = tokenizer.Embedded()
+    return Language(words, own(c, words.vocab_size))
+  directory = hf.locate(c.model.path)
+  shape = dataclasses.replace(
+    families.shape(families.read(directory)),
+    **{name: c.model[name] for name in FREE},
+  )
+  hf.check(directory, shape)
+  return Language(tokenizer.HuggingFace(directory, vocab=shape.vocab), shape)
+
+
+def own(c: ConfigDict, vocab: int) -> transformer.Shape:
+  """The decoder that the fields of c.model describe."""
+  fields = {name: x for name, x in c.model.items() if name != 'path'}
+  return transformer.Shape(vocab=vocab, **fields)
+
+
+def weights(c: ConfigDict, shape: transformer.Shape):
+  """The parameters of the checkpoint, on the mesh that is set."""
+  return hf.read(hf.locate(c.model.path), shape)

@@ -1,0 +1,68 @@
+"""Small checkpoints made on the spot: tokenizer, config.json and weights."""
+
+import jax
+import numpy as np
+import tokenizers
+import transformers
+
+from agentrl import mesh
+from agentrl.model import families, hf
+from agentrl.nn import transformer
+
+WORDS = ('up', 'down', 'left', 'right')
+PLAIN = ('<|endoftext|>', '<|im_start|>', '<|im_end|>')
+
+
+def tokenizer(
+  path,
+  *,
+  specials=PLAIN,
+  eos='<|im_end|>',
+  template: str | None = None,
+  words=WORDS,
+):
+  """Saves byte-level BPE to `path`: all bytes, `words`, and the specials."""
+  inner = tokenizers.Tokenizer(tokenizers.models.BPE())
+  inner.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(
+    add_prefix_space=False
+  )
+  inner.decoder = tokenizers.decoders.ByteLevel()
+  trainer = tokenizers.trainers.BpeTrainer(
+    vocab_size=256 + 64 + len(specials),
+    special_tokens=list(specials),
+    initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+    show_progress=False,
+  )
+  inner.train_from_iterator([*words, *(' ' + word for word in words)], trainer)
+  made = transformers.PreTrainedTokenizerFast(
+    tokenizer_object=inner, eos_token=eos, pad_token=specials[0]
+  )
+  made.chat_template = template
+  made.save_pretrained(path)
+  return path
+
+
+CONFIG = {
+  'model_type': 'qwen2',
+  'vocab_size': 384,
+  'hidden_size': 32,
+  'intermediate_size': 64,
+  'num_hidden_layers': 2,  # more than one, so that they are stacked
+  'num_attention_heads': 4,
+  'num_key_value_heads': 2,
+  'tie_word_embeddings': True,
+  'dtype': 'float32',
+}
+
+
+def model(path, **changes):
+  """Saves a random Qwen2 to `path`; its biases are not zero."""
+  config = CONFIG | changes
+  rng = np.random.default_rng(0)
+  params = jax.tree.map(
+    lambda p: rng.normal(size=p.shape, scale=0.05).astype(np.float32),
+    transformer.specs(families.shape(config)),
+    is_leaf=mesh.is_param,
+  )
+  hf.write(path, config, params)
+  return path
