@@ -207,12 +207,13 @@ def _climb(c: Shape, step, x, stacked):
   told = []
   if rounds:
     loop = jax.tree.map(
-      lambda a: a[:many].reshape(rounds, c.period, *a.shape[1:]), stacked
+      lambda a: a.reshape(rounds, c.period, *a.shape[1:]),
+      _layers(stacked, 0, many),
     )
     x, of_loop = jax.lax.scan(period, x, loop)
     told.append(jax.tree.map(lambda a: a.reshape(many, *a.shape[2:]), of_loop))
   if many < c.layers:
-    rest = jax.tree.map(lambda a: a[many:], stacked)
+    rest = _layers(stacked, many, c.layers)
     x, of_rest = _one_by_one(c, step, x, rest, range(many, c.layers))
     told.append(of_rest)
   return x, jax.tree.map(lambda *a: jnp.concatenate(a), *told)
@@ -222,7 +223,7 @@ def _one_by_one(c: Shape, step, x, stacked, indices):
   """x through the layers of these indices, stacked[0] the first of them."""
   told = []
   for i, index in enumerate(indices):
-    x, new = step(c.window(index))(x, jax.tree.map(lambda a: a[i], stacked))
+    x, new = step(c.window(index))(x, _layer(stacked, i))
     told.append(new)
   return x, jax.tree.map(lambda *a: jnp.stack(a), *told)
 
@@ -250,7 +251,19 @@ def _gathered(c: Shape, params) -> dict:
 
 def _unstack(c: Shape, stacked) -> tuple:
   """A tree of stacked parameters as one tree for each layer."""
-  return tuple(jax.tree.map(lambda x: x[i], stacked) for i in range(c.layers))
+  return tuple(_layer(stacked, i) for i in range(c.layers))
+
+
+# Not by [...]: gradients that are added where they are made (model/passes.py)
+# cannot go back through it in JAX 0.10.
+def _layer(stacked, i: int):
+  return jax.tree.map(
+    lambda x: jax.lax.index_in_dim(x, i, keepdims=False), stacked
+  )
+
+
+def _layers(stacked, start: int, end: int):
+  return jax.tree.map(lambda x: jax.lax.slice_in_dim(x, start, end), stacked)
 
 
 # What the slots have read, layer by layer.
