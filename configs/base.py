@@ -66,6 +66,9 @@ def get_config(arg: str = '') -> ConfigDict:
          theta=10_000.0, positions=1024, eps=1e-6, qk_norm=False, bias=False,
          tied=True, attention='auto', remat='none', dtype='float32')
   )  # fmt: skip
+  # rank 0: every role is a model of its own. Else an adapter of its own, on one
+  # frozen base: which matrices (a regular expression), and alpha / rank a b.
+  c.lora = ConfigDict(dict(rank=0, alpha=16.0, pattern='q|k|v|o'))
   c.rollout = ConfigDict(
     dict(batch=128, group=8, slots=64, turns=8, message=2, history='turn',
          window=1, context=0, anchor=1.0, temperature=1.0, top_k=0, top_p=1.0,

@@ -8,8 +8,9 @@ from typing import Any
 import jax
 from ml_collections import ConfigDict
 
-from agentrl import checkpoint
+from agentrl import checkpoint, method
 from agentrl import learner as learner_lib
+from agentrl.nn import lora
 from agentrl.types import TrainState
 from experiments import build
 
@@ -102,20 +103,29 @@ def load(c: ConfigDict, shape, workdir: str) -> tuple[int, TrainState]:
 
 def initial(learner, shape, init: str, state: TrainState) -> TrainState:
   """The state with the policy of the run `init`, every role begun anew."""
-  return learner_lib.start_roles(learner, adopt(policy(shape, init), state))
+  found = policy(shape, init)
+  return learner_lib.start_roles(learner, adopt(learner, found, state))
 
 
 def policy(shape, workdir: str) -> dict[str, Any]:
-  """The parameters of a run's newest policy."""
-  _, state = load(read_config(workdir), shape, workdir)
-  return state.params[learner_lib.POLICY]
+  """The parameters of a run's newest policy, an adapter merged into them."""
+  c = read_config(workdir)
+  _, state = load(c, shape, workdir)
+  context = build.make_learner(c, shape).context
+  return lora.merge(method.whole(context, state.params))
 
 
-def adopt(found: dict[str, Any], state: TrainState) -> TrainState:
-  """The state with another policy, as far as that has its parameters."""
-  ours = state.params[learner_lib.POLICY]
-  taken = {name: found.get(name, x) for name, x in ours.items()}
-  return state.replace(params={**state.params, learner_lib.POLICY: taken})
+def adopt(learner, found: dict[str, Any], state: TrainState) -> TrainState:
+  """The state with another policy, as far as that has its parameters.
+
+  An adapter stays, on another base.
+  """
+  share = learner.context.modules[learner_lib.POLICY].share
+  params = {**state.params}
+  for role in (learner_lib.POLICY, *([share.role] if share else [])):
+    ours = params[role]
+    params[role] = {name: found.get(name, x) for name, x in ours.items()}
+  return state.replace(params=params)
 
 
 def _flat(tree: Any, prefix: str = '') -> dict[str, Any]:
