@@ -108,13 +108,15 @@ def test_a_mesh_changes_no_number():
   want = two_updates(setup())[2]
   c = config()
   c.mesh.update(dict(data=2, model=2))
+  s = build.setup(c)
   with runner.on_mesh(c):
-    got = two_updates(build.setup(c))[2]
+    got = two_updates(s)[2]
   for name, (total, count) in jax.device_get(want).items():
     np.testing.assert_allclose(got[name][0], total, rtol=1e-3, atol=1e-4)
     np.testing.assert_allclose(got[name][1], count)
 
 
+@pytest.mark.slow
 def test_roles_start_as_the_policy_without_touching_the_base():
   s = setup()
   state = learner_lib.init(s.learner, jax.random.key(1))
@@ -126,6 +128,7 @@ def test_roles_start_as_the_policy_without_touching_the_base():
   assert started.params[adapter.BASE] is state.params[adapter.BASE]
 
 
+@pytest.mark.slow
 def test_heads_stand_beside_the_adapter():
   c = config()
   build.base.role(c, 'value', heads=2)
@@ -138,6 +141,7 @@ def test_heads_stand_beside_the_adapter():
   assert whole['embed'] is state.params[adapter.BASE]['embed']
 
 
+@pytest.mark.slow
 def test_another_runs_policy_becomes_the_base():
   """Of a run with an adapter of its own, merged."""
   s = setup()
