@@ -150,7 +150,8 @@ def role(c: ConfigDict, name: str, *, kind: str = 'train', lr: float = 1e-4,
   or 'average', which a signal moves after another. It is a language model, or
   the policy's trunk under as many value heads as asked for; a 'stopped' trunk
   gets no gradient from them, as that of the policy never does. Over the run
-  the rate falls linearly from lr to lr * final.
+  the rate falls linearly from lr to lr * final. With c.lora it is an adapter;
+  an 'average' is then one of a and of b, not of their product.
   """
   c.role[name] = ConfigDict(dict(kind=kind, heads=heads, trunk=trunk))
   if kind == 'train':

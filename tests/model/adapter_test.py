@@ -20,6 +20,7 @@ RANK = 4
 def config(rank: int = RANK, **lora_fields):
   c = oprl.get_config('tiny,env=frozen_lake')
   c.lora.update(dict(rank=rank, **lora_fields))
+  c.model.layers = 1
   c.rollout.update(dict(batch=16, group=4, slots=16, turns=3))
   c.micro, c.sft.batch, c.env.train, c.env.test = 16, 16, 32, 16
   for role in c.role:
