@@ -40,6 +40,7 @@ setuptools.setup(
       'ruff>=0.17,<0.18',
       'submitit>=1.5.3,<2',
     ],
-    'parity': ['torch>=2.13,<3'],  # tests against transformers' own models
+    # Tests against transformers' own models, and PEFT's adapters.
+    'parity': ['peft>=0.21,<0.22', 'torch>=2.13,<3'],
   },
 )

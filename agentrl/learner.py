@@ -53,10 +53,12 @@ def start_roles(learner: Learner, state: TrainState) -> TrainState:
   """Every role starts as the policy, as far as it has the same parameters.
 
   What a new stage begins with: PRM and reference are the policy, a critic is
-  its trunk under a fresh head. Optimizer states are fresh.
+  its trunk under a fresh head. Optimizer states are fresh. What roles share
+  stays as it is, where it is.
   """
   modules, rules = learner.context.modules, learner.context.rules
   own = modules[POLICY].specs
+  shared = {m.share.role for m in modules.values() if m.share}
 
   @jax.jit
   def fresh(params):
@@ -68,6 +70,7 @@ def start_roles(learner: Learner, state: TrainState) -> TrainState:
         for name, spec in module.specs.items()
       }
       for role, module in modules.items()
+      if role not in shared
     }
     return params, {
       role: optim.init(rule, params[role], modules[role].specs)
@@ -75,7 +78,8 @@ def start_roles(learner: Learner, state: TrainState) -> TrainState:
     }
 
   params, opt = fresh(state.params)
-  return state.replace(params=params, opt=opt)
+  kept = {role: state.params[role] for role in shared}
+  return state.replace(params=kept | params, opt=opt)
 
 
 def _sizes(specs):
@@ -91,13 +95,19 @@ def update(
   learner: Learner, state: TrainState, batch: Batch
 ) -> tuple[TrainState, Metrics]:
   """One iteration. Pure; jit it once and donate the state."""
-  learner = schedule.resolve(learner, state.step - learner.start)
+  learner = _now(learner, state)
   key = jax.random.fold_in(jax.random.fold_in(state.key, 1), state.step)
   state, batch, signals, credit, metrics = judge(learner, state, batch)
   state, told = _train(learner, state, batch, signals, credit, key)
   metrics |= told
   state, told = _look_back(learner, state, batch, signals, credit)
   return state.replace(step=state.step + 1), metrics | told
+
+
+def _now(learner: Learner, state: TrainState) -> Learner:
+  """The learner of this step, its modules on what they share."""
+  learner = schedule.resolve(learner, state.step - learner.start)
+  return method.bound(learner, state.params)
 
 
 def credit(
@@ -108,7 +118,7 @@ def credit(
   Returns: the state after it, what the turns and tokens of the batch were
     credited with, metrics
   """
-  learner = schedule.resolve(learner, state.step - learner.start)
+  learner = _now(learner, state)
   state, batch, signals, credit, metrics = judge(learner, state, batch)
   state, told = _look_back(learner, state, batch, signals, credit)
   return state.replace(step=state.step + 1), credit, metrics | told

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from agentrl import registry, schedule
 from agentrl.signal.base import Context
+from agentrl.types import Module, PyTree
 
 POLICY = 'policy'
 
@@ -38,3 +39,37 @@ def memories(learner: Learner):
     name: registry.bind('memory', name, w.values('memory', name))()
     for name in w.memory
   }
+
+
+def whole(
+  context: Context, params: dict[str, PyTree], role: str = POLICY
+) -> PyTree:
+  """What the role's module reads: its own parameters and those it shares.
+
+  Args:
+    params: of all roles, as in TrainState
+  """
+  share = context.modules[role].share
+  return share.join(params[role], params[share.role]) if share else params[role]
+
+
+def bound(learner: Learner, params: dict[str, PyTree]) -> Learner:
+  """The learner whose modules are functions of a role's own parameters alone.
+
+  What they share is taken from `params`. Called where an update is traced,
+  shared parameters are arguments of its program like all of the state: laid
+  out, donated and held once. Only what is a module's own is differentiated.
+  """
+
+  def bind(module: Module) -> Module:
+    share = module.share
+    if share is None:
+      return module
+
+    def apply(own, rows, needs):
+      return module.apply(share.join(own, params[share.role]), rows, needs)
+
+    return Module(module.specs, apply)
+
+  modules = {role: bind(m) for role, m in learner.context.modules.items()}
+  return learner._replace(context=learner.context._replace(modules=modules))

@@ -154,15 +154,28 @@ class TrainState:
   key: Array  # of the run; never changes, always folded
 
 
+class Share(NamedTuple):
+  """What a network needs beside its own parameters.
+
+  role: whose parameters; they are never trained.
+  join: (own parameters, those of the role) -> what `apply` takes.
+  """
+
+  role: str
+  join: Callable[[PyTree, PyTree], PyTree]
+
+
 class Module(NamedTuple):
   """A network: what its parameters are, and how they are used.
 
-  specs: tree of mesh.Param.
+  specs: tree of mesh.Param, of its own parameters.
   apply: (params, rows, needs) -> Outputs, with the fields named in needs.
+  share: whose parameters it needs too; None: nobody's.
   """
 
   specs: PyTree
   apply: Callable[..., Outputs]
+  share: Share | None = None
 
 
 # Signals: name -> array at a declared level ([N, T], [B, K] or [B]).

@@ -69,6 +69,9 @@ def get_config(arg: str = '') -> ConfigDict:
          # and its config.json for all but attention, remat and dtype.
          path='')
   )  # fmt: skip
+  # rank 0: every role is a model of its own. Else an adapter of its own, on one
+  # frozen base: which matrices (a regular expression), and alpha / rank a b.
+  c.lora = ConfigDict(dict(rank=0, alpha=16.0, pattern='q|k|v|o'))
   c.rollout = ConfigDict(
     dict(batch=128, group=8, slots=64, turns=8, message=2, history='turn',
          window=1, context=0, anchor=1.0, temperature=1.0, top_k=0, top_p=1.0,
@@ -150,7 +153,8 @@ def role(c: ConfigDict, name: str, *, kind: str = 'train', lr: float = 1e-4,
   or 'average', which a signal moves after another. It is a language model, or
   the policy's trunk under as many value heads as asked for; a 'stopped' trunk
   gets no gradient from them, as that of the policy never does. Over the run
-  the rate falls linearly from lr to lr * final.
+  the rate falls linearly from lr to lr * final. With c.lora it is an adapter;
+  an 'average' is then one of a and of b, not of their product.
   """
   c.role[name] = ConfigDict(dict(kind=kind, heads=heads, trunk=trunk))
   if kind == 'train':

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from ml_collections import ConfigDict
 
-from agentrl import checkpoint, evaluate, loop, metrics
+from agentrl import checkpoint, evaluate, loop, method, metrics
 from agentrl import learner as learner_lib
 from agentrl.types import TrainState
 from experiments import build, folder, lanes, runner
@@ -122,7 +122,7 @@ def begin(ways: lanes.Lanes, setups, kept):
   names = [x.config.init for x in setups]
   policies = {x.config.init: folder.start(x.config, s.shape) for x in setups}
   states = [
-    x if f else folder.adopt(policies[name], x)
+    x if f else folder.adopt(s.learner, policies[name], x)
     for x, f, name in zip(states, found, names, strict=True)
   ]
 
@@ -189,7 +189,7 @@ def watch(
       )
     ):
       args = lanes.same(ways, (attempts, np.int32(i)))
-      policy = state.params[learner_lib.POLICY]
+      policy = method.whole(s.learner.context, state.params)
       record = jax.device_get(play(policy, state.key, *args))
       found.append(evaluate.ended(record))
     scalars, texts = [], []

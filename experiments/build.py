@@ -15,7 +15,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from ml_collections import ConfigDict
 
 from agentrl import learner as learner_lib
-from agentrl import mesh, optim, registry
+from agentrl import mesh, method, optim, registry
 from agentrl.dataset import tasks as tasks_lib
 from agentrl.env.jit import (
   bifurcation,
@@ -24,8 +24,8 @@ from agentrl.env.jit import (
   sokoban,
   sokoban_levels,
 )
-from agentrl.model import policy, value
-from agentrl.nn import transformer
+from agentrl.model import adapter, policy, value
+from agentrl.nn import lora, transformer
 from agentrl.rollout import jit as jit_rollout
 from agentrl.rollout import options, speak
 from agentrl.rollout import readings as readings_lib
@@ -184,6 +184,8 @@ def make_learner(c: ConfigDict, shape) -> learner_lib.Learner:
   }
   heads = c.role.policy.heads
   modules['policy'] = policy.module(shape, temperature, heads)
+  if c.lora.rank:
+    modules = adapter.modules(modules, language, lora.Lora(**c.lora))
   rules = {}
   for name, r in c.role.items():
     if r.kind == 'train':
@@ -417,7 +419,7 @@ def forget(s: Setup, state):
     return state
   attempts = demo_attempts(s, np.zeros(s.config.rollout.batch, np.int32))
   sample = sharded(functools.partial(collect, s))
-  policy = state.params[learner_lib.POLICY]
+  policy = method.whole(s.learner.context, state.params)
   batch = jax.eval_shape(
     sample, policy, replicated(attempts), state.key, state.step
   )

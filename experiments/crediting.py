@@ -19,9 +19,10 @@ import numpy as np
 from absl import logging
 from ml_collections import ConfigDict
 
-from agentrl import agreement, segment
+from agentrl import agreement, method, segment
 from agentrl import learner as learner_lib
 from agentrl.advantage import chain
+from agentrl.nn import lora
 from agentrl.types import Batch
 from experiments import build, check, folder, runner
 
@@ -123,19 +124,15 @@ def uniform(s: build.Setup, steps: int):
   def fit(state):
     return jax.lax.scan(step, state, jax.random.split(state.key, steps))[0]
 
-  return fit(state).params[learner_lib.POLICY]
+  return lora.merge(method.whole(s.learner.context, fit(state).params))
 
 
 def play(c: ConfigDict, size: Size, workdir: str = '') -> Played:
   """Batches of every seed; the policy of a run, or one that knows nothing."""
   s = build.setup(c)
-  if workdir:
-    theirs = folder.read_config(workdir)
-    policy = folder.load(theirs, s.shape, workdir)[1].params['policy']
-  else:
-    policy = uniform(s, size.fit)
+  policy = folder.policy(s.shape, workdir) if workdir else uniform(s, size.fit)
   state = learner_lib.init(s.learner, jax.random.key(c.seed))
-  state = state.replace(params={**state.params, learner_lib.POLICY: policy})
+  state = folder.adopt(s.learner, policy, state)
   stage = runner.rl_stage(s, 0, size.warm + 1)
   batches = [
     [
@@ -171,9 +168,8 @@ def credit(c: ConfigDict, played: Played) -> np.ndarray:
   @jax.jit
   def run(policy, batches):
     state = learner_lib.init(learner, jax.random.key(c.seed))
-    own = state.params[learner_lib.POLICY]  # may have value heads besides
-    params = {**state.params, learner_lib.POLICY: own | policy}
-    state = learner_lib.start_roles(learner, state.replace(params=params))
+    state = folder.adopt(learner, policy, state)
+    state = learner_lib.start_roles(learner, state)
 
     def one(seed_batches):
       seed, batches = seed_batches

@@ -11,9 +11,10 @@ import jax
 from absl import logging
 from ml_collections import ConfigDict
 
-from agentrl import checkpoint
+from agentrl import checkpoint, method
 from agentrl import learner as learner_lib
 from agentrl.model import families, hf
+from agentrl.nn import lora
 from agentrl.types import TrainState
 from experiments import build, pretrained
 
@@ -117,9 +118,11 @@ def start(c: ConfigDict, shape) -> dict[str, Any] | None:
 
 
 def policy(shape, workdir: str) -> dict[str, Any]:
-  """The parameters of a run's newest policy."""
-  _, state = load(read_config(workdir), shape, workdir)
-  return state.params[learner_lib.POLICY]
+  """The parameters of a run's newest policy, an adapter merged into them."""
+  c = read_config(workdir)
+  _, state = load(c, shape, workdir)
+  context = build.make_learner(c, shape).context
+  return lora.merge(method.whole(context, state.params))
 
 
 def export(workdir: str, out: str) -> None:
@@ -145,11 +148,17 @@ def export(workdir: str, out: str) -> None:
         shutil.copy(file, out)
 
 
-def adopt(found: dict[str, Any], state: TrainState) -> TrainState:
-  """The state with another policy, as far as that has its parameters."""
-  ours = state.params[learner_lib.POLICY]
-  taken = {name: found.get(name, x) for name, x in ours.items()}
-  return state.replace(params={**state.params, learner_lib.POLICY: taken})
+def adopt(learner, found: dict[str, Any], state: TrainState) -> TrainState:
+  """The state with another policy, as far as that has its parameters.
+
+  An adapter stays, on another base.
+  """
+  share = learner.context.modules[learner_lib.POLICY].share
+  params = {**state.params}
+  for role in (learner_lib.POLICY, *([share.role] if share else [])):
+    ours = params[role]
+    params[role] = {name: found.get(name, x) for name, x in ours.items()}
+  return state.replace(params=params)
 
 
 def _flat(tree: Any, prefix: str = '') -> dict[str, Any]:

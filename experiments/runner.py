@@ -12,7 +12,16 @@ import jax.numpy as jnp
 import numpy as np
 from absl import logging
 
-from agentrl import checkpoint, evaluate, loop, mesh, metrics, registry, report
+from agentrl import (
+  checkpoint,
+  evaluate,
+  loop,
+  mesh,
+  method,
+  metrics,
+  registry,
+  report,
+)
 from agentrl import learner as learner_lib
 from agentrl.dataset import tasks as tasks_lib
 from experiments import build, folder, processes
@@ -86,7 +95,9 @@ def begin(s: build.Setup, workdir: str, checkpoints: checkpoint.Checkpoints):
     return state, resumed, meta['seconds']
   policy = folder.start(c, s.shape)
   if policy is not None:
-    state = learner_lib.start_roles(s.learner, folder.adopt(policy, state))
+    state = learner_lib.start_roles(
+      s.learner, folder.adopt(s.learner, policy, state)
+    )
   return state, None, 0.0
 
 
@@ -234,7 +245,7 @@ def rl_stage(s: build.Setup, start: int, end: int) -> loop.Stage:
 
   def sample(state, attempts, step):
     key = jax.random.fold_in(jax.random.fold_in(state.key, 3), step)
-    policy = state.params[learner_lib.POLICY]
+    policy = method.whole(s.learner.context, state.params)
     return play(policy, build.replicated(attempts), key, jnp.int32(step))
 
   def begin(state):
@@ -257,7 +268,7 @@ def watch(s: build.Setup, stages, writer: metrics.Writer) -> loop.Watch:
 
   def look(state, step):
     scalars, record = evaluate.evaluate(
-      functools.partial(play, state.params[learner_lib.POLICY]),
+      functools.partial(play, method.whole(s.learner.context, state.params)),
       len(s.train) + np.arange(len(s.test)),
       episodes=c.eval.episodes,
       batch=c.rollout.batch,
@@ -325,7 +336,9 @@ def evaluate_run(
   with on_mesh(c):
     step, state = folder.load(c, s.shape, workdir)
     numbers, record = evaluate.evaluate(
-      functools.partial(player(s), state.params[learner_lib.POLICY]),
+      functools.partial(
+        player(s), method.whole(s.learner.context, state.params)
+      ),
       np.arange(first, len(s.train) + len(s.test)),
       episodes=episodes,
       batch=c.rollout.batch,

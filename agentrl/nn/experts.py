@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import mesh
+from agentrl.nn.lora import Adapted
 from agentrl.types import Array
 
 
@@ -44,7 +45,8 @@ def mix(p: dict, x_NTD, live_NT, top_k: int, unit: bool, activation):
   """sum_e weight_e MLP_e(x) over each token's experts (1701.06538).
 
   Args:
-    p: router [D, E], gate and up [E, D, F], down [E, F, D]
+    p: router [D, E], gate and up [E, D, F], down [E, F, D], which may be
+      Adapted
     live_NT: bool, tokens counted in Routing
     top_k, unit: of `route`
   Returns: [N, T, D], Routing of this layer
@@ -89,13 +91,16 @@ def _through(p: dict, x_MD, weight_MK, expert_MK, activation):
   """Weighted sum of what its experts make of each token: [M, D]."""
   m, k = expert_MK.shape
   order = jnp.argsort(expert_MK.reshape(-1))
-  counts = jnp.bincount(expert_MK.reshape(-1), length=p['gate'].shape[0])
+  counts = jnp.bincount(expert_MK.reshape(-1), length=p['router'].shape[1])
 
-  def product(x, name):
-    return jax.lax.ragged_dot(x, p[name].astype(x.dtype), counts)
+  def product(x, w):
+    if isinstance(w, Adapted):
+      return product(x, w.w) + w.scale * product(product(x, w.a), w.b)
+    return jax.lax.ragged_dot(x, w.astype(x.dtype), counts)
 
   x = x_MD[order // k]
-  y = product(activation(product(x, 'gate')) * product(x, 'up'), 'down')
+  y = activation(product(x, p['gate'])) * product(x, p['up'])
+  y = product(y, p['down'])
   y *= weight_MK.reshape(-1)[order][:, None]
   return jnp.zeros((m, y.shape[-1]), y.dtype).at[order // k].add(y)
 

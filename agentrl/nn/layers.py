@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import mesh
+from agentrl.nn.lora import Adapted
 
 
 def rms_norm(scale_D, x, eps: float, offset: float = 0.0):
@@ -35,13 +36,17 @@ def dense(x_NTi, w, inputs: Axes, outputs: Axes):
 
   Args:
     x_NTi: [N, T, inputs...]
-    w: [inputs..., outputs...]
+    w: [inputs..., outputs...]; if it is Adapted, x w + scale (x a) b
     inputs, outputs: logical axes of w; only the first of each may be sharded
   Returns: [N, T, outputs...]
 
   One product of two matrices: as an einsum over [N, T, .] its gradient with
   respect to w contracts two axes, which on CPU is three times slower.
   """
+  if isinstance(w, Adapted):
+    low = dense(x_NTi, w.a, inputs, (None,))
+    added = dense(low, w.b, (None,), outputs)
+    return dense(x_NTi, w.w, inputs, outputs) + w.scale * added
   n, t = x_NTi.shape[:2]
   shape = w.shape[len(inputs) :]
   k, f = math.prod(w.shape[: len(inputs)]), math.prod(shape)

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import mesh
-from agentrl.nn import attention, cache, experts, kernels, layers
+from agentrl.nn import attention, cache, experts, kernels, layers, lora
 from agentrl.nn import rope as rotary
 from agentrl.nn.shape import Shape, specs
 
@@ -246,7 +246,7 @@ def _answer(c: Shape, p: dict, x_NTD, pos_NT, window, mask_NTS, look_NT):
 def _gathered(c: Shape, params) -> dict:
   """The decoder's own parameters, without heads that stand beside them."""
   own = specs(c)
-  return mesh.gather_params({name: params[name] for name in own}, own)
+  return lora.gather({name: params[name] for name in own}, own)
 
 
 def _unstack(c: Shape, stacked) -> tuple:

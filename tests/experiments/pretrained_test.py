@@ -68,7 +68,8 @@ def test_the_policy_begins_with_the_weights(directory, tmp_path):
   c = config(tmp_path, directory)
   learner = build.make_learner(c, pretrained.language(c).shape)
   drawn = learner_lib.init(learner, jax.random.key(0))
-  begun = folder.adopt(folder.start(c, pretrained.language(c).shape), drawn)
+  policy = folder.start(c, pretrained.language(c).shape)
+  begun = folder.adopt(learner, policy, drawn)
   want = hf.read(directory, pretrained.language(c).shape)
   jax.tree.map(np.testing.assert_array_equal, begun.params['policy'], want)
 

@@ -1,0 +1,203 @@
+"""Adapters in and out of the directories that PEFT reads and writes.
+
+adapter_config.json and adapter_model.safetensors, whose tensors are called
+base_model.model.<module>.lora_A.weight [rank, in] and .lora_B.weight
+[out, rank], for every layer.
+"""
+
+import json
+import math
+import pathlib
+from typing import Any
+
+import jax
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from agentrl import mesh
+from agentrl.model import layout
+from agentrl.nn import lora, transformer
+from agentrl.types import PyTree
+
+CONFIG = 'adapter_config.json'
+WEIGHTS = 'adapter_model.safetensors'
+PREFIX = 'base_model.model.'
+# field of adapter_config.json -> the one value with the meaning of nn/lora.py
+MEANT = {
+  'peft_type': 'LORA',
+  'bias': 'none',
+  'fan_in_fan_out': False,
+}
+# May hold anything: how it began and was trained, or read from the tensors.
+IDLE = {
+  *('r', 'lora_alpha', 'target_modules', 'task_type', 'inference_mode'),
+  *('base_model_name_or_path', 'revision', 'auto_mapping', 'peft_version'),
+  *('lora_dropout', 'init_lora_weights', 'megatron_core', 'qalora_group_size'),
+  *('loftq_config', 'eva_config', 'corda_config', 'runtime_config'),
+  *('ephemeral_gpu_offload',),
+}
+
+
+def write(
+  directory: str | pathlib.Path,
+  shape: transformer.Shape,
+  c: lora.Lora,
+  adapter: PyTree,
+  *,
+  base: str = '',
+) -> None:
+  """A directory that PEFT loads upon the base, in float32.
+
+  Args:
+    base: path or hub name of the base, for those who load the adapter alone
+  Raises: ValueError if the directory holds an adapter already, or it adapts
+    experts, for which there are no names.
+  """
+  directory = pathlib.Path(directory)
+  if (directory / WEIGHTS).exists():
+    raise ValueError(
+      f'{directory} holds an adapter already; give another directory'
+    )
+  names = _names(shape, tuple(adapter))
+  tensors = {}
+  for ours, module in names.items():
+    for layer, (a, b) in enumerate(_layers(adapter[ours])):
+      name = PREFIX + module.format(layer)
+      tensors[f'{name}.lora_A.weight'] = a.reshape(-1, c.rank).T
+      tensors[f'{name}.lora_B.weight'] = b.reshape(c.rank, -1).T
+  directory.mkdir(parents=True, exist_ok=True)
+  tensors = {name: np.ascontiguousarray(x) for name, x in tensors.items()}
+  safetensors.numpy.save_file(tensors, directory / WEIGHTS, {'format': 'pt'})
+  said = MEANT | {
+    'task_type': 'CAUSAL_LM',
+    'base_model_name_or_path': base or None,
+    'r': c.rank,
+    'lora_alpha': c.alpha,
+    'lora_dropout': 0.0,
+    'target_modules': [name.rpartition('.')[2] for name in names.values()],
+    'inference_mode': True,
+  }
+  text = json.dumps(said, indent=2) + '\n'
+  (directory / CONFIG).write_text(text, encoding='utf-8')
+
+
+def read(
+  directory: str | pathlib.Path, shape: transformer.Shape
+) -> tuple[lora.Lora, PyTree]:
+  """What an adapter is and its parameters, on the mesh that is set.
+
+  Args:
+    shape: of the base
+  Raises: ValueError for files that are missing or torn, an adapter that is not
+    plain LoRA, and one for another base.
+  """
+  directory = pathlib.Path(directory)
+  config, tensors = _config(directory), _tensors(directory / WEIGHTS)
+  chosen = {
+    ours: module
+    for ours, module in _named(shape).items()
+    if f'{PREFIX}{module.format(0)}.lora_A.weight' in tensors
+  }
+  c = lora.Lora(config['r'], config['lora_alpha'], '|'.join(chosen) or 'q')
+  specs = lora.specs(c, transformer.specs(shape)['layers'])
+  want = {
+    f'{PREFIX}{module.format(layer)}.lora_{side.upper()}.weight': (ours, side)
+    for ours, module in chosen.items()
+    for layer in range(shape.layers)
+    for side in 'ab'
+  }
+  _check(directory, specs, want, tensors)
+  parts: dict[tuple[str, str], list] = {}
+  for name, key in want.items():
+    parts.setdefault(key, []).append(np.float32(tensors[name]).T)
+  out = {
+    ours: {
+      side: np.stack(parts[ours, side]).reshape(p.shape)
+      for side, p in sides.items()
+    }
+    for ours, sides in specs.items()
+  }
+  where = mesh.shardings(specs) if mesh.active() else None
+  return c, jax.device_put(out, where)
+
+
+def _named(shape: transformer.Shape) -> dict[str, str]:
+  """Every matrix that PEFT can adapt -> its module, with {} for the layer."""
+  table = layout.names(shape)['layers']
+  return {
+    name: table[name].name.removesuffix('.weight')
+    for name in lora.INPUTS
+    if table[name].lead == 1  # and not of one of many experts
+  }
+
+
+def _names(shape: transformer.Shape, ours: tuple[str, ...]) -> dict[str, str]:
+  """Those of an adapter."""
+  known = _named(shape)
+  for name in ours:
+    if name not in known:
+      raise ValueError(
+        f'lora.pattern adapts {name!r} of experts, which have no names in'
+        ' PEFT; merge the adapter (nn/lora.py) and write the whole model'
+      )
+  return {name: known[name] for name in ours}
+
+
+def _layers(sides: dict) -> list[tuple[np.ndarray, np.ndarray]]:
+  """(a, b) of each layer, on the host."""
+  a, b = np.asarray(sides['a']), np.asarray(sides['b'])
+  return list(zip(a, b, strict=True))
+
+
+def _config(directory: pathlib.Path) -> dict[str, Any]:
+  file = directory / CONFIG
+  try:
+    config = json.loads(file.read_text(encoding='utf-8'))
+    config['r'], config['lora_alpha']
+  except (OSError, ValueError, KeyError, TypeError) as e:
+    raise ValueError(
+      f'{file} cannot be read ({e!r}); give a directory that PEFT wrote'
+    ) from e
+  for name, value in config.items():
+    if name in IDLE or value == MEANT.get(name):
+      continue
+    if value or name in MEANT:
+      raise ValueError(
+        f'{name}={value!r} of {file} is not supported; only plain LoRA with'
+        ' one rank is, so merge that adapter where it was made'
+      )
+  return config
+
+
+def _tensors(file: pathlib.Path) -> dict[str, np.ndarray]:
+  try:
+    return safetensors.numpy.load_file(file)
+  except (safetensors.SafetensorError, OSError) as e:
+    raise ValueError(
+      f'{file} is missing, truncated or no safetensors file ({e}); download it'
+      ' again'
+    ) from e
+
+
+def _check(directory, specs, want, tensors) -> None:
+  """Raises unless exactly the tensors of an adapter of this base are there."""
+  for name in tensors.keys() - want.keys():
+    raise ValueError(
+      f'{directory}: tensor {name} belongs to no matrix of this model; the'
+      ' adapter is for another base'
+    )
+  for name, (ours, side) in want.items():
+    if name not in tensors:
+      raise ValueError(
+        f'{directory} lacks the tensor {name}; the adapter is for another base'
+      )
+    p = specs[ours][side]
+    rank = p.shape[-1] if side == 'a' else p.shape[1]
+    rest = math.prod(p.shape[1:]) // rank
+    shape = (rank, rest) if side == 'a' else (rest, rank)
+    if tensors[name].shape != shape:
+      raise ValueError(
+        f'{directory}: tensor {name} has shape {tensors[name].shape} and this'
+        f' model asks for {shape}; the adapter is for another base'
+      )

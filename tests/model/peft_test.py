@@ -1,0 +1,207 @@
+"""Adapters written and read back, by us and by PEFT."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import safetensors.numpy as tensors
+
+from agentrl import mesh
+from agentrl.model import families, hf, peft
+from agentrl.nn import lora, transformer
+
+CONFIG = {
+  'model_type': 'qwen3',
+  'vocab_size': 24,
+  'hidden_size': 16,
+  'intermediate_size': 20,
+  'num_hidden_layers': 3,
+  'num_attention_heads': 4,
+  'num_key_value_heads': 2,
+  'head_dim': 6,
+  'pad_token_id': None,
+  'bos_token_id': None,
+  'eos_token_id': None,
+}
+SHAPE = families.shape(CONFIG)
+HOW = lora.Lora(rank=3, alpha=12, pattern='q|o|down')
+
+
+def drawn(specs, scale=0.3):
+  r = np.random.default_rng(0)
+  return jax.tree.map(
+    lambda p: jnp.float32(scale * r.normal(size=p.shape)),
+    specs,
+    is_leaf=mesh.is_param,
+  )
+
+
+def adapter(how=HOW):
+  return drawn(lora.specs(how, transformer.specs(SHAPE)['layers']))
+
+
+def equal(a, b):
+  assert jax.tree.structure(a) == jax.tree.structure(b)
+  jax.tree.map(np.testing.assert_array_equal, a, b)
+
+
+@pytest.fixture
+def saved(tmp_path):
+  peft.write(tmp_path, SHAPE, HOW, adapter(), base='theirs/base')
+  return tmp_path
+
+
+def test_back_bit_for_bit(saved):
+  how, read = peft.read(saved, SHAPE)
+  equal(read, adapter())
+  assert (how.rank, how.alpha) == (HOW.rank, HOW.alpha)
+  layers = transformer.specs(SHAPE)['layers']
+  assert set(lora.specs(how, layers)) == {'q', 'o', 'down'}
+  peft.write(saved / 'again', SHAPE, how, read, base='theirs/base')
+  for name in (peft.CONFIG, peft.WEIGHTS):
+    assert (saved / name).read_bytes() == (saved / 'again' / name).read_bytes()
+
+
+def test_names_and_layout(saved):
+  """PEFT's x A' B' is our (x a) b, matrix by matrix."""
+  held, own = tensors.load_file(saved / peft.WEIGHTS), adapter()
+  assert len(held) == 2 * 3 * 3
+  name = 'base_model.model.model.layers.2.self_attn.o_proj.lora_{}.weight'
+  a, b = (held[name.format(side)] for side in 'AB')
+  assert (a.shape, b.shape) == ((3, 24), (16, 3))
+  want = np.einsum('hdr,rD->Dhd', own['o']['a'][2], own['o']['b'][2])
+  np.testing.assert_allclose(b @ a, want.reshape(16, 24), rtol=1e-5, atol=1e-6)
+  said = json.loads((saved / peft.CONFIG).read_text())
+  assert set(said['target_modules']) == {'q_proj', 'o_proj', 'down_proj'}
+  assert (said['r'], said['lora_alpha']) == (3, 12)
+
+
+def test_read_onto_a_mesh(saved):
+  with jax.set_mesh(mesh.make({'data': 2, 'model': 2})):
+    how, read = peft.read(saved, SHAPE)
+    specs = lora.specs(how, transformer.specs(SHAPE)['layers'])
+    got = jax.tree.map(lambda x: x.sharding, read)
+    assert got == mesh.shardings(specs)
+    peft.write(saved / 'again', SHAPE, how, read)
+  equal(peft.read(saved / 'again', SHAPE)[1], adapter())
+
+
+@pytest.mark.parametrize(
+  ('field', 'value'),
+  [('use_dora', True), ('peft_type', 'IA3'), ('rank_pattern', {'q_proj': 8})],
+)
+def test_another_kind_of_adapter(field, value, saved):
+  config = json.loads((saved / peft.CONFIG).read_text())
+  (saved / peft.CONFIG).write_text(json.dumps({**config, field: value}))
+  with pytest.raises(ValueError, match=f'{field}=.* is not supported; only'):
+    peft.read(saved, SHAPE)
+
+
+@pytest.mark.parametrize(
+  ('changed', 'words'),
+  [
+    ({'hidden_size': 20}, 'has shape .* another base'),
+    ({'num_hidden_layers': 2}, 'belongs to no matrix .* another base'),
+    ({'num_hidden_layers': 4}, 'lacks the tensor .* another base'),
+  ],
+)
+def test_adapter_of_another_base(changed, words, saved):
+  with pytest.raises(ValueError, match=words):
+    peft.read(saved, families.shape(CONFIG | changed))
+
+
+def test_torn_and_missing_files(saved, tmp_path):
+  with pytest.raises(ValueError, match='holds an adapter already'):
+    peft.write(saved, SHAPE, HOW, adapter())
+  file = saved / peft.WEIGHTS
+  file.write_bytes(file.read_bytes()[:-9])
+  with pytest.raises(ValueError, match='is missing, truncated'):
+    peft.read(saved, SHAPE)
+  with pytest.raises(ValueError, match='give a directory that PEFT wrote'):
+    peft.read(tmp_path / 'nowhere', SHAPE)
+
+
+def test_experts_have_no_names(tmp_path):
+  moe = CONFIG | {
+    'model_type': 'qwen3_moe',
+    'num_experts': 2,
+    'num_experts_per_tok': 1,
+    'moe_intermediate_size': 8,
+  }
+  with pytest.raises(ValueError, match="adapts 'down' of experts"):
+    peft.write(tmp_path, families.shape(moe), HOW, adapter())
+
+
+def theirs_and_ours(tmp_path):
+  """The base as a model of transformers, and our parameters of it."""
+  transformers = pytest.importorskip('transformers')
+  params = drawn(transformer.specs(SHAPE))
+  hf.write(tmp_path / 'base', CONFIG, params)
+  model = transformers.AutoModelForCausalLM.from_pretrained(
+    tmp_path / 'base', attn_implementation='eager'
+  )
+  return model.eval(), params
+
+
+TOKENS = np.random.default_rng(2).integers(0, 24, (2, 9)).astype(np.int32)
+
+
+def their_logits(model):
+  torch = pytest.importorskip('torch')
+  with torch.no_grad():
+    return model(torch.tensor(TOKENS, dtype=torch.long)).logits.numpy()
+
+
+def our_logits(params):
+  hidden = transformer.forward(SHAPE, params, TOKENS, np.zeros_like(TOKENS))
+  return transformer.logits(params, hidden)
+
+
+def test_peft_loads_ours(tmp_path):
+  pytest.importorskip('torch')
+  library = pytest.importorskip('peft')
+  model, params = theirs_and_ours(tmp_path)
+  plain = their_logits(model)
+  peft.write(tmp_path / 'adapter', SHAPE, HOW, adapter())
+  model = library.PeftModel.from_pretrained(model, str(tmp_path / 'adapter'))
+  theirs = their_logits(model.eval())
+  attached = lora.attach(HOW, params, adapter())
+  np.testing.assert_allclose(our_logits(attached), theirs, atol=1e-4, rtol=1e-4)
+  assert np.max(np.abs(theirs - plain)) > 0.1
+  hf.write(tmp_path / 'merged', CONFIG, lora.merge(attached))
+  transformers = pytest.importorskip('transformers')
+  merged = transformers.AutoModelForCausalLM.from_pretrained(
+    tmp_path / 'merged', attn_implementation='eager'
+  )
+  np.testing.assert_allclose(their_logits(merged), theirs, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize('modules', [['q_proj', 'v_proj'], 'all-linear'])
+def test_we_load_pefts(modules, tmp_path):
+  torch = pytest.importorskip('torch')
+  library = pytest.importorskip('peft')
+  model, params = theirs_and_ours(tmp_path)
+  torch.manual_seed(0)
+  model = library.get_peft_model(
+    model,
+    library.LoraConfig(
+      r=4,
+      lora_alpha=8,
+      target_modules=modules,
+      lora_dropout=0.1,
+      init_lora_weights=False,  # both sides random
+      task_type='CAUSAL_LM',
+    ),
+  ).eval()
+  model.save_pretrained(tmp_path / 'adapter')
+  how, read = peft.read(tmp_path / 'adapter', SHAPE)
+  assert (how.rank, how.alpha) == (4, 8)
+  assert len(read) == (2 if len(modules) == 2 else 7)
+  np.testing.assert_allclose(
+    our_logits(lora.attach(how, params, read)),
+    their_logits(model),
+    atol=1e-4,
+    rtol=1e-4,
+  )
