@@ -53,7 +53,9 @@ def estimate(
 def decoder(c: ConfigDict, model: str | None) -> transformer.Shape:
   """The shape of the config, or of the checkpoint in the config's hands."""
   if model is None:
-    return transformer.Shape(vocab=tokenizer.Embedded().vocab_size, **c.model)
+    fields = {k: v for k, v in c.model.items() if k != 'path'}
+    vocab = tokenizer.Embedded().vocab_size
+    return transformer.Shape(vocab=vocab, **fields)
   shape = families.shape(families.read(model))
   how = {name: c.model[name] for name in ('attention', 'remat', 'dtype')}
   return dataclasses.replace(shape, **how)
