@@ -56,7 +56,7 @@ class Writer:
     self._last = _cut(path, resume_after)
     self._file = path.open('a', encoding='utf-8')
     text = json.dumps(_strict(header), indent=2, allow_nan=False)
-    _replace(self._workdir / 'header.json', text + '\n')
+    replace(self._workdir / 'header.json', text + '\n')
     after = -1 if resume_after is None else resume_after
     # The suffix keeps two starts within one second out of one event file.
     self._events = tensorboardX.SummaryWriter(
@@ -100,7 +100,7 @@ class Writer:
       raise ValueError(f'text name {name!r} is not a plain file name')
     folder = self._workdir / 'trajectories'
     folder.mkdir(exist_ok=True)
-    _replace(folder / f'{step:06d}_{name}.txt', text)
+    replace(folder / f'{step:06d}_{name}.txt', text)
 
   def flush(self) -> None:
     """Returns when the rows are on disk; event files may lag a little."""
@@ -175,7 +175,8 @@ def _set_aside(path: pathlib.Path) -> None:
   logging.warning('a new run starts: the old %s is now %s', path, free.name)
 
 
-def _replace(path: pathlib.Path, text: str) -> None:
+def replace(path: pathlib.Path, text: str) -> None:
+  """Writes a file whole or not at all."""
   part = path.with_name(path.name + '.part')
   part.write_text(text, encoding='utf-8')
   part.replace(path)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -237,9 +238,7 @@ def keep_protocol(s: Study, workdir: str) -> None:
         )
     return
   os.makedirs(workdir, exist_ok=True)
-  with open(path + '.new', 'w', encoding='utf-8') as f:
-    f.write(text)
-  os.replace(path + '.new', path)
+  metrics.replace(pathlib.Path(path), text)
 
 
 def _plain(s: Study) -> dict:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from agentrl import paired, statistics
-from experiments import comparing
+from experiments import compare_report, comparing
 from experiments.comparing import Ask, Ran
 from experiments.study import MEASURES, SETTINGS, Arm, Study
 
@@ -30,7 +30,8 @@ def report(s: Study, run: comparing.Runner) -> dict[str, Any]:
   }  # fmt: skip
   asks = {setting: comparing.pairs(s, rates[setting]) for setting in SETTINGS}
   # A run that both settings ask for is one run.
-  found = run(list(dict.fromkeys([*asks['tuned'], *asks['common']])))
+  wanted = list(dict.fromkeys([*asks['tuned'], *asks['common']]))
+  found = run(wanted)
   envs = {
     env: {
       'label': e.label,
@@ -44,9 +45,8 @@ def report(s: Study, run: comparing.Runner) -> dict[str, Any]:
     for env, e in s.envs.items()
   }
   seconds = sum(ran.seconds for ran in found.values())
-  wanted = {a for setting in SETTINGS for a in asks[setting]}
   return {
-    'format': 1,
+    'format': compare_report.FORMAT,
     'name': s.name,
     'title': s.title,
     'question': s.question,
@@ -57,7 +57,7 @@ def report(s: Study, run: comparing.Runner) -> dict[str, Any]:
     'spent': {
       'run_seconds': seconds,
       'runs': len(wanted),
-      'failed': len(wanted - found.keys()),
+      'failed': len(wanted) - len(found),
     },
     'seeds': {
       'pairs': list(range(s.pairs)),

@@ -13,7 +13,10 @@ from typing import Any, NamedTuple
 POLICY_RATE = 'role.policy.lr'
 PARTS = ('method', 'ablation', 'control')
 SETTINGS = ('tuned', 'common')
-BY = ('train', 'tabular')
+EVALUATION = {
+  'train': 'held-out levels, sampled',
+  'tabular': 'success on the tasks of the seed, computed and not sampled',
+}
 
 
 class Arm(NamedTuple):
@@ -129,8 +132,8 @@ FEWEST = 5  # pairs of an arm
 def check(s: Study) -> None:
   """One sentence for what does not fit, before anything runs."""
   names = [a.name for a in s.arms]
-  if s.by not in BY:
-    raise ValueError(f'by={s.by!r} is unknown; choose from {BY}')
+  if s.by not in EVALUATION:
+    raise ValueError(f'by={s.by!r} is unknown; choose from {tuple(EVALUATION)}')
   for name in names:
     if names.count(name) > 1:
       raise ValueError(f'two arms are called {name!r}; give each its own name')
@@ -198,16 +201,16 @@ def protocol(s: Study) -> list[tuple[str, str]]:
      f' the best is at an edge the grid goes on, at most {s.widen} times'
      + ''.join(f'; {text}' for text in borrowed)),
     ('Common rate', f'{s.rate:g} for every arm'),
-    ('Evaluation', 'held-out levels, sampled; the evaluation before the first'
-     ' update belongs to the curve'),
+    ('Evaluation', f'{EVALUATION[s.by]}; the evaluation before the first update'
+     ' belongs to the curve'),
     ('Speed', f'steps to the mean final success of {s.arm(s.threshold).label}'
      ' at the same setting, straight lines between evaluations; a run that'
      ' does not get there counts as the whole budget'),
     ('Unstable', f'a run that ends more than {100 * s.unstable:g} points below'
      ' its own warm start; failed: a run that did not end'),
-    ('Intervals', f'{s.level:.0%}: Student for means and paired differences,'
-     ' bootstrap over runs for interquartile means and curves; Holm over all'
-     ' claims'),
+    ('Intervals', f'{s.level:.0%}: Student for means, curves and paired'
+     ' differences, bootstrap over runs for interquartile means; Holm over all'
+     ' claims of a setting'),
     ('Verdicts', 'confirmed: the interval lies on the claimed side of zero;'
      ' smaller than claimed: and wholly below half the claim; refuted: it'
      ' reaches zero or beyond and lies wholly below half the claim; else not'

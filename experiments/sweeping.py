@@ -4,6 +4,7 @@ import functools
 import importlib.util
 import json
 import os
+import pathlib
 import sys
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -182,9 +183,7 @@ def table(plan: Sequence[Run]) -> str:
   """Held-out success before and after; also written beside the runs."""
   found = results(plan)
   path = os.path.join(os.path.dirname(plan[0].workdir), 'sweep.json')
-  with open(path + '.new', 'w', encoding='utf-8') as f:
-    json.dump(found, f, indent=2)
-  os.replace(path + '.new', path)
+  metrics.replace(pathlib.Path(path), json.dumps(found, indent=2))
   width = max(len(r.name) for r in plan)
   lines = [f'{"run":<{width}}  before   after']
   for x in found:

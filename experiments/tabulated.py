@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from ml_collections import ConfigDict
 
+from agentrl import metrics
 from experiments import space, sweeping, tabular, tabular_case
 from experiments.comparing import Ask, Ran, Runner
 from experiments.study import Arm, Study
@@ -99,9 +101,7 @@ def _kept(path: str, seeds: Sequence[int]) -> dict | None:
 
 def _keep(path: str, told: dict) -> None:
   os.makedirs(os.path.dirname(path), exist_ok=True)
-  with open(path + '.new', 'w', encoding='utf-8') as f:
-    json.dump(told, f)
-  os.replace(path + '.new', path)
+  metrics.replace(pathlib.Path(path), json.dumps(told))
 
 
 def _ran(told: dict, rate: int, seed: int) -> Ran:

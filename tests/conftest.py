@@ -25,3 +25,13 @@ def quick_compilation(request):
   jax.config.update('jax_disable_most_optimizations', here)
   yield
   jax.config.update('jax_disable_most_optimizations', False)
+
+
+@pytest.fixture
+def compiled_once(tmp_path):
+  """The runs of a test find what the first of them compiled."""
+  jax.config.update('jax_compilation_cache_dir', str(tmp_path / 'cache'))
+  jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.0)
+  yield
+  jax.config.update('jax_compilation_cache_dir', None)
+  jax.config.update('jax_persistent_cache_min_compile_time_secs', 1.0)
