@@ -1,7 +1,14 @@
 """Where arrays live: one mesh, one table of logical axes, parameter specs.
 
-Model code names logical axes only. `RULES` says which mesh axis stores each
-of them; while computing, parameters are gathered along `fsdp` axes (COMPUTE).
+  data      rows of the batch, with a copy of all parameters each
+  fsdp      rows as well, and parameters are stored in pieces
+  expert    rows as well, and each device has some of the experts
+  sequence  the tokens of a row, inside of the decoder
+  tensor    heads, and the width of MLPs; words
+
+Model code names logical axes only. `RULES` says which mesh axes store each
+of them; while computing, parameters are whole along `embed` (COMPUTE), layer
+by layer.
 
 `jax.jit` over a mesh is what used to be called pjit.
 """
@@ -15,23 +22,23 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-AXES = ('data', 'model')
+AXES = ('data', 'fsdp', 'expert', 'sequence', 'tensor')
 
-# logical axis -> mesh axis where arrays are stored. Parameters are split over
-# both axes: `embed` over data is what is called fully sharded data parallel.
+# logical axis -> mesh axes over which arrays are split where they are stored.
 RULES = {
-  'batch': 'data',
-  'embed': 'data',
-  'heads': 'model',
-  'kv_heads': 'model',
-  'mlp': 'model',
-  'vocab': 'model',
-  'layers': None,
-  'time': None,
-  'expert': None,
+  'batch': ('data', 'fsdp', 'expert'),
+  'time': ('sequence',),
+  'embed': ('fsdp', 'sequence'),
+  'heads': ('tensor',),
+  'kv_heads': ('tensor',),
+  'mlp': ('tensor',),
+  'vocab': ('tensor',),
+  'expert': ('expert',),
+  'layers': (),
 }
-# While computing, the data axis belongs to the batch.
-COMPUTE = {**RULES, 'embed': None}
+# While computing, these axes belong to rows and their tokens.
+COMPUTE = {**RULES, 'embed': ()}
+Rules = Mapping[str, tuple[str, ...]]
 
 
 class Param(NamedTuple):
@@ -104,9 +111,22 @@ def is_explicit() -> bool:
   return not mesh.empty and AxisType.Explicit in mesh.axis_types
 
 
-def spec(*axes: str | None, rules: dict[str, str | None] = COMPUTE):
+def spec(*axes: str | None, rules: Rules = COMPUTE):
   """PartitionSpec of logical axes under the rules."""
-  return PartitionSpec(*(rules[a] if a else None for a in axes))
+  return PartitionSpec(*((a and rules[a]) or None for a in axes))
+
+
+def pieces(axis: str, shape: Mapping[str, int], rules: Rules = COMPUTE) -> int:
+  """Into how many pieces a mesh of this shape splits a logical axis."""
+  return math.prod(shape[name] for name in rules[axis])
+
+
+def split(axis: str) -> str | None:
+  """The logical axis if several devices of the mesh share it, else None."""
+  if not active():
+    return None
+  shape = jax.sharding.get_abstract_mesh().shape
+  return axis if pieces(axis, shape) > 1 else None
 
 
 def place(x: jax.Array, *axes: str | None) -> jax.Array:
@@ -116,6 +136,16 @@ def place(x: jax.Array, *axes: str | None) -> jax.Array:
   if is_explicit():
     return jax.reshard(x, spec(*axes))
   return jax.lax.with_sharding_constraint(x, spec(*axes))
+
+
+def even(x: jax.Array, dim: int, axis: str, filler=0) -> jax.Array:
+  """x, filled up at the end of a dim until the logical axis divides it."""
+  if not split(axis):
+    return x
+  several = pieces(axis, jax.sharding.get_abstract_mesh().shape)
+  pad = [(0, 0)] * x.ndim
+  pad[dim] = (0, -x.shape[dim] % several)
+  return jnp.pad(x, pad, constant_values=filler)
 
 
 def einsum(formula: str, *args: jax.Array, axes: tuple[str | None, ...]):
@@ -164,14 +194,21 @@ def local(f: Callable, in_axes, out_axes) -> Callable:
 
   Args:
     in_axes, out_axes: logical axes of each argument, which lies along them
-      already, and of each result. Inside of f, `total`, `largest` and `index`
-      speak of the other devices
+      already, and of each result; a tree of Param says them for a tree.
+      Inside of f, `total`, `largest`, `index`, `collect` and `deal` speak of
+      the other devices
   """
+
+  def laid(axes):
+    plain = isinstance(axes, tuple) and not is_param(axes)
+    if plain:
+      return spec(*axes)
+    return jax.tree.map(lambda p: spec(*p.axes), axes, is_leaf=is_param)
 
   def run(*args):
     if not active():
       return f(*args)
-    into, out = (tuple(spec(*a) for a in axes) for axes in (in_axes, out_axes))
+    into, out = (tuple(map(laid, axes)) for axes in (in_axes, out_axes))
     # Not checked: loops start from zeros, which are alike on every device.
     return jax.shard_map(f, in_specs=into, out_specs=out, check_vma=False)(
       *args
@@ -180,9 +217,10 @@ def local(f: Callable, in_axes, out_axes) -> Callable:
   return run
 
 
-def total(x: jax.Array, axis: str) -> jax.Array:
-  """Sum over the pieces of a logical axis; inside of `local`."""
-  return jax.lax.psum(x, COMPUTE[axis]) if active() else x
+def total(x: jax.Array, *axes: str) -> jax.Array:
+  """Sum over the pieces of logical axes; inside of `local`."""
+  names = tuple(name for axis in axes for name in COMPUTE[axis])
+  return jax.lax.psum(x, names) if active() else x
 
 
 def largest(x: jax.Array, axis: str) -> jax.Array:
@@ -193,6 +231,20 @@ def largest(x: jax.Array, axis: str) -> jax.Array:
 def index(axis: str):
   """Which piece of a logical axis this device holds; inside of `local`."""
   return jax.lax.axis_index(COMPUTE[axis]) if active() else 0
+
+
+def collect(x: jax.Array, axis: str) -> jax.Array:
+  """x of all who hold a piece of the axis, joined; inside of `local`."""
+  if not active():
+    return x
+  return jax.lax.all_gather(x, COMPUTE[axis], tiled=True)
+
+
+def deal(x: jax.Array, axis: str) -> jax.Array:
+  """Each one's part of the sum of x over them, `collect` undone."""
+  if not active():
+    return x
+  return jax.lax.psum_scatter(x, COMPUTE[axis], tiled=True)
 
 
 def abstract(specs):
@@ -220,11 +272,12 @@ def _stored(p: Param) -> NamedSharding | None:
 def check_divides(p: Param, sizes: Mapping[str, int]) -> None:
   """Raises ValueError if a mesh of these sizes cannot store the parameter."""
   for size, axis in zip(p.shape, p.axes, strict=True):
-    name = RULES[axis] if axis else None
-    if name and size % sizes[name]:
+    if axis and size % pieces(axis, sizes, RULES):
+      names = [name for name in RULES[axis] if sizes[name] > 1]
+      told = ' times '.join(f'{name}={sizes[name]}' for name in names)
       raise ValueError(
         f'parameter axis {axis!r} of size {size} is not divisible by mesh axis'
-        f' {name}={sizes[name]}; change c.mesh or the model size'
+        f' {told}; change c.mesh or the model size'
       )
 
 

@@ -1,5 +1,6 @@
 """The optimizer of one role, its state sharded as the parameters are."""
 
+import functools
 from typing import NamedTuple
 
 import jax
@@ -11,8 +12,9 @@ from agentrl.types import Metrics
 
 
 class Rule(NamedTuple):
-  """How a role is trained: clip, AdamW, linear warm-up."""
+  """How a role is trained: clip, direction, decay, linear warm-up."""
 
+  optimizer: str = 'adam'  # one of DIRECTIONS
   lr: float = 1e-4  # a traced number where a schedule sets it
   warmup: int = 0  # updates
   clip: float = 1.0  # of the global gradient norm
@@ -27,17 +29,18 @@ class Rule(NamedTuple):
     Clipped gradients go in, and `finite`: False leaves the state as it is.
     """
     return optax.chain(
-      _adam(self.b1, self.b2, self.eps),
+      DIRECTIONS[self.optimizer](self),
       optax.add_decayed_weights(self.decay),
     )
 
 
-def _adam(b1: float, b2: float, eps: float):
+def _adam(rule: Rule) -> optax.GradientTransformationExtraArgs:
   """optax.scale_by_adam, written so that donated moments are not copied.
 
   What leaves as the new moments is also what the direction is made of: were
   that made of the old ones, these would have to outlive the new.
   """
+  b1, b2, eps = rule.b1, rule.b2, rule.eps
 
   def update(grads, state, params=None, *, finite, **extra):
     del params, extra
@@ -58,6 +61,29 @@ def _adam(b1: float, b2: float, eps: float):
   )
 
 
+def _adafactor(rule: Rule) -> optax.GradientTransformationExtraArgs:
+  """Second moments as rows and columns, none of the first (1804.04235).
+
+  Of a matrix [n, m] the state has n + m numbers where Adam's has 2 n m. Adam's
+  b1, b2 and eps are not read.
+  """
+  del rule
+  inner = optax.chain(
+    optax.scale_by_factored_rms(), optax.clip_by_block_rms(1.0)
+  )
+
+  def update(grads, state, params=None, *, finite, **extra):
+    del extra
+    direction, new = inner.update(grads, state, params)
+    kept = jax.tree.map(lambda a, b: jnp.where(finite, b, a), state, new)
+    return direction, kept
+
+  return optax.GradientTransformationExtraArgs(inner.init, update)
+
+
+DIRECTIONS = {'adam': _adam, 'adafactor': _adafactor}
+
+
 def init(rule: Rule, params, specs=None):
   """Optimizer state, laid out as the parameters.
 
@@ -68,10 +94,19 @@ def init(rule: Rule, params, specs=None):
   """
   direction = rule.direction()
   opt = direction.init(params)
-  if specs is None or not mesh.active() or mesh.is_explicit():
+  if mesh.is_explicit():
+    # What begins as zeros lies as an update will leave it.
+    update = functools.partial(direction.update, finite=True)
+    _, told = jax.eval_shape(update, params, opt, params)
+    return jax.tree.map(
+      lambda x, to: jax.reshard(x, to.sharding.spec), opt, told
+    )
+  if specs is None or not mesh.active():
     return opt
 
   def lay(x, p: mesh.Param):
+    if x.shape != p.shape:  # rows and columns: small
+      return x
     stored = mesh.spec(*p.axes, rules=mesh.RULES)
     return jax.lax.with_sharding_constraint(x, stored)
 

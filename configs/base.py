@@ -77,7 +77,10 @@ def get_config(arg: str = '') -> ConfigDict:
          window=1, context=0, anchor=1.0, temperature=1.0, top_k=0, top_p=1.0,
          tag='', nulled='')
   )  # fmt: skip
-  c.mesh = ConfigDict(dict(data=1, model=1, explicit=True))
+  # Sizes of the axes that agentrl/mesh.py explains; -1: what is left.
+  c.mesh = ConfigDict(
+    dict(data=1, fsdp=1, expert=1, sequence=1, tensor=1, explicit=True)
+  )
 
   # Supervised warm start on the solver's own demonstrations.
   c.sft = ConfigDict(dict(steps=130, batch=32, lr=2e-3, warmup=10))
@@ -159,8 +162,8 @@ def role(c: ConfigDict, name: str, *, kind: str = 'train', lr: float = 1e-4,
   c.role[name] = ConfigDict(dict(kind=kind, heads=heads, trunk=trunk))
   if kind == 'train':
     c.role[name].update(
-      dict(lr=lr, final=0.0, warmup=warmup, clip=clip, decay=0.0, b1=0.9,
-           b2=0.99, eps=1e-5)
+      dict(optimizer='adam', lr=lr, final=0.0, warmup=warmup, clip=clip,
+           decay=0.0, b1=0.9, b2=0.99, eps=1e-5)
     )  # fmt: skip
 
 

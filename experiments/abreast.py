@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from ml_collections import ConfigDict
 
-from agentrl import checkpoint, evaluate, loop, method, metrics
+from agentrl import checkpoint, evaluate, loop, mesh, method, metrics
 from agentrl import learner as learner_lib
 from agentrl.types import TrainState
 from experiments import build, folder, lanes, runner
@@ -40,7 +40,7 @@ def run(configs: Sequence[ConfigDict], workdirs: Sequence[str]) -> list[str]:
 def check(configs: Sequence[ConfigDict]) -> None:
   """One sentence for what keeps the configs from going together."""
   first = configs[0]
-  for axis in ('data', 'model'):
+  for axis in mesh.AXES:
     if first.mesh[axis] != 1:
       raise ValueError(
         f'mesh.{axis}={first.mesh[axis]} splits a run over devices, which runs'

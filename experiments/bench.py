@@ -2,6 +2,7 @@
 
   python -m experiments.bench
   python -m experiments.bench --only=decode,iteration --json=bench.json
+  python -m experiments.bench --only=decode,gradient --size=0.5B
   python -m experiments.bench --only=decode --peers=FOLDER \
     --tunix_python=PYTHON --trl_python=PYTHON
 
@@ -17,7 +18,10 @@ from absl import app, flags
 _ONLY = flags.DEFINE_list('only', None, 'Sections to run; all by default.')
 _REPEATS = flags.DEFINE_integer('repeats', 7, 'Of each figure.', lower_bound=1)
 _JSON = flags.DEFINE_string('json', None, 'File to write the figures to.')
-_TINY = flags.DEFINE_bool('tiny', False, 'Small sizes, to try it out.')
+_SIZE = flags.DEFINE_enum(
+  'size', 'full', ('full', 'tiny', '0.5B', '1.5B'),
+  'Of the decoder; the last two are for accelerators, in bfloat16.',
+)  # fmt: skip
 _DATA = flags.DEFINE_string('data', 'data', 'Folder of task sets.')
 _PEERS = flags.DEFINE_string('peers', None, "Folder of other libraries' runs.")
 _ROUNDS = flags.DEFINE_integer('rounds', 3, 'With peers.', lower_bound=1)
@@ -32,8 +36,7 @@ def main(argv):
     raise app.UsageError(f'{argv[1]!r} is not a flag')
   from experiments import bench_cases, bench_peers, benchmarks  # import jax
 
-  size = bench_cases.TINY if _TINY.value else bench_cases.FULL
-  args = size, _DATA.value, _REPEATS.value
+  args = bench_cases.SIZES[_SIZE.value], _DATA.value, _REPEATS.value
   try:
     out = benchmarks.run(*args, _ONLY.value or ())
     if _PEERS.value:

@@ -31,6 +31,9 @@ class Size(NamedTuple):
   new: int = 64
   group: int = 8
   arg: str = ''  # of the configs
+  rows: int = 32  # of a gradient step
+  tokens: int = 128  # of a row
+  micro: int = 8  # rows at a time
 
 
 # The comparison with other libraries: what they were measured at.
@@ -41,8 +44,28 @@ TINY = Size(
   transformer.Shape(
     vocab=64, width=16, layers=2, heads=2, kv_heads=1, head_dim=8, mlp=32
   ),
-  batch=4, prompt=8, new=8, group=2, arg='tiny',
+  batch=4, prompt=8, new=8, group=2, arg='tiny', rows=4, tokens=16, micro=2,
 )  # fmt: skip
+
+
+def _qwen(width: int, layers: int, heads: int, mlp: int) -> Size:
+  """A Qwen2.5 shape in bfloat16: what an accelerator is measured with."""
+  return Size(
+    transformer.Shape(
+      vocab=151_936, width=width, layers=layers, heads=heads, kv_heads=2,
+      head_dim=width // heads, mlp=mlp, theta=1e6, bias=True, remat='layer',
+      dtype='bfloat16',
+    ),
+    batch=64, prompt=512, new=128, rows=8, tokens=4096, micro=1,
+  )  # fmt: skip
+
+
+SIZES = {
+  'full': FULL,
+  'tiny': TINY,
+  '0.5B': _qwen(width=896, layers=24, heads=14, mlp=4864),
+  '1.5B': _qwen(width=1536, layers=28, heads=12, mlp=8960),
+}
 ALLOWED = 8  # times what is used: capacities of the cases ending in `_8x`
 
 

@@ -7,10 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentrl import learner as learner_lib
+from agentrl import mesh, optim
+from agentrl.model import passes, policy
 from agentrl.rollout import record as record_lib
 from agentrl.rollout import speak
 from agentrl.task.fixed import attempts as make_attempts
-from agentrl.types import Batch
+from agentrl.types import Batch, Rows
 from configs import grpo, oprl
 from experiments import bench_cases, bench_work, build
 from experiments.bench_cases import Case, Size
@@ -65,6 +67,56 @@ def _updater(learner: learner_lib.Learner):
     return metrics
 
   return run
+
+
+def gradient(size: Size, data: str) -> dict[str, Case]:
+  """A training step on full rows: gradient in micro-batches, then Adam."""
+  del data
+  shape, n, t = size.shape, size.rows, size.tokens
+  module, rule = policy.module(shape), optim.Rule()
+  rows = _full_rows(shape.vocab, n, t)
+
+  def step(params, opt):
+    def loss(out, rows, scale):
+      return jnp.sum(scale * out.logp), {}
+
+    grads, _ = passes.gradient(
+      module.apply, params, rows, rows.weight, loss, ('logp',), size.micro
+    )
+    return optim.step(rule, grads, opt, params)[:2]
+
+  params = mesh.init(module.specs, jax.random.key(0))
+  state = params, optim.init(rule, params, module.specs)
+  run = jax.jit(step, donate_argnums=(0, 1))
+
+  def call():
+    nonlocal state
+    state = run(*state)
+    return state
+
+  said = n * (t - 1)
+  parts = bench_work.updating(shape, np.full(n, t), said, roles=1)
+  text = f'{n} rows of {t}, {size.micro} at a time, {shape.dtype}'
+  makes = {'updates': 1, 'tokens': n * t}
+  return {'gradient': Case(text, call, parts, makes)}
+
+
+def _full_rows(vocab: int, n: int, t: int) -> Rows:
+  """Rows without padding, all but the first token of each trained on."""
+  trained = jnp.ones((n, t), bool).at[:, 0].set(False)
+  zero = jnp.zeros((n, t), jnp.int32)
+  traj = jnp.broadcast_to(jnp.arange(n, dtype=jnp.int32)[:, None], (n, t))
+  return Rows(
+    tokens=jax.random.randint(jax.random.key(0), (n, t), 0, vocab),
+    seg=zero,
+    traj=traj,
+    turn=jnp.where(trained, 0, -1),
+    span=zero.astype(jnp.int8),
+    sampled=trained,
+    weight=trained.astype(jnp.float32),
+    logp=jnp.where(trained, -1.0, 0.0),
+    version=zero,
+  )
 
 
 def iteration(size: Size, data: str) -> dict[str, Case]:

@@ -1,7 +1,8 @@
 """Operations and bytes that the cases of a benchmark cannot do without.
 
 An operation is one multiplication or addition; bytes are read or written, of
-float32 numbers. Products with weights, and attention of each token to itself
+numbers as the decoder computes with them, and of float32 where it learns.
+Products with weights, and attention of each token to itself
 and what stands before it; norms, softmax and the like are not counted.
 """
 
@@ -52,10 +53,10 @@ def bound(parts: Sequence[Part], rates: Rates) -> float:
   )
 
 
-def rates(repeats: int) -> Rates:
-  """Measures the machine."""
+def rates(repeats: int, dtype: str = 'float32') -> Rates:
+  """Measures the machine; products are of that dtype."""
   product = jax.jit(jnp.matmul)
-  weight = jnp.ones((SIDE, SIDE), jnp.float32)
+  weight = jnp.ones((SIDE, SIDE), dtype)
   numbers = jnp.ones(COPIED, jnp.float32)
   few = _best(product, weight[:FEW], weight, repeats=20 * repeats)
   copy = _best(jax.jit(lambda x: x + 1), numbers, repeats=repeats)
@@ -110,10 +111,11 @@ def speaking(
   The last token said is not read back. Slots share a pass over the weights.
   """
   start, context, message = map(np.asarray, (start, context, message))
-  weights = FLOAT * mesh.count(transformer.specs(c))
+  number = jnp.dtype(c.dtype).itemsize
+  weights = number * mesh.count(transformer.specs(c))
   said = np.maximum(message - 1, 0)
   passes = -(-len(context) // slots)
-  key = 2 * FLOAT * c.layers * c.kv_heads * c.head_dim  # of a cached token
+  key = 2 * number * c.layers * c.kv_heads * c.head_dim  # of a cached token
   decoded = key * pairs(start + context, said)
   return (
     Part(

@@ -5,6 +5,8 @@
 with the rates of this machine, measured in the same minute. A product of few
 rows has its own rate: it waits for the weights. What a program does beyond
 (softmax, sampling, environments, memory of activations) is in the ratio.
+Utilisation is operations over those of large products in the same time; what
+is computed twice counts once.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +24,7 @@ SECTIONS = {
   'rollout': bench_cases.rollout,
   'train': bench_updates.train,
   'iteration': bench_updates.iteration,
+  'gradient': bench_updates.gradient,
 }
 # case -> the case that is allowed no more than it uses
 GROWTH = {
@@ -60,7 +63,7 @@ def run(
   out['growth'] = {}
   tell(f'{out["device"]}, median [min, max] of {repeats}')
   for name in only or SECTIONS:
-    rates = bench_work.rates(repeats)
+    rates = bench_work.rates(repeats, size.shape.dtype)
     tell(
       f'{name}: products {rates.large / 1e9:.0f} GFLOP/s large,'
       f' {rates.few / 1e9:.0f} at {bench_work.FEW} rows;'
@@ -120,6 +123,8 @@ def _figure(name: str, case: Case, s: Spread, rates: bench_work.Rates) -> dict:
     'bytes': sum(p.bytes for p in case.parts),
     'bound_seconds': bound,
     'ratio': s.median / bound,
+    'utilisation': sum(p.operations for p in case.parts)
+    / (s.median * rates.large),
   }
 
 
@@ -132,8 +137,8 @@ def line(figure: dict) -> str:
     f' [{s["low"]:.4g}, {s["high"]:.4g}]  {rate}\n'
     f'  {"":<18} bound {1e3 * figure["bound_seconds"]:.4g} ms'
     f' ({figure["operations"] / 1e9:.3g} GFLOP,'
-    f' {figure["bytes"] / 1e6:.3g} MB), ratio {figure["ratio"]:.2f};'
-    f' {figure["shapes"]}'
+    f' {figure["bytes"] / 1e6:.3g} MB), ratio {figure["ratio"]:.2f},'
+    f' utilisation {figure["utilisation"]:.0%}; {figure["shapes"]}'
   )
 
 

@@ -189,6 +189,11 @@ def make_learner(c: ConfigDict, shape) -> learner_lib.Learner:
   rules = {}
   for name, r in c.role.items():
     if r.kind == 'train':
+      if r.optimizer not in optim.DIRECTIONS:
+        raise ValueError(
+          f'role.{name}.optimizer={r.optimizer!r} is unknown; choose from'
+          f' {tuple(optim.DIRECTIONS)}'
+        )
       fields = {k: v for k, v in r.items() if k not in NOT_RULE}
       rules[name] = optim.Rule(**fields)
     elif r.kind not in ('frozen', 'average'):
@@ -332,7 +337,7 @@ def demonstrate(s: Setup, attempts: Attempts, said, length, key) -> Batch:
 
 
 def sharded(f, donate=()):
-  """jit of a function that makes a Batch: rows split over `data`."""
+  """jit of a function that makes a Batch: rows split over the mesh."""
 
   def run(*args):
     if not mesh.is_explicit():
@@ -341,7 +346,7 @@ def sharded(f, donate=()):
     shapes = jax.eval_shape(whole, *args)
     specs = jax.tree.map(lambda x: PartitionSpec(), shapes)
     split = {
-      name: jax.tree.map(lambda x: PartitionSpec('data'), vars(shapes)[name])
+      name: jax.tree.map(lambda x: mesh.spec('batch'), vars(shapes)[name])
       for name in ('rows', 'readings')
     }
     specs = specs.replace(**split)

@@ -3,13 +3,15 @@
 All of it is found before anything is built or compiled.
 """
 
+import math
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import jax
 from ml_collections import ConfigDict
 
-from agentrl import registry
+from agentrl import mesh, registry
 from agentrl.nn.transformer import Shape
 from agentrl.schedule import Schedule
 from configs import base
@@ -17,13 +19,14 @@ from configs import base
 
 def config(c: ConfigDict) -> None:
   """One sentence for what does not fit, before anything expensive."""
-  r, data = c.rollout, c.mesh.data
+  r = c.rollout
   if r.batch % r.group:
     raise ValueError(
       f'rollout.batch={r.batch} is not a multiple of rollout.group={r.group};'
       f' set rollout.batch to {-(-r.batch // r.group) * r.group}'
     )
-  devices = len(jax.devices()) if data == -1 else data
+  sizes = _mesh(c)
+  devices = mesh.pieces('batch', sizes)
   for name, size in (
     ('rollout.batch', r.batch),
     ('rollout.slots', r.slots),
@@ -32,8 +35,8 @@ def config(c: ConfigDict) -> None:
   ):
     if size % devices:
       raise ValueError(
-        f'{name}={size} is not divisible by mesh axis data={devices}; set it'
-        f' to {-(-size // devices) * devices}'
+        f'{name}={size} is not divisible by {devices}, over which'
+        f' {_told(sizes)} split rows; set it to {-(-size // devices) * devices}'
       )
   for name in ('policy',):
     if name not in c.role or c.role[name].kind != 'train':
@@ -52,6 +55,20 @@ def config(c: ConfigDict) -> None:
   registry.check(base.wiring(c))
   _check_rows(c)
   _check_schedule(c)
+
+
+def _mesh(c: ConfigDict) -> dict[str, int]:
+  """Sizes of the mesh, on as many devices as it asks for."""
+  shape = {name: c.mesh[name] for name in mesh.AXES}
+  open_ended = -1 in shape.values()
+  here = len(jax.devices()) if open_ended else math.prod(shape.values())
+  return mesh.sizes(shape, here)
+
+
+def _told(sizes: Mapping[str, int]) -> str:
+  """The mesh axes that split rows."""
+  names = [name for name in mesh.RULES['batch'] if sizes[name] > 1]
+  return ' and '.join(f'mesh.{name}={sizes[name]}' for name in names)
 
 
 def terms(c: ConfigDict, told: tuple[str, ...]) -> None:

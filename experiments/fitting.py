@@ -13,7 +13,7 @@ from agentrl.nn import transformer
 from agentrl.rollout import jit as jit_rollout
 from agentrl.text import tokenizer
 from configs import base
-from experiments import build, check, planning, topology
+from experiments import build, check, planning, pretrained, topology
 from experiments.planning import Estimate
 from experiments.topology import Topology
 
@@ -53,11 +53,9 @@ def estimate(
 def decoder(c: ConfigDict, model: str | None) -> transformer.Shape:
   """The shape of the config, or of the checkpoint in the config's hands."""
   if model is None:
-    fields = {k: v for k, v in c.model.items() if k != 'path'}
-    vocab = tokenizer.Embedded().vocab_size
-    return transformer.Shape(vocab=vocab, **fields)
+    return pretrained.own(c, tokenizer.Embedded().vocab_size)
   shape = families.shape(families.read(model))
-  how = {name: c.model[name] for name in ('attention', 'remat', 'dtype')}
+  how = {name: c.model[name] for name in pretrained.FREE}
   return dataclasses.replace(shape, **how)
 
 
@@ -87,11 +85,12 @@ def table(c: ConfigDict, where: Topology, e: Estimate) -> Iterator[str]:
   """Lines for people to read."""
   w, m, chip = e.work, e.memory, where.chip
   used = math.prod(e.sizes.values())
-  axes = ' '.join(f'{name}={n}' for name, n in e.sizes.items())
+  axes = ' '.join(f'{name}={n}' for name, n in e.sizes.items() if n > 1)
+  axes = axes or 'of one'
   yield f'{c.method} on {where.name}: {where.devices} devices, mesh {axes}'
   yield f'({chip.source})'
   if used < where.devices:
-    yield f'{where.devices - used} devices are idle: set c.mesh.data to -1.'
+    yield f'{where.devices - used} devices are idle: set c.mesh.fsdp to -1.'
   yield ''
   yield 'memory of a device                   GB'
   for name, value in m._asdict().items():
@@ -127,18 +126,21 @@ def seconds(e: Estimate, where: Topology) -> tuple[float, float]:
 def advice(c: ConfigDict, where: Topology, model: str | None) -> str:
   """The first changes with which it fits, or that there are none."""
   for changes in candidates(c, where):
-    data = changes.get('mesh.data', c.mesh.data)
+    least = changes['mesh.fsdp']
     # The smallest micro-batches first: where they do not fit, none do.
-    if _fitting(c, changes | {'micro': data}, where, model) is None:
+    if _fitting(c, changes | {'micro': least}, where, model) is None:
       continue
     micro = c.micro
     while (
       found := _fitting(c, changes | {'micro': micro}, where, model)
     ) is None:
-      micro = max(data, micro // 2)
+      micro = max(least, micro // 2)
     if micro != c.micro:
       changes |= {'micro': micro}
-    told = ' '.join(f'--config.{k}={v}' for k, v in changes.items())
+    now = c.to_dict() | {f'mesh.{k}': v for k, v in c.mesh.items()}
+    told = ' '.join(
+      f'--config.{k}={v}' for k, v in changes.items() if now.get(k) != v
+    )
     peak = found.memory.peak / 1e9
     return f'It does not fit. With {told} it needs {peak:.3g} GB.'
   return _last_resort(c, where, model)
@@ -160,9 +162,9 @@ def candidates(c: ConfigDict, where: Topology) -> Iterator[dict]:
   recomputed a third of the time; each adds to the last.
   """
   for tensor in (1, 2, 4, 8):
-    changes = {'mesh.data': max(1, where.devices // tensor)}
-    changes |= {'mesh.model': tensor}
-    changes = {k: v for k, v in changes.items() if c.mesh[k[5:]] != v}
+    changes = {f'mesh.{name}': 1 for name in mesh.AXES}
+    changes |= {'mesh.fsdp': max(1, where.devices // tensor)}
+    changes |= {'mesh.tensor': tensor}
     yield changes
     for name, value in (('dtype', 'bfloat16'), ('remat', 'layer')):
       if c.model[name] != value:

@@ -1,7 +1,7 @@
 """Whether a config fits machines that are not at hand, and what a step costs.
 
   python -m experiments.plan --config=configs/grpo.py --topology=v5e-16 \\
-    --config.mesh.data=-1 --model=CHECKPOINT
+    --config.mesh.fsdp=-1 --model=CHECKPOINT
 
 Nothing is trained and no array is made: all of it is worked out from shapes.
 With --model=DIR the decoder is the one of DIR/config.json, weights are not

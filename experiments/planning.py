@@ -52,7 +52,7 @@ class Memory(NamedTuple):
   parameters: float  # of every role
   moments: float  # of every role's optimizer
   gradients: float  # of the role that is being trained
-  gathered: float  # whole along `data` while computing, with their gradients
+  gathered: float  # whole along `embed` while computing, with their gradients
   activations: float  # of a micro-batch
   rollout: float  # parameters as gathered, and what slots have read
   rows: float
@@ -76,9 +76,11 @@ class Flops(NamedTuple):
 class Traffic(NamedTuple):
   """Bytes that one device receives in a step."""
 
-  gather: float  # parameters, along `data`
-  scatter: float  # gradients, along `data`
-  tensor: float  # activations, along `model`
+  gather: float  # parameters, along what stores them in pieces
+  scatter: float  # gradients, summed over rows
+  tensor: float  # activations, of heads and MLPs
+  sequence: float  # keys and values, and their gradients
+  expert: float  # tokens to experts and back
 
 
 class Estimate(NamedTuple):
@@ -120,9 +122,13 @@ def held(specs, sizes: Sizes, rules: Mapping = mesh.RULES) -> int:
 
 
 def _piece(p: mesh.Param, sizes: Sizes, rules: Mapping = mesh.RULES) -> int:
-  names = [rules[a] if a else None for a in p.axes]
-  split = math.prod(sizes[n] for n in names if n)
+  split = math.prod(mesh.pieces(a, sizes, rules) for a in p.axes if a)
   return math.prod(p.shape) // split * jnp.dtype(p.dtype).itemsize
+
+
+def pieces(sizes: Sizes) -> int:
+  """Into how many pieces parameters are cut that are gathered."""
+  return mesh.pieces('embed', sizes, mesh.RULES)
 
 
 def moments(rule: optim.Rule, specs, sizes: Sizes) -> int:
@@ -135,7 +141,11 @@ def moments(rule: optim.Rule, specs, sizes: Sizes) -> int:
   state = jax.eval_shape(lambda p: optim.init(rule, p), params)
   sized = optax.tree.map_params(
     rule.direction(),
-    lambda x, p: _piece(p._replace(dtype=x.dtype), sizes),
+    lambda x, p: (
+      _piece(p._replace(dtype=x.dtype), sizes)
+      if x.shape == p.shape
+      else x.size * x.dtype.itemsize
+    ),
     state,
     specs,
     transform_non_params=lambda x: x.size * x.dtype.itemsize,
@@ -149,59 +159,63 @@ def memory(
   """Bytes of one device at the fullest moment."""
   modules, rules = learner.context.modules, learner.context.rules
   stored = {role: held(m.specs, sizes) for role, m in modules.items()}
-  whole = gathered(modules[POLICY].specs, sizes)
-  several = math.prod(sizes.values()) > 1
+  cut, batch = pieces(sizes) > 1, mesh.pieces('batch', sizes)
   here = work._replace(
-    micro=max(1, work.micro // sizes['data']),
-    slots=-(-work.slots // sizes['data']),
+    micro=max(1, work.micro // batch), slots=-(-work.slots // batch)
   )
+  specs = modules[POLICY].specs
   return Memory(
     parameters=sum(stored.values()),
     moments=sum(moments(r, modules[n].specs, sizes) for n, r in rules.items()),
     gradients=max(stored[role] for role in rules),
-    gathered=2 * whole if several else 0,
-    activations=activations(shape, here, sizes['model']),
-    rollout=(whole if several else 0) + cache(shape, here, sizes['model']),
-    rows=ROW * work.rows * work.tokens / sizes['data'],
+    gathered=gathered(shape, specs, sizes) if cut else 0,
+    activations=activations(shape, here, sizes),
+    rollout=(held(specs, sizes, mesh.COMPUTE) if cut else 0)
+    + cache(shape, here, sizes['tensor']),
+    rows=ROW * work.rows * work.tokens / batch,
   )
 
 
-def gathered(specs, sizes: Sizes) -> int:
-  """Bytes of the policy as it is computed with; embeddings are looked up whole.
+def gathered(shape: transformer.Shape, specs, sizes: Sizes) -> float:
+  """Bytes of the policy as it is computed with, and of such gradients.
 
-  Gradients with respect to them are as many.
+  Layers are gathered one by one, and again backwards where remat says so.
   """
-  whole = held(specs, sizes, mesh.COMPUTE)
-  embed = specs['embed']
-  one = dict.fromkeys(sizes, 1)
-  return whole + _piece(embed, one) - _piece(embed, sizes, mesh.COMPUTE)
+  layers = held(specs['layers'], sizes, mesh.COMPUTE)
+  rest = held(specs, sizes, mesh.COMPUTE) - layers
+  one = layers / shape.layers
+  return 2 * rest + one + (layers if shape.remat == 'none' else one)
 
 
-def activations(shape: transformer.Shape, work: Work, model: int) -> float:
+def activations(shape: transformer.Shape, work: Work, sizes: Sizes) -> float:
   """Bytes that a micro-batch of one device holds between its two passes.
 
   What each layer keeps (Shape.remat), all of the one layer that is gone
   through backwards, and the head's blocks of words.
   """
-  tokens = work.micro * work.tokens
+  tensor, sequence = sizes['tensor'], sizes['sequence']
+  tokens = work.micro * work.tokens / sequence
   a = jnp.dtype(shape.dtype).itemsize
-  heads, keys = shape.heads / model, shape.kv_heads / model
-  qkv = (heads + 2 * keys) * shape.head_dim
-  mlp = shape.mlp * max(1, shape.top_k) / model
+  heads, keys = shape.heads / tensor, shape.kv_heads / tensor
+  qkv = (heads + 2 * keys * sequence) * shape.head_dim  # keys of whole rows
+  # Experts see the tokens of all devices that hold others.
+  mlp = shape.mlp * max(1, shape.top_k * sizes['expert']) / tensor
   width = shape.width
   full = a * (6 * width + 2 * qkv + heads * shape.head_dim + 3 * mlp)
-  full += FLOAT * 2 * width + _scores(shape, work.tokens) * heads
+  full += FLOAT * 2 * width + _scores(shape, work.tokens, sequence) * heads
   keeps = {
     'none': full,
     'dots': a * (3 * width + qkv + 2 * mlp),
     'layer': a * width,
   }
   layers = tokens * (shape.layers * keeps[shape.remat] + full)
-  return layers + _head(shape, tokens, model)
+  return layers + _head(shape, tokens, tensor)
 
 
-def _scores(shape: transformer.Shape, tokens: int) -> float:
+def _scores(shape: transformer.Shape, tokens: int, sequence: int) -> float:
   """Bytes that a head keeps of each token's attention."""
+  if sequence > 1:
+    return 2 * FLOAT
   reading = kernels.choose(
     'xla' if shape.attention == 'xla' else 'auto',
     tokens, shape.head_dim, shape.dtype, shape.score_cap,
@@ -210,21 +224,21 @@ def _scores(shape: transformer.Shape, tokens: int) -> float:
   return whole if reading == 'xla' else 2 * FLOAT
 
 
-def _head(shape: transformer.Shape, tokens: int, model: int) -> float:
+def _head(shape: transformer.Shape, tokens: float, tensor: int) -> float:
   """Bytes of logits, their gradients and what is made of them."""
   if shape.vocab > policy.WORDS:
     c = vocabulary.Reading(())
-    block = min(c.tokens, tokens) * min(c.words, shape.vocab // model)
+    block = min(c.tokens, tokens) * min(c.words, shape.vocab // tensor)
     return FLOAT * (3 * block + 2 * tokens * shape.width)
   at_once = min(tokens, policy.LOGITS // shape.vocab, transformer.CHUNK)
-  return FLOAT * 4 * at_once * shape.vocab / model
+  return FLOAT * 4 * at_once * shape.vocab / tensor
 
 
-def cache(shape: transformer.Shape, work: Work, model: int) -> float:
+def cache(shape: transformer.Shape, work: Work, tensor: int) -> float:
   """Bytes of what a device's slots have read, and of what they say next."""
   a = jnp.dtype(shape.dtype).itemsize
-  position = 2 * shape.layers * shape.kv_heads / model * shape.head_dim * a
-  logits = FLOAT * 3 * shape.vocab / model
+  position = 2 * shape.layers * shape.kv_heads / tensor * shape.head_dim * a
+  logits = FLOAT * 3 * shape.vocab / tensor
   return work.slots * (work.capacity * position + logits)
 
 
@@ -287,25 +301,38 @@ def traffic(
 ) -> Traffic:
   """Bytes received: rings, in which (n - 1) / n of an array comes by.
 
-  Parameters are gathered for every micro-batch and once for a rollout. Two
-  products of each layer are summed over `model`, forwards and backwards.
+  Parameters are gathered layer by layer for every micro-batch, again where a
+  layer is computed again, and once for a rollout; gradients are summed over
+  those who have other rows for every micro-batch. Two products of each layer
+  are summed over `tensor`, forwards and backwards.
   """
   forwards, both = passes(learner, work)
-  data, model = sizes['data'], sizes['model']
+  again = 0 if shape.remat == 'none' else 1
   specs = learner.context.modules[POLICY].specs
   whole = held(specs, sizes, mesh.COMPUTE)
   rounds = work.rows / work.micro
-  ring = (data - 1) / data
-  a = jnp.dtype(shape.dtype).itemsize
-  tokens = work.rows * work.tokens / data
-  sums = 2 * shape.layers * tokens * shape.width * a * 2 * (model - 1) / model
-  again = 0 if shape.remat == 'none' else 1
-  decoded = _rollout_tokens(work) / data / tokens if tokens else 0
+  embed = _ring(pieces(sizes))
+  copies = mesh.pieces('batch', sizes) // sizes['fsdp']
+  a = jnp.dtype(shape.dtype).itemsize * shape.layers
+  tokens = work.rows * work.tokens / mesh.pieces('batch', sizes)
+  own = tokens / sizes['sequence']
+  through = forwards + (2 + again) * both
+  keys = 2 * shape.kv_heads * shape.head_dim / sizes['tensor']
+  experts = (sizes['expert'] - 1) * 2 * shape.width if shape.experts else 0
+  decoded = _rollout_tokens(work) / work.rows / work.tokens
   return Traffic(
-    gather=((forwards + both) * rounds + 1) * whole * ring,
-    scatter=both * rounds * whole * ring,
-    tensor=sums * (forwards + (2 + again) * both + decoded),
-  )
+    gather=((forwards + (1 + again) * both) * rounds + 1) * whole * embed,
+    scatter=both * rounds * (whole * embed + 2 * held(specs, sizes)
+                             * _ring(copies)),
+    tensor=4 * own * shape.width * a * _ring(sizes['tensor'])
+    * (through + decoded),
+    sequence=tokens * keys * a * _ring(sizes['sequence']) * through,
+    expert=own * experts * a * (through + decoded),
+  )  # fmt: skip
+
+
+def _ring(devices: int) -> float:
+  return (devices - 1) / devices
 
 
 def _rollout_tokens(work: Work) -> int:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from agentrl import registry, types
+from agentrl import mesh, registry, types
 
 LAYOUTS = ('history', 'turn', 'packed')
 TOKEN_FIELDS = ('logp', 'old_logp', 'ref_logp', 'value', 'prm', 'entropy')
@@ -207,7 +207,7 @@ def place(tree, shape):
   """Arrays [N, T, ...] along the data axis of the mesh, others everywhere."""
 
   def put(x):
-    spec = jax.P('data') if np.shape(x)[:2] == shape else jax.P()
+    spec = mesh.spec('batch') if np.shape(x)[:2] == shape else jax.P()
     return jax.device_put(x, jax.NamedSharding(jax.sharding.get_mesh(), spec))
 
   return jax.tree.map(put, tree)

@@ -38,11 +38,11 @@ def _parsed_flags():
 
 @pytest.fixture(scope='module')
 def measured(tmp_path_factory):
-  """What `python -m experiments.bench --tiny --json=...` wrote."""
+  """What `python -m experiments.bench --size=tiny --json=...` wrote."""
   folder = tmp_path_factory.mktemp('bench')
   path = str(folder / 'bench.json')
   _parsed_flags()
-  here = dict(json=path, tiny=True, repeats=1, data=str(folder / 'data'))
+  here = dict(json=path, size='tiny', repeats=1, data=str(folder / 'data'))
   with flagsaver.flagsaver(**here):
     bench.main(['bench'])
   with open(path, encoding='utf-8') as f:
@@ -55,6 +55,7 @@ def test_every_section_has_its_figures(measured):
   assert names == {
     'decode', 'decode_cache_8x', 'decode_message_8x', 'prefill', 'rollout',
     'rollout_full', 'rollout_full_8x', 'train_grpo', 'train_oprl', 'iteration',
+    'gradient',
   }  # fmt: skip
   assert measured['growth'].keys() == benchmarks.GROWTH.keys()
   assert measured['rates'].keys() == benchmarks.SECTIONS.keys()

@@ -1,6 +1,7 @@
 """Meshes, and where parameters and optimizer states lie on them."""
 
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +16,7 @@ from agentrl.nn import shape as shape_lib
 from agentrl.nn import transformer
 from agentrl.signal.base import Context
 
-SHAPES = [{'data': 8}, {'data': 4, 'model': 2}, {'data': 2, 'model': 4}]
+SHAPES = [{'fsdp': 8}, {'fsdp': 4, 'tensor': 2}, {'sequence': 2, 'tensor': 4}]
 KINDS = pytest.mark.parametrize('explicit', [True, False])
 SIZES = pytest.mark.parametrize('shape', SHAPES, ids=str)
 LARGE = 64  # numbers; what is smaller may be replicated
@@ -30,12 +31,12 @@ SPECS = transformer.specs(DECODER)
 @pytest.mark.parametrize(
   ('shape', 'words'),
   [
-    ({'batch': 2}, ("'batch'", 'unknown', "('data', 'model')")),
+    ({'batch': 2}, ("'batch'", 'unknown', "('data', 'fsdp', ")),
     ({'data': 0}, ('positive', 'at most one -1')),
     ({'data': -2}, ('positive', 'at most one -1')),
-    ({'data': -1, 'model': -1}, ('positive', 'at most one -1')),
-    ({'data': -1, 'model': 3}, ('does not divide the 8 devices', 'divides 8')),
-    ({'data': 8, 'model': 2}, ('needs 16 devices and 8', 'smaller')),
+    ({'data': -1, 'tensor': -1}, ('positive', 'at most one -1')),
+    ({'data': -1, 'tensor': 3}, ('does not divide the 8 devices', 'divides 8')),
+    ({'fsdp': 8, 'tensor': 2}, ('needs 16 devices and 8', 'smaller')),
   ],
 )
 def test_make_says_what_does_not_fit(shape, words):
@@ -46,9 +47,9 @@ def test_make_says_what_does_not_fit(shape, words):
 
 
 def test_make():
-  assert dict(mesh.make({}).shape) == {'data': 1, 'model': 1}
-  assert dict(mesh.make({'data': -1, 'model': 2}).shape) == {
-    'data': 4, 'model': 2,
+  assert dict(mesh.make({}).shape) == dict.fromkeys(mesh.AXES, 1)
+  assert dict(mesh.make({'data': -1, 'tensor': 2}).shape) == {
+    'data': 4, 'fsdp': 1, 'expert': 1, 'sequence': 1, 'tensor': 2,
   }  # fmt: skip
   some = mesh.make({'data': 2})  # fewer than there are
   assert some.devices.size == 2
@@ -59,20 +60,21 @@ def test_make():
 
 def test_a_parameter_that_does_not_divide_is_named():
   specs = {'w': mesh.Param((6, 4), ('mlp', 'embed'), shape_lib._ones)}
-  with jax.set_mesh(mesh.make({'data': 2, 'model': 4})):
-    with pytest.raises(ValueError, match=r"'mlp' of size 6 .* model=4; change"):
+  with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 4})):
+    with pytest.raises(
+      ValueError, match=r"'mlp' of size 6 .* tensor=4; change"
+    ):
       mesh.init(specs, jax.random.key(0))
     with pytest.raises(ValueError, match="'mlp' of size 6"):
       mesh.abstract(specs)
 
 
 @functools.cache
-def parameters(data: int = 0, model: int = 1, explicit: bool = True):
+def parameters(explicit: bool = True, **shape):
   """Made on that mesh, or on one device."""
-  if not data:
+  if not shape:
     return mesh.init(SPECS, jax.random.key(1))
-  made = mesh.make({'data': data, 'model': model}, explicit=explicit)
-  with jax.set_mesh(made):
+  with jax.set_mesh(mesh.make(shape, explicit=explicit)):
     return mesh.init(SPECS, jax.random.key(1))
 
 
@@ -86,11 +88,10 @@ def test_init_is_the_same_on_every_mesh(shape, explicit):
 
 def expected(shape):
   """Mesh axes that each parameter is stored along, as the table says."""
-  mesh_axes = {'data': shape.get('data', 1), 'model': shape.get('model', 1)}
 
   def spec(p):
-    names = [mesh.RULES[a] if a else None for a in p.axes]
-    return [mesh_axes[n] if n else 1 for n in names]
+    names = [mesh.RULES[a] if a else () for a in p.axes]
+    return [math.prod(shape.get(n, 1) for n in several) for several in names]
 
   return jax.tree.map(spec, SPECS, is_leaf=mesh.is_param)
 
@@ -198,7 +199,7 @@ def test_auto_allows_what_explicit_axes_refuse():
   want = gather(table, ids)
   with jax.set_mesh(mesh.make({'data': 4})):
     table = jax.device_put(table, jax.P())
-    ids = jax.device_put(ids, jax.P('data'))
+    ids = jax.device_put(ids, mesh.spec('batch'))
     with pytest.raises(Exception, match='out_sharding'):
       jax.jit(gather)(table, ids)
     f = mesh.auto(gather, ('batch', None), None)
@@ -219,9 +220,9 @@ def test_place_and_gather_are_the_identity_without_a_mesh():
 
 
 @KINDS
-def test_gather_keeps_the_model_axis(explicit):
-  with jax.set_mesh(mesh.make({'data': 2, 'model': 4}, explicit=explicit)):
-    params = parameters(2, 4, explicit)
+def test_gather_keeps_the_tensor_axis(explicit):
+  with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 4}, explicit=explicit)):
+    params = parameters(fsdp=2, tensor=4, explicit=explicit)
     whole = jax.jit(lambda p: mesh.gather_params(p, SPECS))(params)
   assert parts(params['layers']['q']) == [1, 2, 4, 1]
   assert parts(whole['layers']['q']) == [1, 1, 4, 1]

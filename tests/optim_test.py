@@ -6,7 +6,7 @@ import numpy as np
 import optax
 import pytest
 
-from agentrl import optim
+from agentrl import mesh, optim
 from agentrl.optim import Rule
 
 
@@ -103,3 +103,61 @@ def test_learns_on_after_a_skipped_one():
   params, opt, _ = optim.step(rule, bad, opt, params)
   params, opt, _ = optim.step(rule, tree(10), opt, params)
   close(params, run(rule, 1))
+
+
+def wide(seed: int):
+  """Large enough to be factored, beside what is not."""
+  r = np.random.default_rng(seed)
+  make = lambda *shape: jnp.asarray(r.normal(size=shape), jnp.float32)  # noqa: E731
+  return {'w': make(2, 136, 128), 'b': make(8)}
+
+
+def test_adafactor_is_that_of_optax():
+  rule = Rule('adafactor', lr=0.01, clip=1e9, decay=0.1)
+  want = optax.chain(
+    optax.scale_by_factored_rms(),
+    optax.clip_by_block_rms(1.0),
+    optax.add_decayed_weights(0.1),
+    optax.scale(-0.01),
+  )
+  params = theirs = wide(0)
+  opt, state = optim.init(rule, params), want.init(params)
+  numbers = sum(x.size for x in jax.tree.leaves(opt))
+  assert numbers < 0.05 * sum(x.size for x in jax.tree.leaves(params))
+  for i in range(3):
+    params, opt, _ = optim.step(rule, wide(1 + i), opt, params)
+    update, state = want.update(wide(1 + i), state, theirs)
+    theirs = optax.apply_updates(theirs, update)
+  close(params, theirs)
+  bad = jax.tree.map(lambda x: x * jnp.nan, wide(9))
+  after, kept, told = optim.step(rule, bad, opt, params)
+  assert float(told['skipped'][0]) == 1
+  jax.tree.map(np.testing.assert_array_equal, (after, kept), (params, opt))
+
+
+@pytest.mark.parametrize('explicit', [True, False])
+def test_adafactor_on_a_mesh(explicit):
+  """The same numbers; a state that keeps its type from step to step."""
+  rule = Rule('adafactor', lr=0.01)
+  axes = {'w': ('layers', 'embed', 'mlp'), 'b': ('mlp',)}
+  first, grads = wide(0), wide(1)
+  specs = {
+    k: mesh.Param(x.shape, axes[k], lambda key, shape: jnp.zeros(shape))
+    for k, x in first.items()
+  }
+
+  @jax.jit
+  def two(params, grads):
+    def one(carry, _):
+      params, opt = carry
+      params, opt, _ = optim.step(rule, grads, opt, params)
+      return (params, opt), None
+
+    carry = params, optim.init(rule, params, specs)
+    return jax.lax.scan(one, carry, length=2)[0][0]
+
+  want = two(first, grads)
+  with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 4}, explicit=explicit)):
+    lies = mesh.shardings(specs)
+    got = two(*(jax.device_put(x, lies) for x in (first, grads)))
+  close(got, want, 1e-5)

@@ -86,7 +86,7 @@ def test_epochs_differ(unit):
 @UNITS
 def test_a_mesh_changes_nothing(unit):
   want = deal(unit=unit)
-  with jax.set_mesh(mesh.make({'data': 2, 'model': 2})):
+  with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
     shape = BATCH.rows.traj.shape
     placed = batches.place(BATCH, shape)
     masks = jax.jit(
@@ -120,7 +120,7 @@ def test_reverse_turns_takes_the_last_turns_first():
   for mask, block in zip(masks, ((2, 3), (0, 1)), strict=True):
     want = rows.sampled & np.isin(rows.turn, block)
     np.testing.assert_array_equal(mask, want)
-  with jax.set_mesh(mesh.make({'data': 2, 'model': 2})):
+  with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
     placed = batches.place(BATCH, rows.traj.shape)
     found = jax.jit(lambda x: plan.reverse_turns(x, jax.random.key(0), n=2))
     np.testing.assert_array_equal(np.stack(found(placed)), masks)

@@ -23,7 +23,7 @@ def _run(how, f, *args, shape=()):
   """f(*args); on the 2x2 meshes arrays [N, T] lie along the data axis."""
   if how in ('eager', 'jit'):
     return (jax.jit(f) if how == 'jit' else f)(*map(jnp.asarray, args))
-  devices = mesh.make({'data': 2, 'model': 2}, explicit=how == 'explicit')
+  devices = mesh.make({'fsdp': 2, 'tensor': 2}, explicit=how == 'explicit')
   with jax.set_mesh(devices):
     return jax.tree.map(np.asarray, jax.jit(f)(*batches.place(args, shape)))
 
@@ -332,11 +332,11 @@ def test_rows_are_cut_and_joined(how):
 def test_rows_stay_split_on_an_explicit_mesh():
   """What is [N, T] comes back along the data axis, what is [B, K] whole."""
   c = Case()
-  with jax.set_mesh(mesh.make({'data': 2, 'model': 2})):
+  with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
     args = batches.place((c.table, c.traj, c.turn), c.shape)
     tokens = jax.jit(segment.to_tokens)(*args)
     turns = jax.jit(lambda *a: segment.to_turns(*a, c.b, c.k))(
       tokens, *args[1:]
     )
-  assert tokens.sharding.spec == jax.P('data', None)
+  assert tokens.sharding.spec == mesh.spec('batch', None)
   assert turns.sharding.is_fully_replicated

@@ -1,9 +1,13 @@
 """Mixture of experts: every token through the few MLPs its router prefers.
 
 No token is dropped: (token, expert) pairs are sorted by expert and each
-expert multiplies its own, however many these are.
+expert multiplies its own, however many these are. Where devices have different
+experts, each of them sees the tokens of all, and what its experts make of
+them is summed and dealt out again.
 """
 
+import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import chex
@@ -11,8 +15,11 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import mesh
+from agentrl.nn import layers, lora
 from agentrl.nn.lora import Adapted
 from agentrl.types import Array
+
+NAMES = ('router', 'gate', 'up', 'down')
 
 
 class Routing(NamedTuple):
@@ -41,30 +48,44 @@ def route(logits_ME, top_k: int, unit: bool):
   return weight, expert
 
 
-def mix(p: dict, x_NTD, live_NT, top_k: int, unit: bool, activation):
+class Mix(NamedTuple):
+  """How tokens go through experts."""
+
+  top_k: int
+  unit: bool  # of `route`
+  activation: Callable[[Array], Array]
+
+
+def mix(c: Mix, p: dict, specs: dict, x_NTD, live_NT, rows=layers.ROWS):
   """sum_e weight_e MLP_e(x) over each token's experts (1701.06538).
 
   Args:
     p: router [D, E], gate and up [E, D, F], down [E, F, D], which may be
       Adapted
+    specs: of p, Param by name
     live_NT: bool, tokens counted in Routing
-    top_k, unit: of `route`
+    rows: logical axes of N and T
   Returns: [N, T, D], Routing of this layer
   """
   chex.assert_rank([x_NTD, live_NT], [3, 2])
-  n, t, width = x_NTD.shape
-
-  def run(p, x_NTD, live_NT):
-    x = x_NTD.reshape(n * t, width)
-    logits = (x @ p['router'].astype(x.dtype)).astype(jnp.float32)
-    weight, expert = route(logits, top_k, unit)
-    y = _through(p, x, weight.astype(x.dtype), expert, activation)
-    return y.reshape(n, t, width), *_told(logits, expert, live_NT.reshape(-1))
-
-  # Sorting mixes what lies on different devices: the compiler places it.
-  whole = (None,) * len(Routing._fields)
-  y, *told = mesh.auto(run, ('batch', None, None), *whole)(p, x_NTD, live_NT)
+  p = {name: p[name] for name in NAMES}
+  specs = lora.beside(p, {name: specs[name] for name in NAMES})
+  into, told = (specs, (*rows, None), rows), ((None,),) * 2 + ((),) * 2
+  run = mesh.local(functools.partial(_mix, c), into, ((*rows, None), *told))
+  y, *told = run(p, x_NTD, mesh.place(live_NT, *rows))
   return y, Routing(*told)
+
+
+def _mix(c: Mix, p: dict, x_NTD, live_NT):
+  """`mix` of a device's tokens, with its experts and those of others."""
+  x = x_NTD.reshape(-1, x_NTD.shape[-1])
+  logits = (x @ p['router'].astype(x.dtype)).astype(jnp.float32)
+  weight, expert = route(logits, c.top_k, c.unit)
+  told = _told(logits, expert, live_NT.reshape(-1))
+  every = [mesh.collect(a, 'expert') for a in (x, weight, expert)]
+  y = mesh.total(_through(c, p, *every), 'mlp')
+  y = mesh.deal(y, 'expert').reshape(x_NTD.shape)
+  return y, *(mesh.total(a, 'batch', 'time') for a in told)
 
 
 def balance(told: Routing, top_k: int):
@@ -87,21 +108,27 @@ def router_z(told: Routing):
   return jnp.mean(told.log_norm_sq / told.tokens)
 
 
-def _through(p: dict, x_MD, weight_MK, expert_MK, activation):
-  """Weighted sum of what its experts make of each token: [M, D]."""
+def _through(c: Mix, p: dict, x_MD, weight_MK, expert_MK):
+  """Weighted sum of what this device's experts make of each token: [M, D]."""
   m, k = expert_MK.shape
-  order = jnp.argsort(expert_MK.reshape(-1))
-  counts = jnp.bincount(expert_MK.reshape(-1), length=p['router'].shape[1])
+  held = jax.tree.leaves(p['up'])[0].shape[0]
+  own = expert_MK.reshape(-1) - mesh.index('expert') * held
+  own = jnp.where((own >= 0) & (own < held), own, held)  # others': at the end
+  order = jnp.argsort(own)
+  counts = jnp.bincount(own, length=held + 1)[:held]
+  here = (own[order] < held)[:, None]
 
   def product(x, w):
     if isinstance(w, Adapted):
       return product(x, w.w) + w.scale * product(product(x, w.a), w.b)
-    return jax.lax.ragged_dot(x, w.astype(x.dtype), counts)
+    # What stands behind the last group is not said to be 0.
+    y = jax.lax.ragged_dot(jnp.where(here, x, 0), w.astype(x.dtype), counts)
+    return jnp.where(here, y, 0)
 
   x = x_MD[order // k]
-  y = activation(product(x, p['gate'])) * product(x, p['up'])
+  y = c.activation(product(x, p['gate'])) * product(x, p['up'])
   y = product(y, p['down'])
-  y *= weight_MK.reshape(-1)[order][:, None]
+  y *= weight_MK.reshape(-1)[order][:, None].astype(y.dtype)
   return jnp.zeros((m, y.shape[-1]), y.dtype).at[order // k].add(y)
 
 

@@ -7,8 +7,10 @@ probabilities p = e^(score − L) is computed again:
   dv = pᵀ do    ds = p (do vᵀ − ⟨do, o⟩)    dq = ds k    dk = dsᵀ q
 
 Blocks after the queries, before their segments or outside of their window are
-never read, so that packed rows cost what their segments cost. Reverse mode
-only: the gradient is written by hand.
+never read, so that packed rows cost what their segments cost. Where several
+devices share the tokens of a row, each has the queries of its own and the keys
+of all (2407.21783, section 3.3.2). Reverse mode only: the gradient is written
+by hand.
 """
 
 import functools
@@ -24,7 +26,7 @@ from agentrl.nn import layers
 from agentrl.types import Array
 
 LOW = -1e30  # finite: a difference of two must not become NaN
-QUERY, KEY = ('batch', None, 'heads', None), ('batch', None, 'kv_heads', None)
+KEY = ('batch', None, 'kv_heads', None)
 ROW = ('batch', None)
 
 
@@ -47,10 +49,15 @@ def attend(c: Look, q_NTHd, k_NTGd, v_NTGd, seg_NT):
   """
   chex.assert_rank([q_NTHd, k_NTGd, v_NTGd, seg_NT], [4, 4, 4, 2])
   args = q_NTHd, k_NTGd, v_NTGd, seg_NT
-  axes = QUERY, KEY, KEY, ROW
+  axes = query(), KEY, KEY, ROW
   return _attend(
     c, *(mesh.place(x, *a) for x, a in zip(args, axes, strict=True))
   )
+
+
+def query() -> tuple[str | None, ...]:
+  """Logical axes of queries on the mesh that is set."""
+  return ('batch', mesh.split('time'), 'heads', None)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
@@ -59,13 +66,14 @@ def _attend(c: Look, *args):
 
 
 def _answer(c: Look, *args):
-  forward = functools.partial(_forward, c)
-  out = mesh.local(forward, (QUERY, KEY, KEY, ROW), (QUERY, QUERY[:3]))(*args)
+  forward, q = functools.partial(_forward, c), query()
+  out = mesh.local(forward, (q, KEY, KEY, ROW), (q, q[:3]))(*args)
   return out[0], (*args, *out)
 
 
 def _pull(c: Look, saved, bar):
-  axes = QUERY, KEY, KEY, ROW, QUERY, QUERY[:3], QUERY
+  q = query()
+  axes = q, KEY, KEY, ROW, q, q[:3], q
   pull = mesh.local(functools.partial(_backward, c), axes, axes[:3])
   return *pull(*saved, bar), None
 
@@ -74,28 +82,46 @@ _attend.defvjp(_answer, _pull)
 
 
 class Blocks(NamedTuple):
-  """A device's rows, cut into I blocks of C tokens; R = H / G."""
+  """A device's rows in blocks of C tokens, I of queries and J of keys.
+
+  R = H / G.
+  """
 
   q: Array  # [I, N, G, R * C, d]
-  k: Array  # [I, N, G, C, d]
-  v: Array  # [I, N, G, C, d]
-  seg: Array  # [I, N, C] i32
+  k: Array  # [J, N, G, C, d]
+  v: Array  # [J, N, G, C, d]
+  asks: Array  # [I, N, C] i32  segments of the queries
+  seg: Array  # [J, N, C] i32
+  at: Array | int  # of the first query in the row
   first: Array  # [I] i32  the first block of keys that each block reads
+  end: Array  # [I] i32  the block behind the last one
 
 
 def _cut(c: Look, q_NTHd, k_NTGd, v_NTGd, seg_NT) -> Blocks:
-  groups = k_NTGd.shape[2]
-  pad = -seg_NT.shape[1] % c.block
-  seg = jnp.pad(seg_NT, ((0, 0), (0, pad)), constant_values=-1)
+  groups, own = k_NTGd.shape[2], q_NTHd.shape[1]
+  at = mesh.index('time') * own
+  # What a device's last block of queries is filled up with may lie behind.
+  size = -(-own // c.block) * c.block
+  seg = jnp.pad(seg_NT, ((0, 0), (0, size)), constant_values=-1)
   index = jnp.arange(seg.shape[1], dtype=jnp.int32)[None]
   start = index - layers.positions(seg)
   if c.window:
     start = jnp.maximum(start, index - c.window + 1)
-  start, seg = (
-    jnp.swapaxes(x.reshape(len(x), -1, c.block), 0, 1) for x in (start, seg)
-  )
+
+  def blocks(x, at, length):
+    x = jax.lax.dynamic_slice_in_dim(x, at, length, axis=1)
+    return jnp.swapaxes(x.reshape(len(x), -1, c.block), 0, 1)
+
   q, k, v = (_split(c, x, groups) for x in (q_NTHd, k_NTGd, v_NTGd))
-  return Blocks(q, k, v, seg, jnp.min(start, (1, 2)) // c.block)
+  last = at + c.block * (1 + jnp.arange(len(q))) - 1
+  return Blocks(
+    q, k, v,
+    asks=blocks(seg, at, size),
+    seg=blocks(seg, 0, len(k) * c.block),
+    at=at,
+    first=jnp.min(blocks(start, at, size), (1, 2)) // c.block,
+    end=jnp.minimum(last // c.block + 1, len(k)),
+  )  # fmt: skip
 
 
 def _split(c: Look, x_NTHd, groups: int):
@@ -117,7 +143,7 @@ def _join(c: Look, x, t: int):
 
 def _forward(c: Look, q_NTHd, k_NTGd, v_NTGd, seg_NT):
   """Of one device's rows and heads: answers, and L [N, T, H]."""
-  b, t = _cut(c, q_NTHd, k_NTGd, v_NTGd, seg_NT), seg_NT.shape[1]
+  b, t = _cut(c, q_NTHd, k_NTGd, v_NTGd, seg_NT), q_NTHd.shape[1]
 
   def answer(i):
     def add(j, carry):
@@ -131,7 +157,7 @@ def _forward(c: Look, q_NTHd, k_NTGd, v_NTGd, seg_NT):
 
     zero = jnp.zeros((*b.q.shape[1:-1], 1), jnp.float32)
     carry = jnp.zeros(b.q.shape[1:], jnp.float32), zero, zero + LOW
-    out, total, top = jax.lax.fori_loop(b.first[i], i + 1, add, carry)
+    out, total, top = jax.lax.fori_loop(b.first[i], b.end[i], add, carry)
     return (out / total).astype(b.q.dtype), top + jnp.log(total)
 
   told = jax.lax.map(answer, jnp.arange(len(b.q)))
@@ -141,7 +167,7 @@ def _forward(c: Look, q_NTHd, k_NTGd, v_NTGd, seg_NT):
 
 def _backward(c: Look, q_NTHd, k_NTGd, v_NTGd, seg_NT, out, norm_NTH, bar):
   """Of one device's rows and heads: cotangents of q, k and v."""
-  b, t = _cut(c, q_NTHd, k_NTGd, v_NTGd, seg_NT), seg_NT.shape[1]
+  b = _cut(c, q_NTHd, k_NTGd, v_NTGd, seg_NT)
   along = jnp.sum(bar.astype(jnp.float32) * out, axis=-1)  # ⟨do, o⟩
   do, norm, along = (
     _split(c, x, k_NTGd.shape[2])
@@ -161,14 +187,16 @@ def _backward(c: Look, q_NTHd, k_NTGd, v_NTGd, seg_NT, out, norm_NTH, bar):
       return dq, dk, dv
 
     dq = jnp.zeros(b.q.shape[1:], jnp.float32)
-    dq, *carry = jax.lax.fori_loop(b.first[i], i + 1, add, (dq, *carry))
+    dq, *carry = jax.lax.fori_loop(b.first[i], b.end[i], add, (dq, *carry))
     return tuple(carry), dq.astype(b.q.dtype)
 
   zeros = (jnp.zeros(b.k.shape, jnp.float32),) * 2
   (dk, dv), dq = jax.lax.scan(pull, zeros, jnp.arange(len(b.q)))
+  # The queries of other devices have looked at these keys as well.
+  dk, dv = mesh.total(dk, 'time'), mesh.total(dv, 'time')
   args = q_NTHd, k_NTGd, v_NTGd
   return tuple(
-    _join(c, x, t).astype(a.dtype)
+    _join(c, x, a.shape[1]).astype(a.dtype)
     for x, a in zip((dq, dk, dv), args, strict=True)
   )
 
@@ -192,8 +220,8 @@ def _scores(c: Look, b: Blocks, i, j):
     squashed = jnp.tanh(score / c.cap)
     score, slope = c.cap * squashed, unit * (1 - jnp.square(squashed))
   at = jnp.arange(c.block)
-  gap = (i - j) * c.block + at[:, None] - at[None]
+  gap = b.at + (i - j) * c.block + at[:, None] - at[None]
   sees = (gap >= 0) & (gap < c.window) if c.window else gap >= 0
-  sees = (b.seg[i][:, :, None] == b.seg[j][:, None, :]) & sees[None]
+  sees = (b.asks[i][:, :, None] == b.seg[j][:, None, :]) & sees[None]
   sees = jnp.tile(sees, (1, q.shape[2] // c.block, 1))[:, None]
   return jnp.where(sees, score, LOW), slope, sees

@@ -7,6 +7,9 @@
   auto     xla up to SHORT tokens; beyond, the kernel of the device if it can
            read such rows, else chunked
 
+Where several devices share the tokens of a row (c.mesh.sequence) only chunked
+reads them.
+
 cudnn has not been run on a GPU by us, nor splash on a TPU: the arguments of
 the first are tested with the same call's XLA form, the second in Pallas' own
 interpreter.
@@ -22,7 +25,7 @@ from absl import logging
 
 from agentrl import mesh
 from agentrl.nn import flash
-from agentrl.nn.flash import KEY, QUERY, ROW, Look
+from agentrl.nn.flash import KEY, ROW, Look
 
 NAMES = ('auto', 'xla', 'cudnn', 'splash', 'chunked')
 # Rows of so many tokens are read at once: few enough for caches, and not worth
@@ -41,6 +44,8 @@ def choose(
     tokens: of a row
     cap: soft cap of the scores
   """
+  if mesh.split('time'):
+    return _shared(name)
   general = 'chunked' if tokens > SHORT else 'xla'
   if name in ('xla', 'chunked') or (name == 'auto' and general == 'xla'):
     return name if name != 'auto' else general
@@ -57,6 +62,16 @@ def choose(
     f' read by {general!r}'
   )
   return general
+
+
+def _shared(name: str) -> str:
+  """What reads rows that several devices share."""
+  if name not in ('auto', 'chunked'):
+    _announce(
+      f'attention={name!r} reads whole rows and c.mesh.sequence splits them;'
+      " they are read by 'chunked'"
+    )
+  return 'chunked'
 
 
 def _missing(kernel, here, tokens, head_dim, dtype, cap) -> str:
@@ -88,9 +103,9 @@ def attend(name: str, c: Look, q_NTHd, k_NTGd, v_NTGd, seg_NT):
   if name == 'chunked':
     return flash.attend(c, *args)
   run = functools.partial(KERNELS[name], c)
-  axes = QUERY, KEY, KEY, ROW
+  axes = flash.query(), KEY, KEY, ROW
   placed = [mesh.place(x, *a) for x, a in zip(args, axes, strict=True)]
-  return mesh.local(run, axes, (QUERY,))(*placed)[0]
+  return mesh.local(run, axes, axes[:1])(*placed)[0]
 
 
 def _cudnn(c: Look, q_NTHd, k_NTGd, v_NTGd, seg_NT, implementation='cudnn'):

@@ -29,31 +29,38 @@ ACTIVATIONS = {
   'gelu_tanh': functools.partial(jax.nn.gelu, approximate=True),
 }
 Axes = tuple[str | None, ...]
+ROWS = ('batch', None)  # how the tokens of rows lie where a row is whole
 
 
-def dense(x_NTi, w, inputs: Axes, outputs: Axes):
+def dense(x_NTi, w, inputs: Axes, outputs: Axes, rows: Axes = ROWS):
   """x w: contracts the trailing axes of x with the leading ones of w.
 
   Args:
     x_NTi: [N, T, inputs...]
     w: [inputs..., outputs...]; if it is Adapted, x w + scale (x a) b
     inputs, outputs: logical axes of w; only the first of each may be sharded
+    rows: logical axes of N and T
   Returns: [N, T, outputs...]
 
   One product of two matrices: as an einsum over [N, T, .] its gradient with
-  respect to w contracts two axes, which on CPU is three times slower.
+  respect to w contracts two axes, which on CPU is three times slower. Rows
+  whose tokens several devices share cannot be laid end to end, though.
   """
   if isinstance(w, Adapted):
-    low = dense(x_NTi, w.a, inputs, (None,))
-    added = dense(low, w.b, (None,), outputs)
-    return dense(x_NTi, w.w, inputs, outputs) + w.scale * added
+    low = dense(x_NTi, w.a, inputs, (None,), rows)
+    added = dense(low, w.b, (None,), outputs, rows)
+    return dense(x_NTi, w.w, inputs, outputs, rows) + w.scale * added
   n, t = x_NTi.shape[:2]
   shape = w.shape[len(inputs) :]
   k, f = math.prod(w.shape[: len(inputs)]), math.prod(shape)
-  x = mesh.reshape(x_NTi, (n * t, k), ('batch', inputs[0]))
-  w = mesh.reshape(w.astype(x.dtype), (k, f), (inputs[0], outputs[0]))
-  y = mesh.einsum('mk,kf->mf', x, w, axes=('batch', outputs[0]))
-  return mesh.reshape(y, (n, t, *shape), ('batch', None, *outputs))
+  w = mesh.reshape(w.astype(x_NTi.dtype), (k, f), (inputs[0], outputs[0]))
+  if rows[1] is None:
+    x = mesh.reshape(x_NTi, (n * t, k), ('batch', inputs[0]))
+    y = mesh.einsum('mk,kf->mf', x, w, axes=('batch', outputs[0]))
+  else:
+    x = mesh.reshape(x_NTi, (n, t, k), (*rows, inputs[0]))
+    y = mesh.einsum('ntk,kf->ntf', x, w, axes=(*rows, outputs[0]))
+  return mesh.reshape(y, (n, t, *shape), (*rows, *outputs))
 
 
 def positions(seg_NT):

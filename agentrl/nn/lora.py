@@ -151,14 +151,18 @@ def _sum(x: Adapted) -> Array:
   return x.w + x.scale * added
 
 
-def gather(params: PyTree, specs: PyTree) -> PyTree:
-  """mesh.gather_params, of parameters some of which may be adapted."""
+def beside(params: PyTree, specs: PyTree) -> PyTree:
+  """The specs, as a tree of the parameters' form: some may be adapted."""
 
-  def beside(p: Param, x):
+  def sides(p: Param, x):
     if not is_adapted(x):
       return p
     a, b = _cut(p.axes, x.lead, x.a.ndim - 1, None)
     return x.replace(w=p, a=p._replace(axes=a), b=p._replace(axes=b))
 
-  both = jax.tree.map(beside, specs, params, is_leaf=mesh.is_param)
-  return mesh.gather_params(params, both)
+  return jax.tree.map(sides, specs, params, is_leaf=mesh.is_param)
+
+
+def gather(params: PyTree, specs: PyTree) -> PyTree:
+  """mesh.gather_params, of parameters some of which may be adapted."""
+  return mesh.gather_params(params, beside(params, specs))

@@ -112,7 +112,7 @@ def specs(c: Shape) -> dict:
     ),
     'layers': {
       name: Param((c.layers, *p.shape), ('layers', *p.axes), p.init)
-      for name, p in (_attention(c) | _feed_forward(c)).items()
+      for name, p in layer_specs(c).items()
     },
     'norm': _norm(c, D, 'embed'),
   }
@@ -121,6 +121,11 @@ def specs(c: Shape) -> dict:
   if not c.tied:
     tree['head'] = _matrix(c, (D, c.vocab), ('embed', 'vocab'), D)
   return tree
+
+
+def layer_specs(c: Shape) -> dict:
+  """Parameters of one layer."""
+  return _attention(c) | _feed_forward(c)
 
 
 def _attention(c: Shape) -> dict:
@@ -162,7 +167,7 @@ def _feed_forward(c: Shape) -> dict:
       name: Param((c.experts, *p.shape), ('expert', *p.axes), p.init)
       for name, p in tree.items()
     }
-    tree['router'] = _matrix(c, (D, c.experts), ('embed', 'expert'), D)
+    tree['router'] = _matrix(c, (D, c.experts), ('embed', None), D)
   if c.mlp_bias:
     tree |= {
       'gate_bias': Param((F,), ('mlp',), _zeros),

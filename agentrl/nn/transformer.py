@@ -7,6 +7,8 @@ layers are stacked on a leading `layers` axis. Two ways through the same
 """
 
 import functools
+from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +16,8 @@ import jax.numpy as jnp
 from agentrl import mesh
 from agentrl.nn import attention, cache, experts, kernels, layers, lora
 from agentrl.nn import rope as rotary
-from agentrl.nn.shape import Shape, specs
+from agentrl.nn.shape import Shape, layer_specs, specs
+from agentrl.types import Array
 
 EMBED = ('embed',)  # whole while computing
 UNROLL = 8  # layers; a deeper stack is a loop
@@ -23,16 +26,39 @@ UNROLL = 8  # layers; a deeper stack is a loop
 CHUNK = 2048
 
 
-def embed(c: Shape, params, tokens_NT, pos_NT):
-  """Token embeddings, with those of positions where learned: [N, T, D]."""
-  take = mesh.auto(lambda e, i: e[i], ('batch', None, None))
-  table = mesh.place(params['embed'], None, None)
-  x = take(table, jnp.maximum(tokens_NT, 0))
+class Way(NamedTuple):
+  """How a layer sees tokens."""
+
+  pos: Array  # [N, T] i32  in their segments
+  window: int  # tokens, its own among them; 0: all before
+  attend: Callable  # (q [N, T, H, d], k, v [N, T, G, d]) -> [N, T, H, d]
+  live: Array | None = None  # [N, T] bool  that count in Routing; None: all
+  rows: layers.Axes = layers.ROWS  # logical axes of N and T
+
+
+def embed(c: Shape, params, tokens_NT, pos_NT, rows=layers.ROWS):
+  """Token embeddings, with those of positions where learned: [N, T, D].
+
+  Args:
+    params: gathered
+    rows: logical axes of N and T
+  """
+  words = (('vocab', None), rows), ((*rows, None),)
+  (x,) = mesh.local(_look_up, *words)(params['embed'], tokens_NT)
   if c.embed_scale != 1.0:
     x *= c.embed_scale
   if c.positions:
-    x += take(mesh.place(params['positions'], None, None), pos_NT)
+    take = mesh.auto(lambda e, i: e[i], (*rows, None))
+    x += take(params['positions'], pos_NT)
   return x.astype(c.dtype)
+
+
+def _look_up(table_VD, tokens_NT):
+  """Of a device's words; each word stands on one of them."""
+  at = jnp.maximum(tokens_NT, 0) - mesh.index('vocab') * len(table_VD)
+  inside = (at >= 0) & (at < len(table_VD))
+  x = jnp.where(inside[..., None], table_VD[jnp.where(inside, at, 0)], 0)
+  return (mesh.total(x, 'vocab'),)
 
 
 def head(params):
@@ -53,40 +79,40 @@ def logits(params, x_NTD, cap: float = 0.0):
   return layers.soft_cap(x, cap)
 
 
-def block(c: Shape, p: dict, x_NTD, pos_NT, live_NT, window: int, attend):
+def block(c: Shape, p: dict, x_NTD, way: Way):
   """One layer: x + attention, then x + MLP.
 
-  Args:
-    live_NT: bool, tokens that count in Routing; None: all
-    window: of this layer
-    attend: (q [N, T, H, d], k, v [N, T, G, d]) -> [N, T, H, d]
   Returns: [N, T, D], Routing of this layer (None without experts)
   """
   y = _normed(c, p, 'attn_norm', x_NTD)
-  q, k, v = (_heads(c, p, y, pos_NT, window, name) for name in 'qkv')
-  y = layers.dense(attend(q, k, v), p['o'], ('heads', None), EMBED)
+  q, k, v = (_heads(c, p, y, way, name) for name in 'qkv')
+  y = way.attend(q, k, v)
+  y = layers.dense(y, p['o'], ('heads', None), EMBED, way.rows)
   y = _biased(y, p, 'o_bias', c.out_bias)
   x_NTD += _normed(c, p, 'attn_post_norm', y) if c.post_norm else y
 
   y = _normed(c, p, 'mlp_norm', x_NTD)
-  if c.experts:
-    activation = layers.ACTIVATIONS[c.activation]
-    live = jnp.ones(pos_NT.shape, bool) if live_NT is None else live_NT
-    y, routing = experts.mix(p, y, live, c.top_k, c.unit_top_k, activation)
-  else:
-    y, routing = _mlp(c, p, y), None
+  y, routing = (
+    _experts(c, p, y, way) if c.experts else (_mlp(c, p, y, way), None)
+  )
   y = _normed(c, p, 'mlp_post_norm', y) if c.post_norm else y
   return x_NTD + y, routing
 
 
-def _mlp(c: Shape, p: dict, x_NTD):
+def _experts(c: Shape, p: dict, x_NTD, way: Way):
+  live = jnp.ones(way.pos.shape, bool) if way.live is None else way.live
+  how = experts.Mix(c.top_k, c.unit_top_k, layers.ACTIVATIONS[c.activation])
+  return experts.mix(how, p, layer_specs(c), x_NTD, live, way.rows)
+
+
+def _mlp(c: Shape, p: dict, x_NTD, way: Way):
   """down(act(gate x) * up x) (2002.05202)."""
-  gate = layers.dense(x_NTD, p['gate'], EMBED, ('mlp',))
-  up = layers.dense(x_NTD, p['up'], EMBED, ('mlp',))
+  gate = layers.dense(x_NTD, p['gate'], EMBED, ('mlp',), way.rows)
+  up = layers.dense(x_NTD, p['up'], EMBED, ('mlp',), way.rows)
   gate = _biased(gate, p, 'gate_bias', c.mlp_bias)
   up = _biased(up, p, 'up_bias', c.mlp_bias)
   y = layers.ACTIVATIONS[c.activation](gate) * up
-  y = layers.dense(y, p['down'], ('mlp',), EMBED)
+  y = layers.dense(y, p['down'], ('mlp',), EMBED, way.rows)
   return _biased(y, p, 'down_bias', c.mlp_bias)
 
 
@@ -99,16 +125,16 @@ def _biased(x, p: dict, name: str, there: bool):
   return x + p[name][None, None].astype(x.dtype) if there else x
 
 
-def _heads(c: Shape, p: dict, y_NTD, pos_NT, window: int, name: str):
+def _heads(c: Shape, p: dict, y_NTD, way: Way, name: str):
   """Queries, keys or values (q, k, v) of normed inputs: [N, T, heads, d]."""
   axis = 'heads' if name == 'q' else 'kv_heads'
-  x = layers.dense(y_NTD, p[name], EMBED, (axis, None))
+  x = layers.dense(y_NTD, p[name], EMBED, (axis, None), way.rows)
   x = _biased(x, p, f'{name}_bias', c.bias)
   if name == 'v':
     return x
   if c.qk_norm:
     x = _normed(c, p, f'{name}_norm', x)
-  return rotary.rotate(c.rope(window), x, pos_NT)
+  return rotary.rotate(c.rope(way.window), x, way.pos)
 
 
 def forward(c: Shape, params, tokens_NT, seg_NT, look_NT=None):
@@ -128,7 +154,7 @@ def forward(c: Shape, params, tokens_NT, seg_NT, look_NT=None):
     x, _ = step(c.window(i))(x, p)
   window = c.window(c.layers - 1)
   mask = attention.row_mask(seg_NT, window)
-  x = _answer(c, top, x, pos, window, mask, look_NT)
+  x = _answer(c, top, x, Way(pos, window, None), mask, look_NT)
   return _normed(c, params, 'norm', x)
 
 
@@ -137,11 +163,16 @@ def routed(c: Shape, params, tokens_NT, seg_NT):
 
   Routing is of the tokens in segments >= 0; None without experts.
   """
-  params = _gathered(c, params)
-  pos, step = _reading(c, seg_NT)
-  x = embed(c, params, tokens_NT, pos)
+  t, rows = tokens_NT.shape[1], ('batch', mesh.split('time'))
+  tokens_NT = mesh.even(tokens_NT, 1, 'time')
+  seg_NT = mesh.even(seg_NT, 1, 'time', -1)
+  outer = {name: params[name] for name in specs(c) if name != 'layers'}
+  outer = mesh.gather_params(outer, {name: specs(c)[name] for name in outer})
+  pos, step = _reading(c, seg_NT, rows)
+  x = embed(c, outer, mesh.place(tokens_NT, *rows), pos, rows)
   x, routing = _climb(c, step, x, params['layers'])
-  return _normed(c, params, 'norm', x), routing
+  x = mesh.place(_normed(c, outer, 'norm', x), *layers.ROWS, None)
+  return x[:, :t], routing
 
 
 def _kernel(c: Shape, seg_NT) -> str:
@@ -151,9 +182,11 @@ def _kernel(c: Shape, seg_NT) -> str:
   )
 
 
-def _reading(c: Shape, seg_NT):
-  """Positions; window -> (x, layer's parameters) -> x, Routing."""
+def _reading(c: Shape, seg_NT, rows=layers.ROWS):
+  """Positions; window -> (x, layer's parameters as stored) -> x, Routing."""
   pos, name = layers.positions(seg_NT), _kernel(c, seg_NT)
+  pos, live = (mesh.place(x, *rows) for x in (pos, seg_NT >= 0))
+  each = layer_specs(c)
 
   def attending(window: int):
     if name == 'xla':
@@ -167,8 +200,10 @@ def _reading(c: Shape, seg_NT):
   attends = {w: attending(w) for w in set(c.windows) or {0}}
 
   def step(window: int):
+    way = Way(pos, window, attends[window], live, rows)
+
     def run(x, p):
-      return block(c, p, x, pos, seg_NT >= 0, window, attends[window])
+      return block(c, lora.gather(p, each), x, way)
 
     return _leaner(c, run)
 
@@ -228,18 +263,18 @@ def _one_by_one(c: Shape, step, x, stacked, indices):
   return x, jax.tree.map(lambda *a: jnp.stack(a), *told)
 
 
-def _answer(c: Shape, p: dict, x_NTD, pos_NT, window, mask_NTS, look_NT):
+def _answer(c: Shape, p: dict, x_NTD, way: Way, mask_NTS, look_NT):
   """The last layer: keys and values of all, answers where somebody looks."""
   y = _normed(c, p, 'attn_norm', x_NTD)
-  k, v = (_heads(c, p, y, pos_NT, window, name) for name in 'kv')
+  k, v = (_heads(c, p, y, way, name) for name in 'kv')
 
   def some(x, pos, mask):
     def attend(q, *_):
       return attention.attend(q, k, v, mask, c.query_size, c.score_cap)
 
-    return block(c, p, x, pos, None, window, attend)[0]
+    return block(c, p, x, way._replace(pos=pos, attend=attend))[0]
 
-  xs = x_NTD, pos_NT, mask_NTS
+  xs = x_NTD, way.pos, mask_NTS
   return layers.over_time(some, lambda x, *_: x, xs, look_NT, CHUNK)
 
 
@@ -279,10 +314,21 @@ def empty_cache(c: Shape, n: int, capacity: int) -> Cache:
 
 
 def unstack(c: Shape, params) -> dict:
-  """Layers as a tuple and a head, made once, outside of a decoding loop."""
-  params = _gathered(c, params)
-  head = params['embed'].T if c.tied else params['head']
-  return {**params, 'layers': _unstack(c, params['layers']), 'head': head}
+  """Layers as a tuple and a head, made once, outside of a decoding loop.
+
+  In the numbers that they are computed with: they are read for each token.
+  """
+  told = {name: _cast(c, name, x) for name, x in params['layers'].items()}
+  own = _gathered(c, {**params, 'layers': told})
+  head = (own['embed'].T if c.tied else own['head']).astype(c.dtype)
+  return {**own, 'layers': _unstack(c, own['layers']), 'head': head}
+
+
+def _cast(c: Shape, name: str, x):
+  """A matrix or bias as it enters a product; norms multiply in float32."""
+  if name.endswith('norm'):
+    return x
+  return jax.tree.map(lambda a: a.astype(c.dtype), x)
 
 
 def extend(c: Shape, params, read: Cache, tokens_NC, start_N, look_N=None):
@@ -306,26 +352,27 @@ def extend(c: Shape, params, read: Cache, tokens_NC, start_N, look_N=None):
   x, out = embed(c, params, tokens_NC, pos), []
   for i, (p, layer) in enumerate(zip(params['layers'], read, strict=True)):
     look = look_N if i == c.layers - 1 else None
-    window = c.window(i)
-    x, layer = _extend_layer(c, p, layer, window, x, pos, start_N, look)
+    way = Way(pos, c.window(i), None)
+    x, layer = _extend_layer(c, p, layer, way, x, start_N, look)
     out.append(layer)
   return _normed(c, params, 'norm', x), tuple(out)
 
 
-def _extend_layer(c: Shape, p, layer, window, x_NCD, pos_NC, start_N, look_N):
+def _extend_layer(c: Shape, p, layer, way: Way, x_NCD, start_N, look_N):
   """One layer of `extend`: what it makes of x, and its cache."""
   y = _normed(c, p, 'attn_norm', x_NCD)
-  k, v = (_heads(c, p, y, pos_NC, window, name) for name in 'kv')
+  k, v = (_heads(c, p, y, way, name) for name in 'kv')
   layer = cache.write(layer, k, v, start_N)
   if look_N is not None:
     at = look_N[:, None]
     x_NCD = jnp.take_along_axis(x_NCD, at[..., None], axis=1)
-    pos_NC = jnp.take_along_axis(pos_NC, at, axis=1)
-    start_N = pos_NC[:, 0]
+    way = way._replace(pos=jnp.take_along_axis(way.pos, at, axis=1))
+    start_N = way.pos[:, 0]
 
   def attend(q, *_):
-    return cache.attend(layer, q, start_N, window, c.query_size, c.score_cap)
+    size, cap = c.query_size, c.score_cap
+    return cache.attend(layer, q, start_N, way.window, size, cap)
 
   # The block's own keys are these again: the compiler makes them once.
-  x, _ = block(c, p, x_NCD, pos_NC, None, window, attend)
+  x, _ = block(c, p, x_NCD, way._replace(attend=attend))
   return x, layer

@@ -14,7 +14,8 @@ block is computed again, from L alone:
            + 2 b_sum_sq_prob p_v (p_v − sum_sq_prob)
 
 Only wanted tokens cost anything: they are brought to the front. On a mesh every
-device reads its own rows through its own words, and sums over words are added.
+device reads its own tokens through its own words, and sums over words are
+added.
 The gradient is written by hand, so there is no forward mode.
 """
 
@@ -72,11 +73,16 @@ def read(c: Reading, h_NTD, head, tokens_NT, wanted_NT) -> dict[str, Array]:
     tokens_NT: i32 in [0, V)
     wanted_NT: bool
   """
-  rows = h_NTD, head, tokens_NT, wanted_NT
-  chex.assert_rank(rows, [3, 2, 2, 2])
-  return _read(
+  chex.assert_rank([h_NTD, head, tokens_NT, wanted_NT], [3, 2, 2, 2])
+  t = tokens_NT.shape[1]
+  h, tokens, wanted = (
+    mesh.even(x, 1, 'time') for x in (h_NTD, tokens_NT, wanted_NT)
+  )
+  rows = h, head, tokens, wanted
+  told = _read(
     c, *(mesh.place(x, *a) for x, a in zip(rows, _axes(c), strict=True))
   )
+  return {name: mesh.place(x, *ROW)[:, :t] for name, x in told.items()}
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
@@ -86,7 +92,8 @@ def _read(c: Reading, *rows) -> dict[str, Array]:
 
 def _answer(c: Reading, *rows):
   forward = functools.partial(_forward, c)
-  told = mesh.local(forward, _axes(c), (ROW,) * 4)(*rows)
+  axes = _axes(c)
+  told = mesh.local(forward, axes, (axes[-1],) * 4)(*rows)
   out = dict(zip((*NAMES, 'norm'), told, strict=True))
   return {name: out[name] for name in c.needs}, (rows, out)
 
@@ -100,7 +107,7 @@ def _pull(c: Reading, saved, bar: dict):
   )
   backward = functools.partial(_backward, c)
   axes = _axes(c)
-  pull = mesh.local(backward, (*axes, *(ROW,) * 6), axes[:2])
+  pull = mesh.local(backward, (*axes, *axes[-1:] * 6), axes[:2])
   return *pull(*rows, *more), None, None
 
 
@@ -110,7 +117,8 @@ _read.defvjp(_answer, _pull)
 def _axes(c: Reading):
   """Logical axes of h, head, tokens and wanted."""
   head = ('vocab', 'embed') if c.axis == 0 else ('embed', 'vocab')
-  return ('batch', None, None), head, ROW, ROW
+  rows = ('batch', mesh.split('time'))
+  return (*rows, None), head, rows, rows
 
 
 def _forward(c: Reading, h_NTD, head, tokens_NT, wanted_NT):
@@ -161,7 +169,7 @@ def _backward(c: Reading, h_NTD, head, tokens_NT, wanted_NT, *known_NT):
 
   zeros = jnp.zeros(h.shape, jnp.float32), jnp.zeros(head.shape, jnp.float32)
   dh, dhead = jax.lax.fori_loop(0, blocks, over_words, zeros)
-  dh, dhead = mesh.total(dh, 'vocab'), mesh.total(dhead, 'batch')
+  dh, dhead = mesh.total(dh, 'vocab'), mesh.total(dhead, 'batch', 'time')
   return dh.reshape(h_NTD.shape).astype(h.dtype), dhead.astype(head.dtype)
 
 

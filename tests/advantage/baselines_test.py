@@ -224,7 +224,7 @@ def results():
     for name in ('history', 'moved'):
       laid = _laid(name)
       out[name] = laid, jax.jit(_all)(laid.batch, laid.signals)
-    with jax.set_mesh(mesh.make({'data': 2, 'model': 2})):
+    with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
       placed = batches.place(laid, laid.batch.rows.tokens.shape)
       found = jax.jit(lambda *x: _all(*x, EXPLICIT))(
         placed.batch, placed.signals

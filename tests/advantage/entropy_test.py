@@ -57,7 +57,7 @@ def results():
       plain = 'packed' if name == 'explicit' else name
       batch, signals, laid = _laid(plain)
       if name == 'explicit':
-        with jax.set_mesh(mesh.make({'data': 2, 'model': 2})):
+        with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
           shape = batch.rows.tokens.shape
           found = jax.jit(_all)(*batches.place((batch, signals), shape))
       else:

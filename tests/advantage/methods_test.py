@@ -119,7 +119,7 @@ def results():
       plain = name if name in batches.LAYOUTS else 'packed'
       laid = _moved() if name == 'moved' else batches.lay(STORY, plain)
       if name == 'explicit':
-        with jax.set_mesh(mesh.make({'data': 2, 'model': 2})):
+        with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
           shape = laid.batch.rows.tokens.shape
           placed = batches.place(laid, shape)
           found = jax.jit(_all)(placed.batch, placed.signals)

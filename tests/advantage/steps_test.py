@@ -134,7 +134,7 @@ def results():
     args = _failed(laid.batch, 0), _failed(laid.batch, slice(None))
     args = (*args, laid.signals)
     if name == 'explicit':
-      with jax.set_mesh(mesh.make({'data': 2, 'model': 2})):
+      with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
         shape = laid.batch.rows.tokens.shape
         out[name] = laid, jax.device_get(_all(*batches.place(args, shape)))
     else:

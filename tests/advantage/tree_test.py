@@ -87,7 +87,7 @@ def found():
     laid = _lay('turn')
     out['turn'] = laid.batch, jax.jit(_all)(laid.batch)
     laid = _lay('packed')
-    with jax.set_mesh(mesh.make({'data': 2, 'model': 2})):
+    with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
       placed = batches.place(laid.batch, laid.batch.rows.tokens.shape)
       out['explicit'] = laid.batch, jax.device_get(jax.jit(_all)(placed))
   return out

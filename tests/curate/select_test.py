@@ -108,7 +108,7 @@ def found():
   laid = _lay()
   with jax.enable_x64(True):
     plain = jax.jit(_run)(laid.batch)
-    with jax.set_mesh(mesh.make({'data': 2, 'model': 2})):
+    with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
       placed = batches.place(laid.batch, laid.batch.rows.tokens.shape)
       spread = jax.jit(_run)(placed)
   return laid, jax.device_get((plain, spread))

@@ -125,7 +125,7 @@ def config(method: str, folder: str, sizes=(1, 1)):
   )
   c.rollout.update(dict(batch=8, group=4, slots=8, turns=3))
   c.sft.batch, c.micro = 8, 24
-  c.mesh.data, c.mesh.model = sizes
+  c.mesh.fsdp, c.mesh.tensor = sizes
   return c
 
 

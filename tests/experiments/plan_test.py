@@ -29,6 +29,11 @@ WORK = planning.Work(
 )  # fmt: skip
 
 
+def over(**sizes: int) -> dict[str, int]:
+  """Sizes of all mesh axes."""
+  return dict.fromkeys(mesh.AXES, 1) | sizes
+
+
 def learner(shape=SHAPE) -> Learner:
   context = Context(
     {'policy': policy.module(shape)}, {'policy': optim.Rule()}, WORK.micro
@@ -51,13 +56,13 @@ def test_parameters_by_hand():
     'a': mesh.Param((8, 12), ('embed', 'heads'), jnp.zeros),
     'b': mesh.Param((5,), (None,), jnp.zeros),
   }
-  sizes = {'data': 4, 'model': 2}
+  sizes = over(fsdp=4, tensor=2)
   assert planning.held(specs, sizes) == 4 * (8 * 12 // 8 + 5)
   assert planning.held(specs, sizes, mesh.COMPUTE) == 4 * (8 * 12 // 2 + 5)
   # Adam: two moments and a count.
   assert planning.moments(optim.Rule(), specs, sizes) == 8 * (12 + 5) + 4
   with pytest.raises(ValueError, match=r"'kv_heads' of size 4 .* model=16"):
-    planning.estimate(learner(), SHAPE, WORK, {'data': 1, 'model': 16})
+    planning.estimate(learner(), SHAPE, WORK, over(tensor=16))
 
 
 def test_flops_by_hand():
@@ -71,8 +76,7 @@ def test_flops_by_hand():
 
 def test_more_devices_hold_less_and_receive_more():
   found = [
-    planning.estimate(learner(), SHAPE, WORK, {'data': n, 'model': 1})
-    for n in (1, 2, 8)
+    planning.estimate(learner(), SHAPE, WORK, over(fsdp=n)) for n in (1, 2, 8)
   ]
   for a, b in itertools.pairwise(found):
     assert b.memory.parameters < a.memory.parameters
@@ -88,8 +92,8 @@ def tiny(method=grpo):
 
 def test_the_table_and_what_a_role_costs():
   text = fitting.report(tiny(), 'v5e-16')
-  assert 'on v5e-16: 16 devices, mesh data=1 model=1' in text
-  assert '15 devices are idle: set c.mesh.data to -1.' in text
+  assert 'on v5e-16: 16 devices, mesh of one' in text
+  assert '15 devices are idle: set c.mesh.fsdp to -1.' in text
   assert text.endswith('It fits.')
   one, two = (
     fitting.estimate(tiny(m), topology.parse('1xL4')) for m in (grpo, oprl)
@@ -129,7 +133,7 @@ def test_what_to_change(checkpoint):
     c = fitting.applied(c, {path_: value})
   # The command that is told makes it fit.
   assert fitting.fits(fitting.estimate(c, where, path), where)
-  assert 'mesh.data=8' in told
+  assert 'mesh.fsdp=8' in told
 
 
 def test_what_nothing_can_change(checkpoint):
@@ -139,18 +143,20 @@ def test_what_nothing_can_change(checkpoint):
 
 def test_bad_input():
   c = tiny()
-  c.mesh.data = 3
+  c.mesh.fsdp = 3
   with pytest.raises(ValueError, match=r'mesh .* needs 3 devices and 2 are'):
     fitting.report(c, '2xH100')
-  with pytest.raises(ValueError, match=r'not divisible by mesh axis data=3'):
+  with pytest.raises(
+    ValueError, match=r'not divisible by 3, over which mesh.fsdp=3'
+  ):
     fitting.report(c, '3xH100')
 
 
 def rows(n: int, t: int) -> types.Rows:
-  """Shapes alone, split over `data` where a mesh is set."""
+  """Shapes alone, split over the mesh where one is set."""
   lies = None
   if mesh.active():
-    lies = jax.NamedSharding(jax.sharding.get_mesh(), jax.P('data'))
+    lies = jax.NamedSharding(jax.sharding.get_mesh(), mesh.spec('batch'))
 
   def of(dtype):
     return jax.ShapeDtypeStruct((n, t), dtype, sharding=lies)
@@ -198,16 +204,20 @@ def bytes_of(text: str, operation: str) -> int:
 
 
 DEEP = dict(layers=12, remat='layer')
+MIXED = dict(experts=8, top_k=2)
 CASES = [
-  ({}, WORK, {'data': 2, 'model': 2}, 0),
-  ({}, WORK, {'data': 1, 'model': 1}, 1),
-  ({}, WORK, {'data': 8, 'model': 1}, 1),
-  ({}, WORK, {'data': 2, 'model': 4}, 1),
-  ({}, WORK._replace(tokens=512), {'data': 1, 'model': 1}, 1),
-  (DEEP, WORK._replace(tokens=512), {'data': 1, 'model': 1}, 1),
-  (DEEP, WORK._replace(tokens=512), {'data': 4, 'model': 2}, 1),
-  (DEEP | {'remat': 'dots'}, WORK, {'data': 4, 'model': 2}, 1),
-  ({'vocab': 16_384}, WORK, {'data': 2, 'model': 2}, 1),
+  ({}, WORK, over(fsdp=2, tensor=2), 0),
+  ({}, WORK, over(), 1),
+  ({}, WORK, over(fsdp=8), 1),
+  ({}, WORK, over(fsdp=2, tensor=4), 1),
+  ({}, WORK._replace(tokens=512), over(), 1),
+  (DEEP, WORK._replace(tokens=512), over(), 1),
+  (DEEP, WORK._replace(tokens=512), over(fsdp=4, tensor=2), 1),
+  (DEEP | {'remat': 'dots'}, WORK, over(fsdp=4, tensor=2), 1),
+  ({'vocab': 16_384}, WORK, over(fsdp=2, tensor=2), 1),
+  (DEEP, WORK._replace(tokens=512), over(sequence=4, tensor=2), 1),
+  (DEEP | MIXED, WORK, over(expert=4, tensor=2), 1),
+  (DEEP | MIXED, WORK, over(data=2, fsdp=2, expert=2), 1),
 ]
 
 
@@ -239,11 +249,9 @@ def test_against_what_is_compiled(change, work, sizes):
     each = (found.flops.forward + found.flops.backward) / rounds
     each /= math.prod(sizes.values())
     assert close(each, step.cost_analysis()['flops'])
-  if sizes['model'] == 1 and sizes['data'] > 1:
+  if sizes == over(fsdp=sizes['fsdp']) != over():
     gathered = bytes_of(step.as_text(), 'all-gather')
-    assert close(planning.held(policy.module(shape).specs, {
-      'data': 1, 'model': 1
-    }), gathered)  # fmt: skip
+    assert close(planning.held(policy.module(shape).specs, over()), gathered)
 
 
 def close(a: float, b: float, factor: float = FACTOR) -> bool:

@@ -84,7 +84,7 @@ def averager() -> Module:
 def set_mesh(kind: str):
   if MESHES[kind] is None:
     return contextlib.nullcontext()
-  made = mesh.make({'data': 2, 'model': 2}, explicit=MESHES[kind])
+  made = mesh.make({'fsdp': 2, 'tensor': 2}, explicit=MESHES[kind])
   return jax.set_mesh(made)
 
 

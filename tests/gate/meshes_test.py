@@ -194,7 +194,7 @@ def data(tmp_path_factory):
 def test_only_the_first_iteration_compiles(sizes, compiled, data):
   c = config()
   c.data = data
-  c.mesh.data, c.mesh.model = sizes
+  c.mesh.fsdp, c.mesh.tensor = sizes
   s = build.setup(c)
   with on(sizes if sizes != (1, 1) else ()):
     stage = runner.rl_stage(s, 0, 3)

@@ -79,7 +79,7 @@ def found():
     inputs = _inputs('turn')
     out = {'turn': (inputs, jax.jit(_every)(inputs))}
     inputs = _inputs('packed')
-    with jax.set_mesh(mesh.make({'data': 2, 'model': 2})):
+    with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
       placed = batches.place(inputs, inputs[0].logp.shape)
       told = jax.device_get(jax.jit(_every)(placed))
     out['explicit'] = inputs, told

@@ -278,7 +278,7 @@ def test_another_head_of_the_value():
 def test_on_an_explicit_mesh():
   inputs = _inputs()
   plain = {name: _loss(name, inputs) for name in LOSSES}
-  with jax.set_mesh(mesh.make({'data': 2, 'model': 2})):
+  with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
     placed = batches.place(inputs, inputs[0].logp.shape)
     found = jax.jit(lambda x: {name: _loss(name, x) for name in LOSSES})(placed)
   for name in LOSSES:

@@ -347,7 +347,7 @@ def test_on_an_explicit_mesh():
     return jax.grad(total)(outputs).logp
 
   plain = slopes(inputs)
-  with jax.set_mesh(mesh.make({'data': 2, 'model': 2})):
+  with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
     placed = batches.place(inputs, inputs[0].logp.shape)
     found = jax.jit(slopes)(placed)
   np.testing.assert_allclose(plain, found, rtol=1e-9, atol=1e-12)

@@ -105,7 +105,7 @@ def test_prompt_tokens_belong_to_their_trajectory():
 def test_on_an_explicit_mesh(name):
   laid, weight = _laid('packed')
   want = _reduce(name, weight, laid.batch)
-  with jax.set_mesh(mesh.make({'data': 2, 'model': 2})):
+  with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
     placed, w = batches.place((laid, weight), laid.batch.rows.tokens.shape)
     got = jax.jit(_reduce, static_argnums=0)(name, w, placed.batch)
   np.testing.assert_allclose(got, want, rtol=1e-12)

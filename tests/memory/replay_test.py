@@ -209,7 +209,7 @@ def test_on_an_explicit_mesh():
   m = _memory()
   want = _play(2)
   shape = _batch(0).rows.traj.shape
-  with jax.set_mesh(mesh.make({'data': 2, 'model': 2})):
+  with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
     read, write = (jax.jit(f.__wrapped__) for f in (m.read, m.write))
     pool = jax.device_put(m.init(_batch(0)), jax.P())
     for step in range(2):

@@ -97,7 +97,7 @@ def test_two_updates_of_oprl():
 @pytest.mark.slow
 def test_two_updates_on_a_mesh():
   c = config()
-  c.mesh.update(dict(data=2, model=2))
+  c.mesh.update(dict(fsdp=2, tensor=2))
   s = build.setup(c)
   with runner.on_mesh(c):
     check(*two_updates(s))
@@ -108,7 +108,7 @@ def test_a_mesh_changes_no_number():
   """The second update's metrics, of one device and of four."""
   want = two_updates(setup())[2]
   c = config()
-  c.mesh.update(dict(data=2, model=2))
+  c.mesh.update(dict(fsdp=2, tensor=2))
   s = build.setup(c)
   with runner.on_mesh(c):
     got = two_updates(s)[2]

@@ -135,7 +135,7 @@ def test_each_shard_is_read_alone(kind, explicit, tmp_path, monkeypatch):
     return out
 
   monkeypatch.setattr(hf, '_read', spy)
-  with jax.set_mesh(mesh.make({'data': 2, 'model': 2}, explicit=explicit)):
+  with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2}, explicit=explicit)):
     got = hf.read(tmp_path, shape)
     want = mesh.shardings(transformer.specs(shape))
     assert jax.tree.map(lambda x: x.sharding, got) == want
@@ -230,7 +230,7 @@ def test_nothing_is_overwritten(saved):
 
 def test_a_mesh_that_does_not_divide_the_heads(saved):
   with (
-    jax.set_mesh(mesh.make({'model': 4})),
+    jax.set_mesh(mesh.make({'tensor': 4})),
     pytest.raises(ValueError, match=r"'kv_heads' of size 2 .* model=4"),
   ):
     read(saved)

@@ -79,7 +79,7 @@ def test_names_and_layout(saved):
 
 
 def test_read_onto_a_mesh(saved):
-  with jax.set_mesh(mesh.make({'data': 2, 'model': 2})):
+  with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
     how, read = peft.read(saved, SHAPE)
     specs = lora.specs(how, transformer.specs(SHAPE)['layers'])
     got = jax.tree.map(lambda x: x.sharding, read)

@@ -108,7 +108,7 @@ def test_no_expert_and_no_router_is_left_without_gradient():
 def test_a_mesh_changes_nothing():
   tokens, seg = rows()
   want, _ = routed(SHAPE, parameters(), tokens, seg)
-  with jax.set_mesh(mesh.make({'data': 2, 'model': 2})):
+  with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
     put = mesh.place(tokens, 'batch', None), mesh.place(seg, 'batch', None)
     got, _ = routed(SHAPE, parameters(), *put)
   np.testing.assert_allclose(got, want, atol=1e-5, rtol=1e-5)

@@ -84,7 +84,7 @@ def test_rows_and_heads_over_devices_are_the_same(explicit):
   c, (*args, bar) = Look(block=4, window=6), single(example())
   args[3] = args[3].astype(np.int32)
   want = run(c, *args, bar)
-  with jax.set_mesh(mesh.make({'data': 2, 'model': 2}, explicit=explicit)):
+  with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2}, explicit=explicit)):
     axes = flash.QUERY, flash.KEY, flash.KEY, flash.ROW, flash.QUERY
     put = [
       jax.device_put(x, mesh.spec(*a))

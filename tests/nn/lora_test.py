@@ -207,14 +207,14 @@ def test_on_a_mesh(explicit):
   params, beside = base(DENSE), adapter(ALL, DENSE)
   want = hidden(DENSE, lora.attach(ALL, params, beside))
   specs = transformer.specs(DENSE)
-  with jax.set_mesh(mesh.make({'data': 2, 'model': 2}, explicit=explicit)):
+  with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2}, explicit=explicit)):
     lay = lambda x, s: jax.device_put(x, mesh.shardings(s))  # noqa: E731
     beside = lay(beside, lora.specs(ALL, specs['layers']))
     whole = lora.attach(ALL, lay(params, specs), beside)
     np.testing.assert_allclose(hidden(DENSE, whole), want, rtol=1e-5, atol=1e-5)
     merged = jax.jit(lora.merge)(whole)
-  assert beside['q']['b'].sharding.spec[2] == 'model'
-  assert beside['q']['a'].sharding.spec[1] == 'data'
+  assert beside['q']['b'].sharding.spec[2] == 'tensor'
+  assert beside['q']['a'].sharding.spec[1] == ('fsdp', 'sequence')
   np.testing.assert_allclose(
     hidden(DENSE, jax.device_get(merged)), want, rtol=1e-5, atol=1e-5
   )

@@ -137,7 +137,7 @@ def test_words_split_over_devices_are_the_same(explicit, axis):
   c = Reading(NAMES, 0.8, 5.0, axis, 5, 4)
   *given_, bars = example(4)
   want = both(c, *given_, bars)
-  made = mesh.make({'data': 2, 'model': 4}, explicit=explicit)
+  made = mesh.make({'fsdp': 2, 'tensor': 4}, explicit=explicit)
   with jax.set_mesh(made):
     rows = jax.NamedSharding(made, mesh.spec('batch', None))
     put = functools.partial(jax.device_put, device=rows)

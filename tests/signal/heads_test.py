@@ -95,7 +95,7 @@ def test_a_value_has_not_seen_its_token(params):
 def test_on_an_explicit_mesh(which, params):
   module = HEADED if which == 'policy' else CRITICS[which]
   plain = _values(module)(params, BATCH.rows)
-  with jax.set_mesh(mesh.make({'data': 2, 'model': 2})):
+  with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
     stored = jax.device_put(params, mesh.shardings(module.specs))
     rows = batches.place(BATCH.rows, BATCH.rows.tokens.shape)
     placed = _values(module)(stored, rows)
