@@ -11,7 +11,7 @@ import jax
 from absl import logging
 from ml_collections import ConfigDict
 
-from agentrl import checkpoint, method
+from agentrl import checkpoint, mesh, method
 from agentrl import learner as learner_lib
 from agentrl.model import families, hf
 from agentrl.nn import lora
@@ -26,11 +26,17 @@ def text_of(c: ConfigDict) -> str:
 
 
 def same_config(c: ConfigDict, workdir: str) -> None:
-  """Refuses to mix two configs in one folder, naming what differs."""
+  """Refuses to mix two configs in one folder, naming what differs.
+
+  Where arrays lie is no part of an experiment: a run goes on on any mesh.
+  """
   path = os.path.join(workdir, CONFIG)
   if not os.path.exists(path):
     return
   for name, old, new in differences(read_config(workdir), c):
+    if name.startswith('mesh.'):
+      logging.info('Going on with %s=%s, %s before', name, new, old)
+      continue
     raise ValueError(
       f'{path} is of another run: config.{name} is {old!r} there and'
       f' {new!r} here; use a new --workdir, or delete that folder if you do'
@@ -73,6 +79,11 @@ def read_config(workdir: str) -> ConfigDict:
     ) from error
   # Runs from before there were checkpoints have models of their own.
   found.get('model', {}).setdefault('path', '')
+  if 'model' in found.get('mesh', {}):  # of two axes; rows stored parameters
+    old = found['mesh']
+    found['mesh'] = dict.fromkeys(mesh.AXES, 1) | dict(
+      fsdp=old['data'], tensor=old['model'], explicit=old['explicit']
+    )
   return ConfigDict(found)
 
 

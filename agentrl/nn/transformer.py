@@ -3,7 +3,7 @@
 Pre-norm (RMSNorm), rotary positions, grouped-query attention, a gated MLP or
 experts; what else the families differ in is data of `Shape`. Parameters of the
 layers are stacked on a leading `layers` axis. Two ways through the same
-`block`: `forward` reads whole rows, `extend` appends tokens to a cache.
+`block`: `forward` reads whole rows, nn/decode.py appends tokens to a cache.
 """
 
 import functools
@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import mesh
-from agentrl.nn import attention, cache, experts, kernels, layers, lora
+from agentrl.nn import attention, experts, kernels, layers, lora
 from agentrl.nn import rope as rotary
 from agentrl.nn.shape import Shape, layer_specs, specs
 from agentrl.types import Array
@@ -84,18 +84,18 @@ def block(c: Shape, p: dict, x_NTD, way: Way):
 
   Returns: [N, T, D], Routing of this layer (None without experts)
   """
-  y = _normed(c, p, 'attn_norm', x_NTD)
-  q, k, v = (_heads(c, p, y, way, name) for name in 'qkv')
+  y = normed(c, p, 'attn_norm', x_NTD)
+  q, k, v = (heads(c, p, y, way, name) for name in 'qkv')
   y = way.attend(q, k, v)
   y = layers.dense(y, p['o'], ('heads', None), EMBED, way.rows)
   y = _biased(y, p, 'o_bias', c.out_bias)
-  x_NTD += _normed(c, p, 'attn_post_norm', y) if c.post_norm else y
+  x_NTD += normed(c, p, 'attn_post_norm', y) if c.post_norm else y
 
-  y = _normed(c, p, 'mlp_norm', x_NTD)
+  y = normed(c, p, 'mlp_norm', x_NTD)
   y, routing = (
     _experts(c, p, y, way) if c.experts else (_mlp(c, p, y, way), None)
   )
-  y = _normed(c, p, 'mlp_post_norm', y) if c.post_norm else y
+  y = normed(c, p, 'mlp_post_norm', y) if c.post_norm else y
   return x_NTD + y, routing
 
 
@@ -116,7 +116,7 @@ def _mlp(c: Shape, p: dict, x_NTD, way: Way):
   return _biased(y, p, 'down_bias', c.mlp_bias)
 
 
-def _normed(c: Shape, p: dict, name: str, x):
+def normed(c: Shape, p: dict, name: str, x):
   return layers.rms_norm(p[name], x, c.eps, c.norm_offset)
 
 
@@ -125,7 +125,7 @@ def _biased(x, p: dict, name: str, there: bool):
   return x + p[name][None, None].astype(x.dtype) if there else x
 
 
-def _heads(c: Shape, p: dict, y_NTD, way: Way, name: str):
+def heads(c: Shape, p: dict, y_NTD, way: Way, name: str):
   """Queries, keys or values (q, k, v) of normed inputs: [N, T, heads, d]."""
   axis = 'heads' if name == 'q' else 'kv_heads'
   x = layers.dense(y_NTD, p[name], EMBED, (axis, None), way.rows)
@@ -133,7 +133,7 @@ def _heads(c: Shape, p: dict, y_NTD, way: Way, name: str):
   if name == 'v':
     return x
   if c.qk_norm:
-    x = _normed(c, p, f'{name}_norm', x)
+    x = normed(c, p, f'{name}_norm', x)
   return rotary.rotate(c.rope(way.window), x, way.pos)
 
 
@@ -146,16 +146,16 @@ def forward(c: Shape, params, tokens_NT, seg_NT, look_NT=None):
   """
   if look_NT is None or c.layers > UNROLL or _kernel(c, seg_NT) != 'xla':
     return routed(c, params, tokens_NT, seg_NT)[0]
-  params = _gathered(c, params)
+  params = gathered(c, params)
   pos, step = _reading(c, seg_NT)
   x = embed(c, params, tokens_NT, pos)
-  *under, top = _unstack(c, params['layers'])
+  *under, top = each(c, params['layers'])
   for i, p in enumerate(under):
     x, _ = step(c.window(i))(x, p)
   window = c.window(c.layers - 1)
   mask = attention.row_mask(seg_NT, window)
   x = _answer(c, top, x, Way(pos, window, None), mask, look_NT)
-  return _normed(c, params, 'norm', x)
+  return normed(c, params, 'norm', x)
 
 
 def routed(c: Shape, params, tokens_NT, seg_NT):
@@ -171,7 +171,7 @@ def routed(c: Shape, params, tokens_NT, seg_NT):
   pos, step = _reading(c, seg_NT, rows)
   x = embed(c, outer, mesh.place(tokens_NT, *rows), pos, rows)
   x, routing = _climb(c, step, x, params['layers'])
-  x = mesh.place(_normed(c, outer, 'norm', x), *layers.ROWS, None)
+  x = mesh.place(normed(c, outer, 'norm', x), *layers.ROWS, None)
   return x[:, :t], routing
 
 
@@ -186,7 +186,7 @@ def _reading(c: Shape, seg_NT, rows=layers.ROWS):
   """Positions; window -> (x, layer's parameters as stored) -> x, Routing."""
   pos, name = layers.positions(seg_NT), _kernel(c, seg_NT)
   pos, live = (mesh.place(x, *rows) for x in (pos, seg_NT >= 0))
-  each = layer_specs(c)
+  stored = layer_specs(c)
 
   def attending(window: int):
     if name == 'xla':
@@ -203,7 +203,7 @@ def _reading(c: Shape, seg_NT, rows=layers.ROWS):
     way = Way(pos, window, attends[window], live, rows)
 
     def run(x, p):
-      return block(c, lora.gather(p, each), x, way)
+      return block(c, lora.gather(p, stored), x, way)
 
     return _leaner(c, run)
 
@@ -265,8 +265,8 @@ def _one_by_one(c: Shape, step, x, stacked, indices):
 
 def _answer(c: Shape, p: dict, x_NTD, way: Way, mask_NTS, look_NT):
   """The last layer: keys and values of all, answers where somebody looks."""
-  y = _normed(c, p, 'attn_norm', x_NTD)
-  k, v = (_heads(c, p, y, way, name) for name in 'kv')
+  y = normed(c, p, 'attn_norm', x_NTD)
+  k, v = (heads(c, p, y, way, name) for name in 'kv')
 
   def some(x, pos, mask):
     def attend(q, *_):
@@ -278,13 +278,13 @@ def _answer(c: Shape, p: dict, x_NTD, way: Way, mask_NTS, look_NT):
   return layers.over_time(some, lambda x, *_: x, xs, look_NT, CHUNK)
 
 
-def _gathered(c: Shape, params) -> dict:
+def gathered(c: Shape, params) -> dict:
   """The decoder's own parameters, without heads that stand beside them."""
   own = specs(c)
   return lora.gather({name: params[name] for name in own}, own)
 
 
-def _unstack(c: Shape, stacked) -> tuple:
+def each(c: Shape, stacked) -> tuple:
   """A tree of stacked parameters as one tree for each layer."""
   return tuple(_layer(stacked, i) for i in range(c.layers))
 
@@ -299,80 +299,3 @@ def _layer(stacked, i: int):
 
 def _layers(stacked, start: int, end: int):
   return jax.tree.map(lambda x: jax.lax.slice_in_dim(x, start, end), stacked)
-
-
-# What the slots have read, layer by layer.
-Cache = tuple[cache.Layer, ...]
-
-
-def empty_cache(c: Shape, n: int, capacity: int) -> Cache:
-  """Room for `capacity` positions of n slots."""
-  return tuple(
-    cache.empty(n, capacity, c.kv_heads, c.head_dim, c.dtype)
-    for _ in range(c.layers)
-  )
-
-
-def unstack(c: Shape, params) -> dict:
-  """Layers as a tuple and a head, made once, outside of a decoding loop.
-
-  In the numbers that they are computed with: they are read for each token.
-  """
-  told = {name: _cast(c, name, x) for name, x in params['layers'].items()}
-  own = _gathered(c, {**params, 'layers': told})
-  head = (own['embed'].T if c.tied else own['head']).astype(c.dtype)
-  return {**own, 'layers': _unstack(c, own['layers']), 'head': head}
-
-
-def _cast(c: Shape, name: str, x):
-  """A matrix or bias as it enters a product; norms multiply in float32."""
-  if name.endswith('norm'):
-    return x
-  return jax.tree.map(lambda a: a.astype(c.dtype), x)
-
-
-def extend(c: Shape, params, read: Cache, tokens_NC, start_N, look_N=None):
-  """Appends C tokens to every slot, slot n at positions start_N[n]...
-
-  Tokens past a slot's true length may hold anything: they are overwritten by
-  the next call, which starts at the true length, before anybody looks there.
-
-  Args:
-    params: from `unstack`
-    tokens_NC: [N, C] i32
-    start_N: [N] i32, how many positions each slot has filled; None: all start
-      afresh, which is cheaper
-    look_N: [N] i32, the one token of the C after which somebody will look; the
-      top layer then answers there alone. None: everywhere
-  Returns: normed hidden states [N, C, D], or [N, 1, D] if look_N; cache
-  """
-  n, chunk = tokens_NC.shape
-  first = jnp.zeros(n, jnp.int32) if start_N is None else start_N
-  pos = first[:, None] + jnp.arange(chunk, dtype=jnp.int32)[None]
-  x, out = embed(c, params, tokens_NC, pos), []
-  for i, (p, layer) in enumerate(zip(params['layers'], read, strict=True)):
-    look = look_N if i == c.layers - 1 else None
-    way = Way(pos, c.window(i), None)
-    x, layer = _extend_layer(c, p, layer, way, x, start_N, look)
-    out.append(layer)
-  return _normed(c, params, 'norm', x), tuple(out)
-
-
-def _extend_layer(c: Shape, p, layer, way: Way, x_NCD, start_N, look_N):
-  """One layer of `extend`: what it makes of x, and its cache."""
-  y = _normed(c, p, 'attn_norm', x_NCD)
-  k, v = (_heads(c, p, y, way, name) for name in 'kv')
-  layer = cache.write(layer, k, v, start_N)
-  if look_N is not None:
-    at = look_N[:, None]
-    x_NCD = jnp.take_along_axis(x_NCD, at[..., None], axis=1)
-    way = way._replace(pos=jnp.take_along_axis(way.pos, at, axis=1))
-    start_N = way.pos[:, 0]
-
-  def attend(q, *_):
-    size, cap = c.query_size, c.score_cap
-    return cache.attend(layer, q, start_N, way.window, size, cap)
-
-  # The block's own keys are these again: the compiler makes them once.
-  x, _ = block(c, p, x_NCD, way._replace(attend=attend))
-  return x, layer

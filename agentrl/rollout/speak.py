@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from agentrl.nn import transformer
+from agentrl.nn import decode, transformer
 from agentrl.rollout import sampling
 from agentrl.types import Array
 
@@ -66,7 +66,7 @@ def model(
 
   Where turns are given, their tokens take the place of those drawn.
   """
-  params = transformer.unstack(shape, params)
+  params = decode.unstack(shape, params)
 
   def next_logits(hidden_ND):
     return transformer.logits(params, hidden_ND[:, None], shape.logit_cap)[:, 0]
@@ -74,7 +74,7 @@ def model(
   def say(cache, heard: Heard):
     n = heard.length.shape[0]
     last = jnp.maximum(heard.length - 1, 0)
-    hidden, cache = transformer.extend(
+    hidden, cache = decode.extend(
       shape, params, cache, heard.tokens, heard.start, last
     )
     hidden = hidden[:, 0]
@@ -103,9 +103,7 @@ def model(
     def step(carry):
       t, cache, said, done = carry
       token = jax.lax.dynamic_slice_in_dim(said.tokens, t - 1, 1, axis=1)
-      hidden, cache = transformer.extend(
-        shape, params, cache, token, after + t - 1
-      )
+      hidden, cache = decode.extend(shape, params, cache, token, after + t - 1)
       said, done = write(t, next_logits(hidden[:, 0]), said, done)
       return t + 1, cache, said, done
 
@@ -115,7 +113,7 @@ def model(
     return said, cache
 
   return Speaker(
-    cache=lambda n, size: transformer.empty_cache(shape, n, size),
+    cache=lambda n, size: decode.empty(shape, n, size),
     say=say,
   )
 

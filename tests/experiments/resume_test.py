@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -96,6 +97,28 @@ def test_stopped_between_checkpoints(method, tmp_path, monkeypatch):
   assert rows(cut)[-1]['step'] == 3
   runner.run(c, cut)
   assert_same_run(whole, cut, steps=4)
+
+
+@pytest.mark.slow
+def test_goes_on_on_another_mesh(tmp_path):
+  """Two steps on one device and two on eight are four on one."""
+  c = grpo.get_config('tiny')
+  c.update_from_flattened_dict(SMALL)
+  c.update(dict(data=str(tmp_path / 'data'), steps=4))
+  c.sft.steps, c.checkpoint.every = 0, 2
+  c.loss = (*c.loss, 'entropy')
+  c.role.policy.eps = 1.0  # a small one makes Adam blow up rounding
+  whole, cut = str(tmp_path / 'whole'), str(tmp_path / 'cut')
+  runner.run(c, whole)
+  shutil.copytree(whole, cut)
+  shutil.rmtree(os.path.join(cut, 'checkpoints', '4'))
+  c.mesh.update(dict(fsdp=2, sequence=2, tensor=2))
+  runner.run(c, cut)
+  s = build.setup(c)
+  states = [folder.load(c, s.shape, w) for w in (whole, cut)]
+  assert [step for step, _ in states] == [4, 4]
+  for a, b in _pairs(*(state.params for _, state in states)):
+    np.testing.assert_allclose(a, b, atol=1e-5)
 
 
 def command(workdir, data):

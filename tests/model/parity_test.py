@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from agentrl.model import families, hf
-from agentrl.nn import transformer
+from agentrl.nn import decode, transformer
 
 torch = pytest.importorskip('torch')
 transformers = pytest.importorskip('transformers')
@@ -185,11 +185,11 @@ def decoder(ours):
   @functools.cache
   def make(name: str):
     shape, params = ours(name)
-    split = transformer.unstack(shape, params)
+    split = decode.unstack(shape, params)
 
     @jax.jit
     def extend(read, chunk, start):
-      hidden, read = transformer.extend(shape, split, read, chunk, start)
+      hidden, read = decode.extend(shape, split, read, chunk, start)
       return transformer.logits(split, hidden, shape.logit_cap), read
 
     return extend
@@ -204,7 +204,7 @@ def test_cached_decoding_step_by_step(name, ours, decoder):
   tokens = np.stack(seqs).astype(np.int32)
   want = np.stack([their_logits(name, s) for s in seqs])
   length = np.array([6, 3])
-  read = transformer.empty_cache(ours(name)[0], 2, 20)
+  read = decode.empty(ours(name)[0], 2, 20)
   got, read = decoder(name)(read, tokens[:, :6], None)
   close(got[0], want[0, :6])
   close(got[1, :3], want[1, :3])
@@ -225,7 +225,7 @@ def test_greedy_generation_token_for_token(name, ours, decoder):
       max_new_tokens=14,
       do_sample=False,
     )
-  read = transformer.empty_cache(ours(name)[0], 2, 20)
+  read = decode.empty(ours(name)[0], 2, 20)
   logits, read = decoder(name)(read, prompt.astype(np.int32), None)
   said = [np.argmax(logits[:, -1], axis=-1)]
   for at in range(6, 19):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from agentrl import mesh
-from agentrl.nn import lora, transformer
+from agentrl.nn import decode, lora, transformer
 
 DENSE = transformer.Shape(
   vocab=20, width=16, layers=2, heads=4, kv_heads=2, head_dim=4, mlp=12,
@@ -126,17 +126,17 @@ def test_decodes_as_it_reads():
   tokens, whole = rows()[0], hidden(DENSE, params)
 
   @jax.jit
-  def decode(params, tokens):
-    loose = transformer.unstack(DENSE, params)
-    read = transformer.empty_cache(DENSE, N, 3)
+  def read_on(params, tokens):
+    loose = decode.unstack(DENSE, params)
+    read = decode.empty(DENSE, N, 3)
     out = []
     for t in range(3):
       at = jnp.full(N, t, jnp.int32)
-      x, read = transformer.extend(DENSE, loose, read, tokens[:, t, None], at)
+      x, read = decode.extend(DENSE, loose, read, tokens[:, t, None], at)
       out.append(x)
     return jnp.concatenate(out, 1)
 
-  got = decode(params, tokens[:, :3])
+  got = read_on(params, tokens[:, :3])
   np.testing.assert_allclose(got, whole[:, :3], rtol=2e-5, atol=2e-5)
 
 

@@ -11,7 +11,7 @@ import pytest
 import scipy.special
 
 from agentrl import mesh
-from agentrl.nn import attention, cache, layers, rope, transformer
+from agentrl.nn import attention, cache, decode, layers, rope, transformer
 
 SMALL = transformer.Shape(
   vocab=40, width=24, layers=2, heads=4, kv_heads=2, head_dim=6, mlp=32
@@ -250,10 +250,10 @@ def test_reading_in_chunks_is_reading_at_once(name, first, monkeypatch):
   whole = transformer.forward(
     shape, params, tokens, jnp.zeros((n, total), jnp.int32)
   )
-  split = transformer.unstack(shape, params)
-  read = transformer.empty_cache(shape, n, total + 8)
+  split = decode.unstack(shape, params)
+  read = decode.empty(shape, n, total + 8)
   lengths = np.array([6, 5, 4])
-  hidden, read = transformer.extend(shape, split, read, tokens[:, :6], None)
+  hidden, read = decode.extend(shape, split, read, tokens[:, :6], None)
   for i, m in enumerate(lengths):
     np.testing.assert_allclose(
       hidden[i, :m], whole[i, :m], atol=1e-5, rtol=1e-5
@@ -261,7 +261,7 @@ def test_reading_in_chunks_is_reading_at_once(name, first, monkeypatch):
   start = lengths
   for width in (1, 4, 1, 1, 3):
     chunk = np.stack([tokens[i, s : s + width] for i, s in enumerate(start)])
-    hidden, read = transformer.extend(
+    hidden, read = decode.extend(
       shape, split, read, chunk, jnp.asarray(start, jnp.int32)
     )
     for i, s in enumerate(start):
