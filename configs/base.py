@@ -66,8 +66,9 @@ def get_config(arg: str = '') -> ConfigDict:
          theta=10_000.0, positions=1024, eps=1e-6, qk_norm=False, bias=False,
          tied=True, attention='auto', remat='none', dtype='float32',
          # Directory or hub name of a checkpoint: its tokenizer and weights,
-         # and its config.json for all but attention, remat and dtype.
-         path='')
+         # and its config.json for all but attention, remat and dtype. random:
+         # weights are drawn as its family draws them, and none are needed.
+         path='', random=False)
   )  # fmt: skip
   # rank 0: every role is a model of its own. Else an adapter of its own, on one
   # frozen base: which matrices (a regular expression), and alpha / rank a b.

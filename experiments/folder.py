@@ -78,7 +78,8 @@ def read_config(workdir: str) -> ConfigDict:
       f'{path} is damaged ({error}); name the --workdir of another run'
     ) from error
   # Runs from before there were checkpoints have models of their own.
-  found.get('model', {}).setdefault('path', '')
+  for name, value in (('path', ''), ('random', False)):
+    found.get('model', {}).setdefault(name, value)
   if 'model' in found.get('mesh', {}):  # of two axes; rows stored parameters
     old = found['mesh']
     found['mesh'] = dict.fromkeys(mesh.AXES, 1) | dict(
@@ -92,7 +93,7 @@ def same_model(c: ConfigDict) -> None:
   theirs = read_config(c.init).model
   for name in c.model:
     old, new = theirs.get(name), c.model[name]
-    if old != new and name not in pretrained.FREE:
+    if old != new and name not in (*pretrained.FREE, 'random'):
       raise ValueError(
         f'init={c.init!r} is a run of another model: model.{name} is {old!r}'
         f' there and {new!r} here; set --config.model.{name}={old} or take'
@@ -122,7 +123,7 @@ def start(c: ConfigDict, shape) -> dict[str, Any] | None:
   if c.init:
     logging.info('Beginning with the policy of %s', c.init)
     return policy(shape, c.init)
-  if c.model.path:
+  if c.model.path and not c.model.random:
     logging.info('Beginning with the weights of %s', c.model.path)
     return pretrained.weights(c, shape)
   return None

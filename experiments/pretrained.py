@@ -18,6 +18,7 @@ from agentrl.text import tokenizer
 # Fields of c.model that hold beside a checkpoint, whose config.json has the
 # others: how things are computed, not what.
 FREE = ('attention', 'remat', 'dtype')
+SOURCE = ('path', 'random')
 
 
 class Language(NamedTuple):
@@ -42,13 +43,19 @@ def language(c: ConfigDict) -> Language:
     families.shape(families.read(directory)),
     **{name: c.model[name] for name in FREE},
   )
-  hf.check(directory, shape)
+  if not c.model.random:
+    hf.check(directory, shape)
   return Language(tokenizer.HuggingFace(directory, vocab=shape.vocab), shape)
 
 
 def own(c: ConfigDict, vocab: int) -> transformer.Shape:
   """The decoder that the fields of c.model describe."""
-  fields = {name: x for name, x in c.model.items() if name != 'path'}
+  if c.model.random:
+    raise ValueError(
+      'model.random=True draws the weights of a checkpoint, and the model is of'
+      ' its own; leave it out, or set model.path'
+    )
+  fields = {name: x for name, x in c.model.items() if name not in SOURCE}
   return transformer.Shape(vocab=vocab, **fields)
 
 

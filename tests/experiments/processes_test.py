@@ -54,7 +54,8 @@ def train(workdir, data, count: int) -> list[str]:
   command = [
     sys.executable, '-m', 'experiments.train',
     '--config=configs/grpo.py:tiny,env=frozen_lake', f'--workdir={workdir}',
-    f'--config.data={data}', '--config.mesh.data=-1', '--config.steps=2',
+    f'--config.data={data}', '--config.mesh.fsdp=2', '--config.mesh.data=-1',
+    '--config.steps=2',
     '--config.sft.steps=2', '--config.eval.episodes=32',
     '--config.checkpoint.every=1',
   ]  # fmt: skip

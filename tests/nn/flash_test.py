@@ -79,13 +79,23 @@ def test_is_attention_of_all_scores(c):
   )
 
 
-@pytest.mark.parametrize('explicit', [True, False])
-def test_rows_and_heads_over_devices_are_the_same(explicit):
-  c, (*args, bar) = Look(block=4, window=6), single(example())
+@pytest.mark.parametrize(
+  ('sizes', 'explicit'),
+  [
+    ({'fsdp': 2, 'tensor': 2}, True),
+    ({'fsdp': 2, 'tensor': 2}, False),
+    ({'sequence': 3, 'tensor': 2}, True),
+  ],
+  ids=str,
+)
+def test_tokens_and_heads_over_devices_are_the_same(sizes, explicit):
+  """Twelve tokens over three devices, in blocks that do not divide four."""
+  c, args = Look(block=3, window=6), single(example())
+  *args, bar = (x[:, :12] for x in args)
   args[3] = args[3].astype(np.int32)
   want = run(c, *args, bar)
-  with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2}, explicit=explicit)):
-    axes = flash.QUERY, flash.KEY, flash.KEY, flash.ROW, flash.QUERY
+  with jax.set_mesh(mesh.make(sizes, explicit=explicit)):
+    axes = flash.query(), flash.KEY, flash.KEY, flash.ROW, flash.query()
     put = [
       jax.device_put(x, mesh.spec(*a))
       for x, a in zip((*args, bar), axes, strict=True)

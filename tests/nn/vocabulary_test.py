@@ -131,13 +131,21 @@ def test_no_block_size_changes_anything(words, tokens, axis, cap):
 
 
 @pytest.mark.parametrize('axis', [0, 1])
-@pytest.mark.parametrize('explicit', [True, False])
-def test_words_split_over_devices_are_the_same(explicit, axis):
-  """Rows over two, words over four; blocks that divide neither."""
+@pytest.mark.parametrize(
+  ('sizes', 'explicit'),
+  [
+    ({'fsdp': 2, 'tensor': 4}, True),
+    ({'fsdp': 2, 'tensor': 4}, False),
+    ({'sequence': 2, 'tensor': 4}, True),
+  ],
+  ids=str,
+)
+def test_words_split_over_devices_are_the_same(sizes, explicit, axis):
+  """Rows or tokens over two, words over four; blocks that divide neither."""
   c = Reading(NAMES, 0.8, 5.0, axis, 5, 4)
   *given_, bars = example(4)
   want = both(c, *given_, bars)
-  made = mesh.make({'fsdp': 2, 'tensor': 4}, explicit=explicit)
+  made = mesh.make(sizes, explicit=explicit)
   with jax.set_mesh(made):
     rows = jax.NamedSharding(made, mesh.spec('batch', None))
     put = functools.partial(jax.device_put, device=rows)
