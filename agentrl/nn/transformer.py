@@ -55,7 +55,10 @@ def embed(c: Shape, params, tokens_NT, pos_NT, rows=layers.ROWS):
 
 def _look_up(table_VD, tokens_NT):
   """Of a device's words; each word stands on one of them."""
-  at = jnp.maximum(tokens_NT, 0) - mesh.index('vocab') * len(table_VD)
+  at = jnp.maximum(tokens_NT, 0)
+  if not mesh.split('vocab'):
+    return (table_VD[at],)
+  at -= mesh.index('vocab') * len(table_VD)
   inside = (at >= 0) & (at < len(table_VD))
   x = jnp.where(inside[..., None], table_VD[jnp.where(inside, at, 0)], 0)
   return (mesh.total(x, 'vocab'),)

@@ -33,6 +33,7 @@ def test_real_training_steps(tmp_path):
   c.env.update(dict(train=16, test=4))
   c.update(dict(data=str(tmp_path / 'data'), steps=2, micro=2))
   c.loss = (*c.loss, 'entropy')  # a gradient even if nothing is solved
+  c.hp.plan.minibatches.n = 1  # so that what sampled is what is trained
   c.sft.steps, c.eval.episodes = 0, 4
   runner.run(c, str(tmp_path / 'run'))
   rows = [
@@ -41,6 +42,6 @@ def test_real_training_steps(tmp_path):
   ]  # fmt: skip
   assert [r['step'] for r in rows] == [1, 2]
   for r in rows:
-    assert r['logp/gap_max'] < 2e-2 * 10, r['logp/gap_max']
+    assert r['logp/gap'] < 2e-2, r['logp/gap']
     assert np.isfinite(r['loss/total'])
     assert r['policy/grad_norm'] > 0
