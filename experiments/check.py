@@ -53,6 +53,15 @@ def config(c: ConfigDict) -> None:
   _check_schedule(c)
 
 
+def log(c: ConfigDict) -> None:
+  """How many trajectories are kept, and when."""
+  for name, least in (('groups', -1), ('every', 1), ('held_out', 0)):
+    if c.log[name] < least:
+      raise ValueError(
+        f'log.{name}={c.log[name]} is too low; set it to {least} or more'
+      )
+
+
 def terms(c: ConfigDict, told: tuple[str, ...]) -> None:
   """The environment tells what the config expects of its kind."""
   w = base.wiring(c)

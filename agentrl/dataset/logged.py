@@ -118,8 +118,8 @@ class Log:
     if grown or not found:
       self._found = found
       parts = [np.empty(0, framed.HEAD), *found.values()]
-      self.heads = np.concatenate(parts)
       self._first = np.cumsum([0] + [len(x) for x in found.values()])
+      self.heads = np.concatenate(parts)
 
   def __len__(self) -> int:
     return len(self.heads)
