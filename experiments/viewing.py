@@ -37,6 +37,7 @@ CHOICES = {
   'order': ORDERS,
 }
 NUMBERS = ('from', 'to', 'task', 'group', 'page')
+_META = '<meta http-equiv="Content-Security-Policy" content="{}">'
 _PARTS = pathlib.Path(__file__).with_suffix('').with_name('view')
 
 
@@ -123,7 +124,7 @@ def some(log: logged.Log, index: Sequence[int]) -> list[dict[str, Any]]:
 
 
 def page(name: str, data: Mapping[str, Any] | None = None) -> tuple[str, str]:
-  """The page and its policy.
+  """The page and its Content-Security-Policy.
 
   Args:
     name: of the run
@@ -138,22 +139,16 @@ def page(name: str, data: Mapping[str, Any] | None = None) -> tuple[str, str]:
     f" style-src {_hash(parts['css'])}; base-uri 'none'; form-action 'none'"
   )
   text = json.dumps(data, separators=(',', ':')).replace('<', '\\u003c')
-  meta = ''
-  if data is not None:
-    meta = '<meta http-equiv="Content-Security-Policy" content="{}">'
-    meta = meta.format(html.escape(policy))
   filled = {
-    'POLICY': meta,
+    'POLICY': '' if data is None else _META.format(html.escape(policy)),
     'NAME': html.escape(name),
     'STYLE': parts['css'],
     'DATA': text,
     'SCRIPT': parts['js'],
   }
-  out = parts['html']
   # In one pass over the template: what is filled in is not looked at again.
-  pieces = out.split('@')
-  for at in range(1, len(pieces), 2):
-    pieces[at] = filled[pieces[at]]
+  pieces = parts['html'].split('@')
+  pieces[1::2] = [filled[name] for name in pieces[1::2]]
   return ''.join(pieces), policy
 
 
