@@ -29,22 +29,23 @@ def evaluate(
   limit: int,
   temperature: float,
   key: jax.Array,
-) -> tuple[dict[str, float], Record]:
+) -> tuple[dict[str, float], tuple[Record, Attempts]]:
   """Plays `episodes` episodes, going round the tasks.
 
   Args:
     play: (attempts of `batch` trajectories, key) -> Record
     tasks: [n] indices of held-out tasks
     batch: trajectories of one call; the last call's surplus is not counted
-  Returns: metrics (Wilson interval, level 0.95), and the last record
+  Returns: metrics (Wilson interval, level 0.95), the last record and attempts
   """
-  found, record = [], None
+  found, last = [], None
   for i, attempts in enumerate(
     rounds(tasks, episodes, batch, limit, temperature)
   ):
     record = jax.device_get(play(attempts, jax.random.fold_in(key, i)))
     found.append(ended(record))
-  return measure(found, episodes, len(tasks)), record
+    last = record, attempts
+  return measure(found, episodes, len(tasks)), last
 
 
 def rounds(
@@ -87,23 +88,3 @@ def measure(
         np.mean(ends == status)
       )
   return metrics
-
-
-def show(record: Record, decode: Callable, trajectories: int = 4) -> str:
-  """Some trajectories of a record as readable text."""
-  out = []
-  for b in range(min(trajectories, record.valid.shape[0])):
-    status = Status(int(record.status[b])).name.lower()
-    total = float(record.reward[b][record.valid[b]].sum())
-    out.append(f'=== trajectory {b}: {status}, return {total:.2f}')
-    for k in np.flatnonzero(record.valid[b]):
-      context = record.context[b, k, : record.context_len[b, k]]
-      message = record.message[b, k, : record.message_len[b, k]]
-      said = record.logp[b, k, : record.message_len[b, k]]
-      out.append(f'--- turn {k}')
-      out.append(decode(context.tolist()).rstrip('\n'))
-      out.append(
-        f'> {decode(message.tolist())}   log-prob {said.sum():.3f}'
-        f'   reward {record.reward[b, k]:+.2f}'
-      )
-  return '\n'.join(out) + '\n'

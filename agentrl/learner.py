@@ -95,13 +95,22 @@ def update(
   learner: Learner, state: TrainState, batch: Batch
 ) -> tuple[TrainState, Metrics]:
   """One iteration. Pure; jit it once and donate the state."""
+  state, metrics, _ = explained(learner, state, batch)
+  return state, metrics
+
+
+def explained(
+  learner: Learner, state: TrainState, batch: Batch
+) -> tuple[TrainState, Metrics, tuple[Batch, Signals, Credit]]:
+  """`update`, and what the policy learned from: batch, signals, credit."""
   learner = _now(learner, state)
   key = jax.random.fold_in(jax.random.fold_in(state.key, 1), state.step)
   state, batch, signals, credit, metrics = judge(learner, state, batch)
   state, told = _train(learner, state, batch, signals, credit, key)
   metrics |= told
   state, told = _look_back(learner, state, batch, signals, credit)
-  return state.replace(step=state.step + 1), metrics | told
+  state = state.replace(step=state.step + 1)
+  return state, metrics | told, (batch, signals, credit)
 
 
 def _now(learner: Learner, state: TrainState) -> Learner:

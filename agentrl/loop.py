@@ -19,6 +19,7 @@ import numpy as np
 
 from agentrl import metrics as metrics_lib
 from agentrl.checkpoint import Checkpoints
+from agentrl.kept import Keeper, Kept
 from agentrl.types import Batch, Metrics, TrainState
 
 PATIENCE = 10  # updates in a row that were skipped: then the run stops
@@ -31,7 +32,8 @@ class Stage(NamedTuple):
   tasks: step -> what is played then, host arrays
   sample: (state, tasks, step) -> Batch
   observe: Batch -> metrics of what was collected
-  update: (state, batch) -> state, metrics; donates the state
+  update: (state, batch) -> state, metrics, what is kept for the log or None;
+    donates the state
   """
 
   name: str
@@ -41,7 +43,7 @@ class Stage(NamedTuple):
   tasks: Callable[[int], Any]
   sample: Callable[[TrainState, Any, int], Batch]
   observe: Callable[[Batch], Metrics]
-  update: Callable[[TrainState, Batch], tuple[TrainState, Metrics]]
+  update: Callable[[TrainState, Batch], tuple[TrainState, Metrics, Kept | None]]
 
   def collect(self, state: TrainState, step: int) -> Batch:
     return self.sample(state, self.tasks(step), step)
@@ -69,6 +71,7 @@ def run(
   state: TrainState,
   watch: Watch,
   writer: metrics_lib.Writer,
+  log: Keeper,
   checkpoints: Checkpoints,
   progress: metrics_lib.Progress,
   clock: Callable[[], float],
@@ -95,6 +98,7 @@ def run(
   def save(step: int) -> None:
     tell(late.drain())
     writer.flush()
+    log.flush()
     checkpoints.save(step, state, {'seconds': clock()})
 
   def stop(step: int) -> None:
@@ -108,6 +112,7 @@ def run(
 
   def evaluate(step: int) -> None:
     tell(late.drain())
+    log.drain()
     scalars = watch.evaluate(state, step) | {'time/seconds': clock()}
     writer.write(step, scalars, phase='eval')
     progress.update(step, scalars)
@@ -121,9 +126,10 @@ def run(
         state = stage.begin(state)
       batch = stage.collect(state, step)
       seen = stage.observe(batch)
-      state, told = stage.update(state, batch)
+      state, told, kept = stage.update(state, batch)
       done = step + 1
       tell(late.push(done, told | seen))
+      log.push(done, stage.name, kept)
       if watch.due(done):
         evaluate(done)
       if done % watch.save_every == 0 or done == stages[-1].end:

@@ -23,7 +23,7 @@ _WORDS = {'nan': math.nan, 'inf': math.inf, '-inf': -math.inf}
 
 
 class Writer:
-  """Writes a run's rows, event files and sample texts below `workdir`.
+  """Writes a run's rows and event files below `workdir`.
 
   Every row reaches the operating system before `write` returns, so SIGKILL
   costs at most a torn last line, which the next start cuts off. A row not yet
@@ -42,7 +42,7 @@ class Writer:
     """Opens the files; with `active=False` (process > 0) does nothing, ever.
 
     Args:
-      workdir: holds metrics.jsonl, header.json, tensorboard/, trajectories/.
+      workdir: holds metrics.jsonl, header.json, tensorboard/.
       resume_after: the step of the restored checkpoint: later rows are cut
         off. None starts a new file; an old one is kept under another name.
       header: facts about the run, JSON values, written to header.json.
@@ -91,16 +91,6 @@ class Writer:
     for name in scalars:
       if math.isfinite(row[name]):
         self._events.add_scalar(name, row[name], step)
-
-  def text(self, name: str, step: int, text: str) -> None:
-    """Writes trajectories/<step>_<name>.txt, for people to read."""
-    if not self._active:
-      return
-    if not name or pathlib.PurePath(name).name != name:
-      raise ValueError(f'text name {name!r} is not a plain file name')
-    folder = self._workdir / 'trajectories'
-    folder.mkdir(exist_ok=True)
-    replace(folder / f'{step:06d}_{name}.txt', text)
 
   def flush(self) -> None:
     """Returns when the rows are on disk; event files may lag a little."""

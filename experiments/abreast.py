@@ -13,10 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 from ml_collections import ConfigDict
 
-from agentrl import checkpoint, evaluate, loop, mesh, method, metrics
+from agentrl import checkpoint, evaluate, kept, loop, mesh, method, metrics
 from agentrl import learner as learner_lib
+from agentrl.dataset import logged
 from agentrl.types import TrainState
-from experiments import build, folder, lanes, runner
+from experiments import build, folder, keeping, lanes, runner
+from experiments import check as checks
 
 FREE = ('seed', 'init')  # the fields of a config that may differ
 
@@ -28,6 +30,7 @@ def run(configs: Sequence[ConfigDict], workdirs: Sequence[str]) -> list[str]:
   Raises ValueError for configs that cannot go together.
   """
   check(configs)
+  checks.log(configs[0])
   for c, workdir in zip(configs, workdirs, strict=True):
     folder.same_config(c, workdir)
   setups = alike(configs)
@@ -80,26 +83,46 @@ def _run(setups: Sequence[build.Setup], workdirs: Sequence[str]) -> list[str]:
     for w in workdirs
   ]
   state, resumed, spent = begin(ways, setups, kept)
-  writers = []
+  writers, logs = [], []
   for x, w, at in zip(setups, workdirs, resumed, strict=True):
     folder.keep_config(x.config, w)
     writers.append(
       metrics.Writer(w, resume_after=at, header=runner.header(x, w))
     )
+    logs.append(logged.Writer(w, resume_after=at))
   writer = lanes.Writers(writers, resumed)
+  log = keeper(setups, logs, resumed)
   progress = lanes.Progress(
     plan[-1].end, initial=min(at or 0 for at in resumed), show=runner.SHOW
   )
   runner.go(
     plan,
     state,
-    watch(ways, s, plan, writer),
+    watch(ways, s, plan, log),
     writer,
+    log,
     lanes.Checkpoints(ways, kept, resumed),
     progress,
     spent,
   )
+  for one in logs:
+    one.close()
   return [runner.finish(x, w) for x, w in zip(setups, workdirs, strict=True)]
+
+
+def keeper(setups, logs: Sequence[logged.Writer], resumed) -> kept.Keeper:
+  """Deals out to each run's log what all of them keep: arrays [S, ...]."""
+
+  def put(step: int, phase: str, what: kept.Kept) -> None:
+    for i, log in lanes.there(logs, resumed, step):
+      mine = jax.tree.map(lambda x: x[i], what)
+      keeping.write(setups[i], log, step, phase, mine)
+
+  def flush() -> None:
+    for log in logs:
+      log.flush()
+
+  return kept.Keeper(put, flush, every=setups[0].config.log.every)
 
 
 def begin(ways: lanes.Lanes, setups, kept):
@@ -151,8 +174,8 @@ def side_by_side(ways: lanes.Lanes, stages: Sequence[loop.Stage]) -> loop.Stage:
 
   def update(state, batch):
     batch, step = batch
-    new, told = one.update(state, batch)
-    return due_one(step, new, state), told
+    new, told, some = one.update(state, batch)
+    return due_one(step, new, state), told, some
 
   sample = spread(lambda state, tasks: (one.sample(state, *tasks), tasks[1]))
   return one._replace(
@@ -165,7 +188,7 @@ def side_by_side(ways: lanes.Lanes, stages: Sequence[loop.Stage]) -> loop.Stage:
 
 
 def watch(
-  ways: lanes.Lanes, s: build.Setup, stages, writer: lanes.Writers
+  ways: lanes.Lanes, s: build.Setup, stages, log: kept.Keeper
 ) -> loop.Watch:
   """Every run on the same held-out tasks, as runner.watch plays them."""
   c = s.config
@@ -177,8 +200,10 @@ def watch(
     key = jax.random.fold_in(runner.held_out_key(key), i)
     return build.play(s, policy, attempts, key)
 
+  keep = keeping.of_record(s)
+
   def look(state, step):
-    found, record = [], None
+    found, record, attempts = [], None, None
     for i, attempts in enumerate(
       evaluate.rounds(
         tasks,
@@ -192,12 +217,15 @@ def watch(
       policy = method.whole(s.learner.context, state.params)
       record = jax.device_get(play(policy, state.key, *args))
       found.append(evaluate.ended(record))
-    scalars, texts = [], []
+    scalars, some = [], []
     for k in range(ways.count):
       mine, last = jax.tree.map(lambda x: x[k], (found, record))
       scalars.append(evaluate.measure(mine, c.eval.episodes, len(tasks)))
-      texts.append(evaluate.show(last, s.tokenizer.decode))
-    writer.text('held_out', step, texts)
+      if c.log.held_out:
+        first = keeping.first(c.log.held_out, last, attempts)
+        some.append(jax.device_get(keep(*first, jnp.int32(step))))
+    if some:
+      log.write(step, 'eval', jax.tree.map(lambda *x: np.stack(x), *some))
     return lanes.gather(scalars)
 
   return loop.Watch(look, runner.due(c, stages), c.checkpoint.every)

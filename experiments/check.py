@@ -71,6 +71,15 @@ def _told(sizes: Mapping[str, int]) -> str:
   return ' and '.join(f'mesh.{name}={sizes[name]}' for name in names)
 
 
+def log(c: ConfigDict) -> None:
+  """How many trajectories are kept, and when."""
+  for name, least in (('groups', -1), ('every', 1), ('held_out', 0)):
+    if c.log[name] < least:
+      raise ValueError(
+        f'log.{name}={c.log[name]} is too low; set it to {least} or more'
+      )
+
+
 def terms(c: ConfigDict, told: tuple[str, ...]) -> None:
   """The environment tells what the config expects of its kind."""
   w = base.wiring(c)

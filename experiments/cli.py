@@ -20,14 +20,21 @@ from absl import app, flags, logging
 from ml_collections import ConfigDict, config_flags
 
 
-def run(main: Callable[[], None], required: Sequence[str]) -> None:
-  """Parses the flags, complains of those that lack, runs main."""
+def run(
+  main: Callable[..., None],
+  required: Sequence[str] = (),
+  operands: Sequence[str] = (),
+) -> None:
+  """Parses the flags, complains of those that lack, runs main.
+
+  operands: what main takes, words that are not flags
+  """
   jax.config.config_with_absl()  # so that --jax_debug_nans and others exist
 
   def parse(argv):
     return _parse(argv, required)
 
-  app.run(lambda argv: _guarded(main, argv), flags_parser=parse)
+  app.run(lambda argv: _guarded(main, argv, operands), flags_parser=parse)
 
 
 def _ours(record) -> bool:
@@ -40,13 +47,17 @@ def fail(message: str) -> NoReturn:
   sys.exit(2)
 
 
-def _guarded(main: Callable[[], None], argv: Sequence[str]) -> None:
-  if len(argv) > 1:
-    fail(f'{argv[1]!r} is not a flag; flags are written --name=value')
+def _guarded(main, argv: Sequence[str], operands: Sequence[str]) -> None:
+  given = argv[1:]
+  if len(given) > len(operands):
+    wrong = given[len(operands)]
+    fail(f'{wrong!r} is not a flag; flags are written --name=value')
+  if len(given) < len(operands):
+    fail(f'{operands[len(given)]} is missing; --help says what to write')
   logging.set_verbosity(max(logging.get_verbosity(), logging.INFO))
   logging.get_absl_handler().addFilter(_ours)
   try:
-    main()
+    main(*given)
   except FloatingPointError:  # of --jax_debug_nans, which is asked for a trace
     raise
   except (ValueError, ArithmeticError) as error:

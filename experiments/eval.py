@@ -2,8 +2,8 @@
 
   python -m experiments.eval --workdir=runs/oprl --episodes=1000
 
-Prints success with its 95% interval and writes some trajectories as text to
-<workdir>/evaluations. The run's own metrics stay as they are.
+Prints success with its 95% interval and logs some trajectories for the viewer
+below <workdir>/evaluations. The run's own metrics stay as they are.
 """
 
 import os

@@ -109,10 +109,6 @@ class Writers:
     for i, writer in self._there(step):
       writer.write(step, of_lane(scalars, i), phase=phase)
 
-  def text(self, name: str, step: int, texts: Sequence[str]) -> None:
-    for i, writer in self._there(step):
-      writer.text(name, step, texts[i])
-
   def flush(self) -> None:
     for writer in self._each:
       writer.flush()

@@ -23,8 +23,10 @@ from agentrl import (
   report,
 )
 from agentrl import learner as learner_lib
+from agentrl.dataset import logged
 from agentrl.dataset import tasks as tasks_lib
-from experiments import build, folder, processes
+from agentrl.kept import Keeper
+from experiments import build, check, folder, keeping, processes
 
 SHOW = ('rollout/success', 'eval/success', 'loss/total', 'rollout/turns')
 
@@ -32,6 +34,7 @@ SHOW = ('rollout/success', 'eval/success', 'loss/total', 'rollout/turns')
 def run(c, workdir: str, *, stages=('sft', 'rl')) -> str:
   """Runs the config in workdir, from wherever it stands; returns a summary."""
   folder.same_config(c, workdir)
+  check.log(c)
   s = build.setup(c)
   if c.init:
     folder.same_model(c)
@@ -66,19 +69,23 @@ def _run(s: build.Setup, workdir: str, plan: list[loop.Stage]) -> str:
     show=SHOW,
     active=processes.first(),
   )
-  seen = watch(s, plan, writer)
-  go(plan, state, seen, writer, checkpoints, progress, spent)
+  log = logged.Writer(workdir, resume_after=resumed, active=processes.first())
+  keeper = keeping.keeper(s, log)
+  seen = watch(s, plan, keeper)
+  go(plan, state, seen, writer, keeper, checkpoints, progress, spent)
+  log.close()
   return finish(s, workdir) if processes.first() else ''
 
 
-def go(plan, state, seen: loop.Watch, writer, checkpoints, progress, spent):
+def go(plan, state, seen: loop.Watch, writer, log, checkpoints, progress,
+       spent):  # fmt: skip
   """The loop to its end, on the clock that stood at `spent` seconds."""
   start = time.monotonic()
 
   def clock():
     return spent + time.monotonic() - start
 
-  loop.run(plan, state, seen, writer, checkpoints, progress, clock)
+  loop.run(plan, state, seen, writer, log, checkpoints, progress, clock)
   for x in (progress, writer, checkpoints):
     x.close()
 
@@ -211,9 +218,7 @@ def sft_stage(s: build.Setup, start: int, end: int) -> loop.Stage:
     key = jax.random.fold_in(jax.random.fold_in(state.key, 2), step)
     return replay(*build.replicated(chosen), key)
 
-  update = jax.jit(
-    functools.partial(learner_lib.update, s.warm), donate_argnums=0
-  )
+  update = jax.jit(keeping.updating(s, s.warm, 1), donate_argnums=0)
   return loop.Stage(
     'sft',
     start,
@@ -253,21 +258,19 @@ def rl_stage(s: build.Setup, start: int, end: int) -> loop.Stage:
     return state.replace(step=jnp.zeros_like(state.step) + start)
 
   learner = s.learner._replace(start=start)
-  update = jax.jit(
-    functools.partial(learner_lib.update, learner), donate_argnums=0
-  )
+  update = jax.jit(keeping.updating(s, learner, r.group), donate_argnums=0)
   return loop.Stage(
     'rl', start, end, begin, attempts, sample, loop.observe, update
   )
 
 
-def watch(s: build.Setup, stages, writer: metrics.Writer) -> loop.Watch:
+def watch(s: build.Setup, stages, log: Keeper) -> loop.Watch:
   """Held-out success at the end of every stage, and now and then."""
   c = s.config
-  play = player(s)
+  play, keep = player(s), keeping.of_record(s)
 
   def look(state, step):
-    scalars, record = evaluate.evaluate(
+    scalars, last = evaluate.evaluate(
       functools.partial(play, method.whole(s.learner.context, state.params)),
       len(s.train) + np.arange(len(s.test)),
       episodes=c.eval.episodes,
@@ -276,8 +279,9 @@ def watch(s: build.Setup, stages, writer: metrics.Writer) -> loop.Watch:
       temperature=c.eval.temperature,
       key=held_out_key(state.key),
     )
-    text = evaluate.show(record, s.tokenizer.decode)
-    writer.text('held_out', step, text)
+    if c.log.held_out:
+      some = keeping.first(c.log.held_out, *last)
+      log.write(step, 'eval', keep(*some, jnp.int32(step)))
     return scalars
 
   return loop.Watch(look, due(c, stages), c.checkpoint.every)
@@ -322,6 +326,7 @@ def evaluate_run(
   levels: str | None = None,
   limit: int | None = None,
   seed: int = 0,
+  kept: int = 8,
 ) -> str:
   """Plays with a run's newest policy; returns what to print.
 
@@ -329,13 +334,14 @@ def evaluate_run(
     levels: another Sokoban level file, all of whose levels are played; else
       the run's own held-out tasks
     limit: turns; else as many as in training
+    kept: trajectories that are logged, to be looked at
   """
   c = folder.read_config(workdir)
   s = build.setup(build.for_evaluation(c, levels, limit))
   first = 0 if levels else len(s.train)
   with on_mesh(c):
     step, state = folder.load(c, s.shape, workdir)
-    numbers, record = evaluate.evaluate(
+    numbers, last = evaluate.evaluate(
       functools.partial(
         player(s), method.whole(s.learner.context, state.params)
       ),
@@ -346,16 +352,18 @@ def evaluate_run(
       temperature=temperature,
       key=jax.random.key(seed),
     )
+    some = keeping.first(kept, *last)
+    some = jax.device_get(keeping.of_record(s)(*some, jnp.int32(step)))
   name = os.path.splitext(os.path.basename(levels))[0] if levels else 'held_out'
-  path = os.path.join(workdir, 'evaluations', f'{step:06d}_{name}.txt')
-  os.makedirs(os.path.dirname(path), exist_ok=True)
-  with open(path, 'w', encoding='utf-8') as f:
-    f.write(evaluate.show(record, s.tokenizer.decode))
+  path = os.path.join(workdir, 'evaluations', f'{step:06d}_{name}')
+  log = logged.Writer(path, resume_after=None)
+  keeping.write(s, log, step, 'eval', some)
+  log.close()
   return '\n'.join([
     f'{title(s)}, step {step}, temperature {temperature:g},'
     f' at most {s.plan.turns} turns',
     f'success {numbers["eval/success"]:.1%}'
     f' [{numbers["eval/low"]:.1%}, {numbers["eval/high"]:.1%}] (95%),'
     f' {numbers["eval/solved"]} of {episodes} episodes',
-    f'trajectories in {path}',
+    f'to see some of them: python -m experiments.view {shlex.quote(path)}',
   ])  # fmt: skip

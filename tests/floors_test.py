@@ -20,7 +20,7 @@ FLOORS = (
   ('signal', 'rollout'),
   (
     'collect', 'method', 'objective', 'learner', 'checkpoint', 'metrics',
-    'evaluate', 'report',
+    'evaluate', 'report', 'kept', 'narrate',
   ),
   ('loop',),
   ('experiments', 'configs'),

@@ -214,25 +214,11 @@ def test_device_arrays_are_refused(tmp_path):
   w.close()
 
 
-def test_texts_are_files(tmp_path):
-  w = writer(tmp_path)
-  w.text('solved', 12, 'turn 1: up\n')
-  w.text('solved', 12, 'turn 1: down ↓\n')
-  (path,) = (tmp_path / 'trajectories').iterdir()
-  assert path.name == '000012_solved.txt'
-  assert path.read_text(encoding='utf-8') == 'turn 1: down ↓\n'
-  for name in ('', '../out', 'a/b'):
-    with pytest.raises(ValueError, match='not a plain file name'):
-      w.text(name, 1, '')
-  w.close()
-
-
 def test_an_inactive_writer_touches_nothing(tmp_path):
   w = metrics.Writer(
     tmp_path / 'run', resume_after=None, header={}, active=False
   )
   w.write(1, {'x': 1.0}, phase='rl')
-  w.text('a', 1, '')
   w.flush()
   w.close()
   assert not (tmp_path / 'run').exists()

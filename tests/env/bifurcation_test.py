@@ -231,7 +231,7 @@ def test_a_warm_start_learns_it(folder):
   state = learner.init(s.warm, KEY)
   losses = []
   for step in range(40):
-    state, told = stage.update(state, stage.collect(state, step))
+    state, told, _ = stage.update(state, stage.collect(state, step))
     losses.append(float(told['loss/total'][0]))
   # Saying nothing but actions, ln 4 on two turns of three and an end of turn
   # each: 0.46 nats a token.

@@ -69,6 +69,8 @@ def put(path, value):
   (put('schedule.coef', {'episode': ('linear', 0, 1)}), r'start, end, steps'),
   (put('schedule.coef', {'episode': ('liner', 0, 1, 9)}), r"shape 'liner'"),
   (put('role.policy.kind', 'frozen'), r'c\.role\.policy must.*kind train'),
+  (put('log.groups', -2), r'log\.groups=-2 is too low; set it to -1 or more'),
+  (put('log.every', 0), r'log\.every=0 is too low; set it to 1 or more'),
   (put('init', 'no/such/run'), r'no/such/run is not the folder of a run'),
 ])  # fmt: skip
 def test_config(tmp_path, change, message):
@@ -204,6 +206,7 @@ def command(main, *flags):
   ('sft', ('--config=configs/grpo.py', '--config.steps=x'), '--config.steps=x'),
   ('eval', (), 'the flag --workdir is missing'),
   ('eval', ('--workdir=no/such/run',), 'is not the folder of a run'),
+  ('view', ('no/such/run',), "no/such/run has no folder 'trajectories'"),
 ])  # fmt: skip
 def test_command_line(main, flags, message):
   code, told = command(main, *flags)

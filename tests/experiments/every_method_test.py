@@ -168,13 +168,13 @@ def changed(before, after) -> bool:
 @pytest.mark.parametrize(('method', 'sizes'), CASES)
 def test_two_updates(method, sizes, folder, batch, monkeypatch):
   s = build.setup(config(method, folder, sizes))
-  traces, update = [], learner.update
+  traces, update = [], learner.explained
 
   def counted(*args):
     traces.append(args)
     return update(*args)
 
-  monkeypatch.setattr(learner, 'update', counted)
+  monkeypatch.setattr(learner, 'explained', counted)
   if s.config.memory:
     batch = batch.replace(readings={})  # memories do not store them
   with runner.on_mesh(s.config):
@@ -184,7 +184,7 @@ def test_two_updates(method, sizes, folder, batch, monkeypatch):
     before = jax.device_get(state.params)
     assert set(before) == {'policy', *ROLES[method]}
     for _ in range(2):
-      state, told = stage.update(state, placed(batch))
+      state, told, _ = stage.update(state, placed(batch))
       chex.assert_tree_all_finite(told)
       assert told['policy/skipped'][0] == 0
     after = jax.device_get(state.params)

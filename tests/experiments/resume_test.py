@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from agentrl import learner, metrics
+from agentrl.dataset import logged
 from configs import grpo, spear
 from experiments import build, folder, runner
 
@@ -49,6 +50,9 @@ def assert_same_run(one, other, *, steps):
     *range(1, steps + 1)
   ]
   np.testing.assert_equal(here, there)  # NaN where nothing was counted
+  logs = [logged.Log(workdir) for workdir in (one, other)]
+  assert set(logs[0].heads['step']) == set(range(1, steps + 1))
+  assert list(logs[0]) == list(logs[1])
   c = folder.read_config(one)
   s = build.setup(c)
   (step, state), (_, twin) = (folder.load(c, s.shape, w) for w in (one, other))

@@ -200,11 +200,11 @@ def test_only_the_first_iteration_compiles(sizes, compiled, data):
     stage = runner.rl_stage(s, 0, 3)
     state = stage.begin(learner_lib.init(s.learner, jax.random.key(0)))
     batch = stage.collect(state, 0)
-    state, _ = stage.update(state, batch)
+    state, *_ = stage.update(state, batch)
     assert compiled()  # the log is read rightly
     for step in (1, 2):
       batch = stage.collect(state, step)
-      state, metrics = stage.update(state, batch)
+      state, metrics, _ = stage.update(state, batch)
       assert compiled() == []
   assert np.isfinite(float(metrics['loss/total'][0]))
   assert jnp.any(batch.rows.sampled)

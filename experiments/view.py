@@ -1,0 +1,52 @@
+"""Looks at the trajectories that a run kept, in a browser.
+
+  python -m experiments.view runs/oprl
+  python -m experiments.view runs/oprl --out=some.html --only=phase=eval
+
+The first serves a page on this machine alone until it is interrupted, and
+follows a run that is still going on. The second writes a file that shows the
+newest trajectories that fit, to be sent to somebody; --only takes the filters
+of the page, such as phase=rl,from=100,to=200,outcome=unsolved,task=3.
+"""
+
+import os
+import webbrowser
+
+from absl import flags
+
+from agentrl.dataset import logged
+from experiments import cli, viewing
+
+_OUT = flags.DEFINE_string('out', None, 'File to write, in place of serving.')
+_ONLY = flags.DEFINE_list('only', [], 'Filters of --out: name=value,...')
+_MOST = flags.DEFINE_integer('most', 200, 'Trajectories of --out.', 1)
+_PORT = flags.DEFINE_integer('port', 0, 'Of the server; 0: any free one.', 0)
+_OPEN = flags.DEFINE_bool('open', True, 'Whether to open a browser.')
+
+
+def main(run: str) -> None:
+  log = logged.Log(run)
+  name = os.path.basename(os.path.abspath(run))
+  if _OUT.value:
+    asked = viewing.query(dict(x.partition('=')[::2] for x in _ONLY.value))
+    n = viewing.save(log, name, _OUT.value, asked, _MOST.value)
+    print(f'{n} of {len(log)} trajectories are in {_OUT.value}')
+    return
+  try:
+    server = viewing.Server(log, name, _PORT.value)
+  except (OSError, OverflowError) as error:
+    raise ValueError(
+      f'--port={_PORT.value} cannot be listened on ({error}); leave it out to'
+      ' take a free one'
+    ) from error
+  print(f'{len(log)} trajectories at {server.url} until ^C', flush=True)
+  if _OPEN.value:
+    webbrowser.open(server.url)
+  try:
+    server.serve_forever()
+  except KeyboardInterrupt:
+    server.server_close()
+
+
+if __name__ == '__main__':
+  cli.run(main, operands=('RUN',))

@@ -1,0 +1,244 @@
+"""The viewer of a run's trajectories: a server for this machine, or one file.
+
+Trajectories are not to be trusted: models and environments wrote them. They
+travel as JSON, the page inserts them as text, and its Content-Security-Policy
+names its own script and style by their hashes, so nothing else can run or be
+loaded. The server answers GET alone, on loopback, and only under its own name,
+so that no other page can read from it by pointing a name of its own here.
+"""
+
+import base64
+import hashlib
+import html
+import http.server
+import json
+import os
+import pathlib
+import threading
+import urllib.parse
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from agentrl.dataset import framed, logged
+from agentrl.types import Status
+
+HOST = '127.0.0.1'
+PAGE = 100  # trajectories of one page of the list
+MOST = 64  # trajectories of one answer
+ORDERS = ('newest', 'oldest', 'best', 'worst')
+STATUSES = tuple(s.name.lower() for s in Status)
+# What a list is filtered by; numbers, but for the choices.
+CHOICES = {
+  'phase': logged.PHASES,
+  'status': STATUSES,
+  'outcome': ('solved', 'unsolved'),
+  'order': ORDERS,
+}
+NUMBERS = ('from', 'to', 'task', 'group', 'page')
+_META = '<meta http-equiv="Content-Security-Policy" content="{}">'
+_PARTS = pathlib.Path(__file__).with_suffix('').with_name('view')
+
+
+def query(words: Mapping[str, str]) -> dict[str, Any]:
+  """What a list is asked for, checked; empty words are none.
+
+  Raises:
+    ValueError: an unknown name or value, named.
+  """
+  out = {}
+  for name, word in words.items():
+    if not word:
+      continue
+    if name in CHOICES and word in CHOICES[name]:
+      out[name] = word
+    elif name in NUMBERS and word.lstrip('-').isdecimal() and len(word) < 10:
+      out[name] = int(word)
+    else:
+      known = CHOICES.get(name) or (*CHOICES, *NUMBERS)
+      known = 'a whole number' if name in NUMBERS else f'one of {known}'
+      raise ValueError(f'{name}={word} is no filter of trajectories: {known}')
+  return out
+
+
+def matching(heads: np.ndarray, asked: Mapping[str, Any]) -> np.ndarray:
+  """Numbers of the trajectories that fit, in the order asked for: [m]."""
+  fits = np.ones(len(heads), bool)
+  for name, words in (('phase', logged.PHASES), ('status', STATUSES)):
+    if name in asked:
+      fits &= heads[name] == words.index(asked[name])
+  for name in ('task', 'group'):
+    if name in asked:
+      fits &= heads[name] == asked[name]
+  if 'outcome' in asked:
+    fits &= (heads['outcome'] > 0.5) == (asked['outcome'] == 'solved')
+  fits &= heads['step'] >= asked.get('from', 0)
+  fits &= heads['step'] <= asked.get('to', np.iinfo(np.int64).max)
+  found = np.flatnonzero(fits)
+  return found[_order(heads[found], asked.get('order', ORDERS[0]))]
+
+
+def _order(heads: np.ndarray, order: str) -> np.ndarray:
+  key = heads['step' if order in ('newest', 'oldest') else 'reward']
+  sign = -1 if order in ('newest', 'best') else 1
+  return np.argsort(sign * key.astype(float), kind='stable')
+
+
+def listed(log: logged.Log, asked: Mapping[str, Any]) -> dict[str, Any]:
+  """One page of the list, and what there is to filter by."""
+  found = matching(log.heads, asked)
+  first = max(asked.get('page', 0), 0) * PAGE
+  steps = log.heads['step']
+  return {
+    'total': len(log),
+    'found': len(found),
+    'size': PAGE,
+    'rows': rows(log.heads, found[first : first + PAGE]),
+    'phases': [logged.PHASES[i] for i in np.unique(log.heads['phase'])],
+    'statuses': [STATUSES[i] for i in np.unique(log.heads['status'])],
+    'steps': [int(steps.min()), int(steps.max())] if len(log) else [0, 0],
+  }
+
+
+def rows(heads: np.ndarray, index: Sequence[int]) -> list[dict[str, Any]]:
+  """What the list shows of trajectories."""
+  out = []
+  for i in index:
+    row = {name: heads[name][i].item() for name in framed.FACTS.names}
+    row['phase'] = logged.PHASES[row['phase']]
+    row['status'] = STATUSES[row['status']]
+    out.append({'i': int(i), **row})
+  return out
+
+
+def some(log: logged.Log, index: Sequence[int]) -> list[dict[str, Any]]:
+  """Whole trajectories; of a damaged one what is wrong with it."""
+  out = []
+  for i in index:
+    try:
+      out.append({'i': int(i), **log[i]})
+    except (IndexError, ValueError) as error:
+      out.append({'i': int(i), 'error': str(error)})
+  return out
+
+
+def page(name: str, data: Mapping[str, Any] | None = None) -> tuple[str, str]:
+  """The page and its Content-Security-Policy.
+
+  Args:
+    name: of the run
+    data: what it shows, if no server gives it
+  """
+  parts = {
+    kind: (_PARTS / f'page.{kind}').read_text(encoding='utf-8')
+    for kind in ('html', 'css', 'js')
+  }
+  policy = (
+    f"default-src 'none'; script-src {_hash(parts['js'])};"
+    f" style-src {_hash(parts['css'])}; base-uri 'none'; form-action 'none'"
+  )
+  text = json.dumps(data, separators=(',', ':')).replace('<', '\\u003c')
+  filled = {
+    'POLICY': '' if data is None else _META.format(html.escape(policy)),
+    'NAME': html.escape(name),
+    'STYLE': parts['css'],
+    'DATA': text,
+    'SCRIPT': parts['js'],
+  }
+  # In one pass over the template: what is filled in is not looked at again.
+  pieces = parts['html'].split('@')
+  pieces[1::2] = [filled[name] for name in pieces[1::2]]
+  return ''.join(pieces), policy
+
+
+def _hash(text: str) -> str:
+  digest = hashlib.sha256(text.encode()).digest()
+  return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def save(log: logged.Log, name: str, out: str, asked, most: int) -> int:
+  """Writes one file with the first `most` that fit; returns how many."""
+  index = matching(log.heads, asked)[:most]
+  if not len(index):
+    raise ValueError(
+      f'no trajectory of {name} fits; --only has to leave some of its'
+      f' {len(log)}'
+    )
+  text, _ = page(
+    name, {'rows': rows(log.heads, index), 'some': some(log, index)}
+  )
+  with open(out + '.part', 'w', encoding='utf-8') as f:
+    f.write(text)
+  os.replace(out + '.part', out)
+  return len(index)
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+  """Answers one request; `server` is a Server."""
+
+  server: 'Server'
+  protocol_version = 'HTTP/1.1'
+  server_version, sys_version = 'agentrl', ''
+
+  def do_GET(self):
+    url = urllib.parse.urlsplit(self.path)
+    words = dict(urllib.parse.parse_qsl(url.query))
+    if self.headers.get('Host') not in self.server.names:
+      self._answer(403, 'text/plain', 'another host was asked for')
+    elif url.path == '/':
+      self._answer(200, 'text/html', self.server.text)
+    elif url.path in ('/list', '/some'):
+      try:
+        found = self.server.look(url.path, words)
+      except ValueError as error:
+        self._answer(400, 'text/plain', str(error))
+      else:
+        self._answer(200, 'application/json', json.dumps(found))
+    else:
+      self._answer(404, 'text/plain', 'there is nothing of this name')
+
+  def _answer(self, code: int, kind: str, text: str) -> None:
+    data = text.encode()
+    self.send_response(code)
+    for name, value in {
+      'Content-Type': f'{kind}; charset=utf-8',
+      'Content-Length': str(len(data)),
+      'Content-Security-Policy': self.server.policy,
+      'Cache-Control': 'no-store',
+      'Cross-Origin-Resource-Policy': 'same-origin',
+      'Referrer-Policy': 'no-referrer',
+      'X-Content-Type-Options': 'nosniff',
+    }.items():
+      self.send_header(name, value)
+    self.end_headers()
+    self.wfile.write(data)
+
+  def log_message(self, *_):
+    """Nothing of a request reaches the terminal."""
+
+
+class Server(http.server.ThreadingHTTPServer):
+  """Serves a log on loopback; port 0 takes a free one."""
+
+  daemon_threads = True
+
+  def __init__(self, log: logged.Log, name: str, port: int = 0):
+    self._log, self._lock = log, threading.Lock()
+    self.text, policy = page(name)
+    self.policy = f"{policy}; connect-src 'self'; frame-ancestors 'none'"
+    super().__init__((HOST, port), Handler)
+    at = self.server_address[1]
+    self.names = {f'{HOST}:{at}', f'localhost:{at}'}
+    self.url = f'http://{HOST}:{at}/'
+
+  def look(self, path: str, words: Mapping[str, str]) -> Any:
+    if path == '/list':
+      asked = query(words)
+      with self._lock:
+        self._log.refresh()
+      return listed(self._log, asked)
+    index = words.get('i', '').split(',')
+    if len(index) > MOST or not all(x.isdecimal() for x in index):
+      raise ValueError(f'i= takes up to {MOST} numbers with commas between')
+    return some(self._log, [int(x) for x in index])
