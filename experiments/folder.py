@@ -13,12 +13,19 @@ from ml_collections import ConfigDict
 
 from agentrl import checkpoint, method
 from agentrl import learner as learner_lib
-from agentrl.model import families, hf
+from agentrl.model import adapter, families, hf, peft
 from agentrl.nn import lora
 from agentrl.types import TrainState
 from experiments import build, pretrained
 
 CONFIG = 'config.json'
+# Entries that came later, with the meaning of a run that lacks them.
+BEFORE = {
+  'model': {'path': '', 'attention': 'xla'},
+  'lora': {'rank': 0, 'alpha': 16.0, 'pattern': 'q|k|v|o', 'path': ''},
+  'rollout': {'system': ''},
+}
+REMAT = {False: 'none', True: 'layer'}  # before it was a word
 
 
 def text_of(c: ConfigDict) -> str:
@@ -33,8 +40,8 @@ def same_config(c: ConfigDict, workdir: str) -> None:
   for name, old, new in differences(read_config(workdir), c):
     raise ValueError(
       f'{path} is of another run: config.{name} is {old!r} there and'
-      f' {new!r} here; use a new --workdir, or delete that folder if you do'
-      ' not need it'
+      f' {new!r} here; use a new --workdir, or to go on with that run set'
+      f' --config.{name} to what it is there'
     )
 
 
@@ -71,9 +78,18 @@ def read_config(workdir: str) -> ConfigDict:
     raise ValueError(
       f'{path} is damaged ({error}); name the --workdir of another run'
     ) from error
-  # Runs from before there were checkpoints have models of their own.
-  found.get('model', {}).setdefault('path', '')
-  return ConfigDict(found)
+  return ConfigDict(_as_it_was(found))
+
+
+def _as_it_was(found: dict[str, Any]) -> dict[str, Any]:
+  """The config of a run, with the entries that came after it."""
+  for part, entries in BEFORE.items():
+    found[part] = entries | found.get(part, {})
+  model, rollout = found['model'], found['rollout']
+  rollout.setdefault('frame', 'bare' if model['path'] else 'auto')
+  if model.get('remat') in REMAT:
+    model['remat'] = REMAT[model['remat']]
+  return found
 
 
 def same_model(c: ConfigDict) -> None:
@@ -113,8 +129,16 @@ def start(c: ConfigDict, shape) -> dict[str, Any] | None:
     return policy(shape, c.init)
   if c.model.path:
     logging.info('Beginning with the weights of %s', c.model.path)
-    return pretrained.weights(c, shape)
+    return pretrained.weights(c, shape) | _adapter(c, shape)
   return None
+
+
+def _adapter(c: ConfigDict, shape) -> dict[str, Any]:
+  """What stands beside the weights: the adapter that c.lora names."""
+  if not c.lora.path:
+    return {}
+  logging.info('Beginning with the adapter of %s', c.lora.path)
+  return {adapter.OWN: peft.read(c.lora.path, shape)[1]}
 
 
 def policy(shape, workdir: str) -> dict[str, Any]:
@@ -151,7 +175,7 @@ def export(workdir: str, out: str) -> None:
 def adopt(learner, found: dict[str, Any], state: TrainState) -> TrainState:
   """The state with another policy, as far as that has its parameters.
 
-  An adapter stays, on another base.
+  An adapter that is not among them stays, on another base.
   """
   share = learner.context.modules[learner_lib.POLICY].share
   params = {**state.params}
