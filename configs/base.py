@@ -24,6 +24,7 @@ import agentrl.task  # noqa: F401  all of these register their pieces
 from agentrl import registry
 
 ENVS = ('sokoban', 'frozen_lake', 'bifurcation')
+FRAMES = ('auto', 'chat', 'bare')
 ARGS = {'tiny': ('', 'yes'), 'env': ENVS}
 
 # What each environment tells of its turns, beside their reward.
@@ -72,11 +73,16 @@ def get_config(arg: str = '') -> ConfigDict:
   )  # fmt: skip
   # rank 0: every role is a model of its own. Else an adapter of its own, on one
   # frozen base: which matrices (a regular expression), and alpha / rank a b.
-  c.lora = ConfigDict(dict(rank=0, alpha=16.0, pattern='q|k|v|o'))
+  # path: a directory of PEFT's, whose adapter the policy begins with.
+  c.lora = ConfigDict(dict(rank=0, alpha=16.0, pattern='q|k|v|o', path=''))
   c.rollout = ConfigDict(
     dict(batch=128, group=8, slots=64, turns=8, message=2, history='turn',
          window=1, context=0, anchor=1.0, temperature=1.0, top_k=0, top_p=1.0,
-         tag='', nulled='')
+         tag='', nulled='',
+         # What stands around turns: a checkpoint's chat template ('chat'),
+         # nothing ('bare'), or the template if there is one. And the text of
+         # the template's system message.
+         frame='auto', system='')
   )  # fmt: skip
   # Sizes of the axes that agentrl/mesh.py explains; -1: what is left.
   c.mesh = ConfigDict(

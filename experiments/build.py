@@ -24,7 +24,7 @@ from agentrl.env.jit import (
   sokoban,
   sokoban_levels,
 )
-from agentrl.model import adapter, policy, value
+from agentrl.model import adapter, peft, policy, value
 from agentrl.nn import lora, transformer
 from agentrl.rollout import jit as jit_rollout
 from agentrl.rollout import options, speak
@@ -33,6 +33,8 @@ from agentrl.rollout import record as record_lib
 from agentrl.schedule import Schedule
 from agentrl.signal.base import Context
 from agentrl.task.fixed import attempts as make_attempts
+from agentrl.text import chat as chat_lib
+from agentrl.text import frame as frame_lib
 from agentrl.text import parse, render, tokenizer
 from agentrl.types import Attempts, Batch, Rows
 from configs import base
@@ -58,12 +60,15 @@ def setup(c: ConfigDict) -> Setup:
   check.config(c)
   source, env = environment(c)
   check.terms(c, env.columns)
-  words, shape = pretrained.language(c)
+  words, shape, chat = pretrained.language(c)
   spoken(c, words, env.actions)
   plan = make_plan(c)
   learner = make_learner(c, shape)
-  world = without_tasks(c, words, env)
+  if c.lora.path:
+    peft.check(c.lora.path, shape, lora_of(c))
+  world = framed(c, without_tasks(c, words, env), chat)
   check.positions(shape, jit_rollout.capacity(world, plan))
+  check.room(c, jit_rollout.context_tokens(world, plan) + plan.message)
   train, test = task_sets(c, source)
   both = jax.tree.map(
     lambda a, b: jnp.asarray(np.concatenate([a, b])), train.tasks, test.tasks
@@ -89,6 +94,20 @@ def without_tasks(c: ConfigDict, words, env) -> jit_rollout.World:
     tasks=None,
     env=env,
   )
+
+
+def framed(
+  c: ConfigDict, world: jit_rollout.World, chat: chat_lib.Chat | None
+) -> jit_rollout.World:
+  """The world with a chat's frame around its turns."""
+  if chat is None:
+    return world
+  check.framed(c)
+  env = world.env
+  said = spoken(c, chat.words, env.actions)
+  frame = frame_lib.frame(chat, env.pieces, said, system=c.rollout.system)
+  pieces = world.pieces.replace(suffix=frame.after)
+  return world.replace(pieces=pieces, frame=frame)
 
 
 def task_sets(c: ConfigDict, source) -> list[tasks_lib.TaskSet]:
@@ -185,7 +204,7 @@ def make_learner(c: ConfigDict, shape) -> learner_lib.Learner:
   heads = c.role.policy.heads
   modules['policy'] = policy.module(shape, temperature, heads)
   if c.lora.rank:
-    modules = adapter.modules(modules, language, lora.Lora(**c.lora))
+    modules = adapter.modules(modules, language, lora_of(c))
   rules = {}
   for name, r in c.role.items():
     if r.kind == 'train':
@@ -209,6 +228,10 @@ def make_learner(c: ConfigDict, shape) -> learner_lib.Learner:
     schedules=schedules(c),
     seed=c.seed,
   )
+
+
+def lora_of(c: ConfigDict) -> lora.Lora:
+  return lora.Lora(c.lora.rank, c.lora.alpha, c.lora.pattern)
 
 
 def schedules(c: ConfigDict) -> dict[str, Schedule]:
@@ -279,6 +302,8 @@ def readings(s: Setup, record: record_lib.Record, version) -> dict[str, Rows]:
   if not text:
     return {}
   null = jnp.asarray(s.tokenizer.encode(text), jnp.int32)
+  if s.world.frame:
+    null = frame_lib.alone(s.world.frame, null)
   if s.plan.history == 'turn':
     return {'nulled': readings_lib.nulled_turns(record, null, version)}
   width = jit_rollout.row_tokens(s.world, s.plan)

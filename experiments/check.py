@@ -53,6 +53,8 @@ def config(c: ConfigDict) -> None:
       " 'blend' needs; set model.attention to 'xla'"
     )
   registry.check(base.wiring(c))
+  _check_frame(c)
+  _check_adapter(c)
   _check_rows(c)
   _check_schedule(c)
 
@@ -101,6 +103,57 @@ def length(c: ConfigDict) -> None:
     )
 
 
+def _check_frame(c: ConfigDict) -> None:
+  """What is said of the frame goes together."""
+  r = c.rollout
+  if r.frame not in base.FRAMES:
+    raise ValueError(
+      f'rollout.frame={r.frame!r} is unknown; choose from {base.FRAMES}'
+    )
+  if r.frame == 'chat' and not c.model.path:
+    raise ValueError(
+      "rollout.frame='chat' is the template of a checkpoint, and the model is"
+      " its own; set model.path, or rollout.frame to 'auto'"
+    )
+  if r.system and (r.frame == 'bare' or not c.model.path):
+    raise ValueError(
+      f'rollout.system={r.system!r} is a message in the chat template of a'
+      " checkpoint; set model.path and rollout.frame to 'auto', or leave it"
+      ' empty'
+    )
+
+
+def _check_adapter(c: ConfigDict) -> None:
+  """The adapter that a run begins with has a base."""
+  path = c.lora.path
+  if path and not c.model.path:
+    raise ValueError(
+      f'lora.path={path!r} is an adapter of a checkpoint; set model.path to'
+      ' that checkpoint, or leave lora.path empty'
+    )
+  if path and c.init:
+    raise ValueError(
+      f'lora.path={path!r} is an adapter of model.path, and init={c.init!r} has'
+      ' a policy of its own; leave one of them empty'
+    )
+  if path and not c.lora.rank:
+    raise ValueError(
+      f'lora.path={path!r} is an adapter and lora.rank=0 is none; set'
+      ' lora.rank, lora.alpha and lora.pattern to those of its'
+      ' adapter_config.json'
+    )
+
+
+def framed(c: ConfigDict) -> None:
+  """What the frame of a chat does not go together with."""
+  if c.rollout.nulled and c.rollout.history == 'full':
+    raise ValueError(
+      f'rollout.nulled={c.rollout.nulled!r} replaces what a turn adds to a full'
+      " history, frame included; set rollout.history to 'turn', or"
+      " rollout.frame to 'bare'"
+    )
+
+
 def _check_schedule(c: ConfigDict) -> None:
   """Every scheduled path names a number of the config, with four values."""
   for path, values in flat(c.schedule).items():
@@ -127,6 +180,17 @@ def positions(shape: Shape, needed: int) -> None:
     raise ValueError(
       f'model.positions={shape.positions} and a row has {needed} tokens;'
       ' raise it, or set it to 0 for rotary positions alone'
+    )
+
+
+def room(c: ConfigDict, needed: int) -> None:
+  """A full history has room for its first turn."""
+  r = c.rollout
+  if r.history == 'full' and 0 < r.context < needed:
+    raise ValueError(
+      f'rollout.context={r.context} tokens hold no first turn, which takes'
+      f' up to {needed}; set it to more, or to 0 for whatever'
+      f' rollout.turns={r.turns} need'
     )
 
 

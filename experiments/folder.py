@@ -13,12 +13,22 @@ from ml_collections import ConfigDict
 
 from agentrl import checkpoint, mesh, method
 from agentrl import learner as learner_lib
-from agentrl.model import families, hf
+from agentrl.model import adapter, families, hf, peft
 from agentrl.nn import lora
 from agentrl.types import TrainState
 from experiments import build, pretrained
 
 CONFIG = 'config.json'
+# Entries that came later, with the meaning of a run that lacks them.
+BEFORE = {
+  'model': {'path': '', 'random': False, 'attention': 'xla'},
+  'lora': {'rank': 0, 'alpha': 16.0, 'pattern': 'q|k|v|o', 'path': ''},
+  'rollout': {'system': ''},
+  'log': {'groups': 1, 'every': 1, 'held_out': 4},
+  'role': {},
+  'mesh': {},
+}
+REMAT = {False: 'none', True: 'layer'}  # before it was a word
 
 
 def text_of(c: ConfigDict) -> str:
@@ -39,8 +49,8 @@ def same_config(c: ConfigDict, workdir: str) -> None:
       continue
     raise ValueError(
       f'{path} is of another run: config.{name} is {old!r} there and'
-      f' {new!r} here; use a new --workdir, or delete that folder if you do'
-      ' not need it'
+      f' {new!r} here; use a new --workdir, or to go on with that run set'
+      f' --config.{name} to what it is there'
     )
 
 
@@ -77,15 +87,26 @@ def read_config(workdir: str) -> ConfigDict:
     raise ValueError(
       f'{path} is damaged ({error}); name the --workdir of another run'
     ) from error
-  # Runs from before there were checkpoints have models of their own.
-  for name, value in (('path', ''), ('random', False)):
-    found.get('model', {}).setdefault(name, value)
-  if 'model' in found.get('mesh', {}):  # of two axes; rows stored parameters
+  return ConfigDict(_as_it_was(found))
+
+
+def _as_it_was(found: dict[str, Any]) -> dict[str, Any]:
+  """The config of a run, with the entries that came after it."""
+  for part, entries in BEFORE.items():
+    found[part] = entries | found.get(part, {})
+  model, rollout = found['model'], found['rollout']
+  rollout.setdefault('frame', 'bare' if model['path'] else 'auto')
+  if model.get('remat') in REMAT:
+    model['remat'] = REMAT[model['remat']]
+  for role in found['role'].values():
+    if 'lr' in role:
+      role.setdefault('optimizer', 'adam')
+  if 'model' in found['mesh']:  # of two axes; rows stored parameters
     old = found['mesh']
     found['mesh'] = dict.fromkeys(mesh.AXES, 1) | dict(
       fsdp=old['data'], tensor=old['model'], explicit=old['explicit']
     )
-  return ConfigDict(found)
+  return found
 
 
 def same_model(c: ConfigDict) -> None:
@@ -125,8 +146,16 @@ def start(c: ConfigDict, shape) -> dict[str, Any] | None:
     return policy(shape, c.init)
   if c.model.path and not c.model.random:
     logging.info('Beginning with the weights of %s', c.model.path)
-    return pretrained.weights(c, shape)
+    return pretrained.weights(c, shape) | _adapter(c, shape)
   return None
+
+
+def _adapter(c: ConfigDict, shape) -> dict[str, Any]:
+  """What stands beside the weights: the adapter that c.lora names."""
+  if not c.lora.path:
+    return {}
+  logging.info('Beginning with the adapter of %s', c.lora.path)
+  return {adapter.OWN: peft.read(c.lora.path, shape)[1]}
 
 
 def policy(shape, workdir: str) -> dict[str, Any]:
@@ -163,7 +192,7 @@ def export(workdir: str, out: str) -> None:
 def adopt(learner, found: dict[str, Any], state: TrainState) -> TrainState:
   """The state with another policy, as far as that has its parameters.
 
-  An adapter stays, on another base.
+  An adapter that is not among them stays, on another base.
   """
   share = learner.context.modules[learner_lib.POLICY].share
   params = {**state.params}

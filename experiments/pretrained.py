@@ -13,6 +13,7 @@ from ml_collections import ConfigDict
 
 from agentrl.model import families, hf
 from agentrl.nn import transformer
+from agentrl.text import chat as chat_lib
 from agentrl.text import tokenizer
 
 # Fields of c.model that hold beside a checkpoint, whose config.json has the
@@ -26,6 +27,7 @@ class Language(NamedTuple):
 
   tokenizer: tokenizer.Tokenizer
   shape: transformer.Shape
+  chat: chat_lib.Chat | None  # of what c.rollout.frame is; None: 'bare'
 
 
 def language(c: ConfigDict) -> Language:
@@ -37,7 +39,7 @@ def language(c: ConfigDict) -> Language:
   """
   if not c.model.path:
     words = tokenizer.Embedded()
-    return Language(words, own(c, words.vocab_size))
+    return Language(words, own(c, words.vocab_size), None)
   directory = hf.locate(c.model.path)
   shape = dataclasses.replace(
     families.shape(families.read(directory)),
@@ -45,7 +47,17 @@ def language(c: ConfigDict) -> Language:
   )
   if not c.model.random:
     hf.check(directory, shape)
-  return Language(tokenizer.HuggingFace(directory, vocab=shape.vocab), shape)
+  words = tokenizer.HuggingFace(directory, vocab=shape.vocab)
+  return Language(words, shape, _chat(c, words))
+
+
+def _chat(c: ConfigDict, words: tokenizer.HuggingFace) -> chat_lib.Chat | None:
+  """The chat that c.rollout asks for, or that is there."""
+  r = c.rollout
+  asked = r.frame == 'chat' or r.system
+  if r.frame == 'bare' or not (words.chats or asked):
+    return None
+  return chat_lib.of(words)
 
 
 def own(c: ConfigDict, vocab: int) -> transformer.Shape:

@@ -26,6 +26,8 @@ from agentrl import learner as learner_lib
 from agentrl.dataset import logged
 from agentrl.dataset import tasks as tasks_lib
 from agentrl.kept import Keeper
+from agentrl.nn import kernels
+from agentrl.rollout import jit as jit_rollout
 from experiments import build, check, folder, keeping, processes
 
 SHOW = ('rollout/success', 'eval/success', 'loss/total', 'rollout/turns')
@@ -57,6 +59,8 @@ def _run(s: build.Setup, workdir: str, plan: list[loop.Stage]) -> str:
   state, resumed, spent = begin(s, workdir, checkpoints)
   if processes.first():
     folder.keep_config(s.config, workdir)
+  if s.config.model.path:
+    logging.info('%s', computing(s))
   writer = metrics.Writer(
     workdir,
     resume_after=resumed,
@@ -149,6 +153,7 @@ def header(s: build.Setup, workdir: str) -> dict:
     'method': c.method,
     'task': task_name(s),
     'model': f'{s.shape.layers} layers, width {s.shape.width}{source}',
+    'computing': computing(s),
     'parameters': mesh.count(module.specs),
     'seed': c.seed,
     'device': f'{len(jax.devices())} x {device.device_kind}',
@@ -157,6 +162,17 @@ def header(s: build.Setup, workdir: str) -> dict:
     'jax': jax.__version__,
     'hp': registry.defaults(s.learner.wiring),
   }
+
+
+def computing(s: build.Setup) -> str:
+  """How a checkpoint is read, in a line."""
+  c, tokens = s.shape, jit_rollout.row_tokens(s.world, s.plan)
+  kernel = kernels.choose(c.attention, tokens, c.head_dim, c.dtype, c.score_cap)
+  frame = 'chat' if s.world.frame else 'bare'
+  return (
+    f'attention {kernel} over rows of {tokens} tokens, remat {c.remat},'
+    f' {c.dtype}, frame {frame}'
+  )
 
 
 def _argv() -> list[str]:

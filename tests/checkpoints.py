@@ -11,6 +11,31 @@ from agentrl.nn import transformer
 
 WORDS = ('up', 'down', 'left', 'right')
 PLAIN = ('<|endoftext|>', '<|im_start|>', '<|im_end|>')
+HEADED = ('<|end|>', '<|bos|>', '<|head|>', '<|tail|>', '<|eot|>')
+# Plain blocks: a header, the content, an end, a newline; a default system.
+CHATML = """
+{%- if messages[0].role != 'system' -%}
+{{ '<|im_start|>system\\nBe brief.<|im_end|>\\n' }}
+{%- endif -%}
+{%- for m in messages -%}
+{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}
+{%- endfor -%}
+{%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif -%}
+"""
+# A beginning of the text, headers between two specials, trimmed contents.
+HEADERS = """
+{{- '<|bos|>' -}}
+{%- for m in messages -%}
+{{ '<|head|>' + m.role + '<|tail|>\\n\\n' + (m.content | trim) + '<|eot|>' }}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+{{ '<|head|>assistant<|tail|>\\n\\n' }}
+{%- endif -%}
+"""
+CHATS = {  # template, specials, eos
+  'chatml': (CHATML, PLAIN, '<|im_end|>'),
+  'headers': (HEADERS, HEADED, '<|end|>'),  # which does not end a turn
+}
 
 
 def tokenizer(
@@ -40,6 +65,12 @@ def tokenizer(
   made.chat_template = template
   made.save_pretrained(path)
   return path
+
+
+def chat(path, kind: str):
+  """Saves the tokenizer of one of CHATS."""
+  template, specials, eos = CHATS[kind]
+  return tokenizer(path, specials=specials, eos=eos, template=template)
 
 
 CONFIG = {

@@ -122,6 +122,29 @@ def read(
   return c, jax.device_put(out, where)
 
 
+def check(
+  directory: str | pathlib.Path, shape: transformer.Shape, wanted: lora.Lora
+) -> None:
+  """Raises ValueError unless the adapter is one such as wanted.
+
+  Args:
+    shape: of the base
+    wanted: which matrices its pattern names counts, not how
+  """
+  found, adapter = read(directory, shape)
+  layers = transformer.specs(shape)['layers']
+  theirs = found.rank, found.alpha, set(adapter)
+  ours = wanted.rank, wanted.alpha, set(lora.specs(wanted, layers))
+  if theirs != ours:
+    raise ValueError(
+      f'{directory} is an adapter of rank {found.rank} and alpha'
+      f' {found.alpha:g} of {found.pattern}, and c.lora asks for rank'
+      f' {wanted.rank} and alpha {wanted.alpha:g} of {wanted.pattern}; set'
+      f' lora.rank={found.rank}, lora.alpha={found.alpha:g} and'
+      f' lora.pattern={found.pattern!r}'
+    )
+
+
 def _named(shape: transformer.Shape) -> dict[str, str]:
   """Every matrix that PEFT can adapt -> its module, with {} for the layer."""
   table = layout.names(shape)['layers']

@@ -21,6 +21,7 @@ from agentrl.env import base as env_base
 from agentrl.rollout import record as record_lib
 from agentrl.rollout.record import Record
 from agentrl.rollout.speak import Heard, Speaker
+from agentrl.text import frame as frame_lib
 from agentrl.text import parse, render
 from agentrl.types import Array, Attempts, Status
 
@@ -70,9 +71,12 @@ class World:
   actions: parse.ActionTable
   tasks: Any  # the task set: arrays [n_tasks, ...]
   env: env_base.JitEnv = struct.field(pytree_node=False)
+  # Around turns; its `after` is the suffix of the pieces. None: nothing is.
+  frame: frame_lib.Frame | None = None
 
   @property
   def obs_tokens(self) -> int:
+    """The most tokens of an observation, with what always stands behind it."""
     p = self.pieces
     return (
       p.prefix.shape[0]
@@ -80,19 +84,36 @@ class World:
       + p.suffix.shape[0]
     )
 
+  @property
+  def first_tokens(self) -> int:
+    """Tokens before the first observation."""
+    return self.frame.first.shape[0] if self.frame else 0
+
+  @property
+  def between_tokens(self) -> int:
+    """The most tokens between a message and the next observation."""
+    return self.frame.between if self.frame else 0
+
+
+def turn_tokens(world: World, plan: Plan) -> int:
+  """The most tokens that a later turn adds to a conversation."""
+  return world.between_tokens + world.obs_tokens + plan.message
+
 
 def context_tokens(world: World, plan: Plan) -> int:
   """C: the most tokens that are new to the model in a turn."""
-  extra = (plan.window - 1) * (world.obs_tokens + plan.message)
-  return world.obs_tokens + (extra if plan.history == 'turn' else 0)
+  if plan.history == 'full':
+    return max(world.first_tokens, world.between_tokens) + world.obs_tokens
+  extra = (plan.window - 1) * turn_tokens(world, plan)
+  return world.first_tokens + world.obs_tokens + extra
 
 
 def row_tokens(world: World, plan: Plan) -> int:
   """T: tokens of a row of the plan's own layout."""
-  turn = context_tokens(world, plan) + plan.message
   if plan.history == 'turn':
-    return turn
-  return plan.context or plan.turns * turn
+    return context_tokens(world, plan) + plan.message
+  begin = world.first_tokens - world.between_tokens
+  return plan.context or begin + plan.turns * turn_tokens(world, plan)
 
 
 @struct.dataclass
@@ -173,7 +194,7 @@ def _start(world, plan, attempts, keys, n: int) -> _Slots:
   traj = jnp.arange(n, dtype=jnp.int32)
   state, obs = _reset(world, attempts, keys, traj)
   zero = jnp.zeros(n, jnp.int32)
-  width = world.obs_tokens + plan.message
+  width = turn_tokens(world, plan)
   return _Slots(
     traj=traj,
     turn=zero,
@@ -208,8 +229,8 @@ def _tick(world, plan, speaker, attempts, keys, slots: _Slots, cache):
   at = jnp.minimum(slots.traj, b - 1)
   fold = jax.vmap(jax.random.fold_in)
   turn_keys = fold(keys.of(at, slots.turn), slots.turn + 1)
-  obs, obs_len = jax.vmap(lambda o: render.render(world.pieces, o))(slots.obs)
-  context, context_len = _context(plan, slots, obs, obs_len)
+  obs, obs_len = jax.vmap(lambda o: _observed(world, o))(slots.obs)
+  context, context_len = _context(world, plan, slots, obs, obs_len)
   heard = _heard(plan, slots, context, context_len)._replace(
     keys=fold(turn_keys, jnp.zeros_like(at)),
     temperature=attempts.temperature[at],
@@ -250,7 +271,7 @@ def _tick(world, plan, speaker, attempts, keys, slots: _Slots, cache):
     status=record.status.at[ended].set(status, mode='drop'),
     outcome=record.outcome.at[ended].set(score, mode='drop'),
   )
-  past, past_len = _remember(plan, slots, obs, obs_len, said)
+  past, past_len = _remember(world, plan, slots, obs, obs_len, said)
   slots = slots.replace(
     turn=slots.turn + 1,
     filled=filled,
@@ -271,14 +292,32 @@ def _states(plan: Plan, slots: _Slots, obs, obs_len):
   return jax.vmap(lambda o: render.partial_hash(o, plan.anchor))(slots.obs)
 
 
-def _context(plan: Plan, slots: _Slots, obs, obs_len):
+def _observed(world: World, obs):
+  """The tokens of an observation."""
+  if world.frame:
+    obs = frame_lib.strip(world.frame, obs)
+  return render.render(world.pieces, obs)
+
+
+def _context(world: World, plan: Plan, slots: _Slots, obs, obs_len):
   """The tokens that are new to the model, as they go into the record."""
-  if plan.history == 'full' or plan.window == 1:
-    return obs, obs_len
-  parts = [
-    (slots.past[:, i], slots.past_len[:, i]) for i in range(plan.window - 1)
-  ]
-  return jax.vmap(render.concat)([*parts, (obs, obs_len)])
+  parts = [(obs, obs_len)]
+  if plan.history == 'turn':
+    past = range(plan.window - 1)
+    parts = [*((slots.past[:, i], slots.past_len[:, i]) for i in past), *parts]
+  if world.frame:
+    parts = [_opening(world.frame, plan, slots), *parts]
+  return jax.vmap(render.concat)(parts) if len(parts) > 1 else parts[0]
+
+
+def _opening(frame: frame_lib.Frame, plan: Plan, slots: _Slots):
+  """What the frame has before what is heard: tokens [n, ·], lengths [n]."""
+  if plan.history == 'full':
+    return jax.vmap(frame_lib.opening, (None, 0, 0))(
+      frame, slots.turn, slots.last
+    )
+  n, size = slots.turn.shape[0], frame.first.shape[0]
+  return jnp.broadcast_to(frame.first, (n, size)), jnp.full(n, size, jnp.int32)
 
 
 def _heard(plan: Plan, slots: _Slots, context, context_len) -> Heard:
@@ -294,12 +333,14 @@ def _heard(plan: Plan, slots: _Slots, context, context_len) -> Heard:
   return Heard(tokens, length, slots.filled, **nobody, **ids)
 
 
-def _remember(plan: Plan, slots: _Slots, obs, obs_len, said):
+def _remember(world: World, plan: Plan, slots: _Slots, obs, obs_len, said):
   if plan.window == 1:
     return slots.past, slots.past_len
-  exchange, length = jax.vmap(render.concat)(
-    [(obs, obs_len), (said.tokens, said.length)]
-  )
+  parts = [(obs, obs_len), (said.tokens, said.length)]
+  if world.frame:
+    end = jax.vmap(frame_lib.ended, (None, 0))
+    parts.append(end(world.frame, _last(said)))
+  exchange, length = jax.vmap(render.concat)(parts)
   push = lambda old, new: jnp.concatenate([old[:, 1:], new[:, None]], axis=1)  # noqa: E731
   return push(slots.past, exchange), push(slots.past_len, length)
 
@@ -312,7 +353,7 @@ def _last(said):
 def _status(world, plan, attempts, slots, filled, done, score, at):
   """How each slot's trajectory ends, if it ends now."""
   late = slots.turn + 1 >= jnp.minimum(attempts.limit[at], plan.turns)
-  need = context_tokens(world, plan) + 1 + plan.message
+  need = 1 + turn_tokens(world, plan)
   room = plan.history == 'turn' or filled + need <= row_tokens(world, plan)
   status = jnp.where(
     done,

@@ -44,10 +44,14 @@ class Message(NamedTuple):
 class Chat(NamedTuple):
   """A tokenizer and its chat template."""
 
-  words: HuggingFace
+  words: HuggingFace  # whose end of turn is the template's
   specials: dict[str, int]  # literal -> id
-  eot: int  # ends the agent's turn; by the template, which may not be eos
   rewriting: str  # one of POLICIES
+
+  @property
+  def eot(self) -> int:
+    """Ends the agent's turn."""
+    return self.words.eot
 
 
 class Conversation(NamedTuple):
@@ -72,10 +76,14 @@ def load(
     ValueError: for a tokenizer without a chat template, without an end of
       sequence or of turn, or with more tokens than the embedding.
   """
+  return of(HuggingFace(path, vocab=vocab), rewriting=rewriting)
+
+
+def of(words: HuggingFace, *, rewriting: str = 'keep') -> Chat:
+  """The chat of a tokenizer, whose end of turn becomes the template's."""
   if rewriting not in POLICIES:
     raise ValueError(f'rewriting={rewriting!r} is unknown; choose {POLICIES}')
-  words = HuggingFace(path, vocab=vocab)
-  chat = Chat(words, words.specials(), words.eot, rewriting)
+  chat = Chat(words, words.specials(), rewriting)
   behind = _behind_agent(chat, [], ask=False)
   end = _pattern(chat).match(behind)
   if not end:
@@ -84,7 +92,8 @@ def load(
       f' {behind[:20]!r}, which begins with no special token, so that none'
       ' could end what is sampled; add one to the template'
     )
-  return chat._replace(eot=chat.specials[end[0]])
+  words.eot = chat.specials[end[0]]  # which need not be eos
+  return chat
 
 
 def start(chat: Chat, messages: Sequence[Message]) -> Conversation:

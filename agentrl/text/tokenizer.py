@@ -108,10 +108,16 @@ class Embedded:
     return _TEXTS.get(i, f'<unused {i}>')
 
 
+# What chat templates that can be told so take today to be: the day that Llama
+# 3.1 takes where nobody tells it.
+DAY = '26 Jul 2024'
+
+
 class HuggingFace:
   """The tokenizer in a local folder, read by `transformers.AutoTokenizer`.
 
-  `eot` is its end-of-sequence id. A tokenizer without a beginning or padding
+  `eot` is its end-of-sequence id, or that of its chat template's turns where
+  text/chat.py loaded it. A tokenizer without a beginning or padding
   token uses `eot` for it: padding is told by length, never by id.
 
   Args:
@@ -164,15 +170,28 @@ class HuggingFace:
     added = self._tokenizer.added_tokens_decoder.items()
     return {token.content: i for i, token in added if token.special}
 
+  @property
+  def chats(self) -> bool:
+    """Whether there is a chat template."""
+    return bool(self._tokenizer.chat_template)
+
+  @property
+  def dated(self) -> bool:
+    """Whether the chat template writes what day it is, whatever it is told."""
+    template = str(self._tokenizer.chat_template)
+    return 'strftime_now' in template and 'date_string' not in template
+
   def render(self, messages: Sequence[dict[str, str]], *, ask: bool) -> str:
     """The chat template's text of messages, each a 'role' and a 'content'.
+
+    Today is DAY: a run that goes on tomorrow reads what it read.
 
     Args:
       ask: up to where the assistant is to speak, not to the last message's end
     Raises:
       ValueError: without a chat template, or if it refuses the messages.
     """
-    if not self._tokenizer.chat_template:
+    if not self.chats:
       raise ValueError(
         f'tokenizer {self.name} has no chat template; put a'
         ' chat_template.jinja into its folder, or take a checkpoint that was'
@@ -180,7 +199,10 @@ class HuggingFace:
       )
     try:
       return self._tokenizer.apply_chat_template(
-        messages, tokenize=False, add_generation_prompt=ask
+        messages,
+        tokenize=False,
+        add_generation_prompt=ask,
+        date_string=DAY,
       )
     except Exception as error:  # whatever the template raises
       reason = str(error).strip().split('\n')[0]

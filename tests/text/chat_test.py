@@ -11,26 +11,7 @@ from hypothesis import strategies as st
 from agentrl.text import chat as chat_lib
 from agentrl.text.chat import Message
 
-# Plain blocks: a header, the content, an end, a newline; a default system.
-CHATML = """
-{%- if messages[0].role != 'system' -%}
-{{ '<|im_start|>system\\nBe brief.<|im_end|>\\n' }}
-{%- endif -%}
-{%- for m in messages -%}
-{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}
-{%- endfor -%}
-{%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif -%}
-"""
-# A beginning of the text, headers between two specials, trimmed contents.
-HEADERS = """
-{{- '<|bos|>' -}}
-{%- for m in messages -%}
-{{ '<|head|>' + m.role + '<|tail|>\\n\\n' + (m.content | trim) + '<|eot|>' }}
-{%- endfor -%}
-{%- if add_generation_prompt -%}
-{{ '<|head|>assistant<|tail|>\\n\\n' }}
-{%- endif -%}
-"""
+CHATML, HEADERS = checkpoints.CHATML, checkpoints.HEADERS
 # Two roles that take turns, one of them renamed, no system.
 TURNS = """
 {{- '<bos>' -}}
@@ -78,12 +59,7 @@ ASKING = CHATML.replace(
 KINDS = {
   # template, specials (the first pads), eos of the tokenizer, end of turn
   'chatml': (CHATML, checkpoints.PLAIN, '<|im_end|>', '<|im_end|>'),
-  'headers': (
-    HEADERS,
-    ('<|end|>', '<|bos|>', '<|head|>', '<|tail|>', '<|eot|>'),
-    '<|end|>',
-    '<|eot|>',
-  ),
+  'headers': (HEADERS, checkpoints.HEADED, '<|end|>', '<|eot|>'),
   'turns': (TURNS, ('<eos>', '<bos>', '<turn>', '<end>'), '<eos>', '<end>'),
   'thinking': (THINKING, checkpoints.PLAIN, '<|im_end|>', '<|im_end|>'),
   'counting': (COUNTING, checkpoints.PLAIN, '<|im_end|>', '<|im_end|>'),
