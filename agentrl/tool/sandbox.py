@@ -6,7 +6,7 @@ around the code (`agentrl/tool/jail`):
   namespaces  no network, no other processes, a file system of its own with
               one folder in memory
   landlock    opens only the standard library (and that folder)
-  seccomp     no socket, process, mount, trace, ...: some hundred harmless calls only
+  seccomp     no socket, process, mount, trace, ...: 117 harmless calls only
   nobody      root becomes an unprivileged user
 
 With limits of the process (memory, threads, files) and a reader that kills
