@@ -39,6 +39,10 @@ setuptools.setup(
       'ruff>=0.17,<0.18',
       'submitit>=1.5.3,<2',
     ],
+    'host': [  # tools, imported where they are used
+      'bm25s>=0.3.16,<0.4',
+      'mcp>=2.3,<3',
+    ],
     'parity': ['torch>=2.13,<3'],  # tests against transformers' own models
   },
 )

@@ -139,3 +139,10 @@ def _call(call: Call, tools: dict[str, Tool]) -> str:
 
 def _told(error: Exception) -> str:
   return f'{type(error).__name__}: {error}'[:500]
+
+
+def shorten(text: str, most: int) -> str:
+  """The text, or its first `most` characters and that there were more."""
+  if len(text) <= most:
+    return text
+  return f'{text[:most]}\n(cut: {len(text) - most} characters more)'
