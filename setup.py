@@ -42,5 +42,9 @@ setuptools.setup(
     ],
     # Tests against transformers' own models, and PEFT's adapters.
     'parity': ['peft>=0.21,<0.22', 'torch>=2.13,<3'],
+    'host': [  # tools, imported where they are used
+      'bm25s>=0.3.16,<0.4',
+      'mcp>=2.3,<3',
+    ],
   },
 )

@@ -1,0 +1,148 @@
+"""What a tool is, and how the calls of one turn are answered side by side."""
+
+import collections
+import concurrent.futures
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from agentrl.text.call_base import Call, Malformed
+from agentrl.tool.arguments import mismatch
+
+# Why a call was not answered as asked: by the format, by `run`, by a tool.
+KINDS = (
+  'malformed', 'unknown', 'arguments', 'error', 'time', 'memory', 'output',
+  'processes', 'files', 'network', 'crash',
+)  # fmt: skip
+
+
+class Tool(Protocol):
+  """Something an agent can call; it must bear calls from several threads."""
+
+  name: str
+  description: str  # for the model: what it does, and when to call it
+  schema: dict[str, Any]  # JSON Schema of an object: the arguments by name
+
+  def __call__(self, **args: Any) -> str:
+    """The answer.
+
+    Raises:
+      Fault: no answer, with a kind to be counted and what to tell the agent.
+    """
+
+
+class Fault(Exception):
+  """A call that went wrong; it costs its call, never the run."""
+
+  def __init__(self, kind: str, text: str):
+    """One of `KINDS`, and what the agent is told in place of an answer."""
+    if kind not in KINDS:
+      raise ValueError(f'fault kind {kind!r} is unknown; use one of {KINDS}')
+    super().__init__(text)
+    self.kind = kind
+    self.text = text
+
+
+class Answer(NamedTuple):
+  """What the agent is told of one call."""
+
+  name: str  # of the tool; '' where the call could not be read
+  text: str
+  fault: str  # one of KINDS; '' if there was none
+  seconds: float  # it took
+
+
+def run(
+  calls: Sequence[Call | Malformed],
+  tools: Iterable[Tool],
+  pool: concurrent.futures.Executor,
+  *,
+  seconds: float = 60.0,
+) -> list[Answer]:
+  """Answers the calls of one turn, in their order, at the same time.
+
+  Args:
+    calls: as a format has read them.
+    tools: what can be called.
+    pool: threads to call in; shared by all trajectories.
+    seconds: to wait for all of them. A tool that takes longer is answered for
+      and left behind: a thread cannot be stopped, so tools keep limits of
+      their own and this one is the last resort.
+
+  Raises:
+    ValueError: two tools of one name.
+  """
+  known = named(tools)
+  end = time.monotonic() + seconds
+  asked = [pool.submit(_answer, call, known) for call in calls]
+  return [
+    _wait(call, future, end) for call, future in zip(calls, asked, strict=True)
+  ]
+
+
+def named(tools: Iterable[Tool]) -> dict[str, Tool]:
+  """By name.
+
+  Raises:
+    ValueError: two have the same.
+  """
+  out = {}
+  for tool in tools:
+    if tool.name in out:
+      raise ValueError(f'two tools are called {tool.name!r}; rename one')
+    out[tool.name] = tool
+  return out
+
+
+def count(answers: Iterable[Answer]) -> dict[str, int]:
+  """How many calls there were, and how many ended in each kind of fault."""
+  faults = collections.Counter(answer.fault for answer in answers)
+  return {'calls': faults.total()} | {kind: faults[kind] for kind in KINDS}
+
+
+def _wait(call, future: concurrent.futures.Future, end: float) -> Answer:
+  try:
+    return future.result(max(0.0, end - time.monotonic()))
+  except concurrent.futures.TimeoutError:
+    future.cancel()
+    name = call.name if isinstance(call, Call) else ''
+    return Answer(name, f'{name} did not answer in time.', 'time', 0.0)
+
+
+def _answer(call: Call | Malformed, tools: dict[str, Tool]) -> Answer:
+  if isinstance(call, Malformed):
+    return Answer('', call.sentence, 'malformed', 0.0)
+  start = time.monotonic()
+  try:
+    text, kind = _call(call, tools), ''
+  except Fault as fault:
+    text, kind = fault.text, fault.kind
+  except Exception as error:  # a tool is not ours: nothing of it may get out
+    text, kind = f'{call.name} failed: {_told(error)}', 'error'
+  return Answer(call.name, text, kind, time.monotonic() - start)
+
+
+def _call(call: Call, tools: dict[str, Tool]) -> str:
+  if call.name not in tools:
+    raise Fault(
+      'unknown',
+      f'There is no tool {call.name!r}; there are {", ".join(sorted(tools))}.',
+    )
+  tool = tools[call.name]
+  if complaint := mismatch(call.args, tool.schema):
+    raise Fault('arguments', f'{call.name} was not called: {complaint}')
+  text = tool(**call.args)
+  if not isinstance(text, str):
+    raise TypeError(f'it answered with {type(text).__name__}, not with text')
+  return text
+
+
+def _told(error: Exception) -> str:
+  return f'{type(error).__name__}: {error}'[:500]
+
+
+def shorten(text: str, most: int) -> str:
+  """The text, or its first `most` characters and that there were more."""
+  if len(text) <= most:
+    return text
+  return f'{text[:most]}\n(cut: {len(text) - most} characters more)'

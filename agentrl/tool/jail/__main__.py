@@ -1,0 +1,150 @@
+"""Runs code behind every layer it is told to use, or not at all.
+
+  python -s -S -P agentrl/tool/jail < order
+
+The order is JSON, the fields of `Order`. What the code prints goes to the
+output; the exit status says how it ended (`ENDS`). There are two processes:
+the outer one waits, the inner one shuts itself in and then runs the code.
+Time and the amount of output are kept by `agentrl/tool/sandbox.py`.
+"""
+
+import ctypes
+import json
+import os
+import pathlib
+import resource
+import signal
+import sys
+from typing import NamedTuple
+
+HERE = str(pathlib.Path(__file__).resolve().parents[3])
+sys.path.insert(0, HERE)
+from agentrl.tool.jail import landlock, namespaces, program, seccomp  # noqa: E402
+
+sys.path.remove(HERE)
+
+_DIE_WITH_PARENT, _DUMPABLE, _NO_NEW_PRIVILEGES = 1, 4, 38  # of prctl
+_CAPSET = {'x86_64': 126, 'aarch64': 91}
+
+
+class Order(NamedTuple):
+  """What to run and how; sizes in bytes."""
+
+  code: str
+  layers: list[str]  # of sandbox.LAYERS; one that fails stops it all
+  see: list[str]  # files and folders that can be read
+  hidden: list[str]  # but not these of them
+  packages: list[str]  # folders to import from, besides the standard library
+  memory: int
+  folder: int
+  threads: int
+  seconds: float  # of computing, if whoever keeps the time should fail
+
+
+def main() -> None:
+  order = Order(**json.load(sys.stdin))
+  libc = ctypes.CDLL(None, use_errno=True)
+  libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+  # Whoever asks to stop while the inner process starts is heard after that.
+  signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+  try:
+    child = _fork(libc, order)
+  except OSError as error:
+    _refuse(error)
+  signal.signal(signal.SIGTERM, lambda *_: os.kill(child, signal.SIGKILL))
+  signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+  ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+  os._exit(ended if ended >= 0 else 128 - ended)
+
+
+def _refuse(error: OSError) -> None:
+  print(error, flush=True)
+  os._exit(program.ENDS['refused'])
+
+
+def _fork(libc: ctypes.CDLL, order: Order) -> int:
+  if 'namespaces' in order.layers:
+    return namespaces.fork(
+      libc, lambda: _inner(libc, order), 'nobody' in order.layers
+    )
+  child = os.fork()
+  if not child:
+    _inner(libc, order)
+  return child
+
+
+def _inner(libc: ctypes.CDLL, order: Order) -> None:
+  """The inner process; it never returns."""
+  try:
+    _shut_in(libc, order)
+  except OSError as error:
+    _refuse(error)
+  os._exit(program.run(order.code, order.packages))
+
+
+def _shut_in(libc: ctypes.CDLL, order: Order) -> None:
+  """Every layer, the widest first: each next one needs what it takes away."""
+  os.umask(0o022)
+  _plain_handles()
+  folder = 'namespaces' in order.layers
+  if folder:
+    namespaces.enter(libc, order.see, order.hidden, order.folder)
+  else:
+    os.chdir('/')
+  _limit(order)
+  libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+  if 'landlock' in order.layers:
+    change = [namespaces.BOX, os.devnull] if folder else []
+    landlock.restrict(libc, order.see, order.hidden, change)
+  if 'nobody' in order.layers:
+    _become_nobody()
+  _drop_capabilities(libc)
+  libc.prctl(_DUMPABLE, 0, 0, 0, 0)  # no core file either
+  libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL)  # a new user had cleared it
+  signal.signal(signal.SIGTERM, signal.SIG_DFL)
+  signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+  if 'seccomp' in order.layers:
+    seccomp.install(libc, folder)
+
+
+def _plain_handles() -> None:
+  """No input, one output for both; nothing else is open."""
+  os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+  os.dup2(1, 2)
+  os.closerange(3, 4096)
+
+
+def _limit(order: Order) -> None:
+  """Hard limits of the process; the second of computing is a grace."""
+  seconds = int(order.seconds) + 2
+  for kind, most in (
+    (resource.RLIMIT_AS, order.memory),
+    (resource.RLIMIT_CPU, seconds),
+    (resource.RLIMIT_FSIZE, order.folder),
+    (resource.RLIMIT_NPROC, order.threads),
+    (resource.RLIMIT_STACK, 8 << 20),
+    (resource.RLIMIT_NOFILE, 64),
+    (resource.RLIMIT_CORE, 0),
+    (resource.RLIMIT_MEMLOCK, 0),
+    (resource.RLIMIT_MSGQUEUE, 0),
+  ):
+    hard = resource.getrlimit(kind)[1]
+    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(kind, (most, most))
+
+
+def _become_nobody() -> None:
+  user = namespaces.NOBODY
+  os.setgroups([])
+  os.setresgid(user, user, user)
+  os.setresuid(user, user, user)
+
+
+def _drop_capabilities(libc: ctypes.CDLL) -> None:
+  head = (ctypes.c_uint32 * 2)(0x20080522, 0)
+  nothing = (ctypes.c_uint32 * 6)()
+  if libc.syscall(_CAPSET[os.uname().machine], head, nothing):
+    raise OSError(ctypes.get_errno(), 'to drop capabilities')
+
+
+main()

@@ -1,0 +1,143 @@
+"""Namespaces: a machine of its own for the code, made without privileges.
+
+No network, no other processes, and a file system that holds what is named and
+one folder in memory. All of it ends with the first process inside.
+"""
+
+import ctypes
+import os
+import signal
+from collections.abc import Callable, Iterable
+
+_NEW = 0x7E020000  # mount, cgroup, uts, ipc, user, pid, net
+_CLONE = {'x86_64': 56, 'aarch64': 220}
+_PIVOT = {'x86_64': 155, 'aarch64': 41}
+_READ_ONLY, _NO_SUID, _NO_DEVICES, _NO_EXEC = 1, 2, 4, 8
+_REMOUNT, _BIND, _RECURSIVE, _PRIVATE = 32, 4096, 16384, 1 << 18
+_KEPT = 1 | 2 | 4 | 8 | 1024 | 2048  # flags of statvfs that are mount's too
+_RELATIVE = 4096, 1 << 21  # and the one that is another
+_DETACH = 2
+
+NOBODY = 65534
+BOX = '/box'  # the folder of the code
+_BASE = '/tmp'  # where the new root is put together: it only must exist
+
+
+def _checked(result: int, what: str) -> int:
+  if result < 0:
+    number = ctypes.get_errno()
+    raise OSError(number, f'{what}: {os.strerror(number)}')
+  return result
+
+
+def fork(libc: ctypes.CDLL, inside: Callable[[], None], nobody: bool) -> int:
+  """Starts `inside` as the first process of new namespaces; -> its number.
+
+  The user inside is the one outside; with `nobody` (it takes root) there is a
+  second one, to run the code once the first has built the file system.
+
+  Raises:
+    OSError: the system does not allow it.
+  """
+  ready, go = os.pipe()
+  number = libc.syscall(
+    _CLONE[os.uname().machine], _NEW | signal.SIGCHLD, 0, 0, 0, 0
+  )
+  if number == 0:
+    os.close(go)
+    if os.read(ready, 1) != b'.':
+      os._exit(1)
+    inside()
+  _checked(number, 'new namespaces')
+  os.close(ready)
+  try:
+    _map_users(number, nobody)
+    os.write(go, b'.')
+  finally:
+    os.close(go)  # without the dot it gives up
+  return number
+
+
+def _map_users(number: int, nobody: bool) -> None:
+  place = f'/proc/{number}/'
+  also = f'\n{NOBODY} {NOBODY} 1' if nobody else ''
+  if not nobody:
+    _write(place + 'setgroups', 'deny')
+  for kind, own in (('uid', os.geteuid()), ('gid', os.getegid())):
+    _write(f'{place}{kind}_map', f'{own} {own} 1{also}')
+
+
+def _write(path: str, text: str) -> None:
+  handle = os.open(path, os.O_WRONLY)
+  try:
+    os.write(handle, text.encode())
+  finally:
+    os.close(handle)
+
+
+def enter(
+  libc: ctypes.CDLL, see: Iterable[str], hidden: Iterable[str], size: int
+) -> None:
+  """Leaves the file system for one of its own.
+
+  Args:
+    libc: the C library, with errno.
+    see: files and folders that are there too, read-only, at the same places.
+    hidden: folders among them that are empty.
+    size: bytes that fit into `BOX`, which is in memory.
+  """
+  tied = _NO_SUID | _NO_DEVICES
+  _mount(libc, None, '/', None, _RECURSIVE | _PRIVATE)
+  _mount(libc, 'tmpfs', _BASE, 'tmpfs', tied, 'size=1m,mode=755')
+  old = _BASE + '/old'
+  os.mkdir(old)
+  os.chdir(_BASE)
+  _checked(
+    libc.syscall(_PIVOT[os.uname().machine], _BASE.encode(), old.encode()),
+    'a root of its own',
+  )
+  for path in see:
+    _show(libc, path)
+  for path in hidden:
+    if os.path.isdir(path):
+      _mount(libc, 'tmpfs', path, 'tmpfs', tied | _READ_ONLY, 'size=4k')
+  _repeat_links()
+  os.mkdir(BOX)
+  _mount(
+    libc, 'tmpfs', BOX, 'tmpfs', tied, f'size={size},nr_inodes=1024,mode=777'
+  )
+  os.chdir(BOX)
+  _checked(libc.umount2(b'/old', _DETACH), 'to leave the old root')
+  os.rmdir('/old')
+  _mount(libc, None, '/', None, _REMOUNT | _BIND | _READ_ONLY | tied)
+  libc.sethostname(b'box', 3)
+
+
+def _mount(libc, source, target, kind, flags, options='') -> None:
+  given = (x and x.encode() for x in (source, target, kind))
+  result = libc.mount(*given, ctypes.c_ulong(flags), options.encode())
+  _checked(result, f'to mount {target}')
+
+
+def _show(libc: ctypes.CDLL, path: str) -> None:
+  """Binds old/path to path, read-only; what a mount forbids stays forbidden."""
+  source = '/old' + path
+  if os.path.isdir(source):
+    os.makedirs(path, exist_ok=True)
+  else:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o444))
+  _mount(libc, source, path, None, _BIND)
+  has = os.statvfs(path).f_flag
+  flags = has & _KEPT | (_RELATIVE[1] if has & _RELATIVE[0] else 0)
+  _mount(
+    libc, None, path, None, _REMOUNT | _BIND | _READ_ONLY | _NO_SUID | flags
+  )
+
+
+def _repeat_links() -> None:
+  """/lib and the like, where they are links: the loader looks there."""
+  for entry in os.scandir('/old'):
+    here = '/' + entry.name
+    if entry.is_symlink() and not os.path.lexists(here):
+      os.symlink(os.readlink(entry.path), here)

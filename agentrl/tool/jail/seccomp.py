@@ -1,0 +1,180 @@
+"""The system calls that jailed code may make, as a filter for the kernel.
+
+What is not listed does not exist for the code: no sockets, no new processes,
+no mounts, no tracing, no namespaces, no kernel keys, no shared memory. The
+filter is assembled by hand, so that nothing beyond libc is needed.
+"""
+
+import ctypes
+import errno
+import os
+import struct
+
+# Numbers on x86_64 and aarch64; -: the call does not exist there.
+_ALWAYS = """
+read 0 63, write 1 64, readv 19 65, writev 20 66, pread64 17 67,
+pwrite64 18 68, close 3 57, lseek 8 62, sendfile 40 71,
+dup 32 23, dup2 33 -, dup3 292 24, pipe 22 -, pipe2 293 59, poll 7 -,
+ppoll 271 73, select 23 -, pselect6 270 72, epoll_create1 291 20,
+epoll_ctl 233 21, epoll_wait 232 -, epoll_pwait 281 22, eventfd2 290 19,
+stat 4 -, lstat 6 -, fstat 5 80, newfstatat 262 79, statx 332 291,
+statfs 137 43, fstatfs 138 44, access 21 -, faccessat 269 48,
+faccessat2 439 439, readlink 89 -, readlinkat 267 78, getcwd 79 17,
+chdir 80 49, fchdir 81 50, getdents64 217 61, umask 95 166,
+mmap 9 222, munmap 11 215, mprotect 10 226, mremap 25 216, madvise 28 233,
+brk 12 214, rt_sigaction 13 134, rt_sigprocmask 14 135, rt_sigreturn 15 139,
+rt_sigpending 127 136, rt_sigtimedwait 128 137, sigaltstack 131 132,
+futex 202 98, set_robust_list 273 99, get_robust_list 274 100, rseq 334 293,
+set_tid_address 218 96, sched_yield 24 124, sched_getaffinity 204 123,
+gettid 186 178, getpid 39 172, getppid 110 173, getuid 102 174,
+geteuid 107 175, getgid 104 176, getegid 108 177, getgroups 115 158,
+getresuid 118 148, getresgid 120 150, getpgrp 111 -, getpgid 121 155,
+getsid 124 156, uname 63 160, sysinfo 99 179, times 100 153, getrusage 98 165,
+getrlimit 97 163, clock_gettime 228 113, clock_getres 229 114,
+clock_nanosleep 230 115, nanosleep 35 101, gettimeofday 96 169, time 201 -,
+getitimer 36 102, setitimer 38 103, alarm 37 -, pause 34 -, getrandom 318 278,
+restart_syscall 219 128, arch_prctl 158 -, exit 60 93, exit_group 231 94
+"""
+# Changes to files: only where the code has a folder of its own.
+_CHANGES = """
+open 2 -, openat 257 56, mkdir 83 -, mkdirat 258 34, rmdir 84 -, unlink 87 -,
+unlinkat 263 35, rename 82 -, renameat 264 38, renameat2 316 276, link 86 -,
+linkat 265 37, symlink 88 -, symlinkat 266 36, truncate 76 45,
+ftruncate 77 46, fallocate 285 47, fsync 74 82, fdatasync 75 83, flock 73 32,
+chmod 90 -, fchmod 91 52, fchmodat 268 53, utimensat 280 88,
+copy_file_range 326 285
+"""
+# Allowed with some arguments only, or refused with a telling error.
+_SPECIAL = """
+open 2 -, openat 257 56, clone 56 220, fork 57 -, vfork 58 -, clone3 435 435,
+openat2 437 437, kill 62 129, tgkill 234 131, ioctl 16 29, prlimit64 302 261,
+socket 41 198, connect 42 203, socketpair 53 199, sendto 44 206,
+recvfrom 45 207, memfd_create 319 279, fcntl 72 25
+"""
+_MACHINES = {'x86_64': (0, 0xC000003E), 'aarch64': (1, 0xC00000B7)}
+
+_LOAD, _EQUAL, _AT_LEAST, _AND, _RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
+_ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+_NUMBER, _ARCH, _ARGS = 0, 4, 16  # offsets in struct seccomp_data
+_X32 = 0x40000000  # calls of the 32-bit ABI on x86_64 have this bit
+
+_CLONE_THREAD = 0x10000
+_CLONE_NEW = 0x7E020080  # every namespace, time among them
+_CHANGING = os.O_ACCMODE | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_IOCTLS = (0x5401, 0x541B, 0x5421, 0x5450, 0x5451)  # is it a tty, nonblock, ...
+# Duplicates, flags and locks: an owner (F_SETOWN) would be sent signals.
+_FCNTLS = (0, 1, 2, 3, 4, 5, 6, 7, 1030)
+
+
+def numbers(table: str, machine: str) -> dict[str, int]:
+  """name -> number on 'x86_64' or 'aarch64', of the calls that exist there."""
+  column = _MACHINES[machine][0]
+  rows = (row.split() for row in table.split(','))
+  return {
+    row[0]: int(row[1 + column]) for row in rows if row[1 + column] != '-'
+  }
+
+
+def _op(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
+  return struct.pack('HBBI', code, yes, no, value)
+
+
+def _return(value: int) -> bytes:
+  return _op(_RETURN, value)
+
+
+def _refuse(error: int) -> bytes:
+  return _return(_ERRNO | error)
+
+
+def _word(arg: int, high: bool = False) -> bytes:
+  return _op(_LOAD, _ARGS + 8 * arg + 4 * high)
+
+
+def _one_of(arg: int, values: tuple[int, ...], error: int) -> bytes:
+  """Allows the call if the argument's low word is one of the values."""
+  tests = b''.join(_op(_EQUAL, v, 0, 1) + _return(_ALLOW) for v in values)
+  return _word(arg) + tests + _refuse(error)
+
+
+def _masked(arg: int, mask: int, value: int, error: int) -> bytes:
+  """Allows the call if argument & mask == value."""
+  return (
+    _word(arg)
+    + _op(_AND, mask)
+    + _op(_EQUAL, value, 0, 1)
+    + _return(_ALLOW)
+    + _refuse(error)
+  )
+
+
+def _rules(folder: bool) -> dict[str, bytes]:
+  """What is allowed with some arguments only: name -> end of the program.
+
+  The process may signal itself and start threads. A missing call is refused
+  as such where libc then takes an older one that can be judged.
+  """
+  me = (os.getpid(),)
+  to_nobody = _word(4) + _op(_EQUAL, 0, 0, 3) + _word(4, high=True)
+  to_nobody += _op(_EQUAL, 0, 0, 1) + _return(_ALLOW)
+  out = {
+    'clone': _masked(
+      0, _CLONE_THREAD | _CLONE_NEW, _CLONE_THREAD, errno.EAGAIN
+    ),
+    'fork': _refuse(errno.EAGAIN),
+    'vfork': _refuse(errno.EAGAIN),
+    'clone3': _refuse(errno.ENOSYS),
+    'openat2': _refuse(errno.ENOSYS),
+    'memfd_create': _refuse(errno.ENOSYS),
+    'kill': _one_of(0, me, errno.EPERM),
+    'tgkill': _one_of(0, me, errno.EPERM),
+    'ioctl': _one_of(1, _IOCTLS, errno.ENOTTY),
+    'fcntl': _one_of(1, _FCNTLS, errno.EPERM),
+    'prlimit64': _one_of(0, (0,), errno.EPERM),
+    'socket': _refuse(errno.ENETUNREACH),
+    'connect': _refuse(errno.ENETUNREACH),
+    'socketpair': _one_of(0, (1,), errno.ENETUNREACH),  # asyncio needs a pair
+    'sendto': to_nobody + _refuse(errno.ENETUNREACH),
+    'recvfrom': _return(_ALLOW),
+  }
+  if not folder:
+    out['open'] = _masked(1, _CHANGING, os.O_RDONLY, errno.EROFS)
+    out['openat'] = _masked(2, _CHANGING, os.O_RDONLY, errno.EROFS)
+  return out
+
+
+def program(machine: str, folder: bool) -> bytes:
+  """The filter as instructions of classic BPF, 8 bytes each.
+
+  Args:
+    machine: 'x86_64' or 'aarch64'.
+    folder: whether the code may change files (what it can reach is decided
+      elsewhere); otherwise no file can be opened for writing.
+  """
+  special = numbers(_SPECIAL, machine)
+  plain = numbers(_ALWAYS + (',' + _CHANGES if folder else ''), machine)
+  out = _op(_LOAD, _ARCH) + _op(_EQUAL, _MACHINES[machine][1], 1, 0)
+  out += _return(_KILL) + _op(_LOAD, _NUMBER)
+  out += _op(_AT_LEAST, _X32, 0, 1) + _return(_KILL)
+  for name, rule in _rules(folder).items():
+    if name in special:
+      out += _op(_EQUAL, special[name], 0, len(rule) // 8) + rule
+  for number in plain.values():
+    out += _op(_EQUAL, number, 0, 1) + _return(_ALLOW)
+  return out + _refuse(errno.EPERM)
+
+
+def install(libc: ctypes.CDLL, folder: bool) -> None:
+  """Puts the filter on this process, for ever.
+
+  Raises:
+    OSError: the kernel has no filters, or the machine is not known here.
+  """
+  machine = os.uname().machine
+  if machine not in _MACHINES:
+    raise OSError(errno.ENOSYS, f'no table of system calls for {machine}')
+  code = program(machine, folder)
+  held = ctypes.create_string_buffer(code, len(code))
+  head = struct.pack('HxxxxxxP', len(code) // 8, ctypes.addressof(held))
+  if libc.prctl(22, 2, head, 0, 0):  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
+    raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))

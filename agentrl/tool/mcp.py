@@ -1,0 +1,169 @@
+"""The tools of any server of the Model Context Protocol, by its own package."""
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agentrl.tool.base import Fault, shorten
+
+
+class McpServer:
+  """A server that is started here or spoken to, and what it offers.
+
+    with McpServer(['python', 'server.py']) as server:
+      base.run(calls, server.tools, pool)
+
+  One connection serves all threads; calls of one turn go on side by side if
+  the server lets them. The server is a program of yours with your rights:
+  nothing here shuts it in.
+  """
+
+  def __init__(
+    self,
+    server: str | Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    seconds: float = 30.0,
+    characters: int = 4000,
+  ):
+    """Connects, and lists the tools.
+
+    Args:
+      server: a URL (streamable HTTP), or the words of a command that speaks
+        the protocol on its input and output.
+      env: variables for the command, beside PATH, HOME and the like.
+      seconds: for the start, and for each call.
+      characters: most that an answer has.
+
+    Raises:
+      ImportError: mcp is not installed.
+      ValueError: nothing answers there.
+    """
+    self._seconds, self._characters = seconds, characters
+    self._shown = server if isinstance(server, str) else ' '.join(server)
+    self._target = _target(server, env)
+    self._loop = asyncio.new_event_loop()
+    self._ready: concurrent.futures.Future = concurrent.futures.Future()
+    self._task = self._loop.create_task(self._connected())
+    self._thread = threading.Thread(target=self._live, daemon=True)
+    self._thread.start()
+    try:
+      self._client, listed = self._ready.result(seconds)
+    except Exception as error:  # whatever the package or the server raises
+      self.close()
+      raise ValueError(
+        f'no MCP server answers at {self._shown!r}: {error or "no time left"};'
+        ' give a URL or a command as a list of words'
+      ) from error
+    self.tools = [McpTool(self, tool) for tool in listed]
+
+  def __enter__(self) -> 'McpServer':
+    return self
+
+  def __exit__(self, *_: Any) -> None:
+    self.close()
+
+  def close(self) -> None:
+    """Ends the connection, and the server if it was started here."""
+    if self._thread.is_alive():
+      self._loop.call_soon_threadsafe(self._task.cancel)
+      self._thread.join(10)
+
+  def call(self, name: str, args: Mapping[str, Any]) -> str:
+    """The text of a tool's answer.
+
+    Raises:
+      Fault: error if the tool or the server says so, time.
+    """
+    if not self._thread.is_alive():
+      raise Fault('error', f'{name} failed: its server has ended.')
+    asked = asyncio.run_coroutine_threadsafe(
+      self._client.call_tool(name, dict(args)), self._loop
+    )
+    try:
+      result = asked.result(self._seconds)
+    except concurrent.futures.TimeoutError as error:
+      asked.cancel()
+      raise Fault(
+        'time', f'{name} did not answer in {self._seconds:g} s.'
+      ) from error
+    except Exception as error:
+      raise Fault('error', f'{name} failed: {error}'[:500]) from error
+    text = shorten('\n'.join(map(_text, result.content)), self._characters)
+    if result.is_error:
+      raise Fault('error', text)
+    return text
+
+  def _live(self) -> None:
+    """The thread of the connection: its loop runs until `close`."""
+    try:
+      self._loop.run_until_complete(self._task)
+    except BaseException as error:  # told to whoever waits for the start
+      if not self._ready.done():
+        self._ready.set_exception(RuntimeError(_innermost(error)))
+    finally:
+      self._loop.close()
+
+  async def _connected(self) -> None:
+    async with _package().Client(self._target) as client:
+      self._ready.set_result((client, await _all_tools(client)))
+      await asyncio.Event().wait()  # until `close` cancels it
+
+
+class McpTool:
+  """One tool of a server; the server itself checks the arguments in full."""
+
+  def __init__(self, server: McpServer, listed: Any):
+    self._server = server
+    self.name: str = listed.name
+    self.description: str = listed.description or ''
+    self.schema: dict[str, Any] = listed.input_schema
+
+  def __call__(self, **args: Any) -> str:
+    return self._server.call(self.name, args)
+
+
+def _package() -> Any:
+  try:
+    import mcp
+  except ImportError as error:
+    raise ImportError(
+      "MCP servers need mcp; install it with pip install 'agentrl[host]'"
+    ) from error
+  return mcp
+
+
+def _target(server: str | Sequence[str], env: Mapping[str, str] | None) -> Any:
+  package = _package()
+  if isinstance(server, str):
+    return server
+  if not server:
+    raise ValueError('the command of an MCP server has no words; give some')
+  command, *args = server
+  return package.StdioServerParameters(
+    command=command, args=args, env=dict(env or {})
+  )
+
+
+async def _all_tools(client: Any) -> list[Any]:
+  """Of every page of the list."""
+  found, cursor = [], None
+  while True:
+    page = await client.list_tools(cursor=cursor)
+    found += page.tools
+    cursor = page.next_cursor
+    if not cursor:
+      return found
+
+
+def _text(part: Any) -> str:
+  return part.text if part.type == 'text' else f'({part.type})'
+
+
+def _innermost(error: BaseException) -> str:
+  """Of groups of errors the first one, as one line."""
+  while isinstance(error, BaseExceptionGroup):
+    error = error.exceptions[0]
+  return f'{type(error).__name__}: {error}'.splitlines()[0]

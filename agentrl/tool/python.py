@@ -1,0 +1,53 @@
+"""Python, run in the sandbox: a fresh process for each call."""
+
+from agentrl.tool.arguments import schema
+from agentrl.tool.base import Fault
+from agentrl.tool.sandbox import Limits, Sandbox
+
+# What the agent is told beside what its code printed.
+_SAID = {
+  'time': 'The code was stopped: it ran longer than {seconds:g} s.',
+  'memory': 'The code was stopped: it may use {mib:g} MiB of memory.',
+  'output': 'The code was stopped: it may print {output} bytes.',
+  'processes': 'The code may start no process, and at most {threads} threads.',
+  'files': (
+    'The code may use only files of its own folder, {folder:g} MiB together.'
+  ),
+  'network': 'The code has no network.',
+  'crash': 'The interpreter crashed.',
+  'error': '',  # the traceback says it
+}
+
+
+class Python:
+  """Runs a program and answers with what it printed.
+
+  Nothing is kept between calls: each starts in an empty folder without
+  variables. An agent that needs something twice says it twice.
+  """
+
+  name = 'python'
+  schema = schema(['code'], code='string')
+
+  def __init__(self, sandbox: Sandbox):
+    self._sandbox = sandbox
+    self.description = (
+      'Runs a Python program and returns what it prints. Nothing is kept for'
+      ' the next call; there is no network.'
+    )
+
+  def __call__(self, code: str) -> str:
+    text, fault = self._sandbox.run(code)
+    if fault:
+      raise Fault(fault, '\n'.join(filter(None, (text, self._said(fault)))))
+    return text or 'The code ran and printed nothing.'
+
+  def _said(self, fault: str) -> str:
+    limits: Limits = self._sandbox.limits
+    return _SAID[fault].format(
+      seconds=limits.seconds,
+      mib=limits.memory / 2**20,
+      output=limits.output,
+      threads=limits.threads,
+      folder=limits.folder / 2**20,
+    )

@@ -1,0 +1,123 @@
+"""Search in a corpus by words: BM25 of the library bm25s.
+
+bm25s imports JAX where it is installed and runs a tiny program on it, so a
+corpus is read after `jax.distributed.initialize`, where that is called.
+"""
+
+import json
+import os
+import pathlib
+from typing import Any
+
+import numpy as np
+
+from agentrl.tool.arguments import schema
+from agentrl.tool.base import shorten
+
+
+class Search:
+  """Answers with the passages of a corpus that fit a query best.
+
+    score(q, d) = Σ_{t in q} ln(1 + (N - n_t + ½) / (n_t + ½))
+                  · f_td / (f_td + k₁ (1 - b + b |d| / mean |d|))
+
+  f_td: how often d has t; n_t: how many of N passages have it; k₁ = 1.5,
+  b = 0.75. English stop words count for nothing. Equal scores keep the order
+  of the corpus, so that an answer is the same on every machine.
+  """
+
+  name = 'search'
+  schema = schema(['query'], query='string')
+
+  def __init__(
+    self,
+    corpus: str | os.PathLike,
+    *,
+    passages: int = 3,
+    characters: int = 4000,
+    about: str = 'a collection of passages',
+  ):
+    """Reads a corpus and indexes it in memory.
+
+    Args:
+      corpus: a file of one JSON object a line: text, and a title if it has one.
+      passages: most that a call returns.
+      characters: most that an answer has.
+      about: what the corpus is, for the model.
+
+    Raises:
+      ValueError: a line that cannot be read, or no passages.
+      ImportError: bm25s is not installed.
+    """
+    if passages < 1:
+      raise ValueError(f'passages={passages} finds nothing; use 1 or more')
+    self._bm25s = _library()
+    self._corpus = _read(pathlib.Path(corpus))
+    self._passages, self._characters = passages, characters
+    self.description = f'Searches {about} for words and returns the best ones.'
+    self._index = self._bm25s.BM25()
+    self._index.index(
+      self._words([f'{title}\n{text}' for title, text in self._corpus]),
+      show_progress=False,
+    )
+
+  def __call__(self, query: str) -> str:
+    (words,) = self._words([query])
+    scores = self._index.get_scores(words) if words else np.zeros(1)  # [N]
+    best = top(scores, self._passages)
+    if not len(best):
+      return 'No passage has any of these words.'
+    found = ('\n'.join(filter(None, self._corpus[i])) for i in best)
+    shown = (f'[{place}] {text}' for place, text in enumerate(found, 1))
+    return shorten('\n\n'.join(shown), self._characters)
+
+  def _words(self, texts: list[str]) -> list[list[str]]:
+    return self._bm25s.tokenize(
+      texts, stopwords='en', return_ids=False, show_progress=False
+    )
+
+
+def top(scores: np.ndarray, k: int) -> np.ndarray:
+  """Indices of the k best of scores [N] above 0; equal ones in their order."""
+  least = np.partition(scores, -k)[-k] if k < len(scores) else 0.0
+  good = np.flatnonzero((scores >= least) & (scores > 0))
+  return good[np.argsort(-scores[good], kind='stable')][:k]
+
+
+def _library() -> Any:
+  try:
+    import bm25s
+  except ImportError as error:
+    raise ImportError(
+      "search needs bm25s; install it with pip install 'agentrl[host]'"
+    ) from error
+  return bm25s
+
+
+def _read(path: pathlib.Path) -> list[tuple[str, str]]:
+  """(title, text) of each passage."""
+  out = []
+  try:
+    with path.open(encoding='utf-8') as file:
+      for number, line in enumerate(file, 1):
+        if line.strip():
+          out.append(_passage(line, f'{path}:{number}'))
+  except OSError as error:
+    raise ValueError(f'corpus {path} cannot be read: {error}') from error
+  if not out:
+    raise ValueError(f'corpus {path} has no passages; give a file with some')
+  return out
+
+
+def _passage(line: str, place: str) -> tuple[str, str]:
+  try:
+    value = json.loads(line)
+    title, text = value.get('title', ''), value['text']
+    if isinstance(title, str) and isinstance(text, str):
+      return title, text
+  except (ValueError, AttributeError, KeyError):
+    pass
+  raise ValueError(
+    f'{place} is no passage: {line.strip()[:80]!r}; write'
+    ' {"text": "...", "title": "..."} on each line'
+  )

@@ -1,0 +1,154 @@
+"""A server written with the package itself, spoken to as any other."""
+
+import concurrent.futures
+import os
+import pathlib
+import sys
+import time
+
+import pytest
+
+from agentrl.text.call_base import Call
+from agentrl.tool import base
+from agentrl.tool.base import Fault
+from agentrl.tool.mcp import McpServer
+
+pytest.importorskip('mcp', reason="mcp is not installed: 'agentrl[host]'")
+
+SERVER = """
+import os, sys, time
+from mcp.server import MCPServer
+
+server = MCPServer('small')
+
+
+@server.tool()
+def add(a: int, b: int) -> int:
+  '''Adds two integers.'''
+  return a + b
+
+
+@server.tool()
+def fail() -> str:
+  '''Always fails.'''
+  raise ValueError('it never works')
+
+
+@server.tool()
+def long() -> str:
+  '''Says much.'''
+  return 'x' * 100_000
+
+
+@server.tool()
+def sleep(seconds: float) -> str:
+  '''Sleeps.'''
+  time.sleep(seconds)
+  return 'awake'
+
+
+@server.tool()
+def pid() -> str:
+  '''The number of the process.'''
+  return str(os.getpid())
+
+
+@server.tool()
+def leave() -> str:
+  '''Ends the server.'''
+  os._exit(1)
+
+
+server.run()
+"""
+
+
+@pytest.fixture(scope='module')
+def command(tmp_path_factory):
+  path = tmp_path_factory.mktemp('mcp') / 'server.py'
+  path.write_text(SERVER)
+  return [sys.executable, str(path)]
+
+
+@pytest.fixture
+def server(command):
+  env = {'PYTHONPATH': os.pathsep.join(sys.path)}
+  with McpServer(command, env=env, seconds=60) as held:
+    yield held
+
+
+def alive(pid: str) -> bool:
+  try:
+    state = pathlib.Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2]
+  except FileNotFoundError:
+    return False
+  return state.split()[0] != 'Z'
+
+
+def test_its_tools_are_tools_and_end_with_it(server):
+  """One server for all: starting one takes a second."""
+  tools = {tool.name: tool for tool in server.tools}
+  assert set(tools) == {'add', 'fail', 'long', 'sleep', 'pid', 'leave'}
+  assert tools['add'].description == 'Adds two integers.'
+  assert set(tools['add'].schema['properties']) == {'a', 'b'}
+  assert tools['add'](a=2, b=3) == '5'
+  assert tools['long']().endswith(f'(cut: {100_000 - 4000} characters more)')
+
+  calls = [Call('add', {'a': i, 'b': 1}) for i in range(8)]
+  calls += [Call('fail', {}), Call('add', {'a': 'x', 'b': 1}), Call('add', {})]
+  with concurrent.futures.ThreadPoolExecutor(4) as pool:
+    answers = base.run(calls, server.tools, pool)
+  assert [x.text for x in answers[:8]] == [str(i + 1) for i in range(8)]
+  assert [x.fault for x in answers[8:]] == ['error', 'arguments', 'arguments']
+  assert 'fail' in answers[8].text
+
+  server._seconds = 0.2
+  with pytest.raises(Fault) as caught:
+    tools['sleep'](seconds=5.0)
+  assert caught.value.kind == 'time'
+  server._seconds = 60
+  pid = tools['pid']()
+  assert alive(pid)
+  server.close()
+  for _ in range(100):
+    if not alive(pid):
+      break
+    time.sleep(0.1)
+  assert not alive(pid)
+  with pytest.raises(Fault, match='has ended'):
+    tools['add'](a=2, b=3)
+
+
+@pytest.mark.slow
+def test_a_server_that_dies_costs_its_calls(server):
+  tools = {tool.name: tool for tool in server.tools}
+  for name, args in (('leave', {}), ('add', {'a': 1, 'b': 2})):
+    with pytest.raises(Fault) as caught:
+      tools[name](**args)
+    assert caught.value.kind == 'error'
+
+
+@pytest.mark.parametrize(
+  ('command', 'match'),
+  [
+    (['/no/such/server'], '/no/such/server'),
+    ([sys.executable, '-c', 'print("no protocol")'], 'no protocol'),
+    ([], 'no words'),
+  ],
+)
+def test_mistakes_are_named(command, match):
+  with pytest.raises(ValueError, match=match):
+    McpServer(command, seconds=20)
+
+
+@pytest.mark.slow
+def test_a_silent_command_is_not_waited_for_and_is_ended(tmp_path):
+  note = tmp_path / 'pid'
+  code = (
+    f'import os, time; open({str(note)!r}, "w").write(str(os.getpid()));'
+    'time.sleep(1000)'
+  )
+  with pytest.raises(ValueError, match='no MCP server answers'):
+    McpServer([sys.executable, '-c', code], seconds=15)
+  assert note.exists(), 'it had no time to start: nothing was shown'
+  assert not alive(note.read_text())
