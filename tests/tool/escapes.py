@@ -433,6 +433,12 @@ FLOODS = {
     for _ in range(1000):
       threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
   """, {'processes'}),
+  'small_threads': ("""
+    import threading, time
+    threading.stack_size(1 << 16)
+    for _ in range(1000):
+      threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+  """, {'processes'}),
   'lists': ('x = [0]\nwhile True:\n  x += x', {'memory'}),
   'bytes': ('x = bytes(1 << 40)', {'memory'}),
   'mapped': ("""

@@ -147,9 +147,12 @@ def left(monkeypatch):
       if str(sandbox._JAIL) in args[0]:
         sessions.append(self.pid)
 
+  def still():
+    assert sessions, 'nothing was started, so nothing is shown'
+    return [pid for pid, at in everybody().items() if at in sessions]
+
   monkeypatch.setattr(sandbox.subprocess, 'Popen', Noted)
-  yield lambda: [pid for pid, at in everybody().items() if at in sessions]
-  assert sessions, 'nothing was started, so nothing was shown'
+  return still
 
 
 def everybody() -> dict[int, int]:
@@ -270,6 +273,8 @@ def box():
     ('import sys\nsys.exit("no")', 'no\n', 'error'),
     ('import sys\nsys.exit(3)', '', 'error'),
     ('import os\nos._exit(9)', '', 'error'),
+    ('import os\nos._exit(85)', '', 'error'),  # it is not for code to refuse
+    ('import os\nos.write(3, b"x")', 0, 'error'),
     ('import sys\nprint("a", file=sys.stderr)', 'a\n', ''),
     ('print(list({"a", "b", "c", "d"}) == list({"d", "b", "c", "a"}))', 0, ''),
     ('import __main__\nx = 1\nprint(__main__.x, __name__)', '1 __main__\n', ''),

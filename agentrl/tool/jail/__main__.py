@@ -47,38 +47,49 @@ def main() -> None:
   libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL)
   # Whoever asks to stop while the inner process starts is heard after that.
   signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+  complaint, complain = os.pipe()
   try:
-    child = _fork(libc, order)
+    child = _fork(libc, order, complain)
   except OSError as error:
-    _refuse(error)
+    _refuse(str(error))
   signal.signal(signal.SIGTERM, lambda *_: os.kill(child, signal.SIGKILL))
   signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+  os.close(complain)
+  said = os.read(complaint, 4096).decode()  # nothing, once the code may run
   ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+  if said:
+    _refuse(said)
+  # The code may choose its status: it must not look as if it had not run.
+  ended = program.ENDS['error'] if ended == program.ENDS['refused'] else ended
   os._exit(ended if ended >= 0 else 128 - ended)
 
 
-def _refuse(error: OSError) -> None:
-  print(error, flush=True)
+def _refuse(why: str) -> None:
+  print(why, flush=True)
   os._exit(program.ENDS['refused'])
 
 
-def _fork(libc: ctypes.CDLL, order: Order) -> int:
+def _fork(libc: ctypes.CDLL, order: Order, complain: int) -> int:
+  def inner():
+    _inner(libc, order, complain)
+
   if 'namespaces' in order.layers:
-    return namespaces.fork(
-      libc, lambda: _inner(libc, order), 'nobody' in order.layers
-    )
+    return namespaces.fork(libc, inner, 'nobody' in order.layers)
   child = os.fork()
   if not child:
-    _inner(libc, order)
+    inner()
   return child
 
 
-def _inner(libc: ctypes.CDLL, order: Order) -> None:
+def _inner(libc: ctypes.CDLL, order: Order, complain: int) -> None:
   """The inner process; it never returns."""
+  os.dup2(complain, 3)
   try:
     _shut_in(libc, order)
   except OSError as error:
-    _refuse(error)
+    os.write(3, str(error).encode())
+    os._exit(program.ENDS['refused'])
+  os.close(3)
   os._exit(program.run(order.code, order.packages))
 
 
@@ -108,10 +119,10 @@ def _shut_in(libc: ctypes.CDLL, order: Order) -> None:
 
 
 def _plain_handles() -> None:
-  """No input, one output for both; nothing else is open."""
+  """No input, one output for both, and where to complain (3)."""
   os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
   os.dup2(1, 2)
-  os.closerange(3, 4096)
+  os.closerange(4, 4096)
 
 
 def _limit(order: Order) -> None:

@@ -33,6 +33,7 @@ def processes():
 
 def processes_threads():
   done = threading.Event()
+  threading.stack_size(1 << 16)  # else memory may end first
   try:
     for _ in range(MANY):
       threading.Thread(target=done.wait, daemon=True).start()
