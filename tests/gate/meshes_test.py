@@ -87,7 +87,7 @@ def random_batch() -> types.Batch:
 def on(sizes):
   if not sizes:
     return contextlib.nullcontext()
-  made = mesh.make(dict(zip(mesh.AXES, sizes, strict=True)))
+  made = mesh.make(dict(zip(('fsdp', 'tensor'), sizes, strict=True)))
   return jax.set_mesh(made)
 
 

@@ -35,11 +35,11 @@ def rows() -> types.Rows:
   )  # fmt: skip
 
 
-def learned(shape, sizes=()):
+def learned(shape, sizes=None):
   """Outputs, and a gradient that all of them have a part in."""
   context = contextlib.nullcontext()
   if sizes:
-    context = jax.set_mesh(mesh.make(dict(zip(mesh.AXES, sizes, strict=True))))
+    context = jax.set_mesh(mesh.make(sizes))
   bars = np.random.default_rng(1).normal(size=(len(NEEDS), N, T))
   module = policy.module(shape, 0.7)
 
@@ -65,10 +65,10 @@ SLOW = pytest.mark.slow
 @pytest.mark.parametrize(
   ('tied', 'sizes'),
   [
-    (True, (2, 4)),
+    (True, {'fsdp': 2, 'tensor': 4}),
     (False, ()),
     pytest.param(True, (), marks=SLOW),
-    pytest.param(False, (2, 4), marks=SLOW),
+    pytest.param(False, {'fsdp': 2, 'tensor': 4}, marks=SLOW),
   ],
   ids=str,
 )
