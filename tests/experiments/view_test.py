@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from agentrl.dataset import logged
-from experiments import viewing
+from experiments import serving, viewing
 from tests.experiments import chromium, made_up_log
 
 pytestmark = pytest.mark.slow
@@ -36,7 +36,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def server(folder):
-  with viewing.Server(logged.Log(folder), 'sokoban') as server:
+  with serving.Server(logged.Log(folder), 'sokoban') as server:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield server
     server.shutdown()
@@ -193,3 +193,18 @@ def test_every_view_fits(browser, server, width, dark):
       folder = pathlib.Path(kept)
       folder.mkdir(parents=True, exist_ok=True)
       browser.picture(folder / f'{name}_{width}.png')
+
+
+def test_a_very_long_message_is_shown_in_parts(browser, tmp_path):
+  long = made_up_log.turn(0, 0, 'left', (0.1, 0.2, 0.3))
+  long['said']['pieces'] = [f'w{i} ' for i in range(2500)]
+  w = logged.Writer(tmp_path, resume_after=None)
+  w.write(made_up_log.trajectory(1, 0, [long]))
+  w.close()
+  out = tmp_path / 'long.html'
+  viewing.save(logged.Log(tmp_path), 'long', str(out), {}, 9)
+  browser.open(f'file://{out}#one/0')
+  count = "document.querySelectorAll('.said > *').length"
+  assert browser.wait(count) == 2001
+  browser.click('.said button', '500 more tokens')
+  browser.wait(f'{count} === 2500')
