@@ -15,7 +15,7 @@ import webbrowser
 from absl import flags
 
 from agentrl.dataset import logged
-from experiments import cli, viewing
+from experiments import cli, serving, viewing
 
 _OUT = flags.DEFINE_string('out', None, 'File to write, in place of serving.')
 _ONLY = flags.DEFINE_list('only', [], 'Filters of --out: name=value,...')
@@ -33,7 +33,7 @@ def main(run: str) -> None:
     print(f'{n} of {len(log)} trajectories are in {_OUT.value}')
     return
   try:
-    server = viewing.Server(log, name, _PORT.value)
+    server = serving.Server(log, name, _PORT.value)
   except (OSError, OverflowError) as error:
     raise ValueError(
       f'--port={_PORT.value} cannot be listened on ({error}); leave it out to'

@@ -16,20 +16,12 @@ only if every guarantee held.
 """
 
 import functools
-import json
 import os
-import pathlib
-import selectors
-import signal
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from agentrl.tool.jail import program
-from agentrl.tool.visible import visible
+from agentrl.tool.jailed import JAIL, Limits, Outcome, execute, order
 
 LAYERS = ('namespaces', 'landlock', 'seccomp', 'nobody')
 GUARANTEES = {
@@ -43,33 +35,7 @@ GUARANTEES = {
   'time': 'SIGKILL from the parent',
   'output': 'SIGKILL from the parent',
 }
-_JAIL = pathlib.Path(__file__).parent / 'jail'
-_KINDS = {status: kind for kind, status in program.ENDS.items()}
-_PLAIN = {
-  'HOME': '/box', 'TMPDIR': '/box', 'PYTHONUTF8': '1', 'LC_ALL': 'C.UTF-8',
-  'PYTHONHASHSEED': '0',  # sets print in the same order in every run
-  'OPENBLAS_NUM_THREADS': '1', 'OMP_NUM_THREADS': '1',
-}  # fmt: skip
-
-
-class Limits(NamedTuple):
-  """What one run of code may use."""
-
-  seconds: float = 10.0  # by the clock, the start of the process included
-  memory: int = 512 << 20  # bytes of address space
-  folder: int = 16 << 20  # bytes in its folder, which are memory too
-  threads: int = 16
-  output: int = 8000  # bytes printed
-
-
 _ENOUGH = Limits(seconds=60.0)  # to find out what holds, on a busy machine
-
-
-class Outcome(NamedTuple):
-  """What the code printed, and why it was stopped ('' if it was not)."""
-
-  text: str
-  fault: str
 
 
 class Sandbox:
@@ -104,7 +70,7 @@ class Sandbox:
     """
     _check(limits, packages, layers)
     self.limits = limits
-    self._packages = [os.path.realpath(path) for path in packages]
+    self._packages = tuple(os.path.realpath(path) for path in packages)
     self._python = python
     self.layers = _standing(python, tuple(layers))
     broken = _broken(python, self.layers)
@@ -122,8 +88,8 @@ class Sandbox:
     Raises:
       RuntimeError: a layer that stood before cannot be put up now.
     """
-    order = _order(code, self._python, self.layers, self.limits, self._packages)
-    outcome = _run(self._python, order, self.limits)
+    asked = order(code, self._python, self.layers, self.limits, self._packages)
+    outcome = execute(self._python, asked, self.limits)
     if outcome.fault == 'refused':
       raise RuntimeError(f'the sandbox did not run code: {outcome.text}')
     return outcome
@@ -153,97 +119,16 @@ def _check(limits: Limits, packages, layers) -> None:
     )
 
 
-def _order(code, python, layers, limits: Limits, packages) -> bytes:
-  see, hidden = visible(python, tuple(packages))
-  return json.dumps(
-    dict(
-      code=code,
-      layers=list(layers),
-      see=see,
-      hidden=hidden,
-      packages=packages,
-      memory=limits.memory,
-      folder=limits.folder,
-      threads=limits.threads,
-      seconds=limits.seconds,
-    )
-  ).encode()
-
-
-def _run(python: str, order: bytes, limits: Limits) -> Outcome:
-  end = time.monotonic() + limits.seconds
-  process = subprocess.Popen(
-    [python, '-s', '-S', '-P', str(_JAIL)],
-    stdin=subprocess.PIPE,
-    stdout=subprocess.PIPE,
-    stderr=subprocess.STDOUT,
-    env=_PLAIN,
-    cwd='/',
-    start_new_session=True,
-  )
-  try:
-    _hand_over(process, order)
-    text, fault = _read(process.stdout, end, limits.output)
-  finally:
-    _stop(process)
-  shown = text.decode('utf-8', 'replace')
-  return Outcome(shown, fault or _fault(process.returncode))
-
-
-def _hand_over(process: subprocess.Popen, order: bytes) -> None:
-  try:
-    process.stdin.write(order)
-    process.stdin.close()
-  except BrokenPipeError:  # it ended before: its status says why
-    pass
-
-
-def _read(pipe, end: float, most: int) -> tuple[bytes, str]:
-  """What comes until the pipe closes: when nobody is left inside."""
-  text = b''
-  with selectors.DefaultSelector() as selector:
-    selector.register(pipe, selectors.EVENT_READ)
-    while True:
-      if not selector.select(max(0.0, end - time.monotonic())):
-        return text, 'time'
-      piece = os.read(pipe.fileno(), 65536)
-      if not piece:
-        return text, ''
-      text += piece
-      if len(text) > most:
-        return text[:most], 'output'
-      if time.monotonic() > end:
-        return text, 'time'
-
-
-def _stop(process: subprocess.Popen) -> None:
-  """Returns when neither process is left: the outer one waits for the inner."""
-  process.terminate()
-  try:
-    process.wait(5)
-  except subprocess.TimeoutExpired:
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-  process.stdout.close()
-
-
-def _fault(status: int) -> str:
-  """The kind that an exit status tells of."""
-  if status == 128 + signal.SIGXCPU:
-    return 'time'
-  if status < 0 or status > 128:
-    return 'crash'
-  return _KINDS.get(status, 'error') if status else ''
-
-
 @functools.cache
 def _standing(python: str, layers: tuple[str, ...]) -> tuple[str, ...]:
   """The layers that can be put up here, each tried by itself."""
   return tuple(
-    layer
-    for layer in layers
-    if not _run(python, _order('', python, [layer], _ENOUGH, []), _ENOUGH).fault
+    layer for layer in layers if not _trial('', python, [layer]).fault
   )
+
+
+def _trial(code: str, python: str, layers: Sequence[str]) -> Outcome:
+  return execute(python, order(code, python, layers, _ENOUGH, ()), _ENOUGH)
 
 
 @functools.cache
@@ -254,8 +139,8 @@ def _broken(python: str, layers: tuple[str, ...]) -> tuple[str, ...]:
     ('while True: pass', Limits(seconds=0.5), 'time'),
     ('while True: print(0)', Limits(output=1000), 'output'),
   ):
-    order = _order(code, python, layers, limits, [])
-    if _run(python, order, limits).fault != fault:
+    asked = order(code, python, layers, limits, ())
+    if execute(python, asked, limits).fault != fault:
       broken.add(fault)
   return tuple(sorted(broken | _escapes(python, layers)))
 
@@ -263,9 +148,14 @@ def _broken(python: str, layers: tuple[str, ...]) -> tuple[str, ...]:
 def _escapes(python: str, layers: tuple[str, ...]) -> set[str]:
   with tempfile.NamedTemporaryFile() as canary:
     os.chmod(canary.name, 0o666)
-    code = f'CANARY = {canary.name!r}\n' + (_JAIL / 'probe.py').read_text()
-    outcome = _run(python, _order(code, python, layers, _ENOUGH, []), _ENOUGH)
+    code = f'CANARY = {canary.name!r}\n' + (JAIL / 'probe.py').read_text()
+    outcome = _trial(code, python, layers)
   said = outcome.text.split()
+  if outcome.fault == 'refused':
+    raise RuntimeError(
+      f'the sandbox runs no code here: of {layers} each can be put up and not'
+      f' all ({outcome.text.strip()}); leave one out with layers='
+    )
   if outcome.fault or said[:1] != ['broken:']:
     raise RuntimeError(
       f'the sandbox cannot run {python}, it says {outcome.text!r}: use an'

@@ -3,6 +3,7 @@
 // text (textContent) and numbers; no string becomes markup, style or address.
 
 const LONG = 20000; // characters of one text that are shown at once
+const TOKENS = 2000; // of one message
 const MOST = 16; // trajectories side by side
 const here = document.getElementById('view');
 const DATA = JSON.parse(document.getElementById('data').textContent);
@@ -25,8 +26,8 @@ function el(tag, props = {}, ...children) {
 
 // Characters that a reader cannot see, or that reorder what they see.
 const HIDDEN = new RegExp(
-  '[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u00ad\\u061c\\u200b-\\u200f' +
-    '\\u2028-\\u202e\\u2060-\\u2069\\ufeff\\ufff9-\\ufffb\\ud800-\\udfff]',
+  '[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u00ad\\u061c' +
+    '\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u2069\\ufeff\\ufff9-\\ufffb\\ud800-\\udfff]',
   'g',
 );
 
@@ -142,7 +143,8 @@ function at(turn, name, j) {
 
 function mean(xs) {
   const good = xs.filter(finite);
-  return good.length ? good.reduce((a, b) => a + b, 0) / good.length : undefined;
+  if (!good.length) return undefined;
+  return good.reduce((a, b) => a + b, 0) / good.length;
 }
 
 function names(trajectories) {
@@ -214,15 +216,30 @@ function colouring(trajectories, again) {
 
 function said(turn, scale, tell) {
   const e = el('div', { class: 'said' });
-  turn.said.pieces.forEach((piece, j) => {
-    const x = colour ? at(turn, colour, j) : undefined;
-    const kind = tell ? ['button', { type: 'button' }] : ['span', {}];
-    const token = el(...kind, visible(piece) || '\u2205');
-    if (colour) token.title = `${words(colour)} ${number(x ?? 'none')}`;
-    paint(token, x, scale);
-    if (tell) token.addEventListener('click', () => tell(token, j));
-    e.append(token);
-  });
+  const count = turn.said.pieces.length;
+  const add = (from, to) => {
+    for (let j = from; j < Math.min(to, count); j++)
+      e.append(token(turn, j, scale, tell));
+  };
+  const more = () => {
+    e.lastChild.remove();
+    add(TOKENS, count);
+  };
+  add(0, TOKENS);
+  if (count > TOKENS)
+    e.append(el('button', { type: 'button', onclick: more },
+      `… ${count - TOKENS} more tokens`));
+  return e;
+}
+
+// tell: what a click does; without it the token is not to be clicked.
+function token(turn, j, scale, tell) {
+  const x = colour ? at(turn, colour, j) : undefined;
+  const kind = tell ? ['button', { type: 'button' }] : ['span', {}];
+  const e = el(...kind, visible(turn.said.pieces[j]) || '\u2205');
+  if (colour) e.title = `${words(colour)} ${number(x ?? 'none')}`;
+  paint(e, x, scale);
+  if (tell) e.addEventListener('click', () => tell(e, j));
   return e;
 }
 
@@ -237,14 +254,14 @@ function message(turn, scale) {
   const box = el('div');
   const facts = el('div', { class: 'token', hidden: true });
   box.append(
-    said(turn, scale, (token, j) => {
-      const open = token.getAttribute('aria-pressed') === 'true';
+    said(turn, scale, (chosen, j) => {
+      const open = chosen.getAttribute('aria-pressed') === 'true';
       box.querySelectorAll('.said button').forEach((x) =>
         x.removeAttribute('aria-pressed'),
       );
       facts.hidden = open;
       if (open) return;
-      token.setAttribute('aria-pressed', 'true');
+      chosen.setAttribute('aria-pressed', 'true');
       facts.replaceChildren(pairs(tokenFacts(turn, j)));
     }),
     facts,

@@ -159,7 +159,8 @@ def test_demonstrations_are_conversations_of_the_solver(setups, kind):
   index = runner.shown(s)[:8]
   said, length = (x[index] for x in build.messages(s, s.train))
   attempts = build.demo_attempts(s, index)
-  rows = build.demonstrate(s, attempts, said, length, jax.random.key(0)).rows
+  replay = jax.jit(functools.partial(build.demonstrate, s))
+  rows = replay(attempts, said, length, jax.random.key(0)).rows
   chat = chat_lib.load(s.config.model.path, vocab=s.shape.vocab)
   for b, i in enumerate(index):
     ids = np.asarray(rows.tokens[b])

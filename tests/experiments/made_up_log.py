@@ -24,12 +24,17 @@ BOARDS = (
   '######\n#____#\n#____#\n#_P__#\n#_*__#\n######\n',
 )
 WORDS = {'left': 1, 'down': 2, 'up': 0, 'right': 0}
+THOUGHTS = {
+  'left': ('get', ' above', ' it'), 'down': ('now', ' push', ' it'),
+  'up': ('look', ' around', ' first'), 'right': ('go', ' the other', ' way'),
+}  # fmt: skip
 
 
 def turn(k: int, node: int, word: str, values, text: str | None = None):
   """A turn that says `word`; values: PRM step reward, advantage, value."""
   prm, advantage, value = values
-  pieces = ['<think>', *'push it', '</think>', word, '<eot>']
+  thought = THOUGHTS.get(word, ('do', ' some', ' harm'))
+  pieces = ['<think>', *thought, '</think>', word, '<eot>']
   n = len(pieces)
   wave = np.sin(np.arange(n) + node)
   read = BOARDS[min(k, 3)] if text is None else text

@@ -9,6 +9,7 @@ import orbax.checkpoint as ocp
 import pytest
 
 from agentrl import metrics
+from agentrl.dataset import logged
 from configs import grpo, spear
 from experiments import abreast, lanes, runner, space, together
 
@@ -91,6 +92,9 @@ def assert_same(one, other, expected):
       x, kept[1][name], rtol=1e-4, atol=1e-5, err_msg=name
     )
   assert sorted(os.listdir(one)) == sorted(os.listdir(other))
+  heads = [logged.Log(x).heads for x in (one, other)]
+  for name in ('step', 'phase', 'task', 'group', 'member', 'turns'):
+    np.testing.assert_array_equal(heads[0][name], heads[1][name])
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from agentrl.dataset import framed, logged
-from experiments import viewing
+from experiments import serving, viewing
 from tests.experiments import made_up_log
 
 SCRIPTS = re.compile(r'<(script|style)>(.*?)</\1>', re.DOTALL)
@@ -28,7 +28,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def server(folder):
-  with viewing.Server(logged.Log(folder), '<b>run</b>') as server:
+  with serving.Server(logged.Log(folder), '<b>run</b>') as server:
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield server
     server.shutdown()

@@ -14,7 +14,7 @@ import time
 import escapes
 import pytest
 
-from agentrl.tool import sandbox
+from agentrl.tool import jailed, sandbox
 from agentrl.tool.sandbox import Limits, Sandbox
 
 # Long enough for a machine that does much else, since what does not come to
@@ -144,14 +144,14 @@ def left(monkeypatch):
   class Noted(subprocess.Popen):
     def __init__(self, *args, **named):
       super().__init__(*args, **named)
-      if str(sandbox._JAIL) in args[0]:
+      if str(jailed.JAIL) in args[0]:
         sessions.append(self.pid)
 
   def still():
     assert sessions, 'nothing was started, so nothing is shown'
     return [pid for pid, at in everybody().items() if at in sessions]
 
-  monkeypatch.setattr(sandbox.subprocess, 'Popen', Noted)
+  monkeypatch.setattr(jailed.subprocess, 'Popen', Noted)
   return still
 
 
