@@ -115,7 +115,7 @@ def test_a_run_without_finite_gradients_ends_in_a_sentence(capsys):
     raise loop.NotFiniteError('no finite gradient; lower role.policy.lr')
 
   with pytest.raises(SystemExit, match='2'):
-    cli._guarded(fails, ['train'])
+    cli._guarded(fails, ['train'], ())
   assert capsys.readouterr().err.startswith('error: no finite gradient')
 
 

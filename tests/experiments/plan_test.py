@@ -61,7 +61,7 @@ def test_parameters_by_hand():
   assert planning.held(specs, sizes, mesh.COMPUTE) == 4 * (8 * 12 // 2 + 5)
   # Adam: two moments and a count.
   assert planning.moments(optim.Rule(), specs, sizes) == 8 * (12 + 5) + 4
-  with pytest.raises(ValueError, match=r"'kv_heads' of size 4 .* model=16"):
+  with pytest.raises(ValueError, match=r"'kv_heads' of size 4 .* tensor=16"):
     planning.estimate(learner(), SHAPE, WORK, over(tensor=16))
 
 
