@@ -13,9 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from ml_collections import ConfigDict
 
-from agentrl import checkpoint, evaluate, kept, loop, mesh, method, metrics
+from agentrl import checkpoint, evaluate, loop, mesh, method, metrics
 from agentrl import learner as learner_lib
 from agentrl.dataset import logged
+from agentrl.kept import Keeper, Kept
 from agentrl.types import TrainState
 from experiments import build, folder, keeping, lanes, runner
 from experiments import check as checks
@@ -110,10 +111,10 @@ def _run(setups: Sequence[build.Setup], workdirs: Sequence[str]) -> list[str]:
   return [runner.finish(x, w) for x, w in zip(setups, workdirs, strict=True)]
 
 
-def keeper(setups, logs: Sequence[logged.Writer], resumed) -> kept.Keeper:
+def keeper(setups, logs: Sequence[logged.Writer], resumed) -> Keeper:
   """Deals out to each run's log what all of them keep: arrays [S, ...]."""
 
-  def put(step: int, phase: str, what: kept.Kept) -> None:
+  def put(step: int, phase: str, what: Kept) -> None:
     for i, log in lanes.there(logs, resumed, step):
       mine = jax.tree.map(lambda x: x[i], what)
       keeping.write(setups[i], log, step, phase, mine)
@@ -122,7 +123,7 @@ def keeper(setups, logs: Sequence[logged.Writer], resumed) -> kept.Keeper:
     for log in logs:
       log.flush()
 
-  return kept.Keeper(put, flush, every=setups[0].config.log.every)
+  return Keeper(put, flush, every=setups[0].config.log.every)
 
 
 def begin(ways: lanes.Lanes, setups, kept):
@@ -187,9 +188,7 @@ def side_by_side(ways: lanes.Lanes, stages: Sequence[loop.Stage]) -> loop.Stage:
   )
 
 
-def watch(
-  ways: lanes.Lanes, s: build.Setup, stages, log: kept.Keeper
-) -> loop.Watch:
+def watch(ways: lanes.Lanes, s: build.Setup, stages, log: Keeper) -> loop.Watch:
   """Every run on the same held-out tasks, as runner.watch plays them."""
   c = s.config
   tasks = len(s.train) + np.arange(len(s.test))

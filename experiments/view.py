@@ -10,6 +10,7 @@ of the page, such as phase=rl,from=100,to=200,outcome=unsolved,task=3.
 """
 
 import os
+import threading
 import webbrowser
 
 from absl import flags
@@ -41,7 +42,10 @@ def main(run: str) -> None:
     ) from error
   print(f'{len(log)} trajectories at {server.url} until ^C', flush=True)
   if _OPEN.value:
-    webbrowser.open(server.url)
+    # A browser for terminals returns only when it is closed.
+    open_it = threading.Thread(target=webbrowser.open, args=(server.url,))
+    open_it.daemon = True
+    open_it.start()
   try:
     server.serve_forever()
   except KeyboardInterrupt:

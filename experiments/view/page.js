@@ -27,7 +27,8 @@ function el(tag, props = {}, ...children) {
 // Characters that a reader cannot see, or that reorder what they see.
 const HIDDEN = new RegExp(
   '[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u00ad\\u061c' +
-    '\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u2069\\ufeff\\ufff9-\\ufffb\\ud800-\\udfff]',
+    '\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u2069' +
+    '\\ufeff\\ufff9-\\ufffb\\ud800-\\udfff]',
   'g',
 );
 
