@@ -60,6 +60,7 @@ def order(
       folder=limits.folder,
       threads=limits.threads,
       seconds=limits.seconds,
+      parent=os.getpid(),
     ),
     2,  # a version that every Python reads
   )
@@ -128,8 +129,6 @@ def _stop(process: subprocess.Popen) -> None:
 
 def _fault(status: int) -> str:
   """The kind that an exit status tells of."""
-  if status == 128 + signal.SIGXCPU:
-    return 'time'
   if status < 0 or status > 128:
     return 'crash'
   return _KINDS.get(status, 'error') if status else ''

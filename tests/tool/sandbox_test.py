@@ -312,6 +312,8 @@ def test_a_traceback_shows_the_line_and_nothing_of_ours(box):
   assert 'line 2, in f\n    return 1 / 0\n' in text
   assert text.endswith('ZeroDivisionError: division by zero\n')
   assert 'program.py' not in text
+  hidden = box.run('import io, sys\nsys.stdout = io.StringIO()\n1 / 0')
+  assert hidden.text.endswith('ZeroDivisionError: division by zero\n')
 
 
 def test_what_python_needs_works(box):

@@ -12,7 +12,8 @@ The order is a marshalled dictionary:
   memory    bytes of address space
   folder    bytes that fit into the folder of the code
   threads   most of them
-  seconds   of computing, if whoever keeps the time should fail
+  seconds   they may compute, if whoever keeps the time should fail
+  parent    the process that asks
 
 What the code prints goes to the output; the exit status says how it ended
 (`program.ENDS`). There are two processes: the outer one waits, the inner one
@@ -42,6 +43,8 @@ def main() -> None:
   order = Order(**marshal.load(sys.stdin.buffer))
   libc = ctypes.CDLL(None, use_errno=True)
   libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+  if os.getppid() != order.parent:  # it was gone before
+    os._exit(program.ENDS['refused'])
   # Whoever asks to stop while the inner process starts is heard after that.
   signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
   complaint, complain = os.pipe()
@@ -80,6 +83,7 @@ def _fork(libc: ctypes.CDLL, order: Order, complain: int) -> int:
 
 def _inner(libc: ctypes.CDLL, order: Order, complain: int) -> None:
   """The inner process; it never returns."""
+  libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL)
   os.dup2(complain, 3)
   try:
     _shut_in(libc, order)
@@ -123,8 +127,12 @@ def _plain_handles() -> None:
 
 
 def _limit(order: Order) -> None:
-  """Hard limits of the process; the second of computing is a grace."""
-  seconds = int(order.seconds) + 2
+  """Hard limits of the process.
+
+  Of computing there is as much as all threads can do in the time, and more:
+  the clock decides.
+  """
+  seconds = (int(order.seconds) + 2) * order.threads
   for kind, most in (
     (resource.RLIMIT_AS, order.memory),
     (resource.RLIMIT_CPU, seconds),

@@ -52,8 +52,9 @@ def _leave(leave: SystemExit) -> int:
 
 
 def _print(text: str) -> None:
+  """Where the process prints, wherever the code has turned `print` to."""
   try:
-    print(text, end='', flush=True)
+    print(text, end='', flush=True, file=sys.__stdout__)
   except (OSError, ValueError):  # the code has closed the output
     return
 
