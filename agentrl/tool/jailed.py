@@ -1,6 +1,6 @@
 """One run of code in the jail: its order, its time, and what it prints."""
 
-import json
+import marshal
 import os
 import pathlib
 import selectors
@@ -14,6 +14,7 @@ from agentrl.tool.jail import program
 from agentrl.tool.visible import visible
 
 JAIL = pathlib.Path(__file__).parent / 'jail'
+_PROGRAM = str(JAIL / '__main__.py')
 _KINDS = {status: kind for kind, status in program.ENDS.items()}
 _PLAIN = {
   'HOME': '/box', 'TMPDIR': '/box', 'PYTHONUTF8': '1', 'LC_ALL': 'C.UTF-8',
@@ -46,9 +47,9 @@ def order(
   limits: Limits,
   packages: Sequence[str],
 ) -> bytes:
-  """What the jail reads: `Order` in agentrl/tool/jail/__main__.py, as JSON."""
+  """What the jail reads; its fields stand in agentrl/tool/jail/__main__.py."""
   see, hidden = visible(python, tuple(packages))
-  return json.dumps(
+  return marshal.dumps(
     dict(
       code=code,
       layers=list(layers),
@@ -59,8 +60,10 @@ def order(
       folder=limits.folder,
       threads=limits.threads,
       seconds=limits.seconds,
-    )
-  ).encode()
+      parent=os.getpid(),
+    ),
+    2,  # a version that every Python reads
+  )
 
 
 def execute(python: str, asked: bytes, limits: Limits) -> Outcome:
@@ -70,7 +73,7 @@ def execute(python: str, asked: bytes, limits: Limits) -> Outcome:
   """
   end = time.monotonic() + limits.seconds
   process = subprocess.Popen(
-    [python, '-s', '-S', '-P', str(JAIL)],
+    [python, '-s', '-S', '-P', _PROGRAM],
     stdin=subprocess.PIPE,
     stdout=subprocess.PIPE,
     stderr=subprocess.STDOUT,
@@ -126,8 +129,6 @@ def _stop(process: subprocess.Popen) -> None:
 
 def _fault(status: int) -> str:
   """The kind that an exit status tells of."""
-  if status == 128 + signal.SIGXCPU:
-    return 'time'
   if status < 0 or status > 128:
     return 'crash'
   return _KINDS.get(status, 'error') if status else ''

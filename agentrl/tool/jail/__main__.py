@@ -1,23 +1,35 @@
 """Runs code behind every layer it is told to use, or not at all.
 
-  python -s -S -P agentrl/tool/jail < order
+  python -s -S -P agentrl/tool/jail/__main__.py < order
 
-The order is JSON, the fields of `Order`. What the code prints goes to the
-output; the exit status says how it ended (`ENDS`). There are two processes:
-the outer one waits, the inner one shuts itself in and then runs the code.
-Time and the amount of output are kept by `agentrl/tool/sandbox.py`.
+The order is a marshalled dictionary:
+
+  code      the program
+  layers    of sandbox.LAYERS; one that fails stops it all
+  see       files and folders that can be read
+  hidden    but not these of them
+  packages  folders to import from, besides the standard library
+  memory    bytes of address space
+  folder    bytes that fit into the folder of the code
+  threads   most of them
+  seconds   they may compute, if whoever keeps the time should fail
+  parent    the process that asks
+
+What the code prints goes to the output; the exit status says how it ended
+(`program.ENDS`). There are two processes: the outer one waits, the inner one
+shuts itself in and then runs the code. Time and the amount of output are kept
+by `agentrl/tool/jailed.py`. Little is imported, since every call waits for it.
 """
 
 import ctypes
-import json
+import marshal
 import os
-import pathlib
 import resource
 import signal
 import sys
-from typing import NamedTuple
+from types import SimpleNamespace as Order
 
-HERE = str(pathlib.Path(__file__).resolve().parents[3])
+HERE = os.path.abspath(__file__ + '/../../../..')
 sys.path.insert(0, HERE)
 from agentrl.tool.jail import landlock, namespaces, program, seccomp  # noqa: E402
 
@@ -27,24 +39,12 @@ _DIE_WITH_PARENT, _DUMPABLE, _NO_NEW_PRIVILEGES = 1, 4, 38  # of prctl
 _CAPSET = {'x86_64': 126, 'aarch64': 91}
 
 
-class Order(NamedTuple):
-  """What to run and how; sizes in bytes."""
-
-  code: str
-  layers: list[str]  # of sandbox.LAYERS; one that fails stops it all
-  see: list[str]  # files and folders that can be read
-  hidden: list[str]  # but not these of them
-  packages: list[str]  # folders to import from, besides the standard library
-  memory: int
-  folder: int
-  threads: int
-  seconds: float  # of computing, if whoever keeps the time should fail
-
-
 def main() -> None:
-  order = Order(**json.load(sys.stdin))
+  order = Order(**marshal.load(sys.stdin.buffer))
   libc = ctypes.CDLL(None, use_errno=True)
   libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+  if os.getppid() != order.parent:  # it was gone before
+    os._exit(program.ENDS['refused'])
   # Whoever asks to stop while the inner process starts is heard after that.
   signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
   complaint, complain = os.pipe()
@@ -83,6 +83,7 @@ def _fork(libc: ctypes.CDLL, order: Order, complain: int) -> int:
 
 def _inner(libc: ctypes.CDLL, order: Order, complain: int) -> None:
   """The inner process; it never returns."""
+  libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL)
   os.dup2(complain, 3)
   try:
     _shut_in(libc, order)
@@ -126,8 +127,12 @@ def _plain_handles() -> None:
 
 
 def _limit(order: Order) -> None:
-  """Hard limits of the process; the second of computing is a grace."""
-  seconds = int(order.seconds) + 2
+  """Hard limits of the process.
+
+  Of computing there is as much as all threads can do in the time, and more:
+  the clock decides.
+  """
+  seconds = (int(order.seconds) + 2) * order.threads
   for kind, most in (
     (resource.RLIMIT_AS, order.memory),
     (resource.RLIMIT_CPU, seconds),

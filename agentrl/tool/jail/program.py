@@ -1,10 +1,6 @@
 """Runs a program in this process and says how it ended."""
 
-import contextlib
-import linecache
 import sys
-import threading
-import traceback
 import types
 
 # How a program ends -> the exit status that tells of it; 0 is well.
@@ -28,7 +24,6 @@ def run(code: str, packages: list[str]) -> int:
   sys.dont_write_bytecode = True
   sys.stdin.close()
   sys.stdout.reconfigure(line_buffering=True, errors='backslashreplace')
-  linecache.cache[_NAME] = (len(code), None, code.splitlines(True), _NAME)
   sys.modules['__main__'] = main = types.ModuleType('__main__')
   end = 0
   try:
@@ -38,32 +33,43 @@ def run(code: str, packages: list[str]) -> int:
     end = _leave(leave)
   except BaseException as error:
     end = ENDS[_kind(error)]
-    _tell(error)
-  with contextlib.suppress(OSError, ValueError):  # the code may have closed it
-    sys.stdout.flush()
+    _print(_told(error, code))
+  _print('')
   return end
 
 
 def _join() -> None:
-  for thread in threading.enumerate():
+  threading = sys.modules.get('threading')
+  for thread in threading.enumerate() if threading else ():
     if thread is not threading.main_thread() and not thread.daemon:
       thread.join()
 
 
 def _leave(leave: SystemExit) -> int:
   if isinstance(leave.code, str):
-    print(leave.code)
+    _print(leave.code + '\n')
   return ENDS['error'] if leave.code else 0
 
 
-def _tell(error: BaseException) -> None:
+def _print(text: str) -> None:
+  """Where the process prints, wherever the code has turned `print` to."""
+  try:
+    print(text, end='', flush=True, file=sys.__stdout__)
+  except (OSError, ValueError):  # the code has closed the output
+    return
+
+
+def _told(error: BaseException, code: str) -> str:
   """The traceback, from the code's own first line on."""
+  import linecache
+  import traceback
+
+  linecache.cache[_NAME] = (len(code), None, code.splitlines(True), _NAME)
   traceback.clear_frames(error.__traceback__)  # memory to say it with
   shown = traceback.TracebackException.from_exception(error)
   while shown.stack and shown.stack[0].filename != _NAME:
     shown.stack.pop(0)
-  with contextlib.suppress(OSError, ValueError):
-    print(*shown.format(), sep='', end='')
+  return ''.join(shown.format())
 
 
 def _kind(error: BaseException | None) -> str:
