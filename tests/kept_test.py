@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrl import kept, narrate
+from agentrl import kept, mesh, narrate
 from agentrl.dataset import logged
 from agentrl.text.tokenizer import Embedded
 from agentrl.types import Credit
@@ -19,6 +19,8 @@ def told(laid, *, groups, size, seed=0, credit=None, signals=None):
   ids = laid.batch.ids['group']
   ids = {'group': ids, 'task': ids + 40, 'source': ids * 0}
   batch = laid.batch.replace(ids=ids)
+  if mesh.active():
+    batch = batches.place(batch, batch.rows.traj.shape)
   some = jax.jit(kept.sample, static_argnames=('groups', 'size'))(
     batch,
     laid.signals if signals is None else signals,
@@ -53,6 +55,14 @@ def test_every_layout_tells_the_story(layout):
       again = 2 if layout != 'history' else answer
       assert len(turn['read']['tokens']) == again
     assert logged.encode(t)
+
+
+def test_the_rows_may_lie_on_several_devices():
+  laid = batches.lay(batches.story(1), 'turn')
+  alone = told(laid, groups=1, size=8, signals={})
+  with jax.set_mesh(mesh.make({'data': 2, 'model': 2}, explicit=True)):
+    assert told(laid, groups=1, size=8, signals={}) == alone
+  assert len(alone) > 1 or alone[0]['group'] == 3
 
 
 def close(x, y):
