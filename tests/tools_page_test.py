@@ -33,7 +33,9 @@ def test_a_tool_is_short():
 
 
 @pytest.mark.parametrize(
-  'names', [calls.FORMATS, base.KINDS, sandbox.LAYERS], ids=str
+  'names',
+  [calls.FORMATS, base.KINDS, sandbox.LAYERS],
+  ids=['formats', 'kinds', 'layers'],
 )
 def test_everything_has_its_line(names):
   for name in names:
