@@ -60,7 +60,7 @@ def test_every_layout_tells_the_story(layout):
 def test_the_rows_may_lie_on_several_devices():
   laid = batches.lay(batches.story(1), 'turn')
   alone = told(laid, groups=1, size=8, signals={})
-  with jax.set_mesh(mesh.make({'data': 2, 'model': 2}, explicit=True)):
+  with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
     assert told(laid, groups=1, size=8, signals={}) == alone
   assert len(alone) > 1 or alone[0]['group'] == 3
 

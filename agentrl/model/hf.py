@@ -261,5 +261,6 @@ def _write(params, entry: layout.Entry, at: tuple[int, ...], kind):
   """One of their tensors, on the host."""
   for name in entry.path:
     params = params[name]
-  x = np.asarray(params[at] if at else params)
+  piece = mesh.auto(lambda x: x[at] if at else x, None)
+  x = np.asarray(piece(params))
   return np.ascontiguousarray(entry.theirs.give(x).astype(kind))

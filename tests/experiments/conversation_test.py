@@ -97,17 +97,11 @@ def tokens(values, lengths):
 
 
 MODES = [('full', 1), ('turn', 1), ('turn', 3)]
-HEAVY = [
-  pytest.param(kind, *mode, marks=pytest.mark.slow)
-  for kind in ('chatml', 'headers')
-  for mode in MODES
-  if (kind, mode) != ('headers', ('full', 1))
-]
+TALKS = [(kind, *mode) for kind in ('chatml', 'headers') for mode in MODES]
 
 
-@pytest.mark.parametrize(
-  ('kind', 'history', 'window'), [('headers', 'full', 1), *HEAVY]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(('kind', 'history', 'window'), TALKS)
 def test_rollouts_are_conversations(setups, kind, history, window):
   s = setups(kind, history, window)
   params, attempts, record, rows = played(s)

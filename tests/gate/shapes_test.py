@@ -30,7 +30,7 @@ SHAPES = [
   for sizes in itertools.product((1, 2, 4, 8), repeat=len(mesh.AXES))
   if math.prod(sizes) == 8
 ]
-FAST = [(1, 2, 1, 2, 2), (1, 1, 2, 2, 2)]
+FAST = [(1, 2, 1, 2, 2)]
 
 
 def decoder(sizes) -> transformer.Shape:

@@ -56,7 +56,7 @@ def two_updates(s: build.Setup):
   for step in range(2):
     batch = graded(stage.collect(state, step), step)
     base = jax.tree.leaves(state.params[adapter.BASE])
-    state, told = stage.update(state, batch)
+    state, told, _ = stage.update(state, batch)
     assert all(x.is_deleted() for x in base)  # donated, not copied
   return before, copied((state.params, state.opt)), told
 

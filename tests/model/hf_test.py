@@ -231,7 +231,7 @@ def test_nothing_is_overwritten(saved):
 def test_a_mesh_that_does_not_divide_the_heads(saved):
   with (
     jax.set_mesh(mesh.make({'tensor': 4})),
-    pytest.raises(ValueError, match=r"'kv_heads' of size 2 .* model=4"),
+    pytest.raises(ValueError, match=r"'kv_heads' of size 2 .* tensor=4"),
   ):
     read(saved)
 

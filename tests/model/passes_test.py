@@ -36,7 +36,10 @@ def loss(out, rows, scale):
   return jnp.sum(out.logp * scale), {}
 
 
-@pytest.mark.parametrize(('layers', 'windows'), [(2, ()), (3, (0, 4, 0))])
+@pytest.mark.parametrize(
+  ('layers', 'windows'),
+  [pytest.param(2, (), marks=pytest.mark.slow), (3, (0, 4, 0))],
+)
 def test_the_sum_of_micro_batches(layers, windows):
   module = policy.module(shape(layers, windows))
   params = mesh.init(module.specs, jax.random.key(0))

@@ -105,10 +105,11 @@ def test_no_expert_and_no_router_is_left_without_gradient():
     assert bool(jnp.all(size > 0)), name
 
 
-def test_a_mesh_changes_nothing():
+@pytest.mark.parametrize('sizes', [{'expert': 2, 'tensor': 2}], ids=str)
+def test_a_mesh_changes_nothing(sizes):
   tokens, seg = rows()
   want, _ = routed(SHAPE, parameters(), tokens, seg)
-  with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
+  with jax.set_mesh(mesh.make(sizes)):
     put = mesh.place(tokens, 'batch', None), mesh.place(seg, 'batch', None)
     got, _ = routed(SHAPE, parameters(), *put)
   np.testing.assert_allclose(got, want, atol=1e-5, rtol=1e-5)
