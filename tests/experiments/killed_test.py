@@ -1,6 +1,5 @@
 """A comparison of training runs, killed and repeated, ends with its report."""
 
-import json
 import os
 import random
 import signal
@@ -9,6 +8,7 @@ import sys
 import time
 
 import pytest
+from timeless import report
 
 STUDY = """
 from experiments.study import Arm, Claim, Env, Study
@@ -40,18 +40,6 @@ def command(tmp_path, name):
   path.write_text(STUDY.replace('DATA', repr(str(tmp_path / 'data'))))
   words = ['-m', 'experiments.compare', f'--study={path}', '--jobs=2']
   return [sys.executable, *words, f'--workdir={tmp_path / name}']
-
-
-def report(folder):
-  """Without what the clock said."""
-  with open(folder / 'report.json', encoding='utf-8') as f:
-    whole = json.load(f)
-  del whole['spent'], whole['commands']
-  for env in whole['envs'].values():
-    for setting in env['settings'].values():
-      for arm in setting['arms'].values():
-        del arm['seconds']
-  return whole
 
 
 def finished(folder) -> int:

@@ -1,6 +1,5 @@
 """Comparisons of tables: what is asked for is run once, and kept."""
 
-import json
 import os
 import signal
 import subprocess
@@ -9,6 +8,7 @@ import time
 
 import numpy as np
 import pytest
+from timeless import report
 
 from experiments import tabular, tabulated
 from experiments.comparing import Ask
@@ -91,18 +91,6 @@ def compare(tmp_path, name):
   path.write_text(STUDY)
   command = [sys.executable, '-m', 'experiments.compare', f'--study={path}']
   return [*command, f'--workdir={tmp_path / name}']
-
-
-def report(folder):
-  """Without what the clock said."""
-  with open(folder / 'report.json', encoding='utf-8') as f:
-    whole = json.load(f)
-  del whole['spent'], whole['commands']
-  for env in whole['envs'].values():
-    for setting in env['settings'].values():
-      for arm in setting['arms'].values():
-        del arm['seconds']
-  return whole
 
 
 @pytest.mark.slow
