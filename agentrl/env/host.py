@@ -1,0 +1,134 @@
+"""What an environment outside of jit is: a Python object that talks text.
+
+A `Family` is a frozen dataclass of settings that makes tasks and environments
+for them; its fields are what `c.env` holds. It is sent to the process in which
+an environment lives, so it is picklable, and imports what is heavy when used.
+What an environment does is a function of its task, its seed and the messages
+it got: a worker that died is then put back by saying them again.
+"""
+
+import dataclasses
+import importlib
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, Protocol
+
+PLACES = ('thread', 'process')
+
+# Families that ship, by what c.env.name calls them. Any other is named by
+# 'module:Class'.
+FAMILIES: dict[str, str] = {}
+
+
+class Reply(NamedTuple):
+  """What the world answers to a message."""
+
+  text: str  # the next observation; of no use once done
+  reward: float = 0.0
+  done: bool = False
+  score: float = 0.0  # the task's own: 1 solved, 0 not
+  invalid: bool = False  # the message was not understood
+  facts: Mapping[str, float] = {}  # of this turn, by the family's columns
+
+
+class HostEnv(Protocol):
+  """One environment; plays one task after another, each begun by `reset`.
+
+  What it raises costs its trajectory, and the environment with it: the next
+  trajectory gets a new one.
+  """
+
+  def reset(self, task: Mapping[str, Any], seed: int) -> str:
+    """Begins a task: -> the first observation.
+
+    Args:
+      task: as the family made it.
+      seed: of all that is random here, in [0, 2³¹).
+    """
+
+  def step(self, message: str) -> Reply:
+    """One turn; not called once done."""
+
+  def close(self) -> None:
+    """Ends what it holds: processes, connections, folders."""
+
+
+class HostTask(NamedTuple):
+  """A task, and what an agent can say that solves it."""
+
+  task: dict[str, Any]  # what JSON can hold
+  said: tuple[str, ...]  # a demonstration; empty where none is known
+  key: str  # content id: equal for what the family counts as the same task
+
+
+class Family(Protocol):
+  """Settings that make tasks, and environments to play them in."""
+
+  @property
+  def columns(self) -> tuple[str, ...]:
+    """The names of the facts in a `Reply`."""
+
+  @property
+  def system(self) -> str:
+    """What the agent is told before the first observation; '': nothing."""
+
+  @property
+  def place(self) -> str:
+    """Where an environment lives: one of `PLACES`.
+
+    A 'thread' for what waits for others; its calls cannot be stopped. A
+    'process' for what computes, or may hang, leak or crash.
+    """
+
+  def name(self) -> str:
+    """Short, safe in file names, with a hash of all settings."""
+
+  def solved(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
+    """Exactly `count` distinct tasks of a split; the same for the same seed.
+
+    No key is ever in both splits, whatever the counts and seeds.
+
+    Raises:
+      ValueError: unknown split, negative seed, or fewer tasks than asked for.
+    """
+
+  def env(self) -> HostEnv:
+    """A new environment; called where it will live.
+
+    Raises:
+      ValueError: a package, a file or a program is missing; how to get it.
+    """
+
+
+def find(name: str) -> type:
+  """The family of a name.
+
+  Raises:
+    ValueError: there is none, or no such module or class.
+  """
+  path = FAMILIES.get(name, name)
+  module, colon, cls = path.partition(':')
+  if not colon:
+    raise ValueError(
+      f'env.name={name!r} is unknown; choose from {sorted(FAMILIES)}, or name'
+      " a family of your own as 'module:Class'"
+    )
+  try:
+    return getattr(importlib.import_module(module), cls)
+  except (ImportError, AttributeError) as error:
+    raise ValueError(
+      f'env.name={name!r} names no family ({error}); give the module as Python'
+      ' imports it, and a class in it'
+    ) from error
+
+
+def settings(family: type) -> dict[str, Any]:
+  """The fields of a family and their defaults: what c.env holds."""
+  return {f.name: f.default for f in dataclasses.fields(family)}
+
+
+def missing(package: str, extra: str) -> ValueError:
+  """For an environment whose package is not installed."""
+  return ValueError(
+    f'this environment needs the package {package}, which is not installed;'
+    f" run pip install 'agentrl[{extra}]'"
+  )
