@@ -22,10 +22,11 @@ import agentrl.rollout.pieces
 import agentrl.signal
 import agentrl.task  # noqa: F401  all of these register their pieces
 from agentrl import registry
+from agentrl.env import host
 
-ENVS = ('sokoban', 'frozen_lake', 'bifurcation')
+ENVS = ('sokoban', 'frozen_lake', 'bifurcation')  # inside jit
 FRAMES = ('auto', 'chat', 'bare')
-ARGS = {'tiny': ('', 'yes'), 'env': ENVS}
+ARGS = {'tiny': ('', 'yes'), 'env': (*ENVS, *host.FAMILIES)}
 
 # What each environment tells of its turns, beside their reward.
 TERMS = {
@@ -41,10 +42,12 @@ def parse(arg: str) -> dict[str, str]:
   for part in filter(None, (arg or '').split(',')):
     name, _, value = part.partition('=')
     value = value or 'yes'
-    if name not in ARGS or value not in ARGS[name]:
+    own = name == 'env' and ':' in value  # 'module:Class'
+    if name not in ARGS or not (own or value in ARGS[name]):
       raise ValueError(
-        f"config argument {part!r} is unknown; choose from 'tiny' and"
-        f' {", ".join(repr(f"env={name}") for name in ENVS)}'
+        f"config argument {part!r} is unknown; choose from 'tiny',"
+        f' {", ".join(repr(f"env={name}") for name in ARGS["env"])} and'
+        " 'env=module:Class' for a family of your own"
       )
     out[name] = value
   return out
@@ -84,6 +87,15 @@ def get_config(arg: str = '') -> ConfigDict:
          # the template's system message.
          frame='auto', system='')
   )  # fmt: skip
+  # Of environments that are not inside jit: tokens of an observation; how many
+  # trajectories are under way (0: rollout.slots); tokens written between two
+  # looks at the world, read at a time, and by how many slots beside those that
+  # write; seconds for one call of an environment, and for a trajectory; where
+  # environments live ('': as the family says); texts that end a message.
+  c.host = ConfigDict(
+    dict(heard=256, sessions=0, burst=8, chunk=128, lanes=4, seconds=60.0,
+         patience=3600.0, place='', stop=())
+  )  # fmt: skip
   # Sizes of the axes that agentrl/mesh.py explains; -1: what is left.
   c.mesh = ConfigDict(
     dict(data=1, fsdp=1, expert=1, sequence=1, tensor=1, explicit=True)
@@ -103,7 +115,7 @@ def get_config(arg: str = '') -> ConfigDict:
 
   # The slots (DESIGN: a method names a piece for each).
   c.task = 'fixed'
-  c.rollout_kind = 'jit'
+  c.rollout_kind = 'jit' if args['env'] in ENVS else 'host'
   c.collect = 'once'
   c.reward = ('env',)
   c.curate = ()
@@ -138,6 +150,9 @@ def environment(name: str) -> ConfigDict:
       dict(name=name, length=5, choices=4, slip=0.0, filler=4, invalid=0.1,
            train=500, test=200, seed=0)
     )  # fmt: skip
+  if name != 'sokoban':
+    settings = host.settings(host.find(name))
+    return ConfigDict(dict(name=name, **settings, train=500, test=200, seed=0))
   return ConfigDict(
     dict(name=name, height=6, width=6, boxes=1, min_moves=3, max_moves=6,
          reward='dense', coordinates=True, levels='', train=2000, test=500,
@@ -219,6 +234,13 @@ def finish(c: ConfigDict) -> ConfigDict:
   return c
 
 
+def _terms(c: ConfigDict) -> tuple[str, ...]:
+  """What turns tell of themselves, beside what every record has."""
+  if c.env.name in ENVS:
+    return TERMS[c.env.name]
+  return tuple(host.of(c.env.to_dict()).columns)
+
+
 def wiring(c: ConfigDict) -> registry.Wiring:
   """The slots of a config as the registry understands them."""
   return registry.Wiring(
@@ -239,7 +261,7 @@ def wiring(c: ConfigDict) -> registry.Wiring:
     gives=(
       *(f'role:{name}' for name in c.role),
       *(('output:value',) if c.role.policy.heads else ()),
-      *(f'term:{name}' for name in TERMS.get(c.env.name, ())),
+      *(f'term:{name}' for name in _terms(c)),
       *(('reading:nulled',) if c.rollout.nulled else ()),
     ),
   )

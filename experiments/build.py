@@ -16,6 +16,7 @@ from ml_collections import ConfigDict
 
 from agentrl import learner as learner_lib
 from agentrl import mesh, method, optim, registry
+from agentrl.dataset import spoken as spoken_lib
 from agentrl.dataset import tasks as tasks_lib
 from agentrl.env.jit import (
   bifurcation,
@@ -26,6 +27,7 @@ from agentrl.env.jit import (
 )
 from agentrl.model import adapter, peft, policy, value
 from agentrl.nn import lora, transformer
+from agentrl.rollout import host as host_rollout
 from agentrl.rollout import jit as jit_rollout
 from agentrl.rollout import options, speak
 from agentrl.rollout import readings as readings_lib
@@ -38,7 +40,14 @@ from agentrl.text import frame as frame_lib
 from agentrl.text import parse, render, tokenizer
 from agentrl.types import Attempts, Batch, Rows
 from configs import base
-from experiments import check, pretrained
+from experiments import check, hosting, pretrained
+
+
+class Room(NamedTuple):
+  """What a rollout's arrays hold."""
+
+  context: int  # C, tokens that are new to the model in a turn
+  row: int  # T, tokens of a row
 
 
 class Setup(NamedTuple):
@@ -46,11 +55,13 @@ class Setup(NamedTuple):
 
   config: ConfigDict
   tokenizer: tokenizer.Tokenizer
-  world: jit_rollout.World
-  plan: jit_rollout.Plan
+  world: jit_rollout.World | host_rollout.Stage
+  plan: jit_rollout.Plan | host_rollout.Limits
+  room: Room
   shape: transformer.Shape
-  train: tasks_lib.TaskSet  # tasks [0, len(train)) of the world
-  test: tasks_lib.TaskSet  # the tasks after them
+  train: tasks_lib.TaskSet | spoken_lib.TaskSet  # tasks [0, len(train))
+  test: tasks_lib.TaskSet | spoken_lib.TaskSet  # the tasks after them
+  framed: bool  # a chat template stands around turns
   learner: learner_lib.Learner
   warm: learner_lib.Learner  # supervised
 
@@ -58,6 +69,8 @@ class Setup(NamedTuple):
 def setup(c: ConfigDict) -> Setup:
   """Checks the config, then loads or builds its task sets."""
   check.config(c)
+  if c.rollout_kind == 'host':
+    return _hosted(c)
   source, env = environment(c)
   check.terms(c, env.columns)
   words, shape, chat = pretrained.language(c)
@@ -68,14 +81,42 @@ def setup(c: ConfigDict) -> Setup:
     peft.check(c.lora.path, shape, lora_of(c))
   world = framed(c, without_tasks(c, words, env), chat)
   check.positions(shape, jit_rollout.capacity(world, plan))
-  check.room(c, jit_rollout.context_tokens(world, plan) + plan.message)
+  context = jit_rollout.context_tokens(world, plan)
+  check.room(c, context + plan.message)
+  room = Room(context, jit_rollout.row_tokens(world, plan))
   train, test = task_sets(c, source)
   both = jax.tree.map(
     lambda a, b: jnp.asarray(np.concatenate([a, b])), train.tasks, test.tasks
   )
   world = world.replace(tasks=both)
+  warm = _warm(c, learner)
+  framing = chat is not None
   return Setup(
-    c, words, world, plan, shape, train, test, learner, _warm(c, learner)
+    *(c, words, world, plan, room, shape, train, test, framing, learner, warm)
+  )
+
+
+def _hosted(c: ConfigDict) -> Setup:
+  """The parts of a run whose environment is not inside jit."""
+  if jax.process_count() > 1:
+    raise ValueError(
+      f'env.name={c.env.name!r} is a host environment, which this version plays'
+      ' in one process; start a single one, which may have many devices'
+    )
+  words, shape, chat = pretrained.language(c)
+  learner = make_learner(c, shape)
+  if c.lora.path:
+    peft.check(c.lora.path, shape, lora_of(c))
+  world, train, test = hosting.parts(c, words, chat)
+  limits = world.limits
+  each = 0 if limits.history == 'full' else limits.message
+  room = Room(limits.width, max(limits.context, limits.width + each))
+  check.positions(shape, limits.context)
+  check.room(c, limits.width + limits.message)
+  warm = _warm(c, learner)
+  framing = chat is not None
+  return Setup(
+    *(c, words, world, limits, room, shape, train, test, framing, learner, warm)
   )
 
 
@@ -292,8 +333,7 @@ def score(s: Setup, batch: Batch) -> Batch:
 def layout(s: Setup, record: record_lib.Record) -> record_lib.Layout:
   if s.plan.history == 'turn':
     return record_lib.per_turn(record)
-  width = jit_rollout.row_tokens(s.world, s.plan)
-  return record_lib.full_history(record, width)
+  return record_lib.full_history(record, s.room.row)
 
 
 def readings(s: Setup, record: record_lib.Record, version) -> dict[str, Rows]:
@@ -306,8 +346,7 @@ def readings(s: Setup, record: record_lib.Record, version) -> dict[str, Rows]:
     null = frame_lib.alone(s.world.frame, null)
   if s.plan.history == 'turn':
     return {'nulled': readings_lib.nulled_turns(record, null, version)}
-  width = jit_rollout.row_tokens(s.world, s.plan)
-  rows = readings_lib.nulled_history(record, null, version, width)
+  rows = readings_lib.nulled_history(record, null, version, s.room.row)
   return {'nulled': rows}
 
 
@@ -319,13 +358,14 @@ def collect(s: Setup, params, attempts: Attempts, key, version) -> Batch:
     batch = record_lib.batch(record, layout(s, record), attempts, version)
     return batch.replace(readings=readings(s, record, version))
 
-  batch, _ = _collector(s.config)(
+  batch, _ = collector(s.config)(
     sample, functools.partial(score, s), attempts, memory=(), carry=(), key=key
   )
   return batch
 
 
-def _collector(c: ConfigDict):
+def collector(c: ConfigDict):
+  """The collect piece of the config."""
   values = base.wiring(c).values('collect', c.collect)
   return registry.bind('collect', c.collect, values, 'c.collect')
 
@@ -447,18 +487,33 @@ def forget(s: Setup, state):
   """The state with empty memories, of the shapes that collecting gives."""
   if not s.learner.wiring.memory:
     return state
-  attempts = demo_attempts(s, np.zeros(s.config.rollout.batch, np.int32))
-  sample = sharded(functools.partial(collect, s))
+  attempts = attempts_at(np.zeros(s.config.rollout.batch, np.int32), 1)
   policy = method.whole(s.learner.context, state.params)
+  sample = functools.partial(collect, s)
+  if s.config.rollout_kind == 'host':
+    sample = functools.partial(_unplayed, s)
   batch = jax.eval_shape(
-    sample, policy, replicated(attempts), state.key, state.step
+    sharded(sample), policy, replicated(attempts), state.key, state.step
   )
   return learner_lib.forget(s.learner, state, batch)
+
+
+def _unplayed(s: Setup, params, attempts: Attempts, key, version) -> Batch:
+  """A batch of the shapes that host environments give."""
+  limits, columns = s.plan, s.world.family.columns
+  sizes = limits.turns, limits.width, limits.message
+  record = record_lib.empty(attempts.task.shape[0], *sizes, columns)
+  batch = record_lib.batch(record, layout(s, record), attempts, version)
+  return score(s, batch)
 
 
 def demo_attempts(s: Setup, index: np.ndarray) -> Attempts:
   """Attempts at tasks, each as long as its demonstration."""
   length = np.sum(s.train.actions[index] >= 0, axis=1)
-  a = make_attempts(index, 1, s.plan.turns, 1.0)
-  limit = np.minimum(length, s.plan.turns).astype(np.int32)
-  return a.replace(limit=np.maximum(limit, 1))
+  return attempts_at(index, np.minimum(length, s.plan.turns))
+
+
+def attempts_at(index: np.ndarray, turns) -> Attempts:
+  """Attempts at tasks, each of its own number of turns, at least one."""
+  a = make_attempts(index, 1, 1, 1.0)
+  return a.replace(limit=np.maximum(turns, 1).astype(np.int32))

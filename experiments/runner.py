@@ -23,12 +23,13 @@ from agentrl import (
   report,
 )
 from agentrl import learner as learner_lib
-from agentrl.dataset import logged
+from agentrl.dataset import logged, spoken
 from agentrl.dataset import tasks as tasks_lib
 from agentrl.kept import Keeper
 from agentrl.nn import kernels
-from agentrl.rollout import jit as jit_rollout
 from experiments import build, check, folder, keeping, processes
+from experiments import players as players_lib
+from experiments.players import Players
 
 SHOW = ('rollout/success', 'eval/success', 'loss/total', 'rollout/turns')
 
@@ -40,8 +41,9 @@ def run(c, workdir: str, *, stages=('sft', 'rl')) -> str:
   s = build.setup(c)
   if c.init:
     folder.same_model(c)
-  with on_mesh(c):
-    return _run(s, workdir, list(make_stages(s, stages)))
+  with on_mesh(c), players_lib.players(s) as playing:
+    plan = list(make_stages(s, stages, playing))
+    return _run(s, workdir, plan, playing)
 
 
 def on_mesh(c):
@@ -52,7 +54,7 @@ def on_mesh(c):
   return jax.set_mesh(mesh.make(shape, explicit=c.mesh.explicit))
 
 
-def _run(s: build.Setup, workdir: str, plan: list[loop.Stage]) -> str:
+def _run(s: build.Setup, workdir: str, plan: list[loop.Stage], playing) -> str:
   checkpoints = checkpoint.Checkpoints(
     os.path.join(workdir, 'checkpoints'), keep=s.config.checkpoint.keep
   )
@@ -75,7 +77,7 @@ def _run(s: build.Setup, workdir: str, plan: list[loop.Stage]) -> str:
   )
   log = logged.Writer(workdir, resume_after=resumed, active=processes.first())
   keeper = keeping.keeper(s, log)
-  seen = watch(s, plan, keeper)
+  seen = watch(s, plan, keeper, playing)
   go(plan, state, seen, writer, keeper, checkpoints, progress, spent)
   log.close()
   return finish(s, workdir) if processes.first() else ''
@@ -130,6 +132,8 @@ def title(s: build.Setup) -> str:
 
 def task_name(s: build.Setup) -> str:
   e = s.config.env
+  if s.config.rollout_kind == 'host':
+    return s.world.family.name()
   if e.name == 'frozen_lake':
     ice = 'slippery' if e.slip else 'not slippery'
     return f'FrozenLake {e.height}x{e.width}, {ice}'
@@ -166,9 +170,9 @@ def header(s: build.Setup, workdir: str) -> dict:
 
 def computing(s: build.Setup) -> str:
   """How a checkpoint is read, in a line."""
-  c, tokens = s.shape, jit_rollout.row_tokens(s.world, s.plan)
+  c, tokens = s.shape, s.room.row
   kernel = kernels.choose(c.attention, tokens, c.head_dim, c.dtype, c.score_cap)
-  frame = 'chat' if s.world.frame else 'bare'
+  frame = 'chat' if s.framed else 'bare'
   return (
     f'attention {kernel} over rows of {tokens} tokens, remat {c.remat},'
     f' {c.dtype}, frame {frame}'
@@ -180,9 +184,10 @@ def _argv() -> list[str]:
   return [f'experiments.{main}', *sys.argv[1:]]
 
 
-def make_stages(s: build.Setup, names):
+def make_stages(s: build.Setup, names, playing: Players | None = None):
   """Supervised warm start, then RL, on one step counter."""
   c, at = s.config, 0
+  playing = playing or players_lib.jitted(s)
   if not _steps(c, names):
     raise ValueError(
       f'there is nothing to do: steps={c.steps}, sft.steps={c.sft.steps},'
@@ -190,7 +195,7 @@ def make_stages(s: build.Setup, names):
     )
   if 'sft' in names and c.sft.steps and not c.init:
     if shown(s).size:
-      yield sft_stage(s, at, at + c.sft.steps)
+      yield sft_stage(s, at, at + c.sft.steps, playing)
       at += c.sft.steps
     elif 'rl' in names and c.steps:
       logging.warning(
@@ -200,7 +205,7 @@ def make_stages(s: build.Setup, names):
     else:
       raise ValueError(no_demonstration(s))
   if 'rl' in names and c.steps:
-    yield rl_stage(s, at, at + c.steps)
+    yield rl_stage(s, at, at + c.steps, playing)
 
 
 def _steps(c, names) -> int:
@@ -211,6 +216,8 @@ def _steps(c, names) -> int:
 
 def shown(s: build.Setup) -> np.ndarray:
   """Training tasks that have a demonstration."""
+  if isinstance(s.train, spoken.TaskSet):
+    return np.flatnonzero([bool(said) for said in s.train.said])
   return np.flatnonzero(np.any(s.train.actions >= 0, axis=1))
 
 
@@ -218,21 +225,20 @@ def no_demonstration(s: build.Setup) -> str:
   return f'No task of {task_name(s)} comes with a demonstration.'
 
 
-def sft_stage(s: build.Setup, start: int, end: int) -> loop.Stage:
-  said, length = build.messages(s, s.train)
-  tasks = shown(s)
-  replay = build.sharded(functools.partial(build.demonstrate, s))
+def sft_stage(
+  s: build.Setup, start: int, end: int, playing: Players | None = None
+) -> loop.Stage:
+  tasks, playing = shown(s), playing or players_lib.jitted(s)
 
   def chosen(step):
     order = tasks_lib.epoch_order(
       len(tasks), s.config.seed, step - start, s.config.sft.batch
     )
-    index = tasks[order]
-    return build.demo_attempts(s, index), said[index], length[index]
+    return playing.chosen(tasks[order])
 
   def sample(state, chosen, step):
     key = jax.random.fold_in(jax.random.fold_in(state.key, 2), step)
-    return replay(*build.replicated(chosen), key)
+    return playing.demonstrate(chosen, key)
 
   update = jax.jit(keeping.updating(s, s.warm, 1), donate_argnums=0)
   return loop.Stage(
@@ -247,11 +253,12 @@ def sft_stage(s: build.Setup, start: int, end: int) -> loop.Stage:
   )
 
 
-def rl_stage(s: build.Setup, start: int, end: int) -> loop.Stage:
-  c = s.config
+def rl_stage(
+  s: build.Setup, start: int, end: int, playing: Players | None = None
+) -> loop.Stage:
+  c, playing = s.config, playing or players_lib.jitted(s)
   r = c.rollout
   task = registry.bind('task', c.task, c.hp.get('task', {}).get(c.task, {}))
-  play = build.sharded(functools.partial(build.collect, s))
 
   def attempts(step):
     return task(
@@ -267,7 +274,7 @@ def rl_stage(s: build.Setup, start: int, end: int) -> loop.Stage:
   def sample(state, attempts, step):
     key = jax.random.fold_in(jax.random.fold_in(state.key, 3), step)
     policy = method.whole(s.learner.context, state.params)
-    return play(policy, build.replicated(attempts), key, jnp.int32(step))
+    return playing.collect(policy, attempts, key, jnp.int32(step))
 
   def begin(state):
     state = build.forget(s, learner_lib.start_roles(s.learner, state))
@@ -276,14 +283,14 @@ def rl_stage(s: build.Setup, start: int, end: int) -> loop.Stage:
   learner = s.learner._replace(start=start)
   update = jax.jit(keeping.updating(s, learner, r.group), donate_argnums=0)
   return loop.Stage(
-    'rl', start, end, begin, attempts, sample, loop.observe, update
+    'rl', start, end, begin, attempts, sample, playing.observe, update
   )
 
 
-def watch(s: build.Setup, stages, log: Keeper) -> loop.Watch:
+def watch(s: build.Setup, stages, log: Keeper, playing: Players) -> loop.Watch:
   """Held-out success at the end of every stage, and now and then."""
   c = s.config
-  play, keep = player(s), keeping.of_record(s)
+  play, keep = playing.play, keeping.of_record(s)
 
   def look(state, step):
     scalars, last = evaluate.evaluate(
@@ -324,16 +331,6 @@ def due(c, stages):
   return due_at
 
 
-def player(s: build.Setup):
-  """(policy, attempts, key) -> Record, compiled once."""
-  play = build.whole(functools.partial(build.play, s))
-
-  def on_device(params, attempts, key):
-    return play(params, build.replicated(attempts), key)
-
-  return on_device
-
-
 def evaluate_run(
   workdir: str,
   *,
@@ -355,11 +352,11 @@ def evaluate_run(
   c = folder.read_config(workdir)
   s = build.setup(build.for_evaluation(c, levels, limit))
   first = 0 if levels else len(s.train)
-  with on_mesh(c):
+  with on_mesh(c), players_lib.players(s) as playing:
     step, state = folder.load(c, s.shape, workdir)
     numbers, last = evaluate.evaluate(
       functools.partial(
-        player(s), method.whole(s.learner.context, state.params)
+        playing.play, method.whole(s.learner.context, state.params)
       ),
       np.arange(first, len(s.train) + len(s.test)),
       episodes=episodes,

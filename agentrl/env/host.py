@@ -4,7 +4,7 @@ A `Family` is a frozen dataclass of settings that makes tasks and environments
 for them; its fields are what `c.env` holds. It is sent to the process in which
 an environment lives, so it is picklable, and imports what is heavy when used.
 What an environment does is a function of its task, its seed and the messages
-it got: a worker that died is then put back by saying them again.
+it got: where that holds, a run repeats, and branches begin as they should.
 """
 
 import dataclasses
@@ -27,6 +27,7 @@ class Reply(NamedTuple):
   done: bool = False
   score: float = 0.0  # the task's own: 1 solved, 0 not
   invalid: bool = False  # the message was not understood
+  role: str = 'user'  # who says `text` in a chat: 'user' or 'tool'
   facts: Mapping[str, float] = {}  # of this turn, by the family's columns
 
 
@@ -124,6 +125,15 @@ def find(name: str) -> type:
 def settings(family: type) -> dict[str, Any]:
   """The fields of a family and their defaults: what c.env holds."""
   return {f.name: f.default for f in dataclasses.fields(family)}
+
+
+SET = ('name', 'train', 'test', 'seed')  # of c.env: not the family's
+
+
+def of(env: Mapping[str, Any]) -> Family:
+  """The family of a config's `env`."""
+  fields = {name: x for name, x in env.items() if name not in SET}
+  return find(env['name'])(**fields)
 
 
 def missing(package: str, extra: str) -> ValueError:

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from agentrl.env import base as env_base
+from agentrl.rollout import luck
 from agentrl.rollout import record as record_lib
 from agentrl.rollout.record import Record
 from agentrl.rollout.speak import Heard, Speaker
@@ -117,19 +118,6 @@ def row_tokens(world: World, plan: Plan) -> int:
 
 
 @struct.dataclass
-class _Keys:
-  """Where randomness comes from."""
-
-  own: Array  # [B] typed keys
-  origin: Array  # [B] typed keys  in the first `turns` turns
-  turns: Array  # [B] i32
-
-  def of(self, at, turn):
-    """Keys of trajectories at turns: [n] each -> [n]."""
-    return jnp.where(turn < self.turns[at], self.origin[at], self.own[at])
-
-
-@struct.dataclass
 class _Slots:
   """What is under way; n slots."""
 
@@ -161,7 +149,7 @@ def rollout(
   """
   attempts = jax.tree.map(jnp.asarray, attempts)
   n = min(plan.slots, attempts.task.shape[0])
-  keys = _keys(attempts, key)
+  keys = luck.keys(attempts, key)
   slots = _start(world, plan, attempts, keys, n)
 
   def busy(carry):
@@ -177,16 +165,6 @@ def rollout(
 def capacity(world: World, plan: Plan) -> int:
   """Positions a slot's cache must hold: a row, and a token said but unread."""
   return row_tokens(world, plan) + 1
-
-
-def _keys(attempts: Attempts, key) -> _Keys:
-  index = jnp.arange(attempts.task.shape[0])
-  fold = jax.vmap(jax.random.fold_in, (None, 0))
-  p = attempts.prefix
-  if p is None:
-    own = fold(key, index)
-    return _Keys(own, own, jnp.zeros_like(attempts.task))
-  return _Keys(fold(key, p.count + index), fold(key, p.origin), p.turns)
 
 
 def _start(world, plan, attempts, keys, n: int) -> _Slots:
@@ -218,21 +196,18 @@ def _start(world, plan, attempts, keys, n: int) -> _Slots:
 def _reset(world, attempts, keys, traj):
   at = jnp.minimum(traj, attempts.task.shape[0] - 1)
   task = jax.tree.map(lambda x: x[attempts.task[at]], world.tasks)
-  first = keys.of(at, jnp.zeros_like(at))
-  fresh = jax.vmap(jax.random.fold_in, (0, None))(first, 0)
-  return jax.vmap(world.env.reset)(fresh, task)
+  return jax.vmap(world.env.reset)(luck.start(keys, at), task)
 
 
 def _tick(world, plan, speaker, attempts, keys, slots: _Slots, cache):
   """One turn of every slot."""
   b = attempts.task.shape[0]
   at = jnp.minimum(slots.traj, b - 1)
-  fold = jax.vmap(jax.random.fold_in)
-  turn_keys = fold(keys.of(at, slots.turn), slots.turn + 1)
+  message_keys, env_keys = luck.turn(keys, at, slots.turn)
   obs, obs_len = jax.vmap(lambda o: _observed(world, o))(slots.obs)
   context, context_len = _context(world, plan, slots, obs, obs_len)
   heard = _heard(plan, slots, context, context_len)._replace(
-    keys=fold(turn_keys, jnp.zeros_like(at)),
+    keys=message_keys,
     temperature=attempts.temperature[at],
     idle=slots.traj >= b,
   )
@@ -241,7 +216,6 @@ def _tick(world, plan, speaker, attempts, keys, slots: _Slots, cache):
   action = jax.vmap(lambda t, n: parse.parse(world.actions, t, n))(
     said.tokens, said.length
   )
-  env_keys = fold(turn_keys, jnp.ones_like(at))
   state, next_obs, reward, done = jax.vmap(world.env.step)(
     slots.state, action, env_keys
   )

@@ -1,6 +1,7 @@
 """Rollouts by name, and what each brings along."""
 
 from agentrl import registry
+from agentrl.rollout.host import sessions
 from agentrl.rollout.jit import rollout
 
 # By the learner, when the update begins.
@@ -29,6 +30,7 @@ GIVES = (
 )
 # All of a message is one span; nothing in it is told apart.
 registry.register('rollout', 'jit', gives=(*GIVES, 'span:other'))(rollout)
+registry.register('rollout', 'host', gives=(*GIVES, 'span:other'))(sessions)
 
 
 @registry.register(

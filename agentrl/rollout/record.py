@@ -25,6 +25,7 @@ class Record:
   message_len: Array  # [B, K] i32
   span: Array  # [B, K, M] i8  see Span
   logp: Array  # [B, K, M] f32  of the distribution sampled from, nats
+  version: Array | None  # [B, K, M] i32  of the policy; None: one for all
   entropy: Array  # [B, K] f32  summed over the message, nats
   action: Array  # [B, K] i32  as parsed; -1 not understood
   reward: Array  # [B, K] f32  the environment's
@@ -45,6 +46,7 @@ def empty(b: int, k: int, c: int, m: int, columns) -> Record:
     message_len=jnp.zeros((b, k), i),
     span=jnp.full((b, k, m), Span.OTHER, jnp.int8),
     logp=jnp.zeros((b, k, m), f),
+    version=None,
     entropy=jnp.zeros((b, k), f),
     action=jnp.full((b, k), -1, i),
     reward=jnp.zeros((b, k), f),
@@ -128,7 +130,11 @@ def rows(r: Record, layout: Layout, version, weight: float = 1.0) -> Rows:
     sampled=message,
     weight=jnp.where(message, weight, 0.0).astype(jnp.float32),
     logp=take(jnp.zeros((b, k, c)), r.logp, 0.0),
-    version=jnp.full((n, t), version, jnp.int32),
+    version=(
+      jnp.full((n, t), version, jnp.int32)
+      if r.version is None
+      else take(jnp.zeros((b, k, c), jnp.int32), r.version, 0)
+    ),
   )
 
 
@@ -145,7 +151,9 @@ def given(p: Prefix, k: int, m: int) -> Given:
       x, rows.sampled, rows.traj, rows.turn, p.count, k, m
     )[p.origin]
 
-  return Given(p.turns, said(rows.tokens), said(rows.logp))
+  there = said(jnp.ones_like(rows.tokens))
+  length = jnp.sum(there, axis=-1, dtype=jnp.int32)
+  return Given(p.turns, said(rows.tokens), said(rows.logp), length)
 
 
 def batch(r: Record, layout: Layout, attempts: Attempts, version) -> Batch:

@@ -6,26 +6,37 @@ import jax.numpy as jnp
 NEVER = -1e30
 
 
-def truncate(logits_NV, top_k: int, top_p: float):
+def truncate(logits_NV, top_k, top_p):
   """Logits with everything outside of the top k and the top-p nucleus out.
 
   top_p keeps the smallest set of most likely tokens whose mass reaches p
   (1904.09751), after top_k. top_k = 0 and top_p = 1 keep everything.
+
+  Args:
+    top_k, top_p: one for all rows, or arrays [N]
   """
-  vocab = logits_NV.shape[-1]
-  if top_k and top_k < vocab:
-    kept = jax.lax.top_k(logits_NV, top_k)[0][:, -1:]
-    logits_NV = jnp.where(logits_NV >= kept, logits_NV, NEVER)
-  if top_p < 1:
-    ordered = jnp.flip(jnp.sort(logits_NV, axis=-1), axis=-1)
+  if isinstance(top_k, int) and not top_k and top_p == 1:
+    return logits_NV
+  n, vocab = logits_NV.shape
+  k_N = jnp.broadcast_to(jnp.asarray(top_k, jnp.int32), n)
+  p_N = jnp.broadcast_to(jnp.asarray(top_p, jnp.float32), n)
+
+  def cut(x):
+    most_N = jnp.where(k_N > 0, jnp.minimum(k_N, vocab), vocab)
+    ordered = jnp.flip(jnp.sort(x, axis=-1), axis=-1)
+    inside = jnp.arange(vocab)[None] < most_N[:, None]
+    ordered = jnp.where(inside, ordered, NEVER)
     mass = jnp.cumsum(jax.nn.softmax(ordered, axis=-1), axis=-1)
-    last = jnp.sum(mass < top_p, axis=-1, keepdims=True)  # index of the last in
-    kept = jnp.take_along_axis(ordered, jnp.minimum(last, vocab - 1), -1)
-    logits_NV = jnp.where(logits_NV >= kept, logits_NV, NEVER)
-  return logits_NV
+    last_N = jnp.sum(mass < p_N[:, None], axis=-1)  # index of the last in
+    last_N = jnp.where(p_N < 1, jnp.minimum(last_N, most_N - 1), most_N - 1)
+    kept = jnp.take_along_axis(ordered, last_N[:, None], axis=-1)
+    return jnp.where(x >= kept, x, NEVER)
+
+  asked = jnp.any((k_N > 0) | (p_N < 1))
+  return jax.lax.cond(asked, cut, lambda x: x, logits_NV)
 
 
-def draw(logits_NV, keys_N, temperature_N, top_k: int = 0, top_p: float = 1.0):
+def draw(logits_NV, keys_N, temperature_N, top_k=0, top_p=1.0):
   """One token per row, from softmax(logits / temperature), truncated.
 
   Inverts the cumulative distribution at one uniform number per row, in two
@@ -37,6 +48,7 @@ def draw(logits_NV, keys_N, temperature_N, top_k: int = 0, top_p: float = 1.0):
     keys_N: typed keys, one per row, so that what a row draws does not depend
       on who shares the batch
     temperature_N: f32
+    top_k, top_p: see truncate
   Returns: token [N] i32, its log-prob [N] and the entropy [N] (nats) of the
     distribution sampled from; for temperature 0 log-prob 0 and entropy 0.
   """

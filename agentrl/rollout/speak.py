@@ -43,6 +43,7 @@ class Given(NamedTuple):
   turns: Array  # [B] i32  how many
   tokens: Array  # [B, K, M] i32
   logp: Array  # [B, K, M] f32  of when they were sampled
+  length: Array  # [B, K] i32
 
 
 class Speaker(NamedTuple):

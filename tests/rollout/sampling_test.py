@@ -73,3 +73,20 @@ def test_a_row_draws_the_same_in_any_company():
     at = slice(i, i + 1)
     alone = sampling.draw(logits[at], keys[at], ones[at])[0]
     assert alone[0] == together[i]
+
+
+def test_each_row_is_cut_by_its_own_numbers():
+  rng = np.random.default_rng(0)
+  logits = jnp.asarray(rng.normal(size=(6, 40)), jnp.float32)
+  k, p = [0, 3, 0, 5, 40, 1], [1.0, 1.0, 0.6, 0.5, 0.9, 0.3]
+  got = sampling.truncate(logits, jnp.array(k), jnp.array(p))
+  for i in range(6):
+    alone = sampling.truncate(logits[i : i + 1], k[i], p[i])
+    np.testing.assert_array_equal(got[i], alone[0])
+  assert (got > sampling.NEVER).sum(1).tolist()[0] == 40
+
+
+def test_nothing_is_cut_where_nobody_asked():
+  logits = jnp.asarray(np.random.default_rng(1).normal(size=(3, 9)))
+  zero, one = jnp.zeros(3, jnp.int32), jnp.ones(3)
+  np.testing.assert_array_equal(sampling.truncate(logits, zero, one), logits)

@@ -1,0 +1,71 @@
+"""Where the randomness of a trajectory comes from.
+
+  key of trajectory b     fold_in(key of the iteration, b)
+  of its beginning        fold_in(·, 0)
+  of turn k               fold_in(·, k + 1): of the message 0, of the world 1
+  of token t of a message fold_in(·, t)
+
+So nothing depends on the slot it happened in or on who shared the batch. In
+turns that repeat another trajectory's (types.Prefix) the world draws what it
+drew there.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import struct
+
+from agentrl.types import Array, Attempts
+
+
+@struct.dataclass
+class Keys:
+  """Of B trajectories."""
+
+  own: Array  # [B] typed keys
+  origin: Array  # [B] typed keys  in the first `turns` turns
+  turns: Array  # [B] i32
+
+  def of(self, at, turn):
+    """Keys of trajectories at turns: [n] each -> [n]."""
+    return jnp.where(turn < self.turns[at], self.origin[at], self.own[at])
+
+
+def keys(attempts: Attempts, key) -> Keys:
+  """Of an iteration's key; those of a prefix come after it was sampled."""
+  index = jnp.arange(attempts.task.shape[0])
+  fold = jax.vmap(jax.random.fold_in, (None, 0))
+  p = attempts.prefix
+  if p is None:
+    own = fold(key, index)
+    return Keys(own, own, jnp.zeros_like(attempts.task))
+  return Keys(fold(key, p.count + index), fold(key, p.origin), p.turns)
+
+
+def start(keys: Keys, at):
+  """Keys of how trajectories [n] begin: [n]."""
+  first = keys.of(at, jnp.zeros_like(at))
+  return jax.vmap(jax.random.fold_in, (0, None))(first, 0)
+
+
+def turn(keys: Keys, at, turn):
+  """Keys of messages, and of what worlds do with them: [n] each -> [n], [n]."""
+  fold = jax.vmap(jax.random.fold_in)
+  of_turn = fold(keys.of(at, turn), turn + 1)
+  return tuple(fold(of_turn, jnp.full_like(at, i)) for i in (0, 1))
+
+
+@jax.jit(static_argnums=2)
+def written(attempts: Attempts, key, k: int):
+  """For worlds on the host: message keys [B, K, 2] u32, seeds [B] i32 >= 0."""
+  attempts = jax.tree.map(jnp.asarray, attempts)
+  of, at = keys(attempts, key), jnp.arange(attempts.task.shape[0])
+  several = jax.vmap(lambda k: turn(of, at, jnp.full_like(at, k))[0])
+  message = jax.random.key_data(several(jnp.arange(k)))
+  bits = jax.vmap(jax.random.bits)(start(of, at))
+  return jnp.swapaxes(message, 0, 1), (bits >> 1).astype(jnp.int32)
+
+
+def on_host(attempts: Attempts, key, k: int) -> tuple[np.ndarray, np.ndarray]:
+  """`written`, fetched."""
+  return jax.device_get(written(attempts, key, k))

@@ -1,0 +1,122 @@
+"""What plays a run's host environments: one slot engine, one set of rooms."""
+
+import functools
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from absl import logging
+
+from agentrl import loop
+from agentrl.curate import select
+from agentrl.rollout import host as host_rollout
+from agentrl.rollout import pack
+from agentrl.rollout import record as record_lib
+from agentrl.rollout.engine import Engine
+from agentrl.rollout.record import Record
+from agentrl.rollout.rooms import rooms
+from agentrl.rollout.script import Script
+from agentrl.types import Attempts, Batch, Status
+from experiments import build, hosting
+
+
+class Hosted:
+  """Open from the first play to `close`."""
+
+  def __init__(self, s: build.Setup, stopping: Callable[[], None]):
+    """stopping: raises when the run is to end."""
+    c = s.config
+    self._s, self._stopping = s, stopping
+    sizes = hosting.sizes(c, s.plan)
+    self._engine = Engine(s.shape, sizes, eot=s.tokenizer.eot)
+    count = min(c.host.sessions or sizes.slots, build.attempted(c))
+    place = c.host.place or None
+    self._rooms = rooms(s.world.family, count, place=place)
+    self._arrays = build.sharded(functools.partial(_arrays, s))
+    self._score = build.sharded(functools.partial(build.score, s))
+    self._shown: dict[int, pack.Ended] = {}
+    self._counts: dict[str, int] = {}
+
+  def __enter__(self) -> 'Hosted':
+    return self
+
+  def __exit__(self, *_) -> None:
+    self._rooms.close()
+
+  def play(self, policy, attempts: Attempts, key, version: int = 0) -> Record:
+    """The policy at the attempts: host arrays."""
+    self._engine.swap(policy, version)
+    ended = self._sessions(self._engine, attempts, key)
+    return self._record(ended)
+
+  def collect(self, policy, attempts: Attempts, key, version) -> Batch:
+    """Rollouts and rewards."""
+    version = int(version)
+
+    def sample(attempts, key):
+      attempts = jax.device_get(attempts)
+      record = self.play(policy, attempts, key, version)
+      return self._batch(record, attempts, version)
+
+    batch, _ = build.collector(self._s.config)(
+      sample, self._score, attempts, memory=(), carry=(), key=key
+    )
+    return batch
+
+  def demonstrate(self, index: np.ndarray, key) -> Batch:
+    """Demonstrations of training tasks; each is played once in a run."""
+    new = [int(i) for i in dict.fromkeys(index) if int(i) not in self._shown]
+    if new:
+      said = [self._s.train.said[i] for i in new]
+      told = hosting.messages(self._s.config, self._s.tokenizer, said)
+      attempts = build.attempts_at(np.array(new), [len(m) for m in told])
+      script = Script(dict(enumerate(told)), self._s.tokenizer.eot)
+      self._learn(new, self._sessions(script, attempts, key))
+    record = self._record([self._shown[int(i)] for i in index])
+    batch = self._batch(
+      record, build.attempts_at(index, np.ones(len(index))), 0
+    )
+    return batch.replace(ids={**batch.ids, 'source': batch.ids['source'] + 2})
+
+  def observe(self, batch: Batch):
+    """Metrics of what was collected, and of what went wrong."""
+    counts, self._counts = self._counts, {}
+    counts |= {f'engine/{k}': n for k, n in self._engine.counts.items()}
+    self._engine.counts = dict.fromkeys(self._engine.counts, 0)
+    one = np.ones((), np.float32)
+    told = {f'rollout/{k}': (np.float32(n), one) for k, n in counts.items()}
+    return loop.observe(batch) | told
+
+  def _learn(self, new: list[int], ended: list[pack.Ended]) -> None:
+    self._shown |= dict(zip(new, ended, strict=True))
+    wrong = sum(e.status != Status.SOLVED for e in ended)
+    if wrong:
+      logging.warning(
+        '%d of %d demonstrations did not solve their task.', wrong, len(ended)
+      )
+
+  def _sessions(self, mouth, attempts: Attempts, key) -> list[pack.Ended]:
+    ended, counts = host_rollout.sessions(
+      self._s.world, mouth, self._rooms, attempts, key, stopping=self._stopping
+    )
+    for name, n in counts.items():
+      self._counts[name] = self._counts.get(name, 0) + n
+    return ended
+
+  def _record(self, ended: list[pack.Ended]) -> Record:
+    limits = self._s.plan
+    sizes = limits.turns, limits.width, limits.message
+    return pack.record(ended, *sizes, self._s.world.family.columns)
+
+  def _batch(self, record: Record, attempts: Attempts, version) -> Batch:
+    args = build.replicated((record, attempts))
+    return self._arrays(*args, jnp.int32(version))
+
+
+def _arrays(
+  s: build.Setup, record: Record, attempts: Attempts, version
+) -> Batch:
+  """The record as a Batch; what an environment broke is not trained on."""
+  batch = record_lib.batch(record, build.layout(s, record), attempts, version)
+  return select.keep(batch, batch.status != Status.ENV_ERROR)

@@ -1,0 +1,132 @@
+"""Host environments of a config: families, tasks, words and sizes."""
+
+from typing import NamedTuple
+
+from ml_collections import ConfigDict
+
+from agentrl.dataset import spoken
+from agentrl.env import host
+from agentrl.rollout import engine
+from agentrl.rollout.host import Limits, Stage
+from agentrl.rollout.rooms import PLACES
+from agentrl.text import chat as chat_lib
+from agentrl.text import talk as talk_lib
+from agentrl.text.chat import Message
+from agentrl.text.tokenizer import Tokenizer
+
+
+class Parts(NamedTuple):
+  """What a run of a host environment has."""
+
+  stage: Stage
+  train: spoken.TaskSet
+  test: spoken.TaskSet
+
+
+def parts(c: ConfigDict, words: Tokenizer, chat: chat_lib.Chat | None) -> Parts:
+  """Makes the tasks, or finds them."""
+  _check(c)
+  found = host.of(c.env.to_dict())
+  talk = talk_lib.framed(chat) if chat else talk_lib.bare(words)
+  train, test = (
+    spoken.load(found, split, c.env[split], c.env.seed, folder=c.data)
+    for split in ('train', 'test')
+  )
+  stop = engine.texts(c.host.stop, words.decode) if c.host.stop else None
+  stage = Stage(
+    family=found,
+    tasks=[*train.tasks, *test.tasks],
+    talk=talk,
+    limits=limits(c, found, talk),
+    top_k=c.rollout.top_k,
+    top_p=c.rollout.top_p,
+    stop=stop,
+  )
+  return Parts(stage, train, test)
+
+
+def limits(c: ConfigDict, found: host.Family, talk: talk_lib.Talk) -> Limits:
+  """What a trajectory may take; a context of 0 holds whatever turns need."""
+  r, h = c.rollout, c.host
+  system = found.system
+  begin = [Message('system', system)] if system else []
+  opening = len(talk.start([*begin, Message('user', '')]).ids)
+  sizes = dict(
+    turns=r.turns,
+    message=r.message,
+    heard=h.heard,
+    opening=opening,
+    history=r.history,
+    window=r.window,
+    seconds=h.seconds,
+    patience=h.patience,
+  )
+  whole = opening + r.turns * (h.heard + r.message)
+  once = opening + r.window * (h.heard + r.message)
+  return Limits(
+    context=(r.context or whole) if r.history == 'full' else once, **sizes
+  )
+
+
+def sizes(c: ConfigDict, limits: Limits) -> engine.Sizes:
+  """What the slot engine is compiled for."""
+  h = c.host
+  return engine.Sizes(
+    slots=c.rollout.slots,
+    capacity=limits.context,
+    burst=h.burst,
+    chunk=h.chunk,
+    lanes=h.lanes,
+  )
+
+
+def messages(
+  c: ConfigDict, words: Tokenizer, said: list[list[str]]
+) -> list[list[list[int]]]:
+  """Demonstrations as tokens, each message with its end of turn.
+
+  Raises:
+    ValueError: for one longer than a message or a trajectory may be.
+  """
+  found = [
+    [[*words.encode(text), words.eot] for text in texts] for texts in said
+  ]
+  longest = max((len(m) for texts in found for m in texts), default=0)
+  if longest > c.rollout.message:
+    raise ValueError(
+      f'a demonstration has a message of {longest} tokens with its end of turn'
+      f' and rollout.message={c.rollout.message} allows fewer; set it to'
+      f' {longest}'
+    )
+  turns = max(map(len, found), default=0)
+  if turns > c.rollout.turns:
+    raise ValueError(
+      f'a demonstration has {turns} turns and rollout.turns={c.rollout.turns}'
+      f' allows fewer; set it to {turns}'
+    )
+  return found
+
+
+def _check(c: ConfigDict) -> None:
+  h = c.host
+  for name in ('heard', 'burst', 'chunk', 'lanes'):
+    if h[name] < 1:
+      raise ValueError(f'host.{name}={h[name]} must be at least 1')
+  for name in ('seconds', 'patience'):
+    if h[name] <= 0:
+      raise ValueError(f'host.{name}={h[name]} must be above 0')
+  if h.sessions < 0:
+    raise ValueError(
+      f'host.sessions={h.sessions} is negative; set it to 0 for as many as'
+      ' rollout.slots'
+    )
+  if h.place and h.place not in PLACES:
+    raise ValueError(
+      f'host.place={h.place!r} is unknown; choose from {PLACES}, or leave it'
+      " empty for the family's own"
+    )
+  if c.rollout.nulled:
+    raise ValueError(
+      f'rollout.nulled={c.rollout.nulled!r} is for environments inside jit;'
+      f' leave it empty with env.name={c.env.name!r}'
+    )
