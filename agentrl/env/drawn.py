@@ -21,6 +21,13 @@ def key(content: Any) -> str:
   return base.content_key(json.dumps(content, sort_keys=True).encode())
 
 
+def split(content: Any) -> str:
+  """The split that content alone would be in."""
+  from agentrl.env import base
+
+  return base.split_of(key(content))
+
+
 def name(kind: str, family: Family, *files: str) -> str:
   """<kind>-<hash of all settings, and of what the files hold>.
 

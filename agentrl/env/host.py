@@ -18,6 +18,7 @@ PLACES = ('thread', 'process')
 # 'module:Class'.
 FAMILIES: dict[str, str] = {
   'countdown': 'agentrl.env.countdown:Countdown',
+  'sql_questions': 'agentrl.env.sql_questions:SqlQuestions',
 }
 
 

@@ -15,6 +15,10 @@ OTHER = {
     'numbers': 4, 'largest': 12, 'most': 50, 'operations': '+*',
     'format': 'hermes', 'teach': True,
   },
+  'sql_questions': {
+    'kinds': 'join', 'items': 9, 'shops': 3, 'format': 'llama_json',
+    'teach': True,
+  },
 }  # fmt: skip
 NEEDS: dict[str, str] = {}  # the package that a family needs
 HOSTILE = (
