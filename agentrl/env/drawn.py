@@ -124,15 +124,15 @@ def lines(
 
   Raises:
     ValueError: a file that cannot be read or holds nothing, or a line that
-      `parse` does not understand (it raises one of KeyError, TypeError and
-      ValueError); `example` says how to write it.
+      `parse` does not understand (it raises AttributeError, KeyError, TypeError
+      or ValueError); `example` says how to write it.
   """
   out = []
   for number, line in enumerate(read(path).splitlines(), 1):
     if line.strip():
       try:
         out.append(parse(json.loads(line)))
-      except (KeyError, TypeError, ValueError) as error:
+      except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(
           f'{path}:{number} cannot be used: {line.strip()[:80]!r}; write'
           f' {example} on each line'
