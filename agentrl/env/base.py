@@ -9,7 +9,7 @@ them into tokens with one table.
 import dataclasses
 import hashlib
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import chex
 import jax
@@ -17,6 +17,8 @@ import numpy as np
 
 SPLITS = ('train', 'test')
 TEST_SHARE = 5  # one key in five belongs to the test split
+
+Task = TypeVar('Task')
 
 
 class JitEnv(Protocol):
@@ -138,11 +140,11 @@ def split_rng(split: str, seed: int) -> np.random.Generator:
 
 def distinct_tasks(
   draw: Callable[[], tuple[str, Any] | None],
-  finish: Callable[[str, Any], SolvedTask | None],
+  finish: Callable[[str, Any], Task | None],
   split: str,
   count: int,
   patience: int = 5000,
-) -> Iterator[SolvedTask]:
+) -> Iterator[Task]:
   """The first `count` new tasks of a split among random drafts.
 
   Args:

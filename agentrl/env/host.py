@@ -16,7 +16,12 @@ PLACES = ('thread', 'process')
 
 # Families that ship, by what c.env.name calls them. Any other is named by
 # 'module:Class'.
-FAMILIES: dict[str, str] = {}
+FAMILIES: dict[str, str] = {
+  'countdown': 'agentrl.env.countdown:Countdown',
+  'search_questions': 'agentrl.env.search_questions:SearchQuestions',
+  'shop': 'agentrl.env.shop:Shop',
+  'sql_questions': 'agentrl.env.sql_questions:SqlQuestions',
+}
 
 
 class Reply(NamedTuple):

@@ -15,16 +15,37 @@ from agentrl.tool.arguments import schema
 from agentrl.tool.base import shorten
 
 
-class Search:
-  """Answers with the passages of a corpus that fit a query best.
+class Index:
+  """Texts, found by their words.
 
     score(q, d) = Σ_{t in q} ln(1 + (N - n_t + ½) / (n_t + ½))
                   · f_td / (f_td + k₁ (1 - b + b |d| / mean |d|))
 
-  f_td: how often d has t; n_t: how many of N passages have it; k₁ = 1.5,
+  f_td: how often d has t; n_t: how many of N texts have it; k₁ = 1.5,
   b = 0.75. English stop words count for nothing. Equal scores keep the order
-  of the corpus, so that an answer is the same on every machine.
+  of the texts, so that what is found is the same on every machine.
   """
+
+  def __init__(self, texts: list[str]):
+    """Raises ImportError where bm25s is not installed."""
+    self._bm25s = _library()
+    self._index = self._bm25s.BM25()
+    self._index.index(self._words(texts), show_progress=False)
+
+  def best(self, query: str, most: int) -> list[int]:
+    """The places of the texts that fit best and have a word of the query."""
+    (words,) = self._words([query])
+    scores = self._index.get_scores(words) if words else np.zeros(1)  # [N]
+    return top(scores, most).tolist()
+
+  def _words(self, texts: list[str]) -> list[list[str]]:
+    return self._bm25s.tokenize(
+      texts, stopwords='en', return_ids=False, show_progress=False
+    )
+
+
+class Search:
+  """Answers with the passages of a corpus that fit a query best."""
 
   name = 'search'
   schema = schema(['query'], query='string')
@@ -51,30 +72,18 @@ class Search:
     """
     if passages < 1:
       raise ValueError(f'passages={passages} finds nothing; use 1 or more')
-    self._bm25s = _library()
     self._corpus = _read(pathlib.Path(corpus))
     self._passages, self._characters = passages, characters
     self.description = f'Searches {about} for words and returns the best ones.'
-    self._index = self._bm25s.BM25()
-    self._index.index(
-      self._words([f'{title}\n{text}' for title, text in self._corpus]),
-      show_progress=False,
-    )
+    self._index = Index([f'{title}\n{text}' for title, text in self._corpus])
 
   def __call__(self, query: str) -> str:
-    (words,) = self._words([query])
-    scores = self._index.get_scores(words) if words else np.zeros(1)  # [N]
-    best = top(scores, self._passages)
-    if not len(best):
+    best = self._index.best(query, self._passages)
+    if not best:
       return 'No passage has any of these words.'
     found = ('\n'.join(filter(None, self._corpus[i])) for i in best)
     shown = (f'[{place}] {text}' for place, text in enumerate(found, 1))
     return shorten('\n\n'.join(shown), self._characters)
-
-  def _words(self, texts: list[str]) -> list[list[str]]:
-    return self._bm25s.tokenize(
-      texts, stopwords='en', return_ids=False, show_progress=False
-    )
 
 
 def top(scores: np.ndarray, k: int) -> np.ndarray:

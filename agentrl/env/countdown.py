@@ -1,0 +1,206 @@
+"""Countdown: reach a target from a few numbers, each used at most once.
+
+As in TinyZero and the paper on habits that make self-improvement possible
+(arXiv 2503.01307), with a calculator to try expressions on. Texts are short
+enough for a model whose tokens are characters:
+
+  24: 3 4 2
+  <calculator>3*4*2</calculator>
+  <result>
+  24
+  </result>
+  <answer>3*4*2</answer>
+"""
+
+import ast
+import dataclasses
+import itertools
+import operator
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from agentrl.env import drawn, tooled
+from agentrl.env.host import HostTask
+from agentrl.text.call_base import Call
+from agentrl.text.calls import format_of
+from agentrl.tool.base import Fault
+from agentrl.tool.calculator import Calculator, evaluate
+
+_APPLY = {
+  '+': operator.add,
+  '-': operator.sub,
+  '*': operator.mul,
+  '/': operator.truediv,
+}
+_NODES = {'+': ast.Add, '-': ast.Sub, '*': ast.Mult, '/': ast.Div}
+_READ = re.compile(r'[-+*/() 0-9]{1,200}')
+RULES = (
+  'Given "target: numbers", write an expression that equals the target. It uses'
+  ' each number at most once, and nothing but {operations} and parentheses.'
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Countdown:
+  """A task is a target and its numbers; it can be solved, and takes them all.
+
+  Tasks that differ in the order of the numbers are one.
+  """
+
+  numbers: int = 3  # of a task
+  largest: int = 9  # number
+  most: int = 99  # the target can be
+  operations: str = '+-*'  # of +-*/
+  format: str = 'tagged'  # of calls
+  teach: bool = False  # the system text says the rules
+
+  columns: ClassVar[tuple[str, ...]] = (*tooled.COLUMNS, 'format')
+  place: ClassVar[str] = 'thread'
+
+  def __post_init__(self):
+    if not 2 <= self.numbers <= 5:
+      raise ValueError(f'numbers={self.numbers} is not in 2..5; use 3 or 4')
+    if self.largest < 2 or self.most < 1:
+      raise ValueError(
+        f'largest={self.largest} and most={self.most} leave no task; use at'
+        ' least 2 and 1, say 9 and 99'
+      )
+    if not self.operations or Counter(self.operations) - Counter('+-*/'):
+      raise ValueError(
+        f"operations={self.operations!r} must be some of '+-*/', each once"
+      )
+    format_of(self.format)
+
+  @property
+  def system(self) -> str:
+    if not self.teach:
+      return ''
+    rules = RULES.format(operations=' '.join(self.operations))
+    return tooled.tell(rules, [Calculator()], self.format)
+
+  def name(self) -> str:
+    return drawn.name('countdown', self)
+
+  def solved(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
+    """Tries the shortest solution, then answers with it; see `Family`."""
+    return drawn.drawn(self._draw, self._solve, split, count, seed)
+
+  def env(self) -> tooled.Tooled:
+    return tooled.Tooled(self._begin, format_of(self.format), self.columns)
+
+  def _draw(self, rng: np.random.Generator) -> list | None:
+    """The target and the sorted numbers."""
+    numbers = rng.integers(1, self.largest + 1, self.numbers).tolist()
+    values = sorted(
+      int(x)
+      for x in reachable(numbers, self.operations)
+      if x.denominator == 1 and x <= self.most
+    )
+    return [int(rng.choice(values)), sorted(numbers)] if values else None
+
+  def _solve(self, drawn: list) -> tuple[dict[str, Any], tuple[str, ...]]:
+    target, numbers = drawn
+    solution = reachable(numbers, self.operations)[Fraction(target)]
+    call = Call(Calculator.name, {'expression': solution})
+    said = format_of(self.format).write([call]), tooled.say(solution)
+    return {'target': target, 'numbers': numbers}, said
+
+  def _begin(self, task: Mapping[str, Any], seed: int) -> tooled.Begun:
+    numbers = np.random.default_rng(seed).permutation(task['numbers'])
+    text = f'{task["target"]}: {" ".join(map(str, numbers))}'
+
+    def judge(answer: str) -> tooled.Judged:
+      value = worth(answer, task['numbers'], self.operations)
+      facts = {'format': float(value is not None)}
+      return tooled.Judged(float(value == task['target']), facts)
+
+    return tooled.Begun(text, [Calculator()], judge)
+
+
+def worth(
+  expression: str, numbers: Sequence[int], operations: str
+) -> Fraction | None:
+  """The exact value; None for what the rules do not allow.
+
+  They allow each of the numbers at most once, operations and parentheses.
+  """
+  if not _READ.fullmatch(expression):
+    return None
+  try:
+    nodes = list(ast.walk(ast.parse(expression.strip(), mode='eval')))
+    allowed = (ast.Expression, ast.BinOp, ast.Constant)
+    allowed += tuple(_NODES[x] for x in operations)
+    used = Counter(x.value for x in nodes if isinstance(x, ast.Constant))
+    if used - Counter(numbers) or not all(
+      isinstance(x, allowed) for x in nodes
+    ):
+      return None
+    return evaluate(expression)
+  except (SyntaxError, RecursionError, MemoryError, ValueError, Fault):
+    return None
+
+
+class _Term(NamedTuple):
+  """An expression; sums bind weaker than products, those than numbers."""
+
+  text: str
+  binds: int  # 1 sum, 2 product, 3 number
+
+  def within(self, least: int) -> str:
+    return self.text if self.binds >= least else f'({self.text})'
+
+
+def reachable(numbers: Sequence[int], operations: str) -> dict[Fraction, str]:
+  """Positive values that take all the numbers: value -> shortest expression.
+
+    R({n}) = {n};  R(S) = {a ∘ b > 0 : a ∈ R(A), b ∈ R(S \\ A), ∅ ≠ A ⊂ S}
+
+  less all values of smaller sets. Nothing is lost with values of 0 or below: a
+  sign can be moved outwards, and 0 only wastes numbers.
+  """
+  whole = (1 << len(numbers)) - 1
+  found: dict[int, dict[Fraction, _Term]] = {
+    1 << i: {Fraction(n): _Term(str(n), 3)} for i, n in enumerate(numbers)
+  }
+  for part in range(1, whole + 1):
+    if part not in found:
+      found[part] = _joined(part, found, operations)
+  fewer = set().union(*(found[part] for part in range(1, whole)))
+  return {
+    value: term.text
+    for value, term in found[whole].items()
+    if value not in fewer
+  }
+
+
+def _joined(
+  part: int, found: dict[int, dict[Fraction, _Term]], operations: str
+) -> dict[Fraction, _Term]:
+  """What two disjoint parts give together."""
+  best: dict[Fraction, _Term] = {}
+  for left in (x for x in range(1, part) if x & part == x):
+    pairs = itertools.product(found[left].items(), found[part ^ left].items())
+    for ((a, x), (b, y)), sign in itertools.product(pairs, operations):
+      value = _APPLY[sign](a, b)
+      if value <= 0:
+        continue
+      term = _written(x, sign, y)
+      if value not in best or _rank(term) < _rank(best[value]):
+        best[value] = term
+  return best
+
+
+def _rank(term: _Term) -> tuple[int, str]:
+  return len(term.text), term.text
+
+
+def _written(x: _Term, sign: str, y: _Term) -> _Term:
+  """With the parentheses that are needed."""
+  level = 1 if sign in '+-' else 2
+  right = y.within(level + (sign in '-/'))
+  return _Term(f'{x.within(level)}{sign}{right}', level)

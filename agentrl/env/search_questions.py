@@ -1,0 +1,207 @@
+"""Questions to be answered by searching a corpus, in one hop or two.
+
+Corpus and questions are files of the user's, or made up: people and towns that
+no model has read of, so that only the corpus knows.
+
+  Which river is in the town where Nalo Ferin was born?
+  <search>Nalo Ferin</search>
+  ...
+  <search>Tebura</search>
+  ...
+  <answer>Sarn</answer>
+
+The score is exact match as in SQuAD (arXiv 1606.05250).
+"""
+
+import dataclasses
+import functools
+import json
+import pathlib
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from agentrl.env import answers, drawn, host, tooled
+from agentrl.env.host import HostTask
+from agentrl.text.call_base import Call
+from agentrl.text.calls import format_of
+from agentrl.tool.search import Search
+
+EXAMPLE = '{"question": "Who ...?", "answers": ["Ann", "Ann Lee"]}'
+RULES = 'Answer the question in a few words. Search for what you need.'
+_SYLLABLES = (
+  'ba be bo da de do fa fe ka ki ko la le lo ma mi mo na ne no pa po ra re ri'
+  ' ro sa se so ta te to va ve vo'
+)
+_JOBS = ('baker', 'tailor', 'painter', 'doctor', 'sailor', 'teacher', 'miner')
+_PEOPLE_OF_A_TOWN = 5
+_MOST_PEOPLE = 10_000  # for whom there are names
+
+
+class _Described(NamedTuple):
+  """The tool before there is a corpus."""
+
+  name: str = Search.name
+  description: str = 'Searches passages for words and returns the best ones.'
+  schema: dict[str, Any] = Search.schema
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchQuestions:
+  """A task is a question and the answers that are accepted."""
+
+  corpus: str = ''  # a file of {"text": ..., "title": ...} a line; '': made up
+  questions: str = ''  # a file, see EXAMPLE; '': made up, as the corpus
+  people: int = 200  # of the made-up corpus; four questions for each
+  passages: int = 3  # most that a search shows
+  format: str = 'tagged'  # of calls
+
+  columns: ClassVar[tuple[str, ...]] = (*tooled.COLUMNS, 'f1')
+  place: ClassVar[str] = 'thread'
+
+  def __post_init__(self):
+    if bool(self.corpus) != bool(self.questions):
+      raise ValueError(
+        f'corpus={self.corpus!r} and questions={self.questions!r} belong'
+        ' together; give both files or neither'
+      )
+    if not 1 <= self.people <= _MOST_PEOPLE:
+      raise ValueError(f'people={self.people} is not in 1..{_MOST_PEOPLE}')
+    if self.passages < 1:
+      raise ValueError(f'passages={self.passages} shows none; use 1 or more')
+    format_of(self.format)
+
+  @property
+  def system(self) -> str:
+    return tooled.tell(RULES, [_Described()], self.format)
+
+  def name(self) -> str:
+    return drawn.name('search_questions', self, self.corpus, self.questions)
+
+  def solved(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
+    """Searches for what leads there; see `Family`.
+
+    Questions from a file come without demonstrations. Those that are one
+    after normalisation are one task.
+    """
+    asked = (
+      drawn.lines(self.questions, _asked, EXAMPLE)
+      if self.questions
+      else made_up(self.people)[1]
+    )
+    tasks = [self._task(x) for x in asked]
+    where = self.questions or f'people={self.people}'
+    return drawn.chosen(tasks, split, count, seed, where)
+
+  def env(self) -> tooled.Tooled:
+    search = _search(self.corpus, self.people, self.passages)
+
+    def begin(task: Mapping[str, Any], seed: int) -> tooled.Begun:
+      del seed  # nothing is random
+      return tooled.Begun(task['question'], [search], judge_by(task['answers']))
+
+    return tooled.Tooled(begin, format_of(self.format), self.columns)
+
+  def _task(self, asked: 'Asked') -> HostTask:
+    form = format_of(self.format)
+    said = [
+      form.write([Call(Search.name, {'query': x})]) for x in asked.queries
+    ]
+    if asked.queries:
+      said.append(tooled.say(asked.answers[0]))
+    task = {'question': asked.question, 'answers': list(asked.answers)}
+    key = drawn.key(answers.normal(asked.question))
+    return HostTask(task, tuple(said), key)
+
+
+class Asked(NamedTuple):
+  """A question."""
+
+  question: str
+  answers: tuple[str, ...]  # any is right
+  queries: tuple[str, ...] = ()  # that find what it takes, if known
+
+
+def judge_by(accepted: Sequence[str]) -> Callable[[str], tooled.Judged]:
+  """-> answer -> 1 if it is an accepted one, and its F₁."""
+
+  def judge(answer: str) -> tooled.Judged:
+    right = answers.exact(answer, accepted)
+    return tooled.Judged(float(right), {'f1': answers.f1(answer, accepted)})
+
+  return judge
+
+
+def _asked(line: Mapping[str, Any]) -> Asked:
+  question, accepted = line['question'], tuple(line['answers'])
+  if isinstance(line['answers'], str) or not accepted:
+    raise ValueError('answers are a list')
+  if not all(map(answers.normal, (question, *accepted))):
+    raise ValueError('nothing is asked, or an answer has no words')
+  return Asked(question, accepted)
+
+
+@functools.lru_cache(maxsize=2)
+def _search(corpus: str, people: int, passages: int) -> Search:
+  """All environments of a process share one."""
+  try:
+    if corpus:
+      return Search(corpus, passages=passages)
+    with tempfile.TemporaryDirectory() as folder:
+      path = pathlib.Path(folder) / 'corpus.jsonl'
+      path.write_text('\n'.join(map(json.dumps, made_up(people)[0])))
+      return Search(path, passages=passages)
+  except ImportError as error:
+    raise host.missing('bm25s', 'host') from error
+
+
+@functools.cache
+def made_up(
+  people: int,
+) -> tuple[tuple[dict[str, str], ...], tuple[Asked, ...]]:
+  """Passages, and questions about them; the same everywhere.
+
+  Each person has a passage (home town, work), and so has each town (river,
+  mayor).
+  """
+  rng = np.random.default_rng(0)
+  towns = -(-people // _PEOPLE_OF_A_TOWN)
+  names = _names(rng, 2 * people + 3 * towns)
+  passages, asked = [], []
+  for _ in range(towns):
+    town, river, mayor = (next(names) for _ in range(3))
+    text = f'{town} is a town on the river {river}. Its mayor is {mayor}.'
+    passages.append({'title': town, 'text': text})
+    for _ in range(min(_PEOPLE_OF_A_TOWN, people)):
+      person, job = (
+        f'{next(names)} {next(names)}',
+        _JOBS[rng.integers(len(_JOBS))],
+      )
+      text = f'{person} was born in {town} and works as a {job}.'
+      passages.append({'title': person, 'text': text})
+      asked += _about(person, job, town, river, mayor)
+      people -= 1
+  return tuple(passages), tuple(asked)
+
+
+def _about(
+  person: str, job: str, town: str, river: str, mayor: str
+) -> Iterator[Asked]:
+  """Two questions of one hop and two of two."""
+  there = f'in the town where {person} was born'
+  yield Asked(f'Where was {person} born?', (town,), (person,))
+  yield Asked(f'What is the work of {person}?', (job,), (person,))
+  yield Asked(f'Which river is {there}?', (river,), (person, town))
+  yield Asked(f'Who is mayor {there}?', (mayor,), (person, town))
+
+
+def _names(rng: np.random.Generator, count: int) -> Iterator[str]:
+  """Different words of three syllables."""
+  syllables = _SYLLABLES.split()
+  codes = rng.permutation(len(syllables) ** 3)[:count]
+  for code in codes.tolist():
+    high, low = divmod(code, len(syllables))
+    first, second = divmod(high, len(syllables))
+    yield ''.join(syllables[i] for i in (first, second, low)).capitalize()
