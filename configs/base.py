@@ -133,6 +133,8 @@ def get_config(arg: str = '') -> ConfigDict:
   c.schedule = ConfigDict()
   c.hp = ConfigDict()
   hp(c, 'plan', 'minibatches', n=2)
+  if c.rollout_kind == 'host':  # text: longer, and what was said matters
+    c.rollout.update(dict(history='full', message=48, turns=6))
   if args['tiny']:
     shrink(c)
   return c
