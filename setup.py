@@ -32,6 +32,7 @@ setuptools.setup(
   extras_require={
     'cuda': ['jax[cuda13]>=0.10.2,<0.11'],
     'tpu': ['jax[tpu]>=0.10.2,<0.11'],
+    'ray': ['ray>=2.60,<3'],  # host environments on many machines
     'cluster': ['submitit>=1.5.3,<2'],
     'dev': [
       'hypothesis>=6.150,<7',

@@ -2,6 +2,8 @@
 
 Ray moves Python objects by pickle, so here, other than in a process room, a
 worker of the cluster is trusted; what an environment says still comes as JSON.
+
+Not yet run: where this was written Ray 2.60 installed and no cluster started.
 """
 
 from collections.abc import Callable, Mapping
@@ -92,5 +94,5 @@ def actors(family: Family, characters: int) -> Callable[[], Actor]:
       " install 'agentrl[ray]', or use place='process'"
     ) from error
   if not ray.is_initialized():
-    ray.init(log_to_driver=False)
+    ray.init(include_dashboard=False, log_to_driver=False)
   return lambda: Actor(ray, family, characters)

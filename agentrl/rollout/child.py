@@ -9,6 +9,7 @@ import contextlib
 import os
 import pathlib
 import pickle
+import resource
 import select
 import signal
 import subprocess
@@ -24,6 +25,7 @@ from agentrl.rollout.worker import write
 
 _PROGRAM = str(pathlib.Path(__file__).with_name('worker.py'))
 _TAIL = 2000  # bytes of what it printed that are kept
+_OTHERS = 200  # open files of the rest of the trainer
 _GRACE = 2.0  # seconds to end in by itself
 # What a child has unless the user says otherwise: no thread for every core, and
 # the same order of sets each time. Never the devices of the trainer.
@@ -186,6 +188,21 @@ class Child:
     for handle in (self._send, self._receive, self._output):
       os.close(handle)
     return status
+
+
+def room_for(count: int) -> None:
+  """Whether the system lets this process hold so many children.
+
+  Raises:
+    ValueError: it does not, and what to do.
+  """
+  need = 3 * count + _OTHERS
+  most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+  if need > most != resource.RLIM_INFINITY:
+    raise ValueError(
+      f'{count} process rooms need {need} open files and this process may have'
+      f' {most}; run ulimit -n {need} before it, or use fewer'
+    )
 
 
 def sendable(family: Family) -> None:

@@ -10,18 +10,18 @@ asks waits for none. An environment is made at the first reset and serves one
 task after another until it fails or is ended.
 """
 
-import concurrent.futures
 import contextlib
 import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, InvalidStateError
 from typing import Any, Protocol
 
 from agentrl.env.host import Family, Reply
 from agentrl.rollout.actor import actors
 from agentrl.rollout.answers import CHARACTERS, EnvFault, Local
-from agentrl.rollout.child import Child, sendable
+from agentrl.rollout.child import Child, room_for, sendable
 from agentrl.rollout.warden import Warden
 
 PLACES = ('thread', 'process', 'ray')
@@ -53,22 +53,26 @@ class Room:
     """`told` is called whenever a future is done, in whatever thread."""
     self._make, self._told = make, told
     self._life: _Life | None = None
-    self._asked: concurrent.futures.Future = concurrent.futures.Future()
+    self._asked: Future = Future()
     self._asked.set_result(None)
     self.gone: list[_Life] = []  # ended, and perhaps still about to leave
 
-  def reset(self, task: Mapping[str, Any], seed: int):
-    """Begins a task -> Future[str], the first observation."""
+  def reset(self, task: Mapping[str, Any], seed: int) -> Future[str]:
+    """Begins a task: -> the first observation.
+
+    Raises:
+      ValueError: the room has not answered what it was asked before.
+    """
     if self._life is None:
       self._life = _Life(self._make())
     place = self._life.place
     return self._ask(lambda: place.reset(task, seed))
 
-  def step(self, message: str):
-    """One turn -> Future[Reply].
+  def step(self, message: str) -> Future[Reply]:
+    """One turn.
 
     Raises:
-      ValueError: no task is under way.
+      ValueError: no task is under way, or the last call is not answered.
     """
     if self._life is None:
       raise ValueError('no task is under way in this room; call reset first')
@@ -100,10 +104,10 @@ class Room:
       self.gone = [x for x in (*self.gone, life) if x.thread.is_alive()]
     return life
 
-  def _ask(self, call: Callable[[], Any]) -> concurrent.futures.Future:
+  def _ask(self, call: Callable[[], Any]) -> Future:
     if not self._asked.done():
       raise ValueError('the room has not answered yet; wait, or end it')
-    self._asked = concurrent.futures.Future()
+    self._asked = Future()
     self._asked.add_done_callback(lambda _: self._told())
     self._life.calls.put((call, self._asked))
     return self._asked
@@ -112,7 +116,7 @@ class Room:
 class _Life:
   """The thread of a room, until the room is ended.
 
-  A daemon, since concurrent.futures would wait at exit for one that hangs.
+  A daemon: the program would wait at exit for a pool thread that hangs.
   """
 
   def __init__(self, place: Place):
@@ -207,7 +211,8 @@ def rooms(
 
   Raises:
     ValueError: an argument that cannot be, a family that cannot be sent to
-      another process, or Ray is not installed.
+      another process, more rooms than this one may have open files for, or
+      Ray is not installed.
   """
   place = family.place if place is None else place
   if place not in PLACES:
@@ -220,13 +225,14 @@ def rooms(
   if place == 'ray':
     return Rooms(actors(family, characters), count)
   sendable(family)
+  room_for(count)
   warden = Warden()
   return Rooms(lambda: Child(family, characters, warden), count, warden.close)
 
 
-def _settle(future: concurrent.futures.Future, out: Any) -> None:
+def _settle(future: Future, out: Any) -> None:
   """Only the first to settle it is heard: the answer, or `end`."""
-  with contextlib.suppress(concurrent.futures.InvalidStateError):
+  with contextlib.suppress(InvalidStateError):
     if isinstance(out, BaseException):
       future.set_exception(out)
     else:

@@ -24,15 +24,13 @@ def main(receive: int, send: int, parent: int) -> None:
   _keep(receive, send)
   path, family, characters = pickle.loads(read(receive))
   sys.path[:] = path
-  from agentrl.rollout.answers import Local, told
+  from agentrl.rollout.answers import Local, described, told
 
   try:
-    local = Local(pickle.loads(family), characters)
+    family = pickle.loads(family)
   except BaseException as error:
-    local = _Nobody(
-      f'the family cannot be loaded in a process of its own ({error!r}); let'
-      " it stand in a module that Python can import there, or use 'thread'"
-    )
+    family = _Lost(described(error))
+  local = Local(family, characters)
   while order := read(receive):
     name, *args = pickle.loads(order)
     if name == 'close':
@@ -42,20 +40,17 @@ def main(receive: int, send: int, parent: int) -> None:
   local.close()
 
 
-class _Nobody:
-  """Says why there is no environment."""
+class _Lost:
+  """A family that could not be loaded."""
 
   def __init__(self, why: str):
     self._why = why
 
-  def reset(self, task: dict, seed: int) -> str:
-    raise ValueError(self._why)
-
-  def step(self, message: str) -> str:
-    raise ValueError(self._why)
-
-  def close(self) -> None:
-    pass
+  def env(self) -> None:
+    raise ValueError(
+      f'the family cannot be loaded in a process of its own: {self._why}; let'
+      " it stand in a module that Python can import there, or use 'thread'"
+    )
 
 
 def _keep(*handles: int) -> None:

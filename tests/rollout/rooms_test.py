@@ -110,7 +110,7 @@ BAD = {
   'bytes': ('answer', 'bytes'),
   'surrogate': ('answer', 'surrogates'),
   'long': ('output', '100001'),
-  'huge': ('output', '30000000'),
+  'huge': ('output', '3000000'),
   'nan': ('answer', 'reward=nan'),
   'inf': ('answer', 'score=inf'),
   'digits': ('answer', 'reward='),
@@ -424,6 +424,7 @@ def test_mistakes_are_told_before_anything_starts():
   for settings, words in (
     ({'place': 'shed'}, "place='shed' is unknown"),
     ({'count': 0}, 'count=0 leaves no room'),
+    ({'count': 10**9}, 'use fewer'),
     ({'characters': 0}, 'characters=0 leaves no room'),
   ):
     with pytest.raises(ValueError, match=words):
