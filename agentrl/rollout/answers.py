@@ -156,6 +156,7 @@ def checked(
     done=_flag('done', value.done),
     score=_number('score', value.score),
     invalid=_flag('invalid', value.invalid),
+    role=_role(value.role),
     facts={x: _number(f'facts[{x!r}]', facts.get(x, 0.0)) for x in columns},
   )
 
@@ -229,6 +230,12 @@ def _flag(name: str, value: Any) -> bool:
   if isinstance(plain, bool):
     return plain
   raise EnvFault('answer', f'{name}={_shown(value)} is no bool')
+
+
+def _role(value: Any) -> str:
+  if isinstance(value, str) and value in ('user', 'tool'):
+    return str(value)
+  raise EnvFault('answer', f"role={_shown(value)} is neither 'user' nor 'tool'")
 
 
 def _shown(value: Any) -> str:

@@ -1,0 +1,365 @@
+"""Sessions: what is written down is what was said and heard, whatever fails."""
+
+import dataclasses
+import functools
+
+import chatty
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentrl import mesh
+from agentrl.env import base
+from agentrl.env.host import Reply
+from agentrl.env.jit import sokoban_levels
+from agentrl.model import policy
+from agentrl.nn import transformer
+from agentrl.rollout import engine as engine_lib
+from agentrl.rollout import host, pack, speak
+from agentrl.rollout import jit as jit_rollout
+from agentrl.rollout import record as record_lib
+from agentrl.rollout.engine import Engine, Sizes
+from agentrl.rollout.rooms import rooms
+from agentrl.rollout.script import Script
+from agentrl.task.fixed import attempts as make_attempts
+from agentrl.text import parse, render, talk, tokenizer
+from agentrl.types import Status
+
+WORDS = tokenizer.Embedded()
+SHAPE = transformer.Shape(
+  vocab=WORDS.vocab_size, width=16, layers=2, heads=2, kv_heads=2, head_dim=8,
+  mlp=32,
+)  # fmt: skip
+MODULE = policy.module(SHAPE)
+LIMITS = host.Limits(
+  turns=5, message=4, heard=24, opening=0, context=140, seconds=20.0
+)
+
+
+@functools.cache
+def params():
+  """A policy that says actions often."""
+  p = mesh.init(MODULE.specs, jax.random.key(0))
+  ids = [WORDS.encode(a)[0] for a in ('up', 'down', 'left', 'right')]
+  push = jnp.zeros_like(p['embed']).at[jnp.array([*ids, WORDS.eot])].add(0.5)
+  return {**p, 'embed': p['embed'] + push}
+
+
+@functools.cache
+def engine(slots, capacity=140):
+  sizes = Sizes(slots=slots, capacity=capacity, burst=3, chunk=32, lanes=2)
+  return Engine(SHAPE, sizes, eot=WORDS.eot)
+
+
+def stage(family, tasks, limits=LIMITS, **fields):
+  return host.Stage(family, tasks, talk.bare(WORDS), limits, **fields)
+
+
+def played(made, attempts, *, slots=3, count=4, mouth=None, key=7):
+  if mouth is None:
+    mouth = engine(slots)
+    mouth.swap(params(), 5)
+  with rooms(made.family, count) as them:
+    ended, counts = host.sessions(
+      made, mouth, them, attempts, jax.random.key(key)
+    )
+  limits = made.limits
+  sizes = limits.turns, limits.width, limits.message
+  return pack.record(ended, *sizes, made.family.columns), counts
+
+
+# The same world, inside jit and outside of it.
+
+
+@dataclasses.dataclass(frozen=True)
+class Outside:
+  """Sokoban of the jitted rollout as a Python object."""
+
+  columns = ('progress',)
+  system, place = '', 'thread'
+
+  def env(self):
+    return self
+
+  def reset(self, task, seed):
+    it = inside().env
+    self.now['state'], obs = jax.jit(it.reset)(jax.random.key(0), task['it'])
+    return base.render_text(it, obs)
+
+  def step(self, message):
+    it = inside().env
+    said = jnp.array([*WORDS.encode(message), WORDS.eot, 0, 0, 0][:4])
+    length = len(WORDS.encode(message)) + 1
+    action = parse.parse(inside().actions, said, jnp.int32(min(length, 4)))
+    before = self.now['state']
+    after, obs, reward, done = _step()(before, action, jax.random.key(0))
+    self.now['state'] = after
+    facts = it.facts(before, action, after)
+    return Reply(
+      base.render_text(it, obs), float(reward), bool(done),
+      float(it.score(after)), bool(action < 0),
+      facts={name: float(x) for name, x in facts.items()},
+    )  # fmt: skip
+
+  def close(self):
+    pass
+
+  @functools.cached_property
+  def now(self):
+    return {}
+
+
+@functools.cache
+def _step():
+  return jax.jit(inside().env.step)
+
+
+@functools.cache
+def inside():
+  source = sokoban_levels.Generated()
+  env = sokoban_levels.env_for(source)
+  tasks = base.stack_tasks(list(source.solved('train', 3, 0)))
+  return jit_rollout.World(
+    pieces=render.piece_table(WORDS, env.pieces),
+    actions=parse.action_table(WORDS, env.actions),
+    tasks=jax.tree.map(jnp.asarray, tasks),
+    env=env,
+  )
+
+
+class Own(Outside):
+  """One for each room."""
+
+  def env(self):
+    return Outside()
+
+
+@pytest.mark.parametrize(
+  ('history', 'window'), [('full', 1), ('turn', 1), ('turn', 2)]
+)
+def test_the_same_as_inside_jit(history, window):
+  """One world, both rollouts: the same messages, rewards and ends."""
+  world = inside()
+  plan = jit_rollout.Plan(
+    slots=6, turns=4, message=2, history=history, window=window
+  )
+  attempts = make_attempts(np.repeat(np.arange(3), 4), 4, 4, 1.0)
+  speaker = speak.model(SHAPE, params(), message=2, eot=WORDS.eot)
+  key = jax.random.key(7)
+  want = jax.jit(
+    lambda: jit_rollout.rollout(world, plan, speaker, attempts, key)
+  )()
+  heard = world.obs_tokens
+  limits = host.Limits(
+    turns=4, message=2, heard=heard, opening=0, history=history, window=window,
+    context=4 * (heard + 2) if history == 'full' else window * (heard + 2),
+  )  # fmt: skip
+  tasks = [
+    {'it': jax.tree.map(lambda x: x[i], world.tasks)}
+    for i in range(3)
+  ]
+  mouth = engine(3, capacity=limits.context)
+  mouth.swap(params(), 0)
+  got, counts = played(stage(Own(), tasks, limits), attempts, mouth=mouth)
+  assert counts == {'cut': 0}
+  for name in ('message', 'message_len', 'valid', 'status', 'outcome'):
+    np.testing.assert_array_equal(
+      getattr(got, name), getattr(want, name), err_msg=name
+    )
+  live = np.asarray(want.valid)
+  same = live[..., None] & (
+    np.arange(2) < np.asarray(want.message_len)[..., None]
+  )
+  np.testing.assert_allclose(got.logp[same], want.logp[same], atol=1e-5)
+  np.testing.assert_allclose(got.reward, want.reward, atol=1e-6)
+  np.testing.assert_allclose(got.entropy, want.entropy, atol=1e-4)
+  np.testing.assert_allclose(
+    got.columns['progress'], want.columns['progress'], atol=1e-5
+  )
+  np.testing.assert_array_equal(got.action < 0, np.asarray(want.action) < 0)
+  c = min(got.context.shape[2], want.context.shape[2])
+  lengths = np.asarray(want.context_len)
+  np.testing.assert_array_equal(got.context_len, lengths)
+  said = np.arange(c) < lengths[..., None]
+  np.testing.assert_array_equal(
+    got.context[..., :c][said], np.asarray(want.context)[..., :c][said]
+  )
+  assert (want.status == Status.SOLVED).any() or live.sum() > 12
+
+
+# Token identity.
+
+
+def relearned(record, t):
+  """Log-probs of the record's own rows, by a whole forward pass."""
+  layout = record_lib.full_history(record, t)
+  rows = record_lib.rows(record, layout, 0)
+  return rows, MODULE.apply(params(), rows, ('logp',)).logp
+
+
+def replayed(task, seed_text, messages):
+  """What the world says to these messages, by the world itself."""
+  world = chatty.Env()
+  texts = [world.reset(task, seed_text)]
+  texts += [world.step(m).text for m in messages[:-1]]
+  return texts
+
+
+@pytest.mark.parametrize(('slots', 'count'), [(2, 6), (6, 3)])
+def test_what_is_learned_from_is_what_was_said_and_heard(slots, count):
+  tasks = [{'n': i, 'slow': 1} for i in range(5)]
+  attempts = make_attempts(np.repeat(np.arange(5), 3), 3, 5, 1.0)
+  stop = engine_lib.texts(['down'], WORDS.decode)
+  made = stage(chatty.Chatty(), tasks, stop=stop)
+  record, counts = played(made, attempts, slots=slots, count=count)
+  rows, logp = relearned(record, 140)
+  np.testing.assert_allclose(logp, rows.logp, atol=1e-5)
+  assert set(np.asarray(rows.version)[np.asarray(rows.sampled)]) == {5}
+  _, seeds = host.luck.on_host(attempts, jax.random.key(7), 5)
+  for b in range(15):
+    k = int(record.valid[b].sum())
+    said = [
+      record.message[b, i, : record.message_len[b, i]].tolist()
+      for i in range(k)
+    ]
+    texts = [talk.content(WORDS, ids) for ids in said]
+    assert all('down' not in WORDS.decode(ids[:-1]) for ids in said)
+    heard = replayed(tasks[b // 3], int(seeds[b]), texts)
+    row = []
+    for text, ids in zip(heard, said, strict=True):
+      fits = WORDS.encode(text)
+      if len(fits) > LIMITS.heard:
+        return  # cut: seen by another test
+      row += [*fits, *ids]
+    there = np.asarray(rows.seg[b]) >= 0
+    assert np.asarray(rows.tokens[b])[there].tolist() == row
+  assert counts['cut'] == 0
+
+
+def test_who_shares_the_slots_changes_nothing():
+  tasks = [{'n': i} for i in range(5)]
+  attempts = make_attempts(np.repeat(np.arange(5), 3), 3, 5, 1.0)
+  made = stage(chatty.Chatty(), tasks)
+  a, _ = played(made, attempts, slots=2, count=6)
+  b, _ = played(made, attempts, slots=6, count=3)
+  np.testing.assert_array_equal(a.message, b.message)
+  np.testing.assert_array_equal(a.context, b.context)
+  np.testing.assert_allclose(a.logp, b.logp, atol=1e-5)
+  np.testing.assert_array_equal(a.status, b.status)
+
+
+# Ends.
+
+
+def texts(record):
+  return [
+    [WORDS.decode(record.message[b, i, : record.message_len[b, i]].tolist())
+     for i in range(int(record.valid[b].sum()))]
+    for b in range(len(record.status))
+  ]  # fmt: skip
+
+
+def scripted(said, limits=LIMITS, family=None, limit=5, tasks=None):
+  tokens = {
+    i: [[*WORDS.encode(m), WORDS.eot] for m in x] for i, x in said.items()
+  }
+  attempts = make_attempts(np.arange(len(said)), 1, limit, 1.0)
+  tasks = tasks or [{'n': i} for i in range(len(said))]
+  made = stage(family or chatty.Chatty(), tasks, limits)
+  return played(made, attempts, mouth=Script(tokens, WORDS.eot))
+
+
+def test_limits():
+  said = {i: ['up'] * 9 for i in range(6)}
+  record, _ = scripted(said, limit=1)
+  assert (record.valid.sum(1) == 1).all()
+  ended = record.status[record.status != Status.TURN_LIMIT]
+  assert set(ended.tolist()) <= {Status.SOLVED, Status.FAILED}
+  assert (record.status == Status.TURN_LIMIT).any()
+  short = dataclasses.replace(LIMITS, context=50)
+  record, _ = scripted(said, short)
+  assert (record.status == Status.TOKEN_LIMIT).any()
+  assert (record.context_len + record.message_len).sum(1).max() <= 50
+  brief = dataclasses.replace(LIMITS, heard=10)
+  record, counts = scripted(said, brief)
+  assert record.context_len.max() <= 10
+  assert counts['cut'] > 0
+  first = record.context[0, 0, : record.context_len[0, 0]].tolist()
+  assert WORDS.decode(first).endswith('(cut)\n')
+
+
+def test_patience():
+  hasty = dataclasses.replace(LIMITS, patience=0.2, seconds=60.0)
+  tasks = [{'n': 0, 'fault': 'hang', 'at': 1}, {'n': 1}]
+  family = chatty.Chatty(place='process')
+  hasty = dataclasses.replace(hasty, patience=3.0)
+  said = {0: ['up'] * 5, 1: ['up'] * 5}
+  record, counts = scripted(said, hasty, family, tasks=tasks)
+  assert record.status[0] == Status.TIME_LIMIT
+  assert record.status[1] != Status.TIME_LIMIT
+  assert counts == {'cut': 0}
+
+
+def faulty(n, share, place='process'):
+  """Tasks, of which a share fails at some turn; and the same without."""
+  kinds, rng = list(chatty.FAULTS), np.random.default_rng(0)
+  whole = [{'n': i} for i in range(n)]
+  broken = [dict(task) for task in whole]
+  for i, b in enumerate(rng.permutation(n)[: int(n * share)]):
+    broken[b] |= {'fault': kinds[i % len(kinds)], 'at': 1 + int(i % 2)}
+  return whole, broken
+
+
+@pytest.mark.parametrize('n', [24, pytest.param(200, marks=pytest.mark.slow)])
+def test_a_fault_costs_its_own_trajectory(n):
+  whole, broken = faulty(n, 0.2 if n > 50 else 0.25)
+  limits = dataclasses.replace(LIMITS, seconds=6.0)
+  attempts = make_attempts(np.arange(n), 1, 5, 1.0)
+  family = chatty.Chatty(place='process')
+  want, counts = played(stage(family, whole, limits), attempts, count=5)
+  assert counts == {'cut': 0}
+  got, counts = played(stage(family, broken, limits), attempts, count=5)
+  bad, kinds = got.status == Status.ENV_ERROR, {}
+  for b, task in enumerate(broken):
+    reached = 'fault' in task and want.valid[b].sum() >= task['at']
+    assert bad[b] == reached
+    if reached:
+      kind = f'fault/{chatty.FAULTS[task["fault"]]}'
+      kinds[kind] = kinds.get(kind, 0) + 1
+  assert counts == {'cut': 0} | kinds
+  assert bad.sum() >= n // 8
+  for name in ('message', 'context', 'valid', 'status', 'outcome', 'reward'):
+    np.testing.assert_array_equal(
+      getattr(got, name)[~bad], getattr(want, name)[~bad], err_msg=name
+    )
+
+
+def test_what_a_run_must_mend_ends_it():
+  class Missing(chatty.Chatty):
+    def env(self):
+      raise ValueError('it needs a cat; run pip install cat')
+
+  with pytest.raises(ValueError, match='it needs a cat'):
+    scripted({0: ['up']}, family=Missing())
+
+
+def test_stopping_ends_all_sessions():
+  class Enough(Exception):
+    pass
+
+  calls = iter(range(4))
+
+  def stopping():
+    if next(calls, None) is None:
+      raise Enough
+
+  made = stage(chatty.Chatty(), [{'n': 0, 'slow': 1}])
+  attempts = make_attempts(np.zeros(8, int), 8, 5, 1.0)
+  mouth = engine(3)
+  mouth.swap(params(), 0)
+  with rooms(made.family, 4) as them, pytest.raises(Enough):
+    host.sessions(
+      made, mouth, them, attempts, jax.random.key(0), stopping=stopping
+    )
+  assert not mouth.busy
