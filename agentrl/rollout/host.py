@@ -304,7 +304,7 @@ class _Play:
     made = talk.start([*begin, Message('user', texts[0])])
     said = session.turns[len(session.turns) - kept :]
     for turn, more in zip(said, texts[1:], strict=True):
-      made = talk.said(made, turn.ids)
+      made = talk.said(made, turn.spoken.ids)
       made = talk.heard(made, [Message(role, more)])
     return made
 

@@ -155,10 +155,7 @@ def test_the_same_as_inside_jit(history, window):
     turns=4, message=2, heard=heard, opening=0, history=history, window=window,
     context=4 * (heard + 2) if history == 'full' else window * (heard + 2),
   )  # fmt: skip
-  tasks = [
-    {'it': jax.tree.map(lambda x: x[i], world.tasks)}
-    for i in range(3)
-  ]
+  tasks = [{'it': jax.tree.map(lambda x: x[i], world.tasks)} for i in range(3)]
   mouth = engine(3, capacity=limits.context)
   mouth.swap(params(), 0)
   got, counts = played(stage(Own(), tasks, limits), attempts, mouth=mouth)
