@@ -23,17 +23,10 @@ import agentrl.signal
 import agentrl.task  # noqa: F401  all of these register their pieces
 from agentrl import registry
 from agentrl.env import host
+from configs import worlds
 
-ENVS = ('sokoban', 'frozen_lake', 'bifurcation')  # inside jit
 FRAMES = ('auto', 'chat', 'bare')
-ARGS = {'tiny': ('', 'yes'), 'env': (*ENVS, *host.FAMILIES)}
-
-# What each environment tells of its turns, beside their reward.
-TERMS = {
-  'sokoban': ('progress',),
-  'frozen_lake': ('progress',),
-  'bifurcation': ('progress', 'truth', 'decisive'),
-}
+ARGS = {'tiny': ('', 'yes'), 'env': (*worlds.JITTED, *host.FAMILIES)}
 
 
 def parse(arg: str) -> dict[str, str]:
@@ -64,7 +57,7 @@ def get_config(arg: str = '') -> ConfigDict:
   c.steps = 300  # RL steps
   c.micro = 64  # rows of a micro-batch
 
-  c.env = environment(args['env'])
+  c.env = worlds.settings(args['env'])
   c.model = ConfigDict(
     dict(width=64, layers=2, heads=4, kv_heads=4, head_dim=16, mlp=192,
          theta=10_000.0, positions=1024, eps=1e-6, qk_norm=False, bias=False,
@@ -115,7 +108,7 @@ def get_config(arg: str = '') -> ConfigDict:
 
   # The slots (DESIGN: a method names a piece for each).
   c.task = 'fixed'
-  c.rollout_kind = 'jit' if args['env'] in ENVS else 'host'
+  c.rollout_kind = 'jit' if args['env'] in worlds.JITTED else 'host'
   c.collect = 'once'
   c.reward = ('env',)
   c.curate = ()
@@ -133,33 +126,10 @@ def get_config(arg: str = '') -> ConfigDict:
   c.schedule = ConfigDict()
   c.hp = ConfigDict()
   hp(c, 'plan', 'minibatches', n=2)
-  if c.rollout_kind == 'host':  # text: longer, and what was said matters
-    c.rollout.update(dict(history='full', message=48, turns=6))
+  worlds.fit(c)
   if args['tiny']:
     shrink(c)
   return c
-
-
-def environment(name: str) -> ConfigDict:
-  """Defaults of an environment and of its task sets."""
-  if name == 'frozen_lake':
-    return ConfigDict(
-      dict(name=name, height=4, width=4, slip=False, invalid=0.1,
-           train=500, test=200, seed=0)
-    )  # fmt: skip
-  if name == 'bifurcation':
-    return ConfigDict(
-      dict(name=name, length=5, choices=4, slip=0.0, filler=4, invalid=0.1,
-           train=500, test=200, seed=0)
-    )  # fmt: skip
-  if name != 'sokoban':
-    settings = host.settings(host.find(name))
-    return ConfigDict(dict(name=name, **settings, train=500, test=200, seed=0))
-  return ConfigDict(
-    dict(name=name, height=6, width=6, boxes=1, min_moves=3, max_moves=6,
-         reward='dense', coordinates=True, levels='', train=2000, test=500,
-         seed=0)
-  )  # fmt: skip
 
 
 def shrink(c: ConfigDict) -> None:
@@ -167,7 +137,8 @@ def shrink(c: ConfigDict) -> None:
   c.steps = 12
   c.micro = 32
   c.model.update(dict(width=32, heads=4, kv_heads=4, head_dim=8, mlp=96))
-  c.rollout.update(dict(batch=32, group=4, slots=32, turns=6))
+  c.rollout.update(dict(batch=32, group=4, slots=32))
+  c.rollout.turns = min(c.rollout.turns, 6)
   c.sft.update(dict(steps=160, lr=5e-3))
   c.env.update(dict(train=200, test=100))
   if c.env.name == 'sokoban':
@@ -236,13 +207,6 @@ def finish(c: ConfigDict) -> ConfigDict:
   return c
 
 
-def _terms(c: ConfigDict) -> tuple[str, ...]:
-  """What turns tell of themselves, beside what every record has."""
-  if c.env.name in ENVS:
-    return TERMS[c.env.name]
-  return tuple(host.of(c.env.to_dict()).columns)
-
-
 def wiring(c: ConfigDict) -> registry.Wiring:
   """The slots of a config as the registry understands them."""
   return registry.Wiring(
@@ -263,7 +227,7 @@ def wiring(c: ConfigDict) -> registry.Wiring:
     gives=(
       *(f'role:{name}' for name in c.role),
       *(('output:value',) if c.role.policy.heads else ()),
-      *(f'term:{name}' for name in _terms(c)),
+      *(f'term:{name}' for name in worlds.terms(c)),
       *(('reading:nulled',) if c.rollout.nulled else ()),
     ),
   )

@@ -39,7 +39,7 @@ from agentrl.text import chat as chat_lib
 from agentrl.text import frame as frame_lib
 from agentrl.text import parse, render, tokenizer
 from agentrl.types import Attempts, Batch, Rows
-from configs import base
+from configs import base, worlds
 from experiments import check, hosting, pretrained
 
 
@@ -206,7 +206,7 @@ def environment(c: ConfigDict):
     )
     return source, bifurcation.env_for(source, invalid_reward=-e.invalid)
   if e.name != 'sokoban':
-    known = ' or '.join(map(repr, base.ENVS))
+    known = ' or '.join(map(repr, worlds.JITTED))
     raise ValueError(f'env.name={e.name!r} is unknown; choose {known}')
   if e.reward not in REWARDS:
     raise ValueError(

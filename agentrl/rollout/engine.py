@@ -287,8 +287,8 @@ class Engine:
     if not readers:
       return False
     n = sizes.slots
-    wide = len(readers) > min(sizes.lanes, n)
-    lanes = n if wide else min(sizes.lanes, n)
+    wide = len(readers) > sizes.lanes or sizes.lanes >= n
+    lanes = n if wide else sizes.lanes
     longest = max(self._pending(line) for line in readers)
     width = next((c for c in sizes.chunks if c >= longest), sizes.chunks[-1])
     slot = np.arange(n) if wide else np.full(lanes, n)

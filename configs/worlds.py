@@ -1,0 +1,68 @@
+"""What an environment brings to a config: its settings, and what fits it.
+
+Those inside jit are listed here; of the others (agentrl/env/host.py) any
+family can be named, also by 'module:Class', and some have sizes of their own.
+"""
+
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from agentrl.env import host
+
+JITTED = ('sokoban', 'frozen_lake', 'bifurcation')
+
+# What each environment tells of its turns, beside their reward.
+TERMS = {
+  'sokoban': ('progress',),
+  'frozen_lake': ('progress',),
+  'bifurcation': ('progress', 'truth', 'decisive'),
+}
+
+# Host environments hold text: turns are longer, and what was said matters.
+HOST = {'rollout': dict(history='full', message=48, turns=6)}
+# Some, at a size that two CPU cores train in minutes.
+OWN: dict[str, dict[str, dict[str, Any]]] = {
+  'countdown': {
+    'rollout': dict(message=36, turns=3),
+    'host': dict(heard=24),
+    'env': dict(train=4000),
+  },
+  'sql_questions': {
+    'rollout': dict(message=64, turns=3),
+    'host': dict(heard=128),
+    'env': dict(train=4000),
+  },
+}
+
+
+def settings(name: str) -> ConfigDict:
+  """c.env: the environment's settings, and how many tasks there are."""
+  sizes = dict(train=500, test=200, seed=0)
+  if name == 'frozen_lake':
+    own = dict(height=4, width=4, slip=False, invalid=0.1)
+  elif name == 'bifurcation':
+    own = dict(length=5, choices=4, slip=0.0, filler=4, invalid=0.1)
+  elif name == 'sokoban':
+    own = dict(height=6, width=6, boxes=1, min_moves=3, max_moves=6,
+               reward='dense', coordinates=True, levels='')  # fmt: skip
+    sizes.update(train=2000, test=500)
+  else:
+    own = host.settings(host.find(name))
+  return ConfigDict(dict(name=name, **own, **sizes))
+
+
+def fit(c: ConfigDict) -> None:
+  """Sizes that fit the environment of c.env."""
+  if c.env.name in JITTED:
+    return
+  for changes in (HOST, OWN.get(c.env.name, {})):
+    for field, values in changes.items():
+      c[field].update(values)
+
+
+def terms(c: ConfigDict) -> tuple[str, ...]:
+  """What turns tell of themselves, beside what every record has."""
+  if c.env.name in JITTED:
+    return TERMS[c.env.name]
+  return tuple(host.of(c.env.to_dict()).columns)
