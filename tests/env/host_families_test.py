@@ -1,4 +1,4 @@
-"""What holds for every family that ships and needs no package of its own."""
+"""What holds for every family that wraps no other package's environment."""
 
 import dataclasses
 import itertools
