@@ -1,11 +1,8 @@
 """docs/ENVIRONMENTS.md is run as it stands, and names what there is."""
 
 import json
-import os
 import pathlib
 import re
-import subprocess
-import sys
 
 from agentrl.env import host, math_python, search_questions, shop_goods
 
@@ -15,15 +12,9 @@ CODE = re.findall(r'```python\n(.*?)```', TEXT, re.DOTALL)
 PRINTED = re.findall(r'^prints\n\n```\n(.*?)```', TEXT, re.DOTALL | re.M)
 
 
-def test_it_prints_what_it_says():
-  done = subprocess.run(
-    [sys.executable, '-c', ''.join(CODE)],
-    env=os.environ | {'PYTHONPATH': str(ROOT), 'PYTHONUTF8': '1'},
-    capture_output=True,
-    encoding='utf-8',
-    check=True,
-  )
-  assert done.stdout == ''.join(PRINTED)
+def test_it_prints_what_it_says(capsys):
+  exec(''.join(CODE), {'__name__': '__main__'})
+  assert capsys.readouterr().out == ''.join(PRINTED)
 
 
 def test_an_environment_is_short():
