@@ -4,12 +4,12 @@ As in TinyZero and the paper on habits that make self-improvement possible
 (arXiv 2503.01307), with a calculator to try expressions on. Texts are short
 enough for a model whose tokens are characters:
 
-  24: 3 4 2
-  <calculator>3*4*2</calculator>
+  24: 2 3 4
+  <calculator>2*3*4</calculator>
   <result>
   24
   </result>
-  <answer>3*4*2</answer>
+  <answer>2*3*4</answer>
 """
 
 import ast
@@ -47,9 +47,9 @@ RULES = (
 
 @dataclasses.dataclass(frozen=True)
 class Countdown:
-  """A task is a target and its numbers; it can be solved, and takes them all.
+  """A task is a target and its numbers, in their order.
 
-  Tasks that differ in the order of the numbers are one.
+  It can be solved, and only with all the numbers.
   """
 
   numbers: int = 3  # of a task
@@ -103,16 +103,16 @@ class Countdown:
     )
     return [int(rng.choice(values)), sorted(numbers)] if values else None
 
-  def _solve(self, drawn: list) -> tuple[dict[str, Any], tuple[str, ...]]:
-    target, numbers = drawn
+  def _solve(self, made: list) -> tuple[dict[str, Any], tuple[str, ...]]:
+    target, numbers = made
     solution = reachable(numbers, self.operations)[Fraction(target)]
     call = Call(Calculator.name, {'expression': solution})
     said = format_of(self.format).write([call]), tooled.say(solution)
     return {'target': target, 'numbers': numbers}, said
 
   def _begin(self, task: Mapping[str, Any], seed: int) -> tooled.Begun:
-    numbers = np.random.default_rng(seed).permutation(task['numbers'])
-    text = f'{task["target"]}: {" ".join(map(str, numbers))}'
+    del seed  # nothing is random
+    text = f'{task["target"]}: {" ".join(map(str, task["numbers"]))}'
 
     def judge(answer: str) -> tooled.Judged:
       value = worth(answer, task['numbers'], self.operations)

@@ -128,7 +128,8 @@ def lines(
       or ValueError); `example` says how to write it.
   """
   out = []
-  for number, line in enumerate(read(path).splitlines(), 1):
+  # Not splitlines: JSON may hold what else Unicode ends lines with.
+  for number, line in enumerate(read(path).split('\n'), 1):
     if line.strip():
       try:
         out.append(parse(json.loads(line)))

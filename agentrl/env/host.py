@@ -18,6 +18,7 @@ PLACES = ('thread', 'process')
 # 'module:Class'.
 FAMILIES: dict[str, str] = {
   'countdown': 'agentrl.env.countdown:Countdown',
+  'math_python': 'agentrl.env.math_python:MathPython',
   'search_questions': 'agentrl.env.search_questions:SearchQuestions',
   'shop': 'agentrl.env.shop:Shop',
   'sql_questions': 'agentrl.env.sql_questions:SqlQuestions',

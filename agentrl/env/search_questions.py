@@ -38,14 +38,11 @@ _SYLLABLES = (
 _JOBS = ('baker', 'tailor', 'painter', 'doctor', 'sailor', 'teacher', 'miner')
 _PEOPLE_OF_A_TOWN = 5
 _MOST_PEOPLE = 10_000  # for whom there are names
-
-
-class _Described(NamedTuple):
-  """The tool before there is a corpus."""
-
-  name: str = Search.name
-  description: str = 'Searches passages for words and returns the best ones.'
-  schema: dict[str, Any] = Search.schema
+_TOOL = tooled.Told(
+  Search.name,
+  'Searches passages for words and returns the best ones.',
+  Search.schema,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +72,7 @@ class SearchQuestions:
 
   @property
   def system(self) -> str:
-    return tooled.tell(RULES, [_Described()], self.format)
+    return tooled.tell(RULES, [_TOOL], self.format)
 
   def name(self) -> str:
     return drawn.name('search_questions', self, self.corpus, self.questions)

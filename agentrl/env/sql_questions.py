@@ -19,7 +19,7 @@ import pathlib
 import sqlite3
 import tempfile
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -98,14 +98,11 @@ RULES = (
   'Answer the question about the database, whose tables are given, with one'
   ' number or word.'
 )
-
-
-class _Described(NamedTuple):
-  """The tool before there is a database."""
-
-  name: str = Sql.name
-  description: str = 'Runs one read-only SQLite query and returns its rows.'
-  schema: dict[str, Any] = Sql.schema
+_TOOL = tooled.Told(
+  Sql.name,
+  'Runs one read-only SQLite query and returns its rows.',
+  Sql.schema,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,7 +138,7 @@ class SqlQuestions:
   def system(self) -> str:
     if not self.teach:
       return ''
-    return tooled.tell(RULES, [_Described()], self.format)
+    return tooled.tell(RULES, [_TOOL], self.format)
 
   def name(self) -> str:
     return drawn.name('sql_questions', self)

@@ -38,6 +38,14 @@ class Begun(NamedTuple):
   judge: Callable[[str], Judged]  # of the text between the answer's tags
 
 
+class Told(NamedTuple):
+  """A tool for a system text, which is written before there is the tool."""
+
+  name: str
+  description: str
+  schema: dict[str, Any]  # of its arguments
+
+
 class Tooled:
   """The `HostEnv` of tasks with tools; see `HostEnv`."""
 

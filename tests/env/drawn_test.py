@@ -1,11 +1,16 @@
 """Names, splits and files of host families."""
 
 import dataclasses
+import pathlib
+import subprocess
+import sys
 
 import pytest
 
-from agentrl.env import base, drawn
+from agentrl.env import base, drawn, host
 from agentrl.env.host import HostTask
+
+ROOT = pathlib.Path(__file__).parent.parent.parent
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +60,8 @@ def test_lines_are_read_or_refused_with_their_place(tmp_path):
   file = tmp_path / 'a.jsonl'
   file.write_text('{"x": 1}\n\n{"x": 2}\n')
   assert drawn.lines(str(file), lambda line: line['x'], '{"x": 1}') == [1, 2]
+  file.write_text('{"x": "a\u2028b"}\r\n', encoding='utf-8')
+  assert drawn.lines(str(file), lambda x: x['x'], '') == ['a\u2028b']
   for bad in ('{', '3', '{"y": 1}', '[]'):
     file.write_text('{"x": 1}\n' + bad)
     with pytest.raises(ValueError, match=r'a.jsonl:2 cannot be used.*; write'):
@@ -73,3 +80,17 @@ def test_drawn_drops_draws_that_came_to_nothing():
   assert len({t.key for t in tasks}) == 5
   assert all(t.task['i'] % 2 == 0 and t.said == ('a',) for t in tasks)
   assert {base.split_of(t.key) for t in tasks} == {'test'}
+
+
+def test_a_worker_that_imports_families_does_not_import_jax():
+  ours = [x for x in host.FAMILIES.values() if x.startswith('agentrl.')]
+  modules = ', '.join(sorted({path.split(':')[0] for path in ours}))
+  code = f'import sys, {modules}; print("jax" in sys.modules)'
+  done = subprocess.run(
+    [sys.executable, '-c', code],
+    cwd=ROOT,
+    capture_output=True,
+    text=True,
+    check=True,
+  )
+  assert done.stdout == 'False\n'
