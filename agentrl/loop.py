@@ -19,6 +19,7 @@ import numpy as np
 
 from agentrl import metrics as metrics_lib
 from agentrl.checkpoint import Checkpoints
+from agentrl.interrupt import Stopped
 from agentrl.kept import Keeper, Kept
 from agentrl.types import Batch, Metrics, TrainState
 
@@ -55,11 +56,13 @@ class Watch(NamedTuple):
   evaluate: (state, step) -> metrics of held-out tasks
   due: steps done -> whether to evaluate now
   save_every: steps between checkpoints
+  stopping: raises Stopped when the run is to end; asked before each step
   """
 
   evaluate: Callable[[TrainState, int], dict[str, float]]
   due: Callable[[int], bool]
   save_every: int
+  stopping: Callable[[], None] = lambda: None
 
 
 class NotFiniteError(ArithmeticError):
@@ -80,6 +83,9 @@ def run(
 
   Args:
     clock: seconds this run has been under way, over all its restarts
+  Raises:
+    Stopped: somebody wanted so; the state is saved.
+    NotFiniteError: no update has been possible for a while; it is saved too.
   """
   late, skipped = metrics_lib.Late(state.step.shape), np.int32(0)
 
@@ -110,6 +116,14 @@ def run(
       ' metrics.jsonl'
     )
 
+  def leave(step: int, reason: Stopped) -> None:
+    if step > first and step % watch.save_every:
+      save(step)
+    raise Stopped(
+      f'stopped by {reason} after step {step}, the state is saved; the same'
+      ' command goes on'
+    )
+
   def evaluate(step: int) -> None:
     tell(late.drain())
     log.drain()
@@ -124,7 +138,11 @@ def run(
     for step in range(max(stage.start, first), stage.end):
       if step == stage.start:
         state = stage.begin(state)
-      batch = stage.collect(state, step)
+      try:
+        watch.stopping()
+        batch = stage.collect(state, step)
+      except Stopped as reason:
+        leave(step, reason)
       seen = stage.observe(batch)
       state, told, kept = stage.update(state, batch)
       done = step + 1

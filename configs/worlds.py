@@ -26,7 +26,7 @@ OWN: dict[str, dict[str, dict[str, Any]]] = {
   'countdown': {
     'rollout': dict(message=36, turns=3),
     'host': dict(heard=24),
-    'env': dict(train=4000),
+    'env': dict(largest=20, train=4000),
   },
   'sql_questions': {
     'rollout': dict(message=64, turns=3),

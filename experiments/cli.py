@@ -19,6 +19,8 @@ import jax
 from absl import app, flags, logging
 from ml_collections import ConfigDict, config_flags
 
+from agentrl.interrupt import Stopped
+
 
 def run(
   main: Callable[..., None],
@@ -60,6 +62,9 @@ def _guarded(main, argv: Sequence[str], operands: Sequence[str]) -> None:
     main(*given)
   except FloatingPointError:  # of --jax_debug_nans, which is asked for a trace
     raise
+  except Stopped as reason:
+    print(reason, file=sys.stderr)
+    sys.exit(130)  # as a shell has it for a program that Ctrl-C ended
   except (ValueError, ArithmeticError) as error:
     logging.debug('%s', error, exc_info=True)
     fail(str(error))

@@ -45,10 +45,8 @@ class Hosted:
     self._rooms.close()
 
   def play(self, policy, attempts: Attempts, key, version: int = 0) -> Record:
-    """The policy at the attempts: host arrays."""
-    self._engine.swap(policy, version)
-    ended = self._sessions(self._engine, attempts, key)
-    return self._record(ended)
+    """The policy at the attempts, to their end: host arrays."""
+    return self._play(policy, attempts, key, version, lambda: None)
 
   def collect(self, policy, attempts: Attempts, key, version) -> Batch:
     """Rollouts and rewards."""
@@ -56,7 +54,7 @@ class Hosted:
 
     def sample(attempts, key):
       attempts = jax.device_get(attempts)
-      record = self.play(policy, attempts, key, version)
+      record = self._play(policy, attempts, key, version, self._stopping)
       return self._batch(record, attempts, version)
 
     batch, _ = build.collector(self._s.config)(
@@ -72,7 +70,8 @@ class Hosted:
       told = hosting.messages(self._s.config, self._s.tokenizer, said)
       attempts = build.attempts_at(np.array(new), [len(m) for m in told])
       script = Script(dict(enumerate(told)), self._s.tokenizer.eot)
-      self._learn(new, self._sessions(script, attempts, key))
+      found = self._sessions(script, attempts, key, self._stopping)
+      self._learn(new, found)
     record = self._record([self._shown[int(i)] for i in index])
     batch = self._batch(
       record, build.attempts_at(index, np.ones(len(index))), 0
@@ -88,6 +87,11 @@ class Hosted:
     told = {f'rollout/{k}': (np.float32(n), one) for k, n in counts.items()}
     return loop.observe(batch) | told
 
+  def _play(self, policy, attempts, key, version: int, stopping) -> Record:
+    self._engine.swap(policy, version)
+    ended = self._sessions(self._engine, attempts, key, stopping)
+    return self._record(ended)
+
   def _learn(self, new: list[int], ended: list[pack.Ended]) -> None:
     self._shown |= dict(zip(new, ended, strict=True))
     wrong = sum(e.status != Status.SOLVED for e in ended)
@@ -96,9 +100,11 @@ class Hosted:
         '%d of %d demonstrations did not solve their task.', wrong, len(ended)
       )
 
-  def _sessions(self, mouth, attempts: Attempts, key) -> list[pack.Ended]:
+  def _sessions(
+    self, mouth, attempts: Attempts, key, stopping
+  ) -> list[pack.Ended]:
     ended, counts = host_rollout.sessions(
-      self._s.world, mouth, self._rooms, attempts, key, stopping=self._stopping
+      self._s.world, mouth, self._rooms, attempts, key, stopping=stopping
     )
     for name, n in counts.items():
       self._counts[name] = self._counts.get(name, 0) + n

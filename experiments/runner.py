@@ -25,6 +25,7 @@ from agentrl import (
 from agentrl import learner as learner_lib
 from agentrl.dataset import logged, spoken
 from agentrl.dataset import tasks as tasks_lib
+from agentrl.interrupt import Interrupt
 from agentrl.kept import Keeper
 from agentrl.nn import kernels
 from experiments import build, check, folder, keeping, processes
@@ -41,9 +42,9 @@ def run(c, workdir: str, *, stages=('sft', 'rl')) -> str:
   s = build.setup(c)
   if c.init:
     folder.same_model(c)
-  with on_mesh(c), players_lib.players(s) as playing:
-    plan = list(make_stages(s, stages, playing))
-    return _run(s, workdir, plan, playing)
+  with Interrupt() as asked, on_mesh(c), players_lib.players(s, asked) as them:
+    plan = list(make_stages(s, stages, them))
+    return _run(s, workdir, plan, them, asked)
 
 
 def on_mesh(c):
@@ -54,7 +55,7 @@ def on_mesh(c):
   return jax.set_mesh(mesh.make(shape, explicit=c.mesh.explicit))
 
 
-def _run(s: build.Setup, workdir: str, plan: list[loop.Stage], playing) -> str:
+def _run(s: build.Setup, workdir: str, plan: list[loop.Stage], playing, asked):
   checkpoints = checkpoint.Checkpoints(
     os.path.join(workdir, 'checkpoints'), keep=s.config.checkpoint.keep
   )
@@ -77,7 +78,7 @@ def _run(s: build.Setup, workdir: str, plan: list[loop.Stage], playing) -> str:
   )
   log = logged.Writer(workdir, resume_after=resumed, active=processes.first())
   keeper = keeping.keeper(s, log)
-  seen = watch(s, plan, keeper, playing)
+  seen = watch(s, plan, keeper, playing)._replace(stopping=asked)
   go(plan, state, seen, writer, keeper, checkpoints, progress, spent)
   log.close()
   return finish(s, workdir) if processes.first() else ''

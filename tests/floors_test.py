@@ -20,7 +20,7 @@ FLOORS = (
   ('signal', 'rollout'),
   (
     'collect', 'method', 'objective', 'learner', 'checkpoint', 'metrics',
-    'evaluate', 'report', 'kept', 'narrate',
+    'evaluate', 'report', 'kept', 'narrate', 'interrupt',
   ),
   ('loop',),
   ('experiments', 'configs'),

@@ -1,0 +1,50 @@
+"""Ctrl-C, and the notice that a machine will be taken away."""
+
+import signal
+import threading
+
+from absl import logging
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stopped(Exception):
+  """Somebody wants the run to end; it can go on later."""
+
+
+class Interrupt:
+  """While it is entered, the first signal asks a run to stop; a second kills.
+
+    with Interrupt() as asked:
+      ...
+      asked()  # raises Stopped once there was a signal
+
+  Outside of the main thread, where no signal arrives, it does nothing.
+  """
+
+  def __init__(self):
+    self._signal: int | None = None
+    self._before: dict[int, object] = {}
+
+  def __call__(self) -> None:
+    if self._signal is not None:
+      raise Stopped(signal.Signals(self._signal).name)
+
+  def __enter__(self) -> 'Interrupt':
+    if threading.current_thread() is threading.main_thread():
+      self._before = {s: signal.signal(s, self._hear) for s in SIGNALS}
+    return self
+
+  def __exit__(self, *_) -> None:
+    for number, handler in self._before.items():
+      signal.signal(number, handler)
+
+  def _hear(self, number: int, frame) -> None:
+    self._signal = number
+    for known, handler in self._before.items():
+      signal.signal(known, handler)  # the next one is not kept waiting
+    logging.warning(
+      '%s: stopping at the end of this step, with the state saved; once more to'
+      ' stop at once.',
+      signal.Signals(number).name,
+    )
