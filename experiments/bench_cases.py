@@ -14,6 +14,7 @@ import numpy as np
 from agentrl import learner as learner_lib
 from agentrl import mesh
 from agentrl.nn import transformer
+from agentrl.rollout import engine as engine_lib
 from agentrl.rollout import jit as jit_rollout
 from agentrl.rollout import speak
 from agentrl.task.fixed import attempts as make_attempts
@@ -101,14 +102,40 @@ def decode(size: Size, data: str) -> dict[str, Case]:
     ),
   }
   text = f'{size.batch} slots, prompt {size.prompt}, {size.new} new'
+  calls['decode_slots'] = _slots(size, weights)
   more = {
     'decode': '',
+    'decode_slots': ', by the slot engine',
     'decode_cache_8x': f', cache {ALLOWED * used}',
     'decode_message_8x': f', message <= {ALLOWED * size.new}',
   }
   parts = message_work(size)
   makes = {'tokens': size.batch * size.new}
   return {n: Case(text + more[n], f, parts, makes) for n, f in calls.items()}
+
+
+def _slots(size: Size, weights):
+  """The same by lines in slots; each call reads its prompts anew."""
+  prompts = np.asarray(heard(size).tokens).tolist()
+  sizes = engine_lib.Sizes(
+    slots=size.batch,
+    capacity=size.prompt + size.new + 1,
+    chunk=size.prompt,
+  )
+  engine = engine_lib.Engine(size.shape, sizes, eot=size.shape.vocab)
+
+  def run():
+    engine.swap(dict(weights), 0)
+    for line, prompt in enumerate(prompts):
+      key = np.array([0, line], np.uint32)
+      engine.ask(line, prompt, engine_lib.How(key, size.new))
+    said = []
+    while engine.busy:
+      engine.launch()
+      said += engine.land()
+    return [s.ids for s in said]
+
+  return run
 
 
 def message_work(size: Size) -> tuple[Part, ...]:

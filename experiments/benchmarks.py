@@ -30,6 +30,7 @@ SECTIONS = {
 GROWTH = {
   'decode_cache_8x': 'decode',
   'decode_message_8x': 'decode',
+  'decode_slots': 'decode',
   'rollout_full_8x': 'rollout_full',
 }
 
