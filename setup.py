@@ -42,6 +42,9 @@ setuptools.setup(
     ],
     # Tests against transformers' own models, and PEFT's adapters.
     'parity': ['peft>=0.21,<0.22', 'torch>=2.13,<3'],
+    'games': [  # environments, imported where they are used
+      'textworld>=1.7,<1.8',
+    ],
     'host': [  # tools, imported where they are used
       'bm25s>=0.3.16,<0.4',
       'mcp>=2.3,<3',

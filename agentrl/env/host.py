@@ -16,7 +16,9 @@ PLACES = ('thread', 'process')
 
 # Families that ship, by what c.env.name calls them. Any other is named by
 # 'module:Class'.
-FAMILIES: dict[str, str] = {}
+FAMILIES: dict[str, str] = {
+  'textworld_coin': 'agentrl.env.textworld:CoinCollector',
+}
 
 
 class Reply(NamedTuple):
