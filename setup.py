@@ -43,6 +43,7 @@ setuptools.setup(
     # Tests against transformers' own models, and PEFT's adapters.
     'parity': ['peft>=0.21,<0.22', 'torch>=2.13,<3'],
     'games': [  # environments, imported where they are used
+      'gymnasium>=1.4,<2',
       'textworld>=1.7,<1.8',
     ],
     'host': [  # tools, imported where they are used

@@ -34,6 +34,11 @@ class Case(NamedTuple):
 CASES = (
   Case('textworld_coin', 'textworld', 'games'),
   Case('textworld_coin', 'textworld', 'games', {'brief': False}, slow=True),
+  Case('toy_text', 'gymnasium', 'games'),
+  Case('toy_text', 'gymnasium', 'games', {'game': 'taxi'}),
+  Case('toy_text', 'gymnasium', 'games', {'game': 'blackjack'}),
+  Case('toy_text', 'gymnasium', 'games', {'game': 'cliff_walking'}),
+  Case('toy_text', 'gymnasium', 'games', {'slippery': True}),
 )
 
 
@@ -147,6 +152,8 @@ def test_names_tell_settings_apart(name):
 @pytest.mark.parametrize(
   ('name', 'fields', 'words'),
   [
+    ('toy_text', {'game': 'go'}, "game='go' is unknown"),
+    ('toy_text', {'size': 1}, 'size=1'),
     ('textworld_coin', {'low': 0}, 'level 0 is none of TextWorld'),
     ('textworld_coin', {'low': 5, 'high': 3}, 'low=5 is above high=3'),
   ],
