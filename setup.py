@@ -44,6 +44,7 @@ setuptools.setup(
     'parity': ['peft>=0.21,<0.22', 'torch>=2.13,<3'],
     'games': [  # environments, imported where they are used
       'gymnasium>=1.4,<2',
+      'minigrid>=3.2,<4',
       'textworld>=1.7,<1.8',
     ],
     'host': [  # tools, imported where they are used

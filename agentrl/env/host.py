@@ -17,6 +17,7 @@ PLACES = ('thread', 'process')
 # Families that ship, by what c.env.name calls them. Any other is named by
 # 'module:Class'.
 FAMILIES: dict[str, str] = {
+  'minigrid': 'agentrl.env.minigrid:MiniGrid',
   'toy_text': 'agentrl.env.gymnasium_text:ToyText',
   'textworld_coin': 'agentrl.env.textworld:CoinCollector',
 }

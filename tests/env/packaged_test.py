@@ -39,6 +39,11 @@ CASES = (
   Case('toy_text', 'gymnasium', 'games', {'game': 'blackjack'}),
   Case('toy_text', 'gymnasium', 'games', {'game': 'cliff_walking'}),
   Case('toy_text', 'gymnasium', 'games', {'slippery': True}),
+  Case('minigrid', 'minigrid', 'games'),
+  Case(
+    'minigrid', 'minigrid', 'games', {'id': 'BabyAI-BossLevel-v0'}, slow=True
+  ),
+  Case('minigrid', 'minigrid', 'games', {'id': 'MiniGrid-DoorKey-6x6-v0'}),
 )
 
 
@@ -152,6 +157,7 @@ def test_names_tell_settings_apart(name):
 @pytest.mark.parametrize(
   ('name', 'fields', 'words'),
   [
+    ('minigrid', {'id': 'CartPole-v1'}, "id='CartPole-v1' is no environment"),
     ('toy_text', {'game': 'go'}, "game='go' is unknown"),
     ('toy_text', {'size': 1}, 'size=1'),
     ('textworld_coin', {'low': 0}, 'level 0 is none of TextWorld'),
