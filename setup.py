@@ -45,6 +45,8 @@ setuptools.setup(
     'games': [  # environments, imported where they are used
       'gymnasium>=1.4,<2',
       'minigrid>=3.2,<4',
+      'reasoning-gym>=0.1.25,<0.2',
+      'textarena>=0.7.4,<0.8',
       'textworld>=1.7,<1.8',
     ],
     'host': [  # tools, imported where they are used

@@ -19,6 +19,8 @@ PLACES = ('thread', 'process')
 FAMILIES: dict[str, str] = {
   'minigrid': 'agentrl.env.minigrid:MiniGrid',
   'toy_text': 'agentrl.env.gymnasium_text:ToyText',
+  'reasoning_gym': 'agentrl.env.reasoning_gym:ReasoningGym',
+  'textarena': 'agentrl.env.textarena:TextArena',
   'textworld_coin': 'agentrl.env.textworld:CoinCollector',
 }
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
-from agentrl.env import host
+from agentrl.env import host, textarena
 
 HOSTILE = ('', ' ', 'x' * 10_000, '\0', 'a\0b', '😀', 'quit', '-1', '1\n2', '[')
 
@@ -44,6 +44,27 @@ CASES = (
     'minigrid', 'minigrid', 'games', {'id': 'BabyAI-BossLevel-v0'}, slow=True
   ),
   Case('minigrid', 'minigrid', 'games', {'id': 'MiniGrid-DoorKey-6x6-v0'}),
+  # The next two packages take seconds to import.
+  *(
+    Case(
+      name='textarena',
+      package='textarena',
+      extra='games',
+      fields={'id': f'{game}-v0'},
+      slow=True,
+    )
+    for game in sorted((*textarena.ALONE, *textarena.MOVES))
+  ),
+  *(
+    Case(
+      name='reasoning_gym',
+      package='reasoning_gym',
+      extra='games',
+      fields={'dataset': dataset},
+      slow=True,
+    )
+    for dataset in ('chain_sum', 'countdown', 'rush_hour', 'sudoku')
+  ),
 )
 
 
@@ -158,6 +179,10 @@ def test_names_tell_settings_apart(name):
   ('name', 'fields', 'words'),
   [
     ('minigrid', {'id': 'CartPole-v1'}, "id='CartPole-v1' is no environment"),
+    ('reasoning_gym', {'settings': '[]'}, 'no JSON object'),
+    ('reasoning_gym', {'settings': '{"size": 3}'}, 'without seed and size'),
+    ('textarena', {'id': 'Wordle-v0'}, 'needs the network'),
+    ('textarena', {'id': 'Halma-v0'}, 'no game that is played here'),
     ('toy_text', {'game': 'go'}, "game='go' is unknown"),
     ('toy_text', {'size': 1}, 'size=1'),
     ('textworld_coin', {'low': 0}, 'level 0 is none of TextWorld'),
