@@ -49,6 +49,10 @@ setuptools.setup(
       'textarena>=0.7.4,<0.8',
       'textworld>=1.7,<1.8',
     ],
+    'java_games': [  # environments that need a Java runtime as well
+      'scienceworld>=1.2.3,<2',
+      'textworld-express>=1.1,<2',
+    ],
     'host': [  # tools, imported where they are used
       'bm25s>=0.3.16,<0.4',
       'mcp>=2.3,<3',

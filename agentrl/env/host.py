@@ -17,9 +17,12 @@ PLACES = ('thread', 'process')
 # Families that ship, by what c.env.name calls them. Any other is named by
 # 'module:Class'.
 FAMILIES: dict[str, str] = {
+  'alfworld': 'agentrl.env.alfworld:AlfWorld',
   'minigrid': 'agentrl.env.minigrid:MiniGrid',
+  'textworld_express': 'agentrl.env.textworld_express:TextWorldExpress',
   'toy_text': 'agentrl.env.gymnasium_text:ToyText',
   'reasoning_gym': 'agentrl.env.reasoning_gym:ReasoningGym',
+  'scienceworld': 'agentrl.env.scienceworld:ScienceWorld',
   'textarena': 'agentrl.env.textarena:TextArena',
   'textworld_coin': 'agentrl.env.textworld:CoinCollector',
 }

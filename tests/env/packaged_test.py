@@ -7,15 +7,19 @@ import dataclasses
 import importlib.util
 import itertools
 import json
+import pathlib
 import pickle
+import signal
+import subprocess
 import sys
+import time
 import types
 from collections.abc import Mapping
 from typing import NamedTuple
 
 import pytest
 
-from agentrl.env import host, textarena
+from agentrl.env import host, java, textarena, textworld_express
 
 HOSTILE = ('', ' ', 'x' * 10_000, '\0', 'a\0b', '😀', 'quit', '-1', '1\n2', '[')
 
@@ -65,6 +69,17 @@ CASES = (
     )
     for dataset in ('chain_sum', 'countdown', 'rush_hour', 'sudoku')
   ),
+  *(
+    Case(
+      name='textworld_express',
+      package='textworld_express',
+      extra='java_games',
+      fields={'game': game},
+      slow=True,
+    )
+    for game in textworld_express.GAMES
+  ),
+  Case('scienceworld', 'scienceworld', 'java_games', slow=True),
 )
 
 
@@ -183,6 +198,7 @@ def test_names_tell_settings_apart(name):
     ('reasoning_gym', {'settings': '{"size": 3}'}, 'without seed and size'),
     ('textarena', {'id': 'Wordle-v0'}, 'needs the network'),
     ('textarena', {'id': 'Halma-v0'}, 'no game that is played here'),
+    ('textworld_express', {'game': 'zork'}, "game='zork' is unknown"),
     ('toy_text', {'game': 'go'}, "game='go' is unknown"),
     ('toy_text', {'size': 1}, 'size=1'),
     ('textworld_coin', {'low': 0}, 'level 0 is none of TextWorld'),
@@ -203,6 +219,47 @@ def test_a_missing_package_says_how_to_get_it(case, monkeypatch):
   made = family(case)
   with pytest.raises(ValueError, match=rf'agentrl\[{case.extra}\]'):
     made.env()
+
+
+@pytest.mark.parametrize('name', ['textworld_express', 'scienceworld'])
+def test_without_java_one_is_told_so(name, monkeypatch):
+  monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+  monkeypatch.setenv('PATH', '')
+  with pytest.raises(
+    ValueError, match=rf'{name.replace("_", "-")} needs .*java'
+  ):
+    host.find(name)().env()
+
+
+def test_no_more_tasks_than_the_package_has():
+  assert sorted(java.chosen([3, 1, 2], 'train', 3, 0)) == [1, 2, 3]
+  with pytest.raises(ValueError, match='there are 3 test tasks, and 4 were'):
+    java.chosen([3, 1, 2], 'test', 4, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+  importlib.util.find_spec('textworld_express') is None,
+  reason="needs textworld-express: pip install 'agentrl[java_games]'",
+)
+def test_java_ends_with_the_process_that_started_it():
+  """Also where that had no time to say so."""
+  code = (
+    'import os\n'
+    'from agentrl.env import textworld_express\n'
+    'env = textworld_express.TextWorldExpress().env()\n'
+    'print(env.world._gateway.java_process.pid, flush=True)\n'
+    'os.kill(os.getpid(), 9)\n'
+  )
+  done = subprocess.run(
+    [sys.executable, '-c', code], capture_output=True, text=True, check=False
+  )
+  assert done.returncode == -signal.SIGKILL
+  stat = pathlib.Path(f'/proc/{int(done.stdout)}/stat')
+  end = time.monotonic() + 60
+  while stat.exists() and stat.read_text().split()[2] != 'Z':
+    assert time.monotonic() < end, 'Java lives on'
+    time.sleep(0.1)
 
 
 textworld_here = pytest.mark.skipif(
