@@ -144,6 +144,7 @@ class ToyEnv:
 
   def __init__(self, family: ToyText, make):
     self.family, self.game, self.make = family, GAMES[family.game], make
+    self.settings, self.world = None, None
 
   def reset(self, task: Mapping[str, Any], seed: int) -> str:
     """-> the first observation."""
@@ -154,7 +155,9 @@ class ToyEnv:
       settings['is_rainy'] = self.family.slippery
     elif self.family.game != 'blackjack':
       settings['is_slippery'] = self.family.slippery
-    self.world = self.make(self.game.id, **settings).unwrapped
+    if settings != self.settings:  # a town takes milliseconds to make
+      self.world = self.make(self.game.id, **settings).unwrapped
+      self.settings = settings
     self.world.reset(seed=seed)
     if 'state' in task:
       self.world.s = task['state']

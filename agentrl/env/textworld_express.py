@@ -15,7 +15,7 @@ GAMES = (
   'simonsays', 'sorting', 'twc',
 )  # fmt: skip
 # Here the package tells another way each time it is asked.
-_WAYLESS = ('twc',)
+_WAYLESS = ('coin', 'twc')
 _UNKNOWN = 'Unknown action'
 
 
