@@ -43,6 +43,17 @@ setuptools.setup(
     ],
     # Tests against transformers' own models, and PEFT's adapters.
     'parity': ['peft>=0.21,<0.22', 'torch>=2.13,<3'],
+    'games': [  # environments, imported where they are used
+      'gymnasium>=1.4,<2',
+      'minigrid>=3.2,<4',
+      'reasoning-gym>=0.1.25,<0.2',
+      'textarena>=0.7.4,<0.8',
+      'textworld>=1.7,<1.8',
+    ],
+    'java_games': [  # environments that need a Java runtime as well
+      'scienceworld>=1.2.3,<2',
+      'textworld-express>=1.1,<2',
+    ],
     'host': [  # tools, imported where they are used
       'bm25s>=0.3.16,<0.4',
       'mcp>=2.3,<3',

@@ -17,11 +17,19 @@ PLACES = ('thread', 'process')
 # Families that ship, by what c.env.name calls them. Any other is named by
 # 'module:Class'.
 FAMILIES: dict[str, str] = {
+  'alfworld': 'agentrl.env.alfworld:AlfWorld',
   'countdown': 'agentrl.env.countdown:Countdown',
   'math_python': 'agentrl.env.math_python:MathPython',
+  'minigrid': 'agentrl.env.minigrid:MiniGrid',
+  'reasoning_gym': 'agentrl.env.reasoning_gym:ReasoningGym',
+  'scienceworld': 'agentrl.env.scienceworld:ScienceWorld',
   'search_questions': 'agentrl.env.search_questions:SearchQuestions',
   'shop': 'agentrl.env.shop:Shop',
   'sql_questions': 'agentrl.env.sql_questions:SqlQuestions',
+  'textarena': 'agentrl.env.textarena:TextArena',
+  'textworld_coin': 'agentrl.env.textworld:CoinCollector',
+  'textworld_express': 'agentrl.env.textworld_express:TextWorldExpress',
+  'toy_text': 'agentrl.env.gymnasium_text:ToyText',
 }
 
 

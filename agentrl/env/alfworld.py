@@ -1,0 +1,151 @@
+"""ALFWorld's household games (arXiv 2010.03768), from data the user has.
+
+The package alfworld plays them; its games are downloaded apart, by the command
+alfworld-download. Written against alfworld 0.4.2 and its layout of files; it
+was not run here on those games, which are not to be had from a package index.
+"""
+
+import dataclasses
+import importlib
+import json
+import os
+import pathlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from agentrl.env import base, host
+
+TESTS = ('valid_seen', 'valid_unseen')
+_GAME = 'game.tw-pddl'
+
+
+@dataclasses.dataclass(frozen=True)
+class AlfWorld:
+  """A task is {'game'}: the path of its file below the data."""
+
+  data: str = ''  # folder that holds train, valid_seen; '': by ALFWORLD_DATA
+  test: str = 'valid_unseen'  # which games the test split holds, of TESTS
+  admissible: bool = True  # tells the actions that are possible
+
+  def __post_init__(self):
+    if self.test not in TESTS:
+      raise ValueError(f'test={self.test!r} is unknown; use one of {TESTS}')
+
+  @property
+  def columns(self) -> tuple[str, ...]:
+    """None."""
+    return ()
+
+  @property
+  def system(self) -> str:
+    """Nothing: the first observation tells the task."""
+    return ''
+
+  @property
+  def place(self) -> str:
+    """A process: planners in C compute the world."""
+    return 'process'
+
+  def name(self) -> str:
+    """alfworld-<test games>-<hash of all settings>, without the folder."""
+    settings = repr(dataclasses.replace(self, data=''))
+    return f'alfworld-{self.test}-{base.content_key(settings.encode())[:8]}'
+
+  def solved(
+    self, split: str, count: int, seed: int
+  ) -> Iterator[host.HostTask]:
+    """Games that can be solved, with their walkthroughs where they have one.
+
+    The splits are the data's own folders; a key is the game's path in them.
+    """
+    rng = base.split_rng(split, seed)
+    root = self.root()
+    folder = root / ('train' if split == 'train' else self.test)
+    games = sorted(folder.rglob(_GAME))
+    found = 0
+    for i in rng.permutation(len(games)).tolist():
+      if found == count:
+        return
+      told = json.loads(games[i].read_text(encoding='utf-8'))
+      if told.get('solvable', False):
+        found += 1
+        path = games[i].relative_to(root).as_posix()
+        said = tuple(told.get('walkthrough') or ())
+        yield host.HostTask(
+          {'game': path}, said, base.content_key(path.encode())
+        )
+    if found < count:
+      raise ValueError(
+        f'{folder} holds {found} games that can be solved, and {count} were'
+        ' asked for; ask for fewer, or get more with alfworld-download'
+      )
+
+  def root(self) -> pathlib.Path:
+    """The folder of the games.
+
+    Raises:
+      ValueError: there is none.
+    """
+    cache = os.environ.get('ALFWORLD_DATA', '')
+    root = pathlib.Path(self.data or os.path.join(cache, 'json_2.1.1'))
+    if not (self.data or cache) or not (root / 'train').is_dir():
+      raise ValueError(
+        f'no games of ALFWorld in {str(root)!r}; run alfworld-download, and set'
+        ' data to the folder json_2.1.1 or ALFWORLD_DATA to the one above it'
+      )
+    return root
+
+  def env(self) -> 'AlfEnv':
+    """A new environment; see `host.Family`."""
+    root = self.root()
+    try:
+      importlib.import_module('alfworld')
+    except ModuleNotFoundError as error:
+      raise ValueError(
+        "ALFWorld's games need the package alfworld, which is not installed;"
+        ' run pip install alfworld'
+      ) from error
+    return AlfEnv(self, root)
+
+
+class AlfEnv:
+  """Plays the games in a folder."""
+
+  def __init__(self, family: AlfWorld, root: pathlib.Path):
+    self.family, self.root, self.game = family, root, None
+
+  def reset(self, task: Mapping[str, Any], seed: int) -> str:
+    """-> the task and the first observation; nothing is random here."""
+    import textworld
+    from alfworld.agents.environment.alfred_tw_env import AlfredDemangler
+
+    del seed
+    self.close()
+    told = textworld.EnvInfos(won=True, admissible_commands=True, feedback=True)
+    self.game = textworld.start(
+      str(self.root / task['game']), told, [AlfredDemangler(shuffle=False)]
+    )
+    self.state = self.game.reset()
+    return self._observe()
+
+  def step(self, message: str) -> host.Reply:
+    """One action, among those possible -> what the world answers."""
+    said = message.strip()
+    if said not in self.state.admissible_commands:
+      return host.Reply(self._observe(), invalid=True)
+    self.state, _, _ = self.game.step(said)
+    won = bool(self.state.won)
+    text = '' if won else self._observe()
+    return host.Reply(text, float(won), won, float(won))
+
+  def close(self) -> None:
+    """Ends the game."""
+    if self.game is not None:
+      self.game.close()
+      self.game = None
+
+  def _observe(self) -> str:
+    text = self.state.feedback.strip()
+    if self.family.admissible:
+      text += '\nYou can: ' + ', '.join(sorted(self.state.admissible_commands))
+    return text

@@ -1,0 +1,60 @@
+"""Environments that run in Java: what they need, and how they end."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+from agentrl.env import base
+
+PATIENCE = 5  # seconds to end by itself
+
+
+def needed(package: str) -> None:
+  """Before a Java process is started.
+
+  Raises:
+    ValueError: there is no Java here.
+  """
+  if shutil.which('java') is None:
+    raise ValueError(
+      f'{package} needs the program java, which is not on the PATH; install a'
+      ' Java runtime of version 8 or later, as apt install default-jre'
+    )
+
+
+def stop(world: Any) -> None:
+  """Ends the Java process of a world of TextWorldExpress or ScienceWorld.
+
+  It ends by itself once the process that started it is gone: it reads its
+  standard input for that.
+  """
+  process = world._gateway.java_process  # neither package offers it otherwise
+  world.close()
+  try:
+    process.wait(PATIENCE)
+  except subprocess.TimeoutExpired:
+    process.kill()
+    process.wait()
+
+
+def said(message: str) -> str:
+  """A message as Java can be handed it: whole characters, none of them 0."""
+  return message.encode('utf-8', 'replace').decode().replace('\0', ' ').strip()
+
+
+def chosen(
+  numbers: list[int], split: str, count: int, seed: int
+) -> Iterator[int]:
+  """`count` of a package's own numbers for a split, in a random order.
+
+  Raises:
+    ValueError: unknown split, negative seed, or fewer numbers.
+  """
+  rng = base.split_rng(split, seed)
+  if count > len(numbers):
+    raise ValueError(
+      f'there are {len(numbers)} {split} tasks, and {count} were asked for; ask'
+      ' for fewer'
+    )
+  return iter(rng.permutation(numbers).tolist()[:count])

@@ -1,0 +1,157 @@
+"""MiniGrid and BabyAI as text: what the agent sees, and its mission.
+
+Rules, rewards and the limit of turns are those of the package minigrid (arXiv
+2306.13831). A reward is 1 - 0.9 turns / limit at success, else 0. BabyAI's bot
+(arXiv 1810.08272) gives the demonstrations; MiniGrid's own tasks have none.
+"""
+
+import contextlib
+import dataclasses
+import io
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from agentrl.env import base, host
+
+ACTIONS = ('left', 'right', 'forward', 'pickup', 'drop', 'toggle', 'done')
+RULES = (
+  'You see the cells before you, and are ^ looking up. A cell is a letter and'
+  ' its colour: K key, B ball, X box, G goal, L lava, D door: O open, C closed'
+  ' or locked D; # is a wall, . is free, ? not seen. Say one of: '
+  + ', '.join(ACTIONS)
+  + '.'
+)
+# By the package's numbers; a door's letter is that of its state.
+_OBJECTS = '?.#.DKBXGL'
+_COLOURS = 'rgbpye'
+_DOORS = 'OCD'
+
+
+@dataclasses.dataclass(frozen=True)
+class MiniGrid:
+  """A task is the seed of a room: {'seed'}."""
+
+  id: str = 'BabyAI-GoToLocal-v0'  # of any environment of the package
+  rules: bool = True  # tells how to play, before the first observation
+
+  def __post_init__(self):
+    if not self.id.startswith(('BabyAI-', 'MiniGrid-')):
+      raise ValueError(
+        f'id={self.id!r} is no environment of minigrid; use one as'
+        " 'BabyAI-GoToLocal-v0' or 'MiniGrid-DoorKey-6x6-v0'"
+      )
+
+  @property
+  def columns(self) -> tuple[str, ...]:
+    """None."""
+    return ()
+
+  @property
+  def system(self) -> str:
+    """How to play."""
+    return RULES if self.rules else ''
+
+  @property
+  def place(self) -> str:
+    """A process: it computes."""
+    return 'process'
+
+  def name(self) -> str:
+    """minigrid-<id>-<hash of all settings>."""
+    digest = base.content_key(repr(self).encode())[:8]
+    return f'minigrid-{self.id}-{digest}'
+
+  def solved(
+    self, split: str, count: int, seed: int
+  ) -> Iterator[host.HostTask]:
+    """Distinct rooms, with the bot's way where it has one."""
+    rng = base.split_rng(split, seed)
+    env = self.env()
+    return base.distinct_tasks(
+      lambda: env.draw(int(rng.integers(2**31))), env.solve, split, count
+    )
+
+  def env(self) -> 'GridEnv':
+    """A new environment; see `host.Family`."""
+    try:
+      import gymnasium
+      import minigrid  # noqa: F401  registers its environments
+    except ModuleNotFoundError as error:
+      raise host.missing('minigrid', 'games') from error
+    if self.id not in gymnasium.registry:
+      raise ValueError(
+        f'id={self.id!r} is not among the environments of minigrid that is'
+        ' installed; see gymnasium.registry'
+      )
+    return GridEnv(gymnasium.make(self.id).unwrapped)
+
+
+class GridEnv:
+  """Plays the rooms of an environment of the package."""
+
+  def __init__(self, world: Any):
+    self.world = world
+
+  def reset(self, task: Mapping[str, Any], seed: int) -> str:
+    """-> the first observation; what moves on its own follows `seed`."""
+    with contextlib.redirect_stdout(io.StringIO()):  # rooms it threw away
+      self.seen, _ = self.world.reset(seed=task['seed'])
+    self.world.np_random = np.random.default_rng(seed)
+    return self._observe()
+
+  def step(self, message: str) -> host.Reply:
+    """One action -> what the world answers; others change nothing."""
+    said = message.strip().lower()
+    if said not in ACTIONS:
+      return host.Reply(self._observe(), invalid=True)
+    action = ACTIONS.index(said)
+    self.seen, reward, ended, late, _ = self.world.step(action)
+    done = bool(ended or late)
+    text = '' if done else self._observe()
+    return host.Reply(text, float(reward), done, float(reward > 0))
+
+  def close(self) -> None:
+    """Closes the package's world."""
+    self.world.close()
+
+  def draw(self, seed: int) -> tuple[str, dict[str, int]]:
+    """A key, of the room and its mission, and a task."""
+    task = {'seed': seed}
+    self.reset(task, 0)
+    world = self.world
+    start = (tuple(map(int, world.agent_pos)), int(world.agent_dir))
+    room = world.grid.encode().tobytes() + repr((start, world.mission)).encode()
+    return base.content_key(room), task
+
+  def solve(self, key: str, task: dict[str, int]) -> host.HostTask:
+    """The task and how BabyAI's bot solves it, if it does."""
+    from minigrid.envs.babyai.core.roomgrid_level import RoomGridLevel
+    from minigrid.utils.baby_ai_bot import BabyAIBot
+
+    self.reset(task, 0)
+    if not isinstance(self.world, RoomGridLevel):
+      return host.HostTask(task, (), key)
+    bot, said, reply = BabyAIBot(self.world), [], host.Reply('')
+    while not reply.done:
+      said.append(ACTIONS[bot.replan()])
+      reply = self.step(said[-1])
+    return host.HostTask(task, tuple(said) if reply.score else (), key)
+
+  def _observe(self) -> str:
+    """Mission, what is carried, and the view with the agent at its foot."""
+    carried = self.world.carrying
+    name = f'{carried.color} {carried.type}' if carried else 'nothing'
+    view = self.seen['image'].transpose(1, 0, 2)  # [row, column, 3]
+    rows = [[_cell(*map(int, cell)) for cell in row] for row in view]
+    rows[-1][len(rows[-1]) // 2] = '^ '
+    grid = '\n'.join(' '.join(row).rstrip() for row in rows)
+    return f'mission: {self.seen["mission"]}\ncarrying: {name}\n{grid}'
+
+
+def _cell(thing: int, colour: int, state: int) -> str:
+  letter = _OBJECTS[thing]
+  if letter == 'D':
+    letter = _DOORS[state]
+  return letter + (' ' if letter in '?.#' else _COLOURS[colour])

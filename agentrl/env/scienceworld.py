@@ -1,0 +1,127 @@
+"""The tasks of the package scienceworld (arXiv 2203.07540), in Java.
+
+Its variations of a task are split by the package itself. The score is the
+share of the task's goals that are met; a wrong answer ends it below 0.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from agentrl.env import base, host, java
+
+_UNKNOWN = 'No known action matches that input'
+
+
+@dataclasses.dataclass(frozen=True)
+class ScienceWorld:
+  """A task is {'variation'}: its number among those of the package's task."""
+
+  task: str = 'find-living-thing'  # the package's name
+  simplifications: str = 'easy'  # the package's, joined by commas
+
+  @property
+  def columns(self) -> tuple[str, ...]:
+    """None."""
+    return ()
+
+  @property
+  def system(self) -> str:
+    """Nothing: the first observation tells the task."""
+    return ''
+
+  @property
+  def place(self) -> str:
+    """A process: Java may hang."""
+    return 'process'
+
+  def name(self) -> str:
+    """scienceworld-<task>-<hash of all settings>."""
+    digest = base.content_key(repr(self).encode())[:8]
+    return f'scienceworld-{self.task}-{digest}'
+
+  def solved(
+    self, split: str, count: int, seed: int
+  ) -> Iterator[host.HostTask]:
+    """Distinct variations with the package's own way; see `host.Family`."""
+    base.split_rng(split, seed)  # before Java starts
+    env = self.env()
+    try:
+      for number in java.chosen(env.numbers(split), split, count, seed):
+        task = {'variation': number}
+        key = base.content_key(repr((self.task, number)).encode())
+        yield host.HostTask(task, env.way(task), key)
+    finally:
+      env.close()
+
+  def env(self) -> 'ScienceEnv':
+    """A new environment; see `host.Family`."""
+    try:
+      import scienceworld
+    except ModuleNotFoundError as error:
+      raise host.missing('scienceworld', 'java_games') from error
+    java.needed('scienceworld')
+    world = scienceworld.ScienceWorldEnv(envStepLimit=2**31)
+    try:
+      world.load(self.task, 0, self.simplifications)
+    except ValueError as error:
+      java.stop(world)
+      raise ValueError(
+        f'task={self.task!r} with simplifications={self.simplifications!r} is'
+        f' refused: {error}'
+      ) from error
+    return ScienceEnv(self, world)
+
+
+class ScienceEnv:
+  """Plays the variations of a task in a Java process."""
+
+  def __init__(self, family: ScienceWorld, world: Any):
+    self.family, self.world = family, world
+
+  def reset(self, task: Mapping[str, Any], seed: int) -> str:
+    """-> the task and the first observation; nothing is random here."""
+    del seed
+    self._load(task)
+    # The package's own step lists all valid actions each time, which is slow.
+    self.server, self.score = self.world.server, 0.0
+    self.server.reset()
+    told = self.world.get_task_description().strip()
+    return f'{told}\n{self.server.step("look around").strip()}'
+
+  def step(self, message: str) -> host.Reply:
+    """One action -> what the world answers; a reward is the score's change."""
+    text = self.server.step(java.said(message)).strip()
+    score = float(self.server.getScore())
+    reward, self.score = score - self.score, score
+    done = bool(self.server.getCompleted()) or score < 0
+    invalid = text.startswith(_UNKNOWN)
+    text = '' if done else text
+    return host.Reply(text, reward, done, max(score, 0.0), invalid)
+
+  def close(self) -> None:
+    """Ends the Java process."""
+    if self.world is not None:
+      java.stop(self.world)
+      self.world = None
+
+  def numbers(self, split: str) -> list[int]:
+    """The package's variations of a split."""
+    if split == 'train':
+      return list(self.world.get_variations_train())
+    return list(self.world.get_variations_test())
+
+  def way(self, task: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the package says to solve a variation, where that does."""
+    self._load(task, gold=True)
+    way = tuple(self.world.get_gold_action_sequence())
+    self.reset(task, 0)
+    replies = [self.step(message) for message in way]
+    won = replies and replies[-1].done and replies[-1].score == 1
+    return way if won and not any(r.invalid for r in replies) else ()
+
+  def _load(self, task: Mapping[str, Any], gold: bool = False) -> None:
+    family = self.family
+    self.world.load(
+      family.task, task['variation'], family.simplifications, gold
+    )

@@ -1,0 +1,198 @@
+"""Games of the package textarena (arXiv 2504.11442), alone or against chance.
+
+A two-player game is played in either seat against an opponent that picks among
+the moves that are allowed, all equally likely.
+"""
+
+import contextlib
+import copy
+import dataclasses
+import io
+import random
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from agentrl.env import base, host
+
+# Two-player games: everything that their opponent may try to say.
+_CELLS = tuple(f'[{i}]' for i in range(25))
+MOVES = {
+  'ConnectFour': _CELLS[:7],
+  'IteratedMatchingPennies': ('[heads]', '[tails]'),
+  'IteratedRockPaperScissors': ('[rock]', '[paper]', '[scissors]'),
+  'KuhnPoker': ('[check]', '[bet]', '[call]', '[fold]'),
+  'Nim': tuple(f'[{i} {n}]' for i in range(5) for n in range(1, 8)),
+  'Othello': tuple(f'[{i}, {j}]' for i in range(8) for j in range(8)),
+  'PigDice': ('[roll]', '[hold]'),
+  'SimpleTak': _CELLS,
+  'TicTacToe': _CELLS[:9],
+  'WildTicTacToe': tuple(f'[{m} {i}]' for m in 'XO' for i in range(9)),
+}
+# Of the others some break on a wrong move, or are seconds in the making.
+ALONE = (
+  '2048', 'Bandit', 'Blackjack', 'Crosswords', 'FifteenPuzzle', 'FrozenLake',
+  'GuessTheNumber', 'LightsOut', 'LogicPuzzle', 'Mastermind', 'Minesweeper',
+  'PegJump', 'Secretary', 'Set', 'Sokoban', 'Sudoku', 'TowerOfHanoi',
+)  # fmt: skip
+# They load word lists, or ask a model, over the network.
+NETWORKED = (
+  'GuessWho', 'Hangman', 'TwentyQuestions', 'WordLadder', 'WordSearch',
+  'Wordle',
+)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class TextArena:
+  """A task is {'seed', 'player'}: what the game draws, and the agent's seat.
+
+  The package keeps what it draws to itself. Tasks are told apart by seed and
+  seat, so where a game has few positions, two tasks may be the same one.
+  """
+
+  id: str = 'TowerOfHanoi-v0'  # the package's, with its variants
+
+  def __post_init__(self):
+    game = self.id.split('-')[0]
+    if game in NETWORKED:
+      raise ValueError(
+        f'id={self.id!r} needs the network while it plays; choose a game among'
+        f' {sorted((*ALONE, *MOVES))}'
+      )
+    if game not in MOVES and game not in ALONE:
+      raise ValueError(
+        f'id={self.id!r} is no game that is played here; choose among'
+        f' {sorted((*ALONE, *MOVES))}, as TicTacToe-v0'
+      )
+
+  @property
+  def columns(self) -> tuple[str, ...]:
+    """None."""
+    return ()
+
+  @property
+  def system(self) -> str:
+    """Nothing: the game tells its rules itself."""
+    return ''
+
+  @property
+  def place(self) -> str:
+    """A process: it computes, and solvers inside it may hang."""
+    return 'process'
+
+  def name(self) -> str:
+    """textarena-<id>-<hash of all settings>."""
+    digest = base.content_key(repr(self).encode())[:8]
+    return f'textarena-{self.id}-{digest}'
+
+  def solved(
+    self, split: str, count: int, seed: int
+  ) -> Iterator[host.HostTask]:
+    """Distinct tasks, without demonstrations; see `host.Family`."""
+    rng = base.split_rng(split, seed)
+    seats = 2 if self.id.split('-')[0] in MOVES else 1
+
+    def draw() -> tuple[str, dict[str, int]]:
+      task = {
+        'seed': int(rng.integers(2**31)),
+        'player': int(rng.integers(seats)),
+      }
+      return base.content_key(repr(task).encode()), task
+
+    return base.distinct_tasks(
+      draw, lambda key, task: host.HostTask(task, (), key), split, count
+    )
+
+  def env(self) -> 'ArenaEnv':
+    """A new environment; see `host.Family`."""
+    try:
+      import textarena
+    except ModuleNotFoundError as error:
+      raise host.missing('textarena', 'games') from error
+    from textarena.envs.registration import ENV_REGISTRY
+
+    raw = self.id.removesuffix('-raw') + '-raw'
+    if raw not in ENV_REGISTRY:
+      raise ValueError(
+        f'id={self.id!r} is not among the games of textarena that is installed;'
+        ' see textarena.envs.registration.ENV_REGISTRY'
+      )
+    return ArenaEnv(lambda: textarena.make(raw), self.id.split('-')[0])
+
+
+class ArenaEnv:
+  """Plays a game; the randomness of the package is kept to this environment."""
+
+  def __init__(self, make, game: str):
+    self.make, self.moves = make, MOVES.get(game, ())
+
+  def reset(self, task: Mapping[str, Any], seed: int) -> str:
+    """-> the first observation; `seed` is the opponent's."""
+    self.me, self.opponent = task['player'], np.random.default_rng(seed)
+    self.dice = random.Random(task['seed']).getstate()
+    self.arrays = np.random.RandomState(task['seed']).get_state()
+    with self._alone():
+      self.world = self.make()
+      players = 2 if self.moves else 1
+      self.world.reset(num_players=players, seed=task['seed'])
+      self._oppose()
+      return self._observe()
+
+  def step(self, message: str) -> host.Reply:
+    """One move, and the opponent's -> what the game answers."""
+    said = message if '[' in message or ']' in message else f'[{message}]'
+    with self._alone():
+      done, _ = self.world.step(said)
+      refused = self._refused(self.me)
+      if not done:
+        done = self._oppose()
+      text = '' if done else self._observe()
+    earned = float((self.world.state.rewards or {}).get(self.me, 0))
+    reward = earned if done else 0.0
+    return host.Reply(text, reward, done, min(max(reward, 0.0), 1.0), refused)
+
+  def close(self) -> None:
+    """Nothing is held."""
+
+  def _oppose(self) -> bool:
+    """The opponent's moves until it is the agent's turn; whether it is over."""
+    done = False
+    while not done and self.world.state.current_player_id != self.me:
+      other = self.world.state.current_player_id
+      for i in self.opponent.permutation(len(self.moves)):
+        tried = copy.deepcopy(self.world)
+        done, _ = tried.step(self.moves[i])
+        self.world, before = tried, self.world
+        if not self._refused(other):
+          break
+        self.world, done = before, False
+      else:
+        raise RuntimeError('the opponent knows no move that is allowed here')
+    return bool(done)
+
+  def _refused(self, player: int) -> bool:
+    """Whether the last move, the player's, was not allowed."""
+    state = self.world.state
+    ended = bool(state.game_info[player]['invalid_move'])
+    waits = state.current_player_id == player and state.error_count > 0
+    return ended or waits
+
+  def _observe(self) -> str:
+    """What the game said to the agent since it last looked."""
+    _, told = self.world.get_observation()
+    return '\n'.join(text.strip() for who, text, _ in told if who != self.me)
+
+  @contextlib.contextmanager
+  def _alone(self):
+    """Lends this environment the generators that the package draws from."""
+    outer = random.getstate(), np.random.get_state()
+    random.setstate(self.dice)
+    np.random.set_state(self.arrays)
+    try:
+      with contextlib.redirect_stdout(io.StringIO()):
+        yield
+    finally:
+      self.dice, self.arrays = random.getstate(), np.random.get_state()
+      random.setstate(outer[0])
+      np.random.set_state(outer[1])
