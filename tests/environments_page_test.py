@@ -27,7 +27,7 @@ def test_the_table_has_all_families_and_their_settings():
   for name, fields, place in rows:
     family = host.find(name)
     assert re.findall(r'`(\w+)`', fields) == list(host.settings(family))
-    assert family.place == place
+    assert family().place == place
 
 
 def test_lines_it_shows_are_read():
