@@ -20,18 +20,26 @@ TERMS = {
 }
 
 # Host environments hold text: turns are longer, and what was said matters.
-HOST = {'rollout': dict(history='full', message=48, turns=6)}
+HOST = {
+  'micro': 32,
+  'rollout': dict(history='full', message=48, turns=6),
+}
 # Some, at a size that two CPU cores train in minutes.
-OWN: dict[str, dict[str, dict[str, Any]]] = {
+OWN: dict[str, dict[str, Any]] = {
   'countdown': {
     'rollout': dict(message=36, turns=3),
     'host': dict(heard=24),
     'env': dict(largest=20, train=4000),
   },
   'sql_questions': {
-    'rollout': dict(message=64, turns=3),
-    'host': dict(heard=128),
-    'env': dict(train=4000),
+    'rollout': dict(message=84, turns=3),
+    'host': dict(heard=112),
+    'env': dict(kinds='count max sum', train=4000),
+  },
+  'textworld_coin': {
+    'rollout': dict(history='turn', message=11, turns=12),
+    'host': dict(heard=24),
+    'env': dict(rules=False, train=1000),
   },
 }
 
@@ -57,8 +65,7 @@ def fit(c: ConfigDict) -> None:
   if c.env.name in JITTED:
     return
   for changes in (HOST, OWN.get(c.env.name, {})):
-    for field, values in changes.items():
-      c[field].update(values)
+    c.update(changes)
 
 
 def terms(c: ConfigDict) -> tuple[str, ...]:

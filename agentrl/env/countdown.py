@@ -26,6 +26,7 @@ import numpy as np
 
 from agentrl.env import drawn, tooled
 from agentrl.env.host import HostTask
+from agentrl.text import expression as written
 from agentrl.text.call_base import Call
 from agentrl.text.calls import format_of
 from agentrl.tool.base import Fault
@@ -132,8 +133,8 @@ def worth(
   if not _READ.fullmatch(expression):
     return None
   try:
-    nodes = list(ast.walk(ast.parse(expression.strip(), mode='eval')))
-    allowed = (ast.Expression, ast.BinOp, ast.Constant)
+    nodes = list(ast.walk(written.tree(expression.strip())))
+    allowed = (ast.BinOp, ast.Constant)
     allowed += tuple(_NODES[x] for x in operations)
     used = Counter(x.value for x in nodes if isinstance(x, ast.Constant))
     if used - Counter(numbers) or not all(

@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Sequence
 
+from agentrl.text import expression
 from agentrl.text.call_base import (
   Call,
   Described,
@@ -27,7 +28,7 @@ def _parse_pythonic(text: str, tools: Sequence[Described]) -> Read:
   if not _CALLED.match(text):
     return []
   try:
-    tree = ast.parse(text, mode='eval').body
+    tree = expression.tree(text)
   except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
     why = error.msg if isinstance(error, SyntaxError) else 'too deeply nested'
     return [Malformed(

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable
 from fractions import Fraction
 
+from agentrl.text import expression as written
 from agentrl.tool.arguments import schema
 from agentrl.tool.base import Fault
 
@@ -53,8 +54,7 @@ def evaluate(expression: str) -> Number:
       ' read'
     )
   try:
-    tree = ast.parse(expression.strip(), mode='eval')
-    return _value(tree.body, expression.strip())
+    return _value(written.tree(expression.strip()), expression.strip())
   except SyntaxError as error:
     raise _wrong(f'the expression cannot be read ({error.msg})') from error
   except ZeroDivisionError as error:

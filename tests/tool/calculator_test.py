@@ -1,4 +1,6 @@
+import contextlib
 import math
+import warnings
 from fractions import Fraction
 
 import pytest
@@ -105,3 +107,11 @@ def test_division_is_that_of_python(a, b):
 def test_roots_of_squares_are_exact(n):
   assert evaluate(f'sqrt({n * n})') == Fraction(n)
   assert math.isclose(evaluate(f'sqrt({n * n + 1}.5)'), math.sqrt(n * n + 1.5))
+
+
+def test_what_an_agent_writes_warns_nobody():
+  with warnings.catch_warnings(record=True) as seen:
+    for text in ('3and 4', '1 is 1', '2if 1else 3', '1 (2)'):
+      with contextlib.suppress(Fault):
+        evaluate(text)
+  assert not seen
