@@ -7,7 +7,7 @@ from ml_collections import ConfigDict
 from agentrl.dataset import spoken
 from agentrl.env import host
 from agentrl.rollout import engine
-from agentrl.rollout.host import Limits, Stage
+from agentrl.rollout.host import CUT, Limits, Stage
 from agentrl.rollout.rooms import PLACES
 from agentrl.text import chat as chat_lib
 from agentrl.text import talk as talk_lib
@@ -51,6 +51,12 @@ def limits(c: ConfigDict, found: host.Family, talk: talk_lib.Talk) -> Limits:
   system = found.system
   begin = [Message('system', system)] if system else []
   opening = len(talk.start([*begin, Message('user', '')]).ids)
+  least = len(talk.start([*begin, Message('user', CUT)]).ids) - opening
+  if h.heard < least:
+    raise ValueError(
+      f'host.heard={h.heard} tokens cannot even say that an observation was'
+      f' cut; set it to {least} or more'
+    )
   sizes = dict(
     turns=r.turns,
     message=r.message,

@@ -17,6 +17,12 @@ def test_it_prints_what_it_says(capsys):
   assert capsys.readouterr().out == ''.join(PRINTED)
 
 
+def test_the_readme_shows_the_same_one():
+  readme = (ROOT / 'README.md').read_text(encoding='utf-8')
+  shown = re.search(r'<!-- world -->\n```python\n(.*?)```', readme, re.DOTALL)
+  assert shown[1] == CODE[0]
+
+
 def test_an_environment_is_short():
   assert len([line for line in CODE[0].splitlines() if line]) <= 40
 

@@ -26,6 +26,8 @@ from agentrl.text.chat import Conversation, Message
 from agentrl.text.talk import Talk
 from agentrl.types import Attempts, Status
 
+CUT = ' (cut)'  # behind an observation that was longer than may be
+
 
 class Mouth(Protocol):
   """Who says something, one message for each line at a time (engine.Engine)."""
@@ -277,7 +279,7 @@ class _Play:
     first = limits.history == 'turn' or session.talk is None
 
     def with_(size: int) -> tuple[Conversation, str, int]:
-      part = text if size == len(text) else f'{text[:size]} (cut)'
+      part = text if size == len(text) else text[:size] + CUT
       if first:
         found, known = self.anew(session, part, role), limits.opening
         known += limits.past if session.talk else 0
