@@ -86,7 +86,7 @@ def get_config(arg: str = '') -> ConfigDict:
   # write; seconds for one call of an environment, and for a trajectory; where
   # environments live ('': as the family says); texts that end a message.
   c.host = ConfigDict(
-    dict(heard=256, sessions=0, burst=8, chunk=128, lanes=4, seconds=60.0,
+    dict(heard=96, sessions=0, burst=8, chunk=128, lanes=4, seconds=60.0,
          patience=3600.0, place='', stop=())
   )  # fmt: skip
   # Sizes of the axes that agentrl/mesh.py explains; -1: what is left.

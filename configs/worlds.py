@@ -27,9 +27,9 @@ HOST = {
 # Some, at a size that two CPU cores train in minutes.
 OWN: dict[str, dict[str, Any]] = {
   'countdown': {
-    'rollout': dict(message=36, turns=3),
-    'host': dict(heard=24),
-    'env': dict(largest=20, train=4000),
+    'rollout': dict(message=32, turns=3),
+    'host': dict(heard=20),
+    'env': dict(numbers=2, largest=30, train=800),
   },
   'sql_questions': {
     'rollout': dict(message=84, turns=3),
