@@ -50,8 +50,9 @@ def limits(c: ConfigDict, found: host.Family, talk: talk_lib.Talk) -> Limits:
   r, h = c.rollout, c.host
   system = found.system
   begin = [Message('system', system)] if system else []
-  opening = len(talk.start([*begin, Message('user', '')]).ids)
-  least = len(talk.start([*begin, Message('user', CUT)]).ids) - opening
+  cut = [Message('user', CUT)]
+  least = len(talk.start(cut).ids)
+  opening = len(talk.start([*begin, *cut]).ids) - least
   if h.heard < least:
     raise ValueError(
       f'host.heard={h.heard} tokens cannot even say that an observation was'

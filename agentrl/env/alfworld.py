@@ -24,12 +24,14 @@ class AlfWorld:
   """A task is {'game'}: the path of its file below the data."""
 
   data: str = ''  # folder that holds train, valid_seen; '': by ALFWORLD_DATA
-  test: str = 'valid_unseen'  # which games the test split holds, of TESTS
+  held_out: str = 'valid_unseen'  # which games the test split holds, of TESTS
   admissible: bool = True  # tells the actions that are possible
 
   def __post_init__(self):
-    if self.test not in TESTS:
-      raise ValueError(f'test={self.test!r} is unknown; use one of {TESTS}')
+    if self.held_out not in TESTS:
+      raise ValueError(
+        f'held_out={self.held_out!r} is unknown; use one of {TESTS}'
+      )
 
   @property
   def columns(self) -> tuple[str, ...]:
@@ -49,7 +51,7 @@ class AlfWorld:
   def name(self) -> str:
     """alfworld-<test games>-<hash of all settings>, without the folder."""
     settings = repr(dataclasses.replace(self, data=''))
-    return f'alfworld-{self.test}-{base.content_key(settings.encode())[:8]}'
+    return f'alfworld-{self.held_out}-{base.content_key(settings.encode())[:8]}'
 
   def solved(
     self, split: str, count: int, seed: int
@@ -60,7 +62,7 @@ class AlfWorld:
     """
     rng = base.split_rng(split, seed)
     root = self.root()
-    folder = root / ('train' if split == 'train' else self.test)
+    folder = root / ('train' if split == 'train' else self.held_out)
     games = sorted(folder.rglob(_GAME))
     found = 0
     for i in rng.permutation(len(games)).tolist():

@@ -37,7 +37,7 @@ def test_tasks_are_the_datas_own_splits(data):
 
 def test_a_folder_is_no_setting_of_the_tasks(data):
   assert alfworld.AlfWorld(data).name() == alfworld.AlfWorld().name()
-  assert alfworld.AlfWorld(test='valid_seen').name() != (
+  assert alfworld.AlfWorld(held_out='valid_seen').name() != (
     alfworld.AlfWorld().name()
   )
 
@@ -49,8 +49,8 @@ def test_without_the_games_one_is_told_how_to_get_them(monkeypatch, tmp_path):
       made.env()
     with pytest.raises(ValueError, match='alfworld-download'):
       next(made.solved('train', 1, 0))
-  with pytest.raises(ValueError, match="test='dev' is unknown"):
-    alfworld.AlfWorld(test='dev')
+  with pytest.raises(ValueError, match="held_out='dev' is unknown"):
+    alfworld.AlfWorld(held_out='dev')
 
 
 def test_the_variable_names_the_folder_above(data, monkeypatch, tmp_path):
