@@ -21,6 +21,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
+from agentrl import mesh
 from agentrl.nn import transformer
 from agentrl.rollout import slots as slots_lib
 from agentrl.rollout.slots import Writing
@@ -102,7 +103,16 @@ class Engine:
         f' {shape.positions} positions of the model; raise model.positions or'
         ' lower rollout.context'
       )
-    self._sizes = sizes
+    rows = 1
+    if mesh.active():
+      rows = mesh.pieces('batch', jax.sharding.get_abstract_mesh().shape)
+    if sizes.slots % rows:
+      raise ValueError(
+        f'rollout.slots={sizes.slots} is not divisible by the {rows} devices'
+        f' that share rows; set it to {-(-sizes.slots // rows) * rows}'
+      )
+    lanes = -(-sizes.lanes // rows) * rows
+    self._sizes = dataclasses.replace(sizes, lanes=lanes)
     self._eot = eot
     self._run = slots_lib.programs(
       shape, sizes.slots, sizes.capacity, eot, sizes.burst

@@ -83,23 +83,11 @@ def programs(
   slots = ('batch',)  # a cache is split over devices by its slots
   return Programs(
     prepare=jax.jit(lambda params: decode.unstack(shape, params)),
-    empty=jax.jit(_laid(n, empty, slots)),
-    read=jax.jit(_laid(n, read, slots), donate_argnums=1),
-    write=jax.jit(_laid(n, write, slots, None), donate_argnums=1),
-    copy=jax.jit(_laid(n, _copy, slots), donate_argnums=0),
+    empty=jax.jit(mesh.auto(empty, slots)),
+    read=jax.jit(mesh.auto(read, slots), donate_argnums=1),
+    write=jax.jit(mesh.auto(write, slots, None), donate_argnums=1),
+    copy=jax.jit(mesh.auto(_copy, slots), donate_argnums=0),
   )
-
-
-def _laid(n: int, f: Callable, *axes):
-  """f in mesh.auto; slots that the devices do not divide are everywhere."""
-
-  def run(*args):
-    sizes = jax.sharding.get_abstract_mesh().shape
-    uneven = mesh.active() and n % mesh.pieces('batch', sizes)
-    out = (None,) * len(axes) if uneven else axes
-    return mesh.auto(f, *out)(*args)
-
-  return run
 
 
 def _read(shape, n: int, params, cache, slot, tokens_PC, start_P):
