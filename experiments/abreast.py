@@ -62,6 +62,11 @@ def check(configs: Sequence[ConfigDict]) -> None:
 
 def alike(configs: Sequence[ConfigDict]) -> list[build.Setup]:
   """Their setups; the task sets are loaded once."""
+  if configs[0].rollout_kind == 'host':
+    raise ValueError(
+      f'env.name={configs[0].env.name!r} is a host environment, and only those'
+      ' inside jit go together; run these apart'
+    )
   s = build.setup(configs[0])
   return [
     s._replace(

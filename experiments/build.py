@@ -81,9 +81,8 @@ def setup(c: ConfigDict) -> Setup:
     peft.check(c.lora.path, shape, lora_of(c))
   world = framed(c, without_tasks(c, words, env), chat)
   check.positions(shape, jit_rollout.capacity(world, plan))
-  context = jit_rollout.context_tokens(world, plan)
-  check.room(c, context + plan.message)
-  room = Room(context, jit_rollout.row_tokens(world, plan))
+  room = jit_room(world, plan)
+  check.room(c, room.context + plan.message)
   train, test = task_sets(c, source)
   both = jax.tree.map(
     lambda a, b: jnp.asarray(np.concatenate([a, b])), train.tasks, test.tasks
@@ -109,8 +108,7 @@ def _hosted(c: ConfigDict) -> Setup:
     peft.check(c.lora.path, shape, lora_of(c))
   world, train, test = hosting.parts(c, words, chat)
   limits = world.limits
-  each = 0 if limits.history == 'full' else limits.message
-  room = Room(limits.width, max(limits.context, limits.width + each))
+  room = host_room(limits)
   check.positions(shape, limits.context)
   check.room(c, limits.width + limits.message)
   warm = _warm(c, learner)
@@ -118,6 +116,17 @@ def _hosted(c: ConfigDict) -> Setup:
   return Setup(
     *(c, words, world, limits, room, shape, train, test, framing, learner, warm)
   )
+
+
+def jit_room(world: jit_rollout.World, plan: jit_rollout.Plan) -> Room:
+  context = jit_rollout.context_tokens(world, plan)
+  return Room(context, jit_rollout.row_tokens(world, plan))
+
+
+def host_room(limits: host_rollout.Limits) -> Room:
+  if limits.history == 'full':
+    return Room(limits.width, limits.context)
+  return Room(limits.width, limits.width + limits.message)
 
 
 def make_plan(c: ConfigDict) -> jit_rollout.Plan:

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from ml_collections import ConfigDict
 
 from agentrl import mesh
+from agentrl.env import host
 from agentrl.method import POLICY
 from agentrl.model import families
 from agentrl.nn import transformer
 from agentrl.rollout import jit as jit_rollout
-from agentrl.text import tokenizer
+from agentrl.text import talk, tokenizer
 from configs import base
-from experiments import build, check, planning, pretrained, topology
+from experiments import build, check, hosting, planning, pretrained, topology
 from experiments.planning import Estimate
 from experiments.topology import Topology
 
@@ -61,24 +62,33 @@ def decoder(c: ConfigDict, model: str | None) -> transformer.Shape:
 
 def work(c: ConfigDict) -> planning.Work:
   """How much a step of the config reads and writes."""
-  _, env = build.environment(c)
-  world = build.without_tasks(c, tokenizer.Embedded(), env)
-  plan = build.make_plan(c)
+  plan, room, capacity = _room(c, tokenizer.Embedded())
   afresh = plan.history == 'turn'
   values = base.wiring(c).values('plan', c.plan)
   return planning.Work(
     rows=c.rollout.batch * (plan.turns if afresh else 1),
-    tokens=jit_rollout.row_tokens(world, plan),
+    tokens=room.row,
     micro=c.micro,
     epochs=values.get('epochs', 1),
     batch=c.rollout.batch,
-    slots=min(plan.slots, c.rollout.batch),
+    slots=min(c.rollout.slots, c.rollout.batch),
     turns=plan.turns,
-    read=jit_rollout.context_tokens(world, plan),
+    read=room.context,
     message=plan.message,
     afresh=afresh,
-    capacity=jit_rollout.capacity(world, plan),
+    capacity=capacity,
   )
+
+
+def _room(c: ConfigDict, words: tokenizer.Tokenizer):
+  """-> capacities, build.Room, tokens of a slot's cache; no task is made."""
+  if c.rollout_kind == 'host':
+    family = host.of(c.env.to_dict())
+    limits = hosting.limits(c, family, talk.bare(words))
+    return limits, build.host_room(limits), limits.context
+  _, env = build.environment(c)
+  world, plan = build.without_tasks(c, words, env), build.make_plan(c)
+  return plan, build.jit_room(world, plan), jit_rollout.capacity(world, plan)
 
 
 def table(c: ConfigDict, where: Topology, e: Estimate) -> Iterator[str]:

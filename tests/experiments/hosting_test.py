@@ -5,7 +5,7 @@ import pytest
 from agentrl.env import host
 from agentrl.text import tokenizer
 from configs import grpo
-from experiments import build, hosting
+from experiments import abreast, build, fitting, hosting, topology
 
 
 def config(arg='tiny,env=countdown', **changes):
@@ -84,3 +84,16 @@ def test_demonstrations_that_do_not_fit():
     hosting.messages(c, words, [['x' * 40]])
   with pytest.raises(ValueError, match='has 4 turns'):
     hosting.messages(c, words, [['x'] * 4])
+
+
+def test_a_plan_is_of_the_same_sizes(tmp_path):
+  c = config(data=str(tmp_path))
+  s, work = build.setup(c), fitting.work(c)
+  assert (work.tokens, work.read) == s.room[::-1]
+  assert work.rows == c.rollout.batch
+  assert fitting.estimate(c, topology.parse('v5e-4')).memory.peak > 0
+
+
+def test_runs_do_not_go_together():
+  with pytest.raises(ValueError, match='only those inside jit go together'):
+    abreast.alike([config(), config()])

@@ -108,7 +108,8 @@ def check(sizes, explicit):
       got, want, rtol=0, atol=1e-5 * largest, err_msg=name
     )
     # A gradient lies as its parameter does: on no device whole if that is cut.
-    assert got.sharding.is_equivalent_to(lies, got.ndim), name
+    # Automatic axes leave that to the compiler, until the optimizer says so.
+    assert not explicit or got.sharding.is_equivalent_to(lies, got.ndim), name
 
 
 @pytest.mark.parametrize(
