@@ -68,8 +68,19 @@ def fit(c: ConfigDict) -> None:
     c.update(changes)
 
 
+def known(name: str) -> None:
+  """Raises ValueError where there is no such environment."""
+  if ':' not in name and name not in (*JITTED, *host.FAMILIES):
+    raise ValueError(
+      f'env.name={name!r} is unknown; choose'
+      f' {", ".join(map(repr, (*JITTED, *host.FAMILIES)))}, or name a family of'
+      " your own as 'module:Class'"
+    )
+
+
 def terms(c: ConfigDict) -> tuple[str, ...]:
   """What turns tell of themselves, beside what every record has."""
   if c.env.name in JITTED:
     return TERMS[c.env.name]
+  known(c.env.name)
   return tuple(host.of(c.env.to_dict()).columns)
