@@ -83,11 +83,12 @@ def get_config(arg: str = '') -> ConfigDict:
   # Of environments that are not inside jit: tokens of an observation; how many
   # trajectories are under way (0: rollout.slots); tokens written between two
   # looks at the world, read at a time, and by how many slots beside those that
-  # write; seconds for one call of an environment, and for a trajectory; where
-  # environments live ('': as the family says); texts that end a message.
+  # write; seconds for a turn of an environment, for its reset, and for a
+  # trajectory; where environments live ('': as the family says); texts that end
+  # a message.
   c.host = ConfigDict(
     dict(heard=96, sessions=0, burst=8, chunk=128, lanes=4, seconds=60.0,
-         patience=3600.0, place='', stop=())
+         start=600.0, patience=3600.0, place='', stop=())
   )  # fmt: skip
   # Sizes of the axes that agentrl/mesh.py explains; -1: what is left.
   c.mesh = ConfigDict(

@@ -66,6 +66,7 @@ def limits(c: ConfigDict, found: host.Family, talk: talk_lib.Talk) -> Limits:
     history=r.history,
     window=r.window,
     seconds=h.seconds,
+    start=h.start,
     patience=h.patience,
   )
   whole = opening + r.turns * (h.heard + r.message)
@@ -119,7 +120,7 @@ def _check(c: ConfigDict) -> None:
   for name in ('heard', 'burst', 'chunk', 'lanes'):
     if h[name] < 1:
       raise ValueError(f'host.{name}={h[name]} must be at least 1')
-  for name in ('seconds', 'patience'):
+  for name in ('seconds', 'start', 'patience'):
     if h[name] <= 0:
       raise ValueError(f'host.{name}={h[name]} must be above 0')
   if h.sessions < 0:

@@ -59,7 +59,8 @@ class Limits:
   context: int  # tokens of a conversation at most
   history: str = 'full'
   window: int = 1
-  seconds: float = 60.0  # for one call of an environment
+  seconds: float = 60.0  # for one turn of an environment
+  start: float = 600.0  # seconds for a reset, which may start a program
   patience: float = 3600.0  # seconds of a trajectory
 
   @property
@@ -164,7 +165,8 @@ class _Play:
       session = _Session(line, self.free.pop(), time.monotonic())
       self.open[line] = session
       task = self.stage.tasks[self.attempts.task[line]]
-      self.expect(session, session.room.reset(task, int(self.seeds[line])))
+      call = session.room.reset(task, int(self.seeds[line]))
+      self.expect(session, call, self.stage.limits.start)
 
   def end(self, session: _Session, status: Status, score: float = 0.0) -> None:
     self.ended[session.line] = pack.Ended(session.turns, status, score)
@@ -182,9 +184,8 @@ class _Play:
 
   # What worlds answer.
 
-  def expect(self, session: _Session, call) -> None:
-    session.call = call
-    session.until = time.monotonic() + self.stage.limits.seconds
+  def expect(self, session: _Session, call, seconds: float) -> None:
+    session.call, session.until = call, time.monotonic() + seconds
     line = session.line
     call.add_done_callback(lambda call: self.answers.put((line, call)))
 
@@ -316,4 +317,4 @@ class _Play:
     session.turns.append(Said(session.context, spoken, state, 0.0, False, {}))
     session.talk = self.stage.talk.said(session.talk, spoken.ids)
     text = talk_lib.content(self.stage.talk.words, spoken.ids)
-    self.expect(session, session.room.step(text))
+    self.expect(session, session.room.step(text), self.stage.limits.seconds)

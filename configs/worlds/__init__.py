@@ -38,8 +38,8 @@ OWN: dict[str, dict[str, Any]] = {
   },
   'textworld_coin': {
     'rollout': dict(history='turn', message=11, turns=12),
-    'host': dict(heard=24),
-    'env': dict(rules=False, train=1000),
+    'host': dict(heard=24, sessions=8),  # a process of 100 MB each
+    'env': dict(rules=False, high=106, train=1000),
   },
 }
 
