@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Hashable, Sequence
 from typing import Protocol
 
-from agentrl.text.chat import Message
+from agentrl.text.message import Message
 
 
 class ServiceFault(Exception):

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from agentrl.service.base import Function, ServiceFault, Watched, told
-from agentrl.text.chat import Message
+from agentrl.text.message import Message
 
 HERE = __name__
 NUMBER = 3
