@@ -1,7 +1,7 @@
 """A service that is a language model: a slot engine that many threads ask.
 
     with Model(shape, sizes, talk) as model:
-      model.swap(params, version=0)
+      model.swap(params)
       text = model([Message('user', 'Is it red?')], seed=3)  # in any thread
 
 One thread drives the engine. What is asked while a round is under way joins
@@ -91,13 +91,13 @@ class Model:
       raise ServiceFault('the model is closed')
     return asked.answer.result()
 
-  def swap(self, params, version: int) -> None:
+  def swap(self, params) -> None:
     """Other parameters; they are copied before this returns."""
     done: Future = Future()
 
     def swap() -> None:
       try:
-        self._engine.swap(params, version)
+        self._engine.swap(params, 0)  # nobody asks who wrote what
         done.set_result(None)
       except BaseException as error:
         done.set_exception(error)

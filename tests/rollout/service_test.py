@@ -35,7 +35,7 @@ def params(seed=0):
 @pytest.fixture
 def model():
   with Model(SHAPE, SIZES, BARE) as made:
-    made.swap(params(), 0)
+    made.swap(params())
     yield made
 
 
@@ -93,12 +93,12 @@ def test_a_copy_stays_as_it_was_until_it_is_swapped():
   mine = jax.tree.map(lambda x: x + 0, params())
   question = [user('Is it red?')]
   with Model(SHAPE, SIZES, BARE) as frozen, Model(SHAPE, SIZES, BARE) as newest:
-    frozen.swap(mine, 0)
-    newest.swap(mine, 0)
+    frozen.swap(mine)
+    newest.swap(mine)
     old = frozen(question, seed=0, temperature=0.0)
     assert newest(question, seed=0, temperature=0.0) == old
     give_away(mine)  # what an update does with the policy
-    newest.swap(params(1), 1)
+    newest.swap(params(1))
     assert frozen(question, seed=0, temperature=0.0) == old
     new = newest(question, seed=0, temperature=0.0)
     assert new == plainly(params(1), 'Is it red?\n', 0, 0.0, 32) != old
@@ -137,14 +137,14 @@ def test_an_engine_that_fails_costs_those_who_asked():
     for _ in range(2):
       with pytest.raises(ServiceFault, match='has no parameters yet'):
         model([user('x')], seed=0)
-    model.swap(params(), 0)
+    model.swap(params())
     said = model([user('Is it red?')], seed=0, temperature=0.0)
     assert said == plainly(params(), 'Is it red?\n', 0, 0.0, 32)
 
 
 def test_closing_ends_who_waits():
   model = Model(SHAPE, SIZES, BARE)
-  model.swap(params(), 0)
+  model.swap(params())
   entered = threading.Event()
   launch = model._engine.launch
 
@@ -166,4 +166,4 @@ def test_closing_ends_who_waits():
   with pytest.raises(ServiceFault, match='closed'):
     model([user('x')], seed=0)
   with pytest.raises(ValueError, match='closed'):
-    model.swap(params(), 0)
+    model.swap(params())
