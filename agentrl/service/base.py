@@ -91,6 +91,9 @@ def told(service: Service, system: str) -> Service:
   return ask if system else service
 
 
+_Known = collections.OrderedDict[Hashable, str]
+
+
 class Watched:
   """A service whose calls are counted and, if wanted, remembered.
 
@@ -118,28 +121,26 @@ class Watched:
     if kept < 0:
       raise ValueError(f'kept={kept} is negative; use 0 to remember nothing')
     self._service, self._tokens, self._most = service, tokens, kept
-    self._known: collections.OrderedDict[Hashable, str]
-    self._known = collections.OrderedDict()
+    self._known: _Known = collections.OrderedDict()
     self._lock = threading.Lock()
     self._counts: collections.Counter[str] = collections.Counter()
 
   def __call__(self, messages: Sequence[Message], *, seed: int) -> str:
-    asked = tuple(messages)
-    if (known := self._find(asked)) is not None:
-      return known
+    asked, known = tuple(messages), self._known
+    if (text := self._find(known, asked)) is not None:
+      return text
     try:
       text = self._service(messages, seed=seed)
     except ServiceFault:
       with self._lock:
         self._counts['failed'] += 1
       raise
-    self._keep(asked, text)
+    self._keep(known, asked, text)
     return text
 
   def forget(self) -> None:
-    """Remembers nothing: the service is about to become another."""
-    with self._lock:
-      self._known.clear()
+    """Remembers nothing: the service has become another."""
+    self._known = collections.OrderedDict()  # who asks now keeps the old one
 
   def taken(self) -> dict[str, int]:
     """The counts since this was called last."""
@@ -148,18 +149,18 @@ class Watched:
     names = ('calls', 'failed', 'known', 'tokens')
     return {name: counts[name] for name in names}
 
-  def _find(self, asked: Hashable) -> str | None:
+  def _find(self, known: _Known, asked: Hashable) -> str | None:
     with self._lock:
       self._counts['calls'] += 1
-      if asked not in self._known:
+      if asked not in known:
         return None
       self._counts['known'] += 1
-      self._known.move_to_end(asked)
-      return self._known[asked]
+      known.move_to_end(asked)
+      return known[asked]
 
-  def _keep(self, asked: Hashable, text: str) -> None:
+  def _keep(self, known: _Known, asked: Hashable, text: str) -> None:
     with self._lock:
       self._counts['tokens'] += self._tokens(text)
-      self._known[asked] = text
-      while len(self._known) > self._most:
-        self._known.popitem(last=False)
+      known[asked] = text
+      while len(known) > self._most:
+        known.popitem(last=False)

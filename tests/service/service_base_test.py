@@ -84,6 +84,15 @@ def test_the_latest_used_answers_are_kept():
   assert watched.taken()['calls'] == 1
 
 
+def test_what_was_asked_before_it_forgot_is_not_remembered():
+  def becomes_another(messages, *, seed):
+    watched.forget()
+    return str(seed)
+
+  watched = Watched(becomes_another, len, kept=5)
+  assert [watched(say('a'), seed=i) for i in range(3)] == ['0', '1', '2']
+
+
 def test_content_is_all_that_is_said_and_who_says_it():
   watched = Watched(echo, len, kept=9)
   watched([Message('user', 'a')], seed=1)
