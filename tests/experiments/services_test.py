@@ -5,6 +5,8 @@ import json
 import jax
 import numpy as np
 import pytest
+from absl import flags
+from ml_collections import config_flags
 
 from agentrl import learner as learner_lib
 from agentrl import method
@@ -53,6 +55,25 @@ def test_a_config_has_the_services_that_its_environment_asks(tmp_path):
   c = config(tmp_path, 'tiny,env=countdown,judge')
   c.service.judge.function = f'{__name__}:numbered'
   assert 'own' in build.setup(c).world.family.columns
+
+
+def test_flags_reach_it():
+  values, argv = (
+    flags.FlagValues(),
+    [
+      'main',
+      '--config=configs/grpo.py:tiny,env=interview',
+      '--config.service.user.function=',
+      '--config.service.user.role=policy',
+      '--config.service.user.temperature=0.5',
+    ],
+  )
+  holder = config_flags.DEFINE_config_file(
+    'config', None, lock_config=True, flag_values=values, sys_argv=argv
+  )
+  values(argv)
+  user = holder.value.service.user
+  assert (user.function, user.role, user.temperature) == ('', 'policy', 0.5)
 
 
 def unset(c):

@@ -4,6 +4,7 @@ import functools
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import checkpoints
 import jax
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from agentrl.nn import transformer
 from agentrl.rollout.engine import Engine, How, Sizes
 from agentrl.rollout.service import Model, conversation
 from agentrl.service.base import ServiceFault
+from agentrl.text import chat as chat_lib
 from agentrl.text import talk, tokenizer
 from agentrl.text.chat import Message
 
@@ -116,6 +118,20 @@ def test_messages_become_one_conversation():
   assert WORDS.decode(made.ids) == 'You are 7.\nodd?\nyes<eot>big?\n'
   longer = [*told, Message('assistant', 'no'), user('3?')]
   assert conversation(BARE, longer).ids[: len(made.ids)] == made.ids
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('kind', ['chatml', 'headers'])
+def test_a_template_writes_the_same_conversation(tmp_path, kind):
+  checkpoints.chat(tmp_path, kind)
+  chat = chat_lib.load(tmp_path)
+  told = [
+    *[Message('system', 'You are 7.'), user('odd?')],
+    *[Message('assistant', 'yes'), user('big?')],
+  ]
+  made = conversation(talk.framed(chat), told)
+  assert made.text == chat_lib.start(chat, told).text
+  assert not made.rewritten
 
 
 @pytest.mark.parametrize('roles', ['', 'a', 'ua', 'au', 'uaau'])
