@@ -6,7 +6,8 @@ hyper-parameter of these pieces into `c.hp`, so that each can be overridden:
   --config=configs/oprl.py:tiny --config.hp.signal.implicit_prm.beta=0.1
 
 Arguments after the colon, separated by commas: `tiny` shrinks everything to
-a smoke test of under two minutes; `env=frozen_lake` changes the environment.
+a smoke test of under two minutes; `env=frozen_lake` changes the environment;
+`judge` has a service say what the last message of a host environment is worth.
 """
 
 from ml_collections import ConfigDict
@@ -26,7 +27,11 @@ from agentrl.env import host
 from configs import worlds
 
 FRAMES = ('auto', 'chat', 'bare')
-ARGS = {'tiny': ('', 'yes'), 'env': (*worlds.JITTED, *host.FAMILIES)}
+ARGS = {
+  'tiny': ('', 'yes'),
+  'judge': ('', 'yes'),
+  'env': (*worlds.JITTED, *host.FAMILIES),
+}
 
 
 def parse(arg: str) -> dict[str, str]:
@@ -38,7 +43,7 @@ def parse(arg: str) -> dict[str, str]:
     own = name == 'env' and ':' in value  # 'module:Class'
     if name not in ARGS or not (own or value in ARGS[name]):
       raise ValueError(
-        f"config argument {part!r} is unknown; choose from 'tiny',"
+        f"config argument {part!r} is unknown; choose from 'tiny', 'judge',"
         f' {", ".join(repr(f"env={name}") for name in ARGS["env"])} and'
         " 'env=module:Class' for a family of your own"
       )
@@ -90,6 +95,8 @@ def get_config(arg: str = '') -> ConfigDict:
     dict(heard=96, sessions=0, burst=8, chunk=128, lanes=4, seconds=60.0,
          start=600.0, patience=3600.0, place='', stop=())
   )  # fmt: skip
+  # Who answers environments that ask: 'user', 'judge', ...; see `service`.
+  c.service = ConfigDict()
   # Sizes of the axes that agentrl/mesh.py explains; -1: what is left.
   c.mesh = ConfigDict(
     dict(data=1, fsdp=1, expert=1, sequence=1, tensor=1, explicit=True)
@@ -127,6 +134,8 @@ def get_config(arg: str = '') -> ConfigDict:
   c.schedule = ConfigDict()
   c.hp = ConfigDict()
   hp(c, 'plan', 'minibatches', n=2)
+  for name in (*worlds.needs(c), *(['judge'] if args['judge'] else [])):
+    service(c, name)
   worlds.fit(c)
   if args['tiny']:
     shrink(c)
@@ -164,6 +173,25 @@ def role(c: ConfigDict, name: str, *, kind: str = 'train', lr: float = 1e-4,
       dict(optimizer='adam', lr=lr, final=0.0, warmup=warmup, clip=clip,
            decay=0.0, b1=0.9, b2=0.99, eps=1e-5)
     )  # fmt: skip
+
+
+def service(c: ConfigDict, name: str, **fields) -> None:
+  """Adds who answers an environment. One of three says who that is:
+
+  function: 'module:name', of (messages, *, seed) -> str
+  role: 'policy' as it is when it plays, or another language model of this run
+  run: folder of another run of the same model, whose newest policy it is
+
+  The others are for models: temperature (at 0 answers are remembered), tokens
+  of an answer and of a conversation with its answer. `system` is what it is
+  told before what the environment tells it. It is never trained on what it
+  says.
+  """
+  c.service[name] = ConfigDict(
+    dict(function='', role='', run='', temperature=1.0, message=32,
+         context=512, system='')
+  )  # fmt: skip
+  c.service[name].update(fields)
 
 
 def hp(c: ConfigDict, scope: str, piece: str, **values) -> None:

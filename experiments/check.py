@@ -14,6 +14,7 @@ from ml_collections import ConfigDict
 from agentrl import mesh, registry
 from agentrl.nn.transformer import Shape
 from agentrl.schedule import Schedule
+from agentrl.service.base import Function
 from configs import base
 
 
@@ -51,6 +52,11 @@ def config(c: ConfigDict) -> None:
     raise ValueError(
       f'model.attention={c.model.attention!r} has no forward mode, which signal'
       " 'blend' needs; set model.attention to 'xla'"
+    )
+  if c.service and c.rollout_kind != 'host':
+    raise ValueError(
+      f'service.{next(iter(c.service))} answers host environments, and'
+      f' env.name={c.env.name!r} is one inside jit; leave it out'
     )
   registry.check(base.wiring(c))
   _check_frame(c)
@@ -91,6 +97,84 @@ def terms(c: ConfigDict, told: tuple[str, ...]) -> None:
       *(f'term:{name}' for name in told),
     ))
   )  # fmt: skip
+
+
+def services(c: ConfigDict, needs: tuple[str, ...], place: str) -> None:
+  """Whoever is asked is there, and nobody else.
+
+  Args:
+    needs: names of the services that the environment asks.
+    place: where environments live.
+  """
+  for name in needs:
+    if name not in c.service:
+      raise ValueError(
+        f'env.name={c.env.name!r} asks the service {name!r}, and c.service has'
+        f' {tuple(c.service)}; add it by base.service(c, {name!r})'
+      )
+  if needs and place != 'thread':
+    raise ValueError(
+      f'environments live in place {place!r} and ask services {needs}, which'
+      " are in this process; set host.place to 'thread' if they can live there"
+    )
+  for name in c.service:
+    if name not in needs:
+      raise ValueError(
+        f'service.{name} is asked by nobody; env.name={c.env.name!r} asks'
+        f' {needs}, so leave it out'
+      )
+    _check_service(c, name)
+
+
+SOURCES = ('function', 'role', 'run')
+
+
+def _check_service(c: ConfigDict, name: str) -> None:
+  """One source, which is there, and sizes that can be."""
+  service, at = c.service[name], f'service.{name}'
+  given = {source: service[source] for source in SOURCES if service[source]}
+  if len(given) != 1:
+    raise ValueError(
+      f'{at} has {len(given)} sources, {given}; set exactly one of'
+      f' {", ".join(f"{at}.{source}" for source in SOURCES)}'
+    )
+  for field, least in (('temperature', 0), ('message', 1)):
+    if service[field] < least:
+      raise ValueError(
+        f'{at}.{field}={service[field]} is too low; set it to {least} or more'
+      )
+  if service.context <= service.message:
+    raise ValueError(
+      f'{at}.context={service.context} holds no question beside an answer of'
+      f' {at}.message={service.message} tokens; set it to more'
+    )
+  if service.function:
+    _check_function(service.function, at)
+    return
+  if math.prod(_mesh(c).values()) > 1:
+    raise ValueError(
+      f'{at} is a model, which this version runs on one device, and the mesh'
+      f' has {math.prod(_mesh(c).values())}; use a function, or a mesh of one'
+    )
+  if service.role:
+    _check_speaker(c, service.role, at)
+
+
+def _check_function(path: str, at: str) -> None:
+  try:
+    Function(path)
+  except ValueError as error:
+    raise ValueError(f'{at}.function={error}') from error
+
+
+def _check_speaker(c: ConfigDict, role: str, at: str) -> None:
+  """The role writes text."""
+  speakers = [r for r in c.role if r == 'policy' or not c.role[r].heads]
+  if role not in speakers:
+    raise ValueError(
+      f'{at}.role={role!r} is no language model of this run; choose from'
+      f' {tuple(speakers)}'
+    )
 
 
 def length(c: ConfigDict) -> None:

@@ -27,6 +27,7 @@ BEFORE = {
   'log': {'groups': 1, 'every': 1, 'held_out': 4},
   'role': {},
   'mesh': {},
+  'service': {},
 }
 REMAT = {False: 'none', True: 'layer'}  # before it was a word
 
@@ -109,14 +110,15 @@ def _as_it_was(found: dict[str, Any]) -> dict[str, Any]:
   return found
 
 
-def same_model(c: ConfigDict) -> None:
-  """Raises ValueError if the run c.init has a policy of another shape."""
-  theirs = read_config(c.init).model
+def same_model(c: ConfigDict, field: str = 'init') -> None:
+  """Raises ValueError if the run that c.<field> names has another model."""
+  run = _flat(c)[field]
+  theirs = read_config(run).model
   for name in c.model:
     old, new = theirs.get(name), c.model[name]
     if old != new and name not in (*pretrained.FREE, 'random'):
       raise ValueError(
-        f'init={c.init!r} is a run of another model: model.{name} is {old!r}'
+        f'{field}={run!r} is a run of another model: model.{name} is {old!r}'
         f' there and {new!r} here; set --config.model.{name}={old} or take'
         ' another run'
       )

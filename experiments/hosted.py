@@ -19,6 +19,7 @@ from agentrl.rollout.rooms import rooms
 from agentrl.rollout.script import Script
 from agentrl.types import Attempts, Batch, Status
 from experiments import build, hosting
+from experiments.services import Services
 
 
 class Hosted:
@@ -32,7 +33,9 @@ class Hosted:
     self._engine = Engine(s.shape, sizes, eot=s.tokenizer.eot)
     count = min(c.host.sessions or sizes.slots, build.attempted(c))
     place = c.host.place or None
-    self._rooms = rooms(s.world.family, count, place=place)
+    self._services = Services(s)
+    family = self._services.serve(s.world.family)
+    self._rooms = rooms(family, count, place=place)
     self._arrays = build.sharded(functools.partial(_arrays, s))
     self._score = build.sharded(functools.partial(build.score, s))
     self._shown: dict[int, pack.Ended] = {}
@@ -43,6 +46,11 @@ class Hosted:
 
   def __exit__(self, *_) -> None:
     self._rooms.close()
+    self._services.close()
+
+  def lend(self, params) -> None:
+    """Parameters of all roles, for services that are one of them."""
+    self._services.lend(params)
 
   def play(self, policy, attempts: Attempts, key, version: int = 0) -> Record:
     """The policy at the attempts, to their end: host arrays."""
@@ -81,6 +89,7 @@ class Hosted:
   def observe(self, batch: Batch):
     """Metrics of what was collected, and of what went wrong."""
     counts, self._counts = self._counts, {}
+    counts |= self._services.taken()
     counts |= {f'engine/{k}': n for k, n in self._engine.counts.items()}
     self._engine.counts = dict.fromkeys(self._engine.counts, 0)
     one = np.ones((), np.float32)

@@ -13,6 +13,8 @@ from agentrl.text import chat as chat_lib
 from agentrl.text import talk as talk_lib
 from agentrl.text.chat import Message
 from agentrl.text.tokenizer import Tokenizer
+from configs import worlds
+from experiments import check
 
 
 class Parts(NamedTuple):
@@ -26,7 +28,8 @@ class Parts(NamedTuple):
 def parts(c: ConfigDict, words: Tokenizer, chat: chat_lib.Chat | None) -> Parts:
   """Makes the tasks, or finds them."""
   _check(c)
-  found = host.of(c.env.to_dict())
+  found = worlds.family(c)
+  check.services(c, host.needs(found), c.host.place or found.place)
   talk = talk_lib.framed(chat) if chat else talk_lib.bare(words)
   train, test = (
     spoken.load(found, split, c.env[split], c.env.seed, folder=c.data)

@@ -9,7 +9,7 @@ import numpy as np
 
 from agentrl import loop
 from agentrl.rollout.record import Record
-from agentrl.types import Attempts, Batch, Metrics
+from agentrl.types import Attempts, Batch, Metrics, PyTree
 from experiments import build
 from experiments.hosted import Hosted
 
@@ -22,6 +22,7 @@ class Players(NamedTuple):
   collect: (policy, attempts, key, step) -> Batch with rewards
   observe: Batch -> metrics of what was collected
   play: (policy, attempts, key) -> Record
+  lend: parameters of all roles, before any of the others plays
   """
 
   chosen: Callable[[np.ndarray], Any]
@@ -29,6 +30,7 @@ class Players(NamedTuple):
   collect: Callable[..., Batch]
   observe: Callable[[Batch], Metrics]
   play: Callable[..., Record]
+  lend: Callable[[dict[str, PyTree]], None] = lambda params: None
 
 
 def jitted(s: build.Setup) -> Players:
@@ -72,4 +74,5 @@ def players(
       collect=hosted.collect,
       observe=hosted.observe,
       play=hosted.play,
+      lend=hosted.lend,
     )

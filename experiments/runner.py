@@ -238,6 +238,7 @@ def sft_stage(
     return playing.chosen(tasks[order])
 
   def sample(state, chosen, step):
+    playing.lend(state.params)
     key = jax.random.fold_in(jax.random.fold_in(state.key, 2), step)
     return playing.demonstrate(chosen, key)
 
@@ -273,6 +274,7 @@ def rl_stage(
     )
 
   def sample(state, attempts, step):
+    playing.lend(state.params)
     key = jax.random.fold_in(jax.random.fold_in(state.key, 3), step)
     policy = method.whole(s.learner.context, state.params)
     return playing.collect(policy, attempts, key, jnp.int32(step))
@@ -294,6 +296,7 @@ def watch(s: build.Setup, stages, log: Keeper, playing: Players) -> loop.Watch:
   play, keep = playing.play, keeping.of_record(s)
 
   def look(state, step):
+    playing.lend(state.params)
     scalars, last = evaluate.evaluate(
       functools.partial(play, method.whole(s.learner.context, state.params)),
       len(s.train) + np.arange(len(s.test)),
@@ -355,6 +358,7 @@ def evaluate_run(
   first = 0 if levels else len(s.train)
   with on_mesh(c), players_lib.players(s) as playing:
     step, state = folder.load(c, s.shape, workdir)
+    playing.lend(state.params)
     numbers, last = evaluate.evaluate(
       functools.partial(
         playing.play, method.whole(s.learner.context, state.params)

@@ -17,7 +17,7 @@ jax.config.update('jax_numpy_rank_promotion', 'raise')
 # would make faster is not worth its time.
 QUICK = ('advantage', 'collect', 'curate', 'experiments', 'gate', 'loss',
          'memory', 'model', 'nn', 'reward', 'signal', 'engine_test',
-         'host_test')  # fmt: skip
+         'host_test', 'service_test')  # fmt: skip
 
 
 @pytest.fixture(scope='module', autouse=True)

@@ -9,8 +9,10 @@ it got: where that holds, a run repeats, and branches begin as they should.
 
 import dataclasses
 import importlib
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from agentrl.service.base import Service
 
 PLACES = ('thread', 'process')
 
@@ -19,6 +21,7 @@ PLACES = ('thread', 'process')
 FAMILIES: dict[str, str] = {
   'alfworld': 'agentrl.env.alfworld:AlfWorld',
   'countdown': 'agentrl.env.countdown:Countdown',
+  'interview': 'agentrl.env.interview:Interview',
   'math_python': 'agentrl.env.math_python:MathPython',
   'minigrid': 'agentrl.env.minigrid:MiniGrid',
   'reasoning_gym': 'agentrl.env.reasoning_gym:ReasoningGym',
@@ -112,6 +115,73 @@ class Family(Protocol):
     Raises:
       ValueError: a package, a file or a program is missing; how to get it.
     """
+
+
+@runtime_checkable
+class Asking(Family, Protocol):
+  """A family whose environments ask users or judges; they live in threads."""
+
+  @property
+  def needs(self) -> tuple[str, ...]:
+    """The names of the services, as in `c.service`."""
+
+  def served(self, services: Mapping[str, Service]) -> Family:
+    """The family whose environments ask these; of `needs` all are there."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Served:
+  """A family with other environments: those that ask its services."""
+
+  family: Family
+  env: Callable[[], HostEnv]
+
+  @property
+  def columns(self) -> tuple[str, ...]:
+    return self.family.columns
+
+  @property
+  def system(self) -> str:
+    return self.family.system
+
+  @property
+  def place(self) -> str:
+    return self.family.place
+
+  def name(self) -> str:
+    return self.family.name()
+
+  def solved(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
+    return self.family.solved(split, count, seed)
+
+
+def needs(family: Family) -> tuple[str, ...]:
+  """The services that environments of a family ask."""
+  return family.needs if isinstance(family, Asking) else ()
+
+
+def served(family: Family, services: Mapping[str, Service]) -> Family:
+  """The family, ready to make environments.
+
+  Raises:
+    ValueError: it needs a service that is not there.
+  """
+  if not isinstance(family, Asking):
+    return family
+  if lacking := [name for name in family.needs if name not in services]:
+    raise ValueError(
+      f'{type(family).__name__} asks services {lacking}, which are not there;'
+      f' give it all of {family.needs}'
+    )
+  return family.served(services)
+
+
+def unserved(family: Asking) -> ValueError:
+  """For `Asking.env`, where there is nobody to ask."""
+  return ValueError(
+    f'environments of {type(family).__name__} ask services {family.needs}; give'
+    ' them by host.served(family, services)'
+  )
 
 
 def find(name: str) -> type:

@@ -22,9 +22,9 @@ from typing import NamedTuple
 
 from absl import logging
 
+from agentrl.text.message import AGENT, Message
 from agentrl.text.tokenizer import HuggingFace
 
-AGENT = 'assistant'
 POLICIES = ('keep', 'error')
 # The agent's words in a conversation made up to see what follows them.
 _MARK = 'spoken-by-the-agent'
@@ -32,13 +32,6 @@ _MADE_UP = [{'role': 'user', 'content': 'x'}, {'role': AGENT, 'content': _MARK}]
 # What others write may hold literals of special tokens. While the template is
 # at work private characters stand for them, so that its own are told apart.
 _HIDDEN = 0xE000
-
-
-class Message(NamedTuple):
-  """One turn; who speaks is 'system', 'user', 'assistant', 'tool', ..."""
-
-  role: str
-  content: str
 
 
 class Chat(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from agentrl.env import host
+from agentrl.env import host, judged
 
 JITTED = ('sokoban', 'frozen_lake', 'bifurcation')
 
@@ -30,6 +30,12 @@ OWN: dict[str, dict[str, Any]] = {
     'rollout': dict(message=32, turns=3),
     'host': dict(heard=20),
     'env': dict(numbers=2, largest=30, train=800),
+  },
+  'interview': {
+    'rollout': dict(message=24, turns=5),
+    'host': dict(heard=32),
+    'env': dict(train=4000),
+    'service': {'user': dict(function='agentrl.env.interview:truthful')},
   },
   'sql_questions': {
     'rollout': dict(message=84, turns=3),
@@ -78,9 +84,23 @@ def known(name: str) -> None:
     )
 
 
+def family(c: ConfigDict) -> host.Family:
+  """That of c.env, with a judge where c.service has one to spare."""
+  found = host.of(c.env.to_dict())
+  spare = 'judge' in c.service and 'judge' not in host.needs(found)
+  return judged.Judged(found) if spare else found
+
+
+def needs(c: ConfigDict) -> tuple[str, ...]:
+  """The services that the environment of c.env asks."""
+  if c.env.name in JITTED:
+    return ()
+  return host.needs(host.of(c.env.to_dict()))
+
+
 def terms(c: ConfigDict) -> tuple[str, ...]:
   """What turns tell of themselves, beside what every record has."""
   if c.env.name in JITTED:
     return TERMS[c.env.name]
   known(c.env.name)
-  return tuple(host.of(c.env.to_dict()).columns)
+  return tuple(family(c).columns)

@@ -1,0 +1,166 @@
+"""Interview: find out which number a user has chosen, by asking it.
+
+The user is a service; by default a function that tells the truth. Texts are
+short enough for a model whose tokens are characters:
+
+  3 8 15 21
+  below 15?
+  yes
+  below 8?
+  no
+  <answer>8</answer>
+"""
+
+import dataclasses
+import random
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from agentrl.env import drawn, host, tooled
+from agentrl.env.host import HostTask, Reply
+from agentrl.service.base import Service, ServiceFault
+from agentrl.text.message import AGENT, Message
+
+RULES = (
+  'The user has chosen one of the numbers. Ask questions that can be answered'
+  f' by yes or no, such as "below 15?", and end with {tooled.say("...")}.'
+)
+CHOSEN = (
+  'You have chosen the number {secret}. Tell it to nobody; answer every'
+  ' question about it by yes or no.'
+)
+_CHOSEN = re.compile(r'You have chosen the number (\d+)\.')
+_QUESTION = re.compile(
+  r'(below|above|is it)? ?(\d{1,6})\s*\?', re.ASCII | re.IGNORECASE
+)
+_YES_OR_NO = re.compile(r'\W*(yes|no)\b', re.IGNORECASE)
+_TURNED = {'yes': 'no', 'no': 'yes'}
+
+
+@dataclasses.dataclass(frozen=True)
+class Interview:
+  """A task is some numbers in their order, and which of them is chosen."""
+
+  numbers: int = 8  # to choose from
+  largest: int = 99  # number
+  noise: float = 0.0  # chance that an answer is turned round on its way
+  teach: bool = False  # the system text says the rules
+
+  columns: ClassVar[tuple[str, ...]] = ('asked', 'yes')
+  place: ClassVar[str] = 'thread'
+  needs: ClassVar[tuple[str, ...]] = ('user',)
+
+  def __post_init__(self):
+    if not 2 <= self.numbers <= self.largest:
+      raise ValueError(
+        f'numbers={self.numbers} cannot be chosen from 1 to'
+        f' largest={self.largest}; use at least 2, say 8 of 99'
+      )
+    if not 0 <= self.noise <= 0.5:
+      raise ValueError(
+        f'noise={self.noise} is not in [0, 0.5]; at 0.5 answers say nothing'
+      )
+
+  @property
+  def system(self) -> str:
+    return RULES if self.teach else ''
+
+  def name(self) -> str:
+    return drawn.name('interview', self)
+
+  def solved(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
+    """Halves what is left, then answers; see `Family`."""
+    return drawn.drawn(self._draw, _solve, split, count, seed)
+
+  def served(self, services: Mapping[str, Service]) -> host.Family:
+    return host.Served(self, lambda: InterviewEnv(services['user'], self.noise))
+
+  def env(self) -> host.HostEnv:
+    raise host.unserved(self)
+
+  def _draw(self, rng: np.random.Generator) -> list:
+    """The numbers and the chosen one."""
+    some = 1 + rng.choice(self.largest, self.numbers, replace=False)
+    return [sorted(some.tolist()), int(rng.choice(some))]
+
+
+def _solve(made: list) -> tuple[dict[str, Any], tuple[str, ...]]:
+  numbers, secret = made
+  said = (*halves(numbers, secret), tooled.say(str(secret)))
+  return {'numbers': numbers, 'secret': secret}, said
+
+
+def halves(numbers: Sequence[int], secret: int) -> list[str]:
+  """⌈log₂ n⌉ questions at most, after which one of n numbers is left."""
+  left, asked = sorted(numbers), []
+  while len(left) > 1:
+    middle = left[len(left) // 2]
+    asked.append(f'below {middle}?')
+    left = [n for n in left if (n < middle) == (secret < middle)]
+  return asked
+
+
+class InterviewEnv:
+  """Every message that is no answer is a question; see `HostEnv`."""
+
+  def __init__(self, user: Service, noise: float):
+    self._user, self._noise = user, noise
+
+  def reset(self, task: Mapping[str, Any], seed: int) -> str:
+    self._secret = task['secret']
+    self._random = random.Random(seed)
+    chosen = CHOSEN.format(secret=self._secret)
+    self._talk = [Message('system', chosen)]
+    return ' '.join(map(str, task['numbers']))
+
+  def step(self, message: str) -> Reply:
+    answer = tooled.final(message)
+    if answer is None:
+      return self._ask(message)
+    score = float(answer == str(self._secret))
+    return Reply('', score, True, score, facts={'asked': 0.0, 'yes': 0.0})
+
+  def close(self) -> None:
+    pass
+
+  def _ask(self, question: str) -> Reply:
+    """What does not begin with yes or no was not understood."""
+    self._talk.append(Message('user', question))
+    text = self._user(tuple(self._talk), seed=self._random.getrandbits(31))
+    self._talk.append(Message(AGENT, text))
+    turned = self._random.random() < self._noise
+    found = _YES_OR_NO.match(text)
+    if not found:
+      facts = {'asked': 1.0, 'yes': 0.0}
+      return Reply(text, invalid=True, facts=facts)
+    said = found[1].lower()
+    if turned:
+      said = text = _TURNED[said]
+    facts = {'asked': 1.0, 'yes': float(said == 'yes')}
+    return Reply(text, facts=facts)
+
+
+def truthful(messages: Sequence[Message], *, seed: int) -> str:
+  """The user that tells the truth, and what it can be asked.
+
+  below 15? / above 15? / 15? / is it 15?
+  """
+  del seed  # nothing is random
+  chosen = _CHOSEN.search(messages[0].content)
+  if not chosen:
+    raise ServiceFault('nobody told the user which number it has chosen')
+  asked = _QUESTION.fullmatch(messages[-1].content.strip())
+  if not asked:
+    return 'Ask yes or no.'
+  secret, number = int(chosen[1]), int(asked[2])
+  match (asked[1] or '').lower():
+    case 'below':
+      right = secret < number
+    case 'above':
+      right = secret > number
+    case _:
+      right = secret == number
+  return 'yes' if right else 'no'

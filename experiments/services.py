@@ -1,0 +1,103 @@
+"""The users and judges of a run: its config's `service`, opened."""
+
+import functools
+
+from agentrl import method
+from agentrl.env import host
+from agentrl.rollout.engine import Sizes
+from agentrl.rollout.service import Model
+from agentrl.service.base import Function, Service, Watched, told
+from agentrl.types import PyTree
+from experiments import build, folder
+
+KEPT = 10_000  # answers of a model at temperature 0 that are remembered
+
+
+class Services:
+  """Open until `close`. Services of one role, or of one run, share a model."""
+
+  def __init__(self, s: build.Setup):
+    """Of a config that was checked.
+
+    Raises:
+      ValueError: a run that is none, or one of another model.
+    """
+    self._s = s
+    self._runs: dict[str, PyTree] = {}
+    for name, service in s.config.service.items():
+      if service.run and service.run not in self._runs:
+        folder.same_model(s.config, f'service.{name}.run')
+        self._runs[service.run] = folder.policy(s.shape, service.run)
+    self._models = self._opened()
+    self._watched = {name: self._watch(name) for name in s.config.service}
+    for run, params in self._runs.items():
+      self._models['', run].swap(params)
+
+  def serve(self, family: host.Family) -> host.Family:
+    """The family whose environments ask these."""
+    return host.served(family, self._watched)
+
+  def lend(self, params: dict[str, PyTree]) -> None:
+    """What roles are from now on; copied before this returns."""
+    for (role, run), model in self._models.items():
+      context = self._s.learner.context
+      model.swap(
+        self._runs[run] if run else method.whole(context, params, role)
+      )
+    for name, service in self._s.config.service.items():
+      if service.role:
+        self._watched[name].forget()
+
+  def taken(self) -> dict[str, int]:
+    """What was asked since this was called last: 'service/<name>/<count>'."""
+    return {
+      f'service/{name}/{count}': n
+      for name, watched in self._watched.items()
+      for count, n in watched.taken().items()
+    }
+
+  def close(self) -> None:
+    for model in self._models.values():
+      model.close()
+
+  def _opened(self) -> dict[tuple[str, str], Model]:
+    """(role, run) -> the model, with room for whoever it speaks as."""
+    c, s = self._s.config, self._s
+    room: dict[tuple[str, str], int] = {}
+    for name, service in c.service.items():
+      if not service.function:
+        self._fits(name)
+        at = service.role, service.run
+        room[at] = max(room.get(at, 0), service.context)
+    h = c.host
+    return {
+      at: Model(
+        s.shape,
+        Sizes(c.rollout.slots, capacity, h.burst, h.chunk, h.lanes),
+        s.world.talk,
+      )
+      for at, capacity in room.items()
+    }
+
+  def _fits(self, name: str) -> None:
+    needed, most = self._s.config.service[name].context, self._s.shape.positions
+    if 0 < most < needed:
+      raise ValueError(
+        f'service.{name}.context={needed} is more than the'
+        f' model.positions={most}; set it to {most} or less'
+      )
+
+  def _watch(self, name: str) -> Watched:
+    c, words = self._s.config.service[name], self._s.tokenizer
+    speaks: Service
+    if c.function:
+      speaks, kept = Function(c.function), 0
+    else:
+      model = self._models[c.role, c.run]
+      speaks = functools.partial(
+        model, temperature=c.temperature, budget=c.message
+      )
+      kept = 0 if c.temperature else KEPT
+    return Watched(
+      told(speaks, c.system), lambda text: len(words.encode(text)), kept=kept
+    )
