@@ -38,9 +38,9 @@ OWN: dict[str, dict[str, Any]] = {
     'service': {'user': dict(function='agentrl.env.interview:truthful')},
   },
   'sql_questions': {
-    'rollout': dict(message=84, turns=3),
-    'host': dict(heard=112),
-    'env': dict(kinds='count max sum', train=4000),
+    'rollout': dict(message=60, turns=2),
+    'host': dict(heard=104, sessions=16),
+    'env': dict(kinds='count sum', train=2000),
   },
   'textworld_coin': {
     'rollout': dict(history='turn', message=11, turns=12),
