@@ -1,0 +1,46 @@
+"""Methods of every kind on a host environment, two steps each."""
+
+import importlib
+
+import numpy as np
+import pytest
+
+from agentrl import metrics
+from experiments import runner
+
+# Groups, a learned process reward, a critic, states, branches, replay,
+# resampling, adapters.
+METHODS = ('grpo', 'oprl', 'ppo', 'gigpo', 'arpo', 'spear', 'dapo', 'lora')
+
+
+def config(method, folder):
+  name = 'grpo' if method == 'lora' else method
+  c = importlib.import_module(f'configs.{name}').get_config(
+    'tiny,env=countdown'
+  )
+  c.update(dict(data=str(folder / 'data'), steps=2, micro=4))
+  c.env.update(dict(train=16, test=4))
+  c.rollout.update(dict(batch=8, group=4, slots=4))
+  c.host.sessions = 6
+  c.sft.update(dict(steps=1, batch=4))
+  c.eval.episodes = 4
+  if method == 'lora':
+    c.lora.rank = 2
+  if 'replay' in c.memory:
+    c.hp.memory.replay.n = 4
+  return c
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('method', METHODS)
+def test_two_steps(tmp_path, method):
+  runner.run(config(method, tmp_path), str(tmp_path / 'run'))
+  rows = metrics.read(str(tmp_path / 'run' / 'metrics.jsonl'))
+  rl = [r for r in rows if r['phase'] == 'rl']
+  assert [r['step'] for r in rl] == [2, 3]
+  for r in rl:
+    assert np.isfinite(r['loss/total'])
+    assert not r['policy/skipped']
+    assert not [name for name in r if 'fault/' in name]
+  # Nothing has moved yet: what sampled is what is trained.
+  assert rl[0]['logp/gap'] < 1e-5
