@@ -85,16 +85,7 @@ def get_config(arg: str = '') -> ConfigDict:
          # the template's system message.
          frame='auto', system='')
   )  # fmt: skip
-  # Of environments that are not inside jit: tokens of an observation; how many
-  # trajectories are under way (0: rollout.slots); tokens written between two
-  # looks at the world, read at a time, and by how many slots beside those that
-  # write; seconds for a turn of an environment, for its reset, and for a
-  # trajectory; where environments live ('': as the family says); texts that end
-  # a message.
-  c.host = ConfigDict(
-    dict(heard=96, sessions=0, burst=8, chunk=128, lanes=4, seconds=60.0,
-         start=600.0, patience=3600.0, place='', stop=())
-  )  # fmt: skip
+  c.host = ConfigDict()  # where the environment is no jitted one: see worlds
   # Who answers environments that ask: 'user', 'judge', ...; see `service`.
   c.service = ConfigDict()
   # Sizes of the axes that agentrl/mesh.py explains; -1: what is left.

@@ -28,6 +28,7 @@ BEFORE = {
   'role': {},
   'mesh': {},
   'service': {},
+  'host': {},
 }
 REMAT = {False: 'none', True: 'layer'}  # before it was a word
 

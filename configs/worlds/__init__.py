@@ -20,10 +20,17 @@ TERMS = {
 }
 
 # Host environments hold text: turns are longer, and what was said matters.
+# c.host is theirs: tokens of an observation; how many trajectories are under
+# way (0: rollout.slots); tokens written between two looks at the world, read at
+# a time, and by how many slots beside those that write; seconds for a turn of
+# an environment, for its reset, and for a trajectory; where environments live
+# ('': as the family says); texts that end a message.
 HOST = {
   'micro': 32,
   'rollout': dict(history='full', message=48, turns=6),
-}
+  'host': dict(heard=96, sessions=0, burst=8, chunk=128, lanes=4, seconds=60.0,
+               start=600.0, patience=3600.0, place='', stop=()),
+}  # fmt: skip
 # Some, at a size that two CPU cores train in minutes.
 OWN: dict[str, dict[str, Any]] = {
   'countdown': {
