@@ -52,11 +52,11 @@ start() {
   fi
 }
 
-# Process $1 with its log; one that fails ends the others.
+# Process $1 with its log, the first one shown; one that fails ends the others.
 keep() {
-  local log=$logs/process-$1.log code=0 show=/dev/null
-  (($1)) || show=/dev/stderr
-  start "$1" 2>&1 | tee -a "$log" >"$show" || code=$?
+  local log=$logs/process-$1.log code=0
+  if (($1)); then exec >/dev/null; else exec >&2; fi
+  start "$1" 2>&1 | tee -a "$log" || code=$?
   if ((code && code != 130)); then
     printf 'process %s on %s ended with %s; see %s\n' \
       "$1" "${all[$1]}" "$code" "$log" >&2

@@ -9,12 +9,15 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
 
 import pytest
 import yaml
+
+from agentrl import metrics
 
 ROOT = pathlib.Path(__file__).parents[2]
 SCRIPTS = sorted((ROOT / 'launch').glob('*.sh'))
@@ -340,7 +343,7 @@ signal.signal(signal.SIGTERM, lambda *_: heard.append(1))
 signal.signal(signal.SIGINT, lambda *_: os._exit(9))
 if os.environ['JAX_PROCESS_ID'] == {failing!r}:
   sys.exit(3)
-print('waiting', flush=True)
+print('waiting', os.getpid(), flush=True)
 while not heard:
   time.sleep(0.02)
 time.sleep(0.2)
@@ -411,5 +414,67 @@ def test_what_is_kept_outlives_its_start_and_is_there_once(stage):
   again = stage.run(*line, told=environ)
   assert again.returncode == 2
   assert 'error: a run is still going on here; see train.log' in again.stderr
-  subprocess.run(['pkill', '-TERM', '-f', program], check=True)
+  os.kill(int(log.read_text().split()[1]), signal.SIGTERM)
   until(lambda: 'stopped by 1\n' in log.read_text())
+
+
+def noted(folder: pathlib.Path) -> pathlib.Path:
+  """Python, that leaves its process's id in the folder."""
+  path = folder / 'python'
+  path.write_text(
+    f"""#!/bin/sh
+echo $$ >'{folder}'/process-"$JAX_PROCESS_ID"
+exec '{sys.executable}' "$@"
+"""
+  )
+  path.chmod(0o755)
+  return path
+
+
+def train(tmp_path) -> list[str]:
+  """Two processes by hosts.sh, with 4 simulated devices each."""
+  return [
+    'bash', 'launch/hosts.sh', '--hosts=localhost,localhost',
+    f'--port={free_port()}', f'--python={noted(tmp_path)}',
+    f'--logs={tmp_path / "logs"}', '--env=JAX_PLATFORMS=cpu',
+    '--env=XLA_FLAGS=--xla_force_host_platform_device_count=4',
+    '--env=JAX_DISABLE_MOST_OPTIMIZATIONS=1', '--',
+    '--config=configs/grpo.py:tiny,env=frozen_lake',
+    f'--workdir={tmp_path / "the run"}', f'--config.data={tmp_path / "data"}',
+    '--config.mesh.fsdp=2', '--config.mesh.data=-1', '--config.steps=1',
+    '--config.sft.steps=12', '--config.eval.episodes=32',
+    '--config.checkpoint.every=100',
+  ]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_two_processes_stop_at_one_step_and_go_on(tmp_path):
+  """Also where one of them alone is told that its machine goes away."""
+  path = tmp_path / 'the run' / 'metrics.jsonl'
+  words = train(tmp_path)
+  run = subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+  until(lambda: path.exists() and path.read_text().count('\n') >= 1, 1200)
+  os.kill(int((tmp_path / 'process-1').read_text()), signal.SIGTERM)
+  _, error = run.communicate(timeout=1200)
+  assert run.returncode == 130, error
+  log = (tmp_path / 'logs' / 'process-1.log').read_text()
+  assert 'the state is saved; the same command goes on' in error
+  assert 'the state is saved; the same command goes on' in log
+  assert 'a notice to another process' in error
+  assert 'SIGTERM' in log
+  saved = [int(x.name) for x in path.parent.glob('checkpoints/[0-9]*')]
+  assert [r['step'] for r in rows(path)] == list(range(1, saved[0] + 1))
+  again = subprocess.run(words, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+  assert again.returncode == 0, again.stderr
+  assert 'success' in (path.parent / 'summary.txt').read_text()
+  assert [r['step'] for r in rows(path)] == list(range(1, 14))
+
+
+def rows(path: pathlib.Path) -> list[dict]:
+  return [r for r in metrics.read(path) if r['phase'] != 'eval']
+
+
+def free_port() -> int:
+  with socket.socket() as s:
+    s.bind(('127.0.0.1', 0))
+    return s.getsockname()[1]
