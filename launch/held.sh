@@ -20,6 +20,7 @@ trap ask INT TERM HUP
   ask
 } &
 watch=$!
+disown "$watch" # its end is no news
 
 while kill -0 "$command" 2>/dev/null; do wait "$command" || true; done
 code=0
