@@ -7,10 +7,14 @@ JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES, JAX_PROCESS_ID.
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import jax
+import numpy as np
+from jax.experimental import multihost_utils
+
+from agentrl.interrupt import Stopped
 
 
 class Place(NamedTuple):
@@ -78,3 +82,24 @@ def join(found: Place | None) -> None:
 def first() -> bool:
   """Whether this process is the one that writes for all."""
   return jax.process_index() == 0
+
+
+def together(asked: Callable[[], None]) -> Callable[[], None]:
+  """Raises Stopped in every process once `asked` does in any of them.
+
+  A notice reaches one machine, or several at different steps; a state can only
+  be saved by all at one. Every process must call it equally often.
+  """
+  if jax.process_count() == 1:
+    return asked
+
+  def agreed() -> None:
+    reason = None
+    try:
+      asked()
+    except Stopped as heard:
+      reason = heard
+    if np.any(multihost_utils.process_allgather(np.bool_(reason is not None))):
+      raise reason or Stopped('a notice to another process')
+
+  return agreed

@@ -78,7 +78,9 @@ def _run(s: build.Setup, workdir: str, plan: list[loop.Stage], playing, asked):
   )
   log = logged.Writer(workdir, resume_after=resumed, active=processes.first())
   keeper = keeping.keeper(s, log)
-  seen = watch(s, plan, keeper, playing)._replace(stopping=asked)
+  seen = watch(s, plan, keeper, playing)._replace(
+    stopping=processes.together(asked)
+  )
   go(plan, state, seen, writer, keeper, checkpoints, progress, spent)
   log.close()
   return finish(s, workdir) if processes.first() else ''

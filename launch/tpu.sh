@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Starts a run on all workers of a TPU VM (a slice of any size), by gcloud.
+#
+#   launch/tpu.sh --name=TPU --zone=ZONE --source=URL [FLAGS] \
+#     -- --config=FILE --workdir=/FOLDER ...
+#
+# --name=TPU         of the TPU VM, which exists
+# --zone=ZONE        where it is
+# --source=URL       what git clones on a worker that has no repository yet
+# --dir=agentrl      the repository on the workers, below the home folder
+# --env=NAME=VALUE   for every process; may be repeated
+# --dry-run          prints what would be run
+#
+# The processes outlive this connection, and write what they say to train.log in
+# the repository of each worker. Where a run is still going on, the same command
+# says so; where it was cut off, it goes on.
+
+set -euo pipefail
+# shellcheck source=launch/common.sh
+source "${BASH_SOURCE[0]%/*}/common.sh"
+
+name='' zone='' source='' dir=agentrl
+parse 'name zone source dir' "$@"
+need name zone source dir
+check_name "$name"
+
+everywhere() {
+  run gcloud compute tpus tpu-vm ssh "$name" "--zone=$zone" --worker=all \
+    "--command=$1"
+}
+
+# The images have a Python that is too old; uv brings one.
+everywhere "set -e
+test -d $(quoted "$dir") || git clone $(quoted "$source" "$dir")
+cd $(quoted "$dir")
+test -x .venv/bin/python || {
+  python3 -m pip install -q --user uv
+  python3 -m uv venv -q --python=3.12 .venv
+}
+python3 -m uv pip install -q --python=.venv/bin/python -e '.[tpu]'"
+everywhere "cd $(quoted "$dir") && bash launch/kept.sh train.log $(worker tpu)"
