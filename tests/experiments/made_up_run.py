@@ -18,7 +18,9 @@ def write(path, c, *, rl: int) -> None:
   for i in range(1, rl + 1):
     w.write(start + i, _rl(i, start, 'prm' in c.role), phase='rl')
     if i % 20 == 0 or i == rl:
-      w.write(start + i, _eval(0.3 + i / 200, start + i), phase='eval')
+      w.write(
+        start + i, _eval(1 - 0.7 * math.exp(-i / 150), start + i), phase='eval'
+      )
   w.close()
 
 
