@@ -28,8 +28,8 @@ def installed() -> None:
 class Tracker:
   """One run of a project there, the same one after every restart.
 
-  A restart repeats the steps since its checkpoint. They were sent before, are
-  equal bit for bit, and are not taken twice: steps there only go up.
+  A restart repeats the steps since its checkpoint. They were sent before and
+  are equal bit for bit; the server ignores a step below its last.
   """
 
   def __init__(

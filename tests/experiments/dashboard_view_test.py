@@ -45,7 +45,7 @@ def browser():
 @pytest.mark.parametrize('dark', [False, True], ids=['light', 'dark'])
 @pytest.mark.parametrize('width', [1280, 375])
 def test_it_fits(browser, page, width, dark):
-  browser.size(width, 900 if width > 600 else 700, dark=dark)
+  browser.size(width, 1400, dark=dark)
   browser.asked.clear()
   browser.do('Page.navigate', url='about:blank')
   browser.do('Page.navigate', url=page)
