@@ -33,6 +33,7 @@ setuptools.setup(
     'cuda': ['jax[cuda13]>=0.10.2,<0.11'],
     'tpu': ['jax[tpu]>=0.10.2,<0.11'],
     'ray': ['ray>=2.60,<3'],  # host environments on many machines
+    'track': ['wandb>=0.21,<1'],  # metrics in Weights & Biases as well
     'cluster': ['submitit>=1.5.3,<2'],
     'dev': [
       'hypothesis>=6.150,<7',

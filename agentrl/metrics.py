@@ -19,6 +19,8 @@ import tensorboardX
 import tqdm
 from absl import logging
 
+from agentrl.tracking import Tracker
+
 _WORDS = {'nan': math.nan, 'inf': math.inf, '-inf': -math.inf}
 
 
@@ -38,6 +40,7 @@ class Writer:
     resume_after: int | None,
     header: Mapping[str, Any],
     active: bool = True,
+    tracker: Tracker | None = None,
   ):
     """Opens the files; with `active=False` (process > 0) does nothing, ever.
 
@@ -46,10 +49,12 @@ class Writer:
       resume_after: the step of the restored checkpoint: later rows are cut
         off. None starts a new file; an old one is kept under another name.
       header: facts about the run, JSON values, written to header.json.
+      tracker: gets every finite number too, and is closed with the writer.
     """
     self._active = active
     if not active:
       return
+    self._tracker = tracker
     self._workdir = pathlib.Path(workdir)
     self._workdir.mkdir(parents=True, exist_ok=True)
     path = self._workdir / 'metrics.jsonl'
@@ -88,9 +93,11 @@ class Writer:
     self._file.write(json.dumps(_strict(row), allow_nan=False) + '\n')
     self._file.flush()
     self._last = order
-    for name in scalars:
-      if math.isfinite(row[name]):
-        self._events.add_scalar(name, row[name], step)
+    finite = {name: row[name] for name in scalars if math.isfinite(row[name])}
+    for name, value in finite.items():
+      self._events.add_scalar(name, value, step)
+    if self._tracker:
+      self._tracker.add(step, finite)
 
   def flush(self) -> None:
     """Returns when the rows are on disk; event files may lag a little."""
@@ -104,6 +111,8 @@ class Writer:
       self.flush()
       self._file.close()
       self._events.close()
+      if self._tracker:
+        self._tracker.close()
       self._active = False
 
 

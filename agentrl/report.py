@@ -141,14 +141,17 @@ def _draw_training(axes: Axes, points: np.ndarray, color: str) -> None:
     return
   x, y = points.T  # [n] each
   window = max(5, len(y) // 20)
-  mean, label = _running_mean(y, window), f'training, mean of {window} steps'
+  mean, label = running_mean(y, window), f'training, mean of {window} steps'
   each = {'color': color, 'alpha': 0.4, 'linewidth': 0.9}
   axes.plot(x, y, label='training, each step', **each)
   axes.plot(x, mean, label=label, color=color, linewidth=2.2)
 
 
-def _running_mean(y: np.ndarray, window: int) -> np.ndarray:
-  """Mean of the last `window` values, of fewer at the start; f64[n]."""
+def running_mean(y: np.ndarray, window: int) -> np.ndarray:
+  """Mean of the last `window` values, of fewer at the start; f64[n].
+
+  m_i = mean(y_j : max(0, i - window + 1) <= j <= i).
+  """
   total = np.concatenate([[0.0], np.cumsum(y)])
   end = np.arange(1, len(y) + 1)
   start = np.maximum(end - window, 0)

@@ -102,8 +102,9 @@ def get_config(arg: str = '') -> ConfigDict:
   c.eval = ConfigDict(dict(episodes=1000, every=0, temperature=1.0))
   c.checkpoint = ConfigDict(dict(every=20, keep=2))
   # Trajectories that are kept: whole groups of every so many steps (-1: all),
-  # and of each evaluation.
-  c.log = ConfigDict(dict(groups=1, every=1, held_out=4))
+  # and of each evaluation. And the project of Weights & Biases that gets the
+  # numbers as well, if it is installed; '': none.
+  c.log = ConfigDict(dict(groups=1, every=1, held_out=4, wandb=''))
 
   # The slots (DESIGN: a method names a piece for each).
   c.task = 'fixed'

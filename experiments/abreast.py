@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from ml_collections import ConfigDict
 
-from agentrl import checkpoint, evaluate, loop, mesh, method, metrics
+from agentrl import checkpoint, evaluate, loop, mesh, method
 from agentrl import learner as learner_lib
 from agentrl.dataset import logged
 from agentrl.kept import Keeper, Kept
@@ -92,9 +92,7 @@ def _run(setups: Sequence[build.Setup], workdirs: Sequence[str]) -> list[str]:
   writers, logs = [], []
   for x, w, at in zip(setups, workdirs, resumed, strict=True):
     folder.keep_config(x.config, w)
-    writers.append(
-      metrics.Writer(w, resume_after=at, header=runner.header(x, w))
-    )
+    writers.append(runner.write_metrics(x, w, at))
     logs.append(logged.Writer(w, resume_after=at))
   writer = lanes.Writers(writers, resumed)
   log = keeper(setups, logs, resumed)

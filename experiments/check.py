@@ -11,7 +11,7 @@ from typing import Any
 import jax
 from ml_collections import ConfigDict
 
-from agentrl import mesh, registry
+from agentrl import mesh, registry, tracking
 from agentrl.nn.transformer import Shape
 from agentrl.schedule import Schedule
 from agentrl.service.base import Function
@@ -80,12 +80,14 @@ def _told(sizes: Mapping[str, int]) -> str:
 
 
 def log(c: ConfigDict) -> None:
-  """How many trajectories are kept, and when."""
+  """How many trajectories are kept and when; who gets the numbers."""
   for name, least in (('groups', -1), ('every', 1), ('held_out', 0)):
     if c.log[name] < least:
       raise ValueError(
         f'log.{name}={c.log[name]} is too low; set it to {least} or more'
       )
+  if c.log.wandb:
+    tracking.installed()
 
 
 def terms(c: ConfigDict, told: tuple[str, ...]) -> None:

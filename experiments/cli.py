@@ -29,7 +29,8 @@ def run(
 ) -> None:
   """Parses the flags, complains of those that lack, runs main.
 
-  operands: what main takes, words that are not flags
+  operands: what main takes, words that are not flags; the last one takes all
+    that follow if it ends in '...'
   """
   jax.config.config_with_absl()  # so that --jax_debug_nans and others exist
 
@@ -51,11 +52,13 @@ def fail(message: str) -> NoReturn:
 
 def _guarded(main, argv: Sequence[str], operands: Sequence[str]) -> None:
   given = argv[1:]
-  if len(given) > len(operands):
+  many = bool(operands) and operands[-1].endswith('...')
+  if len(given) > len(operands) and not many:
     wrong = given[len(operands)]
     fail(f'{wrong!r} is not a flag; flags are written --name=value')
   if len(given) < len(operands):
-    fail(f'{operands[len(given)]} is missing; --help says what to write')
+    lacks = operands[len(given)].removesuffix('...')
+    fail(f'{lacks} is missing; --help says what to write')
   logging.set_verbosity(max(logging.get_verbosity(), logging.INFO))
   logging.get_absl_handler().addFilter(_ours)
   try:

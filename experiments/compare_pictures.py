@@ -8,7 +8,7 @@ from experiments import compare_numbers as numbers
 from experiments.markup import Markup, element, join
 
 COLORS = 8  # of the style sheet, for light and dark
-_SHAPES = (
+SHAPES = (
   'M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0',
   'M-3.6-3.6h7.2v7.2h-7.2z',
   'M0-4.8L4.6 3.6H-4.6z',
@@ -58,7 +58,7 @@ def looks(report: Mapping) -> dict[str, Look]:
     i = seen[own]
     seen[own] += 1
     color = i % COLORS if own else COLORS - 1 - i % COLORS
-    out[name] = Look(labels[name], part, color, i % len(_SHAPES))
+    out[name] = Look(labels[name], part, color, i % len(SHAPES))
   return out
 
 
@@ -70,7 +70,7 @@ def look_of(name: str, known: Mapping[str, Look]) -> Look:
 def marker(x: float, y: float, look: Look) -> Markup:
   return element(
     'path',
-    d=_SHAPES[look.shape],
+    d=SHAPES[look.shape],
     transform=f'translate({x} {y})',
     class_='marker',
   )

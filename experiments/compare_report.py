@@ -29,7 +29,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from experiments import compare_claims, compare_envs, compare_tuning
+from experiments import compare_claims, compare_envs, compare_tuning, markup
 from experiments import compare_numbers as numbers
 from experiments import compare_pictures as pictures
 from experiments import compare_tables as tables
@@ -112,8 +112,9 @@ def page(report: Mapping) -> str:
     ('again', 'Doing it again', _again(report)),
   ]
   parts = [part for part in parts if part[2]]
-  body = element(
-    'body',
+  return markup.page(
+    title,
+    _STYLE.read_text(encoding='utf-8'),
     element('header', *_head(report, title), _contents(parts)),
     element('main', *(_section(*part) for part in parts)),
     element(
@@ -122,23 +123,6 @@ def page(report: Mapping) -> str:
       element('a', JSON, href=JSON),
       ' beside it.',
     ),
-  )
-  return '<!DOCTYPE html>\n' + element('html', _meta(title), body, lang='en')
-
-
-def _meta(title: str) -> Markup:
-  # The policy makes it impossible to load anything, whatever a label says.
-  policy = "default-src 'none'; style-src 'unsafe-inline'"
-  return element(
-    'head',
-    element('meta', charset='utf-8'),
-    element('meta', http_equiv='Content-Security-Policy', content=policy),
-    element(
-      'meta', name='viewport', content='width=device-width, initial-scale=1'
-    ),
-    element('meta', name='color-scheme', content='light dark'),
-    element('title', title),
-    element('style', Markup(_STYLE.read_text(encoding='utf-8'))),
   )
 
 

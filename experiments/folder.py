@@ -24,7 +24,7 @@ BEFORE = {
   'model': {'path': '', 'random': False, 'attention': 'xla'},
   'lora': {'rank': 0, 'alpha': 16.0, 'pattern': 'q|k|v|o', 'path': ''},
   'rollout': {'system': ''},
-  'log': {'groups': 1, 'every': 1, 'held_out': 4},
+  'log': {'groups': 1, 'every': 1, 'held_out': 4, 'wandb': ''},
   'role': {},
   'mesh': {},
   'service': {},
@@ -40,13 +40,14 @@ def text_of(c: ConfigDict) -> str:
 def same_config(c: ConfigDict, workdir: str) -> None:
   """Refuses to mix two configs in one folder, naming what differs.
 
-  Where arrays lie is no part of an experiment: a run goes on on any mesh.
+  Where arrays lie is no part of an experiment: a run goes on on any mesh. Nor
+  is who else gets its numbers.
   """
   path = os.path.join(workdir, CONFIG)
   if not os.path.exists(path):
     return
   for name, old, new in differences(read_config(workdir), c):
-    if name.startswith('mesh.'):
+    if name.startswith(('mesh.', 'log.wandb')):
       logging.info('Going on with %s=%s, %s before', name, new, old)
       continue
     raise ValueError(

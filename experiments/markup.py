@@ -41,3 +41,32 @@ def element(tag: str, /, *content: str | None, **attributes) -> Markup:
 def note(text: str) -> Markup:
   """A paragraph that explains, however its source is broken into lines."""
   return element('p', ' '.join(text.split()), class_='note')
+
+
+def page(
+  title: str, style: str, *body: str | None, again: int | None = None
+) -> str:
+  """A whole page that can load nothing and run nothing, whatever a label says.
+
+  again: seconds after which a browser reads it anew
+  """
+  policy = "default-src 'none'; style-src 'unsafe-inline'"
+  names = {
+    'viewport': 'width=device-width, initial-scale=1',
+    'color-scheme': 'light dark',
+  }
+  metas = [
+    {'charset': 'utf-8'},
+    {'http_equiv': 'Content-Security-Policy', 'content': policy},
+    *({'name': name, 'content': told} for name, told in names.items()),
+  ]
+  if again is not None:
+    metas.append({'http_equiv': 'refresh', 'content': again})
+  head = element(
+    'head',
+    *(element('meta', **meta) for meta in metas),
+    element('title', title),
+    element('style', Markup(style)),
+  )
+  whole = element('html', head, element('body', *body), lang='en')
+  return f'<!DOCTYPE html>\n{whole}'

@@ -21,6 +21,7 @@ from agentrl import (
   metrics,
   registry,
   report,
+  tracking,
 )
 from agentrl import learner as learner_lib
 from agentrl.dataset import logged, spoken
@@ -64,12 +65,7 @@ def _run(s: build.Setup, workdir: str, plan: list[loop.Stage], playing, asked):
     folder.keep_config(s.config, workdir)
   if s.config.model.path:
     logging.info('%s', computing(s))
-  writer = metrics.Writer(
-    workdir,
-    resume_after=resumed,
-    header=header(s, workdir),
-    active=processes.first(),
-  )
+  writer = write_metrics(s, workdir, resumed)
   progress = metrics.Progress(
     plan[-1].end,
     initial=int(state.step),
@@ -84,6 +80,23 @@ def _run(s: build.Setup, workdir: str, plan: list[loop.Stage], playing, asked):
   go(plan, state, seen, writer, keeper, checkpoints, progress, spent)
   log.close()
   return finish(s, workdir) if processes.first() else ''
+
+
+def write_metrics(s: build.Setup, workdir: str, resumed) -> metrics.Writer:
+  """What writes the run's numbers, wherever they are wanted."""
+  c, first = s.config, processes.first()
+  tracker = None
+  if c.log.wandb and first:
+    tracker = tracking.Tracker(
+      c.log.wandb, workdir, resume_after=resumed, config=c.to_dict()
+    )
+  return metrics.Writer(
+    workdir,
+    resume_after=resumed,
+    header=header(s, workdir),
+    active=first,
+    tracker=tracker,
+  )
 
 
 def go(plan, state, seen: loop.Watch, writer, log, checkpoints, progress,

@@ -20,7 +20,7 @@ FLOORS = (
   ('signal', 'rollout'),
   (
     'collect', 'method', 'objective', 'learner', 'checkpoint', 'metrics',
-    'evaluate', 'report', 'kept', 'narrate', 'interrupt',
+    'evaluate', 'report', 'kept', 'narrate', 'interrupt', 'tracking',
   ),
   ('loop',),
   ('experiments', 'configs'),

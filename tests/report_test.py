@@ -119,7 +119,7 @@ def test_missing_numbers_never_crash(tmp_path, rows):
 
 
 def test_running_mean_by_hand():
-  got = report._running_mean(np.array([2.0, 4.0, 6.0, 0.0]), 2)
+  got = report.running_mean(np.array([2.0, 4.0, 6.0, 0.0]), 2)
   np.testing.assert_array_equal(got, [2.0, 3.0, 5.0, 3.0])
 
 

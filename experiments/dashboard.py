@@ -1,0 +1,61 @@
+"""The metrics of runs as pictures: one HTML page, without account or server.
+
+  python -m experiments.dashboard runs/oprl
+  python -m experiments.dashboard runs/oprl runs/grpo --out=both.html
+  python -m experiments.dashboard runs/oprl --every=30
+
+Several runs stand side by side, with what differs in their configs. A run may
+still be going on: with --every the page is written anew every so many seconds
+until ^C, and an open browser shows it. The page loads nothing and can be sent
+to somebody.
+"""
+
+import datetime
+import os
+import pathlib
+import time
+
+from absl import flags
+
+from agentrl import metrics
+from experiments import cli, dashboard_curves, dashboard_page
+
+_OUT = flags.DEFINE_string('out', 'dashboard.html', 'File to write.')
+_X = flags.DEFINE_enum(
+  'x', 'step', list(dashboard_curves.X), 'What pictures go along.'
+)
+_SMOOTH = flags.DEFINE_integer(
+  'smooth', 0, 'Steps of a mean; 0: a twentieth of the longest run.'
+)
+_EVERY = flags.DEFINE_integer('every', 0, 'Seconds; 0: written once.', 0)
+
+
+def write(runs: list[str]) -> None:
+  text = dashboard_page.page(
+    dashboard_curves.read(runs),
+    x=_X.value,
+    smooth=_SMOOTH.value,
+    again=_EVERY.value or None,
+    now=datetime.datetime.now(datetime.UTC),
+  )
+  metrics.replace(pathlib.Path(_OUT.value), text)
+
+
+def main(*runs: str) -> None:
+  folder = os.path.dirname(os.path.abspath(_OUT.value))
+  if not os.path.isdir(folder):
+    raise ValueError(
+      f'--out={_OUT.value}: there is no folder {folder}; make it'
+    )
+  write(list(runs))
+  print(f'{len(runs)} run(s) in {_OUT.value}', flush=True)
+  try:
+    while _EVERY.value:
+      time.sleep(_EVERY.value)
+      write(list(runs))
+  except KeyboardInterrupt:
+    print('stopped')
+
+
+if __name__ == '__main__':
+  cli.run(main, operands=('RUN...',))
