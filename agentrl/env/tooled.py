@@ -6,6 +6,7 @@ the agent has not seen what its calls gave. One that does neither is invalid
 and is told what to write, and so is a call that cannot be read.
 """
 
+import collections
 import concurrent.futures
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +17,8 @@ from agentrl.text.call_base import Call, Described, Format, Malformed, spoken
 from agentrl.text.calls import format_of
 from agentrl.tool import base
 
-COLUMNS = ('calls', 'faults')  # of a turn: calls made, those that went wrong
+# Of a turn: calls made, those that went wrong, and those by kind.
+COLUMNS = ('calls', 'faults', *(f'fault_{kind}' for kind in base.KINDS))
 LOST = 'Call a tool, or end with <answer>...</answer>.'
 _ANSWER = re.compile('<answer>(.*?)</answer>', re.DOTALL)
 _CALLS = 16  # of a message that are answered
@@ -91,11 +93,12 @@ class Tooled:
     calls = calls[:_CALLS] + [_TOO_MANY] * (len(calls) > _CALLS)
     answers = base.run(calls, self._task.tools, self._pool, seconds=_SECONDS)
     faults = [x.fault for x in answers if x.fault]
-    counted = {'calls': float(len(answers)), 'faults': float(len(faults))}
+    counted = collections.Counter(f'fault_{kind}' for kind in faults)
+    counted |= {'calls': len(answers), 'faults': len(faults)}
     return Reply(
       self._format.answer([(x.name, x.text) for x in answers]),
       invalid='malformed' in faults,
-      facts=self._nothing | counted,
+      facts={x: float(counted[x]) for x in self._nothing},
     )
 
 

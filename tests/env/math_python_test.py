@@ -108,9 +108,10 @@ def test_a_program_that_fails_is_a_fault(env):
   env.reset({'question': '?', 'answer': '1'}, 0)
   reply = env.step('<python>1/0</python>')
   assert 'ZeroDivisionError' in reply.text
-  assert reply.facts == {'calls': 1, 'faults': 1}
+  facts = {name: x for name, x in reply.facts.items() if x}
+  assert facts == {'calls': 1, 'faults': 1, 'fault_error': 1}
   reply = env.step('<python>import socket; socket.socket()</python>')
-  assert reply.facts['faults'] == 1
+  assert reply.facts['faults'] == reply.facts['fault_network'] == 1
   assert not reply.done
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from agentrl import mesh
-from agentrl.env import base
+from agentrl.env import base, countdown
 from agentrl.env.host import Reply
 from agentrl.env.jit import sokoban_levels
 from agentrl.model import policy
@@ -357,3 +357,30 @@ def test_stopping_ends_all_sessions():
       made, mouth, them, attempts, jax.random.key(0), stopping=stopping
     )
   assert not mouth.busy
+
+
+def test_tools_are_heard_word_for_word():
+  """Calls, one that cannot be read, talk, and an answer."""
+  family = countdown.Countdown(numbers=2)
+  (one,) = family.solved('train', 1, 0)
+  said = ['<calculator>7*6</calculator><calculator>1/0</calculator>',
+          '<calculator>', 'well', *one.said]  # fmt: skip
+  limits = dataclasses.replace(LIMITS, message=72, heard=220, context=1500)
+  record, counts = scripted({0: said}, limits, family, tasks=[one.task])
+  assert counts == {'cut': 0}
+  assert record.status[0] == Status.SOLVED
+  world = family.env()
+  heard = [world.reset(one.task, 0)]
+  replies = [world.step(message) for message in said]
+  heard += [reply.text for reply in replies[:-1]]
+  row = []
+  for text, message in zip(heard, said, strict=True):
+    line = text if text.endswith('\n') else f'{text}\n'
+    row += [*WORDS.encode(line), *WORDS.encode(message), WORDS.eot]
+  rows, _ = relearned(record, 1500)
+  there = np.asarray(rows.seg[0]) >= 0
+  assert np.asarray(rows.tokens[0])[there].tolist() == row
+  for name in ('calls', 'faults', 'fault_malformed'):
+    told = [reply.facts[name] for reply in replies]
+    assert record.columns[name][0].tolist() == told
+  assert record.action[0].tolist() == [-1 if r.invalid else 0 for r in replies]

@@ -1,0 +1,96 @@
+"""Programs that misbehave in a rollout's tool cost their call, no more."""
+
+import pathlib
+
+import jax
+import numpy as np
+import pytest
+
+from agentrl.env.math_python import MathPython
+from agentrl.rollout import host, pack
+from agentrl.rollout.rooms import rooms
+from agentrl.rollout.script import Script
+from agentrl.task.fixed import attempts as make_attempts
+from agentrl.text import talk, tokenizer
+from agentrl.types import Status
+
+WORDS = tokenizer.Embedded()
+# What a program does: its code, and the kinds of fault that tell of it.
+NAUGHTY = {
+  'forks': ('import os\nwhile True: os.fork()', {'processes'}),
+  'eats': ('x = []\nwhile True: x.append(bytes(1 << 26))', {'memory'}),
+  'writes': ("open('{place}', 'w').write('here')", {'files'}),
+  'calls': ("import socket\nsocket.create_connection(('127.0.0.1', 9))",
+            {'network'}),
+  'prints': ("while True: print('x' * 1000)", {'output', 'time'}),
+  'sleeps': ('import time\ntime.sleep(600)', {'time'}),
+}  # fmt: skip
+LIMITS = host.Limits(
+  turns=3, message=128, heard=600, opening=0, context=2200, seconds=120.0
+)
+
+
+def played(codes):
+  """A program each, then an answer."""
+  family = MathPython(seconds=4.0)
+  n = len(codes)
+  said = {
+    i: [
+      [*WORDS.encode(f'<python>{code}</python>'), WORDS.eot],
+      [*WORDS.encode(f'<answer>{i}</answer>'), WORDS.eot],
+    ]
+    for i, code in enumerate(codes)
+  }
+  tasks = [{'question': f'{i}?', 'answer': str(i)} for i in range(n)]
+  stage = host.Stage(family, tasks, talk.bare(WORDS), LIMITS)
+  attempts = make_attempts(np.arange(n), 1, 3, 1.0)
+  with rooms(family, 6) as them:
+    ended, counts = host.sessions(
+      stage, Script(said, WORDS.eot), them, attempts, jax.random.key(0)
+    )
+  assert not [x for x in counts if x.startswith('fault')]  # of the world
+  sizes = LIMITS.turns, LIMITS.width, LIMITS.message
+  return pack.record(ended, *sizes, family.columns)
+
+
+def programs() -> set[str]:
+  """Interpreters that run, by their number and command."""
+  found = set()
+  for place in pathlib.Path('/proc').glob('[0-9]*'):
+    try:
+      words = (place / 'cmdline').read_bytes()
+    except OSError:
+      continue
+    if b'jail' in words or b'worker.py' in words:
+      found.add(f'{place.name} {words}')
+  return found
+
+
+@pytest.mark.slow
+def test_programs_that_misbehave(tmp_path):
+  """Two hundred trajectories, a fifth of them with such a program."""
+  n, rng = 200, np.random.default_rng(0)
+  place, before = tmp_path / 'outside', programs()
+  good = [f'print({i} ** 3 % 1000)' for i in range(n)]
+  bad, kinds = list(good), {}
+  for i, b in enumerate(rng.permutation(n)[: n // 5].tolist()):
+    code, kinds[b] = list(NAUGHTY.values())[i % len(NAUGHTY)]
+    bad[b] = code.replace('{place}', str(place))
+  want, got = played(good), played(bad)
+  assert (got.status == Status.SOLVED).all()
+  for b in range(n):
+    told = {
+      name.removeprefix('fault_')
+      for name, x in got.columns.items()
+      if name.startswith('fault_') and x[b, 0]
+    }
+    if b in kinds:
+      assert len(told) == 1, bad[b]
+      assert told <= kinds[b], (told, bad[b])
+    else:
+      assert not told
+      np.testing.assert_array_equal(got.context[b], want.context[b])
+      np.testing.assert_array_equal(got.message[b], want.message[b])
+  assert got.columns['faults'].sum() == len(kinds) == n // 5
+  assert not place.exists()
+  assert programs() <= before
