@@ -28,7 +28,7 @@ for i, cell in enumerate(cells):
 SAID = {
   '1_first_rollout': ('rows that the model reads', 'largest difference'),
   '2_credit': ('GiGPO', 'Spearman'),
-  '3_new_method': ("'minus_median'", 'is unknown', 'held-out success'),
+  '3_new_method': ("'minus_median'", 'is not registered', 'held-out success'),
   '4_checkpoint': ('chat template: True', '<|im_start|>', 'largest change'),
   '5_sharding': ('8 devices', 'in pieces of', '100.0% of the tokens'),
 }
