@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 from absl import app, flags
 
-from agentrl.env import base
+from agentrl.env import base, splits
 from agentrl.env.jit import bifurcation, boxoban, frozen_lake, sokoban_levels
-from configs import base as base_config
+from configs import worlds
 
-_ENV = flags.DEFINE_enum('env', 'sokoban', base_config.ENVS, 'Game.')
+_ENV = flags.DEFINE_enum('env', 'sokoban', worlds.JITTED, 'Game.')
 _SEED = flags.DEFINE_integer('seed', 0, 'Picks the task and the slips.')
 _LEVELS = flags.DEFINE_string('levels', None, 'Sokoban levels to pick from.')
 WORDS = {'w': 'up', 'a': 'left', 's': 'down', 'd': 'right'}
@@ -32,7 +32,7 @@ def make(name: str, seed: int, levels: str | None):
   elif levels:
     source = boxoban.Boxoban(levels, max_nodes=20_000)
     split = int(not source.sizes()['train'])  # a file may hold one level
-  return env_for(source), next(source.solved(base.SPLITS[split], 1, seed))
+  return env_for(source), next(source.solved(splits.SPLITS[split], 1, seed))
 
 
 def play(env, solved: base.SolvedTask, lines: Iterable[str], key: jax.Array):

@@ -13,7 +13,7 @@ import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agentrl.env import base, host
+from agentrl.env import host, splits
 
 TESTS = ('valid_seen', 'valid_unseen')
 _GAME = 'game.tw-pddl'
@@ -51,7 +51,9 @@ class AlfWorld:
   def name(self) -> str:
     """alfworld-<test games>-<hash of all settings>, without the folder."""
     settings = repr(dataclasses.replace(self, data=''))
-    return f'alfworld-{self.held_out}-{base.content_key(settings.encode())[:8]}'
+    return (
+      f'alfworld-{self.held_out}-{splits.content_key(settings.encode())[:8]}'
+    )
 
   def solved(
     self, split: str, count: int, seed: int
@@ -60,7 +62,7 @@ class AlfWorld:
 
     The splits are the data's own folders; a key is the game's path in them.
     """
-    rng = base.split_rng(split, seed)
+    rng = splits.split_rng(split, seed)
     root = self.root()
     folder = root / ('train' if split == 'train' else self.held_out)
     games = sorted(folder.rglob(_GAME))
@@ -74,7 +76,7 @@ class AlfWorld:
         path = games[i].relative_to(root).as_posix()
         said = tuple(told.get('walkthrough') or ())
         yield host.HostTask(
-          {'game': path}, said, base.content_key(path.encode())
+          {'game': path}, said, splits.content_key(path.encode())
         )
     if found < count:
       raise ValueError(

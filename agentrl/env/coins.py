@@ -8,7 +8,7 @@ import dataclasses
 
 import numpy as np
 
-from agentrl.env import base
+from agentrl.env import splits
 
 SIDES = 'nesw'
 WORDS = {'n': 'north', 'e': 'east', 's': 'south', 'w': 'west'}
@@ -46,7 +46,7 @@ class Map:
       for to in (turned, turned[::-1]):
         table = str.maketrans(SIDES, to)
         forms.append((self.way.translate(table), self.ends.translate(table)))
-    return base.content_key(repr(min(forms)).encode())
+    return splits.content_key(repr(min(forms)).encode())
 
 
 def opposite(side: str) -> str:

@@ -1,8 +1,4 @@
-"""Tasks of host families: names, keys and splits.
-
-`agentrl.env.base` is imported where it is used: it brings JAX, for which a
-worker in which an environment lives has no use.
-"""
+"""Tasks of host families: names, keys and splits."""
 
 import json
 import pathlib
@@ -11,21 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from agentrl.env import splits
 from agentrl.env.host import Family, HostTask
 
 
 def key(content: Any) -> str:
   """Content id of what JSON can hold."""
-  from agentrl.env import base
-
-  return base.content_key(json.dumps(content, sort_keys=True).encode())
+  return splits.content_key(json.dumps(content, sort_keys=True).encode())
 
 
 def split(content: Any) -> str:
   """The split that content alone would be in."""
-  from agentrl.env import base
-
-  return base.split_of(key(content))
+  return splits.split_of(key(content))
 
 
 def name(kind: str, family: Family, *files: str) -> str:
@@ -39,11 +32,9 @@ def name(kind: str, family: Family, *files: str) -> str:
   Raises:
     ValueError: a file cannot be read.
   """
-  from agentrl.env import base
-
   held = [read(path) for path in files if path]
   content = '\0'.join([repr(family), *held])
-  return f'{kind}-{base.content_key(content.encode())[:8]}'
+  return f'{kind}-{splits.content_key(content.encode())[:8]}'
 
 
 def drawn(
@@ -63,9 +54,8 @@ def drawn(
     count: how many.
     seed: of the draws.
   """
-  from agentrl.env import base
 
-  rng = base.split_rng(split, seed)
+  rng = splits.split_rng(split, seed)
 
   def keyed():
     content = draw(rng)
@@ -74,7 +64,7 @@ def drawn(
   def finish(key, content):
     return HostTask(*solve(content), key)
 
-  return base.distinct_tasks(keyed, finish, split, count)
+  return splits.distinct_tasks(keyed, finish, split, count)
 
 
 def chosen(
@@ -92,11 +82,10 @@ def chosen(
   Raises:
     ValueError: unknown split, negative seed, or fewer tasks than asked for.
   """
-  from agentrl.env import base
 
-  rng = base.split_rng(split, seed)
+  rng = splits.split_rng(split, seed)
   distinct = {task.key: task for task in reversed(tasks)}
-  fit = [distinct[k] for k in sorted(distinct) if base.split_of(k) == split]
+  fit = [distinct[k] for k in sorted(distinct) if splits.split_of(k) == split]
   if count > len(fit):
     raise ValueError(
       f'{count} {split} tasks are more than the {len(fit)} distinct ones of'

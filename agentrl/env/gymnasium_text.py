@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from agentrl.env import base, host
+from agentrl.env import base, host, splits
 
 
 class Game(NamedTuple):
@@ -93,15 +93,15 @@ class ToyText:
 
   def name(self) -> str:
     """toy_text-<game>-<hash of all settings>."""
-    digest = base.content_key(repr(self).encode())[:8]
+    digest = splits.content_key(repr(self).encode())[:8]
     return f'toy_text-{self.game}-{digest}'
 
   def solved(
     self, split: str, count: int, seed: int
   ) -> Iterator[host.HostTask]:
     """Distinct starts, with a shortest way where nothing is random."""
-    rng = base.split_rng(split, seed)
-    return base.distinct_tasks(
+    rng = splits.split_rng(split, seed)
+    return splits.distinct_tasks(
       lambda: self._draw(rng), self._finish, split, count
     )
 
@@ -122,7 +122,7 @@ class ToyText:
       task = {'state': ((row * 5 + column) * 5 + places[0]) * 4 + places[1]}
     else:  # above the cliff, or where Gymnasium starts
       task = {'state': int(rng.integers(37))}
-    return base.content_key(repr(task).encode()), task
+    return splits.content_key(repr(task).encode()), task
 
   def _finish(self, key: str, task: dict[str, Any]) -> host.HostTask | None:
     if self.slippery or self.game == 'blackjack':

@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Iterator
 from typing import Any
 
-from agentrl.env import base
+from agentrl.env import splits
 
 PATIENCE = 5  # seconds to end by itself
 
@@ -51,7 +51,7 @@ def chosen(
   Raises:
     ValueError: unknown split, negative seed, or fewer numbers.
   """
-  rng = base.split_rng(split, seed)
+  rng = splits.split_rng(split, seed)
   if count > len(numbers):
     raise ValueError(
       f'there are {len(numbers)} {split} tasks, and {count} were asked for; ask'

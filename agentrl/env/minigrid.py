@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from agentrl.env import base, host
+from agentrl.env import host, splits
 
 ACTIONS = ('left', 'right', 'forward', 'pickup', 'drop', 'toggle', 'done')
 RULES = (
@@ -60,16 +60,16 @@ class MiniGrid:
 
   def name(self) -> str:
     """minigrid-<id>-<hash of all settings>."""
-    digest = base.content_key(repr(self).encode())[:8]
+    digest = splits.content_key(repr(self).encode())[:8]
     return f'minigrid-{self.id}-{digest}'
 
   def solved(
     self, split: str, count: int, seed: int
   ) -> Iterator[host.HostTask]:
     """Distinct rooms, with the bot's way where it has one."""
-    rng = base.split_rng(split, seed)
+    rng = splits.split_rng(split, seed)
     env = self.env()
-    return base.distinct_tasks(
+    return splits.distinct_tasks(
       lambda: env.draw(int(rng.integers(2**31))), env.solve, split, count
     )
 
@@ -123,7 +123,7 @@ class GridEnv:
     world = self.world
     start = (tuple(map(int, world.agent_pos)), int(world.agent_dir))
     room = world.grid.encode().tobytes() + repr((start, world.mission)).encode()
-    return base.content_key(room), task
+    return splits.content_key(room), task
 
   def solve(self, key: str, task: dict[str, int]) -> host.HostTask:
     """The task and how BabyAI's bot solves it, if it does."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agentrl.env import base, host
+from agentrl.env import host, splits
 
 _ANSWER = re.compile(r'.*<answer>(.*?)</answer>', re.DOTALL)
 
@@ -50,16 +50,16 @@ class ReasoningGym:
 
   def name(self) -> str:
     """reasoning_gym-<dataset>-<hash of all settings>."""
-    digest = base.content_key(repr(self).encode())[:8]
+    digest = splits.content_key(repr(self).encode())[:8]
     return f'reasoning_gym-{self.dataset}-{digest}'
 
   def solved(
     self, split: str, count: int, seed: int
   ) -> Iterator[host.HostTask]:
     """Distinct questions, with the package's answer where that scores 1."""
-    rng = base.split_rng(split, seed)
+    rng = splits.split_rng(split, seed)
     env = self.env()
-    return base.distinct_tasks(
+    return splits.distinct_tasks(
       lambda: env.draw(int(rng.integers(2**31))), env.solve, split, count
     )
 
@@ -121,7 +121,7 @@ class PuzzleEnv:
   def draw(self, seed: int) -> tuple[str, dict[str, int]]:
     """A key, of the question, and a task."""
     question = self.reset({'seed': seed}, 0)
-    return base.content_key(question.encode()), {'seed': seed}
+    return splits.content_key(question.encode()), {'seed': seed}
 
   def solve(self, key: str, task: dict[str, int]) -> host.HostTask:
     """The task and its answer, if it has one that scores 1."""

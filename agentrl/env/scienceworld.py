@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agentrl.env import base, host, java
+from agentrl.env import host, java, splits
 
 _UNKNOWN = 'No known action matches that input'
 
@@ -37,19 +37,19 @@ class ScienceWorld:
 
   def name(self) -> str:
     """scienceworld-<task>-<hash of all settings>."""
-    digest = base.content_key(repr(self).encode())[:8]
+    digest = splits.content_key(repr(self).encode())[:8]
     return f'scienceworld-{self.task}-{digest}'
 
   def solved(
     self, split: str, count: int, seed: int
   ) -> Iterator[host.HostTask]:
     """Distinct variations with the package's own way; see `host.Family`."""
-    base.split_rng(split, seed)  # before Java starts
+    splits.split_rng(split, seed)  # before Java starts
     env = self.env()
     try:
       for number in java.chosen(env.numbers(split), split, count, seed):
         task = {'variation': number}
-        key = base.content_key(repr((self.task, number)).encode())
+        key = splits.content_key(repr((self.task, number)).encode())
         yield host.HostTask(task, env.way(task), key)
     finally:
       env.close()

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from agentrl.env import base, host
+from agentrl.env import host, splits
 
 # Two-player games: everything that their opponent may try to say.
 _CELLS = tuple(f'[{i}]' for i in range(25))
@@ -83,14 +83,14 @@ class TextArena:
 
   def name(self) -> str:
     """textarena-<id>-<hash of all settings>."""
-    digest = base.content_key(repr(self).encode())[:8]
+    digest = splits.content_key(repr(self).encode())[:8]
     return f'textarena-{self.id}-{digest}'
 
   def solved(
     self, split: str, count: int, seed: int
   ) -> Iterator[host.HostTask]:
     """Distinct tasks, without demonstrations; see `host.Family`."""
-    rng = base.split_rng(split, seed)
+    rng = splits.split_rng(split, seed)
     seats = 2 if self.id.split('-')[0] in MOVES else 1
 
     def draw() -> tuple[str, dict[str, int]]:
@@ -98,9 +98,9 @@ class TextArena:
         'seed': int(rng.integers(2**31)),
         'player': int(rng.integers(seats)),
       }
-      return base.content_key(repr(task).encode()), task
+      return splits.content_key(repr(task).encode()), task
 
-    return base.distinct_tasks(
+    return splits.distinct_tasks(
       draw, lambda key, task: host.HostTask(task, (), key), split, count
     )
 

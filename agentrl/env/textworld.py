@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from agentrl.env import base, coins, host
+from agentrl.env import coins, host, splits
 
 RULES = (
   'Find the coin and take it. Of each side you see: ? an exit not taken yet,'
@@ -75,15 +75,15 @@ class CoinCollector:
   def name(self) -> str:
     """textworld_coin-<levels>-<hash of all settings>, without the folder."""
     settings = repr(dataclasses.replace(self, folder=''))
-    digest = base.content_key(settings.encode())[:8]
+    digest = splits.content_key(settings.encode())[:8]
     return f'textworld_coin-{self.low}-{self.high}-{digest}'
 
   def solved(
     self, split: str, count: int, seed: int
   ) -> Iterator[host.HostTask]:
     """Distinct maps with the shortest way each; see `host.Family`."""
-    rng = base.split_rng(split, seed)
-    return base.distinct_tasks(
+    rng = splits.split_rng(split, seed)
+    return splits.distinct_tasks(
       lambda: self._draw(rng), self._finish, split, count
     )
 

@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agentrl.env import base, host, java
+from agentrl.env import host, java, splits
 
 GAMES = (
   'arithmetic', 'coin', 'cookingworld', 'mapreader', 'peckingorder',
@@ -50,19 +50,19 @@ class TextWorldExpress:
 
   def name(self) -> str:
     """textworld_express-<game>-<hash of all settings>."""
-    digest = base.content_key(repr(self).encode())[:8]
+    digest = splits.content_key(repr(self).encode())[:8]
     return f'textworld_express-{self.game}-{digest}'
 
   def solved(
     self, split: str, count: int, seed: int
   ) -> Iterator[host.HostTask]:
     """Distinct tasks with the package's own way; see `host.Family`."""
-    base.split_rng(split, seed)  # before Java starts
+    splits.split_rng(split, seed)  # before Java starts
     env = self.env()
     try:
       for number in java.chosen(env.numbers(split), split, count, seed):
         task = {'fold': split, 'seed': number}
-        key = base.content_key(repr((self.game, task)).encode())
+        key = splits.content_key(repr((self.game, task)).encode())
         yield host.HostTask(task, env.way(task), key)
     finally:
       env.close()

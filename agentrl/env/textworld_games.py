@@ -14,7 +14,7 @@ from textworld.challenges.tw_coin_collector import coin_collector
 from textworld.generator.data import KnowledgeBase
 from textworld.generator.game import Event, Quest
 
-from agentrl.env import base, coins
+from agentrl.env import coins, splits
 
 _TOLD = textworld.EnvInfos(
   facts=True,
@@ -76,7 +76,9 @@ def compiled(folder: str, objective: str) -> Play:
 
   def play(plan: coins.Map, names: int):
     game = build(plan, names, objective)
-    key = base.content_key(repr((plan, names, textworld.__version__)).encode())
+    key = splits.content_key(
+      repr((plan, names, textworld.__version__)).encode()
+    )
     home = root / key
     if not _whole(home):
       _compile(game, home)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import jax
 
 from agentrl.env import host
-from agentrl.env.base import content_key
+from agentrl.env.splits import content_key
 from agentrl.rollout import luck, pack
 from agentrl.rollout.engine import How, Spoken
 from agentrl.rollout.pack import Said

@@ -25,7 +25,6 @@ class Record:
   message_len: Array  # [B, K] i32
   span: Array  # [B, K, M] i8  see Span
   logp: Array  # [B, K, M] f32  of the distribution sampled from, nats
-  version: Array | None  # [B, K, M] i32  of the policy; None: one for all
   entropy: Array  # [B, K] f32  summed over the message, nats
   action: Array  # [B, K] i32  as parsed; -1 not understood
   reward: Array  # [B, K] f32  the environment's
@@ -34,6 +33,7 @@ class Record:
   valid: Array  # [B, K] bool
   status: Array  # [B] i32
   outcome: Array  # [B] f32
+  version: Array | None = None  # [B, K, M] i32 of the policy; None: one for all
 
 
 def empty(b: int, k: int, c: int, m: int, columns) -> Record:
@@ -46,7 +46,6 @@ def empty(b: int, k: int, c: int, m: int, columns) -> Record:
     message_len=jnp.zeros((b, k), i),
     span=jnp.full((b, k, m), Span.OTHER, jnp.int8),
     logp=jnp.zeros((b, k, m), f),
-    version=None,
     entropy=jnp.zeros((b, k), f),
     action=jnp.full((b, k), -1, i),
     reward=jnp.zeros((b, k), f),

@@ -1,11 +1,10 @@
 """Expressions that an agent wrote, as Python reads them; nothing is run."""
 
 import ast
+import threading
 import warnings
 
-_SAID = '<said by an agent>'
-# '3and 4' is legal and a bad idea: not for the user of this library to hear of.
-warnings.filterwarnings('ignore', category=SyntaxWarning, module=_SAID)
+_ONE = threading.Lock()  # filters of warnings are the whole program's
 
 
 def tree(text: str) -> ast.expr:
@@ -14,4 +13,7 @@ def tree(text: str) -> ast.expr:
   Raises:
     SyntaxError, ValueError, MemoryError, RecursionError: it is none.
   """
-  return ast.parse(text, filename=_SAID, mode='eval').body
+  # '3and 4' is legal and a bad idea: not for the user of this library to hear.
+  with _ONE, warnings.catch_warnings():
+    warnings.simplefilter('ignore', SyntaxWarning)
+    return ast.parse(text, mode='eval').body

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from agentrl import learner
-from agentrl.env import base
+from agentrl.env import base, splits
 from agentrl.env.jit import bifurcation
 from agentrl.env.jit.bifurcation import Bifurcation, Bifurcations
 from configs import base as config
@@ -144,7 +144,7 @@ def test_truth_against_enumeration(slip):
 
 def test_splits_are_disjoint_and_repeat():
   source = Bifurcations(length=3, filler=2)
-  train, test = (list(source.solved(s, 200, 0)) for s in base.SPLITS)
+  train, test = (list(source.solved(s, 200, 0)) for s in splits.SPLITS)
   keys = [{x.key for x in split} for split in (train, test)]
   assert len(keys[0]) == len(keys[1]) == 200
   assert not keys[0] & keys[1]

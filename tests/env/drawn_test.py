@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from agentrl.env import base, drawn, host
+from agentrl.env import drawn, host, splits
 from agentrl.env.host import HostTask
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
@@ -43,8 +43,8 @@ def test_a_key_knows_content_and_no_order_of_names():
 
 def test_chosen_are_all_of_a_split_once_in_the_order_of_a_seed():
   found = {}
-  for split in base.SPLITS:
-    keys = {t.key for t in TASKS if base.split_of(t.key) == split}
+  for split in splits.SPLITS:
+    keys = {t.key for t in TASKS if splits.split_of(t.key) == split}
     found[split] = list(drawn.chosen(TASKS, split, len(keys), 3, 'here'))
     assert {t.key for t in found[split]} == keys
     with pytest.raises(ValueError, match=f'than the {len(keys)} distinct'):
@@ -79,7 +79,7 @@ def test_drawn_drops_draws_that_came_to_nothing():
   tasks = list(drawn.drawn(draw, lambda i: ({'i': i}, ('a',)), 'test', 5, 0))
   assert len({t.key for t in tasks}) == 5
   assert all(t.task['i'] % 2 == 0 and t.said == ('a',) for t in tasks)
-  assert {base.split_of(t.key) for t in tasks} == {'test'}
+  assert {splits.split_of(t.key) for t in tasks} == {'test'}
 
 
 def test_a_worker_that_imports_families_does_not_import_jax():

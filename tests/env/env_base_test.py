@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from agentrl.env import base
+from agentrl.env import base, splits
 
 
 class Letters:
@@ -30,18 +30,18 @@ def test_key_is_that_of_all_eight_forms_and_no_other():
 
 
 def test_a_fifth_of_the_keys_is_test():
-  keys = [base.content_key(str(i).encode()) for i in range(5000)]
-  share = np.mean([base.split_of(key) == 'test' for key in keys])
+  keys = [splits.content_key(str(i).encode()) for i in range(5000)]
+  share = np.mean([splits.split_of(key) == 'test' for key in keys])
   assert 0.18 < share < 0.22
 
 
 def test_content_key_is_the_same_in_every_process():
-  assert base.content_key(b'agentrl') == '7079fbc09a3794ba'
+  assert splits.content_key(b'agentrl') == '7079fbc09a3794ba'
 
 
 def test_distinct_tasks_gives_up_in_one_sentence():
-  keys = [base.content_key(str(i).encode()) for i in range(40)]
-  train = {key for key in keys if base.split_of(key) == 'train'}
+  keys = [splits.content_key(str(i).encode()) for i in range(40)]
+  train = {key for key in keys if splits.split_of(key) == 'train'}
   rng = np.random.default_rng(0)
 
   def draw():
@@ -51,9 +51,9 @@ def test_distinct_tasks_gives_up_in_one_sentence():
   def finish(key, draft):
     return base.SolvedTask({}, [draft], key)
 
-  found = base.distinct_tasks(draw, finish, 'train', len(train), 2000)
+  found = splits.distinct_tasks(draw, finish, 'train', len(train), 2000)
   assert {task.key for task in found} == train
-  more = base.distinct_tasks(draw, finish, 'train', len(train) + 1, 2000)
+  more = splits.distinct_tasks(draw, finish, 'train', len(train) + 1, 2000)
   with pytest.raises(
     ValueError, match=f'only {len(train)} of {len(train) + 1}'
   ):
@@ -64,15 +64,15 @@ def test_refused_drafts_are_finished_once():
   asked = []
   key = next(
     k
-    for k in (base.content_key(str(i).encode()) for i in range(99))
-    if base.split_of(k) == 'train'
+    for k in (splits.content_key(str(i).encode()) for i in range(99))
+    if splits.split_of(k) == 'train'
   )
 
   def refuse(key, draft):
     asked.append(key)
 
   with pytest.raises(ValueError, match='only 0 of 1 distinct train tasks'):
-    list(base.distinct_tasks(lambda: (key, 0), refuse, 'train', 1, 50))
+    list(splits.distinct_tasks(lambda: (key, 0), refuse, 'train', 1, 50))
   assert asked == [key]
 
 
@@ -82,4 +82,4 @@ def test_refused_drafts_are_finished_once():
 )
 def test_wrong_split_or_seed(split, seed, message):
   with pytest.raises(ValueError, match=message):
-    base.split_rng(split, seed)
+    splits.split_rng(split, seed)

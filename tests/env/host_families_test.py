@@ -8,7 +8,7 @@ import pickle
 
 import pytest
 
-from agentrl.env import base, host
+from agentrl.env import host, splits
 
 FILES = pathlib.Path(__file__).parent / 'host_files'
 CATALOGUE = str(FILES / 'catalogue.jsonl')
@@ -93,7 +93,7 @@ def played(env, task, seed, messages):
 def test_demonstrations_solve_their_tasks(name):
   family = of_name(name)()
   env = family.env()
-  for split in base.SPLITS:
+  for split in splits.SPLITS:
     for task, said, _ in family.solved(split, 4, 0):
       assert said
       replies = played(env, task, 3, said)[1:]
@@ -142,12 +142,12 @@ def test_splits_share_nothing(name):
   family = of_name(name)()
   keys = {
     split: [t.key for seed in (0, 1) for t in family.solved(split, 20, seed)]
-    for split in base.SPLITS
+    for split in splits.SPLITS
   }
   for split, found in keys.items():
     assert len(set(found[:20])) == 20
     assert found[:20] != found[20:]
-    assert {base.split_of(key) for key in found} == {split}
+    assert {splits.split_of(key) for key in found} == {split}
 
 
 @by_name

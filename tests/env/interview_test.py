@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrl.env import base, host, tooled
+from agentrl.env import host, splits, tooled
 from agentrl.env.interview import Interview, halves, truthful
 from agentrl.service.base import ServiceFault
 from agentrl.text.message import Message
@@ -37,7 +37,7 @@ def test_questions_leave_one_number(numbers, data):
 def test_demonstrations_solve_their_tasks_in_both_splits():
   family, keys = Interview(), {}
   env = env_of()
-  for split in base.SPLITS:
+  for split in splits.SPLITS:
     for task, said, key in family.solved(split, 20, 0):
       keys.setdefault(split, set()).add(key)
       task = json.loads(json.dumps(task))

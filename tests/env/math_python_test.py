@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from agentrl.env import answers, base, tooled
+from agentrl.env import answers, splits, tooled
 from agentrl.env.math_python import (
   TEMPLATES,
   MathPython,
@@ -126,7 +126,7 @@ def test_questions_of_a_file(tmp_path):
   file.write_text('\n'.join(map(json.dumps, lines)))
   family = MathPython(str(file))
   asked = {}
-  for split in base.SPLITS:
+  for split in splits.SPLITS:
     with pytest.raises(ValueError, match='ask for fewer') as error:
       family.solved(split, 100, 0)
     size = int(re.search(r'than the (\d+)', str(error.value))[1])

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from agentrl.env import answers, base, host, search_questions, tooled
+from agentrl.env import answers, host, search_questions, splits, tooled
 from agentrl.env.search_questions import SearchQuestions, made_up
 
 needs_bm25s = pytest.mark.skipif(
@@ -45,7 +45,7 @@ def test_the_corpus_answers_its_questions():
 def test_every_question_is_a_task():
   family = SearchQuestions(people=20)
   sizes = 0
-  for split in base.SPLITS:
+  for split in splits.SPLITS:
     with pytest.raises(ValueError, match='of people=20; ask for fewer'):
       family.solved(split, 81, 0)
     sizes += _size(family, split)
@@ -90,7 +90,9 @@ def files(tmp_path):
 
 
 def test_questions_of_a_file(files):
-  tasks = [t for s in base.SPLITS for t in files.solved(s, _size(files, s), 0)]
+  tasks = [
+    t for s in splits.SPLITS for t in files.solved(s, _size(files, s), 0)
+  ]
   assert len(tasks) == 20
   assert len({answers.normal(t.task['question']) for t in tasks}) == 20
   assert all(t.said == () for t in tasks)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentrl.env import base
+from agentrl.env import splits
 from agentrl.env.jit import sokoban_levels, sokoban_solver
 from agentrl.env.jit.sokoban_levels import Generated
 
@@ -64,8 +64,8 @@ def test_splits_share_no_level_not_even_mirrored(source):
     assert sokoban_levels.level_text(level_of(solved, source)) not in texts
   assert len({s.key for s in train}) == 40
   assert len({s.key for s in test}) == 20
-  assert {base.split_of(s.key) for s in train} == {'train'}
-  assert {base.split_of(s.key) for s in test} == {'test'}
+  assert {splits.split_of(s.key) for s in train} == {'train'}
+  assert {splits.split_of(s.key) for s in test} == {'test'}
 
 
 def test_the_same_seed_gives_the_same_levels_and_a_longer_list_begins_alike():

@@ -7,7 +7,7 @@ import sqlite3
 
 import pytest
 
-from agentrl.env import base, tooled
+from agentrl.env import splits, tooled
 from agentrl.env.sql_questions import (
   SCHEMA,
   TEMPLATES,
@@ -85,7 +85,7 @@ def test_no_question_of_test_is_asked_in_train():
   family = SqlQuestions()
   asked = {
     split: {t.task['question'] for t in family.solved(split, 150, 0)}
-    for split in base.SPLITS
+    for split in splits.SPLITS
   }
   assert not asked['train'] & asked['test']
 

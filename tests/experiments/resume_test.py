@@ -74,9 +74,8 @@ class KilledError(Exception):
   pass
 
 
-@pytest.mark.parametrize(
-  'method', [grpo, pytest.param(spear, marks=pytest.mark.slow)]
-)  # SPEAR has a memory
+@pytest.mark.slow
+@pytest.mark.parametrize('method', [grpo, spear])  # SPEAR has a memory
 @pytest.mark.usefixtures('compiled_once')
 def test_stopped_between_checkpoints(method, tmp_path, monkeypatch):
   """Stopped once a row beyond the last checkpoint has been written."""

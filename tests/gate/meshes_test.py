@@ -185,7 +185,7 @@ def data(tmp_path_factory):
   'sizes',
   [
     (1, 1),
-    (4, 2),
+    pytest.param((4, 2), marks=pytest.mark.slow),
     pytest.param((8, 1), marks=pytest.mark.slow),
     pytest.param((2, 4), marks=pytest.mark.slow),
   ],

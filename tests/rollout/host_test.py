@@ -305,7 +305,7 @@ def faulty(n, share, place='process'):
   return whole, broken
 
 
-@pytest.mark.parametrize('n', [24, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize('n', [12, pytest.param(200, marks=pytest.mark.slow)])
 def test_a_fault_costs_its_own_trajectory(n):
   whole, broken = faulty(n, 0.2 if n > 50 else 0.25)
   limits = dataclasses.replace(LIMITS, seconds=6.0)

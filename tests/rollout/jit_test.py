@@ -81,7 +81,9 @@ def rows_of(name, plan, record):
 MODES = [('turn', 1), ('turn', 3), ('full', 1)]
 
 
-@pytest.mark.parametrize('name', ['sokoban', 'frozen_lake'])
+@pytest.mark.parametrize(
+  'name', ['sokoban', pytest.param('frozen_lake', marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize(('history', 'window'), MODES)
 def test_sampled_log_probs_are_the_learners(name, history, window):
   plan, _, record = rollout(name, history, window, slots=4)

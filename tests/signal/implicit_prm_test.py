@@ -180,7 +180,9 @@ def test_step_rewards_are_a_float64_recomputation():
   np.testing.assert_allclose(fields['implicit_prm.step'], summed, atol=1e-7)
 
 
-@pytest.mark.parametrize('how', ['padding', 'order'])
+@pytest.mark.parametrize(
+  'how', [pytest.param('padding', marks=pytest.mark.slow), 'order']
+)
 def test_padding_and_order_of_rows_do_not_matter(how):
   state, signal = moved_prm()
   order = np.random.default_rng(3).permutation(12)

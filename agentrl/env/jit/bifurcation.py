@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from agentrl.env import base
+from agentrl.env import base, splits
 
 WORDS = ('left', 'right', 'up', 'down', 'north', 'south', 'east', 'west')
 LETTERS = tuple('abcdefghijklmnopqrstuvwxyz')
@@ -184,7 +184,7 @@ class Bifurcations:
 
   def name(self) -> str:
     """bifurcation-<length>x<choices>-<hash of all settings>."""
-    digest = base.content_key(repr(self).encode())[:8]
+    digest = splits.content_key(repr(self).encode())[:8]
     return f'bifurcation-{self.length}x{self.choices}-{digest}'
 
   def solved(
@@ -194,7 +194,7 @@ class Bifurcations:
 
     Off the decisive turn the way is as random as it may be.
     """
-    rng = base.split_rng(split, seed)
+    rng = splits.split_rng(split, seed)
 
     def draw():
       task = {
@@ -205,12 +205,12 @@ class Bifurcations:
       way = rng.integers(self.choices, size=self.length).tolist()
       way[int(task['decisive'])] = int(task['right'])
       content = b''.join(x.tobytes() for x in task.values())
-      return base.content_key(content), (task, way)
+      return splits.content_key(content), (task, way)
 
     def finish(key, draft):
       return base.SolvedTask(*draft, key)
 
-    return base.distinct_tasks(draw, finish, split, count)
+    return splits.distinct_tasks(draw, finish, split, count)
 
 
 def env_for(source: Bifurcations, **fields: float) -> Bifurcation:

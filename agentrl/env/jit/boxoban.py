@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 from absl import logging
 
-from agentrl.env import base
+from agentrl.env import base, splits
 from agentrl.env.jit import sokoban_levels
 from agentrl.env.jit import sokoban_solver as solver
 from agentrl.env.jit.sokoban_solver import Level
@@ -43,7 +43,7 @@ class Boxoban:
     texts = [path.read_bytes() for path in _files(self.path)]
     content = b'\0'.join([*texts, str(self.max_nodes).encode()])
     stem = re.sub(r'[^A-Za-z0-9_.]+', '-', pathlib.Path(self.path).stem)
-    return f'boxoban-{stem}-{base.content_key(content)[:8]}'
+    return f'boxoban-{stem}-{splits.content_key(content)[:8]}'
 
   def shape(self) -> tuple[int, int, int]:
     """(height, width, boxes) that fit every level."""
@@ -51,7 +51,7 @@ class Boxoban:
 
   def sizes(self) -> dict[str, int]:
     """Distinct levels in each split."""
-    return {s: len(_of_split(_read(self.path), s)) for s in base.SPLITS}
+    return {s: len(_of_split(_read(self.path), s)) for s in splits.SPLITS}
 
   def solved(
     self, split: str, count: int, seed: int
@@ -61,7 +61,7 @@ class Boxoban:
     Tasks whose search is cut at `max_nodes`, or finds that there is no
     solution, have `actions=[]`. See `TaskSource`.
     """
-    rng = base.split_rng(split, seed)
+    rng = splits.split_rng(split, seed)
     levels = _read(self.path)
     height, width, boxes = _shape(levels)
     _say_padded(self.path, levels, (height, width))
@@ -149,7 +149,7 @@ def _of_split(levels: list[Level], split: str) -> list[tuple[str, Level]]:
   keyed: dict[str, Level] = {}
   for level in levels:
     keyed.setdefault(sokoban_levels.level_key(level), level)
-  return [x for x in keyed.items() if base.split_of(x[0]) == split]
+  return [x for x in keyed.items() if splits.split_of(x[0]) == split]
 
 
 def _pad(level: Level, height: int, width: int) -> Level:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from agentrl.env import base
+from agentrl.env import base, splits
 
 DISCOUNT = 0.9  # of the value behind the `progress` column, per move
 
@@ -167,7 +167,7 @@ class Lakes:
 
   def name(self) -> str:
     """frozen_lake-<size>-<hash of all settings>."""
-    digest = base.content_key(repr(self).encode())[:8]
+    digest = splits.content_key(repr(self).encode())[:8]
     return f'frozen_lake-{self.height}x{self.width}-{digest}'
 
   def solved(
@@ -177,8 +177,8 @@ class Lakes:
 
     On slippery ice the way is the shortest one if nothing slipped.
     """
-    rng = base.split_rng(split, seed)
-    return base.distinct_tasks(
+    rng = splits.split_rng(split, seed)
+    return splits.distinct_tasks(
       lambda: self._draw(rng), self._finish, split, count
     )
 

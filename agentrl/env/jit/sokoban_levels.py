@@ -7,7 +7,7 @@ from typing import NoReturn, Protocol
 import chex
 import numpy as np
 
-from agentrl.env import base
+from agentrl.env import base, splits
 from agentrl.env.jit import sokoban
 from agentrl.env.jit import sokoban_solver as solver
 from agentrl.env.jit.sokoban_solver import Level
@@ -155,7 +155,7 @@ class Generated:
 
   def name(self) -> str:
     """sokoban-<size>-<boxes>box-<hash of all settings>."""
-    digest = base.content_key(repr(self).encode())[:8]
+    digest = splits.content_key(repr(self).encode())[:8]
     return f'sokoban-{self.height}x{self.width}-{self.boxes}box-{digest}'
 
   def shape(self) -> tuple[int, int, int]:
@@ -166,8 +166,8 @@ class Generated:
     self, split: str, count: int, seed: int
   ) -> Iterator[base.SolvedTask]:
     """Distinct levels with a shortest solution each; see `TaskSource`."""
-    rng = base.split_rng(split, seed)
-    return base.distinct_tasks(
+    rng = splits.split_rng(split, seed)
+    return splits.distinct_tasks(
       lambda: self._draw(rng), self._finish, split, count
     )
 
