@@ -372,10 +372,12 @@ def test_ctrl_c_asks_every_process_once(stage, number):
   program = stage.fake('py', WAITS.format(failing='none'))
   told = {'stderr': subprocess.PIPE, 'text': True, 'start_new_session': True}
   started = subprocess.Popen(
-    local(program), cwd=stage.folder, env=stage.environ(), **told,
     # A shell hands on signals that it was started to ignore.
-    preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-  )  # fmt: skip
+    ['env', '--default-signal=INT', *local(program)],
+    cwd=stage.folder,
+    env=stage.environ(),
+    **told,
+  )
   logs = [stage.folder / 'logs' / f'process-{i}.log' for i in (0, 1)]
   until(lambda: all(x.exists() and 'waiting' in x.read_text() for x in logs))
   os.killpg(started.pid, number)  # as a terminal does it
