@@ -234,8 +234,8 @@ def test_segments_and_padding_are_separate_sequences():
 @pytest.mark.parametrize(
   ('first', 'name'),
   [
-    (128, 'all'),
     (128, 'tied'),
+    pytest.param(128, 'all', marks=SLOW),
     pytest.param(4, 'all', marks=SLOW),
     pytest.param(4, 'tied', marks=SLOW),
     pytest.param(4, 'windows', marks=SLOW),

@@ -78,7 +78,11 @@ def rows_of(name, plan, record):
   return record_lib.rows(record, layout, version=0)
 
 
-MODES = [('turn', 1), ('turn', 3), ('full', 1)]
+MODES = [
+  ('turn', 1),
+  pytest.param('turn', 3, marks=pytest.mark.slow),
+  ('full', 1),
+]
 
 
 @pytest.mark.parametrize(
