@@ -43,4 +43,5 @@ def test_two_steps(tmp_path, method):
     assert np.isfinite(r['loss/total'])
     assert not r['policy/skipped']
     assert not [name for name in r if 'fault/' in name]
-  assert rl[0]['logp/gap'] < 1e-5
+  gap = rl[0]['logp/gap']  # NaN where no group is worth an update
+  assert gap < 1e-5 or (method == 'dapo' and np.isnan(gap))
