@@ -11,9 +11,9 @@ import json
 import os
 import pathlib
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
-from agentrl.env import host, splits
+from agentrl.env import drawn, host, splits
 
 TESTS = ('valid_seen', 'valid_unseen')
 _GAME = 'game.tw-pddl'
@@ -27,33 +27,20 @@ class AlfWorld:
   held_out: str = 'valid_unseen'  # which games the test split holds, of TESTS
   admissible: bool = True  # tells the actions that are possible
 
+  columns: ClassVar[tuple[str, ...]] = ()
+  system: ClassVar[str] = ''  # the first observation tells the task
+  place: ClassVar[str] = 'process'  # planners in C compute the world
+
   def __post_init__(self):
     if self.held_out not in TESTS:
       raise ValueError(
         f'held_out={self.held_out!r} is unknown; use one of {TESTS}'
       )
 
-  @property
-  def columns(self) -> tuple[str, ...]:
-    """None."""
-    return ()
-
-  @property
-  def system(self) -> str:
-    """Nothing: the first observation tells the task."""
-    return ''
-
-  @property
-  def place(self) -> str:
-    """A process: planners in C compute the world."""
-    return 'process'
-
   def name(self) -> str:
     """alfworld-<test games>-<hash of all settings>, without the folder."""
-    settings = repr(dataclasses.replace(self, data=''))
-    return (
-      f'alfworld-{self.held_out}-{splits.content_key(settings.encode())[:8]}'
-    )
+    told = dataclasses.replace(self, data='')
+    return drawn.name(f'alfworld-{self.held_out}', told)
 
   def solved(
     self, split: str, count: int, seed: int

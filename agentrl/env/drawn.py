@@ -54,7 +54,6 @@ def drawn(
     count: how many.
     seed: of the draws.
   """
-
   rng = splits.split_rng(split, seed)
 
   def keyed():
@@ -82,7 +81,6 @@ def chosen(
   Raises:
     ValueError: unknown split, negative seed, or fewer tasks than asked for.
   """
-
   rng = splits.split_rng(split, seed)
   distinct = {task.key: task for task in reversed(tasks)}
   fit = [distinct[k] for k in sorted(distinct) if splits.split_of(k) == split]

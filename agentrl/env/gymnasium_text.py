@@ -7,11 +7,11 @@ for its length: turns are for the rollout to count.
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from agentrl.env import host, splits
+from agentrl.env import drawn, host, splits
 
 
 class Game(NamedTuple):
@@ -63,6 +63,9 @@ class ToyText:
   frozen: float = 0.8  # frozen_lake: probability of ice
   rules: bool = True  # tells how to play, before the first observation
 
+  columns: ClassVar[tuple[str, ...]] = ()
+  place: ClassVar[str] = 'process'  # it computes
+
   def __post_init__(self):
     if self.game not in GAMES:
       raise ValueError(
@@ -75,26 +78,15 @@ class ToyText:
       )
 
   @property
-  def columns(self) -> tuple[str, ...]:
-    """None."""
-    return ()
-
-  @property
   def system(self) -> str:
     """How to play."""
     game = GAMES[self.game]
     said = ', '.join(game.actions)
     return f'{game.rules} Say one of: {said}.' if self.rules else ''
 
-  @property
-  def place(self) -> str:
-    """A process: it computes."""
-    return 'process'
-
   def name(self) -> str:
     """toy_text-<game>-<hash of all settings>."""
-    digest = splits.content_key(repr(self).encode())[:8]
-    return f'toy_text-{self.game}-{digest}'
+    return drawn.name(f'toy_text-{self.game}', self)
 
   def solved(
     self, split: str, count: int, seed: int

@@ -9,11 +9,11 @@ import contextlib
 import dataclasses
 import io
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from agentrl.env import host, splits
+from agentrl.env import drawn, host, splits
 
 ACTIONS = ('left', 'right', 'forward', 'pickup', 'drop', 'toggle', 'done')
 RULES = (
@@ -36,6 +36,9 @@ class MiniGrid:
   id: str = 'BabyAI-GoToLocal-v0'  # of any environment of the package
   rules: bool = True  # tells how to play, before the first observation
 
+  columns: ClassVar[tuple[str, ...]] = ()
+  place: ClassVar[str] = 'process'  # it computes
+
   def __post_init__(self):
     if not self.id.startswith(('BabyAI-', 'MiniGrid-')):
       raise ValueError(
@@ -44,24 +47,13 @@ class MiniGrid:
       )
 
   @property
-  def columns(self) -> tuple[str, ...]:
-    """None."""
-    return ()
-
-  @property
   def system(self) -> str:
     """How to play."""
     return RULES if self.rules else ''
 
-  @property
-  def place(self) -> str:
-    """A process: it computes."""
-    return 'process'
-
   def name(self) -> str:
     """minigrid-<id>-<hash of all settings>."""
-    digest = splits.content_key(repr(self).encode())[:8]
-    return f'minigrid-{self.id}-{digest}'
+    return drawn.name(f'minigrid-{self.id}', self)
 
   def solved(
     self, split: str, count: int, seed: int

@@ -8,9 +8,9 @@ import dataclasses
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
-from agentrl.env import host, splits
+from agentrl.env import drawn, host, splits
 
 _ANSWER = re.compile(r'.*<answer>(.*?)</answer>', re.DOTALL)
 
@@ -21,6 +21,12 @@ class ReasoningGym:
 
   dataset: str = 'chain_sum'  # the package's name
   settings: str = '{}'  # of the dataset, in JSON: '{"min_terms": 2}'
+
+  columns: ClassVar[tuple[str, ...]] = ()
+  system: ClassVar[str] = ''  # a question says what to answer
+  place: ClassVar[str] = (
+    'process'  # scoring evaluates what was answered, and may hang
+  )
 
   def __post_init__(self):
     try:
@@ -33,25 +39,9 @@ class ReasoningGym:
         ' settings without seed and size; use one as {"min_terms": 2}'
       )
 
-  @property
-  def columns(self) -> tuple[str, ...]:
-    """None."""
-    return ()
-
-  @property
-  def system(self) -> str:
-    """Nothing: a question says what to answer."""
-    return ''
-
-  @property
-  def place(self) -> str:
-    """A process: scoring evaluates what was answered, and may hang."""
-    return 'process'
-
   def name(self) -> str:
     """reasoning_gym-<dataset>-<hash of all settings>."""
-    digest = splits.content_key(repr(self).encode())[:8]
-    return f'reasoning_gym-{self.dataset}-{digest}'
+    return drawn.name(f'reasoning_gym-{self.dataset}', self)
 
   def solved(
     self, split: str, count: int, seed: int

@@ -6,9 +6,9 @@ share of the task's goals that are met; a wrong answer ends it below 0.
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
-from agentrl.env import host, java, splits
+from agentrl.env import drawn, host, java, splits
 
 _UNKNOWN = 'No known action matches that input'
 
@@ -20,25 +20,13 @@ class ScienceWorld:
   task: str = 'find-living-thing'  # the package's name
   simplifications: str = 'easy'  # the package's, joined by commas
 
-  @property
-  def columns(self) -> tuple[str, ...]:
-    """None."""
-    return ()
-
-  @property
-  def system(self) -> str:
-    """Nothing: the first observation tells the task."""
-    return ''
-
-  @property
-  def place(self) -> str:
-    """A process: Java may hang."""
-    return 'process'
+  columns: ClassVar[tuple[str, ...]] = ()
+  system: ClassVar[str] = ''  # the first observation tells the task
+  place: ClassVar[str] = 'process'  # Java may hang
 
   def name(self) -> str:
     """scienceworld-<task>-<hash of all settings>."""
-    digest = splits.content_key(repr(self).encode())[:8]
-    return f'scienceworld-{self.task}-{digest}'
+    return drawn.name(f'scienceworld-{self.task}', self)
 
   def solved(
     self, split: str, count: int, seed: int

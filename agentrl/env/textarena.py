@@ -10,11 +10,11 @@ import dataclasses
 import io
 import random
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from agentrl.env import host, splits
+from agentrl.env import drawn, host, splits
 
 # Two-player games: everything that their opponent may try to say.
 _CELLS = tuple(f'[{i}]' for i in range(25))
@@ -53,6 +53,12 @@ class TextArena:
 
   id: str = 'TowerOfHanoi-v0'  # the package's, with its variants
 
+  columns: ClassVar[tuple[str, ...]] = ()
+  system: ClassVar[str] = ''  # the game tells its rules itself
+  place: ClassVar[str] = (
+    'process'  # it computes, and solvers inside it may hang
+  )
+
   def __post_init__(self):
     game = self.id.split('-')[0]
     if game in NETWORKED:
@@ -66,25 +72,9 @@ class TextArena:
         f' {sorted((*ALONE, *MOVES))}, as TicTacToe-v0'
       )
 
-  @property
-  def columns(self) -> tuple[str, ...]:
-    """None."""
-    return ()
-
-  @property
-  def system(self) -> str:
-    """Nothing: the game tells its rules itself."""
-    return ''
-
-  @property
-  def place(self) -> str:
-    """A process: it computes, and solvers inside it may hang."""
-    return 'process'
-
   def name(self) -> str:
     """textarena-<id>-<hash of all settings>."""
-    digest = splits.content_key(repr(self).encode())[:8]
-    return f'textarena-{self.id}-{digest}'
+    return drawn.name(f'textarena-{self.id}', self)
 
   def solved(
     self, split: str, count: int, seed: int

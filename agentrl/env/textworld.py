@@ -11,11 +11,11 @@ import dataclasses
 import importlib
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from agentrl.env import coins, host, splits
+from agentrl.env import coins, drawn, host, splits
 
 RULES = (
   'Find the coin and take it. Of each side you see: ? an exit not taken yet,'
@@ -47,6 +47,8 @@ class CoinCollector:
   rules: bool = True  # tells how to play, before the first observation
   folder: str = ''  # of compiled games; '': a temporary one of this user
 
+  place: ClassVar[str] = 'process'  # the interpreter is C
+
   def __post_init__(self):
     coins.size(self.low)
     coins.size(self.high)
@@ -67,16 +69,10 @@ class CoinCollector:
       return ''
     return RULES if self.brief else OBJECTIVE
 
-  @property
-  def place(self) -> str:
-    """A process: the interpreter is C."""
-    return 'process'
-
   def name(self) -> str:
     """textworld_coin-<levels>-<hash of all settings>, without the folder."""
-    settings = repr(dataclasses.replace(self, folder=''))
-    digest = splits.content_key(settings.encode())[:8]
-    return f'textworld_coin-{self.low}-{self.high}-{digest}'
+    told = dataclasses.replace(self, folder='')
+    return drawn.name(f'textworld_coin-{self.low}-{self.high}', told)
 
   def solved(
     self, split: str, count: int, seed: int

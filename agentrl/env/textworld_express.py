@@ -6,9 +6,9 @@ of a game; they are told apart by its number for them.
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
-from agentrl.env import host, java, splits
+from agentrl.env import drawn, host, java, splits
 
 GAMES = (
   'arithmetic', 'coin', 'cookingworld', 'mapreader', 'peckingorder',
@@ -27,31 +27,19 @@ class TextWorldExpress:
   settings: str = ''  # the package's, as 'numLocations=5,includeDoors=0'
   admissible: bool = False  # tells the actions that are possible
 
+  columns: ClassVar[tuple[str, ...]] = ()
+  system: ClassVar[str] = ''  # the first observation tells the task
+  place: ClassVar[str] = 'process'  # Java may hang
+
   def __post_init__(self):
     if self.game not in GAMES:
       raise ValueError(
         f'game={self.game!r} is unknown; choose from {list(GAMES)}'
       )
 
-  @property
-  def columns(self) -> tuple[str, ...]:
-    """None."""
-    return ()
-
-  @property
-  def system(self) -> str:
-    """Nothing: the first observation tells the task."""
-    return ''
-
-  @property
-  def place(self) -> str:
-    """A process: Java may hang."""
-    return 'process'
-
   def name(self) -> str:
     """textworld_express-<game>-<hash of all settings>."""
-    digest = splits.content_key(repr(self).encode())[:8]
-    return f'textworld_express-{self.game}-{digest}'
+    return drawn.name(f'textworld_express-{self.game}', self)
 
   def solved(
     self, split: str, count: int, seed: int

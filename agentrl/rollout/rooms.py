@@ -18,13 +18,14 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, InvalidStateError
 from typing import Any, Protocol
 
+from agentrl.env import host
 from agentrl.env.host import Family, Reply
 from agentrl.rollout.actor import actors
 from agentrl.rollout.answers import CHARACTERS, EnvFault, Local
 from agentrl.rollout.child import Child, room_for, sendable
 from agentrl.rollout.warden import Warden
 
-PLACES = ('thread', 'process', 'ray')
+PLACES = (*host.PLACES, 'ray')
 _GRACE = 3.0  # seconds for environments to end by themselves
 
 
