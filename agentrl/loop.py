@@ -107,9 +107,12 @@ def run(
     log.flush()
     checkpoints.save(step, state, {'seconds': clock()})
 
-  def stop(step: int) -> None:
-    if step % watch.save_every:
+  def put_away(step: int) -> None:
+    if step > first and step % watch.save_every:
       save(step)
+
+  def stop(step: int) -> None:
+    put_away(step)
     raise NotFiniteError(
       f'{PATIENCE} updates in a row had no finite gradient at step {step}; the'
       ' state is saved; lower role.policy.lr or look at the last lines of'
@@ -117,8 +120,7 @@ def run(
     )
 
   def leave(step: int, reason: Stopped) -> None:
-    if step > first and step % watch.save_every:
-      save(step)
+    put_away(step)
     raise Stopped(
       f'stopped by {reason} after step {step}, the state is saved; the same'
       ' command goes on'

@@ -146,12 +146,14 @@ def main(argv):
     f' the median, {seconds.mean():.2f} s on average, {seconds.max():.1f} s at'
     ' most'
   )
-  bench, took = Bench(seconds), {'free': [], 'lockstep': []}
+  bench = Bench(seconds)
+  ways = {'free': bench.free, 'lockstep': bench.lockstep}
+  took = {name: [] for name in ways}
   for _ in range(_REPEATS.value):
-    for name, times in took.items():
+    for name, play in ways.items():
       start = time.monotonic()
-      getattr(bench, name)()
-      times.append(time.monotonic() - start)
+      play()
+      took[name].append(time.monotonic() - start)
   for name, times in took.items():
     told = ' '.join(f'{x:.1f}' for x in times)
     print(f'  {name:<9} {count / np.median(times):.2f} a second  ({told} s)')

@@ -106,11 +106,12 @@ def _hosted(c: ConfigDict) -> Setup:
   learner = make_learner(c, shape)
   if c.lora.path:
     peft.check(c.lora.path, shape, lora_of(c))
-  world, train, test = hosting.parts(c, words, chat)
-  limits = world.limits
+  known = hosting.sized(c, words, chat)
+  limits = known.limits
   room = host_room(limits)
   check.positions(shape, limits.context)
   check.room(c, limits.width + limits.message)
+  world, train, test = hosting.parts(c, known)
   warm = _warm(c, learner)
   framing = chat is not None
   return Setup(

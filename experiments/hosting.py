@@ -17,6 +17,14 @@ from configs import worlds
 from experiments import check
 
 
+class Sized(NamedTuple):
+  """What is known before there are tasks."""
+
+  family: host.Family
+  talk: talk_lib.Talk
+  limits: Limits
+
+
 class Parts(NamedTuple):
   """What a run of a host environment has."""
 
@@ -25,22 +33,27 @@ class Parts(NamedTuple):
   test: spoken.TaskSet
 
 
-def parts(c: ConfigDict, words: Tokenizer, chat: chat_lib.Chat | None) -> Parts:
-  """Makes the tasks, or finds them."""
+def sized(c: ConfigDict, words: Tokenizer, chat: chat_lib.Chat | None) -> Sized:
+  """Checks what the config says of its host environment."""
   _check(c)
   found = worlds.family(c)
   check.services(c, host.needs(found), c.host.place or found.place)
   talk = talk_lib.framed(chat) if chat else talk_lib.bare(words)
+  return Sized(found, talk, limits(c, found, talk))
+
+
+def parts(c: ConfigDict, known: Sized) -> Parts:
+  """Makes the tasks, or finds them."""
   train, test = (
-    spoken.load(found, split, c.env[split], c.env.seed, folder=c.data)
+    spoken.load(known.family, split, c.env[split], c.env.seed, folder=c.data)
     for split in ('train', 'test')
   )
-  stop = engine.texts(c.host.stop, words.decode) if c.host.stop else None
+  stop = None
+  if c.host.stop:
+    stop = engine.texts(c.host.stop, known.talk.words.decode)
   stage = Stage(
-    family=found,
     tasks=[*train.tasks, *test.tasks],
-    talk=talk,
-    limits=limits(c, found, talk),
+    **known._asdict(),
     top_k=c.rollout.top_k,
     top_p=c.rollout.top_p,
     stop=stop,

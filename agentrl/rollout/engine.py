@@ -87,10 +87,10 @@ class _Slot:
 class _Line:
   want: list[int]  # context and message so far
   how: How
-  slot: int | None = None
-  busy: bool = True  # it has a message to write
-  begun: int = 0  # tokens of the context
-  spoken: Spoken | None = None
+  slot: int | None
+  busy: bool  # it has a message to write
+  begun: int  # tokens of the context
+  spoken: Spoken
 
 
 class Engine:
