@@ -18,7 +18,7 @@ from agentrl import learner as learner_lib
 from agentrl.dataset import logged
 from agentrl.kept import Keeper, Kept
 from agentrl.types import TrainState
-from experiments import build, folder, keeping, lanes, runner
+from experiments import build, folder, keeping, lanes, rollouts, runner
 from experiments import check as checks
 
 FREE = ('seed', 'init')  # the fields of a config that may differ
@@ -135,7 +135,7 @@ def begin(ways: lanes.Lanes, setups, kept):
 
   def fresh(key):
     state = learner_lib.init(s.learner, key).replace(key=key)
-    return build.forget(s, state)
+    return rollouts.forget(s, state)
 
   keys = lanes.stack(ways, [jax.random.key(x.config.seed) for x in setups])
   states = lanes.unstack(ways, jax.jit(lanes.spread(ways, fresh))(keys))
@@ -200,7 +200,7 @@ def watch(ways: lanes.Lanes, s: build.Setup, stages, log: Keeper) -> loop.Watch:
   @functools.partial(lanes.spread, ways)
   def play(policy, key, attempts, i):
     key = jax.random.fold_in(runner.held_out_key(key), i)
-    return build.play(s, policy, attempts, key)
+    return rollouts.play(s, policy, attempts, key)
 
   keep = keeping.of_record(s)
 

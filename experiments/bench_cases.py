@@ -19,7 +19,7 @@ from agentrl.rollout import jit as jit_rollout
 from agentrl.rollout import speak
 from agentrl.task.fixed import attempts as make_attempts
 from configs import grpo
-from experiments import bench_work, build
+from experiments import bench_work, build, rollouts, spread
 from experiments.bench_work import Part
 
 
@@ -221,7 +221,7 @@ def attempts(s: build.Setup):
   r = s.config.rollout
   tasks = np.repeat(np.arange(r.batch // r.group), r.group)
   a = make_attempts(tasks, r.group, r.turns, r.temperature)
-  return build.replicated(a)
+  return spread.replicated(a)
 
 
 def rollout(size: Size, data: str) -> dict[str, Case]:
@@ -240,7 +240,7 @@ def rollout(size: Size, data: str) -> dict[str, Case]:
 def _rollout(s: build.Setup) -> Case:
   params = learner_lib.init(s.learner, jax.random.key(0)).params['policy']
   call = functools.partial(
-    jax.jit(functools.partial(build.play, s)),
+    jax.jit(functools.partial(rollouts.play, s)),
     params,
     attempts(s),
     jax.random.key(1),

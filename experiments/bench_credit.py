@@ -23,7 +23,7 @@ from agentrl.model import passes
 from agentrl.nn import transformer
 from agentrl.types import Batch, Rows, Turns
 from configs import base
-from experiments import bench_work, build, cli, crediting, pretrained
+from experiments import bench_work, cli, crediting, learning, pretrained
 
 _METHODS = flags.DEFINE_list('methods', None, 'Configs; all where not given.')
 _SIZE = {
@@ -81,7 +81,7 @@ def made_up(b: int, k: int, t: int, terms: tuple[str, ...]) -> Batch:
 def learner_of(method: str, shape: transformer.Shape) -> learner_lib.Learner:
   c = importlib.import_module(f'configs.{method}').get_config()
   c.micro = 1
-  return build.make_learner(c, shape)
+  return learning.make_learner(c, shape)
 
 
 def terms_of(w: registry.Wiring) -> set[str]:

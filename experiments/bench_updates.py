@@ -14,7 +14,7 @@ from agentrl.rollout import speak
 from agentrl.task.fixed import attempts as make_attempts
 from agentrl.types import Batch, Rows
 from configs import grpo, oprl
-from experiments import bench_cases, bench_work, build
+from experiments import bench_cases, bench_work, learning, rollouts
 from experiments.bench_cases import Case, Size
 from experiments.bench_work import Part
 
@@ -23,11 +23,11 @@ def train(size: Size, data: str) -> dict[str, Case]:
   """`learner.update` of the default GRPO and OPRL on the same rollout."""
   s = bench_cases.setup(size, data)
   params = learner_lib.init(s.learner, jax.random.key(0)).params['policy']
-  collect = jax.jit(functools.partial(build.collect, s))
+  collect = jax.jit(functools.partial(rollouts.collect, s))
   batch = collect(
     params, bench_cases.attempts(s), jax.random.key(1), jnp.int32(0)
   )
-  other = build.make_learner(oprl.get_config(size.arg), s.shape)
+  other = learning.make_learner(oprl.get_config(size.arg), s.shape)
   return {
     'train_grpo': _train(s.learner, s.shape, batch),
     'train_oprl': _train(other, s.shape, batch),
@@ -125,7 +125,7 @@ def iteration(size: Size, data: str) -> dict[str, Case]:
   c = grpo.get_config()
   c.micro = min(8, size.batch)  # rows whose activations fit in the caches
   c.hp.plan.minibatches.n = 1  # one step of the optimizer, as the peers take
-  learner = build.make_learner(c, size.shape)
+  learner = learning.make_learner(c, size.shape)
   heard, update = bench_cases.heard(size), _updater(learner)
   answer = jax.jit(functools.partial(_answered, size))
 

@@ -23,8 +23,17 @@ from agentrl import agreement, method, segment
 from agentrl import learner as learner_lib
 from agentrl.advantage import chain
 from agentrl.nn import lora
+from agentrl.task import fixed
 from agentrl.types import Batch
-from experiments import build, check, folder, runner
+from experiments import (
+  build,
+  check,
+  folder,
+  jitting,
+  learning,
+  rollouts,
+  runner,
+)
 
 # The column that is the truth: the exact advantage, or the solver's progress.
 TRUTH = {'bifurcation': 'truth', 'sokoban': 'progress'}
@@ -104,7 +113,7 @@ def uniform(s: build.Setup, steps: int):
   A network fitted to random play, so that what it says has log-probs.
   """
   state = learner_lib.init(s.learner, jax.random.key(s.config.seed))
-  said = build.spoken(s.config, s.tokenizer, s.world.env.actions)
+  said = jitting.spoken(s.config, s.tokenizer, s.world.env.actions)
   width = max(map(len, said))
   table = jnp.array([x + [0] * (width - len(x)) for x in said])
   length = jnp.array([len(x) for x in said])
@@ -112,12 +121,14 @@ def uniform(s: build.Setup, steps: int):
   rows = n * (turns if s.plan.history == 'turn' else 1)
   warm = s.warm._replace(context=s.warm.context._replace(micro=rows))
   tasks = np.arange(n) % len(s.train)
-  attempts = build.make_attempts(tasks, 1, turns, 1.0)
+  attempts = fixed.attempts(tasks, 1, turns, 1.0)
 
   def step(state, key):
     pick, play = jax.random.split(key)
     action = jax.random.randint(pick, (n, turns), 0, len(said))
-    batch = build.demonstrate(s, attempts, table[action], length[action], play)
+    batch = rollouts.demonstrate(
+      s, attempts, table[action], length[action], play
+    )
     return learner_lib.update(warm, state, batch)[0], None
 
   @jax.jit
@@ -156,7 +167,7 @@ def play(c: ConfigDict, size: Size, workdir: str = '') -> Played:
 
 def credit(c: ConfigDict, played: Played) -> np.ndarray:
   """The method's advantage of every turn, mean over its tokens: [S, B, K]."""
-  learner = build.make_learner(c, played.setup.shape)
+  learner = learning.make_learner(c, played.setup.shape)
   batches = played.batches
   if not c.signal:  # nothing learns
     batches = jax.tree.map(lambda x: x[:, -1:], batches)

@@ -14,7 +14,15 @@ from agentrl.nn import transformer
 from agentrl.rollout import jit as jit_rollout
 from agentrl.text import talk, tokenizer
 from configs import base
-from experiments import build, check, hosting, planning, pretrained, topology
+from experiments import (
+  check,
+  hosting,
+  jitting,
+  learning,
+  planning,
+  pretrained,
+  topology,
+)
 from experiments.planning import Estimate
 from experiments.topology import Topology
 
@@ -47,7 +55,7 @@ def estimate(
   c.mesh.update(sizes)
   check.config(c)
   shape = decoder(c, model)
-  learner = build.make_learner(c, shape)
+  learner = learning.make_learner(c, shape)
   return planning.estimate(learner, shape, work(c), sizes)
 
 
@@ -62,33 +70,33 @@ def decoder(c: ConfigDict, model: str | None) -> transformer.Shape:
 
 def work(c: ConfigDict) -> planning.Work:
   """How much a step of the config reads and writes."""
-  plan, room, capacity = _room(c, tokenizer.Embedded())
+  plan, size = _sizes(c, tokenizer.Embedded())
   afresh = plan.history == 'turn'
   values = base.wiring(c).values('plan', c.plan)
   return planning.Work(
     rows=c.rollout.batch * (plan.turns if afresh else 1),
-    tokens=room.row,
+    tokens=size.row,
     micro=c.micro,
     epochs=values.get('epochs', 1),
     batch=c.rollout.batch,
     slots=min(c.rollout.slots, c.rollout.batch),
     turns=plan.turns,
-    read=room.context,
+    read=size.context,
     message=plan.message,
     afresh=afresh,
-    capacity=capacity,
+    capacity=size.cache,
   )
 
 
-def _room(c: ConfigDict, words: tokenizer.Tokenizer):
-  """-> capacities, build.Room, tokens of a slot's cache; no task is made."""
+def _sizes(c: ConfigDict, words: tokenizer.Tokenizer):
+  """-> the plan and the capacity of rollouts; no task is made."""
   if c.rollout_kind == 'host':
     family = host.of(c.env.to_dict())
     limits = hosting.limits(c, family, talk.bare(words))
-    return limits, build.host_room(limits), limits.context
-  _, env = build.environment(c)
-  world, plan = build.without_tasks(c, words, env), build.make_plan(c)
-  return plan, build.jit_room(world, plan), jit_rollout.capacity(world, plan)
+    return limits, limits.capacity
+  _, env = jitting.environment(c)
+  world, plan = jitting.without_tasks(c, words, env), jitting.make_plan(c)
+  return plan, jit_rollout.capacity(world, plan)
 
 
 def table(c: ConfigDict, where: Topology, e: Estimate) -> Iterator[str]:
@@ -191,7 +199,7 @@ def applied(c: ConfigDict, changes: dict) -> ConfigDict:
 
 def _last_resort(c: ConfigDict, where: Topology, model: str | None) -> str:
   """What no change of these can help."""
-  specs = build.make_learner(c, decoder(c, model)).context.modules
+  specs = learning.make_learner(c, decoder(c, model)).context.modules
   total = 4 * mesh.count(specs[POLICY].specs) / 1e9
   room = ROOM * where.chip.memory * where.devices / 1e9
   return (

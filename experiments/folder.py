@@ -16,7 +16,7 @@ from agentrl import learner as learner_lib
 from agentrl.model import adapter, families, hf, peft
 from agentrl.nn import lora
 from agentrl.types import TrainState
-from experiments import build, pretrained
+from experiments import build, learning, pretrained, rollouts
 
 CONFIG = 'config.json'
 # Entries that came later, with the meaning of a run that lacks them.
@@ -128,10 +128,10 @@ def same_model(c: ConfigDict, field: str = 'init') -> None:
 
 def load(c: ConfigDict, shape, workdir: str) -> tuple[int, TrainState]:
   """(step, state) of the newest checkpoint of the run of config c."""
-  learner = build.make_learner(c, shape)
+  learner = learning.make_learner(c, shape)
   state = learner_lib.init(learner, jax.random.key(c.seed))
   if c.memory:  # part of what was saved, and as large as a batch makes it
-    state = build.forget(build.setup(c), state)
+    state = rollouts.forget(build.setup(c), state)
   checkpoints = checkpoint.Checkpoints(os.path.join(workdir, 'checkpoints'))
   found = checkpoints.latest(state)
   checkpoints.close()
@@ -166,7 +166,7 @@ def policy(shape, workdir: str) -> dict[str, Any]:
   """The parameters of a run's newest policy, an adapter merged into them."""
   c = read_config(workdir)
   _, state = load(c, shape, workdir)
-  context = build.make_learner(c, shape).context
+  context = learning.make_learner(c, shape).context
   return lora.merge(method.whole(context, state.params))
 
 

@@ -18,7 +18,7 @@ from agentrl.rollout.record import Record
 from agentrl.rollout.rooms import rooms
 from agentrl.rollout.script import Script
 from agentrl.types import Attempts, Batch, Status
-from experiments import build, hosting
+from experiments import build, hosting, rollouts, spread
 from experiments.services import Services
 
 
@@ -31,13 +31,13 @@ class Hosted:
     self._s, self._stopping = s, stopping
     sizes = hosting.sizes(c, s.plan)
     self._engine = Engine(s.shape, sizes, eot=s.tokenizer.eot)
-    count = min(c.host.sessions or sizes.slots, build.attempted(c))
+    count = min(c.host.sessions or sizes.slots, rollouts.attempted(c))
     place = c.host.place or None
     self._services = Services(s)
     family = self._services.serve(s.world.family)
     self._rooms = rooms(family, count, place=place)
-    self._arrays = build.sharded(functools.partial(_arrays, s))
-    self._score = build.sharded(functools.partial(build.score, s))
+    self._arrays = spread.sharded(functools.partial(_arrays, s))
+    self._score = spread.sharded(functools.partial(rollouts.score, s))
     self._shown: dict[int, pack.Ended] = {}
     self._counts: dict[str, int] = {}
 
@@ -65,7 +65,7 @@ class Hosted:
       record = self._play(policy, attempts, key, version, self._stopping)
       return self._batch(record, attempts, version)
 
-    batch, _ = build.collector(self._s.config)(
+    batch, _ = rollouts.collector(self._s.config)(
       sample, self._score, attempts, memory=(), carry=(), key=key
     )
     return batch
@@ -76,13 +76,13 @@ class Hosted:
     if new:
       said = [self._s.train.said[i] for i in new]
       told = hosting.messages(self._s.config, self._s.tokenizer, said)
-      attempts = build.attempts_at(np.array(new), [len(m) for m in told])
+      attempts = rollouts.attempts_at(np.array(new), [len(m) for m in told])
       script = Script(dict(enumerate(told)), self._s.tokenizer.eot)
       found = self._sessions(script, attempts, key, self._stopping)
       self._learn(new, found)
     record = self._record([self._shown[int(i)] for i in index])
     batch = self._batch(
-      record, build.attempts_at(index, np.ones(len(index))), 0
+      record, rollouts.attempts_at(index, np.ones(len(index))), 0
     )
     return batch.replace(ids={**batch.ids, 'source': batch.ids['source'] + 2})
 
@@ -125,7 +125,7 @@ class Hosted:
     return pack.record(ended, *sizes, self._s.world.family.columns)
 
   def _batch(self, record: Record, attempts: Attempts, version) -> Batch:
-    args = build.replicated((record, attempts))
+    args = spread.replicated((record, attempts))
     return self._arrays(*args, jnp.int32(version))
 
 
@@ -133,5 +133,7 @@ def _arrays(
   s: build.Setup, record: Record, attempts: Attempts, version
 ) -> Batch:
   """The record as a Batch; what an environment broke is not trained on."""
-  batch = record_lib.batch(record, build.layout(s, record), attempts, version)
+  batch = record_lib.batch(
+    record, rollouts.layout(s, record), attempts, version
+  )
   return select.keep(batch, batch.status != Status.ENV_ERROR)

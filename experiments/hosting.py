@@ -2,12 +2,14 @@
 
 from typing import NamedTuple
 
+import jax
 from ml_collections import ConfigDict
 
 from agentrl.dataset import spoken
 from agentrl.env import host
 from agentrl.rollout import engine
 from agentrl.rollout.host import CUT, Limits, Stage
+from agentrl.rollout.record import Capacity
 from agentrl.rollout.rooms import PLACES
 from agentrl.text import chat as chat_lib
 from agentrl.text import talk as talk_lib
@@ -22,19 +24,28 @@ class Sized(NamedTuple):
 
   family: host.Family
   talk: talk_lib.Talk
-  limits: Limits
+  plan: Limits
+
+  @property
+  def capacity(self) -> Capacity:
+    return self.plan.capacity
 
 
 class Parts(NamedTuple):
   """What a run of a host environment has."""
 
-  stage: Stage
+  world: Stage
   train: spoken.TaskSet
   test: spoken.TaskSet
 
 
 def sized(c: ConfigDict, words: Tokenizer, chat: chat_lib.Chat | None) -> Sized:
   """Checks what the config says of its host environment."""
+  if jax.process_count() > 1:
+    raise ValueError(
+      f'env.name={c.env.name!r} is a host environment, which this version plays'
+      ' in one process; start a single one, which may have many devices'
+    )
   _check(c)
   found = worlds.family(c)
   check.services(c, host.needs(found), c.host.place or found.place)
@@ -53,7 +64,9 @@ def parts(c: ConfigDict, known: Sized) -> Parts:
     stop = engine.texts(c.host.stop, known.talk.words.decode)
   stage = Stage(
     tasks=[*train.tasks, *test.tasks],
-    **known._asdict(),
+    family=known.family,
+    talk=known.talk,
+    limits=known.plan,
     top_k=c.rollout.top_k,
     top_p=c.rollout.top_p,
     stop=stop,

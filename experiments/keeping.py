@@ -7,7 +7,7 @@ from agentrl import learner as learner_lib
 from agentrl.dataset import logged
 from agentrl.rollout import record as record_lib
 from agentrl.types import Attempts
-from experiments import build
+from experiments import build, rollouts
 
 
 def keeper(s: build.Setup, writer: logged.Writer) -> kept.Keeper:
@@ -52,8 +52,10 @@ def of_record(s: build.Setup):
   """(record, attempts, version) -> all of them kept, compiled once."""
 
   def f(record, attempts, version):
-    batch = record_lib.batch(record, build.layout(s, record), attempts, version)
-    batch = build.score(s, batch)
+    batch = record_lib.batch(
+      record, rollouts.layout(s, record), attempts, version
+    )
+    batch = rollouts.score(s, batch)
     n = attempts.task.shape[0]
     return kept.sample(batch, {}, None, jax.random.key(0), groups=-1, size=n)
 

@@ -10,7 +10,7 @@ import numpy as np
 from agentrl import loop
 from agentrl.rollout.record import Record
 from agentrl.types import Attempts, Batch, Metrics, PyTree
-from experiments import build
+from experiments import build, rollouts, spread
 from experiments.hosted import Hosted
 
 
@@ -35,23 +35,23 @@ class Players(NamedTuple):
 
 def jitted(s: build.Setup) -> Players:
   """Of an environment inside jit, each compiled once."""
-  messages = functools.cache(lambda: build.messages(s, s.train))
-  replay = build.sharded(functools.partial(build.demonstrate, s))
-  collect = build.sharded(functools.partial(build.collect, s))
-  play = build.whole(functools.partial(build.play, s))
+  messages = functools.cache(lambda: rollouts.messages(s, s.train))
+  replay = spread.sharded(functools.partial(rollouts.demonstrate, s))
+  collect = spread.sharded(functools.partial(rollouts.collect, s))
+  play = spread.whole(functools.partial(rollouts.play, s))
 
   def chosen(index: np.ndarray):
     said, length = messages()
-    return build.demo_attempts(s, index), said[index], length[index]
+    return rollouts.demo_attempts(s, index), said[index], length[index]
 
   def demonstrate(chosen, key) -> Batch:
-    return replay(*build.replicated(chosen), key)
+    return replay(*spread.replicated(chosen), key)
 
   def collected(policy, attempts: Attempts, key, step) -> Batch:
-    return collect(policy, build.replicated(attempts), key, step)
+    return collect(policy, spread.replicated(attempts), key, step)
 
   def played(policy, attempts: Attempts, key) -> Record:
-    return play(policy, build.replicated(attempts), key)
+    return play(policy, spread.replicated(attempts), key)
 
   return Players(chosen, demonstrate, collected, loop.observe, played)
 

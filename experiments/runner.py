@@ -29,7 +29,15 @@ from agentrl.dataset import tasks as tasks_lib
 from agentrl.interrupt import Interrupt
 from agentrl.kept import Keeper
 from agentrl.nn import kernels
-from experiments import build, check, folder, keeping, processes
+from experiments import (
+  build,
+  check,
+  folder,
+  jitting,
+  keeping,
+  processes,
+  rollouts,
+)
 from experiments import players as players_lib
 from experiments.players import Players
 
@@ -116,7 +124,7 @@ def begin(s: build.Setup, workdir: str, checkpoints: checkpoint.Checkpoints):
   """-> state, the step resumed after or None, seconds spent so far."""
   c = s.config
   state = learner_lib.init(s.learner, jax.random.key(c.seed))
-  state = build.forget(s, state)
+  state = rollouts.forget(s, state)
   found = checkpoints.latest(state)
   if found:
     resumed, state, meta = found
@@ -186,7 +194,7 @@ def header(s: build.Setup, workdir: str) -> dict:
 
 def computing(s: build.Setup) -> str:
   """How a checkpoint is read, in a line."""
-  c, tokens = s.shape, s.room.row
+  c, tokens = s.shape, s.capacity.row
   kernel = kernels.choose(c.attention, tokens, c.head_dim, c.dtype, c.score_cap)
   frame = 'chat' if s.framed else 'bare'
   return (
@@ -282,7 +290,7 @@ def rl_stage(
       len(s.train),
       step - start,
       group=r.group,
-      batch=build.attempted(c),
+      batch=rollouts.attempted(c),
       limit=r.turns,
       seed=c.seed,
       temperature=r.temperature,
@@ -295,7 +303,7 @@ def rl_stage(
     return playing.collect(policy, attempts, key, jnp.int32(step))
 
   def begin(state):
-    state = build.forget(s, learner_lib.start_roles(s.learner, state))
+    state = rollouts.forget(s, learner_lib.start_roles(s.learner, state))
     return state.replace(step=jnp.zeros_like(state.step) + start)
 
   learner = s.learner._replace(start=start)
@@ -369,7 +377,7 @@ def evaluate_run(
     kept: trajectories that are logged, to be looked at
   """
   c = folder.read_config(workdir)
-  s = build.setup(build.for_evaluation(c, levels, limit))
+  s = build.setup(jitting.for_evaluation(c, levels, limit))
   first = 0 if levels else len(s.train)
   with on_mesh(c), players_lib.players(s) as playing:
     step, state = folder.load(c, s.shape, workdir)

@@ -10,7 +10,7 @@ from agentrl import learner as learner_lib
 from agentrl import optim, registry
 from agentrl.types import Array, Batch
 from configs import base
-from experiments import build, pretrained, tabular_play, tabular_worlds
+from experiments import learning, pretrained, tabular_play, tabular_worlds
 
 # Signals that tables can stand for; others look at what rows say.
 SIGNALS = ('value', 'implicit_prm', 'restarted_prm', 'reference',
@@ -83,7 +83,7 @@ def case(
     place.states * size.tasks, place.actions, size.tokens
   )
   w = fits(config)
-  learner = build.make_learner(config, pretrained.own(config, table.actions))
+  learner = learning.make_learner(config, pretrained.own(config, table.actions))
   modules = {
     name: tabular_play.critic(table, role.heads)
     if role.heads and name != learner_lib.POLICY

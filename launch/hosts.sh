@@ -62,7 +62,7 @@ keep() {
       "$1" "${all[$1]}" "$code" "$log" >&2
     kill -TERM $$ 2>/dev/null || true
   fi
-  return "$code"
+  echo "$code" >"$folder/$1" # bash forgets some that end during a trap
 }
 
 if [[ $dry ]]; then
@@ -82,11 +82,14 @@ for i in "${!all[@]}"; do
   keep "$i" <"$folder/held" 7>&- &
   pids+=($!)
 done
-status=0
 for pid in "${pids[@]}"; do
   while kill -0 "$pid" 2>/dev/null; do wait "$pid" || true; done
-  code=0
-  wait "$pid" || code=$?
-  ((status)) || status=$code
+done
+status=0
+for i in "${!all[@]}"; do
+  code=1
+  [[ ! -e $folder/$i ]] || code=$(<"$folder/$i")
+  # A failure says more than 130, which is: stopped as asked, goes on.
+  ((code == 0 || (status && status != 130))) || status=$code
 done
 exit "$status"

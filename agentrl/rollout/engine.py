@@ -46,7 +46,7 @@ class Sizes:
   def __post_init__(self):
     for name, value in vars(self).items():
       if value < 1:
-        raise ValueError(f'rollout.{name}={value} must be at least 1')
+        raise ValueError(f'{name}={value} of an engine must be at least 1')
 
   @property
   def chunks(self) -> tuple[int, ...]:

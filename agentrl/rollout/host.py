@@ -20,6 +20,7 @@ from agentrl.env.splits import content_key
 from agentrl.rollout import luck, pack
 from agentrl.rollout.engine import How, Spoken
 from agentrl.rollout.pack import Said
+from agentrl.rollout.record import Capacity
 from agentrl.rollout.rooms import EnvFault, Room
 from agentrl.text import talk as talk_lib
 from agentrl.text.chat import Conversation, Message
@@ -74,6 +75,12 @@ class Limits:
   def past(self) -> int:
     """The most tokens of earlier turns in a context made anew."""
     return (self.window - 1) * (self.heard + self.message)
+
+  @property
+  def capacity(self) -> Capacity:
+    whole = self.history == 'full'
+    row = self.context if whole else self.width + self.message
+    return Capacity(self.width, row, self.context)
 
 
 class Stage(NamedTuple):

@@ -20,7 +20,7 @@ from flax import struct
 from agentrl.env import base as env_base
 from agentrl.rollout import luck
 from agentrl.rollout import record as record_lib
-from agentrl.rollout.record import Record
+from agentrl.rollout.record import Capacity, Record
 from agentrl.rollout.speak import Heard, Speaker
 from agentrl.text import frame as frame_lib
 from agentrl.text import parse, render
@@ -117,6 +117,12 @@ def row_tokens(world: World, plan: Plan) -> int:
   return plan.context or begin + plan.turns * turn_tokens(world, plan)
 
 
+def capacity(world: World, plan: Plan) -> Capacity:
+  """A slot's cache holds a row, and a token that is said but unread."""
+  row = row_tokens(world, plan)
+  return Capacity(context_tokens(world, plan), row, row + 1)
+
+
 @struct.dataclass
 class _Slots:
   """What is under way; n slots."""
@@ -158,13 +164,8 @@ def rollout(
   def tick(carry):
     return _tick(world, plan, speaker, attempts, keys, *carry)
 
-  cache = speaker.cache(n, capacity(world, plan))
+  cache = speaker.cache(n, capacity(world, plan).cache)
   return jax.lax.while_loop(busy, tick, (slots, cache))[0].record
-
-
-def capacity(world: World, plan: Plan) -> int:
-  """Positions a slot's cache must hold: a row, and a token said but unread."""
-  return row_tokens(world, plan) + 1
 
 
 def _start(world, plan, attempts, keys, n: int) -> _Slots:

@@ -57,6 +57,14 @@ def empty(b: int, k: int, c: int, m: int, columns) -> Record:
   )
 
 
+class Capacity(NamedTuple):
+  """What a rollout's arrays hold."""
+
+  context: int  # C, tokens that are new to the model in a turn
+  row: int  # T, tokens of a row
+  cache: int  # S, positions of a slot
+
+
 class Layout(NamedTuple):
   """Where turn (b, k) stands: its row, first column and segment."""
 

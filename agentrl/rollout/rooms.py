@@ -87,8 +87,9 @@ class Room:
     A thread cannot be killed: one that hangs is left behind, and counted.
     """
     if (life := self._left()) is not None:
+      busy = not self._asked.done()
       _settle(self._asked, EnvFault('time', 'it was ended before it answered'))
-      life.kill()
+      life.kill(busy)
 
   def close(self) -> None:
     """Lets an idle environment close itself; ends a busy one."""
@@ -127,8 +128,9 @@ class _Life:
     self.thread = threading.Thread(target=self._live, daemon=True)
     self.thread.start()
 
-  def kill(self) -> None:
-    self.stuck = not self.place.kill()
+  def kill(self, busy: bool = True) -> None:
+    """One that is not busy has only to hear that it may leave."""
+    self.stuck = not self.place.kill() and busy
 
   def _live(self) -> None:
     while (asked := self.calls.get()) is not None:

@@ -12,7 +12,7 @@ from agentrl import registry
 from agentrl.rollout import record as record_lib
 from agentrl.task.fixed import attempts as make_attempts
 from configs import base, dapo, grpo
-from experiments import build
+from experiments import rollouts
 
 B, G, K, C, M = 16, 4, 3, 3, 2
 # Outcomes of the four groups; the second case has one that differs.
@@ -114,11 +114,11 @@ def test_times_must_divide_the_attempts():
 
 
 def test_a_run_attempts_what_its_collect_piece_asks_for():
-  assert build.attempted(grpo.get_config('tiny')) == 32
+  assert rollouts.attempted(grpo.get_config('tiny')) == 32
   c = dapo.get_config('tiny')
-  assert build.attempted(c) == 64
+  assert rollouts.attempted(c) == 64
   base.hp(c, 'collect', 'dynamic_sampling', times=3)
-  assert build.attempted(c) == 96
+  assert rollouts.attempted(c) == 96
 
 
 def test_greedy_companion_tells_its_return_and_nothing_else():

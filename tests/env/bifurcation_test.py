@@ -12,8 +12,9 @@ from agentrl import learner
 from agentrl.env import base, splits
 from agentrl.env.jit import bifurcation
 from agentrl.env.jit.bifurcation import Bifurcation, Bifurcations
+from agentrl.task import fixed
 from configs import base as config
-from experiments import build, runner
+from experiments import build, rollouts, runner
 
 LEFT, RIGHT, UP, DOWN = range(4)
 KEY = jax.random.key(0)
@@ -200,11 +201,11 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize('history', ['turn', 'full'])
 def test_states_repeat_across_a_group(history, folder):
   s = tiny(folder, history=history)
-  said, length = build.messages(s, s.train)
+  said, length = rollouts.messages(s, s.train)
   index = np.repeat(np.arange(4), 4)
-  attempts = build.make_attempts(index, 4, 3, 1.0)
+  attempts = fixed.attempts(index, 4, 3, 1.0)
   # Everybody follows the way of task 0: some lose.
-  batch = jax.jit(functools.partial(build.demonstrate, s))(
+  batch = jax.jit(functools.partial(rollouts.demonstrate, s))(
     attempts, said[np.zeros(16, int)], length[np.zeros(16, int)], KEY
   )
   assert np.all(batch.turns.valid)

@@ -18,7 +18,7 @@ from agentrl.text import frame
 from agentrl.text.chat import Message
 from agentrl.types import Status
 from configs import grpo
-from experiments import build, folder, runner
+from experiments import build, folder, rollouts, runner
 
 TURNS, SYSTEM = 4, 'You play.'
 
@@ -57,8 +57,8 @@ def played(s: build.Setup):
 
   @jax.jit
   def play(params, key):
-    record = build.play(s, params, attempts, key)
-    return record, record_lib.rows(record, build.layout(s, record), 0)
+    record = rollouts.play(s, params, attempts, key)
+    return record, record_lib.rows(record, rollouts.layout(s, record), 0)
 
   return params, attempts, *play(params, jax.random.key(0))
 
@@ -151,9 +151,9 @@ def test_demonstrations_are_conversations_of_the_solver(setups, kind):
   """Its messages are what is trained on, each with the template's end."""
   s = setups(kind, 'full')
   index = runner.shown(s)[:8]
-  said, length = (x[index] for x in build.messages(s, s.train))
-  attempts = build.demo_attempts(s, index)
-  replay = jax.jit(functools.partial(build.demonstrate, s))
+  said, length = (x[index] for x in rollouts.messages(s, s.train))
+  attempts = rollouts.demo_attempts(s, index)
+  replay = jax.jit(functools.partial(rollouts.demonstrate, s))
   rows = replay(attempts, said, length, jax.random.key(0)).rows
   chat = chat_lib.load(s.config.model.path, vocab=s.shape.vocab)
   for b, i in enumerate(index):

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from agentrl.types import Credit
-from experiments import build, credit_report, crediting
+from configs import base
+from experiments import credit_report, crediting
 
 SIZE = crediting.Size(seeds=6, tasks=2, group=8, warm=1, fit=70)
 NAMES = ['dr_grpo', 'gigpo_no_std', 'oprl']
@@ -107,4 +108,4 @@ def test_a_config_that_fits_is_changed_in_size_only():
   c = crediting.config('gigpo', 'sokoban', SIZE)
   assert c.advantage == ('episode', 'step')
   assert (c.rollout.batch, c.rollout.group) == (16, 8)
-  assert build.base.wiring(c).stream['step'][0] == 'step_return'
+  assert base.wiring(c).stream['step'][0] == 'step_return'

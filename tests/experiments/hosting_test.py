@@ -24,8 +24,8 @@ def test_a_setup(tmp_path):
   s = build.setup(config(data=str(tmp_path)))
   assert (len(s.train), len(s.test)) == (8, 4)
   assert s.world.tasks == [*s.train.tasks, *s.test.tasks]
-  assert s.room.row == s.plan.context == 3 * (20 + 32)
-  assert s.room.context == s.plan.width == 20
+  assert s.capacity.row == s.plan.context == 3 * (20 + 32)
+  assert s.capacity.context == s.plan.width == 20
   again = build.setup(config(data=str(tmp_path)))
   assert again.train.keys == s.train.keys
   messages = hosting.messages(s.config, s.tokenizer, s.train.said)
@@ -37,8 +37,8 @@ def test_a_setup(tmp_path):
 def test_by_turns(tmp_path):
   changes = dict(rollout__history='turn', rollout__window=2, micro=16)
   s = build.setup(config(data=str(tmp_path), **changes))
-  assert s.room.context == 2 * 20 + 32
-  assert s.room.row == 2 * (20 + 32)
+  assert s.capacity.context == 2 * 20 + 32
+  assert s.capacity.row == 2 * (20 + 32)
 
 
 @pytest.mark.parametrize('name', sorted(host.FAMILIES))
@@ -89,7 +89,7 @@ def test_demonstrations_that_do_not_fit():
 def test_a_plan_is_of_the_same_sizes(tmp_path):
   c = config(data=str(tmp_path))
   s, work = build.setup(c), fitting.work(c)
-  assert (work.tokens, work.read) == s.room[::-1]
+  assert (work.read, work.tokens, work.capacity) == s.capacity
   assert work.rows == c.rollout.batch
   assert fitting.estimate(c, topology.parse('v5e-4')).memory.peak > 0
 

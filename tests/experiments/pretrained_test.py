@@ -15,7 +15,7 @@ from agentrl.model import families, hf, peft
 from agentrl.nn import lora, transformer
 from agentrl.text import tokenizer
 from configs import grpo
-from experiments import build, folder, pretrained, runner
+from experiments import build, folder, learning, pretrained, runner
 
 
 @pytest.fixture(scope='module')
@@ -68,7 +68,7 @@ def test_two_steps(ran, directory):
 
 def test_the_policy_begins_with_the_weights(directory, tmp_path):
   c = config(tmp_path, directory)
-  learner = build.make_learner(c, pretrained.language(c).shape)
+  learner = learning.make_learner(c, pretrained.language(c).shape)
   drawn = learner_lib.init(learner, jax.random.key(0))
   policy = folder.start(c, pretrained.language(c).shape)
   begun = folder.adopt(learner, policy, drawn)
@@ -160,7 +160,7 @@ def adapted(directory, tmp_path_factory):
 def test_the_policy_begins_with_an_adapter(adapted):
   c, shape, wrote = adapted
   build.setup(c)
-  learner = build.make_learner(c, shape)
+  learner = learning.make_learner(c, shape)
   drawn = learner_lib.init(learner, jax.random.key(0))
   begun = folder.adopt(learner, folder.start(c, shape), drawn)
   same = np.testing.assert_array_equal

@@ -18,7 +18,7 @@ from batches import place
 from agentrl import learner as learner_lib
 from agentrl import mesh, types
 from configs import oprl
-from experiments import build, pretrained, runner
+from experiments import build, learning, pretrained, runner
 
 MESHES = [(8, 1), (4, 2), (2, 4)]
 B, K, T = 16, 4, 12
@@ -40,7 +40,7 @@ def config():
 def learner() -> learner_lib.Learner:
   c = config()
   shape = pretrained.own(c, layouts.VOCAB)
-  return build.make_learner(c, shape)
+  return learning.make_learner(c, shape)
 
 
 def random_batch() -> types.Batch:

@@ -335,13 +335,16 @@ def test_help_has_every_flag(stage, name):
   assert 'set -euo' not in done.stdout
 
 
-# Waits for SIGTERM, or fails where it is process 1.
+# Waits for SIGTERM, or fails where it is process 1 and the other one waits.
 WAITS = """
-import signal, time
+import pathlib, signal, time
 heard = []
 signal.signal(signal.SIGTERM, lambda *_: heard.append(1))
 signal.signal(signal.SIGINT, lambda *_: os._exit(9))
 if os.environ['JAX_PROCESS_ID'] == {failing!r}:
+  log = pathlib.Path('logs/process-0.log')
+  while not log.exists() or 'waiting' not in log.read_text():
+    time.sleep(0.02)
   sys.exit(3)
 print('waiting', os.getpid(), flush=True)
 while not heard:
@@ -354,7 +357,7 @@ sys.exit(130)"""
 def test_one_process_fails_and_all_end(stage):
   program = stage.fake('py', WAITS.format(failing='1'))
   done = stage.run(*local(program))
-  assert done.returncode == 130
+  assert done.returncode == 3
   assert 'process 1 on localhost ended with 3; see logs/process-1.log' in (
     done.stderr
   )

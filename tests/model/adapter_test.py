@@ -11,8 +11,9 @@ from agentrl import learner as learner_lib
 from agentrl import mesh, method
 from agentrl.model import adapter
 from agentrl.nn import lora, transformer
+from configs import base as of_configs
 from configs import oprl
-from experiments import build, folder, runner
+from experiments import build, folder, learning, runner, spread
 
 RANK = 4
 
@@ -38,8 +39,8 @@ def graded(batch, step: int):
   r = np.random.default_rng(step)
   reward = np.float32(r.normal(size=batch.turns.reward.shape))
   outcome = np.float32(np.arange(16) % 2)
-  turns = batch.turns.replace(reward=build.replicated(reward))
-  return batch.replace(turns=turns, outcome=build.replicated(outcome))
+  turns = batch.turns.replace(reward=spread.replicated(reward))
+  return batch.replace(turns=turns, outcome=spread.replicated(outcome))
 
 
 def copied(tree):
@@ -132,7 +133,7 @@ def test_roles_start_as_the_policy_without_touching_the_base():
 @pytest.mark.slow
 def test_heads_stand_beside_the_adapter():
   c = config()
-  build.base.role(c, 'value', heads=2)
+  of_configs.role(c, 'value', heads=2)
   s = build.setup(c)
   specs = s.learner.context.modules['value'].specs
   assert set(specs) == {adapter.OWN, 'value'}
@@ -171,11 +172,11 @@ def test_another_runs_policy_becomes_the_base():
 def test_bad_config(fields, words):
   c = config(**fields)
   with pytest.raises(ValueError, match=words):
-    build.make_learner(c, setup().shape)
+    learning.make_learner(c, setup().shape)
 
 
 def test_the_bases_name_is_taken():
   c = config()
-  build.base.role(c, adapter.BASE)
+  of_configs.role(c, adapter.BASE)
   with pytest.raises(ValueError, match=r'c\.role\.base is the name'):
-    build.make_learner(c, setup().shape)
+    learning.make_learner(c, setup().shape)

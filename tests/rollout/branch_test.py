@@ -12,7 +12,7 @@ from agentrl import learner, segment
 from agentrl.collect import branch
 from agentrl.model import passes
 from agentrl.task.fixed import attempts as make_attempts
-from experiments import build
+from experiments import build, rollouts
 
 B, K, G = 16, 4, 8
 
@@ -62,7 +62,7 @@ def _collect(folder, collect, history, order=None):
   if order is not None:
     attempts = jax.tree.map(lambda x: x[order], attempts)
   params = _params(s)
-  f = jax.jit(functools.partial(build.collect, s))
+  f = jax.jit(functools.partial(rollouts.collect, s))
   return s, params, f(params, attempts, jax.random.key(5), jnp.int32(0))
 
 

@@ -224,7 +224,7 @@ def test_what_does_not_fit_is_said():
     e.ask(0, [5], how(rng))
   with pytest.raises(ValueError, match='no parameters yet'):
     Engine(SHAPE, SIZES, eot=EOT).launch()
-  with pytest.raises(ValueError, match=r'rollout\.burst=0'):
+  with pytest.raises(ValueError, match='burst=0 of an engine'):
     Sizes(slots=1, capacity=8, burst=0)
   with pytest.raises(ValueError, match='64 positions of the model'):
     Engine(SHAPE, Sizes(slots=1, capacity=65), eot=EOT)

@@ -8,7 +8,7 @@ from agentrl.rollout import options, record
 from agentrl.text import tokenizer
 from agentrl.types import Span
 from configs import hiper
-from experiments import build
+from experiments import jitting
 
 KEEP, SWITCH, TAG, LEFT, END = 7, 8, 9, 5, 1
 SAID = {
@@ -77,7 +77,7 @@ def test_new_subgoals():
 
 def test_what_demonstrations_say():
   words, c = tokenizer.Embedded(), hiper.get_config('tiny')
-  said = build.spoken(c, words, ('left', 'up'))
+  said = jitting.spoken(c, words, ('left', 'up'))
   text = [words.decode(x) for x in said]
   assert text == [
     f'{word}{a}>{a}<eot>' for word in ('no', 'yes') for a in ('left', 'up')
@@ -89,4 +89,4 @@ def test_a_word_of_several_tokens_is_refused():
   words, c = tokenizer.Embedded(), hiper.get_config('tiny')
   c.hp.rollout.options.switch = 'switch'
   with pytest.raises(ValueError, match=r"options\.switch='switch' takes 6"):
-    build.spoken(c, words, ('left',))
+    jitting.spoken(c, words, ('left',))

@@ -1,0 +1,81 @@
+"""The learner of a config: its roles, their optimizers, their schedules."""
+
+from ml_collections import ConfigDict
+
+from agentrl import learner as learner_lib
+from agentrl import optim, registry
+from agentrl.model import adapter, policy, value
+from agentrl.nn import lora
+from agentrl.schedule import Schedule
+from agentrl.signal.base import Context
+from configs import base
+from experiments import check
+
+# Fields of a role, not of its optimizer.
+NOT_RULE = ('kind', 'heads', 'trunk', 'final')
+
+
+def make_learner(c: ConfigDict, shape) -> learner_lib.Learner:
+  temperature = c.rollout.temperature
+  language = policy.module(shape, temperature)
+  modules = {
+    name: value.module(shape, r.heads, r.trunk) if r.heads else language
+    for name, r in c.role.items()
+  }
+  heads = c.role.policy.heads
+  modules['policy'] = policy.module(shape, temperature, heads)
+  if c.lora.rank:
+    modules = adapter.modules(modules, language, lora_of(c))
+  rules = {}
+  for name, r in c.role.items():
+    if r.kind == 'train':
+      if r.optimizer not in optim.DIRECTIONS:
+        raise ValueError(
+          f'role.{name}.optimizer={r.optimizer!r} is unknown; choose from'
+          f' {tuple(optim.DIRECTIONS)}'
+        )
+      fields = {k: v for k, v in r.items() if k not in NOT_RULE}
+      rules[name] = optim.Rule(**fields)
+    elif r.kind not in ('frozen', 'average'):
+      raise ValueError(
+        f"role.{name}.kind={r.kind!r} is unknown; choose 'train', 'frozen' or"
+        " 'average'"
+      )
+  return learner_lib.Learner(
+    wiring=base.wiring(c),
+    context=Context(modules=modules, rules=rules, micro=c.micro),
+    coef=dict(c.coef),
+    select={name: dict(x) for name, x in c.select.items()},
+    schedules=schedules(c),
+    seed=c.seed,
+  )
+
+
+def lora_of(c: ConfigDict) -> lora.Lora:
+  return lora.Lora(c.lora.rank, c.lora.alpha, c.lora.pattern)
+
+
+def schedules(c: ConfigDict) -> dict[str, Schedule]:
+  """Those of c.schedule and of the roles' rates.
+
+  One of 0 steps lasts as long as the RL stage.
+  """
+  found = {
+    f'role.{name}.lr': Schedule('linear', r.lr, r.lr * r.final, 0)
+    for name, r in c.role.items()
+    if r.kind == 'train' and r.final != 1.0
+  }
+  found |= {p: Schedule(*s) for p, s in check.flat(c.schedule).items()}
+  return {p: s._replace(steps=s.steps or c.steps) for p, s in found.items()}
+
+
+def warm(c: ConfigDict, learner: learner_lib.Learner) -> learner_lib.Learner:
+  """The supervised learner: same policy, its own rate, loss nll."""
+  rule = learner.context.rules['policy']
+  rule = rule._replace(lr=c.sft.lr, warmup=c.sft.warmup)
+  rules = {**learner.context.rules, 'policy': rule}
+  return learner_lib.Learner(
+    wiring=registry.Wiring(loss=('nll',), gives=('role:policy',)),
+    context=learner.context._replace(rules=rules),
+    seed=c.seed,
+  )

@@ -1,0 +1,178 @@
+"""What is done in a run's world: played, shown, laid in rows, rewarded."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from ml_collections import ConfigDict
+
+from agentrl import learner as learner_lib
+from agentrl import method, registry
+from agentrl.dataset import tasks as tasks_lib
+from agentrl.rollout import jit as jit_rollout
+from agentrl.rollout import options, speak
+from agentrl.rollout import readings as readings_lib
+from agentrl.rollout import record as record_lib
+from agentrl.task.fixed import attempts as make_attempts
+from agentrl.text import frame as frame_lib
+from agentrl.types import Attempts, Batch, Rows
+from configs import base
+from experiments import jitting, spread
+from experiments.build import Setup
+
+
+def play(s: Setup, params, attempts: Attempts, key) -> record_lib.Record:
+  """The policy at the attempts, inside jit."""
+  r, plan, given = s.config.rollout, s.plan, None
+  if attempts.prefix is not None:
+    given = record_lib.given(attempts.prefix, plan.turns, plan.message)
+  speaker = speak.model(
+    s.shape,
+    params,
+    message=plan.message,
+    eot=s.tokenizer.eot,
+    top_k=r.top_k,
+    top_p=r.top_p,
+    given=given,
+  )
+  return jit_rollout.rollout(s.world, plan, speaker, attempts, key)
+
+
+def score(s: Setup, batch: Batch) -> Batch:
+  """The batch with what its turns earned."""
+  w = base.wiring(s.config)
+  pieces = [
+    registry.bind('reward', n, w.values('reward', n), 'c.reward')
+    for n in w.reward
+  ]
+  total = sum(f(batch.turns, batch.outcome, batch.status) for f in pieces)
+  turns = batch.turns.replace(reward=total)
+  return batch.replace(turns=turns)
+
+
+def layout(s: Setup, record: record_lib.Record) -> record_lib.Layout:
+  if s.plan.history == 'turn':
+    return record_lib.per_turn(record)
+  return record_lib.full_history(record, s.capacity.row)
+
+
+def readings(s: Setup, record: record_lib.Record, version) -> dict[str, Rows]:
+  """The record's messages in other contexts, as the config wants them."""
+  text = s.config.rollout.nulled
+  if not text:
+    return {}
+  null = jnp.asarray(s.tokenizer.encode(text), jnp.int32)
+  if s.world.frame:
+    null = frame_lib.alone(s.world.frame, null)
+  if s.plan.history == 'turn':
+    return {'nulled': readings_lib.nulled_turns(record, null, version)}
+  rows = readings_lib.nulled_history(record, null, version, s.capacity.row)
+  return {'nulled': rows}
+
+
+def collect(s: Setup, params, attempts: Attempts, key, version) -> Batch:
+  """Rollout and rewards: one jitted program."""
+
+  def sample(attempts, key):
+    record = marked(s, play(s, params, attempts, key))
+    batch = record_lib.batch(record, layout(s, record), attempts, version)
+    return batch.replace(readings=readings(s, record, version))
+
+  batch, _ = collector(s.config)(
+    sample, functools.partial(score, s), attempts, memory=(), carry=(), key=key
+  )
+  return batch
+
+
+def collector(c: ConfigDict):
+  """The collect piece of the config."""
+  values = base.wiring(c).values('collect', c.collect)
+  return registry.bind('collect', c.collect, values, 'c.collect')
+
+
+def attempted(c: ConfigDict) -> int:
+  """Attempts that a batch is made of: more than it holds, if some are left out.
+
+  That is told by the collect piece's hyper-parameter `times`.
+  """
+  values = base.wiring(c).values('collect', c.collect)
+  how = registry.settings(registry.get('collect', c.collect), values)
+  return c.rollout.batch * how.get('times', 1)
+
+
+def marked(s: Setup, record: record_lib.Record) -> record_lib.Record:
+  """The record with the spans of its messages, where they have parts."""
+  c = s.config
+  if c.rollout_kind != 'options':
+    return record
+  switch = options.token(
+    s.tokenizer, c.hp.rollout.options.switch, 'hp.rollout.options.switch'
+  )
+  tag = options.token(s.tokenizer, c.rollout.tag, 'rollout.tag')
+  return options.mark(record, switch, tag)
+
+
+def demonstrate(s: Setup, attempts: Attempts, said, length, key) -> Batch:
+  """Rows of the solver's own messages, replayed in the environment."""
+  speaker = speak.script(said, length)
+  record = jit_rollout.rollout(s.world, s.plan, speaker, attempts, key)
+  batch = record_lib.batch(record, layout(s, record), attempts, 0)
+  ids = {**batch.ids, 'source': batch.ids['source'] + 2}
+  return batch.replace(ids=ids)
+
+
+def messages(s: Setup, taskset: tasks_lib.TaskSet):
+  """The solver's actions as tokens: [n, K, M] and their lengths [n, K]."""
+  n, k, m = len(taskset), s.plan.turns, s.plan.message
+  said = jitting.spoken(s.config, s.tokenizer, s.world.env.actions)
+  table = np.zeros((len(said) + 1, m), np.int32)
+  for i, x in enumerate(said):
+    table[i, : len(x)] = x
+  size = np.array([len(x) for x in said] + [0], np.int32)
+  actions = np.full((n, k), -1)
+  width = min(k, taskset.actions.shape[1])
+  actions[:, :width] = taskset.actions[:, :width]
+  if s.config.rollout_kind == 'options':
+    actions += options.new_subgoals(actions) * len(s.world.env.actions)
+  return table[actions], size[actions]
+
+
+def forget(s: Setup, state):
+  """The state with empty memories, of the shapes that collecting gives."""
+  if not s.learner.wiring.memory:
+    return state
+  attempts = attempts_at(np.zeros(s.config.rollout.batch, np.int32), 1)
+  policy = method.whole(s.learner.context, state.params)
+  sample = functools.partial(collect, s)
+  if s.config.rollout_kind == 'host':
+    sample = functools.partial(_unplayed, s)
+  batch = jax.eval_shape(
+    spread.sharded(sample),
+    policy,
+    spread.replicated(attempts),
+    state.key,
+    state.step,
+  )
+  return learner_lib.forget(s.learner, state, batch)
+
+
+def _unplayed(s: Setup, params, attempts: Attempts, key, version) -> Batch:
+  """A batch of the shapes that host environments give."""
+  limits, columns = s.plan, s.world.family.columns
+  sizes = limits.turns, limits.width, limits.message
+  record = record_lib.empty(attempts.task.shape[0], *sizes, columns)
+  batch = record_lib.batch(record, layout(s, record), attempts, version)
+  return score(s, batch)
+
+
+def demo_attempts(s: Setup, index: np.ndarray) -> Attempts:
+  """Attempts at tasks, each as long as its demonstration."""
+  length = np.sum(s.train.actions[index] >= 0, axis=1)
+  return attempts_at(index, np.minimum(length, s.plan.turns))
+
+
+def attempts_at(index: np.ndarray, turns) -> Attempts:
+  """Attempts at tasks, each of its own number of turns, at least one."""
+  a = make_attempts(index, 1, 1, 1.0)
+  return a.replace(limit=np.maximum(turns, 1).astype(np.int32))
