@@ -153,11 +153,6 @@ def _check_service(c: ConfigDict, name: str) -> None:
   if service.function:
     _check_function(service.function, at)
     return
-  if math.prod(_mesh(c).values()) > 1:
-    raise ValueError(
-      f'{at} is a model, which this version runs on one device, and the mesh'
-      f' has {math.prod(_mesh(c).values())}; use a function, or a mesh of one'
-    )
   if service.role:
     _check_speaker(c, service.role, at)
 

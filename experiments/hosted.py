@@ -1,5 +1,6 @@
 """What plays a run's host environments: one slot engine, one set of rooms."""
 
+import collections
 import functools
 from collections.abc import Callable
 
@@ -17,8 +18,8 @@ from agentrl.rollout.engine import Engine
 from agentrl.rollout.record import Record
 from agentrl.rollout.rooms import rooms
 from agentrl.rollout.script import Script
-from agentrl.types import Attempts, Batch, Status
-from experiments import build, hosting, rollouts, spread
+from agentrl.types import Attempts, Batch, PyTree, Status
+from experiments import build, hosting, processes, rollouts, spread
 from experiments.services import Services
 
 
@@ -29,9 +30,12 @@ class Hosted:
     """stopping: raises when the run is to end."""
     c = s.config
     self._s, self._stopping = s, stopping
-    sizes = hosting.sizes(c, s.plan)
-    self._engine = Engine(s.shape, sizes, eot=s.tokenizer.eot)
-    count = min(c.host.sessions or sizes.slots, rollouts.attempted(c))
+    sizes = hosting.sizes(c, s.plan.context)
+    with spread.near():
+      self._engine = Engine(s.shape, sizes, eot=s.tokenizer.eot)
+    self._policy: tuple[PyTree, PyTree] = None, None  # given, brought here
+    count = min(c.host.sessions or c.rollout.slots, rollouts.attempted(c))
+    count = -(-count // jax.process_count())
     place = c.host.place or None
     self._services = Services(s)
     family = self._services.serve(s.world.family)
@@ -39,7 +43,7 @@ class Hosted:
     self._arrays = spread.sharded(functools.partial(_arrays, s))
     self._score = spread.sharded(functools.partial(rollouts.score, s))
     self._shown: dict[int, pack.Ended] = {}
-    self._counts: dict[str, int] = {}
+    self._counts: collections.Counter[str] = collections.Counter()
 
   def __enter__(self) -> 'Hosted':
     return self
@@ -88,16 +92,16 @@ class Hosted:
 
   def observe(self, batch: Batch):
     """Metrics of what was collected, and of what went wrong."""
-    counts, self._counts = self._counts, {}
-    counts |= self._services.taken()
-    counts |= {f'engine/{k}': n for k, n in self._engine.counts.items()}
-    self._engine.counts = dict.fromkeys(self._engine.counts, 0)
+    counts, self._counts = self._counts, collections.Counter()
     one = np.ones((), np.float32)
     told = {f'rollout/{k}': (np.float32(n), one) for k, n in counts.items()}
     return loop.observe(batch) | told
 
   def _play(self, policy, attempts, key, version: int, stopping) -> Record:
-    self._engine.swap(policy, version)
+    if policy is not self._policy[0]:
+      self._policy = policy, spread.brought(policy)
+    with spread.near():
+      self._engine.swap(self._policy[1], version)
     ended = self._sessions(self._engine, attempts, key, stopping)
     return self._record(ended)
 
@@ -112,12 +116,29 @@ class Hosted:
   def _sessions(
     self, mouth, attempts: Attempts, key, stopping
   ) -> list[pack.Ended]:
-    ended, counts = host_rollout.sessions(
-      self._s.world, mouth, self._rooms, attempts, key, stopping=stopping
-    )
-    for name, n in counts.items():
-      self._counts[name] = self._counts.get(name, 0) + n
-    return ended
+    """Every process plays its share; all of them are told how they ended."""
+    attempts, bits = jax.device_get((attempts, jax.random.key_data(key)))
+    lines = processes.share(len(attempts.task))
+
+    def mine():
+      with spread.near():
+        ended, counts = host_rollout.sessions(
+          self._s.world,
+          mouth,
+          self._rooms,
+          attempts,
+          jax.random.wrap_key_data(bits),
+          lines=lines,
+          stopping=stopping,
+        )
+      counts |= self._services.taken()
+      counts |= {f'engine/{k}': n for k, n in self._engine.taken().items()}
+      return ended, counts
+
+    told = processes.each(mine)
+    for _, counts in told:
+      self._counts.update(counts)
+    return [x for ended, _ in told for x in ended]
 
   def _record(self, ended: list[pack.Ended]) -> Record:
     limits = self._s.plan

@@ -41,11 +41,6 @@ class Parts(NamedTuple):
 
 def sized(c: ConfigDict, words: Tokenizer, chat: chat_lib.Chat | None) -> Sized:
   """Checks what the config says of its host environment."""
-  if jax.process_count() > 1:
-    raise ValueError(
-      f'env.name={c.env.name!r} is a host environment, which this version plays'
-      ' in one process; start a single one, which may have many devices'
-    )
   _check(c)
   found = worlds.family(c)
   check.services(c, host.needs(found), c.host.place or found.place)
@@ -105,12 +100,12 @@ def limits(c: ConfigDict, found: host.Family, talk: talk_lib.Talk) -> Limits:
   )
 
 
-def sizes(c: ConfigDict, limits: Limits) -> engine.Sizes:
-  """What the slot engine is compiled for."""
+def sizes(c: ConfigDict, capacity: int) -> engine.Sizes:
+  """What a slot engine of each process is compiled for."""
   h = c.host
   return engine.Sizes(
-    slots=c.rollout.slots,
-    capacity=limits.context,
+    slots=c.rollout.slots // jax.process_count(),
+    capacity=capacity,
     burst=h.burst,
     chunk=h.chunk,
     lanes=h.lanes,
@@ -152,6 +147,11 @@ def _check(c: ConfigDict) -> None:
   for name in ('seconds', 'start', 'patience'):
     if h[name] <= 0:
       raise ValueError(f'host.{name}={h[name]} must be above 0')
+  if c.rollout.slots % jax.process_count():
+    raise ValueError(
+      f'rollout.slots={c.rollout.slots} is not divisible by the'
+      f' {jax.process_count()} processes that share them; make it a multiple'
+    )
   if h.sessions < 0:
     raise ValueError(
       f'host.sessions={h.sessions} is negative; set it to 0 for as many as'

@@ -6,15 +6,18 @@ JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES, JAX_PROCESS_ID.
 """
 
 import os
+import pickle
 import re
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
 from agentrl.interrupt import Stopped
+
+Found = TypeVar('Found')
 
 
 class Place(NamedTuple):
@@ -84,22 +87,50 @@ def first() -> bool:
   return jax.process_index() == 0
 
 
-def together(asked: Callable[[], None]) -> Callable[[], None]:
-  """Raises Stopped in every process once `asked` does in any of them.
+def share(n: int) -> range:
+  """Which of n things this process sees to."""
+  count, index = jax.process_count(), jax.process_index()
+  return range(n * index // count, n * (index + 1) // count)
 
-  A notice reaches one machine, or several at different steps; a state can only
-  be saved by all at one. Every process must call it equally often.
+
+def each(do: Callable[[], Found]) -> list[Found]:
+  """What `do` gives in every process, told to all of them.
+
+  Every process must call it equally often. What it gives can be pickled.
+
+  Raises:
+    Stopped: in all of them where one does. A notice reaches one machine, or
+      several at different steps; a state can only be saved by all at one.
+    RuntimeError: another process raised what is no Stopped.
   """
   if jax.process_count() == 1:
-    return asked
+    return [do()]
+  found = error = None
+  try:
+    found = do()
+  except Exception as raised:
+    error = raised
+  told = _told((found, error and (isinstance(error, Stopped), str(error))))
+  if error:
+    raise error
+  wrong = {i: x for i, (_, x) in enumerate(told) if x}
+  for i, (stopped, text) in wrong.items():
+    if not stopped:
+      raise RuntimeError(f'process {i} failed: {text}')
+  if wrong:
+    raise Stopped('a notice to another process')
+  return [x for x, _ in told]
 
-  def agreed() -> None:
-    reason = None
-    try:
-      asked()
-    except Stopped as heard:
-      reason = heard
-    if np.any(multihost_utils.process_allgather(np.bool_(reason is not None))):
-      raise reason or Stopped('a notice to another process')
 
-  return agreed
+def _told(x: Any) -> list[Any]:
+  """Every process's x, in every process."""
+  text = np.frombuffer(pickle.dumps(x), np.uint8)
+  sizes = multihost_utils.process_allgather(np.int64(text.size))
+  text = np.pad(text, (0, sizes.max() - text.size))
+  # Nobody but the processes of this run speaks here.
+  return [
+    pickle.loads(row[:size].tobytes())
+    for row, size in zip(
+      multihost_utils.process_allgather(text), sizes, strict=True
+    )
+  ]

@@ -83,7 +83,7 @@ def _run(s: build.Setup, workdir: str, plan: list[loop.Stage], playing, asked):
   log = logged.Writer(workdir, resume_after=resumed, active=processes.first())
   keeper = keeping.keeper(s, log)
   seen = watch(s, plan, keeper, playing)._replace(
-    stopping=processes.together(asked)
+    stopping=lambda: processes.each(asked) and None
   )
   go(plan, state, seen, writer, keeper, checkpoints, progress, spent)
   log.close()

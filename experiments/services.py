@@ -4,11 +4,10 @@ import functools
 
 from agentrl import method
 from agentrl.env import host
-from agentrl.rollout.engine import Sizes
 from agentrl.rollout.service import Model
 from agentrl.service.base import Function, Service, Watched, told
 from agentrl.types import PyTree
-from experiments import build, folder
+from experiments import build, folder, hosting, spread
 
 KEPT = 10_000  # answers of a model at temperature 0 that are remembered
 
@@ -27,7 +26,9 @@ class Services:
     for name, service in s.config.service.items():
       if service.run and service.run not in self._runs:
         folder.same_model(s.config, f'service.{name}.run')
-        self._runs[service.run] = folder.policy(s.shape, service.run)
+        self._runs[service.run] = spread.brought(
+          folder.policy(s.shape, service.run)
+        )
     self._models = self._opened()
     self._watched = {name: self._watch(name) for name in s.config.service}
     for run, params in self._runs.items():
@@ -41,9 +42,10 @@ class Services:
     """What roles are from now on; copied before this returns."""
     for (role, run), model in self._models.items():
       context = self._s.learner.context
-      model.swap(
-        self._runs[run] if run else method.whole(context, params, role)
-      )
+      if run:
+        model.swap(self._runs[run])
+      else:
+        model.swap(spread.brought(method.whole(context, params, role)))
     for name, service in self._s.config.service.items():
       if service.role:
         self._watched[name].forget()
@@ -69,15 +71,11 @@ class Services:
         self._fits(name)
         at = service.role, service.run
         room[at] = max(room.get(at, 0), service.context)
-    h = c.host
-    return {
-      at: Model(
-        s.shape,
-        Sizes(c.rollout.slots, capacity, h.burst, h.chunk, h.lanes),
-        s.world.talk,
-      )
-      for at, capacity in room.items()
-    }
+    with spread.near():
+      return {
+        at: Model(s.shape, hosting.sizes(c, capacity), s.world.talk)
+        for at, capacity in room.items()
+      }
 
   def _fits(self, name: str) -> None:
     needed, most = self._s.config.service[name].context, self._s.shape.positions

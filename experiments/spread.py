@@ -1,7 +1,9 @@
 """Where a run's arrays lie: split over the mesh, or whole on every device."""
 
+import contextlib
+
 import jax
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from agentrl import mesh
 
@@ -45,3 +47,56 @@ def replicated(x):
     return jax.device_put(x)
   whole = NamedSharding(jax.sharding.get_mesh(), PartitionSpec())
   return jax.device_put(x, whole)
+
+
+def near():
+  """The context of this process's own part of the mesh, if others have some.
+
+  What is computed there waits for no other process.
+  """
+  if not _shared():
+    return contextlib.nullcontext()
+  return jax.set_mesh(_own())
+
+
+def brought(tree):
+  """Arrays of the mesh, on this process's own part of it.
+
+  They are split as before along mesh axes that lie within one process, and
+  whole along the others. Every process must call it.
+  """
+  if not _shared() or all(
+    x.is_fully_addressable for x in jax.tree.leaves(tree)
+  ):
+    return tree
+  every, own = jax.sharding.get_mesh(), _own()
+
+  def within(x) -> PartitionSpec:
+    def kept(axes):
+      axes = (axes,) if isinstance(axes, str) else axes or ()
+      return tuple(a for a in axes if own.shape[a] == every.shape[a]) or None
+
+    return PartitionSpec(*map(kept, x.sharding.spec))
+
+  def bring(x, spec):
+    pieces = [s.data for s in x.addressable_shards]
+    place = NamedSharding(own, spec)
+    return jax.make_array_from_single_device_arrays(x.shape, place, pieces)
+
+  specs = jax.tree.map(within, tree)
+  places = jax.tree.map(lambda spec: NamedSharding(every, spec), specs)
+  return jax.tree.map(bring, jax.jit(_same, out_shardings=places)(tree), specs)
+
+
+def _shared() -> bool:
+  return jax.process_count() > 1 and mesh.active()
+
+
+def _own() -> Mesh:
+  every = jax.sharding.get_mesh()
+  own = every.local_mesh.devices
+  return Mesh(own, every.axis_names, axis_types=every.axis_types)
+
+
+def _same(x):
+  return x

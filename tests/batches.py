@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from agentrl import mesh, registry, types
+from agentrl.advantage import chain
 
 LAYOUTS = ('history', 'turn', 'packed')
 TOKEN_FIELDS = ('logp', 'old_logp', 'ref_logp', 'value', 'prm', 'entropy')
@@ -211,6 +212,12 @@ def place(tree, shape):
     return jax.device_put(x, jax.NamedSharding(jax.sharding.get_mesh(), spec))
 
   return jax.tree.map(put, tree)
+
+
+def stream(links, batch, signals):
+  """What a chain gives, compiled as one."""
+  run = jax.jit(lambda batch, signals: chain.stream(links, batch, signals))
+  return run(batch, signals)
 
 
 def links(*names):

@@ -13,19 +13,9 @@ import pytest
 
 jax.config.update('jax_numpy_rank_promotion', 'raise')
 
-# Folders and files whose tests compile much and run it a few times: what XLA
-# would make faster is not worth its time.
-QUICK = ('advantage', 'collect', 'curate', 'experiments', 'gate', 'loss',
-         'memory', 'model', 'nn', 'reward', 'signal', 'engine_test',
-         'host_test', 'service_test')  # fmt: skip
-
-
-@pytest.fixture(scope='module', autouse=True)
-def quick_compilation(request):
-  here = {request.path.parent.name, request.path.stem} & set(QUICK)
-  jax.config.update('jax_disable_most_optimizations', bool(here))
-  yield
-  jax.config.update('jax_disable_most_optimizations', False)
+# Tests compile much and run it a few times: what XLA would make faster is not
+# worth its time. Programs that a test starts are compiled as users have them.
+jax.config.update('jax_disable_most_optimizations', True)
 
 
 @pytest.fixture

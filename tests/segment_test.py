@@ -10,7 +10,9 @@ from agentrl import mesh, segment
 
 STORY = batches.story(seed=21, groups=2)
 HOW = ('eager', 'jit', 'auto', 'explicit')
-everywhere = pytest.mark.parametrize('how', HOW)
+everywhere = pytest.mark.parametrize(
+  'how', [*HOW[:2], pytest.param('auto', marks=pytest.mark.slow), HOW[3]]
+)
 
 
 @pytest.fixture(autouse=True)

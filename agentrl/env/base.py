@@ -14,8 +14,6 @@ import chex
 import jax
 import numpy as np
 
-from agentrl.env import splits
-
 
 class JitEnv(Protocol):
   """An environment that runs inside jit; one call is one trajectory's."""
@@ -98,14 +96,3 @@ def stack_tasks(solved: list[SolvedTask]) -> dict[str, np.ndarray]:
   return {
     name: np.stack([s.task[name] for s in solved]) for name in solved[0].task
   }
-
-
-def symmetric_key(plane: np.ndarray) -> str:
-  """Content key of a board u8[H, W], equal for its mirrored and turned forms.
-
-  key = hash(min over the 8 symmetries of the square of (shape, cells))
-  """
-  chex.assert_rank(plane, 2)
-  forms = [np.rot90(p, k) for p in (plane, plane.T) for k in range(4)]
-  shape, cells = min((p.shape, p.tobytes()) for p in forms)
-  return splits.content_key(repr(shape).encode() + cells)

@@ -104,9 +104,7 @@ class ToyText:
       plane = np.where(holes, ord('H'), ord('F')).astype(np.uint8)
       plane.flat[[0, -1]] = ord('S'), ord('G')
       task = {'map': [row.tobytes().decode() for row in plane]}
-      from agentrl.env import base  # brings JAX, which worlds have no use for
-
-      return base.symmetric_key(plane), task
+      return splits.symmetric_key(plane), task
     if self.game == 'blackjack':  # cards as drawn from an endless deck
       cards = np.minimum(rng.integers(1, 14, 4), 10).tolist()
       task = {'player': sorted(cards[:2]), 'dealer': cards[2:]}

@@ -20,6 +20,16 @@ def content_key(content: bytes) -> str:
   return hashlib.sha256(content).hexdigest()[:16]
 
 
+def symmetric_key(plane: np.ndarray) -> str:
+  """Content key of a board u8[H, W], equal for its mirrored and turned forms.
+
+  key = hash(min over the 8 symmetries of the square of (shape, cells))
+  """
+  forms = [np.rot90(p, k) for p in (plane, plane.T) for k in range(4)]
+  shape, cells = min((p.shape, p.tobytes()) for p in forms)
+  return content_key(repr(shape).encode() + cells)
+
+
 def split_of(key: str) -> str:
   """The split a key belongs to: a property of the key alone."""
   return 'test' if int(key, 16) % TEST_SHARE == 0 else 'train'

@@ -15,6 +15,7 @@ its line's context, its key and the parameters, not on who shares the batch.
 """
 
 import dataclasses
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -25,6 +26,9 @@ from agentrl import mesh
 from agentrl.nn import transformer
 from agentrl.rollout import slots as slots_lib
 from agentrl.rollout.slots import Writing
+
+# Tokens, those read again elsewhere, slots taken away, rounds.
+COUNTS = ('read', 'shared', 'written', 'lost', 'evicted', 'rounds')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,6 +97,11 @@ class _Line:
   spoken: Spoken
 
 
+# Engines may run in several threads, and all devices of a mesh must be given
+# their programs in one order: those of others are waited for inside of them.
+_ORDER = threading.Lock()
+
+
 class Engine:
   """Lines in slots. Not for use by several threads."""
 
@@ -123,9 +132,7 @@ class Engine:
     self._given = self._params = self._cache = self._written = None
     self._version = 0
     self._epoch = 0  # of parameters: how many there were before
-    self.counts = dict.fromkeys(
-      ('read', 'shared', 'written', 'lost', 'evicted', 'rounds'), 0
-    )
+    self.counts = dict.fromkeys(COUNTS, 0)
 
   @property
   def busy(self) -> bool:
@@ -141,10 +148,12 @@ class Engine:
     self._version = version
     if params is self._given:
       return
-    self._given, self._params = params, self._run.prepare(params)
+    self._given = params
+    with _ORDER:
+      self._params = self._run.prepare(params)
+      if self._cache is None:
+        self._cache = self._run.empty()
     self._epoch += 1
-    if self._cache is None:
-      self._cache = self._run.empty()
 
   def ask(self, line: int, context: Sequence[int], how: How) -> None:
     """The line's next message, after this context (at least one token).
@@ -186,11 +195,12 @@ class Engine:
     """Hands the device chunks to read and a burst to write."""
     if self._params is None:
       raise ValueError('the engine has no parameters yet; swap some in')
-    self._seat()
-    # Who is ready waits for the others while they are more.
-    while self._read_once() and self._behind():
+    with _ORDER:
       self._seat()
-    self._write()
+      # Who is ready waits for the others while they are more.
+      while self._read_once() and self._behind():
+        self._seat()
+      self._write()
 
   def land(self) -> list[Spoken]:
     """What was launched, done: the messages that ended."""
@@ -201,6 +211,11 @@ class Engine:
     out = jax.device_get(out)
     self.counts['rounds'] += 1
     return [s for i in live if (s := self._hear(i, version, out))]
+
+  def taken(self) -> dict[str, int]:
+    """What was done since this was called last."""
+    counts, self.counts = self.counts, dict.fromkeys(COUNTS, 0)
+    return counts
 
   # Who sits where.
 

@@ -117,28 +117,31 @@ def sessions(
   attempts: Attempts,
   key: jax.Array,
   *,
+  lines: Sequence[int] | None = None,
   stopping: Callable[[], None] = lambda: None,
 ) -> tuple[list[pack.Ended], dict[str, int]]:
-  """Plays every attempt to its end.
+  """Plays attempts to their end.
 
   Args:
     rooms: as many trajectories are under way at a time
     key: of this iteration, as in rollout/jit.py
+    lines: of the attempts, those that are played; all of them if None
     stopping: called between rounds; what it raises ends the play
-  Returns: trajectories; counts: 'fault/<kind>', 'cut' observations
+  Returns: a trajectory for each line; counts: 'fault/<kind>', 'cut'
+    observations
   """
-  return _Play(stage, mouth, rooms, attempts, key).run(stopping)
+  lines = range(len(attempts.task)) if lines is None else lines
+  return _Play(stage, mouth, rooms, attempts, key, lines).run(stopping)
 
 
 class _Play:
-  def __init__(self, stage, mouth, rooms, attempts: Attempts, key):
-    self.stage, self.mouth = stage, mouth
+  def __init__(self, stage, mouth, rooms, attempts: Attempts, key, lines):
+    self.stage, self.mouth, self.lines = stage, mouth, lines
     self.attempts = jax.device_get(attempts)
     limits = stage.limits
     self.keys, self.seeds = luck.on_host(attempts, key, limits.turns)
     self.given = pack.given(attempts, limits.turns, limits.message)
-    self.b = len(self.attempts.task)
-    self.waiting = iter(range(self.b))
+    self.waiting = iter(lines)
     self.free = [rooms[i] for i in reversed(range(len(rooms)))]
     self.open: dict[int, _Session] = {}
     self.answers: queue.SimpleQueue = queue.SimpleQueue()
@@ -162,7 +165,7 @@ class _Play:
       for session in self.open.values():
         session.room.end()
         self.mouth.drop(session.line)
-    return [self.ended[line] for line in range(self.b)], self.counts
+    return [self.ended[line] for line in self.lines], self.counts
 
   # Sessions begin and end.
 

@@ -10,6 +10,7 @@ with a longer conversation finds most of it read: slots keep what they have
 read, and the engine looks for the longest beginning (rollout/engine.py).
 """
 
+import contextlib
 import itertools
 import queue
 import threading
@@ -17,9 +18,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from absl import logging
 
+from agentrl import mesh
 from agentrl.nn import transformer
 from agentrl.rollout.engine import Engine, How, Sizes, Spoken
 from agentrl.service.base import ServiceFault
@@ -40,11 +43,14 @@ class Model:
   def __init__(self, shape: transformer.Shape, sizes: Sizes, talk: Talk):
     """It has no parameters yet: `swap` some in.
 
+    It computes on the mesh that is set here, where one is.
+
     Args:
       shape: of the model.
       sizes: of its engine; `capacity` holds a conversation and its answer.
       talk: how conversations become tokens; the model is the agent in them.
     """
+    self._mesh = jax.sharding.get_mesh() if mesh.active() else None
     self._make = lambda: Engine(shape, sizes, eot=talk.words.eot)
     self._engine, self._talk, self._sizes = self._make(), talk, sizes
     self._waiting: dict[int, Future] = {}  # by line of the engine
@@ -124,6 +130,10 @@ class Model:
   # In the thread.
 
   def _live(self) -> None:
+    with jax.set_mesh(self._mesh) if self._mesh else contextlib.nullcontext():
+      self._answer()
+
+  def _answer(self) -> None:
     while not self._over:
       if not self._engine.busy:
         self._orders.get()()

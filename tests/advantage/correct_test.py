@@ -65,7 +65,8 @@ def _run(layout, link, **hp):
     jnp.arange(batch.turns.valid.shape[1]) + 1.0, batch.turns.valid.shape
   )
   before = chain.zero(batch).replace(turn=turn, token=laid.tokens['prm'])
-  after, told = registry.bind('link', link, hp)(before, batch, laid.signals)
+  run = jax.jit(registry.bind('link', link, hp))
+  after, told = run(before, batch, laid.signals)
   return laid, before, after, told
 
 

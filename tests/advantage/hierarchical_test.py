@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from batches import links
 
-from agentrl.advantage import chain, hierarchical
+from agentrl.advantage import hierarchical
 from agentrl.types import Span
 
 STORY = batches.story(seed=51, groups=2, members=3, turns=5)
@@ -99,7 +99,7 @@ def test_three_advantages_three_spans_three_targets(layout):
   where = (Span.CALL, Span.SUBGOAL, Span.SWITCH)
   hand = [_by_hand(switches, i) for i in range(len(STORY.group))]
   for at, (link, span) in enumerate(zip(_links(), where, strict=True)):
-    credit, _ = chain.stream(links('turn_reward', link), batch, signals)
+    credit, _ = batches.stream(links('turn_reward', link), batch, signals)
     entries = [
       [at != 1 or k in _starts(switches, i) for k in range(len(STORY.size[i]))]
       for i in range(len(hand))
@@ -197,7 +197,7 @@ def test_turn_gae_without_values_is_the_return_to_go():
   signals = laid.signals | {'value': np.zeros_like(laid.signals['value'])}
   hp = {'gamma': 1.0, 'lam': 1.0}
   one, two = (
-    chain.stream(links('turn_reward', link), laid.batch, signals)[0].turn
+    batches.stream(links('turn_reward', link), laid.batch, signals)[0].turn
     for link in (('gae_turns', hp), 'return_to_go')
   )
   np.testing.assert_allclose(one, two)
@@ -210,7 +210,7 @@ def test_equal_advantages_are_exactly_zero():
   last = np.cumsum(batch.turns.valid, 1) == batch.turns.valid.sum(1)[:, None]
   reward = np.where(last, reward, 0)
   batch = batch.replace(turns=batch.turns.replace(reward=reward))
-  credit, _ = chain.stream(links('turn_reward', 'hae_switch'), batch, zero)
+  credit, _ = batches.stream(links('turn_reward', 'hae_switch'), batch, zero)
   assert not np.any(credit.token)
   np.testing.assert_allclose(credit.target['switch'].max(), 0.1)
 
@@ -222,7 +222,7 @@ def test_a_failed_judge_teaches_nothing(link):
   scored = batch.turns.scored.copy()
   scored[1, 0] = False
   batch = batch.replace(turns=batch.turns.replace(scored=scored))
-  credit, _ = chain.stream(links('turn_reward', link), batch, signals)
+  credit, _ = batches.stream(links('turn_reward', link), batch, signals)
   name = link.removeprefix('hae_')
   for x in (credit.token, credit.target[f'{name}.weight']):
     told = batches.read(x, STORY, laid)

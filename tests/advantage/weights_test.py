@@ -29,7 +29,7 @@ def _lay(layout='packed', **change):
 
 
 def _run(laid, *links):
-  out = chain.stream(batches.links(*links), laid.batch, laid.signals)
+  out = batches.stream(batches.links(*links), laid.batch, laid.signals)
   return out
 
 

@@ -20,13 +20,13 @@ def test_text_joins_pieces_up_to_the_end():
 def test_key_is_that_of_all_eight_forms_and_no_other():
   board = np.array([[1, 2, 0], [0, 3, 0]], np.uint8)
   forms = [np.rot90(b, k) for b in (board, board[:, ::-1]) for k in range(4)]
-  keys = {base.symmetric_key(form) for form in forms}
+  keys = {splits.symmetric_key(form) for form in forms}
   assert len(keys) == 1
   other = board.copy()
   other[0, 0] = 2
-  assert base.symmetric_key(other) not in keys
+  assert splits.symmetric_key(other) not in keys
   # The shape counts too: the same bytes in other rows are another board.
-  assert base.symmetric_key(board.reshape(1, 6)) not in keys
+  assert splits.symmetric_key(board.reshape(1, 6)) not in keys
 
 
 def test_a_fifth_of_the_keys_is_test():

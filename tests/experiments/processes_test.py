@@ -45,34 +45,36 @@ def free_port() -> int:
     return s.getsockname()[1]
 
 
-def train(workdir, data, count: int) -> list[str]:
-  """What `count` processes print that share 8 simulated devices."""
+def start(words, count: int) -> list[subprocess.Popen]:
+  """`count` processes of a program, which share 8 simulated devices."""
   flags = f'--xla_force_host_platform_device_count={DEVICES // count}'
   environ = os.environ | {
     'PYTHONPATH': str(ROOT), 'JAX_PLATFORMS': 'cpu', 'XLA_FLAGS': flags,
   }  # fmt: skip
-  command = [
-    sys.executable, '-m', 'experiments.train',
-    '--config=configs/grpo.py:tiny,env=frozen_lake', f'--workdir={workdir}',
-    f'--config.data={data}', '--config.mesh.fsdp=2', '--config.mesh.data=-1',
-    '--config.steps=2',
-    '--config.sft.steps=2', '--config.eval.episodes=32',
-    '--config.checkpoint.every=1',
-  ]  # fmt: skip
-  port, more = free_port(), [[]]
-  if count > 1:
-    more = [
-      [f'--coordinator=127.0.0.1:{port}', f'--processes={count}',
-       f'--process={i}']
-      for i in range(count)
-    ]  # fmt: skip
-  started = [
+  place = {'JAX_NUM_PROCESSES': str(count)} if count > 1 else {}
+  if place:
+    place['JAX_COORDINATOR_ADDRESS'] = f'127.0.0.1:{free_port()}'
+  return [
     subprocess.Popen(
-      [*command, *x], cwd=ROOT, env=environ, text=True,
+      [sys.executable, *words], cwd=ROOT, text=True,
+      env=environ | place | ({'JAX_PROCESS_ID': str(i)} if place else {}),
       stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )
-    for x in more
+    for i in range(count)
   ]  # fmt: skip
+
+
+def train(workdir, data, count: int, flags) -> list[str]:
+  """What a run of `count` processes prints."""
+  started = start(
+    [
+      *('-m', 'experiments.train', *flags, f'--workdir={workdir}'),
+      *(f'--config.data={data}', '--config.mesh.fsdp=2'),
+      *('--config.mesh.data=-1', '--config.steps=2', '--config.sft.steps=2'),
+      *('--config.eval.episodes=32', '--config.checkpoint.every=1'),
+    ],
+    count,
+  )  # fmt: skip
   told = [p.communicate(timeout=1200) for p in started]
   for p, (_, error) in zip(started, told, strict=True):
     assert p.returncode == 0, error
@@ -88,16 +90,70 @@ def check_equal(got: list[dict], want: list[dict]):
   for a, b in zip(got, want, strict=True):
     assert a.keys() == b.keys()
     for name in a.keys() - {'phase', 'time/seconds'}:
+      if name.startswith('rollout/engine/'):
+        continue  # who shares slots with whom
       close = math.isclose(a[name], b[name], rel_tol=1e-5, abs_tol=1e-5)
       assert close or a[name] != a[name] != b[name], (name, a[name], b[name])
 
 
+EACH = """
+import sys
+from agentrl.interrupt import Stopped
+from experiments import processes
+processes.join(processes.place(None, None, None))
+import jax
+me = jax.process_index()
+print(processes.each(lambda: 'x' * (me + 1)))
+print([list(processes.share(5)), list(processes.share(1))])
+def raises(error):
+  try:
+    processes.each(lambda: error(f'of {me}') if me else None)
+  except (Stopped, ValueError, RuntimeError) as found:
+    print(type(found).__name__, found)
+def stop(text): raise Stopped(text)
+def fail(text): raise ValueError(text)
+raises(stop)
+raises(fail)
+print(processes.each(lambda: me))
+"""
+
+
+def test_each_process_hears_of_all():
+  told = [p.communicate(timeout=120) for p in start(['-c', EACH], 2)]
+  said = [
+    [x for x in out.splitlines() if x and not x.startswith('[Gloo]')]
+    for out, _ in told
+  ]
+  assert said[0] == [
+    "['x', 'xx']", '[[0, 1], []]', 'Stopped a notice to another process',
+    'RuntimeError process 1 failed: of 1', '[0, 1]',
+  ], told  # fmt: skip
+  assert said[1] == [
+    "['x', 'xx']", '[[2, 3, 4], [0]]', 'Stopped of 1', 'ValueError of 1',
+    '[0, 1]',
+  ], told  # fmt: skip
+
+
+INSIDE = ['--config=configs/grpo.py:tiny,env=frozen_lake']
+# A policy that talks with a copy of itself, in worlds on the host.
+WORLDS = [
+  '--config=configs/grpo.py:tiny,env=interview',
+  '--config.service.user.function=',
+  '--config.service.user.role=policy', '--config.service.user.context=400',
+  '--config.service.user.temperature=0.0',
+  '--config.rollout.batch=16', '--config.rollout.slots=16',
+  '--config.micro=8', '--config.sft.batch=8', '--config.rollout.group=4',
+  '--config.env.train=40', '--config.env.test=16', '--config.rollout.turns=5',
+]  # fmt: skip
+
+
 @pytest.mark.slow
-def test_two_processes_are_one(tmp_path):
+@pytest.mark.parametrize('flags', [INSIDE, WORLDS], ids=['inside', 'worlds'])
+def test_two_processes_are_one(tmp_path, flags):
   """Also where one of them goes on with what the other has saved."""
   one, two, data = (tmp_path / x for x in ('one', 'two', 'data'))
-  train(one, data, 1)
-  said = train(two, data, 2)
+  train(one, data, 1, flags)
+  said = train(two, data, 2, flags)
   assert 'success' in said[0]
   # Process 0 speaks for all; collectives on a CPU announce themselves.
   lines = filter(str.strip, said[1].splitlines())
@@ -107,5 +163,5 @@ def test_two_processes_are_one(tmp_path):
   for workdir, count in ((one, 2), (two, 1)):
     last = max(int(p.name) for p in (workdir / 'checkpoints').glob('[0-9]*'))
     shutil.rmtree(workdir / 'checkpoints' / str(last))
-    train(workdir, data, count)
+    train(workdir, data, count, flags)
     check_equal(rows(workdir), want)

@@ -100,11 +100,6 @@ def model(**fields):
   return lambda c: c.service.user.update({'function': '', **fields})
 
 
-def meshed(c):
-  model(role='policy')(c)
-  c.mesh.data = 2
-
-
 def valued(c):
   base.role(c, 'critic', heads=1)
   model(role='critic')(c)
@@ -124,7 +119,6 @@ def valued(c):
     (model(role='policy', temperature=-1.0), r'temperature=-1.0 is too low'),
     (model(role='policy', message=0), r'service.user.message=0 is too low'),
     (model(role='policy', context=32), r'context=32 holds no question'),
-    (meshed, r'runs on one device, and the mesh has 2'),
   ],
 )
 def test_a_mistake_is_one_sentence(tmp_path, change, match):

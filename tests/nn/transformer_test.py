@@ -1,6 +1,7 @@
 """The decoder against a plain NumPy one, and its cache against itself."""
 
 import dataclasses
+import functools
 import itertools
 
 import chex
@@ -222,11 +223,10 @@ def test_segments_and_padding_are_separate_sequences():
   a, b = (rng.integers(0, shape.vocab, n).astype(np.int32) for n in (5, 7))
   packed = np.concatenate([a, b, [3, 3, 3]])[None].astype(np.int32)
   seg = np.array([[0] * 5 + [1] * 7 + [-1] * 3], np.int32)
-  hidden = transformer.forward(shape, params, packed, jnp.asarray(seg))
+  forward = jax.jit(functools.partial(transformer.forward, shape))
+  hidden = forward(params, packed, jnp.asarray(seg))
   for part, at in ((a, slice(0, 5)), (b, slice(5, 12))):
-    alone = transformer.forward(
-      shape, params, part[None], jnp.zeros((1, len(part)), jnp.int32)
-    )
+    alone = forward(params, part[None], jnp.zeros((1, len(part)), jnp.int32))
     np.testing.assert_allclose(hidden[:, at], alone, atol=1e-5, rtol=1e-5)
   chex.assert_tree_all_finite(hidden)
 
@@ -250,13 +250,14 @@ def test_reading_in_chunks_is_reading_at_once(name, first, monkeypatch):
   rng = np.random.default_rng(2)
   n, total = 3, 21
   tokens = rng.integers(0, shape.vocab, (n, total)).astype(np.int32)
-  whole = transformer.forward(
-    shape, params, tokens, jnp.zeros((n, total), jnp.int32)
+  whole = jax.jit(functools.partial(transformer.forward, shape))(
+    params, tokens, jnp.zeros((n, total), jnp.int32)
   )
+  extend = jax.jit(functools.partial(decode.extend, shape))
   split = decode.unstack(shape, params)
   read = decode.empty(shape, n, total + 8)
   lengths = np.array([6, 5, 4])
-  hidden, read = decode.extend(shape, split, read, tokens[:, :6], None)
+  hidden, read = extend(split, read, tokens[:, :6], None)
   for i, m in enumerate(lengths):
     np.testing.assert_allclose(
       hidden[i, :m], whole[i, :m], atol=1e-5, rtol=1e-5
@@ -264,9 +265,7 @@ def test_reading_in_chunks_is_reading_at_once(name, first, monkeypatch):
   start = lengths
   for width in (1, 4, 1, 1, 3):
     chunk = np.stack([tokens[i, s : s + width] for i, s in enumerate(start)])
-    hidden, read = decode.extend(
-      shape, split, read, chunk, jnp.asarray(start, jnp.int32)
-    )
+    hidden, read = extend(split, read, chunk, jnp.asarray(start, jnp.int32))
     for i, s in enumerate(start):
       np.testing.assert_allclose(
         hidden[i], whole[i, s : s + width], atol=1e-5, rtol=1e-5

@@ -76,6 +76,28 @@ def test_many_threads_get_what_each_would_alone(model):
       assert got == plainly(params(), f'{text}\n', *rest)
 
 
+def test_two_on_a_mesh_answer_at_the_same_time():
+  sizes = Sizes(slots=4, capacity=64, burst=4, chunk=8, lanes=2)
+  given = params(0), params(1)
+  with (
+    jax.set_mesh(mesh.make({'data': 2, 'tensor': 2})),
+    Model(SHAPE, sizes, BARE) as one,
+    Model(SHAPE, sizes, BARE) as other,
+    ThreadPoolExecutor(8) as pool,
+  ):
+    places = mesh.shardings(shape_lib.specs(SHAPE))
+    for p, made in zip(given, (one, other), strict=True):
+      made.swap(jax.device_put(p, places))
+    said = [
+      [pool.submit(x, [user(f'Is it {i}?')], seed=i) for x in (one, other)]
+      for i in range(10)
+    ]
+    said = [[x.result(60) for x in both] for both in said]
+  for i, both in enumerate(said):
+    for p, got in zip(given, both, strict=True):
+      assert got == plainly(p, f'Is it {i}?\n', i, 1.0, 32)
+
+
 def test_a_longer_conversation_finds_what_was_read(model):
   first = [user('a long story to begin with')]
   said = model(first, seed=0, budget=3)

@@ -83,9 +83,9 @@ def start(c=None):
   )
 
 
+@jax.jit
 def old_logp(state, batch):
-  out = jax.jit(lambda p: MODULE.apply(p, batch.rows, ('logp',)))
-  return out(state.params['policy']).logp
+  return MODULE.apply(state.params['policy'], batch.rows, ('logp',)).logp
 
 
 @functools.cache
@@ -95,6 +95,14 @@ def parts():
     learner_lib.Learner(wiring=registry.Wiring(), context=context()), state
   )
   return batch, state, {'old_logp': old_logp(state, batch)}
+
+
+@functools.cache
+def compiled(make=implicit_prm, lr=1e-2):
+  signal = make(context(lr))
+  return signal._replace(
+    score=jax.jit(signal.score), update=jax.jit(signal.update)
+  )
 
 
 def test_pair_loss_has_the_golden_numbers():
@@ -109,7 +117,7 @@ def test_pair_loss_has_the_golden_numbers():
 
 def test_rewards_are_exactly_zero_at_the_start():
   batch, state, signals = parts()
-  signal = implicit_prm(context())
+  signal = compiled()
   exact = {'old_logp': signal.score(state, batch, signals)[0][
     'implicit_prm.logp']}  # fmt: skip
   fields, metrics = signal.score(state, batch, exact)
@@ -120,7 +128,7 @@ def test_rewards_are_exactly_zero_at_the_start():
 
 def test_the_gradient_reaches_the_prm_as_soon_as_a_pair_exists():
   batch, state, signals = parts()
-  signal = implicit_prm(context())
+  signal = compiled()
   new, metrics = signal.update(state, batch, signals, None)
   assert float(metrics['prm/grad_norm'][0]) > 1e-3
   assert float(metrics['prm/pairs'][0]) == 2 + 2
@@ -137,10 +145,9 @@ def test_the_gradient_reaches_the_prm_as_soon_as_a_pair_exists():
 
 def test_learning_the_pairs_raises_their_accuracy():
   batch, state, signals = parts()
-  signal = implicit_prm(context())
-  update = jax.jit(lambda s: signal.update(s, batch, signals, None))
+  signal = compiled()
   for _ in range(30):
-    state, metrics = update(state)
+    state, metrics = signal.update(state, batch, signals, None)
   assert float(metrics['prm/loss'][0]) < 0.5
   right, pairs = metrics['prm/pair_accuracy']
   assert right == pairs == 4
@@ -148,7 +155,7 @@ def test_learning_the_pairs_raises_their_accuracy():
 
 def moved_prm():
   batch, state, signals = parts()
-  signal = implicit_prm(context())
+  signal = compiled()
   for _ in range(3):
     state, _ = signal.update(state, batch, signals, None)
   return state, signal
@@ -238,7 +245,7 @@ def test_cross_entropy_is_the_mean_over_trajectories():
 def test_restarting_forgets_and_zero_rate_gives_no_reward():
   batch, _, signals = parts()
   state, _ = moved_prm()
-  signal = restarted_prm(context(lr=0.0))
+  signal = compiled(restarted_prm, lr=0.0)
   state = signal.begin(state)
   for a, b in zip(
     jax.tree.leaves(state.params['prm']),

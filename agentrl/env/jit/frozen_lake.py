@@ -191,7 +191,7 @@ class Lakes:
     holes.flat[[start, goal]] = False
     plane = holes.astype(np.uint8)
     plane.flat[[start, goal]] = 2, 3
-    return base.symmetric_key(plane), (holes, int(start), int(goal))
+    return splits.symmetric_key(plane), (holes, int(start), int(goal))
 
   def _finish(
     self, key: str, draft: tuple[np.ndarray, int, int]

@@ -94,7 +94,7 @@ def level_key(level: Level) -> str:
   plane = np.where(room, plane, 0).astype(np.uint8)
   used = np.ix_(room.any(axis=1), room.any(axis=0))
   # A room is connected, so only rows and columns around it are dropped.
-  return base.symmetric_key(plane[used])
+  return splits.symmetric_key(plane[used])
 
 
 def level_task(
