@@ -134,6 +134,31 @@ def test_each_process_hears_of_all():
   ], told  # fmt: skip
 
 
+BROUGHT = """
+from experiments import processes, spread
+processes.join(processes.place(None, None, None))
+import jax, numpy as np
+from jax.sharding import NamedSharding, PartitionSpec as P
+from agentrl import mesh
+table = np.arange(64.0).reshape(8, 8)
+for sizes in ({'data': 2, 'fsdp': 2, 'tensor': 2}, {'tensor': 8}):
+  with jax.set_mesh(mesh.make(sizes)):
+    laid = NamedSharding(jax.sharding.get_mesh(), P('fsdp', 'tensor'))
+    x = spread.brought([jax.device_put(table, laid)])[0]
+    with spread.near():
+      total = float(jax.jit(lambda x: (x * x).sum())(x))
+  np.testing.assert_array_equal(x, table)  # all of it is here
+  print(total == (table**2).sum(), x.addressable_shards[0].data.shape)
+"""
+
+
+def test_what_is_brought_is_whole_where_others_have_a_part():
+  told = [p.communicate(timeout=120) for p in start(['-c', BROUGHT], 2)]
+  for out, error in told:
+    said = [x for x in out.splitlines() if x and not x.startswith('[Gloo]')]
+    assert said == ['True (4, 4)', 'True (8, 8)'], error
+
+
 INSIDE = ['--config=configs/grpo.py:tiny,env=frozen_lake']
 # A policy that talks with a copy of itself, in worlds on the host.
 WORLDS = [
