@@ -18,7 +18,7 @@ from agentrl import learner as learner_lib
 from agentrl.dataset import logged
 from agentrl.kept import Keeper, Kept
 from agentrl.types import TrainState
-from experiments import build, folder, keeping, lanes, rollouts, runner
+from experiments import build, folder, keeping, lanes, rollouts, runner, staging
 from experiments import check as checks
 
 FREE = ('seed', 'init')  # the fields of a config that may differ
@@ -80,7 +80,7 @@ def alike(configs: Sequence[ConfigDict]) -> list[build.Setup]:
 
 def _run(setups: Sequence[build.Setup], workdirs: Sequence[str]) -> list[str]:
   s, ways = setups[0], lanes.over_devices(len(setups))
-  plans = [list(runner.make_stages(x, ('sft', 'rl'))) for x in setups]
+  plans = [list(staging.make_stages(x, ('sft', 'rl'))) for x in setups]
   plan = [side_by_side(ways, stages) for stages in zip(*plans, strict=True)]
   kept = [
     checkpoint.Checkpoints(
@@ -192,14 +192,14 @@ def side_by_side(ways: lanes.Lanes, stages: Sequence[loop.Stage]) -> loop.Stage:
 
 
 def watch(ways: lanes.Lanes, s: build.Setup, stages, log: Keeper) -> loop.Watch:
-  """Every run on the same held-out tasks, as runner.watch plays them."""
+  """Every run on the same held-out tasks, as staging.watch plays them."""
   c = s.config
   tasks = len(s.train) + np.arange(len(s.test))
 
   @jax.jit
   @functools.partial(lanes.spread, ways)
   def play(policy, key, attempts, i):
-    key = jax.random.fold_in(runner.held_out_key(key), i)
+    key = jax.random.fold_in(staging.held_out_key(key), i)
     return rollouts.play(s, policy, attempts, key)
 
   keep = keeping.of_record(s)
@@ -230,4 +230,4 @@ def watch(ways: lanes.Lanes, s: build.Setup, stages, log: Keeper) -> loop.Watch:
       log.write(step, 'eval', jax.tree.map(lambda *x: np.stack(x), *some))
     return lanes.gather(scalars)
 
-  return loop.Watch(look, runner.due(c, stages), c.checkpoint.every)
+  return loop.Watch(look, staging.due(c, stages), c.checkpoint.every)

@@ -32,7 +32,7 @@ from experiments import (
   jitting,
   learning,
   rollouts,
-  runner,
+  staging,
 )
 
 # The column that is the truth: the exact advantage, or the solver's progress.
@@ -144,7 +144,7 @@ def play(c: ConfigDict, size: Size, workdir: str = '') -> Played:
   policy = folder.policy(s.shape, workdir) if workdir else uniform(s, size.fit)
   state = learner_lib.init(s.learner, jax.random.key(c.seed))
   state = folder.adopt(s.learner, policy, state)
-  stage = runner.rl_stage(s, 0, size.warm + 1)
+  stage = staging.rl_stage(s, 0, size.warm + 1)
   batches = [
     [
       stage.collect(state.replace(key=jax.random.key(seed)), step)

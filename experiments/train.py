@@ -4,8 +4,8 @@
 
 Repeating the command goes on where the run was cut off. With
 --config.init=RUN the policy of another run takes the warm start's place.
-Short on purpose: the parts are in build.py and runner.py, to be used from a
-notebook too.
+Short on purpose: the parts are in build.py, staging.py and runner.py, to be
+used from a notebook too.
 """
 
 import os

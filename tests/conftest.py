@@ -3,8 +3,12 @@
 import os
 
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
+# Tests compile much and run it a few times: what XLA would make faster is not
+# worth its time. Programs that a test starts are compiled as users have them.
 os.environ['XLA_FLAGS'] = (
-  os.environ.get('XLA_FLAGS', '') + ' --xla_force_host_platform_device_count=8'
+  os.environ.get('XLA_FLAGS', '')
+  + ' --xla_force_host_platform_device_count=8'
+  + ' --xla_cpu_use_fusion_emitters=false'
 )
 os.environ.setdefault('HF_HUB_OFFLINE', '1')
 
@@ -13,8 +17,6 @@ import pytest
 
 jax.config.update('jax_numpy_rank_promotion', 'raise')
 
-# Tests compile much and run it a few times: what XLA would make faster is not
-# worth its time. Programs that a test starts are compiled as users have them.
 jax.config.update('jax_disable_most_optimizations', True)
 
 

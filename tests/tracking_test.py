@@ -7,7 +7,7 @@ import pytest
 
 from agentrl import metrics, tracking
 from configs import grpo
-from experiments import check, runner
+from experiments import check, described, runner
 
 
 class FakeRun:
@@ -71,7 +71,7 @@ def test_a_restart_joins_its_run_and_a_new_start_does_not(runs, tmp_path):
 
 
 def test_a_config_asks_for_it(runs, tmp_path, monkeypatch):
-  monkeypatch.setattr(runner, 'header', lambda s, workdir: {})
+  monkeypatch.setattr(described, 'header', lambda s, workdir: {})
   c = grpo.get_config('tiny')
   setup = types.SimpleNamespace(config=c)
   runner.write_metrics(setup, str(tmp_path), None).close()

@@ -14,7 +14,7 @@ from agentrl.env.jit import bifurcation
 from agentrl.env.jit.bifurcation import Bifurcation, Bifurcations
 from agentrl.task import fixed
 from configs import base as config
-from experiments import build, rollouts, runner
+from experiments import build, rollouts, staging
 
 LEFT, RIGHT, UP, DOWN = range(4)
 KEY = jax.random.key(0)
@@ -228,7 +228,7 @@ def test_states_repeat_across_a_group(history, folder):
 
 def test_a_warm_start_learns_it(folder):
   s = tiny(folder)
-  stage = runner.sft_stage(s, 0, 40)
+  stage = staging.sft_stage(s, 0, 40)
   state = learner.init(s.warm, KEY)
   losses = []
   for step in range(40):

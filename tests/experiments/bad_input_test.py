@@ -12,7 +12,7 @@ import pytest
 from agentrl import loop
 from agentrl.model import passes
 from configs import base, grpo, oprl
-from experiments import build, cli, runner
+from experiments import build, cli, runner, staging
 
 ROOM = ['######', '#@ $.#', '#    #', '######']
 
@@ -155,10 +155,10 @@ def test_without_demonstrations_the_warm_start_is_left_out(tmp_path):
   s = build.setup(tiny(tmp_path / 'data'))
   unknown = dataclasses.replace(s.train, actions=np.full((4, 6), -1))
   s = s._replace(train=unknown)
-  (stage,) = runner.make_stages(s, ('sft', 'rl'))
+  (stage,) = staging.make_stages(s, ('sft', 'rl'))
   assert (stage.name, stage.start, stage.end) == ('rl', 0, s.config.steps)
   with pytest.raises(ValueError, match='comes with a demonstration'):
-    list(runner.make_stages(s, ('sft',)))
+    list(staging.make_stages(s, ('sft',)))
 
 
 def test_damaged_config(tmp_path):

@@ -18,7 +18,7 @@ from agentrl.text import frame
 from agentrl.text.chat import Message
 from agentrl.types import Status
 from configs import grpo
-from experiments import build, folder, rollouts, runner
+from experiments import build, folder, rollouts, staging
 
 TURNS, SYSTEM = 4, 'You play.'
 
@@ -150,7 +150,7 @@ def test_a_state_is_what_was_seen_at_any_turn(setups):
 def test_demonstrations_are_conversations_of_the_solver(setups, kind):
   """Its messages are what is trained on, each with the template's end."""
   s = setups(kind, 'full')
-  index = runner.shown(s)[:8]
+  index = staging.shown(s)[:8]
   said, length = (x[index] for x in rollouts.messages(s, s.train))
   attempts = rollouts.demo_attempts(s, index)
   replay = jax.jit(functools.partial(rollouts.demonstrate, s))

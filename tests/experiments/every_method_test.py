@@ -11,7 +11,7 @@ import pytest
 
 from agentrl import learner, mesh
 from agentrl.types import Span
-from experiments import build, runner
+from experiments import build, spread, staging
 
 # What each method has beside the policy: role -> does it learn.
 PRM = {'prm': True}
@@ -141,7 +141,7 @@ def batch(folder):
   c.rollout.nulled = 'nothing'
   s = build.setup(c)
   state = learner.init(s.learner, jax.random.key(0))
-  made = runner.rl_stage(s, 0, 2).collect(state, 0)
+  made = staging.rl_stage(s, 0, 2).collect(state, 0)
   shape = made.turns.reward.shape
   reward, judged = (jax.random.normal(jax.random.key(i), shape) for i in (1, 2))
   outcome = (jnp.arange(8) % 3 == 0).astype(jnp.float32)
@@ -177,8 +177,8 @@ def test_two_updates(method, sizes, folder, batch, monkeypatch):
   monkeypatch.setattr(learner, 'explained', counted)
   if s.config.memory:
     batch = batch.replace(readings={})  # memories do not store them
-  with runner.on_mesh(s.config):
-    stage = runner.rl_stage(s, 0, 2)
+  with spread.on_mesh(s.config):
+    stage = staging.rl_stage(s, 0, 2)
     state = stage.begin(learner.init(s.learner, jax.random.key(0)))
     state = learner.forget(s.learner, state, placed(batch))
     before = jax.device_get(state.params)

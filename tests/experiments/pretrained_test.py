@@ -15,7 +15,7 @@ from agentrl.model import families, hf, peft
 from agentrl.nn import lora, transformer
 from agentrl.text import tokenizer
 from configs import grpo
-from experiments import build, folder, learning, pretrained, runner
+from experiments import build, described, folder, learning, pretrained, runner
 
 
 @pytest.fixture(scope='module')
@@ -267,7 +267,7 @@ def test_how_a_checkpoint_is_read_is_told(directory, tmp_path):
   c.model.update(dict(remat='layer', attention='chunked', dtype='bfloat16'))
   s = build.setup(c)
   tokens = s.world.env.obs_len + 2
-  assert runner.header(s, 'run')['computing'] == (
+  assert described.header(s, 'run')['computing'] == (
     f'attention chunked over rows of {tokens} tokens, remat layer, bfloat16,'
     ' frame bare'
   )

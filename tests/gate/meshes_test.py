@@ -18,7 +18,7 @@ from batches import place
 from agentrl import learner as learner_lib
 from agentrl import mesh, types
 from configs import oprl
-from experiments import build, learning, pretrained, runner
+from experiments import build, learning, pretrained, staging
 
 MESHES = [(8, 1), (4, 2), (2, 4)]
 B, K, T = 16, 4, 12
@@ -197,7 +197,7 @@ def test_only_the_first_iteration_compiles(sizes, compiled, data):
   c.mesh.fsdp, c.mesh.tensor = sizes
   s = build.setup(c)
   with on(sizes if sizes != (1, 1) else ()):
-    stage = runner.rl_stage(s, 0, 3)
+    stage = staging.rl_stage(s, 0, 3)
     state = stage.begin(learner_lib.init(s.learner, jax.random.key(0)))
     batch = stage.collect(state, 0)
     state, *_ = stage.update(state, batch)

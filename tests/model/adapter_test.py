@@ -13,7 +13,7 @@ from agentrl.model import adapter
 from agentrl.nn import lora, transformer
 from configs import base as of_configs
 from configs import oprl
-from experiments import build, folder, learning, runner, spread
+from experiments import build, folder, learning, spread, staging
 
 RANK = 4
 
@@ -51,7 +51,7 @@ def copied(tree):
 def two_updates(s: build.Setup):
   """-> states before and after, on the host; metrics of the second."""
   state = learner_lib.init(s.learner, jax.random.key(0))
-  stage = runner.rl_stage(s, 0, 2)
+  stage = staging.rl_stage(s, 0, 2)
   state = stage.begin(state)
   before, told = copied((state.params, state.opt)), {}
   for step in range(2):
@@ -100,7 +100,7 @@ def test_two_updates_on_a_mesh():
   c = config()
   c.mesh.update(dict(fsdp=2, tensor=2))
   s = build.setup(c)
-  with runner.on_mesh(c):
+  with spread.on_mesh(c):
     check(*two_updates(s))
 
 
@@ -111,7 +111,7 @@ def test_a_mesh_changes_no_number():
   c = config()
   c.mesh.update(dict(fsdp=2, tensor=2))
   s = build.setup(c)
-  with runner.on_mesh(c):
+  with spread.on_mesh(c):
     got = two_updates(s)[2]
   for name, (total, count) in jax.device_get(want).items():
     np.testing.assert_allclose(got[name][0], total, rtol=1e-3, atol=1e-4)
