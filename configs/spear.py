@@ -17,6 +17,8 @@ here is a call.
   python -m experiments.train --config=configs/spear.py --workdir=runs/spear
 """
 
+import math
+
 from ml_collections import ConfigDict
 
 from configs import base
@@ -39,4 +41,8 @@ def get_config(arg=''):
     length = c.rollout.turns * c.rollout.message
     base.hp(c, term, 'fixed', length=length)
   c.schedule.coef = ConfigDict(dict(imitate=('cosine', 0.0, 1.0, 200)))
-  return base.finish(c)
+  c = base.finish(c)
+  if c.rollout.history == 'full':  # a row each, of what comes back too
+    rows = c.rollout.batch + c.hp.memory.replay.n
+    c.micro = math.gcd(c.micro, rows)
+  return c

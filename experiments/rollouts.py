@@ -174,5 +174,5 @@ def demo_attempts(s: Setup, index: np.ndarray) -> Attempts:
 
 def attempts_at(index: np.ndarray, turns) -> Attempts:
   """Attempts at tasks, each of its own number of turns, at least one."""
-  a = make_attempts(index, 1, 1, 1.0)
-  return a.replace(limit=np.maximum(turns, 1).astype(np.int32))
+  limit = np.broadcast_to(np.maximum(turns, 1), index.shape)
+  return make_attempts(index, 1, 1, 1.0).replace(limit=limit.astype(np.int32))
