@@ -16,8 +16,14 @@ import jax
 import pytest
 
 jax.config.update('jax_numpy_rank_promotion', 'raise')
-
 jax.config.update('jax_disable_most_optimizations', True)
+
+
+@pytest.fixture(scope='module', autouse=True)
+def forgotten():
+  """What a module compiled; that of all of them is gigabytes."""
+  yield
+  jax.clear_caches()
 
 
 @pytest.fixture

@@ -10,9 +10,7 @@ from agentrl import mesh, segment
 
 STORY = batches.story(seed=21, groups=2)
 HOW = ('eager', 'jit', 'auto', 'explicit')
-everywhere = pytest.mark.parametrize(
-  'how', [*HOW[:2], pytest.param('auto', marks=pytest.mark.slow), HOW[3]]
-)
+everywhere = pytest.mark.parametrize('how', HOW)
 
 
 @pytest.fixture(autouse=True)

@@ -85,11 +85,9 @@ STORY = _story()
 
 
 @pytest.fixture(scope='module', autouse=True)
-def _quick():
-  jax.config.update('jax_disable_most_optimizations', True)
+def _float64():
   with jax.enable_x64(True):
     yield
-  jax.config.update('jax_disable_most_optimizations', False)
 
 
 def _lay(name):

@@ -193,9 +193,7 @@ def tiny(folder, **rollout):
 
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory):
-  jax.config.update('jax_disable_most_optimizations', True)
-  yield str(tmp_path_factory.mktemp('data'))
-  jax.config.update('jax_disable_most_optimizations', False)
+  return str(tmp_path_factory.mktemp('data'))
 
 
 @pytest.mark.parametrize('history', ['turn', 'full'])

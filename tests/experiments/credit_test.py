@@ -15,7 +15,6 @@ NAMES = ['dr_grpo', 'gigpo_no_std', 'oprl']
 @pytest.fixture(scope='module')
 def measured(tmp_path_factory):
   """Of methods that need nothing, and of one that is not for this place."""
-  jax.config.update('jax_disable_most_optimizations', True)
   folder = str(tmp_path_factory.mktemp('data'))
   original = crediting.config
 
@@ -32,7 +31,6 @@ def measured(tmp_path_factory):
   with pytest.MonkeyPatch.context() as patch:
     patch.setattr(crediting, 'config', config)
     yield crediting.measure(NAMES, 'bifurcation', SIZE)
-  jax.config.update('jax_disable_most_optimizations', False)
 
 
 def test_what_cannot_be_measured_is_skipped_with_its_reason(measured):

@@ -3,6 +3,7 @@
 import math
 import os
 import pathlib
+import re
 import shutil
 import socket
 import subprocess
@@ -154,9 +155,10 @@ for sizes in ({'data': 2, 'fsdp': 2, 'tensor': 2}, {'tensor': 8}):
 
 def test_what_is_brought_is_whole_where_others_have_a_part():
   told = [p.communicate(timeout=120) for p in start(['-c', BROUGHT], 2)]
-  for out, error in told:
-    said = [x for x in out.splitlines() if x and not x.startswith('[Gloo]')]
-    assert said == ['True (4, 4)', 'True (8, 8)'], error
+  for out, error in told:  # collectives of a CPU print into its lines
+    assert re.findall(r'True|False|\(\d, \d\)', out) == [
+      'True', '(4, 4)', 'True', '(8, 8)',
+    ], (out, error)  # fmt: skip
 
 
 INSIDE = ['--config=configs/grpo.py:tiny,env=frozen_lake']

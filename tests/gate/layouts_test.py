@@ -33,13 +33,11 @@ STREAMS = {
   'grpo': ('episode_return', 'center', 'scale'),
   'rloo': ('episode_return', 'leave_one_out'),
 }
-SLOW = {'auto': pytest.mark.slow}
-KINDS = [pytest.param(kind, marks=SLOW.get(kind, ())) for kind in MESHES]
 CASES = [
-  pytest.param(story, layout, kind, micro, marks=SLOW.get(kind, ()))
+  (story, layout, mesh, micro)
   for story in STORIES
   for layout in layouts.LAYOUTS
-  for kind in MESHES
+  for mesh in MESHES
   for micro in (layouts.N, MICRO)
 ]
 
@@ -234,7 +232,7 @@ def test_gradients_are_those_of_the_episodes(story, layout, kind, micro):
 
 
 @pytest.mark.parametrize('reduce', ['trajectory_mean', 'token_mean'])
-@pytest.mark.parametrize('kind', KINDS)
+@pytest.mark.parametrize('kind', MESHES)
 def test_in_float64_they_agree_to_rounding(kind, reduce):
   with jax.enable_x64(True):
     for s in STORIES.values():

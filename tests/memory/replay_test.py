@@ -21,10 +21,8 @@ CAPACITY, AGE, HISTORY = 6, 2, 6
 
 @pytest.fixture(scope='module', autouse=True)
 def _float64():
-  jax.config.update('jax_disable_most_optimizations', True)
   with jax.enable_x64(True):
     yield
-  jax.config.update('jax_disable_most_optimizations', False)
 
 
 @functools.cache

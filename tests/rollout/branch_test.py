@@ -17,13 +17,6 @@ from experiments import build, rollouts
 B, K, G = 16, 4, 8
 
 
-@pytest.fixture(scope='module', autouse=True)
-def quick_compilation():
-  jax.config.update('jax_disable_most_optimizations', True)
-  yield
-  jax.config.update('jax_disable_most_optimizations', False)
-
-
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory):
   return str(tmp_path_factory.mktemp('data'))
