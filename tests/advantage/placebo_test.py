@@ -5,8 +5,6 @@ import jax
 import numpy as np
 import pytest
 
-from agentrl.advantage import chain
-
 STORY = batches.story(7, groups=3, members=4)
 
 
@@ -22,9 +20,7 @@ def _moved(layout='packed', scored=None):
   scored = turns.scored if scored is None else scored
   batch = laid.batch.replace(turns=turns.replace(scored=scored))
   made = batches.links('add_signal', 'move_turns')
-  credit, _ = jax.jit(lambda b, s: chain.stream(made, b, s))(
-    batch, laid.signals
-  )
+  credit, _ = batches.stream(made, batch, laid.signals)
   return np.asarray(credit.turn)
 
 

@@ -21,9 +21,7 @@ def _float64():
 def _run(*names, layout='packed', change=lambda batch: batch):
   laid = batches.lay(STORY, layout)
   batch = change(laid.batch)
-  credit, metrics = jax.jit(lambda b, s: chain.stream(links(*names), b, s))(
-    batch, laid.signals
-  )
+  credit, metrics = batches.stream(links(*names), batch, laid.signals)
   assert not np.asarray(credit.turn)[~batch.turns.valid].any()
   x = chain.token_advantage(credit, batch.rows)
   return batches.read(x, STORY, laid), metrics

@@ -174,8 +174,8 @@ def _turns(step, reward, *names, state=None):
     token=dict.fromkeys(batches.TOKEN_FIELDS, blank),
   )
   laid = batches.lay(s)
-  run = jax.jit(lambda b, x: chain.stream(links(*names), b, x)[0].turn)
-  turn = np.asarray(run(laid.batch, laid.signals))
+  credit, _ = batches.stream(links(*names), laid.batch, laid.signals)
+  turn = np.asarray(credit.turn)
   return [turn[i, : len(x)] for i, x in enumerate(step)]
 
 
