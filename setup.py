@@ -52,7 +52,7 @@ setuptools.setup(
       'textarena>=0.7.4,<0.8',
       'textworld>=1.7,<1.8',
     ],
-    'java_games': [  # environments that need a Java runtime as well
+    'java': [  # environments that need a Java runtime as well
       'scienceworld>=1.2.3,<2',
       'textworld-express>=1.1,<2',
     ],

@@ -1,18 +1,12 @@
 """A config on a topology: its estimate, what makes it fit, one table."""
 
-import dataclasses
 import math
 from collections.abc import Iterator
 
 from ml_collections import ConfigDict
 
 from agentrl import mesh
-from agentrl.env import host
-from agentrl.method import POLICY
-from agentrl.model import families
-from agentrl.nn import transformer
-from agentrl.rollout import jit as jit_rollout
-from agentrl.text import talk, tokenizer
+from agentrl.model import hf
 from configs import base
 from experiments import (
   check,
@@ -24,6 +18,7 @@ from experiments import (
   topology,
 )
 from experiments.planning import Estimate
+from experiments.pretrained import Language
 from experiments.topology import Topology
 
 ROOM = 0.9  # of a chip's memory; the rest is the program's and the allocator's
@@ -34,69 +29,63 @@ def report(c: ConfigDict, name: str, model: str | None = None) -> str:
 
   Raises: ValueError for a config or a topology that cannot be.
   """
-  where = topology.parse(name)
-  found = estimate(c, where, model)
-  lines = [*table(c, where, found), '']
+  where, known = topology.parse(name), language(c, model)
+  found = estimate(c, where, known)
+  lines = [*table(c, where, found), counted(known), '']
   if fits(found, where):
     return '\n'.join([*lines, 'It fits.'])
-  return '\n'.join([*lines, advice(c, where, model)])
+  return '\n'.join([*lines, advice(c, where, known)])
+
+
+def language(c: ConfigDict, model: str | None = None) -> Language:
+  """The decoder and the words of the directory, or else of the config.
+
+  Raises: ValueError for a directory that cannot be read.
+  """
+  if model or c.model.path:
+    return pretrained.outline(c, model or hf.locate(c.model.path))
+  return pretrained.language(c)
 
 
 def fits(found: Estimate, where: Topology) -> bool:
   return found.memory.peak <= ROOM * where.chip.memory
 
 
-def estimate(
-  c: ConfigDict, where: Topology, model: str | None = None
-) -> Estimate:
+def estimate(c: ConfigDict, where: Topology, known: Language) -> Estimate:
   """What a step of the config costs there."""
   c = ConfigDict(c.to_dict())
   sizes = mesh.sizes({k: c.mesh[k] for k in mesh.AXES}, where.devices)
   c.mesh.update(sizes)
   check.config(c)
-  shape = decoder(c, model)
+  shape = pretrained.computed(c, known.shape)
   learner = learning.make_learner(c, shape)
-  return planning.estimate(learner, shape, work(c), sizes)
+  return planning.estimate(learner, shape, work(c, known), sizes)
 
 
-def decoder(c: ConfigDict, model: str | None) -> transformer.Shape:
-  """The shape of the config, or of the checkpoint in the config's hands."""
-  if model is None:
-    return pretrained.own(c, tokenizer.Embedded().vocab_size)
-  shape = families.shape(families.read(model))
-  how = {name: c.model[name] for name in pretrained.FREE}
-  return dataclasses.replace(shape, **how)
-
-
-def work(c: ConfigDict) -> planning.Work:
-  """How much a step of the config reads and writes."""
-  plan, size = _sizes(c, tokenizer.Embedded())
+def work(c: ConfigDict, known: Language) -> planning.Work:
+  """How much a step of the config reads and writes; no task is made."""
+  hosted = c.rollout_kind == 'host'
+  kind = hosting if hosted else jitting
+  sized = kind.sized(c, known.tokenizer, known.chat)
+  plan, size = sized.plan, sized.capacity
   afresh = plan.history == 'turn'
   values = base.wiring(c).values('plan', c.plan)
+  models = hosting.models(c)
   return planning.Work(
     rows=c.rollout.batch * (plan.turns if afresh else 1),
     tokens=size.row,
     micro=c.micro,
     epochs=values.get('epochs', 1),
     batch=c.rollout.batch,
-    slots=min(c.rollout.slots, c.rollout.batch),
+    slots=c.rollout.slots if hosted else min(c.rollout.slots, c.rollout.batch),
     turns=plan.turns,
     read=size.context,
     message=plan.message,
     afresh=afresh,
     capacity=size.cache,
+    engines=(size.cache, *models.values()) if hosted else (),
+    guests=len({run for _, run in models if run}),
   )
-
-
-def _sizes(c: ConfigDict, words: tokenizer.Tokenizer):
-  """-> the plan and the capacity of rollouts; no task is made."""
-  if c.rollout_kind == 'host':
-    family = host.of(c.env.to_dict())
-    limits = hosting.limits(c, family, talk.bare(words))
-    return limits, limits.capacity
-  _, env = jitting.environment(c)
-  world, plan = jitting.without_tasks(c, words, env), jitting.make_plan(c)
-  return plan, jit_rollout.capacity(world, plan)
 
 
 def table(c: ConfigDict, where: Topology, e: Estimate) -> Iterator[str]:
@@ -141,16 +130,22 @@ def seconds(e: Estimate, where: Topology) -> tuple[float, float]:
   )
 
 
-def advice(c: ConfigDict, where: Topology, model: str | None) -> str:
+def counted(known: Language) -> str:
+  """A line on whose tokens these are."""
+  chat = 'in a chat' if known.chat else 'without a chat'
+  return f'tokens are counted by tokenizer {known.tokenizer.name}, {chat}'
+
+
+def advice(c: ConfigDict, where: Topology, known: Language) -> str:
   """The first changes with which it fits, or that there are none."""
   for changes in candidates(c, where):
     least = changes['mesh.fsdp']
     # The smallest micro-batches first: where they do not fit, none do.
-    if _fitting(c, changes | {'micro': least}, where, model) is None:
+    if _fitting(c, changes | {'micro': least}, where, known) is None:
       continue
     micro = c.micro
     while (
-      found := _fitting(c, changes | {'micro': micro}, where, model)
+      found := _fitting(c, changes | {'micro': micro}, where, known)
     ) is None:
       micro = max(least, micro // 2)
     if micro != c.micro:
@@ -161,13 +156,15 @@ def advice(c: ConfigDict, where: Topology, model: str | None) -> str:
     )
     peak = found.memory.peak / 1e9
     return f'It does not fit. With {told} it needs {peak:.3g} GB.'
-  return _last_resort(c, where, model)
+  return _last_resort(c, where, known)
 
 
-def _fitting(c, changes: dict, where: Topology, model) -> Estimate | None:
+def _fitting(
+  c, changes: dict, where: Topology, known: Language
+) -> Estimate | None:
   """The estimate of the changed config if it fits, else None."""
   try:
-    found = estimate(applied(c, changes), where, model)
+    found = estimate(applied(c, changes), where, known)
   except ValueError:  # a mesh that the model or the batch does not divide into
     return None
   return found if fits(found, where) else None
@@ -197,17 +194,19 @@ def applied(c: ConfigDict, changes: dict) -> ConfigDict:
   return c
 
 
-def _last_resort(c: ConfigDict, where: Topology, model: str | None) -> str:
+def _last_resort(c: ConfigDict, where: Topology, known: Language) -> str:
   """What no change of these can help."""
-  specs = learning.make_learner(c, decoder(c, model)).context.modules
-  total = 4 * mesh.count(specs[POLICY].specs) / 1e9
+  learner = learning.make_learner(c, known.shape)
+  total = 4 * mesh.count(planning.decoder(learner)) / 1e9
   room = ROOM * where.chip.memory * where.devices / 1e9
+  way, grown = '', ''
+  if not planning.frozen(learner):
+    grown = ' (four times that with gradients and moments)'
+    way = 'train adapters on a frozen base (LoRA), or '
   return (
     'It does not fit, and neither smaller micro-batches, bfloat16,'
-    f' recomputing nor another mesh make it: the policy has {total:.3g} GB of'
-    f' parameters (four times that with gradients and moments) and {room:.3g}'
-    ' GB are there; train adapters on a frozen base (LoRA), or take more'
-    ' devices'
+    f' recomputing nor another mesh make it: the model has {total:.3g} GB of'
+    f' parameters{grown} and {room:.3g} GB are there; {way}take more devices'
   )
 
 

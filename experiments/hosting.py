@@ -112,6 +112,16 @@ def sizes(c: ConfigDict, capacity: int) -> engine.Sizes:
   )
 
 
+def models(c: ConfigDict) -> dict[tuple[str, str], int]:
+  """(role, run) of each model that services speak through -> its capacity."""
+  room: dict[tuple[str, str], int] = {}
+  for service in c.service.values():
+    if not service.function:
+      at = service.role, service.run
+      room[at] = max(room.get(at, 0), service.context)
+  return room
+
+
 def messages(
   c: ConfigDict, words: Tokenizer, said: list[list[str]]
 ) -> list[list[list[int]]]:

@@ -4,8 +4,9 @@
     --config.mesh.fsdp=-1 --model=CHECKPOINT
 
 Nothing is trained and no array is made: all of it is worked out from shapes.
-With --model=DIR the decoder is the one of DIR/config.json, weights are not
-needed. Where it does not fit, the changes of the config are told that make it.
+With --model=DIR the decoder is the one of DIR/config.json, and words are those
+of its tokenizer if that is there too; weights are not needed. Where it does not
+fit, the changes of the config are told that make it.
 """
 
 from absl import flags

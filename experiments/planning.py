@@ -16,7 +16,7 @@ import optax
 from agentrl import learner as learner_lib
 from agentrl import mesh, optim
 from agentrl.method import POLICY, Learner
-from agentrl.model import policy
+from agentrl.model import adapter, policy
 from agentrl.nn import kernels, transformer, vocabulary
 
 FLOAT = 4  # bytes of a parameter, a moment and a gradient
@@ -39,6 +39,8 @@ class Work(NamedTuple):
   message: int  # tokens written in a turn
   afresh: bool  # whether each turn forgets what was read before
   capacity: int  # positions of a slot's cache
+  engines: tuple[int, ...] = ()  # those of slots that are kept between steps
+  guests: int = 0  # policies of other runs, which services are
 
   @property
   def written(self) -> int:
@@ -54,14 +56,15 @@ class Memory(NamedTuple):
   gradients: float  # of the role that is being trained
   gathered: float  # whole along `embed` while computing, with their gradients
   activations: float  # of a micro-batch
-  rollout: float  # parameters as gathered, and what slots have read
+  rollout: float  # parameters as they write tokens, and what slots have read
+  engines: float  # the same of slot engines, and other runs' policies
   rows: float
 
   @property
   def peak(self) -> float:
     """At the fullest moment: of an update, or of a rollout."""
     update = self.gradients + self.gathered + self.activations
-    held = self.parameters + self.moments + self.rows
+    held = self.parameters + self.moments + self.engines + self.rows
     return held + max(update, self.rollout)
 
 
@@ -163,28 +166,63 @@ def memory(
   here = work._replace(
     micro=max(1, work.micro // batch), slots=-(-work.slots // batch)
   )
-  specs = modules[POLICY].specs
+  specs = decoder(learner)
+
+  def slots(capacity: int) -> float:
+    read = cache(shape, here._replace(capacity=capacity), sizes['tensor'])
+    return writing(shape, specs, sizes) + read
+
   return Memory(
     parameters=sum(stored.values()),
     moments=sum(moments(r, modules[n].specs, sizes) for n, r in rules.items()),
     gradients=max(stored[role] for role in rules),
-    gathered=gathered(shape, specs, sizes) if cut else 0,
+    gathered=gathered(shape, specs, sizes, frozen(learner)) if cut else 0,
     activations=activations(shape, here, sizes),
-    rollout=(held(specs, sizes, mesh.COMPUTE) if cut else 0)
-    + cache(shape, here, sizes['tensor']),
+    rollout=0 if work.engines else slots(work.capacity),
+    engines=sum(map(slots, work.engines)) + work.guests * held(specs, sizes),
     rows=ROW * work.rows * work.tokens / batch,
   )
 
 
-def gathered(shape: transformer.Shape, specs, sizes: Sizes) -> float:
-  """Bytes of the policy as it is computed with, and of such gradients.
+def decoder(learner: Learner):
+  """Specs of what the policy reads with: its own, or what roles share."""
+  modules = learner.context.modules
+  return modules[adapter.BASE if frozen(learner) else POLICY].specs
+
+
+def frozen(learner: Learner) -> bool:
+  """Whether roles train adapters of a decoder that stays as it is."""
+  return adapter.BASE in learner.context.modules
+
+
+def gathered(
+  shape: transformer.Shape, specs, sizes: Sizes, fixed: bool
+) -> float:
+  """Bytes of the decoder as it is computed with, and of such gradients.
 
   Layers are gathered one by one, and again backwards where remat says so.
+
+  Args:
+    fixed: it has no gradients.
   """
   layers = held(specs['layers'], sizes, mesh.COMPUTE)
   rest = held(specs, sizes, mesh.COMPUTE) - layers
   one = layers / shape.layers
-  return 2 * rest + one + (layers if shape.remat == 'none' else one)
+  whole = rest + (layers if shape.remat == 'none' else one)
+  return whole if fixed else whole + rest + one
+
+
+def writing(shape: transformer.Shape, specs, sizes: Sizes) -> float:
+  """Bytes of the decoder as tokens are written with it (decode.unstack).
+
+  Layers and a head in the numbers that are computed with; the embedding is the
+  stored one where it is whole.
+  """
+  a = jnp.dtype(shape.dtype).itemsize
+  layers = held(specs['layers'], sizes, mesh.COMPUTE)
+  rest = held(specs, sizes, mesh.COMPUTE) - layers
+  head = a * shape.width * shape.vocab / sizes['tensor']
+  return layers * a / FLOAT + head + (rest if pieces(sizes) > 1 else 0)
 
 
 def activations(shape: transformer.Shape, work: Work, sizes: Sizes) -> float:
@@ -269,21 +307,25 @@ def passes(learner: Learner, work: Work) -> tuple[int, int]:
   The policy each epoch, and once more where old log-probs are wanted; every
   other role is read once, and once more both ways if it is trained.
   """
-  others = learner.context.modules.keys() - {POLICY}
+  others = learner.context.modules.keys() - {POLICY, adapter.BASE}
   trained = learner.context.rules.keys() - {POLICY}
   old = bool(learner_lib.old_wanted(learner))
   return len(others) + old, work.epochs + len(trained)
 
 
 def flops(learner: Learner, shape: transformer.Shape, work: Work) -> Flops:
-  """FLOPs of a step; backwards a product costs two, and one if recomputed."""
+  """FLOPs of a step.
+
+  Backwards a product costs two, or one if its matrix stays as it is, and one
+  more if it is computed again. What services say is not known in advance.
+  """
   forwards, both = passes(learner, work)
   tokens = work.rows * work.tokens
   one = pass_flops(shape, tokens, tokens * (work.tokens + 1) / 2, work.written)
   again = 0 if shape.remat == 'none' else 1
   return Flops(
     forward=(forwards + both) * one,
-    backward=(2 + again) * both * one,
+    backward=(2 - frozen(learner) + again) * both * one,
     rollout=_rollout_flops(shape, work),
   )
 
@@ -308,8 +350,8 @@ def traffic(
   """
   forwards, both = passes(learner, work)
   again = 0 if shape.remat == 'none' else 1
-  specs = learner.context.modules[POLICY].specs
-  whole = held(specs, sizes, mesh.COMPUTE)
+  learned = learner.context.modules[POLICY].specs
+  whole = held(decoder(learner), sizes, mesh.COMPUTE)
   rounds = work.rows / work.micro
   embed = _ring(pieces(sizes))
   copies = mesh.pieces('batch', sizes) // sizes['fsdp']
@@ -322,8 +364,8 @@ def traffic(
   decoded = _rollout_tokens(work) / work.rows / work.tokens
   return Traffic(
     gather=((forwards + (1 + again) * both) * rounds + 1) * whole * embed,
-    scatter=both * rounds * (whole * embed + 2 * held(specs, sizes)
-                             * _ring(copies)),
+    scatter=both * rounds * (held(learned, sizes, mesh.COMPUTE) * embed
+                             + 2 * held(learned, sizes) * _ring(copies)),
     tensor=4 * own * shape.width * a * _ring(sizes['tensor'])
     * (through + decoded),
     sequence=tokens * keys * a * _ring(sizes['sequence']) * through,

@@ -7,6 +7,7 @@ takes both, and the weights that the policy begins with, from a directory that
 """
 
 import dataclasses
+import os
 from typing import NamedTuple
 
 from ml_collections import ConfigDict
@@ -41,12 +42,34 @@ def language(c: ConfigDict) -> Language:
     words = tokenizer.Embedded()
     return Language(words, own(c, words.vocab_size), None)
   directory = hf.locate(c.model.path)
-  shape = dataclasses.replace(
-    families.shape(families.read(directory)),
-    **{name: c.model[name] for name in FREE},
-  )
+  shape = computed(c, families.shape(families.read(directory)))
   if not c.model.random:
     hf.check(directory, shape)
+  return _spoken(c, directory, shape)
+
+
+def outline(c: ConfigDict, directory: str) -> Language:
+  """What a directory describes that need not hold more than a config.json.
+
+  Weights are not looked at. Where there is no tokenizer, words are the
+  embedded ones, without a chat.
+
+  Raises: as `language`.
+  """
+  shape = computed(c, families.shape(families.read(directory)))
+  if not os.path.exists(os.path.join(directory, 'tokenizer.json')):
+    return Language(tokenizer.Embedded(), shape, None)
+  return _spoken(c, directory, shape)
+
+
+def computed(c: ConfigDict, shape: transformer.Shape) -> transformer.Shape:
+  """The shape, computed with as c.model says."""
+  return dataclasses.replace(shape, **{name: c.model[name] for name in FREE})
+
+
+def _spoken(
+  c: ConfigDict, directory: str, shape: transformer.Shape
+) -> Language:
   words = tokenizer.HuggingFace(directory, vocab=shape.vocab)
   return Language(words, shape, _chat(c, words))
 

@@ -65,16 +65,13 @@ class Services:
   def _opened(self) -> dict[tuple[str, str], Model]:
     """(role, run) -> the model, with room for whoever it speaks as."""
     c, s = self._s.config, self._s
-    room: dict[tuple[str, str], int] = {}
     for name, service in c.service.items():
       if not service.function:
         self._fits(name)
-        at = service.role, service.run
-        room[at] = max(room.get(at, 0), service.context)
     with spread.near():
       return {
         at: Model(s.shape, hosting.sizes(c, capacity), s.world.talk)
-        for at, capacity in room.items()
+        for at, capacity in hosting.models(c).items()
       }
 
   def _fits(self, name: str) -> None:

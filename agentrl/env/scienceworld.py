@@ -47,7 +47,7 @@ class ScienceWorld:
     try:
       import scienceworld
     except ModuleNotFoundError as error:
-      raise host.missing('scienceworld', 'java_games') from error
+      raise host.missing('scienceworld', 'java') from error
     java.needed('scienceworld')
     world = scienceworld.ScienceWorldEnv(envStepLimit=2**31)
     try:

@@ -60,7 +60,7 @@ class TextWorldExpress:
     try:
       import textworld_express
     except ModuleNotFoundError as error:
-      raise host.missing('textworld-express', 'java_games') from error
+      raise host.missing('textworld-express', 'java') from error
     java.needed('textworld-express')
     world = textworld_express.TextWorldExpressEnv(envStepLimit=2**31)
     try:

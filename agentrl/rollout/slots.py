@@ -23,6 +23,8 @@ from agentrl.nn import decode, transformer
 from agentrl.rollout import sampling
 from agentrl.types import Array
 
+HELD = 'batch', 'kv_heads'  # axes of all arrays of a cache; two more are whole
+
 
 class Writing(NamedTuple):
   """What each of n slots is about to write."""
@@ -72,22 +74,30 @@ def programs(
   """For n slots of `capacity` positions each."""
 
   def empty():
-    return decode.empty(shape, n, capacity)
+    return _laid(decode.empty(shape, n, capacity))
 
   def read(params, cache, slot, tokens, start):
-    return _read(shape, n, params, cache, slot, tokens, start)
+    return _laid(_read(shape, n, params, cache, slot, tokens, start))
 
   def write(params, cache, w: Writing):
-    return _write(shape, eot, burst, params, cache, w)
+    cache, out = _write(shape, eot, burst, params, cache, w)
+    return _laid(cache), out
 
-  slots = ('batch',)  # a cache is split over devices by its slots
+  def copy(cache, source, target):
+    return _laid(_copy(cache, source, target))
+
   return Programs(
     prepare=jax.jit(lambda params: decode.unstack(shape, params)),
-    empty=jax.jit(mesh.auto(empty, slots)),
-    read=jax.jit(mesh.auto(read, slots), donate_argnums=1),
-    write=jax.jit(mesh.auto(write, slots, None), donate_argnums=1),
-    copy=jax.jit(mesh.auto(_copy, slots), donate_argnums=0),
+    empty=jax.jit(mesh.auto(empty, HELD)),
+    read=jax.jit(mesh.auto(read, HELD), donate_argnums=1),
+    write=jax.jit(mesh.auto(write, HELD, None), donate_argnums=1),
+    copy=jax.jit(mesh.auto(copy, HELD), donate_argnums=0),
   )
+
+
+def _laid(cache):
+  """On a mesh, each device with its slots and its heads alone."""
+  return jax.tree.map(lambda x: mesh.place(x, *HELD), cache)
 
 
 def _read(shape, n: int, params, cache, slot, tokens_PC, start_P):

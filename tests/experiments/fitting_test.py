@@ -1,6 +1,7 @@
 """Estimates from shapes: by hand, and against what the compiler says."""
 
 import contextlib
+import dataclasses
 import itertools
 import json
 import math
@@ -10,13 +11,15 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from agentrl import mesh, optim, registry, types
+from agentrl import mesh, method, optim, registry, types
 from agentrl.method import Learner
-from agentrl.model import passes, policy
-from agentrl.nn import transformer
+from agentrl.model import adapter, passes, policy
+from agentrl.nn import lora, transformer
+from agentrl.rollout import slots
 from agentrl.signal.base import Context
 from configs import grpo, oprl
 from experiments import fitting, planning, topology
+from tests import checkpoints
 
 FACTOR = 2.0  # that an estimate may be off from what is compiled
 
@@ -34,10 +37,12 @@ def over(**sizes: int) -> dict[str, int]:
   return dict.fromkeys(mesh.AXES, 1) | sizes
 
 
-def learner(shape=SHAPE) -> Learner:
-  context = Context(
-    {'policy': policy.module(shape)}, {'policy': optim.Rule()}, WORK.micro
-  )
+def learner(shape=SHAPE, rank: int = 0) -> Learner:
+  modules = {'policy': policy.module(shape)}
+  if rank:
+    full = modules['policy']
+    modules = adapter.modules(modules, full, lora.Lora(rank, pattern='.*'))
+  context = Context(modules, {'policy': optim.Rule()}, WORK.micro)
   return Learner(registry.Wiring(loss=('nll',)), context)
 
 
@@ -86,6 +91,10 @@ def test_more_devices_hold_less_and_receive_more():
   assert sum(found[0].traffic) == 0
 
 
+def estimate(c, where, path=None):
+  return fitting.estimate(c, where, fitting.language(c, path))
+
+
 def tiny(method=grpo):
   return method.get_config('tiny')
 
@@ -95,9 +104,7 @@ def test_the_table_and_what_a_role_costs():
   assert 'on v5e-16: 16 devices, mesh of one' in text
   assert '15 devices are idle: set c.mesh.fsdp to -1.' in text
   assert text.endswith('It fits.')
-  one, two = (
-    fitting.estimate(tiny(m), topology.parse('1xL4')) for m in (grpo, oprl)
-  )
+  one, two = (estimate(tiny(m), topology.parse('1xL4')) for m in (grpo, oprl))
   assert two.memory.moments == 2 * one.memory.moments  # the PRM's
   assert two.flops.forward > one.flops.forward
   assert two.flops.rollout == one.flops.rollout
@@ -124,7 +131,7 @@ def checkpoint(tmp_path):
 def test_what_to_change(checkpoint):
   path = checkpoint(16)
   c, where = tiny(), topology.parse('8xH100')
-  assert not fitting.fits(fitting.estimate(c, where, path), where)
+  assert not fitting.fits(estimate(c, where, path), where)
   text = fitting.report(c, '8xH100', path)
   told = re.search(r'It does not fit\. With (.*) it needs', text)[1]
   for word in told.split():
@@ -132,13 +139,92 @@ def test_what_to_change(checkpoint):
     value = int(value) if value.isdecimal() else value
     c = fitting.applied(c, {path_: value})
   # The command that is told makes it fit.
-  assert fitting.fits(fitting.estimate(c, where, path), where)
+  assert fitting.fits(estimate(c, where, path), where)
   assert 'mesh.fsdp=8' in told
 
 
 def test_what_nothing_can_change(checkpoint):
   text = fitting.report(tiny(), 'v5e-4', checkpoint(64))
   assert re.search(r'does not fit, and neither .* \(LoRA\), or take more', text)
+
+
+def test_adapters_cost_what_they_are():
+  """One base for all roles; it is neither trained nor gone through alone."""
+  where, plain, lean = topology.parse('8xH100'), tiny(oprl), tiny(oprl)
+  lean.lora.rank = 4
+  for c in (plain, lean):
+    c.mesh.fsdp = 8
+  plain, lean = estimate(plain, where), estimate(lean, where)
+  two = 2 * lean.memory.gradients  # adapters beside one decoder
+  assert lean.memory.parameters == plain.memory.parameters / 2 + two
+  assert lean.memory.moments < plain.memory.moments / 4
+  assert lean.traffic.scatter < plain.traffic.scatter / 4
+  assert lean.flops.forward == plain.flops.forward
+  assert lean.flops.backward == plain.flops.backward / 2
+  c = tiny()
+  c.lora.rank = 4
+  huge = fitting.language(c)
+  huge = huge._replace(shape=dataclasses.replace(huge.shape, mlp=10**9))
+  assert 'LoRA' not in fitting.advice(c, topology.parse('1xL4'), huge)
+
+
+def test_slot_engines_stay_beside_updates():
+  """The policy's and one of each model that is a user or a judge."""
+  where = topology.parse('1xL4')
+  c = grpo.get_config('tiny,env=interview,judge')
+  c.service.judge.function = c.service.user.function
+  alone = estimate(c, where)
+  assert alone.memory.rollout == 0 < alone.memory.engines
+  one = alone.memory.engines
+  for who in ('user', 'judge'):  # of one capacity: they share a model
+    c.service[who].update(function='', role='policy', context=512)
+  shared = estimate(c, where)
+  assert len(shared.work.engines) == 2
+  c.service.judge.update(role='', run='runs/other')
+  other = estimate(c, where)
+  parameters = other.memory.parameters
+  two = shared.memory.engines - one
+  assert other.memory.engines == pytest.approx(one + 2 * two + parameters)
+  assert other.memory.peak - shared.memory.peak == pytest.approx(
+    two + parameters
+  )
+
+
+def test_a_chat_has_a_frame(tmp_path):
+  """Tokens are those of the checkpoint, if its tokenizer is there."""
+  c, where = tiny(), topology.parse('1xL4')
+  c.rollout.update(message=16, context=0)
+  checkpoints.model(checkpoints.chat(tmp_path, 'chatml'))
+  c.model.path = str(tmp_path)
+  framed = estimate(c, where)
+  assert 'in a chat' in fitting.report(c, '1xL4')
+  c.rollout.frame = 'bare'
+  assert 'without a chat' in fitting.report(c, '1xL4')
+  assert framed.work.read > estimate(c, where).work.read
+  (tmp_path / 'tokenizer.json').unlink()
+  assert 'tokenizer embedded' in fitting.report(c, '1xL4')
+
+
+@pytest.mark.parametrize('sizes', [over(), over(fsdp=4, tensor=2)], ids=str)
+@pytest.mark.parametrize('dtype', ['float32', 'bfloat16'])
+def test_what_an_engine_keeps(sizes, dtype):
+  """Layers and a head to write with, and a cache, against the compiler."""
+  shape = dataclasses.replace(SHAPE, dtype=dtype)
+  specs = policy.module(shape).specs
+  alone = math.prod(sizes.values()) == 1
+  with contextlib.nullcontext() if alone else jax.set_mesh(mesh.make(sizes)):
+    run = slots.programs(shape, WORK.slots, WORK.capacity, 0, 4)
+    programs = [run.prepare.lower(mesh.abstract(specs)), run.empty.lower()]
+    writes, reads = (
+      p.compile().memory_analysis().output_size_in_bytes for p in programs
+    )
+  if alone:  # the embedding is not copied
+    writes -= 4 * SHAPE.vocab * SHAPE.width
+  assert close(planning.writing(shape, specs, sizes), writes, 1.1)
+  here = WORK._replace(slots=WORK.slots // sizes['fsdp'])
+  logits = 3 * 4 * here.slots * SHAPE.vocab / sizes['tensor']
+  kept = planning.cache(shape, here, sizes['tensor']) - logits
+  assert close(kept, reads, 1.2)
 
 
 def test_bad_input():
@@ -168,19 +254,25 @@ def rows(n: int, t: int) -> types.Rows:
   )  # fmt: skip
 
 
-def compiled(shape, work):
+def compiled(context: Context, work):
   """A gradient over micro-batches and a step of the optimizer."""
-  module, rule = policy.module(shape), optim.Rule()
+  modules, rule = context.modules, optim.Rule()
+  module = modules['policy']
   params = mesh.abstract(module.specs)
+  base = {
+    role: mesh.abstract(m.specs) for role, m in modules.items() if m != module
+  }
   batch = rows(work.rows, work.tokens)
 
   def loss(out, rows, scale):
     return jnp.sum(out.logp * scale - 0.01 * out.entropy), {}
 
-  def step(params, opt, rows, scale):
+  def step(params, opt, base, rows, scale):
     needs = 'entropy', 'logp'
+    whole = Learner(registry.Wiring(), context)
+    apply = method.bound(whole, base).context.modules['policy'].apply
     grads, _ = passes.gradient(
-      module.apply, params, rows, scale, loss, needs, work.micro
+      apply, params, rows, scale, loss, needs, work.micro
     )
     return optim.step(rule, grads, opt, params)
 
@@ -191,7 +283,7 @@ def compiled(shape, work):
     begin.compile().output_shardings,
   )
   run = jax.jit(step, donate_argnums=(0, 1))
-  return run.lower(params, opt, batch, batch.logp).compile()
+  return run.lower(params, opt, base, batch, batch.logp).compile()
 
 
 def bytes_of(text: str, operation: str) -> int:
@@ -218,6 +310,8 @@ CASES = [
   (DEEP, WORK._replace(tokens=512), over(sequence=4, tensor=2), 1),
   (DEEP | MIXED, WORK, over(expert=4, tensor=2), 1),
   (DEEP | MIXED, WORK, over(data=2, fsdp=2, expert=2), 1),
+  ({'rank': 4}, WORK, over(), 1),
+  (DEEP | {'rank': 4}, WORK._replace(tokens=512), over(fsdp=4, tensor=2), 1),
 ]
 
 
@@ -231,12 +325,15 @@ CASES = [
 )
 def test_against_what_is_compiled(change, work, sizes):
   """Memory of an update, its products, and what is gathered."""
+  change = dict(change)
+  rank = change.pop('rank', 0)
   shape = transformer.Shape(**{**vars(SHAPE), **change})
+  learns = learner(shape, rank)
   alone = math.prod(sizes.values()) == 1
   with contextlib.nullcontext() if alone else jax.set_mesh(mesh.make(sizes)):
-    step = compiled(shape, work)
+    step = compiled(learns.context, work)
   found = planning.estimate(
-    learner(shape), shape, work._replace(message=work.tokens), sizes
+    learns, shape, work._replace(message=work.tokens), sizes
   )
   m, used = found.memory, step.memory_analysis()
   now = used.argument_size_in_bytes + used.temp_size_in_bytes

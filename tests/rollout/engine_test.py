@@ -197,19 +197,33 @@ def test_a_line_may_go_while_it_speaks():
   assert not e.busy
 
 
-def test_on_a_mesh():
+def pieces(e: Engine) -> set[int]:
+  """Into how many pieces the arrays of the cache are cut."""
+  return {
+    x.size // x.addressable_shards[0].data.size
+    for x in jax.tree.leaves(e._cache)
+  }
+
+
+@pytest.mark.parametrize('explicit', [True, False])
+def test_on_a_mesh(explicit):
+  """Same messages; a device never holds more than its own slots and heads."""
   rng = np.random.default_rng(7)
   sizes = Sizes(slots=4, capacity=60, burst=3, chunk=16, lanes=1)
-  with jax.set_mesh(mesh.make({'data': 2, 'tensor': 2})):
+  made = mesh.make({'data': 2, 'tensor': 2}, explicit=explicit)
+  with jax.set_mesh(made):
     with pytest.raises(ValueError, match=r'slots=3 is not divisible by the 2'):
       Engine(SHAPE, SIZES, eot=EOT)
     laid = jax.device_put(params(), mesh.shardings(shape_lib.specs(SHAPE)))
     e = Engine(SHAPE, sizes, eot=EOT)
     e.swap(laid, 0)
+    assert pieces(e) == {4}
     asked = {i: (tokens(rng, 6 + 5 * i), how(rng)) for i in range(5)}
+    asked[5] = asked[4]  # which copies what was read
     for line, one in asked.items():
       e.ask(line, *one)
     said = finish(e)
+    assert pieces(e) == {4}
   for line, spoken in said.items():
     same(spoken, *asked[line])
 
