@@ -10,6 +10,7 @@ from agentrl.model import hf
 from configs import base
 from experiments import (
   check,
+  footprint,
   hosting,
   jitting,
   learning,
@@ -62,7 +63,7 @@ def estimate(c: ConfigDict, where: Topology, known: Language) -> Estimate:
   return planning.estimate(learner, shape, work(c, known), sizes)
 
 
-def work(c: ConfigDict, known: Language) -> planning.Work:
+def work(c: ConfigDict, known: Language) -> footprint.Work:
   """How much a step of the config reads and writes; no task is made."""
   hosted = c.rollout_kind == 'host'
   kind = hosting if hosted else jitting
@@ -71,7 +72,7 @@ def work(c: ConfigDict, known: Language) -> planning.Work:
   afresh = plan.history == 'turn'
   values = base.wiring(c).values('plan', c.plan)
   models = hosting.models(c)
-  return planning.Work(
+  return footprint.Work(
     rows=c.rollout.batch * (plan.turns if afresh else 1),
     tokens=size.row,
     micro=c.micro,
@@ -197,10 +198,10 @@ def applied(c: ConfigDict, changes: dict) -> ConfigDict:
 def _last_resort(c: ConfigDict, where: Topology, known: Language) -> str:
   """What no change of these can help."""
   learner = learning.make_learner(c, known.shape)
-  total = 4 * mesh.count(planning.decoder(learner)) / 1e9
+  total = 4 * mesh.count(footprint.decoder(learner)) / 1e9
   room = ROOM * where.chip.memory * where.devices / 1e9
   way, grown = '', ''
-  if not planning.frozen(learner):
+  if not footprint.frozen(learner):
     grown = ' (four times that with gradients and moments)'
     way = 'train adapters on a frozen base (LoRA), or '
   return (

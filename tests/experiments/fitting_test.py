@@ -18,7 +18,7 @@ from agentrl.nn import lora, transformer
 from agentrl.rollout import slots
 from agentrl.signal.base import Context
 from configs import grpo, oprl
-from experiments import fitting, planning, topology
+from experiments import fitting, footprint, planning, topology
 from tests import checkpoints
 
 FACTOR = 2.0  # that an estimate may be off from what is compiled
@@ -26,7 +26,7 @@ FACTOR = 2.0  # that an estimate may be off from what is compiled
 SHAPE = transformer.Shape(
   vocab=2048, width=128, layers=2, heads=8, kv_heads=4, head_dim=16, mlp=384
 )
-WORK = planning.Work(
+WORK = footprint.Work(
   rows=16, tokens=128, micro=8, epochs=1, batch=16, slots=16, turns=1,
   read=120, message=8, afresh=False, capacity=129,
 )  # fmt: skip
@@ -62,10 +62,10 @@ def test_parameters_by_hand():
     'b': mesh.Param((5,), (None,), jnp.zeros),
   }
   sizes = over(fsdp=4, tensor=2)
-  assert planning.held(specs, sizes) == 4 * (8 * 12 // 8 + 5)
-  assert planning.held(specs, sizes, mesh.COMPUTE) == 4 * (8 * 12 // 2 + 5)
+  assert footprint.held(specs, sizes) == 4 * (8 * 12 // 8 + 5)
+  assert footprint.held(specs, sizes, mesh.COMPUTE) == 4 * (8 * 12 // 2 + 5)
   # Adam: two moments and a count.
-  assert planning.moments(optim.Rule(), specs, sizes) == 8 * (12 + 5) + 4
+  assert footprint.moments(optim.Rule(), specs, sizes) == 8 * (12 + 5) + 4
   with pytest.raises(ValueError, match=r"'kv_heads' of size 4 .* tensor=16"):
     planning.estimate(learner(), SHAPE, WORK, over(tensor=16))
 
@@ -220,10 +220,10 @@ def test_what_an_engine_keeps(sizes, dtype):
     )
   if alone:  # the embedding is not copied
     writes -= 4 * SHAPE.vocab * SHAPE.width
-  assert close(planning.writing(shape, specs, sizes), writes, 1.1)
+  assert close(footprint.writing(shape, specs, sizes), writes, 1.1)
   here = WORK._replace(slots=WORK.slots // sizes['fsdp'])
   logits = 3 * 4 * here.slots * SHAPE.vocab / sizes['tensor']
-  kept = planning.cache(shape, here, sizes['tensor']) - logits
+  kept = footprint.cache(shape, here, sizes['tensor']) - logits
   assert close(kept, reads, 1.2)
 
 
@@ -348,7 +348,7 @@ def test_against_what_is_compiled(change, work, sizes):
     assert close(each, step.cost_analysis()['flops'])
   if sizes == over(fsdp=sizes['fsdp']) != over():
     gathered = bytes_of(step.as_text(), 'all-gather')
-    assert close(planning.held(policy.module(shape).specs, over()), gathered)
+    assert close(footprint.held(policy.module(shape).specs, over()), gathered)
 
 
 def close(a: float, b: float, factor: float = FACTOR) -> bool:
