@@ -13,7 +13,9 @@ of different runs may not.
 
 import json
 
-from absl import app, flags
+from absl import flags
+
+from experiments import cli
 
 _ONLY = flags.DEFINE_list('only', None, 'Sections to run; all by default.')
 _REPEATS = flags.DEFINE_integer('repeats', 7, 'Of each figure.', lower_bound=1)
@@ -31,26 +33,21 @@ _PYTHONS = {
 }
 
 
-def main(argv):
-  if len(argv) > 1:
-    raise app.UsageError(f'{argv[1]!r} is not a flag')
+def main() -> None:
   from experiments import bench_cases, bench_peers, benchmarks  # import jax
 
   args = bench_cases.SIZES[_SIZE.value], _DATA.value, _REPEATS.value
-  try:
-    out = benchmarks.run(*args, _ONLY.value or ())
-    if _PEERS.value:
-      pythons = {name: flag.value for name, flag in _PYTHONS.items()}
-      out['peers'] = bench_peers.compare(
-        _PEERS.value, pythons, benchmarks.ours(*args), _ROUNDS.value
-      )
-      print('\n'.join(bench_peers.table(out['peers'])))
-  except ValueError as error:
-    raise app.UsageError(str(error)) from error
+  out = benchmarks.run(*args, _ONLY.value or ())
+  if _PEERS.value:
+    pythons = {name: flag.value for name, flag in _PYTHONS.items()}
+    out['peers'] = bench_peers.compare(
+      _PEERS.value, pythons, benchmarks.ours(*args), _ROUNDS.value
+    )
+    print('\n'.join(bench_peers.table(out['peers'])))
   if _JSON.value:
     with open(_JSON.value, 'w', encoding='utf-8') as f:
       json.dump(out, f, indent=2)
 
 
 if __name__ == '__main__':
-  app.run(main)
+  cli.run(main)

@@ -16,7 +16,9 @@ import sys
 import tempfile
 import time
 
-from absl import app, flags
+from absl import flags
+
+from experiments import cli
 
 _CONFIG = flags.DEFINE_string('config', 'configs/grpo.py:tiny', 'A config.')
 _GRID = flags.DEFINE_multi_string(
@@ -29,10 +31,13 @@ _PLACE = flags.DEFINE_string('place', None, 'Folder to keep; or none is.')
 _CACHES = flags.DEFINE_list('caches', ['none', 'cold', 'warm'], 'Which.')
 
 
-def main(argv):
-  wrong = set(_CACHES.value) - {'none', 'cold', 'warm'}
-  if len(argv) > 1 or wrong:
-    raise app.UsageError(f'{[*argv[1:], *wrong]} is not understood')
+CACHES = 'none', 'cold', 'warm'
+
+
+def main() -> None:
+  wrong = [name for name in _CACHES.value if name not in CACHES]
+  if wrong:
+    raise ValueError(f'--caches has {wrong}; choose from {CACHES}')
   with tempfile.TemporaryDirectory() as place:
     for cache in _CACHES.value:
       times = compare(_PLACE.value or place, cache)
@@ -92,4 +97,4 @@ def table(cache: str, times: dict[int, list[float]]) -> list[str]:
 
 
 if __name__ == '__main__':
-  app.run(main)
+  cli.run(main)

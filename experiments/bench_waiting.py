@@ -13,7 +13,7 @@ import time
 
 import jax
 import numpy as np
-from absl import app, flags
+from absl import flags
 
 from agentrl import mesh
 from agentrl.env.host import Reply
@@ -23,6 +23,7 @@ from agentrl.rollout.engine import Engine, Sizes
 from agentrl.rollout.rooms import rooms
 from agentrl.task.fixed import attempts as make_attempts
 from agentrl.text import talk, tokenizer
+from experiments import cli
 
 _COUNT = flags.DEFINE_integer('count', 64, 'Trajectories.', lower_bound=1)
 _SLOTS = flags.DEFINE_integer('slots', 16, 'Of the engine.', lower_bound=1)
@@ -135,9 +136,7 @@ class Bench:
       host.sessions(stage, mouth, them, attempts, jax.random.key(0))
 
 
-def main(argv):
-  if len(argv) > 1:
-    raise app.UsageError(f'{argv[1:]} is not understood')
+def main() -> None:
   count = _COUNT.value
   seconds = waits(count, _TURNS.value, _MEDIAN.value, _LONG.value)
   print(
@@ -164,4 +163,4 @@ def main(argv):
 
 
 if __name__ == '__main__':
-  app.run(main)
+  cli.run(main)

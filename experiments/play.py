@@ -8,11 +8,12 @@ from collections.abc import Iterable
 
 import jax
 import jax.numpy as jnp
-from absl import app, flags
+from absl import flags
 
 from agentrl.env import base, splits
 from agentrl.env.jit import bifurcation, boxoban, frozen_lake, sokoban_levels
 from configs import worlds
+from experiments import cli
 
 _ENV = flags.DEFINE_enum('env', 'sokoban', worlds.JITTED, 'Game.')
 _SEED = flags.DEFINE_integer('seed', 0, 'Picks the task and the slips.')
@@ -54,10 +55,10 @@ def play(env, solved: base.SolvedTask, lines: Iterable[str], key: jax.Array):
       return
 
 
-def main(_):
+def main() -> None:
   env, solved = make(_ENV.value, _SEED.value, _LEVELS.value)
   play(env, solved, sys.stdin, jax.random.key(_SEED.value))
 
 
 if __name__ == '__main__':
-  app.run(main)
+  cli.run(main)
