@@ -231,8 +231,6 @@ def _load(path: str):
       f'tokenizer folder {path} does not exist; give the local folder that '
       'holds tokenizer.json'
     )
-  # It advises on PyTorch at import, which this library never uses.
-  os.environ.setdefault('TRANSFORMERS_NO_ADVISORY_WARNINGS', '1')
   from transformers import AutoTokenizer  # seconds to import: only if asked
 
   try:
