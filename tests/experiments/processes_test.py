@@ -182,9 +182,9 @@ def test_two_processes_are_one(tmp_path, flags):
   train(one, data, 1, flags)
   said = train(two, data, 2, flags)
   assert 'success' in said[0]
-  # Process 0 speaks for all; collectives on a CPU announce themselves.
-  lines = filter(str.strip, said[1].splitlines())
-  assert all(line.startswith('[Gloo]') for line in lines)
+  # Process 0 speaks for all. Collectives on a CPU announce themselves, in
+  # several threads at once: their lines may be torn.
+  assert not re.search('step|success|workdir', said[1]), said[1]
   want = rows(one)
   check_equal(rows(two), want)
   for workdir, count in ((one, 2), (two, 1)):
