@@ -165,7 +165,7 @@ INSIDE = ['--config=configs/grpo.py:tiny,env=frozen_lake']
 # A policy that talks with a copy of itself, in worlds on the host. It solves
 # nothing yet: an entropy bonus is what moves it.
 WORLDS = [
-  '--config=configs/epo.py:tiny,env=interview',
+  '--config=configs/epo.py:tiny,env=interview', '--config.coef.entropy=1.0',
   '--config.service.user.function=', '--config.service.user.role=policy',
   '--config.service.user.context=900', '--config.service.user.message=8',
   '--config.service.user.temperature=0.0',
