@@ -88,7 +88,7 @@ def test_demonstrations_that_do_not_fit():
 
 def test_a_plan_is_of_the_same_sizes(tmp_path):
   c = config(data=str(tmp_path))
-  s, work = build.setup(c), fitting.work(c)
+  s, work = build.setup(c), fitting.work(c, fitting.language(c))
   assert (work.read, work.tokens, work.capacity) == s.capacity
   assert work.rows == c.rollout.batch
   assert fitting.estimate(c, topology.parse('v5e-4')).memory.peak > 0
