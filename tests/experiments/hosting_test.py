@@ -88,10 +88,11 @@ def test_demonstrations_that_do_not_fit():
 
 def test_a_plan_is_of_the_same_sizes(tmp_path):
   c = config(data=str(tmp_path))
-  s, work = build.setup(c), fitting.work(c, fitting.language(c))
+  s, known = build.setup(c), fitting.language(c)
+  work = fitting.work(c, known)
   assert (work.read, work.tokens, work.capacity) == s.capacity
   assert work.rows == c.rollout.batch
-  assert fitting.estimate(c, topology.parse('v5e-4')).memory.peak > 0
+  assert fitting.estimate(c, topology.parse('v5e-4'), known).memory.peak > 0
 
 
 def test_runs_do_not_go_together():
