@@ -28,10 +28,8 @@ _SEEDS = flags.DEFINE_integer('seeds', 5, 'How many.', lower_bound=2)
 _JOBS = flags.DEFINE_integer('jobs', 2, 'Processes at a time.', lower_bound=1)
 _REPEATS = flags.DEFINE_integer('repeats', 3, 'Of each.', lower_bound=1)
 _PLACE = flags.DEFINE_string('place', None, 'Folder to keep; or none is.')
-_CACHES = flags.DEFINE_list('caches', ['none', 'cold', 'warm'], 'Which.')
-
-
-CACHES = 'none', 'cold', 'warm'
+CACHES = ['none', 'cold', 'warm']
+_CACHES = flags.DEFINE_list('caches', CACHES, 'Which.')
 
 
 def main() -> None:

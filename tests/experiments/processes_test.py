@@ -16,6 +16,12 @@ from experiments import processes
 
 ROOT = pathlib.Path(__file__).parents[2]
 DEVICES = 8
+# Collectives on a CPU announce themselves, in several threads at once, a piece
+# at a time: their lines may be torn.
+GLOO = re.compile(
+  r'\[Gloo\] Rank |is connected to |peer ranks\. '
+  r'|Expected number of connected peer ranks is : |\d|\s'
+)
 
 
 def test_a_place():
@@ -71,7 +77,7 @@ def train(workdir, data, count: int, flags) -> list[str]:
     [
       *('-m', 'experiments.train', *flags, f'--workdir={workdir}'),
       *(f'--config.data={data}', '--config.mesh.fsdp=2'),
-      *('--config.mesh.data=-1', '--config.steps=2', '--config.sft.steps=2'),
+      *('--config.mesh.data=-1', '--config.steps=2'),
       *('--config.eval.episodes=16', '--config.checkpoint.every=1'),
     ],
     count,
@@ -161,10 +167,14 @@ def test_what_is_brought_is_whole_where_others_have_a_part():
     ], (out, error)  # fmt: skip
 
 
-INSIDE = ['--config=configs/grpo.py:tiny,env=frozen_lake']
-# A policy that talks with a copy of itself, in worlds on the host. It solves
-# nothing yet: an entropy bonus is what moves it.
+# Each learns something: some succeed inside jit after 20 steps of warm start,
+# and an entropy bonus moves what solves nothing yet on the host.
+INSIDE = [
+  '--config=configs/grpo.py:tiny,env=frozen_lake', '--config.sft.steps=20',
+]  # fmt: skip
+# A policy that talks with a copy of itself, in worlds on the host.
 WORLDS = [
+  '--config.sft.steps=2',
   '--config=configs/epo.py:tiny,env=interview', '--config.coef.entropy=1.0',
   '--config.service.user.function=', '--config.service.user.role=policy',
   '--config.service.user.context=900', '--config.service.user.message=8',
@@ -183,9 +193,7 @@ def test_two_processes_are_one(tmp_path, flags):
   train(one, data, 1, flags)
   said = train(two, data, 2, flags)
   assert 'success' in said[0]
-  # Process 0 speaks for all. Collectives on a CPU announce themselves, in
-  # several threads at once: their lines may be torn.
-  assert not re.search('step|success|workdir', said[1]), said[1]
+  assert not GLOO.sub('', said[1]), said[1]  # process 0 speaks for all
   want = rows(one)
   learned = [r['policy/grad_norm'] for r in want if r['phase'] != 'eval']
   assert all(learned), learned  # else all of them are equal, and tell nothing
