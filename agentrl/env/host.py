@@ -35,6 +35,8 @@ FAMILIES: dict[str, str] = {
   'toy_text': 'agentrl.env.gymnasium_text:ToyText',
 }
 
+SET = ('name', 'train', 'test', 'seed')  # of c.env: not the family's
+
 
 class Reply(NamedTuple):
   """What the world answers to a message."""
@@ -188,7 +190,7 @@ def find(name: str) -> type:
   """The family of a name.
 
   Raises:
-    ValueError: there is none, or no such module or class.
+    ValueError: there is none, no such module or class, or it is no `Family`.
   """
   path = FAMILIES.get(name, name)
   module, colon, cls = path.partition(':')
@@ -198,20 +200,35 @@ def find(name: str) -> type:
       " a family of your own as 'module:Class'"
     )
   try:
-    return getattr(importlib.import_module(module), cls)
+    found = getattr(importlib.import_module(module), cls)
   except (ImportError, AttributeError) as error:
     raise ValueError(
       f'env.name={name!r} names no family ({error}); give the module as Python'
       ' imports it, and a class in it'
     ) from error
+  if wrong := _wrong(found):
+    raise ValueError(f'env.name={name!r} is no family: {wrong}')
+  return found
+
+
+def _wrong(found: Any) -> str:
+  """Why it is no `Family`, and what to do; '' where it is one."""
+  if not (isinstance(found, type) and dataclasses.is_dataclass(found)):
+    return 'it is no dataclass; make it a frozen dataclass of settings'
+  fields = {f.name: f.default for f in dataclasses.fields(found)}
+  members = [x for x in vars(Family) if not x.startswith('_')]
+  if lacks := [x for x in members if not (hasattr(found, x) or x in fields)]:
+    return f'it lacks {lacks}, which agentrl.env.host.Family describes'
+  if taken := [x for x in SET if x in fields]:
+    return f'its fields {taken} are taken by c.env; call them otherwise'
+  if bare := [x for x in fields if fields[x] is dataclasses.MISSING]:
+    return f'its fields {bare} have no default; give each a plain value'
+  return ''
 
 
 def settings(family: type) -> dict[str, Any]:
   """The fields of a family and their defaults: what c.env holds."""
   return {f.name: f.default for f in dataclasses.fields(family)}
-
-
-SET = ('name', 'train', 'test', 'seed')  # of c.env: not the family's
 
 
 def of(env: Mapping[str, Any]) -> Family:
