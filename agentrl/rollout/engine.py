@@ -1,11 +1,7 @@
-"""Continuous batching, the host's side: whose tokens stand in which slot.
+"""Continuous batching, the host's side: what the device does in a round.
 
-A line is a conversation that asks for one message after another. What it is
-about to read is compared with what stands in slots, token by token, and only
-what differs is computed: a next turn costs its new tokens, the members of a
-group share their prompt, a fork shares its past, and a line that was evicted
-is rebuilt, all by the same rule. Slots are taken from lines that wait for
-their world when no other is left.
+Lines, conversations that ask for one message after another, sit in slots
+(seats.py). Those that have tokens to read do so by chunks; the others write.
 
   launch()   hands the device one round of work: chunks to read, then a burst
   land()     waits for it; -> the messages that it finished
@@ -25,10 +21,12 @@ import numpy as np
 from agentrl import mesh
 from agentrl.nn import transformer
 from agentrl.rollout import slots as slots_lib
+from agentrl.rollout.seats import Line, Seats
 from agentrl.rollout.slots import Writing
 
-# Tokens, those read again elsewhere, slots taken away, rounds.
-COUNTS = ('read', 'shared', 'written', 'lost', 'evicted', 'rounds')
+# Tokens read, found in a slot instead, written, written behind the end of a
+# message; lines that lost their slot; rounds.
+COUNTS = 'read', 'shared', 'written', 'lost', 'evicted', 'rounds'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,23 +78,6 @@ class Spoken(NamedTuple):
   version: list[int]  # of the policy that wrote the token
 
 
-@dataclasses.dataclass
-class _Slot:
-  line: int | None = None  # who sits here
-  tokens: list[int] = dataclasses.field(default_factory=list)  # read, in order
-  since: int = 0  # epoch of the parameters that read the oldest of them
-
-
-@dataclasses.dataclass
-class _Line:
-  want: list[int]  # context and message so far
-  how: How
-  slot: int | None
-  busy: bool  # it has a message to write
-  begun: int  # tokens of the context
-  spoken: Spoken
-
-
 # Engines may run in several threads, and all devices of a mesh must be given
 # their programs in one order: those of others are waited for inside of them.
 _ORDER = threading.Lock()
@@ -126,18 +107,16 @@ class Engine:
     self._run = slots_lib.programs(
       shape, sizes.slots, sizes.capacity, eot, sizes.burst
     )
-    self._slots = [_Slot() for _ in range(sizes.slots)]
-    self._lines: dict[int, _Line] = {}
-    self._queue: list[int] = []  # lines that wait for a slot, in order
+    self._seats = Seats(sizes.slots, sizes.chunks[0])
+    self._asked: dict[int, tuple[How, Spoken]] = {}  # of every line
     self._given = self._params = self._cache = self._written = None
     self._version = 0
-    self._epoch = 0  # of parameters: how many there were before
     self.counts = dict.fromkeys(COUNTS, 0)
 
   @property
   def busy(self) -> bool:
     """Whether a round would do anything."""
-    return any(line.busy for line in self._lines.values())
+    return self._seats.busy
 
   def swap(self, params, version: int) -> None:
     """Other parameters from the next round on.
@@ -153,7 +132,7 @@ class Engine:
       self._params = self._run.prepare(params)
       if self._cache is None:
         self._cache = self._run.empty()
-    self._epoch += 1
+    self._seats.renew()
 
   def ask(self, line: int, context: Sequence[int], how: How) -> None:
     """The line's next message, after this context (at least one token).
@@ -168,28 +147,13 @@ class Engine:
         f' slot of {self._sizes.capacity}; ask for 1 to {max(room, 0)} after at'
         ' least one'
       )
-    known = self._lines.get(line)
-    if known and known.busy:
-      raise ValueError(f'line {line} is still speaking; wait for its message')
-    slot = known.slot if known else None
-    spoken = Spoken(line, [], [], [], [])
-    self._lines[line] = _Line(
-      list(context), how, slot, True, len(context), spoken
-    )
-    if slot is None:
-      self._queue.append(line)
-    else:
-      self._keep(self._slots[slot], list(context))
+    self._seats.ask(line, context)
+    self._asked[line] = how, Spoken(line, [], [], [], [])
 
   def drop(self, line: int) -> None:
     """The line is over; what it has read may serve others."""
-    gone = self._lines.pop(line, None)
-    if gone is None:
-      return
-    if gone.slot is not None:
-      self._slots[gone.slot].line = None
-    if line in self._queue:
-      self._queue.remove(line)
+    self._seats.drop(line)
+    self._asked.pop(line, None)
 
   def launch(self) -> None:
     """Hands the device chunks to read and a burst to write."""
@@ -206,142 +170,75 @@ class Engine:
     """What was launched, done: the messages that ended."""
     if self._written is None:
       return []
-    live, version, out = self._written
+    speakers, version, out = self._written
     self._written = None
     out = jax.device_get(out)
     self.counts['rounds'] += 1
-    return [s for i in live if (s := self._hear(i, version, out))]
+    heard = [self._hear(*speaker, version, out) for speaker in speakers]
+    return [spoken for spoken in heard if spoken]
 
   def taken(self) -> dict[str, int]:
     """What was done since this was called last."""
     counts, self.counts = self.counts, dict.fromkeys(COUNTS, 0)
     return counts
 
-  # Who sits where.
-
   def _seat(self) -> None:
     """Slots for lines that wait, as long as there are any."""
-    waiting = []
-    for at, name in enumerate(self._queue):
-      line = self._lines[name]
-      free = [i for i, s in enumerate(self._slots) if self._available(s)]
-      if not free:
-        waiting += self._queue[at:]
-        break
-      donor, shared = self._donor(line.want)
-      if self._mates(line.want) > max(shared, self._sizes.chunks[0]):
-        waiting.append(name)  # somebody is reading what it can share
-        continue
-      self._take(name, donor, shared, free)
-    self._queue = waiting
-
-  def _available(self, slot: _Slot) -> bool:
-    return slot.line is None or not self._lines[slot.line].busy
-
-  def _donor(self, want: list[int]) -> tuple[int | None, int]:
-    """The slot that has read most of this, and how many tokens it shares."""
-    best, most = None, 0
-    for i, slot in enumerate(self._slots):
-      if slot.tokens and slot.since == self._epoch:
-        shared = min(common(slot.tokens, want), len(want) - 1)
-        if shared > most:
-          best, most = i, shared
-    return best, most
-
-  def _mates(self, want: list[int]) -> int:
-    """What lines that are reading now will soon have in common with this."""
-    reading = (
-      line.want[: line.begun]
-      for line in self._lines.values()
-      if line.busy and line.slot is not None and self._pending(line)
-    )
-    return max((common(other, want) for other in reading), default=0)
-
-  def _take(self, name, donor, shared, free: list[int]) -> None:
-    """Seats a line, in the donor's own place if nobody needs it there."""
-    empty = [i for i in free if self._slots[i].line is None]
-    if donor in empty:
-      at = donor
-    else:
-      # Whose tokens are fewest is rebuilt most cheaply.
-      at = min(empty or free, key=lambda i: len(self._slots[i].tokens))
-    slot = self._slots[at]
-    if slot.line is not None:
-      self._lines[slot.line].slot = None
-      self.counts['evicted'] += 1
-    line = self._lines[name]
-    if donor is None:
-      slot.tokens, slot.since = [], self._epoch
-    elif donor != at:
-      source, target = np.array([donor]), np.array([at])
-      self._cache = self._run.copy(self._cache, source, target)
-      slot.tokens = self._slots[donor].tokens[:shared]
-      slot.since = self._epoch
-    self.counts['shared'] += shared
-    slot.line, line.slot = name, at
-    self._keep(slot, line.want)
-
-  def _keep(self, slot: _Slot, want: list[int]) -> None:
-    """Of what the slot has read, what begins this too; one token is read."""
-    keep = min(common(slot.tokens, want), len(want) - 1)
-    del slot.tokens[keep:]
-    if not keep:
-      slot.since = self._epoch
-
-  # Reading and writing.
-
-  def _pending(self, line: _Line) -> int:
-    """Tokens to read before it can speak; the last one is read in speaking."""
-    return len(line.want) - 1 - len(self._slots[line.slot].tokens)
-
-  def _seated(self) -> list[_Line]:
-    return [
-      self._lines[s.line]
-      for s in self._slots
-      if s.line is not None and self._lines[s.line].busy
-    ]
+    for taken in self._seats.seat():
+      if taken.source is not None:
+        source, target = np.array([taken.source]), np.array([taken.slot])
+        self._cache = self._run.copy(self._cache, source, target)
+      self.counts['shared'] += taken.shared
+      self.counts['evicted'] += taken.evicted
 
   def _behind(self) -> bool:
-    pending = [self._pending(line) > 0 for line in self._seated()]
+    """Whether more lines are to read than to write."""
+    seats = self._seats
+    pending = [seats.pending(x) > 0 for x in seats.sitting().values()]
     return sum(pending) * 2 > len(pending)
 
   def _read_once(self) -> bool:
     """One chunk for some slots; False if nobody has anything to read."""
-    sizes = self._sizes
-    readers = [line for line in self._seated() if self._pending(line)]
+    sizes, seats = self._sizes, self._seats
+    readers = [x for x in seats.sitting().values() if seats.pending(x)]
     if not readers:
       return False
     n = sizes.slots
     wide = len(readers) > sizes.lanes or sizes.lanes >= n
     lanes = n if wide else sizes.lanes
-    longest = max(self._pending(line) for line in readers)
+    longest = max(map(seats.pending, readers))
     width = next((c for c in sizes.chunks if c >= longest), sizes.chunks[-1])
     slot = np.arange(n) if wide else np.full(lanes, n)
     start = np.zeros(lanes, np.int32)
     tokens = np.zeros((lanes, width), np.int32)
+    lengths = seats.lengths
     if wide:  # where nobody reads, what is written behind the end is of no use
-      start[:] = [len(s.tokens) for s in self._slots]
+      start[:] = lengths
     for lane, line in enumerate(readers):
       at = line.slot if wide else lane
-      have = len(self._slots[line.slot].tokens)
-      new = line.want[have : min(have + width, len(line.want) - 1)]
-      slot[at], start[at] = line.slot, have
+      new = seats.read(line, width)
+      slot[at], start[at] = line.slot, lengths[line.slot]
       tokens[at, : len(new)] = new
-      self._slots[line.slot].tokens += new
       self.counts['read'] += len(new)
     slot = slot.astype(np.int32)
     self._cache = self._run.read(self._params, self._cache, slot, tokens, start)
     return True
 
   def _write(self) -> None:
-    speakers = [line for line in self._seated() if not self._pending(line)]
+    """A burst of tokens for all who have nothing to read."""
+    seats = self._seats
+    speakers = [
+      (line, self._asked[name])
+      for name, line in seats.sitting().items()
+      if not seats.pending(line)
+    ]
     if not speakers:
       return
     n = self._sizes.slots
     w = Writing(
       live=np.zeros(n, bool),
       last=np.zeros(n, np.int32),
-      filled=np.array([len(s.tokens) for s in self._slots], np.int32),
+      filled=np.array(seats.lengths, np.int32),
       said=np.zeros(n, np.int32),
       budget=np.ones(n, np.int32),
       key=np.zeros((n, 2), np.uint32),
@@ -349,63 +246,42 @@ class Engine:
       top_k=np.zeros(n, np.int32),
       top_p=np.ones(n, np.float32),
     )
-    for line in speakers:
-      i, how = line.slot, line.how
+    for line, (how, _) in speakers:
+      i = line.slot
       w.live[i], w.last[i] = True, line.want[-1]
       w.said[i], w.budget[i] = len(line.want) - line.begun, how.budget
       w.key[i], w.temperature[i] = how.key, how.temperature
       w.top_k[i], w.top_p[i] = how.top_k, how.top_p
     self._cache, out = self._run.write(self._params, self._cache, w)
-    self._written = [line.slot for line in speakers], self._version, out
+    self._written = speakers, self._version, out
 
-  def _hear(self, i: int, version: int, out) -> Spoken | None:
-    """Takes a slot's new tokens; its message if that is finished."""
-    slot = self._slots[i]
-    if slot.line is None:  # dropped while it spoke
+  def _hear(self, line: Line, asked, version: int, out) -> Spoken | None:
+    """Takes a line's new tokens; its message if that is finished."""
+    how, said = asked
+    if self._asked.get(said.line) is not asked:  # dropped while it spoke
       return None
-    line = self._lines[slot.line]
-    count = int(out.count[i])
-    new = out.tokens[i, :count].tolist()
-    # All but the newest token have been read by now.
-    slot.tokens += [line.want[-1], *new[:-1]]
-    line.want += new
-    said = line.spoken
+    i = line.slot
+    new = out.tokens[i, : int(out.count[i])].tolist()
+    self._seats.write(line, new)
     said.ids.extend(new)
-    said.logp.extend(out.logp[i, :count].tolist())
-    said.entropy.extend(out.entropy[i, :count].tolist())
-    said.version.extend([version] * count)
-    self.counts['written'] += count
-    return self._ended(line)
-
-  def _ended(self, line: _Line) -> Spoken | None:
-    said, how = line.spoken, line.how
-    over = said.ids[-1] == self._eot or len(said.ids) >= how.budget
-    cut = how.stop(said.ids) if how.stop else 0
-    if not (over or cut):
+    said.logp.extend(out.logp[i, : len(new)].tolist())
+    said.entropy.extend(out.entropy[i, : len(new)].tolist())
+    said.version.extend([version] * len(new))
+    self.counts['written'] += len(new)
+    size = self._ended(how, said.ids)
+    if not size:
       return None
-    if cut and cut < len(said.ids):
-      self.counts['lost'] += len(said.ids) - cut
-      for x in (said.ids, said.logp, said.entropy, said.version):
-        del x[cut:]
-      del line.want[line.begun + cut :]
-      self._keep(self._slots[line.slot], line.want)
-    line.busy = False
+    self.counts['lost'] += len(said.ids) - size
+    for x in (said.ids, said.logp, said.entropy, said.version):
+      del x[size:]
+    self._seats.end(line, size)
     return said
 
-
-def common(a: Sequence[int], b: Sequence[int]) -> int:
-  """How many tokens two lists begin with alike."""
-  size = min(len(a), len(b))
-  if a[:size] == b[:size]:
-    return size
-  low, high = 0, size  # alike up to low, not up to high
-  while high - low > 1:
-    middle = (low + high) // 2
-    if a[low:middle] == b[low:middle]:
-      low = middle
-    else:
-      high = middle
-  return low
+  def _ended(self, how: How, ids: list[int]) -> int:
+    """How many of the tokens are the message; 0 while it goes on."""
+    cut = how.stop(ids) if how.stop else 0
+    over = ids[-1] == self._eot or len(ids) >= how.budget
+    return cut or (len(ids) if over else 0)
 
 
 def texts(stops: Iterable[str], decode: Callable[[Sequence[int]], str]):

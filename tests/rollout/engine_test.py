@@ -242,14 +242,3 @@ def test_what_does_not_fit_is_said():
     Sizes(slots=1, capacity=8, burst=0)
   with pytest.raises(ValueError, match='64 positions of the model'):
     Engine(SHAPE, Sizes(slots=1, capacity=65), eot=EOT)
-
-
-def test_common():
-  rng = np.random.default_rng(9)
-  for _ in range(300):
-    a, b = (rng.integers(0, 2, rng.integers(0, 12)).tolist() for _ in 'ab')
-    want = next(
-      (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y),
-      min(len(a), len(b)),
-    )
-    assert engine_lib.common(a, b) == want
