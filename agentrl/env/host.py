@@ -217,7 +217,7 @@ def _wrong(found: Any) -> str:
     return 'it is no dataclass; make it a frozen dataclass of settings'
   fields = {f.name: f.default for f in dataclasses.fields(found)}
   members = [x for x in vars(Family) if not x.startswith('_')]
-  if lacks := [x for x in members if not (hasattr(found, x) or x in fields)]:
+  if lacks := [x for x in members if x not in {*fields, *dir(found)}]:
     return f'it lacks {lacks}, which agentrl.env.host.Family describes'
   if taken := [x for x in SET if x in fields]:
     return f'its fields {taken} are taken by c.env; call them otherwise'

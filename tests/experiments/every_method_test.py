@@ -109,7 +109,7 @@ ROLES = {
   'vpr_turn': {},
 }
 
-FAST = ('gigpo', 'oprl', 'oprl_restart', 'ppo', 'prime')  # one of each kind
+FAST = ('gigpo', 'oprl', 'ppo')  # one of each kind
 CASES = [(m, (1, 1)) for m in FAST] + [
   pytest.param(m, (2, 4), marks=pytest.mark.slow) for m in ROLES
 ]

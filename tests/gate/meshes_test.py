@@ -117,11 +117,8 @@ def alone():
   return start, updated()
 
 
-@pytest.mark.parametrize(
-  'sizes',
-  [pytest.param(s, marks=pytest.mark.slow) for s in MESHES[:2]] + MESHES[2:],
-  ids=str,
-)
+@pytest.mark.slow
+@pytest.mark.parametrize('sizes', MESHES, ids=str)
 def test_updates_are_the_same(sizes):
   start, (first_want, (want, told_want)) = alone()
   first, (got, told) = updated(sizes)

@@ -203,7 +203,9 @@ def replayed(task, seed_text, messages):
   return texts
 
 
-@pytest.mark.parametrize(('slots', 'count'), [(2, 6), (6, 3)])
+@pytest.mark.parametrize(
+  ('slots', 'count'), [(2, 6), pytest.param(6, 3, marks=pytest.mark.slow)]
+)
 def test_what_is_learned_from_is_what_was_said_and_heard(slots, count):
   tasks = [{'n': i, 'slow': 1} for i in range(5)]
   attempts = make_attempts(np.repeat(np.arange(5), 3), 3, 5, 1.0)
