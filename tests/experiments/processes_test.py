@@ -174,8 +174,8 @@ INSIDE = [
 ]  # fmt: skip
 # A policy that talks with a copy of itself, in worlds on the host.
 WORLDS = [
-  '--config.sft.steps=2',
-  '--config=configs/epo.py:tiny,env=interview', '--config.coef.entropy=1.0',
+  '--config=configs/epo.py:tiny,env=interview', '--config.sft.steps=2',
+  '--config.coef.entropy=1.0',
   '--config.service.user.function=', '--config.service.user.role=policy',
   '--config.service.user.context=900', '--config.service.user.message=8',
   '--config.service.user.temperature=0.0',
