@@ -215,9 +215,10 @@ def _wrong(found: Any) -> str:
   """Why it is no `Family`, and what to do; '' where it is one."""
   if not (isinstance(found, type) and dataclasses.is_dataclass(found)):
     return 'it is no dataclass; make it a frozen dataclass of settings'
-  fields = {f.name: f.default for f in dataclasses.fields(found)}
+  fields = settings(found)
+  has = {*fields, *dir(found)}
   members = [x for x in vars(Family) if not x.startswith('_')]
-  if lacks := [x for x in members if x not in {*fields, *dir(found)}]:
+  if lacks := [x for x in members if x not in has]:
     return f'it lacks {lacks}, which agentrl.env.host.Family describes'
   if taken := [x for x in SET if x in fields]:
     return f'its fields {taken} are taken by c.env; call them otherwise'

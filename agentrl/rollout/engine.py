@@ -255,7 +255,9 @@ class Engine:
     self._cache, out = self._run.write(self._params, self._cache, w)
     self._written = speakers, self._version, out
 
-  def _hear(self, line: Line, asked, version: int, out) -> Spoken | None:
+  def _hear(
+    self, line: Line, asked: tuple[How, Spoken], version: int, out
+  ) -> Spoken | None:
     """Takes a line's new tokens; its message if that is finished."""
     how, said = asked
     if self._asked.get(said.line) is not asked:  # dropped while it spoke

@@ -93,7 +93,10 @@ class Seats:
     if slot is None:
       self._queue.append(name)
     else:
-      self._keep(line)
+      held = self._slots[slot]
+      del held.tokens[_shared(held, line.want) :]
+      if not held.tokens:
+        held.since = self._epoch
 
   def drop(self, name: int) -> None:
     """The line is over; what it has read may serve others."""
@@ -137,7 +140,7 @@ class Seats:
   def end(self, line: Line, size: int) -> None:
     """The line's message is over, and these are its tokens."""
     del line.want[line.begun + size :]
-    self._keep(line)
+    del self._slots[line.slot].tokens[len(line.want) - 1 :]
     line.busy = False
 
   def _available(self, slot: Slot) -> bool:
@@ -148,7 +151,7 @@ class Seats:
     best, most = None, 0
     for i, slot in enumerate(self._slots):
       if slot.tokens and slot.since == self._epoch:
-        shared = min(common(slot.tokens, want), len(want) - 1)
+        shared = _shared(slot, want)
         if shared > most:
           best, most = i, shared
     return best, most
@@ -174,24 +177,15 @@ class Seats:
     evicted = slot.line is not None
     if evicted:
       self._lines[slot.line].slot = None
-    source = None
-    if donor is None:
-      slot.tokens, slot.since = [], self._epoch
-    elif donor != at:
-      source = donor
-      slot.tokens = self._slots[donor].tokens[:shared]
-      slot.since = self._epoch
+    slot.tokens = [] if donor is None else self._slots[donor].tokens[:shared]
+    slot.since = self._epoch
     slot.line, line.slot = name, at
-    self._keep(line)
-    return Taken(at, source, shared, evicted)
+    return Taken(at, donor if donor != at else None, shared, evicted)
 
-  def _keep(self, line: Line) -> None:
-    """Of what its slot has read, what begins this too; one token is read."""
-    slot = self._slots[line.slot]
-    keep = min(common(slot.tokens, line.want), len(line.want) - 1)
-    del slot.tokens[keep:]
-    if not keep:
-      slot.since = self._epoch
+
+def _shared(slot: Slot, want: list[int]) -> int:
+  """How much of this the slot has read; one token is always left to read."""
+  return min(common(slot.tokens, want), len(want) - 1)
 
 
 def common(a: Sequence[int], b: Sequence[int]) -> int:
