@@ -10,11 +10,14 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+import pytest
 
 from agentrl import mesh, registry, types
 from agentrl.advantage import chain
 
 LAYOUTS = ('history', 'turn', 'packed')
+# Compiled for a mesh once more, which takes as long as the rest of a module.
+EXPLICIT = pytest.param('explicit', marks=pytest.mark.slow)
 TOKEN_FIELDS = ('logp', 'old_logp', 'ref_logp', 'value', 'prm', 'entropy')
 
 

@@ -17,7 +17,9 @@ from agentrl.nn import transformer
 from agentrl.signal.base import Context
 
 SHAPES = [{'fsdp': 8}, {'fsdp': 4, 'tensor': 2}, {'sequence': 2, 'tensor': 4}]
-KINDS = pytest.mark.parametrize('explicit', [True, False])
+KINDS = pytest.mark.parametrize(
+  'explicit', [True, pytest.param(False, marks=pytest.mark.slow)]
+)
 SIZES = pytest.mark.parametrize('shape', SHAPES, ids=str)
 LARGE = 64  # numbers; what is smaller may be replicated
 

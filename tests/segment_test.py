@@ -9,7 +9,7 @@ import pytest
 from agentrl import mesh, segment
 
 STORY = batches.story(seed=21, groups=2)
-HOW = ('eager', 'jit', 'auto', 'explicit')
+HOW = ('jit', 'explicit', pytest.param('auto', marks=pytest.mark.slow))
 everywhere = pytest.mark.parametrize('how', HOW)
 
 
@@ -21,8 +21,8 @@ def _float64():
 
 def _run(how, f, *args, shape=()):
   """f(*args); on the 2x2 meshes arrays [N, T] lie along the data axis."""
-  if how in ('eager', 'jit'):
-    return (jax.jit(f) if how == 'jit' else f)(*map(jnp.asarray, args))
+  if how == 'jit':
+    return jax.jit(f)(*map(jnp.asarray, args))
   devices = mesh.make({'fsdp': 2, 'tensor': 2}, explicit=how == 'explicit')
   with jax.set_mesh(devices):
     return jax.tree.map(np.asarray, jax.jit(f)(*batches.place(args, shape)))

@@ -1,5 +1,7 @@
 """Group and batch statistics of published methods, against plain numpy."""
 
+import functools
+
 import batches
 import estimators
 import jax
@@ -172,13 +174,13 @@ def _story():
 
 
 STORY = _story()
-LAYOUTS = ('history', 'moved', 'explicit')
 # Those whose links gather or sort by themselves run on a mesh as well.
 EXPLICIT = ('grpo_passk', 'dgrpo', 'otb')
 CASES = [
-  (name, layout)
-  for layout in LAYOUTS
-  for name in (EXPLICIT if layout == 'explicit' else METHODS)
+  *((name, layout) for layout in ('history', 'moved') for name in METHODS),
+  *(
+    pytest.param(name, 'explicit', marks=pytest.mark.slow) for name in EXPLICIT
+  ),
 ]
 
 
@@ -209,33 +211,28 @@ def _lay(s, *args, **kwargs):
   return laid._replace(signals=laid.signals | more)
 
 
-def _laid(layout):
-  if layout == 'history':
-    return _lay(STORY)
+def _moved():
   order = np.random.default_rng(1).permutation
   return _lay(STORY, 'packed', padding=3, seed=9, order=order)
 
 
-@pytest.fixture(scope='module')
-def results():
-  """Every method on both layouts of the same story, once."""
-  out = {}
-  with jax.enable_x64(True):
-    for name in ('history', 'moved'):
-      laid = _laid(name)
-      out[name] = laid, jax.jit(_all)(laid.batch, laid.signals)
+@functools.cache
+def results(layout):
+  """The story as it is laid, and what every method says of it."""
+  laid = _lay(STORY) if layout == 'history' else _moved()
+  if layout == 'explicit':
     with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
       placed = batches.place(laid, laid.batch.rows.tokens.shape)
       found = jax.jit(lambda *x: _all(*x, EXPLICIT))(
         placed.batch, placed.signals
       )
-      out['explicit'] = laid, jax.device_get(found)
-  return out
+      return laid, jax.device_get(found)
+  return laid, jax.jit(_all)(laid.batch, laid.signals)
 
 
 @pytest.mark.parametrize(('method', 'layout'), CASES)
-def test_is_the_equation(method, layout, results):
-  laid, found = results[layout]
+def test_is_the_equation(method, layout):
+  laid, found = results(layout)
   x = batches.read(found[method], STORY, laid)
   want = METHODS[method][3](STORY)
   np.testing.assert_allclose(
@@ -246,8 +243,8 @@ def test_is_the_equation(method, layout, results):
 
 @pytest.mark.parametrize('method', ['opo', 'gpg', 'grpo_passk', 'maxrl',
                                     'lite_ppo', 'dgrpo', 'otb'])  # fmt: skip
-def test_equal_members_get_exactly_zero(method, results):
-  laid, found = results['moved']
+def test_equal_members_get_exactly_zero(method):
+  laid, found = results('moved')
   x = batches.read(found[method], STORY, laid)
   quiet = [y for i, y in enumerate(x) if STORY.group[i] in (1, 3)]
   assert np.all(batches.flat(quiet) == 0)
@@ -294,9 +291,9 @@ def test_golden_numbers():
   )
 
 
-def test_otb_leaves_out_who_is_alone(results):
+def test_otb_leaves_out_who_is_alone():
   """The last tokens of the longest trajectory are compared with nobody's."""
-  laid, found = results['history']
+  laid, found = results('history')
   x = batches.read(found['otb'], STORY, laid)
   longest = max((i for i, g in enumerate(STORY.group) if g == 0),
                 key=lambda i: sum(STORY.size[i]))  # fmt: skip

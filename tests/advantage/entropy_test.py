@@ -1,5 +1,7 @@
 """Entropy-aware factors, against plain loops over a story."""
 
+import functools
+
 import batches
 import jax
 import numpy as np
@@ -20,7 +22,7 @@ FINISH = {
   'tokens': ('to_tokens', 'entropy_factor'),
   'plain': (),
 }
-VARIANTS = ('turn', 'explicit')
+VARIANTS = ('turn', batches.EXPLICIT)
 
 
 @pytest.fixture(autouse=True)
@@ -49,21 +51,17 @@ def _laid(layout='history', padding=2):
   )
 
 
-@pytest.fixture(scope='module')
-def results():
-  out = {}
-  with jax.enable_x64(True):
-    for name in VARIANTS:
-      plain = 'packed' if name == 'explicit' else name
-      batch, signals, laid = _laid(plain)
-      if name == 'explicit':
-        with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
-          shape = batch.rows.tokens.shape
-          found = jax.jit(_all)(*batches.place((batch, signals), shape))
-      else:
-        found = jax.jit(_all)(batch, signals)
-      out[name] = {k: batches.read(x, STORY, laid) for k, x in found.items()}
-  return out
+@functools.cache
+def results(variant):
+  if variant == 'turn':
+    batch, signals, laid = _laid('turn')
+    found = jax.jit(_all)(batch, signals)
+  else:
+    batch, signals, laid = _laid('packed')
+    with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
+      shape = batch.rows.tokens.shape
+      found = jax.jit(_all)(*batches.place((batch, signals), shape))
+  return {k: batches.read(x, STORY, laid) for k, x in found.items()}
 
 
 def _loop_factor(s, lam, same):
@@ -96,8 +94,8 @@ def _times(plain, alpha):
     ('batch', -0.7, lambda g, h: True),
   ],
 )
-def test_factor_is_the_equation(name, lam, same, variant, results):
-  got = results[variant]
+def test_factor_is_the_equation(name, lam, same, variant):
+  got = results(variant)
   want = _times(got['plain'], _loop_factor(STORY, lam, same))
   np.testing.assert_allclose(
     batches.flat(got[name]), batches.flat(want), rtol=1e-10, atol=1e-12
@@ -108,8 +106,8 @@ def test_factor_is_the_equation(name, lam, same, variant, results):
 @pytest.mark.parametrize('variant', VARIANTS)
 @pytest.mark.parametrize(('name', 'coef'), [('boost', 0.2),
                                             ('boost_group', 0.5)])  # fmt: skip
-def test_boost_is_the_equation(name, coef, variant, results):
-  got, h = results[variant], STORY.token['entropy']
+def test_boost_is_the_equation(name, coef, variant):
+  got, h = results(variant), STORY.token['entropy']
   want = []
   for i, turns in enumerate(h):
     pool = [j for j, g in enumerate(STORY.group)
@@ -124,8 +122,8 @@ def test_boost_is_the_equation(name, coef, variant, results):
 
 
 @pytest.mark.parametrize('name', ['off', 'boost_off'])
-def test_no_strength_changes_nothing(name, results):
-  got = results['turn']
+def test_no_strength_changes_nothing(name):
+  got = results('turn')
   np.testing.assert_array_equal(
     batches.flat(got[name]), batches.flat(got['plain'])
   )

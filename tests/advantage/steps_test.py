@@ -1,5 +1,7 @@
 """Judged and gated turns, states, milestones: chains against plain numpy."""
 
+import functools
+
 import batches
 import estimators
 import jax
@@ -67,7 +69,7 @@ CELLS = {
                lambda s: plain.vpr_turn(s, 11)),
 }  # fmt: skip
 METHODS = TRAJECTORY | CELLS
-VARIANTS = ('moved', 'explicit')
+VARIANTS = ('moved', batches.EXPLICIT)
 
 
 def _agent(i, k):
@@ -124,26 +126,22 @@ def _all(one, whole, signals):
   return out
 
 
-@pytest.fixture(scope='module')
-def results():
-  out = {}
-  for name in VARIANTS:
-    laid = _lay(name)
-    args = _failed(laid.batch, 0), _failed(laid.batch, slice(None))
-    args = (*args, laid.signals)
-    if name == 'explicit':
-      with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
-        shape = laid.batch.rows.tokens.shape
-        out[name] = laid, jax.device_get(_all(*batches.place(args, shape)))
-    else:
-      out[name] = laid, jax.device_get(_all(*args))
-  return out
+@functools.cache
+def results(variant):
+  laid = _lay(variant)
+  args = _failed(laid.batch, 0), _failed(laid.batch, slice(None))
+  args = (*args, laid.signals)
+  if variant == 'explicit':
+    with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
+      shape = laid.batch.rows.tokens.shape
+      return laid, jax.device_get(_all(*batches.place(args, shape)))
+  return laid, jax.device_get(_all(*args))
 
 
 @pytest.mark.parametrize('variant', VARIANTS)
 @pytest.mark.parametrize('method', METHODS)
-def test_is_the_equation(method, variant, results):
-  laid, found = results[variant]
+def test_is_the_equation(method, variant):
+  laid, found = results(variant)
   x = batches.read(found[method][0], STORY, laid)
   want = batches.flat(METHODS[method][3](STORY))
   assert np.any(want != 0)
@@ -151,8 +149,8 @@ def test_is_the_equation(method, variant, results):
 
 
 @pytest.mark.parametrize('variant', VARIANTS)
-def test_vpr_takes_flat_and_lone_states_out_of_the_loss(variant, results):
-  laid, found = results[variant]
+def test_vpr_takes_flat_and_lone_states_out_of_the_loss(variant):
+  laid, found = results(variant)
   kept = plain.vpr(STORY)[1]
   want = estimators.spread(STORY, lambda i, k: float((i, k) in kept))
   assert 0 < len(kept) < sum(map(len, STORY.size))

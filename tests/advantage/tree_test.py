@@ -1,5 +1,7 @@
 """Credit on trees of turns, against plain loops over paths of nodes."""
 
+import functools
+
 import batches
 import jax
 import numpy as np
@@ -30,7 +32,7 @@ CASES = {
   'soft': ('episode_outcome', 'center', 'average', 'leaf_weight'),
   'leaves': ('episode_outcome', 'center'),
 }
-VARIANTS = ('turn', 'explicit')
+VARIANTS = ('turn', batches.EXPLICIT)
 
 
 @pytest.fixture(autouse=True)
@@ -80,17 +82,15 @@ def _all(batch):
   return out
 
 
-@pytest.fixture(scope='module')
-def found():
-  out = {}
-  with jax.enable_x64(True):
-    laid = _lay('turn')
-    out['turn'] = laid.batch, jax.jit(_all)(laid.batch)
-    laid = _lay('packed')
-    with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
-      placed = batches.place(laid.batch, laid.batch.rows.tokens.shape)
-      out['explicit'] = laid.batch, jax.device_get(jax.jit(_all)(placed))
-  return out
+@functools.cache
+def found(variant):
+  if variant == 'turn':
+    batch = _lay('turn').batch
+    return batch, jax.jit(_all)(batch)
+  batch = _lay('packed').batch
+  with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
+    placed = batches.place(batch, batch.rows.tokens.shape)
+    return batch, jax.device_get(jax.jit(_all)(placed))
 
 
 def _leaves(node):
@@ -139,8 +139,8 @@ WANT = {
 
 @pytest.mark.parametrize('variant', VARIANTS)
 @pytest.mark.parametrize('name', WANT)
-def test_is_the_equation(name, variant, found):
-  got = np.asarray(found[variant][1][name][0])
+def test_is_the_equation(name, variant):
+  got = np.asarray(found(variant)[1][name][0])
   for i, path in enumerate(PATHS):
     np.testing.assert_array_equal(got[i, len(path) :], 0)
     for k in range(len(path)):
@@ -152,18 +152,18 @@ def test_is_the_equation(name, variant, found):
   assert np.all(got[len(PATHS) :] == 0)
 
 
-def test_copies_of_a_turn_have_equal_credit(found):
+def test_copies_of_a_turn_have_equal_credit():
   for name in WANT:
-    got, seen = np.asarray(found['turn'][1][name][0]), {}
+    got, seen = np.asarray(found('turn')[1][name][0]), {}
     for i, path in enumerate(PATHS):
       for k, node in enumerate(path):
         assert seen.setdefault(node, got[i, k]) == got[i, k]
 
 
 @pytest.mark.parametrize('variant', VARIANTS)
-def test_soft_attribution_pulls_as_all_copies_together(variant, found):
+def test_soft_attribution_pulls_as_all_copies_together(variant):
   """w A of a shared turn is the sum of A over its leaves; hard: their mean."""
-  batch, told = found[variant]
+  batch, told = found(variant)
   leaves = np.asarray(told['leaves'][0])
   for name, divide in (('soft', False), ('hard', True)):
     a, weight = map(np.asarray, told[name])
@@ -183,9 +183,9 @@ def test_soft_attribution_pulls_as_all_copies_together(variant, found):
     assert shared > 4
 
 
-def test_a_tree_without_branches_is_plain_group_statistics(found):
+def test_a_tree_without_branches_is_plain_group_statistics():
   """x − mean, and twice that at the first turn, which has no other parent."""
-  told = found['turn'][1]
+  told = found('turn')[1]
   a, plain = np.asarray(told['tree'][0]), np.asarray(told['leaves'][0])
   for i in (12, 13, 14):
     assert PATHS[i][0] >= 40

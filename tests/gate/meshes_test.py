@@ -178,16 +178,8 @@ def data(tmp_path_factory):
   return str(tmp_path_factory.mktemp('tasks'))
 
 
-@pytest.mark.parametrize(
-  'sizes',
-  [
-    (1, 1),
-    pytest.param((4, 2), marks=pytest.mark.slow),
-    pytest.param((8, 1), marks=pytest.mark.slow),
-    pytest.param((2, 4), marks=pytest.mark.slow),
-  ],
-  ids=str,
-)
+@pytest.mark.slow
+@pytest.mark.parametrize('sizes', [(1, 1), *MESHES], ids=str)
 def test_only_the_first_iteration_compiles(sizes, compiled, data):
   c = config()
   c.data = data

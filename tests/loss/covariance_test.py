@@ -1,5 +1,7 @@
 """Losses over all rows and on changed ratios, by hand and by differences."""
 
+import functools
+
 import batches
 import jax
 import jax.numpy as jnp
@@ -27,7 +29,7 @@ CASES = {
   'future_begins': ('ppo_future', HP, 0),
   'ppo_begins': ('ppo', HP, 0),
 }  # fmt: skip
-VARIANTS = ('turn', 'explicit')
+VARIANTS = ('turn', batches.EXPLICIT)
 
 
 @pytest.fixture(autouse=True)
@@ -72,18 +74,16 @@ def _every(inputs):
   return out
 
 
-@pytest.fixture(scope='module')
-def found():
-  """Every case on a row per turn, and packed on an explicit mesh."""
-  with jax.enable_x64(True):
+@functools.cache
+def found(variant):
+  """Every case on a row per turn, or packed on an explicit mesh."""
+  if variant == 'turn':
     inputs = _inputs('turn')
-    out = {'turn': (inputs, jax.jit(_every)(inputs))}
-    inputs = _inputs('packed')
-    with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
-      placed = batches.place(inputs, inputs[0].logp.shape)
-      told = jax.device_get(jax.jit(_every)(placed))
-    out['explicit'] = inputs, told
-  return out
+    return inputs, jax.jit(_every)(inputs)
+  inputs = _inputs('packed')
+  with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
+    placed = batches.place(inputs, inputs[0].logp.shape)
+    return inputs, jax.device_get(jax.jit(_every)(placed))
 
 
 def _tokens(inputs):
@@ -122,8 +122,8 @@ def _slope(x, a, low=0.2, high=0.2):
 
 
 @pytest.mark.parametrize('variant', VARIANTS)
-def test_kl_cov_is_the_equation(variant, found):
-  inputs, told = found[variant]
+def test_kl_cov_is_the_equation(variant):
+  inputs, told = found(variant)
   value, weight, grad = told['kl_cov']
   tokens = _tokens(inputs)
   covs = _covs(tokens)
@@ -144,8 +144,8 @@ def test_kl_cov_is_the_equation(variant, found):
 
 
 @pytest.mark.parametrize('variant', VARIANTS)
-def test_clip_cov_spares_that_many_of_the_right_ones(variant, found):
-  inputs, told = found[variant]
+def test_clip_cov_spares_that_many_of_the_right_ones(variant):
+  inputs, told = found(variant)
   value, weight, grad = told['clip_cov']
   tokens = _tokens(inputs)
   covs = _covs(tokens)
@@ -168,16 +168,16 @@ def test_clip_cov_spares_that_many_of_the_right_ones(variant, found):
   assert spared == int(0.1 * len(covs)) < len(near)
 
 
-def test_another_key_spares_others(found):
-  inputs, told = found['turn']
+def test_another_key_spares_others():
+  inputs, told = found('turn')
   used = np.asarray(inputs[1].rows.sampled & (inputs[2].weight > 0))
   one, two = (used & (told[c][0] == 0) for c in ('clip_cov', 'another_key'))
   assert one.sum() == two.sum() > 0
   assert np.any(one != two)
 
 
-def test_nobody_is_spared_where_no_covariance_is_near(found):
-  _, told = found['turn']
+def test_nobody_is_spared_where_no_covariance_is_near():
+  _, told = found('turn')
   for x, y in zip(told['far'], told['ppo'], strict=True):
     np.testing.assert_array_equal(x, y)
 
@@ -191,8 +191,8 @@ def test_covariance_is_not_differentiated():
 
 
 @pytest.mark.parametrize('variant', VARIANTS)
-def test_balanced_is_ppo_whose_slope_stays_above(variant, found):
-  inputs, told = found[variant]
+def test_balanced_is_ppo_whose_slope_stays_above(variant):
+  inputs, told = found(variant)
   value, _, grad = told['balanced']
   above = 0
   for x in _tokens(inputs):
@@ -208,9 +208,9 @@ def test_balanced_is_ppo_whose_slope_stays_above(variant, found):
 
 
 @pytest.mark.parametrize('variant', VARIANTS)
-def test_future_is_the_equation(variant, found):
+def test_future_is_the_equation(variant):
   """Over whole trajectories, in whatever rows they stand."""
-  inputs, told = found[variant]
+  inputs, told = found(variant)
   value, _, grad = told['future']
   tokens = sorted(_tokens(inputs), key=lambda x: x['order'])
   for i, x in enumerate(tokens):
@@ -229,8 +229,8 @@ def test_future_is_the_equation(variant, found):
     )
 
 
-def test_future_begins_as_ppo(found):
-  _, told = found['turn']
+def test_future_begins_as_ppo():
+  _, told = found('turn')
   for x, y in zip(told['future_begins'], told['ppo_begins'], strict=True):
     np.testing.assert_array_equal(x, y)
 

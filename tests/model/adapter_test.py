@@ -83,6 +83,7 @@ def check(before, after, told):
   assert told['logp/gap_max'][0] < 1e-5
 
 
+@pytest.mark.slow
 def test_two_updates_of_oprl():
   s = setup()
   before, after, told = two_updates(s)

@@ -188,7 +188,7 @@ def test_forward_is_the_plain_decoder(name):
 @pytest.mark.parametrize(
   ('chunk', 'name'),
   [
-    (1, 'all'),
+    pytest.param(1, 'all', marks=SLOW),
     (6, 'all'),
     (1000, 'all'),
     pytest.param(6, 'windows', marks=SLOW),

@@ -136,7 +136,8 @@ class Own(Outside):
 
 
 @pytest.mark.parametrize(
-  ('history', 'window'), [('full', 1), ('turn', 1), ('turn', 2)]
+  ('history', 'window'),
+  [('full', 1), pytest.param('turn', 1, marks=pytest.mark.slow), ('turn', 2)],
 )
 def test_the_same_as_inside_jit(history, window):
   """One world, both rollouts: the same messages, rewards and ends."""
