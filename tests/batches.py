@@ -207,6 +207,12 @@ def _table(b, k, r):
   return make
 
 
+def on_a_mesh(f, args, shape, explicit=True):
+  """f(*args), on the host, of four devices; `place` says who has what."""
+  with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2}, explicit=explicit)):
+    return jax.device_get(jax.jit(f)(*place(args, shape)))
+
+
 def place(tree, shape):
   """Arrays [N, T, ...] along the data axis of the mesh, others everywhere."""
 

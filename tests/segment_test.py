@@ -9,7 +9,12 @@ import pytest
 from agentrl import mesh, segment
 
 STORY = batches.story(seed=21, groups=2)
-HOW = ('jit', 'explicit', pytest.param('auto', marks=pytest.mark.slow))
+HOW = (
+  'jit',
+  'explicit',
+  pytest.param('eager', marks=pytest.mark.slow),
+  pytest.param('auto', marks=pytest.mark.slow),
+)
 everywhere = pytest.mark.parametrize('how', HOW)
 
 
@@ -21,11 +26,9 @@ def _float64():
 
 def _run(how, f, *args, shape=()):
   """f(*args); on the 2x2 meshes arrays [N, T] lie along the data axis."""
-  if how == 'jit':
-    return jax.jit(f)(*map(jnp.asarray, args))
-  devices = mesh.make({'fsdp': 2, 'tensor': 2}, explicit=how == 'explicit')
-  with jax.set_mesh(devices):
-    return jax.tree.map(np.asarray, jax.jit(f)(*batches.place(args, shape)))
+  if how in ('eager', 'jit'):
+    return (jax.jit(f) if how == 'jit' else f)(*map(jnp.asarray, args))
+  return batches.on_a_mesh(f, args, shape, explicit=how == 'explicit')
 
 
 class Case:

@@ -11,7 +11,6 @@ from batches import links
 from estimators import mates, spread, total, zscore
 
 import agentrl.advantage  # noqa: F401  registers the links
-from agentrl import mesh
 from agentrl.advantage import chain
 
 TRAJECTORY = {'unit': 'trajectory'}
@@ -221,12 +220,8 @@ def results(layout):
   """The story as it is laid, and what every method says of it."""
   laid = _lay(STORY) if layout == 'history' else _moved()
   if layout == 'explicit':
-    with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
-      placed = batches.place(laid, laid.batch.rows.tokens.shape)
-      found = jax.jit(lambda *x: _all(*x, EXPLICIT))(
-        placed.batch, placed.signals
-      )
-      return laid, jax.device_get(found)
+    args, f = (laid.batch, laid.signals), lambda *x: _all(*x, EXPLICIT)
+    return laid, batches.on_a_mesh(f, args, laid.batch.rows.tokens.shape)
   return laid, jax.jit(_all)(laid.batch, laid.signals)
 
 

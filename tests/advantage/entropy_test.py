@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from batches import links
 
-from agentrl import mesh
 from agentrl.advantage import chain, entropy
 
 STORY = batches.story(seed=5)
@@ -58,9 +57,8 @@ def results(variant):
     found = jax.jit(_all)(batch, signals)
   else:
     batch, signals, laid = _laid('packed')
-    with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
-      shape = batch.rows.tokens.shape
-      found = jax.jit(_all)(*batches.place((batch, signals), shape))
+    shape = batch.rows.tokens.shape
+    found = batches.on_a_mesh(_all, (batch, signals), shape)
   return {k: batches.read(x, STORY, laid) for k, x in found.items()}
 
 

@@ -10,7 +10,6 @@ import pytest
 from batches import links
 
 import agentrl.advantage  # noqa: F401  registers the links
-from agentrl import mesh
 from agentrl.advantage import chain
 
 TURN = {'unit': 'turn'}
@@ -86,7 +85,12 @@ METHODS = {
 }  # fmt: skip
 
 STORY = batches.story(seed=3)
-VARIANTS = ('history', 'moved', batches.EXPLICIT)
+VARIANTS = (
+  'history',
+  'moved',
+  pytest.param('packed', marks=pytest.mark.slow),
+  batches.EXPLICIT,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -117,9 +121,8 @@ def results(variant):
   """The story as it is laid, and what every method says of it."""
   if variant == 'explicit':
     laid = batches.lay(STORY, 'packed')
-    with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
-      placed = batches.place(laid, laid.batch.rows.tokens.shape)
-      return laid, jax.jit(_all)(placed.batch, placed.signals)
+    args = laid.batch, laid.signals
+    return laid, batches.on_a_mesh(_all, args, laid.batch.rows.tokens.shape)
   laid = _moved() if variant == 'moved' else batches.lay(STORY, variant)
   return laid, jax.jit(_all)(laid.batch, laid.signals)
 

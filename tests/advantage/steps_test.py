@@ -10,7 +10,7 @@ import pytest
 import step_estimators as plain
 from batches import links
 
-from agentrl import mesh, registry
+from agentrl import registry
 from agentrl.advantage import chain
 from configs import base  # noqa: F401  registers every piece
 
@@ -132,9 +132,7 @@ def results(variant):
   args = _failed(laid.batch, 0), _failed(laid.batch, slice(None))
   args = (*args, laid.signals)
   if variant == 'explicit':
-    with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
-      shape = laid.batch.rows.tokens.shape
-      return laid, jax.device_get(_all(*batches.place(args, shape)))
+    return laid, batches.on_a_mesh(_all, args, laid.batch.rows.tokens.shape)
   return laid, jax.device_get(_all(*args))
 
 

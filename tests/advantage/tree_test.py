@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from batches import links
 
-from agentrl import mesh
 from agentrl.advantage import chain
 
 # Nodes of each trajectory. Group 0 branches twice, group 1 once, the group 2
@@ -88,9 +87,7 @@ def found(variant):
     batch = _lay('turn').batch
     return batch, jax.jit(_all)(batch)
   batch = _lay('packed').batch
-  with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
-    placed = batches.place(batch, batch.rows.tokens.shape)
-    return batch, jax.device_get(jax.jit(_all)(placed))
+  return batch, batches.on_a_mesh(_all, (batch,), batch.rows.tokens.shape)
 
 
 def _leaves(node):

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentrl import mesh, registry, segment
+from agentrl import registry, segment
 from agentrl.loss import covariance, ratio
 from agentrl.types import Credit, Outputs
 
@@ -81,9 +81,7 @@ def found(variant):
     inputs = _inputs('turn')
     return inputs, jax.jit(_every)(inputs)
   inputs = _inputs('packed')
-  with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
-    placed = batches.place(inputs, inputs[0].logp.shape)
-    return inputs, jax.device_get(jax.jit(_every)(placed))
+  return inputs, batches.on_a_mesh(_every, (inputs,), inputs[0].logp.shape)
 
 
 def _tokens(inputs):
