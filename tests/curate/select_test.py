@@ -8,7 +8,7 @@ from batches import links
 
 import agentrl.advantage
 import agentrl.curate  # noqa: F401  both register their pieces
-from agentrl import mesh, registry
+from agentrl import registry
 from agentrl.advantage import chain
 
 BIND = {
@@ -107,11 +107,9 @@ def _run(batch):
 def found():
   laid = _lay()
   with jax.enable_x64(True):
-    plain = jax.jit(_run)(laid.batch)
-    with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
-      placed = batches.place(laid.batch, laid.batch.rows.tokens.shape)
-      spread = jax.jit(_run)(placed)
-  return laid, jax.device_get((plain, spread))
+    plain = jax.device_get(jax.jit(_run)(laid.batch))
+    shape = laid.batch.rows.tokens.shape
+    return laid, (plain, batches.on_a_mesh(_run, (laid.batch,), shape))
 
 
 @pytest.mark.parametrize('name', BIND)

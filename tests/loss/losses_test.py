@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import agentrl.loss  # noqa: F401  registers the losses
-from agentrl import mesh, registry
+from agentrl import registry
 from agentrl.types import Batch, Credit, Outputs
 
 STORY = batches.story(seed=11, groups=2, members=3)
@@ -278,9 +278,8 @@ def test_another_head_of_the_value():
 def test_on_an_explicit_mesh():
   inputs = _inputs()
   plain = {name: _loss(name, inputs) for name in LOSSES}
-  with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
-    placed = batches.place(inputs, inputs[0].logp.shape)
-    found = jax.jit(lambda x: {name: _loss(name, x) for name in LOSSES})(placed)
+  f = lambda x: {name: _loss(name, x) for name in LOSSES}  # noqa: E731
+  found = batches.on_a_mesh(f, (inputs,), inputs[0].logp.shape)
   for name in LOSSES:
     jax.tree.map(
       lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-10),

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import agentrl.loss  # noqa: F401  registers the losses
-from agentrl import mesh, registry
+from agentrl import registry
 from agentrl.types import Credit, Outputs
 
 CASES = {
@@ -347,7 +347,5 @@ def test_on_an_explicit_mesh():
     return jax.grad(total)(outputs).logp
 
   plain = slopes(inputs)
-  with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
-    placed = batches.place(inputs, inputs[0].logp.shape)
-    found = jax.jit(slopes)(placed)
+  found = batches.on_a_mesh(slopes, (inputs,), inputs[0].logp.shape)
   np.testing.assert_allclose(plain, found, rtol=1e-9, atol=1e-12)
