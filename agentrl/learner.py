@@ -7,6 +7,7 @@ from agentrl import mesh, method, objective, optim, registry, schedule
 from agentrl.advantage import chain
 from agentrl.method import POLICY, Learner
 from agentrl.model import passes
+from agentrl.rollout.luck import Stream, step_key
 from agentrl.types import Batch, Credit, Metrics, Signals, TrainState
 
 # Signals that the learner gives -> the field of Outputs they are.
@@ -104,7 +105,7 @@ def explained(
 ) -> tuple[TrainState, Metrics, tuple[Batch, Signals, Credit]]:
   """`update`, and what the policy learned from: batch, signals, credit."""
   learner = _now(learner, state)
-  key = jax.random.fold_in(jax.random.fold_in(state.key, 1), state.step)
+  key = step_key(state.key, Stream.UPDATE, state.step)
   state, batch, signals, credit, metrics = judge(learner, state, batch)
   state, told = _train(learner, state, batch, signals, credit, key)
   metrics |= told
@@ -185,7 +186,7 @@ def forget(learner: Learner, state: TrainState, batch: Batch) -> TrainState:
 
 def _recall(learner: Learner, state, batch) -> tuple[Batch, Signals]:
   """The batch with what memories add to it."""
-  key = jax.random.fold_in(jax.random.fold_in(state.key, 4), state.step)
+  key = step_key(state.key, Stream.MEMORY, state.step)
   signals: Signals = {}
   for i, (name, m) in enumerate(method.memories(learner).items()):
     batch, told = m.read(

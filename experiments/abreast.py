@@ -17,6 +17,7 @@ from agentrl import checkpoint, evaluate, loop, mesh, method
 from agentrl import learner as learner_lib
 from agentrl.dataset import logged
 from agentrl.kept import Keeper, Kept
+from agentrl.rollout.luck import Stream, stream_key
 from agentrl.types import TrainState
 from experiments import build, folder, keeping, lanes, rollouts, runner, staging
 from experiments import check as checks
@@ -199,7 +200,7 @@ def watch(ways: lanes.Lanes, s: build.Setup, stages, log: Keeper) -> loop.Watch:
   @jax.jit
   @functools.partial(lanes.spread, ways)
   def play(policy, key, attempts, i):
-    key = jax.random.fold_in(staging.held_out_key(key), i)
+    key = jax.random.fold_in(stream_key(key, Stream.EVAL), i)
     return rollouts.play(s, policy, attempts, key)
 
   keep = keeping.of_record(s)

@@ -6,6 +6,7 @@ from agentrl import kept, mesh, narrate
 from agentrl import learner as learner_lib
 from agentrl.dataset import logged
 from agentrl.rollout import record as record_lib
+from agentrl.rollout.luck import Stream, step_key
 from agentrl.types import Attempts
 from experiments import build, rollouts
 
@@ -34,7 +35,7 @@ def updating(s: build.Setup, learner: learner_lib.Learner, group: int):
     if not groups:
       return new, told, None
     batch, signals, credit = seen
-    key = jax.random.fold_in(jax.random.fold_in(state.key, 5), state.step)
+    key = step_key(state.key, Stream.LOG, state.step)
     some = kept.sample(
       batch,
       signals,

@@ -22,6 +22,7 @@ from agentrl import (
 from agentrl import learner as learner_lib
 from agentrl.dataset import logged
 from agentrl.interrupt import Interrupt
+from agentrl.rollout.luck import Stream, stream_key
 from experiments import (
   build,
   check,
@@ -174,7 +175,7 @@ def evaluate_run(
       batch=c.rollout.batch,
       limit=s.plan.turns,
       temperature=temperature,
-      key=jax.random.key(seed),
+      key=stream_key(jax.random.key(seed), Stream.EVAL),
     )
     some = keeping.first(kept, *last)
     some = jax.device_get(keeping.of_record(s)(*some, jnp.int32(step)))

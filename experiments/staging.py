@@ -12,6 +12,7 @@ from agentrl import learner as learner_lib
 from agentrl.dataset import spoken
 from agentrl.dataset import tasks as tasks_lib
 from agentrl.kept import Keeper
+from agentrl.rollout.luck import Stream, step_key, stream_key
 from experiments import build, described, keeping, rollouts
 from experiments import players as players_lib
 from experiments.players import Players
@@ -71,7 +72,7 @@ def sft_stage(
 
   def sample(state, chosen, step):
     playing.lend(state.params)
-    key = jax.random.fold_in(jax.random.fold_in(state.key, 2), step)
+    key = step_key(state.key, Stream.SFT, step)
     return playing.demonstrate(chosen, key)
 
   update = jax.jit(keeping.updating(s, s.warm, 1), donate_argnums=0)
@@ -107,7 +108,7 @@ def rl_stage(
 
   def sample(state, attempts, step):
     playing.lend(state.params)
-    key = jax.random.fold_in(jax.random.fold_in(state.key, 3), step)
+    key = step_key(state.key, Stream.ROLLOUT, step)
     policy = method.whole(s.learner.context, state.params)
     return playing.collect(policy, attempts, key, jnp.int32(step))
 
@@ -136,7 +137,7 @@ def watch(s: build.Setup, stages, log: Keeper, playing: Players) -> loop.Watch:
       batch=c.rollout.batch,
       limit=c.rollout.turns,
       temperature=c.eval.temperature,
-      key=held_out_key(state.key),
+      key=stream_key(state.key, Stream.EVAL),
     )
     if c.log.held_out:
       some = keeping.first(c.log.held_out, *last)
@@ -144,11 +145,6 @@ def watch(s: build.Setup, stages, log: Keeper, playing: Players) -> loop.Watch:
     return scalars
 
   return loop.Watch(look, due(c, stages), c.checkpoint.every)
-
-
-def held_out_key(key: jax.Array) -> jax.Array:
-  """What evaluations draw from: the same at every step."""
-  return jax.random.fold_in(key, 4)
 
 
 def due(c, stages):

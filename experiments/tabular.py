@@ -23,6 +23,7 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from agentrl import learner as learner_lib
+from agentrl.rollout.luck import Stream, step_key
 from agentrl.types import Array, Batch, TrainState
 from experiments import (
   tabular_case,
@@ -115,7 +116,7 @@ def warm_start(case: Case, world: tabular_worlds.World, key) -> Array:
 
 def iterate(case: Case, learner, world, state: TrainState, _):
   """One iteration -> state, {measure: []} of what was before it."""
-  key = jax.random.fold_in(jax.random.fold_in(state.key, 2), state.step)
+  key = step_key(state.key, Stream.SFT, state.step)
   batch, v = sample(case, world, state, key)
   told = {'success': jnp.mean(v[0, world.start])}
   told['steps'] = jnp.sum(batch.turns.valid)

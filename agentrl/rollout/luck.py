@@ -1,5 +1,7 @@
-"""Where the randomness of a trajectory comes from.
+"""PRNG keys of a run: one stream for each purpose, one key for each step.
 
+  key of a stream         fold_in(key of the run, Stream)
+  of an iteration         fold_in(·, step)
   key of trajectory b     fold_in(key of the iteration, b)
   of its beginning        fold_in(·, 0)
   of turn k               fold_in(·, k + 1): of the message 0, of the world 1
@@ -10,12 +12,35 @@ turns that repeat another trajectory's (types.Prefix) the world draws what it
 drew there.
 """
 
+import enum
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
 from agentrl.types import Array, Attempts
+
+
+class Stream(enum.IntEnum):
+  """Purposes of randomness in a run; no two may share a number."""
+
+  UPDATE = 1  # signals and losses; who is in which minibatch
+  SFT = 2  # demonstrations; also the rollouts of tabular policies
+  ROLLOUT = 3
+  MEMORY = 4
+  LOG = 5  # which trajectories are logged
+  EVAL = 6  # the same at every evaluation: folded with its rounds, not a step
+
+
+def stream_key(key: Array, stream: Stream) -> Array:
+  """Key of a stream, from that of the run."""
+  return jax.random.fold_in(key, int(stream))
+
+
+def step_key(key: Array, stream: Stream, step: Array | int) -> Array:
+  """Key of a stream at a step, from that of the run."""
+  return jax.random.fold_in(stream_key(key, stream), step)
 
 
 @struct.dataclass
