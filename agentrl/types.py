@@ -126,6 +126,7 @@ class Prefix:
   """First turns that are said again as they stand in rows, not sampled."""
 
   rows: Rows  # of trajectories sampled before, A of them
+  entropy: Array  # [A, K] f32  of their messages, summed over each, nats
   origin: Array  # [B] i32  in [0, A): whose messages, and whose world's luck
   turns: Array  # [B] i32  how many are repeated; 0: none
   count: int = struct.field(pytree_node=False)  # A

@@ -62,7 +62,8 @@ def branch(
   )  # fmt: skip
   later = _take(attempts, rest)
   origin, turns = partners(chosen, luck[1], one.ids['group'], later.group)
-  prefix = Prefix(one.rows, origin, turns, len(first))
+  entropy = one.turns.terms['entropy']
+  prefix = Prefix(one.rows, entropy, origin, turns, len(first))
   two = sample(later.replace(prefix=prefix), key)
   return score(joined(one, two, origin, turns)), carry
 

@@ -16,7 +16,7 @@ from agentrl.env.host import HostEnv, HostTask, Reply
 from agentrl.service.base import Service, ServiceFault
 from agentrl.text.message import AGENT, Message
 
-OWN = 'own'  # the column of the score that the family itself would give
+OWN = 'own'  # the column of the score that the family itself gives so far
 ASK = 'How good is the last message? Answer with a number from 0 to 1.'
 # Not what is part of a word, of a date or of a version.
 _NUMBER = re.compile(r'(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?!\.?\w)', re.ASCII)
@@ -27,7 +27,8 @@ class Judged:
   """A family, with a judge of whatever ends a task.
 
   What the turns before earn is the family's. A trajectory that is cut short
-  has no last message and is not judged.
+  has no last message: it is not judged and scores 0, never the family's own
+  partial score, so that the outcomes of a group are on one scale.
   """
 
   family: host.Family
@@ -80,7 +81,8 @@ class JudgedEnv:
     self._talk.append(Message(AGENT, message))
     if not reply.done:
       self._talk.append(Message(reply.role, reply.text))
-      return reply._replace(facts={**reply.facts, OWN: 0.0})
+      facts = {**reply.facts, OWN: reply.score}
+      return reply._replace(score=0.0, facts=facts)
     shown = [Message('user', f'{transcript(self._talk)}\n\n{ASK}')]
     score = number(self._judge(shown, seed=self._seed))
     facts = {**reply.facts, OWN: reply.score}

@@ -88,13 +88,18 @@ def given(
   p = attempts.prefix
   if p is None:
     return lambda b, turn: None
-  turns, tokens, logp, size = jax.device_get(record_lib.given(p, k, m))
+  prefix = jax.device_get(record_lib.given(p, k, m))
 
   def message(b: int, turn: int) -> Spoken | None:
-    if turn >= turns[b]:
+    if turn >= prefix.turns[b]:
       return None
-    n = int(size[b, turn])
-    ids, told = tokens[b, turn, :n].tolist(), logp[b, turn, :n].tolist()
-    return Spoken(b, ids, told, [0.0] * n, [0] * n)
+    n = int(prefix.length[b, turn])
+    ids, logp, version = (
+      x[b, turn, :n].tolist()
+      for x in (prefix.tokens, prefix.logp, prefix.version)
+    )
+    # Rows have no entropy of single tokens; a record sums them again.
+    entropy = [float(prefix.entropy[b, turn]) / max(n, 1)] * n
+    return Spoken(b, ids, logp, entropy, version)
 
   return message

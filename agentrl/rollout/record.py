@@ -160,7 +160,14 @@ def given(p: Prefix, k: int, m: int) -> Given:
 
   there = said(jnp.ones_like(rows.tokens))
   length = jnp.sum(there, axis=-1, dtype=jnp.int32)
-  return Given(p.turns, said(rows.tokens), said(rows.logp), length)
+  return Given(
+    turns=p.turns,
+    tokens=said(rows.tokens),
+    logp=said(rows.logp),
+    version=said(rows.version),
+    entropy=p.entropy[p.origin],
+    length=length,
+  )
 
 
 def batch(r: Record, layout: Layout, attempts: Attempts, version) -> Batch:

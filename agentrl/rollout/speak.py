@@ -43,6 +43,8 @@ class Given(NamedTuple):
   turns: Array  # [B] i32  how many
   tokens: Array  # [B, K, M] i32
   logp: Array  # [B, K, M] f32  of when they were sampled
+  version: Array  # [B, K, M] i32  of the policy that sampled them
+  entropy: Array  # [B, K] f32  summed over the message, nats
   length: Array  # [B, K] i32
 
 

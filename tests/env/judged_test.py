@@ -1,5 +1,7 @@
 """Judged families: the judge's number, or no score at all."""
 
+import dataclasses
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,7 +33,7 @@ def test_the_last_message_is_the_judges_and_the_others_the_familys():
   plain = countdown.Countdown().env()
   assert env.reset(TASK, 9) == plain.reset(TASK, 9)
   first, want = env.step(CALL), plain.step(CALL)
-  assert first == want._replace(facts=want.facts | {'own': 0.0})
+  assert first == want._replace(facts=want.facts | {'own': want.score})
   assert not seen
   last = env.step(tooled.say('2*3*4'))
   assert (last.reward, last.score, last.done) == (0.75, 0.75, True)
@@ -76,6 +78,33 @@ def test_anything_else_is_a_fault(text):
 @given(st.floats(0, 1).map(lambda x: round(x, 6)))
 def test_any_share_written_out_is_read(x):
   assert number(f'I think {x:f}') == pytest.approx(x, abs=1e-6)
+
+
+@dataclasses.dataclass(frozen=True)
+class Partial(countdown.Countdown):
+  """Tells at every turn how far the agent has come."""
+
+  def env(self):
+    return PartialEnv()
+
+
+class PartialEnv:
+  def reset(self, task, seed):
+    return 'go'
+
+  def step(self, message):
+    return host.Reply('on', reward=0.1, score=0.6)
+
+  def close(self):
+    pass
+
+
+def test_what_is_cut_short_is_on_the_judges_scale():
+  """The family's partial score is a column, not the outcome."""
+  env = env_of(lambda m, *, seed: '1', Partial())
+  env.reset(TASK, 0)
+  reply = env.step('x')
+  assert (reply.score, reply.reward, reply.facts['own']) == (0.0, 0.1, 0.6)
 
 
 def test_a_judge_without_a_number_costs_the_trajectory():

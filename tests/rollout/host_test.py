@@ -24,7 +24,7 @@ from agentrl.rollout.rooms import rooms
 from agentrl.rollout.script import Script
 from agentrl.task.fixed import attempts as make_attempts
 from agentrl.text import parse, render, talk, tokenizer
-from agentrl.types import Status
+from agentrl.types import Prefix, Status
 
 WORDS = tokenizer.Embedded()
 SHAPE = transformer.Shape(
@@ -184,6 +184,39 @@ def test_the_same_as_inside_jit(history, window):
     got.context[..., :c][said], np.asarray(want.context)[..., :c][said]
   )
   assert (want.status == Status.SOLVED).any() or live.sum() > 12
+
+
+def test_repeated_turns_keep_their_entropy_and_version():
+  """A branch says again what its origin said, and nobody samples it anew."""
+  plan = host.Limits(turns=4, message=2, heard=inside().obs_tokens, opening=0,
+                     context=4 * (inside().obs_tokens + 2))  # fmt: skip
+  tasks = [{'it': jax.tree.map(lambda x: x[0], inside().tasks)}]
+  made = stage(Own(), tasks, plan)
+  attempts = make_attempts(np.zeros(2, int), 2, 4, 1.0)
+  mouth = engine(3, capacity=plan.context)
+  mouth.swap(params(), 5)
+  one, _ = played(made, attempts, mouth=mouth)
+  layout = record_lib.full_history(one, plan.capacity.row)
+  batch = record_lib.batch(one, layout, attempts, 5)
+  turns = jnp.array([1, 2])
+  prefix = Prefix(batch.rows, batch.turns.terms['entropy'], jnp.array([1, 0]),
+                  turns, 2)  # fmt: skip
+  mouth.swap(jax.tree.map(jnp.copy, params()), 6)
+  two, _ = played(made, attempts.replace(prefix=prefix), mouth=mouth)
+  for i, (origin, n) in enumerate(zip((1, 0), (1, 2), strict=True)):
+    n = min(n, int(one.valid[origin].sum()))
+    assert n
+    np.testing.assert_allclose(
+      two.entropy[i, :n], one.entropy[origin, :n], rtol=1e-6
+    )
+    assert (one.entropy[origin, :n] > 0).all()
+    for k in range(n):
+      size = int(one.message_len[origin, k])
+      assert (two.version[i, k, :size] == 5).all()
+    after = two.valid[i].copy()
+    after[:n] = False
+    for k in np.flatnonzero(after):
+      assert (two.version[i, k, : int(two.message_len[i, k])] == 6).all()
 
 
 # Token identity.
