@@ -196,7 +196,7 @@ def check(w: Wiring) -> None:
   for scope, piece in pieces:
     for need in _fill(piece, piece.needs, w, scope):
       if need not in given:
-        raise ValueError(_missing(scope, piece, need))
+        raise ValueError(_missing(scope, piece, need, given))
   _check_order(w)
   levels = [_check_levels(n, w.stream[n], 'turn') for n in w.advantage]
   _check_levels('finish', w.finish, 'token' if 'token' in levels else 'turn')
@@ -237,15 +237,22 @@ def _fill(piece: Piece, wants: tuple[str, ...], w: Wiring, scope: str):
   return out
 
 
-def _missing(scope: str, piece: Piece, need: str) -> str:
+def _missing(scope: str, piece: Piece, need: str, given: set[str]) -> str:
   givers = [
     _add(p)
     for p in _PIECES.values()
     if any(need == g or ('{' in g and _matches(g, need)) for g in p.gives)
   ]
+  kind = need.split(':')[0]
   fix = ' or '.join(givers[:3]) or _OTHERWISE.get(
-    need.split(':')[0], 'add a piece that gives it'
+    kind, 'add a piece that gives it'
   )
+  if kind == 'column' and not givers:
+    columns = (g.partition(':')[2] for g in given if g.startswith('column:'))
+    fix = (
+      'choose an environment (c.env) that has this column, or one of those that'
+      f' are filled: {tuple(sorted(columns))}'
+    )
   where = _field(scope, piece.slot)
   return (
     f'{where}: {piece.slot} {piece.name!r} needs {need}, which nothing in this'
@@ -263,7 +270,6 @@ def _add(piece: Piece) -> str:
 
 
 _OTHERWISE = {
-  'column': 'choose an environment (c.env) that has this column',
   'env': 'choose an environment (c.env) that can do this',
   'term': 'choose an environment (c.env) that tells it, or name another term',
   'role': 'add the role to c.role',

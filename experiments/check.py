@@ -15,7 +15,7 @@ from agentrl import mesh, registry, tracking
 from agentrl.nn.transformer import Shape
 from agentrl.schedule import Schedule
 from agentrl.service.base import Function
-from configs import base
+from configs import base, worlds
 
 
 def config(c: ConfigDict) -> None:
@@ -26,6 +26,7 @@ def config(c: ConfigDict) -> None:
       f'rollout.batch={r.batch} is not a multiple of rollout.group={r.group};'
       f' set rollout.batch to {-(-r.batch // r.group) * r.group}'
     )
+  _check_rollout(c)
   sizes = _mesh(c)
   devices = mesh.pieces('batch', sizes)
   for name, size in (
@@ -63,6 +64,31 @@ def config(c: ConfigDict) -> None:
   _check_adapter(c)
   _check_rows(c)
   _check_schedule(c)
+
+
+def _check_rollout(c: ConfigDict) -> None:
+  """The kind of rollout can play the environment as the method wants it."""
+  worlds.known(c.env.name)
+  if c.env.name in worlds.JITTED:
+    if c.rollout_kind == 'host':
+      raise ValueError(
+        f"env.name={c.env.name!r} runs inside jit, and rollout_kind='host' is"
+        " for the others; set rollout_kind to 'jit'"
+      )
+    return
+  jitted = f'set env.name to {" or ".join(map(repr, worlds.JITTED))}'
+  if c.rollout_kind != 'host':
+    raise ValueError(
+      f'rollout_kind={c.rollout_kind!r} plays environments inside jit, and'
+      f' env.name={c.env.name!r} is a host environment, whose rollouts do not'
+      f' mark the parts of a message yet; {jitted}'
+    )
+  if c.rollout.nulled:
+    raise ValueError(
+      f'rollout.nulled={c.rollout.nulled!r} asks for a second reading of each'
+      ' message without its observation, which rollouts of host environments'
+      f' such as env.name={c.env.name!r} do not make yet; {jitted}'
+    )
 
 
 def _mesh(c: ConfigDict) -> dict[str, int]:

@@ -172,8 +172,3 @@ def _check(c: ConfigDict) -> None:
       f'host.place={h.place!r} is unknown; choose from {PLACES}, or leave it'
       " empty for the family's own"
     )
-  if c.rollout.nulled:
-    raise ValueError(
-      f'rollout.nulled={c.rollout.nulled!r} is for environments inside jit;'
-      f' leave it empty with env.name={c.env.name!r}'
-    )

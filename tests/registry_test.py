@@ -5,6 +5,7 @@ import pytest
 import agentrl.advantage
 import agentrl.loss  # noqa: F401  registers
 from agentrl import registry
+from configs import base, grpo
 
 CELL = {'by': ('group',), 'unit': 'trajectory', 'singleton': 'zero'}
 WHITE = {'by': (), 'unit': 'token', 'ddof': 1, 'singleton': 'zero'}
@@ -67,6 +68,15 @@ def test_piece(slot, name, hp):
   piece = registry.get(slot, name)
   assert piece.defaults == hp
   assert piece.f.__doc__
+
+
+@pytest.mark.parametrize('column', ['agent', 'arm', 'domain'])
+def test_a_column_that_nobody_fills_is_refused(column):
+  """Grouping by it would do nothing, and say nothing."""
+  c = grpo.get_config()
+  base.hp(c, 'episode', 'center', by=('group', column))
+  with pytest.raises(ValueError, match=rf"column:{column}.*'group', 'node'"):
+    registry.check(base.wiring(c))
 
 
 def test_columns_come_from_by():

@@ -7,18 +7,9 @@ from agentrl.rollout.jit import rollout
 # By the learner, when the update begins.
 OLD = ('old_logp', 'old_entropy', 'old_sum_sq_prob')
 TERMS = ('env', 'tokens', 'entropy', 'invalid')  # of every record
-COLUMNS = (
-  'task',
-  'group',
-  'arm',
-  'domain',
-  'source',
-  'age',
-  'turn',
-  'state',
-  'node',
-  'agent',
-)
+# What the rollouts here fill. Arms, domains and agents have a place in a batch
+# but are the same everywhere, so that grouping by them would do nothing.
+COLUMNS = ('task', 'group', 'source', 'age', 'turn', 'state', 'node')
 
 GIVES = (
   *(f'signal:{name}' for name in OLD),

@@ -74,7 +74,10 @@ def _around() -> None:
     """Hyper-parameter of what reads a pool of text."""
 
   _piece('task', 'pool', f=banks, needs=('memory:{pool}',))
-  _piece('task', 'arms', needs=('memory:instructions',), gives=('arms',))
+  _piece(
+    'task', 'arms', needs=('memory:instructions',),
+    gives=('arms', 'column:arm'),
+  )  # fmt: skip
   _piece('collect', 'with_replay', needs=('memory:replay',))
   _piece(
     'collect', 'propose_then_solve',
@@ -406,7 +409,7 @@ CASES = {
     ),
     (
       (
-        {'task': 'fixed'},
+        {'task': 'fixed', 'hp': {}},
         ('c.memory', "'instructions'", 'arms', "set c.task to 'arms'"),
       ),
       (
