@@ -56,6 +56,7 @@ ROLES = {
   'gspo_turn': {},
   'hgpo': {},
   'hiper': CRITIC,
+  'hiper_released': CRITIC,
   'icepop': {},
   'infopo': {},
   'ipa': {},
