@@ -67,6 +67,7 @@ ROLES = {
   'mira': CRITIC,
   'mis': {},
   'nft': {},
+  'nft_sequence': {},
   'odysseus': CRITIC,
   'opo': {},
   'oprl': PRM,
