@@ -11,10 +11,12 @@ every trajectory of the group alike, whatever its turns. R is the return;
 deviations are the population's (ddof 0). The code stabilises a deviation by
 sqrt(var + eps), here std + eps. A failed judgement leaves the trajectory out.
 
-The judge here is the solver: good is a move that made progress. A cosine
-decay of alpha is c.schedule['coef.attribution']; left out are the optional
-1 / sqrt(turns), the questioning and navigating parts, and the wider clip of
-experience-guided tokens.
+The judge here is the solver: good is a move that made progress. Left out are
+the optional 1 / sqrt(turns), the questioning and navigating parts, and the
+wider clip of experience-guided tokens. The code's optional decay of alpha is,
+in a config file, over so many steps or (0) over the run:
+
+  c.schedule.coef = ConfigDict({'attribution': ('cosine', 0.1, 0.0, 100)})
 
   python -m experiments.train --config=configs/adca.py --workdir=runs/adca
 """

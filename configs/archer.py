@@ -3,14 +3,19 @@
 Paper: ArCHer: Training Language Model Agents via Hierarchical Multi-Turn RL,
 2402.19446.
 
-  Q_j <- r_k + gamma V'_j(s_k+1),  V_j <- Q'_j(s_k, a_k),  j = 1, 2
+  Q_j <- r_k + gamma min V'(s_k+1),  V_j <- min Q'(s_k, a_k),  j = 1, 2
   A_k = min Q - min V;   loss = -A_k log pi(a_t) over the tokens of turn k
 
-Q' and V' are the critic's moving average (tau = 0.1). The critic learns first,
-8 steps where the paper has 50 epochs; then the policy takes one. It learns
-from this iteration's turns only: the paper's replay of old turns, its warm-up
-of the critic and the token baseline are left out. Last turns cut short by a
-limit are not regressed, so a reward per turn matters more than elsewhere.
+Q' and V' are the critic's moving average (tau = 0.1), the lower head speaking
+for both. In the released code head j learns from head j of the average: set
+c.signal to ('archer_by_head',). It draws a new action for the target of V and
+for the policy's loss, too; here both have the one that was played.
+
+The critic learns first, 8 steps where the paper has 50 epochs; then the
+policy takes one, where it has 3. It learns from this iteration's turns only:
+the paper's replay of old turns, its warm-up of the critic and the token
+baseline are left out. Last turns cut short by a limit are not regressed, so a
+reward per turn matters more than elsewhere.
 
   python -m experiments.train --config=configs/archer.py --workdir=runs/archer
 """

@@ -9,6 +9,7 @@ S_k is what the judge's checklist says of turn k. The mean is not divided by
 the deviation (Dr.GRPO's form, as in the code); a turn that no more than half
 of the group reached has no advantage (the code: that no more than 4 reached),
 and neither has a trajectory of which a judgement failed. No outcome is used.
+How many half are is fixed when this file is read (hp.turn.require_members).
 
 The judge here is `progress`, the solver's truth about the move: a checklist of
 one item that is never wrong. With a language model for judge, its term takes

@@ -3,11 +3,13 @@
 Paper: Thinking With Videos: Multimodal Tool-Augmented Reinforcement Learning
 for Long Video Reasoning (VITAL), 2508.04416.
 
-  w = 1/2 + 1/2 clip(top - D, 0, 1),   A = w (R - mean_group) / std_group
+  w = 1/2 + 1/2 clip(top - D, 0, 1),   A = w / mean(w) z_group(R)
 
 D is the group's mean outcome. The paper multiplies the rewards by w before
 they are z-scored; w is the same in all of a group, so that the division takes
-it out again, up to eps. Here it is multiplied after. As published:
+it out again, up to eps. Here it is multiplied after, and divided by its mean
+over the batch's trajectories, so that the step keeps its size. Without that
+mean, 'scale_by_difficulty' in the place of 'weigh_by_difficulty'; as published:
 
   --config.stream.episode="('episode_return','scale_by_difficulty','center',
   'scale')"
@@ -26,7 +28,7 @@ def get_config(arg=''):
   c.method = 'dgrpo'
   c.advantage = ('episode',)
   c.stream.episode = (
-    'episode_return', 'center', 'scale', 'scale_by_difficulty',
+    'episode_return', 'center', 'scale', 'weigh_by_difficulty',
   )  # fmt: skip
   c.reduce.ppo = 'trajectory_mean'
   return base.finish(c)

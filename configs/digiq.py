@@ -3,7 +3,7 @@
 Paper: Digi-Q: Learning Q-Value Functions for Training Device-Control Agents,
 2502.15760.
 
-  Q_j <- r_k + gamma V'_j(s_k+1),  V_j <- Q'_j(s_k, a_k)   heads only
+  Q_j <- r_k + gamma min V'(s_k+1),  V_j <- min Q'(s_k, a_k)   heads only
   loss = -log pi of the actions with the highest A of their state, A > 0.1
 
 The features are those of the policy after the warm start; linear heads stand

@@ -2,6 +2,9 @@
 
 Paper: DeepSeekMath, 2402.03300. A = (R - mean_group) / (std_group + eps).
 
+Every trajectory weighs the same in the loss, as in the paper. Its KL term (0.04
+of k3 to a frozen reference) is left out: see flow_grpo.py for one.
+
   python -m experiments.train --config=configs/grpo.py --workdir=runs/grpo
 """
 

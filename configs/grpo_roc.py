@@ -10,6 +10,11 @@ are all solved or all failed go. Statistics are those of what is kept. The
 paper draws solutions by their penalty, the released code sorts them, as here;
 its penalty for answer tags has no like here. Clip 0.2 and 0.28, no KL.
 
+rollout.batch and rollout.group are what is trained on; of each group
+hp.collect.resample_on_correct.group_times as many attempts are made, so that
+a step costs twice the sampling of grpo.py. rollout/success is that of what
+was kept: the held-out success tells.
+
   python -m experiments.train --config=configs/grpo_roc.py \
     --workdir=runs/grpo_roc
 """
@@ -20,8 +25,7 @@ from configs import base
 def get_config(arg=''):
   c = base.get_config(arg)
   c.method = 'grpo_roc'
-  c.rollout.update(dict(batch=2 * c.rollout.batch, group=2 * c.rollout.group))
-  c.curate = ('correct_and_clean',)
+  c.collect = 'resample_on_correct'
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'center', 'scale')
   base.hp(c, 'ppo', 'ppo', clip_high=0.28)

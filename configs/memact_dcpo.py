@@ -9,9 +9,10 @@ Tasks, 2510.12635.
 An edit of the context breaks its prefix, so that each segment is a row with
 the context it was sampled in, trained only on what was new. The rollout must
 bring rows whose turns carry one trajectory id; weights then do not depend on
-the number of segments. Here the context is the window of rollout.window turns
-that forgets the rest, and every turn a segment; a rollout in which the agent
-edits its memory is a host environment's.
+the number of segments. In jittable worlds the context is the window of
+rollout.window turns that forgets the rest, every turn is a segment, and nobody
+edits anything: there this is grpo.py, field by field. An agent that edits its
+memory needs an environment on the host that lets it, and none here does.
 
   python -m experiments.train --config=configs/memact_dcpo.py \
     --workdir=runs/memact_dcpo

@@ -5,19 +5,19 @@ Paper: Online Process Reward Learning for Agentic RL, 2509.19199.
   A(a_t) = A_episode + alpha A_step, each z-scored within the group of a task;
   r_step = beta (log phi - log old)(a_t), phi trained on solved-failed pairs.
 
-alpha is coef.step, beta hp.signal.implicit_prm.beta. Four defaults are not the
-paper's letter; with the paper's the small default task learned less:
+alpha is coef.step, beta hp.signal.implicit_prm.beta. Five defaults are not the
+paper's letter; with its first four the small default task learned less:
 - alpha is 0.3, not 1: the step advantage is noise as long as phi knows little,
   and at full weight it kept the policy from becoming sure of anything.
 - phi learns as fast as the policy (both rates fall to 0 over the run). A slower
   one pays for undoing what the policy has learned: its pair accuracy on the
   next batch falls below one half.
 - A trajectory's score in the pair loss is the mean over its turns (as in the
-  released code; trajectory='sum' is the paper's): where failures last longer,
-  a sum is told apart by its length alone.
+  released code; trajectory='sum' is the paper's): a sum is told by its length.
 - The deviation that step rewards are divided by has a floor
-  (hp.step.scale.eps), so that what phi says before it has learned anything is
-  not blown up to full size.
+  (hp.step.scale.eps), so that phi is not blown up before it has learned.
+- phi scores a batch before it learns from it, as in the released code; the
+  paper's text has hp.signal.implicit_prm.order = 'update_then_score'.
 Every trajectory weighs the same in the loss: by tokens, failures that last
 longer outweigh the solutions of their group, and entropy rises.
 

@@ -5,7 +5,8 @@ Paper: Online Process Reward Learning for Agentic RL, 2509.19199.
   A(a_t) = LOO_group( sum r ) + alpha LOO_first( r_phi(a_t) / max |r_phi| )
 
 What differs from the paper: a trajectory's score in the pair loss is the mean
-over its steps, as in oprl.py; step rewards are divided by the batch's largest;
+over its steps and phi scores a batch before it learns from it, both as in
+oprl.py; step rewards are divided by the batch's largest;
 their baseline is of one step of each trajectory (the code takes whichever row
 comes first, here the first turn); a lone trajectory keeps its raw value; the
 loss has a dual clip of 3 and is a mean over tokens. Not copied: a detached

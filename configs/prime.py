@@ -11,7 +11,8 @@ start. The weights are the code's (coef.process, coef.outcome); after
 whitening only their ratio matters. The outcome is the task's own score, as in
 the paper: the environment's step rewards are not used. The code also divides
 r by the batch's largest sum to go: put 'scale_by_max' after
-'add_token_signal' in stream.process. Its filter of prompts is left out.
+'add_token_signal' in stream.process. Its filter of prompts and its entropy
+bonus of 0.001 are left out.
 
   python -m experiments.train --config=configs/prime.py --workdir=runs/prime
 """

@@ -7,8 +7,9 @@ from Human Feedback in LLMs, 2402.14740.
 
 The paper takes a whole answer for one action and puts a KL penalty into its
 reward; here, as in the libraries that agents are trained with, every token
-has its own PPO ratio and there is no KL. With the one sub-update of
-hp.plan.minibatches the ratio is 1 and the gradient is REINFORCE's.
+has its own PPO ratio and there is no KL. In a batch's first sub-update the
+ratio is 1 and the gradient is REINFORCE's; hp.plan.minibatches.n = 1 makes it
+the only one.
 
   python -m experiments.train --config=configs/rloo.py --workdir=runs/rloo
 """

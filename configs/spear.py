@@ -8,11 +8,11 @@ Exploration for Agentic Reinforcement Learning, 2509.22601.
             A = r - median of past groups' mean returns > 0
 
 L_now is the paper's base: no KL, no group deviation, clip 0.2 / 0.28, sums
-divided by a constant. Each step n trajectories of the pool come back; the
-released code waits until the pool is full and then empties it. Left out: the
-covariance clip of replayed tokens (as in the release, where it is commented
-out), the filters of the base, and the reward for calling tools, as every turn
-here is a call.
+divided by a constant. Each step n trajectories of the pool of 512 (2048 in the
+paper) come back; the released code waits until the pool is full and then
+empties it. Left out: the covariance clip of replayed tokens (as in the
+release, where it is commented out), the filters of the base, and the reward
+for calling tools, as every turn here is a call.
 
   python -m experiments.train --config=configs/spear.py --workdir=runs/spear
 """

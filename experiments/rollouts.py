@@ -1,6 +1,7 @@
 """What is done in a run's world: played, shown, laid in rows, rewarded."""
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -94,11 +95,22 @@ def collector(c: ConfigDict):
 def attempted(c: ConfigDict) -> int:
   """Attempts that a batch is made of: more than it holds, if some are left out.
 
-  That is told by the collect piece's hyper-parameter `times`.
+  The collect piece's hyper-parameters tell it: `times` as many groups, or
+  groups `group_times` as large.
   """
+  how = _collecting(c)
+  return c.rollout.batch * how.get('times', 1) * how.get('group_times', 1)
+
+
+def attempted_group(c: ConfigDict) -> int:
+  """Attempts at one task, of which c.rollout.group are in the batch."""
+  return c.rollout.group * _collecting(c).get('group_times', 1)
+
+
+def _collecting(c: ConfigDict) -> dict[str, Any]:
+  """The hyper-parameters of the collect piece."""
   values = base.wiring(c).values('collect', c.collect)
-  how = registry.settings(registry.get('collect', c.collect), values)
-  return c.rollout.batch * how.get('times', 1)
+  return registry.settings(registry.get('collect', c.collect), values)
 
 
 def marked(s: Setup, record: record_lib.Record) -> record_lib.Record:
@@ -142,7 +154,7 @@ def forget(s: Setup, state):
   """The state with empty memories, of the shapes that collecting gives."""
   if not s.learner.wiring.memory:
     return state
-  attempts = attempts_at(np.zeros(s.config.rollout.batch, np.int32), 1)
+  attempts = attempts_at(np.zeros(attempted(s.config), np.int32), 1)
   policy = method.whole(s.learner.context, state.params)
   sample = functools.partial(collect, s)
   if s.config.rollout_kind == 'host':

@@ -99,7 +99,7 @@ def rl_stage(
     return task(
       len(s.train),
       step - start,
-      group=r.group,
+      group=rollouts.attempted_group(c),
       batch=rollouts.attempted(c),
       limit=r.turns,
       seed=c.seed,

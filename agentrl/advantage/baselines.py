@@ -108,10 +108,40 @@ def scale_by_difficulty(
   Args:
     top: the outcome from which on a task is as easy as can be
   """
+  w, known = _difficulty(credit, batch, top, floor)
+  n = jnp.sum(known).astype(w.dtype)
+  metrics = {'weight': (jnp.sum(jnp.where(known, w, 0)), n)}
+  return credit.replace(turn=jnp.where(known, w * credit.turn, 0)), metrics
+
+
+@registry.register('link')
+def weigh_by_difficulty(
+  credit: Credit,
+  batch: Batch,
+  signals: Signals,
+  *,
+  top: float = 1.0,
+  floor: float = 0.5,
+) -> Linked:
+  """w x / mean(w), w as in `scale_by_difficulty`
+
+  The mean goes over the batch's trajectories, so that the learning rate means
+  what it did: where all tasks are as hard, this changes nothing.
+  """
+  w, known = _difficulty(credit, batch, top, floor)
+  here = jnp.any(known, axis=1)
+  total = jnp.sum(jnp.where(here, jnp.max(jnp.where(known, w, 0), axis=1), 0))
+  w = w * jnp.sum(here) / jnp.where(total > 0, total, 1)
+  metrics = {'weight': (jnp.max(jnp.where(known, w, 0)), jnp.ones_like(total))}
+  return credit.replace(turn=jnp.where(known, w * credit.turn, 0)), metrics
+
+
+def _difficulty(credit: Credit, batch: Batch, top: float, floor: float):
+  """Weights of the turns, and which of them count: [B, K] each."""
   x = credit.turn
   chex.assert_rank(x, 2)
   outcome = jnp.broadcast_to(batch.outcome[:, None], x.shape)
-  told, _ = statistics.on_turns(
+  mean, _ = statistics.on_turns(
     lambda _, m: m.mean,
     credit.replace(turn=outcome.astype(x.dtype)),
     batch,
@@ -119,11 +149,8 @@ def scale_by_difficulty(
     unit='trajectory',
     singleton='zero',
   )
-  w = floor + (1 - floor) * jnp.clip(top - told.turn, 0, 1)
-  known = statistics.counted(batch, 'trajectory')
-  n = jnp.sum(known).astype(x.dtype)
-  metrics = {'weight': (jnp.sum(jnp.where(known, w, 0)), n)}
-  return credit.replace(turn=jnp.where(known, w * x, 0)), metrics
+  w = floor + (1 - floor) * jnp.clip(top - mean.turn, 0, 1)
+  return w, statistics.counted(batch, 'trajectory')
 
 
 @registry.register(

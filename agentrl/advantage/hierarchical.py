@@ -8,7 +8,9 @@ turn and wherever term 'switch' is not 0; b is where the next one starts.
   low     δ_k = r_k + γ V' − V_low(k), λ inside the segment; V' is V_low(k+1),
           at the segment's last turn V_high(b)
   high    A_b = q_b − V_high(b) + γ^d λ_seg A_b', d turns long
-  switch  A_k = q_k − V_switch(k)
+  switch  A_k = (s_k − β_k) (V_high(k) − V_low(k)), s_k = 1 where it switched,
+          β_k the probability of that; the paper's equation, `hae_switch_gain`
+          A_k = q_k − V_switch(k), what its released code has, `hae_switch`
 
 Beyond a trajectory's end V and A are 0, also where a limit cut it short. The
 three are normalised over the turns they are about, each by itself, and given
@@ -99,7 +101,8 @@ def hae_low(
   s = segments(batch)
   v, v_high = (_first(signals[name], batch) for name in ('low', 'high'))
   a = low(credit.turn, v, v_high, s, gamma, lam)
-  return _assign(credit, batch, 'low', a, a + v, s.has, Span.CALL)
+  credit = _regress(credit, batch, 'low', a + v, s.has)
+  return _assign(credit, batch, a, s.has, Span.CALL)
 
 
 @registry.register('link', **_needs('high', 'subgoal'))
@@ -118,7 +121,8 @@ def hae_high(
   """
   s, v = segments(batch), _first(signals['high'], batch)
   a = high(credit.turn, v, s, gamma, lam)
-  return _assign(credit, batch, 'high', a, a + v, s.start, Span.SUBGOAL)
+  credit = _regress(credit, batch, 'high', a + v, s.start)
+  return _assign(credit, batch, a, s.start, Span.SUBGOAL)
 
 
 @registry.register('link', **_needs('switch', 'switch'))
@@ -129,7 +133,45 @@ def hae_switch(
   s = segments(batch)
   v, v_high = (_first(signals[name], batch) for name in ('switch', 'high'))
   q = to_go(credit.turn, v_high, s, gamma)
-  return _assign(credit, batch, 'switch', q - v, q, s.has, Span.SWITCH)
+  credit = _regress(credit, batch, 'switch', q, s.has)
+  return _assign(credit, batch, q - v, s.has, Span.SWITCH)
+
+
+@registry.register(
+  'link',
+  needs=('term:switch', 'span:switch', 'signal:low', 'signal:high',
+         'signal:old_logp'),
+  leaves='token',
+)  # fmt: skip
+def hae_switch_gain(credit: Credit, batch: Batch, signals: Signals) -> Linked:
+  """(s − β) (V_high − V_low), normalised, on the tokens of the decision.
+
+  V_low is that of the subgoal so far: it is read before the decision. β comes
+  from the log-prob of the decision that was sampled, as if there were two of
+  them: it is its probability where it switched, and 1 less that where it did
+  not. A first turn starts a segment in any case and has none.
+  """
+  rows, s = batch.rows, segments(batch)
+  v, v_high = (_first(signals[name], batch) for name in ('low', 'high'))
+  b, k = batch.turns.valid.shape
+  decision = rows.sampled & (rows.span == Span.SWITCH)
+  logp = jnp.where(decision, signals['old_logp'], 0)
+  p = jnp.exp(segment.to_turns(logp, rows.traj, rows.turn, b, k))
+  a = switch_gain(batch.turns.terms['switch'] != 0, p, v_high - v)
+  before = jnp.cumsum(s.has.astype(jnp.int32), axis=1) - s.has
+  return _assign(credit, batch, a, s.has & (before > 0), Span.SWITCH)
+
+
+def switch_gain(switched: Array, p: Array, gap: Array) -> Array:
+  """(s − β) (V_high − V_low) [B, K].
+
+  Args:
+    switched: bool
+    p: probability of what was decided
+    gap: V_high − V_low
+  """
+  chex.assert_equal_shape([switched, p, gap])
+  return jnp.where(switched, 1 - p, p - 1) * gap
 
 
 def _first(value: Array, batch: Batch) -> Array:
@@ -140,10 +182,21 @@ def _first(value: Array, batch: Batch) -> Array:
   return segment.at_turns(value, first, rows.traj, rows.turn, b, k)
 
 
-def _assign(
-  credit: Credit, batch: Batch, name: str, a, target, turns, span: Span
-) -> Linked:
-  """White a on the span's tokens; targets at the first tokens of `turns`."""
+def _regress(credit: Credit, batch: Batch, name: str, goal, turns) -> Credit:
+  """With targets of the value `name`, at the first tokens of the turns."""
+  rows = batch.rows
+  turns &= statistics.counted(batch, 'trajectory')
+  first, _ = segment.bounds(rows.sampled, rows.traj, rows.turn)
+  there = first & segment.to_tokens(turns, rows.traj, rows.turn)
+  weight = jnp.where(there, rows.weight, 0)
+  goal = segment.to_tokens(goal, rows.traj, rows.turn)
+  goal = jnp.where(weight > 0, goal, 0)
+  targets = {name: goal, f'{name}.weight': weight}
+  return credit.replace(target=credit.target | targets)
+
+
+def _assign(credit: Credit, batch: Batch, a, turns, span: Span) -> Linked:
+  """White a of the turns, on the tokens of the span."""
   rows = batch.rows
   turns &= statistics.counted(batch, 'trajectory')
   white, metrics = statistics.on_turns(
@@ -154,12 +207,6 @@ def _assign(
     unit='turn',
     where=turns,
   )
-  first, _ = segment.bounds(rows.sampled, rows.traj, rows.turn)
-  there = first & segment.to_tokens(turns, rows.traj, rows.turn)
-  weight = jnp.where(there, rows.weight, 0)
-  goal = segment.to_tokens(target, rows.traj, rows.turn)
   token = segment.to_tokens(white.turn, rows.traj, rows.turn)
   token = jnp.where(rows.sampled & (rows.span == span), token, 0)
-  targets = {name: jnp.where(weight > 0, goal, 0), f'{name}.weight': weight}
-  credit = returns.as_tokens(credit, token, target=credit.target | targets)
-  return credit, metrics
+  return returns.as_tokens(credit, token), metrics

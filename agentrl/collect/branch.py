@@ -7,6 +7,8 @@ from is sampled from the start. Prefixes are said again turn by turn, which
 costs the time of sampling them; they are in the batch once.
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,12 +16,14 @@ import numpy as np
 from agentrl import registry, segment
 from agentrl.types import Array, Attempts, Batch, Prefix
 
-
-@registry.register(
+_register = registry.register(
   'collect',
   needs=('term:entropy', 'term:tokens'),
   gives=('column:branch',),
 )
+
+
+@_register
 def branch(
   sample,
   score,
@@ -44,10 +48,52 @@ def branch(
     chance, slope, penalty: of `branches`; slope per nat
   Returns: Batch, carry
   """
+  choose = functools.partial(
+    branches, chance=chance, slope=slope, penalty=penalty
+  )
+  return _branched('branch', sample, score, attempts, key, every, choose), carry
+
+
+@_register
+def branch_above(
+  sample,
+  score,
+  attempts: Attempts,
+  memory,
+  carry,
+  key,
+  *,
+  every: int = 2,
+  threshold: float = 0.5,
+  slope: float = 0.2,
+  penalty: float = 0.05,
+):
+  """`branch` from turns whose score is above a threshold (2510.14545).
+
+  Args:
+    threshold, slope, penalty: of `above`; slope per nat
+  """
+  choose = functools.partial(
+    above, threshold=threshold, slope=slope, penalty=penalty
+  )
+  return _branched(
+    'branch_above', sample, score, attempts, key, every, choose
+  ), carry
+
+
+def _branched(
+  name: str, sample, score, attempts: Attempts, key, every: int, choose
+) -> Batch:
+  """One attempt of `every`, and the others from the turns that are chosen.
+
+  Args:
+    name: of the piece
+    choose: (entropies, valid, luck), [A, K] each -> [A, K] bool
+  """
   if every < 2:
     raise ValueError(
-      f'branch.every={every} leaves nobody to branch; it must be at least 2, or'
-      " c.collect 'once'"
+      f'hp.collect.{name}.every={every} leaves nobody to branch; set it to at'
+      " least 2, or c.collect to 'once'"
     )
   b = attempts.task.shape[0]
   first = np.arange(0, b, every)
@@ -56,16 +102,13 @@ def branch(
   luck = jax.random.uniform(
     jax.random.fold_in(key, b), (2, *one.turns.node.shape)
   )
-  chosen = branches(
-    entropies(one), one.turns.valid, luck[0],
-    chance=chance, slope=slope, penalty=penalty,
-  )  # fmt: skip
+  chosen = choose(entropies(one), one.turns.valid, luck[0])
   later = _take(attempts, rest)
   origin, turns = partners(chosen, luck[1], one.ids['group'], later.group)
   entropy = one.turns.terms['entropy']
   prefix = Prefix(one.rows, entropy, origin, turns, len(first))
   two = sample(later.replace(prefix=prefix), key)
-  return score(joined(one, two, origin, turns)), carry
+  return score(joined(one, two, origin, turns))
 
 
 def entropies(batch: Batch) -> Array:
@@ -79,7 +122,7 @@ def branches(
 ) -> Array:
   """Turns to branch from: [B, K] bool, never the first of a trajectory.
 
-  u < (chance + slope (H_k − H_0)) (1 − penalty l)      (2507.19849, 2510.14545)
+  u < (chance + slope (H_k − H_0)) (1 − penalty l)      (2507.19849)
 
   l: how many turns right before it were chosen too.
 
@@ -88,15 +131,34 @@ def branches(
     luck: [B, K] uniform on [0, 1)
   """
   p = chance + slope * (h - h[:, :1])
+  return _in_turn(lambda left, p, u: u < p * left, valid, penalty, p, luck)
+
+
+def above(
+  h, valid, luck, *, threshold: float, slope: float, penalty: float
+) -> Array:
+  """Turns to branch from: [B, K] bool, never the first of a trajectory.
+
+  (u + slope (H_k − H_0)) (1 − penalty l) > threshold      (2510.14545)
+
+  With no penalty and a threshold of 1/2 as likely as `branches` at chance 1/2.
+  Args: as of `branches`
+  """
+  x = luck + slope * (h - h[:, :1])
+  return _in_turn(lambda left, x: x * left > threshold, valid, penalty, x)
+
+
+def _in_turn(rule, valid, penalty: float, *args) -> Array:
+  """rule(1 − penalty l, *args of the turn), turn after turn: [B, K] bool."""
 
   def go(run, now):
-    p, valid, u = now
-    chosen = valid & (u < p * jnp.maximum(1 - penalty * run, 0))
+    valid, *args = now
+    chosen = valid & rule(jnp.maximum(1 - penalty * run, 0), *args)
     return jnp.where(chosen, run + 1, 0), chosen
 
   later = valid.at[:, 0].set(False)
-  xs = [jnp.swapaxes(x, 0, 1) for x in (p, later, luck)]
-  _, chosen = jax.lax.scan(go, jnp.zeros(h.shape[0], jnp.int32), xs)
+  xs = [jnp.swapaxes(x, 0, 1) for x in (later, *args)]
+  _, chosen = jax.lax.scan(go, jnp.zeros(valid.shape[0], jnp.int32), xs)
   return jnp.swapaxes(chosen, 0, 1)
 
 

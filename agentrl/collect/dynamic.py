@@ -32,6 +32,38 @@ def dynamic_sampling(
   return take(select.keep(batch, differ), order), carry
 
 
+@registry.register(
+  'collect', needs=registry.get('curate', 'correct_and_clean').needs
+)
+def resample_on_correct(
+  sample, score, attempts: Attempts, memory, carry, key, *, group_times: int = 2
+):
+  """One of `group_times` members of each group, by `correct_and_clean`.
+
+  The batch has the size that the config asks for, its groups too; where a
+  group has fewer to keep, and where it goes as a whole, others fill it at
+  weight 0 (2508.20722).
+
+  Args:
+    attempts: `group_times` the batch, in groups as many times as large
+    group_times: members of a group that are sampled for each one kept
+  """
+  batch: Batch = score(sample(attempts, key))
+  b = batch.outcome.shape[0]
+  if b % group_times:
+    raise ValueError(
+      f'resample_on_correct keeps one of group_times={group_times} attempts,'
+      f' which do not divide {b}; change'
+      ' c.hp.collect.resample_on_correct.group_times'
+    )
+  kept = select.correct_and_clean(batch, share=1 / group_times)
+  good = jnp.any(kept.turns.valid & kept.turns.scored, axis=1)
+  group, one = select.group_ids(batch), jnp.ones(b, jnp.int32)
+  place = segment.rank(jnp.where(good, 0, 1), group, one > 0)
+  first = place * group_times < segment.total(one, group)
+  return take(kept, segment.live_first(first)[: b // group_times]), carry
+
+
 def take(batch: Batch, order: Array) -> Batch:
   """The trajectories `order` [b] i32 of a batch, with their rows.
 

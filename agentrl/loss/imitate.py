@@ -7,7 +7,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl import registry
+from agentrl import registry, segment
 from agentrl.loss import ppo, sequence
 from agentrl.types import Array, Batch, Credit, Metrics, Outputs, Signals
 
@@ -66,19 +66,54 @@ def nft(
   r = credit.target['rate'] is the share of the group that succeeded: if the
   old policy is r · good + (1 − r) · bad, the bad one is what stands in the
   logarithm. max⁺ has the value of the maximum and the gradient of its first
-  argument (NFT, arXiv 2505.18116).
+  argument; log ρ is no more than 10 (NFT, arXiv 2505.18116).
 
   Args:
     negative: n; 0 is rejection fine-tuning
     weigh: w(r): 'rest' 1 − r, 'deviation' √((1 − r) / r), whose first step is
       that of GRPO, 'one' 1
   """
+  log_rho = ppo.log_ratio(outputs, signals)
+  return _nft('nft', log_rho, batch, credit, negative, floor, weigh)
+
+
+@registry.register(
+  'loss', needs=(*NEEDS, 'target:rate'), takes='any', couples=True
+)
+def nft_sequence(
+  outputs: Outputs,
+  batch: Batch,
+  credit: Credit,
+  signals: Signals,
+  key: Array,
+  *,
+  negative: float = 1.0,
+  floor: float = 1.0,
+  weigh: str = 'rest',
+) -> Loss:
+  """nft whose ρ is the product over the trajectory's tokens.
+
+  All of them have the trajectory's value: the reducer 'trajectory_mean' counts
+  it once, as the released code does.
+  """
+  rows = batch.rows
+  b, k = batch.turns.valid.shape
+  weight = ppo.weight_of(batch, credit)
+  log_rho = jnp.where(weight > 0, ppo.log_ratio(outputs, signals), 0)
+  traj, turn, k = segment.unit('trajectory', rows.traj, rows.turn, k)
+  total = segment.to_turns(log_rho, traj, turn, b, k)
+  log_rho = segment.to_tokens(total, traj, turn)
+  name = 'nft_sequence'
+  return _nft(name, log_rho, batch, credit, negative, floor, weigh)
+
+
+def _nft(name, log_rho, batch, credit, negative, floor, weigh) -> Loss:
   if weigh not in WEIGHTS:
-    raise ValueError(f'nft.weigh={weigh!r}; choose from {tuple(WEIGHTS)}')
-  log_rho, r = ppo.log_ratio(outputs, signals), credit.target['rate']
+    raise ValueError(f'{name}.weigh={weigh!r}; choose from {tuple(WEIGHTS)}')
+  log_rho, r = jnp.minimum(log_rho, 10), credit.target['rate']
   chex.assert_equal_shape([log_rho, r])
   weight, good = ppo.weight_of(batch, credit), credit.token > 0
-  rest = (1 - r * jnp.exp(jnp.minimum(log_rho, 10))) / (1 - r)
+  rest = (1 - r * jnp.exp(log_rho)) / (1 - r)
   held = rest + jax.lax.stop_gradient(jnp.maximum(rest, floor) - rest)
   value = jnp.where(good, -log_rho, -negative * jnp.log(held))
   metrics = {

@@ -21,6 +21,19 @@ def _read(outputs: Outputs, credit: Credit, head: int):
   return v, target, credit.target['value.weight']
 
 
+def clipped_error(
+  v: Array, target: Array, old: Array, clip: float
+) -> tuple[Array, Array]:
+  """½ max((v − R)², (clip(v, v_old ± c) − R)²), and whether |v − v_old| > c.
+
+  The bounds are clipped to, not the difference: v_old + (v − v_old) is v only
+  up to rounding, which would pass for clipping.
+  """
+  near = jnp.clip(v, old - clip, old + clip)
+  error = jnp.maximum(jnp.square(v - target), jnp.square(near - target)) / 2
+  return error, jnp.abs(v - old) > clip
+
+
 @registry.register('loss', needs=('output:value', 'target:value'), takes='any')
 def value(
   outputs: Outputs,
@@ -50,17 +63,14 @@ def value_clipped(
   head: int = 0,
   clip: float = 0.2,
 ) -> Loss:
-  """½ max((v − R)², (clip(v, v_old − c, v_old + c) − R)²)
+  """`clipped_error`, v_old = signals['value'] from when the update began.
 
-  v_old is signals['value'] [N, T], from when the update began.
+  Metrics: error, without the clip, and clip, the share further away than c.
   """
   v, target, weight = _read(outputs, credit, head)
-  old = signals['value']
-  near = old + jnp.clip(v - old, -clip, clip)
-  free, bound = jnp.square(v - target), jnp.square(near - target)
-  error = jnp.maximum(free, bound) / 2
+  error, outside = clipped_error(v, target, signals['value'], clip)
   metrics = {
-    'error': ppo.metric(free / 2, weight),
-    'clip': ppo.metric(bound > free, weight),
+    'error': ppo.metric(jnp.square(v - target) / 2, weight),
+    'clip': ppo.metric(outside, weight),
   }
   return error, weight, metrics

@@ -3,17 +3,21 @@
 ArCHer (2402.19446). A critic of four heads reads the rows: Q_1, Q_2 at the
 last token of a message, which has seen all before it, V_1, V_2 at the first,
 which has seen none of it. A second network, the critic's moving average,
-makes the targets, head by head:
+makes the targets, in which the lower of two heads speaks for both:
 
-  V_j(s_k) <- Q'_j(s_k, a_k)        a_k as the policy sampled it
-  Q_j(s_k, a_k) <- r_k + gamma V'_j(s_k+1),  V' = 0 after a true end
+  V_j(s_k) <- min_i Q'_i(s_k, a_k)        a_k as the policy sampled it
+  Q_j(s_k, a_k) <- r_k + gamma min_i V'_i(s_k+1),  V' = 0 after a true end
 
   A_k = min_j Q_j(s_k, a_k) - min_j V_j(s_k)
+
+`archer_by_head` is the authors' code: head j learns from head j alone.
 
 A message that does not end in its end of turn is seen by Q up to its last
 token. A trajectory that a limit cut short has no next state to ask: its last
 Q is not regressed.
 """
+
+from collections.abc import Callable
 
 import chex
 import jax
@@ -26,10 +30,26 @@ from agentrl.signal import fit
 from agentrl.signal.base import Context, Signal
 from agentrl.types import Array, Batch, Status
 
+Heads = tuple[Array, Array]
 
-@registry.register(
+
+def lower(one: Array, two: Array) -> Heads:
+  """Both heads are told what the lower one says."""
+  least = jnp.minimum(one, two)
+  return least, least
+
+
+def by_head(one: Array, two: Array) -> Heads:
+  """Each head is told what its own target says."""
+  return one, two
+
+
+_register = registry.register(
   'signal', needs=('role:critic', 'role:target'), gives=('signal:archer',)
 )
+
+
+@_register
 def archer(
   context: Context, *, gamma: float = 0.95, tau: float = 0.1, steps: int = 8
 ) -> Signal:
@@ -42,6 +62,24 @@ def archer(
     tau: target += tau (critic - target), after each step
     steps: gradient steps on the whole batch, each with fresh targets
   """
+  return _archer(context, lower, gamma, tau, steps)
+
+
+@_register
+def archer_by_head(
+  context: Context, *, gamma: float = 0.95, tau: float = 0.1, steps: int = 8
+) -> Signal:
+  """`archer` whose heads have a target each, as in the released code."""
+  return _archer(context, by_head, gamma, tau, steps)
+
+
+def _archer(
+  context: Context,
+  pair: Callable[[Array, Array], Heads],
+  gamma: float,
+  tau: float,
+  steps: int,
+) -> Signal:
   apply = context.modules['critic'].apply
 
   def value(params, batch: Batch):
@@ -55,7 +93,7 @@ def archer(
   def update(state, batch, signals, credit):
     def once(state, _):
       told = value(state.params['target'], batch)
-      extra = td_targets(told, batch, gamma)
+      extra = td_targets(told, batch, gamma, pair)
       state, metrics = fit.fit(
         context, 'critic', state, batch, extra, loss, ('value',)
       )
@@ -94,11 +132,14 @@ def advantage(value: Array, batch: Batch) -> Array:
   return jnp.where(returns.sampled_turns(batch), a, 0)
 
 
-def td_targets(value: Array, batch: Batch, gamma: float):
+def td_targets(
+  value: Array, batch: Batch, gamma: float, pair: Callable = lower
+):
   """What each head should say, and its weight: [N, T, 4] both.
 
   Args:
     value: [N, T, 4] of the target network
+    pair: `lower` or `by_head`
   The weights of a head sum to 1 over the turns it is regressed at.
   """
   rows = batch.rows
@@ -109,7 +150,8 @@ def td_targets(value: Array, batch: Batch, gamma: float):
   ended = (status == Status.SOLVED) | (status == Status.FAILED)
   known = statistics.counted(batch, 'turn') & (follows | ended)
   reward = returns.reward(batch)
-  goals = [reward + gamma * segment.next_turn(x, has) for x in v] + [*q]
+  goals = [reward + gamma * segment.next_turn(x, has) for x in pair(*v)]
+  goals += pair(*q)
 
   def spread(x):
     return segment.to_tokens(x, rows.traj, rows.turn)

@@ -3,6 +3,8 @@
 import jax.numpy as jnp
 
 from agentrl import registry
+from agentrl.loss import ppo
+from agentrl.loss import value as value_loss
 from agentrl.model import passes
 from agentrl.signal import fit
 from agentrl.signal.base import Context, Signal, nothing
@@ -32,7 +34,8 @@ def value(context: Context, *, clip: float = 0.2, steps: int = 4) -> Signal:
     return {'value': out.value[..., 0]}, {}
 
   def loss(out, rows, extra):
-    return _error(out.value[..., 0], *extra, clip), {}
+    error, outside = _error(out.value[..., 0], *extra, clip)
+    return error, {'clip': outside}
 
   def update(state, batch, signals, credit):
     target, weight = credit.target['value'], credit.target['value.weight']
@@ -51,54 +54,71 @@ def value(context: Context, *, clip: float = 0.2, steps: int = 4) -> Signal:
 HEADS = ('low', 'high', 'switch')
 
 
-@registry.register(
-  'signal',
-  needs=('role:value', *(f'target:{name}' for name in HEADS)),
-  gives=tuple(f'signal:{name}' for name in HEADS),
-)
+def _heads_register(names: tuple[str, ...]):
+  return registry.register(
+    'signal',
+    needs=('role:value', *(f'target:{name}' for name in names)),
+    gives=tuple(f'signal:{name}' for name in names),
+  )
+
+
+@_heads_register(HEADS)
 def heads(context: Context, *, clip: float = 0.2, steps: int = 4) -> Signal:
   """One value head for each of HiPER's advantages, each with its own target.
 
-  Loss: the sum of the three heads', each as `value`'s. Head i of the role
-  'value' is HEADS[i], regressed on credit.target[HEADS[i]].
+  Loss: the sum of the heads', each as `value`'s. Head i of the role 'value'
+  is HEADS[i], regressed on credit.target[HEADS[i]].
   """
+  return _heads(context, HEADS, clip, steps)
+
+
+@_heads_register(HEADS[:2])
+def low_and_high(
+  context: Context, *, clip: float = 0.2, steps: int = 4
+) -> Signal:
+  """`heads` without one for the switch: two heads of the role 'value'."""
+  return _heads(context, HEADS[:2], clip, steps)
+
+
+def _heads(
+  context: Context, names: tuple[str, ...], clip: float, steps: int
+) -> Signal:
   apply = context.modules['value'].apply
 
   def score(state, batch, signals):
     out = passes.forward(
       apply, state.params['value'], batch.rows, ('value',), context.micro
     )
-    return {name: out.value[..., i] for i, name in enumerate(HEADS)}, {}
+    return {name: out.value[..., i] for i, name in enumerate(names)}, {}
 
   def loss(out, rows, extra):
-    errors = [
-      _error(out.value[..., i], *extra[name], clip)
-      for i, name in enumerate(HEADS)
-    ]
-    return sum(errors), {}
+    total, metrics = 0.0, {}
+    for i, name in enumerate(names):
+      error, outside = _error(out.value[..., i], *extra[name], clip)
+      total, metrics[f'{name}_clip'] = total + error, outside
+    return total, metrics
 
   def update(state, batch, signals, credit):
     extra, metrics = {}, {}
-    for name in HEADS:
+    for name in names:
       goal, weight = credit.target[name], credit.target[f'{name}.weight']
       share = weight / jnp.maximum(jnp.sum(weight), 1)
       extra[name] = goal, share, signals[name]
       metrics[f'value/{name}_explained'] = _explained(
         signals[name], goal, weight
       )
-    state, told = fit.fit(
+    state, fitted = fit.fit(
       context, 'value', state, batch, extra, loss, ('value',), steps
     )
-    return state, told | metrics
+    return state, fitted | metrics
 
   return Signal('after_advantage', score, update)
 
 
 def _error(v, target, weight, old, clip):
-  """Σ w/2 max((v − R)², (clip(v, v_old ± c) − R)²)"""
-  near = old + jnp.clip(v - old, -clip, clip)
-  error = jnp.maximum(jnp.square(v - target), jnp.square(near - target))
-  return 0.5 * jnp.sum(weight * error)
+  """Σ w `clipped_error`, and (sum, weight) of what is clipped."""
+  error, outside = value_loss.clipped_error(v, target, old, clip)
+  return jnp.sum(weight * error), ppo.metric(outside, weight)
 
 
 @registry.register(

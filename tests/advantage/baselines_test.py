@@ -64,13 +64,22 @@ def lite_ppo(s):
   return spread(s, value)
 
 
-def dgrpo(s):
+def _hard(s, i):
+  """The weight of a trajectory's task; one that was tried once counts 1."""
+  won = [s.outcome[j] for j in mates(s, i)]
+  return 0.5 + 0.5 * min(max(1 - np.mean(won), 0), 1) if len(won) > 1 else 1.0
+
+
+def dgrpo(s, scale=1.0):
   def value(i, k):
-    won = [s.outcome[j] for j in mates(s, i)]
-    w = 0.5 + 0.5 * min(max(1 - np.mean(won), 0), 1)
-    return w * zscore(total(s, i), [total(s, j) for j in mates(s, i)])
+    z = zscore(total(s, i), [total(s, j) for j in mates(s, i)])
+    return scale * _hard(s, i) * z
 
   return spread(s, value)
+
+
+def dgrpo_mean_one(s):
+  return dgrpo(s, 1 / np.mean([_hard(s, i) for i in range(len(s.group))]))
 
 
 def whitened(s, value):
@@ -147,8 +156,10 @@ METHODS = {
             maxrl),
   'lite_ppo': ({'a': ('episode_return', ('scale', {'by': ()}), 'center')},
                {}, (), lite_ppo),
-  'dgrpo': ({'a': ('episode_return', *Z, 'scale_by_difficulty')}, {}, (),
-            dgrpo),
+  'dgrpo': ({'a': ('episode_return', *Z, 'weigh_by_difficulty')}, {}, (),
+            dgrpo_mean_one),
+  'dgrpo_plain': ({'a': ('episode_return', *Z, 'scale_by_difficulty')}, {}, (),
+                  dgrpo),
   'dgrpo_published': (
     {'a': ('episode_return', 'scale_by_difficulty', 'center',
            ('scale', {'eps': 0.0}))}, {}, (), published),
@@ -284,6 +295,29 @@ def test_golden_numbers():
   np.testing.assert_allclose(
     of('gpg'), 1.5 * np.array([3, -1, -1, -1, 2, -2, -2, 2] + [0] * 4) / 4
   )
+
+
+def test_golden_weights_of_difficulty():
+  """Means 3/4 and 1/4: w = 5/8 and 7/8, mean 3/4; of z = 1/2, -3/2 and back."""
+  s = _won([1, 1, 1, 0], [1, 0, 0, 0], size=lambda i: 1)
+  laid = _lay(s)
+  names = ('dgrpo', 'dgrpo_plain')
+  found = jax.jit(lambda *x: _all(*x, names))(laid.batch, laid.signals)
+  z = np.array([0.5, 0.5, 0.5, -1.5, 1.5, -0.5, -0.5, -0.5])
+  w = np.repeat([5 / 8, 7 / 8], 4)
+  for name, weights in zip(names, (w / 0.75, w), strict=True):
+    got = batches.flat(batches.read(found[name], s, laid))
+    np.testing.assert_allclose(got, weights * z, rtol=1e-5)
+
+
+def test_tasks_that_are_as_hard_weigh_one():
+  """Whatever their difficulty: the size of the step is that of GRPO."""
+  s = _won([1, 1, 1, 0], [0, 1, 1, 1], size=lambda i: 1)
+  laid = _lay(s)
+  found = jax.jit(lambda *x: _all(*x, ('dgrpo',)))(laid.batch, laid.signals)
+  got = batches.flat(batches.read(found['dgrpo'], s, laid))
+  z = [0.5, 0.5, 0.5, -1.5, -1.5, 0.5, 0.5, 0.5]
+  np.testing.assert_allclose(got, z, rtol=1e-5)
 
 
 def test_otb_leaves_out_who_is_alone():

@@ -147,6 +147,54 @@ def test_golden():
   np.testing.assert_allclose(high, [[0.7225, 0, 0.55, 0, 0]])
 
 
+def test_golden_gain_of_a_switch():
+  """V_high - V_low = 0.2: chosen at 0.8 or 0.1; not chosen at 0.4 or 1."""
+  a = hierarchical.switch_gain(
+    _table([[1, 1, 0, 0]]) > 0,
+    _table([[0.8, 0.1, 0.6, 0.0]]),
+    np.full((1, 4), 0.2),
+  )
+  np.testing.assert_allclose(a, [[0.04, 0.18, -0.08, -0.2]])
+
+
+def test_the_gain_of_a_switch_is_zero_on_average():
+  """Σ p A = 0 over the two decisions: what it is measured against is V."""
+  beta, gap = np.array([[0.1, 0.5, 0.9]]), np.array([[0.3, -2.0, 1.0]])
+  yes = np.ones((1, 3), bool)
+  one = beta * hierarchical.switch_gain(yes, beta, gap)
+  other = (1 - beta) * hierarchical.switch_gain(~yes, 1 - beta, gap)
+  np.testing.assert_allclose(one + other, 0, atol=1e-15)
+
+
+@pytest.mark.parametrize('layout', batches.LAYOUTS)
+def test_gain_of_a_switch_on_its_token(layout):
+  switches = _switches()
+  laid, batch, signals = _lay(switches, layout)
+  logp = -np.abs(laid.tokens['old_logp'])
+  signals = signals | {'old_logp': logp}
+  credit, _ = batches.stream(links('hae_switch_gain'), batch, signals)
+  hand, decided = [], []
+  for i, sizes in enumerate(STORY.size):
+    hand.append(np.zeros(len(sizes)))
+    decided.append(np.arange(len(sizes)) > 0)
+    for k, n in enumerate(sizes):
+      on = np.array(_spans(n)) == int(Span.SWITCH)
+      p = np.exp(-np.abs(STORY.token['old_logp'][i][k][on]).sum())
+      beta = p if switches[i][k] else 1 - p
+      gap = np.subtract(*(STORY.token[HEADS[v]][i][k][0]
+                          for v in ('high', 'low')))  # fmt: skip
+      hand[i][k] = (switches[i][k] - beta) * gap
+  pool = np.concatenate([a[d] for a, d in zip(hand, decided, strict=True)])
+  mean, std = np.mean(pool), np.sqrt(np.var(pool, ddof=1) + 1e-8)
+  got = batches.read(credit.token, STORY, laid)
+  for i, sizes in enumerate(STORY.size):
+    for k, n in enumerate(sizes):
+      on = np.array(_spans(n)) == int(Span.SWITCH)
+      want = (hand[i][k] - mean) / std if k else 0
+      np.testing.assert_allclose(got[i][k], want * on, atol=1e-9)
+  assert not credit.target
+
+
 def _pure(f, switches, *names, **hp):
   """f(reward, values..., segments) on the story; lists over trajectories."""
   _, batch, signals = _lay(switches)

@@ -1,6 +1,7 @@
 """What is sampled beside a batch, or beyond it: on made-up records."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -8,11 +9,12 @@ import numpy as np
 import pytest
 
 import agentrl.collect  # noqa: F401  registers its pieces
-from agentrl import registry
+from agentrl import learner, registry
+from agentrl.collect import dynamic
 from agentrl.rollout import record as record_lib
 from agentrl.task.fixed import attempts as make_attempts
-from configs import base, dapo, grpo
-from experiments import rollouts
+from configs import base, dapo, grpo, grpo_roc
+from experiments import build, comparing, rollouts, staging, study
 
 B, G, K, C, M = 16, 4, 3, 3, 2
 # Outcomes of the four groups; the second case has one that differs.
@@ -119,6 +121,84 @@ def test_a_run_attempts_what_its_collect_piece_asks_for():
   assert rollouts.attempted(c) == 64
   base.hp(c, 'collect', 'dynamic_sampling', times=3)
   assert rollouts.attempted(c) == 96
+
+
+def test_resampling_on_correct_is_the_half_that_curating_keeps():
+  """Its groups are half as large; nothing that counts is left behind."""
+  outcome = ([0, 0, 0, 1], [0, 1, 1, 1], [1, 1, 1, 1], [0, 0, 1, 1])
+  f = registry.bind('collect', 'resample_on_correct', {})
+  half = registry.bind('curate', 'correct_and_clean', {})
+
+  @jax.jit
+  def both(record, attempts, wrong):
+    def sample(attempts, key):
+      batch = _batch(record, attempts, 'turn')
+      terms = batch.turns.terms | {'invalid': wrong}
+      return batch.replace(turns=batch.turns.replace(terms=terms))
+
+    got, _ = f(sample, _score, attempts, (), (), jax.random.key(0))
+    curated = half(_score(sample(attempts, None)))
+    kept = jnp.any(curated.turns.scored & curated.turns.valid, axis=1)
+    # Of the third group, which goes as a whole, the first two fill the batch.
+    here = kept | jnp.isin(jnp.arange(B), jnp.array([8, 9]))
+    return got, dynamic.take(curated, jnp.flatnonzero(here, size=8)), kept
+
+  attempts = make_attempts(np.repeat(np.arange(4) + 5, G), G, K, 1.0)
+  wrong = np.random.default_rng(3).integers(0, 2, (B, K)).astype(np.float32)
+  got, want, kept = jax.device_get(both(_record(outcome), attempts, wrong))
+  assert kept.reshape(4, G).sum(1).tolist() == [2, 2, 0, 2]
+  for x, y in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+    np.testing.assert_array_equal(x, y)
+  assert got.ids['group'].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+  trained = np.asarray(got.rows.weight).sum(1).reshape(8, -1).sum(1) > 0
+  assert trained.tolist() == [True] * 4 + [False] * 2 + [True] * 2
+
+
+def test_members_of_a_group_must_be_so_many_times_as_many():
+  attempts = make_attempts(np.repeat(np.arange(4), G), G, K, 1.0)
+  f = registry.bind('collect', 'resample_on_correct', {'group_times': 3})
+  batch = _batch(_record(CASES['enough']), attempts, 'full')
+  with pytest.raises(ValueError, match=r'group_times=3 .* do not divide 16'):
+    f(lambda a, key: batch, _score, attempts, (), (), jax.random.key(0))
+
+
+@pytest.mark.parametrize('method', ['dapo', 'grpo_roc'])
+def test_what_a_study_sets_is_what_is_trained_on(method, tmp_path):
+  """And the method's own oversampling multiplies it."""
+  s = study.Study(
+    name='a', title='', question='', by='train', claims=(), threshold='a',
+    reference='a', env_steps=1, tokens=1, grid=(1.0, 2.0), rate=1.0,
+    arms=(study.Arm('a', 'A', f'configs/{method}.py:tiny'),),
+    envs={'e': study.Env('E', {})}, warm='configs/grpo.py',
+    changes={'rollout.batch': 16, 'rollout.group': 2},
+  )  # fmt: skip
+  ask = comparing.Ask('e', 'a', 1.0, 0)
+  c = comparing._run(s, s.arms[0], str(tmp_path), ask).config
+  assert (c.rollout.batch, c.rollout.group) == (16, 2)
+  assert rollouts.attempted(c) == 32
+  deeper = 2 if method == 'grpo_roc' else 1
+  assert rollouts.attempted_group(c) == 2 * deeper
+
+
+def test_a_batch_has_the_size_that_was_asked_for(tmp_path):
+  """Of the stage's own attempts, by shapes alone: nothing is sampled."""
+  c = grpo_roc.get_config('tiny')
+  c.data = str(tmp_path)
+  c.env.update(dict(train=8, test=2))
+  c.rollout.update(dict(batch=16, group=4, slots=16, turns=3))
+  c.sft.batch, c.micro = 16, 24
+  s = build.setup(c)
+  attempts = staging.rl_stage(s, 0, 1).tasks(0)
+  state = learner.init(s.learner, jax.random.key(0))
+  size = rollouts.attempted_group(c)
+  assert np.unique(attempts.group).tolist() == list(range(32 // size))
+  assert np.bincount(attempts.group).tolist() == [size] * (32 // size)
+  batch = jax.eval_shape(
+    functools.partial(rollouts.collect, s),
+    state.params['policy'], attempts, state.key, state.step,
+  )  # fmt: skip
+  assert batch.outcome.shape == (16,)
+  assert batch.rows.tokens.shape[0] == 16 * 3
 
 
 def test_greedy_companion_tells_its_return_and_nothing_else():

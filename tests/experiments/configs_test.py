@@ -1,5 +1,7 @@
 """Every config loads, fits together, and can be changed by flags."""
 
+import ast
+import functools
 import glob
 import importlib
 import os
@@ -7,10 +9,11 @@ import re
 
 import pytest
 from absl import flags
-from ml_collections import config_flags
+from ml_collections import ConfigDict, config_flags
 
 from agentrl import registry
 from configs import base
+from experiments import check, learning
 
 FILES = sorted(
   set(glob.glob('configs/*.py')) - {'configs/__init__.py', 'configs/base.py'}
@@ -58,6 +61,78 @@ def test_file_is_short_and_says_how_to_run_it(path):
   doc = importlib.import_module(path[:-3].replace('/', '.')).__doc__
   assert f'--config={path}' in doc
   assert re.search(r'\b\d{4}\.\d{5}\b', doc), 'an arXiv number'
+
+
+FIELDS = '|'.join((
+  'hp', 'coef', 'stream', 'rollout', 'role', 'env', 'schedule', 'collect',
+  'signal', 'curate', 'finish', 'reward', 'loss', 'reduce', 'plan', 'memory',
+))  # fmt: skip
+# A field that a docstring names, with the value that it says to give it.
+FIELD = re.compile(
+  rf'(?<![\w./])((?:--config|c)\.(?:{FIELDS})(?:\.[a-z_]\w*)*|'
+  rf'(?:{FIELDS})(?:\.[a-z_]\w*)+)'
+  r"""(?:(?:\s?=\s?|\s+to\s+)("?\(.*?\)"?|'\w+'|\w+(?:\.\d+)?))?""",
+  re.DOTALL,
+)
+
+
+def documented(doc):
+  """(path, value or '') of the fields that a docstring names."""
+  for path, value in FIELD.findall(doc):
+    yield path.removeprefix('--config.').removeprefix('c.'), value.strip('"')
+
+
+def test_a_documented_field_is_seen():
+  doc = """As --config.env.reward=sparse, hp.a.b.lam=0 and rollout.anchor = 0.5;
+  stream.episode =
+('center', 'scale') and hp.step.scale.eps. Set c.signal to
+  ('a',). No file tests/env.py, no hp.
+"""
+  assert list(documented(doc)) == [
+    ('env.reward', 'sparse'),
+    ('hp.a.b.lam', '0'),
+    ('rollout.anchor', '0.5'),
+    ('stream.episode', "('center', 'scale')"),
+    ('hp.step.scale.eps', ''),
+    ('signal', "('a',)"),
+  ]
+
+
+@pytest.mark.parametrize('method', METHODS)
+def test_what_a_docstring_says_to_set_can_be_set(method):
+  """Every field exists, every value is taken, every schedule runs."""
+  module = importlib.import_module(f'configs.{method}')
+  schedules = re.findall(r'^ *(c\.schedule.*)$', module.__doc__, re.MULTILINE)
+  assert len(schedules) == module.__doc__.count('c.schedule')
+  for line in schedules:
+    c = module.get_config('tiny')
+    before = learning.schedules(c)
+    exec(line, {'c': c, 'ConfigDict': ConfigDict})
+    check.config(c)
+    after = learning.schedules(c)
+    assert set(after) > set(before)
+    assert all(s.steps > 0 for s in after.values())
+  for path, value in documented(re.sub(r'c\.schedule.*', '', module.__doc__)):
+    c = module.get_config('tiny')
+    node = functools.reduce(getattr, path.split('.')[:-1], c)
+    name = path.split('.')[-1]
+    assert name in node, f'{path} is no field'
+    if value:
+      if not isinstance(node[name], str):
+        value = ast.literal_eval(value)
+      node[name] = value.strip("'") if isinstance(value, str) else value
+      check.config(c)
+
+
+def test_memact_dcpo_is_grpo_and_steppo_is_ppo_turn_as_they_say():
+  """In every field but the name, on jittable worlds."""
+  for name, other in (('memact_dcpo', 'grpo'), ('steppo', 'ppo_turn')):
+    for arg in ARGS:
+      one, two = (importlib.import_module(f'configs.{x}').get_config(arg)
+                  for x in (name, other))  # fmt: skip
+      assert one.method == name
+      one.method = other
+      assert one.to_dict() == two.to_dict()
 
 
 def test_flags_reach_tuples_coefficients_and_hyper_parameters():

@@ -14,6 +14,7 @@ import pytest
 import agentrl.loss  # noqa: F401  registers the losses
 from agentrl import registry
 from agentrl.types import Credit, Outputs
+from configs import nft_sequence
 
 CASES = {
   'cispo': {'clip_low': 0.2, 'clip_high': 0.1},
@@ -25,12 +26,14 @@ CASES = {
   'gspo_turn': {'clip_low': 0.1, 'clip_high': 0.12},
   'ipa': {},
   'nft': {'negative': 0.7},
+  'nft_sequence': {'negative': 0.7},
   'ppo_suffix': {'clip_low': 0.2, 'clip_high': 0.25, 'far': 0.8},
   'sapo': {},
 }
-COUPLED = ('gmpo', 'gspo', 'gspo_token', 'ppo_suffix')
+COUPLED = ('gmpo', 'gspo', 'gspo_token', 'nft_sequence', 'ppo_suffix')
 BY_TURN = ('gspo_turn', 'ipa')
-FIRST_STEP = sorted({*CASES} - {'nft', 'ppo_suffix'})  # that is REINFORCE's
+# That of the others is REINFORCE's.
+FIRST_STEP = sorted({*CASES} - {'nft', 'nft_sequence', 'ppo_suffix'})
 
 
 @pytest.fixture(autouse=True)
@@ -114,6 +117,13 @@ def _sequence(name, hp, xs):
     return [_token(name, hp, x) for x in xs]
   if name == 'ppo_suffix':
     return _suffix(hp, xs)
+  if name == 'nft_sequence':  # each token as if it were all that happened
+    whole = {which: sum(x[which] - x['old'] for x in xs)
+             for which in ('logp', 'still')}  # fmt: skip
+    return [
+      _token('nft', hp, x | {k: x['old'] + gap for k, gap in whole.items()})
+      for x in xs
+    ]
   if name == 'ipa':
     s = np.exp(np.mean([x['still'] - x['old'] for x in xs]))
     us = [1 if x['a'] > 0 else min(s, 1) for x in xs]
@@ -286,6 +296,67 @@ def test_first_step_of_nft_is_that_of_grpo():
     _slope('ppo', inputs),
     atol=1e-12,
   )
+
+
+def _two_tokens(logp, a, rate):
+  """One trajectory of two tokens, old log-probs 0, all of weight 1."""
+  _, (_, batch, credit, signals) = _inputs()
+  where = jnp.zeros((1, 2), jnp.int32)
+  rows = batch.rows.replace(traj=where, turn=where, sampled=where == 0)
+  ones = jnp.ones((1, 2))
+  credit = credit.replace(token=a * ones, weight=ones,
+                          target={'rate': rate * ones})  # fmt: skip
+  signals = {**signals, 'old_logp': 0 * ones}
+  return (
+    Outputs(logp=jnp.array([logp])),
+    batch.replace(rows=rows),
+    credit,
+    signals,
+  )
+
+
+def test_golden_nft_of_tokens_and_of_a_sequence():
+  """r = 1/4, rho = 2 and 1/2, whose product is 1; then 1/2 and 1/2, so 1/4.
+
+  Failed: ((1 - rho / 4) / (3/4), at least 1) = 1, 7/6; 1; 7/6, 7/6; 5/4.
+  """
+  log2 = np.log(2)
+  for logp, a, token, sequence in (
+    ([log2, -log2], 1.0, [-log2, log2], [0, 0]),
+    ([log2, -log2], -1.0, [0, -np.log(7 / 6)], [0, 0]),
+    ([-log2, -log2], 1.0, [log2, log2], [2 * log2] * 2),
+    ([-log2, -log2], -1.0, [-np.log(7 / 6)] * 2, [-np.log(5 / 4)] * 2),
+  ):
+    inputs = _two_tokens(logp, a, 0.25)
+    for name, want in (('nft', token), ('nft_sequence', sequence)):
+      f = registry.bind('loss', name, {})
+      value, weight, _ = f(*inputs, jax.random.key(0))
+      np.testing.assert_allclose(value[0], 0.75 * np.array(want), atol=1e-15)
+      np.testing.assert_array_equal(weight, [[1, 1]])
+
+
+def test_nft_lets_go_of_what_is_e_to_the_10_times_as_likely():
+  """As the released code, whose ratio ends there, in both modes."""
+  inputs = _two_tokens([12.0, 0.0], 1.0, 0.25)
+  for name in ('nft', 'nft_sequence'):
+    value, _, _ = registry.bind('loss', name, {})(*inputs, jax.random.key(0))
+    assert float(value[0, 0]) == -7.5
+    assert _slope(name, inputs)[0, 0] == 0
+
+
+def test_a_sequence_of_nft_counts_once_whatever_its_length():
+  """By the reducer of its config, the loss is that of the trajectories."""
+  c = nft_sequence.get_config()
+  laid, (outputs, batch, credit, signals) = _constant()
+  rate = jnp.full(credit.token.shape, 0.3)
+  credit = credit.replace(target={'rate': rate})
+  f = registry.bind('loss', 'nft_sequence', {})
+  value, weight, _ = f(outputs, batch, credit, signals, jax.random.key(0))
+  reduce = registry.bind('reduce', c.reduce.nft_sequence, {})
+  coef = reduce(weight, batch.rows, *batch.turns.valid.shape)
+  by_traj = [float(x[0][0]) for x in batches.read(value, STORY, laid)]
+  got = float(jnp.sum(coef * value))
+  np.testing.assert_allclose(got, np.mean(by_traj), rtol=1e-12)
 
 
 def test_last_turn_of_ppo_suffix_is_ppo_of_its_one_token():

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentrl import learner, segment
+from agentrl import learner, registry, segment
 from agentrl.collect import branch
 from agentrl.model import passes
 from agentrl.task.fixed import attempts as make_attempts
@@ -201,6 +201,48 @@ def test_rule_is_the_equation():
   want = np.clip(u - 0.5 * (h - h[:, :1]), 0, 1) < 0.6
   np.testing.assert_array_equal(plain[:, 1:], (want & valid)[:, 1:])
   assert np.any(plain != got)
+
+
+def test_threshold_is_the_equation():
+  """(u + slope dH) (1 - penalty l) > threshold, in a loop; and by hand."""
+  r = np.random.default_rng(2)
+  h, u = r.normal(size=(20, 6)), r.uniform(size=(20, 6))
+  valid = np.arange(6) < r.integers(1, 7, size=(20, 1))
+  hp = {'threshold': 0.4, 'slope': 0.5}
+  got = branch.above(h, jnp.asarray(valid), u, **hp, penalty=0.3)
+  for i in range(20):
+    run = 0
+    for k in range(6):
+      x = (u[i, k] + 0.5 * (h[i, k] - h[i, 0])) * max(1 - 0.3 * run, 0)
+      want = k > 0 and valid[i, k] and x > 0.4
+      run = run + 1 if want else 0
+      assert got[i, k] == want
+  assert np.any(got != branch.above(h, jnp.asarray(valid), u, **hp, penalty=0))
+  # 0.6, 0.6 * 0.8 = 0.48, 0.7, 0.62 * 0.8 = 0.496 against 0.5.
+  got = branch.above(
+    jnp.zeros((1, 5)), jnp.ones((1, 5), bool),
+    jnp.array([[0.9, 0.6, 0.6, 0.7, 0.62]]),
+    threshold=0.5, slope=0.2, penalty=0.2,
+  )  # fmt: skip
+  np.testing.assert_array_equal(got, [[0, 1, 0, 1, 0]])
+
+
+def test_without_a_penalty_both_rules_are_as_likely():
+  """u and 1 - u are distributed alike."""
+  r = np.random.default_rng(3)
+  h, u = r.normal(size=(50, 6)), r.uniform(size=(50, 6))
+  valid = jnp.ones(h.shape, bool)
+  np.testing.assert_array_equal(
+    branch.above(h, valid, 1 - u, threshold=0.5, slope=0.2, penalty=0),
+    branch.branches(h, valid, u, chance=0.5, slope=0.2, penalty=0),
+  )
+
+
+@pytest.mark.parametrize('name', ['branch', 'branch_above'])
+def test_somebody_must_be_left_to_branch(name):
+  f = registry.bind('collect', name, {'every': 1})
+  with pytest.raises(ValueError, match=rf'hp.collect.{name}.every=1 leaves'):
+    f(None, None, make_attempts(np.arange(B), G, K, 1.0), (), (), None)
 
 
 def test_chosen_turns_are_dealt_in_the_order_of_luck():

@@ -18,7 +18,12 @@ STORY = batches.story(seed=31, groups=2, members=3)
 # Trajectories by turns: ended, cut by the turns, ended, cut by the tokens...
 STATUS = [Status.SOLVED, Status.TURN_LIMIT, Status.FAILED, Status.TOKEN_LIMIT]
 GAMMA = 0.9
-TARGETS = jax.jit(lambda heads, batch: archer.td_targets(heads, batch, GAMMA))
+TARGETS = {
+  pair: jax.jit(
+    lambda heads, batch, pair=pair: archer.td_targets(heads, batch, GAMMA, pair)
+  )
+  for pair in (archer.lower, archer.by_head)
+}
 
 
 @pytest.fixture
@@ -45,10 +50,14 @@ def _laid(layout='history', padding=0):
 
 
 @pytest.mark.usefixtures('_float64')
+@pytest.mark.parametrize('pair', TARGETS)
 @pytest.mark.parametrize('layout', batches.LAYOUTS)
-def test_targets(layout):
+def test_targets(layout, pair):
   laid, batch, heads, (q1, q2, v1, v2) = _laid(layout, padding=2)
-  goal, weight = TARGETS(heads, batch)
+  goal, weight = TARGETS[pair](heads, batch)
+  if pair is archer.lower:  # the lower of two speaks for both
+    q1 = q2 = [list(map(min, *x)) for x in zip(q1, q2, strict=True)]
+    v1 = v2 = [list(map(min, *x)) for x in zip(v1, v2, strict=True)]
   got = [
     [batches.read(x[..., h], STORY, laid) for h in range(4)]
     for x in (goal, weight)
@@ -77,6 +86,36 @@ def test_targets(layout):
 
 
 @pytest.mark.usefixtures('_float64')
+def test_golden_targets_of_two_turns():
+  """Q' = (2, 1), (5, 7), V' = (3, 4), (6, 5); rewards 1, 10; gamma 0.5."""
+  s = batches.story(seed=1, groups=1, members=1, turns=2, longest=1)
+  s = s._replace(
+    size=[[1, 1]], reward=[[1.0, 10.0]], state=[[0, 1]], answer=[[1, 1]],
+    token={name: [[np.zeros(1)] * 2] for name in batches.TOKEN_FIELDS},
+  )  # fmt: skip
+  s = s._replace(token=s.token | {
+    'value': [[np.array([2.0]), np.array([5.0])]],
+    'prm': [[np.array([1.0]), np.array([7.0])]],
+    'entropy': [[np.array([3.0]), np.array([6.0])]],
+    'logp': [[np.array([4.0]), np.array([5.0])]],
+  })  # fmt: skip
+  laid = batches.lay(s)
+  status = np.full(laid.batch.outcome.shape, int(Status.SOLVED), np.int32)
+  batch = laid.batch.replace(status=status)
+  names = ('value', 'prm', 'entropy', 'logp')
+  heads = np.stack([laid.tokens[name] for name in names], -1)
+  want = {
+    archer.lower: [[3.5, 10], [3.5, 10], [1, 5], [1, 5]],
+    archer.by_head: [[4, 10], [3.5, 10], [2, 5], [1, 7]],
+  }
+  for pair, heads_want in want.items():
+    goal, _ = archer.td_targets(heads, batch, 0.5, pair)
+    for h, expected in enumerate(heads_want):
+      got = batches.read(goal[..., h], s, laid)
+      np.testing.assert_allclose(np.ravel(got), expected, rtol=1e-15)
+
+
+@pytest.mark.usefixtures('_float64')
 @pytest.mark.parametrize('layout', batches.LAYOUTS)
 def test_advantage(layout):
   _, batch, heads, (q1, q2, v1, v2) = _laid(layout, padding=2)
@@ -101,7 +140,7 @@ def test_the_smaller_of_equal_heads_is_one_of_them():
 def test_an_unscored_turn_is_not_regressed():
   _, batch, heads, _ = _laid()
   turns = batch.turns.replace(scored=np.zeros_like(batch.turns.scored))
-  _, weight = TARGETS(heads, batch.replace(turns=turns))
+  _, weight = TARGETS[archer.lower](heads, batch.replace(turns=turns))
   assert not weight[..., :2].any()
   assert weight[..., 2:].any()
 
