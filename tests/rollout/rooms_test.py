@@ -11,6 +11,7 @@ import textwrap
 import threading
 import time
 
+import marks
 import naughty
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from agentrl.rollout.answers import (
 )
 from agentrl.rollout.rooms import rooms
 
+marked = marks.marked  # a fixture
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parent.parent
 WAIT = 60  # seconds; what never comes fails, what is slow does not
@@ -309,6 +311,40 @@ def test_no_grandchild_is_left(how):
     assert gone(group)
 
 
+@pytest.mark.parametrize(
+  'how', ['close', 'end', 'die', 'killed', 'hang', 'stop']
+)
+def test_nobody_is_left_who_has_left_the_group(how, marked):
+  """Three sleepers, each in a session or group of its own."""
+  with one() as room:
+    group = int(begun(room)[0])
+    if how in ('close', 'end', 'killed'):
+      room.step('roam').result(WAIT)
+      away = [pid for pid in marked() if os.getpgid(pid) != group]
+      assert len(away) == 4  # and the subreaper
+    if how == 'close':
+      room.close()
+    elif how == 'end':
+      room.end()
+    elif how == 'killed':
+      os.kill(group, signal.SIGKILL)
+      assert fault(room.step('say')).text.startswith('its process ended (SIGK')
+    elif how == 'die':
+      assert fault(room.step('roam_and_die')).kind == 'died'
+    elif how in ('hang', 'stop'):  # ended in the middle of a turn
+      hung = room.step(f'roam_and_{how}')
+      while len(marked()) < 5:
+        time.sleep(0.01)
+      if how == 'stop':
+        while 'T' not in states(group):
+          time.sleep(0.01)
+      room.end()
+      assert fault(hung).kind == 'time'
+    assert not marks.left(marked)
+    assert begun(room)[1] == '1'
+  assert not marks.left(marked)
+
+
 def test_nothing_is_left_when_the_rooms_close():
   handles = os.listdir('/proc/self/fd')
   threads = threading.active_count()
@@ -353,6 +389,28 @@ def test_no_process_survives_the_trainer():
   it.wait()
   it.stdout.close()
   assert all(map(gone, groups))
+
+
+def test_who_left_the_group_does_not_survive_the_trainer(marked):
+  it = program(
+    """
+    them = rooms(naughty.Family(), 3)
+    for i in range(3):
+      them[i].reset({}, 0).result(60)
+    them[0].step('roam').result(60)
+    them[1].step('roam').result(60)
+    them[2].step('roam_and_hang')
+    print('ready', flush=True)
+    time.sleep(600)
+    """
+  )
+  assert it.stdout.readline() == b'ready\n'
+  while len(marked()) < 1 + 3 * (2 + 3):
+    time.sleep(0.01)
+  it.kill()
+  it.wait()
+  it.stdout.close()
+  assert not marks.left(marked)
 
 
 def test_a_child_has_nothing_of_the_trainer():
