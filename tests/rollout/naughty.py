@@ -137,12 +137,17 @@ VALUES: dict[str, Any] = {
   'nan': Reply('', float('nan')),
   'inf': Reply('', score=float('inf')),
   'digits': Reply('', 10**5000),
+  'rich': Reply('', 1e300),
+  'poor': Reply('', -1.1e12),
+  'payoff': Reply('', score=1.5),
+  'debt': Reply('', score=-0.25),
   'words': Reply('', '1'),
   'done': Reply('', done=1),
   'invalid': Reply('', invalid=None),
   'facts': Reply('', facts=[1]),
   'unknown': Reply('', facts={'sene': 1.0}),
   'fact': Reply('', facts={'seen': float('nan')}),
+  'far': Reply('', facts={'seen': 1e39}),
 }
 
 

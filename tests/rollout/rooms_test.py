@@ -19,6 +19,7 @@ import pytest
 from agentrl.env.host import Reply
 from agentrl.rollout.answers import (
   KINDS,
+  MOST,
   EnvFault,
   checked,
   heard,
@@ -116,12 +117,17 @@ BAD = {
   'nan': ('answer', 'reward=nan'),
   'inf': ('answer', 'score=inf'),
   'digits': ('answer', 'reward='),
+  'rich': ('answer', r'reward=1e\+300 is no number within ±1e\+12'),
+  'poor': ('answer', 'reward=-1100000000000.0 is no number within'),
+  'payoff': ('answer', r'score=1.5 is not in \[0, 1\]'),
+  'debt': ('answer', r'score=-0.25 is not in \[0, 1\]'),
   'words': ('answer', "reward='1'"),
   'done': ('answer', 'done=1'),
   'invalid': ('answer', 'invalid=None'),
   'facts': ('answer', r'facts=\[1\]'),
   'unknown': ('answer', "'sene'"),
   'fact': ('answer', r"facts\['seen'\]=nan"),
+  'far': ('answer', r"facts\['seen'\]=1e\+39"),
 }
 
 
@@ -145,12 +151,12 @@ def test_a_checked_answer_is_plain():
       naughty.Word('x'),
       np.float32(0.5),
       np.bool_(True),
-      np.array(2),
+      np.array(1),
       facts={'unseen': True, 'seen': np.int64(3)},
     ),
     COLUMNS,
   )
-  assert said == Reply('x', 0.5, True, 2.0, facts={'seen': 3.0, 'unseen': 1.0})
+  assert said == Reply('x', 0.5, True, 1.0, facts={'seen': 3.0, 'unseen': 1.0})
   kinds = [type(x) for x in (*said[:5], *said.facts.values())]
   assert kinds == [str, float, bool, float, bool, float, float]
   assert list(said.facts) == list(COLUMNS)
@@ -161,6 +167,14 @@ def test_a_checked_answer_is_plain():
     observed('xyzt', 3)
 
 
+def test_the_largest_number_can_be_squared_and_added_up_in_float32():
+  said = checked(Reply('', MOST, facts={'seen': -MOST}), COLUMNS)
+  assert (said.reward, said.facts['seen']) == (MOST, -MOST)
+  assert np.isfinite(np.float32(1e14) * np.float32(MOST) ** 2)
+  with pytest.raises(EnvFault):
+    checked(Reply('', float(np.nextafter(MOST, np.inf))), COLUMNS)
+
+
 @pytest.mark.parametrize(
   'data',
   [
@@ -168,6 +182,8 @@ def test_a_checked_answer_is_plain():
     b'{"text": null}', b'{"reply": 1}',
     b'{"reply": {}}', b'{"reply": {"text": "x", "rewards": 1}}',
     b'{"reply": {"text": "x", "reward": NaN}}',
+    b'{"reply": {"text": "x", "reward": 1e300}}',
+    b'{"reply": {"text": "x", "score": 2}}',
     b'{"reply": {"text": "x", "reward": 1' + b'0' * 5000 + b'}}',
     b'{"reply": {"text": "x", "facts": {"sene": 1}}}',
     b'{"fault": "nice", "why": ""}', b'{"text": "\\ud800"}',
