@@ -40,3 +40,18 @@ def left(running: Callable[[], set[int]]) -> set[int]:
   while (still := running()) and time.monotonic() < end:
     time.sleep(0.01)
   return still
+
+
+def sleeping(running: Callable[[], set[int]], count: int) -> set[int]:
+  """Who does `sleep`, once there are so many."""
+  end = time.monotonic() + WAIT
+  while len(out := {x for x in running() if _name(x) == 'sleep'}) < count:
+    assert time.monotonic() < end, f'{out} sleep, and not {count}'
+    time.sleep(0.01)
+  return out
+
+
+def _name(process: int) -> str:
+  with contextlib.suppress(OSError):
+    return pathlib.Path(f'/proc/{process}/comm').read_text().strip()
+  return ''

@@ -410,6 +410,6 @@ def test_200_worlds_leave_their_groups_and_none_is_left_running(marked):
     ended, _ = host.sessions(
       made, Script(said, WORDS.eot), them, attempts, jax.random.key(0)
     )
-    assert len(marked()) > 8 * 2  # rooms, and what was started there
+    marks.sleeping(marked, 3)  # of the rooms that are open at the end
   assert len(ended) == n
   assert not marks.left(marked)

@@ -336,8 +336,8 @@ def test_nobody_is_left_who_has_left_the_group(how, marked):
     group = int(begun(room)[0])
     if how in ('close', 'end', 'killed'):
       room.step('roam').result(WAIT)
-      away = [pid for pid in marked() if os.getpgid(pid) != group]
-      assert len(away) >= 3
+      away = {os.getpgid(pid) for pid in marks.sleeping(marked, 3)}
+      assert group not in away
     if how == 'close':
       room.close()
     elif how == 'end':
@@ -349,8 +349,7 @@ def test_nobody_is_left_who_has_left_the_group(how, marked):
       assert fault(room.step('roam_and_die')).kind == 'died'
     elif how in ('hang', 'stop'):  # ended in the middle of a turn
       hung = room.step(f'roam_and_{how}')
-      while len(marked()) < 5:
-        time.sleep(0.01)
+      marks.sleeping(marked, 3)
       if how == 'stop':
         while 'T' not in states(group):
           time.sleep(0.01)
@@ -421,8 +420,7 @@ def test_who_left_the_group_does_not_survive_the_trainer(marked):
     """
   )
   assert it.stdout.readline() == b'ready\n'
-  while len(marked()) < 1 + 3 * (2 + 3):
-    time.sleep(0.01)
+  marks.sleeping(marked, 9)
   it.kill()
   it.wait()
   it.stdout.close()

@@ -1,7 +1,6 @@
 """What a command starts ends with it, wherever it has gone."""
 
 import os
-import pathlib
 import signal
 import subprocess
 import sys
@@ -62,8 +61,7 @@ def test_whoever_is_left_is_killed(how, marked):
   if how == 'end':
     subreaper.end(it.pid)
   elif how == 'killed':  # the command, not what watches over it
-    sleepers = {pid for pid in marked() if _name(pid) == 'sleep'}
-    (child,) = marked() - sleepers - {it.pid}
+    (child,) = marked() - marks.sleeping(marked, 2) - {it.pid}
     os.kill(child, signal.SIGKILL)
   it.wait(WAIT)
   assert it.returncode == (0 if how == 'ends' else -signal.SIGKILL)
@@ -85,12 +83,8 @@ def test_it_ends_with_whoever_started_it(marked):
     env=os.environ | {'PYTHONPATH': os.pathsep.join(filter(None, sys.path))},
   )
   assert it.stdout.readline() == b'ready\n'
-  assert len(marked()) == 5  # it, the subreaper, the command, the sleepers
+  marks.sleeping(marked, 2)
   it.kill()
   it.wait()
   it.stdout.close()
   assert not marks.left(marked)
-
-
-def _name(pid: int) -> str:
-  return pathlib.Path(f'/proc/{pid}/comm').read_text().strip()
