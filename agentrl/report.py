@@ -233,6 +233,7 @@ def _facts(rows: Sequence[Row], header: Row) -> Iterator[str]:
       yield _entry(name, str(header[name]))
   yield from _held_out_lines(judge(rows))
   yield from _training_lines(rows)
+  yield from _skipped_lines(rows)
   tokens = [_number(row, 'rollout/tokens') for row in rows]
   total = sum(t for t in tokens if t is not None)
   if total:
@@ -283,6 +284,18 @@ def _training_lines(rows: Sequence[Row]) -> Iterator[str]:
       f'{y[:n].mean():.1%} solved at first, {y[-n:].mean():.1%} at last'
       + (f' (means of {n} steps)' if n > 1 else ''),
     )
+
+
+def _skipped_lines(rows: Sequence[Row]) -> Iterator[str]:
+  """Steps with updates that were skipped: they had no finite gradient."""
+  names = {name for row in rows for name in row if name.endswith('/skipped')}
+  said = []
+  for name in sorted(names):
+    y = _series(rows, 'step', name)[:, 1]
+    if skipped := int(np.sum(y > 0)):
+      said.append(f'{skipped} of {len(y)} ({name.removesuffix("/skipped")})')
+  if said:
+    yield _entry('skipped', f'steps with no finite gradient: {", ".join(said)}')
 
 
 def _seconds_by_phase(rows: Sequence[Row]) -> dict[str, float]:

@@ -146,6 +146,21 @@ def test_intervals_given_by_the_run_are_used_and_else_computed():
   assert computed[2:4] == statistics.wilson(50, 200)
 
 
+def test_summary_counts_the_steps_whose_updates_were_skipped():
+  """Of several minibatches some may have been."""
+  rows = [
+    rl(s, 0.1) | {'policy/skipped': x, 'critic/skipped': float(s == 1)}
+    for s, x in enumerate([1.0, 0.5, 0.0, 0.0], 1)
+  ]
+  line = (
+    'skipped        steps with no finite gradient: 1 of 4 (critic), 2 of 4 '
+  )
+  assert line + '(policy)\n' in report.summary(rows, HEADER)
+  fine = [r | {'policy/skipped': 0.0, 'critic/skipped': 0.0} for r in rows]
+  assert 'skipped' not in report.summary(fine, HEADER)
+  assert 'skipped' not in report.summary(run(), HEADER)
+
+
 def test_summary_says_what_was_measured():
   text = report.summary(run(), HEADER)
   low, high = statistics.wilson(140, 200)

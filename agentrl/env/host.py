@@ -42,9 +42,9 @@ class Reply(NamedTuple):
   """What the world answers to a message."""
 
   text: str  # the next observation; of no use once done
-  reward: float = 0.0
+  reward: float = 0.0  # within ±1e12, as facts are: rollout/answers.py
   done: bool = False
-  score: float = 0.0  # the task's own: 1 solved, 0 not
+  score: float = 0.0  # the task's own, in [0, 1]: 1 solved, 0 not
   invalid: bool = False  # the message was not understood
   role: str = 'user'  # who says `text` in a chat: 'user' or 'tool'
   facts: Mapping[str, float] = {}  # of this turn, by the family's columns

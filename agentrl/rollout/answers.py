@@ -7,7 +7,6 @@ the same checks. Imports little, since every child process waits for it.
 """
 
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +16,10 @@ from agentrl.env.host import Family, HostEnv, Reply
 # said is no answer.
 KINDS = ('raise', 'time', 'died', 'output', 'answer')
 CHARACTERS = 100_000  # most of an observation
+# Most of a number. Arrays are float32, where 3e38 is the end, and advantages,
+# critics and the norm of a gradient square what was earned: 1e24, which leaves
+# 1e14 for how many turns and parameters they add it up over.
+MOST = 1e12
 _SAID = 2000  # characters of what another process says of a fault
 
 
@@ -129,7 +132,8 @@ def checked(
 ) -> Reply:
   """A `Reply` of plain strings, floats and bools, its facts by the columns.
 
-  Scalars of NumPy are numbers; facts that are missing are 0.
+  Scalars of NumPy are numbers, of at most `MOST`; facts that are missing are
+  0. A score is in [0, 1]: what a game pays beyond that is its reward.
 
   Args:
     value: what `step` returned.
@@ -154,7 +158,7 @@ def checked(
     text=observed(value.text, characters),
     reward=_number('reward', value.reward),
     done=_flag('done', value.done),
-    score=_number('score', value.score),
+    score=_score(value.score),
     invalid=_flag('invalid', value.invalid),
     role=_role(value.role),
     facts={x: _number(f'facts[{x!r}]', facts.get(x, 0.0)) for x in columns},
@@ -214,15 +218,23 @@ def described(error: BaseException) -> str:
 
 
 def _number(name: str, value: Any) -> float:
-  """Finite, as a plain float."""
+  """As a plain float, finite in float32 too and when it is squared."""
   plain = _plain(value)
-  if isinstance(plain, int | float):
-    try:
-      if math.isfinite(plain):
-        return float(plain)
-    except OverflowError:
-      pass
-  raise EnvFault('answer', f'{name}={_shown(value)} is no finite number')
+  if isinstance(plain, int | float) and -MOST <= plain <= MOST:
+    return float(plain)
+  raise EnvFault(
+    'answer', f'{name}={_shown(value)} is no number within ±{MOST:g}'
+  )
+
+
+def _score(value: Any) -> float:
+  score = _number('score', value)
+  if not 0 <= score <= 1:
+    raise EnvFault(
+      'answer',
+      f'score={_shown(value)} is not in [0, 1]; what a game pays is its reward',
+    )
+  return score
 
 
 def _flag(name: str, value: Any) -> bool:

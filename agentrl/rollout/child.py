@@ -1,8 +1,9 @@
 """A process with one environment in it, as the trainer sees it.
 
 A fresh interpreter, not a fork: it has none of JAX, of the trainer's threads
-and of its open files. It leads a session of its own and is killed with all
-that it started, except what has left the session in its turn.
+and of its open files. It is killed with all that it started, whatever process
+group or session that is in by then: above it is a subreaper, the process that
+the trainer knows, and the trainer's own end is its end too.
 """
 
 import contextlib
@@ -20,8 +21,8 @@ from typing import Any
 
 from agentrl.env.host import Family, Reply
 from agentrl.rollout.answers import EnvFault, heard
-from agentrl.rollout.warden import Warden, kill
 from agentrl.rollout.worker import write
+from agentrl.tool import subreaper
 
 _PROGRAM = str(pathlib.Path(__file__).with_name('worker.py'))
 _TAIL = 2000  # bytes of what it printed that are kept
@@ -41,10 +42,9 @@ class Child:
   kills a process when the thread that started it ends.
   """
 
-  def __init__(self, family: Family, characters: int, warden: Warden):
+  def __init__(self, family: Family, characters: int):
     """The family must be `sendable`."""
     self._family, self._characters = family, characters
-    self._warden = warden
     self._most = 16 * characters + (1 << 20)  # bytes of an answer
     self._process: subprocess.Popen | None = None
     self._killed = False
@@ -77,7 +77,7 @@ class Child:
     with self._lock:
       self._killed = True
       if self._process is not None:
-        kill(self._process.pid)
+        subreaper.end(self._process.pid)
     return True
 
   def close(self) -> None:
@@ -109,9 +109,8 @@ class Child:
         env=_PLAIN | os.environ | {'JAX_PLATFORMS': 'cpu'},
         start_new_session=True,
       )
-      self._warden.watch(self._process.pid)
       if self._killed:
-        kill(self._process.pid)
+        subreaper.end(self._process.pid)
     for handle in (receive, send, printed):
       os.close(handle)
     self._poll = select.poll()
@@ -177,11 +176,10 @@ class Child:
     return EnvFault('died', f'its process ended ({how}){last}')
 
   def _stop(self) -> int:
-    """Kills whoever is left in the session; -> the exit status."""
+    """Kills whoever is left below it; -> the exit status."""
     with self._lock:  # as long as nobody has waited for it the id is its own
       process, self._process = self._process, None
-      kill(process.pid)
-      self._warden.forget(process.pid)
+      subreaper.end(process.pid)
     status = process.wait()
     for _ in range(16):  # 64 KB each: the pipe holds no more
       self._note()

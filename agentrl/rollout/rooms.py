@@ -23,7 +23,6 @@ from agentrl.env.host import Family, Reply
 from agentrl.rollout.actor import actors
 from agentrl.rollout.answers import CHARACTERS, EnvFault, Local
 from agentrl.rollout.child import Child, room_for, sendable
-from agentrl.rollout.warden import Warden
 
 PLACES = (*host.PLACES, 'ray')
 _GRACE = 3.0  # seconds for environments to end by themselves
@@ -147,14 +146,7 @@ class _Life:
 class Rooms:
   """A fixed number of rooms; `rooms` makes them."""
 
-  def __init__(
-    self,
-    make: Callable[[], Place],
-    count: int,
-    after: Callable[[], None] = lambda: None,
-  ):
-    """`after` is called when all environments have ended."""
-    self._after = after
+  def __init__(self, make: Callable[[], Place], count: int):
     # The index of a room, once for each of its futures when that is done.
     self.answered: queue.SimpleQueue[int] = queue.SimpleQueue()
     self._rooms = [
@@ -189,7 +181,6 @@ class Rooms:
       if life.thread.is_alive() and not life.stuck:
         life.kill()
         life.thread.join(_GRACE if not life.stuck else 0.0)
-    self._after()
 
   def _gone(self) -> list[_Life]:
     return [life for room in self._rooms for life in room.gone]
@@ -209,7 +200,8 @@ def rooms(
     count: rooms, that is, trajectories under way at the same time.
     place: one of `PLACES`; the family's if none is given. Environments in a
       'thread' share this process. A 'process' is a fresh interpreter for each
-      room, which can be killed. With 'ray' it is an actor in a cluster.
+      room, which can be killed with all that it started. With 'ray' it is an
+      actor in a cluster.
     characters: most of an observation; more is a fault.
 
   Raises:
@@ -229,8 +221,7 @@ def rooms(
     return Rooms(actors(family, characters), count)
   sendable(family)
   room_for(count)
-  warden = Warden()
-  return Rooms(lambda: Child(family, characters, warden), count, warden.close)
+  return Rooms(lambda: Child(family, characters), count)
 
 
 def _settle(future: Future, out: Any) -> None:

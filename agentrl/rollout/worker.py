@@ -1,26 +1,28 @@
 """The child's side of a process room: `python worker.py in out parent`.
 
+It is two processes: a subreaper, which ends with the trainer or when it is
+told to, and below it the one with the environment.
+
 Reads framed pickles from the descriptor `in`, first an order and then calls;
 writes framed JSON to `out`. What the environment prints goes to neither.
 Started by `agentrl/rollout/child.py`; imports little, since rooms wait for it.
 """
 
 import contextlib
-import ctypes
 import functools
 import os
+import pathlib
 import pickle
-import signal
 import sys
 
-_DIE_WITH_PARENT = 1  # of prctl
+_HERE = str(pathlib.Path(__file__).parents[2])
 
 
 def main(receive: int, send: int, parent: int) -> None:
-  if sys.platform == 'linux':  # elsewhere the end of the pipe has to do
-    ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
-  if os.getppid() != parent:  # it was gone before
-    return
+  sys.path.insert(0, _HERE)
+  from agentrl.tool import subreaper
+
+  subreaper.below(parent, (receive, send))
   _keep(receive, send)
   path, family, characters = pickle.loads(read(receive))
   sys.path[:] = path

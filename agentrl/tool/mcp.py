@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agentrl.tool import subreaper
 from agentrl.tool.base import Fault, shorten
 
 
@@ -66,7 +67,8 @@ class McpServer:
     self.close()
 
   def close(self) -> None:
-    """Ends the connection, and the server if it was started here."""
+    """Ends the connection, and the server and all that it has started, if it
+    was started here."""
     if self._thread.is_alive():
       self._loop.call_soon_threadsafe(self._task.cancel)
       self._thread.join(10)
@@ -141,7 +143,7 @@ def _target(server: str | Sequence[str], env: Mapping[str, str] | None) -> Any:
     return server
   if not server:
     raise ValueError('the command of an MCP server has no words; give some')
-  command, *args = server
+  command, *args = subreaper.command(server)
   return package.StdioServerParameters(
     command=command, args=args, env=dict(env or {})
   )

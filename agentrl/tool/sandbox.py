@@ -6,8 +6,8 @@ around the code (`agentrl/tool/jail`):
   namespaces  no network, no other processes, a file system of its own with
               one folder in memory
   landlock    opens only the standard library (and that folder)
-  seccomp     no socket, process, mount, trace, ...: 117 harmless calls only
-  nobody      root becomes an unprivileged user
+  seccomp     no socket, process, mount, trace, lock, ...: 115 harmless calls
+  nobody      root becomes an unprivileged user, another one in every run
 
 With limits of the process (memory, threads, files) and a reader that kills
 what runs or prints too long, six things are guaranteed. What the system lacks

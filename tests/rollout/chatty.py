@@ -14,6 +14,8 @@ FAULTS = {
   'bytes': 'answer',
   'megabytes': 'output',
   'nan': 'answer',
+  'rich': 'answer',
+  'payoff': 'answer',
   'killed': 'died',
 }
 
@@ -57,6 +59,12 @@ class Env:
 
   def nan(self):
     return Reply('', float('nan'))
+
+  def rich(self):
+    return Reply('', 1e300)
+
+  def payoff(self):
+    return Reply('', 7.0, True, 7.0)
 
   def killed(self):
     os.kill(os.getpid(), signal.SIGKILL)

@@ -6,6 +6,8 @@ import functools
 import chatty
 import jax
 import jax.numpy as jnp
+import marks
+import naughty
 import numpy as np
 import pytest
 
@@ -26,6 +28,7 @@ from agentrl.task.fixed import attempts as make_attempts
 from agentrl.text import parse, render, talk, tokenizer
 from agentrl.types import Prefix, Status
 
+marked = marks.marked  # a fixture
 WORDS = tokenizer.Embedded()
 SHAPE = transformer.Shape(
   vocab=WORDS.vocab_size, width=16, layers=2, heads=2, kv_heads=2, head_dim=8,
@@ -420,3 +423,26 @@ def test_tools_are_heard_word_for_word():
     told = [reply.facts[name] for reply in replies]
     assert record.columns[name][0].tolist() == told
   assert record.action[0].tolist() == [-1 if r.invalid else 0 for r in replies]
+
+
+@pytest.mark.slow
+def test_200_worlds_leave_their_groups_and_none_is_left_running(marked):
+  """Some die and some are closed in the middle of a turn as well."""
+  n = 200
+  acts = {i: ['roam', 'say x', 'roam'] for i in range(n)}
+  acts |= {i: ['say x', 'roam_and_die'] for i in range(0, n, 16)}
+  acts |= {i: ['roam_and_hang'] for i in range(5, n, 40)}
+  said = {
+    i: [[*WORDS.encode(act), WORDS.eot] for act in todo]
+    for i, todo in acts.items()
+  }
+  limits = dataclasses.replace(LIMITS, turns=3, message=16, seconds=10.0)
+  made = stage(naughty.Family(), [{}] * n, limits)
+  attempts = make_attempts(np.arange(n), 1, 3, 1.0)
+  with rooms(made.family, 8) as them:
+    ended, _ = host.sessions(
+      made, Script(said, WORDS.eot), them, attempts, jax.random.key(0)
+    )
+    marks.sleeping(marked, 3)  # of the rooms that are open at the end
+  assert len(ended) == n
+  assert not marks.left(marked)

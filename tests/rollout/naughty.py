@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -75,6 +76,32 @@ class Env:
     self.breed()
     os._exit(0)
 
+  def roam(self):
+    """Starts sleepers in groups and sessions of their own, and an orphan."""
+    for away in ({'process_group': 0}, {'start_new_session': True}):
+      subprocess.Popen(['sleep', '600'], **away)
+    if not (parent := os.fork()):
+      os.setsid()
+      if not os.fork():
+        os.execvp('sleep', ['sleep', '600'])
+      os._exit(0)
+    os.waitpid(parent, 0)
+    return Reply('gone')
+
+  def roam_and_die(self):
+    self.roam()
+    os._exit(0)
+
+  def roam_and_hang(self):
+    self.roam()
+    time.sleep(600)
+
+  def roam_and_stop(self):
+    """Stops itself and whoever watches over it."""
+    self.roam()
+    os.kill(os.getppid(), signal.SIGSTOP)
+    os.kill(os.getpid(), signal.SIGSTOP)
+
   def flood(self, size):
     print('x' * int(size), flush=True)
     return Reply('dry')
@@ -110,12 +137,17 @@ VALUES: dict[str, Any] = {
   'nan': Reply('', float('nan')),
   'inf': Reply('', score=float('inf')),
   'digits': Reply('', 10**5000),
+  'rich': Reply('', 1e300),
+  'poor': Reply('', -1.1e12),
+  'payoff': Reply('', score=1.5),
+  'debt': Reply('', score=-0.25),
   'words': Reply('', '1'),
   'done': Reply('', done=1),
   'invalid': Reply('', invalid=None),
   'facts': Reply('', facts=[1]),
   'unknown': Reply('', facts={'sene': 1.0}),
   'fact': Reply('', facts={'seen': float('nan')}),
+  'far': Reply('', facts={'seen': 1e39}),
 }
 
 

@@ -11,6 +11,7 @@ import textwrap
 import threading
 import time
 
+import marks
 import naughty
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ import pytest
 from agentrl.env.host import Reply
 from agentrl.rollout.answers import (
   KINDS,
+  MOST,
   EnvFault,
   checked,
   heard,
@@ -26,6 +28,7 @@ from agentrl.rollout.answers import (
 )
 from agentrl.rollout.rooms import rooms
 
+marked = marks.marked  # a fixture
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parent.parent
 WAIT = 60  # seconds; what never comes fails, what is slow does not
@@ -114,12 +117,17 @@ BAD = {
   'nan': ('answer', 'reward=nan'),
   'inf': ('answer', 'score=inf'),
   'digits': ('answer', 'reward='),
+  'rich': ('answer', r'reward=1e\+300 is no number within ±1e\+12'),
+  'poor': ('answer', 'reward=-1100000000000.0 is no number within'),
+  'payoff': ('answer', r'score=1.5 is not in \[0, 1\]'),
+  'debt': ('answer', r'score=-0.25 is not in \[0, 1\]'),
   'words': ('answer', "reward='1'"),
   'done': ('answer', 'done=1'),
   'invalid': ('answer', 'invalid=None'),
   'facts': ('answer', r'facts=\[1\]'),
   'unknown': ('answer', "'sene'"),
   'fact': ('answer', r"facts\['seen'\]=nan"),
+  'far': ('answer', r"facts\['seen'\]=1e\+39"),
 }
 
 
@@ -143,12 +151,12 @@ def test_a_checked_answer_is_plain():
       naughty.Word('x'),
       np.float32(0.5),
       np.bool_(True),
-      np.array(2),
+      np.array(1),
       facts={'unseen': True, 'seen': np.int64(3)},
     ),
     COLUMNS,
   )
-  assert said == Reply('x', 0.5, True, 2.0, facts={'seen': 3.0, 'unseen': 1.0})
+  assert said == Reply('x', 0.5, True, 1.0, facts={'seen': 3.0, 'unseen': 1.0})
   kinds = [type(x) for x in (*said[:5], *said.facts.values())]
   assert kinds == [str, float, bool, float, bool, float, float]
   assert list(said.facts) == list(COLUMNS)
@@ -159,6 +167,14 @@ def test_a_checked_answer_is_plain():
     observed('xyzt', 3)
 
 
+def test_the_largest_number_can_be_squared_and_added_up_in_float32():
+  said = checked(Reply('', MOST, facts={'seen': -MOST}), COLUMNS)
+  assert (said.reward, said.facts['seen']) == (MOST, -MOST)
+  assert np.isfinite(np.float32(1e14) * np.float32(MOST) ** 2)
+  with pytest.raises(EnvFault):
+    checked(Reply('', float(np.nextafter(MOST, np.inf))), COLUMNS)
+
+
 @pytest.mark.parametrize(
   'data',
   [
@@ -166,6 +182,8 @@ def test_a_checked_answer_is_plain():
     b'{"text": null}', b'{"reply": 1}',
     b'{"reply": {}}', b'{"reply": {"text": "x", "rewards": 1}}',
     b'{"reply": {"text": "x", "reward": NaN}}',
+    b'{"reply": {"text": "x", "reward": 1e300}}',
+    b'{"reply": {"text": "x", "score": 2}}',
     b'{"reply": {"text": "x", "reward": 1' + b'0' * 5000 + b'}}',
     b'{"reply": {"text": "x", "facts": {"sene": 1}}}',
     b'{"fault": "nice", "why": ""}', b'{"text": "\\ud800"}',
@@ -309,6 +327,39 @@ def test_no_grandchild_is_left(how):
     assert gone(group)
 
 
+@pytest.mark.parametrize(
+  'how', ['close', 'end', 'die', 'killed', 'hang', 'stop']
+)
+def test_nobody_is_left_who_has_left_the_group(how, marked):
+  """Three sleepers, each in a session or group of its own."""
+  with one() as room:
+    group = int(begun(room)[0])
+    if how in ('close', 'end', 'killed'):
+      room.step('roam').result(WAIT)
+      away = {os.getpgid(pid) for pid in marks.sleeping(marked, 3)}
+      assert group not in away
+    if how == 'close':
+      room.close()
+    elif how == 'end':
+      room.end()
+    elif how == 'killed':
+      os.kill(group, signal.SIGKILL)
+      assert fault(room.step('say')).text.startswith('its process ended (SIGK')
+    elif how == 'die':
+      assert fault(room.step('roam_and_die')).kind == 'died'
+    elif how in ('hang', 'stop'):  # ended in the middle of a turn
+      hung = room.step(f'roam_and_{how}')
+      marks.sleeping(marked, 3)
+      if how == 'stop':
+        while 'T' not in states(group):
+          time.sleep(0.01)
+      room.end()
+      assert fault(hung).kind == 'time'
+    assert not marks.left(marked)
+    assert begun(room)[1] == '1'
+  assert not marks.left(marked)
+
+
 def test_nothing_is_left_when_the_rooms_close():
   handles = os.listdir('/proc/self/fd')
   threads = threading.active_count()
@@ -353,6 +404,27 @@ def test_no_process_survives_the_trainer():
   it.wait()
   it.stdout.close()
   assert all(map(gone, groups))
+
+
+def test_who_left_the_group_does_not_survive_the_trainer(marked):
+  it = program(
+    """
+    them = rooms(naughty.Family(), 3)
+    for i in range(3):
+      them[i].reset({}, 0).result(60)
+    them[0].step('roam').result(60)
+    them[1].step('roam').result(60)
+    them[2].step('roam_and_hang')
+    print('ready', flush=True)
+    time.sleep(600)
+    """
+  )
+  assert it.stdout.readline() == b'ready\n'
+  marks.sleeping(marked, 9)
+  it.kill()
+  it.wait()
+  it.stdout.close()
+  assert not marks.left(marked)
 
 
 def test_a_child_has_nothing_of_the_trainer():

@@ -6,6 +6,7 @@ import pathlib
 import sys
 import time
 
+import marks
 import pytest
 
 from agentrl.text.call_base import Call
@@ -15,6 +16,7 @@ from agentrl.tool.mcp import McpServer
 
 pytest.importorskip('mcp', reason="mcp is not installed: 'agentrl[host]'")
 
+marked = marks.marked  # a fixture
 SERVER = """
 import os, sys, time
 from mcp.server import MCPServer
@@ -139,6 +141,23 @@ def test_a_server_that_dies_costs_its_calls(server):
 def test_mistakes_are_named(command, match):
   with pytest.raises(ValueError, match=match):
     McpServer(command, seconds=20)
+
+
+@pytest.mark.slow
+def test_nothing_that_a_server_started_is_left(command, marked):
+  """Not even what has left its process group."""
+  code = (
+    'import runpy, subprocess\n'
+    'subprocess.Popen(["sleep", "600"], start_new_session=True)\n'
+    'subprocess.Popen(["sleep", "600"], process_group=0)\n'
+    f'runpy.run_path({command[1]!r})'
+  )
+  env = {'PYTHONPATH': os.pathsep.join(sys.path)}
+  env[marks.NAME] = os.environ[marks.NAME]
+  with McpServer([sys.executable, '-c', code], env=env, seconds=60) as held:
+    assert len(held.tools) == 6
+    marks.sleeping(marked, 2)
+  assert not marks.left(marked)
 
 
 @pytest.mark.slow

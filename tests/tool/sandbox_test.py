@@ -1,6 +1,9 @@
 """Code in the sandbox: what it can do, and that no way leads out."""
 
 import concurrent.futures
+import contextlib
+import errno
+import fcntl
 import os
 import pathlib
 import platform
@@ -329,6 +332,22 @@ def test_what_python_needs_works(box):
   assert outcome == ('[1, 2, 3]\n', '')
 
 
+def test_a_database_locks_and_unlocks_its_file(box):
+  """Two connections in turn, and not both at once; a lock of the library."""
+  outcome = box.run(
+    'import fcntl, sqlite3\n'
+    'a, b = (sqlite3.connect("d", isolation_level=None, timeout=0)'
+    ' for _ in "ab")\n'
+    'a.execute("create table t (x)")\n'
+    'for c in (a, b, a):\n  c.execute("insert into t values (1)")\n'
+    'print(b.execute("select count(*) from t").fetchone())\n'
+    'fcntl.lockf(open("e", "w"), fcntl.LOCK_EX)\n'
+    'a.execute("begin immediate")\nb.execute("begin immediate")'
+  )
+  assert outcome.text.startswith('(3,)\n')
+  assert outcome.text.endswith('OperationalError: database is locked\n')
+
+
 def test_runs_know_nothing_of_each_other_and_go_on_at_once(box):
   code = 'import os, time\nprint({}, os.listdir("."))\nopen("a", "w")'
   with concurrent.futures.ThreadPoolExecutor(6) as pool:
@@ -365,6 +384,204 @@ def test_nothing_runs_when_a_layer_cannot_be_put_up(tmp_path):
   if 'namespaces' in late.layers:
     with pytest.raises(RuntimeError, match='did not run'):
       late.run('print(1)')
+
+
+WITH_AND_WITHOUT = pytest.mark.parametrize(
+  'make', [made, made_without_folder], ids=['namespaces', 'none']
+)
+
+
+@contextlib.contextmanager
+def meanwhile(monkeypatch, box: Sandbox, code: str, folder: pathlib.Path):
+  """While this lasts a run stands where its code calls `pause`; -> outcomes.
+
+  It says so by a line, which nobody but the one who reads its output gets, and
+  goes on once there is a file in the folder.
+  """
+  begun, others = threading.Event(), jailed._read
+
+  def read(pipe, end, most):
+    line = b''
+    while not line.endswith(b'\n') and (byte := os.read(pipe.fileno(), 1)):
+      line += byte
+    begun.set()
+    text, fault = others(pipe, end, most)
+    return line + text, fault
+
+  head = (
+    'import os, time\ndef pause(*said):\n  print(*said, flush=True)\n'
+    f'  while not os.path.exists({str(folder / "go")!r}): time.sleep(0.01)\n'
+  )
+  outcomes = []
+  thread = threading.Thread(
+    target=lambda: outcomes.append(box.run(head + code))
+  )
+  monkeypatch.setattr(jailed, '_read', read)
+  thread.start()
+  try:
+    assert begun.wait(LONG.seconds)
+    monkeypatch.setattr(jailed, '_read', others)
+    yield outcomes
+  finally:
+    (folder / 'go').touch()
+    thread.join()
+
+
+# Takes every lock that a file may have, and says what it got.
+LOCKS = """
+import fcntl, os, struct
+def tried(call, *args):
+  try:
+    out = call(*args)
+    return out if isinstance(out, (int, bytes)) else 'yes'
+  except OSError as error:
+    return error.errno
+held = open(PATH, 'rb')
+read = struct.pack('hhqqi4x', fcntl.F_RDLCK, 0, 0, 0, 0)
+write = struct.pack('hhqqi4x', fcntl.F_WRLCK, 0, 0, 0, 0)
+said = [
+  tried(fcntl.flock, held, fcntl.LOCK_EX | fcntl.LOCK_NB),
+  tried(fcntl.flock, held, fcntl.LOCK_SH | fcntl.LOCK_NB),
+  tried(fcntl.lockf, held, fcntl.LOCK_SH | fcntl.LOCK_NB),
+  *(tried(fcntl.fcntl, held, 37, x) for x in (read, write)),
+  tried(fcntl.fcntl, held, fcntl.F_SETLEASE, fcntl.F_RDLCK),
+  tried(fcntl.fcntl, os.open(os.path.dirname(PATH), os.O_RDONLY),
+        fcntl.F_NOTIFY, fcntl.DN_ACCESS | fcntl.DN_MULTISHOT),
+  tried(fcntl.fcntl, held, fcntl.F_GETLK, write),
+]
+"""
+
+
+@WITH_AND_WITHOUT
+def test_locks_tell_nothing_to_other_runs_and_the_host(
+  make, tmp_path, host, monkeypatch
+):
+  """On a file that both read, of a package; `host` opens the way to it."""
+  del host
+  path = tmp_path / 'package' / 'module.py'
+  path.parent.mkdir(mode=0o755)
+  path.write_text('x = 1')
+  path.chmod(0o644)
+  box = make(limits=LONG, packages=[str(path.parent)])
+  code = f'PATH = {str(path)!r}\n' + LOCKS
+  alone = box.run(code + 'print(said)')
+  assert not alone.fault, alone
+  with meanwhile(monkeypatch, box, code + 'pause(*said)', path.parent) as first:
+    second = box.run(code + 'print(said)')
+    with open(path, 'rb+') as mine:
+      fcntl.flock(mine, fcntl.LOCK_EX | fcntl.LOCK_NB)
+      fcntl.lockf(mine, fcntl.LOCK_EX | fcntl.LOCK_NB)
+      if os.geteuid() == os.stat(path).st_uid:
+        assert fcntl.fcntl(mine, fcntl.F_GETLEASE) == fcntl.F_UNLCK
+  assert second == alone
+  assert not first[0].fault, first
+
+
+# Waits on a word in memory that is a file's; anybody with the file can wake it.
+WORD = """
+import ctypes, errno, os
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype, libc.syscall.restype = ctypes.c_void_p, ctypes.c_long
+at = libc.mmap(None, ctypes.c_size_t(4096), 1, 2, os.open(PATH, os.O_RDONLY),
+               ctypes.c_long(0))
+futex = ctypes.c_long({'x86_64': 202, 'aarch64': 98}[os.uname().machine])
+def call(op, value):
+  out = libc.syscall(futex, ctypes.c_void_p(at), op, ctypes.c_uint(value),
+                     (ctypes.c_long * 2)(10, 0), None, 0)
+  return out if out >= 0 else -ctypes.get_errno()
+word = ctypes.c_uint.from_address(at).value
+"""
+
+
+@WITH_AND_WITHOUT
+def test_no_run_wakes_another(make, monkeypatch, tmp_path, host):
+  del host
+  path = tmp_path / 'package' / 'module.py'
+  path.parent.mkdir(mode=0o755)
+  path.write_text('x = 1')
+  path.chmod(0o644)
+  box = make(limits=LONG, packages=[str(path.parent)])
+  code = f'PATH = {str(path)!r}\n' + WORD
+  waits = (
+    code
+    + 'import threading\nout = []\n'
+    + (
+      'def wait(): out.append(call(0, word))\n'
+      't = threading.Thread(target=wait)\nt.start()\ntime.sleep(0.2)\n'
+      'pause()\nt.join()\nprint(out)'
+    )
+  )
+  with meanwhile(monkeypatch, box, waits, path.parent) as first:
+    woken = box.run(code + 'print(call(1, 9))')
+  assert woken == ('0\n', '')
+  assert first == [(f'\n[-{errno.EAGAIN}]\n', '')]
+
+
+@WITH_AND_WITHOUT
+def test_no_run_takes_the_threads_of_another(make, monkeypatch, tmp_path, host):
+  del host
+  folder = tmp_path / 'package'
+  folder.mkdir(mode=0o755)
+  wide = LONG._replace(memory=4 << 30)  # else memory ends first
+  box = make(limits=wide, packages=[str(folder)])
+  starts = (
+    'import threading\ndone = threading.Event()\nn = 0\n'
+    'threading.stack_size(1 << 16)\n'
+    'try:\n'
+    '  for _ in range(64):\n'
+    '    threading.Thread(target=done.wait, daemon=True).start()\n'
+    '    n += 1\n'
+    'except RuntimeError:\n  pass\n'
+  )
+  with meanwhile(monkeypatch, box, starts + 'pause(n)', folder) as first:
+    second = box.run(starts + 'print(n)')
+  assert second == (f'{LONG.threads - 1}\n', '')
+  assert first == [second]
+
+
+# Makes a sandbox where its user has more threads already than a run may have.
+BUSY = """
+import sys, threading
+from agentrl.tool.sandbox import Limits, Sandbox
+done = threading.Event()
+threading.stack_size(1 << 16)
+for _ in range(40):
+  threading.Thread(target=done.wait, daemon=True).start()
+try:
+  box = Sandbox(Limits(seconds=60), layers=sys.argv[1:])
+except RuntimeError as error:
+  sys.exit(f'refused: {error}')
+print(*box.run('''
+import threading
+done = threading.Event()
+threading.stack_size(1 << 16)
+for _ in range(4):
+  threading.Thread(target=done.wait, daemon=True).start()
+print('four')
+'''))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('layers', [sandbox.LAYERS, WITHOUT_FOLDER])
+def test_threads_of_its_user_are_not_those_of_a_run(layers):
+  """Where there is no root, the kernel counts those of the trainer too."""
+  if os.geteuid():
+    pytest.skip('only root can try it as another user')
+  done = subprocess.run(
+    ['/usr/bin/python3', '-P', '-c', BUSY, *layers],
+    env={'PYTHONPATH': str(pathlib.Path(__file__).parents[2])},
+    user=12345,
+    group=12345,
+    extra_groups=[],
+    cwd='/',
+    capture_output=True,
+    text=True,
+    check=False,
+  )
+  if done.stderr.startswith('refused: '):
+    pytest.skip(done.stderr)
+  assert done.stdout == 'four\n \n', done.stderr
 
 
 def slow(*case):

@@ -11,7 +11,7 @@ import pytest
 from agentrl.tool.jail import landlock, seccomp
 
 ARCH = {'x86_64': 0xC000003E, 'aarch64': 0xC00000B7}
-ALLOW, KILL = 'allow', 'kill'
+ALLOW, KILL, GRANTED = 'allow', 'kill', 0  # granted: by no kernel
 HEADERS = {
   'x86_64': '/usr/include/x86_64-linux-gnu/asm/unistd_64.h',
   'aarch64': '/usr/include/asm-generic/unistd.h',
@@ -21,7 +21,7 @@ by_machine = pytest.mark.parametrize('machine', ARCH)
 
 
 def judge(machine, number, args=(), *, folder=True, arch=None):
-  """'allow', 'kill' or the error that the kernel would give."""
+  """'allow', 'kill' or the error that the kernel would give, 0 being none."""
   data = struct.pack('iIQ', number, arch or ARCH[machine], 0)
   data += struct.pack('6Q', *(list(args) + [0] * 6)[:6])
   program = seccomp.program(machine, folder)
@@ -39,7 +39,7 @@ def judge(machine, number, args=(), *, folder=True, arch=None):
       at += yes if held >= value else no
     else:
       assert code == 0x06
-      named = {0x7FFF0000: ALLOW, 0x80000000: KILL}
+      named = {0x7FFF0000: ALLOW, 0x80000000: KILL, 0x00050000: GRANTED}
       return named.get(value, value & 0xFFFF)
 
 
@@ -96,6 +96,21 @@ def test_other_tables_of_calls_are_deadly(machine):
     ('fcntl', (3, 2), ALLOW),
     ('fcntl', (3, 8), errno.EPERM),
     ('fcntl', (3, 15), errno.EPERM),
+    ('fcntl', (3, 5), ALLOW),  # F_GETLK
+    ('fcntl', (3, 6), GRANTED),  # F_SETLK
+    ('fcntl', (3, 7 | 1 << 32), GRANTED),  # F_SETLKW; the kernel reads a word
+    ('fcntl', (3, 36), errno.EPERM),  # F_OFD_*
+    ('fcntl', (3, 37), errno.EPERM),
+    ('fcntl', (3, 38), errno.EPERM),
+    ('fcntl', (3, 1024), errno.EPERM),  # F_SETLEASE
+    ('fcntl', (3, 1026), errno.EPERM),  # F_NOTIFY
+    ('flock', (3, 2), errno.ENOSYS),
+    ('futex', (1, 128), ALLOW),  # a private one
+    ('futex', (1, 128 | 9 | 256), ALLOW),
+    ('futex', (1, 1), ALLOW),  # wakes those that may not wait
+    ('futex', (1, 0), errno.EAGAIN),
+    ('futex', (1, 9 | 256), errno.EAGAIN),
+    ('futex', (1, 3), errno.EAGAIN),
     ('ioctl', (1, 0x5401), ALLOW),
     ('ioctl', (1, 0x5412), errno.ENOTTY),
     ('prlimit64', (0, 7), ALLOW),

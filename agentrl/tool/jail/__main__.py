@@ -47,6 +47,9 @@ def main() -> None:
     os._exit(program.ENDS['refused'])
   # Whoever asks to stop while the inner process starts is heard after that.
   signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+  nobody = 'nobody' in order.layers
+  order.user = namespaces.user_of(os.getpid()) if nobody else None
+  order.others = _others(order)
   complaint, complain = os.pipe()
   try:
     child = _fork(libc, order, complain)
@@ -74,7 +77,7 @@ def _fork(libc: ctypes.CDLL, order: Order, complain: int) -> int:
     _inner(libc, order, complain)
 
   if 'namespaces' in order.layers:
-    return namespaces.fork(libc, inner, 'nobody' in order.layers)
+    return namespaces.fork(libc, inner, order.user)
   child = os.fork()
   if not child:
     inner()
@@ -109,7 +112,7 @@ def _shut_in(libc: ctypes.CDLL, order: Order) -> None:
     change = [namespaces.BOX, os.devnull] if folder else []
     landlock.restrict(libc, order.see, order.hidden, change)
   if 'nobody' in order.layers:
-    _become_nobody()
+    _become(namespaces.NOBODY if folder else order.user)
   _drop_capabilities(libc)
   libc.prctl(_DUMPABLE, 0, 0, 0, 0)  # no core file either
   libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL)  # a new user had cleared it
@@ -137,7 +140,7 @@ def _limit(order: Order) -> None:
     (resource.RLIMIT_AS, order.memory),
     (resource.RLIMIT_CPU, seconds),
     (resource.RLIMIT_FSIZE, order.folder),
-    (resource.RLIMIT_NPROC, order.threads),
+    (resource.RLIMIT_NPROC, order.others + order.threads),
     (resource.RLIMIT_STACK, 8 << 20),
     (resource.RLIMIT_NOFILE, 64),
     (resource.RLIMIT_CORE, 0),
@@ -149,8 +152,36 @@ def _limit(order: Order) -> None:
     resource.setrlimit(kind, (most, most))
 
 
-def _become_nobody() -> None:
-  user = namespaces.NOBODY
+def _others(order: Order) -> int:
+  """Threads that are not the run's and count against its limit all the same.
+
+  The kernel counts those of a user; inside a user namespace, since Linux 5.14,
+  only those inside.
+  """
+  first, second = os.uname().release.split('.')[:2]
+  release = int(first), int(second.partition('-')[0].rstrip('+'))
+  if 'namespaces' in order.layers and release >= (5, 14):
+    return 0
+  if order.user not in (None, namespaces.NOBODY):
+    return 0
+  user = os.getuid() if order.user is None else order.user
+  return sum(
+    _threads(pid, user) for pid in os.listdir('/proc') if pid.isdigit()
+  )
+
+
+def _threads(process: str, user: int) -> int:
+  """How many the process has; none if it is another user's, or has ended."""
+  try:
+    with open(f'/proc/{process}/status', encoding='utf-8') as lines:
+      told = dict(line.split(':', 1) for line in lines)
+  except OSError:
+    return 0
+  own = int(told['Uid'].split()[0]) == user
+  return int(told['Threads']) if own else 0
+
+
+def _become(user: int) -> None:
   os.setgroups([])
   os.setresgid(user, user, user)
   os.setresuid(user, user, user)

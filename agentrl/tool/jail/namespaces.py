@@ -19,6 +19,7 @@ _RELATIVE = 4096, 1 << 21  # and the one that is another
 _DETACH = 2
 
 NOBODY = 65534
+_OWN = 2_000_000_000  # and above: users that no system gives to anybody
 BOX = '/box'  # the folder of the code
 _BASE = '/tmp'  # where the new root is put together: it only must exist
 
@@ -30,11 +31,32 @@ def _checked(result: int, what: str) -> int:
   return result
 
 
-def fork(libc: ctypes.CDLL, inside: Callable[[], None], nobody: bool) -> int:
+def user_of(process: int) -> int:
+  """The user that a run has for itself; NOBODY where there are not so many.
+
+  What the kernel counts by users, threads above all, one run then cannot take
+  from another. No two runs at a time have the same process.
+  """
+  user = _OWN + process
+  known = all(map(_knows, ('uid', 'gid'), (user, user)))
+  return user if known else NOBODY
+
+
+def _knows(kind: str, number: int) -> bool:
+  """Whether users, or groups, of that number exist in this container."""
+  with open(f'/proc/self/{kind}_map', encoding='ascii') as lines:
+    ranges = [map(int, line.split()) for line in lines]
+  return any(first <= number < first + size for first, _, size in ranges)
+
+
+def fork(
+  libc: ctypes.CDLL, inside: Callable[[], None], user: int | None
+) -> int:
   """Starts `inside` as the first process of new namespaces; -> its number.
 
-  The user inside is the one outside; with `nobody` (it takes root) there is a
-  second one, to run the code once the first has built the file system.
+  The user inside is the one outside; with `user` (it takes root) there is a
+  second one, that user outside and NOBODY inside, to run the code once the
+  first has built the file system.
 
   Raises:
     OSError: the system does not allow it.
@@ -51,17 +73,17 @@ def fork(libc: ctypes.CDLL, inside: Callable[[], None], nobody: bool) -> int:
   _checked(number, 'new namespaces')
   os.close(ready)
   try:
-    _map_users(number, nobody)
+    _map_users(number, user)
     os.write(go, b'.')
   finally:
     os.close(go)  # without the dot it gives up
   return number
 
 
-def _map_users(number: int, nobody: bool) -> None:
+def _map_users(number: int, user: int | None) -> None:
   place = f'/proc/{number}/'
-  also = f'\n{NOBODY} {NOBODY} 1' if nobody else ''
-  if not nobody:
+  also = '' if user is None else f'\n{NOBODY} {user} 1'
+  if user is None:
     _write(place + 'setgroups', 'deny')
   for kind, own in (('uid', os.geteuid()), ('gid', os.getegid())):
     _write(f'{place}{kind}_map', f'{own} {own} 1{also}')

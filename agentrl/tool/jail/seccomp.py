@@ -1,8 +1,10 @@
 """The system calls that jailed code may make, as a filter for the kernel.
 
 What is not listed does not exist for the code: no sockets, no new processes,
-no mounts, no tracing, no namespaces, no kernel keys, no shared memory. The
-filter is assembled by hand, so that nothing beyond libc is needed.
+no mounts, no tracing, no namespaces, no kernel keys, no shared memory. Nor does
+the code lock or watch a file, or wait for one in memory: others, who can read
+the same file, would see it. The filter is assembled by hand, so that nothing
+beyond libc is needed.
 """
 
 import ctypes
@@ -24,7 +26,7 @@ chdir 80 49, fchdir 81 50, getdents64 217 61, umask 95 166,
 mmap 9 222, munmap 11 215, mprotect 10 226, mremap 25 216, madvise 28 233,
 brk 12 214, rt_sigaction 13 134, rt_sigprocmask 14 135, rt_sigreturn 15 139,
 rt_sigpending 127 136, rt_sigtimedwait 128 137, sigaltstack 131 132,
-futex 202 98, set_robust_list 273 99, get_robust_list 274 100, rseq 334 293,
+set_robust_list 273 99, get_robust_list 274 100, rseq 334 293,
 set_tid_address 218 96, sched_yield 24 124, sched_getaffinity 204 123,
 gettid 186 178, getpid 39 172, getppid 110 173, getuid 102 174,
 geteuid 107 175, getgid 104 176, getegid 108 177, getgroups 115 158,
@@ -40,7 +42,7 @@ _CHANGES = """
 open 2 -, openat 257 56, mkdir 83 -, mkdirat 258 34, rmdir 84 -, unlink 87 -,
 unlinkat 263 35, rename 82 -, renameat 264 38, renameat2 316 276, link 86 -,
 linkat 265 37, symlink 88 -, symlinkat 266 36, truncate 76 45,
-ftruncate 77 46, fallocate 285 47, fsync 74 82, fdatasync 75 83, flock 73 32,
+ftruncate 77 46, fallocate 285 47, fsync 74 82, fdatasync 75 83,
 chmod 90 -, fchmod 91 52, fchmodat 268 53, utimensat 280 88,
 copy_file_range 326 285
 """
@@ -49,7 +51,8 @@ _SPECIAL = """
 open 2 -, openat 257 56, clone 56 220, fork 57 -, vfork 58 -, clone3 435 435,
 openat2 437 437, kill 62 129, tgkill 234 131, ioctl 16 29, prlimit64 302 261,
 socket 41 198, connect 42 203, socketpair 53 199, sendto 44 206,
-recvfrom 45 207, memfd_create 319 279, fcntl 72 25
+recvfrom 45 207, memfd_create 319 279, fcntl 72 25,
+flock 73 32, futex 202 98
 """
 _MACHINES = {'x86_64': (0, 0xC000003E), 'aarch64': (1, 0xC00000B7)}
 
@@ -62,8 +65,13 @@ _CLONE_THREAD = 0x10000
 _CLONE_NEW = 0x7E020080  # every namespace, time among them
 _CHANGING = os.O_ACCMODE | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _IOCTLS = (0x5401, 0x541B, 0x5421, 0x5450, 0x5451)  # is it a tty, nonblock, ...
-# Duplicates, flags and locks: an owner (F_SETOWN) would be sent signals.
-_FCNTLS = (0, 1, 2, 3, 4, 5, 6, 7, 1030)
+# Duplicates, flags and who holds a lock (F_GETLK). Not an owner (F_SETOWN), who
+# would be sent signals, a lease, a notice, or a lock of an open file (F_OFD_*).
+_FCNTLS = (0, 1, 2, 3, 4, 5, 1030)
+# F_SETLK, F_SETLKW: the lock of a process never holds that process back, and
+# nobody else is to see it. It is granted and kept nowhere; SQLite needs it.
+_LOCKS = (6, 7)
+_PRIVATE, _WAKE = 128, 1  # of futex
 
 
 def numbers(table: str, machine: str) -> dict[str, int]:
@@ -91,10 +99,14 @@ def _word(arg: int, high: bool = False) -> bytes:
   return _op(_LOAD, _ARGS + 8 * arg + 4 * high)
 
 
+def _for_each(values: tuple[int, ...], verdict: bytes) -> bytes:
+  """The verdict if the word that was loaded is one of the values."""
+  return b''.join(_op(_EQUAL, v, 0, 1) + verdict for v in values)
+
+
 def _one_of(arg: int, values: tuple[int, ...], error: int) -> bytes:
   """Allows the call if the argument's low word is one of the values."""
-  tests = b''.join(_op(_EQUAL, v, 0, 1) + _return(_ALLOW) for v in values)
-  return _word(arg) + tests + _refuse(error)
+  return _word(arg) + _for_each(values, _return(_ALLOW)) + _refuse(error)
 
 
 def _masked(arg: int, mask: int, value: int, error: int) -> bytes:
@@ -112,7 +124,12 @@ def _rules(folder: bool) -> dict[str, bytes]:
   """What is allowed with some arguments only: name -> end of the program.
 
   The process may signal itself and start threads. A missing call is refused
-  as such where libc then takes an older one that can be judged.
+  as such where libc then takes an older one that can be judged, and where
+  programs ask for it (flock) and can do without.
+
+  A futex that is not private belongs to a file where one is mapped, even only
+  to read, and any process with that file can be woken by it. Nobody waits for
+  such: pthread_join asks again (EAGAIN) until its thread has ended.
   """
   me = (os.getpid(),)
   to_nobody = _word(4) + _op(_EQUAL, 0, 0, 3) + _word(4, high=True)
@@ -129,7 +146,18 @@ def _rules(folder: bool) -> dict[str, bytes]:
     'kill': _one_of(0, me, errno.EPERM),
     'tgkill': _one_of(0, me, errno.EPERM),
     'ioctl': _one_of(1, _IOCTLS, errno.ENOTTY),
-    'fcntl': _one_of(1, _FCNTLS, errno.EPERM),
+    'fcntl': (
+      _word(1)
+      + _for_each(_LOCKS, _refuse(0))
+      + _one_of(1, _FCNTLS, errno.EPERM)
+    ),
+    'flock': _refuse(errno.ENOSYS),
+    'futex': (
+      _word(1)
+      + _op(_AND, _PRIVATE)
+      + _for_each((_PRIVATE,), _return(_ALLOW))
+      + _one_of(1, (_WAKE,), errno.EAGAIN)
+    ),
     'prlimit64': _one_of(0, (0,), errno.EPERM),
     'socket': _refuse(errno.ENETUNREACH),
     'connect': _refuse(errno.ENETUNREACH),
