@@ -14,7 +14,8 @@ def dynamic_sampling(
   """The first groups whose outcomes differ, of `times` as many (2503.14476).
 
   Shapes are fixed: where too few differ, others fill the batch at weight 0.
-  Groups stand together in the attempts, and stay whole.
+  Groups stand together in the attempts, and stay whole: a member that does not
+  count keeps its place at weight 0.
 
   Args:
     attempts: `times` the batch
@@ -28,7 +29,8 @@ def dynamic_sampling(
       f' divide {b}; change c.hp.collect.dynamic_sampling.times'
     )
   differ = select.varied(batch.outcome, batch)
-  order = segment.live_first(differ)[: b // times]
+  whole = segment.largest(differ.astype(jnp.float32), select.group_ids(batch))
+  order = segment.live_first(whole > 0)[: b // times]
   return take(select.keep(batch, differ), order), carry
 
 
