@@ -1,5 +1,6 @@
 """Held-out success, with its number of episodes and interval."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -64,21 +65,29 @@ def ended(record: Record) -> Ended:
 def measure(
   found: Sequence[Ended], episodes: int, tasks: int
 ) -> dict[str, float]:
-  """The metrics of the first `episodes` of them; tasks: how many there are."""
+  """The metrics of the first `episodes` of them; tasks: how many there are.
+
+  One whose environment broke says nothing about the policy: it is no episode
+  of the rates and of the interval, and counted as `unscored`. Where all of
+  them broke, rates are NaN.
+  """
   solved, turns, ends = (
     np.concatenate(x)[:episodes] for x in zip(*found, strict=True)
   )
+  known = ends != Status.ENV_ERROR
+  solved, turns, n = solved[known], turns[known], int(np.sum(known))
   wins = int(np.sum(solved > 0.5))
-  low, high = statistics.wilson(wins, episodes)
+  low, high = statistics.wilson(wins, n)
   metrics = {
-    'eval/success': wins / episodes,
-    'eval/score': float(np.mean(solved)),
+    'eval/success': _mean(solved > 0.5),
+    'eval/score': _mean(solved),
     'eval/low': low,
     'eval/high': high,
     'eval/solved': wins,
-    'eval/episodes': episodes,
+    'eval/episodes': n,
+    'eval/unscored': episodes - n,
     'eval/tasks': tasks,
-    'eval/turns': float(np.mean(turns)),
+    'eval/turns': _mean(turns),
   }
   if wins:
     metrics['eval/turns_solved'] = float(np.mean(turns[solved > 0.5]))
@@ -88,3 +97,7 @@ def measure(
         np.mean(ends == status)
       )
   return metrics
+
+
+def _mean(x: np.ndarray) -> float:
+  return float(np.mean(x)) if x.size else math.nan

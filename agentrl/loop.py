@@ -17,11 +17,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from agentrl import counting
 from agentrl import metrics as metrics_lib
 from agentrl.checkpoint import Checkpoints
 from agentrl.interrupt import Stopped
 from agentrl.kept import Keeper, Kept
-from agentrl.types import Batch, Metrics, TrainState
+from agentrl.types import SAMPLED, Batch, Metrics, TrainState
 
 PATIENCE = 10  # updates in a row that were skipped: then the run stops
 
@@ -161,21 +162,28 @@ def run(
 
 @jax.jit
 def observe(batch: Batch) -> Metrics:
-  """What the rollout looked like, as (sum, weight) pairs."""
-  turns = batch.turns
-  live = jnp.any(turns.valid, axis=1).astype(jnp.float32)
-  count, valid = jnp.sum(live), turns.valid.astype(jnp.float32)
-  tokens = turns.terms['tokens']
+  """What the rollout looked like, as (sum, weight) pairs.
+
+  What it took (types.SAMPLED) is all that was sampled. Means are over what
+  counts of the batch that is left; `unscored` is how many of its trajectories
+  do not.
+  """
+  turns, known = batch.turns, counting.trajectories(batch)
+  live = known.astype(jnp.float32)
+  whole, each = (
+    counting.counted(batch, unit).astype(jnp.float32)
+    for unit in ('trajectory', 'turn')
+  )
+  count, terms = jnp.sum(live), {k: x * each for k, x in turns.terms.items()}
   out = {
     'success': (jnp.sum(live * (batch.outcome > 0.5)), count),
-    'return': (jnp.sum(turns.reward * valid), count),
-    'turns': (jnp.sum(valid), count),
-    'entropy': (jnp.sum(turns.terms['entropy']), jnp.sum(tokens)),
-    'invalid': (jnp.sum(turns.terms['invalid']), jnp.sum(valid)),
+    'return': (jnp.sum(turns.reward * whole), count),
+    'turns': (jnp.sum(whole), count),
+    'entropy': (jnp.sum(terms['entropy']), jnp.sum(terms['tokens'])),
   }
   one = jnp.ones(())
-  out['tokens'] = (jnp.sum(tokens), one)
-  out['env_steps'] = (jnp.sum(valid), one)
-  for name in turns.terms.keys() - {'tokens', 'entropy', 'invalid', 'env'}:
-    out[name] = (jnp.sum(turns.terms[name] * valid), jnp.sum(valid))
+  out['unscored'] = (jnp.sum(~known), one)
+  out |= {name: (batch.sampled[name], one) for name in SAMPLED}
+  for name in terms.keys() - {'tokens', 'entropy', 'env'}:
+    out[name] = (jnp.sum(terms[name]), jnp.sum(each))
   return {f'rollout/{name}': pair for name, pair in out.items()}

@@ -85,6 +85,10 @@ class Pairs:
   weight: Array  # [P] f32
 
 
+# Attempts made, tokens that the policy wrote, steps that worlds were asked for.
+SAMPLED = ('attempts', 'tokens', 'env_steps')
+
+
 @struct.dataclass
 class Batch:
   rows: Rows
@@ -92,6 +96,9 @@ class Batch:
   ids: dict[str, Array]  # [B] i32: task, group, arm, domain, source, age
   outcome: Array  # [B] f32  the task's own score; filters and evaluation
   status: Array  # [B] i32  see Status
+  # [] i32 each, see SAMPLED: what making the batch took, with what was thrown
+  # away on the way; batches that nobody sampled for lack it.
+  sampled: dict[str, Array] = struct.field(default_factory=dict)
   readings: dict[str, Rows] = struct.field(default_factory=dict)
   pairs: Pairs | None = None
 

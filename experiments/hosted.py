@@ -88,7 +88,8 @@ class Hosted:
     batch = self._batch(
       record, rollouts.attempts_at(index, np.ones(len(index))), 0
     )
-    return batch.replace(ids={**batch.ids, 'source': batch.ids['source'] + 2})
+    ids = {**batch.ids, 'source': batch.ids['source'] + 2}
+    return batch.replace(ids=ids, sampled={})
 
   def observe(self, batch: Batch):
     """Metrics of what was collected, and of what went wrong."""

@@ -131,7 +131,7 @@ def demonstrate(s: Setup, attempts: Attempts, said, length, key) -> Batch:
   record = jit_rollout.rollout(s.world, s.plan, speaker, attempts, key)
   batch = record_lib.batch(record, layout(s, record), attempts, 0)
   ids = {**batch.ids, 'source': batch.ids['source'] + 2}
-  return batch.replace(ids=ids)
+  return batch.replace(ids=ids, sampled={})
 
 
 def messages(s: Setup, taskset: tasks_lib.TaskSet):

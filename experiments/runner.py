@@ -189,6 +189,11 @@ def evaluate_run(
     f' at most {s.plan.turns} turns',
     f'success {numbers["eval/success"]:.1%}'
     f' [{numbers["eval/low"]:.1%}, {numbers["eval/high"]:.1%}] (95%),'
-    f' {numbers["eval/solved"]} of {episodes} episodes',
+    f' {numbers["eval/solved"]} of {numbers["eval/episodes"]} episodes'
+    f'{_unscored(numbers["eval/unscored"])}',
     f'to see some of them: python -m experiments.view {shlex.quote(path)}',
   ])  # fmt: skip
+
+
+def _unscored(n: int) -> str:
+  return f'; {n} more broke with their environment' if n else ''

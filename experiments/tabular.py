@@ -119,7 +119,7 @@ def iterate(case: Case, learner, world, state: TrainState, _):
   key = step_key(state.key, Stream.SFT, state.step)
   batch, v = sample(case, world, state, key)
   told = {'success': jnp.mean(v[0, world.start])}
-  told['steps'] = jnp.sum(batch.turns.valid)
+  told['steps'] = batch.sampled['env_steps']
   told |= tabular_truth.measures(learner, state, batch, v)
   state, _ = learner_lib.update(learner, state, batch)
   return state, told

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 
 from agentrl import mesh
 from agentrl.types import (
+  SAMPLED,
   Array,
   Batch,
   Module,
@@ -168,8 +169,19 @@ def batch(world: World, table: Table, told: Told, logits, task, truth) -> Batch:
     ),
     ids=ids,
     outcome=solved,
+    sampled=sampled(table, told),
     status=jnp.where(solved > 0, Status.SOLVED, Status.TURN_LIMIT),
   )
+
+
+def sampled(table: Table, told: Told) -> dict[str, Array]:
+  """What the batch took, see types.SAMPLED."""
+  steps = jnp.sum(told.valid)
+  counts = told.valid.shape[0], table.tokens * steps, steps
+  return {
+    name: jnp.asarray(x, jnp.int32)
+    for name, x in zip(SAMPLED, counts, strict=True)
+  }
 
 
 def rows(told: Told, log: Array, actions: int) -> Rows:

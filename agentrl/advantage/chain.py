@@ -12,18 +12,24 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl import segment
+from agentrl import counting, segment
 from agentrl.types import Array, Batch, Credit, Metrics, Rows, Signals
 
 Link = Callable[[Credit, Batch, Signals], tuple[Credit, Metrics]]
 
 
 def zero(batch: Batch) -> Credit:
-  """Credit before the first link: nothing earned, every weight kept."""
+  """Credit before the first link: nothing earned, what counts keeps its weight.
+
+  A turn that was not scored weighs nothing: no loss averages over it.
+  """
+  rows = batch.rows
+  known = counting.counted(batch, 'turn')
+  known = segment.to_tokens(known, rows.traj, rows.turn)
   return Credit(
     turn=jnp.zeros_like(batch.turns.reward),
-    token=jnp.zeros_like(batch.rows.logp),
-    weight=batch.rows.weight,
+    token=jnp.zeros_like(rows.logp),
+    weight=jnp.where(known, rows.weight, 0),
     target={},
   )
 

@@ -59,6 +59,6 @@ def gate_by_spread(
     lambda x, m: jnp.sqrt(m.var), outcome, batch, by=by, unit='trajectory'
   )
   gate = jax.nn.sigmoid(-spread.turn / temperature)
-  n = batch.turns.valid.astype(gate.dtype)
+  n = statistics.counted(batch, 'turn').astype(gate.dtype)
   metrics = {'gate': (jnp.sum(gate * n), jnp.sum(n))}
   return credit.replace(turn=credit.turn * gate), metrics

@@ -9,18 +9,15 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl import registry
+from agentrl import counting, registry
 from agentrl.types import Array, Batch, Credit, Metrics, Signals
 
 Linked = tuple[Credit, Metrics]
 
 
-def _judged(batch: Batch) -> Array:
-  return batch.turns.valid & batch.turns.scored
-
-
 def _add(credit: Credit, batch: Batch, x: Array) -> Linked:
-  x = jnp.where(_judged(batch), x, 0).astype(credit.turn.dtype)
+  x = jnp.where(counting.counted(batch, 'turn'), x, 0)
+  x = x.astype(credit.turn.dtype)
   return credit.replace(turn=credit.turn + x), {}
 
 
@@ -62,7 +59,8 @@ def share_outcome(
   chex.assert_rank([credit.turn, batch.outcome], [2, 1])
   won = (batch.outcome > solved)[:, None]
   weight = jnp.where((credit.turn > 0) == won, 1.0, against)
-  weight = jnp.where(_judged(batch), weight, 0).astype(credit.turn.dtype)
+  weight = jnp.where(counting.counted(batch, 'turn'), weight, 0)
+  weight = weight.astype(credit.turn.dtype)
   total = jnp.sum(weight, axis=1, keepdims=True)
   share = weight / jnp.where(total > 0, total, 1)
   return credit.replace(turn=jnp.where(won, share, -share)), {}
@@ -80,9 +78,10 @@ def new_best(
   is not set back to 0 at the end: a milestone that was reached stays paid.
   """
   chex.assert_rank(credit.turn, 2)
-  gained = jnp.where(_judged(batch), credit.turn, 0)
+  known = counting.counted(batch, 'turn')
+  gained = jnp.where(known, credit.turn, 0)
   best = jax.lax.cummax(jnp.cumsum(gained, axis=1), axis=1)
   best = jnp.maximum(best, 0)
   before = jnp.pad(best[:, :-1], ((0, 0), (1, 0)))
-  x = jnp.where(batch.turns.valid, gamma * best - before, 0)
+  x = jnp.where(known, gamma * best - before, 0)
   return credit.replace(turn=x), {}

@@ -9,7 +9,7 @@ last sampled token; as an advantage it belongs to every token of the turn.
 import chex
 import jax.numpy as jnp
 
-from agentrl import registry, segment
+from agentrl import counting, registry, segment
 from agentrl.advantage import chain
 from agentrl.types import Array, Batch, Credit, Metrics, Signals
 
@@ -18,8 +18,7 @@ Linked = tuple[Credit, Metrics]
 
 def reward(batch: Batch) -> Array:
   """Turn rewards [B, K], 0 where there is no turn or no judgement."""
-  turns = batch.turns
-  return jnp.where(turns.valid & turns.scored, turns.reward, 0)
+  return jnp.where(counting.counted(batch, 'turn'), batch.turns.reward, 0)
 
 
 def sampled_turns(batch: Batch) -> Array:
@@ -47,7 +46,8 @@ def as_tokens(credit: Credit, token: Array, **changes) -> Credit:
 
 
 def _earn(credit: Credit, batch: Batch, x: Array) -> Linked:
-  x = jnp.where(batch.turns.valid, x, 0).astype(credit.turn.dtype)
+  x = jnp.where(counting.counted(batch, 'turn'), x, 0)
+  x = x.astype(credit.turn.dtype)
   return credit.replace(turn=credit.turn + x), {}
 
 
@@ -109,10 +109,7 @@ def add_term(
 
   A turn whose judge failed adds nothing.
   """
-  known = batch.turns.scored
-  return _earn(
-    credit, batch, jnp.where(known, coef * batch.turns.terms[name], 0)
-  )
+  return _earn(credit, batch, coef * batch.turns.terms[name])
 
 
 @registry.register('link')
@@ -120,8 +117,7 @@ def add_constant(
   credit: Credit, batch: Batch, signals: Signals, *, value: float = -1.0
 ) -> Linked:
   """x_k += value on every turn whose judge did not fail: a bonus or a cost."""
-  x = jnp.full_like(credit.turn, value)
-  return _earn(credit, batch, jnp.where(batch.turns.scored, x, 0))
+  return _earn(credit, batch, jnp.full_like(credit.turn, value))
 
 
 @registry.register('link')
@@ -160,6 +156,12 @@ def at_last_token(credit: Credit, batch: Batch, signals: Signals) -> Linked:
 # ---- sources and transforms on tokens
 
 
+def _counted_tokens(batch: Batch) -> Array:
+  """Sampled tokens of turns that count: [N, T] bool."""
+  rows, known = batch.rows, counting.counted(batch, 'turn')
+  return rows.sampled & segment.to_tokens(known, rows.traj, rows.turn)
+
+
 @registry.register(
   'link', needs=('signal:{name}',), takes='any', leaves='token'
 )
@@ -171,9 +173,12 @@ def add_token_signal(
   name: str = 'implicit_prm.token',
   coef: float = 1.0,
 ) -> Linked:
-  """x_t += coef · s_t on sampled tokens, for a signal s [N, T]."""
+  """x_t += coef · s_t on sampled tokens, for a signal s [N, T].
+
+  On those of turns that count.
+  """
   chex.assert_equal_shape([signals[name], credit.token])
-  x = jnp.where(batch.rows.sampled, coef * signals[name], 0)
+  x = jnp.where(_counted_tokens(batch), coef * signals[name], 0)
   return credit.replace(token=credit.token + x), {}
 
 
@@ -187,10 +192,9 @@ def kl_in_reward(
   credit: Credit, batch: Batch, signals: Signals, *, coef: float = 1e-3
 ) -> Linked:
   """x_t += −coef · (log π_old − log π_ref): the KL penalty as a reward."""
-  sampled = batch.rows.sampled
-  kl = jnp.where(sampled, signals['old_logp'] - signals['ref_logp'], 0)
-  count = jnp.sum(sampled).astype(kl.dtype)
-  metrics = {'kl_in_reward': (jnp.sum(kl), count)}
+  here = _counted_tokens(batch)
+  kl = jnp.where(here, signals['old_logp'] - signals['ref_logp'], 0)
+  metrics = {'kl_in_reward': (jnp.sum(kl), jnp.sum(here).astype(kl.dtype))}
   return credit.replace(token=credit.token - coef * kl), metrics
 
 
@@ -222,7 +226,7 @@ def scale_by_max(
   within: str = 'trajectory',
   eps: float = 1e-6,
 ) -> Linked:
-  """x / (max |Σ_{later tokens} x| + eps), the maximum over the whole batch.
+  """x / (max |Σ_{later tokens} x| + eps), the maximum over all that counts.
 
   The `batch_norm` of PRIME (arXiv 2502.01456), whose sums run to the end of
   the trajectory, and of iStar (arXiv 2509.19199), whose rows are turns, so
@@ -236,7 +240,8 @@ def scale_by_max(
   valid = batch.turns.valid
   # Without a next turn every sum ends with its own turn.
   turns = valid if within == 'trajectory' else jnp.zeros_like(valid)
-  top = jnp.max(jnp.abs(_to_go(at_ends(credit, batch), 1.0, batch, turns)))
+  size = jnp.abs(_to_go(at_ends(credit, batch), 1.0, batch, turns))
+  top = jnp.max(jnp.where(_counted_tokens(batch), size, 0))
   metrics = {'scale_by_max': (top, jnp.ones_like(top))}
   scale = 1 / (top + eps)
   return (

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import chex
 import jax.numpy as jnp
 
-from agentrl import segment
+from agentrl import counting, segment
 from agentrl.advantage import chain, returns
 from agentrl.types import Array, Batch, Credit, Metrics
 
@@ -75,11 +75,8 @@ def counted(batch: Batch, unit: str) -> Array:
   """Turns that enter statistics, [B, K] bool. Raises for an unknown unit."""
   if unit not in UNITS:
     raise ValueError(f'unit={unit!r} is unknown; choose from {UNITS}')
-  turns = batch.turns
-  known = turns.scored
-  if unit == 'trajectory':
-    known = jnp.all(turns.scored | ~turns.valid, axis=1, keepdims=True)
-  return turns.valid & known
+  whole = unit == 'trajectory'
+  return counting.counted(batch, 'trajectory' if whole else 'turn')
 
 
 def shares(

@@ -88,16 +88,16 @@ def average(
 
 @registry.register('link', needs=('column:node',), takes='any')
 def leaf_weight(credit: Credit, batch: Batch, signals: Signals) -> Linked:
-  """w_t ← w_t · the number of trajectories that pass its turn.
+  """w_t ← w_t · the number of counted trajectories that pass its turn.
 
   After `average` a shared token pulls as its copies would, each with the
   credit of its own leaf: ARPO's soft attribution (2507.19849).
   """
-  valid = batch.turns.valid
+  mask = statistics.counted(batch, 'turn')
   ones = jnp.ones_like(credit.turn)
-  _, n = means(ones, valid, statistics.cells(batch, ('node',)))
-  n = jnp.where(valid, n, 0)
+  _, n = means(ones, mask, statistics.cells(batch, ('node',)))
+  n = jnp.where(mask, n, 0)
   at = segment.to_tokens(n, batch.rows.traj, batch.rows.turn)
-  told = jnp.sum(n), jnp.sum(valid).astype(n.dtype)
+  told = jnp.sum(n), jnp.sum(mask).astype(n.dtype)
   weight = credit.weight * jnp.where(at > 0, at, 1)
   return credit.replace(weight=weight), {'leaves': told}

@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 
-from agentrl import registry, segment
+from agentrl import counting, registry, segment
 from agentrl.advantage import chain, returns, statistics
 from agentrl.types import Batch, Credit, Metrics, Signals, Span
 
@@ -35,16 +35,16 @@ def duration_weight(
 ) -> Linked:
   """A · w_k,   w = c / mean(c),   c = min(d / mean(d), limit)
 
-  d_k ≥ 0 is how long turn k took; means go over the turns that happened.
+  d_k ≥ 0 is how long turn k took; means go over the turns that count.
   Asynchronous training sees more of what is fast; this gives slow actions
   their share back (arXiv 2509.01684). The mean of w is 1, so that the
   learning rate means what it did; if nothing took any time, w = 1.
   """
-  valid = batch.turns.valid
-  d = jnp.where(valid, batch.turns.terms[name], 0)
-  c = jnp.minimum(d / _mean(d, valid), limit)
-  c = jnp.where(valid & (jnp.sum(d) > 0), c, 1)
-  w = jnp.where(valid, c / _mean(jnp.where(valid, c, 0), valid), 1)
+  known = counting.counted(batch, 'turn')
+  d = jnp.where(known, batch.turns.terms[name], 0)
+  c = jnp.minimum(d / _mean(d, known), limit)
+  c = jnp.where(known & (jnp.sum(d) > 0), c, 1)
+  w = jnp.where(known, c / _mean(jnp.where(known, c, 0), known), 1)
   told = {'duration_weight': (jnp.max(w), jnp.ones_like(w[0, 0]))}
   rows = batch.rows
   token = credit.token * segment.to_tokens(w, rows.traj, rows.turn)
@@ -78,8 +78,10 @@ def success_rate(
   rows = batch.rows
   r = segment.to_tokens(rate.turn, rows.traj, rows.turn)
   mixed = (r > 0) & (r < 1)
-  count = jnp.sum(rows.sampled).astype(r.dtype)
-  told = {'rate': (jnp.sum(jnp.where(rows.sampled, r, 0)), count)}
+  known = statistics.counted(batch, 'trajectory')
+  known = rows.sampled & segment.to_tokens(known, rows.traj, rows.turn)
+  count = jnp.sum(known).astype(r.dtype)
+  told = {'rate': (jnp.sum(jnp.where(known, r, 0)), count)}
   return y.replace(
     weight=jnp.where(mixed, credit.weight, 0),
     target=credit.target | {'rate': jnp.clip(r, margin, 1 - margin)},

@@ -3,8 +3,9 @@
 Of every `every` attempts the first is sampled as it is. The others repeat the
 first turns of one of these of their group, with the same messages and in the
 same world, and go on by themselves; one for which no turn is left to branch
-from is sampled from the start. Prefixes are said again turn by turn, which
-costs the time of sampling them; they are in the batch once.
+from is sampled from the start. Nobody branches from a trajectory that does not
+count. Prefixes are said again turn by turn, which costs the time of sampling
+them and the steps of the world; they are in the batch once.
 """
 
 import functools
@@ -13,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from agentrl import registry, segment
+from agentrl import counting, registry, segment
 from agentrl.types import Array, Attempts, Batch, Prefix
 
 _register = registry.register(
@@ -102,7 +103,7 @@ def _branched(
   luck = jax.random.uniform(
     jax.random.fold_in(key, b), (2, *one.turns.node.shape)
   )
-  chosen = choose(entropies(one), one.turns.valid, luck[0])
+  chosen = choose(entropies(one), counting.counted(one, 'trajectory'), luck[0])
   later = _take(attempts, rest)
   origin, turns = partners(chosen, luck[1], one.ids['group'], later.group)
   entropy = one.turns.terms['entropy']
@@ -202,7 +203,10 @@ def joined(one: Batch, two: Batch, origin, turns) -> Batch:
     ids={**two.ids, 'branch': (turns > 0).astype(jnp.int32)},
   )
   one = one.replace(ids={**one.ids, 'branch': jnp.zeros(a, jnp.int32)})
-  return jax.tree.map(lambda x, y: jnp.concatenate([x, y]), one, two)
+  both = jax.tree.map(jnp.add, one.sampled, two.sampled)
+  one, two = one.replace(sampled={}), two.replace(sampled={})
+  out = jax.tree.map(lambda x, y: jnp.concatenate([x, y]), one, two)
+  return out.replace(sampled=both)
 
 
 def _take(attempts: Attempts, index) -> Attempts:

@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 
-from agentrl import registry, segment
+from agentrl import counting, registry, segment
 from agentrl.curate import select
 from agentrl.types import Array, Attempts, Batch, Rows
 
@@ -14,7 +14,8 @@ def dynamic_sampling(
   """The first groups whose outcomes differ, of `times` as many (2503.14476).
 
   Shapes are fixed: where too few differ, others fill the batch at weight 0.
-  Groups stand together in the attempts, and stay whole.
+  Groups stand together in the attempts, and stay whole: a member that does not
+  count keeps its place at weight 0.
 
   Args:
     attempts: `times` the batch
@@ -28,7 +29,8 @@ def dynamic_sampling(
       f' divide {b}; change c.hp.collect.dynamic_sampling.times'
     )
   differ = select.varied(batch.outcome, batch)
-  order = segment.live_first(differ)[: b // times]
+  whole = segment.largest(differ.astype(jnp.float32), select.group_ids(batch))
+  order = segment.live_first(whole > 0)[: b // times]
   return take(select.keep(batch, differ), order), carry
 
 
@@ -49,19 +51,36 @@ def resample_on_correct(
     group_times: members of a group that are sampled for each one kept
   """
   batch: Batch = score(sample(attempts, key))
+  name, choose = 'resample_on_correct', select.correct_and_clean
+  return _resampled(name, batch, choose, group_times), carry
+
+
+@registry.register(
+  'collect', needs=registry.get('curate', 'correct_and_clean_calls').needs
+)
+def resample_on_correct_calls(
+  sample, score, attempts: Attempts, memory, carry, key, *, group_times: int = 2
+):
+  """`resample_on_correct` by `correct_and_clean_calls`, for worlds of tools."""
+  batch: Batch = score(sample(attempts, key))
+  name, choose = 'resample_on_correct_calls', select.correct_and_clean_calls
+  return _resampled(name, batch, choose, group_times), carry
+
+
+def _resampled(name: str, batch: Batch, choose, group_times: int) -> Batch:
+  """One of `group_times` members of each group, those that `choose` keeps."""
   b = batch.outcome.shape[0]
   if b % group_times:
     raise ValueError(
-      f'resample_on_correct keeps one of group_times={group_times} attempts,'
-      f' which do not divide {b}; change'
-      ' c.hp.collect.resample_on_correct.group_times'
+      f'{name} keeps one of group_times={group_times} attempts, which do not'
+      f' divide {b}; change c.hp.collect.{name}.group_times'
     )
-  kept = select.correct_and_clean(batch, share=1 / group_times)
-  good = jnp.any(kept.turns.valid & kept.turns.scored, axis=1)
+  kept = choose(batch, share=1 / group_times)
+  good = counting.trajectories(kept)
   group, one = select.group_ids(batch), jnp.ones(b, jnp.int32)
   place = segment.rank(jnp.where(good, 0, 1), group, one > 0)
   first = place * group_times < segment.total(one, group)
-  return take(kept, segment.live_first(first)[: b // group_times]), carry
+  return take(kept, segment.live_first(first)[: b // group_times])
 
 
 def take(batch: Batch, order: Array) -> Batch:

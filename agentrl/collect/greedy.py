@@ -3,8 +3,9 @@
 import jax
 import jax.numpy as jnp
 
-from agentrl import registry
+from agentrl import counting, registry
 from agentrl.advantage import returns
+from agentrl.curate import select
 from agentrl.types import Attempts, Batch
 
 
@@ -14,6 +15,8 @@ def greedy_companion(sample, score, attempts: Attempts, memory, carry, key):
 
   The companion is an attempt at the same task at temperature 0. Nothing of it
   is trained on: turns.terms['greedy_return'] holds its return, on every turn.
+  An attempt whose companion does not count has nothing to be held against and
+  does not count either.
   """
   batch: Batch = score(sample(attempts, key))
   cold = attempts.replace(temperature=jnp.zeros_like(attempts.temperature))
@@ -23,4 +26,6 @@ def greedy_companion(sample, score, attempts: Attempts, memory, carry, key):
   turns = batch.turns.replace(
     terms={**batch.turns.terms, 'greedy_return': back}
   )
-  return batch.replace(turns=turns), carry
+  both = jax.tree.map(jnp.add, batch.sampled, other.sampled)
+  batch = batch.replace(turns=turns, sampled=both)
+  return select.keep(batch, counting.trajectories(other)), carry

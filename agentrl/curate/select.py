@@ -4,13 +4,14 @@
 its weight is 0, so nothing is learned from it, and its turns count as not
 scored, so that it stands in no mean or deviation either. Statistics are then
 those of what was kept. Where whole groups go, those of the others are as
-before.
+before. What did not count to begin with (`counting`) is no member of its
+group: it is neither kept nor ranked.
 """
 
 import chex
 import jax.numpy as jnp
 
-from agentrl import registry, segment
+from agentrl import counting, registry, segment
 from agentrl.advantage import returns
 from agentrl.types import Array, Batch
 
@@ -35,8 +36,8 @@ def group_ids(batch: Batch) -> Array:
 
 
 def varied(x: Array, batch: Batch) -> Array:
-  """Trajectories whose group does not agree on x [B]: [B] bool."""
-  group, live = group_ids(batch), jnp.any(batch.turns.valid, axis=1)
+  """Trajectories that count in groups that do not agree on x [B]: [B] bool."""
+  group, live = group_ids(batch), counting.trajectories(batch)
   top = segment.largest(x, group, live)
   return live & (top != -segment.largest(-x, group, live))
 
@@ -62,7 +63,7 @@ def most_varied(batch: Batch, *, share: float = 0.25) -> Batch:
   case. Of equal deviations the earlier group comes first.
   """
   total = jnp.sum(returns.reward(batch), axis=1)
-  group, live = group_ids(batch), jnp.any(batch.turns.valid, axis=1)
+  group, live = group_ids(batch), counting.trajectories(batch)
   w = live.astype(total.dtype)
   n = jnp.maximum(segment.total(w, group), 1)
   mean = segment.total(w * total, group) / n
@@ -79,22 +80,52 @@ def most_varied(batch: Batch, *, share: float = 0.25) -> Batch:
 
 @registry.register('curate', needs=('term:invalid',))
 def correct_and_clean(batch: Batch, *, share: float = 0.5) -> Batch:
+  """Keeps a share of each group, solutions by how clean they are.
+
+  `correct_and_clean_calls` where there are no tools: the penalty is the share
+  of turns whose message was not understood.
+  """
+  return _on_correct(batch, _mean(batch, 'invalid'), share)
+
+
+@registry.register(
+  'curate', needs=('term:calls', 'term:faults', 'term:answers')
+)
+def correct_and_clean_calls(batch: Batch, *, share: float = 0.5) -> Batch:
   """Keeps a share of each group, solutions by how clean they are (2508.20722).
 
-  Resampling on correct: of n = round(share · G) places, failures get
-  round(share · failures), solutions the rest, either at least min(2, its
-  number). Solutions with the least penalty stay, that is the share of turns
-  whose message was not understood. Attempts at a task are alike before they
-  are made, so that the first failures are a random choice of them. Groups of
-  one outcome go as a whole.
+  penalty = failed calls / calls  +  min((answers − 1) / turns, 1)
+
+  The first part is 1/2 where nothing was called, the second 1 where no message
+  holds an answer. Of n = round(share · G) places, failures get round(share ·
+  failures), solutions the rest, either at least min(2, its number). Solutions
+  with the least penalty stay. Attempts at a task are alike before they are
+  made, so that the first failures are a random choice of them. Groups of one
+  outcome go as a whole.
   """
-  group, turns = group_ids(batch), batch.turns
-  live = jnp.any(turns.valid, axis=1)
+  turns = batch.turns
+  calls, faults, answers = (
+    jnp.sum(jnp.where(turns.valid, turns.terms[name], 0), axis=1)
+    for name in ('calls', 'faults', 'answers')
+  )
+  count = jnp.maximum(jnp.sum(turns.valid, axis=1), 1)
+  error = jnp.where(calls > 0, faults / jnp.maximum(calls, 1), 0.5)
+  spare = jnp.minimum((answers - 1) / count, 1)
+  return _on_correct(batch, error + jnp.where(answers > 0, spare, 1), share)
+
+
+def _mean(batch: Batch, name: str) -> Array:
+  """Mean of a term over the turns of each trajectory: [B]."""
+  valid = batch.turns.valid
+  total = jnp.sum(jnp.where(valid, batch.turns.terms[name], 0), axis=1)
+  return total / jnp.maximum(jnp.sum(valid, axis=1), 1)
+
+
+def _on_correct(batch: Batch, penalty: Array, share: float) -> Batch:
+  """Failures in proportion, and solutions of least penalty [B]."""
+  group, live = group_ids(batch), counting.trajectories(batch)
   won = live & (batch.outcome > 0.5)
   lost = live & ~won
-  count = jnp.sum(turns.valid, axis=1)
-  wrong = jnp.sum(jnp.where(turns.valid, turns.terms['invalid'], 0), axis=1)
-  penalty = wrong / jnp.maximum(count, 1)
   many = lambda mask: segment.total(mask.astype(jnp.float32), group)  # noqa: E731
   n = jnp.round(share * many(live))
   least = jnp.minimum(2, many(won))

@@ -17,8 +17,10 @@ from agentrl.text.call_base import Call, Described, Format, Malformed, spoken
 from agentrl.text.calls import format_of
 from agentrl.tool import base
 
-# Of a turn: calls made, those that went wrong, and those by kind.
-COLUMNS = ('calls', 'faults', *(f'fault_{kind}' for kind in base.KINDS))
+# Of a turn: calls made, those that went wrong, and those by kind; answers
+# written, of which only one that stands alone ends the task.
+COLUMNS = ('calls', 'faults', *(f'fault_{kind}' for kind in base.KINDS),
+           'answers')  # fmt: skip
 LOST = 'Call a tool, or end with <answer>...</answer>.'
 _ANSWER = re.compile('<answer>(.*?)</answer>', re.DOTALL)
 _CALLS = 16  # of a message that are answered
@@ -76,29 +78,34 @@ class Tooled:
 
   def step(self, message: str) -> Reply:
     calls = self._format.parse(message, self._task.tools)
+    written = len(answers(message))
     if calls:
-      return self._call(calls)
-    answer = final(message)
+      return self._call(calls, written)
+    answer, facts = final(message), self._facts({'answers': written})
     if answer is None:
-      return Reply(LOST, invalid=True, facts=self._nothing)
+      return Reply(LOST, invalid=True, facts=facts)
     judged = self._task.judge(answer)
-    facts = self._nothing | judged.facts
+    facts |= judged.facts
     return Reply('', judged.score, True, judged.score, facts=facts)
 
   def close(self) -> None:
     self._pool.shutdown(wait=False, cancel_futures=True)
     self._close()
 
-  def _call(self, calls: list[Call | Malformed]) -> Reply:
+  def _facts(self, counts: Mapping[str, int]) -> dict[str, float]:
+    return {x: float(counts.get(x, 0)) for x in self._nothing}
+
+  def _call(self, calls: list[Call | Malformed], written: int) -> Reply:
     calls = calls[:_CALLS] + [_TOO_MANY] * (len(calls) > _CALLS)
-    answers = base.run(calls, self._task.tools, self._pool, seconds=_SECONDS)
-    faults = [x.fault for x in answers if x.fault]
+    results = base.run(calls, self._task.tools, self._pool, seconds=_SECONDS)
+    faults = [x.fault for x in results if x.fault]
     counted = collections.Counter(f'fault_{kind}' for kind in faults)
-    counted |= {'calls': len(answers), 'faults': len(faults)}
+    counted |= {'calls': len(results), 'faults': len(faults)}
+    counted['answers'] = written
     return Reply(
-      self._format.answer([(x.name, x.text) for x in answers]),
+      self._format.answer([(x.name, x.text) for x in results]),
       invalid='malformed' in faults,
-      facts={x: float(counted[x]) for x in self._nothing},
+      facts=self._facts(counted),
     )
 
 
@@ -112,8 +119,13 @@ def final(message: str) -> str | None:
 
   Nothing that is only thought is an answer.
   """
-  found = _ANSWER.findall(spoken(message))
+  found = answers(message)
   return found[0].strip() if len(found) == 1 else None
+
+
+def answers(message: str) -> list[str]:
+  """What stands in each answer of a message."""
+  return _ANSWER.findall(spoken(message))
 
 
 def say(answer: str) -> str:

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from agentrl import mesh, registry, segment
+from agentrl import counting, mesh, registry, segment
 from agentrl.advantage import chain, returns
 from agentrl.memory.base import Memory
 from agentrl.types import Array, Batch, Credit, Rows, Turns
@@ -191,10 +191,13 @@ def _append(batch: Batch, kept: Kept, live, age) -> Batch:
 
 
 def write(pool: Pool, batch: Batch, credit: Credit, step) -> Pool:
-  """The pool with what was just sampled and has A > 0 over its tokens."""
+  """The pool with what was just sampled and has A > 0 over its tokens.
+
+  What does not count (`counting`) neither enters nor is in a group's mean.
+  """
   rows, b = batch.rows, batch.outcome.shape[0]
   a = chain.token_advantage(credit, rows)
-  fresh = batch.ids['source'] != REPLAYED
+  fresh = (batch.ids['source'] != REPLAYED) & counting.trajectories(batch)
   traj, turn, _ = segment.unit('trajectory', rows.traj, rows.turn, 1)
   good = fresh & (segment.to_turns(a, traj, turn, b, 1)[:, 0] > 0)
   capacity, each = pool.kept.rows.traj.shape[:2]
@@ -220,15 +223,14 @@ def write(pool: Pool, batch: Batch, credit: Credit, step) -> Pool:
 
 
 def _remember_groups(pool: Pool, batch: Batch, fresh) -> Pool:
-  """Mean returns of the groups that were just sampled, one for each."""
+  """Mean returns over the group members of `fresh` [B], one for each group."""
   group = segment.dense(batch.ids['group'])
   total = jnp.sum(returns.reward(batch), axis=1)
-  real = fresh & jnp.any(batch.turns.valid, axis=1)
   ones = jnp.ones_like(total)
-  count = segment.total(ones, group, real)
-  mean = segment.total(total, group, real) / jnp.maximum(count, 1)
+  count = segment.total(ones, group, fresh)
+  mean = segment.total(total, group, fresh) / jnp.maximum(count, 1)
   index = jnp.arange(total.size, dtype=total.dtype)
-  first = real & (index == -segment.largest(-index, group, real))
+  first = fresh & (index == -segment.largest(-index, group, fresh))
 
   def f(pool, mean, first):
     history = pool.means.size

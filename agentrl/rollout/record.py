@@ -12,7 +12,16 @@ from flax import struct
 
 from agentrl import segment
 from agentrl.rollout.speak import Given
-from agentrl.types import Array, Attempts, Batch, Prefix, Rows, Span, Turns
+from agentrl.types import (
+  SAMPLED,
+  Array,
+  Attempts,
+  Batch,
+  Prefix,
+  Rows,
+  Span,
+  Turns,
+)
 
 
 @struct.dataclass
@@ -199,4 +208,22 @@ def batch(r: Record, layout: Layout, attempts: Attempts, version) -> Batch:
     ids=ids | {'source': zero, 'domain': zero, 'age': zero},
     outcome=r.outcome,
     status=r.status,
+    sampled=sampled(r, attempts),
   )
+
+
+def sampled(r: Record, attempts: Attempts) -> dict[str, Array]:
+  """What the record took: see types.SAMPLED.
+
+  A world goes through the turns of a prefix again, but nobody writes them.
+  """
+  b, k = r.valid.shape
+  own = r.valid
+  if attempts.prefix is not None:
+    own &= jnp.arange(k)[None] >= attempts.prefix.turns[:, None]
+  tokens = jnp.sum(jnp.where(own, r.message_len, 0))
+  counts = (b, tokens, jnp.sum(r.valid))
+  return {
+    name: jnp.asarray(x, jnp.int32)
+    for name, x in zip(SAMPLED, counts, strict=True)
+  }

@@ -148,7 +148,7 @@ def td_targets(
   follows = segment.next_turn(has.astype(jnp.int32), has) > 0
   status = batch.status[:, None]
   ended = (status == Status.SOLVED) | (status == Status.FAILED)
-  known = statistics.counted(batch, 'turn') & (follows | ended)
+  known = statistics.counted(batch, 'turn')
   reward = returns.reward(batch)
   goals = [reward + gamma * segment.next_turn(x, has) for x in pair(*v)]
   goals += pair(*q)
@@ -162,7 +162,8 @@ def td_targets(
     return mask / jnp.maximum(jnp.sum(mask), 1)
 
   first, last = segment.bounds(rows.sampled, rows.traj, rows.turn)
-  weights = [share(last, known)] * 2 + [share(first, has)] * 2
+  weights = [share(last, known & (follows | ended))] * 2
+  weights += [share(first, has & known)] * 2
   goal = jnp.stack([spread(x) for x in goals], axis=-1)
   return goal, jnp.stack(weights, axis=-1).astype(goal.dtype)
 

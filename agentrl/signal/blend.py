@@ -18,7 +18,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl import registry, segment
+from agentrl import counting, registry, segment
 from agentrl.advantage import statistics
 from agentrl.model import passes
 from agentrl.signal.base import Context, Signal
@@ -78,7 +78,7 @@ def blend(
 
 def terms_of(batch: Batch, primary: str, auxiliary: str) -> list[Array]:
   """1, the primary and the auxiliary term [B, K]; 0 where nothing is known."""
-  known = batch.turns.valid & batch.turns.scored
+  known = counting.counted(batch, 'turn')
   terms = batch.turns.terms
   every = (jnp.ones_like(terms[primary]), terms[primary], terms[auxiliary])
   return [jnp.where(known, x, 0) for x in every]

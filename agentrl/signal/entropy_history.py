@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from agentrl import registry, segment
+from agentrl import counting, registry, segment
 from agentrl.signal.base import Context, Signal
 from agentrl.types import Batch
 
@@ -58,7 +58,9 @@ def by_turn(x, batch: Batch, size: int):
   By turn index; those from S - 1 on are one.
   """
   rows = batch.rows
+  known = counting.counted(batch, 'turn')
   mask = rows.sampled & (rows.weight > 0)
+  mask &= segment.to_tokens(known, rows.traj, rows.turn)
   ids = rows.traj, rows.turn, *batch.turns.valid.shape
   total = segment.to_turns(jnp.where(mask, x, 0), *ids)
   count = segment.to_turns(mask.astype(x.dtype), *ids)

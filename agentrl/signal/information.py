@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from agentrl import registry, segment
+from agentrl import counting, registry, segment
 from agentrl.model import passes
 from agentrl.signal.base import Context, Signal, nothing
 from agentrl.types import Array, Rows
@@ -33,7 +33,10 @@ def information(context: Context) -> Signal:
     both = batch.turns.valid & heard & read
     x = segment.next_turn(jnp.where(both, told - blind, 0), batch.turns.valid)
     x = jax.lax.stop_gradient(x)
-    told_apart = jnp.sum(x), jnp.sum(both).astype(x.dtype)
+    known = counting.counted(batch, 'turn')
+    told_apart = (
+      jnp.sum(jnp.where(known, x, 0)), jnp.sum(both & known).astype(x.dtype)
+    )  # fmt: skip
     return {'information': x}, {'information/mean': told_apart}
 
   return Signal('score_then_update', score, nothing)

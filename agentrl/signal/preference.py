@@ -1,4 +1,7 @@
-"""What an implicit PRM is trained on: whole trajectories, solved or not."""
+"""What an implicit PRM is trained on: whole trajectories, solved or not.
+
+Those that do not count (`counting`) are neither.
+"""
 
 from collections.abc import Callable
 
@@ -6,6 +9,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from agentrl import counting, segment
 from agentrl.types import Batch, Metrics
 
 PAIRINGS = ('all_pairs', 'one_to_one')
@@ -123,12 +127,12 @@ def best_of_n(x, batch: Batch):
 
 
 def _live(batch: Batch):
-  """1 for a trajectory with a turn, 0 for padding: [B] f32."""
-  return jnp.any(batch.turns.valid, axis=1).astype(jnp.float32)
+  """1 for a trajectory that counts, else 0: [B] f32."""
+  return counting.trajectories(batch).astype(jnp.float32)
 
 
 def _mates(batch: Batch):
-  """[B, B] bool: trajectories of one group, a trajectory its own mate."""
+  """[B, B] bool: those of one group that count, each its own mate."""
   live, group = _live(batch) > 0, batch.ids['group']
   return (group[:, None] == group[None]) & live[None] & live[:, None]
 
@@ -148,14 +152,17 @@ def summary(step, phi, reference, batch: Batch) -> Metrics:
   truth: correlation of step rewards with the progress that the environment
     knows of (`progress` column), where there is one.
   """
-  mask = (batch.rows.sampled & (batch.rows.weight != 0)).astype(phi.dtype)
+  rows, known = batch.rows, counting.counted(batch, 'turn')
+  mask = rows.sampled & (rows.weight != 0)
+  mask &= segment.to_tokens(known, rows.traj, rows.turn)
+  mask = mask.astype(phi.dtype)
   metrics = {'distance': (jnp.sum(mask * (reference - phi)), jnp.sum(mask))}
   one = jnp.ones(())
-  valid = batch.turns.valid.astype(phi.dtype)
-  size = jnp.sum(valid * jnp.abs(step)) / jnp.maximum(jnp.sum(valid), 1)
+  known = known.astype(phi.dtype)
+  size = jnp.sum(known * jnp.abs(step)) / jnp.maximum(jnp.sum(known), 1)
   metrics['reward_size'] = (size, one)
   if 'progress' in batch.turns.terms:
-    truth = correlation(step, batch.turns.terms['progress'], valid)
+    truth = correlation(step, batch.turns.terms['progress'], known)
     metrics['truth_correlation'] = (truth, one)
   return metrics
 

@@ -12,7 +12,7 @@ their turns are free, and few steps are better than many.
 import chex
 import jax.numpy as jnp
 
-from agentrl import registry, segment
+from agentrl import counting, registry, segment
 from agentrl.advantage import returns
 from agentrl.model import passes
 from agentrl.signal import fit, preference
@@ -39,8 +39,8 @@ def progress(context: Context, *, steps: int = 4) -> Signal:
     one = jnp.ones(())
     metrics = {'progress/error': (sum_error(c, batch), one)}
     if 'progress' in batch.turns.terms:
-      valid = batch.turns.valid.astype(c.dtype)
-      truth = preference.correlation(c, batch.turns.terms['progress'], valid)
+      known = counting.counted(batch, 'turn').astype(c.dtype)
+      truth = preference.correlation(c, batch.turns.terms['progress'], known)
       metrics['progress/truth_correlation'] = (truth, one)
     return {'progress': c}, metrics
 
@@ -66,8 +66,8 @@ def contributions(value: Array, batch: Batch) -> Array:
 
 
 def sum_error(c: Array, batch: Batch) -> Array:
-  """mean over trajectories of (Σ_k c_k − R)²: a scalar."""
+  """Mean over trajectories that count of (Σ_k c_k − R)²: a scalar."""
   chex.assert_equal_shape([c, batch.turns.valid])
-  live = jnp.any(batch.turns.valid, axis=1).astype(c.dtype)
+  live = counting.trajectories(batch).astype(c.dtype)
   error = jnp.square(jnp.sum(c, axis=1) - batch.outcome)
   return jnp.sum(live * error) / jnp.maximum(jnp.sum(live), 1)

@@ -86,7 +86,10 @@ def kept():
 @pytest.mark.parametrize('history', HISTORY)
 @pytest.mark.parametrize('case', CASES)
 def test_dynamic_sampling_is_the_batch_of_its_groups(case, history, kept):
-  """As if only these attempts had been made, but for weights and nodes."""
+  """As if only these attempts had been made, but for weights and nodes.
+
+  What it took is that of all of them.
+  """
   attempts, found = kept
   order = np.concatenate([np.arange(G * g, G * g + G) for g in KEPT[case]])
   some = lambda tree: jax.tree.map(lambda x: x[order], tree)  # noqa: E731
@@ -97,7 +100,9 @@ def test_dynamic_sampling_is_the_batch_of_its_groups(case, history, kept):
   of = np.where(want.rows.traj >= 0, differ[want.rows.traj], False)
   weight = np.where(of, want.rows.weight, 0)
   scored = want.turns.scored & differ[:, None]
+  assert got.sampled['attempts'] == B == 2 * want.sampled['attempts']
   want = want.replace(
+    sampled=got.sampled,
     rows=want.rows.replace(weight=weight),
     turns=want.turns.replace(scored=scored, node=got.turns.node),
   )
@@ -225,7 +230,7 @@ def test_greedy_companion_tells_its_return_and_nothing_else():
   np.testing.assert_array_equal(
     back, np.where(valid, K * np.arange(B)[:, None], 0)
   )
-  got = got.replace(turns=got.turns.replace(terms=terms))
+  got = got.replace(turns=got.turns.replace(terms=terms), sampled=want.sampled)
   for x, y in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
     np.testing.assert_array_equal(x, y)
   assert keys[0] != keys[1]

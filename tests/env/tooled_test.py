@@ -126,6 +126,24 @@ def test_the_next_task_is_another_one(env):
   assert env.step(tooled.say('5')).score == 1
 
 
+@pytest.mark.parametrize(
+  ('message', 'calls', 'written'),
+  [
+    ('<echo>a</echo>', 1, 0),
+    ('<echo>a</echo><answer>4</answer>', 1, 1),
+    ('<answer>4</answer><answer>5</answer>', 0, 2),
+    ('<answer>4</answer>', 0, 1),
+    ('<think><answer>4</answer></think>', 0, 0),
+  ],
+)
+def test_answers_are_counted_wherever_they_stand(message, calls, written):
+  env = tooled.Tooled(begin, format_of('tagged'))
+  env.reset({'ask': 'What?', 'answer': '4'}, 0)
+  facts = env.step(message).facts
+  env.close()
+  assert (facts['calls'], facts['answers']) == (calls, written)
+
+
 @pytest.mark.parametrize('name', sorted(FORMATS))
 def test_every_format_does(name):
   form = format_of(name)

@@ -1,0 +1,36 @@
+"""Counted turns and trajectories: what takes part where others are compared.
+
+An environment or a judge that failed says nothing about the agent. What it
+cost (`turns.scored` False: the turn was not judged, or the trajectory was left
+out as a whole) is as if it were not in the batch: in no mean, deviation, rank,
+pair, pool or metric, as neither success nor failure. `turns.valid` says that a
+turn happened, which is not enough to count.
+"""
+
+import jax.numpy as jnp
+
+from agentrl.types import Array, Batch
+
+UNITS = ('turn', 'trajectory')
+
+
+def counted(batch: Batch, unit: str) -> Array:
+  """Turns that count, [B, K] bool.
+
+  Args:
+    unit: 'turn', those that happened and were scored, or 'trajectory', those
+      of trajectories all of whose turns were: what is known of a trajectory
+      as a whole, such as its return, is otherwise unknown.
+  """
+  if unit not in UNITS:
+    raise ValueError(f'unit={unit!r} is unknown; choose from {UNITS}')
+  turns = batch.turns
+  known = turns.scored
+  if unit == 'trajectory':
+    known = jnp.all(turns.scored | ~turns.valid, axis=1, keepdims=True)
+  return turns.valid & known
+
+
+def trajectories(batch: Batch) -> Array:
+  """Trajectories that count, [B] bool: they have turns, all of them scored."""
+  return jnp.any(counted(batch, 'trajectory'), axis=1)
