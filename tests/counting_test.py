@@ -109,10 +109,13 @@ def test_padding_does_not_count():
 
 
 LINKS = registry.names('link')
-# These take the compiler long; most go along single trajectories.
-TOKENS = [
-  name for name in LINKS if registry.get('link', name).leaves == 'token'
-]
+# These take the compiler long. They go along single trajectories, or differ in
+# one line from another that is not among them.
+LONG = {
+  *(name for name in LINKS if registry.get('link', name).leaves == 'token'),
+  'center', 'center_history', 'drop_flat', 'leave_one_out', 'require_members',
+  'scale_by_mean', 'whiten',
+}  # fmt: skip
 
 
 def _links(names, case):
@@ -125,16 +128,16 @@ def _links(names, case):
 
 
 @functools.cache
-def linked(on_tokens):
-  names = [name for name in LINKS if (name in TOKENS) == on_tokens]
+def linked(long):
+  names = [name for name in LINKS if (name in LONG) == long]
   return by_kind(functools.partial(_links, names))
 
 
 @pytest.mark.parametrize('kind', KINDS)
-@pytest.mark.parametrize('name', fast_and_slow(LINKS, TOKENS))
+@pytest.mark.parametrize('name', fast_and_slow(LINKS, LONG))
 def test_a_link(name, kind):
   """Credit, weights, targets and metrics; nobody else is credited."""
-  found = linked(name in TOKENS)
+  found = linked(name in LONG)
   (got, told), (want, wanted) = found[kind][name], found['without'][name]
   alike((got, told), (want, wanted))
   a = chain.token_advantage(got, made(kind).batch.rows)
@@ -181,7 +184,14 @@ def _pieces():
 
 PIECES = {label: (name, hp) for label, name, hp in _pieces()}
 # What these learn from is a link's target or goes along single trajectories.
-ALONE = ('heads', 'policy_value', 'reference', 'restarted_prm', 'value')
+ALONE = (
+  'blend',
+  'heads',
+  'policy_value',
+  'reference',
+  'restarted_prm',
+  'value',
+)
 
 
 def _signals(labels, case):
