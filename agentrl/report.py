@@ -289,13 +289,15 @@ def _training_lines(rows: Sequence[Row]) -> Iterator[str]:
 def _skipped_lines(rows: Sequence[Row]) -> Iterator[str]:
   """Steps with updates that were skipped: they had no finite gradient."""
   names = {name for row in rows for name in row if name.endswith('/skipped')}
-  said = []
+  parts = []
   for name in sorted(names):
     y = _series(rows, 'step', name)[:, 1]
     if skipped := int(np.sum(y > 0)):
-      said.append(f'{skipped} of {len(y)} ({name.removesuffix("/skipped")})')
-  if said:
-    yield _entry('skipped', f'steps with no finite gradient: {", ".join(said)}')
+      parts.append(f'{skipped} of {len(y)} ({name.removesuffix("/skipped")})')
+  if parts:
+    yield _entry(
+      'skipped', f'steps with no finite gradient: {", ".join(parts)}'
+    )
 
 
 def _seconds_by_phase(rows: Sequence[Row]) -> dict[str, float]:

@@ -168,8 +168,8 @@ def test_a_checked_answer_is_plain():
 
 
 def test_the_largest_number_can_be_squared_and_added_up_in_float32():
-  said = checked(Reply('', MOST, facts={'seen': -MOST}), COLUMNS)
-  assert (said.reward, said.facts['seen']) == (MOST, -MOST)
+  reply = checked(Reply('', MOST, facts={'seen': -MOST}), COLUMNS)
+  assert (reply.reward, reply.facts['seen']) == (MOST, -MOST)
   assert np.isfinite(np.float32(1e14) * np.float32(MOST) ** 2)
   with pytest.raises(EnvFault):
     checked(Reply('', float(np.nextafter(MOST, np.inf))), COLUMNS)

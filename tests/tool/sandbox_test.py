@@ -439,7 +439,7 @@ def tried(call, *args):
 held = open(PATH, 'rb')
 read = struct.pack('hhqqi4x', fcntl.F_RDLCK, 0, 0, 0, 0)
 write = struct.pack('hhqqi4x', fcntl.F_WRLCK, 0, 0, 0, 0)
-said = [
+got = [
   tried(fcntl.flock, held, fcntl.LOCK_EX | fcntl.LOCK_NB),
   tried(fcntl.flock, held, fcntl.LOCK_SH | fcntl.LOCK_NB),
   tried(fcntl.lockf, held, fcntl.LOCK_SH | fcntl.LOCK_NB),
@@ -464,10 +464,10 @@ def test_locks_tell_nothing_to_other_runs_and_the_host(
   path.chmod(0o644)
   box = make(limits=LONG, packages=[str(path.parent)])
   code = f'PATH = {str(path)!r}\n' + LOCKS
-  alone = box.run(code + 'print(said)')
+  alone = box.run(code + 'print(got)')
   assert not alone.fault, alone
-  with meanwhile(monkeypatch, box, code + 'pause(*said)', path.parent) as first:
-    second = box.run(code + 'print(said)')
+  with meanwhile(monkeypatch, box, code + 'pause(*got)', path.parent) as first:
+    second = box.run(code + 'print(got)')
     with open(path, 'rb+') as mine:
       fcntl.flock(mine, fcntl.LOCK_EX | fcntl.LOCK_NB)
       fcntl.lockf(mine, fcntl.LOCK_EX | fcntl.LOCK_NB)

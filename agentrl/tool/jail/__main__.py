@@ -174,11 +174,11 @@ def _threads(process: str, user: int) -> int:
   """How many the process has; none if it is another user's, or has ended."""
   try:
     with open(f'/proc/{process}/status', encoding='utf-8') as lines:
-      told = dict(line.split(':', 1) for line in lines)
+      fields = dict(line.split(':', 1) for line in lines)
   except OSError:
     return 0
-  own = int(told['Uid'].split()[0]) == user
-  return int(told['Threads']) if own else 0
+  own = int(fields['Uid'].split()[0]) == user
+  return int(fields['Threads']) if own else 0
 
 
 def _become(user: int) -> None:

@@ -38,11 +38,10 @@ def user_of(process: int) -> int:
   from another. No two runs at a time have the same process.
   """
   user = _OWN + process
-  known = all(map(_knows, ('uid', 'gid'), (user, user)))
-  return user if known else NOBODY
+  return user if _maps('uid', user) and _maps('gid', user) else NOBODY
 
 
-def _knows(kind: str, number: int) -> bool:
+def _maps(kind: str, number: int) -> bool:
   """Whether users, or groups, of that number exist in this container."""
   with open(f'/proc/self/{kind}_map', encoding='ascii') as lines:
     ranges = [map(int, line.split()) for line in lines]
