@@ -7,11 +7,13 @@ from is sampled from the start. Prefixes are said again turn by turn, which
 costs the time of sampling them; they are in the batch once.
 """
 
+from typing import Annotated
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from agentrl import registry, segment
+from agentrl import domain, registry, segment
 from agentrl.types import Array, Attempts, Batch, Prefix
 
 
@@ -28,10 +30,10 @@ def branch(
   carry,
   key,
   *,
-  every: int = 2,
-  chance: float = 0.5,
-  slope: float = 0.2,
-  penalty: float = 0.0,
+  every: Annotated[int, domain.Whole(2)] = 2,
+  chance: domain.Number = 0.5,
+  slope: domain.Number = 0.2,
+  penalty: domain.NotNegative = 0.0,
 ):
   """Group members share turns up to where one of them was uncertain.
 

@@ -2,14 +2,21 @@
 
 import jax.numpy as jnp
 
-from agentrl import registry, segment
+from agentrl import domain, registry, segment
 from agentrl.curate import select
 from agentrl.types import Array, Attempts, Batch, Rows
 
 
 @registry.register('collect')
 def dynamic_sampling(
-  sample, score, attempts: Attempts, memory, carry, key, *, times: int = 2
+  sample,
+  score,
+  attempts: Attempts,
+  memory,
+  carry,
+  key,
+  *,
+  times: domain.Count = 2,
 ):
   """The first groups whose outcomes differ, of `times` as many (2503.14476).
 

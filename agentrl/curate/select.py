@@ -10,7 +10,7 @@ before.
 import chex
 import jax.numpy as jnp
 
-from agentrl import registry, segment
+from agentrl import domain, registry, segment
 from agentrl.advantage import returns
 from agentrl.types import Array, Batch
 
@@ -55,7 +55,7 @@ def rank(score: Array, group: Array, live: Array) -> Array:
 
 
 @registry.register('curate')
-def most_varied(batch: Batch, *, share: float = 0.25) -> Batch:
+def most_varied(batch: Batch, *, share: domain.Share = 0.25) -> Batch:
   """Keeps the share of groups whose returns deviate most (2504.20073).
 
   How many: round(share · groups), at least one. Constant groups go in any
@@ -78,7 +78,7 @@ def most_varied(batch: Batch, *, share: float = 0.25) -> Batch:
 
 
 @registry.register('curate', needs=('term:invalid',))
-def correct_and_clean(batch: Batch, *, share: float = 0.5) -> Batch:
+def correct_and_clean(batch: Batch, *, share: domain.Share = 0.5) -> Batch:
   """Keeps a share of each group, solutions by how clean they are (2508.20722).
 
   Resampling on correct: of n = round(share · G) places, failures get

@@ -19,7 +19,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl import registry, segment
+from agentrl import domain, registry, segment
 from agentrl.advantage import returns, statistics
 from agentrl.model import passes
 from agentrl.signal import fit
@@ -31,7 +31,11 @@ from agentrl.types import Array, Batch, Status
   'signal', needs=('role:critic', 'role:target'), gives=('signal:archer',)
 )
 def archer(
-  context: Context, *, gamma: float = 0.95, tau: float = 0.1, steps: int = 8
+  context: Context,
+  *,
+  gamma: domain.Discount = 0.95,
+  tau: domain.Share = 0.1,
+  steps: domain.Count = 8,
 ) -> Signal:
   """A [B, K], from the critic after its steps on this batch.
 

@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 
-from agentrl import registry
+from agentrl import domain, registry
 from agentrl.model import passes
 from agentrl.signal import fit
 from agentrl.signal.base import Context, Signal, nothing
@@ -11,7 +11,9 @@ from agentrl.signal.base import Context, Signal, nothing
 @registry.register(
   'signal', needs=('role:value', 'target:value'), gives=('signal:value',)
 )
-def value(context: Context, *, clip: float = 0.2, steps: int = 4) -> Signal:
+def value(
+  context: Context, *, clip: domain.Width = 0.2, steps: domain.Count = 4
+) -> Signal:
   """V(state before each token), regressed on credit.target['value'].
 
   Loss, mean over the regressed tokens, v_old the score of this iteration
@@ -56,7 +58,9 @@ HEADS = ('low', 'high', 'switch')
   needs=('role:value', *(f'target:{name}' for name in HEADS)),
   gives=tuple(f'signal:{name}' for name in HEADS),
 )
-def heads(context: Context, *, clip: float = 0.2, steps: int = 4) -> Signal:
+def heads(
+  context: Context, *, clip: domain.Width = 0.2, steps: domain.Count = 4
+) -> Signal:
   """One value head for each of HiPER's advantages, each with its own target.
 
   Loss: the sum of the three heads', each as `value`'s. Head i of the role
