@@ -8,10 +8,14 @@ A field of a config and a hyper-parameter of a piece declare one each:
 What checks them, what `--help` says and docs/CONFIG.md all come from these.
 """
 
+import ast
 import dataclasses
+import functools
+import inspect
 import math
 import numbers
 import re
+import textwrap
 import typing
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, NamedTuple
@@ -259,7 +263,9 @@ NotNegative = Annotated[float, NOT_NEGATIVE]
 Share = Annotated[float, Real(0, 1, above=True)]  # above 0 and at most 1
 Chance = Annotated[float, UNIT]
 Discount = Annotated[float, UNIT]
+Rate = Annotated[float, UNIT]
 Width = Annotated[float, Real(0, above=True, infinite=True)]  # inf: none
+Place = Annotated[str, Path()]
 Named = Annotated[str, Name()]
 Columns = Annotated[tuple[str, ...], Tuple(Name('a column'), once=True)]
 
@@ -280,11 +286,27 @@ def of(annotation: Any) -> Domain | None:
   return next(declared, None)
 
 
+@functools.cache
 def declared(f: Callable | type) -> dict[str, Domain]:
   """What the annotations of a function or a dataclass declare, by name."""
   hints = typing.get_type_hints(f, include_extras=True)
   found = {name: of(hint) for name, hint in hints.items()}
   return {name: x for name, x in found.items() if x is not None}
+
+
+@functools.cache
+def comments(cls: type) -> dict[str, str]:
+  """The comments beside the fields of a dataclass: their meanings."""
+  source = textwrap.dedent(inspect.getsource(cls))
+  (tree,), lines = ast.parse(source).body, source.splitlines()
+  assert isinstance(tree, ast.ClassDef)
+  return {
+    ast.unparse(x.target): ' '.join(
+      line.partition('  # ')[2] for line in lines[x.lineno - 1 : x.end_lineno]
+    ).strip()
+    for x in tree.body
+    if isinstance(x, ast.AnnAssign)
+  }
 
 
 def like(value: Any) -> Domain | None:
