@@ -66,7 +66,7 @@ class Real(Domain):
   most: str = ''
 
   def explain(self) -> str:
-    return f'a number{_comma(self._range())}'
+    return _kind('a number', self._range(), self.most)
 
   def mistake(self, value: Any, beside: Mapping[str, Any]) -> str:
     if not _is_number(value, numbers.Real):
@@ -83,7 +83,7 @@ class Real(Domain):
     return _exceeds(self.most, value, beside)
 
   def _fix(self) -> str:
-    return self._range() or 'a number'
+    return _fix('a number', self._range())
 
   def _range(self) -> str:
     ends = _ends(self.low, self.high, self.above, self.below)
@@ -103,18 +103,21 @@ class Whole(Domain):
   most: str = ''
 
   def explain(self) -> str:
-    return f'a whole number{_comma(self._range())}'
+    return _kind('a whole number', self._range(), self.most)
 
   def mistake(self, value: Any, beside: Mapping[str, Any]) -> str:
     if not _is_number(value, numbers.Integral):
-      return f'is no whole number; set it to {self._range() or "one"}'
+      return f'is no whole number; set it to {self.explain()}'
     if value in self.also:
       return ''
     if value < self.low:
-      return f'is too low; set it to {self._range() or "more"}'
+      return f'is too low; set it to {self._fix()}'
     if value > self.high:
-      return f'is too high; set it to {self._range(full=True)}'
+      return f'is too high; set it to {self._fix(full=True)}'
     return _exceeds(self.most, value, beside)
+
+  def _fix(self, *, full: bool = False) -> str:
+    return _fix('a whole number', self._range(full=full))
 
   def _range(self, *, full: bool = False) -> str:
     low = self.low if self.low > -WHOLE else -math.inf
@@ -337,20 +340,30 @@ def _ends(low, high, above: bool = False, below: bool = False) -> str:
   if math.isinf(low):
     return f'less than {last}' if below else f'{last} or less'
   if not (above or below):
-    return f'{first} to {last}'
+    return f'from {first} to {last}'
   lower = f'more than {first}' if above else f'at least {first}'
   return f'{lower} and {"less than" if below else "at most"} {last}'
 
 
-def _comma(text: str) -> str:
-  return f', {text}' if text else ''
+def _fix(kind: str, ends: str) -> str:
+  """What to set a number to."""
+  if not ends or ends.startswith('from'):
+    return f'{kind} {ends}'.strip()
+  return ends
+
+
+def _kind(kind: str, ends: str, most: str) -> str:
+  """A number in words."""
+  if ends:
+    kind += f' {ends}' if ends.startswith('from') else f', {ends}'
+  return f'{kind}, at most {most}' if most else kind
 
 
 def _exceeds(most: str, value, beside: Mapping[str, Any]) -> str:
   other = beside.get(most)
   if not most or not _is_number(other, numbers.Real) or value <= other:
     return ''
-  return f'is more than {most}={other}; lower it, or raise {most}'
+  return f'is more than {most}={other!r}; lower it, or raise {most}'
 
 
 def _shown(value: Any) -> str:
