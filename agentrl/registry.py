@@ -19,6 +19,7 @@ Hyper-parameters declare their domains as `Annotated` types (domain.py).
 `check` matches all of it before anything is compiled.
 """
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -53,11 +54,7 @@ class Piece(NamedTuple):
   @property
   def defaults(self) -> dict[str, Any]:
     """Hyper-parameters: the keyword-only arguments that have a default."""
-    return {
-      p.name: p.default
-      for p in inspect.signature(self.f).parameters.values()
-      if p.kind is p.KEYWORD_ONLY and p.default is not p.empty
-    }
+    return dict(_defaults(self.f))
 
   @property
   def domains(self) -> dict[str, domain.Domain]:
@@ -68,6 +65,15 @@ class Piece(NamedTuple):
       for name, value in self.defaults.items()
     }
     return {name: x for name, x in found.items() if x is not None}
+
+
+@functools.cache
+def _defaults(f: Callable) -> dict[str, Any]:
+  return {
+    p.name: p.default
+    for p in inspect.signature(f).parameters.values()
+    if p.kind is p.KEYWORD_ONLY and p.default is not p.empty
+  }
 
 
 _PIECES: dict[tuple[str, str], Piece] = {}

@@ -40,12 +40,16 @@ def check(c: ConfigDict) -> None:
         f'{path} is missing in this config; begin with base.get_config(), which'
         ' has it'
       )
+  sections: dict[str, dict[str, Any]] = {}
+  for path, value in values.items():
+    section, _, name = path.rpartition('.')
+    sections.setdefault(section, {})[name] = value
   for path, value in values.items():
     if path.split('.')[0] not in ('hp', 'schedule'):
       if path not in fields:
         raise ValueError(_undeclared(path, value, fields))
       if of := fields[path].domain:
-        of.check(path, value, _beside(path, values))
+        of.check(path, value, sections[path.rpartition('.')[0]])
     elif path.startswith('hp.') and path.count('.') != 3:
       raise ValueError(
         f'{path}={value!r} is no hyper-parameter; they are named'
@@ -102,9 +106,10 @@ def _check_sections(c: ConfigDict) -> None:
 
 
 def _open(path: str) -> Field | None:
-  """What is declared of a name of the config's own choice."""
-  fits = (f for pattern, f in base.OPEN.items() if _matches(pattern, path))
-  return next(fits, None)
+  """What is declared of a name of the config's own choice, the second part."""
+  section, _, rest = path.partition('.')
+  _, dot, last = rest.partition('.')
+  return base.OPEN.get(path) or base.OPEN.get(f'{section}.*{dot}{last}')
 
 
 def _matches(pattern: str, path: str) -> bool:
@@ -113,16 +118,6 @@ def _matches(pattern: str, path: str) -> bool:
   return len(there) == len(here) and all(
     x in ('*', y) for x, y in zip(there, here, strict=True)
   )
-
-
-def _beside(path: str, values: Mapping[str, Any]) -> dict[str, Any]:
-  """The fields of the same section, by name."""
-  section = path.rpartition('.')[0] + '.'
-  return {
-    name.removeprefix(section): x
-    for name, x in values.items()
-    if name.startswith(section)
-  }
 
 
 def _undeclared(path: str, value: Any, fields: Mapping[str, Field]) -> str:
