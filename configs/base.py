@@ -31,6 +31,7 @@ from agentrl import optim, registry
 from agentrl.domain import (
   COUNT,
   COUNT0,
+  NOT_NEGATIVE,
   POSITIVE,
   SEED,
   UNIT,
@@ -52,7 +53,6 @@ from configs import worlds
 
 FRAMES = ('auto', 'chat', 'bare')
 _AXIS = Whole(1, also=(-1,))
-_RATE = Real(0, 1)
 
 FIELDS: dict[str, Field] = {
   'method': Field('', Text(), 'name of the method in records'),
@@ -136,7 +136,7 @@ FIELDS: dict[str, Field] = {
   # Supervised warm start on the solver's own demonstrations.
   'sft.steps': Field(130, COUNT0, 'steps of the warm start'),
   'sft.batch': Field(32, COUNT, 'demonstrations of a step'),
-  'sft.lr': Field(2e-3, _RATE, 'learning rate of the warm start'),
+  'sft.lr': Field(2e-3, NOT_NEGATIVE, 'learning rate of the warm start'),
   'sft.warmup': Field(10, COUNT0, 'updates over which sft.lr rises'),
   #
   'eval.episodes': Field(1000, COUNT, 'held-out episodes of an evaluation'),
@@ -175,8 +175,8 @@ ROLE: dict[str, Field] = {
 }  # fmt: skip
 TRAINED: dict[str, Field] = {
   'optimizer': Field('adam', OneOf(*optim.DIRECTIONS), 'the update rule'),
-  'lr': Field(1e-4, _RATE, 'learning rate at the start of RL'),
-  'final': Field(0.0, Real(0, 10), 'the rate falls to lr times this'),
+  'lr': Field(1e-4, NOT_NEGATIVE, 'learning rate at the start of RL'),
+  'final': Field(0.0, NOT_NEGATIVE, 'the rate falls to lr times this'),
   'warmup': Field(5, COUNT0, 'updates over which the rate rises'),
   'clip': Field(
     1.0, Real(0, above=True, infinite=True), 'most of the gradient norm'

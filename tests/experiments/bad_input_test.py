@@ -76,7 +76,7 @@ def put(path, value):
   (put('schedule.hp', {'plan': {'minibatches': {'n': ('linear', 1, 2, 9)}}}),
    r'schedule\.hp\.plan\.minibatches\.n=.*a whole number.*leave it out'),
   (put('schedule', {'role': {'policy': {'lr': ('linear', -1, 0, 9)}}}),
-   r'schedule\.role\.policy\.lr: start=-1 is too low.*a number from 0 to 1'),
+   r'schedule\.role\.policy\.lr: start=-1 is too low; set it to 0 or more'),
   (put('hp.plan.minibatches.unit', 'nope'),
    r"hp\.plan\.minibatches\.unit='nope' is unknown; choose from 'row'"),
   (put('stream.fresh', 'center'),

@@ -94,9 +94,10 @@ FIELDS = {
     math_python.seconds""",
   'positive or inf': 'role.*.clip',
   'at least 1': 'model.theta',
-  'not negative': 'frozen_lake.invalid bifurcation.invalid',
+  'not negative': """
+    frozen_lake.invalid bifurcation.invalid sft.lr role.*.lr role.*.final""",
   'share': 'rollout.anchor rollout.top_p toy_text.frozen rollout.temperature',
-  'probability': 'sft.lr role.*.lr role.*.decay bifurcation.slip role.*.final',
+  'probability': 'role.*.decay bifurcation.slip',
   'below 1': 'role.*.b1 role.*.b2',
   '0 to .5': 'interview.noise',
   'temperature': 'eval.temperature service.*.temperature',

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from configs import base
+from configs import base, grpo
 from experiments import config_file
 
 # One process parses all of it: flags of two mains cannot stand side by side.
@@ -33,7 +33,7 @@ for main, required, argv in json.load(sys.stdin):
   flags.FLAGS.unparse_flags()
 print(json.dumps(out))
 """
-W, C = '--workdir=w', '--config=configs/grpo.py:tiny'
+W, C = '--workdir=w', f'--config={grpo.__file__}:tiny'
 CASES = [
   ('train', (C, '--workdir='), "--workdir='' is empty; set it to a path"),
   ('train', (C, '--workdir=gs://b/x'), 'gs:// is not supported; set it to a l'),
@@ -105,7 +105,7 @@ HEAD = 'from configs import base\ndef get_config(arg):\n'
   (HEAD + '  return None\n', r'c\.py returns NoneType; return a ConfigDict'),
   (HEAD + '  return {"steps": 3}\n', r'c\.py returns dict; return a Config'),
   (HEAD + '  return base\n', r'c\.py returns module; return a ConfigDict'),
-  (HEAD + '  c = base.get_config(arg)\n  c.loss = "ppo"\n  return c\n',
+  (HEAD + '  c = base.get_config(arg)\n  c.loss = "x"\n  return c\n',
    r"c\.py, line 4: TypeError: Could not override field 'loss'"),
   (HEAD + '  return open("/no/such/file")\n', r'c\.py, line 3: FileNotFound'),
   (HEAD + '  return base.get_config("tny")\n', r"^config argument 'tny' is"),
