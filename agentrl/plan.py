@@ -1,9 +1,11 @@
 """How a batch is cut into sub-updates: who takes part in which."""
 
+from typing import Annotated
+
 import jax
 import jax.numpy as jnp
 
-from agentrl import mesh, registry
+from agentrl import domain, mesh, registry
 from agentrl.types import Batch
 
 UNITS = ('row', 'trajectory', 'group')
@@ -11,7 +13,12 @@ UNITS = ('row', 'trajectory', 'group')
 
 @registry.register('plan')
 def minibatches(
-  batch: Batch, key, *, epochs: int = 1, n: int = 1, unit: str = 'trajectory'
+  batch: Batch,
+  key,
+  *,
+  epochs: domain.Count = 1,
+  n: domain.Count = 1,
+  unit: Annotated[str, domain.OneOf(*UNITS)] = 'trajectory',
 ):
   """[epochs * n, N, T] bool: each epoch deals the live units at random.
 
@@ -71,7 +78,7 @@ def _unit_ids(batch: Batch, unit: str):
 
 
 @registry.register('plan', needs=('column:turn',))
-def reverse_turns(batch: Batch, key, *, n: int = 4):
+def reverse_turns(batch: Batch, key, *, n: domain.Count = 4):
   """[n, N, T] bool: the last turns first, in n blocks of turns.
 
   Turns 0 to the last that any trajectory reached are cut into n blocks of

@@ -14,12 +14,17 @@ A piece is a function registered under (slot, name). It declares what it
 Links declare the level they take and give: 'turn' ([B, K]) or 'token'
 ([N, T]); a turn-level link cannot follow a token-level one.
 
+Hyper-parameters declare their domains as `Annotated` types (domain.py).
+
 `check` matches all of it before anything is compiled.
 """
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
+
+from agentrl import domain
 
 SLOTS = (
   'task',
@@ -49,11 +54,26 @@ class Piece(NamedTuple):
   @property
   def defaults(self) -> dict[str, Any]:
     """Hyper-parameters: the keyword-only arguments that have a default."""
-    return {
-      p.name: p.default
-      for p in inspect.signature(self.f).parameters.values()
-      if p.kind is p.KEYWORD_ONLY and p.default is not p.empty
+    return dict(_defaults(self.f))
+
+  @property
+  def domains(self) -> dict[str, domain.Domain]:
+    """Of its hyper-parameters; by the type of the default if undeclared."""
+    declared = domain.declared(self.f)
+    found = {
+      name: declared.get(name) or domain.like(value)
+      for name, value in self.defaults.items()
     }
+    return {name: x for name, x in found.items() if x is not None}
+
+
+@functools.cache
+def _defaults(f: Callable) -> dict[str, Any]:
+  return {
+    p.name: p.default
+    for p in inspect.signature(f).parameters.values()
+    if p.kind is p.KEYWORD_ONLY and p.default is not p.empty
+  }
 
 
 _PIECES: dict[tuple[str, str], Piece] = {}
@@ -190,6 +210,8 @@ def check(w: Wiring) -> None:
       )
   pieces = [(scope, get(slot, n, _field(scope, slot)))
             for scope, slot, n in parts(w)]  # fmt: skip
+  for scope, piece in pieces:
+    check_values(scope, piece, w.values(scope, piece.name))
   given = set(w.gives)
   for scope, piece in pieces:
     given |= set(_fill(piece, piece.gives, w, scope))
@@ -200,6 +222,13 @@ def check(w: Wiring) -> None:
   _check_order(w)
   levels = [_check_levels(n, w.stream[n], 'turn') for n in w.advantage]
   _check_levels('finish', w.finish, 'token' if 'token' in levels else 'turn')
+
+
+def check_values(scope: str, piece: Piece, hp: Mapping[str, Any]) -> None:
+  """Raises ValueError, one sentence, for a value outside its domain."""
+  values = settings(piece, hp, _field(scope, piece.slot))
+  for name, x in piece.domains.items():
+    x.check(f'hp.{scope}.{piece.name}.{name}', values[name], values)
 
 
 def defaults(w: Wiring) -> dict[str, dict[str, dict[str, Any]]]:

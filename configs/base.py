@@ -8,7 +8,12 @@ hyper-parameter of these pieces into `c.hp`, so that each can be overridden:
 Arguments after the colon, separated by commas: `tiny` shrinks everything to
 a smoke test of under two minutes; `env=frozen_lake` changes the environment;
 `judge` has a service say what the last message of a host environment is worth.
+
+FIELDS is where a field is declared: its default, the values it may hold and its
+meaning with the unit. Checks, `--help` and docs/CONFIG.md are made of it.
 """
+
+from collections.abc import Mapping
 
 from ml_collections import ConfigDict
 
@@ -22,11 +27,211 @@ import agentrl.reward
 import agentrl.rollout.pieces
 import agentrl.signal
 import agentrl.task  # noqa: F401  all of these register their pieces
-from agentrl import registry
+from agentrl import optim, registry
+from agentrl.domain import (
+  COUNT,
+  COUNT0,
+  NOT_NEGATIVE,
+  POSITIVE,
+  SEED,
+  UNIT,
+  Field,
+  Flag,
+  Name,
+  OneOf,
+  Path,
+  Real,
+  Text,
+  Tuple,
+  Whole,
+)
 from agentrl.env import host
+from agentrl.model.value import TRUNKS
+from agentrl.nn import kernels, shape
+from agentrl.types import Span
 from configs import worlds
 
 FRAMES = ('auto', 'chat', 'bare')
+_AXIS = Whole(1, also=(-1,))
+
+FIELDS: dict[str, Field] = {
+  'method': Field('', Text(), 'name of the method in records'),
+  'seed': Field(0, SEED, 'of everything that is drawn'),
+  'data': Field('data', Path(empty=False), 'folder of task sets, built once'),
+  'init': Field('', Path(), 'run whose policy replaces the warm start'),
+  'steps': Field(300, COUNT0, 'RL steps'),
+  'micro': Field(64, COUNT, 'rows of a micro-batch'),
+  #
+  'model.width': Field(64, COUNT, 'size of a hidden state'),
+  'model.layers': Field(2, COUNT, 'layers of the decoder'),
+  'model.heads': Field(4, COUNT, 'query heads'),
+  'model.kv_heads': Field(4, COUNT, 'key and value heads; they divide heads'),
+  'model.head_dim': Field(16, Whole(2), 'size of a head, even'),
+  'model.mlp': Field(192, COUNT, 'hidden size of an MLP'),
+  'model.theta': Field(10_000.0, Real(1), 'base of rotary positions'),
+  'model.positions': Field(1024, COUNT0, 'learned positions; 0: rotary alone'),
+  'model.eps': Field(1e-6, POSITIVE, 'added to the variance in a norm'),
+  'model.qk_norm': Field(False, Flag(), 'norms on queries and keys'),
+  'model.bias': Field(False, Flag(), 'biases on queries, keys and values'),
+  'model.tied': Field(True, Flag(), 'embeddings are the output matrix too'),
+  'model.attention': Field('auto', OneOf(*kernels.NAMES), 'kernel of rows'),
+  'model.remat': Field(
+    'none', OneOf(*shape.REMAT), 'computed again in the backward pass'
+  ),
+  'model.dtype': Field(
+    'float32', OneOf(*shape.DTYPES), 'of the computation'
+  ),
+  'model.path': Field(
+    '', Path(), 'directory or hub name of a checkpoint: its tokenizer, weights'
+    ' and config.json, for all but attention, remat and dtype'
+  ),
+  'model.random': Field(
+    False, Flag(), 'weights are drawn as the family of model.path draws them'
+  ),
+  # rank 0: every role is a model of its own. Else an adapter of its own, on
+  # one frozen base.
+  'lora.rank': Field(0, COUNT0, 'rank of adapters; 0: none'),
+  'lora.alpha': Field(16.0, POSITIVE, 'adapters add alpha / rank a b'),
+  'lora.pattern': Field(
+    'q|k|v|o', Text('a regular expression', empty=False), 'adapted matrices'
+  ),
+  'lora.path': Field('', Path(), "PEFT directory that the policy's begins as"),
+  #
+  'rollout.batch': Field(128, COUNT, 'trajectories of an iteration'),
+  'rollout.group': Field(8, COUNT, 'trajectories of a task'),
+  'rollout.slots': Field(64, COUNT, 'trajectories sampled at a time'),
+  'rollout.turns': Field(8, COUNT, 'turns of a trajectory, at most'),
+  'rollout.message': Field(2, COUNT, 'tokens of a message, at most'),
+  'rollout.history': Field(
+    'turn', OneOf('turn', 'full'), "what a turn's context holds: the last"
+    " observations ('turn') or everything before ('full')"
+  ),
+  'rollout.window': Field(1, COUNT, 'observations of a context, if by turn'),
+  'rollout.context': Field(0, COUNT0, 'tokens of a full context; 0: as needed'),
+  'rollout.anchor': Field(
+    1.0, Real(0, 1, above=True), 'share of an observation that tells states'
+    ' apart; 1: all of it'
+  ),
+  'rollout.temperature': Field(1.0, Real(0.01, 100), 'of sampling'),
+  'rollout.top_k': Field(0, COUNT0, 'likeliest tokens sampled from; 0: all'),
+  'rollout.top_p': Field(
+    1.0, Real(0, 1, above=True), 'probability of the tokens sampled from'
+  ),
+  'rollout.tag': Field('', Text(), 'text that an action begins with'),
+  'rollout.nulled': Field(
+    '', Text(), "observation of the nulled reading; '': no such reading"
+  ),
+  'rollout.frame': Field(
+    'auto', OneOf(*FRAMES), "around turns: the checkpoint's chat template"
+    " ('chat'), nothing ('bare'), or the template if there is one"
+  ),
+  'rollout.system': Field('', Text(), "the chat template's system message"),
+  # Of the axes that agentrl/mesh.py explains.
+  'mesh.data': Field(1, _AXIS, 'devices that split rows; -1: what is left'),
+  'mesh.fsdp': Field(1, _AXIS, 'devices that split rows and parameters'),
+  'mesh.expert': Field(1, _AXIS, 'devices that split rows and experts'),
+  'mesh.sequence': Field(1, _AXIS, 'devices that split the tokens of a row'),
+  'mesh.tensor': Field(1, _AXIS, 'devices that split heads, MLPs and words'),
+  'mesh.explicit': Field(True, Flag(), 'shardings are part of array types'),
+  # Supervised warm start on the solver's own demonstrations.
+  'sft.steps': Field(130, COUNT0, 'steps of the warm start'),
+  'sft.batch': Field(32, COUNT, 'demonstrations of a step'),
+  'sft.lr': Field(2e-3, NOT_NEGATIVE, 'learning rate of the warm start'),
+  'sft.warmup': Field(10, COUNT0, 'updates over which sft.lr rises'),
+  #
+  'eval.episodes': Field(1000, COUNT, 'held-out episodes of an evaluation'),
+  'eval.every': Field(0, COUNT0, 'RL steps between evaluations; 0: at ends'),
+  'eval.temperature': Field(1.0, Real(0, 100), 'of sampling; 0: greedy'),
+  'checkpoint.every': Field(20, COUNT, 'steps between checkpoints'),
+  'checkpoint.keep': Field(2, COUNT, 'newest checkpoints that stay'),
+  'log.groups': Field(1, Whole(-1), 'groups kept as a log; -1: all'),
+  'log.every': Field(1, COUNT, 'steps between groups that are kept'),
+  'log.held_out': Field(4, COUNT0, 'trajectories kept of an evaluation'),
+  'log.wandb': Field('', Text(), "project of Weights & Biases; '': none"),
+  # The slots: a method names a piece for each.
+  'task': Field('fixed', Name('a task piece'), 'what is attempted'),
+  'rollout_kind': Field('jit', Name('a rollout piece'), 'who plays and where'),
+  'collect': Field('once', Name('a collect piece'), 'how batches are sampled'),
+  'reward': Field(('env',), Tuple(least=1, once=True), 'summed over turns'),
+  'curate': Field((), Tuple(once=True), 'which trajectories are trained on'),
+  'signal': Field((), Tuple(once=True), 'learned or measured, in order'),
+  'advantage': Field((), Tuple(least=1, once=True), 'streams that are summed'),
+  'finish': Field((), Tuple(), 'links on the sum of the streams'),
+  'loss': Field(('ppo',), Tuple(least=1, once=True), 'terms that are summed'),
+  'memory': Field((), Tuple(once=True), 'what comes back later'),
+  'plan': Field('minibatches', Name('a plan piece'), 'sub-updates of a batch'),
+}  # fmt: skip
+
+# One network; see `role`. Those from 'optimizer' on are of kind 'train'.
+ROLE: dict[str, Field] = {
+  'kind': Field(
+    'train', OneOf('train', 'frozen', 'average'), 'trained, as after the warm'
+    ' start, or moved after another by a signal'
+  ),
+  'heads': Field(0, COUNT0, 'value heads; 0: a language model'),
+  'trunk': Field(
+    'learned', OneOf(*TRUNKS), "a 'stopped' one gets no gradient of heads"
+  ),
+}  # fmt: skip
+TRAINED: dict[str, Field] = {
+  'optimizer': Field('adam', OneOf(*optim.DIRECTIONS), 'the update rule'),
+  'lr': Field(1e-4, NOT_NEGATIVE, 'learning rate at the start of RL'),
+  'final': Field(0.0, NOT_NEGATIVE, 'the rate falls to lr times this'),
+  'warmup': Field(5, COUNT0, 'updates over which the rate rises'),
+  'clip': Field(
+    1.0, Real(0, above=True, infinite=True), 'most of the gradient norm'
+  ),
+  'decay': Field(0.0, UNIT, 'decoupled weight decay'),
+  'b1': Field(0.9, Real(0, 1, below=True), "Adam's decay of the mean"),
+  'b2': Field(0.99, Real(0, 1, below=True), "Adam's decay of the square"),
+  'eps': Field(1e-5, POSITIVE, "added to Adam's root mean square"),
+}  # fmt: skip
+
+# Who answers an environment; see `service`.
+SERVICE: dict[str, Field] = {
+  'function': Field('', Text("'module:name'"), 'of (messages, *, seed) -> str'),
+  'role': Field('', Text('a role'), 'policy, or another language model'),
+  'run': Field('', Path(), 'another run, whose newest policy answers'),
+  'temperature': Field(1.0, Real(0, 100), 'of sampling; 0: remembered'),
+  'message': Field(32, COUNT, 'tokens of an answer, at most'),
+  'context': Field(512, Whole(2), 'tokens of a talk with its answer'),
+  'system': Field('', Text(), "told before the environment's own"),
+}  # fmt: skip
+
+# Sections that a config fills; '*' is a name of its own choice.
+SECTIONS = (
+  'host', 'service', 'role', 'stream', 'reduce', 'coef', 'select',
+  'schedule',  # path -> (shape, start, end, steps); 0 steps: to the run's end
+  'hp',  # hyper-parameters of pieces, which declare their own
+)  # fmt: skip
+OPEN: dict[str, Field] = {
+  **{f'host.{name}': field for name, field in worlds.HOST.items()},
+  **{f'service.*.{name}': field for name, field in SERVICE.items()},
+  **{f'role.*.{name}': field for name, field in (ROLE | TRAINED).items()},
+  'stream.*': Field((), Tuple(Name('a link')), 'links of a stream, in order'),
+  'reduce.*': Field('token_mean', Name(), 'how a loss term is averaged'),
+  'coef.*': Field(1.0, Real(), 'weight of a stream or a loss term'),
+  'select.*.span': Field(
+    0, Whole(0, len(Span) - 1), 'the types.Span whose tokens a loss term sees'
+  ),
+  'select.*.source': Field(
+    0, Whole(0, 2), 'who a loss term sees: 0 policy, 1 replay, 2 demonstration'
+  ),
+}
+
+
+def nested(fields: Mapping[str, Field]) -> dict:
+  """Defaults by name, dots as levels."""
+  out: dict = {}
+  for path, field in fields.items():
+    *before, last = path.split('.')
+    node = out
+    for name in before:
+      node = node.setdefault(name, {})
+    node[last] = field.default
+  return out
+
+
 ARGS = {
   'tiny': ('', 'yes'),
   'judge': ('', 'yes'),
@@ -54,77 +259,12 @@ def parse(arg: str) -> dict[str, str]:
 def get_config(arg: str = '') -> ConfigDict:
   """Everything but the method."""
   args = parse(arg)
-  c = ConfigDict()
-  c.method = ''
-  c.seed = 0
-  c.data = 'data'  # folder of task sets, built once, found again
-  c.init = ''  # folder of a run whose policy replaces the warm start
-  c.steps = 300  # RL steps
-  c.micro = 64  # rows of a micro-batch
-
-  c.env = worlds.settings(args['env'])
-  c.model = ConfigDict(
-    dict(width=64, layers=2, heads=4, kv_heads=4, head_dim=16, mlp=192,
-         theta=10_000.0, positions=1024, eps=1e-6, qk_norm=False, bias=False,
-         tied=True, attention='auto', remat='none', dtype='float32',
-         # Directory or hub name of a checkpoint: its tokenizer and weights,
-         # and its config.json for all but attention, remat and dtype. random:
-         # weights are drawn as its family draws them, and none are needed.
-         path='', random=False)
-  )  # fmt: skip
-  # rank 0: every role is a model of its own. Else an adapter of its own, on one
-  # frozen base: which matrices (a regular expression), and alpha / rank a b.
-  # path: a directory of PEFT's, whose adapter the policy begins with.
-  c.lora = ConfigDict(dict(rank=0, alpha=16.0, pattern='q|k|v|o', path=''))
-  c.rollout = ConfigDict(
-    dict(batch=128, group=8, slots=64, turns=8, message=2, history='turn',
-         window=1, context=0, anchor=1.0, temperature=1.0, top_k=0, top_p=1.0,
-         tag='', nulled='',
-         # What stands around turns: a checkpoint's chat template ('chat'),
-         # nothing ('bare'), or the template if there is one. And the text of
-         # the template's system message.
-         frame='auto', system='')
-  )  # fmt: skip
-  c.host = ConfigDict()  # where the environment is no jitted one: see worlds
-  # Who answers environments that ask: 'user', 'judge', ...; see `service`.
-  c.service = ConfigDict()
-  # Sizes of the axes that agentrl/mesh.py explains; -1: what is left.
-  c.mesh = ConfigDict(
-    dict(data=1, fsdp=1, expert=1, sequence=1, tensor=1, explicit=True)
-  )
-
-  # Supervised warm start on the solver's own demonstrations.
-  c.sft = ConfigDict(dict(steps=130, batch=32, lr=2e-3, warmup=10))
-
-  c.role = ConfigDict()
-  role(c, 'policy', lr=6e-4)
-
-  c.eval = ConfigDict(dict(episodes=1000, every=0, temperature=1.0))
-  c.checkpoint = ConfigDict(dict(every=20, keep=2))
-  # Trajectories that are kept: whole groups of every so many steps (-1: all),
-  # and of each evaluation. And the project of Weights & Biases that gets the
-  # numbers as well, if it is installed; '': none.
-  c.log = ConfigDict(dict(groups=1, every=1, held_out=4, wandb=''))
-
-  # The slots (DESIGN: a method names a piece for each).
-  c.task = 'fixed'
+  c = ConfigDict(nested(FIELDS))
   c.rollout_kind = 'jit' if args['env'] in worlds.JITTED else 'host'
-  c.collect = 'once'
-  c.reward = ('env',)
-  c.curate = ()
-  c.signal = ()
-  c.advantage = ()
-  c.stream = ConfigDict()
-  c.finish = ()
-  c.loss = ('ppo',)
-  c.reduce = ConfigDict()
-  c.memory = ()
-  c.plan = 'minibatches'
-  c.coef = ConfigDict()  # of streams and loss terms; 1 where not named
-  c.select = ConfigDict()  # loss term -> {'span' | 'source': id}
-  # path -> (shape, start, end, steps); 0 steps: to the end of the run
-  c.schedule = ConfigDict()
-  c.hp = ConfigDict()
+  for name in SECTIONS:
+    c[name] = ConfigDict()
+  c.env = worlds.settings(args['env'])
+  role(c, 'policy', lr=6e-4)
   hp(c, 'plan', 'minibatches', n=2)
   for name in (*worlds.needs(c), *(['judge'] if args['judge'] else [])):
     service(c, name)
@@ -159,12 +299,12 @@ def role(c: ConfigDict, name: str, *, kind: str = 'train', lr: float = 1e-4,
   the rate falls linearly from lr to lr * final. With c.lora it is an adapter;
   an 'average' is then one of a and of b, not of their product.
   """
-  c.role[name] = ConfigDict(dict(kind=kind, heads=heads, trunk=trunk))
+  given = dict(kind=kind, heads=heads, trunk=trunk)
+  fields = ROLE
   if kind == 'train':
-    c.role[name].update(
-      dict(optimizer='adam', lr=lr, final=0.0, warmup=warmup, clip=clip,
-           decay=0.0, b1=0.9, b2=0.99, eps=1e-5)
-    )  # fmt: skip
+    given |= dict(lr=lr, warmup=warmup, clip=clip)
+    fields = ROLE | TRAINED
+  c.role[name] = ConfigDict(nested(fields) | given)
 
 
 def service(c: ConfigDict, name: str, **fields) -> None:
@@ -179,11 +319,7 @@ def service(c: ConfigDict, name: str, **fields) -> None:
   told before what the environment tells it. It is never trained on what it
   says.
   """
-  c.service[name] = ConfigDict(
-    dict(function='', role='', run='', temperature=1.0, message=32,
-         context=512, system='')
-  )  # fmt: skip
-  c.service[name].update(fields)
+  c.service[name] = ConfigDict(nested(SERVICE) | fields)
 
 
 def hp(c: ConfigDict, scope: str, piece: str, **values) -> None:
@@ -217,6 +353,12 @@ def finish(c: ConfigDict) -> ConfigDict:
     if name not in w.loss:
       raise ValueError(
         f'c.reduce.{name} is for no term of c.loss={w.loss}; remove it or name'
+        ' the term'
+      )
+  for name in c.select:
+    if name not in w.loss:
+      raise ValueError(
+        f'c.select.{name} is for no term of c.loss={w.loss}; remove it or name'
         ' the term'
       )
   for scope, pieces in every.items():

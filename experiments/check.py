@@ -3,23 +3,26 @@
 All of it is found before anything is built or compiled.
 """
 
+import dataclasses
 import math
 import re
 from collections.abc import Mapping
-from typing import Any
 
 import jax
 from ml_collections import ConfigDict
 
 from agentrl import mesh, registry, tracking
+from agentrl.domain import COUNT0, OneOf, Real
 from agentrl.nn.transformer import Shape
-from agentrl.schedule import Schedule
+from agentrl.schedule import SHAPES
 from agentrl.service.base import Function
 from configs import base, worlds
+from experiments import declared
 
 
 def config(c: ConfigDict) -> None:
   """One sentence for what does not fit, before anything expensive."""
+  declared.check(c)
   r = c.rollout
   if r.batch % r.group:
     raise ValueError(
@@ -106,12 +109,7 @@ def _told(sizes: Mapping[str, int]) -> str:
 
 
 def log(c: ConfigDict) -> None:
-  """How many trajectories are kept and when; who gets the numbers."""
-  for name, least in (('groups', -1), ('every', 1), ('held_out', 0)):
-    if c.log[name] < least:
-      raise ValueError(
-        f'log.{name}={c.log[name]} is too low; set it to {least} or more'
-      )
+  """Who gets the numbers can be reached."""
   if c.log.wandb:
     tracking.installed()
 
@@ -158,7 +156,7 @@ SOURCES = ('function', 'role', 'run')
 
 
 def _check_service(c: ConfigDict, name: str) -> None:
-  """One source, which is there, and sizes that can be."""
+  """One source, which is there, and room for a question."""
   service, at = c.service[name], f'service.{name}'
   given = {source: service[source] for source in SOURCES if service[source]}
   if len(given) != 1:
@@ -166,11 +164,6 @@ def _check_service(c: ConfigDict, name: str) -> None:
       f'{at} has {len(given)} sources, {given}; set exactly one of'
       f' {", ".join(f"{at}.{source}" for source in SOURCES)}'
     )
-  for field, least in (('temperature', 0), ('message', 1)):
-    if service[field] < least:
-      raise ValueError(
-        f'{at}.{field}={service[field]} is too low; set it to {least} or more'
-      )
   if service.context <= service.message:
     raise ValueError(
       f'{at}.context={service.context} holds no question beside an answer of'
@@ -213,10 +206,6 @@ def length(c: ConfigDict) -> None:
 def _check_frame(c: ConfigDict) -> None:
   """What is said of the frame goes together."""
   r = c.rollout
-  if r.frame not in base.FRAMES:
-    raise ValueError(
-      f'rollout.frame={r.frame!r} is unknown; choose from {base.FRAMES}'
-    )
   if r.frame == 'chat' and not c.model.path:
     raise ValueError(
       "rollout.frame='chat' is the template of a checkpoint, and the model is"
@@ -262,23 +251,38 @@ def framed(c: ConfigDict) -> None:
 
 
 def _check_schedule(c: ConfigDict) -> None:
-  """Every scheduled path names a number of the config, with four values."""
-  for path, values in flat(c.schedule).items():
+  """Every scheduled path names a number, between two that it may have."""
+  for path, values in declared.flat(c.schedule).items():
     kind, node = path.split('.')[0], c
     for part in path.split('.'):
       inside = isinstance(node, ConfigDict) and part in node
       node = node[part] if inside else None
     known = kind in ('coef', 'hp') or re.fullmatch(r'role\.\w+\.lr', path)
-    if not known or not isinstance(node, int | float):
+    of = None
+    if known and isinstance(node, int | float):
+      of = declared.domain_of(c, path)
+    if of is None:
       raise ValueError(
         f'c.schedule.{path} names no number of this config; use coef.<stream'
         ' or term>, hp.<scope>.<piece>.<name> or role.<role>.lr'
       )
-    if len(values) != 4:
+    if not isinstance(values, tuple | list) or len(values) != 4:
       raise ValueError(
         f'c.schedule.{path}={values!r} must be (shape, start, end, steps)'
       )
-    Schedule(*values).at(0)
+    if not isinstance(of, Real):
+      raise ValueError(
+        f'c.schedule.{path}={values!r} changes what is {of.explain()}, and only'
+        ' what may be any number in between can follow a schedule; leave it out'
+      )
+    between = dataclasses.replace(of, infinite=False, most='')
+    for name, x, value in zip(
+      ('shape', 'start', 'end', 'steps'),
+      (OneOf(*SHAPES), between, between, COUNT0),
+      values,
+      strict=True,
+    ):
+      x.check(f'c.schedule.{path}: {name}', value)
 
 
 def positions(shape: Shape, needed: int) -> None:
@@ -318,14 +322,3 @@ def _check_rows(c: ConfigDict) -> None:
 
 def _divisor(n: int, most: int) -> int:
   return max(d for d in range(1, most + 1) if n % d == 0)
-
-
-def flat(tree: ConfigDict, prefix: str = '') -> dict[str, Any]:
-  """Nested names as dotted paths."""
-  out = {}
-  for name, x in tree.items():
-    if isinstance(x, ConfigDict):
-      out |= flat(x, f'{prefix}{name}.')
-    else:
-      out[prefix + name] = x
-  return out

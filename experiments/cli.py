@@ -6,20 +6,40 @@
     cli.run(main, required=('config', 'workdir'))
 
 A mistake ends in `error: ...` on stderr and exit code 2; --verbosity=1 shows
-where it was found.
+where it was found. A flag defined by `flag` lies in its domain when main runs.
 """
 
 import glob
+import os
 import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import jax
 from absl import app, flags, logging
 from ml_collections import ConfigDict, config_flags
 
+from agentrl.domain import Domain, Real, Whole
 from agentrl.interrupt import Stopped
+from experiments import config_file
+
+flags.disclaim_key_flags()  # a flag is the main's that defines it
+_DOMAINS: dict[str, Domain] = {}
+
+
+def flag(name: str, default: Any, of: Domain, meaning: str) -> flags.FlagHolder:
+  """Defines a flag; a value outside its domain is refused before main runs.
+
+  meaning: a sentence without its full stop
+  """
+  _DOMAINS[name] = of
+  if isinstance(of, Whole):
+    text = f'{meaning}: {of.explain()}.'
+    return flags.DEFINE_integer(name, default, text)
+  if isinstance(of, Real):
+    return flags.DEFINE_float(name, default, f'{meaning}: {of.explain()}.')
+  return flags.DEFINE_string(name, default, f'{meaning}.')
 
 
 def run(
@@ -74,21 +94,49 @@ def _guarded(main, argv: Sequence[str], operands: Sequence[str]) -> None:
 
 
 def _parse(argv: Sequence[str], required: Sequence[str]) -> list[str]:
+  path = _given(argv).partition(':')[0]
+  if path and not (os.path.isfile(path) and os.access(path, os.R_OK)):
+    fail(f'--config: {_no_file(path)}')
+  if 'config' in required and any(x.startswith('--help') for x in argv[1:]):
+    _list_fields(argv)
   try:
     rest = flags.FLAGS(argv)
-    if 'config' in required and flags.FLAGS['config'].value is not None:
-      flags.FLAGS['config'].value['method']  # a file not found says so here
-  except OSError:
-    fail(f'--config: {_no_file(_given(argv))}')
-  except flags.Error as error:
-    fail(_last_line(error))
-  except (AttributeError, KeyError) as error:
+  except Exception as error:
+    if told := config_file.explain(error, path):
+      fail(f'--config: {told}')
+    if isinstance(error, flags.Error):
+      fail(_last_line(error))
+    if not isinstance(error, AttributeError | KeyError):
+      raise
     fail(_unknown_field(argv) or f'a flag cannot be read: {error}')
+  if path and 'config' in required:
+    config = flags.FLAGS['config'].value
+    if not isinstance(config, ConfigDict):
+      fail(f'--config: {config_file.odd(config, path)}')
   for name in required:
     if flags.FLAGS[name].value is None:
       meaning = flags.FLAGS[name].help.rstrip('.')
       fail(f'the flag --{name} is missing: {meaning}; --help lists all flags')
+  try:
+    for name, of in _DOMAINS.items():
+      if flags.FLAGS[name].value is not None:
+        of.check(f'--{name}', flags.FLAGS[name].value)
+  except ValueError as error:
+    fail(str(error))
   return rest
+
+
+def _list_fields(argv: Sequence[str]) -> None:
+  """Has --help list the config's fields as well."""
+  from configs import base  # takes seconds, which only --help needs
+  from experiments import config_page
+
+  try:
+    given = _given(argv)
+    c = config_file.load(given) if given else base.get_config()
+  except (ValueError, OSError) as error:
+    fail(f'--config: {error}')
+  flags.FLAGS['config'].help += config_page.listed(c)
 
 
 def _given(argv: Sequence[str]) -> str:
@@ -98,8 +146,7 @@ def _given(argv: Sequence[str]) -> str:
   return found.group(1) if found else ''
 
 
-def _no_file(value: str) -> str:
-  path = value.partition(':')[0]
+def _no_file(path: str) -> str:
   shared = {'configs/__init__.py', 'configs/base.py'}
   files = sorted(set(glob.glob('configs/*.py')) - shared)
   choices = ', '.join(files) or 'none here: start this in the repository'

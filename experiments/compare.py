@@ -10,18 +10,15 @@ report.json are written at the end.
 
 import os
 
-from absl import flags
-
+from agentrl.domain import COUNT, Path
 from experiments import cli
 
-_STUDY = flags.DEFINE_string('study', None, 'File with get_study().')
-_WORKDIR = flags.DEFINE_string('workdir', None, 'Where runs and report go.')
-_JOBS = flags.DEFINE_integer(
-  'jobs', os.cpu_count(), 'Processes at a time.', lower_bound=1
+_STUDY = cli.flag('study', None, Path(empty=False), 'File with get_study()')
+_WORKDIR = cli.flag(
+  'workdir', None, Path(empty=False), 'Where runs and report go'
 )
-_TOGETHER = flags.DEFINE_integer(
-  'together', 1, 'Pairs of an arm in one process.', lower_bound=1
-)
+_JOBS = cli.flag('jobs', os.cpu_count(), COUNT, 'Processes at a time')
+_TOGETHER = cli.flag('together', 1, COUNT, 'Pairs of an arm in one process')
 
 
 def main() -> None:

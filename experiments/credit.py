@@ -16,20 +16,22 @@ import os
 import jax
 from absl import flags
 
+from agentrl import domain
 from experiments import cli, credit_report, crediting
 
 _METHODS = flags.DEFINE_list('methods', None, 'Configs; all where not given.')
 _ENV = flags.DEFINE_enum(
   'env', 'bifurcation', list(crediting.TRUTH), 'Where the policy plays.'
 )
-_WORKDIR = flags.DEFINE_string(
-  'workdir', '', 'Run whose policy and environment are taken.'
+_WORKDIR = cli.flag(
+  'workdir', '', domain.Path(), 'Run whose policy and environment are taken'
 )
-_OUT = flags.DEFINE_string('out', 'runs/credit', 'Folder to write to.')
-_NUMBER = {int: flags.DEFINE_integer, float: flags.DEFINE_float}
+_OUT = cli.flag(
+  'out', 'runs/credit', domain.Path(empty=False), 'Folder to write to'
+)
 _SIZE = {
-  name: _NUMBER[type(value)](name, value, f'See Size.{name}.')
-  for name, value in crediting.Size()._asdict().items()
+  name: cli.flag(name, crediting.Size()._asdict()[name], of, f'Size.{name}')
+  for name, of in domain.declared(crediting.Size).items()
 }
 
 

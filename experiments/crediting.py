@@ -19,7 +19,7 @@ import numpy as np
 from absl import logging
 from ml_collections import ConfigDict
 
-from agentrl import agreement, method, segment
+from agentrl import agreement, domain, method, segment
 from agentrl import learner as learner_lib
 from agentrl.advantage import chain
 from agentrl.nn import lora
@@ -45,12 +45,12 @@ _SAMPLING = ('env', 'model', 'rollout', 'task', 'rollout_kind', 'collect',
 class Size(NamedTuple):
   """How much is sampled."""
 
-  seeds: int = 8
-  tasks: int = 4  # of a batch
-  group: int = 8
-  warm: int = 60  # batches that signals learn from
-  rate: float = 3e-3  # of the networks of signals; the policy stands still
-  fit: int = 120  # supervised steps that make a policy of random play
+  seeds: domain.Count = 8
+  tasks: domain.Count = 4  # of a batch
+  group: domain.Count = 8
+  warm: domain.Count0 = 60  # batches that signals learn from
+  rate: domain.Rate = 3e-3  # of signals' networks; the policy stands still
+  fit: domain.Count0 = 120  # supervised steps to random play
 
 
 class Played(NamedTuple):

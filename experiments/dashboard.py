@@ -18,16 +18,20 @@ import time
 from absl import flags
 
 from agentrl import metrics
+from agentrl.domain import COUNT0, Path
 from experiments import cli, dashboard_curves, dashboard_page
 
-_OUT = flags.DEFINE_string('out', 'dashboard.html', 'File to write.')
+_OUT = cli.flag('out', 'dashboard.html', Path(empty=False), 'File to write')
 _X = flags.DEFINE_enum(
   'x', 'step', list(dashboard_curves.X), 'What pictures go along.'
 )
-_SMOOTH = flags.DEFINE_integer(
-  'smooth', 0, 'Steps of a mean; 0: a twentieth of the longest run.'
+_SMOOTH = cli.flag(
+  'smooth',
+  0,
+  COUNT0,
+  'Steps of a mean; 0: a twentieth of the longest run',
 )
-_EVERY = flags.DEFINE_integer('every', 0, 'Seconds; 0: written once.', 0)
+_EVERY = cli.flag('every', 0, COUNT0, 'Seconds; 0: written once')
 
 
 def write(runs: list[str]) -> None:

@@ -8,16 +8,19 @@ below <workdir>/evaluations. The run's own metrics stay as they are.
 
 import os
 
-from absl import flags
-
+from agentrl.domain import COUNT, SEED, Path, Real
 from experiments import cli
 
-_WORKDIR = flags.DEFINE_string('workdir', None, 'The run to evaluate.')
-_EPISODES = flags.DEFINE_integer('episodes', 1000, 'How many to play.', 1)
-_TEMPERATURE = flags.DEFINE_float('temperature', 1.0, 'Of sampling.', 0.0)
-_LEVELS = flags.DEFINE_string('levels', None, 'Another Sokoban level file.')
-_LIMIT = flags.DEFINE_integer('limit', None, 'Turns; default as trained.', 1)
-_SEED = flags.DEFINE_integer('seed', 0, 'Of the sampling.')
+_WORKDIR = cli.flag('workdir', None, Path(empty=False), 'The run to evaluate')
+_EPISODES = cli.flag('episodes', 1000, COUNT, 'How many to play')
+_TEMPERATURE = cli.flag(
+  'temperature', 1.0, Real(0, 100), 'Of sampling; 0: greedy'
+)
+_LEVELS = cli.flag(
+  'levels', None, Path(empty=False), 'Another Sokoban level file'
+)
+_LIMIT = cli.flag('limit', None, COUNT, 'Turns; default as trained')
+_SEED = cli.flag('seed', 0, SEED, 'Of the sampling')
 
 
 def main() -> None:

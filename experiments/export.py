@@ -8,12 +8,11 @@ weights that were learned.
 
 import os
 
-from absl import flags
-
+from agentrl.domain import Path
 from experiments import cli
 
-_WORKDIR = flags.DEFINE_string('workdir', None, 'The run to export.')
-_OUT = flags.DEFINE_string('out', None, 'A directory without weights.')
+_WORKDIR = cli.flag('workdir', None, Path(empty=False), 'The run to export')
+_OUT = cli.flag('out', None, Path(empty=False), 'A directory without weights')
 
 
 def main() -> None:

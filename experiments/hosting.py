@@ -10,7 +10,6 @@ from agentrl.env import host
 from agentrl.rollout import engine
 from agentrl.rollout.host import CUT, Limits, Stage
 from agentrl.rollout.record import Capacity
-from agentrl.rollout.rooms import PLACES
 from agentrl.text import chat as chat_lib
 from agentrl.text import talk as talk_lib
 from agentrl.text.chat import Message
@@ -150,25 +149,8 @@ def messages(
 
 
 def _check(c: ConfigDict) -> None:
-  h = c.host
-  for name in ('heard', 'burst', 'chunk', 'lanes'):
-    if h[name] < 1:
-      raise ValueError(f'host.{name}={h[name]} must be at least 1')
-  for name in ('seconds', 'start', 'patience'):
-    if h[name] <= 0:
-      raise ValueError(f'host.{name}={h[name]} must be above 0')
   if c.rollout.slots % jax.process_count():
     raise ValueError(
       f'rollout.slots={c.rollout.slots} is not divisible by the'
       f' {jax.process_count()} processes that share them; make it a multiple'
-    )
-  if h.sessions < 0:
-    raise ValueError(
-      f'host.sessions={h.sessions} is negative; set it to 0 for as many as'
-      ' rollout.slots'
-    )
-  if h.place and h.place not in PLACES:
-    raise ValueError(
-      f'host.place={h.place!r} is unknown; choose from {PLACES}, or leave it'
-      " empty for the family's own"
     )

@@ -154,10 +154,6 @@ def environment(c: ConfigDict):
   if e.name != 'sokoban':
     known = ' or '.join(map(repr, worlds.JITTED))
     raise ValueError(f'env.name={e.name!r} is unknown; choose {known}')
-  if e.reward not in REWARDS:
-    raise ValueError(
-      f'env.reward={e.reward!r} is unknown; choose from {tuple(REWARDS)}'
-    )
   if e.levels:
     source = boxoban.Boxoban(path=e.levels)
   else:

@@ -9,7 +9,7 @@ from agentrl.nn import lora
 from agentrl.schedule import Schedule
 from agentrl.signal.base import Context
 from configs import base
-from experiments import check
+from experiments import declared
 
 # Fields of a role, not of its optimizer.
 NOT_RULE = ('kind', 'heads', 'trunk', 'final')
@@ -29,18 +29,8 @@ def make_learner(c: ConfigDict, shape) -> learner_lib.Learner:
   rules = {}
   for name, r in c.role.items():
     if r.kind == 'train':
-      if r.optimizer not in optim.DIRECTIONS:
-        raise ValueError(
-          f'role.{name}.optimizer={r.optimizer!r} is unknown; choose from'
-          f' {tuple(optim.DIRECTIONS)}'
-        )
       fields = {k: v for k, v in r.items() if k not in NOT_RULE}
       rules[name] = optim.Rule(**fields)
-    elif r.kind not in ('frozen', 'average'):
-      raise ValueError(
-        f"role.{name}.kind={r.kind!r} is unknown; choose 'train', 'frozen' or"
-        " 'average'"
-      )
   return learner_lib.Learner(
     wiring=base.wiring(c),
     context=Context(modules=modules, rules=rules, micro=c.micro),
@@ -65,7 +55,7 @@ def schedules(c: ConfigDict) -> dict[str, Schedule]:
     for name, r in c.role.items()
     if r.kind == 'train' and r.final != 1.0
   }
-  found |= {p: Schedule(*s) for p, s in check.flat(c.schedule).items()}
+  found |= {p: Schedule(*s) for p, s in declared.flat(c.schedule).items()}
   return {p: s._replace(steps=s.steps or c.steps) for p, s in found.items()}
 
 

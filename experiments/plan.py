@@ -12,6 +12,7 @@ fit, the changes of the config are told that make it.
 from absl import flags
 from ml_collections import config_flags
 
+from agentrl.domain import Path
 from experiments import cli
 
 _CONFIG = config_flags.DEFINE_config_file(
@@ -20,8 +21,11 @@ _CONFIG = config_flags.DEFINE_config_file(
 _TOPOLOGY = flags.DEFINE_string(
   'topology', None, 'The machines, e.g. v5e-16 or 8xH100.'
 )
-_MODEL = flags.DEFINE_string(
-  'model', None, 'A directory with the config.json of a checkpoint.'
+_MODEL = cli.flag(
+  'model',
+  None,
+  Path(empty=False),
+  'A directory with the config.json of a checkpoint',
 )
 
 

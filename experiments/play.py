@@ -10,14 +10,17 @@ import jax
 import jax.numpy as jnp
 from absl import flags
 
+from agentrl.domain import SEED, Path
 from agentrl.env import base, splits
 from agentrl.env.jit import bifurcation, boxoban, frozen_lake, sokoban_levels
 from configs import worlds
 from experiments import cli
 
 _ENV = flags.DEFINE_enum('env', 'sokoban', worlds.JITTED, 'Game.')
-_SEED = flags.DEFINE_integer('seed', 0, 'Picks the task and the slips.')
-_LEVELS = flags.DEFINE_string('levels', None, 'Sokoban levels to pick from.')
+_SEED = cli.flag('seed', 0, SEED, 'Picks the task and the slips')
+_LEVELS = cli.flag(
+  'levels', None, Path(empty=False), 'Sokoban levels to pick from'
+)
 WORDS = {'w': 'up', 'a': 'left', 's': 'down', 'd': 'right'}
 
 

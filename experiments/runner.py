@@ -42,6 +42,7 @@ SHOW = ('rollout/success', 'eval/success', 'loss/total', 'rollout/turns')
 
 def run(c, workdir: str, *, stages=('sft', 'rl')) -> str:
   """Runs the config in workdir, from wherever it stands; returns a summary."""
+  check.config(c)
   folder.same_config(c, workdir)
   check.log(c)
   s = build.setup(c)

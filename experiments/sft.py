@@ -9,15 +9,15 @@ same --workdir goes on with reinforcement learning.
 
 import os
 
-from absl import flags
 from ml_collections import config_flags
 
+from agentrl.domain import Path
 from experiments import cli
 
 _CONFIG = config_flags.DEFINE_config_file(
   'config', None, 'The experiment, e.g. configs/grpo.py:tiny', lock_config=True
 )
-_WORKDIR = flags.DEFINE_string('workdir', None, 'Where the run is kept.')
+_WORKDIR = cli.flag('workdir', None, Path(empty=False), 'Where the run is kept')
 
 
 def main() -> None:

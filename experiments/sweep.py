@@ -18,17 +18,21 @@ import sys
 
 from absl import flags
 
+from agentrl.domain import COUNT, Path, Whole
 from experiments import cli, cluster, space
 
 _CONFIG = flags.DEFINE_string('config', None, 'A config, as for train.')
-_WORKDIR = flags.DEFINE_string('workdir', None, 'Where the runs are kept.')
+_WORKDIR = cli.flag(
+  'workdir', None, Path(empty=False), 'Where the runs are kept'
+)
 _GRID = flags.DEFINE_multi_string('grid', [], 'PATH=VALUE,VALUE,...; again.')
-_SEEDS = flags.DEFINE_integer('seeds', 0, 'Seeds 0, 1, ... of every run.')
-_JOBS = flags.DEFINE_integer('jobs', 1, 'Runs at a time.', lower_bound=1)
-_TOGETHER = flags.DEFINE_integer(
-  'together', 1, 'Runs of a process, if they differ in seed or init only.',
-  lower_bound=1,
-)  # fmt: skip
+_SEEDS = cli.flag(
+  'seeds', 0, Whole(0, 100_000), 'Seeds 0, 1, ... of every run; 0: its own'
+)
+_JOBS = cli.flag('jobs', 1, COUNT, 'Runs at a time')
+_TOGETHER = cli.flag(
+  'together', 1, COUNT, 'Runs of a process, if they differ in seed or init only'
+)
 _CLUSTER = flags.DEFINE_enum(
   'cluster', None, ['slurm', 'local'], 'Where submitit runs them, if given.'
 )

@@ -1,7 +1,5 @@
 """The runs of a sweep: what they are, how far they are, what came out."""
 
-import functools
-import importlib.util
 import json
 import os
 import pathlib
@@ -12,7 +10,7 @@ from typing import NamedTuple
 from ml_collections import ConfigDict
 
 from agentrl import metrics
-from experiments import abreast, check, folder, pool, space
+from experiments import abreast, check, config_file, folder, pool, space
 
 DONE = 'summary.txt'  # what train writes last
 SHOWN = 'eval/success'
@@ -41,9 +39,8 @@ def plan(config: str, runs, workdir: str) -> list[Run]:
 def planned(name: str, config: str, changes, workdir: str) -> Run:
   """One run of experiments.train in workdir/name, checked."""
   there = os.path.join(workdir, name)
-  path, _, arg = config.partition(':')
   try:
-    c = space.change(load(path).get_config(arg), changes)
+    c = space.change(config_file.load(config), changes)
     check.config(c)
     folder.same_config(c, there)
   except ValueError as error:
@@ -59,15 +56,7 @@ def planned(name: str, config: str, changes, workdir: str) -> Run:
   return Run(name, config, changes, c, there, job)
 
 
-@functools.cache
-def load(path: str):
-  """The module of a config file."""
-  spec = importlib.util.spec_from_file_location('swept_config', path)
-  if spec is None or not os.path.exists(path):
-    raise ValueError(f'{path!r} cannot be read')
-  module = importlib.util.module_from_spec(spec)
-  spec.loader.exec_module(module)
-  return module
+load = config_file.load_module  # of a config or a study
 
 
 def cache(workdir: str) -> dict[str, str]:

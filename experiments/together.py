@@ -15,12 +15,15 @@ import jax
 from absl import flags
 from ml_collections import config_flags
 
+from agentrl.domain import Path
 from experiments import cli, space
 
 _CONFIG = config_flags.DEFINE_config_file(
   'config', None, 'The experiment, e.g. configs/oprl.py:tiny', lock_config=True
 )
-_WORKDIR = flags.DEFINE_string('workdir', None, 'Where the runs are kept.')
+_WORKDIR = cli.flag(
+  'workdir', None, Path(empty=False), 'Where the runs are kept'
+)
 _SEEDS = flags.DEFINE_list('seeds', None, 'Their seeds, e.g. 0,1,2.')
 _INIT = flags.DEFINE_multi_string('init', [], "Each seed's config.init; again.")
 _FOLDER = flags.DEFINE_multi_string(

@@ -13,17 +13,18 @@ import os
 from absl import flags
 from ml_collections import config_flags
 
+from agentrl.domain import COUNT, COUNT0, Path
 from experiments import cli, processes
 
 _CONFIG = config_flags.DEFINE_config_file(
   'config', None, 'The experiment, e.g. configs/oprl.py:tiny', lock_config=True
 )
-_WORKDIR = flags.DEFINE_string('workdir', None, 'Where the run is kept.')
+_WORKDIR = cli.flag('workdir', None, Path(empty=False), 'Where the run is kept')
 _COORDINATOR = flags.DEFINE_string(
   'coordinator', None, 'HOST:PORT of process 0, where several share the run.'
 )
-_PROCESSES = flags.DEFINE_integer('processes', None, 'How many there are.')
-_PROCESS = flags.DEFINE_integer('process', None, 'Which one this is, from 0.')
+_PROCESSES = cli.flag('processes', None, COUNT, 'How many there are')
+_PROCESS = cli.flag('process', None, COUNT0, 'Which one this is')
 
 
 def main() -> None:

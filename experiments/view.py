@@ -16,12 +16,15 @@ import webbrowser
 from absl import flags
 
 from agentrl.dataset import logged
+from agentrl.domain import COUNT, Path, Whole
 from experiments import cli, serving, viewing
 
-_OUT = flags.DEFINE_string('out', None, 'File to write, in place of serving.')
+_OUT = cli.flag(
+  'out', None, Path(empty=False), 'File to write, in place of serving'
+)
 _ONLY = flags.DEFINE_list('only', [], 'Filters of --out: name=value,...')
-_MOST = flags.DEFINE_integer('most', 200, 'Trajectories of --out.', 1)
-_PORT = flags.DEFINE_integer('port', 0, 'Of the server; 0: any free one.', 0)
+_MOST = cli.flag('most', 200, COUNT, 'Trajectories of --out')
+_PORT = cli.flag('port', 0, Whole(0, 65_535), 'Of the server; 0: any free one')
 _OPEN = flags.DEFINE_bool('open', True, 'Whether to open a browser.')
 
 

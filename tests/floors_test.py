@@ -11,7 +11,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent
 FLOORS = (
-  ('types', 'counting', 'segment', 'mesh', 'registry'),
+  ('types', 'counting', 'segment', 'mesh', 'registry', 'domain'),
   ('nn', 'text', 'advantage', 'loss', 'reward'),
   (
     'model', 'env', 'tool', 'service', 'dataset', 'task', 'curate', 'memory',

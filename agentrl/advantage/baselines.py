@@ -7,13 +7,13 @@ stream holds once for each trajectory stands on all of its turns.
 import chex
 import jax.numpy as jnp
 
-from agentrl import registry, segment
+from agentrl import domain, registry, segment
 from agentrl.advantage import returns, statistics
 from agentrl.advantage.statistics import Moments
 from agentrl.types import Batch, Credit, Metrics, Signals
 
 Linked = tuple[Credit, Metrics]
-By = tuple[str, ...]
+By = domain.Columns
 
 
 @registry.register('link')
@@ -32,7 +32,7 @@ def scale_by_mean(
   signals: Signals,
   *,
   by: By = ('group',),
-  unit: str = 'trajectory',
+  unit: statistics.Unit = 'trajectory',
 ) -> Linked:
   """x / mean, 0 where the mean is not positive (MaxRL, arXiv 2602.02710)."""
 
@@ -98,8 +98,8 @@ def scale_by_difficulty(
   batch: Batch,
   signals: Signals,
   *,
-  top: float = 1.0,
-  floor: float = 0.5,
+  top: domain.Number = 1.0,
+  floor: domain.Chance = 0.5,
 ) -> Linked:
   """w x,  w = floor + (1 − floor) clip(top − D, 0, 1)   (arXiv 2508.04416)
 
@@ -120,8 +120,8 @@ def weigh_by_difficulty(
   batch: Batch,
   signals: Signals,
   *,
-  top: float = 1.0,
-  floor: float = 0.5,
+  top: domain.Number = 1.0,
+  floor: domain.Chance = 0.5,
 ) -> Linked:
   """w x / mean(w), w as in `scale_by_difficulty`
 

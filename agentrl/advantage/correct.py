@@ -10,16 +10,19 @@ Importance weights multiply the advantage, so that no average is divided by
 them; a mask takes the weight away. Tokens no policy sampled have r = 1.
 """
 
+from typing import Annotated
+
 import chex
 import jax.numpy as jnp
 
-from agentrl import registry, segment
+from agentrl import domain, registry, segment
 from agentrl.advantage import chain, returns
 from agentrl.types import Array, Batch, Credit, Metrics, Rows, Signals
 
 Linked = tuple[Credit, Metrics]
 
 UNITS = ('token', *segment.UNITS)
+Unit = Annotated[str, domain.OneOf(*UNITS)]
 _factor = registry.register(
   'link', needs=('signal:old_logp',), takes='any', leaves='token'
 )
@@ -67,8 +70,8 @@ def truncated_is(
   batch: Batch,
   signals: Signals,
   *,
-  unit: str = 'token',
-  high: float = 2.0,
+  unit: Unit = 'token',
+  high: domain.Width = 2.0,
 ) -> Linked:
   """A · min(r, c): truncated importance sampling.
 
@@ -87,9 +90,9 @@ def masked_is(
   batch: Batch,
   signals: Signals,
   *,
-  unit: str = 'token',
-  low: float = 0.5,
-  high: float = 5.0,
+  unit: Unit = 'token',
+  low: Annotated[float, domain.Real(0, most='high')] = 0.5,
+  high: domain.Width = 5.0,
 ) -> Linked:
   """A · r where low ≤ r ≤ high, 0 elsewhere.
 
@@ -109,9 +112,9 @@ def geometric_mask(
   batch: Batch,
   signals: Signals,
   *,
-  unit: str = 'trajectory',
-  low: float = 0.0,
-  high: float = 5.0,
+  unit: Unit = 'trajectory',
+  low: Annotated[float, domain.Real(0, most='high')] = 0.0,
+  high: domain.Width = 5.0,
 ) -> Linked:
   """Weight 0 where the geometric mean of r is outside [low, high].
 

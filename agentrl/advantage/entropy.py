@@ -8,12 +8,12 @@ counts nor changes.
 import chex
 import jax.numpy as jnp
 
-from agentrl import registry, segment
+from agentrl import domain, registry, segment
 from agentrl.advantage import chain, normalize, returns, statistics
 from agentrl.types import Array, Batch, Credit, Metrics, Signals
 
 Linked = tuple[Credit, Metrics]
-By = tuple[str, ...]
+By = domain.Columns
 
 _NEEDS = ('signal:old_entropy', '*by')
 
@@ -60,7 +60,7 @@ def entropy_factor(
   signals: Signals,
   *,
   by: By = ('group',),
-  lam: float = 1.0,
+  lam: domain.Number = 1.0,
 ) -> Linked:
   """A_k ← α_k A_k, α the `factor` of the turn's mean entropy (AEM, 2605.00425).
 
@@ -85,7 +85,7 @@ def entropy_boost(
   signals: Signals,
   *,
   by: By = (),
-  coef: float = 0.2,
+  coef: domain.Number = 0.2,
 ) -> Linked:
   """A_t ← A_t (1 + a z(H_t)), z-scored over tokens (AEPO, arXiv 2510.14545)."""
   h = signals['old_entropy']

@@ -6,7 +6,7 @@ of value heads are not touched: a critic learns from every turn.
 
 import jax.numpy as jnp
 
-from agentrl import registry, segment
+from agentrl import domain, registry, segment
 from agentrl.advantage import chain, statistics
 from agentrl.types import Array, Batch, Credit, Metrics, Signals
 
@@ -35,8 +35,8 @@ def imitate_best(
   batch: Batch,
   signals: Signals,
   *,
-  by: tuple[str, ...] = ('group', 'state'),
-  threshold: float = 0.1,
+  by: domain.Columns = ('group', 'state'),
+  threshold: domain.Number = 0.1,
 ) -> Linked:
   """A_k = 1 at the best turns of a cell if x > threshold, else weight 0.
 

@@ -15,7 +15,7 @@ trajectory with a turn whose judge failed gets no credit and no target.
 import chex
 import jax.numpy as jnp
 
-from agentrl import registry, segment
+from agentrl import domain, registry, segment
 from agentrl.advantage import returns, statistics
 from agentrl.types import Array, Batch, Credit, Metrics, Signals
 
@@ -30,8 +30,8 @@ def gae_tokens(
   batch: Batch,
   signals: Signals,
   *,
-  gamma: float = 1.0,
-  lam: float = 0.95,
+  gamma: domain.Discount = 1.0,
+  lam: domain.Discount = 0.95,
 ) -> Linked:
   """A_t over the sampled tokens of a trajectory.
 
@@ -50,8 +50,8 @@ def gae_turns(
   batch: Batch,
   signals: Signals,
   *,
-  gamma: float = 1.0,
-  lam: float = 0.95,
+  gamma: domain.Discount = 1.0,
+  lam: domain.Discount = 0.95,
 ) -> Linked:
   """A_k over turns; V_k is the value at the turn's first sampled token.
 
@@ -73,10 +73,10 @@ def gae_bilevel(
   batch: Batch,
   signals: Signals,
   *,
-  gamma: float = 0.95,
-  lam: float = 1.0,
-  token_gamma: float = 1.0,
-  token_lam: float = 1.0,
+  gamma: domain.Discount = 0.95,
+  lam: domain.Discount = 1.0,
+  token_gamma: domain.Discount = 1.0,
+  token_lam: domain.Discount = 1.0,
 ) -> Linked:
   """Turns first, then the tokens of each turn by themselves (VAGEN, RAGEN).
 

@@ -1,15 +1,17 @@
 """Links of a stream that is heard where another has little to say."""
 
+from typing import Annotated
+
 import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl import registry, segment
+from agentrl import domain, registry, segment
 from agentrl.advantage import normalize, returns, statistics
 from agentrl.types import Batch, Credit, Metrics, Signals
 
 Linked = tuple[Credit, Metrics]
-By = tuple[str, ...]
+By = domain.Columns
 
 _link = registry.register('link', needs=('*by',))
 
@@ -21,8 +23,8 @@ def standardize_followed(
   signals: Signals,
   *,
   by: By = ('group',),
-  ddof: int = 1,
-  eps: float = 1e-6,
+  ddof: Annotated[int, domain.Whole(0, 1)] = 1,
+  eps: domain.Positive = 1e-6,
 ) -> Linked:
   """(x − mean) / (std + eps) over turns that another follows; 0 at the last.
 
@@ -44,7 +46,7 @@ def gate_by_spread(
   signals: Signals,
   *,
   by: By = ('group',),
-  temperature: float = 0.25,
+  temperature: domain.Positive = 0.25,
 ) -> Linked:
   """x · sigmoid(−σ / T), σ the deviation of outcomes in the cell.
 

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import chex
 import jax.numpy as jnp
 
-from agentrl import registry, segment
+from agentrl import domain, registry, segment
 from agentrl.advantage import normalize, returns, statistics
 from agentrl.types import Array, Batch, Credit, Metrics, Signals, Span
 
@@ -94,8 +94,8 @@ def hae_low(
   batch: Batch,
   signals: Signals,
   *,
-  gamma: float = 1.0,
-  lam: float = 1.0,
+  gamma: domain.Discount = 1.0,
+  lam: domain.Discount = 1.0,
 ) -> Linked:
   """The normalised advantage of actions, on the tokens of the action."""
   s = segments(batch)
@@ -111,8 +111,8 @@ def hae_high(
   batch: Batch,
   signals: Signals,
   *,
-  gamma: float = 1.0,
-  lam: float = 0.95,
+  gamma: domain.Discount = 1.0,
+  lam: domain.Discount = 0.95,
 ) -> Linked:
   """The normalised advantage of subgoals, on those that start a segment.
 
@@ -127,7 +127,11 @@ def hae_high(
 
 @registry.register('link', **_needs('switch', 'switch'))
 def hae_switch(
-  credit: Credit, batch: Batch, signals: Signals, *, gamma: float = 1.0
+  credit: Credit,
+  batch: Batch,
+  signals: Signals,
+  *,
+  gamma: domain.Discount = 1.0,
 ) -> Linked:
   """The normalised advantage of keeping or switching, on that token."""
   s = segments(batch)

@@ -9,7 +9,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl import counting, registry
+from agentrl import counting, domain, registry
 from agentrl.types import Array, Batch, Credit, Metrics, Signals
 
 Linked = tuple[Credit, Metrics]
@@ -27,10 +27,10 @@ def add_label(
   batch: Batch,
   signals: Signals,
   *,
-  name: str = 'progress',
-  above: float = 0.0,
-  good: float = 1.0,
-  bad: float = 0.0,
+  name: domain.Named = 'progress',
+  above: domain.Number = 0.0,
+  good: domain.Number = 1.0,
+  bad: domain.Number = 0.0,
 ) -> Linked:
   """x_k += good where what is said of turn k lies above a threshold, or bad.
 
@@ -47,8 +47,8 @@ def share_outcome(
   batch: Batch,
   signals: Signals,
   *,
-  against: float = 0.2,
-  solved: float = 0.5,
+  against: domain.NotNegative = 0.2,
+  solved: domain.Number = 0.5,
 ) -> Linked:
   """x_k <- s w_k / Σ_j w_j: the sign of the outcome, dealt out by labels.
 
@@ -68,7 +68,11 @@ def share_outcome(
 
 @registry.register('link')
 def new_best(
-  credit: Credit, batch: Batch, signals: Signals, *, gamma: float = 1.0
+  credit: Credit,
+  batch: Batch,
+  signals: Signals,
+  *,
+  gamma: domain.Discount = 1.0,
 ) -> Linked:
   """x_k <- γ m_k − m_{k−1}, with m_k = max(0, max_{j ≤ k} Σ_{i ≤ j} x_i).
 

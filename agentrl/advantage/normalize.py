@@ -6,15 +6,17 @@
 the whole advantage of a token, its turn's and its own.
 """
 
+from typing import Annotated
+
 import jax.numpy as jnp
 
-from agentrl import registry
+from agentrl import domain, registry
 from agentrl.advantage import statistics
 from agentrl.advantage.statistics import Moments
 from agentrl.types import Batch, Credit, Metrics, Signals
 
 Linked = tuple[Credit, Metrics]
-By = tuple[str, ...]
+By = domain.Columns
 
 _turns = registry.register('link', needs=('*by',))
 _tokens = registry.register('link', needs=('*by',), takes='any', leaves='token')
@@ -46,8 +48,8 @@ def center(
   signals: Signals,
   *,
   by: By = ('group',),
-  unit: str = 'trajectory',
-  singleton: str = 'zero',
+  unit: statistics.Unit = 'trajectory',
+  singleton: statistics.Singleton = 'zero',
 ) -> Linked:
   """x − mean (Dr.GRPO, arXiv 2503.20783)."""
   return statistics.on_turns(
@@ -62,10 +64,10 @@ def scale(
   signals: Signals,
   *,
   by: By = ('group',),
-  unit: str = 'trajectory',
-  ddof: int = 1,
-  singleton: str = 'zero',
-  eps: float = 1e-6,
+  unit: statistics.Unit = 'trajectory',
+  ddof: Annotated[int, domain.Whole(0, 1)] = 1,
+  singleton: statistics.Singleton = 'zero',
+  eps: domain.Positive = 1e-6,
 ) -> Linked:
   """x / (std + eps), 0 in constant cells (GRPO, arXiv 2402.03300)."""
 
@@ -84,8 +86,8 @@ def leave_one_out(
   signals: Signals,
   *,
   by: By = ('group',),
-  unit: str = 'trajectory',
-  singleton: str = 'zero',
+  unit: statistics.Unit = 'trajectory',
+  singleton: statistics.Singleton = 'zero',
 ) -> Linked:
   """x − mean of the others = n/(n−1) (x − mean) (RLOO, arXiv 2402.14740)."""
   return statistics.on_turns(
@@ -100,9 +102,9 @@ def whiten(
   signals: Signals,
   *,
   by: By = (),
-  unit: str = 'token',
-  ddof: int = 1,
-  singleton: str = 'zero',
+  unit: statistics.Unit = 'token',
+  ddof: Annotated[int, domain.Whole(0, 1)] = 1,
+  singleton: statistics.Singleton = 'zero',
 ) -> Linked:
   """(x − mean) / √(var + 1e-8), over the whole batch unless `by` says else."""
   return statistics.on_turns(
@@ -117,8 +119,8 @@ def center_tokens(
   signals: Signals,
   *,
   by: By = ('group',),
-  unit: str = 'trajectory',
-  singleton: str = 'zero',
+  unit: statistics.Unit = 'trajectory',
+  singleton: statistics.Singleton = 'zero',
 ) -> Linked:
   """x − mean; a token weighs 1/length if the unit is the trajectory."""
   return statistics.on_tokens(
@@ -133,8 +135,8 @@ def leave_one_out_tokens(
   signals: Signals,
   *,
   by: By = ('group',),
-  unit: str = 'trajectory',
-  singleton: str = 'zero',
+  unit: statistics.Unit = 'trajectory',
+  singleton: statistics.Singleton = 'zero',
 ) -> Linked:
   """n/(n−1) (x − mean), the mean one of trajectory means (PRIME, 2502.01456).
 
@@ -152,9 +154,9 @@ def whiten_tokens(
   signals: Signals,
   *,
   by: By = (),
-  unit: str = 'token',
-  ddof: int = 1,
-  singleton: str = 'zero',
+  unit: statistics.Unit = 'token',
+  ddof: Annotated[int, domain.Whole(0, 1)] = 1,
+  singleton: statistics.Singleton = 'zero',
 ) -> Linked:
   """(x − mean) / √(var + 1e-8) over trained tokens of the whole batch."""
   return statistics.on_tokens(

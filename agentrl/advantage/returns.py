@@ -6,10 +6,12 @@ it out (see `statistics`). As a reward, a turn's value stands at the turn's
 last sampled token; as an advantage it belongs to every token of the turn.
 """
 
+from typing import Annotated
+
 import chex
 import jax.numpy as jnp
 
-from agentrl import counting, registry, segment
+from agentrl import counting, domain, registry, segment
 from agentrl.advantage import chain
 from agentrl.types import Array, Batch, Credit, Metrics, Signals
 
@@ -75,7 +77,11 @@ def episode_outcome(credit: Credit, batch: Batch, signals: Signals) -> Linked:
 
 @registry.register('link')
 def step_return(
-  credit: Credit, batch: Batch, signals: Signals, *, gamma: float = 0.95
+  credit: Credit,
+  batch: Batch,
+  signals: Signals,
+  *,
+  gamma: domain.Discount = 0.95,
 ) -> Linked:
   """x_k = Σ_{j ≥ k} γ^{j-k} r_j (GiGPO, arXiv 2505.10978)."""
   x, valid = reward(batch), batch.turns.valid
@@ -88,8 +94,8 @@ def add_signal(
   batch: Batch,
   signals: Signals,
   *,
-  name: str = 'implicit_prm.step',
-  coef: float = 1.0,
+  name: domain.Named = 'implicit_prm.step',
+  coef: domain.Number = 1.0,
 ) -> Linked:
   """x_k += coef · s_k for a signal s [B, K]."""
   chex.assert_equal_shape([signals[name], credit.turn])
@@ -102,8 +108,8 @@ def add_term(
   batch: Batch,
   signals: Signals,
   *,
-  name: str = 'env',
-  coef: float = 1.0,
+  name: domain.Named = 'env',
+  coef: domain.Number = 1.0,
 ) -> Linked:
   """x_k += coef · what the environment or a judge says of turn k.
 
@@ -114,7 +120,7 @@ def add_term(
 
 @registry.register('link')
 def add_constant(
-  credit: Credit, batch: Batch, signals: Signals, *, value: float = -1.0
+  credit: Credit, batch: Batch, signals: Signals, *, value: domain.Number = -1.0
 ) -> Linked:
   """x_k += value on every turn whose judge did not fail: a bonus or a cost."""
   return _earn(credit, batch, jnp.full_like(credit.turn, value))
@@ -122,7 +128,11 @@ def add_constant(
 
 @registry.register('link')
 def return_to_go(
-  credit: Credit, batch: Batch, signals: Signals, *, gamma: float = 1.0
+  credit: Credit,
+  batch: Batch,
+  signals: Signals,
+  *,
+  gamma: domain.Discount = 1.0,
 ) -> Linked:
   """y_k = x_k + γ y_{k+1} of what the stream holds."""
   x = segment.accumulate_turns(credit.turn, gamma, batch.turns.valid)
@@ -170,8 +180,8 @@ def add_token_signal(
   batch: Batch,
   signals: Signals,
   *,
-  name: str = 'implicit_prm.token',
-  coef: float = 1.0,
+  name: domain.Named = 'implicit_prm.token',
+  coef: domain.Number = 1.0,
 ) -> Linked:
   """x_t += coef · s_t on sampled tokens, for a signal s [N, T].
 
@@ -189,7 +199,7 @@ def add_token_signal(
   leaves='token',
 )
 def kl_in_reward(
-  credit: Credit, batch: Batch, signals: Signals, *, coef: float = 1e-3
+  credit: Credit, batch: Batch, signals: Signals, *, coef: domain.Number = 1e-3
 ) -> Linked:
   """x_t += −coef · (log π_old − log π_ref): the KL penalty as a reward."""
   here = _counted_tokens(batch)
@@ -200,7 +210,11 @@ def kl_in_reward(
 
 @registry.register('link', takes='any', leaves='token')
 def return_to_go_tokens(
-  credit: Credit, batch: Batch, signals: Signals, *, gamma: float = 1.0
+  credit: Credit,
+  batch: Batch,
+  signals: Signals,
+  *,
+  gamma: domain.Discount = 1.0,
 ) -> Linked:
   """y_t = x_t + γ y_{next sampled token of the trajectory}."""
   return as_tokens(credit, _to_go(at_ends(credit, batch), gamma, batch)), {}
@@ -223,8 +237,8 @@ def scale_by_max(
   batch: Batch,
   signals: Signals,
   *,
-  within: str = 'trajectory',
-  eps: float = 1e-6,
+  within: Annotated[str, domain.OneOf(*WITHIN)] = 'trajectory',
+  eps: domain.Positive = 1e-6,
 ) -> Linked:
   """x / (max |Σ_{later tokens} x| + eps), the maximum over all that counts.
 

@@ -4,17 +4,18 @@ Cells, units and what enters are those of `statistics`.
 """
 
 from collections.abc import Callable
+from typing import Annotated
 
 import chex
 import jax.numpy as jnp
 
-from agentrl import registry, segment
+from agentrl import domain, registry, segment
 from agentrl.advantage import normalize, statistics
 from agentrl.advantage.statistics import Moments
 from agentrl.types import Array, Batch, Credit, Metrics, Signals
 
 Linked = tuple[Credit, Metrics]
-By = tuple[str, ...]
+By = domain.Columns
 
 _cells = registry.register('link', needs=('*by',))
 _history = registry.register('link', needs=('*by', 'column:state'))
@@ -27,8 +28,8 @@ def require_members(
   signals: Signals,
   *,
   by: By = ('group', 'turn'),
-  unit: str = 'trajectory',
-  least: int = 5,
+  unit: statistics.Unit = 'trajectory',
+  least: domain.Count = 5,
 ) -> Linked:
   """x_k, but 0 in cells with fewer than `least` units (CM2, 2602.12268)."""
   return statistics.on_turns(
@@ -44,7 +45,7 @@ def drop_flat(
   signals: Signals,
   *,
   by: By = ('group', 'state'),
-  unit: str = 'turn',
+  unit: statistics.Unit = 'turn',
 ) -> Linked:
   """Takes turns out of the loss whose cell is constant or has one unit only.
 
@@ -66,10 +67,10 @@ def standardize(
   signals: Signals,
   *,
   by: By = ('turn',),
-  unit: str = 'turn',
-  least: int = 4,
-  ddof: int = 0,
-  eps: float = 1e-8,
+  unit: statistics.Unit = 'turn',
+  least: domain.Count = 4,
+  ddof: Annotated[int, domain.Whole(0, 1)] = 0,
+  eps: domain.Positive = 1e-8,
 ) -> Linked:
   """(x − mean) / (std + eps); of the whole batch in cells of few units.
 
@@ -98,9 +99,9 @@ def center_history(
   signals: Signals,
   *,
   by: By = ('group',),
-  depth: int = 2,
-  alpha: float = 1.0,
-  first: float = 1.0,
+  depth: domain.Count0 = 2,
+  alpha: domain.Number = 1.0,
+  first: domain.Positive = 1.0,
 ) -> Linked:
   """Σ_k w_k (x − mean_k), as `scale_history` without the division."""
   return _over_history(
@@ -115,10 +116,10 @@ def scale_history(
   signals: Signals,
   *,
   by: By = ('group',),
-  depth: int = 2,
-  alpha: float = 1.0,
-  first: float = 1.0,
-  eps: float = 1e-6,
+  depth: domain.Count0 = 2,
+  alpha: domain.Number = 1.0,
+  first: domain.Positive = 1.0,
+  eps: domain.Positive = 1e-6,
 ) -> Linked:
   """Σ_k w_k (x − mean_k) / (std_k + eps), w_k ∝ (k + first)^α.
 

@@ -13,12 +13,12 @@ the value through (mean 0, deviation 1), as verl, GiGPO and iStar do.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import chex
 import jax.numpy as jnp
 
-from agentrl import counting, segment
+from agentrl import counting, domain, segment
 from agentrl.advantage import chain, returns
 from agentrl.types import Array, Batch, Credit, Metrics
 
@@ -26,6 +26,8 @@ Linked = tuple[Credit, Metrics]
 
 UNITS = ('trajectory', 'turn', 'token', 'first_turn', 'node')
 SINGLETONS = ('zero', 'raw')
+Unit = Annotated[str, domain.OneOf(*UNITS)]
+Singleton = Annotated[str, domain.OneOf(*SINGLETONS)]
 
 
 class Moments(NamedTuple):

@@ -10,7 +10,7 @@ for all of them.
 import chex
 import jax.numpy as jnp
 
-from agentrl import registry, segment
+from agentrl import domain, registry, segment
 from agentrl.advantage import statistics
 from agentrl.types import Array, Batch, Credit, Metrics, Signals
 
@@ -52,7 +52,11 @@ def gains(x, batch: Batch, shrink: float) -> Array:
 
 @registry.register('link', needs=('column:group', 'column:node'))
 def tree_advantage(
-  credit: Credit, batch: Batch, signals: Signals, *, shrink: float = 0.0
+  credit: Credit,
+  batch: Batch,
+  signals: Signals,
+  *,
+  shrink: domain.NotNegative = 0.0,
 ) -> Linked:
   """A(n) = (V(n) − V(parent)) + (V(n) − V(root))   (TreePS-RAG, 2601.06922)
 
@@ -75,7 +79,7 @@ def average(
   batch: Batch,
   signals: Signals,
   *,
-  by: tuple[str, ...] = ('node',),
+  by: domain.Columns = ('node',),
 ) -> Linked:
   """x = mean of the cell: a shared turn is credited with its leaves' mean.
 

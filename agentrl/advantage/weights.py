@@ -1,18 +1,20 @@
 """Links that limit or weigh what other links made; see `filter`, too."""
 
+from typing import Annotated
+
 import jax.numpy as jnp
 
-from agentrl import counting, registry, segment
+from agentrl import counting, domain, registry, segment
 from agentrl.advantage import chain, returns, statistics
 from agentrl.types import Batch, Credit, Metrics, Signals, Span
 
 Linked = tuple[Credit, Metrics]
-By = tuple[str, ...]
+By = domain.Columns
 
 
 @registry.register('link', needs=('span:{name}',), takes='any', leaves='token')
 def on_span(
-  credit: Credit, batch: Batch, signals: Signals, *, name: str = 'call'
+  credit: Credit, batch: Batch, signals: Signals, *, name: domain.Named = 'call'
 ) -> Linked:
   """A on the tokens of a span, 0 on all others.
 
@@ -30,8 +32,8 @@ def duration_weight(
   batch: Batch,
   signals: Signals,
   *,
-  name: str = 'tokens',
-  limit: float = 10.0,
+  name: domain.Named = 'tokens',
+  limit: domain.Width = 10.0,
 ) -> Linked:
   """A · w_k,   w = c / mean(c),   c = min(d / mean(d), limit)
 
@@ -64,7 +66,7 @@ def success_rate(
   signals: Signals,
   *,
   by: By = ('group',),
-  margin: float = 0.02,
+  margin: Annotated[float, domain.Real(0, 0.5, above=True, below=True)] = 0.02,
 ) -> Linked:
   """y = 1 where x > 0, else 0; target['rate'] = its mean over the cell.
 

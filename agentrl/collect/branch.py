@@ -9,12 +9,13 @@ them and the steps of the world; they are in the batch once.
 """
 
 import functools
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from agentrl import counting, registry, segment
+from agentrl import counting, domain, registry, segment
 from agentrl.types import Array, Attempts, Batch, Prefix
 
 _register = registry.register(
@@ -33,10 +34,10 @@ def branch(
   carry,
   key,
   *,
-  every: int = 2,
-  chance: float = 0.5,
-  slope: float = 0.2,
-  penalty: float = 0.0,
+  every: Annotated[int, domain.Whole(2)] = 2,
+  chance: domain.Number = 0.5,
+  slope: domain.Number = 0.2,
+  penalty: domain.NotNegative = 0.0,
 ):
   """Group members share turns up to where one of them was uncertain.
 
@@ -64,10 +65,10 @@ def branch_above(
   carry,
   key,
   *,
-  every: int = 2,
-  threshold: float = 0.5,
-  slope: float = 0.2,
-  penalty: float = 0.05,
+  every: Annotated[int, domain.Whole(2)] = 2,
+  threshold: domain.Number = 0.5,
+  slope: domain.Number = 0.2,
+  penalty: domain.NotNegative = 0.05,
 ):
   """`branch` from turns whose score is above a threshold (2510.14545).
 

@@ -2,14 +2,21 @@
 
 import jax.numpy as jnp
 
-from agentrl import counting, registry, segment
+from agentrl import counting, domain, registry, segment
 from agentrl.curate import select
 from agentrl.types import Array, Attempts, Batch, Rows
 
 
 @registry.register('collect')
 def dynamic_sampling(
-  sample, score, attempts: Attempts, memory, carry, key, *, times: int = 2
+  sample,
+  score,
+  attempts: Attempts,
+  memory,
+  carry,
+  key,
+  *,
+  times: domain.Count = 2,
 ):
   """The first groups whose outcomes differ, of `times` as many (2503.14476).
 
@@ -38,7 +45,14 @@ def dynamic_sampling(
   'collect', needs=registry.get('curate', 'correct_and_clean').needs
 )
 def resample_on_correct(
-  sample, score, attempts: Attempts, memory, carry, key, *, group_times: int = 2
+  sample,
+  score,
+  attempts: Attempts,
+  memory,
+  carry,
+  key,
+  *,
+  group_times: domain.Count = 2,
 ):
   """One of `group_times` members of each group, by `correct_and_clean`.
 
@@ -59,7 +73,14 @@ def resample_on_correct(
   'collect', needs=registry.get('curate', 'correct_and_clean_calls').needs
 )
 def resample_on_correct_calls(
-  sample, score, attempts: Attempts, memory, carry, key, *, group_times: int = 2
+  sample,
+  score,
+  attempts: Attempts,
+  memory,
+  carry,
+  key,
+  *,
+  group_times: domain.Count = 2,
 ):
   """`resample_on_correct` by `correct_and_clean_calls`, for worlds of tools."""
   batch: Batch = score(sample(attempts, key))

@@ -11,7 +11,7 @@ group: it is neither kept nor ranked.
 import chex
 import jax.numpy as jnp
 
-from agentrl import counting, registry, segment
+from agentrl import counting, domain, registry, segment
 from agentrl.advantage import returns
 from agentrl.types import Array, Batch
 
@@ -56,7 +56,7 @@ def rank(score: Array, group: Array, live: Array) -> Array:
 
 
 @registry.register('curate')
-def most_varied(batch: Batch, *, share: float = 0.25) -> Batch:
+def most_varied(batch: Batch, *, share: domain.Share = 0.25) -> Batch:
   """Keeps the share of groups whose returns deviate most (2504.20073).
 
   How many: round(share · groups), at least one. Constant groups go in any
@@ -79,7 +79,7 @@ def most_varied(batch: Batch, *, share: float = 0.25) -> Batch:
 
 
 @registry.register('curate', needs=('term:invalid',))
-def correct_and_clean(batch: Batch, *, share: float = 0.5) -> Batch:
+def correct_and_clean(batch: Batch, *, share: domain.Share = 0.5) -> Batch:
   """Keeps a share of each group, solutions by how clean they are.
 
   `correct_and_clean_calls` where there are no tools: the penalty is the share
@@ -91,7 +91,9 @@ def correct_and_clean(batch: Batch, *, share: float = 0.5) -> Batch:
 @registry.register(
   'curate', needs=('term:calls', 'term:faults', 'term:answers')
 )
-def correct_and_clean_calls(batch: Batch, *, share: float = 0.5) -> Batch:
+def correct_and_clean_calls(
+  batch: Batch, *, share: domain.Share = 0.5
+) -> Batch:
   """Keeps a share of each group, solutions by how clean they are (2508.20722).
 
   penalty = failed calls / calls  +  min((answers − 1) / turns, 1)

@@ -16,6 +16,8 @@ from typing import Any, Protocol
 
 from absl import logging
 
+from agentrl.dataset import progress
+
 
 class Source(Protocol):
   """What makes tasks (`env.host.Family`)."""
@@ -62,7 +64,9 @@ def load(
 
 def _make(source: Source, split: str, count: int, seed: int, path: str) -> None:
   start = time.monotonic()
-  found = list(islice(source.solved(split, count, seed), count))
+  tasks = islice(source.solved(split, count, seed), count)
+  what = f'Made %d of {count} {split} tasks of {source.name()}'
+  found = list(progress.logged(tasks, what))
   if len(found) < count:
     raise ValueError(
       f'{source.name()} has {len(found)} {split} tasks but {count} were asked'

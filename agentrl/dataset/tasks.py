@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from absl import logging
 
-from agentrl.dataset import builder
+from agentrl.dataset import builder, progress
 
 
 class Source(Protocol):
@@ -88,7 +88,9 @@ def _config(source: Source, split: str, count: int, seed: int) -> str:
 
 def _build(source, split, count, seed, config, folder) -> None:
   start = time.monotonic()
-  solved = list(islice(source.solved(split, count, seed), count))
+  tasks = islice(source.solved(split, count, seed), count)
+  what = f'Built %d of {count} {split} tasks of {source.name()}'
+  solved = list(progress.logged(tasks, what))
   if len(solved) < count:
     raise ValueError(
       f'{source.name()} has {len(solved)} solvable {split} tasks but {count} '

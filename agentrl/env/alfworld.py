@@ -11,8 +11,9 @@ import json
 import os
 import pathlib
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
+from agentrl import domain
 from agentrl.env import drawn, host, splits
 
 TESTS = ('valid_seen', 'valid_unseen')
@@ -23,8 +24,12 @@ _GAME = 'game.tw-pddl'
 class AlfWorld:
   """A task is {'game'}: the path of its file below the data."""
 
-  data: str = ''  # folder that holds train, valid_seen; '': by ALFWORLD_DATA
-  held_out: str = 'valid_unseen'  # which games the test split holds, of TESTS
+  data: domain.Place = (
+    ''  # folder that holds train, valid_seen; '': by ALFWORLD_DATA
+  )
+  held_out: Annotated[str, domain.OneOf(*TESTS)] = (
+    'valid_unseen'  # which games the test split holds, of TESTS
+  )
   admissible: bool = True  # tells the actions that are possible
 
   columns: ClassVar[tuple[str, ...]] = ()

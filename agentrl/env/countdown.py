@@ -20,15 +20,16 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from agentrl import domain
 from agentrl.env import drawn, tooled
 from agentrl.env.host import HostTask
 from agentrl.text import expression as written
 from agentrl.text.call_base import Call
-from agentrl.text.calls import format_of
+from agentrl.text.calls import FormatName, format_of
 from agentrl.tool.base import Fault
 from agentrl.tool.calculator import Calculator, evaluate
 
@@ -53,11 +54,11 @@ class Countdown:
   It can be solved, and only with all the numbers.
   """
 
-  numbers: int = 3  # of a task
-  largest: int = 9  # number
-  most: int = 99  # the target can be
+  numbers: Annotated[int, domain.Whole(2, 5)] = 3  # of a task
+  largest: Annotated[int, domain.Whole(2)] = 9  # number
+  most: domain.Count = 99  # the target can be
   operations: str = '+-*'  # of +-*/
-  format: str = 'tagged'  # of calls
+  format: FormatName = 'tagged'  # of calls
   teach: bool = False  # the system text says the rules
 
   columns: ClassVar[tuple[str, ...]] = (*tooled.COLUMNS, 'format')

@@ -7,10 +7,11 @@ for its length: turns are for the rollout to count.
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from agentrl import domain
 from agentrl.env import drawn, host, splits
 
 
@@ -57,10 +58,12 @@ _PLACES = ('R', 'G', 'Y', 'B', 'taxi')  # of Taxi's passenger
 class ToyText:
   """A task is the start: see `_draw`."""
 
-  game: str = 'frozen_lake'  # one of GAMES
+  game: Annotated[str, domain.OneOf(*GAMES)] = 'frozen_lake'  # one of GAMES
   slippery: bool = False  # frozen_lake, cliff_walking; taxi: rain
-  size: int = 4  # frozen_lake: cells along a side
-  frozen: float = 0.8  # frozen_lake: probability of ice
+  size: Annotated[int, domain.Whole(2, 64)] = (
+    4  # frozen_lake: cells along a side
+  )
+  frozen: domain.Share = 0.8  # frozen_lake: probability of ice
   rules: bool = True  # tells how to play, before the first observation
 
   columns: ClassVar[tuple[str, ...]] = ()

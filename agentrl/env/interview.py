@@ -15,10 +15,11 @@ import dataclasses
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
+from agentrl import domain
 from agentrl.env import drawn, host, tooled
 from agentrl.env.host import HostTask, Reply
 from agentrl.service.base import Service, ServiceFault
@@ -44,9 +45,11 @@ _TURNED = {'yes': 'no', 'no': 'yes'}
 class Interview:
   """A task is some numbers in their order, and which of them is chosen."""
 
-  numbers: int = 8  # to choose from
-  largest: int = 99  # number
-  noise: float = 0.0  # chance that an answer is turned round on its way
+  numbers: Annotated[int, domain.Whole(2, most='largest')] = 8  # to choose from
+  largest: Annotated[int, domain.Whole(2)] = 99  # number
+  noise: Annotated[float, domain.Real(0, 0.5)] = (
+    0.0  # chance that an answer is turned round on its way
+  )
   teach: bool = False  # the system text says the rules
 
   columns: ClassVar[tuple[str, ...]] = ('asked', 'yes')

@@ -13,14 +13,15 @@ The questions are made from templates, or a file of the user's.
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from agentrl import domain
 from agentrl.env import answers, drawn, tooled
 from agentrl.env.host import HostTask
 from agentrl.text.call_base import Call
-from agentrl.text.calls import format_of
+from agentrl.text.calls import FormatName, format_of
 from agentrl.tool.python import Python
 from agentrl.tool.sandbox import Limits, Sandbox
 
@@ -109,10 +110,14 @@ def digits(n: int) -> int:
 class MathPython:
   """A task is a question and its number."""
 
-  path: str = ''  # a file of questions, see EXAMPLE; '': made from templates
-  size: int = 1000  # the largest number in a question that is made
-  seconds: float = 10.0  # a program may run
-  format: str = 'tagged'  # of calls
+  path: domain.Place = (
+    ''  # a file of questions, see EXAMPLE; '': made from templates
+  )
+  size: Annotated[int, domain.Whole(100, 5000)] = (
+    1000  # the largest number in a question that is made
+  )
+  seconds: domain.Positive = 10.0  # a program may run
+  format: FormatName = 'tagged'  # of calls
 
   columns: ClassVar[tuple[str, ...]] = tooled.COLUMNS
   place: ClassVar[str] = 'process'

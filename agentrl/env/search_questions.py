@@ -19,14 +19,15 @@ import json
 import pathlib
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from agentrl import domain
 from agentrl.env import answers, drawn, host, tooled
 from agentrl.env.host import HostTask
 from agentrl.text.call_base import Call
-from agentrl.text.calls import format_of
+from agentrl.text.calls import FormatName, format_of
 from agentrl.tool.search import Search
 
 EXAMPLE = '{"question": "Who ...?", "answers": ["Ann", "Ann Lee"]}'
@@ -49,11 +50,17 @@ _TOOL = tooled.Told(
 class SearchQuestions:
   """A task is a question and the answers that are accepted."""
 
-  corpus: str = ''  # a file of {"text": ..., "title": ...} a line; '': made up
-  questions: str = ''  # a file, see EXAMPLE; '': made up, as the corpus
-  people: int = 200  # of the made-up corpus; four questions for each
-  passages: int = 3  # most that a search shows
-  format: str = 'tagged'  # of calls
+  corpus: domain.Place = (
+    ''  # a file of {"text": ..., "title": ...} a line; '': made up
+  )
+  questions: domain.Place = (
+    ''  # a file, see EXAMPLE; '': made up, as the corpus
+  )
+  people: Annotated[int, domain.Whole(1, _MOST_PEOPLE)] = (
+    200  # of the made-up corpus; four questions for each
+  )
+  passages: domain.Count = 3  # most that a search shows
+  format: FormatName = 'tagged'  # of calls
 
   columns: ClassVar[tuple[str, ...]] = (*tooled.COLUMNS, 'f1')
   place: ClassVar[str] = 'thread'

@@ -25,6 +25,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from agentrl import domain
 from agentrl.env import drawn, host, shop_goods
 from agentrl.env.host import HostTask, Reply
 from agentrl.env.shop_goods import Product
@@ -60,10 +61,10 @@ class Shop:
   The reward of buying is `shop_goods.points`; the score is 1 if they are 1.
   """
 
-  catalogue: str = ''  # a file, see `shop_goods.EXAMPLE`; '': made up
-  products: int = 200  # of the made-up catalogue
-  page: int = 5  # products on a page of results
-  attributes: int = 1  # most a goal has
+  catalogue: domain.Place = ''  # a file, see `shop_goods.EXAMPLE`; '': made up
+  products: domain.Count = 200  # of the made-up catalogue
+  page: domain.Count = 5  # products on a page of results
+  attributes: domain.Count = 1  # most a goal has
 
   columns: ClassVar[tuple[str, ...]] = ('points',)
   system: ClassVar[str] = RULES

@@ -19,14 +19,15 @@ import pathlib
 import sqlite3
 import tempfile
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
+from agentrl import domain
 from agentrl.env import answers, drawn, tooled
 from agentrl.env.host import HostTask
 from agentrl.text.call_base import Call
-from agentrl.text.calls import format_of
+from agentrl.text.calls import FormatName, format_of
 from agentrl.tool.sql import Sql
 
 TABLES = {
@@ -114,9 +115,13 @@ class SqlQuestions:
   """
 
   kinds: str = 'count max sum join'  # of questions
-  items: int = 6  # rows of item
-  shops: int = 2  # rows of shop
-  format: str = 'tagged'  # of calls
+  items: Annotated[int, domain.Whole(2, len(_ITEMS.split()))] = (
+    6  # rows of item
+  )
+  shops: Annotated[int, domain.Whole(2, len(_CITIES.split()))] = (
+    2  # rows of shop
+  )
+  format: FormatName = 'tagged'  # of calls
   teach: bool = False  # the system text says the rules
 
   columns: ClassVar[tuple[str, ...]] = tooled.COLUMNS

@@ -11,10 +11,11 @@ import dataclasses
 import importlib
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
+from agentrl import domain
 from agentrl.env import coins, drawn, host, splits
 
 RULES = (
@@ -40,12 +41,16 @@ class CoinCollector:
   Levels are TextWorld's, 100 d + l: l rooms on the way, d dead ends at each.
   """
 
-  low: int = 103  # level of the easiest tasks
-  high: int = 105  # and of the hardest; equally many of each
+  low: Annotated[int, domain.Whole(1, 300, most='high')] = (
+    103  # level of the easiest tasks
+  )
+  high: Annotated[int, domain.Whole(1, 300)] = (
+    105  # and of the hardest; equally many of each
+  )
   brief: bool = True  # a few characters, or the game's prose
   admissible: bool = False  # tells the commands that the world understands
   rules: bool = True  # tells how to play, before the first observation
-  folder: str = ''  # of compiled games; '': a temporary one of this user
+  folder: domain.Place = ''  # of compiled games; '': a temporary one
 
   place: ClassVar[str] = 'process'  # the interpreter is C
 

@@ -6,8 +6,9 @@ of a game; they are told apart by its number for them.
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
+from agentrl import domain
 from agentrl.env import drawn, host, java, splits
 
 GAMES = (
@@ -23,7 +24,7 @@ _UNKNOWN = 'Unknown action'
 class TextWorldExpress:
   """A task is {'fold', 'seed'}: the package's split, and its number there."""
 
-  game: str = 'coin'  # one of GAMES
+  game: Annotated[str, domain.OneOf(*GAMES)] = 'coin'  # one of GAMES
   settings: str = ''  # the package's, as 'numLocations=5,includeDoors=0'
   admissible: bool = False  # tells the actions that are possible
 

@@ -8,10 +8,12 @@ with means over the trained tokens of the whole batch, of which a sub-update
 may train a part. cov is not differentiated.
 """
 
+from typing import Annotated
+
 import jax
 import jax.numpy as jnp
 
-from agentrl import registry, segment
+from agentrl import domain, registry, segment
 from agentrl.loss import ppo
 from agentrl.types import Array, Batch, Credit, Metrics, Outputs, Signals
 
@@ -47,11 +49,11 @@ def clip_cov(
   signals: Signals,
   key: Array,
   *,
-  clip_low: float = 0.2,
-  clip_high: float = 0.2,
-  fraction: float = 2e-4,
-  least: float = 1.0,
-  most: float = 5.0,
+  clip_low: domain.Width = 0.2,
+  clip_high: domain.Width = 0.2,
+  fraction: domain.Share = 2e-4,
+  least: Annotated[float, domain.Real(most='most')] = 1.0,
+  most: Annotated[float, domain.Real(infinite=True)] = 5.0,
 ) -> Loss:
   """ppo, with 0 for a random few of the tokens that least < cov_t < most.
 
@@ -81,8 +83,8 @@ def kl_cov(
   signals: Signals,
   key: Array,
   *,
-  fraction: float = 2e-4,
-  coef: float = 1.0,
+  fraction: domain.Share = 2e-4,
+  coef: domain.Number = 1.0,
 ) -> Loss:
   """−A ρ, and + coef · |log ρ| on the tokens of largest cov_t; no clipping.
 

@@ -16,7 +16,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl import registry
+from agentrl import domain, registry
 from agentrl.advantage import correct
 from agentrl.loss import ppo
 from agentrl.types import Array, Batch, Credit, Metrics, Outputs, Signals
@@ -69,8 +69,8 @@ def dppo_tv(
   signals: Signals,
   key: Array,
   *,
-  threshold: float = 0.15,
-  limit: float = 20.0,
+  threshold: domain.Positive = 0.15,
+  limit: domain.Width = 20.0,
 ) -> Loss:
   """DPPO with D = |π − μ|, the binary total variation."""
   return _masked(binary_tv, outputs, batch, credit, threshold, limit)
@@ -84,8 +84,8 @@ def dppo_kl(
   signals: Signals,
   key: Array,
   *,
-  threshold: float = 0.05,
-  limit: float = 20.0,
+  threshold: domain.Positive = 0.05,
+  limit: domain.Width = 20.0,
 ) -> Loss:
   """DPPO with D = KL(μ ‖ π) of taken or not taken, nats."""
   return _masked(binary_kl, outputs, batch, credit, threshold, limit)

@@ -1,10 +1,12 @@
 """The entropy bonus, and bands around the entropies of earlier iterations."""
 
+from typing import Annotated
+
 import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl import registry
+from agentrl import domain, registry
 from agentrl.loss import ppo
 from agentrl.types import Array, Batch, Credit, Metrics, Outputs, Signals
 
@@ -49,9 +51,9 @@ def entropy_band(
   signals: Signals,
   key: Array,
   *,
-  low: float = 0.5,
-  high: float = 1.5,
-  penalty: float = 0.1,
+  low: Annotated[float, domain.Real(0, most='high')] = 0.5,
+  high: domain.NotNegative = 1.5,
+  penalty: domain.Number = 0.1,
 ) -> tuple[Array, Array, Metrics]:
   """p where H_t is not in [low, high] · H̄ of its turn index, 0 where it is.
 
@@ -71,8 +73,8 @@ def entropy_hinge(
   signals: Signals,
   key: Array,
   *,
-  low: float = 0.5,
-  high: float = 1.5,
+  low: Annotated[float, domain.Real(0, most='high')] = 0.5,
+  high: domain.NotNegative = 1.5,
 ) -> tuple[Array, Array, Metrics]:
   """max(low H̄ − H_t, 0)² + max(H_t − high H̄, 0)², nats², which has one.
 

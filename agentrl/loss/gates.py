@@ -7,7 +7,7 @@ have the gradient of `reinforce`.
 import jax
 import jax.numpy as jnp
 
-from agentrl import registry
+from agentrl import domain, registry
 from agentrl.loss import ppo
 from agentrl.types import Array, Batch, Credit, Metrics, Outputs, Signals
 
@@ -26,8 +26,8 @@ def cispo(
   signals: Signals,
   key: Array,
   *,
-  clip_low: float = 10.0,
-  clip_high: float = 0.2,
+  clip_low: domain.Width = 10.0,
+  clip_high: domain.Width = 0.2,
 ) -> Loss:
   """−sg[clip(ρ, 1 − c_low, 1 + c_high)] A log π   (CISPO, arXiv 2506.13585)
 
@@ -49,8 +49,8 @@ def sapo(
   signals: Signals,
   key: Array,
   *,
-  tau_positive: float = 1.0,
-  tau_negative: float = 1.05,
+  tau_positive: domain.Positive = 1.0,
+  tau_negative: domain.Positive = 1.05,
 ) -> Loss:
   """−(4/τ) σ(τ (ρ − 1)) A, τ by the sign of A   (SAPO, arXiv 2511.20347)
 

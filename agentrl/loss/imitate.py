@@ -3,11 +3,13 @@
 ρ, A and what weighs are those of `ppo`.
 """
 
+from typing import Annotated
+
 import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl import registry, segment
+from agentrl import domain, registry, segment
 from agentrl.loss import ppo, sequence
 from agentrl.types import Array, Batch, Credit, Metrics, Outputs, Signals
 
@@ -54,9 +56,9 @@ def nft(
   signals: Signals,
   key: Array,
   *,
-  negative: float = 1.0,
-  floor: float = 1.0,
-  weigh: str = 'rest',
+  negative: domain.NotNegative = 1.0,
+  floor: domain.Positive = 1.0,
+  weigh: Annotated[str, domain.OneOf(*WEIGHTS)] = 'rest',
 ) -> Loss:
   """Likelihood of the good, and of an implied policy of the bad.
 
@@ -87,9 +89,9 @@ def nft_sequence(
   signals: Signals,
   key: Array,
   *,
-  negative: float = 1.0,
-  floor: float = 1.0,
-  weigh: str = 'rest',
+  negative: domain.NotNegative = 1.0,
+  floor: domain.Positive = 1.0,
+  weigh: Annotated[str, domain.OneOf(*WEIGHTS)] = 'rest',
 ) -> Loss:
   """nft whose ρ is the product over the trajectory's tokens.
 
@@ -135,8 +137,8 @@ def imitate(
   signals: Signals,
   key: Array,
   *,
-  clip_low: float = 0.2,
-  clip_high: float = 0.28,
+  clip_low: domain.Width = 0.2,
+  clip_high: domain.Width = 0.28,
 ) -> Loss:
   """ppo against the log-probs that were stored, where A > 0  (2509.22601)
 

@@ -6,11 +6,13 @@ signals['old_logp'] is the learner's own log-prob when the update began, not
 the behaviour log-prob. Only sampled tokens weigh.
 """
 
+from typing import Annotated
+
 import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl import registry
+from agentrl import domain, registry
 from agentrl.types import Array, Batch, Credit, Metrics, Outputs, Signals
 
 Loss = tuple[Array, Array, Metrics]
@@ -63,8 +65,8 @@ def ppo(
   signals: Signals,
   key: Array,
   *,
-  clip_low: float = 0.2,
-  clip_high: float = 0.2,
+  clip_low: domain.Width = 0.2,
+  clip_high: domain.Width = 0.2,
 ) -> Loss:
   """max(−A ρ, −A clip(ρ, 1 − c_low, 1 + c_high))   (arXiv 1707.06347)
 
@@ -85,9 +87,9 @@ def ppo_dual(
   signals: Signals,
   key: Array,
   *,
-  clip_low: float = 0.2,
-  clip_high: float = 0.2,
-  dual: float = 3.0,
+  clip_low: domain.Width = 0.2,
+  clip_high: domain.Width = 0.2,
+  dual: Annotated[float, domain.Real(1, above=True, infinite=True)] = 3.0,
 ) -> Loss:
   """ppo, and where A < 0 no more than −dual · A   (arXiv 1912.09729)
 

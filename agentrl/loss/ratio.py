@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from agentrl import registry, segment
+from agentrl import domain, registry, segment
 from agentrl.loss import ppo
 from agentrl.types import Array, Batch, Credit, Metrics, Outputs, Signals
 
@@ -20,8 +20,8 @@ def ppo_balanced(
   signals: Signals,
   key: Array,
   *,
-  clip_low: float = 0.2,
-  clip_high: float = 0.2,
+  clip_low: domain.Width = 0.2,
+  clip_high: domain.Width = 0.2,
 ) -> Loss:
   """ppo in value; its gradient also where ρ went too far up (2510.14545).
 
@@ -72,11 +72,11 @@ def ppo_future(
   signals: Signals,
   key: Array,
   *,
-  clip_low: float = 0.2,
-  clip_high: float = 0.2,
-  coef: float = 0.1,
-  gamma: float = 0.9,
-  future_clip: float = 0.5,
+  clip_low: domain.Width = 0.2,
+  clip_high: domain.Width = 0.2,
+  coef: domain.Number = 0.1,
+  gamma: domain.Discount = 0.9,
+  future_clip: domain.Width = 0.5,
 ) -> Loss:
   """ppo with A_t (1 + coef · z(ω_t)), ω_t the `future` ratios (2606.12384).
 

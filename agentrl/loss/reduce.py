@@ -9,7 +9,7 @@ micro-batches only add. No weight at all gives coefficients 0.
 import chex
 import jax.numpy as jnp
 
-from agentrl import registry, segment
+from agentrl import domain, registry, segment
 from agentrl.types import Array, Rows
 
 _register = registry.register('reduce', takes='any')
@@ -61,7 +61,7 @@ def trajectory_turn_mean(weight: Array, rows: Rows, b: int, k: int) -> Array:
 
 @_register
 def fixed(
-  weight: Array, rows: Rows, b: int, k: int, *, length: int = 1024
+  weight: Array, rows: Rows, b: int, k: int, *, length: domain.Count = 1024
 ) -> Array:
   """w / (B_live · length): long trajectories pull more (Dr.GRPO, 2503.20783).
 

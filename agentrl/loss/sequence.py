@@ -10,7 +10,7 @@ reducer averages their values, so that A may differ between them.
 import jax
 import jax.numpy as jnp
 
-from agentrl import registry, segment
+from agentrl import domain, registry, segment
 from agentrl.loss import ppo
 from agentrl.types import Array, Batch, Credit, Metrics, Outputs, Signals
 
@@ -43,8 +43,8 @@ def gspo(
   signals: Signals,
   key: Array,
   *,
-  clip_low: float = 3e-4,
-  clip_high: float = 4e-4,
+  clip_low: domain.Width = 3e-4,
+  clip_high: domain.Width = 4e-4,
 ) -> Loss:
   """max(−A s, −A clip(s, ...)) of trajectories   (GSPO, arXiv 2507.18071)"""
   weight = ppo.weight_of(batch, credit)
@@ -61,8 +61,8 @@ def gspo_turn(
   signals: Signals,
   key: Array,
   *,
-  clip_low: float = 3e-4,
-  clip_high: float = 4e-4,
+  clip_low: domain.Width = 3e-4,
+  clip_high: domain.Width = 4e-4,
 ) -> Loss:
   """gspo whose sequences are turns: rows do not depend on each other."""
   weight = ppo.weight_of(batch, credit)
@@ -79,8 +79,8 @@ def gspo_token(
   signals: Signals,
   key: Array,
   *,
-  clip_low: float = 3e-4,
-  clip_high: float = 4e-4,
+  clip_low: domain.Width = 3e-4,
+  clip_high: domain.Width = 4e-4,
 ) -> Loss:
   """gspo with s_t = sg[s] π / sg[π]   (GSPO-token, arXiv 2507.18071)
 
@@ -103,7 +103,7 @@ def gmpo(
   signals: Signals,
   key: Array,
   *,
-  clip: float = 0.4,
+  clip: domain.Width = 0.4,
 ) -> Loss:
   """−A exp(mean_t d_t) of trajectories   (GMPO, arXiv 2507.20673)
 
@@ -133,9 +133,9 @@ def ppo_suffix(
   signals: Signals,
   key: Array,
   *,
-  clip_low: float = 0.2,
-  clip_high: float = 0.2,
-  far: float = 2.0,
+  clip_low: domain.Width = 0.2,
+  clip_high: domain.Width = 0.2,
+  far: domain.Positive = 2.0,
 ) -> Loss:
   """max(−M_k s_k, −M_k clip(s_k, ...)) of turns   (SeeUPO, arXiv 2602.06554)
 

@@ -6,7 +6,7 @@ R = credit.target['value'], weighed by credit.target['value.weight'].
 import chex
 import jax.numpy as jnp
 
-from agentrl import registry
+from agentrl import domain, registry
 from agentrl.loss import ppo
 from agentrl.types import Array, Batch, Credit, Metrics, Outputs, Signals
 
@@ -42,7 +42,7 @@ def value(
   signals: Signals,
   key: Array,
   *,
-  head: int = 0,
+  head: domain.Count0 = 0,
 ) -> Loss:
   """½ (v − R)²"""
   v, target, weight = _read(outputs, credit, head)
@@ -60,8 +60,8 @@ def value_clipped(
   signals: Signals,
   key: Array,
   *,
-  head: int = 0,
-  clip: float = 0.2,
+  head: domain.Count0 = 0,
+  clip: domain.Width = 0.2,
 ) -> Loss:
   """`clipped_error`, v_old = signals['value'] from when the update began.
 

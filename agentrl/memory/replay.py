@@ -11,11 +11,13 @@ The rows of trajectory i must be the N / B consecutive ones from i N / B on,
 as rollouts write them. The pool is kept whole on every device.
 """
 
+from typing import Annotated
+
 import jax
 import jax.numpy as jnp
 from flax import struct
 
-from agentrl import counting, mesh, registry, segment
+from agentrl import counting, domain, mesh, registry, segment
 from agentrl.advantage import chain, returns
 from agentrl.memory.base import Memory
 from agentrl.types import Array, Batch, Credit, Rows, Turns
@@ -51,7 +53,11 @@ class Pool:
   gives=('memory:replay', 'signal:replay.advantage'),
 )
 def replay(
-  *, capacity: int = 512, n: int = 16, age: int = 10, history: int = 10240
+  *,
+  capacity: domain.Count = 512,
+  n: Annotated[int, domain.Whole(1, most='capacity')] = 16,
+  age: domain.Count = 10,
+  history: domain.Count = 10240,
 ) -> Memory:
   """Signal 'replay.advantage' [B, K]: r − median of past groups' means.
 

@@ -1,9 +1,11 @@
 """Rewards for how many tokens a trajectory took."""
 
+from typing import Annotated
+
 import chex
 import jax.numpy as jnp
 
-from agentrl import registry, segment
+from agentrl import domain, registry, segment
 from agentrl.types import Array, Turns
 
 
@@ -13,9 +15,9 @@ def overlong(
   outcome: Array,
   status: Array,
   *,
-  limit: int = 16,
-  margin: int = 4,
-  scale: float = 1.0,
+  limit: domain.Count = 16,
+  margin: Annotated[int, domain.Whole(1, most='limit')] = 4,
+  scale: domain.Number = 1.0,
 ) -> Array:
   """scale · clip((limit − margin − n) / margin, −1, 0)   (arXiv 2503.14476)
 

@@ -6,7 +6,7 @@ sum is the turn's reward.
 
 import jax.numpy as jnp
 
-from agentrl import registry, segment
+from agentrl import domain, registry, segment
 from agentrl.types import Array, Turns
 
 
@@ -18,7 +18,7 @@ def env(turns: Turns, outcome: Array, status: Array) -> Array:
 
 @registry.register('reward')
 def outcome(
-  turns: Turns, outcome: Array, status: Array, *, scale: float = 1.0
+  turns: Turns, outcome: Array, status: Array, *, scale: domain.Number = 1.0
 ) -> Array:
   """scale * the task's own score, on the last turn."""
   has = turns.valid.astype(jnp.float32)
@@ -28,7 +28,7 @@ def outcome(
 
 @registry.register('reward')
 def turn_cost(
-  turns: Turns, outcome: Array, status: Array, *, cost: float = 0.1
+  turns: Turns, outcome: Array, status: Array, *, cost: domain.NotNegative = 0.1
 ) -> Array:
   """-cost for every turn."""
   return jnp.where(turns.valid, -cost, 0.0)
@@ -36,7 +36,11 @@ def turn_cost(
 
 @registry.register('reward')
 def invalid(
-  turns: Turns, outcome: Array, status: Array, *, penalty: float = 0.1
+  turns: Turns,
+  outcome: Array,
+  status: Array,
+  *,
+  penalty: domain.NotNegative = 0.1,
 ) -> Array:
   """-penalty for a message that was not understood."""
   return -penalty * turns.terms['invalid']

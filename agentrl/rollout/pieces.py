@@ -1,6 +1,8 @@
 """Rollouts by name, and what each brings along."""
 
-from agentrl import registry
+from typing import Annotated
+
+from agentrl import domain, registry
 from agentrl.rollout.host import sessions
 from agentrl.rollout.jit import rollout
 
@@ -34,7 +36,11 @@ def hosted(*args):
   'options',
   gives=(*GIVES, 'term:switch', 'span:switch', 'span:subgoal', 'span:call'),
 )
-def options(*args, keep: str = 'no', switch: str = 'yes'):
+def options(
+  *args,
+  keep: Annotated[str, domain.Text('a word', empty=False)] = 'no',
+  switch: Annotated[str, domain.Text('a word', empty=False)] = 'yes',
+):
   """Messages that keep or switch a subgoal, see options.py.
 
   Args (hyper-parameters):

@@ -23,7 +23,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl import registry, segment
+from agentrl import domain, registry, segment
 from agentrl.advantage import returns, statistics
 from agentrl.model import passes
 from agentrl.signal import fit
@@ -51,7 +51,11 @@ _register = registry.register(
 
 @_register
 def archer(
-  context: Context, *, gamma: float = 0.95, tau: float = 0.1, steps: int = 8
+  context: Context,
+  *,
+  gamma: domain.Discount = 0.95,
+  tau: domain.Share = 0.1,
+  steps: domain.Count = 8,
 ) -> Signal:
   """A [B, K], from the critic after its steps on this batch.
 
@@ -67,7 +71,11 @@ def archer(
 
 @_register
 def archer_by_head(
-  context: Context, *, gamma: float = 0.95, tau: float = 0.1, steps: int = 8
+  context: Context,
+  *,
+  gamma: domain.Discount = 0.95,
+  tau: domain.Share = 0.1,
+  steps: domain.Count = 8,
 ) -> Signal:
   """`archer` whose heads have a target each, as in the released code."""
   return _archer(context, by_head, gamma, tau, steps)

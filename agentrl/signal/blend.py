@@ -14,11 +14,13 @@ noise they would share. No inverse Hessian, and the optimizer's preconditioner
 is taken for a number; hence only the direction of the step is used.
 """
 
+from typing import Annotated
+
 import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl import counting, registry, segment
+from agentrl import counting, domain, registry, segment
 from agentrl.advantage import statistics
 from agentrl.model import passes
 from agentrl.signal.base import Context, Signal
@@ -35,12 +37,14 @@ NAMES = ('constant', 'primary', 'auxiliary')
 def blend(
   context: Context,
   *,
-  primary: str = 'env',
-  auxiliary: str = 'progress',
-  start: tuple[float, float, float] = (0.0, 1.0, 1.0),
-  gamma: float = 1.0,
-  lr: float = 0.05,
-  bound: float = 1.0,
+  primary: domain.Named = 'env',
+  auxiliary: domain.Named = 'progress',
+  start: Annotated[
+    tuple[float, float, float], domain.Tuple(domain.Real(), length=3)
+  ] = (0.0, 1.0, 1.0),
+  gamma: domain.Discount = 1.0,
+  lr: domain.NotNegative = 0.05,
+  bound: domain.Positive = 1.0,
 ) -> Signal:
   """r_φ [B, K]; φ [3] is state, clipped to ±bound.
 

@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 
-from agentrl import registry
+from agentrl import domain, registry
 from agentrl.loss import ppo
 from agentrl.loss import value as value_loss
 from agentrl.model import passes
@@ -13,7 +13,9 @@ from agentrl.signal.base import Context, Signal, nothing
 @registry.register(
   'signal', needs=('role:value', 'target:value'), gives=('signal:value',)
 )
-def value(context: Context, *, clip: float = 0.2, steps: int = 4) -> Signal:
+def value(
+  context: Context, *, clip: domain.Width = 0.2, steps: domain.Count = 4
+) -> Signal:
   """V(state before each token), regressed on credit.target['value'].
 
   Loss, mean over the regressed tokens, v_old the score of this iteration
@@ -63,7 +65,9 @@ def _heads_register(names: tuple[str, ...]):
 
 
 @_heads_register(HEADS)
-def heads(context: Context, *, clip: float = 0.2, steps: int = 4) -> Signal:
+def heads(
+  context: Context, *, clip: domain.Width = 0.2, steps: domain.Count = 4
+) -> Signal:
   """One value head for each of HiPER's advantages, each with its own target.
 
   Loss: the sum of the heads', each as `value`'s. Head i of the role 'value'
@@ -74,7 +78,7 @@ def heads(context: Context, *, clip: float = 0.2, steps: int = 4) -> Signal:
 
 @_heads_register(HEADS[:2])
 def low_and_high(
-  context: Context, *, clip: float = 0.2, steps: int = 4
+  context: Context, *, clip: domain.Width = 0.2, steps: domain.Count = 4
 ) -> Signal:
   """`heads` without one for the switch: two heads of the role 'value'."""
   return _heads(context, HEADS[:2], clip, steps)

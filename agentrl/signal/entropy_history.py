@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from agentrl import counting, registry, segment
+from agentrl import counting, domain, registry, segment
 from agentrl.signal.base import Context, Signal
 from agentrl.types import Batch
 
@@ -14,7 +14,7 @@ from agentrl.types import Batch
   gives=('signal:entropy_history', 'signal:entropy_history.known'),
 )
 def entropy_history(
-  context: Context, *, turns: int = 64, least: int = 32
+  context: Context, *, turns: domain.Count = 64, least: domain.Count = 32
 ) -> Signal:
   """H̄_k [N, T]: mean over past iterations of the mean entropy at turn k, nats.
 

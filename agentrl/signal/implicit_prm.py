@@ -11,10 +11,12 @@ moves every iteration); in PRIME the frozen start. Rewards are exactly zero
 while phi equals the reference.
 """
 
+from typing import Annotated
+
 import jax
 import jax.numpy as jnp
 
-from agentrl import optim, registry, segment
+from agentrl import domain, optim, registry, segment
 from agentrl.model import passes
 from agentrl.signal import preference
 from agentrl.signal.base import Context, Signal
@@ -29,13 +31,15 @@ GIVES = ('signal:implicit_prm.step', 'signal:implicit_prm.token')
 def implicit_prm(
   context: Context,
   *,
-  beta: float = 0.05,
-  reference: str = 'old_logp',
-  loss: str = 'pairs',
-  pairing: str = 'all_pairs',
-  trajectory: str = 'sum',
-  order: str = 'score_then_update',
-  steps: int = 1,
+  beta: domain.Positive = 0.05,
+  reference: Annotated[str, domain.OneOf('old_logp', 'ref_logp')] = 'old_logp',
+  loss: Annotated[str, domain.OneOf(*preference.LOSSES)] = 'pairs',
+  pairing: Annotated[str, domain.OneOf(*preference.PAIRINGS)] = 'all_pairs',
+  trajectory: Annotated[str, domain.OneOf('sum', 'mean')] = 'sum',
+  order: Annotated[
+    str, domain.OneOf('score_then_update', 'update_then_score')
+  ] = 'score_then_update',
+  steps: domain.Count = 1,
 ) -> Signal:
   """Rewards per turn [B, K] and per token [N, T], nats times beta.
 
@@ -101,10 +105,10 @@ def implicit_prm(
 def restarted_prm(
   context: Context,
   *,
-  beta: float = 0.05,
-  pairing: str = 'all_pairs',
-  trajectory: str = 'sum',
-  steps: int = 1,
+  beta: domain.Positive = 0.05,
+  pairing: Annotated[str, domain.OneOf(*preference.PAIRINGS)] = 'all_pairs',
+  trajectory: Annotated[str, domain.OneOf('sum', 'mean')] = 'sum',
+  steps: domain.Count0 = 1,
 ) -> Signal:
   """The implicit PRM, started again from the policy at every iteration.
 

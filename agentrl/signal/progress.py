@@ -12,7 +12,7 @@ their turns are free, and few steps are better than many.
 import chex
 import jax.numpy as jnp
 
-from agentrl import counting, registry, segment
+from agentrl import counting, domain, registry, segment
 from agentrl.advantage import returns
 from agentrl.model import passes
 from agentrl.signal import fit, preference
@@ -23,7 +23,7 @@ from agentrl.types import Array, Batch
 @registry.register(
   'signal', needs=('role:progress',), gives=('signal:progress',)
 )
-def progress(context: Context, *, steps: int = 4) -> Signal:
+def progress(context: Context, *, steps: domain.Count = 4) -> Signal:
   """c [B, K], in units of the outcome, as fitted to the iterations before.
 
   Args (hyper-parameters):

@@ -1,12 +1,12 @@
 """Log-probs of a frozen reference policy."""
 
-from agentrl import registry
+from agentrl import domain, registry
 from agentrl.model import passes
 from agentrl.signal.base import Context, Signal, nothing
 
 
 @registry.register('signal', needs=('role:{role}',), gives=('signal:ref_logp',))
-def reference(context: Context, *, role: str = 'reference') -> Signal:
+def reference(context: Context, *, role: domain.Named = 'reference') -> Signal:
   """ref_logp [N, T]: log pi_ref of the sampled tokens, nats."""
   apply = context.modules[role].apply
 

@@ -10,6 +10,9 @@ learn, in the place of the call. Whatever stands before the first `</think>` is
 thought, and no call is made from it.
 """
 
+from typing import Annotated
+
+from agentrl import domain
 from agentrl.text.call_base import Format
 from agentrl.text.call_json import HERMES, LLAMA
 from agentrl.text.call_python import PYTHONIC
@@ -21,6 +24,7 @@ FORMATS = {
   'llama_pythonic': PYTHONIC,
   'tagged': TAGGED,
 }
+FormatName = Annotated[str, domain.OneOf(*FORMATS)]
 
 
 def format_of(name: str) -> Format:

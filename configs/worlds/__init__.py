@@ -8,9 +8,49 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
+from agentrl import domain
+from agentrl.domain import COUNT, COUNT0, SEED, UNIT, Field, Flag, OneOf, Whole
 from agentrl.env import host, judged
+from agentrl.env.jit import bifurcation
 
 JITTED = ('sokoban', 'frozen_lake', 'bifurcation')
+
+# c.env. Fields of host environments are those of their family, which declares
+# the domain of each as an `Annotated` type; its comment says what it means.
+TASKS: dict[str, Field] = {
+  'name': Field('sokoban', domain.Text(empty=False), 'which environment'),
+  'train': Field(500, COUNT, 'tasks that are trained on'),
+  'test': Field(200, COUNT, 'tasks that are held out'),
+  'seed': Field(0, SEED, 'of the tasks'),
+}
+_SIDE = Whole(1, 64)
+ENV: dict[str, dict[str, Field]] = {
+  'sokoban': {
+    'height': Field(6, Whole(3, 64), 'cells, walls around them included'),
+    'width': Field(6, Whole(3, 64), 'cells, walls around them included'),
+    'boxes': Field(1, Whole(1, 64), 'boxes, and as many targets'),
+    'min_moves': Field(3, Whole(1, most='max_moves'), 'of a shortest solution'),
+    'max_moves': Field(6, COUNT, 'moves of a shortest solution'),
+    'reward': Field('dense', OneOf('dense', 'sparse'), 'boxes count, or all'),
+    'coordinates': Field(True, Flag(), 'observations say where things are'),
+    'levels': Field('', domain.Path(), "file of levels; '': they are made"),
+    'train': Field(2000, COUNT, 'tasks that are trained on'),
+    'test': Field(500, COUNT, 'tasks that are held out'),
+  },
+  'frozen_lake': {
+    'height': Field(4, _SIDE, 'cells'),
+    'width': Field(4, _SIDE, 'cells'),
+    'slip': Field(False, Flag(), 'a third of the moves go where it was meant'),
+    'invalid': Field(0.1, domain.Real(0), 'cost of what was not understood'),
+  },
+  'bifurcation': {
+    'length': Field(5, COUNT, 'turns of every trajectory'),
+    'choices': Field(4, Whole(2, len(bifurcation.WORDS)), 'actions of a turn'),
+    'slip': Field(0.0, UNIT, 'chance that the decisive choice is replaced'),
+    'filler': Field(4, Whole(0, 1024), 'letters that name a task'),
+    'invalid': Field(0.1, domain.Real(0), 'cost of what was not understood'),
+  },
+}
 
 # What each environment tells of its turns, beside their reward.
 TERMS = {
@@ -19,18 +59,27 @@ TERMS = {
   'bifurcation': ('progress', 'truth', 'decisive'),
 }
 
-# Host environments hold text: turns are longer, and what was said matters.
-# c.host is theirs: tokens of an observation; how many trajectories are under
-# way (0: rollout.slots); tokens written between two looks at the world, read at
-# a time, and by how many slots beside those that write; seconds for a turn of
-# an environment, for its reset, and for a trajectory; where environments live
-# ('': as the family says); texts that end a message.
-HOST = {
+# c.host, which host environments have.
+HOST: dict[str, Field] = {
+  'heard': Field(96, COUNT, 'tokens of an observation, at most'),
+  'sessions': Field(0, COUNT0, 'trajectories under way; 0: rollout.slots'),
+  'burst': Field(8, COUNT, 'tokens written between two looks at the world'),
+  'chunk': Field(128, COUNT, 'tokens read at a time'),
+  'lanes': Field(4, COUNT, 'slots that read beside those that write'),
+  'seconds': Field(60.0, domain.POSITIVE, 'seconds for a turn'),
+  'start': Field(600.0, domain.POSITIVE, 'seconds for a reset'),
+  'patience': Field(3600.0, domain.POSITIVE, 'seconds for a trajectory'),
+  'place': Field('', OneOf('', *host.PLACES), "where they live; '': by family"),
+  'stop': Field(
+    (), domain.Tuple(domain.Text(empty=False)), 'texts that end a message'
+  ),
+}
+# They hold text: turns are longer, and what was said matters.
+LONGER: dict[str, Any] = {
   'micro': 32,
   'rollout': dict(history='full', message=48, turns=6),
-  'host': dict(heard=96, sessions=0, burst=8, chunk=128, lanes=4, seconds=60.0,
-               start=600.0, patience=3600.0, place='', stop=()),
-}  # fmt: skip
+  'host': {name: field.default for name, field in HOST.items()},
+}
 # Some, at a size that two CPU cores train in minutes.
 OWN: dict[str, dict[str, Any]] = {
   'countdown': {
@@ -59,25 +108,32 @@ OWN: dict[str, dict[str, Any]] = {
 
 def settings(name: str) -> ConfigDict:
   """c.env: the environment's settings, and how many tasks there are."""
-  sizes = dict(train=500, test=200, seed=0)
-  if name == 'frozen_lake':
-    own = dict(height=4, width=4, slip=False, invalid=0.1)
-  elif name == 'bifurcation':
-    own = dict(length=5, choices=4, slip=0.0, filler=4, invalid=0.1)
-  elif name == 'sokoban':
-    own = dict(height=6, width=6, boxes=1, min_moves=3, max_moves=6,
-               reward='dense', coordinates=True, levels='')  # fmt: skip
-    sizes.update(train=2000, test=500)
-  else:
+  if name not in ENV:
     own = host.settings(host.find(name))
-  return ConfigDict(dict(name=name, **own, **sizes))
+  else:
+    own = {field: x.default for field, x in ENV[name].items()}
+  sizes = {field: x.default for field, x in TASKS.items()}
+  return ConfigDict(sizes | own | {'name': name})
+
+
+def declared(c: ConfigDict) -> dict[str, Field]:
+  """What is declared of the fields of c.env, by name."""
+  known(c.env.name)
+  if c.env.name in ENV:
+    return TASKS | ENV[c.env.name]
+  family = host.find(c.env.name)
+  domains, meanings = domain.declared(family), domain.comments(family)
+  return TASKS | {
+    name: Field(x, domains.get(name) or domain.like(x), meanings.get(name, ''))
+    for name, x in host.settings(family).items()
+  }
 
 
 def fit(c: ConfigDict) -> None:
   """Sizes that fit the environment of c.env."""
   if c.env.name in JITTED:
     return
-  for changes in (HOST, OWN.get(c.env.name, {})):
+  for changes in (LONGER, OWN.get(c.env.name, {})):
     c.update(changes)
 
 

@@ -1,6 +1,7 @@
 """Level files: reading, padding, splits and their errors."""
 
 import logging
+import os
 import pathlib
 
 import jax
@@ -207,3 +208,33 @@ def test_public_levels(file):
     text = base.render_text(env, row).strip()
     plain = text.translate(str.maketrans('_OXPS', ' .$@+'))
     assert plain in known
+
+
+ONE = '######\n#@ $.#\n#    #\n######'
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
+  os.mkfifo(tmp_path / 'levels.txt')
+  for path in (tmp_path / 'levels.txt', tmp_path):
+    with pytest.raises(ValueError, match=r'levels\.txt.* is no regular file'):
+      boxoban.Boxoban(str(path))
+
+
+def test_levels_are_parsed_once_for_sizes_shape_and_tasks(
+  tmp_path, monkeypatch
+):
+  path, parse, seen = write(tmp_path, [ONE]), sokoban_levels.parse_level, []
+
+  def spy(rows, name, line):
+    seen.append(name)
+    return parse(rows, name, line)
+
+  monkeypatch.setattr(sokoban_levels, 'parse_level', spy)
+  source = boxoban.Boxoban(path)
+  sizes = source.sizes()
+  assert source.shape() == (4, 6, 1)
+  for split, size in sizes.items():
+    assert len(list(source.solved(split, size, 0))) == size
+  assert len(seen) == 1
+  write(tmp_path, [ONE, ONE.replace('@ ', ' @')])  # the file has changed
+  assert sum(boxoban.Boxoban(path).sizes().values()) == 2

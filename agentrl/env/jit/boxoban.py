@@ -6,6 +6,7 @@ data: https://github.com/google-deepmind/boxoban-levels
 """
 
 import dataclasses
+import functools
 import pathlib
 import re
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 from absl import logging
 
+from agentrl.dataset import progress
 from agentrl.env import base, splits
 from agentrl.env.jit import sokoban_levels
 from agentrl.env.jit import sokoban_solver as solver
@@ -37,6 +39,7 @@ class Boxoban:
       raise ValueError(f'max_nodes={self.max_nodes} is negative; use 0 or more')
     if not pathlib.Path(self.path).exists():
       raise ValueError(f'path={self.path!r} does not exist; name a level file')
+    _files(self.path)
 
   def name(self) -> str:
     """boxoban-<file>-<hash of the content and the settings>."""
@@ -47,11 +50,12 @@ class Boxoban:
 
   def shape(self) -> tuple[int, int, int]:
     """(height, width, boxes) that fit every level."""
-    return _shape(_read(self.path))
+    return _shape(_read(self.path)[0])
 
   def sizes(self) -> dict[str, int]:
     """Distinct levels in each split."""
-    return {s: len(_of_split(_read(self.path), s)) for s in splits.SPLITS}
+    _, keyed = _read(self.path)
+    return {s: len(_of_split(keyed, s)) for s in splits.SPLITS}
 
   def solved(
     self, split: str, count: int, seed: int
@@ -62,10 +66,10 @@ class Boxoban:
     solution, have `actions=[]`. See `TaskSource`.
     """
     rng = splits.split_rng(split, seed)
-    levels = _read(self.path)
+    levels, keyed = _read(self.path)
     height, width, boxes = _shape(levels)
     _say_padded(self.path, levels, (height, width))
-    chosen = _of_split(levels, split)
+    chosen = _of_split(keyed, split)
     if count > len(chosen):
       raise ValueError(
         f'{count} {split} levels are more than the {len(chosen)} distinct ones'
@@ -100,23 +104,38 @@ def _files(path: str) -> list[pathlib.Path]:
     raise ValueError(
       f"folder {path!r} holds no '*.txt' file; name a level file"
     )
+  for file in files:
+    if not file.is_file():  # a pipe would be waited for without end
+      raise ValueError(f'{str(file)!r} is no regular file; name a level file')
   return files
 
 
-def _read(path: str) -> list[Level]:
-  """Every level of the files, as written.
+def _read(path: str) -> tuple[list[Level], dict[str, Level]]:
+  """Every level of the files, as written; the distinct ones by key.
 
   Raises:
     ValueError: naming the file, the level and the line of the first mistake.
   """
-  levels = [
-    sokoban_levels.parse_level(rows, f'{file}, level {number}', line)
-    for file in _files(path)
-    for number, line, rows in _blocks(file)
-  ]
+  files = _files(path)
+  stamps = ((f.stat().st_mtime_ns, f.stat().st_size) for f in files)
+  return _parse(path, tuple(files), tuple(stamps))
+
+
+@functools.lru_cache(maxsize=2)  # a run asks for sizes, shape and both splits
+def _parse(path: str, files: tuple[pathlib.Path, ...], stamps: tuple):
+  del stamps  # files that change are read again
+  levels: list[Level] = []
+  keyed: dict[str, Level] = {}
+  blocks = ((file, *block) for file in files for block in _blocks(file))
+  for file, number, line, rows in progress.logged(
+    blocks, f'Read %d levels of {path}'
+  ):
+    name = f'{file}, level {number}'
+    levels.append(sokoban_levels.parse_level(rows, name, line))
+    keyed.setdefault(sokoban_levels.level_key(levels[-1]), levels[-1])
   if not levels:
     raise ValueError(f"{path} holds no levels; each begins with a line '; N'")
-  return levels
+  return levels, keyed
 
 
 def _blocks(file: pathlib.Path) -> Iterator[tuple[str, int, list[str]]]:
@@ -144,11 +163,8 @@ def _shape(levels: list[Level]) -> tuple[int, int, int]:
   return max(heights), max(widths), boxes
 
 
-def _of_split(levels: list[Level], split: str) -> list[tuple[str, Level]]:
+def _of_split(keyed: dict[str, Level], split: str) -> list[tuple[str, Level]]:
   """(key, level) of a split, each key once."""
-  keyed: dict[str, Level] = {}
-  for level in levels:
-    keyed.setdefault(sokoban_levels.level_key(level), level)
   return [x for x in keyed.items() if splits.split_of(x[0]) == split]
 
 
