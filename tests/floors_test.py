@@ -11,7 +11,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent
 FLOORS = (
-  ('types', 'segment', 'mesh', 'registry'),
+  ('types', 'segment', 'mesh', 'registry', 'install'),
   ('nn', 'text', 'advantage', 'loss', 'reward'),
   (
     'model', 'env', 'tool', 'service', 'dataset', 'task', 'curate', 'memory',

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agentrl import install
 from agentrl.tool.base import Fault, shorten
 
 
@@ -130,7 +131,7 @@ def _package() -> Any:
     import mcp
   except ImportError as error:
     raise ImportError(
-      "MCP servers need mcp; install it with pip install 'agentrl[host]'"
+      f'MCP servers need mcp; run {install.command("host")}'
     ) from error
   return mcp
 

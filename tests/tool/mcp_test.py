@@ -8,12 +8,13 @@ import time
 
 import pytest
 
+from agentrl import install
 from agentrl.text.call_base import Call
 from agentrl.tool import base
 from agentrl.tool.base import Fault
 from agentrl.tool.mcp import McpServer
 
-pytest.importorskip('mcp', reason="mcp is not installed: 'agentrl[host]'")
+pytest.importorskip('mcp', reason=install.command('host'))
 
 SERVER = """
 import os, sys, time
