@@ -74,6 +74,11 @@ def test_the_command_of_an_extra(extra):
   assert install.command(extra) == f"pip install 'agentrl-jax[{extra}]'"
 
 
+def test_what_is_installed_is_found_by_its_import():
+  """Under the old name too, until it is installed anew."""
+  assert install.metadata()['Version'] == ast.literal_eval(setup()['version'])
+
+
 def test_every_command_of_the_tree():
   seen, bad = 0, []
   for path in sources():
