@@ -1,5 +1,6 @@
 """Conversations by every kind of tokenizer, against those of `transformers`."""
 
+import json
 import random
 
 import checkpoints
@@ -176,6 +177,31 @@ def test_conversations_are_those_of_transformers(kind, template, tmp_path):
       assert template == 'thinking'
     else:
       assert list(talk.ids) == whole(theirs, messages), messages
+
+
+@pytest.mark.parametrize('legacy', [False, True])
+def test_those_of_llama_itself(legacy, tmp_path):
+  """The class of transformers, which makes its own parts."""
+  model = json.loads((make(tmp_path, 'first', 'loose') / 'tokenizer.json')
+                     .read_text())['model']  # fmt: skip
+  theirs = transformers.LlamaTokenizer(
+    vocab=model['vocab'],
+    merges=[tuple(x) for x in model['merges']],
+    legacy=legacy,
+    eos_token='<end>',
+    additional_special_tokens=['<user>', '<asks>'],
+  )
+  theirs.chat_template = LOOSE
+  theirs.save_pretrained(tmp_path / 'llama')
+  chat = chat_lib.load(tmp_path / 'llama')
+  theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / 'llama')
+  assert isinstance(theirs, transformers.LlamaTokenizer)
+  draw = random.Random(2)
+  for i in range(14):
+    messages = conversation(draw, turns=i % 4)
+    talk = played(chat, messages)
+    assert not talk.rewritten
+    assert list(talk.ids) == whole(theirs, messages), messages
 
 
 @pytest.mark.parametrize('kind', ['bytes', 'first', 'always', 'llama'])
