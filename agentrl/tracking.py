@@ -11,6 +11,8 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
+from agentrl import install
+
 ID = 'wandb_id'
 
 
@@ -21,7 +23,7 @@ def installed() -> None:
   except ImportError as error:
     raise ValueError(
       f'log.wandb asks for Weights & Biases, which is not to be had ({error});'
-      " pip install 'agentrl[track]', or leave log.wandb empty"
+      f' {install.command("track")}, or leave log.wandb empty'
     ) from error
 
 

@@ -5,9 +5,10 @@ import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from agentrl import install
 from experiments.pool import Job
 
-INSTALL = "pip install 'agentrl[cluster]'"
+INSTALL = install.command('cluster')
 
 
 def options(text: str) -> dict[str, str | int]:

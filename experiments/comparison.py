@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 
+from agentrl import install
 from experiments import (
   compare_report,
   comparing,
@@ -21,7 +22,7 @@ from experiments import (
 from experiments import study as study_lib
 from experiments.study import Study
 
-PACKAGES = ('agentrl', 'jax', 'flax', 'optax', 'numpy', 'scipy')
+PACKAGES = ('jax', 'flax', 'optax', 'numpy', 'scipy')
 
 
 def load(path: str) -> Study:
@@ -57,7 +58,8 @@ def sign(report: dict[str, Any], s: Study, path: str, workdir: str) -> None:
   report |= {
     'protocol': study_lib.protocol(s),
     'commands': [shlex.join(command)],
-    'versions': {p: importlib.metadata.version(p) for p in PACKAGES}
+    'versions': {'agentrl': install.metadata()['Version']}
+    | {p: importlib.metadata.version(p) for p in PACKAGES}
     | {'python': platform.python_version()},
     'hardware': hardware(),
   }

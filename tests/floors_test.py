@@ -11,7 +11,9 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent
 FLOORS = (
-  ('types', 'counting', 'segment', 'mesh', 'registry', 'domain'),
+  (
+    'types', 'counting', 'segment', 'mesh', 'registry', 'domain', 'install',
+  ),
   ('nn', 'text', 'advantage', 'loss', 'reward'),
   (
     'model', 'env', 'tool', 'service', 'dataset', 'task', 'curate', 'memory',

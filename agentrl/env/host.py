@@ -12,6 +12,7 @@ import importlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+from agentrl import install
 from agentrl.service.base import Service
 
 PLACES = ('thread', 'process')
@@ -242,5 +243,5 @@ def missing(package: str, extra: str) -> ValueError:
   """For an environment whose package is not installed."""
   return ValueError(
     f'this environment needs the package {package}, which is not installed;'
-    f" run pip install 'agentrl[{extra}]'"
+    f' run {install.command(extra)}'
   )

@@ -6,6 +6,7 @@ and which fields must hold what they usually do. A field that is none of these
 is an error, so that nothing a checkpoint asks for is left out in silence.
 """
 
+import copy
 import json
 import math
 import pathlib
@@ -24,10 +25,12 @@ class Family(NamedTuple):
   fields: dict[str, str]  # its name of a number -> that of Shape
   always: Config  # fields of Shape
   usual: Config  # its name -> the one value that is supported
-  # May hold anything: read by name below, or without effect on what the model
-  # computes.
+  # Read by name below, of those that not every family reads.
+  reads: tuple[str, ...]
+  # May hold anything: without effect on what the model computes.
   other: tuple[str, ...]
   scaled: bool = False  # embeddings are multiplied with sqrt(width)
+  two_ropes: bool = False  # layers with a window have positions of their own
 
 
 _EVERYONE = {
@@ -43,6 +46,7 @@ _EVERYONE = {
 _DENSE = _EVERYONE | {'intermediate_size': 'mlp'}
 _USUAL = {'attention_dropout': 0.0, 'use_mrope': False}
 _QWEN = ('use_sliding_window', 'max_window_layers')
+_WINDOWS = ('sliding_window', 'layer_types')
 _GEMMA = Family(
   'Gemma2ForCausalLM',
   fields=_DENSE
@@ -53,13 +57,36 @@ _GEMMA = Family(
   always={'norm_offset': 1.0, 'post_norm': True},
   scaled=True,
   usual=_USUAL | {'use_bidirectional_attention': False},
-  other=('sliding_window_pattern', '_sliding_window_pattern'),
+  reads=('hidden_activation', 'attention_bias', *_WINDOWS),
+  # Old configs carry a hidden_act that never held.
+  other=('sliding_window_pattern', '_sliding_window_pattern', 'hidden_act'),
 )
 
 FAMILIES: dict[str, Family] = {
-  'llama': Family('LlamaForCausalLM', _DENSE, {}, _USUAL, ('pretraining_tp',)),
-  'qwen2': Family('Qwen2ForCausalLM', _DENSE, {'bias': True}, _USUAL, _QWEN),
-  'qwen3': Family('Qwen3ForCausalLM', _DENSE, {'qk_norm': True}, _USUAL, _QWEN),
+  'llama': Family(
+    'LlamaForCausalLM',
+    _DENSE,
+    {},
+    _USUAL,
+    ('hidden_act', 'attention_bias', 'mlp_bias'),
+    ('pretraining_tp',),
+  ),
+  'qwen2': Family(
+    'Qwen2ForCausalLM',
+    _DENSE,
+    {'bias': True},
+    _USUAL,
+    ('hidden_act', *_WINDOWS),
+    _QWEN,
+  ),
+  'qwen3': Family(
+    'Qwen3ForCausalLM',
+    _DENSE,
+    {'qk_norm': True},
+    _USUAL,
+    ('hidden_act', 'attention_bias', *_WINDOWS),
+    _QWEN,
+  ),
   'qwen3_moe': Family(
     'Qwen3MoeForCausalLM',
     _EVERYONE
@@ -71,6 +98,7 @@ FAMILIES: dict[str, Family] = {
     },
     {'qk_norm': True},
     _USUAL | {'decoder_sparse_step': 1, 'mlp_only_layers': []},
+    ('hidden_act', 'attention_bias', 'sliding_window'),
     (
       *_QWEN,
       *('intermediate_size', 'output_router_logits', 'router_aux_loss_coef'),
@@ -83,15 +111,17 @@ FAMILIES: dict[str, Family] = {
     architecture='Gemma3ForCausalLM',
     always=_GEMMA.always | {'qk_norm': True},
     usual=_GEMMA.usual | {'attn_logit_softcapping': None},
+    two_ropes=True,
   ),
 }
 
+# Read by name below by one family or another.
+READ = {name for family in FAMILIES.values() for name in family.reads}
 # Read by name below, or said of every model and without effect on its maths.
 _OTHER = {
-  *('model_type', 'head_dim', 'rope_parameters', 'layer_types'),
-  *('sliding_window', 'hidden_act', 'hidden_activation'),
-  *('attention_bias', 'mlp_bias', 'max_position_embeddings', 'use_cache'),
-  *('architectures', 'dtype', 'transformers_version', '_name_or_path'),
+  *('model_type', 'head_dim', 'rope_parameters'),
+  *('max_position_embeddings', 'use_cache', 'architectures'),
+  *('dtype', 'transformers_version', '_name_or_path'),
   *('pad_token_id', 'bos_token_id', 'eos_token_id', 'cache_implementation'),
   *('output_hidden_states', 'output_attentions', 'return_dict'),
   *('chunk_size_feed_forward', 'is_encoder_decoder', 'problem_type'),
@@ -107,6 +137,8 @@ _ACTIVATIONS = {
 def read(directory: str | pathlib.Path) -> Config:
   """The config.json of a directory; of its text model, where it has others.
 
+  How its weights are quantized is said outside of the text model.
+
   Raises: ValueError where there is none that can be read.
   """
   file = pathlib.Path(directory) / 'config.json'
@@ -119,7 +151,8 @@ def read(directory: str | pathlib.Path) -> Config:
     ) from e
   except ValueError as e:
     raise ValueError(f'{file} is not JSON ({e}); download it again') from e
-  return config.get('text_config', config)
+  outer = {x: config[x] for x in ('quantization_config',) if x in config}
+  return config.get('text_config', config) | outer
 
 
 def shape(config: Config) -> transformer.Shape:
@@ -135,6 +168,7 @@ def shape(config: Config) -> transformer.Shape:
     )
   family, full = FAMILIES[kind], _complete(config)
   _check(family, full)
+  full = {x: y for x, y in full.items() if x not in READ - {*family.reads}}
   width = full['hidden_size']
   return transformer.Shape(
     **{
@@ -145,7 +179,7 @@ def shape(config: Config) -> transformer.Shape:
     activation=_activation(full),
     windows=_windows(full),
     embed_scale=math.sqrt(width) if family.scaled else 1.0,
-    **(_positions(full) | _biases(full) | family.always),
+    **(_positions(full, family) | _biases(full) | family.always),
   )
 
 
@@ -171,6 +205,7 @@ def _complete(config: Config) -> Config:
   """With the family's defaults, and old names of fields made new."""
   import transformers  # slow to import
 
+  config = copy.deepcopy(config)  # which transformers writes into
   try:
     return transformers.AutoConfig.for_model(**config).to_dict()
   except Exception as e:  # it has many kinds of them
@@ -180,25 +215,41 @@ def _complete(config: Config) -> Config:
 
 def _check(family: Family, full: Config) -> None:
   """Raises if a field asks for what is not there."""
-  known = _OTHER | {*family.fields, *family.usual, *family.other}
+  kind = full['model_type']
+  if quantized := full.get('quantization_config'):
+    raise ValueError(
+      f'quantization_config={str(quantized)[:60]}... of config.json: its'
+      ' weights are quantized, and only floating point is read; give the'
+      ' checkpoint that it was made of, or save it dequantized'
+    )
+  known = _OTHER | {*family.fields, *family.usual, *family.other} | READ
   for name, value in full.items():
     if name not in known and value is not None:
       raise ValueError(
-        f'{name}={value!r} of config.json is unknown for model_type='
-        f'{full["model_type"]!r}; take it out if it does not change what the'
-        ' model computes'
+        f'{name}={value!r} of config.json is unknown for model_type={kind!r};'
+        ' take it out if it does not change what the model computes'
+      )
+    if name in READ - {*family.reads, *family.other} and value:
+      raise ValueError(
+        f'{name}={value!r} of config.json has no effect on model_type={kind!r}'
+        ' in transformers, and may have one elsewhere; take it out to have what'
+        ' transformers computes'
       )
     usual = family.usual.get(name, value)
     if value != usual and (value or usual):
       raise ValueError(
         f'{name}={value!r} of config.json is not supported for model_type='
-        f'{full["model_type"]!r}, only {usual!r} is'
+        f'{kind!r}, only {usual!r} is'
+      )
+    if family.fields.get(name) == 'experts' and not value:
+      raise ValueError(
+        f'num_experts={value!r} of config.json makes every layer of a'
+        f' {kind!r} dense, which is not supported; give a number above 0'
       )
 
 
 def _activation(full: Config) -> str:
-  # Gemma's old configs carry a hidden_act that never held.
-  name = full.get('hidden_activation') or full['hidden_act']
+  name = full.get('hidden_activation', full.get('hidden_act'))
   if name not in _ACTIVATIONS:
     raise ValueError(
       f'activation {name!r} of config.json is not supported; choose from'
@@ -237,12 +288,23 @@ def _windows(full: Config) -> tuple[int, ...]:
   return windows if any(windows) else ()
 
 
-def _positions(full: Config) -> Config:
+def _positions(full: Config, family: Family) -> Config:
   """Fields of Shape about rotary positions."""
   rope = full['rope_parameters']
-  if 'full_attention' not in rope:
+  if not family.two_ropes:
+    if 'rope_type' not in rope:
+      raise ValueError(
+        f'rope_parameters={rope} of config.json are by kinds of layers, of'
+        f' which model_type={full["model_type"]!r} has none; give one for all'
+      )
     return {'theta': rope['rope_theta'], 'scaling': _scaling(rope)}
-  far, near = rope['full_attention'], rope['sliding_attention']
+  rope = {**rope}
+  far, near = rope.pop('full_attention'), rope.pop('sliding_attention')
+  if rope:
+    raise ValueError(
+      f'rope_parameters of config.json hold {rope} beside full_attention and'
+      ' sliding_attention, without effect; move it into one of them'
+    )
   if _scaling(near):
     raise ValueError(
       f'rope_parameters of sliding_attention={near} are not supported, only'

@@ -20,9 +20,12 @@ from agentrl import mesh
 from agentrl.model import families, layout
 from agentrl.nn import transformer
 
-INDEX = 'model.safetensors.index.json'
+# As transformers looks for them: the one file, then the index of several.
+WHOLE, INDEX = 'model.safetensors', 'model.safetensors.index.json'
 TEXTS = ['*.json', '*.txt', '*.model', '*.jinja']  # settings and tokenizer
 FILES = ['*.safetensors', *TEXTS]
+AUTHORS = 'consolidated*'  # weights once more, in a layout of their authors
+EMBED, HEAD = 'model.embed_tokens.weight', 'lm_head.weight'
 FLOATS = {'F64': 8, 'F32': 4, 'F16': 2, 'BF16': 2}
 
 
@@ -37,7 +40,10 @@ def locate(path: str) -> pathlib.Path:
 
   def fetch(local: bool) -> str:
     return hub.snapshot_download(
-      path, allow_patterns=FILES, local_files_only=local
+      path,
+      allow_patterns=FILES,
+      ignore_patterns=[AUTHORS],
+      local_files_only=local,
     )
 
   try:
@@ -67,7 +73,7 @@ def read(directory: str | pathlib.Path, shape: transformer.Shape):
   specs = transformer.specs(shape)
   mesh.shardings(specs)  # raises where the mesh does not divide
   entries = layout.entries(shape)
-  tensors = _open(pathlib.Path(directory))
+  tensors = _open(pathlib.Path(directory), tied=shape.tied)
   _check(directory, entries, tensors, tied=shape.tied)
   tree = jax.tree.structure(specs, is_leaf=mesh.is_param)
   return jax.tree.unflatten(tree, [_place(e, tensors) for e in entries])
@@ -75,13 +81,28 @@ def read(directory: str | pathlib.Path, shape: transformer.Shape):
 
 def check(directory: str | pathlib.Path, shape: transformer.Shape) -> None:
   """Raises as `read` does unless the files hold such a decoder."""
-  tensors = _open(pathlib.Path(directory))
+  tensors = _open(pathlib.Path(directory), tied=shape.tied)
   _check(directory, layout.entries(shape), tensors, tied=shape.tied)
 
 
-def _open(directory: pathlib.Path) -> dict[str, Any]:
+def _open(directory: pathlib.Path, *, tied: bool) -> dict[str, Any]:
   """Name -> slice that can be read, of all tensors; nothing is read yet."""
+  out = {}
+  for file in _weight_files(directory):
+    out |= _open_file(directory / file)
+  if tied and EMBED not in out and HEAD in out:
+    out[EMBED] = out.pop(HEAD)  # one of the two is enough
+  return out
+
+
+def _weight_files(directory: pathlib.Path) -> list[str]:
+  """Those that transformers reads, or parts without an index.
+
+  Raises: ValueError if there are none.
+  """
   index = directory / INDEX
+  if (directory / WHOLE).exists():
+    return [WHOLE]
   if index.exists():
     try:
       table = json.loads(index.read_text(encoding='utf-8'))['weight_map']
@@ -89,18 +110,16 @@ def _open(directory: pathlib.Path) -> dict[str, Any]:
       raise ValueError(
         f'{index} is not an index ({e!r}); download it again'
       ) from e
-    files = sorted(set(table.values()))
-  else:
-    files = sorted(file.name for file in directory.glob('*.safetensors'))
-  if not files:
+    return sorted(set(table.values()))
+  files = sorted(file.name for file in directory.glob('*.safetensors'))
+  parts = [name for name in files if name.startswith('model')]
+  if not parts:
+    there = f' of transformers, only {files}' if files else ''
     raise ValueError(
-      f'model.path={str(directory)!r} has no .safetensors file; save the model'
-      ' in that format'
+      f'model.path={str(directory)!r} has no .safetensors file{there}; save the'
+      f' model with transformers, as {WHOLE} or in parts'
     )
-  out = {}
-  for file in files:
-    out |= _open_file(directory / file)
-  return out
+  return parts
 
 
 def _open_file(file: pathlib.Path) -> dict[str, Any]:
@@ -151,6 +170,21 @@ def _check(directory, entries, tensors, *, tied: bool) -> None:
         f'{directory}: tensor {name} has no place in the model of config.json;'
         ' they are of different models'
       )
+  if tied and HEAD in tensors and not _equal(tensors[HEAD], tensors[EMBED]):
+    raise ValueError(
+      f'{directory}: config.json says tie_word_embeddings, and the files hold a'
+      f' {HEAD} that is not {EMBED}, which transformers uses all the same; set'
+      ' tie_word_embeddings to false in config.json, or take that tensor out'
+    )
+
+
+def _equal(a, b, rows: int = 4096) -> bool:
+  """Whether two tensors of files hold the same numbers, a few rows at once."""
+  if (shape := a.get_shape()) != b.get_shape():
+    return False
+  starts = range(0, shape[0], rows)
+  spans = (slice(i, min(i + rows, shape[0])) for i in starts)
+  return all(np.array_equal(np.float32(a[x]), np.float32(b[x])) for x in spans)
 
 
 def _idle(name: str, tied: bool) -> bool:
@@ -158,7 +192,7 @@ def _idle(name: str, tied: bool) -> bool:
   name = name.removeprefix('model.')
   images = name.startswith(('vision_tower.', 'multi_modal_projector.'))
   table = name.endswith('rotary_emb.inv_freq')
-  return images or table or (tied and name == 'lm_head.weight')
+  return images or table or (tied and name == HEAD)
 
 
 def _place(entry: layout.Entry, tensors):

@@ -8,6 +8,7 @@ base_model.model.<module>.lora_A.weight [rank, in] and .lora_B.weight
 import json
 import math
 import pathlib
+import re
 from typing import Any
 
 import jax
@@ -107,7 +108,7 @@ def read(
     for layer in range(shape.layers)
     for side in 'ab'
   }
-  _check(directory, specs, want, tensors)
+  _check(directory, shape, specs, want, tensors)
   parts: dict[tuple[str, str], list] = {}
   for name, key in want.items():
     parts.setdefault(key, []).append(np.float32(tensors[name]).T)
@@ -203,9 +204,34 @@ def _tensors(file: pathlib.Path) -> dict[str, np.ndarray]:
     ) from e
 
 
-def _check(directory, specs, want, tensors) -> None:
+def _module(name: str, shape: transformer.Shape) -> str:
+  """The base's own module that a tensor adapts, and none that is adapted here.
+
+  '' if it is of another base.
+  """
+  table = layout.names(shape)
+  ours = set(_named(shape).values())
+  theirs = [*(table[x] for x in ('embed', 'norm', 'head')),
+            *table['layers'].values()]  # fmt: skip
+  for one in theirs:
+    module = one.name.rpartition('.')[0]  # without .weight
+    pattern = re.escape(module).replace(r'\{\}', r'\d+')
+    if module not in ours and re.match(
+      f'{re.escape(PREFIX)}{pattern}[.]', name
+    ):
+      return module.rpartition('.')[2]
+  return ''
+
+
+def _check(directory, shape, specs, want, tensors) -> None:
   """Raises unless exactly the tensors of an adapter of this base are there."""
-  for name in tensors.keys() - want.keys():
+  for name in sorted(tensors.keys() - want.keys()):
+    if module := _module(name, shape):
+      raise ValueError(
+        f'{directory} adapts {module} (tensor {name}), and only matrices of'
+        f' {tuple(_named(shape))} in each layer can be adapted here; merge that'
+        ' adapter where it was made, and give the whole model'
+      )
     raise ValueError(
       f'{directory}: tensor {name} belongs to no matrix of this model; the'
       ' adapter is for another base'
@@ -218,9 +244,9 @@ def _check(directory, specs, want, tensors) -> None:
     p = specs[ours][side]
     rank = p.shape[-1] if side == 'a' else p.shape[1]
     rest = math.prod(p.shape[1:]) // rank
-    shape = (rank, rest) if side == 'a' else (rest, rank)
-    if tensors[name].shape != shape:
+    size = (rank, rest) if side == 'a' else (rest, rank)
+    if tensors[name].shape != size:
       raise ValueError(
         f'{directory}: tensor {name} has shape {tensors[name].shape} and this'
-        f' model asks for {shape}; the adapter is for another base'
+        f' model asks for {size}; the adapter is for another base'
       )

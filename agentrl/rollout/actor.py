@@ -9,6 +9,7 @@ Not yet run: where this was written Ray 2.60 installed and no cluster started.
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from agentrl import install
 from agentrl.env.host import Family, Reply
 from agentrl.rollout.answers import EnvFault, Local, heard, told
 
@@ -90,8 +91,8 @@ def actors(family: Family, characters: int) -> Callable[[], Actor]:
     import ray
   except ImportError as error:
     raise ValueError(
-      "place='ray' needs the package ray, which is not installed; run pip"
-      " install 'agentrl[ray]', or use place='process'"
+      "place='ray' needs the package ray, which is not installed; run"
+      f" {install.command('ray')}, or use place='process'"
     ) from error
   if not ray.is_initialized():
     ray.init(include_dashboard=False, log_to_driver=False)

@@ -1,7 +1,8 @@
 """What the formats of tool calls have in common."""
 
 import json
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 _QUOTED = 200  # characters of a message that are repeated to its author
@@ -27,13 +28,16 @@ class Malformed(NamedTuple):
 
 
 Read = list[Call | Malformed]
+# (where it begins, where what it holds ends, the call); -1: nobody knows.
+Placed = list[tuple[int, int, Call | Malformed]]
 
 
 class Format(NamedTuple):
   """One way to write calls.
 
   parse: (text of a message, tools) -> its calls in order; [] if it makes none.
-  write: calls -> the text that `parse` reads as these calls.
+  write: calls -> the text that `parse` reads as these calls; ValueError where
+    there is none.
   answer: (name, text) of each answered call, in order -> the next message.
   teach: tools -> what a system prompt says of them and of the format.
   role: whose message the answers are.
@@ -54,6 +58,28 @@ def spoken(text: str) -> str:
   return '' if thought.lstrip().startswith('<think>') else text
 
 
+# The place of a call that was taken for thought.
+HIDDEN = Malformed(
+  'An argument holds </think>, which ends a thought: what stands before it was'
+  ' taken for one, and this call was not made. Leave it out of arguments.'
+)
+
+
+def read_spoken(text: str, read: Callable[[str], Placed]) -> Read:
+  """The calls of a message outside its thought, as `read` finds them in a text.
+
+  A `</think>` in an argument hides the call that it stands in, and those
+  before. They are not made, but each is there as a fault.
+  """
+  text = text.strip()
+  thought, ended, _ = text.partition('</think>')
+  if ended and not thought.startswith('<think>'):
+    end, placed = len(thought), read(text)
+    if any(start < end < stop for start, stop, _ in placed):
+      return [HIDDEN if start < end else call for start, _, call in placed]
+  return [call for *_, call in read(spoken(text).strip())]
+
+
 def quote(text: str) -> str:
   text = text.strip()
   return text if len(text) <= _QUOTED else text[:_QUOTED] + '...'
@@ -63,7 +89,66 @@ def _constant(name: str):
   raise ValueError(f'{name} is no number of JSON')
 
 
-DECODER = json.JSONDecoder(parse_constant=_constant)
+def _float(digits: str) -> float:
+  value = float(digits)
+  return value if math.isfinite(value) else _constant(digits)
+
+
+DECODER = json.JSONDecoder(parse_constant=_constant, parse_float=_float)
+_BITS = 14_000  # of an integer; Python reads no more than 4300 digits
+
+
+def foreign(value: Any) -> Iterator[Any]:
+  """The parts of a value that JSON does not have."""
+  if isinstance(value, dict):
+    yield from (key for key in value if type(key) is not str)
+    value = list(value.values())
+  if isinstance(value, list):
+    for part in value:
+      yield from foreign(part)
+  elif isinstance(value, float):
+    yield from () if math.isfinite(value) else (value,)
+  elif type(value) is int:
+    yield from () if value.bit_length() < _BITS else ('a number of its size',)
+  elif value is not None and type(value) not in (str, bool):
+    yield value
+
+
+def faithful(
+  name: str,
+  write: Callable[[Sequence[Call]], str],
+  parse: Callable[[str, Sequence[Described]], Read],
+  tools: Callable[[Sequence[Call]], Sequence[Described]] = lambda calls: (),
+) -> Callable[[Sequence[Call]], str]:
+  """`write`, which refuses calls that `parse` would not read as they are.
+
+  Args:
+    name: of the format.
+    tools: those that such calls are of, as far as `parse` needs them.
+  """
+
+  def checked(calls: Sequence[Call]) -> str:
+    try:
+      for call in calls:
+        for part in foreign(call.args):
+          raise ValueError(
+            f'call of {call.name!r} cannot be written: JSON does not have'
+            f' {quote(repr(part))}; give strings, finite numbers, True, False,'
+            ' None, lists and dictionaries'
+          )
+      text = write(calls)
+      same = parse(text, tools(calls)) == list(calls)
+    except RecursionError:
+      same = False
+    if not same:
+      raise ValueError(
+        f'calls of {[call.name for call in calls]} cannot be written in the'
+        f' format {name!r}: it would not read them as they are; give other'
+        ' arguments, or use another format'
+      )
+    return text
+
+  return checked
 
 
 def schemas(tools: Sequence[Described]) -> str:

@@ -9,11 +9,13 @@ from agentrl.text.call_base import (
   Described,
   Format,
   Malformed,
+  Placed,
   Read,
   answer_json,
+  faithful,
   quote,
+  read_spoken,
   schemas,
-  spoken,
 )
 
 _OPEN, _CLOSE = '<tool_call>', '</tool_call>'
@@ -51,9 +53,13 @@ def _write_json(call: Call, key: str) -> str:
 
 def _parse_hermes(text: str, tools: Sequence[Described]) -> Read:
   del tools  # the text names what it calls
-  text, found, at = spoken(text), [], 0
-  while (start := text.find(_OPEN, at)) >= 0:
-    start += len(_OPEN)
+  return read_spoken(text, _read_hermes)
+
+
+def _read_hermes(text: str) -> Placed:
+  found, at = [], 0
+  while (opened := text.find(_OPEN, at)) >= 0:
+    start = opened + len(_OPEN)
     call, end = _read_json(text, start, 'arguments')
     close = text.find(_CLOSE, max(start, end))
     if close < 0 and isinstance(call, Call):
@@ -63,7 +69,7 @@ def _parse_hermes(text: str, tools: Sequence[Described]) -> Read:
         f'After the call there is more: {quote(text[end:close])}\nWrite one'
         f' JSON object between {_OPEN} and {_CLOSE}.'
       )
-    found.append(call)
+    found.append((opened, end, call))
     at = close + len(_CLOSE) if close >= 0 else len(text)
   return found
 
@@ -92,22 +98,27 @@ def _teach_hermes(tools: Sequence[Described]) -> str:
 def _parse_llama_json(text: str, tools: Sequence[Described]) -> Read:
   """The whole message is calls, or none of it is."""
   del tools
-  text, found, at = spoken(text).strip(), [], 0
-  tagged = text.startswith('<|python_tag|>')
-  text = text.removeprefix('<|python_tag|>').strip()
-  if not (tagged or text.startswith('{')):
+  return read_spoken(text, _read_llama_json)
+
+
+def _read_llama_json(text: str) -> Placed:
+  found, tag = [], '<|python_tag|>'
+  at = len(tag) if text.startswith(tag) else 0
+  if not (at or text.startswith('{')):
     return []
   while at >= 0:
-    call, at = _read_json(text, at, 'parameters')
-    found.append(call)
+    start = at
+    call, at = _read_json(text, start, 'parameters')
+    found.append((start, at, call))
     rest = text[at:].strip() if at >= 0 else ''
     if not rest.strip(';'):
       return found
     if not rest.startswith(';'):
-      found[-1] = Malformed(
+      more = Malformed(
         f'After a call there is more: {quote(rest)}\nA message that calls'
         ' tools holds nothing but calls, with ; between them.'
       )
+      found[-1] = (start, at, more)
       return found
     at = text.index(';', at) + 1
   return found
@@ -128,11 +139,15 @@ def _teach_llama_json(tools: Sequence[Described]) -> str:
 
 
 HERMES = Format(
-  _parse_hermes, _write_hermes, _answer_hermes, _teach_hermes, 'user'
+  _parse_hermes,
+  faithful('hermes', _write_hermes, _parse_hermes),
+  _answer_hermes,
+  _teach_hermes,
+  'user',
 )
 LLAMA = Format(
   _parse_llama_json,
-  _write_llama_json,
+  faithful('llama_json', _write_llama_json, _parse_llama_json),
   answer_json,
   _teach_llama_json,
   'ipython',

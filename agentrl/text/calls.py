@@ -7,7 +7,8 @@
 
 What is meant as a call and is none becomes a sentence from which the agent can
 learn, in the place of the call. Whatever stands before the first `</think>` is
-thought, and no call is made from it.
+thought, and no call is made from it; but a call that only a `</think>` in its
+own argument hides is such a sentence. Arguments are values of JSON everywhere.
 """
 
 from typing import Annotated

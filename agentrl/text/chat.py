@@ -26,6 +26,8 @@ from agentrl.text.message import AGENT, Message
 from agentrl.text.tokenizer import HuggingFace
 
 POLICIES = ('keep', 'error')
+# Text that a tokenizer has to give back for its template to see what was said.
+_PROBE = '<think>\nHm,  1+1?\n</think>\n\n<answer>2</answer>'
 # The agent's words in a conversation made up to see what follows them.
 _MARK = 'spoken-by-the-agent'
 _MADE_UP = [{'role': 'user', 'content': 'x'}, {'role': AGENT, 'content': _MARK}]
@@ -67,7 +69,8 @@ def load(
     rewriting: what to do where the template rewrites; one of POLICIES
   Raises:
     ValueError: for a tokenizer without a chat template, without an end of
-      sequence or of turn, or with more tokens than the embedding.
+      sequence or of turn, with more tokens than the embedding, or that does
+      not give text back as it was.
   """
   return of(HuggingFace(path, vocab=vocab), rewriting=rewriting)
 
@@ -76,6 +79,13 @@ def of(words: HuggingFace, *, rewriting: str = 'keep') -> Chat:
   """The chat of a tokenizer, whose end of turn becomes the template's."""
   if rewriting not in POLICIES:
     raise ValueError(f'rewriting={rewriting!r} is unknown; choose {POLICIES}')
+  back = words.decode(words.encode(_PROBE))
+  if back != _PROBE:
+    raise ValueError(
+      f'tokenizer {words.name} does not give text back: {_PROBE!r} is read as'
+      f' {back!r}, so that no template could see what was said; take a'
+      ' tokenizer that keeps every character'
+    )
   chat = Chat(words, words.specials(), rewriting)
   behind = _behind_agent(chat, [], ask=False)
   end = _pattern(chat).match(behind)
@@ -86,7 +96,34 @@ def of(words: HuggingFace, *, rewriting: str = 'keep') -> Chat:
       ' could end what is sampled; add one to the template'
     )
   words.eot = chat.specials[end[0]]  # which need not be eos
+  text = _render(chat, [Message(**m) for m in _MADE_UP], ask=False)
+  if not places(chat, text, _encode(chat, text), _MARK):
+    raise joined(chat, 'what the agent says')
   return chat
+
+
+def places(chat: Chat, text: str, ids: Sequence[int], mark: str) -> list[int]:
+  """Where the mark that stands in a template's text begins in its ids.
+
+  [] if it has no tokens of its own, or would not with other words in its place:
+  behind special tokens some tokenizers put a space before the first word.
+  """
+  behind = text.partition(mark)[0].endswith(tuple(chat.specials))
+  part = chat.words.encode(mark)
+  if behind and chat.words.encode_sections(['', mark])[1] != part:
+    return []
+  ids, size = list(ids), len(part)
+  return [i for i in range(len(ids)) if ids[i : i + size] == part]
+
+
+def joined(chat: Chat, what: str) -> ValueError:
+  """For tokens that are not those of the template's text and the message's."""
+  return ValueError(
+    f'tokenizer {chat.words.name} joins {what} to the text around it into other'
+    ' tokens, so that messages cannot be encoded one after the other; take'
+    ' another tokenizer, or a template that writes a special token or a new'
+    ' line there'
+  )
 
 
 def start(chat: Chat, messages: Sequence[Message]) -> Conversation:
@@ -143,14 +180,14 @@ def heard(
       ' in one call'
     )
   behind = _behind_agent(chat, messages, ask=True)
+  ids = _encode(chat, behind)  # with the end of turn, as in the whole
   if talk.ids[-1] == chat.eot and talk.agent[-1]:
-    behind = _pattern(chat).sub('', behind, count=1)
+    behind, ids = _pattern(chat).sub('', behind, count=1), ids[1:]
   every = (*talk.messages, *messages)
   text = talk.text + _shown(chat, behind)
   rewritten = _shown(chat, _render(chat, every, ask=True)) != text
   if rewritten:
     _complain(chat.words.name, chat.rewriting)
-  ids = _encode(chat, behind)
   return Conversation(
     every,
     talk.ids + ids,
@@ -216,10 +253,20 @@ def _shown(chat: Chat, text: str) -> str:
 
 
 def _encode(chat: Chat, text: str) -> tuple[int, ...]:
-  """Only the template's own literals become special tokens."""
-  ids, at = [], 0
-  for found in _pattern(chat).finditer(text):
-    ids += chat.words.encode(_shown(chat, text[at : found.start()]))
-    ids.append(chat.specials[found[0]])
-    at = found.end()
-  return (*ids, *chat.words.encode(_shown(chat, text[at:])))
+  """Of a text that begins a conversation, or begins with a special token.
+
+  As transformers encodes it, but that only the template's own literals become
+  special tokens: where contents hold some, what is between is encoded alone.
+  """
+  pattern = _pattern(chat)
+  own = [chat.specials[literal] for literal in pattern.findall(text)]
+  whole = chat.words.encode_whole(_shown(chat, text), specials=True)
+  special = {*chat.specials.values()}
+  if [i for i in whole if i in special] == own:
+    return tuple(whole)
+  sections = [_shown(chat, section) for section in pattern.split(text)]
+  first, *rest = chat.words.encode_sections(sections)
+  return (
+    *first,
+    *(i for end, ids in zip(own, rest, strict=True) for i in (end, *ids)),
+  )

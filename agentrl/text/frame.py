@@ -64,10 +64,11 @@ def frame(
   begin = [Message('system', system)] if system else []
   talk = chat_lib.start(chat, [*begin, Message('user', _MARK)])
   mark = tuple(chat.words.encode(_MARK))
-  first, after = _split(chat, talk.ids, mark)
+  first, after = _split(chat, talk.text, talk.ids)
   talk = chat_lib.said(chat, talk, (*mark, chat.eot))
   more = chat_lib.heard(chat, talk, [Message('user', _MARK)])
-  later, again = _split(chat, more.ids[len(talk.ids) :], mark)
+  text, ids = more.text[len(talk.text) :], more.ids[len(talk.ids) :]
+  later, again = _split(chat, text, ids)
   if again != after:
     raise _varies(chat, 'what follows the first observation and the second')
   _check(chat, begin, pieces, said, (first, after, later))
@@ -76,12 +77,14 @@ def frame(
   return Frame(*arrays, blank, chat.eot)
 
 
-def _split(chat: Chat, ids: tuple, mark: tuple) -> tuple[tuple, tuple]:
+def _split(chat: Chat, text: str, ids: tuple) -> tuple[tuple, tuple]:
   """What is before the one place of the mark, and behind it."""
-  size = len(mark)
-  found = [i for i in range(len(ids)) if ids[i : i + size] == mark]
-  if len(found) != 1:
+  found = chat_lib.places(chat, text, ids, _MARK)
+  if not found:
+    raise chat_lib.joined(chat, 'observations')
+  if len(found) > 1:
     raise _varies(chat, 'the text of a first turn')
+  size = len(chat.words.encode(_MARK))
   return ids[: found[0]], ids[found[0] + size :]
 
 

@@ -1,10 +1,12 @@
 """Text to token ids and back: the tokenizer that ships, and Hugging Face's."""
 
 import itertools
+import json
 import os
 import re
+import threading
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Tokenizer(Protocol):
@@ -17,10 +19,11 @@ class Tokenizer(Protocol):
   eot: int  # ends a turn; the only id that does
 
   def encode(self, text: str, *, specials: bool = False) -> list[int]:
-    """Ids of `text`; a special's literal becomes one only with `specials`.
+    """Ids of `text`, as it goes on behind other text.
 
-    Leave it off for anything an environment, a tool or a user wrote: with it
-    on, an observation that contains the end-of-turn literal ends the turn.
+    A special's literal becomes one only with `specials`. Leave it off for
+    anything an environment, a tool or a user wrote: with it on, an observation
+    that contains the end-of-turn literal ends the turn.
     """
 
   def decode(self, ids: Sequence[int]) -> str:
@@ -113,12 +116,22 @@ class Embedded:
 DAY = '26 Jul 2024'
 
 
+# Whether literals become special tokens is a switch of the tokenizer itself,
+# which all threads share.
+_SWITCHED = threading.Lock()
+
+
 class HuggingFace:
   """The tokenizer in a local folder, read by `transformers.AutoTokenizer`.
 
   `eot` is its end-of-sequence id, or that of its chat template's turns where
   text/chat.py loaded it. A tokenizer without a beginning or padding
   token uses `eot` for it: padding is told by length, never by id.
+
+  Some tokenizers put a space before the first word of a text, and take it off
+  again (SentencePiece). Texts here are parts of conversations, so that `encode`
+  and `decode` leave it out: what follows another text begins with no space of
+  its own. `encode_whole` is for texts from their beginning.
 
   Args:
     vocab: how many tokens the model's embedding has, which may be more than
@@ -127,6 +140,7 @@ class HuggingFace:
 
   def __init__(self, path: str | os.PathLike[str], *, vocab: int = 0):
     self._tokenizer = _load(os.fspath(path))
+    self._inner = _without_prefix(self._tokenizer)
     self._known = 1 + max(self._tokenizer.get_vocab().values())
     if 0 < vocab < self._known:
       raise ValueError(
@@ -149,9 +163,32 @@ class HuggingFace:
     self.pad: int = eot if pad is None else pad
 
   def encode(self, text: str, *, specials: bool = False) -> list[int]:
-    return self._tokenizer.encode(
-      text, add_special_tokens=False, split_special_tokens=not specials
-    )
+    if self._inner is None:
+      return self.encode_whole(text, specials=specials)
+    with _SWITCHED:
+      self._inner.encode_special_tokens = not specials
+      return self._inner.encode(text, add_special_tokens=False).ids
+
+  def encode_whole(self, text: str, *, specials: bool) -> list[int]:
+    """Of a text from its beginning, as `transformers` encodes it."""
+    with _SWITCHED:
+      return self._tokenizer.encode(
+        text, add_special_tokens=False, split_special_tokens=not specials
+      )
+
+  def encode_sections(self, texts: Sequence[str]) -> list[list[int]]:
+    """What stands before, between and behind special tokens of a whole text.
+
+    No special's literal becomes one. Behind a special token some tokenizers
+    begin as at the beginning of a text, and some do not.
+    """
+    first, *rest = texts
+    end = self._tokenizer.eos_token
+    _, *behind = self.encode_whole(f'{end}a', specials=True)
+    if self._inner is not None and behind == self.encode('a'):
+      begun = self.encode_whole(first, specials=False)
+      return [begun, *map(self.encode, rest)]
+    return [self.encode_whole(text, specials=False) for text in texts]
 
   def decode(self, ids: Sequence[int]) -> str:
     runs = itertools.groupby(_checked(self, ids), self._known.__gt__)
@@ -160,6 +197,8 @@ class HuggingFace:
   def _text(self, known: bool, ids: list[int]) -> str:
     if not known:  # which `decode` would leave out in silence
       return '\ufffd' * len(ids)
+    if self._inner is not None:
+      return self._inner.decode(ids, skip_special_tokens=False)
     return self._tokenizer.decode(ids, clean_up_tokenization_spaces=False)
 
   def pieces(self, ids: Sequence[int]) -> list[str]:
@@ -222,6 +261,45 @@ def _checked(tokenizer: Tokenizer, ids: Sequence[int]) -> list[int]:
         f'of tokenizer {tokenizer.name}; cut padding off before decoding'
       )
   return ids
+
+
+def _without_prefix(tokenizer) -> Any:
+  """The `tokenizers.Tokenizer` of texts that go on; None if it is the same.
+
+  Args:
+    tokenizer: of `transformers`
+  """
+  if not tokenizer.is_fast:
+    return None
+  whole = json.loads(tokenizer.backend_tokenizer.to_str())
+  parts = {x: whole[x] for x in ('normalizer', 'pre_tokenizer', 'decoder')}
+  inner = {name: _plain(part) for name, part in parts.items()}
+  if inner == parts:
+    return None
+  import tokenizers  # comes with transformers
+
+  out = tokenizers.Tokenizer.from_str(json.dumps(whole | inner))
+  out.no_truncation()
+  out.no_padding()
+  return out
+
+
+def _plain(part: Any) -> Any:
+  """A part of tokenizer.json without what it does to beginnings of texts."""
+  if isinstance(part, list):
+    return [x for x in map(_plain, part) if x is not None]
+  if not isinstance(part, dict):
+    return part
+  match part:
+    case {'type': 'Prepend'}:
+      return None
+    case {'type': 'Metaspace'}:
+      return part | {'prepend_scheme': 'never'}
+    case {'type': 'ByteLevel'}:
+      return part | {'add_prefix_space': False}
+    case {'type': 'Strip', 'start': int()}:
+      return part | {'start': 0}
+  return {name: _plain(x) for name, x in part.items()}
 
 
 def _load(path: str):

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agentrl import install
 from agentrl.tool import subreaper
 from agentrl.tool.base import Fault, shorten
 
@@ -17,8 +18,9 @@ class McpServer:
       base.run(calls, server.tools, pool)
 
   One connection serves all threads; calls of one turn go on side by side if
-  the server lets them. The server is a program of yours with your rights:
-  nothing here shuts it in.
+  the server lets them. A server that died fails the calls that met it, and is
+  started again (a URL: connected to) by the next one. The server is a program
+  of yours with your rights: nothing here shuts it in.
   """
 
   def __init__(
@@ -28,6 +30,7 @@ class McpServer:
     env: Mapping[str, str] | None = None,
     seconds: float = 30.0,
     characters: int = 4000,
+    restarts: int = 16,
   ):
     """Connects, and lists the tools.
 
@@ -35,30 +38,29 @@ class McpServer:
       server: a URL (streamable HTTP), or the words of a command that speaks
         the protocol on its input and output.
       env: variables for the command, beside PATH, HOME and the like.
-      seconds: for the start, and for each call.
+      seconds: for each start, and for each call.
       characters: most that an answer has.
+      restarts: how often in all a server that died is started again.
 
     Raises:
       ImportError: mcp is not installed.
       ValueError: nothing answers there.
     """
     self._seconds, self._characters = seconds, characters
-    self._shown = server if isinstance(server, str) else ' '.join(server)
+    self._restarts = self._restarts_left = restarts
     self._target = _target(server, env)
-    self._loop = asyncio.new_event_loop()
-    self._ready: concurrent.futures.Future = concurrent.futures.Future()
-    self._task = self._loop.create_task(self._connected())
-    self._thread = threading.Thread(target=self._live, daemon=True)
-    self._thread.start()
+    self._lock = threading.Lock()  # of the connection, of which there is one
+    self._closed = False
+    shown = server if isinstance(server, str) else ' '.join(server)
     try:
-      self._client, listed = self._ready.result(seconds)
+      # None between a death and the next call.
+      self._connection: _Connection | None = _Connection(self._target, seconds)
     except Exception as error:  # whatever the package or the server raises
-      self.close()
       raise ValueError(
-        f'no MCP server answers at {self._shown!r}: {error or "no time left"};'
+        f'no MCP server answers at {shown!r}: {error or "no time left"};'
         ' give a URL or a command as a list of words'
       ) from error
-    self.tools = [McpTool(self, tool) for tool in listed]
+    self.tools = [McpTool(self, tool) for tool in self._connection.listed]
 
   def __enter__(self) -> 'McpServer':
     return self
@@ -67,23 +69,24 @@ class McpServer:
     self.close()
 
   def close(self) -> None:
-    """Ends the connection, and the server and all that it has started, if it
-    was started here."""
-    if self._thread.is_alive():
-      self._loop.call_soon_threadsafe(self._task.cancel)
-      self._thread.join(10)
+    """Ends the connection.
+
+    A server that was started here ends too, with all that it has started.
+    """
+    with self._lock:
+      self._closed, connection = True, self._connection
+      self._connection = None
+    if connection is not None:
+      connection.close()
 
   def call(self, name: str, args: Mapping[str, Any]) -> str:
     """The text of a tool's answer.
 
     Raises:
-      Fault: error if the tool or the server says so, time.
+      Fault: error if the tool or the server says so or has died, time.
     """
-    if not self._thread.is_alive():
-      raise Fault('error', f'{name} failed: its server has ended.')
-    asked = asyncio.run_coroutine_threadsafe(
-      self._client.call_tool(name, dict(args)), self._loop
-    )
+    connection = self._connected(name)
+    asked = connection.ask(name, args)
     try:
       result = asked.result(self._seconds)
     except concurrent.futures.TimeoutError as error:
@@ -92,14 +95,91 @@ class McpServer:
         'time', f'{name} did not answer in {self._seconds:g} s.'
       ) from error
     except Exception as error:
+      if not connection.answers(self._seconds):
+        self._drop(connection)
       raise Fault('error', f'{name} failed: {error}'[:500]) from error
     text = shorten('\n'.join(map(_text, result.content)), self._characters)
     if result.is_error:
       raise Fault('error', text)
     return text
 
+  def _connected(self, name: str) -> '_Connection':
+    """The connection that stands, or a new one after a death."""
+    with self._lock:
+      if self._connection is not None and self._connection.alive:
+        return self._connection
+      if self._closed:
+        raise Fault('error', f'{name} failed: its server has ended.')
+      if not self._restarts_left:
+        raise Fault(
+          'error',
+          f'{name} failed: its server has died, and was started again'
+          f' {self._restarts} times already.',
+        )
+      self._restarts_left -= 1
+      try:
+        self._connection = _Connection(self._target, self._seconds)
+      except Exception as error:
+        why = str(error or 'no time left')[:300]
+        raise Fault(
+          'error', f'{name} failed: its server cannot be started again: {why}'
+        ) from error
+      return self._connection
+
+  def _drop(self, connection: '_Connection') -> None:
+    """Ends one whose server has died; several calls may meet one death."""
+    with self._lock:
+      if self._connection is connection:
+        self._connection = None
+    connection.close()
+
+
+class _Connection:
+  """A client in a loop and a thread of its own, and the tools it lists."""
+
+  def __init__(self, target: Any, seconds: float):
+    self._target = target
+    self._loop = asyncio.new_event_loop()
+    self._ready: concurrent.futures.Future = concurrent.futures.Future()
+    self._task = self._loop.create_task(self._held())
+    self._thread = threading.Thread(target=self._live, daemon=True)
+    self._thread.start()
+    try:
+      self._client, self.listed = self._ready.result(seconds)
+    except Exception:
+      self.close()
+      raise
+
+  @property
+  def alive(self) -> bool:
+    return self._thread.is_alive()
+
+  def ask(
+    self, name: str, args: Mapping[str, Any]
+  ) -> concurrent.futures.Future:
+    return asyncio.run_coroutine_threadsafe(
+      self._client.call_tool(name, dict(args)), self._loop
+    )
+
+  def answers(self, seconds: float) -> bool:
+    """Whether the server still lists its tools; another error was a call's."""
+    asked = asyncio.run_coroutine_threadsafe(
+      self._client.list_tools(cache_mode='bypass'), self._loop
+    )
+    try:
+      asked.result(seconds)
+    except Exception:  # of every kind of transport
+      asked.cancel()
+      return False
+    return True
+
+  def close(self) -> None:
+    if self._thread.is_alive():
+      self._loop.call_soon_threadsafe(self._task.cancel)
+      self._thread.join(10)
+
   def _live(self) -> None:
-    """The thread of the connection: its loop runs until `close`."""
+    """The thread: its loop runs until `close`."""
     try:
       self._loop.run_until_complete(self._task)
     except BaseException as error:  # told to whoever waits for the start
@@ -108,7 +188,7 @@ class McpServer:
     finally:
       self._loop.close()
 
-  async def _connected(self) -> None:
+  async def _held(self) -> None:
     async with _package().Client(self._target) as client:
       self._ready.set_result((client, await _all_tools(client)))
       await asyncio.Event().wait()  # until `close` cancels it
@@ -132,7 +212,7 @@ def _package() -> Any:
     import mcp
   except ImportError as error:
     raise ImportError(
-      "MCP servers need mcp; install it with pip install 'agentrl[host]'"
+      f'MCP servers need mcp; run {install.command("host")}'
     ) from error
   return mcp
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from agentrl import install
 from agentrl.tool.arguments import schema
 from agentrl.tool.base import shorten
 
@@ -98,7 +99,7 @@ def _library() -> Any:
     import bm25s
   except ImportError as error:
     raise ImportError(
-      "search needs bm25s; install it with pip install 'agentrl[host]'"
+      f'search needs bm25s; run {install.command("host")}'
     ) from error
   return bm25s
 

@@ -8,6 +8,7 @@ import pickle
 
 import pytest
 
+from agentrl import install
 from agentrl.env import host, splits
 
 FILES = pathlib.Path(__file__).parent / 'host_files'
@@ -69,7 +70,7 @@ HOSTILE = (
 
 def of_name(name):
   if name in NEEDS:
-    pytest.importorskip(NEEDS[name], reason=f"{NEEDS[name]}: 'agentrl[host]'")
+    pytest.importorskip(NEEDS[name], reason=install.command('host'))
   return host.find(name)
 
 

@@ -4,7 +4,6 @@ What is not installed is skipped, with the line that installs it.
 """
 
 import dataclasses
-import importlib.metadata
 import importlib.util
 import itertools
 import json
@@ -20,6 +19,7 @@ from typing import NamedTuple
 
 import pytest
 
+from agentrl import install
 from agentrl.env import host, java, textarena, textworld_express
 
 HOSTILE = ('', ' ', 'x' * 10_000, '\0', 'a\0b', '😀', 'quit', '-1', '1\n2', '[')
@@ -91,7 +91,7 @@ def case_id(case: Case) -> str:
 def param(case: Case):
   marks = [pytest.mark.slow] if case.slow else []
   if importlib.util.find_spec(case.package) is None:
-    reason = f"needs {case.package}: pip install 'agentrl[{case.extra}]'"
+    reason = f'needs {case.package}: {install.command(case.extra)}'
     marks.append(pytest.mark.skip(reason=reason))
   return pytest.param(case, id=case_id(case), marks=marks)
 
@@ -218,10 +218,10 @@ def test_a_missing_package_says_how_to_get_it(case, monkeypatch):
   if hidden:
     monkeypatch.setitem(sys.modules, case.package, None)
   made = family(case)
-  with pytest.raises(ValueError, match=rf'agentrl\[{case.extra}\]'):
+  with pytest.raises(ValueError, match=rf'agentrl-jax\[{case.extra}\]'):
     made.env()
   # As packaging spells it: pip 23 finds no extra that is written otherwise.
-  known = importlib.metadata.metadata('agentrl').get_all('Provides-Extra')
+  known = install.metadata().get_all('Provides-Extra')
   assert case.extra in known
 
 
@@ -244,7 +244,7 @@ def test_no_more_tasks_than_the_package_has():
 @pytest.mark.slow
 @pytest.mark.skipif(
   importlib.util.find_spec('textworld_express') is None,
-  reason="needs textworld-express: pip install 'agentrl[java]'",
+  reason=f'needs textworld-express: {install.command("java")}',
 )
 def test_java_ends_with_the_process_that_started_it():
   """Also where that had no time to say so."""
@@ -268,7 +268,7 @@ def test_java_ends_with_the_process_that_started_it():
 
 textworld_here = pytest.mark.skipif(
   importlib.util.find_spec('textworld') is None,
-  reason="needs textworld: pip install 'agentrl[games]'",
+  reason=f'needs textworld: {install.command("games")}',
 )
 
 

@@ -6,12 +6,13 @@ import re
 import numpy as np
 import pytest
 
+from agentrl import install
 from agentrl.env import answers, host, search_questions, splits, tooled
 from agentrl.env.search_questions import SearchQuestions, made_up
 
 needs_bm25s = pytest.mark.skipif(
   "not __import__('importlib').util.find_spec('bm25s')",
-  reason="bm25s is not installed: 'agentrl[host]'",
+  reason=install.command('host'),
 )
 
 
@@ -163,7 +164,7 @@ def test_without_bm25s_it_says_how_to_get_it(monkeypatch):
 
   monkeypatch.setattr(search_questions, 'Search', gone)
   search_questions._search.cache_clear()
-  with pytest.raises(ValueError, match=r"pip install 'agentrl\[host\]'"):
+  with pytest.raises(ValueError, match=r"pip install 'agentrl-jax\[host\]'"):
     SearchQuestions(people=7).env()
   assert 'bm25s' in str(host.missing('bm25s', 'host'))
 

@@ -5,6 +5,7 @@ import pathlib
 
 import pytest
 
+from agentrl import install
 from agentrl.env import shop_goods
 from agentrl.env.shop import Shop
 from agentrl.env.shop_goods import Product, kind_factor, points
@@ -118,7 +119,7 @@ def test_ids_differ(tmp_path):
 
 @pytest.fixture(scope='module')
 def env():
-  pytest.importorskip('bm25s', reason="bm25s is not installed: 'agentrl[host]'")
+  pytest.importorskip('bm25s', reason=install.command('host'))
   return Shop(CATALOGUE, page=1).env()
 
 

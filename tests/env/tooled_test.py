@@ -114,6 +114,13 @@ def test_a_call_that_cannot_be_read_is_invalid(env):
   assert reply.facts == NOTHING | {'calls': 2, 'faults': 1}
 
 
+def test_a_call_that_its_own_argument_hides_is_a_fault(env):
+  reply = env.step('<echo>what is </think>?</echo>')
+  assert reply.invalid
+  assert reply.facts == {**NOTHING, 'calls': 1.0, 'faults': 1.0}
+  assert '</think>' in reply.text
+
+
 def test_a_message_has_only_so_many_calls(env):
   reply = env.step('<echo>a</echo>' * 1000)
   assert reply.text.count('\na\n') == 16

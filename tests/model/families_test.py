@@ -1,7 +1,10 @@
 """Published config.json files, and those that cannot be followed."""
 
+import importlib.util
 import json
 import math
+import pathlib
+import re
 
 import jax
 import jax.numpy as jnp
@@ -234,7 +237,15 @@ def test_the_text_model_of_one_that_reads_images(tmp_path):
     ({'model_type': 'mamba'}, "model_type='mamba' of config.json is unknown"),
     ({}, 'model_type=None'),
     (QWEN2 | {'logit_scale': 3.0}, 'logit_scale=3.0 .* is unknown'),
-    (QWEN2 | {'quantization_config': {'bits': 4}}, 'quantization_config='),
+    (
+      QWEN2 | {'quantization_config': {'bits': 4}},
+      'quantization_config=.*weights are quantized.* give the checkpoint',
+    ),
+    (QWEN3_MOE | {'num_experts': 0}, 'num_experts=0 .* dense'),
+    (
+      GEMMA3 | {'rope_parameters': {'factor': 8.0}},
+      "hold {'factor': 8.0.*} beside full_attention",
+    ),
     (QWEN2 | {'use_mrope': True}, 'use_mrope=True .* only False is'),
     (LLAMA | {'attention_dropout': 0.1}, 'attention_dropout=0.1'),
     (QWEN3_MOE | {'mlp_only_layers': [2]}, r'mlp_only_layers=\[2\]'),
@@ -266,6 +277,73 @@ def test_the_text_model_of_one_that_reads_images(tmp_path):
 def test_what_is_not_supported_is_said(config, words):
   with pytest.raises(ValueError, match=words):
     families.shape(config)
+
+
+# Of each family, fields of others that transformers does not read for it.
+ELSEWHERE = [
+  (LLAMA, {'sliding_window': 4}),
+  (LLAMA, {'layer_types': ['sliding_attention'] * 16, 'sliding_window': 4}),
+  (LLAMA, {'layer_types': ['full_attention'] * 16}),
+  (LLAMA, {'hidden_activation': 'gelu'}),
+  (QWEN2, {'hidden_activation': 'gelu'}),
+  (QWEN2, {'attention_bias': True}),
+  (QWEN2, {'mlp_bias': True}),
+  (QWEN3, {'hidden_activation': 'gelu'}),
+  (QWEN3, {'mlp_bias': True}),
+  (QWEN3_MOE, {'layer_types': ['full_attention'] * 48}),
+  (QWEN3_MOE, {'mlp_bias': True}),
+  (GEMMA2, {'mlp_bias': True}),
+  (GEMMA3, {'mlp_bias': True}),
+]
+
+
+@pytest.mark.parametrize(('config', 'changed'), ELSEWHERE)
+def test_fields_of_another_family_are_not_obeyed(config, changed):
+  with pytest.raises(ValueError, match=r'no effect on model_type=.*take it'):
+    families.shape(config | changed)
+  nothing = dict.fromkeys(changed)
+  assert families.shape(config | nothing) == families.shape(config)
+
+
+def test_a_hidden_act_of_gemma_never_held():
+  config = GEMMA2 | {'hidden_act': 'relu'}
+  assert families.shape(config) == families.shape(GEMMA2)
+
+
+@pytest.mark.parametrize('kind', families.FAMILIES)
+def test_what_is_read_is_what_transformers_reads(kind):
+  """Its own code of the family names a field exactly where ours reads it."""
+  (package,) = importlib.util.find_spec(
+    'transformers'
+  ).submodule_search_locations
+  folder = kind.removesuffix('_text')
+  file = f'models/{folder}/modeling_{folder}.py'
+  code = (pathlib.Path(package) / file).read_text(encoding='utf-8')
+  theirs = set(re.findall(r'config\.(\w+)', code))
+  theirs |= set(re.findall(r'getattr\(config, "(\w+)"', code))
+  assert theirs & families.READ == set(families.FAMILIES[kind].reads)
+
+
+@pytest.mark.parametrize('config', [LLAMA, GEMMA3_IMAGES['text_config']])
+def test_a_config_stays_as_it_is(config):
+  before = json.dumps(config)
+  families.shape(config)
+  assert json.dumps(config) == before
+
+
+def test_positions_by_kinds_of_layers_are_gemmas():
+  rope = {'rope_type': 'default', 'rope_theta': 1e4}
+  nested = {'full_attention': rope, 'sliding_attention': rope}
+  config = {x: y for x, y in QWEN2.items() if x != 'rope_theta'}
+  with pytest.raises(ValueError, match='are by kinds of layers, of which'):
+    families.shape(config | {'rope_parameters': nested})
+
+
+def test_quantized_text_models_are_named(tmp_path):
+  images = GEMMA3_IMAGES | {'quantization_config': {'quant_method': 'awq'}}
+  (tmp_path / 'config.json').write_text(json.dumps(images))
+  with pytest.raises(ValueError, match=r"'awq'.*are quantized"):
+    families.shape(families.read(tmp_path))
 
 
 def test_a_directory_without_a_config(tmp_path):

@@ -223,6 +223,59 @@ def test_a_directory_without_weights(saved):
     read(saved)
 
 
+def tied(directory, **changed):
+  """A tied model whose one file is changed; what is read of it."""
+  hf.write(directory, config('qwen2'), parameters('qwen2'))
+  edit(directory, lambda x: x | changed)
+  return lambda: hf.read(directory, families.shape(config('qwen2')))
+
+
+EMBED, HEAD = 'model.embed_tokens.weight', 'lm_head.weight'
+
+
+def test_a_head_that_is_not_the_embedding_it_is_tied_to(tmp_path):
+  """transformers uses the head of the file, whatever config.json says."""
+  params = parameters('qwen2')
+  same = tied(tmp_path / 'same', **{HEAD: params['embed']})
+  equal(same(), params)
+  other = params['embed'].copy()
+  other[-1, -1] += 1e-3
+  read = tied(tmp_path / 'other', **{HEAD: other})
+  with pytest.raises(ValueError, match='tie_word_embeddings to false'):
+    read()
+  with pytest.raises(ValueError, match='tie_word_embeddings to false'):
+    hf.check(tmp_path / 'other', families.shape(config('qwen2')))
+  loose = config('qwen2') | {'tie_word_embeddings': False}
+  got = hf.read(tmp_path / 'other', families.shape(loose))
+  np.testing.assert_array_equal(got['head'], other.T)
+
+
+def test_of_two_tied_tensors_either_will_do(tmp_path):
+  read = tied(tmp_path)
+  edit(tmp_path, lambda x: {HEAD if k == EMBED else k: v for k, v in x.items()})
+  equal(read(), parameters('qwen2'))
+
+
+def test_weights_in_the_layout_of_their_authors_are_left_alone(tmp_path):
+  read = tied(tmp_path)
+  stray = {'tok_embeddings.weight': np.zeros((2, 2), np.float32)}
+  tensors.save_file(stray, tmp_path / 'consolidated.safetensors')
+  equal(read(), parameters('qwen2'))
+  (tmp_path / 'model.safetensors').unlink()
+  with pytest.raises(ValueError, match=r"only \['consolidated.safetensors'\]"):
+    read()
+
+
+def test_the_one_file_comes_before_an_index(saved):
+  """As transformers takes them where a folder holds both."""
+  edit(saved, lambda x: {k: v + 1 for k, v in x.items()})
+  params = parameters('qwen3')
+  whole = saved.parent / 'whole'
+  hf.write(whole, config('qwen3'), params)
+  (whole / 'model.safetensors').rename(saved / 'model.safetensors')
+  equal(read(saved), params)
+
+
 def test_nothing_is_overwritten(saved):
   with pytest.raises(ValueError, match='holds weights already'):
     hf.write(saved, config('qwen3'), parameters('qwen3'))

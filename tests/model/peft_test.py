@@ -112,6 +112,40 @@ def test_adapter_of_another_base(changed, words, saved):
     peft.read(saved, families.shape(CONFIG | changed))
 
 
+@pytest.mark.parametrize(
+  ('name', 'module'),
+  [
+    ('lm_head.lora_A.weight', 'lm_head'),
+    ('model.embed_tokens.lora_embedding_A', 'embed_tokens'),
+    ('model.layers.1.input_layernorm.weight', 'input_layernorm'),
+  ],
+)
+def test_what_is_not_adapted_here_is_of_this_base_all_the_same(
+  name, module, saved
+):
+  file = saved / peft.WEIGHTS
+  extra = {peft.PREFIX + name: np.zeros((3, 16), np.float32)}
+  tensors.save_file(tensors.load_file(file) | extra, file)
+  with pytest.raises(ValueError, match=f'adapts {module} .*merge that') as e:
+    peft.read(saved, SHAPE)
+  assert 'another base' not in str(e.value)
+
+
+def test_experts_of_this_base_are_not_adapted_here(saved):
+  moe = CONFIG | {
+    'model_type': 'qwen3_moe',
+    'num_experts': 2,
+    'num_experts_per_tok': 1,
+    'moe_intermediate_size': 8,
+  }
+  file, name = saved / peft.WEIGHTS, 'model.layers.0.mlp.experts.1.up_proj'
+  extra = {f'{peft.PREFIX}{name}.lora_A.weight': np.zeros((3, 16), np.float32)}
+  kept = {k: v for k, v in tensors.load_file(file).items() if 'down' not in k}
+  tensors.save_file(kept | extra, file)
+  with pytest.raises(ValueError, match=r'adapts up_proj .*merge that'):
+    peft.read(saved, families.shape(moe))
+
+
 def test_torn_and_missing_files(saved, tmp_path):
   with pytest.raises(ValueError, match='holds an adapter already'):
     peft.write(saved, SHAPE, HOW, adapter())

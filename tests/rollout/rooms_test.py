@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import naughty
 import numpy as np
 import pytest
 
+from agentrl import install
 from agentrl.env.host import Reply
 from agentrl.rollout.answers import (
   KINDS,
@@ -44,7 +46,7 @@ def ray_is_here() -> bool:
 
 
 RAY = pytest.mark.skipif(
-  not ray_is_here(), reason="needs pip install 'agentrl[ray]'"
+  not ray_is_here(), reason=f'needs {install.command("ray")}'
 )
 everywhere = pytest.mark.parametrize(
   'place', ['thread', 'process', pytest.param('ray', marks=RAY)]
@@ -516,5 +518,5 @@ def test_mistakes_are_told_before_anything_starts():
 
 @pytest.mark.skipif(ray_is_here(), reason='Ray is installed')
 def test_without_ray_says_what_to_install():
-  with pytest.raises(ValueError, match=r'pip install .agentrl\[ray\]'):
+  with pytest.raises(ValueError, match=re.escape(install.command('ray'))):
     rooms(naughty.Family(), 1, place='ray')

@@ -80,6 +80,10 @@ GOOD = {
       [SEARCH, Call('m.add', {'numbers': [1, -2.5, {'a': None}]})],
     ),
     ('[now()]', [Call('now', {})]),
+    (
+      "[f(a=1, **{'from': 2, 'a b': [3]}, **{'class': None})]",
+      [Call('f', {'a': 1, 'from': 2, 'a b': [3], 'class': None})],
+    ),
   ],
   'tagged': [
     ('nothing <b>bold</b>', []),
@@ -102,6 +106,10 @@ BAD = {
   'hermes': [
     ('<tool_call>{"name": "search"</tool_call>', ['not valid JSON', 'name']),
     ('<tool_call>{"name": "f", "arguments": {"x": NaN}}</tool_call>', ['NaN']),
+    (
+      '<tool_call>{"name": "f", "arguments": {"x": 1e999}}</tool_call>',
+      ['1e999 is no number of JSON'],
+    ),
     ('<tool_call>{"name": "f", "arguments": "x"}</tool_call>', ['an object']),
     ('<tool_call>{"name": "f"}</tool_call>', ['"arguments"']),
     ('<tool_call>[]</tool_call>', ['a JSON object']),
@@ -123,6 +131,18 @@ BAD = {
     ('[f(x=g())]', ['plain values']),
     ('[f(x=1), 2]', ['no call: 2']),
     ('[f(x=1)][0]', ['more than a list']),
+    ('[f(x=...)]', ['plain values']),
+    ("[f(x=b'a')]", ['plain values']),
+    ('[f(x={1, 2})]', ['plain values']),
+    ('[f(x=set())]', ['plain values']),
+    ('[f(x=(1, 2))]', ['plain values']),
+    ('[f(x=1+2j)]', ['plain values']),
+    ('[f(x=[1e999])]', ['plain values']),
+    ("[f(x={'a': {1: 2}})]", ['plain values']),
+    ('[f(**{1: 2})]', ['plain values']),
+    ("[f(x=1, **{'x': 2})]", ['given twice']),
+    ('[f(x=1, x=2)]', []),
+    ('[f(x=1), 2(x=1)]', ['no call: 2(x=1)']),
     ('[f(x=1)] so', ['cannot be read']),
     ('[f(x=' + '(' * 10_000, ['cannot be read']),
     ('[f(x=' + '-' * 20_000 + '1)]', []),
@@ -132,6 +152,7 @@ BAD = {
     ('<search>a', ['</search>']),
     ('<add>[1, </add>', ['JSON array', '[1,']),
     ('<add>1 2</add>', ['JSON array']),
+    ('<add>[-1e999]</add>', ['JSON array']),
   ],
 }
 
@@ -199,6 +220,139 @@ def test_what_is_written_is_read_again(name, found):
   if name == 'hermes':
     thought = '<think>hm <tool_call></think>'
     assert parse(name, f'{thought}{written} done') == found
+
+
+# Whatever a JSON object may hold, under whatever names.
+anything = st.dictionaries(
+  words
+  | st.sampled_from(['from', 'class', 'a b', 'ﬁ', 'None', 'é', '__debug__']),
+  values,
+  max_size=3,
+)
+titles = words | st.sampled_from(
+  ['f', 'a.b', 'x-y', 'import', 'think', 'a b', '', '</think>', 'search', 'add']
+)
+
+
+def tagged_tools(found):
+  """Tools that such calls fit, where the format has any."""
+  kinds = {str: 'string', list: 'array', dict: 'object', bool: 'boolean'}
+  return [
+    told(
+      call.name,
+      **{k: kinds.get(type(v), 'number') for k, v in call.args.items()},
+    )
+    for call in {call.name: call for call in found}.values()
+  ]
+
+
+@pytest.mark.parametrize('name', calls.FORMATS)
+@settings(max_examples=60, deadline=None)
+@given(found=st.lists(st.builds(Call, titles, anything), max_size=2))
+@example(found=[Call('f', {'from': 1, 'class': [2], 'a b': {'c d': None}})])
+@example(found=[Call('f', {'ﬁ': 1, 'fi': 2})])
+@example(found=[Call('search', {'query': 'what is </think>?'})])
+@example(found=[Call('add', {'numbers': ['</add></think>']})])
+@example(found=[Call('think', {'x': 'a'}), Call('f', {'x': ' a'})])
+def test_any_calls_are_read_as_written_or_refused(name, found):
+  form = calls.format_of(name)
+  try:
+    written = form.write(found)
+  except ValueError as error:
+    refusal = str(error)
+  else:
+    refusal = ''
+  if refusal:
+    assert '\n' not in refusal
+    assert any(repr(call.name) in refusal for call in found)
+    return
+  tools = tagged_tools(found) if name == 'tagged' else ()
+  assert repr(form.parse(written, tools)) == repr(found) or (
+    name == 'llama_pythonic' and form.parse(written, tools) == found
+  )  # which moves names that Python does not take behind the others
+
+
+def test_no_format_of_json_refuses_json():
+  """Nor the one in Python any name of an argument."""
+  found = [Call('f', {'from': 1, 'class': True, 'a b': None, '': {'é': 2.5}})]
+  for name in ('hermes', 'llama_json', 'llama_pythonic'):
+    assert parse(name, calls.format_of(name).write(found)) == found
+  assert "**{'from': 1, " in calls.format_of('llama_pythonic').write(found)
+
+
+@pytest.mark.parametrize('name', calls.FORMATS)
+@pytest.mark.parametrize('value', [
+  ..., b'a', {1, 2}, (1, 2), 1j, float('inf'), [float('nan')], {1: 2},
+  pytest.param(10**5000, id='large'),
+])  # fmt: skip
+def test_what_json_does_not_have_is_not_written(name, value):
+  with pytest.raises(ValueError, match="'f' cannot be written: JSON does not"):
+    calls.format_of(name).write([Call('f', {'x': value})])
+
+
+HIDES = {
+  'hermes': [
+    '<tool_call>{"name": "search", "arguments": {"query": "a </think> b"}}'
+    '</tool_call>',
+  ],
+  'llama_json': ['{"name": "search", "parameters": {"query": "a </think> b"}}'],
+  'llama_pythonic': ["[search(query='a </think> b')]"],
+  'tagged': ['<search>a </think> b</search>'],
+}  # fmt: skip
+AFTER = {
+  'hermes': '<tool_call>{"name": "search", "arguments": {"query": "a b"}}'
+  '</tool_call>',
+  'llama_json': '{"name": "search", "parameters": {"query": "a b"}}',
+  'llama_pythonic': "[search(query='a b')]",
+  'tagged': '<search>a b</search>',
+}
+JOINS = {'hermes': '\n', 'llama_json': ';', 'tagged': ' '}
+
+
+@pytest.mark.parametrize(('name', 'text'), cases(
+  {name: [(text,) for text in found] for name, found in HIDES.items()}
+))  # fmt: skip
+def test_a_call_that_its_own_argument_hides_is_a_fault(name, text):
+  (found,) = parse(name, text)
+  assert isinstance(found, Malformed)
+  assert '</think>' in found.sentence
+  # A thought before it, ended as thoughts are, hides nothing.
+  assert all(
+    isinstance(x, Call) for x in parse(name, f'<think>x</think>{text}')
+  )
+  # Not what stands before it either; what comes behind is made.
+  if join := JOINS.get(name):
+    good = AFTER[name]
+    hidden = parse(name, join.join([good, text, good]))
+    assert hidden == [found, found, SEARCH]
+
+
+@pytest.mark.parametrize('name', AFTER)
+@pytest.mark.parametrize('opened', ['<think>', ''])
+def test_what_is_thought_is_no_fault(name, opened):
+  """Where the prompt begins the thought, its own tag is not in the message."""
+  good, (bad,) = AFTER[name], HIDES[name]
+  for thought in ('hm', good, f'say {good}', bad.partition(' </think>')[0]):
+    assert parse(name, f'{opened}{thought}</think>{good}') == [SEARCH]
+  assert parse(name, f'{opened}{good}</think>no') == []
+
+
+def test_names_that_a_format_cannot_take_are_told_with_the_tools():
+  dashed, thinks = told('x-y', a='string'), told('think', a='string')
+  wide = dataclasses.replace(
+    told('wide', a='string'),
+    schema={'properties': {'a': {}}, 'required': ['a']},
+  )
+  for name, tool in (
+    ('llama_pythonic', dashed), ('tagged', thinks), ('tagged', wide)
+  ):  # fmt: skip
+    form = calls.format_of(name)
+    for use in (form.teach, lambda tools, form=form: form.parse('', tools)):
+      with pytest.raises(ValueError, match=f"'{tool.name}' cannot be called"):
+        use([tool])
+  odd = told('f', **{'from': 'string'})
+  taught = calls.format_of('llama_pythonic').teach([odd])
+  assert "Write from as **{'from': ...}." in taught
 
 
 @settings(max_examples=30, deadline=None)

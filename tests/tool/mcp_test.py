@@ -9,12 +9,13 @@ import time
 import marks
 import pytest
 
+from agentrl import install
 from agentrl.text.call_base import Call
 from agentrl.tool import base
 from agentrl.tool.base import Fault
 from agentrl.tool.mcp import McpServer
 
-pytest.importorskip('mcp', reason="mcp is not installed: 'agentrl[host]'")
+pytest.importorskip('mcp', reason=install.command('host'))
 
 marked = marks.marked  # a fixture
 SERVER = """
@@ -121,13 +122,47 @@ def test_its_tools_are_tools_and_end_with_it(server):
     tools['add'](a=2, b=3)
 
 
-@pytest.mark.slow
-def test_a_server_that_dies_costs_its_calls(server):
-  tools = {tool.name: tool for tool in server.tools}
-  for name, args in (('leave', {}), ('add', {'a': 1, 'b': 2})):
-    with pytest.raises(Fault) as caught:
-      tools[name](**args)
+def test_a_server_that_dies_costs_its_calls_and_starts_again(command):
+  env = {'PYTHONPATH': os.pathsep.join(sys.path)}
+  with McpServer(command, env=env, seconds=60, restarts=1) as server:
+    tools = {tool.name: tool for tool in server.tools}
+    first = tools['pid']()
+    waiting = server._connection.ask('sleep', {'seconds': 50.0})
+    with pytest.raises(Fault, match='leave failed') as caught:
+      tools['leave']()
     assert caught.value.kind == 'error'
+    with pytest.raises(Exception, match='closed'):
+      waiting.result(60)  # ended by the same death
+    assert not alive(first)
+    second = tools['pid']()
+    assert second != first
+    assert tools['add'](a=1, b=2) == '3'
+    with pytest.raises(Fault, match='leave failed'):
+      tools['leave']()
+    with pytest.raises(Fault, match='started again 1 times already') as caught:
+      tools['add'](a=1, b=2)
+    assert caught.value.kind == 'error'
+  assert not alive(second)
+
+
+def test_an_error_of_a_living_server_starts_none(server):
+  """Here of the protocol: there is no such tool."""
+  pid = server.call('pid', {})
+  with pytest.raises(Fault, match='missing'):
+    server.call('missing', {})
+  assert server.call('pid', {}) == pid
+
+
+def test_one_that_cannot_start_again_says_so(command, tmp_path):
+  path = tmp_path / 'server.py'
+  path.write_text(pathlib.Path(command[1]).read_text())
+  env = {'PYTHONPATH': os.pathsep.join(sys.path)}
+  with McpServer([sys.executable, str(path)], env=env, seconds=60) as server:
+    path.write_text('raise SystemExit("gone")')
+    with pytest.raises(Fault):
+      server.call('leave', {})
+    with pytest.raises(Fault, match='pid failed: its server cannot be started'):
+      server.call('pid', {})
 
 
 @pytest.mark.parametrize(

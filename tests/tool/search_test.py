@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentrl import install
 from agentrl.tool import search
 
-pytest.importorskip('bm25s', reason="bm25s is not installed: 'agentrl[host]'")
+pytest.importorskip('bm25s', reason=install.command('host'))
 
 PASSAGES = [
   {'title': 'Cats', 'text': 'A cat sleeps. The cat purrs at night.'},
