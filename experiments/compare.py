@@ -12,6 +12,7 @@ import os
 
 from absl import flags
 
+from agentrl.lock import Lock
 from experiments import cli
 
 _STUDY = flags.DEFINE_string('study', None, 'File with get_study().')
@@ -28,11 +29,11 @@ def main() -> None:
   from experiments import comparison  # imports jax
 
   study = comparison.load(_STUDY.value)
-  report = comparison.run(
-    study, os.path.abspath(_WORKDIR.value), _JOBS.value, _TOGETHER.value
-  )
-  comparison.sign(report, study, _STUDY.value, _WORKDIR.value)
-  print(comparison.publish(report, _WORKDIR.value))
+  workdir = os.path.abspath(_WORKDIR.value)
+  with Lock(workdir):  # two would take each other's runs for failed
+    report = comparison.run(study, workdir, _JOBS.value, _TOGETHER.value)
+    comparison.sign(report, study, _STUDY.value, _WORKDIR.value)
+    print(comparison.publish(report, _WORKDIR.value))
 
 
 if __name__ == '__main__':

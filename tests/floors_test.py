@@ -11,7 +11,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent
 FLOORS = (
-  ('types', 'segment', 'mesh', 'registry'),
+  ('types', 'segment', 'mesh', 'registry', 'storage'),
   ('nn', 'text', 'advantage', 'loss', 'reward'),
   (
     'model', 'env', 'tool', 'service', 'dataset', 'task', 'curate', 'memory',
@@ -20,7 +20,8 @@ FLOORS = (
   ('signal', 'rollout'),
   (
     'collect', 'method', 'objective', 'learner', 'checkpoint', 'metrics',
-    'evaluate', 'report', 'kept', 'narrate', 'interrupt', 'tracking',
+    'evaluate', 'report', 'kept', 'narrate', 'interrupt', 'tracking', 'events',
+    'lock',
   ),
   ('loop',),
   ('experiments', 'configs'),
