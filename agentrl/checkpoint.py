@@ -15,6 +15,7 @@ import os
 import pathlib
 import re
 import shutil
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -129,14 +130,15 @@ class Checkpoints:
 
   def _write(self, step: int, args: ocp.args.Composite) -> None:
     """Raises OSError for whatever keeps the state from being written."""
+    before = sys.unraisablehook
+    sys.unraisablehook = _quiet(before)
     try:
-      if not self._manager().save(step, args=args, force=True):
-        raise RuntimeError(f'orbax declined to save step {step}')
+      saved = self._manager().save(step, args=args, force=True)
     except (OSError, ValueError, RuntimeError) as error:
-      raise OSError(
-        f'step {step} cannot be saved in {self._folder}: {_reason(error)}; what'
-        ' was saved before it stands, and the same command goes on from there'
-      ) from error
+      raise _refused(error, self._folder, step) from error
+    sys.unraisablehook = before
+    if not saved:
+      raise RuntimeError(f'orbax declined to save step {step}')
 
   def _manager(self) -> ocp.CheckpointManager:
     # Made at first use: looking for checkpoints must not create a folder.
@@ -270,12 +272,30 @@ def _is_step(path: pathlib.Path) -> bool:
   return bool(named) and path.is_dir()
 
 
-def _reason(error: Exception) -> str:
-  """What of an error of tensorstore says what happened: one line."""
-  while error.__cause__ is not None:
-    error = error.__cause__
-  lines = [x.strip() for x in str(error).splitlines() if x.strip()]
-  return lines[0][:300] if lines else type(error).__name__
+def _quiet(hook: Callable) -> Callable:
+  """Without what the writes beside a failed one say, each in a traceback."""
+
+  def said(error) -> None:
+    if 'Event loop is closed' not in str(error.exc_value):
+      hook(error)
+
+  return said
+
+
+def _refused(error: Exception, folder: pathlib.Path, step: int) -> OSError:
+  """The operating system's error, which tensorstore has in a long text."""
+  text = f'{error} {error.__cause__}'
+  code = re.search(r"os_error_code='(\d+)'", text)
+  if isinstance(error, OSError) and error.errno is not None:
+    number = error.errno
+  elif code:
+    number = int(code.group(1))
+  else:
+    return OSError(
+      f'step {step} cannot be saved in {folder}: {text.splitlines()[0][:300]};'
+      ' what was saved before it stands, and the same command goes on from it'
+    )
+  return OSError(number, os.strerror(number), str(folder / str(step)))
 
 
 def _sha256(path: pathlib.Path) -> str:

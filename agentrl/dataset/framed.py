@@ -86,7 +86,8 @@ def body(path: pathlib.Path, head: np.void, most: int | None = None) -> bytes:
   content = zlib.decompressobj().decompress(data, most + 1)
   if len(content) > most:
     raise ValueError(
-      f'the record at byte {head["at"]} of {path} has more than {most} bytes'
+      f'the record at byte {head["at"]} of {path} has more than {most}'
+      ' bytes, all that there is room for; agentrl.dataset.logged reads it'
     )
   return content
 
