@@ -16,6 +16,7 @@ import pathlib
 import re
 import shutil
 import sys
+import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -275,11 +276,12 @@ def _is_step(path: pathlib.Path) -> bool:
 def _quiet(hook: Callable) -> Callable:
   """Without what the writes beside a failed one say, each in a traceback."""
 
-  def said(error) -> None:
-    if 'Event loop is closed' not in str(error.exc_value):
+  def complain(error, coroutine=types.CoroutineType) -> None:
+    late = 'Event loop is closed' in str(error.exc_value)
+    if not late and not isinstance(error.object, coroutine):
       hook(error)
 
-  return said
+  return complain
 
 
 def _refused(error: Exception, folder: pathlib.Path, step: int) -> OSError:
