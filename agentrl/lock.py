@@ -92,6 +92,8 @@ class Lock:
     self._thread.join()
     try:
       self._put(_GIVEN_BACK.ljust(len(_RENEWED % 0) - 1) + b'\n')
+    except FileNotFoundError:
+      pass  # nobody waits for it
     except OSError as error:
       logging.warning('%s was not given back: %s', self._path, error)
 

@@ -102,7 +102,7 @@ class Appender:
   def __init__(self, path: pathlib.Path, keep: np.ndarray):
     """Cuts the file behind the last of the records `keep`, as `heads` gave."""
     self._end, self._path = end(keep), path
-    with path.open('ab') as f:
+    with storage.naming(path), path.open('ab') as f:
       f.truncate(self._end)
     storage.write(index_of(path), keep.tobytes())
     self._data, self._index = path.open('ab'), index_of(path).open('ab')

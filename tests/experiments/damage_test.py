@@ -1,8 +1,4 @@
-"""What damages a run's side files costs no checkpoint and stops no run.
-
-A toy of a run: the loop, the lock and every writer are the real ones; its
-state is one number a step, which no other way of getting there makes.
-"""
+"""What damages a run's side files costs no checkpoint and stops no run."""
 
 import functools
 import os
@@ -10,19 +6,14 @@ import pathlib
 import random
 import shutil
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentrl import checkpoint, lock, loop, metrics
+from agentrl import lock, metrics
 from agentrl.dataset import logged
-from agentrl.kept import Keeper
-from agentrl.types import TrainState
-from configs import grpo
-from experiments import folder, runner
+from experiments import runner
+from tests.experiments.toy_run import STEPS, rows, run, state
 
-STEPS, EVERY = 10, 3
 SIDE_FILES = (
   'config.json', 'header.json', 'metrics.jsonl', 'trajectories/00000.log',
   'trajectories/00000.index', 'checkpoints/saving', 'tensorboard',
@@ -32,75 +23,13 @@ SIDE_FILES = (
 WAYS = ('truncated', 'flipped', 'emptied', 'folder', 'removed', 'noise')
 
 
-def fresh() -> TrainState:
-  none: dict = {}
-  return TrainState(
-    step=jnp.int32(0), params={'policy': jnp.float32(1)}, opt=none,
-    signal=none, memory=none, carry=none, key=jax.random.key(0),
-  )  # fmt: skip
-
-
-def update(state, batch):
-  x = state.params['policy'] * 3.7 % 1 + state.step
-  new = state.replace(step=state.step + 1, params={'policy': x})
-  return new, {'x': x}, {'x': x}
-
-
-class Killed(Exception):  # noqa: N818
+class KilledError(Exception):
   pass
 
 
-def trajectory(step: int, x: float) -> dict:
-  return {
-    'phase': 'rl', 'step': step, 'task': 7, 'group': 3, 'member': 25,
-    'status': 'turn_limit', 'outcome': 0.0, 'reward': x, 'turns': [],
-  }  # fmt: skip
-
-
-def run(workdir: pathlib.Path, until: int = STEPS) -> None:
-  """As runner.run does it; killed after the rows of step `until`."""
-  c = grpo.get_config('tiny')
-  with runner.locked(str(workdir)) as check:
-    folder.same_config(c, str(workdir))
-    checkpoints = checkpoint.Checkpoints(workdir / 'checkpoints', check=check)
-    found = checkpoints.latest(fresh())
-    resumed, state = found[:2] if found else (None, fresh())
-    folder.keep_config(c, str(workdir))
-    writer = metrics.Writer(
-      workdir, resume_after=resumed, header={'a': 1}, check=check
-    )
-    log = logged.Writer(workdir, resume_after=resumed, check=check)
-
-    def put(step, phase, what):
-      log.write(trajectory(step, float(what['x'])))
-
-    def sample(state, tasks, step):
-      if step == until:
-        raise Killed
-      return step
-
-    stage = loop.Stage(
-      'rl', 0, STEPS, lambda s: s, lambda step: step, sample,
-      lambda batch: {}, update,
-    )  # fmt: skip
-    watch = loop.Watch(lambda *_: {'eval/x': 1.0}, lambda s: s == 4, EVERY)
-    progress = metrics.Progress(STEPS, active=False)
-    keeper = Keeper(put, log.flush)
-    runner.go([stage], state, watch, writer, keeper, checkpoints, progress, 0)
-    log.close()
-    metrics.repair(workdir / metrics.FILE)
-
-
-def rows(workdir) -> list[dict]:
-  found = metrics.read(workdir / metrics.FILE)
-  return [{k: v for k, v in r.items() if k != 'time/seconds'} for r in found]
-
-
-def state(workdir) -> tuple[int, float]:
-  step, found, _ = checkpoint.Checkpoints(workdir / 'checkpoints').latest(
-    fresh()
-  )
-  return step, float(found.params['policy'])
+def kill(step: int) -> None:
+  if step == 8:
+    raise KilledError
 
 
 @pytest.fixture(scope='module')
@@ -114,8 +43,8 @@ def whole(tmp_path_factory):
 def cut(tmp_path_factory):
   """Killed at step 8: checkpoints of 3 and 6, two more rows."""
   path = tmp_path_factory.mktemp('cut')
-  with pytest.raises(Killed):
-    run(path, until=8)
+  with pytest.raises(KilledError):
+    run(path, at=kill)
   assert sorted(p.name for p in (path / 'checkpoints').iterdir()) == ['3', '6']
   return path
 
