@@ -1,18 +1,23 @@
 """Lasting state: checkpoints that are whole, or known not to be.
 
     <folder>/<step>/state, meta, leaves   written by orbax
-    <folder>/<step>/manifest.json         size and SHA-256 of every file above
+    <folder>/<step>/manifest.json         the step; size and SHA-256 of them
     <folder>/saving                       the step being written, while it is
 
-A step counts as saved once its manifest stands. A step without one that
-`saving` names was cut short; any other fault is damage.
+A step counts as saved once its manifest stands and names it. A step without
+one that `saving` names was cut short, and is removed; any other fault is
+damage, and what is damaged is kept under another name.
 """
 
 import hashlib
 import json
 import os
 import pathlib
+import re
 import shutil
+import sys
+import types
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -20,6 +25,8 @@ import numpy as np
 import orbax.checkpoint as ocp
 from absl import logging
 from jax.experimental import multihost_utils
+
+from agentrl import storage
 
 _NONE, _UNREADABLE = -1, -2  # what process 0 tells the others beside a step
 _CUT_SHORT = 'its save was cut short'
@@ -44,7 +51,14 @@ class Checkpoints:
   next. Process 0 hashes and removes; every process must call each method.
   """
 
-  def __init__(self, folder: str | os.PathLike, *, keep: int = 2):
+  def __init__(
+    self,
+    folder: str | os.PathLike,
+    *,
+    keep: int = 2,
+    check: Callable[[], None] = lambda: None,
+  ):
+    """check: raises where the folder is not this process's to write in."""
     if keep < 1:
       raise ValueError(f'keep={keep} leaves no checkpoint; keep at least 1')
     if '://' in os.fspath(folder):
@@ -53,8 +67,8 @@ class Checkpoints:
         'give the path of the mounted folder'
       )
     self._folder = pathlib.Path(folder).absolute()
-    self._keep = keep
-    self._spoiled: set[int] = set()
+    self._keep, self._check = keep, check
+    self._spoiled: dict[int, str] = {}
     self._made: ocp.CheckpointManager | None = None
 
   def save(self, step: int, state: Any, meta: dict[str, Any]) -> None:
@@ -80,9 +94,9 @@ class Checkpoints:
     )
     multihost_utils.sync_global_devices('agentrl_checkpoint_start')
     self._manager().reload()  # what was cleared away must not be remembered
-    if not self._manager().save(step, args=args, force=True):
-      raise RuntimeError(f'orbax declined to save step {step}')
+    self._write(step, args)
     if jax.process_index() == 0:
+      self._check()
       self._seal(step)
       self._remove_old()
     multihost_utils.sync_global_devices('agentrl_checkpoint_end')
@@ -115,6 +129,18 @@ class Checkpoints:
       self._made.close()
       self._made = None
 
+  def _write(self, step: int, args: ocp.args.Composite) -> None:
+    """Raises OSError for whatever keeps the state from being written."""
+    before = sys.unraisablehook
+    sys.unraisablehook = _quiet(before)
+    try:
+      saved = self._manager().save(step, args=args, force=True)
+    except (OSError, ValueError, RuntimeError) as error:
+      raise _refused(error, self._folder, step) from error
+    sys.unraisablehook = before
+    if not saved:
+      raise RuntimeError(f'orbax declined to save step {step}')
+
   def _manager(self) -> ocp.CheckpointManager:
     # Made at first use: looking for checkpoints must not create a folder.
     # No max_to_keep: orbax would remove old steps before ours is sealed.
@@ -131,10 +157,21 @@ class Checkpoints:
   def _saving(self) -> int | None:
     """The step whose save was cut short, or None."""
     mark = self._folder / 'saving'
-    return int(mark.read_text()) if mark.is_file() else None
+    if not mark.is_file():
+      return None
+    text = mark.read_bytes()
+    if not re.fullmatch(rb'[0-9]{1,18}', text):
+      logging.warning('%s names no step: %r; nothing is made of it', mark, text)
+      return None
+    return int(text)
 
   def _search(self) -> tuple[int, str]:
     """The newest whole step, or a code and the complaint to raise."""
+    if self._folder.exists() and not self._folder.is_dir():
+      return _UNREADABLE, (
+        f'{self._folder} is a file and not a folder of checkpoints; put the'
+        ' folder back, or use a new --workdir to start again'
+      )
     steps, saving, faults = self._steps(), self._saving(), {}
     if saving is not None and saving not in steps:
       faults[saving] = _CUT_SHORT
@@ -145,7 +182,7 @@ class Checkpoints:
         whole = step
         break
       faults[step] = fault
-    self._spoiled = set(faults) & set(steps)
+    self._spoiled = {s: faults[s] for s in steps if s in faults}
     if whole == _NONE and set(faults.values()) - {_CUT_SHORT}:
       fix = 'restore one from a backup, or use a new --workdir to start again'
       return _UNREADABLE, self._told(faults, f'none is left: {fix}')
@@ -182,53 +219,90 @@ class Checkpoints:
 
   def _clear_the_way(self, step: int) -> None:
     """Marks `step` as being saved and removes torn writes in its way."""
-    self._folder.mkdir(parents=True, exist_ok=True)
-    later = [s for s in self._steps() if s >= step]
-    for s in later:
-      if _fault(self._folder / str(s), cut_short=False) is None:
+    self._check()
+    self._folder.mkdir(exist_ok=True)
+    saving, later = self._saving(), [s for s in self._steps() if s >= step]
+    faults = {
+      s: _fault(self._folder / str(s), cut_short=s == saving) for s in later
+    }
+    for s, fault in faults.items():
+      if fault is None:
         raise ValueError(
           f'step {step} cannot be saved: {self._folder} already holds step '
           f'{s}; resume from it or use a new --workdir'
         )
-    _write(self._folder / 'saving', str(step))
-    torn = self._folder.glob('*.orbax-checkpoint-tmp*')
-    for path in [*torn, *(self._folder / str(s) for s in later)]:
-      shutil.rmtree(path)
-    self._spoiled -= set(later)
+    storage.write(self._folder / 'saving', str(step))
+    for torn in self._folder.glob('*.orbax-checkpoint-tmp*'):
+      if torn.is_dir():
+        shutil.rmtree(torn)
+    for s, fault in faults.items():
+      self._put_away(s, fault)
+    here = self._folder / str(step)
+    if here.exists():
+      storage.set_aside(here, 'is a file where a checkpoint is to be')
 
   def _seal(self, step: int) -> None:
     folder = self._folder / str(step)
     files = sorted(p for p in folder.rglob('*') if p.is_file())
-    manifest = {
+    sizes = {
       str(p.relative_to(folder)): [p.stat().st_size, _sha256(p)] for p in files
     }
-    _write(folder / 'manifest.json', json.dumps(manifest, indent=1))
+    manifest = {'step': step, 'files': sizes}
+    storage.write(folder / 'manifest.json', json.dumps(manifest, indent=1))
     (self._folder / 'saving').unlink()
 
   def _remove_old(self) -> None:
     whole = [s for s in self._steps() if s not in self._spoiled]
-    for step in [*whole[: -self._keep], *self._spoiled]:
+    for step in whole[: -self._keep]:
       shutil.rmtree(self._folder / str(step))
-    self._spoiled = set()
+    for step, fault in [*self._spoiled.items()]:
+      self._put_away(step, fault)
+
+  def _put_away(self, step: int, fault: str) -> None:
+    """Removes what a kill left; keeps what was damaged, under another name."""
+    path = self._folder / str(step)
+    if fault == _CUT_SHORT:
+      shutil.rmtree(path)
+    else:
+      storage.set_aside(path, f'is damaged: {fault}')
+    self._spoiled.pop(step, None)
 
 
 def _is_step(path: pathlib.Path) -> bool:
-  return path.name.isdecimal() and path.is_dir()
+  named = re.fullmatch('0|[1-9][0-9]{0,17}', path.name)
+  return bool(named) and path.is_dir()
+
+
+def _quiet(hook: Callable) -> Callable:
+  """Without what the writes beside a failed one say, each in a traceback."""
+
+  def complain(error, coroutine=types.CoroutineType) -> None:
+    late = 'Event loop is closed' in str(error.exc_value)
+    if not late and not isinstance(error.object, coroutine):
+      hook(error)
+
+  return complain
+
+
+def _refused(error: Exception, folder: pathlib.Path, step: int) -> OSError:
+  """The operating system's error, which tensorstore has in a long text."""
+  text = f'{error} {error.__cause__}'
+  code = re.search(r"os_error_code='(\d+)'", text)
+  if isinstance(error, OSError) and error.errno is not None:
+    number = error.errno
+  elif code:
+    number = int(code.group(1))
+  else:
+    return OSError(
+      f'step {step} cannot be saved in {folder}: {text.splitlines()[0][:300]};'
+      ' what was saved before it stands, and the same command goes on from it'
+    )
+  return OSError(number, os.strerror(number), str(folder / str(step)))
 
 
 def _sha256(path: pathlib.Path) -> str:
   with path.open('rb') as f:
     return hashlib.file_digest(f, 'sha256').hexdigest()
-
-
-def _write(path: pathlib.Path, text: str) -> None:
-  """Writes a file that is there whole or not at all."""
-  part = path.with_name(path.name + '.part')
-  with part.open('w') as f:
-    f.write(text)
-    f.flush()
-    os.fsync(f.fileno())
-  part.replace(path)
 
 
 def _fault(folder: pathlib.Path, *, cut_short: bool) -> str | None:
@@ -237,10 +311,13 @@ def _fault(folder: pathlib.Path, *, cut_short: bool) -> str | None:
   if not path.is_file():
     return _CUT_SHORT if cut_short else 'no manifest.json'
   try:
-    manifest = json.loads(path.read_text())
-    entries = [(name, int(n), sha) for name, (n, sha) in manifest.items()]
-  except (ValueError, TypeError, AttributeError):
+    step, entries = _entries(json.loads(path.read_bytes()))
+  except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
     return 'manifest.json is damaged'
+  if step is not None and str(step) != folder.name:
+    return f'its manifest.json is of step {step}'
+  if not entries:
+    return 'its manifest.json names no file'
   for name, size, sha in entries:
     file = folder / name
     if not file.is_file():
@@ -250,6 +327,14 @@ def _fault(folder: pathlib.Path, *, cut_short: bool) -> str | None:
     if _sha256(file) != sha:
       return f'the content of {name} has changed'
   return None
+
+
+def _entries(manifest: Any) -> tuple[int | None, list[tuple[str, int, str]]]:
+  """(step, files) of a manifest; those of older runs name files alone."""
+  step, files = None, manifest
+  if {'step', 'files'} & manifest.keys():
+    step, files = manifest['step'], manifest['files']
+  return step, [(name, int(n), sha) for name, (n, sha) in files.items()]
 
 
 def _check_meta(meta: dict[str, Any]) -> None:

@@ -5,22 +5,25 @@ event files repeat its finite numbers. Rows are ordered by the global step; a
 row of phase 'eval' may follow the training row of the same step.
 """
 
+import bisect
 import json
 import math
 import os
 import pathlib
 import sys
-from collections.abc import Iterator, Mapping
-from typing import Any, TextIO
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, TextIO
 
 import jax
 import numpy as np
-import tensorboardX
 import tqdm
 from absl import logging
 
+from agentrl import events, storage
 from agentrl.tracking import Tracker
 
+FILE = 'metrics.jsonl'
+PHASES = ('sft', 'rl', 'eval')
 _WORDS = {'nan': math.nan, 'inf': math.inf, '-inf': -math.inf}
 
 
@@ -41,6 +44,7 @@ class Writer:
     header: Mapping[str, Any],
     active: bool = True,
     tracker: Tracker | None = None,
+    check: Callable[[], None] = lambda: None,
   ):
     """Opens the files; with `active=False` (process > 0) does nothing, ever.
 
@@ -50,26 +54,21 @@ class Writer:
         off. None starts a new file; an old one is kept under another name.
       header: facts about the run, JSON values, written to header.json.
       tracker: gets every finite number too, and is closed with the writer.
+      check: raises where the folder is no longer this process's to write in
     """
     self._active = active
     if not active:
       return
-    self._tracker = tracker
+    self._tracker, self._check = tracker, check
     self._workdir = pathlib.Path(workdir)
     self._workdir.mkdir(parents=True, exist_ok=True)
-    path = self._workdir / 'metrics.jsonl'
-    self._last = _cut(path, resume_after)
-    self._file = path.open('a', encoding='utf-8')
+    self._path = self._workdir / FILE
+    self._last = _cut(self._path, resume_after)
+    self._file = self._path.open('a', encoding='utf-8')
     text = json.dumps(_strict(header), indent=2, allow_nan=False)
-    replace(self._workdir / 'header.json', text + '\n')
+    storage.write(self._workdir / 'header.json', text + '\n')
     after = -1 if resume_after is None else resume_after
-    # The suffix keeps two starts within one second out of one event file.
-    self._events = tensorboardX.SummaryWriter(
-      str(self._workdir / 'tensorboard'),
-      purge_step=after + 1,
-      filename_suffix=f'.{after + 1}.{os.getpid()}',
-      flush_secs=10,
-    )
+    self._events = events.Writer(self._workdir, resume_after=after)
 
   def write(
     self, step: int, scalars: Mapping[str, float], *, phase: str
@@ -90,19 +89,22 @@ class Writer:
       )
     row = {'step': int(step), 'phase': phase}
     row |= {name: _number(name, value) for name, value in scalars.items()}
-    self._file.write(json.dumps(_strict(row), allow_nan=False) + '\n')
-    self._file.flush()
+    self._check()
+    with storage.naming(self._path):
+      self._file.write(json.dumps(_strict(row), allow_nan=False) + '\n')
+      self._file.flush()
     self._last = order
     finite = {name: row[name] for name in scalars if math.isfinite(row[name])}
     for name, value in finite.items():
-      self._events.add_scalar(name, value, step)
+      self._events.scalar(name, value, step)
     if self._tracker:
       self._tracker.add(step, finite)
 
   def flush(self) -> None:
     """Returns when the rows are on disk; event files may lag a little."""
     if self._active:
-      os.fsync(self._file.fileno())
+      with storage.naming(self._path):
+        os.fsync(self._file.fileno())
       self._events.flush()
 
   def close(self) -> None:
@@ -116,35 +118,120 @@ class Writer:
       self._active = False
 
 
+class Line(NamedTuple):
+  """One line of a metrics.jsonl; `fault` says why it is no row."""
+
+  number: int
+  row: dict[str, Any]
+  fault: str
+  data: bytes
+
+
 def read(path: str | os.PathLike) -> list[dict[str, Any]]:
   """The rows of a metrics.jsonl, without a torn last line.
 
   Raises:
-    ValueError: a line before the last that is not JSON, with its number.
+    ValueError: a line before the last that is no row, with its number.
   """
-  return [row for row, _ in _lines(pathlib.Path(path))]
-
-
-def _lines(path: pathlib.Path) -> Iterator[tuple[dict[str, Any], int]]:
-  """Whole rows, each with the byte offset where it ends."""
-  lines = path.read_bytes().splitlines(keepends=True)
-  end = 0
-  for i, line in enumerate(lines):
-    if i == len(lines) - 1 and not line.endswith(b'\n'):
-      return
-    end += len(line)
-    try:
-      row = json.loads(line)
-    except ValueError as e:
+  rows = []
+  for line in _lines(pathlib.Path(path)):
+    if line.fault:
       raise ValueError(
-        f'{path} line {i + 1} is not JSON ({e}); remove that line by hand'
-      ) from e
-    yield {k: _WORDS.get(v, v) for k, v in row.items()}, end
+        f'{path} line {line.number} {line.fault}; remove that line by hand, or'
+        ' repeat the command of the run, which goes on without it'
+      )
+    rows.append(line.row)
+  return rows
+
+
+def repair(path: pathlib.Path, resume_after: int | None = None) -> None:
+  """Cuts the rows after a step off, and lines that are no rows out.
+
+  As a file with such lines was, it is kept beside.
+  """
+  lines = list(_lines(path))
+  faults = {line.number: line.fault for line in lines if line.fault}
+  rows = [line for line in lines if not line.fault]
+  ordered = _ascending([_order(line.row) for line in rows])
+  for i, line in enumerate(rows):
+    if i not in ordered:
+      faults[line.number] = 'is out of order'
+  end = math.inf if resume_after is None else resume_after
+  kept = [
+    line.data for line in lines
+    if line.number not in faults and line.row['step'] <= end
+  ]  # fmt: skip
+  if faults:
+    number = min(faults)
+    fault = faults[number]
+    more = f' ({len(faults)} such lines)' if len(faults) > 1 else ''
+    storage.copy_aside(path, f'line {number} {fault}{more} and is left out')
+    storage.write(path, b''.join(kept))
+  else:
+    os.truncate(path, sum(map(len, kept)))
+
+
+def _lines(path: pathlib.Path) -> Iterator[Line]:
+  """Whole lines: all but a torn last one."""
+  lines = path.read_bytes().splitlines(keepends=True)
+  for i, data in enumerate(lines):
+    if i == len(lines) - 1 and not data.endswith(b'\n'):
+      return
+    row, fault = _parsed(data)
+    yield Line(i + 1, row, fault, data)
+
+
+def _parsed(data: bytes) -> tuple[dict[str, Any], str]:
+  """The row of a line, or why it is none."""
+  try:
+    row = json.loads(data)
+  except (ValueError, RecursionError) as error:
+    return {}, f'is not JSON ({error})'
+  if not isinstance(row, dict):
+    return {}, 'is no row: it has no names'
+  step = row.get('step')
+  if isinstance(step, bool) or not isinstance(step, int) or step < 0:
+    return {}, f'is no row: its step is {step!r}'
+  if row.get('phase') not in PHASES:
+    return {}, f'is no row: its phase is {row.get("phase")!r}'
+  row = {k: _WORDS.get(v, v) if isinstance(v, str) else v
+         for k, v in row.items()}  # fmt: skip
+  odd = [k for k, v in row.items() if k != 'phase' and not _is_number(v)]
+  return row, f'is no row: {odd[0]!r} is no number' if odd else ''
+
+
+def _ascending(orders: list[tuple[int, bool]]) -> set[int]:
+  """Places of the longest strictly ascending part of them.
+
+  So that one line with a wrong step does not cost those that are right.
+  """
+  ends: list[int] = []  # the place with the least order that ends each length
+  before: dict[int, int | None] = {}
+  for i, order in enumerate(orders):
+    length = bisect.bisect_left(ends, order, key=orders.__getitem__)
+    before[i] = ends[length - 1] if length else None
+    ends[length : length + 1] = [i]
+  found, i = set(), ends[-1] if ends else None
+  while i is not None:
+    found.add(i)
+    i = before[i]
+  return found
+
+
+def _is_number(x: Any) -> bool:
+  return isinstance(x, float | int) and not isinstance(x, bool)
+
+
+def _order(row: Mapping[str, Any]) -> tuple[int, bool]:
+  """Rows of one step: the one that trained, then the one that evaluated."""
+  return row['step'], row['phase'] == 'eval'
 
 
 def _cut(path: pathlib.Path, resume_after: int | None) -> tuple[int, bool]:
   """Cuts the rows after a step off; the order of the last row left."""
-  last, keep = (-1, True), 0
+  last = (-1, True)
+  if path.is_dir():
+    storage.set_aside(path, 'is a folder where a file is to be')
   if not path.exists():
     if resume_after is not None:
       logging.warning('%s is missing: earlier rows are lost', path)
@@ -152,11 +239,9 @@ def _cut(path: pathlib.Path, resume_after: int | None) -> tuple[int, bool]:
   if resume_after is None:
     _set_aside(path)
     return last
-  for row, end in _lines(path):
-    if row['step'] > resume_after:
-      break
-    last, keep = (row['step'], row['phase'] == 'eval'), end
-  os.truncate(path, keep)
+  repair(path, resume_after)
+  rows = read(path)
+  last = _order(rows[-1]) if rows else last
   if last[0] < resume_after:
     logging.warning(
       '%s ends at step %d: rows up to %d are lost', path, last[0], resume_after
@@ -169,16 +254,14 @@ def _set_aside(path: pathlib.Path) -> None:
   if not path.stat().st_size:
     return
   names = (path.with_name(f'metrics.{i}.jsonl') for i in range(1, 10**6))
-  free = next(p for p in names if not p.exists())
+  free = next(p for p in names if not os.path.lexists(p))
   path.rename(free)
   logging.warning('a new run starts: the old %s is now %s', path, free.name)
 
 
 def replace(path: pathlib.Path, text: str) -> None:
   """Writes a file whole or not at all."""
-  part = path.with_name(path.name + '.part')
-  part.write_text(text, encoding='utf-8')
-  part.replace(path)
+  storage.write(path, text)
 
 
 def _strict(value: Any) -> Any:

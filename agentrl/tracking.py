@@ -7,11 +7,12 @@ its own variables (WANDB_MODE=offline keeps everything on the machine).
 import importlib
 import os
 import pathlib
+import re
 import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from agentrl import install
+from agentrl import install, storage
 
 ID = 'wandb_id'
 
@@ -25,6 +26,13 @@ def installed() -> None:
       f'log.wandb asks for Weights & Biases, which is not to be had ({error});'
       f' {install.command("track")}, or leave log.wandb empty'
     ) from error
+
+
+def _names_a_run(path: pathlib.Path) -> bool:
+  """Whether the file is what `Tracker` made it."""
+  if not path.is_file():
+    return False
+  return bool(re.fullmatch(rb'[0-9a-f]{32}\n', path.read_bytes()))
 
 
 class Tracker:
@@ -55,8 +63,10 @@ class Tracker:
     folder = pathlib.Path(workdir)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / ID
+    if path.exists() and not _names_a_run(path):
+      storage.set_aside(path, 'names no run')
     if resume_after is None or not path.exists():
-      path.write_text(uuid.uuid4().hex + '\n', encoding='utf-8')
+      storage.write(path, uuid.uuid4().hex + '\n')
     # create_new: runs trained at once in a process each have their own.
     self._run = wandb.init(
       project=project,

@@ -4,6 +4,7 @@ A run that is ahead of the others, after a restart, waits until they have come
 to its step; so a folder may have been begun, or cut off, in any way.
 """
 
+import contextlib
 import functools
 import os
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from agentrl.kept import Keeper, Kept
 from agentrl.rollout.luck import Stream, stream_key
 from agentrl.types import TrainState
 from experiments import build, folder, keeping, lanes, rollouts, runner, staging
-from experiments import check as checks
+from experiments import check as check_lib
 
 FREE = ('seed', 'init')  # the fields of a config that may differ
 
@@ -32,14 +33,18 @@ def run(configs: Sequence[ConfigDict], workdirs: Sequence[str]) -> list[str]:
   Raises ValueError for configs that cannot go together.
   """
   check(configs)
-  checks.log(configs[0])
+  check_lib.log(configs[0])
   for c, workdir in zip(configs, workdirs, strict=True):
     folder.same_config(c, workdir)
   setups = alike(configs)
   for c in configs:
     if c.init:
       folder.same_model(c)
-  return _run(setups, workdirs)
+  with contextlib.ExitStack() as stack:
+    locks = [stack.enter_context(runner.locked(w)) for w in workdirs]
+    for c, workdir in zip(configs, workdirs, strict=True):
+      folder.same_config(c, workdir)  # of who held the lock before
+    return _run(setups, workdirs, locks)
 
 
 def check(configs: Sequence[ConfigDict]) -> None:
@@ -79,22 +84,24 @@ def alike(configs: Sequence[ConfigDict]) -> list[build.Setup]:
   ]
 
 
-def _run(setups: Sequence[build.Setup], workdirs: Sequence[str]) -> list[str]:
+def _run(
+  setups: Sequence[build.Setup], workdirs: Sequence[str], checks
+) -> list[str]:
   s, ways = setups[0], lanes.over_devices(len(setups))
   plans = [list(staging.make_stages(x, ('sft', 'rl'))) for x in setups]
   plan = [side_by_side(ways, stages) for stages in zip(*plans, strict=True)]
   kept = [
     checkpoint.Checkpoints(
-      os.path.join(w, 'checkpoints'), keep=s.config.checkpoint.keep
+      os.path.join(w, 'checkpoints'), keep=s.config.checkpoint.keep, check=check
     )
-    for w in workdirs
+    for w, check in zip(workdirs, checks, strict=True)
   ]
   state, resumed, spent = begin(ways, setups, kept)
   writers, logs = [], []
-  for x, w, at in zip(setups, workdirs, resumed, strict=True):
+  for x, w, at, check in zip(setups, workdirs, resumed, checks, strict=True):
     folder.keep_config(x.config, w)
-    writers.append(runner.write_metrics(x, w, at))
-    logs.append(logged.Writer(w, resume_after=at))
+    writers.append(runner.write_metrics(x, w, at, check))
+    logs.append(logged.Writer(w, resume_after=at, check=check))
   writer = lanes.Writers(writers, resumed)
   log = keeper(setups, logs, resumed)
   progress = lanes.Progress(
@@ -110,8 +117,9 @@ def _run(setups: Sequence[build.Setup], workdirs: Sequence[str]) -> list[str]:
     progress,
     spent,
   )
-  for one in logs:
+  for one, check in zip(logs, checks, strict=True):
     one.close()
+    check()
   return [runner.finish(x, w) for x, w in zip(setups, workdirs, strict=True)]
 
 

@@ -5,10 +5,13 @@
   if __name__ == '__main__':
     cli.run(main, required=('config', 'workdir'))
 
-A mistake ends in `error: ...` on stderr and exit code 2; --verbosity=1 shows
-where it was found. A flag defined by `flag` lies in its domain when main runs.
+A mistake ends in `error: ...` on stderr and exit code 2, what the machine
+refuses (a full disk, a folder that is gone) in the same and exit code 1;
+--verbosity=1 shows where it was found. A flag defined by `flag` lies in its
+domain when main runs.
 """
 
+import errno
 import glob
 import os
 import re
@@ -42,6 +45,21 @@ def flag(name: str, default: Any, of: Domain, meaning: str) -> flags.FlagHolder:
   return flags.DEFINE_string(name, default, f'{meaning}.')
 
 
+MISTAKE, MACHINE = 2, 1  # exit codes
+_NO_SPACE = 'make room there, or use another disk'
+_NOT_WRITABLE = 'make it writable, or use another --workdir'
+_ADVICE = {
+  errno.ENOSPC: _NO_SPACE,
+  errno.EDQUOT: _NO_SPACE,
+  errno.EFBIG: 'raise the limit of file sizes (ulimit -f)',
+  errno.EROFS: _NOT_WRITABLE,
+  errno.EACCES: _NOT_WRITABLE,
+  errno.EPERM: _NOT_WRITABLE,
+  errno.ENOENT: 'somebody removed it, or its disk is gone',
+  errno.ESTALE: 'somebody removed it, or its disk is gone',
+}
+
+
 def run(
   main: Callable[..., None],
   required: Sequence[str] = (),
@@ -65,9 +83,19 @@ def _ours(record) -> bool:
   return not any(x in record.pathname for x in ('orbax', 'xla_bridge'))
 
 
-def fail(message: str) -> NoReturn:
+def fail(message: str, code: int = MISTAKE) -> NoReturn:
   print(f'error: {message}', file=sys.stderr)
-  sys.exit(2)
+  sys.exit(code)
+
+
+def refused(error: OSError) -> str:
+  """What the machine did not do, as a sentence."""
+  if error.errno is None:
+    return str(error)
+  where = f'{error.filename}: ' if error.filename is not None else ''
+  what = error.strerror or type(error).__name__
+  advice = _ADVICE.get(error.errno, '--verbosity=1 says where it happened')
+  return f'{where}{what} ({errno.errorcode.get(error.errno)}); {advice}'
 
 
 def _guarded(main, argv: Sequence[str], operands: Sequence[str]) -> None:
@@ -83,6 +111,7 @@ def _guarded(main, argv: Sequence[str], operands: Sequence[str]) -> None:
   logging.get_absl_handler().addFilter(_ours)
   try:
     main(*given)
+    _flush()
   except FloatingPointError:  # of --jax_debug_nans, which is asked for a trace
     raise
   except Stopped as reason:
@@ -91,6 +120,19 @@ def _guarded(main, argv: Sequence[str], operands: Sequence[str]) -> None:
   except (ValueError, ArithmeticError) as error:
     logging.debug('%s', error, exc_info=True)
     fail(str(error))
+  except OSError as error:
+    logging.debug('%s', error, exc_info=True)
+    fail(refused(error), MACHINE)
+
+
+def _flush() -> None:
+  """Writes what was printed; what cannot be is not tried again at the end."""
+  try:
+    sys.stdout.flush()
+  except OSError as error:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    error.filename = 'the standard output'
+    raise
 
 
 def _parse(argv: Sequence[str], required: Sequence[str]) -> list[str]:

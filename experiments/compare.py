@@ -11,6 +11,7 @@ report.json are written at the end.
 import os
 
 from agentrl.domain import COUNT, Path
+from agentrl.lock import Lock
 from experiments import cli
 
 _STUDY = cli.flag('study', None, Path(empty=False), 'File with get_study()')
@@ -25,11 +26,11 @@ def main() -> None:
   from experiments import comparison  # imports jax
 
   study = comparison.load(_STUDY.value)
-  report = comparison.run(
-    study, os.path.abspath(_WORKDIR.value), _JOBS.value, _TOGETHER.value
-  )
-  comparison.sign(report, study, _STUDY.value, _WORKDIR.value)
-  print(comparison.publish(report, _WORKDIR.value))
+  workdir = os.path.abspath(_WORKDIR.value)
+  with Lock(workdir):  # two would take each other's runs for failed
+    report = comparison.run(study, workdir, _JOBS.value, _TOGETHER.value)
+    comparison.sign(report, study, _STUDY.value, _WORKDIR.value)
+    print(comparison.publish(report, _WORKDIR.value))
 
 
 if __name__ == '__main__':

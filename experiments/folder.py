@@ -11,7 +11,7 @@ import jax
 from absl import logging
 from ml_collections import ConfigDict
 
-from agentrl import checkpoint, mesh, method
+from agentrl import checkpoint, mesh, method, storage
 from agentrl import learner as learner_lib
 from agentrl.model import adapter, families, hf, peft
 from agentrl.nn import lora
@@ -33,6 +33,10 @@ BEFORE = {
 REMAT = {False: 'none', True: 'layer'}  # before it was a word
 
 
+class DamagedError(ValueError):
+  """A config is there and cannot be read."""
+
+
 def text_of(c: ConfigDict) -> str:
   return c.to_json(indent=2, sort_keys=True) + '\n'
 
@@ -41,12 +45,18 @@ def same_config(c: ConfigDict, workdir: str) -> None:
   """Refuses to mix two configs in one folder, naming what differs.
 
   Where arrays lie is no part of an experiment: a run goes on on any mesh. Nor
-  is who else gets its numbers.
+  is who else gets its numbers. One that cannot be read differs in nothing: the
+  checkpoints say whether they are of this model.
   """
   path = os.path.join(workdir, CONFIG)
   if not os.path.exists(path):
     return
-  for name, old, new in differences(read_config(workdir), c):
+  try:
+    there = read_config(workdir)
+  except DamagedError as error:
+    logging.warning('%s; going on with the config given', error)
+    return
+  for name, old, new in differences(there, c):
     if name.startswith(('mesh.', 'log.wandb')):
       logging.info('Going on with %s=%s, %s before', name, new, old)
       continue
@@ -67,12 +77,15 @@ def differences(one: ConfigDict, other: ConfigDict) -> Iterator[tuple]:
 
 
 def keep_config(c: ConfigDict, workdir: str) -> None:
-  """Writes the resolved config, whole or not at all."""
+  """Writes the resolved config, whole or not at all; a damaged one stays."""
   os.makedirs(workdir, exist_ok=True)
-  path = os.path.join(workdir, CONFIG)
-  with open(path + '.new', 'w', encoding='utf-8') as f:
-    f.write(text_of(c))
-  os.replace(path + '.new', path)
+  path = pathlib.Path(workdir, CONFIG)
+  if path.exists():
+    try:
+      read_config(workdir)
+    except DamagedError:
+      storage.set_aside(path, 'is damaged')
+  storage.write(path, text_of(c))
 
 
 def read_config(workdir: str) -> ConfigDict:
@@ -80,17 +93,17 @@ def read_config(workdir: str) -> ConfigDict:
   path = os.path.join(workdir, CONFIG)
   try:
     with open(path, encoding='utf-8') as f:
-      found = json.load(f)
-  except OSError as error:
+      return ConfigDict(_as_it_was(json.load(f)))
+  except FileNotFoundError as error:
     raise ValueError(
       f'{workdir} is not the folder of a run: {path} cannot be read'
       f' ({error.strerror}); name the --workdir of a run'
     ) from error
-  except ValueError as error:
-    raise ValueError(
+  except (OSError, ValueError, TypeError, AttributeError, KeyError,
+          RecursionError) as error:  # fmt: skip
+    raise DamagedError(
       f'{path} is damaged ({error}); name the --workdir of another run'
     ) from error
-  return ConfigDict(_as_it_was(found))
 
 
 def _as_it_was(found: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """A whole run: stages, evaluation, resume, report."""
 
+import contextlib
 import functools
 import os
+import pathlib
 import shlex
 import time
 
@@ -17,9 +19,11 @@ from agentrl import (
   method,
   metrics,
   report,
+  storage,
   tracking,
 )
 from agentrl import learner as learner_lib
+from agentrl import lock as lock_lib
 from agentrl.dataset import logged
 from agentrl.interrupt import Interrupt
 from agentrl.rollout.luck import Stream, stream_key
@@ -54,36 +58,73 @@ def run(c, workdir: str, *, stages=('sft', 'rl')) -> str:
     players_lib.players(s, asked) as them,
   ):
     plan = list(staging.make_stages(s, stages, them))
-    return _run(s, workdir, plan, them, asked)
+    with locked(workdir) as check_lock:
+      folder.same_config(c, workdir)  # of who held the lock before, if anybody
+      return _run(s, workdir, plan, them, asked, check_lock)
 
 
-def _run(s: build.Setup, workdir: str, plan: list[loop.Stage], playing, asked):
+@contextlib.contextmanager
+def locked(workdir: str):
+  """Process 0 holds the workdir's lock; gives what raises once it is lost.
+
+  Raises: lock.TakenError in process 0 where another training holds it, and in
+    the other processes that this one failed.
+  """
+  with contextlib.ExitStack() as stack:
+
+    def take():
+      if processes.first():
+        return stack.enter_context(lock_lib.Lock(workdir)).check
+      return lambda: None
+
+    mine = []
+    try:
+      processes.each(lambda: mine.append(take()))
+    except RuntimeError as error:
+      raise lock_lib.TakenError(str(error)) from error
+    yield mine[0]
+
+
+def _run(s: build.Setup, workdir: str, plan: list[loop.Stage], playing, asked,
+         check_lock):  # fmt: skip
   checkpoints = checkpoint.Checkpoints(
-    os.path.join(workdir, 'checkpoints'), keep=s.config.checkpoint.keep
+    os.path.join(workdir, 'checkpoints'),
+    keep=s.config.checkpoint.keep,
+    check=check_lock,
   )
   state, resumed, spent = begin(s, workdir, checkpoints)
   if processes.first():
     folder.keep_config(s.config, workdir)
   if s.config.model.path:
     logging.info('%s', described.computing(s))
-  writer = write_metrics(s, workdir, resumed)
+  writer = write_metrics(s, workdir, resumed, check_lock)
   progress = metrics.Progress(
     plan[-1].end,
     initial=int(state.step),
     show=SHOW,
     active=processes.first(),
   )
-  log = logged.Writer(workdir, resume_after=resumed, active=processes.first())
+  log = logged.Writer(
+    workdir, resume_after=resumed, active=processes.first(), check=check_lock
+  )
   keeper = keeping.keeper(s, log)
+
+  def stopping():
+    asked()
+    check_lock()
+
   seen = staging.watch(s, plan, keeper, playing)._replace(
-    stopping=lambda: processes.each(asked) and None
+    stopping=lambda: processes.each(stopping) and None
   )
   go(plan, state, seen, writer, keeper, checkpoints, progress, spent)
   log.close()
+  check_lock()
   return finish(s, workdir) if processes.first() else ''
 
 
-def write_metrics(s: build.Setup, workdir: str, resumed) -> metrics.Writer:
+def write_metrics(
+  s: build.Setup, workdir: str, resumed, check_lock=lambda: None
+) -> metrics.Writer:
   """What writes the run's numbers, wherever they are wanted."""
   c, first = s.config, processes.first()
   tracker = None
@@ -97,6 +138,7 @@ def write_metrics(s: build.Setup, workdir: str, resumed) -> metrics.Writer:
     header=described.header(s, workdir),
     active=first,
     tracker=tracker,
+    check=check_lock,
   )
 
 
@@ -133,13 +175,14 @@ def begin(s: build.Setup, workdir: str, checkpoints: checkpoint.Checkpoints):
 
 def finish(s: build.Setup, workdir: str) -> str:
   """The learning curve and the summary, from what the run wrote."""
-  rows = metrics.read(os.path.join(workdir, 'metrics.jsonl'))
-  report.learning_curve(
-    rows, os.path.join(workdir, 'curve.png'), title=described.title(s)
-  )
+  path = pathlib.Path(workdir, metrics.FILE)
+  metrics.repair(path)  # nobody has checked it since the run began
+  rows, curve = metrics.read(path), pathlib.Path(workdir, 'curve.png')
+  if curve.is_dir():
+    storage.set_aside(curve, 'is a folder where a file is to be')
+  report.learning_curve(rows, str(curve), title=described.title(s))
   text = report.summary(rows, described.header(s, workdir))
-  with open(os.path.join(workdir, 'summary.txt'), 'w', encoding='utf-8') as f:
-    f.write(text + '\n')
+  storage.write(os.path.join(workdir, 'summary.txt'), text + '\n')
   return text
 
 

@@ -19,6 +19,7 @@ import sys
 from absl import flags
 
 from agentrl.domain import COUNT, Path, Whole
+from agentrl.lock import Lock
 from experiments import cli, cluster, space
 
 _CONFIG = flags.DEFINE_string('config', None, 'A config, as for train.')
@@ -59,8 +60,9 @@ def main() -> None:
   if _LIST.value:
     print('\n'.join(' '.join(r.job.command) for r in plan))
     return
-  statuses = sweeping.run(plan, _JOBS.value, _TOGETHER.value, runner(workdir))
-  print(sweeping.table(plan))
+  with Lock(workdir):  # two sweeps would take each other's runs for failed
+    statuses = sweeping.run(plan, _JOBS.value, _TOGETHER.value, runner(workdir))
+    print(sweeping.table(plan))
   if any(statuses.values()):
     sys.exit(1)
 

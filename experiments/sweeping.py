@@ -151,7 +151,10 @@ def _at(plan: Sequence[Run], name: str) -> str:
   """How far a run is: step of all steps."""
   r = next(r for r in plan if r.name == name)
   path = os.path.join(r.workdir, 'metrics.jsonl')
-  rows = metrics.read(path) if os.path.exists(path) else []
+  try:
+    rows = metrics.read(path) if os.path.exists(path) else []
+  except (OSError, ValueError):
+    rows = []  # its own process says what is wrong, and repairs it
   step = rows[-1]['step'] if rows else 0
   whole = r.config.steps + (0 if r.config.init else r.config.sft.steps)
   return f'{step}/{whole}'

@@ -21,6 +21,7 @@ from agentrl.dataset import framed, logged
 from agentrl.types import Status
 
 PAGE = 100  # trajectories of one page of the list
+ROOM = 16 << 20  # bytes of the trajectories of one answer
 ORDERS = ('newest', 'oldest', 'best', 'worst')
 STATUSES = tuple(s.name.lower() for s in Status)
 # What a list is filtered by; numbers, but for the choices.
@@ -106,15 +107,26 @@ def rows(heads: np.ndarray, index: Sequence[int]) -> list[dict[str, Any]]:
   return out
 
 
-def some(log: logged.Log, index: Sequence[int]) -> list[dict[str, Any]]:
-  """Whole trajectories; of a damaged one what is wrong with it."""
-  out = []
-  for i in index:
+def some(
+  log: logged.Log, index: Sequence[int], room: int | None = None
+) -> bytes:
+  """Whole trajectories, each once; of a damaged one what is wrong with it.
+
+  Their JSON is not parsed: as objects it would be ten times as large.
+
+  Args:
+    room: bytes that they may have together; those beyond are told to be so
+  """
+  parts, left = [], room
+  for i in dict.fromkeys(map(int, index)):
     try:
-      out.append({'i': int(i), **log[i]})
+      text = log.text(i, left)
     except (IndexError, ValueError) as error:
-      out.append({'i': int(i), 'error': str(error)})
-  return out
+      parts.append(json.dumps({'i': i, 'error': str(error)}).encode())
+    else:
+      parts.append(b'{"i":%d,' % i + text[1:])
+      left = None if left is None else left - len(text)
+  return b'[' + b','.join(parts) + b']'
 
 
 def page(name: str, data: Mapping[str, Any] | None = None) -> tuple[str, str]:
@@ -159,9 +171,8 @@ def save(log: logged.Log, name: str, out: str, asked, most: int) -> int:
       f'no trajectory of {name} fits; --only has to leave some of its'
       f' {len(log)}'
     )
-  text, _ = page(
-    name, {'rows': rows(log.heads, index), 'some': some(log, index)}
-  )
+  found = json.loads(some(log, index))
+  text, _ = page(name, {'rows': rows(log.heads, index), 'some': found})
   with open(out + '.part', 'w', encoding='utf-8') as f:
     f.write(text)
   os.replace(out + '.part', out)

@@ -1,5 +1,6 @@
 """Checkpoints: exact bits, damage detected, SIGKILL survived."""
 
+import json
 import logging as python_logging
 import os
 import pathlib
@@ -374,3 +375,90 @@ def test_killed_at_every_stage_of_a_save(two):
   again.save(8, make_state(8), {})
   again.close()
   assert sorted(p.name for p in two.iterdir()) == ['7', '8']
+
+
+def aside(folder) -> list[str]:
+  return sorted(p.name for p in folder.iterdir() if '.damaged.' in p.name)
+
+
+@pytest.mark.parametrize(
+  'manifest',
+  ['{}', '[]', 'null', '{"step": 7}', '{"step": 7, "files": {}}', '[' * 10**5,
+   '{"step": 3, "files": {"meta/metadata": [1, ""]}}', '"x"', ''],
+)  # fmt: skip
+def test_a_manifest_that_vouches_for_nothing_is_damage(two, manifest):
+  (two / '7' / 'manifest.json').write_text(manifest)
+  assert load(two)[0] == 3
+  assert (two / '7').exists()  # looking changes nothing
+
+
+def test_an_old_step_under_a_higher_number_is_not_that_step(two, caplog):
+  shutil.copytree(two / '3', two / '9')
+  with caplog.at_level(python_logging.WARNING, logger='absl'):
+    step, state, _ = load(two)
+  assert step == 7
+  assert_same(state, make_state(7))
+  assert 'step 9 (its manifest.json is of step 3)' in caplog.text
+
+
+def test_manifests_of_older_runs_are_read(two):
+  """They named the files alone."""
+  path = two / '7' / 'manifest.json'
+  path.write_text(json.dumps(json.loads(path.read_text())['files']))
+  assert load(two)[0] == 7
+
+
+def test_what_was_damaged_is_kept_beside(two):
+  whole = files(two / '7')[0].read_bytes()
+  files(two / '7')[0].write_bytes(whole + b'x')
+  shutil.copytree(two / '3', two / '9')
+  checkpoints = checkpoint.Checkpoints(two)
+  assert checkpoints.latest(abstract(make_state()))[0] == 3
+  checkpoints.save(5, make_state(5), {})
+  checkpoints.save(7, make_state(7), {})
+  checkpoints.close()
+  assert aside(two) == ['7.damaged.1', '9.damaged.1']
+  assert files(two / '7.damaged.1')[0].read_bytes() == whole + b'x'
+  assert load(two)[0] == 7
+
+
+@pytest.mark.parametrize('text', ['', 'x', '-1', '\0' * 9, '9' * 99, 'folder'])
+def test_a_damaged_mark_stops_nothing(two, text):
+  mark = two / 'saving'
+  if text == 'folder':
+    (mark / 'mine').mkdir(parents=True)
+  else:
+    mark.write_text(text)
+  checkpoints = checkpoint.Checkpoints(two)
+  assert checkpoints.latest(abstract(make_state()))[0] == 7
+  checkpoints.save(8, make_state(8), {})
+  checkpoints.close()
+  assert load(two)[0] == 8
+  assert not mark.exists()
+  if text == 'folder':
+    assert (two / 'saving.damaged.1' / 'mine').exists()
+
+
+def test_files_in_place_of_folders(two):
+  """Numbers that are files, or written otherwise, are no steps."""
+  for name in ('8', '007', '10.orbax-checkpoint-tmp'):
+    (two / name).write_text('mine')
+  checkpoints = checkpoint.Checkpoints(two)
+  assert checkpoints.latest(abstract(make_state()))[0] == 7
+  checkpoints.save(8, make_state(8), {})
+  checkpoints.close()
+  assert load(two)[0] == 8
+  assert aside(two) == ['8.damaged.1']
+
+
+def test_a_file_in_place_of_all_of_them_is_named(tmp_path):
+  (tmp_path / 'checkpoints').write_text('')
+  with pytest.raises(ValueError, match='is a file and not a folder of check'):
+    load(tmp_path / 'checkpoints')
+
+
+def test_a_folder_that_is_gone_is_not_made_again(tmp_path):
+  checkpoints = checkpoint.Checkpoints(tmp_path / 'run' / 'checkpoints')
+  with pytest.raises(FileNotFoundError):
+    checkpoints.save(1, make_state(), {})
+  assert not (tmp_path / 'run').exists()

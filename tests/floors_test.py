@@ -13,6 +13,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 FLOORS = (
   (
     'types', 'counting', 'segment', 'mesh', 'registry', 'domain', 'install',
+    'storage',
   ),
   ('nn', 'text', 'advantage', 'loss', 'reward'),
   (
@@ -22,7 +23,8 @@ FLOORS = (
   ('signal', 'rollout'),
   (
     'collect', 'method', 'objective', 'learner', 'checkpoint', 'metrics',
-    'evaluate', 'report', 'kept', 'narrate', 'interrupt', 'tracking',
+    'evaluate', 'report', 'kept', 'narrate', 'interrupt', 'tracking', 'events',
+    'lock',
   ),
   ('loop',),
   ('experiments', 'configs'),

@@ -93,3 +93,19 @@ def test_not_installed_is_one_sentence_before_anything_else(
   assert not (tmp_path / 'run').exists()
   c.log.wandb = ''
   check.log(c)
+
+
+@pytest.mark.parametrize('how', ['', 'x\n', '\xff' * 33, 'folder'])
+def test_a_damaged_id_is_kept_beside_and_the_run_goes_on(runs, tmp_path, how):
+  begin(tmp_path).close()
+  path = tmp_path / tracking.ID
+  if how == 'folder':
+    path.unlink()
+    path.mkdir()
+  else:
+    path.write_text(how, encoding='latin-1')
+  begin(tmp_path, resume_after=3).close()
+  first, second = (run.settings['id'] for run in runs)
+  assert first != second
+  assert path.read_text() == second + '\n'
+  assert path.with_name('wandb_id.damaged.1').exists()

@@ -16,6 +16,8 @@ from typing import BinaryIO
 import numpy as np
 from absl import logging
 
+from agentrl import storage
+
 MARK = b'ATR1'
 # What a list shows and is filtered by.
 FACTS = np.dtype([
@@ -63,11 +65,13 @@ def end(found: np.ndarray) -> int:
   return int(found['at'][-1]) + HEAD.itemsize + int(found['size'][-1])
 
 
-def body(path: pathlib.Path, head: np.void) -> bytes:
+def body(path: pathlib.Path, head: np.void, most: int | None = None) -> bytes:
   """The body of one record.
 
+  Args:
+    most: bytes that it may have
   Raises:
-    ValueError: it is damaged.
+    ValueError: it is damaged, or larger.
   """
   with path.open('rb') as f:
     f.seek(int(head['at']) + HEAD.itemsize)
@@ -77,7 +81,15 @@ def body(path: pathlib.Path, head: np.void) -> bytes:
       f'{path} is damaged at byte {head["at"]}; the records before and after'
       ' can still be read'
     )
-  return zlib.decompress(data)
+  if most is None:
+    return zlib.decompress(data)
+  content = zlib.decompressobj().decompress(data, most + 1)
+  if len(content) > most:
+    raise ValueError(
+      f'the record at byte {head["at"]} of {path} has more than {most}'
+      ' bytes, all that there is room for; agentrl.dataset.logged reads it'
+    )
+  return content
 
 
 class Appender:
@@ -89,12 +101,10 @@ class Appender:
 
   def __init__(self, path: pathlib.Path, keep: np.ndarray):
     """Cuts the file behind the last of the records `keep`, as `heads` gave."""
-    self._end = end(keep)
-    with path.open('ab') as f:
+    self._end, self._path = end(keep), path
+    with storage.naming(path), path.open('ab') as f:
       f.truncate(self._end)
-    part = index_of(path).with_suffix('.index.part')
-    part.write_bytes(keep.tobytes())
-    part.replace(index_of(path))
+    storage.write(index_of(path), keep.tobytes())
     self._data, self._index = path.open('ab'), index_of(path).open('ab')
 
   def write(self, facts: np.void, content: bytes) -> None:
@@ -107,13 +117,15 @@ class Appender:
     head['size'], head['crc'] = len(packed), zlib.crc32(packed)
     head['check'] = zlib.crc32(head.tobytes()[:_CHECKED])
     for file, what in ((self._data, packed), (self._index, b'')):
-      file.write(head.tobytes() + what)
-      file.flush()
+      with storage.naming(self._path):
+        file.write(head.tobytes() + what)
+        file.flush()
     self._end += HEAD.itemsize + len(packed)
 
   def flush(self) -> None:
     """Returns when the records are on disk."""
-    os.fsync(self._data.fileno())
+    with storage.naming(self._path):
+      os.fsync(self._data.fileno())
 
   def close(self) -> None:
     self.flush()
@@ -122,12 +134,33 @@ class Appender:
 
 
 def _index(path: pathlib.Path) -> np.ndarray:
-  """The index, without a torn last head; nothing if there is none."""
+  """The index, without a torn last head; nothing if a head is damaged."""
   try:
     data = index_of(path).read_bytes()
-  except FileNotFoundError:
+  except (FileNotFoundError, IsADirectoryError):
     return np.empty(0, HEAD)
-  return np.frombuffer(data[: len(data) - len(data) % HEAD.itemsize], HEAD)
+  found = np.frombuffer(data[: len(data) - len(data) % HEAD.itemsize], HEAD)
+  return found if all(map(_checked, found)) else np.empty(0, HEAD)
+
+
+def _checked(head: np.void) -> bool:
+  """Whether a head is as it was written."""
+  return zlib.crc32(head.tobytes()[:_CHECKED]) == head['check']
+
+
+def damaged(path: pathlib.Path, keep: np.ndarray, after: int) -> bool:
+  """Whether what follows the records `keep` was a record of a step <= after.
+
+  A kill tears records of later steps only: those before are on disk whole.
+  """
+  at = end(keep)
+  with path.open('rb') as f:
+    f.seek(at)
+    data = f.read(HEAD.itemsize)
+  if len(data) < HEAD.itemsize:
+    return False  # torn
+  head = np.frombuffer(data, HEAD)[0]
+  return not _checked(head) or bool(head['step'] <= after)
 
 
 def _fits(found: np.ndarray, f: BinaryIO) -> bool:
@@ -174,9 +207,7 @@ def _whole(f: BinaryIO, at: int) -> np.void | None:
   if len(data) < HEAD.itemsize:
     return None
   head = np.frombuffer(data, HEAD)[0]
-  if head['mark'] != MARK or head['at'] != at:
-    return None
-  if zlib.crc32(data[:_CHECKED]) != head['check']:
+  if head['mark'] != MARK or head['at'] != at or not _checked(head):
     return None
   content = f.read(int(head['size']))
   whole = len(content) == head['size'] and zlib.crc32(content) == head['crc']

@@ -12,12 +12,13 @@ import json
 import math
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from absl import logging
 
+from agentrl import storage
 from agentrl.dataset import framed
 from agentrl.types import Status
 
@@ -36,26 +37,36 @@ class Writer:
     resume_after: int | None,
     process: int = 0,
     active: bool = True,
+    check: Callable[[], None] = lambda: None,
   ):
     """Opens the file; with `active=False` does nothing, ever.
 
     Args:
       resume_after: the step of the restored checkpoint: trajectories of later
         steps are cut off, since they will be made again. None cuts off all.
+      check: raises where the folder is no longer this process's to write in
     """
-    self._active = active
+    self._active, self._check = active, check
     if not active:
       return
     folder = pathlib.Path(workdir) / FOLDER
+    if folder.exists() and not folder.is_dir():
+      storage.set_aside(folder, 'is no folder')
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f'{process:05d}.log'
+    if path.is_dir():
+      storage.set_aside(path, 'is a folder where a file is to be')
+    after = -1 if resume_after is None else resume_after
+    if after >= 0 and not path.exists():
+      logging.warning('%s is missing: earlier trajectories are lost', path)
     path.touch()
     found = framed.heads(path)
-    after = -1 if resume_after is None else resume_after
     late = np.flatnonzero(found['step'] > after)
     keep = found[: late[0]] if len(late) else found
     if len(late):
       logging.info('%s: %d later than step %d are cut', path, len(late), after)
+    if after >= 0 and framed.damaged(path, keep, after):
+      storage.copy_aside(path, 'has damaged records at its end')
     self._last = int(keep['step'][-1]) if len(keep) else -1
     self._path, self._file = path, framed.Appender(path, keep)
 
@@ -73,6 +84,7 @@ class Writer:
         f'step {head["step"]} comes before step {self._last}, the last one in'
         f' {self._path}; log trajectories in the order of their steps'
       )
+    self._check()
     self._file.write(head, encode(trajectory))
     self._last = int(head['step'])
 
@@ -126,11 +138,18 @@ class Log:
 
   def __getitem__(self, i: int) -> dict[str, Any]:
     """Raises IndexError for a number that is none, ValueError for damage."""
+    return json.loads(self.text(i))
+
+  def text(self, i: int, most: int | None = None) -> bytes:
+    """The JSON of one trajectory, if it has no more than `most` bytes.
+
+    Raises what `log[i]` raises, ValueError also for one that is larger.
+    """
     if not 0 <= i < len(self):
       raise IndexError(f'trajectory {i} is none of the {len(self)} in this log')
     k = int(np.searchsorted(self._first, i, side='right')) - 1
     path = list(self._found)[k]
-    return json.loads(framed.body(path, self.heads[i]))
+    return framed.body(path, self.heads[i], most)
 
 
 def facts(trajectory: Trajectory) -> np.void:

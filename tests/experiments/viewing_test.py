@@ -5,9 +5,12 @@ import hashlib
 import http.client
 import json
 import re
+import socket
+import struct
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -153,6 +156,114 @@ def test_only_this_machine_may_read(server):
     assert get(server, path)[0] == 404
 
 
+def test_what_is_named_often_is_given_once(server, folder):
+  status, text, _ = get(server, '/some?i=' + ','.join(['4', '0', '4'] * 21))
+  log = logged.Log(folder)
+  assert status == 200
+  assert json.loads(text) == [{'i': 4, **log[4]}, {'i': 0, **log[0]}]
+
+
+def test_an_answer_has_a_bound(server, folder, monkeypatch):
+  """What goes beyond it is told, and not even decompressed as a whole."""
+  log = logged.Log(folder)
+  monkeypatch.setattr(viewing, 'ROOM', len(log.text(0)) + 10)
+  _, text, _ = get(server, '/some?i=0,1,2')
+  first, *others = json.loads(text)
+  assert first == {'i': 0, **log[0]}
+  for t in others:
+    assert 'has more than 10 bytes' in t['error']
+  assert len(others) == 2
+
+
+def connect(server, request: bytes) -> socket.socket:
+  s = socket.create_connection(server.server_address, timeout=60)
+  s.sendall(request)
+  return s
+
+
+def rest(s: socket.socket) -> bytes:
+  """All that comes until the server hangs up."""
+  found = []
+  try:
+    while found[-1:] != [b'']:
+      found.append(s.recv(1 << 16))
+  except ConnectionError:
+    pass
+  s.close()
+  return b''.join(found)
+
+
+def refused(s: socket.socket, data: bytes) -> bool:
+  try:
+    s.sendall(data)
+  except ConnectionError:
+    return True
+  return False
+
+
+@pytest.fixture
+def impatient(folder):
+  with serving.Server(logged.Log(folder), 'run', seconds=0.3) as server:
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+
+
+def test_a_slow_client_is_hung_up_on(impatient):
+  """One that says nothing, and one that says a byte now and then."""
+  silent = connect(impatient, b'GET / HT')
+  assert rest(silent) == b''
+  drip = connect(impatient, b'GET / HTTP/1.1\r\n')
+  until(lambda: refused(drip, b'X: y\r\n'))
+  drip.close()
+
+
+def test_one_that_does_not_read_is_hung_up_on(impatient, monkeypatch):
+  impatient.text = 'x' * (64 << 20)  # more than a socket holds
+  host = f'127.0.0.1:{impatient.server_address[1]}'.encode()
+  s = connect(impatient, b'GET / HTTP/1.1\r\nHost: ' + host + b'\r\n\r\n')
+  until(lambda: impatient._room._value == serving.CONNECTIONS - 1)
+  until(lambda: impatient._room._value == serving.CONNECTIONS)
+  assert len(rest(s)) < 64 << 20
+
+
+def until(true):
+  end = time.monotonic() + 60
+  while not true():
+    assert time.monotonic() < end
+    time.sleep(0.01)
+
+
+def test_too_many_at_once_are_told_so(server):
+  waiting = [connect(server, b'G') for _ in range(serving.CONNECTIONS)]
+  until(lambda: server._room._value == 0)
+  said = rest(connect(server, b''))
+  assert said.startswith(b'HTTP/1.1 503 ')
+  assert b'too many connections at once; try again' in said
+  for s in waiting:
+    s.close()
+  until(lambda: server._room._value == serving.CONNECTIONS)
+  assert get(server, '/')[0] == 200
+
+
+def test_a_client_that_leaves_is_no_traceback(server, capfd):
+  """With a reset, before and while it is answered."""
+  host = f'127.0.0.1:{server.server_address[1]}'.encode()
+  whole = b'GET / HTTP/1.1\r\nHost: ' + host + b'\r\n\r\n'
+  for request in (b'', b'GET', whole, whole * 50):
+    s = connect(server, request)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
+    s.close()
+  until(lambda: server._room._value == serving.CONNECTIONS)
+  assert get(server, '/')[0] == 200
+  assert capfd.readouterr().err == ''
+
+
+def test_an_odd_request_is_told_so(server):
+  for path in ('//[', '/some?i=' + '9' * 5000, '/list?from=' + '9' * 5000):
+    assert get(server, path)[0] in (400, 404), path
+
+
 def test_the_page_lets_only_its_own_script_run(server):
   _, text, headers = get(server, '/')
   policy = headers['Content-Security-Policy']
@@ -210,7 +321,7 @@ def test_a_damaged_trajectory_is_told_and_the_others_are_shown(tmp_path):
   data = bytearray(path.read_bytes())
   data[int(log.heads['at'][2]) + framed.HEAD.itemsize] ^= 1
   path.write_bytes(data)
-  found = viewing.some(logged.Log(tmp_path), [1, 2, 3])
+  found = json.loads(viewing.some(logged.Log(tmp_path), [1, 2, 3]))
   assert ['error' in t for t in found] == [False, True, False]
 
 

@@ -1,0 +1,58 @@
+"""TensorBoard event files, written where they are asked for.
+
+tensorboardX hands events to a thread of its own. One that cannot write, on a
+full disk say, ends with a traceback and leaves its caller waiting for ever.
+"""
+
+import os
+import pathlib
+import time
+
+from tensorboardX import event_file_writer, summary
+from tensorboardX.proto import event_pb2
+
+from agentrl import storage
+
+FOLDER = 'tensorboard'
+_FLUSH = 10.0  # seconds
+
+
+class Writer:
+  """One event file of a run; each start of the run makes another."""
+
+  def __init__(self, workdir: pathlib.Path, *, resume_after: int):
+    """Hides what earlier files say of steps after `resume_after`."""
+    folder = workdir / FOLDER
+    if folder.exists() and not folder.is_dir():
+      storage.set_aside(folder, 'is no folder')
+    folder.mkdir(exist_ok=True)
+    first = resume_after + 1
+    # The suffix keeps two starts within one second out of one event file.
+    self._path = folder / f'events.*.{first}.{os.getpid()}'
+    self._flushed = time.monotonic()
+    with storage.naming(self._path):
+      self._file = event_file_writer.EventsWriter(
+        str(folder / 'events'), f'.{first}.{os.getpid()}'
+      )
+    start = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
+    self._add(event_pb2.Event(step=first, file_version='brain.Event:2'))
+    self._add(event_pb2.Event(step=first, session_log=start))
+
+  def scalar(self, name: str, value: float, step: int) -> None:
+    self._add(event_pb2.Event(step=step, summary=summary.scalar(name, value)))
+    if time.monotonic() - self._flushed > _FLUSH:
+      self.flush()
+
+  def flush(self) -> None:
+    with storage.naming(self._path):
+      self._file.flush()
+    self._flushed = time.monotonic()
+
+  def close(self) -> None:
+    with storage.naming(self._path):
+      self._file.close()
+
+  def _add(self, event: event_pb2.Event) -> None:
+    event.wall_time = time.time()
+    with storage.naming(self._path):
+      self._file.write_event(event)
