@@ -21,6 +21,8 @@ from ml_collections import ConfigDict
 from reference import Adam, State, Token, Trajectory
 
 from agentrl import learner as learner_lib
+from agentrl import method, optim
+from agentrl.types import TrainState
 from configs import base
 from experiments import learning, pretrained, rollouts
 
@@ -219,12 +221,23 @@ def scored(c, told):
 
 
 def begun(learner, batch):
-  state = learner_lib.init(learner, jax.random.key(0))
+  """The state that everything begins with; nothing is compiled for it."""
+  modules, rules = learner.context.modules, learner.context.rules
   params = {
-    role: {name: jnp.asarray(tables()[role]) for name in x}
-    for role, x in state.params.items()
+    role: {name: jnp.asarray(tables()[role]) for name in module.specs}
+    for role, module in modules.items()
   }
-  state = state.replace(params=params, step=jnp.int32(START))
+  signals = zip(learner.wiring.signal, method.signals(learner), strict=True)
+  signals = {name: signal.init() for name, signal in signals}
+  state = TrainState(
+    step=jnp.int32(START),
+    params=params,
+    opt={role: optim.init(rule, params[role]) for role, rule in rules.items()},
+    signal={name: x for name, x in signals.items() if x is not None},
+    memory=(),
+    carry=(),
+    key=jax.random.key(0),
+  )
   return learner_lib.forget(learner, state, batch)
 
 
