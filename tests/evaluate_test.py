@@ -1,0 +1,102 @@
+"""Held-out success, counted by hand from what a made-up `play` gives."""
+
+import jax
+import numpy as np
+import pytest
+
+from agentrl import evaluate
+from agentrl.rollout import record as record_lib
+from agentrl.types import Status
+
+TASKS = np.array([7, 9, 4])  # go round: 7 9 4 7 | 9 4 7 9 | 4 7 ...
+SOLVED, FAILED, LIMIT = Status.SOLVED, Status.FAILED, Status.TURN_LIMIT
+# Task -> score, turns, status.
+ENDS = {7: (1.0, 2, SOLVED), 9: (0.25, 5, LIMIT), 4: (0.0, 1, FAILED)}
+
+
+class Player:
+  """Ends as the task says; writes down what it was asked."""
+
+  def __init__(self, ends):
+    self.ends, self.asked, self.keys = ends, [], []
+
+  def __call__(self, attempts, key):
+    self.asked.append(attempts)
+    self.keys.append(tuple(np.asarray(jax.random.key_data(key)).tolist()))
+    score, turns, status = (
+      np.array([self.ends[t][i] for t in attempts.task.tolist()])
+      for i in range(3)
+    )
+    empty = record_lib.empty(len(score), 6, 1, 1, ())
+    return empty.replace(
+      outcome=score.astype(np.float32),
+      valid=np.arange(6)[None] < turns[:, None],
+      status=status.astype(np.int32),
+    )
+
+
+def measured(ends=None, **changes):
+  play = Player(ends or ENDS)
+  asked = dict(episodes=10, batch=4, limit=5, temperature=0.3) | changes
+  metrics, last = evaluate.evaluate(play, TASKS, key=jax.random.key(5), **asked)
+  return play, metrics, last
+
+
+def test_every_number_is_that_of_the_first_ten():
+  """7 four times, 9 and 4 three times each; two more are played for nothing."""
+  play, metrics, (record, attempts) = measured()
+  n, z = 10, 1.959963984540054
+  p = 4 / n
+  middle = (p + z**2 / (2 * n)) / (1 + z**2 / n)
+  half = z * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
+  assert metrics == pytest.approx(
+    {
+      'eval/success': 0.4,
+      'eval/score': (4 * 1 + 3 * 0.25) / n,
+      'eval/low': middle - half,
+      'eval/high': middle + half,
+      'eval/solved': 4,
+      'eval/episodes': 10,
+      'eval/tasks': 3,
+      'eval/turns': (4 * 2 + 3 * 5 + 3 * 1) / n,
+      'eval/turns_solved': 2.0,
+      'eval/ended/solved': 0.4,
+      'eval/ended/turn_limit': 0.3,
+      'eval/ended/failed': 0.3,
+    },
+    rel=1e-6,
+  )
+  assert len(play.asked) == 3
+  assert attempts is play.asked[-1]
+  assert record.outcome.tolist() == [0.0, 1.0, 0.25, 0.0]
+
+
+def test_tasks_go_round_alone_in_their_groups():
+  play, _, _ = measured()
+  order = np.concatenate([x.task for x in play.asked]).tolist()
+  assert order == [7, 9, 4] * 4
+  for x in play.asked:
+    assert x.group.tolist() == [0, 1, 2, 3]
+    assert x.limit.tolist() == [5] * 4
+    np.testing.assert_allclose(x.temperature, 0.3)
+
+
+def test_calls_have_keys_of_their_own_and_repeat():
+  play, _, _ = measured()
+  assert len(set(play.keys)) == 3
+  assert measured()[0].keys == play.keys
+
+
+def test_a_score_of_one_half_is_no_success():
+  ends = {7: (0.5, 1, FAILED), 9: (0.51, 3, SOLVED), 4: (0.0, 1, FAILED)}
+  _, metrics, _ = measured(ends, episodes=3)
+  assert metrics['eval/solved'] == 1
+  assert metrics['eval/turns_solved'] == 3.0
+
+
+def test_without_a_success_nothing_is_said_of_its_turns():
+  ends = dict.fromkeys(TASKS.tolist(), (0.0, 4, LIMIT))
+  _, metrics, _ = measured(ends, episodes=4)
+  assert metrics['eval/success'] == metrics['eval/low'] == 0
+  assert metrics['eval/ended/turn_limit'] == 1
+  assert not {'eval/turns_solved', 'eval/ended/solved'} & metrics.keys()
