@@ -3,6 +3,7 @@
 from tests.mutation.mutant import Mutant
 
 _JOINTS = 'tests/joints'
+_STAGING = 'tests/experiments/staging_test.py'
 
 MUTANTS = (
   # The learner.
@@ -519,7 +520,7 @@ MUTANTS = (
     'rl_stage.sample',
     ', step)\n',
     ', 0)\n',
-    _JOINTS,
+    _STAGING,
     'the same sampling key at every iteration',
   ),
   Mutant(
@@ -527,7 +528,7 @@ MUTANTS = (
     'rl_stage.attempts',
     'len(s.train),',
     'len(s.train) + len(s.test),',
-    _JOINTS,
+    _STAGING,
     'held-out tasks are trained on',
   ),
   Mutant(
@@ -535,7 +536,7 @@ MUTANTS = (
     'rl_stage.attempts',
     'temperature=r.temperature',
     'temperature=1.0',
-    _JOINTS,
+    _STAGING,
     'rollout.temperature is not applied',
   ),
   Mutant(
@@ -543,7 +544,7 @@ MUTANTS = (
     'rl_stage.attempts',
     'step - start',
     'step',
-    _JOINTS,
+    _STAGING,
     "tasks count from the run's start",
   ),
   Mutant(
@@ -551,7 +552,7 @@ MUTANTS = (
     'rl_stage.attempts',
     'seed=c.seed',
     'seed=0',
-    _JOINTS,
+    _STAGING,
     'every seed has the same tasks',
   ),
   Mutant(
@@ -567,7 +568,7 @@ MUTANTS = (
     'watch.look',
     'len(s.train) + np.arange(len(s.test))',
     'np.arange(len(s.test))',
-    _JOINTS,
+    _STAGING,
     'evaluation on training tasks',
   ),
   Mutant(
@@ -575,7 +576,7 @@ MUTANTS = (
     'watch.look',
     'temperature=c.eval.temperature',
     'temperature=c.rollout.temperature',
-    _JOINTS,
+    _STAGING,
     "evaluation at the rollout's temperature",
   ),
   # Evaluation.
@@ -584,7 +585,7 @@ MUTANTS = (
     'evaluate',
     'jax.random.fold_in(key, i)',
     'key',
-    _JOINTS,
+    _STAGING,
     'every call of an evaluation draws alike',
   ),
   Mutant(
@@ -592,7 +593,7 @@ MUTANTS = (
     'rounds',
     'i * batch + np.arange(batch)',
     'np.arange(batch)',
-    _JOINTS,
+    _STAGING,
     'only the first tasks are played',
   ),
   Mutant(
@@ -600,7 +601,7 @@ MUTANTS = (
     'rounds',
     'limit, temperature)',
     'limit, 1.0)',
-    _JOINTS,
+    _STAGING,
     'eval.temperature is not applied',
   ),
   Mutant(
@@ -608,7 +609,7 @@ MUTANTS = (
     'measure',
     'np.concatenate(x)[:episodes]',
     'np.concatenate(x)',
-    _JOINTS,
+    _STAGING,
     'the surplus of the last call is counted',
   ),
   Mutant(
@@ -616,7 +617,7 @@ MUTANTS = (
     'measure',
     'solved > 0.5))',
     'solved > 0))',
-    _JOINTS,
+    _STAGING,
     'half a solution is one',
   ),
   Mutant(
@@ -624,7 +625,7 @@ MUTANTS = (
     'measure',
     'turns[solved > 0.5]',
     'turns',
-    _JOINTS,
+    _STAGING,
     'turns of failures among those of solutions',
   ),
   # What is sampled is what is learned from.

@@ -193,7 +193,7 @@ MUTANTS = (
     'reference.score',
     'state.params[role]',
     "state.params['policy']",
-    'tests/signal/reference_test.py',
+    'tests/signal/critic_test.py::test_a_reference_reads_its_own_role',
     "the policy's parameters in place of the reference's",
   ),
   Mutant(
@@ -201,7 +201,7 @@ MUTANTS = (
     '_error',
     'jnp.maximum(jnp.square(v - target)',
     'jnp.minimum(jnp.square(v - target)',
-    'tests/signal/critic_test.py',
+    'tests/signal/critic_test.py::test_each_head_is_read_and_taught_its_own_target',
     'the smaller error',
   ),
   Mutant(
@@ -209,7 +209,7 @@ MUTANTS = (
     'value.score',
     "state.params['value']",
     "state.params['policy']",
-    'tests/signal/critic_test.py',
+    'tests/signal/critic_test.py::test_each_head_is_read_and_taught_its_own_target',
     "another role's parameters",
   ),
   Mutant(
@@ -217,7 +217,7 @@ MUTANTS = (
     'value.update',
     'weight / jnp.maximum(total, 1)',
     'weight',
-    'tests/signal/critic_test.py',
+    'tests/signal/critic_test.py::test_each_head_is_read_and_taught_its_own_target',
     'a sum in place of the mean',
   ),
   Mutant(
@@ -225,7 +225,7 @@ MUTANTS = (
     'heads.loss',
     'out.value[..., i]',
     'out.value[..., 0]',
-    'tests/signal/critic_test.py',
+    'tests/signal/critic_test.py::test_each_head_is_read_and_taught_its_own_target',
     'every target teaches the first head',
   ),
   Mutant(

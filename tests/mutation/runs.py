@@ -71,10 +71,10 @@ MUTANTS = (
   Mutant(
     'agentrl.loop',
     'run.tell',
-    's.start < step <= s.end',
-    's.start <= step <= s.end',
+    'phase=stage.name',
+    'phase=stages[-1].name',
     _LOOP,
-    'the first row of a stage is told of the one before',
+    'every row is told of the last stage',
   ),
   Mutant(
     'agentrl.loop',
