@@ -69,14 +69,14 @@ class Asked(list):
     )
 
   def play(self, policy, attempts, key):
-    """Solves all that have an even index."""
+    """Solves all that have an even index, and a quarter of the others."""
     self.append((policy, attempts, key))
     b = attempts.task.shape[0]
     r = record_lib.empty(b, 2, 1, 1, ())
     even = np.asarray(attempts.task) % 2 == 0
     return r.replace(
       valid=np.stack([np.ones(b, bool), ~even], 1),
-      outcome=np.where(even, 1.0, 0.0),
+      outcome=np.where(even, 1.0, 0.25),
       status=np.where(even, Status.SOLVED, Status.TURN_LIMIT),
     )
 
@@ -158,6 +158,7 @@ def test_evaluation_plays_held_out_tasks_at_its_own_temperature():
   assert told['eval/episodes'] == 15
   assert told['eval/tasks'] == TEST
   assert told['eval/success'] == pytest.approx(even.mean())
+  assert told['eval/score'] == pytest.approx(np.where(even, 1, 0.25).mean())
   assert told['eval/turns'] == pytest.approx(np.where(even, 1, 2).mean())
   assert told['eval/turns_solved'] == 1
   assert told['eval/ended/solved'] == pytest.approx(even.mean())

@@ -2,7 +2,9 @@
 
 from tests.mutation.mutant import Mutant
 
-_JOINTS = 'tests/joints'
+_UPDATE = 'tests/joints/update_test.py'
+_PLAY = 'tests/joints/play_test.py'
+_STAGES = 'tests/joints/stages_test.py'
 _STAGING = 'tests/experiments/staging_test.py'
 
 MUTANTS = (
@@ -12,7 +14,7 @@ MUTANTS = (
     '_sub_updates',
     "plan.get('epochs', 1) * plan.get('n', 1)",
     "plan.get('epochs', 1)",
-    _JOINTS,
+    _UPDATE,
     'with several minibatches the ratio is always 1',
   ),
   Mutant(
@@ -20,7 +22,7 @@ MUTANTS = (
     '_train',
     "w.values('plan', w.plan)",
     '{}',
-    _JOINTS,
+    _UPDATE,
     'one minibatch, whatever the config says',
   ),
   Mutant(
@@ -28,7 +30,7 @@ MUTANTS = (
     '_train',
     'chain.token_advantage(credit, batch.rows)',
     'credit.token',
-    _JOINTS,
+    _UPDATE,
     'credit of turns does not reach tokens',
   ),
   Mutant(
@@ -36,7 +38,7 @@ MUTANTS = (
     'judge',
     'for name in w.curate:',
     'for name in ():',
-    _JOINTS,
+    _UPDATE,
     'nothing is curated',
   ),
   Mutant(
@@ -44,7 +46,7 @@ MUTANTS = (
     'judge',
     "w.values('curate', name)",
     '{}',
-    _JOINTS,
+    _UPDATE,
     'curating by defaults',
   ),
   Mutant(
@@ -52,7 +54,7 @@ MUTANTS = (
     'judge',
     "if s.order == 'update_then_score':",
     "if s.order in ('update_then_score', 'score_then_update'):",
-    _JOINTS,
+    _UPDATE,
     'signals that score first update first',
   ),
   Mutant(
@@ -60,7 +62,7 @@ MUTANTS = (
     'judge',
     "if s.order == 'score_then_update':",
     "if s.order in ('update_then_score', 'score_then_update'):",
-    _JOINTS,
+    _UPDATE,
     'a signal learns twice',
   ),
   Mutant(
@@ -68,7 +70,7 @@ MUTANTS = (
     'judge',
     'state = s.begin(state)',
     'pass',
-    _JOINTS,
+    _UPDATE,
     'what begins anew at an iteration does not',
   ),
   Mutant(
@@ -76,7 +78,7 @@ MUTANTS = (
     '_look_back',
     "if s.order == 'after_advantage':",
     "if s.order == 'score_then_update':",
-    _JOINTS,
+    _UPDATE,
     'critics do not learn',
   ),
   Mutant(
@@ -84,7 +86,7 @@ MUTANTS = (
     '_look_back',
     'memory=memory or state.memory',
     'memory=state.memory',
-    _JOINTS,
+    _UPDATE,
     'nothing is remembered',
   ),
   Mutant(
@@ -92,7 +94,7 @@ MUTANTS = (
     '_recall',
     'signals |= told',
     'signals |= {}',
-    _JOINTS,
+    _UPDATE,
     'what a memory says is dropped',
   ),
   Mutant(
@@ -100,7 +102,7 @@ MUTANTS = (
     'advantage',
     "links('finish', w.finish)",
     '[]',
-    _JOINTS,
+    _UPDATE,
     'finish is dropped',
   ),
   Mutant(
@@ -108,7 +110,7 @@ MUTANTS = (
     'advantage',
     "registry.bind('link', n, w.values(scope, n)",
     "registry.bind('link', n, {}",
-    _JOINTS,
+    _UPDATE,
     'links by defaults',
   ),
   Mutant(
@@ -116,7 +118,7 @@ MUTANTS = (
     'advantage',
     'coef = {s: learner.coef[s] for s in streams if s in learner.coef}',
     'coef = {}',
-    _JOINTS,
+    _UPDATE,
     'streams count once each',
   ),
   Mutant(
@@ -124,7 +126,7 @@ MUTANTS = (
     '_now',
     'state.step - learner.start',
     'state.step',
-    _JOINTS,
+    _UPDATE,
     "schedules count from the run's start",
   ),
   Mutant(
@@ -132,7 +134,7 @@ MUTANTS = (
     'explained',
     'step=state.step + 1',
     'step=state.step',
-    _JOINTS,
+    _UPDATE,
     'the step stands still',
   ),
   Mutant(
@@ -140,7 +142,7 @@ MUTANTS = (
     'start_roles',
     'opt=opt)',
     'opt=state.opt)',
-    _JOINTS,
+    _STAGES,
     'moments of the warm start are kept',
   ),
   Mutant(
@@ -148,7 +150,7 @@ MUTANTS = (
     'start_roles',
     'if _sizes(own.get(name)) == _sizes(spec)',
     'if False',
-    _JOINTS,
+    _STAGES,
     'roles do not start as the policy',
   ),
   Mutant(
@@ -156,7 +158,7 @@ MUTANTS = (
     '_old',
     'out.logp - batch.rows.logp, 0',
     'out.logp, 0',
-    _JOINTS,
+    _UPDATE,
     'the gap to the sampler is no gap',
   ),
   Mutant(
@@ -164,7 +166,7 @@ MUTANTS = (
     'old_wanted',
     'several or name',
     'name',
-    _JOINTS,
+    _UPDATE,
     'several sub-updates without an old log-prob',
   ),
   Mutant(
@@ -172,7 +174,7 @@ MUTANTS = (
     'signals',
     "w.values('signal', name)",
     '{}',
-    _JOINTS,
+    _UPDATE,
     'signals by defaults',
   ),
   Mutant(
@@ -180,7 +182,7 @@ MUTANTS = (
     'memories',
     "w.values('memory', name)",
     '{}',
-    _JOINTS,
+    _UPDATE,
     'memories by defaults',
   ),
   # What the policy climbs.
@@ -189,7 +191,7 @@ MUTANTS = (
     'gradient',
     "registry.bind('loss', n, w.values(n, n)",
     "registry.bind('loss', n, {}",
-    _JOINTS,
+    _UPDATE,
     'losses by defaults',
   ),
   Mutant(
@@ -197,7 +199,7 @@ MUTANTS = (
     'gradient',
     'own = credit.replace(token=token, weight=weight, target=target)',
     'own = credit',
-    _JOINTS,
+    _UPDATE,
     'micro-batches read the credit of others',
   ),
   Mutant(
@@ -205,7 +207,7 @@ MUTANTS = (
     '_coefficients',
     'learner.coef.get(name, 1.0)',
     '1.0',
-    _JOINTS,
+    _UPDATE,
     'coefficients of terms are dropped',
   ),
   Mutant(
@@ -213,7 +215,7 @@ MUTANTS = (
     '_coefficients',
     '* _selected(learner, name, batch)',
     '',
-    _JOINTS,
+    _UPDATE,
     'selectors are dropped',
   ),
   Mutant(
@@ -221,7 +223,7 @@ MUTANTS = (
     '_coefficients',
     'w.values(name, how)',
     '{}',
-    _JOINTS,
+    _UPDATE,
     'reducers by defaults',
   ),
   Mutant(
@@ -229,7 +231,7 @@ MUTANTS = (
     '_coefficients',
     "w.reduce.get(name, 'token_mean')",
     "'token_mean'",
-    _JOINTS,
+    _UPDATE,
     'always the mean over tokens',
   ),
   Mutant(
@@ -237,7 +239,7 @@ MUTANTS = (
     '_coefficients',
     'jnp.where(mask, weight, 0)',
     'weight',
-    _JOINTS,
+    _UPDATE,
     'a sub-update trains on everything',
   ),
   Mutant(
@@ -245,7 +247,7 @@ MUTANTS = (
     '_selected',
     'batch.ids[what] == value',
     'batch.ids[what] != value',
-    _JOINTS,
+    _UPDATE,
     'the selector the other way',
   ),
   Mutant(
@@ -253,7 +255,7 @@ MUTANTS = (
     '_selected',
     'batch.rows.span == value',
     'batch.rows.span >= value',
-    _JOINTS,
+    _UPDATE,
     'later spans are selected too',
   ),
   # From the config to the learner.
@@ -262,7 +264,7 @@ MUTANTS = (
     'make_learner',
     'temperature = c.rollout.temperature',
     'temperature = 1.0',
-    _JOINTS,
+    _STAGES,
     'log-probs at another temperature',
   ),
   Mutant(
@@ -270,7 +272,7 @@ MUTANTS = (
     'make_learner',
     'coef=dict(c.coef)',
     'coef={}',
-    _JOINTS,
+    _UPDATE,
     'coefficients do not reach the learner',
   ),
   Mutant(
@@ -278,7 +280,7 @@ MUTANTS = (
     'make_learner',
     'select={name: dict(x) for name, x in c.select.items()}',
     'select={}',
-    _JOINTS,
+    _UPDATE,
     'selectors do not reach the learner',
   ),
   Mutant(
@@ -286,7 +288,7 @@ MUTANTS = (
     'make_learner',
     'schedules=schedules(c)',
     'schedules={}',
-    _JOINTS,
+    _UPDATE,
     'schedules do not reach the learner',
   ),
   Mutant(
@@ -294,7 +296,7 @@ MUTANTS = (
     'make_learner',
     'optim.Rule(**fields)',
     "optim.Rule(lr=fields['lr'])",
-    _JOINTS,
+    _UPDATE,
     'optimizers by defaults',
   ),
   Mutant(
@@ -302,7 +304,7 @@ MUTANTS = (
     'make_learner',
     'policy.module(shape, temperature, heads)',
     'policy.module(shape, 1.0, heads)',
-    _JOINTS,
+    _STAGES,
     "the policy's log-probs at another temperature",
   ),
   Mutant(
@@ -310,7 +312,7 @@ MUTANTS = (
     'schedules',
     'r.lr * r.final',
     'r.lr',
-    _JOINTS,
+    _UPDATE,
     'rates do not fall',
   ),
   Mutant(
@@ -318,7 +320,7 @@ MUTANTS = (
     'schedules',
     's.steps or c.steps',
     's.steps',
-    _JOINTS,
+    _UPDATE,
     'a schedule of 0 steps is over at once',
   ),
   Mutant(
@@ -326,7 +328,7 @@ MUTANTS = (
     'warm',
     'lr=c.sft.lr',
     'lr=rule.lr',
-    _JOINTS,
+    _STAGES,
     'the warm start at the rate of RL',
   ),
   Mutant(
@@ -334,7 +336,7 @@ MUTANTS = (
     'score',
     'for f in pieces)',
     'for f in pieces[:1])',
-    _JOINTS,
+    _UPDATE,
     'all but the first reward are dropped',
   ),
   Mutant(
@@ -342,7 +344,7 @@ MUTANTS = (
     'score',
     "w.values('reward', n)",
     '{}',
-    _JOINTS,
+    _UPDATE,
     'rewards by defaults',
   ),
   Mutant(
@@ -350,7 +352,7 @@ MUTANTS = (
     'collector',
     "values, 'c.collect')",
     "{}, 'c.collect')",
-    _JOINTS,
+    _UPDATE,
     'collecting by defaults',
   ),
   # Sampling, in jit and on hosts.
@@ -359,7 +361,7 @@ MUTANTS = (
     'play',
     'top_k=r.top_k',
     'top_k=0',
-    _JOINTS,
+    _STAGES,
     'top-k is ignored',
   ),
   Mutant(
@@ -367,7 +369,7 @@ MUTANTS = (
     'play',
     'top_p=r.top_p',
     'top_p=1.0',
-    _JOINTS,
+    _STAGES,
     'top-p is ignored',
   ),
   Mutant(
@@ -375,7 +377,7 @@ MUTANTS = (
     'demo_attempts',
     'np.minimum(length, s.plan.turns)',
     'np.minimum(length - 1, s.plan.turns)',
-    _JOINTS,
+    _STAGES,
     'the solving move is never taught',
   ),
   Mutant(
@@ -383,7 +385,7 @@ MUTANTS = (
     'messages',
     'len(x) for x in said] + [0]',
     'len(x) - 1 for x in said] + [0]',
-    _JOINTS,
+    _STAGES,
     'the end of turn is never taught',
   ),
   Mutant(
@@ -391,7 +393,7 @@ MUTANTS = (
     'demonstrate',
     "batch.ids['source'] + 2",
     "batch.ids['source']",
-    _JOINTS,
+    _STAGES,
     'demonstrations count as sampled',
   ),
   Mutant(
@@ -399,7 +401,7 @@ MUTANTS = (
     'parts',
     'top_k=c.rollout.top_k',
     'top_k=0',
-    _JOINTS,
+    _PLAY,
     'top-k is ignored on hosts',
   ),
   Mutant(
@@ -407,7 +409,7 @@ MUTANTS = (
     'parts',
     'top_p=c.rollout.top_p',
     'top_p=1.0',
-    _JOINTS,
+    _PLAY,
     'top-p is ignored on hosts',
   ),
   Mutant(
@@ -415,7 +417,7 @@ MUTANTS = (
     '_status',
     'done | late | ~jnp.asarray(room)',
     'late | ~jnp.asarray(room)',
-    _JOINTS,
+    _PLAY,
     'a world plays on after it is done',
   ),
   Mutant(
@@ -423,7 +425,7 @@ MUTANTS = (
     '_status',
     'Status.SOLVED, Status.FAILED',
     'Status.FAILED, Status.SOLVED',
-    _JOINTS,
+    _PLAY,
     'solved and failed exchanged',
   ),
   Mutant(
@@ -431,7 +433,7 @@ MUTANTS = (
     '_status',
     'slots.turn + 1 >= jnp.minimum',
     'slots.turn >= jnp.minimum',
-    _JOINTS,
+    _PLAY,
     'one turn too many',
   ),
   Mutant(
@@ -439,7 +441,7 @@ MUTANTS = (
     '_status',
     'jnp.minimum(attempts.limit[at], plan.turns)',
     'plan.turns',
-    _JOINTS,
+    _PLAY,
     "an attempt's own limit is ignored",
   ),
   Mutant(
@@ -447,7 +449,7 @@ MUTANTS = (
     '_status',
     'Status.TURN_LIMIT, Status.TOKEN_LIMIT',
     'Status.TOKEN_LIMIT, Status.TURN_LIMIT',
-    _JOINTS,
+    _PLAY,
     'the limits exchanged',
   ),
   Mutant(
@@ -455,7 +457,7 @@ MUTANTS = (
     '_tick',
     'jax.vmap(world.env.facts)(slots.state, action, state)',
     'jax.vmap(world.env.facts)(state, action, slots.state)',
-    _JOINTS,
+    _PLAY,
     'before and after exchanged',
   ),
   Mutant(
@@ -463,7 +465,7 @@ MUTANTS = (
     'turn',
     'turn + 1)',
     'turn)',
-    _JOINTS,
+    _PLAY,
     'the first turn draws as the beginning did',
   ),
   Mutant(
@@ -471,7 +473,7 @@ MUTANTS = (
     'turn',
     'for i in (0, 1))',
     'for i in (0, 0))',
-    _JOINTS,
+    _PLAY,
     'message and world share a key',
   ),
   Mutant(
@@ -479,7 +481,7 @@ MUTANTS = (
     'batch',
     'valid * (r.action < 0)',
     'valid * (r.action <= 0)',
-    _JOINTS,
+    _PLAY,
     'the first action counts as not understood',
   ),
   Mutant(
@@ -487,7 +489,7 @@ MUTANTS = (
     '_Play.hear',
     'reply.score > 0.5',
     'reply.score <= 0.5',
-    _JOINTS,
+    _PLAY,
     'solved and failed exchanged on hosts',
   ),
   Mutant(
@@ -495,7 +497,7 @@ MUTANTS = (
     '_Play.hear',
     'if reply.done:',
     'if reply.done and reply.score > 0:',
-    _JOINTS,
+    _PLAY,
     'a lost host world plays on',
   ),
   Mutant(
@@ -503,7 +505,7 @@ MUTANTS = (
     '_Play.hear',
     'min(self.attempts.limit[session.line], self.stage.limits.turns)',
     'self.stage.limits.turns',
-    _JOINTS,
+    _PLAY,
     "an attempt's own limit is ignored on hosts",
   ),
   # Stages.
@@ -512,7 +514,7 @@ MUTANTS = (
     'rl_stage',
     's.learner._replace(start=start)',
     's.learner',
-    _JOINTS,
+    _STAGES,
     "schedules count from the run's start",
   ),
   Mutant(
@@ -560,7 +562,7 @@ MUTANTS = (
     'rl_stage.begin',
     'learner_lib.start_roles(s.learner, state)',
     'state',
-    _JOINTS,
+    _STAGES,
     'roles and moments do not start afresh',
   ),
   Mutant(
@@ -634,7 +636,7 @@ MUTANTS = (
     '_read',
     '/ temperature',
     '',
-    _JOINTS,
+    _STAGES,
     'log-probs at temperature 1',
   ),
   Mutant(
@@ -642,7 +644,7 @@ MUTANTS = (
     'model.say.write',
     'heard.temperature, top_k, top_p',
     'heard.temperature, 0, 1.0',
-    _JOINTS,
+    _STAGES,
     'nothing is cut',
   ),
   Mutant(
@@ -650,7 +652,7 @@ MUTANTS = (
     'Engine._write',
     'how.top_k, how.top_p',
     '0, 1.0',
-    _JOINTS,
+    _PLAY,
     'nothing is cut on hosts',
   ),
 )

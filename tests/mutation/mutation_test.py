@@ -48,8 +48,8 @@ def test_it_applies(name):
 def test_its_tests_exist(name):
   for node in MUTANTS[name].tests.split():
     path, _, function = node.partition('::')
-    if node == TO_COME and not (ROOT / node).exists():
-      pytest.skip(f'{node} is being written')
+    if path.startswith(TO_COME) and not (ROOT / TO_COME).exists():
+      pytest.skip(f'{TO_COME} is being written')
     assert (ROOT / path).exists(), node
     if function:
       text = (ROOT / path).read_text(encoding='utf-8')

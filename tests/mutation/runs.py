@@ -152,11 +152,11 @@ MUTANTS = (
   # What is stored.
   Mutant(
     'agentrl.checkpoint',
-    '_fault',
-    'file.stat().st_size != size',
-    'file.stat().st_size < size',
+    'Checkpoints._seal',
+    "folder.rglob('*')",
+    "folder.glob('*')",
     f'{_CHECKPOINT}::test_any_damaged_file_is_noticed_and_the_one_before_used',
-    'a file that grew is whole',
+    'files in folders are not sealed',
   ),
   Mutant(
     'agentrl.checkpoint',

@@ -15,7 +15,7 @@ STORY = batches.story(seed=51, groups=2, members=3)
 LAID = batches.lay(STORY, 'turn', padding=2)
 ROWS = LAID.batch.rows
 SHAPE = ROWS.tokens.shape
-WORDS, HEADS, CLIP = 9, 3, 0.3
+WORDS, HEADS, CLIP = 9, 3, 0.04
 
 
 def _apply(params, rows, needs):
@@ -31,7 +31,7 @@ def _table(seed):
 
 ROLES = ('policy', 'value', 'reference')
 MODULE = Module({}, _apply)
-RULE = optim.Rule(lr=0.05)
+RULE = optim.Rule(lr=0.05)  # values leave the clip's width at once
 CONTEXT = Context(dict.fromkeys(ROLES, MODULE), {'value': RULE}, SHAPE[0])
 
 
@@ -97,7 +97,7 @@ def test_each_head_is_read_and_taught_its_own_target(signal, names):
       for i, name in enumerate(names)
     ]
     np.testing.assert_allclose(loss, sum(want), rtol=1e-4)
-  assert losses[-1] < losses[0]
+  assert losses[1] < losses[0]
   several, told = jax.jit(make(4).update)(_state(), LAID.batch, old, credit)
   np.testing.assert_allclose(told['value/loss'][0], sum(losses), rtol=1e-4)
   assert several.params['policy'] is not several.params['value']
