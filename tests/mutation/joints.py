@@ -5,6 +5,17 @@ from tests.mutation.mutant import Mutant
 _UPDATE = 'tests/joints/update_test.py'
 _PLAY = 'tests/joints/play_test.py'
 _STAGES = 'tests/joints/stages_test.py'
+_ENGINE = (
+  'tests/rollout/engine_test.py'
+  '::test_more_lines_than_slots_say_what_they_would_alone'
+)
+_COLLECTS = (
+  'tests/experiments/rollouts_test.py::test_a_run_collects_by_its_own_numbers'
+)
+_RESTARTED = (
+  'tests/signal/implicit_prm_test.py'
+  '::test_restarting_forgets_and_zero_rate_gives_no_reward'
+)
 _STAGING = 'tests/experiments/staging_test.py'
 
 MUTANTS = (
@@ -70,7 +81,7 @@ MUTANTS = (
     'judge',
     'state = s.begin(state)',
     'pass',
-    _UPDATE,
+    _RESTARTED,
     'what begins anew at an iteration does not',
   ),
   Mutant(
@@ -352,7 +363,7 @@ MUTANTS = (
     'collector',
     "values, 'c.collect')",
     "{}, 'c.collect')",
-    _UPDATE,
+    _COLLECTS,
     'collecting by defaults',
   ),
   # Sampling, in jit and on hosts.
@@ -652,7 +663,7 @@ MUTANTS = (
     'Engine._write',
     'how.top_k, how.top_p',
     '0, 1.0',
-    _PLAY,
+    _ENGINE,
     'nothing is cut on hosts',
   ),
 )
