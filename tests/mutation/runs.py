@@ -12,6 +12,13 @@ _STATISTICS = 'tests/statistics_test.py'
 _PAIRED = 'tests/paired_test.py'
 _REPORT = 'tests/report_test.py'
 _COMPARE = 'tests/experiments/compare_test.py'
+_CHANCE = (
+  f'{_COMPARE}'
+  '::test_a_method_and_itself_are_told_apart_no_more_often_than_by_chance'
+)
+_FAILED = (
+  f'{_COMPARE}::test_failed_and_unstable_runs_are_counted_and_leave_the_means'
+)
 _TABULAR = 'tests/experiments/tabular_test.py'
 _BAD = 'tests/experiments/bad_input_test.py'
 _REGISTRY = 'tests/registry_test.py'
@@ -415,7 +422,7 @@ MUTANTS = (
     'upto',
     'x < budget',
     'x <= budget',
-    f'{_COMPARE}::test_curves_are_read_up_to_the_budget_and_no_further',
+    f'{_COMPARE}::test_a_point_at_the_budget_counts_once',
     'the point at the budget counts twice',
   ),
   Mutant(
@@ -423,7 +430,7 @@ MUTANTS = (
     'tune',
     'if a in found else 0.0',
     'if a in found else 1.0',
-    f'{_COMPARE}',
+    f'{_COMPARE}::test_a_rate_whose_runs_do_not_end_is_worth_nothing',
     'a failed run is the best',
   ),
   Mutant(
@@ -439,7 +446,7 @@ MUTANTS = (
     '_best',
     'return max(',
     'return min(',
-    f'{_COMPARE}',
+    f'{_COMPARE}::test_every_arm_is_tuned_and_the_grid_widened_while_the_best_is_at_an_edge',
     'the worst rate',
   ),
   Mutant(
@@ -447,7 +454,7 @@ MUTANTS = (
     'read',
     "tokens += row['rollout/tokens']",
     "tokens = row['rollout/tokens']",
-    f'{_COMPARE}',
+    f'{_COMPARE}::test_a_curve_adds_up_what_was_sampled',
     'budgets are not added up',
   ),
   Mutant(
@@ -455,7 +462,7 @@ MUTANTS = (
     'pair',
     '[values[arm][i][measure] for i in seeds]',
     '[values[arm][i][measure] for i in seeds[:: 1 - 2 * (arm == b)]]',
-    f'{_COMPARE}',
+    _CHANCE,
     'runs of different seeds are paired',
   ),
   Mutant(
@@ -471,7 +478,7 @@ MUTANTS = (
     'told',
     'final(s, ran) < ran.success[0] - s.unstable',
     'final(s, ran) < ran.success[0] + s.unstable',
-    f'{_COMPARE}::test_failed_and_unstable_runs_are_counted_and_leave_the_means',
+    _FAILED,
     'stable runs are called unstable',
   ),
   Mutant(
@@ -479,7 +486,7 @@ MUTANTS = (
     'measures',
     's.env_steps / steps',
     'steps / s.env_steps',
-    f'{_COMPARE}',
+    f'{_COMPARE}::test_curves_are_read_up_to_the_budget_and_no_further',
     'slow is fast',
   ),
   Mutant(
