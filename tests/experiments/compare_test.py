@@ -81,6 +81,11 @@ def test_a_known_difference_is_measured_at_tuned_and_at_common_rates():
   # b is three doublings from its best rate there.
   assert common['low'] < 0.1 - 0.15 < common['high']
   assert tuned['sd'] < 0.05  # what the pair shares is taken out
+  rows = report['envs']['lake']['settings']['tuned']['comparisons']
+  for measure in {r['measure'] for r in rows}:
+    family = [r for r in rows if r['measure'] == measure]
+    want = paired.holm({(r['arm'], r['baseline']): r['p'] for r in family})
+    assert [r['holm'] for r in family] == list(want.values())
   claim = next(c for c in report['claims'] if c['setting'] == 'tuned')
   assert claim['verdict'] == 'confirmed'
   assert json.loads(json.dumps(report)) == report
@@ -154,6 +159,19 @@ def test_a_curve_adds_up_what_was_sampled(tmp_path):
   assert ran.seconds == 5
   assert ran.told['entropy'] == 4
   assert 'loss' not in ran.told
+
+
+def test_unstable_is_who_ends_clearly_below_its_start():
+  s = study()
+  x = np.array([0.0, STEPS])
+  runs = {
+    i: Ran(x, 2 * x, np.array([0.5, 0.5 - drop]), np.full(2, 2.0), 1.0, {})
+    for i, drop in enumerate(s.unstable * np.array([-1, 0, 0.5, 1.5]))
+  }
+  values = {i: judging.measures(s, ran, 0.9) for i, ran in runs.items()}
+  told = judging.told(s, s.arms[0], 1.0, runs, values)
+  assert [x['unstable'] for x in told['each']] == [False, False, False, True]
+  assert told['unstable'] == 1
 
 
 def test_failed_and_unstable_runs_are_counted_and_leave_the_means():

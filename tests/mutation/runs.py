@@ -12,12 +12,13 @@ _STATISTICS = 'tests/statistics_test.py'
 _PAIRED = 'tests/paired_test.py'
 _REPORT = 'tests/report_test.py'
 _COMPARE = 'tests/experiments/compare_test.py'
+_KNOWN = (
+  f'{_COMPARE}'
+  '::test_a_known_difference_is_measured_at_tuned_and_at_common_rates'
+)
 _CHANCE = (
   f'{_COMPARE}'
   '::test_a_method_and_itself_are_told_apart_no_more_often_than_by_chance'
-)
-_FAILED = (
-  f'{_COMPARE}::test_failed_and_unstable_runs_are_counted_and_leave_the_means'
 )
 _TABULAR = 'tests/experiments/tabular_test.py'
 _BAD = 'tests/experiments/bad_input_test.py'
@@ -470,7 +471,7 @@ MUTANTS = (
     'comparisons',
     "'holm': holm[a, b]",
     "'holm': x.p",
-    f'{_COMPARE} tests/experiments/compare_report_test.py',
+    _KNOWN,
     'no correction',
   ),
   Mutant(
@@ -478,7 +479,7 @@ MUTANTS = (
     'told',
     'final(s, ran) < ran.success[0] - s.unstable',
     'final(s, ran) < ran.success[0] + s.unstable',
-    _FAILED,
+    f'{_COMPARE}::test_unstable_is_who_ends_clearly_below_its_start',
     'stable runs are called unstable',
   ),
   Mutant(
@@ -492,10 +493,10 @@ MUTANTS = (
   Mutant(
     'experiments.tabular_play',
     'cells',
-    '(later - 1) * table.actions + action',
     '(later - 1) * table.actions',
+    'later * table.actions',
     f'{_TABULAR}::test_a_token_is_a_cell_and_a_choice',
-    'later tokens do not see the action',
+    'cells of later tokens are off by one',
   ),
   Mutant(
     'experiments.tabular_truth',
