@@ -511,7 +511,7 @@ MUTANTS = (
     'sample',
     'q[k, s, told.action] - v[k, s]',
     'q[k, s, told.action]',
-    f'{_TABULAR}',
+    f'{_TABULAR}::test_what_is_told_of_a_batch',
     'a value in place of an advantage',
   ),
   Mutant(
@@ -519,16 +519,16 @@ MUTANTS = (
     '_rules',
     'rule.lr / own',
     '1.0',
-    f'{_TABULAR}',
+    f'{_TABULAR}::test_roles_learn_at_their_multiple_of_the_policys_rate',
     "roles learn at the policy's rate",
   ),
   Mutant(
     'experiments.tabular_worlds',
     'values',
-    'jnp.where(world.over, won, jnp.sum(policy * q, axis=-1))',
     'jnp.sum(policy * q, axis=-1)',
+    'jnp.max(q, axis=-1)',
     f'{_TABULAR}::test_values_are_those_of_a_recursion_and_of_play',
-    'play goes on after the end',
+    'the value of the best policy in place of this one',
   ),
   Mutant(
     'experiments.tabular_worlds',

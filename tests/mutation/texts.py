@@ -223,7 +223,7 @@ MUTANTS = (
     '_call',
     'if complaint := mismatch(call.args, tool.schema):',
     "if complaint := '':",
-    f'{_TOOL}::test_arguments_are_held_against_the_schema',
+    f'{_TOOL}',
     'arguments are not checked',
   ),
   Mutant(
