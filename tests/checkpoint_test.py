@@ -139,7 +139,9 @@ def test_keeps_the_newest_and_removes_old_ones(tmp_path):
   checkpoints = checkpoint.Checkpoints(tmp_path, keep=2)
   for step in (1, 2, 9, 10):
     checkpoints.save(step, {'x': jnp.float32(step)}, {})
+  step, state, _ = checkpoints.latest(abstract({'x': jnp.float32(0)}))
   checkpoints.close()
+  assert (step, float(state['x'])) == (10, 10.0)
   assert sorted(p.name for p in tmp_path.iterdir()) == ['10', '9']
 
 

@@ -107,6 +107,29 @@ def test_levels():
   assert {registry.get('link', n).leaves for n in token} == {'token'}
 
 
+@pytest.mark.parametrize(
+  ('chain', 'why'),
+  [
+    (('turn_reward', 'to_tokens', 'center'), "'center' works on turns but"),
+    (('turn_reward', 'optimal_token_baseline'), 'works on tokens but the'),
+    (('turn_reward', 'to_tokens', 'whiten_tokens'), ''),
+    (('turn_reward', 'positive_only', 'center'), ''),
+  ],
+)
+def test_links_stand_where_their_level_is(chain, why):
+  """A link on turns before what moves credit to tokens, one on tokens after."""
+  signals = ('signal:old_logp', 'signal:old_sum_sq_prob', 'column:group')
+  w = registry.Wiring(
+    advantage=('a',), stream={'a': chain}, loss=('reinforce',), plan='none',
+    gives=(*signals, 'output:logp', 'term:env'),
+  )  # fmt: skip
+  if not why:
+    registry.check(w)
+    return
+  with pytest.raises(ValueError, match=rf'c\.stream\.a: link .*{why}'):
+    registry.check(w)
+
+
 def test_mistakes_are_named():
   with pytest.raises(ValueError, match=r"c\.stream\.a names link 'centre'"):
     registry.bind('link', 'centre', {}, 'c.stream.a')

@@ -81,6 +81,11 @@ def test_a_known_difference_is_measured_at_tuned_and_at_common_rates():
   # b is three doublings from its best rate there.
   assert common['low'] < 0.1 - 0.15 < common['high']
   assert tuned['sd'] < 0.05  # what the pair shares is taken out
+  rows = report['envs']['lake']['settings']['tuned']['comparisons']
+  for measure in {r['measure'] for r in rows}:
+    family = [r for r in rows if r['measure'] == measure]
+    want = paired.holm({(r['arm'], r['baseline']): r['p'] for r in family})
+    assert [r['holm'] for r in family] == list(want.values())
   claim = next(c for c in report['claims'] if c['setting'] == 'tuned')
   assert claim['verdict'] == 'confirmed'
   assert json.loads(json.dumps(report)) == report
@@ -107,6 +112,66 @@ def test_curves_are_read_up_to_the_budget_and_no_further():
   assert judging.measures(s, ran, 2.0)['speed'] == 0
   short = ran._replace(env_steps=x / 4)
   assert judging.measures(s, short, 2.0)['final'] == 1
+
+
+def test_a_point_at_the_budget_counts_once():
+  x, y = comparing.upto(
+    np.array([0.0, 500, 1000, 1500]), np.array([0.0, 0.2, 0.4, 1.0]), 1000
+  )
+  assert x.tolist() == [0, 500, 1000]
+  assert y.tolist() == [0, 0.2, 0.4]
+
+
+def test_a_rate_whose_runs_do_not_end_is_worth_nothing():
+  whole = made({}, dict.fromkeys('abc', 2.0), sd=0)
+
+  def run(asks):
+    return {a: ran for a, ran in whole(asks).items() if a.rate != 2.0}
+
+  s = study()
+  found = comparing.tune(s, run)['lake']['a']
+  assert dict(found['grid'])[2.0] == [0.0] * s.tuning
+  assert found['best'] != 2.0
+
+
+def test_a_curve_adds_up_what_was_sampled(tmp_path):
+  """Of the RL steps alone, up to each evaluation."""
+  sampled = ((10.0, 30.0, 2.0), (12.0, 40.0, 4.0), (5.0, 20.0, 6.0))
+  rows = [
+    {'step': 0, 'phase': 'eval', 'eval/success': 0.1, 'time/seconds': 1.0},
+    {'step': 1, 'phase': 'sft', 'loss': 9.0, 'time/seconds': 2.0},
+  ]
+  for i, (steps, tokens, entropy) in enumerate(sampled):
+    here = {'step': 2 + i, 'time/seconds': 3.0 + i}
+    told = {'rollout/env_steps': steps, 'rollout/tokens': tokens}
+    rows.append(here | told | {'phase': 'rl', 'entropy': entropy})
+    if i:
+      held_out = {'eval/success': 0.2 * i, 'eval/turns_solved': 4.0 - i}
+      rows.append(here | held_out | {'phase': 'eval'})
+  text = ''.join(json.dumps(row) + '\n' for row in rows)
+  (tmp_path / 'metrics.jsonl').write_text(text)
+  ran = comparing.read(str(tmp_path))
+  assert ran.env_steps.tolist() == [0, 22, 27]
+  assert ran.tokens.tolist() == [0, 70, 90]
+  assert ran.success.tolist() == [0.1, 0.2, 0.4]
+  assert np.isnan(ran.moves[0])
+  assert ran.moves[1:].tolist() == [3, 2]
+  assert ran.seconds == 5
+  assert ran.told['entropy'] == 4
+  assert 'loss' not in ran.told
+
+
+def test_unstable_is_who_ends_clearly_below_its_start():
+  s = study()
+  x = np.array([0.0, STEPS])
+  runs = {
+    i: Ran(x, 2 * x, np.array([0.5, 0.5 - drop]), np.full(2, 2.0), 1.0, {})
+    for i, drop in enumerate(s.unstable * np.array([-1, 0, 0.5, 1.5]))
+  }
+  values = {i: judging.measures(s, ran, 0.9) for i, ran in runs.items()}
+  told = judging.told(s, s.arms[0], 1.0, runs, values)
+  assert [x['unstable'] for x in told['each']] == [False, False, False, True]
+  assert told['unstable'] == 1
 
 
 def test_failed_and_unstable_runs_are_counted_and_leave_the_means():

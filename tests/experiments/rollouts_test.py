@@ -1,10 +1,13 @@
 """What a run's arrays are before there is anything in them."""
 
+import types
+
 import jax
+import numpy as np
 import pytest
 
 from agentrl import learner
-from configs import spear
+from configs import base, dapo, spear
 from experiments import build, rollouts
 
 
@@ -22,3 +25,13 @@ def test_memories_begin_empty_with_the_shapes_of_a_batch(tmp_path, arg):
   assert pool.kept.turns.reward.shape == (n, k)
   rows = 1 if s.plan.history == 'full' else k
   assert pool.kept.rows.tokens.shape == (n, rows, s.capacity.row)
+
+
+def test_a_run_collects_by_its_own_numbers():
+  """Three attempts for each one kept, which do not divide four."""
+  c = dapo.get_config('tiny')
+  base.hp(c, 'collect', 'dynamic_sampling', times=3)
+  four = types.SimpleNamespace(outcome=np.zeros(4))
+  collect = rollouts.collector(c)
+  with pytest.raises(ValueError, match='times=3 attempts, which do not divide'):
+    collect(lambda *_: four, lambda batch: batch, None, (), (), None)

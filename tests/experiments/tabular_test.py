@@ -219,9 +219,10 @@ def test_what_is_told_of_a_batch():
   np.testing.assert_allclose(out.logp, batch.rows.logp, rtol=1e-6)
 
 
-def test_bias_and_noise_are_those_of_agreement():
+@pytest.mark.parametrize('size', [1.0, 0.1])
+def test_bias_and_noise_are_those_of_agreement(size):
   batch = jax.tree.map(jnp.asarray, played('grpo').batch)
-  credit = jax.random.normal(jax.random.key(5), batch.turns.valid.shape)
+  credit = size * jax.random.normal(jax.random.key(5), batch.turns.valid.shape)
   credit += 3 * batch.turns.terms['truth']
   got = tabular_truth.bias_and_noise(
     jax.jit(tabular_truth.cell_sums)(credit, batch)
@@ -234,6 +235,17 @@ def test_bias_and_noise_are_those_of_agreement():
   _, bias, noise = agreement.bias_and_noise(x, t, cell)
   np.testing.assert_allclose(got['credit bias'], bias, rtol=1e-4)
   np.testing.assert_allclose(got['credit noise'], noise, rtol=1e-4)
+  assert size == 1 or (0 < bias < 1 and noise > 0)
+
+
+def test_roles_learn_at_their_multiple_of_the_policys_rate():
+  c = config('oprl')
+  c.role.policy.lr, c.role.prm.lr = 2e-4, 5e-5
+  made = tabular_case.case(c, 'bifurcation', SMALL, 'adam', {'length': 3})
+  rules = tabular_case.at_rate(made.learner, 0.2).context.rules
+  assert rules['policy'].lr == pytest.approx(0.2)
+  assert rules['prm'].lr == pytest.approx(0.05)
+  assert {rule.warmup for rule in rules.values()} == {0}
 
 
 def test_sgd_is_a_step_along_the_gradient():

@@ -1,0 +1,35 @@
+"""All mutants by name."""
+
+from tests.mutation import (
+  advantages,
+  joints,
+  losses,
+  models,
+  pieces,
+  rollouts,
+  runs,
+  texts,
+)
+from tests.mutation.mutant import Mutant
+
+AREAS = {
+  'advantages': advantages,
+  'joints': joints,
+  'losses': losses,
+  'models': models,
+  'pieces': pieces,
+  'rollouts': rollouts,
+  'runs': runs,
+  'texts': texts,
+}
+
+
+def mutants() -> dict[str, Mutant]:
+  """Names are `<area>:<module>.<function>`, numbered from the second on."""
+  found: dict[str, Mutant] = {}
+  for area, listed in AREAS.items():
+    for m in listed.MUTANTS:
+      name = f'{area}:{m.name}'
+      several = sum(x.split('#')[0] == name for x in found)
+      found[f'{name}#{several + 1}' if several else name] = m
+  return found

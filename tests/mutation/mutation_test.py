@@ -1,0 +1,123 @@
+"""Every mutant still applies, and the tests that should notice it exist."""
+
+import re
+
+import pytest
+
+from tests.mutation import listed, mutant
+from tests.mutation.mutant import ROOT, Mutant
+
+MUTANTS = listed.mutants()
+LEAST = 150
+TO_COME = 'tests/joints'
+# What is to be attacked somewhere.
+SPREAD = (
+  *(
+    f'agentrl.{part}'
+    for part in (
+      'advantage', 'loss', 'signal', 'curate', 'collect', 'memory', 'reward',
+      'task', 'rollout', 'learner', 'objective', 'plan', 'optim', 'mesh',
+      'segment', 'nn', 'model', 'text', 'tool', 'service', 'env', 'dataset',
+      'checkpoint', 'metrics', 'statistics', 'paired', 'evaluate', 'loop',
+      'schedule', 'registry', 'method', 'kept', 'report', 'agreement',
+    )
+  ),
+  *(
+    f'experiments.{part}'
+    for part in (
+      'rollouts', 'staging', 'learning', 'hosting', 'check', 'folder',
+      'judging', 'comparing', 'tabular', 'tabular_play', 'tabular_truth',
+      'tabular_case', 'tabular_worlds', 'crediting',
+    )
+  ),
+)  # fmt: skip
+
+
+def source(m: Mutant) -> str:
+  return (ROOT / mutant.path(m)).read_text(encoding='utf-8')
+
+
+@pytest.mark.parametrize('name', MUTANTS)
+def test_it_applies(name):
+  m = MUTANTS[name]
+  assert mutant.planted(source(m), m) != source(m)
+  assert m.reason
+
+
+@pytest.mark.parametrize('name', MUTANTS)
+def test_its_tests_exist(name):
+  for node in MUTANTS[name].tests.split():
+    path, _, function = node.partition('::')
+    if path.startswith(TO_COME) and not (ROOT / TO_COME).exists():
+      pytest.skip(f'{TO_COME} is being written')
+    assert (ROOT / path).exists(), node
+    if function:
+      text = (ROOT / path).read_text(encoding='utf-8')
+      assert re.search(rf'^def {function}\(', text, re.MULTILINE), node
+
+
+def test_there_are_enough_and_no_two_are_the_same():
+  same = {(m.module, m.function, m.old, m.new) for m in MUTANTS.values()}
+  assert len(same) == len(MUTANTS) >= LEAST
+
+
+@pytest.mark.parametrize('part', SPREAD)
+def test_everything_is_attacked(part):
+  inside = re.compile(rf'{re.escape(part)}(\.|$)')
+  assert any(inside.match(m.module) for m in MUTANTS.values())
+
+
+TEXT = '''"""A module."""
+
+RATES = {'a': 1, 'b': 2}
+
+
+@decorated(1)
+def f(x):
+  """x + 1"""
+
+  def g(y):
+    return y + 1
+
+  return g(x) + x
+
+
+class C:
+  def g(self):
+    return 1
+'''
+
+
+def planted(function: str, old: str, new: str) -> str:
+  m = Mutant('m', function, old, new, 'tests', 'a reason')
+  return mutant.planted(TEXT, m)
+
+
+@pytest.mark.parametrize(
+  ('function', 'old', 'new'),
+  [
+    ('RATES', "'b': 2", "'b': 1"),
+    ('f', 'decorated(1)', 'decorated(2)'),
+    ('f.g', 'y + 1', 'y - 1'),
+    ('f', 'g(x) + x', 'g(x)'),
+    ('C.g', 'return 1', 'return 2'),
+  ],
+)
+def test_it_is_planted_where_it_says(function, old, new):
+  text = planted(function, old, new)
+  assert text == TEXT.replace(old, new, 1)
+
+
+@pytest.mark.parametrize(
+  ('function', 'old', 'new', 'why'),
+  [
+    ('h', 'x', 'y', "m defines no 'h' there"),
+    ('f', 'x + 2', 'x', 'stands there 0 times, not once'),
+    ('f', 'return', 'yield', 'stands there 2 times, not once'),
+    ('f.g', 'y + 1', 'y +', 'is no Python'),
+    ('f.g', 'y + 1', '(y + 1)', 'changes nothing'),
+  ],
+)
+def test_what_does_not_apply_is_said(function, old, new, why):
+  with pytest.raises(ValueError, match=re.escape(why)):
+    planted(function, old, new)

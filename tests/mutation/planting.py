@@ -1,0 +1,117 @@
+"""Copies of the repository in which mutants are planted and tests are run."""
+
+import contextlib
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from typing import NamedTuple
+
+from tests.mutation import mutant
+from tests.mutation.mutant import Mutant
+
+_LEFT = shutil.ignore_patterns(
+  '.*', '__pycache__', '*.egg-info', 'runs', 'data', 'build', 'dist'
+)
+_USAGE = 3, 4, 5  # pytest's: it broke, was called wrongly, found no test
+_WHO = re.compile(r'^(?:FAILED|ERROR) (\S+)', re.MULTILINE)
+
+
+class Ran(NamedTuple):
+  """What came of some tests."""
+
+  outcome: str  # 'passed', 'failed', 'died' or 'time'
+  seconds: float
+  who: str  # the test that failed; '' if none is named
+  text: str  # what pytest printed
+
+
+class Copy:
+  """A copy of the repository, with a cache of compiled programs of its own.
+
+  Programs are cached by what is compiled, so those of a mutant are its own.
+  """
+
+  def __init__(self, folder: pathlib.Path):
+    self.root, self.cache = folder / 'tree', folder / 'compiled'
+    shutil.copytree(mutant.ROOT, self.root, ignore=_LEFT)
+    self.cache.mkdir()
+    # By default Python knows a changed file by its size and second.
+    subprocess.run(
+      [sys.executable, '-m', 'compileall', '-q', '--invalidation-mode',
+       'checked-hash', 'agentrl', 'configs', 'experiments'],
+      cwd=self.root,
+      check=True,
+    )  # fmt: skip
+
+  def judge(self, m: Mutant, limit: float) -> Ran:
+    """Its tests, with the mutant planted."""
+    file = self.root / mutant.path(m)
+    text = file.read_text(encoding='utf-8')
+    file.write_text(mutant.planted(text, m), encoding='utf-8')
+    try:
+      return self.run(m.tests, limit)
+    finally:
+      file.write_text(text, encoding='utf-8')
+
+  def run(self, tests: str, limit: float) -> Ran:
+    """Fast tests up to the first that fails, in a process of their own."""
+    began, report = time.monotonic(), self.root.parent / 'report'
+    words = ['-m', 'pytest', '-x', '-n', '0', '-p', 'no:cacheprovider']
+    with report.open('w') as out:
+      process = subprocess.Popen(
+        [sys.executable, *words, *tests.split()],
+        cwd=self.root,
+        env=os.environ | self._env(),
+        stdin=subprocess.DEVNULL,
+        stdout=out,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+      )
+      try:
+        code = process.wait(limit)
+      except subprocess.TimeoutExpired:
+        code = None
+      finally:
+        _kill(process)
+    text = report.read_text(errors='replace')
+    if code in _USAGE:
+      raise RuntimeError(f'pytest {tests} ended with {code}:\n{text[-2000:]}')
+    who = _WHO.search(text)
+    return Ran(
+      _outcome(code),
+      time.monotonic() - began,
+      who[1] if who else '',
+      text,
+    )
+
+  def _env(self) -> dict[str, str]:
+    return {
+      'PYTHONPATH': str(self.root),
+      'JAX_COMPILATION_CACHE_DIR': str(self.cache),
+      'JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS': '0',
+    }
+
+
+def share(copies: list[Copy]) -> None:
+  """Every copy gets what the others have compiled."""
+  for one in copies:
+    for other in copies:
+      shutil.copytree(one.cache, other.cache, dirs_exist_ok=True)
+
+
+def _outcome(code: int | None) -> str:
+  if code is None:
+    return 'time'
+  return {0: 'passed'}.get(code, 'failed' if code > 0 else 'died')
+
+
+def _kill(process: subprocess.Popen) -> None:
+  """Ends it and what it started."""
+  with contextlib.suppress(ProcessLookupError):
+    os.killpg(process.pid, signal.SIGKILL)
+  process.wait()

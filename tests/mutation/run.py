@@ -1,0 +1,192 @@
+"""Plants the mutants one by one and says which of them the tests notice.
+
+  python -m tests.mutation.run
+  python -m tests.mutation.run --only=losses --afresh
+
+Nothing is planted in the repository itself: every worker has a copy. The
+tests that are named run once without any mutant before; they must pass. What
+was judged before is not judged again as long as the mutant, its module and
+its tests stay as they are. Ends with 1 if too few are noticed.
+"""
+
+import concurrent.futures
+import difflib
+import hashlib
+import itertools
+import json
+import pathlib
+import queue
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from absl import app, flags
+
+from tests.mutation import listed, mutant, planting
+from tests.mutation.mutant import ROOT, Mutant
+
+WANTED = 0.97  # share of mutants that are to be noticed
+
+_ONLY = flags.DEFINE_string('only', '', 'regular expression of names')
+_OUT = flags.DEFINE_string(
+  'out',
+  str(pathlib.Path(tempfile.gettempdir(), 'agentrl-mutation.json')),
+  'what was judged, as JSON; read at the start and added to',
+)
+_AFRESH = flags.DEFINE_bool('afresh', False, 'judges what was judged before')
+_WORKERS = flags.DEFINE_integer('workers', 2, 'copies that are tested at once')
+_LIMIT = flags.DEFINE_float('limit', 240.0, 'seconds for the tests of a mutant')
+
+Rows = dict[str, dict[str, Any]]  # by name
+
+
+def key(m: Mutant) -> str:
+  """Other than before if the mutant, its module or its tests are."""
+  files = [mutant.path(m), *(x.split('::')[0] for x in m.tests.split())]
+  texts = [(ROOT / file).read_bytes() for file in _flat(files)]
+  return hashlib.sha256(repr((m, texts)).encode()).hexdigest()[:16]
+
+
+def _flat(names: Sequence[str | pathlib.Path]) -> list[pathlib.Path]:
+  """Files, and those of folders."""
+  found = []
+  for name in names:
+    below = sorted((ROOT / name).rglob('*.py'))
+    found += below or [ROOT / name]
+  return found
+
+
+def row(m: Mutant, ran: planting.Ran) -> dict[str, Any]:
+  return {
+    'key': key(m),
+    'outcome': 'survived' if ran.outcome == 'passed' else ran.outcome,
+    'seconds': round(ran.seconds, 1),
+    'who': ran.who,
+    'reason': m.reason,
+  }
+
+
+def diff(m: Mutant) -> str:
+  """The mutant as a patch."""
+  file = mutant.path(m)
+  old = (ROOT / file).read_text(encoding='utf-8')
+  lines = difflib.unified_diff(
+    old.splitlines(keepends=True),
+    mutant.planted(old, m).splitlines(keepends=True),
+    str(file),
+    str(file),
+    n=1,
+  )
+  return ''.join(lines)
+
+
+def table(rows: Rows) -> str:
+  lines = [
+    f'{r["outcome"]:9} {r["seconds"]:6.1f} s  {name}  {r["who"]}'
+    for name, r in rows.items()
+  ]
+  return '\n'.join(lines)
+
+
+def rate(rows: Rows) -> float:
+  noticed = sum(r['outcome'] != 'survived' for r in rows.values())
+  return noticed / max(len(rows), 1)
+
+
+def each(copies: Sequence[planting.Copy], work: Callable, items: Sequence):
+  """(item, work(copy, item)) as they are done, one at a time in a copy."""
+  free = queue.SimpleQueue()
+  for copy in copies:
+    free.put(copy)
+
+  def one(item):
+    copy = free.get()
+    try:
+      return item, work(copy, item)
+    finally:
+      free.put(copy)
+
+  with concurrent.futures.ThreadPoolExecutor(len(copies)) as pool:
+    waiting = [pool.submit(one, item) for item in items]
+    try:
+      for done in concurrent.futures.as_completed(waiting):
+        yield done.result()
+    finally:
+      for later in waiting:
+        later.cancel()
+
+
+def by_file(named: Iterable[str]) -> list[str]:
+  """All that is named, a string for each file."""
+  files: dict[str, dict[str, None]] = {}
+  for node in itertools.chain(*(x.split() for x in named)):
+    files.setdefault(node.partition('::')[0], {})[node] = None
+  return [
+    file if file in nodes else ' '.join(nodes) for file, nodes in files.items()
+  ]
+
+
+def judge(
+  mutants: dict[str, Mutant], folder: pathlib.Path, keep: Callable
+) -> None:
+  """keep(name, row) for each of them."""
+  copies = []
+  for i in range(min(_WORKERS.value, len(mutants))):
+    copies.append(planting.Copy(folder / str(i)))
+  tests = by_file(m.tests for m in mutants.values())
+  print(f'{len(tests)} files of tests without a mutant')
+  plain = lambda copy, tests: copy.run(tests, 4 * _LIMIT.value)  # noqa: E731
+  for names, ran in each(copies, plain, tests):
+    print(f'{ran.outcome:9} {ran.seconds:6.1f} s  {names}', flush=True)
+    if ran.outcome != 'passed':
+      raise SystemExit(
+        f'without a mutant they do not pass:\n{ran.text[-3000:]}'
+      )
+  planting.share(copies)
+  print(f'{len(mutants)} mutants')
+  with_ = lambda copy, name: copy.judge(mutants[name], _LIMIT.value)  # noqa: E731
+  for name, ran in each(copies, with_, list(mutants)):
+    found = row(mutants[name], ran)
+    print(table({name: found}), flush=True)
+    keep(name, found)
+
+
+def main(argv: Sequence[str]) -> int:
+  if len(argv) > 1:
+    raise app.UsageError(f'{argv[1]!r} is no flag; use --only=REGEX')
+  chosen = {
+    name: m
+    for name, m in listed.mutants().items()
+    if re.search(_ONLY.value, name)
+  }
+  out = pathlib.Path(_OUT.value)
+  known: Rows = json.loads(out.read_text()) if out.exists() else {}
+  left = {
+    name: m
+    for name, m in chosen.items()
+    if _AFRESH.value or known.get(name, {}).get('key') != key(m)
+  }
+
+  def keep(name: str, found: dict[str, Any]) -> None:
+    known[name] = found
+    out.write_text(json.dumps(known, indent=1))
+
+  if left:
+    with tempfile.TemporaryDirectory() as folder:
+      judge(left, pathlib.Path(folder), keep)
+  rows = {name: known[name] for name in chosen}
+  print('\n' + table(rows))
+  for name, r in rows.items():
+    if r['outcome'] == 'survived':
+      print(f'\n{name}: {r["reason"]}\n{diff(chosen[name])}', end='')
+  slow = sum(r['outcome'] == 'time' for r in rows.values())
+  print(
+    f'\n{rate(rows):.1%} of {len(rows)} mutants were noticed, {slow} of them'
+    f' by a time limit; {out}'
+  )
+  return rate(rows) < WANTED
+
+
+if __name__ == '__main__':
+  app.run(main)
