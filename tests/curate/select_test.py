@@ -168,11 +168,10 @@ def test_keeps_what_it_says(name, found):
     np.testing.assert_array_equal(kept.turns.reward, laid.batch.turns.reward)
 
 
-def test_failed_calls_are_no_better_understood(found):
-  """The two orders of solutions differ, so that neither stands for both."""
-  one, two = (
-    WANT[x](STORY) for x in ('correct_and_clean', 'resample_on_correct')
-  )
+def test_the_two_orders_of_solutions_differ():
+  """So that neither piece passes for the other."""
+  names = 'correct_and_clean', 'resample_on_correct'
+  one, two = (WANT[name](STORY) for name in names)
   assert one != two
 
 
