@@ -88,8 +88,10 @@ def make(kind: str) -> Case:
     span=r.integers(0, 6, at.shape, dtype=np.int8),
     weight=np.where(at & (kind != 'unjudged'), 0, rows.weight),
   )
+  reward = batch.turns.reward
+  reward[4:8, 0] += 9.0  # a made-up 0 stands far from what they agree on
   turns = batch.turns.replace(
-    reward=np.where(off[:, None], FAR, batch.turns.reward),
+    reward=np.where(off[:, None], FAR, reward),
     terms=terms,
     node=node,
     valid=valid & ~(off[:, None] & empty),

@@ -2,7 +2,7 @@
 
 Every registered link, signal, curate and memory piece gives to the others,
 learns and stores, from a batch with members that do not count, what it does
-from the batch without them; those who collect are in collect/counting_test.py.
+from the batch without them; collect pieces are in collect/collect_laws_test.py.
 """
 
 import functools

@@ -1,10 +1,12 @@
 """Held-out success, counted by hand from what a made-up `play` gives."""
 
+import math
+
 import jax
 import numpy as np
 import pytest
 
-from agentrl import evaluate
+from agentrl import evaluate, statistics
 from agentrl.rollout import record as record_lib
 from agentrl.types import Status
 
@@ -57,6 +59,7 @@ def test_every_number_is_that_of_the_first_ten():
       'eval/high': middle + half,
       'eval/solved': 4,
       'eval/episodes': 10,
+      'eval/unscored': 0,
       'eval/tasks': 3,
       'eval/turns': (4 * 2 + 3 * 5 + 3 * 1) / n,
       'eval/turns_solved': 2.0,
@@ -100,3 +103,44 @@ def test_without_a_success_nothing_is_said_of_its_turns():
   assert metrics['eval/success'] == metrics['eval/low'] == 0
   assert metrics['eval/ended/turn_limit'] == 1
   assert not {'eval/turns_solved', 'eval/ended/solved'} & metrics.keys()
+
+
+# One environment broke in either call; the last call has a surplus of two.
+CALLS = (
+  (
+    [1, 0, 1, 1],
+    [Status.SOLVED, Status.ENV_ERROR, Status.SOLVED, Status.SOLVED],
+  ),
+  (
+    [0, 0, 1, 1],
+    [Status.FAILED, Status.ENV_ERROR, Status.SOLVED, Status.SOLVED],
+  ),
+)
+
+
+def _found(calls):
+  return [
+    evaluate.Ended(
+      np.float32(outcome), np.array([2, 9, 3, 4]), np.array(status)
+    )
+    for outcome, status in calls
+  ]
+
+
+def test_an_episode_whose_environment_broke_is_none():
+  got = evaluate.measure(_found(CALLS), 6, tasks=3)
+  assert (got['eval/solved'], got['eval/episodes']) == (3, 4)
+  assert got['eval/unscored'] == 2
+  assert got['eval/success'] == got['eval/score'] == 0.75
+  assert (got['eval/low'], got['eval/high']) == statistics.wilson(3, 4)
+  assert got['eval/turns'] == pytest.approx((2 + 3 + 4 + 2) / 4)
+  assert got['eval/turns_solved'] == 3
+  assert got['eval/ended/env_error'] == pytest.approx(2 / 6)
+
+
+def test_where_all_broke_nothing_is_known():
+  broken = ([1, 1, 1, 1], [Status.ENV_ERROR] * 4)
+  got = evaluate.measure(_found([broken]), 4, tasks=3)
+  assert (got['eval/episodes'], got['eval/unscored']) == (0, 4)
+  assert math.isnan(got['eval/success'])
+  assert (got['eval/low'], got['eval/high']) == (0, 1)

@@ -4,8 +4,11 @@ import functools
 from typing import NamedTuple
 
 import batches
+import counting_cases as cases
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from counting_cases import B, off
 
 from agentrl import loop
 from agentrl.interrupt import Stopped
@@ -164,7 +167,12 @@ def test_what_is_observed_in_plain_loops():
   }
   # What did not happen holds noise in all that is masked.
   terms['progress'] = r.normal(size=valid.shape)
-  told = loop.observe(batch.replace(turns=batch.turns.replace(terms=terms)))
+  took = {'attempts': 9, 'tokens': 70, 'env_steps': 30}
+  batch = batch.replace(
+    turns=batch.turns.replace(terms=terms),
+    sampled={name: jnp.int32(x) for name, x in took.items()},
+  )
+  told = loop.observe(batch)
   told = {k: float(s) / float(w) for k, (s, w) in told.items()}
   n = len(s.group)
   turns = [len(x) for x in s.size]
@@ -173,8 +181,8 @@ def test_what_is_observed_in_plain_loops():
     'success': sum(x > 0.5 for x in s.outcome) / n,
     'return': sum(map(sum, s.reward)) / n,
     'turns': sum(turns) / n,
-    'env_steps': sum(turns),
-    'tokens': terms['tokens'].sum(),
+    **took,
+    'unscored': 0,
     'entropy': terms['entropy'].sum() / terms['tokens'].sum(),
     'invalid': terms['invalid'].sum() / sum(turns),
     'progress': terms['progress'][valid].sum() / sum(turns),
@@ -182,3 +190,30 @@ def test_what_is_observed_in_plain_loops():
   assert told.keys() >= {f'rollout/{k}' for k in want}
   for name, x in want.items():
     np.testing.assert_allclose(told[f'rollout/{name}'], x, rtol=1e-5)
+
+
+def _told(kind, **changes):
+  case = cases.make(kind)
+  sampled = {'attempts': 40, 'tokens': 999, 'env_steps': 123}
+  sampled = {name: jnp.int32(x) for name, x in sampled.items()}
+  told = loop.observe(case.batch.replace(sampled=sampled, **changes))
+  return case.batch, {k: (float(x), float(w)) for k, (x, w) in told.items()}
+
+
+def test_means_are_over_what_counts_and_the_rest_stands_beside():
+  batch, got = _told('left_out')
+  _, want = _told('without')
+  assert got == want
+  assert got.pop('rollout/unscored') == (len(cases.OFF), 1)
+  solved = np.asarray(batch.outcome)[~off] > 0.5
+  assert got['rollout/success'] == (solved.sum(), B - len(cases.OFF))
+  turns = np.asarray(batch.turns.valid)[~off].sum()
+  assert got['rollout/turns'] == (turns, B - len(cases.OFF))
+  assert got['rollout/progress'][1] == got['rollout/invalid'][1] == turns
+  assert max(abs(x) for x, _ in got.values()) < 1000
+
+
+def test_a_budget_is_what_was_sampled_and_not_what_is_left():
+  _, got = _told('left_out')
+  for name, x in (('attempts', 40), ('tokens', 999), ('env_steps', 123)):
+    assert got[f'rollout/{name}'] == (x, 1)

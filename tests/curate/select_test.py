@@ -1,5 +1,7 @@
 """Which trajectories stay, and what their group's statistics are then."""
 
+import functools
+
 import batches
 import jax
 import numpy as np
@@ -12,6 +14,7 @@ from agentrl import registry
 from agentrl.advantage import chain
 
 BIND = {
+  'resample_on_correct': {'share': 0.5},
   'most_varied': {'share': 0.5},
   'correct_and_clean': {'share': 0.5},
 }
@@ -38,6 +41,19 @@ WRONG = [
 ]
 
 
+def _facts(name):
+  """Numbers of calls, faults and answers of each turn; some never call."""
+  r = np.random.default_rng(11)
+  calls = [r.integers(0, 3, len(x)) * (i % 5 > 0)
+           for i, x in enumerate(STORY.size)]  # fmt: skip
+  found = {'calls': calls, 'faults': [r.integers(0, x + 1) for x in calls]}
+  found['answers'] = [r.integers(0, 3, len(x)) for x in STORY.size]
+  return found[name]
+
+
+FACTS = {name: _facts(name) for name in ('calls', 'faults', 'answers')}
+
+
 def mates(s, i):
   return [j for j, g in enumerate(s.group) if g == s.group[i]]
 
@@ -55,10 +71,12 @@ def zscore(x, xs):
 def _lay(padding=3):
   laid = batches.lay(STORY, 'packed', padding=padding)
   b, k = laid.batch.turns.valid.shape
-  wrong = np.full((b, k), 0.5)
-  for i, x in enumerate(WRONG):
-    wrong[i, : len(x)] = x
-  turns = laid.batch.turns.replace(terms={'invalid': wrong})
+  terms = {}
+  for name, rows in {'invalid': WRONG, **FACTS}.items():
+    terms[name] = np.full((b, k), 0.5)
+    for i, x in enumerate(rows):
+      terms[name][i, : len(x)] = x
+  turns = laid.batch.turns.replace(terms=terms)
   return laid._replace(batch=laid.batch.replace(turns=turns))
 
 
@@ -72,7 +90,19 @@ def most_varied(s):
   return [g in best for g in s.group]
 
 
-def correct_and_clean(s):
+def wrong(i):
+  return np.mean(WRONG[i])
+
+
+def failed_and_spare(i):
+  calls, faults, answers = (
+    sum(FACTS[name][i]) for name in ('calls', 'faults', 'answers')
+  )
+  error = faults / calls if calls else 0.5
+  return error + (min((answers - 1) / len(STORY.size[i]), 1) if answers else 1)
+
+
+def on_correct(s, penalty):
   kept = []
   for i in range(len(s.group)):
     js = mates(s, i)
@@ -84,12 +114,18 @@ def correct_and_clean(s):
     n = round(len(js) / 2)
     fails = max(round(len(lost) / 2), min(2, len(lost)))
     fails = min(fails, n - min(2, len(won)))
-    won.sort(key=lambda j: np.mean(WRONG[j]))
+    won.sort(key=penalty)
     kept.append(i in lost[:fails] + won[: n - fails])
   return kept
 
 
-WANT = {'most_varied': most_varied, 'correct_and_clean': correct_and_clean}
+WANT = {
+  'most_varied': most_varied,
+  'correct_and_clean': functools.partial(on_correct, penalty=wrong),
+  'resample_on_correct': functools.partial(
+    on_correct, penalty=failed_and_spare
+  ),
+}
 
 
 def _run(batch):
@@ -130,6 +166,13 @@ def test_keeps_what_it_says(name, found):
     )
     assert not kept.turns.scored[b:].any()
     np.testing.assert_array_equal(kept.turns.reward, laid.batch.turns.reward)
+
+
+def test_the_two_orders_of_solutions_differ():
+  """So that neither piece passes for the other."""
+  names = 'correct_and_clean', 'resample_on_correct'
+  one, two = (WANT[name](STORY) for name in names)
+  assert one != two
 
 
 @pytest.mark.parametrize('name', BIND)
