@@ -292,7 +292,10 @@ def of(annotation: Any) -> Domain | None:
 @functools.cache
 def declared(f: Callable | type) -> dict[str, Domain]:
   """What the annotations of a function or a dataclass declare, by name."""
-  hints = typing.get_type_hints(f, include_extras=True)
+  try:
+    hints = typing.get_type_hints(f, include_extras=True)
+  except (NameError, TypeError):  # of a user, who may import names for types
+    return {}
   found = {name: of(hint) for name, hint in hints.items()}
   return {name: x for name, x in found.items() if x is not None}
 
@@ -300,7 +303,10 @@ def declared(f: Callable | type) -> dict[str, Domain]:
 @functools.cache
 def comments(cls: type) -> dict[str, str]:
   """The comments beside the fields of a dataclass: their meanings."""
-  source = textwrap.dedent(inspect.getsource(cls))
+  try:
+    source = textwrap.dedent(inspect.getsource(cls))
+  except (OSError, TypeError):  # it was written in a console
+    return {}
   (tree,), lines = ast.parse(source).body, source.splitlines()
   assert isinstance(tree, ast.ClassDef)
   return {

@@ -321,4 +321,5 @@ def _check_rows(c: ConfigDict) -> None:
 
 
 def _divisor(n: int, most: int) -> int:
-  return max(d for d in range(1, most + 1) if n % d == 0)
+  low = [d for d in range(1, math.isqrt(n) + 1) if n % d == 0]
+  return max(d for d in (*low, *(n // d for d in low)) if d <= most)

@@ -62,6 +62,7 @@ def put(path, value):
   (put('rollout.message', 1), r'takes 2 tokens.*message=1.*set it to 2'),
   (put('mesh.data', 3), r'rollout\.batch=32.*by 3.*data=3.*to 33'),
   (put('model.positions', 9), r'positions=9 and a row has \d+ tokens; raise'),
+  (put('micro', 2**31 - 1), r'makes 192 rows.*such as 192'),  # at once
   (put('micro', 36), r'makes 192 rows.*micro=36.*such as 32'),
   (put('schedule.coef', {'stp': ('linear', 0, 1, 9)}), r'schedule\.coef\.stp'),
   (put('schedule.hp', {'ppo': {'ppo': {'clp': ('linear', 0, 1, 9)}}}),

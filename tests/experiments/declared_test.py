@@ -373,6 +373,13 @@ def test_a_piece_of_a_user_is_checked_by_the_types_of_its_defaults():
       registry.check_values('s', piece, values)
 
 
+def test_a_class_without_a_file_or_with_unknown_types_declares_nothing():
+  scope = {'__name__': 'nowhere'}
+  exec('class Own:\n  size: "Unknown" = 3', scope)
+  assert domain.declared(scope['Own']) == {}
+  assert domain.comments(scope['Own']) == {}
+
+
 def test_the_page_is_up_to_date():
   with open(config_page.PAGE, encoding='utf-8') as f:
     text = f.read()
