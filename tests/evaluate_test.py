@@ -17,13 +17,13 @@ ENDS = {7: (1.0, 2, SOLVED), 9: (0.25, 5, LIMIT), 4: (0.0, 1, FAILED)}
 
 
 class Player:
-  """Ends as the task says; writes down what it was asked."""
+  """Ends as the task says; writes down what it was arguments."""
 
   def __init__(self, ends):
-    self.ends, self.asked, self.keys = ends, [], []
+    self.ends, self.attempts, self.keys = ends, [], []
 
   def __call__(self, attempts, key):
-    self.asked.append(attempts)
+    self.attempts.append(attempts)
     self.keys.append(tuple(np.asarray(jax.random.key_data(key)).tolist()))
     score, turns, status = (
       np.array([self.ends[t][i] for t in attempts.task.tolist()])
@@ -37,16 +37,16 @@ class Player:
     )
 
 
-def measured(ends=None, **changes):
+def run_evaluation(ends=None, **changes):
   play = Player(ends or ENDS)
-  asked = dict(episodes=10, batch=4, limit=5, temperature=0.3) | changes
-  metrics, last = evaluate.evaluate(play, TASKS, key=jax.random.key(5), **asked)
+  sizes = dict(episodes=10, batch=4, limit=5, temperature=0.3) | changes
+  metrics, last = evaluate.evaluate(play, TASKS, key=jax.random.key(5), **sizes)
   return play, metrics, last
 
 
 def test_every_number_is_that_of_the_first_ten():
   """7 four times, 9 and 4 three times each; two more are played for nothing."""
-  play, metrics, (record, attempts) = measured()
+  play, metrics, (record, attempts) = run_evaluation()
   n, z = 10, 1.959963984540054
   p = 4 / n
   middle = (p + z**2 / (2 * n)) / (1 + z**2 / n)
@@ -69,37 +69,37 @@ def test_every_number_is_that_of_the_first_ten():
     },
     rel=1e-6,
   )
-  assert len(play.asked) == 3
-  assert attempts is play.asked[-1]
+  assert len(play.attempts) == 3
+  assert attempts is play.attempts[-1]
   assert record.outcome.tolist() == [0.0, 1.0, 0.25, 0.0]
 
 
 def test_tasks_go_round_alone_in_their_groups():
-  play, _, _ = measured()
-  order = np.concatenate([x.task for x in play.asked]).tolist()
+  play, _, _ = run_evaluation()
+  order = np.concatenate([x.task for x in play.attempts]).tolist()
   assert order == [7, 9, 4] * 4
-  for x in play.asked:
+  for x in play.attempts:
     assert x.group.tolist() == [0, 1, 2, 3]
     assert x.limit.tolist() == [5] * 4
     np.testing.assert_allclose(x.temperature, 0.3)
 
 
 def test_calls_have_keys_of_their_own_and_repeat():
-  play, _, _ = measured()
+  play, _, _ = run_evaluation()
   assert len(set(play.keys)) == 3
-  assert measured()[0].keys == play.keys
+  assert run_evaluation()[0].keys == play.keys
 
 
 def test_a_score_of_one_half_is_no_success():
   ends = {7: (0.5, 1, FAILED), 9: (0.51, 3, SOLVED), 4: (0.0, 1, FAILED)}
-  _, metrics, _ = measured(ends, episodes=3)
+  _, metrics, _ = run_evaluation(ends, episodes=3)
   assert metrics['eval/solved'] == 1
   assert metrics['eval/turns_solved'] == 3.0
 
 
 def test_without_a_success_nothing_is_said_of_its_turns():
   ends = dict.fromkeys(TASKS.tolist(), (0.0, 4, LIMIT))
-  _, metrics, _ = measured(ends, episodes=4)
+  _, metrics, _ = run_evaluation(ends, episodes=4)
   assert metrics['eval/success'] == metrics['eval/low'] == 0
   assert metrics['eval/ended/turn_limit'] == 1
   assert not {'eval/turns_solved', 'eval/ended/solved'} & metrics.keys()

@@ -15,7 +15,7 @@ from agentrl.env.host import HostTask, Reply
 
 SIDE, HOLE, GOAL = 3, 4, 8
 MOVES = {'left': (0, -1), 'down': (1, 0), 'right': (0, 1), 'up': (-1, 0)}
-OVER: list[str] = []  # what was said to a world that had ended
+OVER: list[str] = []  # messages to a world that had ended
 
 
 class World:

@@ -29,14 +29,14 @@ from experiments import build, hosted, staging
 
 WORDS = tokenizer.Embedded()
 WIN = ('right', 'right', 'down', 'down')
-ON = ('left', 'left')  # said by who does not know that it is over
+ON = ('left', 'left')  # by who does not know that it is over
 PAID = [-0.25, -0.25, -0.25, 1.75]
 
 
 class Case(NamedTuple):
-  """What is said in a lake, and what comes of it."""
+  """A script in a lake, and what comes of it."""
 
-  said: tuple[str, ...]
+  messages: tuple[str, ...]
   limit: int  # turns
   status: Status
   reward: list[float]
@@ -70,8 +70,8 @@ def attempts(limits):
   return made.replace(limit=np.asarray(limits, np.int32))
 
 
-def scripted(scripts, message=2):
-  """Tokens [B, K, M] and lengths [B, K]; nothing more is said at the end."""
+def script_arrays(scripts, message=2):
+  """Tokens [B, K, M] and lengths [B, K]; empty after the last one."""
   tokens = np.zeros((len(scripts), TURNS, message), np.int32)
   length = np.zeros((len(scripts), TURNS), np.int32)
   for b, texts in enumerate(scripts):
@@ -81,7 +81,7 @@ def scripted(scripts, message=2):
   return tokens, length
 
 
-def inside(env, tasks, plan, scripts, limits, task=None):
+def run_in_jit(env, tasks, plan, scripts, limits, task=None):
   """The record of a rollout in jit: host arrays."""
   world = jit_rollout.World(
     pieces=render.piece_table(WORDS, env.pieces),
@@ -90,7 +90,7 @@ def inside(env, tasks, plan, scripts, limits, task=None):
     env=env,
   )
   plan = plan(world)
-  speaker = speak.script(*(jnp.asarray(x) for x in scripted(scripts)))
+  speaker = speak.script(*(jnp.asarray(x) for x in script_arrays(scripts)))
   made = attempts(limits)
   made = made if task is None else made.replace(task=np.asarray(task, np.int32))
 
@@ -126,26 +126,26 @@ def lake_in_jit():
       slots=2, turns=TURNS, message=2, history='full', context=room
     )
 
-  said, limits = ([getattr(x, name) for x in CASES.values()]
-                  for name in ('said', 'limit'))  # fmt: skip
-  return inside(env, tasks, plan, said, limits)
+  messages, limits = ([getattr(x, name) for x in CASES.values()]
+                  for name in ('messages', 'limit'))  # fmt: skip
+  return run_in_jit(env, tasks, plan, messages, limits)
 
 
 @functools.cache
 def lake_on_hosts():
-  said = [x.said for x in CASES.values()]
-  family, heard = lake.Lake(), len(WORDS.encode('P___H____')) + 1
-  heard = max(heard, len(talk.bare(WORDS).start(
+  messages = [x.messages for x in CASES.values()]
+  family, width = lake.Lake(), len(WORDS.encode('P___H____')) + 1
+  width = max(width, len(talk.bare(WORDS).start(
     [host.Message('user', 'P___H____')]).ids))  # fmt: skip
   limits = host.Limits(
-    turns=TURNS, message=2, heard=heard, opening=0, context=4 * (heard + 2),
+    turns=TURNS, message=2, heard=width, opening=0, context=4 * (width + 2),
     seconds=20.0,
   )  # fmt: skip
   stage = host.Stage(family, [{'at': 0}], talk.bare(WORDS), limits)
   script = Script(
     {
       b: [[*WORDS.encode(x), WORDS.eot] for x in texts]
-      for b, texts in enumerate(said)
+      for b, texts in enumerate(messages)
     },
     WORDS.eot,
   )
@@ -182,8 +182,8 @@ def test_how_a_trajectory_ends_and_what_it_is_paid(place, name):
   assert np.flatnonzero(wrong).tolist() == list(case.invalid)
   rows = batch.rows
   mine = rows.sampled & (rows.traj == b)
-  want = [t for x in case.said[:n] for t in (*WORDS.encode(x), WORDS.eot)]
-  assert rows.tokens[mine].tolist() == want, 'what was said, and no more'
+  want = [t for x in case.messages[:n] for t in (*WORDS.encode(x), WORDS.eot)]
+  assert rows.tokens[mine].tolist() == want, 'the script, and no more'
   assert (rows.weight[mine] == 1).all()
   assert rows.turn[mine].tolist() == [k for k in range(n) for _ in range(2)]
 
@@ -198,14 +198,14 @@ LEVELS = ('#@$. #', '#@ $.#', '#@$ .#')
 
 def test_boxes_are_pushed_home():
   """A level a line; the rewards are gym-sokoban's: -0.1, 1 and 10."""
-  found = [
+  levels = [
     sokoban_levels.parse_level(['######', line, '######']) for line in LEVELS
   ]
   tasks = {
-    name: np.stack([np.ravel(getattr(x, name)) for x in found])
+    name: np.stack([np.ravel(getattr(x, name)) for x in levels])
     for name in ('walls', 'targets', 'boxes')
   }
-  tasks['player'] = np.array([x.player for x in found], np.int32)
+  tasks['player'] = np.array([x.player for x in levels], np.int32)
 
   def plan(world):
     return jit_rollout.Plan(slots=2, turns=3, message=2)
@@ -218,8 +218,8 @@ def test_boxes_are_pushed_home():
     (0, ('left', 'go', 'up', *right), Status.TURN_LIMIT, [-0.1, -0.2, -0.1]),
     (1, ('up', 'right', *right), Status.SOLVED, [-0.1, -0.1, 10.9]),
   )
-  record, _ = inside(
-    sokoban.Sokoban(3, 6), tasks, plan, [said for _, said, *_ in cases],
+  record, _ = run_in_jit(
+    sokoban.Sokoban(3, 6), tasks, plan, [messages for _, messages, *_ in cases],
     [TURNS] * len(cases), [level for level, *_ in cases],
   )  # fmt: skip
   for b, (_, _, status, reward) in enumerate(cases):
@@ -261,21 +261,23 @@ def test_demonstrations_on_hosts_end_with_the_move_that_solves(setup):
   assert batch.outcome.tolist() == [1.0] * 4
   rows, words = batch.rows, setup.tokenizer
   for b, i in enumerate(index):
-    said = setup.train.said[i]
-    assert batch.turns.valid[b].tolist() == [k < len(said) for k in range(4)]
-    for k, text in enumerate(said):
+    messages = setup.train.said[i]
+    assert batch.turns.valid[b].tolist() == [
+      k < len(messages) for k in range(4)
+    ]
+    for k, text in enumerate(messages):
       mine = rows.sampled & (rows.traj == b) & (rows.turn == k)
       want = [*words.encode(text), words.eot]
       assert rows.tokens[mine].tolist() == want
       assert (rows.weight[mine] == 1).all(), 'taught'
-    assert batch.turns.terms['env'][b].argmax() == len(said) - 1
+    assert batch.turns.terms['env'][b].argmax() == len(messages) - 1
 
 
 class Asked(Script):
   """A script that writes down how it was to speak."""
 
-  def __init__(self, said, eot):
-    super().__init__(said, eot)
+  def __init__(self, messages, eot):
+    super().__init__(messages, eot)
     self.how = {}
 
   def ask(self, line, context, how):
@@ -290,9 +292,9 @@ def test_hosts_ask_for_words_as_the_config_has_it(setup):
   mouth = Asked({b: [] for b in range(4)}, setup.tokenizer.eot)
   with rooms(setup.world.family, 2) as them:
     host.sessions(setup.world, mouth, them, made, jax.random.key(0))
-  asked = [how for b in range(4) for how in mouth.how[b]]
-  assert len(asked) == 16
-  for how in asked:
+  requests = [how for b in range(4) for how in mouth.how[b]]
+  assert len(requests) == 16
+  for how in requests:
     assert how.temperature == pytest.approx(0.7)
     assert (how.top_k, how.top_p, how.budget) == (5, 0.8, 4)
-  assert len({tuple(np.asarray(how.key).tolist()) for how in asked}) == 16
+  assert len({tuple(np.asarray(how.key).tolist()) for how in requests}) == 16

@@ -35,7 +35,7 @@ class Trajectory(NamedTuple):
   outcome: float
   earned: list[float]  # what the environment paid
   invalid: list[int]
-  said: list[list[Token]]
+  messages: list[list[Token]]
 
 
 @dataclasses.dataclass
@@ -60,12 +60,12 @@ class State:
 
 @dataclasses.dataclass
 class Read:
-  """A trajectory of the batch, with what is found out about it."""
+  """A trajectory of the batch, and everything that is worked out about it."""
 
   it: Trajectory
   reward: list[float]
-  replayed: bool = False
-  kept: bool = True
+  is_replayed: bool = False
+  is_counted: bool = True
   better: float = 0.0  # than the groups of the past
   step: list[float] = dataclasses.field(default_factory=list)  # the PRM's
   value: list[list[float]] = dataclasses.field(default_factory=list)
@@ -109,8 +109,8 @@ def entropy_slope(table: np.ndarray, token: Token) -> np.ndarray:
 
 def places(reads: Sequence[Read]) -> Iterator[Place]:
   for read in reads:
-    for k, said in enumerate(read.it.said):
-      for j, token in enumerate(said):
+    for k, message in enumerate(read.it.messages):
+      for j, token in enumerate(message):
         yield read, k, j, token
 
 
@@ -150,16 +150,16 @@ def judge(s: Settings, state: State, story: Sequence[Trajectory], gone: int):
   reads = [Read(it, rewards(s, it)) for it in story]
   curate(s, reads)
   recall(s, state, reads)
-  past, known = remembered(s, state)
+  past, usable = past_entropy(s, state)
   state.history = state.history + seen(s, state.params['policy'], reads)
   metrics = learn_prm(s, state, reads, gone)
   for read in reads:
     read.value = [
-      [float(state.params['value'][t.cell]) for t in said]
-      for said in read.it.said
+      [float(state.params['value'][t.cell]) for t in message]
+      for message in read.it.messages
     ]
   credit(s, reads)
-  return state, reads, (past, known), metrics
+  return state, reads, (past, usable), metrics
 
 
 def rewards(s: Settings, it: Trajectory) -> list[float]:
@@ -182,7 +182,7 @@ def curate(s: Settings, reads: list[Read]) -> None:
   count = max(round(s['hp.curate.most_varied.share'] * len(groups)), 1)
   best = sorted(groups, key=lambda g: -spread[g])[:count]
   for read in reads:
-    read.kept = read.it.group in best and spread[read.it.group] > 0
+    read.is_counted = read.it.group in best and spread[read.it.group] > 0
 
 
 def recall(s: Settings, state: State, reads: list[Read]) -> None:
@@ -192,14 +192,14 @@ def recall(s: Settings, state: State, reads: list[Read]) -> None:
   assert len(young) <= s['hp.memory.replay.n'], 'the choice would be random'
   for it, reward, _ in young:
     better = sum(reward) - usual
-    reads.append(Read(it, reward, replayed=True, better=better))
+    reads.append(Read(it, reward, is_replayed=True, better=better))
 
 
-def remembered(s: Settings, state: State):
-  """Past entropy of each turn index, and whether it is known."""
+def past_entropy(s: Settings, state: State):
+  """Past entropy of each turn index, and whether it is usable."""
   total, iterations, turns = state.history
-  known = turns >= s['hp.signal.entropy_history.least']
-  return total / np.maximum(iterations, 1), known
+  usable = turns >= s['hp.signal.entropy_history.least']
+  return total / np.maximum(iterations, 1), usable
 
 
 def seen(s: Settings, table, reads: list[Read]) -> np.ndarray:
@@ -207,7 +207,7 @@ def seen(s: Settings, table, reads: list[Read]) -> np.ndarray:
   size = s['hp.signal.entropy_history.turns']
   out, tokens = np.zeros((3, size)), np.zeros(size)
   for read, k, j, token in places(reads):
-    if read.kept:
+    if read.is_counted:
       at = min(k, size - 1)
       out[0, at] += entropy(table, token)
       tokens[at] += 1
@@ -244,10 +244,10 @@ def step_rewards(s: Settings, state: State, table, read: Read) -> list[float]:
   which = s['hp.signal.implicit_prm.reference']
   other = state.params['reference' if which == 'ref_logp' else 'policy']
   return [
-    read.kept
+    read.is_counted
     * beta
-    * sum(log_prob(table, t) - log_prob(other, t) for t in said)
-    for said in read.it.said
+    * sum(log_prob(table, t) - log_prob(other, t) for t in message)
+    for message in read.it.messages
   ]
 
 
@@ -260,12 +260,12 @@ def prm_gradient(s: Settings, state: State, table, reads: list[Read]):
   """-mean over pairs of log sigmoid(Q of the success - Q of the failure)."""
   mean = s['hp.signal.implicit_prm.trajectory'] == 'mean'
   beta = s['hp.signal.implicit_prm.beta']
-  size = [len(r.it.said) if mean else 1 for r in reads]
+  size = [len(r.it.messages) if mean else 1 for r in reads]
   q = [
     sum(step_rewards(s, state, table, r)) / n
     for r, n in zip(reads, size, strict=True)
   ]
-  fresh = [i for i, r in enumerate(reads) if r.kept and not r.replayed]
+  fresh = [i for i, r in enumerate(reads) if r.is_counted and not r.is_replayed]
   pairs = [
     (i, j)
     for i, j in itertools.product(fresh, fresh)
@@ -282,7 +282,7 @@ def prm_gradient(s: Settings, state: State, table, reads: list[Read]):
   for i, read in enumerate(reads):
     for _, _, _, token in places([read]):
       grads[token.cell] += (
-        read.kept * bar[i] / size[i] * beta * slope(table, token)
+        read.is_counted * bar[i] / size[i] * beta * slope(table, token)
       )
   return grads, loss, len(pairs)
 
@@ -303,9 +303,9 @@ def credit(s: Settings, reads: list[Read]) -> None:
     each = [
       [
         sum(s[f'coef.{name}'] * x[i][k][j] for name, x in streams.items())
-        for j in range(len(said))
+        for j in range(len(message))
       ]
-      for k, said in enumerate(read.it.said)
+      for k, message in enumerate(read.it.messages)
     ]
     whole.append(each)
   whiten(s, reads, whole)
@@ -314,7 +314,8 @@ def credit(s: Settings, reads: list[Read]) -> None:
 def spread_turns(read: Read, values: Sequence[float]) -> list[list[float]]:
   """A value for each turn, at all of its tokens."""
   return [
-    [float(x)] * len(said) for x, said in zip(values, read.it.said, strict=True)
+    [float(x)] * len(message)
+    for x, message in zip(values, read.it.messages, strict=True)
   ]
 
 
@@ -326,13 +327,13 @@ def episode(s: Settings, reads: list[Read]) -> list[list[list[float]]]:
     mates = [
       sum(r.reward)
       for r in reads
-      if r.kept and not r.replayed and r.it.group == read.it.group
+      if r.is_counted and not r.is_replayed and r.it.group == read.it.group
     ]
     x = 0.0
-    if read.kept and not read.replayed and np.ptp(mates) > 0:
+    if read.is_counted and not read.is_replayed and np.ptp(mates) > 0:
       x = sum(read.reward) - np.mean(mates)
       x /= np.std(mates, ddof=ddof) + eps
-    out.append(spread_turns(read, [x] * len(read.it.said)))
+    out.append(spread_turns(read, [x] * len(read.it.messages)))
   return out
 
 
@@ -349,12 +350,14 @@ def critic(s: Settings, read: Read) -> list[list[float]]:
   """GAE over the tokens of all turns; what the critic should say."""
   gamma, lam = (s[f'hp.critic.gae_tokens.{x}'] for x in ('gamma', 'lam'))
   where = [
-    (k, j) for k, said in enumerate(read.it.said) for j in range(len(said))
+    (k, j)
+    for k, message in enumerate(read.it.messages)
+    for j in range(len(message))
   ]
-  out = [[0.0] * len(said) for said in read.it.said]
+  out = [[0.0] * len(message) for message in read.it.messages]
   ahead, following = 0.0, 0.0
   for k, j in reversed(where):
-    last = j == len(read.it.said[k]) - 1
+    last = j == len(read.it.messages[k]) - 1
     value = read.value[k][j]
     delta = last * read.reward[k] + gamma * following - value
     ahead = delta + gamma * lam * ahead
@@ -364,12 +367,12 @@ def critic(s: Settings, read: Read) -> list[list[float]]:
     [a + v for a, v in zip(*pair, strict=True)]
     for pair in zip(out, read.value, strict=True)
   ]
-  return out if read.kept else [[0.0] * len(x) for x in out]
+  return out if read.is_counted else [[0.0] * len(x) for x in out]
 
 
 def again(s: Settings, read: Read) -> list[list[float]]:
   x = s['hp.again.add_signal.coef'] * read.better
-  return spread_turns(read, [x] * len(read.it.said))
+  return spread_turns(read, [x] * len(read.it.messages))
 
 
 def whiten(s: Settings, reads: list[Read], whole) -> None:
@@ -382,14 +385,16 @@ def whiten(s: Settings, reads: list[Read], whole) -> None:
   flat = []
   for read, x in zip(reads, whole, strict=True):
     mine = [a for turn in x for a in turn]
-    flat += [(a, 1 / len(mine) if once else 1.0) for a in mine if read.kept]
+    flat += [
+      (a, 1 / len(mine) if once else 1.0) for a in mine if read.is_counted
+    ]
   x, w = np.array(flat).T
   mean = np.sum(w * x) / np.sum(w)
   ddof = s['hp.finish.whiten_tokens.ddof']
   var = np.sum(w * (x - mean) ** 2) / (np.sum(w) - ddof)
   for read, x in zip(reads, whole, strict=True):
     read.credit = [
-      [read.kept * (a - mean) / math.sqrt(var + 1e-8) for a in turn]
+      [read.is_counted * (a - mean) / math.sqrt(var + 1e-8) for a in turn]
       for turn in x
     ]
 
@@ -402,8 +407,8 @@ def deals(s: Settings, reads: list[Read]) -> Iterator[Deal]:
   epochs, n = (s[f'hp.plan.minibatches.{x}'] for x in ('epochs', 'n'))
   units: dict[Any, set[int]] = {}
   for i, read in enumerate(reads):
-    if read.kept:
-      whole = s['hp.plan.minibatches.unit'] == 'group' and not read.replayed
+    if read.is_counted:
+      whole = s['hp.plan.minibatches.unit'] == 'group' and not read.is_replayed
       name = read.it.group if whole else ('alone', i)
       units.setdefault(name, set()).add(i)
   ways = set()
@@ -418,11 +423,11 @@ def train(s: Settings, state: State, reads, past, gone: int, deal: Deal):
   old = state.params['policy']
   table, opt, metrics = old, state.opt['policy'], {}
   for part in itertools.chain(*deal):
-    grads, told = gradient(s, table, old, state, reads, past, gone, part)
+    grads, terms = gradient(s, table, old, state, reads, past, gone, part)
     table, opt, norm = adam(rule, table, grads, opt)
-    told['policy/grad_norm'] = norm, 1
-    told['policy/skipped'] = 0, 1
-    for name, (x, w) in told.items():
+    terms['policy/grad_norm'] = norm, 1
+    terms['policy/skipped'] = 0, 1
+    for name, (x, w) in terms.items():
       a, b = metrics.get(name, (0.0, 0.0))
       metrics[name] = a + x, b + w
   return table, opt, metrics
@@ -435,7 +440,7 @@ def gradient(s: Settings, table, old, state, reads, past, gone, part):
   """Of the sum of the terms over the reads of one minibatch."""
   weights = {name: weigh(s, name, reads, part, gone) for name in LOSSES}
   grads, sums = np.zeros_like(table), dict.fromkeys(LOSSES, 0.0)
-  told = dict.fromkeys(('ratio', 'kl_old', 'clip_low', 'clip_high'), 0.0)
+  ratios = dict.fromkeys(('ratio', 'kl_old', 'clip_low', 'clip_high'), 0.0)
   gap, count, fresh = 0.0, 0, 0
   low, high = (s[f'hp.ppo.ppo.clip_{x}'] for x in ('low', 'high'))
   inside = {id(reads[i]) for i in part}
@@ -454,14 +459,14 @@ def gradient(s: Settings, table, old, state, reads, past, gone, part):
     grads[token.cell] += spread * entropy_slope(table, token)
     if id(read) in inside:
       count += 1
-      told['ratio'] += ratio
-      told['kl_old'] += ratio - 1 - math.log(ratio)
-      told['clip_low'] += a < 0 and ratio < 1 - low
-      told['clip_high'] += a > 0 and ratio > 1 + high
+      ratios['ratio'] += ratio
+      ratios['kl_old'] += ratio - 1 - math.log(ratio)
+      ratios['clip_low'] += a < 0 and ratio < 1 - low
+      ratios['clip_high'] += a > 0 and ratio > 1 + high
       # Of what the policy sampled just now.
-      fresh += not read.replayed
-      gap += 0 if read.replayed else abs(logp - token.logp)
-  metrics = {f'ppo/{name}': (x, count) for name, x in told.items()}
+      fresh += not read.is_replayed
+      gap += 0 if read.is_replayed else abs(logp - token.logp)
+  metrics = {f'ppo/{name}': (x, count) for name, x in ratios.items()}
   metrics |= {f'loss/{name}': (x, 1) for name, x in sums.items()}
   metrics['loss/total'] = sum(sums.values()), 1
   metrics['logp/gap'] = gap, fresh
@@ -483,25 +488,25 @@ def term(s: Settings, name, table, state, past, token, k, a, ratio):
   h = entropy(table, token)
   if name == 'entropy':
     return -h, 0.0, -1.0
-  mean, known = past
+  mean, usable = past
   k = min(k, len(mean) - 1)
   low, high = (
     s[f'hp.entropy_hinge.entropy_hinge.{x}'] for x in ('low', 'high')
   )
-  under = known[k] * max(low * mean[k] - h, 0)
-  over = known[k] * max(h - high * mean[k], 0)
+  under = usable[k] * max(low * mean[k] - h, 0)
+  over = usable[k] * max(h - high * mean[k], 0)
   return under**2 + over**2, 0.0, 2 * over - 2 * under
 
 
 def weigh(s: Settings, name: str, reads: list[Read], part, gone: int):
   """The term's coefficient of every token, in the order of `places`."""
   select = s.get(f'select.{name}') or {}
-  inside = {id(reads[i]) for i in part if reads[i].kept}
+  inside = {id(reads[i]) for i in part if reads[i].is_counted}
 
   def counts(read: Read, token: Token) -> bool:
     here = id(read) in inside
     here &= select.get('span', token.span) == token.span
-    return here and select.get('source', read.replayed) == read.replayed
+    return here and select.get('source', read.is_replayed) == read.is_replayed
 
   every = [
     (id(read), k) for read, k, _, token in places(reads) if counts(read, token)
@@ -534,14 +539,14 @@ def look_back(s: Settings, state: State, reads: list[Read], gone: int):
   """The critic's regression and the memory of what went well."""
   metrics = learn_value(s, state, reads, gone)
   pool, at, capacity = list(state.pool), state.next, len(state.pool)
-  fresh = [read for read in reads if not read.replayed]
+  fresh = [read for read in reads if not read.is_replayed]
   good = [r for r in fresh if sum(a for t in r.credit for a in t) > 0]
   for read in good[:capacity]:
     pool[at] = read.it, read.reward, state.step
     at = (at + 1) % capacity
   groups = {}
   for read in fresh:
-    if read.kept:
+    if read.is_counted:
       groups.setdefault(read.it.group, []).append(sum(read.reward))
   means = [float(np.mean(x)) for x in groups.values()]
   size = s['hp.memory.replay.history']
@@ -558,7 +563,7 @@ def look_back(s: Settings, state: State, reads: list[Read], gone: int):
 def learn_value(s: Settings, state: State, reads: list[Read], gone: int):
   clip, steps = (s[f'hp.signal.value.{x}'] for x in ('clip', 'steps'))
   rule, total = rule_of(s, 'value', gone), 0.0
-  live = [read for read in reads if read.kept]
+  live = [read for read in reads if read.is_counted]
   count = sum(1 for _ in places(live))
   for _ in range(steps):
     table = state.params['value']
@@ -579,14 +584,14 @@ def learn_value(s: Settings, state: State, reads: list[Read], gone: int):
 def update(s: Settings, state: State, story, deal: Deal | None = None):
   """One iteration -> for each way to deal: (deal, state, metrics)."""
   gone = state.step - s['start']
-  judged, reads, past, told = judge(s, state, story, gone)
+  before, reads, past, prm = judge(s, state, story, gone)
   ways = [deal] if deal else list(deals(s, reads))
   for way in ways:
-    table, opt, metrics = train(s, judged, reads, past, gone, way)
+    table, opt, metrics = train(s, before, reads, past, gone, way)
     after = dataclasses.replace(
-      judged,
-      params={**judged.params, 'policy': table},
-      opt={**judged.opt, 'policy': opt},
+      before,
+      params={**before.params, 'policy': table},
+      opt={**before.opt, 'policy': opt},
     )
     after, more = look_back(s, after, reads, gone)
-    yield way, after, told | metrics | more
+    yield way, after, prm | metrics | more

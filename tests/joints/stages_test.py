@@ -1,4 +1,4 @@
-"""A run's stages: what is played with which luck, and what learns from it.
+"""Stages of a run: which tasks with which keys, and what learns from them.
 
 Iterations are made by the stages of a config. Who plays is made up where only
 the tasks and keys count, and is the real rollout where the words do; networks
@@ -71,11 +71,11 @@ class Scribe:
   """Plays nothing and writes down what it was to play: [(what, tasks, key)]."""
 
   def __init__(self):
-    self.played: list[tuple[str, Any, tuple[int, ...]]] = []
+    self.calls: list[tuple[str, Any, tuple[int, ...]]] = []
 
   def note(self, what, attempts, key) -> None:
     bits = tuple(np.asarray(jax.random.key_data(key)).tolist())
-    self.played.append((what, attempts, bits))
+    self.calls.append((what, attempts, bits))
 
   def demonstrate(self, index, key):
     self.note('sft', index, key)
@@ -108,7 +108,7 @@ def state_of(seed: int):
 
 
 @pytest.fixture(scope='module')
-def played(setup):
+def calls(setup):
   """Every iteration, with an evaluation before RL and after it."""
   scribe, state = Scribe(), state_of(0)
   sft, rl = stages(setup, scribe.players)
@@ -119,11 +119,11 @@ def played(setup):
   for step in range(SFT, SFT + RL):
     rl.collect(state, step)
   watch.evaluate(state, SFT + RL)
-  return scribe.played
+  return scribe.calls
 
 
-def of(played, what: str):
-  return [(x, key) for name, x, key in played if name == what]
+def of(calls, what: str):
+  return [(x, key) for name, x, key in calls if name == what]
 
 
 def levels(setup, index) -> list[bytes]:
@@ -135,24 +135,24 @@ def levels(setup, index) -> list[bytes]:
   ]
 
 
-def test_training_plays_the_training_tasks_and_no_others(setup, played):
-  shown = [x for x, _ in of(played, 'sft')]
-  tried = [x.task for x, _ in of(played, 'rl')]
+def test_training_plays_the_training_tasks_and_no_others(setup, calls):
+  demos = [x for x, _ in of(calls, 'sft')]
+  tried = [x.task for x, _ in of(calls, 'rl')]
   train = set(levels(setup, range(TRAIN)))
-  for index in (*shown, *tried):
+  for index in (*demos, *tried):
     assert set(index) <= set(range(TRAIN))
     assert set(levels(setup, index)) <= train
   # Once in an epoch each: 24 of 12 by demonstrations, 4 of 12 by attempts.
   assert (
-    np.bincount(np.concatenate(shown), minlength=TRAIN).tolist() == [2] * 12
+    np.bincount(np.concatenate(demos), minlength=TRAIN).tolist() == [2] * 12
   )
   first = np.concatenate([x[::2] for x in tried[:3]])
   assert sorted(first) == list(range(TRAIN))
   assert set(tried[0]) != set(tried[1])
 
 
-def test_evaluation_plays_the_held_out_tasks_and_no_others(setup, played):
-  tried = [x.task for x, _ in of(played, 'eval')]
+def test_evaluation_plays_the_held_out_tasks_and_no_others(setup, calls):
+  tried = [x.task for x, _ in of(calls, 'eval')]
   assert [len(x) for x in tried] == [8] * 4
   held_out = TRAIN + np.arange(16) % TEST
   for i in (0, 2):
@@ -168,19 +168,19 @@ def test_evaluation_plays_the_held_out_tasks_and_no_others(setup, played):
   assert not set(setup.train.keys) & set(setup.test.keys)
 
 
-def test_attempts_are_as_the_config_has_them(played):
-  for x, _ in of(played, 'rl'):
+def test_attempts_are_as_the_config_has_them(calls):
+  for x, _ in of(calls, 'rl'):
     np.testing.assert_allclose(x.temperature, 0.7)
     assert x.limit.tolist() == [4] * 8
     assert x.group.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
     np.testing.assert_array_equal(x.task[::2], x.task[1::2])
-  for x, _ in of(played, 'eval'):
+  for x, _ in of(calls, 'eval'):
     np.testing.assert_allclose(x.temperature, 0.3)
     assert x.limit.tolist() == [4] * 8
 
 
-def test_no_two_iterations_share_their_luck(setup, played):
-  keys = [key for _, _, key in played]
+def test_no_two_iterations_share_a_key(setup, calls):
+  keys = [key for _, _, key in calls]
   before, after = keys[SFT : SFT + 2], keys[-2:]
   assert before == after, 'evaluations draw the same, to be compared'
   assert len(set(keys)) == len(keys) - 2
@@ -188,15 +188,15 @@ def test_no_two_iterations_share_their_luck(setup, played):
   assert raw not in keys
 
 
-def test_a_step_repeats_its_luck_and_another_seed_has_its_own(setup, played):
+def test_a_step_repeats_its_key_and_another_seed_has_its_own(setup, calls):
   def again(seed):
     scribe = Scribe()
     _, rl = stages(setup, scribe.players)
     for step in range(SFT, SFT + RL):
       rl.collect(state_of(seed), step)
-    return [key for _, key in of(scribe.played, 'rl')]
+    return [key for _, key in of(scribe.calls, 'rl')]
 
-  keys = [key for _, key in of(played, 'rl')]
+  keys = [key for _, key in of(calls, 'rl')]
   assert again(0) == keys
   assert not set(again(1)) & set(keys)
 
@@ -205,7 +205,7 @@ def test_a_step_repeats_its_luck_and_another_seed_has_its_own(setup, played):
 
 
 @pytest.fixture(scope='module')
-def spoken(setup):
+def real_batches(setup):
   """Batches of real rollouts: two steps at the same tasks, the first again."""
   playing = players.jitted(setup)
   _, rl = stages(setup, playing)
@@ -218,17 +218,19 @@ def spoken(setup):
   return policy, tasks, jax.device_get(batches)
 
 
-def test_messages_repeat_with_the_step_and_differ_between_steps(spoken):
-  _, _, (one, two, again) = spoken
+def test_messages_repeat_with_the_step_and_differ_between_steps(real_batches):
+  _, _, (one, two, again) = real_batches
   jax.tree.map(np.testing.assert_array_equal, again, one)
-  said = [x.rows.tokens[x.rows.sampled].tolist() for x in (one, two)]
-  assert len(said[0]) > 40
-  assert said[0] != said[1]
+  tokens = [x.rows.tokens[x.rows.sampled].tolist() for x in (one, two)]
+  assert len(tokens[0]) > 40
+  assert tokens[0] != tokens[1]
 
 
-def test_what_is_seen_first_are_levels_of_the_training_tasks(setup, spoken):
+def test_what_is_seen_first_are_levels_of_the_training_tasks(
+  setup, real_batches
+):
   """Read off the rows: the cells of the lake, as tokens."""
-  _, tasks, (batch, *_) = spoken
+  _, tasks, (batch, *_) = real_batches
   rows, words = batch.rows, setup.tokenizer
   env, world = setup.world.env, setup.world.tasks
   for b, task in enumerate(tasks.task):
@@ -245,15 +247,15 @@ def cut(logits: np.ndarray, k: int, p: float) -> np.ndarray:
   order = np.argsort(-logits)[:k]
   mass = np.exp(logits[order] - logits[order].max())
   mass /= mass.sum()
-  kept = order[: int(np.searchsorted(np.cumsum(mass), p)) + 1]
+  inside = order[: int(np.searchsorted(np.cumsum(mass), p)) + 1]
   out = np.full(len(logits), -np.inf)
-  out[kept] = logits[kept] - np.logaddexp.reduce(logits[kept])
+  out[inside] = logits[inside] - np.logaddexp.reduce(logits[inside])
   return out
 
 
-def test_sampler_and_learner_say_what_the_config_cuts(setup, spoken):
+def test_sampler_and_learner_say_what_the_config_cuts(setup, real_batches):
   """logp of the rollout: of logits / 0.7, cut; the learner's: not cut."""
-  policy, _, (batch, *_) = spoken
+  policy, _, (batch, *_) = real_batches
   rows, r = jax.tree.map(lambda x: x[:8], batch.rows), setup.config.rollout
 
   @jax.jit
@@ -262,15 +264,15 @@ def test_sampler_and_learner_say_what_the_config_cuts(setup, spoken):
     out = setup.learner.context.modules['policy'].apply(policy, rows, ('logp',))
     return transformer.logits(policy, hidden), out.logp
 
-  logits, learned = (np.asarray(x, float) for x in read(policy, rows))
+  logits, learner_logp = (np.asarray(x, float) for x in read(policy, rows))
   sizes = set()
   for n, t in zip(*np.nonzero(rows.sampled), strict=True):
     z, token = logits[n, t - 1] / 0.7, rows.tokens[n, t]
     whole = z[token] - np.logaddexp.reduce(z)
-    kept = cut(z, r.top_k, r.top_p)
-    sizes.add(int(np.isfinite(kept).sum()))
-    assert learned[n, t] == pytest.approx(whole, abs=1e-4)
-    assert rows.logp[n, t] == pytest.approx(kept[token], abs=1e-4)
+    cut_logp = cut(z, r.top_k, r.top_p)
+    sizes.add(int(np.isfinite(cut_logp).sum()))
+    assert learner_logp[n, t] == pytest.approx(whole, abs=1e-4)
+    assert rows.logp[n, t] == pytest.approx(cut_logp[token], abs=1e-4)
   assert 1 < max(sizes) <= r.top_k
   assert len(sizes) > 1, 'top_p cuts too'
 
@@ -292,8 +294,8 @@ def test_demonstrations_end_with_the_move_that_solves(setup):
     assert batch.turns.valid[b].tolist() == [k < len(moves) for k in range(4)]
     for k, move in enumerate(moves):
       mine = (rows.traj == b) & (rows.turn == k) & rows.sampled
-      said = words.decode(rows.tokens[mine].tolist()[:-1])
-      assert said == setup.world.env.actions[move]
+      text = words.decode(rows.tokens[mine].tolist()[:-1])
+      assert text == setup.world.env.actions[move]
       assert rows.tokens[mine][-1] == words.eot
       assert (rows.weight[mine] == 1).all(), 'taught'
     # The goal is paid for where the last move stands.
@@ -313,9 +315,9 @@ def lesson(seed: int) -> list[Trajectory]:
   ]  # fmt: skip
 
 
-def nll(table, told):
+def nll(table, story):
   """-> mean of -log π over the tokens, its gradient."""
-  tokens = [t for x in told for said in x.said for t in said]
+  tokens = [t for x in story for message in x.messages for t in message]
   grads = np.zeros_like(table)
   for t in tokens:
     grads[t.cell] -= reference.slope(table, t) / len(tokens)
@@ -324,12 +326,12 @@ def nll(table, told):
 
 
 @pytest.fixture(scope='module')
-def learned(setup):
+def stage_run(setup):
   """[(state, metrics)] after each step of both stages, and after `begin`."""
-  told = {'sft': lesson(0), 'rl': lesson(1)}
+  stories = {'sft': lesson(0), 'rl': lesson(1)}
   laid = {
     name: jax.tree.map(jnp.asarray, toy.lay(x, CHOICES, 2, np.float32))
-    for name, x in told.items()
+    for name, x in stories.items()
   }
   module = toy.speaker(CELLS, CHOICES, jnp.float32)
 
@@ -356,10 +358,10 @@ def learned(setup):
       batch = stage.collect(state, step)
       state, metrics, _ = stage.update(state, batch)
       out[step] = jax.device_get((state, metrics))
-  return first, told, out
+  return first, stories, out
 
 
-def followed(first, told):
+def loop_run(first, stories):
   """Parameters after each step, coefficient and loss before it, by loops."""
   table = np.asarray(first.params['policy']['table'], float)
   fresh = Adam(np.zeros_like(table), np.zeros_like(table))
@@ -373,17 +375,17 @@ def followed(first, told):
     for i in range(steps):
       share = i / steps if name == 'rl' else 0.0
       coef = 0.5 - 0.4 * share if name == 'rl' else 1.0
-      loss, grads = nll(table, told[name])
+      loss, grads = nll(table, stories[name])
       now = rule | {'lr': lr * (1 - share * (1 - final)), 'warmup': warmup}
       table, opt, _ = reference.adam(now, table, coef * grads, opt)
       out.append((table, coef * loss))
   return out
 
 
-def test_both_stages_learn_as_loops_do(learned):
+def test_both_stages_learn_as_loops_do(stage_run):
   """Rates and coefficients of RL go by its own steps; its moments are new."""
-  first, told, out = learned
-  for step, (table, loss) in enumerate(followed(first, told)):
+  first, stories, out = stage_run
+  for step, (table, loss) in enumerate(loop_run(first, stories)):
     state, metrics = out[step]
     assert int(state.step) == step + 1
     np.testing.assert_allclose(
@@ -394,20 +396,20 @@ def test_both_stages_learn_as_loops_do(learned):
     assert got / weight == pytest.approx(loss, rel=1e-4)
 
 
-def test_rl_begins_with_the_values_a_schedule_starts_with(learned):
+def test_rl_begins_with_the_values_a_schedule_starts_with(stage_run):
   """At step 0 of RL 0.5 and a rate of 0.1; at its last, not yet the ends."""
-  _, told, out = learned
+  _, stories, out = stage_run
   table = np.asarray(out[SFT - 1][0].params['policy']['table'], float)
   for i in (0, RL - 1):
     if i:
       table = np.asarray(out[SFT + i - 1][0].params['policy']['table'], float)
-    loss, _ = nll(table, told['rl'])
+    loss, _ = nll(table, stories['rl'])
     got, weight = out[SFT + i][1]['loss/total']
     assert got / weight / loss == pytest.approx(0.5 - 0.4 * i / RL, rel=1e-4)
   # With fresh moments Adam's first step is the rate, whatever the gradient.
   before = out['rl'].params['policy']['table']
   moved = out[SFT][0].params['policy']['table'] - before
-  _, grads = nll(np.asarray(before, float), told['rl'])
+  _, grads = nll(np.asarray(before, float), stories['rl'])
   there = np.abs(grads) > 1e-3
   assert there.sum() > 5
   np.testing.assert_allclose(
@@ -415,8 +417,8 @@ def test_rl_begins_with_the_values_a_schedule_starts_with(learned):
   )
 
 
-def test_rl_begins_with_fresh_moments_and_the_warm_policy(learned):
-  _, _, out = learned
+def test_rl_begins_with_fresh_moments_and_the_warm_policy(stage_run):
+  _, _, out = stage_run
   warm, begun = out[SFT - 1][0], out['rl']
   assert max(np.abs(x).max() for x in jax.tree.leaves(warm.opt['policy'])) > 0
   assert not any(x.any() for x in jax.tree.leaves(begun.opt))
@@ -430,9 +432,9 @@ def test_rl_begins_with_fresh_moments_and_the_warm_policy(learned):
   )
 
 
-def test_rewards_of_a_rollout_are_the_sum_of_the_pieces(setup, spoken):
+def test_rewards_of_a_rollout_are_the_sum_of_the_pieces(setup, real_batches):
   """Not of the first only; where the config names several."""
-  _, _, (batch, *_) = spoken
+  _, _, (batch, *_) = real_batches
   c = setup.config.copy_and_resolve_references()
   c.reward = ('env', 'turn_cost', 'invalid')
   base.hp(c, 'reward', 'turn_cost', cost=0.3)

@@ -1,4 +1,4 @@
-"""Networks that are tables, and batches of what they said.
+"""Networks that are tables, and batches of their messages.
 
 A token is cell · choices + choice: the table's row that it was drawn from,
 and what was drawn. What a network says of a token depends on nothing else.
@@ -50,7 +50,7 @@ def lay(
   story: list[Trajectory], choices: int, t: int, dtype=np.float64
 ) -> Batch:
   """A row of t for each trajectory: before each message a token it answers."""
-  b, k = len(story), max(len(x.said) for x in story)
+  b, k = len(story), max(len(x.messages) for x in story)
   rows = Rows(
     tokens=np.zeros((b, t), np.int32),
     seg=np.full((b, t), -1, np.int32),
@@ -68,15 +68,17 @@ def lay(
     for name in ('env', 'tokens', 'entropy', 'invalid')
   }
   for i, x in enumerate(story):
-    valid[i, : len(x.said)] = True
-    terms['env'][i, : len(x.said)] = x.earned
-    terms['invalid'][i, : len(x.said)] = x.invalid
-    terms['tokens'][i, : len(x.said)] = [len(said) for said in x.said]
+    valid[i, : len(x.messages)] = True
+    terms['env'][i, : len(x.messages)] = x.earned
+    terms['invalid'][i, : len(x.messages)] = x.invalid
+    terms['tokens'][i, : len(x.messages)] = [
+      len(message) for message in x.messages
+    ]
     at = 0
-    for turn, said in enumerate(x.said):
+    for turn, message in enumerate(x.messages):
       rows.turn[i, at] = turn - 1  # the world answers the turn before
       at += 1
-      for token in said:
+      for token in message:
         rows.tokens[i, at] = token.cell * choices + token.choice
         rows.turn[i, at] = turn
         rows.span[i, at] = token.span

@@ -96,9 +96,9 @@ def program(name, history, window, slots, context):
   return plan, a, play
 
 
-def rollout(name, history, window, slots, key=0, context=0, says=None):
+def rollout(name, history, window, slots, key=0, context=0, policy_params=None):
   plan, a, play = program(name, history, window, slots, context)
-  return plan, a, play(says or params(), jax.random.key(key))
+  return plan, a, play(policy_params or params(), jax.random.key(key))
 
 
 def rows_of(name, plan, record):
@@ -157,7 +157,7 @@ def test_group_members_and_steps_differ_and_seeds_repeat():
 @pytest.mark.parametrize('name', ['sokoban', 'frozen_lake'])
 def test_the_record_is_the_game_that_was_played(name):
   """Replays every trajectory in the environment, one turn at a time."""
-  _, a, record = rollout(name, 'turn', 1, slots=4, says=acting(name))
+  _, a, record = rollout(name, 'turn', 1, slots=4, policy_params=acting(name))
   w = world(name)
   assert int((record.action >= 0).sum()) > 20, 'it acts'
   keys = jax.vmap(jax.random.fold_in, (None, 0))(

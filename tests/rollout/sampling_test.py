@@ -68,7 +68,7 @@ def test_top_k_and_top_p_keep_what_they_say():
 
 
 @pytest.mark.parametrize(
-  ('cut', 'kept'),
+  ('cut', 'inside'),
   [
     ({}, [0, 1, 2, 3, 4]),
     ({'top_k': 3}, [0, 1, 3]),
@@ -77,19 +77,19 @@ def test_top_k_and_top_p_keep_what_they_say():
     ({'top_k': 4, 'top_p': 0.55}, [0]),
   ],
 )
-def test_frequencies_follow_what_is_left_at_the_temperature(cut, kept):
+def test_frequencies_follow_what_is_left_at_the_temperature(cut, inside):
   """softmax(logits / 0.7) is cut: 0.75 of it are two, of the other three."""
   logits = np.log([0.45, 0.25, 0.08, 0.16, 0.06])
   n = 40_000
   token, logp, entropy = many(logits, n, temperature=0.7, **cut)
   p = np.zeros(5)
-  p[kept] = np.exp(logits[kept] / 0.7)
+  p[inside] = np.exp(logits[inside] / 0.7)
   p /= p.sum()
   count = np.bincount(token, minlength=5)
   assert not count[p == 0].any()
-  at = np.array(kept)
+  at = np.array(inside)
   chi = np.sum((count[at] - n * p[at]) ** 2 / (n * p[at]))
-  assert chi < stats.chi2.ppf(1 - 1e-6, max(len(kept) - 1, 1))
+  assert chi < stats.chi2.ppf(1 - 1e-6, max(len(inside) - 1, 1))
   np.testing.assert_allclose(logp, np.log(p[token]), atol=1e-5)
   want = -np.sum(p[at] * np.log(p[at]))
   np.testing.assert_allclose(entropy, want, rtol=1e-4, atol=1e-5)
