@@ -12,10 +12,6 @@ _ENGINE = (
 _COLLECTS = (
   'tests/experiments/rollouts_test.py::test_a_run_collects_by_its_own_numbers'
 )
-_RESTARTED = (
-  'tests/signal/implicit_prm_test.py'
-  '::test_restarting_forgets_and_zero_rate_gives_no_reward'
-)
 _STAGING = 'tests/experiments/staging_test.py'
 
 MUTANTS = (
@@ -65,7 +61,7 @@ MUTANTS = (
     'judge',
     "if s.order == 'update_then_score':",
     "if s.order in ('update_then_score', 'score_then_update'):",
-    _UPDATE,
+    'tests/learner_test.py',
     'signals that score first update first',
   ),
   Mutant(
@@ -73,7 +69,7 @@ MUTANTS = (
     'judge',
     "if s.order == 'score_then_update':",
     "if s.order in ('update_then_score', 'score_then_update'):",
-    _UPDATE,
+    'tests/learner_test.py',
     'a signal learns twice',
   ),
   Mutant(
@@ -81,7 +77,7 @@ MUTANTS = (
     'judge',
     'state = s.begin(state)',
     'pass',
-    _RESTARTED,
+    'tests/learner_test.py',
     'what begins anew at an iteration does not',
   ),
   Mutant(
@@ -89,7 +85,7 @@ MUTANTS = (
     '_look_back',
     "if s.order == 'after_advantage':",
     "if s.order == 'score_then_update':",
-    _UPDATE,
+    'tests/learner_test.py',
     'critics do not learn',
   ),
   Mutant(

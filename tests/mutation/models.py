@@ -148,11 +148,11 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.mesh',
-    'largest',
-    'jax.lax.pmax',
-    'jax.lax.pmin',
-    f'{_WORDS}',
-    'the smallest in place of the largest',
+    'index',
+    'jax.lax.axis_index(COMPUTE[axis]) if active() else 0',
+    '0',
+    f'{_WORDS}::test_words_split_over_devices_are_the_same',
+    'every device takes itself for the first',
   ),
   Mutant(
     'agentrl.mesh',

@@ -72,7 +72,7 @@ MUTANTS = (
     'correlation',
     'jnp.sqrt(mean(dx * dx) * mean(dy * dy))',
     'jnp.sqrt(mean(dx * dx) + mean(dy * dy))',
-    'tests/experiments/tabular_test.py::test_what_is_told_of_a_batch',
+    f'{_PREFER}::test_correlation_is_pearsons_of_what_weighs',
     'no correlation',
   ),
   Mutant(
@@ -96,7 +96,7 @@ MUTANTS = (
     'implicit_prm.update',
     'if i or phi is None else phi',
     'if phi is None else phi',
-    f'{_PRM}',
+    'tests/joints/update_test.py',
     'later steps go along the first gradient',
   ),
   Mutant(
@@ -120,7 +120,7 @@ MUTANTS = (
     'contributions',
     '_, last = segment.bounds',
     'last, _ = segment.bounds',
-    f'{_PROGRESS}::test_reward_of_a_turn',
+    f'{_PROGRESS}::test_loss_and_gradient',
     'read before the message',
   ),
   Mutant(
@@ -160,8 +160,7 @@ MUTANTS = (
     'blend.update',
     '+ lr * step',
     '- lr * step',
-    f'{_BLEND}::test_a_helper_is_trusted_as_far_as_it_agrees '
-    f'{_BLEND}::test_a_helper_is_trusted_as_far_as_it_agrees',
+    _BLEND,
     'downwards',
   ),
   Mutant(
@@ -177,7 +176,7 @@ MUTANTS = (
     'entropy_history.score',
     "kept['turns'] >= least",
     "kept['iterations'] >= least",
-    f'{_HISTORY}::test_turns_seen_too_rarely_are_not_known',
+    'tests/joints/update_test.py',
     'iterations are counted in place of turns',
   ),
   Mutant(

@@ -17,14 +17,16 @@ from tests.mutation.mutant import Mutant
 _LEFT = shutil.ignore_patterns(
   '.*', '__pycache__', '*.egg-info', 'runs', 'data', 'build', 'dist'
 )
-_USAGE = 3, 4, 5  # pytest's: it broke, was called wrongly, found no test
+_USAGE = 3, 4  # pytest's: it broke, or was called wrongly
+_NO_TEST = 5
+_PASSED = re.compile(r'^\d+ passed', re.MULTILINE)
 _WHO = re.compile(r'^(?:FAILED|ERROR) (\S+)', re.MULTILINE)
 
 
 class Ran(NamedTuple):
   """What came of some tests."""
 
-  outcome: str  # 'passed', 'failed', 'died' or 'time'
+  outcome: str  # 'passed', 'failed', 'died', 'time' or 'skipped'
   seconds: float
   who: str  # the test that failed; '' if none is named
   text: str  # what pytest printed
@@ -83,7 +85,7 @@ class Copy:
       raise RuntimeError(f'pytest {tests} ended with {code}:\n{text[-2000:]}')
     who = _WHO.search(text)
     return Ran(
-      _outcome(code),
+      _outcome(code, text),
       time.monotonic() - began,
       who[1] if who else '',
       text,
@@ -104,9 +106,11 @@ def share(copies: list[Copy]) -> None:
       shutil.copytree(one.cache, other.cache, dirs_exist_ok=True)
 
 
-def _outcome(code: int | None) -> str:
+def _outcome(code: int | None, text: str) -> str:
   if code is None:
     return 'time'
+  if code == _NO_TEST or (not code and not _PASSED.search(text)):
+    return 'skipped'
   return {0: 'passed'}.get(code, 'failed' if code > 0 else 'died')
 
 

@@ -542,9 +542,9 @@ MUTANTS = (
     'experiments.crediting',
     'per_turn',
     'total / jnp.maximum(',
-    'total * jnp.minimum(1, ',
+    'total * jnp.maximum(',
     'tests/experiments/credit_test.py::test_mean_over_the_tokens_of_a_turn',
-    'a sum in place of the mean',
+    'multiplied by the number of tokens',
   ),
   # Configs and folders.
   Mutant(

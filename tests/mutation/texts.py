@@ -252,11 +252,11 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.tool.calculator',
-    '_power',
-    '> 2 * _BITS',
-    '> 2000 * _BITS',
-    f'{_CALC}',
-    'a power of any size is computed',
+    '_root',
+    'roots[0] ** 2 == x.numerator and ',
+    '',
+    f'{_CALC}::test_roots_of_squares_are_exact',
+    'a root that is near counts as exact',
   ),
   Mutant(
     'agentrl.tool.search',
@@ -292,11 +292,11 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.tool.sql',
-    '_LIMITS',
-    'SQLITE_LIMIT_ATTACHED: 0',
-    'SQLITE_LIMIT_ATTACHED: 10',
+    '_allowed',
+    'sqlite3.SQLITE_PRAGMA and first in _PRAGMAS',
+    'sqlite3.SQLITE_PRAGMA',
     f'{_SQL}',
-    'other databases are attached',
+    'a PRAGMA writes',
   ),
   Mutant(
     'agentrl.tool.jail.seccomp',
@@ -360,7 +360,7 @@ MUTANTS = (
     '_read',
     "return text[:most], 'output'",
     "return text, ''",
-    f'{_SANDBOX}::test_excess_is_stopped_counted_and_leaves_nothing',
+    _SANDBOX,
     'too much output is no fault',
   ),
   Mutant(

@@ -246,7 +246,9 @@ def test_restarting_forgets_and_zero_rate_gives_no_reward():
   batch, _, signals = parts()
   state, _ = moved_prm()
   signal = compiled(restarted_prm, lr=0.0)
+  assert any(np.any(x) for x in jax.tree.leaves(state.opt['prm']))
   state = signal.begin(state)
+  assert not any(np.any(x) for x in jax.tree.leaves(state.opt['prm']))
   for a, b in zip(
     jax.tree.leaves(state.params['prm']),
     jax.tree.leaves(state.params['policy']),
