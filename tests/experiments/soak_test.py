@@ -3,6 +3,9 @@
 Beside SIGKILL at every special moment: SIGSTOP and SIGCONT, a clock that
 jumps, the dataset folder deleted between a kill and the next start. One run
 is of a host world, one has LoRA, one a memory.
+
+  pytest -m slow -n 2 --dist load tests/experiments/soak_test.py
+  pytest -m slow -n 0 -k quick tests/experiments/soak_test.py
 """
 
 import math

@@ -27,6 +27,7 @@ from tests.mutation import listed, mutant, planting
 from tests.mutation.mutant import ROOT, Mutant
 
 WANTED = 0.97  # share of mutants that are to be noticed
+WORDS = {'passed': 'survived', 'failed': 'noticed'}  # of a mutant's tests
 
 _ONLY = flags.DEFINE_string('only', '', 'regular expression of names')
 _OUT = flags.DEFINE_string(
@@ -60,7 +61,7 @@ def _flat(names: Sequence[str | pathlib.Path]) -> list[pathlib.Path]:
 def row(m: Mutant, ran: planting.Ran) -> dict[str, Any]:
   return {
     'key': key(m),
-    'outcome': 'survived' if ran.outcome == 'passed' else ran.outcome,
+    'outcome': WORDS.get(ran.outcome, ran.outcome),
     'seconds': round(ran.seconds, 1),
     'who': ran.who,
     'reason': m.reason,
