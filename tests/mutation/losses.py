@@ -210,9 +210,9 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.loss.value',
-    'value_clipped',
-    'jnp.maximum(free, bound)',
-    'jnp.minimum(free, bound)',
+    'clipped_error',
+    'jnp.maximum(jnp.square(v - target)',
+    'jnp.minimum(jnp.square(v - target)',
     f'{_LOSSES}::test_value_clip_holds_where_it_went_too_far',
     'the smaller error',
   ),
@@ -274,7 +274,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.loss.imitate',
-    'nft',
+    '_nft',
     'jnp.maximum(rest, floor) - rest)',
     'jnp.maximum(rest, 0) - rest)',
     f'{_RATIOS}::test_value_and_weight_of_every_token',

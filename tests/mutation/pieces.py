@@ -196,11 +196,11 @@ MUTANTS = (
     "the policy's parameters in place of the reference's",
   ),
   Mutant(
-    'agentrl.signal.critic',
-    '_error',
-    'jnp.maximum(jnp.square(v - target)',
-    'jnp.minimum(jnp.square(v - target)',
-    'tests/signal/critic_test.py::test_each_head_is_read_and_taught_its_own_target',
+    'agentrl.loss.value',
+    'clipped_error',
+    'jnp.abs(v - old) > clip',
+    'jnp.abs(v - old) >= 0',
+    'tests/loss/losses_test.py tests/signal/critic_test.py',
     'the smaller error',
   ),
   Mutant(
@@ -221,7 +221,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.signal.critic',
-    'heads.loss',
+    '_heads.loss',
     'out.value[..., i]',
     'out.value[..., 0]',
     'tests/signal/critic_test.py::test_each_head_is_read_and_taught_its_own_target',
@@ -262,8 +262,8 @@ MUTANTS = (
   Mutant(
     'agentrl.collect.dynamic',
     'dynamic_sampling',
-    'segment.live_first(differ)',
-    'segment.live_first(~differ)',
+    'segment.live_first(whole > 0)',
+    'segment.live_first(whole <= 0)',
     f'{_COLLECT}::test_dynamic_sampling_is_the_batch_of_its_groups',
     'the groups that teach nothing are kept',
   ),
@@ -285,7 +285,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.collect.branch',
-    'branches',
+    '_in_turn',
     'valid.at[:, 0].set(False)',
     'valid',
     f'{_BRANCH}::test_rule_is_the_equation',
@@ -293,7 +293,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.collect.branch',
-    'branches',
+    '_in_turn',
     'jnp.maximum(1 - penalty * run, 0)',
     '1',
     f'{_BRANCH}::test_rule_is_the_equation',
