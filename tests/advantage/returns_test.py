@@ -158,7 +158,8 @@ def test_an_unscored_turn_adds_nothing():
     return batch.replace(turns=batch.turns.replace(scored=scored))
 
   got, _ = _run('episode_return', change=fail)
-  np.testing.assert_allclose(got[1][0], sum(STORY.reward[1][1:]))
+  np.testing.assert_allclose(got[1][1], sum(STORY.reward[1][1:]))
+  np.testing.assert_array_equal(got[1][0], 0)  # and is credited with nothing
 
 
 def test_a_signal_must_have_the_level_of_its_link():

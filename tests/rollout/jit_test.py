@@ -63,17 +63,19 @@ def acting(name):
   p = mesh.init(MODULE.specs, jax.random.key(0))
   env, tasks = world(name).env, world(name).tasks
   _, obs = env.reset(None, jax.tree.map(lambda x: x[0], tasks))
-  seen = WORDS.encode(base.render_text(env, obs))
   ids = [WORDS.encode(a)[0] for a in env.actions]
+  tokens = jnp.array([[*WORDS.encode(base.render_text(env, obs)), ids[0]]])
 
-  def thought(embed, tokens):
-    x = jnp.array([tokens])
-    return transformer.forward(SHAPE, {**p, 'embed': embed}, x, 0 * x)[0, -1]
+  @jax.jit
+  def thoughts(embed):
+    """Before the action word and after it."""
+    x = {**p, 'embed': embed}
+    return transformer.forward(SHAPE, x, tokens, 0 * tokens)[0, -2:]
 
-  first = thought(p['embed'], seen)
+  first = thoughts(p['embed'])[0]
   first = first / jnp.sum(first**2)
   embed = p['embed'].at[jnp.array(ids)].add(9 * first)
-  after = thought(embed, [*seen, ids[0]])
+  after = thoughts(embed)[1]
   after = after - first * jnp.dot(after, first) / jnp.sum(first**2)
   embed = embed.at[WORDS.eot].add(12 * after / jnp.sum(after**2))
   return {**p, 'embed': embed}
