@@ -7,8 +7,9 @@ Paper: Digi-Q: Learning Q-Value Functions for Training Device-Control Agents,
   loss = -log pi of the actions with the highest A of their state, A > 0.1
 
 The features are those of the policy after the warm start; linear heads stand
-on them, where the paper has small MLPs, and learn fast. A = min Q - min V as
-in archer.py. The candidates of a state are what the group's trajectories did
+on them, where the paper has small MLPs, and learn fast. Targets and A = min Q -
+min V are archer.py's; the paper regresses V on r_k + gamma V'(s_k+1) and takes
+maxima in A. The candidates of a state are what the group's trajectories did
 there, where the paper draws N of the policy at stored states; and the data is
 this iteration's, where the paper's is offline. Expect few kept turns (metric
 turn/kept) while Q is flat.
