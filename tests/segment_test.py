@@ -343,3 +343,11 @@ def test_rows_stay_split_on_an_explicit_mesh():
     )
   assert tokens.sharding.spec == mesh.spec('batch', None)
   assert turns.sharding.is_fully_replicated
+
+
+def test_bounds_of_neighbours_whose_numbers_add_up_to_the_same():
+  """Turn 1 of trajectory 0 beside turn 0 of trajectory 1."""
+  traj, turn = jnp.array([[0, 0, 1, 1]]), jnp.array([[1, 1, 0, 0]])
+  first, last = segment.bounds(jnp.ones_like(traj, bool), traj, turn)
+  assert first.tolist() == [[True, False, True, False]]
+  assert last.tolist() == [[False, True, False, True]]

@@ -36,7 +36,7 @@ MUTANTS = (
     'bounds',
     '(jnp.max(turn) + 2)',
     '1',
-    f'{_SEGMENT}::test_bounds',
+    f'{_SEGMENT}::test_bounds_of_neighbours_whose_numbers_add_up_to_the_same',
     'turns of neighbours run together',
   ),
   Mutant(
