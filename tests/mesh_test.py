@@ -228,3 +228,9 @@ def test_gather_keeps_the_tensor_axis(explicit):
     whole = jax.jit(lambda p: mesh.gather_params(p, SPECS))(params)
   assert parts(params['layers']['q']) == [1, 2, 4, 1]
   assert parts(whole['layers']['q']) == [1, 1, 4, 1]
+
+
+def test_parameters_of_one_shape_are_drawn_apart():
+  p = mesh.Param((3,), (None,), jax.random.normal)
+  got = mesh.init({'x': p, 'y': p}, jax.random.key(0))
+  assert not np.any(got['x'] == got['y'])

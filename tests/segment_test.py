@@ -343,3 +343,21 @@ def test_rows_stay_split_on_an_explicit_mesh():
     )
   assert tokens.sharding.spec == mesh.spec('batch', None)
   assert turns.sharding.is_fully_replicated
+
+
+def test_bounds_of_neighbours_whose_numbers_add_up_to_the_same():
+  """Turn 1 of trajectory 0 beside turn 0 of trajectory 1."""
+  traj, turn = jnp.array([[0, 0, 1, 1]]), jnp.array([[1, 1, 0, 0]])
+  first, last = segment.bounds(jnp.ones_like(traj, bool), traj, turn)
+  assert first.tolist() == [[True, False, True, False]]
+  assert last.tolist() == [[False, True, False, True]]
+
+
+def test_a_trajectory_holds_its_prompts():
+  traj, turn = jnp.array([[0, 0, 1, -1]]), jnp.array([[-1, 3, -1, -1]])
+  got = segment.unit('trajectory', traj, turn, 4)
+  assert [np.asarray(x).tolist() for x in got[:2]] == [
+    [[0, 0, 1, -1]], [[0, 0, 0, -1]],
+  ]  # fmt: skip
+  assert got[2] == 1
+  assert segment.unit('turn', traj, turn, 4)[2] == 4

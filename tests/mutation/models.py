@@ -36,7 +36,7 @@ MUTANTS = (
     'bounds',
     '(jnp.max(turn) + 2)',
     '1',
-    f'{_SEGMENT}::test_bounds',
+    f'{_SEGMENT}::test_bounds_of_neighbours_whose_numbers_add_up_to_the_same',
     'turns of neighbours run together',
   ),
   Mutant(
@@ -100,9 +100,7 @@ MUTANTS = (
     'unit',
     'jnp.where(traj >= 0, 0, -1)',
     'jnp.where(turn >= 0, 0, -1)',
-    'tests/loss/ratios_test.py '
-    'tests/advantage/correct_test.py '
-    'tests/memory/replay_test.py ' + _SEGMENT,
+    f'{_SEGMENT}::test_a_trajectory_holds_its_prompts',
     'prompts belong to nobody',
   ),
   Mutant(
@@ -183,8 +181,7 @@ MUTANTS = (
     'init',
     'jax.random.split(key, len(leaves))',
     '[key] * len(leaves)',
-    f'{_MESH} '
-    'tests/model/families_test.py::test_parameters_begin_as_the_family_begins_them',
+    f'{_MESH}::test_parameters_of_one_shape_are_drawn_apart',
     'all parameters share a key',
   ),
   Mutant(

@@ -255,7 +255,7 @@ MUTANTS = (
     '_root',
     'roots[0] ** 2 == x.numerator and ',
     '',
-    f'{_CALC}::test_roots_of_squares_are_exact',
+    _CALC,
     'a root that is near counts as exact',
   ),
   Mutant(
