@@ -1,6 +1,7 @@
 """Copies of the repository in which mutants are planted and tests are run."""
 
 import contextlib
+import itertools
 import os
 import pathlib
 import re
@@ -101,9 +102,8 @@ class Copy:
 
 def share(copies: list[Copy]) -> None:
   """Every copy gets what the others have compiled."""
-  for one in copies:
-    for other in copies:
-      shutil.copytree(one.cache, other.cache, dirs_exist_ok=True)
+  for one, other in itertools.permutations(copies, 2):
+    shutil.copytree(one.cache, other.cache, dirs_exist_ok=True)
 
 
 def _outcome(code: int | None, text: str) -> str:
