@@ -48,4 +48,5 @@ def test_a_turn_whose_judge_failed_stays_out_of_it():
   scored[1, 2] = False
   got, x = _moved(scored=scored)[1], STORY.step[1]
   assert len(x) == 4
-  np.testing.assert_array_equal(got[:4], [x[3], x[0], x[2], x[1]])
+  # It earns nothing, and nobody else has what it would have earned.
+  np.testing.assert_array_equal(got[:4], [x[3], x[0], 0, x[1]])

@@ -21,6 +21,7 @@ BROKEN = (2, 5, 8, 15)  # one of each group
 OUTCOME = [0, 1, 0, 1, 1, 0, 1, 1, 1, 0, 0, 0, 0, 1, 1, 0]
 COMPANIONS = (1, 6)
 HP = {'branch': {'chance': 1.0}}
+COLUMNS = ('calls', 'faults', 'answers')  # of worlds of tools
 PIECES = registry.names('collect')
 
 
@@ -41,7 +42,7 @@ def played(seed):
     entropy=np.abs(number(B, K)),
     action=np.zeros((B, K), np.int32),
     reward=reward.astype(np.float32),
-    columns={},
+    columns={name: token(B, K).astype(np.float32) for name in COLUMNS},
     state=token(B, K),
     valid=np.arange(K)[None] < 1 + np.arange(B)[:, None] % K,
     status=np.where(broken, Status.ENV_ERROR, Status.FAILED).astype(np.int32),

@@ -14,7 +14,7 @@ from agentrl import registry
 from agentrl.advantage import chain
 
 BIND = {
-  'resample_on_correct': {'share': 0.5},
+  'correct_and_clean_calls': {'share': 0.5},
   'most_varied': {'share': 0.5},
   'correct_and_clean': {'share': 0.5},
 }
@@ -122,7 +122,7 @@ def on_correct(s, penalty):
 WANT = {
   'most_varied': most_varied,
   'correct_and_clean': functools.partial(on_correct, penalty=wrong),
-  'resample_on_correct': functools.partial(
+  'correct_and_clean_calls': functools.partial(
     on_correct, penalty=failed_and_spare
   ),
 }
@@ -170,7 +170,7 @@ def test_keeps_what_it_says(name, found):
 
 def test_the_two_orders_of_solutions_differ():
   """So that neither piece passes for the other."""
-  names = 'correct_and_clean', 'resample_on_correct'
+  names = 'correct_and_clean', 'correct_and_clean_calls'
   one, two = (WANT[name](STORY) for name in names)
   assert one != two
 

@@ -13,7 +13,7 @@ from agentrl.env import base, splits
 from agentrl.env.jit import bifurcation
 from agentrl.env.jit.bifurcation import Bifurcation, Bifurcations
 from agentrl.task import fixed
-from configs import base as config
+from configs import grpo
 from experiments import build, rollouts, staging
 
 LEFT, RIGHT, UP, DOWN = range(4)
@@ -181,7 +181,7 @@ def test_settings_that_cannot_be():
 
 def tiny(folder, **rollout):
   """An untrained run of the smallest kind."""
-  c = config.finish(config.get_config('tiny,env=bifurcation'))
+  c = grpo.get_config('tiny,env=bifurcation')
   c.data = folder
   c.env.update(dict(train=16, test=4, length=3))
   c.model.update(dict(layers=1))
@@ -239,7 +239,7 @@ def test_a_warm_start_learns_it(folder):
 
 
 def test_a_run_that_would_never_end_is_refused():
-  c = config.finish(config.get_config('tiny,env=bifurcation'))
+  c = grpo.get_config('tiny,env=bifurcation')
   c.env.length = 7
   with pytest.raises(ValueError, match=r'env\.length=7 .* rollout\.turns=6'):
     build.setup(c)

@@ -18,7 +18,7 @@ def test_options():
 
 def test_without_submitit_it_says_what_to_install(tmp_path, monkeypatch):
   monkeypatch.setitem(sys.modules, 'submitit', None)
-  with pytest.raises(ValueError, match=r'agentrl\[cluster\]'):
+  with pytest.raises(ValueError, match=r'agentrl-jax\[cluster\]'):
     cluster.run([], 'slurm', str(tmp_path), {}, lambda *_: None)
 
 

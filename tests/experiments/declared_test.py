@@ -129,10 +129,11 @@ FIELDS = {
 # By name, or by piece and name where a name means different things.
 HYPER_PARAMETERS = {
   'count': """
-    times epochs n length limit steps least capacity age history turns every
-    overlong.margin replay.n""",
+    times group_times epochs n length limit steps least capacity age history
+    turns every overlong.margin replay.n""",
   'count or 0': 'depth head ddof restarted_prm.steps',
-  'no number here': 'branch.every replay.capacity overlong.limit',
+  'no number here': """
+    branch.every branch_above.every replay.capacity overlong.limit""",
   'positive': """
     eps first beta temperature far tau_positive tau_negative floor bound
     dppo_tv.threshold dppo_kl.threshold""",
@@ -143,11 +144,14 @@ HYPER_PARAMETERS = {
   'not negative': """
     penalty threshold shrink against negative cost lr""",
   'share': 'share fraction tau',
-  'probability': 'gamma lam token_gamma token_lam scale_by_difficulty.floor',
+  'probability': """
+    gamma lam token_gamma token_lam scale_by_difficulty.floor
+    weigh_by_difficulty.floor""",
   'below .5': 'margin',
   'any number': """
     coef value above good bad alpha chance slope top solved scale
-    entropy_factor.lam imitate_best.threshold entropy_band.penalty""",
+    entropy_factor.lam imitate_best.threshold entropy_band.penalty
+    branch_above.threshold""",
   'choice': """
     unit singleton within weigh reference loss pairing trajectory order""",
   'word': 'name keep switch primary auxiliary role',

@@ -44,6 +44,8 @@ def config() -> ConfigDict:
   c.sft.update(dict(steps=SFT, batch=8, lr=0.05, warmup=2))
   c.eval.update(dict(episodes=10, temperature=0.3))
   c.log.update(dict(groups=0, held_out=0))
+  c.advantage = ('episode',)  # which nll does not look at
+  c.stream.episode = ('episode_return',)
   base.role(c, 'reference', kind='frozen')
   c.role.policy.update(dict(lr=0.1, final=0.2, warmup=1, eps=1e-6))
   c.schedule.coef = ConfigDict({'nll': ('linear', 0.5, 0.1, 0)})

@@ -3,7 +3,7 @@
 from tests.mutation.mutant import Mutant
 
 _UPDATE = 'tests/joints/update_test.py'
-_PLAY = 'tests/joints/play_test.py'
+_PLAY = 'tests/joints/scripted_test.py'
 _STAGES = 'tests/joints/stages_test.py'
 _ENGINE = (
   'tests/rollout/engine_test.py'

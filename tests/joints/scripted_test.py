@@ -239,6 +239,8 @@ def test_boxes_are_pushed_home():
 def setup(tmp_path_factory):
   c = base.get_config('tiny,env=lake:Lake')
   c.data, c.loss = str(tmp_path_factory.mktemp('data')), ('nll',)
+  c.advantage = ('episode',)
+  c.stream.episode = ('episode_return',)
   c.model.update(
     dict(width=16, layers=1, heads=2, kv_heads=2, head_dim=8, mlp=16)
   )
