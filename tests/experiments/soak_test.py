@@ -47,8 +47,11 @@ RUNS = {
   'rloo': ('configs/rloo.py:tiny', *TINY, *MOVED),
   'lake': ('configs/grpo.py:tiny,env=frozen_lake', *TINY, *MOVED),
   'ppo': ('configs/ppo.py:tiny', *TINY),
+  # One conversation at a time: which of them share slots depends on time, and
+  # with it the last bit of a log-prob; of some 10,000 tokens one falls otherwise.
   'host': (
-    'configs/grpo.py:tiny,env=sql_questions', '--config.sft.steps=4',
+    'configs/grpo.py:tiny,env=sql_questions', '--config.host.sessions=1',
+    '--config.sft.steps=4',
     '--config.steps=8', '--config.sft.batch=4', '--config.micro=4',
     '--config.rollout.batch=8', '--config.rollout.slots=8',
     '--config.eval.episodes=8', '--config.checkpoint.every=3',
