@@ -48,7 +48,7 @@ RUNS = {
   'lake': ('configs/grpo.py:tiny,env=frozen_lake', *TINY, *MOVED),
   'ppo': ('configs/ppo.py:tiny', *TINY),
   # One conversation at a time: which of them share slots depends on time, and
-  # with it the last bit of a log-prob; of some 10,000 tokens one falls otherwise.
+  # with it the last bit of a log-prob, so that a token in 10,000 is another.
   'host': (
     'configs/grpo.py:tiny,env=sql_questions', '--config.host.sessions=1',
     '--config.sft.steps=4',
