@@ -2,13 +2,16 @@
 
 import contextlib
 import itertools
+import json
 import os
 import pathlib
+import queue
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from typing import NamedTuple
 
@@ -50,6 +53,10 @@ class Copy:
       cwd=self.root,
       check=True,
     )  # fmt: skip
+    self._server = Server(self.root, self._env())
+
+  def close(self) -> None:
+    self._server.close()
 
   def judge(self, m: Mutant, limit: float) -> Ran:
     """Its tests, with the mutant planted."""
@@ -64,23 +71,8 @@ class Copy:
   def run(self, tests: str, limit: float) -> Ran:
     """Fast tests up to the first that fails, in a process of their own."""
     began, report = time.monotonic(), self.root.parent / 'report'
-    words = ['-m', 'pytest', '-x', '-n', '0', '-p', 'no:cacheprovider']
-    with report.open('w') as out:
-      process = subprocess.Popen(
-        [sys.executable, *words, *tests.split()],
-        cwd=self.root,
-        env=os.environ | self._env(),
-        stdin=subprocess.DEVNULL,
-        stdout=out,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-      )
-      try:
-        code = process.wait(limit)
-      except subprocess.TimeoutExpired:
-        code = None
-      finally:
-        _kill(process)
+    words = ['-x', '-n', '0', '-p', 'no:cacheprovider', *tests.split()]
+    code = self._server.run(words, report, limit)
     text = report.read_text(errors='replace')
     if code in _USAGE:
       raise RuntimeError(f'pytest {tests} ended with {code}:\n{text[-2000:]}')
@@ -114,8 +106,54 @@ def _outcome(code: int | None, text: str) -> str:
   return {0: 'passed'}.get(code, 'failed' if code > 0 else 'died')
 
 
-def _kill(process: subprocess.Popen) -> None:
-  """Ends it and what it started."""
+class Server:
+  """`tests.mutation.server` in a folder, one set of tests at a time."""
+
+  def __init__(self, root: pathlib.Path, env: dict[str, str]):
+    self._process = subprocess.Popen(
+      [sys.executable, '-m', 'tests.mutation.server'],
+      cwd=root,
+      env=os.environ | env,
+      stdin=subprocess.PIPE,
+      stdout=subprocess.PIPE,
+      text=True,
+    )
+    self._lines = queue.SimpleQueue()
+    threading.Thread(target=self._read, daemon=True).start()
+
+  def _read(self) -> None:
+    for line in self._process.stdout:
+      self._lines.put(int(line))
+    self._lines.put(None)
+
+  def run(
+    self, words: list[str], report: pathlib.Path, limit: float
+  ) -> int | None:
+    """pytest's code, negative by a signal; None if the limit is reached."""
+    asked = json.dumps({'words': words, 'report': str(report)})
+    self._process.stdin.write(f'{asked}\n')
+    self._process.stdin.flush()
+    session = self._line(None)
+    try:
+      return self._line(limit)
+    except queue.Empty:
+      _kill(session)
+      self._line(None)
+      return None
+    finally:
+      _kill(session)  # what it started
+
+  def _line(self, limit: float | None) -> int:
+    line = self._lines.get(timeout=limit)
+    if line is None:
+      raise RuntimeError(f'the server ended with {self._process.wait()}')
+    return line
+
+  def close(self) -> None:
+    self._process.stdin.close()
+    self._process.wait()
+
+
+def _kill(session: int) -> None:
   with contextlib.suppress(ProcessLookupError):
-    os.killpg(process.pid, signal.SIGKILL)
-  process.wait()
+    os.killpg(session, signal.SIGKILL)

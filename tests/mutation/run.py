@@ -153,6 +153,8 @@ def judge(
     found = row(mutants[name], ran)
     print(table({name: found}), flush=True)
     keep(name, found)
+  for copy in copies:
+    copy.close()
 
 
 def main(argv: Sequence[str]) -> int:
