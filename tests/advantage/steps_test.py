@@ -65,8 +65,8 @@ CELLS = {
   'vpr': ({'a': (*VERIFIED, ('drop_flat', STATE), ('center', STATE))}, {},
           (('whiten_tokens', {'unit': 'turn', 'ddof': 0}),),
           lambda s: plain.vpr(s)[0]),
-  'vpr_turn': ({'a': (*VERIFIED, ('standardize', {'least': 11}))}, {}, (),
-               lambda s: plain.vpr_turn(s, 11)),
+  'vpr_turn': ({'a': (*VERIFIED, ('standardize', {'least': 10}))}, {}, (),
+               lambda s: plain.vpr_turn(s, 10)),  # second turns: just 10
 }  # fmt: skip
 METHODS = TRAJECTORY | CELLS
 VARIANTS = ('moved', batches.EXPLICIT)

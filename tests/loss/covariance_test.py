@@ -180,6 +180,15 @@ def test_nobody_is_spared_where_no_covariance_is_near():
     np.testing.assert_array_equal(x, y)
 
 
+def test_covariance_by_hand():
+  """Means over what weighs, of 4 and of -2: each token is less by both."""
+  a = jnp.array([[3.0, 5.0, 4.0], [99.0, 4.0, -7.0]])
+  logp = jnp.array([[-1.0, -3.5, -2.0], [99.0, -1.5, -7.0]])
+  weight = jnp.array([[0.5, 1.0, 2.0], [0.0, 1.0, 0.0]])
+  cov = covariance.covariance(a, logp, weight)
+  np.testing.assert_allclose(cov, [[-1, -1.5, 0], [0, 0, 0]], atol=1e-15)
+
+
 def test_covariance_is_not_differentiated():
   a, w = jnp.array([[1.0, -2.0, 3.0]]), jnp.ones((1, 3))
   f = lambda x: jnp.sum(covariance.covariance(a, x, w) ** 2)  # noqa: E731

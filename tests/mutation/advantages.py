@@ -2,6 +2,7 @@
 
 from tests.mutation.mutant import Mutant
 
+_COUNTING = 'tests/counting_test.py'
 _CELLS = 'tests/advantage/cells_test.py'
 _METHODS = 'tests/advantage/methods_test.py'
 _CHAIN = 'tests/advantage/chain_test.py'
@@ -46,7 +47,7 @@ MUTANTS = (
     'leave_one_out_tokens',
     '_less_others, credit',
     '_less_mean, credit',
-    f'{_METHODS}::test_golden_prime_batch_norm',
+    f'{_METHODS}::test_is_the_equation',
     'the own value stays in the mean',
   ),
   Mutant(
@@ -62,7 +63,7 @@ MUTANTS = (
     'counted',
     'turns.valid & known',
     'known & (turns.state == turns.state)',
-    f'{_CELLS}::test_cells_of_a_random_batch',
+    f'{_COUNTING}::test_a_trajectory_counts_if_all_its_turns_were_scored',
     'turns that did not happen are counted',
   ),
   Mutant(
@@ -230,7 +231,7 @@ MUTANTS = (
     '_over_tokens',
     'gamma * lam, *ids',
     'lam, *ids',
-    f'{_GAE}::test_golden_tokens',
+    f'{_GAE}::test_turns_of_one_token_are_tokens',
     'gamma is left out of the trace',
   ),
   Mutant(
@@ -254,7 +255,7 @@ MUTANTS = (
     '_over_turns',
     'gamma * segment.next_turn(value, has) - value',
     'gamma * jnp.roll(value, -1, 1) - value',
-    f'{_GAE}::test_a_truncated_trajectory_is_not_bootstrapped',
+    f'{_GAE}::test_targets',
     'what stands behind the end is asked',
   ),
   Mutant(
@@ -270,7 +271,7 @@ MUTANTS = (
     'segments',
     '!= 0) | (before == 0))',
     '!= 0))',
-    f'{_HIER}::test_golden {_HIER}::test_one_segment_is_turn_gae',
+    f'{_HIER}::test_three_advantages_three_spans_three_targets',
     'the first turn starts no segment',
   ),
   Mutant(
@@ -335,7 +336,7 @@ MUTANTS = (
     'imitate_best',
     '(x > threshold)',
     '(x > 0)',
-    f'{_FILTER}::test_the_best_turn_of_a_state_is_imitated',
+    f'{_FILTER}::test_equal_turns_are_all_best_and_unscored_ones_never',
     'the threshold is ignored',
   ),
   Mutant(
@@ -424,7 +425,7 @@ MUTANTS = (
     'lead_of_best',
     '& ~tied & best',
     '& best',
-    f'{_BASE}::test_is_the_equation',
+    f'{_BASE}::test_golden_numbers',
     'who shares the maximum leads',
   ),
   Mutant(

@@ -141,7 +141,7 @@ MUTANTS = (
     'cispo',
     '-jax.lax.stop_gradient(rho) * a',
     '-rho * a',
-    f'{_LOSSES}::test_gradient_is_that_of_finite_differences',
+    f'{_RATIOS}::test_gradient_with_its_stop_gradients',
     'the clipped ratio is differentiated',
   ),
   Mutant(
@@ -149,7 +149,7 @@ MUTANTS = (
     'sapo',
     'a > 0, tau_positive, tau_negative',
     'a > 0, tau_negative, tau_positive',
-    f'{_LOSSES}::test_value_of_every_token',
+    f'{_RATIOS}::test_value_and_weight_of_every_token',
     'the temperatures exchanged',
   ),
   Mutant(
@@ -229,7 +229,7 @@ MUTANTS = (
     'covariance',
     'less_mean(a) * less_mean(logp)',
     'a * less_mean(logp)',
-    f'{_SPARING}::test_kl_cov_is_the_equation',
+    f'{_SPARING}::test_covariance_by_hand',
     'the advantage keeps its mean',
   ),
   Mutant(
@@ -285,7 +285,7 @@ MUTANTS = (
     '_masked',
     'a * log_rho > 0',
     'log_rho > 0',
-    f'{_LOSSES}::test_value_of_every_token',
+    f'{_RATIOS}::test_value_and_weight_of_every_token',
     'masked whatever the direction',
   ),
 )

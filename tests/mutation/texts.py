@@ -14,6 +14,7 @@ _SEARCH = 'tests/tool/search_test.py'
 _SQL = 'tests/tool/sql_test.py'
 _SECCOMP = 'tests/tool/seccomp_test.py'
 _SANDBOX = 'tests/tool/sandbox_test.py'
+_JAILED = 'tests/tool/jailed_test.py'
 _SERVICE = 'tests/service/service_base_test.py'
 
 MUTANTS = (
@@ -38,16 +39,16 @@ MUTANTS = (
     'parse',
     ' & (place >= 0)',
     '',
-    f'{_PARSE}',
+    f'{_PARSE}::test_what_counts_as_an_action',
     'a tag may begin before the message',
   ),
   Mutant(
     'agentrl.text.parse',
     '_ends_with',
-    '& (start >= 0), start',
-    ', start',
-    f'{_PARSE}',
-    'an action longer than the message is found',
+    'offset >= length',
+    'offset > length',
+    f'{_PARSE}::test_an_action_is_found_with_and_without_eot',
+    'what pads an action is asked for',
   ),
   Mutant(
     'agentrl.text.parse',
@@ -143,7 +144,7 @@ MUTANTS = (
     'heard',
     'talk.rewritten or rewritten',
     'rewritten',
-    f'{_CHAT}',
+    f'{_CHAT}::test_that_it_was_rewritten_once_stays_told',
     'that it was rewritten is forgotten',
   ),
   Mutant(
@@ -360,7 +361,7 @@ MUTANTS = (
     '_read',
     "return text[:most], 'output'",
     "return text, ''",
-    _SANDBOX,
+    _JAILED,
     'too much output is no fault',
   ),
   Mutant(

@@ -51,6 +51,17 @@ COUNTING = """
 {%- endfor -%}
 {%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif -%}
 """
+# Thoughts are taken out while a tool has the last word, and stand again after.
+HIDING = """
+{%- for m in messages -%}
+{{ '<|im_start|>' + m.role + '\\n' }}
+{%- if messages[-1].role == 'tool' %}{{ m.content.split('</think>')[-1] }}
+{%- else %}{{ m.content }}
+{%- endif -%}
+{{ '<|im_end|>\\n' }}
+{%- endfor -%}
+{%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif -%}
+"""
 # Asks for a turn with a thought that it does not show afterwards.
 ASKING = CHATML.replace(
   "{{ '<|im_start|>assistant\\n' }}",
@@ -195,6 +206,21 @@ def test_a_thought_is_no_rewriting_before_the_next_question(chats):
   one = speak(chat, chat_lib.start(chat, [user()]), THOUGHT)
   assert not chat_lib.heard(chat, one, [Message('tool', 'wall')]).rewritten
   assert chat_lib.heard(chat, one, [user()]).rewritten
+
+
+def test_that_it_was_rewritten_once_stays_told(tmp_path):
+  """Though its words stand as they were said again, once a person speaks."""
+  checkpoints.tokenizer(tmp_path, template=HIDING)
+  chat = chat_lib.load(tmp_path)
+  first = speak(chat, chat_lib.start(chat, [user()]), THOUGHT)
+  assert not chat_lib.heard(chat, first, [user()]).rewritten
+  tool = chat_lib.heard(chat, first, [Message('tool', 'wall')])
+  assert tool.rewritten
+  last = chat_lib.heard(chat, speak(chat, tool, 'up'), [user()])
+  assert last.rewritten
+  # By itself the whole would not show it: it reads as it was said.
+  whole = chat_lib.start(chat, last.messages)
+  assert whole.ids == last.ids
 
 
 @pytest.mark.parametrize('kind', KINDS)

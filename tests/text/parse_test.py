@@ -14,7 +14,7 @@ SIZE = 24
 parse = jax.jit(P.parse)
 TABLES = {
   tag: P.action_table(TOK, ACTIONS, tag=tag)
-  for tag in ('', 'Act: ', '<answer>', '</think>up ')
+  for tag in ('', 'Act: ', '<answer>', '</think>up ', '## ')
 }
 
 
@@ -58,6 +58,7 @@ def test_an_action_is_found_with_and_without_eot(tag, index, end):
     ('Act: ', enc('Act: down Act: up'), 0),
     ('Act: ', enc('Act: go up'), 2),
     ('Act: ', enc('Act: go go up'), -1),
+    ('## ', enc('# ') + enc('up'), -1),  # half a tag, at the start
     ('<answer>', enc('<think>up</think><answer>x'), 3),
     ('<answer>', TOK.encode('<answer>x'), -1),  # spelled out, not the special
   ],
