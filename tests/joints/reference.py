@@ -153,6 +153,7 @@ def judge(s: Settings, state: State, story: Sequence[Trajectory], gone: int):
   past, usable = past_entropy(s, state)
   state.history = state.history + seen(s, state.params['policy'], reads)
   metrics = learn_prm(s, state, reads, gone)
+  metrics['logp/gap_max'] = widest_gap(state.params['policy'], reads), 1
   for read in reads:
     read.value = [
       [float(state.params['value'][t.cell]) for t in message]
@@ -200,6 +201,15 @@ def past_entropy(s: Settings, state: State):
   total, iterations, turns = state.history
   usable = turns >= s['hp.signal.entropy_history.least']
   return total / np.maximum(iterations, 1), usable
+
+
+def widest_gap(table, reads: list[Read]) -> float:
+  """Between the policy and what was sampled, of all that it sampled now."""
+  return max(
+    abs(log_prob(table, token) - token.logp)
+    for read, _, _, token in places(reads)
+    if not read.is_replayed
+  )
 
 
 def seen(s: Settings, table, reads: list[Read]) -> np.ndarray:

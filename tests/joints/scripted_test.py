@@ -63,6 +63,7 @@ CASES = {
   ),
 }  # fmt: skip
 TURNS = 6
+VALUE = np.arange(9.0) ** 2 / 8  # of a cell
 
 
 def attempts(limits):
@@ -115,7 +116,7 @@ def lake_in_jit():
   )
   holes = np.arange(9) == lake.HOLE
   task = {
-    'holes': holes, 'value': np.zeros(9, np.float32), 'start': np.int32(0),
+    'holes': holes, 'value': VALUE.astype(np.float32), 'start': np.int32(0),
     'goal': np.int32(lake.GOAL),
   }  # fmt: skip
   tasks = {name: np.stack([x]) for name, x in task.items()}
@@ -186,6 +187,21 @@ def test_how_a_trajectory_ends_and_what_it_is_paid(place, name):
   assert rows.tokens[mine].tolist() == want, 'the script, and no more'
   assert (rows.weight[mine] == 1).all()
   assert rows.turn[mine].tolist() == [k for k in range(n) for _ in range(2)]
+
+
+@pytest.mark.parametrize('name', CASES)
+def test_progress_is_what_the_new_place_is_worth_more(name):
+  """In jit; what worlds on hosts tell of a turn is their own affair."""
+  record, _ = lake_in_jit()
+  b, case = list(CASES).index(name), CASES[name]
+  world, way = lake.World(), [0]
+  world.reset({'at': 0}, 0)
+  for text in case.messages[: len(case.reward)]:
+    world.step(text)
+    way.append(world.at)
+  gained = np.diff(VALUE[way])
+  np.testing.assert_allclose(record.columns['progress'][b, : len(gained)],
+                             gained, rtol=1e-6)  # fmt: skip
 
 
 def test_nobody_speaks_to_a_world_that_has_ended():
@@ -261,6 +277,7 @@ def test_demonstrations_on_hosts_end_with_the_move_that_solves(setup):
     batch = jax.device_get(play.demonstrate(index, jax.random.key(0)))
   assert batch.status.tolist() == [Status.SOLVED] * 4
   assert batch.outcome.tolist() == [1.0] * 4
+  assert batch.ids['source'].tolist() == [2] * 4, 'nobody sampled them'
   rows, words = batch.rows, setup.tokenizer
   for b, i in enumerate(index):
     messages = setup.train.said[i]

@@ -289,6 +289,7 @@ def test_demonstrations_end_with_the_move_that_solves(setup):
   batch = jax.device_get(sft.sample(state_of(0), playing.chosen(index), 0))
   assert batch.status.tolist() == [Status.SOLVED] * TRAIN
   assert batch.outcome.tolist() == [1.0] * TRAIN
+  assert batch.ids['source'].tolist() == [2] * TRAIN, 'nobody sampled them'
   rows, words = batch.rows, setup.tokenizer
   for b in index:
     moves = setup.train.actions[b]

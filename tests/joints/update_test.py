@@ -152,7 +152,7 @@ def make_story(seed: int, table: np.ndarray) -> list[Trajectory]:
     messages = [
       [
         Token(int(r.integers(CELLS)), int(r.integers(CHOICES)),
-              int(r.integers(2)), 0.0)
+              int(r.integers(3)), 0.0)
         for _ in range(r.integers(1, 3))
       ]
       for _ in range(turns)

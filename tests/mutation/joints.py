@@ -5,6 +5,7 @@ from tests.mutation.mutant import Mutant
 _UPDATE = 'tests/joints/update_test.py'
 _PLAY = 'tests/joints/scripted_test.py'
 _STAGES = 'tests/joints/stages_test.py'
+_GAME = 'tests/rollout/jit_test.py::test_the_record_is_the_game_that_was_played'
 _ENGINE = (
   'tests/rollout/engine_test.py'
   '::test_more_lines_than_slots_say_what_they_would_alone'
@@ -165,7 +166,7 @@ MUTANTS = (
     '_old',
     'out.logp - batch.rows.logp, 0',
     'out.logp, 0',
-    _UPDATE,
+    f'{_UPDATE}::test_metrics',
     'the gap to the sampler is no gap',
   ),
   Mutant(
@@ -262,7 +263,7 @@ MUTANTS = (
     '_selected',
     'batch.rows.span == value',
     'batch.rows.span >= value',
-    _UPDATE,
+    f'{_UPDATE}::test_parameters_and_optimizers',
     'later spans are selected too',
   ),
   # From the config to the learner.
@@ -400,7 +401,7 @@ MUTANTS = (
     'demonstrate',
     "batch.ids['source'] + 2",
     "batch.ids['source']",
-    _STAGES,
+    f'{_STAGES}::test_demonstrations_end_with_the_move_that_solves',
     'demonstrations count as sampled',
   ),
   Mutant(
@@ -464,7 +465,7 @@ MUTANTS = (
     '_tick',
     'jax.vmap(world.env.facts)(slots.state, action, state)',
     'jax.vmap(world.env.facts)(state, action, slots.state)',
-    _PLAY,
+    f'{_PLAY}::test_progress_is_what_the_new_place_is_worth_more',
     'before and after exchanged',
   ),
   Mutant(
@@ -472,7 +473,7 @@ MUTANTS = (
     'turn',
     'turn + 1)',
     'turn)',
-    _PLAY,
+    _GAME,
     'the first turn draws as the beginning did',
   ),
   Mutant(
@@ -480,7 +481,7 @@ MUTANTS = (
     'turn',
     'for i in (0, 1))',
     'for i in (0, 0))',
-    _PLAY,
+    _GAME,
     'message and world share a key',
   ),
   Mutant(

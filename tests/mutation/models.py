@@ -4,6 +4,7 @@ from tests.mutation.mutant import Mutant
 
 _SEGMENT = 'tests/segment_test.py'
 _DECODER = 'tests/nn/transformer_test.py'
+_CACHE = 'tests/nn/cache_test.py'
 _LORA = 'tests/nn/lora_test.py'
 _EXPERTS = 'tests/nn/experts_test.py'
 _WORDS = 'tests/nn/vocabulary_test.py'
@@ -293,8 +294,7 @@ MUTANTS = (
     'attend',
     'b.low <= furthest',
     'b.low < furthest',
-    f'{_DECODER}::test_reading_in_chunks_is_reading_at_once '
-    f'{_DECODER}::test_blocks_cover_every_position_once',
+    f'{_CACHE}::test_every_position_sees_itself_and_those_before',
     'a block is looked at one token too late',
   ),
   Mutant(
@@ -302,9 +302,7 @@ MUTANTS = (
     '_put',
     'jnp.where(start_N < 0, size, start_N)',
     'start_N',
-    f'{_DECODER}::test_reading_in_chunks_is_reading_at_once '
-    f'{_DECODER}::test_blocks_cover_every_position_once '
-    'tests/rollout/engine_test.py::test_a_next_turn_costs_its_new_tokens',
+    f'{_CACHE}::test_what_is_written_stands_there_and_nothing_else_moves',
     'position -1 of a block wraps around',
   ),
   Mutant(
@@ -416,8 +414,6 @@ MUTANTS = (
     'forward',
     'segment.take_rows(out, back)',
     'out',
-    f'{_PASSES} '
-    'tests/rollout/jit_test.py::test_sampled_log_probs_are_the_learners '
     'tests/signal/implicit_prm_test.py::test_padding_and_order_of_rows_do_not_matter',
     'rows come back in another order',
   ),

@@ -16,6 +16,10 @@ _TOOLED = 'tests/env/tooled_test.py'
 _JUDGED = 'tests/env/judged_test.py'
 _BASE = 'tests/env/env_base_test.py'
 _SOLVER = 'tests/env/sokoban_solver_test.py'
+_ROWS = (
+  'tests/rollout/record_test.py'
+  '::test_rows_are_contexts_each_with_its_message_after_it'
+)
 _LOGP = f'{_JIT}::test_sampled_log_probs_are_the_learners'
 
 MUTANTS = (
@@ -97,7 +101,7 @@ MUTANTS = (
     'rows',
     'jnp.where(j < length, j, c + j - length)',
     'j',
-    f'{_JIT}::test_layouts_hold_the_same_tokens_once',
+    _ROWS,
     'messages do not follow their contexts',
   ),
   Mutant(
@@ -105,7 +109,7 @@ MUTANTS = (
     'rows',
     'jnp.where(layout.column > 0, turn - 1, -1)',
     'jnp.where(layout.column > 0, turn, -1)',
-    'tests/gate/layouts_test.py ' + _KEPT,
+    _ROWS,
     'an observation belongs to the turn after it',
   ),
   Mutant(
@@ -113,7 +117,7 @@ MUTANTS = (
     'rows',
     'fits = used & (column < t)',
     'fits = used',
-    f'{_JIT} tests/rollout/readings_test.py',
+    _ROWS,
     'what does not fit runs into the next row',
   ),
   Mutant(
@@ -137,7 +141,7 @@ MUTANTS = (
     'model.say.write',
     'done | (token == eot)',
     'done',
-    f'{_HOST}::test_the_same_as_inside_jit',
+    f'{_JIT}::test_a_message_ends_with_its_first_end_of_turn',
     'speaks on after its end of turn',
   ),
   Mutant(

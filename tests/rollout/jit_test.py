@@ -81,6 +81,13 @@ def acting(name):
   return {**p, 'embed': embed}
 
 
+def brief():
+  """A policy that ends its turn as often as it says its first action."""
+  p = acting('sokoban')
+  first = p['embed'][WORDS.encode(world().env.actions[0])[0]]
+  return {**p, 'embed': p['embed'].at[WORDS.eot].set(first)}
+
+
 @functools.cache
 def program(name, history, window, slots, context):
   plan = jit_rollout.Plan(
@@ -194,6 +201,22 @@ def test_the_record_is_the_game_that_was_played(name):
     assert int(record.status[b]) == want
     ends.add(want)
   assert name == 'sokoban' or len(ends) > 1, 'some lakes are left early'
+
+
+def test_a_message_ends_with_its_first_end_of_turn():
+  _, _, record = rollout('sokoban', 'turn', 1, slots=4, policy_params=brief())
+  record, ends = jax.device_get(record), []
+  for b, k in np.argwhere(record.valid):
+    n = int(record.message_len[b, k])
+    said = record.message[b, k].tolist()
+    ends.append(said[n - 1] == WORDS.eot)
+    assert WORDS.eot not in said[: n - 1]
+    assert ends[-1] or n == 2, 'nothing else ends a message before its limit'
+    assert not any(said[n:])
+    assert not record.logp[b, k, n:].any()
+  short = (record.message_len[record.valid] == 1).sum()
+  assert 5 < short < record.valid.sum() - 5
+  assert not all(ends)
 
 
 @pytest.mark.parametrize(('spare', 'turns'), [(0, 2), (-1, 1)])
