@@ -28,8 +28,9 @@ def _tag(name: str) -> str:
   """
   if name == 'think' or not re.fullmatch(r'[^<>/\s]+', name):
     raise ValueError(
-      f"tool {name!r} cannot be called in the format 'tagged': <{name}> is no"
-      ' tag, or that of thoughts; rename it, or use another format'
+      f"tool {name!r} cannot be called in the format 'tagged':"
+      f' {f"<{name}>"!r} is no tag, or that of thoughts; rename it, or use'
+      ' another format'
     )
   return name
 

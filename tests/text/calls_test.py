@@ -251,6 +251,7 @@ def tagged_tools(found):
 @given(found=st.lists(st.builds(Call, titles, anything), max_size=2))
 @example(found=[Call('f', {'from': 1, 'class': [2], 'a b': {'c d': None}})])
 @example(found=[Call('f', {'ﬁ': 1, 'fi': 2})])
+@example(found=[Call('\n', {'': None})])
 @example(found=[Call('search', {'query': 'what is </think>?'})])
 @example(found=[Call('add', {'numbers': ['</add></think>']})])
 @example(found=[Call('think', {'x': 'a'}), Call('f', {'x': ' a'})])
