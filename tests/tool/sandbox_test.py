@@ -28,10 +28,17 @@ WITHOUT_FOLDER = tuple(x for x in sandbox.LAYERS if x != 'namespaces')
 
 
 def made(**settings) -> Sandbox:
-  """A sandbox, or the reason why this system has none."""
+  """A sandbox, or the reason why this system has none.
+
+  Where every layer stands, a refusal is a layer that is broken.
+  """
   try:
     return Sandbox(**settings)
   except RuntimeError as error:
+    layers = settings.get('layers', sandbox.LAYERS)
+    standing = sandbox._standing(settings.get('python', sys.executable), layers)
+    if standing == sandbox.LAYERS:
+      raise
     pytest.skip(f'refused as it must be: {error}')
 
 
