@@ -211,23 +211,13 @@ def command(main, *flags):
 
 
 @pytest.mark.parametrize(('main', 'flags', 'message'), [
-  ('train', ('--config=configs/grpo.py',), 'the flag --workdir is missing'),
-  ('train', ('--workdir=w',), 'the flag --config is missing'),
-  ('train', ('--config=configs/nope.py', '--workdir=w'),
-   "'configs/nope.py' cannot be read; config files: configs/"),
-  ('train', ('--config=configs/grpo.py:tny', '--workdir=w'),
-   "config argument 'tny' is unknown; choose from"),
   ('train', ('--config=configs/grpo.py', '--config.nope=1', '--workdir=w'),
    '--config.nope is no field of this config; config has advantage,'),
-  ('train', ('--config=configs/grpo.py', '--config.env.nam=x'),
-   '--config.env.nam is no field of this config; config.env has boxes,'),
-  ('train', ('--config=configs/grpo.py', '--wrkdir=w'), "flag 'wrkdir'"),
-  ('sft', ('--config=configs/grpo.py', '--config.steps=x'), '--config.steps=x'),
-  ('eval', (), 'the flag --workdir is missing'),
   ('eval', ('--workdir=no/such/run',), 'is not the folder of a run'),
   ('view', ('no/such/run',), "no/such/run has no folder 'trajectories'"),
 ])  # fmt: skip
 def test_command_line(main, flags, message):
+  """What flags_test.py holds for many, and what a main finds."""
   code, told = command(main, *flags)
   last = told.strip().splitlines()[-1]
   assert code == 2

@@ -34,7 +34,18 @@ for main, required, argv in json.load(sys.stdin):
 print(json.dumps(out))
 """
 W, C = '--workdir=w', f'--config={grpo.__file__}:tiny'
+G = '--config=configs/grpo.py'
 CASES = [
+  ('train', (G,), 'the flag --workdir is missing'),
+  ('train', (W,), 'the flag --config is missing'),
+  ('train', ('--config=configs/nope.py', W),
+   "'configs/nope.py' cannot be read; config files: configs/"),
+  ('train', (f'{G}:tny', W), "config argument 'tny' is unknown; choose from"),
+  ('train', (G, '--config.env.nam=x'),
+   '--config.env.nam is no field of this config; config.env has boxes,'),
+  ('train', (G, '--wrkdir=w'), "flag 'wrkdir'"),
+  ('sft', (G, '--config.steps=x'), '--config.steps=x'),
+  ('eval', (), 'the flag --workdir is missing'),
   ('train', (C, '--workdir='), "--workdir='' is empty; set it to a path"),
   ('train', (C, '--workdir=gs://b/x'), 'gs:// is not supported; set it to a l'),
   ('train', (C, W, '--processes=0'), '--processes=0 is too low'),
@@ -77,10 +88,11 @@ REQUIRED = {
 
 
 def test_values_of_flags():
+  """None of them reaches an accelerator."""
   asked = [(main, REQUIRED.get(main, []), argv) for main, argv, _ in CASES]
   done = subprocess.run(
     [sys.executable, '-c', PARSE], input=json.dumps(asked), text=True,
-    capture_output=True, env=os.environ | {'JAX_PLATFORMS': 'cpu'},
+    capture_output=True, env=os.environ | {'JAX_PLATFORMS': 'none'},
     timeout=300,
   )  # fmt: skip
   assert done.returncode == 0, done.stderr
