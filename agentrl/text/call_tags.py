@@ -47,8 +47,8 @@ def _only_argument(tool: Described) -> str:
   if not isinstance(kind, str):
     raise ValueError(
       f"tool {tool.name!r} cannot be called in the format 'tagged':"
-      f' {required[0]} is of type {kind}, and a tag holds text of one type; use'
-      ' another format'
+      f' {required[0]!r} is of type {kind}, and a tag holds text of one type;'
+      ' use another format'
     )
   return required[0]
 

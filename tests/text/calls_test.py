@@ -273,6 +273,12 @@ def test_any_calls_are_read_as_written_or_refused(name, found):
   )  # which moves names that Python does not take behind the others
 
 
+@pytest.mark.parametrize('kind', [None, ['string', 'null']])
+def test_an_argument_without_one_type_is_refused_in_one_line(kind):
+  with pytest.raises(ValueError, match=r"^[^\n]*'\\n' is of type [^\n]*$"):
+    calls.format_of('tagged').parse('<f>x</f>', [told('f', **{'\n': kind})])
+
+
 def test_no_format_of_json_refuses_json():
   """Nor the one in Python any name of an argument."""
   found = [Call('f', {'from': 1, 'class': True, 'a b': None, '': {'é': 2.5}})]
