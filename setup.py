@@ -7,7 +7,10 @@ setuptools.setup(
   version='0.1.0',
   description='Reinforcement learning of language-model agents, in JAX.',
   license='Apache-2.0',
+  # configs/ and experiments/ are links in agentrl/, and files in the wheel.
   packages=setuptools.find_packages(include=['agentrl', 'agentrl.*']),
+  package_data={'agentrl': ['**/static/*', 'py.typed']},
+  entry_points={'console_scripts': ['agentrl = agentrl.cli:command']},
   python_requires='>=3.11',
   install_requires=[
     'absl-py>=2.3,<3',

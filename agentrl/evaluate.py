@@ -7,8 +7,8 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from agentrl import statistics
 from agentrl.rollout.record import Record
+from agentrl.stats import intervals
 from agentrl.task.fixed import attempts as make_attempts
 from agentrl.types import Attempts, Status
 
@@ -77,7 +77,7 @@ def measure(
   known = ends != Status.ENV_ERROR
   solved, turns, n = solved[known], turns[known], int(np.sum(known))
   wins = int(np.sum(solved > 0.5))
-  low, high = statistics.wilson(wins, n)
+  low, high = intervals.wilson(wins, n)
   metrics = {
     'eval/success': _mean(solved > 0.5),
     'eval/score': _mean(solved),

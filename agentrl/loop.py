@@ -18,10 +18,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentrl import counting
-from agentrl import metrics as metrics_lib
 from agentrl.checkpoint import Checkpoints
-from agentrl.interrupt import Stopped
-from agentrl.kept import Keeper, Kept
+from agentrl.log import metrics as metrics_lib
+from agentrl.log.sample import Keeper, Kept
+from agentrl.preemption import Stopped
 from agentrl.types import SAMPLED, Batch, Metrics, TrainState
 
 PATIENCE = 10  # updates in a row that were skipped: then the run stops

@@ -21,7 +21,7 @@ in a config file, over so many steps or (0) over the run:
   python -m experiments.train --config=configs/adca.py --workdir=runs/adca
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def streams(c, attribution=()):

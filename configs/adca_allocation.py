@@ -14,7 +14,7 @@ can move credit between turns and not make any. Otherwise as adca.py.
     --workdir=runs/adca_allocation
 """
 
-from configs import adca, base
+from agentrl.configs import adca, base
 
 
 def get_config(arg=''):

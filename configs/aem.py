@@ -15,7 +15,7 @@ curve with a slower fall of the entropy.
   python -m experiments.train --config=configs/aem.py --workdir=runs/aem
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

@@ -18,7 +18,7 @@ ARPO's curve.
   python -m experiments.train --config=configs/aepo.py --workdir=runs/aepo
 """
 
-from configs import arpo, base
+from agentrl.configs import arpo, base
 
 
 def get_config(arg=''):

@@ -15,7 +15,7 @@ ARPO's curve.
   python -m experiments.train --config=configs/appo.py --workdir=runs/appo
 """
 
-from configs import arpo, base
+from agentrl.configs import arpo, base
 
 
 def get_config(arg=''):

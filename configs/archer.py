@@ -20,7 +20,7 @@ reward per turn matters more than elsewhere.
   python -m experiments.train --config=configs/archer.py --workdir=runs/archer
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def critic(c, trunk='learned'):

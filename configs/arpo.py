@@ -16,7 +16,7 @@ of them the ten likeliest, over log V. Expect GRPO's curve.
   python -m experiments.train --config=configs/arpo.py --workdir=runs/arpo
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def branched(c):

@@ -11,7 +11,7 @@ has leaves.
     --workdir=runs/arpo_hard
 """
 
-from configs import arpo, base
+from agentrl.configs import arpo, base
 
 
 def get_config(arg=''):

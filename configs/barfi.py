@@ -8,7 +8,7 @@ Paper: Behavior Alignment via Reward Function Optimization, 2310.19007.
 where g_i is the policy gradient of term i alone. phi starts at (0, 1, 1), the
 plain sum, and stays within 1. For language models only the last inner step is
 differentiated and phi are three scalars: no implicit Hessian, no learned
-discount, no state-dependent weights (agentrl/signal/blend.py has what else is
+discount, no state-dependent weights (agentrl/signal/barfi.py has what else is
 approximate). The auxiliary term is the progress that the solver knows of, a
 good helper; --config.hp.signal.blend.auxiliary=invalid names a misleading
 one, whose weight (metric blend/auxiliary) should fall.
@@ -16,7 +16,7 @@ one, whose weight (metric blend/auxiliary) should fall.
   python -m experiments.train --config=configs/barfi.py --workdir=runs/barfi
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

@@ -20,14 +20,15 @@ from ml_collections import ConfigDict
 import agentrl.advantage
 import agentrl.collect
 import agentrl.curate
+import agentrl.learner.minibatch
 import agentrl.loss
 import agentrl.memory
-import agentrl.plan
 import agentrl.reward
-import agentrl.rollout.pieces
+import agentrl.rollout.registered
 import agentrl.signal
 import agentrl.task  # noqa: F401  all of these register their pieces
-from agentrl import optim, registry
+from agentrl import optimizer, registry
+from agentrl.configs import envs
 from agentrl.domain import (
   COUNT,
   COUNT0,
@@ -45,11 +46,10 @@ from agentrl.domain import (
   Tuple,
   Whole,
 )
-from agentrl.env import host
+from agentrl.env import base
 from agentrl.model.value import TRUNKS
-from agentrl.nn import kernels, shape
+from agentrl.nn import attention_kernels, config
 from agentrl.types import Span
-from configs import worlds
 
 FRAMES = ('auto', 'chat', 'bare')
 _AXIS = Whole(1, also=(-1,))
@@ -74,12 +74,14 @@ FIELDS: dict[str, Field] = {
   'model.qk_norm': Field(False, Flag(), 'norms on queries and keys'),
   'model.bias': Field(False, Flag(), 'biases on queries, keys and values'),
   'model.tied': Field(True, Flag(), 'embeddings are the output matrix too'),
-  'model.attention': Field('auto', OneOf(*kernels.NAMES), 'kernel of rows'),
+  'model.attention': Field(
+    'auto', OneOf(*attention_kernels.NAMES), 'kernel of rows'
+  ),
   'model.remat': Field(
-    'none', OneOf(*shape.REMAT), 'computed again in the backward pass'
+    'none', OneOf(*config.REMAT), 'computed again in the backward pass'
   ),
   'model.dtype': Field(
-    'float32', OneOf(*shape.DTYPES), 'of the computation'
+    'float32', OneOf(*config.DTYPES), 'of the computation'
   ),
   'model.path': Field(
     '', Path(), 'directory or hub name of a checkpoint: its tokenizer, weights'
@@ -174,7 +176,7 @@ ROLE: dict[str, Field] = {
   ),
 }  # fmt: skip
 TRAINED: dict[str, Field] = {
-  'optimizer': Field('adam', OneOf(*optim.DIRECTIONS), 'the update rule'),
+  'optimizer': Field('adam', OneOf(*optimizer.DIRECTIONS), 'the update rule'),
   'lr': Field(1e-4, NOT_NEGATIVE, 'learning rate at the start of RL'),
   'final': Field(0.0, NOT_NEGATIVE, 'the rate falls to lr times this'),
   'warmup': Field(5, COUNT0, 'updates over which the rate rises'),
@@ -205,7 +207,7 @@ SECTIONS = (
   'hp',  # hyper-parameters of pieces, which declare their own
 )  # fmt: skip
 OPEN: dict[str, Field] = {
-  **{f'host.{name}': field for name, field in worlds.HOST.items()},
+  **{f'host.{name}': field for name, field in envs.HOST.items()},
   **{f'service.*.{name}': field for name, field in SERVICE.items()},
   **{f'role.*.{name}': field for name, field in (ROLE | TRAINED).items()},
   'stream.*': Field((), Tuple(Name('a link')), 'links of a stream, in order'),
@@ -235,7 +237,7 @@ def nested(fields: Mapping[str, Field]) -> dict:
 ARGS = {
   'tiny': ('', 'yes'),
   'judge': ('', 'yes'),
-  'env': (*worlds.JITTED, *host.FAMILIES),
+  'env': (*envs.JITTED, *base.FAMILIES),
 }
 
 
@@ -260,15 +262,15 @@ def get_config(arg: str = '') -> ConfigDict:
   """Everything but the method."""
   args = parse(arg)
   c = ConfigDict(nested(FIELDS))
-  c.rollout_kind = 'jit' if args['env'] in worlds.JITTED else 'host'
+  c.rollout_kind = 'jit' if args['env'] in envs.JITTED else 'host'
   for name in SECTIONS:
     c[name] = ConfigDict()
-  c.env = worlds.settings(args['env'])
+  c.env = envs.settings(args['env'])
   role(c, 'policy', lr=6e-4)
   hp(c, 'plan', 'minibatches', n=2)
-  for name in (*worlds.needs(c), *(['judge'] if args['judge'] else [])):
+  for name in (*envs.needs(c), *(['judge'] if args['judge'] else [])):
     service(c, name)
-  worlds.fit(c)
+  envs.fit(c)
   if args['tiny']:
     shrink(c)
   return c
@@ -390,7 +392,7 @@ def wiring(c: ConfigDict) -> registry.Wiring:
     gives=(
       *(f'role:{name}' for name in c.role),
       *(('output:value',) if c.role.policy.heads else ()),
-      *(f'term:{name}' for name in worlds.terms(c)),
+      *(f'term:{name}' for name in envs.terms(c)),
       *(('reading:nulled',) if c.rollout.nulled else ()),
     ),
   )

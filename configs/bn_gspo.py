@@ -13,7 +13,7 @@ its format reward is the environment's own penalty.
   python -m experiments.train --config=configs/bn_gspo.py --workdir=runs/bn_gspo
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

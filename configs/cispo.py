@@ -12,7 +12,7 @@ clip would drop.
   python -m experiments.train --config=configs/cispo.py --workdir=runs/cispo
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

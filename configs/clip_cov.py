@@ -15,7 +15,7 @@ and rollout/entropy to stay higher.
     --workdir=runs/clip_cov
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

@@ -12,7 +12,7 @@ pieces and not here. Expect GRPO with a slower fall of entropy.
     --workdir=runs/clip_higher
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

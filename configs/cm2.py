@@ -21,7 +21,7 @@ Expect a dense signal without a look ahead: as fast as the judge is right.
   python -m experiments.train --config=configs/cm2.py --workdir=runs/cm2
 """
 
-from configs import base
+from agentrl.configs import base
 
 TURN = ('group', 'turn')
 

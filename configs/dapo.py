@@ -16,7 +16,7 @@ may sample (hp.reward.overlong; fixed when this file is read).
   python -m experiments.train --config=configs/dapo.py --workdir=runs/dapo
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

@@ -20,7 +20,7 @@ The paper's rewards end at 2 (accuracy and format; top = 2), outcomes here at
   python -m experiments.train --config=configs/dgrpo.py --workdir=runs/dgrpo
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

@@ -17,7 +17,7 @@ turn/kept) while Q is flat.
   python -m experiments.train --config=configs/digiq.py --workdir=runs/digiq
 """
 
-from configs import archer, base
+from agentrl.configs import archer, base
 
 
 def get_config(arg=''):

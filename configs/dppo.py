@@ -13,7 +13,7 @@ differently is in the trust region, too. A is GRPO's.
   python -m experiments.train --config=configs/dppo.py --workdir=runs/dppo
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

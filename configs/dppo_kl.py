@@ -12,7 +12,7 @@ becomes rare.
   python -m experiments.train --config=configs/dppo_kl.py --workdir=runs/dppo_kl
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

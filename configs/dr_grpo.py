@@ -12,7 +12,7 @@ file is read: another rollout.turns or rollout.message leaves it as it is
   python -m experiments.train --config=configs/dr_grpo.py --workdir=runs/dr_grpo
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

@@ -17,7 +17,7 @@ understood is c.reward = ('env', 'invalid').
     --workdir=runs/dr_mas
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

@@ -15,7 +15,7 @@ take equally long this is GRPO.
     --workdir=runs/duration_aware
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

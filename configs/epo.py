@@ -19,7 +19,7 @@ that index. Expect less swing of rollout/entropy than with the plain bonus.
 
 from ml_collections import ConfigDict
 
-from configs import base
+from agentrl.configs import base
 
 
 def smoothed(c, term):

@@ -13,7 +13,7 @@ has the rest of the description. entropy_band/outside tells the share.
     --workdir=runs/epo_released
 """
 
-from configs import base, epo
+from agentrl.configs import base, epo
 
 
 def get_config(arg=''):

@@ -14,7 +14,7 @@ modules, whose words are the environment's answers here: never trained on.
     --workdir=runs/flow_grpo
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

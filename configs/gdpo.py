@@ -14,7 +14,7 @@ z_batch is over trajectories, as in the paper; a later library takes tokens
   python -m experiments.train --config=configs/gdpo.py --workdir=runs/gdpo
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

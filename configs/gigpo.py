@@ -13,7 +13,7 @@ KL term is left out.
   python -m experiments.train --config=configs/gigpo.py --workdir=runs/gigpo
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

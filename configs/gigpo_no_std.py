@@ -12,7 +12,7 @@ the reward's scale is a change of the step before clipping.
     --workdir=runs/gigpo_no_std
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

@@ -11,7 +11,7 @@ PPO's. A is GRPO's; every trajectory counts the same.
   python -m experiments.train --config=configs/gmpo.py --workdir=runs/gmpo
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

@@ -14,7 +14,7 @@ non-zero advantages; here it is the paper's count.
   python -m experiments.train --config=configs/gpg.py --workdir=runs/gpg
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

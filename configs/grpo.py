@@ -8,7 +8,7 @@ of k3 to a frozen reference) is left out: see flow_grpo.py for one.
   python -m experiments.train --config=configs/grpo.py --workdir=runs/grpo
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

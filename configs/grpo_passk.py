@@ -15,7 +15,7 @@ shortest solution leads. As in the paper nothing is divided by a deviation; put
     --workdir=runs/grpo_passk
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

@@ -21,13 +21,13 @@ held-out success tells.
     --workdir=runs/grpo_roc
 """
 
-from configs import base, worlds
+from agentrl.configs import base, envs
 
 
 def get_config(arg=''):
   c = base.get_config(arg)
   c.method = 'grpo_roc'
-  tools = {'calls', 'faults', 'answers'} <= set(worlds.terms(c))
+  tools = {'calls', 'faults', 'answers'} <= set(envs.terms(c))
   c.collect = 'resample_on_correct_calls' if tools else 'resample_on_correct'
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'center', 'scale')

@@ -13,7 +13,7 @@ wide. Expect GRPO's curve, with fewer jumps where batches are used for long.
   python -m experiments.train --config=configs/gspo.py --workdir=runs/gspo
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

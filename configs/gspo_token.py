@@ -12,7 +12,7 @@ the token form is for. Widths as in configs/gspo.py.
     --workdir=runs/gspo_token
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

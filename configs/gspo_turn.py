@@ -13,7 +13,7 @@ Widths as in configs/gspo.py, wider for the few tokens of a message.
     --workdir=runs/gspo_turn
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

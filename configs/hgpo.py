@@ -21,7 +21,7 @@ Expect GiGPO's curve or better where states are seen again.
   python -m experiments.train --config=configs/hgpo.py --workdir=runs/hgpo
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

@@ -22,7 +22,7 @@ trajectories, whose last observation no rollout keeps.
   python -m experiments.train --config=configs/hiper.py --workdir=runs/hiper
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def levels(c, signal, heads):

@@ -13,7 +13,7 @@ included. All else is configs/hiper.py's.
     --workdir=runs/hiper_released
 """
 
-from configs import base, hiper
+from agentrl.configs import base, hiper
 
 
 def get_config(arg=''):

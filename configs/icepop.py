@@ -12,7 +12,7 @@ asynchronous or outside sampler this is GRPO.
   python -m experiments.train --config=configs/icepop.py --workdir=runs/icepop
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

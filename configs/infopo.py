@@ -22,7 +22,7 @@ that the policy looks; the method is for tasks that must be asked for.
     --workdir=runs/infopo
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

@@ -15,7 +15,7 @@ no bound but the optimizer's clip: expect fast progress early.
   python -m experiments.train --config=configs/ipa.py --workdir=runs/ipa
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

@@ -15,7 +15,7 @@ to stay higher.
   python -m experiments.train --config=configs/kl_cov.py --workdir=runs/kl_cov
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

@@ -14,7 +14,7 @@ recipe also clips |A| at 2; here it is not clipped.
     --workdir=runs/lite_ppo
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

@@ -13,7 +13,7 @@ constant is fixed when this file is read (hp.ppo.fixed.length).
   python -m experiments.train --config=configs/maxrl.py --workdir=runs/maxrl
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

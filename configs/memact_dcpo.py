@@ -18,7 +18,7 @@ memory needs an environment on the host that lets it, and none here does.
     --workdir=runs/memact_dcpo
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

@@ -20,7 +20,7 @@ inference time and the writing of subgoals are left out.
   python -m experiments.train --config=configs/mira.py --workdir=runs/mira
 """
 
-from configs import base, ppo
+from agentrl.configs import base, ppo
 
 
 def get_config(arg=''):

@@ -14,7 +14,7 @@ ratios are 1 to rounding.
   python -m experiments.train --config=configs/mis.py --workdir=runs/mis
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

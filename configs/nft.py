@@ -17,7 +17,7 @@ here the batch is what it is.
   python -m experiments.train --config=configs/nft.py --workdir=runs/nft
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

@@ -15,7 +15,7 @@ it has become rarer by.
     --workdir=runs/nft_sequence
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

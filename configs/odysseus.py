@@ -16,7 +16,7 @@ entropy: nothing is pushed down.
     --workdir=runs/odysseus
 """
 
-from configs import base, ppo
+from agentrl.configs import base, ppo
 
 
 def get_config(arg=''):

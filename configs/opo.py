@@ -12,7 +12,7 @@ deviation. The ratio is then 1, and PPO's clip never acts.
   python -m experiments.train --config=configs/opo.py --workdir=runs/opo
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

@@ -24,7 +24,7 @@ longer outweigh the solutions of their group, and entropy rises.
   python -m experiments.train --config=configs/oprl.py --workdir=runs/oprl
 """
 
-from configs import base
+from agentrl.configs import base
 
 ALPHA = 0.3  # what a z-scored step advantage counts beside the episode's
 

@@ -13,7 +13,7 @@ GRPO's advantage. The released code ends in RLOO: stream.episode =
     --workdir=runs/oprl_merged
 """
 
-from configs import base, oprl
+from agentrl.configs import base, oprl
 
 
 def get_config(arg=''):

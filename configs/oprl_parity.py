@@ -17,7 +17,7 @@ device's part of the batch.
     --workdir=runs/oprl_parity
 """
 
-from configs import base, oprl
+from agentrl.configs import base, oprl
 
 
 def get_config(arg=''):

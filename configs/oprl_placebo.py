@@ -15,7 +15,7 @@ better than this is due to knowing which turn helped.
     --workdir=runs/oprl_placebo
 """
 
-from configs import base, oprl
+from agentrl.configs import base, oprl
 
 
 def get_config(arg=''):

@@ -12,7 +12,7 @@ iteration phi is the policy, all step rewards are zero, and nothing moves it.
     --workdir=runs/oprl_process_only
 """
 
-from configs import base, oprl
+from agentrl.configs import base, oprl
 
 
 def get_config(arg=''):

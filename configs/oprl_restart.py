@@ -11,7 +11,7 @@ reward is what one update on this batch's pairs says about it.
     --workdir=runs/oprl_restart
 """
 
-from configs import base, oprl
+from agentrl.configs import base, oprl
 
 
 def get_config(arg=''):

@@ -12,7 +12,7 @@ group, as in the paper; oprl_parity.py has the code's.
     --workdir=runs/oprl_rloo
 """
 
-from configs import base, oprl
+from agentrl.configs import base, oprl
 
 
 def get_config(arg=''):

@@ -12,7 +12,7 @@ FrozenLake (:env=frozen_lake) is sparse by itself and stays as it is.
     --workdir=runs/oprl_sparse
 """
 
-from configs import oprl
+from agentrl.configs import oprl
 
 
 def get_config(arg=''):

@@ -11,7 +11,7 @@ last token of a message at 0; here it has its reward as all others.
     --workdir=runs/oprl_token
 """
 
-from configs import base, oprl
+from agentrl.configs import base, oprl
 
 
 def get_config(arg=''):

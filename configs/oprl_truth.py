@@ -14,7 +14,7 @@ far OPRL stays behind this is what a better PRM could still gain.
     --workdir=runs/oprl_truth
 """
 
-from configs import base, oprl
+from agentrl.configs import base, oprl
 
 
 def get_config(arg=''):

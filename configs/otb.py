@@ -15,7 +15,7 @@ compares inside turns of equal number alone. One update for each batch.
   python -m experiments.train --config=configs/otb.py --workdir=runs/otb
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

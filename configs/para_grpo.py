@@ -15,7 +15,7 @@ A format reward as large as the outcome would be learned instead of it.
     --workdir=runs/para_grpo
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

@@ -13,7 +13,7 @@ a network of its own; its clip is wide because returns here span about ten.
   python -m experiments.train --config=configs/ppo.py --workdir=runs/ppo
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def critic(c):

@@ -13,7 +13,7 @@ turns; here a turn without reward is one too. The critic is as in ppo.py.
     --workdir=runs/ppo_bilevel
 """
 
-from configs import base, ppo
+from agentrl.configs import base, ppo
 
 
 def get_config(arg=''):

@@ -12,7 +12,7 @@ all tokens of the turn share A_k, whitened over turns. gamma = 1 and lambda =
     --workdir=runs/ppo_turn
 """
 
-from configs import base, ppo
+from agentrl.configs import base, ppo
 
 
 def get_config(arg=''):

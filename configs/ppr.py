@@ -18,7 +18,7 @@ Expect PPO's curve, earlier.
   python -m experiments.train --config=configs/ppr.py --workdir=runs/ppr
 """
 
-from configs import base, ppo
+from agentrl.configs import base, ppo
 
 
 def get_config(arg=''):

@@ -17,7 +17,7 @@ bonus of 0.001 are left out.
   python -m experiments.train --config=configs/prime.py --workdir=runs/prime
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

@@ -13,7 +13,7 @@ trajectories. hp.signal.implicit_prm.loss=bon_score ranks by Q itself.
     --workdir=runs/prime_bon
 """
 
-from configs import base, prime
+from agentrl.configs import base, prime
 
 
 def get_config(arg=''):

@@ -13,7 +13,7 @@ differentiated and 0 where a group has none. All else is prime.py's.
     --workdir=runs/prime_detached
 """
 
-from configs import base, prime
+from agentrl.configs import base, prime
 
 
 def get_config(arg=''):

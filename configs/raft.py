@@ -12,7 +12,7 @@ it. Nothing is pushed away: expect entropy to fall fast.
   python -m experiments.train --config=configs/raft.py --workdir=runs/raft
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

@@ -12,7 +12,7 @@ it close to GRPO early, with entropy falling faster.
   python -m experiments.train --config=configs/raft_pp.py --workdir=runs/raft_pp
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

@@ -14,7 +14,7 @@ is the paper's equation.
     --workdir=runs/reinforce_pp
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

@@ -12,7 +12,7 @@ blown up. The paper adds a KL term to the loss, which is left out here.
     --workdir=runs/reinforce_pp_baseline
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

@@ -13,7 +13,7 @@ warm start, frozen.
     --workdir=runs/reinforce_pp_kl
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

@@ -15,7 +15,7 @@ penalty in the paper's reward is left out.
   python -m experiments.train --config=configs/remax.py --workdir=runs/remax
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

@@ -14,7 +14,7 @@ the only one.
   python -m experiments.train --config=configs/rloo.py --workdir=runs/rloo
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

@@ -11,7 +11,7 @@ GRPO's; every trajectory counts the same.
   python -m experiments.train --config=configs/sapo.py --workdir=runs/sapo
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

@@ -15,7 +15,7 @@ is the paper. The product over later turns stays within exp(+-2).
   python -m experiments.train --config=configs/seeupo.py --workdir=runs/seeupo
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

@@ -20,7 +20,7 @@ reaches says nothing of retrieval.
     --workdir=runs/slea_rl
 """
 
-from configs import gigpo
+from agentrl.configs import gigpo
 
 
 def get_config(arg=''):

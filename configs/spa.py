@@ -15,7 +15,7 @@ progress/truth_correlation compares c with the environment's own progress.
   python -m experiments.train --config=configs/spa.py --workdir=runs/spa
 """
 
-from configs import base, ppo
+from agentrl.configs import base, ppo
 
 
 def get_config(arg=''):

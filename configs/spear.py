@@ -21,7 +21,7 @@ import math
 
 from ml_collections import ConfigDict
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

@@ -15,7 +15,7 @@ from what is kept alone. How many are kept: hp.curate.most_varied.share.
     --workdir=runs/starpo_s
 """
 
-from configs import base, ppo
+from agentrl.configs import base, ppo
 
 
 def get_config(arg=''):

@@ -17,7 +17,7 @@ Expect ppo_turn.py's curve.
     --workdir=runs/steppo
 """
 
-from configs import ppo_turn
+from agentrl.configs import ppo_turn
 
 
 def get_config(arg=''):

@@ -13,7 +13,7 @@ the call: the span is 'other'; with a rollout that marks calls it is 'call'
   python -m experiments.train --config=configs/toolpo.py --workdir=runs/toolpo
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

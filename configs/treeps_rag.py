@@ -17,7 +17,7 @@ towards the parent's. Expect GRPO's curve.
     --workdir=runs/treeps_rag
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

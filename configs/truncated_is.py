@@ -14,7 +14,7 @@ without an asynchronous or outside sampler this is GRPO.
     --workdir=runs/truncated_is
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

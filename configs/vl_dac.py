@@ -15,7 +15,7 @@ skipped minibatches (ratio > 10), warm-up of the value and LoRA are left out.
   python -m experiments.train --config=configs/vl_dac.py --workdir=runs/vl_dac
 """
 
-from configs import base
+from agentrl.configs import base
 
 
 def get_config(arg=''):

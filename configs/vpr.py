@@ -18,7 +18,7 @@ states.
   python -m experiments.train --config=configs/vpr.py --workdir=runs/vpr
 """
 
-from configs import base
+from agentrl.configs import base
 
 STATE = ('group', 'state')
 REWARD = ('episode_outcome', 'at_last_turn', 'add_term')

@@ -14,7 +14,7 @@ whole batch. v_k is `progress`, the solver's truth. See vpr.py.
     --workdir=runs/vpr_turn
 """
 
-from configs import base, vpr
+from agentrl.configs import base, vpr
 
 
 def get_config(arg=''):

@@ -15,7 +15,7 @@ import json
 
 from absl import flags
 
-from experiments import cli
+from agentrl import cli
 
 _ONLY = flags.DEFINE_list('only', None, 'Sections to run; all by default.')
 _REPEATS = flags.DEFINE_integer('repeats', 7, 'Of each figure.', lower_bound=1)
@@ -34,16 +34,20 @@ _PYTHONS = {
 
 
 def main() -> None:
-  from experiments import bench_cases, bench_peers, benchmarks  # import jax
+  from agentrl.bench import (
+    harness,  # import jax
+    peers,  # import jax
+    sampling,  # import jax
+  )
 
-  args = bench_cases.SIZES[_SIZE.value], _DATA.value, _REPEATS.value
-  out = benchmarks.run(*args, _ONLY.value or ())
+  args = sampling.SIZES[_SIZE.value], _DATA.value, _REPEATS.value
+  out = harness.run(*args, _ONLY.value or ())
   if _PEERS.value:
     pythons = {name: flag.value for name, flag in _PYTHONS.items()}
-    out['peers'] = bench_peers.compare(
-      _PEERS.value, pythons, benchmarks.ours(*args), _ROUNDS.value
+    out['peers'] = peers.compare(
+      _PEERS.value, pythons, harness.ours(*args), _ROUNDS.value
     )
-    print('\n'.join(bench_peers.table(out['peers'])))
+    print('\n'.join(peers.table(out['peers'])))
   if _JSON.value:
     with open(_JSON.value, 'w', encoding='utf-8') as f:
       json.dump(out, f, indent=2)

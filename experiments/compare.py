@@ -10,27 +10,25 @@ report.json are written at the end.
 
 import os
 
+from agentrl import cli
 from agentrl.domain import COUNT, Path
-from agentrl.lock import Lock
-from experiments import cli
+from agentrl.run.lock import Lock
 
 _STUDY = cli.flag('study', None, Path(empty=False), 'File with get_study()')
-_WORKDIR = cli.flag(
-  'workdir', None, Path(empty=False), 'Where runs and report go'
-)
+_WORKDIR = cli.workdir_flag('Where runs and report go')
 _JOBS = cli.flag('jobs', os.cpu_count(), COUNT, 'Processes at a time')
 _TOGETHER = cli.flag('together', 1, COUNT, 'Pairs of an arm in one process')
 
 
 def main() -> None:
-  from experiments import comparison  # imports jax
+  from agentrl.study import run  # imports jax
 
-  study = comparison.load(_STUDY.value)
+  study = run.load(_STUDY.value)
   workdir = os.path.abspath(_WORKDIR.value)
   with Lock(workdir):  # two would take each other's runs for failed
-    report = comparison.run(study, workdir, _JOBS.value, _TOGETHER.value)
-    comparison.sign(report, study, _STUDY.value, _WORKDIR.value)
-    print(comparison.publish(report, _WORKDIR.value))
+    report = run.run(study, workdir, _JOBS.value, _TOGETHER.value)
+    run.sign(report, study, _STUDY.value, _WORKDIR.value)
+    print(run.publish(report, _WORKDIR.value))
 
 
 if __name__ == '__main__':

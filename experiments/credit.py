@@ -16,12 +16,13 @@ import os
 import jax
 from absl import flags
 
-from agentrl import domain
-from experiments import cli, credit_report, crediting
+from agentrl import cli, domain
+from agentrl.run import config_file
+from agentrl.study import credit, credit_report
 
 _METHODS = flags.DEFINE_list('methods', None, 'Configs; all where not given.')
 _ENV = flags.DEFINE_enum(
-  'env', 'bifurcation', list(crediting.TRUTH), 'Where the policy plays.'
+  'env', 'bifurcation', list(credit.TRUTH), 'Where the policy plays.'
 )
 _WORKDIR = cli.flag(
   'workdir', '', domain.Path(), 'Run whose policy and environment are taken'
@@ -30,17 +31,17 @@ _OUT = cli.flag(
   'out', 'runs/credit', domain.Path(empty=False), 'Folder to write to'
 )
 _SIZE = {
-  name: cli.flag(name, crediting.Size()._asdict()[name], of, f'Size.{name}')
-  for name, of in domain.declared(crediting.Size).items()
+  name: cli.flag(name, credit.Size()._asdict()[name], of, f'Size.{name}')
+  for name, of in domain.declared(credit.Size).items()
 }
 
 
 def main() -> None:
   # Programs are small and run a few times: most of the time is compilation.
   jax.config.update('jax_disable_most_optimizations', True)
-  size = crediting.Size(**{name: flag.value for name, flag in _SIZE.items()})
-  names = _METHODS.value or crediting.methods()
-  report, credits, played = crediting.measure(
+  size = credit.Size(**{name: flag.value for name, flag in _SIZE.items()})
+  names = _METHODS.value or config_file.methods()
+  report, credits, played = credit.measure(
     names, _ENV.value, size, _WORKDIR.value
   )
   print(credit_report.table(report))

@@ -11,32 +11,27 @@ to somebody.
 """
 
 import datetime
-import os
 import pathlib
 import time
 
 from absl import flags
 
-from agentrl import metrics
+from agentrl import cli
 from agentrl.domain import COUNT0, Path
-from experiments import cli, dashboard_curves, dashboard_page
+from agentrl.log import metrics
+from agentrl.report.dashboard import curves, page
 
 _OUT = cli.flag('out', 'dashboard.html', Path(empty=False), 'File to write')
-_X = flags.DEFINE_enum(
-  'x', 'step', list(dashboard_curves.X), 'What pictures go along.'
-)
+_X = flags.DEFINE_enum('x', 'step', list(curves.X), 'What pictures go along.')
 _SMOOTH = cli.flag(
-  'smooth',
-  0,
-  COUNT0,
-  'Steps of a mean; 0: a twentieth of the longest run',
+  'smooth', 0, COUNT0, 'Steps of a mean; 0: a twentieth of the longest run'
 )
 _EVERY = cli.flag('every', 0, COUNT0, 'Seconds; 0: written once')
 
 
 def write(runs: list[str]) -> None:
-  text = dashboard_page.page(
-    dashboard_curves.read(runs),
+  text = page.page(
+    curves.read(runs),
     x=_X.value,
     smooth=_SMOOTH.value,
     again=_EVERY.value or None,
@@ -46,8 +41,7 @@ def write(runs: list[str]) -> None:
 
 
 def main(*runs: str) -> None:
-  folder = os.path.dirname(os.path.abspath(_OUT.value))
-  if not os.path.isdir(folder):
+  if not (folder := pathlib.Path(_OUT.value).absolute().parent).is_dir():
     raise ValueError(
       f'--out={_OUT.value}: there is no folder {folder}; make it'
     )

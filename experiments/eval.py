@@ -8,10 +8,10 @@ below <workdir>/evaluations. The run's own metrics stay as they are.
 
 import os
 
+from agentrl import cli
 from agentrl.domain import COUNT, SEED, Path, Real
-from experiments import cli
 
-_WORKDIR = cli.flag('workdir', None, Path(empty=False), 'The run to evaluate')
+_WORKDIR = cli.workdir_flag('The run to evaluate')
 _EPISODES = cli.flag('episodes', 1000, COUNT, 'How many to play')
 _TEMPERATURE = cli.flag(
   'temperature', 1.0, Real(0, 100), 'Of sampling; 0: greedy'
@@ -24,7 +24,7 @@ _SEED = cli.flag('seed', 0, SEED, 'Of the sampling')
 
 
 def main() -> None:
-  from experiments import runner  # takes seconds: a wrong flag is told at once
+  from agentrl.run import runner  # takes seconds: a wrong flag is told at once
 
   text = runner.evaluate_run(
     os.path.abspath(_WORKDIR.value),

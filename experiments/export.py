@@ -8,17 +8,17 @@ weights that were learned.
 
 import os
 
+from agentrl import cli
 from agentrl.domain import Path
-from experiments import cli
 
-_WORKDIR = cli.flag('workdir', None, Path(empty=False), 'The run to export')
+_WORKDIR = cli.workdir_flag('The run to export')
 _OUT = cli.flag('out', None, Path(empty=False), 'A directory without weights')
 
 
 def main() -> None:
-  from experiments import folder  # takes seconds: a wrong flag is told at once
+  from agentrl.run import workdir  # takes seconds: a wrong flag is told at once
 
-  folder.export(os.path.abspath(_WORKDIR.value), _OUT.value)
+  workdir.export(os.path.abspath(_WORKDIR.value), _OUT.value)
   print(f'{_OUT.value} holds the newest policy of {_WORKDIR.value}')
 
 

@@ -10,14 +10,11 @@ fit, the changes of the config are told that make it.
 """
 
 from absl import flags
-from ml_collections import config_flags
 
+from agentrl import cli
 from agentrl.domain import Path
-from experiments import cli
 
-_CONFIG = config_flags.DEFINE_config_file(
-  'config', None, 'The experiment, e.g. configs/grpo.py', lock_config=True
-)
+_CONFIG = cli.config_flag()
 _TOPOLOGY = flags.DEFINE_string(
   'topology', None, 'The machines, e.g. v5e-16 or 8xH100.'
 )
@@ -30,9 +27,11 @@ _MODEL = cli.flag(
 
 
 def main() -> None:
-  from experiments import fitting  # takes seconds: a wrong flag is told at once
+  from agentrl.capacity import (
+    report,  # takes seconds: a wrong flag is told at once
+  )
 
-  print(fitting.report(_CONFIG.value, _TOPOLOGY.value, _MODEL.value))
+  print(report.report(_CONFIG.value, _TOPOLOGY.value, _MODEL.value))
 
 
 if __name__ == '__main__':

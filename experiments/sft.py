@@ -9,19 +9,14 @@ same --workdir goes on with reinforcement learning.
 
 import os
 
-from ml_collections import config_flags
+from agentrl import cli
 
-from agentrl.domain import Path
-from experiments import cli
-
-_CONFIG = config_flags.DEFINE_config_file(
-  'config', None, 'The experiment, e.g. configs/grpo.py:tiny', lock_config=True
-)
-_WORKDIR = cli.flag('workdir', None, Path(empty=False), 'Where the run is kept')
+_CONFIG = cli.config_flag()
+_WORKDIR = cli.workdir_flag('Where the run is kept')
 
 
 def main() -> None:
-  from experiments import runner  # takes seconds: a wrong flag is told at once
+  from agentrl.run import runner  # takes seconds: a wrong flag is told at once
 
   workdir = os.path.abspath(_WORKDIR.value)
   print(runner.run(_CONFIG.value, workdir, stages=('sft',)))

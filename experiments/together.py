@@ -13,17 +13,12 @@ import os
 
 import jax
 from absl import flags
-from ml_collections import config_flags
 
-from agentrl.domain import Path
-from experiments import cli, space
+from agentrl import cli
+from agentrl.sweep import grid
 
-_CONFIG = config_flags.DEFINE_config_file(
-  'config', None, 'The experiment, e.g. configs/oprl.py:tiny', lock_config=True
-)
-_WORKDIR = cli.flag(
-  'workdir', None, Path(empty=False), 'Where the runs are kept'
-)
+_CONFIG = cli.config_flag()
+_WORKDIR = cli.workdir_flag('Where the runs are kept')
 _SEEDS = flags.DEFINE_list('seeds', None, 'Their seeds, e.g. 0,1,2.')
 _INIT = flags.DEFINE_multi_string('init', [], "Each seed's config.init; again.")
 _FOLDER = flags.DEFINE_multi_string(
@@ -32,8 +27,8 @@ _FOLDER = flags.DEFINE_multi_string(
 
 
 def main() -> None:
-  runs = changes(_SEEDS.value, _INIT.value)
-  names = _FOLDER.value or [space.name_of(x) for x in runs]
+  runs = grid.of_seeds(_SEEDS.value, _INIT.value)
+  names = _FOLDER.value or [grid.name_of(x) for x in runs]
   if len(names) != len(runs):
     raise ValueError(
       f'--folder is given {len(names)} times and there are {len(runs)} seeds;'
@@ -44,31 +39,12 @@ def main() -> None:
       f'two of the runs {", ".join(names)} have one folder; name each seed once'
     )
   jax.config.update('jax_num_cpu_devices', len(runs))
-  from experiments import abreast  # takes seconds
+  from agentrl.run import run_seeds  # takes seconds
 
   base, workdir = _CONFIG.value, os.path.abspath(_WORKDIR.value)
-  configs = [space.change(base.copy_and_resolve_references(), x) for x in runs]
-  for text in abreast.run(configs, [os.path.join(workdir, x) for x in names]):
+  configs = [grid.change(base.copy_and_resolve_references(), x) for x in runs]
+  for text in run_seeds.run(configs, [os.path.join(workdir, x) for x in names]):
     print(text, end='\n\n')
-
-
-def changes(seeds: list[str], init: list[str]) -> list[dict]:
-  """What each run changes in the config."""
-  if not seeds or not all(x.strip().isdecimal() for x in seeds):
-    raise ValueError(
-      f'--seeds={",".join(seeds)} is no list of whole numbers from 0 on; write'
-      ' them as in --seeds=0,1,2'
-    )
-  if init and len(init) != len(seeds):
-    raise ValueError(
-      f'--init is given {len(init)} times and there are {len(seeds)} seeds;'
-      ' give it once for each seed, or not at all'
-    )
-  if not init:
-    return [{'seed': int(x)} for x in seeds]
-  return [
-    {'seed': int(x), 'init': run} for x, run in zip(seeds, init, strict=True)
-  ]
 
 
 if __name__ == '__main__':

@@ -11,15 +11,12 @@ used from a notebook too.
 import os
 
 from absl import flags
-from ml_collections import config_flags
 
-from agentrl.domain import COUNT, COUNT0, Path
-from experiments import cli, processes
+from agentrl import cli, distributed
+from agentrl.domain import COUNT, COUNT0
 
-_CONFIG = config_flags.DEFINE_config_file(
-  'config', None, 'The experiment, e.g. configs/oprl.py:tiny', lock_config=True
-)
-_WORKDIR = cli.flag('workdir', None, Path(empty=False), 'Where the run is kept')
+_CONFIG = cli.config_flag()
+_WORKDIR = cli.workdir_flag('Where the run is kept')
 _COORDINATOR = flags.DEFINE_string(
   'coordinator', None, 'HOST:PORT of process 0, where several share the run.'
 )
@@ -28,10 +25,10 @@ _PROCESS = cli.flag('process', None, COUNT0, 'Which one this is')
 
 
 def main() -> None:
-  processes.join(
-    processes.place(_COORDINATOR.value, _PROCESSES.value, _PROCESS.value)
+  distributed.join(
+    distributed.place(_COORDINATOR.value, _PROCESSES.value, _PROCESS.value)
   )
-  from experiments import runner  # takes seconds: a wrong flag is told at once
+  from agentrl.run import runner  # takes seconds: a wrong flag is told at once
 
   print(runner.run(_CONFIG.value, os.path.abspath(_WORKDIR.value)))
 

@@ -15,9 +15,11 @@ import webbrowser
 
 from absl import flags
 
-from agentrl.dataset import logged
+from agentrl import cli
 from agentrl.domain import COUNT, Path, Whole
-from experiments import cli, serving, viewing
+from agentrl.log import trajectories
+from agentrl.report.trajectories import page
+from agentrl.report.trajectories import server as trajectories_server
 
 _OUT = cli.flag(
   'out', None, Path(empty=False), 'File to write, in place of serving'
@@ -29,15 +31,15 @@ _OPEN = flags.DEFINE_bool('open', True, 'Whether to open a browser.')
 
 
 def main(run: str) -> None:
-  log = logged.Log(run)
+  log = trajectories.Log(run)
   name = os.path.basename(os.path.abspath(run))
   if _OUT.value:
-    asked = viewing.query(dict(x.partition('=')[::2] for x in _ONLY.value))
-    n = viewing.save(log, name, _OUT.value, asked, _MOST.value)
+    asked = page.query(dict(x.partition('=')[::2] for x in _ONLY.value))
+    n = page.save(log, name, _OUT.value, asked, _MOST.value)
     print(f'{n} of {len(log)} trajectories are in {_OUT.value}')
     return
   try:
-    server = serving.Server(log, name, _PORT.value)
+    server = trajectories_server.Server(log, name, _PORT.value)
   except (OSError, OverflowError) as error:
     raise ValueError(
       f'--port={_PORT.value} cannot be listened on ({error}); leave it out to'
@@ -46,9 +48,8 @@ def main(run: str) -> None:
   print(f'{len(log)} trajectories at {server.url} until ^C', flush=True)
   if _OPEN.value:
     # A browser for terminals returns only when it is closed.
-    open_it = threading.Thread(target=webbrowser.open, args=(server.url,))
-    open_it.daemon = True
-    open_it.start()
+    browse = lambda: webbrowser.open(server.url)  # noqa: E731
+    threading.Thread(target=browse, daemon=True).start()
   try:
     server.serve_forever()
   except KeyboardInterrupt:

@@ -37,7 +37,7 @@ process() {
   local started=(
     "${env[@]:-env}" "JAX_COORDINATOR_ADDRESS=$first:$port"
     "JAX_NUM_PROCESSES=${#all[@]}" "JAX_PROCESS_ID=$1"
-    bash launch/held.sh "$python" -m experiments.train "${words[@]}"
+    bash launch/tied_to_stdin.sh "$python" -m experiments.train "${words[@]}"
   )
   printf 'cd %s && exec %s' "$(quoted "$dir")" "$(quoted "${started[@]}")"
 }
@@ -74,7 +74,7 @@ mkdir -p "$logs"
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 mkfifo "$folder/held"
-exec 7<>"$folder/held" # while it is open, so is every held.sh
+exec 7<>"$folder/held" # while it is open, so is every tied_to_stdin.sh
 trap 'exec 7>&-' INT TERM HUP
 set -m # groups of their own: Ctrl-C is for this script alone
 pids=()

@@ -38,4 +38,4 @@ test -x .venv/bin/python || {
   python3 -m uv venv -q --python=3.12 .venv
 }
 python3 -m uv pip install -q --python=.venv/bin/python -e '.[tpu]'"
-everywhere "cd $(quoted "$dir") && bash launch/kept.sh train.log $(worker tpu)"
+everywhere "cd $(quoted "$dir") && bash launch/detached.sh train.log $(worker tpu)"

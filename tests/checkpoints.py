@@ -6,7 +6,7 @@ import tokenizers
 import transformers
 
 from agentrl import mesh
-from agentrl.model import families, hf
+from agentrl.model import hf_config, hf_weights
 from agentrl.nn import transformer
 
 WORDS = ('up', 'down', 'left', 'right')
@@ -92,8 +92,8 @@ def model(path, **changes):
   rng = np.random.default_rng(0)
   params = jax.tree.map(
     lambda p: rng.normal(size=p.shape, scale=0.05).astype(np.float32),
-    transformer.specs(families.shape(config)),
+    transformer.specs(hf_config.shape(config)),
     is_leaf=mesh.is_param,
   )
-  hf.write(path, config, params)
+  hf_weights.write(path, config, params)
   return path

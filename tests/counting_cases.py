@@ -6,15 +6,15 @@ say is far off everything else, so that whoever listens to it is found out.
 
 from typing import NamedTuple
 
-import batches
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from agentrl import learner as learner_lib
-from agentrl import mesh, optim, registry
+from agentrl import mesh, optimizer, registry
+from agentrl.learner import update
 from agentrl.signal.base import Context
 from agentrl.types import Batch, Credit, Module, Outputs, Rows
+from tests import batches
 
 FAR = 40.0
 # Of groups of 4, 4, 4 and 2, one of each of the first three; the second group
@@ -142,14 +142,16 @@ MODULE = Module(
   {'table': mesh.Param((WORDS, 4), (None, None), _normal)}, _apply
 )
 ROLES = ('policy', 'reference', 'prm', 'critic', 'target', 'value', 'progress')
-RULE = optim.Rule(lr=0.1, eps=1.0, clip=1e9)  # the size of a gradient matters
+RULE = optimizer.Rule(
+  lr=0.1, eps=1.0, clip=1e9
+)  # the size of a gradient matters
 
 
-def learner() -> learner_lib.Learner:
+def learner() -> update.Learner:
   """With every signal there is, each with a network of its own."""
   size = batches.lay(STORY, 'history').batch.rows.traj.shape[0]
   context = Context(
     dict.fromkeys(ROLES, MODULE), dict.fromkeys(ROLES, RULE), size
   )
   wiring = registry.Wiring(signal=registry.names('signal'))
-  return learner_lib.Learner(wiring=wiring, context=context)
+  return update.Learner(wiring=wiring, context=context)

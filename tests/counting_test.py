@@ -7,20 +7,20 @@ from the batch without them; collect pieces are in collect/collect_laws_test.py.
 
 import functools
 
-import counting_cases as cases
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from counting_cases import KINDS, B, off
 
 import agentrl.advantage
 import agentrl.curate
 import agentrl.memory
 import agentrl.signal  # noqa: F401  all of these register their pieces
 from agentrl import counting, registry
-from agentrl import learner as learner_lib
 from agentrl.advantage import chain
+from agentrl.learner import update
+from tests import counting_cases as cases
+from tests.counting_cases import KINDS, B, off
 
 # Where a default would leave nothing to see in so small a batch.
 HP = {
@@ -197,7 +197,7 @@ ALONE = (
 def _signals(labels, case):
   """What each signal says, the state after it has learned, and before."""
   learner, out = cases.learner(), {}
-  state = learner_lib.init(learner, jax.random.key(0))
+  state = update.init(learner, jax.random.key(0))
   for label in labels:
     name, hp = PIECES[label]
     signal = registry.bind('signal', name, hp)(learner.context)

@@ -6,8 +6,9 @@ import jax
 import numpy as np
 import pytest
 
-from agentrl import evaluate, statistics
+from agentrl import evaluate
 from agentrl.rollout import record as record_lib
+from agentrl.stats import intervals
 from agentrl.types import Status
 
 TASKS = np.array([7, 9, 4])  # go round: 7 9 4 7 | 9 4 7 9 | 4 7 ...
@@ -132,7 +133,7 @@ def test_an_episode_whose_environment_broke_is_none():
   assert (got['eval/solved'], got['eval/episodes']) == (3, 4)
   assert got['eval/unscored'] == 2
   assert got['eval/success'] == got['eval/score'] == 0.75
-  assert (got['eval/low'], got['eval/high']) == statistics.wilson(3, 4)
+  assert (got['eval/low'], got['eval/high']) == intervals.wilson(3, 4)
   assert got['eval/turns'] == pytest.approx((2 + 3 + 4 + 2) / 4)
   assert got['eval/turns_solved'] == 3
   assert got['eval/ended/env_error'] == pytest.approx(2 / 6)

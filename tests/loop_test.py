@@ -3,15 +3,15 @@
 import functools
 from typing import NamedTuple
 
-import batches
-import counting_cases as cases
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from counting_cases import B, off
 
 from agentrl import loop
-from agentrl.interrupt import Stopped
+from agentrl.preemption import Stopped
+from tests import batches
+from tests import counting_cases as cases
+from tests.counting_cases import B, off
 
 STAGES = (('sft', 0, 3), ('rl', 3, 7))
 

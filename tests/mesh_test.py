@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType
 
-from agentrl import learner as learner_lib
-from agentrl import mesh, optim, registry
+from agentrl import mesh, optimizer, registry
+from agentrl.learner import update
 from agentrl.model import policy
-from agentrl.nn import shape as shape_lib
-from agentrl.nn import transformer
+from agentrl.nn import config, transformer
 from agentrl.signal.base import Context
 
 SHAPES = [{'fsdp': 8}, {'fsdp': 4, 'tensor': 2}, {'sequence': 2, 'tensor': 4}]
@@ -61,7 +60,7 @@ def test_make():
 
 
 def test_a_parameter_that_does_not_divide_is_named():
-  specs = {'w': mesh.Param((6, 4), ('mlp', 'embed'), shape_lib._ones)}
+  specs = {'w': mesh.Param((6, 4), ('mlp', 'embed'), config._ones)}
   with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 4})):
     with pytest.raises(
       ValueError, match=r"'mlp' of size 6 .* tensor=4; change"
@@ -134,8 +133,8 @@ def test_parameters_are_stored_by_the_table(shape, explicit):
 def moments_of(opt):
   """Adam's two trees of the parameters' shape."""
   (adam,) = [x for x in jax.tree.leaves(
-    opt, is_leaf=lambda x: isinstance(x, optim.optax.ScaleByAdamState)
-  ) if isinstance(x, optim.optax.ScaleByAdamState)]  # fmt: skip
+    opt, is_leaf=lambda x: isinstance(x, optimizer.optax.ScaleByAdamState)
+  ) if isinstance(x, optimizer.optax.ScaleByAdamState)]  # fmt: skip
   return adam.mu, adam.nu
 
 
@@ -150,15 +149,15 @@ def check_optimizer(opt, params):
 @KINDS
 def test_optimizer_state_lies_as_its_parameters(shape, explicit):
   """As initialised and after a step; a replicated one costs the memory."""
-  rule = optim.Rule()
+  rule = optimizer.Rule()
   with jax.set_mesh(mesh.make(shape, explicit=explicit)):
     params = parameters(**shape, explicit=explicit)
-    opt = jax.jit(lambda p: optim.init(rule, p, SPECS))(params)
+    opt = jax.jit(lambda p: optimizer.init(rule, p, SPECS))(params)
     check_optimizer(opt, params)
 
     @jax.jit
     def step(params, opt):
-      return optim.step(rule, params, opt, params)
+      return optimizer.step(rule, params, opt, params)
 
     params, opt, _ = step(params, opt)
     check_optimizer(opt, params)
@@ -172,10 +171,10 @@ def test_so_does_that_of_a_fresh_train_state(shape, explicit):
     'policy': policy.module(DECODER),
     'prm': policy.module(DECODER),
   }
-  rules = {'policy': optim.Rule(), 'prm': optim.Rule()}
-  made = learner_lib.Learner(registry.Wiring(), Context(modules, rules, 8))
+  rules = {'policy': optimizer.Rule(), 'prm': optimizer.Rule()}
+  made = update.Learner(registry.Wiring(), Context(modules, rules, 8))
   with jax.set_mesh(mesh.make(shape, explicit=explicit)):
-    state = learner_lib.init(made, jax.random.key(0))
+    state = update.init(made, jax.random.key(0))
     for role in modules:
       check_stored(state.params[role], shape)
       check_optimizer(state.opt[role], state.params[role])

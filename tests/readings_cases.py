@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
-from agentrl.rollout import readings
+from agentrl.rollout import counterfactual
 from agentrl.rollout import record as record_lib
 
 B, K, C, M = 3, 4, 5, 3
@@ -34,4 +34,4 @@ def message(r, b, k):
 
 
 def nulled(r, null):
-  return readings.nulled_turns(r, null, 7)
+  return counterfactual.nulled_turns(r, null, 7)

@@ -5,7 +5,7 @@ import pytest
 import agentrl.advantage
 import agentrl.loss  # noqa: F401  registers
 from agentrl import registry
-from configs import base, grpo
+from agentrl.configs import base, grpo
 
 CELL = {'by': ('group',), 'unit': 'trajectory', 'singleton': 'zero'}
 WHITE = {'by': (), 'unit': 'token', 'ddof': 1, 'singleton': 'zero'}

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentrl import learner as learner_lib
-from agentrl import optim, registry, schedule
+from agentrl import optimizer, registry, schedule
+from agentrl.learner import update
 from agentrl.schedule import Schedule
 from agentrl.signal.base import Context
 
@@ -51,9 +51,9 @@ def learner(**schedules):
     loss=('ppo',),
     hp={'step': {'add_signal': {'coef': 1.0, 'name': 'x'}}},
   )
-  return learner_lib.Learner(
+  return update.Learner(
     wiring,
-    Context({}, {'policy': optim.Rule()}, 1),
+    Context({}, {'policy': optimizer.Rule()}, 1),
     coef={'step': 2.0, 'ppo': 1.0},
     schedules={k.replace('__', '.'): v for k, v in schedules.items()},
   )

@@ -1,12 +1,12 @@
 """Every verb against a python loop: ragged data, layouts, trash ids, meshes."""
 
-import batches
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from agentrl import mesh, segment
+from tests import batches
 
 STORY = batches.story(seed=21, groups=2)
 HOW = (

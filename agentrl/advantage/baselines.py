@@ -8,8 +8,8 @@ import chex
 import jax.numpy as jnp
 
 from agentrl import domain, registry, segment
-from agentrl.advantage import returns, statistics
-from agentrl.advantage.statistics import Moments
+from agentrl.advantage import group_stats, returns
+from agentrl.advantage.group_stats import Moments
 from agentrl.types import Batch, Credit, Metrics, Signals
 
 Linked = tuple[Credit, Metrics]
@@ -32,7 +32,7 @@ def scale_by_mean(
   signals: Signals,
   *,
   by: By = ('group',),
-  unit: statistics.Unit = 'trajectory',
+  unit: group_stats.Unit = 'trajectory',
 ) -> Linked:
   """x / mean, 0 where the mean is not positive (MaxRL, arXiv 2602.02710)."""
 
@@ -40,7 +40,7 @@ def scale_by_mean(
     safe = jnp.where(m.mean > 0, m.mean, 1)
     return jnp.where(m.mean > 0, x / safe, 0)
 
-  return statistics.on_turns(divide, credit, batch, by=by, unit=unit)
+  return group_stats.on_turns(divide, credit, batch, by=by, unit=unit)
 
 
 @registry.register('link', needs=('*by',))
@@ -59,8 +59,8 @@ def lead_of_best(
   """
   x = credit.turn
   chex.assert_rank(x, 2)
-  known = statistics.counted(batch, 'trajectory')
-  cell = statistics.cells(batch, by)
+  known = group_stats.counted(batch, 'trajectory')
+  cell = group_stats.cells(batch, by)
   b, k = x.shape
 
   def top(y, mask):
@@ -85,7 +85,7 @@ def scale_by_nonzero(credit: Credit, batch: Batch, signals: Signals) -> Linked:
   """
   x = credit.turn
   chex.assert_rank(x, 2)
-  known = statistics.counted(batch, 'trajectory')
+  known = group_stats.counted(batch, 'trajectory')
   n = jnp.sum(jnp.any(known, axis=1)).astype(x.dtype)
   live = jnp.sum(jnp.any(known & (x != 0), axis=1)).astype(x.dtype)
   scale = n / jnp.maximum(live, 1)
@@ -141,7 +141,7 @@ def _difficulty(credit: Credit, batch: Batch, top: float, floor: float):
   x = credit.turn
   chex.assert_rank(x, 2)
   outcome = jnp.broadcast_to(batch.outcome[:, None], x.shape)
-  mean, _ = statistics.on_turns(
+  mean, _ = group_stats.on_turns(
     lambda _, m: m.mean,
     credit.replace(turn=outcome.astype(x.dtype)),
     batch,
@@ -150,7 +150,7 @@ def _difficulty(credit: Credit, batch: Batch, top: float, floor: float):
     singleton='zero',
   )
   w = floor + (1 - floor) * jnp.clip(top - mean.turn, 0, 1)
-  return w, statistics.counted(batch, 'trajectory')
+  return w, group_stats.counted(batch, 'trajectory')
 
 
 @registry.register(
@@ -175,13 +175,13 @@ def optimal_token_baseline(
   rows, x = batch.rows, credit.token
   chex.assert_equal_shape([x, signals['old_logp'], signals['old_sum_sq_prob']])
   spread = lambda table: segment.to_tokens(table, rows.traj, rows.turn)  # noqa: E731
-  known = spread(statistics.counted(batch, 'trajectory'))
+  known = spread(group_stats.counted(batch, 'trajectory'))
   mask = rows.sampled & known & (credit.weight > 0)
   ids = (mask, rows.traj, rows.turn, batch.turns.valid)
   energy = 1 - 2 * jnp.exp(signals['old_logp']) + signals['old_sum_sq_prob']
   w = jnp.maximum(segment.since_start(energy, *ids), 0) + 1e-8
   place = segment.since_start(jnp.ones_like(x), *ids).astype(jnp.int32)
-  columns = spread(statistics.cells(batch, by)), place
+  columns = spread(group_stats.cells(batch, by)), place
   # Differences to the largest: equal values give exactly zero.
   less = x - segment.alike(x, mask, *columns, how='max')
   mean = segment.alike(w * less, mask, *columns)

@@ -9,7 +9,7 @@ import chex
 import jax.numpy as jnp
 
 from agentrl import domain, registry, segment
-from agentrl.advantage import chain, normalize, returns, statistics
+from agentrl.advantage import chain, group_stats, normalize, returns
 from agentrl.types import Array, Batch, Credit, Metrics, Signals
 
 Linked = tuple[Credit, Metrics]
@@ -69,8 +69,8 @@ def entropy_factor(
   h = signals['old_entropy']
   trained = batch.rows.sampled & (credit.weight > 0)
   mean, count = turn_means(h, trained, batch)
-  enters = statistics.counted(batch, 'turn') & (count > 0)
-  alpha = factor(mean, enters, statistics.cells(batch, by), lam)
+  enters = group_stats.counted(batch, 'turn') & (count > 0)
+  alpha = factor(mean, enters, group_stats.cells(batch, by), lam)
   at = segment.to_tokens(alpha, batch.rows.traj, batch.rows.turn)
   n = jnp.sum(enters).astype(alpha.dtype)
   spread = jnp.sum(jnp.where(enters, jnp.abs(alpha - 1), 0))
@@ -92,7 +92,7 @@ def entropy_boost(
   chex.assert_equal_shape([h, credit.token])
 
   told = returns.as_tokens(credit, h)
-  z, _ = statistics.on_tokens(
+  z, _ = group_stats.on_tokens(
     normalize.zscore(1e-6), told, batch, by=by, unit='token'
   )
   a = chain.token_advantage(credit, batch.rows)

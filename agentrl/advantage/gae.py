@@ -16,7 +16,7 @@ import chex
 import jax.numpy as jnp
 
 from agentrl import domain, registry, segment
-from agentrl.advantage import returns, statistics
+from agentrl.advantage import group_stats, returns
 from agentrl.types import Array, Batch, Credit, Metrics, Signals
 
 Linked = tuple[Credit, Metrics]
@@ -62,7 +62,7 @@ def gae_turns(
   v = _at(value, first, batch)
   a = _over_turns(credit.turn, v, batch, gamma, lam)
   target = segment.to_tokens(a + v, rows.traj, rows.turn)
-  known = statistics.counted(batch, 'trajectory')
+  known = group_stats.counted(batch, 'trajectory')
   credit, metrics = _regress(credit, batch, credit.token, target, first)
   return credit.replace(turn=jnp.where(known, a, 0)), metrics
 
@@ -121,7 +121,7 @@ def _at(value, pick, batch: Batch) -> Array:
 def _regress(credit: Credit, batch: Batch, a, target, where) -> Linked:
   """Credit with tokens a, and the target [N, T] at the tokens `where`."""
   rows = batch.rows
-  known = statistics.counted(batch, 'trajectory')
+  known = group_stats.counted(batch, 'trajectory')
   known = segment.to_tokens(known, rows.traj, rows.turn)
   weight = jnp.where(known & where, rows.weight, 0)
   target = {

@@ -25,7 +25,7 @@ import chex
 import jax.numpy as jnp
 
 from agentrl import domain, registry, segment
-from agentrl.advantage import normalize, returns, statistics
+from agentrl.advantage import group_stats, normalize, returns
 from agentrl.types import Array, Batch, Credit, Metrics, Signals, Span
 
 Linked = tuple[Credit, Metrics]
@@ -189,7 +189,7 @@ def _first(value: Array, batch: Batch) -> Array:
 def _regress(credit: Credit, batch: Batch, name: str, goal, turns) -> Credit:
   """With targets of the value `name`, at the first tokens of the turns."""
   rows = batch.rows
-  turns &= statistics.counted(batch, 'trajectory')
+  turns &= group_stats.counted(batch, 'trajectory')
   first, _ = segment.bounds(rows.sampled, rows.traj, rows.turn)
   there = first & segment.to_tokens(turns, rows.traj, rows.turn)
   weight = jnp.where(there, rows.weight, 0)
@@ -202,8 +202,8 @@ def _regress(credit: Credit, batch: Batch, name: str, goal, turns) -> Credit:
 def _assign(credit: Credit, batch: Batch, a, turns, span: Span) -> Linked:
   """White a of the turns, on the tokens of the span."""
   rows = batch.rows
-  turns &= statistics.counted(batch, 'trajectory')
-  white, metrics = statistics.on_turns(
+  turns &= group_stats.counted(batch, 'trajectory')
+  white, metrics = group_stats.on_turns(
     normalize.white,
     credit.replace(turn=a),
     batch,

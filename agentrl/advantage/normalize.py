@@ -11,8 +11,8 @@ from typing import Annotated
 import jax.numpy as jnp
 
 from agentrl import domain, registry
-from agentrl.advantage import statistics
-from agentrl.advantage.statistics import Moments
+from agentrl.advantage import group_stats
+from agentrl.advantage.group_stats import Moments
 from agentrl.types import Batch, Credit, Metrics, Signals
 
 Linked = tuple[Credit, Metrics]
@@ -48,11 +48,11 @@ def center(
   signals: Signals,
   *,
   by: By = ('group',),
-  unit: statistics.Unit = 'trajectory',
-  singleton: statistics.Singleton = 'zero',
+  unit: group_stats.Unit = 'trajectory',
+  singleton: group_stats.Singleton = 'zero',
 ) -> Linked:
   """x − mean (Dr.GRPO, arXiv 2503.20783)."""
-  return statistics.on_turns(
+  return group_stats.on_turns(
     _less_mean, credit, batch, by=by, unit=unit, singleton=singleton
   )
 
@@ -64,9 +64,9 @@ def scale(
   signals: Signals,
   *,
   by: By = ('group',),
-  unit: statistics.Unit = 'trajectory',
+  unit: group_stats.Unit = 'trajectory',
   ddof: Annotated[int, domain.Whole(0, 1)] = 1,
-  singleton: statistics.Singleton = 'zero',
+  singleton: group_stats.Singleton = 'zero',
   eps: domain.Positive = 1e-6,
 ) -> Linked:
   """x / (std + eps), 0 in constant cells (GRPO, arXiv 2402.03300)."""
@@ -74,7 +74,7 @@ def scale(
   def divide(x, m: Moments):
     return jnp.where(m.var > 0, x / (jnp.sqrt(m.var) + eps), 0)
 
-  return statistics.on_turns(
+  return group_stats.on_turns(
     divide, credit, batch, by=by, unit=unit, ddof=ddof, singleton=singleton
   )
 
@@ -86,11 +86,11 @@ def leave_one_out(
   signals: Signals,
   *,
   by: By = ('group',),
-  unit: statistics.Unit = 'trajectory',
-  singleton: statistics.Singleton = 'zero',
+  unit: group_stats.Unit = 'trajectory',
+  singleton: group_stats.Singleton = 'zero',
 ) -> Linked:
   """x − mean of the others = n/(n−1) (x − mean) (RLOO, arXiv 2402.14740)."""
-  return statistics.on_turns(
+  return group_stats.on_turns(
     _less_others, credit, batch, by=by, unit=unit, singleton=singleton
   )
 
@@ -102,12 +102,12 @@ def whiten(
   signals: Signals,
   *,
   by: By = (),
-  unit: statistics.Unit = 'token',
+  unit: group_stats.Unit = 'token',
   ddof: Annotated[int, domain.Whole(0, 1)] = 1,
-  singleton: statistics.Singleton = 'zero',
+  singleton: group_stats.Singleton = 'zero',
 ) -> Linked:
   """(x − mean) / √(var + 1e-8), over the whole batch unless `by` says else."""
-  return statistics.on_turns(
+  return group_stats.on_turns(
     white, credit, batch, by=by, unit=unit, ddof=ddof, singleton=singleton
   )
 
@@ -119,11 +119,11 @@ def center_tokens(
   signals: Signals,
   *,
   by: By = ('group',),
-  unit: statistics.Unit = 'trajectory',
-  singleton: statistics.Singleton = 'zero',
+  unit: group_stats.Unit = 'trajectory',
+  singleton: group_stats.Singleton = 'zero',
 ) -> Linked:
   """x − mean; a token weighs 1/length if the unit is the trajectory."""
-  return statistics.on_tokens(
+  return group_stats.on_tokens(
     _less_mean, credit, batch, by=by, unit=unit, singleton=singleton
   )
 
@@ -135,14 +135,14 @@ def leave_one_out_tokens(
   signals: Signals,
   *,
   by: By = ('group',),
-  unit: statistics.Unit = 'trajectory',
-  singleton: statistics.Singleton = 'zero',
+  unit: group_stats.Unit = 'trajectory',
+  singleton: group_stats.Singleton = 'zero',
 ) -> Linked:
   """n/(n−1) (x − mean), the mean one of trajectory means (PRIME, 2502.01456).
 
   x_t n/(n−1) − 1/(n−1) Σ_j mean_l x^j_l, over the n trajectories of the group.
   """
-  return statistics.on_tokens(
+  return group_stats.on_tokens(
     _less_others, credit, batch, by=by, unit=unit, singleton=singleton
   )
 
@@ -154,11 +154,11 @@ def whiten_tokens(
   signals: Signals,
   *,
   by: By = (),
-  unit: statistics.Unit = 'token',
+  unit: group_stats.Unit = 'token',
   ddof: Annotated[int, domain.Whole(0, 1)] = 1,
-  singleton: statistics.Singleton = 'zero',
+  singleton: group_stats.Singleton = 'zero',
 ) -> Linked:
   """(x − mean) / √(var + 1e-8) over trained tokens of the whole batch."""
-  return statistics.on_tokens(
+  return group_stats.on_tokens(
     white, credit, batch, by=by, unit=unit, ddof=ddof, singleton=singleton
   )

@@ -11,7 +11,7 @@ import chex
 import jax.numpy as jnp
 
 from agentrl import domain, registry, segment
-from agentrl.advantage import statistics
+from agentrl.advantage import group_stats
 from agentrl.types import Array, Batch, Credit, Metrics, Signals
 
 Linked = tuple[Credit, Metrics]
@@ -40,10 +40,10 @@ def gains(x, batch: Batch, shrink: float) -> Array:
   V(root) is the mean over the group of x at first turns.
   """
   chex.assert_rank(x, 2)
-  mask = statistics.counted(batch, 'trajectory')
+  mask = group_stats.counted(batch, 'trajectory')
   first = mask & (segment.previous_turn(mask.astype(x.dtype), mask) == 0)
-  root, _ = means(x, first, statistics.cells(batch, ('group',)))
-  mean, n = means(x, mask, statistics.cells(batch, ('node',)))
+  root, _ = means(x, first, group_stats.cells(batch, ('group',)))
+  mean, n = means(x, mask, group_stats.cells(batch, ('node',)))
   pull = shrink / jnp.maximum(n + shrink, 1)
   own = jnp.where(mask, (mean - root) * (1 - pull), 0)
   flip = lambda y: jnp.flip(y, axis=1)  # noqa: E731
@@ -68,7 +68,7 @@ def tree_advantage(
     shrink: c ≥ 0, V(n) is pulled to V(parent) as by c more trajectories
   """
   gain = gains(credit.turn, batch, shrink)
-  mask = statistics.counted(batch, 'trajectory')
+  mask = group_stats.counted(batch, 'trajectory')
   a = jnp.where(mask, 2 * gain - segment.previous_turn(gain, mask), 0)
   return credit.replace(turn=a), {}
 
@@ -85,8 +85,8 @@ def average(
 
   ARPO's hard attribution (2507.19849).
   """
-  mask = statistics.counted(batch, 'turn')
-  mean, _ = means(credit.turn, mask, statistics.cells(batch, by))
+  mask = group_stats.counted(batch, 'turn')
+  mean, _ = means(credit.turn, mask, group_stats.cells(batch, by))
   return credit.replace(turn=jnp.where(mask, mean, 0)), {}
 
 
@@ -97,9 +97,9 @@ def leaf_weight(credit: Credit, batch: Batch, signals: Signals) -> Linked:
   After `average` a shared token pulls as its copies would, each with the
   credit of its own leaf: ARPO's soft attribution (2507.19849).
   """
-  mask = statistics.counted(batch, 'turn')
+  mask = group_stats.counted(batch, 'turn')
   ones = jnp.ones_like(credit.turn)
-  _, n = means(ones, mask, statistics.cells(batch, ('node',)))
+  _, n = means(ones, mask, group_stats.cells(batch, ('node',)))
   n = jnp.where(mask, n, 0)
   at = segment.to_tokens(n, batch.rows.traj, batch.rows.turn)
   told = jnp.sum(n), jnp.sum(mask).astype(n.dtype)

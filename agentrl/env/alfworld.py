@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar
 
 from agentrl import domain
-from agentrl.env import drawn, host, splits
+from agentrl.env import base, splits, task_sampling
 
 TESTS = ('valid_seen', 'valid_unseen')
 _GAME = 'game.tw-pddl'
@@ -45,11 +45,11 @@ class AlfWorld:
   def name(self) -> str:
     """alfworld-<test games>-<hash of all settings>, without the folder."""
     told = dataclasses.replace(self, data='')
-    return drawn.name(f'alfworld-{self.held_out}', told)
+    return task_sampling.name(f'alfworld-{self.held_out}', told)
 
   def solved(
     self, split: str, count: int, seed: int
-  ) -> Iterator[host.HostTask]:
+  ) -> Iterator[base.HostTask]:
     """Games that can be solved, with their walkthroughs where they have one.
 
     The splits are the data's own folders; a key is the game's path in them.
@@ -67,7 +67,7 @@ class AlfWorld:
         found += 1
         path = games[i].relative_to(root).as_posix()
         said = tuple(told.get('walkthrough') or ())
-        yield host.HostTask(
+        yield base.HostTask(
           {'game': path}, said, splits.content_key(path.encode())
         )
     if found < count:
@@ -124,15 +124,15 @@ class AlfEnv:
     self.state = self.game.reset()
     return self._observe()
 
-  def step(self, message: str) -> host.Reply:
+  def step(self, message: str) -> base.Reply:
     """One action, among those possible -> what the world answers."""
     said = message.strip()
     if said not in self.state.admissible_commands:
-      return host.Reply(self._observe(), invalid=True)
+      return base.Reply(self._observe(), invalid=True)
     self.state, _, _ = self.game.step(said)
     won = bool(self.state.won)
     text = '' if won else self._observe()
-    return host.Reply(text, float(won), won, float(won))
+    return base.Reply(text, float(won), won, float(won))
 
   def close(self) -> None:
     """Ends the game."""

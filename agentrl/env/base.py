@@ -1,81 +1,109 @@
-"""What an environment inside jit is, and where its tasks come from.
+"""What an environment outside of jit is: a Python object that talks text.
 
-A `JitEnv` is a frozen dataclass of static numbers whose methods are pure: they
-work under jit and vmap, and all that changes is in the state they return.
-Observations are indices of text pieces, so that a rollout inside jit can turn
-them into tokens with one table.
+A `Family` is a frozen dataclass of settings that makes tasks and environments
+for them; its fields are what `c.env` holds. It is sent to the process in which
+an environment lives, so it is picklable, and imports what is heavy when used.
+What an environment does is a function of its task, its seed and the messages
+it got: where that holds, a run repeats, and branches begin as they should.
 """
 
 import dataclasses
-from collections.abc import Iterator
-from typing import Protocol
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-import chex
-import jax
-import numpy as np
+from agentrl import install
+from agentrl.service.base import Service
+
+PLACES = ('thread', 'process')
+
+# Families that ship, by what c.env.name calls them. Any other is named by
+# 'module:Class'.
+FAMILIES: dict[str, str] = {
+  'alfworld': 'agentrl.env.alfworld:AlfWorld',
+  'countdown': 'agentrl.env.countdown:Countdown',
+  'interview': 'agentrl.env.interview:Interview',
+  'math_python': 'agentrl.env.math_python:MathPython',
+  'minigrid': 'agentrl.env.minigrid:MiniGrid',
+  'reasoning_gym': 'agentrl.env.reasoning_gym:ReasoningGym',
+  'scienceworld': 'agentrl.env.scienceworld:ScienceWorld',
+  'search_questions': 'agentrl.env.search_questions:SearchQuestions',
+  'shop': 'agentrl.env.shop.env:Shop',
+  'sql_questions': 'agentrl.env.sql_questions:SqlQuestions',
+  'textarena': 'agentrl.env.textarena:TextArena',
+  'textworld_coin': 'agentrl.env.textworld.coin_collector:CoinCollector',
+  'textworld_express': 'agentrl.env.textworld.express:TextWorldExpress',
+  'toy_text': 'agentrl.env.toy_text:ToyText',
+}
+
+SET = ('name', 'train', 'test', 'seed')  # of c.env: not the family's
 
 
-class JitEnv(Protocol):
-  """An environment that runs inside jit; one call is one trajectory's."""
+class Reply(NamedTuple):
+  """What the world answers to a message."""
 
-  @property
-  def pieces(self) -> tuple[str, ...]:
-    """The text pieces that an observation is made of."""
+  text: str  # the next observation; of no use once done
+  reward: float = 0.0  # within ±1e12, as facts are: rollout/workers/replies.py
+  done: bool = False
+  score: float = 0.0  # the task's own, in [0, 1]: 1 solved, 0 not
+  invalid: bool = False  # the message was not understood
+  role: str = 'user'  # who says `text` in a chat: 'user' or 'tool'
+  facts: Mapping[str, float] = {}  # of this turn, by the family's columns
 
-  @property
-  def actions(self) -> tuple[str, ...]:
-    """The texts understood as actions; the index is the action."""
 
-  @property
-  def obs_len(self) -> int:
-    """The capacity of an observation, in pieces."""
+class HostEnv(Protocol):
+  """One environment; plays one task after another, each begun by `reset`.
 
-  @property
-  def columns(self) -> tuple[str, ...]:
-    """The names of the per-turn columns that `facts` gives."""
+  What it raises costs its trajectory, and the environment with it: the next
+  trajectory gets a new one.
+  """
 
-  def reset(
-    self, key: jax.Array, task: dict[str, chex.Array]
-  ) -> tuple[chex.ArrayTree, jax.Array]:
-    """-> state, obs i32[obs_len]: piece indices, -1 past the end."""
-
-  def step(
-    self, state: chex.ArrayTree, action: jax.Array, key: jax.Array
-  ) -> tuple[chex.ArrayTree, jax.Array, jax.Array, jax.Array]:
-    """One turn: -> state, obs i32[obs_len], reward f32[], done bool[].
+  def reset(self, task: Mapping[str, Any], seed: int) -> str:
+    """Begins a task: -> the first observation.
 
     Args:
-      state: as `reset` or `step` gave it; a finished one stays as it is and
-        earns 0.
-      action: i32[] in [-1, len(actions)); -1: the message was not understood.
-      key: the randomness of this turn.
+      task: as the family made it.
+      seed: of all that is random here, in [0, 2³¹).
     """
 
-  def score(self, state: chex.ArrayTree) -> jax.Array:
-    """The task's own score: f32[], 1 solved, 0 not."""
+  def step(self, message: str) -> Reply:
+    """One turn; not called once done."""
 
-  def facts(
-    self, before: chex.ArrayTree, action: jax.Array, after: chex.ArrayTree
-  ) -> dict[str, jax.Array]:
-    """Per-turn columns beside the reward, f32[] each, named as `columns`."""
+  def close(self) -> None:
+    """Ends what it holds: processes, connections, folders."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class SolvedTask:
-  """A task and one way to solve it."""
+class HostTask(NamedTuple):
+  """A task, and what an agent can say that solves it."""
 
-  task: dict[str, np.ndarray]  # what `JitEnv.reset` takes, unbatched
-  actions: list[int]  # a demonstration; empty where none is known
+  task: dict[str, Any]  # what JSON can hold
+  said: tuple[str, ...]  # a demonstration; empty where none is known
   key: str  # content id: equal for what the family counts as the same task
 
 
-class TaskSource(Protocol):
-  """A family of tasks with disjoint splits."""
+class Family(Protocol):
+  """Settings that make tasks, and environments to play them in."""
+
+  @property
+  def columns(self) -> tuple[str, ...]:
+    """The names of the facts in a `Reply`."""
+
+  @property
+  def system(self) -> str:
+    """What the agent is told before the first observation; '': nothing."""
+
+  @property
+  def place(self) -> str:
+    """Where an environment lives: one of `PLACES`.
+
+    A 'thread' for what waits for others; its calls cannot be stopped. A
+    'process' for what computes, or may hang, leak or crash.
+    """
 
   def name(self) -> str:
     """Short, safe in file names, with a hash of all settings."""
 
-  def solved(self, split: str, count: int, seed: int) -> Iterator[SolvedTask]:
+  def solved(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
     """Exactly `count` distinct tasks of a split; the same for the same seed.
 
     No key is ever in both splits, whatever the counts and seeds.
@@ -84,15 +112,136 @@ class TaskSource(Protocol):
       ValueError: unknown split, negative seed, or fewer tasks than asked for.
     """
 
+  def env(self) -> HostEnv:
+    """A new environment; called where it will live.
 
-def render_text(env: JitEnv, obs: chex.Array) -> str:
-  """The text of an observation i32[obs_len]."""
-  chex.assert_rank(obs, 1)
-  return ''.join(env.pieces[i] for i in np.asarray(obs) if i >= 0)
+    Raises:
+      ValueError: a package, a file or a program is missing; how to get it.
+    """
 
 
-def stack_tasks(solved: list[SolvedTask]) -> dict[str, np.ndarray]:
-  """The tasks as one batch: each array gains a leading axis [B, ...]."""
-  return {
-    name: np.stack([s.task[name] for s in solved]) for name in solved[0].task
-  }
+@runtime_checkable
+class Asking(Family, Protocol):
+  """A family whose environments ask users or judges; they live in threads."""
+
+  @property
+  def needs(self) -> tuple[str, ...]:
+    """The names of the services, as in `c.service`."""
+
+  def served(self, services: Mapping[str, Service]) -> Family:
+    """The family whose environments ask these; of `needs` all are there."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Served:
+  """A family with other environments: those that ask its services."""
+
+  family: Family
+  env: Callable[[], HostEnv]
+
+  @property
+  def columns(self) -> tuple[str, ...]:
+    return self.family.columns
+
+  @property
+  def system(self) -> str:
+    return self.family.system
+
+  @property
+  def place(self) -> str:
+    return self.family.place
+
+  def name(self) -> str:
+    return self.family.name()
+
+  def solved(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
+    return self.family.solved(split, count, seed)
+
+
+def needs(family: Family) -> tuple[str, ...]:
+  """The services that environments of a family ask."""
+  return family.needs if isinstance(family, Asking) else ()
+
+
+def served(family: Family, services: Mapping[str, Service]) -> Family:
+  """The family, ready to make environments.
+
+  Raises:
+    ValueError: it needs a service that is not there.
+  """
+  if not isinstance(family, Asking):
+    return family
+  if lacking := [name for name in family.needs if name not in services]:
+    raise ValueError(
+      f'{type(family).__name__} asks services {lacking}, which are not there;'
+      f' give it all of {family.needs}'
+    )
+  return family.served(services)
+
+
+def unserved(family: Asking) -> ValueError:
+  """For `Asking.env`, where there is nobody to ask."""
+  return ValueError(
+    f'environments of {type(family).__name__} ask services {family.needs}; give'
+    ' them by host.served(family, services)'
+  )
+
+
+def find(name: str) -> type:
+  """The family of a name.
+
+  Raises:
+    ValueError: there is none, no such module or class, or it is no `Family`.
+  """
+  path = FAMILIES.get(name, name)
+  module, colon, cls = path.partition(':')
+  if not colon:
+    raise ValueError(
+      f'env.name={name!r} is unknown; choose from {sorted(FAMILIES)}, or name'
+      " a family of your own as 'module:Class'"
+    )
+  try:
+    found = getattr(importlib.import_module(module), cls)
+  except (ImportError, AttributeError) as error:
+    raise ValueError(
+      f'env.name={name!r} names no family ({error}); give the module as Python'
+      ' imports it, and a class in it'
+    ) from error
+  if wrong := _wrong(found):
+    raise ValueError(f'env.name={name!r} is no family: {wrong}')
+  return found
+
+
+def _wrong(found: Any) -> str:
+  """Why it is no `Family`, and what to do; '' where it is one."""
+  if not (isinstance(found, type) and dataclasses.is_dataclass(found)):
+    return 'it is no dataclass; make it a frozen dataclass of settings'
+  fields = settings(found)
+  has = {*fields, *dir(found)}
+  members = [x for x in vars(Family) if not x.startswith('_')]
+  if lacks := [x for x in members if x not in has]:
+    return f'it lacks {lacks}, which agentrl.env.base.Family describes'
+  if taken := [x for x in SET if x in fields]:
+    return f'its fields {taken} are taken by c.env; call them otherwise'
+  if bare := [x for x in fields if fields[x] is dataclasses.MISSING]:
+    return f'its fields {bare} have no default; give each a plain value'
+  return ''
+
+
+def settings(family: type) -> dict[str, Any]:
+  """The fields of a family and their defaults: what c.env holds."""
+  return {f.name: f.default for f in dataclasses.fields(family)}
+
+
+def of(env: Mapping[str, Any]) -> Family:
+  """The family of a config's `env`."""
+  fields = {name: x for name, x in env.items() if name not in SET}
+  return find(env['name'])(**fields)
+
+
+def missing(package: str, extra: str) -> ValueError:
+  """For an environment whose package is not installed."""
+  return ValueError(
+    f'this environment needs the package {package}, which is not installed;'
+    f' run {install.command(extra)}'
+  )

@@ -25,11 +25,11 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 
 from agentrl import domain
-from agentrl.env import drawn, tooled
-from agentrl.env.host import HostTask
-from agentrl.text import expression as written
-from agentrl.text.call_base import Call
-from agentrl.text.calls import FormatName, format_of
+from agentrl.env import task_sampling, tool_env
+from agentrl.env.base import HostTask
+from agentrl.text import safe_ast as written
+from agentrl.text.tool_calls import FormatName, format_of
+from agentrl.text.tool_calls.base import Call
 from agentrl.tool.base import Fault
 from agentrl.tool.calculator import Calculator, evaluate
 
@@ -61,7 +61,7 @@ class Countdown:
   format: FormatName = 'tagged'  # of calls
   teach: bool = False  # the system text says the rules
 
-  columns: ClassVar[tuple[str, ...]] = (*tooled.COLUMNS, 'format')
+  columns: ClassVar[tuple[str, ...]] = (*tool_env.COLUMNS, 'format')
   place: ClassVar[str] = 'thread'
 
   def __post_init__(self):
@@ -83,17 +83,17 @@ class Countdown:
     if not self.teach:
       return ''
     rules = RULES.format(operations=' '.join(self.operations))
-    return tooled.tell(rules, [Calculator()], self.format)
+    return tool_env.tell(rules, [Calculator()], self.format)
 
   def name(self) -> str:
-    return drawn.name('countdown', self)
+    return task_sampling.name('countdown', self)
 
   def solved(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
     """Tries the shortest solution, then answers with it; see `Family`."""
-    return drawn.drawn(self._draw, self._solve, split, count, seed)
+    return task_sampling.drawn(self._draw, self._solve, split, count, seed)
 
-  def env(self) -> tooled.Tooled:
-    return tooled.Tooled(self._begin, format_of(self.format), self.columns)
+  def env(self) -> tool_env.Tooled:
+    return tool_env.Tooled(self._begin, format_of(self.format), self.columns)
 
   def _draw(self, rng: np.random.Generator) -> list | None:
     """The target and the sorted numbers."""
@@ -109,19 +109,19 @@ class Countdown:
     target, numbers = made
     solution = reachable(numbers, self.operations)[Fraction(target)]
     call = Call(Calculator.name, {'expression': solution})
-    said = format_of(self.format).write([call]), tooled.say(solution)
+    said = format_of(self.format).write([call]), tool_env.say(solution)
     return {'target': target, 'numbers': numbers}, said
 
-  def _begin(self, task: Mapping[str, Any], seed: int) -> tooled.Begun:
+  def _begin(self, task: Mapping[str, Any], seed: int) -> tool_env.Begun:
     del seed  # nothing is random
     text = f'{task["target"]}: {" ".join(map(str, task["numbers"]))}'
 
-    def judge(answer: str) -> tooled.Judged:
+    def judge(answer: str) -> tool_env.Judged:
       value = worth(answer, task['numbers'], self.operations)
       facts = {'format': float(value is not None)}
-      return tooled.Judged(float(value == task['target']), facts)
+      return tool_env.Judged(float(value == task['target']), facts)
 
-    return tooled.Begun(text, [Calculator()], judge)
+    return tool_env.Begun(text, [Calculator()], judge)
 
 
 def worth(

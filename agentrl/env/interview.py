@@ -20,14 +20,14 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from agentrl import domain
-from agentrl.env import drawn, host, tooled
-from agentrl.env.host import HostTask, Reply
+from agentrl.env import base, task_sampling, tool_env
+from agentrl.env.base import HostTask, Reply
 from agentrl.service.base import Service, ServiceFault
 from agentrl.text.message import AGENT, Message
 
 RULES = (
   'The user has chosen one of the numbers. Ask questions that can be answered'
-  f' by yes or no, such as "below 15?", and end with {tooled.say("...")}.'
+  f' by yes or no, such as "below 15?", and end with {tool_env.say("...")}.'
 )
 CHOSEN = (
   'You have chosen the number {secret}. Tell it to nobody; answer every'
@@ -72,17 +72,17 @@ class Interview:
     return RULES if self.teach else ''
 
   def name(self) -> str:
-    return drawn.name('interview', self)
+    return task_sampling.name('interview', self)
 
   def solved(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
     """Halves what is left, then answers; see `Family`."""
-    return drawn.drawn(self._draw, _solve, split, count, seed)
+    return task_sampling.drawn(self._draw, _solve, split, count, seed)
 
-  def served(self, services: Mapping[str, Service]) -> host.Family:
-    return host.Served(self, lambda: InterviewEnv(services['user'], self.noise))
+  def served(self, services: Mapping[str, Service]) -> base.Family:
+    return base.Served(self, lambda: InterviewEnv(services['user'], self.noise))
 
-  def env(self) -> host.HostEnv:
-    raise host.unserved(self)
+  def env(self) -> base.HostEnv:
+    raise base.unserved(self)
 
   def _draw(self, rng: np.random.Generator) -> list:
     """The numbers and the chosen one."""
@@ -92,7 +92,7 @@ class Interview:
 
 def _solve(made: list) -> tuple[dict[str, Any], tuple[str, ...]]:
   numbers, secret = made
-  said = (*halves(numbers, secret), tooled.say(str(secret)))
+  said = (*halves(numbers, secret), tool_env.say(str(secret)))
   return {'numbers': numbers, 'secret': secret}, said
 
 
@@ -120,7 +120,7 @@ class InterviewEnv:
     return ' '.join(map(str, task['numbers']))
 
   def step(self, message: str) -> Reply:
-    answer = tooled.final(message)
+    answer = tool_env.final(message)
     if answer is None:
       return self._ask(message)
     score = float(answer == str(self._secret))

@@ -18,12 +18,12 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 
 from agentrl import domain
-from agentrl.env import answers, drawn, tooled
-from agentrl.env.host import HostTask
-from agentrl.text.call_base import Call
-from agentrl.text.calls import FormatName, format_of
+from agentrl.env import grading, task_sampling, tool_env
+from agentrl.env.base import HostTask
+from agentrl.text.tool_calls import FormatName, format_of
+from agentrl.text.tool_calls.base import Call
 from agentrl.tool.python import Python
-from agentrl.tool.sandbox import Limits, Sandbox
+from agentrl.tool.sandbox.sandbox import Limits, Sandbox
 
 EXAMPLE = '{"question": "What is half of 7?", "answer": "3.5"}'
 RULES = 'Solve the problem. Its answer is one number; give it exactly.'
@@ -119,7 +119,7 @@ class MathPython:
   seconds: domain.Positive = 10.0  # a program may run
   format: FormatName = 'tagged'  # of calls
 
-  columns: ClassVar[tuple[str, ...]] = tooled.COLUMNS
+  columns: ClassVar[tuple[str, ...]] = tool_env.COLUMNS
   place: ClassVar[str] = 'process'
 
   def __post_init__(self):
@@ -131,10 +131,10 @@ class MathPython:
 
   @property
   def system(self) -> str:
-    return tooled.tell(RULES, [_TOOL], self.format)
+    return tool_env.tell(RULES, [_TOOL], self.format)
 
   def name(self) -> str:
-    return drawn.name('math_python', self, self.path)
+    return task_sampling.name('math_python', self, self.path)
 
   def solved(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
     """Runs a program, then answers; see `Family`.
@@ -142,26 +142,26 @@ class MathPython:
     Questions from a file come without demonstrations.
     """
     if not self.path:
-      return drawn.drawn(self._draw, self._solve, split, count, seed)
-    tasks = drawn.lines(self.path, _task, EXAMPLE)
-    return drawn.chosen(tasks, split, count, seed, self.path)
+      return task_sampling.drawn(self._draw, self._solve, split, count, seed)
+    tasks = task_sampling.lines(self.path, _task, EXAMPLE)
+    return task_sampling.chosen(tasks, split, count, seed, self.path)
 
-  def env(self) -> tooled.Tooled:
+  def env(self) -> tool_env.Tooled:
     try:
       tool = Python(Sandbox(Limits(seconds=self.seconds)))
     except RuntimeError as error:
       raise ValueError(str(error)) from error
 
-    def begin(task: Mapping[str, Any], seed: int) -> tooled.Begun:
+    def begin(task: Mapping[str, Any], seed: int) -> tool_env.Begun:
       del seed  # nothing is random
-      gold = answers.number(task['answer'])
+      gold = grading.number(task['answer'])
 
-      def judge(answer: str) -> tooled.Judged:
-        return tooled.Judged(float(answers.number(answer) == gold))
+      def judge(answer: str) -> tool_env.Judged:
+        return tool_env.Judged(float(grading.number(answer) == gold))
 
-      return tooled.Begun(task['question'], [tool], judge)
+      return tool_env.Begun(task['question'], [tool], judge)
 
-    return tooled.Tooled(begin, format_of(self.format), self.columns)
+    return tool_env.Tooled(begin, format_of(self.format), self.columns)
 
   def _draw(self, rng: np.random.Generator) -> dict[str, Any]:
     which = int(rng.integers(len(TEMPLATES)))
@@ -181,11 +181,11 @@ class MathPython:
     numbers = dict.fromkeys('nabc', 2) | made['used']
     answer = str(template.answer(**numbers))
     call = Call(Python.name, {'code': template.code.format(**numbers)})
-    said = format_of(self.format).write([call]), tooled.say(answer)
+    said = format_of(self.format).write([call]), tool_env.say(answer)
     return {'question': made['question'], 'answer': answer}, said
 
 
-_TOOL = tooled.Told(
+_TOOL = tool_env.Told(
   Python.name,
   'Runs a Python program and returns what it prints.',
   Python.schema,
@@ -194,7 +194,7 @@ _TOOL = tooled.Told(
 
 def _task(line: Mapping[str, Any]) -> HostTask:
   question, answer = line['question'], str(line['answer'])
-  if not isinstance(question, str) or answers.number(answer) is None:
+  if not isinstance(question, str) or grading.number(answer) is None:
     raise ValueError('the answer is no number')
   task = {'question': question, 'answer': answer}
-  return HostTask(task, (), drawn.key(answers.normal(question)))
+  return HostTask(task, (), task_sampling.key(grading.normal(question)))

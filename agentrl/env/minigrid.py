@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from agentrl.env import drawn, host, splits
+from agentrl.env import base, splits, task_sampling
 
 ACTIONS = ('left', 'right', 'forward', 'pickup', 'drop', 'toggle', 'done')
 RULES = (
@@ -53,11 +53,11 @@ class MiniGrid:
 
   def name(self) -> str:
     """minigrid-<id>-<hash of all settings>."""
-    return drawn.name(f'minigrid-{self.id}', self)
+    return task_sampling.name(f'minigrid-{self.id}', self)
 
   def solved(
     self, split: str, count: int, seed: int
-  ) -> Iterator[host.HostTask]:
+  ) -> Iterator[base.HostTask]:
     """Distinct rooms, with the bot's way where it has one."""
     rng = splits.split_rng(split, seed)
     env = self.env()
@@ -71,7 +71,7 @@ class MiniGrid:
       import gymnasium
       import minigrid  # noqa: F401  registers its environments
     except ModuleNotFoundError as error:
-      raise host.missing('minigrid', 'games') from error
+      raise base.missing('minigrid', 'games') from error
     if self.id not in gymnasium.registry:
       raise ValueError(
         f'id={self.id!r} is not among the environments of minigrid that is'
@@ -93,16 +93,16 @@ class GridEnv:
     self.world.np_random = np.random.default_rng(seed)
     return self._observe()
 
-  def step(self, message: str) -> host.Reply:
+  def step(self, message: str) -> base.Reply:
     """One action -> what the world answers; others change nothing."""
     said = message.strip().lower()
     if said not in ACTIONS:
-      return host.Reply(self._observe(), invalid=True)
+      return base.Reply(self._observe(), invalid=True)
     action = ACTIONS.index(said)
     self.seen, reward, ended, late, _ = self.world.step(action)
     done = bool(ended or late)
     text = '' if done else self._observe()
-    return host.Reply(text, float(reward), done, float(reward > 0))
+    return base.Reply(text, float(reward), done, float(reward > 0))
 
   def close(self) -> None:
     """Closes the package's world."""
@@ -117,19 +117,19 @@ class GridEnv:
     room = world.grid.encode().tobytes() + repr((start, world.mission)).encode()
     return splits.content_key(room), task
 
-  def solve(self, key: str, task: dict[str, int]) -> host.HostTask:
+  def solve(self, key: str, task: dict[str, int]) -> base.HostTask:
     """The task and how BabyAI's bot solves it, if it does."""
     from minigrid.envs.babyai.core.roomgrid_level import RoomGridLevel
     from minigrid.utils.baby_ai_bot import BabyAIBot
 
     self.reset(task, 0)
     if not isinstance(self.world, RoomGridLevel):
-      return host.HostTask(task, (), key)
-    bot, said, reply = BabyAIBot(self.world), [], host.Reply('')
+      return base.HostTask(task, (), key)
+    bot, said, reply = BabyAIBot(self.world), [], base.Reply('')
     while not reply.done:
       said.append(ACTIONS[bot.replan()])
       reply = self.step(said[-1])
-    return host.HostTask(task, tuple(said) if reply.score else (), key)
+    return base.HostTask(task, tuple(said) if reply.score else (), key)
 
   def _observe(self) -> str:
     """Mission, what is carried, and the view with the agent at its foot."""

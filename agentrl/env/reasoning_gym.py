@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from agentrl.env import drawn, host, splits
+from agentrl.env import base, splits, task_sampling
 
 _ANSWER = re.compile(r'.*<answer>(.*?)</answer>', re.DOTALL)
 
@@ -41,11 +41,11 @@ class ReasoningGym:
 
   def name(self) -> str:
     """reasoning_gym-<dataset>-<hash of all settings>."""
-    return drawn.name(f'reasoning_gym-{self.dataset}', self)
+    return task_sampling.name(f'reasoning_gym-{self.dataset}', self)
 
   def solved(
     self, split: str, count: int, seed: int
-  ) -> Iterator[host.HostTask]:
+  ) -> Iterator[base.HostTask]:
     """Distinct questions, with the package's answer where that scores 1."""
     rng = splits.split_rng(split, seed)
     env = self.env()
@@ -59,7 +59,7 @@ class ReasoningGym:
       import reasoning_gym
       from reasoning_gym.factory import DATASETS
     except ModuleNotFoundError as error:
-      raise host.missing('reasoning-gym', 'games') from error
+      raise base.missing('reasoning-gym', 'games') from error
     if self.dataset not in DATASETS or self.dataset == 'composite':
       raise ValueError(
         f'dataset={self.dataset!r} is none of reasoning-gym; choose from'
@@ -95,15 +95,15 @@ class PuzzleEnv:
     self.item = self.puzzles[0]
     return self.item['question']
 
-  def step(self, message: str) -> host.Reply:
+  def step(self, message: str) -> base.Reply:
     """The answer -> its score; what the scorer chokes on is invalid."""
     tagged = _ANSWER.match(message)
     answer = tagged[1] if tagged else message
     try:
       score = float(self.puzzles.score_answer(answer.strip(), self.item))
     except Exception:  # the scorers of a hundred puzzles, on any text
-      return host.Reply('', done=True, invalid=True)
-    return host.Reply('', score, done=True, score=score)
+      return base.Reply('', done=True, invalid=True)
+    return base.Reply('', score, done=True, score=score)
 
   def close(self) -> None:
     """Nothing is held."""
@@ -113,9 +113,9 @@ class PuzzleEnv:
     question = self.reset({'seed': seed}, 0)
     return splits.content_key(question.encode()), {'seed': seed}
 
-  def solve(self, key: str, task: dict[str, int]) -> host.HostTask:
+  def solve(self, key: str, task: dict[str, int]) -> base.HostTask:
     """The task and its answer, if it has one that scores 1."""
     answer = self.item['answer']  # of the puzzle that `draw` made
     if answer is None or self.step(answer).score != 1:
-      return host.HostTask(task, (), key)
-    return host.HostTask(task, (answer,), key)
+      return base.HostTask(task, (), key)
+    return base.HostTask(task, (answer,), key)

@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from agentrl.env import drawn, host, java, splits
+from agentrl.env import base, java, splits, task_sampling
 
 _UNKNOWN = 'No known action matches that input'
 
@@ -26,11 +26,11 @@ class ScienceWorld:
 
   def name(self) -> str:
     """scienceworld-<task>-<hash of all settings>."""
-    return drawn.name(f'scienceworld-{self.task}', self)
+    return task_sampling.name(f'scienceworld-{self.task}', self)
 
   def solved(
     self, split: str, count: int, seed: int
-  ) -> Iterator[host.HostTask]:
+  ) -> Iterator[base.HostTask]:
     """Distinct variations with the package's own way; see `host.Family`."""
     splits.split_rng(split, seed)  # before Java starts
     env = self.env()
@@ -38,7 +38,7 @@ class ScienceWorld:
       for number in java.chosen(env.numbers(split), split, count, seed):
         task = {'variation': number}
         key = splits.content_key(repr((self.task, number)).encode())
-        yield host.HostTask(task, env.way(task), key)
+        yield base.HostTask(task, env.way(task), key)
     finally:
       env.close()
 
@@ -47,7 +47,7 @@ class ScienceWorld:
     try:
       import scienceworld
     except ModuleNotFoundError as error:
-      raise host.missing('scienceworld', 'java') from error
+      raise base.missing('scienceworld', 'java') from error
     java.needed('scienceworld')
     world = scienceworld.ScienceWorldEnv(envStepLimit=2**31)
     try:
@@ -77,7 +77,7 @@ class ScienceEnv:
     told = self.world.get_task_description().strip()
     return f'{told}\n{self.server.step("look around").strip()}'
 
-  def step(self, message: str) -> host.Reply:
+  def step(self, message: str) -> base.Reply:
     """One action -> what the world answers; a reward is the score's change."""
     text = self.server.step(java.said(message)).strip()
     score = float(self.server.getScore())
@@ -85,7 +85,7 @@ class ScienceEnv:
     done = bool(self.server.getCompleted()) or score < 0
     invalid = text.startswith(_UNKNOWN)
     text = '' if done else text
-    return host.Reply(text, reward, done, max(score, 0.0), invalid)
+    return base.Reply(text, reward, done, max(score, 0.0), invalid)
 
   def close(self) -> None:
     """Ends the Java process."""

@@ -24,10 +24,10 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 
 from agentrl import domain
-from agentrl.env import answers, drawn, host, tooled
-from agentrl.env.host import HostTask
-from agentrl.text.call_base import Call
-from agentrl.text.calls import FormatName, format_of
+from agentrl.env import base, grading, task_sampling, tool_env
+from agentrl.env.base import HostTask
+from agentrl.text.tool_calls import FormatName, format_of
+from agentrl.text.tool_calls.base import Call
 from agentrl.tool.search import Search
 
 EXAMPLE = '{"question": "Who ...?", "answers": ["Ann", "Ann Lee"]}'
@@ -39,7 +39,7 @@ _SYLLABLES = (
 _JOBS = ('baker', 'tailor', 'painter', 'doctor', 'sailor', 'teacher', 'miner')
 _PEOPLE_OF_A_TOWN = 5
 _MOST_PEOPLE = 10_000  # for whom there are names
-_TOOL = tooled.Told(
+_TOOL = tool_env.Told(
   Search.name,
   'Searches passages for words and returns the best ones.',
   Search.schema,
@@ -62,7 +62,7 @@ class SearchQuestions:
   passages: domain.Count = 3  # most that a search shows
   format: FormatName = 'tagged'  # of calls
 
-  columns: ClassVar[tuple[str, ...]] = (*tooled.COLUMNS, 'f1')
+  columns: ClassVar[tuple[str, ...]] = (*tool_env.COLUMNS, 'f1')
   place: ClassVar[str] = 'thread'
 
   def __post_init__(self):
@@ -79,10 +79,12 @@ class SearchQuestions:
 
   @property
   def system(self) -> str:
-    return tooled.tell(RULES, [_TOOL], self.format)
+    return tool_env.tell(RULES, [_TOOL], self.format)
 
   def name(self) -> str:
-    return drawn.name('search_questions', self, self.corpus, self.questions)
+    return task_sampling.name(
+      'search_questions', self, self.corpus, self.questions
+    )
 
   def solved(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
     """Searches for what leads there; see `Family`.
@@ -91,22 +93,24 @@ class SearchQuestions:
     after normalisation are one task.
     """
     asked = (
-      drawn.lines(self.questions, _asked, EXAMPLE)
+      task_sampling.lines(self.questions, _asked, EXAMPLE)
       if self.questions
       else made_up(self.people)[1]
     )
     tasks = [self._task(x) for x in asked]
     where = self.questions or f'people={self.people}'
-    return drawn.chosen(tasks, split, count, seed, where)
+    return task_sampling.chosen(tasks, split, count, seed, where)
 
-  def env(self) -> tooled.Tooled:
+  def env(self) -> tool_env.Tooled:
     search = _search(self.corpus, self.people, self.passages)
 
-    def begin(task: Mapping[str, Any], seed: int) -> tooled.Begun:
+    def begin(task: Mapping[str, Any], seed: int) -> tool_env.Begun:
       del seed  # nothing is random
-      return tooled.Begun(task['question'], [search], judge_by(task['answers']))
+      return tool_env.Begun(
+        task['question'], [search], judge_by(task['answers'])
+      )
 
-    return tooled.Tooled(begin, format_of(self.format), self.columns)
+    return tool_env.Tooled(begin, format_of(self.format), self.columns)
 
   def _task(self, asked: 'Asked') -> HostTask:
     form = format_of(self.format)
@@ -114,9 +118,9 @@ class SearchQuestions:
       form.write([Call(Search.name, {'query': x})]) for x in asked.queries
     ]
     if asked.queries:
-      said.append(tooled.say(asked.answers[0]))
+      said.append(tool_env.say(asked.answers[0]))
     task = {'question': asked.question, 'answers': list(asked.answers)}
-    key = drawn.key(answers.normal(asked.question))
+    key = task_sampling.key(grading.normal(asked.question))
     return HostTask(task, tuple(said), key)
 
 
@@ -128,12 +132,12 @@ class Asked(NamedTuple):
   queries: tuple[str, ...] = ()  # that find what it takes, if known
 
 
-def judge_by(accepted: Sequence[str]) -> Callable[[str], tooled.Judged]:
+def judge_by(accepted: Sequence[str]) -> Callable[[str], tool_env.Judged]:
   """-> answer -> 1 if it is an accepted one, and its F₁."""
 
-  def judge(answer: str) -> tooled.Judged:
-    right = answers.exact(answer, accepted)
-    return tooled.Judged(float(right), {'f1': answers.f1(answer, accepted)})
+  def judge(answer: str) -> tool_env.Judged:
+    right = grading.exact(answer, accepted)
+    return tool_env.Judged(float(right), {'f1': grading.f1(answer, accepted)})
 
   return judge
 
@@ -142,7 +146,7 @@ def _asked(line: Mapping[str, Any]) -> Asked:
   question, accepted = line['question'], tuple(line['answers'])
   if isinstance(line['answers'], str) or not accepted:
     raise ValueError('answers are a list')
-  if not all(map(answers.normal, (question, *accepted))):
+  if not all(map(grading.normal, (question, *accepted))):
     raise ValueError('nothing is asked, or an answer has no words')
   return Asked(question, accepted)
 
@@ -158,7 +162,7 @@ def _search(corpus: str, people: int, passages: int) -> Search:
       path.write_text('\n'.join(map(json.dumps, made_up(people)[0])))
       return Search(path, passages=passages)
   except ImportError as error:
-    raise host.missing('bm25s', 'host') from error
+    raise base.missing('bm25s', 'host') from error
 
 
 @functools.cache

@@ -24,10 +24,10 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from agentrl import domain
-from agentrl.env import answers, drawn, tooled
-from agentrl.env.host import HostTask
-from agentrl.text.call_base import Call
-from agentrl.text.calls import FormatName, format_of
+from agentrl.env import grading, task_sampling, tool_env
+from agentrl.env.base import HostTask
+from agentrl.text.tool_calls import FormatName, format_of
+from agentrl.text.tool_calls.base import Call
 from agentrl.tool.sql import Sql
 
 TABLES = {
@@ -99,7 +99,7 @@ RULES = (
   'Answer the question about the database, whose tables are given, with one'
   ' number or word.'
 )
-_TOOL = tooled.Told(
+_TOOL = tool_env.Told(
   Sql.name,
   'Runs one read-only SQLite query and returns its rows.',
   Sql.schema,
@@ -124,7 +124,7 @@ class SqlQuestions:
   format: FormatName = 'tagged'  # of calls
   teach: bool = False  # the system text says the rules
 
-  columns: ClassVar[tuple[str, ...]] = tooled.COLUMNS
+  columns: ClassVar[tuple[str, ...]] = tool_env.COLUMNS
   place: ClassVar[str] = 'process'
 
   def __post_init__(self):
@@ -143,22 +143,22 @@ class SqlQuestions:
   def system(self) -> str:
     if not self.teach:
       return ''
-    return tooled.tell(RULES, [_TOOL], self.format)
+    return tool_env.tell(RULES, [_TOOL], self.format)
 
   def name(self) -> str:
-    return drawn.name('sql_questions', self)
+    return task_sampling.name('sql_questions', self)
 
   def solved(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
     """Runs the gold query, then answers with its result; see `Family`."""
-    return drawn.drawn(
+    return task_sampling.drawn(
       lambda rng: self._draw(rng, split), self._solve, split, count, seed
     )
 
-  def env(self) -> tooled.Tooled:
+  def env(self) -> tool_env.Tooled:
     folder = tempfile.TemporaryDirectory()
     path = pathlib.Path(folder.name) / 'data.sqlite'
 
-    def begin(task: Mapping[str, Any], seed: int) -> tooled.Begun:
+    def begin(task: Mapping[str, Any], seed: int) -> tool_env.Begun:
       del seed  # nothing is random
       path.unlink(missing_ok=True)
       with contextlib.closing(sqlite3.connect(path)) as connection:
@@ -167,13 +167,13 @@ class SqlQuestions:
         fill(connection, task['rows'])
         gold = result(connection, task['gold'])
 
-      def judge(answer: str) -> tooled.Judged:
-        return tooled.Judged(float(answers.same(answer, gold)))
+      def judge(answer: str) -> tool_env.Judged:
+        return tool_env.Judged(float(grading.same(answer, gold)))
 
       text = f'{SCHEMA}\n{task["question"]}'
-      return tooled.Begun(text, [Sql(path)], judge)
+      return tool_env.Begun(text, [Sql(path)], judge)
 
-    return tooled.Tooled(
+    return tool_env.Tooled(
       begin, format_of(self.format), self.columns, folder.cleanup
     )
 
@@ -190,7 +190,7 @@ class SqlQuestions:
       x.format(**values) for x in templates[rng.integers(len(templates))]
     )
     # The split of a task is by all of it, and here by the question alone too.
-    if drawn.split(question) != split:
+    if task_sampling.split(question) != split:
       return None
     rows = _rows(rng, items, cities)
     task = {'rows': rows, 'question': question, 'gold': gold}
@@ -198,7 +198,7 @@ class SqlQuestions:
 
   def _solve(self, task: dict[str, Any]) -> tuple[dict, tuple[str, ...]]:
     call = Call(Sql.name, {'query': task['gold']})
-    said = format_of(self.format).write([call]), tooled.say(_answer(task))
+    said = format_of(self.format).write([call]), tool_env.say(_answer(task))
     return task, said
 
 

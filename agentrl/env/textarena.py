@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from agentrl.env import drawn, host, splits
+from agentrl.env import base, splits, task_sampling
 
 # Two-player games: everything that their opponent may try to say.
 _CELLS = tuple(f'[{i}]' for i in range(25))
@@ -74,11 +74,11 @@ class TextArena:
 
   def name(self) -> str:
     """textarena-<id>-<hash of all settings>."""
-    return drawn.name(f'textarena-{self.id}', self)
+    return task_sampling.name(f'textarena-{self.id}', self)
 
   def solved(
     self, split: str, count: int, seed: int
-  ) -> Iterator[host.HostTask]:
+  ) -> Iterator[base.HostTask]:
     """Distinct tasks, without demonstrations; see `host.Family`."""
     rng = splits.split_rng(split, seed)
     seats = 2 if self.id.split('-')[0] in MOVES else 1
@@ -91,7 +91,7 @@ class TextArena:
       return splits.content_key(repr(task).encode()), task
 
     return splits.distinct_tasks(
-      draw, lambda key, task: host.HostTask(task, (), key), split, count
+      draw, lambda key, task: base.HostTask(task, (), key), split, count
     )
 
   def env(self) -> 'ArenaEnv':
@@ -99,7 +99,7 @@ class TextArena:
     try:
       import textarena
     except ModuleNotFoundError as error:
-      raise host.missing('textarena', 'games') from error
+      raise base.missing('textarena', 'games') from error
     from textarena.envs.registration import ENV_REGISTRY
 
     raw = self.id.removesuffix('-raw') + '-raw'
@@ -129,7 +129,7 @@ class ArenaEnv:
       self._oppose()
       return self._observe()
 
-  def step(self, message: str) -> host.Reply:
+  def step(self, message: str) -> base.Reply:
     """One move, and the opponent's -> what the game answers."""
     said = message if '[' in message or ']' in message else f'[{message}]'
     with self._alone():
@@ -140,7 +140,7 @@ class ArenaEnv:
       text = '' if done else self._observe()
     earned = float((self.world.state.rewards or {}).get(self.me, 0))
     reward = earned if done else 0.0
-    return host.Reply(text, reward, done, min(max(reward, 0.0), 1.0), refused)
+    return base.Reply(text, reward, done, min(max(reward, 0.0), 1.0), refused)
 
   def close(self) -> None:
     """Nothing is held."""

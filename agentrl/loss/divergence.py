@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import domain, registry
-from agentrl.advantage import correct
+from agentrl.advantage import importance
 from agentrl.loss import ppo
 from agentrl.types import Array, Batch, Credit, Metrics, Outputs, Signals
 
@@ -47,7 +47,7 @@ def _masked(divergence, outputs, batch, credit, threshold, limit) -> Loss:
   chex.assert_rank(outputs.logp, 2)
   chex.assert_equal_shape([outputs.logp, credit.token])
   now, a = jax.lax.stop_gradient(outputs.logp), credit.token
-  log_mu = correct.behaviour(batch.rows, now)
+  log_mu = importance.behaviour(batch.rows, now)
   log_rho = jnp.clip(now - log_mu, -20, 20)
   d = divergence(now, log_mu)
   out = (d > threshold) & (a * log_rho > 0)

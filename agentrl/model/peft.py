@@ -17,7 +17,7 @@ import safetensors
 import safetensors.numpy
 
 from agentrl import mesh
-from agentrl.model import layout
+from agentrl.model import hf_names
 from agentrl.nn import lora, transformer
 from agentrl.types import PyTree
 
@@ -148,7 +148,7 @@ def check(
 
 def _named(shape: transformer.Shape) -> dict[str, str]:
   """Every matrix that PEFT can adapt -> its module, with {} for the layer."""
-  table = layout.names(shape)['layers']
+  table = hf_names.names(shape)['layers']
   return {
     name: table[name].name.removesuffix('.weight')
     for name in lora.INPUTS
@@ -209,7 +209,7 @@ def _module(name: str, shape: transformer.Shape) -> str:
 
   '' if it is of another base.
   """
-  table = layout.names(shape)
+  table = hf_names.names(shape)
   ours = set(_named(shape).values())
   theirs = [*(table[x] for x in ('embed', 'norm', 'head')),
             *table['layers'].values()]  # fmt: skip

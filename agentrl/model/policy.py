@@ -7,14 +7,14 @@ import jax.numpy as jnp
 
 from agentrl import mesh
 from agentrl.model import value
-from agentrl.nn import layers, transformer, vocabulary
+from agentrl.nn import chunked_logprob, layers, transformer
 from agentrl.types import Module, Outputs, Rows
 
 # Logits of this many numbers are held at once, at most; [N, T, V] never is.
 LOGITS = 1 << 23
 # Up to so many words, logits of a chunk of time are made at once and
-# differentiated as they stand; of more, in blocks (nn/vocabulary.py). As fast
-# below it, and not bound to reverse mode.
+# differentiated as they stand; of more, in blocks (nn/chunked_logprob.py). As
+# fast below it, and not bound to reverse mode.
 WORDS = 4096
 
 
@@ -59,8 +59,10 @@ def token_outputs(
   before = jnp.pad(hidden_NTD[:, :-1], ((0, 0), (1, 0), (0, 0)))
   if shape.vocab > WORDS:
     head, axis = transformer.head(params)
-    c = vocabulary.Reading(needs, temperature, shape.logit_cap, axis)
-    return Outputs(**vocabulary.read(c, before, head, tokens_NT, wanted_NT))
+    c = chunked_logprob.Reading(needs, temperature, shape.logit_cap, axis)
+    return Outputs(
+      **chunked_logprob.read(c, before, head, tokens_NT, wanted_NT)
+    )
 
   def blank(h, *_):
     return dict.fromkeys(needs, jnp.zeros_like(h[..., 0], jnp.float32))

@@ -6,18 +6,18 @@ The other way through the layers of nn/transformer.py.
 import jax
 import jax.numpy as jnp
 
-from agentrl.nn import cache, transformer
-from agentrl.nn.shape import Shape
+from agentrl.nn import kv_cache, transformer
+from agentrl.nn.config import Shape
 from agentrl.nn.transformer import Way
 
 # What the slots have read, layer by layer.
-Cache = tuple[cache.Layer, ...]
+Cache = tuple[kv_cache.Layer, ...]
 
 
 def empty(c: Shape, n: int, capacity: int) -> Cache:
   """Room for `capacity` positions of n slots."""
   return tuple(
-    cache.empty(n, capacity, c.kv_heads, c.head_dim, c.dtype)
+    kv_cache.empty(n, capacity, c.kv_heads, c.head_dim, c.dtype)
     for _ in range(c.layers)
   )
 
@@ -71,7 +71,7 @@ def _extend_layer(c: Shape, p, layer, way: Way, x_NCD, start_N, look_N):
   """One layer of `extend`: what it makes of x, and its cache."""
   y = transformer.normed(c, p, 'attn_norm', x_NCD)
   k, v = (transformer.heads(c, p, y, way, name) for name in 'kv')
-  layer = cache.write(layer, k, v, start_N)
+  layer = kv_cache.write(layer, k, v, start_N)
   if look_N is not None:
     at = look_N[:, None]
     x_NCD = jnp.take_along_axis(x_NCD, at[..., None], axis=1)
@@ -80,7 +80,7 @@ def _extend_layer(c: Shape, p, layer, way: Way, x_NCD, start_N, look_N):
 
   def attend(q, *_):
     size, cap = c.query_size, c.score_cap
-    return cache.attend(layer, q, start_N, way.window, size, cap)
+    return kv_cache.attend(layer, q, start_N, way.window, size, cap)
 
   # The block's own keys are these again: the compiler makes them once.
   x, _ = transformer.block(c, p, x_NCD, way._replace(attend=attend))

@@ -75,7 +75,7 @@ def specs(c: Lora, layers: dict[str, Param]) -> dict[str, dict[str, Param]]:
   b begins at zero, so that the adapted model begins as the base.
 
   Args:
-    layers: specs of the base's layers (nn/shape.py)
+    layers: specs of the base's layers (nn/config.py)
   Raises: ValueError if the pattern names none of its matrices.
   """
   names = [name for name in layers if name in INPUTS]

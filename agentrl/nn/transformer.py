@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import mesh
-from agentrl.nn import attention, experts, kernels, layers, lora
+from agentrl.nn import attention, attention_kernels, layers, lora, moe
 from agentrl.nn import rope as rotary
-from agentrl.nn.shape import Shape, layer_specs, specs
+from agentrl.nn.config import Shape, layer_specs, specs
 from agentrl.types import Array
 
 EMBED = ('embed',)  # whole while computing
@@ -104,8 +104,8 @@ def block(c: Shape, p: dict, x_NTD, way: Way):
 
 def _experts(c: Shape, p: dict, x_NTD, way: Way):
   live = jnp.ones(way.pos.shape, bool) if way.live is None else way.live
-  how = experts.Mix(c.top_k, c.unit_top_k, layers.ACTIVATIONS[c.activation])
-  return experts.mix(how, p, layer_specs(c), x_NTD, live, way.rows)
+  how = moe.Mix(c.top_k, c.unit_top_k, layers.ACTIVATIONS[c.activation])
+  return moe.mix(how, p, layer_specs(c), x_NTD, live, way.rows)
 
 
 def _mlp(c: Shape, p: dict, x_NTD, way: Way):
@@ -180,7 +180,7 @@ def routed(c: Shape, params, tokens_NT, seg_NT):
 
 def _kernel(c: Shape, seg_NT) -> str:
   """What reads such rows: 'xla', or a name that kernels.attend knows."""
-  return kernels.choose(
+  return attention_kernels.choose(
     c.attention, seg_NT.shape[1], c.head_dim, c.dtype, c.score_cap
   )
 
@@ -197,8 +197,10 @@ def _reading(c: Shape, seg_NT, rows=layers.ROWS):
       return functools.partial(
         attention.attend, mask_NTS=mask, size=c.query_size, cap=c.score_cap
       )
-    look = kernels.Look(window, c.query_size, c.score_cap)
-    return functools.partial(kernels.attend, name, look, seg_NT=seg_NT)
+    look = attention_kernels.Look(window, c.query_size, c.score_cap)
+    return functools.partial(
+      attention_kernels.attend, name, look, seg_NT=seg_NT
+    )
 
   attends = {w: attending(w) for w in set(c.windows) or {0}}
 
@@ -292,8 +294,8 @@ def each(c: Shape, stacked) -> tuple:
   return tuple(_layer(stacked, i) for i in range(c.layers))
 
 
-# Not by [...]: gradients that are added where they are made (model/passes.py)
-# cannot go back through it in JAX 0.10.
+# Not by [...]: gradients that are added where they are made
+# (model/microbatch.py) cannot go back through it in JAX 0.10.
 def _layer(stacked, i: int):
   return jax.tree.map(
     lambda x: jax.lax.index_in_dim(x, i, keepdims=False), stacked

@@ -1,99 +1,152 @@
-"""An environment in an actor of Ray, somewhere in a cluster.
+"""How a turn's message comes about: read the new context, then write.
 
-Ray moves Python objects by pickle, so here, other than in a process room, a
-worker of the cluster is trusted; what an environment says still comes as JSON.
-
-Not yet run: where this was written Ray 2.60 installed and no cluster started.
+A Speaker keeps what it has read in a cache of one row per slot. `model` is
+the policy; `script` says what was written down beforehand.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
-from agentrl import install
-from agentrl.env.host import Family, Reply
-from agentrl.rollout.answers import EnvFault, Local, heard, told
+import jax
+import jax.numpy as jnp
 
-_GRACE = 2.0  # seconds to end in by itself
-
-
-class Host:
-  """What runs in the cluster; its answers are JSON."""
-
-  def __init__(self, family: Family, characters: int):
-    self._local = Local(family, characters)
-
-  def reset(self, task: dict[str, Any], seed: int) -> bytes:
-    return told(lambda: self._local.reset(task, seed))
-
-  def step(self, message: str) -> bytes:
-    return told(lambda: self._local.step(message))
-
-  def close(self) -> None:
-    self._local.close()
+from agentrl.nn import decode, transformer
+from agentrl.rollout import sampling
+from agentrl.types import Array
 
 
-class Actor:
-  """One environment in the cluster; see `rooms.Place`."""
+class Said(NamedTuple):
+  """A message of M tokens at most, for each of n slots."""
 
-  def __init__(self, ray: Any, family: Family, characters: int):
-    self._ray, self._family, self._characters = ray, family, characters
-    self._actor: Any = None
-    self._killed = False
-
-  def reset(self, task: Mapping[str, Any], seed: int) -> str:
-    if self._actor is None:
-      # No whole core each: most of an environment's time is spent waiting.
-      host = self._ray.remote(num_cpus=0, scheduling_strategy='SPREAD')(Host)
-      self._actor = host.remote(self._family, self._characters)
-    return self._call(self._actor.reset.remote(dict(task), seed))
-
-  def step(self, message: str) -> Reply:
-    if self._actor is None:
-      raise ValueError('no task is under way; call reset before step')
-    return self._call(self._actor.step.remote(message))
-
-  def kill(self) -> bool:
-    self._killed = True
-    if (actor := self._actor) is not None:
-      self._ray.kill(actor)
-    return True
-
-  def close(self) -> None:
-    actor, self._actor = self._actor, None
-    if actor is None:
-      return
-    if not self._killed:
-      self._ray.wait([actor.close.remote()], timeout=_GRACE)
-    self._ray.kill(actor)
-
-  def _call(self, answer: Any) -> Any:
-    try:
-      data = self._ray.get(answer)
-    except self._ray.exceptions.RayError as error:
-      why = f'its actor ended: {type(error).__name__}'
-    else:
-      out = heard(data, self._family.columns, self._characters)
-      if isinstance(out, Exception):
-        raise out
-      return out
-    self._ray.kill(self._actor)
-    self._actor = None
-    raise EnvFault('died', why)
+  tokens: Array  # [n, M] i32
+  length: Array  # [n] i32
+  logp: Array  # [n, M] f32
+  entropy: Array  # [n] f32  summed over the message
 
 
-def actors(family: Family, characters: int) -> Callable[[], Actor]:
-  """Makes actors; Ray is started here if it is not there yet.
+class Heard(NamedTuple):
+  """What a slot reads before it speaks."""
 
-  Raises:
-    ValueError: it is not installed.
+  tokens: Array  # [n, C] i32
+  length: Array  # [n] i32
+  start: Array | None  # [n] i32  position of the first; None: 0, afresh
+  keys: Array  # [n] typed keys of this turn
+  temperature: Array  # [n] f32
+  idle: Array  # [n] bool  nobody speaks here
+  traj: Array  # [n] i32
+  turn: Array  # [n] i32
+
+
+class Given(NamedTuple):
+  """What trajectories say in their first turns, whatever is drawn."""
+
+  turns: Array  # [B] i32  how many
+  tokens: Array  # [B, K, M] i32
+  logp: Array  # [B, K, M] f32  of when they were sampled
+  version: Array  # [B, K, M] i32  of the policy that sampled them
+  entropy: Array  # [B, K] f32  summed over the message, nats
+  length: Array  # [B, K] i32
+
+
+class Speaker(NamedTuple):
+  """cache(n, capacity) -> cache; say(cache, Heard) -> Said, cache."""
+
+  cache: Callable[[int, int], Any]
+  say: Callable[[Any, Heard], tuple[Said, Any]]
+
+
+def model(
+  shape: transformer.Shape,
+  params,
+  *,
+  message: int,
+  eot: int,
+  top_k: int = 0,
+  top_p: float = 1.0,
+  given: Given | None = None,
+) -> Speaker:
+  """The policy: at most `message` sampled tokens, ended by eot.
+
+  Where turns are given, their tokens take the place of those drawn.
   """
-  try:
-    import ray
-  except ImportError as error:
-    raise ValueError(
-      "place='ray' needs the package ray, which is not installed; run"
-      f" {install.command('ray')}, or use place='process'"
-    ) from error
-  if not ray.is_initialized():
-    ray.init(include_dashboard=False, log_to_driver=False)
-  return lambda: Actor(ray, family, characters)
+  params = decode.unstack(shape, params)
+
+  def next_logits(hidden_ND):
+    return transformer.logits(params, hidden_ND[:, None], shape.logit_cap)[:, 0]
+
+  def say(cache, heard: Heard):
+    n = heard.length.shape[0]
+    last = jnp.maximum(heard.length - 1, 0)
+    hidden, cache = decode.extend(
+      shape, params, cache, heard.tokens, heard.start, last
+    )
+    hidden = hidden[:, 0]
+    start = jnp.zeros_like(heard.length) if heard.start is None else heard.start
+    after = start + heard.length
+
+    def write(t, logits, said: Said, done):
+      keys = jax.vmap(jax.random.fold_in)(heard.keys, jnp.full(n, t))
+      token, logp, entropy = sampling.draw(
+        logits, keys, heard.temperature, top_k, top_p
+      )
+      if given is not None:
+        token, logp = _instead(given, heard, t, token, logp)
+      said = Said(
+        tokens=said.tokens.at[:, t].set(jnp.where(done, 0, token)),
+        length=said.length + ~done,
+        logp=said.logp.at[:, t].set(jnp.where(done, 0.0, logp)),
+        entropy=said.entropy + jnp.where(done, 0.0, entropy),
+      )
+      return said, done | (token == eot)
+
+    def more(carry):
+      t, _, _, done = carry
+      return (t < message) & ~jnp.all(done)
+
+    def step(carry):
+      t, cache, said, done = carry
+      token = jax.lax.dynamic_slice_in_dim(said.tokens, t - 1, 1, axis=1)
+      hidden, cache = decode.extend(shape, params, cache, token, after + t - 1)
+      said, done = write(t, next_logits(hidden[:, 0]), said, done)
+      return t + 1, cache, said, done
+
+    said, done = write(0, next_logits(hidden), _nothing(n, message), heard.idle)
+    carry = (jnp.int32(1), cache, said, done)
+    _, cache, said, _ = jax.lax.while_loop(more, step, carry)
+    return said, cache
+
+  return Speaker(
+    cache=lambda n, size: decode.empty(shape, n, size),
+    say=say,
+  )
+
+
+def _instead(given: Given, heard: Heard, t, token, logp):
+  """Token t of the message and its log-prob, the given one where there is."""
+  b, k, _ = given.tokens.shape
+  at = jnp.minimum(heard.traj, b - 1), jnp.minimum(heard.turn, k - 1)
+  use = heard.turn < given.turns[at[0]]
+  token = jnp.where(use, given.tokens[*at, t], token)
+  return token, jnp.where(use, given.logp[*at, t], logp)
+
+
+def script(tokens_BKM, length_BK) -> Speaker:
+  """Messages written down beforehand, for demonstrations and replays."""
+
+  def say(cache, heard: Heard):
+    b, k, m = tokens_BKM.shape
+    at = jnp.minimum(heard.traj, b - 1), jnp.minimum(heard.turn, k - 1)
+    silent = _nothing(heard.length.shape[0], m)
+    length = jnp.where(heard.idle, 0, length_BK[at])
+    return silent._replace(tokens=tokens_BKM[at], length=length), cache
+
+  return Speaker(cache=lambda n, size: (), say=say)
+
+
+def _nothing(n: int, m: int) -> Said:
+  return Said(
+    tokens=jnp.zeros((n, m), jnp.int32),
+    length=jnp.zeros(n, jnp.int32),
+    logp=jnp.zeros((n, m)),
+    entropy=jnp.zeros(n),
+  )

@@ -15,16 +15,16 @@ from typing import Any, NamedTuple, Protocol
 
 import jax
 
-from agentrl.env import host
+from agentrl.env import base
 from agentrl.env.splits import content_key
-from agentrl.rollout import luck, pack
-from agentrl.rollout.engine import How, Spoken
+from agentrl.rollout import keys, pack
+from agentrl.rollout.engine.engine import How, Spoken
 from agentrl.rollout.pack import Said
 from agentrl.rollout.record import Capacity
-from agentrl.rollout.rooms import EnvFault, Room
-from agentrl.text import talk as talk_lib
-from agentrl.text.chat import Conversation, Message
-from agentrl.text.talk import Talk
+from agentrl.rollout.workers.pool import EnvFault, Room
+from agentrl.text import chat_format
+from agentrl.text.chat_format import Talk
+from agentrl.text.chat_template import Conversation, Message
 from agentrl.types import Attempts, Status
 
 CUT = ' (cut)'  # behind an observation that was longer than may be
@@ -86,7 +86,7 @@ class Limits:
 class Stage(NamedTuple):
   """What is played, and how it is put into words."""
 
-  family: host.Family
+  family: base.Family
   tasks: Sequence[Mapping[str, Any]]  # Attempts.task is an index into these
   talk: Talk
   limits: Limits
@@ -139,7 +139,7 @@ class _Play:
     self.stage, self.mouth, self.lines = stage, mouth, lines
     self.attempts = jax.device_get(attempts)
     limits = stage.limits
-    self.keys, self.seeds = luck.on_host(attempts, key, limits.turns)
+    self.keys, self.seeds = keys.on_host(attempts, key, limits.turns)
     self.given = pack.given(attempts, limits.turns, limits.message)
     self.waiting = iter(lines)
     self.free = [rooms[i] for i in reversed(range(len(rooms)))]
@@ -237,7 +237,7 @@ class _Play:
         session.room.end()
         self.end(session, Status.TIME_LIMIT)
 
-  def hear(self, session: _Session, reply: host.Reply) -> None:
+  def hear(self, session: _Session, reply: base.Reply) -> None:
     """What a message came to."""
     last = session.turns[-1]
     session.turns[-1] = last._replace(
@@ -326,5 +326,5 @@ class _Play:
     state = int(content_key(session.seen[-1].encode())[:8], 16) & 0x7FFFFFFF
     session.turns.append(Said(session.context, spoken, state, 0.0, False, {}))
     session.talk = self.stage.talk.said(session.talk, spoken.ids)
-    text = talk_lib.content(self.stage.talk.words, spoken.ids)
+    text = chat_format.content(self.stage.talk.words, spoken.ids)
     self.expect(session, session.room.step(text), self.stage.limits.seconds)

@@ -17,13 +17,12 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from agentrl.env import base as env_base
-from agentrl.rollout import luck
+from agentrl.env.jit import base as env_base
+from agentrl.rollout import keys as keys_lib
 from agentrl.rollout import record as record_lib
+from agentrl.rollout.actor import Heard, Speaker
 from agentrl.rollout.record import Capacity, Record
-from agentrl.rollout.speak import Heard, Speaker
-from agentrl.text import frame as frame_lib
-from agentrl.text import parse, render
+from agentrl.text import action_parsing, jit_template, observation_tokens
 from agentrl.types import Array, Attempts, Status
 
 
@@ -68,12 +67,12 @@ class Plan:
 class World:
   """An environment and the words it is seen and acted in."""
 
-  pieces: render.PieceTable
-  actions: parse.ActionTable
+  pieces: observation_tokens.PieceTable
+  actions: action_parsing.ActionTable
   tasks: Any  # the task set: arrays [n_tasks, ...]
   env: env_base.JitEnv = struct.field(pytree_node=False)
   # Around turns; its `after` is the suffix of the pieces. None: nothing is.
-  frame: frame_lib.Frame | None = None
+  frame: jit_template.Frame | None = None
 
   @property
   def obs_tokens(self) -> int:
@@ -155,7 +154,7 @@ def rollout(
   """
   attempts = jax.tree.map(jnp.asarray, attempts)
   n = min(plan.slots, attempts.task.shape[0])
-  keys = luck.keys(attempts, key)
+  keys = keys_lib.keys(attempts, key)
   slots = _start(world, plan, attempts, keys, n)
 
   def busy(carry):
@@ -197,14 +196,14 @@ def _start(world, plan, attempts, keys, n: int) -> _Slots:
 def _reset(world, attempts, keys, traj):
   at = jnp.minimum(traj, attempts.task.shape[0] - 1)
   task = jax.tree.map(lambda x: x[attempts.task[at]], world.tasks)
-  return jax.vmap(world.env.reset)(luck.start(keys, at), task)
+  return jax.vmap(world.env.reset)(keys_lib.start(keys, at), task)
 
 
 def _tick(world, plan, speaker, attempts, keys, slots: _Slots, cache):
   """One turn of every slot."""
   b = attempts.task.shape[0]
   at = jnp.minimum(slots.traj, b - 1)
-  message_keys, env_keys = luck.turn(keys, at, slots.turn)
+  message_keys, env_keys = keys_lib.turn(keys, at, slots.turn)
   obs, obs_len = jax.vmap(lambda o: _observed(world, o))(slots.obs)
   context, context_len = _context(world, plan, slots, obs, obs_len)
   heard = _heard(plan, slots, context, context_len)._replace(
@@ -214,7 +213,7 @@ def _tick(world, plan, speaker, attempts, keys, slots: _Slots, cache):
   )
   said, cache = speaker.say(cache, heard)
 
-  action = jax.vmap(lambda t, n: parse.parse(world.actions, t, n))(
+  action = jax.vmap(lambda t, n: action_parsing.parse(world.actions, t, n))(
     said.tokens, said.length
   )
   state, next_obs, reward, done = jax.vmap(world.env.step)(
@@ -263,15 +262,17 @@ def _tick(world, plan, speaker, attempts, keys, slots: _Slots, cache):
 def _states(plan: Plan, slots: _Slots, obs, obs_len):
   """The state ids of what is observed: [n] i32."""
   if plan.anchor == 1:
-    return jax.vmap(render.content_hash)(obs, obs_len)
-  return jax.vmap(lambda o: render.partial_hash(o, plan.anchor))(slots.obs)
+    return jax.vmap(observation_tokens.content_hash)(obs, obs_len)
+  return jax.vmap(lambda o: observation_tokens.partial_hash(o, plan.anchor))(
+    slots.obs
+  )
 
 
 def _observed(world: World, obs):
   """The tokens of an observation."""
   if world.frame:
-    obs = frame_lib.strip(world.frame, obs)
-  return render.render(world.pieces, obs)
+    obs = jit_template.strip(world.frame, obs)
+  return observation_tokens.render(world.pieces, obs)
 
 
 def _context(world: World, plan: Plan, slots: _Slots, obs, obs_len):
@@ -282,13 +283,15 @@ def _context(world: World, plan: Plan, slots: _Slots, obs, obs_len):
     parts = [*((slots.past[:, i], slots.past_len[:, i]) for i in past), *parts]
   if world.frame:
     parts = [_opening(world.frame, plan, slots), *parts]
-  return jax.vmap(render.concat)(parts) if len(parts) > 1 else parts[0]
+  return (
+    jax.vmap(observation_tokens.concat)(parts) if len(parts) > 1 else parts[0]
+  )
 
 
-def _opening(frame: frame_lib.Frame, plan: Plan, slots: _Slots):
+def _opening(frame: jit_template.Frame, plan: Plan, slots: _Slots):
   """What the frame has before what is heard: tokens [n, ·], lengths [n]."""
   if plan.history == 'full':
-    return jax.vmap(frame_lib.opening, (None, 0, 0))(
+    return jax.vmap(jit_template.opening, (None, 0, 0))(
       frame, slots.turn, slots.last
     )
   n, size = slots.turn.shape[0], frame.first.shape[0]
@@ -302,7 +305,7 @@ def _heard(plan: Plan, slots: _Slots, context, context_len) -> Heard:
   if plan.history == 'turn':
     return Heard(context, context_len, None, **nobody, **ids)
   pending = (slots.turn > 0).astype(jnp.int32)
-  tokens, length = jax.vmap(render.concat)(
+  tokens, length = jax.vmap(observation_tokens.concat)(
     [(slots.last[:, None], pending), (context, context_len)]
   )
   return Heard(tokens, length, slots.filled, **nobody, **ids)
@@ -313,9 +316,9 @@ def _remember(world: World, plan: Plan, slots: _Slots, obs, obs_len, said):
     return slots.past, slots.past_len
   parts = [(obs, obs_len), (said.tokens, said.length)]
   if world.frame:
-    end = jax.vmap(frame_lib.ended, (None, 0))
+    end = jax.vmap(jit_template.ended, (None, 0))
     parts.append(end(world.frame, _last(said)))
-  exchange, length = jax.vmap(render.concat)(parts)
+  exchange, length = jax.vmap(observation_tokens.concat)(parts)
   push = lambda old, new: jnp.concatenate([old[:, 1:], new[:, None]], axis=1)  # noqa: E731
   return push(slots.past, exchange), push(slots.past_len, length)
 

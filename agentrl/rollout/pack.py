@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from agentrl.rollout import record as record_lib
-from agentrl.rollout.engine import Spoken
+from agentrl.rollout.engine.engine import Spoken
 from agentrl.rollout.record import Record
 from agentrl.types import Attempts, Span, Status
 

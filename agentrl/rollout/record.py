@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from agentrl import segment
-from agentrl.rollout.speak import Given
+from agentrl.rollout.actor import Given
 from agentrl.types import (
   SAMPLED,
   Array,

@@ -1,8 +1,8 @@
 """Users and judges: who answers an environment in words.
 
 A simulated user or a judge is a `Service`: a function of Python, or another
-model (rollout/service.py). What it says reaches the agent as an observation or
-as a score, so no token of it is ever trained on.
+model (rollout/engine/service.py). What it says reaches the agent as an
+observation or as a score, so no token of it is ever trained on.
 """
 
 import collections

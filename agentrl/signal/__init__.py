@@ -1,8 +1,8 @@
 """Signals: what is learned or computed beside the policy."""
 
-from agentrl.signal import (  # noqa: F401
+from agentrl.signal import (  # noqa: F401  register their pieces
   archer,
-  blend,
+  barfi,
   critic,
   entropy_history,
   implicit_prm,

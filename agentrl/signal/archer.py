@@ -24,9 +24,9 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import domain, registry, segment
-from agentrl.advantage import returns, statistics
-from agentrl.model import passes
-from agentrl.signal import fit
+from agentrl.advantage import group_stats, returns
+from agentrl.model import microbatch
+from agentrl.signal import gradient_steps
 from agentrl.signal.base import Context, Signal
 from agentrl.types import Array, Batch, Status
 
@@ -91,7 +91,9 @@ def _archer(
   apply = context.modules['critic'].apply
 
   def value(params, batch: Batch):
-    out = passes.forward(apply, params, batch.rows, ('value',), context.micro)
+    out = microbatch.forward(
+      apply, params, batch.rows, ('value',), context.micro
+    )
     return out.value
 
   def loss(out, rows, extra):
@@ -102,7 +104,7 @@ def _archer(
     def once(state, _):
       told = value(state.params['target'], batch)
       extra = td_targets(told, batch, gamma, pair)
-      state, metrics = fit.fit(
+      state, metrics = gradient_steps.fit(
         context, 'critic', state, batch, extra, loss, ('value',)
       )
       params = state.params
@@ -156,7 +158,7 @@ def td_targets(
   follows = segment.next_turn(has.astype(jnp.int32), has) > 0
   status = batch.status[:, None]
   ended = (status == Status.SOLVED) | (status == Status.FAILED)
-  known = statistics.counted(batch, 'turn')
+  known = group_stats.counted(batch, 'turn')
   reward = returns.reward(batch)
   goals = [reward + gamma * segment.next_turn(x, has) for x in pair(*v)]
   goals += pair(*q)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from agentrl import optim
+from agentrl import optimizer
 from agentrl.types import (
   Batch,
   Credit,
@@ -21,7 +21,7 @@ class Context(NamedTuple):
   """What the run has: networks and optimizers by role."""
 
   modules: dict[str, Module]
-  rules: dict[str, optim.Rule]
+  rules: dict[str, optimizer.Rule]
   micro: int  # rows of a micro-batch
 
 

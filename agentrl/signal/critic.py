@@ -5,8 +5,8 @@ import jax.numpy as jnp
 from agentrl import domain, registry
 from agentrl.loss import ppo
 from agentrl.loss import value as value_loss
-from agentrl.model import passes
-from agentrl.signal import fit
+from agentrl.model import microbatch
+from agentrl.signal import gradient_steps
 from agentrl.signal.base import Context, Signal, nothing
 
 
@@ -30,7 +30,7 @@ def value(
   apply = context.modules['value'].apply
 
   def score(state, batch, signals):
-    out = passes.forward(
+    out = microbatch.forward(
       apply, state.params['value'], batch.rows, ('value',), context.micro
     )
     return {'value': out.value[..., 0]}, {}
@@ -44,7 +44,7 @@ def value(
     total = jnp.sum(weight)
     extra = (target, weight / jnp.maximum(total, 1), signals['value'])
 
-    state, metrics = fit.fit(
+    state, metrics = gradient_steps.fit(
       context, 'value', state, batch, extra, loss, ('value',), steps
     )
     metrics['value/explained'] = _explained(signals['value'], target, weight)
@@ -90,7 +90,7 @@ def _heads(
   apply = context.modules['value'].apply
 
   def score(state, batch, signals):
-    out = passes.forward(
+    out = microbatch.forward(
       apply, state.params['value'], batch.rows, ('value',), context.micro
     )
     return {name: out.value[..., i] for i, name in enumerate(names)}, {}
@@ -111,7 +111,7 @@ def _heads(
       metrics[f'value/{name}_explained'] = _explained(
         signals[name], goal, weight
       )
-    state, fitted = fit.fit(
+    state, fitted = gradient_steps.fit(
       context, 'value', state, batch, extra, loss, ('value',), steps
     )
     return state, fitted | metrics
@@ -136,7 +136,7 @@ def policy_value(context: Context) -> Signal:
   apply = context.modules['policy'].apply
 
   def score(state, batch, signals):
-    out = passes.forward(
+    out = microbatch.forward(
       apply, state.params['policy'], batch.rows, ('value',), context.micro
     )
     return {'value': out.value[..., 0]}, {}

@@ -16,8 +16,8 @@ from typing import Annotated
 import jax
 import jax.numpy as jnp
 
-from agentrl import domain, optim, registry, segment
-from agentrl.model import passes
+from agentrl import domain, optimizer, registry, segment
+from agentrl.model import microbatch
 from agentrl.signal import preference
 from agentrl.signal.base import Context, Signal
 from agentrl.types import Batch
@@ -57,7 +57,9 @@ def implicit_prm(
   apply, rule = context.modules['prm'].apply, context.rules['prm']
 
   def logp(params, batch: Batch):
-    out = passes.forward(apply, params, batch.rows, ('logp',), context.micro)
+    out = microbatch.forward(
+      apply, params, batch.rows, ('logp',), context.micro
+    )
     return out.logp
 
   def rewards(phi, batch: Batch, signals):
@@ -80,10 +82,10 @@ def implicit_prm(
       return objective(rewards(phi, batch, signals)[1], batch)
 
     (value, metrics), bar = jax.value_and_grad(outer, has_aux=True)(phi)
-    grads, _ = passes.gradient(
+    grads, _ = microbatch.gradient(
       apply, params, batch.rows, bar, _linear, ('logp',), context.micro
     )
-    params, opt, more = optim.step(rule, grads, opt, params)
+    params, opt, more = optimizer.step(rule, grads, opt, params)
     return params, opt, {**metrics, **more, 'loss': (value, jnp.ones(()))}
 
   def update(state, batch, signals, credit):
@@ -127,7 +129,7 @@ def restarted_prm(
   def begin(state):
     params = {**state.params, 'prm': state.params['policy']}
     specs = context.modules['prm'].specs
-    opt = optim.init(context.rules['prm'], state.params['policy'], specs)
+    opt = optimizer.init(context.rules['prm'], state.params['policy'], specs)
     return state.replace(params=params, opt={**state.opt, 'prm': opt})
 
   return signal._replace(begin=begin)

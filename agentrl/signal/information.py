@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import counting, registry, segment
-from agentrl.model import passes
+from agentrl.model import microbatch
 from agentrl.signal.base import Context, Signal, nothing
 from agentrl.types import Array, Rows
 
@@ -27,7 +27,7 @@ def information(context: Context) -> Signal:
   def score(state, batch, signals):
     null, shape = batch.readings['nulled'], batch.turns.valid.shape
     params = state.params['policy']
-    out = passes.forward(apply, params, null, ('logp',), context.micro)
+    out = microbatch.forward(apply, params, null, ('logp',), context.micro)
     told, heard = _per_message(signals['old_logp'], batch.rows, *shape)
     blind, read = _per_message(out.logp, null, *shape)
     both = batch.turns.valid & heard & read

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 
 from agentrl import counting, domain, registry, segment
 from agentrl.advantage import returns
-from agentrl.model import passes
-from agentrl.signal import fit, preference
+from agentrl.model import microbatch
+from agentrl.signal import gradient_steps, preference
 from agentrl.signal.base import Context, Signal
 from agentrl.types import Array, Batch
 
@@ -32,7 +32,7 @@ def progress(context: Context, *, steps: domain.Count = 4) -> Signal:
   apply = context.modules['progress'].apply
 
   def score(state, batch, signals):
-    out = passes.forward(
+    out = microbatch.forward(
       apply, state.params['progress'], batch.rows, ('value',), context.micro
     )
     c = contributions(out.value[..., 0], batch)
@@ -48,7 +48,7 @@ def progress(context: Context, *, steps: domain.Count = 4) -> Signal:
     def loss(out):
       return sum_error(contributions(out.value[..., 0], batch), batch), {}
 
-    return fit.fit_coupled(
+    return gradient_steps.fit_coupled(
       context, 'progress', state, batch, loss, ('value',), steps
     )
 

@@ -1,7 +1,7 @@
 """Log-probs of a frozen reference policy."""
 
 from agentrl import domain, registry
-from agentrl.model import passes
+from agentrl.model import microbatch
 from agentrl.signal.base import Context, Signal, nothing
 
 
@@ -11,7 +11,7 @@ def reference(context: Context, *, role: domain.Named = 'reference') -> Signal:
   apply = context.modules[role].apply
 
   def score(state, batch, signals):
-    out = passes.forward(
+    out = microbatch.forward(
       apply, state.params[role], batch.rows, ('logp',), context.micro
     )
     return {'ref_logp': out.logp}, {}

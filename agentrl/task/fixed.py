@@ -3,7 +3,7 @@
 import numpy as np
 
 from agentrl import registry
-from agentrl.dataset import tasks
+from agentrl.dataset import jit_tasks
 from agentrl.types import Attempts
 
 
@@ -20,7 +20,7 @@ def fixed(
     batch: trajectories, a multiple of group
     limit: turns
   """
-  chosen = tasks.epoch_order(n, seed, step, batch // group)
+  chosen = jit_tasks.epoch_order(n, seed, step, batch // group)
   return attempts(np.repeat(chosen, group), group, limit, temperature)
 
 

@@ -125,7 +125,7 @@ class HuggingFace:
   """The tokenizer in a local folder, read by `transformers.AutoTokenizer`.
 
   `eot` is its end-of-sequence id, or that of its chat template's turns where
-  text/chat.py loaded it. A tokenizer without a beginning or padding
+  text/chat_template.py loaded it. A tokenizer without a beginning or padding
   token uses `eot` for it: padding is told by length, never by id.
 
   Some tokenizers put a space before the first word of a text, and take it off

@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from agentrl.text.call_base import Call, Malformed
-from agentrl.tool.arguments import mismatch
+from agentrl.text.tool_calls.base import Call, Malformed
+from agentrl.tool.schema import mismatch
 
 # Why a call was not answered as asked: by the format, by `run`, by a tool.
 KINDS = (

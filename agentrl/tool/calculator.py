@@ -6,9 +6,9 @@ import operator
 from collections.abc import Callable
 from fractions import Fraction
 
-from agentrl.text import expression as written
-from agentrl.tool.arguments import schema
+from agentrl.text import safe_ast as written
 from agentrl.tool.base import Fault
+from agentrl.tool.schema import schema
 
 Number = Fraction | float
 

@@ -1,8 +1,8 @@
 """Python, run in the sandbox: a fresh process for each call."""
 
-from agentrl.tool.arguments import schema
 from agentrl.tool.base import Fault
-from agentrl.tool.sandbox import Limits, Sandbox
+from agentrl.tool.sandbox.sandbox import Limits, Sandbox
+from agentrl.tool.schema import schema
 
 # What the agent is told beside what its code printed.
 _SAID = {

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from agentrl import install
-from agentrl.tool.arguments import schema
 from agentrl.tool.base import shorten
+from agentrl.tool.schema import schema
 
 
 class Index:

@@ -8,8 +8,8 @@ import time
 import urllib.parse
 from typing import Any
 
-from agentrl.tool.arguments import schema
 from agentrl.tool.base import Fault, shorten
+from agentrl.tool.schema import schema
 
 _ACTIONS = (
   sqlite3.SQLITE_SELECT,

@@ -1,1 +1,1 @@
-"""Comparisons: a file each, with get_study() -> experiments.study.Study."""
+"""Comparisons: a file each, with get_study() -> agentrl.study.spec.Study."""

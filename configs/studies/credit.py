@@ -10,8 +10,8 @@ computed, not sampled.
     --workdir=runs/studies/credit
 """
 
-from experiments.study import Arm, Claim, Env, Study
-from experiments.tabular_case import Size
+from agentrl.study.spec import Arm, Claim, Env, Study
+from agentrl.tabular.build import Size
 
 POLICY, PRM, VALUE = 'role.policy.lr', 'role.prm.lr', 'role.value.lr'
 TRAJECTORY = (

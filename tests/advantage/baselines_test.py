@@ -2,16 +2,16 @@
 
 import functools
 
-import batches
-import estimators
 import jax
 import numpy as np
 import pytest
-from batches import links
-from estimators import mates, spread, total, zscore
 
 import agentrl.advantage  # noqa: F401  registers the links
 from agentrl.advantage import chain
+from tests import batches
+from tests.advantage import estimators
+from tests.advantage.estimators import mates, spread, total, zscore
+from tests.batches import links
 
 TRAJECTORY = {'unit': 'trajectory'}
 

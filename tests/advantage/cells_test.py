@@ -1,14 +1,14 @@
 """Cells, units, constant and singleton cells, and what must not enter."""
 
-import batches
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from batches import links
 
 from agentrl import types
-from agentrl.advantage import chain, statistics
+from agentrl.advantage import chain, group_stats
+from tests import batches
+from tests.batches import links
 
 
 def _batch(reward, *, group=None, valid=None, dtype=np.float64, sizes=None):
@@ -141,7 +141,7 @@ MEANS = {
 }
 
 
-@pytest.mark.parametrize('unit', statistics.UNITS)
+@pytest.mark.parametrize('unit', group_stats.UNITS)
 def test_what_counts_once(unit):
   batch = _batch(**RAGGED)
   got = _turns(batch, ('center', {'unit': unit}))
@@ -262,7 +262,7 @@ def test_mistakes_are_named(hp, message):
 def test_cells_of_a_random_batch():
   s = batches.story(seed=5)
   batch = jax.tree.map(jnp.asarray, batches.lay(s).batch)
-  cell = np.asarray(statistics.cells(batch, ('group', 'state')))
+  cell = np.asarray(group_stats.cells(batch, ('group', 'state')))
   keys: dict[int, set] = {}
   for i, row in enumerate(s.state):
     for k, state in enumerate(row):

@@ -1,13 +1,13 @@
 """Streams are summed, weights multiplied, targets merged."""
 
-import batches
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from batches import links
 
 from agentrl.advantage import chain
+from tests import batches
+from tests.batches import links
 
 STORY = batches.story(seed=1, groups=2)
 

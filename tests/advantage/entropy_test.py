@@ -2,13 +2,13 @@
 
 import functools
 
-import batches
 import jax
 import numpy as np
 import pytest
-from batches import links
 
 from agentrl.advantage import chain, entropy
+from tests import batches
+from tests.batches import links
 
 STORY = batches.story(seed=5)
 FINISH = {

@@ -1,15 +1,15 @@
 """GAE over tokens, turns and both: targets, identities, boundaries."""
 
-import batches
-import estimators
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from batches import links
 
 from agentrl.advantage import chain
 from agentrl.types import Status
+from tests import batches
+from tests.advantage import estimators
+from tests.batches import links
 
 STORY = batches.story(seed=8)
 

@@ -2,15 +2,15 @@
 
 import itertools
 
-import batches
-import estimators
 import jax
 import numpy as np
 import pytest
-from batches import links
 
 from agentrl.advantage import hierarchical
 from agentrl.types import Span
+from tests import batches
+from tests.advantage import estimators
+from tests.batches import links
 
 STORY = batches.story(seed=51, groups=2, members=3, turns=5)
 HEADS = {'low': 'value', 'high': 'prm', 'switch': 'entropy'}  # any three

@@ -2,15 +2,15 @@
 
 import functools
 
-import batches
-import estimators
 import jax
 import numpy as np
 import pytest
-from batches import links
 
 import agentrl.advantage  # noqa: F401  registers the links
 from agentrl.advantage import chain
+from tests import batches
+from tests.advantage import estimators
+from tests.batches import links
 
 TURN = {'unit': 'turn'}
 STATE = {'unit': 'turn', 'by': ('group', 'state')}

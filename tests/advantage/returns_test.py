@@ -1,13 +1,13 @@
 """Sources, returns to go and moves to tokens, against plain loops."""
 
-import batches
-import estimators
 import jax
 import numpy as np
 import pytest
-from batches import links
 
 from agentrl.advantage import chain
+from tests import batches
+from tests.advantage import estimators
+from tests.batches import links
 
 STORY = batches.story(seed=6)
 

@@ -5,9 +5,10 @@ As `estimators`: from the equations, over a `batches.Story`, returning
 `judge`; `failed` names trajectories of which a judgement failed.
 """
 
-import estimators
 import numpy as np
-from estimators import mates, spread, steps, to_go, total
+
+from tests.advantage import estimators
+from tests.advantage.estimators import mates, spread, steps, to_go, total
 
 FAILED = 5
 

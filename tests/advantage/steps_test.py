@@ -2,17 +2,17 @@
 
 import functools
 
-import batches
-import estimators
 import jax
 import numpy as np
 import pytest
-import step_estimators as plain
-from batches import links
 
 from agentrl import registry
 from agentrl.advantage import chain
-from configs import base  # noqa: F401  registers every piece
+from agentrl.configs import base  # noqa: F401  registers every piece
+from tests import batches
+from tests.advantage import estimators
+from tests.advantage import step_estimators as plain
+from tests.batches import links
 
 JUDGE = {'name': 'judge'}
 TURN = {'by': ('group', 'turn')}

@@ -2,13 +2,13 @@
 
 import functools
 
-import batches
 import jax
 import numpy as np
 import pytest
-from batches import links
 
 from agentrl.advantage import chain
+from tests import batches
+from tests.batches import links
 
 # Nodes of each trajectory. Group 0 branches twice, group 1 once, the group 2
 # is alone, in group 3 all outcomes are equal, group 4 does not branch.

@@ -9,12 +9,15 @@ import numpy as np
 import pytest
 
 import agentrl.collect  # noqa: F401  registers its pieces
-from agentrl import learner, registry
+from agentrl import registry
 from agentrl.collect import dynamic
+from agentrl.configs import base, dapo, grpo, grpo_roc
+from agentrl.learner import update
 from agentrl.rollout import record as record_lib
+from agentrl.run import build, stages
+from agentrl.run import collect as collect_lib
+from agentrl.study import execute, spec
 from agentrl.task.fixed import attempts as make_attempts
-from configs import base, dapo, grpo, grpo_roc
-from experiments import build, comparing, rollouts, staging, study
 
 B, G, K, C, M = 16, 4, 3, 3, 2
 # Outcomes of the four groups; the second case has one that differs.
@@ -121,11 +124,11 @@ def test_times_must_divide_the_attempts():
 
 
 def test_a_run_attempts_what_its_collect_piece_asks_for():
-  assert rollouts.attempted(grpo.get_config('tiny')) == 32
+  assert collect_lib.attempted(grpo.get_config('tiny')) == 32
   c = dapo.get_config('tiny')
-  assert rollouts.attempted(c) == 64
+  assert collect_lib.attempted(c) == 64
   base.hp(c, 'collect', 'dynamic_sampling', times=3)
-  assert rollouts.attempted(c) == 96
+  assert collect_lib.attempted(c) == 96
 
 
 def test_resampling_on_correct_is_the_half_that_curating_keeps():
@@ -170,19 +173,19 @@ def test_members_of_a_group_must_be_so_many_times_as_many():
 @pytest.mark.parametrize('method', ['dapo', 'grpo_roc'])
 def test_what_a_study_sets_is_what_is_trained_on(method, tmp_path):
   """And the method's own oversampling multiplies it."""
-  s = study.Study(
+  s = spec.Study(
     name='a', title='', question='', by='train', claims=(), threshold='a',
     reference='a', env_steps=1, tokens=1, grid=(1.0, 2.0), rate=1.0,
-    arms=(study.Arm('a', 'A', f'configs/{method}.py:tiny'),),
-    envs={'e': study.Env('E', {})}, warm='configs/grpo.py',
+    arms=(spec.Arm('a', 'A', f'configs/{method}.py:tiny'),),
+    envs={'e': spec.Env('E', {})}, warm='configs/grpo.py',
     changes={'rollout.batch': 16, 'rollout.group': 2},
   )  # fmt: skip
-  ask = comparing.Ask('e', 'a', 1.0, 0)
-  c = comparing._run(s, s.arms[0], str(tmp_path), ask).config
+  ask = execute.Ask('e', 'a', 1.0, 0)
+  c = execute._run(s, s.arms[0], str(tmp_path), ask).config
   assert (c.rollout.batch, c.rollout.group) == (16, 2)
-  assert rollouts.attempted(c) == 32
+  assert collect_lib.attempted(c) == 32
   deeper = 2 if method == 'grpo_roc' else 1
-  assert rollouts.attempted_group(c) == 2 * deeper
+  assert collect_lib.attempted_group(c) == 2 * deeper
 
 
 def test_a_batch_has_the_size_that_was_asked_for(tmp_path):
@@ -193,13 +196,13 @@ def test_a_batch_has_the_size_that_was_asked_for(tmp_path):
   c.rollout.update(dict(batch=16, group=4, slots=16, turns=3))
   c.sft.batch, c.micro = 16, 24
   s = build.setup(c)
-  attempts = staging.rl_stage(s, 0, 1).tasks(0)
-  state = learner.init(s.learner, jax.random.key(0))
-  size = rollouts.attempted_group(c)
+  attempts = stages.rl_stage(s, 0, 1).tasks(0)
+  state = update.init(s.learner, jax.random.key(0))
+  size = collect_lib.attempted_group(c)
   assert np.unique(attempts.group).tolist() == list(range(32 // size))
   assert np.bincount(attempts.group).tolist() == [size] * (32 // size)
   batch = jax.eval_shape(
-    functools.partial(rollouts.collect, s),
+    functools.partial(collect_lib.collect, s),
     state.params['policy'], attempts, state.key, state.step,
   )  # fmt: skip
   assert batch.outcome.shape == (16,)

@@ -2,16 +2,16 @@
 
 import functools
 
-import batches
 import jax
 import numpy as np
 import pytest
-from batches import links
 
 import agentrl.advantage
 import agentrl.curate  # noqa: F401  both register their pieces
 from agentrl import registry
 from agentrl.advantage import chain
+from tests import batches
+from tests.batches import links
 
 BIND = {
   'correct_and_clean_calls': {'share': 0.5},

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrl.env import tooled
+from agentrl.env import tool_env
 from agentrl.env.countdown import Countdown, reachable, worth
 
 
@@ -85,7 +85,7 @@ def test_another_expression_counts_and_a_wrong_one_does_not():
     ('6*4', 0, 0),
   ):
     env.reset(task, 5)
-    reply = env.step(tooled.say(answer))
+    reply = env.step(tool_env.say(answer))
     assert (reply.score, reply.facts['format']) == (score, legal)
   env.close()
 

@@ -9,7 +9,7 @@ import pickle
 import pytest
 
 from agentrl import install
-from agentrl.env import host, splits
+from agentrl.env import base, splits
 
 FILES = pathlib.Path(__file__).parent / 'host_files'
 CATALOGUE = str(FILES / 'catalogue.jsonl')
@@ -71,7 +71,7 @@ HOSTILE = (
 def of_name(name):
   if name in NEEDS:
     pytest.importorskip(NEEDS[name], reason=install.command('host'))
-  return host.find(name)
+  return base.find(name)
 
 
 by_name = pytest.mark.parametrize('name', sorted(OTHER))
@@ -176,9 +176,9 @@ def test_a_name_tells_settings_apart(name, field):
 @by_name
 def test_it_says_what_it_is(name):
   family = of_name(name)()
-  fields = set(host.settings(type(family)))
+  fields = set(base.settings(type(family)))
   assert fields == set(OTHER[name]) | set(OWN.get(name, ()))
-  assert family.place in host.PLACES
+  assert family.place in base.PLACES
   assert isinstance(family.system, str)
   assert family.name().startswith(f'{name}-')
 
@@ -198,4 +198,4 @@ def test_no_message_breaks_it(name):
 
 
 def test_all_families_are_tested():
-  assert set(OTHER) <= set(host.FAMILIES)
+  assert set(OTHER) <= set(base.FAMILIES)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrl.env import host, splits, tooled
+from agentrl.env import base, splits, tool_env
 from agentrl.env.interview import Interview, halves, truthful
 from agentrl.service.base import ServiceFault
 from agentrl.text.message import Message
@@ -17,7 +17,7 @@ TASK = {'numbers': [3, 8, 15, 21], 'secret': 8}
 
 
 def env_of(user=truthful, **fields):
-  return host.served(Interview(**fields), {'user': user}).env()
+  return base.served(Interview(**fields), {'user': user}).env()
 
 
 @settings(max_examples=50, deadline=None)
@@ -47,7 +47,7 @@ def test_demonstrations_solve_their_tasks_in_both_splits():
       assert not any(r.invalid or r.done or r.score for r in replies[:-1])
       assert all(set(r.facts) == set(family.columns) for r in replies)
       env.reset(task, 3)
-      wrong = tooled.say(str(task['secret'] + 1))
+      wrong = tool_env.say(str(task['secret'] + 1))
       assert env.step(wrong)[1:4] == (0.0, True, 0.0)
   assert len(keys['train']) == len(keys['test']) == 20
   assert not keys['train'] & keys['test']
@@ -114,18 +114,18 @@ def test_the_user_hears_what_it_said_itself():
 
 def test_a_family_that_asks_says_so():
   family = Interview()
-  assert host.needs(family) == ('user',)
+  assert base.needs(family) == ('user',)
   with pytest.raises(ValueError, match=r'ask services .*host.served'):
     family.env()
   with pytest.raises(ValueError, match=r"asks services \['user'\], which are"):
-    host.served(family, {'judge': truthful})
-  served = host.served(family, {'user': truthful})
-  assert host.needs(served) == ()
+    base.served(family, {'judge': truthful})
+  served = base.served(family, {'user': truthful})
+  assert base.needs(served) == ()
   assert (served.columns, served.place) == (family.columns, 'thread')
   assert (served.name(), served.system) == (family.name(), '')
-  plain = host.find('countdown')()
-  assert host.needs(plain) == ()
-  assert host.served(plain, {}) is plain
+  plain = base.find('countdown')()
+  assert base.needs(plain) == ()
+  assert base.served(plain, {}) is plain
 
 
 def test_settings_have_names_of_their_own():
@@ -134,7 +134,7 @@ def test_settings_have_names_of_their_own():
     for fields in ({}, {'numbers': 4}, {'largest': 50}, {'noise': 0.1})
   }
   assert len(names) == 4
-  assert tooled.say('...') in Interview(teach=True).system
+  assert tool_env.say('...') in Interview(teach=True).system
 
 
 def test_a_user_that_was_told_nothing_is_a_fault():

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from agentrl.env import answers, splits, tooled
+from agentrl.env import grading, splits, tool_env
 from agentrl.env.math_python import (
   TEMPLATES,
   MathPython,
@@ -46,7 +46,7 @@ def solved():
 def test_answers_are_right(solved):
   for task, said, _ in solved:
     assert task['answer'] == str(counted(task['question']))
-    assert tooled.final(said[-1]) == task['answer']
+    assert tool_env.final(said[-1]) == task['answer']
   starts = {t.task['question'].split()[0] for t in solved}
   assert starts == {x.question.split()[0] for x in TEMPLATES}
 
@@ -101,7 +101,7 @@ def env():
 )
 def test_answers_are_compared_exactly(env, gold, answer, score):
   env.reset({'question': '?', 'answer': gold}, 0)
-  assert env.step(tooled.say(answer)).score == score
+  assert env.step(tool_env.say(answer)).score == score
 
 
 def test_a_program_that_fails_is_a_fault(env):
@@ -131,7 +131,7 @@ def test_questions_of_a_file(tmp_path):
       family.solved(split, 100, 0)
     size = int(re.search(r'than the (\d+)', str(error.value))[1])
     asked |= {
-      answers.normal(t.task['question']): t
+      grading.normal(t.task['question']): t
       for t in family.solved(split, size, 0)
     }
   assert len(asked) == 30

@@ -20,7 +20,8 @@ from typing import NamedTuple
 import pytest
 
 from agentrl import install
-from agentrl.env import host, java, textarena, textworld_express
+from agentrl.env import base, java, textarena
+from agentrl.env.textworld import express
 
 HOSTILE = ('', ' ', 'x' * 10_000, '\0', 'a\0b', '😀', 'quit', '-1', '1\n2', '[')
 
@@ -78,7 +79,7 @@ CASES = (
       fields={'game': game},
       slow=True,
     )
-    for game in textworld_express.GAMES
+    for game in express.GAMES
   ),
   Case('scienceworld', 'scienceworld', 'java', slow=True),
 )
@@ -100,7 +101,7 @@ by_case = pytest.mark.parametrize('case', [param(case) for case in CASES])
 
 
 def family(case: Case):
-  return host.find(case.name)(**case.fields)
+  return base.find(case.name)(**case.fields)
 
 
 def play(env, task, said, seed=7):
@@ -179,14 +180,14 @@ def test_splits_are_disjoint_and_repeat(case):
 
 @pytest.mark.parametrize('name', sorted({case.name for case in CASES}))
 def test_names_tell_settings_apart(name):
-  made = host.find(name)()
+  made = base.find(name)()
   assert made.place == 'process'
-  assert made.name() == host.find(name)().name()
+  assert made.name() == base.find(name)().name()
   assert not set(made.name()) & set('/\\ :*?"<>|')
   for field in dataclasses.fields(made):
     if field.type in ('bool', bool):
       other = dataclasses.replace(
-        made, **{field.name: not host.settings(type(made))[field.name]}
+        made, **{field.name: not base.settings(type(made))[field.name]}
       )
       assert other.name() != made.name()
 
@@ -208,7 +209,7 @@ def test_names_tell_settings_apart(name):
 )
 def test_bad_settings_are_one_sentence(name, fields, words):
   with pytest.raises(ValueError, match=words) as error:
-    host.find(name)(**fields)
+    base.find(name)(**fields)
   assert '\n' not in str(error.value)
 
 
@@ -232,7 +233,7 @@ def test_without_java_one_is_told_so(name, monkeypatch):
   with pytest.raises(
     ValueError, match=rf'{name.replace("_", "-")} needs .*java'
   ):
-    host.find(name)().env()
+    base.find(name)().env()
 
 
 def test_no_more_tasks_than_the_package_has():
@@ -250,8 +251,8 @@ def test_java_ends_with_the_process_that_started_it():
   """Also where that had no time to say so."""
   code = (
     'import os\n'
-    'from agentrl.env import textworld_express\n'
-    'env = textworld_express.TextWorldExpress().env()\n'
+    'from agentrl.env.textworld import express\n'
+    'env = express.TextWorldExpress().env()\n'
     'print(env.world._gateway.java_process.pid, flush=True)\n'
     'os.kill(os.getpid(), 9)\n'
   )
@@ -280,9 +281,9 @@ def test_maps_follow_textworlds_own_law(level):
   import textworld
   from textworld.challenges.tw_coin_collector import coin_collector
 
-  from agentrl.env import coins
+  from agentrl.env.textworld import maps
 
-  length, dead = coins.size(level)
+  length, dead = maps.size(level)
   for seed in range(3):
     options = textworld.GameOptions()
     options.seeds = seed
@@ -302,7 +303,7 @@ def test_maps_follow_textworlds_own_law(level):
     )
     mine = [
       {side: f'r_{there}' for side, there in exits.items()}
-      for exits in coins.Map(way, ends).exits()
+      for exits in maps.Map(way, ends).exits()
     ]
     assert mine == list(rooms.values())
 
@@ -310,7 +311,7 @@ def test_maps_follow_textworlds_own_law(level):
 @pytest.mark.slow
 @textworld_here
 def test_a_torn_game_is_built_again(tmp_path):
-  made = host.find('textworld_coin')(brief=False, folder=str(tmp_path))
+  made = base.find('textworld_coin')(brief=False, folder=str(tmp_path))
   (task,) = itertools.islice(made.solved('test', 1, 3), 1)
   once = play(made.env(), task.task, task.said)
   (built,) = tmp_path.iterdir()

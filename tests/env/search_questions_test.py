@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from agentrl import install
-from agentrl.env import answers, host, search_questions, splits, tooled
+from agentrl.env import base, grading, search_questions, splits, tool_env
 from agentrl.env.search_questions import SearchQuestions, made_up
 
 needs_bm25s = pytest.mark.skipif(
@@ -95,7 +95,7 @@ def test_questions_of_a_file(files):
     t for s in splits.SPLITS for t in files.solved(s, _size(files, s), 0)
   ]
   assert len(tasks) == 20
-  assert len({answers.normal(t.task['question']) for t in tasks}) == 20
+  assert len({grading.normal(t.task['question']) for t in tasks}) == 20
   assert all(t.said == () for t in tasks)
   # Of two questions that are one the first counts.
   assert all(t.task['answers'] == ['Sarn', 'river S'] for t in tasks)
@@ -116,7 +116,7 @@ def test_answers_and_their_f1(files):
     ('', 0, 0),
   ):
     env.reset(task, 0)
-    reply = env.step(tooled.say(answer))
+    reply = env.step(tool_env.say(answer))
     assert (reply.score, reply.facts['f1']) == (score, pytest.approx(f1))
   env.close()
 
@@ -166,7 +166,7 @@ def test_without_bm25s_it_says_how_to_get_it(monkeypatch):
   search_questions._search.cache_clear()
   with pytest.raises(ValueError, match=r"pip install 'agentrl-jax\[host\]'"):
     SearchQuestions(people=7).env()
-  assert 'bm25s' in str(host.missing('bm25s', 'host'))
+  assert 'bm25s' in str(base.missing('bm25s', 'host'))
 
 
 def test_there_are_names_for_everyone():

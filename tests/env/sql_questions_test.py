@@ -7,7 +7,7 @@ import sqlite3
 
 import pytest
 
-from agentrl.env import splits, tooled
+from agentrl.env import splits, tool_env
 from agentrl.env.sql_questions import (
   SCHEMA,
   TEMPLATES,
@@ -63,7 +63,7 @@ def solved():
 
 def test_gold_queries_answer_their_questions(solved):
   for task, said, _ in solved:
-    assert tooled.final(said[-1]) == str(
+    assert tool_env.final(said[-1]) == str(
       counted(task['question'], task['rows'])
     )
 
@@ -118,7 +118,7 @@ def test_the_schema_it_shows_is_that_of_the_tables():
 def test_another_query_leads_there(env, query):
   shown = env.step(f'<sql>{query}</sql>').text.splitlines()
   assert shown[2] == '8'
-  assert env.step(tooled.say(shown[2])).score == 1
+  assert env.step(tool_env.say(shown[2])).score == 1
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_another_query_leads_there(env, query):
   ],
 )  # fmt: skip
 def test_answers(env, answer, score):
-  assert env.step(tooled.say(answer)).score == score
+  assert env.step(tool_env.say(answer)).score == score
 
 
 def test_the_database_is_read_only_and_of_this_task(env):
@@ -140,7 +140,7 @@ def test_the_database_is_read_only_and_of_this_task(env):
   gold = 'SELECT name FROM item'
   env.reset({'rows': other, 'question': '?', 'gold': gold}, 0)
   assert 'kite' in env.step('<sql>SELECT name FROM item</sql>').text
-  assert env.step(tooled.say('Kite.')).score == 1
+  assert env.step(tool_env.say('Kite.')).score == 1
 
 
 def test_a_query_without_rows_is_none():

@@ -17,7 +17,7 @@ import time
 import pytest
 import yaml
 
-from agentrl import metrics
+from agentrl.log import metrics
 
 ROOT = pathlib.Path(__file__).parents[2]
 SCRIPTS = sorted((ROOT / 'launch').glob('*.sh'))
@@ -260,7 +260,7 @@ signal.signal(signal.SIGTERM, lambda *_: sys.exit(130))
 os.kill(os.getppid(), signal.SIGTERM)
 signal.pause()""",
   )
-  words = ('bash', 'launch/mirrored.sh', str(here), str(there), program)
+  words = ('bash', 'launch/sync_folder.sh', str(here), str(there), program)
   done = stage.run(*words, str(here))
   assert done.returncode == 130, done.stderr
   assert files(here) == files(there) == {'kept': 'kept', 'a b/new': 'new'}
@@ -411,7 +411,7 @@ def until(true, seconds: float = 60.0):
 
 def test_what_is_kept_outlives_its_start_and_is_there_once(stage):
   program = stage.fake('py', WAITS.format(failing='none'))
-  line = ('bash', 'launch/kept.sh', 'train.log', program)
+  line = ('bash', 'launch/detached.sh', 'train.log', program)
   environ = stage.environ({'JAX_PROCESS_ID': '0'})
   started = subprocess.Popen(line, cwd=stage.folder, env=environ)
   log = stage.folder / 'train.log'

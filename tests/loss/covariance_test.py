@@ -2,7 +2,6 @@
 
 import functools
 
-import batches
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 from agentrl import registry, segment
 from agentrl.loss import covariance, ratio
 from agentrl.types import Credit, Outputs
+from tests import batches
 
 STORY = batches.story(seed=2, groups=2, members=3)
 KEY = 3

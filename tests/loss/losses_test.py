@@ -1,6 +1,5 @@
 """Every loss: its value by hand, its weight, its gradient."""
 
-import batches
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +9,7 @@ import agentrl.loss  # noqa: F401  registers the losses
 from agentrl import registry
 from agentrl.signal import critic
 from agentrl.types import Batch, Credit, Outputs
+from tests import batches
 
 STORY = batches.story(seed=11, groups=2, members=3)
 KEY = 0

@@ -5,7 +5,6 @@
 alone are the gradient that each loss must have.
 """
 
-import batches
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,8 +12,9 @@ import pytest
 
 import agentrl.loss  # noqa: F401  registers the losses
 from agentrl import registry
+from agentrl.configs import nft_sequence
 from agentrl.types import Credit, Outputs
-from configs import nft_sequence
+from tests import batches
 
 CASES = {
   'cispo': {'clip_low': 0.2, 'clip_high': 0.1},

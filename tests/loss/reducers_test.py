@@ -1,6 +1,5 @@
 """Coefficients against loops over trajectories, in every layout."""
 
-import batches
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +7,7 @@ import pytest
 
 import agentrl.loss  # noqa: F401  registers the reducers
 from agentrl import mesh, registry
+from tests import batches
 
 STORY = batches.story(seed=13, groups=2)
 WEIGHT = [

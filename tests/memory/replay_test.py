@@ -2,7 +2,6 @@
 
 import functools
 
-import batches
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +12,7 @@ from agentrl import mesh, registry
 from agentrl.advantage import chain
 from agentrl.memory import replay
 from agentrl.types import Outputs
+from tests import batches
 
 STORIES = [batches.story(seed, groups=3, members=3) for seed in range(4)]
 B = 10

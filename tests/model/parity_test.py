@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentrl.model import families, hf
+from agentrl.model import hf_config, hf_weights
 from agentrl.nn import decode, transformer
 
 torch = pytest.importorskip('torch')
@@ -131,8 +131,8 @@ def ours(saved):
 
   @functools.cache
   def load(name: str):
-    shape = families.shape(families.read(saved(name)))
-    return shape, hf.read(saved(name), shape)
+    shape = hf_config.shape(hf_config.read(saved(name)))
+    return shape, hf_weights.read(saved(name), shape)
 
   return load
 
@@ -239,7 +239,9 @@ def test_greedy_generation_token_for_token(name, ours, decoder):
 def test_they_read_what_we_write(name, ours, saved, tmp_path):
   """Their logits after our export, and every weight bit for bit."""
   _, params = ours(name)
-  hf.write(tmp_path, families.read(saved(name)), params, file_bytes=40_000)
+  hf_weights.write(
+    tmp_path, hf_config.read(saved(name)), params, file_bytes=40_000
+  )
   back = transformers.AutoModelForCausalLM.from_pretrained(
     tmp_path, attn_implementation='eager'
   ).eval()

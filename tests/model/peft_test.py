@@ -9,7 +9,7 @@ import pytest
 import safetensors.numpy as tensors
 
 from agentrl import mesh
-from agentrl.model import families, hf, peft
+from agentrl.model import hf_config, hf_weights, peft
 from agentrl.nn import lora, transformer
 
 CONFIG = {
@@ -25,7 +25,7 @@ CONFIG = {
   'bos_token_id': None,
   'eos_token_id': None,
 }
-SHAPE = families.shape(CONFIG)
+SHAPE = hf_config.shape(CONFIG)
 HOW = lora.Lora(rank=3, alpha=12, pattern='q|o|down')
 
 
@@ -109,7 +109,7 @@ def test_another_kind_of_adapter(field, value, saved):
 )
 def test_adapter_of_another_base(changed, words, saved):
   with pytest.raises(ValueError, match=words):
-    peft.read(saved, families.shape(CONFIG | changed))
+    peft.read(saved, hf_config.shape(CONFIG | changed))
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_experts_of_this_base_are_not_adapted_here(saved):
   kept = {k: v for k, v in tensors.load_file(file).items() if 'down' not in k}
   tensors.save_file(kept | extra, file)
   with pytest.raises(ValueError, match=r'adapts up_proj .*merge that'):
-    peft.read(saved, families.shape(moe))
+    peft.read(saved, hf_config.shape(moe))
 
 
 def test_torn_and_missing_files(saved, tmp_path):
@@ -165,14 +165,14 @@ def test_experts_have_no_names(tmp_path):
     'moe_intermediate_size': 8,
   }
   with pytest.raises(ValueError, match="adapts 'down' of experts"):
-    peft.write(tmp_path, families.shape(moe), HOW, adapter())
+    peft.write(tmp_path, hf_config.shape(moe), HOW, adapter())
 
 
 def theirs_and_ours(tmp_path):
   """The base as a model of transformers, and our parameters of it."""
   transformers = pytest.importorskip('transformers')
   params = drawn(transformer.specs(SHAPE))
-  hf.write(tmp_path / 'base', CONFIG, params)
+  hf_weights.write(tmp_path / 'base', CONFIG, params)
   model = transformers.AutoModelForCausalLM.from_pretrained(
     tmp_path / 'base', attn_implementation='eager'
   )
@@ -204,7 +204,7 @@ def test_peft_loads_ours(tmp_path):
   attached = lora.attach(HOW, params, adapter())
   np.testing.assert_allclose(our_logits(attached), theirs, atol=1e-4, rtol=1e-4)
   assert np.max(np.abs(theirs - plain)) > 0.1
-  hf.write(tmp_path / 'merged', CONFIG, lora.merge(attached))
+  hf_weights.write(tmp_path / 'merged', CONFIG, lora.merge(attached))
   transformers = pytest.importorskip('transformers')
   merged = transformers.AutoModelForCausalLM.from_pretrained(
     tmp_path / 'merged', attn_implementation='eager'

@@ -12,9 +12,9 @@ _HIER = 'tests/advantage/hierarchical_test.py'
 _STEPS = 'tests/advantage/steps_test.py'
 _BASE = 'tests/advantage/baselines_test.py'
 _TREE = 'tests/advantage/tree_test.py'
-_CORRECT = 'tests/advantage/correct_test.py'
-_FILTER = 'tests/advantage/filter_test.py'
-_WEIGHTS = 'tests/advantage/weights_test.py'
+_CORRECT = 'tests/advantage/importance_test.py'
+_FILTER = 'tests/advantage/masking_test.py'
+_WEIGHTS = 'tests/advantage/reweight_test.py'
 _ENTROPY = 'tests/advantage/entropy_test.py'
 
 MUTANTS = (
@@ -67,7 +67,7 @@ MUTANTS = (
     'turns that did not happen are counted',
   ),
   Mutant(
-    'agentrl.advantage.statistics',
+    'agentrl.advantage.group_stats',
     'moments',
     'jnp.maximum(n - ddof, 1)',
     'jnp.maximum(n, 1)',
@@ -75,7 +75,7 @@ MUTANTS = (
     'ddof is ignored',
   ),
   Mutant(
-    'agentrl.advantage.statistics',
+    'agentrl.advantage.group_stats',
     'moments',
     'mean = jnp.where(low == high, high, total(w * x) / jnp.maximum(n, 1))',
     'mean = total(w * x) / jnp.maximum(n, 1)',
@@ -83,7 +83,7 @@ MUTANTS = (
     'rounding is taught in constant cells',
   ),
   Mutant(
-    'agentrl.advantage.statistics',
+    'agentrl.advantage.group_stats',
     'moments',
     "alone & (singleton == 'raw')",
     "alone & (singleton != 'raw')",
@@ -91,7 +91,7 @@ MUTANTS = (
     'singletons the other way',
   ),
   Mutant(
-    'agentrl.advantage.statistics',
+    'agentrl.advantage.group_stats',
     'shares',
     "owner = node if unit == 'node' else owner",
     'owner = owner.astype(node.dtype)',
@@ -99,7 +99,7 @@ MUTANTS = (
     'a shared turn counts once for each branch',
   ),
   Mutant(
-    'agentrl.advantage.statistics',
+    'agentrl.advantage.group_stats',
     'shares',
     '(index == -first',
     '(index != -first',
@@ -107,7 +107,7 @@ MUTANTS = (
     'all turns but the first',
   ),
   Mutant(
-    'agentrl.advantage.statistics',
+    'agentrl.advantage.group_stats',
     'cells',
     'for name in by)',
     'for name in by[:1])',
@@ -115,7 +115,7 @@ MUTANTS = (
     'only the first column splits',
   ),
   Mutant(
-    'agentrl.advantage.statistics',
+    'agentrl.advantage.group_stats',
     'on_turns',
     'counted(batch, unit) & where',
     'counted(batch, unit)',
@@ -123,7 +123,7 @@ MUTANTS = (
     'turns that may not enter do',
   ),
   Mutant(
-    'agentrl.advantage.statistics',
+    'agentrl.advantage.group_stats',
     'on_tokens',
     'rows.sampled & (credit.weight > 0) & spread(turns)',
     'rows.sampled & spread(turns)',
@@ -323,7 +323,7 @@ MUTANTS = (
     'turns are counted in place of tokens',
   ),
   Mutant(
-    'agentrl.advantage.filter',
+    'agentrl.advantage.masking',
     'positive_only',
     'batch.rows) > 0)',
     'batch.rows) >= 0)',
@@ -332,7 +332,7 @@ MUTANTS = (
     'what is average is kept',
   ),
   Mutant(
-    'agentrl.advantage.filter',
+    'agentrl.advantage.masking',
     'imitate_best',
     '(x > threshold)',
     '(x > 0)',
@@ -340,7 +340,7 @@ MUTANTS = (
     'the threshold is ignored',
   ),
   Mutant(
-    'agentrl.advantage.weights',
+    'agentrl.advantage.reweight',
     'duration_weight',
     'jnp.minimum(d / _mean(d, known), limit)',
     'd / _mean(d, known)',
@@ -348,7 +348,7 @@ MUTANTS = (
     'no limit',
   ),
   Mutant(
-    'agentrl.advantage.weights',
+    'agentrl.advantage.reweight',
     'success_rate',
     '(r > 0) & (r < 1)',
     'r > 0',
@@ -356,7 +356,7 @@ MUTANTS = (
     'groups that solved all keep their weight',
   ),
   Mutant(
-    'agentrl.advantage.weights',
+    'agentrl.advantage.reweight',
     'on_span',
     'Span[name.upper()]',
     'Span.CALL',
@@ -364,7 +364,7 @@ MUTANTS = (
     'always the call',
   ),
   Mutant(
-    'agentrl.advantage.states',
+    'agentrl.advantage.state_groups',
     'standardize',
     'size.turn >= least',
     'size.turn > least',
@@ -372,7 +372,7 @@ MUTANTS = (
     'cells of just enough units are too small',
   ),
   Mutant(
-    'agentrl.advantage.states',
+    'agentrl.advantage.state_groups',
     'drop_flat',
     'jnp.where(kept, credit.weight, 0)',
     'credit.weight',
@@ -380,7 +380,7 @@ MUTANTS = (
     'flat states stay in the mean',
   ),
   Mutant(
-    'agentrl.advantage.states',
+    'agentrl.advantage.state_groups',
     '_over_history',
     '(k + first) ** alpha',
     '(k + 1) ** alpha',
@@ -388,7 +388,7 @@ MUTANTS = (
     'the default in place of the given',
   ),
   Mutant(
-    'agentrl.advantage.judged',
+    'agentrl.advantage.step_labels',
     'share_outcome',
     '(credit.turn > 0) == won',
     '(credit.turn > 0) != won',
@@ -397,7 +397,7 @@ MUTANTS = (
     'labels that disagree get the credit',
   ),
   Mutant(
-    'agentrl.advantage.judged',
+    'agentrl.advantage.step_labels',
     'new_best',
     'jax.lax.cummax(jnp.cumsum(gained, axis=1), axis=1)',
     'jnp.cumsum(gained, axis=1)',
@@ -405,7 +405,7 @@ MUTANTS = (
     'stepping back and forth earns',
   ),
   Mutant(
-    'agentrl.advantage.gated',
+    'agentrl.advantage.infopo',
     'gate_by_spread',
     '-spread.turn / temperature',
     '-spread.turn',
@@ -413,7 +413,7 @@ MUTANTS = (
     'the temperature is ignored',
   ),
   Mutant(
-    'agentrl.advantage.gated',
+    'agentrl.advantage.infopo',
     'standardize_followed',
     'turns.scored & followed',
     'turns.scored',
@@ -453,7 +453,7 @@ MUTANTS = (
     'groups that teach nothing are counted',
   ),
   Mutant(
-    'agentrl.advantage.correct',
+    'agentrl.advantage.importance',
     'ratio',
     'old - behaviour(rows, old)',
     'behaviour(rows, old) - old',
@@ -461,7 +461,7 @@ MUTANTS = (
     'the ratio upside down',
   ),
   Mutant(
-    'agentrl.advantage.correct',
+    'agentrl.advantage.importance',
     'behaviour',
     'rows.sampled & (rows.logp != 0)',
     'rows.sampled',
@@ -469,7 +469,7 @@ MUTANTS = (
     'tokens that no policy sampled have a ratio',
   ),
   Mutant(
-    'agentrl.advantage.correct',
+    'agentrl.advantage.importance',
     'masked_is',
     '(r >= low) & (r <= high)',
     'r <= high',
@@ -477,7 +477,7 @@ MUTANTS = (
     'no lower bound',
   ),
   Mutant(
-    'agentrl.advantage.correct',
+    'agentrl.advantage.importance',
     'geometric_mask',
     'segment.mean_within',
     'segment.sum_within',
@@ -485,11 +485,11 @@ MUTANTS = (
     'the product in place of the mean',
   ),
   Mutant(
-    'agentrl.advantage.placebo',
+    'agentrl.advantage.controls',
     'move_turns',
     'half, mask)',
     'half * 0, mask)',
-    'tests/advantage/placebo_test.py',
+    'tests/advantage/controls_test.py',
     'the control is the credit itself',
   ),
 )

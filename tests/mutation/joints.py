@@ -2,23 +2,21 @@
 
 from tests.mutation.mutant import Mutant
 
-_UPDATE = 'tests/joints/update_test.py'
-_PLAY = 'tests/joints/scripted_test.py'
-_STAGES = 'tests/joints/stages_test.py'
+_UPDATE = 'tests/integration/joints/update_test.py'
+_PLAY = 'tests/integration/joints/scripted_test.py'
+_STAGES = 'tests/integration/joints/stages_test.py'
 _GAME = 'tests/rollout/jit_test.py::test_the_record_is_the_game_that_was_played'
 _ENGINE = (
-  'tests/rollout/engine_test.py'
+  'tests/rollout/engine/engine_test.py'
   '::test_more_lines_than_slots_say_what_they_would_alone'
 )
-_COLLECTS = (
-  'tests/experiments/rollouts_test.py::test_a_run_collects_by_its_own_numbers'
-)
-_STAGING = 'tests/experiments/staging_test.py'
+_COLLECTS = 'tests/run/collect_test.py::test_a_run_collects_by_its_own_numbers'
+_STAGING = 'tests/run/stages_test.py'
 
 MUTANTS = (
   # The learner.
   Mutant(
-    'agentrl.learner',
+    'agentrl.learner.update',
     '_sub_updates',
     "plan.get('epochs', 1) * plan.get('n', 1)",
     "plan.get('epochs', 1)",
@@ -26,7 +24,7 @@ MUTANTS = (
     'with several minibatches the ratio is always 1',
   ),
   Mutant(
-    'agentrl.learner',
+    'agentrl.learner.update',
     '_train',
     "w.values('plan', w.plan)",
     '{}',
@@ -34,7 +32,7 @@ MUTANTS = (
     'one minibatch, whatever the config says',
   ),
   Mutant(
-    'agentrl.learner',
+    'agentrl.learner.update',
     '_train',
     'chain.token_advantage(credit, batch.rows)',
     'credit.token',
@@ -42,7 +40,7 @@ MUTANTS = (
     'credit of turns does not reach tokens',
   ),
   Mutant(
-    'agentrl.learner',
+    'agentrl.learner.update',
     'judge',
     'for name in w.curate:',
     'for name in ():',
@@ -50,7 +48,7 @@ MUTANTS = (
     'nothing is curated',
   ),
   Mutant(
-    'agentrl.learner',
+    'agentrl.learner.update',
     'judge',
     "w.values('curate', name)",
     '{}',
@@ -58,39 +56,39 @@ MUTANTS = (
     'curating by defaults',
   ),
   Mutant(
-    'agentrl.learner',
+    'agentrl.learner.update',
     'judge',
     "if s.order == 'update_then_score':",
     "if s.order in ('update_then_score', 'score_then_update'):",
-    'tests/learner_test.py',
+    'tests/learner/update_test.py',
     'signals that score first update first',
   ),
   Mutant(
-    'agentrl.learner',
+    'agentrl.learner.update',
     'judge',
     "if s.order == 'score_then_update':",
     "if s.order in ('update_then_score', 'score_then_update'):",
-    'tests/learner_test.py',
+    'tests/learner/update_test.py',
     'a signal learns twice',
   ),
   Mutant(
-    'agentrl.learner',
+    'agentrl.learner.update',
     'judge',
     'state = s.begin(state)',
     'pass',
-    'tests/learner_test.py',
+    'tests/learner/update_test.py',
     'what begins anew at an iteration does not',
   ),
   Mutant(
-    'agentrl.learner',
+    'agentrl.learner.update',
     '_look_back',
     "if s.order == 'after_advantage':",
     "if s.order == 'score_then_update':",
-    'tests/learner_test.py',
+    'tests/learner/update_test.py',
     'critics do not learn',
   ),
   Mutant(
-    'agentrl.learner',
+    'agentrl.learner.update',
     '_look_back',
     'memory=memory or state.memory',
     'memory=state.memory',
@@ -98,7 +96,7 @@ MUTANTS = (
     'nothing is remembered',
   ),
   Mutant(
-    'agentrl.learner',
+    'agentrl.learner.update',
     '_recall',
     'signals |= told',
     'signals |= {}',
@@ -106,7 +104,7 @@ MUTANTS = (
     'what a memory says is dropped',
   ),
   Mutant(
-    'agentrl.learner',
+    'agentrl.learner.update',
     'advantage',
     "links('finish', w.finish)",
     '[]',
@@ -114,7 +112,7 @@ MUTANTS = (
     'finish is dropped',
   ),
   Mutant(
-    'agentrl.learner',
+    'agentrl.learner.update',
     'advantage',
     "registry.bind('link', n, w.values(scope, n)",
     "registry.bind('link', n, {}",
@@ -122,7 +120,7 @@ MUTANTS = (
     'links by defaults',
   ),
   Mutant(
-    'agentrl.learner',
+    'agentrl.learner.update',
     'advantage',
     'coef = {s: learner.coef[s] for s in streams if s in learner.coef}',
     'coef = {}',
@@ -130,7 +128,7 @@ MUTANTS = (
     'streams count once each',
   ),
   Mutant(
-    'agentrl.learner',
+    'agentrl.learner.update',
     '_now',
     'state.step - learner.start',
     'state.step',
@@ -138,7 +136,7 @@ MUTANTS = (
     "schedules count from the run's start",
   ),
   Mutant(
-    'agentrl.learner',
+    'agentrl.learner.update',
     'explained',
     'step=state.step + 1',
     'step=state.step',
@@ -146,7 +144,7 @@ MUTANTS = (
     'the step stands still',
   ),
   Mutant(
-    'agentrl.learner',
+    'agentrl.learner.update',
     'start_roles',
     'opt=opt)',
     'opt=state.opt)',
@@ -154,7 +152,7 @@ MUTANTS = (
     'moments of the warm start are kept',
   ),
   Mutant(
-    'agentrl.learner',
+    'agentrl.learner.update',
     'start_roles',
     'if _sizes(own.get(name)) == _sizes(spec)',
     'if False',
@@ -162,7 +160,7 @@ MUTANTS = (
     'roles do not start as the policy',
   ),
   Mutant(
-    'agentrl.learner',
+    'agentrl.learner.update',
     '_old',
     'out.logp - batch.rows.logp, 0',
     'out.logp, 0',
@@ -170,7 +168,7 @@ MUTANTS = (
     'the gap to the sampler is no gap',
   ),
   Mutant(
-    'agentrl.learner',
+    'agentrl.learner.update',
     'old_wanted',
     'several or name',
     'name',
@@ -178,7 +176,7 @@ MUTANTS = (
     'several sub-updates without an old log-prob',
   ),
   Mutant(
-    'agentrl.method',
+    'agentrl.learner.algorithm',
     'signals',
     "w.values('signal', name)",
     '{}',
@@ -186,7 +184,7 @@ MUTANTS = (
     'signals by defaults',
   ),
   Mutant(
-    'agentrl.method',
+    'agentrl.learner.algorithm',
     'memories',
     "w.values('memory', name)",
     '{}',
@@ -195,7 +193,7 @@ MUTANTS = (
   ),
   # What the policy climbs.
   Mutant(
-    'agentrl.objective',
+    'agentrl.learner.policy_gradient',
     'gradient',
     "registry.bind('loss', n, w.values(n, n)",
     "registry.bind('loss', n, {}",
@@ -203,7 +201,7 @@ MUTANTS = (
     'losses by defaults',
   ),
   Mutant(
-    'agentrl.objective',
+    'agentrl.learner.policy_gradient',
     'gradient',
     'own = credit.replace(token=token, weight=weight, target=target)',
     'own = credit',
@@ -211,7 +209,7 @@ MUTANTS = (
     'micro-batches read the credit of others',
   ),
   Mutant(
-    'agentrl.objective',
+    'agentrl.learner.policy_gradient',
     '_coefficients',
     'learner.coef.get(name, 1.0)',
     '1.0',
@@ -219,7 +217,7 @@ MUTANTS = (
     'coefficients of terms are dropped',
   ),
   Mutant(
-    'agentrl.objective',
+    'agentrl.learner.policy_gradient',
     '_coefficients',
     '* _selected(learner, name, batch)',
     '',
@@ -227,7 +225,7 @@ MUTANTS = (
     'selectors are dropped',
   ),
   Mutant(
-    'agentrl.objective',
+    'agentrl.learner.policy_gradient',
     '_coefficients',
     'w.values(name, how)',
     '{}',
@@ -235,7 +233,7 @@ MUTANTS = (
     'reducers by defaults',
   ),
   Mutant(
-    'agentrl.objective',
+    'agentrl.learner.policy_gradient',
     '_coefficients',
     "w.reduce.get(name, 'token_mean')",
     "'token_mean'",
@@ -243,7 +241,7 @@ MUTANTS = (
     'always the mean over tokens',
   ),
   Mutant(
-    'agentrl.objective',
+    'agentrl.learner.policy_gradient',
     '_coefficients',
     'jnp.where(mask, weight, 0)',
     'weight',
@@ -251,7 +249,7 @@ MUTANTS = (
     'a sub-update trains on everything',
   ),
   Mutant(
-    'agentrl.objective',
+    'agentrl.learner.policy_gradient',
     '_selected',
     'batch.ids[what] == value',
     'batch.ids[what] != value',
@@ -259,7 +257,7 @@ MUTANTS = (
     'the selector the other way',
   ),
   Mutant(
-    'agentrl.objective',
+    'agentrl.learner.policy_gradient',
     '_selected',
     'batch.rows.span == value',
     'batch.rows.span >= value',
@@ -268,7 +266,7 @@ MUTANTS = (
   ),
   # From the config to the learner.
   Mutant(
-    'experiments.learning',
+    'agentrl.run.algorithm',
     'make_learner',
     'temperature = c.rollout.temperature',
     'temperature = 1.0',
@@ -276,7 +274,7 @@ MUTANTS = (
     'log-probs at another temperature',
   ),
   Mutant(
-    'experiments.learning',
+    'agentrl.run.algorithm',
     'make_learner',
     'coef=dict(c.coef)',
     'coef={}',
@@ -284,7 +282,7 @@ MUTANTS = (
     'coefficients do not reach the learner',
   ),
   Mutant(
-    'experiments.learning',
+    'agentrl.run.algorithm',
     'make_learner',
     'select={name: dict(x) for name, x in c.select.items()}',
     'select={}',
@@ -292,7 +290,7 @@ MUTANTS = (
     'selectors do not reach the learner',
   ),
   Mutant(
-    'experiments.learning',
+    'agentrl.run.algorithm',
     'make_learner',
     'schedules=schedules(c)',
     'schedules={}',
@@ -300,15 +298,15 @@ MUTANTS = (
     'schedules do not reach the learner',
   ),
   Mutant(
-    'experiments.learning',
+    'agentrl.run.algorithm',
     'make_learner',
-    'optim.Rule(**fields)',
-    "optim.Rule(lr=fields['lr'])",
+    'optimizer.Rule(**fields)',
+    "optimizer.Rule(lr=fields['lr'])",
     _UPDATE,
     'optimizers by defaults',
   ),
   Mutant(
-    'experiments.learning',
+    'agentrl.run.algorithm',
     'make_learner',
     'policy.module(shape, temperature, heads)',
     'policy.module(shape, 1.0, heads)',
@@ -316,7 +314,7 @@ MUTANTS = (
     "the policy's log-probs at another temperature",
   ),
   Mutant(
-    'experiments.learning',
+    'agentrl.run.algorithm',
     'schedules',
     'r.lr * r.final',
     'r.lr',
@@ -324,7 +322,7 @@ MUTANTS = (
     'rates do not fall',
   ),
   Mutant(
-    'experiments.learning',
+    'agentrl.run.algorithm',
     'schedules',
     's.steps or c.steps',
     's.steps',
@@ -332,7 +330,7 @@ MUTANTS = (
     'a schedule of 0 steps is over at once',
   ),
   Mutant(
-    'experiments.learning',
+    'agentrl.run.algorithm',
     'warm',
     'lr=c.sft.lr',
     'lr=rule.lr',
@@ -340,7 +338,7 @@ MUTANTS = (
     'the warm start at the rate of RL',
   ),
   Mutant(
-    'experiments.rollouts',
+    'agentrl.run.collect',
     'score',
     'for f in pieces)',
     'for f in pieces[:1])',
@@ -348,7 +346,7 @@ MUTANTS = (
     'all but the first reward are dropped',
   ),
   Mutant(
-    'experiments.rollouts',
+    'agentrl.run.collect',
     'score',
     "w.values('reward', n)",
     '{}',
@@ -356,7 +354,7 @@ MUTANTS = (
     'rewards by defaults',
   ),
   Mutant(
-    'experiments.rollouts',
+    'agentrl.run.collect',
     'collector',
     "values, 'c.collect')",
     "{}, 'c.collect')",
@@ -365,7 +363,7 @@ MUTANTS = (
   ),
   # Sampling, in jit and on hosts.
   Mutant(
-    'experiments.rollouts',
+    'agentrl.run.collect',
     'play',
     'top_k=r.top_k',
     'top_k=0',
@@ -373,7 +371,7 @@ MUTANTS = (
     'top-k is ignored',
   ),
   Mutant(
-    'experiments.rollouts',
+    'agentrl.run.collect',
     'play',
     'top_p=r.top_p',
     'top_p=1.0',
@@ -381,7 +379,7 @@ MUTANTS = (
     'top-p is ignored',
   ),
   Mutant(
-    'experiments.rollouts',
+    'agentrl.run.collect',
     'demo_attempts',
     'np.minimum(length, s.plan.turns)',
     'np.minimum(length - 1, s.plan.turns)',
@@ -389,7 +387,7 @@ MUTANTS = (
     'the solving move is never taught',
   ),
   Mutant(
-    'experiments.rollouts',
+    'agentrl.run.collect',
     'messages',
     'len(x) for x in said] + [0]',
     'len(x) - 1 for x in said] + [0]',
@@ -397,7 +395,7 @@ MUTANTS = (
     'the end of turn is never taught',
   ),
   Mutant(
-    'experiments.rollouts',
+    'agentrl.run.collect',
     'demonstrate',
     "batch.ids['source'] + 2",
     "batch.ids['source']",
@@ -405,7 +403,7 @@ MUTANTS = (
     'demonstrations count as sampled',
   ),
   Mutant(
-    'experiments.hosting',
+    'agentrl.run.host_env',
     'parts',
     'top_k=c.rollout.top_k',
     'top_k=0',
@@ -413,7 +411,7 @@ MUTANTS = (
     'top-k is ignored on hosts',
   ),
   Mutant(
-    'experiments.hosting',
+    'agentrl.run.host_env',
     'parts',
     'top_p=c.rollout.top_p',
     'top_p=1.0',
@@ -469,7 +467,7 @@ MUTANTS = (
     'before and after exchanged',
   ),
   Mutant(
-    'agentrl.rollout.luck',
+    'agentrl.rollout.keys',
     'turn',
     'turn + 1)',
     'turn)',
@@ -477,7 +475,7 @@ MUTANTS = (
     'the first turn draws as the beginning did',
   ),
   Mutant(
-    'agentrl.rollout.luck',
+    'agentrl.rollout.keys',
     'turn',
     'for i in (0, 1))',
     'for i in (0, 0))',
@@ -518,7 +516,7 @@ MUTANTS = (
   ),
   # Stages.
   Mutant(
-    'experiments.staging',
+    'agentrl.run.stages',
     'rl_stage',
     's.learner._replace(start=start)',
     's.learner',
@@ -526,7 +524,7 @@ MUTANTS = (
     "schedules count from the run's start",
   ),
   Mutant(
-    'experiments.staging',
+    'agentrl.run.stages',
     'rl_stage.sample',
     ', step)\n',
     ', 0)\n',
@@ -534,7 +532,7 @@ MUTANTS = (
     'the same sampling key at every iteration',
   ),
   Mutant(
-    'experiments.staging',
+    'agentrl.run.stages',
     'rl_stage.attempts',
     'len(s.train),',
     'len(s.train) + len(s.test),',
@@ -542,7 +540,7 @@ MUTANTS = (
     'held-out tasks are trained on',
   ),
   Mutant(
-    'experiments.staging',
+    'agentrl.run.stages',
     'rl_stage.attempts',
     'temperature=r.temperature',
     'temperature=1.0',
@@ -550,7 +548,7 @@ MUTANTS = (
     'rollout.temperature is not applied',
   ),
   Mutant(
-    'experiments.staging',
+    'agentrl.run.stages',
     'rl_stage.attempts',
     'step - start',
     'step',
@@ -558,7 +556,7 @@ MUTANTS = (
     "tasks count from the run's start",
   ),
   Mutant(
-    'experiments.staging',
+    'agentrl.run.stages',
     'rl_stage.attempts',
     'seed=c.seed',
     'seed=0',
@@ -566,15 +564,15 @@ MUTANTS = (
     'every seed has the same tasks',
   ),
   Mutant(
-    'experiments.staging',
+    'agentrl.run.stages',
     'rl_stage.begin',
-    'learner_lib.start_roles(s.learner, state)',
+    'update_lib.start_roles(s.learner, state)',
     'state',
     _STAGES,
     'roles and moments do not start afresh',
   ),
   Mutant(
-    'experiments.staging',
+    'agentrl.run.stages',
     'watch.look',
     'len(s.train) + np.arange(len(s.test))',
     'np.arange(len(s.test))',
@@ -582,7 +580,7 @@ MUTANTS = (
     'evaluation on training tasks',
   ),
   Mutant(
-    'experiments.staging',
+    'agentrl.run.stages',
     'watch.look',
     'temperature=c.eval.temperature',
     'temperature=c.rollout.temperature',
@@ -648,7 +646,7 @@ MUTANTS = (
     'log-probs at temperature 1',
   ),
   Mutant(
-    'agentrl.rollout.speak',
+    'agentrl.rollout.actor',
     'model.say.write',
     'heard.temperature, top_k, top_p',
     'heard.temperature, 0, 1.0',
@@ -656,7 +654,7 @@ MUTANTS = (
     'nothing is cut',
   ),
   Mutant(
-    'agentrl.rollout.engine',
+    'agentrl.rollout.engine.engine',
     'Engine._write',
     'how.top_k, how.top_p',
     '0, 1.0',

@@ -4,16 +4,16 @@ from tests.mutation.mutant import Mutant
 
 _SEGMENT = 'tests/segment_test.py'
 _DECODER = 'tests/nn/transformer_test.py'
-_CACHE = 'tests/nn/cache_test.py'
+_CACHE = 'tests/nn/kv_cache_test.py'
 _LORA = 'tests/nn/lora_test.py'
-_EXPERTS = 'tests/nn/experts_test.py'
-_WORDS = 'tests/nn/vocabulary_test.py'
+_EXPERTS = 'tests/nn/moe_test.py'
+_WORDS = 'tests/nn/chunked_logprob_test.py'
 _ROPE = 'tests/nn/rope_test.py'
 _MESH = 'tests/mesh_test.py'
-_OPTIM = 'tests/optim_test.py'
+_OPTIM = 'tests/optimizer_test.py'
 _SCHEDULE = 'tests/schedule_test.py'
 _HEADS = 'tests/signal/heads_test.py'
-_PASSES = 'tests/model/passes_test.py'
+_PASSES = 'tests/model/microbatch_test.py'
 
 MUTANTS = (
   Mutant(
@@ -190,7 +190,8 @@ MUTANTS = (
     'part',
     'math.sqrt(size or d)',
     'math.sqrt(d)',
-    f'{_DECODER}::test_forward_is_the_plain_decoder tests/nn/flash_test.py',
+    f'{_DECODER}::test_forward_is_the_plain_decoder'
+    ' tests/nn/chunked_attention_test.py',
     'scores by the wrong size',
   ),
   Mutant(
@@ -282,7 +283,7 @@ MUTANTS = (
     'does not begin as the base',
   ),
   Mutant(
-    'agentrl.nn.cache',
+    'agentrl.nn.kv_cache',
     'attend',
     'position[:, :, None] >= index[None, None]',
     'position[:, :, None] > index[None, None]',
@@ -290,7 +291,7 @@ MUTANTS = (
     'a token does not see itself',
   ),
   Mutant(
-    'agentrl.nn.cache',
+    'agentrl.nn.kv_cache',
     'attend',
     'b.low <= furthest',
     'b.low < furthest',
@@ -298,7 +299,7 @@ MUTANTS = (
     'a block is looked at one token too late',
   ),
   Mutant(
-    'agentrl.nn.cache',
+    'agentrl.nn.kv_cache',
     '_put',
     'jnp.where(start_N < 0, size, start_N)',
     'start_N',
@@ -314,7 +315,7 @@ MUTANTS = (
     'positions begin anew with each chunk',
   ),
   Mutant(
-    'agentrl.nn.experts',
+    'agentrl.nn.moe',
     'route',
     'if unit:',
     'if not unit:',
@@ -322,7 +323,7 @@ MUTANTS = (
     'weights do not sum to one',
   ),
   Mutant(
-    'agentrl.nn.experts',
+    'agentrl.nn.moe',
     'balance',
     '(top_k * tokens)',
     'tokens',
@@ -330,7 +331,7 @@ MUTANTS = (
     'top_k is left out',
   ),
   Mutant(
-    'agentrl.nn.experts',
+    'agentrl.nn.moe',
     '_through',
     'y *= weight_MK.reshape(-1)[order][:, None].astype(y.dtype)',
     'pass',
@@ -338,7 +339,7 @@ MUTANTS = (
     'experts are not weighed',
   ),
   Mutant(
-    'agentrl.nn.vocabulary',
+    'agentrl.nn.chunked_logprob',
     '_slope',
     'dx -= p * bar_entropy',
     'dx += p * bar_entropy',
@@ -346,7 +347,7 @@ MUTANTS = (
     'a sign of the entropy gradient',
   ),
   Mutant(
-    'agentrl.nn.vocabulary',
+    'agentrl.nn.chunked_logprob',
     '_told',
     'log_total - sums.mean / sums.total',
     'log_total + sums.mean / sums.total',
@@ -354,7 +355,7 @@ MUTANTS = (
     'a sign of the entropy',
   ),
   Mutant(
-    'agentrl.nn.vocabulary',
+    'agentrl.nn.chunked_logprob',
     '_cut',
     'at >= j * size',
     'at >= 0',
@@ -402,7 +403,7 @@ MUTANTS = (
     'the wrong trunk is stopped',
   ),
   Mutant(
-    'agentrl.model.passes',
+    'agentrl.model.microbatch',
     '_deal',
     '(count + micro - 1) // micro',
     'count // micro',
@@ -410,7 +411,7 @@ MUTANTS = (
     'the last micro-batch is left out',
   ),
   Mutant(
-    'agentrl.model.passes',
+    'agentrl.model.microbatch',
     'forward',
     'segment.take_rows(out, back)',
     'out',
@@ -418,7 +419,7 @@ MUTANTS = (
     'rows come back in another order',
   ),
   Mutant(
-    'agentrl.optim',
+    'agentrl.optimizer',
     'step',
     'jnp.minimum(1.0, rule.clip',
     'jnp.maximum(1.0, rule.clip',
@@ -426,7 +427,7 @@ MUTANTS = (
     'small gradients are made large',
   ),
   Mutant(
-    'agentrl.optim',
+    'agentrl.optimizer',
     'step',
     'p - rate * u',
     'p + rate * u',
@@ -434,7 +435,7 @@ MUTANTS = (
     'uphill',
   ),
   Mutant(
-    'agentrl.optim',
+    'agentrl.optimizer',
     'step',
     'jnp.minimum(1.0, count / max(rule.warmup, 1))',
     '1.0',
@@ -442,7 +443,7 @@ MUTANTS = (
     'no warm-up',
   ),
   Mutant(
-    'agentrl.optim',
+    'agentrl.optimizer',
     '_adam.update',
     '1 - b1**count, 1 - b2**count',
     '1 - b1**count, 1',
@@ -450,7 +451,7 @@ MUTANTS = (
     'the second moment keeps its bias',
   ),
   Mutant(
-    'agentrl.optim',
+    'agentrl.optimizer',
     '_adam.update',
     'moved(v, b2 * v + (1 - b2) * g * g)',
     'b2 * v + (1 - b2) * g * g',
@@ -458,7 +459,7 @@ MUTANTS = (
     'a NaN stays in the moments',
   ),
   Mutant(
-    'agentrl.optim',
+    'agentrl.optimizer',
     'Rule.direction',
     'optax.add_decayed_weights(self.decay)',
     'optax.add_decayed_weights(0.0)',

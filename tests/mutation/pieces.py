@@ -6,14 +6,14 @@ _PRM = 'tests/signal/implicit_prm_test.py'
 _PREFER = 'tests/signal/preference_test.py'
 _PROGRESS = 'tests/signal/progress_test.py'
 _ARCHER = 'tests/signal/archer_test.py'
-_BLEND = 'tests/signal/blend_test.py'
+_BLEND = 'tests/signal/barfi_test.py'
 _HISTORY = 'tests/signal/entropy_history_test.py'
 _SELECT = 'tests/curate/select_test.py'
 _COLLECT = 'tests/collect/collect_test.py'
 _BRANCH = 'tests/rollout/branch_test.py'
 _REPLAY = 'tests/memory/replay_test.py'
-_PLAN = 'tests/plan_test.py'
-_TASKS = 'tests/dataset/tasks_test.py'
+_PLAN = 'tests/learner/minibatch_test.py'
+_TASKS = 'tests/dataset/jit_tasks_test.py'
 
 MUTANTS = (
   Mutant(
@@ -96,7 +96,7 @@ MUTANTS = (
     'implicit_prm.update',
     'if i or phi is None else phi',
     'if phi is None else phi',
-    'tests/joints/update_test.py',
+    'tests/integration/joints/update_test.py',
     'later steps go along the first gradient',
   ),
   Mutant(
@@ -108,7 +108,7 @@ MUTANTS = (
     'moments are kept',
   ),
   Mutant(
-    'agentrl.signal.fit',
+    'agentrl.signal.gradient_steps',
     '_steps',
     'length=steps',
     'length=1',
@@ -156,7 +156,7 @@ MUTANTS = (
     'Q has not seen the action',
   ),
   Mutant(
-    'agentrl.signal.blend',
+    'agentrl.signal.barfi',
     'blend.update',
     '+ lr * step',
     '- lr * step',
@@ -164,7 +164,7 @@ MUTANTS = (
     'downwards',
   ),
   Mutant(
-    'agentrl.signal.blend',
+    'agentrl.signal.barfi',
     'hypergradient',
     'jnp.where(outer, 0, along)',
     'along',
@@ -176,7 +176,7 @@ MUTANTS = (
     'entropy_history.score',
     "kept['turns'] >= least",
     "kept['iterations'] >= least",
-    'tests/joints/update_test.py',
+    'tests/integration/joints/update_test.py',
     'iterations are counted in place of turns',
   ),
   Mutant(
@@ -421,7 +421,7 @@ MUTANTS = (
     'members of a group have different tasks',
   ),
   Mutant(
-    'agentrl.plan',
+    'agentrl.learner.minibatch',
     'minibatches',
     'jax.random.fold_in(key, epoch)',
     'key',
@@ -429,7 +429,7 @@ MUTANTS = (
     'every epoch deals alike',
   ),
   Mutant(
-    'agentrl.plan',
+    'agentrl.learner.minibatch',
     'minibatches',
     '(batch.rows.weight != 0) & (ids >= 0)',
     'ids >= 0',
@@ -437,7 +437,7 @@ MUTANTS = (
     'units without weight take places',
   ),
   Mutant(
-    'agentrl.plan',
+    'agentrl.learner.minibatch',
     'minibatches',
     '(rank % n)',
     '(rank // n % n)',
@@ -445,7 +445,7 @@ MUTANTS = (
     'unequal minibatches',
   ),
   Mutant(
-    'agentrl.plan',
+    'agentrl.learner.minibatch',
     'reverse_turns',
     'reversed(range(n))',
     'range(n)',
@@ -453,7 +453,7 @@ MUTANTS = (
     'the first turns first',
   ),
   Mutant(
-    'agentrl.dataset.tasks',
+    'agentrl.dataset.jit_tasks',
     'epoch_order',
     'step * batch + np.arange(batch)',
     'step + np.arange(batch)',
@@ -461,7 +461,7 @@ MUTANTS = (
     'batches overlap',
   ),
   Mutant(
-    'agentrl.dataset.tasks',
+    'agentrl.dataset.jit_tasks',
     '_permutation',
     '[seed, epoch]',
     '[seed, 0]',

@@ -44,7 +44,7 @@ class Copy:
 
   def __init__(self, folder: pathlib.Path):
     self.root, self.cache = folder / 'tree', folder / 'compiled'
-    shutil.copytree(mutant.ROOT, self.root, ignore=_LEFT)
+    shutil.copytree(mutant.ROOT, self.root, symlinks=True, ignore=_LEFT)
     self.cache.mkdir()
     # By default Python knows a changed file by its size and second.
     subprocess.run(

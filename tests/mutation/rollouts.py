@@ -4,18 +4,18 @@ from tests.mutation.mutant import Mutant
 
 _JIT = 'tests/rollout/jit_test.py'
 _HOST = 'tests/rollout/host_test.py'
-_ENGINE = 'tests/rollout/engine_test.py'
-_SEATS = 'tests/rollout/seats_test.py'
+_ENGINE = 'tests/rollout/engine/engine_test.py'
+_SEATS = 'tests/rollout/engine/scheduler_test.py'
 _SAMPLING = 'tests/rollout/sampling_test.py'
-_ROOMS = 'tests/rollout/rooms_test.py'
-_KEPT = 'tests/kept_test.py'
-_LAKE = 'tests/env/frozen_lake_test.py'
-_SOKOBAN = 'tests/env/sokoban_test.py'
-_FORK = 'tests/env/bifurcation_test.py'
-_TOOLED = 'tests/env/tooled_test.py'
-_JUDGED = 'tests/env/judged_test.py'
-_BASE = 'tests/env/env_base_test.py'
-_SOLVER = 'tests/env/sokoban_solver_test.py'
+_ROOMS = 'tests/rollout/workers/pool_test.py'
+_KEPT = 'tests/log/sample_test.py'
+_LAKE = 'tests/env/jit/frozen_lake_test.py'
+_SOKOBAN = 'tests/env/jit/sokoban_test.py'
+_FORK = 'tests/env/jit/bifurcation_test.py'
+_TOOLED = 'tests/env/tool_env_test.py'
+_JUDGED = 'tests/env/judge_test.py'
+_BASE = 'tests/env/jit/base_test.py'
+_SOLVER = 'tests/env/jit/sokoban_solver_test.py'
 _ROWS = (
   'tests/rollout/record_test.py'
   '::test_rows_are_contexts_each_with_its_message_after_it'
@@ -81,7 +81,7 @@ MUTANTS = (
     'other tasks than were asked for',
   ),
   Mutant(
-    'agentrl.rollout.luck',
+    'agentrl.rollout.keys',
     'keys',
     'own = fold(key, index)',
     'own = fold(key, index * 0)',
@@ -121,7 +121,7 @@ MUTANTS = (
     'what does not fit runs into the next row',
   ),
   Mutant(
-    'agentrl.rollout.speak',
+    'agentrl.rollout.actor',
     'model.say.step',
     'said.tokens, t - 1, 1',
     'said.tokens, t, 1',
@@ -129,7 +129,7 @@ MUTANTS = (
     'the token read back is the next, not the last',
   ),
   Mutant(
-    'agentrl.rollout.speak',
+    'agentrl.rollout.actor',
     'model.say.step',
     'after + t - 1',
     'after + t',
@@ -137,7 +137,7 @@ MUTANTS = (
     'the cache position is off by one',
   ),
   Mutant(
-    'agentrl.rollout.speak',
+    'agentrl.rollout.actor',
     'model.say.write',
     'done | (token == eot)',
     'done',
@@ -201,31 +201,31 @@ MUTANTS = (
     'only the first block is drawn from',
   ),
   Mutant(
-    'agentrl.rollout.readings',
+    'agentrl.rollout.counterfactual',
     'nulled_turns',
     '(_turn(r) > 0)',
     '(_turn(r) >= 0)',
-    'tests/rollout/readings_test.py',
+    'tests/rollout/counterfactual_test.py',
     'the first turn, which answers nobody, is read',
   ),
   Mutant(
-    'agentrl.rollout.options',
+    'agentrl.rollout.hierarchical',
     'new_subgoals',
     '(actions != before)',
     '(actions == before)',
-    'tests/rollout/options_test.py::test_new_subgoals',
+    'tests/rollout/hierarchical_test.py::test_new_subgoals',
     'keep and switch exchanged',
   ),
   Mutant(
-    'agentrl.rollout.options',
+    'agentrl.rollout.hierarchical',
     'mark',
     'jnp.where(place == 0, Span.SWITCH, span)',
     'span',
-    'tests/rollout/options_test.py::test_spans_of_rows',
+    'tests/rollout/hierarchical_test.py::test_spans_of_rows',
     'no token switches',
   ),
   Mutant(
-    'agentrl.kept',
+    'agentrl.log.sample',
     'chosen',
     'before < groups',
     'before <= groups',
@@ -233,7 +233,7 @@ MUTANTS = (
     'one group too many',
   ),
   Mutant(
-    'agentrl.kept',
+    'agentrl.log.sample',
     'Keeper.push',
     'step % self._every',
     'False',
@@ -242,7 +242,7 @@ MUTANTS = (
   ),
   # Slot engines.
   Mutant(
-    'agentrl.rollout.slots',
+    'agentrl.rollout.engine.programs',
     '_write',
     'w.filled + t\n',
     'w.filled + t + 1\n',
@@ -250,7 +250,7 @@ MUTANTS = (
     'the cache position is off by one',
   ),
   Mutant(
-    'agentrl.rollout.slots',
+    'agentrl.rollout.engine.programs',
     '_write',
     '(token != eot) & ',
     '',
@@ -258,7 +258,7 @@ MUTANTS = (
     'speaks on after its end of turn',
   ),
   Mutant(
-    'agentrl.rollout.slots',
+    'agentrl.rollout.engine.programs',
     '_write',
     '(keys, w.said + t)',
     '(keys, w.said)',
@@ -266,7 +266,7 @@ MUTANTS = (
     'tokens of a burst share a key',
   ),
   Mutant(
-    'agentrl.rollout.slots',
+    'agentrl.rollout.engine.programs',
     '_copy',
     'x[source_F]',
     'x[target_F]',
@@ -274,7 +274,7 @@ MUTANTS = (
     'what is shared is not copied',
   ),
   Mutant(
-    'agentrl.rollout.engine',
+    'agentrl.rollout.engine.engine',
     'Engine._write',
     'len(line.want) - line.begun',
     '0',
@@ -282,7 +282,7 @@ MUTANTS = (
     'keys begin anew with each burst',
   ),
   Mutant(
-    'agentrl.rollout.engine',
+    'agentrl.rollout.engine.engine',
     'Engine._write',
     'how.key, how.temperature',
     'how.key, 1.0',
@@ -290,7 +290,7 @@ MUTANTS = (
     'temperature is ignored',
   ),
   Mutant(
-    'agentrl.rollout.engine',
+    'agentrl.rollout.engine.engine',
     'Engine._ended',
     'len(ids) >= how.budget',
     'len(ids) > how.budget',
@@ -298,7 +298,7 @@ MUTANTS = (
     'one token over the budget',
   ),
   Mutant(
-    'agentrl.rollout.engine',
+    'agentrl.rollout.engine.engine',
     'Engine.swap',
     'self._seats.renew()',
     'pass',
@@ -306,7 +306,7 @@ MUTANTS = (
     'what old parameters read is shared',
   ),
   Mutant(
-    'agentrl.rollout.engine',
+    'agentrl.rollout.engine.engine',
     'Engine._hear',
     '[version] * len(new)',
     '[0] * len(new)',
@@ -314,7 +314,7 @@ MUTANTS = (
     'who wrote a token is forgotten',
   ),
   Mutant(
-    'agentrl.rollout.engine',
+    'agentrl.rollout.engine.engine',
     'texts.stop',
     'return high',
     'return low',
@@ -322,7 +322,7 @@ MUTANTS = (
     'cut before the text is complete',
   ),
   Mutant(
-    'agentrl.rollout.seats',
+    'agentrl.rollout.engine.scheduler',
     'Seats.pending',
     'len(line.want) - 1 -',
     'len(line.want) -',
@@ -330,7 +330,7 @@ MUTANTS = (
     'the last token is read twice',
   ),
   Mutant(
-    'agentrl.rollout.seats',
+    'agentrl.rollout.engine.scheduler',
     'Seats._donor',
     'slot.since == self._epoch',
     'slot.since >= 0',
@@ -338,7 +338,7 @@ MUTANTS = (
     'what old parameters read is shared',
   ),
   Mutant(
-    'agentrl.rollout.seats',
+    'agentrl.rollout.engine.scheduler',
     'Seats.write',
     '[line.want[-1], *new[:-1]]',
     'new',
@@ -346,7 +346,7 @@ MUTANTS = (
     'the newest token is taken for read',
   ),
   Mutant(
-    'agentrl.rollout.seats',
+    'agentrl.rollout.engine.scheduler',
     'Seats._take',
     'self._slots[donor].tokens[:shared]',
     '[]',
@@ -354,7 +354,7 @@ MUTANTS = (
     'no prefix is shared',
   ),
   Mutant(
-    'agentrl.rollout.seats',
+    'agentrl.rollout.engine.scheduler',
     'Seats.seat',
     '> max(shared, self._near)',
     '> max(shared, 10**9)',
@@ -362,7 +362,7 @@ MUTANTS = (
     'a group reads its prompt many times',
   ),
   Mutant(
-    'agentrl.rollout.seats',
+    'agentrl.rollout.engine.scheduler',
     'Seats._take',
     'key=lambda i: len(',
     'key=lambda i: -len(',
@@ -370,7 +370,7 @@ MUTANTS = (
     'who has read most goes first',
   ),
   Mutant(
-    'agentrl.rollout.seats',
+    'agentrl.rollout.engine.scheduler',
     'common',
     'return low',
     'return low + 1',
@@ -459,7 +459,7 @@ MUTANTS = (
     'who wrote a token is forgotten',
   ),
   Mutant(
-    'agentrl.rollout.answers',
+    'agentrl.rollout.workers.replies',
     '_flag',
     'isinstance(plain, bool)',
     'isinstance(plain, int)',
@@ -467,7 +467,7 @@ MUTANTS = (
     'a number is taken for a flag',
   ),
   Mutant(
-    'agentrl.rollout.answers',
+    'agentrl.rollout.workers.replies',
     'checked',
     'set(facts) - set(columns)',
     'set(columns) - set(columns)',
@@ -621,7 +621,7 @@ MUTANTS = (
     'any expression is right',
   ),
   Mutant(
-    'agentrl.env.tooled',
+    'agentrl.env.tool_env',
     'Tooled._call',
     "'faults': len(faults)",
     "'faults': 0",
@@ -629,7 +629,7 @@ MUTANTS = (
     "tools' faults are not counted",
   ),
   Mutant(
-    'agentrl.env.tooled',
+    'agentrl.env.tool_env',
     'Tooled._call',
     "invalid='malformed' in faults",
     'invalid=bool(faults)',
@@ -637,7 +637,7 @@ MUTANTS = (
     "a tool's error is the agent's nonsense",
   ),
   Mutant(
-    'agentrl.env.tooled',
+    'agentrl.env.tool_env',
     'final',
     'if len(found) == 1 else None',
     'if found else None',
@@ -645,7 +645,7 @@ MUTANTS = (
     'of two answers the first counts',
   ),
   Mutant(
-    'agentrl.env.tooled',
+    'agentrl.env.tool_env',
     'Tooled._call',
     'calls[:_CALLS] + [_TOO_MANY]',
     'calls + [_TOO_MANY]',
@@ -653,7 +653,7 @@ MUTANTS = (
     'any number of calls',
   ),
   Mutant(
-    'agentrl.env.judged',
+    'agentrl.env.judge',
     'number',
     'found[-1]',
     'found[0]',
@@ -661,7 +661,7 @@ MUTANTS = (
     'the first number in place of the last',
   ),
   Mutant(
-    'agentrl.env.judged',
+    'agentrl.env.judge',
     'number',
     '0 <= score <= 1',
     '-1 <= score <= 1',
@@ -669,7 +669,7 @@ MUTANTS = (
     'a judge without a number is believed',
   ),
   Mutant(
-    'agentrl.env.judged',
+    'agentrl.env.judge',
     'JudgedEnv.step',
     'reward=score, score=score',
     'score=score',
@@ -677,19 +677,19 @@ MUTANTS = (
     "the reward is not the judge's",
   ),
   Mutant(
-    'agentrl.env.answers',
+    'agentrl.env.grading',
     '_f1',
     'len(said) + len(gold)',
     'len(said)',
-    'tests/env/answers_test.py',
+    'tests/env/grading_test.py',
     'no harmonic mean',
   ),
   Mutant(
-    'agentrl.env.answers',
+    'agentrl.env.grading',
     'same',
     'return number(answer) == value',
     'return normal(answer) == normal(gold)',
-    'tests/env/answers_test.py::test_same_is_by_value_for_numbers_and_by_words_else',
+    'tests/env/grading_test.py::test_same_is_by_value_for_numbers_and_by_words_else',
     'numbers are compared as words',
   ),
 )

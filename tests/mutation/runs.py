@@ -3,15 +3,15 @@
 from tests.mutation.mutant import Mutant
 
 _LOOP = 'tests/loop_test.py'
-_STAGING = 'tests/experiments/staging_test.py'
+_STAGING = 'tests/run/stages_test.py'
 _CHECKPOINT = 'tests/checkpoint_test.py'
-_METRICS = 'tests/metrics_test.py'
-_LOGGED = 'tests/dataset/logged_test.py'
-_FRAMED = 'tests/dataset/framed_test.py'
-_STATISTICS = 'tests/statistics_test.py'
-_PAIRED = 'tests/paired_test.py'
-_REPORT = 'tests/report_test.py'
-_COMPARE = 'tests/experiments/compare_test.py'
+_METRICS = 'tests/log/metrics_test.py'
+_LOGGED = 'tests/log/trajectories_test.py'
+_FRAMED = 'tests/log/records_test.py'
+_STATISTICS = 'tests/stats/intervals_test.py'
+_PAIRED = 'tests/stats/paired_test.py'
+_REPORT = 'tests/log/run_summary_test.py'
+_COMPARE = 'tests/study/run_test.py'
 _KNOWN = (
   f'{_COMPARE}'
   '::test_a_known_difference_is_measured_at_tuned_and_at_common_rates'
@@ -20,11 +20,11 @@ _CHANCE = (
   f'{_COMPARE}'
   '::test_a_method_and_itself_are_told_apart_no_more_often_than_by_chance'
 )
-_TABULAR = 'tests/experiments/tabular_test.py'
-_BAD = 'tests/experiments/bad_input_test.py'
+_TABULAR = 'tests/tabular/train_test.py'
+_BAD = 'tests/integration/bad_input_test.py'
 _REGISTRY = 'tests/registry_test.py'
-_AGREE = 'tests/agreement_test.py'
-_PRETRAINED = 'tests/experiments/pretrained_test.py'
+_AGREE = 'tests/stats/credit_accuracy_test.py'
+_PRETRAINED = 'tests/run/pretrained_test.py'
 
 MUTANTS = (
   # The loop.
@@ -126,7 +126,7 @@ MUTANTS = (
   ),
   # Stages and evaluations.
   Mutant(
-    'experiments.staging',
+    'agentrl.run.stages',
     'due.due_at',
     'done > rl and (done - rl) % every == 0',
     'done % every == 0',
@@ -134,7 +134,7 @@ MUTANTS = (
     "evaluations count from the run's start",
   ),
   Mutant(
-    'experiments.staging',
+    'agentrl.run.stages',
     'due',
     'ends.discard(stages[0].start)',
     'pass',
@@ -142,7 +142,7 @@ MUTANTS = (
     'evaluated before the warm start',
   ),
   Mutant(
-    'experiments.staging',
+    'agentrl.run.stages',
     'make_stages',
     'at += c.sft.steps',
     'at += 0',
@@ -150,7 +150,7 @@ MUTANTS = (
     'RL begins with the warm start',
   ),
   Mutant(
-    'experiments.staging',
+    'agentrl.run.stages',
     'sft_stage.chosen',
     'step - start',
     'step - end',
@@ -199,7 +199,7 @@ MUTANTS = (
     'keys are not restored',
   ),
   Mutant(
-    'agentrl.metrics',
+    'agentrl.log.metrics',
     'repair',
     "line.row['step'] <= end",
     "line.row['step'] < end",
@@ -207,7 +207,7 @@ MUTANTS = (
     'a row too many is cut',
   ),
   Mutant(
-    'agentrl.metrics',
+    'agentrl.log.metrics',
     'Writer.write',
     'if order <= self._last:',
     'if order < self._last:',
@@ -215,16 +215,16 @@ MUTANTS = (
     'a step is written twice',
   ),
   Mutant(
-    'agentrl.metrics',
+    'agentrl.log.metrics',
     '_value',
     'total / weight)',
     'total)',
     f'{_METRICS} '
-    'tests/experiments/together_test.py::test_metrics_of_several_runs_come_late_as_one',
+    'tests/integration/together_test.py::test_metrics_of_several_runs_come_late_as_one',
     'sums in place of means',
   ),
   Mutant(
-    'agentrl.metrics',
+    'agentrl.log.metrics',
     'Late.push',
     'before = self.drain()',
     'before = None',
@@ -232,7 +232,7 @@ MUTANTS = (
     'rows are lost',
   ),
   Mutant(
-    'agentrl.dataset.logged',
+    'agentrl.log.trajectories',
     'Writer.__init__',
     "found['step'] > after",
     "found['step'] >= after",
@@ -240,7 +240,7 @@ MUTANTS = (
     'a step too many is cut',
   ),
   Mutant(
-    'agentrl.dataset.logged',
+    'agentrl.log.trajectories',
     'Log.text',
     "side='right'",
     "side='left'",
@@ -248,7 +248,7 @@ MUTANTS = (
     "a file's first trajectory is looked for in the one before",
   ),
   Mutant(
-    'agentrl.dataset.framed',
+    'agentrl.log.records',
     '_checked',
     "zlib.crc32(head.tobytes()[:_CHECKED]) == head['check']",
     "head['check'] == head['check']",
@@ -256,7 +256,7 @@ MUTANTS = (
     'a damaged head is believed',
   ),
   Mutant(
-    'agentrl.dataset.framed',
+    'agentrl.log.records',
     '_next_mark',
     'len(chunk) - len(MARK) + 1',
     'len(chunk)',
@@ -264,25 +264,25 @@ MUTANTS = (
     'a mark across two chunks is missed',
   ),
   Mutant(
-    'agentrl.dataset.builder',
+    'agentrl.dataset.tfds_store',
     'AgentTasks._generate_examples',
     'np.full(size, -1, np.int32)',
     'np.zeros(size, np.int32)',
-    'tests/dataset/builder_test.py '
-    'tests/dataset/tasks_test.py::test_a_set_holds_what_the_source_gave',
+    'tests/dataset/tfds_store_test.py '
+    'tests/dataset/jit_tasks_test.py::test_a_set_holds_what_the_source_gave',
     'a short demonstration goes on with action 0',
   ),
   Mutant(
-    'agentrl.narrate',
+    'agentrl.log.encode',
     '_places',
     'max(begin, last)',
     'begin',
-    'tests/kept_test.py::test_every_layout_tells_the_story',
+    'tests/log/sample_test.py::test_every_layout_tells_the_story',
     'a turn tells those before it again',
   ),
   # What is reported.
   Mutant(
-    'agentrl.statistics',
+    'agentrl.stats.intervals',
     'wilson',
     '(1 + level) / 2',
     'level',
@@ -290,7 +290,7 @@ MUTANTS = (
     'one-sided',
   ),
   Mutant(
-    'agentrl.statistics',
+    'agentrl.stats.intervals',
     'wilson',
     'p * (1 - p) / n + z**2',
     'p * (1 - p) / n - z**2',
@@ -298,7 +298,7 @@ MUTANTS = (
     'a sign',
   ),
   Mutant(
-    'agentrl.statistics',
+    'agentrl.stats.intervals',
     'difference',
     'np.hypot(p1 - low1, high2 - p2)',
     'np.hypot(p1 - low1, p2 - low2)',
@@ -306,7 +306,7 @@ MUTANTS = (
     'the wrong bound of the second rate',
   ),
   Mutant(
-    'agentrl.statistics',
+    'agentrl.stats.intervals',
     'mean_interval',
     'x.std(ddof=1)',
     'x.std()',
@@ -314,7 +314,7 @@ MUTANTS = (
     'ddof 0',
   ),
   Mutant(
-    'agentrl.statistics',
+    'agentrl.stats.intervals',
     'bootstrap',
     '(1 - level) / 2, (1 + level) / 2',
     '1 - level, level',
@@ -322,7 +322,7 @@ MUTANTS = (
     'too narrow',
   ),
   Mutant(
-    'agentrl.paired',
+    'agentrl.stats.paired',
     'holm',
     '(len(order) - i) * p[name]',
     'len(order) * p[name]',
@@ -330,7 +330,7 @@ MUTANTS = (
     "Bonferroni's in place of Holm's",
   ),
   Mutant(
-    'agentrl.paired',
+    'agentrl.stats.paired',
     'holm',
     'top = max(top, min(1.0,',
     'top = max(0.0, min(1.0,',
@@ -338,7 +338,7 @@ MUTANTS = (
     'adjusted values fall again',
   ),
   Mutant(
-    'agentrl.paired',
+    'agentrl.stats.paired',
     'compare',
     'stats.t.sf(t, d.size - 1)',
     'stats.norm.sf(t)',
@@ -346,7 +346,7 @@ MUTANTS = (
     'normal in place of Student',
   ),
   Mutant(
-    'agentrl.paired',
+    'agentrl.stats.paired',
     'improvement',
     '0.5 * (x == y)',
     '(x == y)',
@@ -354,7 +354,7 @@ MUTANTS = (
     'ties are won',
   ),
   Mutant(
-    'agentrl.paired',
+    'agentrl.stats.paired',
     'verdict',
     'if low > 0:',
     'if high > 0:',
@@ -362,7 +362,7 @@ MUTANTS = (
     'confirmed though 0 is inside',
   ),
   Mutant(
-    'agentrl.paired',
+    'agentrl.stats.paired',
     'steps_to',
     'steps[i - 1] + share * (steps[i] - steps[i - 1])',
     'steps[i]',
@@ -370,7 +370,7 @@ MUTANTS = (
     'no straight line between points',
   ),
   Mutant(
-    'agentrl.report',
+    'agentrl.log.run_summary',
     'judge',
     '(first or [None])[-1]',
     '(first or [None])[0]',
@@ -378,7 +378,7 @@ MUTANTS = (
     'the first evaluation in place of the last',
   ),
   Mutant(
-    'agentrl.report',
+    'agentrl.log.run_summary',
     'running_mean',
     'end - window, 0',
     'end - window - 1, 0',
@@ -386,7 +386,7 @@ MUTANTS = (
     'the window is off by one',
   ),
   Mutant(
-    'agentrl.report',
+    'agentrl.log.run_summary',
     '_held_out_lines',
     'after.solved, after.episodes, before.solved, before.episodes',
     'before.solved, before.episodes, after.solved, after.episodes',
@@ -394,7 +394,7 @@ MUTANTS = (
     'the difference has the wrong sign',
   ),
   Mutant(
-    'agentrl.report',
+    'agentrl.log.run_summary',
     '_seconds_by_phase',
     'now - last if now >= last else now',
     'now - last',
@@ -402,7 +402,7 @@ MUTANTS = (
     'a clock that began again counts backwards',
   ),
   Mutant(
-    'agentrl.agreement',
+    'agentrl.stats.credit_accuracy',
     'bias_and_noise',
     'np.maximum(n - 1, 1)',
     'np.maximum(n, 1)',
@@ -410,7 +410,7 @@ MUTANTS = (
     'ddof 0',
   ),
   Mutant(
-    'agentrl.agreement',
+    'agentrl.stats.credit_accuracy',
     'found',
     'best[np.argmax(true)] / best.sum()',
     'best[np.argmax(true)]',
@@ -419,7 +419,7 @@ MUTANTS = (
   ),
   # Comparisons and tables.
   Mutant(
-    'experiments.comparing',
+    'agentrl.study.execute',
     'upto',
     'x < budget',
     'x <= budget',
@@ -427,7 +427,7 @@ MUTANTS = (
     'the point at the budget counts twice',
   ),
   Mutant(
-    'experiments.comparing',
+    'agentrl.study.execute',
     'tune',
     'if a in found else 0.0',
     'if a in found else 1.0',
@@ -435,7 +435,7 @@ MUTANTS = (
     'a failed run is the best',
   ),
   Mutant(
-    'experiments.comparing',
+    'agentrl.study.execute',
     '_beyond',
     'best / ratio',
     'best * ratio',
@@ -443,7 +443,7 @@ MUTANTS = (
     'widened on the wrong side',
   ),
   Mutant(
-    'experiments.comparing',
+    'agentrl.study.execute',
     '_best',
     'return max(',
     'return min(',
@@ -451,7 +451,7 @@ MUTANTS = (
     'the worst rate',
   ),
   Mutant(
-    'experiments.comparing',
+    'agentrl.study.execute',
     'read',
     "tokens += row['rollout/tokens']",
     "tokens = row['rollout/tokens']",
@@ -459,7 +459,7 @@ MUTANTS = (
     'budgets are not added up',
   ),
   Mutant(
-    'experiments.judging',
+    'agentrl.study.analysis',
     'pair',
     '[values[arm][i][measure] for i in seeds]',
     '[values[arm][i][measure] for i in seeds[:: 1 - 2 * (arm == b)]]',
@@ -467,7 +467,7 @@ MUTANTS = (
     'runs of different seeds are paired',
   ),
   Mutant(
-    'experiments.judging',
+    'agentrl.study.analysis',
     'comparisons',
     "'holm': holm[a, b]",
     "'holm': x.p",
@@ -475,7 +475,7 @@ MUTANTS = (
     'no correction',
   ),
   Mutant(
-    'experiments.judging',
+    'agentrl.study.analysis',
     'told',
     'final(s, ran) < ran.success[0] - s.unstable',
     'final(s, ran) < ran.success[0] + s.unstable',
@@ -483,7 +483,7 @@ MUTANTS = (
     'stable runs are called unstable',
   ),
   Mutant(
-    'experiments.judging',
+    'agentrl.study.analysis',
     'measures',
     's.env_steps / steps',
     'steps / s.env_steps',
@@ -491,7 +491,7 @@ MUTANTS = (
     'slow is fast',
   ),
   Mutant(
-    'experiments.tabular_play',
+    'agentrl.tabular.policy',
     'cells',
     '(later - 1) * table.actions',
     'later * table.actions',
@@ -499,7 +499,7 @@ MUTANTS = (
     'cells of later tokens are off by one',
   ),
   Mutant(
-    'experiments.tabular_truth',
+    'agentrl.tabular.diagnostics',
     'bias_and_noise',
     "x['mm'] - x['ssn']",
     "x['mm']",
@@ -507,7 +507,7 @@ MUTANTS = (
     'noise counts as bias',
   ),
   Mutant(
-    'experiments.tabular',
+    'agentrl.tabular.train',
     'sample',
     'q[k, s, told.action] - v[k, s]',
     'q[k, s, told.action]',
@@ -515,7 +515,7 @@ MUTANTS = (
     'a value in place of an advantage',
   ),
   Mutant(
-    'experiments.tabular_case',
+    'agentrl.tabular.build',
     '_rules',
     'rule.lr / own',
     '1.0',
@@ -523,7 +523,7 @@ MUTANTS = (
     "roles learn at the policy's rate",
   ),
   Mutant(
-    'experiments.tabular_worlds',
+    'agentrl.tabular.mdp',
     'values',
     'jnp.sum(policy * q, axis=-1)',
     'jnp.max(q, axis=-1)',
@@ -531,7 +531,7 @@ MUTANTS = (
     'the value of the best policy in place of this one',
   ),
   Mutant(
-    'experiments.tabular_worlds',
+    'agentrl.tabular.mdp',
     '_slipped',
     'slip * jnp.mean',
     '(1 - slip) * jnp.mean',
@@ -539,11 +539,11 @@ MUTANTS = (
     'slips weigh too much',
   ),
   Mutant(
-    'experiments.crediting',
+    'agentrl.study.credit',
     'per_turn',
     'total / jnp.maximum(',
     'total * jnp.maximum(',
-    'tests/experiments/credit_test.py::test_mean_over_the_tokens_of_a_turn',
+    'tests/study/credit_test.py::test_mean_over_the_tokens_of_a_turn',
     'multiplied by the number of tokens',
   ),
   # Configs and folders.
@@ -552,7 +552,8 @@ MUTANTS = (
     'check',
     'if need not in given:',
     'if need not in given and not given:',
-    f'{_REGISTRY} tests/gate/wiring_test.py::test_a_mistake_gets_one_sentence',
+    f'{_REGISTRY} tests/integration/gate/wiring_test.py'
+    '::test_a_mistake_gets_one_sentence',
     'needs need not be given',
   ),
   Mutant(
@@ -560,7 +561,8 @@ MUTANTS = (
     '_check_order',
     'pieces[i + 1 :]',
     'pieces[i + 2 :]',
-    f'{_REGISTRY} tests/gate/wiring_test.py::test_a_mistake_gets_one_sentence',
+    f'{_REGISTRY} tests/integration/gate/wiring_test.py'
+    '::test_a_mistake_gets_one_sentence',
     'a signal reads the next one',
   ),
   Mutant(
@@ -576,11 +578,11 @@ MUTANTS = (
     'settings',
     'return defaults | dict(hp)',
     'return dict(hp) | defaults',
-    f'{_REGISTRY} tests/gate/wiring_test.py',
+    f'{_REGISTRY} tests/integration/gate/wiring_test.py',
     'defaults win',
   ),
   Mutant(
-    'experiments.check',
+    'agentrl.run.validate',
     'config',
     'if r.batch % r.group:',
     'if r.batch < r.group:',
@@ -588,7 +590,7 @@ MUTANTS = (
     'groups that are not whole',
   ),
   Mutant(
-    'experiments.check',
+    'agentrl.run.validate',
     '_check_rows',
     'if n % c.micro:',
     'if n < c.micro:',
@@ -596,7 +598,7 @@ MUTANTS = (
     'rows that do not divide',
   ),
   Mutant(
-    'experiments.folder',
+    'agentrl.run.workdir',
     'same_config',
     "name.startswith(('mesh.', 'log.wandb'))",
     "name.startswith(('m', 'log.wandb'))",
@@ -604,7 +606,7 @@ MUTANTS = (
     'a run goes on with another model',
   ),
   Mutant(
-    'experiments.folder',
+    'agentrl.run.workdir',
     'adopt',
     'found.get(name, x)',
     'x',
@@ -612,7 +614,7 @@ MUTANTS = (
     'the weights that are begun with are not taken',
   ),
   Mutant(
-    'experiments.folder',
+    'agentrl.run.workdir',
     '_as_it_was',
     'entries | found.get(part, {})',
     'found.get(part, {}) | entries',

@@ -2,24 +2,24 @@
 
 from tests.mutation.mutant import Mutant
 
-_PARSE = 'tests/text/parse_test.py'
-_RENDER = 'tests/text/render_test.py'
-_FRAME = 'tests/text/frame_test.py'
-_CHAT = 'tests/text/chat_test.py'
-_CALLS = 'tests/text/calls_test.py'
+_PARSE = 'tests/text/action_parsing_test.py'
+_RENDER = 'tests/text/observation_tokens_test.py'
+_FRAME = 'tests/text/jit_template_test.py'
+_CHAT = 'tests/text/chat_template_test.py'
+_CALLS = 'tests/text/tool_calls_test.py'
 _TOKENS = 'tests/text/tokenizer_test.py'
-_TOOL = 'tests/tool/tool_base_test.py'
+_TOOL = 'tests/tool/base_test.py'
 _CALC = 'tests/tool/calculator_test.py'
 _SEARCH = 'tests/tool/search_test.py'
 _SQL = 'tests/tool/sql_test.py'
-_SECCOMP = 'tests/tool/seccomp_test.py'
-_SANDBOX = 'tests/tool/sandbox_test.py'
-_JAILED = 'tests/tool/jailed_test.py'
-_SERVICE = 'tests/service/service_base_test.py'
+_SECCOMP = 'tests/tool/sandbox/native/seccomp_test.py'
+_SANDBOX = 'tests/tool/sandbox/sandbox_test.py'
+_JAILED = 'tests/tool/sandbox/process_test.py'
+_SERVICE = 'tests/service/base_test.py'
 
 MUTANTS = (
   Mutant(
-    'agentrl.text.parse',
+    'agentrl.text.action_parsing',
     'parse',
     '((n > 0) & (last == table.eot))',
     '((n > 0) & (last != table.eot))',
@@ -27,7 +27,7 @@ MUTANTS = (
     'the end of turn is part of the action',
   ),
   Mutant(
-    'agentrl.text.parse',
+    'agentrl.text.action_parsing',
     'parse',
     'named &= start == 0',
     'named &= start >= 0',
@@ -35,7 +35,7 @@ MUTANTS = (
     'anything may stand before an action',
   ),
   Mutant(
-    'agentrl.text.parse',
+    'agentrl.text.action_parsing',
     'parse',
     ' & (place >= 0)',
     '',
@@ -43,7 +43,7 @@ MUTANTS = (
     'a tag may begin before the message',
   ),
   Mutant(
-    'agentrl.text.parse',
+    'agentrl.text.action_parsing',
     '_ends_with',
     'offset >= length',
     'offset > length',
@@ -51,7 +51,7 @@ MUTANTS = (
     'what pads an action is asked for',
   ),
   Mutant(
-    'agentrl.text.parse',
+    'agentrl.text.action_parsing',
     'parse_text',
     'text.endswith(tag + action)',
     'text.endswith(action)',
@@ -59,7 +59,7 @@ MUTANTS = (
     'the tag is not asked for',
   ),
   Mutant(
-    'agentrl.text.render',
+    'agentrl.text.observation_tokens',
     'render',
     'jnp.where(obs < 0, 0, table.length[index])',
     'table.length[index]',
@@ -67,7 +67,7 @@ MUTANTS = (
     'absent pieces are written',
   ),
   Mutant(
-    'agentrl.text.render',
+    'agentrl.text.observation_tokens',
     'content_hash',
     'word + stride * (position + jnp.uint32(1))',
     'word',
@@ -75,7 +75,7 @@ MUTANTS = (
     'places are not told apart',
   ),
   Mutant(
-    'agentrl.text.render',
+    'agentrl.text.observation_tokens',
     'content_hash',
     'jnp.where(inside, term, jnp.uint32(0))',
     'term',
@@ -83,7 +83,7 @@ MUTANTS = (
     'what stands behind the end is hashed',
   ),
   Mutant(
-    'agentrl.text.render',
+    'agentrl.text.observation_tokens',
     'partial_hash',
     'share * size',
     'size',
@@ -91,7 +91,7 @@ MUTANTS = (
     'all places are looked at',
   ),
   Mutant(
-    'agentrl.text.frame',
+    'agentrl.text.jit_template',
     'strip',
     'begun & goes_on',
     'begun',
@@ -99,7 +99,7 @@ MUTANTS = (
     'white space at the end stays',
   ),
   Mutant(
-    'agentrl.text.frame',
+    'agentrl.text.jit_template',
     'ended',
     '(last != f.eot)',
     '(last == f.eot)',
@@ -107,7 +107,7 @@ MUTANTS = (
     'a turn that was cut is not ended',
   ),
   Mutant(
-    'agentrl.text.frame',
+    'agentrl.text.jit_template',
     'opening',
     'turn == 0',
     'turn <= 1',
@@ -115,16 +115,17 @@ MUTANTS = (
     'the second turn begins as the first',
   ),
   Mutant(
-    'agentrl.text.talk',
+    'agentrl.text.chat_format',
     'content',
     'len(ids) - ended',
     'len(ids)',
-    'tests/rollout/service_test.py::test_messages_become_one_conversation '
+    'tests/rollout/engine/service_test.py'
+    '::test_messages_become_one_conversation '
     'tests/rollout/host_test.py',
     'the end of turn is part of what is said',
   ),
   Mutant(
-    'agentrl.text.chat',
+    'agentrl.text.chat_template',
     'heard',
     'behind, count=1)',
     'behind)',
@@ -132,7 +133,7 @@ MUTANTS = (
     'special tokens of the frame are dropped',
   ),
   Mutant(
-    'agentrl.text.chat',
+    'agentrl.text.chat_template',
     'said',
     'talk.agent + (True,) * len(ids)',
     'talk.agent + (False,) * len(ids)',
@@ -140,7 +141,7 @@ MUTANTS = (
     "what the agent said is not the agent's",
   ),
   Mutant(
-    'agentrl.text.chat',
+    'agentrl.text.chat_template',
     'heard',
     'talk.rewritten or rewritten',
     'rewritten',
@@ -148,7 +149,7 @@ MUTANTS = (
     'that it was rewritten is forgotten',
   ),
   Mutant(
-    'agentrl.text.call_base',
+    'agentrl.text.tool_calls.base',
     'spoken',
     'return rest',
     'return text',
@@ -156,7 +157,7 @@ MUTANTS = (
     'thoughts make calls',
   ),
   Mutant(
-    'agentrl.text.call_json',
+    'agentrl.text.tool_calls.json_style',
     '_read_hermes',
     'close + len(_CLOSE) if close >= 0',
     'len(text) if close >= 0',
@@ -164,7 +165,7 @@ MUTANTS = (
     'only the first call is read',
   ),
   Mutant(
-    'agentrl.text.call_json',
+    'agentrl.text.tool_calls.json_style',
     '_read_hermes',
     'isinstance(call, Call) and text[end:close].strip()',
     'isinstance(call, Call) and not close',
@@ -172,7 +173,7 @@ MUTANTS = (
     'more than a call passes',
   ),
   Mutant(
-    'agentrl.text.call_json',
+    'agentrl.text.tool_calls.json_style',
     '_read_llama_json',
     "if not (at or text.startswith('{')):",
     'if not at:',
@@ -180,7 +181,7 @@ MUTANTS = (
     'calls without a tag are not read',
   ),
   Mutant(
-    'agentrl.text.call_tags',
+    'agentrl.text.tool_calls.xml_style',
     '_read_tags',
     "if kinds[name] == 'string'",
     "if kinds[name] != 'string'",
@@ -236,7 +237,7 @@ MUTANTS = (
     'each call has all the time',
   ),
   Mutant(
-    'agentrl.tool.arguments',
+    'agentrl.tool.schema',
     '_is',
     "return kind == 'boolean'",
     'return True',
@@ -300,7 +301,7 @@ MUTANTS = (
     'a PRAGMA writes',
   ),
   Mutant(
-    'agentrl.tool.jail.seccomp',
+    'agentrl.tool.sandbox.native.seccomp',
     '_rules',
     "'kill': _one_of(0, me, errno.EPERM)",
     "'kill': _return(_ALLOW)",
@@ -308,7 +309,7 @@ MUTANTS = (
     'others can be signalled',
   ),
   Mutant(
-    'agentrl.tool.jail.seccomp',
+    'agentrl.tool.sandbox.native.seccomp',
     '_rules',
     "'socket': _refuse(errno.ENETUNREACH)",
     "'socket': _return(_ALLOW)",
@@ -316,7 +317,7 @@ MUTANTS = (
     'sockets are allowed',
   ),
   Mutant(
-    'agentrl.tool.jail.seccomp',
+    'agentrl.tool.sandbox.native.seccomp',
     '_rules',
     'if not folder:',
     'if folder:',
@@ -324,7 +325,7 @@ MUTANTS = (
     'files are changed where there is no folder',
   ),
   Mutant(
-    'agentrl.tool.jail.seccomp',
+    'agentrl.tool.sandbox.native.seccomp',
     '_rules',
     '_CLONE_THREAD | _CLONE_NEW, _CLONE_THREAD',
     '_CLONE_THREAD, _CLONE_THREAD',
@@ -332,7 +333,7 @@ MUTANTS = (
     'threads in namespaces of their own',
   ),
   Mutant(
-    'agentrl.tool.jail.landlock',
+    'agentrl.tool.sandbox.native.landlock',
     'spread',
     'if not entry.is_symlink():',
     'if True:',
@@ -340,7 +341,7 @@ MUTANTS = (
     'links are followed',
   ),
   Mutant(
-    'agentrl.tool.jail.landlock',
+    'agentrl.tool.sandbox.native.landlock',
     'rights',
     'version >= 4',
     'version >= 1',
@@ -348,7 +349,7 @@ MUTANTS = (
     'an old kernel is asked for too much',
   ),
   Mutant(
-    'agentrl.tool.jailed',
+    'agentrl.tool.sandbox.process',
     '_fault',
     'status < 0 or status > 128',
     'status < 0',
@@ -357,7 +358,7 @@ MUTANTS = (
     'a crash counts as an error',
   ),
   Mutant(
-    'agentrl.tool.jailed',
+    'agentrl.tool.sandbox.process',
     '_read',
     "return text[:most], 'output'",
     "return text, ''",
@@ -365,7 +366,7 @@ MUTANTS = (
     'too much output is no fault',
   ),
   Mutant(
-    'agentrl.tool.jail.program',
+    'agentrl.tool.sandbox.native.program',
     '_of_system',
     'number == _NO_NETWORK or number < 0',
     'number == _NO_NETWORK',

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from agentrl import mesh
-from agentrl.nn import flash, kernels, transformer
-from agentrl.nn.shape import REMAT
+from agentrl.nn import attention_kernels, chunked_attention, transformer
+from agentrl.nn.config import REMAT
 
 PLAIN = transformer.Shape(
   vocab=20, width=16, layers=2, heads=4, kv_heads=2, head_dim=4, mlp=16,
@@ -58,7 +58,11 @@ def plainly():
   ids=str,
 )
 def test_no_number_changes(changed, monkeypatch):
-  monkeypatch.setattr(kernels, 'Look', functools.partial(flash.Look, block=8))
+  monkeypatch.setattr(
+    attention_kernels,
+    'Look',
+    functools.partial(chunked_attention.Look, block=8),
+  )
   got = learned(dataclasses.replace(PLAIN, **changed), *example())
   chex.assert_trees_all_close(got, plainly(), rtol=1e-5, atol=1e-5)
 
@@ -90,7 +94,11 @@ def test_what_is_computed_again_is_not_kept():
 
 @pytest.mark.parametrize(
   ('name', 'choices'),
-  [('attention', kernels.NAMES), ('remat', REMAT), ('dtype', ('float32',))],
+  [
+    ('attention', attention_kernels.NAMES),
+    ('remat', REMAT),
+    ('dtype', ('float32',)),
+  ],
 )
 def test_a_wrong_name_is_told_the_right_ones(name, choices):
   with pytest.raises(ValueError, match=f"model.{name}='best'") as e:

@@ -12,7 +12,7 @@ import pytest
 import scipy.special
 
 from agentrl import mesh
-from agentrl.nn import attention, cache, decode, layers, rope, transformer
+from agentrl.nn import attention, decode, kv_cache, layers, rope, transformer
 
 SMALL = transformer.Shape(
   vocab=40, width=24, layers=2, heads=4, kv_heads=2, head_dim=6, mlp=32
@@ -244,7 +244,7 @@ def test_segments_and_padding_are_separate_sequences():
 )
 def test_reading_in_chunks_is_reading_at_once(name, first, monkeypatch):
   """Ragged chunks of several slots, over one block or many."""
-  monkeypatch.setattr(cache, 'FIRST', first)
+  monkeypatch.setattr(kv_cache, 'FIRST', first)
   shape = SHAPES[name]
   params = parameters(shape)
   rng = np.random.default_rng(2)
@@ -276,7 +276,7 @@ def test_reading_in_chunks_is_reading_at_once(name, first, monkeypatch):
 
 def test_blocks_cover_every_position_once():
   for capacity in (1, 7, 128, 129, 300, 1000):
-    layer = cache.empty(2, capacity, 1, 2, jnp.float32)
+    layer = kv_cache.empty(2, capacity, 1, 2, jnp.float32)
     ends = [(b.low, b.low + b.k.shape[3]) for b in layer]
     assert ends[0][0] == 0
     assert ends[-1][1] == capacity

@@ -4,14 +4,14 @@ import importlib
 
 import jax
 import jax.numpy as jnp
-import jit_test
 import numpy as np
 import pytest
 
+from agentrl.rollout import actor
 from agentrl.rollout import jit as jit_rollout
-from agentrl.rollout import speak
 from agentrl.task.fixed import attempts as make_attempts
-from agentrl.text import render
+from agentrl.text import observation_tokens
+from tests.rollout import jit_test
 
 PLACES = 40
 
@@ -26,7 +26,9 @@ def hashed():
   every = np.concatenate([obs[None], changed, obs[None]])
   return {
     share: np.asarray(
-      jax.jit(jax.vmap(lambda o, s=share: render.partial_hash(o, s)))(every)
+      jax.jit(
+        jax.vmap(lambda o, s=share: observation_tokens.partial_hash(o, s))
+      )(every)
     )
     for share in (0.5, 1.0, 0.001)
   }
@@ -49,7 +51,7 @@ def test_a_rollout_gives_its_turns_the_coarser_states():
           for x in ('left', 'up', 'right', 'down')]  # fmt: skip
   messages = np.tile(np.array(said, np.int32), (6, 1, 1))
   plan = jit_rollout.Plan(slots=6, turns=4, message=2, anchor=0.5)
-  speaker = speak.script(jnp.asarray(messages), jnp.full((6, 4), 2))
+  speaker = actor.script(jnp.asarray(messages), jnp.full((6, 4), 2))
   record = jax.jit(lambda key: jit_rollout.rollout(w, plan, speaker, a, key))(
     jax.random.key(0)
   )
@@ -69,7 +71,9 @@ def test_an_impossible_share_says_what_to_change(anchor):
 
 def test_slea_is_gigpo_but_for_its_states():
   gigpo, slea = (
-    importlib.import_module(f'configs.{name}').get_config('tiny').to_dict()
+    importlib.import_module(f'agentrl.configs.{name}')
+    .get_config('tiny')
+    .to_dict()
     for name in ('gigpo', 'slea_rl')
   )
   assert slea['rollout'].pop('anchor') == 0.5

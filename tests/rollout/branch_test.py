@@ -8,11 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentrl import learner, registry, segment
+from agentrl import registry, segment
 from agentrl.collect import branch
-from agentrl.model import passes
+from agentrl.learner import update
+from agentrl.model import microbatch
+from agentrl.run import build
+from agentrl.run import collect as collect_lib
 from agentrl.task.fixed import attempts as make_attempts
-from experiments import build, rollouts
 
 B, K, G = 16, 4, 8
 
@@ -24,7 +26,9 @@ def folder(tmp_path_factory):
 
 def _config(folder, collect, history):
   """A slippery lake: the same state only if the world's luck is the same."""
-  c = importlib.import_module('configs.arpo').get_config('tiny,env=frozen_lake')
+  c = importlib.import_module('agentrl.configs.arpo').get_config(
+    'tiny,env=frozen_lake'
+  )
   c.data, c.collect = folder, collect
   c.env.update(dict(train=4, test=2, slip=True))
   c.model.update(
@@ -42,7 +46,7 @@ def _config(folder, collect, history):
 
 def _params(s):
   """A policy that acts: the words of actions are likely."""
-  p = learner.init(s.learner, jax.random.key(0)).params['policy']
+  p = update.init(s.learner, jax.random.key(0)).params['policy']
   words = s.tokenizer
   ids = [words.encode(a)[0] for a in s.world.env.actions] + [words.eot]
   push = jnp.zeros_like(p['embed']).at[jnp.array(ids)].add(0.3)
@@ -55,7 +59,7 @@ def _collect(folder, collect, history, order=None):
   if order is not None:
     attempts = jax.tree.map(lambda x: x[order], attempts)
   params = _params(s)
-  f = jax.jit(functools.partial(rollouts.collect, s))
+  f = jax.jit(functools.partial(collect_lib.collect, s))
   return s, params, f(params, attempts, jax.random.key(5), jnp.int32(0))
 
 
@@ -170,7 +174,7 @@ def test_one_growing_context_holds_what_is_repeated(folder):
   """Log-probs after a repeated prefix are the learner's for the whole row."""
   s, params, batch = _collect(folder, 'branch', 'full')
   apply = s.learner.context.modules['policy'].apply
-  out = passes.forward(apply, params, batch.rows, ('logp',), 4)
+  out = microbatch.forward(apply, params, batch.rows, ('logp',), 4)
   batch, logp = jax.device_get((batch, out.logp))
   assert len(_check_prefixes(batch)) > 2
   _check_owners(batch)

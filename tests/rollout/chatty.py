@@ -6,7 +6,7 @@ import os
 import signal
 import time
 
-from agentrl.env.host import HostTask, Reply
+from agentrl.env.base import HostTask, Reply
 
 FAULTS = {
   'raise': 'raise',

@@ -3,30 +3,35 @@
 import dataclasses
 import functools
 
-import chatty
 import jax
 import jax.numpy as jnp
-import marks
-import naughty
 import numpy as np
 import pytest
 
 from agentrl import mesh
-from agentrl.env import base, countdown
-from agentrl.env.host import Reply
-from agentrl.env.jit import sokoban_levels
+from agentrl.env import countdown
+from agentrl.env.base import Reply
+from agentrl.env.jit import base, sokoban_levels
 from agentrl.model import policy
 from agentrl.nn import transformer
-from agentrl.rollout import engine as engine_lib
-from agentrl.rollout import host, pack, speak
+from agentrl.rollout import actor, host, pack
 from agentrl.rollout import jit as jit_rollout
 from agentrl.rollout import record as record_lib
-from agentrl.rollout.engine import Engine, Sizes
-from agentrl.rollout.rooms import rooms
-from agentrl.rollout.script import Script
+from agentrl.rollout.engine import engine as engine_lib
+from agentrl.rollout.engine.engine import Engine, Sizes
+from agentrl.rollout.scripted import Script
+from agentrl.rollout.workers.pool import rooms
 from agentrl.task.fixed import attempts as make_attempts
-from agentrl.text import parse, render, talk, tokenizer
+from agentrl.text import (
+  action_parsing,
+  chat_format,
+  observation_tokens,
+  tokenizer,
+)
 from agentrl.types import Prefix, Status
+from tests import marks
+from tests.rollout import chatty
+from tests.rollout.workers import naughty
 
 marked = marks.marked  # a fixture
 WORDS = tokenizer.Embedded()
@@ -56,7 +61,7 @@ def engine(slots, capacity=300):
 
 
 def stage(family, tasks, limits=LIMITS, **fields):
-  return host.Stage(family, tasks, talk.bare(WORDS), limits, **fields)
+  return host.Stage(family, tasks, chat_format.bare(WORDS), limits, **fields)
 
 
 def played(made, attempts, *, slots=3, count=4, mouth=None, key=7):
@@ -94,7 +99,9 @@ class Outside:
     it = inside().env
     said = jnp.array([*WORDS.encode(message), WORDS.eot, 0, 0, 0][:4])
     length = len(WORDS.encode(message)) + 1
-    action = parse.parse(inside().actions, said, jnp.int32(min(length, 4)))
+    action = action_parsing.parse(
+      inside().actions, said, jnp.int32(min(length, 4))
+    )
     before = self.now['state']
     after, obs, reward, done = _step()(before, action, jax.random.key(0))
     self.now['state'] = after
@@ -124,8 +131,8 @@ def inside():
   env = sokoban_levels.env_for(source)
   tasks = base.stack_tasks(list(source.solved('train', 3, 0)))
   return jit_rollout.World(
-    pieces=render.piece_table(WORDS, env.pieces),
-    actions=parse.action_table(WORDS, env.actions),
+    pieces=observation_tokens.piece_table(WORDS, env.pieces),
+    actions=action_parsing.action_table(WORDS, env.actions),
     tasks=jax.tree.map(jnp.asarray, tasks),
     env=env,
   )
@@ -149,7 +156,7 @@ def test_the_same_as_inside_jit(history, window):
     slots=6, turns=4, message=2, history=history, window=window
   )
   attempts = make_attempts(np.repeat(np.arange(3), 4), 4, 4, 1.0)
-  speaker = speak.model(SHAPE, params(), message=2, eot=WORDS.eot)
+  speaker = actor.model(SHAPE, params(), message=2, eot=WORDS.eot)
   key = jax.random.key(7)
   want = jax.jit(
     lambda: jit_rollout.rollout(world, plan, speaker, attempts, key)
@@ -252,14 +259,14 @@ def test_what_is_learned_from_is_what_was_said_and_heard(slots, count):
   rows, logp = relearned(record, 300)
   np.testing.assert_allclose(logp, rows.logp, atol=1e-5)
   assert set(np.asarray(rows.version)[np.asarray(rows.sampled)]) == {5}
-  _, seeds = host.luck.on_host(attempts, jax.random.key(7), 5)
+  _, seeds = host.keys.on_host(attempts, jax.random.key(7), 5)
   for b in range(15):
     k = int(record.valid[b].sum())
     said = [
       record.message[b, i, : record.message_len[b, i]].tolist()
       for i in range(k)
     ]
-    texts = [talk.content(WORDS, ids) for ids in said]
+    texts = [chat_format.content(WORDS, ids) for ids in said]
     assert all('down' not in WORDS.decode(ids[:-1]) for ids in said)
     heard = replayed(tasks[b // 3], int(seeds[b]), texts)
     row = []

@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 
 from agentrl import mesh
-from agentrl.env import base
-from agentrl.env.jit import frozen_lake, sokoban_levels
-from agentrl.model import passes, policy
+from agentrl.env.jit import base, frozen_lake, sokoban_levels
+from agentrl.model import microbatch, policy
 from agentrl.nn import transformer
+from agentrl.rollout import actor
 from agentrl.rollout import jit as jit_rollout
 from agentrl.rollout import record as record_lib
-from agentrl.rollout import speak
 from agentrl.task.fixed import attempts as make_attempts
-from agentrl.text import parse, render, tokenizer
+from agentrl.text import action_parsing, observation_tokens, tokenizer
 from agentrl.types import Status
 
 WORDS = tokenizer.Embedded()
@@ -37,8 +36,8 @@ def world(name='sokoban'):
     env = frozen_lake.env_for(source)
   tasks = base.stack_tasks(list(source.solved('train', 6, 0)))
   return jit_rollout.World(
-    pieces=render.piece_table(WORDS, env.pieces),
-    actions=parse.action_table(WORDS, env.actions),
+    pieces=observation_tokens.piece_table(WORDS, env.pieces),
+    actions=action_parsing.action_table(WORDS, env.actions),
     tasks=jax.tree.map(jnp.asarray, tasks),
     env=env,
   )
@@ -99,7 +98,7 @@ def program(name, history, window, slots, context):
 
   @jax.jit
   def play(params, key):
-    speaker = speak.model(SHAPE, params, message=2, eot=WORDS.eot)
+    speaker = actor.model(SHAPE, params, message=2, eot=WORDS.eot)
     return jit_rollout.rollout(w, plan, speaker, a, key)
 
   return plan, a, play
@@ -136,7 +135,7 @@ def test_sampled_log_probs_are_the_learners(name, history, window):
   plan, _, record = rollout(name, history, window, slots=4)
   rows = rows_of(name, plan, record)
   micro = rows.tokens.shape[0] // 4
-  out = passes.forward(MODULE.apply, params(), rows, ('logp',), micro)
+  out = microbatch.forward(MODULE.apply, params(), rows, ('logp',), micro)
   assert int(rows.sampled.sum()) == int(record.message_len.sum()) > 50
   np.testing.assert_allclose(out.logp, rows.logp, atol=1e-5, rtol=0)
   assert np.all(np.asarray(rows.logp)[np.asarray(rows.sampled)] < 0)
@@ -185,7 +184,7 @@ def test_the_record_is_the_game_that_was_played(name):
       assert WORDS.decode(record.context[b, k, :n].tolist()) == text
       said = record.message[b, k, : record.message_len[b, k]].tolist()
       said = said[:-1] if said[-1] == WORDS.eot else said
-      action = parse.parse_text(w.env.actions, WORDS.decode(said))
+      action = action_parsing.parse_text(w.env.actions, WORDS.decode(said))
       assert action == int(record.action[b, k])
       key = jax.random.fold_in(jax.random.fold_in(keys[b], k + 1), 1)
       state, obs, reward, done = w.env.step(state, jnp.int32(action), key)

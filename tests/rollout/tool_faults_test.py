@@ -12,10 +12,10 @@ import pytest
 
 from agentrl.env.math_python import MathPython
 from agentrl.rollout import host, pack
-from agentrl.rollout.rooms import rooms
-from agentrl.rollout.script import Script
+from agentrl.rollout.scripted import Script
+from agentrl.rollout.workers.pool import rooms
 from agentrl.task.fixed import attempts as make_attempts
-from agentrl.text import talk, tokenizer
+from agentrl.text import chat_format, tokenizer
 from agentrl.types import Status
 
 _CHILD_SUBREAPER = 36  # of prctl
@@ -47,7 +47,7 @@ def played(codes):
     for i, code in enumerate(codes)
   }
   tasks = [{'question': f'{i}?', 'answer': str(i)} for i in range(n)]
-  stage = host.Stage(family, tasks, talk.bare(WORDS), LIMITS)
+  stage = host.Stage(family, tasks, chat_format.bare(WORDS), LIMITS)
   attempts = make_attempts(np.arange(n), 1, 3, 1.0)
   with rooms(family, 6) as them:
     ended, counts = host.sessions(

@@ -1,18 +1,18 @@
 """ArCHer's targets and advantages by loops; one update for real."""
 
-import batches
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from implicit_prm_test import SHAPE, make_batch
 
-from agentrl import learner as learner_lib
-from agentrl import optim, registry
+from agentrl import optimizer, registry
+from agentrl.learner import update
 from agentrl.model import policy, value
 from agentrl.signal import archer
 from agentrl.signal.base import Context
 from agentrl.types import Status
+from tests import batches
+from tests.signal.implicit_prm_test import SHAPE, make_batch
 
 STORY = batches.story(seed=31, groups=2, members=3)
 # Trajectories by turns: ended, cut by the turns, ended, cut by the tokens...
@@ -154,10 +154,10 @@ def test_update():
   """The error falls, the target follows; only the heads where it says so."""
   critic = value.module(SHAPE, 4, 'stopped')
   modules = {'policy': policy.module(SHAPE), 'critic': critic, 'target': critic}
-  rules = {'policy': optim.Rule(), 'critic': optim.Rule(lr=1e-2)}
+  rules = {'policy': optimizer.Rule(), 'critic': optimizer.Rule(lr=1e-2)}
   context = Context(modules, rules, micro=4)
-  learner = learner_lib.Learner(wiring=registry.Wiring(), context=context)
-  state = learner_lib.init(learner, jax.random.key(0))
+  learner = update.Learner(wiring=registry.Wiring(), context=context)
+  state = update.init(learner, jax.random.key(0))
   batch = make_batch()
   reward = jax.random.normal(jax.random.key(3), batch.turns.reward.shape)
   batch = batch.replace(turns=batch.turns.replace(reward=reward))

@@ -1,15 +1,15 @@
 """Critics that are tables: what they read, what they are taught, by loops."""
 
-import batches
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentrl import optim
+from agentrl import optimizer
 from agentrl.signal import critic, reference
 from agentrl.signal.base import Context
 from agentrl.types import Credit, Module, Outputs, TrainState
+from tests import batches
 
 STORY = batches.story(seed=51, groups=2, members=3)
 LAID = batches.lay(STORY, 'turn', padding=2)
@@ -31,13 +31,13 @@ def _table(seed):
 
 ROLES = ('policy', 'value', 'reference')
 MODULE = Module({}, _apply)
-RULE = optim.Rule(lr=0.05)  # values leave the clip's width at once
+RULE = optimizer.Rule(lr=0.05)  # values leave the clip's width at once
 CONTEXT = Context(dict.fromkeys(ROLES, MODULE), {'value': RULE}, SHAPE[0])
 
 
 def _state():
   params = {role: _table(i) for i, role in enumerate(ROLES)}
-  opt = {'value': optim.init(RULE, params['value'])}
+  opt = {'value': optimizer.init(RULE, params['value'])}
   return TrainState(
     step=jnp.int32(0), params=params, opt=opt, signal={}, memory=(), carry=(),
     key=jax.random.key(0),

@@ -1,18 +1,18 @@
 """The history of entropies by turn, and the losses that hold on to it."""
 
-import batches
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import agentrl.loss  # noqa: F401  registers the losses
-from agentrl import learner as learner_lib
 from agentrl import registry, schedule
 from agentrl.advantage import chain
+from agentrl.learner import update
 from agentrl.signal.base import Context
 from agentrl.signal.entropy_history import entropy_history
 from agentrl.types import Module, Outputs
+from tests import batches
 
 STORIES = [batches.story(seed=s) for s in (0, 1, 2)]
 SIZE = 3  # turns of the history; the stories have up to 4
@@ -30,8 +30,8 @@ def _state():
     signal=('entropy_history',),
     hp={'signal': {'entropy_history': {'turns': SIZE, 'least': 15}}},
   )
-  made = learner_lib.Learner(wiring, CONTEXT)
-  return learner_lib.init(made, jax.random.key(0)), entropy_history(
+  made = update.Learner(wiring, CONTEXT)
+  return update.init(made, jax.random.key(0)), entropy_history(
     CONTEXT, turns=SIZE, least=15
   )
 

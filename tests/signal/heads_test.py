@@ -1,15 +1,15 @@
 """Value heads: what they see, and what their gradient reaches."""
 
-import batches
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from implicit_prm_test import SHAPE, make_batch
 
 from agentrl import mesh, registry
+from agentrl.configs import base, vl_dac
 from agentrl.model import policy, value
-from configs import base, vl_dac
+from tests import batches
+from tests.signal.implicit_prm_test import SHAPE, make_batch
 
 HEADED = policy.module(SHAPE, 1.0, 2)
 CRITICS = {t: value.module(SHAPE, 2, t) for t in value.TRUNKS}

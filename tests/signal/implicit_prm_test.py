@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentrl import learner as learner_lib
-from agentrl import optim, registry, segment
+from agentrl import optimizer, registry, segment
+from agentrl.learner import update
 from agentrl.model import policy
 from agentrl.nn import transformer
 from agentrl.signal import preference
@@ -71,15 +71,15 @@ def make_batch(seed=0, pad_rows=0, order=None) -> Batch:
 def context(lr=1e-2):
   return Context(
     modules={'policy': MODULE, 'prm': MODULE},
-    rules={'policy': optim.Rule(), 'prm': optim.Rule(lr=lr, clip=10.0)},
+    rules={'policy': optimizer.Rule(), 'prm': optimizer.Rule(lr=lr, clip=10.0)},
     micro=4,
   )
 
 
 def start(c=None):
   c = c or context()
-  return learner_lib.init(
-    learner_lib.Learner(wiring=registry.Wiring(), context=c), jax.random.key(0)
+  return update.init(
+    update.Learner(wiring=registry.Wiring(), context=c), jax.random.key(0)
   )
 
 
@@ -91,8 +91,8 @@ def old_logp(state, batch):
 @functools.cache
 def parts():
   batch, state = make_batch(), start()
-  state = learner_lib.start_roles(
-    learner_lib.Learner(wiring=registry.Wiring(), context=context()), state
+  state = update.start_roles(
+    update.Learner(wiring=registry.Wiring(), context=context()), state
   )
   return batch, state, {'old_logp': old_logp(state, batch)}
 

@@ -3,11 +3,11 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import readings_cases
 
 from agentrl.rollout import record as record_lib
 from agentrl.signal import base, information
 from agentrl.types import Attempts, Module, Outputs, TrainState
+from tests import readings_cases
 
 
 def apply(params, rows, needs):

@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from implicit_prm_test import make_batch
 
 from agentrl.signal import preference
+from tests.signal.implicit_prm_test import make_batch
 
 NAMES = ('detached', 'bon_outcome', 'bon_score')
 OUTCOME = np.array([1, 0, 0.3, 1, 1, 0])  # group 0: one success; 1: two

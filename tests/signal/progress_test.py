@@ -1,18 +1,18 @@
 """SPA's contributions: whose they are, what they add up to."""
 
-import batches
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from implicit_prm_test import SHAPE, make_batch
 
-from agentrl import learner as learner_lib
-from agentrl import optim, registry
+from agentrl import optimizer, registry
 from agentrl.advantage import chain
+from agentrl.learner import update
 from agentrl.model import policy, value
 from agentrl.signal import progress
 from agentrl.signal.base import Context
+from tests import batches
+from tests.signal.implicit_prm_test import SHAPE, make_batch
 
 STORY = batches.story(seed=41, groups=2, members=3)
 
@@ -82,11 +82,11 @@ def test_it_learns_to_add_up_to_the_outcome():
   batch = make_batch()
   context = Context(
     {'policy': policy.module(SHAPE), 'progress': head},
-    {'policy': optim.Rule(), 'progress': optim.Rule(lr=0.1)},
+    {'policy': optimizer.Rule(), 'progress': optimizer.Rule(lr=0.1)},
     micro=4,
   )
-  learner = learner_lib.Learner(wiring=registry.Wiring(), context=context)
-  state = learner_lib.init(learner, jax.random.key(0))
+  learner = update.Learner(wiring=registry.Wiring(), context=context)
+  state = update.init(learner, jax.random.key(0))
   signal = progress.progress(context, steps=200)
   assert signal.order == 'score_then_update'
   score = jax.jit(lambda state: signal.score(state, batch, {}))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from agentrl.dataset import tasks
+from agentrl.dataset import jit_tasks
 from agentrl.task import fixed
 
 TASKS, GROUP, BATCH = 6, 4, 12  # three tasks a step, two steps an epoch
@@ -18,7 +18,7 @@ def attempts(step, seed=3):
 @pytest.mark.parametrize('step', range(4))
 def test_a_group_attempts_one_task_of_the_epochs_order(step):
   a = attempts(step)
-  order = tasks.epoch_order(TASKS, 3, step, BATCH // GROUP)
+  order = jit_tasks.epoch_order(TASKS, 3, step, BATCH // GROUP)
   for i, task in enumerate(order):
     here = a.group == i
     assert here.sum() == GROUP

@@ -3,15 +3,14 @@
 import json
 import random
 
-import checkpoints
 import pytest
 import tokenizers
 import transformers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
-from agentrl.text import chat as chat_lib
-from agentrl.text import frame as frame_lib
-from agentrl.text.chat import Message
+from agentrl.text import chat_template, jit_template
+from agentrl.text.chat_template import Message
+from tests import checkpoints
 
 SPECIALS = ('<pad>', '<s>', '<end>', '<user>', '<asks>', '<|im_start|>',
             '<|im_end|>', '<unk>')  # fmt: skip
@@ -143,10 +142,12 @@ def whole(theirs, messages):
 
 def played(chat, messages):
   """The conversation, with what the agent says encoded as it is."""
-  talk = chat_lib.start(chat, messages[:1])
+  talk = chat_template.start(chat, messages[:1])
   for mine, heard in zip(messages[1::2], messages[2::2], strict=True):
     ids = [*chat.words.encode(mine.content), chat.eot]
-    talk = chat_lib.heard(chat, chat_lib.said(chat, talk, ids), [heard])
+    talk = chat_template.heard(
+      chat, chat_template.said(chat, talk, ids), [heard]
+    )
   return talk
 
 
@@ -156,7 +157,7 @@ def test_conversations_are_those_of_transformers(kind, template, tmp_path):
   """Or the tokenizer is refused by its name, before anything is said."""
   path = make(tmp_path / f'a_{kind}', kind, template)
   try:
-    chat = chat_lib.load(path)
+    chat = chat_template.load(path)
   except ValueError as error:
     refusal = str(error)
   else:
@@ -193,7 +194,7 @@ def test_those_of_llama_itself(legacy, tmp_path):
   )
   theirs.chat_template = LOOSE
   theirs.save_pretrained(tmp_path / 'llama')
-  chat = chat_lib.load(tmp_path / 'llama')
+  chat = chat_template.load(tmp_path / 'llama')
   theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / 'llama')
   assert isinstance(theirs, transformers.LlamaTokenizer)
   draw = random.Random(2)
@@ -207,7 +208,7 @@ def test_those_of_llama_itself(legacy, tmp_path):
 @pytest.mark.parametrize('kind', ['bytes', 'first', 'always', 'llama'])
 def test_nobody_can_write_a_special_token(kind, tmp_path):
   path = make(tmp_path, kind, 'loose')
-  chat = chat_lib.load(path)
+  chat = chat_template.load(path)
   draw = random.Random(1)
   for i in range(20):
     messages = conversation(draw, turns=i % 3, literals=True)
@@ -226,17 +227,17 @@ def test_nobody_can_write_a_special_token(kind, tmp_path):
 @pytest.mark.parametrize('kind', ['first', 'always', 'never', 'llama'])
 def test_texts_that_go_on_add_up(kind, tmp_path):
   """decode(encode(a) + encode(b)) = a + b, with no space put between."""
-  words = chat_lib.load(make(tmp_path, kind, 'loose')).words
+  words = chat_template.load(make(tmp_path, kind, 'loose')).words
   for a, b in (('up', 'down'), (' up', ' down'), ('up ', '\n'), ('', 'up')):
     assert words.decode([*words.encode(a), *words.encode(b)]) == a + b
 
 
 @pytest.mark.parametrize('kind', ['first', 'always', 'never', 'llama'])
 def test_frames_of_sentencepiece(kind, tmp_path):
-  chat = chat_lib.load(make(tmp_path, kind, 'loose'))
+  chat = chat_template.load(make(tmp_path, kind, 'loose'))
   theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
   said = [[*chat.words.encode('up'), chat.eot]]
-  f = frame_lib.frame(chat, ('#', '.', '\n'), said)
+  f = jit_template.frame(chat, ('#', '.', '\n'), said)
   messages = [Message('user', '#.#')]
   ids = [*f.first.tolist(), *chat.words.encode('#.#'), *f.after.tolist()]
   assert ids == whole(theirs, messages)
@@ -248,7 +249,7 @@ def test_a_frame_names_the_tokenizer_that_joins(tmp_path):
   (path / 'chat_template.jinja').write_text(
     LOOSE.replace("'<user>\\n'", "'<user>'")
   )
-  chat = chat_lib.load(path)
+  chat = chat_template.load(path)
   said = [[*chat.words.encode('up'), chat.eot]]
   with pytest.raises(ValueError, match='tokenizer joins joins observations'):
-    frame_lib.frame(chat, ('#', '.'), said)
+    jit_template.frame(chat, ('#', '.'), said)

@@ -6,14 +6,14 @@ import pathlib
 import sys
 import time
 
-import marks
 import pytest
 
 from agentrl import install
-from agentrl.text.call_base import Call
+from agentrl.text.tool_calls.base import Call
 from agentrl.tool import base
 from agentrl.tool.base import Fault
 from agentrl.tool.mcp import McpServer
+from tests import marks
 
 pytest.importorskip('mcp', reason=install.command('host'))
 

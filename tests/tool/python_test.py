@@ -2,11 +2,11 @@ import concurrent.futures
 
 import pytest
 
-from agentrl.text.call_base import Call
+from agentrl.text.tool_calls.base import Call
 from agentrl.tool import base
 from agentrl.tool.base import Fault
 from agentrl.tool.python import Python
-from agentrl.tool.sandbox import Limits, Sandbox
+from agentrl.tool.sandbox.sandbox import Limits, Sandbox
 
 
 @pytest.fixture(scope='module')

@@ -5,10 +5,10 @@ import signal
 import subprocess
 import sys
 
-import marks
 import pytest
 
 from agentrl.tool import subreaper
+from tests import marks
 
 WAIT = marks.WAIT
 marked = marks.marked  # a fixture

@@ -17,7 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from agentrl.env import base, splits
+from agentrl.env import splits
+from agentrl.env.jit import base
 
 WORDS = ('left', 'right', 'up', 'down', 'north', 'south', 'east', 'west')
 LETTERS = tuple('abcdefghijklmnopqrstuvwxyz')

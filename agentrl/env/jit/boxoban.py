@@ -15,8 +15,8 @@ import numpy as np
 from absl import logging
 
 from agentrl.dataset import progress
-from agentrl.env import base, splits
-from agentrl.env.jit import sokoban_levels
+from agentrl.env import splits
+from agentrl.env.jit import base, sokoban_levels
 from agentrl.env.jit import sokoban_solver as solver
 from agentrl.env.jit.sokoban_solver import Level
 

@@ -15,7 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
-from agentrl.env import base, splits
+from agentrl.env import splits
+from agentrl.env.jit import base
 
 DISCOUNT = 0.9  # of the value behind the `progress` column, per move
 

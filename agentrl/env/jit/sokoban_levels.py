@@ -7,8 +7,8 @@ from typing import NoReturn, Protocol
 import chex
 import numpy as np
 
-from agentrl.env import base, splits
-from agentrl.env.jit import sokoban
+from agentrl.env import splits
+from agentrl.env.jit import base, sokoban
 from agentrl.env.jit import sokoban_solver as solver
 from agentrl.env.jit.sokoban_solver import Level
 

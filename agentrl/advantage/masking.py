@@ -1,0 +1,53 @@
+"""Links that choose which tokens the policy learns from.
+
+They lower `credit.weight`; a reducer then divides by what was kept. Targets
+of value heads are not touched: a critic learns from every turn.
+"""
+
+import jax.numpy as jnp
+
+from agentrl import domain, registry, segment
+from agentrl.advantage import chain, group_stats
+from agentrl.types import Array, Batch, Credit, Metrics, Signals
+
+Linked = tuple[Credit, Metrics]
+
+
+def _keep(credit: Credit, mask: Array) -> Linked:
+  """Credit that weighs nothing off the mask [N, T]; the share it keeps."""
+  weight = jnp.where(mask, credit.weight, 0)
+  metrics = {'kept': (jnp.sum(weight), jnp.sum(credit.weight))}
+  return credit.replace(weight=weight), metrics
+
+
+@registry.register('link', takes='any')
+def positive_only(credit: Credit, batch: Batch, signals: Signals) -> Linked:
+  """w_t = w_t · 1[A_t > 0], A the whole advantage (Odysseus, 2605.00347).
+
+  Whiten before: what is kept is what beats the batch's mean.
+  """
+  return _keep(credit, chain.token_advantage(credit, batch.rows) > 0)
+
+
+@registry.register('link', needs=('*by',))
+def imitate_best(
+  credit: Credit,
+  batch: Batch,
+  signals: Signals,
+  *,
+  by: domain.Columns = ('group', 'state'),
+  threshold: domain.Number = 0.1,
+) -> Linked:
+  """A_k = 1 at the best turns of a cell if x > threshold, else weight 0.
+
+  The best-of-N extraction of Digi-Q (2502.15760): with `reinforce` the loss
+  is −log π of the best action tried in a state. Equal turns are all best; a
+  turn that is alone in its cell is its best.
+  """
+  known = group_stats.counted(batch, 'turn')
+  x, cell = credit.turn, group_stats.cells(batch, by)
+  top = segment.largest(x.reshape(-1), cell.reshape(-1), known.reshape(-1))
+  best = known & (x == top.reshape(x.shape)) & (x > threshold)
+  rows = batch.rows
+  credit, metrics = _keep(credit, segment.to_tokens(best, rows.traj, rows.turn))
+  return credit.replace(turn=best.astype(x.dtype)), metrics

@@ -1,0 +1,90 @@
+"""Links that limit or weigh what other links made; see `filter`, too."""
+
+from typing import Annotated
+
+import jax.numpy as jnp
+
+from agentrl import counting, domain, registry, segment
+from agentrl.advantage import chain, group_stats, returns
+from agentrl.types import Batch, Credit, Metrics, Signals, Span
+
+Linked = tuple[Credit, Metrics]
+By = domain.Columns
+
+
+@registry.register('link', needs=('span:{name}',), takes='any', leaves='token')
+def on_span(
+  credit: Credit, batch: Batch, signals: Signals, *, name: domain.Named = 'call'
+) -> Linked:
+  """A on the tokens of a span, 0 on all others.
+
+  Args:
+    name: of types.Span, in small letters
+  """
+  here = batch.rows.span == Span[name.upper()]
+  a = chain.token_advantage(credit, batch.rows)
+  return returns.as_tokens(credit, jnp.where(here, a, 0)), {}
+
+
+@registry.register('link', needs=('term:{name}',), takes='any')
+def duration_weight(
+  credit: Credit,
+  batch: Batch,
+  signals: Signals,
+  *,
+  name: domain.Named = 'tokens',
+  limit: domain.Width = 10.0,
+) -> Linked:
+  """A · w_k,   w = c / mean(c),   c = min(d / mean(d), limit)
+
+  d_k ≥ 0 is how long turn k took; means go over the turns that count.
+  Asynchronous training sees more of what is fast; this gives slow actions
+  their share back (arXiv 2509.01684). The mean of w is 1, so that the
+  learning rate means what it did; if nothing took any time, w = 1.
+  """
+  known = counting.counted(batch, 'turn')
+  d = jnp.where(known, batch.turns.terms[name], 0)
+  c = jnp.minimum(d / _mean(d, known), limit)
+  c = jnp.where(known & (jnp.sum(d) > 0), c, 1)
+  w = jnp.where(known, c / _mean(jnp.where(known, c, 0), known), 1)
+  told = {'duration_weight': (jnp.max(w), jnp.ones_like(w[0, 0]))}
+  rows = batch.rows
+  token = credit.token * segment.to_tokens(w, rows.traj, rows.turn)
+  return credit.replace(turn=credit.turn * w, token=token), told
+
+
+def _mean(x, mask):
+  """Mean over the mask; 1 where it would be 0."""
+  mean = jnp.sum(x) / jnp.maximum(jnp.sum(mask), 1)
+  return jnp.where(mean > 0, mean, 1)
+
+
+@registry.register('link', needs=('*by',), gives=('target:rate',))
+def success_rate(
+  credit: Credit,
+  batch: Batch,
+  signals: Signals,
+  *,
+  by: By = ('group',),
+  margin: Annotated[float, domain.Real(0, 0.5, above=True, below=True)] = 0.02,
+) -> Linked:
+  """y = 1 where x > 0, else 0; target['rate'] = its mean over the cell.
+
+  Means count every trajectory once, and stay margin away from 0 and 1. Cells
+  that solved all or nothing lose their weight (NFT, arXiv 2505.18116).
+  """
+  y = credit.replace(turn=(credit.turn > 0).astype(credit.turn.dtype))
+  rate, _ = group_stats.on_turns(
+    lambda x, m: m.mean, y, batch, by=by, unit='trajectory', singleton='zero'
+  )
+  rows = batch.rows
+  r = segment.to_tokens(rate.turn, rows.traj, rows.turn)
+  mixed = (r > 0) & (r < 1)
+  known = group_stats.counted(batch, 'trajectory')
+  known = rows.sampled & segment.to_tokens(known, rows.traj, rows.turn)
+  count = jnp.sum(known).astype(r.dtype)
+  told = {'rate': (jnp.sum(jnp.where(known, r, 0)), count)}
+  return y.replace(
+    weight=jnp.where(mixed, credit.weight, 0),
+    target=credit.target | {'rate': jnp.clip(r, margin, 1 - margin)},
+  ), told

@@ -1,0 +1,192 @@
+"""Links that compare the turns of small cells, such as those of one state.
+
+Cells, units and what enters are those of `statistics`.
+"""
+
+from collections.abc import Callable
+from typing import Annotated
+
+import chex
+import jax.numpy as jnp
+
+from agentrl import domain, registry, segment
+from agentrl.advantage import group_stats, normalize
+from agentrl.advantage.group_stats import Moments
+from agentrl.types import Array, Batch, Credit, Metrics, Signals
+
+Linked = tuple[Credit, Metrics]
+By = domain.Columns
+
+_cells = registry.register('link', needs=('*by',))
+_history = registry.register('link', needs=('*by', 'column:state'))
+
+
+@_cells
+def require_members(
+  credit: Credit,
+  batch: Batch,
+  signals: Signals,
+  *,
+  by: By = ('group', 'turn'),
+  unit: group_stats.Unit = 'trajectory',
+  least: domain.Count = 5,
+) -> Linked:
+  """x_k, but 0 in cells with fewer than `least` units (CM2, 2602.12268)."""
+  return group_stats.on_turns(
+    lambda x, m: jnp.where(m.n >= least, x, 0),
+    credit, batch, by=by, unit=unit, singleton='raw',
+  )  # fmt: skip
+
+
+@_cells
+def drop_flat(
+  credit: Credit,
+  batch: Batch,
+  signals: Signals,
+  *,
+  by: By = ('group', 'state'),
+  unit: group_stats.Unit = 'turn',
+) -> Linked:
+  """Takes turns out of the loss whose cell is constant or has one unit only.
+
+  Their x is 0 and so is the weight of their tokens (VPR, arXiv 2605.10325):
+  they do not count in the loss's mean either.
+  """
+  varies, metrics = _varies(credit, batch, by, unit)
+  rows = batch.rows
+  kept = segment.to_tokens(varies, rows.traj, rows.turn)
+  weight = jnp.where(kept, credit.weight, 0)
+  turn = jnp.where(varies, credit.turn, 0)
+  return credit.replace(turn=turn, weight=weight), metrics
+
+
+@_cells
+def standardize(
+  credit: Credit,
+  batch: Batch,
+  signals: Signals,
+  *,
+  by: By = ('turn',),
+  unit: group_stats.Unit = 'turn',
+  least: domain.Count = 4,
+  ddof: Annotated[int, domain.Whole(0, 1)] = 0,
+  eps: domain.Positive = 1e-8,
+) -> Linked:
+  """(x − mean) / (std + eps); of the whole batch in cells of few units.
+
+  Cells with fewer than `least` units use the batch's mean and deviation
+  (VPR's rows without a state group).
+  """
+
+  def on(f, by):
+    return group_stats.on_turns(f, credit, batch, by=by, unit=unit, ddof=ddof)
+
+  z = normalize.zscore(eps)
+  own, metrics = on(z, by)
+  size, _ = on(lambda x, m: m.n, by)
+  whole, _ = on(z, ())
+  turn = jnp.where(size.turn >= least, own.turn, whole.turn)
+  return credit.replace(turn=turn), metrics
+
+
+# ---- nested cells: the same state, reached through the same states
+
+
+@_history
+def center_history(
+  credit: Credit,
+  batch: Batch,
+  signals: Signals,
+  *,
+  by: By = ('group',),
+  depth: domain.Count0 = 2,
+  alpha: domain.Number = 1.0,
+  first: domain.Positive = 1.0,
+) -> Linked:
+  """Σ_k w_k (x − mean_k), as `scale_history` without the division."""
+  return _over_history(
+    lambda x, m: x - m.mean, credit, batch, by, depth, alpha, first
+  )
+
+
+@_history
+def scale_history(
+  credit: Credit,
+  batch: Batch,
+  signals: Signals,
+  *,
+  by: By = ('group',),
+  depth: domain.Count0 = 2,
+  alpha: domain.Number = 1.0,
+  first: domain.Positive = 1.0,
+  eps: domain.Positive = 1e-6,
+) -> Linked:
+  """Σ_k w_k (x − mean_k) / (std_k + eps), w_k ∝ (k + first)^α.
+
+  Level k compares the turns of a cell `by` whose state and k states before
+  it are the same (HGPO, arXiv 2602.22817), with population deviations. A turn
+  takes part in level k if it has k turns before it and company there that
+  differs in x; the weights of its levels add up to 1, and a turn that is alone
+  in its state gets 0.
+
+  Args:
+    depth: K, the longest history compared
+    first: weight of level 0 before the power: 1 in the paper, 2 in the code
+  """
+
+  return _over_history(
+    normalize.zscore(eps), credit, batch, by, depth, alpha, first
+  )
+
+
+def _over_history(
+  f: Callable[[Array, Moments], Array],
+  credit: Credit,
+  batch: Batch,
+  by: By,
+  depth: int,
+  alpha: float,
+  first: float,
+) -> Linked:
+  """The mean of f over the levels of each turn, weighted by w_k."""
+  chex.assert_rank(credit.turn, 2)
+  top = whole = levels = jnp.zeros_like(credit.turn)
+  metrics: Metrics = {}
+  for k, near in enumerate(_levels(batch, depth)):
+    cell = (*by, 'state')
+    y, told = group_stats.on_turns(
+      f, credit, near, by=cell, unit='turn', ddof=0
+    )
+    varies, _ = _varies(credit, near, cell, 'turn')
+    weight = (k + first) ** alpha * varies
+    top, whole = top + weight * y.turn, whole + weight
+    levels += varies
+    metrics = metrics or told
+  turn = top / jnp.where(whole > 0, whole, 1)
+  n = jnp.sum(group_stats.counted(batch, 'turn')).astype(turn.dtype)
+  return credit.replace(turn=turn), {**metrics, 'levels': (levels.sum(), n)}
+
+
+def _levels(batch: Batch, depth: int):
+  """The batch with history for a state, for k = 0..depth states before it.
+
+  Turns with fewer turns before them do not enter (`scored` False).
+  """
+  turns = batch.turns
+  ids, past = turns.state, turns.state
+  has = turns.valid.astype(jnp.int32)
+  for k in range(depth + 1):
+    if k:
+      past, has = (segment.previous_turn(x, turns.valid) for x in (past, has))
+      ids = segment.dense(ids.reshape(-1), past.reshape(-1))
+      ids = ids.reshape(has.shape)
+    scored = turns.scored & (has > 0)
+    yield batch.replace(turns=turns.replace(state=ids, scored=scored))
+
+
+def _varies(credit: Credit, batch: Batch, by: By, unit: str):
+  """Turns in cells of several units with different x: [B, K] bool."""
+  found, metrics = group_stats.on_turns(
+    lambda x, m: (m.var > 0).astype(x.dtype), credit, batch, by=by, unit=unit
+  )
+  return found.turn > 0, metrics

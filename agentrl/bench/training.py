@@ -1,0 +1,168 @@
+"""What `experiments.bench` times, of learning: an update, an iteration."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from agentrl import mesh, optimizer
+from agentrl.bench import roofline, sampling
+from agentrl.bench.roofline import Part
+from agentrl.bench.sampling import Case, Size
+from agentrl.configs import grpo, oprl
+from agentrl.learner import update as update_lib
+from agentrl.model import microbatch, policy
+from agentrl.rollout import actor
+from agentrl.rollout import record as record_lib
+from agentrl.run import algorithm
+from agentrl.run import collect as collect_lib
+from agentrl.task.fixed import attempts as make_attempts
+from agentrl.types import Batch, Rows
+
+
+def train(size: Size, data: str) -> dict[str, Case]:
+  """`learner.update` of the default GRPO and OPRL on the same rollout."""
+  s = sampling.setup(size, data)
+  params = update_lib.init(s.learner, jax.random.key(0)).params['policy']
+  collect = jax.jit(functools.partial(collect_lib.collect, s))
+  batch = collect(params, sampling.attempts(s), jax.random.key(1), jnp.int32(0))
+  other = algorithm.make_learner(oprl.get_config(size.arg), s.shape)
+  return {
+    'train_grpo': _train(s.learner, s.shape, batch),
+    'train_oprl': _train(other, s.shape, batch),
+  }
+
+
+def _train(learner: update_lib.Learner, shape, batch: Batch) -> Case:
+  update = _updater(learner)
+  roles, parts = len(learner.context.rules), _update_work(learner, shape, batch)
+  rows, t = batch.rows.tokens.shape
+  tokens = int(jnp.sum(batch.rows.seg >= 0))
+  text = f'{rows} rows of {t}, {tokens} tokens, {roles} role(s) trained'
+  makes = {'updates': 1, 'tokens': tokens}
+  return Case(text, lambda: update(lambda state: batch), parts, makes)
+
+
+def _update_work(learner, shape, batch: Batch) -> tuple[Part, ...]:
+  rows = jax.device_get(batch.rows)
+  return roofline.updating(
+    shape,
+    np.sum(rows.seg >= 0, axis=1),
+    int(np.sum(rows.sampled)),
+    roles=len(learner.context.rules),
+  )
+
+
+def _updater(learner: update_lib.Learner):
+  """collect -> metrics of one update; the state goes on and is donated."""
+  state = update_lib.init(learner, jax.random.key(0))
+  update = jax.jit(
+    functools.partial(update_lib.update, learner), donate_argnums=0
+  )
+
+  def run(collect):
+    nonlocal state
+    state, metrics = update(state, collect(state))
+    return metrics
+
+  return run
+
+
+def gradient(size: Size, data: str) -> dict[str, Case]:
+  """A training step on full rows: gradient in micro-batches, then Adam."""
+  del data
+  shape, n, t = size.shape, size.rows, size.tokens
+  module, rule = policy.module(shape), optimizer.Rule()
+  rows = _full_rows(shape.vocab, n, t)
+
+  def step(params, opt):
+    def loss(out, rows, scale):
+      return jnp.sum(scale * out.logp), {}
+
+    grads, _ = microbatch.gradient(
+      module.apply, params, rows, rows.weight, loss, ('logp',), size.micro
+    )
+    return optimizer.step(rule, grads, opt, params)[:2]
+
+  params = mesh.init(module.specs, jax.random.key(0))
+  state = params, optimizer.init(rule, params, module.specs)
+  run = jax.jit(step, donate_argnums=(0, 1))
+
+  def call():
+    nonlocal state
+    state = run(*state)
+    return state
+
+  said = n * (t - 1)
+  parts = roofline.updating(shape, np.full(n, t), said, roles=1)
+  text = f'{n} rows of {t}, {size.micro} at a time, {shape.dtype}'
+  makes = {'updates': 1, 'tokens': n * t}
+  return {'gradient': Case(text, call, parts, makes)}
+
+
+def _full_rows(vocab: int, n: int, t: int) -> Rows:
+  """Rows without padding, all but the first token of each trained on."""
+  trained = jnp.ones((n, t), bool).at[:, 0].set(False)
+  zero = jnp.zeros((n, t), jnp.int32)
+  traj = jnp.broadcast_to(jnp.arange(n, dtype=jnp.int32)[:, None], (n, t))
+  return Rows(
+    tokens=jax.random.randint(jax.random.key(0), (n, t), 0, vocab),
+    seg=zero,
+    traj=traj,
+    turn=jnp.where(trained, 0, -1),
+    span=zero.astype(jnp.int8),
+    sampled=trained,
+    weight=trained.astype(jnp.float32),
+    logp=jnp.where(trained, -1.0, 0.0),
+    version=zero,
+  )
+
+
+def iteration(size: Size, data: str) -> dict[str, Case]:
+  """Sampling, a reward and one update of GRPO without a reference model."""
+  del data
+  c = grpo.get_config()
+  c.micro = min(8, size.batch)  # rows whose activations fit in the caches
+  c.hp.plan.minibatches.n = 1  # one step of the optimizer, as the peers take
+  learner = algorithm.make_learner(c, size.shape)
+  heard, update = sampling.heard(size), _updater(learner)
+  answer = jax.jit(functools.partial(_answered, size))
+
+  def collect(state):
+    return answer(state.params['policy'], heard, state.step)
+
+  parts = sampling.message_work(size)
+  batch = answer(sampling.params(size), heard, jnp.int32(0))
+  parts += _update_work(learner, size.shape, batch)
+  text = (
+    f'{size.batch // size.group} prompts of {size.prompt} x {size.group}'
+    f' samples of {size.new}, 1 update'
+  )
+  makes = {'iterations': 1, 'tokens': size.batch * size.new}
+  return {'iteration': Case(text, lambda: update(collect), parts, makes)}
+
+
+def _answered(size: Size, params, heard: actor.Heard, step) -> Batch:
+  """Groups of answers to the first prompts; reward: share of even tokens."""
+  n, m = size.batch, size.new
+  group = np.arange(n, dtype=np.int32) // size.group
+  keys = jax.vmap(jax.random.fold_in, (0, None))(heard.keys, step)
+  heard = heard._replace(tokens=heard.tokens[group], keys=keys)
+  run = sampling.speaker(size)(size.prompt + m + 1, m)
+  said = run(params, heard, jnp.int32(size.shape.vocab))
+  record = record_lib.empty(n, 1, size.prompt, m, ()).replace(
+    context=heard.tokens[:, None],
+    context_len=heard.length[:, None],
+    message=said.tokens[:, None],
+    message_len=said.length[:, None],
+    logp=said.logp[:, None],
+    entropy=said.entropy[:, None],
+    valid=jnp.ones((n, 1), bool),
+  )
+  tasks = make_attempts(group, size.group, 1, 1.0)
+  tasks = jax.tree.map(jnp.asarray, tasks)
+  layout = record_lib.per_turn(record)
+  batch = record_lib.batch(record, layout, tasks, step)
+  reward = jnp.mean(said.tokens % 2 == 0, axis=1)[:, None]
+  return batch.replace(turns=batch.turns.replace(reward=reward))

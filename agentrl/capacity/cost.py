@@ -1,0 +1,178 @@
+"""What a step of a config asks of each device, from shapes alone.
+
+Nothing here makes an array or looks at a device. FLOPs are those of products
+of matrices and of attention to the keys a token may see; every row is taken to
+be full. Memory is in footprint.py.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from agentrl import mesh
+from agentrl.capacity.memory import (
+  Memory,
+  Sizes,
+  Work,
+  decoder,
+  frozen,
+  held,
+  memory,
+  pieces,
+)
+from agentrl.learner import update
+from agentrl.learner.algorithm import POLICY, Learner
+from agentrl.model import shared_base
+from agentrl.nn import transformer
+
+
+class Flops(NamedTuple):
+  """Of a step, over all devices."""
+
+  forward: float  # passes that are not differentiated, and those that are
+  backward: float  # and what is computed again for it
+  rollout: float
+
+
+class Traffic(NamedTuple):
+  """Bytes that one device receives in a step."""
+
+  gather: float  # parameters, along what stores them in pieces
+  scatter: float  # gradients, summed over rows
+  tensor: float  # activations, of heads and MLPs
+  sequence: float  # keys and values, and their gradients
+  expert: float  # tokens to experts and back
+
+
+class Estimate(NamedTuple):
+  """All of it."""
+
+  work: Work
+  sizes: Sizes
+  memory: Memory
+  flops: Flops
+  traffic: Traffic
+
+
+def estimate(
+  learner: Learner, shape: transformer.Shape, work: Work, sizes: Sizes
+) -> Estimate:
+  """What a step costs on a mesh of these sizes.
+
+  Raises: ValueError where the mesh cannot store a parameter.
+  """
+  for module in learner.context.modules.values():
+    jax.tree.map(
+      lambda p: mesh.check_divides(p, sizes),
+      module.specs,
+      is_leaf=mesh.is_param,
+    )
+  return Estimate(
+    work,
+    sizes,
+    memory(learner, shape, work, sizes),
+    flops(learner, shape, work),
+    traffic(learner, shape, work, sizes),
+  )
+
+
+def matrices(shape: transformer.Shape) -> float:
+  """Parameters that multiply a token in its layers."""
+  h, g, d = shape.heads, shape.kv_heads, shape.head_dim
+  mlp = 3 * shape.width * shape.mlp * max(1, shape.top_k)
+  router = shape.width * shape.experts
+  return shape.layers * (shape.width * d * 2 * (h + g) + mlp + router)
+
+
+def pass_flops(
+  shape: transformer.Shape, tokens: float, pairs: float, said: float
+) -> float:
+  """FLOPs of one pass forward.
+
+  2 P tokens + 4 H d L pairs + 2 D V said: P parameters of matrices, pairs of
+  a token and a key it sees, tokens whose log-prob is asked for.
+  """
+  per_pair = 4 * shape.heads * shape.head_dim * shape.layers
+  head = 2 * shape.width * shape.vocab
+  return 2 * matrices(shape) * tokens + per_pair * pairs + head * said
+
+
+def passes(learner: Learner, work: Work) -> tuple[int, int]:
+  """How often a step goes through its rows: forwards alone, and both ways.
+
+  The policy each epoch, and once more where old log-probs are wanted; every
+  other role is read once, and once more both ways if it is trained.
+  """
+  others = learner.context.modules.keys() - {POLICY, shared_base.BASE}
+  trained = learner.context.rules.keys() - {POLICY}
+  old = bool(update.old_wanted(learner))
+  return len(others) + old, work.epochs + len(trained)
+
+
+def flops(learner: Learner, shape: transformer.Shape, work: Work) -> Flops:
+  """FLOPs of a step.
+
+  Backwards a product costs two, or one if its matrix stays as it is, and one
+  more if it is computed again. What services say is not known in advance.
+  """
+  forwards, both = passes(learner, work)
+  tokens = work.rows * work.tokens
+  one = pass_flops(shape, tokens, tokens * (work.tokens + 1) / 2, work.written)
+  again = 0 if shape.remat == 'none' else 1
+  return Flops(
+    forward=(forwards + both) * one,
+    backward=(2 - frozen(learner) + again) * both * one,
+    rollout=_rollout_flops(shape, work),
+  )
+
+
+def _rollout_flops(shape: transformer.Shape, work: Work) -> float:
+  turn = work.read + work.message
+  each = turn if work.afresh else turn * work.turns
+  contexts = work.batch * (work.turns if work.afresh else 1)
+  pairs = contexts * each * (each + 1) / 2
+  return pass_flops(shape, contexts * each, pairs, work.written)
+
+
+def traffic(
+  learner: Learner, shape: transformer.Shape, work: Work, sizes: Sizes
+) -> Traffic:
+  """Bytes received: rings, in which (n - 1) / n of an array comes by.
+
+  Parameters are gathered layer by layer for every micro-batch, again where a
+  layer is computed again, and once for a rollout; gradients are summed over
+  those who have other rows for every micro-batch. Two products of each layer
+  are summed over `tensor`, forwards and backwards.
+  """
+  forwards, both = passes(learner, work)
+  again = 0 if shape.remat == 'none' else 1
+  learned = learner.context.modules[POLICY].specs
+  whole = held(decoder(learner), sizes, mesh.COMPUTE)
+  rounds = work.rows / work.micro
+  embed = _ring(pieces(sizes))
+  copies = mesh.pieces('batch', sizes) // sizes['fsdp']
+  a = jnp.dtype(shape.dtype).itemsize * shape.layers
+  tokens = work.rows * work.tokens / mesh.pieces('batch', sizes)
+  own = tokens / sizes['sequence']
+  through = forwards + (2 + again) * both
+  keys = 2 * shape.kv_heads * shape.head_dim / sizes['tensor']
+  experts = (sizes['expert'] - 1) * 2 * shape.width if shape.experts else 0
+  decoded = _rollout_tokens(work) / work.rows / work.tokens
+  return Traffic(
+    gather=((forwards + (1 + again) * both) * rounds + 1) * whole * embed,
+    scatter=both * rounds * (held(learned, sizes, mesh.COMPUTE) * embed
+                             + 2 * held(learned, sizes) * _ring(copies)),
+    tensor=4 * own * shape.width * a * _ring(sizes['tensor'])
+    * (through + decoded),
+    sequence=tokens * keys * a * _ring(sizes['sequence']) * through,
+    expert=own * experts * a * (through + decoded),
+  )  # fmt: skip
+
+
+def _ring(devices: int) -> float:
+  return (devices - 1) / devices
+
+
+def _rollout_tokens(work: Work) -> int:
+  return work.batch * work.turns * (work.read + work.message)

@@ -1,0 +1,207 @@
+"""A config on a topology: its estimate, what makes it fit, one table."""
+
+import math
+from collections.abc import Iterator
+
+from ml_collections import ConfigDict
+
+from agentrl import mesh
+from agentrl.capacity import cost, hardware, memory
+from agentrl.capacity.cost import Estimate
+from agentrl.capacity.hardware import Topology
+from agentrl.configs import base
+from agentrl.model import hf_weights
+from agentrl.run import algorithm, host_env, jit_env, pretrained, validate
+from agentrl.run.pretrained import Language
+
+ROOM = 0.9  # of a chip's memory; the rest is the program's and the allocator's
+
+
+def report(c: ConfigDict, name: str, model: str | None = None) -> str:
+  """The table of the config on the topology, and what to change.
+
+  Raises: ValueError for a config or a topology that cannot be.
+  """
+  where, known = hardware.parse(name), language(c, model)
+  found = estimate(c, where, known)
+  lines = [*table(c, where, found), counted(known), '']
+  if fits(found, where):
+    return '\n'.join([*lines, 'It fits.'])
+  return '\n'.join([*lines, advice(c, where, known)])
+
+
+def language(c: ConfigDict, model: str | None = None) -> Language:
+  """The decoder and the words of the directory, or else of the config.
+
+  Raises: ValueError for a directory that cannot be read.
+  """
+  if model or c.model.path:
+    return pretrained.outline(c, model or hf_weights.locate(c.model.path))
+  return pretrained.language(c)
+
+
+def fits(found: Estimate, where: Topology) -> bool:
+  return found.memory.peak <= ROOM * where.chip.memory
+
+
+def estimate(c: ConfigDict, where: Topology, known: Language) -> Estimate:
+  """What a step of the config costs there."""
+  c = ConfigDict(c.to_dict())
+  sizes = mesh.sizes({k: c.mesh[k] for k in mesh.AXES}, where.devices)
+  c.mesh.update(sizes)
+  validate.config(c)
+  shape = pretrained.computed(c, known.shape)
+  learner = algorithm.make_learner(c, shape)
+  return cost.estimate(learner, shape, work(c, known), sizes)
+
+
+def work(c: ConfigDict, known: Language) -> memory.Work:
+  """How much a step of the config reads and writes; no task is made."""
+  hosted = c.rollout_kind == 'host'
+  kind = host_env if hosted else jit_env
+  sized = kind.sized(c, known.tokenizer, known.chat)
+  plan, size = sized.plan, sized.capacity
+  afresh = plan.history == 'turn'
+  values = base.wiring(c).values('plan', c.plan)
+  models = host_env.models(c)
+  return memory.Work(
+    rows=c.rollout.batch * (plan.turns if afresh else 1),
+    tokens=size.row,
+    micro=c.micro,
+    epochs=values.get('epochs', 1),
+    batch=c.rollout.batch,
+    slots=c.rollout.slots if hosted else min(c.rollout.slots, c.rollout.batch),
+    turns=plan.turns,
+    read=size.context,
+    message=plan.message,
+    afresh=afresh,
+    capacity=size.cache,
+    engines=(size.cache, *models.values()) if hosted else (),
+    guests=len({run for _, run in models if run}),
+  )
+
+
+def table(c: ConfigDict, where: Topology, e: Estimate) -> Iterator[str]:
+  """Lines for people to read."""
+  w, m, chip = e.work, e.memory, where.chip
+  used = math.prod(e.sizes.values())
+  axes = ' '.join(f'{name}={n}' for name, n in e.sizes.items() if n > 1)
+  axes = axes or 'of one'
+  yield f'{c.method} on {where.name}: {where.devices} devices, mesh {axes}'
+  yield f'({chip.source})'
+  if used < where.devices:
+    yield f'{where.devices - used} devices are idle: set c.mesh.fsdp to -1.'
+  yield ''
+  yield 'memory of a device                   GB'
+  for name, value in m._asdict().items():
+    yield _line(name, value / 1e9)
+  yield _line('at the fullest moment', m.peak / 1e9)
+  yield _line('there is', chip.memory / 1e9)
+  yield ''
+  yield 'a step, all devices      10^12 FLOPs'
+  for name, value in e.flops._asdict().items():
+    yield _line(name, value / 1e12)
+  yield ''
+  yield 'received by a device in a step       GB'
+  for name, value in e.traffic._asdict().items():
+    yield _line(name, value / 1e9)
+  yield ''
+  yield f'tokens of a step: {w.rows * w.tokens:,} read in {w.rows:,} rows,'
+  yield f'  of which {w.written:,} sampled in {w.batch * w.turns:,} turns'
+  products, links = seconds(e, where)
+  yield f'seconds of a step, at least: {products:.3g} of products at the peak'
+  yield f'  rate, {links:.3g} of traffic at the full rate of the links'
+
+
+def seconds(e: Estimate, where: Topology) -> tuple[float, float]:
+  """Lower bounds: of FLOPs at the peak, of traffic at full links."""
+  used = math.prod(e.sizes.values())
+  # Half of what links carry both ways comes in.
+  return (
+    sum(e.flops) / used / where.chip.flops,
+    sum(e.traffic) / (where.chip.links / 2),
+  )
+
+
+def counted(known: Language) -> str:
+  """A line on whose tokens these are."""
+  chat = 'in a chat' if known.chat else 'without a chat'
+  return f'tokens are counted by tokenizer {known.tokenizer.name}, {chat}'
+
+
+def advice(c: ConfigDict, where: Topology, known: Language) -> str:
+  """The first changes with which it fits, or that there are none."""
+  for changes in candidates(c, where):
+    least = changes['mesh.fsdp']
+    # The smallest micro-batches first: where they do not fit, none do.
+    if _fitting(c, changes | {'micro': least}, where, known) is None:
+      continue
+    micro = c.micro
+    while (
+      found := _fitting(c, changes | {'micro': micro}, where, known)
+    ) is None:
+      micro = max(least, micro // 2)
+    if micro != c.micro:
+      changes |= {'micro': micro}
+    now = c.to_dict() | {f'mesh.{k}': v for k, v in c.mesh.items()}
+    told = ' '.join(
+      f'--config.{k}={v}' for k, v in changes.items() if now.get(k) != v
+    )
+    peak = found.memory.peak / 1e9
+    return f'It does not fit. With {told} it needs {peak:.3g} GB.'
+  return _last_resort(c, where, known)
+
+
+def _fitting(
+  c, changes: dict, where: Topology, known: Language
+) -> Estimate | None:
+  """The estimate of the changed config if it fits, else None."""
+  try:
+    found = estimate(applied(c, changes), where, known)
+  except ValueError:  # a mesh that the model or the batch does not divide into
+    return None
+  return found if fits(found, where) else None
+
+
+def candidates(c: ConfigDict, where: Topology) -> Iterator[dict]:
+  """Changes of the config, those that cost least first.
+
+  Splitting over all devices costs traffic, bfloat16 digits, and what is
+  recomputed a third of the time; each adds to the last.
+  """
+  for tensor in (1, 2, 4, 8):
+    changes = {f'mesh.{name}': 1 for name in mesh.AXES}
+    changes |= {'mesh.fsdp': max(1, where.devices // tensor)}
+    changes |= {'mesh.tensor': tensor}
+    yield changes
+    for name, value in (('dtype', 'bfloat16'), ('remat', 'layer')):
+      if c.model[name] != value:
+        changes = changes | {f'model.{name}': value}
+        yield changes
+
+
+def applied(c: ConfigDict, changes: dict) -> ConfigDict:
+  """The config with dotted names changed."""
+  c = ConfigDict(c.to_dict())
+  c.update_from_flattened_dict(changes)
+  return c
+
+
+def _last_resort(c: ConfigDict, where: Topology, known: Language) -> str:
+  """What no change of these can help."""
+  learner = algorithm.make_learner(c, known.shape)
+  total = 4 * mesh.count(memory.decoder(learner)) / 1e9
+  room = ROOM * where.chip.memory * where.devices / 1e9
+  way, grown = '', ''
+  if not memory.frozen(learner):
+    grown = ' (four times that with gradients and moments)'
+    way = 'train adapters on a frozen base (LoRA), or '
+  return (
+    'It does not fit, and neither smaller micro-batches, bfloat16,'
+    f' recomputing nor another mesh make it: the model has {total:.3g} GB of'
+    f' parameters{grown} and {room:.3g} GB are there; {way}take more devices'
+  )
+
+
+def _line(name: str, value: float) -> str:
+  return f'  {name:<24} {value:>10.3f}'

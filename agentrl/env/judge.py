@@ -1,0 +1,112 @@
+"""Families whose last message a judge scores, in place of the family itself.
+
+The judge is a service that is shown the whole conversation and answers with a
+number in [0, 1], the last one that it says. One that fails, or says no such
+number, costs the trajectory, which is then not trained on: no score is made
+up.
+"""
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from agentrl.env import base
+from agentrl.env.base import HostEnv, HostTask, Reply
+from agentrl.service.base import Service, ServiceFault
+from agentrl.text.message import AGENT, Message
+
+OWN = 'own'  # the column of the score that the family itself gives so far
+ASK = 'How good is the last message? Answer with a number from 0 to 1.'
+# Not what is part of a word, of a date or of a version.
+_NUMBER = re.compile(r'(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?!\.?\w)', re.ASCII)
+
+
+@dataclasses.dataclass(frozen=True)
+class Judged:
+  """A family, with a judge of whatever ends a task.
+
+  What the turns before earn is the family's. A trajectory that is cut short
+  has no last message: it is not judged and scores 0, never the family's own
+  partial score, so that the outcomes of a group are on one scale.
+  """
+
+  family: base.Family
+
+  @property
+  def columns(self) -> tuple[str, ...]:
+    return (*self.family.columns, OWN)
+
+  @property
+  def system(self) -> str:
+    return self.family.system
+
+  @property
+  def place(self) -> str:
+    return self.family.place
+
+  @property
+  def needs(self) -> tuple[str, ...]:
+    return (*base.needs(self.family), 'judge')
+
+  def name(self) -> str:
+    """The family's: the tasks are the same."""
+    return self.family.name()
+
+  def solved(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
+    return self.family.solved(split, count, seed)
+
+  def served(self, services: Mapping[str, Service]) -> base.Family:
+    family, judge = base.served(self.family, services), services['judge']
+    return base.Served(self, lambda: JudgedEnv(family.env(), judge))
+
+  def env(self) -> HostEnv:
+    raise base.unserved(self)
+
+
+class JudgedEnv:
+  """An environment whose last reward and score are a judge's."""
+
+  def __init__(self, env: HostEnv, judge: Service):
+    self._env, self._judge = env, judge
+
+  def reset(self, task: Mapping[str, Any], seed: int) -> str:
+    self._seed = seed
+    text = self._env.reset(task, seed)
+    self._talk = [Message('user', text)]
+    return text
+
+  def step(self, message: str) -> Reply:
+    reply = self._env.step(message)
+    self._talk.append(Message(AGENT, message))
+    if not reply.done:
+      self._talk.append(Message(reply.role, reply.text))
+      facts = {**reply.facts, OWN: reply.score}
+      return reply._replace(score=0.0, facts=facts)
+    shown = [Message('user', f'{transcript(self._talk)}\n\n{ASK}')]
+    score = number(self._judge(shown, seed=self._seed))
+    facts = {**reply.facts, OWN: reply.score}
+    return reply._replace(reward=score, score=score, facts=facts)
+
+  def close(self) -> None:
+    self._env.close()
+
+
+def transcript(messages: Sequence[Message]) -> str:
+  """Who said what, for a judge to read."""
+  return '\n'.join(f'[{m.role}] {m.content}' for m in messages)
+
+
+def number(text: str) -> float:
+  """The last number of a judge's answer.
+
+  Raises:
+    ServiceFault: there is none, or it is not in [0, 1].
+  """
+  found = _NUMBER.findall(text)
+  score = float(found[-1]) if found else -1.0
+  if not 0 <= score <= 1:
+    raise ServiceFault(
+      f'the judge said {text[:80]!r}, whose last number is not in [0, 1]'
+    )
+  return score

@@ -1,0 +1,193 @@
+"""The goods of a shop, what one can want of them, and what a buy is worth."""
+
+import functools
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from agentrl.env import task_sampling
+
+EXAMPLE = (  # the last four can be left out; values of options differ
+  '{"id": "b1", "title": "Red mug", "price": 9.5, "category": "home › mugs",'
+  ' "query": "mug", "attributes": ["hand made"], "options": {"size": ["big",'
+  ' "small"]}, "description": "Of clay."}'
+)
+BUTTONS = ('buy now', 'description', 'next', 'prev', 'back')
+_FILLERS = {
+  'a',
+  'an',
+  'and',
+  'by',
+  'for',
+  'from',
+  'in',
+  'of',
+  'on',
+  'the',
+  'with',
+}
+
+
+class Product(NamedTuple):
+  id: str
+  title: str
+  price: float
+  category: str  # from the widest to the narrowest, with › between
+  query: str = ''  # the words under which one looks for it
+  attributes: tuple[str, ...] = ()
+  options: Mapping[str, tuple[str, ...]] = {}  # name -> what can be chosen
+  description: str = ''
+
+
+def points(
+  product: Product, chosen: Mapping[str, str], goal: Mapping[str, Any]
+) -> float:
+  """What buying it is worth, as WebShop has it (arXiv 2207.01206):
+
+    r = r_type · (|attributes met| + |options met| + 1[price ≤ most])
+               / (|attributes| + |options| + 1)
+
+  `kind_factor` is r_type. Attributes and options are met by the same words
+  and not, as there, by similar ones too; an attribute also by standing in the
+  title or the description.
+
+  Args:
+    product: bought.
+    chosen: option -> value.
+    goal: attributes, options (name -> value), most (dollars), and the title,
+      category and query of the product it was made from.
+  """
+  told = f'{product.title}\n{product.description}'.lower()
+  has = {x.lower() for x in product.attributes}
+  met = sum(x.lower() in has or x.lower() in told for x in goal['attributes'])
+  met += sum(chosen.get(name) == x for name, x in goal['options'].items())
+  met += product.price <= goal['most']
+  wanted = len(goal['attributes']) + len(goal['options']) + 1
+  return kind_factor(product, goal) * met / wanted
+
+
+def kind_factor(product: Product, goal: Mapping[str, Any]) -> float:
+  """Whether it is the kind of thing that was wanted: 1, 0.5, 0.1 or 0.
+
+  With t, the share of the wanted title's words that are in this title:
+
+    0    t = 0
+    0.1  t < 0.1
+    1    t > 0.2, the same query, or two parts of the category in common
+    0.5  otherwise
+
+  Words are all but the fillers, where WebShop has spaCy find the nouns.
+  """
+  wanted = _words(goal['title'])
+  share = len(wanted & _words(product.title)) / len(wanted) if wanted else 0.2
+  if share < 0.1:
+    return 0.1 if share else 0.0
+  common = _parts(product.category) & _parts(goal['category'])
+  same = bool(product.query) and product.query == goal['query']
+  return 1.0 if share > 0.2 or same or len(common) >= 2 else 0.5
+
+
+def _words(text: str) -> set[str]:
+  return set(re.findall(r'\w+', text.lower())) - _FILLERS
+
+
+def _parts(category: str) -> set[str]:
+  return {part.strip() for part in category.split('›')} - {''}
+
+
+def read(path: str) -> tuple[Product, ...]:
+  """The products of a catalogue.
+
+  Raises:
+    ValueError: a line is no product, or two have one id.
+  """
+  products = tuple(task_sampling.lines(path, _product, EXAMPLE))
+  if len({x.id for x in products}) < len(products):
+    raise ValueError(f'{path} has two products of one id; give each its own')
+  return products
+
+
+def _product(line: Mapping[str, Any]) -> Product:
+  options = {
+    name: tuple(map(_clickable, values))
+    for name, values in line.get('options', {}).items()
+  }
+  product = Product(
+    **dict(line)
+    | {
+      'id': _clickable(line['id']),
+      'price': float(line['price']),
+      'attributes': tuple(map(_clickable, line.get('attributes', ()))),
+      'options': options,
+    }
+  )
+  texts = (product.title, product.category, product.query, product.description)
+  # A click names no option, so what can be clicked on a page must differ.
+  clicks = [*BUTTONS, *(x for values in options.values() for x in values)]
+  if (
+    not all(isinstance(x, str) for x in texts)
+    or not 0 < product.price < math.inf
+    or product.id in BUTTONS
+    or len(set(clicks)) < len(clicks)
+  ):
+    raise ValueError('it is no product, or it has two options of one value')
+  return product
+
+
+def _clickable(text: str) -> str:
+  """In lower case, as clicks are read."""
+  text = text.strip().lower()
+  if not text or set('[]\n') & set(text):
+    raise ValueError(f'{text!r} cannot be clicked')
+  return text
+
+
+# noun: the narrowest category, and an option besides the colour if any.
+_NOUNS = {
+  'mug': 'kitchen', 'bowl': 'kitchen', 'pan': 'kitchen', 'kettle': 'kitchen',
+  'lamp': 'living room', 'rug': 'living room', 'clock': 'living room',
+  'shirt': 'clothes', 'coat': 'clothes', 'scarf': 'clothes',
+  'tent': 'outdoor', 'bottle': 'outdoor', 'backpack': 'outdoor',
+  'desk': 'office', 'chair': 'office', 'notebook': 'office',
+}  # fmt: skip
+_ATTRIBUTES = (
+  'hand made', 'light weight', 'easy to clean', 'water proof', 'long lasting',
+  'fair trade', 'recycled', 'foldable',
+)  # fmt: skip
+_COLORS = ('red', 'blue', 'green', 'black', 'white')
+_SIZES = ('small', 'medium', 'large')
+_BRANDS = ('arvo', 'belto', 'corin', 'dalma', 'evren', 'fosta', 'gildo')
+
+
+@functools.cache
+def made(count: int) -> tuple[Product, ...]:
+  """A catalogue of made-up products, the same everywhere."""
+  rng = np.random.default_rng(0)
+  return tuple(_invented(rng, f'p{i}') for i in range(1, count + 1))
+
+
+def _invented(rng: np.random.Generator, id: str) -> Product:
+  noun = str(rng.choice(list(_NOUNS)))
+  attributes = _some(rng, _ATTRIBUTES, 3)
+  options = {'color': _some(rng, _COLORS, 3)}
+  if rng.random() < 0.5:
+    options['size'] = _some(rng, _SIZES, 2)
+  return Product(
+    id,
+    f'{rng.choice(_BRANDS)} {noun}, {", ".join(attributes[:2])}',
+    int(rng.integers(500, 10_000)) / 100,
+    f'home › {_NOUNS[noun]} › {noun}',
+    noun,
+    attributes,
+    options,
+    f'This {noun} is {" and ".join(attributes)}.',
+  )
+
+
+def _some(
+  rng: np.random.Generator, things: Sequence[str], count: int
+) -> tuple[str, ...]:
+  return tuple(rng.permutation(things)[:count].tolist())

@@ -1,0 +1,130 @@
+"""Tasks of host families: names, keys and splits."""
+
+import json
+import pathlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from agentrl.env import splits
+from agentrl.env.base import Family, HostTask
+
+
+def key(content: Any) -> str:
+  """Content id of what JSON can hold."""
+  return splits.content_key(json.dumps(content, sort_keys=True).encode())
+
+
+def split(content: Any) -> str:
+  """The split that content alone would be in."""
+  return splits.split_of(key(content))
+
+
+def name(kind: str, family: Family, *files: str) -> str:
+  """<kind>-<hash of all settings, and of what the files hold>.
+
+  Args:
+    kind: of the family.
+    family: a dataclass.
+    files: that the settings name; '' for none.
+
+  Raises:
+    ValueError: a file cannot be read.
+  """
+  held = [read(path) for path in files if path]
+  content = '\0'.join([repr(family), *held])
+  return f'{kind}-{splits.content_key(content.encode())[:8]}'
+
+
+def drawn(
+  draw: Callable[[np.random.Generator], Any],
+  solve: Callable[[Any], tuple[dict[str, Any], tuple[str, ...]]],
+  split: str,
+  count: int,
+  seed: int,
+) -> Iterator[HostTask]:
+  """Distinct random tasks of a split; see `Family.solved`.
+
+  Args:
+    draw: -> what makes a task what it is, which JSON can hold and order does
+      not matter to; None when this draw came to nothing.
+    solve: that -> the task and a demonstration.
+    split: 'train' or 'test'.
+    count: how many.
+    seed: of the draws.
+  """
+  rng = splits.split_rng(split, seed)
+
+  def keyed():
+    content = draw(rng)
+    return None if content is None else (key(content), content)
+
+  def finish(key, content):
+    return HostTask(*solve(content), key)
+
+  return splits.distinct_tasks(keyed, finish, split, count)
+
+
+def chosen(
+  tasks: Sequence[HostTask], split: str, count: int, seed: int, where: str
+) -> Iterator[HostTask]:
+  """The first `count` of the tasks of a split, in an order from the seed.
+
+  Args:
+    tasks: all there are; of those with one key the first counts.
+    split: 'train' or 'test'.
+    count: how many.
+    seed: of the order.
+    where: what holds the tasks, for the error.
+
+  Raises:
+    ValueError: unknown split, negative seed, or fewer tasks than asked for.
+  """
+  rng = splits.split_rng(split, seed)
+  distinct = {task.key: task for task in reversed(tasks)}
+  fit = [distinct[k] for k in sorted(distinct) if splits.split_of(k) == split]
+  if count > len(fit):
+    raise ValueError(
+      f'{count} {split} tasks are more than the {len(fit)} distinct ones of'
+      f' {where}; ask for fewer, or give it more'
+    )
+  return (fit[i] for i in rng.permutation(len(fit))[:count])
+
+
+def read(path: str) -> str:
+  """The text of a file.
+
+  Raises:
+    ValueError: it cannot be read.
+  """
+  try:
+    return pathlib.Path(path).read_text(encoding='utf-8')
+  except (OSError, UnicodeDecodeError) as error:
+    raise ValueError(f'{path} cannot be read: {error}') from error
+
+
+def lines(
+  path: str, parse: Callable[[dict[str, Any]], Any], example: str
+) -> list[Any]:
+  """What `parse` makes of each line of a file of JSON objects.
+
+  Raises:
+    ValueError: a file that cannot be read or holds nothing, or a line that
+      `parse` does not understand (it raises AttributeError, KeyError, TypeError
+      or ValueError); `example` says how to write it.
+  """
+  out = []
+  # Not splitlines: JSON may hold what else Unicode ends lines with.
+  for number, line in enumerate(read(path).split('\n'), 1):
+    if line.strip():
+      try:
+        out.append(parse(json.loads(line)))
+      except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+          f'{path}:{number} cannot be used: {line.strip()[:80]!r}; write'
+          f' {example} on each line'
+        ) from error
+  if not out:
+    raise ValueError(f'{path} is empty; write {example} on each line')
+  return out

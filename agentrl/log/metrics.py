@@ -1,0 +1,402 @@
+"""What a run says while it runs: metrics.jsonl, TensorBoard, a progress line.
+
+`metrics.jsonl` holds one strict JSON object per step and is the truth; the
+event files repeat its finite numbers. Rows are ordered by the global step; a
+row of phase 'eval' may follow the training row of the same step.
+"""
+
+import bisect
+import json
+import math
+import os
+import pathlib
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, TextIO
+
+import jax
+import numpy as np
+import tqdm
+from absl import logging
+
+from agentrl import storage
+from agentrl.log import events
+from agentrl.log.wandb_tracker import Tracker
+
+FILE = 'metrics.jsonl'
+PHASES = ('sft', 'rl', 'eval')
+_WORDS = {'nan': math.nan, 'inf': math.inf, '-inf': -math.inf}
+
+
+class Writer:
+  """Writes a run's rows and event files below `workdir`.
+
+  Every row reaches the operating system before `write` returns, so SIGKILL
+  costs at most a torn last line, which the next start cuts off. A row not yet
+  written when a checkpoint is taken would be a gap after resuming from it:
+  drain `Late` and call `flush` before saving.
+  """
+
+  def __init__(
+    self,
+    workdir: str | os.PathLike,
+    *,
+    resume_after: int | None,
+    header: Mapping[str, Any],
+    active: bool = True,
+    tracker: Tracker | None = None,
+    check: Callable[[], None] = lambda: None,
+  ):
+    """Opens the files; with `active=False` (process > 0) does nothing, ever.
+
+    Args:
+      workdir: holds metrics.jsonl, header.json, tensorboard/.
+      resume_after: the step of the restored checkpoint: later rows are cut
+        off. None starts a new file; an old one is kept under another name.
+      header: facts about the run, JSON values, written to header.json.
+      tracker: gets every finite number too, and is closed with the writer.
+      check: raises where the folder is no longer this process's to write in
+    """
+    self._active = active
+    if not active:
+      return
+    self._tracker, self._check = tracker, check
+    self._workdir = pathlib.Path(workdir)
+    self._workdir.mkdir(parents=True, exist_ok=True)
+    self._path = self._workdir / FILE
+    self._last = _cut(self._path, resume_after)
+    self._file = self._path.open('a', encoding='utf-8')
+    text = json.dumps(_strict(header), indent=2, allow_nan=False)
+    storage.write(self._workdir / 'header.json', text + '\n')
+    after = -1 if resume_after is None else resume_after
+    self._events = events.Writer(self._workdir, resume_after=after)
+
+  def write(
+    self, step: int, scalars: Mapping[str, float], *, phase: str
+  ) -> None:
+    """Appends one row; `phase` is 'sft', 'rl' or 'eval'.
+
+    Raises:
+      ValueError: a step that does not come after the last one, or a value
+        that is not a number, named.
+    """
+    if not self._active:
+      return
+    order = (step, phase == 'eval')
+    if order <= self._last:
+      raise ValueError(
+        f'step {step} ({phase}) does not come after step {self._last[0]}, the '
+        f'last one in {self._file.name}; steps are global and increase'
+      )
+    row = {'step': int(step), 'phase': phase}
+    row |= {name: _number(name, value) for name, value in scalars.items()}
+    self._check()
+    with storage.naming(self._path):
+      self._file.write(json.dumps(_strict(row), allow_nan=False) + '\n')
+      self._file.flush()
+    self._last = order
+    finite = {name: row[name] for name in scalars if math.isfinite(row[name])}
+    for name, value in finite.items():
+      self._events.scalar(name, value, step)
+    if self._tracker:
+      self._tracker.add(step, finite)
+
+  def flush(self) -> None:
+    """Returns when the rows are on disk; event files may lag a little."""
+    if self._active:
+      with storage.naming(self._path):
+        os.fsync(self._file.fileno())
+      self._events.flush()
+
+  def close(self) -> None:
+    """Flushes and closes; the writer cannot be used afterwards."""
+    if self._active:
+      self.flush()
+      self._file.close()
+      self._events.close()
+      if self._tracker:
+        self._tracker.close()
+      self._active = False
+
+
+class Line(NamedTuple):
+  """One line of a metrics.jsonl; `fault` says why it is no row."""
+
+  number: int
+  row: dict[str, Any]
+  fault: str
+  data: bytes
+
+
+def read(path: str | os.PathLike) -> list[dict[str, Any]]:
+  """The rows of a metrics.jsonl, without a torn last line.
+
+  Raises:
+    ValueError: a line before the last that is no row, with its number.
+  """
+  rows = []
+  for line in _lines(pathlib.Path(path)):
+    if line.fault:
+      raise ValueError(
+        f'{path} line {line.number} {line.fault}; remove that line by hand, or'
+        ' repeat the command of the run, which goes on without it'
+      )
+    rows.append(line.row)
+  return rows
+
+
+def repair(path: pathlib.Path, resume_after: int | None = None) -> None:
+  """Cuts the rows after a step off, and lines that are no rows out.
+
+  As a file with such lines was, it is kept beside.
+  """
+  lines = list(_lines(path))
+  faults = {line.number: line.fault for line in lines if line.fault}
+  rows = [line for line in lines if not line.fault]
+  ordered = _ascending([_order(line.row) for line in rows])
+  for i, line in enumerate(rows):
+    if i not in ordered:
+      faults[line.number] = 'is out of order'
+  end = math.inf if resume_after is None else resume_after
+  kept = [
+    line.data for line in lines
+    if line.number not in faults and line.row['step'] <= end
+  ]  # fmt: skip
+  if faults:
+    number = min(faults)
+    fault = faults[number]
+    more = f' ({len(faults)} such lines)' if len(faults) > 1 else ''
+    storage.copy_aside(path, f'line {number} {fault}{more} and is left out')
+    storage.write(path, b''.join(kept))
+  else:
+    os.truncate(path, sum(map(len, kept)))
+
+
+def _lines(path: pathlib.Path) -> Iterator[Line]:
+  """Whole lines: all but a torn last one."""
+  lines = path.read_bytes().splitlines(keepends=True)
+  for i, data in enumerate(lines):
+    if i == len(lines) - 1 and not data.endswith(b'\n'):
+      return
+    row, fault = _parsed(data)
+    yield Line(i + 1, row, fault, data)
+
+
+def _parsed(data: bytes) -> tuple[dict[str, Any], str]:
+  """The row of a line, or why it is none."""
+  try:
+    row = json.loads(data)
+  except (ValueError, RecursionError) as error:
+    return {}, f'is not JSON ({error})'
+  if not isinstance(row, dict):
+    return {}, 'is no row: it has no names'
+  step = row.get('step')
+  if isinstance(step, bool) or not isinstance(step, int) or step < 0:
+    return {}, f'is no row: its step is {step!r}'
+  if row.get('phase') not in PHASES:
+    return {}, f'is no row: its phase is {row.get("phase")!r}'
+  row = {k: _WORDS.get(v, v) if isinstance(v, str) else v
+         for k, v in row.items()}  # fmt: skip
+  odd = [k for k, v in row.items() if k != 'phase' and not _is_number(v)]
+  return row, f'is no row: {odd[0]!r} is no number' if odd else ''
+
+
+def _ascending(orders: list[tuple[int, bool]]) -> set[int]:
+  """Places of the longest strictly ascending part of them.
+
+  So that one line with a wrong step does not cost those that are right.
+  """
+  ends: list[int] = []  # the place with the least order that ends each length
+  before: dict[int, int | None] = {}
+  for i, order in enumerate(orders):
+    length = bisect.bisect_left(ends, order, key=orders.__getitem__)
+    before[i] = ends[length - 1] if length else None
+    ends[length : length + 1] = [i]
+  found, i = set(), ends[-1] if ends else None
+  while i is not None:
+    found.add(i)
+    i = before[i]
+  return found
+
+
+def _is_number(x: Any) -> bool:
+  return isinstance(x, float | int) and not isinstance(x, bool)
+
+
+def _order(row: Mapping[str, Any]) -> tuple[int, bool]:
+  """Rows of one step: the one that trained, then the one that evaluated."""
+  return row['step'], row['phase'] == 'eval'
+
+
+def _cut(path: pathlib.Path, resume_after: int | None) -> tuple[int, bool]:
+  """Cuts the rows after a step off; the order of the last row left."""
+  last = (-1, True)
+  if path.is_dir():
+    storage.set_aside(path, 'is a folder where a file is to be')
+  if not path.exists():
+    if resume_after is not None:
+      logging.warning('%s is missing: earlier rows are lost', path)
+    return last
+  if resume_after is None:
+    _set_aside(path)
+    return last
+  repair(path, resume_after)
+  rows = read(path)
+  last = _order(rows[-1]) if rows else last
+  if last[0] < resume_after:
+    logging.warning(
+      '%s ends at step %d: rows up to %d are lost', path, last[0], resume_after
+    )
+  return last
+
+
+def _set_aside(path: pathlib.Path) -> None:
+  """Renames what an earlier start left, which had no checkpoint to go on."""
+  if not path.stat().st_size:
+    return
+  names = (path.with_name(f'metrics.{i}.jsonl') for i in range(1, 10**6))
+  free = next(p for p in names if not os.path.lexists(p))
+  path.rename(free)
+  logging.warning('a new run starts: the old %s is now %s', path, free.name)
+
+
+def replace(path: pathlib.Path, text: str) -> None:
+  """Writes a file whole or not at all."""
+  storage.write(path, text)
+
+
+def _strict(value: Any) -> Any:
+  """Spells non-finite floats, for which JSON has no number, as words."""
+  if isinstance(value, Mapping):
+    return {k: _strict(v) for k, v in value.items()}
+  if isinstance(value, list | tuple):
+    return [_strict(v) for v in value]
+  if isinstance(value, float) and not math.isfinite(value):
+    return str(value)
+  return value
+
+
+def _number(name: str, value: Any) -> float | int:
+  if name in ('step', 'phase'):
+    raise ValueError(f'{name!r} is an argument of write, not a scalar')
+  if isinstance(value, np.generic):
+    value = value.item()
+  if isinstance(value, bool) or not isinstance(value, float | int):
+    raise ValueError(
+      f'metric {name!r} is {value!r}, not a number; pass device arrays '
+      'through Late'
+    )
+  return value
+
+
+class Late:
+  """Reads device metrics one step late, so the device never waits for us.
+
+  A leaf is a scalar, or a (sum, weight) pair that stands for sum / weight
+  and is NaN where nothing was counted. Nested names are joined by '/'.
+  """
+
+  def __init__(self, shape: tuple[int, ...] = ()):
+    """`shape`: of every leaf; [S] where S runs are measured at once."""
+    self._shape = shape
+    self._held: tuple[int, dict[str, Any]] | None = None
+
+  def push(
+    self, step: int, tree: Mapping[str, Any]
+  ) -> tuple[int, dict[str, Any]] | None:
+    """Keeps this step's tree; gives (step, scalars) of the one before."""
+    named = dict(_flat(tree, self._shape))
+    for leaf in jax.tree.leaves(named):
+      if isinstance(leaf, jax.Array):
+        leaf.copy_to_host_async()
+    before = self.drain()
+    self._held = (step, named)
+    return before
+
+  def drain(self) -> tuple[int, dict[str, Any]] | None:
+    """Gives (step, scalars) of what is still held, if anything is."""
+    if self._held is None:
+      return None
+    step, named = self._held
+    self._held = None
+    host = jax.device_get(named)
+    return step, {name: _value(leaf) for name, leaf in host.items()}
+
+
+def _flat(
+  tree: Mapping[str, Any], shape: tuple[int, ...], prefix: str = ''
+) -> Iterator[tuple]:
+  for name, leaf in tree.items():
+    if isinstance(leaf, Mapping):
+      yield from _flat(leaf, shape, f'{prefix}{name}/')
+      continue
+    parts = leaf if isinstance(leaf, tuple) else (leaf,)
+    shapes = [np.shape(part) for part in parts]
+    if len(parts) > 2 or any(found != shape for found in shapes):
+      wanted = f'an array of shape {shape}' if shape else 'a scalar'
+      raise ValueError(
+        f'metric {prefix + name!r} has shapes {shapes}; give {wanted} or a '
+        '(sum, weight) pair of them'
+      )
+    yield prefix + name, leaf
+
+
+def _value(leaf: Any) -> float | np.ndarray:
+  if isinstance(leaf, tuple):
+    total, weight = (np.asarray(part, float) for part in leaf)
+    with np.errstate(all='ignore'):
+      leaf = np.where(weight == 0, math.nan, total / weight)
+  return np.asarray(leaf, float) if np.ndim(leaf) else float(leaf)
+
+
+class Progress:
+  """One line that says how far the run is: a bar, or plain lines in a log."""
+
+  def __init__(
+    self,
+    total: int,
+    *,
+    initial: int = 0,
+    show: tuple[str, ...] = (),
+    every: int = 10,
+    active: bool = True,
+    stream: TextIO | None = None,
+  ):
+    """Starts at step `initial` of `total`.
+
+    Args:
+      show: names of the numbers to print, in order; absent ones are skipped.
+      every: steps between plain lines where the stream is no terminal.
+      stream: stderr unless given.
+    """
+    if every < 1:
+      raise ValueError(f'every={every} would print nothing; use 1 or more')
+    self._stream = sys.stderr if stream is None else stream
+    self._total, self._show, self._every = total, show, every
+    self._active = active
+    self._bar = None
+    if active and self._stream.isatty():
+      self._bar = tqdm.tqdm(
+        total=total,
+        initial=initial,
+        file=self._stream,
+        dynamic_ncols=True,
+        bar_format='{n}/{total} {bar:20} {elapsed}<{remaining}{postfix}',
+      )
+
+  def update(self, step: int, scalars: Mapping[str, float]) -> None:
+    """Shows that `step` is done, with its chosen numbers."""
+    if not self._active:
+      return
+    chosen = [f'{n} {scalars[n]:.4g}' for n in self._show if n in scalars]
+    if self._bar is not None:
+      self._bar.set_postfix_str('  '.join(chosen), refresh=False)
+      self._bar.update(step - self._bar.n)
+    elif step % self._every == 0 or step == self._total:
+      line = '  '.join([f'step {step}/{self._total}', *chosen])
+      print(line, file=self._stream, flush=True)
+
+  def close(self) -> None:
+    """Leaves the last line standing."""
+    if self._bar is not None:
+      self._bar.close()

@@ -1,0 +1,356 @@
+"""What a finished (or running) run showed: one picture, one screen of text."""
+
+import math
+import os
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib import patheffects, ticker
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from agentrl.stats import intervals
+
+Row = Mapping[str, Any]
+
+LINES, COLUMNS = 24, 80
+_TRAIN, _HELD_OUT = '#1f5a94', '#c8501e'
+# What the lower panel shows: the first of these that the rows have.
+_BELOW = {
+  'rollout/return': 'return\nper episode',
+  'rollout/turns': 'turns\nper episode',
+}
+
+
+class Evaluation(NamedTuple):
+  """One held-out measurement; `low`, `high` bound `success` (95%)."""
+
+  step: int
+  success: float
+  low: float
+  high: float
+  episodes: int | None
+  solved: int | None
+  turns: float | None
+
+
+class Verdict(NamedTuple):
+  """The measurements a run is judged by; the first is called `start`."""
+
+  before: Evaluation | None
+  after: Evaluation | None
+  start: str
+
+
+def _number(row: Row, name: str) -> float | None:
+  """A finite number of a row, or None."""
+  value = row.get(name)
+  if isinstance(value, int | float) and math.isfinite(value):
+    return value
+  return None
+
+
+def _series(rows: Sequence[Row], x: str, y: str) -> np.ndarray:
+  """The points (x, y) of the rows that have both, f64[n, 2]."""
+  pairs = [(_number(row, x), _number(row, y)) for row in rows]
+  kept = [p for p in pairs if None not in p]
+  return np.array(kept, np.float64).reshape(-1, 2)
+
+
+def _evaluation(row: Row) -> Evaluation | None:
+  """Reads a row's eval/* numbers; bounds come from the counts if absent."""
+  success, step = _number(row, 'eval/success'), _number(row, 'step')
+  if success is None or step is None:
+    return None
+  n, solved = _number(row, 'eval/episodes'), _number(row, 'eval/solved')
+  if n is not None and solved is None:
+    solved = round(success * n)
+  low, high = _number(row, 'eval/low'), _number(row, 'eval/high')
+  if low is None or high is None:
+    low = high = success
+    if n is not None and 0 <= solved <= n:
+      low, high = intervals.wilson(int(solved), int(n))
+  counts = (None, None) if n is None else (int(n), int(solved))
+  turns = _number(row, 'eval/turns')
+  return Evaluation(int(step), success, low, high, *counts, turns)
+
+
+def judge(rows: Sequence[Row]) -> Verdict:
+  """Picks the last evaluation before the first RL row, and the last since."""
+  phases = [row.get('phase') for row in rows]
+  begin = phases.index('rl') if 'rl' in phases else len(rows)
+  first = [e for e in map(_evaluation, rows[:begin]) if e]
+  later = [e for e in map(_evaluation, rows[begin:]) if e]
+  start = 'warm start' if 'sft' in phases[:begin] else 'before RL'
+  return Verdict((first or [None])[-1], (later or [None])[-1], start)
+
+
+def learning_curve(
+  rows: Sequence[Row],
+  path_png: str | os.PathLike,
+  *,
+  title: str,
+  x: str = 'step',
+  x_label: str = 'optimizer step',
+) -> None:
+  """Draws success over training into a PNG of 1200 x 700 pixels.
+
+  Above: training success of each step (thin), its running mean over a
+  twentieth of the run, and held-out success with 95% intervals. Below: the
+  episode return, or the turns per episode where there is no return. `x`
+  names the row entry of the horizontal axis, e.g. environment steps.
+  """
+  figure = Figure(figsize=(12, 7), dpi=100, layout='constrained')
+  canvas = FigureCanvasAgg(figure)
+  figure.suptitle(title, fontsize=16, x=0.02, ha='left')
+  below = [n for n in _BELOW if len(_series(rows, x, n))][:1]
+  ratios = [3, 1][: 1 + len(below)]
+  panels = figure.subplots(
+    len(ratios), sharex=True, squeeze=False, height_ratios=ratios
+  )[:, 0]
+  _draw_training(panels[0], _series(rows, x, 'rollout/success'), _TRAIN)
+  _draw_held_out(panels[0], rows, x)
+  _dress_success(panels[0])
+  for axes, name in zip(panels[1:], below, strict=True):
+    _draw_training(axes, _series(rows, x, name), '#555555')
+    axes.set_ylabel(_BELOW[name], fontsize=13)
+  panels[-1].set_xlabel(x_label, fontsize=13)
+  panels[-1].xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
+  for axes in panels:
+    axes.spines[['top', 'right']].set_visible(False)
+    axes.grid(axis='y', color='#e4e4e4', linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(labelsize=12)
+  canvas.print_png(os.fspath(path_png))
+
+
+def _dress_success(axes: Axes) -> None:
+  axes.set_ylim(-0.02, 1.02)
+  axes.yaxis.set_major_formatter(ticker.PercentFormatter(1.0))
+  axes.set_ylabel('episodes solved', fontsize=13)
+  if axes.get_legend_handles_labels()[0]:
+    place = {'loc': 'lower right', 'bbox_to_anchor': (1.0, 1.0)}
+    axes.legend(frameon=False, fontsize=12, ncols=3, **place)
+
+
+def _draw_training(axes: Axes, points: np.ndarray, color: str) -> None:
+  if not len(points):
+    return
+  x, y = points.T  # [n] each
+  window = max(5, len(y) // 20)
+  mean, label = running_mean(y, window), f'training, mean of {window} steps'
+  each = {'color': color, 'alpha': 0.4, 'linewidth': 0.9}
+  axes.plot(x, y, label='training, each step', **each)
+  axes.plot(x, mean, label=label, color=color, linewidth=2.2)
+
+
+def running_mean(y: np.ndarray, window: int) -> np.ndarray:
+  """Mean of the last `window` values, of fewer at the start; f64[n].
+
+  m_i = mean(y_j : max(0, i - window + 1) <= j <= i).
+  """
+  total = np.concatenate([[0.0], np.cumsum(y)])
+  end = np.arange(1, len(y) + 1)
+  start = np.maximum(end - window, 0)
+  return (total[end] - total[start]) / (end - start)
+
+
+def _draw_held_out(axes: Axes, rows: Sequence[Row], x: str) -> None:
+  """Points with 95% bars; the two the run is judged by carry their number."""
+  at, found, here = [], [], 0.0
+  for row in rows:
+    here = here if _number(row, x) is None else _number(row, x)
+    evaluation = _evaluation(row)
+    if evaluation:
+      at.append(here)  # an evaluation without x stands where training was
+      found.append(evaluation)
+  if not found:
+    return
+  y, low, high = np.array([e[1:4] for e in found]).T  # [n] each
+  bars = np.clip([y - low, high - y], 0, None)  # [2, n]
+  look = {'fmt': 'o', 'color': _HELD_OUT, 'markersize': 7, 'capsize': 4}
+  label = 'held out, 95% interval'
+  axes.errorbar(at, y, yerr=bars, label=label, zorder=5, clip_on=False, **look)
+  before, after, start = judge(rows)
+  for e, name in [(before, start), (after, 'after RL')]:
+    if e is not None:
+      _name_point(axes, at[found.index(e)], e, f'{name} {e.success:.0%}')
+
+
+def _name_point(axes: Axes, x: float, e: Evaluation, text: str) -> None:
+  """Writes under the bar of a point, or above it near the floor."""
+  left, right = axes.dataLim.intervalx
+  to_left = right > left and (x - left) / (right - left) > 0.5
+  under = e.low > 0.12
+  axes.annotate(
+    text,
+    (x, e.low if under else e.high),
+    xytext=(6 if to_left else -6, -8 if under else 8),
+    textcoords='offset points',
+    ha='right' if to_left else 'left',
+    va='top' if under else 'bottom',
+    fontsize=14,
+    color=_HELD_OUT,
+    zorder=6,
+    path_effects=[patheffects.withStroke(linewidth=4, foreground='white')],
+  )
+
+
+def summary(rows: Sequence[Row], header: Row) -> str:
+  """The run on one screen: at most 24 lines of 80 columns.
+
+  Args:
+    rows: as `metrics.read` gives them; what they lack is left out.
+    header: any of method, task, model, parameters (a count), seed, device,
+      workdir, and command (as `shlex.join` wrote it).
+  """
+  lines = [_shorten(line) for line in _facts(rows, header)]
+  workdir = header.get('workdir')
+  if workdir:
+    lines.append(_entry('files', _tail(str(workdir), COLUMNS - 15)))
+  command = list(_command(str(header.get('command', ''))))
+  if (
+    len(lines + command) > LINES or max(map(len, command), default=0) > COLUMNS
+  ):
+    command = [_entry('repeat', 'the command in header.json')]
+  return '\n'.join(lines + command) + '\n'
+
+
+def _facts(rows: Sequence[Row], header: Row) -> Iterator[str]:
+  what = [str(header[k]) for k in ('method', 'task') if header.get(k)]
+  if what:
+    yield ' on '.join(what)
+  count = _number(header, 'parameters')
+  size = None if count is None else f'{_count(count)} parameters'
+  model = [str(told) for told in (header.get('model'), size) if told]
+  if model:
+    yield _entry('model', ', '.join(model))
+  for name in ('seed', 'device'):
+    if header.get(name) is not None:
+      yield _entry(name, str(header[name]))
+  yield from _held_out_lines(judge(rows))
+  yield from _training_lines(rows)
+  yield from _skipped_lines(rows)
+  tokens = [_number(row, 'rollout/tokens') for row in rows]
+  total = sum(t for t in tokens if t is not None)
+  if total:
+    yield _entry('tokens', f'{_count(total)} sampled')
+  spent = _seconds_by_phase(rows)
+  if spent:
+    told = ', '.join(f'{p} {_duration(s)}' for p, s in spent.items())
+    yield _entry('wall time', f'{_duration(sum(spent.values()))} ({told})')
+
+
+def _held_out_lines(verdict: Verdict) -> Iterator[str]:
+  before, after, start = verdict
+  named = [(start, before), ('after RL', after)]
+  named = [(name, e) for name, e in named if e is not None]
+  if named:
+    yield 'held-out success, 95% interval'
+  for name, e in named:
+    of = '' if e.episodes is None else f'  {e.solved}/{e.episodes} episodes'
+    yield _entry(
+      f'  {name}',
+      f'{e.success:6.1%}  [{e.low:.1%}, {e.high:.1%}]{of}  at step {e.step}',
+    )
+  if len(named) == 2 and before.episodes and after.episodes:
+    low, high = intervals.difference(
+      after.solved, after.episodes, before.solved, before.episodes
+    )
+    gain = after.solved / after.episodes - before.solved / before.episodes
+    yield _entry(
+      '  difference',
+      f'{100 * gain:+5.1f}   [{100 * low:+.1f}, {100 * high:+.1f}] points',
+    )
+  turns = [f'{e.turns:.1f} {name}' for name, e in named if e.turns is not None]
+  if turns:
+    yield _entry('turns/episode', ', '.join(turns))
+
+
+def _training_lines(rows: Sequence[Row]) -> Iterator[str]:
+  """Steps of each phase and the training success at both ends of RL."""
+  phases = [row.get('phase') for row in rows]
+  counts = [f'{phases.count(p)} {p}' for p in ('sft', 'rl') if p in phases]
+  if counts:
+    yield _entry('steps', ', '.join(counts))
+  y = _series(rows, 'step', 'rollout/success')[:, 1]
+  if len(y):
+    n = max(1, len(y) // 20)
+    yield _entry(
+      'training',
+      f'{y[:n].mean():.1%} solved at first, {y[-n:].mean():.1%} at last'
+      + (f' (means of {n} steps)' if n > 1 else ''),
+    )
+
+
+def _skipped_lines(rows: Sequence[Row]) -> Iterator[str]:
+  """Steps with updates that were skipped: they had no finite gradient."""
+  names = {name for row in rows for name in row if name.endswith('/skipped')}
+  parts = []
+  for name in sorted(names):
+    y = _series(rows, 'step', name)[:, 1]
+    if skipped := int(np.sum(y > 0)):
+      parts.append(f'{skipped} of {len(y)} ({name.removesuffix("/skipped")})')
+  if parts:
+    yield _entry(
+      'skipped', f'steps with no finite gradient: {", ".join(parts)}'
+    )
+
+
+def _seconds_by_phase(rows: Sequence[Row]) -> dict[str, float]:
+  """Splits the cumulative clock; one that was set back counts from zero."""
+  spent: dict[str, float] = {}
+  last = 0.0
+  for row in rows:
+    now = _number(row, 'time/seconds')
+    if now is None:
+      continue
+    phase = str(row.get('phase', 'run'))
+    spent[phase] = spent.get(phase, 0.0) + (now - last if now >= last else now)
+    last = now
+  return spent
+
+
+def _entry(name: str, value: str) -> str:
+  return f'{name:<14} {value}'
+
+
+def _count(n: float) -> str:
+  for size, letter in ((1e9, 'B'), (1e6, 'M'), (1e3, 'k')):
+    if n >= size:
+      return f'{n / size:.3g}{letter}'
+  return f'{n:.0f}'
+
+
+def _duration(seconds: float) -> str:
+  if seconds < 90:
+    return f'{seconds:.0f} s'
+  if seconds < 90 * 60:
+    return f'{seconds / 60:.1f} min'
+  return f'{seconds / 3600:.1f} h'
+
+
+def _shorten(line: str) -> str:
+  return line if len(line) <= COLUMNS else line[: COLUMNS - 1] + '…'
+
+
+def _tail(path: str, width: int) -> str:
+  """The end of a long path says more than its beginning."""
+  return path if len(path) <= width else '…' + path[1 - width :]
+
+
+def _command(command: str) -> Iterator[str]:
+  """Breaks between shell words, so that what is pasted is what was run."""
+  if not command:
+    return
+  yield 'repeat with'
+  line = ' '
+  for word in map(shlex.quote, shlex.split(command)):
+    if len(line) + 1 + len(word) > COLUMNS - 2 and line.strip():
+      yield line + ' \\'
+      line = '   '
+    line += ' ' + word
+  yield line

@@ -1,0 +1,300 @@
+"""Weights in and out of directories that `transformers` reads and writes.
+
+Tensors go from safetensors files straight into their shards: a host holds one
+shard of one parameter at a time beside what its devices hold. Parameters are
+float32 here, so that bfloat16 and float16 files come back bit for bit.
+"""
+
+import json
+import math
+import pathlib
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from agentrl import mesh
+from agentrl.model import hf_config, hf_names
+from agentrl.nn import transformer
+
+# As transformers looks for them: the one file, then the index of several.
+WHOLE, INDEX = 'model.safetensors', 'model.safetensors.index.json'
+TEXTS = ['*.json', '*.txt', '*.model', '*.jinja']  # settings and tokenizer
+FILES = ['*.safetensors', *TEXTS]
+AUTHORS = 'consolidated*'  # weights once more, in a layout of their authors
+EMBED, HEAD = 'model.embed_tokens.weight', 'lm_head.weight'
+FLOATS = {'F64': 8, 'F32': 4, 'F16': 2, 'BF16': 2}
+
+
+def locate(path: str) -> pathlib.Path:
+  """The directory of a local path or a hub name, fetched if it is not here.
+
+  Raises: ValueError if it is neither.
+  """
+  if pathlib.Path(path).is_dir():
+    return pathlib.Path(path)
+  import huggingface_hub as hub  # slow to import
+
+  def fetch(local: bool) -> str:
+    return hub.snapshot_download(
+      path,
+      allow_patterns=FILES,
+      ignore_patterns=[AUTHORS],
+      local_files_only=local,
+    )
+
+  try:
+    try:
+      return pathlib.Path(fetch(local=True))
+    except hub.errors.LocalEntryNotFoundError:
+      return pathlib.Path(fetch(local=False))
+  except Exception as e:  # of many kinds: name, network, access
+    words = ' '.join(str(e).split())[:200]
+    raise ValueError(
+      f'model.path={path!r} is no directory and cannot be fetched from the'
+      f' hub ({words}); give a directory or a hub name'
+    ) from e
+
+
+def read(directory: str | pathlib.Path, shape: transformer.Shape):
+  """The parameters of a decoder, each shard read by the host that holds it.
+
+  On the mesh that is set; on one device without.
+
+  Args:
+    shape: of the directory's config.json (families.shape)
+  Raises: ValueError for files that are missing or torn, tensors that are
+    missing, unknown or of another shape, and a mesh that does not divide them;
+    all before anything is read.
+  """
+  specs = transformer.specs(shape)
+  mesh.shardings(specs)  # raises where the mesh does not divide
+  entries = hf_names.entries(shape)
+  tensors = _open(pathlib.Path(directory), tied=shape.tied)
+  _check(directory, entries, tensors, tied=shape.tied)
+  tree = jax.tree.structure(specs, is_leaf=mesh.is_param)
+  return jax.tree.unflatten(tree, [_place(e, tensors) for e in entries])
+
+
+def check(directory: str | pathlib.Path, shape: transformer.Shape) -> None:
+  """Raises as `read` does unless the files hold such a decoder."""
+  tensors = _open(pathlib.Path(directory), tied=shape.tied)
+  _check(directory, hf_names.entries(shape), tensors, tied=shape.tied)
+
+
+def _open(directory: pathlib.Path, *, tied: bool) -> dict[str, Any]:
+  """Name -> slice that can be read, of all tensors; nothing is read yet."""
+  out = {}
+  for file in _weight_files(directory):
+    out |= _open_file(directory / file)
+  if tied and EMBED not in out and HEAD in out:
+    out[EMBED] = out.pop(HEAD)  # one of the two is enough
+  return out
+
+
+def _weight_files(directory: pathlib.Path) -> list[str]:
+  """Those that transformers reads, or parts without an index.
+
+  Raises: ValueError if there are none.
+  """
+  index = directory / INDEX
+  if (directory / WHOLE).exists():
+    return [WHOLE]
+  if index.exists():
+    try:
+      table = json.loads(index.read_text(encoding='utf-8'))['weight_map']
+    except (ValueError, KeyError, TypeError) as e:
+      raise ValueError(
+        f'{index} is not an index ({e!r}); download it again'
+      ) from e
+    return sorted(set(table.values()))
+  files = sorted(file.name for file in directory.glob('*.safetensors'))
+  parts = [name for name in files if name.startswith('model')]
+  if not parts:
+    there = f' of transformers, only {files}' if files else ''
+    raise ValueError(
+      f'model.path={str(directory)!r} has no .safetensors file{there}; save the'
+      f' model with transformers, as {WHOLE} or in parts'
+    )
+  return parts
+
+
+def _open_file(file: pathlib.Path) -> dict[str, Any]:
+  if not file.exists():
+    raise ValueError(f'{file} is missing; download it again')
+  try:
+    # Slices keep the file open for as long as they live.
+    opened = safetensors.safe_open(str(file), 'numpy')
+    named = opened.keys()
+    return {_plain(name): opened.get_slice(name) for name in named}
+  except (safetensors.SafetensorError, OSError) as e:
+    raise ValueError(
+      f'{file} is truncated or no safetensors file ({e}); download it again'
+    ) from e
+
+
+def _plain(name: str) -> str:
+  """The name that a tensor has where the text model stands alone."""
+  name = name.removeprefix('language_model.')
+  return name.replace('model.language_model.', 'model.', 1)
+
+
+def _check(directory, entries, tensors, *, tied: bool) -> None:
+  """Raises unless exactly the tensors of the parameters are there."""
+  wanted = {
+    name: e.theirs.shape(e.tail) for e in entries for name, _ in e.pieces()
+  }
+  for name, shape in wanted.items():
+    if name not in tensors:
+      raise ValueError(
+        f'{directory} lacks the tensor {name}; its files and its config.json'
+        ' are of different models'
+      )
+    found, kind = tuple(tensors[name].get_shape()), tensors[name].get_dtype()
+    if found != shape:
+      raise ValueError(
+        f'{directory}: tensor {name} has shape {found} and config.json asks for'
+        f' {shape}; they are of different models'
+      )
+    if kind not in FLOATS:
+      raise ValueError(
+        f'{directory}: tensor {name} is {kind}, not one of {tuple(FLOATS)};'
+        ' give a checkpoint that is not quantized'
+      )
+  for name in tensors.keys() - wanted.keys():
+    if not _idle(name, tied):
+      raise ValueError(
+        f'{directory}: tensor {name} has no place in the model of config.json;'
+        ' they are of different models'
+      )
+  if tied and HEAD in tensors and not _equal(tensors[HEAD], tensors[EMBED]):
+    raise ValueError(
+      f'{directory}: config.json says tie_word_embeddings, and the files hold a'
+      f' {HEAD} that is not {EMBED}, which transformers uses all the same; set'
+      ' tie_word_embeddings to false in config.json, or take that tensor out'
+    )
+
+
+def _equal(a, b, rows: int = 4096) -> bool:
+  """Whether two tensors of files hold the same numbers, a few rows at once."""
+  if (shape := a.get_shape()) != b.get_shape():
+    return False
+  starts = range(0, shape[0], rows)
+  spans = (slice(i, min(i + rows, shape[0])) for i in starts)
+  return all(np.array_equal(np.float32(a[x]), np.float32(b[x])) for x in spans)
+
+
+def _idle(name: str, tied: bool) -> bool:
+  """Whether a tensor is of no use here: images, tables, a head that is tied."""
+  name = name.removeprefix('model.')
+  images = name.startswith(('vision_tower.', 'multi_modal_projector.'))
+  table = name.endswith('rotary_emb.inv_freq')
+  return images or table or (tied and name == HEAD)
+
+
+def _place(entry: hf_names.Entry, tensors):
+  """A parameter, read shard by shard."""
+  shape, sharding = entry.ours.shape, mesh.shardings(entry.ours)
+  if sharding is None:
+    return jnp.asarray(_read(entry, tensors, (slice(None),) * len(shape)))
+  indices = sharding.addressable_devices_indices_map(shape)
+  shards = [
+    jax.device_put(_read(entry, tensors, index), device)
+    for device, index in indices.items()
+  ]
+  return jax.make_array_from_single_device_arrays(shape, sharding, shards)
+
+
+def _read(entry: hf_names.Entry, tensors, index) -> np.ndarray:
+  """The part of a parameter that the index names."""
+  _, ours, theirs = entry
+  spans = [range(*s.indices(n)) for s, n in zip(index, ours.shape, strict=True)]
+  lead, tail = spans[: theirs.lead], spans[theirs.lead :]
+  out = np.empty([len(span) for span in spans], ours.dtype)
+  part = theirs.part(tail, entry.tail)
+  for at in np.ndindex(*map(len, lead)):
+    name = theirs.name.format(*(s[i] for s, i in zip(lead, at, strict=True)))
+    out[at] = theirs.take(tensors[name][part], out.shape[theirs.lead :])
+  return out
+
+
+def write(
+  directory: str | pathlib.Path,
+  config: hf_config.Config,
+  params,
+  *,
+  dtype: str | None = None,
+  file_bytes: int = 5 << 30,
+) -> None:
+  """A directory that `transformers` loads: config.json, index, safetensors.
+
+  Args:
+    config: of the checkpoint that the parameters began from
+    params: of the decoder; what stands beside it (value heads) is left out
+    dtype: of the files; default: as config says, else float32
+    file_bytes: of one file, at most, unless one tensor is larger
+  Raises: ValueError if the directory holds weights already.
+  """
+  directory = pathlib.Path(directory)
+  if any(directory.glob('*.safetensors')):
+    raise ValueError(
+      f'{directory} holds weights already; give another directory'
+    )
+  shape = hf_config.shape(config)
+  dtype = dtype or config.get('dtype') or config.get('torch_dtype') or 'float32'
+  kind = np.dtype(jnp.dtype(dtype))
+  directory.mkdir(parents=True, exist_ok=True)
+  files = _files(shape, kind.itemsize, file_bytes)
+  where, size = {}, 0
+  for i, pieces in enumerate(files):
+    file = f'model-{i + 1:05}-of-{len(files):05}.safetensors'
+    file = file if len(files) > 1 else 'model.safetensors'
+    out = {
+      name: _write(params, entry, at, kind)
+      for name, (entry, at) in pieces.items()
+    }
+    safetensors.numpy.save_file(out, directory / file, {'format': 'pt'})
+    where |= dict.fromkeys(out, file)
+    size += sum(x.nbytes for x in out.values())
+  if len(files) > 1:
+    index = {'metadata': {'total_size': size}, 'weight_map': where}
+    _write_json(directory / INDEX, index)
+  _write_json(directory / 'config.json', _said(config, dtype))
+
+
+def _said(config: hf_config.Config, dtype: str) -> hf_config.Config:
+  """config.json of the text model alone, in this dtype."""
+  out = {**config, 'dtype': dtype}
+  out.pop('torch_dtype', None)  # its old name
+  out['architectures'] = [hf_config.FAMILIES[config['model_type']].architecture]
+  return out
+
+
+def _write_json(file: pathlib.Path, tree) -> None:
+  file.write_text(json.dumps(tree, indent=2) + '\n', encoding='utf-8')
+
+
+def _files(shape, itemsize: int, file_bytes: int) -> list[dict[str, tuple]]:
+  """For each file: their name -> (entry, our leading index)."""
+  files, room = [{}], file_bytes
+  for entry in hf_names.entries(shape):
+    size = math.prod(entry.tail) * itemsize
+    for name, at in entry.pieces():
+      if size > room and files[-1]:
+        files.append({})
+        room = file_bytes
+      room -= size
+      files[-1][name] = entry, at
+  return files
+
+
+def _write(params, entry: hf_names.Entry, at: tuple[int, ...], kind):
+  """One of their tensors, on the host."""
+  for name in entry.path:
+    params = params[name]
+  piece = mesh.auto(lambda x: x[at] if at else x, None)
+  x = np.asarray(piece(params))
+  return np.ascontiguousarray(entry.theirs.give(x).astype(kind))

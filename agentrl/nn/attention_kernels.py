@@ -1,0 +1,151 @@
+"""Which attention reads whole rows: chosen by name, or by what is at hand.
+
+  xla      all scores at once (nn/attention.py): short rows
+  chunked  blocks (nn/chunked_attention.py): long rows, on any device
+  cudnn    cuDNN's, on NVIDIA GPUs in half precision
+  splash   the Pallas kernel for TPUs
+  auto     xla up to SHORT tokens; beyond, the kernel of the device if it can
+           read such rows, else chunked
+
+Where several devices share the tokens of a row (c.mesh.sequence) only chunked
+reads them.
+
+cudnn has not been run on a GPU by us, nor splash on a TPU: the arguments of
+the first are tested with the same call's XLA form, the second in Pallas' own
+interpreter.
+"""
+
+import functools
+import math
+
+import chex
+import jax
+import jax.numpy as jnp
+from absl import logging
+
+from agentrl import mesh
+from agentrl.nn import chunked_attention
+from agentrl.nn.chunked_attention import KEY, ROW, Look
+
+NAMES = ('auto', 'xla', 'cudnn', 'splash', 'chunked')
+# Rows of so many tokens are read at once: few enough for caches, and not worth
+# a loop.
+SHORT = 256
+LANES = 128  # rows that splash reads are a multiple of it
+DEVICES = {'cudnn': 'gpu', 'splash': 'tpu'}
+
+
+def choose(
+  name: str, tokens: int, head_dim: int, dtype: str, cap: float
+) -> str:
+  """One of NAMES but 'auto'; said in the log where it is not what was asked.
+
+  Args:
+    tokens: of a row
+    cap: soft cap of the scores
+  """
+  if mesh.split('time'):
+    return _shared(name)
+  general = 'chunked' if tokens > SHORT else 'xla'
+  if name in ('xla', 'chunked') or (name == 'auto' and general == 'xla'):
+    return name if name != 'auto' else general
+  here = jax.default_backend()
+  own = {device: kernel for kernel, device in DEVICES.items()}
+  wanted = own.get(here, general) if name == 'auto' else name
+  if wanted == general:
+    return general
+  why = _missing(wanted, here, tokens, head_dim, dtype, cap)
+  if not why:
+    return wanted
+  _announce(
+    f'attention={name!r}: {wanted} needs {why}; rows of {tokens} tokens are'
+    f' read by {general!r}'
+  )
+  return general
+
+
+def _shared(name: str) -> str:
+  """What reads rows that several devices share."""
+  if name not in ('auto', 'chunked'):
+    _announce(
+      f'attention={name!r} reads whole rows and c.mesh.sequence splits them;'
+      " they are read by 'chunked'"
+    )
+  return 'chunked'
+
+
+def _missing(kernel, here, tokens, head_dim, dtype, cap) -> str:
+  """What the kernel would need to read such rows; '' if nothing."""
+  if DEVICES[kernel] != here:
+    return f'a {DEVICES[kernel]}, and this is a {here}'
+  if kernel == 'splash':
+    return f'rows of a multiple of {LANES} tokens' if tokens % LANES else ''
+  if dtype not in ('bfloat16', 'float16'):
+    return f"dtype='bfloat16', not {dtype!r}"
+  if head_dim % 8 or head_dim > 128:
+    return f'head_dim={head_dim} to be a multiple of 8 of at most 128'
+  return 'scores without a soft cap' if cap else ''
+
+
+@functools.cache
+def _announce(text: str) -> None:
+  logging.warning('%s', text)
+
+
+def attend(name: str, c: Look, q_NTHd, k_NTGd, v_NTGd, seg_NT):
+  """softmax(q kᵀ / √size) v, causal inside of equal segments: [N, T, H, d].
+
+  name: 'chunked', 'cudnn' or 'splash'; other arguments are those of
+    flash.attend
+  """
+  chex.assert_rank([q_NTHd, k_NTGd, v_NTGd, seg_NT], [4, 4, 4, 2])
+  args = q_NTHd, k_NTGd, v_NTGd, seg_NT
+  if name == 'chunked':
+    return chunked_attention.attend(c, *args)
+  run = functools.partial(KERNELS[name], c)
+  axes = chunked_attention.query(), KEY, KEY, ROW
+  placed = [mesh.place(x, *a) for x, a in zip(args, axes, strict=True)]
+  return mesh.local(run, axes, axes[:1])(*placed)[0]
+
+
+def _cudnn(c: Look, q_NTHd, k_NTGd, v_NTGd, seg_NT, implementation='cudnn'):
+  """jax.nn.dot_product_attention; other segments are masked."""
+  same = (seg_NT[:, :, None] == seg_NT[:, None, :])[:, None]
+  out = jax.nn.dot_product_attention(
+    q_NTHd,
+    k_NTGd,
+    v_NTGd,
+    mask=same,
+    scale=1 / math.sqrt(c.size or q_NTHd.shape[-1]),
+    is_causal=True,
+    local_window_size=(c.window - 1, 0) if c.window else None,
+    implementation=implementation,
+  )
+  return (out,)
+
+
+def _splash(c: Look, q_NTHd, k_NTGd, v_NTGd, seg_NT, interpret=False):
+  """One kernel for all heads of a row, mapped over rows."""
+  # Imported where it is used: it asks for Pallas, which CPU runs do without.
+  from jax.experimental.pallas.ops.tpu import splash_attention as splash
+
+  t, heads, d = q_NTHd.shape[1:]
+  one = splash.CausalMask((t, t))
+  if c.window:
+    one = splash.LocalMask((t, t), (c.window - 1, 0), 0)
+  kernel = splash.make_splash_mha_single_device(
+    mask=splash.MultiHeadMask([one] * heads),
+    attn_logits_soft_cap=c.cap or None,
+    interpret=interpret,
+  )
+  q = (q_NTHd / math.sqrt(c.size or d)).astype(q_NTHd.dtype)
+
+  def row(q, k, v, seg):
+    q, k, v = (jnp.swapaxes(x, 0, 1) for x in (q, k, v))
+    out = kernel(q, k, v, segment_ids=splash.SegmentIds(q=seg, kv=seg))
+    return jnp.swapaxes(out, 0, 1)
+
+  return (jax.vmap(row)(q, k_NTGd, v_NTGd, seg_NT).astype(q.dtype),)
+
+
+KERNELS = {'cudnn': _cudnn, 'splash': _splash}

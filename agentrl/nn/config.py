@@ -1,0 +1,202 @@
+"""What a decoder is made of: its sizes and switches, and its parameters."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+
+from agentrl.mesh import Param
+from agentrl.nn import attention_kernels, layers
+from agentrl.nn import rope as rotary
+
+# What of a layer is kept for the backward pass: all; its input alone; its
+# input and its products with matrices, attention's own excepted.
+REMAT = ('none', 'layer', 'dots')
+DTYPES = ('float32', 'bfloat16', 'float16')
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+  """Sizes and switches of a decoder."""
+
+  vocab: int
+  width: int
+  layers: int
+  heads: int
+  kv_heads: int
+  head_dim: int
+  mlp: int
+  theta: float = 10_000.0
+  eps: float = 1e-6
+  positions: int = 0  # learned ones, added to tokens; 0: rotary alone
+  qk_norm: bool = False
+  bias: bool = False  # on q, k, v
+  out_bias: bool = False  # on what attention adds
+  mlp_bias: bool = False
+  tied: bool = True
+  activation: str = 'silu'  # of the gate; layers.ACTIVATIONS
+  # How many tokens each layer sees, the newest among them; 0: all. (): all see
+  # all.
+  windows: tuple[int, ...] = ()
+  scaling: rotary.Scaling | None = None  # of rotary positions
+  local_theta: float = 0.0  # unscaled, where there is a window; 0: as elsewhere
+  query_size: int = 0  # scores are divided by its square root; 0: head_dim
+  score_cap: float = 0.0  # soft caps (layers.soft_cap); 0: none
+  logit_cap: float = 0.0
+  norm_offset: float = 0.0  # norms multiply by offset + scale
+  post_norm: bool = False  # also on what attention and MLP add
+  embed_scale: float = 1.0  # multiplies embeddings, not the tied head
+  experts: int = 0  # MLPs of which each token takes top_k; 0: one MLP for all
+  top_k: int = 0
+  unit_top_k: bool = True  # the weights of a token's experts sum to 1
+  init_std: float = 0.0  # of every matrix; 0: by the size of its input
+  attention: str = 'auto'  # what reads whole rows; nn/attention_kernels.py
+  remat: str = 'none'  # what is computed again backwards; REMAT
+  dtype: str = 'float32'  # of the computation; parameters stay float32
+
+  def __post_init__(self):
+    if self.heads % self.kv_heads:
+      raise ValueError(
+        f'model.heads={self.heads} is not a multiple of'
+        f' model.kv_heads={self.kv_heads}; make it one'
+      )
+    if self.head_dim % 2:
+      raise ValueError(
+        f'model.head_dim={self.head_dim} must be even for rotary positions'
+      )
+    if self.windows and len(self.windows) != self.layers:
+      raise ValueError(
+        f'model.windows={self.windows} has {len(self.windows)} entries for'
+        f' model.layers={self.layers}; give one for each layer, 0: no window'
+      )
+    for name, choices in (
+      ('activation', tuple(layers.ACTIVATIONS)),
+      ('attention', attention_kernels.NAMES),
+      ('remat', REMAT),
+      ('dtype', DTYPES),
+    ):
+      value = vars(self)[name]
+      if value not in choices:
+        raise ValueError(
+          f'model.{name}={value!r} is unknown; choose from {choices}'
+        )
+    if self.experts and not 0 < self.top_k <= self.experts:
+      raise ValueError(
+        f'model.top_k={self.top_k} must lie between 1 and'
+        f' model.experts={self.experts}'
+      )
+
+  def window(self, layer: int) -> int:
+    return self.windows[layer] if self.windows else 0
+
+  def rope(self, window: int) -> rotary.Rope:
+    """The rotary positions of layers with such a window."""
+    if window and self.local_theta:
+      return rotary.Rope(self.local_theta)
+    return rotary.Rope(self.theta, self.scaling)
+
+  @property
+  def period(self) -> int:
+    """After how many layers the windows repeat."""
+    w = self.windows
+    fits = (p for p in range(1, len(w)) if w[p:] == w[:-p])
+    return next(fits, len(w)) if w else 1
+
+
+def specs(c: Shape) -> dict:
+  """Parameters of the decoder."""
+  D = c.width
+  tree = {
+    'embed': Param(
+      (c.vocab, D), ('vocab', 'embed'), _normal(c.init_std or 0.02)
+    ),
+    'layers': {
+      name: Param((c.layers, *p.shape), ('layers', *p.axes), p.init)
+      for name, p in layer_specs(c).items()
+    },
+    'norm': _norm(c, D, 'embed'),
+  }
+  if c.positions:
+    tree['positions'] = Param((c.positions, D), (None, 'embed'), _normal(0.02))
+  if not c.tied:
+    tree['head'] = _matrix(c, (D, c.vocab), ('embed', 'vocab'), D)
+  return tree
+
+
+def layer_specs(c: Shape) -> dict:
+  """Parameters of one layer."""
+  return _attention(c) | _feed_forward(c)
+
+
+def _attention(c: Shape) -> dict:
+  """Parameters of a layer's attention."""
+  D, H, G, d = c.width, c.heads, c.kv_heads, c.head_dim
+  tree = {
+    'attn_norm': _norm(c, D, 'embed'),
+    'q': _matrix(c, (D, H, d), ('embed', 'heads', None), D),
+    'k': _matrix(c, (D, G, d), ('embed', 'kv_heads', None), D),
+    'v': _matrix(c, (D, G, d), ('embed', 'kv_heads', None), D),
+    'o': _matrix(c, (H, d, D), ('heads', None, 'embed'), H * d, 2 * c.layers),
+  }
+  if c.bias:
+    tree |= {
+      'q_bias': Param((H, d), ('heads', None), _zeros),
+      'k_bias': Param((G, d), ('kv_heads', None), _zeros),
+      'v_bias': Param((G, d), ('kv_heads', None), _zeros),
+    }
+  if c.out_bias:
+    tree['o_bias'] = Param((D,), ('embed',), _zeros)
+  if c.qk_norm:
+    tree |= {'q_norm': _norm(c, d), 'k_norm': _norm(c, d)}
+  if c.post_norm:
+    tree['attn_post_norm'] = _norm(c, D, 'embed')
+  return tree
+
+
+def _feed_forward(c: Shape) -> dict:
+  """Parameters of a layer's MLP, or of its experts."""
+  D, F = c.width, c.mlp
+  out = 2 * c.layers
+  tree = {
+    'gate': _matrix(c, (D, F), ('embed', 'mlp'), D),
+    'up': _matrix(c, (D, F), ('embed', 'mlp'), D),
+    'down': _matrix(c, (F, D), ('mlp', 'embed'), F, out),
+  }
+  if c.experts:
+    tree = {
+      name: Param((c.experts, *p.shape), ('expert', *p.axes), p.init)
+      for name, p in tree.items()
+    }
+    tree['router'] = _matrix(c, (D, c.experts), ('embed', None), D)
+  if c.mlp_bias:
+    tree |= {
+      'gate_bias': Param((F,), ('mlp',), _zeros),
+      'up_bias': Param((F,), ('mlp',), _zeros),
+      'down_bias': Param((D,), ('embed',), _zeros),
+    }
+  if c.post_norm:
+    tree['mlp_post_norm'] = _norm(c, D, 'embed')
+  return {'mlp_norm': _norm(c, D, 'embed')} | tree
+
+
+def _matrix(c: Shape, shape, axes, fan_in: int, shrink: int = 1) -> Param:
+  """A matrix; residual branches shrink so that depth keeps the scale."""
+  std = c.init_std or (fan_in * shrink) ** -0.5
+  return Param(shape, axes, _normal(std))
+
+
+def _norm(c: Shape, size: int, axis: str | None = None) -> Param:
+  """A norm that begins by multiplying with 1."""
+  return Param((size,), (axis,), _zeros if c.norm_offset else _ones)
+
+
+def _ones(key, shape):
+  return jnp.ones(shape)
+
+
+def _zeros(key, shape):
+  return jnp.zeros(shape)
+
+
+def _normal(std: float):
+  return lambda key, shape: std * jax.random.normal(key, shape)

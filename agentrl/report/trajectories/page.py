@@ -1,0 +1,179 @@
+"""What the viewer of a run's trajectories shows: lists, the page, one file.
+
+Trajectories are not to be trusted: models and environments wrote them. They
+travel as JSON, the page inserts them as text, and its Content-Security-Policy
+names its own script and style by their hashes, so nothing else can run or be
+loaded.
+"""
+
+import base64
+import hashlib
+import html
+import json
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from agentrl.log import records, trajectories
+from agentrl.types import Status
+
+PAGE = 100  # trajectories of one page of the list
+ROOM = 16 << 20  # bytes of the trajectories of one answer
+ORDERS = ('newest', 'oldest', 'best', 'worst')
+STATUSES = tuple(s.name.lower() for s in Status)
+# What a list is filtered by; numbers, but for the choices.
+CHOICES = {
+  'phase': trajectories.PHASES,
+  'status': STATUSES,
+  'outcome': ('solved', 'unsolved'),
+  'order': ORDERS,
+}
+NUMBERS = ('from', 'to', 'task', 'group', 'page')
+_META = '<meta http-equiv="Content-Security-Policy" content="{}">'
+_PARTS = pathlib.Path(__file__).parent / 'static'
+
+
+def query(words: Mapping[str, str]) -> dict[str, Any]:
+  """What a list is asked for, checked; empty words are none.
+
+  Raises:
+    ValueError: an unknown name or value, named.
+  """
+  out = {}
+  for name, word in words.items():
+    if not word:
+      continue
+    if name in CHOICES and word in CHOICES[name]:
+      out[name] = word
+    elif name in NUMBERS and word.lstrip('-').isdecimal() and len(word) < 10:
+      out[name] = int(word)
+    else:
+      known = CHOICES.get(name) or (*CHOICES, *NUMBERS)
+      known = 'a whole number' if name in NUMBERS else f'one of {known}'
+      raise ValueError(f'{name}={word} is no filter of trajectories: {known}')
+  return out
+
+
+def matching(heads: np.ndarray, asked: Mapping[str, Any]) -> np.ndarray:
+  """Numbers of the trajectories that fit, in the order asked for: [m]."""
+  fits = np.ones(len(heads), bool)
+  for name, words in (('phase', trajectories.PHASES), ('status', STATUSES)):
+    if name in asked:
+      fits &= heads[name] == words.index(asked[name])
+  for name in ('task', 'group'):
+    if name in asked:
+      fits &= heads[name] == asked[name]
+  if 'outcome' in asked:
+    fits &= (heads['outcome'] > 0.5) == (asked['outcome'] == 'solved')
+  fits &= heads['step'] >= asked.get('from', 0)
+  fits &= heads['step'] <= asked.get('to', np.iinfo(np.int64).max)
+  found = np.flatnonzero(fits)
+  return found[_order(heads[found], asked.get('order', ORDERS[0]))]
+
+
+def _order(heads: np.ndarray, order: str) -> np.ndarray:
+  key = heads['step' if order in ('newest', 'oldest') else 'reward']
+  sign = -1 if order in ('newest', 'best') else 1
+  return np.argsort(sign * key.astype(float), kind='stable')
+
+
+def listed(log: trajectories.Log, asked: Mapping[str, Any]) -> dict[str, Any]:
+  """One page of the list, and what there is to filter by."""
+  found = matching(log.heads, asked)
+  first = max(asked.get('page', 0), 0) * PAGE
+  steps = log.heads['step']
+  return {
+    'total': len(log),
+    'found': len(found),
+    'size': PAGE,
+    'rows': rows(log.heads, found[first : first + PAGE]),
+    'phases': [trajectories.PHASES[i] for i in np.unique(log.heads['phase'])],
+    'statuses': [STATUSES[i] for i in np.unique(log.heads['status'])],
+    'steps': [int(steps.min()), int(steps.max())] if len(log) else [0, 0],
+  }
+
+
+def rows(heads: np.ndarray, index: Sequence[int]) -> list[dict[str, Any]]:
+  """What the list shows of trajectories."""
+  out = []
+  for i in index:
+    row = {name: heads[name][i].item() for name in records.FACTS.names}
+    row['phase'] = trajectories.PHASES[row['phase']]
+    row['status'] = STATUSES[row['status']]
+    out.append({'i': int(i), **row})
+  return out
+
+
+def some(
+  log: trajectories.Log, index: Sequence[int], room: int | None = None
+) -> bytes:
+  """Whole trajectories, each once; of a damaged one what is wrong with it.
+
+  Their JSON is not parsed: as objects it would be ten times as large.
+
+  Args:
+    room: bytes that they may have together; those beyond are told to be so
+  """
+  parts, left = [], room
+  for i in dict.fromkeys(map(int, index)):
+    try:
+      text = log.text(i, left)
+    except (IndexError, ValueError) as error:
+      parts.append(json.dumps({'i': i, 'error': str(error)}).encode())
+    else:
+      parts.append(b'{"i":%d,' % i + text[1:])
+      left = None if left is None else left - len(text)
+  return b'[' + b','.join(parts) + b']'
+
+
+def page(name: str, data: Mapping[str, Any] | None = None) -> tuple[str, str]:
+  """The page and its Content-Security-Policy.
+
+  Args:
+    name: of the run
+    data: what it shows, if no server gives it
+  """
+  parts = {
+    kind: (_PARTS / f'page.{kind}').read_text(encoding='utf-8')
+    for kind in ('html', 'css', 'js')
+  }
+  policy = (
+    f"default-src 'none'; script-src {_hash(parts['js'])};"
+    f" style-src {_hash(parts['css'])}; base-uri 'none'; form-action 'none'"
+  )
+  text = json.dumps(data, separators=(',', ':')).replace('<', '\\u003c')
+  filled = {
+    'POLICY': '' if data is None else _META.format(html.escape(policy)),
+    'NAME': html.escape(name),
+    'STYLE': parts['css'],
+    'DATA': text,
+    'SCRIPT': parts['js'],
+  }
+  # In one pass over the template: what is filled in is not looked at again.
+  pieces = parts['html'].split('@')
+  pieces[1::2] = [filled[name] for name in pieces[1::2]]
+  return ''.join(pieces), policy
+
+
+def _hash(text: str) -> str:
+  digest = hashlib.sha256(text.encode()).digest()
+  return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def save(log: trajectories.Log, name: str, out: str, asked, most: int) -> int:
+  """Writes one file with the first `most` that fit; returns how many."""
+  index = matching(log.heads, asked)[:most]
+  if not len(index):
+    raise ValueError(
+      f'no trajectory of {name} fits; --only has to leave some of its'
+      f' {len(log)}'
+    )
+  found = json.loads(some(log, index))
+  text, _ = page(name, {'rows': rows(log.heads, index), 'some': found})
+  with open(out + '.part', 'w', encoding='utf-8') as f:
+    f.write(text)
+  os.replace(out + '.part', out)
+  return len(index)

@@ -1,0 +1,213 @@
+"""A service that is a language model: a slot engine that many threads ask.
+
+    with Model(shape, sizes, talk) as model:
+      model.swap(params)
+      text = model([Message('user', 'Is it red?')], seed=3)  # in any thread
+
+One thread drives the engine. What is asked while a round is under way joins
+the next one, so that those who wait are answered side by side. Who comes back
+with a longer conversation finds most of it read: slots keep what they have
+read, and the engine looks for the longest beginning (rollout/engine/engine.py).
+"""
+
+import contextlib
+import itertools
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from absl import logging
+
+from agentrl import mesh
+from agentrl.nn import transformer
+from agentrl.rollout.engine.engine import Engine, How, Sizes, Spoken
+from agentrl.service.base import ServiceFault
+from agentrl.text import chat_format
+from agentrl.text.chat_format import Talk
+from agentrl.text.chat_template import AGENT, Conversation, Message
+
+
+class _Asked(NamedTuple):
+  messages: Sequence[Message]
+  how: How
+  answer: Future
+
+
+class Model:
+  """One model, which answers until it is closed."""
+
+  def __init__(self, shape: transformer.Shape, sizes: Sizes, talk: Talk):
+    """It has no parameters yet: `swap` some in.
+
+    It computes on the mesh that is set here, where one is.
+
+    Args:
+      shape: of the model.
+      sizes: of its engine; `capacity` holds a conversation and its answer.
+      talk: how conversations become tokens; the model is the agent in them.
+    """
+    self._mesh = jax.sharding.get_mesh() if mesh.active() else None
+    self._make = lambda: Engine(shape, sizes, eot=talk.words.eot)
+    self._engine, self._talk, self._sizes = self._make(), talk, sizes
+    self._waiting: dict[int, Future] = {}  # by line of the engine
+    self._lines = 0
+    self._orders: queue.SimpleQueue[Callable[[], Any]] = queue.SimpleQueue()
+    self._lock = threading.Lock()  # of _open: no order comes after the last
+    self._open, self._over = True, False
+    self._thread = threading.Thread(target=self._live, daemon=True)
+    self._thread.start()
+
+  def __enter__(self) -> 'Model':
+    return self
+
+  def __exit__(self, *_: Any) -> None:
+    self.close()
+
+  def __call__(
+    self,
+    messages: Sequence[Message],
+    *,
+    seed: int,
+    temperature: float = 1.0,
+    budget: int = 32,
+  ) -> str:
+    """The model's next message; blocks.
+
+    Token t is drawn as engine.How says, by the key that `seed` makes. With
+    temperature 0 it is the likeliest, and the seed does not matter.
+
+    Args:
+      messages: from the first on; the last is not the model's.
+      seed: in [0, 2³¹).
+      temperature: of the distribution that is sampled from.
+      budget: tokens at most, end of turn included.
+
+    Raises:
+      ServiceFault: the conversation is too long, there are no parameters, the
+        engine failed or the model was closed.
+      ValueError: messages that cannot be put into words.
+    """
+    key = np.array([0, seed], np.uint32)  # jax.random.key, without the device
+    asked = _Asked(messages, How(key, budget, temperature), Future())
+    if not self._order(lambda: self._ask(asked)):
+      raise ServiceFault('the model is closed')
+    return asked.answer.result()
+
+  def swap(self, params) -> None:
+    """Other parameters; they are copied before this returns."""
+    done: Future = Future()
+
+    def swap() -> None:
+      try:
+        self._engine.swap(params, 0)  # nobody asks who wrote what
+        done.set_result(None)
+      except BaseException as error:
+        done.set_exception(error)
+
+    if not self._order(swap):
+      raise ValueError('the model is closed; open another one')
+    done.result()
+
+  def close(self) -> None:
+    """Whoever still waits gets a fault; nothing is left running."""
+    with self._lock:
+      if self._open:
+        self._open = False
+        self._orders.put(self._end)
+    self._thread.join()
+
+  def _order(self, what: Callable[[], Any]) -> bool:
+    """Has the thread do something, unless it has had its last order."""
+    with self._lock:
+      if self._open:
+        self._orders.put(what)
+      return self._open
+
+  # In the thread.
+
+  def _live(self) -> None:
+    with jax.set_mesh(self._mesh) if self._mesh else contextlib.nullcontext():
+      self._answer()
+
+  def _answer(self) -> None:
+    while not self._over:
+      if not self._engine.busy:
+        self._orders.get()()
+      while not self._orders.empty():
+        self._orders.get()()
+      if self._engine.busy:
+        self._round()
+
+  def _end(self) -> None:
+    self._fail('the model was closed')
+    self._over = True
+
+  def _ask(self, asked: _Asked) -> None:
+    line, self._lines = self._lines, self._lines + 1
+    try:
+      ids = conversation(self._talk, asked.messages).ids
+      room = self._sizes.capacity - len(ids)
+      if room < asked.how.budget:
+        raise ServiceFault(
+          f'a conversation of {len(ids)} tokens and an answer of'
+          f' {asked.how.budget} are more than the {self._sizes.capacity} that'
+          ' there is room for'
+        )
+      self._engine.ask(line, ids, asked.how)
+    except Exception as error:
+      asked.answer.set_exception(error)
+    else:
+      self._waiting[line] = asked.answer
+
+  def _round(self) -> None:
+    try:
+      self._engine.launch()
+      spoken = self._engine.land()
+    except Exception as error:  # of the device, or of nobody's parameters
+      logging.exception('A model service failed and begins anew.')
+      self._fail(f'the engine failed: {type(error).__name__}: {error}')
+      self._engine = self._make()  # its cache was given away
+      return
+    for said in spoken:
+      self._tell(said)
+
+  def _tell(self, said: Spoken) -> None:
+    text = chat_format.content(self._talk.words, said.ids)
+    self._engine.drop(said.line)
+    self._waiting.pop(said.line).set_result(text)
+
+  def _fail(self, why: str) -> None:
+    """Nobody waits any more."""
+    for line, answer in self._waiting.items():
+      self._engine.drop(line)
+      answer.set_exception(ServiceFault(why))
+    self._waiting.clear()
+
+
+def conversation(talk: Talk, messages: Sequence[Message]) -> Conversation:
+  """Messages up to where the model speaks, as if it had said its own.
+
+  A function of the texts alone, whoever was answered before: what the model
+  said is encoded, each message with its end of turn.
+
+  Raises:
+    ValueError: the first or the last message is the model's own, or two of
+      its own follow each other.
+  """
+  own = [i for i, m in enumerate(messages) if m.role == AGENT]
+  ends = [-1, *own, len(messages)]
+  heard = [messages[a + 1 : b] for a, b in itertools.pairwise(ends)]
+  if not all(heard):
+    raise ValueError(
+      f'messages by {[m.role for m in messages]} do not alternate; let others'
+      f' speak first, last, and between two of the {AGENT}'
+    )
+  made = talk.start(heard[0])
+  for i, after in zip(own, heard[1:], strict=True):
+    ids = [*talk.words.encode(messages[i].content), talk.words.eot]
+    made = talk.heard(talk.said(made, ids), after)
+  return made

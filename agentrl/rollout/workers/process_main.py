@@ -1,0 +1,95 @@
+"""The child's side of a process room: `python process_main.py in out parent`.
+
+It is two processes: a subreaper, which ends with the trainer or when it is
+told to, and below it the one with the environment.
+
+Reads framed pickles from the descriptor `in`, first an order and then calls;
+writes framed JSON to `out`. What the environment prints goes to neither.
+Started by `agentrl/rollout/workers/process.py`; imports little, since rooms
+wait for it.
+"""
+
+import contextlib
+import functools
+import os
+import pathlib
+import pickle
+import sys
+
+_HERE = str(pathlib.Path(__file__).parents[3])
+
+
+def main(receive: int, send: int, parent: int) -> None:
+  sys.path.insert(0, _HERE)
+  from agentrl.tool import subreaper
+
+  subreaper.below(parent, (receive, send))
+  _keep(receive, send)
+  path, family, characters = pickle.loads(read(receive))
+  sys.path[:] = path
+  from agentrl.rollout.workers.replies import Local, described, told
+
+  try:
+    family = pickle.loads(family)
+  except BaseException as error:
+    family = _Lost(described(error))
+  local = Local(family, characters)
+  while order := read(receive):
+    name, *args = pickle.loads(order)
+    if name == 'close':
+      break
+    call = {'reset': local.reset, 'step': local.step}[name]
+    write(send, told(functools.partial(call, *args)))
+  local.close()
+
+
+class _Lost:
+  """A family that could not be loaded."""
+
+  def __init__(self, why: str):
+    self._why = why
+
+  def env(self) -> None:
+    raise ValueError(
+      f'the family cannot be loaded in a process of its own: {self._why}; let'
+      " it stand in a module that Python can import there, or use 'thread'"
+    )
+
+
+def _keep(*handles: int) -> None:
+  """No process that the environment starts gets the pipes: they would stay
+  open, and nobody would hear that this one has ended."""
+
+  def lose():
+    for handle in handles:
+      with contextlib.suppress(OSError):
+        os.close(handle)
+
+  for handle in handles:
+    os.set_inheritable(handle, False)
+  os.register_at_fork(after_in_child=lose)
+
+
+def read(handle: int) -> bytes:
+  """A frame: its length in 4 bytes, and it; nothing once the pipe ended."""
+  return _exactly(handle, int.from_bytes(_exactly(handle, 4)))
+
+
+def write(handle: int, data: bytes) -> None:
+  rest = memoryview(len(data).to_bytes(4) + data)
+  while rest:
+    rest = rest[os.write(handle, rest) :]
+
+
+def _exactly(handle: int, size: int) -> bytes:
+  data = b''
+  while len(data) < size:
+    piece = os.read(handle, size - len(data))
+    if not piece:
+      return b''
+    data += piece
+  return data
+
+
+if __name__ == '__main__':
+  main(*map(int, sys.argv[1:]))

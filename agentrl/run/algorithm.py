@@ -1,0 +1,71 @@
+"""The learner of a config: its roles, their optimizers, their schedules."""
+
+from ml_collections import ConfigDict
+
+from agentrl import optimizer, registry
+from agentrl.configs import base
+from agentrl.learner import update
+from agentrl.model import policy, shared_base, value
+from agentrl.nn import lora
+from agentrl.run import fields as fields_lib
+from agentrl.schedule import Schedule
+from agentrl.signal.base import Context
+
+# Fields of a role, not of its optimizer.
+NOT_RULE = ('kind', 'heads', 'trunk', 'final')
+
+
+def make_learner(c: ConfigDict, shape) -> update.Learner:
+  temperature = c.rollout.temperature
+  language = policy.module(shape, temperature)
+  modules = {
+    name: value.module(shape, r.heads, r.trunk) if r.heads else language
+    for name, r in c.role.items()
+  }
+  heads = c.role.policy.heads
+  modules['policy'] = policy.module(shape, temperature, heads)
+  if c.lora.rank:
+    modules = shared_base.modules(modules, language, lora_of(c))
+  rules = {}
+  for name, r in c.role.items():
+    if r.kind == 'train':
+      fields = {k: v for k, v in r.items() if k not in NOT_RULE}
+      rules[name] = optimizer.Rule(**fields)
+  return update.Learner(
+    wiring=base.wiring(c),
+    context=Context(modules=modules, rules=rules, micro=c.micro),
+    coef=dict(c.coef),
+    select={name: dict(x) for name, x in c.select.items()},
+    schedules=schedules(c),
+    seed=c.seed,
+  )
+
+
+def lora_of(c: ConfigDict) -> lora.Lora:
+  return lora.Lora(c.lora.rank, c.lora.alpha, c.lora.pattern)
+
+
+def schedules(c: ConfigDict) -> dict[str, Schedule]:
+  """Those of c.schedule and of the roles' rates.
+
+  One of 0 steps lasts as long as the RL stage.
+  """
+  found = {
+    f'role.{name}.lr': Schedule('linear', r.lr, r.lr * r.final, 0)
+    for name, r in c.role.items()
+    if r.kind == 'train' and r.final != 1.0
+  }
+  found |= {p: Schedule(*s) for p, s in fields_lib.flat(c.schedule).items()}
+  return {p: s._replace(steps=s.steps or c.steps) for p, s in found.items()}
+
+
+def warm(c: ConfigDict, learner: update.Learner) -> update.Learner:
+  """The supervised learner: same policy, its own rate, loss nll."""
+  rule = learner.context.rules['policy']
+  rule = rule._replace(lr=c.sft.lr, warmup=c.sft.warmup)
+  rules = {**learner.context.rules, 'policy': rule}
+  return update.Learner(
+    wiring=registry.Wiring(loss=('nll',), gives=('role:policy',)),
+    context=learner.context._replace(rules=rules),
+    seed=c.seed,
+  )

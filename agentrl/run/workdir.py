@@ -1,0 +1,229 @@
+"""A run's folder: the config it was started with, the policy it got to."""
+
+import json
+import os
+import pathlib
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+from absl import logging
+from ml_collections import ConfigDict
+
+from agentrl import checkpoint, mesh, storage
+from agentrl.learner import algorithm, update
+from agentrl.model import hf_config, hf_weights, peft, shared_base
+from agentrl.nn import lora
+from agentrl.run import algorithm as algorithm_lib
+from agentrl.run import build, collect, pretrained
+from agentrl.types import TrainState
+
+CONFIG = 'config.json'
+# Entries that came later, with the meaning of a run that lacks them.
+BEFORE = {
+  'model': {'path': '', 'random': False, 'attention': 'xla'},
+  'lora': {'rank': 0, 'alpha': 16.0, 'pattern': 'q|k|v|o', 'path': ''},
+  'rollout': {'system': ''},
+  'log': {'groups': 1, 'every': 1, 'held_out': 4, 'wandb': ''},
+  'role': {},
+  'mesh': {},
+  'service': {},
+  'host': {},
+}
+REMAT = {False: 'none', True: 'layer'}  # before it was a word
+
+
+class DamagedError(ValueError):
+  """A config is there and cannot be read."""
+
+
+def text_of(c: ConfigDict) -> str:
+  return c.to_json(indent=2, sort_keys=True) + '\n'
+
+
+def same_config(c: ConfigDict, workdir: str) -> None:
+  """Refuses to mix two configs in one folder, naming what differs.
+
+  Where arrays lie is no part of an experiment: a run goes on on any mesh. Nor
+  is who else gets its numbers. One that cannot be read differs in nothing: the
+  checkpoints say whether they are of this model.
+  """
+  path = os.path.join(workdir, CONFIG)
+  if not os.path.exists(path):
+    return
+  try:
+    there = read_config(workdir)
+  except DamagedError as error:
+    logging.warning('%s; going on with the config given', error)
+    return
+  for name, old, new in differences(there, c):
+    if name.startswith(('mesh.', 'log.wandb')):
+      logging.info('Going on with %s=%s, %s before', name, new, old)
+      continue
+    raise ValueError(
+      f'{path} is of another run: config.{name} is {old!r} there and'
+      f' {new!r} here; use a new --workdir, or to go on with that run set'
+      f' --config.{name} to what it is there'
+    )
+
+
+def differences(one: ConfigDict, other: ConfigDict) -> Iterator[tuple]:
+  """(dotted name, value in one, value in the other) of what differs."""
+  there, here = (_flat(json.loads(text_of(c))) for c in (one, other))
+  for name in sorted(there.keys() | here.keys()):
+    old, new = (x.get(name, 'missing') for x in (there, here))
+    if old != new:
+      yield name, old, new
+
+
+def keep_config(c: ConfigDict, workdir: str) -> None:
+  """Writes the resolved config, whole or not at all; a damaged one stays."""
+  os.makedirs(workdir, exist_ok=True)
+  path = pathlib.Path(workdir, CONFIG)
+  if path.exists():
+    try:
+      read_config(workdir)
+    except DamagedError:
+      storage.set_aside(path, 'is damaged')
+  storage.write(path, text_of(c))
+
+
+def read_config(workdir: str) -> ConfigDict:
+  """The config of a run. Raises ValueError for a folder that is none."""
+  path = os.path.join(workdir, CONFIG)
+  try:
+    with open(path, encoding='utf-8') as f:
+      return ConfigDict(_as_it_was(json.load(f)))
+  except FileNotFoundError as error:
+    raise ValueError(
+      f'{workdir} is not the folder of a run: {path} cannot be read'
+      f' ({error.strerror}); name the --workdir of a run'
+    ) from error
+  except (OSError, ValueError, TypeError, AttributeError, KeyError,
+          RecursionError) as error:  # fmt: skip
+    raise DamagedError(
+      f'{path} is damaged ({error}); name the --workdir of another run'
+    ) from error
+
+
+def _as_it_was(found: dict[str, Any]) -> dict[str, Any]:
+  """The config of a run, with the entries that came after it."""
+  for part, entries in BEFORE.items():
+    found[part] = entries | found.get(part, {})
+  model, rollout = found['model'], found['rollout']
+  rollout.setdefault('frame', 'bare' if model['path'] else 'auto')
+  if model.get('remat') in REMAT:
+    model['remat'] = REMAT[model['remat']]
+  for role in found['role'].values():
+    if 'lr' in role:
+      role.setdefault('optimizer', 'adam')
+  if 'model' in found['mesh']:  # of two axes; rows stored parameters
+    old = found['mesh']
+    found['mesh'] = dict.fromkeys(mesh.AXES, 1) | dict(
+      fsdp=old['data'], tensor=old['model'], explicit=old['explicit']
+    )
+  return found
+
+
+def same_model(c: ConfigDict, field: str = 'init') -> None:
+  """Raises ValueError if the run that c.<field> names has another model."""
+  run = _flat(c)[field]
+  theirs = read_config(run).model
+  for name in c.model:
+    old, new = theirs.get(name), c.model[name]
+    if old != new and name not in (*pretrained.FREE, 'random'):
+      raise ValueError(
+        f'{field}={run!r} is a run of another model: model.{name} is {old!r}'
+        f' there and {new!r} here; set --config.model.{name}={old} or take'
+        ' another run'
+      )
+
+
+def load(c: ConfigDict, shape, workdir: str) -> tuple[int, TrainState]:
+  """(step, state) of the newest checkpoint of the run of config c."""
+  learner = algorithm_lib.make_learner(c, shape)
+  state = update.init(learner, jax.random.key(c.seed))
+  if c.memory:  # part of what was saved, and as large as a batch makes it
+    state = collect.forget(build.setup(c), state)
+  checkpoints = checkpoint.Checkpoints(os.path.join(workdir, 'checkpoints'))
+  found = checkpoints.latest(state)
+  checkpoints.close()
+  if not found:
+    raise ValueError(
+      f'{workdir} holds no checkpoint yet; let that run go on until it saves'
+      f' one (every {c.checkpoint.every} steps and at its end)'
+    )
+  return found[0], found[1]
+
+
+def start(c: ConfigDict, shape) -> dict[str, Any] | None:
+  """The policy that a run begins with; None: as it was drawn."""
+  if c.init:
+    logging.info('Beginning with the policy of %s', c.init)
+    return policy(shape, c.init)
+  if c.model.path and not c.model.random:
+    logging.info('Beginning with the weights of %s', c.model.path)
+    return pretrained.weights(c, shape) | _adapter(c, shape)
+  return None
+
+
+def _adapter(c: ConfigDict, shape) -> dict[str, Any]:
+  """What stands beside the weights: the adapter that c.lora names."""
+  if not c.lora.path:
+    return {}
+  logging.info('Beginning with the adapter of %s', c.lora.path)
+  return {shared_base.OWN: peft.read(c.lora.path, shape)[1]}
+
+
+def policy(shape, workdir: str) -> dict[str, Any]:
+  """The parameters of a run's newest policy, an adapter merged into them."""
+  c = read_config(workdir)
+  _, state = load(c, shape, workdir)
+  context = algorithm_lib.make_learner(c, shape).context
+  return lora.merge(algorithm.whole(context, state.params))
+
+
+def export(workdir: str, out: str) -> None:
+  """Writes a run's newest policy as a checkpoint, with its tokenizer's files.
+
+  Value heads and other roles are left out; numbers are of the dtype that the
+  checkpoint it began from names.
+
+  Raises: ValueError if the run began from none, or `out` holds weights.
+  """
+  c = read_config(workdir)
+  if not c.model.path:
+    raise ValueError(
+      f'{workdir} is a run of a model of its own, which is of no family of'
+      ' checkpoints; export a run that began with --config.model.path'
+    )
+  source, out = hf_weights.locate(c.model.path), pathlib.Path(out)
+  shape = pretrained.language(c).shape
+  hf_weights.write(out, hf_config.read(source), policy(shape, workdir))
+  for pattern in hf_weights.TEXTS:
+    for file in source.glob(pattern):
+      if not (out / file.name).exists() and file.name != hf_weights.INDEX:
+        shutil.copy(file, out)
+
+
+def adopt(learner, found: dict[str, Any], state: TrainState) -> TrainState:
+  """The state with another policy, as far as that has its parameters.
+
+  An adapter that is not among them stays, on another base.
+  """
+  share = learner.context.modules[update.POLICY].share
+  params = {**state.params}
+  for role in (update.POLICY, *([share.role] if share else [])):
+    ours = params[role]
+    params[role] = {name: found.get(name, x) for name, x in ours.items()}
+  return state.replace(params=params)
+
+
+def _flat(tree: Any, prefix: str = '') -> dict[str, Any]:
+  """Nested names as dotted paths."""
+  out = {}
+  for name, x in tree.items():
+    nested = isinstance(x, dict | ConfigDict)
+    out |= _flat(x, f'{prefix}{name}.') if nested else {prefix + name: x}
+  return out

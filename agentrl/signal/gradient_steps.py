@@ -1,0 +1,80 @@
+"""Gradient steps of a role that a signal learns with."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from agentrl import optimizer
+from agentrl.model import microbatch
+from agentrl.signal.base import Context
+from agentrl.types import Batch, Metrics, Outputs, TrainState
+
+
+def fit(
+  context: Context,
+  role: str,
+  state: TrainState,
+  batch: Batch,
+  extras: Any,
+  loss: microbatch.RowLoss,
+  needs: tuple[str, ...],
+  steps: int = 1,
+) -> tuple[TrainState, Metrics]:
+  """`steps` steps of the role's optimizer on all rows of the batch.
+
+  Args:
+    extras: pytree of [N, ...] arrays that the loss is handed with its rows
+    loss: (outputs, rows, extras) of a micro-batch -> (sum, metrics)
+    needs: fields of Outputs that the loss looks at
+  Returns: state, metrics named `<role>/...`, summed over the steps
+  """
+  apply = context.modules[role].apply
+
+  def gradient(params):
+    return microbatch.gradient(
+      apply, params, batch.rows, extras, loss, needs, context.micro
+    )
+
+  return _steps(context, role, state, gradient, steps)
+
+
+def fit_coupled(
+  context: Context,
+  role: str,
+  state: TrainState,
+  batch: Batch,
+  loss: Callable[[Outputs], tuple[jax.Array, Metrics]],
+  needs: tuple[str, ...],
+  steps: int = 1,
+) -> tuple[TrainState, Metrics]:
+  """As `fit`, for a loss that looks at the outputs of all rows at once."""
+  apply = context.modules[role].apply
+
+  def gradient(params):
+    grads, told, _ = microbatch.gradient_of_outputs(
+      apply, params, batch.rows, loss, needs, context.micro
+    )
+    return grads, told
+
+  return _steps(context, role, state, gradient, steps)
+
+
+def _steps(context: Context, role: str, state: TrainState, gradient, steps):
+  """`steps` of the role's optimizer along gradient(params)."""
+  rule = context.rules[role]
+
+  def once(carry, _):
+    params, opt = carry
+    grads, (value, told) = gradient(params)
+    params, opt, more = optimizer.step(rule, grads, opt, params)
+    return (params, opt), {**told, **more, 'loss': (value, jnp.ones(()))}
+
+  start = state.params[role], state.opt[role]
+  (params, opt), told = jax.lax.scan(once, start, None, length=steps)
+  told = {f'{role}/{k}': (s.sum(), w.sum()) for k, (s, w) in told.items()}
+  state = state.replace(
+    params={**state.params, role: params}, opt={**state.opt, role: opt}
+  )
+  return state, told

@@ -1,0 +1,173 @@
+"""What two arms of a comparison say, pair by pair; float64 on the host.
+
+Both arms of a pair share warm start and keys; pair i of `a` belongs to pair i
+of `b`. A run that failed is NaN: it is counted, and left out of means.
+"""
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from agentrl.stats import intervals
+
+VERDICTS = ('confirmed', 'smaller than claimed', 'not seen', 'refuted')
+
+
+class Paired(NamedTuple):
+  """a − b over the pairs in which both arms finished."""
+
+  n: int
+  failed: tuple[int, int]  # runs of a, of b
+  mean: float
+  low: float  # Student's interval of the mean
+  high: float
+  median: float
+  better: float  # probability of improvement, ties one half
+  correlation: float  # of the arms over pairs; 0 if one is constant
+  sd: float  # of the difference
+  p: float  # two-sided, of mean 0
+
+
+def compare(
+  a: Sequence[float], b: Sequence[float], level: float = 0.95
+) -> Paired:
+  """Raises ValueError for arms of different length or with fewer than 2 pairs.
+
+  p = 2 P(T > |mean| / (sd / √n)), T Student's with n − 1 degrees of freedom.
+  """
+  x, y = (np.asarray(v, np.float64) for v in (a, b))
+  if x.shape != y.shape or x.ndim != 1:
+    raise ValueError(
+      f'arms of shapes {x.shape} and {y.shape} are not paired; give each the'
+      ' same seeds'
+    )
+  whole = np.isfinite(x) & np.isfinite(y)
+  failed = int(np.sum(~np.isfinite(x))), int(np.sum(~np.isfinite(y)))
+  if np.sum(whole) < 2:
+    raise ValueError(
+      f'{int(np.sum(whole))} pair(s) of {x.size} finished in both arms and 2'
+      ' are needed; run more seeds'
+    )
+  x, y = x[whole], y[whole]
+  d = x - y
+  low, high = intervals.mean_interval(d, level)
+  sd = float(d.std(ddof=1))
+  t = abs(d.mean()) * np.sqrt(d.size) / sd if sd else np.inf
+  constant = np.ptp(x) == 0 or np.ptp(y) == 0
+  return Paired(
+    n=d.size,
+    failed=failed,
+    mean=float(d.mean()),
+    low=low,
+    high=high,
+    median=float(np.median(d)),
+    better=improvement(x, y),
+    correlation=0.0 if constant else float(np.corrcoef(x, y)[0, 1]),
+    sd=sd,
+    p=1.0 if not d.any() else float(2 * stats.t.sf(t, d.size - 1)),
+  )
+
+
+def improvement(a: Sequence[float], b: Sequence[float]) -> float:
+  """P(a > b) + ½ P(a = b) for a run of each, over all pairs of runs.
+
+  Agarwal et al., Deep RL at the Edge of the Statistical Precipice, 2108.13264.
+  """
+  x, y = np.asarray(a)[:, None], np.asarray(b)[None]
+  return float(np.mean((x > y) + 0.5 * (x == y)))
+
+
+def interquartile_mean(values: Sequence[float]) -> float:
+  """Mean of the middle half, runs at its edges counted in part (2108.13264)."""
+  x = np.sort(np.asarray(values, np.float64))
+  if not x.size:
+    raise ValueError('the mean of no value; run at least one seed')
+  return float(x @ _middle_half(x.size))
+
+
+@functools.cache
+def _middle_half(n: int) -> np.ndarray:
+  """What each of n sorted values weighs in their interquartile mean: [n]."""
+  edge = np.clip(np.arange(n + 1) / n, 0.25, 0.75)
+  return 2 * np.diff(edge)
+
+
+def area(steps: Sequence[float], values: Sequence[float]) -> float:
+  """Mean height of a learning curve between its first and last step."""
+  x, y = (np.asarray(v, np.float64) for v in (steps, values))
+  if x.size < 2 or x.shape != y.shape or np.any(np.diff(x) <= 0):
+    raise ValueError(
+      f'a curve of {x.size} steps and {y.size} values has no area; give at'
+      ' least two, steps rising'
+    )
+  return float(np.sum(np.diff(x) * (y[1:] + y[:-1]) / 2) / (x[-1] - x[0]))
+
+
+def steps_to(
+  steps: Sequence[float], values: Sequence[float], threshold: float
+) -> float:
+  """The step at which the curve first reaches the threshold; inf if never.
+
+  Between two points it is a straight line.
+  """
+  for i, value in enumerate(values):
+    if value >= threshold:
+      if not i:
+        return float(steps[0])
+      share = (threshold - values[i - 1]) / (value - values[i - 1])
+      return float(steps[i - 1] + share * (steps[i] - steps[i - 1]))
+  return float('inf')
+
+
+def holm(p: Mapping[str, float]) -> dict[str, float]:
+  """p-values of a family of claims, to be compared with the family's level.
+
+  p_(i) adjusted = max over j ≤ i of min(1, (m − j + 1) p_(j))   (Holm, 1979)
+  """
+  order = sorted(p, key=lambda name: p[name])
+  out, top = {}, 0.0
+  for i, name in enumerate(order):
+    top = max(top, min(1.0, (len(order) - i) * p[name]))
+    out[name] = top
+  return {name: out[name] for name in p}
+
+
+def power(effect: float, sd: float, n: int, alpha: float = 0.05) -> float:
+  """Chance to find a mean difference `effect` in n pairs, two-sided t test.
+
+  P(|T'| > t_{n−1}(1 − α/2)), T' noncentral t with parameter effect √n / sd.
+  """
+  if n < 2 or sd <= 0:
+    raise ValueError(f'n={n} pairs with sd={sd}; both must be larger')
+  shift, df = effect * np.sqrt(n) / sd, n - 1
+  bound = stats.t.ppf(1 - alpha / 2, df)
+  chance = stats.nct.sf(bound, df, shift) + stats.nct.cdf(-bound, df, shift)
+  return float(np.nan_to_num(chance, nan=1.0))  # far out it is not computed
+
+
+def smallest(sd: float, n: int, alpha: float = 0.05, chance: float = 0.8):
+  """The difference that n pairs find with that chance, by bisection."""
+  low, high = 0.0, 100 * sd
+  for _ in range(60):
+    middle = (low + high) / 2
+    found = power(middle, sd, n, alpha) >= chance
+    low, high = (low, middle) if found else (middle, high)
+  return high
+
+
+def verdict(low: float, high: float, claimed: float) -> str:
+  """One of VERDICTS on the claim that a − b is `claimed`, by its interval.
+
+  confirmed: the interval lies on the claim's side of 0; smaller than claimed:
+  and wholly below half the claim. refuted: it reaches 0 or beyond and lies
+  wholly below half the claim. not seen: anything else.
+  """
+  sign = 1.0 if claimed >= 0 else -1.0
+  low, high = sorted((sign * low, sign * high))
+  small = high < abs(claimed) / 2
+  if low > 0:
+    return 'smaller than claimed' if small else 'confirmed'
+  return 'refuted' if small else 'not seen'

@@ -1,0 +1,153 @@
+"""Calls as a list in Python: Llama 3.2 and later.
+
+An argument whose name Python does not take (from, class, a b) stands in a
+dictionary behind the others: [f(x=1, **{'from': 2})].
+"""
+
+import ast
+import keyword
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import Any
+
+from agentrl.text import safe_ast
+from agentrl.text.tool_calls.base import (
+  Call,
+  Described,
+  Format,
+  Malformed,
+  Placed,
+  Read,
+  answer_json,
+  faithful,
+  foreign,
+  quote,
+  read_spoken,
+  schemas,
+)
+
+# Of a function; Python's own, in ASCII.
+_NAME = re.compile(r'[A-Za-z_]\w*(\.[A-Za-z_]\w*)*', re.ASCII)
+_CALLED = re.compile(r'\[\s*[A-Za-z_][\w.]*\s*\(')
+
+
+def _callable(name: str) -> str:
+  """The name of a tool, which Python has to take as a function's.
+
+  Raises:
+    ValueError: it does not.
+  """
+  parts = name.split('.')
+  if not _NAME.fullmatch(name) or any(map(keyword.iskeyword, parts)):
+    raise ValueError(
+      f"tool {name!r} cannot be called in the format 'llama_pythonic', which"
+      ' takes names of Python functions; rename it, or use another format'
+    )
+  return name
+
+
+def _is_keyword_argument(name: str) -> bool:
+  """Whether name=... says this name, which Python normalizes."""
+  plain = name.isidentifier() and not keyword.iskeyword(name)
+  return plain and unicodedata.normalize('NFKC', name) == name
+
+
+def _parse_pythonic(text: str, tools: Sequence[Described]) -> Read:
+  """The whole message is a list of calls, or none of it is."""
+  for tool in tools:
+    _callable(tool.name)
+  return read_spoken(text, _read_list)
+
+
+def _read_list(text: str) -> Placed:
+  """All of the list stands where one of its calls does."""
+  whole = text.removeprefix('<|python_start|>')
+  whole = whole.removesuffix('<|python_end|>').strip()
+  if not _CALLED.match(whole):
+    return []
+  try:
+    tree = safe_ast.tree(whole)
+  except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+    why = error.msg if isinstance(error, SyntaxError) else 'too deeply nested'
+    return [(0, -1, Malformed(
+      f'The list of calls cannot be read ({why}): {quote(whole)}\n'
+      "Write nothing but [name(argument='value', ...), ...]."
+    ))]  # fmt: skip
+  if not isinstance(tree, ast.List):
+    return [(0, -1, Malformed(
+      f'This is more than a list of calls: {quote(whole)}\n'
+      "Write nothing but [name(argument='value', ...), ...]."
+    ))]  # fmt: skip
+  return [(0, len(text), _read_pythonic(whole, node)) for node in tree.elts]
+
+
+def _read_pythonic(text: str, node: ast.expr) -> Call | Malformed:
+  said = quote(ast.get_source_segment(text, node) or '')
+  name = ast.unparse(node.func) if isinstance(node, ast.Call) else ''
+  if not re.fullmatch(r'[^\W\d]\w*(\.[^\W\d]\w*)*', name):
+    return Malformed(f"This is no call: {said}\nWrite name(argument='value').")
+  spread = (k.value for k in node.keywords if k.arg is None)
+  if node.args or not all(isinstance(x, ast.Dict) for x in spread):
+    return Malformed(
+      f"Every argument must be named: {said}\nWrite name(argument='value')."
+    )
+  try:
+    pairs = [pair for k in node.keywords for pair in _arguments(k)]
+    args = dict(pairs)
+    if any(True for _ in foreign(args)):
+      raise ValueError
+  except (ValueError, TypeError, RecursionError, MemoryError):
+    return Malformed(
+      'Arguments must be plain values (strings, numbers, True, False, None,'
+      f' lists, dictionaries with strings as keys): {said}'
+    )
+  if len(args) < len(pairs):
+    return Malformed(f'An argument is given twice: {said}')
+  return Call(name, args)
+
+
+def _arguments(node: ast.keyword) -> list[tuple[Any, Any]]:
+  """name=value, or those of **{'name': value}.
+
+  Raises:
+    ValueError, TypeError, RecursionError, MemoryError: it is no constant.
+  """
+  value = ast.literal_eval(node.value)
+  return list(value.items()) if node.arg is None else [(node.arg, value)]
+
+
+def _write_pythonic(calls: Sequence[Call]) -> str:
+  text = f'[{", ".join(map(_write_call, calls))}]'
+  return text.replace('</think>', '<\\x2fthink>')
+
+
+def _write_call(call: Call) -> str:
+  plain = {k: v for k, v in call.args.items() if _is_keyword_argument(k)}
+  rest = {k: v for k, v in call.args.items() if k not in plain}
+  args = [f'{k}={v!r}' for k, v in plain.items()]
+  args += [f'**{rest!r}'] if rest else []
+  return f'{_callable(call.name)}({", ".join(args)})'
+
+
+def _teach_pythonic(tools: Sequence[Described]) -> str:
+  for tool in tools:
+    _callable(tool.name)
+  names = {x for tool in tools for x in tool.schema.get('properties', ())}
+  odd = sorted(x for x in names if not _is_keyword_argument(x))
+  how = f' Write {", ".join(odd)} as **{{{odd[0]!r}: ...}}.' if odd else ''
+  return (
+    'These functions can be called; each line is one, with the schema of its'
+    f' arguments:\n{schemas(tools)}\n'
+    'To call some, reply with nothing but a list such as'
+    " [name(argument='value', number=1), ...]; every argument is named." + how
+  )
+
+
+PYTHONIC = Format(
+  _parse_pythonic,
+  faithful('llama_pythonic', _write_pythonic, _parse_pythonic),
+  answer_json,
+  _teach_pythonic,
+  'ipython',
+)

@@ -1,0 +1,203 @@
+"""Runs code behind every layer it is told to use, or not at all.
+
+  python -s -S -P agentrl/tool/sandbox/native/__main__.py < order
+
+The order is a marshalled dictionary:
+
+  code      the program
+  layers    of sandbox.LAYERS; one that fails stops it all
+  see       files and folders that can be read
+  hidden    but not these of them
+  packages  folders to import from, besides the standard library
+  memory    bytes of address space
+  folder    bytes that fit into the folder of the code
+  threads   most of them
+  seconds   they may compute, if whoever keeps the time should fail
+  parent    the process that asks
+
+What the code prints goes to the output; the exit status says how it ended
+(`program.ENDS`). There are two processes: the outer one waits, the inner one
+shuts itself in and then runs the code. Time and the amount of output are kept
+by `agentrl/tool/sandbox/process.py`. Little is imported, since every call waits
+for it.
+"""
+
+import ctypes
+import marshal
+import os
+import resource
+import signal
+import sys
+from types import SimpleNamespace as Order
+
+HERE = os.path.abspath(__file__ + '/../../../../..')
+sys.path.insert(0, HERE)
+from agentrl.tool.sandbox.native import (  # noqa: E402
+  landlock,
+  namespaces,
+  program,
+  seccomp,
+)
+
+sys.path.remove(HERE)
+
+_DIE_WITH_PARENT, _DUMPABLE, _NO_NEW_PRIVILEGES = 1, 4, 38  # of prctl
+_CAPSET = {'x86_64': 126, 'aarch64': 91}
+
+
+def main() -> None:
+  order = Order(**marshal.load(sys.stdin.buffer))
+  libc = ctypes.CDLL(None, use_errno=True)
+  libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+  if os.getppid() != order.parent:  # it was gone before
+    os._exit(program.ENDS['refused'])
+  # Whoever asks to stop while the inner process starts is heard after that.
+  signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+  nobody = 'nobody' in order.layers
+  order.user = namespaces.user_of(os.getpid()) if nobody else None
+  order.others = _others(order)
+  complaint, complain = os.pipe()
+  try:
+    child = _fork(libc, order, complain)
+  except OSError as error:
+    _refuse(str(error))
+  signal.signal(signal.SIGTERM, lambda *_: os.kill(child, signal.SIGKILL))
+  signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+  os.close(complain)
+  said = os.read(complaint, 4096).decode()  # nothing, once the code may run
+  ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+  if said:
+    _refuse(said)
+  # The code may choose its status: it must not look as if it had not run.
+  ended = program.ENDS['error'] if ended == program.ENDS['refused'] else ended
+  os._exit(ended if ended >= 0 else 128 - ended)
+
+
+def _refuse(why: str) -> None:
+  print(why, flush=True)
+  os._exit(program.ENDS['refused'])
+
+
+def _fork(libc: ctypes.CDLL, order: Order, complain: int) -> int:
+  def inner():
+    _inner(libc, order, complain)
+
+  if 'namespaces' in order.layers:
+    return namespaces.fork(libc, inner, order.user)
+  child = os.fork()
+  if not child:
+    inner()
+  return child
+
+
+def _inner(libc: ctypes.CDLL, order: Order, complain: int) -> None:
+  """The inner process; it never returns."""
+  libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+  os.dup2(complain, 3)
+  try:
+    _shut_in(libc, order)
+  except OSError as error:
+    os.write(3, str(error).encode())
+    os._exit(program.ENDS['refused'])
+  os.close(3)
+  os._exit(program.run(order.code, order.packages))
+
+
+def _shut_in(libc: ctypes.CDLL, order: Order) -> None:
+  """Every layer, the widest first: each next one needs what it takes away."""
+  os.umask(0o022)
+  _plain_handles()
+  folder = 'namespaces' in order.layers
+  if folder:
+    namespaces.enter(libc, order.see, order.hidden, order.folder)
+  else:
+    os.chdir('/')
+  _limit(order)
+  libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+  if 'landlock' in order.layers:
+    change = [namespaces.BOX, os.devnull] if folder else []
+    landlock.restrict(libc, order.see, order.hidden, change)
+  if 'nobody' in order.layers:
+    _become(namespaces.NOBODY if folder else order.user)
+  _drop_capabilities(libc)
+  libc.prctl(_DUMPABLE, 0, 0, 0, 0)  # no core file either
+  libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL)  # a new user had cleared it
+  signal.signal(signal.SIGTERM, signal.SIG_DFL)
+  signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+  if 'seccomp' in order.layers:
+    seccomp.install(libc, folder)
+
+
+def _plain_handles() -> None:
+  """No input, one output for both, and where to complain (3)."""
+  os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+  os.dup2(1, 2)
+  os.closerange(4, 4096)
+
+
+def _limit(order: Order) -> None:
+  """Hard limits of the process.
+
+  Of computing there is as much as all threads can do in the time, and more:
+  the clock decides.
+  """
+  seconds = (int(order.seconds) + 2) * order.threads
+  for kind, most in (
+    (resource.RLIMIT_AS, order.memory),
+    (resource.RLIMIT_CPU, seconds),
+    (resource.RLIMIT_FSIZE, order.folder),
+    (resource.RLIMIT_NPROC, order.others + order.threads),
+    (resource.RLIMIT_STACK, 8 << 20),
+    (resource.RLIMIT_NOFILE, 64),
+    (resource.RLIMIT_CORE, 0),
+    (resource.RLIMIT_MEMLOCK, 0),
+    (resource.RLIMIT_MSGQUEUE, 0),
+  ):
+    hard = resource.getrlimit(kind)[1]
+    most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    resource.setrlimit(kind, (most, most))
+
+
+def _others(order: Order) -> int:
+  """Threads that are not the run's and count against its limit all the same.
+
+  The kernel counts those of a user; inside a user namespace, since Linux 5.14,
+  only those inside.
+  """
+  first, second = os.uname().release.split('.')[:2]
+  release = int(first), int(second.partition('-')[0].rstrip('+'))
+  if 'namespaces' in order.layers and release >= (5, 14):
+    return 0
+  if order.user not in (None, namespaces.NOBODY):
+    return 0
+  user = os.getuid() if order.user is None else order.user
+  return sum(
+    _threads(pid, user) for pid in os.listdir('/proc') if pid.isdigit()
+  )
+
+
+def _threads(process: str, user: int) -> int:
+  """How many the process has; none if it is another user's, or has ended."""
+  try:
+    with open(f'/proc/{process}/status', encoding='utf-8') as lines:
+      fields = dict(line.split(':', 1) for line in lines)
+  except OSError:
+    return 0
+  own = int(fields['Uid'].split()[0]) == user
+  return int(fields['Threads']) if own else 0
+
+
+def _become(user: int) -> None:
+  os.setgroups([])
+  os.setresgid(user, user, user)
+  os.setresuid(user, user, user)
+
+
+def _drop_capabilities(libc: ctypes.CDLL) -> None:
+  head = (ctypes.c_uint32 * 2)(0x20080522, 0)
+  nothing = (ctypes.c_uint32 * 6)()
+  if libc.syscall(_CAPSET[os.uname().machine], head, nothing):
+    raise OSError(ctypes.get_errno(), 'to drop capabilities')
+
+
+main()

@@ -1,0 +1,169 @@
+"""What an environment brings to a config: its settings, and what fits it.
+
+Those inside jit are listed here; of the others (agentrl/env/base.py) any
+family can be named, also by 'module:Class', and some have sizes of their own.
+"""
+
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from agentrl import domain
+from agentrl.domain import COUNT, COUNT0, SEED, UNIT, Field, Flag, OneOf, Whole
+from agentrl.env import base, judge
+from agentrl.env.jit import bifurcation
+
+JITTED = ('sokoban', 'frozen_lake', 'bifurcation')
+
+# c.env. Fields of host environments are those of their family, which declares
+# the domain of each as an `Annotated` type; its comment says what it means.
+TASKS: dict[str, Field] = {
+  'name': Field('sokoban', domain.Text(empty=False), 'which environment'),
+  'train': Field(500, COUNT, 'tasks that are trained on'),
+  'test': Field(200, COUNT, 'tasks that are held out'),
+  'seed': Field(0, SEED, 'of the tasks'),
+}
+_SIDE = Whole(1, 64)
+ENV: dict[str, dict[str, Field]] = {
+  'sokoban': {
+    'height': Field(6, Whole(3, 64), 'cells, walls around them included'),
+    'width': Field(6, Whole(3, 64), 'cells, walls around them included'),
+    'boxes': Field(1, Whole(1, 64), 'boxes, and as many targets'),
+    'min_moves': Field(3, Whole(1, most='max_moves'), 'of a shortest solution'),
+    'max_moves': Field(6, COUNT, 'moves of a shortest solution'),
+    'reward': Field('dense', OneOf('dense', 'sparse'), 'boxes count, or all'),
+    'coordinates': Field(True, Flag(), 'observations say where things are'),
+    'levels': Field('', domain.Path(), "file of levels; '': they are made"),
+    'train': Field(2000, COUNT, 'tasks that are trained on'),
+    'test': Field(500, COUNT, 'tasks that are held out'),
+  },
+  'frozen_lake': {
+    'height': Field(4, _SIDE, 'cells'),
+    'width': Field(4, _SIDE, 'cells'),
+    'slip': Field(False, Flag(), 'a third of the moves go where it was meant'),
+    'invalid': Field(0.1, domain.Real(0), 'cost of what was not understood'),
+  },
+  'bifurcation': {
+    'length': Field(5, COUNT, 'turns of every trajectory'),
+    'choices': Field(4, Whole(2, len(bifurcation.WORDS)), 'actions of a turn'),
+    'slip': Field(0.0, UNIT, 'chance that the decisive choice is replaced'),
+    'filler': Field(4, Whole(0, 1024), 'letters that name a task'),
+    'invalid': Field(0.1, domain.Real(0), 'cost of what was not understood'),
+  },
+}
+
+# What each environment tells of its turns, beside their reward.
+TERMS = {
+  'sokoban': ('progress',),
+  'frozen_lake': ('progress',),
+  'bifurcation': ('progress', 'truth', 'decisive'),
+}
+
+# c.host, which host environments have.
+HOST: dict[str, Field] = {
+  'heard': Field(96, COUNT, 'tokens of an observation, at most'),
+  'sessions': Field(0, COUNT0, 'trajectories under way; 0: rollout.slots'),
+  'burst': Field(8, COUNT, 'tokens written between two looks at the world'),
+  'chunk': Field(128, COUNT, 'tokens read at a time'),
+  'lanes': Field(4, COUNT, 'slots that read beside those that write'),
+  'seconds': Field(60.0, domain.POSITIVE, 'seconds for a turn'),
+  'start': Field(600.0, domain.POSITIVE, 'seconds for a reset'),
+  'patience': Field(3600.0, domain.POSITIVE, 'seconds for a trajectory'),
+  'place': Field('', OneOf('', *base.PLACES), "where they live; '': by family"),
+  'stop': Field(
+    (), domain.Tuple(domain.Text(empty=False)), 'texts that end a message'
+  ),
+}
+# They hold text: turns are longer, and what was said matters.
+LONGER: dict[str, Any] = {
+  'micro': 32,
+  'rollout': dict(history='full', message=48, turns=6),
+  'host': {name: field.default for name, field in HOST.items()},
+}
+# Some, at a size that two CPU cores train in minutes.
+OWN: dict[str, dict[str, Any]] = {
+  'countdown': {
+    'rollout': dict(message=32, turns=3),
+    'host': dict(heard=20),
+    'env': dict(numbers=2, largest=30, train=800),
+  },
+  'interview': {
+    'rollout': dict(message=24, turns=5),
+    'host': dict(heard=32),
+    'env': dict(train=4000),
+    'service': {'user': dict(function='agentrl.env.interview:truthful')},
+  },
+  'sql_questions': {
+    'rollout': dict(message=60, turns=2),
+    'host': dict(heard=104, sessions=16),
+    'env': dict(kinds='count sum', train=2000),
+  },
+  'textworld_coin': {
+    'rollout': dict(history='turn', message=11, turns=12),
+    'host': dict(heard=24, sessions=8),  # a process of 100 MB each
+    'env': dict(rules=False, high=106, train=1000),
+  },
+}
+
+
+def settings(name: str) -> ConfigDict:
+  """c.env: the environment's settings, and how many tasks there are."""
+  if name not in ENV:
+    own = base.settings(base.find(name))
+  else:
+    own = {field: x.default for field, x in ENV[name].items()}
+  sizes = {field: x.default for field, x in TASKS.items()}
+  return ConfigDict(sizes | own | {'name': name})
+
+
+def declared(c: ConfigDict) -> dict[str, Field]:
+  """What is declared of the fields of c.env, by name."""
+  known(c.env.name)
+  if c.env.name in ENV:
+    return TASKS | ENV[c.env.name]
+  family = base.find(c.env.name)
+  domains, meanings = domain.declared(family), domain.comments(family)
+  return TASKS | {
+    name: Field(x, domains.get(name) or domain.like(x), meanings.get(name, ''))
+    for name, x in base.settings(family).items()
+  }
+
+
+def fit(c: ConfigDict) -> None:
+  """Sizes that fit the environment of c.env."""
+  if c.env.name in JITTED:
+    return
+  for changes in (LONGER, OWN.get(c.env.name, {})):
+    c.update(changes)
+
+
+def known(name: str) -> None:
+  """Raises ValueError where there is no such environment."""
+  if ':' not in name and name not in (*JITTED, *base.FAMILIES):
+    raise ValueError(
+      f'env.name={name!r} is unknown; choose'
+      f' {", ".join(map(repr, (*JITTED, *base.FAMILIES)))}, or name a family of'
+      " your own as 'module:Class'"
+    )
+
+
+def family(c: ConfigDict) -> base.Family:
+  """That of c.env, with a judge where c.service has one to spare."""
+  found = base.of(c.env.to_dict())
+  spare = 'judge' in c.service and 'judge' not in base.needs(found)
+  return judge.Judged(found) if spare else found
+
+
+def needs(c: ConfigDict) -> tuple[str, ...]:
+  """The services that the environment of c.env asks."""
+  if c.env.name in JITTED:
+    return ()
+  return base.needs(base.of(c.env.to_dict()))
+
+
+def terms(c: ConfigDict) -> tuple[str, ...]:
+  """What turns tell of themselves, beside what every record has."""
+  if c.env.name in JITTED:
+    return TERMS[c.env.name]
+  known(c.env.name)
+  return tuple(family(c).columns)

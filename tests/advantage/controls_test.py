@@ -1,0 +1,53 @@
+"""Turn values that move round in their trajectory, against a plain loop."""
+
+import jax
+import numpy as np
+import pytest
+
+from tests import batches
+
+STORY = batches.story(7, groups=3, members=4)
+
+
+@pytest.fixture(autouse=True)
+def _float64():
+  with jax.enable_x64(True):
+    yield
+
+
+def _moved(layout='packed', scored=None):
+  laid = batches.lay(STORY, layout, padding=1)
+  turns = laid.batch.turns
+  scored = turns.scored if scored is None else scored
+  batch = laid.batch.replace(turns=turns.replace(scored=scored))
+  made = batches.links('add_signal', 'move_turns')
+  credit, _ = batches.stream(made, batch, laid.signals)
+  return np.asarray(credit.turn)
+
+
+@pytest.mark.parametrize('layout', batches.LAYOUTS)
+def test_every_turn_has_the_value_of_the_turn_half_a_trajectory_before(layout):
+  got = _moved(layout)
+  for i, x in enumerate(STORY.step):
+    n = len(x)
+    for k in range(n):
+      assert got[i, k] == x[(k - n // 2) % n]
+    assert not got[i, n:].any()
+  assert not got[len(STORY.step) :].any()
+
+
+def test_a_trajectory_keeps_its_values_and_no_turn_its_own():
+  got = _moved()
+  for y, x in zip(got, STORY.step, strict=False):
+    assert sorted(y[: len(x)]) == sorted(x)
+    assert len(x) == 1 or all(a != b for a, b in zip(y, x, strict=False))
+
+
+def test_a_turn_whose_judge_failed_stays_out_of_it():
+  laid = batches.lay(STORY, 'packed', padding=1)
+  scored = laid.batch.turns.scored.copy()
+  scored[1, 2] = False
+  got, x = _moved(scored=scored)[1], STORY.step[1]
+  assert len(x) == 4
+  # It earns nothing, and nobody else has what it would have earned.
+  np.testing.assert_array_equal(got[:4], [x[3], x[0], 0, x[1]])

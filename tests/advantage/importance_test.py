@@ -1,0 +1,138 @@
+"""Corrections for the sampler's own probabilities, against plain loops."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentrl import registry
+from agentrl.advantage import chain, importance
+from tests import batches
+
+UNITS = pytest.mark.parametrize('unit', importance.UNITS)
+LAYOUTS = pytest.mark.parametrize('layout', batches.LAYOUTS)
+
+
+@pytest.fixture(autouse=True)
+def _float64():
+  with jax.enable_x64(True):
+    yield
+
+
+def _story():
+  """token['entropy'] is the behaviour's log-prob, 0 where nobody sampled."""
+  s = batches.story(seed=8, groups=2, members=2)
+  r = np.random.default_rng(2)
+  for i, sizes in enumerate(s.size):
+    for k, n in enumerate(sizes):
+      mu = s.token['old_logp'][i][k] + 0.5 * r.normal(size=n)
+      s.token['entropy'][i][k] = np.where(r.random(n) < 0.2, 0.0, mu)
+  return s
+
+
+STORY = _story()
+
+
+def _gaps():
+  """[trajectory][turn] of log π_old − log μ, 0 where nobody sampled."""
+  t = STORY.token
+  return [
+    [np.where(mu == 0, 0, p - mu) for p, mu in zip(*pair, strict=True)]
+    for pair in zip(t['old_logp'], t['entropy'], strict=True)
+  ]
+
+
+def _ratios(unit, of=np.sum):
+  out = []
+  for turns in _gaps():
+    if unit == 'token':
+      out.append([np.exp(g) for g in turns])
+    else:
+      all_of = of(np.concatenate(turns))
+      whole = [of(g) if unit == 'turn' else all_of for g in turns]
+      out.append([np.full(g.shape, np.exp(x))
+                  for g, x in zip(turns, whole, strict=True)])  # fmt: skip
+  return out
+
+
+def _run(layout, link, **hp):
+  """Link, credit before and after; advantage k + 1 + own noise."""
+  laid = jax.tree.map(jnp.asarray, batches.lay(STORY, layout, padding=1))
+  rows = laid.batch.rows
+  rows = rows.replace(logp=jnp.where(rows.sampled, laid.tokens['entropy'], 0))
+  batch = laid.batch.replace(rows=rows)
+  turn = jnp.broadcast_to(
+    jnp.arange(batch.turns.valid.shape[1]) + 1.0, batch.turns.valid.shape
+  )
+  before = chain.zero(batch).replace(turn=turn, token=laid.tokens['prm'])
+  run = jax.jit(registry.bind('link', link, hp))
+  after, told = run(before, batch, laid.signals)
+  return laid, before, after, told
+
+
+def _read(x, laid):
+  return batches.flat(batches.read(x, STORY, laid))
+
+
+def _advantages(credit, laid):
+  return _read(chain.token_advantage(credit, laid.batch.rows), laid)
+
+
+@LAYOUTS
+@UNITS
+def test_truncated(unit, layout):
+  laid, before, after, told = _run(layout, 'truncated_is', unit=unit, high=1.1)
+  r = batches.flat(_ratios(unit))
+  want = _advantages(before, laid) * np.minimum(r, 1.1)
+  np.testing.assert_allclose(_advantages(after, laid), want, rtol=1e-10)
+  np.testing.assert_array_equal(after.weight, before.weight)
+  assert 0 < float(told['clip'][0]) == (r > 1.1).sum() < r.size
+  np.testing.assert_allclose(told['ratio'], (r.sum(), r.size), rtol=1e-10)
+
+
+@LAYOUTS
+@UNITS
+def test_masked(unit, layout):
+  laid, before, after, told = _run(
+    layout, 'masked_is', unit=unit, low=0.8, high=1.3
+  )
+  r = batches.flat(_ratios(unit))
+  keep = (r >= 0.8) & (r <= 1.3)
+  want = _advantages(before, laid) * np.where(keep, r, 0)
+  np.testing.assert_allclose(_advantages(after, laid), want, rtol=1e-10)
+  np.testing.assert_array_equal(after.weight, before.weight)
+  assert 0 < float(told['mask'][0]) == (~keep).sum() < r.size
+
+
+@LAYOUTS
+@UNITS
+def test_geometric_mask(unit, layout):
+  laid, before, after, told = _run(
+    layout, 'geometric_mask', unit=unit, low=0.9, high=1.1
+  )
+  r = batches.flat(_ratios(unit, np.mean))
+  keep = (r >= 0.9) & (r <= 1.1)
+  np.testing.assert_array_equal(_read(after.weight, laid), keep)
+  np.testing.assert_array_equal(after.turn, before.turn)
+  np.testing.assert_array_equal(after.token, before.token)
+  assert 0 < float(told['mask'][0]) == (~keep).sum() < r.size
+
+
+@pytest.mark.parametrize(
+  'link', ['truncated_is', 'masked_is', 'geometric_mask']
+)
+def test_where_learner_and_sampler_agree_nothing_happens(link):
+  laid = jax.tree.map(jnp.asarray, batches.lay(STORY, 'packed'))
+  before = chain.zero(laid.batch).replace(token=laid.tokens['prm'])
+  after, _ = registry.bind('link', link, {'unit': 'trajectory'})(
+    before, laid.batch, laid.signals
+  )  # rows.logp is old_logp
+  np.testing.assert_array_equal(
+    _advantages(after, laid), _advantages(before, laid)
+  )
+  np.testing.assert_array_equal(after.weight, before.weight)
+
+
+def test_an_unknown_unit_is_named():
+  with pytest.raises(ValueError, match="unit='row' is unknown; choose from"):
+    _run('turn', 'truncated_is', unit='row')

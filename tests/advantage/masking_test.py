@@ -1,0 +1,127 @@
+"""What the filters keep, against loops over the story."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentrl.advantage import chain
+from agentrl.loss import reduce
+from tests import batches
+from tests.advantage import estimators
+from tests.batches import links
+
+STORY = batches.story(seed=21, groups=2, members=3)
+
+
+@pytest.fixture(autouse=True)
+def _float64():
+  with jax.enable_x64(True):
+    yield
+
+
+def _run(laid, stream, finish=()):
+  credit, metrics = chain.advantage(
+    {'a': links(*stream)}, {}, links(*finish), laid.batch, laid.signals
+  )
+  a = chain.token_advantage(credit, laid.batch.rows)
+  told = (
+    batches.flat(batches.read(x, STORY, laid)) for x in (a, credit.weight)
+  )
+  return credit, metrics, *told
+
+
+def _white_turns():
+  """Turn GAE, whitened over turns."""
+  a, _ = estimators.gae_turns(STORY)
+  every = np.array([x[0] for turns in a for x in turns])
+  mean, std = np.mean(every), np.sqrt(np.var(every, ddof=1) + 1e-8)
+  return batches.flat([[(x - mean) / std for x in turns] for turns in a])
+
+
+@pytest.mark.parametrize('layout', batches.LAYOUTS)
+def test_odysseus_whitens_then_keeps_what_is_positive(layout):
+  laid = batches.lay(STORY, layout, padding=1)
+  whiten = ('whiten', {'unit': 'turn'})
+  credit, metrics, a, weight = _run(
+    laid, ('turn_reward', 'gae_turns'), (whiten, 'positive_only')
+  )
+  want = _white_turns()
+  np.testing.assert_allclose(a, want, atol=1e-9)
+  np.testing.assert_array_equal(weight, want > 0)
+  assert 0 < weight.sum() < weight.size
+  kept, whole = metrics['finish/kept']
+  assert (kept, whole) == (weight.sum(), weight.size)
+  # The critic's targets and weights are those of every turn.
+  plain, *_ = _run(laid, ('turn_reward', 'gae_turns'))
+  for name in ('value', 'value.weight'):
+    np.testing.assert_array_equal(credit.target[name], plain.target[name])
+
+
+def test_the_loss_is_divided_by_the_kept_tokens():
+  laid = batches.lay(STORY)
+  credit, _, _, weight = _run(laid, ('turn_reward',), ('positive_only',))
+  b, k = laid.batch.turns.valid.shape
+  each = reduce.token_mean(credit.weight, laid.batch.rows, b, k)
+  np.testing.assert_allclose(np.unique(each), [0, 1 / weight.sum()])
+
+
+def test_without_a_negative_advantage_nothing_is_filtered():
+  turns = [[abs(r) + 0.1 for r in rs] for rs in STORY.reward]
+  laid = batches.lay(STORY._replace(reward=turns), 'packed')
+  _, _, *plain = _run(laid, ('turn_reward',))
+  _, _, *kept = _run(laid, ('turn_reward',), ('positive_only',))
+  np.testing.assert_array_equal(plain, kept)
+
+
+def test_with_nothing_positive_nothing_is_learned():
+  turns = [[-abs(r) for r in rs] for rs in STORY.reward]
+  laid = batches.lay(STORY._replace(reward=turns))
+  credit, metrics, _, weight = _run(laid, ('turn_reward',), ('positive_only',))
+  assert not weight.any()
+  assert float(metrics['finish/kept'][0]) == 0
+  b, k = laid.batch.turns.valid.shape
+  assert not np.any(reduce.token_mean(credit.weight, laid.batch.rows, b, k))
+
+
+def _ids(laid, states):
+  """The batch with these states, its padding alike: it must not count."""
+  turns = laid.batch.turns
+  state = np.zeros(turns.state.shape, np.int32)
+  for i, row in enumerate(states):
+    state[i, : len(row)] = row
+  batch = laid.batch.replace(turns=turns.replace(state=state))
+  return laid._replace(batch=batch)
+
+
+@pytest.mark.parametrize('layout', batches.LAYOUTS)
+def test_the_best_turn_of_a_state_is_imitated(layout):
+  laid = _ids(batches.lay(STORY, layout, padding=2), STORY.state)
+  _, _, a, weight = _run(laid, ('turn_reward', ('imitate_best', {})))
+
+  def best(i, k):
+    same = [
+      STORY.reward[j][m]
+      for j, m in estimators.steps(STORY, i)
+      if STORY.state[j][m] == STORY.state[i][k]
+    ]
+    return float(STORY.reward[i][k] == max(same) > 0.1)
+
+  want = batches.flat(estimators.spread(STORY, best))
+  np.testing.assert_array_equal(a, want)
+  np.testing.assert_array_equal(weight, want)
+  assert 0 < want.sum() < want.size
+
+
+def test_equal_turns_are_all_best_and_unscored_ones_never():
+  laid = batches.lay(STORY)
+  turns = laid.batch.turns
+  same = turns.replace(
+    reward=np.ones_like(turns.reward),
+    scored=np.arange(turns.valid.size).reshape(turns.valid.shape) != 0,
+  )
+  laid = laid._replace(batch=laid.batch.replace(turns=same))
+  credit, *_ = _run(laid, ('turn_reward', 'imitate_best'))
+  np.testing.assert_array_equal(credit.turn, same.valid & same.scored)
+  high = ('imitate_best', {'threshold': 1.0})
+  assert not jnp.any(_run(laid, ('turn_reward', high))[0].weight)

@@ -1,0 +1,128 @@
+"""Filters and weights of advantages, against plain loops over trajectories."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentrl import registry
+from agentrl.advantage import chain
+from agentrl.types import Span
+from tests import batches
+
+STORY = batches.story(4, groups=3, members=4)
+LAYOUTS = pytest.mark.parametrize('layout', batches.LAYOUTS)
+
+
+@pytest.fixture(autouse=True)
+def _float64():
+  with jax.enable_x64(True):
+    yield
+
+
+def _lay(layout='packed', **change):
+  laid = jax.tree.map(jnp.asarray, batches.lay(STORY, layout, padding=1))
+  turns = laid.batch.turns
+  terms = {**turns.terms, 'tokens': jnp.exp(2 * turns.terms['judge'])}
+  turns = turns.replace(terms=terms, **change)
+  return laid._replace(batch=laid.batch.replace(turns=turns))
+
+
+def _run(laid, *links):
+  out = batches.stream(batches.links(*links), laid.batch, laid.signals)
+  return out
+
+
+def _tokens(credit, laid):
+  a = chain.token_advantage(credit, laid.batch.rows)
+  return batches.flat(batches.read(a, STORY, laid))
+
+
+def _spread(per_turn):
+  """[trajectory][turn] numbers on every sampled token, flat."""
+  return np.concatenate([
+    np.full(n, x)
+    for sizes, xs in zip(STORY.size, per_turn, strict=True)
+    for n, x in zip(sizes, xs, strict=True)
+  ])  # fmt: skip
+
+
+@LAYOUTS
+def test_on_span(layout):
+  laid = _lay(layout)
+  rows = laid.batch.rows
+  span = jnp.asarray(np.random.default_rng(0).integers(0, 6, rows.span.shape))
+  batch = laid.batch.replace(rows=rows.replace(span=span.astype(jnp.int8)))
+  laid = laid._replace(batch=batch)
+  credit, _ = _run(laid, 'turn_reward', ('on_span', {'name': 'subgoal'}))
+  here = batches.flat(batches.read(span == Span.SUBGOAL, STORY, laid))
+  want = np.where(here, _spread(STORY.reward), 0)
+  np.testing.assert_array_equal(_tokens(credit, laid), want)
+  assert 0 < here.sum() < here.size
+
+
+def test_a_span_that_no_rollout_marks_is_refused():
+  w = registry.Wiring(
+    advantage=('a',), stream={'a': ('turn_reward', 'on_span')}
+  )
+  assert registry.needs(w, 'a', 'link', 'on_span') == ('span:call',)
+
+
+@LAYOUTS
+@pytest.mark.parametrize('limit', [1.5, 100.0])
+def test_duration_weight(layout, limit):
+  laid = _lay(layout)
+  start = ('turn_reward', ('add_token_signal', {'name': 'implicit_prm.token'}))
+  before, _ = _run(laid, *start)
+  after, told = _run(laid, *start, ('duration_weight', {'limit': limit}))
+  d = [[np.exp(2 * x) for x in xs] for xs in STORY.step]
+  flat = np.concatenate(d)
+  cut = [[min(x / flat.mean(), limit) for x in xs] for xs in d]
+  mean = np.concatenate(cut).mean()
+  want = [[x / mean for x in xs] for xs in cut]
+  np.testing.assert_allclose(
+    _tokens(after, laid), _tokens(before, laid) * _spread(want), rtol=1e-10
+  )
+  assert np.concatenate(want).mean() == pytest.approx(1)
+  np.testing.assert_allclose(told['duration_weight'][0], np.max(flat.clip(
+    max=limit * flat.mean()) / flat.mean() / mean))  # fmt: skip
+
+
+@pytest.mark.parametrize('seconds', [0.0, 3.0])
+def test_equal_durations_change_nothing(seconds):
+  laid = _lay()
+  turns = laid.batch.turns
+  terms = {'tokens': jnp.full(turns.valid.shape, seconds)}
+  laid = laid._replace(
+    batch=laid.batch.replace(turns=turns.replace(terms=terms))
+  )
+  credit, _ = _run(laid, 'turn_reward', 'duration_weight')
+  np.testing.assert_allclose(_tokens(credit, laid), _spread(STORY.reward))
+
+
+@LAYOUTS
+def test_success_rate(layout):
+  """Group 1 solved everything, the last trajectory is alone: no weight."""
+  laid = _lay(layout)
+  credit, _ = _run(laid, 'episode_outcome', ('success_rate', {'margin': 0.4}))
+  n = len(STORY.group)
+  good = [x > 0 for x in STORY.outcome]
+  rate = [
+    np.mean([good[j] for j in range(n) if STORY.group[j] == STORY.group[i]])
+    for i in range(n)
+  ]
+  mixed = [0 < r < 1 and STORY.group.count(g) > 1
+           for r, g in zip(rate, STORY.group, strict=True)]  # fmt: skip
+
+  def spread(xs):
+    return _spread([[x] * len(s) for x, s in zip(xs, STORY.size, strict=True)])
+
+  np.testing.assert_array_equal(_tokens(credit, laid), spread(good))
+  weight = batches.flat(batches.read(credit.weight, STORY, laid))
+  np.testing.assert_array_equal(weight, spread(mixed))
+  got = batches.flat(batches.read(credit.target['rate'], STORY, laid))
+  kept = spread(mixed) > 0
+  want = np.clip(spread(rate), 0.4, 0.6)
+  np.testing.assert_allclose(got[kept], want[kept])
+  assert 0 < sum(mixed) < n
+  assert set(rate) - {0.0, 0.5, 1.0}  # something the margin moved

@@ -1,0 +1,138 @@
+"""Flags of the mains: a wrong one is one sentence, before anything is built."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from agentrl.configs import base, grpo
+from agentrl.run import config_file
+
+# One process parses all of it: flags of two mains cannot stand side by side.
+PARSE = """
+import contextlib, io, json, runpy, sys
+from absl import flags
+from agentrl import cli
+cli.run = lambda main, required=(), operands=(): cli._parse(sys.argv, required)
+out = []
+for main, argv in json.load(sys.stdin):
+  for name in set(flags.FLAGS) - {'help', 'helpshort', 'helpfull', 'helpxml'}:
+    delattr(flags.FLAGS, name)
+  cli._DOMAINS.clear()
+  sys.argv = ['main', *argv]  # config_flags reads it
+  errors = io.StringIO()
+  try:
+    with contextlib.redirect_stderr(errors):
+      runpy.run_module('agentrl.experiments.' + main, run_name='__main__')
+    out.append('accepted')
+  except SystemExit as end:
+    out.append(f'{end.code} {errors.getvalue()}')
+  flags.FLAGS.unparse_flags()
+print(json.dumps(out))
+"""
+W, C = '--workdir=w', f'--config={grpo.__file__}:tiny'
+G = '--config=configs/grpo.py'
+CASES = [
+  ('train', (G,), 'the flag --workdir is missing'),
+  ('train', (W,), 'the flag --config is missing'),
+  ('train', ('--config=configs/nope.py', W),
+   "'configs/nope.py' cannot be read; give the path"),
+  ('train', (f'{G}:tny', W), "config argument 'tny' is unknown; choose from"),
+  ('train', (G, '--config.env.nam=x'),
+   '--config.env.nam is no field of this config; config.env has boxes,'),
+  ('train', (G, '--wrkdir=w'), "flag 'wrkdir'"),
+  ('sft', (G, '--config.steps=x'), '--config.steps=x'),
+  ('eval', (), 'the flag --workdir is missing'),
+  ('train', (C, '--workdir='), "--workdir='' is empty; set it to a path"),
+  ('train', (C, '--workdir=gs://b/x'), 'gs:// is not supported; set it to a l'),
+  ('train', (C, W, '--processes=0'), '--processes=0 is too low'),
+  ('train', (C, W, '--process=-1'), '--process=-1 is too low'),
+  ('train', (C, W), 'accepted'),
+  ('sft', (C, '--workdir=s3://b/x'), 's3:// is not supported'),
+  ('eval', (W, '--episodes=0'), '--episodes=0 is too low; set it to 1 or more'),
+  ('eval', (W, '--episodes=nan'), '--episodes=nan'),
+  ('eval', (W, '--temperature=-1'), '--temperature=-1.0 is too low'),
+  ('eval', (W, '--temperature=nan'), '--temperature=nan is not a number'),
+  ('eval', (W, '--temperature=inf'), '--temperature=inf is not finite'),
+  ('eval', (W, '--limit=0'), '--limit=0 is too low'),
+  ('eval', (W, '--seed=-1'), '--seed=-1 is too low; set it to 0 or more'),
+  ('eval', (W, '--seed=99999999999'), '--seed=99999999999 is too high'),
+  ('eval', (W, '--levels='), "--levels='' is empty"),
+  ('eval', (W, '--temperature=0', '--seed=3'), 'accepted'),
+  ('export', (W, '--out='), "--out='' is empty"),
+  ('export', (W, '--out=gs://x/y'), 'gs:// is not supported'),
+  ('together', (C, '--workdir=', '--seeds=1'), "--workdir='' is empty"),
+  ('sweep', (C, W, '--jobs=0'), '--jobs=0 is too low'),
+  ('sweep', (C, W, '--seeds=-1'), '--seeds=-1 is too low'),
+  ('sweep', (C, W, '--together=0'), '--together=0 is too low'),
+  ('compare', ('--study=s.py', W, '--jobs=-2'), '--jobs=-2 is too low'),
+  ('compare', ('--study=', W), "--study='' is empty"),
+  ('plan', (C, '--topology=v5e-16', '--model='), "--model='' is empty"),
+  ('play', ('--seed=-1',), '--seed=-1 is too low'),
+  ('view', ('--port=70000',), '--port=70000 is too high; set it to a'),
+  ('view', ('--most=0',), '--most=0 is too low'),
+  ('dashboard', ('--smooth=-1',), '--smooth=-1 is too low'),
+  ('dashboard', ('--every=-1',), '--every=-1 is too low'),
+  ('credit', ('--rate=nan',), '--rate=nan is not a number'),
+  ('credit', ('--group=0',), '--group=0 is too low'),
+]  # fmt: skip
+
+
+def test_values_of_flags():
+  """None of them reaches an accelerator."""
+  asked = [(main, argv) for main, argv, _ in CASES]
+  done = subprocess.run(
+    [sys.executable, '-c', PARSE], input=json.dumps(asked), text=True,
+    capture_output=True, env=os.environ | {'JAX_PLATFORMS': 'none'},
+    timeout=300,
+  )  # fmt: skip
+  assert done.returncode == 0, done.stderr
+  got = json.loads(done.stdout.splitlines()[-1])
+  for (main, argv, want), told in zip(CASES, got, strict=True):
+    assert want in told, (main, argv, told)
+    if want != 'accepted':
+      assert told.startswith('2 error: '), told
+      assert 'Traceback' not in told
+      assert told.count('\n') == 1, told
+
+
+HEAD = 'from agentrl.configs import base\ndef get_config(arg):\n'
+
+
+@pytest.mark.parametrize(('text', 'message'), [
+  ('def get_config(arg):\n  return 1 +\n', r'c\.py, line 2: invalid syntax'),
+  ('{"steps": 3}', r'c\.py has no function get_config\(\)'),
+  ('', r'c\.py has no function get_config\(\)'),
+  ('import no_such_module\n', r'c\.py, line 1: ModuleNotFoundError: No module'),
+  (HEAD + '  return nope\n', r"c\.py, line 3: NameError: name 'nope' is"),
+  (HEAD + '  return None\n', r'c\.py returns NoneType; return a ConfigDict'),
+  (HEAD + '  return {"steps": 3}\n', r'c\.py returns dict; return a Config'),
+  (HEAD + '  return base\n', r'c\.py returns module; return a ConfigDict'),
+  (HEAD + '  c = base.get_config(arg)\n  c.loss = "x"\n  return c\n',
+   r"c\.py, line 4: TypeError: Could not override field 'loss'"),
+  (HEAD + '  return open("/no/such/file")\n', r'c\.py, line 3: FileNotFound'),
+  (HEAD + '  return base.get_config("tny")\n', r"^config argument 'tny' is"),
+  ('\0', r'c\.py: source code string cannot contain null bytes'),
+])  # fmt: skip
+def test_config_files(tmp_path, text, message):
+  path = tmp_path / 'c.py'
+  path.write_text(text)
+  with pytest.raises(ValueError, match=message) as caught:
+    config_file.load(str(path))
+  assert '\n' not in str(caught.value)
+
+
+def test_a_config_file_that_is_none_is_not_waited_for(tmp_path):
+  os.mkfifo(tmp_path / 'c.py')
+  for path in (tmp_path, tmp_path / 'c.py', tmp_path / 'nope.py'):
+    with pytest.raises(ValueError, match='cannot be read; give the path'):
+      config_file.load(str(path))
+
+
+def test_a_config_file_is_loaded_with_its_argument(tmp_path):
+  path = tmp_path / 'c.py'
+  path.write_text(HEAD + '  return base.get_config(arg)\n')
+  c = config_file.load(f'{path}:tiny')
+  assert c.to_dict() == base.get_config('tiny').to_dict()

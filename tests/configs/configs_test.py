@@ -1,0 +1,197 @@
+"""Every config loads, fits together, and can be changed by flags."""
+
+import ast
+import functools
+import importlib
+import re
+
+import pytest
+from absl import flags
+from ml_collections import ConfigDict, config_flags
+
+from agentrl import registry
+from agentrl.configs import base
+from agentrl.run import algorithm, config_file, validate
+
+METHODS = config_file.methods()
+FILES = [f'configs/{name}.py' for name in METHODS]
+ARGS = (
+  '', 'tiny', 'env=frozen_lake', 'tiny,env=frozen_lake', 'env=bifurcation',
+)  # fmt: skip
+
+
+def parse(*argv):
+  """The config as a main sees it after its flags."""
+  values, argv = flags.FlagValues(), ['main', *argv]
+  holder = config_flags.DEFINE_config_file(
+    'config', None, lock_config=True, flag_values=values, sys_argv=argv
+  )
+  values(argv)
+  return holder.value
+
+
+def test_there_are_configs():
+  assert {'oprl', 'grpo', 'rloo', 'gigpo', 'prime', 'ppo'} <= set(METHODS)
+
+
+@pytest.mark.parametrize('arg', ARGS)
+@pytest.mark.parametrize('method', METHODS)
+def test_config_fits_together(method, arg):
+  c = importlib.import_module(f'agentrl.configs.{method}').get_config(arg)
+  assert c.method == method
+  registry.check(base.wiring(c))
+
+
+@pytest.mark.parametrize('method', METHODS)
+def test_every_hyper_parameter_is_a_field(method):
+  c = importlib.import_module(f'agentrl.configs.{method}').get_config('tiny')
+  assert c.hp.to_dict() == registry.defaults(base.wiring(c))
+  assert set(c.coef) == {*c.advantage, *c.loss}
+
+
+@pytest.mark.parametrize('path', FILES)
+def test_file_is_short_and_says_how_to_run_it(path):
+  with open(path, encoding='utf-8') as f:
+    text = f.read()
+  assert len(text.splitlines()) <= 60
+  doc = importlib.import_module(path[:-3].replace('/', '.')).__doc__
+  assert f'--config={path}' in doc
+  assert re.search(r'\b\d{4}\.\d{5}\b', doc), 'an arXiv number'
+
+
+FIELDS = '|'.join((
+  'hp', 'coef', 'stream', 'rollout', 'role', 'env', 'schedule', 'collect',
+  'signal', 'curate', 'finish', 'reward', 'loss', 'reduce', 'plan', 'memory',
+))  # fmt: skip
+# A field that a docstring names, with the value that it says to give it.
+FIELD = re.compile(
+  rf'(?<![\w./])((?:--config|c)\.(?:{FIELDS})(?:\.[a-z_]\w*)*|'
+  rf'(?:{FIELDS})(?:\.[a-z_]\w*)+)'
+  r"""(?:(?:\s?=\s?|\s+to\s+)("?\(.*?\)"?|'\w+'|\w+(?:\.\d+)?))?""",
+  re.DOTALL,
+)
+
+
+def documented(doc):
+  """(path, value or '') of the fields that a docstring names."""
+  for path, value in FIELD.findall(doc):
+    yield path.removeprefix('--config.').removeprefix('c.'), value.strip('"')
+
+
+def test_a_documented_field_is_seen():
+  doc = """As --config.env.reward=sparse, hp.a.b.lam=0 and rollout.anchor = 0.5;
+  stream.episode =
+('center', 'scale') and hp.step.scale.eps. Set c.signal to
+  ('a',). No file tests/env.py, no hp.
+"""
+  assert list(documented(doc)) == [
+    ('env.reward', 'sparse'),
+    ('hp.a.b.lam', '0'),
+    ('rollout.anchor', '0.5'),
+    ('stream.episode', "('center', 'scale')"),
+    ('hp.step.scale.eps', ''),
+    ('signal', "('a',)"),
+  ]
+
+
+@pytest.mark.parametrize('method', METHODS)
+def test_what_a_docstring_says_to_set_can_be_set(method):
+  """Every field exists, every value is taken, every schedule runs."""
+  module = importlib.import_module(f'agentrl.configs.{method}')
+  schedules = re.findall(r'^ *(c\.schedule.*)$', module.__doc__, re.MULTILINE)
+  assert len(schedules) == module.__doc__.count('c.schedule')
+  for line in schedules:
+    c = module.get_config('tiny')
+    before = algorithm.schedules(c)
+    exec(line, {'c': c, 'ConfigDict': ConfigDict})
+    validate.config(c)
+    after = algorithm.schedules(c)
+    assert set(after) > set(before)
+    assert all(s.steps > 0 for s in after.values())
+  for path, value in documented(re.sub(r'c\.schedule.*', '', module.__doc__)):
+    c = module.get_config('tiny')
+    node = functools.reduce(getattr, path.split('.')[:-1], c)
+    name = path.split('.')[-1]
+    assert name in node, f'{path} is no field'
+    if value:
+      if not isinstance(node[name], str):
+        value = ast.literal_eval(value)
+      node[name] = value.strip("'") if isinstance(value, str) else value
+      validate.config(c)
+
+
+def test_memact_dcpo_is_grpo_and_steppo_is_ppo_turn_as_they_say():
+  """In every field but the name, on jittable worlds."""
+  for name, other in (('memact_dcpo', 'grpo'), ('steppo', 'ppo_turn')):
+    for arg in ARGS:
+      modules = [
+        importlib.import_module(f'agentrl.configs.{x}') for x in (name, other)
+      ]
+      one, two = (module.get_config(arg) for module in modules)
+      assert one.method == name
+      one.method = other
+      assert one.to_dict() == two.to_dict()
+
+
+def test_flags_reach_tuples_coefficients_and_hyper_parameters():
+  c = parse(
+    '--config=configs/oprl.py:tiny',
+    "--config.stream.step=('add_signal','leave_one_out')",
+    '--config.hp.signal.implicit_prm.beta=0.1',
+    '--config.coef.step=0.5',
+    "--config.hp.step.center.by=('group','state')",
+    '--config.env.reward=sparse',
+  )
+  assert c.stream.step == ('add_signal', 'leave_one_out')
+  w = base.wiring(c)
+  registry.check(w)
+  assert w.values('signal', 'implicit_prm')['beta'] == 0.1
+  assert w.values('step', 'center')['by'] == ('group', 'state')
+  assert (c.coef.step, c.env.reward) == (0.5, 'sparse')
+
+
+def test_a_flag_takes_a_stream_away():
+  c = parse('--config=configs/oprl.py:tiny', "--config.advantage=('episode',)")
+  registry.check(base.wiring(c))
+  assert c.advantage == ('episode',)
+
+
+def test_unknown_field_is_refused():
+  with pytest.raises(AttributeError, match='betta'):
+    parse(
+      '--config=configs/oprl.py:tiny',
+      '--config.hp.signal.implicit_prm.betta=1.0',
+    )
+
+
+def test_wrong_type_is_refused():
+  with pytest.raises(flags.IllegalFlagValueError, match='steps=many'):
+    parse('--config=configs/oprl.py:tiny', '--config.steps=many')
+
+
+def test_hyper_parameter_of_no_piece_is_refused():
+  c = base.get_config('tiny')
+  base.hp(c, 'episode', 'scale', ddof=0)
+  with pytest.raises(ValueError, match=r'c\.hp\.episode\.scale'):
+    base.finish(c)
+
+
+def test_hyper_parameter_of_another_name_is_refused():
+  c = base.get_config('tiny')
+  base.hp(c, 'ppo', 'ppo', clip=0.1)
+  with pytest.raises(ValueError, match=r'clip is not a hyper-parameter'):
+    base.finish(c)
+
+
+def test_reducer_of_no_term_is_refused():
+  c = base.get_config('tiny')
+  c.reduce.ppo_dual = 'token_mean'
+  with pytest.raises(ValueError, match=r'c\.reduce\.ppo_dual is for no term'):
+    base.finish(c)
+
+
+def test_coefficient_of_no_stream_is_refused():
+  c = base.get_config('tiny')
+  c.coef.step = 2.0
+  with pytest.raises(ValueError, match=r'c\.coef\.step'):
+    base.finish(c)

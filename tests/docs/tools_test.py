@@ -1,0 +1,64 @@
+"""docs/TOOLS.md is run as it stands, and names what there is."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+from agentrl.text import tool_calls
+from agentrl.tool import base
+from agentrl.tool.sandbox import sandbox
+
+ROOT = pathlib.Path(__file__).parents[2]
+TEXT = (ROOT / 'docs/TOOLS.md').read_text(encoding='utf-8')
+TOOL, TURN = re.findall(r'```python\n(.*?)```', TEXT, re.DOTALL)
+(PRINTED,) = re.findall(r'^prints\n\n```\n(.*?)```', TEXT, re.DOTALL | re.M)
+
+
+def test_it_prints_what_it_says():
+  done = subprocess.run(
+    [sys.executable, '-c', TOOL + TURN],
+    env=os.environ | {'PYTHONPATH': str(ROOT), 'PYTHONUTF8': '1'},
+    capture_output=True,
+    encoding='utf-8',
+    check=True,
+  )
+  assert done.stdout == PRINTED
+
+
+def test_a_tool_is_short():
+  assert len([line for line in TOOL.splitlines() if line]) <= 15
+
+
+@pytest.mark.parametrize(
+  'names',
+  [tool_calls.FORMATS, base.KINDS, sandbox.LAYERS],
+  ids=['formats', 'kinds', 'layers'],
+)
+def test_everything_has_its_line(names):
+  for name in names:
+    assert f'`{name}`' in TEXT
+
+
+def test_guarantees_and_limits_are_those_of_the_code():
+  table = TEXT.split('## What the sandbox guarantees')[1]
+  for name in sandbox.GUARANTEES:
+    assert f'\n| {name}: ' in table
+  limits = sandbox.Limits()
+  for said in (
+    f'time: {limits.seconds:g} s',
+    f'memory: {limits.memory >> 20} MiB',
+    f'holds {limits.folder >> 20} MiB',
+    f'output: {limits.output} bytes',
+    f'one, with {limits.threads} threads',
+  ):
+    assert said in table
+
+
+def test_every_file_it_names_is_there():
+  for name in re.findall(r'`(tool/\w+\.py|tests/[\w/]+\.py)`', TEXT):
+    folder = ROOT if name.startswith('tests') else ROOT / 'agentrl'
+    assert (folder / name).exists()

@@ -1,0 +1,54 @@
+"""What is no family says so, and what to do, before a config is made of it."""
+
+import dataclasses
+
+import pytest
+
+from agentrl.env import base, countdown
+
+ME = __name__
+
+
+class Bare(countdown.Countdown):
+  """The fields of another, and nothing else: still a dataclass."""
+
+
+class Plain:
+  settings = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Few:
+  level: int = 1
+
+  columns = ()
+  place = 'thread'
+
+
+@dataclasses.dataclass(frozen=True)
+class Seeded(countdown.Countdown):
+  seed: int = 0
+  train: int = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Made(countdown.Countdown):
+  words: tuple = dataclasses.field(default_factory=tuple)
+
+
+def test_what_ships_is_found():
+  assert all(base.find(name) for name in base.FAMILIES)
+  assert base.find(f'{ME}:Bare') is Bare
+  assert base.find('agentrl.env.countdown:Countdown') is countdown.Countdown
+
+
+@pytest.mark.parametrize(('name', 'sentence'), [
+  ('os:path', "'os:path' is no family: it is no dataclass; make it a frozen"),
+  (f'{ME}:Plain', 'it is no dataclass; make it a frozen'),
+  (f'{ME}:Few', r"it lacks \['system', 'name', 'solved', 'env'\], which"),
+  (f'{ME}:Seeded', r"its fields \['train', 'seed'\] are taken by c\.env"),
+  (f'{ME}:Made', r"its fields \['words'\] have no default; give each a plain"),
+])  # fmt: skip
+def test_what_is_no_family(name, sentence):
+  with pytest.raises(ValueError, match=sentence):
+    base.find(name)

@@ -1,0 +1,316 @@
+"""The jitted rules against hand-made positions and a plain simulator."""
+
+import dataclasses
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentrl.env.jit import base, sokoban, sokoban_levels, sokoban_solver
+
+UP, DOWN, LEFT, RIGHT = range(4)
+KEY = jax.random.key(0)
+
+
+def plain_step(cells, action):
+  """The rules on {(row, column): symbol}, written without arrays.
+
+  Returns (cells, reward) under the default rewards.
+  """
+  if not any(symbol == 'X' for symbol in cells.values()):
+    return cells, 0.0
+  if action < 0:
+    return cells, -0.2
+  lift = {'P': '_', 'S': 'O', 'X': '_', '*': 'O'}
+  put = {'_': {'player': 'P', 'box': 'X'}, 'O': {'player': 'S', 'box': '*'}}
+  r, c = next(at for at, symbol in cells.items() if symbol in 'PS')
+  dr, dc = [(-1, 0), (1, 0), (0, -1), (0, 1)][action]
+  near, far = (r + dr, c + dc), (r + 2 * dr, c + 2 * dc)
+  new, reward = dict(cells), -0.1
+  if new[near] in 'X*':
+    if new[far] not in '_O':
+      return cells, reward
+    reward += (new[far] == 'O') - (new[near] == '*')
+    new[far] = put[new[far]]['box']
+    new[near] = lift[new[near]]
+  if new[near] == '#':
+    return cells, reward
+  new[near] = put[new[near]]['player']
+  new[r, c] = lift[new[r, c]]
+  if not any(symbol == 'X' for symbol in new.values()):
+    reward += 10
+  return new, reward
+
+
+def cells_of(text):
+  rows = text.split('\n')
+  return {
+    (r, c): symbol for r, row in enumerate(rows) for c, symbol in enumerate(row)
+  }
+
+
+def start(text, **fields):
+  """-> env, state of a level text, targets allowed to outnumber boxes."""
+  level = sokoban_levels.parse_level(text.split('\n'))
+  height, width = level.walls.shape
+  env = sokoban.Sokoban(height, width, int(level.boxes.sum()), **fields)
+  table = None
+  if env.truth:
+    table = sokoban_solver.distance_table(level.walls, level.targets)
+  task = sokoban_levels.level_task(level, table)
+  return env, env.reset(KEY, task)[0]
+
+
+def walk(env, state, actions):
+  """-> last obs text, rewards, last done."""
+  rewards = []
+  for action in actions:
+    state, obs, reward, done = jax.jit(env.step)(state, jnp.int32(action), KEY)
+    rewards.append(round(float(reward), 4))
+  return base.render_text(env, obs), rewards, bool(done)
+
+
+@pytest.mark.parametrize(
+  'source',
+  [
+    sokoban_levels.Generated(),
+    sokoban_levels.Generated(5, 9, 2, min_moves=3, max_moves=25),
+    sokoban_levels.Generated(8, 7, 3, min_moves=3, max_moves=25),
+  ],
+  ids=['6x6', '5x9 two boxes', '8x7 three boxes'],
+)
+def test_rules_match_a_plain_simulator(source):
+  """100 levels x 40 moves each, random, with invalid ones and past the end."""
+  levels = list(source.solved('train', 100, 3))
+  env = sokoban_levels.env_for(source)
+  tasks = base.stack_tasks(levels)
+  actions = np.random.default_rng(1).integers(-1, 4, (100, 40))
+  # Half of the trajectories begin with their solution, so that some end.
+  for row, level in zip(actions[::2], levels[::2], strict=True):
+    length = min(len(level.actions), 40)
+    row[:length] = level.actions[:length]
+
+  @jax.jit
+  def run(tasks, actions):
+    state, first = jax.vmap(env.reset, (None, 0))(KEY, tasks)
+
+    def turn(state, action):
+      keys = jax.random.split(KEY, 100)
+      state, obs, reward, done = jax.vmap(env.step)(state, action, keys)
+      return state, (obs, reward, done, jax.vmap(env.score)(state))
+
+    return first, jax.lax.scan(turn, state, actions.T)[1]
+
+  first, (obs, rewards, dones, scores) = jax.device_get(run(tasks, actions))
+  solved_count = 0
+  for b in range(100):
+    cells = cells_of(base.render_text(env, first[b]))
+    for k in range(40):
+      cells, reward = plain_step(cells, actions[b, k])
+      assert cells_of(base.render_text(env, obs[k, b])) == cells
+      np.testing.assert_allclose(rewards[k, b], reward, atol=1e-5)
+      solved = 'X' not in cells.values()
+      assert dones[k, b] == solved
+      assert scores[k, b] == solved
+    solved_count += solved
+  assert solved_count >= 50 if source.max_moves <= 11 else solved_count > 20
+
+
+@pytest.mark.parametrize(
+  ('text', 'action'),
+  [
+    ('######\n#@ $.#\n######', UP),
+    ('######\n#@ $.#\n######', LEFT),
+    ('#######\n# @$$.#\n#    .#\n#######', RIGHT),
+    ('#######\n#. $@.#\n#  $  #\n# @#  #\n#######'.replace('@', ' ', 1), RIGHT),
+    ('#####\n#@$##\n#  .#\n#####', RIGHT),
+  ],
+  ids=['wall', 'other wall', 'two boxes', 'wall under a box', 'box at wall'],
+)
+def test_a_blocked_move_changes_nothing_and_costs_a_turn(text, action):
+  env, state = start(text)
+  after, obs, reward, done = env.step(state, jnp.int32(action), KEY)
+  for old, new in zip(
+    jax.tree.leaves(state), jax.tree.leaves(after), strict=True
+  ):
+    np.testing.assert_array_equal(old, new)
+  assert base.render_text(env, obs) == base.render_text(
+    env, env._observe(state)
+  )
+  assert float(reward) == pytest.approx(-0.1)
+  assert not done
+
+
+def test_box_on_and_off_a_target_and_solved():
+  env, state = start('########\n#@$ .. #\n#   $  #\n########')
+  text, rewards, done = walk(env, state, [RIGHT, RIGHT, RIGHT, RIGHT])
+  # On the first target, over to the second (no change), off it.
+  assert rewards == [-0.1, 0.9, -0.1, -1.1]
+  assert text == '########\n#____SX#\n#___X__#\n########\n'.replace(
+    '____S', '___OS'
+  )
+  assert not done
+  env, state = start('######\n#@$ .#\n######')
+  text, rewards, done = walk(env, state, [RIGHT, RIGHT])
+  assert rewards == [-0.1, 10.9]
+  assert text == '######\n#__P*#\n######\n'
+  assert done
+
+
+def test_a_message_not_understood_costs_more_and_changes_nothing():
+  env, state = start('######\n#@$ .#\n######')
+  text, rewards, done = walk(env, state, [-1])
+  assert (text, rewards, done) == ('######\n#PX_O#\n######\n', [-0.2], False)
+
+
+def test_a_solved_level_stays_and_earns_nothing():
+  env, state = start('######\n#@$. #\n######')
+  text, rewards, done = walk(env, state, [RIGHT, RIGHT, LEFT, -1])
+  assert rewards == [10.9, 0, 0, 0]
+  assert text == '######\n#_P*_#\n######\n'
+  assert done
+
+
+def test_sparse_pays_only_the_solved_level():
+  env, state = start('######\n#@$ .#\n######', **sokoban.SPARSE)
+  assert walk(env, state, [-1, UP, RIGHT, RIGHT])[1] == [0, 0, 0, 1]
+
+
+def test_a_target_may_stay_empty():
+  env, state = start('######\n#@$..#\n######')
+  assert walk(env, state, [RIGHT])[2]
+
+
+def test_every_piece_shows_as_its_symbol():
+  env, state = start('######\n#+*$ #\n#  . #\n######')
+  text = base.render_text(env, env._observe(state))
+  assert text == '######\n#S*X_#\n#__O_#\n######\n'
+
+
+def test_coordinates_are_row_and_column_of_player_boxes_and_targets():
+  env, state = start('######\n#@ $.#\n######', coordinates=True)
+  text, _, _ = walk(env, state, [LEFT])
+  assert text == '######\n#P_XO#\n######\nP11X13O14\n'
+  env, state = start(
+    '############\n#@ $.  $.  #\n############', coordinates=True
+  )
+  text, _, _ = walk(env, state, [RIGHT])
+  assert text.endswith('\nP0102X0103X0107O0104O0108\n')
+  assert len(env.pieces) == 8 + 12
+
+
+def test_progress_is_the_change_of_discounted_distance():
+  env, state = start('#######\n#@ $ .#\n#     #\n#######', truth=True)
+  assert env.columns == ('progress',)
+  # 3 moves away; after one 2; back to 3.
+  after = env.step(state, jnp.int32(RIGHT), KEY)[0]
+  gain = env.facts(state, jnp.int32(RIGHT), after)['progress']
+  np.testing.assert_allclose(gain, 0.9**2 - 0.9**3, rtol=1e-5)
+  loss = env.facts(after, jnp.int32(LEFT), state)['progress']
+  np.testing.assert_allclose(loss, 0.9**3 - 0.9**2, rtol=1e-5)
+
+
+def test_progress_falls_to_the_whole_value_when_the_level_is_lost():
+  env, state = start('######\n#    #\n#@$. #\n#    #\n######', truth=True)
+  stuck, value = state, 0.9
+  for action in (DOWN, RIGHT):
+    stuck = env.step(stuck, jnp.int32(action), KEY)[0]
+  before = stuck  # below the box: 3 moves to come back and push
+  after = env.step(before, jnp.int32(UP), KEY)[0]  # box against the wall
+  assert base.render_text(env, env._observe(after)).split('\n')[1] == '#_X__#'
+  lost = env.facts(before, jnp.int32(UP), after)['progress']
+  np.testing.assert_allclose(lost, -(value**3), rtol=1e-5)
+
+
+def test_facts_have_the_names_of_columns():
+  for truth in (False, True):
+    env, state = start('######\n#@$ .#\n######', truth=truth)
+    assert tuple(env.facts(state, jnp.int32(0), state)) == env.columns
+
+
+def test_envs_are_static_arguments():
+  assert hash(sokoban.Sokoban()) == hash(sokoban.Sokoban())
+  assert sokoban.Sokoban() != sokoban.Sokoban(**sokoban.SPARSE)
+  fields = {field.name for field in dataclasses.fields(sokoban.Sokoban)}
+  assert set(sokoban.SPARSE) == {f for f in fields if f.endswith('_reward')}
+
+
+def test_the_batch_may_be_sharded_over_an_explicit_mesh():
+  source = sokoban_levels.Generated()
+  env = sokoban_levels.env_for(source)
+  levels = list(source.solved('train', 8, 0))
+  tasks = base.stack_tasks(levels)
+  actions = np.array([level.actions[0] for level in levels], np.int32)
+  keys = jax.random.split(KEY, 8)
+
+  @jax.jit
+  def turn(tasks, actions, keys):
+    before, _ = jax.vmap(env.reset)(keys, tasks)
+    after, obs, reward, done = jax.vmap(env.step)(before, actions, keys)
+    return obs, reward, done, jax.vmap(env.facts)(before, actions, after)
+
+  want = jax.device_get(turn(tasks, actions, keys))
+  mesh = jax.make_mesh((8,), ('batch',))
+  with jax.set_mesh(mesh):
+    spread = jax.device_put((tasks, actions, keys), jax.P('batch'))
+    got = turn(*spread)
+    assert jax.typeof(got[0]).sharding.spec[0] == 'batch'
+  jax.tree.map(np.testing.assert_array_equal, jax.device_get(got), want)
+
+
+@pytest.mark.parametrize(
+  ('fields', 'message'),
+  [
+    ({'boxes': 2, 'truth': True}, 'truth=True needs boxes=1, got boxes=2'),
+    ({'height': 2}, 'a level of 2 x 6 cells'),
+    ({'boxes': 0}, '0 boxes cannot be'),
+  ],
+)
+def test_wrong_settings(fields, message):
+  with pytest.raises(ValueError, match=message):
+    sokoban.Sokoban(**fields)
+
+
+def test_wrong_tasks():
+  (solved,) = sokoban_levels.Generated().solved('train', 1, 0)
+  with pytest.raises(ValueError, match=r'does not fit 8 x 8 cells'):
+    sokoban.Sokoban(8, 8).reset(KEY, solved.task)
+  bare = {k: v for k, v in solved.task.items() if k != 'distance'}
+  with pytest.raises(ValueError, match='truth=True needs distance among'):
+    sokoban.Sokoban(truth=True).reset(KEY, bare)
+  state, _ = sokoban.Sokoban().reset(KEY, bare)
+  assert state.distance is None
+
+
+def test_all_moves_of_a_tiny_room_agree_with_the_plain_rules():
+  """Every placement of two boxes and a player in 3 x 3, every move."""
+  cells = [(r, c) for r in (1, 2, 3) for c in (1, 2, 3)]
+  env = sokoban.Sokoban(5, 5, 2)
+  walls = np.ones((5, 5), bool)
+  walls[1:4, 1:4] = False
+  targets = np.zeros((5, 5), bool)
+  targets[1, 1] = targets[2, 2] = True
+  places = [
+    (*pair, player)
+    for pair in itertools.combinations(cells, 2)
+    for player in cells
+    if player not in pair
+  ]
+  tasks = []
+  for first, second, (row, column) in places:
+    boxes = np.zeros((5, 5), bool)
+    boxes[first] = boxes[second] = True
+    level = sokoban_solver.Level(walls, targets, boxes, row * 5 + column)
+    solved = base.SolvedTask(sokoban_levels.level_task(level, None), [], '')
+    tasks += [solved] * 5
+  actions = jnp.tile(jnp.arange(-1, 4, dtype=jnp.int32), len(places))
+  states, first = jax.vmap(env.reset, (None, 0))(KEY, base.stack_tasks(tasks))
+  step = jax.jit(jax.vmap(env.step, (0, 0, None)))
+  _, obs, rewards, _ = jax.device_get(step(states, actions, KEY))
+  for i, action in enumerate(np.asarray(actions)):
+    cells = cells_of(base.render_text(env, first[i]))
+    want, reward = plain_step(cells, int(action))
+    assert cells_of(base.render_text(env, obs[i])) == want
+    np.testing.assert_allclose(rewards[i], reward, atol=1e-5)

@@ -1,0 +1,107 @@
+"""Names, splits and files of host families."""
+
+import dataclasses
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+from agentrl.env import base, splits, task_sampling
+from agentrl.env.base import HostTask
+
+ROOT = pathlib.Path(__file__).parent.parent.parent
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+  path: str = ''
+  size: int = 1
+
+
+TASKS = [
+  HostTask({'i': i % 50}, (), task_sampling.key(i % 50)) for i in range(60)
+]
+
+
+def test_a_name_tells_settings_and_files_apart(tmp_path):
+  file = tmp_path / 'a'
+  file.write_text('x')
+  family = Settings(str(file))
+  name = task_sampling.name('kind', family, family.path)
+  assert name == task_sampling.name('kind', Settings(str(file)), str(file))
+  assert name.startswith('kind-')
+  assert name != task_sampling.name('kind', Settings(str(file), 2), str(file))
+  file.write_text('y')
+  assert name != task_sampling.name('kind', family, family.path)
+  with pytest.raises(ValueError, match=r'gone cannot be read'):
+    task_sampling.name('kind', family, str(tmp_path / 'gone'))
+
+
+def test_a_key_knows_content_and_no_order_of_names():
+  assert task_sampling.key({'a': 1, 'b': 2}) == task_sampling.key(
+    {'b': 2, 'a': 1}
+  )
+  assert task_sampling.key([1, 2]) != task_sampling.key([2, 1])
+
+
+def test_chosen_are_all_of_a_split_once_in_the_order_of_a_seed():
+  found = {}
+  for split in splits.SPLITS:
+    keys = {t.key for t in TASKS if splits.split_of(t.key) == split}
+    found[split] = list(
+      task_sampling.chosen(TASKS, split, len(keys), 3, 'here')
+    )
+    assert {t.key for t in found[split]} == keys
+    with pytest.raises(ValueError, match=f'than the {len(keys)} distinct'):
+      task_sampling.chosen(TASKS, split, len(keys) + 1, 3, 'here')
+  assert sum(map(len, found.values())) == 50
+  again = list(task_sampling.chosen(TASKS[::-1], 'train', 5, 3, 'here'))
+  assert again == found['train'][:5]
+  other = list(task_sampling.chosen(TASKS, 'train', 5, 4, 'here'))
+  assert other != again
+
+
+def test_lines_are_read_or_refused_with_their_place(tmp_path):
+  file = tmp_path / 'a.jsonl'
+  file.write_text('{"x": 1}\n\n{"x": 2}\n')
+  assert task_sampling.lines(str(file), lambda line: line['x'], '{"x": 1}') == [
+    1,
+    2,
+  ]
+  file.write_text('{"x": "a\u2028b"}\r\n', encoding='utf-8')
+  assert task_sampling.lines(str(file), lambda x: x['x'], '') == ['a\u2028b']
+  for bad in ('{', '3', '{"y": 1}', '[]'):
+    file.write_text('{"x": 1}\n' + bad)
+    with pytest.raises(ValueError, match=r'a.jsonl:2 cannot be used.*; write'):
+      task_sampling.lines(str(file), lambda line: line['x'], '{"x": 1}')
+  file.write_text('\n')
+  with pytest.raises(ValueError, match='is empty; write'):
+    task_sampling.lines(str(file), lambda line: line['x'], '{"x": 1}')
+
+
+def test_drawn_drops_draws_that_came_to_nothing():
+  def draw(rng):
+    i = int(rng.integers(100))
+    return None if i % 2 else i
+
+  tasks = list(
+    task_sampling.drawn(draw, lambda i: ({'i': i}, ('a',)), 'test', 5, 0)
+  )
+  assert len({t.key for t in tasks}) == 5
+  assert all(t.task['i'] % 2 == 0 and t.said == ('a',) for t in tasks)
+  assert {splits.split_of(t.key) for t in tasks} == {'test'}
+
+
+def test_a_worker_that_imports_families_does_not_import_jax():
+  ours = [x for x in base.FAMILIES.values() if x.startswith('agentrl.')]
+  modules = ', '.join(sorted({path.split(':')[0] for path in ours}))
+  code = f'import sys, {modules}; print("jax" in sys.modules)'
+  done = subprocess.run(
+    [sys.executable, '-c', code],
+    cwd=ROOT,
+    capture_output=True,
+    text=True,
+    check=True,
+  )
+  assert done.stdout == 'False\n'

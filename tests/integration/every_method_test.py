@@ -1,0 +1,208 @@
+"""Every method's update, for real: who changes, what is finite, one compile."""
+
+import importlib
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentrl import mesh
+from agentrl.learner import update as update_lib
+from agentrl.run import build, config_file, placement, stages
+from agentrl.types import Span
+from tests import batches
+
+# What each method has beside the policy: role -> does it learn.
+PRM = {'prm': True}
+REFERENCE = {'reference': False}
+CRITIC = {'value': True}
+ROLES = {
+  'adca': {},
+  'adca_allocation': {},
+  'aem': {},
+  'aepo': {},
+  'appo': {},
+  'archer': {'critic': True, 'target': True},
+  'arpo': {},
+  'arpo_hard': {},
+  'barfi': {},
+  'bn_gspo': {},
+  'cispo': {},
+  'clip_cov': {},
+  'clip_higher': {},
+  'cm2': {},
+  'dapo': {},
+  'dgrpo': {},
+  'digiq': {'critic': True, 'target': True},
+  'dppo': {},
+  'dppo_kl': {},
+  'dr_grpo': {},
+  'dr_mas': {},
+  'duration_aware': {},
+  'epo': {},
+  'epo_released': {},
+  'flow_grpo': REFERENCE,
+  'gdpo': {},
+  'gigpo': {},
+  'gigpo_no_std': {},
+  'gmpo': {},
+  'gpg': {},
+  'grpo': {},
+  'grpo_passk': {},
+  'grpo_roc': {},
+  'gspo': {},
+  'gspo_token': {},
+  'gspo_turn': {},
+  'hgpo': {},
+  'hiper': CRITIC,
+  'hiper_released': CRITIC,
+  'icepop': {},
+  'infopo': {},
+  'ipa': {},
+  'kl_cov': {},
+  'lite_ppo': {},
+  'maxrl': {},
+  'memact_dcpo': {},
+  'mira': CRITIC,
+  'mis': {},
+  'nft': {},
+  'nft_sequence': {},
+  'odysseus': CRITIC,
+  'opo': {},
+  'oprl': PRM,
+  'oprl_merged': PRM,
+  'oprl_parity': PRM,
+  'oprl_placebo': PRM,
+  'oprl_process_only': PRM,
+  'oprl_restart': PRM,
+  'oprl_rloo': PRM,
+  'oprl_sparse': PRM,
+  'oprl_token': PRM,
+  'oprl_truth': {},
+  'otb': {},
+  'para_grpo': {},
+  'ppo': CRITIC,
+  'ppo_bilevel': CRITIC,
+  'ppo_turn': CRITIC,
+  'ppr': CRITIC,
+  'prime': PRM | REFERENCE,
+  'prime_bon': PRM | REFERENCE,
+  'prime_detached': PRM | REFERENCE,
+  'raft': {},
+  'raft_pp': {},
+  'reinforce_pp': {},
+  'reinforce_pp_baseline': {},
+  'reinforce_pp_kl': REFERENCE,
+  'remax': {},
+  'rloo': {},
+  'sapo': {},
+  'seeupo': {},
+  'slea_rl': {},
+  'spa': CRITIC | {'progress': True},
+  'spear': {},
+  'starpo_s': CRITIC,
+  'steppo': CRITIC,
+  'toolpo': {},
+  'treeps_rag': {},
+  'truncated_is': {},
+  'vl_dac': REFERENCE,
+  'vpr': {},
+  'vpr_turn': {},
+}
+
+CASES = [('oprl', (1, 1))] + [
+  pytest.param(m, (2, 4), marks=pytest.mark.slow) for m in ROLES
+]
+
+
+def config(method: str, folder: str, sizes=(1, 1)):
+  """The tiniest run that still has groups, turns and minibatches."""
+  c = importlib.import_module(f'agentrl.configs.{method}').get_config('tiny')
+  c.data = folder
+  c.env.update(dict(train=8, test=2))
+  c.model.update(
+    dict(width=16, layers=1, heads=4, kv_heads=4, head_dim=4, mlp=16)
+  )
+  c.rollout.update(dict(batch=8, group=4, slots=8, turns=3))
+  c.sft.batch, c.micro = 8, 24
+  c.mesh.fsdp, c.mesh.tensor = sizes
+  return c
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+  return str(tmp_path_factory.mktemp('data'))
+
+
+@pytest.fixture(scope='module')
+def batch(folder):
+  """What an untrained policy did, judged by made-up but telling rewards."""
+  c = config('grpo', folder)
+  c.rollout.nulled = 'nothing'
+  s = build.setup(c)
+  state = update_lib.init(s.learner, jax.random.key(0))
+  made = stages.rl_stage(s, 0, 2).collect(state, 0)
+  shape = made.turns.reward.shape
+  reward, judged = (jax.random.normal(jax.random.key(i), shape) for i in (1, 2))
+  outcome = (jnp.arange(8) % 3 == 0).astype(jnp.float32)
+  terms = {
+    'progress': judged * made.turns.valid,
+    'greedy_return': jnp.broadcast_to(reward[:, :1], shape),
+    'switch': (made.turns.state % 2).astype(jnp.float32),  # as of 'options'
+  }
+  turns = made.turns.replace(
+    reward=reward * made.turns.valid, terms=made.turns.terms | terms
+  )
+  ids = made.ids | {'branch': jnp.arange(8) % 2}  # as collect 'branch' gives
+  span = jnp.arange(made.rows.span.size).reshape(made.rows.span.shape) % 3
+  rows = made.rows.replace(span=(Span.CALL + span).astype(jnp.int8))
+  made = made.replace(rows=rows, turns=turns, outcome=outcome, ids=ids)
+  return jax.device_get(made)
+
+
+def changed(before, after) -> bool:
+  pairs = zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True)
+  return any(np.any(a != b) for a, b in pairs)
+
+
+@pytest.mark.parametrize(('method', 'sizes'), CASES)
+def test_two_updates(method, sizes, folder, batch, monkeypatch):
+  s = build.setup(config(method, folder, sizes))
+  traces, update = [], update_lib.explained
+
+  def counted(*args):
+    traces.append(args)
+    return update(*args)
+
+  monkeypatch.setattr(update_lib, 'explained', counted)
+  if s.config.memory:
+    batch = batch.replace(readings={})  # memories do not store them
+  with placement.on_mesh(s.config):
+    stage = stages.rl_stage(s, 0, 2)
+    state = stage.begin(update_lib.init(s.learner, jax.random.key(0)))
+    state = update_lib.forget(s.learner, state, placed(batch))
+    before = jax.device_get(state.params)
+    assert set(before) == {'policy', *ROLES[method]}
+    for _ in range(2):
+      state, told, _ = stage.update(state, placed(batch))
+      chex.assert_tree_all_finite(told)
+      assert told['policy/skipped'][0] == 0
+    after = jax.device_get(state.params)
+  chex.assert_tree_all_finite(after)
+  learns = {'policy': True} | ROLES[method]
+  assert {r: changed(before[r], after[r]) for r in learns} == learns
+  assert len(traces) == 1
+  assert int(state.step) == 2
+
+
+def placed(batch):
+  """Rows along the data axis of the mesh, all else everywhere."""
+  if not mesh.active():
+    return jax.device_put(batch)
+  return batches.place(batch, batch.rows.tokens.shape)
+
+
+def test_every_config_is_here():
+  assert set(ROLES) == set(config_file.methods())

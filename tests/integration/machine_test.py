@@ -1,0 +1,114 @@
+"""What the machine refuses a run is a sentence and a code that is not 0."""
+
+import errno
+import re
+import resource
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from agentrl import cli
+from agentrl.log import metrics
+from agentrl.run import lock
+from tests.integration import toy_run
+
+
+def told(capsys, workdir, at=lambda step: None) -> str:
+  """The sentence of a run that ends by what the machine does not do."""
+  with pytest.raises(SystemExit) as caught:
+    cli._guarded(lambda: toy_run.run(workdir, at), ['train'], ())
+  assert caught.value.code == cli.MACHINE
+  said = capsys.readouterr().err
+  assert said.startswith('error: ')
+  assert said.count('\n') == 1
+  return said
+
+
+@pytest.fixture
+def small_files():
+  """No file of this process may have more than 2 KB, as by ulimit -f."""
+  soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+  def limit():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, hard))
+
+  yield limit
+  resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_limit_of_file_sizes(tmp_path, capsys, small_files):
+  """The checkpoint before it stands, and the run goes on from there."""
+  path = tmp_path / 'run'
+  said = told(capsys, path, lambda step: small_files() if step == 5 else None)
+  assert 'File too large (EFBIG); raise the limit' in said
+  assert str(path) in said
+  assert toy_run.state(path)[0] == 3
+
+
+def test_a_full_disk(tmp_path, capsys):
+  path = tmp_path / metrics.FILE
+  path.symlink_to('/dev/full')
+  said = told(capsys, tmp_path)
+  assert f'{path}: No space left on device (ENOSPC); make room there' in said
+
+
+def test_a_workdir_that_is_deleted_is_not_made_again(tmp_path, capsys):
+  """Whatever it is that would be written next."""
+  for last in (2, 4, 9):
+    path = tmp_path / str(last)
+
+    def delete(step, path=path, last=last):
+      if step == last:
+        shutil.rmtree(path)
+
+    assert f'{path} is gone: it was removed or' in told(capsys, path, delete)
+    assert not path.exists()
+
+
+def test_one_that_lost_its_workdir_writes_no_more(tmp_path, capsys):
+  """Another took it over, as after a stop of more than a minute."""
+  before = {}
+
+  def take_over(step):
+    if step == 5:
+      other = lock.Lock(tmp_path)
+      other._free = lambda number: True
+      other.__enter__()
+      before.update(files(tmp_path))
+
+  assert 'is now that of process' in told(capsys, tmp_path, take_over)
+  assert files(tmp_path) == before
+
+
+def files(folder) -> dict:
+  return {p: p.read_bytes() for p in folder.rglob('*') if p.is_file()}
+
+
+@pytest.mark.parametrize(('error', 'said'), [
+  (OSError(errno.EROFS, 'Read-only file system', '/a/b'),
+   '/a/b: Read-only file system (EROFS); make it writable, or'),
+  (OSError(errno.ENOENT, 'No such file or directory', '/a'),
+   '/a: No such file or directory (ENOENT); somebody removed it'),
+  (OSError(errno.EIO, 'Input/output error'), 'Input/output error (EIO); --'),
+  (OSError('the disk is gone'), 'the disk is gone'),
+])  # fmt: skip
+def test_a_sentence_names_the_file_and_what_to_do(error, said):
+  assert cli.refused(error).startswith(said)
+
+
+def test_nobody_reads_what_is_printed():
+  """A full disk behind the standard output."""
+  program = (
+    'import sys; from agentrl import cli; sys.argv[1:] = [];'
+    'cli.run(lambda: print("x"))'
+  )
+  with open('/dev/full', 'w') as full:
+    ran = subprocess.run(
+      [sys.executable, '-c', program], stdout=full, stderr=subprocess.PIPE
+    )
+  said = ran.stderr.decode()
+  assert ran.returncode == cli.MACHINE
+  assert re.match('error: .*No space left on device', said)
+  assert said.count('\n') == 1

@@ -1,0 +1,156 @@
+"""A run that is killed and started again is the run that was never killed."""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import jax
+import numpy as np
+import pytest
+
+from agentrl.configs import grpo, spear
+from agentrl.learner import update
+from agentrl.log import metrics, trajectories
+from agentrl.run import build, runner
+from agentrl.run import workdir as workdir_lib
+
+SMALL = {
+  'data': 'data',
+  'steps': 8,
+  'micro': 24,
+  'model.width': 16,
+  'model.layers': 1,
+  'rollout.batch': 8,
+  'rollout.slots': 8,
+  'rollout.turns': 3,
+  'sft.steps': 4,
+  'sft.batch': 8,
+  'env.train': 16,
+  'env.test': 4,
+  'eval.episodes': 8,
+  'checkpoint.every': 3,
+}
+
+
+def rows(workdir):
+  """What a run measured, without the clock."""
+  return [
+    {k: v for k, v in row.items() if not k.startswith('time/')}
+    for row in metrics.read(os.path.join(workdir, 'metrics.jsonl'))
+  ]
+
+
+def assert_same_run(one, other, *, steps):
+  """Equal rows, one for each step, and equal bits in every array."""
+  here, there = rows(one), rows(other)
+  assert [r['step'] for r in here if r['phase'] != 'eval'] == [
+    *range(1, steps + 1)
+  ]
+  np.testing.assert_equal(here, there)  # NaN where nothing was counted
+  logs = [trajectories.Log(workdir) for workdir in (one, other)]
+  assert set(logs[0].heads['step']) - {0} == set(range(1, steps + 1))
+  assert list(logs[0]) == list(logs[1])
+  c = workdir_lib.read_config(one)
+  s = build.setup(c)
+  (step, state), (_, twin) = (
+    workdir_lib.load(c, s.shape, w) for w in (one, other)
+  )
+  assert step == steps
+  fresh = update.init(s.learner, jax.random.key(c.seed))
+  moved = [np.any(a != b) for a, b in _pairs(fresh.params, state.params)]
+  assert any(moved)  # else equal parameters say nothing
+  kept = [(x.params, x.opt, x.memory) for x in (state, twin)]
+  for a, b in _pairs(*kept):
+    np.testing.assert_array_equal(a, b)
+
+
+def _pairs(one, other):
+  leaves = (map(np.asarray, jax.tree.leaves(x)) for x in (one, other))
+  return zip(*leaves, strict=True)
+
+
+class KilledError(Exception):
+  pass
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('method', [grpo, spear])  # SPEAR has a memory
+@pytest.mark.usefixtures('compiled_once')
+def test_stopped_between_checkpoints(method, tmp_path, monkeypatch):
+  """Stopped once a row beyond the last checkpoint has been written."""
+  c = method.get_config('tiny')
+  c.update_from_flattened_dict(SMALL)
+  c.update(dict(data=str(tmp_path / 'data'), steps=4))
+  c.sft.steps, c.checkpoint.every = 0, 2
+  c.loss = (*c.loss, 'entropy')  # moves it even if nothing is solved
+  whole, cut = str(tmp_path / 'whole'), str(tmp_path / 'cut')
+  runner.run(c, whole)
+  write = metrics.Writer.write
+
+  def write_and_die(self, step, scalars, *, phase):
+    write(self, step, scalars, phase=phase)
+    if step == 3:
+      raise KilledError
+
+  with monkeypatch.context() as patch:
+    patch.setattr(metrics.Writer, 'write', write_and_die)
+    with pytest.raises(KilledError):
+      runner.run(c, cut)
+  assert rows(cut)[-1]['step'] == 3
+  runner.run(c, cut)
+  assert_same_run(whole, cut, steps=4)
+
+
+@pytest.mark.slow
+def test_goes_on_on_another_mesh(tmp_path):
+  """Two steps on one device and two on eight are four on one."""
+  c = grpo.get_config('tiny')
+  c.update_from_flattened_dict(SMALL)
+  c.update(dict(data=str(tmp_path / 'data'), steps=4))
+  c.sft.steps, c.checkpoint.every = 0, 2
+  c.loss = (*c.loss, 'entropy')
+  c.role.policy.eps = 1.0  # a small one makes Adam blow up rounding
+  whole, cut = str(tmp_path / 'whole'), str(tmp_path / 'cut')
+  runner.run(c, whole)
+  shutil.copytree(whole, cut)
+  shutil.rmtree(os.path.join(cut, 'checkpoints', '4'))
+  c.mesh.update(dict(fsdp=2, sequence=2, tensor=2))
+  runner.run(c, cut)
+  s = build.setup(c)
+  states = [workdir_lib.load(c, s.shape, w) for w in (whole, cut)]
+  assert [step for step, _ in states] == [4, 4]
+  for a, b in _pairs(*(state.params for _, state in states)):
+    np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+def command(workdir, data):
+  values = SMALL | {'data': data}
+  flags = [f'--config.{name}={value}' for name, value in values.items()]
+  return [
+    sys.executable, '-m', 'experiments.train',
+    '--config=configs/oprl.py:tiny', f'--workdir={workdir}', *flags,
+    "--config.loss=('ppo','entropy')",
+  ]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_killed_at_random_moments(tmp_path):
+  whole, cut, data = (str(tmp_path / n) for n in ('whole', 'cut', 'data'))
+  env = {k: v for k, v in os.environ.items() if k != 'XLA_FLAGS'}
+  start = time.monotonic()
+  subprocess.run(command(whole, data), check=True, env=env)
+  length = time.monotonic() - start
+  luck = random.Random(0)
+  for _ in range(3):
+    run = subprocess.Popen(command(cut, data), env=env)
+    try:
+      run.wait(luck.uniform(0.3, 0.95) * length)
+    except subprocess.TimeoutExpired:
+      run.send_signal(signal.SIGKILL)
+      run.wait()
+  subprocess.run(command(cut, data), check=True, env=env)
+  assert_same_run(whole, cut, steps=12)

@@ -1,0 +1,207 @@
+"""Ten runs, each killed five times and more, end as they would have.
+
+Beside SIGKILL at every special moment: SIGSTOP and SIGCONT, a clock that
+jumps, the dataset folder deleted between a kill and the next start. One run
+is of a host world, one has LoRA, one a memory.
+
+  pytest -m slow -n 2 --dist load tests/integration/soak_test.py
+  pytest -m slow -n 0 -k quick tests/integration/soak_test.py
+"""
+
+import math
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import jax
+import numpy as np
+import pytest
+
+from agentrl.log import metrics, trajectories
+from agentrl.run import build
+from agentrl.run import workdir as workdir_lib
+from tests.integration.resume_test import assert_same_run
+
+ROOT = pathlib.Path(__file__).parents[2]
+STEPS = 12
+TINY = (
+  '--config.steps=8', '--config.micro=24', '--config.model.width=16',
+  '--config.model.layers=1', '--config.rollout.batch=8',
+  '--config.rollout.slots=8', '--config.rollout.turns=3',
+  '--config.sft.steps=4', '--config.sft.batch=8', '--config.env.train=16',
+  '--config.env.test=4', '--config.eval.episodes=8', '--config.eval.every=4',
+  '--config.checkpoint.every=3',
+)  # fmt: skip
+MOVED = ("--config.loss=('ppo','entropy')",)  # also where nothing is solved
+RUNS = {
+  'grpo': ('configs/grpo.py:tiny', *TINY, *MOVED),
+  'oprl': ('configs/oprl.py:tiny', *TINY, *MOVED),
+  'spear': ('configs/spear.py:tiny', *TINY),
+  'lora': ('configs/grpo.py:tiny', *TINY, *MOVED, '--config.lora.rank=2'),
+  'ppo_turn': ('configs/ppo_turn.py:tiny', *TINY),
+  'gigpo': ('configs/gigpo.py:tiny', *TINY, *MOVED),
+  'rloo': ('configs/rloo.py:tiny', *TINY, *MOVED),
+  'lake': ('configs/grpo.py:tiny,env=frozen_lake', *TINY, *MOVED),
+  'ppo': ('configs/ppo.py:tiny', *TINY),
+  # One conversation at a time: which of them share slots depends on time, and
+  # with it the last bit of a log-prob, so that a token in 10,000 is another.
+  'host': (
+    'configs/grpo.py:tiny,env=sql_questions', '--config.host.sessions=1',
+    '--config.sft.steps=4',
+    '--config.steps=8', '--config.sft.batch=4', '--config.micro=4',
+    '--config.rollout.batch=8', '--config.rollout.slots=8',
+    '--config.eval.episodes=8', '--config.checkpoint.every=3',
+    '--config.env.train=20', '--config.env.test=8', '--config.eval.every=4',
+  ),
+}  # fmt: skip
+# Each in the order of the run, so that none is past when it is waited for.
+KILLS = (
+  (('locked', 1), ('row', 2), ('stage border', 1), ('half a row', 2),
+   ('evaluation', 1)),
+  (('random', 1), ('half a trajectory', 2), ('stage border', 1),
+   ('saving', 1), ('saved, not sealed', 1)),
+  (('resumed', 1), ('half a row', 3), ('sealed', 1), ('random', 2),
+   ('sealed', 1), ('evaluation', 1)),
+  (('saving', 1), ('saved, not sealed', 1), ('sealed', 1), ('row', 1),
+   ('random', 1)),
+)  # fmt: skip
+
+
+class Soak:
+  """One run, and the same run undisturbed."""
+
+  def __init__(self, tmp_path, cache, name: str):
+    self._flags, self._data = RUNS[name], tmp_path / 'data'
+    self.whole, self.cut = str(tmp_path / 'whole'), str(tmp_path / 'cut')
+    self._environ = os.environ | {
+      'XLA_FLAGS': '', 'JAX_PLATFORMS': 'cpu',
+      'JAX_COMPILATION_CACHE_DIR': str(cache),
+      'JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS': '0',
+    }  # fmt: skip
+
+  def start(self, workdir, moment='', count=0, clock='') -> subprocess.Popen:
+    config, *flags = self._flags
+    return subprocess.Popen(
+      [sys.executable, '-m', 'tests.integration.soak_child', moment,
+       str(count), clock, f'--config={config}', f'--workdir={workdir}',
+       f'--config.data={self._data}', *flags],
+      cwd=ROOT, env=self._environ, text=True,
+      stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+
+  def ends(self, process: subprocess.Popen, code: int) -> str:
+    said = process.communicate(timeout=900)[0]
+    assert process.returncode == code, said
+    return said
+
+  def kill(self, moment: str, count: int, clock: str = '') -> None:
+    child = self.start(self.cut, moment, count, clock)
+    said = self.ends(child, -signal.SIGKILL)
+    assert 'Traceback' not in said, said
+
+  def lose_the_data(self) -> None:
+    shutil.rmtree(self._data)
+
+  def stop_and_go_on(self) -> str:
+    """SIGSTOP in the middle of it; a second training is told to wait."""
+    child = self.start(self.cut, clock='jumps')
+    path = pathlib.Path(self.cut, 'tensorboard')
+    before = len(list(path.iterdir())) if path.exists() else 0
+    while not path.exists() or len(list(path.iterdir())) == before:
+      assert child.poll() is None, child.communicate()
+      time.sleep(0.05)
+    child.send_signal(signal.SIGSTOP)
+    time.sleep(2)
+    child.send_signal(signal.SIGCONT)
+    return self.ends(child, 0)
+
+
+@pytest.fixture(scope='module')
+def cache(tmp_path_factory):
+  """What the runs compile, shared by all of them."""
+  return tmp_path_factory.mktemp('cache')
+
+
+def check_host(one: str, other: str) -> None:
+  """The same rows, steps and tokens, and arrays to 1e-6."""
+  here, there = (metrics.read(pathlib.Path(w, metrics.FILE)) for w in
+                 (one, other))  # fmt: skip
+  steps = [r['step'] for r in here if r['phase'] != 'eval']
+  assert steps == list(range(1, STEPS + 1))
+  assert [(r['step'], r['phase']) for r in here] == [
+    (r['step'], r['phase']) for r in there
+  ]
+  for a, b in zip(here, there, strict=True):
+    assert a.keys() == b.keys()
+    for key in a.keys() - {'phase'}:
+      if key.startswith(('time/', 'rollout/engine/', 'rollout/host/')):
+        continue  # who waited for whom
+      close = math.isclose(a[key], b[key], rel_tol=1e-6, abs_tol=1e-6)
+      assert close or a[key] != a[key] != b[key], (key, a[key], b[key])
+  logs = [trajectories.Log(w) for w in (one, other)]
+  said = [
+    [[t['step'], t['phase'], t['task'], t['member'],
+      *(turn['said']['tokens'] for turn in t['turns'])] for t in log]
+    for log in logs
+  ]  # fmt: skip
+  assert said[0] == said[1]
+  c = workdir_lib.read_config(one)
+  s = build.setup(c)
+  states = [workdir_lib.load(c, s.shape, w) for w in (one, other)]
+  assert [step for step, _ in states] == [STEPS] * 2
+  for a, b in zip(*(jax.tree.leaves(x.params) for _, x in states),
+                  strict=True):  # fmt: skip
+    np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+def soak(tmp_path, cache, name: str, kills) -> None:
+  run = Soak(tmp_path, cache, name)
+  run.ends(run.start(run.whole), 0)
+  for i, (moment, count) in enumerate(kills):
+    run.kill(moment, count, clock='jumps' if i % 2 else '')
+    if i == 1:
+      run.lose_the_data()
+  said = run.stop_and_go_on()
+  assert 'Resuming' in said, said
+  if name == 'host':
+    check_host(run.cut, run.whole)
+  else:
+    assert_same_run(run.whole, run.cut, steps=STEPS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('name', RUNS)
+def test_killed_again_and_again(tmp_path, cache, name):
+  i = list(RUNS).index(name)
+  soak(tmp_path, cache, name, KILLS[i % len(KILLS)])
+
+
+@pytest.mark.slow
+def test_quick_soak(tmp_path, cache):
+  """Three kills of one run."""
+  kills = (('half a row', 3), ('saved, not sealed', 1), ('evaluation', 1))
+  soak(tmp_path, cache, 'grpo', kills)
+
+
+@pytest.mark.slow
+def test_two_at_once_and_one_after_a_kill(tmp_path, cache):
+  """Of two trainings in one workdir one trains; killed, another goes on."""
+  run = Soak(tmp_path, cache, 'grpo')
+  run.ends(run.start(run.whole), 0)
+  two = [run.start(run.cut), run.start(run.cut)]
+  said = [p.communicate(timeout=900)[0] for p in two]
+  assert sorted(p.returncode for p in two) == [0, 2], said
+  first, second = sorted(two, key=lambda p: p.returncode)
+  refusal = said[two.index(second)].splitlines()[-1]
+  assert refusal.startswith('error: ')
+  assert f'is the workdir of process {first.pid} on ' in refusal
+  assert_same_run(run.whole, run.cut, steps=STEPS)
+  shutil.rmtree(run.cut)
+  run.kill('row', 5)
+  said = run.ends(run.start(run.cut), 0)
+  assert 'which has ended' in said
+  assert_same_run(run.whole, run.cut, steps=STEPS)

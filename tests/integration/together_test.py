@@ -1,0 +1,212 @@
+"""Seeds that run together are the runs that they are alone."""
+
+import os
+import pathlib
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+import pytest
+
+from agentrl.configs import grpo, spear
+from agentrl.log import metrics, trajectories
+from agentrl.run import run_seeds, runner, seed_axis
+from agentrl.sweep import grid
+
+SMALL = {
+  'steps': 3,
+  'micro': 8,
+  'model.width': 16,
+  'model.layers': 1,
+  'rollout.batch': 8,
+  'rollout.slots': 8,
+  'rollout.turns': 3,
+  'sft.steps': 2,
+  'sft.batch': 8,
+  'env.train': 16,
+  'env.test': 4,
+  'eval.episodes': 12,
+  'eval.every': 2,
+  'checkpoint.every': 2,
+}
+SEEDS = (3, 5)
+ROWS = [
+  (1, 'sft'), (2, 'sft'), (2, 'eval'), (3, 'rl'), (4, 'rl'), (4, 'eval'),
+  (5, 'rl'), (5, 'eval'),
+]  # fmt: skip
+
+
+class KilledError(Exception):
+  pass
+
+
+def configs(method, data, changes=()):
+  out = []
+  for seed in SEEDS:
+    c = method.get_config('tiny')
+    values = SMALL | {'data': str(data), 'seed': seed} | dict(changes)
+    c.update_from_flattened_dict(values)
+    c.loss = (*c.loss, 'entropy')  # moves it even if nothing is solved
+    out.append(c)
+  return out
+
+
+def cut_after(step, patch):
+  """Writing ends with a row beyond the last checkpoint."""
+  write = metrics.Writer.write
+
+  def write_and_die(self, at, scalars, *, phase):
+    write(self, at, scalars, phase=phase)
+    if at == step:
+      raise KilledError
+
+  patch.setattr(metrics.Writer, 'write', write_and_die)
+
+
+def state_at(workdir, step):
+  """The arrays of the newest checkpoint, which is of that step."""
+  there = pathlib.Path(workdir) / 'checkpoints'
+  assert max(int(x.name) for x in there.iterdir() if x.name.isdecimal()) == step
+  with ocp.StandardCheckpointer() as reader:
+    return reader.restore(there.absolute() / str(step) / 'state')
+
+
+def assert_same(one, other, expected):
+  """The rows of every step, evaluations too, and the last state."""
+  rows = [metrics.read(os.path.join(x, 'metrics.jsonl')) for x in (one, other)]
+  assert [(r['step'], r['phase']) for r in rows[0]] == expected
+  for a, b in zip(*rows, strict=True):
+    assert list(a) == list(b)
+    for name in a:
+      if isinstance(a[name], str):
+        assert a[name] == b[name]
+      elif not name.startswith('time/'):
+        np.testing.assert_allclose(
+          a[name], b[name], rtol=1e-4, atol=1e-5, err_msg=name
+        )
+  step = expected[-1][0]
+  kept = [state_at(x, step) for x in (one, other)]
+  assert kept[0].keys() == kept[1].keys()
+  for name, x in kept[0].items():
+    np.testing.assert_allclose(
+      x, kept[1][name], rtol=1e-4, atol=1e-5, err_msg=name
+    )
+  # Each start has a lock of a number of its own.
+  files = [{x.split('.')[0] for x in os.listdir(w)} for w in (one, other)]
+  assert files[0] == files[1]
+  heads = [trajectories.Log(x).heads for x in (one, other)]
+  for name in ('step', 'phase', 'task', 'group', 'member', 'turns'):
+    np.testing.assert_array_equal(heads[0][name], heads[1][name])
+
+
+@pytest.mark.slow
+def test_one_beside_another_is_what_it_is_alone(tmp_path):
+  """The second: what is shared was made for the first."""
+  short = {'sft.steps': 0, 'steps': 2, 'eval.every': 0}
+  runs = configs(grpo, tmp_path / 'data', short)
+  (_, alone), beside = folders(tmp_path)
+  runner.run(runs[1], alone)
+  run_seeds.run(runs, beside)
+  rows = [(0, 'eval'), (1, 'rl'), (2, 'rl'), (2, 'eval')]
+  assert_same(alone, beside[1], rows)
+  assert_apart(*beside, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  ('method', 'devices'), [(grpo, 1), (spear, 2)]
+)  # one device: vmapped; SPEAR has a memory
+@pytest.mark.usefixtures('compiled_once')
+def test_cut_off_and_one_begun_alone(method, devices, tmp_path, monkeypatch):
+  found = jax.devices()[:devices]
+  monkeypatch.setattr(seed_axis.jax, 'devices', lambda: found)
+  runs = configs(method, tmp_path / 'data')
+  alone, beside = folders(tmp_path)
+  for c, workdir in zip(runs, alone, strict=True):
+    runner.run(c, workdir)
+  for step, start in (
+    (3, lambda: runner.run(runs[1], beside[1])),
+    (5, lambda: run_seeds.run(runs, beside)),
+  ):
+    with monkeypatch.context() as patch:
+      cut_after(step, patch)
+      with pytest.raises(KilledError):
+        start()
+  run_seeds.run(runs, beside)
+  for one, other in zip(alone, beside, strict=True):
+    assert_same(one, other, ROWS)
+  assert_apart(*alone, 5)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures('compiled_once')
+def test_each_begins_with_its_own_policy(tmp_path):
+  short = {'sft.steps': 0, 'steps': 1, 'eval.every': 0}
+  runs = configs(grpo, tmp_path / 'data', short)
+  first, beside = folders(tmp_path)
+  run_seeds.run(runs, first)
+  for c, init in zip(runs, first, strict=True):
+    c.init = init
+  alone = [str(tmp_path / 'alone' / str(seed)) for seed in SEEDS]
+  for c, workdir in zip(runs, alone, strict=True):
+    runner.run(c, workdir)
+  run_seeds.run(runs, beside)
+  for one, other in zip(alone, beside, strict=True):
+    assert_same(one, other, [(0, 'eval'), (1, 'rl'), (1, 'eval')])
+
+
+def folders(tmp_path):
+  return [
+    [str(tmp_path / x / str(seed)) for seed in SEEDS] for x in ('one', 'all')
+  ]
+
+
+def assert_apart(one, other, step):
+  """Else equality says little."""
+  one, other = (state_at(x, step) for x in (one, other))
+  moved = [np.max(np.abs(x - other[name])) for name, x in one.items()
+           if name.startswith('params/policy')]  # fmt: skip
+  assert max(moved) > 0.01
+
+
+def test_what_cannot_go_together_is_told(tmp_path):
+  one, other = configs(grpo, tmp_path)
+  for changes, words in (
+    ({'steps': 4}, 'config.steps is 3 in one run and 4 in another'),
+    ({'init': 'run'}, 'config.init'),
+    ({'mesh.data': 2}, 'mesh.data'),
+  ):
+    wrong = grid.change(other.copy_and_resolve_references(), changes)
+    with pytest.raises(ValueError, match=words):
+      run_seeds.run([one, wrong][:: -1 if 'mesh.data' in changes else 1], ['a'])
+  for seeds, init, words in (
+    (['0', 'x'], [], '0,x'),
+    ([], [], 'seeds='),
+    (['0', '1'], ['run'], 'given 1 times and there are 2'),
+  ):
+    with pytest.raises(ValueError, match=words):
+      grid.of_seeds(seeds, init)
+  assert grid.of_seeds(['4'], ['run']) == [{'seed': 4, 'init': 'run'}]
+
+
+def test_numbers_are_dealt_out():
+  found = seed_axis.gather([{'a': 1.0, 'b': 2}, {'a': 3.0}])
+  found |= {'c': np.array([5.0, 6.0]), 'time': 7.0}
+  assert seed_axis.of_lane(found, 0) == {
+    'a': 1.0,
+    'b': 2,
+    'c': 5.0,
+    'time': 7.0,
+  }
+  assert seed_axis.of_lane(found, 1) == {'a': 3.0, 'c': 6.0, 'time': 7.0}
+  parts = ['x', 'y', 'z']
+  assert list(seed_axis.there(parts, [None, 4, 5], 5)) == [(0, 'x'), (1, 'y')]
+
+
+def test_metrics_of_several_runs_come_late_as_one():
+  late = metrics.Late((2,))
+  late.push(1, {'x': (np.array([3.0, 1.0]), np.array([2.0, 0.0]))})
+  _, scalars = late.drain()
+  np.testing.assert_array_equal(scalars['x'], [1.5, np.nan])
+  with pytest.raises(ValueError, match=r'shape \(2,\)'):
+    late.push(2, {'x': 1.0})

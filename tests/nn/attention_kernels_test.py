@@ -1,0 +1,104 @@
+"""Kernels of other libraries against blocks, and which of them is chosen."""
+
+import functools
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentrl.nn import attention_kernels, chunked_attention
+from agentrl.nn.chunked_attention import Look
+
+LONG = attention_kernels.SHORT + 128
+
+
+def example(n: int, t: int, h: int, g: int, d: int):
+  """q, k, v, segments: packed, and ending in padding; a cotangent."""
+  r = np.random.default_rng(0)
+  q, bar = r.normal(size=(2, n, t, h, d)).astype(np.float32)
+  k, v = r.normal(size=(2, n, t, g, d)).astype(np.float32)
+  seg = np.zeros((n, t), np.int32)
+  seg[0, t // 3 :], seg[0, t - 5 :] = 3, -1
+  return q, k, v, jnp.asarray(seg), bar
+
+
+def pulled(attend, q, k, v, seg, bar):
+  """Answers and cotangents of q, k, v."""
+  out, pull = jax.vjp(lambda *a: attend(*a, seg), q, k, v)
+  return out, *pull(bar)
+
+
+def check(kernel, c: Look, args):
+  one = lambda *a: kernel(c, *a)[0]  # noqa: E731
+  got = jax.jit(functools.partial(pulled, one))(*args)
+  want = jax.jit(
+    functools.partial(pulled, functools.partial(chunked_attention.attend, c))
+  )(*args)
+  chex.assert_trees_all_close(got, want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize('c', [Look(), Look(window=5, size=7)], ids=str)
+def test_what_cudnn_is_asked_for(c):
+  """The same call, done by XLA."""
+  kernel = functools.partial(attention_kernels._cudnn, implementation='xla')
+  check(kernel, c, example(2, 21, 4, 2, 8))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  'c', [Look(), Look(window=50, size=7, cap=3.0)], ids=str
+)
+def test_splash_in_its_interpreter(c):
+  kernel = functools.partial(attention_kernels._splash, interpret=True)
+  check(kernel, c, example(2, 256, 4, 2, 16))
+
+
+@pytest.fixture
+def said(monkeypatch):
+  """What was announced."""
+  out = []
+  monkeypatch.setattr(attention_kernels, '_announce', out.append)
+  return out
+
+
+@pytest.mark.parametrize(
+  ('here', 'want', 'reason'),
+  [
+    (dict(), 'chunked', ''),
+    (dict(tokens=attention_kernels.SHORT), 'xla', ''),
+    (dict(name='xla'), 'xla', ''),
+    (dict(name='chunked', tokens=8), 'chunked', ''),
+    (dict(name='cudnn'), 'chunked', 'needs a gpu, and this is a cpu'),
+    (dict(name='splash', tokens=8), 'xla', 'needs a tpu'),
+    (dict(device='gpu'), 'cudnn', ''),
+    (dict(device='gpu', dtype='float32'), 'chunked', "dtype='bfloat16'"),
+    (dict(device='gpu', cap=30.0), 'chunked', 'without a soft cap'),
+    (dict(device='gpu', head_dim=256), 'chunked', 'head_dim=256'),
+    (dict(device='gpu', name='splash'), 'chunked', 'needs a tpu'),
+    (dict(device='gpu', tokens=8, dtype='float32'), 'xla', ''),
+    (dict(device='tpu'), 'splash', ''),
+    (dict(device='tpu', cap=30.0), 'splash', ''),
+    (dict(device='tpu', tokens=LONG + 1), 'chunked', 'multiple of 128'),
+  ],
+  ids=str,
+)
+def test_choice(here, want, reason, said, monkeypatch):
+  ask = dict(name='auto', tokens=LONG, head_dim=64, dtype='bfloat16', cap=0.0)
+  device = here.get('device', 'cpu')
+  monkeypatch.setattr(attention_kernels.jax, 'default_backend', lambda: device)
+  ask |= {k: v for k, v in here.items() if k != 'device'}
+  assert attention_kernels.choose(**ask) == want
+  assert len(said) == bool(reason)
+  assert all(reason in x and repr(want) in x for x in said)
+
+
+def test_a_fallback_is_said_once(monkeypatch):
+  told = []
+  monkeypatch.setattr(
+    attention_kernels.logging, 'warning', lambda *a: told.append(a)
+  )
+  for _ in range(3):
+    attention_kernels.choose('cudnn', 4096, 64, 'bfloat16', 0.0)
+  assert len(told) == 1

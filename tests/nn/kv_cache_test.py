@@ -1,0 +1,75 @@
+"""What slots have read, against plain arrays of all positions."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentrl.nn import kv_cache
+
+SLOTS, CAPACITY, GROUPS, SIZE = 4, 14, 2, 3
+HEADS = 2 * GROUPS
+
+
+@pytest.fixture(autouse=True)
+def blocks(monkeypatch):
+  """Positions 0 to 3, 4 to 7 and 8 to 13."""
+  monkeypatch.setattr(kv_cache, 'FIRST', 4)
+
+
+def plain(layer, name: str) -> np.ndarray:
+  """Keys or values of all positions: [N, S, G, d]."""
+  parts = [np.asarray(getattr(b, name), np.float64) for b in layer]
+  order = (0, 3, 1, 2) if name == 'k' else (0, 2, 1, 3)
+  axis = 3 if name == 'k' else 2
+  return np.transpose(np.concatenate(parts, axis=axis), order)
+
+
+def drawn(rng, count: int) -> np.ndarray:
+  return rng.normal(size=(SLOTS, count, GROUPS, SIZE)).astype(np.float32)
+
+
+def full(rng):
+  """A cache with something at every position."""
+  layer = kv_cache.empty(SLOTS, CAPACITY, GROUPS, SIZE, jnp.float32)
+  assert [b.low for b in layer] == [0, 4, 8]
+  return kv_cache.write(layer, drawn(rng, CAPACITY), drawn(rng, CAPACITY), None)
+
+
+@pytest.mark.parametrize('count', [1, 3, 6])
+def test_what_is_written_stands_there_and_nothing_else_moves(count):
+  """Also across blocks; what is beyond the last position is dropped."""
+  rng = np.random.default_rng(count)
+  layer, write = full(rng), jax.jit(kv_cache.write)
+  for start in ([0, 3, 5, 13], [4, 7, 8, 14], [2, 1, 12, 6]):
+    k, v = drawn(rng, count), drawn(rng, count)
+    after = write(layer, k, v, jnp.array(start, jnp.int32))
+    for name, new in (('k', k), ('v', v)):
+      want = plain(layer, name)
+      for i, s in enumerate(start):
+        fits = max(min(count, CAPACITY - s), 0)
+        want[i, s : s + fits] = new[i, :fits]
+      np.testing.assert_array_equal(plain(after, name), want)
+    layer = after
+
+
+@pytest.mark.parametrize('window', [0, 3])
+def test_every_position_sees_itself_and_those_before(window):
+  """Wherever the furthest slot is: at the first of a block, or the last."""
+  rng = np.random.default_rng(0)
+  layer = full(rng)
+  k, v = plain(layer, 'k'), plain(layer, 'v')
+  attend = jax.jit(functools.partial(kv_cache.attend, window=window))
+  for furthest in range(CAPACITY):
+    start = np.array([furthest, furthest // 2, 0, max(furthest - 1, 0)])
+    q = rng.normal(size=(SLOTS, 1, HEADS, SIZE)).astype(np.float32)
+    got = attend(layer, q, jnp.asarray(start, jnp.int32))
+    for i, p in enumerate(start):
+      seen = slice(max(0, p - window + 1) if window else 0, p + 1)
+      for h in range(HEADS):
+        g = h // (HEADS // GROUPS)
+        e = np.exp(k[i, seen, g] @ q[i, 0, h] / np.sqrt(SIZE))
+        want = e @ v[i, seen, g] / e.sum()
+        np.testing.assert_allclose(got[i, 0, h], want, atol=1e-5)

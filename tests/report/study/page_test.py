@@ -1,0 +1,309 @@
+"""The page of a made-up comparison, as a parser and as a browser see it."""
+
+import collections
+import html.parser
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from agentrl.report.study import claims
+from agentrl.report.study import page as study_page
+from tests.report import made_up_report
+
+WIDTHS = (1280, 375)
+# Loads the pages into frames of each width and writes down what it sees.
+LOOK = """<!DOCTYPE html><body><pre id="found"></pre><script>
+const found = {};
+function look(frame) {
+  const page = frame.contentDocument, root = page.documentElement;
+  const sizes = s => [...page.querySelectorAll(s)].filter(
+    e => e.checkVisibility()).map(e => e.getBoundingClientRect());
+  return {
+    width: frame.contentWindow.innerWidth, scroll: root.scrollWidth,
+    title: page.querySelector('h1').textContent,
+    tables: sizes('table').length, lines: sizes('.chart .line').length,
+    chart: Math.min(...sizes('.chart').map(r => r.width)),
+    text: Math.min(...sizes('.chart text').map(r => r.height)),
+    boxes: Math.max(...sizes('.scroll').map(r => r.right)),
+  };
+}
+const todo = PAGES.flatMap(p => WIDTHS.map(w => [p, w]));
+for (const [page, width] of todo) {
+  const frame = document.createElement('iframe');
+  frame.style = `width: ${width}px; height: 900px; border: 0`;
+  frame.onload = () => {
+    found[`${page} ${width}`] = look(frame);
+    if (Object.keys(found).length < todo.length) return;
+    document.getElementById('found').textContent = JSON.stringify(found);
+    console.log('all frames were looked at');
+  };
+  frame.src = page;
+  document.body.append(frame);
+}
+</script></body>
+"""
+
+VOID = {'br', 'meta'}
+
+
+class Page(html.parser.HTMLParser):
+  """Checks the nesting while it reads; keeps tables, links and text."""
+
+  def __init__(self, text: str):
+    super().__init__()
+    self.open, self.tables, self.attributes = [], [], []
+    self.count, self.words = collections.Counter(), []
+    self.feed(text)
+    self.close()
+    assert not self.open, f'never closed: {self.open}'
+
+  def handle_starttag(self, tag, attrs):
+    self.count[tag] += 1
+    self.attributes += [(tag, *a) for a in attrs]
+    if tag not in VOID:
+      self.open.append(tag)
+    if tag == 'table':
+      self.tables.append([])
+    if tag == 'tr':
+      self.tables[-1].append([])
+    if tag in ('td', 'th'):
+      self.tables[-1][-1].append('')
+
+  def handle_endtag(self, tag):
+    assert self.open.pop() == tag, tag
+
+  def handle_data(self, data):
+    if self.open and self.open[-1] != 'style':
+      self.words.append(data)
+    if 'td' in self.open or 'th' in self.open:
+      self.tables[-1][-1][-1] += data
+
+  @property
+  def text(self) -> str:
+    return ' '.join(' '.join(self.words).split())
+
+  def lines(self, *heads: str) -> list[list[list[str]]]:
+    """The bodies of the tables with such heads."""
+    found = [t for t in self.tables
+             if set(heads) <= set(t[0])]  # fmt: skip
+    return [t[1:] for t in found]
+
+
+@pytest.fixture(scope='module')
+def report():
+  return made_up_report.made_up()
+
+
+@pytest.fixture(scope='module')
+def page(report):
+  return Page(study_page.page(report))
+
+
+def test_every_arm_stands_in_every_table(page):
+  labels = list(made_up_report.LABELS.values())
+  for heads in (['mean', 'runs', 'tokens'], ['IQM', 'sd of runs']):
+    found = page.lines('arm', *heads)
+    assert len(found) == 3 * (1 if 'runs' in heads else 4)
+    for body in found:
+      assert len(body) == len(labels)
+      for line, label in zip(body, labels, strict=True):
+        assert line[0].startswith(label)
+  for body in page.lines('arm', 'seed 0', 'seed 9'):
+    assert [len(line) for line in body] == [11] * len(labels)
+    assert body[3][10] == 'failed'
+    assert body[5][4].endswith('†')
+  assert len(page.lines('arm', 'mean score')[0]) == 4 * len(labels)
+
+
+def test_every_comparison_is_a_line(page, report):
+  bodies = page.lines('arm − baseline', 'P(improvement)', 'Holm p')
+  setting = report['envs']['sparse']['settings']['tuned']
+  assert len(bodies) == 3 * 4
+  assert sum(map(len, bodies[:4])) == len(setting['comparisons'])
+  first = setting['comparisons'][0]
+  assert bodies[0][0][0] == 'OPRL − RLOO'
+  assert f'{100 * first["mean"]:+.1f}'.replace('-', '−') in bodies[0][0]
+
+
+def test_each_claim_has_its_verdict_in_words(page, report):
+  words = page.text
+  for claim in report['claims']:
+    assert claim['text'] in words
+  assert {c['verdict'] for c in report['claims']} == set(claims.VERDICTS)
+  for verdict in claims.VERDICTS:
+    style = f'chip v-{verdict.replace(" ", "-")}'
+    # Once in the tally, once at the claim.
+    assert page.attributes.count(('span', 'class', style)) == 2
+
+
+def test_curves_dots_and_rates_are_drawn(page):
+  drawn = collections.Counter(v for t, k, v in page.attributes if t == 'svg')
+  assert drawn['chart'] == 3 * 2 * 2
+  assert drawn['strip c0'] >= 3
+  assert sum(n for v, n in drawn.items() if v.startswith('tuning')) == 2 * 11
+
+
+def test_nothing_is_loaded_and_nothing_runs(report):
+  text = study_page.page(report)
+  assert not re.search(r'https?://|<script|<link|<img|@import|url\(', text)
+  found = Page(text).attributes
+  assert [v for _, k, v in found if k in ('src', 'srcset', 'data')] == []
+  links = {v for _, k, v in found if k == 'href'}
+  assert {v for v in links if not v.startswith('#')} == {'report.json'}
+  ids = {v for _, k, v in found if k == 'id'}
+  assert {v[1:] for v in links if v.startswith('#')} == ids
+  assert not [k for _, k, _ in found if k.startswith('on')]
+
+
+def replaced(x, text):
+  """The same report with every free text replaced."""
+  if isinstance(x, dict):
+    kept = ('verdict', 'part', 'arm', 'baseline', 'env', 'setting', 'measure')
+    return {k: v if k in kept else replaced(v, text) for k, v in x.items()}
+  if isinstance(x, list):
+    return [replaced(v, text) for v in x]
+  return text if isinstance(x, str) else x
+
+
+def test_all_text_is_escaped(report):
+  evil = '<script>alert("1")</script>\'&amp;'
+  found = Page(study_page.page(replaced(report, evil)))
+  assert found.count['script'] == 0
+  assert evil in found.text
+  assert not [v for _, _, v in found.attributes if v and '\n' in v]
+  key = replaced({**report, 'versions': {evil: evil}}, 'x')
+  assert Page(study_page.page(key)).count['script'] == 0
+
+
+def test_both_files_are_written_and_read_back(report, tmp_path):
+  folder = tmp_path / 'new' / 'one'
+  study_page.write(report, folder)
+  assert sorted(p.name for p in folder.iterdir()) == [
+    'report.html', 'report.json'
+  ]  # fmt: skip
+  again = json.loads((folder / 'report.json').read_text())
+  text = (folder / 'report.html').read_text(encoding='utf-8')
+  assert study_page.page(again) == text == study_page.page(report)
+
+
+def test_a_number_that_is_none_becomes_null(report, tmp_path):
+  odd = {**report, 'spent': {'run_seconds': float('nan'), 'runs': 1}}
+  study_page.write(odd, tmp_path)
+  again = json.loads((tmp_path / 'report.json').read_text())
+  assert again['spent'] == {'run_seconds': None, 'runs': 1}
+  assert 'nan' not in Page(study_page.page(odd)).text.split()
+
+
+def test_another_format_is_refused(tmp_path):
+  with pytest.raises(ValueError, match=r'format=2 .* run the comparison again'):
+    study_page.write({'format': 2}, tmp_path)
+  assert not list(tmp_path.iterdir())
+
+
+def emptied(x, empty):
+  """Each report with one part of it left out, at any depth."""
+  named = ('format', 'alpha', 'pairs', 'arm', 'baseline', 'measure')
+  if isinstance(x, dict):
+    for key in x:
+      if key not in named:
+        yield {**x, key: empty(x[key])}
+      for inside in emptied(x[key], empty):
+        yield {**x, key: inside}
+  elif isinstance(x, list) and x and isinstance(x[0], dict):
+    for inside in emptied(x[0], empty):
+      yield [inside, *x[1:]]
+
+
+@pytest.mark.parametrize(
+  'empty', [lambda x: None, lambda x: type(x)()], ids=['null', 'empty']
+)
+def test_missing_parts_are_left_out(empty):
+  """Each key of a small report in turn: null, then {}, [], '' or 0."""
+  small = made_up_report.small()
+  several = list(emptied(small, empty))
+  assert len(several) > 80
+  for one in several:
+    Page(study_page.page(one))
+
+
+def test_an_empty_report_is_a_page():
+  found = Page(study_page.page({'format': 1, 'name': 'x'}))
+  assert found.count['section'] == 0
+  assert found.count['h1'] == 1
+
+
+def test_one_setting_and_no_tuning():
+  small = made_up_report.small()
+  assert 'Tuning' in Page(study_page.page(small)).text
+  small['envs']['sparse']['tuning'] = {}
+  found = Page(study_page.page(small))
+  assert 'Tuning' not in found.text
+  assert 'all arms at the learning rate' not in found.text
+  assert len(found.lines('arm', 'mean', 'tokens')) == 1
+
+
+def browser() -> str:
+  names = ('chromium', 'chromium-browser', 'google-chrome')
+  found = [path for path in map(shutil.which, names) if path]
+  if not found:
+    pytest.skip(
+      'there is no browser to open the page in; on Debian:'
+      ' apt-get update && apt-get install -y chromium'
+    )
+  return found[0]
+
+
+@pytest.fixture(scope='module')
+def looked(tmp_path_factory):
+  """What the browser measured of a good and of a broken page; its log."""
+  program, folder = browser(), tmp_path_factory.mktemp('page')
+  study_page.write(made_up_report.made_up(), folder)
+  good = (folder / 'report.html').read_text(encoding='utf-8')
+  wide = '<div style="width: 2000px">too wide</div><script>no.such()</script>'
+  (folder / 'wide.html').write_text(good.replace('</main>', wide + '</main>'))
+  pages = json.dumps(['report.html', 'wide.html'])
+  text = LOOK.replace('PAGES', pages).replace('WIDTHS', json.dumps(WIDTHS))
+  (folder / 'look.html').write_text(text)
+  command = [
+    program, '--headless=new', '--no-sandbox', '--disable-gpu',
+    '--allow-file-access-from-files', f'--user-data-dir={folder / "user"}',
+    '--enable-logging=stderr', '--v=0', '--virtual-time-budget=20000',
+    '--window-size=1400,1000', '--dump-dom', f'file://{folder}/look.html',
+  ]  # fmt: skip
+  ran = subprocess.run(command, capture_output=True, timeout=120, check=True)
+  dom, log = ran.stdout.decode(), ran.stderr.decode(errors='replace')
+  found = re.search('<pre id="found">(.*?)</pre>', dom, re.DOTALL).group(1)
+  said = [line for line in log.splitlines() if 'CONSOLE' in line]
+  return json.loads(found), said
+
+
+@pytest.mark.parametrize('width', WIDTHS)
+def test_tables_and_curves_are_seen(looked, width):
+  found = looked[0][f'report.html {width}']
+  assert found['title'] == made_up_report.made_up()['title']
+  assert found['width'] == width
+  # Of each setting: arms, differences; readings; what is folded has no size.
+  assert found['tables'] == 3 * 3 + 1
+  assert found['lines'] == 3 * 2 * (6 + 7)
+  assert found['chart'] > 0.4 * width
+  assert found['text'] >= 11  # pixels
+
+
+@pytest.mark.parametrize('width', WIDTHS)
+def test_no_page_scrolls_sideways(looked, width):
+  found = looked[0]
+  assert found[f'report.html {width}']['scroll'] <= width
+  assert found[f'report.html {width}']['boxes'] <= width
+  assert found[f'wide.html {width}']['scroll'] > width  # it would be seen
+
+
+def test_nothing_is_complained_of(looked):
+  """Only of the page that was broken: its script is not let run."""
+  said = looked[1]
+  assert any('all frames were looked at' in line for line in said)
+  other = [line for line in said if 'all frames' not in line]
+  assert other
+  assert all('wide.html' in line for line in other)

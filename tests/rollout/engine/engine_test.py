@@ -1,0 +1,243 @@
+"""Lines in slots say what each would say alone, whatever shares the batch."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentrl import mesh
+from agentrl.nn import config, transformer
+from agentrl.rollout import sampling
+from agentrl.rollout.engine import engine as engine_lib
+from agentrl.rollout.engine.engine import Engine, How, Sizes
+
+EOT = 2
+SHAPE = transformer.Shape(
+  vocab=24, width=16, layers=2, heads=2, kv_heads=2, head_dim=8, mlp=32,
+  positions=64,
+)  # fmt: skip
+SIZES = Sizes(slots=3, capacity=60, burst=3, chunk=16, lanes=1)
+
+
+@functools.cache
+def params(seed=0):
+  found = mesh.init(config.specs(SHAPE), jax.random.key(seed))
+  return jax.tree.map(lambda x: 3 * x, found)  # sharp: tokens differ in logp
+
+
+def engine(sizes=SIZES, seed=0):
+  made = Engine(SHAPE, sizes, eot=EOT)
+  made.swap(params(seed), 0)
+  return made
+
+
+@jax.jit
+def following(p, tokens, length, how, t):
+  """The token after the first `length` of a row, and its log-prob."""
+  seg = jnp.where(jnp.arange(60) < length, 0, -1)[None]
+  hidden = transformer.forward(SHAPE, p, tokens[None], seg)
+  logits = transformer.logits(p, hidden, SHAPE.logit_cap)[:, length - 1]
+  key = jax.random.wrap_key_data(how[0])
+  rest = (x[None] for x in how[1:])
+  token, logp, _ = sampling.draw(
+    logits, jax.random.fold_in(key, t)[None], *rest
+  )
+  return token[0], logp[0]
+
+
+def alone(context, how, p=None):
+  """A message by whole forward passes: ids, log-probs."""
+  ids, logps = list(context), []
+  drawn = (how.key, np.float32(how.temperature), how.top_k, how.top_p)
+  drawn = tuple(map(jnp.asarray, drawn))
+  for t in range(how.budget):
+    row = np.zeros(60, np.int32)
+    row[: len(ids)] = ids
+    token, logp = following(p or params(), row, len(ids), drawn, t)
+    ids.append(int(token))
+    logps.append(float(logp))
+    if ids[-1] == EOT:
+      break
+    if how.stop and how.stop(ids[len(context) :]):
+      break
+  return ids[len(context) :], logps
+
+
+def how(rng, **fields):
+  key = np.asarray(rng.integers(2**32, size=2), np.uint32)
+  return How(key, **{'budget': 7, 'temperature': 0.9, **fields})
+
+
+def finish(e):
+  out = []
+  while e.busy:
+    e.launch()
+    out += e.land()
+  return {s.line: s for s in out}
+
+
+def same(spoken, context, asked, p=None):
+  ids, logp = alone(context, asked, p)
+  assert spoken.ids == ids
+  np.testing.assert_allclose(spoken.logp, logp, atol=1e-5)
+  assert len(spoken.version) == len(spoken.entropy) == len(ids)
+
+
+def tokens(rng, n):
+  return rng.integers(3, 24, size=n).tolist()
+
+
+def test_more_lines_than_slots_say_what_they_would_alone():
+  rng, e = np.random.default_rng(0), engine()
+  asked = {}
+  for line in range(7):
+    kind = {} if line % 2 else {'temperature': 0.0}
+    kind |= {'top_k': 4} if line == 3 else {}
+    kind |= {'top_p': 0.5} if line == 5 else {}
+    context = tokens(rng, int(rng.integers(1, 40)))
+    asked[line] = context, how(rng, **kind)
+    e.ask(line, *asked[line])
+  for line, spoken in finish(e).items():
+    same(spoken, *asked.pop(line))
+  assert not asked
+
+
+def test_conversations_with_evictions_and_forks():
+  """Three turns of eight lines on three slots; two fork from another."""
+  rng, e = np.random.default_rng(1), engine()
+  talk = {line: tokens(rng, 5) for line in range(6)}
+  for turn in range(3):
+    if turn == 1:
+      talk[6], talk[7] = list(talk[2]), list(talk[2])[:-1]
+    asked = {}
+    for line in rng.permutation(list(talk)).tolist():
+      talk[line] += tokens(rng, int(rng.integers(1, 5)))
+      asked[line] = how(rng, budget=int(rng.integers(1, 7)))
+      e.ask(line, talk[line], asked[line])
+    for line, spoken in finish(e).items():
+      same(spoken, talk[line], asked.pop(line))
+      talk[line] += spoken.ids
+    assert not asked
+  assert e.counts['evicted'] > 5
+
+
+def test_a_next_turn_costs_its_new_tokens():
+  rng, e = np.random.default_rng(2), engine()
+  talk = tokens(rng, 30)
+  e.ask(0, talk, how(rng, budget=4))
+  talk += finish(e)[0].ids
+  before = e.counts['read']
+  e.ask(0, [*talk, *tokens(rng, 6)], how(rng, budget=2))
+  finish(e)
+  assert e.counts['read'] - before <= 6
+
+
+def test_a_group_reads_its_prompt_once():
+  rng = np.random.default_rng(3)
+  e = engine(Sizes(slots=4, capacity=60, burst=3, chunk=16, lanes=1))
+  prompt = tokens(rng, 40)
+  asked = {line: how(rng, budget=5) for line in range(4)}
+  for line, one in asked.items():
+    e.ask(line, prompt, one)
+  for line, spoken in finish(e).items():
+    same(spoken, prompt, asked[line])
+  assert e.counts['read'] < 41
+  assert e.counts['shared'] == 3 * 39
+
+
+def test_stop_texts_end_a_message_where_they_are_complete():
+  rng, e = np.random.default_rng(4), engine()
+  context = tokens(rng, 9)
+  free = how(rng, budget=12, temperature=1.0)
+  e.ask(0, context, free)
+  ids = finish(e)[0].ids
+  decode = lambda ids: ''.join(chr(97 + i) for i in ids)  # noqa: E731
+  want = decode(ids[2:4])
+  stop = engine_lib.texts([want, 'never'], decode)
+  size = decode(ids).find(want) + 2
+  e.ask(0, context, free._replace(stop=stop))
+  assert finish(e)[0].ids == ids[:size]
+  talk = [*context, *ids[:size], *tokens(rng, 3)]  # goes on from there
+  after = how(rng)
+  e.ask(0, talk, after)
+  same(finish(e)[0], talk, after)
+
+
+def test_a_swap_is_seen_by_what_is_said_after_it():
+  rng, e = np.random.default_rng(5), engine()
+  prompt = tokens(rng, 20)
+  long = how(rng, budget=30, temperature=1.0, stop=None)
+  e.ask(0, prompt, long)
+  e.launch()
+  e.swap(params(1), 1)  # while a burst is under way
+  out = e.land()
+  while not out:
+    e.launch()
+    out = e.land()
+  versions = out[0].version
+  assert versions[:3] == [0, 0, 0]
+  assert set(versions[3:]) <= {1}
+  fresh = how(rng)
+  e.ask(1, prompt, fresh)  # nothing of it may come from the old policy
+  same(finish(e)[1], prompt, fresh, params(1))
+
+
+def test_a_line_may_go_while_it_speaks():
+  rng, e = np.random.default_rng(6), engine()
+  for line in range(4):
+    e.ask(line, tokens(rng, 4), how(rng, budget=20))
+  e.launch()
+  e.drop(1)
+  e.drop(3)  # which still waited
+  e.land()
+  assert set(finish(e)) <= {0, 2}
+  assert not e.busy
+
+
+def pieces(e: Engine) -> set[int]:
+  """Into how many pieces the arrays of the cache are cut."""
+  return {
+    x.size // x.addressable_shards[0].data.size
+    for x in jax.tree.leaves(e._cache)
+  }
+
+
+@pytest.mark.parametrize('explicit', [True, False])
+def test_on_a_mesh(explicit):
+  """Same messages; a device never holds more than its own slots and heads."""
+  rng = np.random.default_rng(7)
+  sizes = Sizes(slots=4, capacity=60, burst=3, chunk=16, lanes=1)
+  made = mesh.make({'data': 2, 'tensor': 2}, explicit=explicit)
+  with jax.set_mesh(made):
+    with pytest.raises(ValueError, match=r'slots=3 is not divisible by the 2'):
+      Engine(SHAPE, SIZES, eot=EOT)
+    laid = jax.device_put(params(), mesh.shardings(config.specs(SHAPE)))
+    e = Engine(SHAPE, sizes, eot=EOT)
+    e.swap(laid, 0)
+    assert pieces(e) == {4}
+    asked = {i: (tokens(rng, 6 + 5 * i), how(rng)) for i in range(5)}
+    asked[5] = asked[4]  # which copies what was read
+    for line, one in asked.items():
+      e.ask(line, *one)
+    said = finish(e)
+    assert pieces(e) == {4}
+  for line, spoken in said.items():
+    same(spoken, *asked[line])
+
+
+def test_what_does_not_fit_is_said():
+  e, rng = engine(), np.random.default_rng(8)
+  for context, budget in (([], 3), ([1] * 60, 1), ([1] * 50, 11), ([1], 0)):
+    with pytest.raises(ValueError, match='does not fit a slot of 60'):
+      e.ask(0, context, how(rng, budget=budget))
+  e.ask(0, [5], how(rng))
+  with pytest.raises(ValueError, match='line 0 is still speaking'):
+    e.ask(0, [5], how(rng))
+  with pytest.raises(ValueError, match='no parameters yet'):
+    Engine(SHAPE, SIZES, eot=EOT).launch()
+  with pytest.raises(ValueError, match='burst=0 of an engine'):
+    Sizes(slots=1, capacity=8, burst=0)
+  with pytest.raises(ValueError, match='64 positions of the model'):
+    Engine(SHAPE, Sizes(slots=1, capacity=65), eot=EOT)

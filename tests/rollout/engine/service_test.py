@@ -1,0 +1,205 @@
+"""A model as a service says what a plain engine says, whoever else asks."""
+
+import functools
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import jax
+import numpy as np
+import pytest
+
+from agentrl import mesh
+from agentrl.nn import config, transformer
+from agentrl.rollout.engine.engine import Engine, How, Sizes
+from agentrl.rollout.engine.service import Model, conversation
+from agentrl.service.base import ServiceFault
+from agentrl.text import chat_format, chat_template, tokenizer
+from agentrl.text.chat_template import Message
+from tests import checkpoints
+
+WORDS = tokenizer.Embedded()
+BARE = chat_format.bare(WORDS)
+SHAPE = transformer.Shape(
+  vocab=WORDS.vocab_size, width=16, layers=1, heads=2, kv_heads=2, head_dim=8,
+  mlp=32,
+)  # fmt: skip
+SIZES = Sizes(slots=3, capacity=64, burst=4, chunk=8, lanes=3)
+
+
+@functools.cache
+def params(seed=0):
+  found = mesh.init(config.specs(SHAPE), jax.random.key(seed))
+  return jax.tree.map(lambda x: 3 * x, found)
+
+
+@pytest.fixture
+def model():
+  with Model(SHAPE, SIZES, BARE) as made:
+    made.swap(params())
+    yield made
+
+
+def user(text):
+  return Message('user', text)
+
+
+def plainly(p, text, seed, temperature, budget):
+  """What an engine of its own says behind a text."""
+  engine = Engine(SHAPE, SIZES, eot=WORDS.eot)
+  engine.swap(p, 0)
+  key = np.asarray(jax.random.key_data(jax.random.key(seed)))
+  engine.ask(0, WORDS.encode(text), How(key, budget, temperature))
+  while engine.busy:
+    engine.launch()
+    said = engine.land()
+  return chat_format.content(WORDS, said[0].ids)
+
+
+@pytest.mark.parametrize('temperature', [0.0, 1.0])
+def test_it_says_what_an_engine_says(model, temperature):
+  for seed in (0, 2**31 - 1):
+    said = model([user('Is it red?')], seed=seed, temperature=temperature)
+    want = plainly(params(), 'Is it red?\n', seed, temperature, 32)
+    assert said == want
+
+
+def test_many_threads_get_what_each_would_alone(model):
+  asked = [(f'Is it {i}?', i, (0.0, 0.9)[i % 2], 4 + i % 5) for i in range(12)]
+  with ThreadPoolExecutor(12) as pool:
+    said = pool.map(
+      lambda a: model([user(a[0])], seed=a[1], temperature=a[2], budget=a[3]),
+      asked,
+    )
+    for (text, *rest), got in zip(asked, said, strict=True):
+      assert got == plainly(params(), f'{text}\n', *rest)
+
+
+def test_two_on_a_mesh_answer_at_the_same_time():
+  sizes = Sizes(slots=4, capacity=64, burst=4, chunk=8, lanes=2)
+  given = params(0), params(1)
+  with (
+    jax.set_mesh(mesh.make({'data': 2, 'tensor': 2})),
+    Model(SHAPE, sizes, BARE) as one,
+    Model(SHAPE, sizes, BARE) as other,
+    ThreadPoolExecutor(8) as pool,
+  ):
+    places = mesh.shardings(config.specs(SHAPE))
+    for p, made in zip(given, (one, other), strict=True):
+      made.swap(jax.device_put(p, places))
+    said = [
+      [pool.submit(x, [user(f'Is it {i}?')], seed=i) for x in (one, other)]
+      for i in range(10)
+    ]
+    said = [[x.result(60) for x in both] for both in said]
+  for i, both in enumerate(said):
+    for p, got in zip(given, both, strict=True):
+      assert got == plainly(p, f'Is it {i}?\n', i, 1.0, 32)
+
+
+def test_a_longer_conversation_finds_what_was_read(model):
+  first = [user('a long story to begin with')]
+  said = model(first, seed=0, budget=3)
+  before = dict(model._engine.counts)
+  model([*first, Message('assistant', said), user('and?')], seed=0, budget=3)
+  counts = model._engine.counts
+  shared = counts['shared'] - before['shared']
+  assert shared >= len(WORDS.encode(first[0].content))
+  whole = WORDS.encode(f'{first[0].content}\n{said}.and?\n')
+  assert counts['read'] - before['read'] <= len(whole) - shared
+
+
+def test_a_copy_stays_as_it_was_until_it_is_swapped():
+  give_away = jax.jit(
+    lambda p: jax.tree.map(lambda x: x + 1, p), donate_argnums=0
+  )
+  mine = jax.tree.map(lambda x: x + 0, params())
+  question = [user('Is it red?')]
+  with Model(SHAPE, SIZES, BARE) as frozen, Model(SHAPE, SIZES, BARE) as newest:
+    frozen.swap(mine)
+    newest.swap(mine)
+    old = frozen(question, seed=0, temperature=0.0)
+    assert newest(question, seed=0, temperature=0.0) == old
+    give_away(mine)  # what an update does with the policy
+    newest.swap(params(1))
+    assert frozen(question, seed=0, temperature=0.0) == old
+    new = newest(question, seed=0, temperature=0.0)
+    assert new == plainly(params(1), 'Is it red?\n', 0, 0.0, 32) != old
+
+
+def test_messages_become_one_conversation():
+  told = [
+    Message('system', 'You are 7.'),
+    user('odd?'),
+    Message('assistant', 'yes'),
+    user('big?'),
+  ]
+  made = conversation(BARE, told)
+  assert made.messages == tuple(told)
+  assert WORDS.decode(made.ids) == 'You are 7.\nodd?\nyes<eot>big?\n'
+  longer = [*told, Message('assistant', 'no'), user('3?')]
+  assert conversation(BARE, longer).ids[: len(made.ids)] == made.ids
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('kind', ['chatml', 'headers'])
+def test_a_template_writes_the_same_conversation(tmp_path, kind):
+  checkpoints.chat(tmp_path, kind)
+  chat = chat_template.load(tmp_path)
+  told = [
+    *[Message('system', 'You are 7.'), user('odd?')],
+    *[Message('assistant', 'yes'), user('big?')],
+  ]
+  made = conversation(chat_format.framed(chat), told)
+  assert made.text == chat_template.start(chat, told).text
+  assert not made.rewritten
+
+
+@pytest.mark.parametrize('roles', ['', 'a', 'ua', 'au', 'uaau'])
+def test_who_speaks_when(model, roles):
+  names = {'a': 'assistant', 'u': 'user'}
+  with pytest.raises(ValueError, match='do not alternate'):
+    model([Message(names[r], 'x') for r in roles], seed=0)
+  assert isinstance(model([user('x')], seed=0, budget=2), str)
+
+
+def test_what_does_not_fit_is_a_fault(model):
+  with pytest.raises(ServiceFault, match='61 tokens and an answer of 4 are'):
+    model([user('x' * 60)], seed=0, budget=4)
+  assert isinstance(model([user('x' * 60)], seed=0, budget=3), str)
+
+
+def test_an_engine_that_fails_costs_those_who_asked():
+  with Model(SHAPE, SIZES, BARE) as model:
+    for _ in range(2):
+      with pytest.raises(ServiceFault, match='has no parameters yet'):
+        model([user('x')], seed=0)
+    model.swap(params())
+    said = model([user('Is it red?')], seed=0, temperature=0.0)
+    assert said == plainly(params(), 'Is it red?\n', 0, 0.0, 32)
+
+
+def test_closing_ends_who_waits():
+  model = Model(SHAPE, SIZES, BARE)
+  model.swap(params())
+  entered = threading.Event()
+  launch = model._engine.launch
+
+  def slowly():
+    entered.set()
+    launch()
+
+  model._engine.launch = slowly
+  with ThreadPoolExecutor(6) as pool:
+    long = [
+      pool.submit(model, [user(f'{i}')], seed=i, budget=60) for i in range(6)
+    ]
+    entered.wait(20)
+    model.close()
+    faults = [f.exception(20) for f in long]
+  assert any(isinstance(f, ServiceFault) for f in faults)
+  assert not model._thread.is_alive()
+  model.close()
+  with pytest.raises(ServiceFault, match='closed'):
+    model([user('x')], seed=0)
+  with pytest.raises(ValueError, match='closed'):
+    model.swap(params())

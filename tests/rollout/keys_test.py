@@ -1,0 +1,60 @@
+"""PRNG streams of a run: none is used for two purposes."""
+
+import ast
+import itertools
+import pathlib
+
+import jax
+import numpy as np
+
+from agentrl.rollout.keys import Stream, step_key, stream_key
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def bits(key):
+  return tuple(np.asarray(jax.random.key_data(key)).tolist())
+
+
+def test_no_two_purposes_draw_from_the_same_key():
+  key = jax.random.key(0)
+  at = [
+    bits(step_key(key, stream, step))
+    for stream, step in itertools.product(Stream, range(50))
+  ]
+  assert len(set(at)) == len(at)
+  assert len({int(s) for s in Stream}) == len(Stream.__members__)
+
+
+def test_evaluation_does_not_draw_what_memory_draws():
+  """Round i of an evaluation once had the key of a memory at step i."""
+  key = jax.random.key(3)
+  rounds = {
+    bits(jax.random.fold_in(stream_key(key, Stream.EVAL), i)) for i in range(50)
+  }
+  steps = {bits(step_key(key, Stream.MEMORY, i)) for i in range(50)}
+  assert not rounds & steps
+
+
+def test_a_step_key_is_the_same_for_a_traced_step():
+  key = jax.random.key(1)
+  traced = jax.jit(lambda s: step_key(key, Stream.ROLLOUT, s))(7)
+  assert bits(traced) == bits(step_key(key, Stream.ROLLOUT, 7))
+
+
+def test_nobody_folds_a_bare_number_into_the_key_of_a_run():
+  """`fold_in(state.key, 4)` is a stream without a name."""
+  bare = []
+  for folder in ('agentrl', 'experiments'):
+    for path in sorted((ROOT / folder).rglob('*.py')):
+      text = path.read_text()
+      if 'fold_in' not in text:
+        continue
+      for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
+          'fold_in'
+        ):
+          call = ast.unparse(node)
+          if 'state.key' in call:
+            bare.append(f'{path.relative_to(ROOT)}: {call}')
+  assert bare == []

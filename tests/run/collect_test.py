@@ -1,0 +1,38 @@
+"""What a run's arrays are before there is anything in them."""
+
+import types
+
+import jax
+import numpy as np
+import pytest
+
+from agentrl.configs import base, dapo, spear
+from agentrl.learner import update
+from agentrl.run import build
+from agentrl.run import collect as collect_lib
+
+
+@pytest.mark.parametrize('arg', ['frozen_lake', 'countdown'])
+def test_memories_begin_empty_with_the_shapes_of_a_batch(tmp_path, arg):
+  """Of environments inside jit and on the host; nothing is played."""
+  c = spear.get_config(f'tiny,env={arg}')
+  c.data = str(tmp_path)
+  c.env.update(dict(train=8, test=4))
+  s = build.setup(c)
+  state = update.init(s.learner, jax.random.key(0))
+  pool = collect_lib.forget(s, state).memory['replay']
+  assert set(pool.born.tolist()) == {-1}
+  n, k = len(pool.born), s.plan.turns
+  assert pool.kept.turns.reward.shape == (n, k)
+  rows = 1 if s.plan.history == 'full' else k
+  assert pool.kept.rows.tokens.shape == (n, rows, s.capacity.row)
+
+
+def test_a_run_collects_by_its_own_numbers():
+  """Three attempts for each one kept, which do not divide four."""
+  c = dapo.get_config('tiny')
+  base.hp(c, 'collect', 'dynamic_sampling', times=3)
+  four = types.SimpleNamespace(outcome=np.zeros(4))
+  collect = collect_lib.collector(c)
+  with pytest.raises(ValueError, match='times=3 attempts, which do not divide'):
+    collect(lambda *_: four, lambda batch: batch, None, (), (), None)

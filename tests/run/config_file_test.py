@@ -1,0 +1,50 @@
+"""One method is one module, by whichever name it is asked for."""
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+from agentrl.run import config_file
+
+
+def test_a_method_is_one_module(tmp_path, monkeypatch):
+  there = importlib.import_module('agentrl.configs.oprl')
+  for name in ('oprl', 'configs/oprl.py', config_file.FOLDER / 'oprl.py'):
+    assert config_file.load_module(str(name)) is there
+  monkeypatch.chdir(tmp_path)  # where nothing is cloned
+  config_file.load_module.cache_clear()
+  for name in ('oprl', 'configs/oprl.py'):
+    assert config_file.load_module(name) is there
+  studies = config_file.load_module('configs/studies/oprl.py')
+  assert studies is importlib.import_module('agentrl.configs.studies.oprl')
+
+
+def test_a_file_wins_over_a_method_of_its_name(tmp_path, monkeypatch):
+  (tmp_path / 'oprl').write_text('')
+  monkeypatch.chdir(tmp_path)
+  assert config_file.find('oprl') == 'oprl'
+  assert config_file.find('grpo').endswith('grpo.py')
+
+
+@pytest.mark.parametrize('name', ['', 'base', 'configs/base', 'opr', '/'])
+def test_what_is_no_config_is_told_the_methods(name, tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  with pytest.raises(ValueError, match=r'cannot be read; give .* oprl,'):
+    config_file.find(name)
+
+
+def test_the_console_script_starts_the_mains():
+  code = 'from agentrl import cli; cli.command()'
+  for words, said in (
+    ([], 'usage: agentrl NAME ...; NAME is one of bench,'),
+    (['fly'], 'usage: agentrl NAME'),
+    (['eval'], 'error: the flag --workdir is missing'),
+  ):
+    ran = subprocess.run(
+      [sys.executable, '-c', code, *words], capture_output=True, text=True
+    )
+    assert ran.returncode == 2
+    assert said in ran.stdout + ran.stderr
+    assert 'Traceback' not in ran.stderr

@@ -1,0 +1,396 @@
+"""Odd values of every field and hyper-parameter: refused, or legitimate.
+
+What is legitimate is written down here by hand, so that a declaration that
+lets too much in, or too little, is noticed.
+"""
+
+import importlib
+import math
+import re
+
+import pytest
+
+from agentrl import domain, registry
+from agentrl.configs import base, envs, grpo
+from agentrl.env import base as env_base
+from agentrl.run import config_file, fields, validate
+from docs.generate import config
+
+ODD = {
+  'nan': math.nan,
+  'inf': math.inf,
+  '-inf': -math.inf,
+  '-1': -1,
+  '0': 0,
+  '1': 1,
+  '.5': 0.5,
+  'large': 10**12,  # no int32, but a float32
+  '1e300': 1e300,  # no float32
+  'None': None,
+  'True': True,
+  "''": '',
+  'word': 'nope',
+  'words': ('nope',),
+  'numbers': (math.nan, 1),
+  '()': (),
+}
+# Which of them are legitimate, by kind of field.
+LEGITIMATE = {
+  'count': '1',
+  'count or 0': '0 1',
+  'count or -1': '-1 1',
+  'count, 0 or -1': '-1 0 1',
+  'no number here': '',  # at least 2, or another field is in the way
+  'positive': '1 .5 large',
+  'positive or inf': '1 .5 large inf',
+  'above 1 or inf': 'large inf',
+  'at least 1': '1 large',
+  'not negative': '0 1 .5 large',
+  'share': '1 .5',
+  'probability': '0 1 .5',
+  'below 1': '0 .5',
+  'below .5': '',
+  '0 to .5': '0 .5',
+  'temperature': '0 1 .5',
+  'any number': '-1 0 1 .5 large',
+  'flag': 'True',
+  'text': "'' word",
+  'word': 'word',
+  'choice': '',
+  'choice or none': "''",
+  'names': 'words ()',
+  'some names': 'words',
+  'one': '1',
+  'up to 1.5': '0 1 .5',
+  'up to 5': '-1 0 1 .5',
+  'from 1 or inf': '1 large inf',
+  'from .5': '1 .5 large',
+  'span': '0 1',
+}
+FIELDS = {
+  'count': """
+    micro model.width model.layers model.heads model.kv_heads model.mlp
+    rollout.batch rollout.group rollout.slots rollout.turns rollout.message
+    rollout.window sft.batch eval.episodes checkpoint.every checkpoint.keep
+    log.every host.heard host.burst host.chunk host.lanes service.*.message
+    env.train env.test sokoban.boxes sokoban.train sokoban.test
+    sokoban.min_moves frozen_lake.height frozen_lake.width bifurcation.length
+    countdown.most search_questions.people search_questions.passages
+    shop.products shop.page shop.attributes textworld_coin.low""",
+  'count or 0': """
+    seed steps model.positions lora.rank rollout.context rollout.top_k sft.steps
+    sft.warmup eval.every log.held_out host.sessions role.*.heads role.*.warmup
+    env.seed bifurcation.filler select.*.source select.*.span""",
+  'count or -1': """
+    mesh.data mesh.fsdp mesh.expert mesh.sequence mesh.tensor""",
+  'count, 0 or -1': 'log.groups',
+  'no number here': """
+    model.head_dim service.*.context sokoban.height sokoban.width
+    sokoban.max_moves bifurcation.choices countdown.numbers countdown.largest
+    interview.numbers interview.largest math_python.size sql_questions.items
+    sql_questions.shops textworld_coin.high toy_text.size""",
+  'positive': """
+    model.eps lora.alpha host.seconds host.start host.patience role.*.eps
+    math_python.seconds""",
+  'positive or inf': 'role.*.clip',
+  'at least 1': 'model.theta',
+  'not negative': """
+    frozen_lake.invalid bifurcation.invalid sft.lr role.*.lr role.*.final""",
+  'share': 'rollout.anchor rollout.top_p toy_text.frozen rollout.temperature',
+  'probability': 'role.*.decay bifurcation.slip',
+  'below 1': 'role.*.b1 role.*.b2',
+  '0 to .5': 'interview.noise',
+  'temperature': 'eval.temperature service.*.temperature',
+  'any number': 'coef.*',
+  'flag': """
+    model.qk_norm model.bias model.tied model.random mesh.explicit
+    sokoban.coordinates frozen_lake.slip alfworld.admissible countdown.teach
+    interview.teach minigrid.rules sql_questions.teach textworld_coin.brief
+    textworld_coin.admissible textworld_coin.rules textworld_express.admissible
+    toy_text.rules toy_text.slippery""",
+  'text': """
+    method init model.path lora.path rollout.tag rollout.nulled rollout.system
+    log.wandb service.*.function service.*.role service.*.run service.*.system
+    sokoban.levels alfworld.data countdown.operations math_python.path
+    minigrid.id reasoning_gym.dataset reasoning_gym.settings scienceworld.task
+    scienceworld.simplifications search_questions.corpus
+    search_questions.questions shop.catalogue sql_questions.kinds textarena.id
+    textworld_coin.folder textworld_express.settings""",
+  'word': 'data lora.pattern task rollout_kind collect plan reduce.*',
+  'choice': """
+    model.attention model.remat model.dtype rollout.history rollout.frame
+    role.*.kind role.*.trunk role.*.optimizer env.name sokoban.reward
+    alfworld.held_out countdown.format math_python.format toy_text.game
+    search_questions.format sql_questions.format textworld_express.game""",
+  'choice or none': 'host.place',
+  'names': 'curate signal finish memory stream.* host.stop',
+  'some names': 'reward advantage loss',
+}  # fmt: skip
+# By name, or by piece and name where a name means different things.
+HYPER_PARAMETERS = {
+  'count': """
+    times group_times epochs n length limit steps least capacity age history
+    turns every overlong.margin replay.n""",
+  'count or 0': 'depth head ddof restarted_prm.steps',
+  'no number here': """
+    branch.every branch_above.every replay.capacity overlong.limit""",
+  'positive': """
+    eps first beta temperature far tau_positive tau_negative floor bound
+    dppo_tv.threshold dppo_kl.threshold""",
+  'positive or inf': """
+    clip clip_low clip_high future_clip high duration_weight.limit dppo_tv.limit
+    dppo_kl.limit""",
+  'above 1 or inf': 'dual',
+  'not negative': """
+    penalty threshold shrink against negative cost lr""",
+  'share': 'share fraction tau',
+  'probability': """
+    gamma lam token_gamma token_lam scale_by_difficulty.floor
+    weigh_by_difficulty.floor""",
+  'below .5': 'margin',
+  'any number': """
+    coef value above good bad alpha chance slope top solved scale
+    entropy_factor.lam imitate_best.threshold entropy_band.penalty
+    branch_above.threshold""",
+  'choice': """
+    unit singleton within weigh reference loss pairing trajectory order""",
+  'word': 'name keep switch primary auxiliary role',
+  'names': 'by',
+  'up to 1.5': 'entropy_band.low entropy_hinge.low masked_is.low low',
+  'from .5': 'entropy_band.high entropy_hinge.high',
+  'up to 5': 'clip_cov.least',
+  'from 1 or inf': 'clip_cov.most',
+  'no tuple of three': 'start',
+}  # fmt: skip
+LEGITIMATE['no tuple of three'] = ''
+
+
+def kinds(table):
+  out = {}
+  for kind, names in table.items():
+    for name in names.split():
+      assert name not in out, f'{name} is written down twice'
+      out[name] = set(re.findall(r'\S+', LEGITIMATE[kind]))
+  return out
+
+
+def configs():
+  """Small configs that have every field between them."""
+  names = (*envs.JITTED, *env_base.FAMILIES)
+  for name in names:
+    c = grpo.get_config(f'tiny,env={name}')
+    base.role(c, 'other')
+    base.service(c, 'other', function='agentrl.env.interview:truthful')
+    c.select.ppo = {'span': 0}
+    c.select.kl_k3 = {'source': 0}
+    c.reduce.ppo = 'token_mean'
+    yield name, c
+
+
+def known_as(path, name):
+  """How FIELDS calls it."""
+  section, _, rest = path.partition('.')
+  if section == 'env' and rest in fields.envs.TASKS:
+    own = envs.ENV.get(name, {})
+    return f'{name}.{rest}' if rest in own else path
+  if section == 'env':
+    return f'{name}.{rest}'
+  if section in ('role', 'service', 'select'):
+    return f'{section}.*.{path.split(".")[-1]}'
+  return f'{section}.*' if section in ('coef', 'stream', 'reduce') else path
+
+
+def every_field():
+  """(name in FIELDS, path, a config that has it), each once."""
+  seen = set()
+  for name, c in configs():
+    for path in fields.flat(c):
+      known = known_as(path, name)
+      if not path.startswith(('hp.', 'schedule.')) and known not in seen:
+        seen.add(known)
+        yield known, path, c
+
+
+def put(c, path, value):
+  *before, last = path.split('.')
+  for name in before:
+    c = c[name]
+  old = c[last]
+  del c[last]  # its type would turn 1 into 1.0
+  c[last] = value
+  return old
+
+
+def refused(check, field, value):
+  """Whether the check refuses, in one sentence of field and value."""
+  try:
+    check()
+  except ValueError as error:
+    message = str(error)
+    assert '\n' not in message
+    assert f'{field.split(".")[-1]}={value!r}' in message, message
+    assert '; ' in message, f'no fix: {message}'
+    return True
+  return False
+
+
+def one_sentence(c):
+  """Whatever else does not fit now is a sentence too."""
+  try:
+    validate.config(c)
+  except ValueError as error:
+    message = str(error)
+  else:
+    return
+  assert '\n' not in message
+
+
+def test_odd_values_of_every_field():
+  legitimate, count, wrong = kinds(FIELDS), 0, []
+  for known, path, c in every_field():
+    for label, value in ODD.items():
+      fine = label in legitimate[known]
+      old = put(c, path, value)
+      # What training calls refuses what is no value; a value may name a piece
+      # that there is not, or leave no room for another field.
+      run = fields.check if fine else validate.config
+      if refused(lambda run=run, c=c: run(c), path, value) == fine:
+        wrong.append(f'{path}={value!r}: {"refused" if fine else "accepted"}')
+      if fine:
+        one_sentence(c)
+      put(c, path, old)
+      count += 1
+  assert not wrong
+  assert count >= 2000
+
+
+def test_odd_values_of_every_hyper_parameter():
+  legitimate, count, wrong = kinds(HYPER_PARAMETERS), 0, []
+  for piece in pieces():
+    for name in piece.defaults:
+      own = f'{piece.name}.{name}'
+      allowed = legitimate[own if own in legitimate else name]
+      for label, value in ODD.items():
+        fine = label in allowed
+        values = {name: value}
+        run = lambda p=piece, v=values: registry.check_values(p.slot, p, v)  # noqa: E731
+        if refused(run, name, value) == fine:
+          wrong.append(f'{own}={value!r}: {"refused" if fine else "accepted"}')
+        count += 1
+  assert not wrong
+  assert count >= 3000
+
+
+def pieces():
+  """Those that ship."""
+  for slot in registry.SLOTS:
+    for name in registry.names(slot):
+      piece = registry.get(slot, name)
+      if piece.f.__module__.startswith('agentrl.'):
+        yield piece
+
+
+def test_every_hyper_parameter_declares_its_domain():
+  for piece in pieces():
+    own = domain.declared(piece.f)
+    for name, value in piece.defaults.items():
+      assert name in own, (
+        f'{piece.slot} {piece.name}: declare {name} as an Annotated type of'
+        ' agentrl/domain.py'
+      )
+      own[name].check(name, value, piece.defaults)
+
+
+METHODS = config_file.methods()
+
+
+@pytest.mark.parametrize('arg', ['tiny', 'env=countdown'])
+def test_every_field_of_every_config_is_declared(arg):
+  for method in METHODS:
+    module = importlib.import_module(f'agentrl.configs.{method}')
+    fields.check(module.get_config(arg))
+
+
+def test_every_default_is_in_its_domain():
+  tables = [base.FIELDS, base.OPEN, envs.TASKS, *envs.ENV.values()]
+  for table in tables:
+    beside = {name: field.default for name, field in table.items()}
+    for name, field in table.items():
+      assert field.meaning
+      if name != 'advantage':  # a method fills it
+        field.domain.check(name, field.default, beside)
+
+
+@pytest.mark.parametrize('path', [
+  'task', 'rollout_kind', 'collect', 'plan', 'reward', 'curate', 'signal',
+  'advantage', 'finish', 'loss', 'memory', 'stream.episode', 'reduce.ppo',
+])  # fmt: skip
+def test_pieces_that_there_are_not(path):
+  c = grpo.get_config('tiny')
+  c.reduce.ppo = 'token_mean'
+  many = isinstance(fields.flat(c)[path], tuple)
+  put(c, path, ('nope',) if many else 'nope')
+  with pytest.raises(ValueError, match="'nope'"):
+    validate.config(c)
+
+
+def test_a_bucket_is_no_path():
+  c = grpo.get_config('tiny')
+  for path in ('data', 'init', 'model.path', 'lora.path', 'env.levels'):
+    old = put(c, path, 'gs://bucket/x')
+    with pytest.raises(ValueError, match=rf"{path}='gs://bucket/x' is no fo"):
+      validate.config(c)
+    put(c, path, old)
+
+
+def test_sentences():
+  for field, value, sentence in (
+    (domain.Whole(1), 0, 'x=0 is too low; set it to 1 or more'),
+    (domain.Whole(1, 5), 9, 'x=9 is too high; set it to a whole number from 1'),
+    (domain.Whole(1, also=(-1,)), 0, 'x=0 is too low; set it to 1 or more, or'),
+    (domain.Real(0, above=True), 0, 'x=0 is too low; set it to more than 0'),
+    (domain.Real(), 'a', "x='a' is no number; set it to a number"),
+    (domain.Flag(), 1, 'x=1 is neither True nor False'),
+    (domain.Tuple(), 'a,b', "a text where a tuple belongs; write ('a', 'b')"),
+    (domain.Tuple(), ('a,b',), "x=('a,b',) holds 'a,b', which is no name"),
+    (domain.Tuple(once=True), ('a', 'a'), 'holds a value twice'),
+    (domain.Path(empty=False), '', "x='' is empty; set it to a path"),
+  ):
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+      field.check('x', value)
+  with pytest.raises(ValueError, match=r'low=3 is more than high=2; lower it'):
+    domain.Real(most='high').check('low', 3, {'high': 2})
+
+
+def test_a_piece_of_a_user_is_checked_by_the_types_of_its_defaults():
+  def own(x, *, rate: float = 0.5, many: int = 3, free=None):
+    return x
+
+  piece = registry.Piece('link', 'own', own, (), (), 'turn', 'turn', False)
+  registry.check_values('s', piece, {'rate': -2.0, 'free': object()})
+  for values in ({'rate': math.nan}, {'many': 0.5}, {'many': True}):
+    with pytest.raises(ValueError, match=r'hp\.s\.own\.'):
+      registry.check_values('s', piece, values)
+
+
+def test_a_class_without_a_file_or_with_unknown_types_declares_nothing():
+  scope = {'__name__': 'nowhere'}
+  exec('class Own:\n  size: "Unknown" = 3', scope)
+  assert domain.declared(scope['Own']) == {}
+  assert domain.comments(scope['Own']) == {}
+
+
+def test_the_page_is_up_to_date():
+  with open(config.PAGE, encoding='utf-8') as f:
+    text = f.read()
+  assert text == config.page(), 'run `python -m docs.generate.config`'
+
+
+def test_help_lists_the_fields_of_a_config():
+  text = fields.listed(grpo.get_config('tiny'))
+  for line in (
+    '--config.rollout.top_p=1.0: a number, more than 0 and at most 1; ',
+    '--config.hp.ppo.ppo.clip_low=0.2: a number, more than 0',
+    '--config.env.width=6: a whole number from 3 to 64; cells',
+  ):
+    assert line in text

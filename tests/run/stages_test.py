@@ -1,0 +1,184 @@
+"""What stages and evaluations ask of whoever plays, with nobody playing."""
+
+import types
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentrl import registry
+from agentrl.configs import grpo
+from agentrl.dataset import jit_tasks
+from agentrl.learner.algorithm import Learner
+from agentrl.rollout import record as record_lib
+from agentrl.run import stages as stages_lib
+from agentrl.run.sampler import Players
+from agentrl.signal.base import Context
+from agentrl.types import Module, Status, TrainState
+
+TRAIN, TEST, SHOWN = 12, 5, (1, 2, 4, 7, 8, 11)
+
+
+def _tasks(n, shown):
+  actions = np.full((n, 3), -1)
+  actions[list(shown), 0] = 0
+  return jit_tasks.TaskSet({}, actions, [str(i) for i in range(n)])
+
+
+def _setup(**changes):
+  c = grpo.get_config('tiny')
+  c.update_from_flattened_dict({
+    'sft.steps': 5, 'sft.batch': 3, 'steps': 8, 'seed': 3,
+    'rollout.batch': 6, 'rollout.group': 2, 'rollout.turns': 4,
+    'rollout.temperature': 0.7, 'eval.temperature': 0.3, 'eval.episodes': 15,
+    'eval.every': 3, 'log.held_out': 0, **changes,
+  })  # fmt: skip
+  module = Module({}, lambda *args: None)
+  learner = Learner(registry.Wiring(), Context({'policy': module}, {}, 1))
+  return types.SimpleNamespace(
+    config=c,
+    train=_tasks(TRAIN, SHOWN),
+    test=_tasks(TEST, ()),
+    learner=learner,
+    warm=learner,
+  )
+
+
+def _state():
+  return TrainState(
+    step=jnp.int32(0), params={'policy': {'w': jnp.ones(())}}, opt={},
+    signal={}, memory=(), carry=(), key=jax.random.key(1),
+  )  # fmt: skip
+
+
+class Asked(list):
+  """What was asked of the players, in order."""
+
+  def players(self):
+    def keep(*args):
+      self.append(args)
+      return args
+
+    return Players(
+      chosen=lambda index: index,
+      demonstrate=keep,
+      collect=keep,
+      observe=lambda batch: {},
+      play=self.play,
+    )
+
+  def play(self, policy, attempts, key):
+    """Solves all that have an even index, and a quarter of the others."""
+    self.append((policy, attempts, key))
+    b = attempts.task.shape[0]
+    r = record_lib.empty(b, 2, 1, 1, ())
+    even = np.asarray(attempts.task) % 2 == 0
+    return r.replace(
+      valid=np.stack([np.ones(b, bool), ~even], 1),
+      outcome=np.where(even, 1.0, 0.25),
+      status=np.where(even, Status.SOLVED, Status.TURN_LIMIT),
+    )
+
+
+def _stages(s, asked):
+  return list(stages_lib.make_stages(s, ('sft', 'rl'), asked.players()))
+
+
+def _bits(key):
+  return tuple(np.asarray(jax.random.key_data(key)).tolist())
+
+
+def test_rl_follows_the_warm_start():
+  warm, rl = _stages(_setup(), Asked())
+  assert (warm.name, warm.start, warm.end) == ('sft', 0, 5)
+  assert (rl.name, rl.start, rl.end) == ('rl', 5, 13)
+
+
+def test_the_warm_start_shows_what_has_a_demonstration():
+  """Every such task once an epoch, wherever the stage begins."""
+  s, asked = _setup(), Asked()
+  for start in (0, 4):
+    stage = stages_lib.sft_stage(s, start, start + 4, asked.players())
+    first, second, third = (stage.tasks(start + i) for i in range(3))
+    assert sorted([*first, *second]) == list(SHOWN)
+    assert set(third) <= set(SHOWN)
+
+
+def test_rl_attempts_all_training_tasks_and_no_other():
+  s = _setup()
+  _, rl = _stages(s, Asked())
+  each = TRAIN // 3  # steps of an epoch
+  epoch = [rl.tasks(5 + i) for i in range(each)]
+  groups = [a.task.reshape(3, 2) for a in epoch]
+  assert all(np.all(x[:, 0] == x[:, 1]) for x in groups)
+  told = np.concatenate([x[:, 0] for x in groups])
+  assert sorted(told) == list(range(TRAIN))
+  for a in epoch:
+    np.testing.assert_array_equal(a.temperature, np.float32(0.7))
+    np.testing.assert_array_equal(a.limit, 4)
+  # The first step of the stage is the first of the order; a seed has its own.
+  alone = stages_lib.rl_stage(s, 0, 8, Asked().players())
+  np.testing.assert_array_equal(alone.tasks(0).task, epoch[0].task)
+  other = stages_lib.rl_stage(_setup(seed=4), 0, 8, Asked().players())
+  told = [[a.tasks(i).task.tolist() for i in range(4)] for a in (alone, other)]
+  assert told[0] != told[1]
+
+
+def test_every_iteration_has_a_key_of_its_own():
+  s, asked = _setup(), Asked()
+  warm, rl = _stages(s, asked)
+  state = _state()
+  for stage in (warm, rl):
+    for step in (stage.start, stage.start + 1, stage.start + 1):
+      stage.collect(state, step)
+  keys = [_bits(args[1]) for args in asked[:3]]
+  keys += [_bits(args[2]) for args in asked[3:]]
+  assert keys[1] == keys[2]
+  assert keys[4] == keys[5]
+  assert len(set(keys)) == 4
+  versions = [int(args[3]) for args in asked[3:]]
+  assert versions == [5, 6, 6]
+
+
+def test_evaluation_plays_held_out_tasks_at_its_own_temperature():
+  s, asked = _setup(), Asked()
+  playing = asked.players()
+  watch = stages_lib.watch(s, _stages(s, asked), None, playing)
+  told = watch.evaluate(_state(), 5)
+  every = np.concatenate([a.task for _, a, _ in asked])[:15]
+  np.testing.assert_array_equal(every, TRAIN + np.arange(15) % TEST)
+  for _, a, _ in asked:
+    assert a.task.shape == (6,)
+    np.testing.assert_array_equal(a.temperature, np.float32(0.3))
+    np.testing.assert_array_equal(a.limit, 4)
+  assert len({_bits(key) for *_, key in asked}) == len(asked) == 3
+  even = every % 2 == 0
+  assert told['eval/solved'] == even.sum()
+  assert told['eval/episodes'] == 15
+  assert told['eval/tasks'] == TEST
+  assert told['eval/success'] == pytest.approx(even.mean())
+  assert told['eval/score'] == pytest.approx(np.where(even, 1, 0.25).mean())
+  assert told['eval/turns'] == pytest.approx(np.where(even, 1, 2).mean())
+  assert told['eval/turns_solved'] == 1
+  assert told['eval/ended/solved'] == pytest.approx(even.mean())
+  # The same at every step: evaluations are compared with each other.
+  asked.clear()
+  assert watch.evaluate(_state(), 9) == told
+
+
+@pytest.mark.parametrize(
+  ('names', 'every', 'want'),
+  [
+    (('sft', 'rl'), 3, {5, 8, 11, 13}),
+    (('sft', 'rl'), 0, {5, 13}),
+    (('rl',), 3, {0, 3, 6, 8}),
+    (('sft',), 3, {3, 5}),
+  ],
+)
+def test_when_evaluations_are_due(names, every, want):
+  """At the ends of stages, and every so many steps of the last one."""
+  s = _setup(**{'eval.every': every})
+  stages = list(stages_lib.make_stages(s, names, Asked().players()))
+  due = stages_lib.due(s.config, stages)
+  assert {step for step in range(stages[-1].end + 1) if due(step)} == want

@@ -1,0 +1,93 @@
+"""Comparisons of paired runs: by hand, by scipy, and by simulation."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from agentrl.stats import paired
+
+
+def test_compare_by_hand():
+  got = paired.compare([3.0, 5.0, 7.0, np.nan], [1.0, 4.0, 4.0, 2.0])
+  assert (got.n, got.failed) == (3, (1, 0))
+  assert (got.mean, got.median, got.sd) == (2, 2, 1)
+  want = stats.ttest_rel([3.0, 5.0, 7.0], [1.0, 4.0, 4.0])
+  assert got.p == pytest.approx(want.pvalue)
+  low, high = want.confidence_interval()
+  assert (got.low, got.high) == pytest.approx((low, high))
+  assert got.better == pytest.approx(7 / 9)  # 6 wins and 2 ties of 9
+
+
+def test_an_arm_against_itself_is_no_difference():
+  got = paired.compare([1.0, 2.0, 4.0], [1.0, 2.0, 4.0])
+  assert (got.mean, got.low, got.high, got.p) == (0, 0, 0, 1)
+  assert got.better == 0.5
+  assert got.correlation == pytest.approx(1)
+
+
+def test_what_cannot_be_compared():
+  with pytest.raises(ValueError, match='not paired'):
+    paired.compare([1.0, 2.0], [1.0])
+  with pytest.raises(ValueError, match='2 are needed'):
+    paired.compare([1.0, np.nan], [1.0, 2.0])
+
+
+def test_interquartile_mean():
+  assert paired.interquartile_mean(range(8)) == 3.5
+  assert paired.interquartile_mean([0, 0, 0, 1e9]) == 0
+  x = np.random.default_rng(0).normal(size=40)
+  assert paired.interquartile_mean(x) == pytest.approx(stats.trim_mean(x, 0.25))
+  # Of ten runs the third and the eighth count half.
+  ten = [9, 9, 1, 2, 3, 4, 5, 6, 9, 9]
+  want = (3 / 2 + 4 + 5 + 6 + 9 + 9 / 2) / 5
+  assert paired.interquartile_mean(ten) == pytest.approx(want)
+
+
+def test_curves():
+  assert paired.area([0, 10, 20], [0.0, 1.0, 1.0]) == 0.75
+  assert paired.steps_to([0, 10, 20], [0.0, 0.4, 0.8], 0.6) == 15
+  assert paired.steps_to([0, 10], [0.0, 0.4], 0.6) == np.inf
+  assert paired.steps_to([3, 10], [0.7, 0.4], 0.6) == 3
+  with pytest.raises(ValueError, match='no area'):
+    paired.area([0, 0], [1.0, 1.0])
+
+
+def test_holm():
+  got = paired.holm({'a': 0.04, 'b': 0.01, 'c': 0.03})
+  assert got == pytest.approx({'b': 0.03, 'c': 0.06, 'a': 0.06})
+
+
+def test_planted_differences_are_found_as_often_as_predicted():
+  r = np.random.default_rng(0)
+  n, sd, effect = 10, 4.1, 4.0
+  found = [
+    paired.compare(r.normal(effect, sd, n), np.zeros(n)).p < 0.05
+    for _ in range(2000)
+  ]
+  assert np.mean(found) == pytest.approx(paired.power(effect, sd, n), abs=0.035)
+  nothing = [
+    paired.compare(r.normal(0, sd, n), np.zeros(n)).p < 0.05
+    for _ in range(2000)
+  ]
+  assert np.mean(nothing) == pytest.approx(0.05, abs=0.02)
+
+
+def test_smallest_difference_that_is_found():
+  x = paired.smallest(4.1, 10)
+  assert paired.power(x, 4.1, 10) == pytest.approx(0.8, abs=1e-3)
+  assert x == pytest.approx(4.09, abs=0.02)  # of the planning table, r = .5
+
+
+@pytest.mark.parametrize(
+  ('low', 'high', 'claimed', 'want'),
+  [
+    (1, 9, 8, 'confirmed'),
+    (1, 3, 8, 'smaller than claimed'),
+    (-1, 3, 8, 'refuted'),
+    (-1, 5, 8, 'not seen'),
+    (-9, -1, -8, 'confirmed'),
+    (-3, 1, -8, 'refuted'),
+  ],
+)
+def test_verdicts(low, high, claimed, want):
+  assert paired.verdict(low, high, claimed) == want
