@@ -4,7 +4,7 @@
 
 Repeating the command goes on where the run was cut off. With
 --config.init=RUN the policy of another run takes the warm start's place.
-Short on purpose: the parts are in build.py, staging.py and runner.py, to be
+Short on purpose: the parts are build, stages and runner of agentrl/run, to be
 used from a notebook too.
 """
 

@@ -2,7 +2,7 @@
 
 Nothing here makes an array or looks at a device. FLOPs are those of products
 of matrices and of attention to the keys a token may see; every row is taken to
-be full. Memory is in footprint.py.
+be full. Memory is in memory.py.
 """
 
 from typing import NamedTuple

@@ -218,7 +218,7 @@ def side_by_side(
 def watch(
   ways: seed_axis.Lanes, s: build.Setup, stages, log: Keeper
 ) -> loop.Watch:
-  """Every run on the same held-out tasks, as staging.watch plays them."""
+  """Every run on the same held-out tasks, as stages.watch plays them."""
   c = s.config
   tasks = len(s.train) + np.arange(len(s.test))
 

@@ -1,7 +1,8 @@
 """Continuous batching, the host's side: what the device does in a round.
 
 Lines, conversations that ask for one message after another, sit in slots
-(seats.py). Those that have tokens to read do so by chunks; the others write.
+(scheduler.py). Those that have tokens to read do so by chunks; the others
+write.
 
   launch()   hands the device one round of work: chunks to read, then a burst
   land()     waits for it; -> the messages that it finished
