@@ -9,7 +9,7 @@ setuptools.setup(
   license='Apache-2.0',
   # configs/ and experiments/ are links in agentrl/, and files in the wheel.
   packages=setuptools.find_packages(include=['agentrl', 'agentrl.*']),
-  package_data={'agentrl': ['**/static/*', 'py.typed']},
+  package_data={'agentrl': ['**/static/*', '**/templates/*', 'py.typed']},
   entry_points={'console_scripts': ['agentrl = agentrl.cli:command']},
   python_requires='>=3.11',
   install_requires=[
@@ -19,7 +19,7 @@ setuptools.setup(
     'flax>=0.12.7,<0.13',
     'importlib_resources>=6,<8',  # TFDS 4.9.10 forgets to ask for it
     'jax>=0.10.2,<0.11',
-    'jinja2>=3.1,<4',  # chat templates, which transformers does not ask for
+    'jinja2>=3.1,<4',  # pages, and the chat templates of transformers
     'matplotlib>=3.10,<4',
     'ml-collections>=1.1,<2',
     'numpy>=2.2,<3',
@@ -29,17 +29,20 @@ setuptools.setup(
     'scipy>=1.16,<2',
     'tensorboardX>=2.6.4,<3',
     'tensorflow-datasets>=4.9.10,<4.10',
-    'tqdm>=4.67,<5',
     'transformers>=5.20,<6',
   ],
   extras_require={
     'cuda': ['jax[cuda13]>=0.10.2,<0.11'],
     'tpu': ['jax[tpu]>=0.10.2,<0.11'],
     'ray': ['ray>=2.60,<3'],  # host environments on many machines
+    'gcs': ['gcsfs>=2026.10,<2027'],  # workdirs in a bucket, gs://
     'track': ['wandb>=0.21,<1'],  # metrics in Weights & Biases as well
     'cluster': ['submitit>=1.5.3,<2'],
     'dev': [
+      'gcp-storage-emulator>=2026.7,<2027',
+      'gcsfs>=2026.10,<2027',
       'hypothesis>=6.150,<7',
+      'mypy>=2.4,<3',
       'pytest>=9,<10',
       'pytest-xdist>=3.8,<4',
       'ruff>=0.17,<0.18',

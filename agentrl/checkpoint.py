@@ -1,7 +1,7 @@
-"""Lasting state: checkpoints that are whole, or known not to be.
+"""Checkpoints: saves and restores states, and detects damaged ones.
 
     <folder>/<step>/state, meta, leaves   written by orbax
-    <folder>/<step>/manifest.json         the step; size and SHA-256 of them
+    <folder>/<step>/manifest.json         the step; size and hash of its files
     <folder>/saving                       the step being written, while it is
 
 A step counts as saved once its manifest stands and names it. A step without
@@ -9,13 +9,13 @@ one that `saving` names was cut short, and is removed; any other fault is
 damage, and what is damaged is kept under another name.
 """
 
-import hashlib
+import contextlib
+import functools
 import json
 import os
-import pathlib
 import re
-import shutil
 import sys
+import threading
 import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -26,14 +26,20 @@ import orbax.checkpoint as ocp
 from absl import logging
 from jax.experimental import multihost_utils
 
-from agentrl import storage
+from agentrl import renames, storage
 
 _NONE, _UNREADABLE = -1, -2  # what process 0 tells the others beside a step
 _CUT_SHORT = 'its save was cut short'
+# orbax measures deadlines by the wall clock, which a suspended machine or a
+# clock set anew moves by any amount: as good as none for the write, and folders
+# are made without a wait for them.
+_ASYNC = ocp.options.AsyncOptions(
+  timeout_secs=10**9, create_directories_asynchronously=False
+)
 
 
 class Leaf(NamedTuple):
-  """What a checkpoint says of one array; `impl` is '' unless it is a key."""
+  """Description of one array; `impl` is '' unless it is a key."""
 
   path: str
   shape: tuple[int, ...]
@@ -45,10 +51,11 @@ class Leaf(NamedTuple):
 
 
 class Checkpoints:
-  """The newest `keep` states of one run, in a local or mounted folder.
+  """The newest `keep` states of one run, in a local folder or a bucket.
 
-  Saving returns when the state is on disk, so its buffers may be donated
-  next. Process 0 hashes and removes; every process must call each method.
+  Saving returns when the state is copied to the host, so its buffers may be
+  donated next; orbax writes it in the background. Process 0 hashes and removes
+  there too; every process must call each method.
   """
 
   def __init__(
@@ -61,18 +68,24 @@ class Checkpoints:
     """check: raises where the folder is not this process's to write in."""
     if keep < 1:
       raise ValueError(f'keep={keep} leaves no checkpoint; keep at least 1')
-    if '://' in os.fspath(folder):
-      raise ValueError(
-        f'checkpoints cannot be written to {folder}; mount the bucket and '
-        'give the path of the mounted folder'
-      )
-    self._folder = pathlib.Path(folder).absolute()
+    self._folder = storage.path(storage.absolute(folder))
     self._keep, self._check = keep, check
     self._spoiled: dict[int, str] = {}
-    self._made: ocp.CheckpointManager | None = None
+    self._copy: dict[str, jax.Array] = {}
+    self._thread: threading.Thread | None = None
+    self._error: Exception | None = None
+
+  @functools.cached_property
+  def _orbax(self) -> ocp.AsyncCheckpointer:
+    handler = ocp.CompositeCheckpointHandler(
+      composite_options=ocp.CompositeOptions(async_options=_ASYNC)
+    )
+    return ocp.AsyncCheckpointer(handler, async_options=_ASYNC)
 
   def save(self, step: int, state: Any, meta: dict[str, Any]) -> None:
     """Writes `state` (a pytree of jax arrays, typed keys too) and `meta`.
+
+    Waits for the save before, and raises what kept that from being written.
 
     Args:
       step: larger than every step saved before.
@@ -81,25 +94,36 @@ class Checkpoints:
 
     Raises:
       ValueError: step, leaf or meta that cannot be saved, named.
+      OSError: this state or the one before could not be written.
     """
     _check_meta(meta)
     arrays = _named(state)
-    leaves = [_describe(path, x) for path, x in arrays.items()]
+    self.wait()
     if jax.process_index() == 0:
       self._clear_the_way(step)
     args = ocp.args.Composite(
-      state=ocp.args.StandardSave(_storable(arrays)),
+      state=ocp.args.StandardSave(self._snapshot(_storable(arrays))),
       meta=ocp.args.JsonSave({'meta': meta}),
-      leaves=ocp.args.JsonSave({'leaves': leaves}),
+      leaves=ocp.args.JsonSave(
+        {'leaves': [_describe(path, x) for path, x in arrays.items()]}
+      ),
     )
     multihost_utils.sync_global_devices('agentrl_checkpoint_start')
-    self._manager().reload()  # what was cleared away must not be remembered
     self._write(step, args)
-    if jax.process_index() == 0:
-      self._check()
-      self._seal(step)
-      self._remove_old()
-    multihost_utils.sync_global_devices('agentrl_checkpoint_end')
+    self._thread = threading.Thread(
+      target=self._finish, args=(step,), name='checkpoint'
+    )
+    self._thread.start()
+
+  def wait(self) -> None:
+    """Returns when the last state is sealed. Raises OSError if it is not."""
+    if self._thread is not None:
+      self._thread.join()
+      self._thread = None
+    if self._error is not None:
+      error, self._error = self._error, None
+      self._check()  # a folder that is gone is the reason, not the file
+      raise error
 
   def latest(self, abstract_state: Any) -> tuple[int, Any, dict] | None:
     """Restores the newest whole checkpoint, bit for bit; None without any.
@@ -112,6 +136,8 @@ class Checkpoints:
       ValueError: checkpoints exist and none is whole, or the newest is of
         another model.
     """
+    self.wait()
+    multihost_utils.sync_global_devices('agentrl_checkpoint_latest')
     step, complaint = _NONE, ''
     if jax.process_index() == 0:
       step, complaint = self._search()
@@ -120,44 +146,88 @@ class Checkpoints:
       raise ValueError(complaint or f'{self._folder}: see process 0')
     if step == _NONE:
       return None
-    state, meta = self._restore(step, abstract_state)
-    return step, state, meta
+    return step, *self._restore(step, abstract_state)
 
   def close(self) -> None:
-    """Frees what orbax holds; the folder is complete before that too."""
-    if self._made is not None:
-      self._made.close()
-      self._made = None
+    """Waits for the last save and frees what orbax holds."""
+    try:
+      self.wait()
+    finally:
+      self._copy = {}
+      if '_orbax' in vars(self):
+        self._orbax.close()
+        del self._orbax
+
+  def _snapshot(self, arrays: dict[str, jax.Array]) -> dict[str, jax.Array]:
+    """Copies arrays that may be donated while the host has a view of them.
+
+    Accelerators: orbax copies to the host before it returns. On CPUs it does
+    not, and an update that donates what is viewed copies it all, to memory new
+    from the system. One copy whose memory is used again takes 1/20 of that.
+    """
+    platforms = {d.platform for x in arrays.values() for d in x.devices()}
+    if platforms != {'cpu'}:
+      return arrays
+    there = {path: (x.shape, x.dtype, x.sharding) for path, x in arrays.items()}
+    old = {p: (x.shape, x.dtype, x.sharding) for p, x in self._copy.items()}
+    old = self._copy if there == old else arrays
+    donate = (0,) if old is self._copy else ()
+    shardings = {path: x.sharding for path, x in arrays.items()}
+    copy = jax.jit(
+      _copied,
+      donate_argnums=donate,
+      keep_unused=True,
+      out_shardings=shardings,
+    )
+    self._copy = jax.block_until_ready(copy(old, arrays))
+    return self._copy
 
   def _write(self, step: int, args: ocp.args.Composite) -> None:
     """Raises OSError for whatever keeps the state from being written."""
+    try:
+      self._orbax.save(self._folder / str(step), args=args)
+    except (OSError, ValueError, RuntimeError) as error:
+      raise _refused(error, self._folder, step) from error
+
+  def _finish(self, step: int) -> None:
+    """Waits for orbax's commit, then seals; in the background."""
     before = sys.unraisablehook
     sys.unraisablehook = _quiet(before)
     try:
-      saved = self._manager().save(step, args=args, force=True)
-    except (OSError, ValueError, RuntimeError) as error:
-      raise _refused(error, self._folder, step) from error
-    sys.unraisablehook = before
-    if not saved:
-      raise RuntimeError(f'orbax declined to save step {step}')
+      try:
+        self._orbax.wait_until_finished()
+      except (OSError, ValueError, RuntimeError) as error:
+        self._clear_remade(step)
+        raise _refused(error, self._folder, step) from error
+      if jax.process_index() == 0:
+        self._check()
+        self._seal(step)
+        self._remove_old()
+    except Exception as error:
+      self._error = error
+    else:
+      sys.unraisablehook = before
 
-  def _manager(self) -> ocp.CheckpointManager:
-    # Made at first use: looking for checkpoints must not create a folder.
-    # No max_to_keep: orbax would remove old steps before ours is sealed.
-    if self._made is None:
-      options = ocp.CheckpointManagerOptions(enable_async_checkpointing=False)
-      self._made = ocp.CheckpointManager(self._folder, options=options)
-    return self._made
+  def _clear_remade(self, step: int) -> None:
+    """Removes what orbax made again of a folder that was deleted meanwhile."""
+    if storage.in_bucket(self._folder) or (self._folder / 'saving').exists():
+      return
+    for torn in self._folder.glob(f'{step}.orbax-checkpoint-tmp*'):
+      storage.remove(torn)
+    with contextlib.suppress(OSError):  # whatever else is there stays
+      self._folder.rmdir()
+      self._folder.parent.rmdir()
 
   def _steps(self) -> list[int]:
     if not self._folder.is_dir():
       return []
-    return sorted(int(p.name) for p in self._folder.iterdir() if _is_step(p))
+    names = [x for x in self._folder.iterdir() if _STEP.fullmatch(x.name)]
+    return sorted(int(x.name) for x in names if x.is_dir())
 
   def _saving(self) -> int | None:
     """The step whose save was cut short, or None."""
     mark = self._folder / 'saving'
-    if not mark.is_file():
+    if not mark.exists() or mark.is_dir():
       return None
     text = mark.read_bytes()
     if not re.fullmatch(rb'[0-9]{1,18}', text):
@@ -183,50 +253,57 @@ class Checkpoints:
         break
       faults[step] = fault
     self._spoiled = {s: faults[s] for s in steps if s in faults}
+    text = '; '.join(f'step {s} ({why})' for s, why in faults.items())
+    text = f'checkpoints in {self._folder} not readable: {text}; '
     if whole == _NONE and set(faults.values()) - {_CUT_SHORT}:
-      fix = 'restore one from a backup, or use a new --workdir to start again'
-      return _UNREADABLE, self._told(faults, f'none is left: {fix}')
+      return _UNREADABLE, text + (
+        'none is left: restore one from a backup, or use a new --workdir to'
+        ' start again'
+      )
     if faults:
-      told = 'there is none before it' if whole < 0 else f'step {whole} is used'
-      logging.warning('%s', self._told(faults, told))
+      used = 'there is none before it' if whole < 0 else f'step {whole} is used'
+      logging.warning('%s', text + used)
     return whole, ''
 
-  def _told(self, faults: dict[int, str], outcome: str) -> str:
-    told = '; '.join(f'step {s} ({why})' for s, why in faults.items())
-    return f'checkpoints in {self._folder} not readable: {told}; {outcome}'
-
   def _restore(self, step: int, abstract_state: Any) -> tuple[Any, dict]:
-    json_items = ocp.args.Composite(
-      meta=ocp.args.JsonRestore(), leaves=ocp.args.JsonRestore()
+    place = self._folder / str(step)
+    facts = self._orbax.restore(
+      place,
+      args=ocp.args.Composite(
+        meta=ocp.args.JsonRestore(), leaves=ocp.args.JsonRestore()
+      ),
     )
-    told = self._manager().restore(step, args=json_items)
-    saved = [Leaf(p, tuple(s), d, i) for p, s, d, i in told.leaves['leaves']]
+    saved = [
+      Leaf(renames.new_leaf(p), tuple(s), d, i)
+      for p, s, d, i in facts.leaves['leaves']
+    ]
+    names = {renames.new_leaf(p): p for p, *_ in facts.leaves['leaves']}
     wanted = _named(abstract_state)
-    difference = _difference(saved, wanted)
-    if difference:
+    if difference := _difference(saved, wanted):
       raise ValueError(
-        f'checkpoint {self._folder / str(step)} is of another model: '
-        f'{difference}; use a new --workdir or the config saved in '
-        f'{self._folder.parent}'
+        f'checkpoint {place} is of another model: {difference}; use a new'
+        f' --workdir or the config saved in {self._folder.parent}'
       )
-    target = {p: _stored_as(x) for p, x in wanted.items() if x.size}
-    state_item = ocp.args.Composite(state=ocp.args.StandardRestore(target))
-    stored = self._manager().restore(step, args=state_item).state
+    target = {names[p]: _stored_as(x) for p, x in wanted.items() if x.size}
+    state = ocp.args.Composite(state=ocp.args.StandardRestore(target))
+    stored = self._orbax.restore(place, args=state).state
     impls = {leaf.path: leaf.impl for leaf in saved}
-    filled = [_fill(stored.get(p), x, impls[p]) for p, x in wanted.items()]
+    filled = [
+      _fill(stored.get(names[p]), x, impls[p]) for p, x in wanted.items()
+    ]
     treedef = jax.tree.structure(abstract_state)
-    return jax.tree.unflatten(treedef, filled), told.meta['meta']
+    return jax.tree.unflatten(treedef, filled), facts.meta['meta']
 
   def _clear_the_way(self, step: int) -> None:
     """Marks `step` as being saved and removes torn writes in its way."""
     self._check()
     self._folder.mkdir(exist_ok=True)
-    saving, later = self._saving(), [s for s in self._steps() if s >= step]
-    faults = {
-      s: _fault(self._folder / str(s), cut_short=s == saving) for s in later
-    }
-    for s, fault in faults.items():
-      if fault is None:
+    saving, faults = self._saving(), {}
+    for s in self._steps():
+      if s < step:
+        continue
+      faults[s] = _fault(self._folder / str(s), cut_short=s == saving)
+      if faults[s] is None:
         raise ValueError(
           f'step {step} cannot be saved: {self._folder} already holds step '
           f'{s}; resume from it or use a new --workdir'
@@ -234,7 +311,7 @@ class Checkpoints:
     storage.write(self._folder / 'saving', str(step))
     for torn in self._folder.glob('*.orbax-checkpoint-tmp*'):
       if torn.is_dir():
-        shutil.rmtree(torn)
+        storage.remove(torn)
     for s, fault in faults.items():
       self._put_away(s, fault)
     here = self._folder / str(step)
@@ -243,38 +320,42 @@ class Checkpoints:
 
   def _seal(self, step: int) -> None:
     folder = self._folder / str(step)
-    files = sorted(p for p in folder.rglob('*') if p.is_file())
     sizes = {
-      str(p.relative_to(folder)): [p.stat().st_size, _sha256(p)] for p in files
+      name: [size, storage.digest(folder / name)]
+      for name, size in storage.files(folder).items()
     }
-    manifest = {'step': step, 'files': sizes}
-    storage.write(folder / 'manifest.json', json.dumps(manifest, indent=1))
-    (self._folder / 'saving').unlink()
+    manifest = json.dumps({'step': step, 'files': sizes}, indent=1)
+    storage.write(folder / 'manifest.json', manifest)
+    storage.remove(self._folder / 'saving')
 
   def _remove_old(self) -> None:
     whole = [s for s in self._steps() if s not in self._spoiled]
     for step in whole[: -self._keep]:
-      shutil.rmtree(self._folder / str(step))
+      storage.remove(self._folder / str(step))
     for step, fault in [*self._spoiled.items()]:
       self._put_away(step, fault)
 
   def _put_away(self, step: int, fault: str) -> None:
     """Removes what a kill left; keeps what was damaged, under another name."""
-    path = self._folder / str(step)
+    place = self._folder / str(step)
     if fault == _CUT_SHORT:
-      shutil.rmtree(path)
+      storage.remove(place)
     else:
-      storage.set_aside(path, f'is damaged: {fault}')
+      storage.set_aside(place, f'is damaged: {fault}')
     self._spoiled.pop(step, None)
 
 
-def _is_step(path: pathlib.Path) -> bool:
-  named = re.fullmatch('0|[1-9][0-9]{0,17}', path.name)
-  return bool(named) and path.is_dir()
+_STEP = re.compile('0|[1-9][0-9]{0,17}')
+
+
+def _copied(old, arrays):
+  """A copy of arrays, in the memory of the old ones where that is donated."""
+  del old
+  return jax.tree.map(jax.numpy.copy, arrays)
 
 
 def _quiet(hook: Callable) -> Callable:
-  """Without what the writes beside a failed one say, each in a traceback."""
+  """Drops the tracebacks of the other writes when one fails."""
 
   def complain(error, coroutine=types.CoroutineType) -> None:
     late = 'Event loop is closed' in str(error.exc_value)
@@ -284,7 +365,7 @@ def _quiet(hook: Callable) -> Callable:
   return complain
 
 
-def _refused(error: Exception, folder: pathlib.Path, step: int) -> OSError:
+def _refused(error: Exception, folder: storage.Path, step: int) -> OSError:
   """The operating system's error, which tensorstore has in a long text."""
   text = f'{error} {error.__cause__}'
   code = re.search(r"os_error_code='(\d+)'", text)
@@ -300,41 +381,31 @@ def _refused(error: Exception, folder: pathlib.Path, step: int) -> OSError:
   return OSError(number, os.strerror(number), str(folder / str(step)))
 
 
-def _sha256(path: pathlib.Path) -> str:
-  with path.open('rb') as f:
-    return hashlib.file_digest(f, 'sha256').hexdigest()
-
-
-def _fault(folder: pathlib.Path, *, cut_short: bool) -> str | None:
-  """What is wrong with the files of one step, or None."""
-  path = folder / 'manifest.json'
-  if not path.is_file():
+def _fault(folder: storage.Path, *, cut_short: bool) -> str | None:
+  """A sentence on the files of one step, or None if they are whole."""
+  place = folder / 'manifest.json'
+  if not place.exists() or place.is_dir():
     return _CUT_SHORT if cut_short else 'no manifest.json'
   try:
-    step, entries = _entries(json.loads(path.read_bytes()))
+    step, files = None, json.loads(place.read_bytes())
+    if {'step', 'files'} & files.keys():  # older runs name files alone
+      step, files = files['step'], files['files']
+    entries = [(name, int(n), str(x)) for name, (n, x) in files.items()]
   except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
     return 'manifest.json is damaged'
   if step is not None and str(step) != folder.name:
     return f'its manifest.json is of step {step}'
   if not entries:
     return 'its manifest.json names no file'
-  for name, size, sha in entries:
-    file = folder / name
-    if not file.is_file():
+  sizes = storage.files(folder)
+  for name, size, digest in entries:
+    if name not in sizes:
       return f'{name} is missing'
-    if file.stat().st_size != size:
-      return f'{name} has {file.stat().st_size} bytes, not {size}'
-    if _sha256(file) != sha:
+    if sizes[name] != size:
+      return f'{name} has {sizes[name]} bytes, not {size}'
+    if storage.digest(folder / name, digest) != digest:
       return f'the content of {name} has changed'
   return None
-
-
-def _entries(manifest: Any) -> tuple[int | None, list[tuple[str, int, str]]]:
-  """(step, files) of a manifest; those of older runs name files alone."""
-  step, files = None, manifest
-  if {'step', 'files'} & manifest.keys():
-    step, files = manifest['step'], manifest['files']
-  return step, [(name, int(n), sha) for name, (n, sha) in files.items()]
 
 
 def _check_meta(meta: dict[str, Any]) -> None:
@@ -391,8 +462,8 @@ def _storable(arrays: dict[str, jax.Array]) -> dict[str, jax.Array]:
 def _stored_as(x: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
   """The abstract form of what `_storable` wrote for a leaf like `x`."""
   plain = jax.ShapeDtypeStruct(x.shape, x.dtype)
-  kept = jax.eval_shape(jax.random.key_data, plain) if _is_key(x) else plain
-  return jax.ShapeDtypeStruct(kept.shape, kept.dtype, sharding=x.sharding)
+  stored = jax.eval_shape(jax.random.key_data, plain) if _is_key(x) else plain
+  return jax.ShapeDtypeStruct(stored.shape, stored.dtype, sharding=x.sharding)
 
 
 def _fill(
@@ -409,14 +480,10 @@ def _fill(
 
 def _difference(saved: list[Leaf], wanted: dict[str, Any]) -> str | None:
   """The first leaf that is not the same on both sides, in words."""
-  there = {leaf.path: leaf for leaf in saved}
-  for path, x in wanted.items():
-    here = f'{x.dtype}{list(x.shape)}'
-    if path not in there:
-      return f'leaf {path!r} is missing there and {here} here'
-    if str(there[path]) != here:
-      return f'leaf {path!r} is {there[path]} there and {here} here'
-  for path, leaf in there.items():
-    if path not in wanted:
-      return f'leaf {path!r} is {leaf} there and missing here'
+  there = {leaf.path: str(leaf) for leaf in saved}
+  here = {path: f'{x.dtype}{list(x.shape)}' for path, x in wanted.items()}
+  for path in here | there:
+    old, new = (side.get(path, 'missing') for side in (there, here))
+    if old != new:
+      return f'leaf {path!r} is {old} there and {new} here'
   return None

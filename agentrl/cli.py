@@ -1,4 +1,4 @@
-"""What the mains share: their flags, and every mistake as one sentence.
+"""Command line: flags of the mains, and mistakes as one sentence.
 
   def main() -> None: ...
 
@@ -11,9 +11,12 @@ refuses (a full disk, a folder that is gone) in the same and exit code 1;
 domain when main runs.
 """
 
+import ast
+import contextlib
 import errno
 import importlib
 import os
+import pathlib
 import pkgutil
 import re
 import runpy
@@ -22,12 +25,11 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-import jax
 from absl import app, flags, logging
 from ml_collections import ConfigDict, config_flags
 
 from agentrl import experiments
-from agentrl.domain import Domain, Path, Real, Whole
+from agentrl.domain import Domain, Path, Real, Whole, suggest
 from agentrl.preemption import Stopped
 from agentrl.run import config_file
 
@@ -50,10 +52,10 @@ def flag(name: str, default: Any, of: Domain, meaning: str) -> flags.FlagHolder:
 
 
 class _ConfigParser(flags.ArgumentParser):
-  """Of --config, whose fields are flags as well."""
+  """Parser of --config, whose fields are flags as well."""
 
   def parse(self, argument: str) -> ConfigDict:
-    return config_file.load(argument).lock()
+    return _with_components(config_file.load(argument), sys.argv).lock()
 
 
 def config_flag() -> flags.FlagHolder:
@@ -65,11 +67,12 @@ def config_flag() -> flags.FlagHolder:
   return holder
 
 
-def workdir_flag(meaning: str) -> flags.FlagHolder:
-  return flag('workdir', None, Path(empty=False), meaning)
+def workdir_flag(meaning: str, *, bucket: bool = False) -> flags.FlagHolder:
+  return flag('workdir', None, Path(empty=False, bucket=bucket), meaning)
 
 
 MISTAKE, MACHINE = 2, 1  # exit codes
+HELP = ('--help', '--helpshort', '--helpfull', '-help', '-h', '-?')
 _NO_SPACE = 'make room there, or use another disk'
 _NOT_WRITABLE = 'make it writable, or use another --workdir'
 _ADVICE = {
@@ -79,8 +82,8 @@ _ADVICE = {
   errno.EROFS: _NOT_WRITABLE,
   errno.EACCES: _NOT_WRITABLE,
   errno.EPERM: _NOT_WRITABLE,
-  errno.ENOENT: 'somebody removed it, or its disk is gone',
-  errno.ESTALE: 'somebody removed it, or its disk is gone',
+  errno.ENOENT: 'it was removed, or its disk is gone',
+  errno.ESTALE: 'it was removed, or its disk is gone',
 }
 
 
@@ -89,14 +92,24 @@ def run(
   required: Sequence[str] = (),
   operands: Sequence[str] = (),
 ) -> None:
-  """Parses the flags, complains of those that lack, runs main.
+  """Parses the flags, reports missing ones, runs main.
 
   operands: what main takes, words that are not flags; the last one takes all
-    that follow if it ends in '...'
+    that follow if it ends in '...', and may be left out in brackets
   """
-  jax.config.config_with_absl()  # so that --jax_debug_nans and others exist
 
   def parse(argv):
+    if set(HELP) & set(argv[1:]):
+      _list_fields(argv)
+      every = '--helpfull' in argv
+      app.usage(shorthelp=not every, writeto_stdout=True, exitcode=0)
+    first = os.environ.get('JAX_PROCESS_ID', '0') == '0'
+    first &= not any(re.match('--?process=[1-9]', x) for x in argv)
+    if first and 'workdir' in required and (given := _given(argv)):
+      print(f'loading JAX and the config {given}', file=sys.stderr, flush=True)
+    import jax  # takes a second, which help does not need
+
+    jax.config.config_with_absl()  # so that --jax_debug_nans and others exist
     return _parse(argv, required)
 
   app.run(lambda argv: _guarded(main, argv, operands), flags_parser=parse)
@@ -104,13 +117,28 @@ def run(
 
 def command() -> None:
   """`agentrl NAME ...` is `python -m agentrl.experiments.NAME ...`."""
-  mains = sorted(x.name for x in pkgutil.iter_modules(experiments.__path__))
-  if len(sys.argv) < 2 or sys.argv[1] not in mains:
-    print(f'usage: agentrl NAME ...; NAME is one of {", ".join(mains)}')
-    sys.exit(MISTAKE)
-  name = sys.argv.pop(1)
+  mains = commands()
+  name = sys.argv[1] if len(sys.argv) > 1 else '--help'
+  if name in (*HELP, 'help'):
+    lines = (f'  {name:<16}{line}' for name, line in mains.items())
+    print('usage: agentrl COMMAND ...; agentrl COMMAND --help explains one')
+    print('\n'.join(['', *lines]))
+    return
+  if name not in mains:
+    close = suggest(name, mains)
+    fail(f'{name!r} is no command{close}; agentrl --help lists them')
+  del sys.argv[1]
   sys.argv[0] += f' {name}'  # --help and the run's header say how to repeat it
   runpy.run_module(f'{experiments.__name__}.{name}', run_name='__main__')
+
+
+def commands() -> dict[str, str]:
+  """{name of a main: the first line of its docstring}; imports none."""
+  folder, lines = pathlib.Path(experiments.__path__[0]), {}
+  for main in sorted(pkgutil.iter_modules([str(folder)])):
+    text = (folder / f'{main.name}.py').read_text(encoding='utf-8')
+    lines[main.name] = (ast.get_docstring(ast.parse(text)) or '').split('\n')[0]
+  return lines
 
 
 def in_clone(module: str) -> types.ModuleType:
@@ -123,18 +151,13 @@ def in_clone(module: str) -> types.ModuleType:
     fail(f'there is no {module} here; start this in a clone of the repository')
 
 
-def _ours(record) -> bool:
-  """Whether a reader of the log can use the line."""
-  return not any(x in record.pathname for x in ('orbax', 'xla_bridge'))
-
-
 def fail(message: str, code: int = MISTAKE) -> NoReturn:
   print(f'error: {message}', file=sys.stderr)
   sys.exit(code)
 
 
 def refused(error: OSError) -> str:
-  """What the machine did not do, as a sentence."""
+  """Returns a sentence for an error of the operating system."""
   if error.errno is None:
     return str(error)
   where = f'{error.filename}: ' if error.filename is not None else ''
@@ -145,15 +168,18 @@ def refused(error: OSError) -> str:
 
 def _guarded(main, argv: Sequence[str], operands: Sequence[str]) -> None:
   given = argv[1:]
-  many = bool(operands) and operands[-1].endswith('...')
+  many = bool(operands) and operands[-1].strip('[]').endswith('...')
+  needed = [x for x in operands if not x.startswith('[')]
   if len(given) > len(operands) and not many:
     wrong = given[len(operands)]
     fail(f'{wrong!r} is not a flag; flags are written --name=value')
-  if len(given) < len(operands):
-    lacks = operands[len(given)].removesuffix('...')
+  if len(given) < len(needed):
+    lacks = needed[len(given)].removesuffix('...')
     fail(f'{lacks} is missing; --help says what to write')
   logging.set_verbosity(max(logging.get_verbosity(), logging.INFO))
-  logging.get_absl_handler().addFilter(_ours)
+  logging.get_absl_handler().addFilter(
+    lambda x: 'orbax' not in x.pathname and 'xla_bridge' not in x.pathname
+  )
   try:
     main(*given)
     _flush()
@@ -181,21 +207,22 @@ def _flush() -> None:
 
 
 def _parse(argv: Sequence[str], required: Sequence[str]) -> list[str]:
-  fields = 'config' in flags.FLAGS and isinstance(
-    flags.FLAGS['config'].parser, _ConfigParser
-  )
-  if fields and (given := _given(argv)):
+  if _has_fields() and (given := _given(argv)):
     try:
       config_file.load(given)
     except (ValueError, OSError) as error:
       fail(f'--config: {error}')
-  if fields and any(x.startswith('--help') for x in argv[1:]):
-    _list_fields(argv)
   try:
     rest = flags.FLAGS(argv)
   except Exception as error:
+    if isinstance(error, flags.UnrecognizedFlagError):
+      name = error.flagname
+      close = suggest(f'--{name}', [f'--{x}' for x in flags.FLAGS])
+      fail(f'there is no flag --{name}{close}; --help lists all flags')
     if isinstance(error, flags.Error):
-      fail(_last_line(error))
+      # Without the trace that the flag parser puts before the mistake.
+      lines = [x.strip() for x in str(error).splitlines() if x.strip()]
+      fail(re.sub(r'^[A-Za-z_.]*Error: ', '', lines[-1]))
     if not isinstance(error, AttributeError | KeyError):
       raise
     fail(_unknown_field(argv) or f'a flag cannot be read: {error}')
@@ -212,15 +239,25 @@ def _parse(argv: Sequence[str], required: Sequence[str]) -> list[str]:
   return rest
 
 
+def _has_fields() -> bool:
+  """Returns whether --config is one whose fields are flags as well."""
+  return 'config' in flags.FLAGS and isinstance(
+    flags.FLAGS['config'].parser, _ConfigParser
+  )
+
+
 def _list_fields(argv: Sequence[str]) -> None:
-  """Has --help list the config's fields as well."""
-  from agentrl.configs import base  # takes seconds, which only --help needs
-  from agentrl.run import fields
+  """Has --help list the fields of the config that --config names as well."""
+  if not _has_fields():
+    return
+  if not (given := _given(argv)):
+    flags.FLAGS['config'].help += '; with it, --help lists its fields'
+    return
+  from agentrl.run import fields  # takes seconds, which only this help needs
 
   try:
-    given = _given(argv)
-    c = config_file.load(given) if given else base.get_config()
-  except (ValueError, OSError) as error:
+    c = _with_components(config_file.load(given), argv)
+  except (AttributeError, KeyError, ValueError, OSError, flags.Error) as error:
     fail(f'--config: {error}')
   flags.FLAGS['config'].help += fields.listed(c)
 
@@ -228,32 +265,30 @@ def _list_fields(argv: Sequence[str]) -> None:
 def _given(argv: Sequence[str]) -> str:
   """The value of --config."""
   line = '\n'.join(argv) + '\n'
-  found = re.search(r'^--?config(?:=|\n)(.*)$', line, re.MULTILINE)
-  return found.group(1) if found else ''
+  match = re.search(r'^--?config(?:=|\n)(.*)$', line, re.MULTILINE)
+  return match.group(1) if match else ''
 
 
-def _last_line(error: Exception) -> str:
-  """What was wrong, without the trace that the flag parser put before it."""
-  lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-  return re.sub(r'^[A-Za-z_.]*Error: ', '', lines[-1])
+def _with_components(c: ConfigDict, argv: Sequence[str]) -> ConfigDict:
+  """The config with its flags but those of components, and these filled in.
+
+  A component that a flag names brings hyper-parameters, which are flags too.
+  """
+  late = '|'.join(map(re.escape, config_file.FILLED))
+  words = [x for x in argv if re.match(rf'--?config\.(?!{late})[^=]*=', x)]
+  values, words = flags.FlagValues(), ['main', *words]
+  config_flags.DEFINE_config_dict(
+    'config', c, flag_values=values, sys_argv=words
+  )
+  values(words)
+  return config_file.fill(c)
 
 
-def _unknown_field(argv: Sequence[str]) -> str | None:
-  """The first --config.a.b that the config does not have."""
-  config = config_file.load(_given(argv))
-  for word in argv:
-    found = re.match(r'--?config\.([^=]+)', word)
-    node = config
-    for i, part in enumerate(found.group(1).split('.') if found else ()):
-      if not isinstance(node, ConfigDict) or part not in node:
-        return _has_not(found.group(1).split('.')[:i], part, node)
-      node = node[part]
-  return None
-
-
-def _has_not(before: list[str], part: str, node) -> str:
-  path = '.'.join(['config', *before])
-  if not isinstance(node, ConfigDict):
-    return f'--{path}.{part}: {path} is a value, {node!r}; set --{path} itself'
-  fields = ', '.join(sorted(node)) or 'no field'
-  return f'--{path}.{part} is no field of this config; {path} has {fields}'
+def _unknown_field(argv: Sequence[str]) -> str:
+  """Explains the first --config.a.b that the config does not have."""
+  c = config_file.load(_given(argv))
+  with contextlib.suppress(AttributeError, KeyError):
+    _with_components(c, argv)
+  paths = (re.match(r'--?config\.([^=]+)', word) for word in argv)
+  mistakes = (config_file.no_field(c, x.group(1)) for x in paths if x)
+  return next((f'--{x}' for x in mistakes if x), '')

@@ -1,4 +1,4 @@
-"""Counted turns and trajectories: what takes part where others are compared.
+"""Counted turns and trajectories: those that enter comparisons.
 
 An environment or a judge that failed says nothing about the agent. What it
 cost (`turns.scored` False: the turn was not judged, or the trajectory was left
@@ -9,6 +9,7 @@ turn happened, which is not enough to count.
 
 import jax.numpy as jnp
 
+from agentrl.domain import OneOf
 from agentrl.types import Array, Batch
 
 UNITS = ('turn', 'trajectory')
@@ -22,13 +23,12 @@ def counted(batch: Batch, unit: str) -> Array:
       of trajectories all of whose turns were: what is known of a trajectory
       as a whole, such as its return, is otherwise unknown.
   """
-  if unit not in UNITS:
-    raise ValueError(f'unit={unit!r} is unknown; choose from {UNITS}')
+  OneOf(*UNITS).check('unit', unit)
   turns = batch.turns
-  known = turns.scored
+  scored = turns.scored
   if unit == 'trajectory':
-    known = jnp.all(turns.scored | ~turns.valid, axis=1, keepdims=True)
-  return turns.valid & known
+    scored = jnp.all(turns.scored | ~turns.valid, axis=1, keepdims=True)
+  return turns.valid & scored
 
 
 def trajectories(batch: Batch) -> Array:

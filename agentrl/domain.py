@@ -5,11 +5,12 @@ A field of a config and a hyper-parameter of a piece declare one each:
   Field(0.5, Real(0, 1), 'share of the groups that stay')   a table of fields
   share: Annotated[float, Real(0, 1)] = 0.5                 an argument
 
-What checks them, what `--help` says and docs/CONFIG.md all come from these.
+Checks, `--help`, docs/CONFIG.md and docs/COMPONENTS.md all come from these.
 """
 
 import ast
 import dataclasses
+import difflib
 import functools
 import inspect
 import math
@@ -17,7 +18,7 @@ import numbers
 import re
 import textwrap
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -35,7 +36,7 @@ class Domain:
     raise NotImplementedError
 
   def mistake(self, value: Any, beside: Mapping[str, Any]) -> str:
-    """What is wrong with the value and what to do; '' if nothing is.
+    """Returns a sentence on what is wrong with the value; '' if nothing is.
 
     beside: the fields that stand with this one, by name
     """
@@ -152,7 +153,8 @@ class OneOf(Domain):
   def mistake(self, value: Any, beside: Mapping[str, Any]) -> str:
     if isinstance(value, str) and value in self.words:
       return ''
-    return f'is unknown; choose from {self.explain()}'
+    close = suggest(value, self.words) if isinstance(value, str) else ''
+    return f'is unknown{close}; choose from {self.explain()}'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,12 +179,14 @@ class Text(Domain):
 
 @dataclasses.dataclass(frozen=True)
 class Path(Text):
-  """A file or a folder of this machine."""
+  """A file or a folder of this machine, or of a bucket (gs://)."""
 
   what: str = 'a path'
+  bucket: bool = False
 
   def mistake(self, value: Any, beside: Mapping[str, Any]) -> str:
-    if isinstance(value, str) and (scheme := re.match(r'\w+://', value)):
+    scheme = re.match(r'\w+://', value) if isinstance(value, str) else None
+    if scheme and not (self.bucket and scheme.group() == 'gs://'):
       return (
         f'is no folder of this machine, and {scheme.group()} is not supported;'
         ' set it to a local path'
@@ -192,14 +196,14 @@ class Path(Text):
 
 @dataclasses.dataclass(frozen=True)
 class Name(Text):
-  """What names a piece, a column, a term or a role."""
+  """The name of a component, a column, a term or a role."""
 
   what: str = 'a name'
   empty: bool = False
 
   def mistake(self, value: Any, beside: Mapping[str, Any]) -> str:
-    known = re.fullmatch(r'[\w.:-]+', value) if isinstance(value, str) else None
-    if known:
+    match = re.fullmatch(r'[\w.:-]+', value) if isinstance(value, str) else None
+    if match:
       return ''
     return super().mistake(value, beside) or (
       'is no name, of letters, digits and _ . : -; set it to one'
@@ -243,7 +247,7 @@ class Tuple(Domain):
 
 
 class Field(NamedTuple):
-  """What is declared of a field."""
+  """Declaration of a field."""
 
   default: Any
   domain: Domain
@@ -281,8 +285,14 @@ _TYPES: dict[Any, Domain] = {
 }
 
 
+def suggest(word: str, choices: Iterable[str]) -> str:
+  """Returns " (did you mean 'grpo'?)" for 'grop'; '' where nothing is close."""
+  close = difflib.get_close_matches(word, list(choices), n=1, cutoff=0.7)
+  return f' (did you mean {close[0]!r}?)' if close else ''
+
+
 def of(annotation: Any) -> Domain | None:
-  """What an annotation declares; None: nothing."""
+  """Returns the domain that an annotation declares, or None."""
   if typing.get_origin(annotation) is not Annotated:
     return None
   declared = (x for x in annotation.__metadata__ if isinstance(x, Domain))
@@ -291,13 +301,13 @@ def of(annotation: Any) -> Domain | None:
 
 @functools.cache
 def declared(f: Callable | type) -> dict[str, Domain]:
-  """What the annotations of a function or a dataclass declare, by name."""
+  """Returns the domains that annotations of a function or dataclass declare."""
   try:
     hints = typing.get_type_hints(f, include_extras=True)
   except (NameError, TypeError):  # of a user, who may import names for types
     return {}
-  found = {name: of(hint) for name, hint in hints.items()}
-  return {name: x for name, x in found.items() if x is not None}
+  domains = {name: of(hint) for name, hint in hints.items()}
+  return {name: x for name, x in domains.items() if x is not None}
 
 
 @functools.cache
@@ -352,7 +362,7 @@ def _ends(low, high, above: bool = False, below: bool = False) -> str:
 
 
 def _fix(kind: str, ends: str) -> str:
-  """What to set a number to."""
+  """Returns the advice for a number outside."""
   if not ends or ends.startswith('from'):
     return f'{kind} {ends}'.strip()
   return ends

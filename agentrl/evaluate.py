@@ -1,7 +1,7 @@
-"""Held-out success, with its number of episodes and interval."""
+"""Evaluation: held-out success, its number of episodes and interval."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
@@ -14,7 +14,7 @@ from agentrl.types import Attempts, Status
 
 
 class Ended(NamedTuple):
-  """How the trajectories of a record ended."""
+  """Outcomes of the trajectories of a record."""
 
   outcome: np.ndarray  # [..., B] f32
   turns: np.ndarray  # [..., B] how many
@@ -31,7 +31,7 @@ def evaluate(
   temperature: float,
   key: jax.Array,
 ) -> tuple[dict[str, float], tuple[Record, Attempts]]:
-  """Plays `episodes` episodes, going round the tasks.
+  """Plays `episodes` episodes, cycling through the tasks.
 
   Args:
     play: (attempts of `batch` trajectories, key) -> Record
@@ -39,50 +39,62 @@ def evaluate(
     batch: trajectories of one call; the last call's surplus is not counted
   Returns: metrics (Wilson interval, level 0.95), the last record and attempts
   """
-  found, last = [], None
-  for i, attempts in enumerate(
-    rounds(tasks, episodes, batch, limit, temperature)
-  ):
-    record = jax.device_get(play(attempts, jax.random.fold_in(key, i)))
-    found.append(ended(record))
-    last = record, attempts
-  return measure(found, episodes, len(tasks)), last
+  ends, *last = play_rounds(
+    lambda attempts, i: play(attempts, jax.random.fold_in(key, i)),
+    tasks,
+    episodes=episodes,
+    batch=batch,
+    limit=limit,
+    temperature=temperature,
+  )
+  return measure(ends, episodes, len(tasks)), tuple(last)
 
 
-def rounds(
-  tasks: np.ndarray, episodes: int, batch: int, limit: int, temperature: float
-) -> Iterator[Attempts]:
-  """The attempts of each call, as many as `episodes` need."""
+def play_rounds(
+  play: Callable[[Attempts, int], Record],
+  tasks: np.ndarray,
+  *,
+  episodes: int,
+  batch: int,
+  limit: int,
+  temperature: float,
+) -> tuple[list[Ended], Record, Attempts]:
+  """Plays until `episodes` are complete; returns the last record as well.
+
+  Args:
+    play: (attempts, number of the call) -> Record, of several seeds at once
+      where its arrays have a leading axis
+  """
+  ends, record, attempts = [], None, None
   for i in range(-(-episodes // batch)):
     index = (i * batch + np.arange(batch)) % len(tasks)
-    yield make_attempts(tasks[index], 1, limit, temperature)
-
-
-def ended(record: Record) -> Ended:
-  return Ended(record.outcome, record.valid.sum(axis=-1), record.status)
+    attempts = make_attempts(tasks[index], 1, limit, temperature)
+    record = jax.device_get(play(attempts, i))
+    ends.append(Ended(record.outcome, record.valid.sum(axis=-1), record.status))
+  return ends, record, attempts
 
 
 def measure(
-  found: Sequence[Ended], episodes: int, tasks: int
+  outcomes: Sequence[Ended], episodes: int, tasks: int
 ) -> dict[str, float]:
   """The metrics of the first `episodes` of them; tasks: how many there are.
 
-  One whose environment broke says nothing about the policy: it is no episode
+  A trajectory whose environment broke is no evidence: it is no episode
   of the rates and of the interval, and counted as `unscored`. Where all of
   them broke, rates are NaN.
   """
   solved, turns, ends = (
-    np.concatenate(x)[:episodes] for x in zip(*found, strict=True)
+    np.concatenate(x)[:episodes] for x in zip(*outcomes, strict=True)
   )
-  known = ends != Status.ENV_ERROR
-  solved, turns, n = solved[known], turns[known], int(np.sum(known))
+  scored = ends != Status.ENV_ERROR
+  solved, turns, n = solved[scored], turns[scored], int(np.sum(scored))
   wins = int(np.sum(solved > 0.5))
   low, high = intervals.wilson(wins, n)
   metrics = {
     'eval/success': _mean(solved > 0.5),
     'eval/score': _mean(solved),
-    'eval/low': low,
-    'eval/high': high,
+    'eval/ci_low': low,
+    'eval/ci_high': high,
     'eval/solved': wins,
     'eval/episodes': n,
     'eval/unscored': episodes - n,

@@ -1,9 +1,12 @@
-"""Installation: this package's name in registries, and commands for extras."""
+"""Installation: where this package is found, and commands for extras."""
 
 import importlib.metadata
 
 # The name under which pip finds it. `agentrl` there is another project's.
 DISTRIBUTION = 'agentrl-jax'
+# The address of clones, here alone; put yours in place of OWNER and run
+# `python -m docs.generate.notebooks --noexecute`.
+REPOSITORY = 'https://github.com/OWNER/agentrl'
 
 
 def command(extra: str) -> str:
@@ -12,7 +15,7 @@ def command(extra: str) -> str:
 
 
 def metadata() -> importlib.metadata.PackageMetadata:
-  """What is installed here, under an older name too."""
+  """Returns the installed package's metadata, under an older name too."""
   names = importlib.metadata.packages_distributions()['agentrl']
   name = DISTRIBUTION if DISTRIBUTION in names else names[0]
   return importlib.metadata.metadata(name)

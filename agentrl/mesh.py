@@ -1,4 +1,4 @@
-"""Where arrays live: one mesh, one table of logical axes, parameter specs.
+"""Device mesh: logical axes, their rules, and specs of sharded parameters.
 
   data      rows of the batch, with a copy of all parameters each
   fsdp      rows as well, and parameters are stored in pieces
@@ -55,7 +55,7 @@ def is_param(x) -> bool:
 
 
 def sizes(shape: Mapping[str, int], devices: int) -> dict[str, int]:
-  """The size of each of AXES: -1 is what is left, missing axes have 1.
+  """Resolves the size of each of AXES: -1 is the rest, missing axes have 1.
 
   Raises ValueError when the sizes do not fit so many devices.
   """
@@ -69,40 +69,40 @@ def sizes(shape: Mapping[str, int], devices: int) -> dict[str, int]:
     raise ValueError(
       f'mesh {dict(shape)} must have positive sizes and at most one -1'
     )
-  known = math.prod(s for s in wanted if s != -1)
-  if -1 in wanted and devices % known:
+  fixed = math.prod(s for s in wanted if s != -1)
+  if -1 in wanted and devices % fixed:
     raise ValueError(
       f'mesh {dict(shape)} does not divide the {devices} devices at hand;'
       f' choose sizes whose product divides {devices}'
     )
-  found = {
-    a: devices // known if s == -1 else s
+  resolved = {
+    a: devices // fixed if s == -1 else s
     for a, s in zip(AXES, wanted, strict=True)
   }
-  if math.prod(found.values()) > devices:
+  if math.prod(resolved.values()) > devices:
     raise ValueError(
-      f'mesh {found} needs {math.prod(found.values())} devices and'
+      f'mesh {resolved} needs {math.prod(resolved.values())} devices and'
       f' {devices} are at hand; make it smaller'
     )
-  return found
+  return resolved
 
 
 def make(
   shape: Mapping[str, int], *, explicit: bool = True
 ) -> jax.sharding.Mesh:
   """A mesh of AXES sizes (`sizes`) over the first of the devices at hand."""
-  found = tuple(sizes(shape, len(jax.devices())).values())
+  axis_sizes = tuple(sizes(shape, len(jax.devices())).values())
   kind = AxisType.Explicit if explicit else AxisType.Auto
   return jax.make_mesh(
-    found,
+    axis_sizes,
     AXES,
     axis_types=(kind,) * len(AXES),
-    devices=np.array(jax.devices()[: math.prod(found)]),
+    devices=np.array(jax.devices()[: math.prod(axis_sizes)]),
   )
 
 
 def active() -> bool:
-  """Whether a mesh of AXES has been set by `jax.set_mesh`."""
+  """Returns whether a mesh of AXES has been set by `jax.set_mesh`."""
   return bool(set(AXES) & set(jax.sharding.get_abstract_mesh().axis_names))
 
 
@@ -116,20 +116,22 @@ def spec(*axes: str | None, rules: Rules = COMPUTE):
   return PartitionSpec(*((a and rules[a]) or None for a in axes))
 
 
-def pieces(axis: str, shape: Mapping[str, int], rules: Rules = COMPUTE) -> int:
-  """Into how many pieces a mesh of this shape splits a logical axis."""
+def num_shards(
+  axis: str, shape: Mapping[str, int], rules: Rules = COMPUTE
+) -> int:
+  """Number of pieces into which a mesh of this shape splits a logical axis."""
   return math.prod(shape[name] for name in rules[axis])
 
 
-def split(axis: str) -> str | None:
+def sharded_axis_or_none(axis: str) -> str | None:
   """The logical axis if several devices of the mesh share it, else None."""
   if not active():
     return None
   shape = jax.sharding.get_abstract_mesh().shape
-  return axis if pieces(axis, shape) > 1 else None
+  return axis if num_shards(axis, shape) > 1 else None
 
 
-def place(x: jax.Array, *axes: str | None) -> jax.Array:
+def with_logical_sharding(x: jax.Array, *axes: str | None) -> jax.Array:
   """x, laid out along the logical axes; the identity without a mesh."""
   if not active():
     return x
@@ -138,11 +140,11 @@ def place(x: jax.Array, *axes: str | None) -> jax.Array:
   return jax.lax.with_sharding_constraint(x, spec(*axes))
 
 
-def even(x: jax.Array, dim: int, axis: str, filler=0) -> jax.Array:
+def pad_to_divisible(x: jax.Array, dim: int, axis: str, filler=0) -> jax.Array:
   """x, filled up at the end of a dim until the logical axis divides it."""
-  if not split(axis):
+  if not sharded_axis_or_none(axis):
     return x
-  several = pieces(axis, jax.sharding.get_abstract_mesh().shape)
+  several = num_shards(axis, jax.sharding.get_abstract_mesh().shape)
   pad = [(0, 0)] * x.ndim
   pad[dim] = (0, -x.shape[dim] % several)
   return jnp.pad(x, pad, constant_values=filler)
@@ -152,7 +154,7 @@ def einsum(formula: str, *args: jax.Array, axes: tuple[str | None, ...]):
   """jnp.einsum whose result lies along the logical axes."""
   if is_explicit():
     return jnp.einsum(formula, *args, out_sharding=spec(*axes))
-  return place(jnp.einsum(formula, *args), *axes)
+  return with_logical_sharding(jnp.einsum(formula, *args), *axes)
 
 
 def reshape(x: jax.Array, shape: tuple[int, ...], axes):
@@ -167,7 +169,10 @@ def gather_params(params, specs):
   if not active():
     return params
   return jax.tree.map(
-    lambda s, p: place(p, *s.axes), specs, params, is_leaf=is_param
+    lambda s, p: with_logical_sharding(p, *s.axes),
+    specs,
+    params,
+    is_leaf=is_param,
   )
 
 
@@ -189,19 +194,18 @@ def auto(f: Callable, *out_axes: tuple[str | None, ...] | None) -> Callable:
   return run
 
 
-def local(f: Callable, in_axes, out_axes) -> Callable:
+def shard_map(f: Callable, in_axes, out_axes) -> Callable:
   """f run by every device on its own piece of the arguments (`shard_map`).
 
   Args:
     in_axes, out_axes: logical axes of each argument, which lies along them
       already, and of each result; a tree of Param says them for a tree.
-      Inside of f, `total`, `largest`, `index`, `collect` and `deal` speak of
-      the other devices
+      Inside of f, `psum`, `pmax`, `axis_index`, `all_gather` and `psum_scatter`
+      speak of the other devices
   """
 
   def laid(axes):
-    plain = isinstance(axes, tuple) and not is_param(axes)
-    if plain:
+    if isinstance(axes, tuple) and not is_param(axes):
       return spec(*axes)
     return jax.tree.map(lambda p: spec(*p.axes), axes, is_leaf=is_param)
 
@@ -217,34 +221,30 @@ def local(f: Callable, in_axes, out_axes) -> Callable:
   return run
 
 
-def total(x: jax.Array, *axes: str) -> jax.Array:
-  """Sum over the pieces of logical axes; inside of `local`."""
+def psum(x: jax.Array, *axes: str) -> jax.Array:
+  """Sum over the pieces of logical axes; inside of `shard_map`."""
   names = tuple(name for axis in axes for name in COMPUTE[axis])
   return jax.lax.psum(x, names) if active() else x
 
 
-def largest(x: jax.Array, axis: str) -> jax.Array:
-  """Maximum over the pieces of a logical axis; inside of `local`."""
+def pmax(x: jax.Array, axis: str) -> jax.Array:
+  """Maximum over the pieces of a logical axis; inside of `shard_map`."""
   return jax.lax.pmax(x, COMPUTE[axis]) if active() else x
 
 
-def index(axis: str):
-  """Which piece of a logical axis this device holds; inside of `local`."""
+def axis_index(axis: str):
+  """Index of this device on a logical axis; inside of `shard_map`."""
   return jax.lax.axis_index(COMPUTE[axis]) if active() else 0
 
 
-def collect(x: jax.Array, axis: str) -> jax.Array:
-  """x of all who hold a piece of the axis, joined; inside of `local`."""
-  if not active():
-    return x
-  return jax.lax.all_gather(x, COMPUTE[axis], tiled=True)
+def all_gather(x: jax.Array, axis: str) -> jax.Array:
+  """x of all devices along the axis, concatenated; inside of `shard_map`."""
+  return jax.lax.all_gather(x, COMPUTE[axis], tiled=True) if active() else x
 
 
-def deal(x: jax.Array, axis: str) -> jax.Array:
-  """Each one's part of the sum of x over them, `collect` undone."""
-  if not active():
-    return x
-  return jax.lax.psum_scatter(x, COMPUTE[axis], tiled=True)
+def psum_scatter(x: jax.Array, axis: str) -> jax.Array:
+  """Each device's part of the sum of x over them, `all_gather` undone."""
+  return jax.lax.psum_scatter(x, COMPUTE[axis], tiled=True) if active() else x
 
 
 def abstract(specs):
@@ -272,12 +272,12 @@ def _stored(p: Param) -> NamedSharding | None:
 def check_divides(p: Param, sizes: Mapping[str, int]) -> None:
   """Raises ValueError if a mesh of these sizes cannot store the parameter."""
   for size, axis in zip(p.shape, p.axes, strict=True):
-    if axis and size % pieces(axis, sizes, RULES):
+    if axis and size % num_shards(axis, sizes, RULES):
       names = [name for name in RULES[axis] if sizes[name] > 1]
-      told = ' times '.join(f'{name}={sizes[name]}' for name in names)
+      factors = ' times '.join(f'{name}={sizes[name]}' for name in names)
       raise ValueError(
         f'parameter axis {axis!r} of size {size} is not divisible by mesh axis'
-        f' {told}; change c.mesh or the model size'
+        f' {factors}; change c.mesh or the model size'
       )
 
 
@@ -303,8 +303,8 @@ def init(specs, key: jax.Array):
   return jax.jit(jax.sharding.auto_axes(create, out_sharding=stored))(key)
 
 
-def everywhere(create: Callable[[], Any]):
-  """What `create` makes, whole on every device of the mesh that is set."""
+def init_replicated(create: Callable[[], Any]):
+  """Returns the result of `create`, replicated over the mesh that is set."""
   if not active():
     return create()
   whole = NamedSharding(jax.sharding.get_mesh(), PartitionSpec())
@@ -312,7 +312,7 @@ def everywhere(create: Callable[[], Any]):
 
 
 def count(specs) -> int:
-  """How many numbers the parameters hold."""
+  """Returns how many numbers the parameters hold."""
   return sum(
     math.prod(p.shape) for p in jax.tree.leaves(specs, is_leaf=is_param)
   )

@@ -1,4 +1,4 @@
-"""Ctrl-C, and the notice that a machine will be taken away."""
+"""Preemption: Ctrl-C and the notice that a machine will be taken away."""
 
 import signal
 import threading
@@ -9,7 +9,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stopped(Exception):
-  """Somebody wants the run to end; it can go on later."""
+  """Raised where the run is to end; it can be resumed."""
 
 
 class Interrupt:
@@ -41,8 +41,8 @@ class Interrupt:
 
   def _hear(self, number: int, frame) -> None:
     self._signal = number
-    for known, handler in self._before.items():
-      signal.signal(known, handler)  # the next one is not kept waiting
+    for signum, handler in self._before.items():
+      signal.signal(signum, handler)  # the next one acts at once
     logging.warning(
       '%s: stopping at the end of this step, with the state saved; once more to'
       ' stop at once.',

@@ -1,4 +1,4 @@
-"""Names for the pieces of a method, and the check that they fit together.
+"""Registry of the components of a method, and the check that they fit together.
 
 A piece is a function registered under (slot, name). It declares what it
 `needs` from the others and what it `gives` them, as strings `kind:name`:
@@ -35,13 +35,13 @@ SLOTS = (
   'signal',
   'link',
   'loss',
-  'reduce',
+  'loss_aggregation',
   'memory',
-  'plan',
+  'minibatch',
 )
 
 
-class Piece(NamedTuple):
+class Component(NamedTuple):
   slot: str
   name: str
   f: Callable[..., Any]
@@ -50,6 +50,7 @@ class Piece(NamedTuple):
   takes: str  # links: level before
   leaves: str  # links: level after
   couples: bool  # losses: rows depend on each other through the loss
+  weight: Callable[..., Any] | None  # losses: LossInputs -> weights [N, T]
 
   @property
   def defaults(self) -> dict[str, Any]:
@@ -58,13 +59,13 @@ class Piece(NamedTuple):
 
   @property
   def domains(self) -> dict[str, domain.Domain]:
-    """Of its hyper-parameters; by the type of the default if undeclared."""
+    """Domains of its hyper-parameters; by the default's type if undeclared."""
     declared = domain.declared(self.f)
-    found = {
+    domains = {
       name: declared.get(name) or domain.like(value)
       for name, value in self.defaults.items()
     }
-    return {name: x for name, x in found.items() if x is not None}
+    return {name: x for name, x in domains.items() if x is not None}
 
 
 @functools.cache
@@ -76,7 +77,7 @@ def _defaults(f: Callable) -> dict[str, Any]:
   }
 
 
-_PIECES: dict[tuple[str, str], Piece] = {}
+_PIECES: dict[tuple[str, str], Component] = {}
 
 
 def register(
@@ -88,41 +89,39 @@ def register(
   takes: str = 'turn',
   leaves: str | None = None,
   couples: bool = False,
+  weight: Callable | None = None,
 ) -> Callable:
-  """Decorator that files a function under (slot, its name)."""
+  """Decorator that files a function under (slot, its name).
+
+  Args:
+    weight: of a loss: LossInputs -> weights [N, T], which do not depend on
+      outputs; by default those of the sampled tokens
+  """
+
+  ends, levels = (tuple(needs), tuple(gives)), (takes, leaves or takes)
 
   def put(f):
     key = (slot, name or f.__name__)
-    if slot not in SLOTS:
-      raise ValueError(f'slot {slot!r} is unknown; choose from {SLOTS}')
+    domain.OneOf(*SLOTS).check('slot', slot)
     if key in _PIECES and _PIECES[key].f.__module__ != f.__module__:
       raise ValueError(
         f'{slot} {key[1]!r} is already registered by'
         f' {_PIECES[key].f.__module__}; choose another name'
       )
-    _PIECES[key] = Piece(
-      slot,
-      key[1],
-      f,
-      tuple(needs),
-      tuple(gives),
-      takes,
-      leaves or takes,
-      couples,
-    )
+    _PIECES[key] = Component(slot, key[1], f, *ends, *levels, couples, weight)
     return f
 
   return put
 
 
-def get(slot: str, name: str, field: str = '') -> Piece:
+def get(slot: str, name: str, field: str = '') -> Component:
   """The piece registered under (slot, name); ValueError with the choices."""
   piece = _PIECES.get((slot, name))
   if piece is None:
     where = f'{field} names' if field else 'there is no'
     raise ValueError(
-      f'{where} {slot} {name!r}, which is not registered; choose from'
-      f' {names(slot)}'
+      f'{where} {slot} {name!r}, which is not registered'
+      f'{domain.suggest(name, names(slot))}; choose from {names(slot)}'
     )
   return piece
 
@@ -145,20 +144,21 @@ def bind(slot: str, name: str, hp: Mapping[str, Any], field: str = ''):
   return f
 
 
-def settings(piece: Piece, hp: Mapping[str, Any], field: str = ''):
+def settings(piece: Component, hp: Mapping[str, Any], field: str = ''):
   """The piece's defaults, overridden by hp."""
   defaults = piece.defaults
   for key in hp:
     if key not in defaults:
       raise ValueError(
         f'{field or piece.name}.{key} is not a hyper-parameter of'
-        f' {piece.slot} {piece.name!r}; it has {tuple(defaults)}'
+        f' {piece.slot} {piece.name!r}{domain.suggest(key, defaults)}; it has'
+        f' {tuple(defaults)}'
       )
   return defaults | dict(hp)
 
 
-class Wiring(NamedTuple):
-  """What a method is made of: pieces by slot, streams and hyper-parameters.
+class MethodSpec(NamedTuple):
+  """A method: components by slot, streams and hyper-parameters.
 
   hp: {stream, term or slot: {piece: {name: value}}}
   gives: what the environment, the roles and the rollout bring along.
@@ -172,11 +172,11 @@ class Wiring(NamedTuple):
   signal: tuple[str, ...] = ()
   advantage: tuple[str, ...] = ()
   stream: Mapping[str, tuple[str, ...]] = {}
-  finish: tuple[str, ...] = ()
+  post: tuple[str, ...] = ()
   loss: tuple[str, ...] = ()
-  reduce: Mapping[str, str] = {}
+  loss_aggregation: Mapping[str, str] = {}
   memory: tuple[str, ...] = ()
-  plan: str = 'minibatches'
+  minibatch: str = 'minibatches'
   hp: Mapping[str, Mapping[str, Mapping[str, Any]]] = {}
   gives: tuple[str, ...] = ()
 
@@ -184,23 +184,25 @@ class Wiring(NamedTuple):
     return self.hp.get(scope, {}).get(piece, {})
 
 
-def parts(w: Wiring) -> list[tuple[str, str, str]]:
+def parts(w: MethodSpec) -> list[tuple[str, str, str]]:
   """(scope, slot, name) of everything the wiring names, in loop order."""
   out = [('task', 'task', w.task), ('rollout', 'rollout', w.rollout)]
   out += [('collect', 'collect', w.collect)]
-  out += [('reward', 'reward', n) for n in w.reward]
-  out += [('curate', 'curate', n) for n in w.curate]
-  out += [('signal', 'signal', n) for n in w.signal]
+  several = {'reward': w.reward, 'curate': w.curate, 'signal': w.signal}
+  out += [(slot, slot, n) for slot, names in several.items() for n in names]
   for stream in w.advantage:
     out += [(stream, 'link', n) for n in w.stream.get(stream, ())]
-  out += [('finish', 'link', n) for n in w.finish]
+  out += [('post', 'link', n) for n in w.post]
   out += [(n, 'loss', n) for n in w.loss]
-  out += [(n, 'reduce', w.reduce.get(n, 'token_mean')) for n in w.loss]
+  out += [
+    (n, 'loss_aggregation', w.loss_aggregation.get(n, 'token_mean'))
+    for n in w.loss
+  ]
   out += [('memory', 'memory', n) for n in w.memory]
-  return [*out, ('plan', 'plan', w.plan)]
+  return [*out, ('minibatch', 'minibatch', w.minibatch)]
 
 
-def check(w: Wiring) -> None:
+def check(w: MethodSpec) -> None:
   """Raises ValueError, one sentence, if the pieces do not fit together."""
   for stream in w.advantage:
     if stream not in w.stream:
@@ -208,8 +210,9 @@ def check(w: Wiring) -> None:
         f'c.advantage names stream {stream!r}, which c.stream lacks; it has'
         f' {tuple(sorted(w.stream))}'
       )
-  pieces = [(scope, get(slot, n, _field(scope, slot)))
-            for scope, slot, n in parts(w)]  # fmt: skip
+  pieces = [
+    (scope, get(slot, n, _field(scope, slot))) for scope, slot, n in parts(w)
+  ]
   for scope, piece in pieces:
     check_values(scope, piece, w.values(scope, piece.name))
   given = set(w.gives)
@@ -220,18 +223,18 @@ def check(w: Wiring) -> None:
       if need not in given:
         raise ValueError(_missing(scope, piece, need, given))
   _check_order(w)
-  levels = [_check_levels(n, w.stream[n], 'turn') for n in w.advantage]
-  _check_levels('finish', w.finish, 'token' if 'token' in levels else 'turn')
+  levels = [check_levels(n, w.stream[n], 'turn') for n in w.advantage]
+  check_levels('post', w.post, 'token' if 'token' in levels else 'turn')
 
 
-def check_values(scope: str, piece: Piece, hp: Mapping[str, Any]) -> None:
+def check_values(scope: str, piece: Component, hp: Mapping[str, Any]) -> None:
   """Raises ValueError, one sentence, for a value outside its domain."""
   values = settings(piece, hp, _field(scope, piece.slot))
   for name, x in piece.domains.items():
     x.check(f'hp.{scope}.{piece.name}.{name}', values[name], values)
 
 
-def defaults(w: Wiring) -> dict[str, dict[str, dict[str, Any]]]:
+def defaults(w: MethodSpec) -> dict[str, dict[str, dict[str, Any]]]:
   """Every hyper-parameter with its value: {scope: {piece: {name: value}}}."""
   out: dict[str, dict[str, dict[str, Any]]] = {}
   for scope, slot, name in parts(w):
@@ -242,20 +245,23 @@ def defaults(w: Wiring) -> dict[str, dict[str, dict[str, Any]]]:
   return out
 
 
-def needs(w: Wiring, scope: str, slot: str, name: str) -> tuple[str, ...]:
-  """What a piece of the wiring needs, with its hyper-parameters filled in."""
+def needs(w: MethodSpec, scope: str, slot: str, name: str) -> tuple[str, ...]:
+  """Returns the needs of a component, with its hyper-parameters filled in."""
   piece = get(slot, name, _field(scope, slot))
   return tuple(_fill(piece, piece.needs, w, scope))
 
 
 def _field(scope: str, slot: str) -> str:
   if slot == 'link':
-    return f'c.stream.{scope}' if scope != 'finish' else 'c.finish'
-  names = {'reduce': f'c.reduce.{scope}', 'rollout': 'c.rollout_kind'}
+    return f'c.stream.{scope}' if scope != 'post' else 'c.post'
+  names = {
+    'loss_aggregation': f'c.loss_aggregation.{scope}',
+    'rollout': 'c.rollout.kind',
+  }
   return names.get(slot, f'c.{slot}')
 
 
-def _fill(piece: Piece, wants: tuple[str, ...], w: Wiring, scope: str):
+def _fill(piece: Component, wants: tuple[str, ...], w: MethodSpec, scope: str):
   hp = settings(piece, w.values(scope, piece.name), _field(scope, piece.slot))
   out: list[str] = []
   for want in wants:
@@ -266,7 +272,7 @@ def _fill(piece: Piece, wants: tuple[str, ...], w: Wiring, scope: str):
   return out
 
 
-def _missing(scope: str, piece: Piece, need: str, given: set[str]) -> str:
+def _missing(scope: str, piece: Component, need: str, given: set[str]) -> str:
   givers = [
     _add(p)
     for p in _PIECES.values()
@@ -289,11 +295,11 @@ def _missing(scope: str, piece: Piece, need: str, given: set[str]) -> str:
   )
 
 
-def _add(piece: Piece) -> str:
-  """How a config takes the piece in."""
+def _add(piece: Component) -> str:
+  """Returns the advice that adds the component to a config."""
   if piece.slot == 'link':
     return f'add {piece.name!r} to a stream'
-  if piece.slot in ('task', 'rollout', 'collect', 'plan'):
+  if piece.slot in ('task', 'rollout', 'collect', 'minibatch'):
     return f'set {_field("", piece.slot)} to {piece.name!r}'
   return f'add {piece.name!r} to {_field("", piece.slot)}'
 
@@ -316,7 +322,7 @@ def _matches(pattern: str, need: str) -> bool:
   return need.startswith(head) and need.endswith(tail.partition('}')[2])
 
 
-def _check_order(w: Wiring) -> None:
+def _check_order(w: MethodSpec) -> None:
   """Signals are scored in order: what one reads is written before it."""
   pieces = [get('signal', name) for name in w.signal]
   for i, piece in enumerate(pieces):
@@ -329,7 +335,7 @@ def _check_order(w: Wiring) -> None:
         )
 
 
-def _check_levels(stream: str, chain: tuple[str, ...], level: str) -> str:
+def check_levels(stream: str, chain: tuple[str, ...], level: str) -> str:
   """Level after the chain; raises ValueError for a link out of place."""
   for name in chain:
     piece = get('link', name)

@@ -1,11 +1,16 @@
-"""Numbers that change over a run, evaluated on the traced step."""
+"""Schedules: numbers that change over a run, evaluated on the traced step."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 
-SHAPES: dict[str, Callable] = {
+from agentrl.domain import OneOf
+
+# Share of the run [0, 1] -> share of the way from start to end. Those of optax
+# go back from the end, and begin at (start - end) + end, a bit off the start.
+SHAPES: dict[str, Callable[[jax.Array], jax.Array]] = {
   'linear': lambda u: u,
   'cosine': lambda u: (1 - jnp.cos(jnp.pi * u)) / 2,
   'constant': lambda u: 0 * u,
@@ -25,26 +30,23 @@ class Schedule(NamedTuple):
   steps: int
 
   def at(self, step):
-    if self.shape not in SHAPES:
-      raise ValueError(
-        f'c.schedule: shape {self.shape!r} is unknown; choose from'
-        f' {tuple(SHAPES)}'
-      )
+    OneOf(*SHAPES).check('c.schedule: shape', self.shape)
     u = jnp.clip(step / max(self.steps, 1), 0.0, 1.0)
     return self.start + (self.end - self.start) * SHAPES[self.shape](u)
 
 
-def resolve(learner, step):
-  """The learner with every scheduled number replaced by its value now.
+def resolve(alg, step):
+  """Returns the algorithm with every scheduled number at its value now.
 
   Paths: 'coef.<stream or term>', 'hp.<scope>.<piece>.<name>' and
   'role.<role>.lr'.
   """
-  coef, rules = dict(learner.coef), dict(learner.context.rules)
-  hp = {s: {p: dict(v) for p, v in ps.items()}
-        for s, ps in learner.wiring.hp.items()}  # fmt: skip
-  named = (*learner.wiring.advantage, *learner.wiring.loss)
-  for path, s in learner.schedules.items():
+  if not alg.schedules:
+    return alg
+  coef, rules = dict(alg.coef), dict(alg.context.rules)
+  hp = {s: {p: dict(v) for p, v in ps.items()} for s, ps in alg.spec.hp.items()}
+  named = (*alg.spec.advantage, *alg.spec.loss)
+  for path, s in alg.schedules.items():
     kind, *rest = path.split('.')
     value = Schedule(*s).at(step)
     if kind == 'coef' and len(rest) == 1 and rest[0] in named:
@@ -59,6 +61,6 @@ def resolve(learner, step):
         f' {named}, role.<name>.lr with one of {tuple(rules)}, or'
         ' hp.<scope>.<piece>.<name>'
       )
-  wiring = learner.wiring._replace(hp=hp)
-  context = learner.context._replace(rules=rules)
-  return learner._replace(coef=coef, wiring=wiring, context=context)
+  spec = alg.spec._replace(hp=hp)
+  context = alg.context._replace(rules=rules)
+  return alg.rebind(coef=coef, spec=spec, context=context)

@@ -1,4 +1,4 @@
-"""The only place that gathers, scatters, scans or sorts by id.
+"""Segment operations: the only place that gathers, scatters or sorts by id.
 
 Rows are [N, T] with ids (trajectory, turn) on every token; turns are [B, K].
 Index -1 would wrap around in JAX: every function here sends it to a trash
@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import mesh
+from agentrl.domain import OneOf
 
 ROW = ('batch', None)
 
@@ -35,6 +36,11 @@ def to_tokens(table, traj, turn):
     return padded[_flat(traj, turn, b, k)]
 
   return mesh.auto(f, ROW)(table, traj, turn)
+
+
+def trajectories_to_tokens(x, traj):
+  """x [B] at every token of each trajectory, prompts included: [N, T]."""
+  return to_tokens(x[:, None], traj, jnp.where(traj >= 0, 0, -1))
 
 
 def to_turns(x, traj, turn, b: int, k: int):
@@ -66,8 +72,7 @@ def unit(name: str, traj, turn, k: int):
     traj, turn: [N, T] i32
   Returns: traj, turn [N, T] and the number of turns, k or 1.
   """
-  if name not in UNITS:
-    raise ValueError(f'unit={name!r} is unknown; choose from {UNITS}')
+  OneOf(*UNITS).check('unit', name)
   if name == 'turn':
     return traj, turn, k
   return traj, jnp.where(traj >= 0, 0, -1), 1
@@ -134,7 +139,7 @@ def bounds(mask, traj, turn):
   return mesh.auto(f, ROW, ROW)(mask, traj, turn)
 
 
-def dense(*columns):
+def compact_ids(*columns):
   """One id in [0, n) for each combination of the columns' values: [n] i32.
 
   Args:
@@ -152,7 +157,7 @@ def dense(*columns):
 
 
 def rank(x, ids, mask):
-  """How many masked elements of equal id have a smaller x: [n] i32.
+  """Number of masked elements of equal id that have a smaller x: [n] i32.
 
   Of equal ones the first goes first; what is not masked gets n.
   """
@@ -170,12 +175,12 @@ def rank(x, ids, mask):
   return mesh.auto(f, None)(x, ids, mask)
 
 
-def total(x, ids, mask=None):
+def segment_sum(x, ids, mask=None):
   """Sum of x over equal ids, at every element: [n] -> [n]."""
   return _reduce(x, ids, mask, 'add')
 
 
-def largest(x, ids, mask=None):
+def segment_max(x, ids, mask=None):
   """Maximum of x over equal ids, at every element; -inf where none."""
   return _reduce(x, ids, mask, 'max')
 
@@ -194,7 +199,7 @@ def _reduce(x, ids, mask, how: str):
   return mesh.auto(f, None)(x, ids, mask)
 
 
-def alike(x, mask, *columns, how: str = 'add'):
+def group_reduce(x, mask, *columns, how: str = 'add'):
   """Sum ('add') or maximum ('max') of x over masked tokens that are alike.
 
   Args:
@@ -204,14 +209,14 @@ def alike(x, mask, *columns, how: str = 'add'):
   """
 
   def f(x, mask, *columns):
-    ids = dense(*(c.reshape(-1) for c in columns))
+    ids = compact_ids(*(c.reshape(-1) for c in columns))
     y = _reduce(x.reshape(-1), ids, mask.reshape(-1), how)
     return y.reshape(x.shape)
 
   return mesh.auto(f, ROW)(x, mask, *columns)
 
 
-def since_start(x, mask, traj, turn, valid):
+def prefix_sum(x, mask, traj, turn, valid):
   """Σ of x over the trajectory's masked tokens up to here: [N, T].
 
   In whatever rows they stand; 0 off the mask. Arguments as in `next_token`.
@@ -231,7 +236,7 @@ def take_trajectories(tree, order):
   return jax.tree.map(lambda x: take(x, order), tree)
 
 
-def top(x, mask, count):
+def top_k_mask(x, mask, count):
   """The `count` masked elements of largest x, fewer if there are: [N, T] bool.
 
   Args:
@@ -390,8 +395,7 @@ def cut(tree, size: int):
 
   def f(x):
     axes = (None, 'batch') + (None,) * (x.ndim - 1)
-    g = mesh.auto(lambda x: x.reshape(-1, size, *x.shape[1:]), axes)
-    return g(x)
+    return mesh.auto(lambda x: x.reshape(-1, size, *x.shape[1:]), axes)(x)
 
   return jax.tree.map(f, tree)
 
@@ -401,8 +405,7 @@ def join(tree):
 
   def f(x):
     axes = ('batch',) + (None,) * (x.ndim - 2)
-    g = mesh.auto(lambda x: x.reshape(-1, *x.shape[2:]), axes)
-    return g(x)
+    return mesh.auto(lambda x: x.reshape(-1, *x.shape[2:]), axes)(x)
 
   return jax.tree.map(f, tree)
 

@@ -1,4 +1,4 @@
-"""The pytrees that travel the loop.
+"""Pytrees of the training loop.
 
 Letters used for shapes everywhere:
   B trajectories, K turns, N rows, T tokens of a row, G group size, P pairs,
@@ -13,6 +13,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 from flax import struct
 
 Array = jax.Array
@@ -20,7 +22,7 @@ PyTree = Any
 
 
 class Status(enum.IntEnum):
-  """How a trajectory ended."""
+  """End of a trajectory."""
 
   SOLVED = 0
   FAILED = 1  # the environment ended it, unsolved
@@ -32,40 +34,37 @@ class Status(enum.IntEnum):
 
 
 class Span(enum.IntEnum):
-  """What a sampled token is part of."""
+  """Part of a message that a sampled token belongs to."""
 
   OTHER = 0
   THOUGHT = 1
   CALL = 2
   SUBGOAL = 3
   SWITCH = 4
-  MEMORY = 5
   PREFIX = 6  # forced, not sampled
 
 
-@struct.dataclass
-class Rows:
-  """What a model reads.
+class Rows(struct.PyTreeNode):
+  """Rows of tokens, the input of a model.
 
   Invariant: the sampled tokens of a (traj, turn) stand in exactly one row,
   contiguous and in order. A turn that several trajectories share belongs to
   the one of lowest index; other copies of it have weight 0.
   """
 
-  tokens: Array  # [N, T] i32
+  tokens: Array  # [N, T] i32  ids in the vocabulary
   seg: Array  # [N, T] i32  attention stays inside equal ids; -1 padding
   traj: Array  # [N, T] i32  index into B; -1 padding
   turn: Array  # [N, T] i32  message and answer of turn k; -1 prompt, quote
   span: Array  # [N, T] i8   see Span
-  sampled: Array  # [N, T] bool
+  sampled: Array  # [N, T] bool  written by the policy
   weight: Array  # [N, T] f32  trained on; not always what was sampled
   logp: Array  # [N, T] f32  behaviour log-prob, nats; 0 where not sampled
   version: Array  # [N, T] i32  policy version that wrote the token
 
 
-@struct.dataclass
-class Turns:
-  """What credit assignment reads. Small, replicated on every device."""
+class Turns(struct.PyTreeNode):
+  """Turns, the input of credit assignment; small and replicated."""
 
   reward: Array  # [B, K] f32  what the turn earned, after the reward slot
   terms: dict[str, Array]  # [B, K] f32 each: reward terms, cost, progress...
@@ -73,97 +72,217 @@ class Turns:
   valid: Array  # [B, K] bool  the turn happened
   state: Array  # [B, K] i32  equal: same observation
   node: Array  # [B, K] i32  equal: same turn, shared by branches
-  agent: Array  # [B, K] i32
+  agent: Array  # [B, K] i32  who acted, of several agents
 
 
-@struct.dataclass
-class Pairs:
+class Pairs(struct.PyTreeNode):
   """Preferences between trajectories (turn -1) or turns. Padding: weight 0."""
 
   win: Array  # [P, 2] i32  (traj, turn)
-  lose: Array  # [P, 2] i32
-  weight: Array  # [P] f32
+  lose: Array  # [P, 2] i32  (traj, turn)
+  weight: Array  # [P] f32  of the pair in a loss
 
 
-# Attempts made, tokens that the policy wrote, steps that worlds were asked for.
+# Attempts made, tokens that the policy sampled, environment steps.
 SAMPLED = ('attempts', 'tokens', 'env_steps')
 
 
-@struct.dataclass
-class Batch:
-  rows: Rows
-  turns: Turns
+class Batch(struct.PyTreeNode):
+  """Trajectories of an iteration, as rows to read and turns to credit."""
+
+  rows: Rows  # what models read
+  turns: Turns  # what credit is assigned to
   ids: dict[str, Array]  # [B] i32: task, group, arm, domain, source, age
   outcome: Array  # [B] f32  the task's own score; filters and evaluation
   status: Array  # [B] i32  see Status
   # [] i32 each, see SAMPLED: what making the batch took, with what was thrown
-  # away on the way; batches that nobody sampled for lack it.
+  # away on the way; batches without sampling lack it.
   sampled: dict[str, Array] = struct.field(default_factory=dict)
+  # The same actions in another context, by the reading's name.
   readings: dict[str, Rows] = struct.field(default_factory=dict)
-  pairs: Pairs | None = None
+  pairs: Pairs | None = None  # preferences, for losses over pairs
+
+  @classmethod
+  def from_turns(
+    cls, tokens, logp, *, reward, group, context=None, outcome=None, done=None
+  ) -> 'Batch':
+    """Batch of ragged turns: one row of history for each trajectory.
+
+    Args:
+      tokens: [trajectory][turn][token], ids that the policy sampled
+      logp: of the same form, their log-probs at that time, nats
+      reward: [trajectory][turn]
+      group: [trajectory], equal for attempts at one task
+      context: [trajectory][turn][token], ids that were read before each
+        message: the prompt, then observations; nothing by default
+      outcome: [trajectory], the task's own score; the sum of rewards by default
+      done: [trajectory], False where a limit cut it short; True by default
+    Raises: ValueError, one sentence, for what does not fit together.
+    """
+    context = context or [[[] for _ in turns] for turns in tokens]
+    outcome = [sum(x) for x in reward] if outcome is None else outcome
+    done = [True] * len(tokens) if done is None else done
+    each = {'group': group, 'outcome': outcome, 'done': done}
+    _check_turns(tokens, {'logp': logp, 'context': context}, reward, each)
+    b, k = len(tokens), max(map(len, tokens))
+    # A row's tokens as (id, turn, sampled, logp). An observation belongs to the
+    # turn it answers.
+    rows: list[list[tuple]] = []
+    for turns, seen, logps in zip(tokens, context, logp, strict=True):
+      row = []
+      for i, (ids, read, nats) in enumerate(
+        zip(turns, seen, logps, strict=True)
+      ):
+        row += [(token, i - 1, False, 0.0) for token in read]
+        row += [(x, i, True, y) for x, y in zip(ids, nats, strict=True)]
+      rows.append(row)
+    width = max(map(len, rows))
+    here = np.arange(width) < np.array([[len(row)] for row in rows])
+
+    def fill(index, empty, dtype):
+      out = np.full((b, width), empty, dtype)
+      out[here] = [x[index] for row in rows for x in row]
+      return jnp.asarray(out)
+
+    def table(values, dtype):
+      out = np.zeros((b, k), dtype)
+      for i, row in enumerate(values):
+        out[i, : len(row)] = row
+      return jnp.asarray(out)
+
+    valid = table([[True] * len(turns) for turns in tokens], bool)
+    solved = np.where(np.asarray(outcome) > 0.5, Status.SOLVED, Status.FAILED)
+    status = np.where(np.asarray(done, bool), solved, Status.TURN_LIMIT)
+    sampled, node = fill(2, False, bool), np.arange(b * k, dtype=np.int32)
+    return cls(
+      rows=Rows(
+        tokens=fill(0, 0, np.int32),
+        seg=jnp.asarray(np.where(here, 0, -1).astype(np.int32)),
+        traj=jnp.asarray(np.where(here, np.arange(b)[:, None], -1), jnp.int32),
+        turn=fill(1, -1, np.int32),
+        span=jnp.full((b, width), Span.OTHER, jnp.int8),
+        sampled=sampled,
+        weight=sampled.astype(jnp.float32),
+        logp=fill(3, 0.0, np.float32),
+        version=jnp.zeros((b, width), jnp.int32),
+      ),
+      turns=Turns(
+        reward=table(reward, np.float32),
+        terms={},
+        scored=valid,
+        valid=valid,
+        state=jnp.asarray(node.reshape(b, k)),
+        node=jnp.asarray(node.reshape(b, k)),
+        agent=jnp.zeros((b, k), jnp.int32),
+      ),
+      ids={'group': jnp.asarray(group, jnp.int32)},
+      outcome=jnp.asarray(outcome, jnp.float32),
+      status=jnp.asarray(status, jnp.int32),
+    )
 
 
-@struct.dataclass
-class Credit:
-  """How good each action was. A token's advantage is its turn's + its own.
+def _check_turns(tokens, nested, reward, each) -> None:
+  """Raises ValueError, one sentence, for arguments of `from_turns`."""
+  if not len(tokens) or not all(len(turns) for turns in tokens):
+    raise ValueError(
+      'tokens lacks a trajectory or a turn; give at least one trajectory, each'
+      ' of at least one turn'
+    )
+  for name, x in {**nested, 'reward': reward, **each}.items():
+    if len(x) != len(tokens):
+      raise ValueError(
+        f'{name} has {len(x)} trajectories and tokens has {len(tokens)}; give'
+        ' one entry for each'
+      )
+  for i, turns in enumerate(tokens):
+    for name, x in {**nested, 'reward': reward}.items():
+      if len(x[i]) != len(turns):
+        raise ValueError(
+          f'{name}[{i}] has {len(x[i])} turns and tokens[{i}] has'
+          f' {len(turns)}; give one entry for each'
+        )
+    for k, ids in enumerate(turns):
+      logp, read = nested['logp'][i][k], nested['context'][i][k]
+      if np.ndim(ids) != 1 or not len(ids) or np.ndim(read) != 1:
+        raise ValueError(
+          f'tokens[{i}][{k}]={ids!r} after context {read!r}; both are lists of'
+          ' ids, and a turn has at least one sampled token'
+        )
+      if min([*ids, *read]) < 0:
+        raise ValueError(
+          f'tokens[{i}][{k}] or its context has a negative id; leave padding'
+          ' out, turns may differ in length'
+        )
+      if np.shape(logp) != np.shape(ids):
+        raise ValueError(
+          f'logp[{i}][{k}] has shape {np.shape(logp)} and tokens[{i}][{k}] has'
+          f' {np.shape(ids)}; give one log-prob for each sampled token'
+        )
+      if not np.all(np.isfinite(logp)) or np.max(logp) > 0:
+        raise ValueError(
+          f'logp[{i}][{k}]={logp!r}; log-probs are finite and at most 0 nats'
+        )
+    if not np.all(np.isfinite(reward[i])):
+      raise ValueError(f'reward[{i}]={reward[i]!r}; rewards are finite numbers')
+
+
+class Credit(struct.PyTreeNode):
+  """Credit of actions. A token's advantage is its turn's + its own.
 
   Never differentiated: the learner puts it behind stop_gradient.
   """
 
-  turn: Array  # [B, K] f32
-  token: Array  # [N, T] f32
+  turn: Array  # [B, K] f32  advantage of the turn
+  token: Array  # [N, T] f32  advantage of the token beside its turn's
   weight: Array  # [N, T] f32  starts as rows.weight; links may lower it
   target: dict[str, Array]  # what value heads should predict
 
 
-@struct.dataclass
-class Outputs:
-  """What a module says about rows; a field nobody asked for is None."""
+class Outputs(struct.PyTreeNode):
+  """Outputs of a module on rows; a field that was not requested is None."""
 
   logp: Array | None = None  # [N, T] f32  of the row's own tokens, nats
   entropy: Array | None = None  # [N, T] f32  of the distribution there, nats
   value: Array | None = None  # [N, T, H] f32  before the token was chosen
-  sum_sq_prob: Array | None = (
-    None  # [N, T] f32  sum of squares of that distribution
-  )
+  sum_sq_prob: Array | None = None  # [N, T] f32  Σ p² of that distribution
+  attention_logit: Array | None = None  # [N, L, H] f32  each head's largest
 
 
-@struct.dataclass
-class Prefix:
-  """First turns that are said again as they stand in rows, not sampled."""
+class Prefix(struct.PyTreeNode):
+  """First turns that are replayed as they stand in rows, not sampled."""
 
   rows: Rows  # of trajectories sampled before, A of them
   entropy: Array  # [A, K] f32  of their messages, summed over each, nats
-  origin: Array  # [B] i32  in [0, A): whose messages, and whose world's luck
+  origin: Array  # [B] i32  in [0, A): whose messages and env randomness
   turns: Array  # [B] i32  how many are repeated; 0: none
   count: int = struct.field(pytree_node=False)  # A
 
 
-@struct.dataclass
-class Attempts:
+class Attempts(struct.PyTreeNode):
   """Trajectories to be sampled; members of a group share task and arm."""
 
   task: Array  # [B] i32  index into the task set
-  group: Array  # [B] i32
-  arm: Array  # [B] i32
+  group: Array  # [B] i32  attempts at one task are equal
+  arm: Array  # [B] i32  of several ways to sample a task
   limit: Array  # [B] i32  turns
-  temperature: Array  # [B] f32
-  prefix: Prefix | None = None
+  temperature: Array  # [B] f32  of sampling; 0: greedy
+  prefix: Prefix | None = None  # turns to repeat; None: all is sampled
 
 
-@struct.dataclass
-class TrainState:
+class TrainState(struct.PyTreeNode):
+  """State of training, as a checkpoint holds it."""
+
   step: Array  # [] i32  optimizer steps' loop counter: the policy version
   params: dict[str, PyTree]  # by role
   opt: dict[str, PyTree]  # by trained role
   signal: dict[str, PyTree]  # states of signals that are not parameters
-  memory: PyTree
+  memory: PyTree  # by memory component
   carry: PyTree  # unfinished episodes
   key: Array  # of the run; never changes, always folded
 
 
 class Share(NamedTuple):
-  """What a network needs beside its own parameters.
+  """Parameters that a network uses beside its own.
 
   role: whose parameters; they are never trained.
   join: (own parameters, those of the role) -> what `apply` takes.
@@ -174,11 +293,11 @@ class Share(NamedTuple):
 
 
 class Module(NamedTuple):
-  """A network: what its parameters are, and how they are used.
+  """A network: the specs of its parameters, and its functions.
 
   specs: tree of mesh.Param, of its own parameters.
   apply: (params, rows, needs) -> Outputs, with the fields named in needs.
-  share: whose parameters it needs too; None: nobody's.
+  share: whose parameters it needs too; None: its own alone.
   """
 
   specs: PyTree
@@ -190,3 +309,22 @@ class Module(NamedTuple):
 Signals = dict[str, Array]
 # Metrics: name -> (sum, weight); devices and micro-batches only add.
 Metrics = dict[str, tuple[Array, Array]]
+
+
+class LossInputs(NamedTuple):
+  """Arguments of a loss, and of the function that gives its weights.
+
+  credit.token is the whole advantage of a token, its turn's included.
+  """
+
+  outputs: Outputs
+  batch: Batch
+  credit: Credit
+  signals: Signals
+  key: Array
+
+
+# Value of each token [N, T], before weights and reduction, and metrics.
+Loss = tuple[Array, Metrics]
+# Credit after a link, and metrics.
+Linked = tuple[Credit, Metrics]

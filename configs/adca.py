@@ -1,4 +1,4 @@
-"""ADCA: good and bad turns beside the outcome, each normalised by itself.
+"""ADCA: outcome credit plus judged good and bad turns, each normalised alone.
 
 Paper: AgentEvolver: Towards Efficient Self-Evolving Agent System, 2511.10395
 (its self-attributing part, `decouple` in the code).
@@ -30,14 +30,13 @@ def streams(c, attribution=()):
   c.stream.attribution = ('add_label', *attribution, 'center', 'scale')
   c.stream.outcome = ('episode_return', 'center', 'scale', 'at_last_turn')
   c.coef.attribution = 0.1
-  c.finish = ('return_to_go',)
+  c.post = ('return_to_go',)
   base.hp(c, 'attribution', 'add_label', name='progress', good=0.2, bad=-0.2)
   for stream in c.advantage:
     base.hp(c, stream, 'scale', ddof=0)
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'adca'
+  c = base.get_config(arg, method='adca')
   streams(c)
   return base.finish(c)

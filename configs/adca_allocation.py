@@ -1,4 +1,4 @@
-"""ADCA's `allocation`: the sign of the outcome, dealt out by good and bad.
+"""ADCA with `allocation`: the sign of the outcome, split by good and bad turns.
 
 Paper: AgentEvolver: Towards Efficient Self-Evolving Agent System, 2511.10395.
 
@@ -18,7 +18,6 @@ from agentrl.configs import adca, base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'adca_allocation'
+  c = base.get_config(arg, method='adca_allocation')
   adca.streams(c, ('share_outcome',))
   return base.finish(c)

@@ -1,4 +1,4 @@
-"""AEPO: ARPO whose uncertain tokens weigh more and are not cut off.
+"""AEPO: ARPO that weighs uncertain tokens more and does not clip them.
 
 Paper: Agentic Entropy-Balanced Policy Optimization, 2510.14545.
 
@@ -22,10 +22,9 @@ from agentrl.configs import arpo, base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'aepo'
+  c = base.get_config(arg, method='aepo')
   arpo.branched(c)
   c.collect = 'branch_above'
-  c.finish = ('entropy_boost', 'leaf_weight')
+  c.post = ('entropy_boost', 'leaf_weight')
   c.loss = ('ppo_balanced',)
   return base.finish(c)

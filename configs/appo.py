@@ -1,4 +1,4 @@
-"""APPO: first trajectories and branches compared apart; futures weigh.
+"""APPO: initial trajectories and branches compared apart; future-ratio weights.
 
 Paper: APPO: Agentic Procedural Policy Optimization, 2606.12384.
 
@@ -19,11 +19,10 @@ from agentrl.configs import arpo, base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'appo'
+  c = base.get_config(arg, method='appo')
   arpo.branched(c)
   base.hp(c, 'episode', 'center', by=('group', 'branch'))
   base.hp(c, 'episode', 'scale', by=('group', 'branch'))
-  c.finish = ('leaf_weight',)
+  c.post = ('leaf_weight',)
   c.loss = ('ppo_future',)
   return base.finish(c)

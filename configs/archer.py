@@ -1,4 +1,4 @@
-"""ArCHer: a critic of whole messages by TD, a policy of tokens by REINFORCE.
+"""ArCHer: utterance-level TD critic, token-level REINFORCE policy.
 
 Paper: ArCHer: Training Language Model Agents via Hierarchical Multi-Turn RL,
 2402.19446.
@@ -26,17 +26,16 @@ from agentrl.configs import base
 def critic(c, trunk='learned'):
   """Two Q and two V heads, and their moving average."""
   base.role(c, 'critic', lr=1e-3, heads=4, trunk=trunk)
-  base.role(c, 'target', kind='average', heads=4, trunk=trunk)
+  base.role(c, 'target', kind='ema', heads=4, trunk=trunk)
   c.signal = ('archer',)
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'archer'
+  c = base.get_config(arg, method='archer')
   critic(c)
   c.advantage = ('turn',)
   c.stream.turn = ('add_signal',)
   base.hp(c, 'turn', 'add_signal', name='archer')
   c.loss = ('reinforce',)
-  base.hp(c, 'plan', 'minibatches', n=1)
+  base.hp(c, 'minibatch', 'minibatches', n=1)
   return base.finish(c)

@@ -1,4 +1,4 @@
-"""ARPO: trajectories branch at turns where the policy became uncertain.
+"""ARPO: branches rollouts at turns of high entropy.
 
 Paper: Agentic Reinforced Policy Optimization, 2507.19849.
 
@@ -27,8 +27,7 @@ def branched(c):
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'arpo'
+  c = base.get_config(arg, method='arpo')
   branched(c)
-  c.finish = ('leaf_weight',)
+  c.post = ('leaf_weight',)
   return base.finish(c)

@@ -1,4 +1,4 @@
-"""ARPO with hard attribution: a shared turn weighs once.
+"""ARPO with hard attribution: a shared turn is trained on once.
 
 Paper: Agentic Reinforced Policy Optimization, 2507.19849.
 
@@ -15,7 +15,6 @@ from agentrl.configs import arpo, base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'arpo_hard'
+  c = base.get_config(arg, method='arpo_hard')
   arpo.branched(c)
   return base.finish(c)

@@ -1,4 +1,4 @@
-"""BARFI: a helper reward, weighed by whether it helps the primary one.
+"""BARFI: a helper reward, weighted by its agreement with the primary one.
 
 Paper: Behavior Alignment via Reward Function Optimization, 2310.19007.
 
@@ -20,14 +20,13 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'barfi'
+  c = base.get_config(arg, method='barfi')
   c.signal = ('blend',)
   c.model.attention = 'xla'  # forward mode, which attention in blocks lacks
   c.advantage = ('blend',)
   c.stream.blend = ('add_signal', 'return_to_go', 'center')
   base.hp(c, 'blend', 'add_signal', name='blend')
   base.hp(c, 'blend', 'center', by=('group',), unit='turn')
-  c.finish = ('whiten',)
-  base.hp(c, 'finish', 'whiten', unit='turn')
+  c.post = ('whiten',)
+  base.hp(c, 'post', 'whiten', unit='turn')
   return base.finish(c)

@@ -1,4 +1,4 @@
-"""What every experiment has: the defaults that run on two CPU cores.
+"""Defaults of every experiment, small enough for two CPU cores.
 
 A method's config names a piece for every slot; `finish` then writes every
 hyper-parameter of these pieces into `c.hp`, so that each can be overridden:
@@ -7,7 +7,9 @@ hyper-parameter of these pieces into `c.hp`, so that each can be overridden:
 
 Arguments after the colon, separated by commas: `tiny` shrinks everything to
 a smoke test of under two minutes; `env=frozen_lake` changes the environment;
-`judge` has a service say what the last message of a host environment is worth.
+`judge` has a service say what the last message of a host environment is worth;
+`checkpoint=DIR` begins from a pretrained model, with defaults that suit one
+(configs/pretrained.py), and `lora=16` trains adapters of that rank on it.
 
 FIELDS is where a field is declared: its default, the values it may hold and its
 meaning with the unit. Checks, `--help` and docs/CONFIG.md are made of it.
@@ -15,6 +17,7 @@ meaning with the unit. Checks, `--help` and docs/CONFIG.md are made of it.
 
 from collections.abc import Mapping
 
+from flax import traverse_util
 from ml_collections import ConfigDict
 
 import agentrl.advantage
@@ -28,7 +31,7 @@ import agentrl.rollout.registered
 import agentrl.signal
 import agentrl.task  # noqa: F401  all of these register their pieces
 from agentrl import optimizer, registry
-from agentrl.configs import envs
+from agentrl.configs import envs, pretrained
 from agentrl.domain import (
   COUNT,
   COUNT0,
@@ -45,6 +48,7 @@ from agentrl.domain import (
   Text,
   Tuple,
   Whole,
+  suggest,
 )
 from agentrl.env import base
 from agentrl.model.value import TRUNKS
@@ -58,9 +62,11 @@ FIELDS: dict[str, Field] = {
   'method': Field('', Text(), 'name of the method in records'),
   'seed': Field(0, SEED, 'of everything that is drawn'),
   'data': Field('data', Path(empty=False), 'folder of task sets, built once'),
-  'init': Field('', Path(), 'run whose policy replaces the warm start'),
+  'init': Field(
+    '', Path(bucket=True), 'run whose policy replaces the warm start'
+  ),
   'steps': Field(300, COUNT0, 'RL steps'),
-  'micro': Field(64, COUNT, 'rows of a micro-batch'),
+  'micro_batch': Field(64, COUNT, 'rows of a micro-batch'),
   #
   'model.width': Field(64, COUNT, 'size of a hidden state'),
   'model.layers': Field(2, COUNT, 'layers of the decoder'),
@@ -80,9 +86,7 @@ FIELDS: dict[str, Field] = {
   'model.remat': Field(
     'none', OneOf(*config.REMAT), 'computed again in the backward pass'
   ),
-  'model.dtype': Field(
-    'float32', OneOf(*config.DTYPES), 'of the computation'
-  ),
+  'model.dtype': Field('float32', OneOf(*config.DTYPES), 'of the computation'),
   'model.path': Field(
     '', Path(), 'directory or hub name of a checkpoint: its tokenizer, weights'
     ' and config.json, for all but attention, remat and dtype'
@@ -100,17 +104,17 @@ FIELDS: dict[str, Field] = {
   'lora.path': Field('', Path(), "PEFT directory that the policy's begins as"),
   #
   'rollout.batch': Field(128, COUNT, 'trajectories of an iteration'),
-  'rollout.group': Field(8, COUNT, 'trajectories of a task'),
+  'rollout.group_size': Field(8, COUNT, 'trajectories of a task'),
   'rollout.slots': Field(64, COUNT, 'trajectories sampled at a time'),
-  'rollout.turns': Field(8, COUNT, 'turns of a trajectory, at most'),
-  'rollout.message': Field(2, COUNT, 'tokens of a message, at most'),
+  'rollout.max_turns': Field(8, COUNT, 'turns of a trajectory, at most'),
+  'rollout.max_message_tokens': Field(2, COUNT, 'tokens of a message, at most'),
   'rollout.history': Field(
     'turn', OneOf('turn', 'full'), "what a turn's context holds: the last"
     " observations ('turn') or everything before ('full')"
   ),
   'rollout.window': Field(1, COUNT, 'observations of a context, if by turn'),
   'rollout.context': Field(0, COUNT0, 'tokens of a full context; 0: as needed'),
-  'rollout.anchor': Field(
+  'rollout.state_hash_fraction': Field(
     1.0, Real(0, 1, above=True), 'share of an observation that tells states'
     ' apart; 1: all of it'
   ),
@@ -119,11 +123,13 @@ FIELDS: dict[str, Field] = {
   'rollout.top_p': Field(
     1.0, Real(0, 1, above=True), 'probability of the tokens sampled from'
   ),
-  'rollout.tag': Field('', Text(), 'text that an action begins with'),
-  'rollout.nulled': Field(
+  'rollout.action_prefix': Field(
+    '', Text(), 'text that an action begins with, behind whatever reasoning'
+  ),
+  'rollout.null_observation': Field(
     '', Text(), "observation of the nulled reading; '': no such reading"
   ),
-  'rollout.frame': Field(
+  'rollout.chat_format': Field(
     'auto', OneOf(*FRAMES), "around turns: the checkpoint's chat template"
     " ('chat'), nothing ('bare'), or the template if there is one"
   ),
@@ -148,70 +154,109 @@ FIELDS: dict[str, Field] = {
   'checkpoint.keep': Field(2, COUNT, 'newest checkpoints that stay'),
   'log.groups': Field(1, Whole(-1), 'groups kept as a log; -1: all'),
   'log.every': Field(1, COUNT, 'steps between groups that are kept'),
-  'log.held_out': Field(4, COUNT0, 'trajectories kept of an evaluation'),
+  'log.eval_trajectories': Field(
+    4, COUNT0, 'trajectories logged of an evaluation'
+  ),
   'log.wandb': Field('', Text(), "project of Weights & Biases; '': none"),
   # The slots: a method names a piece for each.
   'task': Field('fixed', Name('a task piece'), 'what is attempted'),
-  'rollout_kind': Field('jit', Name('a rollout piece'), 'who plays and where'),
+  'rollout.kind': Field('jit', Name('a rollout piece'), 'who plays and where'),
   'collect': Field('once', Name('a collect piece'), 'how batches are sampled'),
   'reward': Field(('env',), Tuple(least=1, once=True), 'summed over turns'),
   'curate': Field((), Tuple(once=True), 'which trajectories are trained on'),
   'signal': Field((), Tuple(once=True), 'learned or measured, in order'),
   'advantage': Field((), Tuple(least=1, once=True), 'streams that are summed'),
-  'finish': Field((), Tuple(), 'links on the sum of the streams'),
+  'post': Field((), Tuple(), 'links on the sum of the streams'),
   'loss': Field(('ppo',), Tuple(least=1, once=True), 'terms that are summed'),
   'memory': Field((), Tuple(once=True), 'what comes back later'),
-  'plan': Field('minibatches', Name('a plan piece'), 'sub-updates of a batch'),
+  'minibatch': Field(
+    'minibatches', Name('a minibatch component'), 'sub-updates of a batch'
+  ),
 }  # fmt: skip
 
 # One network; see `role`. Those from 'optimizer' on are of kind 'train'.
 ROLE: dict[str, Field] = {
   'kind': Field(
-    'train', OneOf('train', 'frozen', 'average'), 'trained, as after the warm'
-    ' start, or moved after another by a signal'
+    'train',
+    OneOf('train', 'frozen', 'ema'),
+    'trained, as after the warm start, or moved after another by a signal',
   ),
   'heads': Field(0, COUNT0, 'value heads; 0: a language model'),
   'trunk': Field(
     'learned', OneOf(*TRUNKS), "a 'stopped' one gets no gradient of heads"
   ),
-}  # fmt: skip
+}
 TRAINED: dict[str, Field] = {
-  'optimizer': Field('adam', OneOf(*optimizer.DIRECTIONS), 'the update rule'),
+  'optimizer': Field(
+    'adam', optimizer.Optimizer(), 'the update rule, ours or one of optax'
+  ),
   'lr': Field(1e-4, NOT_NEGATIVE, 'learning rate at the start of RL'),
-  'final': Field(0.0, NOT_NEGATIVE, 'the rate falls to lr times this'),
+  'final_lr_fraction': Field(
+    0.0, NOT_NEGATIVE, 'the rate falls to lr times this'
+  ),
   'warmup': Field(5, COUNT0, 'updates over which the rate rises'),
-  'clip': Field(
+  'max_grad_norm': Field(
     1.0, Real(0, above=True, infinite=True), 'most of the gradient norm'
   ),
-  'decay': Field(0.0, UNIT, 'decoupled weight decay'),
+  'weight_decay': Field(0.0, UNIT, 'decoupled weight decay'),
   'b1': Field(0.9, Real(0, 1, below=True), "Adam's decay of the mean"),
   'b2': Field(0.99, Real(0, 1, below=True), "Adam's decay of the square"),
   'eps': Field(1e-5, POSITIVE, "added to Adam's root mean square"),
-}  # fmt: skip
+  'qk_clip': Field(
+    0.0, NOT_NEGATIVE, 'largest attention logit, by QK-clip; 0: any'
+  ),
+}
 
 # Who answers an environment; see `service`.
 SERVICE: dict[str, Field] = {
   'function': Field('', Text("'module:name'"), 'of (messages, *, seed) -> str'),
   'role': Field('', Text('a role'), 'policy, or another language model'),
-  'run': Field('', Path(), 'another run, whose newest policy answers'),
+  'run': Field(
+    '', Path(bucket=True), 'another run, whose newest policy answers'
+  ),
+  'address': Field(
+    '', Text('an address'), "of an OpenAI-compatible server: 'https://HOST/v1'"
+  ),
+  'model': Field('', Text('a name'), 'of a model of that server'),
+  'key_env': Field(
+    'OPENAI_API_KEY',
+    Text('a name'),
+    "environment variable of its key; '': none",
+  ),
+  'requests_per_minute': Field(0, COUNT0, 'sent to it; 0: any number'),
+  'timeout': Field(60.0, POSITIVE, 'seconds for its answer'),
+  'tries': Field(6, COUNT, 'of one request, of which it may fail all but one'),
+  'input_price': Field(0.0, NOT_NEGATIVE, 'of a million tokens it reads'),
+  'output_price': Field(0.0, NOT_NEGATIVE, 'of a million tokens it writes'),
+  'budget': Field(
+    0.0, NOT_NEGATIVE, 'most that a run pays, by these prices; 0: any amount'
+  ),
   'temperature': Field(1.0, Real(0, 100), 'of sampling; 0: remembered'),
   'message': Field(32, COUNT, 'tokens of an answer, at most'),
-  'context': Field(512, Whole(2), 'tokens of a talk with its answer'),
-  'system': Field('', Text(), "told before the environment's own"),
-}  # fmt: skip
+  'context': Field(512, Whole(2), 'tokens of a conversation with its answer'),
+  'system': Field('', Text(), "system text before the environment's own"),
+}
 
 # Sections that a config fills; '*' is a name of its own choice.
 SECTIONS = (
-  'host', 'service', 'role', 'stream', 'reduce', 'coef', 'select',
+  'host',
+  'service',
+  'role',
+  'stream',
+  'loss_aggregation',
+  'coef',
+  'select',
   'schedule',  # path -> (shape, start, end, steps); 0 steps: to the run's end
   'hp',  # hyper-parameters of pieces, which declare their own
-)  # fmt: skip
+)
 OPEN: dict[str, Field] = {
   **{f'host.{name}': field for name, field in envs.HOST.items()},
   **{f'service.*.{name}': field for name, field in SERVICE.items()},
   **{f'role.*.{name}': field for name, field in (ROLE | TRAINED).items()},
   'stream.*': Field((), Tuple(Name('a link')), 'links of a stream, in order'),
-  'reduce.*': Field('token_mean', Name(), 'how a loss term is averaged'),
+  'loss_aggregation.*': Field(
+    'token_mean', Name(), 'how a loss term is averaged'
+  ),
   'coef.*': Field(1.0, Real(), 'weight of a stream or a loss term'),
   'select.*.span': Field(
     0, Whole(0, len(Span) - 1), 'the types.Span whose tokens a loss term sees'
@@ -224,19 +269,15 @@ OPEN: dict[str, Field] = {
 
 def nested(fields: Mapping[str, Field]) -> dict:
   """Defaults by name, dots as levels."""
-  out: dict = {}
-  for path, field in fields.items():
-    *before, last = path.split('.')
-    node = out
-    for name in before:
-      node = node.setdefault(name, {})
-    node[last] = field.default
-  return out
+  defaults = {path: field.default for path, field in fields.items()}
+  return traverse_util.unflatten_dict(defaults, sep='.')
 
 
 ARGS = {
   'tiny': ('', 'yes'),
   'judge': ('', 'yes'),
+  'checkpoint': ('',),
+  'lora': ('0',),
   'env': (*envs.JITTED, *base.FAMILIES),
 }
 
@@ -245,97 +286,114 @@ def parse(arg: str) -> dict[str, str]:
   """'tiny,env=frozen_lake' -> {'tiny': 'yes', 'env': 'frozen_lake'}."""
   out = {name: choices[0] for name, choices in ARGS.items()}
   for part in filter(None, (arg or '').split(',')):
-    name, _, value = part.partition('=')
-    value = value or 'yes'
-    own = name == 'env' and ':' in value  # 'module:Class'
-    if name not in ARGS or not (own or value in ARGS[name]):
+    name, _, given = part.partition('=')
+    value = given or 'yes'
+    free = {
+      'env': ':' in value,  # 'module:Class'
+      'checkpoint': bool(given),
+      'lora': value.isdecimal() and int(value) > 0,
+    }
+    if name not in ARGS or not (free.get(name) or value in ARGS[name]):
+      choices = ['tiny', 'judge', *(f'env={name}' for name in ARGS['env'])]
       raise ValueError(
-        f"config argument {part!r} is unknown; choose from 'tiny', 'judge',"
-        f' {", ".join(repr(f"env={name}") for name in ARGS["env"])} and'
-        " 'env=module:Class' for a family of your own"
+        f'config argument {part!r} is unknown{suggest(part, choices)}; choose'
+        f" from {', '.join(map(repr, choices))}, 'checkpoint=DIR' (a directory"
+        " without a comma, or a hub name), 'lora=16' and 'env=module:Class' for"
+        ' a family of your own'
       )
     out[name] = value
   return out
 
 
-def get_config(arg: str = '') -> ConfigDict:
-  """Everything but the method."""
+def get_config(arg: str = '', method: str = '') -> ConfigDict:
+  """Everything but the pieces of the method."""
   args = parse(arg)
-  c = ConfigDict(nested(FIELDS))
-  c.rollout_kind = 'jit' if args['env'] in envs.JITTED else 'host'
+  c = ConfigDict(nested(FIELDS) | {'method': method})
+  c.rollout.kind = 'jit' if args['env'] in envs.JITTED else 'host'
   for name in SECTIONS:
     c[name] = ConfigDict()
   c.env = envs.settings(args['env'])
-  role(c, 'policy', lr=6e-4)
-  hp(c, 'plan', 'minibatches', n=2)
+  role(c, 'policy', lr=pretrained.SCRATCH_LR)
+  hp(c, 'minibatch', 'minibatches', n=2)
   for name in (*envs.needs(c), *(['judge'] if args['judge'] else [])):
     service(c, name)
   envs.fit(c)
   if args['tiny']:
     shrink(c)
+  if args['checkpoint']:
+    pretrained.fit(c, args['checkpoint'], int(args['lora']))
+  elif args['lora'] != '0':
+    raise ValueError(
+      f'config argument lora={args["lora"]} adapts a checkpoint; add'
+      ' checkpoint=DIR'
+    )
   return c
 
 
 def shrink(c: ConfigDict) -> None:
-  """The whole thing in under two minutes."""
-  c.steps = 12
-  c.micro = 32
+  """The whole thing in under two minutes, with a gain that can be seen."""
+  c.steps = 32
+  c.role.policy.lr = 2e-3
+  c.micro_batch = 32
   c.model.update(dict(width=32, heads=4, kv_heads=4, head_dim=8, mlp=96))
-  c.rollout.update(dict(batch=32, group=4, slots=32))
-  c.rollout.turns = min(c.rollout.turns, 6)
+  c.rollout.update(dict(batch=32, group_size=4, slots=32))
+  c.rollout.max_turns = min(c.rollout.max_turns, 6)
   c.sft.update(dict(steps=160, lr=5e-3))
-  c.env.update(dict(train=200, test=100))
+  c.env.update(dict(train=400, test=100))
   if c.env.name == 'sokoban':
     c.env.update(dict(min_moves=2, max_moves=4))
-  c.eval.episodes = 200
+  c.eval.episodes = 1000
   c.checkpoint.every = 8
 
 
-def role(c: ConfigDict, name: str, *, kind: str = 'train', lr: float = 1e-4,
-         warmup: int = 5, clip: float = 1.0, heads: int = 0,
-         trunk: str = 'learned') -> None:  # fmt: skip
+def role(
+  c: ConfigDict,
+  name: str,
+  *,
+  kind: str = 'train',
+  lr: float = 1e-4,
+  warmup: int = 5,
+  max_grad_norm: float = 1.0,
+  heads: int = 0,
+  trunk: str = 'learned',
+) -> None:
   """Adds a network: 'train', 'frozen' as the policy was after the warm start,
-  or 'average', which a signal moves after another. It is a language model, or
+  or 'ema', which a signal moves after another. It is a language model, or
   the policy's trunk under as many value heads as asked for; a 'stopped' trunk
   gets no gradient from them, as that of the policy never does. Over the run
-  the rate falls linearly from lr to lr * final. With c.lora it is an adapter;
-  an 'average' is then one of a and of b, not of their product.
+  the rate falls linearly from lr to lr * final_lr_fraction. With c.lora it is
+  an adapter; an 'ema' is then one of a and of b, not of their product.
   """
   given = dict(kind=kind, heads=heads, trunk=trunk)
   fields = ROLE
   if kind == 'train':
-    given |= dict(lr=lr, warmup=warmup, clip=clip)
+    given |= dict(lr=lr, warmup=warmup, max_grad_norm=max_grad_norm)
     fields = ROLE | TRAINED
   c.role[name] = ConfigDict(nested(fields) | given)
 
 
 def service(c: ConfigDict, name: str, **fields) -> None:
-  """Adds who answers an environment. One of three says who that is:
+  """Adds a service that answers an environment, from one of four sources:
 
   function: 'module:name', of (messages, *, seed) -> str
   role: 'policy' as it is when it plays, or another language model of this run
   run: folder of another run of the same model, whose newest policy it is
+  address: an OpenAI-compatible server, and `model`, one of its models
 
   The others are for models: temperature (at 0 answers are remembered), tokens
-  of an answer and of a conversation with its answer. `system` is what it is
-  told before what the environment tells it. It is never trained on what it
-  says.
+  of an answer and of a conversation with its answer. `system` is text that
+  precedes the environment's. Its messages are never trained on.
   """
   c.service[name] = ConfigDict(nested(SERVICE) | fields)
 
 
 def hp(c: ConfigDict, scope: str, piece: str, **values) -> None:
   """Sets hyper-parameters of a piece; scope is a stream, a term or a slot."""
-  if scope not in c.hp:
-    c.hp[scope] = ConfigDict()
-  if piece not in c.hp[scope]:
-    c.hp[scope][piece] = ConfigDict()
-  for name, value in values.items():
-    c.hp[scope][piece][name] = value
+  c.hp.update({scope: {piece: values}})
 
 
 def finish(c: ConfigDict) -> ConfigDict:
-  """Writes every default into c.hp and c.coef, so that flags can reach it."""
+  """Checks the names in c.hp, c.coef and others, then fills in the rest."""
   w = wiring(c)
   every = registry.defaults(w)
   for scope, pieces in c.hp.items():
@@ -351,48 +409,52 @@ def finish(c: ConfigDict) -> ConfigDict:
         f'c.coef.{name} is neither a stream of c.advantage={w.advantage} nor a'
         f' term of c.loss={w.loss}; remove it or name the piece'
       )
-  for name in c.reduce:
-    if name not in w.loss:
-      raise ValueError(
-        f'c.reduce.{name} is for no term of c.loss={w.loss}; remove it or name'
-        ' the term'
-      )
-  for name in c.select:
-    if name not in w.loss:
-      raise ValueError(
-        f'c.select.{name} is for no term of c.loss={w.loss}; remove it or name'
-        ' the term'
-      )
-  for scope, pieces in every.items():
-    for piece, values in pieces.items():
-      hp(c, scope, piece, **values)
-  for name in (*w.advantage, *w.loss):
-    if name not in c.coef:
-      c.coef[name] = 1.0
+  for section in ('loss_aggregation', 'select'):
+    for name in c[section]:
+      if name not in w.loss:
+        raise ValueError(
+          f'c.{section}.{name} is for no term of c.loss={w.loss}; remove it or'
+          ' name the term'
+        )
+  fill(c)
+  pretrained.scale_rates(c)
   return c
 
 
-def wiring(c: ConfigDict) -> registry.Wiring:
-  """The slots of a config as the registry understands them."""
-  return registry.Wiring(
+def fill(c: ConfigDict) -> ConfigDict:
+  """Writes every default into c.hp and c.coef, so that flags can reach it."""
+  w = wiring(c)
+  with c.unlocked():
+    for scope, pieces in registry.defaults(w).items():
+      for piece, values in pieces.items():
+        hp(c, scope, piece, **values)
+    for name in (*w.advantage, *w.loss):
+      if name not in c.coef:
+        c.coef[name] = 1.0
+  return c
+
+
+def wiring(c: ConfigDict) -> registry.MethodSpec:
+  """Returns the slots of a config as a MethodSpec."""
+  return registry.MethodSpec(
     task=c.task,
-    rollout=c.rollout_kind,
+    rollout=c.rollout.kind,
     collect=c.collect,
     reward=tuple(c.reward),
     curate=tuple(c.curate),
     signal=tuple(c.signal),
     advantage=tuple(c.advantage),
     stream={name: tuple(chain) for name, chain in c.stream.items()},
-    finish=tuple(c.finish),
+    post=tuple(c.post),
     loss=tuple(c.loss),
-    reduce=dict(c.reduce),
+    loss_aggregation=dict(c.loss_aggregation),
     memory=tuple(c.memory),
-    plan=c.plan,
+    minibatch=c.minibatch,
     hp=c.hp.to_dict(),
     gives=(
       *(f'role:{name}' for name in c.role),
       *(('output:value',) if c.role.policy.heads else ()),
       *(f'term:{name}' for name in envs.terms(c)),
-      *(('reading:nulled',) if c.rollout.nulled else ()),
+      *(('reading:nulled',) if c.rollout.null_observation else ()),
     ),
   )

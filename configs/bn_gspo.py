@@ -1,4 +1,4 @@
-"""BN-GSPO: group z-scores, normalised once more over the batch, with GSPO.
+"""BN-GSPO: group z-scores, normalised again over the batch, with GSPO.
 
 Paper: SenseNova-MARS: Empowering Multimodal Agentic Reasoning and Search via
 Reinforcement Learning, 2512.24330.
@@ -17,13 +17,12 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'bn_gspo'
+  c = base.get_config(arg, method='bn_gspo')
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'center', 'scale')
-  c.finish = ('whiten',)
-  base.hp(c, 'finish', 'whiten', unit='trajectory', ddof=0)
+  c.post = ('whiten',)
+  base.hp(c, 'post', 'whiten', unit='trajectory', ddof=0)
   c.loss = ('gspo',)
   base.hp(c, 'gspo', 'gspo', clip_low=0.2, clip_high=0.28)
-  c.reduce.gspo = 'trajectory_mean'
+  c.loss_aggregation.gspo = 'trajectory_mean'
   return base.finish(c)

@@ -1,4 +1,4 @@
-"""CISPO: the importance weight is clipped, the gradient of no token is lost.
+"""CISPO: clips the importance weight and keeps the gradient of every token.
 
 Paper: MiniMax-M1: Scaling Test-Time Compute Efficiently with Lightning
 Attention, 2506.13585.
@@ -16,8 +16,7 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'cispo'
+  c = base.get_config(arg, method='cispo')
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'center', 'scale')
   c.loss = ('cispo',)

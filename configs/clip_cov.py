@@ -1,4 +1,4 @@
-"""Clip-Cov: GRPO that spares a few tokens whose update drains the entropy.
+"""Clip-Cov: GRPO without the few tokens of highest covariance.
 
 Paper: The Entropy Mechanism of Reinforcement Learning for Reasoning Language
 Models, 2505.22617.
@@ -19,8 +19,7 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'clip_cov'
+  c = base.get_config(arg, method='clip_cov')
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'center', 'scale')
   c.loss = ('clip_cov',)

@@ -1,4 +1,4 @@
-"""Clip-higher: GRPO whose clip leaves rare tokens more room upwards.
+"""Clip-higher: GRPO with a larger upper clip.
 
 Paper: DAPO: An Open-Source LLM Reinforcement Learning System at Scale,
 2503.14476, its clip and its mean over tokens alone.
@@ -16,8 +16,7 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'clip_higher'
+  c = base.get_config(arg, method='clip_higher')
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'center', 'scale')
   base.hp(c, 'ppo', 'ppo', clip_low=0.2, clip_high=0.28)

@@ -1,4 +1,4 @@
-"""CM2: checklist scores of a turn, compared with the group's at that turn.
+"""CM2: checklist scores of a turn, compared within the group at that turn.
 
 Paper: CM2: Reinforcement Learning with Checklist Rewards for Multi-Turn and
 Multi-Step Agentic Tool Use, 2602.12268.
@@ -27,12 +27,12 @@ TURN = ('group', 'turn')
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'cm2'
+  c = base.get_config(arg, method='cm2')
   c.advantage = ('turn',)
   c.stream.turn = ('add_term', 'require_members', 'center')
   base.hp(c, 'turn', 'add_term', name='progress')
   base.hp(c, 'turn', 'center', by=TURN)
-  base.hp(c, 'turn', 'require_members', by=TURN,
-          least=c.rollout.group // 2 + 1)  # fmt: skip
+  base.hp(
+    c, 'turn', 'require_members', by=TURN, least=c.rollout.group_size // 2 + 1
+  )
   return base.finish(c)

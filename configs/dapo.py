@@ -1,4 +1,4 @@
-"""DAPO: a higher clip, tasks that teach, tokens alike, a price for length.
+"""DAPO: clip-higher, dynamic sampling, token-level loss, overlong penalty.
 
 Paper: DAPO: An Open-Source LLM Reinforcement Learning System at Scale,
 2503.14476.
@@ -20,11 +20,10 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'dapo'
+  c = base.get_config(arg, method='dapo')
   c.collect = 'dynamic_sampling'
   c.reward = ('env', 'overlong')
-  limit = c.rollout.turns * c.rollout.message
+  limit = c.rollout.max_turns * c.rollout.max_message_tokens
   base.hp(c, 'reward', 'overlong', limit=limit, margin=limit // 4)
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'center', 'scale')

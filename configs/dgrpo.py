@@ -1,4 +1,4 @@
-"""DGRPO: easy tasks count less than hard ones.
+"""DGRPO: weighs easy tasks less than hard ones.
 
 Paper: Thinking With Videos: Multimodal Tool-Augmented Reinforcement Learning
 for Long Video Reasoning (VITAL), 2508.04416.
@@ -24,11 +24,13 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'dgrpo'
+  c = base.get_config(arg, method='dgrpo')
   c.advantage = ('episode',)
   c.stream.episode = (
-    'episode_return', 'center', 'scale', 'weigh_by_difficulty',
-  )  # fmt: skip
-  c.reduce.ppo = 'trajectory_mean'
+    'episode_return',
+    'center',
+    'scale',
+    'weigh_by_difficulty',
+  )
+  c.loss_aggregation.ppo = 'trajectory_mean'
   return base.finish(c)

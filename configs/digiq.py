@@ -1,4 +1,4 @@
-"""Digi-Q: action values on frozen features; the best action tried is imitated.
+"""Digi-Q: Q-values on frozen features; imitates the best action of several.
 
 Paper: Digi-Q: Learning Q-Value Functions for Training Device-Control Agents,
 2502.15760.
@@ -21,14 +21,13 @@ from agentrl.configs import archer, base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'digiq'
+  c = base.get_config(arg, method='digiq')
   archer.critic(c, trunk='stopped')
-  c.role.critic.lr = 1e-2
+  c.role.critic.lr *= 10
   c.advantage = ('turn',)
   c.stream.turn = ('add_signal', 'imitate_best')
   base.hp(c, 'turn', 'add_signal', name='archer')
   base.hp(c, 'turn', 'imitate_best', by=('group', 'state'), threshold=0.1)
   c.loss = ('reinforce',)
-  base.hp(c, 'plan', 'minibatches', n=1)
+  base.hp(c, 'minibatch', 'minibatches', n=1)
   return base.finish(c)

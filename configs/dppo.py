@@ -1,4 +1,4 @@
-"""DPPO, total variation: a trust region in probability, not in ratios.
+"""DPPO-TV: trust region in total variation instead of ratios.
 
 Paper: Rethinking the Trust Region in LLM Reinforcement Learning, 2602.04879.
 
@@ -17,8 +17,7 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'dppo'
+  c = base.get_config(arg, method='dppo')
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'center', 'scale')
   c.loss = ('dppo_tv',)

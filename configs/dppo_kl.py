@@ -1,4 +1,4 @@
-"""DPPO, KL: a trust region in the divergence of taken or not taken.
+"""DPPO-KL: trust region in the binary KL divergence instead of ratios.
 
 Paper: Rethinking the Trust Region in LLM Reinforcement Learning, 2602.04879.
 
@@ -16,8 +16,7 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'dppo_kl'
+  c = base.get_config(arg, method='dppo_kl')
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'center', 'scale')
   c.loss = ('dppo_kl',)

@@ -21,8 +21,7 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'dr_mas'
+  c = base.get_config(arg, method='dr_mas')
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'center', 'scale')
   for link in ('center', 'scale'):

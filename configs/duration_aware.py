@@ -1,4 +1,4 @@
-"""Duration-aware gradients: slow actions get their share of the update.
+"""Duration-aware gradients: weighs turns by the duration of their actions.
 
 Paper: Reinforcement Learning for Machine Learning Engineering Agents,
 2509.01684.
@@ -8,7 +8,7 @@ Paper: Reinforcement Learning for Machine Learning Engineering Agents,
 Asynchronous training sees more of the actions that end early; the weight
 undoes it. The paper has PPO and the seconds that an action ran; here GRPO,
 and, as no action of a jittable environment takes time, the tokens of the
-message (hp.finish.duration_weight.name names another term). Where all turns
+message (hp.post.duration_weight.name names another term). Where all turns
 take equally long this is GRPO.
 
   python -m experiments.train --config=configs/duration_aware.py \
@@ -19,11 +19,10 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'duration_aware'
+  c = base.get_config(arg, method='duration_aware')
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'center', 'scale')
-  c.finish = ('duration_weight',)
-  base.hp(c, 'finish', 'duration_weight', name='tokens', limit=10.0)
-  c.reduce.ppo = 'trajectory_mean'
+  c.post = ('duration_weight',)
+  base.hp(c, 'post', 'duration_weight', name='tokens', limit=10.0)
+  c.loss_aggregation.ppo = 'trajectory_mean'
   return base.finish(c)

@@ -1,4 +1,4 @@
-"""What an environment brings to a config: its settings, and what fits it.
+"""Settings that an environment brings to a config, and sizes that fit it.
 
 Those inside jit are listed here; of the others (agentrl/env/base.py) any
 family can be named, also by 'module:Class', and some have sizes of their own.
@@ -33,26 +33,26 @@ ENV: dict[str, dict[str, Field]] = {
     'max_moves': Field(6, COUNT, 'moves of a shortest solution'),
     'reward': Field('dense', OneOf('dense', 'sparse'), 'boxes count, or all'),
     'coordinates': Field(True, Flag(), 'observations say where things are'),
-    'levels': Field('', domain.Path(), "file of levels; '': they are made"),
+    'levels': Field('', domain.Path(), "file of levels; '': generated"),
     'train': Field(2000, COUNT, 'tasks that are trained on'),
     'test': Field(500, COUNT, 'tasks that are held out'),
   },
   'frozen_lake': {
     'height': Field(4, _SIDE, 'cells'),
     'width': Field(4, _SIDE, 'cells'),
-    'slip': Field(False, Flag(), 'a third of the moves go where it was meant'),
-    'invalid': Field(0.1, domain.Real(0), 'cost of what was not understood'),
+    'slip': Field(False, Flag(), 'only a third of the moves go as chosen'),
+    'invalid': Field(0.1, domain.Real(0), 'cost of an unparsed message'),
   },
   'bifurcation': {
     'length': Field(5, COUNT, 'turns of every trajectory'),
     'choices': Field(4, Whole(2, len(bifurcation.WORDS)), 'actions of a turn'),
     'slip': Field(0.0, UNIT, 'chance that the decisive choice is replaced'),
     'filler': Field(4, Whole(0, 1024), 'letters that name a task'),
-    'invalid': Field(0.1, domain.Real(0), 'cost of what was not understood'),
+    'invalid': Field(0.1, domain.Real(0), 'cost of an unparsed message'),
   },
 }
 
-# What each environment tells of its turns, beside their reward.
+# Terms of turns that each environment gives beside the reward.
 TERMS = {
   'sokoban': ('progress',),
   'frozen_lake': ('progress',),
@@ -61,46 +61,58 @@ TERMS = {
 
 # c.host, which host environments have.
 HOST: dict[str, Field] = {
-  'heard': Field(96, COUNT, 'tokens of an observation, at most'),
-  'sessions': Field(0, COUNT0, 'trajectories under way; 0: rollout.slots'),
-  'burst': Field(8, COUNT, 'tokens written between two looks at the world'),
-  'chunk': Field(128, COUNT, 'tokens read at a time'),
-  'lanes': Field(4, COUNT, 'slots that read beside those that write'),
-  'seconds': Field(60.0, domain.POSITIVE, 'seconds for a turn'),
-  'start': Field(600.0, domain.POSITIVE, 'seconds for a reset'),
-  'patience': Field(3600.0, domain.POSITIVE, 'seconds for a trajectory'),
-  'place': Field('', OneOf('', *base.PLACES), "where they live; '': by family"),
-  'stop': Field(
+  'max_observation_tokens': Field(
+    96, COUNT, 'tokens of an observation, at most'
+  ),
+  'num_envs': Field(0, COUNT0, 'trajectories under way; 0: rollout.slots'),
+  'decode_steps_per_sync': Field(
+    8, COUNT, 'tokens decoded between two polls of environments'
+  ),
+  'prefill_chunk': Field(128, COUNT, 'tokens prefilled at a time'),
+  'prefill_slots': Field(4, COUNT, 'slots that prefill while others decode'),
+  'step_timeout': Field(60.0, domain.POSITIVE, 'seconds for a turn'),
+  'reset_timeout': Field(600.0, domain.POSITIVE, 'seconds for a reset'),
+  'episode_timeout': Field(3600.0, domain.POSITIVE, 'seconds for a trajectory'),
+  'worker': Field(
+    '', OneOf('', *base.WORKERS), "where environments run; '': by family"
+  ),
+  'stop_strings': Field(
     (), domain.Tuple(domain.Text(empty=False)), 'texts that end a message'
   ),
 }
 # They hold text: turns are longer, and what was said matters.
 LONGER: dict[str, Any] = {
-  'micro': 32,
-  'rollout': dict(history='full', message=48, turns=6),
+  'micro_batch': 32,
+  'rollout': dict(history='full', max_message_tokens=48, max_turns=6),
   'host': {name: field.default for name, field in HOST.items()},
 }
 # Some, at a size that two CPU cores train in minutes.
 OWN: dict[str, dict[str, Any]] = {
   'countdown': {
-    'rollout': dict(message=32, turns=3),
-    'host': dict(heard=20),
+    'rollout': dict(max_message_tokens=32, max_turns=3),
+    'host': dict(max_observation_tokens=20),
     'env': dict(numbers=2, largest=30, train=800),
   },
   'interview': {
-    'rollout': dict(message=24, turns=5),
-    'host': dict(heard=32),
+    'rollout': dict(max_message_tokens=24, max_turns=5),
+    'host': dict(max_observation_tokens=32),
     'env': dict(train=4000),
     'service': {'user': dict(function='agentrl.env.interview:truthful')},
   },
+  'jsonl': {
+    'rollout': dict(max_message_tokens=256, max_turns=1),
+    'host': dict(max_observation_tokens=512),
+    'env': dict(train=1_000_000, test=1000),  # or as many as the files have
+  },
   'sql_questions': {
-    'rollout': dict(message=60, turns=2),
-    'host': dict(heard=104, sessions=16),
+    'rollout': dict(max_message_tokens=60, max_turns=2),
+    'host': dict(max_observation_tokens=104, num_envs=16),
     'env': dict(kinds='count sum', train=2000),
   },
   'textworld_coin': {
-    'rollout': dict(history='turn', message=11, turns=12),
-    'host': dict(heard=24, sessions=8),  # a process of 100 MB each
+    'rollout': dict(history='turn', max_message_tokens=11, max_turns=12),
+    # A process of 100 MB each.
+    'host': dict(max_observation_tokens=24, num_envs=8),
     'env': dict(rules=False, high=106, train=1000),
   },
 }
@@ -117,8 +129,8 @@ def settings(name: str) -> ConfigDict:
 
 
 def declared(c: ConfigDict) -> dict[str, Field]:
-  """What is declared of the fields of c.env, by name."""
-  known(c.env.name)
+  """Returns the declarations of the fields of c.env, by name."""
+  check_name(c.env.name)
   if c.env.name in ENV:
     return TASKS | ENV[c.env.name]
   family = base.find(c.env.name)
@@ -137,21 +149,22 @@ def fit(c: ConfigDict) -> None:
     c.update(changes)
 
 
-def known(name: str) -> None:
+def check_name(name: str) -> None:
   """Raises ValueError where there is no such environment."""
-  if ':' not in name and name not in (*JITTED, *base.FAMILIES):
+  names = (*JITTED, *base.FAMILIES)
+  if ':' not in name and name not in names:
     raise ValueError(
-      f'env.name={name!r} is unknown; choose'
-      f' {", ".join(map(repr, (*JITTED, *base.FAMILIES)))}, or name a family of'
-      " your own as 'module:Class'"
+      f'env.name={name!r} is unknown{domain.suggest(name, names)}; choose'
+      f' {", ".join(map(repr, names))}, or name a family of your own as'
+      " 'module:Class'"
     )
 
 
-def family(c: ConfigDict) -> base.Family:
-  """That of c.env, with a judge where c.service has one to spare."""
-  found = base.of(c.env.to_dict())
-  spare = 'judge' in c.service and 'judge' not in base.needs(found)
-  return judge.Judged(found) if spare else found
+def family(c: ConfigDict) -> base.EnvFamily:
+  """The family of c.env, with a judge if c.service has a spare one."""
+  env_family = base.of(c.env.to_dict())
+  spare = 'judge' in c.service and 'judge' not in base.needs(env_family)
+  return judge.WithJudge(env_family) if spare else env_family
 
 
 def needs(c: ConfigDict) -> tuple[str, ...]:
@@ -162,8 +175,8 @@ def needs(c: ConfigDict) -> tuple[str, ...]:
 
 
 def terms(c: ConfigDict) -> tuple[str, ...]:
-  """What turns tell of themselves, beside what every record has."""
+  """Reward terms of turns, beside those that every record has."""
   if c.env.name in JITTED:
     return TERMS[c.env.name]
-  known(c.env.name)
+  check_name(c.env.name)
   return tuple(family(c).columns)

@@ -1,4 +1,4 @@
-"""EPO: GRPO with an entropy bonus that is held near its own history.
+"""EPO: GRPO with an entropy bonus, smoothed towards its own history.
 
 Paper: EPO: Entropy-regularized Policy Optimization for LLM Agents
 Reinforcement Learning, 2509.22576.
@@ -34,7 +34,6 @@ def smoothed(c, term):
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'epo'
+  c = base.get_config(arg, method='epo')
   smoothed(c, 'entropy_hinge')
   return base.finish(c)

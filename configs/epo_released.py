@@ -1,4 +1,4 @@
-"""EPO as released: the smoothing term is a number without a gradient.
+"""EPO as released: the smoothing term has no gradient.
 
 Paper: EPO: Entropy-regularized Policy Optimization for LLM Agents
 Reinforcement Learning, 2509.22576.
@@ -17,7 +17,6 @@ from agentrl.configs import base, epo
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'epo_released'
+  c = base.get_config(arg, method='epo_released')
   epo.smoothed(c, 'entropy_band')
   return base.finish(c)

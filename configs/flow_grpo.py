@@ -1,4 +1,4 @@
-"""Flow-GRPO: one outcome for every turn; the turns of a trajectory share it.
+"""Flow-GRPO: one outcome for every turn, averaged over turns per trajectory.
 
 Paper: In-the-Flow Agentic System Optimization for Effective Planning and Tool
 Use (AgentFlow), 2510.05592.
@@ -18,8 +18,7 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'flow_grpo'
+  c = base.get_config(arg, method='flow_grpo')
   base.role(c, 'reference', kind='frozen')
   c.signal = ('reference',)
   c.advantage = ('episode',)
@@ -27,5 +26,5 @@ def get_config(arg=''):
   c.loss = ('ppo', 'kl_k3')
   base.hp(c, 'ppo', 'ppo', clip_high=0.3)
   c.coef.kl_k3 = 1e-3
-  c.reduce.ppo = c.reduce.kl_k3 = 'trajectory_turn_mean'
+  c.loss_aggregation.ppo = c.loss_aggregation.kl_k3 = 'trajectory_turn_mean'
   return base.finish(c)

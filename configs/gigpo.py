@@ -1,4 +1,4 @@
-"""GiGPO: episodes of a task compared, and steps that started in one state.
+"""GiGPO: compares episodes of a task, and steps from the same state.
 
 Paper: Group-in-Group Policy Optimization for LLM Agent Training, 2505.10978.
 
@@ -17,8 +17,7 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'gigpo'
+  c = base.get_config(arg, method='gigpo')
   c.advantage = ('episode', 'step')
   c.stream.episode = ('episode_return', 'center', 'scale')
   c.stream.step = ('step_return', 'center', 'scale')

@@ -16,8 +16,7 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'gigpo_no_std'
+  c = base.get_config(arg, method='gigpo_no_std')
   c.advantage = ('episode', 'step')
   c.stream.episode = ('episode_return', 'center')
   c.stream.step = ('step_return', 'center')

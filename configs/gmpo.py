@@ -1,4 +1,4 @@
-"""GMPO: the geometric instead of the arithmetic mean of token ratios.
+"""GMPO: geometric instead of arithmetic mean of token ratios.
 
 Paper: Geometric-Mean Policy Optimization, 2507.20673.
 
@@ -15,11 +15,10 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'gmpo'
+  c = base.get_config(arg, method='gmpo')
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'center', 'scale')
   c.loss = ('gmpo',)
-  c.reduce.gmpo = 'trajectory_mean'
+  c.loss_aggregation.gmpo = 'trajectory_mean'
   base.hp(c, 'gmpo', 'gmpo', clip=0.4)
   return base.finish(c)

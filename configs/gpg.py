@@ -1,4 +1,4 @@
-"""GPG: the bare policy gradient, its step kept by the groups that teach.
+"""GPG: plain policy gradient, rescaled by the share of informative groups.
 
 Paper: GPG: A Simple and Strong Reinforcement Learning Baseline for Model
 Reasoning, 2504.02546.
@@ -18,10 +18,9 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'gpg'
+  c = base.get_config(arg, method='gpg')
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'center', 'scale_by_nonzero')
   c.loss = ('reinforce',)
-  base.hp(c, 'plan', 'minibatches', n=1)
+  base.hp(c, 'minibatch', 'minibatches', n=1)
   return base.finish(c)

@@ -12,9 +12,8 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'grpo'
+  c = base.get_config(arg, method='grpo')
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'center', 'scale')
-  c.reduce.ppo = 'trajectory_mean'
+  c.loss_aggregation.ppo = 'trajectory_mean'
   return base.finish(c)

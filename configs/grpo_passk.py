@@ -1,4 +1,4 @@
-"""GRPO for pass@k: only the best of a group learns, by how far it leads.
+"""GRPO for pass@k: only the best of a group is rewarded, by its lead.
 
 Paper: Optimizing Language Models for Inference Time Objectives using
 Reinforcement Learning, 2503.19595.
@@ -19,8 +19,7 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'grpo_passk'
+  c = base.get_config(arg, method='grpo_passk')
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'lead_of_best')
   return base.finish(c)

@@ -1,4 +1,4 @@
-"""GRPO-RoC: twice the attempts, of which the clean solutions are kept.
+"""GRPO-RoC: oversamples attempts and keeps the clean solutions.
 
 Paper: rStar2-Agent: Agentic Reasoning Technical Report, 2508.20722.
 
@@ -12,7 +12,7 @@ penalty, the released code sorts them, as here. In a world without tools, such
 as the default one, nothing is called or answered, and solutions are ordered by
 how few of their messages were not understood. Clip 0.2 and 0.28, no KL.
 
-rollout.batch and rollout.group are what is trained on; of each group
+rollout.batch and rollout.group_size are what is trained on; of each group
 hp.collect.<piece>.group_times as many attempts are made, so that a step costs
 twice the sampling of grpo.py. rollout/success is that of what was kept: the
 held-out success tells.
@@ -25,8 +25,7 @@ from agentrl.configs import base, envs
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'grpo_roc'
+  c = base.get_config(arg, method='grpo_roc')
   tools = {'calls', 'faults', 'answers'} <= set(envs.terms(c))
   c.collect = 'resample_on_correct_calls' if tools else 'resample_on_correct'
   c.advantage = ('episode',)

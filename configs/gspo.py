@@ -1,4 +1,4 @@
-"""GSPO: one ratio for a trajectory, the geometric mean of its tokens'.
+"""GSPO: one ratio per trajectory, the geometric mean of its token ratios.
 
 Paper: Group Sequence Policy Optimization, 2507.18071.
 
@@ -17,11 +17,10 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'gspo'
+  c = base.get_config(arg, method='gspo')
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'center', 'scale')
   c.loss = ('gspo',)
-  c.reduce.gspo = 'trajectory_mean'
+  c.loss_aggregation.gspo = 'trajectory_mean'
   base.hp(c, 'gspo', 'gspo', clip_low=0.03, clip_high=0.04)
   return base.finish(c)

@@ -1,4 +1,4 @@
-"""GSPO-token: the trajectory's ratio, each token's own advantage.
+"""GSPO-token: sequence ratio, token-level advantages.
 
 Paper: Group Sequence Policy Optimization, 2507.18071, its token form.
 
@@ -16,14 +16,13 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'gspo_token'
+  c = base.get_config(arg, method='gspo_token')
   c.advantage = ('turn',)
   c.stream.turn = ('step_return', 'center', 'scale')
   base.hp(c, 'turn', 'step_return', gamma=1.0)
   base.hp(c, 'turn', 'center', unit='turn')
   base.hp(c, 'turn', 'scale', unit='turn')
   c.loss = ('gspo_token',)
-  c.reduce.gspo_token = 'trajectory_mean'
+  c.loss_aggregation.gspo_token = 'trajectory_mean'
   base.hp(c, 'gspo_token', 'gspo_token', clip_low=0.03, clip_high=0.04)
   return base.finish(c)

@@ -1,4 +1,4 @@
-"""Turn-level GSPO: one ratio for each turn's message.
+"""Turn-level GSPO: one ratio per message.
 
 Paper: Group Sequence Policy Optimization, 2507.18071, whose sequence is here
 one message of the agent.
@@ -17,11 +17,10 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'gspo_turn'
+  c = base.get_config(arg, method='gspo_turn')
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'center', 'scale')
   c.loss = ('gspo_turn',)
-  c.reduce.gspo_turn = 'trajectory_turn_mean'
+  c.loss_aggregation.gspo_turn = 'trajectory_turn_mean'
   base.hp(c, 'gspo_turn', 'gspo_turn', clip_low=0.1, clip_high=0.12)
   return base.finish(c)

@@ -1,4 +1,4 @@
-"""HGPO: steps compared in nested groups of the same state and same history.
+"""HGPO: compares steps in nested groups of equal state and history.
 
 Paper: Hierarchy-of-Groups Policy Optimization for Long-Horizon Agentic Tasks,
 2602.22817.
@@ -25,8 +25,7 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'hgpo'
+  c = base.get_config(arg, method='hgpo')
   c.advantage = ('step',)
   c.stream.step = ('step_return', 'scale_history')
   base.hp(c, 'step', 'step_return', gamma=0.95)

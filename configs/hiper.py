@@ -1,4 +1,4 @@
-"""HiPER: credit for actions, for subgoals and for when to change them.
+"""HiPER: hierarchical advantages of actions, subgoals and subgoal switches.
 
 Paper: HiPER: Hierarchical Reinforcement Learning with Explicit Credit
 Assignment for Large Language Model Agents, 2602.16165.
@@ -27,8 +27,8 @@ from agentrl.configs import base
 
 def levels(c, signal, heads):
   """Messages in parts; a critic of `heads` values; actions and subgoals."""
-  c.rollout_kind = 'options'
-  c.rollout.update(dict(tag='>', message=5, window=2))
+  c.rollout.kind = 'options'
+  c.rollout.update(dict(action_prefix='>', max_message_tokens=5, window=2))
   base.role(c, 'value', lr=1e-3, heads=heads)
   c.signal = (signal,)
   base.hp(c, 'signal', signal, clip=2.0)
@@ -38,8 +38,7 @@ def levels(c, signal, heads):
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'hiper'
+  c = base.get_config(arg, method='hiper')
   levels(c, 'low_and_high', 2)
   c.stream.switch = ('hae_switch_gain',)
   return base.finish(c)

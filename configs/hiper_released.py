@@ -1,4 +1,4 @@
-"""HiPER whose decisions are judged as its released code judges them.
+"""HiPER with the switch advantage of its released code.
 
 Paper: HiPER: Hierarchical Reinforcement Learning with Explicit Credit
 Assignment for Large Language Model Agents, 2602.16165.
@@ -17,8 +17,7 @@ from agentrl.configs import base, hiper
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'hiper_released'
+  c = base.get_config(arg, method='hiper_released')
   hiper.levels(c, 'heads', 3)
   c.stream.switch = ('turn_reward', 'hae_switch')
   return base.finish(c)

@@ -1,4 +1,4 @@
-"""IcePop: tokens that sampler and learner disagree on are left out.
+"""IcePop: masks tokens on which sampler and learner disagree.
 
 Paper: Every Step Evolves: Scaling Reinforcement Learning for Trillion-Scale
 Thinking Model (Ring-1T), 2510.18855.
@@ -16,10 +16,9 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'icepop'
+  c = base.get_config(arg, method='icepop')
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'center', 'scale')
-  c.finish = ('masked_is',)
-  c.reduce.ppo = 'trajectory_mean'
+  c.post = ('masked_is',)
+  c.loss_aggregation.ppo = 'trajectory_mean'
   return base.finish(c)

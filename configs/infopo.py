@@ -1,4 +1,4 @@
-"""InfoPO: a turn is worth what its answer changes in the next message.
+"""InfoPO: rewards a turn for how its observation changes the next message.
 
 Paper: InfoPO: Information-Driven Policy Optimization for User-Centric Agents,
 2603.00656.
@@ -12,11 +12,11 @@ information alone is learned from, at half its size. The last turn, that
 nobody answers to, has none. Beta = 0.3 and T = 0.25 are ours: the paper's
 were not found. The second reading costs one more forward pass.
 
-The reading is made by the rollout (rollout.nulled, the text that stands for an
-observation). With the default of one observation a turn, h is empty and the
-policy is blind in it; --config.rollout.history=full keeps h, at as many rows
-as turns. In games that show all of their state, information is no more than
-that the policy looks; the method is for tasks that must be asked for.
+The reading is made by the rollout (rollout.null_observation, the text that
+stands for an observation). With the default of one observation a turn, h is
+empty and the policy is blind in it; --config.rollout.history=full keeps h, at
+as many rows as turns. In games that show all of their state, information is no
+more than that the policy looks; the method is for tasks that must be asked for.
 
   python -m experiments.train --config=configs/infopo.py \
     --workdir=runs/infopo
@@ -26,15 +26,16 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'infopo'
-  c.rollout.nulled = 'nothing'
+  c = base.get_config(arg, method='infopo')
+  c.rollout.null_observation = 'nothing'
   c.signal = ('information',)
   c.advantage = ('episode', 'information')
   c.stream.episode = ('episode_return', 'center', 'scale')
   c.stream.information = (
-    'add_signal', 'standardize_followed', 'gate_by_spread',
-  )  # fmt: skip
+    'add_signal',
+    'standardize_followed',
+    'gate_by_spread',
+  )
   base.hp(c, 'information', 'add_signal', name='information')
   base.hp(c, 'information', 'gate_by_spread', temperature=0.25)
   c.coef.information = 0.3

@@ -1,4 +1,4 @@
-"""IPA: chunks are turns; the good is imitated, the bad has a bounded ratio.
+"""IPA: turns as chunks; imitates positive ones, bounds the ratio of negative.
 
 Paper: Let It Flow: Agentic Crafting on Rock and Roll (ROME), 2512.24873.
 
@@ -19,12 +19,11 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'ipa'
+  c = base.get_config(arg, method='ipa')
   c.advantage = ('chunk',)
   c.stream.chunk = ('episode_outcome', 'center', 'at_last_turn', 'return_to_go')
   base.hp(c, 'chunk', 'return_to_go', gamma=0.95)
-  c.finish = ('geometric_mask',)
-  base.hp(c, 'finish', 'geometric_mask', unit='turn', low=0.0, high=5.0)
+  c.post = ('geometric_mask',)
+  base.hp(c, 'post', 'geometric_mask', unit='turn', low=0.0, high=5.0)
   c.loss = ('ipa',)
   return base.finish(c)

@@ -1,4 +1,4 @@
-"""KL-Cov: GRPO that holds back the tokens whose update drains the entropy.
+"""KL-Cov: GRPO with a KL penalty on the tokens of highest covariance.
 
 Paper: The Entropy Mechanism of Reinforcement Learning for Reasoning Language
 Models, 2505.22617.
@@ -19,8 +19,7 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'kl_cov'
+  c = base.get_config(arg, method='kl_cov')
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'center', 'scale')
   c.loss = ('kl_cov',)

@@ -1,4 +1,4 @@
-"""Lite PPO: the mean of the group, the deviation of the batch; no critic.
+"""Lite PPO: group mean, batch deviation, no critic.
 
 Paper: Part I: Tricks or Traps? A Deep Dive into RL for LLM Reasoning,
 2508.08221.
@@ -18,8 +18,7 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'lite_ppo'
+  c = base.get_config(arg, method='lite_ppo')
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'scale', 'center')
   base.hp(c, 'episode', 'scale', by=())

@@ -1,4 +1,4 @@
-"""MaxRL: rare solutions count as much as their task is rarely solved.
+"""MaxRL: group-centred rewards divided by the group's success rate.
 
 Paper: Maximum Likelihood Reinforcement Learning, 2602.02710.
 
@@ -17,10 +17,10 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'maxrl'
+  c = base.get_config(arg, method='maxrl')
   c.advantage = ('episode',)
   c.stream.episode = ('episode_outcome', 'scale_by_mean', 'center')
-  c.reduce.ppo = 'fixed'
-  base.hp(c, 'ppo', 'fixed', length=c.rollout.turns * c.rollout.message)
+  c.loss_aggregation.ppo = 'fixed'
+  length = c.rollout.max_turns * c.rollout.max_message_tokens
+  base.hp(c, 'ppo', 'fixed', length=length)
   return base.finish(c)

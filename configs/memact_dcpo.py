@@ -1,4 +1,4 @@
-"""DCPO for edited contexts: a trajectory is cut where its memory changes.
+"""DCPO for edited contexts: splits a trajectory where its memory changes.
 
 Paper: Memory as Action: Autonomous Context Curation for Long-Horizon Agentic
 Tasks, 2510.12635.
@@ -22,10 +22,9 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'memact_dcpo'
+  c = base.get_config(arg, method='memact_dcpo')
   c.rollout.history, c.rollout.window = 'turn', 1
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'center', 'scale')
-  c.reduce.ppo = 'trajectory_mean'
+  c.loss_aggregation.ppo = 'trajectory_mean'
   return base.finish(c)

@@ -1,4 +1,4 @@
-"""MiRA: milestones pay as shaping rewards beside the environment's, in PPO.
+"""MiRA: PPO with milestone shaping rewards beside the environment's.
 
 Paper: A Subgoal-driven Framework for Improving Long-Horizon LLM Agents,
 2603.19685.
@@ -24,12 +24,11 @@ from agentrl.configs import base, ppo
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'mira'
+  c = base.get_config(arg, method='mira')
   ppo.critic(c)
   c.advantage = ('turn',)
   c.stream.turn = ('add_term', 'new_best', 'turn_reward', 'gae_turns')
   base.hp(c, 'turn', 'add_term', name='progress', coef=1.0)
-  c.finish = ('whiten',)
-  base.hp(c, 'finish', 'whiten', unit='turn')
+  c.post = ('whiten',)
+  base.hp(c, 'post', 'whiten', unit='turn')
   return base.finish(c)

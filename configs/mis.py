@@ -1,4 +1,4 @@
-"""Masked importance sampling: whole trajectories by their ratio.
+"""Masked importance sampling: masks whole trajectories by their ratio.
 
 Paper: MIS, as in the report When Speed Kills Stability (2025, no arXiv
 number), with the geometric mask of the same authors; the setting is that of
@@ -18,12 +18,11 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'mis'
+  c = base.get_config(arg, method='mis')
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'center', 'scale')
-  c.finish = ('geometric_mask', 'masked_is')
-  base.hp(c, 'finish', 'geometric_mask', low=0.99, high=1.001)
-  base.hp(c, 'finish', 'masked_is', unit='trajectory', low=0.0, high=2.0)
-  c.reduce.ppo = 'trajectory_mean'
+  c.post = ('geometric_mask', 'masked_is')
+  base.hp(c, 'post', 'geometric_mask', low=0.99, high=1.001)
+  base.hp(c, 'post', 'masked_is', unit='trajectory', low=0.0, high=2.0)
+  c.loss_aggregation.ppo = 'trajectory_mean'
   return base.finish(c)

@@ -1,4 +1,4 @@
-"""NFT: failures are likelihood, too, of a policy implied by the good one.
+"""NFT: negative-aware fine-tuning with an implied negative policy.
 
 Paper: Bridging Supervised Learning and Reinforcement Learning in Math
 Reasoning, 2505.18116.
@@ -21,11 +21,11 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'nft'
+  c = base.get_config(arg, method='nft')
   c.advantage = ('episode',)
   c.stream.episode = ('episode_outcome', 'success_rate')
   c.loss = ('nft',)
-  c.reduce.nft = 'fixed'
-  base.hp(c, 'nft', 'fixed', length=c.rollout.turns * c.rollout.message)
+  c.loss_aggregation.nft = 'fixed'
+  length = c.rollout.max_turns * c.rollout.max_message_tokens
+  base.hp(c, 'nft', 'fixed', length=length)
   return base.finish(c)

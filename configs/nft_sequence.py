@@ -1,4 +1,4 @@
-"""NFT in its sequence mode: the ratio of a whole trajectory.
+"""NFT with sequence-level ratios.
 
 Paper: Bridging Supervised Learning and Reinforcement Learning in Math
 Reasoning, 2505.18116; `ratio_type` sequence of its released code.
@@ -19,10 +19,9 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'nft_sequence'
+  c = base.get_config(arg, method='nft_sequence')
   c.advantage = ('episode',)
   c.stream.episode = ('episode_outcome', 'success_rate')
   c.loss = ('nft_sequence',)
-  c.reduce.nft_sequence = 'trajectory_mean'
+  c.loss_aggregation.nft_sequence = 'trajectory_mean'
   return base.finish(c)

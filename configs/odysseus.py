@@ -1,4 +1,4 @@
-"""Odysseus: a critic over turns, and only what beat the mean is learned from.
+"""Odysseus: turn-level critic; learns from positive advantages only.
 
 Paper: Odysseus: Scaling VLMs to 100+ Turn Decision-Making in Games via
 Reinforcement Learning, 2605.00347.
@@ -20,11 +20,10 @@ from agentrl.configs import base, ppo
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'odysseus'
+  c = base.get_config(arg, method='odysseus')
   ppo.critic(c)
   c.advantage = ('turn',)
   c.stream.turn = ('turn_reward', 'gae_turns')
-  c.finish = ('whiten', 'positive_only')
-  base.hp(c, 'finish', 'whiten', unit='turn')
+  c.post = ('whiten', 'positive_only')
+  base.hp(c, 'post', 'whiten', unit='turn')
   return base.finish(c)

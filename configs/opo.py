@@ -1,4 +1,4 @@
-"""OPO: on-policy steps with the reward baseline of least variance.
+"""OPO: on-policy steps with the minimum-variance reward baseline.
 
 Paper: On-Policy RL with Optimal Reward Baseline, 2505.23585.
 
@@ -16,10 +16,9 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'opo'
+  c = base.get_config(arg, method='opo')
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'center')
   base.hp(c, 'episode', 'center', unit='token')
-  base.hp(c, 'plan', 'minibatches', n=1)
+  base.hp(c, 'minibatch', 'minibatches', n=1)
   return base.finish(c)

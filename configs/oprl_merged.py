@@ -17,10 +17,9 @@ from agentrl.configs import base, oprl
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'oprl_merged'
+  c = base.get_config(arg, method='oprl_merged')
   oprl.prm(c)
-  oprl.evenly(c)
+  c.loss_aggregation.ppo = 'trajectory_mean'
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'add_signal', 'center', 'scale')
   return base.finish(c)

@@ -21,8 +21,7 @@ from agentrl.configs import base, oprl
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'oprl_parity'
+  c = base.get_config(arg, method='oprl_parity')
   oprl.prm(c)
   c.advantage = ('episode', 'step')
   c.stream.episode = ('episode_return', 'leave_one_out')

@@ -1,4 +1,4 @@
-"""OPRL with its step rewards moved to other turns: a placebo.
+"""OPRL placebo: step rewards moved to other turns.
 
 A control for Online Process Reward Learning for Agentic RL, 2509.19199, not
 in the paper. The PRM learns as always, but every turn gets the reward of the
@@ -19,10 +19,9 @@ from agentrl.configs import base, oprl
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'oprl_placebo'
+  c = base.get_config(arg, method='oprl_placebo')
   oprl.prm(c)
-  oprl.evenly(c)
+  c.loss_aggregation.ppo = 'trajectory_mean'
   c.advantage = ('episode', 'step')
   c.stream.episode = ('episode_return', 'center', 'scale')
   oprl.steps(c, 'add_signal', 'move_turns')

@@ -1,4 +1,4 @@
-"""OPRL without the episode advantage: only learned step rewards.
+"""OPRL without the episode advantage: learned step rewards only.
 
 Paper: Online Process Reward Learning for Agentic RL, 2509.19199; the released
 code has it as a flag.
@@ -16,10 +16,9 @@ from agentrl.configs import base, oprl
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'oprl_process_only'
+  c = base.get_config(arg, method='oprl_process_only')
   oprl.prm(c)
-  oprl.evenly(c)
+  c.loss_aggregation.ppo = 'trajectory_mean'
   c.advantage = ('step',)
   oprl.steps(c)
   return base.finish(c)

@@ -1,4 +1,4 @@
-"""OPRL with a PRM that starts again from the policy at every iteration.
+"""OPRL whose PRM restarts from the policy at every iteration.
 
 A control for Online Process Reward Learning for Agentic RL, 2509.19199, not
 in the paper: what phi learned about older policies is thrown away, so a step
@@ -15,10 +15,9 @@ from agentrl.configs import base, oprl
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'oprl_restart'
+  c = base.get_config(arg, method='oprl_restart')
   oprl.prm(c, 'restarted_prm', warmup=0)
-  oprl.evenly(c)
+  c.loss_aggregation.ppo = 'trajectory_mean'
   c.advantage = ('episode', 'step')
   c.stream.episode = ('episode_return', 'center', 'scale')
   oprl.steps(c)

@@ -1,4 +1,4 @@
-"""OPRL in the form of RLOO, which the released scripts train with.
+"""OPRL with RLOO advantages, as the released scripts train.
 
 Paper: Online Process Reward Learning for Agentic RL, 2509.19199.
 
@@ -16,10 +16,9 @@ from agentrl.configs import base, oprl
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'oprl_rloo'
+  c = base.get_config(arg, method='oprl_rloo')
   oprl.prm(c)
-  oprl.evenly(c)
+  c.loss_aggregation.ppo = 'trajectory_mean'
   c.advantage = ('episode', 'step')
   c.stream.episode = ('episode_return', 'leave_one_out')
   c.stream.step = ('add_signal', 'leave_one_out')

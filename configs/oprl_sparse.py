@@ -1,4 +1,4 @@
-"""OPRL where the environment pays for the solution only.
+"""OPRL on an environment that rewards the solution only.
 
 Paper: Online Process Reward Learning for Agentic RL, 2509.19199. The setting
 its step rewards are made for: nothing else says which turn helped. Compare

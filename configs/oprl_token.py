@@ -1,4 +1,4 @@
-"""OPRL ablation "token-level": every token has its own process reward.
+"""OPRL ablation "token-level": a process reward per token.
 
 Paper: Online Process Reward Learning for Agentic RL, 2509.19199, ablations.
 
@@ -15,10 +15,9 @@ from agentrl.configs import base, oprl
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'oprl_token'
+  c = base.get_config(arg, method='oprl_token')
   oprl.prm(c)
-  oprl.evenly(c)
+  c.loss_aggregation.ppo = 'trajectory_mean'
   c.advantage = ('episode', 'step')
   c.stream.episode = ('episode_return', 'center', 'scale')
   c.stream.step = ('add_token_signal', 'whiten_tokens')

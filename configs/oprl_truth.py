@@ -1,4 +1,4 @@
-"""OPRL with the truth in place of the PRM: how much step rewards could help.
+"""OPRL with the true step rewards in place of those of the PRM.
 
 A control for Online Process Reward Learning for Agentic RL, 2509.19199, not
 in the paper. Nothing is learned beside the policy; the step reward is how
@@ -18,9 +18,8 @@ from agentrl.configs import base, oprl
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'oprl_truth'
-  oprl.evenly(c)
+  c = base.get_config(arg, method='oprl_truth')
+  c.loss_aggregation.ppo = 'trajectory_mean'
   c.advantage = ('episode', 'step')
   c.stream.episode = ('episode_return', 'center', 'scale')
   oprl.steps(c, 'add_term')

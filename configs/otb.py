@@ -1,4 +1,4 @@
-"""OTB: a baseline of least variance for every token.
+"""OTB: minimum-variance baseline for every token.
 
 Paper: The Optimal Token Baseline: Variance Reduction for Long-Horizon LLM-RL,
 2602.07078.
@@ -19,11 +19,12 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'otb'
+  c = base.get_config(arg, method='otb')
   c.advantage = ('episode',)
   c.stream.episode = (
-    'turn_reward', 'return_to_go_tokens', 'optimal_token_baseline',
-  )  # fmt: skip
-  base.hp(c, 'plan', 'minibatches', n=1)
+    'turn_reward',
+    'return_to_go_tokens',
+    'optimal_token_baseline',
+  )
+  base.hp(c, 'minibatch', 'minibatches', n=1)
   return base.finish(c)

@@ -19,11 +19,10 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'para_grpo'
+  c = base.get_config(arg, method='para_grpo')
   c.reward = ('outcome', 'invalid')
   base.hp(c, 'reward', 'invalid', penalty=0.1)
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'center', 'scale')
-  c.reduce.ppo = 'trajectory_mean'
+  c.loss_aggregation.ppo = 'trajectory_mean'
   return base.finish(c)

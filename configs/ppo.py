@@ -1,4 +1,4 @@
-"""PPO: a critic's value of every token, advantages over tokens.
+"""PPO: token-level critic and GAE.
 
 Papers: Proximal Policy Optimization Algorithms, 1707.06347, with
 High-Dimensional Continuous Control Using Generalized Advantage Estimation,
@@ -24,10 +24,9 @@ def critic(c):
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'ppo'
+  c = base.get_config(arg, method='ppo')
   critic(c)
   c.advantage = ('token',)
   c.stream.token = ('turn_reward', 'gae_tokens')
-  c.finish = ('whiten_tokens',)
+  c.post = ('whiten_tokens',)
   return base.finish(c)

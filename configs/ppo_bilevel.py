@@ -1,4 +1,4 @@
-"""PPO on two levels: advantages of turns, then of the tokens inside each.
+"""Bi-level PPO: GAE over turns, then over the tokens of each turn.
 
 Paper: VAGEN, 2510.16907 (bi-level GAE; also in RAGEN's code, 2504.20073).
 
@@ -17,10 +17,9 @@ from agentrl.configs import base, ppo
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'ppo_bilevel'
+  c = base.get_config(arg, method='ppo_bilevel')
   ppo.critic(c)
   c.advantage = ('bilevel',)
   c.stream.bilevel = ('turn_reward', 'gae_bilevel')
-  c.finish = ('whiten_tokens',)
+  c.post = ('whiten_tokens',)
   return base.finish(c)

@@ -1,4 +1,4 @@
-"""PPO over turns: one value and one advantage for each message.
+"""Turn-level PPO: one value and one advantage per message.
 
 Paper: VAGEN, 2510.16907, and RAGEN, 2504.20073, compare it with token GAE.
 
@@ -16,11 +16,10 @@ from agentrl.configs import base, ppo
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'ppo_turn'
+  c = base.get_config(arg, method='ppo_turn')
   ppo.critic(c)
   c.advantage = ('turn',)
   c.stream.turn = ('turn_reward', 'gae_turns')
-  c.finish = ('whiten',)
-  base.hp(c, 'finish', 'whiten', unit='turn')
+  c.post = ('whiten',)
+  base.hp(c, 'post', 'whiten', unit='turn')
   return base.finish(c)

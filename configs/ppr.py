@@ -1,4 +1,4 @@
-"""PPR: a judge's score of each turn, shifted by the outcome (ReNorm), in PPO.
+"""PPR: judged step scores, shifted by the outcome (ReNorm), in PPO.
 
 Paper: Hybrid Reward Normalization for Process-supervised Non-verifiable
 Agentic Tasks, 2509.25598.
@@ -22,14 +22,16 @@ from agentrl.configs import base, ppo
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'ppr'
+  c = base.get_config(arg, method='ppr')
   ppo.critic(c)
   c.advantage = ('token',)
   c.stream.token = (
-    'add_label', 'episode_outcome', 'add_constant', 'gae_tokens',
-  )  # fmt: skip
+    'add_label',
+    'episode_outcome',
+    'add_constant',
+    'gae_tokens',
+  )
   base.hp(c, 'token', 'add_label', name='progress', good=1.0, bad=0.0)
   base.hp(c, 'token', 'add_constant', value=-1.0)
-  c.finish = ('whiten_tokens',)
+  c.post = ('whiten_tokens',)
   return base.finish(c)

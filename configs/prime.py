@@ -1,4 +1,4 @@
-"""PRIME: dense rewards per token from an implicit PRM, beside the outcome.
+"""PRIME: token-level rewards of an implicit PRM, added to the outcome.
 
 Paper: Process Reinforcement through Implicit Rewards, 2502.01456.
 
@@ -21,18 +21,25 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'prime'
-  base.role(c, 'prm', lr=6e-4, clip=10.0)
+  c = base.get_config(arg, method='prime')
+  base.role(c, 'prm', lr=6e-4, max_grad_norm=10.0)
   base.role(c, 'reference', kind='frozen')
   c.signal = ('reference', 'implicit_prm')
-  base.hp(c, 'signal', 'implicit_prm', reference='ref_logp',
-          loss='cross_entropy', order='update_then_score')  # fmt: skip
+  base.hp(
+    c,
+    'signal',
+    'implicit_prm',
+    reference='ref_logp',
+    loss='cross_entropy',
+    order='update_then_score',
+  )
   c.advantage = ('process', 'outcome')
   c.stream.process = (
-    'add_token_signal', 'leave_one_out_tokens', 'return_to_go_tokens',
-  )  # fmt: skip
+    'add_token_signal',
+    'leave_one_out_tokens',
+    'return_to_go_tokens',
+  )
   c.stream.outcome = ('episode_outcome', 'leave_one_out')
   c.coef.update(dict(process=5.0, outcome=5.0))
-  c.finish = ('whiten_tokens',)
+  c.post = ('whiten_tokens',)
   return base.finish(c)

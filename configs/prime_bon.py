@@ -1,4 +1,4 @@
-"""PRIME with the code's best-of-n loss: the detached one, weighed by rank.
+"""PRIME with the best-of-n loss of its code: detached, weighted by rank.
 
 Paper: Process Reinforcement through Implicit Rewards, 2502.01456 (the loss is
 in the released code only).

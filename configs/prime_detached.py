@@ -1,4 +1,4 @@
-"""PRIME with the code's dpo loss: each trajectory against its group's mean.
+"""PRIME with the DPO loss of its code: trajectories against the group mean.
 
 Paper: Process Reinforcement through Implicit Rewards, 2502.01456 (the loss is
 in the released code only).

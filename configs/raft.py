@@ -1,4 +1,4 @@
-"""RAFT: the best of each group are imitated, the others are dropped.
+"""RAFT: imitates the best of each group and drops the others.
 
 Paper: RAFT: Reward rAnked FineTuning for Generative Foundation Model
 Alignment, 2304.06767.
@@ -16,8 +16,7 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'raft'
+  c = base.get_config(arg, method='raft')
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'imitate_best')
   base.hp(c, 'episode', 'imitate_best', by=('group',), threshold=-1e6)

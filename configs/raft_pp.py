@@ -1,4 +1,4 @@
-"""RAFT++: what was solved is imitated, with PPO's ratio and clip.
+"""RAFT++: imitates solved trajectories, with PPO's ratio and clip.
 
 Paper: A Minimalist Approach to LLM Reasoning: from Rejection Sampling to
 Reinforce, 2504.11343.
@@ -16,9 +16,8 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'raft_pp'
+  c = base.get_config(arg, method='raft_pp')
   c.advantage = ('episode',)
   c.stream.episode = ('episode_outcome',)
-  c.finish = ('positive_only',)
+  c.post = ('positive_only',)
   return base.finish(c)

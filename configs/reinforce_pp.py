@@ -18,9 +18,8 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'reinforce_pp'
+  c = base.get_config(arg, method='reinforce_pp')
   c.advantage = ('episode',)
   c.stream.episode = ('turn_reward', 'return_to_go_tokens')
-  c.finish = ('whiten_tokens',)
+  c.post = ('whiten_tokens',)
   return base.finish(c)

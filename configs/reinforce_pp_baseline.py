@@ -16,9 +16,8 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'reinforce_pp_baseline'
+  c = base.get_config(arg, method='reinforce_pp_baseline')
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'center')
-  c.finish = ('whiten',)
+  c.post = ('whiten',)
   return base.finish(c)

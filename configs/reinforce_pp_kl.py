@@ -17,12 +17,11 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'reinforce_pp_kl'
+  c = base.get_config(arg, method='reinforce_pp_kl')
   base.role(c, 'reference', kind='frozen')
   c.signal = ('reference',)
   c.advantage = ('episode',)
   c.stream.episode = ('turn_reward', 'kl_in_reward', 'return_to_go_tokens')
   base.hp(c, 'episode', 'kl_in_reward', coef=1e-3)
-  c.finish = ('whiten_tokens',)
+  c.post = ('whiten_tokens',)
   return base.finish(c)

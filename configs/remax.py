@@ -1,4 +1,4 @@
-"""ReMax: what an answer earns beyond the policy's most likely one.
+"""ReMax: the reward of the greedy answer is the baseline.
 
 Paper: ReMax: A Simple, Effective, and Efficient Reinforcement Learning Method
 for Aligning Large Language Models, 2310.10505.
@@ -19,16 +19,15 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'remax'
-  c.rollout.group = 1
+  c = base.get_config(arg, method='remax')
+  c.rollout.group_size = 1
   c.collect = 'greedy_companion'
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'add_term')
   base.hp(c, 'episode', 'add_term', name='greedy_return', coef=-1.0)
   c.loss = ('reinforce',)
-  c.reduce.reinforce = 'fixed'
-  length = c.rollout.turns * c.rollout.message
+  c.loss_aggregation.reinforce = 'fixed'
+  length = c.rollout.max_turns * c.rollout.max_message_tokens
   base.hp(c, 'reinforce', 'fixed', length=length)
-  base.hp(c, 'plan', 'minibatches', n=1)
+  base.hp(c, 'minibatch', 'minibatches', n=1)
   return base.finish(c)

@@ -15,10 +15,9 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'sapo'
+  c = base.get_config(arg, method='sapo')
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'center', 'scale')
   c.loss = ('sapo',)
-  c.reduce.sapo = 'trajectory_mean'
+  c.loss_aggregation.sapo = 'trajectory_mean'
   return base.finish(c)

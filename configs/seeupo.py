@@ -1,4 +1,4 @@
-"""SeeUPO: turns are updated one after the other, the last ones first.
+"""SeeUPO: updates turns one after the other, last ones first.
 
 Paper: SeeUPO: Sequence-Level Agentic-RL with Convergence Guarantees,
 2602.06554.
@@ -9,8 +9,9 @@ Paper: SeeUPO: Sequence-Level Agentic-RL with Convergence Guarantees,
 
 Each sub-update sees what the ones before made of the later turns. The paper
 has one sub-update for each turn; plan n = 4 cuts the turns into four blocks,
-in each of which turns move together, to save forward passes; n = rollout.turns
-is the paper. The product over later turns stays within exp(+-2).
+in each of which turns move together, to save forward passes; n =
+rollout.max_turns is the paper. The product over later turns stays within
+exp(+-2).
 
   python -m experiments.train --config=configs/seeupo.py --workdir=runs/seeupo
 """
@@ -19,13 +20,12 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'seeupo'
+  c = base.get_config(arg, method='seeupo')
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'center')
   c.loss = ('ppo_suffix',)
-  c.reduce.ppo_suffix = 'trajectory_turn_mean'
-  c.plan = 'reverse_turns'
-  del c.hp.plan.minibatches
-  base.hp(c, 'plan', 'reverse_turns', n=4)
+  c.loss_aggregation.ppo_suffix = 'trajectory_turn_mean'
+  c.minibatch = 'reverse_turns'
+  del c.hp.minibatch.minibatches
+  base.hp(c, 'minibatch', 'reverse_turns', n=4)
   return base.finish(c)

@@ -1,4 +1,4 @@
-"""SLEA-RL's credit: GiGPO whose steps are compared in clusters of states.
+"""SLEA-RL's credit: GiGPO whose steps are grouped by clusters of states.
 
 Paper: SLEA-RL: Step-Level Experience Augmented Reinforcement Learning for
 Multi-Turn Agentic Training, 2603.18079.
@@ -9,8 +9,9 @@ Multi-Turn Agentic Training, 2603.18079.
 Turns of a group whose observations are much the same make a cluster, so that
 fewer are alone than with GiGPO's exact states. The paper clusters by
 embeddings of text; here a cluster is a hash of half of the observation's
-places, drawn once (rollout.anchor = 0.5): boards that differ in d cells share
-it in about one of 2^d cases. With rollout.anchor = 1 this is gigpo.py.
+places, drawn once (rollout.state_hash_fraction = 0.5): boards that differ in d
+cells share it in about one of 2^d cases. With rollout.state_hash_fraction = 1
+this is gigpo.py.
 
 Only the credit is built. The method's other half, an experience library that
 is read at every step and written by a language model, is not: what this run
@@ -26,5 +27,5 @@ from agentrl.configs import gigpo
 def get_config(arg=''):
   c = gigpo.get_config(arg)
   c.method = 'slea_rl'
-  c.rollout.anchor = 0.5
+  c.rollout.state_hash_fraction = 0.5
   return c

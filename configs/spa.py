@@ -1,4 +1,4 @@
-"""SPA: each turn is paid its estimated share of the outcome; PPO on top.
+"""SPA: PPO on the estimated share of each turn in the outcome.
 
 Paper: SPA-RL: Reinforcing LLM Agents via Stepwise Progress Attribution,
 2505.20732.
@@ -19,8 +19,7 @@ from agentrl.configs import base, ppo
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'spa'
+  c = base.get_config(arg, method='spa')
   ppo.critic(c)
   base.role(c, 'progress', lr=1e-3, heads=1)
   c.signal = ('progress', 'value')
@@ -29,5 +28,5 @@ def get_config(arg=''):
   base.hp(c, 'token', 'add_signal', name='progress', coef=1.0)
   base.hp(c, 'token', 'add_constant', value=0.1)
   base.hp(c, 'token', 'add_term', name='invalid', coef=-0.1)
-  c.finish = ('whiten_tokens',)
+  c.post = ('whiten_tokens',)
   return base.finish(c)

@@ -1,4 +1,4 @@
-"""SPEAR: what beat its group is kept, and imitated again later.
+"""SPEAR: stores trajectories that beat their group and imitates them later.
 
 Paper: Learn the Ropes, Then Trust the Wins: Self-imitation with Progressive
 Exploration for Agentic Reinforcement Learning, 2509.22601.
@@ -25,8 +25,7 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'spear'
+  c = base.get_config(arg, method='spear')
   c.memory = ('replay',)
   c.advantage = ('episode', 'replay')
   c.stream.episode = ('episode_return', 'center')
@@ -37,12 +36,12 @@ def get_config(arg=''):
   c.select.ppo = ConfigDict(dict(source=0))
   c.select.imitate = ConfigDict(dict(source=1))
   for term in c.loss:
-    c.reduce[term] = 'fixed'
-    length = c.rollout.turns * c.rollout.message
+    c.loss_aggregation[term] = 'fixed'
+    length = c.rollout.max_turns * c.rollout.max_message_tokens
     base.hp(c, term, 'fixed', length=length)
   c.schedule.coef = ConfigDict(dict(imitate=('cosine', 0.0, 1.0, 200)))
   c = base.finish(c)
   if c.rollout.history == 'full':  # a row each, of what comes back too
     rows = c.rollout.batch + c.hp.memory.replay.n
-    c.micro = math.gcd(c.micro, rows)
+    c.micro_batch = math.gcd(c.micro_batch, rows)
   return c

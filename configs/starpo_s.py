@@ -1,4 +1,4 @@
-"""StarPO-S: only the quarter of tasks that the policy is least sure of.
+"""StarPO-S: trains on the quarter of tasks with the most uncertain outcome.
 
 Paper: RAGEN: Understanding Self-Evolution in LLM Agents via Multi-Turn
 Reinforcement Learning, 2504.20073.
@@ -19,14 +19,13 @@ from agentrl.configs import base, ppo
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'starpo_s'
+  c = base.get_config(arg, method='starpo_s')
   c.curate = ('most_varied',)
   ppo.critic(c)
   c.advantage = ('token',)
   c.stream.token = ('turn_reward', 'gae_tokens')
   base.hp(c, 'token', 'gae_tokens', lam=1.0)
-  c.finish = ('whiten_tokens',)
+  c.post = ('whiten_tokens',)
   c.loss = ('ppo', 'entropy')
   base.hp(c, 'ppo', 'ppo', clip_high=0.28)
   c.coef.entropy = 1e-3

@@ -1,4 +1,4 @@
-"""StepPO: the turn is the action of the decision process, valued by a critic.
+"""StepPO: turns as the actions of the MDP, with a turn-level critic.
 
 Paper: StepPO: Step-Aligned Policy Optimization for Agentic Reinforcement
 Learning, 2604.18401.

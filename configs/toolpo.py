@@ -1,4 +1,4 @@
-"""ToolPO: a second advantage, of the calls, on the tokens of the calls alone.
+"""ToolPO: adds an advantage of tool calls, on the tokens of the calls.
 
 Paper: DeepAgent: A General Reasoning Agent with Scalable Toolsets, 2510.21618.
 
@@ -17,8 +17,7 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'toolpo'
+  c = base.get_config(arg, method='toolpo')
   c.advantage = ('success', 'action')
   c.stream.success = ('episode_outcome', 'center', 'scale')
   c.stream.action = ('add_term', 'episode_sum', 'center', 'scale', 'on_span')

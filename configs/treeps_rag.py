@@ -1,4 +1,4 @@
-"""TreePS-RAG: turns of a tree judged by the leaves under them.
+"""TreePS-RAG: values turns of a tree by the leaves below them.
 
 Paper: TreePS-RAG: Tree-based Process Supervision for Reinforcement Learning in
 Agentic RAG, 2601.06922.
@@ -21,8 +21,7 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'treeps_rag'
+  c = base.get_config(arg, method='treeps_rag')
   c.collect = 'branch'
   c.advantage = ('tree',)
   c.stream.tree = ('episode_return', 'tree_advantage', 'center', 'scale')

@@ -1,4 +1,4 @@
-"""VL-DAC: token ratios, advantages of turns, a value head that disturbs nobody.
+"""VL-DAC: token ratios, turn advantages, a critic with detached features.
 
 Paper: Enhancing Vision-Language Model Training with Reinforcement Learning in
 Synthetic Worlds for Real-World Success, 2508.04280.
@@ -19,19 +19,18 @@ from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'vl_dac'
+  c = base.get_config(arg, method='vl_dac')
   c.role.policy.heads = 1
   base.role(c, 'reference', kind='frozen')
   c.signal = ('policy_value', 'reference')
   c.advantage = ('turn',)
   c.stream.turn = ('turn_reward', 'gae_turns')
   base.hp(c, 'turn', 'gae_turns', gamma=0.99, lam=0.95)
-  c.finish = ('whiten',)
-  base.hp(c, 'finish', 'whiten', unit='turn')
+  c.post = ('whiten',)
+  base.hp(c, 'post', 'whiten', unit='turn')
   c.loss = ('ppo', 'value_clipped', 'kl_k3')
   base.hp(c, 'ppo', 'ppo', clip_low=0.1, clip_high=0.1)
   base.hp(c, 'value_clipped', 'value_clipped', clip=2.0)
   c.coef.update(dict(value_clipped=0.5, kl_k3=0.04))
-  base.hp(c, 'plan', 'minibatches', n=1, epochs=4)
+  base.hp(c, 'minibatch', 'minibatches', n=1, epochs=4)
   return base.finish(c)

@@ -1,4 +1,4 @@
-"""VPR: a verifier's score of each step, centred on steps from the same state.
+"""VPR: verifier scores of steps, centred over steps from the same state.
 
 Paper: Verifiable Process Rewards for Agentic Reasoning, 2605.10325.
 
@@ -25,13 +25,12 @@ REWARD = ('episode_outcome', 'at_last_turn', 'add_term')
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'vpr'
+  c = base.get_config(arg, method='vpr')
   c.advantage = ('step',)
   c.stream.step = (*REWARD, 'drop_flat', 'center')
   base.hp(c, 'step', 'add_term', name='progress')
   base.hp(c, 'step', 'drop_flat', by=STATE, unit='turn')
   base.hp(c, 'step', 'center', by=STATE, unit='turn')
-  c.finish = ('whiten_tokens',)
-  base.hp(c, 'finish', 'whiten_tokens', unit='turn', ddof=0)
+  c.post = ('whiten_tokens',)
+  base.hp(c, 'post', 'whiten_tokens', unit='turn', ddof=0)
   return base.finish(c)

@@ -1,4 +1,4 @@
-"""VPR without state groups: a verifier's scores, normalised per turn index.
+"""VPR without state groups: verifier scores, normalised per turn index.
 
 Paper: Verifiable Process Rewards for Agentic Reasoning, 2605.10325; what its
 code does where a row has no group of candidates.
@@ -18,8 +18,7 @@ from agentrl.configs import base, vpr
 
 
 def get_config(arg=''):
-  c = base.get_config(arg)
-  c.method = 'vpr_turn'
+  c = base.get_config(arg, method='vpr_turn')
   c.advantage = ('step',)
   c.stream.step = (*vpr.REWARD, 'standardize')
   base.hp(c, 'step', 'add_term', name='progress')

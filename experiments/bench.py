@@ -1,4 +1,4 @@
-"""Times the library, and says beside each figure how fast it could be.
+"""Times sampling and training beside the bound of the machine.
 
   python -m experiments.bench
   python -m experiments.bench --only=decode,iteration --json=bench.json
@@ -17,28 +17,26 @@ from absl import flags
 
 from agentrl import cli
 
-_ONLY = flags.DEFINE_list('only', None, 'Sections to run; all by default.')
-_REPEATS = flags.DEFINE_integer('repeats', 7, 'Of each figure.', lower_bound=1)
+_ONLY = flags.DEFINE_list('only', None, 'Sections to run; default: all.')
+_REPEATS = flags.DEFINE_integer('repeats', 7, 'Runs a figure.', lower_bound=1)
 _JSON = flags.DEFINE_string('json', None, 'File to write the figures to.')
 _SIZE = flags.DEFINE_enum(
-  'size', 'full', ('full', 'tiny', '0.5B', '1.5B'),
-  'Of the decoder; the last two are for accelerators, in bfloat16.',
-)  # fmt: skip
+  'size',
+  'full',
+  ('full', 'tiny', '0.5B', '1.5B'),
+  'Decoder size; 0.5B and 1.5B are for accelerators, in bfloat16.',
+)
 _DATA = flags.DEFINE_string('data', 'data', 'Folder of task sets.')
-_PEERS = flags.DEFINE_string('peers', None, "Folder of other libraries' runs.")
-_ROUNDS = flags.DEFINE_integer('rounds', 3, 'With peers.', lower_bound=1)
+_PEERS = flags.DEFINE_string('peers', None, 'Folder for runs of peers.')
+_ROUNDS = flags.DEFINE_integer('rounds', 3, 'Rounds of --peers.', lower_bound=1)
 _PYTHONS = {
-  name: flags.DEFINE_string(f'{name}_python', '', f'A Python that has {name}.')
+  name: flags.DEFINE_string(f'{name}_python', '', f'Python with {name}.')
   for name in ('tunix', 'trl')
 }
 
 
 def main() -> None:
-  from agentrl.bench import (
-    harness,  # import jax
-    peers,  # import jax
-    sampling,  # import jax
-  )
+  from agentrl.bench import harness, peers, sampling  # import jax
 
   args = sampling.SIZES[_SIZE.value], _DATA.value, _REPEATS.value
   out = harness.run(*args, _ONLY.value or ())

@@ -1,4 +1,4 @@
-"""Times what credit assignment adds to an iteration, method by method.
+"""Benchmarks credit assignment: what it adds to an iteration, by method.
 
 python -m experiments.bench_credit
 python -m experiments.bench_credit --methods=grpo,gigpo --trajectories=64
@@ -7,18 +7,20 @@ python -m experiments.bench_credit --methods=grpo,gigpo --trajectories=64
 from absl import flags
 
 from agentrl import cli
-from agentrl.bench import advantage_cost
+from agentrl.bench.sizes import AdvantageBenchSize
 
-_METHODS = flags.DEFINE_list('methods', [], 'Configs; all where not given.')
+_METHODS = flags.DEFINE_list('methods', [], 'Methods to time; default: all.')
 _SIZE = {
   name: flags.DEFINE_integer(name, value, f'Size.{name}', lower_bound=1)
-  for name, value in advantage_cost.Size()._asdict().items()
+  for name, value in AdvantageBenchSize()._asdict().items()
 }
 
 
 def main() -> None:
+  from agentrl.bench import advantage_cost  # imports jax
+
   size = {name: flag.value for name, flag in _SIZE.items()}
-  advantage_cost.run(_METHODS.value, advantage_cost.Size(**size))
+  advantage_cost.run(_METHODS.value, AdvantageBenchSize(**size))
 
 
 if __name__ == '__main__':

@@ -1,4 +1,4 @@
-"""Seeds of one config as one process, against a process for each.
+"""Times several seeds as one process against one process per seed.
 
 python -m experiments.bench_together --config=configs/grpo.py:tiny
 python -m experiments.bench_together --grid=steps=20 --caches=warm
@@ -10,15 +10,15 @@ from agentrl import cli
 from agentrl.bench import multi_seed
 from agentrl.bench.multi_seed import CACHES, Sweep
 
-_CONFIG = flags.DEFINE_string('config', Sweep().config, 'A config.')
+_CONFIG = flags.DEFINE_string('config', Sweep().config, 'Config to train.')
 _GRID = flags.DEFINE_multi_string(
-  'grid', [], 'PATH=VALUE, as for sweep; again.'
+  'grid', [], 'PATH=VALUE, as for sweep. May be repeated.'
 )
-_SEEDS = flags.DEFINE_integer('seeds', 5, 'How many.', lower_bound=2)
-_JOBS = flags.DEFINE_integer('jobs', 2, 'Processes at a time.', lower_bound=1)
-_REPEATS = flags.DEFINE_integer('repeats', 3, 'Of each.', lower_bound=1)
-_PLACE = flags.DEFINE_string('place', None, 'Folder to keep; or none is.')
-_CACHES = flags.DEFINE_list('caches', CACHES, 'Which.')
+_SEEDS = flags.DEFINE_integer('seeds', 5, 'Number of seeds.', lower_bound=2)
+_JOBS = flags.DEFINE_integer('jobs', 2, 'Parallel processes.', lower_bound=1)
+_REPEATS = flags.DEFINE_integer('repeats', 3, 'Repeats of each.', lower_bound=1)
+_PLACE = flags.DEFINE_string('place', None, 'Folder; default: a temporary one.')
+_CACHES = flags.DEFINE_list('caches', CACHES, 'Compilation caches to time.')
 
 
 def main() -> None:

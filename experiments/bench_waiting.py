@@ -1,4 +1,4 @@
-"""Worlds that are slow now and then: nobody waits, against lock-step.
+"""Times asynchronous against lock-step sampling in slow environments.
 
 python -m experiments.bench_waiting
 """
@@ -6,22 +6,25 @@ python -m experiments.bench_waiting
 from absl import flags
 
 from agentrl import cli
-from agentrl.bench import slow_envs
-from agentrl.bench.slow_envs import Size
+from agentrl.bench.sizes import SlowEnvBenchSize
 
-_SIZE = Size()
+_SIZE = SlowEnvBenchSize()
 _COUNTS = {
   name: flags.DEFINE_integer(name, value, f'Size.{name}', lower_bound=1)
   for name, value in _SIZE._asdict().items()
   if isinstance(value, int)
 }
-_MEDIAN = flags.DEFINE_float('median', _SIZE.median, 'Seconds of a tool call.')
-_LONG = flags.DEFINE_float('long', _SIZE.long, 'Seconds that 2% exceed.')
+_MEDIAN = flags.DEFINE_float('median', _SIZE.median, 'Median call, seconds.')
+_LONG = flags.DEFINE_float('long', _SIZE.long, '98% quantile, seconds.')
 
 
 def main() -> None:
+  from agentrl.bench import slow_envs  # imports jax
+
   counts = {name: flag.value for name, flag in _COUNTS.items()}
-  slow_envs.run(Size(median=_MEDIAN.value, long=_LONG.value, **counts))
+  slow_envs.run(
+    SlowEnvBenchSize(median=_MEDIAN.value, long=_LONG.value, **counts)
+  )
 
 
 if __name__ == '__main__':

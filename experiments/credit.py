@@ -1,4 +1,4 @@
-"""Holds every method's credit against the truth.
+"""Compares the credit of every method with the true advantage.
 
   python -m experiments.credit                     # all of configs/, seconds
   python -m experiments.credit --env=sokoban --methods=grpo,gigpo,oprl
@@ -6,53 +6,54 @@
 
 Prints a table and writes credit.json and credit.png into --out. The truth is
 the exact advantage under random play (bifurcation), or how much nearer the
-solver is to the end (sokoban). A method that needs what the environment lacks
-is left out, and said so.
+solver is to the end (sokoban). Methods that need more are listed as left out.
 """
 
 import json
 import os
 
-import jax
 from absl import flags
 
-from agentrl import cli, domain
+from agentrl import cli, domain, storage
 from agentrl.run import config_file
-from agentrl.study import credit, credit_report
+from agentrl.study.credit_size import TRUTH, CreditSize
 
-_METHODS = flags.DEFINE_list('methods', None, 'Configs; all where not given.')
-_ENV = flags.DEFINE_enum(
-  'env', 'bifurcation', list(credit.TRUTH), 'Where the policy plays.'
-)
+_METHODS = flags.DEFINE_list('methods', None, 'Methods; default: all.')
+_ENV = flags.DEFINE_enum('env', 'bifurcation', list(TRUTH), 'Environment.')
 _WORKDIR = cli.flag(
-  'workdir', '', domain.Path(), 'Run whose policy and environment are taken'
+  'workdir', '', domain.Path(), 'Run that gives policy and environment'
 )
 _OUT = cli.flag(
   'out', 'runs/credit', domain.Path(empty=False), 'Folder to write to'
 )
 _SIZE = {
-  name: cli.flag(name, credit.Size()._asdict()[name], of, f'Size.{name}')
-  for name, of in domain.declared(credit.Size).items()
+  name: cli.flag(name, CreditSize()._asdict()[name], of, f'Size.{name}')
+  for name, of in domain.declared(CreditSize).items()
 }
 
 
 def main() -> None:
+  import jax  # takes seconds
+
+  from agentrl.study import credit, credit_report
+
   # Programs are small and run a few times: most of the time is compilation.
   jax.config.update('jax_disable_most_optimizations', True)
-  size = credit.Size(**{name: flag.value for name, flag in _SIZE.items()})
+  size = CreditSize(**{k: flag.value for k, flag in _SIZE.items()})
   names = _METHODS.value or config_file.methods()
-  report, credits, played = credit.measure(
-    names, _ENV.value, size, _WORKDIR.value
-  )
+  args = names, _ENV.value, size, _WORKDIR.value
+  report, credits, played = credit.measure(*args)
   print(credit_report.table(report))
   os.makedirs(_OUT.value, exist_ok=True)
-  with open(os.path.join(_OUT.value, 'credit.json'), 'w') as f:
-    f.write(json.dumps(report, indent=2) + '\n')
   if played:
+    shown = credit_report.most_different(credits, played.valid)
+    report['picture'] = {'of': len(credits), 'shown': shown}
     title = f'{report["env"]}, {report["policy"]} policy: credit of two groups'
-    path = os.path.join(_OUT.value, 'credit.png')
-    credit_report.picture(credits, played, path, title)
-    print(f'written: {_OUT.value}/credit.json, {path}')
+    image = os.path.join(_OUT.value, 'credit.png')
+    credit_report.picture(credits, played, image, title)
+  path = os.path.join(_OUT.value, 'credit.json')
+  storage.write(path, json.dumps(report, indent=2) + '\n')
+  print(f'written to {_OUT.value}')
 
 
 if __name__ == '__main__':

@@ -1,35 +1,33 @@
-"""The metrics of runs as pictures: one HTML page, without account or server.
+"""Draws the metrics of runs on one HTML page, without account or server.
 
   python -m experiments.dashboard runs/oprl
   python -m experiments.dashboard runs/oprl runs/grpo --out=both.html
   python -m experiments.dashboard runs/oprl --every=30
 
-Several runs stand side by side, with what differs in their configs. A run may
-still be going on: with --every the page is written anew every so many seconds
-until ^C, and an open browser shows it. The page loads nothing and can be sent
-to somebody.
+Several runs are drawn together, with the differences of their configs. For a
+run in progress, --every rewrites the page every so many seconds until ^C, and
+an open browser follows. The page is one file and loads nothing else.
 """
 
 import datetime
 import pathlib
 import time
 
-from absl import flags
-
-from agentrl import cli
-from agentrl.domain import COUNT0, Path
-from agentrl.log import metrics
-from agentrl.report.dashboard import curves, page
+from agentrl import cli, storage
+from agentrl.domain import COUNT0, OneOf, Path, Text
 
 _OUT = cli.flag('out', 'dashboard.html', Path(empty=False), 'File to write')
-_X = flags.DEFINE_enum('x', 'step', list(curves.X), 'What pictures go along.')
+_X = cli.flag('x', 'step', Text(), 'Horizontal axis: step or time/seconds')
 _SMOOTH = cli.flag(
-  'smooth', 0, COUNT0, 'Steps of a mean; 0: a twentieth of the longest run'
+  'smooth', 0, COUNT0, 'Steps to average; 0: a twentieth of the longest run'
 )
-_EVERY = cli.flag('every', 0, COUNT0, 'Seconds; 0: written once')
+_EVERY = cli.flag('every', 0, COUNT0, 'Seconds between writes; 0: once')
 
 
 def write(runs: list[str]) -> None:
+  from agentrl.report.dashboard import curves, page  # takes seconds
+
+  OneOf(*curves.X).check('--x', _X.value)
   text = page.page(
     curves.read(runs),
     x=_X.value,
@@ -37,7 +35,7 @@ def write(runs: list[str]) -> None:
     again=_EVERY.value or None,
     now=datetime.datetime.now(datetime.UTC),
   )
-  metrics.replace(pathlib.Path(_OUT.value), text)
+  storage.write(_OUT.value, text)
 
 
 def main(*runs: str) -> None:

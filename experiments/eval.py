@@ -3,31 +3,30 @@
   python -m experiments.eval --workdir=runs/oprl --episodes=1000
 
 Prints success with its 95% interval and logs some trajectories for the viewer
-below <workdir>/evaluations. The run's own metrics stay as they are.
+below <workdir>/evaluations. The run's own metrics do not change.
 """
 
-import os
-
-from agentrl import cli
+from agentrl import cli, storage
 from agentrl.domain import COUNT, SEED, Path, Real
 
-_WORKDIR = cli.workdir_flag('The run to evaluate')
-_EPISODES = cli.flag('episodes', 1000, COUNT, 'How many to play')
+_WORKDIR = cli.workdir_flag('Run to evaluate', bucket=True)
+_EPISODES = cli.flag('episodes', 1000, COUNT, 'Number of episodes')
 _TEMPERATURE = cli.flag(
-  'temperature', 1.0, Real(0, 100), 'Of sampling; 0: greedy'
+  'temperature', 1.0, Real(0, 100), 'Temperature of the sampling; 0: greedy'
 )
 _LEVELS = cli.flag(
-  'levels', None, Path(empty=False), 'Another Sokoban level file'
+  'levels', None, Path(empty=False), 'Sokoban levels to play instead'
 )
-_LIMIT = cli.flag('limit', None, COUNT, 'Turns; default as trained')
-_SEED = cli.flag('seed', 0, SEED, 'Of the sampling')
+_LIMIT = cli.flag('limit', None, COUNT, 'Most turns; default: as trained')
+_SEED = cli.flag('seed', 0, SEED, 'Seed of the sampling')
 
 
 def main() -> None:
-  from agentrl.run import runner  # takes seconds: a wrong flag is told at once
+  # Takes seconds: a wrong flag is reported before.
+  from agentrl.run import runner
 
   text = runner.evaluate_run(
-    os.path.abspath(_WORKDIR.value),
+    storage.absolute(_WORKDIR.value),
     episodes=_EPISODES.value,
     temperature=_TEMPERATURE.value,
     levels=_LEVELS.value,

@@ -2,23 +2,22 @@
 
   python -m experiments.export --workdir=runs/qwen --out=exported
 
-The run began with --config.model.path=DIR: the directory is DIR with the
-weights that were learned.
+The run was started with --config.model.path=DIR; the output is a copy of DIR
+with the learned weights.
 """
 
-import os
-
-from agentrl import cli
+from agentrl import cli, storage
 from agentrl.domain import Path
 
-_WORKDIR = cli.workdir_flag('The run to export')
-_OUT = cli.flag('out', None, Path(empty=False), 'A directory without weights')
+_WORKDIR = cli.workdir_flag('Run to export', bucket=True)
+_OUT = cli.flag('out', None, Path(empty=False), 'Directory without weights')
 
 
 def main() -> None:
-  from agentrl.run import workdir  # takes seconds: a wrong flag is told at once
+  # Takes seconds: a wrong flag is reported before.
+  from agentrl.run import workdir
 
-  workdir.export(os.path.abspath(_WORKDIR.value), _OUT.value)
+  workdir.export(storage.absolute(_WORKDIR.value), _OUT.value)
   print(f'{_OUT.value} holds the newest policy of {_WORKDIR.value}')
 
 

@@ -1,11 +1,14 @@
-"""Writes docs/METHODS.md: every method, what it is made of, its credit.
+"""Writes docs/METHODS.md: every method, its components and its credit.
 
 python -m experiments.methods
 """
 
 from agentrl import cli
 
-methods = cli.in_clone('docs.generate.methods')
+
+def main() -> None:
+  cli.in_clone('docs.generate.methods').main()
+
 
 if __name__ == '__main__':
-  cli.run(methods.main)
+  cli.run(main)

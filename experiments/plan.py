@@ -1,12 +1,11 @@
-"""Whether a config fits machines that are not at hand, and what a step costs.
+"""Estimates whether a config fits on given machines, and what a step costs.
 
   python -m experiments.plan --config=configs/grpo.py --topology=v5e-16 \\
     --config.mesh.fsdp=-1 --model=CHECKPOINT
 
-Nothing is trained and no array is made: all of it is worked out from shapes.
-With --model=DIR the decoder is the one of DIR/config.json, and words are those
-of its tokenizer if that is there too; weights are not needed. Where it does not
-fit, the changes of the config are told that make it.
+Everything is computed from shapes; no array is made. With --model=DIR the
+decoder is that of DIR/config.json, with its tokenizer if there is one; weights
+are not needed. If the config does not fit, changes that make it fit are listed.
 """
 
 from absl import flags
@@ -16,20 +15,18 @@ from agentrl.domain import Path
 
 _CONFIG = cli.config_flag()
 _TOPOLOGY = flags.DEFINE_string(
-  'topology', None, 'The machines, e.g. v5e-16 or 8xH100.'
+  'topology', None, 'Accelerators to plan for, e.g. v5e-16, h100-8 or 8xH100.'
 )
 _MODEL = cli.flag(
   'model',
   None,
   Path(empty=False),
-  'A directory with the config.json of a checkpoint',
+  'Directory with the config.json of a checkpoint',
 )
 
 
 def main() -> None:
-  from agentrl.capacity import (
-    report,  # takes seconds: a wrong flag is told at once
-  )
+  from agentrl.capacity import report  # imports jax, after flags are checked
 
   print(report.report(_CONFIG.value, _TOPOLOGY.value, _MODEL.value))
 

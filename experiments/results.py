@@ -1,4 +1,4 @@
-"""Puts what comparisons found into docs/RESULTS.md.
+"""Writes the results of comparisons into docs/RESULTS.md.
 
 python -m experiments.results --take=runs/studies/oprl
 """

@@ -1,24 +1,22 @@
-"""The supervised warm start alone: imitates the solver's demonstrations.
+"""Trains only the supervised warm start, on the solver's demonstrations.
 
   python -m experiments.sft --config=configs/grpo.py --workdir=runs/sft
 
-Its run folder is one of any run: other runs begin from it with
---config.init=runs/sft, and `experiments.train` with the same config and the
-same --workdir goes on with reinforcement learning.
+Other runs can start from it with --config.init=runs/sft; `experiments.train`
+with the same config and --workdir continues it with reinforcement learning.
 """
 
-import os
-
-from agentrl import cli
+from agentrl import cli, storage
 
 _CONFIG = cli.config_flag()
-_WORKDIR = cli.workdir_flag('Where the run is kept')
+_WORKDIR = cli.workdir_flag('Folder of the run', bucket=True)
 
 
 def main() -> None:
-  from agentrl.run import runner  # takes seconds: a wrong flag is told at once
+  # Takes seconds: a wrong flag is reported before.
+  from agentrl.run import runner
 
-  workdir = os.path.abspath(_WORKDIR.value)
+  workdir = storage.absolute(_WORKDIR.value)
   print(runner.run(_CONFIG.value, workdir, stages=('sft',)))
 
 

@@ -1,15 +1,15 @@
-"""Runs a config under many changes, as many at a time as asked for.
+"""Runs a config with many changes, several at a time.
 
   python -m experiments.sweep --config=configs/oprl.py --workdir=runs/lr \
     --grid=role.policy.lr=3e-4,6e-4,1e-3 --seeds=5 --jobs=2
 
 With --together=5 the five seeds are one process, as in together.py. Runs share
-what they compile, in .cache/jax below --workdir. --cluster=slurm sends them to
-a cluster instead, through submitit.
+a compilation cache, .cache/jax below --workdir. --cluster=slurm submits them to
+a cluster with submitit.
 
-Every run has its folder below --workdir, named by its changes. Repeating the
-command skips what is finished and goes on with what was cut off. A config
-file with a function sweep(add) brings changes of its own (see sweep/grid.py).
+Every run has its folder below --workdir, named by its changes. Repeat the
+command to resume: finished runs are skipped. A config file may add changes of
+its own with a function sweep(add) (see sweep/grid.py).
 """
 
 import os
@@ -19,28 +19,27 @@ from absl import flags
 
 from agentrl import cli
 from agentrl.domain import COUNT, Whole
-from agentrl.run.lock import Lock
-from agentrl.sweep import slurm
 
-_CONFIG = flags.DEFINE_string('config', None, 'The experiment, as for train.')
-_WORKDIR = cli.workdir_flag('Where the runs are kept')
-_GRID = flags.DEFINE_multi_string('grid', [], 'PATH=VALUE,VALUE,...; again.')
-_SEEDS = cli.flag('seeds', 0, Whole(0, 10**5), 'Seeds 0, 1, ...; 0: its own')
-_JOBS = cli.flag('jobs', 1, COUNT, 'Runs at a time')
+_CONFIG = flags.DEFINE_string('config', None, 'Config to train, as for train.')
+_WORKDIR = cli.workdir_flag('Folder for the runs')
+_GRID = flags.DEFINE_multi_string('grid', [], 'PATH=VALUE,...; repeatable.')
+_SEEDS = cli.flag('seeds', 0, Whole(0, 10**5), "Seeds; 0: the config's own")
+_JOBS = cli.flag('jobs', 1, COUNT, 'Runs in parallel')
 _TOGETHER = cli.flag(
-  'together', 1, COUNT, 'Runs of a process, if they differ in seed or init only'
+  'together', 1, COUNT, 'Runs per process, if they differ only in seed or init'
 )
 _CLUSTER = flags.DEFINE_enum(
-  'cluster', None, ['slurm', 'local'], 'Where submitit runs them, if given.'
+  'cluster', None, ['slurm', 'local'], 'Executor of submitit to run them.'
 )
 _OPTIONS = flags.DEFINE_string(
-  'cluster_options', '', 'Told to submitit: slurm_partition=gpu,timeout_min=90.'
+  'cluster_options', '', 'For submitit: slurm_partition=gpu,timeout_min=90.'
 )
-_LIST = flags.DEFINE_bool('list', False, 'Print the runs and do nothing.')
+_LIST = flags.DEFINE_bool('list', False, 'Only print the runs.')
 
 
 def main() -> None:
-  from agentrl.sweep import runs  # imports jax
+  from agentrl.run.lock import Lock
+  from agentrl.sweep import runs, slurm  # imports jax
 
   workdir = os.path.abspath(_WORKDIR.value)
   changes = runs.expand(_CONFIG.value, _GRID.value, _SEEDS.value)

@@ -2,35 +2,32 @@
 
   python -m experiments.train --config=configs/oprl.py --workdir=runs/oprl
 
-Repeating the command goes on where the run was cut off. With
---config.init=RUN the policy of another run takes the warm start's place.
-Short on purpose: the parts are build, stages and runner of agentrl/run, to be
-used from a notebook too.
+Repeat the command to resume the run. With --config.init=RUN, training starts
+from the policy of another run in place of the warm start.
 """
-
-import os
 
 from absl import flags
 
-from agentrl import cli, distributed
+from agentrl import cli, storage
 from agentrl.domain import COUNT, COUNT0
 
 _CONFIG = cli.config_flag()
-_WORKDIR = cli.workdir_flag('Where the run is kept')
+_WORKDIR = cli.workdir_flag('Folder of the run', bucket=True)
 _COORDINATOR = flags.DEFINE_string(
-  'coordinator', None, 'HOST:PORT of process 0, where several share the run.'
+  'coordinator', None, 'HOST:PORT of process 0, for a run of several processes.'
 )
-_PROCESSES = cli.flag('processes', None, COUNT, 'How many there are')
-_PROCESS = cli.flag('process', None, COUNT0, 'Which one this is')
+_PROCESSES = cli.flag('processes', None, COUNT, 'Number of processes')
+_PROCESS = cli.flag('process', None, COUNT0, 'Index of this process')
 
 
 def main() -> None:
-  distributed.join(
-    distributed.place(_COORDINATOR.value, _PROCESSES.value, _PROCESS.value)
-  )
-  from agentrl.run import runner  # takes seconds: a wrong flag is told at once
+  from agentrl import distributed  # imports jax, after flags are checked
 
-  print(runner.run(_CONFIG.value, os.path.abspath(_WORKDIR.value)))
+  place = _COORDINATOR.value, _PROCESSES.value, _PROCESS.value
+  distributed.join(distributed.process_info(*place))
+  from agentrl.run import runner  # takes seconds
+
+  print(runner.run(_CONFIG.value, storage.absolute(_WORKDIR.value)))
 
 
 if __name__ == '__main__':

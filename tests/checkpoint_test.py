@@ -1,5 +1,6 @@
 """Checkpoints: exact bits, damage detected, SIGKILL survived."""
 
+import itertools
 import json
 import logging as python_logging
 import os
@@ -9,6 +10,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
+import time
 
 import jax
 import jax.numpy as jnp
@@ -197,8 +200,10 @@ def test_damaged_one_is_replaced_by_the_next_save(two):
   checkpoints = checkpoint.Checkpoints(two)
   assert checkpoints.latest(abstract(make_state()))[0] == 3
   checkpoints.save(5, make_state(5), {})
+  checkpoints.wait()
   assert checkpoints._steps() == [3, 5]
   checkpoints.save(7, make_state(70), {})
+  checkpoints.wait()
   assert checkpoints._steps() == [5, 7]
   step, state, _ = checkpoints.latest(abstract(make_state()))
   checkpoints.close()
@@ -288,8 +293,6 @@ def test_what_cannot_be_saved_is_refused(tmp_path, state, meta, told):
 def test_bad_arguments_are_refused(tmp_path):
   with pytest.raises(ValueError, match='keep=0'):
     checkpoint.Checkpoints(tmp_path, keep=0)
-  with pytest.raises(ValueError, match='mount the bucket'):
-    checkpoint.Checkpoints('gs://bucket/run')
   no_sharding = {'x': jax.ShapeDtypeStruct((2,), 'float32')}
   checkpoints = checkpoint.Checkpoints(tmp_path)
   checkpoints.save(1, {'x': jnp.ones(2)}, {})
@@ -301,6 +304,7 @@ def test_bad_arguments_are_refused(tmp_path):
 def test_a_first_save_cut_short_starts_anew_and_says_so(tmp_path, caplog):
   checkpoints = checkpoint.Checkpoints(tmp_path)
   checkpoints.save(1, make_state(), {})
+  checkpoints.wait()
   (tmp_path / '1' / 'manifest.json').unlink()
   (tmp_path / 'saving').write_text('1')  # as a kill before sealing leaves it
   with caplog.at_level(python_logging.WARNING, logger='absl'):
@@ -313,6 +317,7 @@ def test_a_first_save_cut_short_starts_anew_and_says_so(tmp_path, caplog):
 
 SAVER = """
 import sys
+import threading
 import jax, jax.numpy as jnp
 from agentrl import checkpoint
 like = {'x': jnp.zeros(3000), 'key': jax.random.key(0)}
@@ -325,6 +330,7 @@ while True:
   step += 1
   state = {'x': jnp.full(3000, float(step)), 'key': jax.random.key(step)}
   checkpoints.save(step, state, {'step': step})
+  checkpoints.wait()
   print('saved', step, flush=True)
 """
 
@@ -385,9 +391,18 @@ def aside(folder) -> list[str]:
 
 @pytest.mark.parametrize(
   'manifest',
-  ['{}', '[]', 'null', '{"step": 7}', '{"step": 7, "files": {}}', '[' * 10**5,
-   '{"step": 3, "files": {"meta/metadata": [1, ""]}}', '"x"', ''],
-)  # fmt: skip
+  [
+    '{}',
+    '[]',
+    'null',
+    '{"step": 7}',
+    '{"step": 7, "files": {}}',
+    '[' * 10**5,
+    '{"step": 3, "files": {"meta/metadata": [1, ""]}}',
+    '"x"',
+    '',
+  ],
+)
 def test_a_manifest_that_vouches_for_nothing_is_damage(two, manifest):
   (two / '7' / 'manifest.json').write_text(manifest)
   assert load(two)[0] == 3
@@ -464,3 +479,81 @@ def test_a_folder_that_is_gone_is_not_made_again(tmp_path):
   with pytest.raises(FileNotFoundError):
     checkpoints.save(1, make_state(), {})
   assert not (tmp_path / 'run').exists()
+
+
+def test_a_step_does_not_wait_for_the_seal_and_may_donate(
+  tmp_path, monkeypatch
+):
+  """The state is updated in place while it is written."""
+  go_on, sealing = threading.Event(), checkpoint.Checkpoints._seal
+
+  def seal(self, step):
+    assert go_on.wait(60)
+    sealing(self, step)
+
+  monkeypatch.setattr(checkpoint.Checkpoints, '_seal', seal)
+  bump = jax.jit(lambda t: jax.tree.map(jnp.negative, t), donate_argnums=0)
+  state = {'w': jnp.arange(100_000.0), 'n': jnp.int32(7)}
+  checkpoints = checkpoint.Checkpoints(tmp_path)
+  for step in (1, 2):
+    go_on.clear()
+    checkpoints.save(step, state, {})
+    assert not (tmp_path / str(step) / 'manifest.json').exists()
+    state = bump(state)
+    go_on.set()
+    checkpoints.wait()
+  found, back, _ = checkpoints.latest(abstract(state))
+  checkpoints.close()
+  assert (found, int(back['n']), float(back['w'][9])) == (2, -7, -9.0)
+
+
+def test_a_clock_that_jumps_stops_no_save(tmp_path, monkeypatch):
+  """Each reading is weeks later: a suspended machine, a clock set anew."""
+  weeks, clock = itertools.count(), time.time
+  jumping = lambda: clock() + next(weeks) * 7 * 24 * 3600  # noqa: E731
+  checkpoints = checkpoint.Checkpoints(tmp_path)
+  with monkeypatch.context() as patch:
+    patch.setattr(time, 'time', jumping)
+    checkpoints.save(1, make_state(1), {})
+    checkpoints.wait()
+  assert next(weeks) > 2  # orbax does ask for it
+  step, state, _ = checkpoints.latest(abstract(make_state()))
+  checkpoints.close()
+  assert step == 1
+  assert_same(state, make_state(1))
+
+
+def test_what_fails_in_the_background_is_raised_once(tmp_path):
+  calls = []
+
+  def check():
+    calls.append(1)
+    if len(calls) == 2:  # before the seal
+      raise OSError('the folder is taken')
+
+  checkpoints = checkpoint.Checkpoints(tmp_path, check=check)
+  checkpoints.save(1, {'x': jnp.ones(2)}, {})
+  with pytest.raises(OSError, match='the folder is taken'):
+    checkpoints.save(2, {'x': jnp.ones(2)}, {})
+  assert not (tmp_path / '1' / 'manifest.json').exists()
+  checkpoints.save(2, {'x': jnp.ones(2)}, {})
+  checkpoints.close()
+  assert load_any(tmp_path) == [2]
+
+
+def load_any(folder) -> list[int]:
+  return [s for s in (1, 2) if (folder / str(s) / 'manifest.json').exists()]
+
+
+def test_a_state_with_leaves_of_old_names_is_restored(tmp_path):
+  rows = jnp.arange(6.0)
+  old = {'memory': {'replay': {'kept': {'rows': rows}}}}
+  new = {'memory': {'replay': {'trajectories': {'rows': jnp.zeros(6)}}}}
+  c = checkpoint.Checkpoints(tmp_path)
+  c.save(1, old, {})
+  step, state, _ = c.latest(new)
+  c.close()
+  assert step == 1
+  np.testing.assert_array_equal(
+    state['memory']['replay']['trajectories']['rows'], rows
+  )

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from agentrl import cli
 from agentrl.configs import base, grpo
 from agentrl.run import config_file
 
@@ -34,19 +35,50 @@ print(json.dumps(out))
 """
 W, C = '--workdir=w', f'--config={grpo.__file__}:tiny'
 G = '--config=configs/grpo.py'
+DUAL, ACCEPT = "--config.loss=('ppo_dual',)", 'accepted'
 CASES = [
   ('train', (G,), 'the flag --workdir is missing'),
   ('train', (W,), 'the flag --config is missing'),
-  ('train', ('--config=configs/nope.py', W),
-   "'configs/nope.py' cannot be read; give the path"),
-  ('train', (f'{G}:tny', W), "config argument 'tny' is unknown; choose from"),
-  ('train', (G, '--config.env.nam=x'),
-   '--config.env.nam is no field of this config; config.env has boxes,'),
-  ('train', (G, '--wrkdir=w'), "flag 'wrkdir'"),
+  (
+    'train',
+    ('--config=configs/nope.py', W),
+    "'configs/nope.py' cannot be read; give the path",
+  ),
+  (
+    'train',
+    (f'{G}:tny', W),
+    "config argument 'tny' is unknown (did you mean 'tiny'?); choose",
+  ),
+  (
+    'train',
+    (G, '--config.env.nam=x'),
+    "config.env.nam is no field of this config (did you mean 'name'?); config",
+  ),
+  (
+    'train',
+    (G, '--wrkdir=w'),
+    "there is no flag --wrkdir (did you mean '--workdir'?); --help lists",
+  ),
+  (
+    'train',
+    ('--config=grop', W),
+    "'grop' cannot be read (did you mean 'grpo'?); give the path",
+  ),
+  (
+    'train',
+    (G, W, "--config.loss=('ppo_dul',)"),
+    "'ppo_dul', which is not registered (did you mean 'ppo_dual'?)",
+  ),
+  (
+    'train',
+    (G, W, DUAL, '--config.hp.ppo_dual.ppo_dual.clip_lo=0.1'),
+    "clip_lo is no field of this config (did you mean 'clip_low'?)",
+  ),
+  ('train', (C, W, '--config.hp.ppo_dual.ppo_dual.clip_low=0.1', DUAL), ACCEPT),
   ('sft', (G, '--config.steps=x'), '--config.steps=x'),
   ('eval', (), 'the flag --workdir is missing'),
   ('train', (C, '--workdir='), "--workdir='' is empty; set it to a path"),
-  ('train', (C, '--workdir=gs://b/x'), 'gs:// is not supported; set it to a l'),
+  ('sweep', (C, '--workdir=gs://b/x'), 'gs:// is not supported; set it to a l'),
   ('train', (C, W, '--processes=0'), '--processes=0 is too low'),
   ('train', (C, W, '--process=-1'), '--process=-1 is too low'),
   ('train', (C, W), 'accepted'),
@@ -69,6 +101,8 @@ CASES = [
   ('sweep', (C, W, '--together=0'), '--together=0 is too low'),
   ('compare', ('--study=s.py', W, '--jobs=-2'), '--jobs=-2 is too low'),
   ('compare', ('--study=', W), "--study='' is empty"),
+  ('compare', ('--methods=a,b', W, '--seeds=0'), '--seeds=0 is too low'),
+  ('compare', ('--workdir=gs://b/x',), 'gs:// is not supported'),
   ('plan', (C, '--topology=v5e-16', '--model='), "--model='' is empty"),
   ('play', ('--seed=-1',), '--seed=-1 is too low'),
   ('view', ('--port=70000',), '--port=70000 is too high; set it to a'),
@@ -77,17 +111,20 @@ CASES = [
   ('dashboard', ('--every=-1',), '--every=-1 is too low'),
   ('credit', ('--rate=nan',), '--rate=nan is not a number'),
   ('credit', ('--group=0',), '--group=0 is too low'),
-]  # fmt: skip
+]
 
 
 def test_values_of_flags():
   """None of them reaches an accelerator."""
   asked = [(main, argv) for main, argv, _ in CASES]
   done = subprocess.run(
-    [sys.executable, '-c', PARSE], input=json.dumps(asked), text=True,
-    capture_output=True, env=os.environ | {'JAX_PLATFORMS': 'none'},
+    [sys.executable, '-c', PARSE],
+    input=json.dumps(asked),
+    text=True,
+    capture_output=True,
+    env=os.environ | {'JAX_PLATFORMS': 'none'},
     timeout=300,
-  )  # fmt: skip
+  )
   assert done.returncode == 0, done.stderr
   got = json.loads(done.stdout.splitlines()[-1])
   for (main, argv, want), told in zip(CASES, got, strict=True):
@@ -98,24 +135,87 @@ def test_values_of_flags():
       assert told.count('\n') == 1, told
 
 
+# Of every main, without what takes seconds to import.
+HELP = """
+import contextlib, io, json, runpy, sys
+from absl import flags
+from agentrl import cli
+out, shared = {}, {*flags.FLAGS, 'help', 'helpshort', 'helpfull', 'helpxml'}
+for name in cli.commands():
+  for flag in set(flags.FLAGS) - shared:
+    delattr(flags.FLAGS, flag)
+  sys.argv, text = ['main', '--help'], io.StringIO()
+  try:
+    with contextlib.redirect_stdout(text):
+      runpy.run_module('agentrl.experiments.' + name, run_name='__main__')
+  except SystemExit as end:
+    out[name] = [end.code, text.getvalue()]
+assert not {'jax', 'flax', 'matplotlib', 'orbax'} & set(sys.modules)
+print(json.dumps(out))
+"""
+
+
+def test_every_main_explains_itself_at_once():
+  done = subprocess.run(
+    [sys.executable, '-c', HELP], text=True, capture_output=True, timeout=300
+  )
+  assert done.returncode == 0, done.stderr
+  got = json.loads(done.stdout.splitlines()[-1])
+  assert {'train', 'compare', 'play'} <= set(got) == set(cli.commands())
+  assert {code for code, _ in got.values()} == {0}
+  assert '--workdir: Folder of the run' in got['train'][1]
+
+
+def test_the_list_of_commands(monkeypatch, capsys):
+  for words in ([], ['--help'], ['help']):
+    monkeypatch.setattr(sys, 'argv', ['agentrl', *words])
+    cli.command()
+    lines = capsys.readouterr().out.splitlines()
+    assert '  train           Trains an agent: supervised warm start,' in (
+      line[:57] for line in lines
+    )
+  monkeypatch.setattr(sys, 'argv', ['agentrl', 'trian'])
+  with pytest.raises(SystemExit) as end:
+    cli.command()
+  assert end.value.code == cli.MISTAKE
+  assert "no command (did you mean 'train'?)" in capsys.readouterr().err
+
+
+def test_a_component_named_by_a_flag_is_tuned_by_flags():
+  c = config_file.load('grpo:tiny')
+  words = ["--config.loss=('ppo_dual','entropy')", '--config.coef.entropy=0.1']
+  cli._with_components(c, ['train', *words])
+  assert c.loss == ('ppo_dual', 'entropy')
+  assert c.hp.ppo_dual.ppo_dual.clip_low == 0.2
+  assert c.coef.entropy == 1  # the flag itself is read later
+
+
 HEAD = 'from agentrl.configs import base\ndef get_config(arg):\n'
 
 
-@pytest.mark.parametrize(('text', 'message'), [
-  ('def get_config(arg):\n  return 1 +\n', r'c\.py, line 2: invalid syntax'),
-  ('{"steps": 3}', r'c\.py has no function get_config\(\)'),
-  ('', r'c\.py has no function get_config\(\)'),
-  ('import no_such_module\n', r'c\.py, line 1: ModuleNotFoundError: No module'),
-  (HEAD + '  return nope\n', r"c\.py, line 3: NameError: name 'nope' is"),
-  (HEAD + '  return None\n', r'c\.py returns NoneType; return a ConfigDict'),
-  (HEAD + '  return {"steps": 3}\n', r'c\.py returns dict; return a Config'),
-  (HEAD + '  return base\n', r'c\.py returns module; return a ConfigDict'),
-  (HEAD + '  c = base.get_config(arg)\n  c.loss = "x"\n  return c\n',
-   r"c\.py, line 4: TypeError: Could not override field 'loss'"),
-  (HEAD + '  return open("/no/such/file")\n', r'c\.py, line 3: FileNotFound'),
-  (HEAD + '  return base.get_config("tny")\n', r"^config argument 'tny' is"),
-  ('\0', r'c\.py: source code string cannot contain null bytes'),
-])  # fmt: skip
+@pytest.mark.parametrize(
+  ('text', 'message'),
+  [
+    ('def get_config(arg):\n  return 1 +\n', r'c\.py, line 2: invalid syntax'),
+    ('{"steps": 3}', r'c\.py has no function get_config\(\)'),
+    ('', r'c\.py has no function get_config\(\)'),
+    (
+      'import no_such_module\n',
+      r'c\.py, line 1: ModuleNotFoundError: No module',
+    ),
+    (HEAD + '  return nope\n', r"c\.py, line 3: NameError: name 'nope' is"),
+    (HEAD + '  return None\n', r'c\.py returns NoneType; return a ConfigDict'),
+    (HEAD + '  return {"steps": 3}\n', r'c\.py returns dict; return a Config'),
+    (HEAD + '  return base\n', r'c\.py returns module; return a ConfigDict'),
+    (
+      HEAD + '  c = base.get_config(arg)\n  c.loss = "x"\n  return c\n',
+      r"c\.py, line 4: TypeError: Could not override field 'loss'",
+    ),
+    (HEAD + '  return open("/no/such/file")\n', r'c\.py, line 3: FileNotFound'),
+    (HEAD + '  return base.get_config("tny")\n', r"^config argument 'tny' is"),
+    ('\0', r'c\.py: source code string cannot contain null bytes'),
+  ],
+)
 def test_config_files(tmp_path, text, message):
   path = tmp_path / 'c.py'
   path.write_text(text)
@@ -136,3 +236,13 @@ def test_a_config_file_is_loaded_with_its_argument(tmp_path):
   path.write_text(HEAD + '  return base.get_config(arg)\n')
   c = config_file.load(f'{path}:tiny')
   assert c.to_dict() == base.get_config('tiny').to_dict()
+
+
+def test_operands_in_brackets_may_be_left_out(capsys):
+  given = []
+  for argv in (['main'], ['main', 'a', 'b']):
+    cli._guarded(lambda *words: given.append(words), argv, ('[RUN...]',))
+  assert given == [(), ('a', 'b')]
+  with pytest.raises(SystemExit):
+    cli._guarded(given.append, ['main'], ('RUN...',))
+  assert 'RUN is missing' in capsys.readouterr().err

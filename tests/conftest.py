@@ -19,6 +19,12 @@ jax.config.update('jax_numpy_rank_promotion', 'raise')
 jax.config.update('jax_disable_most_optimizations', True)
 
 
+def pytest_itemcollected(item):
+  """A nightly test is slow as well: `-m slow` runs both."""
+  if item.get_closest_marker('nightly'):
+    item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope='module', autouse=True)
 def forgotten():
   """What a module compiled; that of all of them is gigabytes."""

@@ -33,8 +33,14 @@ COUNTS = (
 )
 TERMS = ('env', 'progress', *COUNTS)
 GOALS = ('value', 'low', 'high', 'switch')
-SIGNALS = ('old_logp', 'ref_logp', 'old_entropy', 'old_sum_sq_prob',
-           'implicit_prm.token', *GOALS)  # fmt: skip
+SIGNALS = (
+  'old_logp',
+  'ref_logp',
+  'old_entropy',
+  'old_sum_sq_prob',
+  'implicit_prm.token',
+  *GOALS,
+)
 WORDS = 9  # tokens of batches.lay
 
 
@@ -142,16 +148,16 @@ MODULE = Module(
   {'table': mesh.Param((WORDS, 4), (None, None), _normal)}, _apply
 )
 ROLES = ('policy', 'reference', 'prm', 'critic', 'target', 'value', 'progress')
-RULE = optimizer.Rule(
-  lr=0.1, eps=1.0, clip=1e9
+RULE = optimizer.OptimizerConfig(
+  lr=0.1, eps=1.0, max_grad_norm=1e9
 )  # the size of a gradient matters
 
 
-def learner() -> update.Learner:
+def learner() -> update.Algorithm:
   """With every signal there is, each with a network of its own."""
   size = batches.lay(STORY, 'history').batch.rows.traj.shape[0]
   context = Context(
     dict.fromkeys(ROLES, MODULE), dict.fromkeys(ROLES, RULE), size
   )
-  wiring = registry.Wiring(signal=registry.names('signal'))
-  return update.Learner(wiring=wiring, context=context)
+  wiring = registry.MethodSpec(signal=registry.names('signal'))
+  return update.Algorithm.from_spec(wiring, context)

@@ -113,9 +113,14 @@ LINKS = registry.names('link')
 # one line from another that is not among them.
 LONG = {
   *(name for name in LINKS if registry.get('link', name).leaves == 'token'),
-  'center', 'center_history', 'drop_flat', 'leave_one_out', 'require_members',
-  'scale_by_mean', 'whiten',
-}  # fmt: skip
+  'center',
+  'center_history',
+  'drop_flat',
+  'leave_one_out',
+  'require_members',
+  'scale_by_mean',
+  'whiten',
+}
 
 
 def _links(names, case):
@@ -149,9 +154,18 @@ def test_a_link(name, kind):
   assert any(np.any(others(x)) for x in jax.tree.leaves(want))
 
 
-SOURCES = ('turn_reward', 'episode_return', 'episode_outcome', 'step_return',
-           'add_signal', 'add_term', 'add_constant', 'add_label',
-           'add_token_signal', 'kl_in_reward')  # fmt: skip
+SOURCES = (
+  'turn_reward',
+  'episode_return',
+  'episode_outcome',
+  'step_return',
+  'add_signal',
+  'add_term',
+  'add_constant',
+  'add_label',
+  'add_token_signal',
+  'kl_in_reward',
+)
 
 
 def _streams(case):
@@ -217,9 +231,18 @@ def signalled(alone):
   return by_kind(functools.partial(_signals, labels))
 
 
-LEARN = {'archer', 'archer_by_head', 'blend', 'entropy_history', 'heads',
-         'implicit_prm', 'low_and_high', 'progress', 'restarted_prm',
-         'value'}  # fmt: skip
+LEARN = {
+  'archer',
+  'archer_by_head',
+  'blend',
+  'entropy_history',
+  'heads',
+  'implicit_prm',
+  'low_and_high',
+  'progress',
+  'restarted_prm',
+  'value',
+}
 
 
 @pytest.mark.parametrize('kind', KINDS)
@@ -303,6 +326,6 @@ def test_replay_remembers_no_broken_trajectory_and_no_made_up_0(remembered):
   group = np.asarray(made('left_out').batch.ids['group'])
   want = [reward.sum(1)[(group == g) & ~off].mean() for g in range(4)]
   np.testing.assert_allclose(pool.means, 2 * want, rtol=1e-5)
-  stored = pool.kept.ids['task'][pool.born >= 0]
+  stored = pool.trajectories.ids['task'][pool.born >= 0]
   assert len(stored)
   assert not set(stored.tolist()) & set(cases.OFF)

@@ -56,8 +56,8 @@ def test_every_number_is_that_of_the_first_ten():
     {
       'eval/success': 0.4,
       'eval/score': (4 * 1 + 3 * 0.25) / n,
-      'eval/low': middle - half,
-      'eval/high': middle + half,
+      'eval/ci_low': middle - half,
+      'eval/ci_high': middle + half,
       'eval/solved': 4,
       'eval/episodes': 10,
       'eval/unscored': 0,
@@ -101,7 +101,7 @@ def test_a_score_of_one_half_is_no_success():
 def test_without_a_success_nothing_is_said_of_its_turns():
   ends = dict.fromkeys(TASKS.tolist(), (0.0, 4, LIMIT))
   _, metrics, _ = run_evaluation(ends, episodes=4)
-  assert metrics['eval/success'] == metrics['eval/low'] == 0
+  assert metrics['eval/success'] == metrics['eval/ci_low'] == 0
   assert metrics['eval/ended/turn_limit'] == 1
   assert not {'eval/turns_solved', 'eval/ended/solved'} & metrics.keys()
 
@@ -133,7 +133,7 @@ def test_an_episode_whose_environment_broke_is_none():
   assert (got['eval/solved'], got['eval/episodes']) == (3, 4)
   assert got['eval/unscored'] == 2
   assert got['eval/success'] == got['eval/score'] == 0.75
-  assert (got['eval/low'], got['eval/high']) == intervals.wilson(3, 4)
+  assert (got['eval/ci_low'], got['eval/ci_high']) == intervals.wilson(3, 4)
   assert got['eval/turns'] == pytest.approx((2 + 3 + 4 + 2) / 4)
   assert got['eval/turns_solved'] == 3
   assert got['eval/ended/env_error'] == pytest.approx(2 / 6)
@@ -144,4 +144,4 @@ def test_where_all_broke_nothing_is_known():
   got = evaluate.measure(_found([broken]), 4, tasks=3)
   assert (got['eval/episodes'], got['eval/unscored']) == (0, 4)
   assert math.isnan(got['eval/success'])
-  assert (got['eval/low'], got['eval/high']) == (0, 1)
+  assert (got['eval/ci_low'], got['eval/ci_high']) == (0, 1)

@@ -12,24 +12,49 @@ import re
 ROOT = pathlib.Path(__file__).parent.parent
 FLOORS = (
   (
-    'types', 'registry', 'segment', 'mesh', 'storage', 'schedule', 'domain',
-    'counting', 'install',
+    'types',
+    'registry',
+    'segment',
+    'mesh',
+    'storage',
+    'schedule',
+    'domain',
+    'counting',
+    'install',
+    'renames',
+    'ops',
   ),
-  ('nn', 'text', 'stats', 'optimizer', 'checkpoint', 'distributed',
-   'preemption'),
+  (
+    'nn',
+    'text',
+    'stats',
+    'optimizer',
+    'checkpoint',
+    'distributed',
+    'preemption',
+  ),
   ('advantage', 'loss', 'reward'),
-  ('model', 'env', 'tool', 'service', 'dataset', 'task', 'curate', 'memory',
-   'log'),
+  (
+    'model',
+    'env',
+    'tool',
+    'service',
+    'dataset',
+    'task',
+    'curate',
+    'memory',
+    'log',
+  ),
   ('signal', 'rollout'),
   ('collect', 'learner', 'evaluate'),
-  ('loop',),
+  ('loop', 'hooks'),
   ('configs',),
   ('run',),
-  ('sweep', 'study', 'tabular', 'capacity', 'bench', 'report'),
+  ('sweep', 'study', 'tabular', 'capacity', 'bench', 'report', 'testing'),
   ('cli', 'experiments', 'studies'),
-)  # fmt: skip
+)
 FLOOR = {name: i for i, names in enumerate(FLOORS) for name in names}
-MATHS = ('advantage', 'loss', 'reward', 'segment')
+MATHS = ('ops', 'advantage', 'loss', 'reward', 'segment')
 # What maths must not know: networks and optimizers, ours or others'.
 NETWORKS = ('nn', 'model', 'optimizer', 'optax', 'flax.linen', 'flax.nnx')
 MACHINE = re.compile(r'/(?:home|root|Users|mnt|work|tmp)/\w')

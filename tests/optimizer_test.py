@@ -7,7 +7,7 @@ import optax
 import pytest
 
 from agentrl import mesh, optimizer
-from agentrl.optimizer import Rule
+from agentrl.optimizer import OptimizerConfig
 
 
 def tree(seed: int, size: float = 1.0):
@@ -16,7 +16,7 @@ def tree(seed: int, size: float = 1.0):
   return {'w': make(3, 4), 'deep': {'b': make(4)}}
 
 
-def run(rule: Rule, steps: int, size: float = 1.0):
+def run(rule: OptimizerConfig, steps: int, size: float = 1.0):
   params = tree(0)
   opt = optimizer.init(rule, params)
   for i in range(steps):
@@ -42,7 +42,9 @@ def close(a, b, rtol=1e-6):
 
 @pytest.mark.parametrize('decay', [0.0, 0.1])
 def test_is_adamw(decay):
-  rule = Rule(lr=0.01, clip=1e9, decay=decay, b1=0.8, b2=0.9, eps=1e-6)
+  rule = OptimizerConfig(
+    lr=0.01, max_grad_norm=1e9, weight_decay=decay, b1=0.8, b2=0.9, eps=1e-6
+  )
   adamw = optax.adamw(0.01, b1=0.8, b2=0.9, eps=1e-6, weight_decay=decay)
   close(run(rule, 5), reference(adamw, 5))
 
@@ -50,7 +52,7 @@ def test_is_adamw(decay):
 @pytest.mark.parametrize('size', [0.01, 100.0])
 def test_clips_by_the_global_norm(size):
   """Small gradients stay; large ones have norm `clip`. eps makes it visible."""
-  rule = Rule(lr=0.1, clip=1.0, eps=1.0)
+  rule = OptimizerConfig(lr=0.1, max_grad_norm=1.0, eps=1.0)
   both = optax.chain(
     optax.clip_by_global_norm(1.0), optax.adam(0.1, b1=0.9, b2=0.99, eps=1.0)
   )
@@ -62,7 +64,7 @@ def test_clips_by_the_global_norm(size):
 
 def test_warms_up_linearly():
   """By the updates made: the same gradient moves further each time."""
-  rule = Rule(lr=0.1, warmup=4, clip=1e9)
+  rule = OptimizerConfig(lr=0.1, warmup=4, max_grad_norm=1e9)
   params, grads = tree(0), tree(1)
   opt = optimizer.init(rule, params)
   full = optimizer.step(rule._replace(warmup=0), grads, opt, params)[0]
@@ -77,13 +79,13 @@ def test_warms_up_linearly():
 
 @pytest.mark.parametrize('bad', [np.nan, np.inf, -np.inf])
 def test_a_gradient_that_is_not_finite_is_skipped(bad):
-  rule = Rule(lr=0.1)
+  rule = OptimizerConfig(lr=0.1)
   params = tree(0)
   good = tree(1)
   params, opt, told = optimizer.step(
     rule, good, optimizer.init(rule, params), params
   )
-  assert [float(x) for x in told['skipped']] == [0.0, 1.0]
+  assert [float(x) for x in told['nonfinite_skips']] == [0.0, 1.0]
   assert float(told['grad_norm'][0]) == pytest.approx(
     float(optax.tree.norm(good)), rel=1e-6
   )
@@ -93,13 +95,13 @@ def test_a_gradient_that_is_not_finite_is_skipped(bad):
   )
   jax.tree.map(np.testing.assert_array_equal, after, params)
   jax.tree.map(np.testing.assert_array_equal, opt_after, opt)
-  assert [float(x) for x in told['skipped']] == [1.0, 1.0]
+  assert [float(x) for x in told['nonfinite_skips']] == [1.0, 1.0]
   assert [float(x) for x in told['grad_norm']] == [0.0, 0.0]
 
 
 def test_learns_on_after_a_skipped_one():
   """As if the bad gradient had never been."""
-  rule, params = Rule(lr=0.1), tree(0)
+  rule, params = OptimizerConfig(lr=0.1), tree(0)
   opt = optimizer.init(rule, params)
   bad = jax.tree.map(lambda x: x * np.nan, tree(1))
   params, opt, _ = optimizer.step(rule, bad, opt, params)
@@ -115,7 +117,9 @@ def wide(seed: int):
 
 
 def test_adafactor_is_that_of_optax():
-  rule = Rule('adafactor', lr=0.01, clip=1e9, decay=0.1)
+  rule = OptimizerConfig(
+    'adafactor', lr=0.01, max_grad_norm=1e9, weight_decay=0.1
+  )
   want = optax.chain(
     optax.scale_by_factored_rms(),
     optax.clip_by_block_rms(1.0),
@@ -133,14 +137,14 @@ def test_adafactor_is_that_of_optax():
   close(params, theirs)
   bad = jax.tree.map(lambda x: x * jnp.nan, wide(9))
   after, kept, told = optimizer.step(rule, bad, opt, params)
-  assert float(told['skipped'][0]) == 1
+  assert float(told['nonfinite_skips'][0]) == 1
   jax.tree.map(np.testing.assert_array_equal, (after, kept), (params, opt))
 
 
 @pytest.mark.parametrize('explicit', [True, False])
 def test_adafactor_on_a_mesh(explicit):
   """The same numbers; a state that keeps its type from step to step."""
-  rule = Rule('adafactor', lr=0.01)
+  rule = OptimizerConfig('adafactor', lr=0.01)
   axes = {'w': ('layers', 'embed', 'mlp'), 'b': ('mlp',)}
   first, grads = wide(0), wide(1)
   specs = {
@@ -163,3 +167,193 @@ def test_adafactor_on_a_mesh(explicit):
     lies = mesh.shardings(specs)
     got = two(*(jax.device_put(x, lies) for x in (first, grads)))
   close(got, want, 1e-5)
+
+
+# Leaves as they stand in parameters: stacks of layers, and what is beside.
+STACKS = {
+  'embed': (7, 4),
+  'layers': {
+    'q': (2, 4, 2, 3),
+    'o': (2, 2, 3, 4),
+    'up': (2, 4, 5),
+    'down': (2, 3, 5, 4),  # of three experts
+    'attn_norm': (2, 4),
+    'q_bias': (2, 2, 3),
+  },
+  'lora': {'q': {'a': (2, 4, 3), 'b': (2, 3, 2, 3)}},
+  'head': (4, 7),
+}
+# How many matrices of which sizes they are.
+AS_MATRICES = {
+  ('layers', 'q'): (2, 4, 6),
+  ('layers', 'o'): (2, 6, 4),
+  ('layers', 'up'): (2, 4, 5),
+  ('layers', 'down'): (6, 5, 4),
+  ('lora', 'q', 'a'): (2, 4, 3),
+  ('lora', 'q', 'b'): (2, 3, 6),
+}
+
+
+def stacks(seed: int):
+  r = np.random.default_rng(seed)
+  return jax.tree.map(
+    lambda shape: r.normal(size=shape),
+    STACKS,
+    is_leaf=lambda x: isinstance(x, tuple),
+  )
+
+
+def orthogonal(x):
+  """Five quintic Newton-Schulz rounds of one matrix, in NumPy."""
+  x = x / np.linalg.norm(x)
+  for _ in range(5):
+    a = x @ x.T
+    x = 3.4445 * x + (-4.775 * a + 2.0315 * a @ a) @ x
+  return x
+
+
+def muon(x, grads, lr, decay):
+  """Muon with Nesterov momentum 0.95 and RMS 0.2, of a stack of matrices."""
+  m = np.zeros_like(x)
+  for t, g in enumerate(grads, 1):
+    m = 0.95 * m + 0.05 * g
+    ahead = 0.95 * m / (1 - 0.95 ** (t + 1)) + 0.05 * g / (1 - 0.95**t)
+    u = np.stack([orthogonal(y) for y in ahead])
+    u *= 0.2 * np.sqrt(max(x.shape[1:]))
+    x = x - lr * (u + decay * x)
+  return x
+
+
+def adam(x, grads, lr, decay):
+  """NAdam, as optax leaves to it what is no matrix."""
+  m, v = np.zeros_like(x), np.zeros_like(x)
+  for t, g in enumerate(grads, 1):
+    m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+    ahead = 0.9 * m / (1 - 0.9 ** (t + 1)) + 0.1 * g / (1 - 0.9**t)
+    u = ahead / (np.sqrt(v / (1 - 0.999**t)) + 1e-8)
+    x = x - lr * (u + decay * x)
+  return x
+
+
+def flat(tree):
+  leaves = jax.tree.leaves_with_path(tree)
+  return {tuple(key.key for key in path): np.asarray(x) for path, x in leaves}
+
+
+def test_muon_moves_every_matrix_of_a_stack_alone():
+  rule = OptimizerConfig(
+    'optax:muon(consistent_rms=0.2)',
+    lr=0.01,
+    max_grad_norm=1e9,
+    weight_decay=0.1,
+  )
+  with jax.enable_x64(True):
+    params = jax.tree.map(jnp.asarray, stacks(0))
+    opt = optimizer.init(rule, params)
+    for i in range(3):
+      params, opt, _ = optimizer.step(rule, stacks(1 + i), opt, params)
+  first, grads = flat(stacks(0)), [flat(stacks(1 + i)) for i in range(3)]
+  for path, got in flat(params).items():
+    shape = AS_MATRICES.get(path)
+    x, gs = first[path], [g[path] for g in grads]
+    if shape:
+      want = muon(x.reshape(shape), [g.reshape(shape) for g in gs], 0.01, 0.1)
+    else:
+      want = adam(x, gs, 0.01, 0.1)
+    np.testing.assert_allclose(
+      got.reshape(want.shape), want, rtol=1e-6, atol=1e-7, err_msg=str(path)
+    )
+
+
+@pytest.mark.parametrize(
+  ('text', 'make'),
+  [
+    ('optax:lion(b1=0.8)', lambda rate: optax.lion(rate, b1=0.8)),
+    ('optax:sgd(momentum=0.9)', lambda rate: optax.sgd(rate, momentum=0.9)),
+    ('optax:adamw', optax.adamw),
+    ('optax:schedule_free_sgd', optax.contrib.schedule_free_sgd),
+  ],
+)
+def test_an_optimizer_of_optax_is_that_of_optax(text, make):
+  """With a rate that rises, whatever the optimizer does with its rate."""
+  rises = optax.linear_schedule(0.0, 0.1, 3)
+  want = optax.inject_hyperparams(lambda learning_rate: make(learning_rate))(
+    learning_rate=lambda count: rises(count + 1)
+  )
+  close(
+    run(OptimizerConfig(text, lr=0.1, warmup=3, max_grad_norm=1e9), 5),
+    reference(want, 5),
+  )
+
+
+def test_a_gradient_that_is_not_finite_leaves_optax_as_it_was():
+  rule, params = OptimizerConfig('optax:muon', lr=0.1), tree(0)
+  opt = optimizer.init(rule, params)
+  params, opt, _ = optimizer.step(rule, tree(1), opt, params)
+  bad = jax.tree.map(lambda x: x * np.nan, tree(2))
+  after = optimizer.step(rule, bad, opt, params)
+  jax.tree.map(np.testing.assert_array_equal, after[:2], (params, opt))
+
+
+@pytest.mark.parametrize('explicit', [True, False])
+def test_muon_on_a_mesh(explicit):
+  """The same numbers; moments lie as the parameters they belong to."""
+  rule = OptimizerConfig('optax:muon', lr=0.01)
+  shape = {'q': (2, 8, 4, 2), 'mlp_norm': (2, 8)}
+  axes = {'q': ('layers', 'embed', 'heads', None), 'mlp_norm': ('layers', None)}
+  specs = {
+    'layers': {
+      k: mesh.Param(shape[k], axes[k], lambda key, shape: jnp.zeros(shape))
+      for k in shape
+    }
+  }
+  r = np.random.default_rng(0)
+  first, grads = (
+    {'layers': {k: jnp.float32(r.normal(size=s)) for k, s in shape.items()}}
+    for _ in range(2)
+  )
+
+  @jax.jit
+  def two(params, grads):
+    opt = optimizer.init(rule, params, specs)
+    for _ in range(2):
+      params, opt, _ = optimizer.step(rule, grads, opt, params)
+    return params, opt
+
+  want, _ = two(first, grads)
+  with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 4}, explicit=explicit)):
+    lies = mesh.shardings(specs)
+    got, opt = two(*(jax.device_put(x, lies) for x in (first, grads)))
+  close(got, want, 1e-4)
+  spread = [
+    x.sharding.is_fully_replicated
+    for x in jax.tree.leaves(opt)
+    if x.shape == shape['q']
+  ]
+  assert spread == [False]
+
+
+@pytest.mark.parametrize(
+  ('text', 'sentence'),
+  [
+    ('adamm', "is unknown; choose from 'adam', 'adafactor' and 'optax:<name>'"),
+    ('optax:lyon', 'names no optimizer: optax.lyon does not exist'),
+    ('optax:scale_by_adam', 'or takes no learning_rate'),
+    ('optax:lion(0.9)', "has arguments '0.9' that are not <name>="),
+    ('optax:lion(b1=x)', "has arguments 'b1=x' that are not <name>="),
+    ('optax:lion(b3=0.9)', "sets 'b3', which is no argument of optax.lion"),
+    ('optax:lion(learning_rate=1)', "sets 'learning_rate'"),
+    ('optax:muon(ns_coeffs="x")', 'cannot be used (Unknown ns_coeff'),
+    ('optax:lbfgs', 'cannot be used'),
+    (3, 'is no text'),
+  ],
+)
+def test_an_optimizer_that_cannot_be_is_one_sentence(text, sentence):
+  mistake = optimizer.Optimizer().mistake(text, {})
+  assert sentence in mistake
+  assert '\n' not in mistake
+
+
+def test_those_that_can_be_have_no_mistake():
+  for text in ('adam', 'adafactor', 'optax:muon(ns_steps=6, nesterov=False)'):
+    assert optimizer.Optimizer().mistake(text, {}) == ''

@@ -33,9 +33,12 @@ LINKS = {
   'gae_tokens': {'gamma': 1.0, 'lam': 0.95},
   'gae_turns': {'gamma': 1.0, 'lam': 0.95},
   'gae_bilevel': {
-    'gamma': 0.95, 'lam': 1.0, 'token_gamma': 1.0, 'token_lam': 1.0,
+    'gamma': 0.95,
+    'lam': 1.0,
+    'token_gamma': 1.0,
+    'token_lam': 1.0,
   },
-}  # fmt: skip
+}
 LOSSES = {
   'ppo': {'clip_low': 0.2, 'clip_high': 0.2},
   'ppo_dual': {'clip_low': 0.2, 'clip_high': 0.2, 'dual': 3.0},
@@ -57,10 +60,12 @@ REDUCERS = {
 PIECES = [
   (slot, name, hp)
   for slot, pieces in (
-    ('link', LINKS), ('loss', LOSSES), ('reduce', REDUCERS),
+    ('link', LINKS),
+    ('loss', LOSSES),
+    ('loss_aggregation', REDUCERS),
   )
   for name, hp in pieces.items()
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(('slot', 'name', 'hp'), PIECES)
@@ -93,8 +98,9 @@ def test_signals_are_declared():
     assert registry.get('link', name).gives == ('target:value',)
   assert 'target:value' in registry.get('loss', 'value').needs
   assert set(registry.get('loss', 'ppo').needs) == {
-    'output:logp', 'signal:old_logp',
-  }  # fmt: skip
+    'output:logp',
+    'signal:old_logp',
+  }
 
 
 def test_levels():
@@ -119,10 +125,13 @@ def test_levels():
 def test_links_stand_where_their_level_is(chain, why):
   """A link on turns before what moves credit to tokens, one on tokens after."""
   signals = ('signal:old_logp', 'signal:old_sum_sq_prob', 'column:group')
-  w = registry.Wiring(
-    advantage=('a',), stream={'a': chain}, loss=('reinforce',), plan='none',
+  w = registry.MethodSpec(
+    advantage=('a',),
+    stream={'a': chain},
+    loss=('reinforce',),
+    minibatch='none',
     gives=(*signals, 'output:logp', 'term:env'),
-  )  # fmt: skip
+  )
   if not why:
     registry.check(w)
     return

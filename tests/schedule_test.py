@@ -24,6 +24,13 @@ def test_shapes(shape, at_quarter):
   assert s.at(100) == pytest.approx(3.0)
 
 
+@pytest.mark.parametrize('shape', ['linear', 'cosine', 'constant'])
+def test_begins_at_its_start_to_the_last_bit(shape):
+  """Also where start - end rounds."""
+  for start, end in [(1e-4, 1e-5), (1e-3, 1e-4), (3e-4, 0.0)]:
+    assert Schedule(shape, start, end, 20).at(0) == np.float32(start)
+
+
 def test_constant_keeps_its_start():
   s = Schedule('constant', 0.5, 9.0, 4)
   assert [float(s.at(i)) for i in (0, 2, 9)] == [0.5, 0.5, 0.5]
@@ -46,14 +53,15 @@ def test_an_unknown_shape_is_named():
 
 
 def learner(**schedules):
-  wiring = registry.Wiring(
+  wiring = registry.MethodSpec(
     advantage=('step',),
+    stream={'step': ('add_signal',)},
     loss=('ppo',),
     hp={'step': {'add_signal': {'coef': 1.0, 'name': 'x'}}},
   )
-  return update.Learner(
+  return update.Algorithm.from_spec(
     wiring,
-    Context({}, {'policy': optimizer.Rule()}, 1),
+    Context({}, {'policy': optimizer.OptimizerConfig()}, 1),
     coef={'step': 2.0, 'ppo': 1.0},
     schedules={k.replace('__', '.'): v for k, v in schedules.items()},
   )
@@ -63,19 +71,19 @@ def test_resolve_puts_each_number_where_it_is_read():
   made = learner(
     coef__step=Schedule('linear', 2.0, 0.0, 4),
     hp__step__add_signal__coef=Schedule('linear', 0.0, 1.0, 4),
-    hp__plan__minibatches__n=Schedule('constant', 1.0, 1.0, 1),
+    hp__minibatch__minibatches__n=Schedule('constant', 1.0, 1.0, 1),
     role__policy__lr=Schedule('linear', 1.0, 3.0, 4),
   )
   now = schedule.resolve(made, jnp.int32(1))
   assert float(now.coef['step']) == 1.5
   assert now.coef['ppo'] == 1.0
   assert float(now.context.rules['policy'].lr) == 1.5
-  assert float(now.wiring.hp['step']['add_signal']['coef']) == 0.25
-  assert now.wiring.hp['step']['add_signal']['name'] == 'x'
-  assert float(now.wiring.hp['plan']['minibatches']['n']) == 1.0
+  assert float(now.spec.hp['step']['add_signal']['coef']) == 0.25
+  assert now.spec.hp['step']['add_signal']['name'] == 'x'
+  assert float(now.spec.hp['minibatch']['minibatches']['n']) == 1.0
   # The learner itself is as it was.
   assert made.coef == {'step': 2.0, 'ppo': 1.0}
-  assert made.wiring.hp['step']['add_signal']['coef'] == 1.0
+  assert made.spec.hp['step']['add_signal']['coef'] == 1.0
 
 
 def test_a_tuple_is_a_schedule():
@@ -89,9 +97,9 @@ def test_a_tuple_is_a_schedule():
     'coef',
     'coef.stepp',
     'hp.step.coef',
-    'role.policy.clip',
+    'role.policy.max_grad_norm',
     'role.critic.lr',
-    'micro',
+    'micro_batch',
   ],
 )
 def test_a_path_to_nothing_is_named(path):

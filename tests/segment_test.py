@@ -136,7 +136,7 @@ def test_at_turns(how, laid):
 def test_dense(how):
   r = np.random.default_rng(3)
   columns = r.integers(-2, 3, (3, 40)).astype(np.int32)
-  got = np.asarray(_run(how, segment.dense, *columns))
+  got = np.asarray(_run(how, segment.compact_ids, *columns))
   keys = list(zip(*columns, strict=True))
   assert len(set(zip(keys, got.tolist(), strict=True))) == len(set(keys))
   assert set(got.tolist()) == set(range(len(set(keys))))
@@ -149,14 +149,15 @@ def test_total_and_largest(how):
   ids = r.integers(0, 8, 30).astype(np.int32)
   mask[ids == ids[0]] = False  # an id without anything
   for m in (mask, np.ones(30, bool)):
-    total = _run(how, segment.total, x, ids, m)
-    top = _run(how, segment.largest, x, ids, m)
+    total = _run(how, segment.segment_sum, x, ids, m)
+    top = _run(how, segment.segment_max, x, ids, m)
     for i in range(30):
       same = x[(ids == ids[i]) & m]
       np.testing.assert_allclose(total[i], sum(same), rtol=1e-12, atol=1e-12)
       assert top[i] == max(same, default=-np.inf)
   np.testing.assert_array_equal(
-    _run(how, segment.total, x, ids), _run(how, segment.total, x, ids, m)
+    _run(how, segment.segment_sum, x, ids),
+    _run(how, segment.segment_sum, x, ids, m),
   )
 
 
@@ -225,8 +226,9 @@ def test_next_token(how, laid):
   want = []
   for turns in STORY.token['value']:
     x = np.concatenate(turns)
-    want.append(np.split(np.append(x[1:], 0),
-                         np.cumsum([len(t) for t in turns])[:-1]))  # fmt: skip
+    want.append(
+      np.split(np.append(x[1:], 0), np.cumsum([len(t) for t in turns])[:-1])
+    )
   got_read = batches.flat(batches.read(got, STORY, laid))
   np.testing.assert_allclose(got_read, batches.flat(want), rtol=1e-12)
   assert not np.asarray(got)[~laid.batch.rows.sampled].any()
@@ -263,17 +265,20 @@ def test_accumulate_tokens(how, factor, laid):
 def test_since_start(how, laid):
   value, valid = laid.tokens['value'], laid.batch.turns.valid
   got = _run(
-    how, segment.since_start, value, *_ids(laid), valid, shape=value.shape
+    how, segment.prefix_sum, value, *_ids(laid), valid, shape=value.shape
   )
   want = [
-    np.split(np.cumsum(np.concatenate(turns)),
-             np.cumsum([len(t) for t in turns])[:-1])
+    np.split(
+      np.cumsum(np.concatenate(turns)), np.cumsum([len(t) for t in turns])[:-1]
+    )
     for turns in STORY.token['value']
-  ]  # fmt: skip
+  ]
   np.testing.assert_allclose(
-    batches.flat(batches.read(got, STORY, laid)), batches.flat(want),
-    rtol=1e-10, atol=1e-12,
-  )  # fmt: skip
+    batches.flat(batches.read(got, STORY, laid)),
+    batches.flat(want),
+    rtol=1e-10,
+    atol=1e-12,
+  )
   assert np.all(np.asarray(got)[~laid.batch.rows.sampled] == 0)
 
 
@@ -285,8 +290,8 @@ def test_alike(how):
 
   def both(x, mask, a, b):
     return (
-      segment.alike(x, mask, a, b),
-      segment.alike(x, mask, a, b, how='max'),
+      segment.group_reduce(x, mask, a, b),
+      segment.group_reduce(x, mask, a, b, how='max'),
     )
 
   total, top = _run(how, both, c.x, c.mask, a, b, shape=c.shape)
@@ -357,7 +362,45 @@ def test_a_trajectory_holds_its_prompts():
   traj, turn = jnp.array([[0, 0, 1, -1]]), jnp.array([[-1, 3, -1, -1]])
   got = segment.unit('trajectory', traj, turn, 4)
   assert [np.asarray(x).tolist() for x in got[:2]] == [
-    [[0, 0, 1, -1]], [[0, 0, 0, -1]],
-  ]  # fmt: skip
+    [[0, 0, 1, -1]],
+    [[0, 0, 0, -1]],
+  ]
   assert got[2] == 1
   assert segment.unit('turn', traj, turn, 4)[2] == 4
+
+
+def test_rank():
+  r = np.random.default_rng(1)
+  x, ids = r.integers(0, 4, 30), r.integers(0, 3, 30)
+  mask = r.uniform(size=30) < 0.7
+  got = jax.jit(segment.rank)(
+    jnp.asarray(x), jnp.asarray(ids), jnp.asarray(mask)
+  )
+  for i in range(30):
+    before = [
+      j
+      for j in range(30)
+      if mask[j] and ids[j] == ids[i] and (x[j], j) < (x[i], i)
+    ]
+    assert got[i] == (len(before) if mask[i] else 30)
+
+
+def test_in_order():
+  traj = jnp.array([[0, 0, 0, 0, 1, 1], [1, 1, 1, -1, -1, -1]])
+  turn = jnp.array([[-1, 0, 0, 0, 1, 1], [0, 0, 0, -1, -1, -1]])
+  mask = jnp.array([[0, 1, 1, 0, 1, 1], [0, 1, 1, 0, 0, 0]]) > 0
+  x = jnp.arange(1, 13).reshape(2, 6)
+  f = jax.jit(segment.in_order, static_argnums=(4, 5, 6))
+  got = f(x, mask, traj, turn, 2, 2, 3)
+  want = [[[2, 3, 0], [0, 0, 0]], [[8, 9, 0], [5, 6, 0]]]
+  np.testing.assert_array_equal(got, want)
+  short = f(x, mask, traj, turn, 2, 2, 1)
+  np.testing.assert_array_equal(short, np.array(want)[..., :1])
+
+
+def test_top():
+  x = jnp.array([[3.0, 1.0, 3.0], [9.0, 2.0, 3.0]])
+  mask = jnp.array([[True, True, True], [False, True, True]])
+  got = segment.top_k_mask(x, mask, jnp.int32(2))
+  np.testing.assert_array_equal(got, [[True, False, True], [False] * 3])
+  assert int(segment.top_k_mask(x, mask, jnp.int32(99)).sum()) == 5

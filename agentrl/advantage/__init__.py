@@ -1,6 +1,6 @@
-"""How much credit each turn and token gets: sums of chains of small links."""
+"""Credit assignment: the advantage of turns and tokens as chains of links."""
 
-from agentrl.advantage import (
+from agentrl.advantage import (  # noqa: F401  register their pieces
   baselines,
   chain,
   controls,
@@ -18,22 +18,3 @@ from agentrl.advantage import (
   step_labels,
   tree,
 )
-
-__all__ = [
-  'baselines',
-  'chain',
-  'controls',
-  'entropy',
-  'gae',
-  'group_stats',
-  'hierarchical',
-  'importance',
-  'infopo',
-  'masking',
-  'normalize',
-  'returns',
-  'reweight',
-  'state_groups',
-  'step_labels',
-  'tree',
-]

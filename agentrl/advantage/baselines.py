@@ -1,4 +1,4 @@
-"""Links that measure a trajectory against its group in other ways.
+"""Baseline links: max-RL, lead of the best, difficulty, optimal token baseline.
 
 The plain ones, means and deviations, are in `normalize`. A value that the
 stream holds once for each trajectory stands on all of its turns.
@@ -7,13 +7,10 @@ stream holds once for each trajectory stands on all of its turns.
 import chex
 import jax.numpy as jnp
 
-from agentrl import domain, registry, segment
+from agentrl import ops, registry, segment
 from agentrl.advantage import group_stats, returns
-from agentrl.advantage.group_stats import Moments
-from agentrl.types import Batch, Credit, Metrics, Signals
-
-Linked = tuple[Credit, Metrics]
-By = domain.Columns
+from agentrl.domain import Chance, Columns, Number
+from agentrl.types import Batch, Credit, Linked, Signals
 
 
 @registry.register('link')
@@ -31,12 +28,12 @@ def scale_by_mean(
   batch: Batch,
   signals: Signals,
   *,
-  by: By = ('group',),
+  by: Columns = ('group',),
   unit: group_stats.Unit = 'trajectory',
 ) -> Linked:
   """x / mean, 0 where the mean is not positive (MaxRL, arXiv 2602.02710)."""
 
-  def divide(x, m: Moments):
+  def divide(x, m: ops.Moments):
     safe = jnp.where(m.mean > 0, m.mean, 1)
     return jnp.where(m.mean > 0, x / safe, 0)
 
@@ -45,11 +42,7 @@ def scale_by_mean(
 
 @registry.register('link', needs=('*by',))
 def lead_of_best(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
-  *,
-  by: By = ('group',),
+  credit: Credit, batch: Batch, signals: Signals, *, by: Columns = ('group',)
 ) -> Linked:
   """max x − second largest x for the best of the cell, 0 for the others.
 
@@ -59,20 +52,22 @@ def lead_of_best(
   """
   x = credit.turn
   chex.assert_rank(x, 2)
-  known = group_stats.counted(batch, 'trajectory')
+  mask = group_stats.counted(batch, 'trajectory')
   cell = group_stats.cells(batch, by)
   b, k = x.shape
 
   def top(y, mask):
-    flat = segment.largest(y.reshape(-1), cell.reshape(-1), mask.reshape(-1))
+    flat = segment.segment_max(
+      y.reshape(-1), cell.reshape(-1), mask.reshape(-1)
+    )
     return flat.reshape(b, k)
 
-  best = known & (x == top(x, known))
+  best = mask & (x == top(x, mask))
   owner = jnp.broadcast_to(jnp.arange(b, dtype=x.dtype)[:, None], (b, k))
   tied = top(owner, best) != -top(-owner, best)
-  second = top(x, known & ~best)
+  second = top(x, mask & ~best)
   lead = jnp.where(jnp.isfinite(second) & ~tied & best, x - second, 0)
-  n = jnp.sum(known).astype(x.dtype)
+  n = jnp.sum(mask).astype(x.dtype)
   metrics = {'best': (jnp.sum(lead > 0).astype(x.dtype), n)}
   return credit.replace(turn=lead), metrics
 
@@ -85,9 +80,9 @@ def scale_by_nonzero(credit: Credit, batch: Batch, signals: Signals) -> Linked:
   """
   x = credit.turn
   chex.assert_rank(x, 2)
-  known = group_stats.counted(batch, 'trajectory')
-  n = jnp.sum(jnp.any(known, axis=1)).astype(x.dtype)
-  live = jnp.sum(jnp.any(known & (x != 0), axis=1)).astype(x.dtype)
+  mask = group_stats.counted(batch, 'trajectory')
+  n = jnp.sum(jnp.any(mask, axis=1)).astype(x.dtype)
+  live = jnp.sum(jnp.any(mask & (x != 0), axis=1)).astype(x.dtype)
   scale = n / jnp.maximum(live, 1)
   return credit.replace(turn=scale * x), {'nonzero': (live, n)}
 
@@ -98,8 +93,8 @@ def scale_by_difficulty(
   batch: Batch,
   signals: Signals,
   *,
-  top: domain.Number = 1.0,
-  floor: domain.Chance = 0.5,
+  top: Number = 1.0,
+  floor: Chance = 0.5,
 ) -> Linked:
   """w x,  w = floor + (1 − floor) clip(top − D, 0, 1)   (arXiv 2508.04416)
 
@@ -108,10 +103,10 @@ def scale_by_difficulty(
   Args:
     top: the outcome from which on a task is as easy as can be
   """
-  w, known = _difficulty(credit, batch, top, floor)
-  n = jnp.sum(known).astype(w.dtype)
-  metrics = {'weight': (jnp.sum(jnp.where(known, w, 0)), n)}
-  return credit.replace(turn=jnp.where(known, w * credit.turn, 0)), metrics
+  w, mask = _difficulty(credit, batch, top, floor)
+  n = jnp.sum(mask).astype(w.dtype)
+  metrics = {'weight': (jnp.sum(jnp.where(mask, w, 0)), n)}
+  return credit.replace(turn=jnp.where(mask, w * credit.turn, 0)), metrics
 
 
 @registry.register('link')
@@ -120,20 +115,20 @@ def weigh_by_difficulty(
   batch: Batch,
   signals: Signals,
   *,
-  top: domain.Number = 1.0,
-  floor: domain.Chance = 0.5,
+  top: Number = 1.0,
+  floor: Chance = 0.5,
 ) -> Linked:
   """w x / mean(w), w as in `scale_by_difficulty`
 
   The mean goes over the batch's trajectories, so that the learning rate means
   what it did: where all tasks are as hard, this changes nothing.
   """
-  w, known = _difficulty(credit, batch, top, floor)
-  here = jnp.any(known, axis=1)
-  total = jnp.sum(jnp.where(here, jnp.max(jnp.where(known, w, 0), axis=1), 0))
+  w, mask = _difficulty(credit, batch, top, floor)
+  here = jnp.any(mask, axis=1)
+  total = jnp.sum(jnp.where(here, jnp.max(jnp.where(mask, w, 0), axis=1), 0))
   w = w * jnp.sum(here) / jnp.where(total > 0, total, 1)
-  metrics = {'weight': (jnp.max(jnp.where(known, w, 0)), jnp.ones_like(total))}
-  return credit.replace(turn=jnp.where(known, w * credit.turn, 0)), metrics
+  metrics = {'weight': (jnp.max(jnp.where(mask, w, 0)), jnp.ones_like(total))}
+  return credit.replace(turn=jnp.where(mask, w * credit.turn, 0)), metrics
 
 
 def _difficulty(credit: Credit, batch: Batch, top: float, floor: float):
@@ -159,11 +154,7 @@ def _difficulty(credit: Credit, batch: Batch, top: float, floor: float):
   takes='token',
 )
 def optimal_token_baseline(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
-  *,
-  by: By = ('group',),
+  credit: Credit, batch: Batch, signals: Signals, *, by: Columns = ('group',)
 ) -> Linked:
   """y_t = x_t − B_t,  B_t = Σ_j W_t^j x_t^j / Σ_j W_t^j   (arXiv 2602.07078)
 
@@ -175,17 +166,17 @@ def optimal_token_baseline(
   rows, x = batch.rows, credit.token
   chex.assert_equal_shape([x, signals['old_logp'], signals['old_sum_sq_prob']])
   spread = lambda table: segment.to_tokens(table, rows.traj, rows.turn)  # noqa: E731
-  known = spread(group_stats.counted(batch, 'trajectory'))
-  mask = rows.sampled & known & (credit.weight > 0)
+  counted = spread(group_stats.counted(batch, 'trajectory'))
+  mask = rows.sampled & counted & (credit.weight > 0)
   ids = (mask, rows.traj, rows.turn, batch.turns.valid)
   energy = 1 - 2 * jnp.exp(signals['old_logp']) + signals['old_sum_sq_prob']
-  w = jnp.maximum(segment.since_start(energy, *ids), 0) + 1e-8
-  place = segment.since_start(jnp.ones_like(x), *ids).astype(jnp.int32)
+  w = jnp.maximum(segment.prefix_sum(energy, *ids), 0) + 1e-8
+  place = segment.prefix_sum(jnp.ones_like(x), *ids).astype(jnp.int32)
   columns = spread(group_stats.cells(batch, by)), place
   # Differences to the largest: equal values give exactly zero.
-  less = x - segment.alike(x, mask, *columns, how='max')
-  mean = segment.alike(w * less, mask, *columns)
-  mean = mean / segment.alike(w, mask, *columns)
+  less = x - segment.group_reduce(x, mask, *columns, how='max')
+  mean = segment.group_reduce(w * less, mask, *columns)
+  mean = mean / segment.group_reduce(w, mask, *columns)
   n = jnp.sum(mask).astype(x.dtype)
   metrics = {'energy': (jnp.sum(jnp.where(mask, w, 0)), n)}
   y = jnp.where(mask, less - mean, 0)

@@ -1,35 +1,36 @@
 """An advantage is a sum of streams; a stream is a chain of links.
 
-  A = finish( Σ_s coef_s · link_n(... link_1(0)) ),   behind stop_gradient
+  A = post( Σ_s coef_s · link_n(... link_1(0)) ),   behind stop_gradient
 
 A link is `(credit, batch, signals) -> (credit, metrics)` with its
 hyper-parameters bound (`registry.bind`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl import counting, segment
+from agentrl import counting, registry, segment
 from agentrl.types import Array, Batch, Credit, Metrics, Rows, Signals
 
 Link = Callable[[Credit, Batch, Signals], tuple[Credit, Metrics]]
 
 
 def zero(batch: Batch) -> Credit:
-  """Credit before the first link: nothing earned, what counts keeps its weight.
+  """Returns the credit before the first link: 0, with the weights that count.
 
   A turn that was not scored weighs nothing: no loss averages over it.
   """
   rows = batch.rows
-  known = counting.counted(batch, 'turn')
-  known = segment.to_tokens(known, rows.traj, rows.turn)
+  counted = counting.counted(batch, 'turn')
+  counted = segment.to_tokens(counted, rows.traj, rows.turn)
   return Credit(
     turn=jnp.zeros_like(batch.turns.reward),
     token=jnp.zeros_like(rows.logp),
-    weight=jnp.where(known, rows.weight, 0),
+    weight=jnp.where(counted, rows.weight, 0),
     target={},
   )
 
@@ -44,11 +45,11 @@ def stream(
 def advantage(
   streams: Mapping[str, Sequence[Link]],
   coef: Mapping[str, float | Array],
-  finish: Sequence[Link],
+  post: Sequence[Link],
   batch: Batch,
   signals: Signals,
 ) -> tuple[Credit, Metrics]:
-  """Σ_s coef_s · stream_s, then the links of `finish`; never differentiated.
+  """Σ_s coef_s · stream_s, then the links of `post`; never differentiated.
 
   Args:
     streams: name -> links.
@@ -66,14 +67,48 @@ def advantage(
       )
   out, metrics = zero(batch), {}
   for name, links in streams.items():
-    credit, told = stream(links, batch, signals)
+    credit, stream_metrics = stream(links, batch, signals)
     out = _add(out, credit, coef.get(name, 1.0), batch.rows, name)
-    told |= {'abs': _size(credit, batch.rows)}
-    metrics |= {f'{name}/{key}': pair for key, pair in told.items()}
-  out, told = _run(finish, out, batch, signals)
-  told |= {'abs': _size(out, batch.rows)}
-  metrics |= {f'finish/{key}': pair for key, pair in told.items()}
+    stream_metrics |= {'abs_mean': _size(credit, batch.rows)}
+    metrics |= {f'{name}/{key}': pair for key, pair in stream_metrics.items()}
+  out, post_metrics = _run(post, out, batch, signals)
+  post_metrics |= {'abs_mean': _size(out, batch.rows)}
+  metrics |= {f'post/{key}': pair for key, pair in post_metrics.items()}
   return jax.lax.stop_gradient((out, metrics))
+
+
+def compute_advantage(
+  links: Sequence[str | tuple[str, Mapping[str, Any]]],
+  batch: Batch,
+  signals: Signals | None = None,
+) -> Credit:
+  """Credit of one stream of registered links.
+
+  Its `token` is the whole advantage of a token, its turn's included, as losses
+  read it.
+
+  Args:
+    links: names, or (name, hyper-parameters)
+    signals: what the links need beside the batch, such as 'value' [N, T]
+  Raises: ValueError, one sentence, for a link that is unknown, out of place or
+    without what it needs.
+  """
+  signals = {} if signals is None else signals
+  hp = dict((x, {}) if isinstance(x, str) else x for x in links)
+  given = {'signal': signals, 'term': batch.turns.terms}
+  registry.check_levels('links', tuple(hp), 'turn')
+  wiring = registry.MethodSpec(hp={'links': hp})
+  for name in hp:
+    for need in registry.needs(wiring, 'links', 'link', name):
+      kind, _, key = need.partition(':')
+      if kind in given and key not in given[kind]:
+        raise ValueError(
+          f'link {name!r} needs {kind} {key!r}, which was not given; there are'
+          f' {tuple(given[kind])}'
+        )
+  bound = [registry.bind('link', name, values) for name, values in hp.items()]
+  credit, _ = stream(bound, batch, signals)
+  return credit.replace(token=token_advantage(credit, batch.rows))
 
 
 def token_advantage(credit: Credit, rows: Rows) -> Array:
@@ -86,8 +121,8 @@ def token_advantage(credit: Credit, rows: Rows) -> Array:
 def _run(links, credit: Credit, batch: Batch, signals: Signals):
   metrics = {}
   for link in links:
-    credit, told = link(credit, batch, signals)
-    metrics |= told
+    credit, link_metrics = link(credit, batch, signals)
+    metrics |= link_metrics
   return credit, metrics
 
 

@@ -1,10 +1,8 @@
-"""Controls: credit of the same size that knows nothing."""
+"""Placebo control: moves turn advantages within a trajectory."""
 
 from agentrl import registry, segment
 from agentrl.advantage import group_stats
-from agentrl.types import Batch, Credit, Metrics, Signals
-
-Linked = tuple[Credit, Metrics]
+from agentrl.types import Batch, Credit, Linked, Signals
 
 
 @registry.register('link')

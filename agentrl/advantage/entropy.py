@@ -1,4 +1,4 @@
-"""Links that scale an advantage by how uncertain the policy was.
+"""Entropy links: scale an advantage by the uncertainty of the policy.
 
 signals['old_entropy'] [N, T] are entropies, nats, of the distributions that
 tokens were drawn from, when the update begins. What is not trained on neither
@@ -8,30 +8,12 @@ counts nor changes.
 import chex
 import jax.numpy as jnp
 
-from agentrl import domain, registry, segment
-from agentrl.advantage import chain, group_stats, normalize, returns
-from agentrl.types import Array, Batch, Credit, Metrics, Signals
-
-Linked = tuple[Credit, Metrics]
-By = domain.Columns
+from agentrl import ops, registry, segment
+from agentrl.advantage import chain, group_stats, returns
+from agentrl.domain import Columns, Number
+from agentrl.types import Array, Batch, Credit, Linked, Signals
 
 _NEEDS = ('signal:old_entropy', '*by')
-
-
-def turn_means(x, mask, batch: Batch) -> tuple[Array, Array]:
-  """Mean of x [N, T] over the masked tokens of each turn, and how many.
-
-  The mean of equal values is that value, to the last bit.
-  Returns: [B, K] each; 0 where no token is masked.
-  """
-  chex.assert_equal_shape([x, mask])
-  ids = batch.rows.traj, batch.rows.turn, *batch.turns.valid.shape
-  count = segment.to_turns(mask.astype(x.dtype), *ids)
-  total = segment.to_turns(jnp.where(mask, x, 0), *ids)
-  high = segment.largest_turns(x, mask, *ids)
-  low = -segment.largest_turns(-x, mask, *ids)
-  mean = jnp.where(low == high, high, total / jnp.maximum(count, 1))
-  return jnp.where(count > 0, mean, 0), count
 
 
 def factor(x, mask, cell, lam) -> Array:
@@ -43,13 +25,13 @@ def factor(x, mask, cell, lam) -> Array:
   """
   chex.assert_equal_shape([x, mask, cell])
   ids, flat, part = cell.reshape(-1), x.reshape(-1), mask.reshape(-1)
-  high = segment.largest(flat, ids, part)
-  low = -segment.largest(-flat, ids, part)
+  high = segment.segment_max(flat, ids, part)
+  low = -segment.segment_max(-flat, ids, part)
   width = jnp.where(part & (high > low), high - low, 1)
   u = jnp.where(part & (high > low), (flat - low) / width, 0)
   weight = jnp.exp(-lam * u)
-  count = segment.total(part.astype(x.dtype), ids)
-  mean = segment.total(weight * part, ids) / jnp.maximum(count, 1)
+  count = segment.segment_sum(part.astype(x.dtype), ids)
+  mean = segment.segment_sum(weight * part, ids) / jnp.maximum(count, 1)
   return jnp.where(part, weight / mean, 1).reshape(x.shape)
 
 
@@ -59,18 +41,20 @@ def entropy_factor(
   batch: Batch,
   signals: Signals,
   *,
-  by: By = ('group',),
-  lam: domain.Number = 1.0,
+  by: Columns = ('group',),
+  lam: Number = 1.0,
 ) -> Linked:
   """A_k ← α_k A_k, α the `factor` of the turn's mean entropy (AEM, 2605.00425).
 
   λ > 0 teaches more where the policy was sure, λ < 0 where it was not.
   """
-  h = signals['old_entropy']
+  h, valid = signals['old_entropy'], batch.turns.valid
+  turn = jnp.arange(valid.size, dtype=jnp.int32).reshape(valid.shape)
   trained = batch.rows.sampled & (credit.weight > 0)
-  mean, count = turn_means(h, trained, batch)
-  enters = group_stats.counted(batch, 'turn') & (count > 0)
-  alpha = factor(mean, enters, group_stats.cells(batch, by), lam)
+  pool = group_stats.turn_pool(batch)
+  m = ops.group_moments(h, turn, mask=trained, level=pool)
+  enters = group_stats.counted(batch, 'turn') & (m.n > 0)
+  alpha = factor(m.mean, enters, group_stats.cells(batch, by), lam)
   at = segment.to_tokens(alpha, batch.rows.traj, batch.rows.turn)
   n = jnp.sum(enters).astype(alpha.dtype)
   spread = jnp.sum(jnp.where(enters, jnp.abs(alpha - 1), 0))
@@ -84,16 +68,14 @@ def entropy_boost(
   batch: Batch,
   signals: Signals,
   *,
-  by: By = (),
-  coef: domain.Number = 0.2,
+  by: Columns = (),
+  coef: Number = 0.2,
 ) -> Linked:
   """A_t ← A_t (1 + a z(H_t)), z-scored over tokens (AEPO, arXiv 2510.14545)."""
   h = signals['old_entropy']
   chex.assert_equal_shape([h, credit.token])
 
-  told = returns.as_tokens(credit, h)
-  z, _ = group_stats.on_tokens(
-    normalize.zscore(1e-6), told, batch, by=by, unit='token'
-  )
+  entropy = returns.as_tokens(credit, h)
+  z, _ = group_stats.on_tokens(ops.zscore, entropy, batch, by=by, unit='token')
   a = chain.token_advantage(credit, batch.rows)
   return returns.as_tokens(credit, a * (1 + coef * z.token)), {}

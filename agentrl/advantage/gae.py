@@ -12,14 +12,12 @@ and where: target['value'] and target['value.weight'], both [N, T]. A
 trajectory with a turn whose judge failed gets no credit and no target.
 """
 
-import chex
 import jax.numpy as jnp
 
-from agentrl import domain, registry, segment
+from agentrl import ops, registry, segment
 from agentrl.advantage import group_stats, returns
-from agentrl.types import Array, Batch, Credit, Metrics, Signals
-
-Linked = tuple[Credit, Metrics]
+from agentrl.domain import Discount
+from agentrl.types import Batch, Credit, Linked, Signals
 
 _NEEDS = {'needs': ('signal:value',), 'gives': ('target:value',)}
 
@@ -30,8 +28,8 @@ def gae_tokens(
   batch: Batch,
   signals: Signals,
   *,
-  gamma: domain.Discount = 1.0,
-  lam: domain.Discount = 0.95,
+  gamma: Discount = 1.0,
+  lam: Discount = 0.95,
 ) -> Linked:
   """A_t over the sampled tokens of a trajectory.
 
@@ -39,8 +37,9 @@ def gae_tokens(
   sampled token.
   """
   value, turns = signals['value'], batch.turns.valid
-  reward = returns.at_ends(credit, batch)
-  a = _over_tokens(reward, value, batch, turns, gamma, lam)
+  reward, rows = returns.at_ends(credit, batch), batch.rows
+  ids = rows.sampled, rows.traj, rows.turn, turns
+  a = ops.gae_tokens(reward, value, *ids, gamma=gamma, lam=lam)
   return _regress(credit, batch, a, a + value, batch.rows.sampled)
 
 
@@ -50,8 +49,8 @@ def gae_turns(
   batch: Batch,
   signals: Signals,
   *,
-  gamma: domain.Discount = 1.0,
-  lam: domain.Discount = 0.95,
+  gamma: Discount = 1.0,
+  lam: Discount = 0.95,
 ) -> Linked:
   """A_k over turns; V_k is the value at the turn's first sampled token.
 
@@ -59,12 +58,13 @@ def gae_turns(
   """
   rows, value = batch.rows, signals['value']
   first, _ = segment.bounds(rows.sampled, rows.traj, rows.turn)
-  v = _at(value, first, batch)
-  a = _over_turns(credit.turn, v, batch, gamma, lam)
+  v = returns.at_turns(value, first, batch)
+  has = returns.sampled_turns(batch)
+  a = ops.gae_turns(credit.turn, v, has, gamma=gamma, lam=lam)
   target = segment.to_tokens(a + v, rows.traj, rows.turn)
-  known = group_stats.counted(batch, 'trajectory')
+  mask = group_stats.counted(batch, 'trajectory')
   credit, metrics = _regress(credit, batch, credit.token, target, first)
-  return credit.replace(turn=jnp.where(known, a, 0)), metrics
+  return credit.replace(turn=jnp.where(mask, a, 0)), metrics
 
 
 @registry.register('link', leaves='token', **_NEEDS)
@@ -73,10 +73,10 @@ def gae_bilevel(
   batch: Batch,
   signals: Signals,
   *,
-  gamma: domain.Discount = 0.95,
-  lam: domain.Discount = 1.0,
-  token_gamma: domain.Discount = 1.0,
-  token_lam: domain.Discount = 1.0,
+  gamma: Discount = 0.95,
+  lam: Discount = 1.0,
+  token_gamma: Discount = 1.0,
+  token_lam: Discount = 1.0,
 ) -> Linked:
   """Turns first, then the tokens of each turn by themselves (VAGEN, RAGEN).
 
@@ -87,49 +87,21 @@ def gae_bilevel(
   """
   rows, value = batch.rows, signals['value']
   _, last = segment.bounds(rows.sampled, rows.traj, rows.turn)
-  v = _at(value, last, batch)
-  turn = _over_turns(credit.turn, v, batch, gamma, lam) + v
+  v = returns.at_turns(value, last, batch)
+  has = returns.sampled_turns(batch)
+  turn = ops.gae_turns(credit.turn, v, has, gamma=gamma, lam=lam) + v
   reward = jnp.where(last, segment.to_tokens(turn, rows.traj, rows.turn), 0)
   alone = jnp.zeros_like(batch.turns.valid)  # no turn follows another
-  a = _over_tokens(reward, value, batch, alone, token_gamma, token_lam)
+  ids = rows.sampled, rows.traj, rows.turn, alone
+  a = ops.gae_tokens(reward, value, *ids, gamma=token_gamma, lam=token_lam)
   return _regress(credit, batch, a, a + value, rows.sampled)
-
-
-def _over_tokens(reward, value, batch: Batch, turns, gamma, lam) -> Array:
-  """A_t [N, T] over sampled tokens; `turns` [B, K] are linked to the next."""
-  chex.assert_equal_shape([reward, value])
-  rows = batch.rows
-  ids = (rows.sampled, rows.traj, rows.turn, turns)
-  delta = reward + gamma * segment.next_token(value, *ids) - value
-  return segment.accumulate_tokens(delta, gamma * lam, *ids)
-
-
-def _over_turns(reward, value, batch: Batch, gamma, lam) -> Array:
-  """A_k [B, K] over the turns that have sampled tokens."""
-  chex.assert_equal_shape([reward, value])
-  has = returns.sampled_turns(batch)
-  delta = reward + gamma * segment.next_turn(value, has) - value
-  return segment.accumulate_turns(delta, gamma * lam, has)
-
-
-def _at(value, pick, batch: Batch) -> Array:
-  """The value at the picked token of each turn: [B, K]."""
-  b, k = batch.turns.valid.shape
-  return segment.at_turns(value, pick, batch.rows.traj, batch.rows.turn, b, k)
 
 
 def _regress(credit: Credit, batch: Batch, a, target, where) -> Linked:
   """Credit with tokens a, and the target [N, T] at the tokens `where`."""
-  rows = batch.rows
-  known = group_stats.counted(batch, 'trajectory')
-  known = segment.to_tokens(known, rows.traj, rows.turn)
-  weight = jnp.where(known & where, rows.weight, 0)
-  target = {
-    'value': jnp.where(weight > 0, target, 0),
-    'value.weight': weight,
-  }
-  metrics = {'return': (jnp.sum(target['value'] * weight), jnp.sum(weight))}
-  credit = returns.as_tokens(
-    credit, jnp.where(known, a, 0), target=credit.target | target
-  )
-  return credit, metrics
+  mask = group_stats.counted(batch, 'trajectory')
+  mask = segment.to_tokens(mask, batch.rows.traj, batch.rows.turn)
+  credit = returns.regress(credit, batch, 'value', target, where)
+  target, weight = credit.target['value'], credit.target['value.weight']
+  metrics = {'return': (jnp.sum(target * weight), jnp.sum(weight))}
+  return returns.as_tokens(credit, jnp.where(mask, a, 0)), metrics

@@ -24,11 +24,10 @@ from typing import NamedTuple
 import chex
 import jax.numpy as jnp
 
-from agentrl import domain, registry, segment
-from agentrl.advantage import group_stats, normalize, returns
-from agentrl.types import Array, Batch, Credit, Metrics, Signals, Span
-
-Linked = tuple[Credit, Metrics]
+from agentrl import ops, registry, segment
+from agentrl.advantage import group_stats, returns
+from agentrl.domain import Discount
+from agentrl.types import Array, Batch, Credit, Linked, Signals, Span
 
 
 class Segments(NamedTuple):
@@ -40,7 +39,7 @@ class Segments(NamedTuple):
 
 
 def segments(batch: Batch) -> Segments:
-  """Where the subgoals change; the first sampled turn always starts."""
+  """Segments of equal subgoal; the first sampled turn always starts one."""
   has = returns.sampled_turns(batch)
   before = jnp.cumsum(has.astype(jnp.int32), axis=1) - has
   start = has & ((batch.turns.terms['switch'] != 0) | (before == 0))
@@ -79,13 +78,12 @@ def high(reward: Array, v_high: Array, s: Segments, gamma, lam) -> Array:
 
 
 def _needs(name: str, span: str) -> dict:
-  values = {name, 'high'}
+  signals = (f'signal:{x}' for x in sorted({name, 'high'}))
   return {
-    'needs': ('term:switch', f'span:{span}',
-              *(f'signal:{v}' for v in sorted(values))),
+    'needs': ('term:switch', f'span:{span}', *signals),
     'gives': (f'target:{name}',),
     'leaves': 'token',
-  }  # fmt: skip
+  }
 
 
 @registry.register('link', **_needs('low', 'call'))
@@ -94,8 +92,8 @@ def hae_low(
   batch: Batch,
   signals: Signals,
   *,
-  gamma: domain.Discount = 1.0,
-  lam: domain.Discount = 1.0,
+  gamma: Discount = 1.0,
+  lam: Discount = 1.0,
 ) -> Linked:
   """The normalised advantage of actions, on the tokens of the action."""
   s = segments(batch)
@@ -111,8 +109,8 @@ def hae_high(
   batch: Batch,
   signals: Signals,
   *,
-  gamma: domain.Discount = 1.0,
-  lam: domain.Discount = 0.95,
+  gamma: Discount = 1.0,
+  lam: Discount = 0.95,
 ) -> Linked:
   """The normalised advantage of subgoals, on those that start a segment.
 
@@ -127,11 +125,7 @@ def hae_high(
 
 @registry.register('link', **_needs('switch', 'switch'))
 def hae_switch(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
-  *,
-  gamma: domain.Discount = 1.0,
+  credit: Credit, batch: Batch, signals: Signals, *, gamma: Discount = 1.0
 ) -> Linked:
   """The normalised advantage of keeping or switching, on that token."""
   s = segments(batch)
@@ -143,10 +137,15 @@ def hae_switch(
 
 @registry.register(
   'link',
-  needs=('term:switch', 'span:switch', 'signal:low', 'signal:high',
-         'signal:old_logp'),
+  needs=(
+    'term:switch',
+    'span:switch',
+    'signal:low',
+    'signal:high',
+    'signal:old_logp',
+  ),
   leaves='token',
-)  # fmt: skip
+)
 def hae_switch_gain(credit: Credit, batch: Batch, signals: Signals) -> Linked:
   """(s − β) (V_high − V_low), normalised, on the tokens of the decision.
 
@@ -157,10 +156,9 @@ def hae_switch_gain(credit: Credit, batch: Batch, signals: Signals) -> Linked:
   """
   rows, s = batch.rows, segments(batch)
   v, v_high = (_first(signals[name], batch) for name in ('low', 'high'))
-  b, k = batch.turns.valid.shape
   decision = rows.sampled & (rows.span == Span.SWITCH)
   logp = jnp.where(decision, signals['old_logp'], 0)
-  p = jnp.exp(segment.to_turns(logp, rows.traj, rows.turn, b, k))
+  p = jnp.exp(group_stats.turn_pool(batch).add(logp))
   a = switch_gain(batch.turns.terms['switch'] != 0, p, v_high - v)
   before = jnp.cumsum(s.has.astype(jnp.int32), axis=1) - s.has
   return _assign(credit, batch, a, s.has & (before > 0), Span.SWITCH)
@@ -181,22 +179,18 @@ def switch_gain(switched: Array, p: Array, gap: Array) -> Array:
 def _first(value: Array, batch: Batch) -> Array:
   """The value at the first sampled token of each turn: [B, K]."""
   rows = batch.rows
-  b, k = batch.turns.valid.shape
   first, _ = segment.bounds(rows.sampled, rows.traj, rows.turn)
-  return segment.at_turns(value, first, rows.traj, rows.turn, b, k)
+  return returns.at_turns(value, first, batch)
 
 
 def _regress(credit: Credit, batch: Batch, name: str, goal, turns) -> Credit:
   """With targets of the value `name`, at the first tokens of the turns."""
   rows = batch.rows
-  turns &= group_stats.counted(batch, 'trajectory')
   first, _ = segment.bounds(rows.sampled, rows.traj, rows.turn)
-  there = first & segment.to_tokens(turns, rows.traj, rows.turn)
-  weight = jnp.where(there, rows.weight, 0)
-  goal = segment.to_tokens(goal, rows.traj, rows.turn)
-  goal = jnp.where(weight > 0, goal, 0)
-  targets = {name: goal, f'{name}.weight': weight}
-  return credit.replace(target=credit.target | targets)
+  goal, turns = (
+    segment.to_tokens(x, rows.traj, rows.turn) for x in (goal, turns)
+  )
+  return returns.regress(credit, batch, name, goal, first & turns)
 
 
 def _assign(credit: Credit, batch: Batch, a, turns, span: Span) -> Linked:
@@ -204,12 +198,7 @@ def _assign(credit: Credit, batch: Batch, a, turns, span: Span) -> Linked:
   rows = batch.rows
   turns &= group_stats.counted(batch, 'trajectory')
   white, metrics = group_stats.on_turns(
-    normalize.white,
-    credit.replace(turn=a),
-    batch,
-    by=(),
-    unit='turn',
-    where=turns,
+    ops.white, credit.replace(turn=a), batch, by=(), unit='turn', where=turns
   )
   token = segment.to_tokens(white.turn, rows.traj, rows.turn)
   token = jnp.where(rows.sampled & (rows.span == span), token, 0)

@@ -1,4 +1,4 @@
-"""What was sampled under other probabilities than the learner's own.
+"""Importance sampling links: correct for the sampler's own probabilities.
 
 The sampler's numerics, its age or its sampling rules differ from the learner:
 log-probs b of the behaviour and p of the learner when the update began. Of a
@@ -15,14 +15,13 @@ from typing import Annotated
 import chex
 import jax.numpy as jnp
 
-from agentrl import domain, registry, segment
+from agentrl import registry, segment
 from agentrl.advantage import chain, returns
-from agentrl.types import Array, Batch, Credit, Metrics, Rows, Signals
-
-Linked = tuple[Credit, Metrics]
+from agentrl.domain import OneOf, Real, Width
+from agentrl.types import Array, Batch, Credit, Linked, Metrics, Rows, Signals
 
 UNITS = ('token', *segment.UNITS)
-Unit = Annotated[str, domain.OneOf(*UNITS)]
+Unit = Annotated[str, OneOf(*UNITS)]
 _factor = registry.register(
   'link', needs=('signal:old_logp',), takes='any', leaves='token'
 )
@@ -42,8 +41,7 @@ def ratio(batch: Batch, signals: Signals, unit: str, within=None) -> Array:
   """
   old, rows = signals['old_logp'], batch.rows
   chex.assert_equal_shape([old, rows.logp])
-  if unit not in UNITS:
-    raise ValueError(f'unit={unit!r} is unknown; choose from {UNITS}')
+  OneOf(*UNITS).check('unit', unit)
   gap = jnp.where(rows.sampled, old - behaviour(rows, old), 0)
   if unit != 'token':
     b, k = batch.turns.valid.shape
@@ -53,15 +51,10 @@ def ratio(batch: Batch, signals: Signals, unit: str, within=None) -> Array:
   return jnp.exp(jnp.clip(gap, -20, 20))
 
 
-def _share(x: Array, credit: Credit, batch: Batch):
-  """Mean of x over tokens that weigh, as (sum, weight)."""
+def _means(credit: Credit, batch: Batch, **columns: Array) -> Metrics:
+  """Means over tokens that weigh, as (sum, weight)."""
   weight = jnp.where(batch.rows.sampled, credit.weight, 0)
-  return jnp.sum(x * weight), jnp.sum(weight)
-
-
-def _multiply(factor, credit: Credit, batch: Batch, told: Metrics) -> Linked:
-  a = chain.token_advantage(credit, batch.rows)
-  return returns.as_tokens(credit, factor * a), told
+  return {x: (jnp.sum(y * weight), jnp.sum(weight)) for x, y in columns.items()}
 
 
 @_factor
@@ -71,7 +64,7 @@ def truncated_is(
   signals: Signals,
   *,
   unit: Unit = 'token',
-  high: domain.Width = 2.0,
+  high: Width = 2.0,
 ) -> Linked:
   """A · min(r, c): truncated importance sampling.
 
@@ -79,9 +72,9 @@ def truncated_is(
   and more variance.
   """
   r = ratio(batch, signals, unit)
-  told = {'ratio': _share(r, credit, batch)}
-  told['clip'] = _share(r > high, credit, batch)
-  return _multiply(jnp.minimum(r, high), credit, batch, told)
+  a = jnp.minimum(r, high) * chain.token_advantage(credit, batch.rows)
+  metrics = _means(credit, batch, ratio=r, clip=r > high)
+  return returns.as_tokens(credit, a), metrics
 
 
 @_factor
@@ -91,8 +84,8 @@ def masked_is(
   signals: Signals,
   *,
   unit: Unit = 'token',
-  low: Annotated[float, domain.Real(0, most='high')] = 0.5,
-  high: domain.Width = 5.0,
+  low: Annotated[float, Real(0, most='high')] = 0.5,
+  high: Width = 5.0,
 ) -> Linked:
   """A · r where low ≤ r ≤ high, 0 elsewhere.
 
@@ -101,9 +94,9 @@ def masked_is(
   """
   r = ratio(batch, signals, unit)
   keep = (r >= low) & (r <= high)
-  told = {'ratio': _share(r, credit, batch)}
-  told['mask'] = _share(~keep, credit, batch)
-  return _multiply(jnp.where(keep, r, 0), credit, batch, told)
+  a = jnp.where(keep, r, 0) * chain.token_advantage(credit, batch.rows)
+  metrics = _means(credit, batch, ratio=r, mask=~keep)
+  return returns.as_tokens(credit, a), metrics
 
 
 @_mask
@@ -113,8 +106,8 @@ def geometric_mask(
   signals: Signals,
   *,
   unit: Unit = 'trajectory',
-  low: Annotated[float, domain.Real(0, most='high')] = 0.0,
-  high: domain.Width = 5.0,
+  low: Annotated[float, Real(0, most='high')] = 0.0,
+  high: Width = 5.0,
 ) -> Linked:
   """Weight 0 where the geometric mean of r is outside [low, high].
 
@@ -122,6 +115,5 @@ def geometric_mask(
   """
   r = ratio(batch, signals, unit, segment.mean_within)
   keep = (r >= low) & (r <= high)
-  told = {'ratio': _share(r, credit, batch)}
-  told['mask'] = _share(~keep, credit, batch)
-  return credit.replace(weight=jnp.where(keep, credit.weight, 0)), told
+  metrics = _means(credit, batch, ratio=r, mask=~keep)
+  return credit.replace(weight=jnp.where(keep, credit.weight, 0)), metrics

@@ -1,17 +1,16 @@
-"""Links of a stream that is heard where another has little to say."""
+"""InfoPO links: standardised information gain, gated by outcome spread."""
 
+import functools
 from typing import Annotated
 
 import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl import domain, registry, segment
-from agentrl.advantage import group_stats, normalize, returns
-from agentrl.types import Batch, Credit, Metrics, Signals
-
-Linked = tuple[Credit, Metrics]
-By = domain.Columns
+from agentrl import ops, registry, segment
+from agentrl.advantage import group_stats, returns
+from agentrl.domain import Columns, Positive, Whole
+from agentrl.types import Batch, Credit, Linked, Signals
 
 _link = registry.register('link', needs=('*by',))
 
@@ -22,9 +21,9 @@ def standardize_followed(
   batch: Batch,
   signals: Signals,
   *,
-  by: By = ('group',),
-  ddof: Annotated[int, domain.Whole(0, 1)] = 1,
-  eps: domain.Positive = 1e-6,
+  by: Columns = ('group',),
+  ddof: Annotated[int, Whole(0, 1)] = 1,
+  eps: Positive = 1e-6,
 ) -> Linked:
   """(x − mean) / (std + eps) over turns that another follows; 0 at the last.
 
@@ -35,7 +34,12 @@ def standardize_followed(
   near = batch.replace(turns=turns.replace(scored=turns.scored & followed))
 
   return group_stats.on_turns(
-    normalize.zscore(eps), credit, near, by=by, unit='turn', ddof=ddof
+    functools.partial(ops.zscore, eps=eps),
+    credit,
+    near,
+    by=by,
+    unit='turn',
+    ddof=ddof,
   )
 
 
@@ -45,8 +49,8 @@ def gate_by_spread(
   batch: Batch,
   signals: Signals,
   *,
-  by: By = ('group',),
-  temperature: domain.Positive = 0.25,
+  by: Columns = ('group',),
+  temperature: Positive = 0.25,
 ) -> Linked:
   """x · sigmoid(−σ / T), σ the deviation of outcomes in the cell.
 

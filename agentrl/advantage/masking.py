@@ -1,4 +1,4 @@
-"""Links that choose which tokens the policy learns from.
+"""Masking links: choose the tokens that the policy learns from.
 
 They lower `credit.weight`; a reducer then divides by what was kept. Targets
 of value heads are not touched: a critic learns from every turn.
@@ -6,11 +6,10 @@ of value heads are not touched: a critic learns from every turn.
 
 import jax.numpy as jnp
 
-from agentrl import domain, registry, segment
+from agentrl import registry, segment
 from agentrl.advantage import chain, group_stats
-from agentrl.types import Array, Batch, Credit, Metrics, Signals
-
-Linked = tuple[Credit, Metrics]
+from agentrl.domain import Columns, Number
+from agentrl.types import Array, Batch, Credit, Linked, Signals
 
 
 def _keep(credit: Credit, mask: Array) -> Linked:
@@ -35,8 +34,8 @@ def imitate_best(
   batch: Batch,
   signals: Signals,
   *,
-  by: domain.Columns = ('group', 'state'),
-  threshold: domain.Number = 0.1,
+  by: Columns = ('group', 'state'),
+  threshold: Number = 0.1,
 ) -> Linked:
   """A_k = 1 at the best turns of a cell if x > threshold, else weight 0.
 
@@ -44,10 +43,10 @@ def imitate_best(
   is −log π of the best action tried in a state. Equal turns are all best; a
   turn that is alone in its cell is its best.
   """
-  known = group_stats.counted(batch, 'turn')
+  mask = group_stats.counted(batch, 'turn')
   x, cell = credit.turn, group_stats.cells(batch, by)
-  top = segment.largest(x.reshape(-1), cell.reshape(-1), known.reshape(-1))
-  best = known & (x == top.reshape(x.shape)) & (x > threshold)
+  top = segment.segment_max(x.reshape(-1), cell.reshape(-1), mask.reshape(-1))
+  best = mask & (x == top.reshape(x.shape)) & (x > threshold)
   rows = batch.rows
   credit, metrics = _keep(credit, segment.to_tokens(best, rows.traj, rows.turn))
   return credit.replace(turn=best.astype(x.dtype)), metrics

@@ -1,4 +1,4 @@
-"""Links that compare a value with the others of its cell.
+"""Normalisation links: compare a value with the others of its cell.
 
 `by` names the columns that make a cell: ids ('group', 'task', 'arm', ...),
 'turn', 'state', 'agent', 'node'; () is the whole batch. `unit`, `ddof` and
@@ -10,35 +10,13 @@ from typing import Annotated
 
 import jax.numpy as jnp
 
-from agentrl import domain, registry
+from agentrl import ops, registry
 from agentrl.advantage import group_stats
-from agentrl.advantage.group_stats import Moments
-from agentrl.types import Batch, Credit, Metrics, Signals
-
-Linked = tuple[Credit, Metrics]
-By = domain.Columns
+from agentrl.domain import Columns, Positive, Whole
+from agentrl.types import Batch, Credit, Linked, Signals
 
 _turns = registry.register('link', needs=('*by',))
 _tokens = registry.register('link', needs=('*by',), takes='any', leaves='token')
-
-
-def _less_mean(x, m: Moments):
-  return x - m.mean
-
-
-def _less_others(x, m: Moments):
-  # n = 1 gets here only if singletons are 'raw', with mean 0.
-  return (x - m.mean) * jnp.where(m.n > 1, m.n / jnp.maximum(m.n - 1, 1), 1)
-
-
-def zscore(eps: float):
-  """f(x, moments) = (x − mean) / (std + eps)."""
-  return lambda x, m: (x - m.mean) / (jnp.sqrt(m.var) + eps)
-
-
-def white(x, m: Moments):
-  """(x − mean) / √(var + 1e-8)."""
-  return (x - m.mean) / jnp.sqrt(m.var + 1e-8)
 
 
 @_turns
@@ -47,13 +25,13 @@ def center(
   batch: Batch,
   signals: Signals,
   *,
-  by: By = ('group',),
+  by: Columns = ('group',),
   unit: group_stats.Unit = 'trajectory',
   singleton: group_stats.Singleton = 'zero',
 ) -> Linked:
   """x − mean (Dr.GRPO, arXiv 2503.20783)."""
   return group_stats.on_turns(
-    _less_mean, credit, batch, by=by, unit=unit, singleton=singleton
+    ops.less_mean, credit, batch, by=by, unit=unit, singleton=singleton
   )
 
 
@@ -63,15 +41,15 @@ def scale(
   batch: Batch,
   signals: Signals,
   *,
-  by: By = ('group',),
+  by: Columns = ('group',),
   unit: group_stats.Unit = 'trajectory',
-  ddof: Annotated[int, domain.Whole(0, 1)] = 1,
+  ddof: Annotated[int, Whole(0, 1)] = 1,
   singleton: group_stats.Singleton = 'zero',
-  eps: domain.Positive = 1e-6,
+  eps: Positive = 1e-6,
 ) -> Linked:
   """x / (std + eps), 0 in constant cells (GRPO, arXiv 2402.03300)."""
 
-  def divide(x, m: Moments):
+  def divide(x, m: ops.Moments):
     return jnp.where(m.var > 0, x / (jnp.sqrt(m.var) + eps), 0)
 
   return group_stats.on_turns(
@@ -85,13 +63,13 @@ def leave_one_out(
   batch: Batch,
   signals: Signals,
   *,
-  by: By = ('group',),
+  by: Columns = ('group',),
   unit: group_stats.Unit = 'trajectory',
   singleton: group_stats.Singleton = 'zero',
 ) -> Linked:
   """x − mean of the others = n/(n−1) (x − mean) (RLOO, arXiv 2402.14740)."""
   return group_stats.on_turns(
-    _less_others, credit, batch, by=by, unit=unit, singleton=singleton
+    ops.less_others, credit, batch, by=by, unit=unit, singleton=singleton
   )
 
 
@@ -101,14 +79,14 @@ def whiten(
   batch: Batch,
   signals: Signals,
   *,
-  by: By = (),
+  by: Columns = (),
   unit: group_stats.Unit = 'token',
-  ddof: Annotated[int, domain.Whole(0, 1)] = 1,
+  ddof: Annotated[int, Whole(0, 1)] = 1,
   singleton: group_stats.Singleton = 'zero',
 ) -> Linked:
   """(x − mean) / √(var + 1e-8), over the whole batch unless `by` says else."""
   return group_stats.on_turns(
-    white, credit, batch, by=by, unit=unit, ddof=ddof, singleton=singleton
+    ops.white, credit, batch, by=by, unit=unit, ddof=ddof, singleton=singleton
   )
 
 
@@ -118,13 +96,13 @@ def center_tokens(
   batch: Batch,
   signals: Signals,
   *,
-  by: By = ('group',),
+  by: Columns = ('group',),
   unit: group_stats.Unit = 'trajectory',
   singleton: group_stats.Singleton = 'zero',
 ) -> Linked:
   """x − mean; a token weighs 1/length if the unit is the trajectory."""
   return group_stats.on_tokens(
-    _less_mean, credit, batch, by=by, unit=unit, singleton=singleton
+    ops.less_mean, credit, batch, by=by, unit=unit, singleton=singleton
   )
 
 
@@ -134,7 +112,7 @@ def leave_one_out_tokens(
   batch: Batch,
   signals: Signals,
   *,
-  by: By = ('group',),
+  by: Columns = ('group',),
   unit: group_stats.Unit = 'trajectory',
   singleton: group_stats.Singleton = 'zero',
 ) -> Linked:
@@ -143,7 +121,7 @@ def leave_one_out_tokens(
   x_t n/(n−1) − 1/(n−1) Σ_j mean_l x^j_l, over the n trajectories of the group.
   """
   return group_stats.on_tokens(
-    _less_others, credit, batch, by=by, unit=unit, singleton=singleton
+    ops.less_others, credit, batch, by=by, unit=unit, singleton=singleton
   )
 
 
@@ -153,12 +131,12 @@ def whiten_tokens(
   batch: Batch,
   signals: Signals,
   *,
-  by: By = (),
+  by: Columns = (),
   unit: group_stats.Unit = 'token',
-  ddof: Annotated[int, domain.Whole(0, 1)] = 1,
+  ddof: Annotated[int, Whole(0, 1)] = 1,
   singleton: group_stats.Singleton = 'zero',
 ) -> Linked:
   """(x − mean) / √(var + 1e-8) over trained tokens of the whole batch."""
   return group_stats.on_tokens(
-    white, credit, batch, by=by, unit=unit, ddof=ddof, singleton=singleton
+    ops.white, credit, batch, by=by, unit=unit, ddof=ddof, singleton=singleton
   )

@@ -1,4 +1,4 @@
-"""Where credit comes from: sources, returns to go, and moves to tokens.
+"""Source links: rewards and signals, returns to go, and moves to tokens.
 
 Sources add to what the stream holds, so that naming two of them merges them.
 A turn whose judge failed (`scored` False) adds nothing; statistics then leave
@@ -11,11 +11,10 @@ from typing import Annotated
 import chex
 import jax.numpy as jnp
 
-from agentrl import counting, domain, registry, segment
+from agentrl import counting, registry, segment
 from agentrl.advantage import chain
-from agentrl.types import Array, Batch, Credit, Metrics, Signals
-
-Linked = tuple[Credit, Metrics]
+from agentrl.domain import Discount, Named, Number, OneOf, Positive
+from agentrl.types import Array, Batch, Credit, Linked, Signals
 
 
 def reward(batch: Batch) -> Array:
@@ -41,13 +40,32 @@ def at_ends(credit: Credit, batch: Batch) -> Array:
   return own + jnp.where(end, turn, 0)
 
 
-def as_tokens(credit: Credit, token: Array, **changes) -> Credit:
+def at_turns(x: Array, pick: Array, batch: Batch) -> Array:
+  """x [N, T] at the one picked token of each turn: [B, K], 0 where none."""
+  ids = batch.rows.traj, batch.rows.turn
+  return segment.at_turns(x, pick, *ids, *batch.turns.valid.shape)
+
+
+def as_tokens(credit: Credit, token: Array) -> Credit:
   """Credit whose tokens hold everything."""
   turn = jnp.zeros_like(credit.turn)
-  return credit.replace(turn=turn, token=token, **changes)
+  return credit.replace(turn=turn, token=token)
 
 
-def _earn(credit: Credit, batch: Batch, x: Array) -> Linked:
+def regress(credit: Credit, batch: Batch, name: str, goal, where) -> Credit:
+  """Credit with targets [N, T] of the value `name` at the tokens `where`.
+
+  Without those of trajectories that do not count.
+  """
+  rows, mask = batch.rows, counting.counted(batch, 'trajectory')
+  mask = segment.to_tokens(mask, rows.traj, rows.turn)
+  weight = jnp.where(mask & where, rows.weight, 0)
+  target = {name: jnp.where(weight > 0, goal, 0), f'{name}.weight': weight}
+  return credit.replace(target=credit.target | target)
+
+
+def earn(credit: Credit, batch: Batch, x: Array) -> Linked:
+  """Adds x [B, K] to the turns that count."""
   x = jnp.where(counting.counted(batch, 'turn'), x, 0)
   x = x.astype(credit.turn.dtype)
   return credit.replace(turn=credit.turn + x), {}
@@ -59,33 +77,29 @@ def _earn(credit: Credit, batch: Batch, x: Array) -> Linked:
 @registry.register('link')
 def turn_reward(credit: Credit, batch: Batch, signals: Signals) -> Linked:
   """x_k = r_k, what the turn itself earned."""
-  return _earn(credit, batch, reward(batch))
+  return earn(credit, batch, reward(batch))
 
 
 @registry.register('link')
 def episode_return(credit: Credit, batch: Batch, signals: Signals) -> Linked:
   """x_k = Σ_j r_j, on every turn of the trajectory."""
   total = jnp.sum(reward(batch), axis=1, keepdims=True)
-  return _earn(credit, batch, total)
+  return earn(credit, batch, total)
 
 
 @registry.register('link')
 def episode_outcome(credit: Credit, batch: Batch, signals: Signals) -> Linked:
   """x_k = the task's own score of the trajectory, on every turn."""
-  return _earn(credit, batch, batch.outcome[:, None])
+  return earn(credit, batch, batch.outcome[:, None])
 
 
 @registry.register('link')
 def step_return(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
-  *,
-  gamma: domain.Discount = 0.95,
+  credit: Credit, batch: Batch, signals: Signals, *, gamma: Discount = 0.95
 ) -> Linked:
   """x_k = Σ_{j ≥ k} γ^{j-k} r_j (GiGPO, arXiv 2505.10978)."""
   x, valid = reward(batch), batch.turns.valid
-  return _earn(credit, batch, segment.accumulate_turns(x, gamma, valid))
+  return earn(credit, batch, segment.accumulate_turns(x, gamma, valid))
 
 
 @registry.register('link', needs=('signal:{name}',))
@@ -94,12 +108,12 @@ def add_signal(
   batch: Batch,
   signals: Signals,
   *,
-  name: domain.Named = 'implicit_prm.step',
-  coef: domain.Number = 1.0,
+  name: Named = 'implicit_prm.step',
+  coef: Number = 1.0,
 ) -> Linked:
   """x_k += coef · s_k for a signal s [B, K]."""
   chex.assert_equal_shape([signals[name], credit.turn])
-  return _earn(credit, batch, coef * signals[name])
+  return earn(credit, batch, coef * signals[name])
 
 
 @registry.register('link', needs=('term:{name}',))
@@ -108,31 +122,27 @@ def add_term(
   batch: Batch,
   signals: Signals,
   *,
-  name: domain.Named = 'env',
-  coef: domain.Number = 1.0,
+  name: Named = 'env',
+  coef: Number = 1.0,
 ) -> Linked:
-  """x_k += coef · what the environment or a judge says of turn k.
+  """x_k += coef · the term of turn k that the environment or a judge gave.
 
   A turn whose judge failed adds nothing.
   """
-  return _earn(credit, batch, coef * batch.turns.terms[name])
+  return earn(credit, batch, coef * batch.turns.terms[name])
 
 
 @registry.register('link')
 def add_constant(
-  credit: Credit, batch: Batch, signals: Signals, *, value: domain.Number = -1.0
+  credit: Credit, batch: Batch, signals: Signals, *, value: Number = -1.0
 ) -> Linked:
   """x_k += value on every turn whose judge did not fail: a bonus or a cost."""
-  return _earn(credit, batch, jnp.full_like(credit.turn, value))
+  return earn(credit, batch, jnp.full_like(credit.turn, value))
 
 
 @registry.register('link')
 def return_to_go(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
-  *,
-  gamma: domain.Discount = 1.0,
+  credit: Credit, batch: Batch, signals: Signals, *, gamma: Discount = 1.0
 ) -> Linked:
   """y_k = x_k + γ y_{k+1} of what the stream holds."""
   x = segment.accumulate_turns(credit.turn, gamma, batch.turns.valid)
@@ -168,8 +178,8 @@ def at_last_token(credit: Credit, batch: Batch, signals: Signals) -> Linked:
 
 def _counted_tokens(batch: Batch) -> Array:
   """Sampled tokens of turns that count: [N, T] bool."""
-  rows, known = batch.rows, counting.counted(batch, 'turn')
-  return rows.sampled & segment.to_tokens(known, rows.traj, rows.turn)
+  rows, turns = batch.rows, counting.counted(batch, 'turn')
+  return rows.sampled & segment.to_tokens(turns, rows.traj, rows.turn)
 
 
 @registry.register(
@@ -180,8 +190,8 @@ def add_token_signal(
   batch: Batch,
   signals: Signals,
   *,
-  name: domain.Named = 'implicit_prm.token',
-  coef: domain.Number = 1.0,
+  name: Named = 'implicit_prm.token',
+  coef: Number = 1.0,
 ) -> Linked:
   """x_t += coef · s_t on sampled tokens, for a signal s [N, T].
 
@@ -199,7 +209,7 @@ def add_token_signal(
   leaves='token',
 )
 def kl_in_reward(
-  credit: Credit, batch: Batch, signals: Signals, *, coef: domain.Number = 1e-3
+  credit: Credit, batch: Batch, signals: Signals, *, coef: Number = 1e-3
 ) -> Linked:
   """x_t += −coef · (log π_old − log π_ref): the KL penalty as a reward."""
   here = _counted_tokens(batch)
@@ -210,11 +220,7 @@ def kl_in_reward(
 
 @registry.register('link', takes='any', leaves='token')
 def return_to_go_tokens(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
-  *,
-  gamma: domain.Discount = 1.0,
+  credit: Credit, batch: Batch, signals: Signals, *, gamma: Discount = 1.0
 ) -> Linked:
   """y_t = x_t + γ y_{next sampled token of the trajectory}."""
   return as_tokens(credit, _to_go(at_ends(credit, batch), gamma, batch)), {}
@@ -237,8 +243,8 @@ def scale_by_max(
   batch: Batch,
   signals: Signals,
   *,
-  within: Annotated[str, domain.OneOf(*WITHIN)] = 'trajectory',
-  eps: domain.Positive = 1e-6,
+  within: Annotated[str, OneOf(*WITHIN)] = 'trajectory',
+  eps: Positive = 1e-6,
 ) -> Linked:
   """x / (max |Σ_{later tokens} x| + eps), the maximum over all that counts.
 
@@ -249,8 +255,7 @@ def scale_by_max(
   Args:
     within: 'trajectory' or 'turn', where the sums end.
   """
-  if within not in WITHIN:
-    raise ValueError(f'scale_by_max.within={within!r}; choose from {WITHIN}')
+  OneOf(*WITHIN).check('scale_by_max.within', within)
   valid = batch.turns.valid
   # Without a next turn every sum ends with its own turn.
   turns = valid if within == 'trajectory' else jnp.zeros_like(valid)

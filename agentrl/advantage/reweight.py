@@ -1,20 +1,18 @@
-"""Links that limit or weigh what other links made; see `filter`, too."""
+"""Reweighting links: limit or weigh the credit of earlier links."""
 
 from typing import Annotated
 
 import jax.numpy as jnp
 
-from agentrl import counting, domain, registry, segment
+from agentrl import counting, registry, segment
 from agentrl.advantage import chain, group_stats, returns
-from agentrl.types import Batch, Credit, Metrics, Signals, Span
-
-Linked = tuple[Credit, Metrics]
-By = domain.Columns
+from agentrl.domain import Columns, Named, Real, Width
+from agentrl.types import Batch, Credit, Linked, Signals, Span
 
 
 @registry.register('link', needs=('span:{name}',), takes='any', leaves='token')
 def on_span(
-  credit: Credit, batch: Batch, signals: Signals, *, name: domain.Named = 'call'
+  credit: Credit, batch: Batch, signals: Signals, *, name: Named = 'call'
 ) -> Linked:
   """A on the tokens of a span, 0 on all others.
 
@@ -32,8 +30,8 @@ def duration_weight(
   batch: Batch,
   signals: Signals,
   *,
-  name: domain.Named = 'tokens',
-  limit: domain.Width = 10.0,
+  name: Named = 'tokens',
+  limit: Width = 10.0,
 ) -> Linked:
   """A · w_k,   w = c / mean(c),   c = min(d / mean(d), limit)
 
@@ -42,15 +40,15 @@ def duration_weight(
   their share back (arXiv 2509.01684). The mean of w is 1, so that the
   learning rate means what it did; if nothing took any time, w = 1.
   """
-  known = counting.counted(batch, 'turn')
-  d = jnp.where(known, batch.turns.terms[name], 0)
-  c = jnp.minimum(d / _mean(d, known), limit)
-  c = jnp.where(known & (jnp.sum(d) > 0), c, 1)
-  w = jnp.where(known, c / _mean(jnp.where(known, c, 0), known), 1)
-  told = {'duration_weight': (jnp.max(w), jnp.ones_like(w[0, 0]))}
+  mask = counting.counted(batch, 'turn')
+  d = jnp.where(mask, batch.turns.terms[name], 0)
+  c = jnp.minimum(d / _mean(d, mask), limit)
+  c = jnp.where(mask & (jnp.sum(d) > 0), c, 1)
+  w = jnp.where(mask, c / _mean(jnp.where(mask, c, 0), mask), 1)
+  metrics = {'duration_weight': (jnp.max(w), jnp.ones_like(w[0, 0]))}
   rows = batch.rows
   token = credit.token * segment.to_tokens(w, rows.traj, rows.turn)
-  return credit.replace(turn=credit.turn * w, token=token), told
+  return credit.replace(turn=credit.turn * w, token=token), metrics
 
 
 def _mean(x, mask):
@@ -65,8 +63,8 @@ def success_rate(
   batch: Batch,
   signals: Signals,
   *,
-  by: By = ('group',),
-  margin: Annotated[float, domain.Real(0, 0.5, above=True, below=True)] = 0.02,
+  by: Columns = ('group',),
+  margin: Annotated[float, Real(0, 0.5, above=True, below=True)] = 0.02,
 ) -> Linked:
   """y = 1 where x > 0, else 0; target['rate'] = its mean over the cell.
 
@@ -80,11 +78,11 @@ def success_rate(
   rows = batch.rows
   r = segment.to_tokens(rate.turn, rows.traj, rows.turn)
   mixed = (r > 0) & (r < 1)
-  known = group_stats.counted(batch, 'trajectory')
-  known = rows.sampled & segment.to_tokens(known, rows.traj, rows.turn)
-  count = jnp.sum(known).astype(r.dtype)
-  told = {'rate': (jnp.sum(jnp.where(known, r, 0)), count)}
+  mask = group_stats.counted(batch, 'trajectory')
+  mask = rows.sampled & segment.to_tokens(mask, rows.traj, rows.turn)
+  count = jnp.sum(mask).astype(r.dtype)
+  metrics = {'rate': (jnp.sum(jnp.where(mask, r, 0)), count)}
   return y.replace(
     weight=jnp.where(mixed, credit.weight, 0),
     target=credit.target | {'rate': jnp.clip(r, margin, 1 - margin)},
-  ), told
+  ), metrics

@@ -1,21 +1,19 @@
-"""Links that compare the turns of small cells, such as those of one state.
+"""State-group links: compare the turns of small cells, such as one state's.
 
 Cells, units and what enters are those of `statistics`.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Annotated
 
 import chex
 import jax.numpy as jnp
 
-from agentrl import domain, registry, segment
-from agentrl.advantage import group_stats, normalize
-from agentrl.advantage.group_stats import Moments
-from agentrl.types import Array, Batch, Credit, Metrics, Signals
-
-Linked = tuple[Credit, Metrics]
-By = domain.Columns
+from agentrl import ops, registry, segment
+from agentrl.advantage import group_stats
+from agentrl.domain import Columns, Count, Count0, Number, Positive, Whole
+from agentrl.types import Array, Batch, Credit, Linked, Metrics, Signals
 
 _cells = registry.register('link', needs=('*by',))
 _history = registry.register('link', needs=('*by', 'column:state'))
@@ -27,15 +25,19 @@ def require_members(
   batch: Batch,
   signals: Signals,
   *,
-  by: By = ('group', 'turn'),
+  by: Columns = ('group', 'turn'),
   unit: group_stats.Unit = 'trajectory',
-  least: domain.Count = 5,
+  least: Count = 5,
 ) -> Linked:
   """x_k, but 0 in cells with fewer than `least` units (CM2, 2602.12268)."""
   return group_stats.on_turns(
     lambda x, m: jnp.where(m.n >= least, x, 0),
-    credit, batch, by=by, unit=unit, singleton='raw',
-  )  # fmt: skip
+    credit,
+    batch,
+    by=by,
+    unit=unit,
+    singleton='raw',
+  )
 
 
 @_cells
@@ -44,7 +46,7 @@ def drop_flat(
   batch: Batch,
   signals: Signals,
   *,
-  by: By = ('group', 'state'),
+  by: Columns = ('group', 'state'),
   unit: group_stats.Unit = 'turn',
 ) -> Linked:
   """Takes turns out of the loss whose cell is constant or has one unit only.
@@ -54,8 +56,8 @@ def drop_flat(
   """
   varies, metrics = _varies(credit, batch, by, unit)
   rows = batch.rows
-  kept = segment.to_tokens(varies, rows.traj, rows.turn)
-  weight = jnp.where(kept, credit.weight, 0)
+  mask = segment.to_tokens(varies, rows.traj, rows.turn)
+  weight = jnp.where(mask, credit.weight, 0)
   turn = jnp.where(varies, credit.turn, 0)
   return credit.replace(turn=turn, weight=weight), metrics
 
@@ -66,11 +68,11 @@ def standardize(
   batch: Batch,
   signals: Signals,
   *,
-  by: By = ('turn',),
+  by: Columns = ('turn',),
   unit: group_stats.Unit = 'turn',
-  least: domain.Count = 4,
-  ddof: Annotated[int, domain.Whole(0, 1)] = 0,
-  eps: domain.Positive = 1e-8,
+  least: Count = 4,
+  ddof: Annotated[int, Whole(0, 1)] = 0,
+  eps: Positive = 1e-8,
 ) -> Linked:
   """(x − mean) / (std + eps); of the whole batch in cells of few units.
 
@@ -81,7 +83,7 @@ def standardize(
   def on(f, by):
     return group_stats.on_turns(f, credit, batch, by=by, unit=unit, ddof=ddof)
 
-  z = normalize.zscore(eps)
+  z = functools.partial(ops.zscore, eps=eps)
   own, metrics = on(z, by)
   size, _ = on(lambda x, m: m.n, by)
   whole, _ = on(z, ())
@@ -98,15 +100,13 @@ def center_history(
   batch: Batch,
   signals: Signals,
   *,
-  by: By = ('group',),
-  depth: domain.Count0 = 2,
-  alpha: domain.Number = 1.0,
-  first: domain.Positive = 1.0,
+  by: Columns = ('group',),
+  depth: Count0 = 2,
+  alpha: Number = 1.0,
+  first: Positive = 1.0,
 ) -> Linked:
   """Σ_k w_k (x − mean_k), as `scale_history` without the division."""
-  return _over_history(
-    lambda x, m: x - m.mean, credit, batch, by, depth, alpha, first
-  )
+  return _over_history(ops.less_mean, credit, batch, by, depth, alpha, first)
 
 
 @_history
@@ -115,11 +115,11 @@ def scale_history(
   batch: Batch,
   signals: Signals,
   *,
-  by: By = ('group',),
-  depth: domain.Count0 = 2,
-  alpha: domain.Number = 1.0,
-  first: domain.Positive = 1.0,
-  eps: domain.Positive = 1e-6,
+  by: Columns = ('group',),
+  depth: Count0 = 2,
+  alpha: Number = 1.0,
+  first: Positive = 1.0,
+  eps: Positive = 1e-6,
 ) -> Linked:
   """Σ_k w_k (x − mean_k) / (std_k + eps), w_k ∝ (k + first)^α.
 
@@ -133,17 +133,15 @@ def scale_history(
     depth: K, the longest history compared
     first: weight of level 0 before the power: 1 in the paper, 2 in the code
   """
-
-  return _over_history(
-    normalize.zscore(eps), credit, batch, by, depth, alpha, first
-  )
+  z = functools.partial(ops.zscore, eps=eps)
+  return _over_history(z, credit, batch, by, depth, alpha, first)
 
 
 def _over_history(
-  f: Callable[[Array, Moments], Array],
+  f: Callable[[Array, ops.Moments], Array],
   credit: Credit,
   batch: Batch,
-  by: By,
+  by: Columns,
   depth: int,
   alpha: float,
   first: float,
@@ -154,14 +152,14 @@ def _over_history(
   metrics: Metrics = {}
   for k, near in enumerate(_levels(batch, depth)):
     cell = (*by, 'state')
-    y, told = group_stats.on_turns(
+    y, level_metrics = group_stats.on_turns(
       f, credit, near, by=cell, unit='turn', ddof=0
     )
     varies, _ = _varies(credit, near, cell, 'turn')
     weight = (k + first) ** alpha * varies
     top, whole = top + weight * y.turn, whole + weight
     levels += varies
-    metrics = metrics or told
+    metrics = metrics or level_metrics
   turn = top / jnp.where(whole > 0, whole, 1)
   n = jnp.sum(group_stats.counted(batch, 'turn')).astype(turn.dtype)
   return credit.replace(turn=turn), {**metrics, 'levels': (levels.sum(), n)}
@@ -178,15 +176,15 @@ def _levels(batch: Batch, depth: int):
   for k in range(depth + 1):
     if k:
       past, has = (segment.previous_turn(x, turns.valid) for x in (past, has))
-      ids = segment.dense(ids.reshape(-1), past.reshape(-1))
+      ids = segment.compact_ids(ids.reshape(-1), past.reshape(-1))
       ids = ids.reshape(has.shape)
     scored = turns.scored & (has > 0)
     yield batch.replace(turns=turns.replace(state=ids, scored=scored))
 
 
-def _varies(credit: Credit, batch: Batch, by: By, unit: str):
+def _varies(credit: Credit, batch: Batch, by: Columns, unit: str):
   """Turns in cells of several units with different x: [B, K] bool."""
-  found, metrics = group_stats.on_turns(
+  varies, metrics = group_stats.on_turns(
     lambda x, m: (m.var > 0).astype(x.dtype), credit, batch, by=by, unit=unit
   )
-  return found.turn > 0, metrics
+  return varies.turn > 0, metrics

@@ -1,4 +1,4 @@
-"""Links on what a judge says of each turn: labels, shares, milestones.
+"""Step-label links: credit from a judge's labels, shares and milestones.
 
 The term a judge speaks through is named by `name`. In the jittable
 environments it is `progress`, the solver's truth; elsewhere a judge's own. A
@@ -9,16 +9,10 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl import counting, domain, registry
-from agentrl.types import Array, Batch, Credit, Metrics, Signals
-
-Linked = tuple[Credit, Metrics]
-
-
-def _add(credit: Credit, batch: Batch, x: Array) -> Linked:
-  x = jnp.where(counting.counted(batch, 'turn'), x, 0)
-  x = x.astype(credit.turn.dtype)
-  return credit.replace(turn=credit.turn + x), {}
+from agentrl import counting, registry
+from agentrl.advantage import returns
+from agentrl.domain import Discount, Named, NotNegative, Number
+from agentrl.types import Batch, Credit, Linked, Signals
 
 
 @registry.register('link', needs=('term:{name}',))
@@ -27,18 +21,18 @@ def add_label(
   batch: Batch,
   signals: Signals,
   *,
-  name: domain.Named = 'progress',
-  above: domain.Number = 0.0,
-  good: domain.Number = 1.0,
-  bad: domain.Number = 0.0,
+  name: Named = 'progress',
+  above: Number = 0.0,
+  good: Number = 1.0,
+  bad: Number = 0.0,
 ) -> Linked:
-  """x_k += good where what is said of turn k lies above a threshold, or bad.
+  """x_k += good where the judge's label of turn k exceeds a threshold, or bad.
 
   A judge that answers yes or no (AgentEvolver, arXiv 2511.10395).
   """
-  said = batch.turns.terms[name]
-  chex.assert_equal_shape([said, credit.turn])
-  return _add(credit, batch, jnp.where(said > above, good, bad))
+  label = batch.turns.terms[name]
+  chex.assert_equal_shape([label, credit.turn])
+  return returns.earn(credit, batch, jnp.where(label > above, good, bad))
 
 
 @registry.register('link')
@@ -47,8 +41,8 @@ def share_outcome(
   batch: Batch,
   signals: Signals,
   *,
-  against: domain.NotNegative = 0.2,
-  solved: domain.Number = 0.5,
+  against: NotNegative = 0.2,
+  solved: Number = 0.5,
 ) -> Linked:
   """x_k <- s w_k / Σ_j w_j: the sign of the outcome, dealt out by labels.
 
@@ -68,11 +62,7 @@ def share_outcome(
 
 @registry.register('link')
 def new_best(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
-  *,
-  gamma: domain.Discount = 1.0,
+  credit: Credit, batch: Batch, signals: Signals, *, gamma: Discount = 1.0
 ) -> Linked:
   """x_k <- γ m_k − m_{k−1}, with m_k = max(0, max_{j ≤ k} Σ_{i ≤ j} x_i).
 
@@ -82,10 +72,10 @@ def new_best(
   is not set back to 0 at the end: a milestone that was reached stays paid.
   """
   chex.assert_rank(credit.turn, 2)
-  known = counting.counted(batch, 'turn')
-  gained = jnp.where(known, credit.turn, 0)
+  mask = counting.counted(batch, 'turn')
+  gained = jnp.where(mask, credit.turn, 0)
   best = jax.lax.cummax(jnp.cumsum(gained, axis=1), axis=1)
   best = jnp.maximum(best, 0)
   before = jnp.pad(best[:, :-1], ((0, 0), (1, 0)))
-  x = jnp.where(known, gamma * best - before, 0)
+  x = jnp.where(mask, gamma * best - before, 0)
   return credit.replace(turn=x), {}

@@ -1,4 +1,4 @@
-"""Times what credit assignment adds to an iteration, method by method.
+"""Benchmark of credit assignment: what it adds to an iteration, by method.
 
 The batch is made up: long trajectories in groups, one row each. A method's
 time is that of its streams and links, signals given. All methods together are
@@ -9,7 +9,6 @@ micro-batch of one row is measured and taken as often as there are rows.
 import functools
 import importlib
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +16,7 @@ import numpy as np
 
 from agentrl import registry
 from agentrl.bench import roofline
+from agentrl.bench.sizes import AdvantageBenchSize
 from agentrl.configs import base
 from agentrl.learner import update as update_lib
 from agentrl.model import microbatch
@@ -26,15 +26,6 @@ from agentrl.types import Batch, Rows, Turns
 
 GROUP = 8
 ALLOWED = 0.03  # of an iteration, for all methods together
-
-
-class Size(NamedTuple):
-  """Of the batch, and how often each figure is taken."""
-
-  trajectories: int = 512
-  turns: int = 30
-  tokens: int = 8192
-  repeats: int = 5
 
 
 def made_up(b: int, k: int, t: int, terms: tuple[str, ...]) -> Batch:
@@ -80,14 +71,16 @@ def made_up(b: int, k: int, t: int, terms: tuple[str, ...]) -> Batch:
   return jax.tree.map(jnp.asarray, Batch(rows, turns, ids, outcome, zero))
 
 
-def learner_of(method: str, shape: transformer.Shape) -> update_lib.Learner:
+def learner_of(
+  method: str, shape: transformer.DecoderConfig
+) -> update_lib.Algorithm:
   c = importlib.import_module(f'agentrl.configs.{method}').get_config()
-  c.micro = 1
-  return algorithm.make_learner(c, shape)
+  c.micro_batch = 1
+  return algorithm.make_algorithm(c, shape)
 
 
-def terms_of(w: registry.Wiring) -> set[str]:
-  """What the pieces of a method want the environment or a judge to say."""
+def terms_of(w: registry.MethodSpec) -> set[str]:
+  """Returns the terms that the components of a method need."""
   return {
     need.partition(':')[2]
     for part in registry.parts(w)
@@ -96,19 +89,21 @@ def terms_of(w: registry.Wiring) -> set[str]:
   }
 
 
-def judged(learner: update_lib.Learner, batch: Batch):
+def judged(learner: update_lib.Algorithm, batch: Batch):
   """(batch, signals) as the method's links read them; signals are random.
 
   A memory adds trajectories: these are made up as well.
   """
 
+  still = learner.rebind(spec=learner.spec._replace(minibatch='none'))
+
   def judge(key, batch):
     state = update_lib.init(learner, key)
-    if learner.wiring.memory:
-      state = update_lib.forget(learner, state, batch)
+    if learner.spec.memory:
+      state = update_lib.init_memory(learner, state, batch)
     else:
       batch = batch.replace(readings={'nulled': batch.rows})
-    return update_lib.judge(learner, state, batch)[1:3]
+    return update_lib.update(still, state, batch)[2][:2]
 
   whole, shapes = jax.eval_shape(judge, jax.random.key(0), batch)
   extra = whole.outcome.shape[0] - batch.outcome.shape[0]
@@ -119,15 +114,8 @@ def judged(learner: update_lib.Learner, batch: Batch):
   }
 
 
-def credit_seconds(method: str, shape, batch: Batch, repeats: int) -> float:
-  """Median seconds of the method's advantage."""
-  learner = learner_of(method, shape)
-  f = jax.jit(functools.partial(update_lib.advantage, learner))
-  return _median(f, *judged(learner, batch), repeats=repeats)
-
-
-def update_seconds(shape: transformer.Shape, batch: Batch) -> float:
-  """Of GRPO's gradient on all rows: one row, times the rows."""
+def update_seconds(shape: transformer.DecoderConfig, batch: Batch) -> float:
+  """Median seconds of GRPO's gradient on all rows: one row, times the rows."""
   learner = learner_of('grpo', shape)
   row = jax.tree.map(lambda x: x[:1], batch.rows)
   params = update_lib.init(learner, jax.random.key(0)).params['policy']
@@ -148,20 +136,24 @@ def _median(f, *args, repeats: int) -> float:
   return float(np.median([roofline.seconds(f, *args) for _ in range(repeats)]))
 
 
-def run(methods: Sequence[str], size: Size) -> None:
+def run(methods: Sequence[str], size: AdvantageBenchSize) -> None:
   """Prints the table of the methods; of all where none is named."""
   names = list(methods) or config_file.methods()
   c = base.get_config()
   c.model.update(dict(positions=0, remat='layer'))
   shape = pretrained.own(c, 64)
-  wanted = [terms_of(learner_of(n, shape).wiring) for n in names]
+  wanted = [terms_of(learner_of(n, shape).spec) for n in names]
   terms = tuple(sorted(set().union(*wanted)))
   batch = made_up(size.trajectories, size.turns, size.tokens, terms)
-  print(f'{size.trajectories} trajectories of up to {size.turns} turns,'
-        f' rows of {size.tokens} tokens')  # fmt: skip
+  print(
+    f'{size.trajectories} trajectories of up to {size.turns} turns,'
+    f' rows of {size.tokens} tokens'
+  )
   total = 0.0
   for name in names:
-    s = credit_seconds(name, shape, batch, size.repeats)
+    learner = learner_of(name, shape)
+    f = jax.jit(functools.partial(update_lib.compute_advantage, learner))
+    s = _median(f, *judged(learner, batch), repeats=size.repeats)
     total += s
     print(f'  {name:<24} {1e3 * s:8.1f} ms', flush=True)
   update = update_seconds(shape, batch)

@@ -1,4 +1,4 @@
-"""Timing of the cases of `bench_cases` and `bench_updates`, with a bound each:
+"""Timing of the cases of `sampling` and `training`, with a bound each:
 
   sum over parts  max(operations / product rate, bytes / copy rate)
 
@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from agentrl.bench import roofline, sampling, training
-from agentrl.bench.sampling import Case, Size
+from agentrl.bench.sampling import BenchCase, SamplingBenchSize
 
 SECTIONS = {
   'decode': sampling.decode,
@@ -44,7 +44,7 @@ class Spread(NamedTuple):
 
 
 def run(
-  size: Size,
+  size: SamplingBenchSize,
   data: str,
   repeats: int,
   only: Sequence[str] = (),
@@ -54,12 +54,11 @@ def run(
 
   Raises ValueError for a section that does not exist.
   """
-  for name in only:
-    if name not in SECTIONS:
-      raise ValueError(
-        f'--only names {name!r}, which is unknown; choose from'
-        f' {",".join(SECTIONS)}'
-      )
+  if unknown := [name for name in only if name not in SECTIONS]:
+    raise ValueError(
+      f'--only names {unknown[0]!r}, which is unknown; choose from'
+      f' {",".join(SECTIONS)}'
+    )
   out = {'device': device(), 'repeats': repeats, 'rates': {}, 'figures': []}
   out['growth'] = {}
   tell(f'{out["device"]}, median [min, max] of {repeats}')
@@ -74,8 +73,10 @@ def run(
     out['rates'][name] = rates._asdict()
     out['figures'] += figures
     out['growth'] |= growth
-    for text in (*map(line, figures), *map(_growth, growth.items())):
-      tell(text)
+    for figure in figures:
+      tell(line(figure))
+    for case, x in growth.items():
+      tell(f'  {case} takes {x:.2f} times as long as {GROWTH[case]}')
   return out
 
 
@@ -99,34 +100,34 @@ def interleaved(calls: Mapping[str, Callable], repeats: int):
   }
 
 
-def measure(cases: Mapping[str, Case], rates: roofline.Rates, repeats: int):
+def measure(
+  cases: Mapping[str, BenchCase], rates: roofline.Rates, repeats: int
+):
   """A figure for each case, and {case: times what its base in GROWTH took}."""
   spreads = interleaved({n: c.call for n, c in cases.items()}, repeats)
-  figures = [
-    _figure(name, cases[name], s, rates) for name, s in spreads.items()
-  ]
+  figures = []
+  for name, s in spreads.items():
+    parts, bound = cases[name].parts, roofline.bound(cases[name].parts, rates)
+    operations = sum(p.operations for p in parts)
+    figures.append(
+      {
+        'name': name,
+        'shapes': cases[name].shapes,
+        'seconds': s._asdict(),
+        'per_second': {k: n / s.median for k, n in cases[name].makes.items()},
+        'operations': operations,
+        'bytes': sum(p.bytes for p in parts),
+        'bound_seconds': bound,
+        'ratio': s.median / bound,
+        'utilisation': operations / (s.median * rates.large),
+      }
+    )
   growth = {
     name: spreads[name].median / spreads[base].median
     for name, base in GROWTH.items()
     if name in spreads
   }
   return figures, growth
-
-
-def _figure(name: str, case: Case, s: Spread, rates: roofline.Rates) -> dict:
-  bound = roofline.bound(case.parts, rates)
-  return {
-    'name': name,
-    'shapes': case.shapes,
-    'seconds': s._asdict(),
-    'per_second': {k: n / s.median for k, n in case.makes.items()},
-    'operations': sum(p.operations for p in case.parts),
-    'bytes': sum(p.bytes for p in case.parts),
-    'bound_seconds': bound,
-    'ratio': s.median / bound,
-    'utilisation': sum(p.operations for p in case.parts)
-    / (s.median * rates.large),
-  }
 
 
 def line(figure: dict) -> str:
@@ -143,12 +144,7 @@ def line(figure: dict) -> str:
   )
 
 
-def _growth(item: tuple[str, float]) -> str:
-  name, x = item
-  return f'  {name} takes {x:.2f} times as long as {GROWTH[name]}'
-
-
-def ours(size: Size, data: str, repeats: int):
+def ours(size: SamplingBenchSize, data: str, repeats: int):
   """() -> (tokens per second of decode, seconds of an iteration), warm."""
   decode = sampling.decode(size, data)['decode']
   calls = {

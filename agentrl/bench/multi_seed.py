@@ -34,8 +34,7 @@ def run(what: Sweep, caches: Sequence[str], place: str | None) -> None:
   Args:
     place: folder to keep; None for one that is removed
   """
-  wrong = [name for name in caches if name not in CACHES]
-  if wrong:
+  if wrong := [name for name in caches if name not in CACHES]:
     raise ValueError(f'--caches has {wrong}; choose from {CACHES}')
   with tempfile.TemporaryDirectory() as folder:
     for cache in caches:

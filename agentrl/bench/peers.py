@@ -93,45 +93,42 @@ def compare(
     own = ours()
     for name in names:
       path = os.path.join(folder, PEERS[name].script)
-      found = run([pythons[name], path, *PEERS[name].args])
-      if found is None:
+      result = run([pythons[name], path, *PEERS[name].args])
+      if result is None:
         tell(f'{name} failed in this round; run {path} by itself to see why')
         continue
-      values = found[PEERS[name].tokens], found[PEERS[name].step]
+      values = result[PEERS[name].tokens], result[PEERS[name].step]
       seen[name].append((*own, *values))
       tell(
         f'round {i + 1}: decode {own[0]:.4g} tokens/s, {name} {values[0]:.4g};'
         f' iteration {own[1]:.4g} s, {name} {values[1]:.4g} s'
       )
-  return {name: _compared(rows) for name, rows in seen.items() if rows}
-
-
-def _compared(rows: list[tuple[float, float, float, float]]) -> dict:
-  tokens, step, their_tokens, their_step = np.array(rows).T
-  return {
-    'decode': _faster(tokens, their_tokens, tokens / their_tokens),
-    'iteration': _faster(step, their_step, their_step / step),
-  }
+  out = {}
+  for name, rows in seen.items():
+    if rows:
+      tokens, step, their_tokens, their_step = np.array(rows).T
+      out[name] = {
+        'decode': _faster(tokens, their_tokens, tokens / their_tokens),
+        'iteration': _faster(step, their_step, their_step / step),
+      }
+  return out
 
 
 def _faster(ours, theirs, ratio) -> dict:
-  faster = {'median': np.median(ratio), 'low': ratio.min(), 'high': ratio.max()}
-  return {
-    'ours': ours.tolist(),
-    'theirs': theirs.tolist(),
-    'faster': {k: float(x) for k, x in faster.items()},
-  }
+  low, median, high = np.quantile(ratio, (0, 0.5, 1)).tolist()
+  faster = {'median': median, 'low': low, 'high': high}
+  return {'ours': ours.tolist(), 'theirs': theirs.tolist(), 'faster': faster}
 
 
 def run(command: list[str]) -> dict | None:
-  """What a script prints as JSON objects, merged; None if it fails."""
+  """Runs a script and merges the JSON objects it prints; None if it fails."""
   done = subprocess.run(command, capture_output=True, text=True, check=False)
   if done.returncode:
     sys.stderr.write(done.stderr[-2000:])
     return None
   out: dict = {}
-  for found in objects(done.stdout):
-    out |= found
+  for one in objects(done.stdout):
+    out |= one
   return out
 
 
@@ -141,8 +138,8 @@ def objects(text: str) -> Iterator[dict]:
   while at < len(text):
     if text[at] == '{':
       try:
-        found, at = decoder.raw_decode(text, at)
-        yield found
+        one, at = decoder.raw_decode(text, at)
+        yield one
       except json.JSONDecodeError:
         pass
     newline = text.find('\n', at)

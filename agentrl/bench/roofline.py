@@ -1,4 +1,4 @@
-"""Operations and bytes that the cases of a benchmark cannot do without.
+"""Roofline bounds: least operations and bytes of the benchmark cases.
 
 An operation is one multiplication or addition; bytes are read or written, of
 numbers as the decoder computes with them, and of float32 where it learns.
@@ -27,14 +27,14 @@ ADAM = 8
 
 
 class Rates(NamedTuple):
-  """Of the machine, as measured: the best of the repeats."""
+  """Rates of the machine, as measured: the best of the repeats."""
 
   large: float  # operations per second, product of SIDE rows
   few: float  # operations per second, product of FEW rows
   copy: float  # bytes per second, read and written
 
 
-class Part(NamedTuple):
+class KernelWork(NamedTuple):
   """Work of one kind. few: its products have few rows."""
 
   operations: float
@@ -42,15 +42,13 @@ class Part(NamedTuple):
   few: bool = False
 
 
-def bound(parts: Sequence[Part], rates: Rates) -> float:
+def bound(parts: Sequence[KernelWork], rates: Rates) -> float:
   """Seconds that the parts take at least, one after another."""
-  return sum(
-    max(
-      p.operations / (rates.few if p.few else rates.large),
-      p.bytes / rates.copy,
-    )
-    for p in parts
-  )
+  total = 0.0
+  for p in parts:
+    products = p.operations / (rates.few if p.few else rates.large)
+    total += max(products, p.bytes / rates.copy)
+  return total
 
 
 def rates(repeats: int, dtype: str = 'float32') -> Rates:
@@ -73,13 +71,13 @@ def _best(f, *args, repeats: int) -> float:
 
 
 def seconds(f, *args) -> float:
-  """Of one call, until its results are there."""
+  """Seconds of one call, until its results are there."""
   start = time.perf_counter()
   jax.block_until_ready(f(*args))
   return time.perf_counter() - start
 
 
-def body(c: transformer.Shape) -> int:
+def body(c: transformer.DecoderConfig) -> int:
   """Weights a token is multiplied with on its way through the layers."""
   attention = c.width * c.head_dim * 2 * (c.heads + c.kv_heads)
   return c.layers * (attention + 3 * c.width * c.mlp)
@@ -91,7 +89,7 @@ def pairs(start, length):
   return float(np.sum(length * start + length * (length + 1) / 2))
 
 
-def reading(c: transformer.Shape, start, length, heads: float) -> float:
+def reading(c: transformer.DecoderConfig, start, length, heads: float) -> float:
   """Operations of a forward pass.
 
   Args:
@@ -104,35 +102,35 @@ def reading(c: transformer.Shape, start, length, heads: float) -> float:
 
 
 def speaking(
-  c: transformer.Shape, start, context, message, *, slots: int
-) -> tuple[Part, Part]:
-  """(prefill, decode) of turns [n]: read `context` tokens, say `message`.
+  c: transformer.DecoderConfig, start, context, message, *, slots: int
+) -> tuple[KernelWork, KernelWork]:
+  """Returns (prefill, decode) of turns [n]: `context` read, `message` sampled.
 
   The last token said is not read back. Slots share a pass over the weights.
   """
   start, context, message = map(np.asarray, (start, context, message))
   number = jnp.dtype(c.dtype).itemsize
   weights = number * mesh.count(transformer.specs(c))
-  said = np.maximum(message - 1, 0)
+  steps = np.maximum(message - 1, 0)
   passes = -(-len(context) // slots)
   key = 2 * number * c.layers * c.kv_heads * c.head_dim  # of a cached token
-  decoded = key * pairs(start + context, said)
+  decoded = key * pairs(start + context, steps)
   return (
-    Part(
+    KernelWork(
       reading(c, start, context, len(context)),
       weights * passes + key * float(np.sum(start + context)),
     ),
-    Part(
-      reading(c, start + context, said, float(np.sum(said))),
-      weights * float(np.sum(said)) / slots + decoded,
+    KernelWork(
+      reading(c, start + context, steps, float(np.sum(steps))),
+      weights * float(np.sum(steps)) / slots + decoded,
       few=True,
     ),
   )
 
 
 def updating(
-  c: transformer.Shape, length, heads: int, *, roles: int
-) -> tuple[Part]:
+  c: transformer.DecoderConfig, length, heads: int, *, roles: int
+) -> tuple[KernelWork]:
   """One gradient step of each role: a backward pass costs two forward ones.
 
   Args:
@@ -141,4 +139,4 @@ def updating(
   """
   ops = 3 * reading(c, np.zeros_like(length), length, heads)
   moved = ADAM * FLOAT * mesh.count(transformer.specs(c))
-  return (Part(roles * ops, roles * moved),)
+  return (KernelWork(roles * ops, roles * moved),)

@@ -1,8 +1,9 @@
-"""What `experiments.bench` times, of sampling: decode, prefill, rollout.
+"""Sampling benchmarks of `experiments.bench`: decode, prefill, rollout.
 
 A case is something that runs, and the work that it cannot do without.
 """
 
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ import numpy as np
 
 from agentrl import mesh
 from agentrl.bench import roofline
-from agentrl.bench.roofline import Part
+from agentrl.bench.roofline import KernelWork
 from agentrl.configs import grpo
 from agentrl.learner import update
 from agentrl.nn import transformer
@@ -24,10 +25,10 @@ from agentrl.run import build, collect, placement
 from agentrl.task.fixed import attempts as make_attempts
 
 
-class Size(NamedTuple):
-  """What is decoded, and how large the experiments are."""
+class SamplingBenchSize(NamedTuple):
+  """Sizes of the decoder and of the sampling cases."""
 
-  shape: transformer.Shape
+  shape: transformer.DecoderConfig
   batch: int = 32
   prompt: int = 64
   new: int = 64
@@ -39,21 +40,30 @@ class Size(NamedTuple):
 
 
 # The comparison with other libraries: what they were measured at.
-FULL = Size(transformer.Shape(
-  vocab=4096, width=256, layers=4, heads=8, kv_heads=4, head_dim=32, mlp=1024
-))  # fmt: skip
-TINY = Size(
-  transformer.Shape(
+FULL = SamplingBenchSize(
+  transformer.DecoderConfig(
+    vocab=4096, width=256, layers=4, heads=8, kv_heads=4, head_dim=32, mlp=1024
+  )
+)
+TINY = SamplingBenchSize(
+  transformer.DecoderConfig(
     vocab=64, width=16, layers=2, heads=2, kv_heads=1, head_dim=8, mlp=32
   ),
-  batch=4, prompt=8, new=8, group=2, arg='tiny', rows=4, tokens=16, micro=2,
-)  # fmt: skip
+  batch=4,
+  prompt=8,
+  new=8,
+  group=2,
+  arg='tiny',
+  rows=4,
+  tokens=16,
+  micro=2,
+)
 
 
-def _qwen(width: int, layers: int, heads: int, mlp: int) -> Size:
+def _qwen(width: int, layers: int, heads: int, mlp: int) -> SamplingBenchSize:
   """A Qwen2.5 shape in bfloat16: what an accelerator is measured with."""
-  return Size(
-    transformer.Shape(
+  return SamplingBenchSize(
+    transformer.DecoderConfig(
       vocab=151_936, width=width, layers=layers, heads=heads, kv_heads=2,
       head_dim=width // heads, mlp=mlp, theta=1e6, bias=True, remat='layer',
       dtype='bfloat16',
@@ -71,16 +81,16 @@ SIZES = {
 ALLOWED = 8  # times what is used: capacities of the cases ending in `_8x`
 
 
-class Case(NamedTuple):
+class BenchCase(NamedTuple):
   """makes: what one call makes, such as {'tokens': 2048}."""
 
   shapes: str
   call: Callable[[], Any]
-  parts: tuple[Part, ...]
+  parts: tuple[KernelWork, ...]
   makes: Mapping[str, float]
 
 
-def decode(size: Size, data: str) -> dict[str, Case]:
+def decode(size: SamplingBenchSize, data: str) -> dict[str, BenchCase]:
   """A message after a prompt; with 8 times the cache; with 8 times the limit.
 
   In the last the message ends itself: every slot reads the same prompt and
@@ -89,85 +99,72 @@ def decode(size: Size, data: str) -> dict[str, Case]:
   """
   del data
   used, weights = size.prompt + size.new, params(size)
-  run, prompts = speaker(size), heard(size)
+  run, prompts = speaker(size), make_prompts(size)
   endless = jnp.int32(size.shape.vocab)  # an id that is never drawn
   alike, eot = _ending(size, weights)
-  far = size.prompt + 1 + ALLOWED * size.new
+  wide, long = ALLOWED * used, ALLOWED * size.new
+  args = weights, prompts, endless
+  bind = functools.partial
   calls = {
-    'decode': functools.partial(run(used, size.new), weights, prompts, endless),
-    'decode_cache_8x': functools.partial(
-      run(ALLOWED * used, size.new), weights, prompts, endless
+    'decode': ('', bind(run(used, size.new), *args)),
+    'decode_cache_8x': (f', cache {wide}', bind(run(wide, size.new), *args)),
+    'decode_message_8x': (
+      f', message <= {long}',
+      bind(run(size.prompt + 1 + long, long), weights, alike, eot),
     ),
-    'decode_message_8x': functools.partial(
-      run(far, ALLOWED * size.new), weights, alike, eot
-    ),
+    'decode_slots': (', by the slot engine', _slots(size, weights)),
   }
   text = f'{size.batch} slots, prompt {size.prompt}, {size.new} new'
-  calls['decode_slots'] = _slots(size, weights)
-  more = {
-    'decode': '',
-    'decode_slots': ', by the slot engine',
-    'decode_cache_8x': f', cache {ALLOWED * used}',
-    'decode_message_8x': f', message <= {ALLOWED * size.new}',
-  }
-  parts = message_work(size)
-  makes = {'tokens': size.batch * size.new}
-  return {n: Case(text + more[n], f, parts, makes) for n, f in calls.items()}
+  rest = message_work(size), {'tokens': size.batch * size.new}
+  return {n: BenchCase(text + x, f, *rest) for n, (x, f) in calls.items()}
 
 
-def _slots(size: Size, weights):
-  """The same by lines in slots; each call reads its prompts anew."""
-  prompts = np.asarray(heard(size).tokens).tolist()
-  sizes = engine_lib.Sizes(
-    slots=size.batch,
-    capacity=size.prompt + size.new + 1,
-    chunk=size.prompt,
-  )
+def _slots(size: SamplingBenchSize, weights):
+  """The same by slots of an engine; each call prefills its prompts anew."""
+  prompts = np.asarray(make_prompts(size).tokens).tolist()
+  room = size.prompt + size.new + 1
+  sizes = engine_lib.Sizes(slots=size.batch, capacity=room, chunk=size.prompt)
   engine = engine_lib.Engine(size.shape, sizes, eot=size.shape.vocab)
 
   def run():
-    engine.swap(dict(weights), 0)
+    engine.update_weights(dict(weights), 0)
     for line, prompt in enumerate(prompts):
       key = np.array([0, line], np.uint32)
-      engine.ask(line, prompt, engine_lib.How(key, size.new))
-    said = []
+      engine.submit(line, prompt, engine_lib.SamplingParams(key, size.new))
+    completions = []
     while engine.busy:
-      engine.launch()
-      said += engine.land()
-    return [s.ids for s in said]
+      engine.dispatch()
+      completions += engine.collect()
+    return [s.ids for s in completions]
 
   return run
 
 
-def message_work(size: Size) -> tuple[Part, ...]:
+def message_work(size: SamplingBenchSize) -> tuple[KernelWork, ...]:
   n = np.full(size.batch, 1)
   return roofline.speaking(
     size.shape, 0 * n, size.prompt * n, size.new * n, slots=size.batch
   )
 
 
-def prefill(size: Size, data: str) -> dict[str, Case]:
+def prefill(size: SamplingBenchSize, data: str) -> dict[str, BenchCase]:
   """Reading a prompt and drawing one token."""
   del data
-  call = functools.partial(
-    speaker(size)(size.prompt + 1, 1),
-    params(size),
-    heard(size),
-    jnp.int32(size.shape.vocab),
-  )
+  run, endless = speaker(size)(size.prompt + 1, 1), jnp.int32(size.shape.vocab)
+  call = functools.partial(run, params(size), make_prompts(size), endless)
   text = f'{size.batch} slots, prompt {size.prompt}, 1 new'
   makes = {'tokens': size.batch * size.prompt}
-  return {'prefill': Case(text, call, message_work(size)[:1], makes)}
+  return {'prefill': BenchCase(text, call, message_work(size)[:1], makes)}
 
 
-def params(size: Size):
+def params(size: SamplingBenchSize):
   return mesh.init(transformer.specs(size.shape), jax.random.key(0))
 
 
-def heard(size: Size, seed: int = 0) -> actor.Heard:
+def make_prompts(size: SamplingBenchSize, seed: int = 0) -> actor.Prompt:
   """A prompt for each slot, read afresh as a rollout by turns does."""
   n, key = size.batch, jax.random.key(seed)
-  return actor.Heard(
+  return actor.Prompt(
     tokens=jax.random.randint(key, (n, size.prompt), 0, size.shape.vocab),
     length=jnp.full(n, size.prompt, jnp.int32),
     start=None,
@@ -179,32 +176,32 @@ def heard(size: Size, seed: int = 0) -> actor.Heard:
   )
 
 
-def speaker(size: Size):
-  """(capacity, message) -> jitted (params, heard, eot) -> Said."""
+def speaker(size: SamplingBenchSize):
+  """(capacity, message) -> jitted (params, prompt, eot) -> Message."""
 
   def make(capacity: int, message: int):
-    def run(params, heard, eot):
+    def run(params, prompt, eot):
       speaker = actor.model(size.shape, params, message=message, eot=eot)
-      return speaker.say(speaker.cache(size.batch, capacity), heard)[0]
+      return speaker.say(speaker.cache(size.batch, capacity), prompt)[0]
 
     return jax.jit(run)
 
   return make
 
 
-def _ending(size: Size, weights):
-  """(heard, eot) with which every slot ends after exactly size.new tokens."""
+def _ending(size: SamplingBenchSize, weights):
+  """(prompt, eot) with which every slot ends after exactly size.new tokens."""
   run = speaker(size)(size.prompt + size.new + 1, size.new)
   for seed in range(1000):
-    first = heard(size, seed)
+    first = make_prompts(size, seed)
     same = first._replace(
       tokens=jnp.broadcast_to(first.tokens[:1], first.tokens.shape),
       keys=jnp.broadcast_to(first.keys[:1], first.keys.shape),
     )
-    said = np.asarray(run(weights, same, jnp.int32(size.shape.vocab)).tokens)
-    once = not np.any(said[:, :-1] == said[0, -1])
-    if once and np.all(said[:, -1] == said[0, -1]):
-      return same, jnp.int32(said[0, -1])
+    tokens = np.asarray(run(weights, same, jnp.int32(size.shape.vocab)).tokens)
+    once = not np.any(tokens[:, :-1] == tokens[0, -1])
+    if once and np.all(tokens[:, -1] == tokens[0, -1]):
+      return same, jnp.int32(tokens[0, -1])
   raise ValueError(
     f'no key of 1000 gives a message of {size.new} tokens whose last occurs'
     f' once, out of {size.shape.vocab}; enlarge the vocabulary'
@@ -212,58 +209,46 @@ def _ending(size: Size, weights):
 
 
 @functools.cache
-def setup(size: Size, data: str) -> build.Setup:
+def setup(size: SamplingBenchSize, data: str) -> build.Experiment:
   c = grpo.get_config(size.arg)
   c.data = data
-  return build.setup(c)
+  return build.experiment(c)
 
 
-def attempts(s: build.Setup):
+def attempts(s: build.Experiment):
   r = s.config.rollout
-  tasks = np.repeat(np.arange(r.batch // r.group), r.group)
-  a = make_attempts(tasks, r.group, r.turns, r.temperature)
+  tasks = np.repeat(np.arange(r.batch // r.group_size), r.group_size)
+  a = make_attempts(tasks, r.group_size, r.max_turns, r.temperature)
   return placement.replicated(a)
 
 
-def rollout(size: Size, data: str) -> dict[str, Case]:
+def rollout(size: SamplingBenchSize, data: str) -> dict[str, BenchCase]:
   """Sokoban rollouts of an untrained policy: no context, or all of it."""
   s = setup(size, data)
-  full = jit_rollout.Plan(**{**vars(s.plan), 'history': 'full'})
-  long = ALLOWED * jit_rollout.row_tokens(s.world, full)
-  plans = {
-    'rollout': s.plan,
-    'rollout_full': full,
-    'rollout_full_8x': jit_rollout.Plan(**{**vars(full), 'context': long}),
-  }
+  full = dataclasses.replace(s.plan, history='full')
+  context = ALLOWED * jit_rollout.row_tokens(s.world, full)
+  long = dataclasses.replace(full, context=context)
+  plans = {'rollout': s.plan, 'rollout_full': full, 'rollout_full_8x': long}
   return {n: _rollout(s._replace(plan=p)) for n, p in plans.items()}
 
 
-def _rollout(s: build.Setup) -> Case:
-  params = update.init(s.learner, jax.random.key(0)).params['policy']
-  call = functools.partial(
-    jax.jit(functools.partial(collect.play, s)),
-    params,
-    attempts(s),
-    jax.random.key(1),
-  )
+def _rollout(s: build.Experiment) -> BenchCase:
+  params = update.init(s.algorithm, jax.random.key(0)).params['policy']
+  play = jax.jit(functools.partial(collect.play, s))
+  call = functools.partial(play, params, attempts(s), jax.random.key(1))
   r = jax.device_get(call())
-  said, heard = (
+  messages, contexts = (
     np.where(r.valid, x, 0) for x in (r.message_len, r.context_len)
   )
-  before = np.cumsum(said + heard, axis=1) - said - heard
+  before = np.cumsum(messages + contexts, axis=1) - messages - contexts
   before = before if s.plan.history == 'full' else 0 * before
-  arrays = (x[r.valid] for x in (before, heard, said))
+  arrays = (x[r.valid] for x in (before, contexts, messages))
   parts = roofline.speaking(s.shape, *arrays, slots=s.plan.slots)
   text = (
-    f'{len(said)} trajectories, {s.plan.slots} slots, {int(r.valid.sum())}'
-    f' turns, history {s.plan.history}, context {_room(s)}'
+    f'{len(messages)} trajectories, {s.plan.slots} slots, {int(r.valid.sum())}'
+    f' turns, history {s.plan.history},'
+    f' context {jit_rollout.row_tokens(s.world, s.plan)}'
   )
-  makes = {
-    'trajectories': len(said),
-    'tokens': int(said.sum() + heard.sum()),
-  }
-  return Case(text, call, parts, makes)
-
-
-def _room(s: build.Setup) -> int:
-  return jit_rollout.row_tokens(s.world, s.plan)
+  tokens = int(messages.sum() + contexts.sum())
+  makes = {'trajectories': len(messages), 'tokens': tokens}
+  return BenchCase(text, call, parts, makes)

@@ -1,4 +1,4 @@
-"""Worlds that are slow now and then: nobody waits, against lock-step.
+"""Benchmark of slow environments: asynchronous rollouts against lock-step.
 
 The same trajectories, by the same slot engine, with the same tool latencies,
 drawn from a log-normal distribution for each turn: once as host rollouts are
@@ -8,32 +8,19 @@ turn. The two are timed in turn; the ratio is that of trajectories per second.
 
 import dataclasses
 import time
-from typing import NamedTuple
 
 import jax
 import numpy as np
 
 from agentrl import mesh
-from agentrl.env.base import Reply
+from agentrl.bench.sizes import SlowEnvBenchSize
+from agentrl.env.base import Step
 from agentrl.nn import transformer
 from agentrl.rollout import host
 from agentrl.rollout.engine.engine import Engine, Sizes
-from agentrl.rollout.workers.pool import rooms
+from agentrl.rollout.workers.pool import env_workers
 from agentrl.task.fixed import attempts as make_attempts
 from agentrl.text import chat_format, tokenizer
-
-
-class Size(NamedTuple):
-  """What is played, and how long its calls take."""
-
-  count: int = 64  # trajectories
-  slots: int = 16  # of the engine
-  sessions: int = 32  # under way
-  turns: int = 4  # of each
-  median: float = 0.3  # seconds of a tool call
-  long: float = 5.0  # seconds that 2% of calls exceed
-  repeats: int = 3
-
 
 _TWO_PERCENT = 2.0537  # the standard normal exceeds it with probability 0.02
 
@@ -47,7 +34,7 @@ def waits(count: int, turns: int, median: float, long: float) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class Slow:
-  """A world that takes its time and says little."""
+  """Environment whose calls sleep and whose observations are short."""
 
   columns = ()
   system, place = '', 'thread'
@@ -63,14 +50,14 @@ class SlowEnv:
 
   def step(self, message):
     time.sleep(self.waits.pop(0))
-    return Reply('look\n')
+    return Step('look\n')
 
   def close(self):
     pass
 
 
 class Lockstep:
-  """A mouth that speaks when all who are there have asked."""
+  """Generator that decodes once all live conversations have a request."""
 
   def __init__(self, engine: Engine, count: int):
     self._engine, self._left, self._asked = engine, count, []
@@ -83,41 +70,47 @@ class Lockstep:
   def _complete(self) -> bool:
     return bool(self._asked) and len(self._asked) == self._left
 
-  def ask(self, *asked) -> None:
-    self._asked.append(asked)
+  def submit(self, *request) -> None:
+    self._asked.append(request)
 
-  def launch(self) -> None:
+  def dispatch(self) -> None:
     if self._complete:
-      for asked in self._asked:
-        self._engine.ask(*asked)
+      for request in self._asked:
+        self._engine.submit(*request)
       self._asked = []
-    self._engine.launch()
+    self._engine.dispatch()
 
-  def land(self):
-    return self._engine.land()
+  def collect(self):
+    return self._engine.collect()
 
-  def drop(self, line: int) -> None:
+  def cancel(self, line: int) -> None:
     self._left -= 1
-    self._engine.drop(line)
+    self._engine.cancel(line)
 
 
 class Bench:
-  """The same trajectories, to be played in two ways."""
+  """The same trajectories, sampled in both ways."""
 
-  def __init__(self, seconds: np.ndarray, size: Size):
+  def __init__(self, seconds: np.ndarray, size: SlowEnvBenchSize):
     self._size = size
     words, (_, turns) = tokenizer.Embedded(), seconds.shape
-    self._limits = host.Limits(
-      turns=turns, message=16, heard=8, opening=0, context=24 * turns
+    self._limits = host.EpisodeLimits(
+      turns=turns, message=16, observation=8, opening=0, context=24 * turns
     )
     self._talk = chat_format.bare(words)
-    shape = transformer.Shape(
-      vocab=words.vocab_size, width=64, layers=2, heads=4, kv_heads=4,
-      head_dim=16, mlp=192,
-    )  # fmt: skip
+    shape = transformer.DecoderConfig(
+      vocab=words.vocab_size,
+      width=64,
+      layers=2,
+      heads=4,
+      kv_heads=4,
+      head_dim=16,
+      mlp=192,
+    )
     sizes = Sizes(slots=size.slots, capacity=self._limits.context)
     self._engine = Engine(shape, sizes, eot=words.eot)
-    self._engine.swap(mesh.init(transformer.specs(shape), jax.random.key(0)), 0)
+    params = mesh.init(transformer.specs(shape), jax.random.key(0))
+    self._engine.update_weights(params, 0)
     self._play(np.zeros_like(seconds), self._size.sessions, self._engine)
     self._seconds = seconds
 
@@ -130,16 +123,16 @@ class Bench:
       some = self._seconds[at : at + slots]
       self._play(some, slots, Lockstep(self._engine, len(some)))
 
-  def _play(self, seconds, sessions: int, mouth) -> None:
+  def _play(self, seconds, sessions: int, generator) -> None:
     tasks = [{'waits': row.tolist()} for row in seconds]
-    stage = host.Stage(Slow(), tasks, self._talk, self._limits)
+    stage = host.HostEnvBundle(Slow(), tasks, self._talk, self._limits)
     index = np.arange(len(tasks))
     attempts = make_attempts(index, 1, self._limits.turns, 1.0)
-    with rooms(Slow(), min(sessions, len(tasks))) as them:
-      host.sessions(stage, mouth, them, attempts, jax.random.key(0))
+    with env_workers(Slow(), min(sessions, len(tasks))) as them:
+      host.run_episodes(stage, generator, them, attempts, jax.random.key(0))
 
 
-def run(size: Size) -> None:
+def run(size: SlowEnvBenchSize) -> None:
   """Prints both rates, and their ratio."""
   seconds = waits(size.count, size.turns, size.median, size.long)
   print(
@@ -157,11 +150,11 @@ def run(size: Size) -> None:
       play()
       took[name].append(time.monotonic() - start)
   for name, times in took.items():
-    each = ' '.join(f'{x:.1f}' for x in times)
-    print(
-      f'  {name:<9} {size.count / np.median(times):.2f} a second  ({each} s)'
+    each, rate = (
+      ' '.join(f'{x:.1f}' for x in times),
+      size.count / np.median(times),
     )
+    print(f'  {name:<9} {rate:.2f} a second  ({each} s)')
   ratios = np.array(took['lockstep']) / np.array(took['free'])
-  print(
-    f'  ratio {np.median(ratios):.2f} [{ratios.min():.2f}, {ratios.max():.2f}]'
-  )
+  low, median, high = np.quantile(ratios, (0, 0.5, 1))
+  print(f'  ratio {median:.2f} [{low:.2f}, {high:.2f}]')

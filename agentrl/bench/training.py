@@ -1,4 +1,4 @@
-"""What `experiments.bench` times, of learning: an update, an iteration."""
+"""Training benchmarks of `experiments.bench`: an update, an iteration."""
 
 import functools
 
@@ -8,8 +8,8 @@ import numpy as np
 
 from agentrl import mesh, optimizer
 from agentrl.bench import roofline, sampling
-from agentrl.bench.roofline import Part
-from agentrl.bench.sampling import Case, Size
+from agentrl.bench.roofline import KernelWork
+from agentrl.bench.sampling import BenchCase, SamplingBenchSize
 from agentrl.configs import grpo, oprl
 from agentrl.learner import update as update_lib
 from agentrl.model import microbatch, policy
@@ -21,30 +21,30 @@ from agentrl.task.fixed import attempts as make_attempts
 from agentrl.types import Batch, Rows
 
 
-def train(size: Size, data: str) -> dict[str, Case]:
+def train(size: SamplingBenchSize, data: str) -> dict[str, BenchCase]:
   """`learner.update` of the default GRPO and OPRL on the same rollout."""
   s = sampling.setup(size, data)
-  params = update_lib.init(s.learner, jax.random.key(0)).params['policy']
+  params = update_lib.init(s.algorithm, jax.random.key(0)).params['policy']
   collect = jax.jit(functools.partial(collect_lib.collect, s))
   batch = collect(params, sampling.attempts(s), jax.random.key(1), jnp.int32(0))
-  other = algorithm.make_learner(oprl.get_config(size.arg), s.shape)
+  other = algorithm.make_algorithm(oprl.get_config(size.arg), s.shape)
   return {
-    'train_grpo': _train(s.learner, s.shape, batch),
+    'train_grpo': _train(s.algorithm, s.shape, batch),
     'train_oprl': _train(other, s.shape, batch),
   }
 
 
-def _train(learner: update_lib.Learner, shape, batch: Batch) -> Case:
+def _train(learner: update_lib.Algorithm, shape, batch: Batch) -> BenchCase:
   update = _updater(learner)
   roles, parts = len(learner.context.rules), _update_work(learner, shape, batch)
   rows, t = batch.rows.tokens.shape
   tokens = int(jnp.sum(batch.rows.seg >= 0))
   text = f'{rows} rows of {t}, {tokens} tokens, {roles} role(s) trained'
   makes = {'updates': 1, 'tokens': tokens}
-  return Case(text, lambda: update(lambda state: batch), parts, makes)
+  return BenchCase(text, lambda: update(lambda state: batch), parts, makes)
 
 
-def _update_work(learner, shape, batch: Batch) -> tuple[Part, ...]:
+def _update_work(learner, shape, batch: Batch) -> tuple[KernelWork, ...]:
   rows = jax.device_get(batch.rows)
   return roofline.updating(
     shape,
@@ -54,7 +54,7 @@ def _update_work(learner, shape, batch: Batch) -> tuple[Part, ...]:
   )
 
 
-def _updater(learner: update_lib.Learner):
+def _updater(learner: update_lib.Algorithm):
   """collect -> metrics of one update; the state goes on and is donated."""
   state = update_lib.init(learner, jax.random.key(0))
   update = jax.jit(
@@ -63,17 +63,17 @@ def _updater(learner: update_lib.Learner):
 
   def run(collect):
     nonlocal state
-    state, metrics = update(state, collect(state))
+    state, metrics, _ = update(state, collect(state))
     return metrics
 
   return run
 
 
-def gradient(size: Size, data: str) -> dict[str, Case]:
+def gradient(size: SamplingBenchSize, data: str) -> dict[str, BenchCase]:
   """A training step on full rows: gradient in micro-batches, then Adam."""
   del data
   shape, n, t = size.shape, size.rows, size.tokens
-  module, rule = policy.module(shape), optimizer.Rule()
+  module, rule = policy.module(shape), optimizer.OptimizerConfig()
   rows = _full_rows(shape.vocab, n, t)
 
   def step(params, opt):
@@ -94,11 +94,11 @@ def gradient(size: Size, data: str) -> dict[str, Case]:
     state = run(*state)
     return state
 
-  said = n * (t - 1)
-  parts = roofline.updating(shape, np.full(n, t), said, roles=1)
+  predicted = n * (t - 1)
+  parts = roofline.updating(shape, np.full(n, t), predicted, roles=1)
   text = f'{n} rows of {t}, {size.micro} at a time, {shape.dtype}'
   makes = {'updates': 1, 'tokens': n * t}
-  return {'gradient': Case(text, call, parts, makes)}
+  return {'gradient': BenchCase(text, call, parts, makes)}
 
 
 def _full_rows(vocab: int, n: int, t: int) -> Rows:
@@ -119,50 +119,52 @@ def _full_rows(vocab: int, n: int, t: int) -> Rows:
   )
 
 
-def iteration(size: Size, data: str) -> dict[str, Case]:
+def iteration(size: SamplingBenchSize, data: str) -> dict[str, BenchCase]:
   """Sampling, a reward and one update of GRPO without a reference model."""
   del data
   c = grpo.get_config()
-  c.micro = min(8, size.batch)  # rows whose activations fit in the caches
-  c.hp.plan.minibatches.n = 1  # one step of the optimizer, as the peers take
-  learner = algorithm.make_learner(c, size.shape)
-  heard, update = sampling.heard(size), _updater(learner)
+  c.micro_batch = min(8, size.batch)  # rows whose activations fit in the caches
+  c.hp.minibatch.minibatches.n = 1  # one optimizer step, as the peers take
+  learner = algorithm.make_algorithm(c, size.shape)
+  prompt, update = sampling.make_prompts(size), _updater(learner)
   answer = jax.jit(functools.partial(_answered, size))
 
   def collect(state):
-    return answer(state.params['policy'], heard, state.step)
+    return answer(state.params['policy'], prompt, state.step)
 
   parts = sampling.message_work(size)
-  batch = answer(sampling.params(size), heard, jnp.int32(0))
+  batch = answer(sampling.params(size), prompt, jnp.int32(0))
   parts += _update_work(learner, size.shape, batch)
   text = (
     f'{size.batch // size.group} prompts of {size.prompt} x {size.group}'
     f' samples of {size.new}, 1 update'
   )
   makes = {'iterations': 1, 'tokens': size.batch * size.new}
-  return {'iteration': Case(text, lambda: update(collect), parts, makes)}
+  return {'iteration': BenchCase(text, lambda: update(collect), parts, makes)}
 
 
-def _answered(size: Size, params, heard: actor.Heard, step) -> Batch:
+def _answered(
+  size: SamplingBenchSize, params, prompt: actor.Prompt, step
+) -> Batch:
   """Groups of answers to the first prompts; reward: share of even tokens."""
   n, m = size.batch, size.new
   group = np.arange(n, dtype=np.int32) // size.group
-  keys = jax.vmap(jax.random.fold_in, (0, None))(heard.keys, step)
-  heard = heard._replace(tokens=heard.tokens[group], keys=keys)
+  keys = jax.vmap(jax.random.fold_in, (0, None))(prompt.keys, step)
+  prompt = prompt._replace(tokens=prompt.tokens[group], keys=keys)
   run = sampling.speaker(size)(size.prompt + m + 1, m)
-  said = run(params, heard, jnp.int32(size.shape.vocab))
+  message = run(params, prompt, jnp.int32(size.shape.vocab))
   record = record_lib.empty(n, 1, size.prompt, m, ()).replace(
-    context=heard.tokens[:, None],
-    context_len=heard.length[:, None],
-    message=said.tokens[:, None],
-    message_len=said.length[:, None],
-    logp=said.logp[:, None],
-    entropy=said.entropy[:, None],
+    context=prompt.tokens[:, None],
+    context_len=prompt.length[:, None],
+    message=message.tokens[:, None],
+    message_len=message.length[:, None],
+    logp=message.logp[:, None],
+    entropy=message.entropy[:, None],
     valid=jnp.ones((n, 1), bool),
   )
   tasks = make_attempts(group, size.group, 1, 1.0)
   tasks = jax.tree.map(jnp.asarray, tasks)
   layout = record_lib.per_turn(record)
   batch = record_lib.batch(record, layout, tasks, step)
-  reward = jnp.mean(said.tokens % 2 == 0, axis=1)[:, None]
+  reward = jnp.mean(message.tokens % 2 == 0, axis=1)[:, None]
   return batch.replace(turns=batch.turns.replace(reward=reward))

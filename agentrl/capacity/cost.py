@@ -1,4 +1,4 @@
-"""What a step of a config asks of each device, from shapes alone.
+"""Cost model: FLOPs, bytes and memory of a step per device, from shapes alone.
 
 Nothing here makes an array or looks at a device. FLOPs are those of products
 of matrices and of attention to the keys a token may see; every row is taken to
@@ -12,9 +12,9 @@ import jax.numpy as jnp
 
 from agentrl import mesh
 from agentrl.capacity.memory import (
-  Memory,
+  DeviceMemory,
   Sizes,
-  Work,
+  Workload,
   decoder,
   frozen,
   held,
@@ -22,13 +22,13 @@ from agentrl.capacity.memory import (
   pieces,
 )
 from agentrl.learner import update
-from agentrl.learner.algorithm import POLICY, Learner
+from agentrl.learner.algorithm import POLICY, Algorithm
 from agentrl.model import shared_base
 from agentrl.nn import transformer
 
 
 class Flops(NamedTuple):
-  """Of a step, over all devices."""
+  """FLOPs of a step, over all devices."""
 
   forward: float  # passes that are not differentiated, and those that are
   backward: float  # and what is computed again for it
@@ -46,28 +46,28 @@ class Traffic(NamedTuple):
 
 
 class Estimate(NamedTuple):
-  """All of it."""
+  """FLOPs, traffic and memory of a step."""
 
-  work: Work
+  work: Workload
   sizes: Sizes
-  memory: Memory
+  memory: DeviceMemory
   flops: Flops
   traffic: Traffic
 
 
 def estimate(
-  learner: Learner, shape: transformer.Shape, work: Work, sizes: Sizes
+  learner: Algorithm,
+  shape: transformer.DecoderConfig,
+  work: Workload,
+  sizes: Sizes,
 ) -> Estimate:
-  """What a step costs on a mesh of these sizes.
+  """Estimates the cost of a step on a mesh of these sizes.
 
   Raises: ValueError where the mesh cannot store a parameter.
   """
   for module in learner.context.modules.values():
-    jax.tree.map(
-      lambda p: mesh.check_divides(p, sizes),
-      module.specs,
-      is_leaf=mesh.is_param,
-    )
+    for p in jax.tree.leaves(module.specs, is_leaf=mesh.is_param):
+      mesh.check_divides(p, sizes)
   return Estimate(
     work,
     sizes,
@@ -77,7 +77,7 @@ def estimate(
   )
 
 
-def matrices(shape: transformer.Shape) -> float:
+def matrices(shape: transformer.DecoderConfig) -> float:
   """Parameters that multiply a token in its layers."""
   h, g, d = shape.heads, shape.kv_heads, shape.head_dim
   mlp = 3 * shape.width * shape.mlp * max(1, shape.top_k)
@@ -86,31 +86,33 @@ def matrices(shape: transformer.Shape) -> float:
 
 
 def pass_flops(
-  shape: transformer.Shape, tokens: float, pairs: float, said: float
+  shape: transformer.DecoderConfig, tokens: float, pairs: float, scored: float
 ) -> float:
   """FLOPs of one pass forward.
 
-  2 P tokens + 4 H d L pairs + 2 D V said: P parameters of matrices, pairs of
+  2 P tokens + 4 H d L pairs + 2 D V scored: P parameters of matrices, pairs of
   a token and a key it sees, tokens whose log-prob is asked for.
   """
   per_pair = 4 * shape.heads * shape.head_dim * shape.layers
   head = 2 * shape.width * shape.vocab
-  return 2 * matrices(shape) * tokens + per_pair * pairs + head * said
+  return 2 * matrices(shape) * tokens + per_pair * pairs + head * scored
 
 
-def passes(learner: Learner, work: Work) -> tuple[int, int]:
-  """How often a step goes through its rows: forwards alone, and both ways.
+def passes(learner: Algorithm, work: Workload) -> tuple[int, int]:
+  """Passes of a step through its rows: forward only, and forward with backward.
 
   The policy each epoch, and once more where old log-probs are wanted; every
   other role is read once, and once more both ways if it is trained.
   """
   others = learner.context.modules.keys() - {POLICY, shared_base.BASE}
   trained = learner.context.rules.keys() - {POLICY}
-  old = bool(update.old_wanted(learner))
+  old = bool(update.old_outputs_needed(learner))
   return len(others) + old, work.epochs + len(trained)
 
 
-def flops(learner: Learner, shape: transformer.Shape, work: Work) -> Flops:
+def flops(
+  learner: Algorithm, shape: transformer.DecoderConfig, work: Workload
+) -> Flops:
   """FLOPs of a step.
 
   Backwards a product costs two, or one if its matrix stays as it is, and one
@@ -120,23 +122,22 @@ def flops(learner: Learner, shape: transformer.Shape, work: Work) -> Flops:
   tokens = work.rows * work.tokens
   one = pass_flops(shape, tokens, tokens * (work.tokens + 1) / 2, work.written)
   again = 0 if shape.remat == 'none' else 1
-  return Flops(
-    forward=(forwards + both) * one,
-    backward=(2 - frozen(learner) + again) * both * one,
-    rollout=_rollout_flops(shape, work),
-  )
-
-
-def _rollout_flops(shape: transformer.Shape, work: Work) -> float:
   turn = work.read + work.message
   each = turn if work.afresh else turn * work.turns
   contexts = work.batch * (work.turns if work.afresh else 1)
   pairs = contexts * each * (each + 1) / 2
-  return pass_flops(shape, contexts * each, pairs, work.written)
+  return Flops(
+    forward=(forwards + both) * one,
+    backward=(2 - frozen(learner) + again) * both * one,
+    rollout=pass_flops(shape, contexts * each, pairs, work.written),
+  )
 
 
 def traffic(
-  learner: Learner, shape: transformer.Shape, work: Work, sizes: Sizes
+  learner: Algorithm,
+  shape: transformer.DecoderConfig,
+  work: Workload,
+  sizes: Sizes,
 ) -> Traffic:
   """Bytes received: rings, in which (n - 1) / n of an array comes by.
 
@@ -151,28 +152,26 @@ def traffic(
   whole = held(decoder(learner), sizes, mesh.COMPUTE)
   rounds = work.rows / work.micro
   embed = _ring(pieces(sizes))
-  copies = mesh.pieces('batch', sizes) // sizes['fsdp']
+  copies = mesh.num_shards('batch', sizes) // sizes['fsdp']
   a = jnp.dtype(shape.dtype).itemsize * shape.layers
-  tokens = work.rows * work.tokens / mesh.pieces('batch', sizes)
+  tokens = work.rows * work.tokens / mesh.num_shards('batch', sizes)
   own = tokens / sizes['sequence']
   through = forwards + (2 + again) * both
   keys = 2 * shape.kv_heads * shape.head_dim / sizes['tensor']
   experts = (sizes['expert'] - 1) * 2 * shape.width if shape.experts else 0
-  decoded = _rollout_tokens(work) / work.rows / work.tokens
+  rollout = work.batch * work.turns * (work.read + work.message)
+  decoded = rollout / work.rows / work.tokens
+  summed = held(learned, sizes, mesh.COMPUTE) * embed
+  summed += 2 * held(learned, sizes) * _ring(copies)
+  product = own * shape.width * a * _ring(sizes['tensor'])
   return Traffic(
     gather=((forwards + (1 + again) * both) * rounds + 1) * whole * embed,
-    scatter=both * rounds * (held(learned, sizes, mesh.COMPUTE) * embed
-                             + 2 * held(learned, sizes) * _ring(copies)),
-    tensor=4 * own * shape.width * a * _ring(sizes['tensor'])
-    * (through + decoded),
+    scatter=both * rounds * summed,
+    tensor=4 * product * (through + decoded),
     sequence=tokens * keys * a * _ring(sizes['sequence']) * through,
     expert=own * experts * a * (through + decoded),
-  )  # fmt: skip
+  )
 
 
 def _ring(devices: int) -> float:
   return (devices - 1) / devices
-
-
-def _rollout_tokens(work: Work) -> int:
-  return work.batch * work.turns * (work.read + work.message)

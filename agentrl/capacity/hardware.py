@@ -1,7 +1,9 @@
-"""Machines that are not at hand: their chips, from the makers' own tables."""
+"""Hardware tables: peak rates and memory of chips, from their makers."""
 
 import re
 from typing import NamedTuple
+
+from agentrl.domain import suggest
 
 
 class Chip(NamedTuple):
@@ -40,27 +42,27 @@ GPUS = {
   'H200': Chip(141e9, 989e12, 4800e9, 900e9, _NVIDIA + 'h200'),
   'L4': Chip(24e9, 121e12, 300e9, 64e9, _NVIDIA + 'l4'),
 }
+CHIPS = TPUS | GPUS
 # Their names count cores, of which a chip has two and JAX shows one device.
 _BY_CORES = ('v4', 'v5p')
 
 
 def parse(name: str) -> Topology:
-  """'v5e-16' (as the cloud names slices) or '8xH100' -> Topology.
+  """'v5e-16' (as the cloud names slices), '8xH100' or 'h100-8' -> Topology.
 
   Raises: ValueError for a chip or a count that is not known.
   """
-  tpu = re.fullmatch(r'(v\w+)-(\d+)', name)
-  gpu = re.fullmatch(r'(\d+)x(\w+)', name)
-  kind, count = '', 0
-  if tpu:
-    kind, count = tpu[1], int(tpu[2]) // (2 if tpu[1] in _BY_CORES else 1)
-  elif gpu:
-    kind, count = gpu[2], int(gpu[1])
-  table = TPUS if tpu else GPUS
+  slices = re.fullmatch(r'(?P<kind>\w+)-(?P<count>\d+)', name)
+  boards = re.fullmatch(r'(?P<count>\d+)x(?P<kind>\w+)', name)
+  kind, count, table = '', 0, GPUS if boards else CHIPS
+  if match := slices or boards:
+    written, number = match['kind'], int(match['count'])
+    kind = {x.lower(): x for x in table}.get(written.lower(), written)
+    count = number // (2 if kind in _BY_CORES else 1)
   if kind not in table or not count:
     raise ValueError(
-      f'--topology={name!r} is unknown; write KIND-COUNT with one of'
-      f' {tuple(TPUS)} or COUNTxKIND with one of {tuple(GPUS)}, such as v5e-16'
-      ' or 8xH100'
+      f'--topology={name!r} is unknown{suggest(kind, table)}; write KIND-COUNT'
+      f' with one of {tuple(CHIPS)}, or COUNTxKIND with one of {tuple(GPUS)},'
+      ' such as v5e-16 or 8xH100'
     )
   return Topology(name, table[kind], count)

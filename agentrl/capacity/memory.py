@@ -1,4 +1,4 @@
-"""Bytes of one device at the fullest moment of a step, from shapes alone.
+"""Memory model: bytes of one device at the peak of a step, from shapes alone.
 
 What the compiled step holds; every row is taken to be full.
 """
@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 
 from agentrl import mesh, optimizer
-from agentrl.learner.algorithm import POLICY, Learner
+from agentrl.learner.algorithm import POLICY, Algorithm
 from agentrl.model import policy, shared_base
 from agentrl.nn import attention_kernels, chunked_logprob, transformer
 
@@ -22,8 +21,8 @@ ROW = 34  # bytes that types.Rows has for a token, beside its outputs
 Sizes = Mapping[str, int]  # of the mesh
 
 
-class Work(NamedTuple):
-  """How much a step reads and writes: capacities."""
+class Workload(NamedTuple):
+  """Sizes of a step: rows, tokens and slots, as capacities."""
 
   rows: int  # of the update
   tokens: int  # of a row
@@ -45,7 +44,7 @@ class Work(NamedTuple):
     return self.batch * self.turns * self.message
 
 
-class Memory(NamedTuple):
+class DeviceMemory(NamedTuple):
   """Bytes of one device."""
 
   parameters: float  # of every role
@@ -72,44 +71,38 @@ def held(specs, sizes: Sizes, rules: Mapping = mesh.RULES) -> int:
 
 
 def _piece(p: mesh.Param, sizes: Sizes, rules: Mapping = mesh.RULES) -> int:
-  split = math.prod(mesh.pieces(a, sizes, rules) for a in p.axes if a)
+  split = math.prod(mesh.num_shards(a, sizes, rules) for a in p.axes if a)
   return math.prod(p.shape) // split * jnp.dtype(p.dtype).itemsize
 
 
 def pieces(sizes: Sizes) -> int:
   """Into how many pieces parameters are cut that are gathered."""
-  return mesh.pieces('embed', sizes, mesh.RULES)
+  return mesh.num_shards('embed', sizes, mesh.RULES)
 
 
-def moments(rule: optimizer.Rule, specs, sizes: Sizes) -> int:
+def moments(rule: optimizer.OptimizerConfig, specs, sizes: Sizes) -> int:
   """Bytes of a role's optimizer state on one device."""
-  params = jax.tree.map(
-    lambda p: jax.ShapeDtypeStruct(p.shape, p.dtype),
-    specs,
-    is_leaf=mesh.is_param,
-  )
+  array = lambda p: jax.ShapeDtypeStruct(p.shape, p.dtype)  # noqa: E731
+  params = jax.tree.map(array, specs, is_leaf=mesh.is_param)
   state = jax.eval_shape(lambda p: optimizer.init(rule, p), params)
-  sized = optax.tree.map_params(
-    rule.direction(),
-    lambda x, p: (
-      _piece(p._replace(dtype=x.dtype), sizes)
-      if x.shape == p.shape
-      else x.size * x.dtype.itemsize
-    ),
-    state,
-    specs,
-    transform_non_params=lambda x: x.size * x.dtype.itemsize,
-  )
-  return sum(jax.tree.leaves(sized))
+
+  def size(x, p: mesh.Param | None) -> int:
+    p = p or mesh.Param(x.shape, (None,) * x.ndim, jnp.zeros)
+    return _piece(p._replace(dtype=x.dtype), sizes)
+
+  return sum(jax.tree.leaves(optimizer.by_parameter(size, state, specs)))
 
 
 def memory(
-  learner: Learner, shape: transformer.Shape, work: Work, sizes: Sizes
-) -> Memory:
+  learner: Algorithm,
+  shape: transformer.DecoderConfig,
+  work: Workload,
+  sizes: Sizes,
+) -> DeviceMemory:
   """Bytes of one device at the fullest moment."""
   modules, rules = learner.context.modules, learner.context.rules
   stored = {role: held(m.specs, sizes) for role, m in modules.items()}
-  cut, batch = pieces(sizes) > 1, mesh.pieces('batch', sizes)
+  cut, batch = pieces(sizes) > 1, mesh.num_shards('batch', sizes)
   here = work._replace(
     micro=max(1, work.micro // batch), slots=-(-work.slots // batch)
   )
@@ -119,7 +112,7 @@ def memory(
     read = cache(shape, here._replace(capacity=capacity), sizes['tensor'])
     return writing(shape, specs, sizes) + read
 
-  return Memory(
+  return DeviceMemory(
     parameters=sum(stored.values()),
     moments=sum(moments(r, modules[n].specs, sizes) for n, r in rules.items()),
     gradients=max(stored[role] for role in rules),
@@ -131,19 +124,19 @@ def memory(
   )
 
 
-def decoder(learner: Learner):
+def decoder(learner: Algorithm):
   """Specs of what the policy reads with: its own, or what roles share."""
   modules = learner.context.modules
   return modules[shared_base.BASE if frozen(learner) else POLICY].specs
 
 
-def frozen(learner: Learner) -> bool:
-  """Whether roles train adapters of a decoder that stays as it is."""
+def frozen(learner: Algorithm) -> bool:
+  """Returns whether roles train adapters of a frozen decoder."""
   return shared_base.BASE in learner.context.modules
 
 
 def gathered(
-  shape: transformer.Shape, specs, sizes: Sizes, fixed: bool
+  shape: transformer.DecoderConfig, specs, sizes: Sizes, fixed: bool
 ) -> float:
   """Bytes of the decoder as it is computed with, and of such gradients.
 
@@ -159,8 +152,9 @@ def gathered(
   return whole if fixed else whole + rest + one
 
 
-def writing(shape: transformer.Shape, specs, sizes: Sizes) -> float:
-  """Bytes of the decoder as tokens are written with it (decode.unstack).
+def writing(shape: transformer.DecoderConfig, specs, sizes: Sizes) -> float:
+  """Bytes of the decoder as tokens are written with it
+  (decode.prepare_decode_params).
 
   Layers and a head in the numbers that are computed with; the embedding is the
   stored one where it is whole.
@@ -172,7 +166,9 @@ def writing(shape: transformer.Shape, specs, sizes: Sizes) -> float:
   return layers * a / FLOAT + head + (rest if pieces(sizes) > 1 else 0)
 
 
-def activations(shape: transformer.Shape, work: Work, sizes: Sizes) -> float:
+def activations(
+  shape: transformer.DecoderConfig, work: Workload, sizes: Sizes
+) -> float:
   """Bytes that a micro-batch of one device holds between its two passes.
 
   What each layer keeps (Shape.remat), all of the one layer that is gone
@@ -188,39 +184,41 @@ def activations(shape: transformer.Shape, work: Work, sizes: Sizes) -> float:
   width = shape.width
   full = a * (6 * width + 2 * qkv + heads * shape.head_dim + 3 * mlp)
   full += FLOAT * 2 * width + _scores(shape, work.tokens, sequence) * heads
-  keeps = {
-    'none': full,
-    'dots': a * (3 * width + qkv + 2 * mlp),
-    'layer': a * width,
-  }
+  dots = a * (3 * width + qkv + 2 * mlp)
+  keeps = {'none': full, 'dots': dots, 'layer': a * width}
   layers = tokens * (shape.layers * keeps[shape.remat] + full)
   return layers + _head(shape, tokens, tensor)
 
 
-def _scores(shape: transformer.Shape, tokens: int, sequence: int) -> float:
+def _scores(
+  shape: transformer.DecoderConfig, tokens: int, sequence: int
+) -> float:
   """Bytes that a head keeps of each token's attention."""
   if sequence > 1:
     return 2 * FLOAT
+  kind = 'xla' if shape.attention == 'xla' else 'auto'
   reading = attention_kernels.choose(
-    'xla' if shape.attention == 'xla' else 'auto',
-    tokens, shape.head_dim, shape.dtype, shape.score_cap,
-  )  # fmt: skip
-  whole = 2 * FLOAT * tokens
-  return whole if reading == 'xla' else 2 * FLOAT
+    kind, tokens, shape.head_dim, shape.dtype, shape.score_cap
+  )
+  return 2 * FLOAT * (tokens if reading == 'xla' else 1)
 
 
-def _head(shape: transformer.Shape, tokens: float, tensor: int) -> float:
+def _head(
+  shape: transformer.DecoderConfig, tokens: float, tensor: int
+) -> float:
   """Bytes of logits, their gradients and what is made of them."""
   if shape.vocab > policy.WORDS:
-    c = chunked_logprob.Reading(())
+    c = chunked_logprob.LogprobConfig(())
     block = min(c.tokens, tokens) * min(c.words, shape.vocab // tensor)
     return FLOAT * (3 * block + 2 * tokens * shape.width)
   at_once = min(tokens, policy.LOGITS // shape.vocab, transformer.CHUNK)
   return FLOAT * 4 * at_once * shape.vocab / tensor
 
 
-def cache(shape: transformer.Shape, work: Work, tensor: int) -> float:
-  """Bytes of what a device's slots have read, and of what they say next."""
+def cache(
+  shape: transformer.DecoderConfig, work: Workload, tensor: int
+) -> float:
+  """Bytes of a device's KV caches, and of the messages being decoded."""
   a = jnp.dtype(shape.dtype).itemsize
   position = 2 * shape.layers * shape.kv_heads / tensor * shape.head_dim * a
   logits = FLOAT * 3 * shape.vocab / tensor

@@ -1,4 +1,4 @@
-"""A config on a topology: its estimate, what makes it fit, one table."""
+"""Capacity report: the estimate of a config on a topology, and advice."""
 
 import math
 from collections.abc import Iterator
@@ -11,6 +11,7 @@ from agentrl.capacity.cost import Estimate
 from agentrl.capacity.hardware import Topology
 from agentrl.configs import base
 from agentrl.model import hf_weights
+from agentrl.rollout import registered
 from agentrl.run import algorithm, host_env, jit_env, pretrained, validate
 from agentrl.run.pretrained import Language
 
@@ -22,52 +23,55 @@ def report(c: ConfigDict, name: str, model: str | None = None) -> str:
 
   Raises: ValueError for a config or a topology that cannot be.
   """
-  where, known = hardware.parse(name), language(c, model)
-  found = estimate(c, where, known)
-  lines = [*table(c, where, found), counted(known), '']
-  if fits(found, where):
+  where, lm = hardware.parse(name), language(c, model)
+  step = estimate(c, where, lm)
+  lines = [*table(c, where, step), counted(lm), '']
+  if fits(step, where):
     return '\n'.join([*lines, 'It fits.'])
-  return '\n'.join([*lines, advice(c, where, known)])
+  return '\n'.join([*lines, advice(c, where, lm)])
 
 
 def language(c: ConfigDict, model: str | None = None) -> Language:
-  """The decoder and the words of the directory, or else of the config.
+  """The decoder and the tokenizer of the directory, or else of the config.
 
   Raises: ValueError for a directory that cannot be read.
   """
   if model or c.model.path:
-    return pretrained.outline(c, model or hf_weights.locate(c.model.path))
+    return pretrained.outline(
+      c, model or hf_weights.locate(c.model.path, weights=False)
+    )
   return pretrained.language(c)
 
 
-def fits(found: Estimate, where: Topology) -> bool:
-  return found.memory.peak <= ROOM * where.chip.memory
+def fits(step: Estimate, where: Topology) -> bool:
+  return step.memory.peak <= ROOM * where.chip.memory
 
 
-def estimate(c: ConfigDict, where: Topology, known: Language) -> Estimate:
-  """What a step of the config costs there."""
+def estimate(c: ConfigDict, where: Topology, lm: Language) -> Estimate:
+  """Estimates the cost of a step of the config on the topology."""
   c = ConfigDict(c.to_dict())
   sizes = mesh.sizes({k: c.mesh[k] for k in mesh.AXES}, where.devices)
   c.mesh.update(sizes)
   validate.config(c)
-  shape = pretrained.computed(c, known.shape)
-  learner = algorithm.make_learner(c, shape)
-  return cost.estimate(learner, shape, work(c, known), sizes)
+  shape = pretrained.computed(c, lm.shape)
+  learner = algorithm.make_algorithm(c, shape)
+  return cost.estimate(learner, shape, work(c, lm), sizes)
 
 
-def work(c: ConfigDict, known: Language) -> memory.Work:
-  """How much a step of the config reads and writes; no task is made."""
-  hosted = c.rollout_kind == 'host'
+def work(c: ConfigDict, lm: Language) -> memory.Workload:
+  """Returns the workload of a step of the config; makes no task."""
+  spec = base.wiring(c)
+  hosted = registered.kind_of(spec).on_host
   kind = host_env if hosted else jit_env
-  sized = kind.sized(c, known.tokenizer, known.chat)
+  sized = kind.sized(c, lm.tokenizer, lm.chat)
   plan, size = sized.plan, sized.capacity
   afresh = plan.history == 'turn'
-  values = base.wiring(c).values('plan', c.plan)
+  values = spec.values('minibatch', c.minibatch)
   models = host_env.models(c)
-  return memory.Work(
+  return memory.Workload(
     rows=c.rollout.batch * (plan.turns if afresh else 1),
     tokens=size.row,
-    micro=c.micro,
+    micro=c.micro_batch,
     epochs=values.get('epochs', 1),
     batch=c.rollout.batch,
     slots=c.rollout.slots if hosted else min(c.rollout.slots, c.rollout.batch),
@@ -93,18 +97,15 @@ def table(c: ConfigDict, where: Topology, e: Estimate) -> Iterator[str]:
     yield f'{where.devices - used} devices are idle: set c.mesh.fsdp to -1.'
   yield ''
   yield 'memory of a device                   GB'
-  for name, value in m._asdict().items():
-    yield _line(name, value / 1e9)
+  yield from _lines(m, 1e9)
   yield _line('at the fullest moment', m.peak / 1e9)
   yield _line('there is', chip.memory / 1e9)
   yield ''
   yield 'a step, all devices      10^12 FLOPs'
-  for name, value in e.flops._asdict().items():
-    yield _line(name, value / 1e12)
+  yield from _lines(e.flops, 1e12)
   yield ''
   yield 'received by a device in a step       GB'
-  for name, value in e.traffic._asdict().items():
-    yield _line(name, value / 1e9)
+  yield from _lines(e.traffic, 1e9)
   yield ''
   yield f'tokens of a step: {w.rows * w.tokens:,} read in {w.rows:,} rows,'
   yield f'  of which {w.written:,} sampled in {w.batch * w.turns:,} turns'
@@ -123,44 +124,55 @@ def seconds(e: Estimate, where: Topology) -> tuple[float, float]:
   )
 
 
-def counted(known: Language) -> str:
-  """A line on whose tokens these are."""
-  chat = 'in a chat' if known.chat else 'without a chat'
-  return f'tokens are counted by tokenizer {known.tokenizer.name}, {chat}'
+def counted(lm: Language) -> str:
+  """Returns a line that names the tokenizer of the counts."""
+  chat = 'in a chat' if lm.chat else 'without a chat'
+  return f'tokens are counted by tokenizer {lm.tokenizer.name}, {chat}'
 
 
-def advice(c: ConfigDict, where: Topology, known: Language) -> str:
+def advice(c: ConfigDict, where: Topology, lm: Language) -> str:
   """The first changes with which it fits, or that there are none."""
   for changes in candidates(c, where):
     least = changes['mesh.fsdp']
     # The smallest micro-batches first: where they do not fit, none do.
-    if _fitting(c, changes | {'micro': least}, where, known) is None:
+    if _fitting(c, changes | {'micro_batch': least}, where, lm) is None:
       continue
-    micro = c.micro
-    while (
-      found := _fitting(c, changes | {'micro': micro}, where, known)
-    ) is None:
+    micro = c.micro_batch
+    while not (
+      step := _fitting(c, changes | {'micro_batch': micro}, where, lm)
+    ):
       micro = max(least, micro // 2)
-    if micro != c.micro:
-      changes |= {'micro': micro}
+    if micro != c.micro_batch:
+      changes |= {'micro_batch': micro}
     now = c.to_dict() | {f'mesh.{k}': v for k, v in c.mesh.items()}
-    told = ' '.join(
+    flags = ' '.join(
       f'--config.{k}={v}' for k, v in changes.items() if now.get(k) != v
     )
-    peak = found.memory.peak / 1e9
-    return f'It does not fit. With {told} it needs {peak:.3g} GB.'
-  return _last_resort(c, where, known)
+    peak = step.memory.peak / 1e9
+    return f'It does not fit. With {flags} it needs {peak:.3g} GB.'
+  learner = algorithm.make_algorithm(c, lm.shape)
+  total = 4 * mesh.count(memory.decoder(learner)) / 1e9
+  room = ROOM * where.chip.memory * where.devices / 1e9
+  way, grown = '', ''
+  if not memory.frozen(learner):
+    grown = ' (four times that with gradients and moments)'
+    way = 'train adapters on a frozen base (LoRA), or '
+  return (
+    'It does not fit, and neither smaller micro-batches, bfloat16,'
+    f' recomputing nor another mesh make it: the model has {total:.3g} GB of'
+    f' parameters{grown} and {room:.3g} GB are there; {way}take more devices'
+  )
 
 
 def _fitting(
-  c, changes: dict, where: Topology, known: Language
+  c, changes: dict, where: Topology, lm: Language
 ) -> Estimate | None:
   """The estimate of the changed config if it fits, else None."""
   try:
-    found = estimate(applied(c, changes), where, known)
+    step = estimate(applied(c, changes), where, lm)
   except ValueError:  # a mesh that the model or the batch does not divide into
     return None
-  return found if fits(found, where) else None
+  return step if fits(step, where) else None
 
 
 def candidates(c: ConfigDict, where: Topology) -> Iterator[dict]:
@@ -187,20 +199,9 @@ def applied(c: ConfigDict, changes: dict) -> ConfigDict:
   return c
 
 
-def _last_resort(c: ConfigDict, where: Topology, known: Language) -> str:
-  """What no change of these can help."""
-  learner = algorithm.make_learner(c, known.shape)
-  total = 4 * mesh.count(memory.decoder(learner)) / 1e9
-  room = ROOM * where.chip.memory * where.devices / 1e9
-  way, grown = '', ''
-  if not memory.frozen(learner):
-    grown = ' (four times that with gradients and moments)'
-    way = 'train adapters on a frozen base (LoRA), or '
-  return (
-    'It does not fit, and neither smaller micro-batches, bfloat16,'
-    f' recomputing nor another mesh make it: the model has {total:.3g} GB of'
-    f' parameters{grown} and {room:.3g} GB are there; {way}take more devices'
-  )
+def _lines(parts, unit: float) -> Iterator[str]:
+  for name, value in parts._asdict().items():
+    yield _line(name, value / unit)
 
 
 def _line(name: str, value: float) -> str:

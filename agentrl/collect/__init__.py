@@ -1,8 +1,3 @@
-"""Collecting: when to sample again, and what of it is kept."""
+"""Collectors: when to sample again, and which samples to keep."""
 
-from agentrl.collect import (  # noqa: F401  register their pieces
-  branch,
-  dynamic,
-  greedy,
-  once,
-)
+from agentrl.collect import branch, dynamic, greedy, once  # noqa: F401

@@ -3,9 +3,9 @@
 Of every `every` attempts the first is sampled as it is. The others repeat the
 first turns of one of these of their group, with the same messages and in the
 same world, and go on by themselves; one for which no turn is left to branch
-from is sampled from the start. Nobody branches from a trajectory that does not
-count. Prefixes are said again turn by turn, which costs the time of sampling
-them and the steps of the world; they are in the batch once.
+from is sampled from the start. Trajectories that do not count are not
+branched from. Prefixes are replayed turn by turn, at the cost of prefilling
+them and of the environment's steps; they are in the batch once.
 """
 
 import functools
@@ -19,9 +19,7 @@ from agentrl import counting, domain, registry, segment
 from agentrl.types import Array, Attempts, Batch, Prefix
 
 _register = registry.register(
-  'collect',
-  needs=('term:entropy', 'term:tokens'),
-  gives=('column:branch',),
+  'collect', needs=('term:entropy', 'term:tokens'), gives=('column:branch',)
 )
 
 
@@ -90,7 +88,7 @@ def _branched(
 
   Args:
     name: of the piece
-    choose: (entropies, valid, luck), [A, K] each -> [A, K] bool
+    choose: (entropies, valid, noise), [A, K] each -> [A, K] bool
   """
   if every < 2:
     raise ValueError(
@@ -101,12 +99,12 @@ def _branched(
   first = np.arange(0, b, every)
   rest = np.setdiff1d(np.arange(b), first)
   one = sample(_take(attempts, first), key)
-  luck = jax.random.uniform(
+  noise = jax.random.uniform(
     jax.random.fold_in(key, b), (2, *one.turns.node.shape)
   )
-  chosen = choose(entropies(one), counting.counted(one, 'trajectory'), luck[0])
+  chosen = choose(entropies(one), counting.counted(one, 'trajectory'), noise[0])
   later = _take(attempts, rest)
-  origin, turns = partners(chosen, luck[1], one.ids['group'], later.group)
+  origin, turns = partners(chosen, noise[1], one.ids['group'], later.group)
   entropy = one.turns.terms['entropy']
   prefix = Prefix(one.rows, entropy, origin, turns, len(first))
   two = sample(later.replace(prefix=prefix), key)
@@ -120,7 +118,7 @@ def entropies(batch: Batch) -> Array:
 
 
 def branches(
-  h, valid, luck, *, chance: float, slope: float, penalty: float
+  h, valid, noise, *, chance: float, slope: float, penalty: float
 ) -> Array:
   """Turns to branch from: [B, K] bool, never the first of a trajectory.
 
@@ -130,14 +128,14 @@ def branches(
 
   Args:
     h: [B, K] nats, mean entropy of the turn
-    luck: [B, K] uniform on [0, 1)
+    noise: [B, K] uniform on [0, 1)
   """
   p = chance + slope * (h - h[:, :1])
-  return _in_turn(lambda left, p, u: u < p * left, valid, penalty, p, luck)
+  return _in_turn(lambda left, p, u: u < p * left, valid, penalty, p, noise)
 
 
 def above(
-  h, valid, luck, *, threshold: float, slope: float, penalty: float
+  h, valid, noise, *, threshold: float, slope: float, penalty: float
 ) -> Array:
   """Turns to branch from: [B, K] bool, never the first of a trajectory.
 
@@ -146,7 +144,7 @@ def above(
   With no penalty and a threshold of 1/2 as likely as `branches` at chance 1/2.
   Args: as of `branches`
   """
-  x = luck + slope * (h - h[:, :1])
+  x = noise + slope * (h - h[:, :1])
   return _in_turn(lambda left, x: x * left > threshold, valid, penalty, x)
 
 
@@ -164,27 +162,27 @@ def _in_turn(rule, valid, penalty: float, *args) -> Array:
   return jnp.swapaxes(chosen, 0, 1)
 
 
-def partners(chosen, luck, group, member) -> tuple[Array, Array]:
-  """Whose first turns each member repeats, and how many: [M] i32 each.
+def partners(chosen, noise, group, member) -> tuple[Array, Array]:
+  """Origin whose first turns each member repeats, and their number: [M] i32.
 
-  The chosen turns of a group are dealt to its members in the order of luck; a
+  The chosen turns of a group are dealt to its members in a random order; a
   member for which none is left repeats 0 turns.
 
   Args:
-    chosen, luck: [A, K]
+    chosen, noise: [A, K]
     group: [A] i32 of the sampled trajectories
     member: [M] i32, groups of the members
   """
   a, k = chosen.shape
   of = jnp.broadcast_to(group[:, None], (a, k)).reshape(-1)
-  mine = segment.rank(luck.reshape(-1), of, chosen.reshape(-1))
+  mine = segment.rank(noise.reshape(-1), of, chosen.reshape(-1))
   place = jnp.arange(member.shape[0])
   yours = segment.rank(place, member, jnp.ones_like(place, bool))
   match = (member[:, None] == of[None]) & (yours[:, None] == mine[None])
   match &= chosen.reshape(1, -1)
   at = jnp.argmax(match, axis=1).astype(jnp.int32)
-  found = jnp.any(match, axis=1)
-  return jnp.where(found, at // k, 0), jnp.where(found, at % k, 0)
+  any_match = jnp.any(match, axis=1)
+  return jnp.where(any_match, at // k, 0), jnp.where(any_match, at % k, 0)
 
 
 def joined(one: Batch, two: Batch, origin, turns) -> Batch:

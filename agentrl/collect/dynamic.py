@@ -36,7 +36,9 @@ def dynamic_sampling(
       f' divide {b}; change c.hp.collect.dynamic_sampling.times'
     )
   differ = select.varied(batch.outcome, batch)
-  whole = segment.largest(differ.astype(jnp.float32), select.group_ids(batch))
+  whole = segment.segment_max(
+    differ.astype(jnp.float32), select.group_ids(batch)
+  )
   order = segment.live_first(whole > 0)[: b // times]
   return take(select.keep(batch, differ), order), carry
 
@@ -82,7 +84,7 @@ def resample_on_correct_calls(
   *,
   group_times: domain.Count = 2,
 ):
-  """`resample_on_correct` by `correct_and_clean_calls`, for worlds of tools."""
+  """`resample_on_correct` by `correct_and_clean_calls`, with tools."""
   batch: Batch = score(sample(attempts, key))
   name, choose = 'resample_on_correct_calls', select.correct_and_clean_calls
   return _resampled(name, batch, choose, group_times), carry
@@ -96,12 +98,12 @@ def _resampled(name: str, batch: Batch, choose, group_times: int) -> Batch:
       f'{name} keeps one of group_times={group_times} attempts, which do not'
       f' divide {b}; change c.hp.collect.{name}.group_times'
     )
-  kept = choose(batch, share=1 / group_times)
-  good = counting.trajectories(kept)
+  curated = choose(batch, share=1 / group_times)
+  good = counting.trajectories(curated)
   group, one = select.group_ids(batch), jnp.ones(b, jnp.int32)
   place = segment.rank(jnp.where(good, 0, 1), group, one > 0)
-  first = place * group_times < segment.total(one, group)
-  return take(kept, segment.live_first(first)[: b // group_times])
+  first = place * group_times < segment.segment_sum(one, group)
+  return take(curated, segment.live_first(first)[: b // group_times])
 
 
 def take(batch: Batch, order: Array) -> Batch:

@@ -1,4 +1,4 @@
-"""Which trajectories are trained on.
+"""Curation: selects the trajectories that are trained on.
 
 (batch, *, hp) -> batch. What is dropped keeps its place, so that shapes stay:
 its weight is 0, so nothing is learned from it, and its turns count as not
@@ -16,34 +16,34 @@ from agentrl.advantage import returns
 from agentrl.types import Array, Batch
 
 
-def keep(batch: Batch, kept: Array) -> Batch:
-  """The batch without the trajectories that are not kept [B] bool."""
-  chex.assert_rank(kept, 1)
+def keep(batch: Batch, mask: Array) -> Batch:
+  """The batch with trajectories outside of the mask [B] bool dropped."""
+  chex.assert_rank(mask, 1)
   rows, turns = batch.rows, batch.turns
   one = jnp.where(rows.traj >= 0, 0, -1)
   weight = segment.to_tokens(
-    kept[:, None].astype(rows.weight.dtype), rows.traj, one
+    mask[:, None].astype(rows.weight.dtype), rows.traj, one
   )
   return batch.replace(
     rows=rows.replace(weight=rows.weight * weight),
-    turns=turns.replace(scored=turns.scored & kept[:, None]),
+    turns=turns.replace(scored=turns.scored & mask[:, None]),
   )
 
 
 def group_ids(batch: Batch) -> Array:
   """The group of each trajectory as an id in [0, B): [B] i32."""
-  return segment.dense(batch.ids['group'])
+  return segment.compact_ids(batch.ids['group'])
 
 
 def varied(x: Array, batch: Batch) -> Array:
   """Trajectories that count in groups that do not agree on x [B]: [B] bool."""
   group, live = group_ids(batch), counting.trajectories(batch)
-  top = segment.largest(x, group, live)
-  return live & (top != -segment.largest(-x, group, live))
+  top = segment.segment_max(x, group, live)
+  return live & (top != -segment.segment_max(-x, group, live))
 
 
 def rank(score: Array, group: Array, live: Array) -> Array:
-  """How many live members of the group come before, by score: [B] i32.
+  """Rank by score among the live members of the group: [B] i32.
 
   Of equal scores the earlier one comes first.
   """
@@ -65,16 +65,16 @@ def most_varied(batch: Batch, *, share: domain.Share = 0.25) -> Batch:
   total = jnp.sum(returns.reward(batch), axis=1)
   group, live = group_ids(batch), counting.trajectories(batch)
   w = live.astype(total.dtype)
-  n = jnp.maximum(segment.total(w, group), 1)
-  mean = segment.total(w * total, group) / n
-  var = segment.total(w * jnp.square(total - mean), group)
+  n = jnp.maximum(segment.segment_sum(w, group), 1)
+  mean = segment.segment_sum(w * total, group) / n
+  var = segment.segment_sum(w * jnp.square(total - mean), group)
   var = var / jnp.maximum(n - 1, 1)
   first = rank(jnp.zeros_like(total), group, live) == 0  # stands for its group
   first &= live
   count = jnp.maximum(jnp.round(share * jnp.sum(first)), 1)
   one = jnp.zeros_like(group)
   place = jnp.where(first, rank(-var, one, first), 0)
-  place = segment.total(place, group)
+  place = segment.segment_sum(place, group)
   return keep(batch, varied(total, batch) & (place < count))
 
 
@@ -85,7 +85,9 @@ def correct_and_clean(batch: Batch, *, share: domain.Share = 0.5) -> Batch:
   `correct_and_clean_calls` where there are no tools: the penalty is the share
   of turns whose message was not understood.
   """
-  return _on_correct(batch, _mean(batch, 'invalid'), share)
+  valid = batch.turns.valid
+  wrong = jnp.sum(jnp.where(valid, batch.turns.terms['invalid'], 0), axis=1)
+  return _on_correct(batch, wrong / jnp.maximum(jnp.sum(valid, 1), 1), share)
 
 
 @registry.register(
@@ -116,19 +118,12 @@ def correct_and_clean_calls(
   return _on_correct(batch, error + jnp.where(answers > 0, spare, 1), share)
 
 
-def _mean(batch: Batch, name: str) -> Array:
-  """Mean of a term over the turns of each trajectory: [B]."""
-  valid = batch.turns.valid
-  total = jnp.sum(jnp.where(valid, batch.turns.terms[name], 0), axis=1)
-  return total / jnp.maximum(jnp.sum(valid, axis=1), 1)
-
-
 def _on_correct(batch: Batch, penalty: Array, share: float) -> Batch:
   """Failures in proportion, and solutions of least penalty [B]."""
   group, live = group_ids(batch), counting.trajectories(batch)
   won = live & (batch.outcome > 0.5)
   lost = live & ~won
-  many = lambda mask: segment.total(mask.astype(jnp.float32), group)  # noqa: E731
+  many = lambda mask: segment.segment_sum(mask.astype(jnp.float32), group)  # noqa: E731
   n = jnp.round(share * many(live))
   least = jnp.minimum(2, many(won))
   fails = jnp.maximum(jnp.round(share * many(lost)), jnp.minimum(2, many(lost)))

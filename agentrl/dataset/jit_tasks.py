@@ -1,34 +1,34 @@
-"""Task sets: built once from a source, found again, read in a fixed order."""
+"""Task sets of jit environments: built once, stored, read in a fixed order."""
 
 import dataclasses
 import functools
 import os
-import re
-import time
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
-from absl import logging
+import tensorflow_datasets as tfds
 
-from agentrl.dataset import progress, tfds_store
+from agentrl.dataset import tfds_store
+
+# TFDS stores 64-bit floats as 32-bit ones, and cannot read its byte encodings
+# without TensorFlow, so this is what comes back with the same bits.
+DTYPES = (
+  *map(np.dtype, ('bool', 'float16', 'float32', 'uint8', 'uint16')),
+  *map(np.dtype, ('int8', 'int16', 'int32', 'int64')),
+)
 
 
-class Source(Protocol):
-  """What makes solved tasks (`env.base.TaskSource`)."""
+class Solved(Protocol):
+  """A task with a demonstration that solves it (`env.base.SolvedTask`)."""
 
-  def name(self) -> str:
-    """Filesystem-safe, with a hash of every setting that changes a task."""
-
-  def solved(
-    self, split: str, count: int, seed: int
-  ) -> Iterator[tfds_store.Solved]:
-    """Up to `count` solved tasks, the same ones for the same arguments."""
+  task: Mapping[str, np.ndarray]
+  actions: Sequence[int]
+  key: str
 
 
 @dataclasses.dataclass(frozen=True)
-class TaskSet:
+class JitTaskSet:
   """n tasks with one solution each; n and A > 0."""
 
   tasks: dict[str, np.ndarray]  # [n, ...] each, what `reset` takes
@@ -40,27 +40,22 @@ class TaskSet:
 
 
 def load(
-  source: Source,
+  source: tfds_store.Source,
   split: str,
   count: int,
   seed: int,
   *,
   folder: str | os.PathLike[str],
-) -> TaskSet:
+) -> JitTaskSet:
   """`count` tasks of the source; built into `folder` if they are not there.
 
-  When they are there the source is only asked its name. Safe if several
-  processes do it at once, or one is killed meanwhile.
-
   Raises:
-    ValueError: if an argument is wrong, the source has fewer tasks, they are
-      of different shapes, or the files are damaged.
+    ValueError: as `tfds_store.load`; tasks have arrays of one shape.
   """
-  config = _config(source, split, count, seed)
-  if not tfds_store.location(folder, config).is_dir():
-    _build(source, split, count, seed, config, folder)
-  examples = tfds_store.read(split=split, config=config, folder=folder)
-  return TaskSet(
+  examples = tfds_store.load(
+    source, split, count, seed, folder=folder, encode=encode_arrays
+  )
+  return JitTaskSet(
     tasks={
       name: np.stack([example['task'][name] for example in examples])
       for name in examples[0]['task']
@@ -70,42 +65,52 @@ def load(
   )
 
 
-def _config(source: Source, split: str, count: int, seed: int) -> str:
-  if split not in ('train', 'test'):
-    raise ValueError(f"split {split!r} is unknown; use 'train' or 'test'")
-  if count < 1:
-    raise ValueError(f'count {count} asks for no task; ask for at least 1')
-  if seed < 0:
-    raise ValueError(f'seed {seed} is negative; use 0 or more')
-  name = source.name()
-  if not re.fullmatch(r'[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}', name):
-    raise ValueError(
-      f'source name {name!r} is no folder name; use up to 200 letters, '
-      "digits, '_', '-' and '.'"
-    )
-  return f'{name}-{split}-{count}-{seed}'
+def encode_arrays(examples: Sequence[Solved]) -> tfds_store.Records:
+  """Records of tasks that are arrays, actions padded with -1.
 
-
-def _build(source, split, count, seed, config, folder) -> None:
-  start = time.monotonic()
-  tasks = islice(source.solved(split, count, seed), count)
-  what = f'Built %d of {count} {split} tasks of {source.name()}'
-  solved = list(progress.logged(tasks, what))
-  if len(solved) < count:
-    raise ValueError(
-      f'{source.name()} has {len(solved)} solvable {split} tasks but {count} '
-      'were asked for; ask for fewer or widen its settings'
-    )
-  os.makedirs(folder, exist_ok=True)
-  tfds_store.write(solved, split=split, config=config, folder=folder)
-  logging.info(
-    'Built %d %s tasks of %s in %.1f s.',
-    *(count, split, source.name(), time.monotonic() - start),
-  )
+  Raises:
+    ValueError: if arrays differ in names, shapes or dtypes between examples,
+      or have a dtype that would not come back exactly.
+  """
+  tasks = [
+    {name: np.asarray(x) for name, x in example.task.items()}
+    for example in examples
+  ]
+  for name, x in tasks[0].items():
+    if x.dtype not in DTYPES:
+      raise ValueError(
+        f'task array {name!r} is {x.dtype}, which is not stored exactly; use '
+        f'one of {", ".join(map(str, DTYPES))}'
+      )
+  want = {name: (x.shape, str(x.dtype)) for name, x in tasks[0].items()}
+  size = max(1, *(len(example.actions) for example in examples))
+  rows = []
+  for index, (example, task) in enumerate(zip(examples, tasks, strict=True)):
+    have = {name: (x.shape, str(x.dtype)) for name, x in task.items()}
+    if have != want:
+      raise ValueError(
+        f'task {index} ({example.key}) has arrays {have} but task 0 has '
+        f'{want}; pad them to one shape and dtype'
+      )
+    n = len(example.actions)
+    actions = np.full(size, -1, np.int32)
+    actions[:n] = example.actions
+    row = {'task': task, 'actions': actions, 'n_actions': np.int32(n)}
+    rows.append(row | {'key': example.key})
+  features = {
+    'task': {
+      name: tfds.features.Tensor(shape=x.shape, dtype=x.dtype)
+      for name, x in tasks[0].items()
+    },
+    'actions': tfds.features.Tensor(shape=(size,), dtype=np.int32),
+    'n_actions': tfds.features.Tensor(shape=(), dtype=np.int32),
+    'key': tfds.features.Text(),
+  }
+  return features, rows
 
 
 def epoch_order(n: int, seed: int, step: int, batch: int) -> np.ndarray:
-  """Which of n tasks optimizer step `step` reads: [batch] i64.
+  """Returns which of n tasks optimizer step `step` reads: [batch] i64.
 
   Steps read positions step * batch, ... of an endless list of permutations of
   0..n-1, one for each epoch, drawn from (seed, epoch). So every task comes

@@ -1,4 +1,4 @@
-"""Progress of what takes long before a run begins, in the log."""
+"""Progress lines in the log, for slow work before a run begins."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator

@@ -1,7 +1,6 @@
-"""Solved tasks on disk: a TFDS builder of array records, without TensorFlow.
+"""Task store: a TFDS builder of array records, without TensorFlow.
 
-Features follow from the examples: each array of a task with its own dtype and
-shape, the actions of its demonstration, their number, and the task's key.
+Built once from a source, found again; an encoder says what a record holds.
 """
 
 import contextlib
@@ -9,41 +8,45 @@ import io
 import logging as std_logging
 import os
 import random
+import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import tensorflow_datasets as tfds
 from absl import logging
 
-# TFDS stores 64-bit floats as 32-bit ones, and cannot read its byte encodings
-# without TensorFlow, so this is what comes back with the same bits.
-DTYPES = (
-  *map(np.dtype, ('bool', 'float16', 'float32', 'uint8', 'uint16')),
-  *map(np.dtype, ('int8', 'int16', 'int32', 'int64')),
-)
+from agentrl.dataset import progress
 
 
-class Solved(Protocol):
-  """A task with a demonstration that solves it (`env.base.SolvedTask`)."""
+class Source(Protocol):
+  """Generator of tasks (`env.base.TaskSource`, `env.base.EnvFamily`)."""
 
-  task: Mapping[str, np.ndarray]
-  actions: Sequence[int]
-  key: str
+  def name(self) -> str:
+    """Filesystem-safe, with a hash of every setting that changes a task."""
+
+  def tasks(self, split: str, count: int, seed: int) -> Iterator[Any]:
+    """Up to `count` tasks, the same ones for the same arguments."""
+
+
+Records = tuple[dict[str, Any], list[dict[str, Any]]]  # features, rows
+Encoder = Callable[[Sequence[Any]], Records]
 
 
 class AgentTasks(tfds.core.GeneratorBasedBuilder):
-  """Solved tasks, in the order given."""
+  """Tasks with their solutions, in the order given."""
 
   VERSION = tfds.core.Version('1.0.0')
 
   def __init__(
-    self, *, examples: Sequence[Solved], split: str, config: str, data_dir: str
+    self, *, records: Records, split: str, config: str, data_dir: str
   ):
-    self._examples = examples
+    self._features, self._rows = records
     self._split = split
     super().__init__(
       config=tfds.core.BuilderConfig(name=config),
@@ -52,23 +55,10 @@ class AgentTasks(tfds.core.GeneratorBasedBuilder):
     )
 
   def _info(self) -> tfds.core.DatasetInfo:
-    arrays = _arrays(self._examples[0])
     return tfds.core.DatasetInfo(
       builder=self,
       description='Tasks of an environment with one solution each.',
-      features=tfds.features.FeaturesDict(
-        {
-          'task': {
-            name: tfds.features.Tensor(shape=x.shape, dtype=x.dtype)
-            for name, x in arrays.items()
-          },
-          'actions': tfds.features.Tensor(
-            shape=(self._max_actions(),), dtype=np.int32
-          ),
-          'n_actions': tfds.features.Tensor(shape=(), dtype=np.int32),
-          'key': tfds.features.Text(),
-        }
-      ),
+      features=tfds.features.FeaturesDict(self._features),
       disable_shuffling=True,  # the order given is the order read
     )
 
@@ -77,35 +67,80 @@ class AgentTasks(tfds.core.GeneratorBasedBuilder):
     return {self._split: self._generate_examples()}
 
   def _generate_examples(self):
-    size = self._max_actions()
-    for index, example in enumerate(self._examples):
-      actions = np.full(size, -1, np.int32)
-      actions[: len(example.actions)] = example.actions
-      yield (
-        index,
-        {
-          'task': _arrays(example),
-          'actions': actions,
-          'n_actions': np.int32(len(example.actions)),
-          'key': example.key,
-        },
-      )
+    yield from enumerate(self._rows)
 
-  def _max_actions(self) -> int:
-    return max(1, *(len(example.actions) for example in self._examples))
+
+def load(
+  source: Source,
+  split: str,
+  count: int,
+  seed: int,
+  *,
+  folder: str | os.PathLike[str],
+  encode: Encoder,
+) -> list[dict]:
+  """`count` examples of the source; built into `folder` if not there.
+
+  When they are there the source is only asked its name. Safe if several
+  processes do it at once, or one is killed meanwhile.
+
+  Raises:
+    ValueError: if an argument is wrong, the source has fewer tasks, they
+      cannot be encoded, or the files are damaged.
+  """
+  name = config_name(source, split, count, seed)
+  if not location(folder, name).is_dir():
+    _build(source, split, count, seed, name, encode, folder)
+  return read(split=split, config=name, folder=folder)
+
+
+def config_name(source: Source, split: str, count: int, seed: int) -> str:
+  """The name of a task set on disk; checks what it is made of."""
+  if split not in ('train', 'test'):
+    raise ValueError(f"split {split!r} is unknown; use 'train' or 'test'")
+  if count < 1:
+    raise ValueError(f'count {count} asks for no task; ask for at least 1')
+  if seed < 0:
+    raise ValueError(f'seed {seed} is negative; use 0 or more')
+  name = source.name()
+  if not re.fullmatch(r'[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}', name):
+    raise ValueError(
+      f'source name {name!r} is no folder name; use up to 200 letters, '
+      "digits, '_', '-' and '.'"
+    )
+  return f'{name}-{split}-{count}-{seed}'
+
+
+def _build(source, split, count, seed, config, encode, folder) -> None:
+  start = time.monotonic()
+  tasks = islice(source.tasks(split, count, seed), count)
+  what = f'Built %d of {count} {split} tasks of {source.name()}'
+  examples = list(progress.logged(tasks, what))
+  if len(examples) < count:
+    raise ValueError(
+      f'{source.name()} has {len(examples)} solvable {split} tasks but {count} '
+      'were asked for; ask for fewer or widen its settings'
+    )
+  os.makedirs(folder, exist_ok=True)
+  write(examples, split=split, config=config, folder=folder, encode=encode)
+  logging.info(
+    'Built %d %s tasks of %s in %.1f s.',
+    *(count, split, source.name(), time.monotonic() - start),
+  )
 
 
 def location(folder: str | os.PathLike[str], config: str) -> Path:
-  """Where the data set of that name is, or would be."""
+  """Returns the folder of the data set of that name, built or not."""
   return Path(folder) / AgentTasks.name / config / str(AgentTasks.VERSION)
 
 
 def write(
-  examples: Sequence[Solved],
+  examples: Sequence[Any],
   *,
   split: str,
   config: str,
   folder: str | os.PathLike[str],
+  encode: Encoder,
 ) -> None:
   """Writes at least one example to `location(folder, config)`, all or nothing.
 
@@ -115,10 +150,9 @@ def write(
   nobody reads.
 
   Raises:
-    ValueError: if arrays differ in names, shapes or dtypes between examples,
-      or have a dtype that would not come back exactly.
+    ValueError: if they cannot be encoded.
   """
-  _assert_alike(examples)
+  records = encode(examples)
   final = location(folder, config)
   final.parent.mkdir(parents=True, exist_ok=True)
   # A directory of our own: TFDS draws the name of its own from Python's
@@ -130,28 +164,24 @@ def write(
     # TFDS prints its banners to the standard output, whatever is asked.
     with quiet(), contextlib.redirect_stdout(io.StringIO()):
       AgentTasks(
-        examples=examples, split=split, config=config, data_dir=build
+        records=records, split=split, config=config, data_dir=build
       ).download_and_prepare(
         download_config=tfds.download.DownloadConfig(try_download_gcs=False)
       )
-    _publish(location(build, config), final)
+    try:
+      os.rename(location(build, config), final)  # refused if it holds anything
+    except OSError:
+      if not final.is_dir():
+        raise
   finally:
     random.setstate(drawn)
     shutil.rmtree(build, ignore_errors=True)
 
 
-def _publish(built: Path, final: Path) -> None:
-  try:
-    os.rename(built, final)  # atomic; refused if `final` holds anything
-  except OSError:
-    if not final.is_dir():
-      raise
-
-
 def read(
   *, split: str, config: str, folder: str | os.PathLike[str]
 ) -> list[dict]:
-  """The examples as written, in order: task, actions, n_actions and key.
+  """The examples as encoded, in order.
 
   Raises:
     ValueError: if the data set is damaged.
@@ -162,8 +192,7 @@ def read(
       data = tfds.builder_from_directory(place)
       source = data.as_data_source(split=split)
       examples = source.__getitems__(range(len(source)))
-    features = data.info.features['task']
-    return [_decoded(example, features) for example in examples]
+    return [_decoded(example, data.info.features) for example in examples]
   except Exception as error:
     reason = str(error).strip().split('\n')[0]
     raise ValueError(
@@ -176,35 +205,12 @@ def _decoded(example: dict, features: tfds.features.FeaturesDict) -> dict:
   """TFDS reads a scalar as a Python number, a text as bytes: mend both."""
   if example['key'] is None:  # how a record lost from a cut file reads
     raise ValueError('a record is missing')
-  arrays = {
-    name: np.asarray(x, features[name].np_dtype)
-    for name, x in example['task'].items()
-  }
-  return {**example, 'task': arrays, 'key': example['key'].decode()}
-
-
-def _arrays(example: Solved) -> dict[str, np.ndarray]:
-  return {name: np.asarray(x) for name, x in example.task.items()}
-
-
-def _assert_alike(examples: Sequence[Solved]) -> None:
-  """Every example has the arrays of the first, in dtypes that are stored."""
-  first = _arrays(examples[0])
-  for name, x in first.items():
-    if x.dtype not in DTYPES:
-      raise ValueError(
-        f'task array {name!r} is {x.dtype}, which is not stored exactly; use '
-        f'one of {", ".join(map(str, DTYPES))}'
-      )
-  want = {name: (x.shape, str(x.dtype)) for name, x in first.items()}
-  for index, example in enumerate(examples):
-    arrays = _arrays(example)
-    have = {name: (x.shape, str(x.dtype)) for name, x in arrays.items()}
-    if have != want:
-      raise ValueError(
-        f'task {index} ({example.key}) has arrays {have} but task 0 has '
-        f'{want}; pad them to one shape and dtype'
-      )
+  out = {}
+  for name, x in example.items():
+    if isinstance(x, dict):
+      x = {k: np.asarray(v, features[name][k].np_dtype) for k, v in x.items()}
+    out[name] = x.decode() if isinstance(x, bytes) else x
+  return out
 
 
 @contextlib.contextmanager

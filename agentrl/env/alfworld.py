@@ -34,7 +34,7 @@ class AlfWorld:
 
   columns: ClassVar[tuple[str, ...]] = ()
   system: ClassVar[str] = ''  # the first observation tells the task
-  place: ClassVar[str] = 'process'  # planners in C compute the world
+  worker: ClassVar[str] = 'process'  # planners in C compute the world
 
   def __post_init__(self):
     if self.held_out not in TESTS:
@@ -44,12 +44,10 @@ class AlfWorld:
 
   def name(self) -> str:
     """alfworld-<test games>-<hash of all settings>, without the folder."""
-    told = dataclasses.replace(self, data='')
-    return task_sampling.name(f'alfworld-{self.held_out}', told)
+    settings = dataclasses.replace(self, data='')
+    return task_sampling.name(f'alfworld-{self.held_out}', settings)
 
-  def solved(
-    self, split: str, count: int, seed: int
-  ) -> Iterator[base.HostTask]:
+  def tasks(self, split: str, count: int, seed: int) -> Iterator[base.HostTask]:
     """Games that can be solved, with their walkthroughs where they have one.
 
     The splits are the data's own folders; a key is the game's path in them.
@@ -58,21 +56,21 @@ class AlfWorld:
     root = self.root()
     folder = root / ('train' if split == 'train' else self.held_out)
     games = sorted(folder.rglob(_GAME))
-    found = 0
+    total = 0
     for i in rng.permutation(len(games)).tolist():
-      if found == count:
+      if total == count:
         return
-      told = json.loads(games[i].read_text(encoding='utf-8'))
-      if told.get('solvable', False):
-        found += 1
+      game = json.loads(games[i].read_text(encoding='utf-8'))
+      if game.get('solvable', False):
+        total += 1
         path = games[i].relative_to(root).as_posix()
-        said = tuple(told.get('walkthrough') or ())
+        demo = tuple(game.get('walkthrough') or ())
         yield base.HostTask(
-          {'game': path}, said, splits.content_key(path.encode())
+          {'game': path}, demo, splits.content_key(path.encode())
         )
-    if found < count:
+    if total < count:
       raise ValueError(
-        f'{folder} holds {found} games that can be solved, and {count} were'
+        f'{folder} holds {total} games that can be solved, and {count} were'
         ' asked for; ask for fewer, or get more with alfworld-download'
       )
 
@@ -92,7 +90,6 @@ class AlfWorld:
     return root
 
   def env(self) -> 'AlfEnv':
-    """A new environment; see `host.Family`."""
     root = self.root()
     try:
       importlib.import_module('alfworld')
@@ -117,22 +114,24 @@ class AlfEnv:
 
     del seed
     self.close()
-    told = textworld.EnvInfos(won=True, admissible_commands=True, feedback=True)
+    infos = textworld.EnvInfos(
+      won=True, admissible_commands=True, feedback=True
+    )
     self.game = textworld.start(
-      str(self.root / task['game']), told, [AlfredDemangler(shuffle=False)]
+      str(self.root / task['game']), infos, [AlfredDemangler(shuffle=False)]
     )
     self.state = self.game.reset()
     return self._observe()
 
-  def step(self, message: str) -> base.Reply:
-    """One action, among those possible -> what the world answers."""
-    said = message.strip()
-    if said not in self.state.admissible_commands:
-      return base.Reply(self._observe(), invalid=True)
-    self.state, _, _ = self.game.step(said)
+  def step(self, message: str) -> base.Step:
+    """One action, among those possible -> its result."""
+    action = message.strip()
+    if action not in self.state.admissible_commands:
+      return base.Step(self._observe(), invalid=True)
+    self.state, _, _ = self.game.step(action)
     won = bool(self.state.won)
     text = '' if won else self._observe()
-    return base.Reply(text, float(won), won, float(won))
+    return base.Step(text, float(won), won, float(won))
 
   def close(self) -> None:
     """Ends the game."""

@@ -1,10 +1,10 @@
-"""What an environment outside of jit is: a Python object that talks text.
+"""Host environments: Python objects that exchange text with the agent.
 
-A `Family` is a frozen dataclass of settings that makes tasks and environments
-for them; its fields are what `c.env` holds. It is sent to the process in which
-an environment lives, so it is picklable, and imports what is heavy when used.
-What an environment does is a function of its task, its seed and the messages
-it got: where that holds, a run repeats, and branches begin as they should.
+An `EnvFamily` is a frozen dataclass of settings that makes tasks and
+environments for them; its fields are those of `c.env`. It is sent to the
+process of an environment, so it is picklable, and imports heavy packages when
+used. An environment must be a function of its task, its seed and the messages
+it got: only then are runs reproducible and branches correct.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from agentrl import install
 from agentrl.service.base import Service
 
-PLACES = ('thread', 'process')
+WORKERS = ('thread', 'process')
 
 # Families that ship, by what c.env.name calls them. Any other is named by
 # 'module:Class'.
@@ -23,6 +23,7 @@ FAMILIES: dict[str, str] = {
   'alfworld': 'agentrl.env.alfworld:AlfWorld',
   'countdown': 'agentrl.env.countdown:Countdown',
   'interview': 'agentrl.env.interview:Interview',
+  'jsonl': 'agentrl.env.jsonl:Jsonl',
   'math_python': 'agentrl.env.math_python:MathPython',
   'minigrid': 'agentrl.env.minigrid:MiniGrid',
   'reasoning_gym': 'agentrl.env.reasoning_gym:ReasoningGym',
@@ -39,16 +40,16 @@ FAMILIES: dict[str, str] = {
 SET = ('name', 'train', 'test', 'seed')  # of c.env: not the family's
 
 
-class Reply(NamedTuple):
-  """What the world answers to a message."""
+class Step(NamedTuple):
+  """Result of a message."""
 
   text: str  # the next observation; of no use once done
-  reward: float = 0.0  # within ±1e12, as facts are: rollout/workers/replies.py
+  reward: float = 0.0  # within ±1e12, as info is: rollout/workers/replies.py
   done: bool = False
   score: float = 0.0  # the task's own, in [0, 1]: 1 solved, 0 not
   invalid: bool = False  # the message was not understood
-  role: str = 'user'  # who says `text` in a chat: 'user' or 'tool'
-  facts: Mapping[str, float] = {}  # of this turn, by the family's columns
+  role: str = 'user'  # of `text` in a chat: 'user' or 'tool'
+  info: Mapping[str, float] = {}  # of this turn, by the family's columns
 
 
 class HostEnv(Protocol):
@@ -66,7 +67,7 @@ class HostEnv(Protocol):
       seed: of all that is random here, in [0, 2³¹).
     """
 
-  def step(self, message: str) -> Reply:
+  def step(self, message: str) -> Step:
     """One turn; not called once done."""
 
   def close(self) -> None:
@@ -74,27 +75,27 @@ class HostEnv(Protocol):
 
 
 class HostTask(NamedTuple):
-  """A task, and what an agent can say that solves it."""
+  """A task, and messages that solve it."""
 
   task: dict[str, Any]  # what JSON can hold
-  said: tuple[str, ...]  # a demonstration; empty where none is known
+  demonstration: tuple[str, ...]  # a demonstration; empty where none is known
   key: str  # content id: equal for what the family counts as the same task
 
 
-class Family(Protocol):
+class EnvFamily(Protocol):
   """Settings that make tasks, and environments to play them in."""
 
   @property
   def columns(self) -> tuple[str, ...]:
-    """The names of the facts in a `Reply`."""
+    """The names of the info values in a `Step`."""
 
   @property
   def system(self) -> str:
-    """What the agent is told before the first observation; '': nothing."""
+    """System text; '': none."""
 
   @property
-  def place(self) -> str:
-    """Where an environment lives: one of `PLACES`.
+  def worker(self) -> str:
+    """Kind of worker to run in: one of `WORKERS`.
 
     A 'thread' for what waits for others; its calls cannot be stopped. A
     'process' for what computes, or may hang, leak or crash.
@@ -103,7 +104,7 @@ class Family(Protocol):
   def name(self) -> str:
     """Short, safe in file names, with a hash of all settings."""
 
-  def solved(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
+  def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
     """Exactly `count` distinct tasks of a split; the same for the same seed.
 
     No key is ever in both splits, whatever the counts and seeds.
@@ -113,7 +114,7 @@ class Family(Protocol):
     """
 
   def env(self) -> HostEnv:
-    """A new environment; called where it will live.
+    """A new environment; called in its worker.
 
     Raises:
       ValueError: a package, a file or a program is missing; how to get it.
@@ -121,22 +122,34 @@ class Family(Protocol):
 
 
 @runtime_checkable
-class Asking(Family, Protocol):
+class NeedsServices(EnvFamily, Protocol):
   """A family whose environments ask users or judges; they live in threads."""
 
   @property
   def needs(self) -> tuple[str, ...]:
     """The names of the services, as in `c.service`."""
 
-  def served(self, services: Mapping[str, Service]) -> Family:
-    """The family whose environments ask these; of `needs` all are there."""
+  def served(self, services: Mapping[str, Service]) -> EnvFamily:
+    """The family with these services, which are all of `needs`."""
+
+
+@runtime_checkable
+class FiniteFamily(EnvFamily, Protocol):
+  """A family that has only the tasks of the user's files."""
+
+  def sizes(self) -> Mapping[str, int]:
+    """Tasks by split, at least one in each.
+
+    Raises:
+      ValueError: there are fewer, or a file cannot be used.
+    """
 
 
 @dataclasses.dataclass(frozen=True)
-class Served:
-  """A family with other environments: those that ask its services."""
+class WithServices:
+  """A family whose environments query its services."""
 
-  family: Family
+  family: EnvFamily
   env: Callable[[], HostEnv]
 
   @property
@@ -148,28 +161,35 @@ class Served:
     return self.family.system
 
   @property
-  def place(self) -> str:
-    return self.family.place
+  def worker(self) -> str:
+    return self.family.worker
 
   def name(self) -> str:
     return self.family.name()
 
-  def solved(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
-    return self.family.solved(split, count, seed)
+  def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
+    return self.family.tasks(split, count, seed)
 
 
-def needs(family: Family) -> tuple[str, ...]:
-  """The services that environments of a family ask."""
-  return family.needs if isinstance(family, Asking) else ()
+def needs(family: EnvFamily) -> tuple[str, ...]:
+  """Names of the services that environments of a family query."""
+  return family.needs if isinstance(family, NeedsServices) else ()
 
 
-def served(family: Family, services: Mapping[str, Service]) -> Family:
+def sizes(family: EnvFamily) -> Mapping[str, int]:
+  """The most tasks by split; {} where there are as many as one asks for."""
+  return family.sizes() if isinstance(family, FiniteFamily) else {}
+
+
+def with_services(
+  family: EnvFamily, services: Mapping[str, Service]
+) -> EnvFamily:
   """The family, ready to make environments.
 
   Raises:
     ValueError: it needs a service that is not there.
   """
-  if not isinstance(family, Asking):
+  if not isinstance(family, NeedsServices):
     return family
   if lacking := [name for name in family.needs if name not in services]:
     raise ValueError(
@@ -179,11 +199,11 @@ def served(family: Family, services: Mapping[str, Service]) -> Family:
   return family.served(services)
 
 
-def unserved(family: Asking) -> ValueError:
-  """For `Asking.env`, where there is nobody to ask."""
+def missing_services(family: NeedsServices) -> ValueError:
+  """Error of `NeedsServices.env` when no services were given."""
   return ValueError(
     f'environments of {type(family).__name__} ask services {family.needs}; give'
-    ' them by host.served(family, services)'
+    ' them by base.with_services(family, services)'
   )
 
 
@@ -191,36 +211,39 @@ def find(name: str) -> type:
   """The family of a name.
 
   Raises:
-    ValueError: there is none, no such module or class, or it is no `Family`.
+    ValueError: there is none, no such module or class, or it is no `EnvFamily`.
   """
   path = FAMILIES.get(name, name)
   module, colon, cls = path.partition(':')
   if not colon:
+    from agentrl.domain import suggest  # imports numpy, which children lack
+
     raise ValueError(
-      f'env.name={name!r} is unknown; choose from {sorted(FAMILIES)}, or name'
-      " a family of your own as 'module:Class'"
+      f'env.name={name!r} is unknown{suggest(name, FAMILIES)}; choose'
+      f' from {sorted(FAMILIES)}, or name a family of your own as'
+      " 'module:Class'"
     )
   try:
-    found = getattr(importlib.import_module(module), cls)
+    family = getattr(importlib.import_module(module), cls)
   except (ImportError, AttributeError) as error:
     raise ValueError(
       f'env.name={name!r} names no family ({error}); give the module as Python'
       ' imports it, and a class in it'
     ) from error
-  if wrong := _wrong(found):
+  if wrong := _wrong(family):
     raise ValueError(f'env.name={name!r} is no family: {wrong}')
-  return found
+  return family
 
 
-def _wrong(found: Any) -> str:
-  """Why it is no `Family`, and what to do; '' where it is one."""
-  if not (isinstance(found, type) and dataclasses.is_dataclass(found)):
+def _wrong(family: Any) -> str:
+  """Error text if it is no `EnvFamily`, else ''."""
+  if not (isinstance(family, type) and dataclasses.is_dataclass(family)):
     return 'it is no dataclass; make it a frozen dataclass of settings'
-  fields = settings(found)
-  has = {*fields, *dir(found)}
-  members = [x for x in vars(Family) if not x.startswith('_')]
+  fields = settings(family)
+  has = {*fields, *dir(family)}
+  members = [x for x in vars(EnvFamily) if not x.startswith('_')]
   if lacks := [x for x in members if x not in has]:
-    return f'it lacks {lacks}, which agentrl.env.base.Family describes'
+    return f'it lacks {lacks}, which agentrl.env.base.EnvFamily describes'
   if taken := [x for x in SET if x in fields]:
     return f'its fields {taken} are taken by c.env; call them otherwise'
   if bare := [x for x in fields if fields[x] is dataclasses.MISSING]:
@@ -233,14 +256,14 @@ def settings(family: type) -> dict[str, Any]:
   return {f.name: f.default for f in dataclasses.fields(family)}
 
 
-def of(env: Mapping[str, Any]) -> Family:
+def of(env: Mapping[str, Any]) -> EnvFamily:
   """The family of a config's `env`."""
   fields = {name: x for name, x in env.items() if name not in SET}
   return find(env['name'])(**fields)
 
 
 def missing(package: str, extra: str) -> ValueError:
-  """For an environment whose package is not installed."""
+  """Error of an environment whose package is not installed."""
   return ValueError(
     f'this environment needs the package {package}, which is not installed;'
     f' run {install.command(extra)}'

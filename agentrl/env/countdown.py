@@ -30,7 +30,7 @@ from agentrl.env.base import HostTask
 from agentrl.text import safe_ast as written
 from agentrl.text.tool_calls import FormatName, format_of
 from agentrl.text.tool_calls.base import Call
-from agentrl.tool.base import Fault
+from agentrl.tool.base import ToolError
 from agentrl.tool.calculator import Calculator, evaluate
 
 _APPLY = {
@@ -59,10 +59,10 @@ class Countdown:
   most: domain.Count = 99  # the target can be
   operations: str = '+-*'  # of +-*/
   format: FormatName = 'tagged'  # of calls
-  teach: bool = False  # the system text says the rules
+  teach: bool = False  # the system text states the rules
 
   columns: ClassVar[tuple[str, ...]] = (*tool_env.COLUMNS, 'format')
-  place: ClassVar[str] = 'thread'
+  worker: ClassVar[str] = 'thread'
 
   def __post_init__(self):
     if not 2 <= self.numbers <= 5:
@@ -83,17 +83,17 @@ class Countdown:
     if not self.teach:
       return ''
     rules = RULES.format(operations=' '.join(self.operations))
-    return tool_env.tell(rules, [Calculator()], self.format)
+    return tool_env.describe_tools(rules, [Calculator()], self.format)
 
   def name(self) -> str:
     return task_sampling.name('countdown', self)
 
-  def solved(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
-    """Tries the shortest solution, then answers with it; see `Family`."""
+  def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
+    """Tries the shortest solution, then answers with it; see `EnvFamily`."""
     return task_sampling.drawn(self._draw, self._solve, split, count, seed)
 
-  def env(self) -> tool_env.Tooled:
-    return tool_env.Tooled(self._begin, format_of(self.format), self.columns)
+  def env(self) -> tool_env.ToolEnv:
+    return tool_env.ToolEnv(self._begin, format_of(self.format), self.columns)
 
   def _draw(self, rng: np.random.Generator) -> list | None:
     """The target and the sorted numbers."""
@@ -109,19 +109,20 @@ class Countdown:
     target, numbers = made
     solution = reachable(numbers, self.operations)[Fraction(target)]
     call = Call(Calculator.name, {'expression': solution})
-    said = format_of(self.format).write([call]), tool_env.say(solution)
-    return {'target': target, 'numbers': numbers}, said
+    answer = tool_env.answer_message(solution)
+    demo = format_of(self.format).write([call]), answer
+    return {'target': target, 'numbers': numbers}, demo
 
-  def _begin(self, task: Mapping[str, Any], seed: int) -> tool_env.Begun:
+  def _begin(self, task: Mapping[str, Any], seed: int) -> tool_env.ToolTask:
     del seed  # nothing is random
     text = f'{task["target"]}: {" ".join(map(str, task["numbers"]))}'
 
-    def judge(answer: str) -> tool_env.Judged:
+    def judge(answer: str) -> tool_env.Grade:
       value = worth(answer, task['numbers'], self.operations)
-      facts = {'format': float(value is not None)}
-      return tool_env.Judged(float(value == task['target']), facts)
+      info = {'format': float(value is not None)}
+      return tool_env.Grade(float(value == task['target']), info)
 
-    return tool_env.Begun(text, [Calculator()], judge)
+    return tool_env.ToolTask(text, [Calculator()], judge)
 
 
 def worth(
@@ -135,15 +136,12 @@ def worth(
     return None
   try:
     nodes = list(ast.walk(written.tree(expression.strip())))
-    allowed = (ast.BinOp, ast.Constant)
-    allowed += tuple(_NODES[x] for x in operations)
+    allowed = {ast.BinOp, ast.Constant, *(_NODES[x] for x in operations)}
     used = Counter(x.value for x in nodes if isinstance(x, ast.Constant))
-    if used - Counter(numbers) or not all(
-      isinstance(x, allowed) for x in nodes
-    ):
+    if used - Counter(numbers) or not allowed.issuperset(map(type, nodes)):
       return None
     return evaluate(expression)
-  except (SyntaxError, RecursionError, MemoryError, ValueError, Fault):
+  except (SyntaxError, RecursionError, MemoryError, ValueError, ToolError):
     return None
 
 
@@ -166,32 +164,35 @@ def reachable(numbers: Sequence[int], operations: str) -> dict[Fraction, str]:
   sign can be moved outwards, and 0 only wastes numbers.
   """
   whole = (1 << len(numbers)) - 1
-  found: dict[int, dict[Fraction, _Term]] = {
+  terms: dict[int, dict[Fraction, _Term]] = {
     1 << i: {Fraction(n): _Term(str(n), 3)} for i, n in enumerate(numbers)
   }
   for part in range(1, whole + 1):
-    if part not in found:
-      found[part] = _joined(part, found, operations)
-  fewer = set().union(*(found[part] for part in range(1, whole)))
+    if part not in terms:
+      terms[part] = _joined(part, terms, operations)
+  fewer = set().union(*(terms[part] for part in range(1, whole)))
   return {
     value: term.text
-    for value, term in found[whole].items()
+    for value, term in terms[whole].items()
     if value not in fewer
   }
 
 
 def _joined(
-  part: int, found: dict[int, dict[Fraction, _Term]], operations: str
+  part: int, terms: dict[int, dict[Fraction, _Term]], operations: str
 ) -> dict[Fraction, _Term]:
-  """What two disjoint parts give together."""
+  """Values of two disjoint parts combined, with their shortest terms."""
   best: dict[Fraction, _Term] = {}
   for left in (x for x in range(1, part) if x & part == x):
-    pairs = itertools.product(found[left].items(), found[part ^ left].items())
+    pairs = itertools.product(terms[left].items(), terms[part ^ left].items())
     for ((a, x), (b, y)), sign in itertools.product(pairs, operations):
       value = _APPLY[sign](a, b)
       if value <= 0:
         continue
-      term = _written(x, sign, y)
+      # With the parentheses that a term within this one needs.
+      level = 1 if sign in '+-' else 2
+      right = y.within(level + (sign in '-/'))
+      term = _Term(f'{x.within(level)}{sign}{right}', level)
       if value not in best or _rank(term) < _rank(best[value]):
         best[value] = term
   return best
@@ -199,10 +200,3 @@ def _joined(
 
 def _rank(term: _Term) -> tuple[int, str]:
   return len(term.text), term.text
-
-
-def _written(x: _Term, sign: str, y: _Term) -> _Term:
-  """With the parentheses that are needed."""
-  level = 1 if sign in '+-' else 2
-  right = y.within(level + (sign in '-/'))
-  return _Term(f'{x.within(level)}{sign}{right}', level)

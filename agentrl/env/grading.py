@@ -1,4 +1,4 @@
-"""When an answer is right: as a number, exactly, or as words."""
+"""Grading of answers: as numbers, by exact match, or by F₁ of words."""
 
 import re
 import string
@@ -44,7 +44,7 @@ def normal(text: str) -> str:
 
 
 def exact(answer: str, accepted: Sequence[str]) -> bool:
-  """Whether the normal words are those of an accepted answer."""
+  """Exact match of the normal words with an accepted answer."""
   return normal(answer) in {normal(gold) for gold in accepted}
 
 
@@ -55,10 +55,10 @@ def f1(answer: str, accepted: Sequence[str]) -> float:
 
   the words normal, and counted as often as they stand.
   """
-  said = normal(answer).split()
-  return max((_f1(said, normal(gold).split()) for gold in accepted), default=0)
+  words = normal(answer).split()
+  return max((_f1(words, normal(gold).split()) for gold in accepted), default=0)
 
 
-def _f1(said: list[str], gold: list[str]) -> float:
-  common = (Counter(said) & Counter(gold)).total()
-  return 2 * common / (len(said) + len(gold)) if common else 0.0
+def _f1(words: list[str], gold: list[str]) -> float:
+  common = (Counter(words) & Counter(gold)).total()
+  return 2 * common / (len(words) + len(gold)) if common else 0.0

@@ -21,13 +21,14 @@ import numpy as np
 
 from agentrl import domain
 from agentrl.env import base, task_sampling, tool_env
-from agentrl.env.base import HostTask, Reply
+from agentrl.env.base import HostTask, Step
 from agentrl.service.base import Service, ServiceFault
 from agentrl.text.message import AGENT, Message
 
 RULES = (
   'The user has chosen one of the numbers. Ask questions that can be answered'
-  f' by yes or no, such as "below 15?", and end with {tool_env.say("...")}.'
+  ' by yes or no, such as "below 15?", and end with'
+  f' {tool_env.answer_message("...")}.'
 )
 CHOSEN = (
   'You have chosen the number {secret}. Tell it to nobody; answer every'
@@ -50,10 +51,10 @@ class Interview:
   noise: Annotated[float, domain.Real(0, 0.5)] = (
     0.0  # chance that an answer is turned round on its way
   )
-  teach: bool = False  # the system text says the rules
+  teach: bool = False  # the system text states the rules
 
   columns: ClassVar[tuple[str, ...]] = ('asked', 'yes')
-  place: ClassVar[str] = 'thread'
+  worker: ClassVar[str] = 'thread'
   needs: ClassVar[tuple[str, ...]] = ('user',)
 
   def __post_init__(self):
@@ -74,15 +75,17 @@ class Interview:
   def name(self) -> str:
     return task_sampling.name('interview', self)
 
-  def solved(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
-    """Halves what is left, then answers; see `Family`."""
+  def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
+    """Halves what is left, then answers; see `EnvFamily`."""
     return task_sampling.drawn(self._draw, _solve, split, count, seed)
 
-  def served(self, services: Mapping[str, Service]) -> base.Family:
-    return base.Served(self, lambda: InterviewEnv(services['user'], self.noise))
+  def served(self, services: Mapping[str, Service]) -> base.EnvFamily:
+    return base.WithServices(
+      self, lambda: InterviewEnv(services['user'], self.noise)
+    )
 
   def env(self) -> base.HostEnv:
-    raise base.unserved(self)
+    raise base.missing_services(self)
 
   def _draw(self, rng: np.random.Generator) -> list:
     """The numbers and the chosen one."""
@@ -92,18 +95,18 @@ class Interview:
 
 def _solve(made: list) -> tuple[dict[str, Any], tuple[str, ...]]:
   numbers, secret = made
-  said = (*halves(numbers, secret), tool_env.say(str(secret)))
-  return {'numbers': numbers, 'secret': secret}, said
+  demo = (*halves(numbers, secret), tool_env.answer_message(str(secret)))
+  return {'numbers': numbers, 'secret': secret}, demo
 
 
 def halves(numbers: Sequence[int], secret: int) -> list[str]:
   """⌈log₂ n⌉ questions at most, after which one of n numbers is left."""
-  left, asked = sorted(numbers), []
+  left, questions = sorted(numbers), []
   while len(left) > 1:
     middle = left[len(left) // 2]
-    asked.append(f'below {middle}?')
+    questions.append(f'below {middle}?')
     left = [n for n in left if (n < middle) == (secret < middle)]
-  return asked
+  return questions
 
 
 class InterviewEnv:
@@ -119,47 +122,42 @@ class InterviewEnv:
     self._talk = [Message('system', chosen)]
     return ' '.join(map(str, task['numbers']))
 
-  def step(self, message: str) -> Reply:
+  def step(self, message: str) -> Step:
     answer = tool_env.final(message)
-    if answer is None:
-      return self._ask(message)
-    score = float(answer == str(self._secret))
-    return Reply('', score, True, score, facts={'asked': 0.0, 'yes': 0.0})
+    if answer is not None:
+      score = float(answer == str(self._secret))
+      return Step('', score, True, score, info={'asked': 0.0, 'yes': 0.0})
+    self._talk.append(Message('user', message))
+    text = self._user(tuple(self._talk), seed=self._random.getrandbits(31))
+    self._talk.append(Message(AGENT, text))
+    turned = self._random.random() < self._noise
+    match = _YES_OR_NO.match(text)
+    if not match:  # no answer to the question
+      return Step(text, invalid=True, info={'asked': 1.0, 'yes': 0.0})
+    answer = match[1].lower()
+    if turned:
+      answer = text = _TURNED[answer]
+    info = {'asked': 1.0, 'yes': float(answer == 'yes')}
+    return Step(text, info=info)
 
   def close(self) -> None:
     pass
 
-  def _ask(self, question: str) -> Reply:
-    """What does not begin with yes or no was not understood."""
-    self._talk.append(Message('user', question))
-    text = self._user(tuple(self._talk), seed=self._random.getrandbits(31))
-    self._talk.append(Message(AGENT, text))
-    turned = self._random.random() < self._noise
-    found = _YES_OR_NO.match(text)
-    if not found:
-      facts = {'asked': 1.0, 'yes': 0.0}
-      return Reply(text, invalid=True, facts=facts)
-    said = found[1].lower()
-    if turned:
-      said = text = _TURNED[said]
-    facts = {'asked': 1.0, 'yes': float(said == 'yes')}
-    return Reply(text, facts=facts)
-
 
 def truthful(messages: Sequence[Message], *, seed: int) -> str:
-  """The user that tells the truth, and what it can be asked.
+  """The truthful user. It understands:
 
   below 15? / above 15? / 15? / is it 15?
   """
   del seed  # nothing is random
   chosen = _CHOSEN.search(messages[0].content)
   if not chosen:
-    raise ServiceFault('nobody told the user which number it has chosen')
-  asked = _QUESTION.fullmatch(messages[-1].content.strip())
-  if not asked:
+    raise ServiceFault('the user was not given its number')
+  question = _QUESTION.fullmatch(messages[-1].content.strip())
+  if not question:
     return 'Ask yes or no.'
-  secret, number = int(chosen[1]), int(asked[2])
-  match (asked[1] or '').lower():
+  secret, number = int(chosen[1]), int(question[2])
+  match (question[1] or '').lower():
     case 'below':
       right = secret < number
     case 'above':

@@ -1,4 +1,4 @@
-"""Environments that run in Java: what they need, and how they end."""
+"""Helpers of environments in Java: requirements, shutdown, messages."""
 
 import shutil
 import subprocess
@@ -11,7 +11,7 @@ PATIENCE = 5  # seconds to end by itself
 
 
 def needed(package: str) -> None:
-  """Before a Java process is started.
+  """Checks the requirements before a Java process is started.
 
   Raises:
     ValueError: there is no Java here.
@@ -24,7 +24,7 @@ def needed(package: str) -> None:
 
 
 def stop(world: Any) -> None:
-  """Ends the Java process of a world of TextWorldExpress or ScienceWorld.
+  """Ends the Java process of TextWorldExpress or ScienceWorld.
 
   It ends by itself once the process that started it is gone: it reads its
   standard input for that.
@@ -38,8 +38,8 @@ def stop(world: Any) -> None:
     process.wait()
 
 
-def said(message: str) -> str:
-  """A message as Java can be handed it: whole characters, none of them 0."""
+def sanitize(message: str) -> str:
+  """A message that Java accepts: valid Unicode without NUL."""
   return message.encode('utf-8', 'replace').decode().replace('\0', ' ').strip()
 
 

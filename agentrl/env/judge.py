@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agentrl.env import base
-from agentrl.env.base import HostEnv, HostTask, Reply
+from agentrl.env.base import HostEnv, HostTask, Step
 from agentrl.service.base import Service, ServiceFault
 from agentrl.text.message import AGENT, Message
 
@@ -23,7 +23,7 @@ _NUMBER = re.compile(r'(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?!\.?\w)', re.ASCII)
 
 
 @dataclasses.dataclass(frozen=True)
-class Judged:
+class WithJudge:
   """A family, with a judge of whatever ends a task.
 
   What the turns before earn is the family's. A trajectory that is cut short
@@ -31,7 +31,7 @@ class Judged:
   partial score, so that the outcomes of a group are on one scale.
   """
 
-  family: base.Family
+  family: base.EnvFamily
 
   @property
   def columns(self) -> tuple[str, ...]:
@@ -42,8 +42,8 @@ class Judged:
     return self.family.system
 
   @property
-  def place(self) -> str:
-    return self.family.place
+  def worker(self) -> str:
+    return self.family.worker
 
   @property
   def needs(self) -> tuple[str, ...]:
@@ -53,18 +53,21 @@ class Judged:
     """The family's: the tasks are the same."""
     return self.family.name()
 
-  def solved(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
-    return self.family.solved(split, count, seed)
+  def sizes(self) -> Mapping[str, int]:
+    return base.sizes(self.family)
 
-  def served(self, services: Mapping[str, Service]) -> base.Family:
-    family, judge = base.served(self.family, services), services['judge']
-    return base.Served(self, lambda: JudgedEnv(family.env(), judge))
+  def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
+    return self.family.tasks(split, count, seed)
+
+  def served(self, services: Mapping[str, Service]) -> base.EnvFamily:
+    family, judge = base.with_services(self.family, services), services['judge']
+    return base.WithServices(self, lambda: JudgeEnv(family.env(), judge))
 
   def env(self) -> HostEnv:
-    raise base.unserved(self)
+    raise base.missing_services(self)
 
 
-class JudgedEnv:
+class JudgeEnv:
   """An environment whose last reward and score are a judge's."""
 
   def __init__(self, env: HostEnv, judge: Service):
@@ -76,24 +79,23 @@ class JudgedEnv:
     self._talk = [Message('user', text)]
     return text
 
-  def step(self, message: str) -> Reply:
+  def step(self, message: str) -> Step:
     reply = self._env.step(message)
     self._talk.append(Message(AGENT, message))
+    info = {**reply.info, OWN: reply.score}
     if not reply.done:
       self._talk.append(Message(reply.role, reply.text))
-      facts = {**reply.facts, OWN: reply.score}
-      return reply._replace(score=0.0, facts=facts)
-    shown = [Message('user', f'{transcript(self._talk)}\n\n{ASK}')]
-    score = number(self._judge(shown, seed=self._seed))
-    facts = {**reply.facts, OWN: reply.score}
-    return reply._replace(reward=score, score=score, facts=facts)
+      return reply._replace(score=0.0, info=info)
+    messages = [Message('user', f'{transcript(self._talk)}\n\n{ASK}')]
+    score = number(self._judge(messages, seed=self._seed))
+    return reply._replace(reward=score, score=score, info=info)
 
   def close(self) -> None:
     self._env.close()
 
 
 def transcript(messages: Sequence[Message]) -> str:
-  """Who said what, for a judge to read."""
+  """The conversation as text for a judge."""
   return '\n'.join(f'[{m.role}] {m.content}' for m in messages)
 
 
@@ -103,10 +105,10 @@ def number(text: str) -> float:
   Raises:
     ServiceFault: there is none, or it is not in [0, 1].
   """
-  found = _NUMBER.findall(text)
-  score = float(found[-1]) if found else -1.0
+  numbers = _NUMBER.findall(text)
+  score = float(numbers[-1]) if numbers else -1.0
   if not 0 <= score <= 1:
     raise ServiceFault(
-      f'the judge said {text[:80]!r}, whose last number is not in [0, 1]'
+      f'the judge answered {text[:80]!r}, whose last number is not in [0, 1]'
     )
   return score

@@ -23,7 +23,7 @@ from agentrl.env.base import HostTask
 from agentrl.text.tool_calls import FormatName, format_of
 from agentrl.text.tool_calls.base import Call
 from agentrl.tool.python import Python
-from agentrl.tool.sandbox.sandbox import Limits, Sandbox
+from agentrl.tool.sandbox.sandbox import Sandbox, SandboxLimits
 
 EXAMPLE = '{"question": "What is half of 7?", "answer": "3.5"}'
 RULES = 'Solve the problem. Its answer is one number; give it exactly.'
@@ -78,7 +78,7 @@ TEMPLATES = (
 
 
 def primes(n: int) -> list[int]:
-  """Those below n, by the sieve of Eratosthenes."""
+  """Primes below n, by the sieve of Eratosthenes."""
   is_prime = np.ones(n, bool)
   is_prime[:2] = False
   for k in range(2, math.isqrt(n) + 1):
@@ -87,7 +87,7 @@ def primes(n: int) -> list[int]:
 
 
 def divisors(n: int) -> int:
-  """How many there are: Π (e + 1) over the exponents of the primes of n."""
+  """Number of divisors: Π (e + 1) over the exponents of the primes of n."""
   count, prime = 1, 2
   while n > 1:
     exponent = 0
@@ -120,7 +120,7 @@ class MathPython:
   format: FormatName = 'tagged'  # of calls
 
   columns: ClassVar[tuple[str, ...]] = tool_env.COLUMNS
-  place: ClassVar[str] = 'process'
+  worker: ClassVar[str] = 'process'
 
   def __post_init__(self):
     if not 100 <= self.size <= 5000:
@@ -131,13 +131,13 @@ class MathPython:
 
   @property
   def system(self) -> str:
-    return tool_env.tell(RULES, [_TOOL], self.format)
+    return tool_env.describe_tools(RULES, [_TOOL], self.format)
 
   def name(self) -> str:
     return task_sampling.name('math_python', self, self.path)
 
-  def solved(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
-    """Runs a program, then answers; see `Family`.
+  def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
+    """Runs a program, then answers; see `EnvFamily`.
 
     Questions from a file come without demonstrations.
     """
@@ -146,22 +146,22 @@ class MathPython:
     tasks = task_sampling.lines(self.path, _task, EXAMPLE)
     return task_sampling.chosen(tasks, split, count, seed, self.path)
 
-  def env(self) -> tool_env.Tooled:
+  def env(self) -> tool_env.ToolEnv:
     try:
-      tool = Python(Sandbox(Limits(seconds=self.seconds)))
+      tool = Python(Sandbox(SandboxLimits(seconds=self.seconds)))
     except RuntimeError as error:
       raise ValueError(str(error)) from error
 
-    def begin(task: Mapping[str, Any], seed: int) -> tool_env.Begun:
+    def begin(task: Mapping[str, Any], seed: int) -> tool_env.ToolTask:
       del seed  # nothing is random
       gold = grading.number(task['answer'])
 
-      def judge(answer: str) -> tool_env.Judged:
-        return tool_env.Judged(float(grading.number(answer) == gold))
+      def judge(answer: str) -> tool_env.Grade:
+        return tool_env.Grade(float(grading.number(answer) == gold))
 
-      return tool_env.Begun(task['question'], [tool], judge)
+      return tool_env.ToolTask(task['question'], [tool], judge)
 
-    return tool_env.Tooled(begin, format_of(self.format), self.columns)
+    return tool_env.ToolEnv(begin, format_of(self.format), self.columns)
 
   def _draw(self, rng: np.random.Generator) -> dict[str, Any]:
     which = int(rng.integers(len(TEMPLATES)))
@@ -181,15 +181,12 @@ class MathPython:
     numbers = dict.fromkeys('nabc', 2) | made['used']
     answer = str(template.answer(**numbers))
     call = Call(Python.name, {'code': template.code.format(**numbers)})
-    said = format_of(self.format).write([call]), tool_env.say(answer)
-    return {'question': made['question'], 'answer': answer}, said
+    demo = format_of(self.format).write([call]), tool_env.answer_message(answer)
+    return {'question': made['question'], 'answer': answer}, demo
 
 
-_TOOL = tool_env.Told(
-  Python.name,
-  'Runs a Python program and returns what it prints.',
-  Python.schema,
-)
+_ABOUT = 'Runs a Python program and returns what it prints.'
+_TOOL = tool_env.ToolDescription(Python.name, _ABOUT, Python.schema)
 
 
 def _task(line: Mapping[str, Any]) -> HostTask:

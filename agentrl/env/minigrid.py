@@ -37,7 +37,7 @@ class MiniGrid:
   rules: bool = True  # tells how to play, before the first observation
 
   columns: ClassVar[tuple[str, ...]] = ()
-  place: ClassVar[str] = 'process'  # it computes
+  worker: ClassVar[str] = 'process'  # it computes
 
   def __post_init__(self):
     if not self.id.startswith(('BabyAI-', 'MiniGrid-')):
@@ -48,16 +48,13 @@ class MiniGrid:
 
   @property
   def system(self) -> str:
-    """How to play."""
     return RULES if self.rules else ''
 
   def name(self) -> str:
     """minigrid-<id>-<hash of all settings>."""
     return task_sampling.name(f'minigrid-{self.id}', self)
 
-  def solved(
-    self, split: str, count: int, seed: int
-  ) -> Iterator[base.HostTask]:
+  def tasks(self, split: str, count: int, seed: int) -> Iterator[base.HostTask]:
     """Distinct rooms, with the bot's way where it has one."""
     rng = splits.split_rng(split, seed)
     env = self.env()
@@ -66,7 +63,6 @@ class MiniGrid:
     )
 
   def env(self) -> 'GridEnv':
-    """A new environment; see `host.Family`."""
     try:
       import gymnasium
       import minigrid  # noqa: F401  registers its environments
@@ -93,16 +89,16 @@ class GridEnv:
     self.world.np_random = np.random.default_rng(seed)
     return self._observe()
 
-  def step(self, message: str) -> base.Reply:
-    """One action -> what the world answers; others change nothing."""
-    said = message.strip().lower()
-    if said not in ACTIONS:
-      return base.Reply(self._observe(), invalid=True)
-    action = ACTIONS.index(said)
+  def step(self, message: str) -> base.Step:
+    """One action -> its result; others change nothing."""
+    name = message.strip().lower()
+    if name not in ACTIONS:
+      return base.Step(self._observe(), invalid=True)
+    action = ACTIONS.index(name)
     self.seen, reward, ended, late, _ = self.world.step(action)
     done = bool(ended or late)
     text = '' if done else self._observe()
-    return base.Reply(text, float(reward), done, float(reward > 0))
+    return base.Step(text, float(reward), done, float(reward > 0))
 
   def close(self) -> None:
     """Closes the package's world."""
@@ -125,11 +121,11 @@ class GridEnv:
     self.reset(task, 0)
     if not isinstance(self.world, RoomGridLevel):
       return base.HostTask(task, (), key)
-    bot, said, reply = BabyAIBot(self.world), [], base.Reply('')
+    bot, demo, reply = BabyAIBot(self.world), [], base.Step('')
     while not reply.done:
-      said.append(ACTIONS[bot.replan()])
-      reply = self.step(said[-1])
-    return base.HostTask(task, tuple(said) if reply.score else (), key)
+      demo.append(ACTIONS[bot.replan()])
+      reply = self.step(demo[-1])
+    return base.HostTask(task, tuple(demo) if reply.score else (), key)
 
   def _observe(self) -> str:
     """Mission, what is carried, and the view with the agent at its foot."""

@@ -24,9 +24,7 @@ class ReasoningGym:
 
   columns: ClassVar[tuple[str, ...]] = ()
   system: ClassVar[str] = ''  # a question says what to answer
-  place: ClassVar[str] = (
-    'process'  # scoring evaluates what was answered, and may hang
-  )
+  worker: ClassVar[str] = 'process'  # to score evaluates, and may hang
 
   def __post_init__(self):
     try:
@@ -43,9 +41,7 @@ class ReasoningGym:
     """reasoning_gym-<dataset>-<hash of all settings>."""
     return task_sampling.name(f'reasoning_gym-{self.dataset}', self)
 
-  def solved(
-    self, split: str, count: int, seed: int
-  ) -> Iterator[base.HostTask]:
+  def tasks(self, split: str, count: int, seed: int) -> Iterator[base.HostTask]:
     """Distinct questions, with the package's answer where that scores 1."""
     rng = splits.split_rng(split, seed)
     env = self.env()
@@ -54,7 +50,6 @@ class ReasoningGym:
     )
 
   def env(self) -> 'PuzzleEnv':
-    """A new environment; see `host.Family`."""
     try:
       import reasoning_gym
       from reasoning_gym.factory import DATASETS
@@ -95,18 +90,18 @@ class PuzzleEnv:
     self.item = self.puzzles[0]
     return self.item['question']
 
-  def step(self, message: str) -> base.Reply:
+  def step(self, message: str) -> base.Step:
     """The answer -> its score; what the scorer chokes on is invalid."""
     tagged = _ANSWER.match(message)
     answer = tagged[1] if tagged else message
     try:
       score = float(self.puzzles.score_answer(answer.strip(), self.item))
     except Exception:  # the scorers of a hundred puzzles, on any text
-      return base.Reply('', done=True, invalid=True)
-    return base.Reply('', score, done=True, score=score)
+      return base.Step('', done=True, invalid=True)
+    return base.Step('', score, done=True, score=score)
 
   def close(self) -> None:
-    """Nothing is held."""
+    """Nothing to close."""
 
   def draw(self, seed: int) -> tuple[str, dict[str, int]]:
     """A key, of the question, and a task."""

@@ -4,6 +4,7 @@ Its variations of a task are split by the package itself. The score is the
 share of the task's goals that are met; a wrong answer ends it below 0.
 """
 
+import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
@@ -22,28 +23,22 @@ class ScienceWorld:
 
   columns: ClassVar[tuple[str, ...]] = ()
   system: ClassVar[str] = ''  # the first observation tells the task
-  place: ClassVar[str] = 'process'  # Java may hang
+  worker: ClassVar[str] = 'process'  # Java may hang
 
   def name(self) -> str:
     """scienceworld-<task>-<hash of all settings>."""
     return task_sampling.name(f'scienceworld-{self.task}', self)
 
-  def solved(
-    self, split: str, count: int, seed: int
-  ) -> Iterator[base.HostTask]:
-    """Distinct variations with the package's own way; see `host.Family`."""
+  def tasks(self, split: str, count: int, seed: int) -> Iterator[base.HostTask]:
+    """Distinct variations with the package's own way; see `base.EnvFamily`."""
     splits.split_rng(split, seed)  # before Java starts
-    env = self.env()
-    try:
+    with contextlib.closing(self.env()) as env:
       for number in java.chosen(env.numbers(split), split, count, seed):
         task = {'variation': number}
         key = splits.content_key(repr((self.task, number)).encode())
         yield base.HostTask(task, env.way(task), key)
-    finally:
-      env.close()
 
   def env(self) -> 'ScienceEnv':
-    """A new environment; see `host.Family`."""
     try:
       import scienceworld
     except ModuleNotFoundError as error:
@@ -74,18 +69,18 @@ class ScienceEnv:
     # The package's own step lists all valid actions each time, which is slow.
     self.server, self.score = self.world.server, 0.0
     self.server.reset()
-    told = self.world.get_task_description().strip()
-    return f'{told}\n{self.server.step("look around").strip()}'
+    description = self.world.get_task_description().strip()
+    return f'{description}\n{self.server.step("look around").strip()}'
 
-  def step(self, message: str) -> base.Reply:
-    """One action -> what the world answers; a reward is the score's change."""
-    text = self.server.step(java.said(message)).strip()
+  def step(self, message: str) -> base.Step:
+    """One action -> its result; a reward is the score's change."""
+    text = self.server.step(java.sanitize(message)).strip()
     score = float(self.server.getScore())
     reward, self.score = score - self.score, score
     done = bool(self.server.getCompleted()) or score < 0
     invalid = text.startswith(_UNKNOWN)
     text = '' if done else text
-    return base.Reply(text, reward, done, max(score, 0.0), invalid)
+    return base.Step(text, reward, done, max(score, 0.0), invalid)
 
   def close(self) -> None:
     """Ends the Java process."""
@@ -100,7 +95,7 @@ class ScienceEnv:
     return list(self.world.get_variations_test())
 
   def way(self, task: Mapping[str, Any]) -> tuple[str, ...]:
-    """What the package says to solve a variation, where that does."""
+    """The package's own solution of a variation, where it works."""
     self._load(task, gold=True)
     way = tuple(self.world.get_gold_action_sequence())
     self.reset(task, 0)

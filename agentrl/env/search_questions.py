@@ -18,7 +18,7 @@ import functools
 import json
 import pathlib
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -39,11 +39,8 @@ _SYLLABLES = (
 _JOBS = ('baker', 'tailor', 'painter', 'doctor', 'sailor', 'teacher', 'miner')
 _PEOPLE_OF_A_TOWN = 5
 _MOST_PEOPLE = 10_000  # for whom there are names
-_TOOL = tool_env.Told(
-  Search.name,
-  'Searches passages for words and returns the best ones.',
-  Search.schema,
-)
+_ABOUT = 'Searches passages for words and returns the best ones.'
+_TOOL = tool_env.ToolDescription(Search.name, _ABOUT, Search.schema)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +60,7 @@ class SearchQuestions:
   format: FormatName = 'tagged'  # of calls
 
   columns: ClassVar[tuple[str, ...]] = (*tool_env.COLUMNS, 'f1')
-  place: ClassVar[str] = 'thread'
+  worker: ClassVar[str] = 'thread'
 
   def __post_init__(self):
     if bool(self.corpus) != bool(self.questions):
@@ -79,76 +76,69 @@ class SearchQuestions:
 
   @property
   def system(self) -> str:
-    return tool_env.tell(RULES, [_TOOL], self.format)
+    return tool_env.describe_tools(RULES, [_TOOL], self.format)
 
   def name(self) -> str:
     return task_sampling.name(
       'search_questions', self, self.corpus, self.questions
     )
 
-  def solved(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
-    """Searches for what leads there; see `Family`.
+  def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
+    """Searches for what leads there; see `EnvFamily`.
 
     Questions from a file come without demonstrations. Those that are one
     after normalisation are one task.
     """
-    asked = (
-      task_sampling.lines(self.questions, _asked, EXAMPLE)
+    questions = (
+      task_sampling.lines(self.questions, _question, EXAMPLE)
       if self.questions
       else made_up(self.people)[1]
     )
-    tasks = [self._task(x) for x in asked]
+    tasks = [self._task(x) for x in questions]
     where = self.questions or f'people={self.people}'
     return task_sampling.chosen(tasks, split, count, seed, where)
 
-  def env(self) -> tool_env.Tooled:
+  def env(self) -> tool_env.ToolEnv:
     search = _search(self.corpus, self.people, self.passages)
 
-    def begin(task: Mapping[str, Any], seed: int) -> tool_env.Begun:
+    def begin(task: Mapping[str, Any], seed: int) -> tool_env.ToolTask:
       del seed  # nothing is random
-      return tool_env.Begun(
-        task['question'], [search], judge_by(task['answers'])
-      )
+      accepted = task['answers']
 
-    return tool_env.Tooled(begin, format_of(self.format), self.columns)
+      def judge(answer: str) -> tool_env.Grade:
+        right = float(grading.exact(answer, accepted))
+        return tool_env.Grade(right, {'f1': grading.f1(answer, accepted)})
 
-  def _task(self, asked: 'Asked') -> HostTask:
+      return tool_env.ToolTask(task['question'], [search], judge)
+
+    return tool_env.ToolEnv(begin, format_of(self.format), self.columns)
+
+  def _task(self, question: 'Question') -> HostTask:
     form = format_of(self.format)
-    said = [
-      form.write([Call(Search.name, {'query': x})]) for x in asked.queries
-    ]
-    if asked.queries:
-      said.append(tool_env.say(asked.answers[0]))
-    task = {'question': asked.question, 'answers': list(asked.answers)}
-    key = task_sampling.key(grading.normal(asked.question))
-    return HostTask(task, tuple(said), key)
+    calls = [Call(Search.name, {'query': x}) for x in question.queries]
+    demo = [form.write([call]) for call in calls]
+    if question.queries:
+      demo.append(tool_env.answer_message(question.answers[0]))
+    task = {'question': question.question, 'answers': list(question.answers)}
+    key = task_sampling.key(grading.normal(question.question))
+    return HostTask(task, tuple(demo), key)
 
 
-class Asked(NamedTuple):
-  """A question."""
+class Question(NamedTuple):
+  """A question, its accepted answers, and the searches that lead there."""
 
   question: str
   answers: tuple[str, ...]  # any is right
   queries: tuple[str, ...] = ()  # that find what it takes, if known
 
 
-def judge_by(accepted: Sequence[str]) -> Callable[[str], tool_env.Judged]:
-  """-> answer -> 1 if it is an accepted one, and its F₁."""
-
-  def judge(answer: str) -> tool_env.Judged:
-    right = grading.exact(answer, accepted)
-    return tool_env.Judged(float(right), {'f1': grading.f1(answer, accepted)})
-
-  return judge
-
-
-def _asked(line: Mapping[str, Any]) -> Asked:
+def _question(line: Mapping[str, Any]) -> Question:
   question, accepted = line['question'], tuple(line['answers'])
   if isinstance(line['answers'], str) or not accepted:
     raise ValueError('answers are a list')
   if not all(map(grading.normal, (question, *accepted))):
     raise ValueError('nothing is asked, or an answer has no words')
-  return Asked(question, accepted)
+  return Question(question, accepted)
 
 
 @functools.lru_cache(maxsize=2)
@@ -168,7 +158,7 @@ def _search(corpus: str, people: int, passages: int) -> Search:
 @functools.cache
 def made_up(
   people: int,
-) -> tuple[tuple[dict[str, str], ...], tuple[Asked, ...]]:
+) -> tuple[tuple[dict[str, str], ...], tuple[Question, ...]]:
   """Passages, and questions about them; the same everywhere.
 
   Each person has a passage (home town, work), and so has each town (river,
@@ -177,32 +167,25 @@ def made_up(
   rng = np.random.default_rng(0)
   towns = -(-people // _PEOPLE_OF_A_TOWN)
   names = _names(rng, 2 * people + 3 * towns)
-  passages, asked = [], []
+  passages, questions = [], []
   for _ in range(towns):
     town, river, mayor = (next(names) for _ in range(3))
     text = f'{town} is a town on the river {river}. Its mayor is {mayor}.'
     passages.append({'title': town, 'text': text})
     for _ in range(min(_PEOPLE_OF_A_TOWN, people)):
-      person, job = (
-        f'{next(names)} {next(names)}',
-        _JOBS[rng.integers(len(_JOBS))],
-      )
+      person = f'{next(names)} {next(names)}'
+      job = _JOBS[rng.integers(len(_JOBS))]
+      there = f'in the town where {person} was born'
       text = f'{person} was born in {town} and works as a {job}.'
       passages.append({'title': person, 'text': text})
-      asked += _about(person, job, town, river, mayor)
+      questions += [  # two of one hop and two of two
+        Question(f'Where was {person} born?', (town,), (person,)),
+        Question(f'What is the work of {person}?', (job,), (person,)),
+        Question(f'Which river is {there}?', (river,), (person, town)),
+        Question(f'Who is mayor {there}?', (mayor,), (person, town)),
+      ]
       people -= 1
-  return tuple(passages), tuple(asked)
-
-
-def _about(
-  person: str, job: str, town: str, river: str, mayor: str
-) -> Iterator[Asked]:
-  """Two questions of one hop and two of two."""
-  there = f'in the town where {person} was born'
-  yield Asked(f'Where was {person} born?', (town,), (person,))
-  yield Asked(f'What is the work of {person}?', (job,), (person,))
-  yield Asked(f'Which river is {there}?', (river,), (person, town))
-  yield Asked(f'Who is mayor {there}?', (mayor,), (person, town))
+  return tuple(passages), tuple(questions)
 
 
 def _names(rng: np.random.Generator, count: int) -> Iterator[str]:

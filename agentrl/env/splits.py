@@ -1,6 +1,6 @@
-"""Which split a task belongs to: a property of its content alone.
+"""Splits of tasks, decided by their content alone.
 
-Without JAX, so that processes in which worlds live need not wait for it.
+Does not import JAX, for which environment processes would have to wait.
 """
 
 import hashlib
@@ -61,20 +61,18 @@ def distinct_tasks(
     draw: gives a key and a draft, or None when this draw came to nothing.
     finish: turns a draft into a task (here lies the dear part: the search), or
       None when it will not do. Only called for new keys of the split.
-    split: 'train' or 'test'.
-    count: how many.
     patience: draws in a row without a new task after which to give up.
 
   Raises:
     ValueError: patience ran out.
   """
   seen: set[str] = set()
-  found, idle = 0, 0
-  while found < count:
+  total, idle = 0, 0
+  while total < count:
     idle += 1
     if idle > patience:
       raise ValueError(
-        f'only {found} of {count} distinct {split} tasks turned up before'
+        f'only {total} of {count} distinct {split} tasks turned up before'
         f' {patience} draws in a row gave no new one; ask for fewer or widen'
         ' the settings'
       )
@@ -84,5 +82,5 @@ def distinct_tasks(
     seen.add(key)
     task = finish(key, draft)
     if task is not None:
-      found, idle = found + 1, 0
+      total, idle = total + 1, 0
       yield task

@@ -99,10 +99,8 @@ RULES = (
   'Answer the question about the database, whose tables are given, with one'
   ' number or word.'
 )
-_TOOL = tool_env.Told(
-  Sql.name,
-  'Runs one read-only SQLite query and returns its rows.',
-  Sql.schema,
+_TOOL = tool_env.ToolDescription(
+  Sql.name, 'Runs one read-only SQLite query and returns its rows.', Sql.schema
 )
 
 
@@ -122,10 +120,10 @@ class SqlQuestions:
     2  # rows of shop
   )
   format: FormatName = 'tagged'  # of calls
-  teach: bool = False  # the system text says the rules
+  teach: bool = False  # the system text states the rules
 
   columns: ClassVar[tuple[str, ...]] = tool_env.COLUMNS
-  place: ClassVar[str] = 'process'
+  worker: ClassVar[str] = 'process'
 
   def __post_init__(self):
     if not self.kinds.split() or set(self.kinds.split()) - set(TEMPLATES):
@@ -143,22 +141,22 @@ class SqlQuestions:
   def system(self) -> str:
     if not self.teach:
       return ''
-    return tool_env.tell(RULES, [_TOOL], self.format)
+    return tool_env.describe_tools(RULES, [_TOOL], self.format)
 
   def name(self) -> str:
     return task_sampling.name('sql_questions', self)
 
-  def solved(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
-    """Runs the gold query, then answers with its result; see `Family`."""
+  def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
+    """Runs the gold query, then answers with its result; see `EnvFamily`."""
     return task_sampling.drawn(
       lambda rng: self._draw(rng, split), self._solve, split, count, seed
     )
 
-  def env(self) -> tool_env.Tooled:
+  def env(self) -> tool_env.ToolEnv:
     folder = tempfile.TemporaryDirectory()
     path = pathlib.Path(folder.name) / 'data.sqlite'
 
-    def begin(task: Mapping[str, Any], seed: int) -> tool_env.Begun:
+    def begin(task: Mapping[str, Any], seed: int) -> tool_env.ToolTask:
       del seed  # nothing is random
       path.unlink(missing_ok=True)
       with contextlib.closing(sqlite3.connect(path)) as connection:
@@ -167,13 +165,13 @@ class SqlQuestions:
         fill(connection, task['rows'])
         gold = result(connection, task['gold'])
 
-      def judge(answer: str) -> tool_env.Judged:
-        return tool_env.Judged(float(grading.same(answer, gold)))
+      def judge(answer: str) -> tool_env.Grade:
+        return tool_env.Grade(float(grading.same(answer, gold)))
 
       text = f'{SCHEMA}\n{task["question"]}'
-      return tool_env.Begun(text, [Sql(path)], judge)
+      return tool_env.ToolTask(text, [Sql(path)], judge)
 
-    return tool_env.Tooled(
+    return tool_env.ToolEnv(
       begin, format_of(self.format), self.columns, folder.cleanup
     )
 
@@ -198,8 +196,8 @@ class SqlQuestions:
 
   def _solve(self, task: dict[str, Any]) -> tuple[dict, tuple[str, ...]]:
     call = Call(Sql.name, {'query': task['gold']})
-    said = format_of(self.format).write([call]), tool_env.say(_answer(task))
-    return task, said
+    answer = tool_env.answer_message(_answer(task))
+    return task, (format_of(self.format).write([call]), answer)
 
 
 def _rows(
@@ -211,10 +209,8 @@ def _rows(
   return {
     'shop': [[i, city] for i, city in enumerate(cities, 1)],
     'item': [
-      [i, name, price]
-      for i, (name, price) in enumerate(
-        zip(items, prices.tolist(), strict=True), 1
-      )
+      [i, name, int(price)]
+      for i, (name, price) in enumerate(zip(items, prices, strict=True), 1)
     ],
     'stock': [
       [shop, item, n]

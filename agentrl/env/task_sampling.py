@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from agentrl.env import splits
-from agentrl.env.base import Family, HostTask
+from agentrl.env.base import EnvFamily, HostTask
 
 
 def key(content: Any) -> str:
@@ -21,12 +21,10 @@ def split(content: Any) -> str:
   return splits.split_of(key(content))
 
 
-def name(kind: str, family: Family, *files: str) -> str:
+def name(kind: str, family: EnvFamily, *files: str) -> str:
   """<kind>-<hash of all settings, and of what the files hold>.
 
   Args:
-    kind: of the family.
-    family: a dataclass.
     files: that the settings name; '' for none.
 
   Raises:
@@ -44,15 +42,12 @@ def drawn(
   count: int,
   seed: int,
 ) -> Iterator[HostTask]:
-  """Distinct random tasks of a split; see `Family.solved`.
+  """Distinct random tasks of a split; see `EnvFamily.tasks`.
 
   Args:
     draw: -> what makes a task what it is, which JSON can hold and order does
       not matter to; None when this draw came to nothing.
     solve: that -> the task and a demonstration.
-    split: 'train' or 'test'.
-    count: how many.
-    seed: of the draws.
   """
   rng = splits.split_rng(split, seed)
 
@@ -60,10 +55,9 @@ def drawn(
     content = draw(rng)
     return None if content is None else (key(content), content)
 
-  def finish(key, content):
-    return HostTask(*solve(content), key)
-
-  return splits.distinct_tasks(keyed, finish, split, count)
+  return splits.distinct_tasks(
+    keyed, lambda key, content: HostTask(*solve(content), key), split, count
+  )
 
 
 def chosen(
@@ -73,9 +67,6 @@ def chosen(
 
   Args:
     tasks: all there are; of those with one key the first counts.
-    split: 'train' or 'test'.
-    count: how many.
-    seed: of the order.
     where: what holds the tasks, for the error.
 
   Raises:
@@ -107,7 +98,7 @@ def read(path: str) -> str:
 def lines(
   path: str, parse: Callable[[dict[str, Any]], Any], example: str
 ) -> list[Any]:
-  """What `parse` makes of each line of a file of JSON objects.
+  """Parses each line of a file of JSON objects.
 
   Raises:
     ValueError: a file that cannot be read or holds nothing, or a line that

@@ -38,9 +38,9 @@ ALONE = (
 )  # fmt: skip
 # They load word lists, or ask a model, over the network.
 NETWORKED = (
-  'GuessWho', 'Hangman', 'TwentyQuestions', 'WordLadder', 'WordSearch',
-  'Wordle',
-)  # fmt: skip
+  *('GuessWho', 'Hangman', 'TwentyQuestions'),
+  *('WordLadder', 'WordSearch', 'Wordle'),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,9 +55,7 @@ class TextArena:
 
   columns: ClassVar[tuple[str, ...]] = ()
   system: ClassVar[str] = ''  # the game tells its rules itself
-  place: ClassVar[str] = (
-    'process'  # it computes, and solvers inside it may hang
-  )
+  worker: ClassVar[str] = 'process'  # it computes; solvers in it may hang
 
   def __post_init__(self):
     game = self.id.split('-')[0]
@@ -76,10 +74,8 @@ class TextArena:
     """textarena-<id>-<hash of all settings>."""
     return task_sampling.name(f'textarena-{self.id}', self)
 
-  def solved(
-    self, split: str, count: int, seed: int
-  ) -> Iterator[base.HostTask]:
-    """Distinct tasks, without demonstrations; see `host.Family`."""
+  def tasks(self, split: str, count: int, seed: int) -> Iterator[base.HostTask]:
+    """Distinct tasks, without demonstrations; see `base.EnvFamily`."""
     rng = splits.split_rng(split, seed)
     seats = 2 if self.id.split('-')[0] in MOVES else 1
 
@@ -95,7 +91,6 @@ class TextArena:
     )
 
   def env(self) -> 'ArenaEnv':
-    """A new environment; see `host.Family`."""
     try:
       import textarena
     except ModuleNotFoundError as error:
@@ -129,24 +124,24 @@ class ArenaEnv:
       self._oppose()
       return self._observe()
 
-  def step(self, message: str) -> base.Reply:
+  def step(self, message: str) -> base.Step:
     """One move, and the opponent's -> what the game answers."""
-    said = message if '[' in message or ']' in message else f'[{message}]'
+    move = message if '[' in message or ']' in message else f'[{message}]'
     with self._alone():
-      done, _ = self.world.step(said)
+      done, _ = self.world.step(move)
       refused = self._refused(self.me)
       if not done:
         done = self._oppose()
       text = '' if done else self._observe()
     earned = float((self.world.state.rewards or {}).get(self.me, 0))
     reward = earned if done else 0.0
-    return base.Reply(text, reward, done, min(max(reward, 0.0), 1.0), refused)
+    return base.Step(text, reward, done, min(max(reward, 0.0), 1.0), refused)
 
   def close(self) -> None:
-    """Nothing is held."""
+    """Nothing to close."""
 
   def _oppose(self) -> bool:
-    """The opponent's moves until it is the agent's turn; whether it is over."""
+    """Plays the opponent's moves; True if the game is over."""
     done = False
     while not done and self.world.state.current_player_id != self.me:
       other = self.world.state.current_player_id
@@ -162,16 +157,18 @@ class ArenaEnv:
     return bool(done)
 
   def _refused(self, player: int) -> bool:
-    """Whether the last move, the player's, was not allowed."""
+    """True if the player's last move was not allowed."""
     state = self.world.state
     ended = bool(state.game_info[player]['invalid_move'])
     waits = state.current_player_id == player and state.error_count > 0
     return ended or waits
 
   def _observe(self) -> str:
-    """What the game said to the agent since it last looked."""
-    _, told = self.world.get_observation()
-    return '\n'.join(text.strip() for who, text, _ in told if who != self.me)
+    """New messages of the game to the agent."""
+    _, messages = self.world.get_observation()
+    return '\n'.join(
+      text.strip() for who, text, _ in messages if who != self.me
+    )
 
   @contextlib.contextmanager
   def _alone(self):

@@ -1,9 +1,9 @@
-"""What environments with tools have in common: calls, and a final answer.
+"""Base of environments with tools: calls, and a final answer.
 
 A message calls tools, in the format of the family, or ends the task with
-`<answer>...</answer>`. One that calls is no answer yet, whatever it also says:
-the agent has not seen what its calls gave. One that does neither is invalid
-and is told what to write, and so is a call that cannot be read.
+`<answer>...</answer>`. One that calls is no answer yet, whatever it also holds:
+the agent has not seen the results. One that does neither, or a call that
+cannot be read, is invalid and answered with the format to use.
 """
 
 import collections
@@ -12,61 +12,54 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from agentrl.env.base import Reply
+from agentrl.env.base import Step
 from agentrl.text.tool_calls import format_of
 from agentrl.text.tool_calls.base import (
   Call,
   Described,
   Format,
   Malformed,
+  ToolDescription,  # noqa: F401  families name it from here
   spoken,
 )
 from agentrl.tool import base
 
 # Of a turn: calls made, those that went wrong, and those by kind; answers
 # written, of which only one that stands alone ends the task.
-COLUMNS = ('calls', 'faults', *(f'fault_{kind}' for kind in base.KINDS),
-           'answers')  # fmt: skip
+_FAULTS = tuple(f'fault_{kind}' for kind in base.KINDS)
+COLUMNS = ('calls', 'faults', *_FAULTS, 'answers')
 LOST = 'Call a tool, or end with <answer>...</answer>.'
 _ANSWER = re.compile('<answer>(.*?)</answer>', re.DOTALL)
 _CALLS = 16  # of a message that are answered
 _SECONDS = 60.0  # for all calls of a message; tools have limits of their own
 
 
-class Judged(NamedTuple):
-  """What a final answer is worth."""
+class Grade(NamedTuple):
+  """Score of a final answer."""
 
   score: float  # 1 right, 0 wrong; also the reward
-  facts: Mapping[str, float] = {}
+  info: Mapping[str, float] = {}
 
 
-class Begun(NamedTuple):
+class ToolTask(NamedTuple):
   """A task, ready to be played."""
 
   text: str  # the first observation
   tools: Sequence[base.Tool]
-  judge: Callable[[str], Judged]  # of the text between the answer's tags
+  judge: Callable[[str], Grade]  # of the text between the answer's tags
 
 
-class Told(NamedTuple):
-  """A tool for a system text, which is written before there is the tool."""
-
-  name: str
-  description: str
-  schema: dict[str, Any]  # of its arguments
-
-
-class Tooled:
+class ToolEnv:
   """The `HostEnv` of tasks with tools; see `HostEnv`."""
 
   def __init__(
     self,
-    begin: Callable[[Mapping[str, Any], int], Begun],
+    begin: Callable[[Mapping[str, Any], int], ToolTask],
     format: Format,
     columns: Sequence[str] = COLUMNS,
     close: Callable[[], None] = lambda: None,
   ):
-    """Of what makes the task one.
+    """Stores the parts of a task.
 
     Args:
       begin: (task, seed) -> the task; what it held of the last one goes.
@@ -82,17 +75,17 @@ class Tooled:
     self._task = self._begin(task, seed)
     return self._task.text
 
-  def step(self, message: str) -> Reply:
+  def step(self, message: str) -> Step:
     calls = self._format.parse(message, self._task.tools)
     written = len(answers(message))
     if calls:
       return self._call(calls, written)
-    answer, facts = final(message), self._facts({'answers': written})
+    answer, info = final(message), self._facts({'answers': written})
     if answer is None:
-      return Reply(LOST, invalid=True, facts=facts)
+      return Step(LOST, invalid=True, info=info)
     judged = self._task.judge(answer)
-    facts |= judged.facts
-    return Reply('', judged.score, True, judged.score, facts=facts)
+    info |= judged.info
+    return Step('', judged.score, True, judged.score, info=info)
 
   def close(self) -> None:
     self._pool.shutdown(wait=False, cancel_futures=True)
@@ -101,17 +94,17 @@ class Tooled:
   def _facts(self, counts: Mapping[str, int]) -> dict[str, float]:
     return {x: float(counts.get(x, 0)) for x in self._nothing}
 
-  def _call(self, calls: list[Call | Malformed], written: int) -> Reply:
+  def _call(self, calls: list[Call | Malformed], written: int) -> Step:
     calls = calls[:_CALLS] + [_TOO_MANY] * (len(calls) > _CALLS)
     results = base.run(calls, self._task.tools, self._pool, seconds=_SECONDS)
     faults = [x.fault for x in results if x.fault]
     counted = collections.Counter(f'fault_{kind}' for kind in faults)
     counted |= {'calls': len(results), 'faults': len(faults)}
     counted['answers'] = written
-    return Reply(
+    return Step(
       self._format.answer([(x.name, x.text) for x in results]),
       invalid='malformed' in faults,
-      facts=self._facts(counted),
+      info=self._facts(counted),
     )
 
 
@@ -121,25 +114,25 @@ _TOO_MANY = Malformed(
 
 
 def final(message: str) -> str | None:
-  """What stands in the one answer of a message; None without one, or with two.
+  """Text of the one answer of a message; None without one, or with several.
 
   Nothing that is only thought is an answer.
   """
-  found = answers(message)
-  return found[0].strip() if len(found) == 1 else None
+  values = answers(message)
+  return values[0].strip() if len(values) == 1 else None
 
 
 def answers(message: str) -> list[str]:
-  """What stands in each answer of a message."""
+  """Text of each answer of a message."""
   return _ANSWER.findall(spoken(message))
 
 
-def say(answer: str) -> str:
+def answer_message(answer: str) -> str:
   """The message that ends a task."""
   return f'<answer>{answer}</answer>'
 
 
-def tell(rules: str, tools: Sequence[Described], format: str) -> str:
+def describe_tools(rules: str, tools: Sequence[Described], format: str) -> str:
   """A system text: the rules, the tools, and how to end."""
   taught = format_of(format).teach(tools)
-  return f'{rules}\n{taught}\nEnd with {say("...")}.'
+  return f'{rules}\n{taught}\nEnd with {answer_message("...")}.'

@@ -16,7 +16,7 @@ from agentrl.env import base, splits, task_sampling
 
 
 class Game(NamedTuple):
-  """What tells a toy game from another."""
+  """Settings of a toy game."""
 
   id: str  # Gymnasium's
   actions: tuple[str, ...]  # in its order
@@ -56,7 +56,7 @@ _PLACES = ('R', 'G', 'Y', 'B', 'taxi')  # of Taxi's passenger
 
 @dataclasses.dataclass(frozen=True)
 class ToyText:
-  """A task is the start: see `_draw`."""
+  """A task is the start: {'map'}, {'player', 'dealer'} or {'state'}."""
 
   game: Annotated[str, domain.OneOf(*GAMES)] = 'frozen_lake'  # one of GAMES
   slippery: bool = False  # frozen_lake, cliff_walking; taxi: rain
@@ -67,7 +67,7 @@ class ToyText:
   rules: bool = True  # tells how to play, before the first observation
 
   columns: ClassVar[tuple[str, ...]] = ()
-  place: ClassVar[str] = 'process'  # it computes
+  worker: ClassVar[str] = 'process'  # it computes
 
   def __post_init__(self):
     if self.game not in GAMES:
@@ -82,51 +82,46 @@ class ToyText:
 
   @property
   def system(self) -> str:
-    """How to play."""
     game = GAMES[self.game]
-    said = ', '.join(game.actions)
-    return f'{game.rules} Say one of: {said}.' if self.rules else ''
+    actions = ', '.join(game.actions)
+    return f'{game.rules} Say one of: {actions}.' if self.rules else ''
 
   def name(self) -> str:
     """toy_text-<game>-<hash of all settings>."""
     return task_sampling.name(f'toy_text-{self.game}', self)
 
-  def solved(
-    self, split: str, count: int, seed: int
-  ) -> Iterator[base.HostTask]:
+  def tasks(self, split: str, count: int, seed: int) -> Iterator[base.HostTask]:
     """Distinct starts, with a shortest way where nothing is random."""
     rng = splits.split_rng(split, seed)
-    return splits.distinct_tasks(
-      lambda: self._draw(rng), self._finish, split, count
-    )
 
-  def _draw(self, rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
-    """A key and a task."""
-    if self.game == 'frozen_lake':
-      holes = rng.random((self.size, self.size)) >= self.frozen
-      plane = np.where(holes, ord('H'), ord('F')).astype(np.uint8)
-      plane.flat[[0, -1]] = ord('S'), ord('G')
-      task = {'map': [row.tobytes().decode() for row in plane]}
-      return splits.symmetric_key(plane), task
-    if self.game == 'blackjack':  # cards as drawn from an endless deck
-      cards = np.minimum(rng.integers(1, 14, 4), 10).tolist()
-      task = {'player': sorted(cards[:2]), 'dealer': cards[2:]}
-    elif self.game == 'taxi':  # row, column, passenger's place, its goal
-      row, column = rng.integers(5, size=2).tolist()
-      places = rng.choice(4, 2, replace=False).tolist()
-      task = {'state': ((row * 5 + column) * 5 + places[0]) * 4 + places[1]}
-    else:  # above the cliff, or where Gymnasium starts
-      task = {'state': int(rng.integers(37))}
-    return splits.content_key(repr(task).encode()), task
+    def draw() -> tuple[str, dict[str, Any]]:
+      """A key and a task."""
+      if self.game == 'frozen_lake':
+        holes = rng.random((self.size, self.size)) >= self.frozen
+        plane = np.where(holes, ord('H'), ord('F')).astype(np.uint8)
+        plane.flat[[0, -1]] = ord('S'), ord('G')
+        task = {'map': [row.tobytes().decode() for row in plane]}
+        return splits.symmetric_key(plane), task
+      if self.game == 'blackjack':  # cards as drawn from an endless deck
+        cards = np.minimum(rng.integers(1, 14, 4), 10).tolist()
+        task = {'player': sorted(cards[:2]), 'dealer': cards[2:]}
+      elif self.game == 'taxi':  # row, column, passenger's place, its goal
+        row, column = rng.integers(5, size=2).tolist()
+        places = rng.choice(4, 2, replace=False).tolist()
+        task = {'state': ((row * 5 + column) * 5 + places[0]) * 4 + places[1]}
+      else:  # above the cliff, or where Gymnasium starts
+        task = {'state': int(rng.integers(37))}
+      return splits.content_key(repr(task).encode()), task
 
-  def _finish(self, key: str, task: dict[str, Any]) -> base.HostTask | None:
-    if self.slippery or self.game == 'blackjack':
-      return base.HostTask(task, (), key)
-    said = self.env().way(task)
-    return None if said is None else base.HostTask(task, said, key)
+    def finish(key: str, task: dict[str, Any]) -> base.HostTask | None:
+      if self.slippery or self.game == 'blackjack':
+        return base.HostTask(task, (), key)
+      demo = self.env().way(task)
+      return None if demo is None else base.HostTask(task, demo, key)
+
+    return splits.distinct_tasks(draw, finish, split, count)
 
   def env(self) -> 'ToyEnv':
-    """A new environment; see `host.Family`."""
     try:
       import gymnasium
     except ModuleNotFoundError as error:
@@ -161,19 +156,19 @@ class ToyEnv:
       self.world.dealer = list(task['dealer'])
     return self._observe()
 
-  def step(self, message: str) -> base.Reply:
-    """One action -> what the world answers; others change nothing."""
-    said = message.strip().lower()
-    if said not in self.game.actions:
-      return base.Reply(self._observe(), invalid=True)
-    action = self.game.actions.index(said)
+  def step(self, message: str) -> base.Step:
+    """One action -> its result; others change nothing."""
+    name = message.strip().lower()
+    if name not in self.game.actions:
+      return base.Step(self._observe(), invalid=True)
+    action = self.game.actions.index(name)
     _, reward, done, _, _ = self.world.step(action)
     score = float(done and reward >= self.game.prize)
     text = '' if done else self._observe()
-    return base.Reply(text, float(reward), bool(done), score)
+    return base.Step(text, float(reward), bool(done), score)
 
   def close(self) -> None:
-    """Nothing is held."""
+    """Nothing to close."""
 
   def way(self, task: Mapping[str, Any]) -> tuple[str, ...] | None:
     """Fewest actions to a success where nothing is random, or None."""
@@ -181,45 +176,31 @@ class ToyEnv:
     ways = {int(self.world.s): ()}
     queue = list(ways)
     for state in queue:
-      for action, said in enumerate(self.game.actions):
+      for action, name in enumerate(self.game.actions):
         ((_, after, reward, done),) = self.world.P[state][action]
         if done and reward >= self.game.prize:
-          return (*ways[state], said)
+          return (*ways[state], name)
         if not done and int(after) not in ways:
-          ways[int(after)] = (*ways[state], said)
+          ways[int(after)] = (*ways[state], name)
           queue.append(int(after))
     return None
 
   def _observe(self) -> str:
-    if self.family.game == 'blackjack':
-      return _table(self.world)
-    if self.family.game == 'taxi':
-      return _town(self.world)
-    return _grid(self.world, self.family.game)
-
-
-def _grid(world: Any, game: str) -> str:
-  """The map, with P for the player."""
-  if game == 'frozen_lake':
-    cells = world.desc.astype(str)
-  else:
-    cells = np.where(world._cliff, 'C', '.')  # it tells in no other way
-    cells[-1, -1] = 'G'
-  cells.flat[int(world.s)] = 'P'
-  return '\n'.join(map(''.join, cells))
-
-
-def _town(world: Any) -> str:
-  """The map, with T for the taxi, and where to go."""
-  row, column, passenger, goal = map(int, world.decode(world.s))
-  cells = world.desc.astype(str)
-  cells[1 + row, 2 * column + 1] = 'T'
-  town = '\n'.join(map(''.join, cells))
-  return f'{town}\npassenger: {_PLACES[passenger]}\ngoal: {_PLACES[goal]}'
-
-
-def _table(world: Any) -> str:
-  """What a player of blackjack sees."""
-  total, dealer, ace = world._get_obs()
-  hand = f'you: {int(total)}' + (' with an ace' if ace else '')
-  return f'{hand}\ndealer: {int(dealer)}'
+    world, game = self.world, self.family.game
+    if game == 'blackjack':  # the table as a player sees it
+      total, dealer, ace = world._get_obs()
+      hand = f'you: {int(total)}' + (' with an ace' if ace else '')
+      return f'{hand}\ndealer: {int(dealer)}'
+    if game == 'taxi':  # the map with T for it, and where to go
+      row, column, passenger, goal = map(int, world.decode(world.s))
+      cells = world.desc.astype(str)
+      cells[1 + row, 2 * column + 1] = 'T'
+      town = '\n'.join(map(''.join, cells))
+      return f'{town}\npassenger: {_PLACES[passenger]}\ngoal: {_PLACES[goal]}'
+    if game == 'frozen_lake':
+      cells = world.desc.astype(str)
+    else:
+      cells = np.where(world._cliff, 'C', '.')  # it tells in no other way
+      cells[-1, -1] = 'G'
+    cells.flat[int(world.s)] = 'P'
+    return '\n'.join(map(''.join, cells))

@@ -1,50 +1,83 @@
-"""A method that is wired up, and what it runs on."""
+"""Algorithm: the slots of a method, bound once, with modules and optimizers."""
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
+import agentrl.learner.minibatch  # noqa: F401  registers the default plan
 from agentrl import registry, schedule
-from agentrl.signal.base import Context
-from agentrl.types import Module, PyTree
+from agentrl.memory.base import Memory
+from agentrl.signal.base import Context, Signal
+from agentrl.types import Array, Module, PyTree
 
 POLICY = 'policy'
 
 
-class Learner(NamedTuple):
-  """A method, and what it runs on."""
+class Algorithm(NamedTuple):
+  """Made by `from_spec`; changed by `rebind` where a slot depends on it."""
 
-  wiring: registry.Wiring
+  spec: registry.MethodSpec
   context: Context
+  curate: Sequence[Callable]
+  signals: Mapping[str, Signal]
+  streams: Mapping[str, Sequence[Callable]]  # links of each, in order
+  post: Sequence[Callable]  # links after the streams are summed
+  losses: Mapping[str, Callable]
+  reduce: Mapping[str, Callable]  # by loss term
+  minibatch: Callable
+  memory: Mapping[str, Memory]
   coef: Mapping[str, float] = {}  # of streams and of loss terms; default 1
   select: Mapping[str, Mapping[str, int]] = {}  # term -> {'span'|'source': id}
   # path ('coef.x', 'hp.scope.piece.name', 'role.policy.lr') -> a schedule
   schedules: Mapping[str, schedule.Schedule] = {}
   seed: int = 0
-  start: int = 0  # the step of the run at which this learner's stage begins
+  start: int = 0  # the step of the run at which this algorithm's stage begins
+  # (what was learned from, key) -> what of it leaves the program of an update
+  sample: Callable[[Any, Array], Any] = lambda aux, key: aux
+
+  @classmethod
+  def from_spec(
+    cls, spec: registry.MethodSpec, context: Context, **settings
+  ) -> 'Algorithm':
+    """Binds every slot; settings: the fields that have a default."""
+
+    def bind(slot, name, scope=None, field=''):
+      values = spec.values(scope or slot, name)
+      return registry.bind(slot, name, values, field)
+
+    def links(scope, names):
+      return [bind('link', n, scope, f'c.stream.{scope}') for n in names]
+
+    how = {n: spec.loss_aggregation.get(n, 'token_mean') for n in spec.loss}
+    return cls(
+      spec,
+      context,
+      curate=[bind('curate', n) for n in spec.curate],
+      signals={n: bind('signal', n)(context) for n in spec.signal},
+      streams={s: links(s, spec.stream[s]) for s in spec.advantage},
+      post=links('post', spec.post),
+      losses={n: bind('loss', n, n, 'c.loss') for n in spec.loss},
+      reduce={
+        n: bind('loss_aggregation', r, n, 'c.loss_aggregation')
+        for n, r in how.items()
+      },
+      minibatch=bind('minibatch', spec.minibatch),
+      memory={n: bind('memory', n)() for n in spec.memory},
+      **settings,
+    )
+
+  def rebind(self, **changes) -> 'Algorithm':
+    """Replaces fields, and binds every slot to what they are now."""
+    fields = ('spec', 'context', *self._field_defaults)
+    current = {
+      name: value for name, value in self._asdict().items() if name in fields
+    }
+    return self.from_spec(**current | changes)
 
 
-def signals(learner: Learner):
-  """The signals of the wiring, in order."""
-  w = learner.wiring
-  return [
-    registry.bind('signal', name, w.values('signal', name))(learner.context)
-    for name in w.signal
-  ]
-
-
-def memories(learner: Learner):
-  """{name: Memory} of the wiring."""
-  w = learner.wiring
-  return {
-    name: registry.bind('memory', name, w.values('memory', name))()
-    for name in w.memory
-  }
-
-
-def whole(
+def full_params(
   context: Context, params: dict[str, PyTree], role: str = POLICY
 ) -> PyTree:
-  """What the role's module reads: its own parameters and those it shares.
+  """Returns what the role's module reads: its own and shared parameters.
 
   Args:
     params: of all roles, as in TrainState
@@ -53,13 +86,16 @@ def whole(
   return share.join(params[role], params[share.role]) if share else params[role]
 
 
-def bound(learner: Learner, params: dict[str, PyTree]) -> Learner:
-  """The learner whose modules are functions of a role's own parameters alone.
+def bind_shared_params(alg: Algorithm, params: dict[str, PyTree]) -> Algorithm:
+  """Makes every module a function of its role's own parameters alone.
 
   What they share is taken from `params`. Called where an update is traced,
   shared parameters are arguments of its program like all of the state: laid
   out, donated and held once. Only what is a module's own is differentiated.
   """
+  modules = alg.context.modules
+  if not any(module.share for module in modules.values()):
+    return alg
 
   def bind(module: Module) -> Module:
     share = module.share
@@ -71,5 +107,5 @@ def bound(learner: Learner, params: dict[str, PyTree]) -> Learner:
 
     return Module(module.specs, apply)
 
-  modules = {role: bind(m) for role, m in learner.context.modules.items()}
-  return learner._replace(context=learner.context._replace(modules=modules))
+  modules = {role: bind(m) for role, m in modules.items()}
+  return alg.rebind(context=alg.context._replace(modules=modules))

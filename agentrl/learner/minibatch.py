@@ -1,24 +1,25 @@
-"""How a batch is cut into sub-updates: who takes part in which."""
+"""Minibatches: masks that split a batch into sub-updates."""
 
 from typing import Annotated
 
 import jax
 import jax.numpy as jnp
 
-from agentrl import domain, mesh, registry
+from agentrl import mesh, registry
+from agentrl.domain import Count, OneOf
 from agentrl.types import Batch
 
 UNITS = ('row', 'trajectory', 'group')
 
 
-@registry.register('plan')
+@registry.register('minibatch')
 def minibatches(
   batch: Batch,
   key,
   *,
-  epochs: domain.Count = 1,
-  n: domain.Count = 1,
-  unit: Annotated[str, domain.OneOf(*UNITS)] = 'trajectory',
+  epochs: Count = 1,
+  n: Count = 1,
+  unit: Annotated[str, OneOf(*UNITS)] = 'trajectory',
 ):
   """[epochs * n, N, T] bool: each epoch deals the live units at random.
 
@@ -26,10 +27,7 @@ def minibatches(
     n: sub-updates of an epoch; they get equally many units that hold weight
     unit: 'row', 'trajectory' or 'group' is never split
   """
-  if unit not in UNITS:
-    raise ValueError(
-      f'plan: unit={unit!r} is unknown; choose from {UNITS} for hp.plan'
-    )
+  OneOf(*UNITS).check('hp.minibatch.minibatches.unit', unit)
   if epochs * n == 1:
     return (jnp.ones_like(batch.rows.sampled),)
 
@@ -39,8 +37,8 @@ def minibatches(
     has = jnp.zeros(count + 1, bool)
     slot = jnp.where(live, ids, count)
     has = has.at[slot].set(True)[:count]
-    luck = jax.random.uniform(key, (count,))
-    rank = jnp.argsort(jnp.argsort(jnp.where(has, luck, 2.0)))
+    noise = jax.random.uniform(key, (count,))
+    rank = jnp.argsort(jnp.argsort(jnp.where(has, noise, 2.0)))
     return (rank % n)[jnp.minimum(ids, count - 1)]
 
   ids = _unit_ids(batch, unit)
@@ -77,8 +75,8 @@ def _unit_ids(batch: Batch, unit: str):
   return mesh.auto(first, ('batch', None))(batch.ids['group'], traj)
 
 
-@registry.register('plan', needs=('column:turn',))
-def reverse_turns(batch: Batch, key, *, n: domain.Count = 4):
+@registry.register('minibatch', needs=('column:turn',))
+def reverse_turns(batch: Batch, key, *, n: Count = 4):
   """[n, N, T] bool: the last turns first, in n blocks of turns.
 
   Turns 0 to the last that any trajectory reached are cut into n blocks of
@@ -96,7 +94,7 @@ def reverse_turns(batch: Batch, key, *, n: domain.Count = 4):
   return tuple(block == i for i in reversed(range(n)))
 
 
-@registry.register('plan')
+@registry.register('minibatch')
 def none(batch: Batch, key):
   """Trains nothing: for methods without gradients."""
   return ()

@@ -1,28 +1,28 @@
-"""What the policy climbs: the gradient of a method's loss terms."""
+"""Policy gradient: the gradient of a method's loss terms."""
 
 import jax
 import jax.numpy as jnp
 
 from agentrl import registry, segment
-from agentrl.learner.algorithm import POLICY, Learner
+from agentrl.learner.algorithm import POLICY, Algorithm
+from agentrl.loss import ppo
 from agentrl.model import microbatch
-from agentrl.types import Batch, Outputs
+from agentrl.types import Batch, LossInputs, Outputs
 
 
-def gradient(learner: Learner, params, batch, signals, credit, mask, key):
+def gradient(alg: Algorithm, params, batch, signals, credit, mask, key):
   """Gradient of the sum of loss terms over the tokens of `mask` [N, T].
 
   Coefficients are fixed over the whole sub-batch before it is cut. A loss
   that couples rows is differentiated once over all of them.
   Returns: gradient, (loss, metrics)
   """
-  w, context = learner.wiring, learner.context
+  w, context = alg.spec, alg.context
   apply = context.modules[POLICY].apply
   needs = outputs_needed(w)
-  terms = {
-    n: registry.bind('loss', n, w.values(n, n), 'c.loss') for n in w.loss
-  }
-  weights = _coefficients(learner, terms, batch, signals, credit, mask, key)
+  terms = alg.losses
+  inputs = LossInputs(Outputs(), batch, credit, signals, key)
+  weights = _coefficients(alg, inputs, mask)
   level = {k: v for k, v in signals.items() if v.shape == mask.shape}
   target = {k: v for k, v in credit.target.items() if v.shape == mask.shape}
   extras = (weights, credit.token, credit.weight, level, target)
@@ -36,88 +36,77 @@ def gradient(learner: Learner, params, batch, signals, credit, mask, key):
     own = credit.replace(token=token, weight=weight, target=target)
     sums, metrics = {}, {}
     for name, term in terms.items():
-      value, _, told = term(out, here, own, {**signals, **near}, key)
+      x = LossInputs(out, here, own, {**signals, **near}, key)
+      value, term_metrics = term(x)
       sums[name] = jnp.sum(weights[name] * value)
-      metrics |= {f'{name}/{k}': v for k, v in told.items()}
+      metrics |= {f'{name}/{k}': v for k, v in term_metrics.items()}
     if out.logp is not None:
-      metrics['logp/gap'] = _gap(out, here)
+      mask = written(here)
+      gap = jnp.where(mask, jnp.abs(out.logp - rows.logp), 0)
+      gap, count = jax.lax.stop_gradient(jnp.sum(gap)), jnp.sum(mask)
+      metrics['logp/sampler_mismatch'] = gap, count.astype(jnp.float32)
     return sum(sums.values()), (sums, metrics)
 
   keep = jnp.any(jnp.stack([jnp.any(c != 0, 1) for c in weights.values()]), 0)
   if any(registry.get('loss', n).couples for n in w.loss):
-    grads, told, _ = microbatch.gradient_of_outputs(
-      apply, params, batch.rows, lambda o: total(o, batch.rows, extras),
-      needs, context.micro, keep,
-    )  # fmt: skip
+    grads, aux, _ = microbatch.gradient_of_outputs(
+      apply,
+      params,
+      batch.rows,
+      lambda o: total(o, batch.rows, extras),
+      needs,
+      context.micro,
+      keep,
+    )
   else:
-    grads, told = microbatch.gradient(
+    grads, aux = microbatch.gradient(
       apply, params, batch.rows, extras, total, needs, context.micro, keep
     )
-  loss, (sums, metrics) = told
+  loss, (sums, metrics) = aux
   sums = {f'loss/{name}': (x, jnp.ones(())) for name, x in sums.items()}
   return grads, (loss, metrics | sums)
 
 
-def outputs_needed(w: registry.Wiring) -> tuple[str, ...]:
-  """Fields of Outputs that the loss terms look at."""
-  found = {
+def outputs_needed(w: registry.MethodSpec) -> tuple[str, ...]:
+  """Returns the fields of Outputs that the loss terms read."""
+  names = {
     need.partition(':')[2]
     for name in w.loss
     for need in registry.get('loss', name).needs
     if need.startswith('output:')
   }
-  return tuple(sorted(found))
+  return tuple(sorted(names))
 
 
-def _coefficients(learner: Learner, terms, batch, signals, credit, mask, key):
-  """{term: [N, T]}: coefficient of each token, over the whole sub-batch.
-
-  A term's weight is asked for with empty outputs: only a loss that couples
-  rows may let it depend on them.
-  """
-  w, (b, k) = learner.wiring, batch.turns.reward.shape
-  zeros = jnp.zeros_like(batch.rows.logp)
-  blank = Outputs(
-    logp=zeros, entropy=zeros, sum_sq_prob=zeros, value=zeros[..., None]
-  )
-  out = {}
-  for name, term in terms.items():
-    dummy = {'old_logp': zeros, **signals}
-    _, weight, _ = term(blank, batch, credit, dummy, key)
-    weight = jnp.where(mask, weight, 0) * _selected(learner, name, batch)
-    how = w.reduce.get(name, 'token_mean')
-    reduce = registry.bind('reduce', how, w.values(name, how), 'c.reduce')
-    coef = learner.coef.get(name, 1.0)
-    out[name] = coef * reduce(weight, batch.rows, b, k)
+def _coefficients(alg: Algorithm, x: LossInputs, mask):
+  """{term: [N, T]}: coefficient of each token, over the whole sub-batch."""
+  batch, out = x.batch, {}
+  b, k = batch.turns.reward.shape
+  for name in alg.losses:
+    weight = jnp.where(mask, ppo.weights(name, x), 0)
+    weight *= _selected(alg, name, batch)
+    coef = alg.coef.get(name, 1.0)
+    out[name] = coef * alg.reduce[name](weight, batch.rows, b, k)
   return out
 
 
-def _selected(learner: Learner, term: str, batch: Batch):
+def _selected(alg: Algorithm, term: str, batch: Batch):
   """1 where the term looks, by span or source; all by default."""
   chosen = jnp.ones_like(batch.rows.logp)
-  for what, value in learner.select.get(term, {}).items():
+  for what, value in alg.select.get(term, {}).items():
     if what == 'span':
       chosen *= batch.rows.span == value
     else:
-      has = (batch.ids[what] == value).astype(jnp.float32)[:, None]
-      one = jnp.where(batch.rows.traj >= 0, 0, -1)
-      chosen *= segment.to_tokens(has, batch.rows.traj, one)
+      has = (batch.ids[what] == value).astype(jnp.float32)
+      chosen *= segment.trajectories_to_tokens(has, batch.rows.traj)
   return chosen
-
-
-def _gap(out: Outputs, batch: Batch):
-  """Mean |log pi - behaviour log-prob| over tokens the policy sampled."""
-  mask = written(batch)
-  gap = jnp.where(mask, jnp.abs(out.logp - batch.rows.logp), 0)
-  return jax.lax.stop_gradient(jnp.sum(gap)), jnp.sum(mask).astype(jnp.float32)
 
 
 def written(batch: Batch):
   """Tokens the policy sampled itself just now, where they stand."""
   rows = batch.rows
-  fresh = jnp.ones_like(rows.sampled)
+  mask = rows.sampled & (rows.logp != 0)
   if 'age' in batch.ids:
-    age = batch.ids['age'][:, None]
-    one = jnp.where(rows.traj >= 0, 0, -1)
-    fresh = segment.to_tokens(age, rows.traj, one) == 0
-  return rows.sampled & (rows.logp != 0) & fresh
+    age = segment.trajectories_to_tokens(batch.ids['age'], rows.traj)
+    mask &= age == 0
+  return mask

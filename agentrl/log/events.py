@@ -5,10 +5,10 @@ full disk say, ends with a traceback and leaves its caller waiting for ever.
 """
 
 import os
-import pathlib
 import time
+import types
 
-from tensorboardX import event_file_writer, summary
+from tensorboardX import event_file_writer, record_writer, summary
 from tensorboardX.proto import event_pb2
 
 from agentrl import storage
@@ -17,10 +17,18 @@ FOLDER = 'tensorboard'
 _FLUSH = 10.0  # seconds
 
 
-class Writer:
+# Event files in a bucket, with no package of tensorboardX's choice.
+_BUCKET = types.SimpleNamespace(
+  directory_check=lambda path: None,  # a bucket has none
+  open=lambda path: storage.Appender(storage.path(path)),
+)
+record_writer.register_writer_factory('gs', _BUCKET)
+
+
+class EventWriter:
   """One event file of a run; each start of the run makes another."""
 
-  def __init__(self, workdir: pathlib.Path, *, resume_after: int):
+  def __init__(self, workdir: storage.Path, *, resume_after: int):
     """Hides what earlier files say of steps after `resume_after`."""
     folder = workdir / FOLDER
     if folder.exists() and not folder.is_dir():

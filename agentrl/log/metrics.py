@@ -1,4 +1,4 @@
-"""What a run says while it runs: metrics.jsonl, TensorBoard, a progress line.
+"""Metrics writer: metrics.jsonl and TensorBoard.
 
 `metrics.jsonl` holds one strict JSON object per step and is the truth; the
 event files repeat its finite numbers. Rows are ordered by the global step; a
@@ -9,32 +9,28 @@ import bisect
 import json
 import math
 import os
-import pathlib
-import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-import tqdm
 from absl import logging
 
-from agentrl import storage
-from agentrl.log import events
+from agentrl import renames, storage
+from agentrl.log import events, shards
 from agentrl.log.wandb_tracker import Tracker
 
 FILE = 'metrics.jsonl'
-PHASES = ('sft', 'rl', 'eval')
 _WORDS = {'nan': math.nan, 'inf': math.inf, '-inf': -math.inf}
 
 
-class Writer:
+class MetricsWriter:
   """Writes a run's rows and event files below `workdir`.
 
   Every row reaches the operating system before `write` returns, so SIGKILL
-  costs at most a torn last line, which the next start cuts off. A row not yet
-  written when a checkpoint is taken would be a gap after resuming from it:
-  drain `Late` and call `flush` before saving.
+  costs at most a torn last line, which the next start cuts off (in a bucket:
+  see storage.Appender). A row not yet written when a checkpoint is taken would
+  be a gap after it: drain `DelayedFetch` and call `flush` before saving.
   """
 
   def __init__(
@@ -61,15 +57,16 @@ class Writer:
     if not active:
       return
     self._tracker, self._check = tracker, check
-    self._workdir = pathlib.Path(workdir)
+    self._workdir = storage.path(workdir)
     self._workdir.mkdir(parents=True, exist_ok=True)
     self._path = self._workdir / FILE
     self._last = _cut(self._path, resume_after)
-    self._file = self._path.open('a', encoding='utf-8')
-    text = json.dumps(_strict(header), indent=2, allow_nan=False)
+    size = storage.size_of(self._path) if self._path.exists() else 0
+    self._file = storage.Appender(self._path, size)
+    text = json.dumps(shards.strict(header), indent=2, allow_nan=False)
     storage.write(self._workdir / 'header.json', text + '\n')
     after = -1 if resume_after is None else resume_after
-    self._events = events.Writer(self._workdir, resume_after=after)
+    self._events = events.EventWriter(self._workdir, resume_after=after)
 
   def write(
     self, step: int, scalars: Mapping[str, float], *, phase: str
@@ -86,14 +83,13 @@ class Writer:
     if order <= self._last:
       raise ValueError(
         f'step {step} ({phase}) does not come after step {self._last[0]}, the '
-        f'last one in {self._file.name}; steps are global and increase'
+        f'last one in {self._path}; steps are global and increase'
       )
     row = {'step': int(step), 'phase': phase}
     row |= {name: _number(name, value) for name, value in scalars.items()}
     self._check()
-    with storage.naming(self._path):
-      self._file.write(json.dumps(_strict(row), allow_nan=False) + '\n')
-      self._file.flush()
+    line = json.dumps(shards.strict(row), allow_nan=False) + '\n'
+    self._file.write(line.encode())
     self._last = order
     finite = {name: row[name] for name in scalars if math.isfinite(row[name])}
     for name, value in finite.items():
@@ -104,8 +100,7 @@ class Writer:
   def flush(self) -> None:
     """Returns when the rows are on disk; event files may lag a little."""
     if self._active:
-      with storage.naming(self._path):
-        os.fsync(self._file.fileno())
+      self._file.flush()
       self._events.flush()
 
   def close(self) -> None:
@@ -135,7 +130,7 @@ def read(path: str | os.PathLike) -> list[dict[str, Any]]:
     ValueError: a line before the last that is no row, with its number.
   """
   rows = []
-  for line in _lines(pathlib.Path(path)):
+  for line in _lines(storage.path(path)):
     if line.fault:
       raise ValueError(
         f'{path} line {line.number} {line.fault}; remove that line by hand, or'
@@ -145,7 +140,7 @@ def read(path: str | os.PathLike) -> list[dict[str, Any]]:
   return rows
 
 
-def repair(path: pathlib.Path, resume_after: int | None = None) -> None:
+def repair(path: storage.Path, resume_after: int | None = None) -> None:
   """Cuts the rows after a step off, and lines that are no rows out.
 
   As a file with such lines was, it is kept beside.
@@ -154,25 +149,24 @@ def repair(path: pathlib.Path, resume_after: int | None = None) -> None:
   faults = {line.number: line.fault for line in lines if line.fault}
   rows = [line for line in lines if not line.fault]
   ordered = _ascending([_order(line.row) for line in rows])
-  for i, line in enumerate(rows):
-    if i not in ordered:
-      faults[line.number] = 'is out of order'
+  for i in set(range(len(rows))) - ordered:
+    faults[rows[i].number] = 'is out of order'
   end = math.inf if resume_after is None else resume_after
-  kept = [
-    line.data for line in lines
+  good = [
+    line.data
+    for line in lines
     if line.number not in faults and line.row['step'] <= end
-  ]  # fmt: skip
+  ]
   if faults:
-    number = min(faults)
-    fault = faults[number]
+    number, fault = min(faults.items())
     more = f' ({len(faults)} such lines)' if len(faults) > 1 else ''
     storage.copy_aside(path, f'line {number} {fault}{more} and is left out')
-    storage.write(path, b''.join(kept))
+    storage.write(path, b''.join(good))
   else:
-    os.truncate(path, sum(map(len, kept)))
+    storage.truncate(path, sum(map(len, good)))
 
 
-def _lines(path: pathlib.Path) -> Iterator[Line]:
+def _lines(path: storage.Path) -> Iterator[Line]:
   """Whole lines: all but a torn last one."""
   lines = path.read_bytes().splitlines(keepends=True)
   for i, data in enumerate(lines):
@@ -193,10 +187,12 @@ def _parsed(data: bytes) -> tuple[dict[str, Any], str]:
   step = row.get('step')
   if isinstance(step, bool) or not isinstance(step, int) or step < 0:
     return {}, f'is no row: its step is {step!r}'
-  if row.get('phase') not in PHASES:
+  if row.get('phase') not in shards.PHASES:
     return {}, f'is no row: its phase is {row.get("phase")!r}'
-  row = {k: _WORDS.get(v, v) if isinstance(v, str) else v
-         for k, v in row.items()}  # fmt: skip
+  row = {
+    renames.new_metric(k): _WORDS.get(v, v) if isinstance(v, str) else v
+    for k, v in row.items()
+  }
   odd = [k for k, v in row.items() if k != 'phase' and not _is_number(v)]
   return row, f'is no row: {odd[0]!r} is no number' if odd else ''
 
@@ -212,11 +208,11 @@ def _ascending(orders: list[tuple[int, bool]]) -> set[int]:
     length = bisect.bisect_left(ends, order, key=orders.__getitem__)
     before[i] = ends[length - 1] if length else None
     ends[length : length + 1] = [i]
-  found, i = set(), ends[-1] if ends else None
+  places, i = set(), ends[-1] if ends else None
   while i is not None:
-    found.add(i)
+    places.add(i)
     i = before[i]
-  return found
+  return places
 
 
 def _is_number(x: Any) -> bool:
@@ -228,7 +224,7 @@ def _order(row: Mapping[str, Any]) -> tuple[int, bool]:
   return row['step'], row['phase'] == 'eval'
 
 
-def _cut(path: pathlib.Path, resume_after: int | None) -> tuple[int, bool]:
+def _cut(path: storage.Path, resume_after: int | None) -> tuple[int, bool]:
   """Cuts the rows after a step off; the order of the last row left."""
   last = (-1, True)
   if path.is_dir():
@@ -238,7 +234,10 @@ def _cut(path: pathlib.Path, resume_after: int | None) -> tuple[int, bool]:
       logging.warning('%s is missing: earlier rows are lost', path)
     return last
   if resume_after is None:
-    _set_aside(path)
+    if storage.size_of(path):  # it had no checkpoint to go on from
+      there = storage.free(path, 'metrics.{1}.jsonl')
+      storage.rename(path, there)
+      logging.warning('a new run starts: the old %s is now %s', path, there)
     return last
   repair(path, resume_after)
   rows = read(path)
@@ -250,32 +249,6 @@ def _cut(path: pathlib.Path, resume_after: int | None) -> tuple[int, bool]:
   return last
 
 
-def _set_aside(path: pathlib.Path) -> None:
-  """Renames what an earlier start left, which had no checkpoint to go on."""
-  if not path.stat().st_size:
-    return
-  names = (path.with_name(f'metrics.{i}.jsonl') for i in range(1, 10**6))
-  free = next(p for p in names if not os.path.lexists(p))
-  path.rename(free)
-  logging.warning('a new run starts: the old %s is now %s', path, free.name)
-
-
-def replace(path: pathlib.Path, text: str) -> None:
-  """Writes a file whole or not at all."""
-  storage.write(path, text)
-
-
-def _strict(value: Any) -> Any:
-  """Spells non-finite floats, for which JSON has no number, as words."""
-  if isinstance(value, Mapping):
-    return {k: _strict(v) for k, v in value.items()}
-  if isinstance(value, list | tuple):
-    return [_strict(v) for v in value]
-  if isinstance(value, float) and not math.isfinite(value):
-    return str(value)
-  return value
-
-
 def _number(name: str, value: Any) -> float | int:
   if name in ('step', 'phase'):
     raise ValueError(f'{name!r} is an argument of write, not a scalar')
@@ -284,12 +257,12 @@ def _number(name: str, value: Any) -> float | int:
   if isinstance(value, bool) or not isinstance(value, float | int):
     raise ValueError(
       f'metric {name!r} is {value!r}, not a number; pass device arrays '
-      'through Late'
+      'through DelayedFetch'
     )
   return value
 
 
-class Late:
+class DelayedFetch:
   """Reads device metrics one step late, so the device never waits for us.
 
   A leaf is a scalar, or a (sum, weight) pair that stands for sum / weight
@@ -315,12 +288,11 @@ class Late:
 
   def drain(self) -> tuple[int, dict[str, Any]] | None:
     """Gives (step, scalars) of what is still held, if anything is."""
-    if self._held is None:
+    held, self._held = self._held, None
+    if held is None:
       return None
-    step, named = self._held
-    self._held = None
-    host = jax.device_get(named)
-    return step, {name: _value(leaf) for name, leaf in host.items()}
+    host = jax.device_get(held[1])
+    return held[0], {name: _value(leaf) for name, leaf in host.items()}
 
 
 def _flat(
@@ -332,7 +304,7 @@ def _flat(
       continue
     parts = leaf if isinstance(leaf, tuple) else (leaf,)
     shapes = [np.shape(part) for part in parts]
-    if len(parts) > 2 or any(found != shape for found in shapes):
+    if len(parts) > 2 or any(x != shape for x in shapes):
       wanted = f'an array of shape {shape}' if shape else 'a scalar'
       raise ValueError(
         f'metric {prefix + name!r} has shapes {shapes}; give {wanted} or a '
@@ -347,56 +319,3 @@ def _value(leaf: Any) -> float | np.ndarray:
     with np.errstate(all='ignore'):
       leaf = np.where(weight == 0, math.nan, total / weight)
   return np.asarray(leaf, float) if np.ndim(leaf) else float(leaf)
-
-
-class Progress:
-  """One line that says how far the run is: a bar, or plain lines in a log."""
-
-  def __init__(
-    self,
-    total: int,
-    *,
-    initial: int = 0,
-    show: tuple[str, ...] = (),
-    every: int = 10,
-    active: bool = True,
-    stream: TextIO | None = None,
-  ):
-    """Starts at step `initial` of `total`.
-
-    Args:
-      show: names of the numbers to print, in order; absent ones are skipped.
-      every: steps between plain lines where the stream is no terminal.
-      stream: stderr unless given.
-    """
-    if every < 1:
-      raise ValueError(f'every={every} would print nothing; use 1 or more')
-    self._stream = sys.stderr if stream is None else stream
-    self._total, self._show, self._every = total, show, every
-    self._active = active
-    self._bar = None
-    if active and self._stream.isatty():
-      self._bar = tqdm.tqdm(
-        total=total,
-        initial=initial,
-        file=self._stream,
-        dynamic_ncols=True,
-        bar_format='{n}/{total} {bar:20} {elapsed}<{remaining}{postfix}',
-      )
-
-  def update(self, step: int, scalars: Mapping[str, float]) -> None:
-    """Shows that `step` is done, with its chosen numbers."""
-    if not self._active:
-      return
-    chosen = [f'{n} {scalars[n]:.4g}' for n in self._show if n in scalars]
-    if self._bar is not None:
-      self._bar.set_postfix_str('  '.join(chosen), refresh=False)
-      self._bar.update(step - self._bar.n)
-    elif step % self._every == 0 or step == self._total:
-      line = '  '.join([f'step {step}/{self._total}', *chosen])
-      print(line, file=self._stream, flush=True)
-
-  def close(self) -> None:
-    """Leaves the last line standing."""
-    if self._bar is not None:
-      self._bar.close()

@@ -1,5 +1,6 @@
-"""What a finished (or running) run showed: one picture, one screen of text."""
+"""Run summary: learning curve as a picture, results as one screen of text."""
 
+import io
 import math
 import os
 import shlex
@@ -12,6 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from agentrl import storage
+from agentrl.log.progress import duration
 from agentrl.stats import intervals
 
 Row = Mapping[str, Any]
@@ -56,8 +59,8 @@ def _number(row: Row, name: str) -> float | None:
 def _series(rows: Sequence[Row], x: str, y: str) -> np.ndarray:
   """The points (x, y) of the rows that have both, f64[n, 2]."""
   pairs = [(_number(row, x), _number(row, y)) for row in rows]
-  kept = [p for p in pairs if None not in p]
-  return np.array(kept, np.float64).reshape(-1, 2)
+  points = [p for p in pairs if None not in p]
+  return np.array(points, np.float64).reshape(-1, 2)
 
 
 def _evaluation(row: Row) -> Evaluation | None:
@@ -68,7 +71,7 @@ def _evaluation(row: Row) -> Evaluation | None:
   n, solved = _number(row, 'eval/episodes'), _number(row, 'eval/solved')
   if n is not None and solved is None:
     solved = round(success * n)
-  low, high = _number(row, 'eval/low'), _number(row, 'eval/high')
+  low, high = _number(row, 'eval/ci_low'), _number(row, 'eval/ci_high')
   if low is None or high is None:
     low = high = success
     if n is not None and 0 <= solved <= n:
@@ -113,7 +116,12 @@ def learning_curve(
   )[:, 0]
   _draw_training(panels[0], _series(rows, x, 'rollout/success'), _TRAIN)
   _draw_held_out(panels[0], rows, x)
-  _dress_success(panels[0])
+  panels[0].set_ylim(-0.02, 1.02)
+  panels[0].yaxis.set_major_formatter(ticker.PercentFormatter(1.0))
+  panels[0].set_ylabel('episodes solved', fontsize=13)
+  if panels[0].get_legend_handles_labels()[0]:
+    place = {'loc': 'lower right', 'bbox_to_anchor': (1.0, 1.0)}
+    panels[0].legend(frameon=False, fontsize=12, ncols=3, **place)
   for axes, name in zip(panels[1:], below, strict=True):
     _draw_training(axes, _series(rows, x, name), '#555555')
     axes.set_ylabel(_BELOW[name], fontsize=13)
@@ -124,16 +132,9 @@ def learning_curve(
     axes.grid(axis='y', color='#e4e4e4', linewidth=0.8)
     axes.set_axisbelow(True)
     axes.tick_params(labelsize=12)
-  canvas.print_png(os.fspath(path_png))
-
-
-def _dress_success(axes: Axes) -> None:
-  axes.set_ylim(-0.02, 1.02)
-  axes.yaxis.set_major_formatter(ticker.PercentFormatter(1.0))
-  axes.set_ylabel('episodes solved', fontsize=13)
-  if axes.get_legend_handles_labels()[0]:
-    place = {'loc': 'lower right', 'bbox_to_anchor': (1.0, 1.0)}
-    axes.legend(frameon=False, fontsize=12, ncols=3, **place)
+  image = io.BytesIO()
+  canvas.print_png(image)
+  storage.write(path_png, image.getvalue())
 
 
 def _draw_training(axes: Axes, points: np.ndarray, color: str) -> None:
@@ -160,16 +161,15 @@ def running_mean(y: np.ndarray, window: int) -> np.ndarray:
 
 def _draw_held_out(axes: Axes, rows: Sequence[Row], x: str) -> None:
   """Points with 95% bars; the two the run is judged by carry their number."""
-  at, found, here = [], [], 0.0
+  at, evaluations, here = [], [], 0.0
   for row in rows:
     here = here if _number(row, x) is None else _number(row, x)
-    evaluation = _evaluation(row)
-    if evaluation:
+    if evaluation := _evaluation(row):
       at.append(here)  # an evaluation without x stands where training was
-      found.append(evaluation)
-  if not found:
+      evaluations.append(evaluation)
+  if not evaluations:
     return
-  y, low, high = np.array([e[1:4] for e in found]).T  # [n] each
+  y, low, high = np.array([e[1:4] for e in evaluations]).T  # [n] each
   bars = np.clip([y - low, high - y], 0, None)  # [2, n]
   look = {'fmt': 'o', 'color': _HELD_OUT, 'markersize': 7, 'capsize': 4}
   label = 'held out, 95% interval'
@@ -177,7 +177,7 @@ def _draw_held_out(axes: Axes, rows: Sequence[Row], x: str) -> None:
   before, after, start = judge(rows)
   for e, name in [(before, start), (after, 'after RL')]:
     if e is not None:
-      _name_point(axes, at[found.index(e)], e, f'{name} {e.success:.0%}')
+      _name_point(axes, at[evaluations.index(e)], e, f'{name} {e.success:.0%}')
 
 
 def _name_point(axes: Axes, x: float, e: Evaluation, text: str) -> None:
@@ -207,14 +207,17 @@ def summary(rows: Sequence[Row], header: Row) -> str:
     header: any of method, task, model, parameters (a count), seed, device,
       workdir, and command (as `shlex.join` wrote it).
   """
-  lines = [_shorten(line) for line in _facts(rows, header)]
-  workdir = header.get('workdir')
-  if workdir:
-    lines.append(_entry('files', _tail(str(workdir), COLUMNS - 15)))
+  lines = [
+    x if len(x) <= COLUMNS else x[: COLUMNS - 1] + '…'
+    for x in _facts(rows, header)
+  ]
+  if workdir := header.get('workdir'):
+    path, width = str(workdir), COLUMNS - 15  # its end tells runs apart
+    path = path if len(path) <= width else '…' + path[1 - width :]
+    lines.append(_entry('files', path))
   command = list(_command(str(header.get('command', ''))))
-  if (
-    len(lines + command) > LINES or max(map(len, command), default=0) > COLUMNS
-  ):
+  widest = max(map(len, command), default=0)
+  if len(lines + command) > LINES or widest > COLUMNS:
     command = [_entry('repeat', 'the command in header.json')]
   return '\n'.join(lines + command) + '\n'
 
@@ -223,10 +226,9 @@ def _facts(rows: Sequence[Row], header: Row) -> Iterator[str]:
   what = [str(header[k]) for k in ('method', 'task') if header.get(k)]
   if what:
     yield ' on '.join(what)
-  count = _number(header, 'parameters')
-  size = None if count is None else f'{_count(count)} parameters'
-  model = [str(told) for told in (header.get('model'), size) if told]
-  if model:
+  n = _number(header, 'parameters')
+  size = None if n is None else f'{count(n)} parameters'
+  if model := [str(text) for text in (header.get('model'), size) if text]:
     yield _entry('model', ', '.join(model))
   for name in ('seed', 'device'):
     if header.get(name) is not None:
@@ -234,14 +236,11 @@ def _facts(rows: Sequence[Row], header: Row) -> Iterator[str]:
   yield from _held_out_lines(judge(rows))
   yield from _training_lines(rows)
   yield from _skipped_lines(rows)
-  tokens = [_number(row, 'rollout/tokens') for row in rows]
-  total = sum(t for t in tokens if t is not None)
-  if total:
-    yield _entry('tokens', f'{_count(total)} sampled')
-  spent = _seconds_by_phase(rows)
-  if spent:
-    told = ', '.join(f'{p} {_duration(s)}' for p, s in spent.items())
-    yield _entry('wall time', f'{_duration(sum(spent.values()))} ({told})')
+  if total := sum(_number(row, 'rollout/tokens') or 0 for row in rows):
+    yield _entry('tokens', f'{count(total)} sampled')
+  if spent := _seconds_by_phase(rows):
+    text = ', '.join(f'{p} {duration(s)}' for p, s in spent.items())
+    yield _entry('wall time', f'{duration(sum(spent.values()))} ({text})')
 
 
 def _held_out_lines(verdict: Verdict) -> Iterator[str]:
@@ -273,8 +272,7 @@ def _held_out_lines(verdict: Verdict) -> Iterator[str]:
 def _training_lines(rows: Sequence[Row]) -> Iterator[str]:
   """Steps of each phase and the training success at both ends of RL."""
   phases = [row.get('phase') for row in rows]
-  counts = [f'{phases.count(p)} {p}' for p in ('sft', 'rl') if p in phases]
-  if counts:
+  if counts := [f'{phases.count(p)} {p}' for p in ('sft', 'rl') if p in phases]:
     yield _entry('steps', ', '.join(counts))
   y = _series(rows, 'step', 'rollout/success')[:, 1]
   if len(y):
@@ -288,16 +286,16 @@ def _training_lines(rows: Sequence[Row]) -> Iterator[str]:
 
 def _skipped_lines(rows: Sequence[Row]) -> Iterator[str]:
   """Steps with updates that were skipped: they had no finite gradient."""
-  names = {name for row in rows for name in row if name.endswith('/skipped')}
   parts = []
-  for name in sorted(names):
-    y = _series(rows, 'step', name)[:, 1]
-    if skipped := int(np.sum(y > 0)):
-      parts.append(f'{skipped} of {len(y)} ({name.removesuffix("/skipped")})')
+  for name in sorted({name for row in rows for name in row}):
+    role, slash, metric = name.rpartition('/')
+    if metric == 'nonfinite_skips' and slash:
+      y = _series(rows, 'step', name)[:, 1]
+      if skipped := int(np.sum(y > 0)):
+        parts.append(f'{skipped} of {len(y)} ({role})')
   if parts:
-    yield _entry(
-      'skipped', f'steps with no finite gradient: {", ".join(parts)}'
-    )
+    text = f'steps with no finite gradient: {", ".join(parts)}'
+    yield _entry('skipped', text)
 
 
 def _seconds_by_phase(rows: Sequence[Row]) -> dict[str, float]:
@@ -318,32 +316,16 @@ def _entry(name: str, value: str) -> str:
   return f'{name:<14} {value}'
 
 
-def _count(n: float) -> str:
+def count(n: float) -> str:
+  """Three digits of a large number: 1.6e5 is 160k."""
   for size, letter in ((1e9, 'B'), (1e6, 'M'), (1e3, 'k')):
-    if n >= size:
+    if abs(n) >= 0.9995 * size:  # 999 999 is 1M, not 1e+03k
       return f'{n / size:.3g}{letter}'
   return f'{n:.0f}'
 
 
-def _duration(seconds: float) -> str:
-  if seconds < 90:
-    return f'{seconds:.0f} s'
-  if seconds < 90 * 60:
-    return f'{seconds / 60:.1f} min'
-  return f'{seconds / 3600:.1f} h'
-
-
-def _shorten(line: str) -> str:
-  return line if len(line) <= COLUMNS else line[: COLUMNS - 1] + '…'
-
-
-def _tail(path: str, width: int) -> str:
-  """The end of a long path says more than its beginning."""
-  return path if len(path) <= width else '…' + path[1 - width :]
-
-
 def _command(command: str) -> Iterator[str]:
-  """Breaks between shell words, so that what is pasted is what was run."""
+  """Breaks a command between shell words, so that it can be pasted."""
   if not command:
     return
   yield 'repeat with'

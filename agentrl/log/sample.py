@@ -1,7 +1,8 @@
-"""What of a batch is kept for the log of trajectories.
+"""Selects trajectories of a batch for the trajectory log, on device.
 
 `sample` is part of the jitted step, so that only the chosen groups ever leave
-the device; `Keeper` hands them on one step late, so that it never waits.
+the device; `TrajectoryLogger` hands them on one step late, so that it never
+waits.
 """
 
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from agentrl.types import Array, Batch, Credit, Rows, Signals, Turns
 
 
 @struct.dataclass
-class Kept:
+class TrajectorySample:
   """Some trajectories of a batch: n of them, in R rows."""
 
   member: Array  # [n] i32  place in the batch; B: none
@@ -40,7 +41,7 @@ def sample(
   *,
   groups: int,
   size: int,
-) -> Kept:
+) -> TrajectorySample:
   """Whole groups of the batch, picked at random.
 
   Args:
@@ -63,7 +64,9 @@ def sample(
       (batch.turns, batch.ids, batch.outcome, batch.status, whole, turn),
     )
     turns = turns.replace(valid=turns.valid & (member < b)[:, None])
-    return Kept(member, rows, turns, ids, outcome, status, whole, turn, token)
+    return TrajectorySample(
+      member, rows, turns, ids, outcome, status, whole, turn, token
+    )
 
   return mesh.auto(f, None)(batch, whole, turn, token, key)
 
@@ -79,9 +82,9 @@ def chosen(group, live, key, *, groups: int, size: int) -> Array:
   b = group.shape[0]
   alike = (group[:, None] == group[None]) & live[None]
   first = jnp.argmax(alike, axis=1)
-  luck = jax.random.uniform(key, (b,))
+  noise = jax.random.uniform(key, (b,))
   heads = live & (first == jnp.arange(b))
-  before = jnp.sum((luck[None] < luck[first][:, None]) & heads[None], axis=1)
+  before = jnp.sum((noise[None] < noise[first][:, None]) & heads[None], axis=1)
   taken = live & ((before < groups) | (groups < 0))
   return jnp.nonzero(taken, size=size, fill_value=b)[0].astype(jnp.int32)
 
@@ -112,8 +115,8 @@ def _rows(rows: Rows, token: Signals, member, b: int, size: int):
   place = place.at[member].set(jnp.arange(len(member), dtype=jnp.int32))
   place = place.at[b].set(-1)
   traj = place[jnp.where(rows.traj < 0, b, rows.traj)]
-  said = jnp.any((traj >= 0) & rows.sampled, axis=1)
-  index = jnp.nonzero(said, size=min(size, n), fill_value=n)[0]
+  needed = jnp.any((traj >= 0) & rows.sampled, axis=1)
+  index = jnp.nonzero(needed, size=min(size, n), fill_value=n)[0]
   rows, token = jax.tree.map(
     lambda x: jnp.take(x, index, axis=0, mode='clip'),
     (rows.replace(traj=traj), token),
@@ -122,12 +125,12 @@ def _rows(rows: Rows, token: Signals, member, b: int, size: int):
   return rows.replace(traj=jnp.where(there, rows.traj, -1)), token
 
 
-class Keeper:
-  """Reads what steps kept one step late, as metrics.Late reads metrics."""
+class TrajectoryLogger:
+  """Writes the samples of a step one step later, as metrics.DelayedFetch."""
 
   def __init__(
     self,
-    put: Callable[[int, str, Kept], None],
+    put: Callable[[int, str, TrajectorySample], None],
     flush: Callable[[], None],
     *,
     every: int = 1,
@@ -136,26 +139,28 @@ class Keeper:
     self._put, self._flush, self._every = put, flush, every
     self._held: tuple[int, str, Any] | None = None
 
-  def push(self, step: int, phase: str, kept: Kept | None) -> None:
-    """Holds what a step kept and hands on what is held."""
+  def push(
+    self, step: int, phase: str, picked: TrajectorySample | None
+  ) -> None:
+    """Holds the sample of a step and writes the one before."""
     self.drain()
-    if kept is None or step % self._every:
+    if picked is None or step % self._every:
       return
-    for leaf in jax.tree.leaves(kept):
+    for leaf in jax.tree.leaves(picked):
       leaf.copy_to_host_async()
-    self._held = (step, phase, kept)
+    self._held = (step, phase, picked)
 
-  def write(self, step: int, phase: str, kept: Kept) -> None:
-    """Hands on what is held, then this."""
+  def write(self, step: int, phase: str, picked: TrajectorySample) -> None:
+    """Writes the held sample, then this one."""
     self.drain()
-    self._put(step, phase, jax.device_get(kept))
+    self._put(step, phase, jax.device_get(picked))
 
   def drain(self) -> None:
-    """Hands on what is still held."""
+    """Writes the held sample."""
     if self._held is not None:
-      step, phase, kept = self._held
+      step, phase, picked = self._held
       self._held = None
-      self._put(step, phase, jax.device_get(kept))
+      self._put(step, phase, jax.device_get(picked))
 
   def flush(self) -> None:
     """Returns when all that was pushed is on disk."""

@@ -1,17 +1,16 @@
-"""Trajectories that a run kept, to be read by people and by programs.
+"""Trajectory log of a run: JSONL files for people and programs.
 
-A trajectory is a JSON object; docs/TRAJECTORIES.md says what is in it. Each
-process of a run writes a file of its own below `<run>/trajectories`.
+A trajectory is a JSON object, a line of a file below `<run>/trajectories`;
+docs/TRAJECTORIES.md says what is in it. Each process of a run writes files of
+its own, a new one whenever one is large.
 
-  log = logged.Log('runs/oprl')
+  log = trajectories.Log('runs/oprl')
   solved = np.flatnonzero(log.heads['outcome'] > 0.5)
   print(log[solved[-1]]['turns'][0]['said']['text'])
 """
 
 import json
-import math
 import os
-import pathlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,16 +18,16 @@ import numpy as np
 from absl import logging
 
 from agentrl import storage
-from agentrl.log import records
-from agentrl.types import Status
+from agentrl.log import records, shards
+from agentrl.log.shards import PHASES  # noqa: F401  (a part of what is read)
 
 FOLDER = 'trajectories'
-PHASES = ('sft', 'rl', 'eval')  # as metrics.jsonl names them; append only
+SHARD = 1 << 28  # bytes of a file, after which the next one is begun
 Trajectory = Mapping[str, Any]
 
 
-class Writer:
-  """Appends trajectories, ordered by step, to one process's file."""
+class TrajectoryWriter:
+  """Appends trajectories, ordered by step, to one process's files."""
 
   def __init__(
     self,
@@ -39,7 +38,7 @@ class Writer:
     active: bool = True,
     check: Callable[[], None] = lambda: None,
   ):
-    """Opens the file; with `active=False` does nothing, ever.
+    """Opens the last file; with `active=False` does nothing, ever.
 
     Args:
       resume_after: the step of the restored checkpoint: trajectories of later
@@ -49,26 +48,49 @@ class Writer:
     self._active, self._check = active, check
     if not active:
       return
-    folder = pathlib.Path(workdir) / FOLDER
+    folder = storage.path(workdir) / FOLDER
     if folder.exists() and not folder.is_dir():
       storage.set_aside(folder, 'is no folder')
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f'{process:05d}.log'
-    if path.is_dir():
-      storage.set_aside(path, 'is a folder where a file is to be')
+    self._name = str(folder / f'{process:05d}-{{:05d}}.jsonl')
     after = -1 if resume_after is None else resume_after
-    if after >= 0 and not path.exists():
-      logging.warning('%s is missing: earlier trajectories are lost', path)
-    path.touch()
-    found = records.heads(path)
-    late = np.flatnonzero(found['step'] > after)
-    keep = found[: late[0]] if len(late) else found
+    _migrate(folder / f'{process:05d}.log', self._name, after)
+    paths = sorted(folder.glob(f'{process:05d}-*.jsonl'))
+    for path in paths:
+      if path.is_dir():
+        storage.set_aside(path, 'is a folder where a file is to be')
+    if after >= 0 and not paths:
+      logging.warning('%s has no file: earlier trajectories are lost', folder)
+    paths = [x for x in paths if x.exists()]
+    self._last = -1
+    self._open(paths[0] if paths else storage.path(self._name.format(0)), after)
+    for path in paths[1:]:
+      if not self._open(path, after, self._file):
+        storage.remove(path)
+        storage.remove(shards.index_of(path))
+
+  def _open(self, path: storage.Path, after: int, before=None) -> bool:
+    """Cuts a file to steps <= after and appends there; not to an empty one.
+
+    before: the file that stays open where this one is left empty
+    """
+    heads = np.empty(0, shards.HEAD)
+    if path.exists():
+      heads = shards.read_heads(path)
+    late = np.flatnonzero(heads['step'] > after)
+    keep = heads[: late[0]] if len(late) else heads
     if len(late):
       logging.info('%s: %d later than step %d are cut', path, len(late), after)
-    if after >= 0 and records.damaged(path, keep, after):
-      storage.copy_aside(path, 'has damaged records at its end')
-    self._last = int(keep['step'][-1]) if len(keep) else -1
-    self._path, self._file = path, records.Appender(path, keep)
+    if after >= 0 and path.exists() and shards.is_damaged(path, keep, after):
+      storage.copy_aside(path, 'has damaged lines at its end')
+    if before:
+      if not len(keep):
+        return False
+      before.close()
+    if len(keep):
+      self._last = int(keep['step'][-1])
+    self._path, self._file = path, shards.ShardWriter(path, keep)
+    return True
 
   def write(self, trajectory: Trajectory) -> None:
     """Appends one.
@@ -78,15 +100,20 @@ class Writer:
     """
     if not self._active:
       return
-    head = facts(trajectory)
-    if head['step'] < self._last:
+    step = trajectory['step']
+    if step < self._last:
       raise ValueError(
-        f'step {head["step"]} comes before step {self._last}, the last one in'
+        f'step {step} comes before step {self._last}, the last one in'
         f' {self._path}; log trajectories in the order of their steps'
       )
     self._check()
-    self._file.write(head, encode(trajectory))
-    self._last = int(head['step'])
+    if self._file.size > SHARD:
+      self._file.close()
+      number = int(self._path.stem.partition('-')[2]) + 1
+      self._path = storage.path(self._name.format(number))
+      self._file = shards.ShardWriter(self._path, np.empty(0, shards.HEAD))
+    self._file.write(shards.facts(trajectory), encode(trajectory))
+    self._last = int(step)
 
   def flush(self) -> None:
     """Returns when what was written is on disk."""
@@ -103,17 +130,18 @@ class Writer:
 class Log:
   """The trajectories of a run, by number; reading changes no file.
 
-  heads: [n] framed.HEAD, of all files, each file's in the order of writing
+  heads: [n] shards.HEAD, of all files, each file's in the order of writing
   """
 
   def __init__(self, workdir: str | os.PathLike):
     """Raises ValueError if the run has no log."""
-    self._folder = pathlib.Path(workdir) / FOLDER
-    self._found: dict[pathlib.Path, np.ndarray] = {}
+    self._folder = storage.path(workdir) / FOLDER
+    self._files: dict[storage.Path, np.ndarray] = {}
     if not self._folder.is_dir():
       raise ValueError(
         f'{workdir} has no folder {FOLDER!r}; name the --workdir of a run that'
-        ' has begun, with config.log.groups or config.log.held_out above 0'
+        ' has begun, with config.log.groups or config.log.eval_trajectories'
+        ' above 0'
       )
     self.refresh()
 
@@ -122,15 +150,24 @@ class Log:
 
     Not if there are several files, or if a resumed run has cut its own.
     """
-    paths = sorted(self._folder.glob('*.log'))
-    found = {p: records.heads(p, self._found.get(p)) for p in paths}
-    grown = found.keys() != self._found.keys() or any(
-      x is not self._found[p] for p, x in found.items()
+    paths = sorted(x for x in self._folder.iterdir() if not x.is_dir())
+    files = {
+      p: shards.read_heads(p, self._files.get(p))
+      for p in paths
+      if p.suffix == '.jsonl'
+    }
+    processes = {p.name[:5] for p in files}
+    for p in paths:  # of runs that have not gone on since
+      if p.suffix == '.log' and p.stem not in processes:
+        before = self._files.get(p)
+        files[p] = records.read_heads(p) if before is None else before
+    grown = files.keys() != self._files.keys() or any(
+      x is not self._files[p] for p, x in files.items()
     )
-    if grown or not found:
-      self._found = found
-      parts = [np.empty(0, records.HEAD), *found.values()]
-      self._first = np.cumsum([0] + [len(x) for x in found.values()])
+    if grown or not files:
+      self._files = files
+      parts = [np.empty(0, shards.HEAD), *files.values()]
+      self._first = np.cumsum([0] + [len(x) for x in files.values()])
       self.heads = np.concatenate(parts)
 
   def __len__(self) -> int:
@@ -148,21 +185,9 @@ class Log:
     if not 0 <= i < len(self):
       raise IndexError(f'trajectory {i} is none of the {len(self)} in this log')
     k = int(np.searchsorted(self._first, i, side='right')) - 1
-    path = list(self._found)[k]
-    return records.body(path, self.heads[i], most)
-
-
-def facts(trajectory: Trajectory) -> np.void:
-  """What the head of a trajectory's record says of it."""
-  t = np.zeros((), records.FACTS)
-  turns = trajectory['turns']
-  for name in ('step', 'task', 'group', 'member', 'outcome', 'reward'):
-    t[name] = trajectory[name]
-  t['phase'] = PHASES.index(trajectory['phase'])
-  t['status'] = Status[trajectory['status'].upper()]
-  t['turns'] = min(len(turns), 2**16 - 1)
-  t['tokens'] = sum(len(x['said']['tokens']) for x in turns)
-  return t[()]
+    path = list(self._files)[k]
+    reader = records if path.suffix == '.log' else shards
+    return reader.body(path, self.heads[i], most)
 
 
 def encode(trajectory: Trajectory) -> bytes:
@@ -170,13 +195,23 @@ def encode(trajectory: Trajectory) -> bytes:
   try:
     text = json.dumps(trajectory, allow_nan=False, separators=(',', ':'))
   except ValueError:
-    text = json.dumps(_strict(trajectory), separators=(',', ':'))
+    text = json.dumps(shards.strict(trajectory), separators=(',', ':'))
   return text.encode()
 
 
-def _strict(x: Any) -> Any:
-  if isinstance(x, Mapping):
-    return {k: _strict(v) for k, v in x.items()}
-  if isinstance(x, list):
-    return [_strict(v) for v in x]
-  return str(x) if isinstance(x, float) and not math.isfinite(x) else x
+def _migrate(old: storage.Path, name: str, after: int) -> None:
+  """Writes the binary log of an older run as JSONL and removes it.
+
+  Its files stand until then, so a kill in between costs nothing.
+  """
+  if not old.exists() or old.is_dir():
+    return
+  new = shards.ShardWriter(
+    storage.path(name.format(0)), np.empty(0, shards.HEAD)
+  )
+  for head in records.read_heads(old):
+    if head['step'] <= after:
+      new.write(head, records.body(old, head))
+  new.close()
+  storage.remove(old.with_suffix('.index'))
+  storage.remove(old)

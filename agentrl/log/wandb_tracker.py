@@ -1,4 +1,4 @@
-"""A run's numbers in Weights & Biases, for whoever wants them there as well.
+"""Weights & Biases tracker: sends a run's metrics there as well.
 
 Nothing needs it: metrics.jsonl is the truth. Its own settings are those of
 its own variables (WANDB_MODE=offline keeps everything on the machine).
@@ -6,7 +6,6 @@ its own variables (WANDB_MODE=offline keeps everything on the machine).
 
 import importlib
 import os
-import pathlib
 import re
 import uuid
 from collections.abc import Mapping
@@ -26,13 +25,6 @@ def installed() -> None:
       f'log.wandb asks for Weights & Biases, which is not to be had ({error});'
       f' {install.command("track")}, or leave log.wandb empty'
     ) from error
-
-
-def _names_a_run(path: pathlib.Path) -> bool:
-  """Whether the file is what `Tracker` made it."""
-  if not path.is_file():
-    return False
-  return bool(re.fullmatch(rb'[0-9a-f]{32}\n', path.read_bytes()))
 
 
 class Tracker:
@@ -55,24 +47,26 @@ class Tracker:
     Args:
       project: its name there
       workdir: holds the run's id, in a file, and what the package writes
-      resume_after: as in metrics.Writer
+      resume_after: as in metrics.MetricsWriter
       config: settings to be shown beside the numbers
     """
     installed()
     wandb = importlib.import_module('wandb')
-    folder = pathlib.Path(workdir)
+    folder = storage.path(workdir)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / ID
-    if path.exists() and not _names_a_run(path):
+    if path.exists() and (
+      path.is_dir() or not re.fullmatch(rb'[0-9a-f]{32}\n', path.read_bytes())
+    ):
       storage.set_aside(path, 'names no run')
     if resume_after is None or not path.exists():
       storage.write(path, uuid.uuid4().hex + '\n')
     # create_new: runs trained at once in a process each have their own.
     self._run = wandb.init(
       project=project,
-      name=folder.resolve().name,
-      id=path.read_text(encoding='utf-8').strip(),
-      dir=str(folder),
+      name=storage.path(storage.absolute(workdir)).name,
+      id=path.read_bytes().decode().strip(),
+      dir=None if storage.in_bucket(folder) else str(folder),
       config=dict(config),
       resume='allow',
       reinit='create_new',

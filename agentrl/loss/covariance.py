@@ -1,4 +1,4 @@
-"""Policy losses that spare the few tokens which drain the entropy.
+"""Clip-Cov and KL-Cov (2505.22617): PPO that spares high-covariance tokens.
 
 The entropy of a softmax policy falls as advantage and log-prob go together:
 
@@ -13,11 +13,10 @@ from typing import Annotated
 import jax
 import jax.numpy as jnp
 
-from agentrl import domain, registry, segment
+from agentrl import registry, segment
+from agentrl.domain import Number, Real, Share, Width
 from agentrl.loss import ppo
-from agentrl.types import Array, Batch, Credit, Metrics, Outputs, Signals
-
-Loss = tuple[Array, Array, Metrics]
+from agentrl.types import Array, Loss, LossInputs
 
 _register = registry.register(
   'loss', needs=('output:logp', 'signal:old_logp'), takes='any', couples=True
@@ -36,24 +35,20 @@ def covariance(a, logp, weight) -> Array:
 
 
 def share(fraction: float, weight) -> Array:
-  """How many tokens that fraction of the trained ones is, at least one."""
+  """Returns that fraction of the number of trained tokens, at least one."""
   n = jnp.sum(weight > 0)
   return jnp.maximum(jnp.floor(fraction * n).astype(jnp.int32), 1)
 
 
 @_register
 def clip_cov(
-  outputs: Outputs,
-  batch: Batch,
-  credit: Credit,
-  signals: Signals,
-  key: Array,
+  x: LossInputs,
   *,
-  clip_low: domain.Width = 0.2,
-  clip_high: domain.Width = 0.2,
-  fraction: domain.Share = 2e-4,
-  least: Annotated[float, domain.Real(most='most')] = 1.0,
-  most: Annotated[float, domain.Real(infinite=True)] = 5.0,
+  clip_low: Width = 0.2,
+  clip_high: Width = 0.2,
+  fraction: Share = 2e-4,
+  least: Annotated[float, Real(most='most')] = 1.0,
+  most: Annotated[float, Real(infinite=True)] = 5.0,
 ) -> Loss:
   """ppo, with 0 for a random few of the tokens that least < cov_t < most.
 
@@ -61,43 +56,35 @@ def clip_cov(
     fraction: of the trained tokens; the chosen are not among those that are
       clipped anyway, and still count in the mean
   """
-  value, weight, metrics = ppo.ppo(
-    outputs, batch, credit, signals, key, clip_low=clip_low, clip_high=clip_high
-  )
-  cov = covariance(credit.token, outputs.logp, weight)
-  rho = jnp.exp(ppo.log_ratio(outputs, signals))
-  far = -credit.token * jnp.clip(rho, 1 - clip_low, 1 + clip_high)
-  free = (weight > 0) & (far <= -credit.token * rho)
+  value, metrics = ppo.ppo(x, clip_low=clip_low, clip_high=clip_high)
+  weight = ppo.weight_of(x)
+  cov = covariance(x.credit.token, x.outputs.logp, weight)
+  rho = jnp.exp(ppo.log_ratio(x))
+  far = -x.credit.token * jnp.clip(rho, 1 - clip_low, 1 + clip_high)
+  free = (weight > 0) & (far <= -x.credit.token * rho)
   near = free & (cov > least) & (cov < most)
-  luck = jax.random.uniform(key, cov.shape)
-  spared = segment.top(luck, near, share(fraction, weight))
+  noise = jax.random.uniform(x.key, cov.shape)
+  spared = segment.top_k_mask(noise, near, share(fraction, weight))
   metrics |= {'spared': ppo.metric(spared, weight)}
-  return jnp.where(spared, 0, value), weight, metrics
+  return jnp.where(spared, 0, value), metrics
 
 
 @_register
 def kl_cov(
-  outputs: Outputs,
-  batch: Batch,
-  credit: Credit,
-  signals: Signals,
-  key: Array,
-  *,
-  fraction: domain.Share = 2e-4,
-  coef: domain.Number = 1.0,
+  x: LossInputs, *, fraction: Share = 2e-4, coef: Number = 1.0
 ) -> Loss:
   """−A ρ, and + coef · |log ρ| on the tokens of largest cov_t; no clipping.
 
   Args:
     fraction: of the trained tokens
   """
-  log_rho, a = ppo.log_ratio(outputs, signals), credit.token
-  weight = ppo.weight_of(batch, credit)
-  cov = covariance(a, outputs.logp, weight)
-  held = segment.top(cov, weight > 0, share(fraction, weight))
+  log_rho, a = ppo.log_ratio(x), x.credit.token
+  weight = ppo.weight_of(x)
+  cov = covariance(a, x.outputs.logp, weight)
+  held = segment.top_k_mask(cov, weight > 0, share(fraction, weight))
   value = -a * jnp.exp(log_rho) + coef * jnp.where(held, jnp.abs(log_rho), 0)
   metrics = {
     'ratio': ppo.metric(jnp.exp(log_rho), weight),
     'held': ppo.metric(held, weight),
   }
-  return value, weight, metrics
+  return value, metrics

@@ -16,76 +16,45 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl import domain, registry
+from agentrl import ops, registry
 from agentrl.advantage import importance
+from agentrl.domain import Positive, Width
 from agentrl.loss import ppo
-from agentrl.types import Array, Batch, Credit, Metrics, Outputs, Signals
-
-Loss = tuple[Array, Array, Metrics]
+from agentrl.types import Loss, LossInputs
 
 _register = registry.register('loss', needs=('output:logp',), takes='any')
 
 
-def binary_tv(logp: Array, log_mu: Array) -> Array:
-  """|π − μ| of the token taken."""
-  return jnp.abs(jnp.exp(logp) - jnp.exp(log_mu))
-
-
-def binary_kl(logp: Array, log_mu: Array) -> Array:
-  """μ log(μ/π) + (1 − μ) log((1 − μ)/(1 − π)), nats; never below 0."""
-  mu = jnp.exp(log_mu)
-  rest = _log_rest(log_mu) - _log_rest(logp)
-  return jnp.maximum(mu * (log_mu - logp) + (1 - mu) * rest, 0)
-
-
-def _log_rest(logp: Array) -> Array:
-  """log(1 − p), p no closer to 1 than rounding allows."""
-  return jnp.log(jnp.maximum(-jnp.expm1(logp), jnp.finfo(logp.dtype).eps))
-
-
-def _masked(divergence, outputs, batch, credit, threshold, limit) -> Loss:
-  chex.assert_rank(outputs.logp, 2)
-  chex.assert_equal_shape([outputs.logp, credit.token])
-  now, a = jax.lax.stop_gradient(outputs.logp), credit.token
-  log_mu = importance.behaviour(batch.rows, now)
+def _masked(divergence, x: LossInputs, threshold, limit) -> Loss:
+  logp, a = x.outputs.logp, x.credit.token
+  chex.assert_rank(logp, 2)
+  chex.assert_equal_shape([logp, a])
+  now = jax.lax.stop_gradient(logp)
+  log_mu = importance.behaviour(x.batch.rows, now)
   log_rho = jnp.clip(now - log_mu, -20, 20)
   d = divergence(now, log_mu)
   out = (d > threshold) & (a * log_rho > 0)
   rho = jnp.minimum(jnp.exp(log_rho), limit)
-  weight = ppo.weight_of(batch, credit)
+  weight = ppo.weight_of(x)
   metrics = {
     'ratio': ppo.metric(jnp.exp(log_rho), weight),
     'divergence': ppo.metric(d, weight),
     'mask': ppo.metric(out, weight),
   }
-  return -jnp.where(out, 0, rho) * a * outputs.logp, weight, metrics
+  return -jnp.where(out, 0, rho) * a * logp, metrics
 
 
 @_register
 def dppo_tv(
-  outputs: Outputs,
-  batch: Batch,
-  credit: Credit,
-  signals: Signals,
-  key: Array,
-  *,
-  threshold: domain.Positive = 0.15,
-  limit: domain.Width = 20.0,
+  x: LossInputs, *, threshold: Positive = 0.15, limit: Width = 20.0
 ) -> Loss:
   """DPPO with D = |π − μ|, the binary total variation."""
-  return _masked(binary_tv, outputs, batch, credit, threshold, limit)
+  return _masked(ops.binary_tv, x, threshold, limit)
 
 
 @_register
 def dppo_kl(
-  outputs: Outputs,
-  batch: Batch,
-  credit: Credit,
-  signals: Signals,
-  key: Array,
-  *,
-  threshold: domain.Positive = 0.05,
-  limit: domain.Width = 20.0,
+  x: LossInputs, *, threshold: Positive = 0.05, limit: Width = 20.0
 ) -> Loss:
   """DPPO with D = KL(μ ‖ π) of taken or not taken, nats."""
-  return _masked(binary_kl, outputs, batch, credit, threshold, limit)
+  return _masked(ops.binary_kl, x, threshold, limit)

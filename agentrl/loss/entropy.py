@@ -6,82 +6,67 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl import domain, registry
+from agentrl import registry
+from agentrl.domain import NotNegative, Number, Real
 from agentrl.loss import ppo
-from agentrl.types import Array, Batch, Credit, Metrics, Outputs, Signals
+from agentrl.types import Loss, LossInputs
 
 
 @registry.register('loss', needs=('output:entropy',), takes='any')
-def entropy(
-  outputs: Outputs,
-  batch: Batch,
-  credit: Credit,
-  signals: Signals,
-  key: Array,
-) -> tuple[Array, Array, Metrics]:
+def entropy(x: LossInputs) -> Loss:
   """−H, nats, of the distributions that sampled tokens were drawn from."""
-  chex.assert_equal_shape([outputs.entropy, credit.weight])
-  weight = ppo.weight_of(batch, credit)
-  metrics = {'entropy': ppo.metric(outputs.entropy, weight)}
-  return -outputs.entropy, weight, metrics
+  chex.assert_equal_shape([x.outputs.entropy, x.credit.weight])
+  weight = ppo.weight_of(x)
+  metrics = {'entropy': ppo.metric(x.outputs.entropy, weight)}
+  return -x.outputs.entropy, metrics
 
 
 _band = registry.register(
-  'loss',
-  needs=('output:entropy', 'signal:entropy_history'),
-  takes='any',
+  'loss', needs=('output:entropy', 'signal:entropy_history'), takes='any'
 )
 
 
-def _outside(outputs: Outputs, signals: Signals, low, high):
-  """How far H is below and above the band, nats; 0 without a history."""
-  h, past = outputs.entropy, signals['entropy_history']
+def _outside(x: LossInputs, low, high):
+  """Distance of H below and above the band, nats; 0 without a history."""
+  h, past = x.outputs.entropy, x.signals['entropy_history']
   chex.assert_equal_shape([h, past])
-  known = signals['entropy_history.known'] > 0
-  under = jnp.where(known, jnp.maximum(low * past - h, 0), 0)
-  over = jnp.where(known, jnp.maximum(h - high * past, 0), 0)
+  has_past = x.signals['entropy_history.known'] > 0
+  under = jnp.where(has_past, jnp.maximum(low * past - h, 0), 0)
+  over = jnp.where(has_past, jnp.maximum(h - high * past, 0), 0)
   return under, over
 
 
 @_band
 def entropy_band(
-  outputs: Outputs,
-  batch: Batch,
-  credit: Credit,
-  signals: Signals,
-  key: Array,
+  x: LossInputs,
   *,
-  low: Annotated[float, domain.Real(0, most='high')] = 0.5,
-  high: domain.NotNegative = 1.5,
-  penalty: domain.Number = 0.1,
-) -> tuple[Array, Array, Metrics]:
+  low: Annotated[float, Real(0, most='high')] = 0.5,
+  high: NotNegative = 1.5,
+  penalty: Number = 0.1,
+) -> Loss:
   """p where H_t is not in [low, high] · H̄ of its turn index, 0 where it is.
 
-  As EPO's code has it (2509.22576): a number that is told and has no gradient.
+  As EPO's code has it (2509.22576): logged, without a gradient.
   """
-  under, over = _outside(outputs, signals, low, high)
+  under, over = _outside(x, low, high)
   out = jax.lax.stop_gradient((under > 0) | (over > 0))
-  weight = ppo.weight_of(batch, credit)
-  return penalty * out, weight, {'outside': ppo.metric(out, weight)}
+  weight = ppo.weight_of(x)
+  return penalty * out, {'outside': ppo.metric(out, weight)}
 
 
 @_band
 def entropy_hinge(
-  outputs: Outputs,
-  batch: Batch,
-  credit: Credit,
-  signals: Signals,
-  key: Array,
+  x: LossInputs,
   *,
-  low: Annotated[float, domain.Real(0, most='high')] = 0.5,
-  high: domain.NotNegative = 1.5,
-) -> tuple[Array, Array, Metrics]:
+  low: Annotated[float, Real(0, most='high')] = 0.5,
+  high: NotNegative = 1.5,
+) -> Loss:
   """max(low H̄ − H_t, 0)² + max(H_t − high H̄, 0)², nats², which has one.
 
   The band is `entropy_band`'s; H̄ is not differentiated.
   """
-  under, over = _outside(outputs, signals, low, high)
-  weight = ppo.weight_of(batch, credit)
+  under, over = _outside(x, low, high)
+  weight = ppo.weight_of(x)
   out = (under > 0) | (over > 0)
   metrics = {'outside': ppo.metric(out, weight)}
-  return jnp.square(under) + jnp.square(over), weight, metrics
+  return jnp.square(under) + jnp.square(over), metrics

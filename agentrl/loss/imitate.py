@@ -1,4 +1,4 @@
-"""Losses that imitate what went well, and treat apart what did not.
+"""Imitation losses: IPA, NFT and self-imitation.
 
 ρ, A and what weighs are those of `ppo`.
 """
@@ -9,23 +9,16 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl import domain, registry, segment
+from agentrl import ops, registry, segment
+from agentrl.domain import NotNegative, OneOf, Positive, Width
 from agentrl.loss import ppo, sequence
-from agentrl.types import Array, Batch, Credit, Metrics, Outputs, Signals
-
-Loss = tuple[Array, Array, Metrics]
+from agentrl.types import Array, Loss, LossInputs
 
 NEEDS = ('output:logp', 'signal:old_logp')
 
 
 @registry.register('loss', needs=NEEDS, takes='any')
-def ipa(
-  outputs: Outputs,
-  batch: Batch,
-  credit: Credit,
-  signals: Signals,
-  key: Array,
-) -> Loss:
+def ipa(x: LossInputs) -> Loss:
   """−sg[u] A log π   (IPA, arXiv 2512.24873)
 
   u = 1 where A > 0: imitation weighted by A. Elsewhere u = min(s_k, 1), s_k
@@ -33,12 +26,11 @@ def ipa(
   rare is pushed no further with full force. Nothing else stops what is good
   from being imitated again and again: use each batch for few sub-updates.
   """
-  log_rho = ppo.log_ratio(outputs, signals)
-  weight, a = ppo.weight_of(batch, credit), credit.token
-  s = jnp.exp(sequence.mean_log_ratio(log_rho, weight, batch, 'turn'))
+  a = x.credit.token
+  s = jnp.exp(sequence.mean_log_ratio(ppo.log_ratio(x), x, 'turn'))
   u = jnp.where(a > 0, 1, jnp.minimum(s, 1))
-  metrics = {'ratio': ppo.metric(s, weight)}
-  return -jax.lax.stop_gradient(u) * a * outputs.logp, weight, metrics
+  metrics = {'ratio': ppo.metric(s, ppo.weight_of(x))}
+  return -jax.lax.stop_gradient(u) * a * x.outputs.logp, metrics
 
 
 WEIGHTS = {
@@ -50,15 +42,11 @@ WEIGHTS = {
 
 @registry.register('loss', needs=(*NEEDS, 'target:rate'), takes='any')
 def nft(
-  outputs: Outputs,
-  batch: Batch,
-  credit: Credit,
-  signals: Signals,
-  key: Array,
+  x: LossInputs,
   *,
-  negative: domain.NotNegative = 1.0,
-  floor: domain.Positive = 1.0,
-  weigh: Annotated[str, domain.OneOf(*WEIGHTS)] = 'rest',
+  negative: NotNegative = 1.0,
+  floor: Positive = 1.0,
+  weigh: Annotated[str, OneOf(*WEIGHTS)] = 'rest',
 ) -> Loss:
   """Likelihood of the good, and of an implied policy of the bad.
 
@@ -75,46 +63,36 @@ def nft(
     weigh: w(r): 'rest' 1 − r, 'deviation' √((1 − r) / r), whose first step is
       that of GRPO, 'one' 1
   """
-  log_rho = ppo.log_ratio(outputs, signals)
-  return _nft('nft', log_rho, batch, credit, negative, floor, weigh)
+  return _nft('nft', ppo.log_ratio(x), x, negative, floor, weigh)
 
 
 @registry.register(
   'loss', needs=(*NEEDS, 'target:rate'), takes='any', couples=True
 )
 def nft_sequence(
-  outputs: Outputs,
-  batch: Batch,
-  credit: Credit,
-  signals: Signals,
-  key: Array,
+  x: LossInputs,
   *,
-  negative: domain.NotNegative = 1.0,
-  floor: domain.Positive = 1.0,
-  weigh: Annotated[str, domain.OneOf(*WEIGHTS)] = 'rest',
+  negative: NotNegative = 1.0,
+  floor: Positive = 1.0,
+  weigh: Annotated[str, OneOf(*WEIGHTS)] = 'rest',
 ) -> Loss:
   """nft whose ρ is the product over the trajectory's tokens.
 
   All of them have the trajectory's value: the reducer 'trajectory_mean' counts
   it once, as the released code does.
   """
-  rows = batch.rows
-  b, k = batch.turns.valid.shape
-  weight = ppo.weight_of(batch, credit)
-  log_rho = jnp.where(weight > 0, ppo.log_ratio(outputs, signals), 0)
+  rows, (b, k) = x.batch.rows, x.batch.turns.valid.shape
   traj, turn, k = segment.unit('trajectory', rows.traj, rows.turn, k)
-  total = segment.to_turns(log_rho, traj, turn, b, k)
-  log_rho = segment.to_tokens(total, traj, turn)
-  name = 'nft_sequence'
-  return _nft(name, log_rho, batch, credit, negative, floor, weigh)
+  used = ppo.weight_of(x) > 0
+  log_rho = segment.sum_within(ppo.log_ratio(x), used, traj, turn, b, k)
+  return _nft('nft_sequence', log_rho, x, negative, floor, weigh)
 
 
-def _nft(name, log_rho, batch, credit, negative, floor, weigh) -> Loss:
-  if weigh not in WEIGHTS:
-    raise ValueError(f'{name}.weigh={weigh!r}; choose from {tuple(WEIGHTS)}')
-  log_rho, r = jnp.minimum(log_rho, 10), credit.target['rate']
+def _nft(name, log_rho, x: LossInputs, negative, floor, weigh) -> Loss:
+  OneOf(*WEIGHTS).check(f'{name}.weigh', weigh)
+  log_rho, r = jnp.minimum(log_rho, 10), x.credit.target['rate']
   chex.assert_equal_shape([log_rho, r])
-  weight, good = ppo.weight_of(batch, credit), credit.token > 0
+  weight, good = ppo.weight_of(x), x.credit.token > 0
   rest = (1 - r * jnp.exp(log_rho)) / (1 - r)
   held = rest + jax.lax.stop_gradient(jnp.maximum(rest, floor) - rest)
   value = jnp.where(good, -log_rho, -negative * jnp.log(held))
@@ -122,23 +100,22 @@ def _nft(name, log_rho, batch, credit, negative, floor, weigh) -> Loss:
     'good': ppo.metric(good, weight),
     'floor': ppo.metric(~good & (rest < floor), weight),
   }
-  return WEIGHTS[weigh](r) * value, weight, metrics
+  return WEIGHTS[weigh](r) * value, metrics
+
+
+def positive_weight(x: LossInputs) -> Array:
+  """Weights of the sampled tokens of positive advantage."""
+  return jnp.where(x.credit.token > 0, ppo.weight_of(x), 0)
 
 
 @registry.register(
   'loss',
   needs=('output:logp', 'column:source', 'memory:replay'),
   takes='any',
+  weight=positive_weight,
 )
 def imitate(
-  outputs: Outputs,
-  batch: Batch,
-  credit: Credit,
-  signals: Signals,
-  key: Array,
-  *,
-  clip_low: domain.Width = 0.2,
-  clip_high: domain.Width = 0.28,
+  x: LossInputs, *, clip_low: Width = 0.2, clip_high: Width = 0.28
 ) -> Loss:
   """ppo against the log-probs that were stored, where A > 0  (2509.22601)
 
@@ -146,10 +123,7 @@ def imitate(
   what is not better than usual now has no weight. Say by c.select that the
   term looks at the source of replayed trajectories.
   """
-  chex.assert_equal_shape([outputs.logp, credit.token])
-  a, weight = credit.token, ppo.weight_of(batch, credit)
-  weight = jnp.where(a > 0, weight, 0)
-  log_rho = jnp.clip(outputs.logp - batch.rows.logp, -20, 20)
-  value = ppo.clipped(log_rho, a, clip_low, clip_high)
-  metrics = ppo.ratio_metrics(log_rho, a, weight, clip_low, clip_high)
-  return value, weight, metrics
+  chex.assert_equal_shape([x.outputs.logp, x.credit.token])
+  a, weight = x.credit.token, positive_weight(x)
+  log_rho = ops.log_ratio(x.outputs.logp, x.batch.rows.logp)
+  return ppo.clipped(log_rho, a, weight, clip_low, clip_high)

@@ -12,19 +12,26 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl import domain, registry
-from agentrl.types import Array, Batch, Credit, Metrics, Outputs, Signals
-
-Loss = tuple[Array, Array, Metrics]
+from agentrl import ops, registry
+from agentrl.domain import Real, Width
+from agentrl.types import Array, Loss, LossInputs, Metrics
 
 _register = registry.register(
   'loss', needs=('output:logp', 'signal:old_logp'), takes='any'
 )
 
 
-def weight_of(batch: Batch, credit: Credit) -> Array:
-  """Weights [N, T] of sampled tokens: what has a log-prob to be moved."""
-  return jnp.where(batch.rows.sampled, credit.weight, 0)
+def weight_of(x: LossInputs) -> Array:
+  """Weights [N, T] of sampled tokens: what has a log-prob to be moved.
+
+  The weights of every loss that does not declare others.
+  """
+  return jnp.where(x.batch.rows.sampled, x.credit.weight, 0)
+
+
+def weights(name: str, x: LossInputs) -> Array:
+  """Weights [N, T] that the loss registered under `name` declares."""
+  return (registry.get('loss', name).weight or weight_of)(x)
 
 
 def metric(x: Array, weight: Array) -> tuple[Array, Array]:
@@ -33,17 +40,11 @@ def metric(x: Array, weight: Array) -> tuple[Array, Array]:
   return jax.lax.stop_gradient(pair)
 
 
-def log_ratio(outputs: Outputs, signals: Signals) -> Array:
+def log_ratio(x: LossInputs) -> Array:
   """clip(log π − log π_old, ±20), nats: [N, T]."""
-  chex.assert_rank(outputs.logp, 2)
-  chex.assert_equal_shape([outputs.logp, signals['old_logp']])
-  return jnp.clip(outputs.logp - signals['old_logp'], -20, 20)
-
-
-def clipped(log_rho, a, clip_low, clip_high) -> Array:
-  """max(−A ρ, −A clip(ρ, 1 − c_low, 1 + c_high))"""
-  rho = jnp.exp(log_rho)
-  return jnp.maximum(-a * rho, -a * jnp.clip(rho, 1 - clip_low, 1 + clip_high))
+  logp, old = x.outputs.logp, x.signals['old_logp']
+  chex.assert_rank(logp, 2)
+  return ops.log_ratio(logp, old)
 
 
 def ratio_metrics(log_rho, a, weight, clip_low, clip_high) -> Metrics:
@@ -51,67 +52,54 @@ def ratio_metrics(log_rho, a, weight, clip_low, clip_high) -> Metrics:
   rho = jnp.exp(log_rho)
   return {
     'ratio': metric(rho, weight),
-    'kl_old': metric(rho - 1 - log_rho, weight),
-    'clip_low': metric((a < 0) & (rho < 1 - clip_low), weight),
-    'clip_high': metric((a > 0) & (rho > 1 + clip_high), weight),
+    'approx_kl': metric(rho - 1 - log_rho, weight),
+    'clip_frac_low': metric((a < 0) & (rho < 1 - clip_low), weight),
+    'clip_frac_high': metric((a > 0) & (rho > 1 + clip_high), weight),
   }
+
+
+def clipped(log_rho, a, weight, clip_low: float, clip_high: float) -> Loss:
+  """`ops.ppo_clip` of a ratio, with its metrics."""
+  value = ops.ppo_clip(log_rho, a, low=clip_low, high=clip_high)
+  return value, ratio_metrics(log_rho, a, weight, clip_low, clip_high)
 
 
 @_register
 def ppo(
-  outputs: Outputs,
-  batch: Batch,
-  credit: Credit,
-  signals: Signals,
-  key: Array,
-  *,
-  clip_low: domain.Width = 0.2,
-  clip_high: domain.Width = 0.2,
+  x: LossInputs, *, clip_low: Width = 0.2, clip_high: Width = 0.2
 ) -> Loss:
   """max(−A ρ, −A clip(ρ, 1 − c_low, 1 + c_high))   (arXiv 1707.06347)
 
-  Metrics: ratio, kl_old (ρ − 1 − log ρ), and the shares of tokens that are
+  Metrics: ratio, approx_kl (ρ − 1 − log ρ), and the shares of tokens that are
   clipped from below (A < 0) and from above (A > 0).
   """
-  log_rho, a = log_ratio(outputs, signals), credit.token
-  weight = weight_of(batch, credit)
-  metrics = ratio_metrics(log_rho, a, weight, clip_low, clip_high)
-  return clipped(log_rho, a, clip_low, clip_high), weight, metrics
+  log_rho, a = log_ratio(x), x.credit.token
+  return clipped(log_rho, a, weight_of(x), clip_low, clip_high)
 
 
 @_register
 def ppo_dual(
-  outputs: Outputs,
-  batch: Batch,
-  credit: Credit,
-  signals: Signals,
-  key: Array,
+  x: LossInputs,
   *,
-  clip_low: domain.Width = 0.2,
-  clip_high: domain.Width = 0.2,
-  dual: Annotated[float, domain.Real(1, above=True, infinite=True)] = 3.0,
+  clip_low: Width = 0.2,
+  clip_high: Width = 0.2,
+  dual: Annotated[float, Real(1, above=True, infinite=True)] = 3.0,
 ) -> Loss:
   """ppo, and where A < 0 no more than −dual · A   (arXiv 1912.09729)
 
   A bad token that became likely cannot pull without bound.
   """
-  log_rho, a = log_ratio(outputs, signals), credit.token
-  weight = weight_of(batch, credit)
-  value = clipped(log_rho, a, clip_low, clip_high)
-  bounded = jnp.where(a < 0, jnp.minimum(value, -dual * a), value)
-  metrics = ratio_metrics(log_rho, a, weight, clip_low, clip_high)
+  log_rho, a = log_ratio(x), x.credit.token
+  weight = weight_of(x)
+  value, metrics = clipped(log_rho, a, weight, clip_low, clip_high)
   metrics['clip_dual'] = metric((a < 0) & (value > -dual * a), weight)
-  return bounded, weight, metrics
+  return ops.ppo_dual_clip(
+    log_rho, a, low=clip_low, high=clip_high, dual=dual
+  ), metrics
 
 
 @registry.register('loss', needs=('output:logp',), takes='any')
-def reinforce(
-  outputs: Outputs,
-  batch: Batch,
-  credit: Credit,
-  signals: Signals,
-  key: Array,
-) -> Loss:
+def reinforce(x: LossInputs) -> Loss:
   """−A log π: one step on the tokens just sampled, nothing clipped."""
-  chex.assert_equal_shape([outputs.logp, credit.token])
-  return -credit.token * outputs.logp, weight_of(batch, credit), {}
+  chex.assert_equal_shape([x.outputs.logp, x.credit.token])
+  return -x.credit.token * x.outputs.logp, {}

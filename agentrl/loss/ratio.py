@@ -3,25 +3,17 @@
 import jax
 import jax.numpy as jnp
 
-from agentrl import domain, registry, segment
+from agentrl import registry, segment
+from agentrl.domain import Discount, Number, Width
 from agentrl.loss import ppo
-from agentrl.types import Array, Batch, Credit, Metrics, Outputs, Signals
-
-Loss = tuple[Array, Array, Metrics]
+from agentrl.types import Array, Batch, Loss, LossInputs
 
 _NEEDS = ('output:logp', 'signal:old_logp')
 
 
 @registry.register('loss', needs=_NEEDS, takes='any')
 def ppo_balanced(
-  outputs: Outputs,
-  batch: Batch,
-  credit: Credit,
-  signals: Signals,
-  key: Array,
-  *,
-  clip_low: domain.Width = 0.2,
-  clip_high: domain.Width = 0.2,
+  x: LossInputs, *, clip_low: Width = 0.2, clip_high: Width = 0.2
 ) -> Loss:
   """ppo in value; its gradient also where ρ went too far up (2510.14545).
 
@@ -29,13 +21,11 @@ def ppo_balanced(
   slope in log π is −A (1 + c_high) and not 0: tokens that were uncertain are
   the ones that get there.
   """
-  value, weight, metrics = ppo.ppo(
-    outputs, batch, credit, signals, key, clip_low=clip_low, clip_high=clip_high
-  )
-  rho, a = jnp.exp(ppo.log_ratio(outputs, signals)), credit.token
-  kept = -a * (1 + clip_high) * rho / jax.lax.stop_gradient(rho)
+  value, metrics = ppo.ppo(x, clip_low=clip_low, clip_high=clip_high)
+  rho, a = jnp.exp(ppo.log_ratio(x)), x.credit.token
+  scaled = -a * (1 + clip_high) * rho / jax.lax.stop_gradient(rho)
   high = (a > 0) & (rho > 1 + clip_high)
-  return jnp.where(high, kept, value), weight, metrics
+  return jnp.where(high, scaled, value), metrics
 
 
 def future(log_rho, batch: Batch, *, gamma: float, clip: float) -> Array:
@@ -66,28 +56,23 @@ def zscore(x, weight) -> Array:
 
 @registry.register('loss', needs=_NEEDS, takes='any', couples=True)
 def ppo_future(
-  outputs: Outputs,
-  batch: Batch,
-  credit: Credit,
-  signals: Signals,
-  key: Array,
+  x: LossInputs,
   *,
-  clip_low: domain.Width = 0.2,
-  clip_high: domain.Width = 0.2,
-  coef: domain.Number = 0.1,
-  gamma: domain.Discount = 0.9,
-  future_clip: domain.Width = 0.5,
+  clip_low: Width = 0.2,
+  clip_high: Width = 0.2,
+  coef: Number = 0.1,
+  gamma: Discount = 0.9,
+  future_clip: Width = 0.5,
 ) -> Loss:
   """ppo with A_t (1 + coef · z(ω_t)), ω_t the `future` ratios (2606.12384).
 
   A token whose continuation the update has made likelier weighs more. In the
   first sub-update every ratio is one and this is ppo.
   """
-  log_rho = ppo.log_ratio(outputs, signals)
-  omega = future(log_rho, batch, gamma=gamma, clip=future_clip)
-  z = zscore(omega, ppo.weight_of(batch, credit))
-  credit = credit.replace(token=credit.token * (1 + coef * z))
-  value, weight, metrics = ppo.ppo(
-    outputs, batch, credit, signals, key, clip_low=clip_low, clip_high=clip_high
-  )
-  return value, weight, metrics | {'future': ppo.metric(omega, weight)}
+  log_rho = ppo.log_ratio(x)
+  omega = future(log_rho, x.batch, gamma=gamma, clip=future_clip)
+  weight = ppo.weight_of(x)
+  token = x.credit.token * (1 + coef * zscore(omega, weight))
+  x = x._replace(credit=x.credit.replace(token=token))
+  value, metrics = ppo.ppo(x, clip_low=clip_low, clip_high=clip_high)
+  return value, metrics | {'future': ppo.metric(omega, weight)}

@@ -9,23 +9,19 @@ micro-batches only add. No weight at all gives coefficients 0.
 import chex
 import jax.numpy as jnp
 
-from agentrl import domain, registry, segment
+from agentrl import registry, segment
+from agentrl.domain import Count
 from agentrl.types import Array, Rows
 
-_register = registry.register('reduce', takes='any')
+_register = registry.register('loss_aggregation', takes='any')
 
 
 def _inverse(x: Array) -> Array:
   return jnp.where(x > 0, 1 / jnp.where(x > 0, x, 1), 0)
 
 
-def _trajectories(rows: Rows):
-  """Ids that make each trajectory a single turn, prompts included."""
-  return rows.traj, jnp.where(rows.traj >= 0, 0, -1)
-
-
 def _live(x: Array) -> Array:
-  """How many entries are positive."""
+  """Returns the number of positive entries."""
   return jnp.sum(x > 0).astype(x.dtype)
 
 
@@ -40,10 +36,10 @@ def token_mean(weight: Array, rows: Rows, b: int, k: int) -> Array:
 def trajectory_mean(weight: Array, rows: Rows, b: int, k: int) -> Array:
   """1/B_live · w / Σ_{trajectory} w: every trajectory counts the same."""
   chex.assert_equal_shape([weight, rows.traj])
-  ids = _trajectories(rows)
-  whole = segment.to_turns(weight, *ids, b, 1)  # [B, 1]
+  traj, turn, one = segment.unit('trajectory', rows.traj, rows.turn, k)
+  whole = segment.to_turns(weight, traj, turn, b, one)  # [B, 1]
   each = _inverse(whole) * _inverse(_live(whole))
-  return weight * segment.to_tokens(each, *ids)
+  return weight * segment.to_tokens(each, traj, turn)
 
 
 @_register
@@ -61,7 +57,7 @@ def trajectory_turn_mean(weight: Array, rows: Rows, b: int, k: int) -> Array:
 
 @_register
 def fixed(
-  weight: Array, rows: Rows, b: int, k: int, *, length: domain.Count = 1024
+  weight: Array, rows: Rows, b: int, k: int, *, length: Count = 1024
 ) -> Array:
   """w / (B_live · length): long trajectories pull more (Dr.GRPO, 2503.20783).
 
@@ -69,5 +65,6 @@ def fixed(
     length: the most tokens a trajectory may sample, the same for all batches.
   """
   chex.assert_equal_shape([weight, rows.traj])
-  whole = segment.to_turns(weight, *_trajectories(rows), b, 1)
+  traj, turn, one = segment.unit('trajectory', rows.traj, rows.turn, k)
+  whole = segment.to_turns(weight, traj, turn, b, one)
   return weight * _inverse(_live(whole)) / length

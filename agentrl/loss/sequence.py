@@ -10,132 +10,89 @@ reducer averages their values, so that A may differ between them.
 import jax
 import jax.numpy as jnp
 
-from agentrl import domain, registry, segment
+from agentrl import ops, registry, segment
+from agentrl.domain import Positive, Width
 from agentrl.loss import ppo
-from agentrl.types import Array, Batch, Credit, Metrics, Outputs, Signals
-
-Loss = tuple[Array, Array, Metrics]
+from agentrl.types import Array, Loss, LossInputs
 
 NEEDS = ('output:logp', 'signal:old_logp')
 _register = registry.register('loss', needs=NEEDS, takes='any')
 _couples = registry.register('loss', needs=NEEDS, takes='any', couples=True)
 
 
-def mean_log_ratio(x: Array, weight: Array, batch: Batch, unit: str) -> Array:
-  """Mean of x [N, T] over the tokens of weight of each unit, at its tokens."""
-  rows = batch.rows
-  b, k = batch.turns.valid.shape
-  traj, turn, k = segment.unit(unit, rows.traj, rows.turn, k)
-  return segment.mean_within(x, weight > 0, traj, turn, b, k)
+def mean_log_ratio(log_rho: Array, x: LossInputs, unit: str) -> Array:
+  """Mean of log ρ over the tokens of weight of each unit, at its tokens."""
+  rows, shape = x.batch.rows, x.batch.turns.valid.shape
+  ids = ppo.weight_of(x) > 0, rows.traj, rows.turn, shape
+  return ops.gspo_log_ratio(log_rho, *ids, unit=unit)
 
 
-def _clipped(log_s, a, weight, clip_low, clip_high) -> Loss:
-  value = ppo.clipped(log_s, a, clip_low, clip_high)
-  metrics = ppo.ratio_metrics(log_s, a, weight, clip_low, clip_high)
-  return value, weight, metrics
+def _clipped(log_s, x: LossInputs, clip_low, clip_high) -> Loss:
+  a, weight = x.credit.token, ppo.weight_of(x)
+  return ppo.clipped(log_s, a, weight, clip_low, clip_high)
 
 
 @_couples
 def gspo(
-  outputs: Outputs,
-  batch: Batch,
-  credit: Credit,
-  signals: Signals,
-  key: Array,
-  *,
-  clip_low: domain.Width = 3e-4,
-  clip_high: domain.Width = 4e-4,
+  x: LossInputs, *, clip_low: Width = 3e-4, clip_high: Width = 4e-4
 ) -> Loss:
   """max(−A s, −A clip(s, ...)) of trajectories   (GSPO, arXiv 2507.18071)"""
-  weight = ppo.weight_of(batch, credit)
-  log_rho = ppo.log_ratio(outputs, signals)
-  log_s = mean_log_ratio(log_rho, weight, batch, 'trajectory')
-  return _clipped(log_s, credit.token, weight, clip_low, clip_high)
+  log_s = mean_log_ratio(ppo.log_ratio(x), x, 'trajectory')
+  return _clipped(log_s, x, clip_low, clip_high)
 
 
 @_register
 def gspo_turn(
-  outputs: Outputs,
-  batch: Batch,
-  credit: Credit,
-  signals: Signals,
-  key: Array,
-  *,
-  clip_low: domain.Width = 3e-4,
-  clip_high: domain.Width = 4e-4,
+  x: LossInputs, *, clip_low: Width = 3e-4, clip_high: Width = 4e-4
 ) -> Loss:
   """gspo whose sequences are turns: rows do not depend on each other."""
-  weight = ppo.weight_of(batch, credit)
-  log_rho = ppo.log_ratio(outputs, signals)
-  log_s = mean_log_ratio(log_rho, weight, batch, 'turn')
-  return _clipped(log_s, credit.token, weight, clip_low, clip_high)
+  log_s = mean_log_ratio(ppo.log_ratio(x), x, 'turn')
+  return _clipped(log_s, x, clip_low, clip_high)
 
 
 @_couples
 def gspo_token(
-  outputs: Outputs,
-  batch: Batch,
-  credit: Credit,
-  signals: Signals,
-  key: Array,
-  *,
-  clip_low: domain.Width = 3e-4,
-  clip_high: domain.Width = 4e-4,
+  x: LossInputs, *, clip_low: Width = 3e-4, clip_high: Width = 4e-4
 ) -> Loss:
   """gspo with s_t = sg[s] π / sg[π]   (GSPO-token, arXiv 2507.18071)
 
   The ratio is the trajectory's, the gradient each token's own: advantages
   that differ between tokens move these tokens.
   """
-  weight = ppo.weight_of(batch, credit)
-  log_rho = ppo.log_ratio(outputs, signals)
-  log_s = mean_log_ratio(log_rho, weight, batch, 'trajectory')
-  own = outputs.logp - jax.lax.stop_gradient(outputs.logp)
+  log_s = mean_log_ratio(ppo.log_ratio(x), x, 'trajectory')
+  own = x.outputs.logp - jax.lax.stop_gradient(x.outputs.logp)
   log_s = jax.lax.stop_gradient(log_s) + own
-  return _clipped(log_s, credit.token, weight, clip_low, clip_high)
+  return _clipped(log_s, x, clip_low, clip_high)
 
 
 @_couples
-def gmpo(
-  outputs: Outputs,
-  batch: Batch,
-  credit: Credit,
-  signals: Signals,
-  key: Array,
-  *,
-  clip: domain.Width = 0.4,
-) -> Loss:
+def gmpo(x: LossInputs, *, clip: Width = 0.4) -> Loss:
   """−A exp(mean_t d_t) of trajectories   (GMPO, arXiv 2507.20673)
 
   d_t = min(log ρ_t, c) where A ≥ 0 and max(log ρ_t, −c) where A < 0: the
   geometric mean of ratios that are clipped token by token, on one side.
   """
-  weight, a = ppo.weight_of(batch, credit), credit.token
-  log_rho = ppo.log_ratio(outputs, signals)
+  weight, a = ppo.weight_of(x), x.credit.token
+  log_rho = ppo.log_ratio(x)
   near = jnp.where(
     a < 0, jnp.maximum(log_rho, -clip), jnp.minimum(log_rho, clip)
   )
-  log_s = mean_log_ratio(near, weight, batch, 'trajectory')
-  s = jnp.exp(log_s)
+  s = jnp.exp(mean_log_ratio(near, x, 'trajectory'))
   metrics = {
     'ratio': ppo.metric(s, weight),
-    'kl_old': ppo.metric(jnp.exp(log_rho) - 1 - log_rho, weight),
+    'approx_kl': ppo.metric(jnp.exp(log_rho) - 1 - log_rho, weight),
     'clip': ppo.metric(near != log_rho, weight),
   }
-  return -a * s, weight, metrics
+  return -a * s, metrics
 
 
 @_couples
 def ppo_suffix(
-  outputs: Outputs,
-  batch: Batch,
-  credit: Credit,
-  signals: Signals,
-  key: Array,
+  x: LossInputs,
   *,
-  clip_low: domain.Width = 0.2,
-  clip_high: domain.Width = 0.2,
-  far: domain.Positive = 2.0,
+  clip_low: Width = 0.2,
+  clip_high: Width = 0.2,
+  far: Positive = 2.0,
 ) -> Loss:
   """max(−M_k s_k, −M_k clip(s_k, ...)) of turns   (SeeUPO, arXiv 2602.06554)
 
@@ -148,10 +105,10 @@ def ppo_suffix(
   Args:
     far: log of the product over later turns is clipped to ±far
   """
-  rows, valid = batch.rows, batch.turns.valid
+  rows, valid = x.batch.rows, x.batch.turns.valid
   b, k = valid.shape
-  weight = ppo.weight_of(batch, credit)
-  log_rho = jnp.where(weight > 0, ppo.log_ratio(outputs, signals), 0)
+  weight = ppo.weight_of(x)
+  log_rho = jnp.where(weight > 0, ppo.log_ratio(x), 0)
   log_s = segment.to_turns(log_rho, rows.traj, rows.turn, b, k)
   still = jax.lax.stop_gradient(log_s)
   later = segment.next_turn(segment.accumulate_turns(still, 1.0, valid), valid)
@@ -160,6 +117,6 @@ def ppo_suffix(
     segment.to_tokens(x, rows.traj, rows.turn) for x in (log_s, suffix)
   )
   log_s = jnp.clip(log_s, -20, 20)
-  m = credit.token * suffix
-  value, weight, metrics = _clipped(log_s, m, weight, clip_low, clip_high)
-  return value, weight, metrics | {'suffix': ppo.metric(suffix, weight)}
+  m = x.credit.token * suffix
+  value, metrics = ppo.clipped(log_s, m, weight, clip_low, clip_high)
+  return value, metrics | {'suffix': ppo.metric(suffix, weight)}

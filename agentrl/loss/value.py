@@ -6,71 +6,55 @@ R = credit.target['value'], weighed by credit.target['value.weight'].
 import chex
 import jax.numpy as jnp
 
-from agentrl import domain, registry
+from agentrl import ops, registry
+from agentrl.domain import Count0, Width
 from agentrl.loss import ppo
-from agentrl.types import Array, Batch, Credit, Metrics, Outputs, Signals
-
-Loss = tuple[Array, Array, Metrics]
+from agentrl.types import Array, Loss, LossInputs
 
 
-def _read(outputs: Outputs, credit: Credit, head: int):
+def target_weight(x: LossInputs) -> Array:
+  """Weights [N, T] of the tokens that are regressed."""
+  return x.credit.target['value.weight']
+
+
+def _read(x: LossInputs, head: int):
   """v, R and weight, [N, T] each."""
-  chex.assert_rank(outputs.value, 3)
-  v, target = outputs.value[..., head], credit.target['value']
+  chex.assert_rank(x.outputs.value, 3)
+  v, target = x.outputs.value[..., head], x.credit.target['value']
   chex.assert_equal_shape([v, target])
-  return v, target, credit.target['value.weight']
-
-
-def clipped_error(
-  v: Array, target: Array, old: Array, clip: float
-) -> tuple[Array, Array]:
-  """½ max((v − R)², (clip(v, v_old ± c) − R)²), and whether |v − v_old| > c.
-
-  The bounds are clipped to, not the difference: v_old + (v − v_old) is v only
-  up to rounding, which would pass for clipping.
-  """
-  near = jnp.clip(v, old - clip, old + clip)
-  error = jnp.maximum(jnp.square(v - target), jnp.square(near - target)) / 2
-  return error, jnp.abs(v - old) > clip
-
-
-@registry.register('loss', needs=('output:value', 'target:value'), takes='any')
-def value(
-  outputs: Outputs,
-  batch: Batch,
-  credit: Credit,
-  signals: Signals,
-  key: Array,
-  *,
-  head: domain.Count0 = 0,
-) -> Loss:
-  """½ (v − R)²"""
-  v, target, weight = _read(outputs, credit, head)
-  error = jnp.square(v - target) / 2
-  return error, weight, {'error': ppo.metric(error, weight)}
+  return v, target, target_weight(x)
 
 
 @registry.register(
-  'loss', needs=('output:value', 'target:value', 'signal:value'), takes='any'
+  'loss',
+  needs=('output:value', 'target:value'),
+  takes='any',
+  weight=target_weight,
+)
+def value(x: LossInputs, *, head: Count0 = 0) -> Loss:
+  """½ (v − R)²"""
+  v, target, weight = _read(x, head)
+  error = jnp.square(v - target) / 2
+  return error, {'error': ppo.metric(error, weight)}
+
+
+@registry.register(
+  'loss',
+  needs=('output:value', 'target:value', 'signal:value'),
+  takes='any',
+  weight=target_weight,
 )
 def value_clipped(
-  outputs: Outputs,
-  batch: Batch,
-  credit: Credit,
-  signals: Signals,
-  key: Array,
-  *,
-  head: domain.Count0 = 0,
-  clip: domain.Width = 0.2,
+  x: LossInputs, *, head: Count0 = 0, clip: Width = 0.2
 ) -> Loss:
-  """`clipped_error`, v_old = signals['value'] from when the update began.
+  """`ops.clipped_error`, v_old = signals['value'] from when the update began.
 
   Metrics: error, without the clip, and clip, the share further away than c.
   """
-  v, target, weight = _read(outputs, credit, head)
-  error, outside = clipped_error(v, target, signals['value'], clip)
+  v, target, weight = _read(x, head)
+  error, outside = ops.clipped_error(v, target, x.signals['value'], clip)
   metrics = {
     'error': ppo.metric(jnp.square(v - target) / 2, weight),
     'clip': ppo.metric(outside, weight),
   }
-  return error, weight, metrics
+  return error, metrics

@@ -1,4 +1,4 @@
-"""What outlives an iteration: arrays in the TrainState."""
+"""Memories: arrays in the TrainState that outlive an iteration."""
 
 from agentrl.memory import replay
 

@@ -1,4 +1,4 @@
-"""What a memory is."""
+"""Memory protocol."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -26,8 +26,8 @@ REPLAYED = 1  # ids['source']
 
 
 @struct.dataclass
-class Kept:
-  """What of a batch belongs to single trajectories; R rows each."""
+class ReplayPool:
+  """Trajectories in the pool; R rows each."""
 
   rows: Rows  # [C, R, T]
   turns: Turns  # [C, K]
@@ -40,7 +40,7 @@ class Kept:
 class Pool:
   """C trajectories, and F means of groups; both are rings."""
 
-  kept: Kept
+  trajectories: ReplayPool
   born: Array  # [C] i32  step that sampled it; -1 nothing here
   next: Array  # [] i32  slot written next
   means: Array  # [F] f32  mean returns of past groups
@@ -77,8 +77,8 @@ def replay(
     )
 
   def read(pool: Pool, batch: Batch, step, key):
-    kept, born, live = _choose(pool, step, key, n, age)
-    grown = _append(batch, kept, live, step - born)
+    replayed, born, live = _choose(pool, step, key, n, age)
+    grown = _append(batch, replayed, live, step - born)
     b = batch.outcome.shape[0]
     own = returns.reward(grown)
     better = jnp.sum(own, axis=1, keepdims=True) - median(pool)
@@ -86,9 +86,7 @@ def replay(
     return grown, {'replay.advantage': jnp.where(again, better, 0)}
 
   return Memory(
-    init=lambda batch: empty(batch, capacity, history),
-    read=read,
-    write=write,
+    init=lambda batch: empty(batch, capacity, history), read=read, write=write
   )
 
 
@@ -112,7 +110,7 @@ def empty(batch: Batch, capacity: int, history: int) -> Pool:
   def like(x, *lead):
     return jnp.zeros((*lead, *x.shape[1:]), x.dtype)
 
-  kept = Kept(
+  stored = ReplayPool(
     rows=jax.tree.map(lambda x: like(x, capacity, n // b), batch.rows),
     turns=jax.tree.map(lambda x: like(x, capacity), batch.turns),
     ids=jax.tree.map(lambda x: like(x, capacity), batch.ids),
@@ -120,7 +118,7 @@ def empty(batch: Batch, capacity: int, history: int) -> Pool:
     status=like(batch.status, capacity),
   )
   return Pool(
-    kept=kept,
+    trajectories=stored,
     born=jnp.full(capacity, -1, jnp.int32),
     next=jnp.int32(0),
     means=jnp.zeros(history, batch.turns.reward.dtype),
@@ -133,8 +131,8 @@ def median(pool: Pool) -> Array:
 
   def f(means, groups):
     count = jnp.minimum(groups, means.size)
-    known = jnp.arange(means.size) < count
-    ordered = jnp.sort(jnp.where(known, means, jnp.inf))
+    valid = jnp.arange(means.size) < count
+    ordered = jnp.sort(jnp.where(valid, means, jnp.inf))
     low, high = jnp.maximum(count - 1, 0) // 2, count // 2
     return jnp.where(count > 0, (ordered[low] + ordered[high]) / 2, 0)
 
@@ -144,19 +142,19 @@ def median(pool: Pool) -> Array:
 def _choose(pool: Pool, step, key, n: int, age: int):
   """n different trajectories of the pool, and which of them are real [n]."""
 
-  def f(kept, born, step, key):
+  def f(stored, born, step, key):
     live = (born >= 0) & (step - born <= age)
-    luck = jax.random.uniform(key, born.shape)
-    index = jnp.argsort(jnp.where(live, luck, 2.0))[:n]
-    kept, born = jax.tree.map(lambda x: x[index], (kept, born))
-    return kept, born, live[index]
+    noise = jax.random.uniform(key, born.shape)
+    index = jnp.argsort(jnp.where(live, noise, 2.0))[:n]
+    stored, born = jax.tree.map(lambda x: x[index], (stored, born))
+    return stored, born, live[index]
 
-  return mesh.auto(f, None)(pool.kept, pool.born, step, key)
+  return mesh.auto(f, None)(pool.trajectories, pool.born, step, key)
 
 
-def _append(batch: Batch, kept: Kept, live, age) -> Batch:
+def _append(batch: Batch, replayed: ReplayPool, live, age) -> Batch:
   """The batch, followed by n kept trajectories where live [n]."""
-  rows, turns = kept.rows, kept.turns
+  rows, turns = replayed.rows, replayed.turns
   b, (n, k) = batch.outcome.shape[0], turns.valid.shape
   at = jnp.arange(n, dtype=jnp.int32)
   here = (rows.traj >= 0) & live[:, None, None]
@@ -174,7 +172,7 @@ def _append(batch: Batch, kept: Kept, live, age) -> Batch:
     scored=turns.scored & live[:, None],
     node=node,
   )
-  told = {
+  ids = {
     'source': jnp.full(n, REPLAYED, jnp.int32),
     'group': -2 - at,  # of nobody else
     'age': jnp.where(live, age, 0).astype(jnp.int32),
@@ -190,9 +188,9 @@ def _append(batch: Batch, kept: Kept, live, age) -> Batch:
   return batch.replace(
     rows=jax.tree.map(join_rows, batch.rows, rows),
     turns=jax.tree.map(join, batch.turns, turns),
-    ids=jax.tree.map(join, batch.ids, {**kept.ids, **told}),
-    outcome=join(batch.outcome, jnp.where(live, kept.outcome, 0)),
-    status=join(batch.status, kept.status),
+    ids=jax.tree.map(join, batch.ids, {**replayed.ids, **ids}),
+    outcome=join(batch.outcome, jnp.where(live, replayed.outcome, 0)),
+    status=join(batch.status, replayed.status),
   )
 
 
@@ -206,8 +204,8 @@ def write(pool: Pool, batch: Batch, credit: Credit, step) -> Pool:
   fresh = (batch.ids['source'] != REPLAYED) & counting.trajectories(batch)
   traj, turn, _ = segment.unit('trajectory', rows.traj, rows.turn, 1)
   good = fresh & (segment.to_turns(a, traj, turn, b, 1)[:, 0] > 0)
-  capacity, each = pool.kept.rows.traj.shape[:2]
-  now = Kept(rows, batch.turns, batch.ids, batch.outcome, batch.status)
+  capacity, each = pool.trajectories.rows.traj.shape[:2]
+  now = ReplayPool(rows, batch.turns, batch.ids, batch.outcome, batch.status)
 
   def f(pool, new, good, step):
     rank = jnp.cumsum(good) - 1
@@ -215,14 +213,16 @@ def write(pool: Pool, batch: Batch, credit: Credit, step) -> Pool:
     # Of more than there is room for the first ones stay.
     slot = jnp.where(good & (rank < capacity), slot, capacity)
     rows = jax.tree.map(lambda x: x.reshape(b, each, *x.shape[1:]), new.rows)
-    kept, born = jax.tree.map(
+    stored, born = jax.tree.map(
       lambda old, new: old.at[slot].set(new, mode='drop'),
-      (pool.kept, pool.born),
+      (pool.trajectories, pool.born),
       (new.replace(rows=rows), jnp.full(b, step, jnp.int32)),
     )
     count = jnp.minimum(jnp.sum(good), capacity)
     after = (pool.next + count) % capacity
-    return pool.replace(kept=kept, born=born, next=after.astype(jnp.int32))
+    return pool.replace(
+      trajectories=stored, born=born, next=after.astype(jnp.int32)
+    )
 
   pool = mesh.auto(f, None)(pool, now, good, step)
   return _remember_groups(pool, batch, fresh)
@@ -230,13 +230,13 @@ def write(pool: Pool, batch: Batch, credit: Credit, step) -> Pool:
 
 def _remember_groups(pool: Pool, batch: Batch, fresh) -> Pool:
   """Mean returns over the group members of `fresh` [B], one for each group."""
-  group = segment.dense(batch.ids['group'])
+  group = segment.compact_ids(batch.ids['group'])
   total = jnp.sum(returns.reward(batch), axis=1)
   ones = jnp.ones_like(total)
-  count = segment.total(ones, group, fresh)
-  mean = segment.total(total, group, fresh) / jnp.maximum(count, 1)
+  count = segment.segment_sum(ones, group, fresh)
+  mean = segment.segment_sum(total, group, fresh) / jnp.maximum(count, 1)
   index = jnp.arange(total.size, dtype=total.dtype)
-  first = fresh & (index == -segment.largest(-index, group, fresh))
+  first = fresh & (index == -segment.segment_max(-index, group, fresh))
 
   def f(pool, mean, first):
     history = pool.means.size

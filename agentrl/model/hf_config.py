@@ -1,4 +1,4 @@
-"""Families of models: what a config.json says, as the Shape of a decoder.
+"""Hugging Face config.json as a DecoderConfig, by model family.
 
 Llama 3, Qwen2 and 2.5, Qwen3 dense and mixture-of-experts, Gemma 2 and 3
 (text). A family is data: how its fields are called here, what it always does,
@@ -18,12 +18,12 @@ from agentrl.nn import transformer
 Config = dict[str, Any]  # of config.json, of the text model alone
 
 
-class Family(NamedTuple):
-  """How a family's config.json is read."""
+class HFFamily(NamedTuple):
+  """Mapping of a family's config.json to DecoderConfig."""
 
   architecture: str  # the class of transformers
-  fields: dict[str, str]  # its name of a number -> that of Shape
-  always: Config  # fields of Shape
+  fields: dict[str, str]  # its name of a number -> that of DecoderConfig
+  always: Config  # fields of DecoderConfig
   usual: Config  # its name -> the one value that is supported
   # Read by name below, of those that not every family reads.
   reads: tuple[str, ...]
@@ -47,7 +47,7 @@ _DENSE = _EVERYONE | {'intermediate_size': 'mlp'}
 _USUAL = {'attention_dropout': 0.0, 'use_mrope': False}
 _QWEN = ('use_sliding_window', 'max_window_layers')
 _WINDOWS = ('sliding_window', 'layer_types')
-_GEMMA = Family(
+_GEMMA = HFFamily(
   'Gemma2ForCausalLM',
   fields=_DENSE
   | {
@@ -62,8 +62,8 @@ _GEMMA = Family(
   other=('sliding_window_pattern', '_sliding_window_pattern', 'hidden_act'),
 )
 
-FAMILIES: dict[str, Family] = {
-  'llama': Family(
+FAMILIES: dict[str, HFFamily] = {
+  'llama': HFFamily(
     'LlamaForCausalLM',
     _DENSE,
     {},
@@ -71,7 +71,7 @@ FAMILIES: dict[str, Family] = {
     ('hidden_act', 'attention_bias', 'mlp_bias'),
     ('pretraining_tp',),
   ),
-  'qwen2': Family(
+  'qwen2': HFFamily(
     'Qwen2ForCausalLM',
     _DENSE,
     {'bias': True},
@@ -79,7 +79,7 @@ FAMILIES: dict[str, Family] = {
     ('hidden_act', *_WINDOWS),
     _QWEN,
   ),
-  'qwen3': Family(
+  'qwen3': HFFamily(
     'Qwen3ForCausalLM',
     _DENSE,
     {'qk_norm': True},
@@ -87,7 +87,7 @@ FAMILIES: dict[str, Family] = {
     ('hidden_act', 'attention_bias', *_WINDOWS),
     _QWEN,
   ),
-  'qwen3_moe': Family(
+  'qwen3_moe': HFFamily(
     'Qwen3MoeForCausalLM',
     _EVERYONE
     | {
@@ -117,7 +117,7 @@ FAMILIES: dict[str, Family] = {
 
 # Read by name below by one family or another.
 READ = {name for family in FAMILIES.values() for name in family.reads}
-# Read by name below, or said of every model and without effect on its maths.
+# Read by name below, or common to all models and without effect on the maths.
 _OTHER = {
   *('model_type', 'head_dim', 'rope_parameters'),
   *('max_position_embeddings', 'use_cache', 'architectures'),
@@ -137,7 +137,7 @@ _ACTIVATIONS = {
 def read(directory: str | pathlib.Path) -> Config:
   """The config.json of a directory; of its text model, where it has others.
 
-  How its weights are quantized is said outside of the text model.
+  quantization_config stands outside of the text model.
 
   Raises: ValueError where there is none that can be read.
   """
@@ -155,7 +155,7 @@ def read(directory: str | pathlib.Path) -> Config:
   return config.get('text_config', config) | outer
 
 
-def shape(config: Config) -> transformer.Shape:
+def shape(config: Config) -> transformer.DecoderConfig:
   """The decoder that a config.json describes.
 
   Raises: ValueError for an architecture or a field that is not supported.
@@ -169,8 +169,10 @@ def shape(config: Config) -> transformer.Shape:
   family, full = FAMILIES[kind], _complete(config)
   _check(family, full)
   full = {x: y for x, y in full.items() if x not in READ - {*family.reads}}
-  width = full['hidden_size']
-  return transformer.Shape(
+  width, bias = full['hidden_size'], bool(full.get('attention_bias'))
+  biases = {'bias': bias, 'out_bias': bias}  # Qwen2's own is in `always`
+  biases['mlp_bias'] = bool(full.get('mlp_bias'))
+  return transformer.DecoderConfig(
     **{
       ours: 0.0 if full[theirs] is None else full[theirs]
       for theirs, ours in family.fields.items()
@@ -179,7 +181,7 @@ def shape(config: Config) -> transformer.Shape:
     activation=_activation(full),
     windows=_windows(full),
     embed_scale=math.sqrt(width) if family.scaled else 1.0,
-    **(_positions(full, family) | _biases(full) | family.always),
+    **(_positions(full, family) | biases | family.always),
   )
 
 
@@ -213,7 +215,7 @@ def _complete(config: Config) -> Config:
     raise ValueError(f'config.json cannot be read: {words}') from e
 
 
-def _check(family: Family, full: Config) -> None:
+def _check(family: HFFamily, full: Config) -> None:
   """Raises if a field asks for what is not there."""
   kind = full['model_type']
   if quantized := full.get('quantization_config'):
@@ -222,9 +224,9 @@ def _check(family: Family, full: Config) -> None:
       ' weights are quantized, and only floating point is read; give the'
       ' checkpoint that it was made of, or save it dequantized'
     )
-  known = _OTHER | {*family.fields, *family.usual, *family.other} | READ
+  fields = _OTHER | {*family.fields, *family.usual, *family.other} | READ
   for name, value in full.items():
-    if name not in known and value is not None:
+    if name not in fields and value is not None:
       raise ValueError(
         f'{name}={value!r} of config.json is unknown for model_type={kind!r};'
         ' take it out if it does not change what the model computes'
@@ -258,15 +260,8 @@ def _activation(full: Config) -> str:
   return _ACTIVATIONS[name]
 
 
-def _biases(full: Config) -> Config:
-  """Fields of Shape; Qwen2 has its own bias, and says nothing."""
-  both = bool(full.get('attention_bias'))
-  mlp = bool(full.get('mlp_bias'))
-  return {'bias': both, 'out_bias': both, 'mlp_bias': mlp}
-
-
 def _windows(full: Config) -> tuple[int, ...]:
-  """How far back each layer looks; () where all look at everything."""
+  """Window of each layer; () where all are unlimited."""
   window, count = full.get('sliding_window') or 0, full['num_hidden_layers']
   # Without a list every layer is alike.
   kinds = full.get('layer_types') or ['sliding_attention'] * count * bool(
@@ -288,8 +283,8 @@ def _windows(full: Config) -> tuple[int, ...]:
   return windows if any(windows) else ()
 
 
-def _positions(full: Config, family: Family) -> Config:
-  """Fields of Shape about rotary positions."""
+def _positions(full: Config, family: HFFamily) -> Config:
+  """Rotary fields of DecoderConfig."""
   rope = full['rope_parameters']
   if not family.two_ropes:
     if 'rope_type' not in rope:
@@ -318,7 +313,7 @@ def _positions(full: Config, family: Family) -> Config:
 
 
 def _scaling(rope: Config) -> rotary.Scaling | None:
-  """How the rotary positions of a model were stretched."""
+  """Scaling of a model's rotary positions."""
   kind, rest = rope['rope_type'], {**rope}
   if kind not in _SCALINGS:
     raise ValueError(

@@ -1,4 +1,4 @@
-"""What checkpoints call our parameters, and how they lay them out."""
+"""Names and layouts of our parameters in Hugging Face checkpoints."""
 
 import math
 from collections.abc import Iterator
@@ -11,8 +11,8 @@ from agentrl import mesh
 from agentrl.nn import transformer
 
 
-class Theirs(NamedTuple):
-  """Where one of our parameters stands in a file.
+class HFTensor(NamedTuple):
+  """Name and axis order of one of our parameters in a checkpoint.
 
   The leading axes of ours (layer, expert) fill the {} of the name. Of the
   other axes, `order` says which make up each axis of theirs: ((1, 2), (0,)) is
@@ -27,7 +27,7 @@ class Theirs(NamedTuple):
     return self.name.count('{}')
 
   def shape(self, ours: tuple[int, ...]) -> tuple[int, ...]:
-    """Of theirs, where ours has this shape without leading axes."""
+    """Shape of theirs, given that of ours without leading axes."""
     return tuple(math.prod(ours[a] for a in axes) for axes in self.order)
 
   def give(self, x: np.ndarray) -> np.ndarray:
@@ -88,16 +88,16 @@ _EXPERTS = {
 }
 
 
-def names(shape: transformer.Shape) -> dict[str, Any]:
-  """Where each parameter of such a decoder stands: a tree of Theirs."""
+def names(shape: transformer.DecoderConfig) -> dict[str, Any]:
+  """Tree of `HFTensor`, one for each parameter of such a decoder."""
   table = _ATTENTION | (_EXPERTS if shape.experts else _MLP)
   table |= _POST_NORM if shape.post_norm else {}
   return {
-    'embed': Theirs('model.embed_tokens.weight', ((0,), (1,))),
-    'norm': Theirs('model.norm.weight', _SAME),
-    'head': Theirs('lm_head.weight', _MATRIX),
+    'embed': HFTensor('model.embed_tokens.weight', ((0,), (1,))),
+    'norm': HFTensor('model.norm.weight', _SAME),
+    'head': HFTensor('lm_head.weight', _MATRIX),
     'layers': {
-      ours: Theirs('model.layers.{}.' + name, order)
+      ours: HFTensor('model.layers.{}.' + name, order)
       for ours, (name, order) in table.items()
     },
   }
@@ -108,7 +108,7 @@ class Entry(NamedTuple):
 
   path: tuple[str, ...]  # in the tree
   ours: mesh.Param
-  theirs: Theirs
+  theirs: HFTensor
 
   @property
   def tail(self) -> tuple[int, ...]:
@@ -121,8 +121,8 @@ class Entry(NamedTuple):
       yield self.theirs.name.format(*at), at
 
 
-def entries(shape: transformer.Shape) -> list[Entry]:
-  """Of each parameter, in the order of the tree's leaves.
+def entries(shape: transformer.DecoderConfig) -> list[Entry]:
+  """Entries of all parameters, in the order of the tree's leaves.
 
   Raises: ValueError for a shape that no family has.
   """

@@ -29,28 +29,34 @@ EMBED, HEAD = 'model.embed_tokens.weight', 'lm_head.weight'
 FLOATS = {'F64': 8, 'F32': 4, 'F16': 2, 'BF16': 2}
 
 
-def locate(path: str) -> pathlib.Path:
+def locate(path: str, *, weights: bool = True) -> pathlib.Path:
   """The directory of a local path or a hub name, fetched if it is not here.
 
+  Args:
+    weights: without them only settings and tokenizer are fetched
   Raises: ValueError if it is neither.
   """
   if pathlib.Path(path).is_dir():
     return pathlib.Path(path)
   import huggingface_hub as hub  # slow to import
 
-  def fetch(local: bool) -> str:
-    return hub.snapshot_download(
+  def fetch(local: bool) -> pathlib.Path:
+    folder = hub.snapshot_download(
       path,
-      allow_patterns=FILES,
+      allow_patterns=FILES if weights else TEXTS,
       ignore_patterns=[AUTHORS],
       local_files_only=local,
     )
+    return pathlib.Path(folder)
 
   try:
     try:
-      return pathlib.Path(fetch(local=True))
+      folder = fetch(local=True)  # which may have been fetched without weights
+      if not weights or any(folder.glob('*.safetensors')):
+        return folder
     except hub.errors.LocalEntryNotFoundError:
-      return pathlib.Path(fetch(local=False))
+      pass
+    return fetch(local=False)
   except Exception as e:  # of many kinds: name, network, access
     words = ' '.join(str(e).split())[:200]
     raise ValueError(
@@ -59,30 +65,33 @@ def locate(path: str) -> pathlib.Path:
     ) from e
 
 
-def read(directory: str | pathlib.Path, shape: transformer.Shape):
+def read(directory: str | pathlib.Path, shape: transformer.DecoderConfig):
   """The parameters of a decoder, each shard read by the host that holds it.
 
   On the mesh that is set; on one device without.
 
   Args:
-    shape: of the directory's config.json (families.shape)
+    shape: of the directory's config.json (hf_config.shape)
   Raises: ValueError for files that are missing or torn, tensors that are
     missing, unknown or of another shape, and a mesh that does not divide them;
     all before anything is read.
   """
   specs = transformer.specs(shape)
   mesh.shardings(specs)  # raises where the mesh does not divide
-  entries = hf_names.entries(shape)
-  tensors = _open(pathlib.Path(directory), tied=shape.tied)
-  _check(directory, entries, tensors, tied=shape.tied)
+  tensors = check(directory, shape)
   tree = jax.tree.structure(specs, is_leaf=mesh.is_param)
+  entries = hf_names.entries(shape)
   return jax.tree.unflatten(tree, [_place(e, tensors) for e in entries])
 
 
-def check(directory: str | pathlib.Path, shape: transformer.Shape) -> None:
-  """Raises as `read` does unless the files hold such a decoder."""
+def check(
+  directory: str | pathlib.Path, shape: transformer.DecoderConfig
+) -> dict[str, Any]:
+  """The tensors of `_open`; raises unless they are those of such a decoder."""
+  entries = hf_names.entries(shape)
   tensors = _open(pathlib.Path(directory), tied=shape.tied)
-  _check(directory, hf_names.entries(shape), tensors, tied=shape.tied)
+  _check(directory, entries, tensors, tied=shape.tied)
+  return tensors
 
 
 def _open(directory: pathlib.Path, *, tied: bool) -> dict[str, Any]:
@@ -128,18 +137,17 @@ def _open_file(file: pathlib.Path) -> dict[str, Any]:
   try:
     # Slices keep the file open for as long as they live.
     opened = safetensors.safe_open(str(file), 'numpy')
-    named = opened.keys()
-    return {_plain(name): opened.get_slice(name) for name in named}
+    # By the names that tensors have where the text model stands alone.
+    return {
+      name.removeprefix('language_model.').replace(
+        'model.language_model.', 'model.', 1
+      ): opened.get_slice(name)
+      for name in opened.keys()  # noqa: SIM118  it is no dict
+    }
   except (safetensors.SafetensorError, OSError) as e:
     raise ValueError(
       f'{file} is truncated or no safetensors file ({e}); download it again'
     ) from e
-
-
-def _plain(name: str) -> str:
-  """The name that a tensor has where the text model stands alone."""
-  name = name.removeprefix('language_model.')
-  return name.replace('model.language_model.', 'model.', 1)
 
 
 def _check(directory, entries, tensors, *, tied: bool) -> None:
@@ -153,10 +161,10 @@ def _check(directory, entries, tensors, *, tied: bool) -> None:
         f'{directory} lacks the tensor {name}; its files and its config.json'
         ' are of different models'
       )
-    found, kind = tuple(tensors[name].get_shape()), tensors[name].get_dtype()
-    if found != shape:
+    size, kind = tuple(tensors[name].get_shape()), tensors[name].get_dtype()
+    if size != shape:
       raise ValueError(
-        f'{directory}: tensor {name} has shape {found} and config.json asks for'
+        f'{directory}: tensor {name} has shape {size} and config.json asks for'
         f' {shape}; they are of different models'
       )
     if kind not in FLOATS:
@@ -179,7 +187,7 @@ def _check(directory, entries, tensors, *, tied: bool) -> None:
 
 
 def _equal(a, b, rows: int = 4096) -> bool:
-  """Whether two tensors of files hold the same numbers, a few rows at once."""
+  """Compares two tensors of files, a few rows at a time."""
   if (shape := a.get_shape()) != b.get_shape():
     return False
   starts = range(0, shape[0], rows)
@@ -188,7 +196,7 @@ def _equal(a, b, rows: int = 4096) -> bool:
 
 
 def _idle(name: str, tied: bool) -> bool:
-  """Whether a tensor is of no use here: images, tables, a head that is tied."""
+  """True for tensors not used here: images, tables, a tied head."""
   name = name.removeprefix('model.')
   images = name.startswith(('vision_tower.', 'multi_modal_projector.'))
   table = name.endswith('rotary_emb.inv_freq')
@@ -262,15 +270,11 @@ def write(
   if len(files) > 1:
     index = {'metadata': {'total_size': size}, 'weight_map': where}
     _write_json(directory / INDEX, index)
-  _write_json(directory / 'config.json', _said(config, dtype))
-
-
-def _said(config: hf_config.Config, dtype: str) -> hf_config.Config:
-  """config.json of the text model alone, in this dtype."""
-  out = {**config, 'dtype': dtype}
-  out.pop('torch_dtype', None)  # its old name
-  out['architectures'] = [hf_config.FAMILIES[config['model_type']].architecture]
-  return out
+  # The text model alone, in this dtype; torch_dtype is that field's old name.
+  config = {x: y for x, y in config.items() if x != 'torch_dtype'}
+  kind = hf_config.FAMILIES[config['model_type']].architecture
+  config |= {'dtype': dtype, 'architectures': [kind]}
+  _write_json(directory / 'config.json', config)
 
 
 def _write_json(file: pathlib.Path, tree) -> None:

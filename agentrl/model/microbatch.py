@@ -25,7 +25,7 @@ def live(rows: Rows):
 
 
 def forward(apply, params, rows: Rows, needs, micro: int) -> Outputs:
-  """Outputs [N, T] of all live rows, 0 for the others; not differentiable."""
+  """Outputs [N, ...] of all live rows, 0 for the others; not differentiable."""
   order, pieces, rounds = _deal(rows, live(rows), micro)
 
   def step(i, out):
@@ -38,11 +38,10 @@ def forward(apply, params, rows: Rows, needs, micro: int) -> Outputs:
     lambda p, r: apply(p, _at(r, 0), needs), params, pieces
   )
   out = jax.tree.map(
-    lambda s: segment.cut(_zeros_like_rows(rows, s.shape[2:]), micro), abstract
+    lambda s: segment.cut(_zeros_like_rows(rows, s.shape[1:]), micro), abstract
   )
   out = segment.join(jax.lax.fori_loop(0, rounds, step, out))
-  back = segment.invert(order)
-  return segment.take_rows(out, back)
+  return segment.take_rows(out, segment.invert(order))
 
 
 def gradient(
@@ -56,8 +55,7 @@ def gradient(
   Returns: gradient (as params), (loss, metrics)
   """
   keep = live(rows) if keep is None else keep & live(rows)
-  order, pieces, rounds = _deal((rows, extras), keep, micro)
-  del order
+  _, pieces, rounds = _deal((rows, extras), keep, micro)
 
   def total(params, piece):
     r, e = piece
@@ -72,12 +70,26 @@ def gradient(
       lambda params: total(params, piece), params, has_aux=True
     )
     pull.with_refs(grads)(jnp.ones_like(value))
-    return _add(sums, (value, metrics))
+    return jax.tree.map(jnp.add, sums, (value, metrics))
 
   shapes = jax.eval_shape(total, params, jax.tree.map(lambda x: x[0], pieces))
   sums = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
   sums = jax.lax.fori_loop(0, rounds, step, sums)
   return jax.tree.map(jax.ref.freeze, grads), sums
+
+
+def linear(out: Outputs, rows: Rows, bar: Outputs):
+  """The RowLoss Σ bar · out over the outputs that bar has.
+
+  Its gradient pulls the cotangents bar back.
+  """
+  terms = jax.tree.map(
+    lambda y, x: 0.0 if y is None else jnp.sum(x * y),
+    bar,
+    out,
+    is_leaf=lambda y: y is None,
+  )
+  return sum(jax.tree.leaves(terms)), {}
 
 
 def gradient_of_outputs(
@@ -94,11 +106,6 @@ def gradient_of_outputs(
   """
   outputs = forward(apply, params, rows, needs, micro)
   (value, metrics), bar = jax.value_and_grad(loss, has_aux=True)(outputs)
-
-  def linear(out, rows, bar):
-    pairs = zip(jax.tree.leaves(out), jax.tree.leaves(bar), strict=True)
-    return sum(jnp.sum(x * y) for x, y in pairs), {}
-
   grads, _ = gradient(apply, params, rows, bar, linear, needs, micro, keep)
   return grads, (value, metrics), outputs
 
@@ -117,12 +124,8 @@ def _at(tree, i):
   )
 
 
-def _add(a, b):
-  return jax.tree.map(jnp.add, a, b)
-
-
 def _zeros_like_rows(rows: Rows, tail: tuple[int, ...]):
-  x = jnp.zeros_like(rows.logp)
+  x = jnp.zeros_like(rows.logp[:, 0])
   for size in tail:
     x = jnp.repeat(x[..., None], size, axis=-1)
   return x

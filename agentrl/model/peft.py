@@ -25,11 +25,7 @@ CONFIG = 'adapter_config.json'
 WEIGHTS = 'adapter_model.safetensors'
 PREFIX = 'base_model.model.'
 # field of adapter_config.json -> the one value with the meaning of nn/lora.py
-MEANT = {
-  'peft_type': 'LORA',
-  'bias': 'none',
-  'fan_in_fan_out': False,
-}
+MEANT = {'peft_type': 'LORA', 'bias': 'none', 'fan_in_fan_out': False}
 # May hold anything: how it began and was trained, or read from the tensors.
 IDLE = {
   *('r', 'lora_alpha', 'target_modules', 'task_type', 'inference_mode'),
@@ -42,7 +38,7 @@ IDLE = {
 
 def write(
   directory: str | pathlib.Path,
-  shape: transformer.Shape,
+  shape: transformer.DecoderConfig,
   c: lora.Lora,
   adapter: PyTree,
   *,
@@ -63,14 +59,15 @@ def write(
   names = _names(shape, tuple(adapter))
   tensors = {}
   for ours, module in names.items():
-    for layer, (a, b) in enumerate(_layers(adapter[ours])):
+    sides = (np.asarray(adapter[ours][side]) for side in 'ab')
+    for layer, (a, b) in enumerate(zip(*sides, strict=True)):
       name = PREFIX + module.format(layer)
       tensors[f'{name}.lora_A.weight'] = a.reshape(-1, c.rank).T
       tensors[f'{name}.lora_B.weight'] = b.reshape(c.rank, -1).T
   directory.mkdir(parents=True, exist_ok=True)
   tensors = {name: np.ascontiguousarray(x) for name, x in tensors.items()}
   safetensors.numpy.save_file(tensors, directory / WEIGHTS, {'format': 'pt'})
-  said = MEANT | {
+  config = MEANT | {
     'task_type': 'CAUSAL_LM',
     'base_model_name_or_path': base or None,
     'r': c.rank,
@@ -79,14 +76,14 @@ def write(
     'target_modules': [name.rpartition('.')[2] for name in names.values()],
     'inference_mode': True,
   }
-  text = json.dumps(said, indent=2) + '\n'
+  text = json.dumps(config, indent=2) + '\n'
   (directory / CONFIG).write_text(text, encoding='utf-8')
 
 
 def read(
-  directory: str | pathlib.Path, shape: transformer.Shape
+  directory: str | pathlib.Path, shape: transformer.DecoderConfig
 ) -> tuple[lora.Lora, PyTree]:
-  """What an adapter is and its parameters, on the mesh that is set.
+  """Reads an adapter's config and parameters, onto the mesh that is set.
 
   Args:
     shape: of the base
@@ -124,7 +121,9 @@ def read(
 
 
 def check(
-  directory: str | pathlib.Path, shape: transformer.Shape, wanted: lora.Lora
+  directory: str | pathlib.Path,
+  shape: transformer.DecoderConfig,
+  wanted: lora.Lora,
 ) -> None:
   """Raises ValueError unless the adapter is one such as wanted.
 
@@ -132,21 +131,21 @@ def check(
     shape: of the base
     wanted: which matrices its pattern names counts, not how
   """
-  found, adapter = read(directory, shape)
+  stored, adapter = read(directory, shape)
   layers = transformer.specs(shape)['layers']
-  theirs = found.rank, found.alpha, set(adapter)
+  theirs = stored.rank, stored.alpha, set(adapter)
   ours = wanted.rank, wanted.alpha, set(lora.specs(wanted, layers))
   if theirs != ours:
     raise ValueError(
-      f'{directory} is an adapter of rank {found.rank} and alpha'
-      f' {found.alpha:g} of {found.pattern}, and c.lora asks for rank'
+      f'{directory} is an adapter of rank {stored.rank} and alpha'
+      f' {stored.alpha:g} of {stored.pattern}, and c.lora asks for rank'
       f' {wanted.rank} and alpha {wanted.alpha:g} of {wanted.pattern}; set'
-      f' lora.rank={found.rank}, lora.alpha={found.alpha:g} and'
-      f' lora.pattern={found.pattern!r}'
+      f' lora.rank={stored.rank}, lora.alpha={stored.alpha:g} and'
+      f' lora.pattern={stored.pattern!r}'
     )
 
 
-def _named(shape: transformer.Shape) -> dict[str, str]:
+def _named(shape: transformer.DecoderConfig) -> dict[str, str]:
   """Every matrix that PEFT can adapt -> its module, with {} for the layer."""
   table = hf_names.names(shape)['layers']
   return {
@@ -156,22 +155,18 @@ def _named(shape: transformer.Shape) -> dict[str, str]:
   }
 
 
-def _names(shape: transformer.Shape, ours: tuple[str, ...]) -> dict[str, str]:
+def _names(
+  shape: transformer.DecoderConfig, ours: tuple[str, ...]
+) -> dict[str, str]:
   """Those of an adapter."""
-  known = _named(shape)
+  modules = _named(shape)
   for name in ours:
-    if name not in known:
+    if name not in modules:
       raise ValueError(
         f'lora.pattern adapts {name!r} of experts, which have no names in'
         ' PEFT; merge the adapter (nn/lora.py) and write the whole model'
       )
-  return {name: known[name] for name in ours}
-
-
-def _layers(sides: dict) -> list[tuple[np.ndarray, np.ndarray]]:
-  """(a, b) of each layer, on the host."""
-  a, b = np.asarray(sides['a']), np.asarray(sides['b'])
-  return list(zip(a, b, strict=True))
+  return {name: modules[name] for name in ours}
 
 
 def _config(directory: pathlib.Path) -> dict[str, Any]:
@@ -204,15 +199,17 @@ def _tensors(file: pathlib.Path) -> dict[str, np.ndarray]:
     ) from e
 
 
-def _module(name: str, shape: transformer.Shape) -> str:
+def _module(name: str, shape: transformer.DecoderConfig) -> str:
   """The base's own module that a tensor adapts, and none that is adapted here.
 
   '' if it is of another base.
   """
   table = hf_names.names(shape)
   ours = set(_named(shape).values())
-  theirs = [*(table[x] for x in ('embed', 'norm', 'head')),
-            *table['layers'].values()]  # fmt: skip
+  theirs = [
+    *(table[x] for x in ('embed', 'norm', 'head')),
+    *table['layers'].values(),
+  ]
   for one in theirs:
     module = one.name.rpartition('.')[0]  # without .weight
     pattern = re.escape(module).replace(r'\{\}', r'\d+')

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import mesh
-from agentrl.model import value
+from agentrl.model import qk_clip, value
 from agentrl.nn import chunked_logprob, layers, transformer
 from agentrl.types import Module, Outputs, Rows
 
@@ -19,7 +19,7 @@ WORDS = 4096
 
 
 def module(
-  shape: transformer.Shape, temperature: float = 1.0, heads: int = 0
+  shape: transformer.DecoderConfig, temperature: float = 1.0, heads: int = 0
 ) -> Module:
   """Log-probs and entropies of the tokens that were written in rows.
 
@@ -31,6 +31,8 @@ def module(
   """
 
   def apply(params, rows: Rows, needs: tuple[str, ...]) -> Outputs:
+    if needs == qk_clip.NEEDS:
+      return qk_clip.outputs(shape, params, rows)
     wanted = rows.sampled | (rows.weight != 0)
     look = jnp.pad(wanted[:, 1:], ((0, 0), (0, 1)))  # at the token before
     hidden = transformer.forward(shape, params, rows.tokens, rows.seg, look)
@@ -59,16 +61,16 @@ def token_outputs(
   before = jnp.pad(hidden_NTD[:, :-1], ((0, 0), (1, 0), (0, 0)))
   if shape.vocab > WORDS:
     head, axis = transformer.head(params)
-    c = chunked_logprob.Reading(needs, temperature, shape.logit_cap, axis)
+    c = chunked_logprob.LogprobConfig(needs, temperature, shape.logit_cap, axis)
     return Outputs(
-      **chunked_logprob.read(c, before, head, tokens_NT, wanted_NT)
+      **chunked_logprob.token_logprobs(c, before, head, tokens_NT, wanted_NT)
     )
 
   def blank(h, *_):
     return dict.fromkeys(needs, jnp.zeros_like(h[..., 0], jnp.float32))
 
   return Outputs(
-    **layers.over_time(
+    **layers.map_chunks(
       functools.partial(_read, shape, params, needs, temperature),
       blank,
       (before, tokens_NT, wanted_NT),
@@ -87,7 +89,9 @@ def _read(shape, params, needs, temperature, h_NCD, tokens_NC, wanted_NC):
       lambda x, i: jnp.take_along_axis(x, i[..., None], -1)[..., 0],
       ('batch', None),
     )
-    chosen = pick(mesh.place(logits, 'batch', None, None), tokens_NC)
+    chosen = pick(
+      mesh.with_logical_sharding(logits, 'batch', None, None), tokens_NC
+    )
     out['logp'] = jnp.where(wanted_NC, chosen - norm, 0.0)
   p = jax.nn.softmax(logits, axis=-1)
   if 'sum_sq_prob' in needs:

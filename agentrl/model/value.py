@@ -4,6 +4,8 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import mesh
+from agentrl.domain import OneOf
+from agentrl.model import qk_clip
 from agentrl.nn import layers, transformer
 from agentrl.types import Array, Module, Outputs, Rows
 
@@ -11,7 +13,7 @@ TRUNKS = ('learned', 'stopped')
 
 
 def module(
-  shape: transformer.Shape, heads: int = 1, trunk: str = 'learned'
+  shape: transformer.DecoderConfig, heads: int = 1, trunk: str = 'learned'
 ) -> Module:
   """Values of the state before each token.
 
@@ -22,10 +24,11 @@ def module(
     trunk: 'stopped' lets no gradient into the decoder: the heads stand on the
       features it has.
   """
-  if trunk not in TRUNKS:
-    raise ValueError(f'trunk={trunk!r} is unknown; choose from {TRUNKS}')
+  OneOf(*TRUNKS).check('trunk', trunk)
 
   def apply(params, rows: Rows, needs: tuple[str, ...]) -> Outputs:
+    if needs == qk_clip.NEEDS:
+      return qk_clip.outputs(shape, params, rows)
     hidden = transformer.forward(shape, params, rows.tokens, rows.seg)
     if trunk == 'stopped':
       hidden = jax.lax.stop_gradient(hidden)
@@ -36,9 +39,12 @@ def module(
   )
 
 
-def specs(shape: transformer.Shape, heads: int) -> dict[str, mesh.Param]:
+def specs(
+  shape: transformer.DecoderConfig, heads: int
+) -> dict[str, mesh.Param]:
   """The heads' parameters."""
-  return {'value': mesh.Param((shape.width, heads), ('embed', None), _zeros)}
+  zeros = jax.nn.initializers.zeros
+  return {'value': mesh.Param((shape.width, heads), ('embed', None), zeros)}
 
 
 def read(params, hidden_NTD: Array) -> Array:
@@ -46,10 +52,6 @@ def read(params, hidden_NTD: Array) -> Array:
   before = jnp.concatenate(
     [jnp.zeros_like(hidden_NTD[:, :1]), hidden_NTD[:, :-1]], axis=1
   )
-  w = mesh.place(params['value'], None, None)
+  w = mesh.with_logical_sharding(params['value'], None, None)
   value = layers.dense(before, w, transformer.EMBED, (None,))
   return value.astype(jnp.float32)
-
-
-def _zeros(key, shape):
-  return jnp.zeros(shape)

@@ -18,7 +18,7 @@ MASKED = -1e30  # finite: a row of padding alone must not become NaN
 AXES = ('batch', 'kv_heads', None, None)
 
 
-class Part(NamedTuple):
+class PartialSoftmax(NamedTuple):
   """softmax(...) v over some of the keys, not yet normalised."""
 
   out: Array  # [N, G, R * T, d]  sum of exp(score - top) v
@@ -61,7 +61,7 @@ def join_heads(out_NGQd, shape: tuple[int, ...]):
 
 def part(
   q_NGQd, k_NGdS, v_NGSd, mask_NTS, size: int = 0, cap: float = 0.0
-) -> Part:
+) -> PartialSoftmax:
   """Attention to S keys, to be combined with others; as `attend`."""
   n, g, queries, d = q_NGQd.shape
   t, s = mask_NTS.shape[1:]
@@ -77,10 +77,10 @@ def part(
   out = mesh.einsum(
     'ngqs,ngsd->ngqd', e.astype(v_NGSd.dtype), v_NGSd, axes=AXES
   )
-  return Part(out=out, total=total, top=top)
+  return PartialSoftmax(out=out, total=total, top=top)
 
 
-def combine(parts: list[Part]):
+def combine(parts: list[PartialSoftmax]):
   """The parts as one softmax: [N, G, R * T, d]."""
   if len(parts) == 1:
     return parts[0].out / parts[0].total.astype(parts[0].out.dtype)

@@ -1,4 +1,4 @@
-"""Which attention reads whole rows: chosen by name, or by what is at hand.
+"""Attention kernels of training rows: chosen by name, or by device and length.
 
   xla      all scores at once (nn/attention.py): short rows
   chunked  blocks (nn/chunked_attention.py): long rows, on any device
@@ -25,7 +25,7 @@ from absl import logging
 
 from agentrl import mesh
 from agentrl.nn import chunked_attention
-from agentrl.nn.chunked_attention import KEY, ROW, Look
+from agentrl.nn.chunked_attention import KEY, ROW, AttentionConfig
 
 NAMES = ('auto', 'xla', 'cudnn', 'splash', 'chunked')
 # Rows of so many tokens are read at once: few enough for caches, and not worth
@@ -38,14 +38,19 @@ DEVICES = {'cudnn': 'gpu', 'splash': 'tpu'}
 def choose(
   name: str, tokens: int, head_dim: int, dtype: str, cap: float
 ) -> str:
-  """One of NAMES but 'auto'; said in the log where it is not what was asked.
+  """Chooses one of NAMES but 'auto'; logs a fallback from the one asked for.
 
   Args:
     tokens: of a row
     cap: soft cap of the scores
   """
-  if mesh.split('time'):
-    return _shared(name)
+  if mesh.sharded_axis_or_none('time'):
+    if name not in ('auto', 'chunked'):
+      _announce(
+        f'attention={name!r} reads whole rows and c.mesh.sequence splits them;'
+        " they are read by 'chunked'"
+      )
+    return 'chunked'
   general = 'chunked' if tokens > SHORT else 'xla'
   if name in ('xla', 'chunked') or (name == 'auto' and general == 'xla'):
     return name if name != 'auto' else general
@@ -64,18 +69,8 @@ def choose(
   return general
 
 
-def _shared(name: str) -> str:
-  """What reads rows that several devices share."""
-  if name not in ('auto', 'chunked'):
-    _announce(
-      f'attention={name!r} reads whole rows and c.mesh.sequence splits them;'
-      " they are read by 'chunked'"
-    )
-  return 'chunked'
-
-
 def _missing(kernel, here, tokens, head_dim, dtype, cap) -> str:
-  """What the kernel would need to read such rows; '' if nothing."""
+  """Unmet requirement of the kernel for such rows; '' if none."""
   if DEVICES[kernel] != here:
     return f'a {DEVICES[kernel]}, and this is a {here}'
   if kernel == 'splash':
@@ -92,11 +87,11 @@ def _announce(text: str) -> None:
   logging.warning('%s', text)
 
 
-def attend(name: str, c: Look, q_NTHd, k_NTGd, v_NTGd, seg_NT):
+def attend(name: str, c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, seg_NT):
   """softmax(q kᵀ / √size) v, causal inside of equal segments: [N, T, H, d].
 
   name: 'chunked', 'cudnn' or 'splash'; other arguments are those of
-    flash.attend
+    chunked_attention.attend
   """
   chex.assert_rank([q_NTHd, k_NTGd, v_NTGd, seg_NT], [4, 4, 4, 2])
   args = q_NTHd, k_NTGd, v_NTGd, seg_NT
@@ -104,11 +99,13 @@ def attend(name: str, c: Look, q_NTHd, k_NTGd, v_NTGd, seg_NT):
     return chunked_attention.attend(c, *args)
   run = functools.partial(KERNELS[name], c)
   axes = chunked_attention.query(), KEY, KEY, ROW
-  placed = [mesh.place(x, *a) for x, a in zip(args, axes, strict=True)]
-  return mesh.local(run, axes, axes[:1])(*placed)[0]
+  args = chunked_attention.place(args, axes)
+  return mesh.shard_map(run, axes, axes[:1])(*args)[0]
 
 
-def _cudnn(c: Look, q_NTHd, k_NTGd, v_NTGd, seg_NT, implementation='cudnn'):
+def _cudnn(
+  c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, seg_NT, implementation='cudnn'
+):
   """jax.nn.dot_product_attention; other segments are masked."""
   same = (seg_NT[:, :, None] == seg_NT[:, None, :])[:, None]
   out = jax.nn.dot_product_attention(
@@ -124,7 +121,9 @@ def _cudnn(c: Look, q_NTHd, k_NTGd, v_NTGd, seg_NT, implementation='cudnn'):
   return (out,)
 
 
-def _splash(c: Look, q_NTHd, k_NTGd, v_NTGd, seg_NT, interpret=False):
+def _splash(
+  c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, seg_NT, interpret=False
+):
   """One kernel for all heads of a row, mapped over rows."""
   # Imported where it is used: it asks for Pallas, which CPU runs do without.
   from jax.experimental.pallas.ops.tpu import splash_attention as splash

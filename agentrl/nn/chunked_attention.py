@@ -30,8 +30,8 @@ KEY = ('batch', None, 'kv_heads', None)
 ROW = ('batch', None)
 
 
-class Look(NamedTuple):
-  """What a layer sees, and in blocks of how many tokens."""
+class AttentionConfig(NamedTuple):
+  """Window, scale and soft cap of a layer, and the block size."""
 
   window: int = 0  # tokens, the query's own among them; 0: all before
   size: int = 0  # scores are divided by its square root; 0: d
@@ -39,7 +39,7 @@ class Look(NamedTuple):
   block: int = 128
 
 
-def attend(c: Look, q_NTHd, k_NTGd, v_NTGd, seg_NT):
+def attend(c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, seg_NT):
   """softmax(q kᵀ / √size) v, causal inside of equal segments: [N, T, H, d].
 
   Args:
@@ -49,36 +49,39 @@ def attend(c: Look, q_NTHd, k_NTGd, v_NTGd, seg_NT):
   """
   chex.assert_rank([q_NTHd, k_NTGd, v_NTGd, seg_NT], [4, 4, 4, 2])
   args = q_NTHd, k_NTGd, v_NTGd, seg_NT
-  axes = query(), KEY, KEY, ROW
-  return _attend(
-    c, *(mesh.place(x, *a) for x, a in zip(args, axes, strict=True))
-  )
+  return _attend(c, *place(args, (query(), KEY, KEY, ROW)))
+
+
+def place(args, axes) -> list:
+  """The arrays, each sharded by its logical axes."""
+  pairs = zip(args, axes, strict=True)
+  return [mesh.with_logical_sharding(x, *a) for x, a in pairs]
 
 
 def query() -> tuple[str | None, ...]:
   """Logical axes of queries on the mesh that is set."""
-  return ('batch', mesh.split('time'), 'heads', None)
+  return ('batch', mesh.sharded_axis_or_none('time'), 'heads', None)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _attend(c: Look, *args):
-  return _answer(c, *args)[0]
+def _attend(c: AttentionConfig, *args):
+  return _fwd(c, *args)[0]
 
 
-def _answer(c: Look, *args):
+def _fwd(c: AttentionConfig, *args):
   forward, q = functools.partial(_forward, c), query()
-  out = mesh.local(forward, (q, KEY, KEY, ROW), (q, q[:3]))(*args)
+  out = mesh.shard_map(forward, (q, KEY, KEY, ROW), (q, q[:3]))(*args)
   return out[0], (*args, *out)
 
 
-def _pull(c: Look, saved, bar):
+def _bwd(c: AttentionConfig, saved, bar):
   q = query()
   axes = q, KEY, KEY, ROW, q, q[:3], q
-  pull = mesh.local(functools.partial(_backward, c), axes, axes[:3])
+  pull = mesh.shard_map(functools.partial(_backward, c), axes, axes[:3])
   return *pull(*saved, bar), None
 
 
-_attend.defvjp(_answer, _pull)
+_attend.defvjp(_fwd, _bwd)
 
 
 class Blocks(NamedTuple):
@@ -97,9 +100,9 @@ class Blocks(NamedTuple):
   end: Array  # [I] i32  the block behind the last one
 
 
-def _cut(c: Look, q_NTHd, k_NTGd, v_NTGd, seg_NT) -> Blocks:
+def _cut(c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, seg_NT) -> Blocks:
   groups, own = k_NTGd.shape[2], q_NTHd.shape[1]
-  at = mesh.index('time') * own
+  at = mesh.axis_index('time') * own
   # What a device's last block of queries is filled up with may lie behind.
   size = -(-own // c.block) * c.block
   seg = jnp.pad(seg_NT, ((0, 0), (0, size)), constant_values=-1)
@@ -115,16 +118,18 @@ def _cut(c: Look, q_NTHd, k_NTGd, v_NTGd, seg_NT) -> Blocks:
   q, k, v = (_split(c, x, groups) for x in (q_NTHd, k_NTGd, v_NTGd))
   last = at + c.block * (1 + jnp.arange(len(q))) - 1
   return Blocks(
-    q, k, v,
+    q,
+    k,
+    v,
     asks=blocks(seg, at, size),
     seg=blocks(seg, 0, len(k) * c.block),
     at=at,
     first=jnp.min(blocks(start, at, size), (1, 2)) // c.block,
     end=jnp.minimum(last // c.block + 1, len(k)),
-  )  # fmt: skip
+  )
 
 
-def _split(c: Look, x_NTHd, groups: int):
+def _split(c: AttentionConfig, x_NTHd, groups: int):
   """[N, T, H, d] -> [I, N, G, R * C, d], heads beside the key head they use."""
   n, t, h, d = x_NTHd.shape
   x = jnp.pad(x_NTHd, ((0, 0), (0, -t % c.block), (0, 0), (0, 0)))
@@ -133,7 +138,7 @@ def _split(c: Look, x_NTHd, groups: int):
   return x.reshape(*x.shape[:3], -1, d)
 
 
-def _join(c: Look, x, t: int):
+def _join(c: AttentionConfig, x, t: int):
   """Inverse of _split, without what was padded."""
   blocks, n, g, queries, d = x.shape
   x = x.reshape(blocks, n, g, queries // c.block, c.block, d)
@@ -141,8 +146,8 @@ def _join(c: Look, x, t: int):
   return x.reshape(n, blocks * c.block, -1, d)[:, :t]
 
 
-def _forward(c: Look, q_NTHd, k_NTGd, v_NTGd, seg_NT):
-  """Of one device's rows and heads: answers, and L [N, T, H]."""
+def _forward(c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, seg_NT):
+  """Outputs of one device's rows and heads, and L [N, T, H]."""
   b, t = _cut(c, q_NTHd, k_NTGd, v_NTGd, seg_NT), q_NTHd.shape[1]
 
   def answer(i):
@@ -160,13 +165,15 @@ def _forward(c: Look, q_NTHd, k_NTGd, v_NTGd, seg_NT):
     out, total, top = jax.lax.fori_loop(b.first[i], b.end[i], add, carry)
     return (out / total).astype(b.q.dtype), top + jnp.log(total)
 
-  told = jax.lax.map(answer, jnp.arange(len(b.q)))
-  out, norm = (_join(c, x, t) for x in told)
+  blocks = jax.lax.map(answer, jnp.arange(len(b.q)))
+  out, norm = (_join(c, x, t) for x in blocks)
   return out, norm[..., 0]
 
 
-def _backward(c: Look, q_NTHd, k_NTGd, v_NTGd, seg_NT, out, norm_NTH, bar):
-  """Of one device's rows and heads: cotangents of q, k and v."""
+def _backward(
+  c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, seg_NT, out, norm_NTH, bar
+):
+  """Cotangents of q, k and v of one device's rows and heads."""
   b = _cut(c, q_NTHd, k_NTGd, v_NTGd, seg_NT)
   along = jnp.sum(bar.astype(jnp.float32) * out, axis=-1)  # ⟨do, o⟩
   do, norm, along = (
@@ -193,7 +200,7 @@ def _backward(c: Look, q_NTHd, k_NTGd, v_NTGd, seg_NT, out, norm_NTH, bar):
   zeros = (jnp.zeros(b.k.shape, jnp.float32),) * 2
   (dk, dv), dq = jax.lax.scan(pull, zeros, jnp.arange(len(b.q)))
   # The queries of other devices have looked at these keys as well.
-  dk, dv = mesh.total(dk, 'time'), mesh.total(dv, 'time')
+  dk, dv = mesh.psum(dk, 'time'), mesh.psum(dv, 'time')
   args = q_NTHd, k_NTGd, v_NTGd
   return tuple(
     _join(c, x, a.shape[1]).astype(a.dtype)
@@ -208,7 +215,7 @@ def _dot(formula: str, a, b):
   return jnp.einsum(formula, a, b, preferred_element_type=jnp.float32)
 
 
-def _scores(c: Look, b: Blocks, i, j):
+def _scores(c: AttentionConfig, b: Blocks, i, j):
   """Scores of queries i and keys j, their slopes, and which are seen.
 
   Returns: [N, G, R * C, C], d score / d (q·k), [N, 1, R * C, C] bool

@@ -1,4 +1,4 @@
-"""What a head says of each token, without the logits of the whole vocabulary.
+"""Log-prob, entropy and Σ p² per token, without logits of the whole vocabulary.
 
 With y = h·w_v, z = cap tanh(y / cap) (z = y without a cap), x = z / temperature
 and p = softmax(x) over the V words:
@@ -27,6 +27,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import mesh
+from agentrl.nn.chunked_attention import place
 from agentrl.types import Array
 
 LOW = -1e30  # finite: a difference of two must not become NaN
@@ -34,8 +35,8 @@ NAMES = ('logp', 'entropy', 'sum_sq_prob')
 ROW = ('batch', None)
 
 
-class Reading(NamedTuple):
-  """What is asked, and in blocks of which size it is answered."""
+class LogprobConfig(NamedTuple):
+  """Outputs to compute, and the block sizes."""
 
   needs: tuple[str, ...]  # among NAMES
   temperature: float = 1.0
@@ -55,7 +56,7 @@ class Sums(NamedTuple):
   chosen: Array  # [n] x of the token itself
 
 
-class Words(NamedTuple):
+class VocabBlock(NamedTuple):
   """A block of the head."""
 
   w: Array  # [words, D] or [D, words]
@@ -64,7 +65,9 @@ class Words(NamedTuple):
   start: Array  # [] i32  in what the device holds
 
 
-def read(c: Reading, h_NTD, head, tokens_NT, wanted_NT) -> dict[str, Array]:
+def token_logprobs(
+  c: LogprobConfig, h_NTD, head, tokens_NT, wanted_NT
+) -> dict[str, Array]:
   """{need: [N, T] f32}, nats; 0 where nothing is wanted.
 
   Args:
@@ -76,29 +79,28 @@ def read(c: Reading, h_NTD, head, tokens_NT, wanted_NT) -> dict[str, Array]:
   chex.assert_rank([h_NTD, head, tokens_NT, wanted_NT], [3, 2, 2, 2])
   t = tokens_NT.shape[1]
   h, tokens, wanted = (
-    mesh.even(x, 1, 'time') for x in (h_NTD, tokens_NT, wanted_NT)
+    mesh.pad_to_divisible(x, 1, 'time') for x in (h_NTD, tokens_NT, wanted_NT)
   )
-  rows = h, head, tokens, wanted
-  told = _read(
-    c, *(mesh.place(x, *a) for x, a in zip(rows, _axes(c), strict=True))
-  )
-  return {name: mesh.place(x, *ROW)[:, :t] for name, x in told.items()}
+  out = _read(c, *place((h, head, tokens, wanted), _axes(c)))
+  return {
+    name: mesh.with_logical_sharding(x, *ROW)[:, :t] for name, x in out.items()
+  }
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _read(c: Reading, *rows) -> dict[str, Array]:
+def _read(c: LogprobConfig, *rows) -> dict[str, Array]:
   return _answer(c, *rows)[0]
 
 
-def _answer(c: Reading, *rows):
+def _answer(c: LogprobConfig, *rows):
   forward = functools.partial(_forward, c)
   axes = _axes(c)
-  told = mesh.local(forward, axes, (axes[-1],) * 4)(*rows)
-  out = dict(zip((*NAMES, 'norm'), told, strict=True))
+  sums = mesh.shard_map(forward, axes, (axes[-1],) * 4)(*rows)
+  out = dict(zip((*NAMES, 'norm'), sums, strict=True))
   return {name: out[name] for name in c.needs}, (rows, out)
 
 
-def _pull(c: Reading, saved, bar: dict):
+def _pull(c: LogprobConfig, saved, bar: dict):
   rows, out = saved
   zero = jnp.zeros_like(out['norm'])
   more = (
@@ -107,22 +109,22 @@ def _pull(c: Reading, saved, bar: dict):
   )
   backward = functools.partial(_backward, c)
   axes = _axes(c)
-  pull = mesh.local(backward, (*axes, *axes[-1:] * 6), axes[:2])
+  pull = mesh.shard_map(backward, (*axes, *axes[-1:] * 6), axes[:2])
   return *pull(*rows, *more), None, None
 
 
 _read.defvjp(_answer, _pull)
 
 
-def _axes(c: Reading):
+def _axes(c: LogprobConfig):
   """Logical axes of h, head, tokens and wanted."""
   head = ('vocab', 'embed') if c.axis == 0 else ('embed', 'vocab')
-  rows = ('batch', mesh.split('time'))
+  rows = ('batch', mesh.sharded_axis_or_none('time'))
   return (*rows, None), head, rows, rows
 
 
-def _forward(c: Reading, h_NTD, head, tokens_NT, wanted_NT):
-  """Of one device's rows: logp, entropy, sum_sq_prob and L, [N, T] each."""
+def _forward(c: LogprobConfig, h_NTD, head, tokens_NT, wanted_NT):
+  """logp, entropy, sum_sq_prob and L of one device's rows, [N, T] each."""
   h, tokens = h_NTD.reshape(-1, h_NTD.shape[-1]), tokens_NT.reshape(-1)
   deal, rounds, size = _deal(c, wanted_NT)
   cut, blocks = _cut(c, head)
@@ -133,9 +135,9 @@ def _forward(c: Reading, h_NTD, head, tokens_NT, wanted_NT):
     zero = jnp.zeros(size, jnp.float32)
     sums = Sums(zero + LOW, zero, zero, zero, zero)
     add = lambda j, sums: _more(c, sums, some, own, cut(j))  # noqa: E731
-    told = _told(_whole(jax.lax.fori_loop(0, blocks, add, sums)))
+    values = _outputs(_whole(jax.lax.fori_loop(0, blocks, add, sums)))
     return tuple(
-      x.at[at].set(y, mode='drop') for x, y in zip(out, told, strict=True)
+      x.at[at].set(y, mode='drop') for x, y in zip(out, values, strict=True)
     )
 
   zeros = (jnp.zeros(tokens.shape, jnp.float32),) * 4
@@ -143,10 +145,10 @@ def _forward(c: Reading, h_NTD, head, tokens_NT, wanted_NT):
   return tuple(x.reshape(tokens_NT.shape) for x in out)
 
 
-def _backward(c: Reading, h_NTD, head, tokens_NT, wanted_NT, *known_NT):
-  """Of one device's rows and words: cotangents of h and of the head."""
+def _backward(c: LogprobConfig, h_NTD, head, tokens_NT, wanted_NT, *known_NT):
+  """Cotangents of h and the head, of one device's rows and words."""
   h, tokens = h_NTD.reshape(-1, h_NTD.shape[-1]), tokens_NT.reshape(-1)
-  known = [x.reshape(-1) for x in known_NT]
+  residuals = [x.reshape(-1) for x in known_NT]
   deal, rounds, _ = _deal(c, wanted_NT)
   cut, blocks = _cut(c, head)
   to_h, to_w = _PULLS[c.axis]
@@ -159,7 +161,9 @@ def _backward(c: Reading, h_NTD, head, tokens_NT, wanted_NT, *known_NT):
       dh, dw = carry
       at = deal(i)
       some, own = _take(h, at), _take(tokens, at)[:, None]
-      dy = _slope(c, some, own, words, *(_take(x, at)[:, None] for x in known))
+      dy = _slope(
+        c, some, own, words, *(_take(x, at)[:, None] for x in residuals)
+      )
       dh = dh.at[at].add(_dot(to_h, dy, words.w), mode='drop')
       return dh, dw + _dot(to_w, dy, some)
 
@@ -169,7 +173,7 @@ def _backward(c: Reading, h_NTD, head, tokens_NT, wanted_NT, *known_NT):
 
   zeros = jnp.zeros(h.shape, jnp.float32), jnp.zeros(head.shape, jnp.float32)
   dh, dhead = jax.lax.fori_loop(0, blocks, over_words, zeros)
-  dh, dhead = mesh.total(dh, 'vocab'), mesh.total(dhead, 'batch', 'time')
+  dh, dhead = mesh.psum(dh, 'vocab'), mesh.psum(dhead, 'batch', 'time')
   return dh.reshape(h_NTD.shape).astype(h.dtype), dhead.astype(head.dtype)
 
 
@@ -183,7 +187,7 @@ def _dot(formula: str, a, b):
   return jnp.einsum(formula, a, b, preferred_element_type=jnp.float32)
 
 
-def _deal(c: Reading, wanted_NT):
+def _deal(c: LogprobConfig, wanted_NT):
   """i -> the tokens of round i, the number of rounds, that of tokens in one.
 
   Wanted tokens alone; what fills the last round up is out of range.
@@ -206,20 +210,20 @@ def _take(x, at):
   return x.at[at].get(mode='fill', fill_value=0)
 
 
-def _cut(c: Reading, head):
+def _cut(c: LogprobConfig, head):
   """j -> block j of the device's words, the number of blocks.
 
   All are of one size: the last reaches back into the one before it.
   """
   held = head.shape[c.axis]
   size = min(c.words, held)
-  first = mesh.index('vocab') * held
+  first = mesh.axis_index('vocab') * held
 
-  def cut(j) -> Words:
+  def cut(j) -> VocabBlock:
     start = jnp.minimum(j * size, held - size)
     at = (start + jnp.arange(size, dtype=jnp.int32))[None]
     w = jax.lax.dynamic_slice_in_dim(head, start, size, c.axis)
-    return Words(w, first + at, at >= j * size, start)
+    return VocabBlock(w, first + at, at >= j * size, start)
 
   return cut, -(-held // size)
 
@@ -230,7 +234,7 @@ def _add_at(x, y, start, axis: int):
   return jax.lax.dynamic_update_slice_in_dim(x, old + y, start, axis)
 
 
-def _logits(c: Reading, h, words: Words):
+def _logits(c: LogprobConfig, h, words: VocabBlock):
   """x [n, words], and dx/dy."""
   z = _dot(_DOT[c.axis], h, words.w)
   slope = jnp.float32(1 / c.temperature)
@@ -240,7 +244,7 @@ def _logits(c: Reading, h, words: Words):
   return jnp.where(words.used, z / c.temperature, LOW), slope
 
 
-def _more(c: Reading, sums: Sums, h, own, words: Words) -> Sums:
+def _more(c: LogprobConfig, sums: Sums, h, own, words: VocabBlock) -> Sums:
   """The sums with those over another block of words."""
   x, _ = _logits(c, h, words)
   old = sums.top
@@ -274,11 +278,11 @@ def _rebased(sums: Sums, top) -> Sums:
 
 def _whole(sums: Sums) -> Sums:
   """The sums over the words of all devices."""
-  sums = _rebased(sums, mesh.largest(sums.top, 'vocab'))
-  return Sums(sums.top, *(mesh.total(x, 'vocab') for x in sums[1:]))
+  sums = _rebased(sums, mesh.pmax(sums.top, 'vocab'))
+  return Sums(sums.top, *(mesh.psum(x, 'vocab') for x in sums[1:]))
 
 
-def _told(sums: Sums):
+def _outputs(sums: Sums):
   """logp, entropy, sum_sq_prob and L of the sums over all words."""
   log_total = jnp.log(sums.total)
   norm = sums.top + log_total
@@ -286,7 +290,9 @@ def _told(sums: Sums):
   return sums.chosen - norm, entropy, sums.square / sums.total**2, norm
 
 
-def _slope(c: Reading, h, own, words: Words, norm, entropy, square, *bars):
+def _slope(
+  c: LogprobConfig, h, own, words: VocabBlock, norm, entropy, square, *bars
+):
   """d loss / d y [n, words], as h computes; all else is [n, 1]."""
   x, slope = _logits(c, h, words)
   bar_logp, bar_entropy, bar_square = bars

@@ -1,10 +1,10 @@
-"""What a decoder is made of: its sizes and switches, and its parameters."""
+"""Decoder config: sizes and switches, and specs of the parameters."""
 
 import dataclasses
 
-import jax
-import jax.numpy as jnp
+from jax.nn.initializers import normal, ones, zeros
 
+from agentrl.domain import OneOf
 from agentrl.mesh import Param
 from agentrl.nn import attention_kernels, layers
 from agentrl.nn import rope as rotary
@@ -16,7 +16,7 @@ DTYPES = ('float32', 'bfloat16', 'float16')
 
 
 @dataclasses.dataclass(frozen=True)
-class Shape:
+class DecoderConfig:
   """Sizes and switches of a decoder."""
 
   vocab: int
@@ -69,17 +69,10 @@ class Shape:
         f'model.windows={self.windows} has {len(self.windows)} entries for'
         f' model.layers={self.layers}; give one for each layer, 0: no window'
       )
-    for name, choices in (
-      ('activation', tuple(layers.ACTIVATIONS)),
-      ('attention', attention_kernels.NAMES),
-      ('remat', REMAT),
-      ('dtype', DTYPES),
-    ):
-      value = vars(self)[name]
-      if value not in choices:
-        raise ValueError(
-          f'model.{name}={value!r} is unknown; choose from {choices}'
-        )
+    OneOf(*layers.ACTIVATIONS).check('model.activation', self.activation)
+    OneOf(*attention_kernels.NAMES).check('model.attention', self.attention)
+    OneOf(*REMAT).check('model.remat', self.remat)
+    OneOf(*DTYPES).check('model.dtype', self.dtype)
     if self.experts and not 0 < self.top_k <= self.experts:
       raise ValueError(
         f'model.top_k={self.top_k} must lie between 1 and'
@@ -103,12 +96,12 @@ class Shape:
     return next(fits, len(w)) if w else 1
 
 
-def specs(c: Shape) -> dict:
+def specs(c: DecoderConfig) -> dict:
   """Parameters of the decoder."""
   D = c.width
   tree = {
     'embed': Param(
-      (c.vocab, D), ('vocab', 'embed'), _normal(c.init_std or 0.02)
+      (c.vocab, D), ('vocab', 'embed'), normal(c.init_std or 0.02)
     ),
     'layers': {
       name: Param((c.layers, *p.shape), ('layers', *p.axes), p.init)
@@ -117,18 +110,18 @@ def specs(c: Shape) -> dict:
     'norm': _norm(c, D, 'embed'),
   }
   if c.positions:
-    tree['positions'] = Param((c.positions, D), (None, 'embed'), _normal(0.02))
+    tree['positions'] = Param((c.positions, D), (None, 'embed'), normal(0.02))
   if not c.tied:
     tree['head'] = _matrix(c, (D, c.vocab), ('embed', 'vocab'), D)
   return tree
 
 
-def layer_specs(c: Shape) -> dict:
+def layer_specs(c: DecoderConfig) -> dict:
   """Parameters of one layer."""
   return _attention(c) | _feed_forward(c)
 
 
-def _attention(c: Shape) -> dict:
+def _attention(c: DecoderConfig) -> dict:
   """Parameters of a layer's attention."""
   D, H, G, d = c.width, c.heads, c.kv_heads, c.head_dim
   tree = {
@@ -140,12 +133,12 @@ def _attention(c: Shape) -> dict:
   }
   if c.bias:
     tree |= {
-      'q_bias': Param((H, d), ('heads', None), _zeros),
-      'k_bias': Param((G, d), ('kv_heads', None), _zeros),
-      'v_bias': Param((G, d), ('kv_heads', None), _zeros),
+      'q_bias': Param((H, d), ('heads', None), zeros),
+      'k_bias': Param((G, d), ('kv_heads', None), zeros),
+      'v_bias': Param((G, d), ('kv_heads', None), zeros),
     }
   if c.out_bias:
-    tree['o_bias'] = Param((D,), ('embed',), _zeros)
+    tree['o_bias'] = Param((D,), ('embed',), zeros)
   if c.qk_norm:
     tree |= {'q_norm': _norm(c, d), 'k_norm': _norm(c, d)}
   if c.post_norm:
@@ -153,7 +146,7 @@ def _attention(c: Shape) -> dict:
   return tree
 
 
-def _feed_forward(c: Shape) -> dict:
+def _feed_forward(c: DecoderConfig) -> dict:
   """Parameters of a layer's MLP, or of its experts."""
   D, F = c.width, c.mlp
   out = 2 * c.layers
@@ -170,33 +163,23 @@ def _feed_forward(c: Shape) -> dict:
     tree['router'] = _matrix(c, (D, c.experts), ('embed', None), D)
   if c.mlp_bias:
     tree |= {
-      'gate_bias': Param((F,), ('mlp',), _zeros),
-      'up_bias': Param((F,), ('mlp',), _zeros),
-      'down_bias': Param((D,), ('embed',), _zeros),
+      'gate_bias': Param((F,), ('mlp',), zeros),
+      'up_bias': Param((F,), ('mlp',), zeros),
+      'down_bias': Param((D,), ('embed',), zeros),
     }
   if c.post_norm:
     tree['mlp_post_norm'] = _norm(c, D, 'embed')
   return {'mlp_norm': _norm(c, D, 'embed')} | tree
 
 
-def _matrix(c: Shape, shape, axes, fan_in: int, shrink: int = 1) -> Param:
+def _matrix(
+  c: DecoderConfig, shape, axes, fan_in: int, shrink: int = 1
+) -> Param:
   """A matrix; residual branches shrink so that depth keeps the scale."""
   std = c.init_std or (fan_in * shrink) ** -0.5
-  return Param(shape, axes, _normal(std))
+  return Param(shape, axes, normal(std))
 
 
-def _norm(c: Shape, size: int, axis: str | None = None) -> Param:
+def _norm(c: DecoderConfig, size: int, axis: str | None = None) -> Param:
   """A norm that begins by multiplying with 1."""
-  return Param((size,), (axis,), _zeros if c.norm_offset else _ones)
-
-
-def _ones(key, shape):
-  return jnp.ones(shape)
-
-
-def _zeros(key, shape):
-  return jnp.zeros(shape)
-
-
-def _normal(std: float):
-  return lambda key, shape: std * jax.random.normal(key, shape)
+  return Param((size,), (axis,), zeros if c.norm_offset else ones)

@@ -1,20 +1,20 @@
-"""The decoder token by token: what is read is appended to a cache.
+"""Incremental decoding with a KV cache.
 
 The other way through the layers of nn/transformer.py.
 """
 
-import jax
 import jax.numpy as jnp
+import optax
 
 from agentrl.nn import kv_cache, transformer
-from agentrl.nn.config import Shape
-from agentrl.nn.transformer import Way
+from agentrl.nn.config import DecoderConfig
+from agentrl.nn.transformer import LayerContext
 
-# What the slots have read, layer by layer.
+# KV cache of the slots, layer by layer.
 Cache = tuple[kv_cache.Layer, ...]
 
 
-def empty(c: Shape, n: int, capacity: int) -> Cache:
+def empty(c: DecoderConfig, n: int, capacity: int) -> Cache:
   """Room for `capacity` positions of n slots."""
   return tuple(
     kv_cache.empty(n, capacity, c.kv_heads, c.head_dim, c.dtype)
@@ -22,32 +22,31 @@ def empty(c: Shape, n: int, capacity: int) -> Cache:
   )
 
 
-def unstack(c: Shape, params) -> dict:
-  """Layers as a tuple and a head, made once, outside of a decoding loop.
+def prepare_decode_params(c: DecoderConfig, params) -> dict:
+  """Unstacks the layers and casts the parameters, outside of any loop.
 
   In the numbers that they are computed with: they are read for each token.
   """
-  told = {name: _cast(c, name, x) for name, x in params['layers'].items()}
-  own = transformer.gathered(c, {**params, 'layers': told})
+  layers = {
+    # Norms multiply in float32.
+    name: x if name.endswith('norm') else optax.tree.cast(x, c.dtype)
+    for name, x in params['layers'].items()
+  }
+  own = transformer.gathered(c, {**params, 'layers': layers})
   head = (own['embed'].T if c.tied else own['head']).astype(c.dtype)
   return {**own, 'layers': transformer.each(c, own['layers']), 'head': head}
 
 
-def _cast(c: Shape, name: str, x):
-  """A matrix or bias as it enters a product; norms multiply in float32."""
-  if name.endswith('norm'):
-    return x
-  return jax.tree.map(lambda a: a.astype(c.dtype), x)
-
-
-def extend(c: Shape, params, read: Cache, tokens_NC, start_N, look_N=None):
+def forward_with_cache(
+  c: DecoderConfig, params, read: Cache, tokens_NC, start_N, look_N=None
+):
   """Appends C tokens to every slot, slot n at positions start_N[n]...
 
   Tokens past a slot's true length may hold anything: they are overwritten by
   the next call, which starts at the true length, before anybody looks there.
 
   Args:
-    params: from `unstack`
+    params: from `prepare_decode_params`
     tokens_NC: [N, C] i32
     start_N: [N] i32, how many positions each slot has filled; None: all start
       afresh, which is cheaper
@@ -61,14 +60,16 @@ def extend(c: Shape, params, read: Cache, tokens_NC, start_N, look_N=None):
   x, out = transformer.embed(c, params, tokens_NC, pos), []
   for i, (p, layer) in enumerate(zip(params['layers'], read, strict=True)):
     look = look_N if i == c.layers - 1 else None
-    way = Way(pos, c.window(i), None)
+    way = LayerContext(pos, c.window(i), None)
     x, layer = _extend_layer(c, p, layer, way, x, start_N, look)
     out.append(layer)
   return transformer.normed(c, params, 'norm', x), tuple(out)
 
 
-def _extend_layer(c: Shape, p, layer, way: Way, x_NCD, start_N, look_N):
-  """One layer of `extend`: what it makes of x, and its cache."""
+def _extend_layer(
+  c: DecoderConfig, p, layer, way: LayerContext, x_NCD, start_N, look_N
+):
+  """One layer of `forward_with_cache`; -> x and its cache."""
   y = transformer.normed(c, p, 'attn_norm', x_NCD)
   k, v = (transformer.heads(c, p, y, way, name) for name in 'kv')
   layer = kv_cache.write(layer, k, v, start_N)

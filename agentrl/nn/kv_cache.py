@@ -1,4 +1,4 @@
-"""What each slot has read: keys and values by position, in blocks.
+"""KV cache: keys and values of each slot by position, in blocks.
 
 Decoding pays for the blocks in use, not for those it is allowed: a block
 beyond the furthest position is skipped at run time. Sizes double, so that a

@@ -79,7 +79,7 @@ def positions(seg_NT):
   return index - start
 
 
-def over_time(f, blank, xs, look_NT, tokens: int):
+def map_chunks(f, blank, xs, look_NT, tokens: int):
   """f(*xs) chunk by chunk of time, recomputed in the backward pass.
 
   A chunk in which nobody looks costs nothing: it is blank(*xs).

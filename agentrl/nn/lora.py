@@ -1,7 +1,7 @@
 """Low-rank adapters (LoRA, 2106.09685): w + alpha / rank a b, w being frozen.
 
-`attach` lays an adapter beside the matrices that it changes. Whoever
-multiplies by one (layers.dense, experts.mix) adds (x a) b to x w: a matrix
+`attach` lays an adapter beside the matrices that it changes. Products with
+them (layers.dense, moe.mix) add (x a) b to x w: a matrix
 w + a b is never made, neither forwards nor as a gradient, so that any number
 of adapters need one copy of the base.
 """
@@ -25,7 +25,7 @@ LEAD = ('layers', 'expert')  # axes that count matrices
 
 @dataclasses.dataclass(frozen=True)
 class Lora:
-  """Which matrices are adapted, and how."""
+  """Rank, scale and targets of an adapter."""
 
   rank: int
   alpha: float = 16.0  # a b is multiplied by alpha / rank
@@ -61,7 +61,7 @@ class Adapted:
 
   @property
   def lead(self) -> int:
-    """How many leading axes count matrices."""
+    """Number of leading axes (layers, experts)."""
     return self.a.ndim + self.b.ndim - 2 - self.w.ndim
 
 
@@ -99,14 +99,12 @@ def _sides(c: Lora, name: str, w: Param) -> dict[str, Param]:
   def uniform(key, shape):
     return jax.random.uniform(key, shape, minval=-end, maxval=end)
 
-  return {
-    'a': Param(a, axes_a, uniform),
-    'b': Param(b, axes_b, lambda key, shape: jnp.zeros(shape)),
-  }
+  zeros = jax.nn.initializers.zeros
+  return {'a': Param(a, axes_a, uniform), 'b': Param(b, axes_b, zeros)}
 
 
 def _cut(axes: tuple, lead: int, cut: int, between) -> tuple[tuple, tuple]:
-  """What w says of its axes, as a and b say it of theirs."""
+  """Splits per-axis values of w into those of a and of b."""
   return (*axes[:cut], between), (*axes[:lead], between, *axes[cut:])
 
 

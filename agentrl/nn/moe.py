@@ -23,7 +23,7 @@ NAMES = ('router', 'gate', 'up', 'down')
 
 
 class Routing(NamedTuple):
-  """Where tokens went, summed over them: adds over micro-batches and devices.
+  """Routing statistics, sums over tokens: adds over micro-batches and devices.
 
   Of one layer without the leading L.
   """
@@ -48,15 +48,15 @@ def route(logits_ME, top_k: int, unit: bool):
   return weight, expert
 
 
-class Mix(NamedTuple):
-  """How tokens go through experts."""
+class MoEConfig(NamedTuple):
+  """Routing and activation of the experts."""
 
   top_k: int
   unit: bool  # of `route`
   activation: Callable[[Array], Array]
 
 
-def mix(c: Mix, p: dict, specs: dict, x_NTD, live_NT, rows=layers.ROWS):
+def mix(c: MoEConfig, p: dict, specs: dict, x_NTD, live_NT, rows=layers.ROWS):
   """sum_e weight_e MLP_e(x) over each token's experts (1701.06538).
 
   Args:
@@ -70,26 +70,28 @@ def mix(c: Mix, p: dict, specs: dict, x_NTD, live_NT, rows=layers.ROWS):
   chex.assert_rank([x_NTD, live_NT], [3, 2])
   p = {name: p[name] for name in NAMES}
   specs = lora.beside(p, {name: specs[name] for name in NAMES})
-  into, told = (specs, (*rows, None), rows), ((None,),) * 2 + ((),) * 2
-  run = mesh.local(functools.partial(_mix, c), into, ((*rows, None), *told))
-  y, *told = run(p, x_NTD, mesh.place(live_NT, *rows))
-  return y, Routing(*told)
+  into, routing = (specs, (*rows, None), rows), ((None,),) * 2 + ((),) * 2
+  run = mesh.shard_map(
+    functools.partial(_mix, c), into, ((*rows, None), *routing)
+  )
+  y, *routing = run(p, x_NTD, mesh.with_logical_sharding(live_NT, *rows))
+  return y, Routing(*routing)
 
 
-def _mix(c: Mix, p: dict, x_NTD, live_NT):
+def _mix(c: MoEConfig, p: dict, x_NTD, live_NT):
   """`mix` of a device's tokens, with its experts and those of others."""
   x = x_NTD.reshape(-1, x_NTD.shape[-1])
   logits = (x @ p['router'].astype(x.dtype)).astype(jnp.float32)
   weight, expert = route(logits, c.top_k, c.unit)
-  told = _told(logits, expert, live_NT.reshape(-1))
-  every = [mesh.collect(a, 'expert') for a in (x, weight, expert)]
-  y = mesh.total(_through(c, p, *every), 'mlp')
-  y = mesh.deal(y, 'expert').reshape(x_NTD.shape)
-  return y, *(mesh.total(a, 'batch', 'time') for a in told)
+  routing = _routing(logits, expert, live_NT.reshape(-1))
+  every = [mesh.all_gather(a, 'expert') for a in (x, weight, expert)]
+  y = mesh.psum(_through(c, p, *every), 'mlp')
+  y = mesh.psum_scatter(y, 'expert').reshape(x_NTD.shape)
+  return y, *(mesh.psum(a, 'batch', 'time') for a in routing)
 
 
-def balance(told: Routing, top_k: int):
-  """How unevenly routers spread tokens: 1 if evenly, E if all meet in one.
+def balance(routing: Routing, top_k: int):
+  """Load-balance loss: 1 if tokens spread evenly, E if all go to one expert.
 
   mean over layers of E sum_e f_e p_e, with f_e the share of the tokens'
   choices that fell on expert e and p_e its mean probability: the balance loss
@@ -98,21 +100,23 @@ def balance(told: Routing, top_k: int):
   That of `transformers` pools the layers before the product and is top_k times
   as large: its router_aux_loss_coef is to be multiplied by top_k.
   """
-  tokens = told.tokens[:, None]
-  f = jax.lax.stop_gradient(told.chosen) / (top_k * tokens)
-  return jnp.mean(told.chosen.shape[1] * jnp.sum(f * told.prob / tokens, -1))
+  tokens = routing.tokens[:, None]
+  f = jax.lax.stop_gradient(routing.chosen) / (top_k * tokens)
+  return jnp.mean(
+    routing.chosen.shape[1] * jnp.sum(f * routing.prob / tokens, -1)
+  )
 
 
-def router_z(told: Routing):
+def router_z(routing: Routing):
   """Mean squared log-normaliser of router logits (2202.08906, equation 5)."""
-  return jnp.mean(told.log_norm_sq / told.tokens)
+  return jnp.mean(routing.log_norm_sq / routing.tokens)
 
 
-def _through(c: Mix, p: dict, x_MD, weight_MK, expert_MK):
+def _through(c: MoEConfig, p: dict, x_MD, weight_MK, expert_MK):
   """Weighted sum of what this device's experts make of each token: [M, D]."""
   m, k = expert_MK.shape
   held = jax.tree.leaves(p['up'])[0].shape[0]
-  own = expert_MK.reshape(-1) - mesh.index('expert') * held
+  own = expert_MK.reshape(-1) - mesh.axis_index('expert') * held
   own = jnp.where((own >= 0) & (own < held), own, held)  # others': at the end
   order = jnp.argsort(own)
   counts = jnp.bincount(own, length=held + 1)[:held]
@@ -132,7 +136,7 @@ def _through(c: Mix, p: dict, x_MD, weight_MK, expert_MK):
   return jnp.zeros((m, y.shape[-1]), y.dtype).at[order // k].add(y)
 
 
-def _told(logits_ME, expert_MK, live_M) -> Routing:
+def _routing(logits_ME, expert_MK, live_M) -> Routing:
   live = live_M.astype(jnp.float32)
   experts = logits_ME.shape[-1]
   counts = jax.nn.one_hot(expert_MK, experts, dtype=jnp.float32)

@@ -1,4 +1,4 @@
-"""Rotary positions (2104.09864): what turns how fast, and the turning.
+"""Rotary positions (2104.09864): frequencies and rotation.
 
 Pair i of a head turns by pos * freq_i, freq_i = theta^(-2i / d). A model that
 was stretched to longer rows than it had been trained on has other frequencies:
@@ -19,7 +19,6 @@ class Linear(NamedTuple):
   factor: float
 
   def __call__(self, freq_F: Array, theta: float):
-    """Frequencies [F] f32, and what cos and sin are multiplied with."""
     return freq_F / self.factor, 1.0
 
 
@@ -36,7 +35,6 @@ class Llama3(NamedTuple):
   context: int  # tokens; of rows before the stretch
 
   def __call__(self, freq_F: Array, theta: float):
-    """Frequencies [F] f32, and what cos and sin are multiplied with."""
     rounds = self.context * freq_F / (2 * math.pi)
     keep = jnp.clip((rounds - self.low) / (self.high - self.low), 0.0, 1.0)
     return keep * freq_F + (1 - keep) * freq_F / self.factor, 1.0
@@ -58,11 +56,10 @@ class Yarn(NamedTuple):
   whole: bool = True  # the ramp begins and ends at whole indices
 
   def __call__(self, freq_F: Array, theta: float):
-    """Frequencies [F] f32, and what cos and sin are multiplied with."""
     d = 2 * freq_F.shape[0]
 
     def index(rounds: float) -> float:
-      """Of the pair that makes so many rounds in `context` tokens."""
+      """Index of the pair with so many rounds in `context` tokens."""
       period = self.context / (rounds * 2 * math.pi)
       return d * math.log(period) / (2 * math.log(theta))
 
@@ -77,11 +74,12 @@ class Yarn(NamedTuple):
     return mixed, self.amplitude
 
 
+# (frequencies [F] f32, theta) -> frequencies, and the amplitude of cos and sin
 Scaling = Linear | Llama3 | Yarn
 
 
 class Rope(NamedTuple):
-  """Which rotary positions a layer has."""
+  """Base and scaling of a layer's rotary positions."""
 
   theta: float
   scaling: Scaling | None = None

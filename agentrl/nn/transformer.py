@@ -1,8 +1,8 @@
 """One decoder in the modern shape, for policy, value and implicit PRM.
 
 Pre-norm (RMSNorm), rotary positions, grouped-query attention, a gated MLP or
-experts; what else the families differ in is data of `Shape`. Parameters of the
-layers are stacked on a leading `layers` axis. Two ways through the same
+experts; what else the families differ in is data of `DecoderConfig`. Parameters
+of the layers are stacked on a leading `layers` axis. Two ways through the same
 `block`: `forward` reads whole rows, nn/decode.py appends tokens to a cache.
 """
 
@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from agentrl import mesh
 from agentrl.nn import attention, attention_kernels, layers, lora, moe
 from agentrl.nn import rope as rotary
-from agentrl.nn.config import Shape, layer_specs, specs
+from agentrl.nn.config import DecoderConfig, layer_specs, specs
 from agentrl.types import Array
 
 EMBED = ('embed',)  # whole while computing
@@ -26,17 +26,18 @@ UNROLL = 8  # layers; a deeper stack is a loop
 CHUNK = 2048
 
 
-class Way(NamedTuple):
-  """How a layer sees tokens."""
+class LayerContext(NamedTuple):
+  """Inputs of a layer besides its parameters and x."""
 
   pos: Array  # [N, T] i32  in their segments
   window: int  # tokens, its own among them; 0: all before
   attend: Callable  # (q [N, T, H, d], k, v [N, T, G, d]) -> [N, T, H, d]
   live: Array | None = None  # [N, T] bool  that count in Routing; None: all
   rows: layers.Axes = layers.ROWS  # logical axes of N and T
+  look: Callable | None = None  # (q, k) -> what `block` returns for Routing
 
 
-def embed(c: Shape, params, tokens_NT, pos_NT, rows=layers.ROWS):
+def embed(c: DecoderConfig, params, tokens_NT, pos_NT, rows=layers.ROWS):
   """Token embeddings, with those of positions where learned: [N, T, D].
 
   Args:
@@ -44,7 +45,7 @@ def embed(c: Shape, params, tokens_NT, pos_NT, rows=layers.ROWS):
     rows: logical axes of N and T
   """
   words = (('vocab', None), rows), ((*rows, None),)
-  (x,) = mesh.local(_look_up, *words)(params['embed'], tokens_NT)
+  (x,) = mesh.shard_map(_look_up, *words)(params['embed'], tokens_NT)
   if c.embed_scale != 1.0:
     x *= c.embed_scale
   if c.positions:
@@ -54,18 +55,18 @@ def embed(c: Shape, params, tokens_NT, pos_NT, rows=layers.ROWS):
 
 
 def _look_up(table_VD, tokens_NT):
-  """Of a device's words; each word stands on one of them."""
+  """Looks embeddings up; the vocabulary may be sharded over devices."""
   at = jnp.maximum(tokens_NT, 0)
-  if not mesh.split('vocab'):
+  if not mesh.sharded_axis_or_none('vocab'):
     return (table_VD[at],)
-  at -= mesh.index('vocab') * len(table_VD)
+  at -= mesh.axis_index('vocab') * len(table_VD)
   inside = (at >= 0) & (at < len(table_VD))
   x = jnp.where(inside[..., None], table_VD[jnp.where(inside, at, 0)], 0)
-  return (mesh.total(x, 'vocab'),)
+  return (mesh.psum(x, 'vocab'),)
 
 
 def head(params):
-  """What logits are made with, as it is stored, and which axis is words."""
+  """The output head as stored, and its vocabulary axis."""
   if 'head' in params:
     return params['head'], 1
   return params['embed'], 0
@@ -77,38 +78,41 @@ def logits(params, x_NTD, cap: float = 0.0):
   cap: the shape's logit_cap.
   """
   tied = 'head' not in params
-  w = mesh.place(params['embed'].T, None, 'vocab') if tied else params['head']
+  w = (
+    mesh.with_logical_sharding(params['embed'].T, None, 'vocab')
+    if tied
+    else params['head']
+  )
   x = layers.dense(x_NTD, w, EMBED, ('vocab',)).astype(jnp.float32)
   return layers.soft_cap(x, cap)
 
 
-def block(c: Shape, p: dict, x_NTD, way: Way):
+def block(c: DecoderConfig, p: dict, x_NTD, way: LayerContext):
   """One layer: x + attention, then x + MLP.
 
   Returns: [N, T, D], Routing of this layer (None without experts)
   """
   y = normed(c, p, 'attn_norm', x_NTD)
   q, k, v = (heads(c, p, y, way, name) for name in 'qkv')
+  seen = way.look(q, k) if way.look else None
   y = way.attend(q, k, v)
   y = layers.dense(y, p['o'], ('heads', None), EMBED, way.rows)
   y = _biased(y, p, 'o_bias', c.out_bias)
   x_NTD += normed(c, p, 'attn_post_norm', y) if c.post_norm else y
 
   y = normed(c, p, 'mlp_norm', x_NTD)
-  y, routing = (
-    _experts(c, p, y, way) if c.experts else (_mlp(c, p, y, way), None)
-  )
+  routing = None
+  if c.experts:
+    live = jnp.ones(way.pos.shape, bool) if way.live is None else way.live
+    how = moe.MoEConfig(c.top_k, c.unit_top_k, layers.ACTIVATIONS[c.activation])
+    y, routing = moe.mix(how, p, layer_specs(c), y, live, way.rows)
+  else:
+    y = _mlp(c, p, y, way)
   y = normed(c, p, 'mlp_post_norm', y) if c.post_norm else y
-  return x_NTD + y, routing
+  return x_NTD + y, routing if seen is None else seen
 
 
-def _experts(c: Shape, p: dict, x_NTD, way: Way):
-  live = jnp.ones(way.pos.shape, bool) if way.live is None else way.live
-  how = moe.Mix(c.top_k, c.unit_top_k, layers.ACTIVATIONS[c.activation])
-  return moe.mix(how, p, layer_specs(c), x_NTD, live, way.rows)
-
-
-def _mlp(c: Shape, p: dict, x_NTD, way: Way):
+def _mlp(c: DecoderConfig, p: dict, x_NTD, way: LayerContext):
   """down(act(gate x) * up x) (2002.05202)."""
   gate = layers.dense(x_NTD, p['gate'], EMBED, ('mlp',), way.rows)
   up = layers.dense(x_NTD, p['up'], EMBED, ('mlp',), way.rows)
@@ -119,7 +123,7 @@ def _mlp(c: Shape, p: dict, x_NTD, way: Way):
   return _biased(y, p, 'down_bias', c.mlp_bias)
 
 
-def normed(c: Shape, p: dict, name: str, x):
+def normed(c: DecoderConfig, p: dict, name: str, x):
   return layers.rms_norm(p[name], x, c.eps, c.norm_offset)
 
 
@@ -128,7 +132,7 @@ def _biased(x, p: dict, name: str, there: bool):
   return x + p[name][None, None].astype(x.dtype) if there else x
 
 
-def heads(c: Shape, p: dict, y_NTD, way: Way, name: str):
+def heads(c: DecoderConfig, p: dict, y_NTD, way: LayerContext, name: str):
   """Queries, keys or values (q, k, v) of normed inputs: [N, T, heads, d]."""
   axis = 'heads' if name == 'q' else 'kv_heads'
   x = layers.dense(y_NTD, p[name], EMBED, (axis, None), way.rows)
@@ -140,7 +144,7 @@ def heads(c: Shape, p: dict, y_NTD, way: Way, name: str):
   return rotary.rotate(c.rope(way.window), x, way.pos)
 
 
-def forward(c: Shape, params, tokens_NT, seg_NT, look_NT=None):
+def forward(c: DecoderConfig, params, tokens_NT, seg_NT, look_NT=None):
   """Normed hidden states [N, T, D] of rows; hidden[t] has seen tokens <= t.
 
   Args:
@@ -150,45 +154,48 @@ def forward(c: Shape, params, tokens_NT, seg_NT, look_NT=None):
   if look_NT is None or c.layers > UNROLL or _kernel(c, seg_NT) != 'xla':
     return routed(c, params, tokens_NT, seg_NT)[0]
   params = gathered(c, params)
-  pos, step = _reading(c, seg_NT)
+  pos, step = make_layer_fn(c, seg_NT)
   x = embed(c, params, tokens_NT, pos)
   *under, top = each(c, params['layers'])
   for i, p in enumerate(under):
     x, _ = step(c.window(i))(x, p)
   window = c.window(c.layers - 1)
   mask = attention.row_mask(seg_NT, window)
-  x = _answer(c, top, x, Way(pos, window, None), mask, look_NT)
+  x = _answer(c, top, x, LayerContext(pos, window, None), mask, look_NT)
   return normed(c, params, 'norm', x)
 
 
-def routed(c: Shape, params, tokens_NT, seg_NT):
+def routed(c: DecoderConfig, params, tokens_NT, seg_NT, look=None):
   """As `forward`, with what the routers did: [N, T, D], Routing.
 
-  Routing is of the tokens in segments >= 0; None without experts.
+  Routing is of the tokens in segments >= 0; None without experts. With a look,
+  (AttentionConfig, q, k, seg) -> x, it is the x [L, ...] of all layers instead.
   """
-  t, rows = tokens_NT.shape[1], ('batch', mesh.split('time'))
-  tokens_NT = mesh.even(tokens_NT, 1, 'time')
-  seg_NT = mesh.even(seg_NT, 1, 'time', -1)
+  t, rows = tokens_NT.shape[1], ('batch', mesh.sharded_axis_or_none('time'))
+  tokens_NT = mesh.pad_to_divisible(tokens_NT, 1, 'time')
+  seg_NT = mesh.pad_to_divisible(seg_NT, 1, 'time', -1)
   outer = {name: params[name] for name in specs(c) if name != 'layers'}
   outer = mesh.gather_params(outer, {name: specs(c)[name] for name in outer})
-  pos, step = _reading(c, seg_NT, rows)
-  x = embed(c, outer, mesh.place(tokens_NT, *rows), pos, rows)
-  x, routing = _climb(c, step, x, params['layers'])
-  x = mesh.place(normed(c, outer, 'norm', x), *layers.ROWS, None)
+  pos, step = make_layer_fn(c, seg_NT, rows, look)
+  x = embed(c, outer, mesh.with_logical_sharding(tokens_NT, *rows), pos, rows)
+  x, routing = scan_layers(c, step, x, params['layers'])
+  x = mesh.with_logical_sharding(
+    normed(c, outer, 'norm', x), *layers.ROWS, None
+  )
   return x[:, :t], routing
 
 
-def _kernel(c: Shape, seg_NT) -> str:
-  """What reads such rows: 'xla', or a name that kernels.attend knows."""
+def _kernel(c: DecoderConfig, seg_NT) -> str:
+  """Attention kernel of such rows: 'xla' or one of attention_kernels."""
   return attention_kernels.choose(
     c.attention, seg_NT.shape[1], c.head_dim, c.dtype, c.score_cap
   )
 
 
-def _reading(c: Shape, seg_NT, rows=layers.ROWS):
+def make_layer_fn(c: DecoderConfig, seg_NT, rows=layers.ROWS, look=None):
   """Positions; window -> (x, layer's parameters as stored) -> x, Routing."""
   pos, name = layers.positions(seg_NT), _kernel(c, seg_NT)
-  pos, live = (mesh.place(x, *rows) for x in (pos, seg_NT >= 0))
+  pos, live = (mesh.with_logical_sharding(x, *rows) for x in (pos, seg_NT >= 0))
   stored = layer_specs(c)
 
   def attending(window: int):
@@ -197,7 +204,7 @@ def _reading(c: Shape, seg_NT, rows=layers.ROWS):
       return functools.partial(
         attention.attend, mask_NTS=mask, size=c.query_size, cap=c.score_cap
       )
-    look = attention_kernels.Look(window, c.query_size, c.score_cap)
+    look = attention_kernels.AttentionConfig(window, c.query_size, c.score_cap)
     return functools.partial(
       attention_kernels.attend, name, look, seg_NT=seg_NT
     )
@@ -205,17 +212,20 @@ def _reading(c: Shape, seg_NT, rows=layers.ROWS):
   attends = {w: attending(w) for w in set(c.windows) or {0}}
 
   def step(window: int):
-    way = Way(pos, window, attends[window], live, rows)
+    way = LayerContext(pos, window, attends[window], live, rows)
+    if look:
+      own = attention_kernels.AttentionConfig(window, c.query_size)
+      way = way._replace(look=lambda q, k: look(own, q, k, seg_NT))
 
     def run(x, p):
       return block(c, lora.gather(p, stored), x, way)
 
-    return _leaner(c, run)
+    return remat(c, run)
 
   return pos, step
 
 
-def _leaner(c: Shape, layer):
+def remat(c: DecoderConfig, layer):
   """The layer, of which c.remat says what the backward pass keeps."""
   if c.remat == 'none':
     return layer
@@ -227,7 +237,7 @@ def _leaner(c: Shape, layer):
   return jax.checkpoint(layer, policy=policies[c.remat])
 
 
-def _climb(c: Shape, step, x, stacked):
+def scan_layers(c: DecoderConfig, step, x, stacked):
   """x through all layers, and Routing of each [L, ...].
 
   A deep stack is a loop; where windows alternate, each round is a period of
@@ -244,31 +254,35 @@ def _climb(c: Shape, step, x, stacked):
   def period(x, ps):
     return _one_by_one(c, step, x, ps, range(c.period))
 
-  told = []
+  routing = []
   if rounds:
     loop = jax.tree.map(
       lambda a: a.reshape(rounds, c.period, *a.shape[1:]),
       _layers(stacked, 0, many),
     )
     x, of_loop = jax.lax.scan(period, x, loop)
-    told.append(jax.tree.map(lambda a: a.reshape(many, *a.shape[2:]), of_loop))
+    routing.append(
+      jax.tree.map(lambda a: a.reshape(many, *a.shape[2:]), of_loop)
+    )
   if many < c.layers:
     rest = _layers(stacked, many, c.layers)
     x, of_rest = _one_by_one(c, step, x, rest, range(many, c.layers))
-    told.append(of_rest)
-  return x, jax.tree.map(lambda *a: jnp.concatenate(a), *told)
+    routing.append(of_rest)
+  return x, jax.tree.map(lambda *a: jnp.concatenate(a), *routing)
 
 
-def _one_by_one(c: Shape, step, x, stacked, indices):
+def _one_by_one(c: DecoderConfig, step, x, stacked, indices):
   """x through the layers of these indices, stacked[0] the first of them."""
-  told = []
+  routing = []
   for i, index in enumerate(indices):
     x, new = step(c.window(index))(x, _layer(stacked, i))
-    told.append(new)
-  return x, jax.tree.map(lambda *a: jnp.stack(a), *told)
+    routing.append(new)
+  return x, jax.tree.map(lambda *a: jnp.stack(a), *routing)
 
 
-def _answer(c: Shape, p: dict, x_NTD, way: Way, mask_NTS, look_NT):
+def _answer(
+  c: DecoderConfig, p: dict, x_NTD, way: LayerContext, mask_NTS, look_NT
+):
   """The last layer: keys and values of all, answers where somebody looks."""
   y = normed(c, p, 'attn_norm', x_NTD)
   k, v = (heads(c, p, y, way, name) for name in 'kv')
@@ -280,16 +294,16 @@ def _answer(c: Shape, p: dict, x_NTD, way: Way, mask_NTS, look_NT):
     return block(c, p, x, way._replace(pos=pos, attend=attend))[0]
 
   xs = x_NTD, way.pos, mask_NTS
-  return layers.over_time(some, lambda x, *_: x, xs, look_NT, CHUNK)
+  return layers.map_chunks(some, lambda x, *_: x, xs, look_NT, CHUNK)
 
 
-def gathered(c: Shape, params) -> dict:
+def gathered(c: DecoderConfig, params) -> dict:
   """The decoder's own parameters, without heads that stand beside them."""
   own = specs(c)
   return lora.gather({name: params[name] for name in own}, own)
 
 
-def each(c: Shape, stacked) -> tuple:
+def each(c: DecoderConfig, stacked) -> tuple:
   """A tree of stacked parameters as one tree for each layer."""
   return tuple(_layer(stacked, i) for i in range(c.layers))
 

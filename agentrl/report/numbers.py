@@ -1,15 +1,17 @@
-"""How a comparison's numbers are written: one format for each kind."""
+"""Number formats of a comparison: one for each kind."""
 
 import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from agentrl.log import run_summary
+
 NOTHING = '–'
-_MINUS = '\N{MINUS SIGN}'
+MINUS = '\N{MINUS SIGN}'
 
 
-class Measure(NamedTuple):
-  """What one number of a run is; what is shown is scale × value."""
+class NumberFormat(NamedTuple):
+  """One number of a run; shown as scale × value."""
 
   label: str
   unit: str
@@ -31,15 +33,12 @@ class Measure(NamedTuple):
     return f'{self.label} ({self.unit})' if self.unit else self.label
 
 
-def measure(name: str, told: Mapping[str, Mapping] | None) -> Measure:
-  """A measure by its name; one of which nothing is told is shown as it is."""
-  about = (told or {}).get(name, {})
-  return Measure(
-    about.get('label') or name,
-    about.get('unit', ''),
-    about.get('scale') or 1.0,
-    2 if about.get('digits') is None else about['digits'],
-  )
+def measure(name: str, specs: Mapping[str, Mapping] | None) -> NumberFormat:
+  """Measure by its name; a number without a spec is shown as it is."""
+  about = (specs or {}).get(name, {})
+  label, scale = about.get('label') or name, about.get('scale') or 1.0
+  digits = 2 if about.get('digits') is None else about['digits']
+  return NumberFormat(label, about.get('unit', ''), scale, digits)
 
 
 def is_number(x: Any) -> bool:
@@ -54,7 +53,7 @@ def number(
     return NOTHING
   text = f'{scale * x:z.{digits}f}'
   plus = '+' if sign and float(text) > 0 else ''
-  return plus + text.replace('-', _MINUS)
+  return plus + text.replace('-', MINUS)
 
 
 def p_value(p: float | None) -> str:
@@ -71,29 +70,15 @@ def rate(x: float | None) -> str:
 
 def count(x: float | None) -> str:
   """Three digits of a large number: 1.6e5 is 160k."""
-  if not is_number(x):
-    return NOTHING
-  for size, letter in ((1e9, 'B'), (1e6, 'M'), (1e3, 'k')):
-    # 999 999 is 1M, not 1e+03k
-    if abs(x) >= 0.9995 * size:
-      return f'{x / size:.3g}{letter}'
-  return f'{x:.0f}'
+  return run_summary.count(x) if is_number(x) else NOTHING
 
 
 def duration(seconds: float | None) -> str:
-  if not is_number(seconds):
-    return NOTHING
-  if seconds < 90:
-    return f'{seconds:.0f} s'
-  if seconds < 90 * 60:
-    return f'{seconds / 60:.1f} min'
-  return f'{seconds / 3600:.1f} h'
+  return run_summary.duration(seconds) if is_number(seconds) else NOTHING
 
 
 def any_value(x: Any) -> str:
   """A value of unknown kind."""
-  if x is None:
-    return NOTHING
-  if isinstance(x, bool) or not isinstance(x, float):
-    return str(x)
-  return f'{x:.3g}'.replace('-', _MINUS) if math.isfinite(x) else NOTHING
+  if isinstance(x, float):
+    return f'{x:.3g}'.replace('-', MINUS) if math.isfinite(x) else NOTHING
+  return NOTHING if x is None else str(x)

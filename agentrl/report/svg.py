@@ -1,25 +1,61 @@
-"""A comparison's pictures as SVG inside the page; colours are the page's."""
+"""Figures of matplotlib as SVG inside a page, which sets colours and font."""
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+import functools
+import io
+import itertools
+import re
+import zlib
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import matplotlib
+from markupsafe import Markup, escape
+from matplotlib import ticker
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+
 from agentrl.report import numbers as numbers_lib
-from agentrl.report.html import Markup, element, join
 
 COLORS = 8  # of the style sheet, for light and dark
-SHAPES = (
-  'M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0',
-  'M-3.6-3.6h7.2v7.2h-7.2z',
-  'M0-4.8L4.6 3.6H-4.6z',
-  'M0-5L5 0L0 5L-5 0z',
-  'M0 4.8L4.6-3.6H-4.6z',
-  'M-4.6-1.5h3.1v-3.1h3v3.1h3.1v3h-3.1v3.1h-3v-3.1h-3.1z',
-)
+MARKERS = ('o', 's', '^', 'D', 'v', 'P')
+_DASHES = {'ablation': (0, (3.6, 2.3)), 'control': (0, (0.5, 2.3))}
+_NAMES = (*(f'k{i}' for i in range(COLORS)), 'muted', 'rule', 'page', 'ink')
+# matplotlib knows no CSS variables: each has a colour that stands for it.
+VARIABLE = {name: f'#fe{i:02x}ed' for i, name in enumerate(_NAMES)}
+_RC = {
+  'axes.axisbelow': True,
+  'axes.facecolor': 'none',
+  'axes.grid': True,
+  'axes.grid.axis': 'y',
+  'axes.labelcolor': VARIABLE['muted'],
+  'axes.labelpad': 11,
+  'axes.labelsize': 'medium',
+  **{f'axes.spines.{x}': False for x in ('bottom', 'left', 'right', 'top')},
+  'axes.titlelocation': 'left',
+  'axes.titlesize': 'medium',
+  'figure.dpi': 72,  # so that a point is a unit of the picture
+  'figure.facecolor': 'none',
+  'font.size': 13,
+  'grid.color': VARIABLE['rule'],
+  'lines.dash_capstyle': 'round',
+  'lines.linewidth': 2.2,
+  'lines.markeredgecolor': VARIABLE['page'],
+  'lines.markersize': 8,
+  'svg.fonttype': 'none',
+  'svg.hashsalt': 'picture',  # the same ids every time
+  'text.color': VARIABLE['muted'],
+  'xtick.bottom': False,
+  'xtick.labelcolor': VARIABLE['muted'],
+  'xtick.major.pad': 7,
+  'ytick.labelcolor': VARIABLE['muted'],
+  'ytick.left': False,
+}
+in_style = functools.partial(matplotlib.rc_context, _RC)
 
 
 class Look(NamedTuple):
-  """How one arm looks everywhere: told apart also without colour."""
+  """One arm's appearance everywhere: told apart also without colour."""
 
   label: str
   part: str  # method: a line; ablation: dashed; control: dotted
@@ -30,18 +66,9 @@ class Look(NamedTuple):
   def style(self) -> str:
     return f'c{self.color} {self.part}'
 
-
-class Scale(NamedTuple):
-  """Maps [low, high] to [start, end] of a picture."""
-
-  low: float
-  high: float
-  start: float
-  end: float
-
-  def __call__(self, x: float) -> float:
-    share = (x - self.low) / ((self.high - self.low) or 1.0)
-    return round(self.start + share * (self.end - self.start), 2)
+  @property
+  def ink(self) -> str:
+    return VARIABLE[f'k{self.color}']
 
 
 def looks(report: Mapping) -> dict[str, Look]:
@@ -52,231 +79,104 @@ def looks(report: Mapping) -> dict[str, Look]:
       for name, arm in setting.get('arms', {}).items():
         parts.setdefault(name, arm.get('part') or 'method')
         labels.setdefault(name, arm.get('label') or name)
-  out, seen = {}, {True: 0, False: 0}
+  out, number = {}, {True: itertools.count(), False: itertools.count()}
   for name, part in parts.items():
     own = part == 'method'
-    i = seen[own]
-    seen[own] += 1
+    i = next(number[own])
     color = i % COLORS if own else COLORS - 1 - i % COLORS
-    out[name] = Look(labels[name], part, color, i % len(SHAPES))
+    out[name] = Look(labels[name], part, color, i % len(MARKERS))
   return out
-
-
-def look_of(name: str, known: Mapping[str, Look]) -> Look:
-  """An arm that never ran has no colour of its own."""
-  return known.get(name) or Look(name, 'method', 6, 0)
-
-
-def marker(x: float, y: float, look: Look) -> Markup:
-  return element(
-    'path',
-    d=SHAPES[look.shape],
-    transform=f'translate({x} {y})',
-    class_='marker',
-  )
-
-
-def swatch(look: Look) -> Markup:
-  """A piece of the arm's line, for legends and tables."""
-  return element(
-    'svg',
-    element('path', d='M1 7H33', class_='line'),
-    marker(17, 7, look),
-    class_=f'swatch {look.style}',
-    viewBox='0 0 34 14',
-    aria_hidden='true',
-  )
-
-
-def ticks(low: float, high: float, most: int = 6) -> list[float]:
-  """Round numbers from low to high: steps of 1, 2 or 5 times a power of 10."""
-  if not high > low:
-    return [low]
-  power = 10.0 ** math.floor(math.log10((high - low) / most))
-  step = next(
-    m * power for m in (1, 2, 5, 10) if (high - low) / (m * power) <= most
-  )
-  first = math.ceil(low / step - 1e-9)
-  last = math.floor(high / step + 1e-9)
-  return [round(i * step, 12) for i in range(first, last + 1)]
-
-
-def points(curve: Mapping | None, *names: str) -> list[tuple[float, ...]]:
-  """(x, ...) of a curve where all of them are there."""
-  columns = [(curve or {}).get(name, ()) for name in ('x', *names)]
-  rows = zip(*columns, strict=False)
-  return [row for row in rows if all(map(numbers_lib.is_number, row))]
-
-
-_WIDE, _TALL = 540, 330
-_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 524, 38, 276
-
-
-def curves(
-  drawn: Sequence[tuple[Look, Mapping | None]], x_label: str
-) -> Markup | None:
-  """Success over x: means, bands within [0, 1]; None if there is no point."""
-  drawn = [(look, c) for look, c in drawn if points(c, 'mean')]
-  if not drawn:
-    return None
-  right = max(p[0] for _, c in drawn for p in points(c, 'mean'))
-  shown = [
-    p[-1]
-    for _, c in drawn
-    for name in ('mean', 'low', 'high')
-    for p in points(c, name)
-  ]
-  x = Scale(0, right or 1.0, _LEFT, _RIGHT)
-  y = Scale(*_room(shown), _BOTTOM, _TOP)
-  return element(
-    'svg',
-    element('title', f'success over {x_label}'),
-    _axes(x, y, x_label),
-    *(_band(c, x, y, look) for look, c in drawn),
-    *(_line(c, x, y, look) for look, c in drawn),
-    viewBox=f'0 0 {_WIDE} {_TALL}',
-    class_='chart',
-    role='img',
-    aria_label=f'Success over {x_label}: '
-    + ', '.join(look.label for look, _ in drawn),
-  )
-
-
-def _room(values: Sequence[float]) -> tuple[float, float]:
-  """The tenths of [0, 1] around the values: slow learning is to be seen too."""
-  low = math.floor(10 * max(min(values), 0.0) + 1e-9) / 10
-  high = math.ceil(10 * min(max(values), 1.0) - 1e-9) / 10
-  return min(low, 0.9), max(high, min(low, 0.9) + 0.1)
-
-
-def _axes(x: Scale, y: Scale, x_label: str) -> Markup:
-  up = [(f'{t:.0%}', y(t)) for t in ticks(y.low, y.high)]
-  along = [(numbers_lib.count(t), x(t)) for t in ticks(x.low, x.high, 5)]
-  return join(
-    *(
-      element('path', d=f'M{_LEFT} {at}H{_RIGHT}', class_='grid')
-      for _, at in up
-    ),
-    *(text(t, _LEFT - 8, at + 5, 'end') for t, at in up),
-    *(text(t, at, _BOTTOM + 21, 'middle') for t, at in along),
-    text('success', _LEFT - 50, _TOP - 21, 'start'),
-    text(x_label, (_LEFT + _RIGHT) / 2, _TALL - 8, 'middle'),
-  )
-
-
-def text(words: str, x: float, y: float, anchor: str) -> Markup:
-  return element('text', words, x=x, y=y, text_anchor=anchor)
-
-
-def _band(curve: Mapping, x: Scale, y: Scale, look: Look) -> Markup | None:
-  rows = points(curve, 'low', 'high')
-  if len(rows) < 2:
-    return None
-  there = [f'{x(a)} {y(min(high, 1.0))}' for a, _, high in rows]
-  back = [f'{x(a)} {y(max(low, 0.0))}' for a, low, _ in reversed(rows)]
-  d = 'M' + 'L'.join(there + back) + 'z'
-  return element('path', d=d, class_=f'band c{look.color}')
-
-
-def _line(curve: Mapping, x: Scale, y: Scale, look: Look) -> Markup:
-  rows = points(curve, 'mean')
-  last = rows[-1]
-  return element(
-    'g',
-    element('title', f'{look.label}: {last[1]:.1%} at last'),
-    polyline([(x(a), y(mean)) for a, mean in rows]),
-    marker(x(last[0]), y(last[1]), look),
-    class_=look.style,
-  )
-
-
-def polyline(through: Iterable[tuple[float, float]]) -> Markup:
-  d = 'L'.join(f'{x} {y}' for x, y in through)
-  return element('path', d=f'M{d}' if d else '', class_='line')
-
-
-_STRIP = 150, 34  # a picture inside a table's cell
 
 
 def reach(values: Sequence[float | None]) -> tuple[float, float]:
   """The least interval with all numbers in it, a little wider."""
-  kept = [v for v in values if numbers_lib.is_number(v)] or [0.0]
-  low, high = min(kept), max(kept)
+  finite = [v for v in values if numbers_lib.is_number(v)] or [0.0]
+  low, high = min(finite), max(finite)
   room = 0.06 * (high - low) or 0.5
   return low - room, high + room
 
 
-def strip(
-  each: Sequence[float | None],
-  found: Mapping,
-  span: tuple[float, float],
+def axes(
+  size: tuple[int, int], box: tuple[int, int, int, int]
+) -> tuple[Figure, Axes]:
+  """A figure of size [wide, tall], its axes at left, right, top, bottom."""
+  wide, tall = size
+  left, right, top, bottom = box
+  figure = Figure(figsize=(wide / 72, tall / 72))
+  place = left / wide, 1 - bottom / tall
+  extent = (right - left) / wide, (bottom - top) / tall
+  return figure, figure.add_axes((*place, *extent))
+
+
+def label_ticks(axis: Axis, most: int = 5) -> None:
+  """Round ticks within the limits: thousands are k, a tiny unit stands apart.
+
+  As many digits as tell neighbours apart.
+  """
+  axis.set_major_locator(ticker.MaxNLocator(most, steps=[1, 2, 5, 10]))
+  large = max(map(abs, axis.get_view_interval())) >= 1e4
+  plain = ticker.ScalarFormatter(useOffset=False)
+  plain.set_powerlimits((-3, 4))
+  axis.set_major_formatter(ticker.EngFormatter(sep='') if large else plain)
+
+
+def line(
+  on: Axes,
+  points: Sequence[Sequence[float]],
   look: Look,
-) -> Markup:
-  """A dot for each run above the mean and its interval."""
-  wide, _ = _STRIP
-  x = Scale(*span, 4, wide - 4)
-  kept = [v for v in each if numbers_lib.is_number(v)]
-  # Three heights, so that equal runs stay countable.
-  dots = (
-    element('circle', cx=x(v), cy=6 + 5 * (i % 3), r=2.6, class_='dot')
-    for i, v in enumerate(kept)
-  )
-  return _cell(
-    join(*dots, _interval(found, x, 26)),
-    f'c{look.color}',
-    f'{len(kept)} runs of {look.label}',
+  title: str = '',
+  **style,
+) -> None:
+  """A line through points [n, 2]; its title shows under the pointer."""
+  on.plot(
+    *zip(*points, strict=True),
+    color=look.ink,
+    linestyle=_DASHES.get(look.part, '-'),
+    solid_capstyle='round',
+    clip_on=False,
+    gid=f'line|{title}',
+    **{'marker': MARKERS[look.shape], 'markevery': [-1]} | style,
   )
 
 
-def forest(
-  found: Mapping, span: tuple[float, float], claimed: float | None = None
-) -> Markup:
-  """A difference and its interval beside 0; a hollow diamond: the claim."""
-  wide, tall = _STRIP
-  x = Scale(*span, 8, wide - 8)
-  ends = [found.get(name) for name in ('low', 'high')]
-  sure = all(map(numbers_lib.is_number, ends)) and ends[0] * ends[1] > 0
-  said = (
-    element(
-      'path',
-      d='M0-6L6 0L0 6L-6 0z',
-      class_='claimed',
-      transform=f'translate({x(claimed)} {tall / 2})',
-    )
-    if numbers_lib.is_number(claimed)
-    else None
-  )
-  return _cell(
-    join(
-      element('path', d=f'M{x(0)} -99V{tall + 99}', class_='zero'),
-      _interval(found, x, tall / 2),
-      said,
-    ),
-    'sure' if sure else 'unsure',
-    'difference and interval beside zero',
-  )
+def band(on: Axes, x, low, high, look: Look) -> None:
+  around = [*x, *reversed(x)], [*low, *reversed(high)]
+  on.fill(*around, facecolor=look.ink, alpha=0.11, linewidth=0)
 
 
-def _interval(found: Mapping, x: Scale, y: float) -> Markup:
-  low, mean, high = (found.get(name) for name in ('low', 'mean', 'high'))
-  bar = numbers_lib.is_number(low) and numbers_lib.is_number(high)
-  return join(
-    element('path', d=f'M{x(low)} {y}H{x(high)}', class_='bar')
-    if bar
-    else None,
-    element('circle', cx=x(mean), cy=y, r=4, class_='mean')
-    if numbers_lib.is_number(mean)
-    else None,
+def draw(figure: Figure, label: str, style: str = 'chart') -> Markup:
+  """The figure as an element of a page; call it within in_style().
+
+  The page is HTML, so that name spaces and the font go; an id is of this
+  picture only, and a clip that cuts nothing is dropped.
+  """
+  buffer = io.StringIO()
+  nothing = dict.fromkeys(('Creator', 'Date', 'Format', 'Type'))
+  figure.savefig(buffer, format='svg', metadata=nothing)
+  text = re.sub(r'\s+', ' ', buffer.getvalue())
+  mark = f'{zlib.crc32(f"{label}{text}".encode()):x}'
+  box = re.search(r'viewBox="([^"]*)"', text)[1]
+  text = re.sub(r'^.*?<svg[^>]*>|</svg>\s*$', '', text)
+  for pattern, new in (
+    (r'<defs> <style.*?</style> </defs>', ''),
+    (r'<clipPath.*?</clipPath>', ''),
+    (r'<defs>\s*</defs>', ''),
+    (r' clip-path="[^"]*"| xmlns\S*="[^"]*"', ''),
+    (r'font[a-z-]*: [^;"]*;? ?', ''),
+    (r"""<g id=(["'])line\|(.*?)\1>""", r'<g class="line"><title>\2</title>'),
+    (r"""<g id=(["']).*?\1""", '<g'),
+    (' xlink:href="#', f' href="#{mark}-'),
+    (' id="', f' id="{mark}-'),
+    (r'#fe(\w\w)ed', lambda m: f'var(--{_NAMES[int(m[1], 16)]})'),
+  ):
+    text = re.sub(pattern, new, text)
+  return Markup(
+    f'<svg class="{style}" viewBox="{box}" role="img"'
+    f' aria-label="{escape(label)}"><title>{escape(label)}</title>{text}</svg>'
   )
 
 
-def _cell(content: Markup, style: str, label: str) -> Markup:
-  wide, tall = _STRIP
-  return element(
-    'svg',
-    content,
-    class_=f'strip {style}',
-    viewBox=f'0 0 {wide} {tall}',
-    role='img',
-    aria_label=label,
-  )
+def share(x: float, span: tuple[float, float]) -> float:
+  """The part of the span, 0 at its low end and 1 at its high one."""
+  low, high = span
+  return (x - low) / ((high - low) or 1.0)

@@ -1,6 +1,3 @@
 """Rewards: what a turn or trajectory earned."""
 
-from agentrl.reward import (
-  length,  # noqa: F401  register their pieces
-  terms,  # noqa: F401  register their pieces
-)
+from agentrl.reward import length, terms  # noqa: F401  register their pieces

@@ -12,7 +12,7 @@ from agentrl.types import Array, Turns
 
 @registry.register('reward')
 def env(turns: Turns, outcome: Array, status: Array) -> Array:
-  """What the environment paid."""
+  """The environment's own reward."""
   return turns.terms['env']
 
 

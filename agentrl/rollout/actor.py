@@ -1,7 +1,7 @@
-"""How a turn's message comes about: read the new context, then write.
+"""Actors inside jit: prefill the new context of a turn, then sample a message.
 
-A Speaker keeps what it has read in a cache of one row per slot. `model` is
-the policy; `script` says what was written down beforehand.
+An Actor's KV cache has one row per slot. `model` samples from the policy;
+`scripted` replays given messages.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from agentrl.rollout import sampling
 from agentrl.types import Array
 
 
-class Said(NamedTuple):
+class SampledMessage(NamedTuple):
   """A message of M tokens at most, for each of n slots."""
 
   tokens: Array  # [n, M] i32
@@ -24,21 +24,21 @@ class Said(NamedTuple):
   entropy: Array  # [n] f32  summed over the message
 
 
-class Heard(NamedTuple):
-  """What a slot reads before it speaks."""
+class Prompt(NamedTuple):
+  """New context of n slots, and the keys to sample their messages with."""
 
   tokens: Array  # [n, C] i32
   length: Array  # [n] i32
-  start: Array | None  # [n] i32  position of the first; None: 0, afresh
+  start: Array | None  # [n] i32  position of the first; None: 0, an empty cache
   keys: Array  # [n] typed keys of this turn
   temperature: Array  # [n] f32
-  idle: Array  # [n] bool  nobody speaks here
+  idle: Array  # [n] bool  no trajectory in this slot
   traj: Array  # [n] i32
   turn: Array  # [n] i32
 
 
-class Given(NamedTuple):
-  """What trajectories say in their first turns, whatever is drawn."""
+class ForcedPrefix(NamedTuple):
+  """Messages that replace what is sampled in the first turns."""
 
   turns: Array  # [B] i32  how many
   tokens: Array  # [B, K, M] i32
@@ -48,103 +48,101 @@ class Given(NamedTuple):
   length: Array  # [B, K] i32
 
 
-class Speaker(NamedTuple):
-  """cache(n, capacity) -> cache; say(cache, Heard) -> Said, cache."""
+class Actor(NamedTuple):
+  """cache(n, capacity) -> cache; say(cache, prompt) -> message, cache."""
 
   cache: Callable[[int, int], Any]
-  say: Callable[[Any, Heard], tuple[Said, Any]]
+  say: Callable[[Any, Prompt], tuple[SampledMessage, Any]]
 
 
 def model(
-  shape: transformer.Shape,
+  shape: transformer.DecoderConfig,
   params,
   *,
   message: int,
   eot: int,
   top_k: int = 0,
   top_p: float = 1.0,
-  given: Given | None = None,
-) -> Speaker:
+  given: ForcedPrefix | None = None,
+) -> Actor:
   """The policy: at most `message` sampled tokens, ended by eot.
 
   Where turns are given, their tokens take the place of those drawn.
   """
-  params = decode.unstack(shape, params)
+  params = decode.prepare_decode_params(shape, params)
 
   def next_logits(hidden_ND):
     return transformer.logits(params, hidden_ND[:, None], shape.logit_cap)[:, 0]
 
-  def say(cache, heard: Heard):
-    n = heard.length.shape[0]
-    last = jnp.maximum(heard.length - 1, 0)
-    hidden, cache = decode.extend(
-      shape, params, cache, heard.tokens, heard.start, last
+  def say(cache, prompt: Prompt):
+    n = prompt.length.shape[0]
+    last = jnp.maximum(prompt.length - 1, 0)
+    hidden, cache = decode.forward_with_cache(
+      shape, params, cache, prompt.tokens, prompt.start, last
     )
     hidden = hidden[:, 0]
-    start = jnp.zeros_like(heard.length) if heard.start is None else heard.start
-    after = start + heard.length
+    start = (
+      jnp.zeros_like(prompt.length) if prompt.start is None else prompt.start
+    )
+    after = start + prompt.length
 
-    def write(t, logits, said: Said, done):
-      keys = jax.vmap(jax.random.fold_in)(heard.keys, jnp.full(n, t))
+    def write(t, logits, reply: SampledMessage, done):
+      keys = jax.vmap(jax.random.fold_in)(prompt.keys, jnp.full(n, t))
       token, logp, entropy = sampling.draw(
-        logits, keys, heard.temperature, top_k, top_p
+        logits, keys, prompt.temperature, top_k, top_p
       )
-      if given is not None:
-        token, logp = _instead(given, heard, t, token, logp)
-      said = Said(
-        tokens=said.tokens.at[:, t].set(jnp.where(done, 0, token)),
-        length=said.length + ~done,
-        logp=said.logp.at[:, t].set(jnp.where(done, 0.0, logp)),
-        entropy=said.entropy + jnp.where(done, 0.0, entropy),
+      if given is not None:  # its message takes the place of the drawn one
+        b, k, _ = given.tokens.shape
+        at = jnp.minimum(prompt.traj, b - 1), jnp.minimum(prompt.turn, k - 1)
+        use = prompt.turn < given.turns[at[0]]
+        token = jnp.where(use, given.tokens[*at, t], token)
+        logp = jnp.where(use, given.logp[*at, t], logp)
+      reply = SampledMessage(
+        tokens=reply.tokens.at[:, t].set(jnp.where(done, 0, token)),
+        length=reply.length + ~done,
+        logp=reply.logp.at[:, t].set(jnp.where(done, 0.0, logp)),
+        entropy=reply.entropy + jnp.where(done, 0.0, entropy),
       )
-      return said, done | (token == eot)
+      return reply, done | (token == eot)
 
     def more(carry):
       t, _, _, done = carry
       return (t < message) & ~jnp.all(done)
 
     def step(carry):
-      t, cache, said, done = carry
-      token = jax.lax.dynamic_slice_in_dim(said.tokens, t - 1, 1, axis=1)
-      hidden, cache = decode.extend(shape, params, cache, token, after + t - 1)
-      said, done = write(t, next_logits(hidden[:, 0]), said, done)
-      return t + 1, cache, said, done
+      t, cache, reply, done = carry
+      token = jax.lax.dynamic_slice_in_dim(reply.tokens, t - 1, 1, axis=1)
+      hidden, cache = decode.forward_with_cache(
+        shape, params, cache, token, after + t - 1
+      )
+      reply, done = write(t, next_logits(hidden[:, 0]), reply, done)
+      return t + 1, cache, reply, done
 
-    said, done = write(0, next_logits(hidden), _nothing(n, message), heard.idle)
-    carry = (jnp.int32(1), cache, said, done)
-    _, cache, said, _ = jax.lax.while_loop(more, step, carry)
-    return said, cache
+    reply, done = write(
+      0, next_logits(hidden), _nothing(n, message), prompt.idle
+    )
+    carry = (jnp.int32(1), cache, reply, done)
+    _, cache, reply, _ = jax.lax.while_loop(more, step, carry)
+    return reply, cache
 
-  return Speaker(
-    cache=lambda n, size: decode.empty(shape, n, size),
-    say=say,
-  )
-
-
-def _instead(given: Given, heard: Heard, t, token, logp):
-  """Token t of the message and its log-prob, the given one where there is."""
-  b, k, _ = given.tokens.shape
-  at = jnp.minimum(heard.traj, b - 1), jnp.minimum(heard.turn, k - 1)
-  use = heard.turn < given.turns[at[0]]
-  token = jnp.where(use, given.tokens[*at, t], token)
-  return token, jnp.where(use, given.logp[*at, t], logp)
+  return Actor(cache=lambda n, size: decode.empty(shape, n, size), say=say)
 
 
-def script(tokens_BKM, length_BK) -> Speaker:
-  """Messages written down beforehand, for demonstrations and replays."""
+def scripted(tokens_BKM, length_BK) -> Actor:
+  """Replays given messages, for demonstrations and repeated prefixes."""
 
-  def say(cache, heard: Heard):
+  def say(cache, prompt: Prompt):
     b, k, m = tokens_BKM.shape
-    at = jnp.minimum(heard.traj, b - 1), jnp.minimum(heard.turn, k - 1)
-    silent = _nothing(heard.length.shape[0], m)
-    length = jnp.where(heard.idle, 0, length_BK[at])
+    at = jnp.minimum(prompt.traj, b - 1), jnp.minimum(prompt.turn, k - 1)
+    silent = _nothing(prompt.length.shape[0], m)
+    length = jnp.where(prompt.idle, 0, length_BK[at])
     return silent._replace(tokens=tokens_BKM[at], length=length), cache
 
-  return Speaker(cache=lambda n, size: (), say=say)
+  return Actor(cache=lambda n, size: (), say=say)
 
 
-def _nothing(n: int, m: int) -> Said:
-  return Said(
+def _nothing(n: int, m: int) -> SampledMessage:
+  return SampledMessage(
     tokens=jnp.zeros((n, m), jnp.int32),
     length=jnp.zeros(n, jnp.int32),
     logp=jnp.zeros((n, m)),

@@ -56,7 +56,7 @@ def _replace(r: Record, null: Array, at: Array) -> Record:
   if null.shape[0] > width:
     raise ValueError(
       f'a nulled observation of {null.shape[0]} tokens does not fit where'
-      f' observations have at most {width}; shorten rollout.nulled'
+      f' observations have at most {width}; shorten rollout.null_observation'
     )
   text = jnp.zeros(width, jnp.int32).at[: null.shape[0]].set(null)
   return r.replace(

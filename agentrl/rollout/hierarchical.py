@@ -4,8 +4,8 @@
     no left > left       the subgoal is kept
 
 The first token decides, what follows up to the tag is the subgoal, and from
-the tag on it is the action. Nothing forces this form: a message is read as it
-was said. Without a tag all but the first token is a failed action.
+the tag on it is the action. Nothing forces this form on the policy: without a
+tag all but the first token is a failed action.
 """
 
 import chex
@@ -26,8 +26,8 @@ def mark(record: Record, switch: int, tag: int) -> Record:
   chex.assert_rank(record.message, 3)
   size = record.message.shape[2]
   place = jnp.arange(size)[None, None]
-  said = place < record.message_len[..., None]
-  tagged = jnp.where(said & (record.message == tag), place, size)
+  used = place < record.message_len[..., None]
+  tagged = jnp.where(used & (record.message == tag), place, size)
   start = jnp.min(tagged, axis=2, keepdims=True)
   start = jnp.where(start == size, 0, start)
   span = jnp.where(place < start, Span.SUBGOAL, Span.CALL)
@@ -38,7 +38,7 @@ def mark(record: Record, switch: int, tag: int) -> Record:
 
 
 def token(words: Tokenizer, text: str, field: str) -> int:
-  """The one token of a word that marks a part of the message."""
+  """Token id of a word that marks a part of the message."""
   ids = words.encode(text, specials=True)
   if len(ids) != 1:
     raise ValueError(
@@ -49,6 +49,6 @@ def token(words: Tokenizer, text: str, field: str) -> int:
 
 
 def new_subgoals(actions: np.ndarray) -> np.ndarray:
-  """Where a demonstration switches, [n, K]: to go on alike is its subgoal."""
+  """Turns of a demonstration where the action, its subgoal, changes: [n, K]."""
   before = np.pad(actions[:, :-1], ((0, 0), (1, 0)), constant_values=-1)
   return (actions != before) & (actions >= 0)

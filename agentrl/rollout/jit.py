@@ -1,13 +1,13 @@
 """Rollouts inside jit: environment and policy in one compiled call.
 
 `slots` trajectories are under way at a time. Each tick is one turn of all of
-them: read what is new, write a message, step the environment. A slot whose
-trajectory ended takes the next one that waits, so short ones leave no idle
-slot behind; the loop ends when all B are done.
+them: prefill what is new, sample a message, step the environment. A slot whose
+trajectory ended takes the next waiting one, so short ones leave no idle slot;
+the loop ends when all B are done.
 
 What trajectory b draws depends on its key and its index only, never on the
-slot it ran in or on who shared the batch. In turns that it repeats from
-another trajectory (types.Prefix) the world draws what it drew there.
+slot it ran in or on the rest of the batch. In turns that it repeats from
+another trajectory (types.Prefix) the environment draws what it drew there.
 """
 
 import dataclasses
@@ -20,14 +20,14 @@ from flax import struct
 from agentrl.env.jit import base as env_base
 from agentrl.rollout import keys as keys_lib
 from agentrl.rollout import record as record_lib
-from agentrl.rollout.actor import Heard, Speaker
+from agentrl.rollout.actor import Actor, Prompt
 from agentrl.rollout.record import Capacity, Record
 from agentrl.text import action_parsing, jit_template, observation_tokens
 from agentrl.types import Array, Attempts, Status
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
+class RolloutSizes:
   """Capacities of a rollout.
 
   history: 'turn' rebuilds the context of each turn from the last `window`
@@ -52,37 +52,33 @@ class Plan:
         " rebuilt from the last observations) or 'full' (one growing context)"
       )
     for name in ('slots', 'turns', 'message', 'window'):
-      if getattr(self, name) < 1:
-        raise ValueError(
-          f'rollout.{name}={getattr(self, name)} must be at least 1'
-        )
+      if (value := getattr(self, name)) < 1:
+        raise ValueError(f'rollout.{name}={value} must be at least 1')
     if not 0 < self.anchor <= 1:
       raise ValueError(
-        f'rollout.anchor={self.anchor} is a share of the observation; set it'
-        ' above 0 and to at most 1, which tells every two observations apart'
+        f'rollout.state_hash_fraction={self.anchor} is a share of the'
+        ' observation; set it above 0 and to at most 1, which tells every two'
+        ' observations apart'
       )
 
 
 @struct.dataclass
-class World:
-  """An environment and the words it is seen and acted in."""
+class TokenizedEnv:
+  """An environment with the token tables of its observations and actions."""
 
   pieces: observation_tokens.PieceTable
   actions: action_parsing.ActionTable
   tasks: Any  # the task set: arrays [n_tasks, ...]
   env: env_base.JitEnv = struct.field(pytree_node=False)
   # Around turns; its `after` is the suffix of the pieces. None: nothing is.
-  frame: jit_template.Frame | None = None
+  frame: jit_template.JitTemplate | None = None
 
   @property
   def obs_tokens(self) -> int:
     """The most tokens of an observation, with what always stands behind it."""
     p = self.pieces
-    return (
-      p.prefix.shape[0]
-      + self.env.obs_len * p.tokens.shape[1]
-      + p.suffix.shape[0]
-    )
+    around = p.prefix.shape[0] + p.suffix.shape[0]
+    return around + self.env.obs_len * p.tokens.shape[1]
 
   @property
   def first_tokens(self) -> int:
@@ -95,12 +91,12 @@ class World:
     return self.frame.between if self.frame else 0
 
 
-def turn_tokens(world: World, plan: Plan) -> int:
+def turn_tokens(world: TokenizedEnv, plan: RolloutSizes) -> int:
   """The most tokens that a later turn adds to a conversation."""
   return world.between_tokens + world.obs_tokens + plan.message
 
 
-def context_tokens(world: World, plan: Plan) -> int:
+def context_tokens(world: TokenizedEnv, plan: RolloutSizes) -> int:
   """C: the most tokens that are new to the model in a turn."""
   if plan.history == 'full':
     return max(world.first_tokens, world.between_tokens) + world.obs_tokens
@@ -108,7 +104,7 @@ def context_tokens(world: World, plan: Plan) -> int:
   return world.first_tokens + world.obs_tokens + extra
 
 
-def row_tokens(world: World, plan: Plan) -> int:
+def row_tokens(world: TokenizedEnv, plan: RolloutSizes) -> int:
   """T: tokens of a row of the plan's own layout."""
   if plan.history == 'turn':
     return context_tokens(world, plan) + plan.message
@@ -116,22 +112,22 @@ def row_tokens(world: World, plan: Plan) -> int:
   return plan.context or begin + plan.turns * turn_tokens(world, plan)
 
 
-def capacity(world: World, plan: Plan) -> Capacity:
-  """A slot's cache holds a row, and a token that is said but unread."""
+def capacity(world: TokenizedEnv, plan: RolloutSizes) -> Capacity:
+  """A slot's cache holds a row, and a sampled token not yet prefilled."""
   row = row_tokens(world, plan)
   return Capacity(context_tokens(world, plan), row, row + 1)
 
 
 @struct.dataclass
 class _Slots:
-  """What is under way; n slots."""
+  """Trajectories under way in n slots."""
 
   traj: Array  # [n] i32  B: idle
   turn: Array  # [n] i32
   filled: Array  # [n] i32  positions in the cache
   state: Any  # of the environment
   obs: Array  # [n, O] i32
-  last: Array  # [n] i32  last token said: not yet in the cache
+  last: Array  # [n] i32  last token sampled: not yet in the cache
   past: Array  # [n, W, C'] i32  earlier exchanges, oldest first
   past_len: Array  # [n, W] i32
   waiting: Array  # [] i32  next trajectory to start
@@ -139,9 +135,9 @@ class _Slots:
 
 
 def rollout(
-  world: World,
-  plan: Plan,
-  speaker: Speaker,
+  world: TokenizedEnv,
+  plan: RolloutSizes,
+  actor: Actor,
   attempts: Attempts,
   key: jax.Array,
 ) -> Record:
@@ -161,9 +157,9 @@ def rollout(
     return jnp.any(carry[0].traj < attempts.task.shape[0])
 
   def tick(carry):
-    return _tick(world, plan, speaker, attempts, keys, *carry)
+    return _tick(world, plan, actor, attempts, keys, *carry)
 
-  cache = speaker.cache(n, capacity(world, plan).cache)
+  cache = actor.cache(n, capacity(world, plan).cache)
   return jax.lax.while_loop(busy, tick, (slots, cache))[0].record
 
 
@@ -199,43 +195,43 @@ def _reset(world, attempts, keys, traj):
   return jax.vmap(world.env.reset)(keys_lib.start(keys, at), task)
 
 
-def _tick(world, plan, speaker, attempts, keys, slots: _Slots, cache):
+def _tick(world, plan, actor, attempts, keys, slots: _Slots, cache):
   """One turn of every slot."""
   b = attempts.task.shape[0]
   at = jnp.minimum(slots.traj, b - 1)
   message_keys, env_keys = keys_lib.turn(keys, at, slots.turn)
   obs, obs_len = jax.vmap(lambda o: _observed(world, o))(slots.obs)
   context, context_len = _context(world, plan, slots, obs, obs_len)
-  heard = _heard(plan, slots, context, context_len)._replace(
+  prompt = _prompt(plan, slots, context, context_len)._replace(
     keys=message_keys,
     temperature=attempts.temperature[at],
     idle=slots.traj >= b,
   )
-  said, cache = speaker.say(cache, heard)
+  message, cache = actor.say(cache, prompt)
 
   action = jax.vmap(lambda t, n: action_parsing.parse(world.actions, t, n))(
-    said.tokens, said.length
+    message.tokens, message.length
   )
   state, next_obs, reward, done = jax.vmap(world.env.step)(
     slots.state, action, env_keys
   )
-  facts = jax.vmap(world.env.facts)(slots.state, action, state)
+  info = jax.vmap(world.env.info)(slots.state, action, state)
   score = jax.vmap(world.env.score)(state)
   filled = slots.filled  # stays 0 where every turn starts afresh
   if plan.history == 'full':
-    filled = heard.start + heard.length + said.length - 1
+    filled = prompt.start + prompt.length + message.length - 1
   status, over = _status(world, plan, attempts, slots, filled, done, score, at)
 
   turn = dict(
     context=context,
     context_len=context_len,
-    message=said.tokens,
-    message_len=said.length,
-    logp=said.logp,
-    entropy=said.entropy,
+    message=message.tokens,
+    message_len=message.length,
+    logp=message.logp,
+    entropy=message.entropy,
     action=action,
     reward=reward,
-    columns=facts,
+    columns=info,
     state=_states(plan, slots, obs, obs_len),
     valid=jnp.ones_like(done),
   )
@@ -245,13 +241,13 @@ def _tick(world, plan, speaker, attempts, keys, slots: _Slots, cache):
     status=record.status.at[ended].set(status, mode='drop'),
     outcome=record.outcome.at[ended].set(score, mode='drop'),
   )
-  past, past_len = _remember(world, plan, slots, obs, obs_len, said)
+  past, past_len = _remember(world, plan, slots, obs, obs_len, message)
   slots = slots.replace(
     turn=slots.turn + 1,
     filled=filled,
     state=state,
     obs=next_obs,
-    last=_last(said),
+    last=_last(message),
     past=past,
     past_len=past_len,
     record=record,
@@ -259,7 +255,7 @@ def _tick(world, plan, speaker, attempts, keys, slots: _Slots, cache):
   return _deal(world, attempts, keys, slots, over), cache
 
 
-def _states(plan: Plan, slots: _Slots, obs, obs_len):
+def _states(plan: RolloutSizes, slots: _Slots, obs, obs_len):
   """The state ids of what is observed: [n] i32."""
   if plan.anchor == 1:
     return jax.vmap(observation_tokens.content_hash)(obs, obs_len)
@@ -268,68 +264,68 @@ def _states(plan: Plan, slots: _Slots, obs, obs_len):
   )
 
 
-def _observed(world: World, obs):
+def _observed(world: TokenizedEnv, obs):
   """The tokens of an observation."""
   if world.frame:
     obs = jit_template.strip(world.frame, obs)
   return observation_tokens.render(world.pieces, obs)
 
 
-def _context(world: World, plan: Plan, slots: _Slots, obs, obs_len):
+def _context(
+  world: TokenizedEnv, plan: RolloutSizes, slots: _Slots, obs, obs_len
+):
   """The tokens that are new to the model, as they go into the record."""
   parts = [(obs, obs_len)]
   if plan.history == 'turn':
     past = range(plan.window - 1)
     parts = [*((slots.past[:, i], slots.past_len[:, i]) for i in past), *parts]
-  if world.frame:
-    parts = [_opening(world.frame, plan, slots), *parts]
-  return (
-    jax.vmap(observation_tokens.concat)(parts) if len(parts) > 1 else parts[0]
-  )
+  if world.frame:  # its tokens before the observation, [n, ·] and [n]
+    if plan.history == 'full':
+      begin = jax.vmap(jit_template.opening, (None, 0, 0))
+      opening = begin(world.frame, slots.turn, slots.last)
+    else:
+      n, size = slots.turn.shape[0], world.frame.first.shape[0]
+      first = jnp.broadcast_to(world.frame.first, (n, size))
+      opening = first, jnp.full(n, size, jnp.int32)
+    parts = [opening, *parts]
+  join = jax.vmap(observation_tokens.concat)
+  return join(parts) if len(parts) > 1 else parts[0]
 
 
-def _opening(frame: jit_template.Frame, plan: Plan, slots: _Slots):
-  """What the frame has before what is heard: tokens [n, ·], lengths [n]."""
-  if plan.history == 'full':
-    return jax.vmap(jit_template.opening, (None, 0, 0))(
-      frame, slots.turn, slots.last
-    )
-  n, size = slots.turn.shape[0], frame.first.shape[0]
-  return jnp.broadcast_to(frame.first, (n, size)), jnp.full(n, size, jnp.int32)
-
-
-def _heard(plan: Plan, slots: _Slots, context, context_len) -> Heard:
-  """Context with the token that was said last and not yet read back."""
-  nobody = {'keys': None, 'temperature': None, 'idle': None}
+def _prompt(plan: RolloutSizes, slots: _Slots, context, context_len) -> Prompt:
+  """Context behind the last sampled token, which is not in the cache yet."""
+  unset = {'keys': None, 'temperature': None, 'idle': None}
   ids = {'traj': slots.traj, 'turn': slots.turn}
   if plan.history == 'turn':
-    return Heard(context, context_len, None, **nobody, **ids)
+    return Prompt(context, context_len, None, **unset, **ids)
   pending = (slots.turn > 0).astype(jnp.int32)
   tokens, length = jax.vmap(observation_tokens.concat)(
     [(slots.last[:, None], pending), (context, context_len)]
   )
-  return Heard(tokens, length, slots.filled, **nobody, **ids)
+  return Prompt(tokens, length, slots.filled, **unset, **ids)
 
 
-def _remember(world: World, plan: Plan, slots: _Slots, obs, obs_len, said):
+def _remember(
+  world: TokenizedEnv, plan: RolloutSizes, slots: _Slots, obs, obs_len, message
+):
   if plan.window == 1:
     return slots.past, slots.past_len
-  parts = [(obs, obs_len), (said.tokens, said.length)]
+  parts = [(obs, obs_len), (message.tokens, message.length)]
   if world.frame:
     end = jax.vmap(jit_template.ended, (None, 0))
-    parts.append(end(world.frame, _last(said)))
+    parts.append(end(world.frame, _last(message)))
   exchange, length = jax.vmap(observation_tokens.concat)(parts)
   push = lambda old, new: jnp.concatenate([old[:, 1:], new[:, None]], axis=1)  # noqa: E731
   return push(slots.past, exchange), push(slots.past_len, length)
 
 
-def _last(said):
-  at = jnp.maximum(said.length - 1, 0)[:, None]
-  return jnp.take_along_axis(said.tokens, at, axis=1)[:, 0]
+def _last(message):
+  at = jnp.maximum(message.length - 1, 0)[:, None]
+  return jnp.take_along_axis(message.tokens, at, axis=1)[:, 0]
 
 
 def _status(world, plan, attempts, slots, filled, done, score, at):
-  """How each slot's trajectory ends, if it ends now."""
+  """Status of each slot's trajectory if it ends now, and whether it does."""
   late = slots.turn + 1 >= jnp.minimum(attempts.limit[at], plan.turns)
   need = 1 + turn_tokens(world, plan)
   room = plan.history == 'turn' or filled + need <= row_tokens(world, plan)
@@ -352,7 +348,7 @@ def _put(record: Record, traj, turn, values: dict) -> Record:
 
 
 def _deal(world, attempts, keys, slots: _Slots, over) -> _Slots:
-  """Gives slots whose trajectory is over the next one that waits."""
+  """Starts the next waiting trajectories in slots that are done."""
   b = attempts.task.shape[0]
   over = over | (slots.traj >= b)
   rank = jnp.cumsum(over.astype(jnp.int32)) - 1 + slots.waiting

@@ -4,19 +4,18 @@
   of an iteration         fold_in(·, step)
   key of trajectory b     fold_in(key of the iteration, b)
   of its beginning        fold_in(·, 0)
-  of turn k               fold_in(·, k + 1): of the message 0, of the world 1
+  of turn k               fold_in(·, k + 1): 0: message, 1: environment
   of token t of a message fold_in(·, t)
 
-So nothing depends on the slot it happened in or on who shared the batch. In
-turns that repeat another trajectory's (types.Prefix) the world draws what it
-drew there.
+So nothing depends on the slot or on the rest of the batch. In turns that
+repeat another trajectory's (types.Prefix) the environment draws what it drew
+there.
 """
 
 import enum
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from flax import struct
 
 from agentrl.types import Array, Attempts
@@ -45,7 +44,7 @@ def step_key(key: Array, stream: Stream, step: Array | int) -> Array:
 
 @struct.dataclass
 class Keys:
-  """Of B trajectories."""
+  """Keys of B trajectories."""
 
   own: Array  # [B] typed keys
   origin: Array  # [B] typed keys  in the first `turns` turns
@@ -57,7 +56,7 @@ class Keys:
 
 
 def keys(attempts: Attempts, key) -> Keys:
-  """Of an iteration's key; those of a prefix come after it was sampled."""
+  """Derives trajectory keys from an iteration's; branches count on."""
   index = jnp.arange(attempts.task.shape[0])
   fold = jax.vmap(jax.random.fold_in, (None, 0))
   p = attempts.prefix
@@ -74,23 +73,18 @@ def start(keys: Keys, at):
 
 
 def turn(keys: Keys, at, turn):
-  """Keys of messages, and of what worlds do with them: [n] each -> [n], [n]."""
+  """Keys of messages and of environment steps: [n] each -> [n], [n]."""
   fold = jax.vmap(jax.random.fold_in)
   of_turn = fold(keys.of(at, turn), turn + 1)
   return tuple(fold(of_turn, jnp.full_like(at, i)) for i in (0, 1))
 
 
 @jax.jit(static_argnums=2)
-def written(attempts: Attempts, key, k: int):
-  """For worlds on the host: message keys [B, K, 2] u32, seeds [B] i32 >= 0."""
+def host_keys(attempts: Attempts, key, k: int):
+  """For host environments: message keys [B, K, 2] u32, seeds [B] i32 >= 0."""
   attempts = jax.tree.map(jnp.asarray, attempts)
   of, at = keys(attempts, key), jnp.arange(attempts.task.shape[0])
   several = jax.vmap(lambda k: turn(of, at, jnp.full_like(at, k))[0])
   message = jax.random.key_data(several(jnp.arange(k)))
   bits = jax.vmap(jax.random.bits)(start(of, at))
   return jnp.swapaxes(message, 0, 1), (bits >> 1).astype(jnp.int32)
-
-
-def on_host(attempts: Attempts, key, k: int) -> tuple[np.ndarray, np.ndarray]:
-  """`written`, fetched."""
-  return jax.device_get(written(attempts, key, k))

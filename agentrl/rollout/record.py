@@ -1,8 +1,8 @@
-"""What a rollout writes down, and the rows a learner reads from it.
+"""Record of a rollout, and the training rows made from it.
 
 The record holds, for every turn, the context tokens that were new to the
-model and the message it answered with. Where these pieces stand in rows is a
-`Layout`; every layout holds the same sampled tokens.
+model and the message it sampled. A `Layout` places these pieces in rows;
+every layout holds the same sampled tokens.
 """
 
 from typing import NamedTuple
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from flax import struct
 
 from agentrl import segment
-from agentrl.rollout.actor import Given
+from agentrl.rollout.actor import ForcedPrefix
 from agentrl.types import (
   SAMPLED,
   Array,
@@ -37,7 +37,7 @@ class Record:
   entropy: Array  # [B, K] f32  summed over the message, nats
   action: Array  # [B, K] i32  as parsed; -1 not understood
   reward: Array  # [B, K] f32  the environment's
-  columns: dict[str, Array]  # [B, K] f32  facts the environment gives
+  columns: dict[str, Array]  # [B, K] f32  info values of the environment
   state: Array  # [B, K] i32  hash of the observation
   valid: Array  # [B, K] bool
   status: Array  # [B] i32
@@ -45,29 +45,29 @@ class Record:
   version: Array | None = None  # [B, K, M] i32 of the policy; None: one for all
 
 
-def empty(b: int, k: int, c: int, m: int, columns) -> Record:
-  """A record of nothing."""
-  i, f = jnp.int32, jnp.float32
+def empty(b: int, k: int, c: int, m: int, columns, xp=jnp) -> Record:
+  """An empty record, of jax.numpy or numpy arrays."""
+  i, f = xp.int32, xp.float32
   return Record(
-    context=jnp.zeros((b, k, c), i),
-    context_len=jnp.zeros((b, k), i),
-    message=jnp.zeros((b, k, m), i),
-    message_len=jnp.zeros((b, k), i),
-    span=jnp.full((b, k, m), Span.OTHER, jnp.int8),
-    logp=jnp.zeros((b, k, m), f),
-    entropy=jnp.zeros((b, k), f),
-    action=jnp.full((b, k), -1, i),
-    reward=jnp.zeros((b, k), f),
-    columns={name: jnp.zeros((b, k), f) for name in columns},
-    state=jnp.zeros((b, k), i),
-    valid=jnp.zeros((b, k), bool),
-    status=jnp.zeros(b, i),
-    outcome=jnp.zeros(b, f),
+    context=xp.zeros((b, k, c), i),
+    context_len=xp.zeros((b, k), i),
+    message=xp.zeros((b, k, m), i),
+    message_len=xp.zeros((b, k), i),
+    span=xp.full((b, k, m), Span.OTHER, xp.int8),
+    logp=xp.zeros((b, k, m), f),
+    entropy=xp.zeros((b, k), f),
+    action=xp.full((b, k), -1, i),
+    reward=xp.zeros((b, k), f),
+    columns={name: xp.zeros((b, k), f) for name in columns},
+    state=xp.zeros((b, k), i),
+    valid=xp.zeros((b, k), bool),
+    status=xp.zeros(b, i),
+    outcome=xp.zeros(b, f),
   )
 
 
 class Capacity(NamedTuple):
-  """What a rollout's arrays hold."""
+  """Sizes of a rollout's arrays, in tokens."""
 
   context: int  # C, tokens that are new to the model in a turn
   row: int  # T, tokens of a row
@@ -75,7 +75,7 @@ class Capacity(NamedTuple):
 
 
 class Layout(NamedTuple):
-  """Where turn (b, k) stands: its row, first column and segment."""
+  """Row, first column and segment of turn (b, k)."""
 
   row: Array  # [B, K] i32
   column: Array  # [B, K] i32
@@ -154,7 +154,7 @@ def rows(r: Record, layout: Layout, version, weight: float = 1.0) -> Rows:
   )
 
 
-def given(p: Prefix, k: int, m: int) -> Given:
+def given(p: Prefix, k: int, m: int) -> ForcedPrefix:
   """The messages that a prefix repeats, from the rows they stand in.
 
   Args:
@@ -162,18 +162,18 @@ def given(p: Prefix, k: int, m: int) -> Given:
   """
   rows = p.rows
 
-  def said(x):
+  def in_order(x):
     return segment.in_order(
       x, rows.sampled, rows.traj, rows.turn, p.count, k, m
     )[p.origin]
 
-  there = said(jnp.ones_like(rows.tokens))
+  there = in_order(jnp.ones_like(rows.tokens))
   length = jnp.sum(there, axis=-1, dtype=jnp.int32)
-  return Given(
+  return ForcedPrefix(
     turns=p.turns,
-    tokens=said(rows.tokens),
-    logp=said(rows.logp),
-    version=said(rows.version),
+    tokens=in_order(rows.tokens),
+    logp=in_order(rows.logp),
+    version=in_order(rows.version),
     entropy=p.entropy[p.origin],
     length=length,
   )
@@ -213,9 +213,9 @@ def batch(r: Record, layout: Layout, attempts: Attempts, version) -> Batch:
 
 
 def sampled(r: Record, attempts: Attempts) -> dict[str, Array]:
-  """What the record took: see types.SAMPLED.
+  """Sampling counts of the record, see types.SAMPLED.
 
-  A world goes through the turns of a prefix again, but nobody writes them.
+  Environments repeat the turns of a prefix, but its messages are not sampled.
   """
   b, k = r.valid.shape
   own = r.valid

@@ -1,10 +1,8 @@
-"""Rollouts by name, and what each brings along."""
+"""Registry of rollout kinds, and the columns and terms each provides."""
 
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from agentrl import domain, registry
-from agentrl.rollout.host import sessions
-from agentrl.rollout.jit import rollout
 
 # By the learner, when the update begins.
 OLD = ('old_logp', 'old_entropy', 'old_sum_sq_prob')
@@ -21,29 +19,47 @@ GIVES = (
   'output:sum_sq_prob',
   *(f'column:{name}' for name in COLUMNS),
 )
-# All of a message is one span; nothing in it is told apart.
-registry.register('rollout', 'jit', gives=(*GIVES, 'span:other'))(rollout)
 
 
-@registry.register('rollout', 'host', gives=(*GIVES, 'span:other'))
-def hosted(*args):
-  """Worlds that are Python objects, see host.py."""
-  return sessions(*args)
+class RolloutKind(NamedTuple):
+  """A rollout by name: where environments run, how messages are laid out.
+
+  subgoal_words: (keep, switch), which begin a message; None: it is an action
+  """
+
+  on_host: bool = False  # Python objects, see host.py
+  subgoal_words: tuple[str, str] | None = None
+
+
+def kind_of(spec: registry.MethodSpec) -> RolloutKind:
+  values = spec.values('rollout', spec.rollout)
+  return registry.bind('rollout', spec.rollout, values, 'c.rollout.kind')()
+
+
+@registry.register('rollout', gives=(*GIVES, 'span:other'))
+def jit() -> RolloutKind:
+  """Environments inside jit; all of a message is one span."""
+  return RolloutKind()
+
+
+@registry.register('rollout', gives=(*GIVES, 'span:other'))
+def host() -> RolloutKind:
+  """Environments that are Python objects; all of a message is one span."""
+  return RolloutKind(on_host=True)
 
 
 @registry.register(
   'rollout',
-  'options',
   gives=(*GIVES, 'term:switch', 'span:switch', 'span:subgoal', 'span:call'),
 )
 def options(
-  *args,
+  *,
   keep: Annotated[str, domain.Text('a word', empty=False)] = 'no',
   switch: Annotated[str, domain.Text('a word', empty=False)] = 'yes',
-):
-  """Messages that keep or switch a subgoal, see options.py.
+) -> RolloutKind:
+  """Messages that keep or switch a subgoal, see hierarchical.py.
 
   Args (hyper-parameters):
     keep, switch: the words that decide, of one token each
   """
-  return rollout(*args)
+  return RolloutKind(subgoal_words=(keep, switch))

@@ -29,11 +29,11 @@ def truncate(logits_NV, top_k, top_p):
     mass = jnp.cumsum(jax.nn.softmax(ordered, axis=-1), axis=-1)
     last_N = jnp.sum(mass < p_N[:, None], axis=-1)  # index of the last in
     last_N = jnp.where(p_N < 1, jnp.minimum(last_N, most_N - 1), most_N - 1)
-    kept = jnp.take_along_axis(ordered, last_N[:, None], axis=-1)
-    return jnp.where(x >= kept, x, NEVER)
+    least = jnp.take_along_axis(ordered, last_N[:, None], axis=-1)
+    return jnp.where(x >= least, x, NEVER)
 
-  asked = jnp.any((k_N > 0) | (p_N < 1))
-  return jax.lax.cond(asked, cut, lambda x: x, logits_NV)
+  truncates = jnp.any((k_N > 0) | (p_N < 1))
+  return jax.lax.cond(truncates, cut, lambda x: x, logits_NV)
 
 
 def draw(logits_NV, keys_N, temperature_N, top_k=0, top_p=1.0):

@@ -1,41 +1,43 @@
-"""A mouth that says what was written down, for demonstrations and replays."""
+"""Generator of given messages, for demonstrations and replays."""
 
 from collections.abc import Mapping, Sequence
 
-from agentrl.rollout.engine.engine import How, Spoken
+from agentrl.rollout.engine.engine import Completion, SamplingParams
 
 
-class Script:
-  """Says a line's messages one after another; then an empty turn, for ever.
+class ScriptedGenerator:
+  """Returns a line's messages one after another; after them empty turns.
 
   Args:
-    said: line -> its messages, each a list of tokens
-    eot: what an empty turn is made of
+    script: line -> its messages, each a list of tokens
+    eot: the one token of an empty turn
   """
 
-  def __init__(self, said: Mapping[int, Sequence[Sequence[int]]], eot: int):
-    self._said = {line: iter(messages) for line, messages in said.items()}
+  def __init__(self, script: Mapping[int, Sequence[Sequence[int]]], eot: int):
+    self._script = {line: iter(messages) for line, messages in script.items()}
     self._eot = eot
-    self._asked: list[int] = []
+    self._pending: list[int] = []
 
   @property
   def busy(self) -> bool:
-    return bool(self._asked)
+    return bool(self._pending)
 
-  def ask(self, line: int, context: Sequence[int], how: How) -> None:
-    self._asked.append(line)
+  def submit(
+    self, line: int, context: Sequence[int], how: SamplingParams
+  ) -> None:
+    self._pending.append(line)
 
-  def launch(self) -> None:
-    """Nothing is to be computed."""
+  def dispatch(self) -> None:
+    """Nothing to compute."""
 
-  def land(self) -> list[Spoken]:
-    asked, self._asked = self._asked, []
-    return [self._next(line) for line in asked]
+  def collect(self) -> list[Completion]:
+    lines, self._pending = self._pending, []
+    completions = []
+    for line in lines:
+      ids = list(next(self._script[line], (self._eot,)))
+      n = len(ids)
+      completions.append(Completion(line, ids, [0.0] * n, [0.0] * n, [0] * n))
+    return completions
 
-  def drop(self, line: int) -> None:
-    self._asked = [other for other in self._asked if other != line]
-
-  def _next(self, line: int) -> Spoken:
-    ids = list(next(self._said[line], (self._eot,)))
-    n = len(ids)
-    return Spoken(line, ids, [0.0] * n, [0.0] * n, [0] * n)
+  def cancel(self, line: int) -> None:
+    self._pending = [other for other in self._pending if other != line]

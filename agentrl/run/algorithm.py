@@ -1,4 +1,4 @@
-"""The learner of a config: its roles, their optimizers, their schedules."""
+"""Makes the algorithm of a config: roles, their optimizers and schedules."""
 
 from ml_collections import ConfigDict
 
@@ -12,10 +12,10 @@ from agentrl.schedule import Schedule
 from agentrl.signal.base import Context
 
 # Fields of a role, not of its optimizer.
-NOT_RULE = ('kind', 'heads', 'trunk', 'final')
+NOT_RULE = ('kind', 'heads', 'trunk', 'final_lr_fraction')
 
 
-def make_learner(c: ConfigDict, shape) -> update.Learner:
+def make_algorithm(c: ConfigDict, shape) -> update.Algorithm:
   temperature = c.rollout.temperature
   language = policy.module(shape, temperature)
   modules = {
@@ -30,10 +30,10 @@ def make_learner(c: ConfigDict, shape) -> update.Learner:
   for name, r in c.role.items():
     if r.kind == 'train':
       fields = {k: v for k, v in r.items() if k not in NOT_RULE}
-      rules[name] = optimizer.Rule(**fields)
-  return update.Learner(
-    wiring=base.wiring(c),
-    context=Context(modules=modules, rules=rules, micro=c.micro),
+      rules[name] = optimizer.OptimizerConfig(**fields)
+  return update.Algorithm.from_spec(
+    spec=base.wiring(c),
+    context=Context(modules=modules, rules=rules, micro=c.micro_batch),
     coef=dict(c.coef),
     select={name: dict(x) for name, x in c.select.items()},
     schedules=schedules(c),
@@ -50,22 +50,22 @@ def schedules(c: ConfigDict) -> dict[str, Schedule]:
 
   One of 0 steps lasts as long as the RL stage.
   """
-  found = {
-    f'role.{name}.lr': Schedule('linear', r.lr, r.lr * r.final, 0)
+  out = {
+    f'role.{name}.lr': Schedule('linear', r.lr, r.lr * r.final_lr_fraction, 0)
     for name, r in c.role.items()
-    if r.kind == 'train' and r.final != 1.0
+    if r.kind == 'train' and r.final_lr_fraction != 1.0
   }
-  found |= {p: Schedule(*s) for p, s in fields_lib.flat(c.schedule).items()}
-  return {p: s._replace(steps=s.steps or c.steps) for p, s in found.items()}
+  out |= {p: Schedule(*s) for p, s in fields_lib.flat(c.schedule).items()}
+  return {p: s._replace(steps=s.steps or c.steps) for p, s in out.items()}
 
 
-def warm(c: ConfigDict, learner: update.Learner) -> update.Learner:
-  """The supervised learner: same policy, its own rate, loss nll."""
-  rule = learner.context.rules['policy']
+def warm(c: ConfigDict, alg: update.Algorithm) -> update.Algorithm:
+  """The supervised algorithm: same policy, its own rate, loss nll."""
+  rule = alg.context.rules['policy']
   rule = rule._replace(lr=c.sft.lr, warmup=c.sft.warmup)
-  rules = {**learner.context.rules, 'policy': rule}
-  return update.Learner(
-    wiring=registry.Wiring(loss=('nll',), gives=('role:policy',)),
-    context=learner.context._replace(rules=rules),
+  rules = {**alg.context.rules, 'policy': rule}
+  return update.Algorithm.from_spec(
+    spec=registry.MethodSpec(loss=('nll',), gives=('role:policy',)),
+    context=alg.context._replace(rules=rules),
     seed=c.seed,
   )

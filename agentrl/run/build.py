@@ -1,53 +1,81 @@
-"""From a config to the parts of a run; every mistake is found here.
+"""Builds an experiment from a config; every mistake is found here.
 
 Nothing below this floor knows ConfigDict or flags.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ml_collections import ConfigDict
 
+from agentrl.configs import base
 from agentrl.dataset import host_tasks, jit_tasks
 from agentrl.learner import update
 from agentrl.model import peft
 from agentrl.nn import transformer
 from agentrl.rollout import host as host_rollout
 from agentrl.rollout import jit as jit_rollout
+from agentrl.rollout import registered
 from agentrl.rollout.record import Capacity
 from agentrl.run import algorithm, host_env, jit_env, pretrained, validate
 from agentrl.text import tokenizer
 
 
-class Setup(NamedTuple):
-  """What a run is made of."""
+class Experiment(NamedTuple):
+  """A config, and everything that is built from it."""
 
   config: ConfigDict
   tokenizer: tokenizer.Tokenizer
-  world: jit_rollout.World | host_rollout.Stage
-  plan: jit_rollout.Plan | host_rollout.Limits
+  world: jit_rollout.TokenizedEnv | host_rollout.HostEnvBundle
+  plan: jit_rollout.RolloutSizes | host_rollout.EpisodeLimits
   capacity: Capacity
-  shape: transformer.Shape
-  train: jit_tasks.TaskSet | host_tasks.TaskSet  # tasks [0, len(train))
-  test: jit_tasks.TaskSet | host_tasks.TaskSet  # the tasks after them
+  shape: transformer.DecoderConfig
+  train: jit_tasks.JitTaskSet | host_tasks.HostTaskSet  # tasks [0, len(train))
+  test: jit_tasks.JitTaskSet | host_tasks.HostTaskSet  # the tasks after them
   framed: bool  # a chat template stands around turns
-  learner: update.Learner
-  warm: update.Learner  # supervised
+  algorithm: update.Algorithm
+  warm: update.Algorithm  # supervised
+
+  @property
+  def on_host(self) -> bool:
+    """Returns whether environments are Python objects outside of jit."""
+    return registered.kind_of(self.algorithm.spec).on_host
 
 
-def setup(c: ConfigDict) -> Setup:
+def experiments(configs: Sequence[ConfigDict]) -> list[Experiment]:
+  """Those of configs that differ in their seed; task sets are loaded once."""
+  s = experiment(configs[0])
+  if s.on_host and len(configs) > 1:
+    raise ValueError(
+      f'env.name={configs[0].env.name!r} is a host environment, and only those'
+      ' inside jit go together; run these apart'
+    )
+  return [
+    s._replace(
+      config=c,
+      algorithm=s.algorithm._replace(seed=c.seed),
+      warm=s.warm._replace(seed=c.seed),
+    )
+    for c in configs
+  ]
+
+
+def experiment(c: ConfigDict) -> Experiment:
   """Checks the config, then loads or builds its task sets."""
   validate.config(c)
-  kind = host_env if c.rollout_kind == 'host' else jit_env
+  kind = host_env if registered.kind_of(base.wiring(c)).on_host else jit_env
   words, shape, chat = pretrained.language(c)
-  known = kind.sized(c, words, chat)
-  plan, size = known.plan, known.capacity
-  learner = algorithm.make_learner(c, shape)
+  spec = kind.sized(c, words, chat)
+  plan, size = spec.plan, spec.capacity
+  alg = algorithm.make_algorithm(c, shape)
   if c.lora.path:
     peft.check(c.lora.path, shape, algorithm.lora_of(c))
   validate.positions(shape, size.cache)
+  validate.qk_clip(c, shape)
   validate.room(c, size.context + plan.message)
-  world, train, test = kind.parts(c, known)
-  warm, framed = algorithm.warm(c, learner), chat is not None
-  return Setup(
-    *(c, words, world, plan, size, shape, train, test, framed, learner, warm)
+  pretrained.check_weights(c, shape)  # after all that is quick to say
+  world, train, test = kind.parts(c, spec)
+  warm, framed = algorithm.warm(c, alg), chat is not None
+  return Experiment(
+    *(c, words, world, plan, size, shape, train, test, framed, alg, warm)
   )

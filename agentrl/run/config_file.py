@@ -1,4 +1,4 @@
-"""Config files: they are loaded, or a sentence says what is wrong with one."""
+"""Config files: finds and loads them, and explains their errors."""
 
 import functools
 import importlib.util
@@ -6,13 +6,16 @@ import os
 import pathlib
 import traceback
 import types
+from collections.abc import Mapping
+from typing import Any
 
 from ml_collections import ConfigDict
 
-from agentrl import configs
+from agentrl import configs, domain, renames
 
 FOLDER = pathlib.Path(configs.__file__).parent  # of the methods
-_SHARED = {'__init__', 'base', 'envs'}  # no methods
+_SHARED = {'__init__', 'base', 'envs', 'pretrained'}  # no methods
+FILLED = ('hp.', 'coef.')  # fields that components bring along
 
 
 def methods() -> list[str]:
@@ -33,9 +36,10 @@ def find(name: str) -> str:
   file = inside.parent / f'{inside.stem}.py'
   if file.is_file() and file.stem not in _SHARED:
     return str(file)
+  close = domain.suggest(inside.stem, methods())
   raise ValueError(
-    f'{name!r} cannot be read; give the path of a config file, or a method:'
-    f' {", ".join(methods())}'
+    f'{name!r} cannot be read{close}; give the path of a config file, or a'
+    f' method: {", ".join(methods())}'
   )
 
 
@@ -69,28 +73,77 @@ def load(config: str) -> ConfigDict:
   name, _, arg = config.partition(':')
   path, module = find(name), load_module(name)
   try:
-    found = module.get_config(arg)
+    config_dict = module.get_config(arg)
   except Exception as error:
     raise ValueError(explain(error, path) or str(error)) from error
-  if not isinstance(found, ConfigDict):
+  if not isinstance(config_dict, ConfigDict):
     raise ValueError(
-      f'get_config() of {path} returns {type(found).__name__}; return a'
+      f'get_config() of {path} returns {type(config_dict).__name__}; return a'
       ' ConfigDict, from base.get_config()'
     )
-  return found
+  return config_dict
+
+
+def change(c: ConfigDict, changes: Mapping[str, Any]) -> ConfigDict:
+  """The config with {path: value} changed; ValueError if they do not fit.
+
+  Components are changed before their hyper-parameters, whatever the order.
+  """
+  c.lock()  # a path that is not there is a mistake
+  paths = sorted(changes, key=lambda path: path.startswith(FILLED))
+  for path in paths:
+    value = changes[path]
+    if path.startswith(FILLED):
+      fill(c)
+    try:
+      c.update_from_flattened_dict({path: value})
+    except (KeyError, AttributeError) as error:
+      raise ValueError(no_field(c, path) or str(error)) from error
+    except (TypeError, ValueError) as error:
+      raise ValueError(f'config.{path}={value!r} does not fit: {error}') from (
+        error
+      )
+  return c
+
+
+def fill(c: ConfigDict) -> ConfigDict:
+  """Adds the hyper-parameters of components that a change has named."""
+  from agentrl.configs import base  # takes seconds, unless a config is loaded
+
+  return base.fill(c)
+
+
+def no_field(c: ConfigDict, path: str) -> str:
+  """Explains that a config lacks a path; '' if it has it."""
+  node, before = c, 'config'
+  for part in path.split('.'):
+    if not isinstance(node, ConfigDict):
+      return (
+        f'config.{path}: {before} is a value, {node!r}; set {before} itself'
+      )
+    if part not in node:
+      if new := renames.new_field(path):
+        return f'config.{path} is called config.{new} now; write that'
+      return (
+        f'{before}.{part} is no field of this config'
+        f'{domain.suggest(part, node)}; {before} has'
+        f' {", ".join(sorted(node)) or "no field"}'
+      )
+    node, before = node[part], f'{before}.{part}'
+  return ''
 
 
 def explain(error: BaseException, path: str) -> str:
-  """Where a config file went wrong, and how; '' if the file did not.
+  """Explains where a config file failed; '' if the error is elsewhere.
 
   A ValueError of what it calls is a sentence already.
   """
-  found = ''
+  text = ''
   chain: BaseException | None = error
   while chain is not None:
-    found = _place(chain, path) or found
+    text = _place(chain, path) or text
     chain = chain.__cause__ or chain.__context__
-  return found
+  return text
 
 
 def _place(error: BaseException, path: str) -> str:
@@ -104,12 +157,9 @@ def _place(error: BaseException, path: str) -> str:
       ' one, such as configs/grpo.py'
     )
   frames = traceback.extract_tb(error.__traceback__)
-  here = [x for x in frames if _same(x.filename, path)]
+  file = os.path.realpath(path)
+  here = [x for x in frames if os.path.realpath(x.filename) == file]
   inside = bool(here) and here[-1] is frames[-1]
   if not here or (isinstance(error, ValueError) and not inside):
     return ''
   return f'{path}, line {here[-1].lineno}: {type(error).__name__}: {text}'
-
-
-def _same(one: str, other: str) -> bool:
-  return os.path.realpath(one) == os.path.realpath(other)

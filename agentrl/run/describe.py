@@ -1,24 +1,49 @@
-"""A run in words: its task, its title, the head of its records."""
+"""Descriptions of a run: its task, its title, the header of its records."""
 
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 
 import jax
 import numpy as np
 
 from agentrl import mesh, registry
+from agentrl.log import run_summary
 from agentrl.nn import attention_kernels
 from agentrl.run import build
 
 
-def title(s: build.Setup) -> str:
+def title(s: build.Experiment) -> str:
   return f'{s.config.method}: {task_name(s)}'
 
 
-def task_name(s: build.Setup) -> str:
+def opening(configs: Sequence, workdirs: Sequence[str], stages) -> str:
+  """Describes runs in a line, before anything of them is built."""
+  c = configs[0]
+  steps = {'sft': 0 if c.init else c.sft.steps, 'rl': c.steps}
+  parts = ' and '.join(f'{steps[x]} {x}' for x in stages if steps[x])
+  seeds = ', '.join(str(x.seed) for x in configs)
+  return (
+    f'{c.method} on {c.env.name}: {parts} steps, seed {seeds}, on {devices()},'
+    f' in {", ".join(workdirs)}'
+  )
+
+
+def devices() -> str:
+  return f'{len(jax.devices())} x {jax.devices()[0].device_kind}'
+
+
+def model(s: build.Experiment) -> str:
+  """Describes the policy's network."""
+  n = mesh.count(s.algorithm.context.modules['policy'].specs)
+  size = run_summary.count(n)
+  return f'{s.shape.layers} layers, width {s.shape.width}, {size} parameters'
+
+
+def task_name(s: build.Experiment) -> str:
   e = s.config.env
-  if s.config.rollout_kind == 'host':
+  if s.on_host:
     return s.world.family.name()
   if e.name == 'frozen_lake':
     ice = 'slippery' if e.slip else 'not slippery'
@@ -34,10 +59,9 @@ def task_name(s: build.Setup) -> str:
   return f'{name} {env.height}x{env.width}, {env.boxes} box(es){moves}'
 
 
-def header(s: build.Setup, workdir: str) -> dict:
+def header(s: build.Experiment, workdir: str) -> dict:
   c = s.config
-  module = s.learner.context.modules['policy']
-  device = jax.devices()[0]
+  module = s.algorithm.context.modules['policy']
   source = f', {c.model.path}' if c.model.path else ''
   return {
     'method': c.method,
@@ -46,16 +70,16 @@ def header(s: build.Setup, workdir: str) -> dict:
     'computing': computing(s),
     'parameters': mesh.count(module.specs),
     'seed': c.seed,
-    'device': f'{len(jax.devices())} x {device.device_kind}',
+    'device': devices(),
     'workdir': workdir,
     'command': shlex.join([*main(), *sys.argv[1:]]),
     'jax': jax.__version__,
-    'hp': registry.defaults(s.learner.wiring),
+    'hp': registry.defaults(s.algorithm.spec),
   }
 
 
-def computing(s: build.Setup) -> str:
-  """How a checkpoint is read, in a line."""
+def computing(s: build.Experiment) -> str:
+  """Describes the computation of a checkpoint, in a line."""
   c, tokens = s.shape, s.capacity.row
   kernel = attention_kernels.choose(
     c.attention, tokens, c.head_dim, c.dtype, c.score_cap
@@ -63,12 +87,12 @@ def computing(s: build.Setup) -> str:
   frame = 'chat' if s.framed else 'bare'
   return (
     f'attention {kernel} over rows of {tokens} tokens, remat {c.remat},'
-    f' {c.dtype}, frame {frame}'
+    f' {c.dtype}, chat_format {frame}'
   )
 
 
 def main(name: str = '') -> list[str]:
-  """How a main is started, as this one was: by `agentrl NAME` or by `-m`.
+  """Returns the command of a main: by `agentrl NAME` or by `-m`.
 
   Args:
     name: of the main; this one's if empty

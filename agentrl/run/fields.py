@@ -1,15 +1,16 @@
-"""The declared fields of a config: what each may hold, checked in one place.
+"""Config fields: what each may hold, declared and checked in one place.
 
 configs/base.py and configs/envs.py declare the fields, a piece its
 hyper-parameters, a family of environments its settings.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from ml_collections import ConfigDict
 
-from agentrl import domain, registry
+from agentrl import domain, registry, renames
 from agentrl.configs import base, envs
 from agentrl.domain import Domain, Field
 
@@ -30,16 +31,26 @@ def check(c: ConfigDict) -> None:
 
   Hyper-parameters are checked with the pieces that have them, by the registry.
   """
-  _check_sections(c)
+  if not isinstance(c, ConfigDict):
+    raise ValueError(
+      f'a config is a ConfigDict and not {type(c).__name__}; begin with'
+      ' base.get_config()'
+    )
+  paths = {path.rpartition('.')[0] for path in base.FIELDS} - {''}
+  for name in (*sorted(paths), 'env', *base.SECTIONS):
+    if not isinstance(c.get(name), ConfigDict):
+      raise ValueError(
+        f'{name}={c.get(name)!r} is no section of a config; begin with'
+        ' base.get_config(), which has it'
+      )
   values = flat(c)
   domain.Text(empty=False).check('env.name', values.get('env.name'))
   fields = declared(c)
-  for path in fields:
-    if path not in values:
-      raise ValueError(
-        f'{path} is missing in this config; begin with base.get_config(), which'
-        ' has it'
-      )
+  if lacking := [path for path in fields if path not in values]:
+    raise ValueError(
+      f'{lacking[0]} is missing in this config; begin with base.get_config(),'
+      ' which has it'
+    )
   sections: dict[str, dict[str, Any]] = {}
   for path, value in values.items():
     section, _, name = path.rpartition('.')
@@ -58,13 +69,13 @@ def check(c: ConfigDict) -> None:
 
 
 def declared(c: ConfigDict) -> dict[str, Field]:
-  """What is declared of every field that a config has or must have, by path.
+  """Returns the declarations of all fields a config may or must have, by path.
 
   Raises ValueError for an environment that is none.
   """
   fields = dict(base.FIELDS)
   fields |= {f'env.{name}': x for name, x in envs.declared(c).items()}
-  if c.get('rollout_kind') == 'host':
+  if c.rollout.kind == 'host':
     fields |= {f'host.{name}': x for name, x in envs.HOST.items()}
   for name, role in c.role.items():
     train = isinstance(role, ConfigDict) and role.get('kind') == 'train'
@@ -89,54 +100,39 @@ def domain_of(c: ConfigDict, path: str) -> Domain | None:
   return None
 
 
-def _check_sections(c: ConfigDict) -> None:
-  """What holds fields is there, and is no value."""
-  if not isinstance(c, ConfigDict):
-    raise ValueError(
-      f'a config is a ConfigDict and not {type(c).__name__}; begin with'
-      ' base.get_config()'
-    )
-  paths = {path.rpartition('.')[0] for path in base.FIELDS} - {''}
-  for name in (*sorted(paths), 'env', *base.SECTIONS):
-    if not isinstance(c.get(name), ConfigDict):
-      raise ValueError(
-        f'{name}={c.get(name)!r} is no section of a config; begin with'
-        ' base.get_config(), which has it'
-      )
-
-
 def _open(path: str) -> Field | None:
-  """What is declared of a name of the config's own choice, the second part."""
+  """Returns the declaration of a name of the config's own choice."""
   section, _, rest = path.partition('.')
   _, dot, last = rest.partition('.')
   return base.OPEN.get(path) or base.OPEN.get(f'{section}.*{dot}{last}')
 
 
 def _matches(pattern: str, path: str) -> bool:
-  """Whether the names of a path are those of a pattern; '*' is any."""
-  there, here = pattern.split('.'), path.split('.')
-  return len(there) == len(here) and all(
-    x in ('*', y) for x, y in zip(there, here, strict=True)
-  )
+  """Returns whether the names of a path match a pattern; '*' is any."""
+  names = re.escape(pattern).replace(r'\*', '[^.]*')
+  return bool(re.fullmatch(names, path))
 
 
 def _undeclared(path: str, value: Any, fields: Mapping[str, Field]) -> str:
+  if new := renames.new_field(path):
+    return f'{path}={value!r}: {path} is called {new} now; write that'
   section = path.rpartition('.')[0]
   places = [x.rpartition('.') for x in (*fields, *base.OPEN)]
   names = sorted({x for there, _, x in places if _matches(there, section)})
   has = f'{section or "it"} has {", ".join(names) or "no field of a value"}'
-  return f'{path}={value!r} is no field of this config; {has}'
+  close = domain.suggest(path.rpartition('.')[2], names)
+  return f'{path}={value!r} is no field of this config{close}; {has}'
 
 
 def listed(c: ConfigDict) -> str:
   """The fields of a config as flags, a line each, for --help."""
-  values, known = flat(c), declared(c)
+  values, specs = flat(c), declared(c)
   lines = ['; its fields are flags too:']
   for path, value in sorted(values.items()):
     if path.startswith('hp.'):
       of, meaning = domain_of(c, path), ''
-    elif path in known:
-      _, of, meaning = known[path]
+    elif path in specs:
+      _, of, meaning = specs[path]
     else:
       continue
     text = '; '.join(filter(None, (of.explain() if of else '', meaning)))

@@ -1,4 +1,4 @@
-"""Host environments of a config: families, tasks, words and sizes."""
+"""Host environments of a config: family, tasks, chat format and sizes."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from agentrl.configs import envs
 from agentrl.dataset import host_tasks
 from agentrl.env import base
 from agentrl.rollout.engine import engine
-from agentrl.rollout.host import CUT, Limits, Stage
+from agentrl.rollout.host import CUT, EpisodeLimits, HostEnvBundle
 from agentrl.rollout.record import Capacity
 from agentrl.run import validate
 from agentrl.text import chat_format, chat_template
@@ -17,143 +17,140 @@ from agentrl.text.chat_template import Message
 from agentrl.text.tokenizer import Tokenizer
 
 
-class Sized(NamedTuple):
-  """What is known before there are tasks."""
+class HostEnvSpec(NamedTuple):
+  """Family and sizes, before there are tasks."""
 
-  family: base.Family
-  talk: chat_format.Talk
-  plan: Limits
+  family: base.EnvFamily
+  talk: chat_format.ChatFormat
+  plan: EpisodeLimits
+  system: str  # message
 
   @property
   def capacity(self) -> Capacity:
     return self.plan.capacity
 
 
-class Parts(NamedTuple):
-  """What a run of a host environment has."""
-
-  world: Stage
-  train: host_tasks.TaskSet
-  test: host_tasks.TaskSet
-
-
 def sized(
   c: ConfigDict, words: Tokenizer, chat: chat_template.Chat | None
-) -> Sized:
-  """Checks what the config says of its host environment."""
-  _check(c)
-  found = envs.family(c)
-  validate.services(c, base.needs(found), c.host.place or found.place)
-  talk = chat_format.framed(chat) if chat else chat_format.bare(words)
-  return Sized(found, talk, limits(c, found, talk))
-
-
-def parts(c: ConfigDict, known: Sized) -> Parts:
-  """Makes the tasks, or finds them."""
-  train, test = (
-    host_tasks.load(
-      known.family, split, c.env[split], c.env.seed, folder=c.data
+) -> HostEnvSpec:
+  """Checks the host-environment settings of the config."""
+  if c.rollout.slots % jax.process_count():
+    raise ValueError(
+      f'rollout.slots={c.rollout.slots} is not divisible by the'
+      f' {jax.process_count()} processes that share them; make it a multiple'
     )
-    for split in ('train', 'test')
+  family = envs.family(c)
+  validate.services(c, base.needs(family), c.host.worker or family.worker)
+  talk = chat_format.framed(chat) if chat else chat_format.bare(words)
+  # Some templates take only one system message.
+  system = '\n'.join(filter(None, (c.rollout.system, family.system)))
+  return HostEnvSpec(family, talk, limits(c, system, talk), system)
+
+
+def parts(c: ConfigDict, spec: HostEnvSpec):
+  """Returns the environment with all tasks, then those to train and to test.
+
+  A family of a file has what it has.
+  """
+  most = base.sizes(spec.family)
+  count = {x: min(c.env[x], most.get(x, c.env[x])) for x in ('train', 'test')}
+  train, test = (
+    host_tasks.load(spec.family, split, n, c.env.seed, folder=c.data)
+    for split, n in count.items()
   )
   stop = None
-  if c.host.stop:
-    stop = engine.texts(c.host.stop, known.talk.words.decode)
-  stage = Stage(
+  if c.host.stop_strings:
+    stop = engine.texts(c.host.stop_strings, spec.talk.words.decode)
+  stage = HostEnvBundle(
     tasks=[*train.tasks, *test.tasks],
-    family=known.family,
-    talk=known.talk,
-    limits=known.plan,
+    family=spec.family,
+    talk=spec.talk,
+    limits=spec.plan,
+    system=spec.system,
+    action_prefix=c.rollout.action_prefix,
     top_k=c.rollout.top_k,
     top_p=c.rollout.top_p,
     stop=stop,
   )
-  return Parts(stage, train, test)
+  return stage, train, test
 
 
-def limits(c: ConfigDict, found: base.Family, talk: chat_format.Talk) -> Limits:
-  """What a trajectory may take; a context of 0 holds whatever turns need."""
+def limits(
+  c: ConfigDict, system: str, talk: chat_format.ChatFormat
+) -> EpisodeLimits:
+  """Limits of a trajectory; a context of 0 is as long as turns need."""
   r, h = c.rollout, c.host
-  system = found.system
   begin = [Message('system', system)] if system else []
   cut = [Message('user', CUT)]
   least = len(talk.start(cut).ids)
   opening = len(talk.start([*begin, *cut]).ids) - least
-  if h.heard < least:
+  if h.max_observation_tokens < least:
     raise ValueError(
-      f'host.heard={h.heard} tokens cannot even say that an observation was'
-      f' cut; set it to {least} or more'
+      f'host.max_observation_tokens={h.max_observation_tokens} tokens cannot'
+      f' even say that an observation was cut; set it to {least} or more'
     )
   sizes = dict(
-    turns=r.turns,
-    message=r.message,
-    heard=h.heard,
+    turns=r.max_turns,
+    message=r.max_message_tokens,
+    observation=h.max_observation_tokens,
     opening=opening,
     history=r.history,
     window=r.window,
-    seconds=h.seconds,
-    start=h.start,
-    patience=h.patience,
+    seconds=h.step_timeout,
+    start=h.reset_timeout,
+    patience=h.episode_timeout,
   )
-  whole = opening + r.turns * (h.heard + r.message)
-  once = opening + r.window * (h.heard + r.message)
-  return Limits(
-    context=(r.context or whole) if r.history == 'full' else once, **sizes
-  )
+  turn = h.max_observation_tokens + r.max_message_tokens
+  context = opening + r.window * turn
+  if r.history == 'full':
+    context = r.context or opening + r.max_turns * turn
+  return EpisodeLimits(context=context, **sizes)
 
 
 def sizes(c: ConfigDict, capacity: int) -> engine.Sizes:
-  """What a slot engine of each process is compiled for."""
+  """Sizes that the slot engine of each process is compiled for."""
   h = c.host
   return engine.Sizes(
     slots=c.rollout.slots // jax.process_count(),
     capacity=capacity,
-    burst=h.burst,
-    chunk=h.chunk,
-    lanes=h.lanes,
+    burst=h.decode_steps_per_sync,
+    chunk=h.prefill_chunk,
+    lanes=h.prefill_slots,
   )
 
 
 def models(c: ConfigDict) -> dict[tuple[str, str], int]:
-  """(role, run) of each model that services speak through -> its capacity."""
+  """(role, run) of each model that services generate with -> its capacity."""
   room: dict[tuple[str, str], int] = {}
   for service in c.service.values():
-    if not service.function:
+    if service.role or service.run:
       at = service.role, service.run
       room[at] = max(room.get(at, 0), service.context)
   return room
 
 
 def messages(
-  c: ConfigDict, words: Tokenizer, said: list[list[str]]
+  c: ConfigDict, words: Tokenizer, demos: list[list[str]]
 ) -> list[list[list[int]]]:
   """Demonstrations as tokens, each message with its end of turn.
 
   Raises:
     ValueError: for one longer than a message or a trajectory may be.
   """
-  found = [
-    [[*words.encode(text), words.eot] for text in texts] for texts in said
+  tokens = [
+    [[*words.encode(text), words.eot] for text in texts] for texts in demos
   ]
-  longest = max((len(m) for texts in found for m in texts), default=0)
-  if longest > c.rollout.message:
+  longest = max((len(m) for texts in tokens for m in texts), default=0)
+  if longest > c.rollout.max_message_tokens:
     raise ValueError(
       f'a demonstration has a message of {longest} tokens with its end of turn'
-      f' and rollout.message={c.rollout.message} allows fewer; set it to'
-      f' {longest}'
+      f' and rollout.max_message_tokens={c.rollout.max_message_tokens} allows'
+      f' fewer; set it to {longest}'
     )
-  turns = max(map(len, found), default=0)
-  if turns > c.rollout.turns:
+  turns = max(map(len, tokens), default=0)
+  if turns > c.rollout.max_turns:
     raise ValueError(
-      f'a demonstration has {turns} turns and rollout.turns={c.rollout.turns}'
-      f' allows fewer; set it to {turns}'
+      f'a demonstration has {turns} turns and rollout.max_turns='
+      f'{c.rollout.max_turns} allows fewer; set it to {turns}'
     )
-  return found
-
-
-def _check(c: ConfigDict) -> None:
-  if c.rollout.slots % jax.process_count():
-    raise ValueError(
-      f'rollout.slots={c.rollout.slots} is not divisible by the'
-      f' {jax.process_count()} processes that share them; make it a multiple'
-    )
+  return tokens

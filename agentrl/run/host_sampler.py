@@ -1,4 +1,4 @@
-"""What plays a run's host environments: one slot engine, one set of rooms."""
+"""Sampler of host environments: one slot engine, one set of workers."""
 
 import collections
 import functools
@@ -16,50 +16,71 @@ from agentrl.rollout import pack
 from agentrl.rollout import record as record_lib
 from agentrl.rollout.engine.engine import Engine
 from agentrl.rollout.record import Record
-from agentrl.rollout.scripted import Script
-from agentrl.rollout.workers.pool import rooms
+from agentrl.rollout.scripted import ScriptedGenerator
+from agentrl.rollout.workers.pool import env_workers
 from agentrl.run import build, host_env, placement
 from agentrl.run import collect as collect_lib
 from agentrl.run.services import Services
 from agentrl.types import Attempts, Batch, PyTree, Status
 
 
-class Hosted:
+class HostSampler:
   """Open from the first play to `close`."""
 
-  def __init__(self, s: build.Setup, stopping: Callable[[], None]):
-    """stopping: raises when the run is to end."""
+  def __init__(
+    self, s: build.Experiment, stopping: Callable[[], None], workdir: str = ''
+  ):
+    """Opens services and workers.
+
+    Args:
+      stopping: raises when the run is to end
+      workdir: folder of the run, where answers of servers are kept
+    """
     c = s.config
     self._s, self._stopping = s, stopping
     sizes = host_env.sizes(c, s.plan.context)
-    with placement.near():
+    with placement.local_mesh():
       self._engine = Engine(s.shape, sizes, eot=s.tokenizer.eot)
     self._policy: tuple[PyTree, PyTree] = None, None  # given, brought here
-    count = min(c.host.sessions or c.rollout.slots, collect_lib.attempted(c))
+    attempts = collect_lib.num_attempts(s.algorithm.spec, c.rollout.batch)
+    count = min(c.host.num_envs or c.rollout.slots, attempts)
     count = -(-count // jax.process_count())
-    place = c.host.place or None
-    self._services = Services(s)
+    self._services = Services(s, workdir)
     family = self._services.serve(s.world.family)
-    self._rooms = rooms(family, count, place=place)
+    self._workers = env_workers(family, count, worker=c.host.worker or None)
     self._arrays = placement.sharded(functools.partial(_arrays, s))
-    self._score = placement.sharded(functools.partial(collect_lib.score, s))
-    self._shown: dict[int, pack.Ended] = {}
+    self._score = placement.sharded(
+      functools.partial(collect_lib.score, s.algorithm.spec)
+    )
+    self._shown: dict[int, pack.Episode] = {}
     self._counts: collections.Counter[str] = collections.Counter()
 
-  def __enter__(self) -> 'Hosted':
+  def __enter__(self) -> 'HostSampler':
     return self
 
   def __exit__(self, *_) -> None:
-    self._rooms.close()
+    self._workers.close()
     self._services.close()
 
-  def lend(self, params) -> None:
+  def update_service_params(self, params) -> None:
     """Parameters of all roles, for services that are one of them."""
-    self._services.lend(params)
+    self._services.update_params(params)
 
   def play(self, policy, attempts: Attempts, key, version: int = 0) -> Record:
-    """The policy at the attempts, to their end: host arrays."""
+    """Plays the attempts to their end: host arrays."""
     return self._play(policy, attempts, key, version, lambda: None)
+
+  def play_with(
+    self,
+    wrap: Callable[[host_rollout.Generator], host_rollout.Generator],
+    policy,
+    attempts: Attempts,
+    key,
+  ) -> list[pack.Episode]:
+    """Plays the attempts with a generator around the engine."""
+    self._update_weights(policy, 0)
+    generator = wrap(self._engine)
+    return self._sessions(generator, attempts, key, lambda: None)
 
   def collect(self, policy, attempts: Attempts, key, version) -> Batch:
     """Rollouts and rewards."""
@@ -70,21 +91,27 @@ class Hosted:
       record = self._play(policy, attempts, key, version, self._stopping)
       return self._batch(record, attempts, version)
 
-    batch, _ = collect_lib.collector(self._s.config)(
+    batch, _ = collect_lib.collector(self._s.algorithm.spec)(
       sample, self._score, attempts, memory=(), carry=(), key=key
     )
     return batch
+
+  def demo_batch(self, index: np.ndarray) -> np.ndarray:
+    return index
 
   def demonstrate(self, index: np.ndarray, key) -> Batch:
     """Demonstrations of training tasks; each is played once in a run."""
     new = [int(i) for i in dict.fromkeys(index) if int(i) not in self._shown]
     if new:
-      said = [self._s.train.said[i] for i in new]
-      told = host_env.messages(self._s.config, self._s.tokenizer, said)
-      attempts = collect_lib.attempts_at(np.array(new), [len(m) for m in told])
-      script = Script(dict(enumerate(told)), self._s.tokenizer.eot)
-      found = self._sessions(script, attempts, key, self._stopping)
-      self._learn(new, found)
+      texts = [self._s.train.demonstration[i] for i in new]
+      demos = host_env.messages(self._s.config, self._s.tokenizer, texts)
+      attempts = collect_lib.attempts_at(np.array(new), [len(m) for m in demos])
+      script = ScriptedGenerator(dict(enumerate(demos)), self._s.tokenizer.eot)
+      ended = self._sessions(script, attempts, key, self._stopping)
+      self._shown |= dict(zip(new, ended, strict=True))
+      if wrong := sum(e.status != Status.SOLVED for e in ended):
+        text = '%d of %d demonstrations did not solve their task.'
+        logging.warning(text, wrong, len(ended))
     record = self._record([self._shown[int(i)] for i in index])
     batch = self._batch(
       record, collect_lib.attempts_at(index, np.ones(len(index))), 0
@@ -93,41 +120,36 @@ class Hosted:
     return batch.replace(ids=ids, sampled={})
 
   def observe(self, batch: Batch):
-    """Metrics of what was collected, and of what went wrong."""
+    """Metrics of the batch, and of what went wrong."""
     counts, self._counts = self._counts, collections.Counter()
     one = np.ones((), np.float32)
-    told = {f'rollout/{k}': (np.float32(n), one) for k, n in counts.items()}
-    return loop.observe(batch) | told
+    metrics = {f'rollout/{k}': (np.float32(n), one) for k, n in counts.items()}
+    return loop.observe(batch) | metrics
 
   def _play(self, policy, attempts, key, version: int, stopping) -> Record:
-    if policy is not self._policy[0]:
-      self._policy = policy, placement.brought(policy)
-    with placement.near():
-      self._engine.swap(self._policy[1], version)
+    self._update_weights(policy, version)
     ended = self._sessions(self._engine, attempts, key, stopping)
     return self._record(ended)
 
-  def _learn(self, new: list[int], ended: list[pack.Ended]) -> None:
-    self._shown |= dict(zip(new, ended, strict=True))
-    wrong = sum(e.status != Status.SOLVED for e in ended)
-    if wrong:
-      logging.warning(
-        '%d of %d demonstrations did not solve their task.', wrong, len(ended)
-      )
+  def _update_weights(self, policy, version: int) -> None:
+    if policy is not self._policy[0]:
+      self._policy = policy, placement.to_local_mesh(policy)
+    with placement.local_mesh():
+      self._engine.update_weights(self._policy[1], version)
 
   def _sessions(
-    self, mouth, attempts: Attempts, key, stopping
-  ) -> list[pack.Ended]:
-    """Every process plays its share; all of them are told how they ended."""
+    self, generator, attempts: Attempts, key, stopping
+  ) -> list[pack.Episode]:
+    """Plays each process's share of the attempts and gathers all episodes."""
     attempts, bits = jax.device_get((attempts, jax.random.key_data(key)))
     lines = distributed.share(len(attempts.task))
 
     def mine():
-      with placement.near():
-        ended, counts = host_rollout.sessions(
+      with placement.local_mesh():
+        ended, counts = host_rollout.run_episodes(
           self._s.world,
-          mouth,
-          self._rooms,
+          generator,
+          self._workers,
           attempts,
           jax.random.wrap_key_data(bits),
           lines=lines,
@@ -137,12 +159,12 @@ class Hosted:
       counts |= {f'engine/{k}': n for k, n in self._engine.taken().items()}
       return ended, counts
 
-    told = distributed.each(mine)
-    for _, counts in told:
+    gathered = distributed.allgather_objects(mine)
+    for _, counts in gathered:
       self._counts.update(counts)
-    return [x for ended, _ in told for x in ended]
+    return [x for ended, _ in gathered for x in ended]
 
-  def _record(self, ended: list[pack.Ended]) -> Record:
+  def _record(self, ended: list[pack.Episode]) -> Record:
     limits = self._s.plan
     sizes = limits.turns, limits.width, limits.message
     return pack.record(ended, *sizes, self._s.world.family.columns)
@@ -153,7 +175,7 @@ class Hosted:
 
 
 def _arrays(
-  s: build.Setup, record: Record, attempts: Attempts, version
+  s: build.Experiment, record: Record, attempts: Attempts, version
 ) -> Batch:
   """The record as a Batch; what an environment broke is not trained on."""
   batch = record_lib.batch(

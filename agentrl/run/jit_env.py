@@ -1,6 +1,5 @@
-"""Environments inside jit of a config: tasks, words and sizes."""
+"""Jit environments of a config: tasks, tokens and sizes."""
 
-import dataclasses
 import os
 from typing import Any, NamedTuple
 
@@ -9,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from ml_collections import ConfigDict
 
-from agentrl.configs import envs
+from agentrl.configs import base, envs
 from agentrl.dataset import jit_tasks
 from agentrl.env.jit import (
   bifurcation,
@@ -18,7 +17,7 @@ from agentrl.env.jit import (
   sokoban,
   sokoban_levels,
 )
-from agentrl.rollout import hierarchical
+from agentrl.rollout import hierarchical, registered
 from agentrl.rollout import jit as jit_rollout
 from agentrl.rollout.record import Capacity
 from agentrl.run import validate
@@ -31,78 +30,72 @@ from agentrl.text import (
 from agentrl.text.tokenizer import Tokenizer
 
 
-class Sized(NamedTuple):
-  """What is known before there are tasks."""
+class JitEnvSpec(NamedTuple):
+  """Environment and sizes, before there are tasks."""
 
   source: Any  # of tasks
-  world: jit_rollout.World  # with none
-  plan: jit_rollout.Plan
+  world: jit_rollout.TokenizedEnv  # with none
+  plan: jit_rollout.RolloutSizes
 
   @property
   def capacity(self) -> Capacity:
     return jit_rollout.capacity(self.world, self.plan)
 
 
-class Parts(NamedTuple):
-  """What a run of an environment inside jit has."""
-
-  world: jit_rollout.World
-  train: jit_tasks.TaskSet
-  test: jit_tasks.TaskSet
-
-
 def sized(
   c: ConfigDict, words: Tokenizer, chat: chat_template.Chat | None
-) -> Sized:
-  """Checks what the config says of its environment."""
+) -> JitEnvSpec:
+  """Checks the environment settings of the config."""
   source, env = environment(c)
   validate.terms(c, env.columns)
   spoken(c, words, env.actions)
-  world = framed(c, without_tasks(c, words, env), chat)
-  return Sized(source, world, make_plan(c))
-
-
-def parts(c: ConfigDict, known: Sized) -> Parts:
-  """Makes the tasks, or finds them."""
-  train, test = task_sets(c, known.source)
-  both = jax.tree.map(
-    lambda a, b: jnp.asarray(np.concatenate([a, b])), train.tasks, test.tasks
-  )
-  return Parts(known.world.replace(tasks=both), train, test)
-
-
-def make_plan(c: ConfigDict) -> jit_rollout.Plan:
-  """Capacities of the config's rollouts."""
-  return jit_rollout.Plan(
-    **{f.name: c.rollout[f.name] for f in dataclasses.fields(jit_rollout.Plan)}
-  )
-
-
-def without_tasks(c: ConfigDict, words, env) -> jit_rollout.World:
-  """The environment and its words, before there is anything to play."""
-  return jit_rollout.World(
+  tag, r = c.rollout.action_prefix, c.rollout
+  world = jit_rollout.TokenizedEnv(
     pieces=observation_tokens.piece_table(words, env.pieces),
-    actions=action_parsing.action_table(words, env.actions, tag=c.rollout.tag),
+    actions=action_parsing.action_table(words, env.actions, tag=tag),
     tasks=None,
     env=env,
   )
+  plan = jit_rollout.RolloutSizes(
+    r.slots,
+    r.max_turns,
+    r.max_message_tokens,
+    r.history,
+    r.window,
+    r.context,
+    r.state_hash_fraction,
+  )
+  return JitEnvSpec(source, framed(c, world, chat), plan)
+
+
+def parts(c: ConfigDict, spec: JitEnvSpec):
+  """Returns the environment with all tasks, then those to train and to test."""
+  train, test = task_sets(c, spec.source)
+  both = jax.tree.map(
+    lambda a, b: jnp.asarray(np.concatenate([a, b])), train.tasks, test.tasks
+  )
+  return spec.world.replace(tasks=both), train, test
 
 
 def framed(
-  c: ConfigDict, world: jit_rollout.World, chat: chat_template.Chat | None
-) -> jit_rollout.World:
-  """The world with a chat's frame around its turns."""
+  c: ConfigDict,
+  world: jit_rollout.TokenizedEnv,
+  chat: chat_template.Chat | None,
+) -> jit_rollout.TokenizedEnv:
+  """Returns the environment with a chat template around its turns."""
   if chat is None:
     return world
   validate.framed(c)
   env = world.env
-  said = spoken(c, chat.words, env.actions)
-  frame = jit_template.frame(chat, env.pieces, said, system=c.rollout.system)
+  messages = spoken(c, chat.words, env.actions)
+  frame = jit_template.jit_template(
+    chat, env.pieces, messages, system=c.rollout.system
+  )
   pieces = world.pieces.replace(suffix=frame.after)
   return world.replace(pieces=pieces, frame=frame)
 
 
-def task_sets(c: ConfigDict, source) -> list[jit_tasks.TaskSet]:
+def task_sets(c: ConfigDict, source) -> list[jit_tasks.JitTaskSet]:
   """The train and the test tasks; a level file has what it has."""
   count = {'train': c.env.train, 'test': c.env.test}
   if isinstance(source, boxoban.Boxoban):
@@ -126,9 +119,9 @@ def for_evaluation(
   """The config of a run, changed to other levels and another turn limit."""
   c = ConfigDict(c.to_dict())
   if limit:
-    c.rollout.turns = limit
+    c.rollout.max_turns = limit
   # Nothing is trained: the row counts only have to divide.
-  c.micro = c.sft.batch = c.rollout.batch
+  c.micro_batch = c.sft.batch = c.rollout.batch
   if levels:
     if c.env.name != 'sokoban':
       raise ValueError(
@@ -157,8 +150,8 @@ def environment(c: ConfigDict):
     )
     return source, bifurcation.env_for(source, invalid_reward=-e.invalid)
   if e.name != 'sokoban':
-    known = ' or '.join(map(repr, envs.JITTED))
-    raise ValueError(f'env.name={e.name!r} is unknown; choose {known}')
+    names = ' or '.join(map(repr, envs.JITTED))
+    raise ValueError(f'env.name={e.name!r} is unknown; choose {names}')
   if e.levels:
     source = boxoban.Boxoban(path=e.levels)
   else:
@@ -175,25 +168,39 @@ def environment(c: ConfigDict):
 
 
 def spoken(c: ConfigDict, words: Tokenizer, actions):
-  """The tokens of the message that says each action, end of turn included.
+  """Returns the tokens of each action's message, end of turn included.
 
   In three parts: those that keep the action as a subgoal, then the switches.
   """
   # Each by itself, as parse.action_table has them: together they may merge.
-  tag = words.encode(c.rollout.tag, specials=True)
-  said = [[*tag, *words.encode(a, specials=True), words.eot] for a in actions]
-  if c.rollout_kind == 'options':
-    o = c.hp.rollout.options
-    said = [
-      [hierarchical.token(words, o[name], f'hp.rollout.options.{name}'),
-       *words.encode(subgoal), *rest]
-      for name in ('keep', 'switch')
-      for subgoal, rest in zip(actions, said, strict=True)
-    ]  # fmt: skip
-  longest = max(len(x) for x in said)
-  if longest > c.rollout.message:
+  prefix = c.rollout.action_prefix
+  tag = words.encode(prefix, specials=True)
+  for action in actions if prefix else ():
+    apart = [*tag, *words.encode(action, specials=True)]
+    if words.encode(prefix + action, specials=True) != apart:
+      raise ValueError(
+        f'rollout.action_prefix={prefix!r} and the action {action!r} have other'
+        ' tokens together than apart, so that what a model writes would name'
+        ' no action; end it with a newline'
+      )
+  messages = [
+    [*tag, *words.encode(a, specials=True), words.eot] for a in actions
+  ]
+  if decisions := registered.kind_of(base.wiring(c)).subgoal_words:
+    messages = [
+      [
+        hierarchical.token(words, word, f'hp.rollout.options.{name}'),
+        *words.encode(subgoal),
+        *rest,
+      ]
+      for name, word in zip(('keep', 'switch'), decisions, strict=True)
+      for subgoal, rest in zip(actions, messages, strict=True)
+    ]
+  longest = max(len(x) for x in messages)
+  if longest > c.rollout.max_message_tokens:
     raise ValueError(
       f'an action takes {longest} tokens with its end of turn and'
-      f' rollout.message={c.rollout.message} allows fewer; set it to {longest}'
+      f' rollout.max_message_tokens={c.rollout.max_message_tokens} allows'
+      f' fewer; set it to {longest}'
     )
-  return said
+  return messages

@@ -1,4 +1,4 @@
-"""The lock of a folder, so that one process alone writes in it.
+"""Lock of a folder: only one process writes in it.
 
     <folder>/lock.<n>   a line of JSON on the holder, then one that it renews
 
@@ -26,6 +26,8 @@ from typing import NamedTuple
 
 from absl import logging
 
+from agentrl import storage
+
 BEAT = 5.0  # seconds between renewals
 STALE = 60.0  # seconds without one after which a lock is taken over
 _TICKS = 5  # looks at a lock within one beat
@@ -45,7 +47,7 @@ class LostError(OSError):
 class Holder(NamedTuple):
   """A process, as its lock says.
 
-  machine: which kernel and which of its worlds of process ids; '' if unknown
+  machine: which kernel and which of its process-id namespaces; '' if unknown
   started: when, in the kernel's ticks since it booted; ids are used again
   """
 
@@ -71,15 +73,22 @@ class Lock:
   def __init__(
     self, folder: str | os.PathLike, *, beat: float = BEAT, stale: float = STALE
   ):
-    self._folder = pathlib.Path(folder).absolute()
+    self._folder = storage.path(storage.absolute(folder))
     self._beat, self._stale = beat, stale
     self._done = threading.Event()
-    self._renewed = 0
+    self._renewed, self._looked = 0, -math.inf
 
   def __enter__(self) -> 'Lock':
     """Takes the lock, if need be after a minute. Raises TakenError."""
     self._folder.mkdir(parents=True, exist_ok=True)
-    self._me = _this_process()
+    self._me = Holder(
+      host=socket.gethostname(),
+      pid=os.getpid(),
+      since=datetime.datetime.now().astimezone().isoformat(' ', 'seconds'),
+      machine=_machine(),
+      started=_started(os.getpid()),
+      mark=uuid.uuid4().hex,
+    )
     self._line = json.dumps(self._me._asdict()).encode() + b'\n'
     while not self._take():
       pass
@@ -98,8 +107,16 @@ class Lock:
       logging.warning('%s was not given back: %s', self._path, error)
 
   def check(self) -> None:
-    """Raises LostError once another may write here, or nobody can."""
+    """Raises LostError once another may write here, or nobody can.
+
+    A bucket, where a look takes a request, is looked at once in a beat: who
+    takes the lock over waits for several.
+    """
+    now = time.clock_gettime(time.CLOCK_BOOTTIME)  # a machine asleep counts
+    if storage.in_bucket(self._folder) and now - self._looked < self._beat:
+      return
     if _read(self._path).startswith(self._line):
+      self._looked = now
       return
     if not self._folder.is_dir():
       raise LostError(
@@ -120,32 +137,35 @@ class Lock:
     )
 
   def _take(self) -> bool:
-    """Whether the lock was free and is now this process's."""
+    """Takes the lock if it is free; returns whether it was."""
     newest = _newest(self._folder)
     if newest and not self._free(newest):
       return False
     self._number = newest + 1
     self._path = _path(self._folder, self._number)
     try:
-      with self._path.open('xb') as f:
-        f.write(self._line + _RENEWED % 0)
-        f.flush()
-        os.fsync(f.fileno())
+      storage.create(self._path, self._line + _RENEWED % 0)
     except FileExistsError:
       return False
     except OSError:
       self._path.unlink(missing_ok=True)
       raise
+    if not _read(self._path).startswith(self._line):
+      return False
     if _newest(self._folder) != self._number:  # looked at the old one too long
       self._path.unlink(missing_ok=True)
       return False
     for number in _numbers(self._folder):
       if number < self._number:
-        _remove(_path(self._folder, number))
+        path = _path(self._folder, number)
+        try:
+          path.unlink(missing_ok=True)
+        except (IsADirectoryError, PermissionError):
+          logging.warning('%s is a folder; it is left there', path)
     return True
 
   def _free(self, number: int) -> bool:
-    """Whether nobody holds the lock any more; waits until that is clear.
+    """Returns whether the lock is free; waits until that is certain.
 
     False if that is not the lock any more. Raises TakenError.
     """
@@ -162,8 +182,10 @@ class Lock:
     patience = min(patience, self._stale)
     logging.info(
       '%s is held by %s: waiting up to %.0f seconds to see whether it is alive',
-      self._folder, name, patience,
-    )  # fmt: skip
+      self._folder,
+      name,
+      patience,
+    )
     # Looks are counted, not seconds: if both are suspended, as one machine,
     # the holder has its chance again to renew the lock.
     for _ in range(math.ceil(patience * _TICKS / self._beat)):
@@ -180,8 +202,9 @@ class Lock:
         break
     logging.warning(
       '%s was held by %s, which has not renewed its lock: taken over',
-      self._folder, name,
-    )  # fmt: skip
+      self._folder,
+      name,
+    )
     return True
 
   def _keep_renewing(self) -> None:
@@ -189,12 +212,16 @@ class Lock:
       self._renewed += 1
       try:
         self._put(_RENEWED % self._renewed)
-      except OSError as error:
+      except Exception as error:  # of the disk, or of the network
         # Not the end: `check` says whether the lock is lost by that.
         logging.warning('%s cannot be renewed: %s', self._path, error)
 
   def _put(self, word: bytes) -> None:
     """Overwrites the second line, if this file is still this process's."""
+    if storage.in_bucket(self._path):
+      if _read(self._path).startswith(self._line):
+        storage.write(self._path, self._line + word)
+      return
     with self._path.open('r+b') as f:
       if f.read(len(self._line)) == self._line:
         f.write(word)
@@ -202,37 +229,30 @@ class Lock:
         os.fsync(f.fileno())
 
 
-def _path(folder: pathlib.Path, number: int) -> pathlib.Path:
+def _path(folder: storage.Path, number: int) -> pathlib.Path:
   return folder / f'lock.{number}'
 
 
-def _numbers(folder: pathlib.Path) -> list[int]:
+def _numbers(folder: storage.Path) -> list[int]:
   try:
-    names = os.listdir(folder)
+    names = [x.name for x in folder.iterdir()]
   except FileNotFoundError:
     return []
-  found = (re.fullmatch(r'lock\.([1-9][0-9]{0,17})', x) for x in names)
-  return [int(x.group(1)) for x in found if x]
+  matches = (re.fullmatch(r'lock\.([1-9][0-9]{0,17})', x) for x in names)
+  return [int(x.group(1)) for x in matches if x]
 
 
-def _newest(folder: pathlib.Path) -> int:
+def _newest(folder: storage.Path) -> int:
   """The number of the lock; 0 where there is none."""
   return max(_numbers(folder), default=0)
 
 
-def _read(path: pathlib.Path) -> bytes:
-  """What a lock says; nothing if there is none, or a folder in its place."""
+def _read(path: storage.Path) -> bytes:
+  """The content of a lock; empty if there is none, or it is a folder."""
   try:
     return path.read_bytes()
   except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
     return b''
-
-
-def _remove(path: pathlib.Path) -> None:
-  try:
-    path.unlink(missing_ok=True)
-  except (IsADirectoryError, PermissionError):
-    logging.warning('%s is a folder; it is left there', path)
 
 
 def _given_back(data: bytes) -> bool:
@@ -240,40 +260,28 @@ def _given_back(data: bytes) -> bool:
 
 
 def _holder(data: bytes) -> Holder | None:
-  """Whose lock that is; None if it does not say."""
+  """Returns the holder of the lock; None if it does not say."""
   try:
-    found = Holder(**json.loads(data.partition(b'\n')[0]))
-    return found if isinstance(found.pid, int) else None
+    holder = Holder(**json.loads(data.partition(b'\n')[0]))
+    return holder if isinstance(holder.pid, int) else None
   except (ValueError, TypeError, RecursionError):
     return None
 
 
-def _age(path: pathlib.Path) -> float:
+def _age(path: storage.Path) -> float:
   """Seconds since a lock was renewed, by the clock of the file system."""
   probe = path.with_name(f'.{path.name}.{uuid.uuid4().hex}')
   try:
-    probe.touch()
-    return probe.stat().st_mtime - path.stat().st_mtime
+    probe.write_bytes(b'')
+    return storage.modified(probe) - storage.modified(path)
   except FileNotFoundError:
     return 0.0
   finally:
-    probe.unlink(missing_ok=True)
-
-
-def _this_process() -> Holder:
-  pid = os.getpid()
-  return Holder(
-    host=socket.gethostname(),
-    pid=pid,
-    since=datetime.datetime.now().astimezone().isoformat(' ', 'seconds'),
-    machine=_machine(),
-    started=_started(pid),
-    mark=uuid.uuid4().hex,
-  )
+    storage.remove(probe)
 
 
 def _machine() -> str:
-  """Where a process id means the same; '' if it cannot be said."""
+  """Returns the scope in which a process id is unique; '' if unknown."""
   try:
     boot = pathlib.Path('/proc/sys/kernel/random/boot_id').read_text().strip()
     return f'{boot} {os.readlink("/proc/self/ns/pid")}'
@@ -282,7 +290,7 @@ def _machine() -> str:
 
 
 def _started(pid: int) -> str:
-  """When a process started; '' if it has ended, reaped or not."""
+  """Returns when a process started; '' if it has ended, reaped or not."""
   try:
     text = pathlib.Path(f'/proc/{pid}/stat').read_text()
   except OSError:
@@ -292,7 +300,7 @@ def _started(pid: int) -> str:
 
 
 def _gone(holder: Holder | None) -> bool:
-  """Whether it is a process of this machine that has ended for certain."""
+  """Returns whether it is an ended process of this machine, for certain."""
   if holder is None or not holder.machine or holder.machine != _machine():
     return False
   return _started(holder.pid) != holder.started

@@ -1,4 +1,4 @@
-"""Where a run's arrays lie: split over the mesh, or whole on every device."""
+"""Placement of a run's arrays: sharded over the mesh, or replicated."""
 
 import contextlib
 
@@ -35,7 +35,7 @@ def sharded(f, donate=()):
   return jax.jit(run, donate_argnums=donate)
 
 
-def whole(f):
+def jit_replicated_out(f):
   """jit of a function whose result every process can read."""
 
   def run(*args):
@@ -57,18 +57,16 @@ def replicated(x):
   return jax.device_put(x, whole)
 
 
-def near():
+def local_mesh():
   """The context of this process's own part of the mesh, if others have some.
 
   What is computed there waits for no other process.
   """
-  if not _shared():
-    return contextlib.nullcontext()
-  return jax.set_mesh(_own())
+  return jax.set_mesh(_own()) if _shared() else contextlib.nullcontext()
 
 
-def brought(tree):
-  """Arrays of the mesh, on this process's own part of it.
+def to_local_mesh(tree):
+  """Moves global arrays to the mesh of this process's local devices.
 
   They are split as before along mesh axes that lie within one process, and
   whole along the others. Every process must call it.
@@ -80,11 +78,11 @@ def brought(tree):
   every, own = jax.sharding.get_mesh(), _own()
 
   def within(x) -> PartitionSpec:
-    def kept(axes):
+    def local(axes):
       axes = (axes,) if isinstance(axes, str) else axes or ()
       return tuple(a for a in axes if own.shape[a] == every.shape[a]) or None
 
-    return PartitionSpec(*map(kept, x.sharding.spec))
+    return PartitionSpec(*map(local, x.sharding.spec))
 
   def bring(x, spec):
     pieces = [s.data for s in x.addressable_shards]
@@ -93,7 +91,8 @@ def brought(tree):
 
   specs = jax.tree.map(within, tree)
   places = jax.tree.map(lambda spec: NamedSharding(every, spec), specs)
-  return jax.tree.map(bring, jax.jit(_same, out_shardings=places)(tree), specs)
+  moved = jax.jit(lambda x: x, out_shardings=places)(tree)
+  return jax.tree.map(bring, moved, specs)
 
 
 def _shared() -> bool:
@@ -104,7 +103,3 @@ def _own() -> Mesh:
   every = jax.sharding.get_mesh()
   own = every.local_mesh.devices
   return Mesh(own, every.axis_names, axis_types=every.axis_types)
-
-
-def _same(x):
-  return x

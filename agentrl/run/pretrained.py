@@ -1,4 +1,4 @@
-"""The decoder and the tokenizer of a config: its own, or a checkpoint's.
+"""Decoder and tokenizer of a config: its own, or a checkpoint's.
 
   --config.model.path=DIR
 
@@ -23,15 +23,17 @@ SOURCE = ('path', 'random')
 
 
 class Language(NamedTuple):
-  """Words, and a decoder that reads and writes them."""
+  """A tokenizer, and a decoder of its vocabulary."""
 
   tokenizer: tokenizer.Tokenizer
-  shape: transformer.Shape
-  chat: chat_template.Chat | None  # of what c.rollout.frame is; None: 'bare'
+  shape: transformer.DecoderConfig
+  chat: (
+    chat_template.Chat | None
+  )  # of what c.rollout.chat_format is; None: 'bare'
 
 
 def language(c: ConfigDict) -> Language:
-  """What c.model describes; no weight is read yet.
+  """Returns the tokenizer and decoder of c.model; opens no weights.
 
   Raises:
     ValueError: for a directory that lacks a file or whose files do not fit
@@ -40,15 +42,19 @@ def language(c: ConfigDict) -> Language:
   if not c.model.path:
     words = tokenizer.Embedded()
     return Language(words, own(c, words.vocab_size), None)
-  directory = hf_weights.locate(c.model.path)
+  directory = hf_weights.locate(c.model.path, weights=False)
   shape = computed(c, hf_config.shape(hf_config.read(directory)))
-  if not c.model.random:
-    hf_weights.check(directory, shape)
   return _spoken(c, directory, shape)
 
 
+def check_weights(c: ConfigDict, shape: transformer.DecoderConfig) -> None:
+  """Raises ValueError unless the checkpoint has the weights of the shape."""
+  if c.model.path and not c.model.random:
+    hf_weights.check(hf_weights.locate(c.model.path), shape)
+
+
 def outline(c: ConfigDict, directory: str) -> Language:
-  """What a directory describes that need not hold more than a config.json.
+  """Returns those of a directory that needs to hold only a config.json.
 
   Weights are not looked at. Where there is no tokenizer, words are the
   embedded ones, without a chat.
@@ -61,30 +67,25 @@ def outline(c: ConfigDict, directory: str) -> Language:
   return _spoken(c, directory, shape)
 
 
-def computed(c: ConfigDict, shape: transformer.Shape) -> transformer.Shape:
+def computed(
+  c: ConfigDict, shape: transformer.DecoderConfig
+) -> transformer.DecoderConfig:
   """The shape, computed with as c.model says."""
   return dataclasses.replace(shape, **{name: c.model[name] for name in FREE})
 
 
 def _spoken(
-  c: ConfigDict, directory: str, shape: transformer.Shape
+  c: ConfigDict, directory: str, shape: transformer.DecoderConfig
 ) -> Language:
   words = tokenizer.HuggingFace(directory, vocab=shape.vocab)
-  return Language(words, shape, _chat(c, words))
-
-
-def _chat(
-  c: ConfigDict, words: tokenizer.HuggingFace
-) -> chat_template.Chat | None:
-  """The chat that c.rollout asks for, or that is there."""
   r = c.rollout
-  asked = r.frame == 'chat' or r.system
-  if r.frame == 'bare' or not (words.chats or asked):
-    return None
-  return chat_template.of(words)
+  wanted = r.chat_format != 'bare' and (
+    words.chats or r.chat_format == 'chat' or r.system
+  )
+  return Language(words, shape, chat_template.of(words) if wanted else None)
 
 
-def own(c: ConfigDict, vocab: int) -> transformer.Shape:
+def own(c: ConfigDict, vocab: int) -> transformer.DecoderConfig:
   """The decoder that the fields of c.model describe."""
   if c.model.random:
     raise ValueError(
@@ -92,9 +93,9 @@ def own(c: ConfigDict, vocab: int) -> transformer.Shape:
       ' its own; leave it out, or set model.path'
     )
   fields = {name: x for name, x in c.model.items() if name not in SOURCE}
-  return transformer.Shape(vocab=vocab, **fields)
+  return transformer.DecoderConfig(vocab=vocab, **fields)
 
 
-def weights(c: ConfigDict, shape: transformer.Shape):
+def weights(c: ConfigDict, shape: transformer.DecoderConfig):
   """The parameters of the checkpoint, on the mesh that is set."""
   return hf_weights.read(hf_weights.locate(c.model.path), shape)

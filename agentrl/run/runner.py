@@ -1,20 +1,21 @@
-"""A whole run: stages, evaluation, resume, report."""
+"""Runner: runs one config, or several seeds of it as one program."""
 
 import contextlib
 import functools
 import os
-import pathlib
 import shlex
 import time
+from collections.abc import Callable, Iterator, Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import logging
 
-from agentrl import checkpoint, distributed, evaluate, loop, storage
+from agentrl import checkpoint, distributed, evaluate, hooks, loop, storage
 from agentrl.learner import algorithm, update
-from agentrl.log import metrics, run_summary, trajectories, wandb_tracker
+from agentrl.log import metrics, progress, run_summary, trajectories
+from agentrl.log.sample import TrajectoryLogger
 from agentrl.preemption import Interrupt
 from agentrl.rollout.keys import Stream, stream_key
 from agentrl.run import (
@@ -24,35 +25,114 @@ from agentrl.run import (
   jit_env,
   placement,
   sampler,
+  seed_axis,
+  seed_stages,
   trajectory_log,
   validate,
 )
 from agentrl.run import lock as lock_lib
 from agentrl.run import stages as stages_lib
 from agentrl.run import workdir as workdir_lib
-
-SHOW = ('rollout/success', 'eval/success', 'loss/total', 'rollout/turns')
+from agentrl.run.outputs import RunOutputs
+from agentrl.types import Metrics, TrainState
 
 
 def run(c, workdir: str, *, stages=('sft', 'rl')) -> str:
   """Runs the config in workdir, from wherever it stands; returns a summary."""
-  validate.config(c)
-  workdir_lib.same_config(c, workdir)
-  validate.log(c)
-  s = build.setup(c)
-  if c.init:
-    workdir_lib.same_model(c)
-  with (
-    Interrupt() as asked,
-    placement.on_mesh(c),
-    sampler.players(s, asked) as them,
-  ):
-    plan = list(stages_lib.make_stages(s, stages, them))
-    with locked(workdir) as check_lock:
-      workdir_lib.same_config(
-        c, workdir
-      )  # of who held the lock before, if anybody
-      return _run(s, workdir, plan, them, asked, check_lock)
+  return run_seeds([c], [workdir], stages=stages)[0]
+
+
+def run_seeds(
+  configs: Sequence, workdirs: Sequence[str], *, stages=('sft', 'rl')
+) -> list[str]:
+  """Runs configs that differ in their seed as one program, each in its workdir.
+
+  Returns: their summaries
+  Raises ValueError for configs that cannot go together.
+  """
+  with open_run(configs, workdirs, stages=stages) as (experiments, _, steps):
+    for _ in steps:
+      pass
+  if not distributed.first():
+    return [''] * len(configs)
+  return [finish(s, w) for s, w in zip(experiments, workdirs, strict=True)]
+
+
+@contextlib.contextmanager
+def open_run(configs: Sequence, workdirs: Sequence[str], *, stages):
+  """Opens what runs need; gives their experiments, state and steps to come.
+
+  The steps are an iterator of (stage, step, state, metrics), see `run_loop`.
+  At the end everything is written and the folders are free again.
+
+  Raises ValueError for configs that cannot go together.
+  """
+  validate.config(configs[0])
+  seed_axis.check(configs)
+  for c, w in zip(configs, workdirs, strict=True):
+    workdir_lib.same_config(c, w)
+  validate.log(configs[0])
+  with contextlib.ExitStack() as stack:
+    reporter = stack.enter_context(
+      progress.Progress(active=distributed.first())
+    )
+    reporter.say(describe.opening(configs, workdirs, stages))
+    reporter.begin('loading the tasks, or making them where there are none')
+    experiments = build.experiments(configs)
+    s = experiments[0]
+    stages_lib.check_demos(s, stages)
+    for c in configs:
+      if c.init:
+        workdir_lib.same_model(c)
+    reporter.say(f'policy: {describe.model(s)}')
+    reporter.begin('making the parameters')
+    interrupt = stack.enter_context(Interrupt())
+    stack.enter_context(placement.on_mesh(configs[0]))
+    playing = stack.enter_context(
+      sampler.open_sampler(s, interrupt, workdirs[0])
+    )
+    axis = seed_axis.over_devices(len(configs))
+    plans = [stages_lib.make_stages(x, stages, playing) for x in experiments]
+    plan = [seed_stages.batch_stages(axis, x) for x in zip(*plans, strict=True)]
+    locks = [stack.enter_context(locked(w)) for w in workdirs]
+    for c, w in zip(configs, workdirs, strict=True):
+      workdir_lib.same_config(c, w)  # of who held the lock before
+    checkpoints = [
+      checkpoint.Checkpoints(
+        os.path.join(w, 'checkpoints'), keep=s.config.checkpoint.keep, check=x
+      )
+      for w, x in zip(workdirs, locks, strict=True)
+    ]
+    for x in checkpoints:  # a state that is being saved is whole at the end
+      stack.callback(x.close)
+    state, resumed, spent = restore_or_init(axis, experiments, checkpoints)
+    if s.config.model.path:
+      logging.info('%s', describe.computing(s))
+    outputs = RunOutputs(
+      axis, experiments, workdirs, checkpoints, resumed, locks
+    )
+    every = s.config.log.every
+    logger = TrajectoryLogger(outputs.log, lambda: None, every=every)
+    if axis.mesh:
+      playing = seed_stages.SeedSampler(axis, playing)
+    look = lambda: [check() for check in (interrupt, *locks)]  # noqa: E731
+    steps = run_loop(
+      plan,
+      state,
+      outputs,
+      logger,
+      evaluate=stages_lib.eval_hook(axis, s, logger, playing),
+      due=stages_lib.due(s.config, plan),
+      save_every=s.config.checkpoint.every,
+      stopping=lambda: distributed.allgather_objects(look),
+      spent=spent,
+      reporter=reporter,
+    )
+    with contextlib.closing(steps):
+      yield experiments, state, steps
+    outputs.close()
+    for check in locks:
+      check()
 
 
 @contextlib.contextmanager
@@ -71,110 +151,175 @@ def locked(workdir: str):
 
     mine = []
     try:
-      distributed.each(lambda: mine.append(take()))
+      distributed.allgather_objects(lambda: mine.append(take()))
     except RuntimeError as error:
       raise lock_lib.TakenError(str(error)) from error
     yield mine[0]
 
 
-def _run(s: build.Setup, workdir: str, plan: list[loop.Stage], playing, asked,
-         check_lock):  # fmt: skip
-  checkpoints = checkpoint.Checkpoints(
-    os.path.join(workdir, 'checkpoints'),
-    keep=s.config.checkpoint.keep,
-    check=check_lock,
-  )
-  state, resumed, spent = begin(s, workdir, checkpoints)
-  if distributed.first():
-    workdir_lib.keep_config(s.config, workdir)
-  if s.config.model.path:
-    logging.info('%s', describe.computing(s))
-  writer = write_metrics(s, workdir, resumed, check_lock)
-  progress = metrics.Progress(
-    plan[-1].end,
-    initial=int(state.step),
-    show=SHOW,
-    active=distributed.first(),
-  )
-  log = trajectories.Writer(
-    workdir, resume_after=resumed, active=distributed.first(), check=check_lock
-  )
-  keeper = trajectory_log.keeper(s, log)
+def run_loop(
+  stages: Sequence[stages_lib.Stage],
+  state,
+  outputs: RunOutputs,
+  logger: TrajectoryLogger,
+  *,
+  evaluate: Callable,
+  due: Callable[[int], bool],
+  save_every: int,
+  stopping: Callable[[], None] = lambda: None,
+  spent: float = 0.0,
+  reporter: progress.Progress | None = None,
+) -> Iterator[tuple[str, int, TrainState, Metrics]]:
+  """Trains stage after stage, from state.step to the end of the last.
 
-  def stopping():
-    asked()
-    check_lock()
+  Yields (stage, steps done, state, metrics) after every step. The state is
+  donated to the next step; a caller that closes the iterator between two steps
+  leaves a saved one.
 
-  seen = stages_lib.watch(s, plan, keeper, playing)._replace(
-    stopping=lambda: distributed.each(stopping) and None
-  )
-  go(plan, state, seen, writer, keeper, checkpoints, progress, spent)
-  log.close()
-  check_lock()
-  return finish(s, workdir) if distributed.first() else ''
-
-
-def write_metrics(
-  s: build.Setup, workdir: str, resumed, check_lock=lambda: None
-) -> metrics.Writer:
-  """What writes the run's numbers, wherever they are wanted."""
-  c, first = s.config, distributed.first()
-  tracker = None
-  if c.log.wandb and first:
-    tracker = wandb_tracker.Tracker(
-      c.log.wandb, workdir, resume_after=resumed, config=c.to_dict()
-    )
-  return metrics.Writer(
-    workdir,
-    resume_after=resumed,
-    header=describe.header(s, workdir),
-    active=first,
-    tracker=tracker,
-    check=check_lock,
-  )
-
-
-def go(plan, state, seen: loop.Watch, writer, log, checkpoints, progress,
-       spent):  # fmt: skip
-  """The loop to its end, on the clock that stood at `spent` seconds."""
-  start = time.monotonic()
+  Args:
+    spent: seconds that the run took before it was resumed
+    reporter: writes what is done, and how far; None: nobody
+  Raises:
+    Stopped: by a signal or a lost lock; the state is saved.
+    NotFiniteError: no update has been possible for a while; it is saved too.
+  """
+  began, first, end = time.monotonic(), int(state.step.min()), stages[-1].end
+  reporter = reporter or progress.Progress(active=False)
 
   def clock():
-    return spent + time.monotonic() - start
+    return spent + time.monotonic() - began
 
-  loop.run(plan, state, seen, writer, log, checkpoints, progress, clock)
-  for x in (progress, writer, checkpoints):
-    x.close()
+  def phase_at(step):
+    return next(s.name for s in stages if s.start < step <= s.end)
+
+  def report(step, scalars, *, phase):
+    means = {}
+    for name in progress.SHOW.keys() & scalars.keys():
+      # None of a seed that lacks it, NaN where nothing was scored.
+      values = [x for x in np.atleast_1d(scalars[name]) if x is not None]
+      if finite := [x for x in values if np.isfinite(x)]:
+        means[name] = np.mean(finite)
+    if phase == 'eval':
+      solved = means.get('eval/success', np.nan)
+      reporter.say(f'held-out success after step {step}: {solved:.1%}')
+      return
+    stage = next(s for s in stages if s.name == phase)
+    reporter.update(phase, step - stage.start, stage.end - stage.start, means)
+
+  def play(state, step):
+    reporter.begin('evaluating on held-out tasks')
+    return evaluate(state, step)
+
+  def save(step, state):
+    reporter.begin(f'saving step {step}', quiet=True)
+    log.drain()
+    logger.drain()
+    outputs.save(step, state, {'seconds': clock()})
+
+  saving = hooks.Checkpoint(save, every=save_every, last=end, saved=first)
+  nonfinite = hooks.StopOnNonFinite(saving)
+  log = hooks.LogMetrics(
+    [outputs.write, nonfinite.count, report],
+    phase_at,
+    clock,
+    state.step.shape,
+  )
+  evaluation = hooks.Evaluate(play, due, log, logger.drain)
+  stop = hooks.StopOnSignal(stopping, saving, last=end)
+  samples = hooks.LogTrajectories(logger, phase_at)
+  each_step = [log, samples, evaluation, saving, nonfinite, stop]
+  if first == 0:
+    evaluation(0, state, {}, None)
+  with stop:
+    for stage in stages:
+      step = int(state.step.min())
+      if step == stage.start:
+        state = stage.begin(state)
+      stop(step, state, {}, None)
+      steps = loop.iterate(
+        stage.algorithm,
+        Reported(stage, reporter),
+        state,
+        steps=stage.end,
+        hooks=each_step,
+        update=stage.update,
+      )
+      for step, state, numbers in steps:
+        try:
+          yield stage.name, step, state, numbers
+        except GeneratorExit:
+          saving.save_if_unsaved(step, state)
+          raise
 
 
-def begin(s: build.Setup, workdir: str, checkpoints: checkpoint.Checkpoints):
-  """-> state, the step resumed after or None, seconds spent so far."""
-  c = s.config
-  state = update.init(s.learner, jax.random.key(c.seed))
-  state = collect.forget(s, state)
-  found = checkpoints.latest(state)
-  if found:
-    resumed, state, meta = found
-    logging.info('Resuming %s after step %d', workdir, resumed)
-    return state, resumed, meta['seconds']
-  policy = workdir_lib.start(c, s.shape)
-  if policy is not None:
-    state = update.start_roles(
-      s.learner, workdir_lib.adopt(s.learner, policy, state)
-    )
-  return state, None, 0.0
+class Reported:
+  """A stage's sampler that says what is compiled, and computed, at present."""
+
+  def __init__(self, stage: stages_lib.Stage, reporter: progress.Progress):
+    self.task, self._stage, self._reporter = stage.task, stage, reporter
+    self._compiled: set[str] = set()
+
+  def collect(self, state, attempts, step):
+    self._begin('batch')
+    return self._stage.collect(state, attempts, step)
+
+  def observe(self, batch):
+    observed = self._stage.observe(batch)
+    self._begin('update')  # comes next
+    return observed
+
+  def _begin(self, what: str) -> None:
+    again = what in self._compiled
+    self._compiled.add(what)
+    verb = 'computing' if again else 'compiling'
+    name = f'{verb} the {self._stage.name} {what}'
+    self._reporter.begin(name, quiet=again)
 
 
-def finish(s: build.Setup, workdir: str) -> str:
+def restore_or_init(axis, experiments, checkpoints):
+  """-> state, the steps resumed after or None, seconds spent so far."""
+  s = experiments[0]
+
+  def fresh(key):
+    state = update.init(s.algorithm, key)
+    if axis.mesh:  # else it is the algorithm's own, on the mesh
+      state = state.replace(key=key)
+    return collect.init_memory(s, state)
+
+  keys = axis.stack([jax.random.key(x.config.seed) for x in experiments])
+  states = axis.unstack(axis.jit(fresh)(keys))
+  restored = [k.latest(x) for k, x in zip(checkpoints, states, strict=True)]
+  resumed = [x[0] if x else None for x in restored]
+  if any(restored):
+    logging.info('Resuming after step %s', ', '.join(map(str, resumed)))
+  spent = max(x[2]['seconds'] if x else 0.0 for x in restored)
+  states = [x[1] if x else y for x, y in zip(restored, states, strict=True)]
+  begun = s.config.init or s.config.model.path
+  if not begun or all(restored):
+    return axis.stack(states), resumed, spent
+  inits = {x.config.init: x.config for x in experiments}
+  policies = {k: workdir_lib.start(c, s.shape) for k, c in inits.items()}
+  for i, x in enumerate(experiments):
+    params = policies[x.config.init]
+    if not restored[i] and params is not None:
+      states[i] = workdir_lib.load_policy_params(s.algorithm, params, states[i])
+
+  def start(state):
+    new = update.init_roles_from_policy(s.algorithm, state)
+    return axis.where_at_step(0, new, state)
+
+  return axis.jit(start)(axis.stack(states)), resumed, spent
+
+
+def finish(s: build.Experiment, workdir: str) -> str:
   """The learning curve and the summary, from what the run wrote."""
-  path = pathlib.Path(workdir, metrics.FILE)
+  folder = storage.path(workdir)
+  path, curve = folder / metrics.FILE, folder / 'curve.png'
   metrics.repair(path)  # nobody has checked it since the run began
-  rows, curve = metrics.read(path), pathlib.Path(workdir, 'curve.png')
-  if curve.is_dir():
-    storage.set_aside(curve, 'is a folder where a file is to be')
-  run_summary.learning_curve(rows, str(curve), title=describe.title(s))
+  rows = metrics.read(path)
+  run_summary.learning_curve(rows, curve, title=describe.title(s))
   text = run_summary.summary(rows, describe.header(s, workdir))
-  storage.write(os.path.join(workdir, 'summary.txt'), text + '\n')
+  storage.write(folder / 'summary.txt', text + '\n')
   return text
 
 
@@ -186,7 +331,7 @@ def evaluate_run(
   levels: str | None = None,
   limit: int | None = None,
   seed: int = 0,
-  kept: int = 8,
+  logged: int = 8,
 ) -> str:
   """Plays with a run's newest policy; returns what to print.
 
@@ -194,18 +339,20 @@ def evaluate_run(
     levels: another Sokoban level file, all of whose levels are played; else
       the run's own held-out tasks
     limit: turns; else as many as in training
-    kept: trajectories that are logged, to be looked at
+    logged: trajectories to log
   """
   c = workdir_lib.read_config(workdir)
-  s = build.setup(jit_env.for_evaluation(c, levels, limit))
+  s = build.experiment(jit_env.for_evaluation(c, levels, limit))
   first = 0 if levels else len(s.train)
-  with placement.on_mesh(c), sampler.players(s) as playing:
+  with (
+    placement.on_mesh(c),
+    sampler.open_sampler(s, workdir=workdir) as playing,
+  ):
     step, state = workdir_lib.load(c, s.shape, workdir)
-    playing.lend(state.params)
+    playing.update_service_params(state.params)
+    params = algorithm.full_params(s.algorithm.context, state.params)
     numbers, last = evaluate.evaluate(
-      functools.partial(
-        playing.play, algorithm.whole(s.learner.context, state.params)
-      ),
+      functools.partial(playing.play, params),
       np.arange(first, len(s.train) + len(s.test)),
       episodes=episodes,
       batch=c.rollout.batch,
@@ -213,23 +360,20 @@ def evaluate_run(
       temperature=temperature,
       key=stream_key(jax.random.key(seed), Stream.EVAL),
     )
-    some = trajectory_log.first(kept, *last)
+    some = trajectory_log.first(logged, *last)
     some = jax.device_get(trajectory_log.of_record(s)(*some, jnp.int32(step)))
   name = os.path.splitext(os.path.basename(levels))[0] if levels else 'held_out'
   path = os.path.join(workdir, 'evaluations', f'{step:06d}_{name}')
-  log = trajectories.Writer(path, resume_after=None)
+  log = trajectories.TrajectoryWriter(path, resume_after=None)
   trajectory_log.write(s, log, step, 'eval', some)
   log.close()
-  return '\n'.join([
+  broken = numbers['eval/unscored']
+  more = f'; {broken} more broke with their environment' if broken else ''
+  return (
     f'{describe.title(s)}, step {step}, temperature {temperature:g},'
-    f' at most {s.plan.turns} turns',
+    f' at most {s.plan.turns} turns\n'
     f'success {numbers["eval/success"]:.1%}'
-    f' [{numbers["eval/low"]:.1%}, {numbers["eval/high"]:.1%}] (95%),'
-    f' {numbers["eval/solved"]} of {numbers["eval/episodes"]} episodes'
-    f'{_unscored(numbers["eval/unscored"])}',
-    f'to see some of them: {shlex.join([*describe.main("view"), path])}',
-  ])  # fmt: skip
-
-
-def _unscored(n: int) -> str:
-  return f'; {n} more broke with their environment' if n else ''
+    f' [{numbers["eval/ci_low"]:.1%}, {numbers["eval/ci_high"]:.1%}] (95%),'
+    f' {numbers["eval/solved"]} of {numbers["eval/episodes"]} episodes{more}\n'
+    f'to see some of them: {shlex.join([*describe.main("view"), path])}'
+  )

@@ -1,12 +1,23 @@
-"""The users and judges of a run: its config's `service`, opened."""
+"""Services of a run: the simulated users and judges of its config."""
 
 import functools
+import os
 
+import jax
+
+from agentrl import storage
 from agentrl.env import base
 from agentrl.learner import algorithm
-from agentrl.rollout.engine.service import Model
-from agentrl.run import build, host_env, placement, workdir
-from agentrl.service.base import Function, Service, Watched, told
+from agentrl.rollout.engine.service import EngineService
+from agentrl.run import build, host_env, placement, validate
+from agentrl.run import workdir as workdir_lib
+from agentrl.service.base import (
+  CountedService,
+  Function,
+  Service,
+  with_system_text,
+)
+from agentrl.service.chat_completions import ChatCompletions
 from agentrl.types import PyTree
 
 KEPT = 10_000  # answers of a model at temperature 0 that are remembered
@@ -15,84 +26,103 @@ KEPT = 10_000  # answers of a model at temperature 0 that are remembered
 class Services:
   """Open until `close`. Services of one role, or of one run, share a model."""
 
-  def __init__(self, s: build.Setup):
-    """Of a config that was checked.
+  def __init__(self, s: build.Experiment, workdir: str = ''):
+    """Takes an experiment whose config was checked.
+
+    Args:
+      workdir: folder of the run, for answers of servers; '': remembered only
 
     Raises:
       ValueError: a run that is none, or one of another model.
     """
     self._s = s
+    self._workdir = workdir
     self._runs: dict[str, PyTree] = {}
+    self._servers: dict[str, ChatCompletions] = {}
     for name, service in s.config.service.items():
       if service.run and service.run not in self._runs:
-        workdir.same_model(s.config, f'service.{name}.run')
-        self._runs[service.run] = placement.brought(
-          workdir.policy(s.shape, service.run)
+        workdir_lib.same_model(s.config, f'service.{name}.run')
+        self._runs[service.run] = placement.to_local_mesh(
+          workdir_lib.policy(s.shape, service.run)
         )
     self._models = self._opened()
     self._watched = {name: self._watch(name) for name in s.config.service}
     for run, params in self._runs.items():
-      self._models['', run].swap(params)
+      self._models['', run].update_weights(params)
 
-  def serve(self, family: base.Family) -> base.Family:
+  def serve(self, family: base.EnvFamily) -> base.EnvFamily:
     """The family whose environments ask these."""
-    return base.served(family, self._watched)
+    return base.with_services(family, self._watched)
 
-  def lend(self, params: dict[str, PyTree]) -> None:
-    """What roles are from now on; copied before this returns."""
+  def update_params(self, params: dict[str, PyTree]) -> None:
+    """Sets the parameters of all roles; copied before this returns."""
     for (role, run), model in self._models.items():
-      context = self._s.learner.context
       if run:
-        model.swap(self._runs[run])
+        weights = self._runs[run]
       else:
-        model.swap(placement.brought(algorithm.whole(context, params, role)))
+        whole = algorithm.full_params(self._s.algorithm.context, params, role)
+        weights = placement.to_local_mesh(whole)
+      model.update_weights(weights)
     for name, service in self._s.config.service.items():
       if service.role:
         self._watched[name].forget()
 
   def taken(self) -> dict[str, int]:
-    """What was asked since this was called last: 'service/<name>/<count>'."""
+    """Counts since the last call: 'service/<name>/<count>'."""
     return {
       f'service/{name}/{count}': n
-      for name, watched in self._watched.items()
-      for count, n in watched.taken().items()
+      for services in (self._watched, self._servers)
+      for name, service in services.items()
+      for count, n in service.taken().items()
     }
 
   def close(self) -> None:
     for model in self._models.values():
       model.close()
 
-  def _opened(self) -> dict[tuple[str, str], Model]:
-    """(role, run) -> the model, with room for whoever it speaks as."""
+  def _opened(self) -> dict[tuple[str, str], EngineService]:
+    """(role, run) -> the model, with capacity for all services that use it."""
     c, s = self._s.config, self._s
+    most = s.shape.positions
     for name, service in c.service.items():
-      if not service.function:
-        self._fits(name)
-    with placement.near():
+      generated = service.role or service.run
+      if generated and 0 < most < service.context:
+        raise ValueError(
+          f'service.{name}.context={service.context} is more than the'
+          f' model.positions={most}; set it to {most} or less'
+        )
+    with placement.local_mesh():
       return {
-        at: Model(s.shape, host_env.sizes(c, capacity), s.world.talk)
+        at: EngineService(s.shape, host_env.sizes(c, capacity), s.world.talk)
         for at, capacity in host_env.models(c).items()
       }
 
-  def _fits(self, name: str) -> None:
-    needed, most = self._s.config.service[name].context, self._s.shape.positions
-    if 0 < most < needed:
-      raise ValueError(
-        f'service.{name}.context={needed} is more than the'
-        f' model.positions={most}; set it to {most} or less'
-      )
+  def _server(self, name: str) -> ChatCompletions:
+    """The client of a server, whose answers are kept in the run's folder."""
+    file = None
+    if self._workdir and not storage.in_bucket(storage.path(self._workdir)):
+      folder = os.path.join(self._workdir, 'services')
+      file = os.path.join(folder, f'{name}.{jax.process_index()}.jsonl')
+    self._servers[name] = ChatCompletions(
+      validate.endpoint(self._s.config.service[name]), file
+    )
+    return self._servers[name]
 
-  def _watch(self, name: str) -> Watched:
+  def _watch(self, name: str) -> CountedService:
     c, words = self._s.config.service[name], self._s.tokenizer
     speaks: Service
     if c.function:
-      speaks, kept = Function(c.function), 0
+      speaks, cached = Function(c.function), 0
+    elif c.address:
+      speaks, cached = self._server(name), 0
     else:
       model = self._models[c.role, c.run]
       speaks = functools.partial(
         model, temperature=c.temperature, budget=c.message
       )
-      kept = 0 if c.temperature else KEPT
-    return Watched(
-      told(speaks, c.system), lambda text: len(words.encode(text)), kept=kept
+      cached = 0 if c.temperature else KEPT
+    return CountedService(
+      with_system_text(speaks, c.system),
+      lambda text: len(words.encode(text)),
+      capacity=cached,
     )

@@ -1,6 +1,7 @@
-"""What a run does step by step: its stages, and when it looks up from them."""
+"""Builds the stages of a run (SFT warm start, RL) and its evaluation hook."""
 
-import functools
+import dataclasses
+from typing import Protocol
 
 import jax
 import jax.numpy as jnp
@@ -9,156 +10,215 @@ from absl import logging
 
 from agentrl import evaluate, loop, registry
 from agentrl.dataset import host_tasks, jit_tasks
-from agentrl.learner import algorithm
+from agentrl.learner import algorithm as algorithm_lib
 from agentrl.learner import update as update_lib
-from agentrl.log.sample import Keeper
+from agentrl.learner.algorithm import Algorithm
+from agentrl.log.sample import TrajectoryLogger
 from agentrl.rollout.keys import Stream, step_key, stream_key
-from agentrl.run import build, collect, describe, sampler, trajectory_log
-from agentrl.run.sampler import Players
+from agentrl.run import (
+  build,
+  collect,
+  describe,
+  host_env,
+  sampler,
+  trajectory_log,
+)
+from agentrl.run.sampler import EnvSampler
+from agentrl.run.seed_axis import SeedAxis
+from agentrl.types import Batch, TrainState
 
 
-def make_stages(s: build.Setup, names, playing: Players | None = None):
+class Stage(loop.Sampler, Protocol):
+  """Steps [start, end) of a run, which share one state and one counter."""
+
+  name: str
+  start: int
+  end: int
+  algorithm: Algorithm
+
+  def begin(self, state: TrainState) -> TrainState:
+    """Changes the state before the first step of the stage."""
+
+  def update(self, alg: Algorithm, state: TrainState, batch: Batch):
+    """learner.update; of all seeds where there are several."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SFTStage:
+  """Supervised warm start on demonstrations, in epochs of their own."""
+
+  experiment: build.Experiment
+  start: int
+  end: int
+  sampler: EnvSampler
+  name: str = 'sft'
+  update = staticmethod(update_lib.update)
+
+  @property
+  def algorithm(self) -> Algorithm:
+    s, warm = self.experiment, self.experiment.warm
+    return warm._replace(sample=trajectory_log.sampler_of(s, warm, 1))
+
+  def begin(self, state):
+    return state
+
+  def task(self, step: int):
+    c, tasks = self.experiment.config, tasks_with_demos(self.experiment)
+    at, batch = step - self.start, c.sft.batch
+    order = jit_tasks.epoch_order(len(tasks), c.seed, at, batch)
+    return self.sampler.demo_batch(tasks[order])
+
+  def collect(self, state, attempts, step):
+    self.sampler.update_service_params(state.params)
+    key = step_key(state.key, Stream.SFT, step)
+    return self.sampler.demonstrate(attempts, key)
+
+  def observe(self, batch):
+    return {}
+
+
+@dataclasses.dataclass(frozen=True)
+class RLStage:
+  """Reinforcement learning on the training tasks."""
+
+  experiment: build.Experiment
+  start: int
+  end: int
+  sampler: EnvSampler
+  name: str = 'rl'
+  update = staticmethod(update_lib.update)
+
+  @property
+  def algorithm(self) -> Algorithm:
+    s, alg = self.experiment, self.experiment.algorithm
+    pick = trajectory_log.sampler_of(s, alg, s.config.rollout.group_size)
+    return alg._replace(start=self.start, sample=pick)
+
+  def begin(self, state):
+    alg = self.experiment.algorithm
+    state = update_lib.init_roles_from_policy(alg, state)
+    state = collect.init_memory(self.experiment, state)
+    return state.replace(step=jnp.zeros_like(state.step) + self.start)
+
+  def task(self, step: int):
+    s, c = self.experiment, self.experiment.config
+    spec = s.algorithm.spec
+    task = registry.bind('task', c.task, spec.values('task', c.task))
+    return task(
+      len(s.train),
+      step - self.start,
+      group=collect.num_attempts_of_group(spec, c.rollout.group_size),
+      batch=collect.num_attempts(spec, c.rollout.batch),
+      limit=c.rollout.max_turns,
+      seed=c.seed,
+      temperature=c.rollout.temperature,
+    )
+
+  def collect(self, state, attempts, step):
+    self.sampler.update_service_params(state.params)
+    key = step_key(state.key, Stream.ROLLOUT, step)
+    context = self.experiment.algorithm.context
+    policy = algorithm_lib.full_params(context, state.params)
+    return self.sampler.collect(policy, attempts, key, jnp.int32(step))
+
+  def observe(self, batch):
+    return self.sampler.observe(batch)
+
+
+def make_stages(
+  s: build.Experiment, names, playing: EnvSampler | None = None
+) -> list[Stage]:
   """Supervised warm start, then RL, on one step counter."""
-  c, at = s.config, 0
-  playing = playing or sampler.jitted(s)
-  if not _steps(c, names):
+  c, out = s.config, []
+  playing = sampler.JitSampler(s) if playing is None else playing
+  warm = c.sft.steps if 'sft' in names and not c.init else 0
+  steps = c.steps if 'rl' in names else 0
+  if not warm + steps:
     raise ValueError(
       f'there is nothing to do: steps={c.steps}, sft.steps={c.sft.steps},'
       f' init={c.init!r} (which replaces the warm start); raise one of them'
     )
-  if 'sft' in names and c.sft.steps and not c.init:
-    if shown(s).size:
-      yield sft_stage(s, at, at + c.sft.steps, playing)
-      at += c.sft.steps
-    elif 'rl' in names and c.steps:
-      logging.warning(
-        '%s The warm start is left out; --config.init=RUN can take its place.',
-        no_demonstration(s),
-      )
-    else:
-      raise ValueError(no_demonstration(s))
-  if 'rl' in names and c.steps:
-    yield rl_stage(s, at, at + c.steps, playing)
+  if warm and not tasks_with_demos(s).size:
+    text = f'No task of {describe.task_name(s)} comes with a demonstration.'
+    if not steps:
+      raise ValueError(text)
+    way = '--config.init=RUN can take its place.'
+    logging.warning('%s The warm start is left out; %s', text, way)
+    warm = 0
+  if warm:
+    out.append(SFTStage(s, 0, warm, playing))
+  if steps:
+    out.append(RLStage(s, warm, warm + steps, playing))
+  return out
 
 
-def _steps(c, names) -> int:
-  """How many steps all stages have."""
-  warm = c.sft.steps if 'sft' in names and not c.init else 0
-  return warm + (c.steps if 'rl' in names else 0)
+def check_demos(s: build.Experiment, names) -> None:
+  """Raises ValueError for a demonstration that a warm start cannot show."""
+  c = s.config
+  if 'sft' in names and c.sft.steps and not c.init and s.on_host:
+    host_env.messages(c, s.tokenizer, s.train.demonstration)
 
 
-def shown(s: build.Setup) -> np.ndarray:
-  """Training tasks that have a demonstration."""
-  if isinstance(s.train, host_tasks.TaskSet):
-    return np.flatnonzero([bool(said) for said in s.train.said])
+def tasks_with_demos(s: build.Experiment) -> np.ndarray:
+  """Indices of the training tasks that have a demonstration."""
+  if isinstance(s.train, host_tasks.HostTaskSet):
+    return np.flatnonzero([bool(x) for x in s.train.demonstration])
   return np.flatnonzero(np.any(s.train.actions >= 0, axis=1))
 
 
-def no_demonstration(s: build.Setup) -> str:
-  return f'No task of {describe.task_name(s)} comes with a demonstration.'
-
-
-def sft_stage(
-  s: build.Setup, start: int, end: int, playing: Players | None = None
-) -> loop.Stage:
-  tasks, playing = shown(s), playing or sampler.jitted(s)
-
-  def chosen(step):
-    order = jit_tasks.epoch_order(
-      len(tasks), s.config.seed, step - start, s.config.sft.batch
-    )
-    return playing.chosen(tasks[order])
-
-  def sample(state, chosen, step):
-    playing.lend(state.params)
-    key = step_key(state.key, Stream.SFT, step)
-    return playing.demonstrate(chosen, key)
-
-  update = jax.jit(trajectory_log.updating(s, s.warm, 1), donate_argnums=0)
-  return loop.Stage(
-    'sft',
-    start,
-    end,
-    lambda state: state,
-    chosen,
-    sample,
-    lambda batch: {},
-    update,
-  )
-
-
-def rl_stage(
-  s: build.Setup, start: int, end: int, playing: Players | None = None
-) -> loop.Stage:
-  c, playing = s.config, playing or sampler.jitted(s)
-  r = c.rollout
-  task = registry.bind('task', c.task, c.hp.get('task', {}).get(c.task, {}))
-
-  def attempts(step):
-    return task(
-      len(s.train),
-      step - start,
-      group=collect.attempted_group(c),
-      batch=collect.attempted(c),
-      limit=r.turns,
-      seed=c.seed,
-      temperature=r.temperature,
-    )
-
-  def sample(state, attempts, step):
-    playing.lend(state.params)
-    key = step_key(state.key, Stream.ROLLOUT, step)
-    policy = algorithm.whole(s.learner.context, state.params)
-    return playing.collect(policy, attempts, key, jnp.int32(step))
-
-  def begin(state):
-    state = collect.forget(s, update_lib.start_roles(s.learner, state))
-    return state.replace(step=jnp.zeros_like(state.step) + start)
-
-  learner = s.learner._replace(start=start)
-  update = jax.jit(
-    trajectory_log.updating(s, learner, r.group), donate_argnums=0
-  )
-  return loop.Stage(
-    'rl', start, end, begin, attempts, sample, playing.observe, update
-  )
-
-
-def watch(s: build.Setup, stages, log: Keeper, playing: Players) -> loop.Watch:
-  """Held-out success at the end of every stage, and now and then."""
+def eval_hook(
+  axis: SeedAxis,
+  s: build.Experiment,
+  log: TrajectoryLogger | None,
+  playing: EnvSampler,
+):
+  """Returns (state, step) -> metrics of the held-out tasks, for every seed."""
   c = s.config
-  play, keep = playing.play, trajectory_log.of_record(s)
+  tasks = len(s.train) + np.arange(len(s.test))
+  keep = trajectory_log.of_record(s)
 
-  def look(state, step):
-    playing.lend(state.params)
-    scalars, last = evaluate.evaluate(
-      functools.partial(play, algorithm.whole(s.learner.context, state.params)),
-      len(s.train) + np.arange(len(s.test)),
+  @axis.jit
+  def fold(key, i):
+    return jax.random.fold_in(stream_key(key, Stream.EVAL), i)
+
+  def run(state, step):
+    playing.update_service_params(state.params)
+    policy = algorithm_lib.full_params(s.algorithm.context, state.params)
+    ends, record, attempts = evaluate.play_rounds(
+      lambda attempts, i: playing.play(
+        policy, attempts, fold(state.key, axis.same(np.int32(i)))
+      ),
+      tasks,
       episodes=c.eval.episodes,
       batch=c.rollout.batch,
-      limit=c.rollout.turns,
+      limit=c.rollout.max_turns,
       temperature=c.eval.temperature,
-      key=stream_key(state.key, Stream.EVAL),
     )
-    if c.log.held_out:
-      some = trajectory_log.first(c.log.held_out, *last)
-      log.write(step, 'eval', keep(*some, jnp.int32(step)))
-    return scalars
+    scalars, some = [], []
+    for i in range(axis.count):
+      mine, last = axis.seed((ends, record), i)
+      scalars.append(evaluate.measure(mine, c.eval.episodes, len(tasks)))
+      if c.log.eval_trajectories:
+        first = trajectory_log.first(c.log.eval_trajectories, last, attempts)
+        some.append(keep(*first, jnp.int32(step)))
+    if some:
+      log.write(step, 'eval', axis.stack(some))
+    return axis.gather(scalars)
 
-  return loop.Watch(look, due(c, stages), c.checkpoint.every)
+  return run
 
 
 def due(c, stages):
-  """steps done -> whether held-out tasks are played then."""
+  """Returns steps done -> whether to evaluate then.
+
+  At the end of every stage, before RL, and every so many steps of the last.
+  """
   ends = {stage.end for stage in stages} | {stages[0].start}
   if stages[0].name == 'sft':
     ends.discard(stages[0].start)
 
   def due_at(done: int) -> bool:
-    every = c.eval.every
-    rl = stages[-1].start
-    return done in ends or bool(
-      every and done > rl and (done - rl) % every == 0
-    )
+    every, since = c.eval.every, done - stages[-1].start
+    return done in ends or bool(every and since > 0 and since % every == 0)
 
   return due_at

@@ -1,64 +1,50 @@
-"""What a run keeps of its trajectories, and where it goes."""
+"""Samples trajectories of updates and evaluations, and logs them."""
 
 import jax
 
 from agentrl import mesh
-from agentrl.learner import update as update_lib
+from agentrl.learner.algorithm import Algorithm
+from agentrl.learner.update import Aux
 from agentrl.log import encode, sample, trajectories
 from agentrl.rollout import record as record_lib
-from agentrl.rollout.keys import Stream, step_key
 from agentrl.run import build, collect
 from agentrl.types import Attempts
 
 
-def keeper(s: build.Setup, writer: trajectories.Writer) -> sample.Keeper:
-  """Puts what a run keeps into its log."""
-
-  def put(step: int, phase: str, what: sample.Kept) -> None:
-    write(s, writer, step, phase, what)
-
-  return sample.Keeper(put, writer.flush, every=s.config.log.every)
-
-
 def write(
-  s: build.Setup, writer: trajectories.Writer, step, phase, what
+  s: build.Experiment, writer: trajectories.TrajectoryWriter, step, phase, what
 ) -> None:
-  told = encode.trajectories(what, s.tokenizer, step=step, phase=phase)
-  for trajectory in told:
+  for trajectory in encode.trajectories(
+    what, s.tokenizer, step=step, phase=phase
+  ):
     writer.write(trajectory)
 
 
-def updating(s: build.Setup, learner: update_lib.Learner, group: int):
-  """(state, batch) -> state, metrics, what is kept; to be jitted."""
-  groups = s.config.log.groups
+def sampler_of(s: build.Experiment, alg: Algorithm, group: int):
+  """Returns Algorithm.sample: picks the trajectories of an update to log."""
+  groups, has_credit = s.config.log.groups, bool(alg.spec.advantage)
 
-  def update(state, batch):
-    new, told, seen = update_lib.explained(learner, state, batch)
-    if not groups:
-      return new, told, None
-    batch, signals, credit = seen
-    key = step_key(state.key, Stream.LOG, state.step)
-    some = sample.sample(
-      batch,
-      signals,
-      credit if learner.wiring.advantage else None,
+  def pick(aux: Aux, key):
+    b = aux.batch.outcome.shape[0]
+    return sample.sample(
+      aux.batch,
+      aux.signals,
+      aux.credit if has_credit else None,
       key,
       groups=groups,
-      size=batch.outcome.shape[0] if groups < 0 else groups * group,
+      size=b if groups < 0 else groups * group,
     )
-    return new, told, some
 
-  return update
+  return pick if groups else lambda aux, key: None
 
 
-def of_record(s: build.Setup):
+def of_record(s: build.Experiment):
   """(record, attempts, version) -> all of them kept, compiled once."""
 
   def f(record, attempts, version):
-    batch = record_lib.batch(
-      record, collect.layout(s, record), attempts, version
-    )
-    batch = collect.score(s, batch)
+    layout = collect.layout(s, record)
+    batch = record_lib.batch(record, layout, attempts, version)
+    batch = collect.score(s.algorithm.spec, batch)
     n = attempts.task.shape[0]
     return sample.sample(batch, {}, None, jax.random.key(0), groups=-1, size=n)
 

@@ -1,4 +1,4 @@
-"""What a config must satisfy: one sentence for what does not fit.
+"""Validation of configs: one sentence for what does not fit.
 
 All of it is found before anything is built or compiled.
 """
@@ -6,7 +6,6 @@ All of it is found before anything is built or compiled.
 import dataclasses
 import math
 import re
-from collections.abc import Mapping
 
 import jax
 from ml_collections import ConfigDict
@@ -15,9 +14,11 @@ from agentrl import mesh, registry
 from agentrl.configs import base, envs
 from agentrl.domain import COUNT0, OneOf, Real
 from agentrl.log import wandb_tracker
-from agentrl.nn.transformer import Shape
+from agentrl.nn.transformer import DecoderConfig
+from agentrl.rollout import registered
 from agentrl.run import fields
 from agentrl.schedule import SHAPES
+from agentrl.service import chat_completions
 from agentrl.service.base import Function
 
 
@@ -25,109 +26,102 @@ def config(c: ConfigDict) -> None:
   """One sentence for what does not fit, before anything expensive."""
   fields.check(c)
   r = c.rollout
-  if r.batch % r.group:
+  if r.batch % r.group_size:
     raise ValueError(
-      f'rollout.batch={r.batch} is not a multiple of rollout.group={r.group};'
-      f' set rollout.batch to {-(-r.batch // r.group) * r.group}'
+      f'rollout.batch={r.batch} is not a multiple of'
+      f' rollout.group_size={r.group_size};'
+      f' set rollout.batch to {-(-r.batch // r.group_size) * r.group_size}'
     )
-  _check_rollout(c)
-  sizes = _mesh(c)
-  devices = mesh.pieces('batch', sizes)
+  spec = base.wiring(c)
+  on_host = registered.kind_of(spec).on_host
+  _check_rollout(c, on_host)
+  shape = {name: c.mesh[name] for name in mesh.AXES}
+  open_ended = -1 in shape.values()
+  here = len(jax.devices()) if open_ended else math.prod(shape.values())
+  sizes = mesh.sizes(shape, here)
+  devices = mesh.num_shards('batch', sizes)
   for name, size in (
     ('rollout.batch', r.batch),
     ('rollout.slots', r.slots),
-    ('micro', c.micro),
+    ('micro_batch', c.micro_batch),
     ('sft.batch', c.sft.batch),
   ):
     if size % devices:
+      axes = (
+        f'mesh.{x}={sizes[x]}' for x in mesh.RULES['batch'] if sizes[x] > 1
+      )
       raise ValueError(
         f'{name}={size} is not divisible by {devices}, over which'
-        f' {_told(sizes)} split rows; set it to {-(-size // devices) * devices}'
+        f' {" and ".join(axes)} split rows; set it to'
+        f' {-(-size // devices) * devices}'
       )
-  for name in ('policy',):
-    if name not in c.role or c.role[name].kind != 'train':
-      raise ValueError(f'c.role.{name} must exist and have kind train')
-  if r.nulled and r.history == 'turn' and r.window > 1:
+  if 'policy' not in c.role or c.role.policy.kind != 'train':
+    raise ValueError('c.role.policy must exist and have kind train')
+  if r.null_observation and r.history == 'turn' and r.window > 1:
     raise ValueError(
-      f'rollout.nulled={r.nulled!r} replaces an observation, but with'
-      f' rollout.window={r.window} a context holds several; set'
-      " rollout.window to 1, or rollout.history to 'full'"
+      f'rollout.null_observation={r.null_observation!r} replaces an'
+      f' observation, but with rollout.window={r.window} a context holds'
+      " several; set rollout.window to 1, or rollout.history to 'full'"
     )
   if 'blend' in c.signal and c.model.attention != 'xla':
     raise ValueError(
       f'model.attention={c.model.attention!r} has no forward mode, which signal'
       " 'blend' needs; set model.attention to 'xla'"
     )
-  if c.service and c.rollout_kind != 'host':
+  if c.service and not on_host:
     raise ValueError(
       f'service.{next(iter(c.service))} answers host environments, and'
       f' env.name={c.env.name!r} is one inside jit; leave it out'
     )
-  registry.check(base.wiring(c))
+  registry.check(spec)
   _check_frame(c)
   _check_adapter(c)
   _check_rows(c)
   _check_schedule(c)
 
 
-def _check_rollout(c: ConfigDict) -> None:
-  """The kind of rollout can play the environment as the method wants it."""
-  envs.known(c.env.name)
+def _check_rollout(c: ConfigDict, on_host: bool) -> None:
+  """Checks that the rollout can play the environment as the method needs."""
+  envs.check_name(c.env.name)
   if c.env.name in envs.JITTED:
-    if c.rollout_kind == 'host':
+    if on_host:
       raise ValueError(
-        f"env.name={c.env.name!r} runs inside jit, and rollout_kind='host' is"
-        " for the others; set rollout_kind to 'jit'"
+        f"env.name={c.env.name!r} runs inside jit, and rollout.kind='host' is"
+        " for the others; set rollout.kind to 'jit'"
       )
     return
   jitted = f'set env.name to {" or ".join(map(repr, envs.JITTED))}'
-  if c.rollout_kind != 'host':
+  if not on_host:
     raise ValueError(
-      f'rollout_kind={c.rollout_kind!r} plays environments inside jit, and'
+      f'rollout.kind={c.rollout.kind!r} plays environments inside jit, and'
       f' env.name={c.env.name!r} is a host environment, whose rollouts do not'
       f' mark the parts of a message yet; {jitted}'
     )
-  if c.rollout.nulled:
+  if c.rollout.null_observation:
     raise ValueError(
-      f'rollout.nulled={c.rollout.nulled!r} asks for a second reading of each'
-      ' message without its observation, which rollouts of host environments'
-      f' such as env.name={c.env.name!r} do not make yet; {jitted}'
+      f'rollout.null_observation={c.rollout.null_observation!r} asks for a'
+      ' second reading of each message without its observation, which rollouts'
+      f' of host environments such as env.name={c.env.name!r} do not make yet;'
+      f' {jitted}'
     )
 
 
-def _mesh(c: ConfigDict) -> dict[str, int]:
-  """Sizes of the mesh, on as many devices as it asks for."""
-  shape = {name: c.mesh[name] for name in mesh.AXES}
-  open_ended = -1 in shape.values()
-  here = len(jax.devices()) if open_ended else math.prod(shape.values())
-  return mesh.sizes(shape, here)
-
-
-def _told(sizes: Mapping[str, int]) -> str:
-  """The mesh axes that split rows."""
-  names = [name for name in mesh.RULES['batch'] if sizes[name] > 1]
-  return ' and '.join(f'mesh.{name}={sizes[name]}' for name in names)
-
-
 def log(c: ConfigDict) -> None:
-  """Who gets the numbers can be reached."""
+  """Checks that the tracker of metrics is installed."""
   if c.log.wandb:
     wandb_tracker.installed()
 
 
-def terms(c: ConfigDict, told: tuple[str, ...]) -> None:
-  """The environment tells what the config expects of its kind."""
+def terms(c: ConfigDict, names: tuple[str, ...]) -> None:
+  """Checks that the environment gives the terms that the config needs."""
   w = base.wiring(c)
-  registry.check(
-    w._replace(gives=(
-      *(g for g in w.gives if not g.startswith('term:')),
-      *(f'term:{name}' for name in told),
-    ))
-  )  # fmt: skip
+  gives = [g for g in w.gives if not g.startswith('term:')]
+  gives += [f'term:{name}' for name in names]
+  registry.check(w._replace(gives=tuple(gives)))
 
 
 def services(c: ConfigDict, needs: tuple[str, ...], place: str) -> None:
-  """Whoever is asked is there, and nobody else.
+  """Checks that c.service names exactly the services the environment needs.
 
   Args:
     needs: names of the services that the environment asks.
@@ -141,23 +135,40 @@ def services(c: ConfigDict, needs: tuple[str, ...], place: str) -> None:
       )
   if needs and place != 'thread':
     raise ValueError(
-      f'environments live in place {place!r} and ask services {needs}, which'
-      " are in this process; set host.place to 'thread' if they can live there"
+      f'environments run in worker {place!r} and call services {needs}, which'
+      " are in this process; set host.worker to 'thread' if they can run there"
     )
   for name in c.service:
     if name not in needs:
       raise ValueError(
-        f'service.{name} is asked by nobody; env.name={c.env.name!r} asks'
+        f'service.{name} is never called; env.name={c.env.name!r} calls'
         f' {needs}, so leave it out'
       )
     _check_service(c, name)
 
 
-SOURCES = ('function', 'role', 'run')
+SOURCES = ('function', 'role', 'run', 'address')
+
+
+def endpoint(service: ConfigDict) -> chat_completions.Endpoint:
+  """Returns the endpoint of a service that has an address."""
+  return chat_completions.Endpoint(
+    address=service.address,
+    model=service.model,
+    key_env=service.key_env,
+    temperature=service.temperature,
+    max_tokens=service.message,
+    timeout=service.timeout,
+    tries=service.tries,
+    per_minute=service.requests_per_minute,
+    input_price=service.input_price,
+    output_price=service.output_price,
+    budget=service.budget,
+  )
 
 
 def _check_service(c: ConfigDict, name: str) -> None:
-  """One source, which is there, and room for a question."""
+  """Checks that a service has one source, which exists, and room to answer."""
   service, at = c.service[name], f'service.{name}'
   given = {source: service[source] for source in SOURCES if service[source]}
   if len(given) != 1:
@@ -165,63 +176,63 @@ def _check_service(c: ConfigDict, name: str) -> None:
       f'{at} has {len(given)} sources, {given}; set exactly one of'
       f' {", ".join(f"{at}.{source}" for source in SOURCES)}'
     )
-  if service.context <= service.message:
+  if service.address:
+    try:
+      chat_completions.check(endpoint(service))
+    except ValueError as error:
+      raise ValueError(f'{at}: {error}') from error
+  elif service.model or service.budget or service.requests_per_minute:
+    raise ValueError(
+      f'{at}.model={service.model!r}, budget={service.budget} and'
+      f' requests_per_minute={service.requests_per_minute} are for a server;'
+      f' set {at}.address, or leave them out'
+    )
+  elif service.context <= service.message:
     raise ValueError(
       f'{at}.context={service.context} holds no question beside an answer of'
       f' {at}.message={service.message} tokens; set it to more'
     )
   if service.function:
-    _check_function(service.function, at)
-    return
-  if service.role:
-    _check_speaker(c, service.role, at)
-
-
-def _check_function(path: str, at: str) -> None:
-  try:
-    Function(path)
-  except ValueError as error:
-    raise ValueError(f'{at}.function={error}') from error
-
-
-def _check_speaker(c: ConfigDict, role: str, at: str) -> None:
-  """The role writes text."""
+    try:
+      Function(service.function)
+    except ValueError as error:
+      raise ValueError(f'{at}.function={error}') from error
   speakers = [r for r in c.role if r == 'policy' or not c.role[r].heads]
-  if role not in speakers:
+  if service.role and service.role not in speakers:
     raise ValueError(
-      f'{at}.role={role!r} is no language model of this run; choose from'
-      f' {tuple(speakers)}'
+      f'{at}.role={service.role!r} is no language model of this run; choose'
+      f' from {tuple(speakers)}'
     )
 
 
 def length(c: ConfigDict) -> None:
-  """An environment of fixed length comes to its end."""
-  if c.rollout.turns < c.env.length:
+  """Checks that an environment of fixed length can end."""
+  if c.rollout.max_turns < c.env.length:
     raise ValueError(
       f'env.length={c.env.length} turns never end within'
-      f' rollout.turns={c.rollout.turns}; raise rollout.turns or lower'
-      ' env.length'
+      f' rollout.max_turns={c.rollout.max_turns}; raise rollout.max_turns or'
+      ' lower env.length'
     )
 
 
 def _check_frame(c: ConfigDict) -> None:
-  """What is said of the frame goes together."""
+  """Checks that the chat options go together."""
   r = c.rollout
-  if r.frame == 'chat' and not c.model.path:
+  if r.chat_format == 'chat' and not c.model.path:
     raise ValueError(
-      "rollout.frame='chat' is the template of a checkpoint, and the model is"
-      " its own; set model.path, or rollout.frame to 'auto'"
+      "rollout.chat_format='chat' is the template of a checkpoint, and the"
+      " model is its own; set model.path, or rollout.chat_format to 'auto'"
     )
-  if r.system and (r.frame == 'bare' or not c.model.path):
+  if r.system and (r.chat_format == 'bare' or not c.model.path):
     raise ValueError(
       f'rollout.system={r.system!r} is a message in the chat template of a'
-      " checkpoint; set model.path and rollout.frame to 'auto', or leave it"
-      ' empty'
+      " checkpoint; set model.path and rollout.chat_format to 'auto', or leave"
+      ' it empty'
     )
 
 
 def _check_adapter(c: ConfigDict) -> None:
-  """The adapter that a run begins with has a base."""
+  """Checks that the initial adapter has a base."""
   path = c.lora.path
   if path and not c.model.path:
     raise ValueError(
@@ -242,25 +253,25 @@ def _check_adapter(c: ConfigDict) -> None:
 
 
 def framed(c: ConfigDict) -> None:
-  """What the frame of a chat does not go together with."""
-  if c.rollout.nulled and c.rollout.history == 'full':
+  """Rejects options that a chat template excludes."""
+  if c.rollout.null_observation and c.rollout.history == 'full':
     raise ValueError(
-      f'rollout.nulled={c.rollout.nulled!r} replaces what a turn adds to a full'
-      " history, frame included; set rollout.history to 'turn', or"
-      " rollout.frame to 'bare'"
+      f'rollout.null_observation={c.rollout.null_observation!r} replaces what a'
+      ' turn adds to a full history, frame included; set rollout.history to'
+      " 'turn', or rollout.chat_format to 'bare'"
     )
 
 
 def _check_schedule(c: ConfigDict) -> None:
-  """Every scheduled path names a number, between two that it may have."""
+  """Checks that scheduled paths name numbers, between two in their domain."""
   for path, values in fields.flat(c.schedule).items():
     kind, node = path.split('.')[0], c
     for part in path.split('.'):
       inside = isinstance(node, ConfigDict) and part in node
       node = node[part] if inside else None
-    known = kind in ('coef', 'hp') or re.fullmatch(r'role\.\w+\.lr', path)
+    schedulable = kind in ('coef', 'hp') or re.fullmatch(r'role\.\w+\.lr', path)
     of = None
-    if known and isinstance(node, int | float):
+    if schedulable and isinstance(node, int | float):
       of = fields.domain_of(c, path)
     if of is None:
       raise ValueError(
@@ -286,8 +297,22 @@ def _check_schedule(c: ConfigDict) -> None:
       x.check(f'c.schedule.{path}: {name}', value)
 
 
-def positions(shape: Shape, needed: int) -> None:
-  """Learned positions reach to the end of a row."""
+def qk_clip(c: ConfigDict, shape: DecoderConfig) -> None:
+  """Checks that W_q and W_k are trained and attention logits grow."""
+  for name, role in c.role.items():
+    for field, value, why in (
+      ('qk_norm', shape.qk_norm, 'the norms of this model undo'),
+      ('lora.rank', c.lora.rank, 'stay as they are under adapters'),
+    ):
+      if role.get('qk_clip') and value:
+        raise ValueError(
+          f'role.{name}.qk_clip={role.qk_clip} scales W_q and W_k, which {why}'
+          f' ({field}={value}); set role.{name}.qk_clip to 0'
+        )
+
+
+def positions(shape: DecoderConfig, needed: int) -> None:
+  """Checks that learned positions reach to the end of a row."""
   if 0 < shape.positions < needed:
     raise ValueError(
       f'model.positions={shape.positions} and a row has {needed} tokens;'
@@ -296,31 +321,27 @@ def positions(shape: Shape, needed: int) -> None:
 
 
 def room(c: ConfigDict, needed: int) -> None:
-  """A full history has room for its first turn."""
+  """Checks that a full history can hold its first turn."""
   r = c.rollout
   if r.history == 'full' and 0 < r.context < needed:
     raise ValueError(
       f'rollout.context={r.context} tokens hold no first turn, which takes'
       f' up to {needed}; set it to more, or to 0 for whatever'
-      f' rollout.turns={r.turns} need'
+      f' rollout.max_turns={r.max_turns} need'
     )
 
 
 def _check_rows(c: ConfigDict) -> None:
-  """The rows of a rollout, and of the warm start, divide into micros."""
-  each = c.rollout.turns if c.rollout.history == 'turn' else 1
+  """Checks that the rows of a batch divide into micro-batches."""
+  each = c.rollout.max_turns if c.rollout.history == 'turn' else 1
   counts = {'rollout': c.rollout.batch, 'sft': c.sft.batch}
   if 'replay' in c.memory:
     counts['rollout and its replay'] = c.rollout.batch + c.hp.memory.replay.n
   for what, batch in counts.items():
     n = batch * each
-    if n % c.micro:
+    if n % c.micro_batch:
+      divisor = next(d for d in range(c.micro_batch, 0, -1) if n % d == 0)
       raise ValueError(
-        f'the {what} makes {n} rows, which micro={c.micro} does not divide;'
-        f' set micro to a divisor, such as {_divisor(n, c.micro)}'
+        f'the {what} makes {n} rows, which micro_batch={c.micro_batch} does not'
+        f' divide; set micro_batch to a divisor, such as {divisor}'
       )
-
-
-def _divisor(n: int, most: int) -> int:
-  low = [d for d in range(1, math.isqrt(n) + 1) if n % d == 0]
-  return max(d for d in (*low, *(n // d for d in low)) if d <= most)

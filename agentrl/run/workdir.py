@@ -1,4 +1,4 @@
-"""A run's folder: the config it was started with, the policy it got to."""
+"""Run folder: reads and writes its config, loads and exports its policy."""
 
 import json
 import os
@@ -11,26 +11,28 @@ import jax
 from absl import logging
 from ml_collections import ConfigDict
 
-from agentrl import checkpoint, mesh, storage
+from agentrl import checkpoint, mesh, renames, storage
+from agentrl.configs import base
 from agentrl.learner import algorithm, update
 from agentrl.model import hf_config, hf_weights, peft, shared_base
 from agentrl.nn import lora
 from agentrl.run import algorithm as algorithm_lib
-from agentrl.run import build, collect, pretrained
+from agentrl.run import build, collect, fields, pretrained
 from agentrl.types import TrainState
 
 CONFIG = 'config.json'
 # Entries that came later, with the meaning of a run that lacks them.
-BEFORE = {
+DEFAULTS_OF_OLD_RUNS = {
   'model': {'path': '', 'random': False, 'attention': 'xla'},
   'lora': {'rank': 0, 'alpha': 16.0, 'pattern': 'q|k|v|o', 'path': ''},
   'rollout': {'system': ''},
-  'log': {'groups': 1, 'every': 1, 'held_out': 4, 'wandb': ''},
+  'log': {'groups': 1, 'every': 1, 'eval_trajectories': 4, 'wandb': ''},
   'role': {},
   'mesh': {},
   'service': {},
   'host': {},
 }
+_WRONG_JSON = (ValueError, TypeError, AttributeError, KeyError)
 REMAT = {False: 'none', True: 'layer'}  # before it was a word
 
 
@@ -49,8 +51,8 @@ def same_config(c: ConfigDict, workdir: str) -> None:
   is who else gets its numbers. One that cannot be read differs in nothing: the
   checkpoints say whether they are of this model.
   """
-  path = os.path.join(workdir, CONFIG)
-  if not os.path.exists(path):
+  path = storage.path(workdir) / CONFIG
+  if not path.exists():
     return
   try:
     there = read_config(workdir)
@@ -70,7 +72,9 @@ def same_config(c: ConfigDict, workdir: str) -> None:
 
 def differences(one: ConfigDict, other: ConfigDict) -> Iterator[tuple]:
   """(dotted name, value in one, value in the other) of what differs."""
-  there, here = (_flat(json.loads(text_of(c))) for c in (one, other))
+  there, here = (
+    fields.flat(ConfigDict(json.loads(text_of(c)))) for c in (one, other)
+  )
   for name in sorted(there.keys() | here.keys()):
     old, new = (x.get(name, 'missing') for x in (there, here))
     if old != new:
@@ -79,8 +83,8 @@ def differences(one: ConfigDict, other: ConfigDict) -> Iterator[tuple]:
 
 def keep_config(c: ConfigDict, workdir: str) -> None:
   """Writes the resolved config, whole or not at all; a damaged one stays."""
-  os.makedirs(workdir, exist_ok=True)
-  path = pathlib.Path(workdir, CONFIG)
+  path = storage.path(workdir) / CONFIG
+  path.parent.mkdir(parents=True, exist_ok=True)
   if path.exists():
     try:
       read_config(workdir)
@@ -91,44 +95,46 @@ def keep_config(c: ConfigDict, workdir: str) -> None:
 
 def read_config(workdir: str) -> ConfigDict:
   """The config of a run. Raises ValueError for a folder that is none."""
-  path = os.path.join(workdir, CONFIG)
+  path = storage.path(workdir) / CONFIG
   try:
-    with open(path, encoding='utf-8') as f:
-      return ConfigDict(_as_it_was(json.load(f)))
+    return ConfigDict(migrate(json.loads(path.read_bytes())))
   except FileNotFoundError as error:
     raise ValueError(
       f'{workdir} is not the folder of a run: {path} cannot be read'
-      f' ({error.strerror}); name the --workdir of a run'
+      f' ({error.strerror or "it is not there"}); name the --workdir of a run'
     ) from error
-  except (OSError, ValueError, TypeError, AttributeError, KeyError,
-          RecursionError) as error:  # fmt: skip
+  except (OSError, RecursionError, *_WRONG_JSON) as error:
     raise DamagedError(
       f'{path} is damaged ({error}); name the --workdir of another run'
     ) from error
 
 
-def _as_it_was(found: dict[str, Any]) -> dict[str, Any]:
-  """The config of a run, with the entries that came after it."""
-  for part, entries in BEFORE.items():
-    found[part] = entries | found.get(part, {})
-  model, rollout = found['model'], found['rollout']
-  rollout.setdefault('frame', 'bare' if model['path'] else 'auto')
+def migrate(config: dict[str, Any]) -> dict[str, Any]:
+  """The config of a run under today's names, with what came after it."""
+  config = renames.migrate_config(config)
+  for part, entries in DEFAULTS_OF_OLD_RUNS.items():
+    config[part] = entries | config.get(part, {})
+  model, rollout = config['model'], config['rollout']
+  rollout.setdefault('chat_format', 'bare' if model['path'] else 'auto')
   if model.get('remat') in REMAT:
     model['remat'] = REMAT[model['remat']]
-  for role in found['role'].values():
+  for name, service in config['service'].items():
+    config['service'][name] = base.nested(base.SERVICE) | service
+  for role in config['role'].values():
     if 'lr' in role:
       role.setdefault('optimizer', 'adam')
-  if 'model' in found['mesh']:  # of two axes; rows stored parameters
-    old = found['mesh']
-    found['mesh'] = dict.fromkeys(mesh.AXES, 1) | dict(
+      role.setdefault('qk_clip', 0.0)
+  if 'model' in config['mesh']:  # of two axes; rows stored parameters
+    old = config['mesh']
+    config['mesh'] = dict.fromkeys(mesh.AXES, 1) | dict(
       fsdp=old['data'], tensor=old['model'], explicit=old['explicit']
     )
-  return found
+  return config
 
 
 def same_model(c: ConfigDict, field: str = 'init') -> None:
   """Raises ValueError if the run that c.<field> names has another model."""
-  run = _flat(c)[field]
+  run = fields.flat(c)[field]
   theirs = read_config(run).model
   for name in c.model:
     old, new = theirs.get(name), c.model[name]
@@ -142,46 +148,42 @@ def same_model(c: ConfigDict, field: str = 'init') -> None:
 
 def load(c: ConfigDict, shape, workdir: str) -> tuple[int, TrainState]:
   """(step, state) of the newest checkpoint of the run of config c."""
-  learner = algorithm_lib.make_learner(c, shape)
-  state = update.init(learner, jax.random.key(c.seed))
+  alg = algorithm_lib.make_algorithm(c, shape)
+  state = update.init(alg, jax.random.key(c.seed))
   if c.memory:  # part of what was saved, and as large as a batch makes it
-    state = collect.forget(build.setup(c), state)
+    state = collect.init_memory(build.experiment(c), state)
   checkpoints = checkpoint.Checkpoints(os.path.join(workdir, 'checkpoints'))
-  found = checkpoints.latest(state)
+  restored = checkpoints.latest(state)
   checkpoints.close()
-  if not found:
+  if not restored:
     raise ValueError(
       f'{workdir} holds no checkpoint yet; let that run go on until it saves'
       f' one (every {c.checkpoint.every} steps and at its end)'
     )
-  return found[0], found[1]
+  return restored[0], restored[1]
 
 
 def start(c: ConfigDict, shape) -> dict[str, Any] | None:
-  """The policy that a run begins with; None: as it was drawn."""
+  """The policy that a run begins with; None: randomly initialised."""
   if c.init:
     logging.info('Beginning with the policy of %s', c.init)
     return policy(shape, c.init)
   if c.model.path and not c.model.random:
     logging.info('Beginning with the weights of %s', c.model.path)
-    return pretrained.weights(c, shape) | _adapter(c, shape)
+    params = pretrained.weights(c, shape)
+    if c.lora.path:
+      logging.info('Beginning with the adapter of %s', c.lora.path)
+      params |= {shared_base.OWN: peft.read(c.lora.path, shape)[1]}
+    return params
   return None
-
-
-def _adapter(c: ConfigDict, shape) -> dict[str, Any]:
-  """What stands beside the weights: the adapter that c.lora names."""
-  if not c.lora.path:
-    return {}
-  logging.info('Beginning with the adapter of %s', c.lora.path)
-  return {shared_base.OWN: peft.read(c.lora.path, shape)[1]}
 
 
 def policy(shape, workdir: str) -> dict[str, Any]:
   """The parameters of a run's newest policy, an adapter merged into them."""
   c = read_config(workdir)
   _, state = load(c, shape, workdir)
-  context = algorithm_lib.make_learner(c, shape).context
-  return lora.merge(algorithm.whole(context, state.params))
+  context = algorithm_lib.make_algorithm(c, shape).context
+  return lora.merge(algorithm.full_params(context, state.params))
 
 
 def export(workdir: str, out: str) -> None:
@@ -207,23 +209,16 @@ def export(workdir: str, out: str) -> None:
         shutil.copy(file, out)
 
 
-def adopt(learner, found: dict[str, Any], state: TrainState) -> TrainState:
-  """The state with another policy, as far as that has its parameters.
+def load_policy_params(
+  alg, weights: dict[str, Any], state: TrainState
+) -> TrainState:
+  """Loads policy parameters into the state; those it lacks stay as they are.
 
   An adapter that is not among them stays, on another base.
   """
-  share = learner.context.modules[update.POLICY].share
+  share = alg.context.modules[update.POLICY].share
   params = {**state.params}
   for role in (update.POLICY, *([share.role] if share else [])):
     ours = params[role]
-    params[role] = {name: found.get(name, x) for name, x in ours.items()}
+    params[role] = {name: weights.get(name, x) for name, x in ours.items()}
   return state.replace(params=params)
-
-
-def _flat(tree: Any, prefix: str = '') -> dict[str, Any]:
-  """Nested names as dotted paths."""
-  out = {}
-  for name, x in tree.items():
-    nested = isinstance(x, dict | ConfigDict)
-    out |= _flat(x, f'{prefix}{name}.') if nested else {prefix + name: x}
-  return out

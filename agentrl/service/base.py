@@ -1,8 +1,8 @@
-"""Users and judges: who answers an environment in words.
+"""Services: simulated users and judges that environments query.
 
-A simulated user or a judge is a `Service`: a function of Python, or another
-model (rollout/engine/service.py). What it says reaches the agent as an
-observation or as a score, so no token of it is ever trained on.
+A `Service` is a Python function, or another model
+(rollout/engine/service.py). Its text reaches the agent as an observation or a
+score, so none of its tokens is ever trained on.
 """
 
 import collections
@@ -19,10 +19,10 @@ class ServiceFault(Exception):
 
 
 class Service(Protocol):
-  """Who answers; called from several threads at once, and blocks."""
+  """Answers conversations; blocks; called from several threads at once."""
 
   def __call__(self, messages: Sequence[Message], *, seed: int) -> str:
-    """What it says next; the 'assistant' among the messages is itself.
+    """Its next message; the 'assistant' among the messages is itself.
 
     Args:
       messages: from the first on; the last is not its own.
@@ -34,33 +34,43 @@ class Service(Protocol):
     """
 
 
+def load_function(path: str, arguments: str) -> Callable:
+  """Imports the function 'module:name', of the arguments.
+
+  Raises:
+    ValueError: there is no such module, or no such function in it.
+  """
+  module, colon, name = path.partition(':')
+  if not (module and colon and name):
+    raise ValueError(
+      f"{path!r} names no function; write 'module:name', the module as Python"
+      ' imports it'
+    )
+  try:
+    function = getattr(importlib.import_module(module), name)
+  except (ImportError, AttributeError, SyntaxError) as error:
+    raise ValueError(
+      f"{path!r} names no function ({error}); write 'module:name', the module"
+      ' as Python imports it'
+    ) from error
+  if not callable(function):
+    raise ValueError(
+      f'{path!r} is of type {type(function).__name__} and cannot be called;'
+      f' name a function of {arguments}'
+    )
+  return function
+
+
 class Function:
-  """The service that a function of some module is."""
+  """Service of a function, 'module:name'."""
 
   def __init__(self, path: str):
-    """Of 'module:name'.
+    """Imports the function.
 
     Raises:
       ValueError: there is no such module, or no such function in it.
     """
-    module, colon, name = path.partition(':')
-    if not (module and colon and name):
-      raise ValueError(
-        f"{path!r} names no function; write 'module:name', the module as Python"
-        ' imports it'
-      )
-    try:
-      self._function = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-      raise ValueError(
-        f"{path!r} names no function ({error}); write 'module:name', the module"
-        ' as Python imports it'
-      ) from error
-    if not callable(self._function):
-      raise ValueError(
-        f'{path!r} is of type {type(self._function).__name__} and cannot be'
-        ' called; name a function of (messages, *, seed)'
-      )
+    self._function = load_function(path, '(messages, *, seed)')
     self._path = path
 
   def __call__(self, messages: Sequence[Message], *, seed: int) -> str:
@@ -79,8 +89,8 @@ class Function:
     return text
 
 
-def told(service: Service, system: str) -> Service:
-  """The service with a system text before what environments tell it."""
+def with_system_text(service: Service, system: str) -> Service:
+  """The service with a system text before the environment's messages."""
 
   def ask(messages: Sequence[Message], *, seed: int) -> str:
     first, rest = system, list(messages)
@@ -91,56 +101,59 @@ def told(service: Service, system: str) -> Service:
   return ask if system else service
 
 
-_Known = collections.OrderedDict[Hashable, str]
+class CountedService:
+  """A service whose calls are counted and, if wanted, cached.
 
-
-class Watched:
-  """A service whose calls are counted and, if wanted, remembered.
-
-  counts: 'calls', those that were 'failed', those that were 'known' already,
-  and 'tokens' of what was said.
+  counts: 'calls', those that were 'failed', those that were 'known', that
+  is, cached, and 'tokens' of the answers.
   """
 
   def __init__(
-    self,
-    service: Service,
-    tokens: Callable[[str], int],
-    *,
-    kept: int = 0,
+    self, service: Service, tokens: Callable[[str], int], *, capacity: int = 0
   ):
-    """Of what answers equal messages equally, if any answer is to be kept.
+    """With a cache the service must answer equal messages equally.
 
     Args:
       tokens: -> how many a text has.
-      kept: answers that are remembered, the latest used ones; 0 where answers
-        depend on the seed.
+      capacity: answers in the LRU cache; 0 where answers depend on the seed.
 
     Raises:
-      ValueError: kept is negative.
+      ValueError: capacity is negative.
     """
-    if kept < 0:
-      raise ValueError(f'kept={kept} is negative; use 0 to remember nothing')
-    self._service, self._tokens, self._most = service, tokens, kept
-    self._known: _Known = collections.OrderedDict()
+    if capacity < 0:
+      raise ValueError(
+        f'capacity={capacity} is negative; use 0 to remember nothing'
+      )
+    self._service, self._tokens, self._most = service, tokens, capacity
+    self._cache: collections.OrderedDict[Hashable, str]
+    self.forget()
     self._lock = threading.Lock()
     self._counts: collections.Counter[str] = collections.Counter()
 
   def __call__(self, messages: Sequence[Message], *, seed: int) -> str:
-    asked, known = tuple(messages), self._known
-    if (text := self._find(known, asked)) is not None:
-      return text
+    key, cache = tuple(messages), self._cache
+    with self._lock:
+      self._counts['calls'] += 1
+      if key in cache:
+        self._counts['known'] += 1
+        cache.move_to_end(key)
+        return cache[key]
     try:
       text = self._service(messages, seed=seed)
     except ServiceFault:
       with self._lock:
         self._counts['failed'] += 1
       raise
-    self._keep(known, asked, text)
+    with self._lock:
+      self._counts['tokens'] += self._tokens(text)
+      cache[key] = text
+      while len(cache) > self._most:
+        cache.popitem(last=False)
     return text
 
   def forget(self) -> None:
-    """Remembers nothing: the service has become another."""
-    self._known = collections.OrderedDict()  # who asks now keeps the old one
+    """Empties the cache: the service has changed."""
+    self._cache = collections.OrderedDict()  # who asks now keeps the old one
 
   def taken(self) -> dict[str, int]:
     """The counts since this was called last."""
@@ -148,19 +161,3 @@ class Watched:
       counts, self._counts = self._counts, collections.Counter()
     names = ('calls', 'failed', 'known', 'tokens')
     return {name: counts[name] for name in names}
-
-  def _find(self, known: _Known, asked: Hashable) -> str | None:
-    with self._lock:
-      self._counts['calls'] += 1
-      if asked not in known:
-        return None
-      self._counts['known'] += 1
-      known.move_to_end(asked)
-      return known[asked]
-
-  def _keep(self, known: _Known, asked: Hashable, text: str) -> None:
-    with self._lock:
-      self._counts['tokens'] += self._tokens(text)
-      known[asked] = text
-      while len(known) > self._most:
-        known.popitem(last=False)

@@ -1,4 +1,4 @@
-"""Signals: what is learned or computed beside the policy."""
+"""Signals: learned or computed beside the policy."""
 
 from agentrl.signal import (  # noqa: F401  register their pieces
   archer,

@@ -23,9 +23,9 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl import domain, registry, segment
+from agentrl import registry, segment
 from agentrl.advantage import group_stats, returns
-from agentrl.model import microbatch
+from agentrl.domain import Count, Discount, Share
 from agentrl.signal import gradient_steps
 from agentrl.signal.base import Context, Signal
 from agentrl.types import Array, Batch, Status
@@ -34,13 +34,13 @@ Heads = tuple[Array, Array]
 
 
 def lower(one: Array, two: Array) -> Heads:
-  """Both heads are told what the lower one says."""
+  """Both heads regress on the lower target."""
   least = jnp.minimum(one, two)
   return least, least
 
 
 def by_head(one: Array, two: Array) -> Heads:
-  """Each head is told what its own target says."""
+  """Each head regresses on its own target."""
   return one, two
 
 
@@ -53,9 +53,9 @@ _register = registry.register(
 def archer(
   context: Context,
   *,
-  gamma: domain.Discount = 0.95,
-  tau: domain.Share = 0.1,
-  steps: domain.Count = 8,
+  gamma: Discount = 0.95,
+  tau: Share = 0.1,
+  steps: Count = 8,
 ) -> Signal:
   """A [B, K], from the critic after its steps on this batch.
 
@@ -73,9 +73,9 @@ def archer(
 def archer_by_head(
   context: Context,
   *,
-  gamma: domain.Discount = 0.95,
-  tau: domain.Share = 0.1,
-  steps: domain.Count = 8,
+  gamma: Discount = 0.95,
+  tau: Share = 0.1,
+  steps: Count = 8,
 ) -> Signal:
   """`archer` whose heads have a target each, as in the released code."""
   return _archer(context, by_head, gamma, tau, steps)
@@ -88,13 +88,8 @@ def _archer(
   tau: float,
   steps: int,
 ) -> Signal:
-  apply = context.modules['critic'].apply
-
   def value(params, batch: Batch):
-    out = microbatch.forward(
-      apply, params, batch.rows, ('value',), context.micro
-    )
-    return out.value
+    return context.outputs('critic', params, batch.rows, 'value').value
 
   def loss(out, rows, extra):
     goal, weight = extra
@@ -102,8 +97,8 @@ def _archer(
 
   def update(state, batch, signals, credit):
     def once(state, _):
-      told = value(state.params['target'], batch)
-      extra = td_targets(told, batch, gamma, pair)
+      values = value(state.params['target'], batch)
+      extra = td_targets(values, batch, gamma, pair)
       state, metrics = gradient_steps.fit(
         context, 'critic', state, batch, extra, loss, ('value',)
       )
@@ -125,14 +120,12 @@ def read(value: Array, batch: Batch):
   """((Q_1, Q_2), (V_1, V_2)), [B, K] each, of values [N, T, 4]."""
   chex.assert_shape(value, (*batch.rows.tokens.shape, 4))
   rows = batch.rows
-  b, k = batch.turns.valid.shape
   first, last = segment.bounds(rows.sampled, rows.traj, rows.turn)
-
-  def at(head, pick):
-    x = value[..., head]
-    return segment.at_turns(x, pick, rows.traj, rows.turn, b, k)
-
-  return (at(0, last), at(1, last)), (at(2, first), at(3, first))
+  q1, q2, v1, v2 = (
+    returns.at_turns(value[..., head], pick, batch)
+    for head, pick in enumerate((last, last, first, first))
+  )
+  return (q1, q2), (v1, v2)
 
 
 def advantage(value: Array, batch: Batch) -> Array:
@@ -145,7 +138,7 @@ def advantage(value: Array, batch: Batch) -> Array:
 def td_targets(
   value: Array, batch: Batch, gamma: float, pair: Callable = lower
 ):
-  """What each head should say, and its weight: [N, T, 4] both.
+  """TD target of each head, and its weight: [N, T, 4] both.
 
   Args:
     value: [N, T, 4] of the target network
@@ -158,7 +151,7 @@ def td_targets(
   follows = segment.next_turn(has.astype(jnp.int32), has) > 0
   status = batch.status[:, None]
   ended = (status == Status.SOLVED) | (status == Status.FAILED)
-  known = group_stats.counted(batch, 'turn')
+  counted = group_stats.counted(batch, 'turn')
   reward = returns.reward(batch)
   goals = [reward + gamma * segment.next_turn(x, has) for x in pair(*v)]
   goals += pair(*q)
@@ -172,8 +165,8 @@ def td_targets(
     return mask / jnp.maximum(jnp.sum(mask), 1)
 
   first, last = segment.bounds(rows.sampled, rows.traj, rows.turn)
-  weights = [share(last, known & (follows | ended))] * 2
-  weights += [share(first, has & known)] * 2
+  weights = [share(last, counted & (follows | ended))] * 2
+  weights += [share(first, has & counted)] * 2
   goal = jnp.stack([spread(x) for x in goals], axis=-1)
   return goal, jnp.stack(weights, axis=-1).astype(goal.dtype)
 

@@ -20,11 +20,12 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl import counting, domain, registry, segment
+from agentrl import counting, registry, segment
 from agentrl.advantage import group_stats
+from agentrl.domain import Discount, Named, NotNegative, Positive, Real, Tuple
 from agentrl.model import microbatch
 from agentrl.signal.base import Context, Signal
-from agentrl.types import Array, Batch
+from agentrl.types import Array, Batch, Outputs
 
 NAMES = ('constant', 'primary', 'auxiliary')
 
@@ -37,14 +38,16 @@ NAMES = ('constant', 'primary', 'auxiliary')
 def blend(
   context: Context,
   *,
-  primary: domain.Named = 'env',
-  auxiliary: domain.Named = 'progress',
-  start: Annotated[
-    tuple[float, float, float], domain.Tuple(domain.Real(), length=3)
-  ] = (0.0, 1.0, 1.0),
-  gamma: domain.Discount = 1.0,
-  lr: domain.NotNegative = 0.05,
-  bound: domain.Positive = 1.0,
+  primary: Named = 'env',
+  auxiliary: Named = 'progress',
+  start: Annotated[tuple[float, float, float], Tuple(Real(), length=3)] = (
+    0.0,
+    1.0,
+    1.0,
+  ),
+  gamma: Discount = 1.0,
+  lr: NotNegative = 0.05,
+  bound: Positive = 1.0,
 ) -> Signal:
   """r_φ [B, K]; φ [3] is state, clipped to ±bound.
 
@@ -82,20 +85,20 @@ def blend(
 
 def terms_of(batch: Batch, primary: str, auxiliary: str) -> list[Array]:
   """1, the primary and the auxiliary term [B, K]; 0 where nothing is known."""
-  known = counting.counted(batch, 'turn')
+  counted = counting.counted(batch, 'turn')
   terms = batch.turns.terms
   every = (jnp.ones_like(terms[primary]), terms[primary], terms[auxiliary])
-  return [jnp.where(known, x, 0) for x in every]
+  return [jnp.where(counted, x, 0) for x in every]
 
 
 def returns_to_go(x: Array, batch: Batch, gamma: float) -> Array:
   """Σ_{j ≥ k} γ^{j−k} x_j less its mean over turns, on every token: [N, T]."""
   chex.assert_equal_shape([x, batch.turns.valid])
-  known = group_stats.counted(batch, 'trajectory')
+  counted = group_stats.counted(batch, 'trajectory')
   x = segment.accumulate_turns(x, gamma, batch.turns.valid)
-  mean = jnp.sum(jnp.where(known, x, 0)) / jnp.maximum(jnp.sum(known), 1)
-  rows = batch.rows
-  there = segment.to_tokens(jnp.where(known, x - mean, 0), rows.traj, rows.turn)
+  mean = jnp.sum(jnp.where(counted, x, 0)) / jnp.maximum(jnp.sum(counted), 1)
+  x, rows = jnp.where(counted, x - mean, 0), batch.rows
+  there = segment.to_tokens(x, rows.traj, rows.turn)
   return jnp.where(rows.sampled, there * rows.weight, 0)
 
 
@@ -113,12 +116,9 @@ def hypergradient(
   outer = segment.to_tokens(odd, rows.traj, rows.turn)
   goals = [returns_to_go(x, batch, gamma) for x in terms]
 
-  def linear(out, rows, bar):
-    return jnp.sum(out.logp * bar), {}
-
-  bar = jnp.where(outer, goals[1], 0)
+  bar = Outputs(logp=jnp.where(outer, goals[1], 0))
   grads, _ = microbatch.gradient(
-    apply, params, rows, bar, linear, ('logp',), micro
+    apply, params, rows, bar, microbatch.linear, ('logp',), micro
   )
 
   def logp(params):

@@ -1,15 +1,18 @@
-"""What a signal is: something learned or computed beside the policy."""
+"""Signal protocol: something learned or computed beside the policy."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from agentrl import optimizer
+from agentrl.model import microbatch
 from agentrl.types import (
   Batch,
   Credit,
   Metrics,
   Module,
+  Outputs,
   PyTree,
+  Rows,
   Signals,
   TrainState,
 )
@@ -18,11 +21,16 @@ ORDERS = ('score_then_update', 'update_then_score', 'after_advantage')
 
 
 class Context(NamedTuple):
-  """What the run has: networks and optimizers by role."""
+  """Networks and optimizers of the run, by role."""
 
   modules: dict[str, Module]
-  rules: dict[str, optimizer.Rule]
+  rules: dict[str, optimizer.OptimizerConfig]
   micro: int  # rows of a micro-batch
+
+  def outputs(self, role: str, params, rows: Rows, *needs: str) -> Outputs:
+    """Outputs of a role's network on rows, see `microbatch.forward`."""
+    apply = self.modules[role].apply
+    return microbatch.forward(apply, params, rows, needs, self.micro)
 
 
 class Signal(NamedTuple):

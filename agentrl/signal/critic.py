@@ -2,56 +2,11 @@
 
 import jax.numpy as jnp
 
-from agentrl import domain, registry
+from agentrl import ops, registry
+from agentrl.domain import Count, Width
 from agentrl.loss import ppo
-from agentrl.loss import value as value_loss
-from agentrl.model import microbatch
 from agentrl.signal import gradient_steps
 from agentrl.signal.base import Context, Signal, nothing
-
-
-@registry.register(
-  'signal', needs=('role:value', 'target:value'), gives=('signal:value',)
-)
-def value(
-  context: Context, *, clip: domain.Width = 0.2, steps: domain.Count = 4
-) -> Signal:
-  """V(state before each token), regressed on credit.target['value'].
-
-  Loss, mean over the regressed tokens, v_old the score of this iteration
-  (Schulman et al., 1707.06347, with the clipping of their code):
-
-    1/2 max((v - R)^2, (clip(v, v_old - c, v_old + c) - R)^2)
-
-  Args (hyper-parameters):
-    clip: c, in units of the return; inf leaves the plain squared error
-    steps: gradient steps on the whole batch, each iteration
-  """
-  apply = context.modules['value'].apply
-
-  def score(state, batch, signals):
-    out = microbatch.forward(
-      apply, state.params['value'], batch.rows, ('value',), context.micro
-    )
-    return {'value': out.value[..., 0]}, {}
-
-  def loss(out, rows, extra):
-    error, outside = _error(out.value[..., 0], *extra, clip)
-    return error, {'clip': outside}
-
-  def update(state, batch, signals, credit):
-    target, weight = credit.target['value'], credit.target['value.weight']
-    total = jnp.sum(weight)
-    extra = (target, weight / jnp.maximum(total, 1), signals['value'])
-
-    state, metrics = gradient_steps.fit(
-      context, 'value', state, batch, extra, loss, ('value',), steps
-    )
-    metrics['value/explained'] = _explained(signals['value'], target, weight)
-    return state, metrics
-
-  return Signal('after_advantage', score, update)
-
 
 HEADS = ('low', 'high', 'switch')
 
@@ -64,10 +19,24 @@ def _heads_register(names: tuple[str, ...]):
   )
 
 
+@_heads_register(('value',))
+def value(context: Context, *, clip: Width = 0.2, steps: Count = 4) -> Signal:
+  """V(state before each token), regressed on credit.target['value'].
+
+  Loss, mean over the regressed tokens, v_old the score of this iteration
+  (Schulman et al., 1707.06347, with the clipping of their code):
+
+    1/2 max((v - R)^2, (clip(v, v_old - c, v_old + c) - R)^2)
+
+  Args (hyper-parameters):
+    clip: c, in units of the return; inf leaves the plain squared error
+    steps: gradient steps on the whole batch, each iteration
+  """
+  return _heads(context, ('value',), clip, steps)
+
+
 @_heads_register(HEADS)
-def heads(
-  context: Context, *, clip: domain.Width = 0.2, steps: domain.Count = 4
-) -> Signal:
+def heads(context: Context, *, clip: Width = 0.2, steps: Count = 4) -> Signal:
   """One value head for each of HiPER's advantages, each with its own target.
 
   Loss: the sum of the heads', each as `value`'s. Head i of the role 'value'
@@ -78,7 +47,7 @@ def heads(
 
 @_heads_register(HEADS[:2])
 def low_and_high(
-  context: Context, *, clip: domain.Width = 0.2, steps: domain.Count = 4
+  context: Context, *, clip: Width = 0.2, steps: Count = 4
 ) -> Signal:
   """`heads` without one for the switch: two heads of the role 'value'."""
   return _heads(context, HEADS[:2], clip, steps)
@@ -87,19 +56,18 @@ def low_and_high(
 def _heads(
   context: Context, names: tuple[str, ...], clip: float, steps: int
 ) -> Signal:
-  apply = context.modules['value'].apply
+  labels = {name: (f'{name}_clip', f'{name}_explained') for name in names}
+  labels['value'] = 'clip', 'explained_variance'  # of a critic with one head
 
   def score(state, batch, signals):
-    out = microbatch.forward(
-      apply, state.params['value'], batch.rows, ('value',), context.micro
-    )
+    out = context.outputs('value', state.params['value'], batch.rows, 'value')
     return {name: out.value[..., i] for i, name in enumerate(names)}, {}
 
   def loss(out, rows, extra):
     total, metrics = 0.0, {}
     for i, name in enumerate(names):
       error, outside = _error(out.value[..., i], *extra[name], clip)
-      total, metrics[f'{name}_clip'] = total + error, outside
+      total, metrics[labels[name][0]] = total + error, outside
     return total, metrics
 
   def update(state, batch, signals, credit):
@@ -108,9 +76,8 @@ def _heads(
       goal, weight = credit.target[name], credit.target[f'{name}.weight']
       share = weight / jnp.maximum(jnp.sum(weight), 1)
       extra[name] = goal, share, signals[name]
-      metrics[f'value/{name}_explained'] = _explained(
-        signals[name], goal, weight
-      )
+      explained = _explained(signals[name], goal, weight)
+      metrics[f'value/{labels[name][1]}'] = explained
     state, fitted = gradient_steps.fit(
       context, 'value', state, batch, extra, loss, ('value',), steps
     )
@@ -120,8 +87,8 @@ def _heads(
 
 
 def _error(v, target, weight, old, clip):
-  """Σ w `clipped_error`, and (sum, weight) of what is clipped."""
-  error, outside = value_loss.clipped_error(v, target, old, clip)
+  """Σ w `ops.clipped_error`, and (sum, weight) of what is clipped."""
+  error, outside = ops.clipped_error(v, target, old, clip)
   return jnp.sum(weight * error), ppo.metric(outside, weight)
 
 
@@ -133,12 +100,9 @@ def policy_value(context: Context) -> Signal:
 
   It is learned by a loss term of the policy, `value` or `value_clipped`.
   """
-  apply = context.modules['policy'].apply
 
   def score(state, batch, signals):
-    out = microbatch.forward(
-      apply, state.params['policy'], batch.rows, ('value',), context.micro
-    )
+    out = context.outputs('policy', state.params['policy'], batch.rows, 'value')
     return {'value': out.value[..., 0]}, {}
 
   return Signal('score_then_update', score, nothing)

@@ -6,8 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from agentrl import optimizer
-from agentrl.model import microbatch
+from agentrl.model import microbatch, qk_clip
 from agentrl.signal.base import Context
 from agentrl.types import Batch, Metrics, Outputs, TrainState
 
@@ -37,7 +36,7 @@ def fit(
       apply, params, batch.rows, extras, loss, needs, context.micro
     )
 
-  return _steps(context, role, state, gradient, steps)
+  return _steps(context, role, state, batch, gradient, steps)
 
 
 def fit_coupled(
@@ -53,28 +52,29 @@ def fit_coupled(
   apply = context.modules[role].apply
 
   def gradient(params):
-    grads, told, _ = microbatch.gradient_of_outputs(
+    grads, metrics, _ = microbatch.gradient_of_outputs(
       apply, params, batch.rows, loss, needs, context.micro
     )
-    return grads, told
+    return grads, metrics
 
-  return _steps(context, role, state, gradient, steps)
+  return _steps(context, role, state, batch, gradient, steps)
 
 
-def _steps(context: Context, role: str, state: TrainState, gradient, steps):
+def _steps(context: Context, role: str, state, batch, gradient, steps: int):
   """`steps` of the role's optimizer along gradient(params)."""
-  rule = context.rules[role]
 
   def once(carry, _):
     params, opt = carry
-    grads, (value, told) = gradient(params)
-    params, opt, more = optimizer.step(rule, grads, opt, params)
-    return (params, opt), {**told, **more, 'loss': (value, jnp.ones(()))}
+    grads, (value, metrics) = gradient(params)
+    params, opt, more = qk_clip.step(
+      context, role, grads, opt, params, batch.rows
+    )
+    return (params, opt), {**metrics, **more, 'loss': (value, jnp.ones(()))}
 
   start = state.params[role], state.opt[role]
-  (params, opt), told = jax.lax.scan(once, start, None, length=steps)
-  told = {f'{role}/{k}': (s.sum(), w.sum()) for k, (s, w) in told.items()}
+  (params, opt), metrics = jax.lax.scan(once, start, None, length=steps)
+  metrics = {f'{role}/{k}': (s.sum(), w.sum()) for k, (s, w) in metrics.items()}
   state = state.replace(
     params={**state.params, role: params}, opt={**state.opt, role: opt}
   )
-  return state, told
+  return state, metrics

@@ -16,11 +16,12 @@ from typing import Annotated
 import jax
 import jax.numpy as jnp
 
-from agentrl import domain, optimizer, registry, segment
-from agentrl.model import microbatch
+from agentrl import optimizer, registry, segment
+from agentrl.domain import Count, Count0, OneOf, Positive
+from agentrl.model import microbatch, qk_clip
 from agentrl.signal import preference
 from agentrl.signal.base import Context, Signal
-from agentrl.types import Batch
+from agentrl.types import Batch, Outputs
 
 GIVES = ('signal:implicit_prm.step', 'signal:implicit_prm.token')
 
@@ -31,15 +32,15 @@ GIVES = ('signal:implicit_prm.step', 'signal:implicit_prm.token')
 def implicit_prm(
   context: Context,
   *,
-  beta: domain.Positive = 0.05,
-  reference: Annotated[str, domain.OneOf('old_logp', 'ref_logp')] = 'old_logp',
-  loss: Annotated[str, domain.OneOf(*preference.LOSSES)] = 'pairs',
-  pairing: Annotated[str, domain.OneOf(*preference.PAIRINGS)] = 'all_pairs',
-  trajectory: Annotated[str, domain.OneOf('sum', 'mean')] = 'sum',
+  beta: Positive = 0.05,
+  reference: Annotated[str, OneOf('old_logp', 'ref_logp')] = 'old_logp',
+  loss: Annotated[str, OneOf(*preference.LOSSES)] = 'pairs',
+  pairing: Annotated[str, OneOf(*preference.PAIRINGS)] = 'all_pairs',
+  trajectory: Annotated[str, OneOf('sum', 'mean')] = 'sum',
   order: Annotated[
-    str, domain.OneOf('score_then_update', 'update_then_score')
+    str, OneOf('score_then_update', 'update_then_score')
   ] = 'score_then_update',
-  steps: domain.Count = 1,
+  steps: Count = 1,
 ) -> Signal:
   """Rewards per turn [B, K] and per token [N, T], nats times beta.
 
@@ -54,13 +55,10 @@ def implicit_prm(
     steps: gradient steps on the whole batch, each iteration
   """
   objective = preference.objective(loss, pairing, trajectory)
-  apply, rule = context.modules['prm'].apply, context.rules['prm']
+  apply = context.modules['prm'].apply
 
   def logp(params, batch: Batch):
-    out = microbatch.forward(
-      apply, params, batch.rows, ('logp',), context.micro
-    )
-    return out.logp
+    return context.outputs('prm', params, batch.rows, 'logp').logp
 
   def rewards(phi, batch: Batch, signals):
     token = beta * _ratio(phi, signals[reference], batch.rows)
@@ -82,10 +80,13 @@ def implicit_prm(
       return objective(rewards(phi, batch, signals)[1], batch)
 
     (value, metrics), bar = jax.value_and_grad(outer, has_aux=True)(phi)
+    bar, linear = Outputs(logp=bar), microbatch.linear
     grads, _ = microbatch.gradient(
-      apply, params, batch.rows, bar, _linear, ('logp',), context.micro
+      apply, params, batch.rows, bar, linear, ('logp',), context.micro
     )
-    params, opt, more = optimizer.step(rule, grads, opt, params)
+    params, opt, more = qk_clip.step(
+      context, 'prm', grads, opt, params, batch.rows
+    )
     return params, opt, {**metrics, **more, 'loss': (value, jnp.ones(()))}
 
   def update(state, batch, signals, credit):
@@ -107,10 +108,10 @@ def implicit_prm(
 def restarted_prm(
   context: Context,
   *,
-  beta: domain.Positive = 0.05,
-  pairing: Annotated[str, domain.OneOf(*preference.PAIRINGS)] = 'all_pairs',
-  trajectory: Annotated[str, domain.OneOf('sum', 'mean')] = 'sum',
-  steps: domain.Count0 = 1,
+  beta: Positive = 0.05,
+  pairing: Annotated[str, OneOf(*preference.PAIRINGS)] = 'all_pairs',
+  trajectory: Annotated[str, OneOf('sum', 'mean')] = 'sum',
+  steps: Count0 = 1,
 ) -> Signal:
   """The implicit PRM, started again from the policy at every iteration.
 
@@ -141,7 +142,3 @@ def _named(prefix: str, fields: dict) -> dict:
 
 def _ratio(phi, reference, rows):
   return jnp.where(rows.sampled & (rows.weight != 0), phi - reference, 0.0)
-
-
-def _linear(out, rows, bar):
-  return jnp.sum(out.logp * bar), {}

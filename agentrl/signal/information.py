@@ -1,10 +1,9 @@
-"""How much the answer to a turn changes what the policy says next."""
+"""Information gain: effect of an observation on the next message (InfoPO)."""
 
 import jax
 import jax.numpy as jnp
 
 from agentrl import counting, registry, segment
-from agentrl.model import microbatch
 from agentrl.signal.base import Context, Signal, nothing
 from agentrl.types import Array, Rows
 
@@ -22,22 +21,22 @@ def information(context: Context) -> Signal:
   2603.00656). Nats per token; 0 at the last turn, which nobody answers to.
   The policy is that of the update's beginning, and nothing is differentiated.
   """
-  apply = context.modules['policy'].apply
 
   def score(state, batch, signals):
     null, shape = batch.readings['nulled'], batch.turns.valid.shape
-    params = state.params['policy']
-    out = microbatch.forward(apply, params, null, ('logp',), context.micro)
-    told, heard = _per_message(signals['old_logp'], batch.rows, *shape)
+    out = context.outputs('policy', state.params['policy'], null, 'logp')
+    with_answer, has_answer = _per_message(
+      signals['old_logp'], batch.rows, *shape
+    )
     blind, read = _per_message(out.logp, null, *shape)
-    both = batch.turns.valid & heard & read
-    x = segment.next_turn(jnp.where(both, told - blind, 0), batch.turns.valid)
+    both = batch.turns.valid & has_answer & read
+    x = segment.next_turn(
+      jnp.where(both, with_answer - blind, 0), batch.turns.valid
+    )
     x = jax.lax.stop_gradient(x)
-    known = counting.counted(batch, 'turn')
-    told_apart = (
-      jnp.sum(jnp.where(known, x, 0)), jnp.sum(both & known).astype(x.dtype)
-    )  # fmt: skip
-    return {'information': x}, {'information/mean': told_apart}
+    counted = counting.counted(batch, 'turn')
+    total, n = jnp.sum(jnp.where(counted, x, 0)), jnp.sum(both & counted)
+    return {'information': x}, {'information/mean': (total, n.astype(x.dtype))}
 
   return Signal('score_then_update', score, nothing)
 

@@ -1,4 +1,4 @@
-"""What an implicit PRM is trained on: whole trajectories, solved or not.
+"""Losses of implicit PRMs on whole trajectories, solved or not.
 
 Those that do not count (`counting`) are neither.
 """
@@ -9,7 +9,8 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl import counting, segment
+from agentrl import counting, ops, segment
+from agentrl.domain import OneOf
 from agentrl.types import Batch, Metrics
 
 PAIRINGS = ('all_pairs', 'one_to_one')
@@ -19,23 +20,17 @@ SOLVED = 0.5  # outcomes above this are successes
 
 def objective(loss: str, pairing: str, trajectory: str) -> Callable:
   """(step rewards [B, K], batch) -> (loss, metrics), by names."""
-  for name, value, choices in (
-    ('loss', loss, LOSSES),
-    ('pairing', pairing, PAIRINGS),
-    ('trajectory', trajectory, ('sum', 'mean')),
-  ):
-    if value not in choices:
-      raise ValueError(
-        f'implicit PRM: {name}={value!r} is unknown; choose from {choices}'
-      )
+  OneOf(*LOSSES).check('implicit PRM: loss', loss)
+  OneOf(*PAIRINGS).check('implicit PRM: pairing', pairing)
+  OneOf('sum', 'mean').check('implicit PRM: trajectory', trajectory)
 
   def f(step, batch: Batch):
     q = trajectory_score(step, batch.turns.valid, trajectory)
     weight = pair_weights(batch, pairing)
-    metrics = {'pair_accuracy': pair_accuracy(q, weight)}
+    metrics = {'pair_accuracy': ops.pair_accuracy(q, weight)}
     metrics['pairs'] = (jnp.sum(weight), jnp.ones(()))
     if loss == 'pairs':
-      return pair_loss(q, weight), metrics
+      return ops.pair_loss(q, weight), metrics
     if loss == 'cross_entropy':
       return cross_entropy(q, batch), metrics
     weight = {
@@ -72,18 +67,6 @@ def pair_weights(batch: Batch, pairing: str = 'all_pairs'):
     rank = lambda x: jnp.sum(before & x[None], axis=1)  # noqa: E731
     pairs &= rank(solved)[:, None] == rank(failed)[None]
   return pairs.astype(jnp.float32)
-
-
-def pair_loss(q, weight):
-  """mean over pairs of -log sigmoid(Q(tau+) - Q(tau-)); 0 without pairs.
-
-  The trajectory-level DPO loss of OPRL: transitions of the environment stand
-  in both of its log-ratios and cancel. Its gradient with respect to Q+ is
-  -sigmoid(Q- - Q+), so it is bounded.
-  """
-  total = jnp.maximum(jnp.sum(weight), 1)
-  margin = q[:, None] - q[None]
-  return -jnp.sum(weight * jax.nn.log_sigmoid(margin)) / total
 
 
 def cross_entropy(q, batch: Batch):
@@ -137,13 +120,6 @@ def _mates(batch: Batch):
   return (group[:, None] == group[None]) & live[None] & live[:, None]
 
 
-def pair_accuracy(q, weight) -> tuple[jax.Array, jax.Array]:
-  """Share of pairs in which the success scores higher; a tie counts half."""
-  margin = q[:, None] - q[None]
-  right = (margin > 0) + 0.5 * (margin == 0)
-  return jnp.sum(weight * right), jnp.sum(weight)
-
-
 def summary(step, phi, reference, batch: Batch) -> Metrics:
   """Distance of the PRM from its reference, and how well it knows the truth.
 
@@ -152,17 +128,17 @@ def summary(step, phi, reference, batch: Batch) -> Metrics:
   truth: correlation of step rewards with the progress that the environment
     knows of (`progress` column), where there is one.
   """
-  rows, known = batch.rows, counting.counted(batch, 'turn')
+  rows, counted = batch.rows, counting.counted(batch, 'turn')
   mask = rows.sampled & (rows.weight != 0)
-  mask &= segment.to_tokens(known, rows.traj, rows.turn)
+  mask &= segment.to_tokens(counted, rows.traj, rows.turn)
   mask = mask.astype(phi.dtype)
-  metrics = {'distance': (jnp.sum(mask * (reference - phi)), jnp.sum(mask))}
+  metrics = {'kl': (jnp.sum(mask * (reference - phi)), jnp.sum(mask))}
   one = jnp.ones(())
-  known = known.astype(phi.dtype)
-  size = jnp.sum(known * jnp.abs(step)) / jnp.maximum(jnp.sum(known), 1)
+  counted = counted.astype(phi.dtype)
+  size = jnp.sum(counted * jnp.abs(step)) / jnp.maximum(jnp.sum(counted), 1)
   metrics['reward_size'] = (size, one)
   if 'progress' in batch.turns.terms:
-    truth = correlation(step, batch.turns.terms['progress'], known)
+    truth = correlation(step, batch.turns.terms['progress'], counted)
     metrics['truth_correlation'] = (truth, one)
   return metrics
 

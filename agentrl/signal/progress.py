@@ -1,4 +1,4 @@
-"""How much of the outcome each turn contributed (SPA-RL, 2505.20732).
+"""Progress: contribution of each turn to the outcome (SPA-RL, 2505.20732).
 
 A head at the last token of every message says c_k, fitted so that a
 trajectory's contributions add up to its outcome R:
@@ -12,9 +12,9 @@ their turns are free, and few steps are better than many.
 import chex
 import jax.numpy as jnp
 
-from agentrl import counting, domain, registry, segment
+from agentrl import counting, registry, segment
 from agentrl.advantage import returns
-from agentrl.model import microbatch
+from agentrl.domain import Count
 from agentrl.signal import gradient_steps, preference
 from agentrl.signal.base import Context, Signal
 from agentrl.types import Array, Batch
@@ -23,24 +23,22 @@ from agentrl.types import Array, Batch
 @registry.register(
   'signal', needs=('role:progress',), gives=('signal:progress',)
 )
-def progress(context: Context, *, steps: domain.Count = 4) -> Signal:
+def progress(context: Context, *, steps: Count = 4) -> Signal:
   """c [B, K], in units of the outcome, as fitted to the iterations before.
 
   Args (hyper-parameters):
     steps: gradient steps on the whole batch, each iteration
   """
-  apply = context.modules['progress'].apply
 
   def score(state, batch, signals):
-    out = microbatch.forward(
-      apply, state.params['progress'], batch.rows, ('value',), context.micro
-    )
+    params = state.params['progress']
+    out = context.outputs('progress', params, batch.rows, 'value')
     c = contributions(out.value[..., 0], batch)
     one = jnp.ones(())
     metrics = {'progress/error': (sum_error(c, batch), one)}
     if 'progress' in batch.turns.terms:
-      known = counting.counted(batch, 'turn').astype(c.dtype)
-      truth = preference.correlation(c, batch.turns.terms['progress'], known)
+      counted = counting.counted(batch, 'turn').astype(c.dtype)
+      truth = preference.correlation(c, batch.turns.terms['progress'], counted)
       metrics['progress/truth_correlation'] = (truth, one)
     return {'progress': c}, metrics
 
@@ -59,9 +57,8 @@ def contributions(value: Array, batch: Batch) -> Array:
   """c [B, K]: the value [N, T] at each message's last token, 0 elsewhere."""
   chex.assert_equal_shape([value, batch.rows.tokens])
   rows = batch.rows
-  b, k = batch.turns.valid.shape
   _, last = segment.bounds(rows.sampled, rows.traj, rows.turn)
-  c = segment.at_turns(value, last, rows.traj, rows.turn, b, k)
+  c = returns.at_turns(value, last, batch)
   return jnp.where(returns.sampled_turns(batch), c, 0)
 
 

@@ -1,4 +1,4 @@
-"""How well credit agrees with a known truth; float64 on the host.
+"""Accuracy of credit against a known truth; float64 on the host.
 
 Arrays are over turns, [n] after `valid` was applied, unless said otherwise.
 A cell is the turns of equal truth at the same place of their trajectories;
@@ -39,7 +39,9 @@ def agree(credit, truth, valid, group) -> Agreement:
   credit, truth = settle(credit, valid), np.asarray(truth, np.float64)
   x, t, c = credit[valid], truth[valid], cells(truth)[valid]
   return Agreement(
-    *bias_and_noise(x, t, c), spearman(x, t), found(credit, truth, valid, group)
+    *bias_and_noise(x, t, c),
+    spearman(x, t),
+    top_turn_share(credit, truth, valid, group),
   )
 
 
@@ -98,10 +100,10 @@ def spearman(x, t) -> float:
   chex.assert_equal_shape([x, t])
   if x.size < 2 or np.ptp(x) == 0 or np.ptp(t) == 0:
     return 0.0
-  return float(np.corrcoef(stats.rankdata(x), stats.rankdata(t))[0, 1])
+  return float(stats.spearmanr(x, t).statistic)
 
 
-def found(credit, truth, valid, group) -> float:
+def top_turn_share(credit, truth, valid, group) -> float:
   """Share of groups whose decisive turn has the largest mean |credit|.
 
   Decisive is the turn (an index) of largest mean |truth| over the members; m

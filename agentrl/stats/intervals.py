@@ -1,4 +1,4 @@
-"""Intervals for what a run measured: rates, differences, means, anything.
+"""Confidence intervals: rates, differences, means, any statistic.
 
 Host numbers in, (low, high) floats out; `level` is the coverage aimed at.
 """
@@ -32,15 +32,8 @@ def wilson(successes: int, n: int, level: float = 0.95) -> Interval:
     raise ValueError(f'successes={successes} is not between 0 and n={n}')
   if n == 0:
     return 0.0, 1.0
-  z = stats.norm.ppf((1 + level) / 2)
-  p = successes / n
-  middle = p + z**2 / (2 * n)
-  half = z * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
-  scale = 1 + z**2 / n
-  # Rounding may miss the exact ends: at p = 0 the low one is 0.
-  low = 0.0 if successes == 0 else (middle - half) / scale
-  high = 1.0 if successes == n else (middle + half) / scale
-  return float(low), float(high)
+  ends = stats.binomtest(successes, n).proportion_ci(level, 'wilson')
+  return float(ends.low), float(ends.high)
 
 
 def difference(
@@ -82,8 +75,35 @@ def mean_interval(values: Sequence[float], level: float = 0.95) -> Interval:
       f'shape {x.shape}; run more seeds'
     )
   t = stats.t.ppf((1 + level) / 2, x.size - 1)
-  half = t * x.std(ddof=1) / np.sqrt(x.size)
+  half = t * stats.sem(x)
   return float(x.mean() - half), float(x.mean() + half)
+
+
+def mean_difference(
+  a: Sequence[float], b: Sequence[float], level: float = 0.95
+) -> Interval:
+  """Welch's interval of the difference of two independent means, a - b.
+
+      d ± t_ν √(s_a²/n_a + s_b²/n_b),   d = mean(a) - mean(b)
+
+  with ν degrees of freedom after Satterthwaite; the spreads may differ. Welch,
+  "The generalization of Student's problem", Biometrika 1947.
+
+  Raises:
+    ValueError: fewer than two values on a side.
+  """
+  _check_level(level)
+  x, y = (np.asarray(v, np.float64) for v in (a, b))  # [n_a], [n_b]
+  if x.ndim != 1 or y.ndim != 1 or min(x.size, y.size) < 2:
+    raise ValueError(
+      'an interval of a difference of means needs two lists of at least 2'
+      f' values; got shapes {x.shape} and {y.shape}; run more seeds'
+    )
+  if not (np.ptp(x) or np.ptp(y)):  # no spread, no degrees of freedom
+    d = float(x.mean() - y.mean())
+    return d, d
+  ends = stats.ttest_ind(x, y, equal_var=False).confidence_interval(level)
+  return float(ends.low), float(ends.high)
 
 
 def bootstrap(
@@ -111,8 +131,13 @@ def bootstrap(
       f'bootstrap needs at least 2 values and n >= 1; got shape {x.shape}, '
       f'n={n}'
     )
-  generator = np.random.default_rng(seed)
-  picks = (generator.integers(len(x), size=len(x)) for _ in range(n))
-  drawn = [statistic(x[pick]) for pick in picks]  # [n]
-  low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
-  return float(low), float(high)
+  ends = stats.bootstrap(
+    (np.arange(len(x)),),  # indices: what counts once is drawn whole
+    lambda pick: statistic(x[pick]),
+    n_resamples=n,
+    vectorized=False,
+    confidence_level=level,
+    method='percentile',
+    rng=np.random.default_rng(seed),
+  ).confidence_interval
+  return float(ends.low), float(ends.high)

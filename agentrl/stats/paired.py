@@ -1,15 +1,14 @@
-"""What two arms of a comparison say, pair by pair; float64 on the host.
+"""Paired statistics of two arms of a comparison; float64 on the host.
 
 Both arms of a pair share warm start and keys; pair i of `a` belongs to pair i
 of `b`. A run that failed is NaN: it is counted, and left out of means.
 """
 
-import functools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy import optimize, stats
 
 from agentrl.stats import intervals
 
@@ -55,8 +54,11 @@ def compare(
   d = x - y
   low, high = intervals.mean_interval(d, level)
   sd = float(d.std(ddof=1))
-  t = abs(d.mean()) * np.sqrt(d.size) / sd if sd else np.inf
   constant = np.ptp(x) == 0 or np.ptp(y) == 0
+  if np.ptp(d):
+    p = float(stats.ttest_1samp(d, 0.0).pvalue)
+  else:
+    p = 0.0 if d.any() else 1.0  # a difference without spread has no t
   return Paired(
     n=d.size,
     failed=failed,
@@ -67,7 +69,7 @@ def compare(
     better=improvement(x, y),
     correlation=0.0 if constant else float(np.corrcoef(x, y)[0, 1]),
     sd=sd,
-    p=1.0 if not d.any() else float(2 * stats.t.sf(t, d.size - 1)),
+    p=p,
   )
 
 
@@ -85,14 +87,8 @@ def interquartile_mean(values: Sequence[float]) -> float:
   x = np.sort(np.asarray(values, np.float64))
   if not x.size:
     raise ValueError('the mean of no value; run at least one seed')
-  return float(x @ _middle_half(x.size))
-
-
-@functools.cache
-def _middle_half(n: int) -> np.ndarray:
-  """What each of n sorted values weighs in their interquartile mean: [n]."""
-  edge = np.clip(np.arange(n + 1) / n, 0.25, 0.75)
-  return 2 * np.diff(edge)
+  edge = np.clip(np.arange(x.size + 1) / x.size, 0.25, 0.75)
+  return float(x @ (2 * np.diff(edge)))
 
 
 def area(steps: Sequence[float], values: Sequence[float]) -> float:
@@ -103,7 +99,7 @@ def area(steps: Sequence[float], values: Sequence[float]) -> float:
       f'a curve of {x.size} steps and {y.size} values has no area; give at'
       ' least two, steps rising'
     )
-  return float(np.sum(np.diff(x) * (y[1:] + y[:-1]) / 2) / (x[-1] - x[0]))
+  return float(np.trapezoid(y, x) / (x[-1] - x[0]))
 
 
 def steps_to(
@@ -149,13 +145,9 @@ def power(effect: float, sd: float, n: int, alpha: float = 0.05) -> float:
 
 
 def smallest(sd: float, n: int, alpha: float = 0.05, chance: float = 0.8):
-  """The difference that n pairs find with that chance, by bisection."""
-  low, high = 0.0, 100 * sd
-  for _ in range(60):
-    middle = (low + high) / 2
-    found = power(middle, sd, n, alpha) >= chance
-    low, high = (low, middle) if found else (middle, high)
-  return high
+  """The difference that n pairs find with that chance."""
+  gap = lambda effect: power(effect, sd, n, alpha) - chance  # noqa: E731
+  return optimize.brentq(gap, 0.0, 100 * sd, xtol=1e-12 * sd)
 
 
 def verdict(low: float, high: float, claimed: float) -> str:

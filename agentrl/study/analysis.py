@@ -1,4 +1,4 @@
-"""From the runs of a comparison to what they say: numbers, tests, verdicts."""
+"""Analysis of a comparison: numbers, tests and verdicts from its runs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ import numpy as np
 from agentrl.report.study import page
 from agentrl.stats import intervals, paired
 from agentrl.study import execute
-from agentrl.study.execute import Ask, Ran
+from agentrl.study.execute import RunRequest, RunResult
 from agentrl.study.spec import MEASURES, SETTINGS, Arm, Study
 
 POINTS = 25  # of a mean curve
@@ -17,35 +17,38 @@ PAIRS = (5, 8, 10, 12, 16, 20, 30)  # lines of the power table
 LABELS = {
   'tuned': 'every arm at its own best learning rate',
   'common': 'every arm at the common learning rate',
+  'default': "every arm at its config's own learning rate, not tuned",
 }
-Found = Mapping[Ask, Ran]
+Found = Mapping[RunRequest, RunResult]
 
 
 def report(s: Study, run: execute.Runner) -> dict[str, Any]:
   """Tunes, runs the pairs at both settings, judges."""
   tuning = execute.tune(s, run)
   rates = {
-    'tuned': {e: {a.name: t[a.tuned_as or a.name]['best'] for a in s.arms}
-              for e, t in tuning.items()},
+    'tuned': {
+      e: {a.name: t[a.tuned_as or a.name]['best'] for a in s.arms}
+      for e, t in tuning.items()
+    },
     'common': {e: {a.name: s.rate for a in s.arms} for e in s.envs},
-  }  # fmt: skip
+  }
   asks = {setting: execute.pairs(s, rates[setting]) for setting in SETTINGS}
   # A run that both settings ask for is one run.
   wanted = list(dict.fromkeys([*asks['tuned'], *asks['common']]))
-  found = run(wanted)
+  results = run(wanted)
   envs = {
     env: {
       'label': e.label,
       'budget': {'env_steps': s.env_steps, 'tokens': s.tokens},
       'tuning': tuning[env],
       'settings': {
-        setting: one_setting(s, env, setting, asks[setting], found)
+        setting: one_setting(s, env, setting, asks[setting], results)
         for setting in SETTINGS
       },
     }
     for env, e in s.envs.items()
   }
-  seconds = sum(ran.seconds for ran in found.values())
+  seconds = sum(ran.seconds for ran in results.values())
   return {
     'format': page.FORMAT,
     'name': s.name,
@@ -58,7 +61,7 @@ def report(s: Study, run: execute.Runner) -> dict[str, Any]:
     'spent': {
       'run_seconds': seconds,
       'runs': len(wanted),
-      'failed': len(wanted) - len(found),
+      'failed': len(wanted) - len(results),
     },
     'seeds': {
       'pairs': list(range(s.pairs)),
@@ -68,12 +71,12 @@ def report(s: Study, run: execute.Runner) -> dict[str, Any]:
 
 
 def one_setting(
-  s: Study, env: str, setting: str, asks: Sequence[Ask], found: Found
+  s: Study, env: str, setting: str, asks: Sequence[RunRequest], results: Found
 ) -> dict[str, Any]:
   """Arms and their differences at one setting of one environment."""
   here = [a for a in asks if a.env == env]
   runs = {
-    arm.name: {a.seed: found.get(a) for a in here if a.arm == arm.name}
+    arm.name: {a.seed: results.get(a) for a in here if a.arm == arm.name}
     for arm in s.arms
   }
   rate = {a.arm: a.rate for a in here}
@@ -86,50 +89,55 @@ def one_setting(
     'label': LABELS[setting],
     'threshold': level,
     'arms': {
-      a.name: told(s, a, rate[a.name], runs[a.name], values[a.name])
+      a.name: arm_summary(s, a, rate[a.name], runs[a.name], values[a.name])
       for a in s.arms
     },
     'comparisons': comparisons(s, values),
   }
 
 
-def threshold(s: Study, runs: Mapping[str, Mapping[int, Ran | None]]) -> float:
+def threshold(
+  s: Study, runs: Mapping[str, Mapping[int, RunResult | None]]
+) -> float:
   """Mean final success of the study's threshold arm; NaN if none ended."""
   ends = [final(s, ran) for ran in runs[s.threshold].values() if ran]
   return float(np.mean(ends)) if ends else np.nan
 
 
-def final(s: Study, ran: Ran) -> float:
+def final(s: Study, ran: RunResult) -> float:
   return float(np.interp(s.env_steps, ran.env_steps, ran.success))
 
 
-def measures(s: Study, ran: Ran | None, level: float) -> dict[str, float]:
+def measures(s: Study, ran: RunResult | None, level: float) -> dict[str, float]:
   """Every measure of a run; NaN where it did not end."""
   if ran is None:
     return dict.fromkeys(MEASURES, np.nan)
   x, y = execute.upto(ran.env_steps, ran.success, s.env_steps)
   # Never there counts as the whole budget, there at once as a hundredth.
   steps = np.clip(paired.steps_to(x, y, level), s.env_steps / 100, s.env_steps)
-  known = np.isfinite(ran.moves)
+  tokens = execute.upto(ran.tokens, ran.success, s.tokens)
+  finite = np.isfinite(ran.moves)
   moves = np.nan
-  if known.any():
-    moves = np.interp(s.env_steps, ran.env_steps[known], ran.moves[known])
+  if finite.any():
+    moves = np.interp(s.env_steps, ran.env_steps[finite], ran.moves[finite])
   return {
     'area': paired.area(x, y),
-    'area_tokens': paired.area(
-      *execute.upto(ran.tokens, ran.success, s.tokens)
-    ),
+    'area_tokens': paired.area(*tokens),
     'final': final(s, ran),
     'speed': float(np.log2(s.env_steps / steps)),
     'moves': float(moves),
   }
 
 
-def told(s: Study, arm: Arm, rate, runs, values) -> dict[str, Any]:
+def arm_summary(s: Study, arm: Arm, rate, runs, values) -> dict[str, Any]:
   """Everything about one arm."""
   ended = {seed: ran for seed, ran in runs.items() if ran}
-  shaky = {seed for seed, ran in ended.items()
-           if final(s, ran) < ran.success[0] - s.unstable}  # fmt: skip
+  rans = ended.values()
+  shaky = {
+    seed
+    for seed, ran in ended.items()
+    if final(s, ran) < ran.success[0] - s.unstable
+  }
   return {
     'label': arm.label,
     'part': arm.part,
@@ -139,25 +147,29 @@ def told(s: Study, arm: Arm, rate, runs, values) -> dict[str, Any]:
     'runs': len(runs),
     'failed': len(runs) - len(ended),
     'unstable': len(shaky),
-    'seconds': sum(ran.seconds for ran in ended.values()),
-    'env_steps': float(sum(ran.env_steps[-1] for ran in ended.values())),
-    'tokens': float(sum(ran.tokens[-1] for ran in ended.values())),
+    'seconds': sum(ran.seconds for ran in rans),
+    'env_steps': float(sum(ran.env_steps[-1] for ran in rans)),
+    'tokens': float(sum(ran.tokens[-1] for ran in rans)),
     'measures': {
       m: summary([v[m] for v in values.values()], s.level) for m in MEASURES
     },
     'curve': {
-      'env_steps': curve([(r.env_steps, r.success) for r in ended.values()],
-                         s.env_steps, s.level),
-      'tokens': curve([(r.tokens, r.success) for r in ended.values()],
-                      s.tokens, s.level),
+      'env_steps': curve(
+        [(r.env_steps, r.success) for r in rans], s.env_steps, s.level
+      ),
+      'tokens': curve([(r.tokens, r.success) for r in rans], s.tokens, s.level),
     },
     'each': [
-      {'seed': seed, 'failed': seed not in ended, 'unstable': seed in shaky,
-       'measures': {m: plain(x) for m, x in values[seed].items()}}
+      {
+        'seed': seed,
+        'failed': seed not in ended,
+        'unstable': seed in shaky,
+        'measures': {m: plain(x) for m, x in values[seed].items()},
+      }
       for seed in runs
     ],
-    'told': means([ran.told for ran in ended.values()], s.told),
-  }  # fmt: skip
+    'told': means([ran.metrics for ran in rans], s.extra_metrics),
+  }
 
 
 def plain(x: float) -> float | None:
@@ -165,10 +177,15 @@ def plain(x: float) -> float | None:
 
 
 def summary(values: Sequence[float], level: float) -> dict | None:
-  """Mean, median, interquartile mean with intervals; None below two values."""
+  """Mean, median, interquartile mean with intervals; None without a value.
+
+  One value has no interval.
+  """
   x = np.array([v for v in values if np.isfinite(v)])
   if x.size < 2:
-    return None
+    one = float(x[0]) if x.size else None
+    same = dict.fromkeys(('mean', 'median', 'iqm'), one)
+    return {'n': 1, **same} if x.size else None
   low, high = intervals.mean_interval(x, level)
   middle = intervals.bootstrap(
     x, paired.interquartile_mean, seed=0, n=BOOTSTRAP, level=level
@@ -187,18 +204,16 @@ def summary(values: Sequence[float], level: float) -> dict | None:
 
 
 def curve(lines, budget: float, level: float) -> dict | None:
-  """The mean learning curve up to the budget, with its interval."""
-  if len(lines) < 2:
+  """The mean learning curve up to the budget, of two runs with its interval."""
+  if not lines:
     return None
   at = np.linspace(0, budget, POINTS)
   y = np.stack([np.interp(at, *line) for line in lines])  # [runs, POINTS]
+  mean = {'x': at.tolist(), 'mean': y.mean(axis=0).tolist()}
+  if len(lines) < 2:
+    return mean
   bands = np.array([intervals.mean_interval(column, level) for column in y.T])
-  return {
-    'x': at.tolist(),
-    'mean': y.mean(axis=0).tolist(),
-    'low': bands[:, 0].tolist(),
-    'high': bands[:, 1].tolist(),
-  }
+  return mean | {'low': bands[:, 0].tolist(), 'high': bands[:, 1].tolist()}
 
 
 def means(runs: Sequence[Mapping[str, float]], names: Mapping[str, str]):
@@ -234,17 +249,23 @@ def comparisons(s: Study, values: Values) -> list[dict[str, Any]]:
   couples += [(c.arm, c.baseline) for c in s.claims]
   out = []
   for measure in MEASURES:
-    found = {
+    pairs = {
       couple: pair(values, *couple, measure, s.level)
       for couple in dict.fromkeys(couples)
     }
-    found = {couple: x for couple, x in found.items() if x}
-    holm = paired.holm({couple: x.p for couple, x in found.items()})
+    pairs = {couple: x for couple, x in pairs.items() if x}
+    holm = paired.holm({couple: x.p for couple, x in pairs.items()})
     out += [
-      {'arm': a, 'baseline': b, 'measure': measure, **x._asdict(),
-       'failed': list(x.failed), 'holm': holm[a, b]}
-      for (a, b), x in found.items()
-    ]  # fmt: skip
+      {
+        'arm': a,
+        'baseline': b,
+        'measure': measure,
+        **x._asdict(),
+        'failed': list(x.failed),
+        'holm': holm[a, b],
+      }
+      for (a, b), x in pairs.items()
+    ]
   return out
 
 
@@ -252,21 +273,20 @@ def claims(s: Study, envs: Mapping[str, Mapping]) -> list[dict[str, Any]]:
   """Every claim at both settings; Holm's correction over those of a setting."""
   out = []
   for setting in SETTINGS:
-    found = {
+    rows = {
       (env, i): _found(envs[env]['settings'][setting]['comparisons'], c)
       for env in s.envs
       for i, c in enumerate(s.claims)
     }
-    holm = paired.holm({k: x['p'] for k, x in found.items() if x})
-    for (env, i), x in found.items():
+    holm = paired.holm({k: x['p'] for k, x in rows.items() if x})
+    for (env, i), x in rows.items():
       claim = s.claims[i]
-      out.append({
-        **claim._asdict(),
-        'env': env,
-        'setting': setting,
-        'found': {**x, 'holm': holm[env, i]} if x else None,
-        'verdict': _verdict(x, claim.claimed),
-      })  # fmt: skip
+      row = {**claim._asdict(), 'env': env, 'setting': setting}
+      row |= {'found': None, 'verdict': 'not measured'}
+      if x:
+        row['found'] = {**x, 'holm': holm[env, i]}
+        row['verdict'] = paired.verdict(x['low'], x['high'], claim.claimed)
+      out.append(row)
   return out
 
 
@@ -277,12 +297,6 @@ def _found(rows: Sequence[Mapping], claim) -> dict | None:
     if named == (claim.arm, claim.baseline, claim.measure):
       return {key: row[key] for key in keys}
   return None
-
-
-def _verdict(found: Mapping | None, claimed: float) -> str:
-  if not found:
-    return 'not measured'
-  return paired.verdict(found['low'], found['high'], claimed)
 
 
 def power(s: Study, envs: Mapping[str, Mapping]) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""What methods credit the same turns with, where the truth is known.
+"""Credit study: what methods credit the same turns with, against the truth.
 
 A policy plays; each method's signals start fresh, learn from `warm` earlier
 batches, and its advantage of one more batch is held against the truth. The
@@ -16,39 +16,43 @@ import numpy as np
 from absl import logging
 from ml_collections import ConfigDict
 
-from agentrl import domain, segment
+from agentrl import segment
 from agentrl.advantage import chain
 from agentrl.learner import algorithm, update
 from agentrl.nn import lora
 from agentrl.run import algorithm as algorithm_lib
-from agentrl.run import build, collect, config_file, jit_env, stages, validate
+from agentrl.run import (
+  build,
+  collect,
+  config_file,
+  jit_env,
+  sampler,
+  stages,
+  validate,
+)
 from agentrl.run import workdir as workdir_lib
 from agentrl.stats import credit_accuracy
+from agentrl.study.credit_size import TRUTH, CreditSize
 from agentrl.task import fixed
 from agentrl.types import Batch
 
-# The column that is the truth: the exact advantage, or the solver's progress.
-TRUTH = {'bifurcation': 'truth', 'sokoban': 'progress'}
 # What the sampling of a batch depends on.
-_SAMPLING = ('env', 'model', 'rollout', 'task', 'rollout_kind', 'collect',
-             'reward', 'memory', 'seed')  # fmt: skip
+_SAMPLING = (
+  'env',
+  'model',
+  'rollout',
+  'task',
+  'collect',
+  'reward',
+  'memory',
+  'seed',
+)
 
 
-class Size(NamedTuple):
-  """How much is sampled."""
-
-  seeds: domain.Count = 8
-  tasks: domain.Count = 4  # of a batch
-  group: domain.Count = 8
-  warm: domain.Count0 = 60  # batches that signals learn from
-  rate: domain.Rate = 3e-3  # of signals' networks; the policy stands still
-  fit: domain.Count0 = 120  # supervised steps to random play
-
-
-class Played(NamedTuple):
+class RolloutData(NamedTuple):
   """Batches of one policy, and what is known of the last one of each seed."""
 
-  setup: build.Setup
+  setup: build.Experiment
   policy: Any
   batches: Batch  # [seeds, warm + 1, ...]
   truth: np.ndarray  # [S, B, K]
@@ -58,7 +62,7 @@ class Played(NamedTuple):
 
 
 def config(
-  method: str, env: str, size: Size, run: ConfigDict | None = None
+  method: str, env: str, size: CreditSize, run: ConfigDict | None = None
 ) -> ConfigDict:
   """The method's config at a size that takes seconds, all checks passed.
 
@@ -80,27 +84,27 @@ def config(
   c.steps = size.warm + 1
   for name, role in c.role.items():
     if role.kind == 'train' and name != 'policy':
-      role.update(dict(lr=size.rate, final=1.0))
+      role.update(dict(lr=size.rate, final_lr_fraction=1.0))
   batch = size.tasks * size.group
-  c.rollout.update(dict(batch=batch, group=size.group, slots=batch))
-  rows = batch * (c.rollout.turns if c.rollout.history == 'turn' else 1)
-  c.micro, c.sft.batch = rows, batch
+  c.rollout.update(dict(batch=batch, group_size=size.group, slots=batch))
+  rows = batch * (c.rollout.max_turns if c.rollout.history == 'turn' else 1)
+  c.micro_batch, c.sft.batch = rows, batch
   validate.config(c)
-  if not c.advantage and not c.finish:
+  if not c.advantage and not c.post:
     raise ValueError('it has no advantage: its loss reads the batch itself')
   return c
 
 
-def uniform(s: build.Setup, steps: int):
-  """A policy that says every action about equally often.
+def uniform(s: build.Experiment, steps: int):
+  """A policy that samples every action about equally often.
 
   A network fitted to random play, so that what it says has log-probs.
   """
-  state = update.init(s.learner, jax.random.key(s.config.seed))
-  said = jit_env.spoken(s.config, s.tokenizer, s.world.env.actions)
-  width = max(map(len, said))
-  table = jnp.array([x + [0] * (width - len(x)) for x in said])
-  length = jnp.array([len(x) for x in said])
+  state = update.init(s.algorithm, jax.random.key(s.config.seed))
+  messages = jit_env.spoken(s.config, s.tokenizer, s.world.env.actions)
+  width = max(map(len, messages))
+  table = jnp.array([x + [0] * (width - len(x)) for x in messages])
+  length = jnp.array([len(x) for x in messages])
   n, turns = min(16, s.config.rollout.batch), s.plan.turns
   rows = n * (turns if s.plan.history == 'turn' else 1)
   warm = s.warm._replace(context=s.warm.context._replace(micro=rows))
@@ -109,7 +113,7 @@ def uniform(s: build.Setup, steps: int):
 
   def step(state, key):
     pick, play = jax.random.split(key)
-    action = jax.random.randint(pick, (n, turns), 0, len(said))
+    action = jax.random.randint(pick, (n, turns), 0, len(messages))
     batch = collect.demonstrate(
       s, attempts, table[action], length[action], play
     )
@@ -119,28 +123,28 @@ def uniform(s: build.Setup, steps: int):
   def fit(state):
     return jax.lax.scan(step, state, jax.random.split(state.key, steps))[0]
 
-  return lora.merge(algorithm.whole(s.learner.context, fit(state).params))
+  return lora.merge(
+    algorithm.full_params(s.algorithm.context, fit(state).params)
+  )
 
 
-def play(c: ConfigDict, size: Size, workdir: str = '') -> Played:
+def play(c: ConfigDict, size: CreditSize, workdir: str = '') -> RolloutData:
   """Batches of every seed; the policy of a run, or one that knows nothing."""
-  s = build.setup(c)
+  s = build.experiment(c)
   policy = (
     workdir_lib.policy(s.shape, workdir) if workdir else uniform(s, size.fit)
   )
-  state = update.init(s.learner, jax.random.key(c.seed))
-  state = workdir_lib.adopt(s.learner, policy, state)
-  stage = stages.rl_stage(s, 0, size.warm + 1)
+  state = update.init(s.algorithm, jax.random.key(c.seed))
+  state = workdir_lib.load_policy_params(s.algorithm, policy, state)
+  stage = stages.RLStage(s, 0, size.warm + 1, sampler.JitSampler(s))
+  starts = [state.replace(key=jax.random.key(i)) for i in range(size.seeds)]
+  steps = range(size.warm + 1)
   batches = [
-    [
-      stage.collect(state.replace(key=jax.random.key(seed)), step)
-      for step in range(size.warm + 1)
-    ]
-    for seed in range(size.seeds)
+    [stage.collect(x, stage.task(i), i) for i in steps] for x in starts
   ]
   stack = functools.partial(jax.tree.map, lambda *x: jnp.stack(x))
   last = jax.device_get(stack(*[b[-1] for b in batches]))
-  return Played(
+  return RolloutData(
     setup=s,
     policy=policy,
     batches=stack(*[stack(*b) for b in batches]),
@@ -151,22 +155,23 @@ def play(c: ConfigDict, size: Size, workdir: str = '') -> Played:
   )
 
 
-def credit(c: ConfigDict, played: Played) -> np.ndarray:
+def credit(c: ConfigDict, played: RolloutData) -> np.ndarray:
   """The method's advantage of every turn, mean over its tokens: [S, B, K]."""
-  learner = algorithm_lib.make_learner(c, played.setup.shape)
+  learner = algorithm_lib.make_algorithm(c, played.setup.shape)
+  learner = learner.rebind(spec=learner.spec._replace(minibatch='none'))
   batches = played.batches
   if not c.signal:  # nothing learns
     batches = jax.tree.map(lambda x: x[:, -1:], batches)
 
   def step(state, batch):
-    state, credit, _ = update.credit(learner, state, batch)
-    return state, per_turn(credit, batch)
+    state, _, aux = update.update(learner, state, batch)
+    return state, per_turn(aux.credit, batch)
 
   @jax.jit
   def run(policy, batches):
     state = update.init(learner, jax.random.key(c.seed))
-    state = workdir_lib.adopt(learner, policy, state)
-    state = update.start_roles(learner, state)
+    state = workdir_lib.load_policy_params(learner, policy, state)
+    state = update.init_roles_from_policy(learner, state)
 
     def one(seed_batches):
       seed, batches = seed_batches
@@ -184,19 +189,19 @@ def per_turn(credit, batch: Batch):
   rows, (b, k) = batch.rows, batch.turns.valid.shape
   token = chain.token_advantage(credit, rows)
   ids = rows.traj, rows.turn, b, k
+  count = segment.to_turns(rows.sampled.astype(token.dtype), *ids)
   total = segment.to_turns(token, *ids)
-  return total / jnp.maximum(
-    segment.to_turns(rows.sampled.astype(token.dtype), *ids), 1
-  )
+  return total / jnp.maximum(count, 1)
 
 
 def measure(
-  names: list[str], env: str, size: Size, workdir: str = ''
-) -> tuple[dict, dict, Played | None]:
+  names: list[str], env: str, size: CreditSize, workdir: str = ''
+) -> tuple[dict, dict, RolloutData | None]:
   """Every method's agreement with the truth.
 
   Returns: {'size', 'env', 'methods': {name: measures}, 'skipped': {name:
-    why}}, {name: credit [S, B, K]}, and what was played at the first one.
+    why}}, {name: credit [S, B, K]} of what was played for the first one, and
+    this; methods that sample otherwise are measured on batches of their own.
   """
   run = workdir_lib.read_config(workdir) if workdir else None
   env = run.env.name if run else env
@@ -204,48 +209,42 @@ def measure(
     raise ValueError(
       f'the truth of {env!r} is not known; choose from {tuple(TRUTH)}'
     )
-  games: dict[str, Played] = {}
-  found, credits, skipped = {}, {}, {}
+  games: dict[str, RolloutData] = {}
+  methods, credits, skipped = {}, {}, {}
   for name in names:
     try:
       c = config(name, env, size, run)
-      game = _game(games, c, size, workdir)
+      key = json.dumps([c.to_dict()[x] for x in _SAMPLING], default=str)
+      if key not in games:  # the same sampling settings, sampled once
+        games[key] = play(c, size, workdir)
+      game = games[key]
       start = time.monotonic()
-      credits[name] = credit(c, game)
+      values = credit(c, game)
       seconds = time.monotonic() - start
     except ValueError as error:
       skipped[name] = str(error)
       continue
     logging.info('%s: %.1f s', name, seconds)
-    if not np.any(credits[name]):
+    if not np.any(values):
       skipped[name] = 'it credits nothing here'
-      del credits[name]
       continue
-    told = compare(credits[name], game)
-    found[name] = told._asdict() | {'seconds': round(seconds, 1)}
+    if game is next(iter(games.values())):
+      credits[name] = values
+    agreement = compare(values, game)
+    methods[name] = agreement._asdict() | {'seconds': round(seconds, 1)}
   report = {
     'env': env,
     'policy': 'of a run' if workdir else 'uniform',
     'size': size._asdict(),
-    'methods': found,
+    'methods': methods,
     'skipped': skipped,
   }
   return report, credits, next(iter(games.values()), None)
 
 
-def _game(games: dict[str, Played], c, size: Size, workdir: str) -> Played:
-  """What was played under the same sampling settings, played once."""
-  whole = c.to_dict()
-  key = json.dumps([whole[name] for name in _SAMPLING], default=str)
-  if key not in games:
-    games[key] = play(c, size, workdir)
-  return games[key]
-
-
-def compare(credit: np.ndarray, game: Played) -> credit_accuracy.Agreement:
+def compare(credit: np.ndarray, game: RolloutData) -> credit_accuracy.Agreement:
   """All seeds together; a group of another seed is another group."""
   seeds, b, k = credit.shape
   group = game.group + (np.max(game.group) + 1) * np.arange(seeds)[:, None]
-  flat = (x.reshape(seeds * b, k)
-          for x in (credit, game.truth, game.valid))  # fmt: skip
+  flat = (x.reshape(seeds * b, k) for x in (credit, game.truth, game.valid))
   return credit_accuracy.agree(*flat, group.reshape(-1))

@@ -1,4 +1,4 @@
-"""What was measured of methods' credit, as a table and as one picture."""
+"""Report of a credit study: a table and one picture."""
 
 import os
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from agentrl.study.credit import Played
+from agentrl.study.credit import RolloutData
 
 COLUMNS = ('bias', 'noise', 'rank', 'found', 'seconds')
 LEGEND = """\
@@ -19,16 +19,19 @@ noise    standard deviation around that mean, same unit
 rank     Spearman's correlation of credit and truth over turns
 found    groups whose decisive turn has the largest |credit|
 seconds  of this method, compilation included"""
-_WIDE = 6  # panels of a row
+SHOWN = 8  # methods of a picture, at most
+_WIDE = 3  # panels of a row
 
 
 def table(report: Mapping) -> str:
   """A line for each method, highest rank correlation first."""
-  found = report['methods']
-  width = max(map(len, (*found, 'method')))
+  methods = report['methods']
+  width = max(map(len, (*methods, 'method')))
   lines = ['  '.join([f'{"method":{width}}', *(f'{c:>7}' for c in COLUMNS)])]
-  for name in sorted(found, key=lambda n: -found[n]['rank']):
-    row = (f'{found[name][c]:7.{1 if c == "seconds" else 2}f}' for c in COLUMNS)
+  for name in sorted(methods, key=lambda n: -methods[n]['rank']):
+    row = (
+      f'{methods[name][c]:7.{1 if c == "seconds" else 2}f}' for c in COLUMNS
+    )
     lines.append('  '.join([f'{name:{width}}', *row]))
   lines += [f'left out: {n}: {why}' for n, why in report['skipped'].items()]
   return '\n'.join([*lines, '', LEGEND])
@@ -36,15 +39,15 @@ def table(report: Mapping) -> str:
 
 def picture(
   credits: Mapping[str, np.ndarray],
-  played: Played,
+  played: RolloutData,
   path_png: str | os.PathLike[str],
   title: str,
 ) -> None:
-  """The same turns, credited by every method; the truth comes first.
+  """The same turns, credited by methods that differ; the truth comes first.
 
-  One panel for each method: a line for each trajectory of two groups, a
-  column for each turn, blue above zero and red below, to the panel's own
-  scale. A dot marks solved trajectories, a frame the decisive turns.
+  One panel for each of `most_different`: a line for each trajectory of two
+  groups, a column for each turn, blue above zero and red below, to the panel's
+  own scale. A dot marks solved trajectories, a frame the decisive turns.
 
   Args:
     credits: name -> [S, B, K]
@@ -52,28 +55,59 @@ def picture(
   seed, lines = chosen(played)
   ids = played.group[lines]
   last = 1 + np.flatnonzero(played.valid[seed, lines].any(axis=0)).max()
-  panels = {'truth': played.truth} | dict(credits)
+  names = most_different(credits, played.valid)
+  panels = {'truth': played.truth} | {name: credits[name] for name in names}
   tall = -(-len(panels) // _WIDE)
-  figure = Figure(figsize=(15, 1.1 + 2.4 * tall), dpi=90, layout='constrained')
+  figure = Figure(figsize=(12, 1.1 + 3.2 * tall), dpi=90, layout='constrained')
   figure.get_layout_engine().set(wspace=0.04, hspace=0.06)
   canvas = FigureCanvasAgg(figure)
   figure.suptitle(title, fontsize=15, x=0.01, ha='left')
   figure.supxlabel(
     'a column is a turn, a line a trajectory (● solved); blue: positive, red:'
     ' negative; framed: the decisive turn',
-    fontsize=11, x=0.01, ha='left',
-  )  # fmt: skip
+    fontsize=11,
+    x=0.01,
+    ha='left',
+  )
   axes = figure.subplots(tall, _WIDE, squeeze=False).reshape(-1)
   for panel, (name, x) in zip(axes, panels.items(), strict=False):
-    shown = np.where(played.valid, x, np.nan)[seed, lines, :last]
-    _heat(panel, shown, name, played.solved[seed, lines])
+    values = np.where(played.valid, x, np.nan)[seed, lines, :last]
+    _heat(panel, values, name, played.solved[seed, lines])
     _frame(panel, played.truth[seed, lines], ids)
   for panel in axes[len(panels) :]:
     panel.set_visible(False)
   canvas.print_png(os.fspath(path_png))
 
 
-def chosen(played: Played) -> tuple[int, np.ndarray]:
+def most_different(
+  credits: Mapping[str, np.ndarray], valid: np.ndarray, count: int = SHOWN
+) -> list[str]:
+  """Names of methods whose credit differs most, in alphabetical order.
+
+    d(x, y) = 1 − x·y / |x||y|    over all turns that happened
+
+  The two furthest apart, then each time the one whose nearest among those
+  chosen is furthest away; of equals the first by name.
+
+  Args:
+    credits: name -> [S, B, K], none of them 0 everywhere
+    valid: [S, B, K] bool
+  """
+  names = sorted(credits)
+  if len(names) <= count:
+    return names
+  x = np.stack([credits[name][valid] for name in names]).astype(np.float64)
+  x /= np.linalg.norm(x, axis=1, keepdims=True)
+  distance = np.round(1 - x @ x.T, 6)  # rounding errors are no difference
+  picked = [*np.unravel_index(np.argmax(distance), distance.shape)]
+  while len(picked) < count:
+    nearest = distance[:, picked].min(axis=1)
+    nearest[picked] = -1
+    picked.append(np.argmax(nearest))
+  return [names[i] for i in sorted(picked)]
+
+
+def chosen(played: RolloutData) -> tuple[int, np.ndarray]:
   """A seed, and the lines of two groups with mixed outcomes there.
 
   With different decisive turns if there are such; solved members stand first.

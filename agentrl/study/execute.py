@@ -1,13 +1,13 @@
-"""The runs of a comparison: warm starts, tuning, pairs; and their curves."""
+"""Runs of a comparison: warm starts, tuning, pairs; and their curves."""
 
 import json
 import os
-import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from agentrl import storage
 from agentrl.log import metrics
 from agentrl.stats import paired
 from agentrl.study import spec
@@ -18,7 +18,7 @@ SALT = 100_000  # added to the seed of a run with other keys
 TUNING = 50_000  # first seed of tuning
 
 
-class Ask(NamedTuple):
+class RunRequest(NamedTuple):
   """A run that is wanted."""
 
   env: str
@@ -28,7 +28,7 @@ class Ask(NamedTuple):
   tuning: bool = False
 
 
-class Ran(NamedTuple):
+class RunResult(NamedTuple):
   """A run that ended; its curve begins before the first update."""
 
   env_steps: np.ndarray  # [E] sampled so far at each evaluation
@@ -36,14 +36,14 @@ class Ran(NamedTuple):
   success: np.ndarray  # [E] held-out
   moves: np.ndarray  # [E] turns of a solved episode; NaN where none was
   seconds: float
-  told: Mapping[str, float]  # metric -> its mean over the RL steps
+  metrics: Mapping[str, float]  # metric -> its mean over the RL steps
 
 
 # What runs things: a run that did not end is missing from the answer.
-Runner = Callable[[Sequence[Ask]], dict[Ask, Ran]]
+Runner = Callable[[Sequence[RunRequest]], dict[RunRequest, RunResult]]
 
 
-def area(s: Study, ran: Ran) -> float:
+def area(s: Study, ran: RunResult) -> float:
   """Mean success over the budget of environment steps."""
   return paired.area(*upto(ran.env_steps, ran.success, s.env_steps))
 
@@ -60,33 +60,27 @@ def tune(s: Study, run: Runner) -> dict[str, dict[str, dict]]:
 
   The best rate has the highest mean area; a run that did not end counts 0.
   """
-  grids = {
-    (env, a.name): list(s.grid)
-    for env in s.envs
-    for a in s.arms
-    if not a.tuned_as
-  }
+  tuned = [a.name for a in s.arms if not a.tuned_as]
+  grids = {(env, arm): list(s.grid) for env in s.envs for arm in tuned}
   ratio = s.grid[1] / s.grid[0]
   scores: dict[tuple, dict[float, list[float]]] = {key: {} for key in grids}
   for widened in range(s.widen + 1):
     asks = [
-      Ask(env, arm, rate, TUNING + i, tuning=True)
-      for i in range(
-        s.tuning
-      )  # so that equal programs are not compiled at once
+      RunRequest(env, arm, rate, TUNING + i, tuning=True)
+      for i in range(s.tuning)  # equal programs do not compile at once
       for (env, arm), rates in grids.items()
       for rate in rates
       if rate not in scores[env, arm]
     ]
     if not asks:
       break
-    found = run(asks)
-    if not found:
+    results = run(asks)
+    if not results:
       raise ValueError(
         'no run of the tuning ended; look at the log.txt of any of them'
       )
     for a in asks:
-      score = area(s, found[a]) if a in found else 0.0
+      score = area(s, results[a]) if a in results else 0.0
       scores[a.env, a.arm].setdefault(a.rate, []).append(score)
     if widened < s.widen:
       for key, rates in grids.items():
@@ -116,10 +110,12 @@ def _beyond(best: float, rates: Sequence[float], ratio: float):
   return [float(f'{best * ratio:.3g}')] if best == rates[-1] else []
 
 
-def pairs(s: Study, rates: Mapping[str, Mapping[str, float]]) -> list[Ask]:
+def pairs(
+  s: Study, rates: Mapping[str, Mapping[str, float]]
+) -> list[RunRequest]:
   """The runs of all arms at these rates, pair by pair."""
   return [
-    Ask(env, a.name, rates[env][a.name], seed)
+    RunRequest(env, a.name, rates[env][a.name], seed)
     for env in s.envs
     for seed in range(s.pairs)
     for a in s.arms
@@ -136,11 +132,11 @@ def trained(s: Study, workdir: str, places: int, together: int) -> Runner:
   """
   arms = {a.name: a for a in s.arms}
 
-  def finish(plan: Sequence[runs.Run]) -> None:
+  def finish(plan: Sequence[runs.SweepRun]) -> None:
     if not all(runs.finished(r) for r in plan):
       runs.run(plan, places, together)
 
-  def run(asks: Sequence[Ask]) -> dict[Ask, Ran]:
+  def run(asks: Sequence[RunRequest]) -> dict[RunRequest, RunResult]:
     warm = {a: _warm(s, workdir, a) for a in asks}
     finish(list({r.name: r for r in warm.values()}.values()))
     ready = [a for a in asks if runs.finished(warm[a])]
@@ -151,28 +147,24 @@ def trained(s: Study, workdir: str, places: int, together: int) -> Runner:
   return run
 
 
-def _name(a: Ask) -> str:
-  """The folder of a run, below that of the study."""
-  kind = 'tuning' if a.tuning else 'pairs'
-  return os.path.join(a.env, kind, a.arm, f'{a.rate:g}', str(a.seed))
-
-
-def _warm_name(a: Ask) -> str:
+def _warm_name(a: RunRequest) -> str:
   return os.path.join(a.env, 'warm', str(a.seed))
 
 
-def _shared(s: Study, a: Ask) -> dict:
+def _shared(s: Study, a: RunRequest) -> dict:
   tuning = s.tuning_changes if a.tuning else {}
   return {**s.changes, **s.envs[a.env].changes, **tuning}
 
 
-def _warm(s: Study, workdir: str, a: Ask) -> runs.Run:
+def _warm(s: Study, workdir: str, a: RunRequest) -> runs.SweepRun:
   """The supervised run that all arms of the pair begin with."""
   changes = {**_shared(s, a), 'seed': a.seed, 'steps': 0}
   return runs.planned(_warm_name(a), s.warm, changes, workdir)
 
 
-def _run(s: Study, arm: Arm, workdir: str, a: Ask) -> runs.Run:
+def _run(s: Study, arm: Arm, workdir: str, a: RunRequest) -> runs.SweepRun:
+  kind = 'tuning' if a.tuning else 'pairs'
+  name = os.path.join(a.env, kind, a.arm, f'{a.rate:g}', str(a.seed))
   changes = {
     **_shared(s, a),
     **arm.changes,
@@ -180,15 +172,15 @@ def _run(s: Study, arm: Arm, workdir: str, a: Ask) -> runs.Run:
     'seed': a.seed + SALT * arm.salt,
     'init': os.path.join(workdir, _warm_name(a)),
   }
-  return runs.planned(_name(a), arm.config, changes, workdir)
+  return runs.planned(name, arm.config, changes, workdir)
 
 
 def check_all(s: Study, workdir: str) -> None:
-  """Every arm's config with its changes: a mistake is told before any run."""
+  """Checks every arm's config with its changes, before any run."""
   for env in s.envs:
     for arm in s.arms:
       for tuning in (True, False):
-        a = Ask(env, arm.name, s.rate, TUNING if tuning else 0, tuning)
+        a = RunRequest(env, arm.name, s.rate, TUNING if tuning else 0, tuning)
         ours, warm = _run(s, arm, workdir, a), _warm(s, workdir, a)
         if ours.config.model != warm.config.model:
           raise ValueError(
@@ -198,25 +190,32 @@ def check_all(s: Study, workdir: str) -> None:
           )
 
 
-def read(workdir: str) -> Ran:
+def read(workdir: str) -> RunResult:
   """The curve of a finished run."""
-  rows = metrics.read(os.path.join(workdir, 'metrics.jsonl'))
+  return result(metrics.read(os.path.join(workdir, 'metrics.jsonl')))
+
+
+def result(rows: Sequence[Mapping[str, Any]]) -> RunResult:
+  """The curve of rows, one of which at least is an evaluation."""
   env_steps = tokens = 0.0
-  points, told = [], {}
+  points: list[tuple] = []
+  values: dict[str, list[float]] = {}
   for row in rows:
     if row['phase'] == 'rl':
       env_steps += row['rollout/env_steps']
       tokens += row['rollout/tokens']
       for name, x in row.items():
         if isinstance(x, float):
-          told.setdefault(name, []).append(x)
+          values.setdefault(name, []).append(x)
     elif row['phase'] == 'eval':
       moves = row.get('eval/turns_solved', np.nan)
       points.append((env_steps, tokens, row['eval/success'], moves))
   curve = np.array(points, np.float64).T
-  means = {name: float(np.nanmean(x)) if np.isfinite(x).any() else np.nan
-           for name, x in told.items()}  # fmt: skip
-  return Ran(*curve, rows[-1]['time/seconds'], means)
+  means = {
+    name: float(np.nanmean(x)) if np.isfinite(x).any() else np.nan
+    for name, x in values.items()
+  }
+  return RunResult(*curve, rows[-1]['time/seconds'], means)
 
 
 def keep_protocol(s: Study, workdir: str) -> None:
@@ -228,8 +227,7 @@ def keep_protocol(s: Study, workdir: str) -> None:
   path = os.path.join(workdir, 'protocol.json')
   text = json.dumps(_plain(s), indent=2, default=str) + '\n'
   if os.path.exists(path):
-    with open(path, encoding='utf-8') as f:
-      there = json.load(f)
+    there = json.loads(storage.read(storage.path(path)))
     here = json.loads(text)
     for name in here:
       if there.get(name) != here[name]:
@@ -239,15 +237,17 @@ def keep_protocol(s: Study, workdir: str) -> None:
         )
     return
   os.makedirs(workdir, exist_ok=True)
-  metrics.replace(pathlib.Path(path), text)
+  storage.write(path, text)
 
 
 def _plain(s: Study) -> dict:
-  """What a study fixes, as JSON."""
-  told = vars(s) | {
+  """The fixed parts of a study, as JSON."""
+  fields = vars(s) | {
+    'told': s.extra_metrics,  # the name in protocols that are written
     'arms': [a._asdict() for a in s.arms],
     'claims': [c._asdict() for c in s.claims],
     'envs': {k: e._asdict() for k, e in s.envs.items()},
     'measures': {k: m._asdict() for k, m in spec.MEASURES.items()},
   }
-  return {**told, 'protocol': spec.protocol(s)}
+  del fields['extra_metrics']
+  return fields | {'protocol': spec.protocol(s)}

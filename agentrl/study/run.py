@@ -1,4 +1,4 @@
-"""A comparison from its study file to its report on disk."""
+"""Runs a comparison from its study file to its report on disk."""
 
 import importlib.metadata
 import os
@@ -11,11 +11,11 @@ from typing import Any
 import jax
 
 from agentrl import install
-from agentrl.report.study import page
+from agentrl.report.study import page, tables
 from agentrl.study import analysis, execute, spec, tabular_runner
+from agentrl.study import quick as quick_lib
 from agentrl.study.spec import Study
 from agentrl.sweep import runs
-from docs.generate import results
 
 PACKAGES = ('jax', 'flax', 'optax', 'numpy', 'scipy')
 
@@ -43,37 +43,37 @@ def run(
     execute.check_all(s, workdir)
     runner = execute.trained(s, workdir, places, together)
   execute.keep_protocol(s, workdir)
-  return analysis.report(s, runner)
+  return analysis.report(s, runner) | {'protocol': spec.protocol(s)}
 
 
-def sign(report: dict[str, Any], s: Study, path: str, workdir: str) -> None:
-  """Adds how it was made: protocol, command, versions, hardware."""
-  command = ('python', '-m', 'experiments.compare', f'--study={path}',
-             f'--workdir={workdir}')  # fmt: skip
-  report |= {
-    'protocol': spec.protocol(s),
+def sign(report: dict[str, Any], *flags: str) -> dict[str, Any]:
+  """The report with how it was made: command, versions, hardware."""
+  command = 'python', '-m', 'experiments.compare', *flags
+  return report | {
     'commands': [shlex.join(command)],
     'versions': {'agentrl': install.metadata()['Version']}
     | {p: importlib.metadata.version(p) for p in PACKAGES}
     | {'python': platform.python_version()},
-    'hardware': hardware(),
-  }
-
-
-def hardware() -> Mapping[str, Any]:
-  device = jax.devices()[0]
-  return {
-    'device': f'{len(jax.devices())} x {device.device_kind}',
-    'cores': os.cpu_count(),
-    'system': f'{sys.platform} {platform.machine()}',
+    'hardware': {
+      'device': f'{len(jax.devices())} x {jax.devices()[0].device_kind}',
+      'cores': os.cpu_count(),
+      'system': f'{sys.platform} {platform.machine()}',
+    },
   }
 
 
 def publish(report: Mapping[str, Any], workdir: str) -> str:
-  """Writes report.html and report.json; what to print of them."""
+  """What to print of a report; writes report.html and report.json.
+
+  Args:
+    workdir: where to; '': nowhere
+  """
+  quick = 'exploratory' in report
+  text = tables.plain(report) if quick else tables.markdown(report)
+  if not workdir:
+    return f'{text}\n\n--workdir=FOLDER writes {page.HTML} with the curves'
+  if quick:
+    quick_lib.check_folder(workdir)
   page.write(report, workdir)
-  lines = [results.tables(report), '']
-  lines += [
-    f'written: {os.path.join(workdir, name)}' for name in (page.HTML, page.JSON)
-  ]
-  return '\n'.join(lines)
+  files = (os.path.join(workdir, name) for name in (page.HTML, page.JSON))
+  return '\n'.join([text, '', *map('written: {}'.format, files)])

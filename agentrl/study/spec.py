@@ -1,4 +1,4 @@
-"""What a comparison is: arms, environments, budgets, claims; fair by default.
+"""Study specification: arms, environments, budgets and claims.
 
 A file configs/studies/NAME.py has get_study() -> Study. Nothing in it can be
 changed once runs exist: thresholds and claims are written before the first.
@@ -9,6 +9,8 @@ import itertools
 import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+
+from agentrl.report.numbers import NumberFormat
 
 POLICY_RATE = 'role.policy.lr'
 PARTS = ('method', 'ablation', 'control')
@@ -40,19 +42,10 @@ class Arm(NamedTuple):
 
 
 class Env(NamedTuple):
-  """Where arms meet: changes to every arm's config."""
+  """An environment of the study: changes to every arm's config."""
 
   label: str
   changes: Mapping[str, Any]
-
-
-class Measure(NamedTuple):
-  """How a number of a run is shown: scale * value, with its unit."""
-
-  label: str
-  unit: str
-  scale: float
-  digits: int
 
 
 class Claim(NamedTuple):
@@ -65,18 +58,15 @@ class Claim(NamedTuple):
   claimed: float
 
 
+_POINTS = ('points', 100.0, 1)
+_SPEED = 'sample efficiency, log2 of budget over steps to the threshold'
 MEASURES = {
-  'area': Measure('success, mean over the budget', 'points', 100.0, 1),
-  'area_tokens': Measure(
-    'success, mean over the token budget', 'points', 100.0, 1
-  ),
-  'final': Measure('success at the end of the budget', 'points', 100.0, 1),
-  'speed': Measure(
-    'sample efficiency, log2 of budget over steps to the threshold',
-    'doublings', 1.0, 2,
-  ),
-  'moves': Measure('turns of a solved episode', 'turns', 1.0, 2),
-}  # fmt: skip
+  'area': NumberFormat('success, mean over the budget', *_POINTS),
+  'area_tokens': NumberFormat('success, mean over the token budget', *_POINTS),
+  'final': NumberFormat('success at the end of the budget', *_POINTS),
+  'speed': NumberFormat(_SPEED, 'doublings', 1.0, 2),
+  'moves': NumberFormat('turns of a solved episode', 'turns', 1.0, 2),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,7 +106,7 @@ class Study:
   widen: int = 2
   unstable: float = 0.05
   level: float = 0.95
-  told: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  extra_metrics: Mapping[str, str] = dataclasses.field(default_factory=dict)
   notes: tuple[str, ...] = ()  # what was cut, and why
 
   def arm(self, name: str) -> Arm:
@@ -160,18 +150,12 @@ def check(s: Study) -> None:
         f'arm {a.name!r} has {len(s.pairs_of(a))} pairs; {FEWEST} are the'
         ' fewest that are reported'
       )
-  _check_grid(s)
-
-
-def _check_grid(s: Study) -> None:
-  g = s.grid
-  ratios = [b / a for a, b in itertools.pairwise(g)]
-  if len(g) < 2 or ratios[0] <= 1 or not all(
-    math.isclose(r, ratios[0], rel_tol=0.05) for r in ratios
-  ):  # fmt: skip
+  ratios = [b / a for a, b in itertools.pairwise(s.grid)]
+  near = (math.isclose(r, ratios[0], rel_tol=0.05) for r in ratios)
+  if not ratios or ratios[0] <= 1 or not all(near):
     raise ValueError(
-      f'grid={g} does not rise by one ratio, which is how it is widened; give'
-      ' e.g. (1e-4, 2e-4, 4e-4)'
+      f'grid={s.grid} does not rise by one ratio, which is how it is widened;'
+      ' give e.g. (1e-4, 2e-4, 4e-4)'
     )
   if min(s.env_steps, s.tokens, s.rate) <= 0 or s.tuning < 1:
     raise ValueError(
@@ -181,7 +165,7 @@ def _check_grid(s: Study) -> None:
 
 
 def protocol(s: Study) -> list[tuple[str, str]]:
-  """How the study is run and judged, in words; fixed before the first run."""
+  """Describes how the study is run and judged, before the first run."""
   fewer = {a.label: a.pairs for a in s.arms if a.pairs}
   borrowed = [
     f'{a.label} takes that of {s.arm(a.tuned_as).label}'

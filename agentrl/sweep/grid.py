@@ -1,4 +1,4 @@
-"""Which runs a sweep has: changes to a config, and a name for each.
+"""Grid of a sweep: changes to a config, and a name for each.
 
 A config file may say so itself:
 
@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from ml_collections import ConfigDict
 
 Changes = Mapping[str, Any]
 LONGEST = 80  # characters of a name
@@ -62,22 +61,30 @@ def draws(
 
 def axis(text: str) -> tuple[str, list[Any]]:
   """'role.policy.lr=3e-4,1e-3' -> its path and values, as Python reads them."""
-  path, found, values = text.partition('=')
-  if not found or not values:
+  path, sign, values = text.partition('=')
+  if not sign or not values:
     raise ValueError(f'--grid={text!r} is not PATH=VALUE,VALUE,...')
-  return path.strip(), [_value(v) for v in _split(values)]
+  parts = re.split(r',(?![^(\[]*[)\]])', values)  # no comma inside brackets
+  return path.strip(), [_value(v) for v in parts]
 
 
-def _split(values: str) -> list[str]:
-  """At commas that are not inside brackets."""
-  return re.split(r',(?![^(\[]*[)\]])', values)
+def changes(texts: Sequence[str]) -> dict[str, Any]:
+  """['steps=20', 'env.slip=0.2'] -> {'steps': 20, 'env.slip': 0.2}."""
+  out = {}
+  for text in texts:
+    path, sign, value = text.partition('=')
+    if not sign:
+      raise ValueError(f'--set={text!r} is not PATH=VALUE; write e.g. steps=20')
+    out[path.strip()] = _value(value)
+  return out
 
 
-def _value(text: str):
+def _value(text: str) -> Any:
+  """A value as Python reads it; a bare word is a string."""
   try:
     return ast.literal_eval(text.strip())
   except (ValueError, SyntaxError):
-    return text.strip()  # a bare word is a string
+    return text.strip()
 
 
 def expand(
@@ -111,21 +118,6 @@ def name_of(changes: Changes) -> str:
   return f'{safe[: LONGEST - 9]}-{digest}'
 
 
-def change(c: ConfigDict, changes: Changes) -> ConfigDict:
-  """The config with the changes; ValueError if they do not fit."""
-  c.lock()  # a path that is not there is a mistake
-  for path, value in changes.items():
-    try:
-      c.update_from_flattened_dict({path: value})
-    except (KeyError, AttributeError) as error:
-      raise ValueError(f'config.{path} is no field of this config') from error
-    except (TypeError, ValueError) as error:
-      raise ValueError(f'config.{path}={value!r} does not fit: {error}') from (
-        error
-      )
-  return c
-
-
 def of_seeds(seeds: list[str], init: list[str]) -> list[dict]:
   """The changes of runs of --seeds and --init, one for each seed."""
   if not seeds or not all(x.strip().isdecimal() for x in seeds):
@@ -138,8 +130,5 @@ def of_seeds(seeds: list[str], init: list[str]) -> list[dict]:
       f'--init is given {len(init)} times and there are {len(seeds)} seeds;'
       ' give it once for each seed, or not at all'
     )
-  if not init:
-    return [{'seed': int(x)} for x in seeds]
-  return [
-    {'seed': int(x), 'init': run} for x, run in zip(seeds, init, strict=True)
-  ]
+  inits = [{'init': run} for run in init] or [{}] * len(seeds)
+  return [{'seed': int(x), **y} for x, y in zip(seeds, inits, strict=True)]

@@ -59,8 +59,7 @@ def run(
   try:
     while waiting or running:
       while waiting and free:
-        place = free.pop(0)
-        job = waiting.pop(0)
+        place, job = free.pop(0), waiting.pop(0)
         running.append(_Running(job, _start(job, mine[place]), place))
       for r in [r for r in running if r.process.poll() is not None]:
         done[r.job.name] = r.process.returncode

@@ -1,16 +1,16 @@
-"""The runs of a sweep: what they are, how far they are, what came out."""
+"""Runs of a sweep: their plan, their progress, their results."""
 
 import json
 import os
-import pathlib
 import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from ml_collections import ConfigDict
 
+from agentrl import storage
 from agentrl.log import metrics
-from agentrl.run import config_file, run_seeds, validate
+from agentrl.run import config_file, seed_axis, validate
 from agentrl.run import workdir as workdir_lib
 from agentrl.sweep import grid, local
 
@@ -20,7 +20,7 @@ CACHE = os.path.join('.cache', 'jax')  # below the folder of the sweep
 COMPILED = 0.3  # seconds that a program took to compile, if it is kept
 
 
-class Run(NamedTuple):
+class SweepRun(NamedTuple):
   name: str
   experiment: str  # of --config
   changes: dict
@@ -36,20 +36,16 @@ def expand(config: str, grids: Sequence[str], seeds: int) -> list[dict]:
   return grid.expand(sweep, [grid.axis(text) for text in grids], seeds)
 
 
-def plan(config: str, runs, workdir: str) -> list[Run]:
-  """Every run, checked: a mistake in one is told before any of them starts."""
-  names = [grid.name_of(changes) for changes in runs]
-  return [
-    planned(name, config, changes, workdir)
-    for name, changes in zip(names, runs, strict=True)
-  ]
+def plan(config: str, runs, workdir: str) -> list[SweepRun]:
+  """Plans and checks every run, before any of them starts."""
+  return [planned(grid.name_of(x), config, x, workdir) for x in runs]
 
 
-def planned(name: str, config: str, changes, workdir: str) -> Run:
+def planned(name: str, config: str, changes, workdir: str) -> SweepRun:
   """One run of experiments.train in workdir/name, checked."""
   there = os.path.join(workdir, name)
   try:
-    c = grid.change(config_file.load(config), changes)
+    c = config_file.change(config_file.load(config), changes)
     validate.config(c)
     workdir_lib.same_config(c, there)
   except ValueError as error:
@@ -62,7 +58,7 @@ def planned(name: str, config: str, changes, workdir: str) -> Run:
   )
   log = os.path.join(there, 'log.txt')
   job = local.Job(name, command, log, cache(workdir))
-  return Run(name, config, changes, c, there, job)
+  return SweepRun(name, config, changes, c, there, job)
 
 
 load = config_file.load_module  # of a config or a study
@@ -79,17 +75,16 @@ def cache(workdir: str) -> dict[str, str]:
   }
 
 
-def finished(run: Run) -> bool:
+def finished(run: SweepRun) -> bool:
   return os.path.exists(os.path.join(run.workdir, DONE))
 
 
-def groups(plan: Sequence[Run], most: int) -> list[list[Run]]:
+def groups(plan: Sequence[SweepRun], most: int) -> list[list[SweepRun]]:
   """Runs that differ in seed or init only, at most so many of them together."""
-  alike: dict[str, list[Run]] = {}
+  alike: dict[str, list[SweepRun]] = {}
   for r in plan:
-    rest = {k: v for k, v in r.changes.items() if k not in run_seeds.FREE}
-    where = os.path.dirname(r.workdir)
-    key = f'{where} {r.experiment} {grid.name_of(rest)} {bool(r.config.init)}'
+    where, rest = os.path.dirname(r.workdir), grid.name_of(_shared(r.changes))
+    key = f'{where} {r.experiment} {rest} {bool(r.config.init)}'
     alike.setdefault(key, []).append(r)
   return [
     runs[i : i + most]
@@ -98,8 +93,12 @@ def groups(plan: Sequence[Run], most: int) -> list[list[Run]]:
   ]
 
 
-def _together(runs: Sequence[Run]) -> local.Job:
-  """What runs them in one process; a single run is one of experiments.train."""
+def _shared(changes: dict) -> dict:
+  return {k: v for k, v in changes.items() if k not in seed_axis.FREE}
+
+
+def _together(runs: Sequence[SweepRun]) -> local.Job:
+  """The command of runs in one process; experiments.train for one."""
   first = runs[0]
   if len(runs) == 1:
     return first.job
@@ -111,41 +110,37 @@ def _together(runs: Sequence[Run]) -> local.Job:
     f'--seeds={seeds}',
     *(f'--folder={os.path.basename(r.workdir)}' for r in runs),
     *(f'--init={r.config.init}' for r in runs if r.config.init),
-    *(
-      f'--config.{path}={value}'
-      for path, value in first.changes.items()
-      if path not in run_seeds.FREE
-    ),
+    *(f'--config.{path}={x}' for path, x in _shared(first.changes).items()),
   )
   return first.job._replace(command=command)
 
 
 def run(
-  plan: Sequence[Run], places: int, together: int = 1, runner=None
+  plan: Sequence[SweepRun], places: int, together: int = 1, runner=None
 ) -> dict[str, int]:
   """Runs what is not finished; {name: exit status} of what ran.
 
   Args:
     together: runs that go into one process, if they differ in seed or init only
-    runner: in place of pool.run
+    runner: in place of local.run
   """
   left = [r for r in plan if not finished(r)]
   print(f'{len(plan)} runs, {len(plan) - len(left)} finished before')
   parts = {runs[0].name: runs for runs in groups(left, together)}
   for runs in parts.values():
     if len(runs) > 1:
-      run_seeds.check([r.config for r in runs])
-  told: dict[str, int] = {}
+      seed_axis.check([r.config for r in runs])
+  exit_codes: dict[str, int] = {}
 
   def look(running, done):
-    for name in done.keys() - told.keys():
-      told[name] = done[name]
+    for name in done.keys() - exit_codes.keys():
+      exit_codes[name] = done[name]
       how = 'finished' if not done[name] else f'failed ({done[name]})'
       print(f'{how}: {" ".join(r.name for r in parts[name])}', flush=True)
     if sys.stderr.isatty():
       now = ', '.join(f'{n} {_at(plan, n)}' for n in running)
-      print(f'\r{len(done)}/{len(parts)} done; {now}\033[K', end='',
-            file=sys.stderr, flush=True)  # fmt: skip
+      text = f'\r{len(done)}/{len(parts)} done; {now}\033[K'
+      print(text, end='', file=sys.stderr, flush=True)
 
   jobs = [_together(runs) for runs in parts.values()]
   statuses = (runner or local.run)(jobs, places, look)
@@ -156,21 +151,21 @@ def run(
   return {r.name: statuses[name] for name, x in parts.items() for r in x}
 
 
-def _at(plan: Sequence[Run], name: str) -> str:
-  """How far a run is: step of all steps."""
+def _at(plan: Sequence[SweepRun], name: str) -> str:
+  """Progress of a run: step of all steps."""
   r = next(r for r in plan if r.name == name)
   path = os.path.join(r.workdir, 'metrics.jsonl')
   try:
     rows = metrics.read(path) if os.path.exists(path) else []
   except (OSError, ValueError):
-    rows = []  # its own process says what is wrong, and repairs it
+    rows = []  # its own process reports the fault and repairs it
   step = rows[-1]['step'] if rows else 0
   whole = r.config.steps + (0 if r.config.init else r.config.sft.steps)
   return f'{step}/{whole}'
 
 
-def results(plan: Sequence[Run]) -> list[dict]:
-  """Of every finished run: name, changes, its held-out rows in order."""
+def results(plan: Sequence[SweepRun]) -> list[dict]:
+  """Every finished run: name, changes, its held-out rows in order."""
   out = []
   for r in plan:
     if finished(r):
@@ -180,14 +175,14 @@ def results(plan: Sequence[Run]) -> list[dict]:
   return out
 
 
-def table(plan: Sequence[Run]) -> str:
+def table(plan: Sequence[SweepRun]) -> str:
   """Held-out success before and after; also written beside the runs."""
-  found = results(plan)
+  rows = results(plan)
   path = os.path.join(os.path.dirname(plan[0].workdir), 'sweep.json')
-  metrics.replace(pathlib.Path(path), json.dumps(found, indent=2))
+  storage.write(path, json.dumps(rows, indent=2))
   width = max(len(r.name) for r in plan)
   lines = [f'{"run":<{width}}  before   after']
-  for x in found:
+  for x in rows:
     first, last = (x['eval'][i][SHOWN] for i in (0, -1))
     lines.append(f'{x["name"]:<{width}}  {first:6.1%}  {last:6.1%}')
   lines += [f'{r.name:<{width}}  not finished' for r in plan if not finished(r)]

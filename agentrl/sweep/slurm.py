@@ -15,21 +15,21 @@ def pool(cluster: str | None, options_: str, workdir: str) -> Callable | None:
   """`run` as `runs.run` takes it; None without a cluster: this machine."""
   if not cluster:
     return None
-  told, folder = options(options_), os.path.join(workdir, '.submitit')
+  parameters, folder = options(options_), os.path.join(workdir, '.submitit')
 
   def submit(jobs, places, look):
     del places  # of this machine
-    return run(jobs, cluster, folder, told, look)
+    return run(jobs, cluster, folder, parameters, look)
 
   return submit
 
 
 def options(text: str) -> dict[str, str | int]:
-  """'slurm_partition=gpu,timeout_min=90' -> what submitit is told."""
+  """'slurm_partition=gpu,timeout_min=90' -> parameters of submitit."""
   out: dict[str, str | int] = {}
   for part in filter(None, text.split(',')):
-    name, found, value = part.partition('=')
-    if not found:
+    name, sign, value = part.partition('=')
+    if not sign:
       raise ValueError(
         f'--cluster_options: {part!r} is not NAME=VALUE; write e.g.'
         ' slurm_partition=gpu,timeout_min=90'
@@ -42,7 +42,7 @@ def run(
   jobs: Sequence[Job],
   cluster: str,
   folder: str,
-  told: Mapping[str, str | int],
+  parameters: Mapping[str, str | int],
   look: Callable[[list[str], dict[str, int]], None],
   every: float = 10.0,
 ) -> dict[str, int]:
@@ -55,7 +55,7 @@ def run(
   Args:
     cluster: 'slurm', or 'local' for processes of this machine
     folder: of submitit's own files
-    told: parameters of submitit.AutoExecutor
+    parameters: settings of submitit.AutoExecutor
   """
   try:
     import submitit
@@ -64,7 +64,7 @@ def run(
       f'--cluster={cluster} needs submitit, which is not installed; {INSTALL}'
     ) from error
   executor = submitit.AutoExecutor(folder=folder, cluster=cluster)
-  executor.update_parameters(**told)
+  executor.update_parameters(**parameters)
   with executor.batch():
     sent = {
       job.name: executor.submit(submitit.helpers.CommandFunction(words(job)))

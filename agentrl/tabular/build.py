@@ -1,7 +1,7 @@
-"""A config's method with tables in place of networks, in a small world."""
+"""Builds a tabular case: a config's method with tables in a small MDP."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from ml_collections import ConfigDict
@@ -12,16 +12,20 @@ from agentrl.configs import base
 from agentrl.learner import update
 from agentrl.run import algorithm, pretrained
 from agentrl.tabular import mdp, policy
-from agentrl.types import Array, Batch
 
-# Signals that tables can stand for; others look at what rows say.
-SIGNALS = ('value', 'implicit_prm', 'restarted_prm', 'reference',
-           'entropy_history')  # fmt: skip
+# Signals that tables support; others read the tokens of rows.
+SIGNALS = (
+  'value',
+  'implicit_prm',
+  'restarted_prm',
+  'reference',
+  'entropy_history',
+)
 _FLAT = 1e6  # far above every gradient: Adam divides by nothing else
 
 
-class Size(NamedTuple):
-  """What is played, beside the world."""
+class TabularSize(NamedTuple):
+  """Sizes of a tabular case, beside the MDP."""
 
   tasks: int = 4  # of a batch, and of a seed
   group: int = 8
@@ -30,47 +34,39 @@ class Size(NamedTuple):
   lift: float = 1.0  # what it adds to the best policy's actions
 
 
-class Case(NamedTuple):
-  """A method in a world."""
+class TabularCase(NamedTuple):
+  """A method in an MDP."""
 
-  learner: update.Learner
-  reward: Callable[[Batch], Array]
-  world: mdp.Size
-  table: policy.Table
-  size: Size
+  learner: update.Algorithm
+  world: mdp.MDPSize
+  table: policy.TablePolicy
+  size: TabularSize
 
 
-def at_rate(learner: update.Learner, rate) -> update.Learner:
+def at_rate(learner: update.Algorithm, rate) -> update.Algorithm:
   """The learner whose policy learns at `rate`, other roles in proportion."""
   rules = learner.context.rules
-  rules = {
-    name: rule._replace(lr=rate * rule.lr) for name, rule in rules.items()
-  }
-  return learner._replace(context=learner.context._replace(rules=rules))
+  rules = {k: rule._replace(lr=rate * rule.lr) for k, rule in rules.items()}
+  return learner.rebind(context=learner.context._replace(rules=rules))
 
 
-def as_it_is(rule: optimizer_lib.Rule) -> optimizer_lib.Rule:
-  """The config's own: Adam with its clip."""
-  return rule
-
-
-def plain(rule: optimizer_lib.Rule) -> optimizer_lib.Rule:
+def plain(rule: optimizer_lib.OptimizerConfig) -> optimizer_lib.OptimizerConfig:
   """θ ← θ − rate · gradient: what Adam becomes as its ε grows, b1 = b2 = 0."""
   return rule._replace(
-    lr=rule.lr * _FLAT, eps=_FLAT, b1=0.0, b2=0.0, clip=math.inf
+    lr=rule.lr * _FLAT, eps=_FLAT, b1=0.0, b2=0.0, max_grad_norm=math.inf
   )
 
 
-OPTIMIZERS = {'adam': as_it_is, 'sgd': plain}
+OPTIMIZERS = {'adam': lambda rule: rule, 'sgd': plain}  # Adam with its clip
 
 
 def case(
   config: ConfigDict,
   world: str,
-  size: Size,
+  size: TabularSize,
   optimizer: str,
   settings: Mapping[str, float],
-) -> Case:
+) -> TabularCase:
   """Everything that does not depend on rate and seed, all checks passed."""
   for what, name, choices in (
     ('world', world, mdp.WORLDS),
@@ -81,11 +77,10 @@ def case(
         f'{what}={name!r} is unknown; choose from {tuple(choices)}'
       )
   place = mdp.WORLDS[world](**settings)
-  table = policy.Table(place.states * size.tasks, place.actions, size.tokens)
-  w = fits(config)
-  learner = algorithm.make_learner(
-    config, pretrained.own(config, table.actions)
-  )
+  states = place.states * size.tasks
+  table = policy.TablePolicy(states, place.actions, size.tokens)
+  w, shape = fits(config), pretrained.own(config, table.actions)
+  learner = algorithm.make_algorithm(config, shape)
   modules = {
     name: policy.critic(table, role.heads)
     if role.heads and name != update.POLICY
@@ -97,35 +92,38 @@ def case(
     rules=_rules(learner.context.rules, OPTIMIZERS[optimizer]),
     micro=size.tasks * size.group * place.turns,
   )
-  kept = {
+  schedules = {
     path: s
     for path, s in learner.schedules.items()
     if not path.startswith('role.')
   }
-  learner = learner._replace(wiring=w, context=context, schedules=kept)
-  return Case(learner, _reward(w), place, table, size)
+  learner = learner.rebind(spec=w, context=context, schedules=schedules)
+  return TabularCase(learner, place, table, size)
 
 
 def _rules(
-  rules: Mapping[str, optimizer_lib.Rule], change
-) -> dict[str, optimizer_lib.Rule]:
+  rules: Mapping[str, optimizer_lib.OptimizerConfig], change
+) -> dict[str, optimizer_lib.OptimizerConfig]:
   """Rates in units of the policy's, from the first update on."""
   own = rules[update.POLICY].lr
   return {
-    name: change(rule._replace(lr=rule.lr / own, warmup=0))
+    name: change(
+      # Tables have neither matrices nor attention.
+      rule._replace(optimizer='adam', lr=rule.lr / own, warmup=0, qk_clip=0.0)
+    )
     for name, rule in rules.items()
   }
 
 
-def fits(config: ConfigDict) -> registry.Wiring:
+def fits(config: ConfigDict) -> registry.MethodSpec:
   """The config's wiring; ValueError for what tables cannot stand for."""
   w = base.wiring(config)
   usual = {'task': 'fixed', 'rollout': 'jit', 'collect': 'once'}
   for slot, name in usual.items():
-    if w._asdict()[slot] != name:
+    if (own := w._asdict()[slot]) != name:
       raise ValueError(
-        f'{slot} {w._asdict()[slot]!r} samples in a way of its own, and tables'
-        f' know {name!r} only'
+        f'{slot} {own!r} samples in a way of its own, and tables know {name!r}'
+        ' only'
       )
   if w.memory:
     raise ValueError(
@@ -140,12 +138,3 @@ def fits(config: ConfigDict) -> registry.Wiring:
   w = w._replace(gives=(*gives, 'term:progress', 'term:truth'))
   registry.check(w)
   return w
-
-
-def _reward(w: registry.Wiring):
-  pieces = [registry.bind('reward', n, w.values('reward', n)) for n in w.reward]
-
-  def total(batch: Batch) -> Array:
-    return sum(f(batch.turns, batch.outcome, batch.status) for f in pieces)
-
-  return total

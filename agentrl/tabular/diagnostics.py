@@ -1,4 +1,4 @@
-"""Credit and signals of tabular runs, held against the exact advantage."""
+"""Diagnostics of tabular runs: credit against the exact advantage."""
 
 import functools
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import jax.numpy as jnp
 import numpy as np
 
-from agentrl import schedule, segment
+from agentrl import segment
 from agentrl.learner import update
 from agentrl.signal import preference
 from agentrl.study import credit as study_credit
@@ -18,35 +18,35 @@ CELLS = ('mt', 'mm', 'tt', 'ss', 'ssn')  # sums that bias and noise are made of
 
 def measures(learner, state: TrainState, batch: Batch, v) -> dict[str, Array]:
   """The batch's credit and signals against the truth: {name: []}."""
-  now = schedule.resolve(learner, state.step - learner.start)
-  _, _, signals, credit, metrics = update.judge(now, state, batch)
+  still = learner.rebind(spec=learner.spec._replace(minibatch='none'))
+  _, metrics, (_, signals, credit) = update.update(still, state, batch)
   truth = batch.turns.terms['truth']
   weight = batch.turns.valid.astype(truth.dtype)
   held = functools.partial(preference.correlation, y=truth, weight=weight)
   credit = study_credit.per_turn(credit, batch)
-  told = {'credit correlation': held(credit)} | cell_sums(credit, batch)
+  out = {'credit correlation': held(credit)} | cell_sums(credit, batch)
   if 'implicit_prm.step' in signals:
-    told['prm correlation'] = held(signals['implicit_prm.step'])
-    for name in ('distance', 'pair_accuracy'):
+    out['prm correlation'] = held(signals['implicit_prm.step'])
+    for name in ('kl', 'pair_accuracy'):
       total, count = metrics[f'prm/{name}']
-      told[f'prm {name.replace("_", " ")}'] = total / jnp.maximum(count, 1)
+      out[f'prm {name.replace("_", " ")}'] = total / jnp.maximum(count, 1)
   if 'value' in signals:
     first = signals['value'][:, 0].reshape(weight.shape)
     k = jnp.broadcast_to(jnp.arange(weight.shape[1]), weight.shape)
     gap = weight * (first - v[k, batch.turns.state])
-    told['value error'] = jnp.sqrt(jnp.sum(gap**2) / jnp.sum(weight))
-  return told
+    out['value error'] = jnp.sqrt(jnp.sum(gap**2) / jnp.sum(weight))
+  return out
 
 
 def cell_sums(credit, batch: Batch) -> dict[str, Array]:
-  """What bias and noise are made of, see `bias_and_noise`: {name: []}.
+  """Sums that `bias_and_noise` is computed from: {name: []}.
 
   A cell is the turns of equal index, state and action, which have one truth.
   """
   turns, live = batch.turns, batch.turns.valid.reshape(-1)
   index = jnp.broadcast_to(jnp.arange(turns.valid.shape[1]), turns.valid.shape)
-  same = segment.dense(index.reshape(-1), batch.rows.tokens[:, 0])
-  total = functools.partial(segment.total, ids=same, mask=live)
+  same = segment.compact_ids(index.reshape(-1), batch.rows.tokens[:, 0])
+  total = functools.partial(segment.segment_sum, ids=same, mask=live)
   x, t = credit.reshape(-1), turns.terms['truth'].reshape(-1)
   n = total(jnp.ones_like(x))
   mean = total(x) / jnp.maximum(n, 1)
@@ -62,7 +62,7 @@ def cell_sums(credit, batch: Batch) -> dict[str, Array]:
 
 
 def bias_and_noise(sums: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-  """Of credit, as in stats/credit_accuracy.py, from sums over its cells.
+  """Bias and noise of credit, from sums over its cells.
 
   {bias, noise: [...]}, in units of the truth's root mean square.
   """
@@ -76,7 +76,7 @@ def bias_and_noise(sums: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
   }
 
 
-def summary(told: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def summary(metrics: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
   """Means over iterations: all of them, and the EARLY first ones.
 
   credit correlation: with the exact advantage, over the turns of a batch; 0
@@ -88,13 +88,13 @@ def summary(told: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
   value error: RMS of V − the exact value where trajectories went
 
   Args:
-    told: {name: [R, S, I]}
+    metrics: {name: [R, S, I]}
   """
   out = {}
   for part, end in (('', None), ('early ', EARLY)):
-    here = {name: np.asarray(x)[..., :end] for name, x in told.items()}
+    here = {name: np.asarray(x)[..., :end] for name, x in metrics.items()}
     sums = {name: here.pop(name).sum(-1) for name in CELLS}
     here = {name: x.mean(-1) for name, x in here.items()}
-    found = here | bias_and_noise(sums)
-    out |= {part + name: x for name, x in found.items()}
+    means = here | bias_and_noise(sums)
+    out |= {part + name: x for name, x in means.items()}
   return out

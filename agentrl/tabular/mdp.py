@@ -1,4 +1,4 @@
-"""Small worlds in tables, in which everything is known exactly.
+"""Small MDPs whose values are known exactly.
 
 X states of all tasks together, A actions, K turns at most. An action is
 replaced by a random one, all equally likely, with probability `slip`. Arriving
@@ -17,7 +17,7 @@ from agentrl.types import Array
 DISCOUNT = 0.9  # of the value behind `progress` in the grid, per move
 
 
-class World(NamedTuple):
+class MDP(NamedTuple):
   """The tasks of one seed."""
 
   next: Array  # [X, A] i32  where the action leads; itself where it is over
@@ -28,17 +28,19 @@ class World(NamedTuple):
   slip: Array  # [] f32
 
 
-class Size(NamedTuple):
-  """What is known of a world before it is drawn."""
+class MDPSize(NamedTuple):
+  """Sizes of an MDP before it is drawn."""
 
-  make: Callable[[Array, int], World]  # (key, tasks) -> World
+  make: Callable[[Array, int], MDP]  # (key, tasks) -> World
   states: int  # of a task
   actions: int
   turns: int
 
 
-def bifurcation(length: int = 5, choices: int = 4, slip: float = 0.0) -> Size:
-  """Of `length` turns one matters, which one differs by task.
+def bifurcation(
+  length: int = 5, choices: int = 4, slip: float = 0.0
+) -> MDPSize:
+  """MDP of `length` turns of which one matters; which one differs by task.
 
   A state is (task, turn, mark); the mark says whether the choice was right,
   once it was made. Won are trajectories that chose right, at their end.
@@ -50,7 +52,7 @@ def bifurcation(length: int = 5, choices: int = 4, slip: float = 0.0) -> Size:
       ' length of at least 1 and 2 or more choices'
     )
 
-  def make(key, tasks: int) -> World:
+  def make(key, tasks: int) -> MDP:
     turn, mark = jnp.divmod(jnp.arange((length + 1) * 3), 3)
     place, right = jax.random.split(key)
     decisive = jax.random.randint(place, (tasks, 1, 1), 0, length)
@@ -70,10 +72,10 @@ def bifurcation(length: int = 5, choices: int = 4, slip: float = 0.0) -> Size:
       discount=1.0,
     )
 
-  return Size(make, (length + 1) * 3, choices, length)
+  return MDPSize(make, (length + 1) * 3, choices, length)
 
 
-def key_door(size: int = 5, turns: int = 24, slip: float = 0.1) -> Size:
+def key_door(size: int = 5, turns: int = 24, slip: float = 0.1) -> MDPSize:
   """A grid in which a key has to be fetched before the door opens.
 
   A state is (task, has the key, cell); key, door and start are in different
@@ -86,13 +88,13 @@ def key_door(size: int = 5, turns: int = 24, slip: float = 0.1) -> Size:
       ' least 2 and 1 turn or more'
     )
 
-  def make(key, tasks: int) -> World:
+  def make(key, tasks: int) -> MDP:
     cells = size * size
     draw = lambda k: jax.random.permutation(k, cells)[:3]  # noqa: E731
     start, lock, door = jax.vmap(draw)(jax.random.split(key, tasks)).T
     to = _moves(size)  # [cells, 4]
-    found = to[None] == lock[:, None, None]
-    without = to[None] + cells * found
+    on_key = to[None] == lock[:, None, None]
+    without = to[None] + cells * on_key
     having = jnp.broadcast_to(to[None] + cells, without.shape)
     both = jnp.concatenate([without, having], axis=1)
     won = jnp.arange(2 * cells)[None] == cells + door[:, None]
@@ -100,7 +102,7 @@ def key_door(size: int = 5, turns: int = 24, slip: float = 0.1) -> Size:
     both = jnp.where(won[..., None], stay, both)
     return _whole(both, start, won, won, slip, discount=DISCOUNT)
 
-  return Size(make, 2 * size * size, 4, turns)
+  return MDPSize(make, 2 * size * size, 4, turns)
 
 
 WORLDS = {'bifurcation': bifurcation, 'key_door': key_door}
@@ -120,7 +122,7 @@ def _probability(slip: float) -> None:
     raise ValueError(f'slip={slip} is no probability; use 0 for no slipping')
 
 
-def _whole(to, start, won, over, slip, *, discount: float) -> World:
+def _whole(to, start, won, over, slip, *, discount: float) -> MDP:
   """Tables of every task [tasks, S, ...] as one of X = tasks * S states."""
   tasks, states, actions = to.shape
   first = states * jnp.arange(tasks, dtype=jnp.int32)
@@ -128,7 +130,7 @@ def _whole(to, start, won, over, slip, *, discount: float) -> World:
   slip = jnp.float32(slip)
   won, over = won.reshape(-1), over.reshape(-1)
   best = _best(to, won, over, slip, discount)
-  return World(to, start + first, won, over, best, slip)
+  return MDP(to, start + first, won, over, best, slip)
 
 
 def _best(to, won, over, slip, discount: float, rounds: int = 100) -> Array:
@@ -142,11 +144,11 @@ def _best(to, won, over, slip, discount: float, rounds: int = 100) -> Array:
 
 
 def _slipped(q, slip):
-  """Of what is done [..., A], of what is meant."""
+  """Probabilities of the executed action [..., A], from the chosen one's."""
   return (1 - slip) * q + slip * jnp.mean(q, axis=-1, keepdims=True)
 
 
-def values(world: World, policy: Array, turns: int) -> tuple[Array, Array]:
+def values(world: MDP, policy: Array, turns: int) -> tuple[Array, Array]:
   """The chance to win under a policy, by dynamic programming.
 
     Q_k(s, a) = E V_{k+1}(s');   V_k(s) = Σ_a π(a|s) Q_k(s, a);   V_K = won
@@ -167,6 +169,6 @@ def values(world: World, policy: Array, turns: int) -> tuple[Array, Array]:
   return jnp.concatenate([v, won[None]]), q
 
 
-def success(world: World, policy: Array, turns: int) -> Array:
+def success(world: MDP, policy: Array, turns: int) -> Array:
   """The exact chance to win, mean over the tasks: [] f32."""
   return jnp.mean(values(world, policy, turns)[0][0, world.start])

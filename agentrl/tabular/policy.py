@@ -1,4 +1,4 @@
-"""Policies that are tables, as modules that the library's learner trains.
+"""Tabular policies: modules that the library's learner trains.
 
 A turn's message has M tokens, each one of A. The first is the action, what
 follows changes nothing. A cell of the table is a state of the world with what
@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import mesh
-from agentrl.tabular.mdp import World
+from agentrl.tabular.mdp import MDP
 from agentrl.types import (
   SAMPLED,
   Array,
@@ -27,7 +27,7 @@ from agentrl.types import (
 )
 
 
-class Table(NamedTuple):
+class TablePolicy(NamedTuple):
   """Sizes of a policy's table."""
 
   states: int  # X, of all tasks together
@@ -39,7 +39,7 @@ class Table(NamedTuple):
     return self.states * (1 + (self.tokens - 1) * self.actions)
 
 
-def cells(table: Table, state: Array, action: Array) -> Array:
+def cells(table: TablePolicy, state: Array, action: Array) -> Array:
   """The cell of every token of a message: [..., M] i32.
 
   Args:
@@ -52,13 +52,12 @@ def cells(table: Table, state: Array, action: Array) -> Array:
   return state[..., None] * (table.cells // table.states) + of
 
 
-def probabilities(table: Table, logits: Array) -> Array:
-  """What the policy does in every state: [X, A]."""
-  first = logits[:: table.cells // table.states]
-  return jax.nn.softmax(first)
+def probabilities(table: TablePolicy, logits: Array) -> Array:
+  """Action probabilities of the policy in every state: [X, A]."""
+  return jax.nn.softmax(logits[:: table.cells // table.states])
 
 
-def policy(table: Table, heads: int = 0) -> Module:
+def policy(table: TablePolicy, heads: int = 0) -> Module:
   """A policy, a PRM or a reference; with value heads if asked for."""
   shape = table.cells, table.actions
   specs = {'table': mesh.Param(shape, (None, None), _zeros)}
@@ -84,7 +83,7 @@ def policy(table: Table, heads: int = 0) -> Module:
   return Module(specs, apply)
 
 
-def critic(table: Table, heads: int) -> Module:
+def critic(table: TablePolicy, heads: int) -> Module:
   """Values of every cell, before the token is chosen."""
 
   def apply(params, rows: Rows, needs: tuple[str, ...]) -> Outputs:
@@ -98,8 +97,8 @@ def _zeros(key, shape):
   return jnp.zeros(shape)
 
 
-class Told(NamedTuple):
-  """What happened: B trajectories of K turns."""
+class Trajectories(NamedTuple):
+  """B trajectories of K turns."""
 
   state: Array  # [B, K + 1] i32
   action: Array  # [B, K] i32
@@ -107,43 +106,45 @@ class Told(NamedTuple):
   valid: Array  # [B, K] bool
 
 
-def play(world: World, table: Table, logits, task, turns: int, key) -> Told:
-  """The policy at the tasks [B]."""
+def play(
+  world: MDP, table: TablePolicy, logits, task, turns: int, key
+) -> Trajectories:
+  """Plays the tasks [B] with the policy."""
 
   def step(state, key):
     say, slips, other = jax.random.split(key, 3)
     first = cells(table, state, jnp.zeros_like(state))[..., :1]
-    luck = jax.random.split(say)
-    action = jax.random.categorical(luck[0], logits[first[:, 0]])
+    keys = jax.random.split(say)
+    action = jax.random.categorical(keys[0], logits[first[:, 0]])
     cell = cells(table, state, action)
-    rest = jax.random.categorical(luck[1], logits[cell[:, 1:]])
-    said = jnp.concatenate([action[:, None], rest], axis=1)
+    rest = jax.random.categorical(keys[1], logits[cell[:, 1:]])
+    token = jnp.concatenate([action[:, None], rest], axis=1)
     random = jax.random.randint(other, action.shape, 0, table.actions)
     slipped = jax.random.uniform(slips, action.shape) < world.slip
     done = jnp.where(slipped, random, action)
     after = world.next[state, done]
-    return after, (state, action, cell * table.actions + said)
+    return after, (state, action, cell * table.actions + token)
 
-  start = world.start[task]
-  last, (state, action, token) = jax.lax.scan(
-    step, start, jax.random.split(key, turns)
-  )
+  keys = jax.random.split(key, turns)
+  last, (state, action, token) = jax.lax.scan(step, world.start[task], keys)
   state = jnp.swapaxes(jnp.concatenate([state, last[None]]), 0, 1)
   action, token = (jnp.swapaxes(x, 0, 1) for x in (action, token))
-  return Told(state, action, token, ~world.over[state[:, :-1]])
+  return Trajectories(state, action, token, ~world.over[state[:, :-1]])
 
 
-def batch(world: World, table: Table, told: Told, logits, task, truth) -> Batch:
-  """What the learner reads: a row for each turn, rewards still to be given.
+def batch(
+  world: MDP, table: TablePolicy, trajs: Trajectories, logits, task, truth
+) -> Batch:
+  """Makes the learner's batch: a row for each turn, rewards still to be given.
 
   Args:
     truth: [B, K] f32, the exact advantage of every turn
   """
-  chex.assert_rank([told.state, told.token, task, truth], [2, 3, 1, 2])
-  b, k = told.valid.shape
-  solved = world.won[told.state[:, -1]].astype(jnp.float32)
-  before, after = told.state[:, :-1], told.state[:, 1:]
-  log = jax.nn.log_softmax(logits)[told.token // table.actions]
+  chex.assert_rank([trajs.state, trajs.token, task, truth], [2, 3, 1, 2])
+  b, k = trajs.valid.shape
+  solved = world.won[trajs.state[:, -1]].astype(jnp.float32)
+  before, after = trajs.state[:, :-1], trajs.state[:, 1:]
+  log = jax.nn.log_softmax(logits)[trajs.token // table.actions]
   terms = {
     'env': world.won[after],
     'tokens': jnp.full((b, k), table.tokens),
@@ -152,50 +153,48 @@ def batch(world: World, table: Table, told: Told, logits, task, truth) -> Batch:
     'progress': world.potential[after] - world.potential[before],
     'truth': truth,
   }
-  terms = {n: jnp.where(told.valid, x, 0.0) for n, x in terms.items()}
+  terms = {n: jnp.where(trajs.valid, x, 0.0) for n, x in terms.items()}
   zero = jnp.zeros(b, jnp.int32)
   ids = {'task': task, 'group': task}
   ids |= dict.fromkeys(('arm', 'source', 'domain', 'age'), zero)
   return Batch(
-    rows=rows(told, log, table.actions),
+    rows=rows(trajs, log, table.actions),
     turns=Turns(
       reward=jnp.zeros((b, k)),
       terms=terms,
-      scored=told.valid,
-      valid=told.valid,
+      scored=trajs.valid,
+      valid=trajs.valid,
       state=before,
       node=jnp.arange(b * k, dtype=jnp.int32).reshape(b, k),
       agent=jnp.zeros((b, k), jnp.int32),
     ),
     ids=ids,
     outcome=solved,
-    sampled=sampled(table, told),
+    sampled=sampled(table, trajs),
     status=jnp.where(solved > 0, Status.SOLVED, Status.TURN_LIMIT),
   )
 
 
-def sampled(table: Table, told: Told) -> dict[str, Array]:
-  """What the batch took, see types.SAMPLED."""
-  steps = jnp.sum(told.valid)
-  counts = told.valid.shape[0], table.tokens * steps, steps
-  return {
-    name: jnp.asarray(x, jnp.int32)
-    for name, x in zip(SAMPLED, counts, strict=True)
-  }
+def sampled(table: TablePolicy, trajs: Trajectories) -> dict[str, Array]:
+  """Counts of the batch, see types.SAMPLED."""
+  steps = jnp.sum(trajs.valid)
+  counts = trajs.valid.shape[0], table.tokens * steps, steps
+  arrays = (jnp.asarray(x, jnp.int32) for x in counts)
+  return dict(zip(SAMPLED, arrays, strict=True))
 
 
-def rows(told: Told, log: Array, actions: int) -> Rows:
+def rows(trajs: Trajectories, log: Array, actions: int) -> Rows:
   """A row for each turn that happened, padding for the others.
 
   Args:
     log: [B, K, M, A] f32, log-probs of what could have been said
   """
-  b, k, m = told.token.shape
-  here = jnp.broadcast_to(told.valid[..., None], (b, k, m))
+  b, k, m = trajs.token.shape
+  here = jnp.broadcast_to(trajs.valid[..., None], (b, k, m))
   traj, turn = jnp.indices((b, k, m), dtype=jnp.int32)[:2]
-  logp = jnp.take_along_axis(log, told.token[..., None] % actions, -1)[..., 0]
+  logp = jnp.take_along_axis(log, trajs.token[..., None] % actions, -1)[..., 0]
   fields = Rows(
-    tokens=told.token,
+    tokens=trajs.token,
     seg=jnp.where(here, 0, -1),
     traj=jnp.where(here, traj, -1),
     turn=jnp.where(here, turn, -1),

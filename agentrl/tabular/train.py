@@ -1,6 +1,6 @@
-"""Methods at policies that are tables: seconds for many seeds.
+"""Tabular training: methods with tables as policies, many seeds in seconds.
 
-  told = curves(grpo.get_config(), 'key_door', rates=(0.1, 0.3),
+  out = curves(grpo.get_config(), 'key_door', rates=(0.1, 0.3),
                 seeds=range(64), iterations=40)
 
 What learns is what trains language models: the config's signals, chains of
@@ -24,8 +24,9 @@ from ml_collections import ConfigDict
 
 from agentrl.learner import update
 from agentrl.rollout.keys import Stream, step_key
+from agentrl.run import collect
 from agentrl.tabular import build, diagnostics, mdp, policy
-from agentrl.tabular.build import Case, Size
+from agentrl.tabular.build import TabularCase, TabularSize
 from agentrl.types import Array, Batch, TrainState
 
 
@@ -37,11 +38,11 @@ def curves(
   iterations: int,
   salt: int = 0,
   *,
-  size: Size | None = None,
+  size: TabularSize | None = None,
   optimizer: str = 'adam',
   settings: Mapping[str, float] | None = None,
 ) -> dict:
-  """Learning curves of every rate and seed, and what is known of the credit.
+  """Learning curves of every rate and seed, and diagnostics of the credit.
 
   Args:
     world: of tabular_worlds.WORLDS; `settings` are that function's
@@ -49,22 +50,24 @@ def curves(
     salt: other luck for the same seeds
     optimizer: of tabular_case.OPTIMIZERS
   Returns: env_steps [R, S, I + 1], moves made before; success [R, S, I + 1];
-    told {name: [R, S]}, see `tabular_truth.summary`.
+    told {name: [R, S]}, see `diagnostics.summary`.
   Raises ValueError for a config that tables cannot stand for.
   """
   _check(rates, seeds, iterations)
   config = config.copy_and_resolve_references()
   config.steps = iterations  # what schedules of coefficients go by
-  made = build.case(config, world, size or Size(), optimizer, settings or {})
+  made = build.case(
+    config, world, size or TabularSize(), optimizer, settings or {}
+  )
   numbers = jnp.asarray(rates, jnp.float32), jnp.asarray(seeds, jnp.uint32)
   one = functools.partial(run, made, iterations, salt)
   every = jax.vmap(jax.vmap(one, (None, 0)), (0, None))
-  success, told = jax.device_get(jax.jit(every)(*numbers))
-  steps = np.cumsum(told.pop('steps'), axis=-1)
+  success, metrics = jax.device_get(jax.jit(every)(*numbers))
+  steps = np.cumsum(metrics.pop('steps'), axis=-1)
   return {
     'env_steps': np.pad(steps, ((0, 0), (0, 0), (1, 0))),
     'success': success,
-    'told': diagnostics.summary(told),
+    'told': diagnostics.summary(metrics),
   }
 
 
@@ -76,10 +79,10 @@ def _check(rates, seeds, iterations) -> None:
     )
 
 
-def run(case: Case, iterations: int, salt: int, rate, seed):
+def run(case: TabularCase, iterations: int, salt: int, rate, seed):
   """One run -> success [I + 1], {measure: [I]}."""
   key = jax.random.key(seed)
-  draw, warm, luck = (jax.random.fold_in(key, i) for i in range(3))
+  draw, warm, train_key = (jax.random.fold_in(key, i) for i in range(3))
   world = case.world.make(draw, case.size.tasks)
   learner = build.at_rate(case.learner, rate)
   state = update.init(learner, warm)
@@ -87,16 +90,18 @@ def run(case: Case, iterations: int, salt: int, rate, seed):
   own = {**state.params[update.POLICY], 'table': table}
   state = state.replace(
     params={**state.params, update.POLICY: own},
-    key=jax.random.fold_in(luck, salt),
+    key=jax.random.fold_in(train_key, salt),
   )
-  state = update.start_roles(learner, state)
+  state = update.init_roles_from_policy(learner, state)
   step = functools.partial(iterate, case, learner, world)
-  state, told = jax.lax.scan(step, state, None, length=iterations)
-  last = _success(case, world, state)
-  return jnp.append(told.pop('success'), last), told
+  state, metrics = jax.lax.scan(step, state, None, length=iterations)
+  table = state.params[update.POLICY]['table']
+  p = policy.probabilities(case.table, table)
+  last = mdp.success(world, p, case.world.turns)
+  return jnp.append(metrics.pop('success'), last), metrics
 
 
-def warm_start(case: Case, world: mdp.World, key) -> Array:
+def warm_start(case: TabularCase, world: mdp.MDP, key) -> Array:
   """Normal logits, those of the best policy's actions lifted: [cells, A]."""
   table, size = case.table, case.size
   logits = size.spread * jax.random.normal(key, (table.cells, table.actions))
@@ -107,33 +112,28 @@ def warm_start(case: Case, world: mdp.World, key) -> Array:
   return logits.at[first].add(size.lift * (best & telling))
 
 
-def iterate(case: Case, learner, world, state: TrainState, _):
+def iterate(case: TabularCase, learner, world, state: TrainState, _):
   """One iteration -> state, {measure: []} of what was before it."""
   key = step_key(state.key, Stream.SFT, state.step)
   batch, v = sample(case, world, state, key)
-  told = {'success': jnp.mean(v[0, world.start])}
-  told['steps'] = batch.sampled['env_steps']
-  told |= diagnostics.measures(learner, state, batch, v)
-  state, _ = update.update(learner, state, batch)
-  return state, told
+  metrics = {'success': jnp.mean(v[0, world.start])}
+  metrics['steps'] = batch.sampled['env_steps']
+  metrics |= diagnostics.measures(learner, state, batch, v)
+  state, *_ = update.update(learner, state, batch)
+  return state, metrics
 
 
-def sample(case: Case, world, state: TrainState, key) -> tuple[Batch, Array]:
+def sample(
+  case: TabularCase, world, state: TrainState, key
+) -> tuple[Batch, Array]:
   """A batch of the policy as it is, and its exact values [K + 1, X]."""
   turns, logits = case.world.turns, state.params[update.POLICY]['table']
   task = jnp.repeat(jnp.arange(case.size.tasks), case.size.group)
   p = policy.probabilities(case.table, logits)
   v, q = mdp.values(world, p, turns)
-  told = policy.play(world, case.table, logits, task, turns, key)
-  s = told.state[:, :-1]
+  trajs = policy.play(world, case.table, logits, task, turns, key)
+  s = trajs.state[:, :-1]
   k = jnp.broadcast_to(jnp.arange(turns), s.shape)
-  truth = q[k, s, told.action] - v[k, s]
-  batch = policy.batch(world, case.table, told, logits, task, truth)
-  reward = case.reward(batch)
-  return batch.replace(turns=batch.turns.replace(reward=reward)), v
-
-
-def _success(case: Case, world, state: TrainState) -> Array:
-  logits = state.params[update.POLICY]['table']
-  p = policy.probabilities(case.table, logits)
-  return mdp.success(world, p, case.world.turns)
+  truth = q[k, s, trajs.action] - v[k, s]
+  batch = policy.batch(world, case.table, trajs, logits, task, truth)
+  return collect.score(case.learner.spec, batch), v

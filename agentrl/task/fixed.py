@@ -9,9 +9,15 @@ from agentrl.types import Attempts
 
 @registry.register('task')
 def fixed(
-  n: int, step: int, *, group: int, batch: int, limit: int, seed: int,
+  n: int,
+  step: int,
+  *,
+  group: int,
+  batch: int,
+  limit: int,
+  seed: int,
   temperature: float,
-) -> Attempts:  # fmt: skip
+) -> Attempts:
   """`batch / group` tasks of the set, `group` attempts at each.
 
   Args:

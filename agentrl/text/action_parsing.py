@@ -85,26 +85,20 @@ def parse(table: ActionTable, tokens: Array, n: Array) -> Array:
   chex.assert_rank([tokens, n], [1, 0])
   last = tokens[jnp.maximum(n - 1, 0)]
   n = n - ((n > 0) & (last == table.eot)).astype(n.dtype)
-  named, start = _ends_with(table.tokens, table.length, tokens, n)  # [A], [A]
+  # The actions that tokens[:n] ends with, and where each of them would begin.
+  start = n - table.length  # [A]
+  offset = jnp.arange(table.tokens.shape[1])[None, :]  # [1, m]
+  place = jnp.clip(start[:, None] + offset, 0, tokens.shape[0] - 1)  # [A, m]
+  same = (tokens[place] == table.tokens) | (offset >= table.length[:, None])
+  named = jnp.all(same, axis=1) & (start >= 0)
   size = table.tag.shape[0]
   if size == 0:
     named &= start == 0
   else:
     place = start[:, None] - size + jnp.arange(size)[None, :]  # [A, t]
-    said = tokens[jnp.clip(place, 0, tokens.shape[0] - 1)]
-    named &= jnp.all((said == table.tag[None, :]) & (place >= 0), axis=1)
+    before = tokens[jnp.clip(place, 0, tokens.shape[0] - 1)]
+    named &= jnp.all((before == table.tag[None, :]) & (place >= 0), axis=1)
   return jnp.where(named.any(), jnp.argmax(named), -1).astype(jnp.int32)
-
-
-def _ends_with(
-  ends: Array, length: Array, tokens: Array, n: Array
-) -> tuple[Array, Array]:
-  """Whether tokens[:n] ends with each of `ends` [A, m], and where it starts."""
-  start = n - length  # [A]
-  offset = jnp.arange(ends.shape[1])[None, :]  # [1, m]
-  place = jnp.clip(start[:, None] + offset, 0, tokens.shape[0] - 1)  # [A, m]
-  same = (tokens[place] == ends) | (offset >= length[:, None])
-  return jnp.all(same, axis=1) & (start >= 0), start
 
 
 def parse_text(actions: Sequence[str], text: str, *, tag: str = '') -> int:

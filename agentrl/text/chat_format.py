@@ -1,6 +1,6 @@
-"""How conversations become tokens: bare, or in a chat template.
+"""Formats of conversations as tokens: bare, or in a chat template.
 
-Both are three functions of a `Conversation`, and both only append tokens.
+Both only append tokens to a `Conversation`.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,30 +12,35 @@ from agentrl.text.chat_template import AGENT, Chat, Conversation, Message
 from agentrl.text.tokenizer import Tokenizer
 
 
-class Talk(NamedTuple):
+class ChatFormat(NamedTuple):
   """Conversations of one kind.
 
   start: messages -> the conversation up to where the agent speaks
-  said: (conversation, ids the agent sampled) -> the conversation
-  heard: (conversation, messages) -> up to where the agent speaks again
+  add_reply: (conversation, ids the agent sampled) -> the conversation
+  add_messages: (conversation, messages) -> up to where the agent speaks again
   """
 
   words: Tokenizer
   start: Callable[[Sequence[Message]], Conversation]
-  said: Callable[[Conversation, Sequence[int]], Conversation]
-  heard: Callable[[Conversation, Sequence[Message]], Conversation]
+  add_reply: Callable[[Conversation, Sequence[int]], Conversation]
+  add_messages: Callable[[Conversation, Sequence[Message]], Conversation]
 
 
-def framed(chat: Chat) -> Talk:
-  """With what the chat template writes around messages."""
-  functions = (chat_template.start, chat_template.said, chat_template.heard)
-  return Talk(chat.words, *(partial(f, chat) for f in functions))
+def framed(chat: Chat) -> ChatFormat:
+  """The format of a chat template."""
+  functions = (
+    chat_template.start,
+    chat_template.add_reply,
+    chat_template.add_messages,
+  )
+  return ChatFormat(chat.words, *(partial(f, chat) for f in functions))
 
 
-def bare(words: Tokenizer) -> Talk:
-  """Nothing around messages: what others say is a line, or several."""
-  functions = (_start, _said, _heard)
-  return Talk(words, *(partial(f, words) for f in functions))
+def bare(words: Tokenizer) -> ChatFormat:
+  """The format without a template: messages of others are lines of text."""
+  add = partial(_add_messages, words)
+  start = partial(add, Conversation((), (), (), ''))
+  return ChatFormat(words, start, partial(_add_reply, words), add)
 
 
 def content(words: Tokenizer, ids: Sequence[int]) -> str:
@@ -44,11 +49,7 @@ def content(words: Tokenizer, ids: Sequence[int]) -> str:
   return words.decode(ids[: len(ids) - ended])
 
 
-def _start(words: Tokenizer, messages: Sequence[Message]) -> Conversation:
-  return _heard(words, Conversation((), (), (), ''), messages)
-
-
-def _said(words: Tokenizer, talk: Conversation, ids) -> Conversation:
+def _add_reply(words: Tokenizer, talk: Conversation, ids) -> Conversation:
   ids = tuple(int(i) for i in ids)
   return talk._replace(
     messages=(*talk.messages, Message(AGENT, content(words, ids))),
@@ -58,7 +59,9 @@ def _said(words: Tokenizer, talk: Conversation, ids) -> Conversation:
   )
 
 
-def _heard(words: Tokenizer, talk: Conversation, messages) -> Conversation:
+def _add_messages(
+  words: Tokenizer, talk: Conversation, messages
+) -> Conversation:
   text = ''.join(
     m.content if m.content.endswith('\n') else f'{m.content}\n'
     for m in messages

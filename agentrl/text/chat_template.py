@@ -1,17 +1,17 @@
 """Conversations in a checkpoint's own chat template, by appending tokens only.
 
-What stands in a conversation never changes: what the model sampled stays as
-it was sampled, and what others say is encoded behind it. Chat templates are
-functions of whole conversations, though, and some write earlier turns anew
-once others follow (thinking is taken out, the system text changes, a turn
-begins otherwise than it was asked for). That is found by comparing the
-template's text of the whole with the text that stands here:
+Tokens of a conversation never change: sampled ones stay as they were sampled,
+and messages of others are encoded behind them. Chat templates are functions
+of whole conversations, though, and some rewrite earlier turns once others
+follow (thinking is removed, the system text changes, a turn begins otherwise
+than its generation prompt). This is detected by comparing the template's text
+of the whole with the text kept here:
 
   rewritten  ⇔  render(m₁ … mₙ) ≠ text(m₁ … mₙ₋₁) + delta(mₙ)
   delta(m)   =  what render(user, agent, m) has behind the agent's last token
 
-and is said once in the log. Then the policy decides: 'keep' appends the delta
-all the same, so that the model reads on what it said; 'error' raises.
+and logged once. Then the policy decides: 'keep' appends the delta anyway, so
+that the model keeps its own words in context; 'error' raises.
 """
 
 import functools
@@ -30,7 +30,7 @@ POLICIES = ('keep', 'error')
 _PROBE = '<think>\nHm,  1+1?\n</think>\n\n<answer>2</answer>'
 # The agent's words in a conversation made up to see what follows them.
 _MARK = 'spoken-by-the-agent'
-_MADE_UP = [{'role': 'user', 'content': 'x'}, {'role': AGENT, 'content': _MARK}]
+_MADE_UP = [Message('user', 'x'), Message(AGENT, _MARK)]
 # What others write may hold literals of special tokens. While the template is
 # at work private characters stand for them, so that its own are told apart.
 _HIDDEN = 0xE000
@@ -50,12 +50,12 @@ class Chat(NamedTuple):
 
 
 class Conversation(NamedTuple):
-  """What was said, as it was said; functions below return longer ones."""
+  """Messages and tokens so far; functions below return longer ones."""
 
   messages: tuple[Message, ...]
   ids: tuple[int, ...]
   agent: tuple[bool, ...]  # of each id: the agent wrote it, end of turn too
-  text: str  # what the ids say
+  text: str  # decoded ids
   rewritten: bool = False  # the template would have written it otherwise
 
 
@@ -96,14 +96,14 @@ def of(words: HuggingFace, *, rewriting: str = 'keep') -> Chat:
       ' could end what is sampled; add one to the template'
     )
   words.eot = chat.specials[end[0]]  # which need not be eos
-  text = _render(chat, [Message(**m) for m in _MADE_UP], ask=False)
+  text = _render(chat, _MADE_UP, ask=False)
   if not places(chat, text, _encode(chat, text), _MARK):
     raise joined(chat, 'what the agent says')
   return chat
 
 
 def places(chat: Chat, text: str, ids: Sequence[int], mark: str) -> list[int]:
-  """Where the mark that stands in a template's text begins in its ids.
+  """Indices in the ids where the mark in a template's text begins.
 
   [] if it has no tokens of its own, or would not with other words in its place:
   behind special tokens some tokenizers put a space before the first word.
@@ -117,7 +117,7 @@ def places(chat: Chat, text: str, ids: Sequence[int], mark: str) -> list[int]:
 
 
 def joined(chat: Chat, what: str) -> ValueError:
-  """For tokens that are not those of the template's text and the message's."""
+  """Error for tokens that span the template's text and the message's."""
   return ValueError(
     f'tokenizer {chat.words.name} joins {what} to the text around it into other'
     ' tokens, so that messages cannot be encoded one after the other; take'
@@ -142,8 +142,10 @@ def start(chat: Chat, messages: Sequence[Message]) -> Conversation:
   )
 
 
-def said(chat: Chat, talk: Conversation, ids: Sequence[int]) -> Conversation:
-  """With a message that the agent sampled, to its end of turn or cut short."""
+def add_reply(
+  chat: Chat, talk: Conversation, ids: Sequence[int]
+) -> Conversation:
+  """Appends a sampled message, to its end of turn or cut short."""
   ids = tuple(int(i) for i in ids)
   if talk.messages[-1].role == AGENT:
     raise ValueError('the agent has spoken already; give what it heard first')
@@ -163,10 +165,10 @@ def said(chat: Chat, talk: Conversation, ids: Sequence[int]) -> Conversation:
   )
 
 
-def heard(
+def add_messages(
   chat: Chat, talk: Conversation, messages: Sequence[Message]
 ) -> Conversation:
-  """With messages of others, up to where the agent speaks again.
+  """Appends messages of others, up to where the agent speaks again.
 
   A turn that was cut short is ended first, by a token that is not the agent's.
 
@@ -187,7 +189,14 @@ def heard(
   text = talk.text + _shown(chat, behind)
   rewritten = _shown(chat, _render(chat, every, ask=True)) != text
   if rewritten:
-    _complain(chat.words.name, chat.rewriting)
+    name = chat.words.name
+    what = f'the chat template of tokenizer {name} rewrites earlier turns'
+    if chat.rewriting == 'error':
+      raise ValueError(
+        f"{what}, which tokens cannot follow; set rewriting to 'keep', which"
+        ' keeps them as they were sampled, or take another template'
+      )
+    _say(f'{what}; they are kept as they were sampled')
   return Conversation(
     every,
     talk.ids + ids,
@@ -197,28 +206,17 @@ def heard(
   )
 
 
-def _complain(name: str, rewriting: str) -> None:
-  what = f'the chat template of tokenizer {name} rewrites earlier turns'
-  if rewriting == 'error':
-    raise ValueError(
-      f"{what}, which tokens cannot follow; set rewriting to 'keep', which"
-      ' keeps them as they were sampled, or take another template'
-    )
-  _say(f'{what}; they are kept as they were sampled')
-
-
 @functools.cache
 def _say(sentence: str) -> None:
-  """Once."""
+  """Logs a sentence once."""
   logging.warning('%s', sentence)
 
 
 def _behind_agent(chat: Chat, messages: Sequence[Message], *, ask: bool) -> str:
-  """What follows the agent's words where others speak next: end of turn, ..."""
-  made_up = [Message(**m) for m in _MADE_UP]
-  text = _render(chat, [*made_up, *messages], ask=ask)
-  _, found, behind = text.partition(_MARK)
-  if not found:
+  """Template text from the end of the agent's turn through the messages."""
+  text = _render(chat, [*_MADE_UP, *messages], ask=ask)
+  _, mark, behind = text.partition(_MARK)
+  if not mark:
     raise ValueError(
       f'the chat template of tokenizer {chat.words.name} leaves out what the'
       ' agent says; take another template'
@@ -228,21 +226,18 @@ def _behind_agent(chat: Chat, messages: Sequence[Message], *, ask: bool) -> str:
 
 def _render(chat: Chat, messages: Sequence[Message], *, ask: bool) -> str:
   """The template's text, specials of the contents hidden."""
-  hidden = [
-    {'role': m.role, 'content': _hide(chat, m.content)} for m in messages
-  ]
+  hidden = []
+  for m in messages:
+    text = m.content
+    for i, literal in enumerate(chat.specials):
+      text = text.replace(literal, chr(_HIDDEN) + chr(_HIDDEN + 1 + i))
+    hidden.append({'role': m.role, 'content': text})
   return chat.words.render(hidden, ask=ask)
 
 
 def _pattern(chat: Chat) -> re.Pattern[str]:
   longest = sorted(chat.specials, key=len, reverse=True)
   return re.compile('|'.join(map(re.escape, longest)))
-
-
-def _hide(chat: Chat, text: str) -> str:
-  for i, literal in enumerate(chat.specials):
-    text = text.replace(literal, chr(_HIDDEN) + chr(_HIDDEN + 1 + i))
-  return text
 
 
 def _shown(chat: Chat, text: str) -> str:
@@ -253,7 +248,7 @@ def _shown(chat: Chat, text: str) -> str:
 
 
 def _encode(chat: Chat, text: str) -> tuple[int, ...]:
-  """Of a text that begins a conversation, or begins with a special token.
+  """Encodes a text that begins a conversation or with a special token.
 
   As transformers encodes it, but that only the template's own literals become
   special tokens: where contents hold some, what is between is encoded alone.

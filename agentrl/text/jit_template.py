@@ -18,13 +18,13 @@ from jax import Array
 from agentrl.text import chat_template, observation_tokens
 from agentrl.text.chat_template import Chat, Message
 
-# Stands for what is said while the tokens around it are looked for.
+# Placeholder for a message while the tokens around it are located.
 _MARK = 'whatever'
 
 
 @struct.dataclass
-class Frame:
-  """What a template writes around observations and messages."""
+class JitTemplate:
+  """Template tokens around observations and messages."""
 
   first: Array  # [f] i32, before the first observation: system, user's head
   after: Array  # [s] i32, after an observation, up to where the agent speaks
@@ -38,70 +38,72 @@ class Frame:
     return 1 + self.later.shape[0]
 
 
-def frame(
+def jit_template(
   chat: Chat,
   pieces: Sequence[str],
-  said: Sequence[Sequence[int]],
+  replies: Sequence[Sequence[int]],
   *,
   system: str = '',
-) -> Frame:
-  """The frame of a template around what is said in an environment.
+) -> JitTemplate:
+  """Extracts the constant tokens of a template around an environment's turns.
 
   Args:
     pieces: that observations are made of
-    said: messages of the agent, with their end of turn
+    replies: messages of the agent, with their end of turn
     system: the system's message; '': none, or what the template has for it
   Raises: ValueError for a template whose frame is not the same tokens around
-    every observation and at every turn. One that writes earlier turns anew is
-    told in the log, as by chat.heard, and they stay as they were said.
+    every observation and at every turn. One that rewrites earlier turns is
+    logged, as by chat_template.add_messages; they stay as they were sampled.
   """
   if chat.words.dated:
     raise ValueError(
       f'the chat template of tokenizer {chat.words.name} writes the date, so'
       ' that a run would go on tomorrow as another; put a date into it in the'
-      " place of strftime_now(...), or set rollout.frame to 'bare'"
+      " place of strftime_now(...), or set rollout.chat_format to 'bare'"
     )
   begin = [Message('system', system)] if system else []
   talk = chat_template.start(chat, [*begin, Message('user', _MARK)])
   mark = tuple(chat.words.encode(_MARK))
   first, after = _split(chat, talk.text, talk.ids)
-  talk = chat_template.said(chat, talk, (*mark, chat.eot))
-  more = chat_template.heard(chat, talk, [Message('user', _MARK)])
+  talk = chat_template.add_reply(chat, talk, (*mark, chat.eot))
+  more = chat_template.add_messages(chat, talk, [Message('user', _MARK)])
   text, ids = more.text[len(talk.text) :], more.ids[len(talk.ids) :]
   later, again = _split(chat, text, ids)
   if again != after:
     raise _varies(chat, 'what follows the first observation and the second')
-  _check(chat, begin, pieces, said, (first, after, later))
+  _check(chat, begin, pieces, replies, (first, after, later))
   blank = jnp.array([not piece.strip() for piece in pieces])
   arrays = (jnp.array(ids, jnp.int32) for ids in (first, after, later))
-  return Frame(*arrays, blank, chat.eot)
+  return JitTemplate(*arrays, blank, chat.eot)
 
 
 def _split(chat: Chat, text: str, ids: tuple) -> tuple[tuple, tuple]:
-  """What is before the one place of the mark, and behind it."""
-  found = chat_template.places(chat, text, ids, _MARK)
-  if not found:
+  """Splits the ids before and behind the one place of the mark."""
+  places = chat_template.places(chat, text, ids, _MARK)
+  if not places:
     raise chat_template.joined(chat, 'observations')
-  if len(found) > 1:
+  if len(places) > 1:
     raise _varies(chat, 'the text of a first turn')
   size = len(chat.words.encode(_MARK))
-  return ids[: found[0]], ids[found[0] + size :]
+  return ids[: places[0]], ids[places[0] + size :]
 
 
-def _check(chat: Chat, begin, pieces, said, parts) -> None:
+def _check(chat: Chat, begin, pieces, replies, parts) -> None:
   """One conversation in which every piece begins and ends an observation."""
   first, after, later = parts
   turns = len(pieces)
-  heard = [''.join((*pieces[i:], *pieces[:i])).strip() for i in range(turns)]
-  talk = chat_template.start(chat, [*begin, Message('user', heard[0])])
-  want = (*first, *chat.words.encode(heard[0]), *after)
-  for i, text in enumerate(heard[1:]):
+  observations = [
+    ''.join((*pieces[i:], *pieces[:i])).strip() for i in range(turns)
+  ]
+  talk = chat_template.start(chat, [*begin, Message('user', observations[0])])
+  want = (*first, *chat.words.encode(observations[0]), *after)
+  for i, text in enumerate(observations[1:]):
     if talk.ids != want:
       break
-    talk = chat_template.said(chat, talk, said[i % len(said)])
+    talk = chat_template.add_reply(chat, talk, replies[i % len(replies)])
     before = len(talk.text)
     want = (*talk.ids, *later, *chat.words.encode(text), *after)
-    talk = chat_template.heard(chat, talk, [Message('user', text)])
+    talk = chat_template.add_messages(chat, talk, [Message('user', text)])
     messages = [message._asdict() for message in talk.messages]
     if not chat.words.render(messages, ask=True).endswith(talk.text[before:]):
       raise _varies(chat, f'turn {i + 1} and turn 1')
@@ -112,12 +114,12 @@ def _check(chat: Chat, begin, pieces, said, parts) -> None:
 def _varies(chat: Chat, where: str) -> ValueError:
   return ValueError(
     f'the chat template of tokenizer {chat.words.name} does not write the same'
-    f" tokens around {where}; set rollout.frame to 'bare', or take another"
-    ' template'
+    f" tokens around {where}; set rollout.chat_format to 'bare', or take"
+    ' another template'
   )
 
 
-def strip(f: Frame, obs: Array) -> Array:
+def strip(f: JitTemplate, obs: Array) -> Array:
   """An observation i32[O] with -1 for the blank pieces at its ends."""
   chex.assert_rank(obs, 1)
   ink = (obs >= 0) & ~f.blank[jnp.maximum(obs, 0)]
@@ -126,12 +128,12 @@ def strip(f: Frame, obs: Array) -> Array:
   return jnp.where(begun & goes_on, obs, -1)
 
 
-def alone(f: Frame, tokens: Array) -> Array:
-  """The conversation in which only this was heard."""
+def alone(f: JitTemplate, tokens: Array) -> Array:
+  """The conversation of this observation alone."""
   return jnp.concatenate([f.first, tokens, f.after])
 
 
-def ended(f: Frame, last: Array) -> tuple[Array, Array]:
+def ended(f: JitTemplate, last: Array) -> tuple[Array, Array]:
   """Tokens [1 + l] up to the next observation, and their number [].
 
   Args:
@@ -144,7 +146,7 @@ def ended(f: Frame, last: Array) -> tuple[Array, Array]:
   )
 
 
-def opening(f: Frame, turn: Array, last: Array) -> tuple[Array, Array]:
+def opening(f: JitTemplate, turn: Array, last: Array) -> tuple[Array, Array]:
   """Tokens [max(f, 1 + l)] before the observation of a turn, and their number.
 
   Args:

@@ -46,18 +46,6 @@ def piece_table(
   if not pieces:
     raise ValueError('a piece table needs at least one piece, got none')
   encoded = [tokenizer.encode(piece) for piece in pieces]
-  _assert_told_apart(tokenizer, pieces, encoded)
-  tokens, length = pad_lists(encoded, tokenizer.pad)
-  return PieceTable(
-    tokens=jnp.asarray(tokens),
-    length=jnp.asarray(length),
-    prefix=as_tokens(tokenizer, prefix),
-    suffix=as_tokens(tokenizer, suffix),
-    pad=tokenizer.pad,
-  )
-
-
-def _assert_told_apart(tokenizer, pieces, encoded) -> None:
   first: dict[tuple[int, ...], str] = {}
   for piece, ids in zip(pieces, encoded, strict=True):
     if not ids:
@@ -71,6 +59,14 @@ def _assert_told_apart(tokenizer, pieces, encoded) -> None:
         f'pieces {other!r} and {piece!r} have the same tokens in tokenizer '
         f'{tokenizer.name}; write one of them with other characters'
       )
+  tokens, length = pad_lists(encoded, tokenizer.pad)
+  return PieceTable(
+    tokens=jnp.asarray(tokens),
+    length=jnp.asarray(length),
+    prefix=as_tokens(tokenizer, prefix),
+    suffix=as_tokens(tokenizer, suffix),
+    pad=tokenizer.pad,
+  )
 
 
 def pad_lists(lists: Sequence[Sequence[int]], pad: int):

@@ -1,4 +1,4 @@
-"""Expressions that an agent wrote, as Python reads them; nothing is run."""
+"""Parses expressions of an agent as Python; nothing is run."""
 
 import ast
 import threading
@@ -8,7 +8,7 @@ _ONE = threading.Lock()  # filters of warnings are the whole program's
 
 
 def tree(text: str) -> ast.expr:
-  """What an expression is made of.
+  """Parses an expression.
 
   Raises:
     SyntaxError, ValueError, MemoryError, RecursionError: it is none.

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 
 class Tokenizer(Protocol):
-  """What the library asks of a tokenizer; ids are in [0, vocab_size)."""
+  """Protocol of tokenizers; ids are in [0, vocab_size)."""
 
   name: str  # filesystem-safe; written beside checkpoints and data sets
   vocab_size: int
@@ -92,17 +92,17 @@ class Embedded:
     return ids
 
   def decode(self, ids: Sequence[int]) -> str:
+    data = bytearray()
+    for i in _checked(self, ids):
+      if _FIRST_BYTE <= i < _FIRST_WORD:
+        data.append(i - _FIRST_BYTE)
+      else:
+        data += _TEXTS.get(i, '\ufffd').encode()
     # A model may sample any bytes; what is no UTF-8 reads as U+FFFD.
-    data = b''.join(map(self._bytes, _checked(self, ids)))
     return data.decode('utf-8', 'replace')
 
   def pieces(self, ids: Sequence[int]) -> list[str]:
     return [self._piece(i) for i in _checked(self, ids)]
-
-  def _bytes(self, i: int) -> bytes:
-    if _FIRST_BYTE <= i < _FIRST_WORD:
-      return bytes([i - _FIRST_BYTE])
-    return _TEXTS.get(i, '\ufffd').encode()
 
   def _piece(self, i: int) -> str:
     if _FIRST_BYTE <= i < _FIRST_WORD:
@@ -111,11 +111,8 @@ class Embedded:
     return _TEXTS.get(i, f'<unused {i}>')
 
 
-# What chat templates that can be told so take today to be: the day that Llama
-# 3.1 takes where nobody tells it.
+# Date given to chat templates that take one: the default of Llama 3.1.
 DAY = '26 Jul 2024'
-
-
 # Whether literals become special tokens is a switch of the tokenizer itself,
 # which all threads share.
 _SWITCHED = threading.Lock()
@@ -126,7 +123,7 @@ class HuggingFace:
 
   `eot` is its end-of-sequence id, or that of its chat template's turns where
   text/chat_template.py loaded it. A tokenizer without a beginning or padding
-  token uses `eot` for it: padding is told by length, never by id.
+  token uses `eot` for it: padding is known by length, never by id.
 
   Some tokenizers put a space before the first word of a text, and take it off
   again (SentencePiece). Texts here are parts of conversations, so that `encode`
@@ -141,10 +138,10 @@ class HuggingFace:
   def __init__(self, path: str | os.PathLike[str], *, vocab: int = 0):
     self._tokenizer = _load(os.fspath(path))
     self._inner = _without_prefix(self._tokenizer)
-    self._known = 1 + max(self._tokenizer.get_vocab().values())
-    if 0 < vocab < self._known:
+    self._tokens = 1 + max(self._tokenizer.get_vocab().values())
+    if 0 < vocab < self._tokens:
       raise ValueError(
-        f'tokenizer {path} has ids up to {self._known - 1} and the embedding'
+        f'tokenizer {path} has ids up to {self._tokens - 1} and the embedding'
         f' of the model has {vocab} rows; give the tokenizer that the model'
         ' was trained with, or enlarge the embedding (vocab_size)'
       )
@@ -157,7 +154,7 @@ class HuggingFace:
     bos = self._tokenizer.bos_token_id
     pad = self._tokenizer.pad_token_id
     self.name = os.path.basename(os.path.abspath(path))
-    self.vocab_size = vocab or self._known
+    self.vocab_size = vocab or self._tokens
     self.eot: int = eot
     self.bos: int = eot if bos is None else bos
     self.pad: int = eot if pad is None else pad
@@ -170,14 +167,14 @@ class HuggingFace:
       return self._inner.encode(text, add_special_tokens=False).ids
 
   def encode_whole(self, text: str, *, specials: bool) -> list[int]:
-    """Of a text from its beginning, as `transformers` encodes it."""
+    """Encodes a text from its beginning, as `transformers` does."""
     with _SWITCHED:
       return self._tokenizer.encode(
         text, add_special_tokens=False, split_special_tokens=not specials
       )
 
   def encode_sections(self, texts: Sequence[str]) -> list[list[int]]:
-    """What stands before, between and behind special tokens of a whole text.
+    """Encodes the sections between special tokens of a whole text.
 
     No special's literal becomes one. Behind a special token some tokenizers
     begin as at the beginning of a text, and some do not.
@@ -191,11 +188,11 @@ class HuggingFace:
     return [self.encode_whole(text, specials=False) for text in texts]
 
   def decode(self, ids: Sequence[int]) -> str:
-    runs = itertools.groupby(_checked(self, ids), self._known.__gt__)
-    return ''.join(self._text(known, list(run)) for known, run in runs)
+    runs = itertools.groupby(_checked(self, ids), self._tokens.__gt__)
+    return ''.join(self._text(valid, list(run)) for valid, run in runs)
 
-  def _text(self, known: bool, ids: list[int]) -> str:
-    if not known:  # which `decode` would leave out in silence
+  def _text(self, valid: bool, ids: list[int]) -> str:
+    if not valid:  # which `decode` would leave out in silence
       return '\ufffd' * len(ids)
     if self._inner is not None:
       return self._inner.decode(ids, skip_special_tokens=False)
@@ -211,12 +208,12 @@ class HuggingFace:
 
   @property
   def chats(self) -> bool:
-    """Whether there is a chat template."""
+    """True if there is a chat template."""
     return bool(self._tokenizer.chat_template)
 
   @property
   def dated(self) -> bool:
-    """Whether the chat template writes what day it is, whatever it is told."""
+    """True if the chat template writes the current date and takes no other."""
     template = str(self._tokenizer.chat_template)
     return 'strftime_now' in template and 'date_string' not in template
 
@@ -238,10 +235,7 @@ class HuggingFace:
       )
     try:
       return self._tokenizer.apply_chat_template(
-        messages,
-        tokenize=False,
-        add_generation_prompt=ask,
-        date_string=DAY,
+        messages, tokenize=False, add_generation_prompt=ask, date_string=DAY
       )
     except Exception as error:  # whatever the template raises
       reason = str(error).strip().split('\n')[0]
@@ -312,9 +306,9 @@ def _load(path: str):
   from transformers import AutoTokenizer  # seconds to import: only if asked
 
   try:
-    found = AutoTokenizer.from_pretrained(path, local_files_only=True)
+    tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
     # Without its files some are made of the settings alone.
-    if set(found.get_vocab()) <= set(found.get_added_vocab()):
+    if set(tokenizer.get_vocab()) <= set(tokenizer.get_added_vocab()):
       raise ValueError('it has no vocabulary')
   except Exception as error:
     reason = str(error).strip().split('\n')[0]
@@ -322,4 +316,4 @@ def _load(path: str):
       f'tokenizer folder {path} cannot be read ({reason}); it needs the '
       'tokenizer.json and tokenizer_config.json of a fast tokenizer'
     ) from error
-  return found
+  return tokenizer

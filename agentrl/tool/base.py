@@ -1,4 +1,4 @@
-"""What a tool is, and how the calls of one turn are answered side by side."""
+"""Tool protocol, and parallel execution of the calls of one turn."""
 
 import collections
 import concurrent.futures
@@ -27,15 +27,15 @@ class Tool(Protocol):
     """The answer.
 
     Raises:
-      Fault: no answer, with a kind to be counted and what to tell the agent.
+      ToolError: no answer; its kind is counted, its text sent to the agent.
     """
 
 
-class Fault(Exception):
+class ToolError(Exception):
   """A call that went wrong; it costs its call, never the run."""
 
   def __init__(self, kind: str, text: str):
-    """One of `KINDS`, and what the agent is told in place of an answer."""
+    """kind: one of `KINDS`; text: shown to the agent instead of an answer."""
     if kind not in KINDS:
       raise ValueError(f'fault kind {kind!r} is unknown; use one of {KINDS}')
     super().__init__(text)
@@ -44,7 +44,7 @@ class Fault(Exception):
 
 
 class Answer(NamedTuple):
-  """What the agent is told of one call."""
+  """Result of one call, as the agent gets it."""
 
   name: str  # of the tool; '' where the call could not be read
   text: str
@@ -72,16 +72,17 @@ def run(
   Raises:
     ValueError: two tools of one name.
   """
-  known = named(tools)
+  by_name = named(tools)
   end = time.monotonic() + seconds
-  asked = [pool.submit(_answer, call, known) for call in calls]
+  futures = [pool.submit(_answer, call, by_name) for call in calls]
   return [
-    _wait(call, future, end) for call, future in zip(calls, asked, strict=True)
+    _wait(call, future, end)
+    for call, future in zip(calls, futures, strict=True)
   ]
 
 
 def named(tools: Iterable[Tool]) -> dict[str, Tool]:
-  """By name.
+  """Tools by name.
 
   Raises:
     ValueError: two have the same.
@@ -95,7 +96,7 @@ def named(tools: Iterable[Tool]) -> dict[str, Tool]:
 
 
 def count(answers: Iterable[Answer]) -> dict[str, int]:
-  """How many calls there were, and how many ended in each kind of fault."""
+  """Counts calls, and those that ended in each kind of fault."""
   faults = collections.Counter(answer.fault for answer in answers)
   return {'calls': faults.total()} | {kind: faults[kind] for kind in KINDS}
 
@@ -115,30 +116,27 @@ def _answer(call: Call | Malformed, tools: dict[str, Tool]) -> Answer:
   start = time.monotonic()
   try:
     text, kind = _call(call, tools), ''
-  except Fault as fault:
+  except ToolError as fault:
     text, kind = fault.text, fault.kind
   except Exception as error:  # a tool is not ours: nothing of it may get out
-    text, kind = f'{call.name} failed: {_told(error)}', 'error'
+    why = f'{type(error).__name__}: {error}'[:500]
+    text, kind = f'{call.name} failed: {why}', 'error'
   return Answer(call.name, text, kind, time.monotonic() - start)
 
 
 def _call(call: Call, tools: dict[str, Tool]) -> str:
   if call.name not in tools:
-    raise Fault(
+    raise ToolError(
       'unknown',
       f'There is no tool {call.name!r}; there are {", ".join(sorted(tools))}.',
     )
   tool = tools[call.name]
   if complaint := mismatch(call.args, tool.schema):
-    raise Fault('arguments', f'{call.name} was not called: {complaint}')
+    raise ToolError('arguments', f'{call.name} was not called: {complaint}')
   text = tool(**call.args)
   if not isinstance(text, str):
     raise TypeError(f'it answered with {type(text).__name__}, not with text')
   return text
-
-
-def _told(error: Exception) -> str:
-  return f'{type(error).__name__}: {error}'[:500]
 
 
 def shorten(text: str, most: int) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from agentrl.text import safe_ast as written
-from agentrl.tool.base import Fault
+from agentrl.tool.base import ToolError
 from agentrl.tool.schema import schema
 
 Number = Fraction | float
@@ -46,7 +46,7 @@ def evaluate(expression: str) -> Number:
   """A Fraction, exactly; a float where a function or root is none.
 
   Raises:
-    Fault: of kind error, with a sentence for the agent.
+    ToolError: of kind error, with a sentence for the agent.
   """
   if len(expression) > _LONGEST:
     raise _wrong(
@@ -78,8 +78,8 @@ def show(value: Number) -> str:
     return exact
 
 
-def _wrong(why: str) -> Fault:
-  return Fault('error', f'The calculator has no answer: {why}.')
+def _wrong(why: str) -> ToolError:
+  return ToolError('error', f'The calculator has no answer: {why}.')
 
 
 def _value(node: ast.expr, text: str) -> Number:

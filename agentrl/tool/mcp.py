@@ -8,7 +8,7 @@ from typing import Any
 
 from agentrl import install
 from agentrl.tool import subreaper
-from agentrl.tool.base import Fault, shorten
+from agentrl.tool.base import ToolError, shorten
 
 
 class McpServer:
@@ -51,13 +51,13 @@ class McpServer:
     self._target = _target(server, env)
     self._lock = threading.Lock()  # of the connection, of which there is one
     self._closed = False
-    shown = server if isinstance(server, str) else ' '.join(server)
+    command = server if isinstance(server, str) else ' '.join(server)
     try:
       # None between a death and the next call.
       self._connection: _Connection | None = _Connection(self._target, seconds)
     except Exception as error:  # whatever the package or the server raises
       raise ValueError(
-        f'no MCP server answers at {shown!r}: {error or "no time left"};'
+        f'no MCP server answers at {command!r}: {error or "no time left"};'
         ' give a URL or a command as a list of words'
       ) from error
     self.tools = [McpTool(self, tool) for tool in self._connection.listed]
@@ -83,24 +83,30 @@ class McpServer:
     """The text of a tool's answer.
 
     Raises:
-      Fault: error if the tool or the server says so or has died, time.
+      ToolError: error if the tool or the server says so or has died, time.
     """
     connection = self._connected(name)
-    asked = connection.ask(name, args)
+    future = connection.ask(name, args)
     try:
-      result = asked.result(self._seconds)
+      result = future.result(self._seconds)
     except concurrent.futures.TimeoutError as error:
-      asked.cancel()
-      raise Fault(
+      future.cancel()
+      raise ToolError(
         'time', f'{name} did not answer in {self._seconds:g} s.'
       ) from error
     except Exception as error:
       if not connection.answers(self._seconds):
-        self._drop(connection)
-      raise Fault('error', f'{name} failed: {error}'[:500]) from error
-    text = shorten('\n'.join(map(_text, result.content)), self._characters)
+        with self._lock:  # several calls may meet one death
+          if self._connection is connection:
+            self._connection = None
+        connection.close()
+      raise ToolError('error', f'{name} failed: {error}'[:500]) from error
+    parts = [
+      x.text if x.type == 'text' else f'({x.type})' for x in result.content
+    ]
+    text = shorten('\n'.join(parts), self._characters)
     if result.is_error:
-      raise Fault('error', text)
+      raise ToolError('error', text)
     return text
 
   def _connected(self, name: str) -> '_Connection':
@@ -109,9 +115,9 @@ class McpServer:
       if self._connection is not None and self._connection.alive:
         return self._connection
       if self._closed:
-        raise Fault('error', f'{name} failed: its server has ended.')
+        raise ToolError('error', f'{name} failed: its server has ended.')
       if not self._restarts_left:
-        raise Fault(
+        raise ToolError(
           'error',
           f'{name} failed: its server has died, and was started again'
           f' {self._restarts} times already.',
@@ -121,17 +127,10 @@ class McpServer:
         self._connection = _Connection(self._target, self._seconds)
       except Exception as error:
         why = str(error or 'no time left')[:300]
-        raise Fault(
+        raise ToolError(
           'error', f'{name} failed: its server cannot be started again: {why}'
         ) from error
       return self._connection
-
-  def _drop(self, connection: '_Connection') -> None:
-    """Ends one whose server has died; several calls may meet one death."""
-    with self._lock:
-      if self._connection is connection:
-        self._connection = None
-    connection.close()
 
 
 class _Connection:
@@ -162,14 +161,14 @@ class _Connection:
     )
 
   def answers(self, seconds: float) -> bool:
-    """Whether the server still lists its tools; another error was a call's."""
-    asked = asyncio.run_coroutine_threadsafe(
+    """True if the server still lists its tools; then the error was a call's."""
+    future = asyncio.run_coroutine_threadsafe(
       self._client.list_tools(cache_mode='bypass'), self._loop
     )
     try:
-      asked.result(seconds)
+      future.result(seconds)
     except Exception:  # of every kind of transport
-      asked.cancel()
+      future.cancel()
       return False
     return True
 
@@ -183,14 +182,23 @@ class _Connection:
     try:
       self._loop.run_until_complete(self._task)
     except BaseException as error:  # told to whoever waits for the start
+      first = error
+      while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+      why = f'{type(first).__name__}: {first}'.splitlines()[0]
       if not self._ready.done():
-        self._ready.set_exception(RuntimeError(_innermost(error)))
+        self._ready.set_exception(RuntimeError(why))
     finally:
       self._loop.close()
 
   async def _held(self) -> None:
     async with _package().Client(self._target) as client:
-      self._ready.set_result((client, await _all_tools(client)))
+      page = await client.list_tools(cursor=None)
+      tools = list(page.tools)
+      while page.next_cursor:
+        page = await client.list_tools(cursor=page.next_cursor)
+        tools += page.tools
+      self._ready.set_result((client, tools))
       await asyncio.Event().wait()  # until `close` cancels it
 
 
@@ -227,25 +235,3 @@ def _target(server: str | Sequence[str], env: Mapping[str, str] | None) -> Any:
   return package.StdioServerParameters(
     command=command, args=args, env=dict(env or {})
   )
-
-
-async def _all_tools(client: Any) -> list[Any]:
-  """Of every page of the list."""
-  found, cursor = [], None
-  while True:
-    page = await client.list_tools(cursor=cursor)
-    found += page.tools
-    cursor = page.next_cursor
-    if not cursor:
-      return found
-
-
-def _text(part: Any) -> str:
-  return part.text if part.type == 'text' else f'({part.type})'
-
-
-def _innermost(error: BaseException) -> str:
-  """Of groups of errors the first one, as one line."""
-  while isinstance(error, BaseExceptionGroup):
-    error = error.exceptions[0]
-  return f'{type(error).__name__}: {error}'.splitlines()[0]

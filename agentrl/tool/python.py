@@ -1,10 +1,10 @@
 """Python, run in the sandbox: a fresh process for each call."""
 
-from agentrl.tool.base import Fault
-from agentrl.tool.sandbox.sandbox import Limits, Sandbox
+from agentrl.tool.base import ToolError
+from agentrl.tool.sandbox.sandbox import Sandbox, SandboxLimits
 from agentrl.tool.schema import schema
 
-# What the agent is told beside what its code printed.
+# Messages to the agent besides the output of its code.
 _SAID = {
   'time': 'The code was stopped: it ran longer than {seconds:g} s.',
   'memory': 'The code was stopped: it may use {mib:g} MiB of memory.',
@@ -39,15 +39,13 @@ class Python:
   def __call__(self, code: str) -> str:
     text, fault = self._sandbox.run(code)
     if fault:
-      raise Fault(fault, '\n'.join(filter(None, (text, self._said(fault)))))
+      limits: SandboxLimits = self._sandbox.limits
+      message = _SAID[fault].format(
+        seconds=limits.seconds,
+        mib=limits.memory / 2**20,
+        output=limits.output,
+        threads=limits.threads,
+        folder=limits.folder / 2**20,
+      )
+      raise ToolError(fault, '\n'.join(filter(None, (text, message))))
     return text or 'The code ran and printed nothing.'
-
-  def _said(self, fault: str) -> str:
-    limits: Limits = self._sandbox.limits
-    return _SAID[fault].format(
-      seconds=limits.seconds,
-      mib=limits.memory / 2**20,
-      output=limits.output,
-      threads=limits.threads,
-      folder=limits.folder / 2**20,
-    )

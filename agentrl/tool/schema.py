@@ -38,8 +38,8 @@ def mismatch(args: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     return f'{", ".join(missing)} is missing.'
   unknown = [x for x in args if x not in properties]
   if unknown and not schema.get('additionalProperties', False):
-    known = ', '.join(properties) or 'nothing'
-    return f'it takes {known}, and not {", ".join(unknown)}.'
+    names = ', '.join(properties) or 'nothing'
+    return f'it takes {names}, and not {", ".join(unknown)}.'
   for name, value in args.items():
     if complaint := _unfit(name, value, properties.get(name, {})):
       return complaint
@@ -50,15 +50,15 @@ def _unfit(name: str, value: Any, wanted: Mapping[str, Any]) -> str:
   kinds = wanted.get('type', list(_TYPES))
   kinds = [kinds] if isinstance(kinds, str) else kinds
   if not any(_is(value, kind) for kind in kinds):
-    said = repr(value)[:100]
-    return f'{name} must be of type {" or ".join(kinds)}, and {said} is not.'
+    text = repr(value)[:100]
+    return f'{name} must be of type {" or ".join(kinds)}, and {text} is not.'
   if 'enum' in wanted and value not in wanted['enum']:
     return f'{name} must be one of {wanted["enum"]}, and {value!r} is not.'
   if isinstance(value, list) and 'items' in wanted:
-    found = (
+    complaints = (
       _unfit(f'{name}[{i}]', x, wanted['items']) for i, x in enumerate(value)
     )
-    return next(filter(None, found), '')
+    return next(filter(None, complaints), '')
   return ''
 
 

@@ -29,7 +29,13 @@ class Index:
 
   def __init__(self, texts: list[str]):
     """Raises ImportError where bm25s is not installed."""
-    self._bm25s = _library()
+    try:
+      import bm25s
+    except ImportError as error:
+      raise ImportError(
+        f'search needs bm25s; run {install.command("host")}'
+      ) from error
+    self._bm25s: Any = bm25s
     self._index = self._bm25s.BM25()
     self._index.index(self._words(texts), show_progress=False)
 
@@ -82,9 +88,9 @@ class Search:
     best = self._index.best(query, self._passages)
     if not best:
       return 'No passage has any of these words.'
-    found = ('\n'.join(filter(None, self._corpus[i])) for i in best)
-    shown = (f'[{place}] {text}' for place, text in enumerate(found, 1))
-    return shorten('\n\n'.join(shown), self._characters)
+    passages = ('\n'.join(filter(None, self._corpus[i])) for i in best)
+    results = (f'[{place}] {text}' for place, text in enumerate(passages, 1))
+    return shorten('\n\n'.join(results), self._characters)
 
 
 def top(scores: np.ndarray, k: int) -> np.ndarray:
@@ -92,16 +98,6 @@ def top(scores: np.ndarray, k: int) -> np.ndarray:
   least = np.partition(scores, -k)[-k] if k < len(scores) else 0.0
   good = np.flatnonzero((scores >= least) & (scores > 0))
   return good[np.argsort(-scores[good], kind='stable')][:k]
-
-
-def _library() -> Any:
-  try:
-    import bm25s
-  except ImportError as error:
-    raise ImportError(
-      f'search needs bm25s; run {install.command("host")}'
-    ) from error
-  return bm25s
 
 
 def _read(path: pathlib.Path) -> list[tuple[str, str]]:

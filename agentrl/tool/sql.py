@@ -8,7 +8,7 @@ import time
 import urllib.parse
 from typing import Any
 
-from agentrl.tool.base import Fault, shorten
+from agentrl.tool.base import ToolError, shorten
 from agentrl.tool.schema import schema
 
 _ACTIONS = (
@@ -17,8 +17,9 @@ _ACTIONS = (
   sqlite3.SQLITE_RECURSIVE,
 )
 _PRAGMAS = (
-  'foreign_key_list', 'index_info', 'index_list', 'table_info', 'table_list',
-)  # fmt: skip
+  *('foreign_key_list', 'index_info', 'index_list'),
+  *('table_info', 'table_list'),
+)
 _FUNCTIONS_REFUSED = ('load_extension', 'fts3_tokenizer')
 _LIMITS = {
   sqlite3.SQLITE_LIMIT_LENGTH: 1_000_000,  # bytes of a value or a row
@@ -46,7 +47,7 @@ class Sql:
     characters: int = 4000,
     seconds: float = 5.0,
   ):
-    """Of a file and the most that a call may show and take.
+    """Opens a database file, with limits of a call's output and time.
 
     Raises:
       ValueError: the file is no database that can be read without writing.
@@ -63,18 +64,21 @@ class Sql:
 
   def __call__(self, query: str) -> str:
     end = time.monotonic() + self._seconds
-    with contextlib.closing(_connect(self._uri)) as connection:
+    with contextlib.closing(sqlite3.connect(self._uri, uri=True)) as connection:
+      for kind, most in _LIMITS.items():
+        connection.setlimit(kind, most)
+      connection.set_authorizer(_allowed)
       connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
       try:
-        found = connection.execute(query)
-        rows = found.fetchmany(self._rows + 1)
+        cursor = connection.execute(query)
+        rows = cursor.fetchmany(self._rows + 1)
       except sqlite3.Error as error:
         if time.monotonic() > end:
-          raise Fault(
+          raise ToolError(
             'time', f'The query was stopped after {self._seconds:g} s.'
           ) from error
-        raise Fault('error', f'The query failed: {error}.') from error
-      return self._show(found.description, rows)
+        raise ToolError('error', f'The query failed: {error}.') from error
+      return self._show(cursor.description, rows)
 
   def _show(self, described: Any, rows: list[tuple]) -> str:
     if not described:
@@ -111,14 +115,6 @@ def _uri(path: str | os.PathLike) -> str:
   return f'file:{urllib.parse.quote(str(place))}?mode=ro'
 
 
-def _connect(uri: str) -> sqlite3.Connection:
-  connection = sqlite3.connect(uri, uri=True)
-  for kind, most in _LIMITS.items():
-    connection.setlimit(kind, most)
-  connection.set_authorizer(_allowed)
-  return connection
-
-
 def _allowed(action: int, first: str | None, second: str | None, *_) -> int:
   """To read, to compute, and to ask for the shape of tables."""
   good = action in _ACTIONS
@@ -131,7 +127,7 @@ def _tables(uri: str, path: str | os.PathLike) -> str:
   """a(x, y), b(z): for the model, so that it need not ask."""
   try:
     with contextlib.closing(sqlite3.connect(uri, uri=True)) as connection:
-      found = connection.execute(
+      tables = connection.execute(
         'SELECT m.name, group_concat(c.name, ", ") FROM sqlite_master m,'
         " pragma_table_info(m.name) c WHERE m.type IN ('table', 'view')"
         " AND m.name NOT LIKE 'sqlite\\_%' ESCAPE '\\' GROUP BY m.name"
@@ -139,4 +135,4 @@ def _tables(uri: str, path: str | os.PathLike) -> str:
       ).fetchall()
   except sqlite3.Error as error:
     raise ValueError(f'database {path} cannot be read: {error}') from error
-  return ', '.join(f'{table}({columns})' for table, columns in found) or 'none'
+  return ', '.join(f'{table}({columns})' for table, columns in tables) or 'none'

@@ -11,18 +11,21 @@ computed, not sampled.
 """
 
 from agentrl.study.spec import Arm, Claim, Env, Study
-from agentrl.tabular.build import Size
+from agentrl.tabular.build import TabularSize
 
 POLICY, PRM, VALUE = 'role.policy.lr', 'role.prm.lr', 'role.value.lr'
-TRAJECTORY = (
-  'grpo', 'dr_grpo', 'rloo', 'reinforce_pp', 'opo', 'maxrl',
-)  # fmt: skip
+TRAJECTORY = ('grpo', 'dr_grpo', 'rloo', 'reinforce_pp', 'opo', 'maxrl')
 TURN = ('gigpo', 'gigpo_no_std', 'hgpo')
 CRITIC = ('ppo', 'ppo_turn', 'ppo_bilevel', 'odysseus')
 LEARNED = (
-  'oprl', 'oprl_rloo', 'oprl_merged', 'oprl_token', 'oprl_process_only',
-  'oprl_parity', 'prime',
-)  # fmt: skip
+  'oprl',
+  'oprl_rloo',
+  'oprl_merged',
+  'oprl_token',
+  'oprl_process_only',
+  'oprl_parity',
+  'prime',
+)
 CONTROL = ('oprl_placebo', 'oprl_restart')
 # The environment tells these how near the end is, which others do not know.
 TOLD = ('oprl_truth', 'vpr')
@@ -36,9 +39,13 @@ def arm(name: str, part: str = 'method', label: str = '', **fields) -> Arm:
     rates[VALUE] = 0.3  # at the policy's rate values swing about
   path = f'configs/{fields.pop("config", name)}.py'
   return Arm(
-    label.replace(' ', '_') or name, label or name, path,
-    part=part, rates={**rates, **fields.pop('rates', {})}, **fields,
-  )  # fmt: skip
+    label.replace(' ', '_') or name,
+    label or name,
+    path,
+    part=part,
+    rates={**rates, **fields.pop('rates', {})},
+    **fields,
+  )
 
 
 ARMS = (
@@ -85,8 +92,11 @@ def get_study() -> Study:
     envs={
       'bifurcation': Env(
         'Bifurcation: one of 10 turns matters, 4 choices, slip 0.2',
-        {'world': 'bifurcation', 'iterations': 40,
-         'settings': {'length': 10, 'slip': 0.2}},
+        {
+          'world': 'bifurcation',
+          'iterations': 40,
+          'settings': {'length': 10, 'slip': 0.2},
+        },
       ),
       'key_door': Env(
         'Key and door: a 5x5 grid, at most 24 turns, slip 0.1',
@@ -100,10 +110,10 @@ def get_study() -> Study:
     reference='grpo',
     grid=(0.1, 0.2, 0.4, 0.8, 1.6),
     rate=0.4,
-    changes={'size': Size(tokens=2)},
+    changes={'size': TabularSize(tokens=2)},
     pairs=64,
     tuning=16,
-    told={
+    extra_metrics={
       'credit: correlation with the exact advantage': 'credit correlation',
       'credit: bias': 'credit bias',
       'credit: noise': 'credit noise',
@@ -116,4 +126,4 @@ def get_study() -> Study:
       'methods that branch, replay, or have signals that read text; those that'
       ' differ from one of these in their loss only',
     ),
-  )  # fmt: skip
+  )

@@ -13,7 +13,7 @@ from agentrl.study.spec import Arm, Claim, Env, Study
 POLICY, PRM = 'role.policy.lr', 'role.prm.lr'
 BOTH = {POLICY: 1.0, PRM: 1.0}  # the PRM learns as fast as the policy
 # Rates are constant: a run at a smaller budget is the start of a longer one.
-STEADY = {'role.prm.final': 1.0}
+STEADY = {'role.prm.final_lr_fraction': 1.0}
 
 
 def control(name, label, config='oprl', part='control', prm=1.0, **changes):
@@ -38,7 +38,7 @@ ARMS = (
   Arm('gigpo', 'GiGPO', 'configs/gigpo.py', pairs=5),
   Arm('prime', 'PRIME', 'configs/prime.py', STEADY, rates=BOTH, pairs=5),
   Arm('ppo_turn', 'PPO, turn GAE', 'configs/ppo_turn.py',
-      {'role.value.final': 1.0}, pairs=5),
+      {'role.value.final_lr_fraction': 1.0}, pairs=5),
   control('alpha_1', 'alpha 1', part='ablation', coef__step=1.0),
   control('merged', 'merged reward', 'oprl_merged', 'ablation'),
   control('token', 'token-level', 'oprl_token', 'ablation'),
@@ -84,8 +84,12 @@ def get_study() -> Study:
       'sokoban': Env(
         'Sokoban 6x6, one box, 2 to 5 moves, at most 6 turns, rewarded at the'
         ' end only',
-        {'env.reward': 'sparse', 'env.min_moves': 2, 'env.max_moves': 5,
-         'rollout.turns': 6},
+        {
+          'env.reward': 'sparse',
+          'env.min_moves': 2,
+          'env.max_moves': 5,
+          'rollout.max_turns': 6,
+        },
       )
     },
     claims=CLAIMS,
@@ -96,14 +100,18 @@ def get_study() -> Study:
     grid=(7.5e-5, 1.5e-4, 3e-4),
     rate=1.5e-4,
     changes={
-      'rollout.batch': 64, 'steps': 48, 'sft.steps': 160,
-      'role.policy.final': 1.0, 'eval.episodes': 2000, 'eval.every': 12,
+      'rollout.batch': 64,
+      'steps': 48,
+      'sft.steps': 160,
+      'role.policy.final_lr_fraction': 1.0,
+      'eval.episodes': 2000,
+      'eval.every': 12,
       'checkpoint.every': 48,
     },
-    told={
+    extra_metrics={
       'PRM: correlation with the truth': 'prm/truth_correlation',
       'PRM: pairs in the right order': 'prm/pair_accuracy',
-      'PRM: distance from the policy, nats a token': 'prm/distance',
+      'PRM: distance from the policy, nats a token': 'prm/kl',
       'entropy, nats a token': 'rollout/entropy',
     },
     notes=(
@@ -114,4 +122,4 @@ def get_study() -> Study:
       ' that is best for OPRL, and at the common one',
       'alpha 0 is not run: it is GRPO exactly, which a test shows',
     ),
-  )  # fmt: skip
+  )

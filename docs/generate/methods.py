@@ -1,112 +1,145 @@
-"""Writes docs/METHODS.md: what every config is made of, and what was measured.
+"""Writes docs/METHODS.md: every method with its components, cost and credit.
 
   python -m experiments.methods
 
-Everything is read from the configs, the registry and the tests; the numbers
-and the picture are those that `python -m experiments.credit --out=docs` wrote.
+All but the advice is read from the configs, the registry and the tests; the
+numbers and the picture are those that `python -m experiments.credit --out=docs`
+wrote.
 """
 
+import functools
 import glob
 import importlib
 import json
 import os
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
+
+from ml_collections import ConfigDict
 
 from agentrl import registry
 from agentrl.configs import base
 from agentrl.run import config_file
 from agentrl.study import credit_report
+from docs.generate import config, method_cost, method_groups
 
 PAGE = 'docs/METHODS.md'
 NUMBERS = 'docs/credit.json'
 # Slots that a method rarely changes: shown where they are not these.
 USUAL = {
-  'task': 'fixed', 'rollout': 'jit', 'collect': 'once', 'plan': 'minibatches',
-}  # fmt: skip
+  'task': 'fixed',
+  'rollout': 'jit',
+  'collect': 'once',
+  'minibatch': 'minibatches',
+}
 _SHOWN = tuple(c for c in credit_report.COLUMNS if c != 'seconds')
 _HEAD = """\
 # Methods
 
 Made by `python -m experiments.methods` from `configs/`; do not edit it.
 """
+# Every number stands in RESULTS.md.
+FIRST = """\
+## Which to try first
+
+Start with [grpo](#grpo): it needs no network beside the policy, and no method
+that sees outcomes alone is far above it in [RESULTS.md](RESULTS.md). Then
+change one thing. If states recur within a group, try [gigpo](#gigpo): +3.0
+points over GRPO in a grid world and +0.7 on sparse Sokoban. If the environment
+can score every turn, try [vpr](#vpr): +14.4 points in the grid,
+where the score is the truth. A critic of tokens, [ppo](#ppo), gives +2.1 points
+there and costs a second network. Process reward models ([oprl](#oprl),
+[prime](#prime)) were not above GRPO. Tune the learning rate of each method: at
+one common rate the sign of a difference can turn. All of this is of small
+models in small worlds; measure in yours.
+"""
+_COST = """\
+The tables below group methods by what they share. Their cost is per iteration,
+beside sampling and training the policy. *Networks* are those beside the policy.
+*Passes* are networks that read the batch once more before the update, and the
+gradient steps of trained ones; a signal counts as one pass of each network it
+reads. *Attempts* are sampled for each trajectory that is trained on.
+"""
 
 
 class Said(NamedTuple):
-  """What a config's docstring says."""
+  """The parts of a config's docstring."""
 
   line: str  # what the method is
   title: str  # of its paper; empty where it has none of its own
   arxiv: str
   rest: str  # equation, differences, what to expect; Markdown
 
+  @property
+  def link(self) -> str:
+    return f'[{self.arxiv}](https://arxiv.org/abs/{self.arxiv})'
 
-def said(doc: str) -> Said:
+
+def parse_docstring(doc: str) -> Said:
   """Reads the docstring of a config."""
   parts = re.split(r'\n\s*\n', doc.strip())
   papers = [p for p in parts if p.startswith('Paper')]
-  found = re.search(r'\b\d{4}\.\d{5}\b', papers[0] if papers else doc)
+  match = re.search(r'\b\d{4}\.\d{5}\b', papers[0] if papers else doc)
   title = ''
   if papers:
     title = re.sub(r'^Papers?:\s*', '', ' '.join(papers[0].split()))
     title = re.split(r',?\s*\(?(?:arXiv:?\s*)?\b\d{4}\.\d{5}', title)[0]
-  rest = [p for p in parts[1:] if p not in papers[:1] and not _command(p)]
+  rest = [
+    f'```\n{p}\n```' if p.startswith('  ') else p  # indented: equations
+    for p in parts[1:]
+    if p not in papers[:1] and not p.lstrip().startswith('python -m')
+  ]
   return Said(
     line=' '.join(parts[0].split()),
     title=title.rstrip('., '),
-    arxiv=found.group() if found else '',
-    rest='\n\n'.join(map(_markdown, rest)),
+    arxiv=match.group() if match else '',
+    rest='\n\n'.join(rest),
   )
-
-
-def _command(part: str) -> bool:
-  return part.lstrip().startswith('python -m')
-
-
-def _markdown(part: str) -> str:
-  """Indented paragraphs are equations."""
-  return f'```\n{part}\n```' if part.startswith('  ') else part
 
 
 def section(name: str, tests: dict[str, str]) -> str:
   """The method's part of the page."""
-  module = importlib.import_module(f'agentrl.configs.{name}')
-  c, doc = module.get_config(), said(module.__doc__)
+  c, doc = method(name)
   w = base.wiring(c)
-  lines = [f'## {name}', '', doc.line, '', f'Paper: {_paper(doc)}', '']
+  paper = f'{doc.title}, {doc.link}' if doc.title else f'see {doc.link}'
+  lines = [f'### {name}', '', doc.line, '', f'Paper: {paper}', '']
   lines += [f'- {what}: {text}' for what, text in _slots(c, w) if text]
   files = ', '.join(f'`{x}`' for x in (f'configs/{name}.py', *_files(w)))
-  seen = ', '.join(f'`{x}`' for x in _mentions(name, tests)) or 'none'
+  pattern = re.compile(rf"""['"/]{name}(?:['"]|\.py)""")
+  seen = [f'`{path}`' for path, text in tests.items() if pattern.search(text)]
+  seen = ', '.join(seen) or 'none'
   lines += [f'- files: {files}', f'- tests that name it: {seen}']
   return '\n'.join([*lines, *(['', doc.rest] if doc.rest else []), ''])
 
 
-def _paper(doc: Said) -> str:
-  link = f'[{doc.arxiv}](https://arxiv.org/abs/{doc.arxiv})'
-  return f'{doc.title}, {link}' if doc.title else f'see {link}'
-
-
-def _slots(c, w: registry.Wiring):
-  """(what, pieces) of everything the method chooses."""
+def _slots(c, w: registry.MethodSpec):
+  """(what, components) of everything the method chooses."""
 
   def code(names, sep=' + '):
     return sep.join(f'`{n}`' for n in names)
 
-  rare = {'task': w.task, 'rollout': w.rollout, 'collect': w.collect,
-          'plan': w.plan}  # fmt: skip
+  rare = {
+    'task': w.task,
+    'rollout': w.rollout,
+    'collect': w.collect,
+    'minibatch': w.minibatch,
+  }
   for slot, name in rare.items():
     yield slot, f'`{name}`' if name != USUAL[slot] else ''
+  own = c.role.policy.optimizer
+  yield 'optimizer', f'`{own}`' if own != 'adam' else ''
   yield 'reward', code(w.reward) if w.reward != ('env',) else ''
   yield 'curate', code(w.curate, ', ')
   yield 'signals', code(w.signal, ', ')
   for stream in w.advantage:
     by = f' x {c.coef[stream]:g}' if c.coef[stream] != 1 else ''
     yield f'stream {stream}', code(w.stream[stream], ' → ') + by
-  yield 'finish', code(w.finish, ' → ')
+  yield 'post', code(w.post, ' → ')
   terms = (
     f'`{n}`'
     + (f' x {c.coef[n]:g}' if c.coef[n] != 1 else '')
-    + f' by `{w.reduce.get(n, "token_mean")}`'
+    + f' by `{w.loss_aggregation.get(n, "token_mean")}`'
     for n in w.loss
   )
   yield 'loss', ' + '.join(terms)
@@ -115,44 +148,79 @@ def _slots(c, w: registry.Wiring):
   yield 'roles beside the policy', ', '.join(beside)
 
 
-def _files(w: registry.Wiring) -> list[str]:
-  """The modules of its pieces, but for the usual ones."""
-  found = [
+def _files(w: registry.MethodSpec) -> list[str]:
+  """The modules of its components, but for the usual ones."""
+  modules = [
     registry.get(slot, name).f.__module__
     for _, slot, name in registry.parts(w)
     if USUAL.get(slot) != name and (slot, name) != ('reward', 'env')
   ]
-  return [x.replace('.', '/') + '.py' for x in sorted(set(found))]
+  return [x.replace('.', '/') + '.py' for x in sorted(set(modules))]
 
 
-def _mentions(name: str, tests: dict[str, str]) -> list[str]:
-  pattern = re.compile(rf"""['"/]{name}(?:['"]|\.py)""")
-  return [path for path, text in tests.items() if pattern.search(text)]
+@functools.cache
+def method(name: str) -> tuple[ConfigDict, Said]:
+  """A method's config, and what its docstring says."""
+  module = importlib.import_module(f'agentrl.configs.{name}')
+  return module.get_config(), parse_docstring(module.__doc__)
 
 
 def page(names: list[str], report: dict) -> str:
-  """The whole page, in alphabetical order.
+  """The whole page, group by group.
 
   Args:
-    report: of `crediting.measure`
+    report: of `credit.measure`
   """
+  method_groups.check(names)
   tests = {}
   for path in sorted(glob.glob('tests/**/*.py', recursive=True)):
     with open(path, encoding='utf-8') as f:
       tests[path] = f.read()
-  sections = [section(name, tests) for name in names]
-  return '\n'.join([_HEAD, _measured(names, report), *sections])
+  lines = [_HEAD, FIRST, '## Cost', '', _COST]
+  for title in method_groups.GROUPS:
+    lines.append(f'- [{_capital(title)}](#{_anchor(title)})')
+  lines += ['', '## Credit', '', _measured(report)]
+  for title, members in method_groups.GROUPS.items():
+    lines += [f'## {_capital(title)}', '', *_overview(members), '']
+    lines += [section(name, tests) for name in members]
+  return '\n'.join(lines)
 
 
-def _measured(names: list[str], report: dict) -> str:
-  size = report['size']
+def _capital(title: str) -> str:
+  return title[0].upper() + title[1:]
+
+
+def _anchor(title: str) -> str:
+  """The anchor that GitHub gives a heading."""
+  return re.sub(r'[^\w -]', '', title.lower()).replace(' ', '-')
+
+
+def _overview(members: tuple[str, ...]) -> Iterator[str]:
+  yield '| method | | paper | networks | passes | attempts |'
+  yield '|---|---|---|---|---|---|'
+  for name in members:
+    c, doc = method(name)
+    cost = method_cost.cost(c)
+    yield config.row(
+      f'[{name}](#{name})',
+      doc.line,
+      doc.link,
+      cost.networks_text(),
+      cost.passes_text(),
+      cost.attempts_text(),
+    )
+
+
+def _measured(report: dict) -> str:
+  size, skipped = report['size'], report['skipped']
   lines = [
     f'Credit held against the truth on `{report["env"]}`: {size["seeds"]}'
     f' batches of {size["tasks"]} tasks x {size["group"]} trajectories of a'
     f' {report["policy"]} policy; learned signals saw {size["warm"]} batches'
     ' before. This is how far credit is from the truth, not how well a policy'
     ' learns with it. Methods that sample in a way of their own (branching,'
-    ' messages in parts, ...) are measured and shown on a batch of their own.',
+    ' messages in parts, ...) are measured on a batch of their own and not in'
+    ' the picture.',
     '',
     'An implicit PRM is told which trajectories were solved, not where; here'
     ' the observations after the decisive turn show the result, and it learns'
@@ -163,21 +231,33 @@ def _measured(names: list[str], report: dict) -> str:
     '\n'.join(credit_report.LEGEND.splitlines()[:-1]),
     '```',
     '',
-    '![The same turns, credited by every method](credit.png)',
+    *_picture(report),
     '',
-    f'| method | paper | {" | ".join(_SHOWN)} |',
-    f'|---|---|{"---|" * len(_SHOWN)}',
+    f'| method | {" | ".join(_SHOWN)} |',
+    f'|---|{"---|" * len(_SHOWN)}',
   ]
-  for name in names:
-    doc = said(importlib.import_module(f'agentrl.configs.{name}').__doc__)
-    told = report['methods'].get(name)
-    row = (f'{told[c]:.2f}' if told else '' for c in _SHOWN)
-    link = f'[{doc.arxiv}](https://arxiv.org/abs/{doc.arxiv})'
-    lines.append(f'| [{name}](#{name}) | {link} | {" | ".join(row)} |')
-  left = [f'`{n}`: {report["skipped"][n]}.'
-          for n in names if n in report['skipped']]  # fmt: skip
-  return '\n'.join([*lines, '', *(['Not measured there:', '', *left, '']
-                                  if left else [])])  # fmt: skip
+  for name in sorted(report['methods']):
+    scores = report['methods'][name]
+    row = ' | '.join(f'{scores[c]:.2f}' for c in _SHOWN)
+    lines.append(f'| [{name}](#{name}) | {row} |')
+  reasons = [f'`{name}`: {skipped[name]}.' for name in sorted(skipped)]
+  return '\n'.join([*lines, '', 'Not measured there:', '', *reasons, ''])
+
+
+def _picture(report: dict) -> list[str]:
+  """The picture, and which methods it shows."""
+  if 'picture' not in report:  # drawn before it was of a few
+    return ['![The same turns, credited by every method](credit.png)']
+  picture = report['picture']
+  links = ', '.join(f'[{x}](#{x})' for x in picture['shown'])
+  return [
+    '![The same turns, credited by methods that differ](credit.png)',
+    '',
+    f'The picture shows {links}: of {picture["of"]} methods that credit the'
+    ' same turns, those whose credit differs most. First come the two furthest'
+    ' apart by cosine distance over all turns, then each time the one that is'
+    ' furthest from all that are shown.',
+  ]
 
 
 def read_numbers() -> dict:

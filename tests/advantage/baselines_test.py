@@ -147,39 +147,82 @@ OTB = ('turn_reward', 'return_to_go_tokens', 'optimal_token_baseline')
 JUDGE = ('add_term', {'name': 'judge'})
 # name -> (streams, coefficients, finish, reference)
 METHODS = {
-  'opo': ({'a': ('episode_return', ('center', {'unit': 'token'}))}, {}, (),
-          opo),
-  'gpg': ({'a': ('episode_return', 'center', 'scale_by_nonzero')}, {}, (),
-          gpg),
+  'opo': (
+    {'a': ('episode_return', ('center', {'unit': 'token'}))},
+    {},
+    (),
+    opo,
+  ),
+  'gpg': ({'a': ('episode_return', 'center', 'scale_by_nonzero')}, {}, (), gpg),
   'grpo_passk': ({'a': ('episode_return', 'lead_of_best')}, {}, (), passk),
-  'maxrl': ({'a': ('episode_outcome', 'scale_by_mean', 'center')}, {}, (),
-            maxrl),
-  'lite_ppo': ({'a': ('episode_return', ('scale', {'by': ()}), 'center')},
-               {}, (), lite_ppo),
-  'dgrpo': ({'a': ('episode_return', *Z, 'weigh_by_difficulty')}, {}, (),
-            dgrpo_mean_one),
-  'dgrpo_plain': ({'a': ('episode_return', *Z, 'scale_by_difficulty')}, {}, (),
-                  dgrpo),
+  'maxrl': (
+    {'a': ('episode_outcome', 'scale_by_mean', 'center')},
+    {},
+    (),
+    maxrl,
+  ),
+  'lite_ppo': (
+    {'a': ('episode_return', ('scale', {'by': ()}), 'center')},
+    {},
+    (),
+    lite_ppo,
+  ),
+  'dgrpo': (
+    {'a': ('episode_return', *Z, 'weigh_by_difficulty')},
+    {},
+    (),
+    dgrpo_mean_one,
+  ),
+  'dgrpo_plain': (
+    {'a': ('episode_return', *Z, 'scale_by_difficulty')},
+    {},
+    (),
+    dgrpo,
+  ),
   'dgrpo_published': (
-    {'a': ('episode_return', 'scale_by_difficulty', 'center',
-           ('scale', {'eps': 0.0}))}, {}, (), published),
-  'sum_of_turns': ({'a': ('turn_reward', 'episode_sum', 'center')}, {}, (),
-                   estimators.dr_grpo),
+    {
+      'a': (
+        'episode_return',
+        'scale_by_difficulty',
+        'center',
+        ('scale', {'eps': 0.0}),
+      )
+    },
+    {},
+    (),
+    published,
+  ),
+  'sum_of_turns': (
+    {'a': ('turn_reward', 'episode_sum', 'center')},
+    {},
+    (),
+    estimators.dr_grpo,
+  ),
   'otb': ({'a': OTB}, {}, (), otb),
-  'gdpo': ({'a': ('episode_outcome', *Z), 'b': (JUDGE, 'episode_sum', *Z)},
-           {'b': -2.0}, (('whiten', TRAJECTORY),), gdpo),
-  'bn_gspo': ({'a': ('episode_return', *Z)}, {},
-              (('whiten', TRAJECTORY | {'ddof': 0}),), bn),
-}  # fmt: skip
+  'gdpo': (
+    {'a': ('episode_outcome', *Z), 'b': (JUDGE, 'episode_sum', *Z)},
+    {'b': -2.0},
+    (('whiten', TRAJECTORY),),
+    gdpo,
+  ),
+  'bn_gspo': (
+    {'a': ('episode_return', *Z)},
+    {},
+    (('whiten', TRAJECTORY | {'ddof': 0}),),
+    bn,
+  ),
+}
 
 
 def _story():
   """A constant group, a singleton, and one group that nobody solved."""
   s = batches.story(seed=4)
-  outcome = [0.7 if g == 1 else float(i % 3 == 0)
-             for i, g in enumerate(s.group)]  # fmt: skip
-  outcome = [0.0 if g == 2 else x
-             for x, g in zip(outcome, s.group, strict=True)]  # fmt: skip
+  outcome = [
+    0.7 if g == 1 else float(i % 3 == 0) for i, g in enumerate(s.group)
+  ]
+  outcome = [
+    0.0 if g == 2 else x for x, g in zip(outcome, s.group, strict=True)
+  ]
   return s._replace(outcome=outcome)
 
 
@@ -247,8 +290,9 @@ def test_is_the_equation(method, layout):
   assert np.all(np.asarray(found[method])[~laid.batch.rows.sampled] == 0)
 
 
-@pytest.mark.parametrize('method', ['opo', 'gpg', 'grpo_passk', 'maxrl',
-                                    'lite_ppo', 'dgrpo', 'otb'])  # fmt: skip
+@pytest.mark.parametrize(
+  'method', ['opo', 'gpg', 'grpo_passk', 'maxrl', 'lite_ppo', 'dgrpo', 'otb']
+)
 def test_equal_members_get_exactly_zero(method):
   laid, found = results('moved')
   x = batches.read(found[method], STORY, laid)
@@ -324,7 +368,9 @@ def test_otb_leaves_out_who_is_alone():
   """The last tokens of the longest trajectory are compared with nobody's."""
   laid, found = results('history')
   x = batches.read(found['otb'], STORY, laid)
-  longest = max((i for i, g in enumerate(STORY.group) if g == 0),
-                key=lambda i: sum(STORY.size[i]))  # fmt: skip
+  longest = max(
+    (i for i, g in enumerate(STORY.group) if g == 0),
+    key=lambda i: sum(STORY.size[i]),
+  )
   assert x[longest][-1][-1] == 0
   assert x[longest][0][0] != 0

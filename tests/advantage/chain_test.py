@@ -67,9 +67,14 @@ def test_streams_are_summed_with_their_coefficients(laid):
   sampled = np.asarray(laid.batch.rows.sampled)
   np.testing.assert_array_equal(x, np.where(sampled, 122.0, 0))
   assert set(metrics) == {
-    'a/seen', 'a/abs', 'b/seen', 'b/abs', 'finish/seen', 'finish/abs',
-  }  # fmt: skip
-  total, weight = metrics['finish/abs']
+    'a/seen',
+    'a/abs_mean',
+    'b/seen',
+    'b/abs_mean',
+    'post/seen',
+    'post/abs_mean',
+  }
+  total, weight = metrics['post/abs_mean']
   assert float(total / weight) == 122.0
 
 
@@ -107,7 +112,9 @@ def test_credit_is_never_differentiated(laid):
     credit, metrics = chain.advantage(
       {'a': bound}, {}, links('add_token_signal'), laid.batch, signals
     )
-    return jnp.sum(credit.turn) + jnp.sum(credit.token) + metrics['a/abs'][0]
+    return (
+      jnp.sum(credit.turn) + jnp.sum(credit.token) + metrics['a/abs_mean'][0]
+    )
 
   grads = jax.jit(jax.grad(f))(laid.signals)
   assert all(not g.any() for g in jax.tree.leaves(grads))

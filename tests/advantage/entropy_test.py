@@ -67,8 +67,9 @@ def _loop_factor(s, lam, same):
   h = [[np.mean(x) for x in turns] for turns in s.token['entropy']]
   out = []
   for i, turns in enumerate(h):
-    every = [x for j, g in enumerate(s.group) for x in h[j]
-             if same(g, s.group[i])]  # fmt: skip
+    every = [
+      x for j, g in enumerate(s.group) for x in h[j] if same(g, s.group[i])
+    ]
     low, high = min(every), max(every)
     u = lambda x, low=low, high=high: (x - low) / (high - low)  # noqa: E731
     mean = np.mean([np.exp(-lam * u(x)) for x in every])
@@ -102,14 +103,18 @@ def test_factor_is_the_equation(name, lam, same, variant):
 
 
 @pytest.mark.parametrize('variant', VARIANTS)
-@pytest.mark.parametrize(('name', 'coef'), [('boost', 0.2),
-                                            ('boost_group', 0.5)])  # fmt: skip
+@pytest.mark.parametrize(
+  ('name', 'coef'), [('boost', 0.2), ('boost_group', 0.5)]
+)
 def test_boost_is_the_equation(name, coef, variant):
   got, h = results(variant), STORY.token['entropy']
   want = []
   for i, turns in enumerate(h):
-    pool = [j for j, g in enumerate(STORY.group)
-            if name == 'boost' or g == STORY.group[i]]  # fmt: skip
+    pool = [
+      j
+      for j, g in enumerate(STORY.group)
+      if name == 'boost' or g == STORY.group[i]
+    ]
     every = np.concatenate([x for j in pool for x in h[j]])
     mean, std = np.mean(every), np.std(every, ddof=1) + 1e-6
     want.append([1 + coef * (x - mean) / std for x in turns])

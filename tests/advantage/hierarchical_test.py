@@ -104,8 +104,9 @@ def test_three_advantages_three_spans_three_targets(layout):
       [at != 1 or k in _starts(switches, i) for k in range(len(STORY.size[i]))]
       for i in range(len(hand))
     ]
-    pool = np.concatenate([a[at][e] for (a, _), e in
-                           zip(hand, entries, strict=True)])  # fmt: skip
+    pool = np.concatenate(
+      [a[at][e] for (a, _), e in zip(hand, entries, strict=True)]
+    )
     mean, std = np.mean(pool), np.sqrt(np.var(pool, ddof=1) + 1e-8)
     name = list(HEADS)[at]
     parts = credit.token, credit.target[name], credit.target[f'{name}.weight']
@@ -181,8 +182,9 @@ def test_gain_of_a_switch_on_its_token(layout):
       on = np.array(_spans(n)) == int(Span.SWITCH)
       p = np.exp(-np.abs(STORY.token['old_logp'][i][k][on]).sum())
       beta = p if switches[i][k] else 1 - p
-      gap = np.subtract(*(STORY.token[HEADS[v]][i][k][0]
-                          for v in ('high', 'low')))  # fmt: skip
+      gap = np.subtract(
+        *(STORY.token[HEADS[v]][i][k][0] for v in ('high', 'low'))
+      )
       hand[i][k] = (switches[i][k] - beta) * gap
   pool = np.concatenate([a[d] for a, d in zip(hand, decided, strict=True)])
   mean, std = np.mean(pool), np.sqrt(np.var(pool, ddof=1) + 1e-8)

@@ -50,8 +50,9 @@ def _ratios(unit, of=np.sum):
     else:
       all_of = of(np.concatenate(turns))
       whole = [of(g) if unit == 'turn' else all_of for g in turns]
-      out.append([np.full(g.shape, np.exp(x))
-                  for g, x in zip(turns, whole, strict=True)])  # fmt: skip
+      out.append(
+        [np.full(g.shape, np.exp(x)) for g, x in zip(turns, whole, strict=True)]
+      )
   return out
 
 

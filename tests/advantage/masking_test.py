@@ -20,9 +20,9 @@ def _float64():
     yield
 
 
-def _run(laid, stream, finish=()):
+def _run(laid, stream, post=()):
   credit, metrics = chain.advantage(
-    {'a': links(*stream)}, {}, links(*finish), laid.batch, laid.signals
+    {'a': links(*stream)}, {}, links(*post), laid.batch, laid.signals
   )
   a = chain.token_advantage(credit, laid.batch.rows)
   told = (
@@ -50,7 +50,7 @@ def test_odysseus_whitens_then_keeps_what_is_positive(layout):
   np.testing.assert_allclose(a, want, atol=1e-9)
   np.testing.assert_array_equal(weight, want > 0)
   assert 0 < weight.sum() < weight.size
-  kept, whole = metrics['finish/kept']
+  kept, whole = metrics['post/kept']
   assert (kept, whole) == (weight.sum(), weight.size)
   # The critic's targets and weights are those of every turn.
   plain, *_ = _run(laid, ('turn_reward', 'gae_turns'))
@@ -79,7 +79,7 @@ def test_with_nothing_positive_nothing_is_learned():
   laid = batches.lay(STORY._replace(reward=turns))
   credit, metrics, _, weight = _run(laid, ('turn_reward',), ('positive_only',))
   assert not weight.any()
-  assert float(metrics['finish/kept'][0]) == 0
+  assert float(metrics['post/kept'][0]) == 0
   b, k = laid.batch.turns.valid.shape
   assert not np.any(reduce.token_mean(credit.weight, laid.batch.rows, b, k))
 

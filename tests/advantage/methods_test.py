@@ -18,13 +18,20 @@ TOKEN = {'unit': 'token'}
 FIRST = {'unit': 'first_turn'}
 STEP = ('step_return', ('center', STATE))
 PRIME = {
-  'outcome': ('episode_outcome', 'leave_one_out', 'at_last_turn',
-              'at_last_token'),
+  'outcome': (
+    'episode_outcome',
+    'leave_one_out',
+    'at_last_turn',
+    'at_last_token',
+  ),
   'process': ('add_token_signal', 'scale_by_max', 'leave_one_out_tokens'),
-}  # fmt: skip
+}
 EPISODE = ('episode_outcome', 'leave_one_out')
-MERGED = ('episode_outcome', ('add_signal', {'coef': 0.5}),
-          ('leave_one_out', TURN))  # fmt: skip
+MERGED = (
+  'episode_outcome',
+  ('add_signal', {'coef': 0.5}),
+  ('leave_one_out', TURN),
+)
 KL = ('kl_in_reward', {'coef': 0.3})
 Z_STEP = ('add_signal', ('center', TURN), ('scale', TURN))
 LOW = {'token_gamma': 0.97, 'token_lam': 0.9}
@@ -32,57 +39,127 @@ LOW = {'token_gamma': 0.97, 'token_lam': 0.9}
 # name -> (streams, coefficients, finish, reference)
 METHODS = {
   'grpo': (
-    {'a': ('episode_return', 'center', 'scale')}, {}, (), estimators.grpo),
+    {'a': ('episode_return', 'center', 'scale')},
+    {},
+    (),
+    estimators.grpo,
+  ),
   'dr_grpo': ({'a': ('episode_return', 'center')}, {}, (), estimators.dr_grpo),
-  'rloo': ({'a': ('episode_return', 'leave_one_out')}, {}, (),
-           estimators.rloo),
+  'rloo': ({'a': ('episode_return', 'leave_one_out')}, {}, (), estimators.rloo),
   'reinforce_pp': (
-    {'a': ('episode_outcome', 'at_last_turn', 'at_last_token',
-           'return_to_go_tokens', 'whiten_tokens')}, {}, (),
-    estimators.reinforce_pp),
+    {
+      'a': (
+        'episode_outcome',
+        'at_last_turn',
+        'at_last_token',
+        'return_to_go_tokens',
+        'whiten_tokens',
+      )
+    },
+    {},
+    (),
+    estimators.reinforce_pp,
+  ),
   'reinforce_pp_kl': (
-    {'a': ('episode_outcome', 'at_last_turn', KL,
-           ('return_to_go_tokens', {'gamma': 0.99}))}, {},
-    ('whiten_tokens',), lambda s: estimators.reinforce_pp(s, 0.3, 0.99)),
+    {
+      'a': (
+        'episode_outcome',
+        'at_last_turn',
+        KL,
+        ('return_to_go_tokens', {'gamma': 0.99}),
+      )
+    },
+    {},
+    ('whiten_tokens',),
+    lambda s: estimators.reinforce_pp(s, 0.3, 0.99),
+  ),
   'reinforce_pp_baseline': (
-    {'a': ('episode_return', 'center', 'whiten')}, {}, (),
-    estimators.reinforce_pp_baseline),
+    {'a': ('episode_return', 'center', 'whiten')},
+    {},
+    (),
+    estimators.reinforce_pp_baseline,
+  ),
   'gigpo': (
-    {'episode': ('episode_return', 'center', 'scale'),
-     'step': (*STEP, ('scale', STATE))}, {'step': 1.5}, (),
-    lambda s: estimators.gigpo(s, omega=1.5)),
+    {
+      'episode': ('episode_return', 'center', 'scale'),
+      'step': (*STEP, ('scale', STATE)),
+    },
+    {'step': 1.5},
+    (),
+    lambda s: estimators.gigpo(s, omega=1.5),
+  ),
   'gigpo_no_std': (
-    {'episode': ('episode_return', 'center'), 'step': STEP}, {}, (),
-    lambda s: estimators.gigpo(s, std=False)),
-  'prime': (PRIME, {'outcome': 5.0, 'process': 5.0},
-            ('return_to_go_tokens', 'whiten_tokens'), estimators.prime),
-  'oprl': ({'episode': ('episode_outcome', 'center', 'scale'),
-            'step': Z_STEP}, {'step': 0.7}, (),
-           lambda s: estimators.oprl(s, alpha=0.7)),
+    {'episode': ('episode_return', 'center'), 'step': STEP},
+    {},
+    (),
+    lambda s: estimators.gigpo(s, std=False),
+  ),
+  'prime': (
+    PRIME,
+    {'outcome': 5.0, 'process': 5.0},
+    ('return_to_go_tokens', 'whiten_tokens'),
+    estimators.prime,
+  ),
+  'oprl': (
+    {'episode': ('episode_outcome', 'center', 'scale'), 'step': Z_STEP},
+    {'step': 0.7},
+    (),
+    lambda s: estimators.oprl(s, alpha=0.7),
+  ),
   'oprl_loo': (
     {'episode': EPISODE, 'step': ('add_signal', ('leave_one_out', TURN))},
-    {}, (), lambda s: estimators.oprl(s, estimators.loo)),
+    {},
+    (),
+    lambda s: estimators.oprl(s, estimators.loo),
+  ),
   'oprl_first_turn': (
     {'episode': EPISODE, 'step': ('add_signal', ('leave_one_out', FIRST))},
-    {}, (), estimators.oprl_first_turn),
+    {},
+    (),
+    estimators.oprl_first_turn,
+  ),
   'oprl_merged': ({'a': MERGED}, {}, (), estimators.oprl_merged),
   'oprl_process_only': (
-    {'step': Z_STEP}, {}, (), lambda s: estimators.oprl(s, episode=False)),
+    {'step': Z_STEP},
+    {},
+    (),
+    lambda s: estimators.oprl(s, episode=False),
+  ),
   'oprl_tokens': (
-    {'episode': EPISODE,
-     'step': ('add_token_signal', ('leave_one_out_tokens', TOKEN))}, {}, (),
-    estimators.oprl_tokens),
+    {
+      'episode': EPISODE,
+      'step': ('add_token_signal', ('leave_one_out_tokens', TOKEN)),
+    },
+    {},
+    (),
+    estimators.oprl_tokens,
+  ),
   'ppo_tokens': (
-    {'a': ('turn_reward', KL, ('gae_tokens', {'gamma': 0.97, 'lam': 0.9}),
-           'whiten_tokens')}, {}, (),
-    lambda s: estimators.white(estimators.gae_tokens(s, 0.97, 0.9, 0.3)[0])),
+    {
+      'a': (
+        'turn_reward',
+        KL,
+        ('gae_tokens', {'gamma': 0.97, 'lam': 0.9}),
+        'whiten_tokens',
+      )
+    },
+    {},
+    (),
+    lambda s: estimators.white(estimators.gae_tokens(s, 0.97, 0.9, 0.3)[0]),
+  ),
   'ppo_turns': (
-    {'a': ('turn_reward', ('gae_turns', {'gamma': 0.9}), 'whiten')}, {}, (),
-    lambda s: estimators.white(estimators.gae_turns(s, 0.9)[0])),
+    {'a': ('turn_reward', ('gae_turns', {'gamma': 0.9}), 'whiten')},
+    {},
+    (),
+    lambda s: estimators.white(estimators.gae_turns(s, 0.9)[0]),
+  ),
   'ppo_bilevel': (
-    {'a': ('turn_reward', ('gae_bilevel', LOW), 'whiten_tokens')}, {}, (),
-    lambda s: estimators.white(estimators.gae_bilevel(s, **LOW)[0])),
-}  # fmt: skip
+    {'a': ('turn_reward', ('gae_bilevel', LOW), 'whiten_tokens')},
+    {},
+    (),
+    lambda s: estimators.white(estimators.gae_bilevel(s, **LOW)[0]),
+  ),
+}
 
 STORY = batches.story(seed=3)
 VARIANTS = (
@@ -99,8 +176,8 @@ def _float64():
     yield
 
 
-def _bound(streams, coef, finish):
-  return {k: links(*v) for k, v in streams.items()}, coef, links(*finish)
+def _bound(streams, coef, post):
+  return {k: links(*v) for k, v in streams.items()}, coef, links(*post)
 
 
 def _all(batch, signals):
@@ -157,9 +234,9 @@ def _simple(reward, *, step=None, group=None, size=1, prm=None, value=None):
   )
 
 
-def _run(s, streams, coef=None, finish=()):
+def _run(s, streams, coef=None, post=()):
   laid = batches.lay(s)
-  bound = _bound(streams, coef or {}, finish)
+  bound = _bound(streams, coef or {}, post)
 
   @jax.jit
   def f(batch, signals):

@@ -119,8 +119,9 @@ def test_return_to_go_of_tokens_and_rewards():
 def test_kl_in_reward():
   got, metrics = _run(('kl_in_reward', {'coef': 0.2}))
   old, ref = STORY.token['old_logp'], STORY.token['ref_logp']
-  gap = [[x - y for x, y in zip(*z, strict=True)]
-         for z in zip(old, ref, strict=True)]  # fmt: skip
+  gap = [
+    [x - y for x, y in zip(*z, strict=True)] for z in zip(old, ref, strict=True)
+  ]
   _same(got, [[-0.2 * x for x in turns] for turns in gap])
   every = batches.flat(gap)
   np.testing.assert_allclose(
@@ -147,7 +148,9 @@ def test_scale_by_max_of_nothing_is_nothing():
 
 
 def test_scale_by_max_names_the_mistake():
-  with pytest.raises(ValueError, match="within='group'; choose from"):
+  with pytest.raises(
+    ValueError, match="within='group' is unknown; choose from"
+  ):
     _run('scale_by_max', ('scale_by_max', {'within': 'group'}))
 
 

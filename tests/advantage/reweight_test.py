@@ -40,11 +40,13 @@ def _tokens(credit, laid):
 
 def _spread(per_turn):
   """[trajectory][turn] numbers on every sampled token, flat."""
-  return np.concatenate([
-    np.full(n, x)
-    for sizes, xs in zip(STORY.size, per_turn, strict=True)
-    for n, x in zip(sizes, xs, strict=True)
-  ])  # fmt: skip
+  return np.concatenate(
+    [
+      np.full(n, x)
+      for sizes, xs in zip(STORY.size, per_turn, strict=True)
+      for n, x in zip(sizes, xs, strict=True)
+    ]
+  )
 
 
 @LAYOUTS
@@ -62,7 +64,7 @@ def test_on_span(layout):
 
 
 def test_a_span_that_no_rollout_marks_is_refused():
-  w = registry.Wiring(
+  w = registry.MethodSpec(
     advantage=('a',), stream={'a': ('turn_reward', 'on_span')}
   )
   assert registry.needs(w, 'a', 'link', 'on_span') == ('span:call',)
@@ -84,8 +86,10 @@ def test_duration_weight(layout, limit):
     _tokens(after, laid), _tokens(before, laid) * _spread(want), rtol=1e-10
   )
   assert np.concatenate(want).mean() == pytest.approx(1)
-  np.testing.assert_allclose(told['duration_weight'][0], np.max(flat.clip(
-    max=limit * flat.mean()) / flat.mean() / mean))  # fmt: skip
+  np.testing.assert_allclose(
+    told['duration_weight'][0],
+    np.max(flat.clip(max=limit * flat.mean()) / flat.mean() / mean),
+  )
 
 
 @pytest.mark.parametrize('seconds', [0.0, 3.0])
@@ -111,8 +115,10 @@ def test_success_rate(layout):
     np.mean([good[j] for j in range(n) if STORY.group[j] == STORY.group[i]])
     for i in range(n)
   ]
-  mixed = [0 < r < 1 and STORY.group.count(g) > 1
-           for r, g in zip(rate, STORY.group, strict=True)]  # fmt: skip
+  mixed = [
+    0 < r < 1 and STORY.group.count(g) > 1
+    for r, g in zip(rate, STORY.group, strict=True)
+  ]
 
   def spread(xs):
     return _spread([[x] * len(s) for x, s in zip(xs, STORY.size, strict=True)])

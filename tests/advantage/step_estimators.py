@@ -38,8 +38,11 @@ def dr_mas(s, agent):
   def value(i, k):
     if not scored(i):
       return 0.0
-    same = [total(s, j) for j, m in steps(s, i)
-            if scored(j) and agent(j, m) == agent(i, k)]  # fmt: skip
+    same = [
+      total(s, j)
+      for j, m in steps(s, i)
+      if scored(j) and agent(j, m) == agent(i, k)
+    ]
     return z(total(s, i), same, ddof=1)
 
   return spread(s, value)
@@ -148,8 +151,11 @@ def vpr(s):
   raw = {}
   for i in range(len(s.group)):
     for k in range(len(s.size[i])):
-      same = [vpr_reward(s, j, m) for j, m in steps(s, i)
-              if scored(j) and s.state[j][m] == s.state[i][k]]  # fmt: skip
+      same = [
+        vpr_reward(s, j, m)
+        for j, m in steps(s, i)
+        if scored(j) and s.state[j][m] == s.state[i][k]
+      ]
       if scored(i) and len(same) > 1 and max(same) > min(same):
         raw[i, k] = vpr_reward(s, i, k) - np.mean(same)
   mean, var = np.mean([*raw.values()]), np.var([*raw.values()])
@@ -161,8 +167,12 @@ def vpr(s):
 
 
 def vpr_turn(s, least):
-  every = [(i, k) for i in range(len(s.group)) if scored(i)
-           for k in range(len(s.size[i]))]  # fmt: skip
+  every = [
+    (i, k)
+    for i in range(len(s.group))
+    if scored(i)
+    for k in range(len(s.size[i]))
+  ]
 
   def value(i, k):
     if not scored(i):
@@ -181,8 +191,11 @@ def infopo(s, beta, temperature):
     if not scored(i):
       return 0.0
     js = counted(s, i)
-    pool = [s.step[j][m] for j, m in steps(s, i)
-            if scored(j) and m < len(s.size[j]) - 1]  # fmt: skip
+    pool = [
+      s.step[j][m]
+      for j, m in steps(s, i)
+      if scored(j) and m < len(s.size[j]) - 1
+    ]
     last = k == len(s.size[i]) - 1
     x = 0.0 if last else z(s.step[i][k], pool, ddof=1)
     one = [s.outcome[j] for j in js]

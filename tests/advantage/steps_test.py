@@ -6,11 +6,10 @@ import jax
 import numpy as np
 import pytest
 
-from agentrl import registry
 from agentrl.advantage import chain
 from agentrl.configs import base  # noqa: F401  registers every piece
 from tests import batches
-from tests.advantage import estimators
+from tests.advantage import estimators, little_story
 from tests.advantage import step_estimators as plain
 from tests.batches import links
 
@@ -37,37 +36,96 @@ def _adca(*links):
 # name -> (streams, coefficients, finish, reference)
 # Of the trajectory FAILED one judgement failed.
 TRAJECTORY = {
-  'cm2': ({'a': (('add_term', JUDGE), ('require_members', TURN | {'least': 3}),
-                 ('center', TURN))}, {}, (), lambda s: plain.cm2(s, 3)),
-  'ppr': ({'a': (('add_label', JUDGE), 'episode_outcome', 'add_constant',
-                 ('gae_tokens', LAM))}, {}, (),
-          lambda s: plain.ppr(s, **LAM)),
+  'cm2': (
+    {
+      'a': (
+        ('add_term', JUDGE),
+        ('require_members', TURN | {'least': 3}),
+        ('center', TURN),
+      )
+    },
+    {},
+    (),
+    lambda s: plain.cm2(s, 3),
+  ),
+  'ppr': (
+    {
+      'a': (
+        ('add_label', JUDGE),
+        'episode_outcome',
+        'add_constant',
+        ('gae_tokens', LAM),
+      )
+    },
+    {},
+    (),
+    lambda s: plain.ppr(s, **LAM),
+  ),
   'adca': (*_adca(), lambda s: plain.adca(s, plain.labels)),
-  'adca_allocation': (*_adca('share_outcome'),
-                      lambda s: plain.adca(s, plain.shares)),
-  'mira': ({'a': (('add_term', JUDGE | {'coef': 0.5}),
-                  ('new_best', {'gamma': 0.9}), 'turn_reward',
-                  ('gae_turns', LAM))}, {}, (),
-           lambda s: plain.mira(s, 0.5, **LAM)),
-}  # fmt: skip
+  'adca_allocation': (
+    *_adca('share_outcome'),
+    lambda s: plain.adca(s, plain.shares),
+  ),
+  'mira': (
+    {
+      'a': (
+        ('add_term', JUDGE | {'coef': 0.5}),
+        ('new_best', {'gamma': 0.9}),
+        'turn_reward',
+        ('gae_turns', LAM),
+      )
+    },
+    {},
+    (),
+    lambda s: plain.mira(s, 0.5, **LAM),
+  ),
+}
 # All of its turns failed.
 CELLS = {
-  'dr_mas': ({'a': ('episode_return', ('center', AGENT), ('scale', AGENT))},
-             {}, (), lambda s: plain.dr_mas(s, _agent)),
-  'hgpo': ({'a': ('step_return', ('scale_history', HISTORY))}, {}, (),
-           lambda s: plain.hgpo(s, **HISTORY)),
-  'infopo': ({'e': ('episode_return', 'center', 'scale'),
-              'i': ('add_signal', 'standardize_followed',
-                    ('gate_by_spread', {'temperature': 0.5}))},
-             {'i': 0.3}, (), lambda s: plain.infopo(s, 0.3, 0.5)),
-  'hgpo_mean': ({'a': ('step_return', ('center_history', {'depth': 1}))},
-                {}, (), lambda s: plain.hgpo(s, 1, 1.0, 1.0, std=False)),
-  'vpr': ({'a': (*VERIFIED, ('drop_flat', STATE), ('center', STATE))}, {},
-          (('whiten_tokens', {'unit': 'turn', 'ddof': 0}),),
-          lambda s: plain.vpr(s)[0]),
-  'vpr_turn': ({'a': (*VERIFIED, ('standardize', {'least': 10}))}, {}, (),
-               lambda s: plain.vpr_turn(s, 10)),  # second turns: just 10
-}  # fmt: skip
+  'dr_mas': (
+    {'a': ('episode_return', ('center', AGENT), ('scale', AGENT))},
+    {},
+    (),
+    lambda s: plain.dr_mas(s, _agent),
+  ),
+  'hgpo': (
+    {'a': ('step_return', ('scale_history', HISTORY))},
+    {},
+    (),
+    lambda s: plain.hgpo(s, **HISTORY),
+  ),
+  'infopo': (
+    {
+      'e': ('episode_return', 'center', 'scale'),
+      'i': (
+        'add_signal',
+        'standardize_followed',
+        ('gate_by_spread', {'temperature': 0.5}),
+      ),
+    },
+    {'i': 0.3},
+    (),
+    lambda s: plain.infopo(s, 0.3, 0.5),
+  ),
+  'hgpo_mean': (
+    {'a': ('step_return', ('center_history', {'depth': 1}))},
+    {},
+    (),
+    lambda s: plain.hgpo(s, 1, 1.0, 1.0, std=False),
+  ),
+  'vpr': (
+    {'a': (*VERIFIED, ('drop_flat', STATE), ('center', STATE))},
+    {},
+    (('whiten_tokens', {'unit': 'turn', 'ddof': 0}),),
+    lambda s: plain.vpr(s)[0],
+  ),
+  'vpr_turn': (
+    {'a': (*VERIFIED, ('standardize', {'least': 10}))},
+    {},
+    (),
+    lambda s: plain.vpr_turn(s, 10),
+  ),  # second turns: just 10
+}
 METHODS = TRAJECTORY | CELLS
 VARIANTS = ('moved', batches.EXPLICIT)
 
@@ -76,14 +134,7 @@ def _agent(i, k):
   return (i + k) % 2
 
 
-def _story():
-  s = batches.story(seed=4)
-  step = [[0.3] * len(x) if g == 1 else x
-          for g, x in zip(s.group, s.step, strict=True)]  # fmt: skip
-  return s._replace(step=step)
-
-
-STORY = _story()
+STORY = little_story.equal_steps()
 
 
 @pytest.fixture(scope='module', autouse=True)
@@ -156,98 +207,24 @@ def test_vpr_takes_flat_and_lone_states_out_of_the_loss(variant):
   np.testing.assert_array_equal(batches.flat(got), batches.flat(want))
 
 
-def _turns(step, reward, *names, state=None):
-  """Turn credits of a little story, the outcome the sum of its rewards."""
-  blank = [[np.zeros(1) for _ in x] for x in step]
-  s = batches.Story(
-    group=[0] * len(step),
-    reward=reward,
-    state=state or [[0] * len(x) for x in step],
-    step=step,
-    outcome=[float(sum(r)) for r in reward],
-    size=[[1] * len(x) for x in step],
-    answer=[[0] * len(x) for x in step],
-    token=dict.fromkeys(batches.TOKEN_FIELDS, blank),
-  )
-  laid = batches.lay(s)
-  credit, _ = batches.stream(links(*names), laid.batch, laid.signals)
-  turn = np.asarray(credit.turn)
-  return [turn[i, : len(x)] for i, x in enumerate(step)]
-
-
 def test_golden_renorm():
-  got = _turns([[0.2, 0.9], [0.2, 0.9]], [[0.0, 1.0], [0.0, 0.0]],
-               ('add_term', JUDGE), 'episode_outcome',
-               'add_constant')  # fmt: skip
-  np.testing.assert_allclose(got, [[0.2, 0.9], [-0.8, -0.1]], rtol=1e-12)
-
-
-def test_a_milestone_pays_once():
-  steps = [[0.5, -0.5, 0.5, 0.25, -1.0, 0.3]]
-  got = _turns(steps, [[0.0] * 6], ('add_term', JUDGE), 'new_best')
-  np.testing.assert_allclose(got, [[0.5, 0, 0, 0.25, 0, 0]], atol=1e-15)
-
-
-def test_potential_form_telescopes():
-  """Σ_k γ^k (γ m_k − m_{k−1}) = γ^K m_K: the way there does not matter."""
-  steps = [[0.5, -0.5, 0.75], [0.25, 0.25, 0.25]]
-  got = _turns(steps, [[0.0] * 3] * 2, ('add_term', JUDGE),
-               ('new_best', {'gamma': 0.9}),
-               ('return_to_go', {'gamma': 0.9}))  # fmt: skip
-  np.testing.assert_allclose([x[0] for x in got], 0.9**3 * 0.75)
-
-
-def test_shares_add_up_to_the_sign_of_the_outcome():
-  steps = [[1.0, -1.0], [1.0, -1.0, -1.0]]
-  got = _turns(steps, [[0.0, 1.0], [0.0] * 3], ('add_label', JUDGE),
-               ('add_constant', {'value': -0.5}), 'share_outcome')  # fmt: skip
-  np.testing.assert_allclose(got[0], [1 / 1.2, 0.2 / 1.2])
-  np.testing.assert_allclose(got[1], [-0.2 / 2.2, -1 / 2.2, -1 / 2.2])
-
-
-def test_without_history_hgpo_is_gigpos_step_stream():
-  step = [STORY.step[i] for i in (0, 1, 2, 3)]
-  state = [STORY.state[i] for i in (0, 1, 2, 3)]
-  flat = ('scale', STATE | {'ddof': 0})
-  args = (step, step)
-  got = _turns(*args, 'step_return', ('scale_history', {'depth': 0}),
-               state=state)  # fmt: skip
-  want = _turns(*args, 'step_return', ('center', STATE), flat, state=state)
-  np.testing.assert_allclose(
-    np.concatenate(got), np.concatenate(want), rtol=1e-9, atol=1e-12
+  got = little_story.turn_credit(
+    [[0.2, 0.9], [0.2, 0.9]],
+    [[0.0, 1.0], [0.0, 0.0]],
+    ('add_term', JUDGE),
+    'episode_outcome',
+    'add_constant',
   )
-
-
-def test_hgpo_compares_equal_histories_apart():
-  """Two came to state 1 from 0 and two from 2: level 1 is (2, 0), (5, 1)."""
-  rewards = [[0.0, 2.0], [0.0, 0.0], [0.0, 5.0], [0.0, 1.0]]
-  state = [[0, 1], [0, 1], [2, 1], [2, 1]]
-  got = _turns(rewards, rewards, 'turn_reward',
-               ('center_history', {'depth': 1}), state=state)  # fmt: skip
-  second = [
-    (1 * x + 2 * y) / 3 for x, y in ((0, 1), (-2, -1), (3, 2), (-1, -2))
-  ]
-  np.testing.assert_allclose([x[1] for x in got], second)
-  np.testing.assert_array_equal([x[0] for x in got], 0)
+  np.testing.assert_allclose(got, [[0.2, 0.9], [-0.8, -0.1]], rtol=1e-12)
 
 
 def test_one_agent_makes_dr_mas_the_group():
   steps = [[1.0, 0.0], [0.5], [0.0, 0.0, 0.0]]
   link = {'by': ('group',), 'unit': 'turn'}
-  one = _turns(steps, steps, 'episode_return', ('center', AGENT))
-  want = _turns(steps, steps, 'episode_return', ('center', link))
+  one = little_story.turn_credit(
+    steps, steps, 'episode_return', ('center', AGENT)
+  )
+  want = little_story.turn_credit(
+    steps, steps, 'episode_return', ('center', link)
+  )
   np.testing.assert_array_equal(np.concatenate(one), np.concatenate(want))
-
-
-def test_states_must_be_told(monkeypatch):
-  blind = registry.get('rollout', 'jit')._replace(
-    name='blind', gives=('column:group', 'output:logp')
-  )
-  monkeypatch.setitem(registry._PIECES, ('rollout', 'blind'), blind)
-  w = registry.Wiring(
-    rollout='blind',
-    advantage=('step',),
-    stream={'step': ('step_return', 'scale_history')},
-  )
-  with pytest.raises(ValueError, match=r'scale_history.*column:state'):
-    registry.check(w)

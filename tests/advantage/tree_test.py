@@ -13,12 +13,22 @@ from tests.batches import links
 # Nodes of each trajectory. Group 0 branches twice, group 1 once, the group 2
 # is alone, in group 3 all outcomes are equal, group 4 does not branch.
 PATHS = [
-  [0, 1, 2], [0, 1, 3, 4], [0, 5], [6, 7, 8],
-  [10], [11, 12], [11, 13], [14, 15, 16, 17],
+  [0, 1, 2],
+  [0, 1, 3, 4],
+  [0, 5],
+  [6, 7, 8],
+  [10],
+  [11, 12],
+  [11, 13],
+  [14, 15, 16, 17],
   [20, 21],
-  [30, 31], [30, 32, 33], [30, 32, 34],
-  [40, 41], [42], [43, 44, 45, 46],
-]  # fmt: skip
+  [30, 31],
+  [30, 32, 33],
+  [30, 32, 34],
+  [40, 41],
+  [42],
+  [43, 44, 45, 46],
+]
 GROUP = [0] * 4 + [1] * 4 + [2] + [3] * 3 + [4] * 3
 OUTCOME = [1.0, 0.3, -2.0, 0.8, 0.1, 0.7, 1.9, 0.0, 5.0, *[0.1] * 3, 1, 0, 0.5]
 NODE = {'unit': 'node'}
@@ -50,9 +60,15 @@ def _story():
   blank = [[np.zeros(n) for n in row] for row in size]
   zero = [[0] * len(path) for path in PATHS]
   return batches.Story(
-    group=GROUP, reward=zero, state=zero, step=zero, outcome=OUTCOME,
-    size=size, answer=zero, token=dict.fromkeys(batches.TOKEN_FIELDS, blank),
-  )  # fmt: skip
+    group=GROUP,
+    reward=zero,
+    state=zero,
+    step=zero,
+    outcome=OUTCOME,
+    size=size,
+    answer=zero,
+    token=dict.fromkeys(batches.TOKEN_FIELDS, blank),
+  )
 
 
 STORY = _story()
@@ -113,9 +129,10 @@ def _normal(i, k):
   """A z-scored over the nodes of the tree, each once."""
   pool = {
     PATHS[j][m]: _advantage(j, m)
-    for j, g in enumerate(GROUP) if g == GROUP[i]
+    for j, g in enumerate(GROUP)
+    if g == GROUP[i]
     for m in range(len(PATHS[j]))
-  }  # fmt: skip
+  }
   x = list(pool.values())
   return (_advantage(i, k) - np.mean(x)) / (np.std(x, ddof=1) + 1e-6)
 

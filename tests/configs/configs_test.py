@@ -16,8 +16,12 @@ from agentrl.run import algorithm, config_file, validate
 METHODS = config_file.methods()
 FILES = [f'configs/{name}.py' for name in METHODS]
 ARGS = (
-  '', 'tiny', 'env=frozen_lake', 'tiny,env=frozen_lake', 'env=bifurcation',
-)  # fmt: skip
+  '',
+  'tiny',
+  'env=frozen_lake',
+  'tiny,env=frozen_lake',
+  'env=bifurcation',
+)
 
 
 def parse(*argv):
@@ -59,10 +63,26 @@ def test_file_is_short_and_says_how_to_run_it(path):
   assert re.search(r'\b\d{4}\.\d{5}\b', doc), 'an arXiv number'
 
 
-FIELDS = '|'.join((
-  'hp', 'coef', 'stream', 'rollout', 'role', 'env', 'schedule', 'collect',
-  'signal', 'curate', 'finish', 'reward', 'loss', 'reduce', 'plan', 'memory',
-))  # fmt: skip
+FIELDS = '|'.join(
+  (
+    'hp',
+    'coef',
+    'stream',
+    'rollout',
+    'role',
+    'env',
+    'schedule',
+    'collect',
+    'signal',
+    'curate',
+    'post',
+    'reward',
+    'loss',
+    'loss_aggregation',
+    'minibatch',
+    'memory',
+  )
+)
 # A field that a docstring names, with the value that it says to give it.
 FIELD = re.compile(
   rf'(?<![\w./])((?:--config|c)\.(?:{FIELDS})(?:\.[a-z_]\w*)*|'
@@ -79,15 +99,15 @@ def documented(doc):
 
 
 def test_a_documented_field_is_seen():
-  doc = """As --config.env.reward=sparse, hp.a.b.lam=0 and rollout.anchor = 0.5;
-  stream.episode =
+  doc = """As --config.env.reward=sparse, hp.a.b.lam=0 and
+  rollout.state_hash_fraction = 0.5; stream.episode =
 ('center', 'scale') and hp.step.scale.eps. Set c.signal to
   ('a',). No file tests/env.py, no hp.
 """
   assert list(documented(doc)) == [
     ('env.reward', 'sparse'),
     ('hp.a.b.lam', '0'),
-    ('rollout.anchor', '0.5'),
+    ('rollout.state_hash_fraction', '0.5'),
     ('stream.episode', "('center', 'scale')"),
     ('hp.step.scale.eps', ''),
     ('signal', "('a',)"),
@@ -185,8 +205,10 @@ def test_hyper_parameter_of_another_name_is_refused():
 
 def test_reducer_of_no_term_is_refused():
   c = base.get_config('tiny')
-  c.reduce.ppo_dual = 'token_mean'
-  with pytest.raises(ValueError, match=r'c\.reduce\.ppo_dual is for no term'):
+  c.loss_aggregation.ppo_dual = 'token_mean'
+  with pytest.raises(
+    ValueError, match=r'c\.loss_aggregation\.ppo_dual is for no term'
+  ):
     base.finish(c)
 
 

@@ -44,8 +44,9 @@ WRONG = [
 def _facts(name):
   """Numbers of calls, faults and answers of each turn; some never call."""
   r = np.random.default_rng(11)
-  calls = [r.integers(0, 3, len(x)) * (i % 5 > 0)
-           for i, x in enumerate(STORY.size)]  # fmt: skip
+  calls = [
+    r.integers(0, 3, len(x)) * (i % 5 > 0) for i, x in enumerate(STORY.size)
+  ]
   found = {'calls': calls, 'faults': [r.integers(0, x + 1) for x in calls]}
   found['answers'] = [r.integers(0, 3, len(x)) for x in STORY.size]
   return found[name]
@@ -82,10 +83,13 @@ def _lay(padding=3):
 
 def most_varied(s):
   std = {
-    g: np.std([total(s, i) for i in range(len(s.group)) if s.group[i] == g],
-              ddof=1) if s.group.count(g) > 1 else 0.0
+    g: np.std(
+      [total(s, i) for i in range(len(s.group)) if s.group[i] == g], ddof=1
+    )
+    if s.group.count(g) > 1
+    else 0.0
     for g in set(s.group)
-  }  # fmt: skip
+  }
   best = sorted(std, key=lambda g: -std[g])[: round(0.5 * len(std))]
   return [g in best for g in s.group]
 

@@ -29,7 +29,7 @@ class Source:
   def name(self):
     return f'fake-{self.most}'
 
-  def solved(self, split, count, seed):
+  def tasks(self, split, count, seed):
     self.called += 1
     rng = np.random.default_rng([split == 'test', seed])
     for i in range(min(count, self.most)):
@@ -50,7 +50,7 @@ def assert_same(a, b):
 
 def test_a_set_holds_what_the_source_gave(tmp_path):
   got = jit_tasks.load(Source(), 'train', 7, 3, folder=tmp_path)
-  want = list(Source().solved('train', 7, 3))
+  want = list(Source().tasks('train', 7, 3))
   assert len(got) == 7
   assert got.keys == [s.key for s in want]
   assert got.actions.shape == (7, 3)
@@ -85,8 +85,8 @@ def test_every_argument_makes_another_set(tmp_path):
 
 def test_a_source_that_gives_more_than_asked_is_cut(tmp_path):
   class Generous(Source):
-    def solved(self, split, count, seed):
-      return super().solved(split, count + 5, seed)
+    def tasks(self, split, count, seed):
+      return super().tasks(split, count + 5, seed)
 
   assert len(jit_tasks.load(Generous(), 'test', 4, 0, folder=tmp_path)) == 4
 
@@ -120,8 +120,8 @@ def test_a_name_that_is_no_folder_is_refused(tmp_path, name):
 
 def test_a_source_that_fails_leaves_nothing(tmp_path):
   class Broken(Source):
-    def solved(self, split, count, seed):
-      yield from super().solved(split, 2, seed)
+    def tasks(self, split, count, seed):
+      yield from super().tasks(split, 2, seed)
       raise RuntimeError('no solver')
 
   with pytest.raises(RuntimeError, match='no solver'):
@@ -152,7 +152,7 @@ app.run(main)
 MEET = """
   import os, pathlib, random, time
   random.seed(0)
-  build = jit_tasks._build
+  build = tfds_store._build
   def meet(*args):
     folder = pathlib.Path(args[-1])
     (folder / f'here-{os.getpid()}').touch()
@@ -162,7 +162,7 @@ MEET = """
       time.sleep(0.01)
     assert len(list(folder.glob('here-*'))) == 2
     build(*args)
-  jit_tasks._build = meet
+  tfds_store._build = meet
 """
 
 

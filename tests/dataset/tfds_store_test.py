@@ -4,7 +4,7 @@ import random
 import numpy as np
 import pytest
 
-from agentrl.dataset import tfds_store
+from agentrl.dataset import jit_tasks, tfds_store
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +32,10 @@ def examples(n=5):
 
 
 def write(folder, some, config='a-train-5-0'):
-  tfds_store.write(some, split='train', config=config, folder=folder)
+  encode = jit_tasks.encode_arrays
+  tfds_store.write(
+    some, split='train', config=config, folder=folder, encode=encode
+  )
   return tfds_store.read(split='train', config=config, folder=folder)
 
 
@@ -46,7 +49,7 @@ def test_examples_come_back_in_order(tmp_path):
     assert have['actions'].tolist() == want.actions + [-1] * (4 - i)
 
 
-NAMES = [d.name for d in tfds_store.DTYPES]
+NAMES = [d.name for d in jit_tasks.DTYPES]
 
 
 @pytest.mark.parametrize('shape', [(), (1,), (5,), (2, 3), (0,)])
@@ -97,7 +100,7 @@ def test_python_random_is_left_as_it_was(tmp_path):
   random.seed(0)
   want = random.random()
   random.seed(0)
-  tfds_store.write(examples(), split='train', config='x', folder=tmp_path)
+  write(tmp_path, examples(), 'x')
   assert tfds_store.location(tmp_path, 'x').is_dir()
   assert random.random() == want
 

@@ -4,12 +4,16 @@ import json
 import pathlib
 import re
 
-from agentrl.env import base, math_python, search_questions
+from agentrl.configs import envs
+from agentrl.env import base, jsonl, math_python, search_questions
 from agentrl.env.shop import catalogue
+from agentrl.run import config_file, jit_env
+from docs.generate import worlds
 
 ROOT = pathlib.Path(__file__).parents[2]
 TEXT = (ROOT / 'docs/ENVIRONMENTS.md').read_text(encoding='utf-8')
 CODE = re.findall(r'```python\n(.*?)```', TEXT, re.DOTALL)
+(GUESS,) = (code for code in CODE if 'class Guess:' in code)
 PRINTED = re.findall(r'^prints\n\n```\n(.*?)```', TEXT, re.DOTALL | re.M)
 
 
@@ -21,33 +25,49 @@ def test_it_prints_what_it_says(capsys):
 def test_the_readme_shows_the_same_one():
   readme = (ROOT / 'README.md').read_text(encoding='utf-8')
   shown = re.search(r'<!-- world -->\n```python\n(.*?)```', readme, re.DOTALL)
-  assert shown[1] == CODE[0]
+  assert shown[1] == GUESS
 
 
 def test_an_environment_is_short():
-  assert len([line for line in CODE[0].splitlines() if line]) <= 40
+  assert len([line for line in GUESS.splitlines() if line]) <= 40
+
+
+def test_legends_and_observation_are_those_of_the_code():
+  shown = dict(
+    re.findall(r'<!-- ([\w ]+) -->\n```\n(.*?)\n```', TEXT, re.DOTALL)
+  )
+  assert shown.pop('first observation') + '\n' == worlds.first_observation(
+    'sokoban'
+  )
+  assert set(shown) == set(envs.JITTED)
+  for name, legend in shown.items():
+    _, env = jit_env.environment(config_file.load(f'grpo:env={name}'))
+    assert env.legend == legend
+  assert (ROOT / worlds.PICTURE).is_file()
 
 
 def test_the_table_has_all_families_and_their_settings():
   rows = re.findall(r'^\| `(\w+)` \| [^|]* \| ([^|]*) \| (\w+) \|', TEXT, re.M)
   assert {row[0] for row in rows} == set(base.FAMILIES)
-  for name, fields, place in rows:
+  for name, fields, worker in rows:
     family = base.find(name)
     assert re.findall(r'`(\w+)`', fields) == list(base.settings(family))
-    assert family().place == place
+    assert family().worker == worker
 
 
 def test_lines_it_shows_are_read():
   rows = re.findall(r'^\| `(\w+)` `(\w+)` \| `(\{.*?\})`', TEXT, re.M)
   lines = {(name, field): json.loads(line) for name, field, line in rows}
-  assert len(lines) == 4
+  assert len(lines) == 5
+  assert jsonl._row(lines['jsonl', 'path'])
   assert math_python._task(lines['math_python', 'path'])
-  assert search_questions._asked(lines['search_questions', 'questions'])
+  assert search_questions._question(lines['search_questions', 'questions'])
   assert set(lines['search_questions', 'corpus']) == {'title', 'text'}
   assert catalogue._product(lines['shop', 'catalogue'])
 
 
 def test_examples_in_errors_are_read():
+  assert jsonl._row(json.loads(jsonl.EXAMPLE))
   assert math_python._task(json.loads(math_python.EXAMPLE))
-  assert search_questions._asked(json.loads(search_questions.EXAMPLE))
+  assert search_questions._question(json.loads(search_questions.EXAMPLE))
   assert catalogue._product(json.loads(catalogue.EXAMPLE))

@@ -1,7 +1,12 @@
 """docs/METHODS.md is what the generator makes of what is here."""
 
+import importlib
+import re
+
+import pytest
+
 from agentrl.run import config_file
-from docs.generate import methods
+from docs.generate import method_cost, method_groups, methods
 
 
 def test_the_page_is_up_to_date():
@@ -10,8 +15,59 @@ def test_the_page_is_up_to_date():
     assert f.read() == want, 'run `python -m experiments.methods`'
 
 
+def test_every_method_is_in_one_group():
+  names = [x for group in method_groups.GROUPS.values() for x in group]
+  assert len(names) == len(set(names))
+  method_groups.check(names)
+  with pytest.raises(ValueError, match='grpo: in configs/ or in GROUPS'):
+    method_groups.check([x for x in names if x != 'grpo'])
+
+
+def test_the_readme_groups_methods_in_the_same_way():
+  with open('README.md', encoding='utf-8') as f:
+    section = re.search(r'## Compare methods\n(.*?)\n- ', f.read(), re.DOTALL)[
+      1
+    ]
+  rows = re.findall(r'^\| (`.*`.*?) \| (.*?) \|$', section, re.M)
+  assert [title for _, title in rows] == list(method_groups.GROUPS)
+  for names, title in rows:
+    names = tuple(re.findall(r'`(\w+)`', names))
+    assert method_groups.GROUPS[title][: len(names)] == names
+
+
+@pytest.mark.parametrize(
+  ('name', 'networks', 'forward', 'trained', 'attempts', 'shared'),
+  [
+    ('grpo', (), ('policy',), {}, 1, 0),
+    ('gpg', (), (), {}, 1, 0),
+    ('dapo', (), ('policy',), {}, 2, 0),
+    ('remax', (), (), {}, 2, 0),
+    ('arpo', (), ('policy',), {}, 1, 0.5),
+    ('ppo', ('value',), ('policy', 'value'), {'value': 4}, 1, 0),
+    (
+      *('prime', ('prm', 'reference'), ('policy', 'reference', 'prm')),
+      *({'prm': 1}, 1, 0),
+    ),
+  ],
+)
+def test_cost(name, networks, forward, trained, attempts, shared):
+  module = importlib.import_module(f'agentrl.configs.{name}')
+  got = method_cost.cost(module.get_config())
+  assert got == (networks, forward, trained, attempts, shared)
+
+
+def test_numbers_of_the_advice_are_those_of_the_results():
+  with open('docs/RESULTS.md', encoding='utf-8') as f:
+    results = f.read()
+  numbers = re.findall(r'\d+\.\d', methods.FIRST)
+  assert len(numbers) == 4
+  assert [x for x in numbers if x not in results] == []
+  for name in re.findall(r'\[(\w+)\]\(#', methods.FIRST):
+    assert f'`{name}`' in results or name.upper() in results
+
+
 def test_reading_a_docstring():
-  got = methods.said("""A method: it does
+  got = methods.parse_docstring("""A method: it does
   this.
 
 Paper: A Title, with a Comma, and
@@ -25,10 +81,11 @@ Unlike the paper.
 """)
   assert got.line == 'A method: it does this.'
   assert (got.title, got.arxiv) == (
-    'A Title, with a Comma, and More', '2501.01234',
-  )  # fmt: skip
+    'A Title, with a Comma, and More',
+    '2501.01234',
+  )
   assert got.rest == '```\n  A = R - 1\n```\n\nUnlike the paper.'
-  assert methods.said('As in 2501.01234.').title == ''
+  assert methods.parse_docstring('As in 2501.01234.').title == ''
 
 
 def test_a_section_names_what_the_method_is_made_of():

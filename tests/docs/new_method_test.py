@@ -12,8 +12,11 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
 TEXT = (ROOT / 'docs/NEW_METHOD.md').read_text(encoding='utf-8')
-FILES = dict(re.findall(r'^`([\w/]+\.py)`\n\n```python\n(.*?)```', TEXT,
-                        re.MULTILINE | re.DOTALL))  # fmt: skip
+FILES = dict(
+  re.findall(
+    r'^`([\w/]+\.py)`\n\n```python\n(.*?)```', TEXT, re.MULTILINE | re.DOTALL
+  )
+)
 COMMANDS = re.search(r'```bash\n(.*?)```', TEXT, re.DOTALL)[1].splitlines()
 
 
@@ -61,7 +64,7 @@ def test_its_test_passes(copy):
   assert '2 passed' in run(copy, COMMANDS[0] + ' -v -p no:cacheprovider')
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_its_command_trains(copy):
   few = '--config.steps=2 --config.sft.steps=2 --config.eval.episodes=32'
   assert 'qae' in run(copy, f'{COMMANDS[1]} {few}')

@@ -10,6 +10,9 @@ import sys
 
 import pytest
 
+from agentrl import install
+from docs.generate import notebooks
+
 ROOT = pathlib.Path(__file__).parents[2]
 PATHS = sorted((ROOT / 'notebooks').glob('*.ipynb'))
 OURS = ('agentrl', 'configs', 'experiments')
@@ -53,13 +56,52 @@ def test_none_is_forgotten():
 
 
 @each
-def test_outputs_are_not_kept(path):
-  kept = json.loads(path.read_text(encoding='utf-8'))
-  assert kept['nbformat'] == 4
-  for cell in kept['cells']:
-    if cell['cell_type'] == 'code':
-      assert cell['outputs'] == []
-      assert cell['execution_count'] is None
+def test_outputs_are_those_of_the_code(path):
+  """Of notebooks that were executed; the others have none."""
+  notebook = json.loads(path.read_text(encoding='utf-8'))
+  assert notebook['nbformat'] == 4
+  cells = [x for x in notebook['cells'] if x['cell_type'] == 'code']
+  outputs = [x for cell in cells for x in cell['outputs']]
+  counts = [cell['execution_count'] for cell in cells]
+  if 'executed' not in notebook['metadata']:
+    assert outputs == []
+    assert set(counts) == {None}
+    return
+  assert notebook['metadata']['executed'] == notebooks.digest(notebook), (
+    f'run `python -m docs.generate.notebooks --notebooks={path.stem}`'
+  )
+  assert counts == list(range(1, len(cells) + 1))
+  text = ''.join(''.join(x.get('text', ())) for x in outputs)
+  assert [words for words in SAID[path.stem] if words not in text] == []
+  draws = any('plt.show()' in ''.join(cell['source']) for cell in cells)
+  assert draws == any('image/png' in x.get('data', {}) for x in outputs)
+
+
+@each
+def test_address_and_badge_are_those_of_the_package(path):
+  notebook = json.loads(path.read_text(encoding='utf-8'))
+  assert notebooks.address(notebook, path.stem) == notebook
+  assert notebooks.badge(path.stem) in ''.join(notebook['cells'][0]['source'])
+  assert f"REPOSITORY = '{install.REPOSITORY}'" in code(path)[0]
+
+
+def test_the_readme_has_the_same_badges():
+  readme = (ROOT / 'README.md').read_text(encoding='utf-8')
+  assert [p.stem for p in PATHS if notebooks.badge(p.stem) not in readme] == []
+
+
+def test_cells_share_names_and_keep_what_they_print_and_draw():
+  cell = {'cell_type': 'code', 'execution_count': None, 'outputs': []}
+  sources = (
+    ['x = 2\n'],
+    ['print(x)\n', 'from matplotlib import pyplot as plt\n', 'plt.plot([x])'],
+  )
+  cells = [cell | {'source': source} for source in sources]
+  notebook = notebooks.execute({'cells': cells, 'metadata': {}})
+  first, second = notebook['cells']
+  assert (first['outputs'], second['outputs'][0]['text']) == ([], ['2\n'])
+  assert second['outputs'][1]['data']['image/png'].startswith('iVBOR')
+  assert notebook['metadata']['executed'] == notebooks.digest(notebook)
 
 
 @each

@@ -47,7 +47,7 @@ def test_guarantees_and_limits_are_those_of_the_code():
   table = TEXT.split('## What the sandbox guarantees')[1]
   for name in sandbox.GUARANTEES:
     assert f'\n| {name}: ' in table
-  limits = sandbox.Limits()
+  limits = sandbox.SandboxLimits()
   for said in (
     f'time: {limits.seconds:g} s',
     f'memory: {limits.memory >> 20} MiB',

@@ -21,18 +21,18 @@ def data(tmp_path):
 
 def test_tasks_are_the_datas_own_splits(data):
   made = alfworld.AlfWorld(data)
-  train = list(made.solved('train', 4, 0))
-  test = list(made.solved('test', 4, 0))
+  train = list(made.tasks('train', 4, 0))
+  test = list(made.tasks('test', 4, 0))
   assert len({t.key for t in (*train, *test)}) == 8
   assert {t.task['game'].split('/')[0] for t in train} == {'train'}
   assert {t.task['game'].split('/')[0] for t in test} == {'valid_unseen'}
-  assert list(made.solved('train', 4, 0)) == train
+  assert list(made.tasks('train', 4, 0)) == train
   for task in train:
     number = task.task['game'].split('/')[1][-1]
     assert int(number) % 3
-    assert task.said == ('look', f'go to {number}')
+    assert task.demonstration == ('look', f'go to {number}')
   with pytest.raises(ValueError, match=r'holds 4 games .* and 5 were asked'):
-    list(made.solved('train', 5, 0))
+    list(made.tasks('train', 5, 0))
 
 
 def test_a_folder_is_no_setting_of_the_tasks(data):
@@ -48,7 +48,7 @@ def test_without_the_games_one_is_told_how_to_get_them(monkeypatch, tmp_path):
     with pytest.raises(ValueError, match='alfworld-download'):
       made.env()
     with pytest.raises(ValueError, match='alfworld-download'):
-      next(made.solved('train', 1, 0))
+      next(made.tasks('train', 1, 0))
   with pytest.raises(ValueError, match="held_out='dev' is unknown"):
     alfworld.AlfWorld(held_out='dev')
 
@@ -58,4 +58,4 @@ def test_the_variable_names_the_folder_above(data, monkeypatch, tmp_path):
   above.mkdir()
   (above / 'json_2.1.1').symlink_to(data)
   monkeypatch.setenv('ALFWORLD_DATA', str(above))
-  assert next(alfworld.AlfWorld().solved('test', 1, 0)).said
+  assert next(alfworld.AlfWorld().tasks('test', 1, 0)).demonstration

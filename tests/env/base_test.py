@@ -22,7 +22,7 @@ class Few:
   level: int = 1
 
   columns = ()
-  place = 'thread'
+  worker = 'thread'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,13 +42,19 @@ def test_what_ships_is_found():
   assert base.find('agentrl.env.countdown:Countdown') is countdown.Countdown
 
 
-@pytest.mark.parametrize(('name', 'sentence'), [
-  ('os:path', "'os:path' is no family: it is no dataclass; make it a frozen"),
-  (f'{ME}:Plain', 'it is no dataclass; make it a frozen'),
-  (f'{ME}:Few', r"it lacks \['system', 'name', 'solved', 'env'\], which"),
-  (f'{ME}:Seeded', r"its fields \['train', 'seed'\] are taken by c\.env"),
-  (f'{ME}:Made', r"its fields \['words'\] have no default; give each a plain"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+  ('name', 'sentence'),
+  [
+    ('os:path', "'os:path' is no family: it is no dataclass; make it a frozen"),
+    (f'{ME}:Plain', 'it is no dataclass; make it a frozen'),
+    (f'{ME}:Few', r"it lacks \['system', 'name', 'tasks', 'env'\], which"),
+    (f'{ME}:Seeded', r"its fields \['train', 'seed'\] are taken by c\.env"),
+    (
+      f'{ME}:Made',
+      r"its fields \['words'\] have no default; give each a plain",
+    ),
+  ],
+)
 def test_what_is_no_family(name, sentence):
   with pytest.raises(ValueError, match=sentence):
     base.find(name)

@@ -85,14 +85,14 @@ def test_another_expression_counts_and_a_wrong_one_does_not():
     ('6*4', 0, 0),
   ):
     env.reset(task, 5)
-    reply = env.step(tool_env.say(answer))
-    assert (reply.score, reply.facts['format']) == (score, legal)
+    reply = env.step(tool_env.answer_message(answer))
+    assert (reply.score, reply.info['format']) == (score, legal)
   env.close()
 
 
 def test_tasks_need_their_settings():
   family = Countdown(4, 12, 30, '+*')
-  for task, said, _ in family.solved('train', 20, 1):
+  for task, said, _ in family.tasks('train', 20, 1):
     assert len(task['numbers']) == 4
     assert max(task['numbers']) <= 12
     assert 0 < task['target'] <= 30

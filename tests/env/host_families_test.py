@@ -16,21 +16,33 @@ CATALOGUE = str(FILES / 'catalogue.jsonl')
 # Another value for each field whose change leaves a family that works.
 OTHER = {
   'countdown': {
-    'numbers': 4, 'largest': 12, 'most': 50, 'operations': '+*',
-    'format': 'hermes', 'teach': True,
+    'numbers': 4,
+    'largest': 12,
+    'most': 50,
+    'operations': '+*',
+    'format': 'hermes',
+    'teach': True,
   },
   'math_python': {'size': 200, 'seconds': 20.0, 'format': 'hermes'},
   'search_questions': {
-    'people': 150, 'passages': 2, 'format': 'llama_pythonic',
+    'people': 150,
+    'passages': 2,
+    'format': 'llama_pythonic',
   },
   'shop': {
-    'catalogue': CATALOGUE, 'products': 150, 'page': 3, 'attributes': 2,
+    'catalogue': CATALOGUE,
+    'products': 150,
+    'page': 3,
+    'attributes': 2,
   },
   'sql_questions': {
-    'kinds': 'join', 'items': 9, 'shops': 3, 'format': 'llama_json',
+    'kinds': 'join',
+    'items': 9,
+    'shops': 3,
+    'format': 'llama_json',
     'teach': True,
   },
-}  # fmt: skip
+}
 # Fields that only their own test file changes.
 OWN = {'math_python': ('path',), 'search_questions': ('corpus', 'questions')}
 NEEDS = {
@@ -95,14 +107,14 @@ def test_demonstrations_solve_their_tasks(name):
   family = of_name(name)()
   env = family.env()
   for split in splits.SPLITS:
-    for task, said, _ in family.solved(split, 4, 0):
+    for task, said, _ in family.tasks(split, 4, 0):
       assert said
       replies = played(env, task, 3, said)[1:]
       assert len(replies) == len(said)
       assert (replies[-1].done, replies[-1].score) == (True, 1.0)
-      assert not any(r.invalid or r.facts.get('faults') for r in replies)
+      assert not any(r.invalid or r.info.get('faults') for r in replies)
       assert not any(r.score or r.done for r in replies[:-1])
-      assert all(set(r.facts) == set(family.columns) for r in replies)
+      assert all(set(r.info) == set(family.columns) for r in replies)
   env.close()
 
 
@@ -111,9 +123,9 @@ def test_a_demonstration_solves_no_other_task(name):
   """A wrong answer is one to another question, in good form."""
   family = of_name(name)()
   env = family.env()
-  solved = list(family.solved('train', 8, 1))
+  solved = list(family.tasks('train', 8, 1))
   scores = [
-    played(env, a.task, 0, b.said)[-1].score
+    played(env, a.task, 0, b.demonstration)[-1].score
     for a, b in itertools.pairwise(solved)
   ]
   # Two tasks can have one answer in two forms, but few have.
@@ -124,11 +136,11 @@ def test_a_demonstration_solves_no_other_task(name):
 @by_name
 def test_it_is_a_function_of_task_seed_and_messages(name):
   family = of_name(name)()
-  (a,) = family.solved('train', 1, 2)
-  (again,) = pickle.loads(pickle.dumps(family)).solved('train', 1, 2)
+  (a,) = family.tasks('train', 1, 2)
+  (again,) = pickle.loads(pickle.dumps(family)).tasks('train', 1, 2)
   assert a == again
   one, two = family.env(), pickle.loads(pickle.dumps(family)).env()
-  messages = ['what?', *a.said]
+  messages = ['what?', *a.demonstration]
   first = played(one, a.task, 5, messages)
   assert first == played(one, a.task, 5, messages)
   # The other comes from another task, as JSON gave it back.
@@ -142,7 +154,7 @@ def test_it_is_a_function_of_task_seed_and_messages(name):
 def test_splits_share_nothing(name):
   family = of_name(name)()
   keys = {
-    split: [t.key for seed in (0, 1) for t in family.solved(split, 20, seed)]
+    split: [t.key for seed in (0, 1) for t in family.tasks(split, 20, seed)]
     for split in splits.SPLITS
   }
   for split, found in keys.items():
@@ -155,9 +167,9 @@ def test_splits_share_nothing(name):
 def test_bad_counts_are_refused(name):
   family = of_name(name)()
   with pytest.raises(ValueError, match='split'):
-    list(family.solved('dev', 1, 0))
+    list(family.tasks('dev', 1, 0))
   with pytest.raises(ValueError, match='seed -1'):
-    list(family.solved('train', 1, -1))
+    list(family.tasks('train', 1, -1))
 
 
 @by_field
@@ -167,9 +179,9 @@ def test_a_name_tells_settings_apart(name, field):
   assert other.name() != family.name()
   assert family.name() == of_name(name)().name()
   assert all(c.isalnum() or c in '._-' for c in family.name())
-  (task,) = other.solved('train', 1, 0)
+  (task,) = other.tasks('train', 1, 0)
   env = other.env()
-  assert played(env, task.task, 0, task.said)[-1].score == 1
+  assert played(env, task.task, 0, task.demonstration)[-1].score == 1
   env.close()
 
 
@@ -178,7 +190,7 @@ def test_it_says_what_it_is(name):
   family = of_name(name)()
   fields = set(base.settings(type(family)))
   assert fields == set(OTHER[name]) | set(OWN.get(name, ()))
-  assert family.place in base.PLACES
+  assert family.worker in base.WORKERS
   assert isinstance(family.system, str)
   assert family.name().startswith(f'{name}-')
 
@@ -187,13 +199,13 @@ def test_it_says_what_it_is(name):
 def test_no_message_breaks_it(name):
   family = of_name(name)()
   env = family.env()
-  (task,) = family.solved('test', 1, 0)
+  (task,) = family.tasks('test', 1, 0)
   for message in HOSTILE:
     env.reset(task.task, 0)
     reply = env.step(message)
     assert reply.score == 0
     assert reply.done or reply.text
-    assert set(reply.facts) == set(family.columns)
+    assert set(reply.info) == set(family.columns)
   env.close()
 
 

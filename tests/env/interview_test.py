@@ -17,7 +17,7 @@ TASK = {'numbers': [3, 8, 15, 21], 'secret': 8}
 
 
 def env_of(user=truthful, **fields):
-  return base.served(Interview(**fields), {'user': user}).env()
+  return base.with_services(Interview(**fields), {'user': user}).env()
 
 
 @settings(max_examples=50, deadline=None)
@@ -38,16 +38,16 @@ def test_demonstrations_solve_their_tasks_in_both_splits():
   family, keys = Interview(), {}
   env = env_of()
   for split in splits.SPLITS:
-    for task, said, key in family.solved(split, 20, 0):
+    for task, said, key in family.tasks(split, 20, 0):
       keys.setdefault(split, set()).add(key)
       task = json.loads(json.dumps(task))
       env.reset(task, 3)
       replies = [env.step(m) for m in said]
       assert (replies[-1].done, replies[-1].score) == (True, 1.0)
       assert not any(r.invalid or r.done or r.score for r in replies[:-1])
-      assert all(set(r.facts) == set(family.columns) for r in replies)
+      assert all(set(r.info) == set(family.columns) for r in replies)
       env.reset(task, 3)
-      wrong = tool_env.say(str(task['secret'] + 1))
+      wrong = tool_env.answer_message(str(task['secret'] + 1))
       assert env.step(wrong)[1:4] == (0.0, True, 0.0)
   assert len(keys['train']) == len(keys['test']) == 20
   assert not keys['train'] & keys['test']
@@ -75,7 +75,7 @@ def test_answers_are_true(question, answer, invalid):
   assert env.reset(TASK, 0) == '3 8 15 21'
   reply = env.step(question)
   assert (reply.text, reply.invalid, reply.done) == (answer, invalid, False)
-  assert reply.facts == {'asked': 1.0, 'yes': float(answer == 'yes')}
+  assert reply.info == {'asked': 1.0, 'yes': float(answer == 'yes')}
 
 
 def test_noise_turns_its_share_of_answers_and_nothing_else():
@@ -115,17 +115,17 @@ def test_the_user_hears_what_it_said_itself():
 def test_a_family_that_asks_says_so():
   family = Interview()
   assert base.needs(family) == ('user',)
-  with pytest.raises(ValueError, match=r'ask services .*host.served'):
+  with pytest.raises(ValueError, match=r'ask services .*base.with_services'):
     family.env()
   with pytest.raises(ValueError, match=r"asks services \['user'\], which are"):
-    base.served(family, {'judge': truthful})
-  served = base.served(family, {'user': truthful})
+    base.with_services(family, {'judge': truthful})
+  served = base.with_services(family, {'user': truthful})
   assert base.needs(served) == ()
-  assert (served.columns, served.place) == (family.columns, 'thread')
+  assert (served.columns, served.worker) == (family.columns, 'thread')
   assert (served.name(), served.system) == (family.name(), '')
   plain = base.find('countdown')()
   assert base.needs(plain) == ()
-  assert base.served(plain, {}) is plain
+  assert base.with_services(plain, {}) is plain
 
 
 def test_settings_have_names_of_their_own():
@@ -134,11 +134,11 @@ def test_settings_have_names_of_their_own():
     for fields in ({}, {'numbers': 4}, {'largest': 50}, {'noise': 0.1})
   }
   assert len(names) == 4
-  assert tool_env.say('...') in Interview(teach=True).system
+  assert tool_env.answer_message('...') in Interview(teach=True).system
 
 
 def test_a_user_that_was_told_nothing_is_a_fault():
-  with pytest.raises(ServiceFault, match='which number'):
+  with pytest.raises(ServiceFault, match='not given its number'):
     truthful([Message('user', '8?')], seed=0)
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from agentrl.env import base, countdown, tool_env
 from agentrl.env import judge as env_judge
 from agentrl.env.interview import Interview, truthful
-from agentrl.env.judge import Judged, number
-from agentrl.rollout.workers.pool import rooms
+from agentrl.env.judge import WithJudge, number
+from agentrl.rollout.workers.pool import env_workers
 from agentrl.service.base import ServiceFault
 
 TASK = {'target': 24, 'numbers': [2, 3, 4]}
@@ -18,9 +18,9 @@ CALL = '<calculator>2*3*4</calculator>'
 
 
 def env_of(says, family=None):
-  family = Judged(family or countdown.Countdown())
+  family = WithJudge(family or countdown.Countdown())
   services = {'judge': says, 'user': truthful}
-  return base.served(family, services).env()
+  return base.with_services(family, services).env()
 
 
 def test_the_last_message_is_the_judges_and_the_others_the_familys():
@@ -34,17 +34,22 @@ def test_the_last_message_is_the_judges_and_the_others_the_familys():
   plain = countdown.Countdown().env()
   assert env.reset(TASK, 9) == plain.reset(TASK, 9)
   first, want = env.step(CALL), plain.step(CALL)
-  assert first == want._replace(facts=want.facts | {'own': want.score})
+  assert first == want._replace(info=want.info | {'own': want.score})
   assert not seen
-  last = env.step(tool_env.say('2*3*4'))
+  last = env.step(tool_env.answer_message('2*3*4'))
   assert (last.reward, last.score, last.done) == (0.75, 0.75, True)
-  assert last.facts['own'] == 1.0
+  assert last.info['own'] == 1.0
   (((message,), seed),) = seen
   assert seed == 9
-  for part in ('24: 2 3 4', CALL, tool_env.say('2*3*4'), env_judge.ASK):
+  for part in (
+    '24: 2 3 4',
+    CALL,
+    tool_env.answer_message('2*3*4'),
+    env_judge.ASK,
+  ):
     assert part in message.content
   env.reset(TASK, 9)  # nothing of the last task is left
-  env.step(tool_env.say('1'))
+  env.step(tool_env.answer_message('1'))
   assert CALL not in seen[-1][0][0].content
   env.close()
   plain.close()
@@ -72,7 +77,7 @@ def test_numbers_are_read(text, score):
   ['', 'good', '7/10', '70%', '2', '-0.5', '1e3', 'nan', 'inf', 'v0.5.1', '٣'],
 )
 def test_anything_else_is_a_fault(text):
-  with pytest.raises(ServiceFault, match='the judge said'):
+  with pytest.raises(ServiceFault, match='the judge answered'):
     number(text)
 
 
@@ -94,7 +99,7 @@ class PartialEnv:
     return 'go'
 
   def step(self, message):
-    return base.Reply('on', reward=0.1, score=0.6)
+    return base.Step('on', reward=0.1, score=0.6)
 
   def close(self):
     pass
@@ -105,33 +110,36 @@ def test_what_is_cut_short_is_on_the_judges_scale():
   env = env_of(lambda m, *, seed: '1', Partial())
   env.reset(TASK, 0)
   reply = env.step('x')
-  assert (reply.score, reply.reward, reply.facts['own']) == (0.0, 0.1, 0.6)
+  assert (reply.score, reply.reward, reply.info['own']) == (0.0, 0.1, 0.6)
 
 
 def test_a_judge_without_a_number_costs_the_trajectory():
   """Through a room: a fault, not a zero; and the next one is judged."""
   answers = iter(['no idea', '0.5'])
-  family = base.served(
-    Judged(countdown.Countdown()), {'judge': lambda m, *, seed: next(answers)}
+  family = base.with_services(
+    WithJudge(countdown.Countdown()),
+    {'judge': lambda m, *, seed: next(answers)},
   )
-  with rooms(family, 1) as them:
+  with env_workers(family, 1) as them:
     them[0].reset(TASK, 0).result(20)
-    fault = them[0].step(tool_env.say('2*3*4')).exception(20)
-    assert fault.kind == 'raise'
+    fault = them[0].step(tool_env.answer_message('2*3*4')).exception(20)
+    assert fault.kind == 'exception'
     assert 'no idea' in fault.text
     them[0].reset(TASK, 0).result(20)
-    assert them[0].step(tool_env.say('2*3*4')).result(20).score == 0.5
+    assert (
+      them[0].step(tool_env.answer_message('2*3*4')).result(20).score == 0.5
+    )
 
 
 def test_it_is_the_family_with_a_judge():
-  family, own = Judged(Interview()), Interview()
+  family, own = WithJudge(Interview()), Interview()
   assert base.needs(family) == ('user', 'judge')
   assert family.columns == (*own.columns, 'own')
   assert (family.name(), family.system) == (own.name(), own.system)
-  assert list(family.solved('train', 3, 0)) == list(own.solved('train', 3, 0))
-  with pytest.raises(ValueError, match=r'host\.served'):
+  assert list(family.tasks('train', 3, 0)) == list(own.tasks('train', 3, 0))
+  with pytest.raises(ValueError, match=r'base\.with_services'):
     family.env()
   env = env_of(lambda m, *, seed: '1', own)
   env.reset({'numbers': [1, 2], 'secret': 1}, 0)
   assert env.step('below 2?').text == 'yes'
-  assert env.step(tool_env.say('2')).score == 1.0  # whatever it is
+  assert env.step(tool_env.answer_message('2')).score == 1.0  # whatever it is

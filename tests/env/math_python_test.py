@@ -40,7 +40,7 @@ def counted(question):
 
 @pytest.fixture(scope='module')
 def solved():
-  return list(MathPython(size=300).solved('train', 80, 0))
+  return list(MathPython(size=300).tasks('train', 80, 0))
 
 
 def test_answers_are_right(solved):
@@ -101,17 +101,17 @@ def env():
 )
 def test_answers_are_compared_exactly(env, gold, answer, score):
   env.reset({'question': '?', 'answer': gold}, 0)
-  assert env.step(tool_env.say(answer)).score == score
+  assert env.step(tool_env.answer_message(answer)).score == score
 
 
 def test_a_program_that_fails_is_a_fault(env):
   env.reset({'question': '?', 'answer': '1'}, 0)
   reply = env.step('<python>1/0</python>')
   assert 'ZeroDivisionError' in reply.text
-  facts = {name: x for name, x in reply.facts.items() if x}
-  assert facts == {'calls': 1, 'faults': 1, 'fault_error': 1}
+  info = {name: x for name, x in reply.info.items() if x}
+  assert info == {'calls': 1, 'faults': 1, 'fault_error': 1}
   reply = env.step('<python>import socket; socket.socket()</python>')
-  assert reply.facts['faults'] == reply.facts['fault_network'] == 1
+  assert reply.info['faults'] == reply.info['fault_network'] == 1
   assert not reply.done
 
 
@@ -121,22 +121,22 @@ def test_questions_of_a_file(tmp_path):
   lines += [{'question': 'half of 3', 'answer': 'seven'}]
   file.write_text('\n'.join(map(json.dumps, lines)))
   with pytest.raises(ValueError, match=r'q.jsonl:31 cannot be used.*; write'):
-    MathPython(str(file)).solved('train', 1, 0)
+    MathPython(str(file)).tasks('train', 1, 0)
   lines[-1]['answer'] = '1,000'
   file.write_text('\n'.join(map(json.dumps, lines)))
   family = MathPython(str(file))
   asked = {}
   for split in splits.SPLITS:
     with pytest.raises(ValueError, match='ask for fewer') as error:
-      family.solved(split, 100, 0)
+      family.tasks(split, 100, 0)
     size = int(re.search(r'than the (\d+)', str(error.value))[1])
     asked |= {
       grading.normal(t.task['question']): t
-      for t in family.solved(split, size, 0)
+      for t in family.tasks(split, size, 0)
     }
   assert len(asked) == 30
   assert asked['half of 3'].task == {'question': 'Half of 3?', 'answer': '1.5'}
-  assert asked['half of 3'].said == ()
+  assert asked['half of 3'].demonstration == ()
   assert family.name() != MathPython().name()
 
 

@@ -35,11 +35,14 @@ def test_the_corpus_answers_its_questions():
   for question, (answer,), queries in asked:
     (person,) = (x for x in home if x in question)
     assert answer == (
-      home[person] if question.startswith('Where')
-      else work[person] if question.startswith('What')
-      else river[home[person]] if question.startswith('Which')
+      home[person]
+      if question.startswith('Where')
+      else work[person]
+      if question.startswith('What')
+      else river[home[person]]
+      if question.startswith('Which')
       else mayor[home[person]]
-    )  # fmt: skip
+    )
     assert queries == (person, home[person])[: len(queries)]
 
 
@@ -48,14 +51,14 @@ def test_every_question_is_a_task():
   sizes = 0
   for split in splits.SPLITS:
     with pytest.raises(ValueError, match='of people=20; ask for fewer'):
-      family.solved(split, 81, 0)
+      family.tasks(split, 81, 0)
     sizes += _size(family, split)
   assert sizes == 80
 
 
 def _size(family, split):
   try:
-    family.solved(split, 10**6, 0)
+    family.tasks(split, 10**6, 0)
   except ValueError as error:
     return int(re.search(r'than the (\d+)', str(error))[1])
 
@@ -64,7 +67,7 @@ def _size(family, split):
 def test_the_last_search_shows_the_answer():
   family = SearchQuestions()
   env = family.env()
-  for task, said, _ in family.solved('train', 12, 0):
+  for task, said, _ in family.tasks('train', 12, 0):
     env.reset(task, 0)
     *_, last = [env.step(message) for message in said[:-1]]
     assert task['answers'][0] in last.text
@@ -91,12 +94,10 @@ def files(tmp_path):
 
 
 def test_questions_of_a_file(files):
-  tasks = [
-    t for s in splits.SPLITS for t in files.solved(s, _size(files, s), 0)
-  ]
+  tasks = [t for s in splits.SPLITS for t in files.tasks(s, _size(files, s), 0)]
   assert len(tasks) == 20
   assert len({grading.normal(t.task['question']) for t in tasks}) == 20
-  assert all(t.said == () for t in tasks)
+  assert all(t.demonstration == () for t in tasks)
   # Of two questions that are one the first counts.
   assert all(t.task['answers'] == ['Sarn', 'river S'] for t in tasks)
 
@@ -116,8 +117,8 @@ def test_answers_and_their_f1(files):
     ('', 0, 0),
   ):
     env.reset(task, 0)
-    reply = env.step(tool_env.say(answer))
-    assert (reply.score, reply.facts['f1']) == (score, pytest.approx(f1))
+    reply = env.step(tool_env.answer_message(answer))
+    assert (reply.score, reply.info['f1']) == (score, pytest.approx(f1))
   env.close()
 
 
@@ -139,7 +140,7 @@ def test_bad_questions(tmp_path, line):
   file.write_text(line)
   family = SearchQuestions('c.jsonl', str(file))
   with pytest.raises(ValueError, match=r'q.jsonl:1 cannot be used.*; write'):
-    family.solved('train', 1, 0)
+    family.tasks('train', 1, 0)
 
 
 @pytest.mark.parametrize(

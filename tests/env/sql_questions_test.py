@@ -58,7 +58,7 @@ def counted(question, rows):
 
 @pytest.fixture(scope='module')
 def solved():
-  return list(SqlQuestions(items=8, shops=3).solved('train', 150, 0))
+  return list(SqlQuestions(items=8, shops=3).tasks('train', 150, 0))
 
 
 def test_gold_queries_answer_their_questions(solved):
@@ -77,14 +77,14 @@ def test_every_template_turns_up(solved):
 
 
 def test_only_the_kinds_asked_for():
-  for task, _, _ in SqlQuestions('sum').solved('train', 20, 0):
+  for task, _, _ in SqlQuestions('sum').tasks('train', 20, 0):
     assert task['gold'].startswith('SELECT sum(price) FROM item')
 
 
 def test_no_question_of_test_is_asked_in_train():
   family = SqlQuestions()
   asked = {
-    split: {t.task['question'] for t in family.solved(split, 150, 0)}
+    split: {t.task['question'] for t in family.tasks(split, 150, 0)}
     for split in splits.SPLITS
   }
   assert not asked['train'] & asked['test']
@@ -118,29 +118,37 @@ def test_the_schema_it_shows_is_that_of_the_tables():
 def test_another_query_leads_there(env, query):
   shown = env.step(f'<sql>{query}</sql>').text.splitlines()
   assert shown[2] == '8'
-  assert env.step(tool_env.say(shown[2])).score == 1
+  assert env.step(tool_env.answer_message(shown[2])).score == 1
 
 
 @pytest.mark.parametrize(
   ('answer', 'score'),
   [
-    ('8', 1), ('8.0', 1), (' 8 ', 1), ('16/2', 1),
-    ('6', 0), ('18', 0), ('pen', 0), ('', 0), ('8 or 6', 0), ('None', 0),
+    ('8', 1),
+    ('8.0', 1),
+    (' 8 ', 1),
+    ('16/2', 1),
+    ('6', 0),
+    ('18', 0),
+    ('pen', 0),
+    ('', 0),
+    ('8 or 6', 0),
+    ('None', 0),
   ],
-)  # fmt: skip
+)
 def test_answers(env, answer, score):
-  assert env.step(tool_env.say(answer)).score == score
+  assert env.step(tool_env.answer_message(answer)).score == score
 
 
 def test_the_database_is_read_only_and_of_this_task(env):
   reply = env.step('<sql>DELETE FROM stock</sql>')
-  assert reply.facts['faults'] == 1
+  assert reply.info['faults'] == 1
   assert '8' in env.step('<sql>SELECT n FROM stock WHERE item=3</sql>').text
   other = ROWS | {'item': [[1, 'kite', 1]], 'stock': []}
   gold = 'SELECT name FROM item'
   env.reset({'rows': other, 'question': '?', 'gold': gold}, 0)
   assert 'kite' in env.step('<sql>SELECT name FROM item</sql>').text
-  assert env.step(tool_env.say('Kite.')).score == 1
+  assert env.step(tool_env.answer_message('Kite.')).score == 1
 
 
 def test_a_query_without_rows_is_none():

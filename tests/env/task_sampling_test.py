@@ -89,7 +89,7 @@ def test_drawn_drops_draws_that_came_to_nothing():
     task_sampling.drawn(draw, lambda i: ({'i': i}, ('a',)), 'test', 5, 0)
   )
   assert len({t.key for t in tasks}) == 5
-  assert all(t.task['i'] % 2 == 0 and t.said == ('a',) for t in tasks)
+  assert all(t.task['i'] % 2 == 0 and t.demonstration == ('a',) for t in tasks)
   assert {splits.split_of(t.key) for t in tasks} == {'test'}
 
 

@@ -7,7 +7,7 @@ import pytest
 from agentrl.env import tool_env
 from agentrl.text.tool_calls import FORMATS, format_of
 from agentrl.text.tool_calls.base import Call
-from agentrl.tool.base import Fault
+from agentrl.tool.base import ToolError
 from agentrl.tool.schema import schema
 
 NOTHING = {'calls': 0.0, 'faults': 0.0, 'right': 0.0}
@@ -20,7 +20,7 @@ class Echo:
 
   def __call__(self, text):
     if text == 'no':
-      raise Fault('error', 'No.')
+      raise ToolError('error', 'No.')
     return text
 
 
@@ -42,15 +42,15 @@ class Meet:
 def begin(task, seed):
   def judge(answer):
     right = answer == task['answer']
-    return tool_env.Judged(float(right), {'right': float(right)})
+    return tool_env.Grade(float(right), {'right': float(right)})
 
-  return tool_env.Begun(f'{task["ask"]} {seed}', [Echo(), Meet()], judge)
+  return tool_env.ToolTask(f'{task["ask"]} {seed}', [Echo(), Meet()], judge)
 
 
 @pytest.fixture
 def env():
   closed = []
-  env = tool_env.Tooled(
+  env = tool_env.ToolEnv(
     begin, format_of('tagged'), NOTHING, lambda: closed.append(1)
   )
   assert env.reset({'ask': 'What?', 'answer': '4'}, 7) == 'What? 7'
@@ -62,7 +62,7 @@ def env():
 def test_calls_are_answered_in_order_and_counted(env):
   reply = env.step('Hm. <echo>a</echo> and <echo>no</echo>')
   assert reply.text == '<result>\na\n</result>\n<result>\nNo.\n</result>'
-  assert reply.facts == NOTHING | {'calls': 2, 'faults': 1}
+  assert reply.info == NOTHING | {'calls': 2, 'faults': 1}
   assert not (reply.done)
   assert not (reply.invalid)
   assert not (reply.score)
@@ -71,14 +71,14 @@ def test_calls_are_answered_in_order_and_counted(env):
 
 def test_calls_of_a_message_run_side_by_side(env):
   reply = env.step('<meet>a</meet><meet>b</meet>')
-  assert reply.facts == NOTHING | {'calls': 2}
+  assert reply.info == NOTHING | {'calls': 2}
 
 
 @pytest.mark.parametrize(('answer', 'score'), [('4', 1.0), ('5', 0.0)])
 def test_an_answer_ends(env, answer, score):
   reply = env.step(f'So: <answer> {answer}\n</answer>.')
   assert (reply.score, reply.reward, reply.done) == (score, score, True)
-  assert reply.facts == NOTHING | {'right': score}
+  assert reply.info == NOTHING | {'right': score}
   assert not reply.invalid
 
 
@@ -99,25 +99,25 @@ def test_what_is_neither_is_told_what_to_write(env, message):
   assert reply.text == tool_env.LOST
   assert reply.invalid
   assert not reply.done
-  assert reply.facts == NOTHING
+  assert reply.info == NOTHING
 
 
 def test_an_answer_beside_calls_is_not_read(env):
   reply = env.step('<echo>a</echo><answer>4</answer>')
-  assert (reply.done, reply.facts['calls']) == (False, 1)
+  assert (reply.done, reply.info['calls']) == (False, 1)
 
 
 def test_a_call_that_cannot_be_read_is_invalid(env):
   reply = env.step('<echo>a</echo><echo>a')
   assert reply.invalid
   assert 'end it with </echo>' in reply.text
-  assert reply.facts == NOTHING | {'calls': 2, 'faults': 1}
+  assert reply.info == NOTHING | {'calls': 2, 'faults': 1}
 
 
 def test_a_call_that_its_own_argument_hides_is_a_fault(env):
   reply = env.step('<echo>what is </think>?</echo>')
   assert reply.invalid
-  assert reply.facts == {**NOTHING, 'calls': 1.0, 'faults': 1.0}
+  assert reply.info == {**NOTHING, 'calls': 1.0, 'faults': 1.0}
   assert '</think>' in reply.text
 
 
@@ -130,7 +130,7 @@ def test_a_message_has_only_so_many_calls(env):
 
 def test_the_next_task_is_another_one(env):
   assert env.reset({'ask': 'And?', 'answer': '5'}, 1) == 'And? 1'
-  assert env.step(tool_env.say('5')).score == 1
+  assert env.step(tool_env.answer_message('5')).score == 1
 
 
 @pytest.mark.parametrize(
@@ -144,21 +144,21 @@ def test_the_next_task_is_another_one(env):
   ],
 )
 def test_answers_are_counted_wherever_they_stand(message, calls, written):
-  env = tool_env.Tooled(begin, format_of('tagged'))
+  env = tool_env.ToolEnv(begin, format_of('tagged'))
   env.reset({'ask': 'What?', 'answer': '4'}, 0)
-  facts = env.step(message).facts
+  info = env.step(message).info
   env.close()
-  assert (facts['calls'], facts['answers']) == (calls, written)
+  assert (info['calls'], info['answers']) == (calls, written)
 
 
 @pytest.mark.parametrize('name', sorted(FORMATS))
 def test_every_format_does(name):
   form = format_of(name)
-  env = tool_env.Tooled(begin, form)
+  env = tool_env.ToolEnv(begin, form)
   env.reset({'ask': 'What?', 'answer': '4'}, 0)
   reply = env.step(form.write([Call('echo', {'text': '<answer>4</answer>'})]))
   assert not reply.done
   assert reply.text == form.answer([('echo', '<answer>4</answer>')])
-  assert env.step(tool_env.say('4')).done
-  assert '<answer>' in tool_env.tell('Rules.', [Echo()], name)
+  assert env.step(tool_env.answer_message('4')).done
+  assert '<answer>' in tool_env.describe_tools('Rules.', [Echo()], name)
   env.close()

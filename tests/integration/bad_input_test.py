@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from agentrl import cli, loop
+from agentrl import cli, hooks
 from agentrl.configs import base, grpo, oprl
 from agentrl.model import microbatch
 from agentrl.run import build, runner, stages
@@ -48,50 +48,96 @@ def put(path, value):
   return change
 
 
-@pytest.mark.parametrize(('change', 'message'), [
-  (put('stream.episode', ('centre',)), r"stream\.episode names link 'centre'"),
-  (put('advantage', ('episode', 'stp')), r"c\.advantage names stream 'stp'"),
-  (put('signal', ('implicit_prm',)), r"needs role:prm.*add the role"),
-  (put('loss', ('pppo',)), r"c\.loss names loss 'pppo'"),
-  (put('reward', ('enve',)), r"c\.reward names reward 'enve'"),
-  (put('plan', 'minibatch'), r"c\.plan names plan 'minibatch'"),
-  (put('env.name', 'go'), r"env\.name='go'.*choose 'sokoban'"),
-  (put('env.reward', 'dens'), r"env\.reward='dens'.*'dense', 'sparse'"),
-  (put('rollout.history', 'fll'), r"history='fll'.*choose from 'turn', 'full'"),
-  (put('rollout.group', 5), r'rollout\.batch=32.*rollout\.group=5.*to 35'),
-  (put('rollout.message', 1), r'takes 2 tokens.*message=1.*set it to 2'),
-  (put('mesh.data', 3), r'rollout\.batch=32.*by 3.*data=3.*to 33'),
-  (put('model.positions', 9), r'positions=9 and a row has \d+ tokens; raise'),
-  (put('micro', 2**31 - 1), r'makes 192 rows.*such as 192'),  # at once
-  (put('micro', 36), r'makes 192 rows.*micro=36.*such as 32'),
-  (put('schedule.coef', {'stp': ('linear', 0, 1, 9)}), r'schedule\.coef\.stp'),
-  (put('schedule.hp', {'ppo': {'ppo': {'clp': ('linear', 0, 1, 9)}}}),
-   r'c\.schedule\.hp\.ppo\.ppo\.clp names no number'),
-  (put('schedule.coef', {'episode': ('linear', 0, 1)}), r'start, end, steps'),
-  (put('schedule.coef', {'episode': ('liner', 0, 1, 9)}),
-   r"schedule\.coef\.episode: shape='liner' is unknown; choose from 'linear'"),
-  (put('schedule.coef', {'episode': ('linear', 0, float('nan'), 9)}),
-   r'schedule\.coef\.episode: end=nan is not a number; set it to a number'),
-  (put('schedule.hp', {'ppo': {'ppo': {'clip_low': ('linear', 0.2, 0, 9)}}}),
-   r'schedule\.hp\.ppo\.ppo\.clip_low: end=0 is too low.*more than 0'),
-  (put('schedule.hp', {'plan': {'minibatches': {'n': ('linear', 1, 2, 9)}}}),
-   r'schedule\.hp\.plan\.minibatches\.n=.*a whole number.*leave it out'),
-  (put('schedule', {'role': {'policy': {'lr': ('linear', -1, 0, 9)}}}),
-   r'schedule\.role\.policy\.lr: start=-1 is too low; set it to 0 or more'),
-  (put('hp.plan.minibatches.unit', 'nope'),
-   r"hp\.plan\.minibatches\.unit='nope' is unknown; choose from 'row'"),
-  (put('stream.fresh', 'center'),
-   r"fresh='center' is a text where a tuple belongs; write \('center',\)"),
-  (put('role.policy.momentum', 0.9),
-   r'role\.policy\.momentum=0\.9 is no field.*role\.policy has b1, b2'),
-  (put('colour', 'red'), r"colour='red' is no field.*it has advantage, "),
-  (lambda c: c.__delattr__('log'), r'log=None is no section of a config'),
-  (lambda c: c.rollout.__delattr__('tag'), r'rollout\.tag is missing in this'),
-  (put('role.policy.kind', 'frozen'), r'c\.role\.policy must.*kind train'),
-  (put('log.groups', -2), r'log\.groups=-2 is too low; set it to -1 or more'),
-  (put('log.every', 0), r'log\.every=0 is too low; set it to 1 or more'),
-  (put('init', 'no/such/run'), r'no/such/run is not the folder of a run'),
-])  # fmt: skip
+@pytest.mark.parametrize(
+  ('change', 'message'),
+  [
+    (
+      put('stream.episode', ('centre',)),
+      r"stream\.episode names link 'centre'",
+    ),
+    (put('advantage', ('episode', 'stp')), r"c\.advantage names stream 'stp'"),
+    (put('signal', ('implicit_prm',)), r'needs role:prm.*add the role'),
+    (put('loss', ('pppo',)), r"c\.loss names loss 'pppo'"),
+    (put('reward', ('enve',)), r"c\.reward names reward 'enve'"),
+    (
+      put('minibatch', 'minibatch'),
+      r"c\.minibatch names minibatch 'minibatch'",
+    ),
+    (put('env.name', 'go'), r"env\.name='go'.*choose 'sokoban'"),
+    (put('env.reward', 'dens'), r"env\.reward='dens'.*'dense', 'sparse'"),
+    (
+      put('rollout.history', 'fll'),
+      r"history='fll'.*choose from 'turn', 'full'",
+    ),
+    (
+      put('rollout.group_size', 5),
+      r'rollout\.batch=32.*rollout\.group_size=5.*to 35',
+    ),
+    (
+      put('rollout.max_message_tokens', 1),
+      r'takes 2 tokens.*max_message_tokens=1.*set it to 2',
+    ),
+    (put('mesh.data', 3), r'rollout\.batch=32.*by 3.*data=3.*to 33'),
+    (put('model.positions', 9), r'positions=9 and a row has \d+ tokens; raise'),
+    (put('micro_batch', 2**31 - 1), r'makes 192 rows.*such as 192'),  # at once
+    (put('micro_batch', 36), r'makes 192 rows.*micro_batch=36.*such as 32'),
+    (
+      put('schedule.coef', {'stp': ('linear', 0, 1, 9)}),
+      r'schedule\.coef\.stp',
+    ),
+    (
+      put('schedule.hp', {'ppo': {'ppo': {'clp': ('linear', 0, 1, 9)}}}),
+      r'c\.schedule\.hp\.ppo\.ppo\.clp names no number',
+    ),
+    (put('schedule.coef', {'episode': ('linear', 0, 1)}), r'start, end, steps'),
+    (
+      put('schedule.coef', {'episode': ('liner', 0, 1, 9)}),
+      r"schedule\.coef\.episode: shape='liner' is unknown .*; choose from"
+      r" 'linear'",
+    ),
+    (
+      put('schedule.coef', {'episode': ('linear', 0, float('nan'), 9)}),
+      r'schedule\.coef\.episode: end=nan is not a number; set it to a number',
+    ),
+    (
+      put('schedule.hp', {'ppo': {'ppo': {'clip_low': ('linear', 0.2, 0, 9)}}}),
+      r'schedule\.hp\.ppo\.ppo\.clip_low: end=0 is too low.*more than 0',
+    ),
+    (
+      put(
+        'schedule.hp',
+        {'minibatch': {'minibatches': {'n': ('linear', 1, 2, 9)}}},
+      ),
+      r'schedule\.hp\.minibatch\.minibatches\.n=.*a whole number.*leave it out',
+    ),
+    (
+      put('schedule', {'role': {'policy': {'lr': ('linear', -1, 0, 9)}}}),
+      r'schedule\.role\.policy\.lr: start=-1 is too low; set it to 0 or more',
+    ),
+    (
+      put('hp.minibatch.minibatches.unit', 'nope'),
+      r"hp\.minibatch\.minibatches\.unit='nope' is unknown; choose from 'row'",
+    ),
+    (
+      put('stream.fresh', 'center'),
+      r"fresh='center' is a text where a tuple belongs; write \('center',\)",
+    ),
+    (
+      put('role.policy.momentum', 0.9),
+      r'role\.policy\.momentum=0\.9 is no field.*role\.policy has b1, b2',
+    ),
+    (put('colour', 'red'), r"colour='red' is no field.*it has advantage, "),
+    (lambda c: c.__delattr__('log'), r'log=None is no section of a config'),
+    (
+      lambda c: c.rollout.__delattr__('action_prefix'),
+      r'rollout\.action_prefix is missing in this',
+    ),
+    (put('role.policy.kind', 'frozen'), r'c\.role\.policy must.*kind train'),
+    (put('log.groups', -2), r'log\.groups=-2 is too low; set it to -1 or more'),
+    (put('log.every', 0), r'log\.every=0 is too low; set it to 1 or more'),
+    (put('init', 'no/such/run'), r'no/such/run is not the folder of a run'),
+  ],
+)
 def test_config(tmp_path, change, message):
   with pytest.raises(ValueError, match=message) as caught:
     runner.run(tiny(tmp_path / 'data', change), str(tmp_path / 'run'))
@@ -99,25 +145,28 @@ def test_config(tmp_path, change, message):
   assert not os.path.exists(tmp_path / 'run')  # the corrected command works
 
 
-@pytest.mark.parametrize(('rows', 'message'), [
-  (None, r'levels\.txt.* does not exist'),
-  (['hello world'], r'levels\.txt, level 0.*line 2'),
-  (['######', '#  $.#', '######'], r'level 0.*player'),
-  (['######', '#@$$.#', '######'], r'level 0.*boxes'),
-])  # fmt: skip
+@pytest.mark.parametrize(
+  ('rows', 'message'),
+  [
+    (None, r'levels\.txt.* does not exist'),
+    (['hello world'], r'levels\.txt, level 0.*line 2'),
+    (['######', '#  $.#', '######'], r'level 0.*player'),
+    (['######', '#@$$.#', '######'], r'level 0.*boxes'),
+  ],
+)
 def test_levels(tmp_path, rows, message):
   path = tmp_path / 'levels.txt'
   if rows:
     path.write_text('\n'.join(['; 0', *rows, '']))
   c = tiny(tmp_path / 'data', put('env.levels', str(path)))
   with pytest.raises(ValueError, match=message):
-    build.setup(c)
+    build.experiment(c)
 
 
 def test_short_positions_before_levels_are_built(tmp_path):
   c = tiny(tmp_path / 'data', put('model.positions', 9))
   with pytest.raises(ValueError, match='positions=9'):
-    build.setup(c)
+    build.experiment(c)
   assert not os.path.exists(tmp_path / 'data')
 
 
@@ -126,12 +175,12 @@ def test_a_term_that_the_levels_do_not_tell(tmp_path):
   c.stream.episode = ('add_term',)
   base.hp(c, 'episode', 'add_term', name='progress')
   with pytest.raises(ValueError, match=r'term:progress.*choose an environment'):
-    build.setup(c)
+    build.experiment(c)
 
 
 def test_a_run_without_finite_gradients_ends_in_a_sentence(capsys):
   def fails():
-    raise loop.NotFiniteError('no finite gradient; lower role.policy.lr')
+    raise hooks.NotFiniteError('no finite gradient; lower role.policy.lr')
 
   with pytest.raises(SystemExit, match='2'):
     cli._guarded(fails, ['train'], ())
@@ -143,7 +192,7 @@ def test_too_few_levels(tmp_path):
   path.write_text('\n'.join(['; 0', *ROOM, '']))
   c = tiny(tmp_path / 'data', put('env.levels', str(path)))
   with pytest.raises(ValueError, match=r'levels to train on and .* held out'):
-    build.setup(c)
+    build.experiment(c)
 
 
 def test_workdir_of_another_config(tmp_path):
@@ -171,7 +220,7 @@ def test_nothing_to_do(tmp_path):
 
 
 def test_without_demonstrations_the_warm_start_is_left_out(tmp_path):
-  s = build.setup(tiny(tmp_path / 'data'))
+  s = build.experiment(tiny(tmp_path / 'data'))
   unknown = dataclasses.replace(s.train, actions=np.full((4, 6), -1))
   s = s._replace(train=unknown)
   (stage,) = stages.make_stages(s, ('sft', 'rl'))
@@ -205,17 +254,26 @@ def command(main, *flags):
   env = os.environ | {'JAX_PLATFORMS': 'none'}
   done = subprocess.run(
     [sys.executable, '-m', f'experiments.{main}', *flags],
-    capture_output=True, text=True, env=env, timeout=120,
-  )  # fmt: skip
+    capture_output=True,
+    text=True,
+    env=env,
+    timeout=120,
+  )
   return done.returncode, done.stderr
 
 
-@pytest.mark.parametrize(('main', 'flags', 'message'), [
-  ('train', ('--config=configs/grpo.py', '--config.nope=1', '--workdir=w'),
-   '--config.nope is no field of this config; config has advantage,'),
-  ('eval', ('--workdir=no/such/run',), 'is not the folder of a run'),
-  ('view', ('no/such/run',), "no/such/run has no folder 'trajectories'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+  ('main', 'flags', 'message'),
+  [
+    (
+      'train',
+      ('--config=configs/grpo.py', '--config.nope=1', '--workdir=w'),
+      '--config.nope is no field of this config; config has advantage,',
+    ),
+    ('eval', ('--workdir=no/such/run',), 'is not the folder of a run'),
+    ('view', ('no/such/run',), "no/such/run has no folder 'trajectories'"),
+  ],
+)
 def test_command_line(main, flags, message):
   """What tests/cli_test.py holds for many, and what a main finds."""
   code, told = command(main, *flags)

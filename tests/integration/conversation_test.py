@@ -33,18 +33,26 @@ def setups(tmp_path_factory):
   def make(kind, history, window=1, **rollout):
     c = grpo.get_config('tiny,env=frozen_lake')
     c.data, c.model.path = str(root / 'data'), str(root / kind)
-    c.micro, c.sft.batch = 8, 8
+    c.micro_batch, c.sft.batch = 8, 8
     c.rollout.update(
-      dict(batch=8, slots=3, turns=TURNS, message=3, history=history,
-           window=window, system=SYSTEM, **rollout)
-    )  # fmt: skip
+      dict(
+        batch=8,
+        slots=3,
+        max_turns=TURNS,
+        max_message_tokens=3,
+        history=history,
+        window=window,
+        system=SYSTEM,
+        **rollout,
+      )
+    )
     c.env.update(dict(train=8, test=4))
-    return build.setup(c)
+    return build.experiment(c)
 
   return make
 
 
-def played(s: build.Setup):
+def played(s: build.Experiment):
   """A policy that says actions often, some without an end; its batch."""
   params = workdir.start(s.config, s.shape)
   likely = [t for x in s.world.env.actions for t in s.tokenizer.encode(x)]
@@ -83,8 +91,8 @@ def context(s, chat, seen, said):
   system = Message('system', SYSTEM)
   talk = chat_template.start(chat, [system, Message('user', seen[0])])
   for text, ids in zip(seen[1:], said, strict=True):
-    talk = chat_template.said(chat, talk, ids)
-    talk = chat_template.heard(chat, talk, [Message('user', text)])
+    talk = chat_template.add_reply(chat, talk, ids)
+    talk = chat_template.add_messages(chat, talk, [Message('user', text)])
   return talk.text
 
 
@@ -99,7 +107,7 @@ MODES = [('full', 1), ('turn', 1), ('turn', 3)]
 TALKS = [(kind, *mode) for kind in ('chatml', 'headers') for mode in MODES]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(('kind', 'history', 'window'), TALKS)
 def test_rollouts_are_conversations(setups, kind, history, window):
   s = setups(kind, history, window)
@@ -125,13 +133,13 @@ def test_rollouts_are_conversations(setups, kind, history, window):
   assert min(cut, ended) >= 4
   # What was sampled and nothing else is trained on, as it was sampled.
   assert int(rows.sampled.sum()) == int(record.message_len.sum())
-  module = s.learner.context.modules['policy']
+  module = s.algorithm.context.modules['policy']
   out = microbatch.forward(module.apply, params, rows, ('logp',), 8)
   np.testing.assert_allclose(out.logp, rows.logp, atol=1e-5, rtol=0)
   assert np.all(np.asarray(rows.logp)[np.asarray(rows.sampled)] < 0)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_state_is_what_was_seen_at_any_turn(setups):
   """First turns are framed otherwise than later ones."""
   s = setups('chatml', 'full')
@@ -144,12 +152,12 @@ def test_a_state_is_what_was_seen_at_any_turn(setups):
   assert len(set.union(*ids.values())) == len(ids) > 1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize('kind', ['chatml', 'headers'])
 def test_demonstrations_are_conversations_of_the_solver(setups, kind):
   """Its messages are what is trained on, each with the template's end."""
   s = setups(kind, 'full')
-  index = stages.shown(s)[:8]
+  index = stages.tasks_with_demos(s)[:8]
   said, length = (x[index] for x in collect.messages(s, s.train))
   attempts = collect.demo_attempts(s, index)
   replay = jax.jit(functools.partial(collect.demonstrate, s))
@@ -165,7 +173,7 @@ def test_demonstrations_are_conversations_of_the_solver(setups, kind):
     assert 1 <= ends <= min(TURNS, int(np.sum(s.train.actions[i] >= 0)))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(('spare', 'turns'), [(-1, 2), (-2, 1)])
 def test_a_full_context_ends_the_trajectory(setups, spare, turns):
   """Room for two turns of full length, and for one token less.
@@ -198,7 +206,7 @@ def test_the_embedded_tokenizer_has_no_frame(tmp_path):
   c = grpo.get_config('tiny,env=frozen_lake')
   c.data = str(tmp_path)
   c.env.update(dict(train=8, test=4))
-  s = build.setup(c)
+  s = build.experiment(c)
   assert s.world.frame is None
   assert s.world.pieces.prefix.size == s.world.pieces.suffix.size == 0
   assert jit_rollout.context_tokens(s.world, s.plan) == s.world.env.obs_len

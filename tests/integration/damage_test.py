@@ -14,11 +14,18 @@ from agentrl.run import lock, runner
 from tests.integration.toy_run import STEPS, rows, run, state
 
 SIDE_FILES = (
-  'config.json', 'header.json', 'metrics.jsonl', 'trajectories/00000.log',
-  'trajectories/00000.index', 'checkpoints/saving', 'tensorboard',
-  'checkpoints/6/manifest.json', 'checkpoints/6/state/manifest.ocdbt',
-  'checkpoints/6/meta/metadata', 'lock.1',
-)  # fmt: skip
+  'config.json',
+  'header.json',
+  'metrics.jsonl',
+  'trajectories/00000-00000.jsonl',
+  'trajectories/00000-00000.index',
+  'checkpoints/saving',
+  'tensorboard',
+  'checkpoints/6/manifest.json',
+  'checkpoints/6/state/manifest.ocdbt',
+  'checkpoints/6/meta/metadata',
+  'lock.1',
+)
 WAYS = ('truncated', 'flipped', 'emptied', 'folder', 'removed', 'noise')
 
 
@@ -84,7 +91,7 @@ def test_a_damaged_side_file(tmp_path, monkeypatch, whole, cut, name, how):
   check(tmp_path, monkeypatch, whole, cut, name, how)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize('seed', range(3))
 @pytest.mark.parametrize(('name', 'how'), CASES)
 def test_any_damage(tmp_path, monkeypatch, whole, cut, name, how, seed):
@@ -117,7 +124,7 @@ def check(tmp_path, monkeypatch, whole, cut, name, how, seed=0):
   steps = [int(s) for s in log.heads['step']]
   assert steps == sorted(set(steps))
   assert {*range(after + 1, STEPS + 1)} <= {*steps}
-  if name != 'trajectories/00000.log':
+  if name != 'trajectories/00000-00000.jsonl':
     assert list(log) == list(want)
   if how == 'folder':
     assert b'not to be lost' in texts(there)
@@ -128,11 +135,20 @@ def check(tmp_path, monkeypatch, whole, cut, name, how, seed=0):
 
 def test_every_line_that_is_no_row_is_kept_beside(tmp_path, caplog):
   lines = [
-    '[]', '3', 'null', '{}', '{"step": 2}', '{"step": "2", "phase": "rl"}',
-    '{"step": true, "phase": "rl"}', '{"step": 2, "phase": "rm"}', '\0\0',
-    '{"step": 2, "phase": "rl", "x": []}', '[' * 100_000, '"\ud800',
+    '[]',
+    '3',
+    'null',
+    '{}',
+    '{"step": 2}',
+    '{"step": "2", "phase": "rl"}',
+    '{"step": true, "phase": "rl"}',
+    '{"step": 2, "phase": "rm"}',
+    '\0\0',
+    '{"step": 2, "phase": "rl", "x": []}',
+    '[' * 100_000,
+    '"\ud800',
     '{"step": -1, "phase": "rl"}',
-  ]  # fmt: skip
+  ]
   good = [f'{{"step": {i}, "phase": "rl"}}' for i in (1, 2, 3, 4)]
   for line in lines:
     path = tmp_path / f'{lines.index(line)}' / metrics.FILE
@@ -141,7 +157,7 @@ def test_every_line_that_is_no_row_is_kept_beside(tmp_path, caplog):
     path.write_bytes(text.encode(errors='surrogatepass'))
     with pytest.raises(ValueError, match='line 3 is no'):
       metrics.read(path)
-    metrics.Writer(path.parent, resume_after=3, header={}).close()
+    metrics.MetricsWriter(path.parent, resume_after=3, header={}).close()
     assert [row['step'] for row in metrics.read(path)] == [1, 2, 3]
     beside = path.with_name('metrics.jsonl.damaged.1')
     assert beside.read_bytes() == text.encode(errors='surrogatepass')
@@ -152,9 +168,11 @@ def test_every_line_that_is_no_row_is_kept_beside(tmp_path, caplog):
 def test_one_wrong_step_costs_one_row(tmp_path):
   """Too large, too small, twice, or in the way of two processes at once."""
   for steps, left in {
-    (1, 9, 3, 4): [1, 3, 4], (1, 2, 0, 4): [1, 2, 4], (1, 2, 2, 3): [1, 2, 3],
+    (1, 9, 3, 4): [1, 3, 4],
+    (1, 2, 0, 4): [1, 2, 4],
+    (1, 2, 2, 3): [1, 2, 3],
     (1, 2, 1, 3, 2, 3): [1, 2, 3],
-  }.items():  # fmt: skip
+  }.items():
     path = tmp_path / metrics.FILE
     path.write_text(''.join(f'{{"step": {s}, "phase": "rl"}}\n' for s in steps))
     metrics.repair(path)

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentrl import mesh
+from agentrl import loop, mesh
 from agentrl.learner import update as update_lib
-from agentrl.run import build, config_file, placement, stages
+from agentrl.run import build, config_file, placement, sampler, stages
 from agentrl.types import Span
 from tests import batches
 
@@ -67,6 +67,7 @@ ROLES = {
   'memact_dcpo': {},
   'mira': CRITIC,
   'mis': {},
+  'muonclip': {},
   'nft': {},
   'nft_sequence': {},
   'odysseus': CRITIC,
@@ -125,8 +126,8 @@ def config(method: str, folder: str, sizes=(1, 1)):
   c.model.update(
     dict(width=16, layers=1, heads=4, kv_heads=4, head_dim=4, mlp=16)
   )
-  c.rollout.update(dict(batch=8, group=4, slots=8, turns=3))
-  c.sft.batch, c.micro = 8, 24
+  c.rollout.update(dict(batch=8, group_size=4, slots=8, max_turns=3))
+  c.sft.batch, c.micro_batch = 8, 24
   c.mesh.fsdp, c.mesh.tensor = sizes
   return c
 
@@ -140,10 +141,11 @@ def folder(tmp_path_factory):
 def batch(folder):
   """What an untrained policy did, judged by made-up but telling rewards."""
   c = config('grpo', folder)
-  c.rollout.nulled = 'nothing'
-  s = build.setup(c)
-  state = update_lib.init(s.learner, jax.random.key(0))
-  made = stages.rl_stage(s, 0, 2).collect(state, 0)
+  c.rollout.null_observation = 'nothing'
+  s = build.experiment(c)
+  state = update_lib.init(s.algorithm, jax.random.key(0))
+  stage = stages.RLStage(s, 0, 2, sampler.JitSampler(s))
+  made = stage.collect(state, stage.task(0), 0)
   shape = made.turns.reward.shape
   reward, judged = (jax.random.normal(jax.random.key(i), shape) for i in (1, 2))
   outcome = (jnp.arange(8) % 3 == 0).astype(jnp.float32)
@@ -169,26 +171,27 @@ def changed(before, after) -> bool:
 
 @pytest.mark.parametrize(('method', 'sizes'), CASES)
 def test_two_updates(method, sizes, folder, batch, monkeypatch):
-  s = build.setup(config(method, folder, sizes))
-  traces, update = [], update_lib.explained
+  s = build.experiment(config(method, folder, sizes))
+  traces, update = [], update_lib.update
 
   def counted(*args):
     traces.append(args)
     return update(*args)
 
-  monkeypatch.setattr(update_lib, 'explained', counted)
+  monkeypatch.setattr(update_lib, 'update', counted)
   if s.config.memory:
     batch = batch.replace(readings={})  # memories do not store them
   with placement.on_mesh(s.config):
-    stage = stages.rl_stage(s, 0, 2)
-    state = stage.begin(update_lib.init(s.learner, jax.random.key(0)))
-    state = update_lib.forget(s.learner, state, placed(batch))
+    stage = stages.RLStage(s, 0, 2, sampler.JitSampler(s))
+    state = stage.begin(update_lib.init(s.algorithm, jax.random.key(0)))
+    state = update_lib.init_memory(s.algorithm, state, placed(batch))
+    update_state = loop.jit_update(stage.algorithm, update_lib.update)
     before = jax.device_get(state.params)
     assert set(before) == {'policy', *ROLES[method]}
     for _ in range(2):
-      state, told, _ = stage.update(state, placed(batch))
+      state, told, _ = update_state(state, placed(batch))
       chex.assert_tree_all_finite(told)
-      assert told['policy/skipped'][0] == 0
+      assert told['policy/nonfinite_skips'][0] == 0
     after = jax.device_get(state.params)
   chex.assert_tree_all_finite(after)
   learns = {'policy': True} | ROLES[method]

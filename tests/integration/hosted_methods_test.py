@@ -18,13 +18,13 @@ def config(method, folder):
   c = importlib.import_module(f'agentrl.configs.{name}').get_config(
     'tiny,env=countdown'
   )
-  c.update(dict(data=str(folder / 'data'), steps=2, micro=4))
+  c.update(dict(data=str(folder / 'data'), steps=2, micro_batch=4))
   c.env.update(dict(train=16, test=4))
-  c.rollout.update(dict(batch=8, group=4, slots=4))
-  c.host.sessions = 6
+  c.rollout.update(dict(batch=8, group_size=4, slots=4))
+  c.host.num_envs = 6
   c.sft.update(dict(steps=1, batch=4))
   c.eval.episodes = 4
-  c.hp.plan.minibatches.n = 1  # so that what sampled is what is trained
+  c.hp.minibatch.minibatches.n = 1  # so that what sampled is what is trained
   if method == 'lora':
     c.lora.rank = 2
   if 'replay' in c.memory:
@@ -41,7 +41,7 @@ def test_two_steps(tmp_path, method):
   assert [r['step'] for r in rl] == [2, 3]
   for r in rl:
     assert np.isfinite(r['loss/total'])
-    assert not r['policy/skipped']
+    assert not r['policy/nonfinite_skips']
     assert not [name for name in r if 'fault/' in name]
-  gap = rl[0]['logp/gap']  # NaN where no group is worth an update
+  gap = rl[0]['logp/sampler_mismatch']  # NaN where no group is worth an update
   assert gap < 1e-5 or (method == 'dapo' and np.isnan(gap))

@@ -15,7 +15,11 @@ COMMAND = [
   *(sys.executable, '-m', 'experiments.train'),
   '--config=configs/grpo.py:tiny,env=sql_questions',
   *('--config.sft.steps=2', '--config.steps=6', '--config.sft.batch=4'),
-  *('--config.micro=4', '--config.rollout.batch=8', '--config.rollout.slots=8'),
+  *(
+    '--config.micro_batch=4',
+    '--config.rollout.batch=8',
+    '--config.rollout.slots=8',
+  ),
   *('--config.eval.episodes=8', '--config.checkpoint.every=2'),
   *('--config.env.train=20', '--config.env.test=8'),
 ]
@@ -29,9 +33,13 @@ def start(tmp_path) -> subprocess.Popen:
   }
   places = [f'--workdir={tmp_path / "run"}', f'--config.data={tmp_path / "d"}']
   return subprocess.Popen(
-    [*COMMAND, *places], cwd=ROOT, env=environ, text=True,
-    stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-  )  # fmt: skip
+    [*COMMAND, *places],
+    cwd=ROOT,
+    env=environ,
+    text=True,
+    stdout=subprocess.PIPE,
+    stderr=subprocess.STDOUT,
+  )
 
 
 def steps(tmp_path) -> list[int]:

@@ -18,10 +18,11 @@ CONFIG = 'configs/{}.py:tiny,env=frozen_lake'
 
 def get_study():
   changes = {
-    'data': DATA, 'steps': 4, 'micro': 24, 'sft.steps': 20, 'sft.batch': 8,
+    'data': DATA, 'steps': 4, 'micro_batch': 24, 'sft.steps': 20,
+    'sft.batch': 8,
     'model.width': 16, 'model.layers': 1, 'rollout.batch': 8,
-    'rollout.slots': 8, 'rollout.turns': 3, 'env.train': 32, 'env.test': 16,
-    'eval.episodes': 32, 'eval.every': 2, 'role.policy.final': 1.0,
+    'rollout.slots': 8, 'rollout.max_turns': 3, 'env.train': 32, 'env.test': 16,
+    'eval.episodes': 32, 'eval.every': 2, 'role.policy.final_lr_fraction': 1.0,
   }
   return Study(
     name='small', title='Small', question='Which?', by='train',
@@ -47,7 +48,7 @@ def finished(folder) -> int:
   return len(list(folder.rglob('summary.txt')))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_killed_at_random_moments(tmp_path):
   """Once while it tunes, twice among the pairs; some seconds after a run."""
   environ = os.environ | {

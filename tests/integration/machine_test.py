@@ -6,6 +6,7 @@ import resource
 import shutil
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -26,6 +27,14 @@ def told(capsys, workdir, at=lambda step: None) -> str:
   return said
 
 
+def sealed(path, step: int) -> None:
+  """Waits for a state that is being saved in the background."""
+  while not (path / 'checkpoints' / str(step) / 'manifest.json').exists():
+    time.sleep(0.01)
+  while (path / 'checkpoints' / 'saving').exists():
+    time.sleep(0.01)
+
+
 @pytest.fixture
 def small_files():
   """No file of this process may have more than 2 KB, as by ulimit -f."""
@@ -41,7 +50,13 @@ def small_files():
 def test_a_limit_of_file_sizes(tmp_path, capsys, small_files):
   """The checkpoint before it stands, and the run goes on from there."""
   path = tmp_path / 'run'
-  said = told(capsys, path, lambda step: small_files() if step == 5 else None)
+
+  def at(step):
+    if step == 5:
+      sealed(path, 3)
+      small_files()
+
+  said = told(capsys, path, at)
   assert 'File too large (EFBIG); raise the limit' in said
   assert str(path) in said
   assert toy_run.state(path)[0] == 3
@@ -60,8 +75,8 @@ def test_a_workdir_that_is_deleted_is_not_made_again(tmp_path, capsys):
     path = tmp_path / str(last)
 
     def delete(step, path=path, last=last):
-      if step == last:
-        shutil.rmtree(path)
+      while step == last and path.exists():  # a state is being saved there
+        shutil.rmtree(path, ignore_errors=True)
 
     assert f'{path} is gone: it was removed or' in told(capsys, path, delete)
     assert not path.exists()
@@ -73,6 +88,7 @@ def test_one_that_lost_its_workdir_writes_no_more(tmp_path, capsys):
 
   def take_over(step):
     if step == 5:
+      sealed(tmp_path, 3)
       other = lock.Lock(tmp_path)
       other._free = lambda number: True
       other.__enter__()
@@ -86,14 +102,21 @@ def files(folder) -> dict:
   return {p: p.read_bytes() for p in folder.rglob('*') if p.is_file()}
 
 
-@pytest.mark.parametrize(('error', 'said'), [
-  (OSError(errno.EROFS, 'Read-only file system', '/a/b'),
-   '/a/b: Read-only file system (EROFS); make it writable, or'),
-  (OSError(errno.ENOENT, 'No such file or directory', '/a'),
-   '/a: No such file or directory (ENOENT); somebody removed it'),
-  (OSError(errno.EIO, 'Input/output error'), 'Input/output error (EIO); --'),
-  (OSError('the disk is gone'), 'the disk is gone'),
-])  # fmt: skip
+@pytest.mark.parametrize(
+  ('error', 'said'),
+  [
+    (
+      OSError(errno.EROFS, 'Read-only file system', '/a/b'),
+      '/a/b: Read-only file system (EROFS); make it writable, or',
+    ),
+    (
+      OSError(errno.ENOENT, 'No such file or directory', '/a'),
+      '/a: No such file or directory (ENOENT); it was removed',
+    ),
+    (OSError(errno.EIO, 'Input/output error'), 'Input/output error (EIO); --'),
+    (OSError('the disk is gone'), 'the disk is gone'),
+  ],
+)
 def test_a_sentence_names_the_file_and_what_to_do(error, said):
   assert cli.refused(error).startswith(said)
 

@@ -11,7 +11,6 @@ import sys
 
 import pytest
 
-from agentrl import distributed
 from agentrl.log import metrics
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -24,28 +23,6 @@ GLOO = re.compile(
 )
 
 
-def test_a_place():
-  assert distributed.place(None, None, None, {}) is None
-  told = {
-    'JAX_COORDINATOR_ADDRESS': 'a:1', 'JAX_NUM_PROCESSES': '4',
-    'JAX_PROCESS_ID': '3',
-  }  # fmt: skip
-  assert distributed.place(None, None, None, told) == ('a:1', 4, 3)
-  assert distributed.place('b:2', 2, 0, told) == ('b:2', 2, 0)
-
-
-@pytest.mark.parametrize(('told', 'environ', 'message'), [
-  (('a:1', 2, None), {}, '--process is missing: .* --coordinator=HOST:PORT'),
-  ((None, 2, 0), {}, '--coordinator is missing'),
-  (('a', 2, 0), {}, "--coordinator='a' is not HOST:PORT"),
-  (('a:1', 2, 2), {}, '--process=2 is not one of --processes=2; .* 0 to 1'),
-  (('a:1', 2, None), {'JAX_PROCESS_ID': 'x'}, "JAX_PROCESS_ID='x' is not a"),
-])  # fmt: skip
-def test_a_place_that_cannot_be(told, environ, message):
-  with pytest.raises(ValueError, match=message):
-    distributed.place(*told, environ)
-
-
 def free_port() -> int:
   with socket.socket() as s:
     s.bind(('127.0.0.1', 0))
@@ -56,19 +33,24 @@ def start(words, count: int) -> list[subprocess.Popen]:
   """`count` processes of a program, which share 8 simulated devices."""
   flags = f'--xla_force_host_platform_device_count={DEVICES // count}'
   environ = os.environ | {
-    'PYTHONPATH': str(ROOT), 'JAX_PLATFORMS': 'cpu', 'XLA_FLAGS': flags,
-  }  # fmt: skip
+    'PYTHONPATH': str(ROOT),
+    'JAX_PLATFORMS': 'cpu',
+    'XLA_FLAGS': flags,
+  }
   place = {'JAX_NUM_PROCESSES': str(count)} if count > 1 else {}
   if place:
     place['JAX_COORDINATOR_ADDRESS'] = f'127.0.0.1:{free_port()}'
   return [
     subprocess.Popen(
-      [sys.executable, *words], cwd=ROOT, text=True,
+      [sys.executable, *words],
+      cwd=ROOT,
+      text=True,
       env=environ | place | ({'JAX_PROCESS_ID': str(i)} if place else {}),
-      stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+      stdout=subprocess.PIPE,
+      stderr=subprocess.PIPE,
     )
     for i in range(count)
-  ]  # fmt: skip
+  ]
 
 
 def train(workdir, data, count: int, flags) -> list[str]:
@@ -81,7 +63,7 @@ def train(workdir, data, count: int, flags) -> list[str]:
       *('--config.eval.episodes=16', '--config.checkpoint.every=1'),
     ],
     count,
-  )  # fmt: skip
+  )
   told = [p.communicate(timeout=1200) for p in started]
   for p, (_, error) in zip(started, told, strict=True):
     assert p.returncode == 0, error
@@ -115,38 +97,44 @@ def said(program: str, tmp_path) -> list[list[str]]:
 JOINED = """
 import functools, sys
 from agentrl import distributed
-distributed.join(distributed.place(None, None, None))
+distributed.join(distributed.process_info(None, None, None))
 import jax
 me = jax.process_index()
 say = functools.partial(print, file=open(f'{sys.argv[1]}/{me}', 'w'))
 """
 EACH = """
 from agentrl.preemption import Stopped
-say(distributed.each(lambda: 'x' * (me + 1)))
+say(distributed.allgather_objects(lambda: 'x' * (me + 1)))
 say([list(distributed.share(5)), list(distributed.share(1))])
 def raises(error):
   try:
-    distributed.each(lambda: error(f'of {me}') if me else None)
+    distributed.allgather_objects(lambda: error(f'of {me}') if me else None)
   except (Stopped, ValueError, RuntimeError) as found:
     say(type(found).__name__, found)
 def stop(text): raise Stopped(text)
 def fail(text): raise ValueError(text)
 raises(stop)
 raises(fail)
-say(distributed.each(lambda: me))
+say(distributed.allgather_objects(lambda: me))
 """
 
 
 def test_each_process_hears_of_all(tmp_path):
   zero, one = said(EACH, tmp_path)
   assert zero == [
-    "['x', 'xx']", '[[0, 1], []]', 'Stopped a notice to another process',
-    'RuntimeError process 1 failed: of 1', '[0, 1]',
-  ]  # fmt: skip
-  assert one == [
-    "['x', 'xx']", '[[2, 3, 4], [0]]', 'Stopped of 1', 'ValueError of 1',
+    "['x', 'xx']",
+    '[[0, 1], []]',
+    'Stopped a notice to another process',
+    'RuntimeError process 1 failed: of 1',
     '[0, 1]',
-  ]  # fmt: skip
+  ]
+  assert one == [
+    "['x', 'xx']",
+    '[[2, 3, 4], [0]]',
+    'Stopped of 1',
+    'ValueError of 1',
+    '[0, 1]',
+  ]
 
 
 BROUGHT = """
@@ -158,8 +146,8 @@ table = np.arange(64.0).reshape(8, 8)
 for sizes in ({'data': 2, 'fsdp': 2, 'tensor': 2}, {'tensor': 8}):
   with jax.set_mesh(mesh.make(sizes)):
     laid = NamedSharding(jax.sharding.get_mesh(), P('fsdp', 'tensor'))
-    x = placement.brought([jax.device_put(table, laid)])[0]
-    with placement.near():
+    x = placement.to_local_mesh([jax.device_put(table, laid)])[0]
+    with placement.local_mesh():
       total = float(jax.jit(lambda x: (x * x).sum())(x))
   np.testing.assert_array_equal(x, table)  # all of it is here
   say(total == (table**2).sum(), x.addressable_shards[0].data.shape)
@@ -173,22 +161,31 @@ def test_what_is_brought_is_whole_where_others_have_a_part(tmp_path):
 # Each learns something: some succeed inside jit after 20 steps of warm start,
 # and an entropy bonus moves what solves nothing yet on the host.
 INSIDE = [
-  '--config=configs/grpo.py:tiny,env=frozen_lake', '--config.sft.steps=20',
-]  # fmt: skip
+  '--config=configs/grpo.py:tiny,env=frozen_lake',
+  '--config.sft.steps=20',
+]
 # A policy that talks with a copy of itself, in worlds on the host.
 WORLDS = [
-  '--config=configs/epo.py:tiny,env=interview', '--config.sft.steps=2',
+  '--config=configs/epo.py:tiny,env=interview',
+  '--config.sft.steps=2',
   '--config.coef.entropy=1.0',
-  '--config.service.user.function=', '--config.service.user.role=policy',
-  '--config.service.user.context=900', '--config.service.user.message=8',
+  '--config.service.user.function=',
+  '--config.service.user.role=policy',
+  '--config.service.user.context=900',
+  '--config.service.user.message=8',
   '--config.service.user.temperature=0.0',
-  '--config.rollout.batch=16', '--config.rollout.slots=16',
-  '--config.micro=8', '--config.sft.batch=8', '--config.rollout.group=4',
-  '--config.env.train=40', '--config.env.test=16', '--config.rollout.turns=5',
-]  # fmt: skip
+  '--config.rollout.batch=16',
+  '--config.rollout.slots=16',
+  '--config.micro_batch=8',
+  '--config.sft.batch=8',
+  '--config.rollout.group_size=4',
+  '--config.env.train=40',
+  '--config.env.test=16',
+  '--config.rollout.max_turns=5',
+]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize('flags', [INSIDE, WORLDS], ids=['inside', 'worlds'])
 def test_two_processes_are_one(tmp_path, flags):
   """Also where one of them goes on with what the other has saved."""

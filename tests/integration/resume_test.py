@@ -21,12 +21,12 @@ from agentrl.run import workdir as workdir_lib
 SMALL = {
   'data': 'data',
   'steps': 8,
-  'micro': 24,
+  'micro_batch': 24,
   'model.width': 16,
   'model.layers': 1,
   'rollout.batch': 8,
   'rollout.slots': 8,
-  'rollout.turns': 3,
+  'rollout.max_turns': 3,
   'sft.steps': 4,
   'sft.batch': 8,
   'env.train': 16,
@@ -55,12 +55,12 @@ def assert_same_run(one, other, *, steps):
   assert set(logs[0].heads['step']) - {0} == set(range(1, steps + 1))
   assert list(logs[0]) == list(logs[1])
   c = workdir_lib.read_config(one)
-  s = build.setup(c)
+  s = build.experiment(c)
   (step, state), (_, twin) = (
     workdir_lib.load(c, s.shape, w) for w in (one, other)
   )
   assert step == steps
-  fresh = update.init(s.learner, jax.random.key(c.seed))
+  fresh = update.init(s.algorithm, jax.random.key(c.seed))
   moved = [np.any(a != b) for a, b in _pairs(fresh.params, state.params)]
   assert any(moved)  # else equal parameters say nothing
   kept = [(x.params, x.opt, x.memory) for x in (state, twin)]
@@ -89,7 +89,7 @@ def test_stopped_between_checkpoints(method, tmp_path, monkeypatch):
   c.loss = (*c.loss, 'entropy')  # moves it even if nothing is solved
   whole, cut = str(tmp_path / 'whole'), str(tmp_path / 'cut')
   runner.run(c, whole)
-  write = metrics.Writer.write
+  write = metrics.MetricsWriter.write
 
   def write_and_die(self, step, scalars, *, phase):
     write(self, step, scalars, phase=phase)
@@ -97,7 +97,7 @@ def test_stopped_between_checkpoints(method, tmp_path, monkeypatch):
       raise KilledError
 
   with monkeypatch.context() as patch:
-    patch.setattr(metrics.Writer, 'write', write_and_die)
+    patch.setattr(metrics.MetricsWriter, 'write', write_and_die)
     with pytest.raises(KilledError):
       runner.run(c, cut)
   assert rows(cut)[-1]['step'] == 3
@@ -120,7 +120,7 @@ def test_goes_on_on_another_mesh(tmp_path):
   shutil.rmtree(os.path.join(cut, 'checkpoints', '4'))
   c.mesh.update(dict(fsdp=2, sequence=2, tensor=2))
   runner.run(c, cut)
-  s = build.setup(c)
+  s = build.experiment(c)
   states = [workdir_lib.load(c, s.shape, w) for w in (whole, cut)]
   assert [step for step, _ in states] == [4, 4]
   for a, b in _pairs(*(state.params for _, state in states)):
@@ -131,10 +131,14 @@ def command(workdir, data):
   values = SMALL | {'data': data}
   flags = [f'--config.{name}={value}' for name, value in values.items()]
   return [
-    sys.executable, '-m', 'experiments.train',
-    '--config=configs/oprl.py:tiny', f'--workdir={workdir}', *flags,
+    sys.executable,
+    '-m',
+    'experiments.train',
+    '--config=configs/oprl.py:tiny',
+    f'--workdir={workdir}',
+    *flags,
     "--config.loss=('ppo','entropy')",
-  ]  # fmt: skip
+  ]
 
 
 @pytest.mark.slow

@@ -54,21 +54,24 @@ def soon(count: int):
 def arm(moment: str, count: int) -> None:
   from agentrl import checkpoint, evaluate
   from agentrl.learner import update
-  from agentrl.log import metrics, records
+  from agentrl.log import metrics, shards
   from agentrl.run import lock
 
-  saves, writer = checkpoint.Checkpoints, metrics.Writer
+  saves, writer = checkpoint.Checkpoints, metrics.MetricsWriter
 
   def half_a_row(self, *args):
-    self._file.write('{"step": 3, "pha')
-    self._file.flush()
+    self._file.write(b'{"step": 3, "pha')
 
   def half_a_trajectory(self, *args):
-    self._data.write(records.MARK + bytes(9))
-    self._data.flush()
+    self._lines.write(b'{"phase": "rl", "st')
 
   def half_a_manifest(self, step):
     (self._folder / str(step) / 'manifest.json.part').write_text('{"st')
+
+  def when_sealed(*args):
+    for thread in threading.enumerate():
+      if thread.name == 'checkpoint':
+        thread.join()
 
   def after_the_call(self, *args, **kwargs):
     taken(self, *args, **kwargs)
@@ -93,9 +96,9 @@ def arm(moment: str, count: int) -> None:
       'resumed': (saves, 'latest', lambda *_: None),
       'row': (writer, 'write', lambda *_: None),
       'half a row': (writer, 'write', half_a_row),
-      'half a trajectory': (records.Appender, 'write', half_a_trajectory),
-      'stage border': (update, 'start_roles', lambda *_: None),
-      'evaluation': (evaluate, 'ended', lambda *_: None),
+      'half a trajectory': (shards.ShardWriter, 'write', half_a_trajectory),
+      'stage border': (update, 'init_roles_from_policy', lambda *_: None),
+      'evaluation': (evaluate, 'measure', when_sealed),
       'saving': (saves, '_write', lambda *_: None),
       'saved, not sealed': (saves, '_seal', half_a_manifest),
       'sealed': (saves, '_remove_old', lambda *_: None),

@@ -29,13 +29,21 @@ from tests.integration.resume_test import assert_same_run
 ROOT = pathlib.Path(__file__).parents[2]
 STEPS = 12
 TINY = (
-  '--config.steps=8', '--config.micro=24', '--config.model.width=16',
-  '--config.model.layers=1', '--config.rollout.batch=8',
-  '--config.rollout.slots=8', '--config.rollout.turns=3',
-  '--config.sft.steps=4', '--config.sft.batch=8', '--config.env.train=16',
-  '--config.env.test=4', '--config.eval.episodes=8', '--config.eval.every=4',
+  '--config.steps=8',
+  '--config.micro_batch=24',
+  '--config.model.width=16',
+  '--config.model.layers=1',
+  '--config.rollout.batch=8',
+  '--config.rollout.slots=8',
+  '--config.rollout.max_turns=3',
+  '--config.sft.steps=4',
+  '--config.sft.batch=8',
+  '--config.env.train=16',
+  '--config.env.test=4',
+  '--config.eval.episodes=8',
+  '--config.eval.every=4',
   '--config.checkpoint.every=3',
-)  # fmt: skip
+)
 MOVED = ("--config.loss=('ppo','entropy')",)  # also where nothing is solved
 RUNS = {
   'grpo': ('configs/grpo.py:tiny', *TINY, *MOVED),
@@ -50,25 +58,53 @@ RUNS = {
   # One conversation at a time: which of them share slots depends on time, and
   # with it the last bit of a log-prob, so that a token in 10,000 is another.
   'host': (
-    'configs/grpo.py:tiny,env=sql_questions', '--config.host.sessions=1',
+    'configs/grpo.py:tiny,env=sql_questions',
+    '--config.host.num_envs=1',
     '--config.sft.steps=4',
-    '--config.steps=8', '--config.sft.batch=4', '--config.micro=4',
-    '--config.rollout.batch=8', '--config.rollout.slots=8',
-    '--config.eval.episodes=8', '--config.checkpoint.every=3',
-    '--config.env.train=20', '--config.env.test=8', '--config.eval.every=4',
+    '--config.steps=8',
+    '--config.sft.batch=4',
+    '--config.micro_batch=4',
+    '--config.rollout.batch=8',
+    '--config.rollout.slots=8',
+    '--config.eval.episodes=8',
+    '--config.checkpoint.every=3',
+    '--config.env.train=20',
+    '--config.env.test=8',
+    '--config.eval.every=4',
   ),
-}  # fmt: skip
+}
 # Each in the order of the run, so that none is past when it is waited for.
 KILLS = (
-  (('locked', 1), ('row', 2), ('stage border', 1), ('half a row', 2),
-   ('evaluation', 1)),
-  (('random', 1), ('half a trajectory', 2), ('stage border', 1),
-   ('saving', 1), ('saved, not sealed', 1)),
-  (('resumed', 1), ('half a row', 3), ('sealed', 1), ('random', 2),
-   ('sealed', 1), ('evaluation', 1)),
-  (('saving', 1), ('saved, not sealed', 1), ('sealed', 1), ('row', 1),
-   ('random', 1)),
-)  # fmt: skip
+  (
+    ('locked', 1),
+    ('row', 2),
+    ('stage border', 1),
+    ('half a row', 2),
+    ('evaluation', 1),
+  ),
+  (
+    ('random', 1),
+    ('half a trajectory', 2),
+    ('stage border', 1),
+    ('saving', 1),
+    ('saved, not sealed', 1),
+  ),
+  (
+    ('resumed', 1),
+    ('half a row', 3),
+    ('sealed', 1),
+    ('random', 2),
+    ('sealed', 1),
+    ('evaluation', 1),
+  ),
+  (
+    ('saving', 1),
+    ('saved, not sealed', 1),
+    ('sealed', 1),
+    ('row', 1),
+    ('random', 1),
+  ),
+)
 
 
 class Soak:
@@ -78,20 +114,33 @@ class Soak:
     self._flags, self._data = RUNS[name], tmp_path / 'data'
     self.whole, self.cut = str(tmp_path / 'whole'), str(tmp_path / 'cut')
     self._environ = os.environ | {
-      'XLA_FLAGS': '', 'JAX_PLATFORMS': 'cpu',
+      'XLA_FLAGS': '',
+      'JAX_PLATFORMS': 'cpu',
       'JAX_COMPILATION_CACHE_DIR': str(cache),
       'JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS': '0',
-    }  # fmt: skip
+    }
 
   def start(self, workdir, moment='', count=0, clock='') -> subprocess.Popen:
     config, *flags = self._flags
     return subprocess.Popen(
-      [sys.executable, '-m', 'tests.integration.soak_child', moment,
-       str(count), clock, f'--config={config}', f'--workdir={workdir}',
-       f'--config.data={self._data}', *flags],
-      cwd=ROOT, env=self._environ, text=True,
-      stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+      [
+        sys.executable,
+        '-m',
+        'tests.integration.soak_child',
+        moment,
+        str(count),
+        clock,
+        f'--config={config}',
+        f'--workdir={workdir}',
+        f'--config.data={self._data}',
+        *flags,
+      ],
+      cwd=ROOT,
+      env=self._environ,
+      text=True,
+      stdout=subprocess.PIPE,
+      stderr=subprocess.STDOUT,
+    )
 
   def ends(self, process: subprocess.Popen, code: int) -> str:
     said = process.communicate(timeout=900)[0]
@@ -128,8 +177,9 @@ def cache(tmp_path_factory):
 
 def check_host(one: str, other: str) -> None:
   """The same rows, steps and tokens, and arrays to 1e-6."""
-  here, there = (metrics.read(pathlib.Path(w, metrics.FILE)) for w in
-                 (one, other))  # fmt: skip
+  here, there = (
+    metrics.read(pathlib.Path(w, metrics.FILE)) for w in (one, other)
+  )
   steps = [r['step'] for r in here if r['phase'] != 'eval']
   assert steps == list(range(1, STEPS + 1))
   assert [(r['step'], r['phase']) for r in here] == [
@@ -144,17 +194,24 @@ def check_host(one: str, other: str) -> None:
       assert close or a[key] != a[key] != b[key], (key, a[key], b[key])
   logs = [trajectories.Log(w) for w in (one, other)]
   said = [
-    [[t['step'], t['phase'], t['task'], t['member'],
-      *(turn['said']['tokens'] for turn in t['turns'])] for t in log]
+    [
+      [
+        t['step'],
+        t['phase'],
+        t['task'],
+        t['member'],
+        *(turn['said']['tokens'] for turn in t['turns']),
+      ]
+      for t in log
+    ]
     for log in logs
-  ]  # fmt: skip
+  ]
   assert said[0] == said[1]
   c = workdir_lib.read_config(one)
-  s = build.setup(c)
+  s = build.experiment(c)
   states = [workdir_lib.load(c, s.shape, w) for w in (one, other)]
   assert [step for step, _ in states] == [STEPS] * 2
-  for a, b in zip(*(jax.tree.leaves(x.params) for _, x in states),
-                  strict=True):  # fmt: skip
+  for a, b in zip(*(jax.tree.leaves(x.params) for _, x in states), strict=True):
     np.testing.assert_allclose(a, b, atol=1e-6)
 
 
@@ -173,7 +230,7 @@ def soak(tmp_path, cache, name: str, kills) -> None:
     assert_same_run(run.whole, run.cut, steps=STEPS)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize('name', RUNS)
 def test_killed_again_and_again(tmp_path, cache, name):
   i = list(RUNS).index(name)

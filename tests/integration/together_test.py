@@ -10,17 +10,17 @@ import pytest
 
 from agentrl.configs import grpo, spear
 from agentrl.log import metrics, trajectories
-from agentrl.run import run_seeds, runner, seed_axis
+from agentrl.run import config_file, runner, seed_axis
 from agentrl.sweep import grid
 
 SMALL = {
   'steps': 3,
-  'micro': 8,
+  'micro_batch': 8,
   'model.width': 16,
   'model.layers': 1,
   'rollout.batch': 8,
   'rollout.slots': 8,
-  'rollout.turns': 3,
+  'rollout.max_turns': 3,
   'sft.steps': 2,
   'sft.batch': 8,
   'env.train': 16,
@@ -31,9 +31,15 @@ SMALL = {
 }
 SEEDS = (3, 5)
 ROWS = [
-  (1, 'sft'), (2, 'sft'), (2, 'eval'), (3, 'rl'), (4, 'rl'), (4, 'eval'),
-  (5, 'rl'), (5, 'eval'),
-]  # fmt: skip
+  (1, 'sft'),
+  (2, 'sft'),
+  (2, 'eval'),
+  (3, 'rl'),
+  (4, 'rl'),
+  (4, 'eval'),
+  (5, 'rl'),
+  (5, 'eval'),
+]
 
 
 class KilledError(Exception):
@@ -53,14 +59,14 @@ def configs(method, data, changes=()):
 
 def cut_after(step, patch):
   """Writing ends with a row beyond the last checkpoint."""
-  write = metrics.Writer.write
+  write = metrics.MetricsWriter.write
 
   def write_and_die(self, at, scalars, *, phase):
     write(self, at, scalars, phase=phase)
     if at == step:
       raise KilledError
 
-  patch.setattr(metrics.Writer, 'write', write_and_die)
+  patch.setattr(metrics.MetricsWriter, 'write', write_and_die)
 
 
 def state_at(workdir, step):
@@ -106,7 +112,7 @@ def test_one_beside_another_is_what_it_is_alone(tmp_path):
   runs = configs(grpo, tmp_path / 'data', short)
   (_, alone), beside = folders(tmp_path)
   runner.run(runs[1], alone)
-  run_seeds.run(runs, beside)
+  runner.run_seeds(runs, beside)
   rows = [(0, 'eval'), (1, 'rl'), (2, 'rl'), (2, 'eval')]
   assert_same(alone, beside[1], rows)
   assert_apart(*beside, 2)
@@ -126,13 +132,13 @@ def test_cut_off_and_one_begun_alone(method, devices, tmp_path, monkeypatch):
     runner.run(c, workdir)
   for step, start in (
     (3, lambda: runner.run(runs[1], beside[1])),
-    (5, lambda: run_seeds.run(runs, beside)),
+    (5, lambda: runner.run_seeds(runs, beside)),
   ):
     with monkeypatch.context() as patch:
       cut_after(step, patch)
       with pytest.raises(KilledError):
         start()
-  run_seeds.run(runs, beside)
+  runner.run_seeds(runs, beside)
   for one, other in zip(alone, beside, strict=True):
     assert_same(one, other, ROWS)
   assert_apart(*alone, 5)
@@ -144,13 +150,13 @@ def test_each_begins_with_its_own_policy(tmp_path):
   short = {'sft.steps': 0, 'steps': 1, 'eval.every': 0}
   runs = configs(grpo, tmp_path / 'data', short)
   first, beside = folders(tmp_path)
-  run_seeds.run(runs, first)
+  runner.run_seeds(runs, first)
   for c, init in zip(runs, first, strict=True):
     c.init = init
   alone = [str(tmp_path / 'alone' / str(seed)) for seed in SEEDS]
   for c, workdir in zip(runs, alone, strict=True):
     runner.run(c, workdir)
-  run_seeds.run(runs, beside)
+  runner.run_seeds(runs, beside)
   for one, other in zip(alone, beside, strict=True):
     assert_same(one, other, [(0, 'eval'), (1, 'rl'), (1, 'eval')])
 
@@ -164,8 +170,11 @@ def folders(tmp_path):
 def assert_apart(one, other, step):
   """Else equality says little."""
   one, other = (state_at(x, step) for x in (one, other))
-  moved = [np.max(np.abs(x - other[name])) for name, x in one.items()
-           if name.startswith('params/policy')]  # fmt: skip
+  moved = [
+    np.max(np.abs(x - other[name]))
+    for name, x in one.items()
+    if name.startswith('params/policy')
+  ]
   assert max(moved) > 0.01
 
 
@@ -176,9 +185,11 @@ def test_what_cannot_go_together_is_told(tmp_path):
     ({'init': 'run'}, 'config.init'),
     ({'mesh.data': 2}, 'mesh.data'),
   ):
-    wrong = grid.change(other.copy_and_resolve_references(), changes)
+    wrong = config_file.change(other.copy_and_resolve_references(), changes)
     with pytest.raises(ValueError, match=words):
-      run_seeds.run([one, wrong][:: -1 if 'mesh.data' in changes else 1], ['a'])
+      runner.run_seeds(
+        [one, wrong][:: -1 if 'mesh.data' in changes else 1], ['a']
+      )
   for seeds, init, words in (
     (['0', 'x'], [], '0,x'),
     ([], [], 'seeds='),
@@ -187,26 +198,3 @@ def test_what_cannot_go_together_is_told(tmp_path):
     with pytest.raises(ValueError, match=words):
       grid.of_seeds(seeds, init)
   assert grid.of_seeds(['4'], ['run']) == [{'seed': 4, 'init': 'run'}]
-
-
-def test_numbers_are_dealt_out():
-  found = seed_axis.gather([{'a': 1.0, 'b': 2}, {'a': 3.0}])
-  found |= {'c': np.array([5.0, 6.0]), 'time': 7.0}
-  assert seed_axis.of_lane(found, 0) == {
-    'a': 1.0,
-    'b': 2,
-    'c': 5.0,
-    'time': 7.0,
-  }
-  assert seed_axis.of_lane(found, 1) == {'a': 3.0, 'c': 6.0, 'time': 7.0}
-  parts = ['x', 'y', 'z']
-  assert list(seed_axis.there(parts, [None, 4, 5], 5)) == [(0, 'x'), (1, 'y')]
-
-
-def test_metrics_of_several_runs_come_late_as_one():
-  late = metrics.Late((2,))
-  late.push(1, {'x': (np.array([3.0, 1.0]), np.array([2.0, 0.0]))})
-  _, scalars = late.drain()
-  np.testing.assert_array_equal(scalars['x'], [1.5, np.nan])
-  with pytest.raises(ValueError, match=r'shape \(2,\)'):
-    late.push(2, {'x': 1.0})

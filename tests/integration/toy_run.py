@@ -3,15 +3,19 @@
 Its state is one number a step, which no other way of getting there makes.
 """
 
+import collections
+import contextlib
+import dataclasses
 import pathlib
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 
-from agentrl import checkpoint, loop
+from agentrl import checkpoint
 from agentrl.configs import grpo
 from agentrl.log import metrics, trajectories
-from agentrl.log.sample import Keeper
+from agentrl.log.sample import TrajectoryLogger
 from agentrl.run import runner
 from agentrl.run import workdir as workdir_lib
 from agentrl.types import TrainState
@@ -22,12 +26,17 @@ STEPS, EVERY = 10, 3
 def fresh() -> TrainState:
   none: dict = {}
   return TrainState(
-    step=jnp.int32(0), params={'policy': jnp.float32(1)}, opt=none,
-    signal=none, memory=none, carry=none, key=jax.random.key(0),
-  )  # fmt: skip
+    step=jnp.int32(0),
+    params={'policy': jnp.float32(1)},
+    opt=none,
+    signal=none,
+    memory=none,
+    carry=none,
+    key=jax.random.key(0),
+  )
 
 
-def update(state, batch):
+def update(alg, state, batch):
   x = state.params['policy'] * 3.7 % 1 + state.step
   new = state.replace(step=state.step + 1, params={'policy': x})
   return new, {'x': x}, {'x': x}
@@ -35,41 +44,92 @@ def update(state, batch):
 
 def trajectory(step: int, x: float) -> dict:
   return {
-    'phase': 'rl', 'step': step, 'task': 7, 'group': 3, 'member': 25,
-    'status': 'turn_limit', 'outcome': 0.0, 'reward': x, 'turns': [],
-  }  # fmt: skip
+    'phase': 'rl',
+    'step': step,
+    'task': 7,
+    'group': 3,
+    'member': 25,
+    'status': 'turn_limit',
+    'outcome': 0.0,
+    'reward': x,
+    'turns': [],
+  }
+
+
+@dataclasses.dataclass
+class Stage:
+  at: Callable[[int], None]
+  name: str = 'rl'
+  start: int = 0
+  end: int = STEPS
+  algorithm: None = None
+  update = staticmethod(update)
+
+  def begin(self, state):
+    return state
+
+  def task(self, step):
+    return step
+
+  def collect(self, state, attempts, step):
+    self.at(step)
+    return step
+
+  def observe(self, batch):
+    return {}
+
+
+class Outputs:
+  """outputs.RunOutputs, but for the trajectories' words."""
+
+  def __init__(self, workdir, resumed, checkpoints, check):
+    self._writer = metrics.MetricsWriter(
+      workdir, resume_after=resumed, header={'a': 1}, check=check
+    )
+    self._log = trajectories.TrajectoryWriter(
+      workdir, resume_after=resumed, check=check
+    )
+    self._checkpoints = checkpoints
+    self.write = self._writer.write
+
+  def log(self, step, phase, what):
+    self._log.write(trajectory(step, float(what['x'])))
+
+  def save(self, step, state, meta):
+    self._writer.flush()
+    self._log.flush()
+    self._checkpoints.save(step, state, meta)
+
+  def close(self):
+    for x in (self._writer, self._checkpoints, self._log):
+      x.close()
 
 
 def run(workdir: pathlib.Path, at=lambda step: None) -> None:
   """As runner.run does it; at: called with the steps done, before the next."""
   c = grpo.get_config('tiny')
-  with runner.locked(str(workdir)) as check:
+  with contextlib.ExitStack() as stack:
+    check = stack.enter_context(runner.locked(str(workdir)))
     workdir_lib.same_config(c, str(workdir))
     checkpoints = checkpoint.Checkpoints(workdir / 'checkpoints', check=check)
+    stack.callback(checkpoints.close)
     found = checkpoints.latest(fresh())
     resumed, state = found[:2] if found else (None, fresh())
     workdir_lib.keep_config(c, str(workdir))
-    writer = metrics.Writer(
-      workdir, resume_after=resumed, header={'a': 1}, check=check
+    outputs = Outputs(workdir, resumed, checkpoints, check)
+    collections.deque(
+      runner.run_loop(
+        [Stage(at)],
+        state,
+        outputs,
+        TrajectoryLogger(outputs.log, lambda: None),
+        evaluate=lambda *_: {'eval/x': 1.0},
+        due=lambda s: s == 4,
+        save_every=EVERY,
+      ),
+      maxlen=0,
     )
-    log = trajectories.Writer(workdir, resume_after=resumed, check=check)
-
-    def put(step, phase, what):
-      log.write(trajectory(step, float(what['x'])))
-
-    def sample(state, tasks, step):
-      at(step)
-      return step
-
-    stage = loop.Stage(
-      'rl', 0, STEPS, lambda s: s, lambda step: step, sample,
-      lambda batch: {}, update,
-    )  # fmt: skip
-    watch = loop.Watch(lambda *_: {'eval/x': 1.0}, lambda s: s == 4, EVERY)
-    progress = metrics.Progress(STEPS, active=False)
-    keeper = Keeper(put, log.flush)
-    runner.go([stage], state, watch, writer, keeper, checkpoints, progress, 0)
-    log.close()
+    outputs.close()
     metrics.repair(workdir / metrics.FILE)
 
 
@@ -79,7 +139,6 @@ def rows(workdir) -> list[dict]:
 
 
 def state(workdir) -> tuple[int, float]:
-  step, found, _ = checkpoint.Checkpoints(workdir / 'checkpoints').latest(
-    fresh()
-  )
+  checkpoints = checkpoint.Checkpoints(workdir / 'checkpoints')
+  step, found, _ = checkpoints.latest(fresh())
   return step, float(found.params['policy'])

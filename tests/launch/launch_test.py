@@ -23,18 +23,26 @@ ROOT = pathlib.Path(__file__).parents[2]
 SCRIPTS = sorted((ROOT / 'launch').glob('*.sh'))
 HOSTILE = '/runs/a b/$(touch hurt)/`touch hurt`/it\'s "so"/*;#{}\\'
 WORDS = [
-  '--config=configs/grpo.py:tiny,env=frozen_lake', f'--workdir={HOSTILE}',
+  '--config=configs/grpo.py:tiny,env=frozen_lake',
+  f'--workdir={HOSTILE}',
   '--config.model.path=',
-]  # fmt: skip
+]
 ENV = 'HURT=$HOME `id` \'"'
 FLAGS = {
   'hosts': ['--hosts=ann@a.x,b', '--port=999', '--dir=/a dir', '--python=py'],
   'tpu': ['--name=pod', '--zone=z1', '--source=https://host/x.git'],
-  'gke': ['--name=pod', '--cluster=c1', '--project=p1', '--zone=z1',
-          '--type=v5litepod-16', '--slices=2', '--storage=s1'],
+  'gke': [
+    '--name=pod',
+    '--cluster=c1',
+    '--project=p1',
+    '--zone=z1',
+    '--type=v5litepod-16',
+    '--slices=2',
+    '--storage=s1',
+  ],
   'slurm': ['--name=pod', '--nodes=2', '--time=1:00:00', '--partition=fast'],
   'sky': ['--name=pod', '--gpus=H100:8', '--bucket=gs://b'],
-}  # fmt: skip
+}
 TOOLS = ('gcloud', 'ssh', 'xpk', 'sky', 'sbatch')
 
 # Writes its words and what it was told by the environment, then does `then`.
@@ -75,9 +83,14 @@ class Stage:
   def run(self, *words: str, told=()) -> subprocess.CompletedProcess:
     ours, theirs = os.pipe()  # an input that stays open
     done = subprocess.run(
-      words, cwd=self.folder, env=self.environ(told), text=True,
-      stdin=ours, capture_output=True, timeout=60,
-    )  # fmt: skip
+      words,
+      cwd=self.folder,
+      env=self.environ(told),
+      text=True,
+      stdin=ours,
+      capture_output=True,
+      timeout=60,
+    )
     os.close(ours)
     os.close(theirs)
     return done
@@ -148,9 +161,11 @@ def arrives(stage, line: str, place: tuple[str, int, int], told=(), shell='sh'):
   ((words, environ),) = [x for x in stage.ran() if 'JAX_PROCESS_ID' in x[1]]
   assert words[1:] == ['-m', 'experiments.train', *WORDS]
   assert environ == {
-    'JAX_COORDINATOR_ADDRESS': place[0], 'JAX_NUM_PROCESSES': str(place[1]),
-    'JAX_PROCESS_ID': str(place[2]), 'HURT': ENV.partition('=')[2],
-  }  # fmt: skip
+    'JAX_COORDINATOR_ADDRESS': place[0],
+    'JAX_NUM_PROCESSES': str(place[1]),
+    'JAX_PROCESS_ID': str(place[2]),
+    'HURT': ENV.partition('=')[2],
+  }
   assert stage.unhurt()
 
 
@@ -165,9 +180,15 @@ def test_tpu_workers(stage):
   )
   for words in (setup, train):
     assert words[:-1] == [
-      'gcloud', 'compute', 'tpus', 'tpu-vm', 'ssh', 'pod', '--zone=z1',
+      'gcloud',
+      'compute',
+      'tpus',
+      'tpu-vm',
+      'ssh',
+      'pod',
+      '--zone=z1',
       '--worker=all',
-    ]  # fmt: skip
+    ]
   assert 'git clone https://host/x.git agentrl' in setup[-1]
   (stage.folder / 'agentrl').symlink_to(stage.folder)
   stage.fake(
@@ -186,16 +207,24 @@ def test_gke_pods(stage):
   stage.launch('gke', f'--env={ENV}')
   ((words, _),) = stage.ran()
   assert words[:4] == ['xpk', 'workload', 'create', '--workload=pod']
-  for given in ('--cluster=c1', '--project=p1', '--zone=z1', '--storage=s1',
-                '--tpu-type=v5litepod-16', '--num-slices=2'):  # fmt: skip
+  for given in (
+    '--cluster=c1',
+    '--project=p1',
+    '--zone=z1',
+    '--storage=s1',
+    '--tpu-type=v5litepod-16',
+    '--num-slices=2',
+  ):
     assert given in words
   stage.fake('pip')
   stage.fake('python3')
   told = {
-    'TPU_WORKER_ID': '1', 'TPU_WORKER_HOSTNAMES': 'p0.x,p1.x,p2.x,p3.x',
-    'MEGASCALE_COORDINATOR_ADDRESS': 's0.x:8080', 'MEGASCALE_NUM_SLICES': '2',
+    'TPU_WORKER_ID': '1',
+    'TPU_WORKER_HOSTNAMES': 'p0.x,p1.x,p2.x,p3.x',
+    'MEGASCALE_COORDINATOR_ADDRESS': 's0.x:8080',
+    'MEGASCALE_NUM_SLICES': '2',
     'MEGASCALE_SLICE_ID': '1',
-  }  # fmt: skip
+  }
   line = f'({flag(words, "--command=")})'
   arrives(stage, line, ('s0.x:8482', 8, 5), told, 'bash')
 
@@ -203,18 +232,29 @@ def test_gke_pods(stage):
 def test_slurm_tasks(stage):
   stage.launch('slurm', f'--env={ENV}')
   ((words, _),) = stage.ran()
-  for given in ('--job-name=pod', '--nodes=2', '--ntasks-per-node=1',
-                '--time=1:00:00', '--partition=fast', '--requeue',
-                '--dependency=singleton', '--signal=TERM@180',
-                '--open-mode=append', '--output=logs/pod.log'):  # fmt: skip
+  for given in (
+    '--job-name=pod',
+    '--nodes=2',
+    '--ntasks-per-node=1',
+    '--time=1:00:00',
+    '--partition=fast',
+    '--requeue',
+    '--dependency=singleton',
+    '--signal=TERM@180',
+    '--open-mode=append',
+    '--output=logs/pod.log',
+  ):
     assert given in words
   assert (stage.folder / 'logs').is_dir()
   stage.fake('srun', "os.execvp('env', sys.argv[sys.argv.index('env'):])")
   stage.fake('scontrol', "print('n07\\nn08')")
   told = {
-    'PYTHON': stage.fake('py'), 'SLURM_JOB_NODELIST': 'n[07-08]',
-    'SLURM_JOB_ID': '12345', 'SLURM_NTASKS': '2', 'SLURM_PROCID': '1',
-  }  # fmt: skip
+    'PYTHON': stage.fake('py'),
+    'SLURM_JOB_NODELIST': 'n[07-08]',
+    'SLURM_JOB_ID': '12345',
+    'SLURM_NTASKS': '2',
+    'SLURM_PROCID': '1',
+  }
   arrives(stage, flag(words, '--wrap='), ('n07:20345', 2, 1), told)
 
 
@@ -230,12 +270,14 @@ def test_skypilot_nodes(stage):
   assert task['envs'] == {'BUCKET': None, 'TRAIN': None}  # both must be given
   assert task['file_mounts']['/bucket']['source'] == '${BUCKET}'
   told = {
-    'PYTHON': stage.fake('py'), 'TRAIN': next(
+    'PYTHON': stage.fake('py'),
+    'TRAIN': next(
       x.removeprefix('TRAIN=') for x in words if x.startswith('TRAIN=')
     ),
-    'SKYPILOT_NODE_IPS': '10.0.0.4\n10.0.0.5', 'SKYPILOT_NUM_NODES': '2',
+    'SKYPILOT_NODE_IPS': '10.0.0.4\n10.0.0.5',
+    'SKYPILOT_NUM_NODES': '2',
     'SKYPILOT_NODE_RANK': '0',
-  }  # fmt: skip
+  }
   here, there = stage.folder / 'runs', stage.folder / 'bucket'
   line = task['run'].replace('/runs /bucket', f"'{here}' '{there}'")
   arrives(stage, line, ('10.0.0.4:8482', 2, 0), told, 'bash')
@@ -274,14 +316,30 @@ def files(folder: pathlib.Path) -> dict[str, str]:
   }
 
 
-@pytest.mark.parametrize(('platform', 'told', 'place'), [
-  ('gke', {'TPU_WORKER_ID': '0', 'TPU_WORKER_HOSTNAMES': 'localhost'},
-   ('localhost:8482', '1', '0')),
-  ('gke', {'TPU_WORKER_ID': '2', 'TPU_PROCESS_ADDRESSES': 'a:8471,b:8471,c:1'},
-   ('a:8482', '3', '2')),
-  ('sky', {'SKYPILOT_NODE_IPS': '10.1.1.1', 'SKYPILOT_NUM_NODES': '1',
-           'SKYPILOT_NODE_RANK': '0'}, ('10.1.1.1:8482', '1', '0')),
-])  # fmt: skip
+@pytest.mark.parametrize(
+  ('platform', 'told', 'place'),
+  [
+    (
+      'gke',
+      {'TPU_WORKER_ID': '0', 'TPU_WORKER_HOSTNAMES': 'localhost'},
+      ('localhost:8482', '1', '0'),
+    ),
+    (
+      'gke',
+      {'TPU_WORKER_ID': '2', 'TPU_PROCESS_ADDRESSES': 'a:8471,b:8471,c:1'},
+      ('a:8482', '3', '2'),
+    ),
+    (
+      'sky',
+      {
+        'SKYPILOT_NODE_IPS': '10.1.1.1',
+        'SKYPILOT_NUM_NODES': '1',
+        'SKYPILOT_NODE_RANK': '0',
+      },
+      ('10.1.1.1:8482', '1', '0'),
+    ),
+  ],
+)
 def test_places(stage, platform, told, place):
   told |= {'PYTHON': stage.fake('py')}
   done = stage.run('bash', 'launch/worker.sh', platform, '--x', told=told)
@@ -292,29 +350,52 @@ def test_places(stage, platform, told, place):
   assert tuple(environ[f'JAX_{x}'] for x in names) == place
 
 
-@pytest.mark.parametrize(('words', 'message'), [
-  (('worker', 'moon'), "'moon' is not a platform; write tpu, gke, sky or sl"),
-  (('worker', 'gke'), 'TPU_WORKER_HOSTNAMES is not set: this is no process of'),
-  (('worker', 'slurm'), 'SLURM_JOB_NODELIST is not set: this is no process of'),
-  (('hosts', '--hots=a'), "'--hots=a' is no flag of hosts.sh; --help lists"),
-  (('hosts', '--names port=1'), "'--names port=1' is no flag of hosts.sh"),
-  (('hosts', 'a,b'), "'a,b' is no flag of hosts.sh"),
-  (('hosts', '--hosts=a', '--'), '--config=FILE and --workdir=FOLDER are miss'),
-  (('hosts', '--hosts=a', '--', '--config=c', '--workdir=r'),
-   '--workdir=r is not absolute; every process must find the same folder'),
-  (('hosts', '--hosts=a', '--', '--config=c', '--workdir=/r', '--process=1'),
-   '--process=1 is not for you to say; hosts.sh does'),
-  (('hosts', '--hosts=a', '--', '--config=c\n'), 'an argument has a line br'),
-  (('hosts', '--hosts=a', '--env=3=4'), '--env=3=4 is not --env=NAME=VALUE'),
-  (('hosts', '--', *WORDS), '--hosts is missing; --help says what it is'),
-  (('hosts', '--hosts=a,-oProxyCommand=x', '--', *WORDS), 'is not a host'),
-  (('hosts', '--hosts=localhost,b', '--', *WORDS), 'b does not reach localh'),
-  (('hosts', '--hosts=a', '--port=x', '--', *WORDS), '--port=x is not a numb'),
-  (('tpu', '--name=A b', '--zone=z', '--source=s', '--', *WORDS),
-   '--name=A b will not do; use at most 40 small letters'),
-  (('sky', '--name=a', '--gpus=H', '--bucket=b', '--nodes=2', '--', *WORDS),
-   '--nodes=2: a bucket is not a folder that machines share'),
-])  # fmt: skip
+@pytest.mark.parametrize(
+  ('words', 'message'),
+  [
+    (('worker', 'moon'), "'moon' is not a platform; write tpu, gke, sky or sl"),
+    (
+      ('worker', 'gke'),
+      'TPU_WORKER_HOSTNAMES is not set: this is no process of',
+    ),
+    (
+      ('worker', 'slurm'),
+      'SLURM_JOB_NODELIST is not set: this is no process of',
+    ),
+    (('hosts', '--hots=a'), "'--hots=a' is no flag of hosts.sh; --help lists"),
+    (('hosts', '--names port=1'), "'--names port=1' is no flag of hosts.sh"),
+    (('hosts', 'a,b'), "'a,b' is no flag of hosts.sh"),
+    (
+      ('hosts', '--hosts=a', '--'),
+      '--config=FILE and --workdir=FOLDER are miss',
+    ),
+    (
+      ('hosts', '--hosts=a', '--', '--config=c', '--workdir=r'),
+      '--workdir=r is not absolute; every process must find the same folder',
+    ),
+    (
+      ('hosts', '--hosts=a', '--', '--config=c', '--workdir=/r', '--process=1'),
+      '--process=1 is not for you to say; hosts.sh does',
+    ),
+    (('hosts', '--hosts=a', '--', '--config=c\n'), 'an argument has a line br'),
+    (('hosts', '--hosts=a', '--env=3=4'), '--env=3=4 is not --env=NAME=VALUE'),
+    (('hosts', '--', *WORDS), '--hosts is missing; --help says what it is'),
+    (('hosts', '--hosts=a,-oProxyCommand=x', '--', *WORDS), 'is not a host'),
+    (('hosts', '--hosts=localhost,b', '--', *WORDS), 'b does not reach localh'),
+    (
+      ('hosts', '--hosts=a', '--port=x', '--', *WORDS),
+      '--port=x is not a numb',
+    ),
+    (
+      ('tpu', '--name=A b', '--zone=z', '--source=s', '--', *WORDS),
+      '--name=A b will not do; use at most 40 small letters',
+    ),
+    (
+      ('sky', '--name=a', '--gpus=H', '--bucket=b', '--nodes=2', '--', *WORDS),
+      '--nodes=2: a bucket is not a folder that machines share',
+    ),
+  ],
+)
 def test_mistakes(stage, words, message):
   done = stage.run('bash', f'launch/{words[0]}.sh', *words[1:])
   assert done.returncode == 2
@@ -392,9 +473,11 @@ def test_ctrl_c_asks_every_process_once(stage, number):
 def test_a_launcher_that_is_killed_leaves_nobody(stage):
   program = stage.fake('py', WAITS.format(failing='none'))
   started = subprocess.Popen(
-    local(program), cwd=stage.folder, env=stage.environ(),
+    local(program),
+    cwd=stage.folder,
+    env=stage.environ(),
     stderr=subprocess.DEVNULL,
-  )  # fmt: skip
+  )
   log = stage.folder / 'logs' / 'process-1.log'
   until(lambda: log.exists() and 'waiting' in log.read_text())
   started.kill()
@@ -441,17 +524,26 @@ exec '{sys.executable}' "$@"
 def train(tmp_path) -> list[str]:
   """Two processes by hosts.sh, with 4 simulated devices each."""
   return [
-    'bash', 'launch/hosts.sh', '--hosts=localhost,localhost',
-    f'--port={free_port()}', f'--python={noted(tmp_path)}',
-    f'--logs={tmp_path / "logs"}', '--env=JAX_PLATFORMS=cpu',
+    'bash',
+    'launch/hosts.sh',
+    '--hosts=localhost,localhost',
+    f'--port={free_port()}',
+    f'--python={noted(tmp_path)}',
+    f'--logs={tmp_path / "logs"}',
+    '--env=JAX_PLATFORMS=cpu',
     '--env=XLA_FLAGS=--xla_force_host_platform_device_count=4',
-    '--env=JAX_DISABLE_MOST_OPTIMIZATIONS=1', '--',
+    '--env=JAX_DISABLE_MOST_OPTIMIZATIONS=1',
+    '--',
     '--config=configs/grpo.py:tiny,env=frozen_lake',
-    f'--workdir={tmp_path / "the run"}', f'--config.data={tmp_path / "data"}',
-    '--config.mesh.fsdp=2', '--config.mesh.data=-1', '--config.steps=1',
-    '--config.sft.steps=12', '--config.eval.episodes=32',
+    f'--workdir={tmp_path / "the run"}',
+    f'--config.data={tmp_path / "data"}',
+    '--config.mesh.fsdp=2',
+    '--config.mesh.data=-1',
+    '--config.steps=1',
+    '--config.sft.steps=12',
+    '--config.eval.episodes=32',
     '--config.checkpoint.every=100',
-  ]  # fmt: skip
+  ]
 
 
 @pytest.mark.slow

@@ -3,17 +3,15 @@
 import jax
 import jax.numpy as jnp
 
-import agentrl.learner.minibatch  # noqa: F401  registers its pieces
 from agentrl import optimizer, registry
-from agentrl.learner import algorithm
 from agentrl.learner import update as update_lib
-from agentrl.learner.algorithm import POLICY, Learner
+from agentrl.learner.algorithm import POLICY, Algorithm
 from agentrl.signal.base import ORDERS, Context, Signal
 from agentrl.types import TrainState
 from tests import batches
 
 
-def test_signals_learn_and_score_in_their_order(monkeypatch):
+def test_signals_learn_and_score_in_their_order():
   said = []
 
   def made(order: str) -> Signal:
@@ -31,15 +29,21 @@ def test_signals_learn_and_score_in_their_order(monkeypatch):
 
     return Signal(order, score, update, begin)
 
-  monkeypatch.setattr(algorithm, 'signals', lambda _: list(map(made, ORDERS)))
-  learner = Learner(
-    registry.Wiring(plan='none'), Context({}, {POLICY: optimizer.Rule()}, 1)
+  learner = Algorithm.from_spec(
+    registry.MethodSpec(minibatch='none'),
+    Context({}, {POLICY: optimizer.OptimizerConfig()}, 1),
   )
   state = TrainState(
-    step=jnp.int32(3), params={POLICY: {}}, opt={POLICY: ()}, signal={},
-    memory=(), carry=(), key=jax.random.key(0),
-  )  # fmt: skip
-  state, _ = update_lib.update(
+    step=jnp.int32(3),
+    params={POLICY: {}},
+    opt={POLICY: ()},
+    signal={},
+    memory=(),
+    carry=(),
+    key=jax.random.key(0),
+  )
+  learner = learner._replace(signals={x: made(x) for x in ORDERS})
+  state, *_ = update_lib.update(
     learner, state, batches.lay(batches.story()).batch
   )
   first, second, last = ORDERS

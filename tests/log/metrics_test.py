@@ -1,6 +1,5 @@
 """Rows survive kills without gap or duplicate; metrics are read late."""
 
-import io
 import json
 import logging as python_logging
 import math
@@ -8,7 +7,6 @@ import os
 import pathlib
 import random
 import signal
-import struct
 import subprocess
 import sys
 
@@ -16,49 +14,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tensorboardX.proto import event_pb2
 
 from agentrl.log import metrics
+from tests.log import metric_rows
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
 
 
-def writer(folder, resume_after=None, **header):
-  return metrics.Writer(folder, resume_after=resume_after, header=header)
-
-
-def write_steps(folder, steps, resume_after=None):
-  w = writer(folder, resume_after)
-  for step in steps:
-    w.write(step, {'loss/total': step / 3}, phase='rl')
-  w.close()
-
-
 def steps_of(folder) -> list[int]:
   return [row['step'] for row in metrics.read(folder / 'metrics.jsonl')]
-
-
-def events(folder) -> list[event_pb2.Event]:
-  """Every event below a folder, oldest file first."""
-  found = []
-  paths = sorted(folder.iterdir(), key=lambda p: p.stat().st_mtime_ns)
-  for data in (p.read_bytes() for p in paths):
-    at = 0
-    while at < len(data):
-      (n,) = struct.unpack_from('<Q', data, at)
-      found.append(event_pb2.Event.FromString(data[at + 12 : at + 12 + n]))
-      at += 12 + n + 4
-  return found
-
-
-def shown(folder) -> list[tuple[int, float]]:
-  """What TensorBoard shows of the scalars after its purges."""
-  kept = []
-  for event in events(folder):
-    if event.HasField('session_log'):
-      kept = [(s, v) for s, v in kept if s < event.step]
-    kept += [(event.step, v.simple_value) for v in event.summary.value]
-  return kept
 
 
 def test_numbers_come_back_exactly(tmp_path):
@@ -72,7 +36,7 @@ def test_numbers_come_back_exactly(tmp_path):
     'up': math.inf,
     'down': -math.inf,
   }
-  w = writer(tmp_path)
+  w = metric_rows.writer(tmp_path)
   w.write(1, row, phase='sft')
   w.close()
   (got,) = metrics.read(tmp_path / 'metrics.jsonl')
@@ -88,7 +52,9 @@ def test_file_is_strict_json(tmp_path):
   def refuse(word):
     raise AssertionError(word)
 
-  w = writer(tmp_path, worst=-math.inf, deep={'list': [math.nan, 1]})
+  w = metric_rows.writer(
+    tmp_path, worst=-math.inf, deep={'list': [math.nan, 1]}
+  )
   w.write(1, {'x': math.nan, 'y': -math.inf}, phase='rl')
   w.close()
   text = (tmp_path / 'metrics.jsonl').read_text()
@@ -102,7 +68,7 @@ def test_file_is_strict_json(tmp_path):
 
 
 def test_every_row_is_readable_before_close(tmp_path):
-  w = writer(tmp_path)
+  w = metric_rows.writer(tmp_path)
   for step in range(1, 4):
     w.write(step, {'x': step}, phase='rl')
     assert steps_of(tmp_path) == list(range(1, step + 1))
@@ -110,60 +76,46 @@ def test_every_row_is_readable_before_close(tmp_path):
 
 
 def test_resume_cuts_back_without_gap_or_duplicate(tmp_path):
-  write_steps(tmp_path, range(1, 8))
+  metric_rows.write_steps(tmp_path, range(1, 8))
   with (tmp_path / 'metrics.jsonl').open('a') as f:
     f.write('{"step": 8, "loss/to')  # torn
   assert steps_of(tmp_path) == list(range(1, 8))
-  write_steps(tmp_path, range(5, 10), resume_after=4)
+  metric_rows.write_steps(tmp_path, range(5, 10), resume_after=4)
   assert steps_of(tmp_path) == list(range(1, 10))
-  write_steps(tmp_path, range(10, 11), resume_after=9)
+  metric_rows.write_steps(tmp_path, range(10, 11), resume_after=9)
   assert steps_of(tmp_path) == list(range(1, 11))
 
 
-def test_event_files_show_each_step_once(tmp_path):
-  write_steps(tmp_path, range(1, 8))
-  write_steps(tmp_path, range(5, 10), resume_after=4)
-  assert len(list((tmp_path / 'tensorboard').iterdir())) == 2
-  got = shown(tmp_path / 'tensorboard')
-  assert [step for step, _ in got] == list(range(1, 10))
-  np.testing.assert_allclose([v * 3 for _, v in got], range(1, 10), rtol=1e-6)
-
-
-def test_event_files_skip_what_is_not_finite(tmp_path):
-  w = writer(tmp_path)
-  w.write(1, {'a': math.nan, 'b': 2.0}, phase='rl')
-  w.close()
-  assert shown(tmp_path / 'tensorboard') == [(1, 2.0)]
-
-
 def test_a_line_whose_newline_is_missing_is_torn(tmp_path):
-  write_steps(tmp_path, [1, 2])
+  metric_rows.write_steps(tmp_path, [1, 2])
   path = tmp_path / 'metrics.jsonl'
   os.truncate(path, path.stat().st_size - 1)
-  write_steps(tmp_path, [2, 3], resume_after=1)
+  metric_rows.write_steps(tmp_path, [2, 3], resume_after=1)
   assert steps_of(tmp_path) == [1, 2, 3]
 
 
 def test_lost_rows_are_told(tmp_path, caplog):
-  write_steps(tmp_path, [1, 2])
+  metric_rows.write_steps(tmp_path, [1, 2])
   with caplog.at_level(python_logging.WARNING, logger='absl'):
-    write_steps(tmp_path, [6], resume_after=5)
+    metric_rows.write_steps(tmp_path, [6], resume_after=5)
   assert 'ends at step 2: rows up to 5 are lost' in caplog.text
   with caplog.at_level(python_logging.WARNING, logger='absl'):
-    write_steps(tmp_path / 'other', [6], resume_after=5)
+    metric_rows.write_steps(tmp_path / 'other', [6], resume_after=5)
   assert 'is missing: earlier rows are lost' in caplog.text
 
 
 def test_a_new_start_keeps_the_old_file_aside(tmp_path, caplog):
-  write_steps(tmp_path, [1, 2])
-  write_steps(tmp_path, [1])
+  metric_rows.write_steps(tmp_path, [1, 2])
+  metric_rows.write_steps(tmp_path, [1])
   with caplog.at_level(python_logging.WARNING, logger='absl'):
-    write_steps(tmp_path, [1, 2, 3])
+    metric_rows.write_steps(tmp_path, [1, 2, 3])
   assert 'metrics.2.jsonl' in caplog.text
   assert steps_of(tmp_path) == [1, 2, 3]
   kept = [metrics.read(tmp_path / f'metrics.{i}.jsonl') for i in (1, 2)]
   assert [len(rows) for rows in kept] == [2, 1]
-  assert [step for step, _ in shown(tmp_path / 'tensorboard')] == [1, 2, 3]
+  assert [
+    step for step, _ in metric_rows.shown_scalars(tmp_path / 'tensorboard')
+  ] == [1, 2, 3]
 
 
 def test_a_broken_line_in_the_middle_is_named(tmp_path):
@@ -174,7 +126,7 @@ def test_a_broken_line_in_the_middle_is_named(tmp_path):
 
 
 def test_steps_increase_and_an_evaluation_may_follow_its_step(tmp_path):
-  w = writer(tmp_path)
+  w = metric_rows.writer(tmp_path)
   w.write(3, {}, phase='sft')
   w.write(3, {}, phase='eval')
   for step, phase in [(3, 'rl'), (3, 'eval'), (2, 'eval')]:
@@ -182,7 +134,7 @@ def test_steps_increase_and_an_evaluation_may_follow_its_step(tmp_path):
       w.write(step, {}, phase=phase)
   w.write(4, {}, phase='rl')
   w.close()
-  w = writer(tmp_path, resume_after=3)
+  w = metric_rows.writer(tmp_path, resume_after=3)
   with pytest.raises(ValueError, match='does not come after step 3'):
     w.write(3, {}, phase='eval')
   w.write(4, {}, phase='eval')
@@ -199,7 +151,7 @@ def test_steps_increase_and_an_evaluation_may_follow_its_step(tmp_path):
   ],
 )
 def test_bad_scalars_are_named_and_leave_no_row(tmp_path, scalars, told):
-  w = writer(tmp_path)
+  w = metric_rows.writer(tmp_path)
   with pytest.raises(ValueError, match=told):
     w.write(1, scalars, phase='rl')
   w.write(1, {'x': 1.0}, phase='rl')
@@ -208,14 +160,16 @@ def test_bad_scalars_are_named_and_leave_no_row(tmp_path, scalars, told):
 
 
 def test_device_arrays_are_refused(tmp_path):
-  w = writer(tmp_path)
-  with pytest.raises(ValueError, match='pass device arrays through Late'):
+  w = metric_rows.writer(tmp_path)
+  with pytest.raises(
+    ValueError, match='pass device arrays through DelayedFetch'
+  ):
     w.write(1, {'x': jnp.float32(1)}, phase='rl')
   w.close()
 
 
 def test_an_inactive_writer_touches_nothing(tmp_path):
-  w = metrics.Writer(
+  w = metrics.MetricsWriter(
     tmp_path / 'run', resume_after=None, header={}, active=False
   )
   w.write(1, {'x': 1.0}, phase='rl')
@@ -230,8 +184,8 @@ import jax.numpy as jnp
 from agentrl.log import metrics
 workdir, saved = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 start = int(saved.read_text()) if saved.exists() else None
-writer = metrics.Writer(workdir, resume_after=start, header={})
-late, step = metrics.Late(), start or 0
+writer = metrics.MetricsWriter(workdir, resume_after=start, header={})
+late, step = metrics.DelayedFetch(), start or 0
 put = lambda row: row and writer.write(*row, phase='rl')
 print('from', step, flush=True)
 while True:
@@ -262,7 +216,7 @@ def test_sigkill_and_resume_leave_neither_gap_nor_duplicate(tmp_path):
         loop.send_signal(signal.SIGKILL)
     assert loop.returncode == -signal.SIGKILL
     start = int(saved.read_text()) if saved.exists() else None
-    write_steps(workdir, [], resume_after=start)
+    metric_rows.write_steps(workdir, [], resume_after=start)
     rows = metrics.read(workdir / 'metrics.jsonl')
     assert [r['step'] for r in rows] == list(range(1, (start or 0) + 1))
   assert start > 0
@@ -270,7 +224,7 @@ def test_sigkill_and_resume_leave_neither_gap_nor_duplicate(tmp_path):
 
 
 def test_late_gives_the_step_before():
-  late = metrics.Late()
+  late = metrics.DelayedFetch()
   assert late.push(1, {'a': jnp.float32(1), 'loss': {'pg': (6.0, 4)}}) is None
   tree = {'a': jnp.int32(2), 'loss': {'pg': (jnp.float32(3), jnp.int32(0))}}
   assert late.push(2, tree) == (1, {'a': 1.0, 'loss/pg': 1.5})
@@ -281,7 +235,7 @@ def test_late_gives_the_step_before():
 
 
 def test_late_makes_only_explicit_transfers():
-  late = metrics.Late()
+  late = metrics.DelayedFetch()
   with jax.transfer_guard('disallow'):
     late.push(1, {'a': (jax.device_put(3.0), jax.device_put(2.0))})
     assert late.drain() == (1, {'a': 1.5})
@@ -290,49 +244,13 @@ def test_late_makes_only_explicit_transfers():
 @pytest.mark.parametrize('leaf', [jnp.ones(3), (1.0, 2.0, 3.0)])
 def test_late_names_what_is_no_scalar(leaf):
   with pytest.raises(ValueError, match="metric 'a/b' has shapes"):
-    metrics.Late().push(1, {'a': {'b': leaf}})
+    metrics.DelayedFetch().push(1, {'a': {'b': leaf}})
 
 
-class Terminal(io.StringIO):
-  """A stream that says it is a terminal."""
-
-  def isatty(self) -> bool:
-    return True
-
-
-def test_progress_in_a_log_is_a_line_now_and_then():
-  log = io.StringIO()
-  bar = metrics.Progress(
-    7, show=('loss/total', 'gone'), every=3, stream=log, initial=2
-  )
-  for step in range(3, 8):
-    bar.update(step, {'loss/total': step / 10, 'other': 5.0})
-  bar.close()
-  assert log.getvalue().splitlines() == [
-    'step 3/7  loss/total 0.3',
-    'step 6/7  loss/total 0.6',
-    'step 7/7  loss/total 0.7',
-  ]
-
-
-def test_progress_on_a_terminal_is_one_line():
-  screen = Terminal()
-  bar = metrics.Progress(4, show=('rollout/success',), stream=screen)
-  for step in range(1, 5):
-    bar.update(step, {'rollout/success': 0.25 * step})
-  bar.close()
-  text = screen.getvalue()
-  assert text.count('\n') == 1
-  last = text.strip().split('\r')[-1]
-  assert last.startswith('4/4')
-  assert 'rollout/success 1' in last
-
-
-def test_progress_elsewhere_is_silent():
-  log = io.StringIO()
-  bar = metrics.Progress(1, every=1, stream=log, active=False)
-  bar.update(1, {})
-  bar.close()
-  assert log.getvalue() == ''
-  with pytest.raises(ValueError, match='every=0'):
-    metrics.Progress(1, every=0)
+def test_metrics_of_several_runs_come_late_as_one():
+  late = metrics.DelayedFetch((2,))
+  late.push(1, {'x': (np.array([3.0, 1.0]), np.array([2.0, 0.0]))})
+  _, scalars = late.drain()
+  np.testing.assert_array_equal(scalars['x'], [1.5, np.nan])
+  with pytest.raises(ValueError, match=r'shape \(2,\)'):
+    late.push(2, {'x': 1.0})

@@ -141,7 +141,9 @@ def test_an_evaluation_inside_a_training_row_counts():
 
 
 def test_intervals_given_by_the_run_are_used_and_else_computed():
-  (given,) = [run_summary.judge([evaluation(1, 50, low=0.1, high=0.9)]).before]
+  (given,) = [
+    run_summary.judge([evaluation(1, 50, ci_low=0.1, ci_high=0.9)]).before
+  ]
   assert given[2:4] == (0.1, 0.9)
   (computed,) = [run_summary.judge([evaluation(1, 50)]).before]
   assert computed[2:4] == intervals.wilson(50, 200)
@@ -150,14 +152,18 @@ def test_intervals_given_by_the_run_are_used_and_else_computed():
 def test_summary_counts_the_steps_whose_updates_were_skipped():
   """Of several minibatches some may have been."""
   rows = [
-    rl(s, 0.1) | {'policy/skipped': x, 'critic/skipped': float(s == 1)}
+    rl(s, 0.1)
+    | {'policy/nonfinite_skips': x, 'critic/nonfinite_skips': float(s == 1)}
     for s, x in enumerate([1.0, 0.5, 0.0, 0.0], 1)
   ]
   line = (
     'skipped        steps with no finite gradient: 1 of 4 (critic), 2 of 4 '
   )
   assert line + '(policy)\n' in run_summary.summary(rows, HEADER)
-  fine = [r | {'policy/skipped': 0.0, 'critic/skipped': 0.0} for r in rows]
+  fine = [
+    r | {'policy/nonfinite_skips': 0.0, 'critic/nonfinite_skips': 0.0}
+    for r in rows
+  ]
   assert 'skipped' not in run_summary.summary(fine, HEADER)
   assert 'skipped' not in run_summary.summary(run(), HEADER)
 

@@ -122,7 +122,7 @@ def test_credit_is_told_by_turn_and_token():
 
 def test_what_is_held_comes_one_step_late():
   seen, flushed = [], itertools.count(1)
-  keeper = sample.Keeper(
+  keeper = sample.TrajectoryLogger(
     lambda step, phase, what: seen.append((step, phase, type(what['x']))),
     lambda: seen.append(next(flushed)),
     every=2,

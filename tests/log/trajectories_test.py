@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 
-from agentrl.log import records, trajectories
+from agentrl.log import shards, trajectories
 
 SAID = {'text': 'up<eot>', 'tokens': [265, 2], 'who': 'policy'}
 TURN = {'read': {'text': 'a\x1b[31m<b>'}, 'said': SAID, 'reward': 0.5}
@@ -19,30 +19,47 @@ TURN = {'read': {'text': 'a\x1b[31m<b>'}, 'said': SAID, 'reward': 0.5}
 
 def trajectory(step: int, **changes):
   return {
-    'phase': 'rl', 'step': step, 'task': 7, 'group': 3, 'member': 25,
-    'status': 'turn_limit', 'outcome': 0.0, 'reward': 1.0,
-    'turns': [TURN, TURN], **changes,
-  }  # fmt: skip
+    'phase': 'rl',
+    'step': step,
+    'task': 7,
+    'group': 3,
+    'member': 25,
+    'status': 'turn_limit',
+    'outcome': 0.0,
+    'reward': 1.0,
+    'turns': [TURN, TURN],
+    **changes,
+  }
 
 
 def written(workdir, steps, *, after=None, process=0):
-  w = trajectories.Writer(workdir, resume_after=after, process=process)
+  w = trajectories.TrajectoryWriter(
+    workdir, resume_after=after, process=process
+  )
   for step in steps:
     w.write(trajectory(step))
   w.close()
 
 
 def test_the_head_says_what_lists_show(tmp_path):
-  w = trajectories.Writer(tmp_path, resume_after=None)
+  w = trajectories.TrajectoryWriter(tmp_path, resume_after=None)
   mine = trajectory(4, outcome=0.5, signals={'x': math.nan, 'y': [-math.inf]})
   w.write(mine)
   w.close()
   log = trajectories.Log(tmp_path)
-  head = {name: log.heads[name][0].item() for name in records.FACTS.names}
+  head = {name: log.heads[name][0].item() for name in shards.FACTS.names}
   assert head == {
-    'step': 4, 'task': 7, 'group': 3, 'member': 25, 'phase': 1, 'status': 2,
-    'turns': 2, 'tokens': 4, 'outcome': 0.5, 'reward': 1.0,
-  }  # fmt: skip
+    'step': 4,
+    'task': 7,
+    'group': 3,
+    'member': 25,
+    'phase': 1,
+    'status': 2,
+    'turns': 2,
+    'tokens': 4,
+    'outcome': 0.5,
+    'reward': 1.0,
+  }
   assert log[0] == mine | {'signals': {'x': 'nan', 'y': ['-inf']}}
 
 
@@ -68,7 +85,7 @@ def test_processes_write_files_of_their_own(tmp_path):
 
 
 def test_a_log_is_followed_while_it_grows(tmp_path):
-  w = trajectories.Writer(tmp_path, resume_after=None)
+  w = trajectories.TrajectoryWriter(tmp_path, resume_after=None)
   log = trajectories.Log(tmp_path)
   assert len(log) == 0
   for n in range(1, 4):
@@ -82,7 +99,7 @@ def test_a_log_is_followed_while_it_grows(tmp_path):
 def test_mistakes_are_one_sentence(tmp_path):
   with pytest.raises(ValueError, match=r"has no folder 'trajectories'; name"):
     trajectories.Log(tmp_path)
-  w = trajectories.Writer(tmp_path, resume_after=None)
+  w = trajectories.TrajectoryWriter(tmp_path, resume_after=None)
   w.write(trajectory(5))
   with pytest.raises(ValueError, match='step 4 comes before step 5'):
     w.write(trajectory(4))
@@ -92,7 +109,9 @@ def test_mistakes_are_one_sentence(tmp_path):
 
 
 def test_an_inactive_writer_touches_nothing(tmp_path):
-  w = trajectories.Writer(tmp_path / 'x', resume_after=None, active=False)
+  w = trajectories.TrajectoryWriter(
+    tmp_path / 'x', resume_after=None, active=False
+  )
   w.write(trajectory(1))
   w.flush()
   w.close()
@@ -109,7 +128,7 @@ import sys
 sys.path.insert(0, sys.argv[2])
 import trajectories_test
 from agentrl.log import trajectories
-w = trajectories.Writer(sys.argv[1], resume_after=None)
+w = trajectories.TrajectoryWriter(sys.argv[1], resume_after=None)
 for step in range(10**6):
   w.write(trajectories_test.trajectory(step, said='x' * (step % 7) * 5000))
 """
@@ -119,18 +138,18 @@ def test_killed_while_writing(tmp_path):
   """SIGKILL at any moment: at most the last one is lost, none is half."""
   here = os.path.dirname(__file__)
   process = subprocess.Popen([sys.executable, '-c', LOOP, tmp_path, here])
-  path = tmp_path / trajectories.FOLDER / '00000.log'
+  path = tmp_path / trajectories.FOLDER / '00000-00000.jsonl'
   deadline = time.monotonic() + 60
-  while not path.exists() or path.stat().st_size < 50_000:
+  while not path.exists() or path.stat().st_size < 2_000_000:
     assert time.monotonic() < deadline
     time.sleep(0.01)
   process.send_signal(signal.SIGKILL)
   process.wait()
   log = trajectories.Log(tmp_path)
   n = len(log)
-  torn = path.stat().st_size - records.end(log.heads)
+  torn = path.stat().st_size - shards.end(log.heads)
   assert n > 100
-  assert torn < 1000  # less than one record
+  assert torn < 40_000  # less than one line
   np.testing.assert_array_equal(log.heads['step'], np.arange(n))
   assert [log[i]['step'] for i in range(n)] == list(range(n))
   written(tmp_path, [n], after=n - 1)

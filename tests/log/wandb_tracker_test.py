@@ -1,47 +1,22 @@
 """Weights & Biases get what the event files get, from a stand-in for them."""
 
 import sys
-import types
 
 import pytest
 
 from agentrl.configs import grpo
 from agentrl.log import metrics, wandb_tracker
-from agentrl.run import describe, runner, validate
+from agentrl.run import runner, validate
+from tests.log import fake_wandb
 
-
-class FakeRun:
-  def __init__(self, settings):
-    self.settings, self.rows, self.ended = settings, [], False
-
-  def log(self, row, step):
-    assert not self.ended
-    self.rows.append((step, row))
-
-  def finish(self):
-    self.ended = True
-
-
-@pytest.fixture
-def runs(monkeypatch):
-  """The runs that the stand-in was asked for."""
-  made = []
-
-  def init(**settings):
-    made.append(FakeRun(settings))
-    return made[-1]
-
-  fake = types.ModuleType('wandb')
-  fake.init = init
-  monkeypatch.setitem(sys.modules, 'wandb', fake)
-  return made
+runs = fake_wandb.runs  # a fixture
 
 
 def begin(folder, resume_after=None):
   tracker = wandb_tracker.Tracker(
     'mine', folder, resume_after=resume_after, config={'seed': 3}
   )
-  return metrics.Writer(
+  return metrics.MetricsWriter(
     folder, resume_after=resume_after, header={}, tracker=tracker
   )
 
@@ -68,18 +43,6 @@ def test_a_restart_joins_its_run_and_a_new_start_does_not(runs, tmp_path):
     w.close()
   first, again, new = (run.settings['id'] for run in runs)
   assert first == again != new
-
-
-def test_a_config_asks_for_it(runs, tmp_path, monkeypatch):
-  monkeypatch.setattr(describe, 'header', lambda s, workdir: {})
-  c = grpo.get_config('tiny')
-  setup = types.SimpleNamespace(config=c)
-  runner.write_metrics(setup, str(tmp_path), None).close()
-  assert not runs
-  c.log.wandb = 'mine'
-  validate.log(c)
-  runner.write_metrics(setup, str(tmp_path), None).close()
-  assert runs[0].settings['config']['method'] == 'grpo'
 
 
 def test_not_installed_is_one_sentence_before_anything_else(

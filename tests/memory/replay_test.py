@@ -11,7 +11,6 @@ import agentrl.loss  # noqa: F401  registers the losses
 from agentrl import mesh, registry
 from agentrl.advantage import chain
 from agentrl.memory import replay
-from agentrl.types import Outputs
 from tests import batches
 
 STORIES = [batches.story(seed, groups=3, members=3) for seed in range(4)]
@@ -168,15 +167,17 @@ def test_a_replayed_trajectory_is_as_it_was():
 def test_more_than_there_is_room_for():
   """The first ones stay, and nothing is written twice."""
   pool, _, _ = _play(2, capacity=3)
-  assert sorted(np.asarray(pool.kept.ids['task'])) == [10, 12, 13]
+  assert sorted(np.asarray(pool.trajectories.ids['task'])) == [10, 12, 13]
   assert int(pool.next) == 0
 
 
 def _means(step):
   s = STORIES[step]
   totals = [sum(x) for x in s.reward]
-  return [np.mean([t for t, g in zip(totals, s.group, strict=True) if g == of])
-          for of in dict.fromkeys(s.group)]  # fmt: skip
+  return [
+    np.mean([t for t, g in zip(totals, s.group, strict=True) if g == of])
+    for of in dict.fromkeys(s.group)
+  ]
 
 
 @pytest.mark.parametrize('steps', [1, 2, 3])
@@ -227,33 +228,3 @@ def test_what_cannot_be_replayed_is_refused():
     _memory().init(batch.replace(rows=rows))
   with pytest.raises(ValueError, match='n=4 of 3'):
     _memory(n=4, capacity=3)
-
-
-def _imitate(logp, batch, token):
-  credit = chain.zero(batch).replace(token=token)
-  loss = registry.bind('loss', 'imitate', {'clip_high': 0.3})
-  return loss(Outputs(logp=logp), batch, credit, {}, jax.random.key(0))
-
-
-def test_imitation_is_ppo_on_stored_log_probs_where_it_was_good():
-  batch = _batch(0)
-  r = np.random.default_rng(0)
-  logp = jnp.asarray(batch.rows.logp + 0.5 * r.normal(size=(B, 44)))
-  a = np.where(batch.rows.sampled, r.normal(size=(B, 44)), 0)
-  value, weight, _ = _imitate(logp, batch, jnp.asarray(a))
-  grad = jax.grad(
-    lambda x: jnp.sum(jnp.prod(jnp.stack(_imitate(x, batch, a)[:2]), 0))
-  )(logp)
-  np.testing.assert_array_equal(
-    weight, np.asarray(batch.rows.sampled) * (a > 0)
-  )
-  count = 0
-  for at in zip(*np.nonzero(np.asarray(weight)), strict=True):
-    rho = np.exp(float(logp[at]) - float(batch.rows.logp[at]))
-    want = -a[at] * min(rho, 1.3)
-    np.testing.assert_allclose(float(value[at]), want, rtol=1e-10)
-    slope = -a[at] * rho if rho < 1.3 else 0
-    np.testing.assert_allclose(float(grad[at]), slope, rtol=1e-10)
-    count += rho > 1.3
-  assert count
-  assert not np.asarray(grad)[np.asarray(weight) == 0].any()

@@ -2,6 +2,7 @@
 
 import json
 
+import huggingface_hub
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -125,7 +126,7 @@ def test_matrices_are_turned_head_by_head(tmp_path):
   ('kind', 'explicit'),
   [
     ('qwen3_moe', True),
-    pytest.param('qwen2', False, marks=pytest.mark.slow),
+    pytest.param('qwen2', False, marks=pytest.mark.nightly),
   ],
 )
 def test_each_shard_is_read_alone(kind, explicit, tmp_path, monkeypatch):
@@ -299,7 +300,27 @@ def test_a_name_that_is_nowhere(tmp_path):
     hf_weights.locate('no/such-model')
 
 
+def test_weights_are_fetched_when_they_are_needed(tmp_path, monkeypatch):
+  calls = []
+
+  def download(name, *, allow_patterns, local_files_only, **_):
+    wanted = '*.safetensors' in allow_patterns
+    calls.append((wanted, local_files_only))
+    if local_files_only and not any(tmp_path.iterdir()):
+      raise huggingface_hub.errors.LocalEntryNotFoundError(name)
+    (tmp_path / 'config.json').touch()
+    if wanted and not local_files_only:
+      (tmp_path / 'model.safetensors').touch()
+    return str(tmp_path)
+
+  monkeypatch.setattr(huggingface_hub, 'snapshot_download', download)
+  for weights, fetched in ((False, True), (False, False), (True, True)):
+    assert hf_weights.locate('a/model', weights=weights) == tmp_path
+    assert calls == [(weights, True), (weights, False)][: 1 + fetched]
+    calls.clear()
+
+
 def test_learned_positions_are_of_no_family(saved):
-  shape = transformer.Shape(24, 16, 3, 4, 2, 6, 20, positions=8)
+  shape = transformer.DecoderConfig(24, 16, 3, 4, 2, 6, 20, positions=8)
   with pytest.raises(ValueError, match=r'model\.positions=8'):
     hf_weights.read(saved, shape)

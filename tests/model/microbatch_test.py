@@ -13,11 +13,17 @@ from agentrl.nn import transformer
 N, T = 4, 12
 
 
-def shape(layers: int, windows=()) -> transformer.Shape:
-  return transformer.Shape(
-    vocab=16, width=8, layers=layers, heads=2, kv_heads=2, head_dim=4, mlp=8,
+def shape(layers: int, windows=()) -> transformer.DecoderConfig:
+  return transformer.DecoderConfig(
+    vocab=16,
+    width=8,
+    layers=layers,
+    heads=2,
+    kv_heads=2,
+    head_dim=4,
+    mlp=8,
     windows=windows,
-  )  # fmt: skip
+  )
 
 
 def rows() -> types.Rows:
@@ -25,11 +31,16 @@ def rows() -> types.Rows:
   ids = jnp.zeros((N, T), jnp.int32)
   sampled = jnp.asarray(r.random((N, T)) < 0.5)
   return types.Rows(
-    tokens=jnp.asarray(r.integers(0, 16, (N, T)), jnp.int32), seg=ids,
-    traj=ids, turn=ids, span=ids.astype(jnp.int8), sampled=sampled,
-    weight=sampled.astype(jnp.float32), logp=ids.astype(jnp.float32),
+    tokens=jnp.asarray(r.integers(0, 16, (N, T)), jnp.int32),
+    seg=ids,
+    traj=ids,
+    turn=ids,
+    span=ids.astype(jnp.int8),
+    sampled=sampled,
+    weight=sampled.astype(jnp.float32),
+    logp=ids.astype(jnp.float32),
     version=ids,
-  )  # fmt: skip
+  )
 
 
 def loss(out, rows, scale):
@@ -40,7 +51,7 @@ def loss(out, rows, scale):
   ('layers', 'windows'),
   [(2, ()), (3, (0, 4, 0))],
 )
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_sum_of_micro_batches(layers, windows):
   module = policy.module(shape(layers, windows))
   params = mesh.init(module.specs, jax.random.key(0))

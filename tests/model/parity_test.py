@@ -93,7 +93,7 @@ MODELS = {
     },
   ),
 }
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 by_model = pytest.mark.parametrize('name', MODELS)
 
 
@@ -185,11 +185,11 @@ def decoder(ours):
   @functools.cache
   def make(name: str):
     shape, params = ours(name)
-    split = decode.unstack(shape, params)
+    split = decode.prepare_decode_params(shape, params)
 
     @jax.jit
     def extend(read, chunk, start):
-      hidden, read = decode.extend(shape, split, read, chunk, start)
+      hidden, read = decode.forward_with_cache(shape, split, read, chunk, start)
       return transformer.logits(split, hidden, shape.logit_cap), read
 
     return extend

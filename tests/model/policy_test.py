@@ -13,7 +13,7 @@ from agentrl import mesh, types
 from agentrl.model import policy
 from agentrl.nn import transformer
 
-SMALL = transformer.Shape(
+SMALL = transformer.DecoderConfig(
   vocab=24, width=16, layers=1, heads=4, kv_heads=4, head_dim=4, mlp=16
 )
 NEEDS = ('entropy', 'logp', 'sum_sq_prob')
@@ -29,10 +29,15 @@ def rows() -> types.Rows:
   ids = np.where(used, 0, -1).astype(np.int32)
   return types.Rows(
     tokens=r.integers(0, SMALL.vocab, (N, T)).astype(np.int32),
-    seg=ids, traj=ids, turn=ids, span=np.zeros((N, T), np.int8),
-    sampled=sampled, weight=sampled.astype(np.float32),
-    logp=np.zeros((N, T), np.float32), version=np.zeros((N, T), np.int32),
-  )  # fmt: skip
+    seg=ids,
+    traj=ids,
+    turn=ids,
+    span=np.zeros((N, T), np.int8),
+    sampled=sampled,
+    weight=sampled.astype(np.float32),
+    logp=np.zeros((N, T), np.float32),
+    version=np.zeros((N, T), np.int32),
+  )
 
 
 def learned(shape, sizes=None):
@@ -59,7 +64,7 @@ def learned(shape, sizes=None):
     return jax.tree.map(np.asarray, grad(params, *given))
 
 
-SLOW = pytest.mark.slow
+SLOW = pytest.mark.nightly
 
 
 @pytest.mark.parametrize(

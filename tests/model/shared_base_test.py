@@ -7,14 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentrl import mesh
+from agentrl import loop, mesh
 from agentrl.configs import base as of_configs
 from agentrl.configs import oprl
 from agentrl.learner import algorithm, update
 from agentrl.model import shared_base
 from agentrl.nn import lora, transformer
 from agentrl.run import algorithm as algorithm_lib
-from agentrl.run import build, placement, stages, workdir
+from agentrl.run import build, placement, sampler, stages, workdir
 
 RANK = 4
 
@@ -23,16 +23,16 @@ def config(rank: int = RANK, **lora_fields):
   c = oprl.get_config('tiny,env=frozen_lake')
   c.lora.update(dict(rank=rank, **lora_fields))
   c.model.layers = 1
-  c.rollout.update(dict(batch=16, group=4, slots=16, turns=3))
-  c.micro, c.sft.batch, c.env.train, c.env.test = 16, 16, 32, 16
+  c.rollout.update(dict(batch=16, group_size=4, slots=16, max_turns=3))
+  c.micro_batch, c.sft.batch, c.env.train, c.env.test = 16, 16, 32, 16
   for role in c.role:
     c.role[role].warmup = 0
   return c
 
 
 @functools.cache
-def setup() -> build.Setup:
-  return build.setup(config())
+def setup() -> build.Experiment:
+  return build.experiment(config())
 
 
 def graded(batch, step: int):
@@ -49,16 +49,17 @@ def copied(tree):
   return jax.tree.map(np.array, jax.device_get(tree))
 
 
-def two_updates(s: build.Setup):
+def two_updates(s: build.Experiment):
   """-> states before and after, on the host; metrics of the second."""
-  state = update.init(s.learner, jax.random.key(0))
-  stage = stages.rl_stage(s, 0, 2)
+  state = update.init(s.algorithm, jax.random.key(0))
+  stage = stages.RLStage(s, 0, 2, sampler.JitSampler(s))
   state = stage.begin(state)
+  update_state = loop.jit_update(stage.algorithm)
   before, told = copied((state.params, state.opt)), {}
   for step in range(2):
-    batch = graded(stage.collect(state, step), step)
+    batch = graded(stage.collect(state, stage.task(step), step), step)
     base = jax.tree.leaves(state.params[shared_base.BASE])
-    state, told, _ = stage.update(state, batch)
+    state, told, _ = update_state(state, batch)
     assert all(x.is_deleted() for x in base)  # donated, not copied
   return before, copied((state.params, state.opt)), told
 
@@ -76,12 +77,12 @@ def check(before, after, told):
   for role in ('policy', 'prm'):
     assert set(new[role]) == {shared_base.OWN}
     assert role in opt
-    total, count = told[f'{role}/skipped']
+    total, count = told[f'{role}/nonfinite_skips']
     assert total == 0
     assert count > 0
     for x, y in zip(*map(jax.tree.leaves, (old[role], new[role])), strict=True):
       assert np.any(x != y)
-  assert told['logp/gap_max'][0] < 1e-5
+  assert told['logp/sampler_mismatch_max'][0] < 1e-5
 
 
 @pytest.mark.slow
@@ -101,7 +102,7 @@ def test_two_updates_of_oprl():
 def test_two_updates_on_a_mesh():
   c = config()
   c.mesh.update(dict(fsdp=2, tensor=2))
-  s = build.setup(c)
+  s = build.experiment(c)
   with placement.on_mesh(c):
     check(*two_updates(s))
 
@@ -112,7 +113,7 @@ def test_a_mesh_changes_no_number():
   want = two_updates(setup())[2]
   c = config()
   c.mesh.update(dict(fsdp=2, tensor=2))
-  s = build.setup(c)
+  s = build.experiment(c)
   with placement.on_mesh(c):
     got = two_updates(s)[2]
   for name, (total, count) in jax.device_get(want).items():
@@ -123,10 +124,10 @@ def test_a_mesh_changes_no_number():
 @pytest.mark.slow
 def test_roles_start_as_the_policy_without_touching_the_base():
   s = setup()
-  state = update.init(s.learner, jax.random.key(1))
+  state = update.init(s.algorithm, jax.random.key(1))
   moved = jax.tree.map(lambda x: x + 1, state.params['policy'])
   state = state.replace(params={**state.params, 'policy': moved})
-  started = update.start_roles(s.learner, state)
+  started = update.init_roles_from_policy(s.algorithm, state)
   for role in ('policy', 'prm'):
     jax.tree.map(np.testing.assert_array_equal, started.params[role], moved)
   assert started.params[shared_base.BASE] is state.params[shared_base.BASE]
@@ -136,11 +137,11 @@ def test_roles_start_as_the_policy_without_touching_the_base():
 def test_heads_stand_beside_the_adapter():
   c = config()
   of_configs.role(c, 'value', heads=2)
-  s = build.setup(c)
-  specs = s.learner.context.modules['value'].specs
+  s = build.experiment(c)
+  specs = s.algorithm.context.modules['value'].specs
   assert set(specs) == {shared_base.OWN, 'value'}
-  state = update.init(s.learner, jax.random.key(0))
-  whole = algorithm.whole(s.learner.context, state.params, 'value')
+  state = update.init(s.algorithm, jax.random.key(0))
+  whole = algorithm.full_params(s.algorithm.context, state.params, 'value')
   assert whole['value'].shape == (c.model.width, 2)
   assert whole['embed'] is state.params[shared_base.BASE]['embed']
 
@@ -149,16 +150,16 @@ def test_heads_stand_beside_the_adapter():
 def test_another_runs_policy_becomes_the_base():
   """Of a run with an adapter of its own, merged."""
   s = setup()
-  state = update.init(s.learner, jax.random.key(2))
+  state = update.init(s.algorithm, jax.random.key(2))
   moved = jax.tree.map(lambda x: x + 0.1, state.params['policy'])
   theirs = {**state.params, 'policy': moved}
-  found = lora.merge(algorithm.whole(s.learner.context, theirs))
-  fresh = update.init(s.learner, jax.random.key(3))
-  adopted = workdir.adopt(s.learner, found, fresh)
+  found = lora.merge(algorithm.full_params(s.algorithm.context, theirs))
+  fresh = update.init(s.algorithm, jax.random.key(3))
+  adopted = workdir.load_policy_params(s.algorithm, found, fresh)
   jax.tree.map(
     np.testing.assert_array_equal, adopted.params[shared_base.BASE], found
   )
-  now = lora.merge(algorithm.whole(s.learner.context, adopted.params))
+  now = lora.merge(algorithm.full_params(s.algorithm.context, adopted.params))
   jax.tree.map(np.testing.assert_array_equal, now, found)
   old = state.params[shared_base.BASE]['layers']['q']
   assert jnp.max(jnp.abs(found['layers']['q'] - old)) > 0.01
@@ -174,11 +175,11 @@ def test_another_runs_policy_becomes_the_base():
 def test_bad_config(fields, words):
   c = config(**fields)
   with pytest.raises(ValueError, match=words):
-    algorithm_lib.make_learner(c, setup().shape)
+    algorithm_lib.make_algorithm(c, setup().shape)
 
 
 def test_the_bases_name_is_taken():
   c = config()
   of_configs.role(c, shared_base.BASE)
   with pytest.raises(ValueError, match=r'c\.role\.base is the name'):
-    algorithm_lib.make_learner(c, setup().shape)
+    algorithm_lib.make_algorithm(c, setup().shape)

@@ -3,7 +3,6 @@
 from tests.mutation.mutant import Mutant
 
 _COUNTING = 'tests/counting_test.py'
-_CELLS = 'tests/advantage/cells_test.py'
 _METHODS = 'tests/advantage/methods_test.py'
 _CHAIN = 'tests/advantage/chain_test.py'
 _RETURNS = 'tests/advantage/returns_test.py'
@@ -16,11 +15,14 @@ _CORRECT = 'tests/advantage/importance_test.py'
 _FILTER = 'tests/advantage/masking_test.py'
 _WEIGHTS = 'tests/advantage/reweight_test.py'
 _ENTROPY = 'tests/advantage/entropy_test.py'
+_NORMALIZE = 'tests/advantage/normalize_test.py'
+_GROUP_STATS = 'tests/advantage/group_stats_test.py'
+_STEP_LABELS = 'tests/advantage/step_labels_test.py'
 
 MUTANTS = (
   Mutant(
-    'agentrl.advantage.normalize',
-    '_less_others',
+    'agentrl.ops.group',
+    'less_others',
     'm.n / jnp.maximum(m.n - 1, 1)',
     '(m.n - 1) / jnp.maximum(m.n, 1)',
     f'{_METHODS}::test_golden_rloo',
@@ -45,8 +47,8 @@ MUTANTS = (
   Mutant(
     'agentrl.advantage.normalize',
     'leave_one_out_tokens',
-    '_less_others, credit',
-    '_less_mean, credit',
+    'ops.less_others, credit',
+    'ops.less_mean, credit',
     f'{_METHODS}::test_is_the_equation',
     'the own value stays in the mean',
   ),
@@ -55,55 +57,55 @@ MUTANTS = (
     'counted',
     'jnp.all(turns.scored | ~turns.valid',
     'jnp.any(turns.scored & turns.valid',
-    f'{_CELLS}::test_a_failed_judge_takes_the_trajectory_out_of_its_group',
+    f'{_NORMALIZE}::test_a_failed_judge_takes_the_trajectory_out_of_its_group',
     'one judged turn is enough',
   ),
   Mutant(
     'agentrl.counting',
     'counted',
-    'turns.valid & known',
-    'known & (turns.state == turns.state)',
+    'turns.valid & scored',
+    'scored & (turns.state == turns.state)',
     f'{_COUNTING}::test_a_trajectory_counts_if_all_its_turns_were_scored',
     'turns that did not happen are counted',
   ),
   Mutant(
-    'agentrl.advantage.group_stats',
-    'moments',
+    'agentrl.ops.group',
+    'group_moments',
     'jnp.maximum(n - ddof, 1)',
     'jnp.maximum(n, 1)',
     f'{_METHODS}::test_golden_grpo',
     'ddof is ignored',
   ),
   Mutant(
-    'agentrl.advantage.group_stats',
-    'moments',
+    'agentrl.ops.group',
+    'group_moments',
     'mean = jnp.where(low == high, high, total(w * x) / jnp.maximum(n, 1))',
     'mean = total(w * x) / jnp.maximum(n, 1)',
-    f'{_CELLS}::test_equal_rewards_give_exactly_zero',
+    f'{_NORMALIZE}::test_equal_rewards_give_exactly_zero',
     'rounding is taught in constant cells',
   ),
   Mutant(
-    'agentrl.advantage.group_stats',
-    'moments',
+    'agentrl.ops.group',
+    'group_moments',
     "alone & (singleton == 'raw')",
     "alone & (singleton != 'raw')",
-    f'{_CELLS}::test_singletons',
+    f'{_NORMALIZE}::test_singletons',
     'singletons the other way',
   ),
   Mutant(
-    'agentrl.advantage.group_stats',
-    'shares',
+    'agentrl.ops.group',
+    'unit_weights',
     "owner = node if unit == 'node' else owner",
     'owner = owner.astype(node.dtype)',
-    f'{_CELLS}::test_what_counts_once {_TREE}',
+    f'{_NORMALIZE}::test_what_counts_once {_TREE}',
     'a shared turn counts once for each branch',
   ),
   Mutant(
-    'agentrl.advantage.group_stats',
-    'shares',
+    'agentrl.ops.group',
+    'unit_weights',
     '(index == -first',
     '(index != -first',
-    f'{_CELLS}::test_what_counts_once',
+    f'{_NORMALIZE}::test_what_counts_once',
     'all turns but the first',
   ),
   Mutant(
@@ -111,7 +113,7 @@ MUTANTS = (
     'cells',
     'for name in by)',
     'for name in by[:1])',
-    f'{_CELLS}::test_columns_split_cells',
+    f'{_GROUP_STATS}::test_columns_split_cells',
     'only the first column splits',
   ),
   Mutant(
@@ -125,9 +127,9 @@ MUTANTS = (
   Mutant(
     'agentrl.advantage.group_stats',
     'on_tokens',
-    'rows.sampled & (credit.weight > 0) & spread(turns)',
-    'rows.sampled & spread(turns)',
-    f'{_CELLS}::test_tokens_without_weight_do_not_enter_whitening',
+    '(credit.weight > 0) & level.spread(turns)',
+    'level.spread(turns)',
+    f'{_NORMALIZE}::test_tokens_without_weight_do_not_enter_whitening',
     'tokens without weight enter',
   ),
   Mutant(
@@ -157,7 +159,7 @@ MUTANTS = (
   Mutant(
     'agentrl.advantage.chain',
     'advantage',
-    '_run(finish, out',
+    '_run(post, out',
     '_run((), out',
     f'{_CHAIN} {_METHODS}::test_golden_istar_z_norm',
     'finish is dropped',
@@ -212,7 +214,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.advantage.returns',
-    '_earn',
+    'earn',
     "counting.counted(batch, 'turn')",
     'batch.turns.valid',
     f'{_RETURNS}::test_an_unscored_turn_adds_nothing',
@@ -227,8 +229,8 @@ MUTANTS = (
     'sums end in the wrong place',
   ),
   Mutant(
-    'agentrl.advantage.gae',
-    '_over_tokens',
+    'agentrl.ops.gae',
+    'gae_tokens',
     'gamma * lam, *ids',
     'lam, *ids',
     f'{_GAE}::test_turns_of_one_token_are_tokens',
@@ -243,17 +245,17 @@ MUTANTS = (
     'the value of a turn is that of its last token',
   ),
   Mutant(
-    'agentrl.advantage.gae',
-    '_regress',
-    'jnp.where(known & where, rows.weight, 0)',
+    'agentrl.advantage.returns',
+    'regress',
+    'jnp.where(mask & where, rows.weight, 0)',
     'jnp.where(where, rows.weight, 0)',
     f'{_GAE}::test_a_failed_judge_teaches_nothing',
     'values of unscored trajectories are regressed',
   ),
   Mutant(
-    'agentrl.advantage.gae',
-    '_over_turns',
-    'gamma * segment.next_turn(value, has) - value',
+    'agentrl.ops.gae',
+    'gae_turns',
+    'gamma * segment.next_turn(value, valid) - value',
     'gamma * jnp.roll(value, -1, 1) - value',
     f'{_GAE}::test_targets',
     'what stands behind the end is asked',
@@ -261,8 +263,8 @@ MUTANTS = (
   Mutant(
     'agentrl.advantage.gae',
     'gae_bilevel',
-    'alone, token_gamma, token_lam)',
-    'alone, gamma, lam)',
+    'gamma=token_gamma, lam=token_lam)',
+    'gamma=gamma, lam=lam)',
     f'{_GAE}::test_golden_bilevel',
     'tokens by the numbers of turns',
   ),
@@ -301,8 +303,8 @@ MUTANTS = (
   Mutant(
     'agentrl.advantage.tree',
     'gains',
-    'own = jnp.where(mask, (mean - root) * (1 - pull), 0)',
-    'own = jnp.where(mask, mean - root, 0)',
+    'own = jnp.where(mask, (m.mean - root) * (1 - pull), 0)',
+    'own = jnp.where(mask, m.mean - root, 0)',
     f'{_TREE}::test_is_the_equation',
     'nothing is pulled to the parent',
   ),
@@ -342,8 +344,8 @@ MUTANTS = (
   Mutant(
     'agentrl.advantage.reweight',
     'duration_weight',
-    'jnp.minimum(d / _mean(d, known), limit)',
-    'd / _mean(d, known)',
+    'jnp.minimum(d / _mean(d, mask), limit)',
+    'd / _mean(d, mask)',
     f'{_WEIGHTS}::test_duration_weight',
     'no limit',
   ),
@@ -374,7 +376,7 @@ MUTANTS = (
   Mutant(
     'agentrl.advantage.state_groups',
     'drop_flat',
-    'jnp.where(kept, credit.weight, 0)',
+    'jnp.where(mask, credit.weight, 0)',
     'credit.weight',
     f'{_STEPS}::test_vpr_takes_flat_and_lone_states_out_of_the_loss',
     'flat states stay in the mean',
@@ -392,7 +394,7 @@ MUTANTS = (
     'share_outcome',
     '(credit.turn > 0) == won',
     '(credit.turn > 0) != won',
-    f'{_STEPS}::test_shares_add_up_to_the_sign_of_the_outcome '
+    f'{_STEP_LABELS}::test_shares_add_up_to_the_sign_of_the_outcome '
     f'{_STEPS}::test_is_the_equation',
     'labels that disagree get the credit',
   ),
@@ -401,7 +403,7 @@ MUTANTS = (
     'new_best',
     'jax.lax.cummax(jnp.cumsum(gained, axis=1), axis=1)',
     'jnp.cumsum(gained, axis=1)',
-    f'{_STEPS}::test_a_milestone_pays_once',
+    f'{_STEP_LABELS}::test_a_milestone_pays_once',
     'stepping back and forth earns',
   ),
   Mutant(

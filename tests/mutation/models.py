@@ -14,6 +14,7 @@ _OPTIM = 'tests/optimizer_test.py'
 _SCHEDULE = 'tests/schedule_test.py'
 _HEADS = 'tests/signal/heads_test.py'
 _PASSES = 'tests/model/microbatch_test.py'
+_DECODE = 'tests/nn/decode_test.py'
 
 MUTANTS = (
   Mutant(
@@ -74,7 +75,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.segment',
-    'since_start',
+    'prefix_sum',
     'whole - rest + x',
     'whole - rest',
     f'{_SEGMENT}::test_since_start',
@@ -117,7 +118,7 @@ MUTANTS = (
     'rank',
     'jnp.lexsort((x, ids, ~mask))',
     'jnp.lexsort((-x, ids, ~mask))',
-    'tests/rollout/branch_test.py::test_rank',
+    'tests/segment_test.py::test_rank',
     'the largest first',
   ),
   Mutant(
@@ -125,20 +126,20 @@ MUTANTS = (
     'in_order',
     'mask & (flat < b * k) & (place < size)',
     'mask & (flat < b * k)',
-    'tests/rollout/branch_test.py::test_in_order',
+    'tests/segment_test.py::test_in_order',
     'what does not fit runs into the next turn',
   ),
   Mutant(
     'agentrl.segment',
-    'top',
+    'top_k_mask',
     'jnp.where(mask, -x, jnp.inf)',
     'jnp.where(mask, x, jnp.inf)',
-    'tests/loss/covariance_test.py::test_top',
+    'tests/segment_test.py::test_top',
     'the smallest in place of the largest',
   ),
   Mutant(
     'agentrl.mesh',
-    'total',
+    'psum',
     'jax.lax.psum(x, names)',
     'jax.lax.pmean(x, names)',
     f'{_WORDS}::test_words_split_over_devices_are_the_same '
@@ -147,7 +148,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.mesh',
-    'index',
+    'axis_index',
     'jax.lax.axis_index(COMPUTE[axis]) if active() else 0',
     '0',
     f'{_WORDS}::test_words_split_over_devices_are_the_same',
@@ -164,7 +165,7 @@ MUTANTS = (
   Mutant(
     'agentrl.mesh',
     'sizes',
-    'devices // known if s == -1',
+    'devices // fixed if s == -1',
     'devices if s == -1',
     f'{_MESH}::test_make',
     'what is left is taken for all',
@@ -172,8 +173,8 @@ MUTANTS = (
   Mutant(
     'agentrl.mesh',
     'check_divides',
-    'size % pieces(axis, sizes, RULES)',
-    'size < pieces(axis, sizes, RULES)',
+    'size % num_shards(axis, sizes, RULES)',
+    'size < num_shards(axis, sizes, RULES)',
     f'{_MESH}::test_a_parameter_that_does_not_divide_is_named',
     'a parameter that does not divide passes',
   ),
@@ -277,8 +278,8 @@ MUTANTS = (
   Mutant(
     'agentrl.nn.lora',
     '_sides',
-    'jnp.zeros(shape)',
-    'jnp.ones(shape)',
+    'initializers.zeros',
+    'initializers.ones',
     f'{_LORA}::test_begins_as_the_base',
     'does not begin as the base',
   ),
@@ -287,7 +288,7 @@ MUTANTS = (
     'attend',
     'position[:, :, None] >= index[None, None]',
     'position[:, :, None] > index[None, None]',
-    f'{_DECODER}::test_reading_in_chunks_is_reading_at_once',
+    f'{_DECODE}::test_reading_in_chunks_is_reading_at_once',
     'a token does not see itself',
   ),
   Mutant(
@@ -308,10 +309,10 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.nn.decode',
-    'extend',
+    'forward_with_cache',
     'first[:, None] + jnp.arange',
     'jnp.zeros_like(first)[:, None] + jnp.arange',
-    f'{_DECODER}::test_reading_in_chunks_is_reading_at_once',
+    f'{_DECODE}::test_reading_in_chunks_is_reading_at_once',
     'positions begin anew with each chunk',
   ),
   Mutant(
@@ -348,7 +349,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.nn.chunked_logprob',
-    '_told',
+    '_outputs',
     'log_total - sums.mean / sums.total',
     'log_total + sums.mean / sums.total',
     f'{_WORDS}::test_values_are_those_of_all_logits',
@@ -413,7 +414,7 @@ MUTANTS = (
   Mutant(
     'agentrl.model.microbatch',
     'forward',
-    'segment.take_rows(out, back)',
+    'segment.take_rows(out, segment.invert(order))',
     'out',
     'tests/signal/implicit_prm_test.py::test_padding_and_order_of_rows_do_not_matter',
     'rows come back in another order',
@@ -421,23 +422,23 @@ MUTANTS = (
   Mutant(
     'agentrl.optimizer',
     'step',
-    'jnp.minimum(1.0, rule.clip',
-    'jnp.maximum(1.0, rule.clip',
+    'jnp.minimum(1.0, rule.max_grad_norm',
+    'jnp.maximum(1.0, rule.max_grad_norm',
     f'{_OPTIM}::test_clips_by_the_global_norm',
     'small gradients are made large',
   ),
   Mutant(
     'agentrl.optimizer',
     'step',
-    'p - rate * u',
-    'p + rate * u',
+    'p + u',
+    'p - u',
     f'{_OPTIM}::test_is_adamw',
     'uphill',
   ),
   Mutant(
     'agentrl.optimizer',
     'step',
-    'jnp.minimum(1.0, count / max(rule.warmup, 1))',
+    'jnp.minimum(1.0, risen)',
     '1.0',
     f'{_OPTIM}::test_warms_up_linearly',
     'no warm-up',
@@ -460,19 +461,68 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.optimizer',
-    'Rule.direction',
-    'optax.add_decayed_weights(self.decay)',
-    'optax.add_decayed_weights(0.0)',
+    'OptimizerConfig.transform',
+    'add_decayed_weights(self.weight_decay)',
+    'add_decayed_weights(0)',
     f'{_OPTIM}::test_is_adamw',
     'no weight decay',
   ),
   Mutant(
+    'agentrl.optimizer',
+    '_injected.update',
+    '_if(finite, new, state)',
+    'new',
+    f'{_OPTIM}::test_a_gradient_that_is_not_finite_leaves_optax_as_it_was',
+    'a NaN stays in the moments of an optax optimizer',
+  ),
+  Mutant(
+    'agentrl.optimizer',
+    '_injected.update',
+    "{'learning_rate': rate}",
+    "{'learning_rate': 0 * rate + 0.1}",
+    f'{_OPTIM}::test_an_optimizer_of_optax_is_that_of_optax',
+    'an optax optimizer has no warm-up',
+  ),
+  Mutant(
+    'agentrl.optimizer',
+    'matrix_axes.axes',
+    'tuple(range(cut - inputs, cut)), tuple(range(cut, x.ndim))',
+    'tuple(range(cut - 1, cut)), tuple(range(cut, x.ndim))',
+    f'{_OPTIM}::test_muon_moves_every_matrix_of_a_stack_alone',
+    'the heads of an output matrix are matrices of their own',
+  ),
+  Mutant(
+    'agentrl.nn.qk_clip',
+    'clip',
+    'root = jnp.sqrt(gamma_LH)',
+    'root = gamma_LH',
+    'tests/nn/qk_clip_test.py::'
+    'test_a_head_over_tau_comes_down_to_tau_and_others_stay',
+    'queries and keys both take all of gamma',
+  ),
+  Mutant(
+    'agentrl.nn.qk_clip',
+    '_largest',
+    'sees &= (seg_NS >= 0)[:, None]',
+    'pass',
+    'tests/nn/qk_clip_test.py::test_largest_logits_are_those_of_loops',
+    'padding is looked at',
+  ),
+  Mutant(
+    'agentrl.model.qk_clip',
+    'step',
+    'rows.sampled & keep',
+    'rows.sampled',
+    'tests/model/qk_clip_test.py::test_only_rows_of_the_step_are_looked_at',
+    'rows of other sub-updates are looked at',
+  ),
+  Mutant(
     'agentrl.schedule',
     'Schedule.at',
-    '0.0, 1.0)',
-    '0.0, 2.0)',
-    f'{_SCHEDULE}::test_shapes',
-    'runs on beyond its end',
+    'max(self.steps, 1)',
+    'self.steps',
+    f'{_SCHEDULE}::test_no_steps_is_the_end_after_the_first',
+    'a schedule of no steps never ends',
   ),
   Mutant(
     'agentrl.schedule',

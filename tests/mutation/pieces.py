@@ -7,20 +7,20 @@ _PREFER = 'tests/signal/preference_test.py'
 _PROGRESS = 'tests/signal/progress_test.py'
 _ARCHER = 'tests/signal/archer_test.py'
 _BLEND = 'tests/signal/barfi_test.py'
-_HISTORY = 'tests/signal/entropy_history_test.py'
 _SELECT = 'tests/curate/select_test.py'
-_COLLECT = 'tests/collect/collect_test.py'
-_BRANCH = 'tests/rollout/branch_test.py'
 _REPLAY = 'tests/memory/replay_test.py'
 _PLAN = 'tests/learner/minibatch_test.py'
 _TASKS = 'tests/dataset/jit_tasks_test.py'
+_DYNAMIC = 'tests/collect/dynamic_test.py'
+_GREEDY = 'tests/collect/greedy_test.py'
+_COLLECT_BRANCH = 'tests/collect/branch_test.py'
 
 MUTANTS = (
   Mutant(
-    'agentrl.signal.preference',
+    'agentrl.ops.pair',
     'pair_loss',
-    'q[:, None] - q[None]',
-    'q[None] - q[:, None]',
+    'score[:, None] - score[None]',
+    'score[None] - score[:, None]',
     f'{_PRM}::test_pair_loss_has_the_golden_numbers',
     'failures are preferred',
   ),
@@ -150,8 +150,8 @@ MUTANTS = (
   Mutant(
     'agentrl.signal.archer',
     'read',
-    '(at(0, last), at(1, last))',
-    '(at(0, first), at(1, first))',
+    '(last, last, first, first)',
+    '(first, first, first, first)',
     f'{_ARCHER}::test_advantage {_ARCHER}::test_targets',
     'Q has not seen the action',
   ),
@@ -174,16 +174,16 @@ MUTANTS = (
   Mutant(
     'agentrl.signal.entropy_history',
     'entropy_history.score',
-    "kept['turns'] >= least",
-    "kept['iterations'] >= least",
+    "history['turns'] >= least",
+    "history['iterations'] >= least",
     'tests/integration/joints/update_test.py',
     'iterations are counted in place of turns',
   ),
   Mutant(
     'agentrl.signal.information',
     'information.score',
-    'told - blind',
-    'blind - told',
+    'with_answer - blind',
+    'blind - with_answer',
     'tests/signal/information_test.py',
     'a sign',
   ),
@@ -192,20 +192,21 @@ MUTANTS = (
     'reference.score',
     'state.params[role]',
     "state.params['policy']",
-    'tests/signal/critic_test.py::test_a_reference_reads_its_own_role',
+    'tests/signal/reference_test.py::test_a_reference_reads_its_own_role',
     "the policy's parameters in place of the reference's",
   ),
   Mutant(
-    'agentrl.loss.value',
+    'agentrl.ops.value',
     'clipped_error',
-    'jnp.abs(v - old) > clip',
-    'jnp.abs(v - old) >= 0',
-    'tests/loss/losses_test.py tests/signal/critic_test.py',
+    'jnp.abs(value - old) > clip',
+    'jnp.abs(value - old) >= 0',
+    'tests/loss/losses_test.py tests/loss/value_test.py'
+    ' tests/signal/critic_test.py',
     'the smaller error',
   ),
   Mutant(
     'agentrl.signal.critic',
-    'value.score',
+    '_heads.score',
     "state.params['value']",
     "state.params['policy']",
     'tests/signal/critic_test.py::test_each_head_is_read_and_taught_its_own_target',
@@ -213,8 +214,8 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.signal.critic',
-    'value.update',
-    'weight / jnp.maximum(total, 1)',
+    '_heads.update',
+    'weight / jnp.maximum(jnp.sum(weight), 1)',
     'weight',
     'tests/signal/critic_test.py::test_each_head_is_read_and_taught_its_own_target',
     'a sum in place of the mean',
@@ -238,7 +239,7 @@ MUTANTS = (
   Mutant(
     'agentrl.curate.select',
     'keep',
-    'turns.scored & kept[:, None]',
+    'turns.scored & mask[:, None]',
     'turns.scored',
     f'{_SELECT}',
     'what is dropped stands in the means',
@@ -264,7 +265,7 @@ MUTANTS = (
     'dynamic_sampling',
     'segment.live_first(whole > 0)',
     'segment.live_first(whole <= 0)',
-    f'{_COLLECT}::test_dynamic_sampling_is_the_batch_of_its_groups',
+    f'{_DYNAMIC}::test_dynamic_sampling_is_the_batch_of_its_groups',
     'the groups that teach nothing are kept',
   ),
   Mutant(
@@ -272,7 +273,7 @@ MUTANTS = (
     '_take_rows',
     'rows.replace(traj=jnp.where(rows.traj >= 0, owner[:, None], -1))',
     'rows',
-    f'{_COLLECT}::test_dynamic_sampling_is_the_batch_of_its_groups',
+    f'{_DYNAMIC}::test_dynamic_sampling_is_the_batch_of_its_groups',
     'rows belong to who stood there before',
   ),
   Mutant(
@@ -280,7 +281,7 @@ MUTANTS = (
     'greedy_companion',
     'jnp.zeros_like(attempts.temperature)',
     'attempts.temperature',
-    f'{_COLLECT}::test_greedy_companion_tells_its_return_and_nothing_else',
+    f'{_GREEDY}::test_greedy_companion_tells_its_return_and_nothing_else',
     'the companion is not greedy',
   ),
   Mutant(
@@ -288,7 +289,7 @@ MUTANTS = (
     '_in_turn',
     'valid.at[:, 0].set(False)',
     'valid',
-    f'{_BRANCH}::test_rule_is_the_equation',
+    f'{_COLLECT_BRANCH}::test_rule_is_the_equation',
     'branches at the first turn',
   ),
   Mutant(
@@ -296,7 +297,7 @@ MUTANTS = (
     '_in_turn',
     'jnp.maximum(1 - penalty * run, 0)',
     '1',
-    f'{_BRANCH}::test_rule_is_the_equation',
+    f'{_COLLECT_BRANCH}::test_rule_is_the_equation',
     'no penalty',
   ),
   Mutant(
@@ -304,7 +305,7 @@ MUTANTS = (
     'partners',
     '(member[:, None] == of[None]) &',
     '(member[:, None] >= 0) &',
-    f'{_BRANCH}::test_chosen_turns_are_dealt_in_the_order_of_luck',
+    f'{_COLLECT_BRANCH}::test_chosen_turns_are_dealt_in_the_order_of_luck',
     'branches from other groups',
   ),
   Mutant(
@@ -312,7 +313,7 @@ MUTANTS = (
     'joined',
     'jnp.where(again, 0, rows.weight)',
     'rows.weight',
-    f'{_BRANCH}::test_shared_turns_weigh_once',
+    f'{_COLLECT_BRANCH}::test_shared_turns_weigh_once',
     'a shared turn weighs twice',
   ),
   Mutant(

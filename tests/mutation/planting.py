@@ -48,11 +48,20 @@ class Copy:
     self.cache.mkdir()
     # By default Python knows a changed file by its size and second.
     subprocess.run(
-      [sys.executable, '-m', 'compileall', '-q', '--invalidation-mode',
-       'checked-hash', 'agentrl', 'configs', 'experiments'],
+      [
+        sys.executable,
+        '-m',
+        'compileall',
+        '-q',
+        '--invalidation-mode',
+        'checked-hash',
+        'agentrl',
+        'configs',
+        'experiments',
+      ],
       cwd=self.root,
       check=True,
-    )  # fmt: skip
+    )
     self._server = Server(self.root, self._env())
 
   def close(self) -> None:

@@ -7,7 +7,6 @@ _HOST = 'tests/rollout/host_test.py'
 _ENGINE = 'tests/rollout/engine/engine_test.py'
 _SEATS = 'tests/rollout/engine/scheduler_test.py'
 _SAMPLING = 'tests/rollout/sampling_test.py'
-_ROOMS = 'tests/rollout/workers/pool_test.py'
 _KEPT = 'tests/log/sample_test.py'
 _LAKE = 'tests/env/jit/frozen_lake_test.py'
 _SOKOBAN = 'tests/env/jit/sokoban_test.py'
@@ -16,6 +15,7 @@ _TOOLED = 'tests/env/tool_env_test.py'
 _JUDGED = 'tests/env/judge_test.py'
 _BASE = 'tests/env/jit/base_test.py'
 _SOLVER = 'tests/env/jit/sokoban_solver_test.py'
+_REPLIES = 'tests/rollout/workers/replies_test.py'
 _ROWS = (
   'tests/rollout/record_test.py'
   '::test_rows_are_contexts_each_with_its_message_after_it'
@@ -26,17 +26,17 @@ MUTANTS = (
   # Inside jit.
   Mutant(
     'agentrl.rollout.jit',
-    '_heard',
-    'slots.filled, **nobody',
-    'slots.filled + 1, **nobody',
+    '_prompt',
+    'slots.filled, **unset',
+    'slots.filled + 1, **unset',
     _LOGP,
     'the cache position is off by one',
   ),
   Mutant(
     'agentrl.rollout.jit',
     '_tick',
-    'said.length - 1',
-    'said.length',
+    'message.length - 1',
+    'message.length',
     _LOGP,
     'the last token said is taken for read',
   ),
@@ -123,8 +123,8 @@ MUTANTS = (
   Mutant(
     'agentrl.rollout.actor',
     'model.say.step',
-    'said.tokens, t - 1, 1',
-    'said.tokens, t, 1',
+    'reply.tokens, t - 1, 1',
+    'reply.tokens, t, 1',
     _LOGP,
     'the token read back is the next, not the last',
   ),
@@ -179,8 +179,8 @@ MUTANTS = (
   Mutant(
     'agentrl.rollout.sampling',
     'truncate',
-    'jnp.where(x >= kept, x, NEVER)',
-    'jnp.where(x > kept, x, NEVER)',
+    'jnp.where(x >= least, x, NEVER)',
+    'jnp.where(x > least, x, NEVER)',
     f'{_SAMPLING}::test_top_k_and_top_p_keep_what_they_say',
     'the last one in is out',
   ),
@@ -234,7 +234,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.log.sample',
-    'Keeper.push',
+    'TrajectoryLogger.push',
     'step % self._every',
     'False',
     f'{_KEPT}::test_what_is_held_comes_one_step_late',
@@ -243,7 +243,7 @@ MUTANTS = (
   # Slot engines.
   Mutant(
     'agentrl.rollout.engine.programs',
-    '_write',
+    '_decode',
     'w.filled + t\n',
     'w.filled + t + 1\n',
     f'{_ENGINE}::test_more_lines_than_slots_say_what_they_would_alone',
@@ -251,7 +251,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.rollout.engine.programs',
-    '_write',
+    '_decode',
     '(token != eot) & ',
     '',
     f'{_ENGINE}::test_more_lines_than_slots_say_what_they_would_alone',
@@ -259,17 +259,17 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.rollout.engine.programs',
-    '_write',
-    '(keys, w.said + t)',
-    '(keys, w.said)',
+    '_decode',
+    '(keys, w.length + t)',
+    '(keys, w.length)',
     f'{_ENGINE}::test_more_lines_than_slots_say_what_they_would_alone',
     'tokens of a burst share a key',
   ),
   Mutant(
     'agentrl.rollout.engine.programs',
-    '_copy',
-    'x[source_F]',
-    'x[target_F]',
+    'programs.copy',
+    'x[source]',
+    'x[target]',
     f'{_ENGINE}::test_a_group_reads_its_prompt_once',
     'what is shared is not copied',
   ),
@@ -291,16 +291,16 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.rollout.engine.engine',
-    'Engine._ended',
-    'len(ids) >= how.budget',
-    'len(ids) > how.budget',
+    'Engine._hear',
+    'len(message.ids) >= how.budget',
+    'len(message.ids) > how.budget',
     f'{_ENGINE}::test_more_lines_than_slots_say_what_they_would_alone',
     'one token over the budget',
   ),
   Mutant(
     'agentrl.rollout.engine.engine',
-    'Engine.swap',
-    'self._seats.renew()',
+    'Engine.update_weights',
+    'self._scheduler.renew()',
     'pass',
     f'{_ENGINE}::test_a_swap_is_seen_by_what_is_said_after_it',
     'what old parameters read is shared',
@@ -323,7 +323,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.rollout.engine.scheduler',
-    'Seats.pending',
+    'Scheduler.pending',
     'len(line.want) - 1 -',
     'len(line.want) -',
     f'{_SEATS}',
@@ -331,7 +331,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.rollout.engine.scheduler',
-    'Seats._donor',
+    'Scheduler._donor',
     'slot.since == self._epoch',
     'slot.since >= 0',
     f'{_SEATS}::test_nobody_begins_from_what_others_have_read',
@@ -339,7 +339,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.rollout.engine.scheduler',
-    'Seats.write',
+    'Scheduler.write',
     '[line.want[-1], *new[:-1]]',
     'new',
     f'{_SEATS}::test_what_a_line_sits_on_is_what_it_wants',
@@ -347,7 +347,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.rollout.engine.scheduler',
-    'Seats._take',
+    'Scheduler._take',
     'self._slots[donor].tokens[:shared]',
     '[]',
     f'{_SEATS} {_ENGINE}::test_a_group_reads_its_prompt_once',
@@ -355,7 +355,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.rollout.engine.scheduler',
-    'Seats.seat',
+    'Scheduler.seat',
     '> max(shared, self._near)',
     '> max(shared, 10**9)',
     f'{_SEATS}::test_a_group_waits_for_the_one_who_reads',
@@ -363,7 +363,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.rollout.engine.scheduler',
-    'Seats._take',
+    'Scheduler._take',
     'key=lambda i: len(',
     'key=lambda i: -len(',
     f'{_SEATS}::test_who_waits_for_a_world_and_has_read_least_goes_first',
@@ -380,7 +380,7 @@ MUTANTS = (
   # On hosts.
   Mutant(
     'agentrl.rollout.host',
-    '_Play.hear',
+    '_EpisodeLoop.on_step',
     'len(session.turns) >= limit',
     'len(session.turns) > limit',
     f'{_HOST}::test_limits',
@@ -388,7 +388,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.rollout.host',
-    '_Play.fail',
+    '_EpisodeLoop.fail',
     'Status.ENV_ERROR',
     'Status.FAILED',
     f'{_HOST}::test_a_fault_costs_its_own_trajectory',
@@ -396,7 +396,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.rollout.host',
-    '_Play.hurry',
+    '_EpisodeLoop.check_timeouts',
     'Status.TIME_LIMIT',
     'Status.FAILED',
     f'{_HOST}::test_patience',
@@ -404,7 +404,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.rollout.host',
-    '_Play.speak',
+    '_EpisodeLoop.speak',
     '> limits.context:',
     '> limits.context + 1:',
     f'{_HOST}::test_limits',
@@ -412,7 +412,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.rollout.host',
-    '_Play.begin',
+    '_EpisodeLoop.begin',
     'self.stage.tasks[self.attempts.task[line]]',
     'self.stage.tasks[line]',
     f'{_HOST}',
@@ -420,7 +420,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.rollout.host',
-    '_Play.begin',
+    '_EpisodeLoop.begin',
     'int(self.seeds[line])',
     '0',
     f'{_HOST}',
@@ -428,7 +428,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.rollout.host',
-    '_Play.heard',
+    '_EpisodeLoop.observe',
     "self.counts['cut'] += 1",
     'pass',
     f'{_HOST}::test_limits',
@@ -436,9 +436,9 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.rollout.host',
-    '_Play.act',
-    'self.stage.talk.said(session.talk, spoken.ids)',
-    'self.stage.talk.said(session.talk, spoken.ids[:-1])',
+    '_EpisodeLoop.act',
+    'self.stage.talk.add_reply(session.talk, spoken.ids)',
+    'self.stage.talk.add_reply(session.talk, spoken.ids[:-1])',
     f'{_HOST}::test_what_is_learned_from_is_what_was_said_and_heard',
     'the last token of a message is not read on',
   ),
@@ -453,8 +453,8 @@ MUTANTS = (
   Mutant(
     'agentrl.rollout.pack',
     '_put',
-    'said.logp, said.version',
-    'said.logp, 0',
+    'message.logp, message.version',
+    'message.logp, 0',
     f'{_HOST}',
     'who wrote a token is forgotten',
   ),
@@ -463,16 +463,16 @@ MUTANTS = (
     '_flag',
     'isinstance(plain, bool)',
     'isinstance(plain, int)',
-    f'{_ROOMS}::test_bad_answers_in_every_place',
+    f'{_REPLIES}::test_bad_answers_in_every_place',
     'a number is taken for a flag',
   ),
   Mutant(
     'agentrl.rollout.workers.replies',
     'checked',
-    'set(facts) - set(columns)',
+    'set(info) - set(columns)',
     'set(columns) - set(columns)',
-    f'{_ROOMS}::test_bad_answers_in_every_place '
-    f'{_ROOMS}::test_a_checked_answer_is_plain',
+    f'{_REPLIES}::test_bad_answers_in_every_place '
+    f'{_REPLIES}::test_a_checked_answer_is_plain',
     'facts of no column pass',
   ),
   # Environments.
@@ -510,7 +510,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.env.jit.frozen_lake',
-    'FrozenLake.facts',
+    'FrozenLake.info',
     '_value(after) - _value(before)',
     '_value(before) - _value(after)',
     f'{_LAKE}::test_progress_is_the_change_of_value',
@@ -574,7 +574,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.env.jit.bifurcation',
-    'Bifurcation.facts',
+    'Bifurcation.info',
     'wins - 1 / self.choices',
     'wins',
     f'{_FORK}::test_truth_against_enumeration',
@@ -622,7 +622,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.env.tool_env',
-    'Tooled._call',
+    'ToolEnv._call',
     "'faults': len(faults)",
     "'faults': 0",
     f'{_TOOLED}::test_calls_are_answered_in_order_and_counted',
@@ -630,7 +630,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.env.tool_env',
-    'Tooled._call',
+    'ToolEnv._call',
     "invalid='malformed' in faults",
     'invalid=bool(faults)',
     f'{_TOOLED}',
@@ -639,14 +639,14 @@ MUTANTS = (
   Mutant(
     'agentrl.env.tool_env',
     'final',
-    'if len(found) == 1 else None',
+    'if len(values) == 1 else None',
     'if found else None',
     f'{_TOOLED}',
     'of two answers the first counts',
   ),
   Mutant(
     'agentrl.env.tool_env',
-    'Tooled._call',
+    'ToolEnv._call',
     'calls[:_CALLS] + [_TOO_MANY]',
     'calls + [_TOO_MANY]',
     f'{_TOOLED}::test_a_message_has_only_so_many_calls',
@@ -655,8 +655,8 @@ MUTANTS = (
   Mutant(
     'agentrl.env.judge',
     'number',
-    'found[-1]',
-    'found[0]',
+    'numbers[-1]',
+    'numbers[0]',
     f'{_JUDGED}::test_numbers_are_read',
     'the first number in place of the last',
   ),
@@ -670,7 +670,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.env.judge',
-    'JudgedEnv.step',
+    'JudgeEnv.step',
     'reward=score, score=score',
     'score=score',
     f'{_JUDGED}::test_the_last_message_is_the_judges_and_the_others_the_familys',
@@ -679,8 +679,8 @@ MUTANTS = (
   Mutant(
     'agentrl.env.grading',
     '_f1',
-    'len(said) + len(gold)',
-    'len(said)',
+    'len(words) + len(gold)',
+    'len(words)',
     'tests/env/grading_test.py',
     'no harmonic mean',
   ),

@@ -3,6 +3,11 @@
 from tests.mutation.mutant import Mutant
 
 _LOOP = 'tests/loop_test.py'
+_RUNNER = 'tests/run/runner_test.py'
+_WORKDIR = 'tests/run/workdir_test.py'
+_ANALYSIS = 'tests/study/analysis_test.py'
+_EXECUTE = 'tests/study/execute_test.py'
+_HOOKS = 'tests/hooks_test.py'
 _STAGING = 'tests/run/stages_test.py'
 _CHECKPOINT = 'tests/checkpoint_test.py'
 _METRICS = 'tests/log/metrics_test.py'
@@ -11,13 +16,12 @@ _FRAMED = 'tests/log/records_test.py'
 _STATISTICS = 'tests/stats/intervals_test.py'
 _PAIRED = 'tests/stats/paired_test.py'
 _REPORT = 'tests/log/run_summary_test.py'
-_COMPARE = 'tests/study/run_test.py'
 _KNOWN = (
-  f'{_COMPARE}'
+  f'{_ANALYSIS}'
   '::test_a_known_difference_is_measured_at_tuned_and_at_common_rates'
 )
 _CHANCE = (
-  f'{_COMPARE}'
+  f'{_ANALYSIS}'
   '::test_a_method_and_itself_are_told_apart_no_more_often_than_by_chance'
 )
 _TABULAR = 'tests/tabular/train_test.py'
@@ -30,74 +34,74 @@ MUTANTS = (
   # The loop.
   Mutant(
     'agentrl.loop',
-    'run',
-    'range(max(stage.start, first), stage.end)',
-    'range(max(stage.start, first + 1), stage.end)',
-    _LOOP,
+    'iterate',
+    'range(int(state.step.min()), steps)',
+    'range(int(state.step.min()) + 1, steps)',
+    _RUNNER,
     'a resumed run skips a step',
   ),
   Mutant(
-    'agentrl.loop',
-    'run',
+    'agentrl.run.runner',
+    'run_loop',
     'if step == stage.start:',
     'if step >= stage.start:',
-    _LOOP,
-    'the stage begins at every step',
+    _RUNNER,
+    'a resumed stage begins again',
   ),
   Mutant(
-    'agentrl.loop',
-    'run',
-    'done % watch.save_every == 0 or done == stages[-1].end',
-    'done % watch.save_every == 0',
-    _LOOP,
+    'agentrl.hooks',
+    'Checkpoint',
+    'step % self.every == 0 or step == self.last',
+    'step % self.every == 0',
+    _HOOKS,
     'the end is not saved',
   ),
   Mutant(
-    'agentrl.loop',
-    'run',
-    'if watch.due(done):',
-    'if watch.due(step):',
-    _LOOP,
+    'agentrl.hooks',
+    'Evaluate',
+    'if self.due(step):',
+    'if self.due(step - 1):',
+    _HOOKS,
     'evaluated one step too late',
   ),
   Mutant(
-    'agentrl.loop',
-    'run',
-    'np.any(skipped >= PATIENCE)',
-    'np.all(skipped < 0)',
-    _LOOP,
+    'agentrl.hooks',
+    'StopOnNonFinite',
+    'np.any(self._skipped >= MAX_NONFINITE_UPDATES)',
+    'np.all(self._skipped < 0)',
+    _HOOKS,
     'runs on without a finite gradient',
   ),
   Mutant(
-    'agentrl.loop',
-    'run.tell',
-    'np.where(now, skipped + 1, 0)',
-    'np.where(now, skipped + 1, skipped)',
-    _LOOP,
+    'agentrl.hooks',
+    'StopOnNonFinite',
+    'np.where(skips, self._skipped + 1, 0)',
+    'np.where(skips, self._skipped + 1, self._skipped)',
+    _HOOKS,
     'skipped updates need not be in a row',
   ),
   Mutant(
-    'agentrl.loop',
-    'run.tell',
-    'phase=stage.name',
-    'phase=stages[-1].name',
-    _LOOP,
-    'every row is told of the last stage',
+    'agentrl.run.runner',
+    'run_loop',
+    'if s.start < step <= s.end',
+    'if step > 0',
+    _RUNNER,
+    'every row is told of the first stage',
   ),
   Mutant(
-    'agentrl.loop',
-    'run.save',
-    'tell(late.drain())',
+    'agentrl.run.runner',
+    'run_loop.save',
+    'log.drain()',
     'pass',
-    _LOOP,
+    _RUNNER,
     'a resumed run lacks a row',
   ),
   Mutant(
-    'agentrl.loop',
-    'run.put_away',
-    'if step > first and step % watch.save_every:',
-    'if step > first and not step % watch.save_every:',
-    _LOOP,
+    'agentrl.hooks',
+    'Checkpoint',
+    'if step > self.saved:',
+    'if step == self.saved:',
+    _HOOKS,
     'a stopped run is not saved',
   ),
   Mutant(
@@ -128,7 +132,7 @@ MUTANTS = (
   Mutant(
     'agentrl.run.stages',
     'due.due_at',
-    'done > rl and (done - rl) % every == 0',
+    'since > 0 and since % every == 0',
     'done % every == 0',
     _STAGING,
     "evaluations count from the run's start",
@@ -144,23 +148,23 @@ MUTANTS = (
   Mutant(
     'agentrl.run.stages',
     'make_stages',
-    'at += c.sft.steps',
-    'at += 0',
+    'RLStage(s, warm, warm + steps, playing)',
+    'RLStage(s, 0, steps, playing)',
     _STAGING,
     'RL begins with the warm start',
   ),
   Mutant(
     'agentrl.run.stages',
-    'sft_stage.chosen',
-    'step - start',
-    'step - end',
+    'SFTStage.task',
+    'step - self.start',
+    'step - self.end',
     _STAGING,
     'the warm start reads other tasks',
   ),
   # What is stored.
   Mutant(
-    'agentrl.checkpoint',
-    'Checkpoints._seal',
+    'agentrl.storage',
+    'files',
     "folder.rglob('*')",
     "folder.glob('*')",
     f'{_CHECKPOINT}::test_any_damaged_file_is_noticed_and_the_one_before_used',
@@ -169,8 +173,8 @@ MUTANTS = (
   Mutant(
     'agentrl.checkpoint',
     '_fault',
-    '_sha256(file) != sha',
-    'not sha',
+    'storage.digest(folder / name, digest) != digest',
+    'not digest',
     f'{_CHECKPOINT}::test_any_damaged_file_is_noticed_and_the_one_before_used',
     'a changed file is whole',
   ),
@@ -208,7 +212,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.log.metrics',
-    'Writer.write',
+    'MetricsWriter.write',
     'if order <= self._last:',
     'if order < self._last:',
     f'{_METRICS}::test_steps_increase_and_an_evaluation_may_follow_its_step',
@@ -219,13 +223,12 @@ MUTANTS = (
     '_value',
     'total / weight)',
     'total)',
-    f'{_METRICS} '
-    'tests/integration/together_test.py::test_metrics_of_several_runs_come_late_as_one',
+    _METRICS,
     'sums in place of means',
   ),
   Mutant(
     'agentrl.log.metrics',
-    'Late.push',
+    'DelayedFetch.push',
     'before = self.drain()',
     'before = None',
     f'{_METRICS}::test_late_gives_the_step_before',
@@ -233,9 +236,9 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.log.trajectories',
-    'Writer.__init__',
-    "found['step'] > after",
-    "found['step'] >= after",
+    'TrajectoryWriter._open',
+    "heads['step'] > after",
+    "heads['step'] >= after",
     f'{_LOGGED}::test_a_resumed_run_logs_no_step_twice',
     'a step too many is cut',
   ),
@@ -249,23 +252,23 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.log.records',
-    '_checked',
-    "zlib.crc32(head.tobytes()[:_CHECKED]) == head['check']",
+    'read_heads',
+    "zlib.crc32(head.tobytes()[:-4]) == head['check']",
     "head['check'] == head['check']",
     f'{_FRAMED}',
     'a damaged head is believed',
   ),
   Mutant(
-    'agentrl.log.records',
-    '_next_mark',
-    'len(chunk) - len(MARK) + 1',
-    'len(chunk)',
-    f'{_FRAMED}::test_a_mark_that_lies_across_two_chunks',
-    'a mark across two chunks is missed',
+    'agentrl.log.shards',
+    '_index',
+    '!= check',
+    '< 0',
+    'tests/log/shards_test.py::test_an_index_with_any_byte_changed_is_made_again',
+    'a damaged index is believed',
   ),
   Mutant(
-    'agentrl.dataset.tfds_store',
-    'AgentTasks._generate_examples',
+    'agentrl.dataset.jit_tasks',
+    'encode_arrays',
     'np.full(size, -1, np.int32)',
     'np.zeros(size, np.int32)',
     'tests/dataset/tfds_store_test.py '
@@ -284,18 +287,18 @@ MUTANTS = (
   Mutant(
     'agentrl.stats.intervals',
     'wilson',
-    '(1 + level) / 2',
-    'level',
+    "'wilson'",
+    "'exact'",
     f'{_STATISTICS}::test_wilson_published_numbers',
-    'one-sided',
+    'another interval',
   ),
   Mutant(
     'agentrl.stats.intervals',
     'wilson',
-    'p * (1 - p) / n + z**2',
-    'p * (1 - p) / n - z**2',
+    'proportion_ci(level',
+    'proportion_ci(2 * level - 1',
     f'{_STATISTICS}::test_wilson_published_numbers',
-    'a sign',
+    'one-sided',
   ),
   Mutant(
     'agentrl.stats.intervals',
@@ -308,16 +311,16 @@ MUTANTS = (
   Mutant(
     'agentrl.stats.intervals',
     'mean_interval',
-    'x.std(ddof=1)',
-    'x.std()',
+    'stats.sem(x)',
+    'stats.sem(x, ddof=0)',
     f'{_STATISTICS}::test_mean_interval_by_hand',
     'ddof 0',
   ),
   Mutant(
     'agentrl.stats.intervals',
     'bootstrap',
-    '(1 - level) / 2, (1 + level) / 2',
-    '1 - level, level',
+    'confidence_level=level',
+    'confidence_level=2 * level - 1',
     f'{_STATISTICS}',
     'too narrow',
   ),
@@ -340,8 +343,8 @@ MUTANTS = (
   Mutant(
     'agentrl.stats.paired',
     'compare',
-    'stats.t.sf(t, d.size - 1)',
-    'stats.norm.sf(t)',
+    'stats.ttest_1samp(d, 0.0)',
+    'stats.wilcoxon(d)',
     f'{_PAIRED}::test_compare_by_hand',
     'normal in place of Student',
   ),
@@ -411,7 +414,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.stats.credit_accuracy',
-    'found',
+    'top_turn_share',
     'best[np.argmax(true)] / best.sum()',
     'best[np.argmax(true)]',
     f'{_AGREE}::test_found_by_hand',
@@ -423,15 +426,15 @@ MUTANTS = (
     'upto',
     'x < budget',
     'x <= budget',
-    f'{_COMPARE}::test_a_point_at_the_budget_counts_once',
+    f'{_EXECUTE}::test_a_point_at_the_budget_counts_once',
     'the point at the budget counts twice',
   ),
   Mutant(
     'agentrl.study.execute',
     'tune',
-    'if a in found else 0.0',
-    'if a in found else 1.0',
-    f'{_COMPARE}::test_a_rate_whose_runs_do_not_end_is_worth_nothing',
+    'if a in results else 0.0',
+    'if a in results else 1.0',
+    f'{_EXECUTE}::test_a_rate_whose_runs_do_not_end_is_worth_nothing',
     'a failed run is the best',
   ),
   Mutant(
@@ -439,7 +442,7 @@ MUTANTS = (
     '_beyond',
     'best / ratio',
     'best * ratio',
-    f'{_COMPARE}::test_every_arm_is_tuned_and_the_grid_widened_while_the_best_is_at_an_edge',
+    f'{_EXECUTE}::test_every_arm_is_tuned_and_the_grid_widened_while_the_best_is_at_an_edge',
     'widened on the wrong side',
   ),
   Mutant(
@@ -447,15 +450,15 @@ MUTANTS = (
     '_best',
     'return max(',
     'return min(',
-    f'{_COMPARE}::test_every_arm_is_tuned_and_the_grid_widened_while_the_best_is_at_an_edge',
+    f'{_EXECUTE}::test_every_arm_is_tuned_and_the_grid_widened_while_the_best_is_at_an_edge',
     'the worst rate',
   ),
   Mutant(
     'agentrl.study.execute',
-    'read',
+    'result',
     "tokens += row['rollout/tokens']",
     "tokens = row['rollout/tokens']",
-    f'{_COMPARE}::test_a_curve_adds_up_what_was_sampled',
+    f'{_EXECUTE}::test_a_curve_adds_up_what_was_sampled',
     'budgets are not added up',
   ),
   Mutant(
@@ -476,10 +479,10 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.study.analysis',
-    'told',
+    'arm_summary',
     'final(s, ran) < ran.success[0] - s.unstable',
     'final(s, ran) < ran.success[0] + s.unstable',
-    f'{_COMPARE}::test_unstable_is_who_ends_clearly_below_its_start',
+    f'{_ANALYSIS}::test_unstable_is_who_ends_clearly_below_its_start',
     'stable runs are called unstable',
   ),
   Mutant(
@@ -487,7 +490,7 @@ MUTANTS = (
     'measures',
     's.env_steps / steps',
     'steps / s.env_steps',
-    f'{_COMPARE}::test_curves_are_read_up_to_the_budget_and_no_further',
+    f'{_ANALYSIS}::test_curves_are_read_up_to_the_budget_and_no_further',
     'slow is fast',
   ),
   Mutant(
@@ -495,7 +498,7 @@ MUTANTS = (
     'cells',
     '(later - 1) * table.actions',
     'later * table.actions',
-    f'{_TABULAR}::test_a_token_is_a_cell_and_a_choice',
+    'tests/tabular/policy_test.py::test_a_token_is_a_cell_and_a_choice',
     'cells of later tokens are off by one',
   ),
   Mutant(
@@ -503,14 +506,14 @@ MUTANTS = (
     'bias_and_noise',
     "x['mm'] - x['ssn']",
     "x['mm']",
-    f'{_TABULAR}::test_bias_and_noise_are_those_of_agreement',
+    'tests/tabular/diagnostics_test.py::test_bias_and_noise_are_those_of_agreement',
     'noise counts as bias',
   ),
   Mutant(
     'agentrl.tabular.train',
     'sample',
-    'q[k, s, told.action] - v[k, s]',
-    'q[k, s, told.action]',
+    'q[k, s, trajs.action] - v[k, s]',
+    'q[k, s, trajs.action]',
     f'{_TABULAR}::test_what_is_told_of_a_batch',
     'a value in place of an advantage',
   ),
@@ -519,7 +522,7 @@ MUTANTS = (
     '_rules',
     'rule.lr / own',
     '1.0',
-    f'{_TABULAR}::test_roles_learn_at_their_multiple_of_the_policys_rate',
+    'tests/tabular/build_test.py::test_roles_learn_at_their_multiple_of_the_policys_rate',
     "roles learn at the policy's rate",
   ),
   Mutant(
@@ -527,7 +530,7 @@ MUTANTS = (
     'values',
     'jnp.sum(policy * q, axis=-1)',
     'jnp.max(q, axis=-1)',
-    f'{_TABULAR}::test_values_are_those_of_a_recursion_and_of_play',
+    'tests/tabular/mdp_test.py::test_values_are_those_of_a_recursion_and_of_play',
     'the value of the best policy in place of this one',
   ),
   Mutant(
@@ -535,7 +538,7 @@ MUTANTS = (
     '_slipped',
     'slip * jnp.mean',
     '(1 - slip) * jnp.mean',
-    f'{_TABULAR}::test_values_are_those_of_a_recursion_and_of_play',
+    'tests/tabular/mdp_test.py::test_values_are_those_of_a_recursion_and_of_play',
     'slips weigh too much',
   ),
   Mutant(
@@ -567,7 +570,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.registry',
-    '_check_levels',
+    'check_levels',
     "level == 'token' and piece.takes == 'turn'",
     "level == 'turn' and piece.takes == 'token'",
     f'{_REGISTRY}',
@@ -584,7 +587,7 @@ MUTANTS = (
   Mutant(
     'agentrl.run.validate',
     'config',
-    'if r.batch % r.group:',
+    'if r.batch % r.group_size:',
     'if r.batch < r.group:',
     f'{_BAD}::test_config',
     'groups that are not whole',
@@ -592,8 +595,8 @@ MUTANTS = (
   Mutant(
     'agentrl.run.validate',
     '_check_rows',
-    'if n % c.micro:',
-    'if n < c.micro:',
+    'if n % c.micro_batch:',
+    'if n < c.micro_batch:',
     f'{_BAD}::test_config',
     'rows that do not divide',
   ),
@@ -607,18 +610,18 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.run.workdir',
-    'adopt',
-    'found.get(name, x)',
+    'load_policy_params',
+    'weights.get(name, x)',
     'x',
     f'{_PRETRAINED}::test_the_policy_begins_with_the_weights',
     'the weights that are begun with are not taken',
   ),
   Mutant(
     'agentrl.run.workdir',
-    '_as_it_was',
-    'entries | found.get(part, {})',
-    'found.get(part, {}) | entries',
-    f'{_PRETRAINED}::test_runs_from_before_an_entry_was_there',
+    'migrate',
+    'entries | config.get(part, {})',
+    'config.get(part, {}) | entries',
+    f'{_WORKDIR}::test_runs_from_before_an_entry_was_there',
     'what a run said is overwritten',
   ),
 )

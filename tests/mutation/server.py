@@ -19,11 +19,23 @@ import warnings
 import pytest
 
 LIBRARIES = (
-  'absl.flags', 'absl.logging', 'chex', 'flax.struct', 'hypothesis',
-  'jax.experimental.multihost_utils', 'jax.experimental.pallas', 'matplotlib',
-  'matplotlib.figure', 'ml_collections', 'numpy', 'optax',
-  'orbax.checkpoint', 'scipy.stats', 'tests.conftest', 'xdist',
-)  # fmt: skip
+  'absl.flags',
+  'absl.logging',
+  'chex',
+  'flax.struct',
+  'hypothesis',
+  'jax.experimental.multihost_utils',
+  'jax.experimental.pallas',
+  'matplotlib',
+  'matplotlib.figure',
+  'ml_collections',
+  'numpy',
+  'optax',
+  'orbax.checkpoint',
+  'scipy.stats',
+  'tests.conftest',
+  'xdist',
+)
 OURS = 'agentrl', 'configs', 'experiments'
 
 

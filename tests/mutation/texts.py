@@ -16,6 +16,7 @@ _SECCOMP = 'tests/tool/sandbox/native/seccomp_test.py'
 _SANDBOX = 'tests/tool/sandbox/sandbox_test.py'
 _JAILED = 'tests/tool/sandbox/process_test.py'
 _SERVICE = 'tests/service/base_test.py'
+_LANDLOCK = 'tests/tool/sandbox/native/landlock_test.py'
 
 MUTANTS = (
   Mutant(
@@ -44,9 +45,9 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.text.action_parsing',
-    '_ends_with',
-    'offset >= length',
-    'offset > length',
+    'parse',
+    'offset >= table.length',
+    'offset > table.length',
     f'{_PARSE}::test_an_action_is_found_with_and_without_eot',
     'what pads an action is asked for',
   ),
@@ -126,7 +127,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.text.chat_template',
-    'heard',
+    'add_messages',
     'behind, count=1)',
     'behind)',
     f'{_CHAT}',
@@ -134,7 +135,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.text.chat_template',
-    'said',
+    'add_reply',
     'talk.agent + (True,) * len(ids)',
     'talk.agent + (False,) * len(ids)',
     f'{_CHAT}',
@@ -142,7 +143,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.text.chat_template',
-    'heard',
+    'add_messages',
     'talk.rewritten or rewritten',
     'rewritten',
     f'{_CHAT}::test_that_it_was_rewritten_once_stays_told',
@@ -337,7 +338,7 @@ MUTANTS = (
     'spread',
     'if not entry.is_symlink():',
     'if True:',
-    f'{_SECCOMP}',
+    f'{_LANDLOCK}',
     'links are followed',
   ),
   Mutant(
@@ -345,7 +346,7 @@ MUTANTS = (
     'rights',
     'version >= 4',
     'version >= 1',
-    f'{_SECCOMP}::test_landlock_asks_no_version_for_what_it_does_not_know',
+    f'{_LANDLOCK}::test_landlock_asks_no_version_for_what_it_does_not_know',
     'an old kernel is asked for too much',
   ),
   Mutant(
@@ -375,23 +376,23 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.service.base',
-    'Watched._keep',
-    'len(known) > self._most',
-    'len(known) > self._most + 1',
+    'CountedService.__call__',
+    'len(cache) > self._most',
+    'len(cache) > self._most + 1',
     f'{_SERVICE}::test_the_latest_used_answers_are_kept',
     'one answer too many is kept',
   ),
   Mutant(
     'agentrl.service.base',
-    'Watched._find',
-    'known.move_to_end(asked)',
+    'CountedService.__call__',
+    'cache.move_to_end(key)',
     'pass',
     f'{_SERVICE}::test_the_latest_used_answers_are_kept',
     'the oldest in place of the least used',
   ),
   Mutant(
     'agentrl.service.base',
-    'Watched.__call__',
+    'CountedService.__call__',
     "self._counts['failed'] += 1",
     'pass',
     f'{_SERVICE}::test_what_goes_wrong_is_a_fault_and_counted',
@@ -399,7 +400,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.service.base',
-    'told',
+    'with_system_text',
     "rest[0].role == 'system'",
     "rest[0].role == 'user'",
     f'{_SERVICE}::test_a_system_text_stands_first_and_alone',

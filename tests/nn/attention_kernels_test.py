@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from agentrl.nn import attention_kernels, chunked_attention
-from agentrl.nn.chunked_attention import Look
+from agentrl.nn.chunked_attention import AttentionConfig
 
 LONG = attention_kernels.SHORT + 128
 
@@ -30,7 +30,7 @@ def pulled(attend, q, k, v, seg, bar):
   return out, *pull(bar)
 
 
-def check(kernel, c: Look, args):
+def check(kernel, c: AttentionConfig, args):
   one = lambda *a: kernel(c, *a)[0]  # noqa: E731
   got = jax.jit(functools.partial(pulled, one))(*args)
   want = jax.jit(
@@ -39,16 +39,18 @@ def check(kernel, c: Look, args):
   chex.assert_trees_all_close(got, want, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize('c', [Look(), Look(window=5, size=7)], ids=str)
+@pytest.mark.parametrize(
+  'c', [AttentionConfig(), AttentionConfig(window=5, size=7)], ids=str
+)
 def test_what_cudnn_is_asked_for(c):
   """The same call, done by XLA."""
   kernel = functools.partial(attention_kernels._cudnn, implementation='xla')
   check(kernel, c, example(2, 21, 4, 2, 8))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
-  'c', [Look(), Look(window=50, size=7, cap=3.0)], ids=str
+  'c', [AttentionConfig(), AttentionConfig(window=50, size=7, cap=3.0)], ids=str
 )
 def test_splash_in_its_interpreter(c):
   kernel = functools.partial(attention_kernels._splash, interpret=True)

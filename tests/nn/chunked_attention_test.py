@@ -10,7 +10,7 @@ import pytest
 
 from agentrl import mesh
 from agentrl.nn import chunked_attention
-from agentrl.nn.chunked_attention import Look
+from agentrl.nn.chunked_attention import AttentionConfig
 
 N, T, H, G, D = 2, 13, 4, 2, 6
 
@@ -25,7 +25,7 @@ def example(seed: int = 0):
   return 2 * q, k, v, seg, bar
 
 
-def dense(c: Look, q, k, v, seg):
+def dense(c: AttentionConfig, q, k, v, seg):
   """Head by head and token by token; float64."""
   out = np.zeros_like(q)
   for n, t, h in np.ndindex(q.shape[:3]):
@@ -43,7 +43,7 @@ def dense(c: Look, q, k, v, seg):
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def run(c: Look, q, k, v, seg, bar):
+def run(c: AttentionConfig, q, k, v, seg, bar):
   """The answers, and cotangents of q, k and v."""
   out, pull = jax.vjp(lambda *a: chunked_attention.attend(c, *a, seg), q, k, v)
   return out, *pull(bar)
@@ -54,10 +54,10 @@ def single(tree):
 
 
 CASES = [
-  Look(block=4),
-  Look(block=5, window=3),
-  Look(block=64, size=9, cap=2.0),
-  Look(block=1, window=1),
+  AttentionConfig(block=4),
+  AttentionConfig(block=5, window=3),
+  AttentionConfig(block=64, size=9, cap=2.0),
+  AttentionConfig(block=1, window=1),
 ]
 
 
@@ -69,10 +69,14 @@ def test_is_attention_of_all_scores(c):
   r = np.random.default_rng(1)
   to = [r.normal(size=x.shape) for x in (q, k, v)]  # a random direction
   far = [
-    np.sum(bar * dense(c, *(x + s * 1e-5 * d for x, d in zip((q, k, v), to,
-           strict=True)), seg))
+    np.sum(
+      bar
+      * dense(
+        c, *(x + s * 1e-5 * d for x, d in zip((q, k, v), to, strict=True)), seg
+      )
+    )
     for s in (1, -1)
-  ]  # fmt: skip
+  ]
   slope = sum(np.sum(x * d) for x, d in zip(bars, to, strict=True))
   np.testing.assert_allclose(
     slope, (far[0] - far[1]) / 2e-5, rtol=1e-4, atol=1e-4
@@ -90,7 +94,7 @@ def test_is_attention_of_all_scores(c):
 )
 def test_tokens_and_heads_over_devices_are_the_same(sizes, explicit):
   """Twelve tokens over three devices, in blocks that do not divide four."""
-  c, args = Look(block=3, window=6), single(example())
+  c, args = AttentionConfig(block=3, window=6), single(example())
   *args, bar = (x[:, :12] for x in args)
   args[3] = args[3].astype(np.int32)
   want = run(c, *args, bar)
@@ -117,7 +121,7 @@ def test_other_segments_are_not_even_read():
   parts = [x[:1, :12].copy() for x in (q, k, v)]
   for x in parts:
     x[:, 4:8] = np.nan
-  for x in run(Look(block=4), *parts, seg, bar[:1, :12]):
+  for x in run(AttentionConfig(block=4), *parts, seg, bar[:1, :12]):
     assert np.all(np.isnan(x[:, 4:8]))
     chex.assert_tree_all_finite((x[:, :4], x[:, 8:]))
 
@@ -125,7 +129,9 @@ def test_other_segments_are_not_even_read():
 def test_half_precision_sums_in_full():
   q, k, v, seg, bar = example(3)
   half = [jnp.asarray(x, jnp.bfloat16) for x in (q, k, v, bar)]
-  out, *_ = run(Look(block=4), *half[:3], seg, half[3])
-  want = dense(Look(), *(np.asarray(x, np.float64) for x in half[:3]), seg)
+  out, *_ = run(AttentionConfig(block=4), *half[:3], seg, half[3])
+  want = dense(
+    AttentionConfig(), *(np.asarray(x, np.float64) for x in half[:3]), seg
+  )
   assert out.dtype == jnp.bfloat16
   np.testing.assert_allclose(np.float32(out), want, atol=2e-2)

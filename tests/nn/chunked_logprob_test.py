@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agentrl import mesh
 from agentrl.nn import chunked_logprob
-from agentrl.nn.chunked_logprob import NAMES, Reading
+from agentrl.nn.chunked_logprob import NAMES, LogprobConfig
 
 N, T, D, V = 4, 6, 5, 24
 
@@ -30,7 +30,7 @@ def example(seed: int = 0, size: float = 3.0):
   return h, head, tokens, wanted, bars
 
 
-def dense(c: Reading, h, head, tokens, wanted, xp=np):
+def dense(c: LogprobConfig, h, head, tokens, wanted, xp=np):
   """The definitions, of all words at once."""
   y = h @ head.T
   z = c.cap * xp.tanh(y / c.cap) if c.cap else y
@@ -50,16 +50,16 @@ def weighted(out, bars):
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def run(c: Reading, h, head, tokens, wanted, bars):
+def run(c: LogprobConfig, h, head, tokens, wanted, bars):
   def loss(h, head):
-    out = chunked_logprob.read(c, h, head, tokens, wanted)
+    out = chunked_logprob.token_logprobs(c, h, head, tokens, wanted)
     return weighted(out, bars), out
 
   (_, out), bar = jax.value_and_grad(loss, (0, 1), has_aux=True)(h, head)
   return out, *bar
 
 
-def both(c: Reading, h, head, tokens, wanted, bars):
+def both(c: LogprobConfig, h, head, tokens, wanted, bars):
   """Outputs, and cotangents of h and of the head as [V, D]."""
   turn = (lambda w: w) if c.axis == 0 else jnp.transpose
   h, head, bars = jax.tree.map(jnp.float32, (h, head, bars))
@@ -68,11 +68,11 @@ def both(c: Reading, h, head, tokens, wanted, bars):
 
 
 CASES = [
-  Reading(NAMES, 1.0, 0.0, 0, 5, 7),  # neither divides
-  Reading(NAMES, 0.7, 4.0, 1, 100, 9),  # capped; one round of tokens
-  Reading(('entropy',), 1.3, 0.0, 1, 1, V),  # all words at once
-  Reading(('logp',), 1.0, 2.0, 0, 4, 1),
-  Reading(('sum_sq_prob', 'logp'), 0.5, 0.0, 0),  # the blocks by default
+  LogprobConfig(NAMES, 1.0, 0.0, 0, 5, 7),  # neither divides
+  LogprobConfig(NAMES, 0.7, 4.0, 1, 100, 9),  # capped; one round of tokens
+  LogprobConfig(('entropy',), 1.3, 0.0, 1, 1, V),  # all words at once
+  LogprobConfig(('logp',), 1.0, 2.0, 0, 4, 1),
+  LogprobConfig(('sum_sq_prob', 'logp'), 0.5, 0.0, 0),  # the blocks by default
 ]
 
 
@@ -106,7 +106,7 @@ def test_gradients_are_central_differences(c):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @settings(max_examples=20, deadline=None)
 @given(
   words=st.integers(1, V + 3),
@@ -115,7 +115,7 @@ def test_gradients_are_central_differences(c):
   cap=st.sampled_from([0.0, 5.0]),
 )
 def test_no_block_size_changes_anything(words, tokens, axis, cap):
-  c = Reading(NAMES, 0.8, cap, axis, tokens, words)
+  c = LogprobConfig(NAMES, 0.8, cap, axis, tokens, words)
   *given_, bars = example(3)
   got = both(c, *given_, bars)
   h, head, ids, wanted = given_
@@ -142,7 +142,7 @@ def test_no_block_size_changes_anything(words, tokens, axis, cap):
 )
 def test_words_split_over_devices_are_the_same(sizes, explicit, axis):
   """Rows or tokens over two, words over four; blocks that divide neither."""
-  c = Reading(NAMES, 0.8, 5.0, axis, 5, 4)
+  c = LogprobConfig(NAMES, 0.8, 5.0, axis, 5, 4)
   *given_, bars = example(4)
   want = both(c, *given_, bars)
   made = mesh.make(sizes, explicit=explicit)
@@ -160,7 +160,7 @@ def test_words_split_over_devices_are_the_same(sizes, explicit, axis):
 def test_words_of_no_chance_stay_finite():
   """Logits of ±1000, and a batch in which nobody wants anything."""
   *given_, bars = example(5, 1000.0)
-  c = Reading(NAMES, 1.0, 0.0, 0, 5, 7)
+  c = LogprobConfig(NAMES, 1.0, 0.0, 0, 5, 7)
   chex.assert_tree_all_finite(both(c, *given_, bars))
   h, head, tokens, wanted = given_
   out = both(c, h, head, tokens, np.zeros_like(wanted), bars)
@@ -170,9 +170,9 @@ def test_words_of_no_chance_stay_finite():
 def test_half_precision_sums_in_full():
   """bfloat16 hidden states: exact for the numbers they round to."""
   h, head, tokens, wanted, _ = example(6)
-  c = Reading(NAMES, 1.0, 0.0, 0, 5, 7)
+  c = LogprobConfig(NAMES, 1.0, 0.0, 0, 5, 7)
   half = lambda x: jnp.asarray(x, jnp.bfloat16)  # noqa: E731
-  out = jax.jit(functools.partial(chunked_logprob.read, c))(
+  out = jax.jit(functools.partial(chunked_logprob.token_logprobs, c))(
     half(h), jnp.float32(head), tokens, wanted
   )
   rounded = (np.asarray(half(x), np.float64) for x in (h, head))

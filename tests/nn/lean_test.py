@@ -13,15 +13,24 @@ from agentrl import mesh
 from agentrl.nn import attention_kernels, chunked_attention, transformer
 from agentrl.nn.config import REMAT
 
-PLAIN = transformer.Shape(
-  vocab=20, width=16, layers=2, heads=4, kv_heads=2, head_dim=4, mlp=16,
-  windows=(0, 5), score_cap=5.0, query_size=8, attention='xla',
-)  # fmt: skip
+PLAIN = transformer.DecoderConfig(
+  vocab=20,
+  width=16,
+  layers=2,
+  heads=4,
+  kv_heads=2,
+  head_dim=4,
+  mlp=16,
+  windows=(0, 5),
+  score_cap=5.0,
+  query_size=8,
+  attention='xla',
+)
 N, T = 2, 24
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def learned(c: transformer.Shape, params, tokens, seg, bar):
+def learned(c: transformer.DecoderConfig, params, tokens, seg, bar):
   def loss(params):
     hidden = transformer.forward(c, params, tokens, seg)
     return jnp.sum(jnp.where((seg >= 0)[..., None], hidden, 0) * bar), hidden
@@ -50,9 +59,9 @@ def plainly():
   'changed',
   [
     dict(attention='chunked', remat='layer'),
-    pytest.param(dict(remat='dots'), marks=pytest.mark.slow),
+    pytest.param(dict(remat='dots'), marks=pytest.mark.nightly),
     pytest.param(
-      dict(attention='chunked', remat='dots'), marks=pytest.mark.slow
+      dict(attention='chunked', remat='dots'), marks=pytest.mark.nightly
     ),
   ],
   ids=str,
@@ -60,8 +69,8 @@ def plainly():
 def test_no_number_changes(changed, monkeypatch):
   monkeypatch.setattr(
     attention_kernels,
-    'Look',
-    functools.partial(chunked_attention.Look, block=8),
+    'AttentionConfig',
+    functools.partial(chunked_attention.AttentionConfig, block=8),
   )
   got = learned(dataclasses.replace(PLAIN, **changed), *example())
   chex.assert_trees_all_close(got, plainly(), rtol=1e-5, atol=1e-5)
@@ -77,7 +86,7 @@ def test_half_precision_is_near_and_kept_out_of_what_is_learned():
     assert np.linalg.norm(a - b) < 0.05 * np.linalg.norm(b)
 
 
-def kept(c: transformer.Shape) -> int:
+def kept(c: transformer.DecoderConfig) -> int:
   """Numbers that the forward pass leaves for the backward pass."""
   params, tokens, seg, _ = example()
   read = lambda p: transformer.forward(c, p, tokens, seg)  # noqa: E731

@@ -10,10 +10,18 @@ import pytest
 from agentrl import mesh
 from agentrl.nn import decode, lora, transformer
 
-DENSE = transformer.Shape(
-  vocab=20, width=16, layers=2, heads=4, kv_heads=2, head_dim=4, mlp=12,
-  windows=(0, 5), bias=True, attention='xla',
-)  # fmt: skip
+DENSE = transformer.DecoderConfig(
+  vocab=20,
+  width=16,
+  layers=2,
+  heads=4,
+  kv_heads=2,
+  head_dim=4,
+  mlp=12,
+  windows=(0, 5),
+  bias=True,
+  attention='xla',
+)
 EXPERTS = dataclasses.replace(DENSE, windows=(), experts=4, top_k=2)
 ALL = lora.Lora(rank=3, alpha=6.0, pattern='.*')
 N, T = 2, 12
@@ -28,11 +36,11 @@ def drawn(specs, std: float):
   )
 
 
-def base(c: transformer.Shape):
+def base(c: transformer.DecoderConfig):
   return drawn(transformer.specs(c), 0.3)
 
 
-def adapter(how: lora.Lora, c: transformer.Shape):
+def adapter(how: lora.Lora, c: transformer.DecoderConfig):
   return drawn(lora.specs(how, transformer.specs(c)['layers']), 0.3)
 
 
@@ -127,12 +135,14 @@ def test_decodes_as_it_reads():
 
   @jax.jit
   def read_on(params, tokens):
-    loose = decode.unstack(DENSE, params)
+    loose = decode.prepare_decode_params(DENSE, params)
     read = decode.empty(DENSE, N, 3)
     out = []
     for t in range(3):
       at = jnp.full(N, t, jnp.int32)
-      x, read = decode.extend(DENSE, loose, read, tokens[:, t, None], at)
+      x, read = decode.forward_with_cache(
+        DENSE, loose, read, tokens[:, t, None], at
+      )
       out.append(x)
     return jnp.concatenate(out, 1)
 
@@ -166,13 +176,20 @@ def test_gradient_is_that_of_the_merged_matrix():
       )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_no_gradient_of_a_whole_matrix_is_made():
   """The compiled gradient holds no second copy of the adapted matrices."""
   c = dataclasses.replace(
-    DENSE, vocab=8, width=64, mlp=128, heads=2, head_dim=32, windows=(),
-    layers=12, remat='layer',
-  )  # fmt: skip
+    DENSE,
+    vocab=8,
+    width=64,
+    mlp=128,
+    heads=2,
+    head_dim=32,
+    windows=(),
+    layers=12,
+    remat='layer',
+  )
   how = lora.Lora(2, 1.0, '.*')
   specs = transformer.specs(c)
   mine = mesh.abstract(lora.specs(how, specs['layers']))
@@ -200,7 +217,7 @@ def test_no_gradient_of_a_whole_matrix_is_made():
 
 
 @pytest.mark.parametrize(
-  'explicit', [True, pytest.param(False, marks=pytest.mark.slow)]
+  'explicit', [True, pytest.param(False, marks=pytest.mark.nightly)]
 )
 def test_on_a_mesh(explicit):
   """The hidden states of one device, each side stored as its matrix is."""

@@ -10,7 +10,7 @@ import pytest
 from agentrl import mesh
 from agentrl.nn import moe, transformer
 
-SHAPE = transformer.Shape(
+SHAPE = transformer.DecoderConfig(
   vocab=16,
   width=8,
   layers=2,
@@ -47,7 +47,9 @@ def test_weights_of_the_chosen():
   )
 
 
-@pytest.mark.parametrize('layers', [2, pytest.param(9, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+  'layers', [2, pytest.param(9, marks=pytest.mark.nightly)]
+)
 def test_routing_counts_tokens_and_adds_over_rows(layers):
   """Padding is not counted; the sum over rows is that of the batch."""
   shape = dataclasses.replace(SHAPE, layers=layers)
@@ -90,7 +92,7 @@ def test_a_dense_model_routes_nothing():
   assert told is None
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_no_expert_and_no_router_is_left_without_gradient():
   params, (tokens, seg) = parameters(), rows()
 
@@ -110,6 +112,9 @@ def test_a_mesh_changes_nothing(sizes):
   tokens, seg = rows()
   want, _ = routed(SHAPE, parameters(), tokens, seg)
   with jax.set_mesh(mesh.make(sizes)):
-    put = mesh.place(tokens, 'batch', None), mesh.place(seg, 'batch', None)
+    put = (
+      mesh.with_logical_sharding(tokens, 'batch', None),
+      mesh.with_logical_sharding(seg, 'batch', None),
+    )
     got, _ = routed(SHAPE, parameters(), *put)
   np.testing.assert_allclose(got, want, atol=1e-5, rtol=1e-5)

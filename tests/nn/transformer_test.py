@@ -12,56 +12,10 @@ import pytest
 import scipy.special
 
 from agentrl import mesh
-from agentrl.nn import attention, decode, kv_cache, layers, rope, transformer
+from agentrl.nn import attention, kv_cache, layers, transformer
+from tests.nn import decoders
 
-SMALL = transformer.Shape(
-  vocab=40, width=24, layers=2, heads=4, kv_heads=2, head_dim=6, mlp=32
-)
-SHAPES = {
-  'tied': SMALL,
-  'head': dataclasses.replace(SMALL, tied=False),
-  'bias': dataclasses.replace(SMALL, bias=True),
-  'qk_norm': dataclasses.replace(SMALL, qk_norm=True),
-  'positions': dataclasses.replace(SMALL, positions=32),
-  'all': dataclasses.replace(
-    SMALL,
-    positions=32,
-    tied=False,
-    bias=True,
-    qk_norm=True,
-    kv_heads=4,
-    remat='layer',
-  ),
-  'windows': dataclasses.replace(
-    SMALL,
-    layers=4,
-    windows=(3, 3, 0, 3),
-    scaling=rope.Linear(4.0),
-    local_theta=100.0,
-  ),
-  'deep_windows': dataclasses.replace(
-    SMALL, layers=11, windows=(4, 2, 0) * 3 + (4, 2)
-  ),
-  'gemma': dataclasses.replace(
-    SMALL,
-    activation='gelu_tanh',
-    query_size=9,
-    score_cap=0.7,
-    norm_offset=1.0,
-    post_norm=True,
-    embed_scale=1.7,
-    qk_norm=True,
-    windows=(3, 0),
-  ),
-  'biases': dataclasses.replace(
-    SMALL, bias=True, out_bias=True, mlp_bias=True, activation='gelu'
-  ),
-  'experts': dataclasses.replace(SMALL, experts=5, top_k=2),
-  'raw_experts': dataclasses.replace(
-    SMALL, experts=3, top_k=2, unit_top_k=False, remat='layer'
-  ),
-}
-SLOW = pytest.mark.slow
+SLOW = pytest.mark.nightly
 LONG = ('deep_windows', 'raw_experts')  # to compile
 ACTIVATIONS = {
   'silu': lambda x: x / (1 + np.exp(-x)),
@@ -70,20 +24,6 @@ ACTIVATIONS = {
     x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
   ),
 }
-
-
-def parameters(shape, seed=0):
-  """Random everywhere, so that no scale or bias is left at its start."""
-  params = mesh.init(transformer.specs(shape), jax.random.key(seed))
-  leaves, tree = jax.tree.flatten(params)
-  keys = jax.random.split(jax.random.key(seed + 1), len(leaves))
-  return jax.tree.unflatten(
-    tree,
-    [
-      x + 0.1 * jax.random.normal(k, x.shape)
-      for x, k in zip(leaves, keys, strict=True)
-    ],
-  )
 
 
 def rotate(x, t, theta, stretch):
@@ -167,11 +107,11 @@ def numpy_logits(shape, params, tokens):
 
 @pytest.mark.parametrize(
   'name',
-  [pytest.param(x, marks=[SLOW] * (x in LONG)) for x in SHAPES],
+  [pytest.param(x, marks=[SLOW] * (x in LONG)) for x in decoders.SHAPES],
 )
 def test_forward_is_the_plain_decoder(name):
-  shape = SHAPES[name]
-  params = parameters(shape)
+  shape = decoders.SHAPES[name]
+  params = decoders.random_parameters(shape)
   tokens = np.random.default_rng(0).integers(0, shape.vocab, (2, 9))
   seg = jnp.zeros((2, 9), jnp.int32)
 
@@ -200,8 +140,8 @@ def test_where_nobody_looks_nothing_is_promised_and_nothing_changes(
 ):
   """Hidden states and gradients of the positions that somebody looks at."""
   monkeypatch.setattr(transformer, 'CHUNK', chunk)
-  shape = SHAPES[name]
-  params = parameters(shape)
+  shape = decoders.SHAPES[name]
+  params = decoders.random_parameters(shape)
   rng = np.random.default_rng(3)
   tokens = jnp.asarray(rng.integers(0, shape.vocab, (3, 11)))
   seg = jnp.zeros((3, 11), jnp.int32).at[1, 6:].set(1).at[2, 8:].set(-1)
@@ -217,8 +157,8 @@ def test_where_nobody_looks_nothing_is_promised_and_nothing_changes(
 
 
 def test_segments_and_padding_are_separate_sequences():
-  shape = SHAPES['all']
-  params = parameters(shape)
+  shape = decoders.SHAPES['all']
+  params = decoders.random_parameters(shape)
   rng = np.random.default_rng(1)
   a, b = (rng.integers(0, shape.vocab, n).astype(np.int32) for n in (5, 7))
   packed = np.concatenate([a, b, [3, 3, 3]])[None].astype(np.int32)
@@ -229,49 +169,6 @@ def test_segments_and_padding_are_separate_sequences():
     alone = forward(params, part[None], jnp.zeros((1, len(part)), jnp.int32))
     np.testing.assert_allclose(hidden[:, at], alone, atol=1e-5, rtol=1e-5)
   chex.assert_tree_all_finite(hidden)
-
-
-@pytest.mark.parametrize(
-  ('first', 'name'),
-  [
-    (128, 'tied'),
-    pytest.param(128, 'all', marks=SLOW),
-    pytest.param(4, 'all', marks=SLOW),
-    pytest.param(4, 'tied', marks=SLOW),
-    pytest.param(4, 'windows', marks=SLOW),
-    pytest.param(4, 'gemma', marks=SLOW),
-  ],
-)
-def test_reading_in_chunks_is_reading_at_once(name, first, monkeypatch):
-  """Ragged chunks of several slots, over one block or many."""
-  monkeypatch.setattr(kv_cache, 'FIRST', first)
-  shape = SHAPES[name]
-  params = parameters(shape)
-  rng = np.random.default_rng(2)
-  n, total = 3, 21
-  tokens = rng.integers(0, shape.vocab, (n, total)).astype(np.int32)
-  whole = jax.jit(functools.partial(transformer.forward, shape))(
-    params, tokens, jnp.zeros((n, total), jnp.int32)
-  )
-  extend = jax.jit(functools.partial(decode.extend, shape))
-  split = decode.unstack(shape, params)
-  read = decode.empty(shape, n, total + 8)
-  lengths = np.array([6, 5, 4])
-  hidden, read = extend(split, read, tokens[:, :6], None)
-  for i, m in enumerate(lengths):
-    np.testing.assert_allclose(
-      hidden[i, :m], whole[i, :m], atol=1e-5, rtol=1e-5
-    )
-  start = lengths
-  for width in (1, 4, 1, 1, 3):
-    chunk = np.stack([tokens[i, s : s + width] for i, s in enumerate(start)])
-    hidden, read = extend(split, read, chunk, jnp.asarray(start, jnp.int32))
-    for i, s in enumerate(start):
-      np.testing.assert_allclose(
-        hidden[i], whole[i, s : s + width], atol=1e-5, rtol=1e-5
-      )
-    start = start + np.array([width, max(1, width - 1), width])
-    start = np.minimum(start, total - 4)
 
 
 def test_blocks_cover_every_position_once():
@@ -299,7 +196,7 @@ def test_positions_restart_with_each_segment():
 @pytest.mark.parametrize('field', ['heads', 'head_dim'])
 def test_impossible_shapes_say_what_to_change(field):
   with pytest.raises(ValueError, match=f'model.{field}=5'):
-    dataclasses.replace(SMALL, **{field: 5})
+    dataclasses.replace(decoders.SMALL, **{field: 5})
 
 
 @pytest.mark.parametrize(
@@ -312,13 +209,13 @@ def test_impossible_shapes_say_what_to_change(field):
 )
 def test_impossible_families_say_what_to_change(fields, words):
   with pytest.raises(ValueError, match=words):
-    dataclasses.replace(SMALL, **fields)
+    dataclasses.replace(decoders.SMALL, **fields)
 
 
 @SLOW
 def test_alternating_windows_in_a_loop_on_a_mesh():
   """A deep stack folded by periods, its parameters split over devices."""
-  shape = SHAPES['deep_windows']
+  shape = decoders.SHAPES['deep_windows']
   tokens = np.random.default_rng(5).integers(0, shape.vocab, (4, 9))
   seg = np.zeros((4, 9), np.int32)
 
@@ -332,8 +229,11 @@ def test_alternating_windows_in_a_loop_on_a_mesh():
   def parameters():
     return mesh.init(transformer.specs(shape), jax.random.key(0))
 
-  want = run(parameters(), tokens, seg)
+  want = run(decoders.random_parameters(), tokens, seg)
   with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
-    rows = (mesh.place(jnp.asarray(x), 'batch', None) for x in (tokens, seg))
-    got = run(parameters(), *rows)
+    rows = (
+      mesh.with_logical_sharding(jnp.asarray(x), 'batch', None)
+      for x in (tokens, seg)
+    )
+    got = run(decoders.random_parameters(), *rows)
   chex.assert_trees_all_close(got, want, atol=1e-4, rtol=1e-4)

@@ -155,10 +155,20 @@ def browser():
     # The shell gives the pipes the two numbers that the browser looks for.
     line = f'exec "$@" 3<&{here} 4>&{there}'
     command = [
-      'bash', '-c', line, 'bash', program(), '--headless=new', '--no-sandbox',
-      '--disable-gpu', '--disable-dev-shm-usage', '--remote-debugging-pipe',
-      f'--user-data-dir={user}', '--no-first-run', '--hide-scrollbars',
-    ]  # fmt: skip
+      'bash',
+      '-c',
+      line,
+      'bash',
+      program(),
+      '--headless=new',
+      '--no-sandbox',
+      '--disable-gpu',
+      '--disable-dev-shm-usage',
+      '--remote-debugging-pipe',
+      f'--user-data-dir={user}',
+      '--no-first-run',
+      '--hide-scrollbars',
+    ]
     process = subprocess.Popen(
       command,
       pass_fds=(here, there),

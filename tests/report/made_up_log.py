@@ -25,9 +25,11 @@ BOARDS = (
 )
 WORDS = {'left': 1, 'down': 2, 'up': 0, 'right': 0}
 THOUGHTS = {
-  'left': ('get', ' above', ' it'), 'down': ('now', ' push', ' it'),
-  'up': ('look', ' around', ' first'), 'right': ('go', ' the other', ' way'),
-}  # fmt: skip
+  'left': ('get', ' above', ' it'),
+  'down': ('now', ' push', ' it'),
+  'up': ('look', ' around', ' first'),
+  'right': ('go', ' the other', ' way'),
+}
 
 
 def turn(k: int, node: int, word: str, values, text: str | None = None):
@@ -39,34 +41,50 @@ def turn(k: int, node: int, word: str, values, text: str | None = None):
   wave = np.sin(np.arange(n) + node)
   read = BOARDS[min(k, 3)] if text is None else text
   return {
-    'k': k, 'node': node, 'state': 100 + k, 'agent': 0, 'version': 0,
+    'k': k,
+    'node': node,
+    'state': 100 + k,
+    'agent': 0,
+    'version': 0,
     'read': {'text': read, 'tokens': list(range(len(read[:40])))},
     'said': {
-      'text': ''.join(pieces), 'who': 'policy',
-      'tokens': list(range(40, 40 + n)), 'pieces': pieces,
+      'text': ''.join(pieces),
+      'who': 'policy',
+      'tokens': list(range(40, 40 + n)),
+      'pieces': pieces,
       'span': [1] * (n - 2) + [2, 0],
     },
-    'reward': -0.1 if k < 2 else 0.9, 'scored': True,
+    'reward': -0.1 if k < 2 else 0.9,
+    'scored': True,
     'terms': {'env': -0.1, 'entropy': 0.4, 'tokens': float(n), 'invalid': 0.0},
     'signals': {
-      'advantage': advantage, 'implicit_prm.step': prm, 'target.value': value,
+      'advantage': advantage,
+      'implicit_prm.step': prm,
+      'target.value': value,
     },
     'token': {
       'logp': np.round(-np.abs(wave), 4).tolist(),
       'implicit_prm.token': np.round(prm * wave / n, 5).tolist(),
       'advantage': [advantage] * n,
     },
-  }  # fmt: skip
+  }
 
 
 def trajectory(step: int, member: int, turns, *, task=3, group=0, phase='rl'):
   solved = turns[-1]['said']['text'].endswith('down<eot>') and len(turns) > 2
   return {
-    'phase': phase, 'step': step, 'task': task, 'group': group,
-    'member': member, 'status': 'solved' if solved else 'turn_limit',
-    'outcome': float(solved), 'reward': sum(x['reward'] for x in turns),
-    'ids': {'source': 0, 'arm': 0}, 'signals': {}, 'turns': turns,
-  }  # fmt: skip
+    'phase': phase,
+    'step': step,
+    'task': task,
+    'group': group,
+    'member': member,
+    'status': 'solved' if solved else 'turn_limit',
+    'outcome': float(solved),
+    'reward': sum(x['reward'] for x in turns),
+    'ids': {'source': 0, 'arm': 0},
+    'signals': {},
+    'turns': turns,
+  }
 
 
 def walk(words, nodes, shift: float = 0.0):
@@ -91,7 +109,7 @@ def group(step: int, shift: float = 0.0, *, branched: bool = True):
 
 def write(folder) -> None:
   """The log of a made-up run."""
-  w = trajectories.Writer(folder, resume_after=None)
+  w = trajectories.TrajectoryWriter(folder, resume_after=None)
   for t in group(1):
     w.write(t)
   evil = turn(0, 50, '<b>bold</b>', (0.1, 0.2, 0.3), HOSTILE + LONG)

@@ -5,28 +5,46 @@ import numpy as np
 from agentrl.stats import intervals, paired
 
 METHODS = ('oprl', 'rloo', 'grpo', 'ppo', 'gigpo', 'reinforce')
-OTHERS = {'oprl_no_prm': 'ablation', 'oprl_frozen': 'ablation',
-          'oprl_random': 'control', 'rloo_long': 'control',
-          'oprl_same': 'control'}  # fmt: skip
-LABELS = {'oprl': 'OPRL', 'rloo': 'RLOO', 'grpo': 'GRPO', 'ppo': 'PPO',
-          'gigpo': 'GiGPO', 'reinforce': 'REINFORCE',
-          'oprl_no_prm': 'OPRL without the PRM',
-          'oprl_frozen': 'OPRL, PRM frozen', 'oprl_random': 'OPRL, random PRM',
-          'rloo_long': 'RLOO, twice the steps',
-          'oprl_same': 'OPRL, other code'}  # fmt: skip
+OTHERS = {
+  'oprl_no_prm': 'ablation',
+  'oprl_frozen': 'ablation',
+  'oprl_random': 'control',
+  'rloo_long': 'control',
+  'oprl_same': 'control',
+}
+LABELS = {
+  'oprl': 'OPRL',
+  'rloo': 'RLOO',
+  'grpo': 'GRPO',
+  'ppo': 'PPO',
+  'gigpo': 'GiGPO',
+  'reinforce': 'REINFORCE',
+  'oprl_no_prm': 'OPRL without the PRM',
+  'oprl_frozen': 'OPRL, PRM frozen',
+  'oprl_random': 'OPRL, random PRM',
+  'rloo_long': 'RLOO, twice the steps',
+  'oprl_same': 'OPRL, other code',
+}
 ARMS = (*METHODS, *OTHERS)
 MEASURES = {
-  'area': dict(label='area under the curve', unit='points', scale=100,
-               digits=1),
-  'final': dict(label='success at the end', unit='points', scale=100,
-                digits=1),
-  'speed': dict(label='log2 of steps to 50%', unit='doublings', scale=1,
-                digits=2),
-  'moves': dict(label='moves of a solved episode', unit='moves', scale=1,
-                digits=2),
-}  # fmt: skip
-BEST = dict(zip(ARMS, (0.71, 0.64, 0.6, 0.52, 0.66, 0.44,
-                       0.65, 0.68, 0.55, 0.67, 0.71), strict=True))  # fmt: skip
+  'area': dict(
+    label='area under the curve', unit='points', scale=100, digits=1
+  ),
+  'final': dict(label='success at the end', unit='points', scale=100, digits=1),
+  'speed': dict(
+    label='log2 of steps to 50%', unit='doublings', scale=1, digits=2
+  ),
+  'moves': dict(
+    label='moves of a solved episode', unit='moves', scale=1, digits=2
+  ),
+}
+BEST = dict(
+  zip(
+    ARMS,
+    (0.71, 0.64, 0.6, 0.52, 0.66, 0.44, 0.65, 0.68, 0.55, 0.67, 0.71),
+    strict=True,
+  )
+)
 RATES = (3e-5, 1e-4, 3e-4, 1e-3)
 RUNS = 10
 
@@ -34,8 +52,10 @@ RUNS = 10
 def made_up(seed: int = 0, settings: tuple[str, ...] = ('tuned', 'common')):
   """The report of six methods, five variants and two environments."""
   random = np.random.default_rng(seed)
-  label = {'tuned': 'each arm at its own best learning rate',
-           'common': 'all arms at the learning rate 3e-4'}  # fmt: skip
+  label = {
+    'tuned': 'each arm at its own best learning rate',
+    'common': 'all arms at the learning rate 3e-4',
+  }
   envs = {
     'sparse': _env(random, 'Sokoban 6×6, reward at the end', label, settings),
     'dense': _env(random, 'Sokoban 6×6, a reward per box', label, settings[:1]),
@@ -61,26 +81,39 @@ def made_up(seed: int = 0, settings: tuple[str, ...] = ('tuned', 'common')):
       'sd': 0.031,
       'rows': [
         dict(pairs=n, alpha=a, smallest=0.031 * k / n**0.5)
-        for n in pairs for a, k in ((0.05, 3.1), (0.01, 4.0))
+        for n in pairs
+        for a, k in ((0.05, 3.1), (0.01, 4.0))
       ],
     },
     'spent': {'run_seconds': 5400.0, 'runs': 210, 'failed': 1},
-    'commands': ['python -m experiments.compare'
-                 ' --study=configs/studies/oprl.py --workdir=runs/oprl_study'],
+    'commands': [
+      'python -m experiments.compare'
+      ' --study=configs/studies/oprl.py --workdir=runs/oprl_study'
+    ],
     'versions': {'agentrl': '0.1.0', 'jax': '0.10.2', 'python': '3.12.3'},
     'seeds': {'pairs': list(range(RUNS)), 'tuning': [100, 101, 102]},
     'hardware': {'device': 'CPU, 8 simulated devices', 'cores': 2},
-  }  # fmt: skip
+  }
 
 
 def _claims(rows) -> list[dict]:
   """One of each verdict; the last one's baseline was never run."""
-  said = [('rloo', 0.05), ('gigpo', 0.2), ('oprl_frozen', 0.06),
-          ('oprl_same', 0.1), ('no such', 0.1)]  # fmt: skip
+  said = [
+    ('rloo', 0.05),
+    ('gigpo', 0.2),
+    ('oprl_frozen', 0.06),
+    ('oprl_same', 0.1),
+    ('no such', 0.1),
+  ]
   out = []
   for baseline, claimed in said:
-    found = [r for r in rows if r['baseline'] == baseline
-             and r['arm'] == 'oprl' and r['measure'] == 'area']  # fmt: skip
+    found = [
+      r
+      for r in rows
+      if r['baseline'] == baseline
+      and r['arm'] == 'oprl'
+      and r['measure'] == 'area'
+    ]
     keys = ('n', 'mean', 'low', 'high', 'p', 'holm')
     kept = {k: found[0][k] for k in keys} if found else None
     text = f'OPRL gains {100 * claimed:.0f} points over {baseline}.'
@@ -88,9 +121,19 @@ def _claims(rows) -> list[dict]:
     if found:
       known = {k: found[0][k] for k in paired.Paired._fields}
       verdict = paired.verdict(known['low'], known['high'], claimed)
-    out.append(dict(text=text, env='sparse', setting='tuned', arm='oprl',
-                    baseline=baseline, measure='area', claimed=claimed,
-                    found=kept, verdict=verdict))  # fmt: skip
+    out.append(
+      dict(
+        text=text,
+        env='sparse',
+        setting='tuned',
+        arm='oprl',
+        baseline=baseline,
+        measure='area',
+        claimed=claimed,
+        found=kept,
+        verdict=verdict,
+      )
+    )
   return out
 
 
@@ -100,21 +143,32 @@ def _env(random, label, labels, settings) -> dict:
     'budget': {'env_steps': 15_000, 'tokens': 30_000},
     'tuning': {
       name: {
-        'grid': [[r, (BEST[name] - 0.12 * np.log10(r / 3e-4) ** 2
-                      + 0.02 * random.standard_normal(3)).tolist()]
-                 for r in RATES],
-        'best': 3e-4, 'widened': int(name == 'ppo'), 'edge': name == 'grpo',
+        'grid': [
+          [
+            r,
+            (
+              BEST[name]
+              - 0.12 * np.log10(r / 3e-4) ** 2
+              + 0.02 * random.standard_normal(3)
+            ).tolist(),
+          ]
+          for r in RATES
+        ],
+        'best': 3e-4,
+        'widened': int(name == 'ppo'),
+        'edge': name == 'grpo',
       }
       for name in ARMS
     },
     'settings': {s: _setting(random, labels[s]) for s in settings},
-  }  # fmt: skip
+  }
 
 
 def _setting(random, label) -> dict:
   shared = 0.04 * random.standard_normal(RUNS)
-  areas = {n: BEST[n] + shared + 0.03 * random.standard_normal(RUNS)
-           for n in ARMS}  # fmt: skip
+  areas = {
+    n: BEST[n] + shared + 0.03 * random.standard_normal(RUNS) for n in ARMS
+  }
   areas['ppo'][9] = np.nan
   pairs = [('oprl', n) for n in METHODS[1:]]
   pairs += [('oprl', n) for n in ARMS[6:9]] + [('oprl', 'oprl_same')]
@@ -125,12 +179,16 @@ def _setting(random, label) -> dict:
     'comparisons': [
       _paired(a, b, m, areas) for m in MEASURES for a, b in pairs
     ],
-  }  # fmt: skip
+  }
 
 
 def _of(measure: str, area: np.ndarray) -> np.ndarray:
-  return {'area': area, 'final': area + 0.1, 'speed': 13 - 3 * area,
-          'moves': 11 - 2 * area}[measure]  # fmt: skip
+  return {
+    'area': area,
+    'final': area + 0.1,
+    'speed': 13 - 3 * area,
+    'moves': 11 - 2 * area,
+  }[measure]
 
 
 def _paired(arm, baseline, measure, areas) -> dict:
@@ -146,27 +204,46 @@ def _arm(name, area, random) -> dict:
   x = np.linspace(0, 15_000, 31)
   mean = (BEST[name] + 0.12) * (1 - np.exp(-x / 4000)) + 0.05
   mean = mean + 0.01 * random.standard_normal(x.size)
-  curve = {'mean': mean.tolist(), 'low': (mean - 0.03).tolist(),
-           'high': (mean + 0.03).tolist()}  # fmt: skip
+  curve = {
+    'mean': mean.tolist(),
+    'low': (mean - 0.03).tolist(),
+    'high': (mean + 0.03).tolist(),
+  }
   failed = name == 'ppo'
   told = {'PRM correlation with the truth': 0.12} if 'oprl' in name else {}
   return {
-    'label': LABELS[name], 'part': part, 'rate': 3e-4, 'runs': RUNS,
-    'failed': int(failed), 'unstable': int(name == 'reinforce'),
-    'seconds': 812.0, 'env_steps': 1.5e5, 'tokens': 3.2e5,
+    'label': LABELS[name],
+    'part': part,
+    'rate': 3e-4,
+    'runs': RUNS,
+    'failed': int(failed),
+    'unstable': int(name == 'reinforce'),
+    'seconds': 812.0,
+    'env_steps': 1.5e5,
+    'tokens': 3.2e5,
     'measures': {m: _summary(_of(m, area)) for m in MEASURES},
-    'curve': {'env_steps': {'x': x.tolist(), **curve},
-              'tokens': {'x': (2 * x).tolist(), **curve}},
+    'curve': {
+      'env_steps': {'x': x.tolist(), **curve},
+      'tokens': {
+        'x': (2 * x).tolist(),
+        **curve,
+        'mean': (0.98 * mean).tolist(),
+      },
+    },
     'each': [
-      {'seed': i, 'failed': failed and i == 9,
-       'unstable': name == 'reinforce' and i == 3,
-       'measures': {m: None if failed and i == 9 else
-                    float(_of(m, area)[i])
-                    for m in MEASURES}}
+      {
+        'seed': i,
+        'failed': failed and i == 9,
+        'unstable': name == 'reinforce' and i == 3,
+        'measures': {
+          m: None if failed and i == 9 else float(_of(m, area)[i])
+          for m in MEASURES
+        },
+      }
       for i in range(RUNS)
     ],
     'told': told,
-  }  # fmt: skip
+  }
 
 
 def _summary(x) -> dict:
@@ -174,9 +251,17 @@ def _summary(x) -> dict:
   low, high = intervals.mean_interval(x)
   iqm = paired.interquartile_mean(x)
   half = (high - low) / 2
-  return dict(n=len(x), mean=float(x.mean()), low=low, high=high,
-              median=float(np.median(x)), iqm=iqm, iqm_low=iqm - half,
-              iqm_high=iqm + half, sd=float(x.std(ddof=1)))  # fmt: skip
+  return dict(
+    n=len(x),
+    mean=float(x.mean()),
+    low=low,
+    high=high,
+    median=float(np.median(x)),
+    iqm=iqm,
+    iqm_low=iqm - half,
+    iqm_high=iqm + half,
+    sd=float(x.std(ddof=1)),
+  )
 
 
 def small() -> dict:

@@ -10,7 +10,7 @@ def write(path, c, *, rl: int) -> None:
   """`c.sft.steps` supervised steps, then `rl` steps, evaluations between."""
   workdir.keep_config(c, str(path))
   header = {'method': c.method, 'task': 'made up'}
-  w = metrics.Writer(path, resume_after=None, header=header)
+  w = metrics.MetricsWriter(path, resume_after=None, header=header)
   start = c.sft.steps
   for step in range(1, start + 1):
     w.write(step, _sft(step), phase='sft')
@@ -31,8 +31,8 @@ def _sft(step: int) -> dict[str, float]:
 def _eval(success: float, step: int) -> dict[str, float]:
   return {
     'eval/success': success,
-    'eval/low': success - 0.05,
-    'eval/high': success + 0.05,
+    'eval/ci_low': success - 0.05,
+    'eval/ci_high': success + 0.05,
     'time/seconds': 0.5 * step + 0.2,
   }
 
@@ -45,7 +45,7 @@ def _rl(i: int, start: int, prm: bool) -> dict[str, float]:
     'advantage/episode/std': 1 + 0.1 * wave,
     'loss/total': math.nan if i == 5 else 1e-5 * wave,
     'policy/grad_norm': 0.5 + 0.2 * wave,
-    'policy/skipped': float(i == 5),
+    'policy/nonfinite_skips': float(i == 5),
     'ppo/ratio': 1 + 1e-4 * wave,
     'rollout/return': 2 + i / 50 + wave,
     'rollout/success': min(1.0, 0.3 + i / 200 + 0.05 * wave),

@@ -16,9 +16,14 @@ def test_overlong_is_the_equation():
   tokens[~valid] = 50.0
   zero = np.zeros((b, k), np.int32)
   turns = Turns(
-    reward=zero, terms={'tokens': tokens}, scored=valid, valid=valid,
-    state=zero, node=zero, agent=zero,
-  )  # fmt: skip
+    reward=zero,
+    terms={'tokens': tokens},
+    scored=valid,
+    valid=valid,
+    state=zero,
+    node=zero,
+    agent=zero,
+  )
   hp = {'limit': 20, 'margin': 8, 'scale': 0.5}
   f = registry.bind('reward', 'overlong', hp)
   got = np.asarray(f(turns, np.zeros(b), np.zeros(b, np.int32)))

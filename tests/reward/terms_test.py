@@ -16,9 +16,14 @@ ENV = R.normal(size=(B, K)).astype(np.float32)
 INVALID = (VALID & (R.random((B, K)) < 0.5)).astype(np.float32)
 OUTCOME = R.uniform(size=B).astype(np.float32)
 TURNS = Turns(
-  reward=ZERO, terms={'env': ENV, 'invalid': INVALID}, scored=VALID,
-  valid=VALID, state=ZERO, node=ZERO, agent=ZERO,
-)  # fmt: skip
+  reward=ZERO,
+  terms={'env': ENV, 'invalid': INVALID},
+  scored=VALID,
+  valid=VALID,
+  state=ZERO,
+  node=ZERO,
+  agent=ZERO,
+)
 LAST = VALID & (np.arange(K)[None] == COUNT[:, None] - 1)
 
 

@@ -47,11 +47,13 @@ def test_a_rollout_gives_its_turns_the_coarser_states():
   """Every player walks to and fro; what looks alike is one state."""
   w = jit_test.world('frozen_lake')
   a = make_attempts(np.arange(6) // 2, 2, 4, 1.0)
-  said = [[*jit_test.WORDS.encode(x), jit_test.WORDS.eot]
-          for x in ('left', 'up', 'right', 'down')]  # fmt: skip
+  said = [
+    [*jit_test.WORDS.encode(x), jit_test.WORDS.eot]
+    for x in ('left', 'up', 'right', 'down')
+  ]
   messages = np.tile(np.array(said, np.int32), (6, 1, 1))
-  plan = jit_rollout.Plan(slots=6, turns=4, message=2, anchor=0.5)
-  speaker = actor.script(jnp.asarray(messages), jnp.full((6, 4), 2))
+  plan = jit_rollout.RolloutSizes(slots=6, turns=4, message=2, anchor=0.5)
+  speaker = actor.scripted(jnp.asarray(messages), jnp.full((6, 4), 2))
   record = jax.jit(lambda key: jit_rollout.rollout(w, plan, speaker, a, key))(
     jax.random.key(0)
   )
@@ -65,8 +67,8 @@ def test_a_rollout_gives_its_turns_the_coarser_states():
 
 @pytest.mark.parametrize('anchor', [0.0, -1.0, 1.5])
 def test_an_impossible_share_says_what_to_change(anchor):
-  with pytest.raises(ValueError, match=rf'rollout\.anchor={anchor}'):
-    jit_rollout.Plan(slots=1, turns=1, message=1, anchor=anchor)
+  with pytest.raises(ValueError, match=rf'state_hash_fraction={anchor}'):
+    jit_rollout.RolloutSizes(slots=1, turns=1, message=1, anchor=anchor)
 
 
 def test_slea_is_gigpo_but_for_its_states():
@@ -76,6 +78,6 @@ def test_slea_is_gigpo_but_for_its_states():
     .to_dict()
     for name in ('gigpo', 'slea_rl')
   )
-  assert slea['rollout'].pop('anchor') == 0.5
-  assert gigpo['rollout'].pop('anchor') == 1.0
+  assert slea['rollout'].pop('state_hash_fraction') == 0.5
+  assert gigpo['rollout'].pop('state_hash_fraction') == 1.0
   assert slea | {'method': 'gigpo'} == gigpo

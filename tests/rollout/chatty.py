@@ -6,17 +6,17 @@ import os
 import signal
 import time
 
-from agentrl.env.base import HostTask, Reply
+from agentrl.env.base import HostTask, Step
 
 FAULTS = {
-  'raise': 'raise',
-  'hang': 'time',
-  'bytes': 'answer',
-  'megabytes': 'output',
-  'nan': 'answer',
-  'rich': 'answer',
-  'payoff': 'answer',
-  'killed': 'died',
+  'raise': 'exception',
+  'hang': 'timeout',
+  'bytes': 'malformed',
+  'megabytes': 'oversize',
+  'nan': 'malformed',
+  'rich': 'malformed',
+  'payoff': 'malformed',
+  'killed': 'crash',
 }
 
 
@@ -34,9 +34,9 @@ class Env:
     if 'slow' in self.task:
       time.sleep(self._number(1) / 2560)
     done = self._number(2) < 50
-    facts = {'mood': self._number(3) / 255}
+    info = {'mood': self._number(3) / 255}
     score = float(done and self._number(4) < 128)
-    return Reply(self._text(), score - 0.25, done, score, facts=facts)
+    return Step(self._text(), score - 0.25, done, score, info=info)
 
   def close(self):
     pass
@@ -52,19 +52,19 @@ class Env:
     time.sleep(600)
 
   def bytes(self):
-    return Reply(b'text')
+    return Step(b'text')
 
   def megabytes(self):
-    return Reply('x' * 5_000_000)
+    return Step('x' * 5_000_000)
 
   def nan(self):
-    return Reply('', float('nan'))
+    return Step('', float('nan'))
 
   def rich(self):
-    return Reply('', 1e300)
+    return Step('', 1e300)
 
   def payoff(self):
-    return Reply('', 7.0, True, 7.0)
+    return Step('', 7.0, True, 7.0)
 
   def killed(self):
     os.kill(os.getpid(), signal.SIGKILL)
@@ -75,7 +75,7 @@ setattr(Env, 'raise', lambda self: 1 / 0)
 
 @dataclasses.dataclass(frozen=True)
 class Chatty:
-  place: str = 'thread'
+  worker: str = 'thread'
   system: str = ''
 
   columns = ('mood',)
@@ -83,7 +83,7 @@ class Chatty:
   def name(self):
     return 'chatty'
 
-  def solved(self, split, count, seed):
+  def tasks(self, split, count, seed):
     base = 0 if split == 'train' else 10_000
     for n in range(base, base + count):
       yield HostTask({'n': n}, ('up', 'down'), f'{n:016x}')

@@ -70,5 +70,5 @@ def test_rows_are_the_history_then_nothing_then_the_message(kind):
 
 
 def test_a_text_that_does_not_fit_says_so():
-  with pytest.raises(ValueError, match=r'6 tokens.*rollout\.nulled'):
+  with pytest.raises(ValueError, match=r'6 tokens.*rollout\.null_observation'):
     counterfactual.nulled_turns(made(), jnp.zeros(C + 1, jnp.int32), 0)

@@ -4,10 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentrl.configs import hiper
 from agentrl.rollout import hierarchical, record
-from agentrl.run import jit_env
-from agentrl.text import tokenizer
 from agentrl.types import Span
 
 KEEP, SWITCH, TAG, LEFT, END = 7, 8, 9, 5, 1
@@ -73,20 +70,3 @@ def test_new_subgoals():
   )
   want = [[1, 0, 1, 0, 1, 0], [1, 0, 0, 0, 0, 0]]
   np.testing.assert_array_equal(got, want)
-
-
-def test_what_demonstrations_say():
-  words, c = tokenizer.Embedded(), hiper.get_config('tiny')
-  said = jit_env.spoken(c, words, ('left', 'up'))
-  text = [words.decode(x) for x in said]
-  assert text == [
-    f'{word}{a}>{a}<eot>' for word in ('no', 'yes') for a in ('left', 'up')
-  ]
-  assert {len(x) for x in said} == {c.rollout.message}
-
-
-def test_a_word_of_several_tokens_is_refused():
-  words, c = tokenizer.Embedded(), hiper.get_config('tiny')
-  c.hp.rollout.options.switch = 'switch'
-  with pytest.raises(ValueError, match=r"options\.switch='switch' takes 6"):
-    jit_env.spoken(c, words, ('left',))

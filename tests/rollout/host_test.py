@@ -10,7 +10,7 @@ import pytest
 
 from agentrl import mesh
 from agentrl.env import countdown
-from agentrl.env.base import Reply
+from agentrl.env.base import Step
 from agentrl.env.jit import base, sokoban_levels
 from agentrl.model import policy
 from agentrl.nn import transformer
@@ -19,8 +19,8 @@ from agentrl.rollout import jit as jit_rollout
 from agentrl.rollout import record as record_lib
 from agentrl.rollout.engine import engine as engine_lib
 from agentrl.rollout.engine.engine import Engine, Sizes
-from agentrl.rollout.scripted import Script
-from agentrl.rollout.workers.pool import rooms
+from agentrl.rollout.scripted import ScriptedGenerator
+from agentrl.rollout.workers.pool import env_workers
 from agentrl.task.fixed import attempts as make_attempts
 from agentrl.text import (
   action_parsing,
@@ -35,13 +35,18 @@ from tests.rollout.workers import naughty
 
 marked = marks.marked  # a fixture
 WORDS = tokenizer.Embedded()
-SHAPE = transformer.Shape(
-  vocab=WORDS.vocab_size, width=16, layers=2, heads=2, kv_heads=2, head_dim=8,
+SHAPE = transformer.DecoderConfig(
+  vocab=WORDS.vocab_size,
+  width=16,
+  layers=2,
+  heads=2,
+  kv_heads=2,
+  head_dim=8,
   mlp=32,
-)  # fmt: skip
+)
 MODULE = policy.module(SHAPE)
-LIMITS = host.Limits(
-  turns=5, message=4, heard=56, opening=0, context=300, seconds=20.0
+LIMITS = host.EpisodeLimits(
+  turns=5, message=4, observation=56, opening=0, context=300, seconds=20.0
 )
 
 
@@ -61,16 +66,18 @@ def engine(slots, capacity=300):
 
 
 def stage(family, tasks, limits=LIMITS, **fields):
-  return host.Stage(family, tasks, chat_format.bare(WORDS), limits, **fields)
+  return host.HostEnvBundle(
+    family, tasks, chat_format.bare(WORDS), limits, **fields
+  )
 
 
-def played(made, attempts, *, slots=3, count=4, mouth=None, key=7):
-  if mouth is None:
-    mouth = engine(slots)
-    mouth.swap(params(), 5)
-  with rooms(made.family, count) as them:
-    ended, counts = host.sessions(
-      made, mouth, them, attempts, jax.random.key(key)
+def played(made, attempts, *, slots=3, count=4, generator=None, key=7):
+  if generator is None:
+    generator = engine(slots)
+    generator.update_weights(params(), 5)
+  with env_workers(made.family, count) as them:
+    ended, counts = host.run_episodes(
+      made, generator, them, attempts, jax.random.key(key)
     )
   limits = made.limits
   sizes = limits.turns, limits.width, limits.message
@@ -85,7 +92,7 @@ class Outside:
   """Sokoban of the jitted rollout as a Python object."""
 
   columns = ('progress',)
-  system, place = '', 'thread'
+  system, worker = '', 'thread'
 
   def env(self):
     return self
@@ -105,12 +112,15 @@ class Outside:
     before = self.now['state']
     after, obs, reward, done = _step()(before, action, jax.random.key(0))
     self.now['state'] = after
-    facts = it.facts(before, action, after)
-    return Reply(
-      base.render_text(it, obs), float(reward), bool(done),
-      float(it.score(after)), bool(action < 0),
-      facts={name: float(x) for name, x in facts.items()},
-    )  # fmt: skip
+    info = it.info(before, action, after)
+    return Step(
+      base.render_text(it, obs),
+      float(reward),
+      bool(done),
+      float(it.score(after)),
+      bool(action < 0),
+      info={name: float(x) for name, x in info.items()},
+    )
 
   def close(self):
     pass
@@ -129,8 +139,8 @@ def _step():
 def inside():
   source = sokoban_levels.Generated()
   env = sokoban_levels.env_for(source)
-  tasks = base.stack_tasks(list(source.solved('train', 3, 0)))
-  return jit_rollout.World(
+  tasks = base.stack_tasks(list(source.tasks('train', 3, 0)))
+  return jit_rollout.TokenizedEnv(
     pieces=observation_tokens.piece_table(WORDS, env.pieces),
     actions=action_parsing.action_table(WORDS, env.actions),
     tasks=jax.tree.map(jnp.asarray, tasks),
@@ -152,7 +162,7 @@ class Own(Outside):
 def test_the_same_as_inside_jit(history, window):
   """One world, both rollouts: the same messages, rewards and ends."""
   world = inside()
-  plan = jit_rollout.Plan(
+  plan = jit_rollout.RolloutSizes(
     slots=6, turns=4, message=2, history=history, window=window
   )
   attempts = make_attempts(np.repeat(np.arange(3), 4), 4, 4, 1.0)
@@ -162,14 +172,21 @@ def test_the_same_as_inside_jit(history, window):
     lambda: jit_rollout.rollout(world, plan, speaker, attempts, key)
   )()
   heard = world.obs_tokens
-  limits = host.Limits(
-    turns=4, message=2, heard=heard, opening=0, history=history, window=window,
+  limits = host.EpisodeLimits(
+    turns=4,
+    message=2,
+    observation=heard,
+    opening=0,
+    history=history,
+    window=window,
     context=4 * (heard + 2) if history == 'full' else window * (heard + 2),
-  )  # fmt: skip
+  )
   tasks = [{'it': jax.tree.map(lambda x: x[i], world.tasks)} for i in range(3)]
-  mouth = engine(3, capacity=limits.context)
-  mouth.swap(params(), 0)
-  got, counts = played(stage(Own(), tasks, limits), attempts, mouth=mouth)
+  generator = engine(3, capacity=limits.context)
+  generator.update_weights(params(), 0)
+  got, counts = played(
+    stage(Own(), tasks, limits), attempts, generator=generator
+  )
   assert counts == {'cut': 0}
   for name in ('message', 'message_len', 'valid', 'status', 'outcome'):
     np.testing.assert_array_equal(
@@ -198,21 +215,27 @@ def test_the_same_as_inside_jit(history, window):
 
 def test_repeated_turns_keep_their_entropy_and_version():
   """A branch says again what its origin said, and nobody samples it anew."""
-  plan = host.Limits(turns=4, message=2, heard=inside().obs_tokens, opening=0,
-                     context=4 * (inside().obs_tokens + 2))  # fmt: skip
+  plan = host.EpisodeLimits(
+    turns=4,
+    message=2,
+    observation=inside().obs_tokens,
+    opening=0,
+    context=4 * (inside().obs_tokens + 2),
+  )
   tasks = [{'it': jax.tree.map(lambda x: x[0], inside().tasks)}]
   made = stage(Own(), tasks, plan)
   attempts = make_attempts(np.zeros(2, int), 2, 4, 1.0)
-  mouth = engine(3, capacity=plan.context)
-  mouth.swap(params(), 5)
-  one, _ = played(made, attempts, mouth=mouth)
+  generator = engine(3, capacity=plan.context)
+  generator.update_weights(params(), 5)
+  one, _ = played(made, attempts, generator=generator)
   layout = record_lib.full_history(one, plan.capacity.row)
   batch = record_lib.batch(one, layout, attempts, 5)
   turns = jnp.array([1, 2])
-  prefix = Prefix(batch.rows, batch.turns.terms['entropy'], jnp.array([1, 0]),
-                  turns, 2)  # fmt: skip
-  mouth.swap(jax.tree.map(jnp.copy, params()), 6)
-  two, _ = played(made, attempts.replace(prefix=prefix), mouth=mouth)
+  prefix = Prefix(
+    batch.rows, batch.turns.terms['entropy'], jnp.array([1, 0]), turns, 2
+  )
+  generator.update_weights(jax.tree.map(jnp.copy, params()), 6)
+  two, _ = played(made, attempts.replace(prefix=prefix), generator=generator)
   for i, (origin, n) in enumerate(zip((1, 0), (1, 2), strict=True)):
     n = min(n, int(one.valid[origin].sum()))
     assert n
@@ -259,7 +282,7 @@ def test_what_is_learned_from_is_what_was_said_and_heard(slots, count):
   rows, logp = relearned(record, 300)
   np.testing.assert_allclose(logp, rows.logp, atol=1e-5)
   assert set(np.asarray(rows.version)[np.asarray(rows.sampled)]) == {5}
-  _, seeds = host.keys.on_host(attempts, jax.random.key(7), 5)
+  _, seeds = host.keys.host_keys(attempts, jax.random.key(7), 5)
   for b in range(15):
     k = int(record.valid[b].sum())
     said = [
@@ -294,20 +317,37 @@ def test_who_shares_the_slots_changes_nothing():
 
 def texts(record):
   return [
-    [WORDS.decode(record.message[b, i, : record.message_len[b, i]].tolist())
-     for i in range(int(record.valid[b].sum()))]
+    [
+      WORDS.decode(record.message[b, i, : record.message_len[b, i]].tolist())
+      for i in range(int(record.valid[b].sum()))
+    ]
     for b in range(len(record.status))
-  ]  # fmt: skip
+  ]
 
 
-def scripted(said, limits=LIMITS, family=None, limit=5, tasks=None):
+def scripted(said, limits=LIMITS, family=None, limit=5, tasks=None, **fields):
   tokens = {
     i: [[*WORDS.encode(m), WORDS.eot] for m in x] for i, x in said.items()
   }
   attempts = make_attempts(np.arange(len(said)), 1, limit, 1.0)
   tasks = tasks or [{'n': i} for i in range(len(said))]
-  made = stage(family or chatty.Chatty(), tasks, limits)
-  return played(made, attempts, mouth=Script(tokens, WORDS.eot))
+  made = stage(family or chatty.Chatty(), tasks, limits, **fields)
+  return played(made, attempts, generator=ScriptedGenerator(tokens, WORDS.eot))
+
+
+def test_an_environment_sees_what_follows_the_last_action_prefix():
+  limits = dataclasses.replace(LIMITS, message=40, context=900)
+  thought = 'Action:\nno, Action:\nup'
+  want, _ = scripted({0: ['up'] * 3}, limits)
+  with_thought, _ = scripted(
+    {0: [thought, 'up', thought]}, limits, action_prefix='Action:\n'
+  )
+  without, _ = scripted({0: [thought, 'up', thought]}, limits)
+  np.testing.assert_array_equal(
+    with_thought.columns['mood'], want.columns['mood']
+  )
+  assert (without.columns['mood'] != want.columns['mood']).any()
+  assert with_thought.message_len[0, 0] == len(WORDS.encode(thought)) + 1
 
 
 def test_limits():
@@ -321,7 +361,7 @@ def test_limits():
   record, _ = scripted(said, short)
   assert (record.status == Status.TOKEN_LIMIT).any()
   assert (record.context_len + record.message_len).sum(1).max() <= 100
-  brief = dataclasses.replace(LIMITS, heard=10)
+  brief = dataclasses.replace(LIMITS, observation=10)
   record, counts = scripted(said, brief)
   assert record.context_len.max() <= 10
   assert counts['cut'] > 0
@@ -332,7 +372,7 @@ def test_limits():
 def test_patience():
   hasty = dataclasses.replace(LIMITS, patience=0.2, seconds=60.0)
   tasks = [{'n': 0, 'fault': 'hang', 'at': 1}, {'n': 1}]
-  family = chatty.Chatty(place='process')
+  family = chatty.Chatty(worker='process')
   hasty = dataclasses.replace(hasty, patience=3.0)
   said = {0: ['up'] * 5, 1: ['up'] * 5}
   record, counts = scripted(said, hasty, family, tasks=tasks)
@@ -356,7 +396,7 @@ def test_a_fault_costs_its_own_trajectory(n):
   whole, broken = faulty(n, 0.2 if n > 50 else 0.25)
   limits = dataclasses.replace(LIMITS, seconds=6.0)
   attempts = make_attempts(np.arange(n), 1, 5, 1.0)
-  family = chatty.Chatty(place='process')
+  family = chatty.Chatty(worker='process')
   want, counts = played(stage(family, whole, limits), attempts, count=5)
   assert counts == {'cut': 0}
   got, counts = played(stage(family, broken, limits), attempts, count=5)
@@ -396,22 +436,28 @@ def test_stopping_ends_all_sessions():
 
   made = stage(chatty.Chatty(), [{'n': 0, 'slow': 1}])
   attempts = make_attempts(np.zeros(8, int), 8, 5, 1.0)
-  mouth = engine(3)
-  mouth.swap(params(), 0)
-  with rooms(made.family, 4) as them, pytest.raises(Enough):
-    host.sessions(
-      made, mouth, them, attempts, jax.random.key(0), stopping=stopping
+  generator = engine(3)
+  generator.update_weights(params(), 0)
+  with env_workers(made.family, 4) as them, pytest.raises(Enough):
+    host.run_episodes(
+      made, generator, them, attempts, jax.random.key(0), stopping=stopping
     )
-  assert not mouth.busy
+  assert not generator.busy
 
 
 def test_tools_are_heard_word_for_word():
   """Calls, one that cannot be read, talk, and an answer."""
   family = countdown.Countdown(numbers=2)
-  (one,) = family.solved('train', 1, 0)
-  said = ['<calculator>7*6</calculator><calculator>1/0</calculator>',
-          '<calculator>', 'well', *one.said]  # fmt: skip
-  limits = dataclasses.replace(LIMITS, message=72, heard=220, context=1500)
+  (one,) = family.tasks('train', 1, 0)
+  said = [
+    '<calculator>7*6</calculator><calculator>1/0</calculator>',
+    '<calculator>',
+    'well',
+    *one.demonstration,
+  ]
+  limits = dataclasses.replace(
+    LIMITS, message=72, observation=220, context=1500
+  )
   record, counts = scripted({0: said}, limits, family, tasks=[one.task])
   assert counts == {'cut': 0}
   assert record.status[0] == Status.SOLVED
@@ -427,7 +473,7 @@ def test_tools_are_heard_word_for_word():
   there = np.asarray(rows.seg[0]) >= 0
   assert np.asarray(rows.tokens[0])[there].tolist() == row
   for name in ('calls', 'faults', 'fault_malformed'):
-    told = [reply.facts[name] for reply in replies]
+    told = [reply.info[name] for reply in replies]
     assert record.columns[name][0].tolist() == told
   assert record.action[0].tolist() == [-1 if r.invalid else 0 for r in replies]
 
@@ -446,9 +492,13 @@ def test_200_worlds_leave_their_groups_and_none_is_left_running(marked):
   limits = dataclasses.replace(LIMITS, turns=3, message=16, seconds=10.0)
   made = stage(naughty.Family(), [{}] * n, limits)
   attempts = make_attempts(np.arange(n), 1, 3, 1.0)
-  with rooms(made.family, 8) as them:
-    ended, _ = host.sessions(
-      made, Script(said, WORDS.eot), them, attempts, jax.random.key(0)
+  with env_workers(made.family, 8) as them:
+    ended, _ = host.run_episodes(
+      made,
+      ScriptedGenerator(said, WORDS.eot),
+      them,
+      attempts,
+      jax.random.key(0),
     )
     marks.sleeping(marked, 3)  # of the rooms that are open at the end
   assert len(ended) == n

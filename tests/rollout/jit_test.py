@@ -19,10 +19,15 @@ from agentrl.text import action_parsing, observation_tokens, tokenizer
 from agentrl.types import Status
 
 WORDS = tokenizer.Embedded()
-SHAPE = transformer.Shape(
-  vocab=WORDS.vocab_size, width=32, layers=2, heads=4, kv_heads=2, head_dim=8,
+SHAPE = transformer.DecoderConfig(
+  vocab=WORDS.vocab_size,
+  width=32,
+  layers=2,
+  heads=4,
+  kv_heads=2,
+  head_dim=8,
   mlp=48,
-)  # fmt: skip
+)
 MODULE = policy.module(SHAPE)
 
 
@@ -34,8 +39,8 @@ def world(name='sokoban'):
   else:
     source = frozen_lake.Lakes()
     env = frozen_lake.env_for(source)
-  tasks = base.stack_tasks(list(source.solved('train', 6, 0)))
-  return jit_rollout.World(
+  tasks = base.stack_tasks(list(source.tasks('train', 6, 0)))
+  return jit_rollout.TokenizedEnv(
     pieces=observation_tokens.piece_table(WORDS, env.pieces),
     actions=action_parsing.action_table(WORDS, env.actions),
     tasks=jax.tree.map(jnp.asarray, tasks),
@@ -89,10 +94,14 @@ def brief():
 
 @functools.cache
 def program(name, history, window, slots, context):
-  plan = jit_rollout.Plan(
-    slots=slots, turns=5, message=2, history=history, window=window,
+  plan = jit_rollout.RolloutSizes(
+    slots=slots,
+    turns=5,
+    message=2,
+    history=history,
+    window=window,
     context=context,
-  )  # fmt: skip
+  )
   a = make_attempts(np.arange(12) // 4 % 6, 4, 5, 1.0)
   w = world(name)  # made outside of the trace
 
@@ -122,13 +131,13 @@ def rows_of(name, plan, record):
 
 MODES = [
   ('turn', 1),
-  pytest.param('turn', 3, marks=pytest.mark.slow),
+  pytest.param('turn', 3, marks=pytest.mark.nightly),
   ('full', 1),
 ]
 
 
 @pytest.mark.parametrize(
-  'name', ['sokoban', pytest.param('frozen_lake', marks=pytest.mark.slow)]
+  'name', ['sokoban', pytest.param('frozen_lake', marks=pytest.mark.nightly)]
 )
 @pytest.mark.parametrize(('history', 'window'), MODES)
 def test_sampled_log_probs_are_the_learners(name, history, window):
@@ -221,7 +230,7 @@ def test_a_message_ends_with_its_first_end_of_turn():
 @pytest.mark.parametrize(('spare', 'turns'), [(0, 2), (-1, 1)])
 def test_a_full_context_ends_the_trajectory(spare, turns):
   """Room for two turns of full length, and for one token less."""
-  plan = jit_rollout.Plan(slots=4, turns=5, message=2, history='full')
+  plan = jit_rollout.RolloutSizes(slots=4, turns=5, message=2, history='full')
   room = 2 * (jit_rollout.context_tokens(world(), plan) + 2) + spare
   plan, _, record = rollout('sokoban', 'full', 1, slots=4, context=room)
   ended = np.asarray(record.status) == Status.TOKEN_LIMIT
@@ -259,4 +268,4 @@ def test_layouts_hold_the_same_tokens_once():
 def test_impossible_plans_say_what_to_change(field, value):
   good = {'slots': 1, 'turns': 1, 'message': 1}
   with pytest.raises(ValueError, match=f'rollout.{field}={value!r}'):
-    jit_rollout.Plan(**{**good, field: value})
+    jit_rollout.RolloutSizes(**{**good, field: value})

@@ -9,8 +9,16 @@ from agentrl.rollout import record as record_lib
 from agentrl.types import Span
 from tests.readings_cases import TURNS, B, C, K, M, context, made, message
 
-NOTHING = dict(tokens=0, seg=-1, traj=-1, turn=-1, span=Span.OTHER,
-               sampled=False, weight=0.0, logp=0.0)  # fmt: skip
+NOTHING = dict(
+  tokens=0,
+  seg=-1,
+  traj=-1,
+  turn=-1,
+  span=Span.OTHER,
+  sampled=False,
+  weight=0.0,
+  logp=0.0,
+)
 WIDTH = K * (C + M)
 NARROW = 9  # holds the shortest trajectory, and half of the longest
 

@@ -12,8 +12,8 @@ import pytest
 
 from agentrl.env.math_python import MathPython
 from agentrl.rollout import host, pack
-from agentrl.rollout.scripted import Script
-from agentrl.rollout.workers.pool import rooms
+from agentrl.rollout.scripted import ScriptedGenerator
+from agentrl.rollout.workers.pool import env_workers
 from agentrl.task.fixed import attempts as make_attempts
 from agentrl.text import chat_format, tokenizer
 from agentrl.types import Status
@@ -25,13 +25,15 @@ NAUGHTY = {
   'forks': ('import os\nwhile True: os.fork()', {'processes'}),
   'eats': ('x = []\nwhile True: x.append(bytes(1 << 26))', {'memory'}),
   'writes': ("open('{place}', 'w').write('here')", {'files'}),
-  'calls': ("import socket\nsocket.create_connection(('127.0.0.1', 9))",
-            {'network'}),
+  'calls': (
+    "import socket\nsocket.create_connection(('127.0.0.1', 9))",
+    {'network'},
+  ),
   'prints': ("while True: print('x' * 1000)", {'output', 'time'}),
   'sleeps': ('import time\ntime.sleep(600)', {'time'}),
-}  # fmt: skip
-LIMITS = host.Limits(
-  turns=3, message=128, heard=600, opening=0, context=2200, seconds=120.0
+}
+LIMITS = host.EpisodeLimits(
+  turns=3, message=128, observation=600, opening=0, context=2200, seconds=120.0
 )
 
 
@@ -47,11 +49,15 @@ def played(codes):
     for i, code in enumerate(codes)
   }
   tasks = [{'question': f'{i}?', 'answer': str(i)} for i in range(n)]
-  stage = host.Stage(family, tasks, chat_format.bare(WORDS), LIMITS)
+  stage = host.HostEnvBundle(family, tasks, chat_format.bare(WORDS), LIMITS)
   attempts = make_attempts(np.arange(n), 1, 3, 1.0)
-  with rooms(family, 6) as them:
-    ended, counts = host.sessions(
-      stage, Script(said, WORDS.eot), them, attempts, jax.random.key(0)
+  with env_workers(family, 6) as them:
+    ended, counts = host.run_episodes(
+      stage,
+      ScriptedGenerator(said, WORDS.eot),
+      them,
+      attempts,
+      jax.random.key(0),
     )
   assert not [x for x in counts if x.startswith('fault')]  # of the world
   sizes = LIMITS.turns, LIMITS.width, LIMITS.message

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from agentrl.configs import base, dapo, spear
+from agentrl.configs import base, dapo, grpo, spear
 from agentrl.learner import update
 from agentrl.run import build
 from agentrl.run import collect as collect_lib
@@ -18,14 +18,14 @@ def test_memories_begin_empty_with_the_shapes_of_a_batch(tmp_path, arg):
   c = spear.get_config(f'tiny,env={arg}')
   c.data = str(tmp_path)
   c.env.update(dict(train=8, test=4))
-  s = build.setup(c)
-  state = update.init(s.learner, jax.random.key(0))
-  pool = collect_lib.forget(s, state).memory['replay']
+  s = build.experiment(c)
+  state = update.init(s.algorithm, jax.random.key(0))
+  pool = collect_lib.init_memory(s, state).memory['replay']
   assert set(pool.born.tolist()) == {-1}
   n, k = len(pool.born), s.plan.turns
-  assert pool.kept.turns.reward.shape == (n, k)
+  assert pool.trajectories.turns.reward.shape == (n, k)
   rows = 1 if s.plan.history == 'full' else k
-  assert pool.kept.rows.tokens.shape == (n, rows, s.capacity.row)
+  assert pool.trajectories.rows.tokens.shape == (n, rows, s.capacity.row)
 
 
 def test_a_run_collects_by_its_own_numbers():
@@ -33,6 +33,16 @@ def test_a_run_collects_by_its_own_numbers():
   c = dapo.get_config('tiny')
   base.hp(c, 'collect', 'dynamic_sampling', times=3)
   four = types.SimpleNamespace(outcome=np.zeros(4))
-  collect = collect_lib.collector(c)
+  collect = collect_lib.collector(base.wiring(c))
   with pytest.raises(ValueError, match='times=3 attempts, which do not divide'):
     collect(lambda *_: four, lambda batch: batch, None, (), (), None)
+
+
+def test_a_run_attempts_what_its_collect_piece_asks_for():
+  assert (
+    collect_lib.num_attempts(base.wiring(grpo.get_config('tiny')), 32) == 32
+  )
+  c = dapo.get_config('tiny')
+  assert collect_lib.num_attempts(base.wiring(c), 32) == 64
+  base.hp(c, 'collect', 'dynamic_sampling', times=3)
+  assert collect_lib.num_attempts(base.wiring(c), 32) == 96

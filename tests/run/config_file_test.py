@@ -31,20 +31,47 @@ def test_a_file_wins_over_a_method_of_its_name(tmp_path, monkeypatch):
 @pytest.mark.parametrize('name', ['', 'base', 'configs/base', 'opr', '/'])
 def test_what_is_no_config_is_told_the_methods(name, tmp_path, monkeypatch):
   monkeypatch.chdir(tmp_path)
-  with pytest.raises(ValueError, match=r'cannot be read; give .* oprl,'):
+  with pytest.raises(ValueError, match=r'cannot be read.*; give .* oprl,'):
     config_file.find(name)
 
 
 def test_the_console_script_starts_the_mains():
   code = 'from agentrl import cli; cli.command()'
-  for words, said in (
-    ([], 'usage: agentrl NAME ...; NAME is one of bench,'),
-    (['fly'], 'usage: agentrl NAME'),
-    (['eval'], 'error: the flag --workdir is missing'),
+  for words, status, text in (
+    ([], 0, 'usage: agentrl COMMAND ...;'),
+    (['fly'], 2, "error: 'fly' is no command; agentrl --help lists them"),
+    (['eval'], 2, 'error: the flag --workdir is missing'),
   ):
     ran = subprocess.run(
       [sys.executable, '-c', code, *words], capture_output=True, text=True
     )
-    assert ran.returncode == 2
-    assert said in ran.stdout + ran.stderr
+    assert ran.returncode == status
+    assert text in ran.stdout + ran.stderr
     assert 'Traceback' not in ran.stderr
+
+
+def test_components_change_before_their_hyper_parameters():
+  changes = {'hp.ppo_dual.ppo_dual.dual': 2.0, 'loss': ('ppo_dual',)}
+  c = config_file.change(config_file.load('grpo:tiny'), changes)
+  assert (c.loss, c.hp.ppo_dual.ppo_dual.dual) == (('ppo_dual',), 2.0)
+
+
+@pytest.mark.parametrize(
+  ('path', 'message'),
+  [
+    (
+      'stepz',
+      "config.stepz is no field of this config (did you mean 'steps'?)",
+    ),
+    ('steps.x', 'config.steps.x: config.steps is a value, 300; set config.ste'),
+    (
+      'rollout.turns',
+      'config.rollout.turns is called config.rollout.max_turns',
+    ),
+    ('rollout.max_turns', ''),
+  ],
+)
+def test_a_field_that_a_config_lacks_is_explained(path, message):
+  text = config_file.no_field(config_file.load('grpo'), path)
+  assert text.startswith(message)
+  assert bool(text) == bool(message)

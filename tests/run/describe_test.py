@@ -2,20 +2,34 @@
 
 import pytest
 
+from agentrl.configs import grpo
 from agentrl.run import describe
 
 
 @pytest.mark.parametrize(
   ('program', 'this', 'other'),
   [
-    ('experiments/train.py', ['python', '-m', 'experiments.train'],
-     ['python', '-m', 'experiments.view']),
+    (
+      'experiments/train.py',
+      ['python', '-m', 'experiments.train'],
+      ['python', '-m', 'experiments.view'],
+    ),
     ('/usr/bin/agentrl train', ['agentrl', 'train'], ['agentrl', 'view']),
   ],
-)  # fmt: skip
+)
 def test_a_command_is_repeated_as_it_was_given(
   program, this, other, monkeypatch
 ):
   monkeypatch.setattr('sys.argv', [program, '--workdir=w'])
   assert describe.main() == this
   assert describe.main('view') == other
+
+
+def test_a_run_opens_with_a_line():
+  c = grpo.get_config('tiny')
+  c.sft.steps, c.steps, c.seed = 5, 7, 3
+  text = describe.opening([c], ['runs/a'], ('sft', 'rl'))
+  assert text.startswith('grpo on sokoban: 5 sft and 7 rl steps, seed 3, on ')
+  assert text.endswith(', in runs/a')
+  c.init = 'runs/warm'
+  assert ': 7 rl steps' in describe.opening([c], ['runs/a'], ('sft', 'rl'))

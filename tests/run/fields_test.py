@@ -69,18 +69,21 @@ LEGITIMATE = {
 }
 FIELDS = {
   'count': """
-    micro model.width model.layers model.heads model.kv_heads model.mlp
-    rollout.batch rollout.group rollout.slots rollout.turns rollout.message
-    rollout.window sft.batch eval.episodes checkpoint.every checkpoint.keep
-    log.every host.heard host.burst host.chunk host.lanes service.*.message
-    env.train env.test sokoban.boxes sokoban.train sokoban.test
-    sokoban.min_moves frozen_lake.height frozen_lake.width bifurcation.length
-    countdown.most search_questions.people search_questions.passages
-    shop.products shop.page shop.attributes textworld_coin.low""",
+    micro_batch model.width model.layers model.heads model.kv_heads model.mlp
+    rollout.batch rollout.group_size rollout.slots rollout.max_turns
+    rollout.max_message_tokens rollout.window sft.batch eval.episodes
+    checkpoint.every checkpoint.keep log.every host.max_observation_tokens
+    host.decode_steps_per_sync host.prefill_chunk host.prefill_slots
+    service.*.message service.*.tries env.train env.test sokoban.boxes
+    sokoban.train sokoban.test sokoban.min_moves frozen_lake.height
+    frozen_lake.width bifurcation.length countdown.most search_questions.people
+    search_questions.passages shop.products shop.page shop.attributes
+    textworld_coin.low""",
   'count or 0': """
     seed steps model.positions lora.rank rollout.context rollout.top_k sft.steps
-    sft.warmup eval.every log.held_out host.sessions role.*.heads role.*.warmup
-    env.seed bifurcation.filler select.*.source select.*.span""",
+    sft.warmup eval.every log.eval_trajectories host.num_envs role.*.heads
+    role.*.warmup service.*.requests_per_minute env.seed bifurcation.filler
+    select.*.source select.*.span""",
   'count or -1': """
     mesh.data mesh.fsdp mesh.expert mesh.sequence mesh.tensor""",
   'count, 0 or -1': 'log.groups',
@@ -90,14 +93,18 @@ FIELDS = {
     interview.numbers interview.largest math_python.size sql_questions.items
     sql_questions.shops textworld_coin.high toy_text.size""",
   'positive': """
-    model.eps lora.alpha host.seconds host.start host.patience role.*.eps
-    math_python.seconds""",
-  'positive or inf': 'role.*.clip',
+    model.eps lora.alpha host.step_timeout host.reset_timeout
+    host.episode_timeout service.*.timeout role.*.eps math_python.seconds""",
+  'positive or inf': 'role.*.max_grad_norm',
   'at least 1': 'model.theta',
   'not negative': """
-    frozen_lake.invalid bifurcation.invalid sft.lr role.*.lr role.*.final""",
-  'share': 'rollout.anchor rollout.top_p toy_text.frozen rollout.temperature',
-  'probability': 'role.*.decay bifurcation.slip',
+    frozen_lake.invalid bifurcation.invalid sft.lr role.*.lr
+    role.*.final_lr_fraction role.*.qk_clip service.*.input_price
+    service.*.output_price service.*.budget""",
+  'share': """
+    rollout.state_hash_fraction rollout.top_p toy_text.frozen
+    rollout.temperature""",
+  'probability': 'role.*.weight_decay bifurcation.slip',
   'below 1': 'role.*.b1 role.*.b2',
   '0 to .5': 'interview.noise',
   'temperature': 'eval.temperature service.*.temperature',
@@ -109,23 +116,27 @@ FIELDS = {
     textworld_coin.admissible textworld_coin.rules textworld_express.admissible
     toy_text.rules toy_text.slippery""",
   'text': """
-    method init model.path lora.path rollout.tag rollout.nulled rollout.system
-    log.wandb service.*.function service.*.role service.*.run service.*.system
-    sokoban.levels alfworld.data countdown.operations math_python.path
-    minigrid.id reasoning_gym.dataset reasoning_gym.settings scienceworld.task
-    scienceworld.simplifications search_questions.corpus
-    search_questions.questions shop.catalogue sql_questions.kinds textarena.id
-    textworld_coin.folder textworld_express.settings""",
-  'word': 'data lora.pattern task rollout_kind collect plan reduce.*',
+    method init model.path lora.path rollout.action_prefix
+    rollout.null_observation rollout.system log.wandb service.*.function
+    service.*.role service.*.run service.*.system service.*.address
+    service.*.model service.*.key_env jsonl.path jsonl.verifier jsonl.test_path
+    jsonl.info sokoban.levels alfworld.data
+    countdown.operations math_python.path minigrid.id reasoning_gym.dataset
+    reasoning_gym.settings scienceworld.task scienceworld.simplifications
+    search_questions.corpus search_questions.questions shop.catalogue
+    sql_questions.kinds textarena.id textworld_coin.folder
+    textworld_express.settings""",
+  'word': """
+    data lora.pattern task rollout.kind collect minibatch loss_aggregation.*""",
   'choice': """
-    model.attention model.remat model.dtype rollout.history rollout.frame
+    model.attention model.remat model.dtype rollout.history rollout.chat_format
     role.*.kind role.*.trunk role.*.optimizer env.name sokoban.reward
     alfworld.held_out countdown.format math_python.format toy_text.game
     search_questions.format sql_questions.format textworld_express.game""",
-  'choice or none': 'host.place',
-  'names': 'curate signal finish memory stream.* host.stop',
+  'choice or none': 'host.worker',
+  'names': 'curate signal post memory stream.* host.stop_strings',
   'some names': 'reward advantage loss',
-}  # fmt: skip
+}
 # By name, or by piece and name where a name means different things.
 HYPER_PARAMETERS = {
   'count': """
@@ -161,7 +172,7 @@ HYPER_PARAMETERS = {
   'up to 5': 'clip_cov.least',
   'from 1 or inf': 'clip_cov.most',
   'no tuple of three': 'start',
-}  # fmt: skip
+}
 LEGITIMATE['no tuple of three'] = ''
 
 
@@ -183,7 +194,7 @@ def configs():
     base.service(c, 'other', function='agentrl.env.interview:truthful')
     c.select.ppo = {'span': 0}
     c.select.kl_k3 = {'source': 0}
-    c.reduce.ppo = 'token_mean'
+    c.loss_aggregation.ppo = 'token_mean'
     yield name, c
 
 
@@ -197,7 +208,11 @@ def known_as(path, name):
     return f'{name}.{rest}'
   if section in ('role', 'service', 'select'):
     return f'{section}.*.{path.split(".")[-1]}'
-  return f'{section}.*' if section in ('coef', 'stream', 'reduce') else path
+  return (
+    f'{section}.*'
+    if section in ('coef', 'stream', 'loss_aggregation')
+    else path
+  )
 
 
 def every_field():
@@ -321,13 +336,27 @@ def test_every_default_is_in_its_domain():
         field.domain.check(name, field.default, beside)
 
 
-@pytest.mark.parametrize('path', [
-  'task', 'rollout_kind', 'collect', 'plan', 'reward', 'curate', 'signal',
-  'advantage', 'finish', 'loss', 'memory', 'stream.episode', 'reduce.ppo',
-])  # fmt: skip
+@pytest.mark.parametrize(
+  'path',
+  [
+    'task',
+    'rollout.kind',
+    'collect',
+    'minibatch',
+    'reward',
+    'curate',
+    'signal',
+    'advantage',
+    'post',
+    'loss',
+    'memory',
+    'stream.episode',
+    'loss_aggregation.ppo',
+  ],
+)
 def test_pieces_that_there_are_not(path):
   c = grpo.get_config('tiny')
-  c.reduce.ppo = 'token_mean'
+  c.loss_aggregation.ppo = 'token_mean'
   many = isinstance(fields.flat(c)[path], tuple)
   put(c, path, ('nope',) if many else 'nope')
   with pytest.raises(ValueError, match="'nope'"):
@@ -336,48 +365,26 @@ def test_pieces_that_there_are_not(path):
 
 def test_a_bucket_is_no_path():
   c = grpo.get_config('tiny')
-  for path in ('data', 'init', 'model.path', 'lora.path', 'env.levels'):
+  put(c, 'init', 'gs://bucket/x')  # but a run may be in one
+  fields.check(c)
+  for path in ('data', 'model.path', 'lora.path', 'env.levels'):
     old = put(c, path, 'gs://bucket/x')
     with pytest.raises(ValueError, match=rf"{path}='gs://bucket/x' is no fo"):
       validate.config(c)
     put(c, path, old)
 
 
-def test_sentences():
-  for field, value, sentence in (
-    (domain.Whole(1), 0, 'x=0 is too low; set it to 1 or more'),
-    (domain.Whole(1, 5), 9, 'x=9 is too high; set it to a whole number from 1'),
-    (domain.Whole(1, also=(-1,)), 0, 'x=0 is too low; set it to 1 or more, or'),
-    (domain.Real(0, above=True), 0, 'x=0 is too low; set it to more than 0'),
-    (domain.Real(), 'a', "x='a' is no number; set it to a number"),
-    (domain.Flag(), 1, 'x=1 is neither True nor False'),
-    (domain.Tuple(), 'a,b', "a text where a tuple belongs; write ('a', 'b')"),
-    (domain.Tuple(), ('a,b',), "x=('a,b',) holds 'a,b', which is no name"),
-    (domain.Tuple(once=True), ('a', 'a'), 'holds a value twice'),
-    (domain.Path(empty=False), '', "x='' is empty; set it to a path"),
-  ):
-    with pytest.raises(ValueError, match=re.escape(sentence)):
-      field.check('x', value)
-  with pytest.raises(ValueError, match=r'low=3 is more than high=2; lower it'):
-    domain.Real(most='high').check('low', 3, {'high': 2})
-
-
 def test_a_piece_of_a_user_is_checked_by_the_types_of_its_defaults():
   def own(x, *, rate: float = 0.5, many: int = 3, free=None):
     return x
 
-  piece = registry.Piece('link', 'own', own, (), (), 'turn', 'turn', False)
+  piece = registry.Component(
+    'link', 'own', own, (), (), 'turn', 'turn', False, None
+  )
   registry.check_values('s', piece, {'rate': -2.0, 'free': object()})
   for values in ({'rate': math.nan}, {'many': 0.5}, {'many': True}):
     with pytest.raises(ValueError, match=r'hp\.s\.own\.'):
       registry.check_values('s', piece, values)
-
-
-def test_a_class_without_a_file_or_with_unknown_types_declares_nothing():
-  scope = {'__name__': 'nowhere'}
-  exec('class Own:\n  size: "Unknown" = 3', scope)
-  assert domain.declared(scope['Own']) == {}
-  assert domain.comments(scope['Own']) == {}
 
 
 def test_the_page_is_up_to_date():

@@ -1,75 +1,72 @@
 """Host environments in a config: what fits, and one sentence for what not."""
 
+import json
+
 import pytest
 
 from agentrl.capacity import hardware, report
 from agentrl.configs import grpo
 from agentrl.env import base
-from agentrl.run import build, host_env, run_seeds
+from agentrl.run import build, host_env, pretrained
 from agentrl.text import tokenizer
-
-
-def config(arg='tiny,env=countdown', **changes):
-  c = grpo.get_config(arg)
-  c.env.update(dict(train=8, test=4))
-  c.rollout.slots = 4
-  for path, value in changes.items():
-    node, names = c, path.split('__')
-    for name in names[:-1]:
-      node = node[name]
-    node[names[-1]] = value
-  return c
+from tests import checkpoints
+from tests.run.small_configs import countdown as config
 
 
 def test_a_setup(tmp_path):
-  s = build.setup(config(data=str(tmp_path)))
+  s = build.experiment(config(data=str(tmp_path)))
   assert (len(s.train), len(s.test)) == (8, 4)
   assert s.world.tasks == [*s.train.tasks, *s.test.tasks]
   assert s.capacity.row == s.plan.context == 3 * (20 + 32)
   assert s.capacity.context == s.plan.width == 20
-  again = build.setup(config(data=str(tmp_path)))
+  again = build.experiment(config(data=str(tmp_path)))
   assert again.train.keys == s.train.keys
-  messages = host_env.messages(s.config, s.tokenizer, s.train.said)
-  for said, texts in zip(messages, s.train.said, strict=True):
+  messages = host_env.messages(s.config, s.tokenizer, s.train.demonstration)
+  for said, texts in zip(messages, s.train.demonstration, strict=True):
     assert [s.tokenizer.decode(m[:-1]) for m in said] == texts
     assert all(m[-1] == s.tokenizer.eot for m in said)
-
-
-def test_by_turns(tmp_path):
-  changes = dict(rollout__history='turn', rollout__window=2, micro=16)
-  s = build.setup(config(data=str(tmp_path), **changes))
-  assert s.capacity.context == 2 * 20 + 32
-  assert s.capacity.row == 2 * (20 + 32)
 
 
 @pytest.mark.parametrize('name', sorted(base.FAMILIES))
 def test_every_family_has_a_config(name):
   c = grpo.get_config(f'env={name}')
-  assert c.rollout_kind == 'host'
+  assert c.rollout.kind == 'host'
   assert base.of(c.env.to_dict()).name()
 
 
 @pytest.mark.parametrize(
   ('changes', 'sentence'),
   [
-    (dict(host__heard=3), r'host\.heard=3 tokens cannot even say'),
-    (dict(host__burst=0), r'host\.burst=0 is too low; set it to 1 or more'),
-    (dict(host__seconds=0.0), r'host\.seconds=0\.0 is too low; set it to more'),
-    (dict(host__sessions=-1), r'host\.sessions=-1 is too low; set it to 0 or'),
-    (dict(host__place='moon'), r"host\.place='moon' is unknown"),
-    (dict(rollout__nulled='x'), r"nulled='x'.*'countdown' do not make yet"),
-    (dict(rollout_kind='options'), r"'options'.*'countdown'.*do not mark"),
-    (dict(rollout_kind='jit'), r"'jit'.*'countdown'.*do not mark"),
+    (
+      dict(host__max_observation_tokens=3),
+      r'host\.max_observation_tokens=3 tokens cannot even say',
+    ),
+    (
+      dict(host__decode_steps_per_sync=0),
+      r'host\.decode_steps_per_sync=0 is too low; set it to 1 or more',
+    ),
+    (
+      dict(host__step_timeout=0.0),
+      r'host\.step_timeout=0\.0 is too low; set it to more',
+    ),
+    (dict(host__num_envs=-1), r'host\.num_envs=-1 is too low; set it to 0 or'),
+    (dict(host__worker='moon'), r"host\.worker='moon' is unknown"),
+    (
+      dict(rollout__null_observation='x'),
+      r"null_observation='x'.*'countdown' do not make yet",
+    ),
+    (dict(rollout__kind='options'), r"'options'.*'countdown'.*do not mark"),
+    (dict(rollout__kind='jit'), r"'jit'.*'countdown'.*do not mark"),
     (dict(rollout__context=30), r'rollout\.context=30 tokens hold no first'),
     (dict(model__positions=64), r'model\.positions=64 and a row has'),
     (dict(env__numbers=9), r'env\.numbers=9 is too high.*from 2 to 5'),
     (dict(env__train=10**6), 'distinct train tasks turned up'),
-    (dict(micro=7), r'micro=7 does not divide'),
+    (dict(micro_batch=7), r'micro_batch=7 does not divide'),
   ],
 )
 def test_mistakes(tmp_path, changes, sentence):
   with pytest.raises(ValueError, match=sentence):
-    build.setup(config(data=str(tmp_path), **changes))
+    build.experiment(config(data=str(tmp_path), **changes))
 
 
 def test_unknown_names():
@@ -91,13 +88,37 @@ def test_demonstrations_that_do_not_fit():
 
 def test_a_plan_is_of_the_same_sizes(tmp_path):
   c = config(data=str(tmp_path))
-  s, known = build.setup(c), report.language(c)
+  s, known = build.experiment(c), report.language(c)
   work = report.work(c, known)
   assert (work.read, work.tokens, work.capacity) == s.capacity
   assert work.rows == c.rollout.batch
   assert report.estimate(c, hardware.parse('v5e-4'), known).memory.peak > 0
 
 
-def test_runs_do_not_go_together():
-  with pytest.raises(ValueError, match='only those inside jit go together'):
-    run_seeds.alike([config(), config()])
+def test_a_file_of_prompts_has_what_it_has(tmp_path):
+  path = tmp_path / 'prompts.jsonl'
+  rows = [{'prompt': f'{i} + 1?', 'answer': i + 1} for i in range(20)]
+  path.write_text('\n'.join(map(json.dumps, rows)))
+  c = grpo.get_config('env=jsonl')
+  c.data = str(tmp_path / 'data')
+  c.env.update(dict(path=str(path), verifier='numeric', test=2))
+  s = build.experiment(c)
+  texts = {task['text'] for task in s.world.tasks}
+  assert len(s.train) > 10
+  assert len(s.test) == 2
+  assert texts <= {row['prompt'] for row in rows}
+  assert len(texts) == len(s.train) + 2
+
+
+def test_system_messages_of_the_config_and_of_the_environment(tmp_path):
+  checkpoints.model(checkpoints.chat(tmp_path, 'chatml'))
+  c = config(data=str(tmp_path / 'data'), env__teach=True)
+  c.model.path, c.rollout.system = str(tmp_path), 'Reason first.'
+  c.host.max_observation_tokens = 64
+  words, _, chat = pretrained.language(c)
+  both = host_env.sized(c, words, chat)
+  assert both.system.startswith('Reason first.\nGiven "target: numbers"')
+  c.rollout.system = ''
+  one = host_env.sized(c, words, chat)
+  longer = both.plan.opening - one.plan.opening
+  assert longer >= len(words.encode('Reason first.'))

@@ -37,9 +37,12 @@ except (ValueError, OSError) as error:
 def holder(folder, *, stale=NEVER, beat=BEAT) -> subprocess.Popen:
   return subprocess.Popen(
     [sys.executable, '-c', HOLDER, str(folder), str(beat), str(stale)],
-    cwd=REPOSITORY, env=os.environ | {'PYTHONPATH': str(REPOSITORY)},
-    text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-  )  # fmt: skip
+    cwd=REPOSITORY,
+    env=os.environ | {'PYTHONPATH': str(REPOSITORY)},
+    text=True,
+    stdin=subprocess.PIPE,
+    stdout=subprocess.PIPE,
+  )
 
 
 def asked(process, line) -> str:

@@ -1,7 +1,5 @@
 """Runs of a checkpoint: its tokenizer, its shape, its weights, and back."""
 
-import functools
-import json
 import os
 
 import jax
@@ -14,9 +12,11 @@ from agentrl.learner import update
 from agentrl.log import metrics
 from agentrl.model import hf_config, hf_weights, peft
 from agentrl.nn import lora, transformer
+from agentrl.rollout.engine import engine
 from agentrl.run import algorithm, build, describe, pretrained, runner, workdir
 from agentrl.text import tokenizer
 from tests import checkpoints
+from tests.run.small_configs import checkpoint as config
 
 
 @pytest.fixture(scope='module')
@@ -24,17 +24,6 @@ def directory(tmp_path_factory):
   path = tmp_path_factory.mktemp('checkpoint')
   checkpoints.tokenizer(path)
   return str(checkpoints.model(path))
-
-
-def config(folder, path):
-  c = grpo.get_config('tiny')
-  c.data = str(folder)
-  c.model.path = str(path)
-  c.steps, c.micro, c.sft.steps, c.sft.batch = 2, 16, 3, 8
-  c.rollout.update(dict(batch=8, slots=8, turns=2))
-  c.env.update(dict(train=16, test=4))
-  c.eval.episodes = 8
-  return c
 
 
 @pytest.fixture(scope='module')
@@ -56,28 +45,28 @@ def test_the_checkpoint_says_what_the_model_is(directory, tmp_path):
   assert words.decode([words.eot]) == '<|im_end|>'
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_steps(ran, directory):
   rows = metrics.read(os.path.join(ran, 'metrics.jsonl'))
   steps = [r for r in rows if r['phase'] == 'rl']
   assert [r['step'] for r in steps] == [4, 5]
   for r in steps:
     assert 0 < r['rollout/turns'] <= 2
-    assert r['logp/gap_max'] < 1e-5
+    assert r['logp/sampler_mismatch_max'] < 1e-5
   assert workdir.read_config(ran).model.path == directory
 
 
 def test_the_policy_begins_with_the_weights(directory, tmp_path):
   c = config(tmp_path, directory)
-  learner = algorithm.make_learner(c, pretrained.language(c).shape)
+  learner = algorithm.make_algorithm(c, pretrained.language(c).shape)
   drawn = update.init(learner, jax.random.key(0))
   policy = workdir.start(c, pretrained.language(c).shape)
-  begun = workdir.adopt(learner, policy, drawn)
+  begun = workdir.load_policy_params(learner, policy, drawn)
   want = hf_weights.read(directory, pretrained.language(c).shape)
   jax.tree.map(np.testing.assert_array_equal, begun.params['policy'], want)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_exported_and_read_again(ran, directory, tmp_path):
   out = tmp_path / 'out'
   workdir.export(ran, str(out))
@@ -97,30 +86,27 @@ def test_exported_and_read_again(ran, directory, tmp_path):
   )
 
 
-def test_a_run_of_its_own_model_is_no_checkpoint(tmp_path):
-  workdir.keep_config(config(tmp_path, ''), str(tmp_path))
-  with pytest.raises(ValueError, match=r'model of its own.*model\.path'):
-    workdir.export(str(tmp_path), str(tmp_path / 'out'))
-
-
 def test_a_tokenizer_of_more_tokens_than_the_embedding(tmp_path):
   checkpoints.tokenizer(tmp_path)
   checkpoints.model(tmp_path, vocab_size=64)
   with pytest.raises(ValueError, match=r'ids up to \d+ .* has 64 rows; give'):
-    build.setup(config(tmp_path / 'data', tmp_path))
+    build.experiment(config(tmp_path / 'data', tmp_path))
   assert not (tmp_path / 'data').exists()
 
 
-@pytest.mark.parametrize(('file', 'message'), [
-  ('config.json', 'has no config.json; give a directory'),
-  ('model.safetensors', 'has no .safetensors file; save'),
-  ('tokenizer.json', 'cannot be read .* needs the tokenizer.json'),
-])  # fmt: skip
+@pytest.mark.parametrize(
+  ('file', 'message'),
+  [
+    ('config.json', 'has no config.json; give a directory'),
+    ('model.safetensors', 'has no .safetensors file; save'),
+    ('tokenizer.json', 'cannot be read .* needs the tokenizer.json'),
+  ],
+)
 def test_a_file_that_is_missing(tmp_path, file, message):
   checkpoints.model(checkpoints.tokenizer(tmp_path))
   (tmp_path / file).unlink()
   with pytest.raises(ValueError, match=message) as caught:
-    build.setup(config(tmp_path / 'data', tmp_path))
+    build.experiment(config(tmp_path / 'data', tmp_path))
   assert '\n' not in str(caught.value)
   assert not (tmp_path / 'data').exists()
 
@@ -128,15 +114,72 @@ def test_a_file_that_is_missing(tmp_path, file, message):
 def test_actions_longer_than_a_message(tmp_path, directory):
   checkpoints.model(checkpoints.tokenizer(tmp_path, words=('up',)))
   with pytest.raises(ValueError, match=r'takes 6 tokens.*set it to 6'):
-    build.setup(config(tmp_path / 'data', tmp_path))
+    build.experiment(config(tmp_path / 'data', tmp_path))
 
 
-def test_a_run_of_another_checkpoint_cannot_be_the_beginning(tmp_path):
-  workdir.keep_config(config(tmp_path, 'elsewhere'), str(tmp_path))
-  c = config(tmp_path, '')
-  c.init = str(tmp_path)
-  with pytest.raises(ValueError, match=r'another model: model\.path is'):
-    workdir.same_model(c)
+@pytest.fixture
+def opened(monkeypatch):
+  """Files of weights that were opened, and stages of the run that began."""
+  events = []
+
+  def refuse(*args, **kwargs):
+    raise AssertionError('too late: weights are read, or the run has begun')
+
+  def open_file(file, original=hf_weights._open_file):
+    events.append(file.name)
+    return original(file)
+
+  monkeypatch.setattr(hf_weights, '_open_file', open_file)
+  monkeypatch.setattr(hf_weights, '_place', refuse)
+  monkeypatch.setattr(update, 'init', refuse)
+  monkeypatch.setattr(engine.Engine, '__init__', refuse)
+  return events
+
+
+@pytest.mark.parametrize(
+  ('changes', 'message'),
+  [
+    ({'rollout.max_message_tokens': 1}, r'takes 2 tokens.*set it to 2'),
+    (
+      {'rollout.action_prefix': ' ', 'rollout.max_message_tokens': 9},
+      r"action_prefix=' ' and the action 'up' have other tokens together",
+    ),
+    (
+      {'rollout.history': 'full', 'rollout.context': 30, 'micro_batch': 8},
+      r'context=30 tokens hold no first turn',
+    ),
+  ],
+)
+def test_sizes_are_checked_before_weights_are_opened(
+  directory, tmp_path, opened, changes, message
+):
+  c = config(tmp_path / 'data', directory)
+  c.update_from_flattened_dict(changes)
+  with pytest.raises(ValueError, match=message):
+    runner.run(c, str(tmp_path / 'run'))
+  assert not opened
+  assert not (tmp_path / 'data').exists()
+
+
+@pytest.mark.parametrize(
+  ('changes', 'message'),
+  [
+    ({'max_message_tokens': 8}, r'a message of \d+ tokens .* set it to \d+'),
+    ({'max_turns': 1}, 'has 2 turns and rollout.max_turns=1 allows fewer'),
+  ],
+)
+def test_demonstrations_are_checked_before_weights_are_read(
+  tmp_path, opened, changes, message
+):
+  path = checkpoints.model(checkpoints.chat(tmp_path / 'model', 'chatml'))
+  c = grpo.get_config(f'tiny,env=countdown,checkpoint={path}')
+  c.data, c.sft.steps = str(tmp_path / 'data'), 2
+  c.env.update(dict(train=4, test=2))
+  c.rollout.update(changes)
+  with pytest.raises(ValueError, match=message):
+    runner.run(c, str(tmp_path / 'run'))
+  assert set(opened) == {'model.safetensors'}  # its header
+  assert not (tmp_path / 'run').exists()
 
 
 @pytest.fixture(scope='module')
@@ -160,128 +203,97 @@ def adapted(directory, tmp_path_factory):
 
 def test_the_policy_begins_with_an_adapter(adapted):
   c, shape, wrote = adapted
-  build.setup(c)
-  learner = algorithm.make_learner(c, shape)
+  build.experiment(c)
+  learner = algorithm.make_algorithm(c, shape)
   drawn = update.init(learner, jax.random.key(0))
-  begun = workdir.adopt(learner, workdir.start(c, shape), drawn)
+  begun = workdir.load_policy_params(learner, workdir.start(c, shape), drawn)
   same = np.testing.assert_array_equal
   jax.tree.map(same, begun.params['policy'], {'lora': wrote})
   jax.tree.map(same, begun.params['base'], hf_weights.read(c.model.path, shape))
 
 
-@pytest.mark.parametrize(('changes', 'message'), [
-  ({'lora.rank': 4}, r'rank 2 and alpha 4 of q\|down, and c\.lora asks for rank'
-                     r' 4 and alpha 4 of q\|down; set lora\.rank=2'),
-  ({'lora.alpha': 8.0}, r"asks for rank 2 and alpha 8.* lora\.alpha=4 and"),
-  ({'lora.pattern': 'q|v'}, r"of q\|v; set .* lora\.pattern='q\|down'"),
-  ({'lora.rank': 0}, r'lora\.rank=0 is none; set lora\.rank'),
-  ({'model.path': ''}, r'is an adapter of a checkpoint; set model\.path'),
-  ({'init': 'elsewhere'}, r"init='elsewhere' has a policy of its own"),
-  ({'lora.path': 'nowhere'}, r'adapter_config\.json cannot be read'),
-])  # fmt: skip
+@pytest.mark.parametrize(
+  ('changes', 'message'),
+  [
+    (
+      {'lora.rank': 4},
+      r'rank 2 and alpha 4 of q\|down, and c\.lora asks for rank'
+      r' 4 and alpha 4 of q\|down; set lora\.rank=2',
+    ),
+    ({'lora.alpha': 8.0}, r'asks for rank 2 and alpha 8.* lora\.alpha=4 and'),
+    ({'lora.pattern': 'q|v'}, r"of q\|v; set .* lora\.pattern='q\|down'"),
+    ({'lora.rank': 0}, r'lora\.rank=0 is none; set lora\.rank'),
+    ({'model.path': ''}, r'is an adapter of a checkpoint; set model\.path'),
+    ({'init': 'elsewhere'}, r"init='elsewhere' has a policy of its own"),
+    ({'lora.path': 'nowhere'}, r'adapter_config\.json cannot be read'),
+  ],
+)
 def test_an_adapter_that_does_not_fit(adapted, tmp_path, changes, message):
   c = adapted[0].copy_and_resolve_references()
   c.data = str(tmp_path / 'data')
   c.update_from_flattened_dict(changes)
   with pytest.raises(ValueError, match=message) as caught:
-    build.setup(c)
+    build.experiment(c)
   assert '\n' not in str(caught.value)
   assert not (tmp_path / 'data').exists()
 
 
-@pytest.mark.parametrize(('changes', 'message'), [
-  ({'frame': 'chatml'}, r"rollout\.frame='chatml' is unknown; choose from"),
-  ({'frame': 'chat'}, r'has no chat template; put a'),
-  ({'system': 'Play.'}, r'has no chat template; put a'),
-  ({'system': 'Play.', 'frame': 'bare'}, r"system='Play\.' is a message in"),
-  ({'history': 'full', 'context': 30}, r'context=30 tokens hold no first turn'),
-])  # fmt: skip
+@pytest.mark.parametrize(
+  ('changes', 'message'),
+  [
+    (
+      {'chat_format': 'chatml'},
+      r"rollout\.chat_format='chatml' is unknown .*; choose from",
+    ),
+    ({'chat_format': 'chat'}, r'has no chat template; put a'),
+    ({'system': 'Play.'}, r'has no chat template; put a'),
+    (
+      {'system': 'Play.', 'chat_format': 'bare'},
+      r"system='Play\.' is a message in",
+    ),
+    (
+      {'history': 'full', 'context': 30},
+      r'context=30 tokens hold no first turn',
+    ),
+  ],
+)
 def test_a_frame_that_is_not_there(directory, tmp_path, changes, message):
   c = config(tmp_path / 'data', directory)
-  c.micro = 8
+  c.micro_batch = 8
   c.rollout.update(changes)
   with pytest.raises(ValueError, match=message) as caught:
-    build.setup(c)
+    build.experiment(c)
   assert '\n' not in str(caught.value)
   assert not (tmp_path / 'data').exists()
 
 
 def test_a_chat_frame_needs_a_checkpoint(tmp_path):
   c = config(tmp_path / 'data', '')
-  c.rollout.frame = 'chat'
+  c.rollout.chat_format = 'chat'
   with pytest.raises(ValueError, match=r'is its own; set model\.path'):
-    build.setup(c)
-  c.rollout.update(dict(frame='auto', system='Play.'))
-  with pytest.raises(ValueError, match=r'set model\.path and rollout\.frame'):
-    build.setup(c)
+    build.experiment(c)
+  c.rollout.update(dict(chat_format='auto', system='Play.'))
+  with pytest.raises(
+    ValueError, match=r'set model\.path and rollout\.chat_format'
+  ):
+    build.experiment(c)
 
 
 def test_a_nulled_turn_of_a_framed_history(tmp_path):
   checkpoints.model(checkpoints.chat(tmp_path, 'chatml'))
   c = config(tmp_path / 'data', tmp_path)
-  c.micro = 8
-  c.rollout.update(dict(history='full', nulled='nothing'))
+  c.micro_batch = 8
+  c.rollout.update(dict(history='full', null_observation='nothing'))
   with pytest.raises(ValueError, match=r"set rollout\.history to 'turn', or"):
-    build.setup(c)
-
-
-OLD = {'lora': None, 'rollout.frame': None, 'rollout.system': None}
-
-
-@pytest.mark.parametrize(('path', 'old', 'now', 'message'), [
-  ('', OLD, {}, None),
-  ('', OLD | {'model.remat': False}, {}, None),
-  ('', OLD | {'model.remat': True}, {'model.remat': 'layer'}, None),
-  ('', OLD | {'model.remat': True}, {}, r"model\.remat is 'layer' there"),
-  ('', {'lora.path': None}, {}, None),
-  ('', {'lora.path': None}, {'lora.rank': 2}, r'lora\.rank is 0 there'),
-  ('', {'model.attention': None}, {'model.attention': 'xla'}, None),
-  ('', {'model.attention': None}, {}, r"attention is 'xla' there and 'auto'"),
-  ('x', OLD, {'rollout.frame': 'bare'}, None),
-  ('x', OLD, {}, r"frame is 'bare' there and 'auto' here.*--config\.rollout\."),
-])  # fmt: skip
-def test_runs_from_before_an_entry_was_there(tmp_path, path, old, now, message):
-  """They go on as what they were, or one sentence says what they were."""
-  c = config(tmp_path, path)
-  workdir.keep_config(c, str(tmp_path))
-  file = tmp_path / workdir.CONFIG
-  kept = json.loads(file.read_text())
-  for name, value in old.items():
-    *parts, last = name.split('.')
-    place = functools.reduce(dict.get, parts, kept)
-    if value is None:
-      del place[last]
-    else:
-      place[last] = value
-  file.write_text(json.dumps(kept))
-  c.update_from_flattened_dict(now)
-  if not message:
-    workdir.same_config(c, str(tmp_path))
-    return
-  with pytest.raises(ValueError, match=message) as caught:
-    workdir.same_config(c, str(tmp_path))
-  assert '\n' not in str(caught.value)
+    build.experiment(c)
 
 
 def test_how_a_checkpoint_is_read_is_told(directory, tmp_path):
   c = config(tmp_path, directory)
   c.model.update(dict(remat='layer', attention='chunked', dtype='bfloat16'))
-  s = build.setup(c)
+  s = build.experiment(c)
   tokens = s.world.env.obs_len + 2
   assert describe.header(s, 'run')['computing'] == (
     f'attention chunked over rows of {tokens} tokens, remat layer, bfloat16,'
-    ' frame bare'
+    ' chat_format bare'
   )
-
-
-def test_a_run_from_before_there_were_checkpoints_goes_on(tmp_path):
-  c = config(tmp_path, '')
-  workdir.keep_config(c, str(tmp_path))
-  path = tmp_path / workdir.CONFIG
-  old = json.loads(path.read_text())
-  del old['model']['path']
-  path.write_text(json.dumps(old))
-  workdir.same_config(c, str(tmp_path))
-  assert workdir.read_config(str(tmp_path)).model.path == ''
-  with pytest.raises(ValueError, match=r'config\.model\.path'):
-    workdir.same_config(config(tmp_path, 'elsewhere'), str(tmp_path))

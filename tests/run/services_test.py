@@ -1,35 +1,20 @@
 """Users and judges of a run: what its config says of them, and what they do."""
 
 import json
+import threading
 
-import jax
-import numpy as np
 import pytest
 from absl import flags
 from ml_collections import config_flags
 
-from agentrl.configs import base, grpo
-from agentrl.learner import algorithm, update
-from agentrl.rollout.engine.service import Model
-from agentrl.run import build, runner, sampler, workdir
-from agentrl.task.fixed import attempts as make_attempts
-from agentrl.types import Status
+from agentrl.configs import base
+from agentrl.run import build, runner, sampler, services, workdir
+from agentrl.service.base import ServiceFault
+from agentrl.text.message import Message
+from tests.run.small_configs import interview as config
+from tests.service import chat_completions_test
 
 TRUTHFUL = 'agentrl.env.interview:truthful'
-
-
-def config(tmp_path, arg='tiny,env=interview', **user):
-  c = grpo.get_config(arg)
-  c.data = str(tmp_path / 'data')
-  c.model.update(dict(width=16, layers=1, heads=2, kv_heads=2, head_dim=8,
-                      mlp=32))  # fmt: skip
-  c.rollout.update(dict(batch=4, group=2, slots=2, turns=2, message=6))
-  c.env.update(dict(train=4, test=4))
-  c.micro = c.sft.batch = 4
-  c.host.update(dict(chunk=8, burst=4))
-  if user:
-    c.service.user.update(dict(function='', message=5, context=200, **user))
-  return c
 
 
 def numbered(messages, *, seed):
@@ -53,7 +38,7 @@ def test_a_config_has_the_services_that_its_environment_asks(tmp_path):
   assert not base.get_config('env=countdown').service
   c = config(tmp_path, 'tiny,env=countdown,judge')
   c.service.judge.function = f'{__name__}:numbered'
-  assert 'own' in build.setup(c).world.family.columns
+  assert 'own' in build.experiment(c).world.family.columns
 
 
 def test_flags_reach_it():
@@ -92,7 +77,7 @@ def spare(c):
 
 
 def process(c):
-  c.host.place = 'process'
+  c.host.worker = 'process'
 
 
 def model(**fields):
@@ -110,28 +95,36 @@ def valued(c):
     (unset, r'service.user has 0 sources, {}; set exactly one of'),
     (twice, r'service.user has 2 sources'),
     (missing, r"asks the service 'user', and c.service has \(\)"),
-    (spare, r'service.critic is asked by nobody'),
-    (process, r"place 'process' and ask services \('user',\)"),
+    (spare, r'service.critic is never called'),
+    (process, r"worker 'process' and call services \('user',\)"),
     (model(function='no:where'), r"service.user.function='no:where' names no"),
     (model(role='teacher'), r"role='teacher' is no language model of this run"),
     (valued, r"choose from \('policy',\)"),
     (model(role='policy', temperature=-1.0), r'temperature=-1.0 is too low'),
     (model(role='policy', message=0), r'service.user.message=0 is too low'),
     (model(role='policy', context=32), r'context=32 holds no question'),
+    (model(role='policy', address='https://x/v1'), 'has 2 sources'),
+    (model(role='policy', model='m'), r'are for a server; set service\.user\.'),
+    (model(address='x'), r"service\.user: address='x' is no address"),
+    (model(address='https://x/v1'), r"service\.user: model='' names no model"),
+    (
+      model(address='https://x/v1', model='m', key_env='NOT_SET_HERE'),
+      r"service\.user: key_env='NOT_SET_HERE' is an environment variable that",
+    ),
   ],
 )
 def test_a_mistake_is_one_sentence(tmp_path, change, match):
   c = config(tmp_path)
   change(c)
   with pytest.raises(ValueError, match=match):
-    build.setup(c)
+    build.experiment(c)
   assert not (tmp_path / 'data').exists()  # nothing was begun
 
 
 def test_services_are_for_host_environments(tmp_path):
   c = config(tmp_path, 'tiny,env=frozen_lake,judge')
   with pytest.raises(ValueError, match=r'service.judge answers host'):
-    build.setup(c)
+    build.experiment(c)
 
 
 def test_a_run_of_another_model_is_refused(tmp_path):
@@ -139,78 +132,89 @@ def test_a_run_of_another_model_is_refused(tmp_path):
   other.model.width = 32
   workdir.keep_config(other, str(tmp_path / 'other'))
   c = config(tmp_path, run=str(tmp_path / 'other'))
-  s = build.setup(c)
+  s = build.experiment(c)
   with pytest.raises(ValueError, match=r'service.user.run=.*model.width is 32'):
-    sampler.players(s).__enter__()
+    sampler.open_sampler(s).__enter__()
   c.service.user.run = str(tmp_path / 'nowhere')
   with pytest.raises(ValueError, match='is not the folder of a run'):
-    sampler.players(s).__enter__()
+    sampler.open_sampler(s).__enter__()
 
 
 # What they do.
 
 
-def collected(c):
-  """A batch, and its metrics."""
-  s = build.setup(c)
-  state = update.init(s.learner, jax.random.key(0))
-  attempts = make_attempts(np.arange(4) // 2, 2, 2, 1.0)
-  policy = algorithm.whole(s.learner.context, state.params)
-  with sampler.players(s) as playing:
-    playing.lend(state.params)
-    batch = playing.collect(policy, attempts, jax.random.key(1), 0)
-    told = {k: float(v[0]) for k, v in playing.observe(batch).items()}
-  return s, batch, told
+@pytest.fixture
+def server(monkeypatch):
+  """A server that answers every question by 'no'; it repeats the key."""
+  monkeypatch.setenv('OPENAI_API_KEY', chat_completions_test.KEY)
+  made = chat_completions_test.Server()
+  answer = chat_completions_test.completion('no')
+  made.script = [
+    (500, {'error': chat_completions_test.KEY}, {}),
+    (401, {'error': chat_completions_test.KEY}, {}),
+    (200, answer | {'key': chat_completions_test.KEY}, {}),
+  ]
+  threading.Thread(target=made.serve_forever, daemon=True).start()
+  yield made
+  made.shutdown()
+  made.server_close()
 
 
-@pytest.mark.slow
-def test_what_a_model_says_is_context(tmp_path, monkeypatch):
-  """Said by the policy itself, and yet not trained on."""
-  said = []
-  ask = Model.__call__
-
-  def heard(self, *args, **fields):
-    said.append(ask(self, *args, **fields))
-    return said[-1]
-
-  monkeypatch.setattr(Model, '__call__', heard)
-  s, batch, told = collected(config(tmp_path, role='policy'))
-  rows = batch.rows
-  sampled = np.asarray(rows.sampled)
-  assert not np.asarray(rows.weight)[~sampled].any()
-  assert not np.asarray(rows.logp)[~sampled].any()
-  assert sampled.sum() == float(np.sum(batch.turns.terms['tokens']))
-  assert len(said) == told['rollout/service/user/calls'] >= 4
-  second = []
-  for b in range(4):
-    inside = ~sampled[b] & (np.asarray(rows.turn[b]) == 0)
-    second.append(s.tokenizer.decode(np.asarray(rows.tokens[b])[inside]))
-  for text in second:
-    assert text in [x if x.endswith('\n') else f'{x}\n' for x in said]
+def served(tmp_path, server):
+  c = config(tmp_path, address=server.address, model='a-model')
+  c.service.user.system = 'You are patient.'
+  return c
 
 
-@pytest.mark.slow
-def test_a_judge_that_fails_is_no_zero(tmp_path):
-  """Its trajectories count as faults and carry no weight."""
-  c = config(tmp_path, 'tiny,env=interview,judge')
-  c.service.user.function = f'{__name__}:broken'
-  c.service.judge.function = f'{__name__}:numbered'
-  _, batch, told = collected(c)
-  assert (np.asarray(batch.status) == Status.ENV_ERROR).all()
-  assert not np.asarray(batch.turns.scored).any()
-  assert not np.asarray(batch.rows.weight).any()
-  assert told['rollout/service/user/failed'] == 4
-  assert told['rollout/fault/raise'] == 4
+def without_key(folder, *texts):
+  files = [x.read_bytes() for x in folder.rglob('*') if x.is_file()]
+  assert files
+  key = chat_completions_test.KEY.encode()
+  assert not any(key in data for data in (*files, *map(str.encode, texts)))
 
 
-@pytest.mark.slow
+def test_a_server_answers_and_is_counted(tmp_path, server, caplog):
+  s = build.experiment(served(tmp_path, server))
+  opened = services.Services(s, str(tmp_path / 'run'))
+  user = opened._watched['user']
+  ask = [Message('user', 'below 15?')]
+  with pytest.raises(ServiceFault, match='answered 401') as error:
+    user(ask, seed=1)
+  assert user(ask, seed=1) == user(ask, seed=1) == 'no'
+  opened.close()
+  counts = opened.taken()
+  assert counts['service/user/calls'] == 3
+  assert counts['service/user/failed'] == 1
+  assert counts['service/user/requests'] == 3
+  assert counts['service/user/retries'] == 1
+  assert counts['service/user/read'] == 9
+  _, _, body = server.requests[-1]
+  assert body['messages'][0]['content'] == 'You are patient.'
+  assert (body['model'], body['max_tokens']) == ('a-model', 5)
+  without_key(
+    tmp_path, caplog.text, str(error.value), workdir.text_of(s.config)
+  )
+
+
+@pytest.mark.nightly
+def test_a_run_with_a_server_writes_no_key(tmp_path, server, caplog, capfd):
+  c = served(tmp_path, server)
+  c.steps, c.sft.steps, c.eval.episodes = 1, 1, 4
+  c.rollout.update(dict(max_message_tokens=24, max_turns=5))
+  runner.run(c, str(tmp_path / 'one'))
+  lines = (tmp_path / 'one/services/user.0.jsonl').read_text().splitlines()
+  assert {json.loads(line)['answer'] for line in lines} == {'no'}
+  without_key(tmp_path, caplog.text, *capfd.readouterr())
+
+
+@pytest.mark.nightly
 @pytest.mark.parametrize('source', ['function', 'reference', 'run'])
 def test_a_run_with_a_user(tmp_path, source, compiled_once):
   """Warm start, a step of RL, evaluation; then another run as the user."""
   c = config(tmp_path)
   c.steps, c.sft.steps, c.eval.episodes = 1, 1, 4
-  c.rollout.update(dict(message=24, turns=5))
-  c.micro = 4
+  c.rollout.update(dict(max_message_tokens=24, max_turns=5))
+  c.micro_batch = 4
   if source == 'reference':
     base.role(c, 'reference', kind='frozen')
     c.service.user.update(dict(function='', role='reference', message=4))

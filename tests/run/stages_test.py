@@ -10,10 +10,10 @@ import pytest
 from agentrl import registry
 from agentrl.configs import grpo
 from agentrl.dataset import jit_tasks
-from agentrl.learner.algorithm import Learner
+from agentrl.learner.algorithm import Algorithm
 from agentrl.rollout import record as record_lib
 from agentrl.run import stages as stages_lib
-from agentrl.run.sampler import Players
+from agentrl.run.seed_axis import SeedAxis
 from agentrl.signal.base import Context
 from agentrl.types import Module, Status, TrainState
 
@@ -23,50 +23,66 @@ TRAIN, TEST, SHOWN = 12, 5, (1, 2, 4, 7, 8, 11)
 def _tasks(n, shown):
   actions = np.full((n, 3), -1)
   actions[list(shown), 0] = 0
-  return jit_tasks.TaskSet({}, actions, [str(i) for i in range(n)])
+  return jit_tasks.JitTaskSet({}, actions, [str(i) for i in range(n)])
 
 
 def _setup(**changes):
   c = grpo.get_config('tiny')
-  c.update_from_flattened_dict({
-    'sft.steps': 5, 'sft.batch': 3, 'steps': 8, 'seed': 3,
-    'rollout.batch': 6, 'rollout.group': 2, 'rollout.turns': 4,
-    'rollout.temperature': 0.7, 'eval.temperature': 0.3, 'eval.episodes': 15,
-    'eval.every': 3, 'log.held_out': 0, **changes,
-  })  # fmt: skip
+  c.update_from_flattened_dict(
+    {
+      'sft.steps': 5,
+      'sft.batch': 3,
+      'steps': 8,
+      'seed': 3,
+      'rollout.batch': 6,
+      'rollout.group_size': 2,
+      'rollout.max_turns': 4,
+      'rollout.temperature': 0.7,
+      'eval.temperature': 0.3,
+      'eval.episodes': 15,
+      'eval.every': 3,
+      'log.eval_trajectories': 0,
+      **changes,
+    }
+  )
   module = Module({}, lambda *args: None)
-  learner = Learner(registry.Wiring(), Context({'policy': module}, {}, 1))
+  learner = Algorithm.from_spec(
+    registry.MethodSpec(), Context({'policy': module}, {}, 1)
+  )
   return types.SimpleNamespace(
     config=c,
     train=_tasks(TRAIN, SHOWN),
     test=_tasks(TEST, ()),
-    learner=learner,
+    algorithm=learner,
     warm=learner,
   )
 
 
 def _state():
   return TrainState(
-    step=jnp.int32(0), params={'policy': {'w': jnp.ones(())}}, opt={},
-    signal={}, memory=(), carry=(), key=jax.random.key(1),
-  )  # fmt: skip
+    step=jnp.int32(0),
+    params={'policy': {'w': jnp.ones(())}},
+    opt={},
+    signal={},
+    memory=(),
+    carry=(),
+    key=jax.random.key(1),
+  )
 
 
 class Asked(list):
   """What was asked of the players, in order."""
 
-  def players(self):
-    def keep(*args):
-      self.append(args)
-      return args
+  def demo_batch(self, index):
+    return index
 
-    return Players(
-      chosen=lambda index: index,
-      demonstrate=keep,
-      collect=keep,
-      observe=lambda batch: {},
-      play=self.play,
-    )
+  def demonstrate(self, *args):
+    self.append(args)
+
+  collect = demonstrate
+
+  def update_service_params(self, params):
+    pass
 
   def play(self, policy, attempts, key):
     """Solves all that have an even index, and a quarter of the others."""
@@ -82,7 +98,7 @@ class Asked(list):
 
 
 def _stages(s, asked):
-  return list(stages_lib.make_stages(s, ('sft', 'rl'), asked.players()))
+  return list(stages_lib.make_stages(s, ('sft', 'rl'), asked))
 
 
 def _bits(key):
@@ -99,8 +115,8 @@ def test_the_warm_start_shows_what_has_a_demonstration():
   """Every such task once an epoch, wherever the stage begins."""
   s, asked = _setup(), Asked()
   for start in (0, 4):
-    stage = stages_lib.sft_stage(s, start, start + 4, asked.players())
-    first, second, third = (stage.tasks(start + i) for i in range(3))
+    stage = stages_lib.SFTStage(s, start, start + 4, asked)
+    first, second, third = (stage.task(start + i) for i in range(3))
     assert sorted([*first, *second]) == list(SHOWN)
     assert set(third) <= set(SHOWN)
 
@@ -109,7 +125,7 @@ def test_rl_attempts_all_training_tasks_and_no_other():
   s = _setup()
   _, rl = _stages(s, Asked())
   each = TRAIN // 3  # steps of an epoch
-  epoch = [rl.tasks(5 + i) for i in range(each)]
+  epoch = [rl.task(5 + i) for i in range(each)]
   groups = [a.task.reshape(3, 2) for a in epoch]
   assert all(np.all(x[:, 0] == x[:, 1]) for x in groups)
   told = np.concatenate([x[:, 0] for x in groups])
@@ -118,10 +134,10 @@ def test_rl_attempts_all_training_tasks_and_no_other():
     np.testing.assert_array_equal(a.temperature, np.float32(0.7))
     np.testing.assert_array_equal(a.limit, 4)
   # The first step of the stage is the first of the order; a seed has its own.
-  alone = stages_lib.rl_stage(s, 0, 8, Asked().players())
-  np.testing.assert_array_equal(alone.tasks(0).task, epoch[0].task)
-  other = stages_lib.rl_stage(_setup(seed=4), 0, 8, Asked().players())
-  told = [[a.tasks(i).task.tolist() for i in range(4)] for a in (alone, other)]
+  alone = stages_lib.RLStage(s, 0, 8, Asked())
+  np.testing.assert_array_equal(alone.task(0).task, epoch[0].task)
+  other = stages_lib.RLStage(_setup(seed=4), 0, 8, Asked())
+  told = [[a.task(i).task.tolist() for i in range(4)] for a in (alone, other)]
   assert told[0] != told[1]
 
 
@@ -131,7 +147,7 @@ def test_every_iteration_has_a_key_of_its_own():
   state = _state()
   for stage in (warm, rl):
     for step in (stage.start, stage.start + 1, stage.start + 1):
-      stage.collect(state, step)
+      stage.collect(state, stage.task(step), step)
   keys = [_bits(args[1]) for args in asked[:3]]
   keys += [_bits(args[2]) for args in asked[3:]]
   assert keys[1] == keys[2]
@@ -143,9 +159,8 @@ def test_every_iteration_has_a_key_of_its_own():
 
 def test_evaluation_plays_held_out_tasks_at_its_own_temperature():
   s, asked = _setup(), Asked()
-  playing = asked.players()
-  watch = stages_lib.watch(s, _stages(s, asked), None, playing)
-  told = watch.evaluate(_state(), 5)
+  evaluate = stages_lib.eval_hook(SeedAxis(), s, None, asked)
+  told = evaluate(_state(), 5)
   every = np.concatenate([a.task for _, a, _ in asked])[:15]
   np.testing.assert_array_equal(every, TRAIN + np.arange(15) % TEST)
   for _, a, _ in asked:
@@ -164,7 +179,7 @@ def test_evaluation_plays_held_out_tasks_at_its_own_temperature():
   assert told['eval/ended/solved'] == pytest.approx(even.mean())
   # The same at every step: evaluations are compared with each other.
   asked.clear()
-  assert watch.evaluate(_state(), 9) == told
+  assert evaluate(_state(), 9) == told
 
 
 @pytest.mark.parametrize(
@@ -179,6 +194,6 @@ def test_evaluation_plays_held_out_tasks_at_its_own_temperature():
 def test_when_evaluations_are_due(names, every, want):
   """At the ends of stages, and every so many steps of the last one."""
   s = _setup(**{'eval.every': every})
-  stages = list(stages_lib.make_stages(s, names, Asked().players()))
+  stages = list(stages_lib.make_stages(s, names, Asked()))
   due = stages_lib.due(s.config, stages)
   assert {step for step in range(stages[-1].end + 1) if due(step)} == want

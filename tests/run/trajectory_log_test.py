@@ -12,7 +12,7 @@ from agentrl.task.fixed import attempts
 from agentrl.types import Status
 
 
-def record(s: build.Setup, b: int, seed: int = 0) -> Record:
+def record(s: build.Experiment, b: int, seed: int = 0) -> Record:
   """B trajectories of 1 to K turns with messages of random characters."""
   r = np.random.default_rng(seed)
   k, m, c = s.plan.turns, s.plan.message, 12
@@ -40,16 +40,20 @@ def record(s: build.Setup, b: int, seed: int = 0) -> Record:
 @pytest.mark.parametrize('history', ['turn', 'full'])
 def test_an_evaluation_is_logged_as_it_was_played(tmp_path, history):
   c = grpo.get_config('tiny,env=frozen_lake')
-  c.update_from_flattened_dict({
-    'data': str(tmp_path), 'env.train': 4, 'env.test': 2,
-    'rollout.history': history,
-  })  # fmt: skip
-  s = build.setup(c)
+  c.update_from_flattened_dict(
+    {
+      'data': str(tmp_path),
+      'env.train': 4,
+      'env.test': 2,
+      'rollout.history': history,
+    }
+  )
+  s = build.experiment(c)
   tasks = np.array([5, 4, 5, 1, 0])
   played, given = trajectory_log.first(
     3, record(s, 5), attempts(tasks, 1, 6, 1.0)
   )
-  w = trajectories.Writer(tmp_path, resume_after=None)
+  w = trajectories.TrajectoryWriter(tmp_path, resume_after=None)
   kept = trajectory_log.of_record(s)(played, given, jnp.int32(7))
   trajectory_log.write(s, w, 9, 'eval', kept)
   w.close()

@@ -1,15 +1,15 @@
-"""What a config must say for the nulled reading to exist."""
+"""What a config must say: the nulled reading, QK-clip."""
 
 import pytest
 
 from agentrl import registry
-from agentrl.configs import base, infopo
-from agentrl.run import validate
+from agentrl.configs import base, infopo, muonclip
+from agentrl.run import pretrained, validate
 
 
 def test_information_needs_the_reading():
   c = infopo.get_config('tiny')
-  c.rollout.nulled = ''
+  c.rollout.null_observation = ''
   with pytest.raises(ValueError, match=r'information.*reading:nulled'):
     registry.check(base.wiring(c))
 
@@ -20,5 +20,22 @@ def test_one_context_must_not_hold_several_observations():
   with pytest.raises(ValueError, match=r'rollout\.window=2'):
     validate.config(c)
   c.rollout.history = 'full'
-  c.micro = 8
+  c.micro_batch = 8
   validate.config(c)
+
+
+@pytest.mark.parametrize(
+  ('field', 'value', 'why'),
+  [
+    ('model.qk_norm', True, 'the norms of this model undo'),
+    ('lora.rank', 2, 'stay as they are under adapters'),
+  ],
+)
+def test_qk_clip_needs_weights_that_it_can_scale(field, value, why):
+  c = muonclip.get_config('tiny')
+  validate.qk_clip(c, pretrained.own(c, 20))
+  c.update_from_flattened_dict({field: value})
+  with pytest.raises(ValueError, match=rf'policy\.qk_clip=100\.0 .* {why}'):
+    validate.qk_clip(c, pretrained.own(c, 20))
+  c.role.policy.qk_clip = 0.0
+  validate.qk_clip(c, pretrained.own(c, 20))

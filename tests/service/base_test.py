@@ -4,7 +4,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from agentrl.service.base import Function, ServiceFault, Watched, told
+from agentrl.service.base import (
+  CountedService,
+  Function,
+  ServiceFault,
+  with_system_text,
+)
 from agentrl.text.message import Message
 
 HERE = __name__
@@ -59,7 +64,7 @@ def test_a_wrong_path_is_told_at_once(path, why):
   ],
 )
 def test_what_goes_wrong_is_a_fault_and_counted(name, why):
-  watched = Watched(Function(f'{HERE}:{name}'), len, kept=5)
+  watched = CountedService(Function(f'{HERE}:{name}'), len, capacity=5)
   for _ in range(2):  # a fault is not remembered
     with pytest.raises(ServiceFault, match=why):
       watched(say('x'), seed=0)
@@ -68,7 +73,7 @@ def test_what_goes_wrong_is_a_fault_and_counted(name, why):
 
 
 def test_the_latest_used_answers_are_kept():
-  watched = Watched(echo, len, kept=2)
+  watched = CountedService(echo, len, capacity=2)
   first = watched(say('a'), seed=1)
   assert watched(say('a'), seed=2) == first == 'a 1'
   watched(say('b'), seed=1)
@@ -77,8 +82,11 @@ def test_the_latest_used_answers_are_kept():
   assert watched(say('a'), seed=4) == 'a 1'
   assert watched(say('b'), seed=5) == 'b 5'
   assert watched.taken() == {
-    'calls': 7, 'failed': 0, 'known': 3, 'tokens': 4 * len('a 1')
-  }  # fmt: skip
+    'calls': 7,
+    'failed': 0,
+    'known': 3,
+    'tokens': 4 * len('a 1'),
+  }
   watched.forget()
   assert watched(say('b'), seed=6) == 'b 6'
   assert watched.taken()['calls'] == 1
@@ -89,25 +97,25 @@ def test_what_was_asked_before_it_forgot_is_not_remembered():
     watched.forget()
     return str(seed)
 
-  watched = Watched(becomes_another, len, kept=5)
+  watched = CountedService(becomes_another, len, capacity=5)
   assert [watched(say('a'), seed=i) for i in range(3)] == ['0', '1', '2']
 
 
 def test_content_is_all_that_is_said_and_who_says_it():
-  watched = Watched(echo, len, kept=9)
+  watched = CountedService(echo, len, capacity=9)
   watched([Message('user', 'a')], seed=1)
   assert watched([Message('tool', 'a')], seed=2) == 'a 2'
   assert watched([Message('system', 'x'), *say('a')], seed=3) == 'a 3'
 
 
 def test_without_a_cache_every_seed_counts():
-  watched = Watched(echo, len)
+  watched = CountedService(echo, len)
   said = [watched(say('a'), seed=seed) for seed in (1, 2)]
   assert said == ['a 1', 'a 2']
 
 
 def test_counts_of_many_threads_add_up():
-  watched = Watched(echo, len, kept=10)
+  watched = CountedService(echo, len, capacity=10)
   with ThreadPoolExecutor(8) as pool:
     asked = [say(str(i % 20)) for i in range(400)]
     said = list(pool.map(lambda m: watched(m, seed=0), asked))
@@ -122,15 +130,17 @@ def test_a_system_text_stands_first_and_alone():
     heard.append(messages)
     return ''
 
-  told(listen, 'Be kind.')(say('a'), seed=0)
-  told(listen, 'Be kind.')([Message('system', 'You are 7.'), *say('a')], seed=0)
+  with_system_text(listen, 'Be kind.')(say('a'), seed=0)
+  with_system_text(listen, 'Be kind.')(
+    [Message('system', 'You are 7.'), *say('a')], seed=0
+  )
   assert heard == [
     [Message('system', 'Be kind.'), *say('a')],
     [Message('system', 'Be kind.\nYou are 7.'), *say('a')],
   ]
-  assert told(listen, '') is listen
+  assert with_system_text(listen, '') is listen
 
 
 def test_a_cache_has_a_size():
-  with pytest.raises(ValueError, match='kept=-1'):
-    Watched(echo, len, kept=-1)
+  with pytest.raises(ValueError, match='capacity=-1'):
+    CountedService(echo, len, capacity=-1)

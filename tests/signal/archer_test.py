@@ -42,10 +42,12 @@ def _laid(layout='history', padding=0):
   heads = np.stack([laid.tokens[name] for name in names], -1)
   ends = (-1, -1, 0, 0)  # Q at the last token, V at the first
   said = [
-    [[STORY.token[name][i][k][end] for k in range(len(STORY.size[i]))]
-     for i in range(n)]
+    [
+      [STORY.token[name][i][k][end] for k in range(len(STORY.size[i]))]
+      for i in range(n)
+    ]
     for name, end in zip(names, ends, strict=True)
-  ]  # fmt: skip
+  ]
   return laid, laid.batch.replace(status=status), heads, said
 
 
@@ -90,15 +92,21 @@ def test_golden_targets_of_two_turns():
   """Q' = (2, 1), (5, 7), V' = (3, 4), (6, 5); rewards 1, 10; gamma 0.5."""
   s = batches.story(seed=1, groups=1, members=1, turns=2, longest=1)
   s = s._replace(
-    size=[[1, 1]], reward=[[1.0, 10.0]], state=[[0, 1]], answer=[[1, 1]],
+    size=[[1, 1]],
+    reward=[[1.0, 10.0]],
+    state=[[0, 1]],
+    answer=[[1, 1]],
     token={name: [[np.zeros(1)] * 2] for name in batches.TOKEN_FIELDS},
-  )  # fmt: skip
-  s = s._replace(token=s.token | {
-    'value': [[np.array([2.0]), np.array([5.0])]],
-    'prm': [[np.array([1.0]), np.array([7.0])]],
-    'entropy': [[np.array([3.0]), np.array([6.0])]],
-    'logp': [[np.array([4.0]), np.array([5.0])]],
-  })  # fmt: skip
+  )
+  s = s._replace(
+    token=s.token
+    | {
+      'value': [[np.array([2.0]), np.array([5.0])]],
+      'prm': [[np.array([1.0]), np.array([7.0])]],
+      'entropy': [[np.array([3.0]), np.array([6.0])]],
+      'logp': [[np.array([4.0]), np.array([5.0])]],
+    }
+  )
   laid = batches.lay(s)
   status = np.full(laid.batch.outcome.shape, int(Status.SOLVED), np.int32)
   batch = laid.batch.replace(status=status)
@@ -154,9 +162,14 @@ def test_update():
   """The error falls, the target follows; only the heads where it says so."""
   critic = value.module(SHAPE, 4, 'stopped')
   modules = {'policy': policy.module(SHAPE), 'critic': critic, 'target': critic}
-  rules = {'policy': optimizer.Rule(), 'critic': optimizer.Rule(lr=1e-2)}
+  rules = {
+    'policy': optimizer.OptimizerConfig(),
+    'critic': optimizer.OptimizerConfig(lr=1e-2),
+  }
   context = Context(modules, rules, micro=4)
-  learner = update.Learner(wiring=registry.Wiring(), context=context)
+  learner = update.Algorithm.from_spec(
+    spec=registry.MethodSpec(), context=context
+  )
   state = update.init(learner, jax.random.key(0))
   batch = make_batch()
   reward = jax.random.normal(jax.random.key(3), batch.turns.reward.shape)

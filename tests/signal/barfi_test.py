@@ -13,9 +13,11 @@ from agentrl.signal.base import Context
 from tests.signal.implicit_prm_test import SHAPE, make_batch
 
 MODULE = policy.module(SHAPE)
-CONTEXT = Context({'policy': MODULE}, {'policy': optimizer.Rule()}, 4)
-LEARNER = update.Learner(
-  wiring=registry.Wiring(signal=('blend',)), context=CONTEXT
+CONTEXT = Context(
+  {'policy': MODULE}, {'policy': optimizer.OptimizerConfig()}, 4
+)
+LEARNER = update.Algorithm.from_spec(
+  spec=registry.MethodSpec(signal=('blend',)), context=CONTEXT
 )
 GAMMA, LR = 0.9, 0.1
 SIGNAL = barfi.blend(CONTEXT, gamma=GAMMA, lr=LR)

@@ -1,17 +1,15 @@
 """The history of entropies by turn, and the losses that hold on to it."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import agentrl.loss  # noqa: F401  registers the losses
 from agentrl import registry, schedule
-from agentrl.advantage import chain
 from agentrl.learner import update
 from agentrl.signal.base import Context
 from agentrl.signal.entropy_history import entropy_history
-from agentrl.types import Module, Outputs
+from agentrl.types import Module
 from tests import batches
 
 STORIES = [batches.story(seed=s) for s in (0, 1, 2)]
@@ -26,11 +24,11 @@ def _float64():
 
 
 def _state():
-  wiring = registry.Wiring(
+  wiring = registry.MethodSpec(
     signal=('entropy_history',),
     hp={'signal': {'entropy_history': {'turns': SIZE, 'least': 15}}},
   )
-  made = update.Learner(wiring, CONTEXT)
+  made = update.Algorithm.from_spec(wiring, CONTEXT)
   return update.init(made, jax.random.key(0)), entropy_history(
     CONTEXT, turns=SIZE, least=15
   )
@@ -93,51 +91,6 @@ def test_what_is_not_trained_on_leaves_no_trace():
   after, _ = signal.update(state, laid.batch.replace(rows=rows), signals, None)
   assert not any(np.any(x) for x in jax.tree.leaves(after.signal))
   assert jax.tree.structure(after) == jax.tree.structure(state)
-
-
-def _banded():
-  """Outputs, batch, credit and signals with a made-up history."""
-  laid = jax.tree.map(jnp.asarray, batches.lay(STORIES[0], 'packed'))
-  past = jnp.abs(laid.tokens['value'])
-  signals = {
-    'entropy_history': past,
-    'entropy_history.known': (laid.tokens['prm'] > -0.5).astype(float),
-  }
-  h = jnp.abs(laid.tokens['entropy'])
-  return Outputs(entropy=h), laid.batch, chain.zero(laid.batch), signals
-
-
-@pytest.mark.parametrize('name', ['entropy_band', 'entropy_hinge'])
-def test_band_by_hand(name):
-  """Value and gradient of every token; the released form has no gradient."""
-  outputs, batch, credit, signals = _banded()
-  hp = {'low': 0.4, 'high': 1.3}
-  hp |= {'penalty': 0.07} if name == 'entropy_band' else {}
-  loss = registry.bind('loss', name, hp)
-
-  def f(h):
-    out = loss(Outputs(entropy=h), batch, credit, signals, jax.random.key(0))
-    return jnp.sum(out[0] * out[1]), out
-
-  (_, (value, weight, told)), grad = jax.jit(
-    jax.value_and_grad(f, has_aux=True)
-  )(outputs.entropy)
-  sampled = np.asarray(batch.rows.sampled)
-  cases = set()
-  for at in zip(*np.nonzero(sampled), strict=True):
-    h, past = float(outputs.entropy[at]), float(signals['entropy_history'][at])
-    where = 'under' if h < 0.4 * past else 'over' if h > 1.3 * past else 'in'
-    if not signals['entropy_history.known'][at]:
-      where = 'unknown'
-    cases.add(where)
-    away = {'under': h - 0.4 * past, 'over': h - 1.3 * past}.get(where, 0.0)
-    want = (0.07 * (away != 0), 0.0)
-    if name == 'entropy_hinge':
-      want = (away**2, 2 * away)
-    np.testing.assert_allclose((value[at], grad[at]), want, rtol=1e-10)
-  assert cases == {'under', 'over', 'in', 'unknown'}
-  np.testing.assert_array_equal(weight, sampled)
-  assert 0 < float(told['outside'][0]) < float(told['outside'][1])
 
 
 def test_phases():

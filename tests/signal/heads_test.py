@@ -61,8 +61,11 @@ def test_where_the_gradient_of_the_value_ends(which, params):
     return jnp.sum(jnp.where(BATCH.rows.sampled[..., None], v * v, 0))
 
   grads = jax.jit(jax.grad(f))(params)
-  moved = {name for name, g in grads.items()
-           if any(np.any(x) for x in jax.tree.leaves(g))}  # fmt: skip
+  moved = {
+    name
+    for name, g in grads.items()
+    if any(np.any(x) for x in jax.tree.leaves(g))
+  }
   assert 'value' in moved
   assert (moved == {'value'}) == (which != 'learned')
 

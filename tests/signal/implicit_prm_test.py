@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentrl import optimizer, registry, segment
+from agentrl import ops, optimizer, registry, segment
 from agentrl.learner import update
 from agentrl.model import policy
 from agentrl.nn import transformer
@@ -16,7 +16,7 @@ from agentrl.signal.base import Context
 from agentrl.signal.implicit_prm import implicit_prm, restarted_prm
 from agentrl.types import Batch, Rows, Turns
 
-SHAPE = transformer.Shape(
+SHAPE = transformer.DecoderConfig(
   vocab=20, width=16, layers=1, heads=2, kv_heads=2, head_dim=8, mlp=16
 )
 MODULE = policy.module(SHAPE)
@@ -36,10 +36,16 @@ def make_batch(seed=0, pad_rows=0, order=None) -> Batch:
   n = 16 + pad_rows
   z = lambda dtype, fill=0: np.full((n, T), fill, dtype)  # noqa: E731
   r = {
-    'tokens': z(np.int32), 'seg': z(np.int32, -1), 'traj': z(np.int32, -1),
-    'turn': z(np.int32, -1), 'span': z(np.int8), 'sampled': z(bool),
-    'weight': z(np.float32), 'logp': z(np.float32), 'version': z(np.int32),
-  }  # fmt: skip
+    'tokens': z(np.int32),
+    'seg': z(np.int32, -1),
+    'traj': z(np.int32, -1),
+    'turn': z(np.int32, -1),
+    'span': z(np.int8),
+    'sampled': z(bool),
+    'weight': z(np.float32),
+    'logp': z(np.float32),
+    'version': z(np.int32),
+  }
   place = np.arange(len(rows)) if order is None else order
   for at, (b, k, prompt, tokens) in zip(place, rows, strict=True):
     size = len(tokens)
@@ -59,19 +65,26 @@ def make_batch(seed=0, pad_rows=0, order=None) -> Batch:
       turns=Turns(
         reward=np.zeros((B, K), np.float32),
         terms={'progress': rng.normal(size=(B, K)).astype(np.float32)},
-        scored=valid, valid=valid, state=zero, node=zero, agent=zero,
+        scored=valid,
+        valid=valid,
+        state=zero,
+        node=zero,
+        agent=zero,
       ),
       ids={**ids, 'group': np.array([0, 0, 0, 1, 1, 1], np.int32)},
       outcome=np.array([1, 0, 0, 1, 1, 0], np.float32),
       status=np.zeros(B, np.int32),
     ),
-  )  # fmt: skip
+  )
 
 
 def context(lr=1e-2):
   return Context(
     modules={'policy': MODULE, 'prm': MODULE},
-    rules={'policy': optimizer.Rule(), 'prm': optimizer.Rule(lr=lr, clip=10.0)},
+    rules={
+      'policy': optimizer.OptimizerConfig(),
+      'prm': optimizer.OptimizerConfig(lr=lr, max_grad_norm=10.0),
+    },
     micro=4,
   )
 
@@ -79,7 +92,8 @@ def context(lr=1e-2):
 def start(c=None):
   c = c or context()
   return update.init(
-    update.Learner(wiring=registry.Wiring(), context=c), jax.random.key(0)
+    update.Algorithm.from_spec(spec=registry.MethodSpec(), context=c),
+    jax.random.key(0),
   )
 
 
@@ -91,8 +105,9 @@ def old_logp(state, batch):
 @functools.cache
 def parts():
   batch, state = make_batch(), start()
-  state = update.start_roles(
-    update.Learner(wiring=registry.Wiring(), context=context()), state
+  state = update.init_roles_from_policy(
+    update.Algorithm.from_spec(spec=registry.MethodSpec(), context=context()),
+    state,
   )
   return batch, state, {'old_logp': old_logp(state, batch)}
 
@@ -110,20 +125,21 @@ def test_pair_loss_has_the_golden_numbers():
   valid = jnp.array([[True, True, False], [True, True, True]])
   pairs = jnp.array([[0.0, 1.0], [0.0, 0.0]])
   q = preference.trajectory_score(steps, valid, 'sum')
-  assert preference.pair_loss(q, pairs) == pytest.approx(0.263282, abs=1e-6)
+  assert ops.pair_loss(q, pairs) == pytest.approx(0.263282, abs=1e-6)
   q = preference.trajectory_score(steps, valid, 'mean')
-  assert preference.pair_loss(q, pairs) == pytest.approx(0.474077, abs=1e-6)
+  assert ops.pair_loss(q, pairs) == pytest.approx(0.474077, abs=1e-6)
 
 
 def test_rewards_are_exactly_zero_at_the_start():
   batch, state, signals = parts()
   signal = compiled()
-  exact = {'old_logp': signal.score(state, batch, signals)[0][
-    'implicit_prm.logp']}  # fmt: skip
+  exact = {
+    'old_logp': signal.score(state, batch, signals)[0]['implicit_prm.logp']
+  }
   fields, metrics = signal.score(state, batch, exact)
   assert not np.any(fields['implicit_prm.step'])
   assert not np.any(fields['implicit_prm.token'])
-  assert float(metrics['prm/distance'][0]) == 0
+  assert float(metrics['prm/kl'][0]) == 0
 
 
 def test_the_gradient_reaches_the_prm_as_soon_as_a_pair_exists():
@@ -134,8 +150,9 @@ def test_the_gradient_reaches_the_prm_as_soon_as_a_pair_exists():
   assert float(metrics['prm/pairs'][0]) == 2 + 2
   moved = jax.tree.map(
     lambda a, b: float(jnp.max(jnp.abs(a - b))),
-    new.params['prm'], state.params['prm'],
-  )  # fmt: skip
+    new.params['prm'],
+    state.params['prm'],
+  )
   assert max(jax.tree.leaves(moved)) > 1e-4
   alone = batch.replace(outcome=jnp.ones(B))
   _, metrics = signal.update(state, alone, signals, None)
@@ -188,7 +205,7 @@ def test_step_rewards_are_a_float64_recomputation():
 
 
 @pytest.mark.parametrize(
-  'how', [pytest.param('padding', marks=pytest.mark.slow), 'order']
+  'how', [pytest.param('padding', marks=pytest.mark.nightly), 'order']
 )
 def test_padding_and_order_of_rows_do_not_matter(how):
   state, signal = moved_prm()
@@ -202,8 +219,13 @@ def test_padding_and_order_of_rows_do_not_matter(how):
     signals = {'old_logp': old_logp(state, batch)}
     fields, _ = signal.score(state, batch, signals)
     new, metrics = signal.update(state, batch, signals, None)
-    results.append((fields['implicit_prm.step'], metrics['prm/loss'][0],
-                    metrics['prm/grad_norm'][0]))  # fmt: skip
+    results.append(
+      (
+        fields['implicit_prm.step'],
+        metrics['prm/loss'][0],
+        metrics['prm/grad_norm'][0],
+      )
+    )
     del new
   for x, y in zip(*results, strict=True):
     np.testing.assert_allclose(x, y, atol=1e-6, rtol=1e-5)
@@ -218,15 +240,17 @@ def test_pairs_are_of_one_group_and_padding_makes_none():
   empty = batch.turns.valid.at[2].set(False)
   fewer = batch.replace(turns=batch.turns.replace(valid=empty))
   assert np.argwhere(preference.pair_weights(fewer)).tolist() == [
-    [0, 1], [3, 5], [4, 5],
-  ]  # fmt: skip
+    [0, 1],
+    [3, 5],
+    [4, 5],
+  ]
 
 
 def test_the_loss_has_the_papers_gradient():
   """d loss / dQ+ = -sigmoid(Q- - Q+), summed over pairs and divided by them."""
   q = jnp.array([0.3, -0.2, 0.5])
   pairs = jnp.array([[0, 1.0, 1.0], [0, 0, 0], [0, 1.0, 0]])
-  got = jax.grad(preference.pair_loss)(q, pairs)
+  got = jax.grad(ops.pair_loss)(q, pairs)
   s = lambda x: 1 / (1 + np.exp(-x))  # noqa: E731
   a, b, c = -s(-0.5), -s(0.2), -s(-0.7)
   np.testing.assert_allclose(

@@ -60,8 +60,10 @@ def test_loss_and_gradient(layout):
 def test_reward_of_a_turn():
   """alpha c + beta (1 - invalid) on turns that happened, and nowhere else."""
   laid = batches.lay(STORY, padding=1)
-  invalid = np.arange(laid.batch.turns.valid.size).reshape(
-    laid.batch.turns.valid.shape) % 2  # fmt: skip
+  invalid = (
+    np.arange(laid.batch.turns.valid.size).reshape(laid.batch.turns.valid.shape)
+    % 2
+  )
   turns = laid.batch.turns.replace(terms={'invalid': invalid})
   names = [
     ('add_signal', {'name': 'implicit_prm.step', 'coef': 2.0}),
@@ -82,10 +84,15 @@ def test_it_learns_to_add_up_to_the_outcome():
   batch = make_batch()
   context = Context(
     {'policy': policy.module(SHAPE), 'progress': head},
-    {'policy': optimizer.Rule(), 'progress': optimizer.Rule(lr=0.1)},
+    {
+      'policy': optimizer.OptimizerConfig(),
+      'progress': optimizer.OptimizerConfig(lr=0.1),
+    },
     micro=4,
   )
-  learner = update.Learner(wiring=registry.Wiring(), context=context)
+  learner = update.Algorithm.from_spec(
+    spec=registry.MethodSpec(), context=context
+  )
   state = update.init(learner, jax.random.key(0))
   signal = progress.progress(context, steps=200)
   assert signal.order == 'score_then_update'

@@ -82,9 +82,12 @@ def test_found_by_hand():
   # Group 0: means 2, 3, 0: found. Group 1: two turns of equal size: 1/2.
   # Group 2 has no truth and does not count.
   credit = np.array([[4, 1, 0], [0, -5, 0], [2, -2, 99], [1, 2, 3]], float)
-  assert credit_accuracy.found(credit, truth, valid, group) == 0.75
+  assert credit_accuracy.top_turn_share(credit, truth, valid, group) == 0.75
   same = np.ones_like(truth)
-  assert credit_accuracy.found(same, truth, valid, group) == (1 / 3 + 1 / 2) / 2
+  assert (
+    credit_accuracy.top_turn_share(same, truth, valid, group)
+    == (1 / 3 + 1 / 2) / 2
+  )
 
 
 def test_rounding_is_no_information():

@@ -67,6 +67,14 @@ def test_mean_interval_by_hand():
   np.testing.assert_allclose(got, (3 - half, 3 + half), atol=1e-6)
 
 
+def test_difference_of_means_by_hand():
+  """Spreads 1 and 4: se √(5/3), 2.941 degrees after Satterthwaite."""
+  low, high = intervals.mean_difference([1, 2, 3], [2, 4, 6])
+  half = stats.t.ppf(0.975, 50 / 17) * np.sqrt(5 / 3)
+  assert (low, high) == pytest.approx((-2 - half, -2 + half))
+  assert intervals.mean_difference([2, 2], [1, 1, 1]) == (1.0, 1.0)
+
+
 def test_bootstrap_of_a_mean_is_close_to_student():
   values = np.random.default_rng(0).normal(2.0, 3.0, size=200)
   got = intervals.bootstrap(values, np.mean, seed=0, n=4000)
@@ -103,6 +111,7 @@ def test_higher_level_is_wider():
     (lambda: intervals.difference(5, 4, 1, 2), 'successes=5'),
     (lambda: intervals.mean_interval([1.0]), 'run more seeds'),
     (lambda: intervals.mean_interval([1, 2], level=1), 'level=1'),
+    (lambda: intervals.mean_difference([1.0], [1, 2]), 'run more seeds'),
     (lambda: intervals.bootstrap([1.0], np.mean, seed=0), 'at least 2'),
     (lambda: intervals.bootstrap([1, 2], np.mean, seed=0, n=0), 'n=0'),
   ],

@@ -6,32 +6,8 @@ import pytest
 
 from agentrl.configs import base
 from agentrl.study import credit as study_credit
-from agentrl.study import credit_report
 from agentrl.types import Credit
-
-SIZE = study_credit.Size(seeds=6, tasks=2, group=8, warm=1, fit=70)
-NAMES = ['dr_grpo', 'gigpo_no_std', 'oprl']
-
-
-@pytest.fixture(scope='module')
-def measured(tmp_path_factory):
-  """Of methods that need nothing, and of one that is not for this place."""
-  folder = str(tmp_path_factory.mktemp('data'))
-  original = study_credit.config
-
-  def config(name, *args):
-    c = original(name, *args)
-    c.data = folder
-    c.env.update(dict(train=8, test=2, length=3))
-    c.rollout.turns = 3
-    c.micro = 48
-    if name == 'oprl':
-      raise ValueError('there is no prm here')
-    return c
-
-  with pytest.MonkeyPatch.context() as patch:
-    patch.setattr(study_credit, 'config', config)
-    yield study_credit.measure(NAMES, 'bifurcation', SIZE)
+from tests.study.small_credit import NAMES, SIZE
 
 
 def test_what_cannot_be_measured_is_skipped_with_its_reason(measured):
@@ -68,20 +44,6 @@ def test_seeds_differ_and_tasks_do_not(measured):
   assert np.all(task[:, -1] == task[0, -1])
 
 
-def test_table_and_picture(measured, tmp_path):
-  report, credits, played = measured
-  text = credit_report.table(report)
-  lines = text.splitlines()
-  assert lines[1].startswith('gigpo_no_std')
-  assert 'left out: oprl: there is no prm here' in lines
-  path = tmp_path / 'x.png'
-  credit_report.picture(credits, played, path, 'title')
-  assert path.stat().st_size > 10_000
-  seed, chosen = credit_report.chosen(played)
-  assert len(chosen) == 16
-  assert played.solved[seed, chosen[0]]
-
-
 def test_mean_over_the_tokens_of_a_turn(measured):
   played = measured[2]
   batch = jax.device_get(played.batches)
@@ -106,5 +68,5 @@ def test_the_truth_of_the_lake_is_not_known():
 def test_a_config_that_fits_is_changed_in_size_only():
   c = study_credit.config('gigpo', 'sokoban', SIZE)
   assert c.advantage == ('episode', 'step')
-  assert (c.rollout.batch, c.rollout.group) == (16, 8)
+  assert (c.rollout.batch, c.rollout.group_size) == (16, 8)
   assert base.wiring(c).stream['step'][0] == 'step_return'

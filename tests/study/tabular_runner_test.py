@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from agentrl.study import tabular_runner
-from agentrl.study.execute import Ask
+from agentrl.study.execute import RunRequest
 from agentrl.study.spec import Arm, Claim, Env, Study
 from agentrl.tabular import train
 from tests.integration.timeless import report
@@ -34,15 +34,29 @@ def get_study():
 
 def study(**changes):
   fields = {
-    'name': 's', 'title': 's', 'question': 's', 'by': 'tabular',
-    'arms': (Arm('a', 'A', 'configs/grpo.py'),
-             Arm('b', 'B', 'configs/oprl.py', salt=2,
-                 rates={'role.policy.lr': 1.0, 'role.prm.lr': 0.5})),
+    'name': 's',
+    'title': 's',
+    'question': 's',
+    'by': 'tabular',
+    'arms': (
+      Arm('a', 'A', 'configs/grpo.py'),
+      Arm(
+        'b',
+        'B',
+        'configs/oprl.py',
+        salt=2,
+        rates={'role.policy.lr': 1.0, 'role.prm.lr': 0.5},
+      ),
+    ),
     'envs': {'one': Env('one', {'world': 'bifurcation', 'iterations': 7})},
     'claims': (Claim('x', 'a', 'b', 'area', 1.0),),
-    'env_steps': 10, 'tokens': 10, 'threshold': 'a', 'reference': 'a',
-    'grid': (0.1, 0.2), 'rate': 0.1,
-  }  # fmt: skip
+    'env_steps': 10,
+    'tokens': 10,
+    'threshold': 'a',
+    'reference': 'a',
+    'grid': (0.1, 0.2),
+    'rate': 0.1,
+  }
   return Study(**{**fields, **changes})
 
 
@@ -61,23 +75,30 @@ def test_an_arm_is_one_program_and_what_it_told_is_kept(tmp_path, monkeypatch):
     }
 
   monkeypatch.setattr(train, 'curves', curves)
-  asks = [Ask('one', x, rate, seed)
-          for seed in (3, 1) for x in 'ab' for rate in (0.2, 0.1)]  # fmt: skip
+  asks = [
+    RunRequest('one', x, rate, seed)
+    for seed in (3, 1)
+    for x in 'ab'
+    for rate in (0.2, 0.1)
+  ]
   run = tabular_runner.runner(study(), str(tmp_path))
   found = run(asks)
   both = [0.1, 0.2], [1, 3]
   assert calls == [
-    (*both, 0, None, 'bifurcation', 7), (*both, 2, 0.5, 'bifurcation', 7),
-  ]  # fmt: skip
+    (*both, 0, None, 'bifurcation', 7),
+    (*both, 2, 0.5, 'bifurcation', 7),
+  ]
   for a in asks:
     assert found[a].success[0] == pytest.approx(100 * a.rate + a.seed)
-    assert found[a].told['seen'] == found[a].success[0]
+    assert found[a].metrics['seen'] == found[a].success[0]
   again = tabular_runner.runner(study(), str(tmp_path))(asks[:4] + asks[4:])
   assert len(calls) == 2
   np.testing.assert_array_equal(again[asks[3]].success, found[asks[3]].success)
-  run([*asks, Ask('one', 'a', 0.1, 4)])  # another seed: other luck in vmap
+  run(
+    [*asks, RunRequest('one', 'a', 0.1, 4)]
+  )  # another seed: other luck in vmap
   assert len(calls) == 3
-  run([Ask('one', 'a', 0.1, 1, tuning=True)])
+  run([RunRequest('one', 'a', 0.1, 1, tuning=True)])
   assert len(calls) == 4
 
 

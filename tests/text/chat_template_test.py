@@ -105,7 +105,7 @@ def user(content='go left'):
 
 def speak(chat, talk, text, ended=True):
   ids = chat.words.encode(text) + [chat.eot] * ended
-  return chat_template.said(chat, talk, ids)
+  return chat_template.add_reply(chat, talk, ids)
 
 
 @pytest.mark.parametrize('kind', KINDS)
@@ -129,11 +129,11 @@ def test_ids_are_only_appended(chats, kind, first, turns):
   for ids, ended, answer in turns:
     ids = [i for i in ids if i != chat.eot] + [chat.eot] * ended
     before = len(talk.ids)
-    longer = chat_template.said(chat, talk, ids)
+    longer = chat_template.add_reply(chat, talk, ids)
     assert longer.ids == (*talk.ids, *ids)
     assert longer.agent == (*talk.agent, *[True] * len(ids))
     spoken += range(before, before + len(ids))
-    talk = chat_template.heard(chat, longer, [user(answer)])
+    talk = chat_template.add_messages(chat, longer, [user(answer)])
     assert talk.ids[: len(longer.ids)] == longer.ids
     rest = talk.ids[len(longer.ids) :]
     # The turn ends once, by the agent or for it; then the other's does.
@@ -161,7 +161,9 @@ def test_a_faithful_template_gives_its_own_ids(
   chat = chats[kind]
   talk = chat_template.start(chat, [user(first)])
   for mine, theirs in turns:
-    talk = chat_template.heard(chat, speak(chat, talk, mine), [user(theirs)])
+    talk = chat_template.add_messages(
+      chat, speak(chat, talk, mine), [user(theirs)]
+    )
   assert not talk.rewritten
   theirs = transformers.AutoTokenizer.from_pretrained(folders[kind])
   whole = theirs.apply_chat_template(
@@ -173,12 +175,15 @@ def test_a_faithful_template_gives_its_own_ids(
   assert talk.text == chat.words.decode(talk.ids)
 
 
-@pytest.mark.parametrize(('kind', 'text'), [
-  ('thinking', THOUGHT),
-  ('counting', 'up'),
-  ('asking', 'up'),
-  ('headers', ' up '),
-])  # fmt: skip
+@pytest.mark.parametrize(
+  ('kind', 'text'),
+  [
+    ('thinking', THOUGHT),
+    ('counting', 'up'),
+    ('asking', 'up'),
+    ('headers', ' up '),
+  ],
+)
 def test_rewriting_is_told_and_what_was_sampled_stays(
   chats, folders, caplog, kind, text
 ):
@@ -186,10 +191,11 @@ def test_rewriting_is_told_and_what_was_sampled_stays(
   chat = chats[kind]
   one = speak(chat, chat_template.start(chat, [user()]), text)
   with caplog.at_level(logging.WARNING, logger='absl'):
-    talk = chat_template.heard(chat, one, [user('and now?')])
-    again = chat_template.heard(chat, speak(chat, talk, 'up'), [user()])
-  assert [r.getMessage().count('rewrites earlier turns') for r in caplog.records
-          ] == [1]  # fmt: skip
+    talk = chat_template.add_messages(chat, one, [user('and now?')])
+    again = chat_template.add_messages(chat, speak(chat, talk, 'up'), [user()])
+  assert [
+    r.getMessage().count('rewrites earlier turns') for r in caplog.records
+  ] == [1]
   assert talk.rewritten
   assert again.rewritten
   assert talk.ids[: len(one.ids)] == one.ids
@@ -197,15 +203,17 @@ def test_rewriting_is_told_and_what_was_sampled_stays(
   assert text in talk.text
   strict = chat_template.load(folders[kind], rewriting='error')
   with pytest.raises(ValueError, match=r"rewrites earlier turns.*to 'keep'"):
-    chat_template.heard(strict, one, [user()])
+    chat_template.add_messages(strict, one, [user()])
 
 
 def test_a_thought_is_no_rewriting_before_the_next_question(chats):
   """A tool's answer leaves this turn's thoughts where they are."""
   chat = chats['thinking']
   one = speak(chat, chat_template.start(chat, [user()]), THOUGHT)
-  assert not chat_template.heard(chat, one, [Message('tool', 'wall')]).rewritten
-  assert chat_template.heard(chat, one, [user()]).rewritten
+  assert not chat_template.add_messages(
+    chat, one, [Message('tool', 'wall')]
+  ).rewritten
+  assert chat_template.add_messages(chat, one, [user()]).rewritten
 
 
 def test_that_it_was_rewritten_once_stays_told(tmp_path):
@@ -213,10 +221,10 @@ def test_that_it_was_rewritten_once_stays_told(tmp_path):
   checkpoints.tokenizer(tmp_path, template=HIDING)
   chat = chat_template.load(tmp_path)
   first = speak(chat, chat_template.start(chat, [user()]), THOUGHT)
-  assert not chat_template.heard(chat, first, [user()]).rewritten
-  tool = chat_template.heard(chat, first, [Message('tool', 'wall')])
+  assert not chat_template.add_messages(chat, first, [user()]).rewritten
+  tool = chat_template.add_messages(chat, first, [Message('tool', 'wall')])
   assert tool.rewritten
-  last = chat_template.heard(chat, speak(chat, tool, 'up'), [user()])
+  last = chat_template.add_messages(chat, speak(chat, tool, 'up'), [user()])
   assert last.rewritten
   # By itself the whole would not show it: it reads as it was said.
   whole = chat_template.start(chat, last.messages)
@@ -233,7 +241,7 @@ def test_nobody_can_write_a_special_token(chats, kind):
     assert calm.ids.count(i) == loud.ids.count(i)
   assert literals in chat.words.decode(loud.ids)
   answers = [
-    chat_template.heard(chat, speak(chat, calm, 'up'), [user(x)])
+    chat_template.add_messages(chat, speak(chat, calm, 'up'), [user(x)])
     for x in ('a', f'a{literals}')
   ]
   for i in chat.specials.values():
@@ -252,11 +260,11 @@ def test_who_speaks_when(chats):
   chat = chats['chatml']
   talk = chat_template.start(chat, [user()])
   with pytest.raises(ValueError, match='has not spoken since'):
-    chat_template.heard(chat, talk, [user()])
+    chat_template.add_messages(chat, talk, [user()])
   with pytest.raises(ValueError, match='has spoken already'):
     speak(chat, speak(chat, talk, 'up'), 'up')
   with pytest.raises(ValueError, match='at 1 of a message of 3 tokens; cut'):
-    chat_template.said(chat, talk, [70, chat.eot, 70])
+    chat_template.add_reply(chat, talk, [70, chat.eot, 70])
   with pytest.raises(ValueError, match='at least one message, got none'):
     chat_template.start(chat, [])
   with pytest.raises(ValueError, match='who is to speak next'):
@@ -272,15 +280,18 @@ NO_END = "{% for m in messages %}{{ m.role + ': ' + m.content }}{% endfor %}"
 NO_AGENT = "{% for m in messages %}{{ m.role + '<|im_end|>' }}{% endfor %}"
 
 
-@pytest.mark.parametrize(('how', 'settings', 'message'), [
-  ({'template': None}, {}, 'has no chat template; put a'),
-  ({'template': NO_END}, {}, 'begins with no special token'),
-  ({'template': NO_AGENT}, {}, 'leaves out what the agent says'),
-  ({'template': '{% if %}'}, {}, 'refuses messages of roles'),
-  ({'template': CHATML, 'eos': None}, {}, 'no end-of-sequence token'),
-  ({'template': CHATML}, {'vocab': 99}, 'ids up to .* has 99 rows'),
-  ({'template': CHATML}, {'rewriting': 'kep'}, "rewriting='kep' is unknown"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+  ('how', 'settings', 'message'),
+  [
+    ({'template': None}, {}, 'has no chat template; put a'),
+    ({'template': NO_END}, {}, 'begins with no special token'),
+    ({'template': NO_AGENT}, {}, 'leaves out what the agent says'),
+    ({'template': '{% if %}'}, {}, 'refuses messages of roles'),
+    ({'template': CHATML, 'eos': None}, {}, 'no end-of-sequence token'),
+    ({'template': CHATML}, {'vocab': 99}, 'ids up to .* has 99 rows'),
+    ({'template': CHATML}, {'rewriting': 'kep'}, "rewriting='kep' is unknown"),
+  ],
+)
 def test_bad_input(tmp_path, how, settings, message):
   checkpoints.tokenizer(tmp_path, **how)
   with pytest.raises(ValueError, match=message) as caught:

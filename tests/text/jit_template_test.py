@@ -21,7 +21,7 @@ def load(path, template=None, kind='chatml'):
 
 def framed(chat, system=''):
   said = [[*chat.words.encode(x), chat.eot] for x in ('up', 'left')]
-  return jit_template.frame(chat, PIECES, said, system=system)
+  return jit_template.jit_template(chat, PIECES, said, system=system)
 
 
 @pytest.fixture(scope='module', params=list(checkpoints.CHATS))
@@ -45,8 +45,11 @@ ENDED = st.booleans()
 
 
 @settings(deadline=None, max_examples=8)
-@given(first=TEXT, turns=st.lists(st.tuples(ENDED, TEXT), max_size=3),
-       system=st.sampled_from(['', 'You play.']))  # fmt: skip
+@given(
+  first=TEXT,
+  turns=st.lists(st.tuples(ENDED, TEXT), max_size=3),
+  system=st.sampled_from(['', 'You play.']),
+)
 def test_it_is_the_template(chat, first, turns, system):
   """Of the whole conversation, though turns that were cut short are ended."""
   f = framed(chat, system)
@@ -78,14 +81,17 @@ def test_turns_end_as_the_template_ends_them(tmp_path):
   assert f.between == 1 + f.later.size
 
 
-@pytest.mark.parametrize(('obs', 'want'), [
-  ([0, 3, 1, 3, -1], [0, 3, 1, -1, -1]),
-  ([3, 3, 4, 3, 3], [-1, -1, 4, -1, -1]),
-  ([3, -1, 3, -1, -1], [-1] * 5),
-  ([2, 1, 0, 4, 0], [2, 1, 0, 4, 0]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+  ('obs', 'want'),
+  [
+    ([0, 3, 1, 3, -1], [0, 3, 1, -1, -1]),
+    ([3, 3, 4, 3, 3], [-1, -1, 4, -1, -1]),
+    ([3, -1, 3, -1, -1], [-1] * 5),
+    ([2, 1, 0, 4, 0], [2, 1, 0, 4, 0]),
+  ],
+)
 def test_white_space_at_the_ends_is_left_out(obs, want):
-  f = jit_template.Frame(
+  f = jit_template.JitTemplate(
     *(jnp.zeros(1, jnp.int32),) * 3,
     blank=jnp.array([not x.strip() for x in PIECES]),
     eot=2,
@@ -94,19 +100,23 @@ def test_white_space_at_the_ends_is_left_out(obs, want):
 
 
 BODY = checkpoints.CHATML
-NUMBERED = BODY.replace("'<|im_start|>' + m.role", "'<|im_start|>' + m.role + "
-                        "(loop.index | string)")  # fmt: skip
+NUMBERED = BODY.replace(
+  "'<|im_start|>' + m.role", "'<|im_start|>' + m.role + (loop.index | string)"
+)
 OTHER = BODY.replace('m.content', "(m.content | replace('#', '='))")
 GLUED = BODY.replace("'\\n' + m.content", "' ' + m.content")
 DATED = BODY.replace('Be brief.', "' + strftime_now('%d %b %Y') + '")
 
 
-@pytest.mark.parametrize(('template', 'message'), [
-  (NUMBERED, 'same tokens around turn 2 and turn 1; set rollout.frame'),
-  (OTHER, 'same tokens around observations such as'),
-  (GLUED, "same tokens around observations such as 'up"),
-  (DATED, r'writes the date.*strftime_now\(...\)'),
-])  # fmt: skip
+@pytest.mark.parametrize(
+  ('template', 'message'),
+  [
+    (NUMBERED, 'same tokens around turn 2 and turn 1; set rollout.chat_format'),
+    (OTHER, 'same tokens around observations such as'),
+    (GLUED, "same tokens around observations such as 'up"),
+    (DATED, r'writes the date.*strftime_now\(...\)'),
+  ],
+)
 def test_frames_that_depend_on_what_is_said_or_when(
   tmp_path, template, message
 ):

@@ -12,8 +12,16 @@ from agentrl.text import chat_template, jit_template
 from agentrl.text.chat_template import Message
 from tests import checkpoints
 
-SPECIALS = ('<pad>', '<s>', '<end>', '<user>', '<asks>', '<|im_start|>',
-            '<|im_end|>', '<unk>')  # fmt: skip
+SPECIALS = (
+  '<pad>',
+  '<s>',
+  '<end>',
+  '<user>',
+  '<asks>',
+  '<|im_start|>',
+  '<|im_end|>',
+  '<unk>',
+)
 # What is said right behind a special token, behind a new line, and in between.
 TIGHT = """
 {{- '<s>' -}}
@@ -22,18 +30,26 @@ TIGHT = """
 {%- endfor -%}
 {%- if add_generation_prompt %}{{ '<asks>' }}{% endif -%}
 """
-LOOSE = TIGHT.replace("'<asks>' ", "'<asks>\\n' ").replace(
-  "{{ '<asks>' }}", "{{ '<asks>\\n' }}").replace(
-  "'<user>') + m", "'<user>\\n') + m")  # fmt: skip
+LOOSE = (
+  TIGHT.replace("'<asks>' ", "'<asks>\\n' ")
+  .replace("{{ '<asks>' }}", "{{ '<asks>\\n' }}")
+  .replace("'<user>') + m", "'<user>\\n') + m")
+)
 # The first line of it has no special token before it.
 BARE = LOOSE.replace("{{- '<s>' -}}", "{{- 'Be brief.' -}}")
 # Thoughts of turns before the last question are taken out.
-THINKING = LOOSE.replace('m.content', "(m.content if loop.index0 >= messages | "
-  "length - 2 else m.content.split('</think>')[-1].lstrip('\\n'))")  # fmt: skip
+THINKING = LOOSE.replace(
+  'm.content',
+  '(m.content if loop.index0 >= messages | '
+  "length - 2 else m.content.split('</think>')[-1].lstrip('\\n'))",
+)
 TEMPLATES = {
-  'tight': TIGHT, 'loose': LOOSE, 'bare': BARE, 'thinking': THINKING,
+  'tight': TIGHT,
+  'loose': LOOSE,
+  'bare': BARE,
+  'thinking': THINKING,
   'chatml': checkpoints.CHATML.replace('<|im_end|>', '<end>'),
-}  # fmt: skip
+}
 CORPUS = ['up down left right', 'go up', 'a box and the wall', 'user says so']
 LETTERS = [chr(i) for i in range(32, 127)] + ['\n', 'é', '▁']
 
@@ -49,12 +65,19 @@ def metaspace(scheme, model=models.BPE):
 def llama():
   """As converted from SentencePiece by old versions: in the normalizer."""
   inner = tokenizers.Tokenizer(models.BPE(unk_token='<unk>'))
-  inner.normalizer = normalizers.Sequence([
-    normalizers.Prepend('▁'), normalizers.Replace(' ', '▁'),
-  ])  # fmt: skip
-  inner.decoder = decoders.Sequence([
-    decoders.Replace('▁', ' '), decoders.Fuse(), decoders.Strip(' ', 1, 0),
-  ])  # fmt: skip
+  inner.normalizer = normalizers.Sequence(
+    [
+      normalizers.Prepend('▁'),
+      normalizers.Replace(' ', '▁'),
+    ]
+  )
+  inner.decoder = decoders.Sequence(
+    [
+      decoders.Replace('▁', ' '),
+      decoders.Fuse(),
+      decoders.Strip(' ', 1, 0),
+    ]
+  )
   return inner, trainers.BpeTrainer
 
 
@@ -102,10 +125,16 @@ def make(path, kind, template):
   alphabet = LETTERS
   if kind.startswith('bytes'):
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-  inner.train_from_iterator(CORPUS, trainer(
-    vocab_size=400, special_tokens=list(SPECIALS), initial_alphabet=alphabet,
-    show_progress=False, **options,
-  ))  # fmt: skip
+  inner.train_from_iterator(
+    CORPUS,
+    trainer(
+      vocab_size=400,
+      special_tokens=list(SPECIALS),
+      initial_alphabet=alphabet,
+      show_progress=False,
+      **options,
+    ),
+  )
   theirs = transformers.PreTrainedTokenizerFast(
     tokenizer_object=inner, eos_token='<end>', pad_token='<pad>'
   )
@@ -114,8 +143,20 @@ def make(path, kind, template):
   return path
 
 
-PARTS = ('up', ' down', 'left  right', '\n', ' ', 'go', '.', 'a box', '</', 'é',
-         '<think>', 'the wall ')  # fmt: skip
+PARTS = (
+  'up',
+  ' down',
+  'left  right',
+  '\n',
+  ' ',
+  'go',
+  '.',
+  'a box',
+  '</',
+  'é',
+  '<think>',
+  'the wall ',
+)
 
 
 def content(draw, literals=False):
@@ -135,9 +176,10 @@ def conversation(draw, turns, **how):
 
 def whole(theirs, messages):
   return theirs.apply_chat_template(
-    [m._asdict() for m in messages], add_generation_prompt=True,
+    [m._asdict() for m in messages],
+    add_generation_prompt=True,
     return_dict=False,
-  )  # fmt: skip
+  )
 
 
 def played(chat, messages):
@@ -145,8 +187,8 @@ def played(chat, messages):
   talk = chat_template.start(chat, messages[:1])
   for mine, heard in zip(messages[1::2], messages[2::2], strict=True):
     ids = [*chat.words.encode(mine.content), chat.eot]
-    talk = chat_template.heard(
-      chat, chat_template.said(chat, talk, ids), [heard]
+    talk = chat_template.add_messages(
+      chat, chat_template.add_reply(chat, talk, ids), [heard]
     )
   return talk
 
@@ -183,8 +225,9 @@ def test_conversations_are_those_of_transformers(kind, template, tmp_path):
 @pytest.mark.parametrize('legacy', [False, True])
 def test_those_of_llama_itself(legacy, tmp_path):
   """The class of transformers, which makes its own parts."""
-  model = json.loads((make(tmp_path, 'first', 'loose') / 'tokenizer.json')
-                     .read_text())['model']  # fmt: skip
+  model = json.loads(
+    (make(tmp_path, 'first', 'loose') / 'tokenizer.json').read_text()
+  )['model']
   theirs = transformers.LlamaTokenizer(
     vocab=model['vocab'],
     merges=[tuple(x) for x in model['merges']],
@@ -237,7 +280,7 @@ def test_frames_of_sentencepiece(kind, tmp_path):
   chat = chat_template.load(make(tmp_path, kind, 'loose'))
   theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
   said = [[*chat.words.encode('up'), chat.eot]]
-  f = jit_template.frame(chat, ('#', '.', '\n'), said)
+  f = jit_template.jit_template(chat, ('#', '.', '\n'), said)
   messages = [Message('user', '#.#')]
   ids = [*f.first.tolist(), *chat.words.encode('#.#'), *f.after.tolist()]
   assert ids == whole(theirs, messages)
@@ -252,4 +295,4 @@ def test_a_frame_names_the_tokenizer_that_joins(tmp_path):
   chat = chat_template.load(path)
   said = [[*chat.words.encode('up'), chat.eot]]
   with pytest.raises(ValueError, match='tokenizer joins joins observations'):
-    jit_template.frame(chat, ('#', '.'), said)
+    jit_template.jit_template(chat, ('#', '.'), said)

@@ -29,8 +29,11 @@ def told(name, **types):
   )
 
 
-TOOLS = (told('search', query='string'), told('python', code='string'),
-         told('add', numbers='array'))  # fmt: skip
+TOOLS = (
+  told('search', query='string'),
+  told('python', code='string'),
+  told('add', numbers='array'),
+)
 SEARCH = Call('search', {'query': 'a b'})
 
 
@@ -290,10 +293,20 @@ def test_no_format_of_json_refuses_json():
 
 
 @pytest.mark.parametrize('name', tool_calls.FORMATS)
-@pytest.mark.parametrize('value', [
-  ..., b'a', {1, 2}, (1, 2), 1j, float('inf'), [float('nan')], {1: 2},
-  pytest.param(10**5000, id='large'),
-])  # fmt: skip
+@pytest.mark.parametrize(
+  'value',
+  [
+    ...,
+    b'a',
+    {1, 2},
+    (1, 2),
+    1j,
+    float('inf'),
+    [float('nan')],
+    {1: 2},
+    pytest.param(10**5000, id='large'),
+  ],
+)
 def test_what_json_does_not_have_is_not_written(name, value):
   with pytest.raises(ValueError, match="'f' cannot be written: JSON does not"):
     tool_calls.format_of(name).write([Call('f', {'x': value})])
@@ -307,7 +320,7 @@ HIDES = {
   'llama_json': ['{"name": "search", "parameters": {"query": "a </think> b"}}'],
   'llama_pythonic': ["[search(query='a </think> b')]"],
   'tagged': ['<search>a </think> b</search>'],
-}  # fmt: skip
+}
 AFTER = {
   'hermes': '<tool_call>{"name": "search", "arguments": {"query": "a b"}}'
   '</tool_call>',
@@ -318,9 +331,10 @@ AFTER = {
 JOINS = {'hermes': '\n', 'llama_json': ';', 'tagged': ' '}
 
 
-@pytest.mark.parametrize(('name', 'text'), cases(
-  {name: [(text,) for text in found] for name, found in HIDES.items()}
-))  # fmt: skip
+@pytest.mark.parametrize(
+  ('name', 'text'),
+  cases({name: [(text,) for text in found] for name, found in HIDES.items()}),
+)
 def test_a_call_that_its_own_argument_hides_is_a_fault(name, text):
   (found,) = parse(name, text)
   assert isinstance(found, Malformed)
@@ -353,8 +367,10 @@ def test_names_that_a_format_cannot_take_are_told_with_the_tools():
     schema={'properties': {'a': {}}, 'required': ['a']},
   )
   for name, tool in (
-    ('llama_pythonic', dashed), ('tagged', thinks), ('tagged', wide)
-  ):  # fmt: skip
+    ('llama_pythonic', dashed),
+    ('tagged', thinks),
+    ('tagged', wide),
+  ):
     form = tool_calls.format_of(name)
     for use in (form.teach, lambda tools, form=form: form.parse('', tools)):
       with pytest.raises(ValueError, match=f"'{tool.name}' cannot be called"):
@@ -376,13 +392,35 @@ def test_a_tag_holds_its_argument_as_it_is(text):
 @given(
   text=st.lists(
     st.sampled_from(
-      ['<tool_call>', '</tool_call>', '{', '}', '"name"', ':', '"a"', '[', ']',
-       'f(', ')', 'x=', '1', ',', ';', '<search>', '</search>', '</think>',
-       '\\', '\x00', '\udc80', ' ', '<|python_tag|>']
+      [
+        '<tool_call>',
+        '</tool_call>',
+        '{',
+        '}',
+        '"name"',
+        ':',
+        '"a"',
+        '[',
+        ']',
+        'f(',
+        ')',
+        'x=',
+        '1',
+        ',',
+        ';',
+        '<search>',
+        '</search>',
+        '</think>',
+        '\\',
+        '\x00',
+        '\udc80',
+        ' ',
+        '<|python_tag|>',
+      ]
     ),
     max_size=12,
   ).map(''.join)
-)  # fmt: skip
+)
 def test_no_text_raises(name, text):
   for call in parse(name, text):
     assert isinstance(call, Call | Malformed)

@@ -6,7 +6,7 @@ import pytest
 
 from agentrl.text.tool_calls.base import Call, Malformed
 from agentrl.tool import base
-from agentrl.tool.base import Answer, Fault
+from agentrl.tool.base import Answer, ToolError
 from agentrl.tool.schema import mismatch, schema
 
 
@@ -28,7 +28,7 @@ class Echo:
     if text == 'raise':
       raise KeyError('gone')
     if text == 'fault':
-      raise Fault('memory', 'too much')
+      raise ToolError('memory', 'too much')
     return 3 if text == 'number' else text * times
 
 
@@ -182,4 +182,4 @@ def test_mistakes_are_named(pool):
   with pytest.raises(ValueError, match='echo'):
     base.run([], [Echo(), Echo()], pool)
   with pytest.raises(ValueError, match='broken'):
-    Fault('broken', 'it')
+    ToolError('broken', 'it')

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrl.tool.base import Fault
+from agentrl.tool.base import ToolError
 from agentrl.tool.calculator import Calculator, evaluate
 
 ask = Calculator()
@@ -77,7 +77,7 @@ def test_it_computes(expression, want):
   ],
 )
 def test_it_says_why_there_is_no_answer(expression, why):
-  with pytest.raises(Fault) as caught:
+  with pytest.raises(ToolError) as caught:
     ask(expression=expression)
   assert caught.value.kind == 'error'
   assert why in caught.value.text
@@ -112,6 +112,6 @@ def test_roots_of_squares_are_exact(n):
 def test_what_an_agent_writes_warns_nobody():
   with warnings.catch_warnings(record=True) as seen:
     for text in ('3and 4', '1 is 1', '2if 1else 3', '1 (2)'):
-      with contextlib.suppress(Fault):
+      with contextlib.suppress(ToolError):
         evaluate(text)
   assert not seen

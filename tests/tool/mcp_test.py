@@ -11,7 +11,7 @@ import pytest
 from agentrl import install
 from agentrl.text.tool_calls.base import Call
 from agentrl.tool import base
-from agentrl.tool.base import Fault
+from agentrl.tool.base import ToolError
 from agentrl.tool.mcp import McpServer
 from tests import marks
 
@@ -106,7 +106,7 @@ def test_its_tools_are_tools_and_end_with_it(server):
   assert 'fail' in answers[8].text
 
   server._seconds = 0.2
-  with pytest.raises(Fault) as caught:
+  with pytest.raises(ToolError) as caught:
     tools['sleep'](seconds=5.0)
   assert caught.value.kind == 'time'
   server._seconds = 60
@@ -118,7 +118,7 @@ def test_its_tools_are_tools_and_end_with_it(server):
       break
     time.sleep(0.1)
   assert not alive(pid)
-  with pytest.raises(Fault, match='has ended'):
+  with pytest.raises(ToolError, match='has ended'):
     tools['add'](a=2, b=3)
 
 
@@ -128,7 +128,7 @@ def test_a_server_that_dies_costs_its_calls_and_starts_again(command):
     tools = {tool.name: tool for tool in server.tools}
     first = tools['pid']()
     waiting = server._connection.ask('sleep', {'seconds': 50.0})
-    with pytest.raises(Fault, match='leave failed') as caught:
+    with pytest.raises(ToolError, match='leave failed') as caught:
       tools['leave']()
     assert caught.value.kind == 'error'
     with pytest.raises(Exception, match='closed'):
@@ -137,9 +137,11 @@ def test_a_server_that_dies_costs_its_calls_and_starts_again(command):
     second = tools['pid']()
     assert second != first
     assert tools['add'](a=1, b=2) == '3'
-    with pytest.raises(Fault, match='leave failed'):
+    with pytest.raises(ToolError, match='leave failed'):
       tools['leave']()
-    with pytest.raises(Fault, match='started again 1 times already') as caught:
+    with pytest.raises(
+      ToolError, match='started again 1 times already'
+    ) as caught:
       tools['add'](a=1, b=2)
     assert caught.value.kind == 'error'
   assert not alive(second)
@@ -148,7 +150,7 @@ def test_a_server_that_dies_costs_its_calls_and_starts_again(command):
 def test_an_error_of_a_living_server_starts_none(server):
   """Here of the protocol: there is no such tool."""
   pid = server.call('pid', {})
-  with pytest.raises(Fault, match='missing'):
+  with pytest.raises(ToolError, match='missing'):
     server.call('missing', {})
   assert server.call('pid', {}) == pid
 
@@ -159,9 +161,11 @@ def test_one_that_cannot_start_again_says_so(command, tmp_path):
   env = {'PYTHONPATH': os.pathsep.join(sys.path)}
   with McpServer([sys.executable, str(path)], env=env, seconds=60) as server:
     path.write_text('raise SystemExit("gone")')
-    with pytest.raises(Fault):
+    with pytest.raises(ToolError):
       server.call('leave', {})
-    with pytest.raises(Fault, match='pid failed: its server cannot be started'):
+    with pytest.raises(
+      ToolError, match='pid failed: its server cannot be started'
+    ):
       server.call('pid', {})
 
 
@@ -178,7 +182,7 @@ def test_mistakes_are_named(command, match):
     McpServer(command, seconds=20)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_nothing_that_a_server_started_is_left(command, marked):
   """Not even what has left its process group."""
   code = (
@@ -195,7 +199,7 @@ def test_nothing_that_a_server_started_is_left(command, marked):
   assert not marks.left(marked)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_silent_command_is_not_waited_for_and_is_ended(tmp_path):
   note = tmp_path / 'pid'
   code = (

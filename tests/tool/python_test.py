@@ -4,15 +4,15 @@ import pytest
 
 from agentrl.text.tool_calls.base import Call
 from agentrl.tool import base
-from agentrl.tool.base import Fault
+from agentrl.tool.base import ToolError
 from agentrl.tool.python import Python
-from agentrl.tool.sandbox.sandbox import Limits, Sandbox
+from agentrl.tool.sandbox.sandbox import Sandbox, SandboxLimits
 
 
 @pytest.fixture(scope='module')
 def python():
   try:
-    return Python(Sandbox(Limits(seconds=60, output=500)))
+    return Python(Sandbox(SandboxLimits(seconds=60, output=500)))
   except RuntimeError as error:
     pytest.skip(f'refused as it must be: {error}')
 
@@ -35,7 +35,7 @@ def test_it_answers_with_what_is_printed(python):
   ],
 )
 def test_faults_have_a_kind_and_a_sentence(python, code, kind, said):
-  with pytest.raises(Fault) as caught:
+  with pytest.raises(ToolError) as caught:
     python(code=code)
   assert caught.value.kind == kind
   assert said in caught.value.text

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from agentrl.tool.base import Fault
+from agentrl.tool.base import ToolError
 from agentrl.tool.sql import Sql
 
 
@@ -95,7 +95,7 @@ def test_the_shape_of_a_table_can_be_asked_for(database):
 def test_nothing_is_changed_and_the_reason_told(database, query, monkeypatch):
   monkeypatch.chdir(database.parent)
   before = database.read_bytes()
-  with pytest.raises(Fault) as caught:
+  with pytest.raises(ToolError) as caught:
     Sql(database)(query=query)
   assert caught.value.kind == 'error'
   assert caught.value.text.startswith('The query failed: ')
@@ -109,7 +109,7 @@ ENDLESS = (
 
 
 def test_a_query_without_end_is_stopped(database):
-  with pytest.raises(Fault) as caught:
+  with pytest.raises(ToolError) as caught:
     Sql(database, seconds=0.1)(query=ENDLESS.format('sum(n)'))
   assert caught.value.kind == 'time'
   assert '0.1 s' in caught.value.text
@@ -131,7 +131,7 @@ def test_calls_do_not_wait_for_each_other(database):
       asked = [
         pool.submit(slow, query=ENDLESS.format('sum(n)')) for _ in range(calls)
       ]
-      assert all(isinstance(x.exception(), Fault) for x in asked)
+      assert all(isinstance(x.exception(), ToolError) for x in asked)
     return time.monotonic() - start
 
   assert took(4) < 3 * took(1)  # one after the other: 4

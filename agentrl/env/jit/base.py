@@ -1,4 +1,4 @@
-"""What an environment inside jit is, and where its tasks come from.
+"""Protocols of environments inside jit and of their task sources.
 
 A `JitEnv` is a frozen dataclass of static numbers whose methods are pure: they
 work under jit and vmap, and all that changes is in the state they return.
@@ -27,12 +27,16 @@ class JitEnv(Protocol):
     """The texts understood as actions; the index is the action."""
 
   @property
+  def legend(self) -> str:
+    """Explains to a person what an observation shows."""
+
+  @property
   def obs_len(self) -> int:
     """The capacity of an observation, in pieces."""
 
   @property
   def columns(self) -> tuple[str, ...]:
-    """The names of the per-turn columns that `facts` gives."""
+    """The names of the per-turn columns that `info` gives."""
 
   def reset(
     self, key: jax.Array, task: dict[str, chex.Array]
@@ -54,7 +58,7 @@ class JitEnv(Protocol):
   def score(self, state: chex.ArrayTree) -> jax.Array:
     """The task's own score: f32[], 1 solved, 0 not."""
 
-  def facts(
+  def info(
     self, before: chex.ArrayTree, action: jax.Array, after: chex.ArrayTree
   ) -> dict[str, jax.Array]:
     """Per-turn columns beside the reward, f32[] each, named as `columns`."""
@@ -75,7 +79,7 @@ class TaskSource(Protocol):
   def name(self) -> str:
     """Short, safe in file names, with a hash of all settings."""
 
-  def solved(self, split: str, count: int, seed: int) -> Iterator[SolvedTask]:
+  def tasks(self, split: str, count: int, seed: int) -> Iterator[SolvedTask]:
     """Exactly `count` distinct tasks of a split; the same for the same seed.
 
     No key is ever in both splits, whatever the counts and seeds.

@@ -1,7 +1,7 @@
 """Bifurcation inside jit: many turns, of which exactly one matters.
 
 A task names the decisive turn and the choice that is right there. When that
-turn comes a sign shows the choice; what is said on all other turns changes
+turn comes a sign shows the choice; messages of all other turns change
 nothing. The reward comes at the end, so a method has to find the turn that
 earned it; what each turn was worth is known exactly (column `truth`), which
 is what this environment is for.
@@ -27,8 +27,8 @@ NOTHING, WON, LOST = range(3)
 
 
 @struct.dataclass
-class State:
-  """Where a trajectory stands; `turn` and `mark` change."""
+class BifurcationState:
+  """State of a trajectory; only `turn` and `mark` change."""
 
   decisive: jax.Array  # [] i32  the turn that matters
   right: jax.Array  # [] i32  the action that is right there
@@ -54,6 +54,11 @@ class Bifurcation:
   invalid_reward: float = -0.1  # more, where the message was not understood
 
   columns: ClassVar[tuple[str, ...]] = ('progress', 'truth', 'decisive')
+  legend: ClassVar[str] = (
+    'number of the turn; - nothing to decide, a capital letter: choose the'
+    ' direction\nit begins, + chosen right, ! chosen wrong; letters that name'
+    ' the task\none turn decides'
+  )
 
   def __post_init__(self):
     _check(self.length, self.choices, self.slip, self.filler)
@@ -77,7 +82,7 @@ class Bifurcation:
 
   def reset(
     self, key: jax.Array, task: dict[str, chex.Array]
-  ) -> tuple[State, jax.Array]:
+  ) -> tuple[BifurcationState, jax.Array]:
     """-> state, obs i32[obs_len]; ValueError for a task of another filler."""
     del key  # a task leaves nothing open
     if task['filler'].shape != (self.filler,):
@@ -85,7 +90,7 @@ class Bifurcation:
         f'a task with filler of shape {task["filler"].shape} does not fit'
         f' filler={self.filler}; build the environment with env_for(source)'
       )
-    state = State(
+    state = BifurcationState(
       decisive=jnp.asarray(task['decisive'], jnp.int32),
       right=jnp.asarray(task['right'], jnp.int32),
       filler=jnp.asarray(task['filler'], jnp.int32),
@@ -95,8 +100,8 @@ class Bifurcation:
     return state, self._observe(state)
 
   def step(
-    self, state: State, action: jax.Array, key: jax.Array
-  ) -> tuple[State, jax.Array, jax.Array, jax.Array]:
+    self, state: BifurcationState, action: jax.Array, key: jax.Array
+  ) -> tuple[BifurcationState, jax.Array, jax.Array, jax.Array]:
     """One turn -> state, obs i32[obs_len], reward f32[], done bool[]."""
     chex.assert_rank(action, 0)
     over = state.turn >= self.length
@@ -116,18 +121,18 @@ class Bifurcation:
     reward = jnp.where(over, 0.0, reward).astype(jnp.float32)
     return after, self._observe(after), reward, after.turn >= self.length
 
-  def score(self, state: State) -> jax.Array:
+  def score(self, state: BifurcationState) -> jax.Array:
     """1 at the end if the decisive choice was right, else 0; f32[]."""
     ended = state.turn >= self.length
     return (ended & (state.mark == WON)).astype(jnp.float32)
 
-  def facts(
-    self, before: State, action: jax.Array, after: State
+  def info(
+    self, before: BifurcationState, action: jax.Array, after: BifurcationState
   ) -> dict[str, jax.Array]:
-    """What the turn was worth, f32[] each.
+    """Exact value of the turn, f32[] each.
 
     progress = V*(after) - V*(before), V* the chance to win of who chooses
-      right; the luck of a slip is in it.
+      right; the chance of a slip is in it.
     truth = Q(s, a) - V(s), the exact advantage, in units of the reward, under
       the policy that says every action equally often:
         Q - V = won_reward (1 - p) ([a right] - 1 / A) on the decisive turn,
@@ -143,19 +148,19 @@ class Bifurcation:
     wins = jnp.where(silent, 0.0, wins)
     truth = jnp.where(now, self.won_reward * (wins - 1 / self.choices), 0.0)
     truth += jnp.where(going & silent, self.invalid_reward, 0.0)
-    facts = {
+    info = {
       'progress': self._value(after) - self._value(before),
       'truth': truth,
       'decisive': now,
     }
-    return {name: jnp.asarray(x, jnp.float32) for name, x in facts.items()}
+    return {name: jnp.asarray(x, jnp.float32) for name, x in info.items()}
 
-  def _value(self, state: State) -> jax.Array:
+  def _value(self, state: BifurcationState) -> jax.Array:
     """The chance to win from here, choosing right."""
     open_ = 1 - self.slip + self.slip / self.choices
     return jnp.array([open_, 1.0, 0.0], jnp.float32)[state.mark]
 
-  def _observe(self, state: State) -> jax.Array:
+  def _observe(self, state: BifurcationState) -> jax.Array:
     """The observation as piece indices i32[obs_len]."""
     marks = self.length + 1
     signs = marks + 3
@@ -188,7 +193,7 @@ class Bifurcations:
     digest = splits.content_key(repr(self).encode())[:8]
     return f'bifurcation-{self.length}x{self.choices}-{digest}'
 
-  def solved(
+  def tasks(
     self, split: str, count: int, seed: int
   ) -> Iterator[base.SolvedTask]:
     """Distinct tasks with a way to win each; see `TaskSource`.
@@ -208,10 +213,9 @@ class Bifurcations:
       content = b''.join(x.tobytes() for x in task.values())
       return splits.content_key(content), (task, way)
 
-    def finish(key, draft):
-      return base.SolvedTask(*draft, key)
-
-    return splits.distinct_tasks(draw, finish, split, count)
+    return splits.distinct_tasks(
+      draw, lambda key, draft: base.SolvedTask(*draft, key), split, count
+    )
 
 
 def env_for(source: Bifurcations, **fields: float) -> Bifurcation:

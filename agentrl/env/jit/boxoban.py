@@ -18,7 +18,7 @@ from agentrl.dataset import progress
 from agentrl.env import splits
 from agentrl.env.jit import base, sokoban_levels
 from agentrl.env.jit import sokoban_solver as solver
-from agentrl.env.jit.sokoban_solver import Level
+from agentrl.env.jit.sokoban_solver import SolverLevel
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Boxoban:
     _, keyed = _read(self.path)
     return {s: len(_of_split(keyed, s)) for s in splits.SPLITS}
 
-  def solved(
+  def tasks(
     self, split: str, count: int, seed: int
   ) -> Iterator[base.SolvedTask]:
     """The first `count` levels of a split in an order drawn from the seed.
@@ -68,7 +68,13 @@ class Boxoban:
     rng = splits.split_rng(split, seed)
     levels, keyed = _read(self.path)
     height, width, boxes = _shape(levels)
-    _say_padded(self.path, levels, (height, width))
+    small = sum(level.walls.shape != (height, width) for level in levels)
+    if small:
+      logging.warning(
+        '%s: %d of %d levels are smaller than %d x %d and were padded with'
+        ' walls',
+        *(self.path, small, len(levels), height, width),
+      )
     chosen = _of_split(keyed, split)
     if count > len(chosen):
       raise ValueError(
@@ -78,22 +84,15 @@ class Boxoban:
     for i in rng.permutation(len(chosen))[:count]:
       key, level = chosen[i]
       level = _pad(level, height, width)
-      # All tasks of a source have the same fields, so that they stack.
-      table = (
-        solver.distance_table(level.walls, level.targets)
-        if boxes == 1
-        else None
-      )
+      table = None  # for all tasks of the source or for none: they stack
+      if boxes == 1:
+        table = solver.distance_table(level.walls, level.targets)
+      try:
+        actions = solver.solve(level, self.max_nodes) if self.max_nodes else []
+      except solver.SearchLimitError:
+        actions = []
       task = sokoban_levels.level_task(level, table)
-      yield base.SolvedTask(task, self._demonstration(level), key)
-
-  def _demonstration(self, level: Level) -> list[int]:
-    if not self.max_nodes:
-      return []
-    try:
-      return solver.solve(level, self.max_nodes) or []
-    except solver.SearchLimitError:
-      return []
+      yield base.SolvedTask(task, actions or [], key)
 
 
 def _files(path: str) -> list[pathlib.Path]:
@@ -110,7 +109,7 @@ def _files(path: str) -> list[pathlib.Path]:
   return files
 
 
-def _read(path: str) -> tuple[list[Level], dict[str, Level]]:
+def _read(path: str) -> tuple[list[SolverLevel], dict[str, SolverLevel]]:
   """Every level of the files, as written; the distinct ones by key.
 
   Raises:
@@ -124,8 +123,8 @@ def _read(path: str) -> tuple[list[Level], dict[str, Level]]:
 @functools.lru_cache(maxsize=2)  # a run asks for sizes, shape and both splits
 def _parse(path: str, files: tuple[pathlib.Path, ...], stamps: tuple):
   del stamps  # files that change are read again
-  levels: list[Level] = []
-  keyed: dict[str, Level] = {}
+  levels: list[SolverLevel] = []
+  keyed: dict[str, SolverLevel] = {}
   blocks = ((file, *block) for file in files for block in _blocks(file))
   for file, number, line, rows in progress.logged(
     blocks, f'Read %d levels of {path}'
@@ -156,38 +155,28 @@ def _blocks(file: pathlib.Path) -> Iterator[tuple[str, int, list[str]]]:
       header = row[1:].strip()
 
 
-def _shape(levels: list[Level]) -> tuple[int, int, int]:
+def _shape(levels: list[SolverLevel]) -> tuple[int, int, int]:
   """(height, width, boxes) that fit all levels."""
   heights, widths = zip(*(level.walls.shape for level in levels), strict=True)
   boxes = max(int(level.boxes.sum()) for level in levels)
   return max(heights), max(widths), boxes
 
 
-def _of_split(keyed: dict[str, Level], split: str) -> list[tuple[str, Level]]:
+def _of_split(
+  keyed: dict[str, SolverLevel], split: str
+) -> list[tuple[str, SolverLevel]]:
   """(key, level) of a split, each key once."""
   return [x for x in keyed.items() if splits.split_of(x[0]) == split]
 
 
-def _pad(level: Level, height: int, width: int) -> Level:
+def _pad(level: SolverLevel, height: int, width: int) -> SolverLevel:
   """The level with walls added below and on the right."""
   h, w = level.walls.shape
   more = ((0, height - h), (0, width - w))
   row, column = divmod(level.player, w)
-  return Level(
+  return SolverLevel(
     walls=np.pad(level.walls, more, constant_values=True),
     targets=np.pad(level.targets, more),
     boxes=np.pad(level.boxes, more),
     player=row * width + column,
   )
-
-
-def _say_padded(path: str, levels: list[Level], shape: tuple[int, int]) -> None:
-  small = sum(level.walls.shape != shape for level in levels)
-  if small:
-    logging.warning(
-      '%s: %d of %d levels are smaller than %d x %d and were padded with walls',
-      path,
-      small,
-      len(levels),
-      *shape,
-    )

@@ -22,7 +22,7 @@ DISCOUNT = 0.9  # of the value behind the `progress` column, per move
 
 
 @struct.dataclass
-class State:
+class LakeState:
   """A lake; all but the player never changes."""
 
   holes: jax.Array  # [C] bool
@@ -47,6 +47,10 @@ class FrozenLake:
   pieces: ClassVar[tuple[str, ...]] = (*'_HSGPX*', '\n')
   actions: ClassVar[tuple[str, ...]] = ('left', 'down', 'right', 'up')
   columns: ClassVar[tuple[str, ...]] = ('progress',)
+  legend: ClassVar[str] = (
+    '_ ice  H hole  S start  G goal  P player  X player in a hole'
+    '  * player at the goal\ncross the ice to the goal'
+  )
 
   def __post_init__(self):
     _check_lake(self.height, self.width, self.intended)
@@ -58,7 +62,7 @@ class FrozenLake:
 
   def reset(
     self, key: jax.Array, task: dict[str, chex.Array]
-  ) -> tuple[State, jax.Array]:
+  ) -> tuple[LakeState, jax.Array]:
     """-> state, obs i32[obs_len]; ValueError for a task of another size."""
     del key  # a task is one map
     cells = self.height * self.width
@@ -69,7 +73,7 @@ class FrozenLake:
         ' env_for(source)'
       )
     start = jnp.asarray(task['start'], jnp.int32)
-    state = State(
+    state = LakeState(
       holes=jnp.asarray(task['holes']),
       value=jnp.asarray(task['value'], jnp.float32),
       start=start,
@@ -79,8 +83,8 @@ class FrozenLake:
     return state, self._observe(state)
 
   def step(
-    self, state: State, action: jax.Array, key: jax.Array
-  ) -> tuple[State, jax.Array, jax.Array, jax.Array]:
+    self, state: LakeState, action: jax.Array, key: jax.Array
+  ) -> tuple[LakeState, jax.Array, jax.Array, jax.Array]:
     """One turn -> state, obs i32[obs_len], reward f32[], done bool[].
 
     Action -1 moves nothing, not even by slipping. In a hole or at the goal the
@@ -102,12 +106,12 @@ class FrozenLake:
     reward = jnp.where(over, 0.0, reward).astype(jnp.float32)
     return after, self._observe(after), reward, _over(after)
 
-  def score(self, state: State) -> jax.Array:
+  def score(self, state: LakeState) -> jax.Array:
     """1 at the goal, else 0; f32[]."""
     return (state.player == state.goal).astype(jnp.float32)
 
-  def facts(
-    self, before: State, action: jax.Array, after: State
+  def info(
+    self, before: LakeState, action: jax.Array, after: LakeState
   ) -> dict[str, jax.Array]:
     """progress = V(after) - V(before), V as in `optimal_value`."""
     del action
@@ -121,7 +125,7 @@ class FrozenLake:
     row = jnp.clip(row, 0, self.height - 1)
     return row * self.width + jnp.clip(column, 0, self.width - 1)
 
-  def _observe(self, state: State) -> jax.Array:
+  def _observe(self, state: LakeState) -> jax.Array:
     """The map as piece indices i32[obs_len]."""
     cells = jnp.arange(state.holes.shape[0])
     piece = jnp.where(state.holes, 1, 0)
@@ -136,12 +140,12 @@ class FrozenLake:
     return obs.reshape(-1).astype(jnp.int32)
 
 
-def _over(state: State) -> jax.Array:
+def _over(state: LakeState) -> jax.Array:
   at = jnp.arange(state.holes.shape[0]) == state.player
   return jnp.any(at & state.holes) | (state.player == state.goal)
 
 
-def _value(state: State) -> jax.Array:
+def _value(state: LakeState) -> jax.Array:
   at = jnp.arange(state.value.shape[0]) == state.player
   return jnp.sum(jnp.where(at, state.value, 0.0))
 
@@ -171,7 +175,7 @@ class Lakes:
     digest = splits.content_key(repr(self).encode())[:8]
     return f'frozen_lake-{self.height}x{self.width}-{digest}'
 
-  def solved(
+  def tasks(
     self, split: str, count: int, seed: int
   ) -> Iterator[base.SolvedTask]:
     """Distinct maps with a shortest way each; see `TaskSource`.
@@ -179,35 +183,30 @@ class Lakes:
     On slippery ice the way is the shortest one if nothing slipped.
     """
     rng = splits.split_rng(split, seed)
-    return splits.distinct_tasks(
-      lambda: self._draw(rng), self._finish, split, count
-    )
 
-  def _draw(
-    self, rng: np.random.Generator
-  ) -> tuple[str, tuple[np.ndarray, int, int]]:
-    """A key and (holes bool[H, W], start, goal)."""
-    holes = rng.random((self.height, self.width)) >= self.frozen
-    start, goal = rng.choice(holes.size, 2, replace=False)
-    holes.flat[[start, goal]] = False
-    plane = holes.astype(np.uint8)
-    plane.flat[[start, goal]] = 2, 3
-    return splits.symmetric_key(plane), (holes, int(start), int(goal))
+    def draw():
+      """A key and (holes bool[H, W], start, goal)."""
+      holes = rng.random((self.height, self.width)) >= self.frozen
+      start, goal = rng.choice(holes.size, 2, replace=False)
+      holes.flat[[start, goal]] = False
+      plane = holes.astype(np.uint8)
+      plane.flat[[start, goal]] = 2, 3
+      return splits.symmetric_key(plane), (holes, int(start), int(goal))
 
-  def _finish(
-    self, key: str, draft: tuple[np.ndarray, int, int]
-  ) -> base.SolvedTask | None:
-    holes, start, goal = draft
-    actions = shortest_way(holes, start, goal)
-    if actions is None:
-      return None
-    task = {
-      'holes': holes.reshape(-1),
-      'value': optimal_value(holes, goal, self.intended),
-      'start': np.asarray(start, np.int32),
-      'goal': np.asarray(goal, np.int32),
-    }
-    return base.SolvedTask(task, actions, key)
+    def finish(key: str, draft) -> base.SolvedTask | None:
+      holes, start, goal = draft
+      actions = shortest_way(holes, start, goal)
+      if actions is None:
+        return None
+      task = {
+        'holes': holes.reshape(-1),
+        'value': optimal_value(holes, goal, self.intended),
+        'start': np.asarray(start, np.int32),
+        'goal': np.asarray(goal, np.int32),
+      }
+      return base.SolvedTask(task, actions, key)
+
+    return splits.distinct_tasks(draw, finish, split, count)
 
 
 def env_for(source: Lakes, **fields: float) -> FrozenLake:
@@ -220,9 +219,7 @@ def shortest_way(holes: np.ndarray, start: int, goal: int) -> list[int] | None:
   """Fewest actions from start to goal without slipping, or None.
 
   Args:
-    holes: bool[H, W].
-    start: flat cell.
-    goal: flat cell.
+    holes: bool[H, W]; start and goal are flat cells.
   """
   chex.assert_rank(holes, 2)
   follow = _neighbours(*holes.shape)
@@ -276,14 +273,8 @@ def _neighbours(height: int, width: int) -> np.ndarray:
   row, column = np.divmod(np.arange(height * width), width)
   left, right = np.maximum(column - 1, 0), np.minimum(column + 1, width - 1)
   up, down = np.maximum(row - 1, 0), np.minimum(row + 1, height - 1)
-  return np.stack(
-    [
-      row * width + left,
-      down * width + column,
-      row * width + right,
-      up * width + column,
-    ]
-  )
+  cells = (row, left), (down, column), (row, right), (up, column)
+  return np.stack([at * width + along for at, along in cells])
 
 
 def _check_lake(height: int, width: int, intended: float) -> None:

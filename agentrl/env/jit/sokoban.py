@@ -29,7 +29,7 @@ SPARSE = {
 
 
 @struct.dataclass
-class State:
+class SokobanState:
   """A board; walls, targets and distance never change."""
 
   walls: jax.Array  # [C] bool
@@ -82,6 +82,20 @@ class Sokoban:
     return (*SYMBOLS, '\n', *(f'{i:0{digits}d}' for i in range(size)))
 
   @property
+  def legend(self) -> str:
+    """The symbols, and the line of coordinates if there is one."""
+    line = (
+      '\nlast line: row and column of each, from 0; P34X32O22 is the player at'
+      ' row 3,\ncolumn 4, a box at row 3, column 2 and a target at row 2,'
+      ' column 2'
+    )
+    return (
+      '# wall  _ floor  O target  X box  * box on a target  P player'
+      f'  S player on a target{line if self.coordinates else ""}'
+      '\npush every box onto a target'
+    )
+
+  @property
   def obs_len(self) -> int:
     """Pieces of an observation: the rows, each with its newline."""
     line = 3 * (1 + 2 * self.boxes) + 1 if self.coordinates else 0
@@ -94,15 +108,26 @@ class Sokoban:
 
   def reset(
     self, key: jax.Array, task: dict[str, chex.Array]
-  ) -> tuple[State, jax.Array]:
+  ) -> tuple[SokobanState, jax.Array]:
     """-> state, obs i32[obs_len].
 
     Raises:
       ValueError: a task of another size, or without distances under `truth`.
     """
     del key  # a task is one level
-    self._check(task)
-    state = State(
+    cells = self.height * self.width
+    if task['walls'].shape != (cells,):
+      raise ValueError(
+        f'a task with walls of shape {task["walls"].shape} does not fit'
+        f' {self.height} x {self.width} cells; build the environment with'
+        ' env_for(source)'
+      )
+    if self.truth and 'distance' not in task:
+      raise ValueError(
+        f'truth=True needs distance among the task fields {sorted(task)}; set'
+        ' truth=False or use levels with one box'
+      )
+    state = SokobanState(
       walls=jnp.asarray(task['walls']),
       targets=jnp.asarray(task['targets']),
       boxes=jnp.asarray(task['boxes']),
@@ -112,8 +137,8 @@ class Sokoban:
     return state, self._observe(state)
 
   def step(
-    self, state: State, action: jax.Array, key: jax.Array
-  ) -> tuple[State, jax.Array, jax.Array, jax.Array]:
+    self, state: SokobanState, action: jax.Array, key: jax.Array
+  ) -> tuple[SokobanState, jax.Array, jax.Array, jax.Array]:
     """One turn -> state, obs i32[obs_len], reward f32[], done bool[].
 
     A move into a wall, or of a box that something blocks, changes nothing and
@@ -138,12 +163,12 @@ class Sokoban:
     reward = jnp.where(was_solved, 0.0, reward).astype(jnp.float32)
     return after, self._observe(after), reward, done
 
-  def score(self, state: State) -> jax.Array:
+  def score(self, state: SokobanState) -> jax.Array:
     """1 when every box is on a target, else 0; f32[]."""
     return _solved(state).astype(jnp.float32)
 
-  def facts(
-    self, before: State, action: jax.Array, after: State
+  def info(
+    self, before: SokobanState, action: jax.Array, after: SokobanState
   ) -> dict[str, jax.Array]:
     """progress = V(after) - V(before), V = 0.9^distance, 0 where unsolvable."""
     del action
@@ -151,21 +176,7 @@ class Sokoban:
       return {}
     return {'progress': _value(after) - _value(before)}
 
-  def _check(self, task: dict[str, chex.Array]) -> None:
-    cells = self.height * self.width
-    if task['walls'].shape != (cells,):
-      raise ValueError(
-        f'a task with walls of shape {task["walls"].shape} does not fit'
-        f' {self.height} x {self.width} cells; build the environment with'
-        ' env_for(source)'
-      )
-    if self.truth and 'distance' not in task:
-      raise ValueError(
-        f'truth=True needs distance among the task fields {sorted(task)}; set'
-        ' truth=False or use levels with one box'
-      )
-
-  def _observe(self, state: State) -> jax.Array:
+  def _observe(self, state: SokobanState) -> jax.Array:
     """The board as piece indices i32[obs_len]."""
     at = jnp.arange(state.walls.shape[0]) == state.player
     plain = jnp.where(at, 5, jnp.where(state.boxes, 3, 1))
@@ -179,7 +190,7 @@ class Sokoban:
       obs = jnp.concatenate([obs, self._coordinates(state)])
     return obs.astype(jnp.int32)
 
-  def _coordinates(self, state: State) -> jax.Array:
+  def _coordinates(self, state: SokobanState) -> jax.Array:
     """Player, boxes and as many targets: symbol, row, column of each."""
     n = self.boxes
     boxes, targets = (
@@ -191,7 +202,7 @@ class Sokoban:
     return jnp.append(jnp.stack(line, axis=1).reshape(-1), NEWLINE)
 
 
-def _move(state: State, delta: jax.Array) -> State:
+def _move(state: SokobanState, delta: jax.Array) -> SokobanState:
   """The board after the player tried to go `delta` cells on; 0: no change."""
   cells = jnp.arange(state.walls.shape[0])
   ahead = cells == state.player + delta  # [C] bool, one cell
@@ -206,15 +217,15 @@ def _move(state: State, delta: jax.Array) -> State:
   )
 
 
-def _on_target(state: State) -> jax.Array:
+def _on_target(state: SokobanState) -> jax.Array:
   return jnp.sum(state.boxes & state.targets, dtype=jnp.int32)
 
 
-def _solved(state: State) -> jax.Array:
+def _solved(state: SokobanState) -> jax.Array:
   return ~jnp.any(state.boxes & ~state.targets)
 
 
-def _value(state: State) -> jax.Array:
+def _value(state: SokobanState) -> jax.Array:
   """0.9^(moves to solve), 0 where the level cannot be solved any more."""
   size = state.walls.shape[0]
   box = jnp.argmax(state.boxes).astype(jnp.int32)

@@ -10,7 +10,7 @@ import numpy as np
 from agentrl.env import splits
 from agentrl.env.jit import base, sokoban
 from agentrl.env.jit import sokoban_solver as solver
-from agentrl.env.jit.sokoban_solver import Level
+from agentrl.env.jit.sokoban_solver import SolverLevel
 
 # Wall, floor, box, target, box on target, player, player on target.
 SYMBOLS = '# $.*@+'
@@ -35,7 +35,7 @@ def env_for(source: LevelSource, **fields: float | bool) -> sokoban.Sokoban:
 
 def parse_level(
   lines: list[str], where: str = 'level', first_line: int = 1
-) -> Level:
+) -> SolverLevel:
   """The level that rows of text show, checked.
 
   Rows may have different lengths; what is missing at their end becomes wall.
@@ -49,27 +49,67 @@ def parse_level(
     ValueError: an unknown symbol, not exactly one player, no box, fewer
       targets than boxes, nothing to do, or a way out of the level.
   """
+
+  def fail(problem: str, row: int = 0) -> NoReturn:
+    raise ValueError(f'{where}, line {first_line + row}: {problem}')
+
   rows = [line.rstrip() for line in lines]
   if not any(rows):
-    _fail(where, first_line, 'the level has no rows')
-  _check_symbols(rows, where, first_line)
+    fail('the level has no rows')
+  for number, row in enumerate(rows):
+    for symbol in row:
+      if symbol not in SYMBOLS:
+        fail(f'{symbol!r} is none of the symbols {SYMBOLS!r}', number)
   width = max(map(len, rows))
   grid = np.array([list(row.ljust(width)) for row in rows])  # [H, W]
-  player = _one_player(grid, where, first_line)
-  level = Level(
+  players = np.flatnonzero(np.isin(grid, list('@+')))
+  if not len(players):
+    fail("the level has no player; put one '@' or '+'")
+  if len(players) > 1:
+    second = f'here stands player 2 of {len(players)}; keep one'
+    fail(second, int(players[1]) // width)
+  level = SolverLevel(
     walls=grid == '#',
     targets=np.isin(grid, list('.*+')),
     boxes=np.isin(grid, list('$*')),
-    player=player,
+    player=int(players[0]),
   )
-  _check_counts(level, where, first_line)
-  _check_closed(level, where, first_line)
+  boxes, targets = int(level.boxes.sum()), int(level.targets.sum())
+  if not boxes:
+    fail("the level has no box; put at least one '$'")
+  if boxes > targets:
+    fail(
+      f'{boxes} boxes are more than {targets} targets; add a target for each'
+    )
+  if not (level.boxes & ~level.targets).any():
+    fail('every box is on a target already; move one off')
+  if len(ways := _ways_out(level)):
+    row, column = ways[0].tolist()
+    fail(
+      f'the player can leave the level at column {column + 1}; close it'
+      " with '#'",
+      row,
+    )
   lengths = np.array([len(row) for row in rows])[:, None]
   missing = np.arange(width)[None, :] >= lengths
   return level._replace(walls=level.walls | missing)
 
 
-def level_text(level: Level) -> str:
+def _ways_out(level: SolverLevel) -> np.ndarray:
+  """Edge cells (row, column) that the player can reach, boxes aside: [n, 2]."""
+  width = level.walls.shape[1]
+  inner = np.zeros_like(level.walls)
+  inner[1:-1, 1:-1] = True
+  reached = 1 << level.player
+  free, inside = solver.to_bits(~level.walls), solver.to_bits(inner)
+  # The fill stays off the edge, where a shift would wrap to another row.
+  if reached & inside:
+    reached = solver.flood(free & inside, reached, width)
+    reached |= solver.spread(reached, width) & free
+  return np.argwhere(solver.to_mask(reached & ~inside, level.walls.shape))
+
+
+def level_text(level: SolverLevel) -> str:
   """The text of a level, as `parse_level` reads it."""
   height, width = level.walls.shape
   at = np.arange(height * width).reshape(height, width) == level.player
@@ -79,7 +119,7 @@ def level_text(level: Level) -> str:
   return '\n'.join(''.join(SYMBOLS[k] for k in row) for row in kind)
 
 
-def level_key(level: Level) -> str:
+def level_key(level: SolverLevel) -> str:
   """Content key: equal under mirroring, turning and moving the whole level.
 
   Only cells inside the walls count: outside, and in closed-off corners, two
@@ -98,9 +138,9 @@ def level_key(level: Level) -> str:
 
 
 def level_task(
-  level: Level, distance: np.ndarray | None
+  level: SolverLevel, distance: np.ndarray | None
 ) -> dict[str, np.ndarray]:
-  """What `Sokoban.reset` takes; `distance` i16[C, C] where there is one box."""
+  """Task of `Sokoban.reset`; `distance` i16[C, C] where there is one box."""
   chex.assert_rank(level.walls, 2)
   task = {
     'walls': level.walls.reshape(-1),
@@ -162,52 +202,48 @@ class Generated:
     """(height, width, boxes)."""
     return self.height, self.width, self.boxes
 
-  def solved(
+  def tasks(
     self, split: str, count: int, seed: int
   ) -> Iterator[base.SolvedTask]:
     """Distinct levels with a shortest solution each; see `TaskSource`."""
     rng = splits.split_rng(split, seed)
-    return splits.distinct_tasks(
-      lambda: self._draw(rng), self._finish, split, count
-    )
 
-  def _draw(
-    self, rng: np.random.Generator
-  ) -> tuple[str, tuple[Level, np.ndarray | None]] | None:
-    """A key and (level, distances); None if these walls hold no level."""
-    walls = _random_walls(rng, self.height, self.width, self.wall_density)
-    free = rng.permutation(np.flatnonzero(~walls))
-    if len(free) < 2 * self.boxes + 1:
-      return None
-    targets = _mask(free[: self.boxes], walls.shape)
-    if self.boxes > 1:
-      boxes = _mask(free[self.boxes : 2 * self.boxes], walls.shape)
-      level = Level(walls, targets, boxes, int(free[-1]))
-      return level_key(level), (level, None)
-    table = solver.distance_table(walls, targets)
-    fits = np.argwhere((table >= self.min_moves) & (table <= self.max_moves))
-    if not len(fits):
-      return None
-    player, box = fits[rng.integers(len(fits))]
-    level = Level(walls, targets, _mask([box], walls.shape), int(player))
-    return level_key(level), (level, table)
+    def draw():
+      """A key and (level, distances); None if the walls hold no level."""
+      walls = _random_walls(rng, self.height, self.width, self.wall_density)
+      free = rng.permutation(np.flatnonzero(~walls))
+      if len(free) < 2 * self.boxes + 1:
+        return None
+      targets = _mask(free[: self.boxes], walls.shape)
+      if self.boxes > 1:
+        boxes = _mask(free[self.boxes : 2 * self.boxes], walls.shape)
+        level = SolverLevel(walls, targets, boxes, int(free[-1]))
+        return level_key(level), (level, None)
+      table = solver.distance_table(walls, targets)
+      fits = np.argwhere((table >= self.min_moves) & (table <= self.max_moves))
+      if not len(fits):
+        return None
+      player, box = fits[rng.integers(len(fits))]
+      boxes = _mask([box], walls.shape)
+      level = SolverLevel(walls, targets, boxes, int(player))
+      return level_key(level), (level, table)
 
-  def _finish(
-    self, key: str, draft: tuple[Level, np.ndarray | None]
-  ) -> base.SolvedTask | None:
-    """The draft with its solution, or None if that is too short or too long."""
-    level, table = draft
-    if table is not None:
-      box = int(np.argmax(level.boxes))
-      actions = solver.descend(table, level.player, box, self.width)
-    else:
-      try:
-        actions = solver.solve(level, self.max_nodes, self.max_moves)
-      except solver.SearchLimitError:
-        return None
-      if actions is None or len(actions) < self.min_moves:
-        return None
-    return base.SolvedTask(level_task(level, table), actions, key)
+    def finish(key: str, draft) -> base.SolvedTask | None:
+      """The draft and its solution, or None if too short or too long."""
+      level, table = draft
+      if table is not None:
+        box = int(np.argmax(level.boxes))
+        actions = solver.descend(table, level.player, box, self.width)
+      else:
+        try:
+          actions = solver.solve(level, self.max_nodes, self.max_moves)
+        except solver.SearchLimitError:
+          return None
+        if actions is None or len(actions) < self.min_moves:
+          return None
+      return base.SolvedTask(level_task(level, table), actions, key)
+
+    return splits.distinct_tasks(draw, finish, split, count)
 
 
 def _random_walls(
@@ -229,62 +265,3 @@ def _mask(cells: np.ndarray | list[int], shape: tuple[int, int]) -> np.ndarray:
   mask = np.zeros(shape, bool)
   mask.flat[cells] = True
   return mask
-
-
-def _fail(where: str, line: int, problem: str) -> NoReturn:
-  raise ValueError(f'{where}, line {line}: {problem}')
-
-
-def _check_symbols(rows: list[str], where: str, first_line: int) -> None:
-  for number, row in enumerate(rows, first_line):
-    for symbol in row:
-      if symbol not in SYMBOLS:
-        _fail(where, number, f'{symbol!r} is none of the symbols {SYMBOLS!r}')
-
-
-def _one_player(grid: np.ndarray, where: str, first_line: int) -> int:
-  """The flat cell of the player; there must be one."""
-  cells = np.flatnonzero(np.isin(grid, list('@+')))
-  if not len(cells):
-    _fail(where, first_line, "the level has no player; put one '@' or '+'")
-  if len(cells) > 1:
-    line = first_line + int(cells[1]) // grid.shape[1]
-    _fail(where, line, f'here stands player 2 of {len(cells)}; keep one')
-  return int(cells[0])
-
-
-def _check_counts(level: Level, where: str, first_line: int) -> None:
-  boxes, targets = int(level.boxes.sum()), int(level.targets.sum())
-  if not boxes:
-    _fail(where, first_line, "the level has no box; put at least one '$'")
-  if boxes > targets:
-    _fail(
-      where,
-      first_line,
-      f'{boxes} boxes are more than {targets} targets; add a target for each',
-    )
-  if not (level.boxes & ~level.targets).any():
-    _fail(where, first_line, 'every box is on a target already; move one off')
-
-
-def _check_closed(level: Level, where: str, first_line: int) -> None:
-  """The player must not reach the edge of the text, boxes aside."""
-  width = level.walls.shape[1]
-  inner = np.zeros_like(level.walls)
-  inner[1:-1, 1:-1] = True
-  start = 1 << level.player
-  free, inside = solver.to_bits(~level.walls), solver.to_bits(inner)
-  # The fill stays off the edge, where a shift would wrap to another row.
-  reached = start
-  if start & inside:
-    reached = solver.flood(free & inside, start, width)
-    reached |= solver.spread(reached, width) & free
-  if reached & ~inside:
-    edge = solver.to_mask(reached & ~inside, level.walls.shape)
-    row, column = np.argwhere(edge)[0]
-    _fail(
-      where,
-      first_line + int(row),
-      f'the player can leave the level at column {column + 1}; close it'
-      " with '#'",
-    )

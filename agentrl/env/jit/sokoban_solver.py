@@ -13,7 +13,7 @@ import chex
 import numpy as np
 
 
-class Level(NamedTuple):
+class SolverLevel(NamedTuple):
   """A level, row by row; `player` is a flat cell."""
 
   walls: np.ndarray  # [H, W] bool
@@ -42,12 +42,12 @@ def to_mask(bits: int, shape: tuple[int, int]) -> np.ndarray:
 
 def layers(free: int, start: int, width: int) -> list[int]:
   """Sets of cells at walking distance 0, 1, ... from `start` inside `free`."""
-  found, frontier, seen = [], start, start
+  out, frontier, seen = [], start, start
   while frontier:
-    found.append(frontier)
+    out.append(frontier)
     frontier = spread(frontier, width) & free & ~seen
     seen |= frontier
-  return found
+  return out
 
 
 def spread(cells: int, width: int) -> int:
@@ -70,8 +70,7 @@ def distance_table(walls: np.ndarray, targets: np.ndarray) -> np.ndarray:
   found backwards, one sweep per distance.
 
   Args:
-    walls: bool[H, W].
-    targets: bool[H, W].
+    walls, targets: bool[H, W].
 
   Returns:
     i16[C, C] over (player cell, box cell), -1 where no solution exists or the
@@ -120,9 +119,7 @@ def descend(table: np.ndarray, player: int, box: int, width: int) -> list[int]:
   """The shortest solution from (player, box): of equal moves the first.
 
   Args:
-    table: i16[C, C] of `distance_table`.
-    player: flat cell.
-    box: flat cell.
+    table: i16[C, C] of `distance_table`; player and box are flat cells.
     width: cells of a row.
 
   Raises:
@@ -149,7 +146,7 @@ def _moves(player: int, box: int, width: int) -> Iterator[tuple[int, int, int]]:
 
 
 class _Board(NamedTuple):
-  """What a search never changes; sets of cells as bits."""
+  """The static part of a search; sets of cells as bits."""
 
   width: int
   deltas: tuple[int, ...]  # of the four actions, in cells
@@ -159,7 +156,7 @@ class _Board(NamedTuple):
 
 
 def solve(
-  level: Level, max_nodes: int = 100_000, max_moves: int | None = None
+  level: SolverLevel, max_nodes: int = 100_000, max_moves: int | None = None
 ) -> list[int] | None:
   """The shortest solution in moves, for any number of boxes.
 
@@ -168,7 +165,6 @@ def solve(
   needs to its nearest target; cells from where none is reached are dead.
 
   Args:
-    level: a valid level.
     max_nodes: positions to expand at most.
     max_moves: if given, only solutions of at most so many moves count.
 
@@ -179,7 +175,16 @@ def solve(
     SearchLimitError: max_nodes were expanded and the answer is not known.
   """
   chex.assert_equal_shape([level.walls, level.targets, level.boxes])
-  board, start = _board(level)
+  width = level.walls.shape[1]
+  deltas = (-width, width, -1, 1)
+  player, boxes = 1 << level.player, to_bits(level.boxes)
+  free = flood(to_bits(~level.walls), player, width)
+  # A box that cannot be reached stands still: a wall if it is on its target.
+  still = boxes & ~free & to_bits(level.targets)
+  targets = to_bits(level.targets) & free
+  pushes = _push_distances(free, targets, deltas)
+  board = _Board(width, deltas, free, targets, pushes)
+  start = player, boxes & ~still
   bounds = [board.pushes.get(bit) for bit in _each(start[1])]
   if None in bounds:
     return None
@@ -207,34 +212,20 @@ def solve(
   return None
 
 
-def _board(level: Level) -> tuple[_Board, tuple[int, int]]:
-  """The fixed part of a search and its first state."""
-  width = level.walls.shape[1]
-  player, boxes = 1 << level.player, to_bits(level.boxes)
-  deltas = (-width, width, -1, 1)
-  free = flood(to_bits(~level.walls), player, width)
-  # A box that cannot be reached stands still: a wall if it is on its target.
-  still = boxes & ~free & to_bits(level.targets)
-  targets = to_bits(level.targets) & free
-  pushes = _push_distances(free, targets, deltas)
-  board = _Board(width, deltas, free, targets, pushes)
-  return board, (player, boxes & ~still)
-
-
 def _push_distances(
   free: int, targets: int, deltas: tuple[int, ...]
 ) -> dict[int, int]:
   """Pushes of a lone box from each cell to its nearest target, backwards."""
-  found, frontier, pushes = {}, targets, 0
+  distance, frontier, pushes = {}, targets, 0
   seen = targets
   while frontier:
-    found.update(dict.fromkeys(_each(frontier), pushes))
+    distance.update(dict.fromkeys(_each(frontier), pushes))
     # A push by d from x to x + d needs the player in x - d.
     back = [_shift(frontier, -d) & free & _shift(free, d) for d in deltas]
     frontier = (back[0] | back[1] | back[2] | back[3]) & ~seen
     seen |= frontier
     pushes += 1
-  return found
+  return distance
 
 
 def _successors(

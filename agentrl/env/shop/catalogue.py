@@ -1,4 +1,4 @@
-"""The goods of a shop, what one can want of them, and what a buy is worth."""
+"""Catalogue of a shop, and the reward of a purchase."""
 
 import functools
 import math
@@ -17,17 +17,8 @@ EXAMPLE = (  # the last four can be left out; values of options differ
 )
 BUTTONS = ('buy now', 'description', 'next', 'prev', 'back')
 _FILLERS = {
-  'a',
-  'an',
-  'and',
-  'by',
-  'for',
-  'from',
-  'in',
-  'of',
-  'on',
-  'the',
-  'with',
+  *('a', 'an', 'and', 'by', 'for', 'from'),
+  *('in', 'of', 'on', 'the', 'with'),
 }
 
 
@@ -45,7 +36,7 @@ class Product(NamedTuple):
 def points(
   product: Product, chosen: Mapping[str, str], goal: Mapping[str, Any]
 ) -> float:
-  """What buying it is worth, as WebShop has it (arXiv 2207.01206):
+  """Reward of a purchase, as in WebShop (arXiv 2207.01206):
 
     r = r_type · (|attributes met| + |options met| + 1[price ≤ most])
                / (|attributes| + |options| + 1)
@@ -55,14 +46,13 @@ def points(
   title or the description.
 
   Args:
-    product: bought.
     chosen: option -> value.
     goal: attributes, options (name -> value), most (dollars), and the title,
       category and query of the product it was made from.
   """
-  told = f'{product.title}\n{product.description}'.lower()
+  text = f'{product.title}\n{product.description}'.lower()
   has = {x.lower() for x in product.attributes}
-  met = sum(x.lower() in has or x.lower() in told for x in goal['attributes'])
+  met = sum(x.lower() in has or x.lower() in text for x in goal['attributes'])
   met += sum(chosen.get(name) == x for name, x in goal['options'].items())
   met += product.price <= goal['most']
   wanted = len(goal['attributes']) + len(goal['options']) + 1
@@ -70,7 +60,7 @@ def points(
 
 
 def kind_factor(product: Product, goal: Mapping[str, Any]) -> float:
-  """Whether it is the kind of thing that was wanted: 1, 0.5, 0.1 or 0.
+  """Match with the kind of product that was wanted: 1, 0.5, 0.1 or 0.
 
   With t, the share of the wanted title's words that are in this title:
 
@@ -138,7 +128,7 @@ def _product(line: Mapping[str, Any]) -> Product:
 
 
 def _clickable(text: str) -> str:
-  """In lower case, as clicks are read."""
+  """In lower case, as clicks are parsed."""
   text = text.strip().lower()
   if not text or set('[]\n') & set(text):
     raise ValueError(f'{text!r} cannot be clicked')
@@ -154,9 +144,9 @@ _NOUNS = {
   'desk': 'office', 'chair': 'office', 'notebook': 'office',
 }  # fmt: skip
 _ATTRIBUTES = (
-  'hand made', 'light weight', 'easy to clean', 'water proof', 'long lasting',
-  'fair trade', 'recycled', 'foldable',
-)  # fmt: skip
+  *('hand made', 'light weight', 'easy to clean', 'water proof'),
+  *('long lasting', 'fair trade', 'recycled', 'foldable'),
+)
 _COLORS = ('red', 'blue', 'green', 'black', 'white')
 _SIZES = ('small', 'medium', 'large')
 _BRANDS = ('arvo', 'belto', 'corin', 'dalma', 'evren', 'fosta', 'gildo')
@@ -166,25 +156,25 @@ _BRANDS = ('arvo', 'belto', 'corin', 'dalma', 'evren', 'fosta', 'gildo')
 def made(count: int) -> tuple[Product, ...]:
   """A catalogue of made-up products, the same everywhere."""
   rng = np.random.default_rng(0)
-  return tuple(_invented(rng, f'p{i}') for i in range(1, count + 1))
-
-
-def _invented(rng: np.random.Generator, id: str) -> Product:
-  noun = str(rng.choice(list(_NOUNS)))
-  attributes = _some(rng, _ATTRIBUTES, 3)
-  options = {'color': _some(rng, _COLORS, 3)}
-  if rng.random() < 0.5:
-    options['size'] = _some(rng, _SIZES, 2)
-  return Product(
-    id,
-    f'{rng.choice(_BRANDS)} {noun}, {", ".join(attributes[:2])}',
-    int(rng.integers(500, 10_000)) / 100,
-    f'home › {_NOUNS[noun]} › {noun}',
-    noun,
-    attributes,
-    options,
-    f'This {noun} is {" and ".join(attributes)}.',
-  )
+  products = []
+  for i in range(1, count + 1):
+    noun = str(rng.choice(list(_NOUNS)))
+    attributes = _some(rng, _ATTRIBUTES, 3)
+    options = {'color': _some(rng, _COLORS, 3)}
+    if rng.random() < 0.5:
+      options['size'] = _some(rng, _SIZES, 2)
+    product = Product(
+      f'p{i}',
+      f'{rng.choice(_BRANDS)} {noun}, {", ".join(attributes[:2])}',
+      int(rng.integers(500, 10_000)) / 100,
+      f'home › {_NOUNS[noun]} › {noun}',
+      noun,
+      attributes,
+      options,
+      f'This {noun} is {" and ".join(attributes)}.',
+    )
+    products.append(product)
+  return tuple(products)
 
 
 def _some(

@@ -27,7 +27,7 @@ import numpy as np
 
 from agentrl import domain
 from agentrl.env import base, task_sampling
-from agentrl.env.base import HostTask, Reply
+from agentrl.env.base import HostTask, Step
 from agentrl.env.shop import catalogue as shop_catalogue
 from agentrl.env.shop.catalogue import Product
 from agentrl.text.tool_calls.base import spoken
@@ -59,17 +59,17 @@ class Shelf(NamedTuple):
 class Shop:
   """A task is a goal: attributes, options and a price, of a product there is.
 
-  The reward of buying is `shop_goods.points`; the score is 1 if they are 1.
+  The reward of buying is `catalogue.points`; the score is 1 if they are 1.
   """
 
-  catalogue: domain.Place = ''  # a file, see `shop_goods.EXAMPLE`; '': made up
+  catalogue: domain.Place = ''  # a file, see `catalogue.EXAMPLE`; '': made up
   products: domain.Count = 200  # of the made-up catalogue
   page: domain.Count = 5  # products on a page of results
   attributes: domain.Count = 1  # most a goal has
 
   columns: ClassVar[tuple[str, ...]] = ('points',)
   system: ClassVar[str] = RULES
-  place: ClassVar[str] = 'thread'
+  worker: ClassVar[str] = 'thread'
 
   def __post_init__(self):
     for name in ('products', 'page', 'attributes'):
@@ -80,15 +80,15 @@ class Shop:
   def name(self) -> str:
     return task_sampling.name('shop', self, self.catalogue)
 
-  def solved(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
-    """Searches for words of the goal, clicks options, buys; see `Family`.
+  def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
+    """Searches for words of the goal, clicks options, buys; see `EnvFamily`.
 
     A product that the search does not find comes without a demonstration.
     """
     shelf = _shelf(self.catalogue, self.products)
     return task_sampling.drawn(
       lambda rng: self._draw(rng, shelf.products),
-      lambda goal: (goal, self._said(goal, shelf)),
+      lambda goal: (goal, self._demo(goal, shelf)),
       split,
       count,
       seed,
@@ -118,14 +118,14 @@ class Shop:
       'most': steps * _PRICE_STEP,
     }
 
-  def _said(self, goal: Mapping[str, Any], shelf: Shelf) -> tuple[str, ...]:
+  def _demo(self, goal: Mapping[str, Any], shelf: Shelf) -> tuple[str, ...]:
     words = ' '.join([_thing(goal), *goal['attributes']])
     words = re.sub(r'[\[\]\n]', ' ', words)
-    found = shelf.find(words)
+    results = shelf.find(words)
     place = shelf.place[goal['id']]
-    if place not in found:
+    if place not in results:
       return ()
-    clicks = ['next'] * (found.index(place) // self.page)
+    clicks = ['next'] * (results.index(place) // self.page)
     clicks += [goal['id'], *goal['options'].values(), 'buy now']
     return f'search[{words}]', *(f'click[{x}]' for x in clicks)
 
@@ -150,19 +150,18 @@ def _thing(goal: Mapping[str, Any]) -> str:
 
 
 def ask(goal: Mapping[str, Any]) -> str:
-  """What is wanted, in a sentence."""
+  """The goal as a sentence."""
   options = [f'{name} {value}' for name, value in goal['options'].items()]
-  wishes = '; '.join(
-    filter(None, map(', '.join, (goal['attributes'], options)))
-  )
+  both = map(', '.join, (goal['attributes'], options))
+  wishes = '; '.join(filter(None, both))
   thing = _thing(goal) or goal['title']
   return f'Buy {thing}: {wishes}; for at most ${goal["most"]}.'
 
 
 class Where(NamedTuple):
-  """What is on the screen."""
+  """The page on the screen."""
 
-  found: Sequence[int] | None = None  # places of products; None: no search yet
+  results: Sequence[int] | None = None  # places of products; None: no search
   page: int = 0  # of what was found
   product: int = -1  # the place of the one that is looked at; -1: none
   chosen: Mapping[str, str] = {}  # option -> value
@@ -179,7 +178,7 @@ class ShopEnv:
     self._goal, self._where = task, Where()
     return f'{ask(task)}\n{self._shown()}'
 
-  def step(self, message: str) -> Reply:
+  def step(self, message: str) -> Step:
     actions = _ACTION.findall(spoken(message))
     if len(actions) != 1:
       return self._reply(LOST, invalid=True)
@@ -189,7 +188,10 @@ class ShopEnv:
       self._where = Where(self._shelf.find(thing))
       return self._reply()
     if thing == 'buy now' and self._where.product >= 0:
-      return self._bought()
+      product = self._shelf.products[self._where.product]
+      points = shop_catalogue.points(product, self._where.chosen, self._goal)
+      info = {'points': points}
+      return Step('', points, True, float(points == 1), info=info)
     after = self._clicked(thing)
     if after is None:
       return self._reply(f'There is no [{thing[:60]}] here.', invalid=True)
@@ -199,25 +201,25 @@ class ShopEnv:
     return self._reply()
 
   def close(self) -> None:
-    """It holds nothing."""
+    """Nothing to close."""
 
-  def _bought(self) -> Reply:
-    product = self._shelf.products[self._where.product]
-    points = shop_catalogue.points(product, self._where.chosen, self._goal)
-    facts = {'points': points}
-    return Reply('', points, True, float(points == 1), facts=facts)
-
-  def _reply(self, said: str = '', invalid: bool = False) -> Reply:
-    text = '\n'.join(filter(None, [said, self._shown()]))
-    return Reply(text, invalid=invalid, facts={'points': 0.0})
+  def _reply(self, note: str = '', invalid: bool = False) -> Step:
+    text = '\n'.join(filter(None, [note, self._shown()]))
+    return Step(text, invalid=invalid, info={'points': 0.0})
 
   def _clicked(self, thing: str) -> Where | None:
-    """Where a click leads; None where there is nothing to click."""
+    """Page behind a click; None where there is nothing to click."""
     where = self._where
     if thing == 'back':
       return Where()
     if where.product >= 0:
-      return self._clicked_product(thing)
+      options = self._shelf.products[where.product].options
+      for name, values in options.items():
+        if thing in values:
+          return where._replace(chosen={**where.chosen, name: thing})
+      if thing == 'prev':
+        return where._replace(product=-1, chosen={})
+      return where if thing == 'description' else None
     if thing == 'next' and self._ahead():
       return where._replace(page=where.page + 1)
     if thing == 'prev' and where.page:
@@ -225,27 +227,17 @@ class ShopEnv:
     place = self._shelf.place.get(thing)
     return where._replace(product=place) if place in self._listed() else None
 
-  def _clicked_product(self, thing: str) -> Where | None:
-    where = self._where
-    product = self._shelf.products[where.product]
-    for name, values in product.options.items():
-      if thing in values:
-        return where._replace(chosen={**where.chosen, name: thing})
-    if thing == 'prev':
-      return where._replace(product=-1, chosen={})
-    return where if thing == 'description' else None
-
   def _listed(self) -> Sequence[int]:
     start = self._where.page * self._page
-    return (self._where.found or ())[start : start + self._page]
+    return (self._where.results or ())[start : start + self._page]
 
   def _ahead(self) -> bool:
-    return (self._where.page + 1) * self._page < len(self._where.found or ())
+    return (self._where.page + 1) * self._page < len(self._where.results or ())
 
   def _shown(self) -> str:
     """The page as text."""
     where = self._where
-    if where.found is None:
+    if where.results is None:
       return 'Write search[words].'
     if where.product < 0:
       lines = [_line(self._shelf.products[i]) for i in self._listed()]
@@ -254,17 +246,13 @@ class ShopEnv:
         [*(lines or ['Nothing found.']), ' '.join([*buttons, '[back]'])]
       )
     product = self._shelf.products[where.product]
-    options = [
-      f'{name}: {_choices(values, where.chosen.get(name, ""))}'
-      for name, values in product.options.items()
-    ]
-    buttons = '[buy now] [description] [prev] [back]'
-    return '\n'.join([_line(product), *options, buttons])
+    lines = [_line(product)]
+    for name, values in product.options.items():
+      chosen = where.chosen.get(name)
+      marked = (f'[{x}]' + ' (chosen)' * (x == chosen) for x in values)
+      lines.append(f'{name}: {" ".join(marked)}')
+    return '\n'.join([*lines, '[buy now] [description] [prev] [back]'])
 
 
 def _line(product: Product) -> str:
   return f'[{product.id}] {product.title} ${product.price:.2f}'
-
-
-def _choices(values: Sequence[str], chosen: str) -> str:
-  return ' '.join(f'[{x}]' + ' (chosen)' * (x == chosen) for x in values)

@@ -1,7 +1,7 @@
 """TextWorld's coin collector: find the coin in a house of rooms and take it.
 
 The world's rules, its texts and its parser are those of the package textworld
-(arXiv 1806.11532); the maps are drawn by `coins`. With `brief` the world is
+(arXiv 1806.11532); the maps are drawn by `maps`. With `brief` the world is
 TextWorld's logic alone and an observation a few characters, made so that the
 last one is all that an agent need see; without, it is the compiled game and
 its prose, which hides what was seen before.
@@ -12,8 +12,6 @@ import importlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar
-
-import numpy as np
 
 from agentrl import domain
 from agentrl.env import base, splits, task_sampling
@@ -37,7 +35,7 @@ _PROMPT = re.compile(r'\n*>\s*-=.*', re.DOTALL)
 
 @dataclasses.dataclass(frozen=True)
 class CoinCollector:
-  """A task is a map: {'way', 'ends', 'names'}; see `coins.Map`.
+  """A task is a map: {'way', 'ends', 'names'}; see `maps.CoinMap`.
 
   Levels are TextWorld's, 100 d + l: l rooms on the way, d dead ends at each.
   """
@@ -53,7 +51,7 @@ class CoinCollector:
   rules: bool = True  # tells how to play, before the first observation
   folder: domain.Place = ''  # of compiled games; '': a temporary one
 
-  place: ClassVar[str] = 'process'  # the interpreter is C
+  worker: ClassVar[str] = 'process'  # the interpreter is C
 
   def __post_init__(self):
     maps.size(self.low)
@@ -70,41 +68,37 @@ class CoinCollector:
 
   @property
   def system(self) -> str:
-    """How to play."""
     if not self.rules:
       return ''
     return RULES if self.brief else OBJECTIVE
 
   def name(self) -> str:
     """textworld_coin-<levels>-<hash of all settings>, without the folder."""
-    told = dataclasses.replace(self, folder='')
-    return task_sampling.name(f'textworld_coin-{self.low}-{self.high}', told)
-
-  def solved(
-    self, split: str, count: int, seed: int
-  ) -> Iterator[base.HostTask]:
-    """Distinct maps with the shortest way each; see `host.Family`."""
-    rng = splits.split_rng(split, seed)
-    return splits.distinct_tasks(
-      lambda: self._draw(rng), self._finish, split, count
+    settings = dataclasses.replace(self, folder='')
+    return task_sampling.name(
+      f'textworld_coin-{self.low}-{self.high}', settings
     )
 
-  def _draw(self, rng: np.random.Generator) -> tuple[str, Any]:
-    """A key and (map, seed of its names)."""
-    level = int(rng.integers(self.low, self.high + 1))
-    plan = maps.draw(level, rng)
-    return plan.key(), (plan, int(rng.integers(2**31)))
+  def tasks(self, split: str, count: int, seed: int) -> Iterator[base.HostTask]:
+    """Distinct maps with the shortest way each; see `base.EnvFamily`."""
+    rng = splits.split_rng(split, seed)
 
-  def _finish(self, key: str, draft: tuple[maps.Map, int]) -> base.HostTask:
-    plan, names = draft
-    said = plan.way
-    if not self.brief:
-      said = [f'go {maps.WORDS[side]}' for side in plan.way]
-    task = {**dataclasses.asdict(plan), 'names': names}
-    return base.HostTask(task, (*said, 'take coin'), key)
+    def draw():
+      """A key and (map, seed of its names)."""
+      plan = maps.draw(int(rng.integers(self.low, self.high + 1)), rng)
+      return plan.key(), (plan, int(rng.integers(2**31)))
+
+    def finish(key: str, draft: tuple[maps.CoinMap, int]) -> base.HostTask:
+      plan, names = draft
+      demo = plan.way
+      if not self.brief:
+        demo = [f'go {maps.WORDS[side]}' for side in plan.way]
+      task = {**dataclasses.asdict(plan), 'names': names}
+      return base.HostTask(task, (*demo, 'take coin'), key)
+
+    return splits.distinct_tasks(draw, finish, split, count)
 
   def env(self) -> 'CoinEnv':
-    """A new environment; see `host.Family`."""
     try:
       importlib.import_module('textworld')
     except ModuleNotFoundError as error:
@@ -130,7 +124,7 @@ class CoinEnv:
     """-> the first observation; nothing is random here."""
     del seed
     self.close()
-    plan = maps.Map(task['way'], task['ends'])
+    plan = maps.CoinMap(task['way'], task['ends'])
     self.rooms, self.coin = plan.exits(), len(plan.way)
     self.far = maps.to_coin(self.rooms, self.coin)
     self.game, self.names = self.play(plan, task['names'])
@@ -138,19 +132,22 @@ class CoinEnv:
     self.state = self.game.reset()
     return self._observe()
 
-  def step(self, message: str) -> base.Reply:
-    """One command -> what the world answers."""
+  def step(self, message: str) -> base.Step:
+    """One command -> its result."""
     before, value = self.state, self._value()
-    if not _legal(message):
-      return base.Reply(self._observe(), invalid=True, facts={'progress': 0.0})
+    command = message.strip().lower()
+    # What is not safe for the interpreter, which is in C, does not reach it.
+    barred = not _BARRED.isdisjoint(re.findall('[a-z]+', command))
+    if barred or not _COMMAND.fullmatch(command):
+      return base.Step(self._observe(), invalid=True, info={'progress': 0.0})
     self.state, _, done = self.game.step(_spell(message))
-    return base.Reply(
+    return base.Step(
       text='' if done else self._observe(),
       reward=float(self.state.score - (before.score or 0)),
       done=bool(done),
       score=float(bool(self.state.won)),
       invalid=self.state.moves == before.moves,
-      facts={'progress': self._value() - value},
+      info={'progress': self._value() - value},
     )
 
   def close(self) -> None:
@@ -160,7 +157,7 @@ class CoinEnv:
       self.game = None
 
   def _here(self) -> int:
-    """The player's room, as the world's facts have it."""
+    """The player's room, from the game's facts."""
     for fact in self.state.facts:
       if fact.name == 'at' and fact.arguments[0].type == 'P':
         return self.names[fact.arguments[1].name]
@@ -178,17 +175,12 @@ class CoinEnv:
       coin = ' coin' if here == self.coin else ''
       text = maps.marks(self.rooms, self.seen, here) + coin
     else:
-      text = _prose(self.state.feedback)
+      # The game's text, without its banner, prompt and empty lines.
+      prose = _PROMPT.sub('', self.state.feedback.split(OBJECTIVE)[-1])
+      text = '\n'.join(line for line in prose.splitlines() if line.strip())
     if self.family.admissible:
       text += '\nYou can: ' + ', '.join(self.state.admissible_commands)
     return text
-
-
-def _legal(message: str) -> bool:
-  """Whether a message may be handed to the interpreter, which is C."""
-  text = message.strip().lower()
-  fine = _COMMAND.fullmatch(text) is not None
-  return fine and _BARRED.isdisjoint(re.findall('[a-z]+', text))
 
 
 def _spell(message: str) -> str:
@@ -197,9 +189,3 @@ def _spell(message: str) -> str:
   side = ' '.join(words[words[:1] == ['go'] :])
   side = maps.WORDS.get(side, side)
   return f'go {side}' if side in maps.WORDS.values() else ' '.join(words)
-
-
-def _prose(feedback: str) -> str:
-  """What the game says, without its banner, prompt and empty lines."""
-  text = _PROMPT.sub('', feedback.split(OBJECTIVE)[-1])
-  return '\n'.join(line for line in text.splitlines() if line.strip())

@@ -4,6 +4,7 @@ The package keeps tasks of its own for training and for test, a thousand each
 of a game; they are told apart by its number for them.
 """
 
+import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar
@@ -12,9 +13,9 @@ from agentrl import domain
 from agentrl.env import base, java, splits, task_sampling
 
 GAMES = (
-  'arithmetic', 'coin', 'cookingworld', 'mapreader', 'peckingorder',
-  'simonsays', 'sorting', 'twc',
-)  # fmt: skip
+  *('arithmetic', 'coin', 'cookingworld', 'mapreader'),
+  *('peckingorder', 'simonsays', 'sorting', 'twc'),
+)
 # Here the package tells another way each time it is asked.
 _WAYLESS = ('coin', 'twc')
 _UNKNOWN = 'Unknown action'
@@ -30,7 +31,7 @@ class TextWorldExpress:
 
   columns: ClassVar[tuple[str, ...]] = ()
   system: ClassVar[str] = ''  # the first observation tells the task
-  place: ClassVar[str] = 'process'  # Java may hang
+  worker: ClassVar[str] = 'process'  # Java may hang
 
   def __post_init__(self):
     if self.game not in GAMES:
@@ -42,22 +43,16 @@ class TextWorldExpress:
     """textworld_express-<game>-<hash of all settings>."""
     return task_sampling.name(f'textworld_express-{self.game}', self)
 
-  def solved(
-    self, split: str, count: int, seed: int
-  ) -> Iterator[base.HostTask]:
-    """Distinct tasks with the package's own way; see `host.Family`."""
+  def tasks(self, split: str, count: int, seed: int) -> Iterator[base.HostTask]:
+    """Distinct tasks with the package's own way; see `base.EnvFamily`."""
     splits.split_rng(split, seed)  # before Java starts
-    env = self.env()
-    try:
+    with contextlib.closing(self.env()) as env:
       for number in java.chosen(env.numbers(split), split, count, seed):
         task = {'fold': split, 'seed': number}
         key = splits.content_key(repr((self.game, task)).encode())
         yield base.HostTask(task, env.way(task), key)
-    finally:
-      env.close()
 
   def env(self) -> 'ExpressEnv':
-    """A new environment; see `host.Family`."""
     try:
       import textworld_express
     except ModuleNotFoundError as error:
@@ -83,16 +78,16 @@ class ExpressEnv:
   def reset(self, task: Mapping[str, Any], seed: int) -> str:
     """-> the task and the first observation; nothing is random here."""
     del seed
-    _, self.told = self._start(task)
-    return f'{self.told["taskDescription"].strip()}\n{self._observe()}'
+    _, self.infos = self._start(task)
+    return f'{self.infos["taskDescription"].strip()}\n{self._observe()}'
 
-  def step(self, message: str) -> base.Reply:
-    """One action -> what the world answers."""
-    _, reward, done, self.told = self.world.step(java.said(message))
-    score = min(max(float(self.told['score']), 0.0), 1.0)
-    invalid = self.told['observation'].startswith(_UNKNOWN)
+  def step(self, message: str) -> base.Step:
+    """One action -> its result."""
+    _, reward, done, self.infos = self.world.step(java.sanitize(message))
+    score = min(max(float(self.infos['score']), 0.0), 1.0)
+    invalid = self.infos['observation'].startswith(_UNKNOWN)
     text = '' if done else self._observe()
-    return base.Reply(text, float(reward), bool(done), score, invalid)
+    return base.Step(text, float(reward), bool(done), score, invalid)
 
   def close(self) -> None:
     """Ends the Java process."""
@@ -107,7 +102,7 @@ class ExpressEnv:
     return self.world.getValidSeedsTest()
 
   def way(self, task: Mapping[str, Any]) -> tuple[str, ...]:
-    """What the package says to solve a task, where that does."""
+    """The package's own solution of a task, where it works."""
     if self.family.game in _WAYLESS:
       return ()
     self._start(task, gold=True)
@@ -128,7 +123,7 @@ class ExpressEnv:
     )
 
   def _observe(self) -> str:
-    text = self.told['observation'].strip()
+    text = self.infos['observation'].strip()
     if self.family.admissible:
-      text += '\nYou can: ' + ', '.join(sorted(self.told['validActions']))
+      text += '\nYou can: ' + ', '.join(sorted(self.infos['validActions']))
     return text

@@ -18,14 +18,12 @@ from agentrl.env import splits
 from agentrl.env.textworld import maps
 
 _TOLD = textworld.EnvInfos(
-  facts=True,
-  moves=True,
-  admissible_commands=True,
-  won=True,
-  score=True,
+  facts=True, moves=True, admissible_commands=True, won=True, score=True
 )
 # A game and the place of each room's name.
-Play = Callable[[maps.Map, int], tuple[textworld.Environment, dict[str, int]]]
+Play = Callable[
+  [maps.CoinMap, int], tuple[textworld.Environment, dict[str, int]]
+]
 
 
 @functools.cache
@@ -34,7 +32,7 @@ def _knowledge() -> KnowledgeBase:
 
 
 @functools.lru_cache(maxsize=256)
-def build(plan: maps.Map, names: int, objective: str) -> textworld.Game:
+def build(plan: maps.CoinMap, names: int, objective: str) -> textworld.Game:
   """The coin collector's game on a map; `names` seeds the rooms' names."""
   options = textworld.GameOptions()
   options.seeds = names
@@ -58,11 +56,11 @@ def build(plan: maps.Map, names: int, objective: str) -> textworld.Game:
   return game
 
 
-def _places(game: textworld.Game, plan: maps.Map) -> dict[str, int]:
+def _places(game: textworld.Game, plan: maps.CoinMap) -> dict[str, int]:
   return {game.infos[f'r_{i}'].name: i for i in range(len(plan.exits()))}
 
 
-def logic(plan: maps.Map, names: int):
+def logic(plan: maps.CoinMap, names: int):
   """A game of TextWorld's logic alone: no prose, nothing to compile."""
   game = build(plan, names, '')
   with tempfile.TemporaryDirectory() as folder:
@@ -72,15 +70,14 @@ def logic(plan: maps.Map, names: int):
 
 
 def compiled(folder: str, objective: str) -> Play:
-  """What plays compiled games, kept in a folder: seconds each, once."""
-  root = pathlib.Path(folder or _own_folder())
+  """Starts compiled games, cached in a folder: seconds each, once."""
+  own = f'agentrl-textworld-{os.getuid()}'
+  root = pathlib.Path(folder or os.path.join(tempfile.gettempdir(), own))
 
-  def play(plan: maps.Map, names: int):
+  def play(plan: maps.CoinMap, names: int):
     game = build(plan, names, objective)
-    key = splits.content_key(
-      repr((plan, names, textworld.__version__)).encode()
-    )
-    home = root / key
+    content = repr((plan, names, textworld.__version__))
+    home = root / splits.content_key(content.encode())
     if not _whole(home):
       _compile(game, home)
     with warnings.catch_warnings():  # the score is TextWorld's to tell
@@ -91,17 +88,13 @@ def compiled(folder: str, objective: str) -> Play:
   return play
 
 
-def _own_folder() -> str:
-  return os.path.join(tempfile.gettempdir(), f'agentrl-textworld-{os.getuid()}')
-
-
 def _digest(home: pathlib.Path) -> str:
   files = [home / 'game.json', home / 'game.z8']
   return hashlib.sha256(b''.join(f.read_bytes() for f in files)).hexdigest()
 
 
 def _whole(home: pathlib.Path) -> bool:
-  """Whether a game lies there as it was written: a torn one crashes C."""
+  """True if a game's file is complete: a torn one crashes C."""
   try:
     return (home / 'sum').read_text() == _digest(home)
   except OSError:

@@ -17,7 +17,7 @@ GAMMA = 0.9  # of the value behind the `progress` column, per command
 
 
 @dataclasses.dataclass(frozen=True)
-class Map:
+class CoinMap:
   """Rooms 0 .. L-1 from the start to the coin, then the dead ends.
 
   Dead end j lies at room j mod L. All rooms form a tree.
@@ -29,8 +29,7 @@ class Map:
   def exits(self) -> list[dict[str, int]]:
     """Per room, the room behind each side that has one."""
     length = len(self.way) + 1
-    rooms: list[dict[str, int]] = [{} for _ in self.way + self.ends]
-    rooms.append({})
+    rooms: list[dict[str, int]] = [{} for _ in range(length + len(self.ends))]
     links = [(i, side, i + 1) for i, side in enumerate(self.way)]
     links += [(j % length, s, length + j) for j, s in enumerate(self.ends)]
     for here, side, there in links:
@@ -69,7 +68,7 @@ def size(level: int) -> tuple[int, int]:
   return length, dead
 
 
-def draw(level: int, rng: np.random.Generator) -> Map:
+def draw(level: int, rng: np.random.Generator) -> CoinMap:
   """A random map: every side is one of those still free, equally likely."""
   length, dead = size(level)
   free = [set(SIDES) for _ in range(length)]
@@ -84,7 +83,7 @@ def draw(level: int, rng: np.random.Generator) -> Map:
     way += open_side(room)
     free[room + 1].remove(opposite(way[-1]))
   ends = ''.join(open_side(j % length) for j in range(length * dead))
-  return Map(way, ends)
+  return CoinMap(way, ends)
 
 
 def to_coin(rooms: list[dict[str, int]], coin: int) -> list[int]:
@@ -100,7 +99,7 @@ def to_coin(rooms: list[dict[str, int]], coin: int) -> list[int]:
 
 
 def marks(rooms: list[dict[str, int]], seen: set[int], here: int) -> str:
-  """What is known of the four sides of a room: all an explorer must remember.
+  """Marks of the four sides of a room: all an explorer must remember.
 
   '?' an exit not taken yet, '+' one taken behind which such exits are left,
   '.' one behind which all is known, '-' no exit; as 'n? e- s. w+'. Taking '?'
@@ -121,7 +120,7 @@ def marks(rooms: list[dict[str, int]], seen: set[int], here: int) -> str:
 def _new_behind(
   rooms: list[dict[str, int]], seen: set[int], room: int, origin: int
 ) -> bool:
-  """Whether a room not seen can be reached without turning back."""
+  """True if an unseen room can be reached without turning back."""
   queue = [(room, origin)]
   for room, origin in queue:
     if room not in seen:

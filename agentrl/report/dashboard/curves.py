@@ -4,22 +4,31 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from ml_collections import ConfigDict
 
 from agentrl.log import metrics, run_summary
-from agentrl.run import workdir
+from agentrl.report.numbers import is_number
+from agentrl.run import seed_axis, workdir
+from agentrl.stats import intervals
 
 FACTS = ('step', 'phase')  # of a row, beside its numbers
+SUCCESS = 'eval/success'
+ENDS = ('eval/ci_low', 'eval/ci_high')  # of the interval drawn around it
 X = {'step': 'step', 'time/seconds': 'minutes'}
 _UNIT = {'step': 1.0, 'time/seconds': 1 / 60}
+# What two configs may differ in and still be runs of one experiment.
+_ASIDE = ('log.', 'mesh.', 'checkpoint.')
+_FREE = (*seed_axis.FREE, 'data')
+_LONGEST = 60  # characters of an arm's name
 COLUMNS = 300  # of a picture: more points than two in each are not seen
 
 
-class Run(NamedTuple):
-  """What a run's folder says of it."""
+class RunCurves(NamedTuple):
+  """A run, as its folder holds it."""
 
   name: str
   rows: Sequence[Mapping[str, Any]]
@@ -35,7 +44,7 @@ class Piece(NamedTuple):
   y: np.ndarray
 
 
-def read(paths: Sequence[str]) -> list[Run]:
+def read(paths: Sequence[str]) -> list[RunCurves]:
   """The runs, as far as each has come.
 
   Raises:
@@ -45,42 +54,92 @@ def read(paths: Sequence[str]) -> list[Run]:
   for path, where in zip(paths, real, strict=True):
     if real.count(where) > 1:
       raise ValueError(f'{path} is given twice; name every run once')
-  return [
-    Run(name, *_content(path))
-    for name, path in zip(names(real), paths, strict=True)
-  ]
+  runs = []
+  for name, path in zip(names(real), paths, strict=True):
+    # One that has just begun has only its config.
+    config, folder, rows, header = workdir.read_config(path), Path(path), [], {}
+    if (file := folder / metrics.FILE).exists():
+      rows = metrics.read(file)
+    if (file := folder / 'header.json').exists():
+      header = json.loads(file.read_bytes())
+    runs.append(RunCurves(name, rows, config, header))
+  return runs
 
 
 def names(paths: Sequence[str]) -> list[str]:
   """The shortest ends of the paths that tell them apart."""
   parts = [path.strip('/').split('/') for path in paths]
   for n in range(1, max(map(len, parts)) + 1):
-    found = ['/'.join(part[-n:]) for part in parts]
-    if len(set(found)) == len(found):
+    ends = ['/'.join(part[-n:]) for part in parts]
+    if len(set(ends)) == len(ends):
       break
-  return found
+  return ends
 
 
-def _content(path: str) -> tuple[list, ConfigDict, dict[str, Any]]:
-  """Rows, config, header; a run that has just begun has only its config."""
-  config, rows, header = workdir.read_config(path), [], {}
-  told = os.path.join(path, 'metrics.jsonl')
-  if os.path.exists(told):
-    rows = metrics.read(told)
-  about = os.path.join(path, 'header.json')
-  if os.path.exists(about):
-    with open(about, encoding='utf-8') as f:
-      header = json.load(f)
-  return rows, config, header
+def arms(runs: Sequence[RunCurves]) -> dict[str, list[RunCurves]]:
+  """The runs by config: those that differ in their seed only are one arm.
+
+  An arm is called by its method, and by what differs where two arms have one.
+  """
+  alike: list[list[RunCurves]] = []
+  for run in runs:
+    for group in alike:
+      if not differences(group[0], run):
+        group.append(run)
+        break
+    else:
+      alike.append([run])
+  return {_arm_name(group[0], alike): group for group in alike}
 
 
-def every_metric(runs: Sequence[Run]) -> list[str]:
+def differences(one: RunCurves, other: RunCurves) -> dict[str, tuple]:
+  """{field: its two values} of what makes runs different experiments."""
+  return {
+    name: (old, new)
+    for name, old, new in workdir.differences(one.config, other.config)
+    if name not in _FREE and not name.startswith(_ASIDE)
+  }
+
+
+def _arm_name(run: RunCurves, alike: Sequence[Sequence[RunCurves]]) -> str:
+  method = run.config.method or run.name
+  others = [group[0] for group in alike if group[0] is not run]
+  mine = {
+    field: values[0]
+    for other in others
+    if other.config.method == run.config.method
+    for field, values in differences(run, other).items()
+  }
+  text = ', '.join([method, *(f'{k}={v}' for k, v in sorted(mine.items()))])
+  return text if len(text) <= _LONGEST else f'{method} ({run.name})'
+
+
+def mean(name: str, runs: Sequence[RunCurves]) -> RunCurves:
+  """The mean of several runs of one config, as a run: of rows that all have.
+
+  The interval of its success is Student's over the runs, 95%.
+  """
+  tables = [{(row['step'], row['phase']): row for row in r.rows} for r in runs]
+  rows = []
+  for at in tables[0]:
+    same = [table[at] for table in tables if at in table]
+    if len(same) == len(runs):
+      names = sorted(set.intersection(*map(set, same)) - set(FACTS))
+      row = {n: float(np.mean([each[n] for each in same])) for n in names}
+      if SUCCESS in row:
+        ends = intervals.mean_interval([each[SUCCESS] for each in same])
+        row |= dict(zip(ENDS, ends, strict=True))
+      rows.append(dict(zip(FACTS, at, strict=True)) | row)
+  return runs[0]._replace(name=name, rows=rows)
+
+
+def every_metric(runs: Sequence[RunCurves]) -> list[str]:
   """The names of all numbers of all runs, in order of the alphabet."""
   names = {name for run in runs for row in run.rows for name in row}
   return sorted(names - set(FACTS))
 
 
-def pieces(run: Run, name: str, x: str = 'step') -> list[Piece]:
+def pieces(run: RunCurves, name: str, x: str = 'step') -> list[Piece]:
   """The metric by stage; a run's evaluations are one piece.
 
   Supervised and RL steps measure different things under one name, so that no
@@ -89,32 +148,32 @@ def pieces(run: Run, name: str, x: str = 'step') -> list[Piece]:
   """
   out: dict[str, list[tuple[float, float]]] = {}
   for row in run.rows:
-    if name in row and _finite(row.get(x)):
-      y = row[name] if _finite(row[name]) else math.nan
-      points = out.setdefault(row['phase'], [])
-      points.append((row[x] * _UNIT[x], y))
-  found = {phase: np.array(points).T for phase, points in out.items()}
-  return [Piece(phase, *xy) for phase, xy in found.items()]
+    if name in row and is_number(row.get(x)):
+      y = row[name] if is_number(row[name]) else math.nan
+      out.setdefault(row['phase'], []).append((row[x] * _UNIT[x], y))
+  return [Piece(phase, *np.array(xy).T) for phase, xy in out.items()]
 
 
-def _finite(x: Any) -> bool:
-  return isinstance(x, int | float) and math.isfinite(x)
-
-
-def begin_of_rl(run: Run, x: str = 'step') -> float | None:
-  """Where the stage before RL ended, if there was one."""
+def begin_of_rl(run: RunCurves, x: str = 'step') -> float | None:
+  """Returns where the stage before RL ended, if there was one."""
   phases = [row['phase'] for row in run.rows]
   if 'sft' not in phases or 'rl' not in phases:
     return None
   return run.rows[phases.index('rl')].get(x, math.nan) * _UNIT[x]
 
 
-def window(runs: Sequence[Run], asked: int = 0) -> int:
-  """Steps of a mean: as asked, or a twentieth of the longest run's."""
-  if asked < 0:
-    raise ValueError(f'--smooth={asked} is no number of steps; give 1 or more')
+def progress(run: RunCurves) -> tuple[int, int]:
+  """Steps that a run has done, and those it is to do."""
+  c, steps = run.config, sum(row['phase'] != 'eval' for row in run.rows)
+  return steps, c.steps + (0 if c.init else c.sft.steps)
+
+
+def window(runs: Sequence[RunCurves], width: int = 0) -> int:
+  """Steps of a mean: `width`, or a twentieth of the longest run's."""
+  if width < 0:
+    raise ValueError(f'--smooth={width} is no number of steps; give 1 or more')
   steps = [sum(row['phase'] != 'eval' for row in run.rows) for run in runs]
-  return asked or max(1, max(steps) // 20)
+  return width or max(1, max(steps) // 20)
 
 
 def smooth(piece: Piece, steps: int) -> Piece:
@@ -129,9 +188,9 @@ def strokes(piece: Piece) -> Iterator[np.ndarray]:
   points = np.stack([piece.x, piece.y], axis=1)
   gaps = np.flatnonzero(~np.isfinite(piece.y))
   for part in np.split(points, gaps):
-    kept = part[np.isfinite(part[:, 1])]
-    if len(kept):
-      yield kept
+    finite = part[np.isfinite(part[:, 1])]
+    if len(finite):
+      yield finite
 
 
 def thin(points: np.ndarray, columns: int = COLUMNS) -> np.ndarray:

@@ -1,36 +1,28 @@
 """The metrics of runs side by side as one HTML page that loads nothing."""
 
 import datetime
-import pathlib
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from markupsafe import Markup
 
-from agentrl.log import run_summary
-from agentrl.report import html, svg
+from agentrl.log import descriptions, run_summary
 from agentrl.report import numbers as numbers_lib
-from agentrl.report import tables as tables_lib
+from agentrl.report import render, svg
 from agentrl.report.dashboard import charts as charts_lib
 from agentrl.report.dashboard import curves as curves_lib
-from agentrl.report.dashboard.curves import Run
-from agentrl.report.html import Markup, element, note
+from agentrl.report.dashboard.curves import RunCurves
 from agentrl.report.svg import Look
 from agentrl.run import workdir
 
-_STYLES = ('study/static/page.css', 'dashboard/static/page.css')
 _MAIN = {'eval': 'Held-out tasks', 'rollout': 'Rollouts', 'loss': 'Losses'}
 _LAST = {'time': 'Time'}
-_ENDS = ('eval/low', 'eval/high')  # of the interval drawn around success
-_TOLD = """Thick: {thick}; thin: each step. A dotted vertical: where RL begins;
-no mean reaches over it. Points: evaluations, success with its 95% interval.
-Numbers that are not finite leave a gap. What a curve is called and where it
-ends shows under the pointer."""
 _KIND = 'method'  # a full line, in the words of a comparison's style sheet
 
 
 def page(
-  runs: Sequence[Run],
+  runs: Sequence[RunCurves],
   *,
   x: str = 'step',
   smooth: int = 0,
@@ -45,183 +37,200 @@ def page(
     again: seconds after which a browser reads the page anew
     now: when the runs were read, told if given
   """
-  known = [
-    Look(run.name, _KIND, i % svg.COLORS, i % len(svg.SHAPES))
-    for i, run in enumerate(runs)
+  arms = _arms(runs)
+  looks = [
+    Look(name, _KIND, i % svg.COLORS, i % len(svg.MARKERS))
+    for i, name in enumerate(arms)
+  ]
+  of_run = [
+    look._replace(label=run.name)
+    for run in runs
+    for look, group in zip(looks, arms.values(), strict=True)
+    if run in group
   ]
   steps = curves_lib.window(runs, smooth)
-  parts = [
-    ('runs', 'Runs', _table(runs, known)),
-    *_groups(runs, known, steps, x),
-    ('config', 'What differs in the configs', _differences(runs, known)),
-    ('numbers', 'Newest numbers', _newest(runs, known)),
-  ]
-  parts = [part for part in parts if part[2]]
   title = ', '.join(run.name for run in runs[:4])
   title += f' and {len(runs) - 4} more' if len(runs) > 4 else ''
-  links = (element('a', text, href=f'#{name}') for name, text, _ in parts)
-  styles = (
-    (pathlib.Path(__file__).parents[1] / name).read_text(encoding='utf-8')
-    for name in _STYLES
-  )
-  return html.page(
-    title,
-    ''.join(styles),
-    element(
-      'header',
-      element('h1', title),
-      element('p', f'Read {now:%Y-%m-%d %H:%M:%S %Z}', class_='spent')
-      if now
-      else None,
-      element('nav', *links, aria_label='contents'),
-    ),
-    element('main', _legend(known), _how(steps), *map(_section, parts)),
+  return render.render(
+    'dashboard.html.j2',
+    title=title,
     again=again,
+    now=f'{now:%Y-%m-%d %H:%M:%S %Z}' if now else None,
+    looks=looks,
+    of_run=of_run,
+    means=len(arms) < len(runs),
+    steps=steps,
+    facts=[_facts(run) for run in runs],
+    groups=list(_groups(runs, [*arms.values()], looks, steps, x)),
+    differences=_differences(runs),
+    newest=_newest(runs),
   )
 
 
-def _section(part: tuple[str, str, Markup]) -> Markup:
-  name, title, content = part
-  return element('section', element('h2', title), content, id=name)
-
-
-def _legend(known: Sequence[Look]) -> Markup:
-  items = (element('li', tables_lib.named(look)) for look in known)
-  return element('ul', *items, class_='legend')
-
-
-def _how(steps: int) -> Markup:
-  thick = f'mean of the last {steps} steps' if steps > 1 else 'each step'
-  return note(_TOLD.format(thick=thick))
-
-
-def _table(runs: Sequence[Run], known: Sequence[Look]) -> Markup:
-  rows = [
-    {'run': tables_lib.named(look), **_facts(run)}
-    for run, look in zip(runs, known, strict=True)
-  ]
-  return tables_lib.table(rows, 'runs')
-
-
-def _facts(run: Run) -> dict[str, str]:
-  """How far it is and what it showed."""
+def _facts(run: RunCurves) -> dict[str, str]:
+  """Progress and results of a run."""
   phases = [row['phase'] for row in run.rows]
-  steps = sum(row['phase'] != 'eval' for row in run.rows)
-  c = run.config
-  whole = c.steps + (0 if c.init else c.sft.steps)
+  c, (steps, whole) = run.config, curves_lib.progress(run)
   verdict = run_summary.judge(run.rows)
   clock = [row['time/seconds'] for row in run.rows if 'time/seconds' in row]
+
+  def success(e: run_summary.Evaluation | None) -> str:
+    if e is None:
+      return numbers_lib.NOTHING
+    return f'{e.success:.1%} [{e.low:.1%}, {e.high:.1%}]'
+
   return {
     'method': str(run.header.get('method', c.method)),
     'task': str(run.header.get('task', c.env.name)),
     'seed': str(c.seed),
     'step': f'{steps} of {whole}' + (f', {phases[-1]}' if phases else ''),
-    'success before RL': _success(verdict.before),
-    'newest since, 95%': _success(verdict.after),
+    'success before RL': success(verdict.before),
+    'newest since, 95%': success(verdict.after),
     'time': numbers_lib.duration(clock[-1] if clock else None),
   }
 
 
-def _success(found: run_summary.Evaluation | None) -> str:
-  if found is None:
-    return numbers_lib.NOTHING
-  return f'{found.success:.1%} [{found.low:.1%}, {found.high:.1%}]'
-
-
-def groups(runs: Sequence[Run]) -> list[tuple[str, str, list[str]]]:
+def groups(runs: Sequence[RunCurves]) -> list[tuple[str, str, list[str]]]:
   """(id, title, metrics) in the order of the page, by what a name begins with.
 
   Held-out tasks, rollouts, losses, each network, then what is left, then time.
   """
-  found: dict[str, list[str]] = {}
-  for name in sorted(curves_lib.every_metric(runs), key=_rank):
-    found.setdefault(name.partition('/')[0], []).append(name)
+  members: dict[str, list[str]] = {}
+  # Success is what a run is about: first of its group.
+  rank = lambda name: (not name.endswith('/success'), name)  # noqa: E731
+  for name in sorted(curves_lib.every_metric(runs), key=rank):
+    members.setdefault(name.partition('/')[0], []).append(name)
   roles = {name: f'Network: {name}' for run in runs for name in run.config.role}
-  titles = {k: k for k in found} | roles | _MAIN | _LAST
+  titles = {k: k for k in members} | roles | _MAIN | _LAST
   order = [*_MAIN, *sorted(roles)]
-  order += [k for k in found if k not in (*order, *_LAST)] + list(_LAST)
-  return [(f'of-{k}', titles[k], found[k]) for k in order if k in found]
+  order += [k for k in members if k not in (*order, *_LAST)] + list(_LAST)
+  return [(f'of-{k}', titles[k], members[k]) for k in order if k in members]
 
 
-def _rank(name: str) -> tuple[bool, str]:
-  """Success is what a run is about: first of its group."""
-  return not name.endswith('/success'), name
+def _arms(runs: Sequence[RunCurves]) -> dict[str, list[RunCurves]]:
+  """The runs by config; one that is alone keeps its name."""
+  return {
+    f'{name}, mean of {len(group)}' if len(group) > 1 else group[0].name: group
+    for name, group in curves_lib.arms(runs).items()
+  }
 
 
-def _groups(runs, known, steps: int, x: str) -> Iterable[tuple]:
-  for name, title, metrics in groups(runs):
-    shown = [metric for metric in metrics if metric not in _ENDS]
-    drawn = [_figure(metric, runs, known, steps, x) for metric in shown]
-    drawn = [figure for figure in drawn if figure]
-    if drawn:
-      yield name, title, element('div', *drawn, class_='panels')
+class Panel(NamedTuple):
+  """A metric with its picture; lost: values that were not finite."""
+
+  metric: str
+  description: str
+  lost: int
+  picture: Markup
 
 
-def _figure(name: str, runs, known, steps: int, x: str) -> Markup | None:
-  drawn = []
-  for run, look in zip(runs, known, strict=True):
-    pieces = curves_lib.pieces(run, name, x)
-    band = _band(run, x) if name == 'eval/success' else []
-    if pieces:
-      begin = curves_lib.begin_of_rl(run, x)
-      drawn.append(charts_lib.Curve(look, pieces, band, begin))
-  picture = charts_lib.chart(name, drawn, steps, curves_lib.X[x])
-  lost = sum(int(np.sum(~np.isfinite(p.y))) for c in drawn for p in c.pieces)
-  told = element('small', f' {lost} not finite') if lost else None
-  if picture is None:
+def _groups(
+  runs: Sequence[RunCurves],
+  arms: Sequence[Sequence[RunCurves]],
+  looks: Sequence[Look],
+  steps: int,
+  x: str,
+) -> Iterable[tuple[str, str, list[Panel], list[str]]]:
+  """(id, title, panels, notes) of each group with something to show.
+
+  A metric that never changes, or has the picture of another, is a note.
+  """
+  means = [
+    curves_lib.mean(look.label, members) if len(members) > 1 else members[0]
+    for look, members in zip(looks, arms, strict=True)
+  ]
+  seen: dict[bytes, str] = {}
+  for group, title, metrics in groups(runs):
+    panels, constant, same = [], [], []
+    for metric in (
+      metric for metric in metrics if metric not in curves_lib.ENDS
+    ):
+      drawn = [
+        curve
+        for look, run, members in zip(looks, means, arms, strict=True)
+        if (curve := _curve(run, members, look, metric, x))
+      ]
+      y = [p.y for c in drawn for p in (c.each or c.pieces)]
+      finite = np.concatenate([np.zeros(0), *(v[np.isfinite(v)] for v in y)])
+      if len(finite) > 1 and not np.ptp(finite):
+        constant.append(f'{metric} = {finite[0]:.5g}')
+        continue
+      other = seen.setdefault(_picture_key(drawn), metric)
+      if other != metric and len(finite):
+        same.append(f'{metric} (as {other})')
+        continue
+      picture = charts_lib.chart(metric, drawn, steps, curves_lib.X[x])
+      if picture:
+        lost = sum(map(len, y)) - len(finite)
+        panels.append(Panel(metric, _description(metric), lost, picture))
+    notes = [
+      f'{what}: {", ".join(names)}.'
+      for what, names in (('Never changed', constant), ('Drawn once', same))
+      if names
+    ]
+    if panels or notes:
+      yield group, title, panels, notes
+
+
+def _curve(
+  run: RunCurves, members: Sequence[RunCurves], look: Look, metric: str, x: str
+) -> charts_lib.Curve | None:
+  """The curve of a run, or of a mean with its members behind it."""
+  each = [p for one in members for p in curves_lib.pieces(one, metric, x)]
+  if not each:
     return None
-  return element('figure', element('figcaption', name, told), picture)
+  pieces = curves_lib.pieces(run, metric, x) or each
+  band = _band(run, x) if metric == curves_lib.SUCCESS else []
+  begin = curves_lib.begin_of_rl(run, x)
+  behind = each if len(members) > 1 else ()
+  return charts_lib.Curve(look, pieces, band, begin, behind)
 
 
-def _band(run: Run, x: str) -> list[np.ndarray]:
+def _picture_key(drawn: Sequence[charts_lib.Curve]) -> bytes:
+  """Equal for metrics whose pictures differ in the numbers of an axis only."""
+  pieces = [p for curve in drawn for p in curve.pieces]
+  y = np.concatenate([np.zeros(0), *(p.y for p in pieces)])
+  scale = np.nanmax(np.abs(y), initial=0.0) or 1.0
+  x = np.concatenate([np.zeros(0), *(p.x for p in pieces)])
+  looks = repr([(c.look.label, len(c.pieces)) for c in drawn])
+  return b''.join([(y / scale).round(6).tobytes(), x.tobytes(), looks.encode()])
+
+
+def _description(metric: str) -> str:
+  unit, meaning = descriptions.describe(metric) or ('', '')
+  return f'{meaning} ({unit})' if unit else meaning
+
+
+def _band(run: RunCurves, x: str) -> list[np.ndarray]:
   """The intervals of a run's evaluations."""
-  ends = [curves_lib.pieces(run, end, x) for end in _ENDS]
+  ends = [curves_lib.pieces(run, end, x) for end in curves_lib.ENDS]
   if not all(ends):
     return []
   (low,), (high,) = ends
   return [np.stack([low.x, low.y, high.y], axis=1)] if len(low.x) > 1 else []
 
 
-def _differences(runs: Sequence[Run], known: Sequence[Look]) -> Markup | None:
-  """The settings that are not the same in all runs."""
+def _differences(runs: Sequence[RunCurves]) -> list[tuple[str, list[str]]]:
+  """The settings that are not the same in all runs: name, value of each."""
   first, *others = runs
-  found: dict[str, dict[int, Any]] = {}
+  changes: dict[str, dict[int, Any]] = {}
   for i, run in enumerate(others, 1):
     for name, old, new in workdir.differences(first.config, run.config):
-      found.setdefault(name, {0: old})[i] = new
-  if not found:
-    return note('Nothing.') if others else None
-  rows = [
-    {'config': name}
-    | _across(known, [told.get(i, told[0]) for i in range(len(runs))])
-    for name, told in sorted(found.items())
+      changes.setdefault(name, {0: old})[i] = new
+  return [
+    (name, [str(values.get(i, values[0])) for i in range(len(runs))])
+    for name, values in sorted(changes.items())
   ]
-  return tables_lib.table(rows, 'settings that differ')
 
 
-def _across(known: Sequence[Look], values: Sequence[Any]) -> Mapping[str, str]:
-  """A cell for each run; heads are markup, equal only if the run is."""
-  return {
-    tables_lib.named(look): str(value)
-    for look, value in zip(known, values, strict=True)
-  }
-
-
-def _newest(runs: Sequence[Run], known: Sequence[Look]) -> Markup | None:
+def _newest(runs: Sequence[RunCurves]) -> list[tuple[str, list[str]]]:
   """Every metric's last value: also of those without a finite one."""
   last = [{k: v for row in run.rows for k, v in row.items()} for run in runs]
-  rows = [
-    {'metric': name}
-    | _across(
-      known,
-      [_value(x[name]) if name in x else numbers_lib.NOTHING for x in last],
-    )
-    for name in curves_lib.every_metric(runs)
-  ]
-  if not rows:
-    return None
-  return tables_lib.fold('All', tables_lib.table(rows, 'newest numbers'))
 
+  def value(row: dict[str, float], name: str) -> str:
+    if name not in row:
+      return numbers_lib.NOTHING
+    return f'{row[name]:.5g}'.replace('-', numbers_lib.MINUS)
 
-def _value(x: float) -> str:
-  return f'{x:.5g}'.replace('-', '\N{MINUS SIGN}')
+  names = curves_lib.every_metric(runs)
+  return [(name, [value(row, name) for row in last]) for name in names]

@@ -3,6 +3,7 @@
 A report is plain JSON; a number times its measure's scale is what is shown:
 
   format 1, name, title, question, protocol [[label, text]]
+  exploratory: a sentence, if no claim was made beforehand; warnings [...]
   measures {measure: label, unit, scale, digits}; the first is the main one
   claims [text, env, setting, arm, baseline, measure, claimed, verdict,
     found {n, mean, low, high, p, holm}]
@@ -16,48 +17,37 @@ A report is plain JSON; a number times its measure's scale is what is shown:
         each [seed, failed, unstable, measures {measure: value}],
         told {anything: value}},
       comparisons [arm, baseline, measure and the fields of paired.Paired,
-        holm]}}
+        holm; where exploratory how it was compared in place of a test]}}
   power {measure, sd, rows [pairs, alpha, smallest]}
   spent {run_seconds, runs, failed}
   commands [...], versions {}, seeds {}, hardware {}
 """
 
+import itertools
 import json
 import math
 import os
-import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from agentrl.report import html, svg
+from agentrl import storage
 from agentrl.report import numbers as numbers_lib
-from agentrl.report import tables as tables_lib
-from agentrl.report.html import Markup, element, join, note
-from agentrl.report.study import claims, environments, tuning
+from agentrl.report import render, svg
+from agentrl.report.numbers import NumberFormat
+from agentrl.report.study import figures
 
 FORMAT = 1
 DIGITS = 6  # of a number
 JSON, HTML = 'report.json', 'report.html'
-_STYLE = pathlib.Path(__file__).parent / 'static' / 'page.css'
-_TERMS = {
-  '95% interval': """Where the true mean lies, as far as these runs can tell: of
-    many such intervals 95 in 100 hold it.""",
-  'Median, IQM': """The run in the middle, and the mean of the middle half of
-    the runs (interquartile mean): one odd run moves them little.""",
-  'Paired difference': """Both arms of a pair share warm start and random keys,
-    so that what they have in common cancels; the higher their correlation
-    over pairs, the more it does.""",
-  'P(improvement)': """The chance that a run of the arm, picked at random, has a
-    higher value than one of the baseline; 0.50 is no difference.""",
-  'p': """The chance of a difference at least this large if in truth there were
-    none.""",
-  'Holm p': """p, made larger for the number of claims tested together: among
-    many tests some succeed by luck, and this bounds the chance of even one
-    such success.""",
+VERDICTS = {
+  'confirmed': '✓',
+  'smaller than claimed': '◐',
+  'not seen': '○',
+  'refuted': '✕',
+  'not measured': '–',
 }
-_POWER = """The smallest true difference that a study of this many pairs finds
-four times out of five. A smaller one would mostly be missed: that nothing was
-found does not mean that nothing is there."""
+CHECKS = 'Checks of the method'
+_AXES = {'env_steps': 'environment steps', 'tokens': 'tokens'}
 
 
 def write(report: Mapping, folder: str | os.PathLike[str]) -> None:
@@ -68,11 +58,8 @@ def write(report: Mapping, folder: str | os.PathLike[str]) -> None:
   whole = page(report)
   text = json.dumps(_plain(report), allow_nan=False) + '\n'
   os.makedirs(folder, exist_ok=True)
-  for name, content in ((JSON, text), (HTML, whole)):
-    path = os.path.join(folder, name)
-    with open(path + '.new', 'w', encoding='utf-8') as f:
-      f.write(content)
-    os.replace(path + '.new', path)
+  storage.write(os.path.join(folder, JSON), text)
+  storage.write(os.path.join(folder, HTML), whole)
 
 
 def page(report: Mapping) -> str:
@@ -87,116 +74,115 @@ def page(report: Mapping) -> str:
       ' this version draws; run the comparison again with this version'
     )
   report = _present(_plain(report))
-  known = svg.looks(report)
-  title = report.get('title') or report.get('name') or 'Comparison'
-  envs = report.get('envs', {})
-  parts = [
-    ('claims', 'Claims', claims.claims(report, known)),
-    ('protocol', 'Protocol', _protocol(report.get('protocol'))),
-    (
-      'reading',
-      'How to read the numbers',
-      _pairs(_TERMS.items()) if envs else None,
-    ),
-    *(
-      (
-        f'env-{i}',
-        env.get('label') or name,
-        environments.environment(env, report, known),
-      )
-      for i, (name, env) in enumerate(envs.items())
-    ),
-    ('tuning', 'Tuning', tuning.tuning(envs, known)),
-    ('readings', 'Other readings', environments.readings(envs, known)),
-    ('power', 'Power: what could be found', _power(report)),
-    ('again', 'Doing it again', _again(report)),
-  ]
-  parts = [part for part in parts if part[2]]
-  return html.page(
-    title,
-    _STYLE.read_text(encoding='utf-8'),
-    element('header', *_head(report, title), _contents(parts)),
-    element('main', *(_section(*part) for part in parts)),
-    element(
-      'footer',
-      'Every number on this page, and the points of the curves, are in ',
-      element('a', JSON, href=JSON),
-      ' beside it.',
-    ),
-  )
+  looks = svg.looks(report)
 
+  def look(name: str) -> svg.Look:
+    """An arm that never ran has no colour of its own."""
+    return looks.get(name) or svg.Look(name, 'method', 6, 0)
 
-def _section(name: str, title: str, content: Markup) -> Markup:
-  return element('section', element('h2', title), content, id=name)
-
-
-def _contents(parts: list[tuple[str, str, Markup]]) -> Markup:
-  links = (element('a', title, href=f'#{name}') for name, title, _ in parts)
-  return element('nav', *links, aria_label='contents')
-
-
-def _head(report: Mapping, title: str) -> list[Markup | None]:
-  question, spent = report.get('question'), report.get('spent', {})
-  facts = []
-  if spent:
-    facts.append(f'{numbers_lib.count(spent.get("runs"))} runs')
-    facts.append(f'{numbers_lib.count(spent.get("failed"))} failed')
-    facts.append(f'{numbers_lib.duration(spent.get("run_seconds"))} of runs')
-  return [
-    element('h1', title),
-    element('p', question, class_='question') if question else None,
-    claims.tally(report),
-    element('p', ' · '.join(facts), class_='spent') if facts else None,
-  ]
-
-
-def _pairs(rows: Any) -> Markup:
-  return element(
-    'dl',
-    *(
-      join(element('dt', str(k)), element('dd', ' '.join(str(v).split())))
-      for k, v in rows
-    ),
-    class_='facts',
-  )
-
-
-def _protocol(protocol: Any) -> Markup | None:
-  if not protocol:
-    return None
-  return join(note('Fixed before the first run.'), _pairs(protocol))
-
-
-def _power(report: Mapping) -> Markup | None:
-  told = report.get('power', {})
-  if not told.get('rows'):
-    return None
-  m = numbers_lib.measure(told.get('measure', ''), report.get('measures'))
-  sd = told.get('sd')
-  more = f' Here: {m.title}; pairs differ with sd {m.show(sd)}.'
-  return join(note(_POWER + more), tables_lib.power(told, m))
-
-
-def _again(report: Mapping) -> Markup | None:
-  commands = report.get('commands', ())
-  facts = []
-  for name in ('versions', 'hardware', 'seeds'):
-    told = report.get(name, {}).items()
-    facts += [
-      (f'seeds, {k}' if name == 'seeds' else k, _listed(v)) for k, v in told
+  def measures(names: Iterable[str]) -> list[tuple[str, NumberFormat]]:
+    """The measures among the names: the report's own first, in its order."""
+    own, names = report.get('measures', {}), list(names)
+    return [
+      (name, numbers_lib.measure(name, own))
+      for name in dict.fromkeys([*own, *names])
+      if name in names
     ]
-  if not (commands or facts):
-    return None
-  return join(
-    *(element('pre', element('code', c)) for c in commands),
-    _pairs(facts) if facts else None,
+
+  def span(rows: Iterable[Mapping], *more: float | None):
+    """The least interval with the rows' means and intervals, and more."""
+    ends = [row.get(k) for row in rows for k in ('low', 'high', 'mean')]
+    return svg.reach([*more, *ends])
+
+  def values(arm: Mapping, name: str) -> list[float]:
+    """The measure of each run that has it."""
+    each = [run.get('measures', {}).get(name) for run in arm.get('each', ())]
+    return [value for value in each if numbers_lib.is_number(value)]
+
+  claims = report.get('claims', [])
+  controls = [c for c in claims if is_check(report, c)]
+  return render.render(
+    'study.html.j2',
+    title=report.get('title') or report.get('name') or 'Comparison',
+    report=report,
+    look=look,
+    measures=measures,
+    measure=lambda name: numbers_lib.measure(name, report.get('measures')),
+    figures=lambda setting: _figures(setting, look),
+    grid=figures.grid,
+    all_scores=lambda arms: [
+      y for x in arms.values() for _, y in figures.scores(x)
+    ],
+    mean_scores=figures.mean_scores,
+    reach=svg.reach,
+    span=span,
+    values=values,
+    axes=_AXES,
+    checks=CHECKS,
+    findings=[c for c in claims if c not in controls],
+    controls=controls,
+    verdicts=VERDICTS,
+    json_name=JSON,
   )
 
 
-def _listed(x: Any) -> str:
-  if isinstance(x, list | tuple):
-    return ', '.join(map(str, x)) or numbers_lib.NOTHING
-  return numbers_lib.any_value(x)
+def is_check(report: Mapping, claim: Mapping) -> bool:
+  """Whether a claim is about a control, such as an arm against itself.
+
+  It says whether the comparison works, and nothing of a method.
+  """
+  env = report.get('envs', {}).get(claim.get('env'), {})
+  setting = env.get('settings', {}).get(claim.get('setting'), {})
+  arm = setting.get('arms', {}).get(claim.get('arm'), {})
+  return arm.get('part') == 'control'
+
+
+def _figures(setting: Mapping, look) -> list[tuple[str, list, list]]:
+  """(title, legend, charts): methods; ablations and controls with what they
+  vary. A legend has (look, success at the end), the highest first."""
+  arms = setting['arms']
+  methods = [n for n in arms if look(n).part == 'method']
+  others = [n for n in arms if n not in methods]
+  pairs = [{r['arm'], r['baseline']} for r in setting.get('comparisons', ())]
+  beside = [n for n in methods if any({n, o} in pairs for o in others)]
+  varied = 'Ablations and controls, with the arms they are compared with'
+
+  def last(curve: Mapping) -> float | None:
+    """Success at the end, by the first axis that has a point."""
+    rows = [figures.points(curve.get(x), 'mean') for x in _AXES]
+    return next((row[-1][1] for row in rows if row), None)
+
+  out = []
+  parts = {'Methods': methods, varied: beside + others if others else []}
+  for title, names in parts.items():
+    rows = [(look(n), arms[n].get('curve', {})) for n in names]
+    charts = [
+      figures.curves([(one, curve.get(x)) for one, curve in rows], label)
+      for x, label in _AXES.items()
+      if x == 'env_steps' or not _proportional([curve for _, curve in rows])
+    ]
+    legend = [(one, last(curve)) for one, curve in rows]
+    legend.sort(key=lambda x: -1.0 if x[1] is None else x[1])
+    if names:
+      out.append((title, legend[::-1], [c for c in charts if c]))
+  return out
+
+
+def _proportional(curves: Sequence[Mapping]) -> bool:
+  """Whether both axes show one picture: tokens are about so many a step."""
+  both = [(c.get('env_steps') or {}, c.get('tokens') or {}) for c in curves]
+  if not (both and all(a.get('x') and b.get('x') for a, b in both)):
+    return False
+  ratios = [b['x'][-1] / (a['x'][-1] or 1.0) for a, b in both]
+  means = [
+    (u, v)
+    for a, b in both
+    for u, v in itertools.zip_longest(a.get('mean', ()), b.get('mean', ()))
+  ]
+  return max(ratios) <= 1.02 * min(ratios) and all(
+    numbers_lib.is_number(u) and numbers_lib.is_number(v) and abs(u - v) < 0.01
+    for u, v in means
+  )
 
 
 def _present(x: Any) -> Any:

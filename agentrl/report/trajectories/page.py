@@ -1,4 +1,4 @@
-"""What the viewer of a run's trajectories shows: lists, the page, one file.
+"""Trajectory viewer: lists, the page, one file.
 
 Trajectories are not to be trusted: models and environments wrote them. They
 travel as JSON, the page inserts them as text, and its Content-Security-Policy
@@ -10,14 +10,14 @@ import base64
 import hashlib
 import html
 import json
-import os
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from agentrl.log import records, trajectories
+from agentrl import storage
+from agentrl.log import shards, trajectories
 from agentrl.types import Status
 
 PAGE = 100  # trajectories of one page of the list
@@ -34,10 +34,11 @@ CHOICES = {
 NUMBERS = ('from', 'to', 'task', 'group', 'page')
 _META = '<meta http-equiv="Content-Security-Policy" content="{}">'
 _PARTS = pathlib.Path(__file__).parent / 'static'
+_BASE = _PARTS.parent.parent / 'templates' / 'base.css'
 
 
 def query(words: Mapping[str, str]) -> dict[str, Any]:
-  """What a list is asked for, checked; empty words are none.
+  """Parses and checks the filters of a list; empty words are none.
 
   Raises:
     ValueError: an unknown name or value, named.
@@ -51,45 +52,43 @@ def query(words: Mapping[str, str]) -> dict[str, Any]:
     elif name in NUMBERS and word.lstrip('-').isdecimal() and len(word) < 10:
       out[name] = int(word)
     else:
-      known = CHOICES.get(name) or (*CHOICES, *NUMBERS)
-      known = 'a whole number' if name in NUMBERS else f'one of {known}'
-      raise ValueError(f'{name}={word} is no filter of trajectories: {known}')
+      expected = CHOICES.get(name) or (*CHOICES, *NUMBERS)
+      expected = 'a whole number' if name in NUMBERS else f'one of {expected}'
+      raise ValueError(
+        f'{name}={word} is no filter of trajectories: {expected}'
+      )
   return out
 
 
-def matching(heads: np.ndarray, asked: Mapping[str, Any]) -> np.ndarray:
+def matching(heads: np.ndarray, filters: Mapping[str, Any]) -> np.ndarray:
   """Numbers of the trajectories that fit, in the order asked for: [m]."""
   fits = np.ones(len(heads), bool)
   for name, words in (('phase', trajectories.PHASES), ('status', STATUSES)):
-    if name in asked:
-      fits &= heads[name] == words.index(asked[name])
+    if name in filters:
+      fits &= heads[name] == words.index(filters[name])
   for name in ('task', 'group'):
-    if name in asked:
-      fits &= heads[name] == asked[name]
-  if 'outcome' in asked:
-    fits &= (heads['outcome'] > 0.5) == (asked['outcome'] == 'solved')
-  fits &= heads['step'] >= asked.get('from', 0)
-  fits &= heads['step'] <= asked.get('to', np.iinfo(np.int64).max)
-  found = np.flatnonzero(fits)
-  return found[_order(heads[found], asked.get('order', ORDERS[0]))]
-
-
-def _order(heads: np.ndarray, order: str) -> np.ndarray:
-  key = heads['step' if order in ('newest', 'oldest') else 'reward']
+    if name in filters:
+      fits &= heads[name] == filters[name]
+  if 'outcome' in filters:
+    fits &= (heads['outcome'] > 0.5) == (filters['outcome'] == 'solved')
+  fits &= heads['step'] >= filters.get('from', 0)
+  fits &= heads['step'] <= filters.get('to', np.iinfo(np.int64).max)
+  index, order = np.flatnonzero(fits), filters.get('order', ORDERS[0])
+  key = heads['step' if order in ('newest', 'oldest') else 'reward'][index]
   sign = -1 if order in ('newest', 'best') else 1
-  return np.argsort(sign * key.astype(float), kind='stable')
+  return index[np.argsort(sign * key.astype(float), kind='stable')]
 
 
-def listed(log: trajectories.Log, asked: Mapping[str, Any]) -> dict[str, Any]:
-  """One page of the list, and what there is to filter by."""
-  found = matching(log.heads, asked)
-  first = max(asked.get('page', 0), 0) * PAGE
+def listed(log: trajectories.Log, filters: Mapping[str, Any]) -> dict[str, Any]:
+  """Returns one page of the list, and the values of its filters."""
+  index = matching(log.heads, filters)
+  first = max(filters.get('page', 0), 0) * PAGE
   steps = log.heads['step']
   return {
     'total': len(log),
-    'found': len(found),
+    'found': len(index),
     'size': PAGE,
-    'rows': rows(log.heads, found[first : first + PAGE]),
+    'rows': rows(log.heads, index[first : first + PAGE]),
     'phases': [trajectories.PHASES[i] for i in np.unique(log.heads['phase'])],
     'statuses': [STATUSES[i] for i in np.unique(log.heads['status'])],
     'steps': [int(steps.min()), int(steps.max())] if len(log) else [0, 0],
@@ -97,10 +96,10 @@ def listed(log: trajectories.Log, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rows(heads: np.ndarray, index: Sequence[int]) -> list[dict[str, Any]]:
-  """What the list shows of trajectories."""
+  """Rows of the list of trajectories."""
   out = []
   for i in index:
-    row = {name: heads[name][i].item() for name in records.FACTS.names}
+    row = {name: heads[name][i].item() for name in shards.FACTS.names}
     row['phase'] = trajectories.PHASES[row['phase']]
     row['status'] = STATUSES[row['status']]
     out.append({'i': int(i), **row})
@@ -140,6 +139,7 @@ def page(name: str, data: Mapping[str, Any] | None = None) -> tuple[str, str]:
     kind: (_PARTS / f'page.{kind}').read_text(encoding='utf-8')
     for kind in ('html', 'css', 'js')
   }
+  parts['css'] = _BASE.read_text(encoding='utf-8') + parts['css']
   policy = (
     f"default-src 'none'; script-src {_hash(parts['js'])};"
     f" style-src {_hash(parts['css'])}; base-uri 'none'; form-action 'none'"
@@ -163,17 +163,15 @@ def _hash(text: str) -> str:
   return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
-def save(log: trajectories.Log, name: str, out: str, asked, most: int) -> int:
+def save(log: trajectories.Log, name: str, out: str, filters, most: int) -> int:
   """Writes one file with the first `most` that fit; returns how many."""
-  index = matching(log.heads, asked)[:most]
+  index = matching(log.heads, filters)[:most]
   if not len(index):
     raise ValueError(
       f'no trajectory of {name} fits; --only has to leave some of its'
       f' {len(log)}'
     )
-  found = json.loads(some(log, index))
-  text, _ = page(name, {'rows': rows(log.heads, index), 'some': found})
-  with open(out + '.part', 'w', encoding='utf-8') as f:
-    f.write(text)
-  os.replace(out + '.part', out)
+  records = json.loads(some(log, index))
+  text, _ = page(name, {'rows': rows(log.heads, index), 'some': records})
+  storage.write(out, text)
   return len(index)

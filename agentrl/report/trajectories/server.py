@@ -69,17 +69,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
       self._answer(200, 'text/html', self.server.text)
     elif url.path in ('/list', '/some'):
       with self.server.few:
-        self._look(url.path, words)
+        try:
+          answer = 200, 'application/json', self.server.look(url.path, words)
+        except ValueError as error:
+          answer = 400, 'text/plain', str(error)
+        self._answer(*answer)
     else:
       self._answer(404, 'text/plain', 'there is nothing of this name')
-
-  def _look(self, path: str, words: Mapping[str, str]) -> None:
-    try:
-      found = self.server.look(path, words)
-    except ValueError as error:
-      self._answer(400, 'text/plain', str(error))
-    else:
-      self._answer(200, 'application/json', found)
 
   def _answer(self, code: int, kind: str, data: str | bytes) -> None:
     data = data.encode() if isinstance(data, str) else data
@@ -139,17 +135,17 @@ class Server(http.server.ThreadingHTTPServer):
       self._room.release()
 
   def handle_error(self, request, client_address):
-    """A client that left, or was too slow, is nobody's error."""
+    """Ignores a client that left or was too slow."""
     if not isinstance(sys.exception(), OSError):
       super().handle_error(request, client_address)
 
   def look(self, path: str, words: Mapping[str, str]) -> bytes:
     """JSON. Raises ValueError for words that ask for nothing."""
     if path == '/list':
-      asked = page.query(words)
+      filters = page.query(words)
       with self._lock:
         self._log.refresh()
-      return json.dumps(page.listed(self._log, asked)).encode()
+      return json.dumps(page.listed(self._log, filters)).encode()
     index = words.get('i', '').split(',', MOST)
     numbers = all(x.isdecimal() and len(x) < 10 for x in index)
     if len(index) > MOST or not numbers:

@@ -1,14 +1,13 @@
-"""Continuous batching, the host's side: what the device does in a round.
+"""Continuous-batching engine: the host side of generation.
 
-Lines, conversations that ask for one message after another, sit in slots
-(scheduler.py). Those that have tokens to read do so by chunks; the others
-write.
+Conversations, called lines, are assigned to slots (scheduler.py). Those with
+unread tokens are prefilled in chunks; the others decode.
 
-  launch()   hands the device one round of work: chunks to read, then a burst
-  land()     waits for it; -> the messages that it finished
+  dispatch()  enqueues one round on the device: prefill chunks, then a burst
+  collect()   waits for it; -> the completions it finished
 
 Between the two the host is free. Tokens and log-probs of a message depend on
-its line's context, its key and the parameters, not on who shares the batch.
+its line's context, its key and the parameters, not on the rest of the batch.
 """
 
 import dataclasses
@@ -22,22 +21,22 @@ import numpy as np
 from agentrl import mesh
 from agentrl.nn import transformer
 from agentrl.rollout.engine import programs
-from agentrl.rollout.engine.programs import Writing
-from agentrl.rollout.engine.scheduler import Line, Seats
+from agentrl.rollout.engine.programs import DecodeInputs
+from agentrl.rollout.engine.scheduler import Request, Scheduler
 
-# Tokens read, found in a slot instead, written, written behind the end of a
+# Tokens prefilled, reused from a slot, decoded, decoded past the end of a
 # message; lines that lost their slot; rounds.
-COUNTS = 'read', 'shared', 'written', 'lost', 'evicted', 'rounds'
+COUNTS = 'prefilled', 'prefix_hits', 'decoded', 'discarded', 'evicted', 'rounds'
 
 
 @dataclasses.dataclass(frozen=True)
 class Sizes:
-  """What is compiled for.
+  """Static sizes of the compiled programs.
 
   capacity: tokens of a line, its message included
-  burst: tokens that are written between two looks of the host
-  chunk: tokens that a slot reads at a time
-  lanes: slots that read beside those that write; more of them: all do
+  burst: tokens decoded between two syncs with the host
+  chunk: tokens that a slot prefills at a time
+  lanes: slots prefilled together; where more have to, all slots take part
   """
 
   slots: int
@@ -53,12 +52,12 @@ class Sizes:
 
   @property
   def chunks(self) -> tuple[int, ...]:
-    """Widths that reading is compiled for."""
+    """Chunk widths that prefill is compiled for."""
     return tuple(sorted({max(1, self.chunk // 8), self.chunk}))
 
 
-class How(NamedTuple):
-  """How a message is drawn, and where it ends."""
+class SamplingParams(NamedTuple):
+  """Sampling parameters of a message, and where it ends."""
 
   key: np.ndarray  # [2] u32: token t is drawn by fold_in(key, t)
   budget: int  # tokens at most, end of turn included
@@ -69,7 +68,7 @@ class How(NamedTuple):
   stop: Callable[[Sequence[int]], int] | None = None
 
 
-class Spoken(NamedTuple):
+class Completion(NamedTuple):
   """A finished message; all lists are of its tokens."""
 
   line: int
@@ -80,14 +79,16 @@ class Spoken(NamedTuple):
 
 
 # Engines may run in several threads, and all devices of a mesh must be given
-# their programs in one order: those of others are waited for inside of them.
+# their programs in one order: collectives wait for the other devices.
 _ORDER = threading.Lock()
 
 
 class Engine:
-  """Lines in slots. Not for use by several threads."""
+  """Generates messages of many lines in a fixed number of slots."""
 
-  def __init__(self, shape: transformer.Shape, sizes: Sizes, *, eot: int):
+  def __init__(
+    self, shape: transformer.DecoderConfig, sizes: Sizes, *, eot: int
+  ):
     if shape.positions and sizes.capacity > shape.positions:
       raise ValueError(
         f'a slot of {sizes.capacity} tokens is longer than the'
@@ -96,7 +97,7 @@ class Engine:
       )
     rows = 1
     if mesh.active():
-      rows = mesh.pieces('batch', jax.sharding.get_abstract_mesh().shape)
+      rows = mesh.num_shards('batch', jax.sharding.get_abstract_mesh().shape)
     if sizes.slots % rows:
       raise ValueError(
         f'rollout.slots={sizes.slots} is not divisible by the {rows} devices'
@@ -108,22 +109,23 @@ class Engine:
     self._run = programs.programs(
       shape, sizes.slots, sizes.capacity, eot, sizes.burst
     )
-    self._seats = Seats(sizes.slots, sizes.chunks[0])
-    self._asked: dict[int, tuple[How, Spoken]] = {}  # of every line
+    self._scheduler = Scheduler(sizes.slots, sizes.chunks[0])
+    # Of every line.
+    self._requests: dict[int, tuple[SamplingParams, Completion]] = {}
     self._given = self._params = self._cache = self._written = None
     self._version = 0
     self.counts = dict.fromkeys(COUNTS, 0)
 
   @property
   def busy(self) -> bool:
-    """Whether a round would do anything."""
-    return self._seats.busy
+    """True if a round has work to do."""
+    return self._scheduler.busy
 
-  def swap(self, params, version: int) -> None:
-    """Other parameters from the next round on.
+  def update_weights(self, params, version: int) -> None:
+    """Sets the parameters used from the next round on.
 
-    Lines that are under way keep what they have read; no line begins from
-    what another parameter has read.
+    Lines under way keep their KV cache; new lines share no prefix that older
+    parameters have computed.
     """
     self._version = version
     if params is self._given:
@@ -133,10 +135,12 @@ class Engine:
       self._params = self._run.prepare(params)
       if self._cache is None:
         self._cache = self._run.empty()
-    self._seats.renew()
+    self._scheduler.renew()
 
-  def ask(self, line: int, context: Sequence[int], how: How) -> None:
-    """The line's next message, after this context (at least one token).
+  def submit(
+    self, line: int, context: Sequence[int], how: SamplingParams
+  ) -> None:
+    """Requests the line's next message, after a context of at least one token.
 
     Raises:
       ValueError: there is no room for it, or the line has not finished.
@@ -148,99 +152,99 @@ class Engine:
         f' slot of {self._sizes.capacity}; ask for 1 to {max(room, 0)} after at'
         ' least one'
       )
-    self._seats.ask(line, context)
-    self._asked[line] = how, Spoken(line, [], [], [], [])
+    self._scheduler.submit(line, context)
+    self._requests[line] = how, Completion(line, [], [], [], [])
 
-  def drop(self, line: int) -> None:
-    """The line is over; what it has read may serve others."""
-    self._seats.drop(line)
-    self._asked.pop(line, None)
+  def cancel(self, line: int) -> None:
+    """Ends the line; its prefix stays available to others."""
+    self._scheduler.cancel(line)
+    self._requests.pop(line, None)
 
-  def launch(self) -> None:
-    """Hands the device chunks to read and a burst to write."""
+  def dispatch(self) -> None:
+    """Enqueues prefill chunks and a burst of decoding."""
     if self._params is None:
-      raise ValueError('the engine has no parameters yet; swap some in')
+      raise ValueError('the engine has no parameters yet; update_weights')
     with _ORDER:
       self._seat()
-      # Who is ready waits for the others while they are more.
+      # Decoding waits as long as most lines are still being prefilled.
       while self._read_once() and self._behind():
         self._seat()
       self._write()
 
-  def land(self) -> list[Spoken]:
-    """What was launched, done: the messages that ended."""
+  def collect(self) -> list[Completion]:
+    """Waits for the dispatched round; -> the completions it finished."""
     if self._written is None:
       return []
     speakers, version, out = self._written
     self._written = None
     out = jax.device_get(out)
     self.counts['rounds'] += 1
-    heard = [self._hear(*speaker, version, out) for speaker in speakers]
-    return [spoken for spoken in heard if spoken]
+    completions = [self._hear(*speaker, version, out) for speaker in speakers]
+    return [spoken for spoken in completions if spoken]
 
   def taken(self) -> dict[str, int]:
-    """What was done since this was called last."""
+    """Counts since the last call."""
     counts, self.counts = self.counts, dict.fromkeys(COUNTS, 0)
     return counts
 
   def _seat(self) -> None:
-    """Slots for lines that wait, as long as there are any."""
-    for taken in self._seats.seat():
+    """Assigns free slots to waiting lines."""
+    for taken in self._scheduler.seat():
       if taken.source is not None:
         source, target = np.array([taken.source]), np.array([taken.slot])
         self._cache = self._run.copy(self._cache, source, target)
-      self.counts['shared'] += taken.shared
+      self.counts['prefix_hits'] += taken.shared
       self.counts['evicted'] += taken.evicted
 
   def _behind(self) -> bool:
-    """Whether more lines are to read than to write."""
-    seats = self._seats
-    pending = [seats.pending(x) > 0 for x in seats.sitting().values()]
+    """True if more lines are to be prefilled than to decode."""
+    scheduler = self._scheduler
+    pending = [scheduler.pending(x) > 0 for x in scheduler.sitting().values()]
     return sum(pending) * 2 > len(pending)
 
   def _read_once(self) -> bool:
-    """One chunk for some slots; False if nobody has anything to read."""
-    sizes, seats = self._sizes, self._seats
-    readers = [x for x in seats.sitting().values() if seats.pending(x)]
+    """Prefills one chunk of some slots; False if none has anything left."""
+    sizes, scheduler = self._sizes, self._scheduler
+    readers = [x for x in scheduler.sitting().values() if scheduler.pending(x)]
     if not readers:
       return False
     n = sizes.slots
     wide = len(readers) > sizes.lanes or sizes.lanes >= n
     lanes = n if wide else sizes.lanes
-    longest = max(map(seats.pending, readers))
+    longest = max(map(scheduler.pending, readers))
     width = next((c for c in sizes.chunks if c >= longest), sizes.chunks[-1])
     slot = np.arange(n) if wide else np.full(lanes, n)
     start = np.zeros(lanes, np.int32)
     tokens = np.zeros((lanes, width), np.int32)
-    lengths = seats.lengths
-    if wide:  # where nobody reads, what is written behind the end is of no use
+    lengths = scheduler.lengths
+    if wide:  # the others write padding past their end
       start[:] = lengths
     for lane, line in enumerate(readers):
       at = line.slot if wide else lane
-      new = seats.read(line, width)
+      new = scheduler.read(line, width)
       slot[at], start[at] = line.slot, lengths[line.slot]
       tokens[at, : len(new)] = new
-      self.counts['read'] += len(new)
+      self.counts['prefilled'] += len(new)
     slot = slot.astype(np.int32)
     self._cache = self._run.read(self._params, self._cache, slot, tokens, start)
     return True
 
   def _write(self) -> None:
-    """A burst of tokens for all who have nothing to read."""
-    seats = self._seats
+    """Decodes a burst of tokens for all lines that are prefilled."""
+    scheduler = self._scheduler
     speakers = [
-      (line, self._asked[name])
-      for name, line in seats.sitting().items()
-      if not seats.pending(line)
+      (line, self._requests[name])
+      for name, line in scheduler.sitting().items()
+      if not scheduler.pending(line)
     ]
     if not speakers:
       return
     n = self._sizes.slots
-    w = Writing(
+    w = DecodeInputs(
       live=np.zeros(n, bool),
       last=np.zeros(n, np.int32),
-      filled=np.array(seats.lengths, np.int32),
-      said=np.zeros(n, np.int32),
+      filled=np.array(scheduler.lengths, np.int32),
+      length=np.zeros(n, np.int32),
       budget=np.ones(n, np.int32),
       key=np.zeros((n, 2), np.uint32),
       temperature=np.ones(n, np.float32),
@@ -250,58 +254,52 @@ class Engine:
     for line, (how, _) in speakers:
       i = line.slot
       w.live[i], w.last[i] = True, line.want[-1]
-      w.said[i], w.budget[i] = len(line.want) - line.begun, how.budget
+      w.length[i], w.budget[i] = len(line.want) - line.begun, how.budget
       w.key[i], w.temperature[i] = how.key, how.temperature
       w.top_k[i], w.top_p[i] = how.top_k, how.top_p
     self._cache, out = self._run.write(self._params, self._cache, w)
     self._written = speakers, self._version, out
 
-  def _hear(
-    self, line: Line, asked: tuple[How, Spoken], version: int, out
-  ) -> Spoken | None:
-    """Takes a line's new tokens; its message if that is finished."""
-    how, said = asked
-    if self._asked.get(said.line) is not asked:  # dropped while it spoke
+  def _hear(self, line: Request, entry, version: int, out) -> Completion | None:
+    """Adds a line's new tokens; -> its completion once that is finished."""
+    how, message = entry
+    if self._requests.get(message.line) is not entry:  # cancelled meanwhile
       return None
     i = line.slot
     new = out.tokens[i, : int(out.count[i])].tolist()
-    self._seats.write(line, new)
-    said.ids.extend(new)
-    said.logp.extend(out.logp[i, : len(new)].tolist())
-    said.entropy.extend(out.entropy[i, : len(new)].tolist())
-    said.version.extend([version] * len(new))
-    self.counts['written'] += len(new)
-    size = self._ended(how, said.ids)
+    self._scheduler.write(line, new)
+    message.ids.extend(new)
+    message.logp.extend(out.logp[i, : len(new)].tolist())
+    message.entropy.extend(out.entropy[i, : len(new)].tolist())
+    message.version.extend([version] * len(new))
+    self.counts['decoded'] += len(new)
+    size = how.stop(message.ids) if how.stop else 0
+    if message.ids[-1] == self._eot or len(message.ids) >= how.budget:
+      size = size or len(message.ids)
     if not size:
       return None
-    self.counts['lost'] += len(said.ids) - size
-    for x in (said.ids, said.logp, said.entropy, said.version):
+    self.counts['discarded'] += len(message.ids) - size
+    for x in (message.ids, message.logp, message.entropy, message.version):
       del x[size:]
-    self._seats.end(line, size)
-    return said
-
-  def _ended(self, how: How, ids: list[int]) -> int:
-    """How many of the tokens are the message; 0 while it goes on."""
-    cut = how.stop(ids) if how.stop else 0
-    over = ids[-1] == self._eot or len(ids) >= how.budget
-    return cut or (len(ids) if over else 0)
+    self._scheduler.end(line, size)
+    return message
 
 
 def texts(stops: Iterable[str], decode: Callable[[Sequence[int]], str]):
-  """A `How.stop`: the message ends with the token that completes a text."""
+  """`SamplingParams.stop` at the token that completes one of the texts."""
   stops = tuple(stops)
 
-  def found(ids: Sequence[int]) -> bool:
+  def has_stop(ids: Sequence[int]) -> bool:
     text = decode(ids)
     return any(stop in text for stop in stops)
 
   def stop(ids: Sequence[int]) -> int:
-    if not found(ids):
+    if not has_stop(ids):
       return 0
     low, high = 0, len(ids)  # not yet, already
     while high - low > 1:
       middle = (low + high) // 2
-      low, high = (low, middle) if found(ids[:middle]) else (middle, high)
+      low, high = (low, middle) if has_stop(ids[:middle]) else (middle, high)
     return high
 
   return stop

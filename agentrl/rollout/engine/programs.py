@@ -1,15 +1,11 @@
-"""Continuous batching on the device: n slots, each with what it has read.
+"""Compiled programs of the engine, over a KV cache of n slots.
 
-Three compiled programs hand the cache on and keep its shape:
+  read    prefills a chunk of tokens in some slots
+  write   decodes up to `burst` tokens in every live slot
+  copy    copies the cache of slots to other slots
 
-  read    some slots read a chunk of tokens
-  write   every slot that speaks reads its last token and writes the next, up
-          to `burst` times
-  copy    slots take over what other slots have read
-
-A slot's true length is the host's business (rollout/engine/engine.py): what
-stands behind it may be anything, for it is overwritten before anybody looks
-there.
+The host tracks the true length of each slot (rollout/engine/engine.py); what
+lies past it may be anything, since it is overwritten before it is attended to.
 """
 
 import functools
@@ -27,13 +23,13 @@ from agentrl.types import Array
 HELD = 'batch', 'kv_heads'  # axes of all arrays of a cache; two more are whole
 
 
-class Writing(NamedTuple):
-  """What each of n slots is about to write."""
+class DecodeInputs(NamedTuple):
+  """State of n slots before a burst."""
 
-  live: Array  # [n] bool  it speaks
-  last: Array  # [n] i32  token that is known but not yet read
-  filled: Array  # [n] i32  tokens read; `last` goes there
-  said: Array  # [n] i32  tokens of its message so far
+  live: Array  # [n] bool  it decodes
+  last: Array  # [n] i32  token not yet in the cache
+  filled: Array  # [n] i32  tokens in the cache; `last` goes there
+  length: Array  # [n] i32  tokens of its message so far
   budget: Array  # [n] i32  tokens of its message at most
   key: Array  # [n, 2] u32  of its message: token t is drawn by fold_in(key, t)
   temperature: Array  # [n] f32
@@ -41,8 +37,8 @@ class Writing(NamedTuple):
   top_p: Array  # [n] f32
 
 
-class Written(NamedTuple):
-  """Up to D tokens of each slot."""
+class DecodeOutputs(NamedTuple):
+  """The next tokens of each slot, D at most."""
 
   count: Array  # [n] i32
   tokens: Array  # [n, D] i32
@@ -53,12 +49,12 @@ class Written(NamedTuple):
 class Programs(NamedTuple):
   """All of them jitted; `cache` is donated.
 
-  prepare: params -> what the others take for params
+  prepare: params -> params of the other programs
   empty: () -> cache
   read: (params, cache, slot [p], tokens [p, C], start [p]) -> cache; slot n:
-    nobody. p = n: every slot reads, in order
-  write: (params, cache, Writing) -> cache, Written
-  copy: (cache, source [f], target [f]) -> cache; target n: nobody
+    padding. p = n: every slot, in order
+  write: (params, cache, DecodeInputs) -> cache, DecodeOutputs
+  copy: (cache, source [f], target [f]) -> cache; target n: padding
   """
 
   prepare: Callable
@@ -70,25 +66,27 @@ class Programs(NamedTuple):
 
 @functools.lru_cache(maxsize=8)
 def programs(
-  shape: transformer.Shape, n: int, capacity: int, eot: int, burst: int
+  shape: transformer.DecoderConfig, n: int, capacity: int, eot: int, burst: int
 ) -> Programs:
-  """For n slots of `capacity` positions each."""
+  """Compiles the programs for n slots of `capacity` positions each."""
 
   def empty():
     return _laid(decode.empty(shape, n, capacity))
 
   def read(params, cache, slot, tokens, start):
-    return _laid(_read(shape, n, params, cache, slot, tokens, start))
+    return _laid(_prefill(shape, n, params, cache, slot, tokens, start))
 
-  def write(params, cache, w: Writing):
-    cache, out = _write(shape, eot, burst, params, cache, w)
+  def write(params, cache, w: DecodeInputs):
+    cache, out = _decode(shape, eot, burst, params, cache, w)
     return _laid(cache), out
 
   def copy(cache, source, target):
-    return _laid(_copy(cache, source, target))
+    return _laid(
+      jax.tree.map(lambda x: x.at[target].set(x[source], mode='drop'), cache)
+    )
 
   return Programs(
-    prepare=jax.jit(lambda params: decode.unstack(shape, params)),
+    prepare=jax.jit(lambda params: decode.prepare_decode_params(shape, params)),
     empty=jax.jit(mesh.auto(empty, HELD)),
     read=jax.jit(mesh.auto(read, HELD), donate_argnums=1),
     write=jax.jit(mesh.auto(write, HELD, None), donate_argnums=1),
@@ -97,32 +95,30 @@ def programs(
 
 
 def _laid(cache):
-  """On a mesh, each device with its slots and its heads alone."""
-  return jax.tree.map(lambda x: mesh.place(x, *HELD), cache)
+  """Shards the cache by slots and heads."""
+  return jax.tree.map(lambda x: mesh.with_logical_sharding(x, *HELD), cache)
 
 
-def _read(shape, n: int, params, cache, slot, tokens_PC, start_P):
-  """Nobody asks what follows: the top layer makes keys and values alone."""
+def _prefill(shape, n: int, params, cache, slot, tokens_PC, start_P):
+  """Fills the cache; the top layer computes keys and values only."""
   look = jnp.zeros_like(start_P)
   if slot.shape[0] == n:
-    return decode.extend(shape, params, cache, tokens_PC, start_P, look)[1]
+    return decode.forward_with_cache(
+      shape, params, cache, tokens_PC, start_P, look
+    )[1]
   rows = jax.tree.map(lambda x: x[slot], cache)
-  _, rows = decode.extend(shape, params, rows, tokens_PC, start_P, look)
+  _, rows = decode.forward_with_cache(
+    shape, params, rows, tokens_PC, start_P, look
+  )
   return jax.tree.map(
     lambda old, new: old.at[slot].set(new, mode='drop'), cache, rows
   )
 
 
-def _copy(cache, source_F, target_F):
-  return jax.tree.map(
-    lambda x: x.at[target_F].set(x[source_F], mode='drop'), cache
-  )
-
-
-def _write(shape, eot: int, burst: int, params, cache, w: Writing):
+def _decode(shape, eot: int, burst: int, params, cache, w: DecodeInputs):
   n = w.last.shape[0]
   keys = jax.random.wrap_key_data(w.key)
-  nothing = Written(
+  nothing = DecodeOutputs(
     count=jnp.zeros(n, jnp.int32),
     tokens=jnp.zeros((n, burst), jnp.int32),
     logp=jnp.zeros((n, burst)),
@@ -135,24 +131,24 @@ def _write(shape, eot: int, burst: int, params, cache, w: Writing):
 
   def step(carry):
     t, cache, last, live, out = carry
-    hidden, cache = decode.extend(
+    hidden, cache = decode.forward_with_cache(
       shape, params, cache, last[:, None], w.filled + t
     )
     logits = transformer.logits(params, hidden, shape.logit_cap)[:, 0]
     token, logp, entropy = sampling.draw(
       logits,
-      jax.vmap(jax.random.fold_in)(keys, w.said + t),
+      jax.vmap(jax.random.fold_in)(keys, w.length + t),
       w.temperature,
       w.top_k,
       w.top_p,
     )
-    out = Written(
+    out = DecodeOutputs(
       count=out.count + live,
       tokens=out.tokens.at[:, t].set(jnp.where(live, token, 0)),
       logp=out.logp.at[:, t].set(jnp.where(live, logp, 0.0)),
       entropy=out.entropy.at[:, t].set(jnp.where(live, entropy, 0.0)),
     )
-    live &= (token != eot) & (w.said + t + 1 < w.budget)
+    live &= (token != eot) & (w.length + t + 1 < w.budget)
     return t + 1, cache, token, live, out
 
   carry = (jnp.int32(0), cache, w.last, w.live, nothing)

@@ -1,13 +1,12 @@
-"""A service that is a language model: a slot engine that many threads ask.
+"""Language model as a service: an engine that many threads call.
 
-    with Model(shape, sizes, talk) as model:
-      model.swap(params)
+    with EngineService(shape, sizes, talk) as model:
+      model.update_weights(params)
       text = model([Message('user', 'Is it red?')], seed=3)  # in any thread
 
-One thread drives the engine. What is asked while a round is under way joins
-the next one, so that those who wait are answered side by side. Who comes back
-with a longer conversation finds most of it read: slots keep what they have
-read, and the engine looks for the longest beginning (rollout/engine/engine.py).
+One thread drives the engine. Requests that arrive during a round join the next
+one, so that they are answered as a batch. A longer version of an earlier
+conversation reuses its cached prefix (rollout/engine/scheduler.py).
 """
 
 import contextlib
@@ -24,26 +23,28 @@ from absl import logging
 
 from agentrl import mesh
 from agentrl.nn import transformer
-from agentrl.rollout.engine.engine import Engine, How, Sizes, Spoken
+from agentrl.rollout.engine.engine import Engine, SamplingParams, Sizes
 from agentrl.service.base import ServiceFault
 from agentrl.text import chat_format
-from agentrl.text.chat_format import Talk
+from agentrl.text.chat_format import ChatFormat
 from agentrl.text.chat_template import AGENT, Conversation, Message
 
 
-class _Asked(NamedTuple):
+class _Pending(NamedTuple):
   messages: Sequence[Message]
-  how: How
+  how: SamplingParams
   answer: Future
 
 
-class Model:
-  """One model, which answers until it is closed."""
+class EngineService:
+  """Serves one model until it is closed."""
 
-  def __init__(self, shape: transformer.Shape, sizes: Sizes, talk: Talk):
-    """It has no parameters yet: `swap` some in.
+  def __init__(
+    self, shape: transformer.DecoderConfig, sizes: Sizes, talk: ChatFormat
+  ):
+    """Needs `update_weights` before the first call.
 
-    It computes on the mesh that is set here, where one is.
+    Computes on the mesh that is set here, if any.
 
     Args:
       shape: of the model.
@@ -61,7 +62,7 @@ class Model:
     self._thread = threading.Thread(target=self._live, daemon=True)
     self._thread.start()
 
-  def __enter__(self) -> 'Model':
+  def __enter__(self) -> 'EngineService':
     return self
 
   def __exit__(self, *_: Any) -> None:
@@ -77,8 +78,8 @@ class Model:
   ) -> str:
     """The model's next message; blocks.
 
-    Token t is drawn as engine.How says, by the key that `seed` makes. With
-    temperature 0 it is the likeliest, and the seed does not matter.
+    Token t is drawn as engine.SamplingParams says, by the key that `seed`
+    makes. With temperature 0 it is the likeliest, and the seed does not matter.
 
     Args:
       messages: from the first on; the last is not the model's.
@@ -92,28 +93,30 @@ class Model:
       ValueError: messages that cannot be put into words.
     """
     key = np.array([0, seed], np.uint32)  # jax.random.key, without the device
-    asked = _Asked(messages, How(key, budget, temperature), Future())
-    if not self._order(lambda: self._ask(asked)):
+    request = _Pending(
+      messages, SamplingParams(key, budget, temperature), Future()
+    )
+    if not self._order(lambda: self._ask(request)):
       raise ServiceFault('the model is closed')
-    return asked.answer.result()
+    return request.answer.result()
 
-  def swap(self, params) -> None:
-    """Other parameters; they are copied before this returns."""
+  def update_weights(self, params) -> None:
+    """Sets the parameters, which are copied before this returns."""
     done: Future = Future()
 
     def swap() -> None:
       try:
-        self._engine.swap(params, 0)  # nobody asks who wrote what
+        self._engine.update_weights(params, 0)  # versions are not reported
         done.set_result(None)
       except BaseException as error:
         done.set_exception(error)
 
     if not self._order(swap):
-      raise ValueError('the model is closed; open another one')
+      raise ValueError('the model is closed; create another one')
     done.result()
 
   def close(self) -> None:
-    """Whoever still waits gets a fault; nothing is left running."""
+    """Fails pending requests and stops the thread."""
     with self._lock:
       if self._open:
         self._open = False
@@ -121,7 +124,7 @@ class Model:
     self._thread.join()
 
   def _order(self, what: Callable[[], Any]) -> bool:
-    """Has the thread do something, unless it has had its last order."""
+    """Queues a call for the thread; False once the service is closed."""
     with self._lock:
       if self._open:
         self._orders.put(what)
@@ -131,68 +134,61 @@ class Model:
 
   def _live(self) -> None:
     with jax.set_mesh(self._mesh) if self._mesh else contextlib.nullcontext():
-      self._answer()
-
-  def _answer(self) -> None:
-    while not self._over:
-      if not self._engine.busy:
-        self._orders.get()()
-      while not self._orders.empty():
-        self._orders.get()()
-      if self._engine.busy:
-        self._round()
+      while not self._over:
+        if not self._engine.busy:
+          self._orders.get()()
+        while not self._orders.empty():
+          self._orders.get()()
+        if self._engine.busy:
+          self._round()
 
   def _end(self) -> None:
     self._fail('the model was closed')
     self._over = True
 
-  def _ask(self, asked: _Asked) -> None:
+  def _ask(self, request: _Pending) -> None:
     line, self._lines = self._lines, self._lines + 1
     try:
-      ids = conversation(self._talk, asked.messages).ids
+      ids = conversation(self._talk, request.messages).ids
       room = self._sizes.capacity - len(ids)
-      if room < asked.how.budget:
+      if room < request.how.budget:
         raise ServiceFault(
           f'a conversation of {len(ids)} tokens and an answer of'
-          f' {asked.how.budget} are more than the {self._sizes.capacity} that'
+          f' {request.how.budget} are more than the {self._sizes.capacity} that'
           ' there is room for'
         )
-      self._engine.ask(line, ids, asked.how)
+      self._engine.submit(line, ids, request.how)
     except Exception as error:
-      asked.answer.set_exception(error)
+      request.answer.set_exception(error)
     else:
-      self._waiting[line] = asked.answer
+      self._waiting[line] = request.answer
 
   def _round(self) -> None:
     try:
-      self._engine.launch()
-      spoken = self._engine.land()
-    except Exception as error:  # of the device, or of nobody's parameters
+      self._engine.dispatch()
+      spoken = self._engine.collect()
+    except Exception as error:  # of the device, or missing parameters
       logging.exception('A model service failed and begins anew.')
       self._fail(f'the engine failed: {type(error).__name__}: {error}')
       self._engine = self._make()  # its cache was given away
       return
-    for said in spoken:
-      self._tell(said)
-
-  def _tell(self, said: Spoken) -> None:
-    text = chat_format.content(self._talk.words, said.ids)
-    self._engine.drop(said.line)
-    self._waiting.pop(said.line).set_result(text)
+    for completion in spoken:
+      text = chat_format.content(self._talk.words, completion.ids)
+      self._engine.cancel(completion.line)
+      self._waiting.pop(completion.line).set_result(text)
 
   def _fail(self, why: str) -> None:
-    """Nobody waits any more."""
+    """Fails all pending requests."""
     for line, answer in self._waiting.items():
-      self._engine.drop(line)
+      self._engine.cancel(line)
       answer.set_exception(ServiceFault(why))
     self._waiting.clear()
 
 
-def conversation(talk: Talk, messages: Sequence[Message]) -> Conversation:
-  """Messages up to where the model speaks, as if it had said its own.
+def conversation(talk: ChatFormat, messages: Sequence[Message]) -> Conversation:
+  """Messages up to where the model speaks, its own encoded with end of turn.
 
-  A function of the texts alone, whoever was answered before: what the model
-  said is encoded, each message with its end of turn.
+  A function of the texts alone, independent of earlier requests.
 
   Raises:
     ValueError: the first or the last message is the model's own, or two of
@@ -200,14 +196,14 @@ def conversation(talk: Talk, messages: Sequence[Message]) -> Conversation:
   """
   own = [i for i, m in enumerate(messages) if m.role == AGENT]
   ends = [-1, *own, len(messages)]
-  heard = [messages[a + 1 : b] for a, b in itertools.pairwise(ends)]
-  if not all(heard):
+  others = [messages[a + 1 : b] for a, b in itertools.pairwise(ends)]
+  if not all(others):
     raise ValueError(
       f'messages by {[m.role for m in messages]} do not alternate; let others'
       f' speak first, last, and between two of the {AGENT}'
     )
-  made = talk.start(heard[0])
-  for i, after in zip(own, heard[1:], strict=True):
+  made = talk.start(others[0])
+  for i, after in zip(own, others[1:], strict=True):
     ids = [*talk.words.encode(messages[i].content), talk.words.eot]
-    made = talk.heard(talk.said(made, ids), after)
+    made = talk.add_messages(talk.add_reply(made, ids), after)
   return made

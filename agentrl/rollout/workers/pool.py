@@ -1,13 +1,13 @@
-"""Rooms: where host environments live, one in each.
+"""Pool of environment workers, one host environment in each.
 
-    with rooms(family, 64) as them:
-      future = them[0].reset(task, seed)  # Future[str]
+    with env_workers(family, 64) as workers:
+      future = workers[0].reset(task, seed)  # Future[str]
       ...
-      future = them[0].step('go left')    # Future[Reply]
+      future = workers[0].step('go left')    # Future[Step]
 
-Each room has a thread of its own, which waits for its environment; whoever
-asks waits for none. An environment is made at the first reset and serves one
-task after another until it fails or is ended.
+Each worker has a thread that waits for its environment, so no call blocks the
+caller. An environment is created at the first reset and serves one task after
+another until it fails or is ended.
 """
 
 import contextlib
@@ -19,86 +19,94 @@ from concurrent.futures import Future, InvalidStateError
 from typing import Any, Protocol
 
 from agentrl.env import base
-from agentrl.env.base import Family, Reply
-from agentrl.rollout.workers.process import Child, room_for, sendable
-from agentrl.rollout.workers.ray_backend import actors
-from agentrl.rollout.workers.replies import CHARACTERS, EnvFault, Local
+from agentrl.env.base import EnvFamily, Step
+from agentrl.rollout.workers.process import (
+  ProcessEnv,
+  check_process_limit,
+  sendable,
+)
+from agentrl.rollout.workers.ray_backend import ray_envs
+from agentrl.rollout.workers.replies import CHARACTERS, EnvError, InProcessEnv
 
-PLACES = (*base.PLACES, 'ray')
+WORKERS = (*base.WORKERS, 'ray')
 _GRACE = 3.0  # seconds for environments to end by themselves
 
 
-class Place(Protocol):
-  """An environment, wherever it is; all but `kill` block, in one thread."""
+class EnvBackend(Protocol):
+  """Environment in any place; all but `kill` block, and are for one thread."""
 
   def reset(self, task: Mapping[str, Any], seed: int) -> str: ...
 
-  def step(self, message: str) -> Reply: ...
+  def step(self, message: str) -> Step: ...
 
   def close(self) -> None:
-    """Ends the environment, politely if it still listens; raises nothing."""
+    """Shuts the environment down, gracefully where possible; raises nothing."""
 
   def kill(self) -> bool:
     """Stops it at once, from any thread; False: it cannot be stopped."""
 
 
-class Room:
+class EnvWorker:
   """One environment, and one call at a time.
 
-  A future holds what the environment answered, or an `EnvFault`; or, if the
-  user has to mend something, a ValueError with the sentence that says so.
+  A future holds the environment's result or an `EnvError`; a ValueError is a
+  configuration error for the user to fix.
   """
 
-  def __init__(self, make: Callable[[], Place], told: Callable[[], None]):
-    """`told` is called whenever a future is done, in whatever thread."""
-    self._make, self._told = make, told
+  def __init__(
+    self, make: Callable[[], EnvBackend], notify: Callable[[], None]
+  ):
+    """`notify` is called whenever a future is done, in whatever thread."""
+    self._make, self._notify = make, notify
     self._life: _Life | None = None
-    self._asked: Future = Future()
-    self._asked.set_result(None)
+    self._future: Future = Future()
+    self._future.set_result(None)
     self.gone: list[_Life] = []  # ended, and perhaps still about to leave
 
   def reset(self, task: Mapping[str, Any], seed: int) -> Future[str]:
     """Begins a task: -> the first observation.
 
     Raises:
-      ValueError: the room has not answered what it was asked before.
+      ValueError: the last call is still pending.
     """
     if self._life is None:
       self._life = _Life(self._make())
-    place = self._life.place
-    return self._ask(lambda: place.reset(task, seed))
+    backend = self._life.backend
+    return self._ask(lambda: backend.reset(task, seed))
 
-  def step(self, message: str) -> Future[Reply]:
+  def step(self, message: str) -> Future[Step]:
     """One turn.
 
     Raises:
       ValueError: no task is under way, or the last call is not answered.
     """
     if self._life is None:
-      raise ValueError('no task is under way in this room; call reset first')
-    place = self._life.place
-    return self._ask(lambda: place.step(message))
+      raise ValueError('no task is under way in this worker; call reset first')
+    backend = self._life.backend
+    return self._ask(lambda: backend.step(message))
 
   def end(self) -> None:
-    """Kills what is there, at once, whatever it is doing; what was asked for
-    is then an `EnvFault` of kind time. The next reset makes a new one.
+    """Kills the environment. A pending call raises `EnvError('timeout')`; the
+    next reset creates a new one.
 
     A thread cannot be killed: one that hangs is left behind, and counted.
     """
     if (life := self._left()) is not None:
-      busy = not self._asked.done()
-      _settle(self._asked, EnvFault('time', 'it was ended before it answered'))
+      busy = not self._future.done()
+      _settle(
+        self._future, EnvError('timeout', 'it was ended before it answered')
+      )
       life.kill(busy)
 
   def close(self) -> None:
     """Lets an idle environment close itself; ends a busy one."""
-    if self._asked.done():
+    if self._future.done():
       self._left()
     else:
       self.end()
 
   def _left(self) -> '_Life | None':
-    """The room is empty then."""
+    """Detaches the environment and its thread."""
     life, self._life = self._life, None
     if life is not None:
       life.calls.put(None)
@@ -106,60 +114,60 @@ class Room:
     return life
 
   def _ask(self, call: Callable[[], Any]) -> Future:
-    if not self._asked.done():
-      raise ValueError('the room has not answered yet; wait, or end it')
-    self._asked = Future()
-    self._asked.add_done_callback(lambda _: self._told())
-    self._life.calls.put((call, self._asked))
-    return self._asked
+    if not self._future.done():
+      raise ValueError('the worker has not answered yet; wait, or end it')
+    self._future = Future()
+    self._future.add_done_callback(lambda _: self._notify())
+    self._life.calls.put((call, self._future))
+    return self._future
 
 
 class _Life:
-  """The thread of a room, until the room is ended.
+  """An environment and its thread, until it is ended.
 
   A daemon: the program would wait at exit for a pool thread that hangs.
   """
 
-  def __init__(self, place: Place):
-    self.place = place
+  def __init__(self, backend: EnvBackend):
+    self.backend = backend
     self.calls: queue.SimpleQueue = queue.SimpleQueue()
     self.stuck = False  # in a call that cannot be stopped
     self.thread = threading.Thread(target=self._live, daemon=True)
     self.thread.start()
 
   def kill(self, busy: bool = True) -> None:
-    """One that is not busy has only to hear that it may leave."""
-    self.stuck = not self.place.kill() and busy
+    """An idle thread only has to get its end order."""
+    self.stuck = not self.backend.kill() and busy
 
   def _live(self) -> None:
-    while (asked := self.calls.get()) is not None:
-      call, future = asked
+    while (order := self.calls.get()) is not None:
+      call, future = order
       try:
         out = call()
       except BaseException as error:
         out = error
       _settle(future, out)
-      del asked, call, future, out  # nothing is kept while it waits
-    self.place.close()
+      del order, call, future, out  # hold no references while waiting
+    self.backend.close()
 
 
-class Rooms:
-  """A fixed number of rooms; `rooms` makes them."""
+class EnvWorkerPool:
+  """A fixed number of workers; made by `env_workers`."""
 
-  def __init__(self, make: Callable[[], Place], count: int):
-    # The index of a room, once for each of its futures when that is done.
+  def __init__(self, make: Callable[[], EnvBackend], count: int):
+    # The index of a worker, once for each of its futures that is done.
     self.answered: queue.SimpleQueue[int] = queue.SimpleQueue()
-    self._rooms = [
-      Room(make, lambda i=i: self.answered.put(i)) for i in range(count)
+    self._workers = [
+      EnvWorker(make, lambda i=i: self.answered.put(i)) for i in range(count)
     ]
 
   def __len__(self) -> int:
-    return len(self._rooms)
+    return len(self._workers)
 
-  def __getitem__(self, i: int) -> Room:
-    return self._rooms[i]
+  def __getitem__(self, i: int) -> EnvWorker:
+    return self._workers[i]
 
-  def __enter__(self) -> 'Rooms':
+  def __enter__(self) -> 'EnvWorkerPool':
     return self
 
   def __exit__(self, *_: Any) -> None:
@@ -170,9 +178,9 @@ class Rooms:
     return sum(life.stuck and life.thread.is_alive() for life in self._gone())
 
   def close(self) -> None:
-    """Ends all environments, side by side; no process of theirs is left."""
-    for room in self._rooms:
-      room.close()
+    """Ends all environments in parallel; no process of theirs is left."""
+    for worker in self._workers:
+      worker.close()
     end = time.monotonic() + _GRACE
     for life in self._gone():
       if not life.stuck:
@@ -183,49 +191,49 @@ class Rooms:
         life.thread.join(_GRACE if not life.stuck else 0.0)
 
   def _gone(self) -> list[_Life]:
-    return [life for room in self._rooms for life in room.gone]
+    return [life for worker in self._workers for life in worker.gone]
 
 
-def rooms(
-  family: Family,
+def env_workers(
+  family: EnvFamily,
   count: int,
   *,
-  place: str | None = None,
+  worker: str | None = None,
   characters: int = CHARACTERS,
-) -> Rooms:
-  """Rooms for environments of a family; nothing is started yet.
+) -> EnvWorkerPool:
+  """Creates workers for environments of a family; nothing is started yet.
 
   Args:
     family: makes the environments.
-    count: rooms, that is, trajectories under way at the same time.
-    place: one of `PLACES`; the family's if none is given. Environments in a
+    count: workers, that is, trajectories under way at the same time.
+    worker: one of `WORKERS`; the family's if none is given. Environments in a
       'thread' share this process. A 'process' is a fresh interpreter for each
-      room, which can be killed with all that it started. With 'ray' it is an
-      actor in a cluster.
+      worker, which can be killed with all that it started. With 'ray' it is
+      an actor in a cluster.
     characters: most of an observation; more is a fault.
 
   Raises:
-    ValueError: an argument that cannot be, a family that cannot be sent to
-      another process, more rooms than this one may have open files for, or
-      Ray is not installed.
+    ValueError: an invalid argument, a family that cannot be sent to another
+      process, more workers than the limit of open files allows, or Ray is
+      not installed.
   """
-  place = family.place if place is None else place
-  if place not in PLACES:
-    raise ValueError(f'place={place!r} is unknown; choose from {PLACES}')
+  worker = family.worker if worker is None else worker
+  if worker not in WORKERS:
+    raise ValueError(f'worker={worker!r} is unknown; choose from {WORKERS}')
   for name, value in (('count', count), ('characters', characters)):
     if value < 1:
       raise ValueError(f'{name}={value} leaves no room; use 1 or more')
-  if place == 'thread':
-    return Rooms(lambda: Local(family, characters), count)
-  if place == 'ray':
-    return Rooms(actors(family, characters), count)
+  if worker == 'thread':
+    return EnvWorkerPool(lambda: InProcessEnv(family, characters), count)
+  if worker == 'ray':
+    return EnvWorkerPool(ray_envs(family, characters), count)
   sendable(family)
-  room_for(count)
-  return Rooms(lambda: Child(family, characters), count)
+  check_process_limit(count)
+  return EnvWorkerPool(lambda: ProcessEnv(family, characters), count)
 
 
 def _settle(future: Future, out: Any) -> None:
-  """Only the first to settle it is heard: the answer, or `end`."""
+  """Sets a result or exception; the first of the answer and `end` wins."""
   with contextlib.suppress(InvalidStateError):
     if isinstance(out, BaseException):
       future.set_exception(out)

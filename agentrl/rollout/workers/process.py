@@ -1,4 +1,4 @@
-"""A process with one environment in it, as the trainer sees it.
+"""Environment in a process of its own, trainer side.
 
 A fresh interpreter, not a fork: it has none of JAX, of the trainer's threads
 and of its open files. It is killed with all that it started, whatever process
@@ -19,9 +19,9 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from agentrl.env.base import Family, Reply
+from agentrl.env.base import EnvFamily, Step
 from agentrl.rollout.workers.process_main import write
-from agentrl.rollout.workers.replies import EnvFault, heard
+from agentrl.rollout.workers.replies import EnvError, decode_reply
 from agentrl.tool import subreaper
 
 _PROGRAM = str(pathlib.Path(__file__).with_name('process_main.py'))
@@ -31,18 +31,20 @@ _GRACE = 2.0  # seconds to end in by itself
 # What a child has unless the user says otherwise: no thread for every core, and
 # the same order of sets each time. Never the devices of the trainer.
 _PLAIN = {
-  'OMP_NUM_THREADS': '1', 'OPENBLAS_NUM_THREADS': '1', 'PYTHONHASHSEED': '0',
-}  # fmt: skip
+  'OMP_NUM_THREADS': '1',
+  'OPENBLAS_NUM_THREADS': '1',
+  'PYTHONHASHSEED': '0',
+}
 
 
-class Child:
+class ProcessEnv:
   """One environment in a process, which is started when it is needed.
 
   All but `kill` is for one thread, which must outlive the process: the system
   kills a process when the thread that started it ends.
   """
 
-  def __init__(self, family: Family, characters: int):
+  def __init__(self, family: EnvFamily, characters: int):
     """The family must be `sendable`."""
     self._family, self._characters = family, characters
     self._most = 16 * characters + (1 << 20)  # bytes of an answer
@@ -55,25 +57,25 @@ class Child:
     """Begins a task: -> the first observation.
 
     Raises:
-      EnvFault: any but time.
+      EnvError: any but timeout.
       ValueError: the family has no environment here, and says why.
     """
     if self._process is None:
       self._start()
     return self._call(str, 'reset', dict(task), seed)
 
-  def step(self, message: str) -> Reply:
+  def step(self, message: str) -> Step:
     """One turn.
 
     Raises:
-      EnvFault: any but time.
+      EnvError: any but timeout.
     """
     if self._process is None:
       raise ValueError('no task is under way; call reset before step')
-    return self._call(Reply, 'step', message)
+    return self._call(Step, 'step', message)
 
   def kill(self) -> bool:
-    """Whatever it is doing; a call that is under way raises."""
+    """Kills the process; a pending call raises."""
     with self._lock:
       self._killed = True
       if self._process is not None:
@@ -81,7 +83,7 @@ class Child:
     return True
 
   def close(self) -> None:
-    """Lets the environment end what it holds, briefly; nothing is left."""
+    """Lets the environment shut down briefly, then kills it."""
     if self._process is None:
       return
     if not self._killed:
@@ -121,15 +123,19 @@ class Child:
       write(self._send, pickle.dumps(order))
 
   def _call(self, kind: type, *call: Any) -> Any:
-    """The answer; a process that gives none is not asked again."""
+    """The result of a call; a process that fails to give one is stopped."""
     try:
       write(self._send, pickle.dumps(call))
-      out = heard(self._answer(), self._family.columns, self._characters)
+      out = decode_reply(self._answer(), self._family.columns, self._characters)
       if not isinstance(out, kind | Exception):
-        raise EnvFault('answer', 'its process answered another call')
+        raise EnvError('malformed', 'its process answered another call')
     except (EOFError, BrokenPipeError):
-      out = self._died()
-    except EnvFault:
+      status = self._stop()
+      how = f'status {status}' if status >= 0 else signal.Signals(-status).name
+      printed = self._tail.decode('utf-8', 'replace').strip()
+      last = f'; it printed at last: {printed}' if printed else ''
+      out = EnvError('crash', f'its process ended ({how}){last}')
+    except EnvError:
       self._stop()
       raise
     if isinstance(out, Exception):
@@ -137,7 +143,7 @@ class Child:
     return out
 
   def _answer(self) -> bytes:
-    """The one frame that comes; what is printed meanwhile goes to the tail."""
+    """Reads one frame; what is printed meanwhile goes to the tail."""
     data, size = b'', 4
     while len(data) < size:
       ready = [handle for handle, _ in self._poll.poll()]
@@ -151,13 +157,13 @@ class Child:
         if size == 4 <= len(data):
           size += int.from_bytes(data[:4])
       if max(len(data), size) > self._most:
-        raise EnvFault(
-          'output', f'its process sent more than {self._most} bytes'
+        raise EnvError(
+          'oversize', f'its process sent more than {self._most} bytes'
         )
     return data[4:] if len(data) == size else b''
 
   def _note(self) -> None:
-    """Keeps the end of what it printed."""
+    """Keeps the last bytes of the output."""
     try:
       piece = os.read(self._output, 1 << 16)
     except BlockingIOError:
@@ -167,17 +173,9 @@ class Child:
       with contextlib.suppress(KeyError):
         self._poll.unregister(self._output)
 
-  def _died(self) -> EnvFault:
-    """Ends what is left of the process; -> how it ended, and its last words."""
-    status = self._stop()
-    how = f'status {status}' if status >= 0 else signal.Signals(-status).name
-    said = self._tail.decode('utf-8', 'replace').strip()
-    last = f'; it printed at last: {said}' if said else ''
-    return EnvFault('died', f'its process ended ({how}){last}')
-
   def _stop(self) -> int:
-    """Kills whoever is left below it; -> the exit status."""
-    with self._lock:  # as long as nobody has waited for it the id is its own
+    """Kills all its descendants; -> the exit status."""
+    with self._lock:  # until it is waited for the id cannot be reused
       process, self._process = self._process, None
       subreaper.end(process.pid)
     status = process.wait()
@@ -188,37 +186,37 @@ class Child:
     return status
 
 
-def room_for(count: int) -> None:
-  """Whether the system lets this process hold so many children.
+def check_process_limit(count: int) -> None:
+  """Checks the limit of open files against `count` children.
 
   Raises:
-    ValueError: it does not, and what to do.
+    ValueError: it is too low.
   """
   need = 3 * count + _OTHERS
   most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
   if need > most != resource.RLIM_INFINITY:
     raise ValueError(
-      f'{count} process rooms need {need} open files and this process may have'
-      f' {most}; run ulimit -n {need} before it, or use fewer'
+      f'{count} environment processes need {need} open files and {most} are'
+      f' allowed; run ulimit -n {need} before it, or use fewer'
     )
 
 
-def sendable(family: Family) -> None:
-  """Whether a family can be sent to another process.
+def sendable(family: EnvFamily) -> None:
+  """Checks that a family can be sent to another process.
 
   Raises:
-    ValueError: it cannot, and what to do.
+    ValueError: it cannot.
   """
   name = type(family).__name__
   if type(family).__module__ == '__main__':
     raise ValueError(
       f'the family {name} stands in the program itself, where no other process'
-      " finds it; put it in a module and import it, or use place='thread'"
+      " finds it; put it in a module and import it, or use worker='thread'"
     )
   try:
     pickle.dumps(family)
   except Exception as error:  # pickle raises what it likes
     raise ValueError(
       f'the family {name} cannot be pickled ({error}); give it fields of plain'
-      " data, or use place='thread'"
+      " data, or use worker='thread'"
     ) from error

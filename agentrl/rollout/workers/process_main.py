@@ -1,11 +1,11 @@
-"""The child's side of a process room: `python process_main.py in out parent`.
+"""Environment process, child side: `python process_main.py in out parent`.
 
-It is two processes: a subreaper, which ends with the trainer or when it is
-told to, and below it the one with the environment.
+Two processes: a subreaper, which ends with the trainer or on a signal, and
+below it the one with the environment.
 
 Reads framed pickles from the descriptor `in`, first an order and then calls;
 writes framed JSON to `out`. What the environment prints goes to neither.
-Started by `agentrl/rollout/workers/process.py`; imports little, since rooms
+Started by `agentrl/rollout/workers/process.py`; imports little, since workers
 wait for it.
 """
 
@@ -15,6 +15,7 @@ import os
 import pathlib
 import pickle
 import sys
+import types
 
 _HERE = str(pathlib.Path(__file__).parents[3])
 
@@ -27,33 +28,32 @@ def main(receive: int, send: int, parent: int) -> None:
   _keep(receive, send)
   path, family, characters = pickle.loads(read(receive))
   sys.path[:] = path
-  from agentrl.rollout.workers.replies import Local, described, told
+  from agentrl.rollout.workers.replies import (
+    InProcessEnv,
+    described,
+    encode_reply,
+  )
 
   try:
     family = pickle.loads(family)
   except BaseException as error:
-    family = _Lost(described(error))
-  local = Local(family, characters)
+    why = described(error)
+
+    def lost() -> None:
+      raise ValueError(
+        f'the family cannot be loaded in a process of its own: {why}; let it'
+        " stand in a module that Python can import there, or use 'thread'"
+      )
+
+    family = types.SimpleNamespace(env=lost)
+  local = InProcessEnv(family, characters)
   while order := read(receive):
     name, *args = pickle.loads(order)
     if name == 'close':
       break
     call = {'reset': local.reset, 'step': local.step}[name]
-    write(send, told(functools.partial(call, *args)))
+    write(send, encode_reply(functools.partial(call, *args)))
   local.close()
-
-
-class _Lost:
-  """A family that could not be loaded."""
-
-  def __init__(self, why: str):
-    self._why = why
-
-  def env(self) -> None:
-    raise ValueError(
-      f'the family cannot be loaded in a process of its own: {self._why}; let'
-      " it stand in a module that Python can import there, or use 'thread'"
-    )
 
 
 def _keep(*handles: int) -> None:

@@ -1,7 +1,7 @@
 """An environment in an actor of Ray, somewhere in a cluster.
 
-Ray moves Python objects by pickle, so here, other than in a process room, a
-worker of the cluster is trusted; what an environment says still comes as JSON.
+Ray moves Python objects by pickle, so here, unlike in a process worker, the
+cluster is trusted; results of an environment still come as JSON.
 
 Not yet run: where this was written Ray 2.60 installed and no cluster started.
 """
@@ -10,32 +10,37 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from agentrl import install
-from agentrl.env.base import Family, Reply
-from agentrl.rollout.workers.replies import EnvFault, Local, heard, told
+from agentrl.env.base import EnvFamily, Step
+from agentrl.rollout.workers.replies import (
+  EnvError,
+  InProcessEnv,
+  decode_reply,
+  encode_reply,
+)
 
 _GRACE = 2.0  # seconds to end in by itself
 
 
-class Host:
-  """What runs in the cluster; its answers are JSON."""
+class RayHost:
+  """Actor in the cluster; its replies are JSON."""
 
-  def __init__(self, family: Family, characters: int):
-    self._local = Local(family, characters)
+  def __init__(self, family: EnvFamily, characters: int):
+    self._local = InProcessEnv(family, characters)
 
   def reset(self, task: dict[str, Any], seed: int) -> bytes:
-    return told(lambda: self._local.reset(task, seed))
+    return encode_reply(lambda: self._local.reset(task, seed))
 
   def step(self, message: str) -> bytes:
-    return told(lambda: self._local.step(message))
+    return encode_reply(lambda: self._local.step(message))
 
   def close(self) -> None:
     self._local.close()
 
 
-class Actor:
-  """One environment in the cluster; see `rooms.Place`."""
+class RayEnv:
+  """One environment in the cluster; see `pool.EnvBackend`."""
 
-  def __init__(self, ray: Any, family: Family, characters: int):
+  def __init__(self, ray: Any, family: EnvFamily, characters: int):
     self._ray, self._family, self._characters = ray, family, characters
     self._actor: Any = None
     self._killed = False
@@ -43,11 +48,11 @@ class Actor:
   def reset(self, task: Mapping[str, Any], seed: int) -> str:
     if self._actor is None:
       # No whole core each: most of an environment's time is spent waiting.
-      host = self._ray.remote(num_cpus=0, scheduling_strategy='SPREAD')(Host)
+      host = self._ray.remote(num_cpus=0, scheduling_strategy='SPREAD')(RayHost)
       self._actor = host.remote(self._family, self._characters)
     return self._call(self._actor.reset.remote(dict(task), seed))
 
-  def step(self, message: str) -> Reply:
+  def step(self, message: str) -> Step:
     if self._actor is None:
       raise ValueError('no task is under way; call reset before step')
     return self._call(self._actor.step.remote(message))
@@ -72,17 +77,17 @@ class Actor:
     except self._ray.exceptions.RayError as error:
       why = f'its actor ended: {type(error).__name__}'
     else:
-      out = heard(data, self._family.columns, self._characters)
+      out = decode_reply(data, self._family.columns, self._characters)
       if isinstance(out, Exception):
         raise out
       return out
     self._ray.kill(self._actor)
     self._actor = None
-    raise EnvFault('died', why)
+    raise EnvError('crash', why)
 
 
-def actors(family: Family, characters: int) -> Callable[[], Actor]:
-  """Makes actors; Ray is started here if it is not there yet.
+def ray_envs(family: EnvFamily, characters: int) -> Callable[[], RayEnv]:
+  """Returns a factory of actors; starts Ray if it is not running.
 
   Raises:
     ValueError: it is not installed.
@@ -91,9 +96,9 @@ def actors(family: Family, characters: int) -> Callable[[], Actor]:
     import ray
   except ImportError as error:
     raise ValueError(
-      "place='ray' needs the package ray, which is not installed; run"
-      f" {install.command('ray')}, or use place='process'"
+      "worker='ray' needs the package ray, which is not installed; run"
+      f" {install.command('ray')}, or use worker='process'"
     ) from error
   if not ray.is_initialized():
     ray.init(include_dashboard=False, log_to_driver=False)
-  return lambda: Actor(ray, family, characters)
+  return lambda: RayEnv(ray, family, characters)

@@ -1,33 +1,34 @@
-"""What an environment outside of jit answered: checked, or a fault of a kind.
+"""Replies of host environments: validation, and JSON between processes.
 
-Everything that it can do wrong is found here, wherever it lives: in a thread
-(`Local` alone) or in another process, where a `Local` says what it got as JSON
-(`told`) and the trainer, which trusts no environment, reads it (`heard`) with
-the same checks. Imports little, since every child process waits for it.
+Every fault of an environment is detected here, in a thread (`InProcessEnv`
+alone) or in another process, where an `InProcessEnv` encodes its reply as JSON
+(`encode_reply`) and the trainer, which trusts no environment, decodes it
+(`decode_reply`) with the same checks. Imports little, since every child
+process waits for it.
 """
 
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from agentrl.env.base import Family, HostEnv, Reply
+from agentrl.env.base import EnvFamily, HostEnv, Step
 
-# It raised, took too long, its process ended, it said too much, or what it
-# said is no answer.
-KINDS = ('raise', 'time', 'died', 'output', 'answer')
+# It raised, took too long, its process ended, its reply was too large, or no
+# valid reply.
+KINDS = ('exception', 'timeout', 'crash', 'oversize', 'malformed')
 CHARACTERS = 100_000  # most of an observation
 # Most of a number. Arrays are float32, where 3e38 is the end, and advantages,
 # critics and the norm of a gradient square what was earned: 1e24, which leaves
 # 1e14 for how many turns and parameters they add it up over.
 MOST = 1e12
-_SAID = 2000  # characters of what another process says of a fault
+_SAID = 2000  # characters of an error text from another process
 
 
-class EnvFault(Exception):
+class EnvError(Exception):
   """An environment that failed; it costs its trajectory, never the run."""
 
   def __init__(self, kind: str, text: str):
-    """One of `KINDS`, and a sentence."""
+    """kind: one of `KINDS`; text: a sentence."""
     if kind not in KINDS:
       raise ValueError(f'fault kind {kind!r} is unknown; use one of {KINDS}')
     super().__init__(text)
@@ -35,10 +36,10 @@ class EnvFault(Exception):
     self.text = text
 
 
-class Local:
+class InProcessEnv:
   """One environment in this process; after a fault the next one is new."""
 
-  def __init__(self, family: Family, characters: int):
+  def __init__(self, family: EnvFamily, characters: int):
     self._family, self._characters = family, characters
     self._env: HostEnv | None = None
 
@@ -46,7 +47,7 @@ class Local:
     """Begins a task: -> the first observation.
 
     Raises:
-      EnvFault: any but time.
+      EnvError: any but timeout.
       ValueError: the family has no environment here, and says why.
     """
     if self._env is None:
@@ -55,11 +56,11 @@ class Local:
       lambda env: observed(env.reset(task, seed), self._characters)
     )
 
-  def step(self, message: str) -> Reply:
+  def step(self, message: str) -> Step:
     """One turn.
 
     Raises:
-      EnvFault: any but time.
+      EnvError: any but timeout.
     """
     return self._careful(
       lambda env: checked(
@@ -72,7 +73,7 @@ class Local:
     try:
       if env is not None:
         env.close()
-    except BaseException:  # nobody is left who needs it
+    except BaseException:  # its errors no longer matter
       return
 
   def kill(self) -> bool:
@@ -85,7 +86,7 @@ class Local:
     except ValueError:  # what the user can mend
       raise
     except BaseException as error:
-      fault = EnvFault('raise', f'no environment: {described(error)}')
+      fault = EnvError('exception', f'no environment: {described(error)}')
     raise fault
 
   def _careful(self, call: Callable[[HostEnv], Any]) -> Any:
@@ -93,10 +94,10 @@ class Local:
       raise ValueError('no task is under way; call reset before step')
     try:
       return call(self._env)
-    except EnvFault as error:
+    except EnvError as error:
       fault = error
     except BaseException as error:  # it may not end the program either
-      fault = EnvFault('raise', described(error))
+      fault = EnvError('exception', described(error))
     self.close()
     raise fault  # here, so that it does not hold what the environment raised
 
@@ -105,34 +106,33 @@ def observed(text: Any, characters: int = CHARACTERS) -> str:
   """The text of an observation, as a plain string.
 
   Raises:
-    EnvFault: answer if it is no text that UTF-8 can hold, output if it is too
-      long.
+    EnvError: malformed, no text that UTF-8 can hold; oversize, too long.
   """
   if not isinstance(text, str):
-    raise EnvFault(
-      'answer', f'the observation is of type {type(text).__name__}, not str'
+    raise EnvError(
+      'malformed', f'the observation is of type {type(text).__name__}, not str'
     )
   text = str.__str__(text)
   if len(text) > characters:
-    raise EnvFault(
-      'output',
+    raise EnvError(
+      'oversize',
       f'the observation has {len(text)} characters, more than {characters}',
     )
   try:
     text.encode()
   except UnicodeEncodeError as error:
-    raise EnvFault(
-      'answer', f'the observation is no Unicode text: {error.reason}'
+    raise EnvError(
+      'malformed', f'the observation is no Unicode text: {error.reason}'
     ) from None
   return text
 
 
 def checked(
   value: Any, columns: Sequence[str], characters: int = CHARACTERS
-) -> Reply:
-  """A `Reply` of plain strings, floats and bools, its facts by the columns.
+) -> Step:
+  """A `Step` of plain strings, floats and bools, its info by the columns.
 
-  Scalars of NumPy are numbers, of at most `MOST`; facts that are missing are
+  Scalars of NumPy are numbers, of at most `MOST`; values that are missing are
   0. A score is in [0, 1]: what a game pays beyond that is its reward.
 
   Args:
@@ -141,80 +141,82 @@ def checked(
     characters: most of its text.
 
   Raises:
-    EnvFault: answer if it is none, output if its text is too long.
+    EnvError: malformed if it is none, oversize if its text is too long.
   """
-  if not isinstance(value, Reply):
-    raise EnvFault(
-      'answer', f'the answer is of type {type(value).__name__}, not Reply'
+  if not isinstance(value, Step):
+    raise EnvError(
+      'malformed', f'the answer is of type {type(value).__name__}, not Step'
     )
-  facts = value.facts
-  if not isinstance(facts, Mapping):
-    raise EnvFault('answer', f'facts={_shown(facts)} is no mapping')
-  if unknown := sorted(map(str, set(facts) - set(columns))):
-    raise EnvFault(
-      'answer', f'facts {unknown} are not among the columns {tuple(columns)}'
+  info = value.info
+  if not isinstance(info, Mapping):
+    raise EnvError('malformed', f'info={_shown(info)} is no mapping')
+  if unknown := sorted(map(str, set(info) - set(columns))):
+    raise EnvError(
+      'malformed', f'info {unknown} are not among the columns {tuple(columns)}'
     )
-  return Reply(
+  return Step(
     text=observed(value.text, characters),
     reward=_number('reward', value.reward),
     done=_flag('done', value.done),
     score=_score(value.score),
     invalid=_flag('invalid', value.invalid),
     role=_role(value.role),
-    facts={x: _number(f'facts[{x!r}]', facts.get(x, 0.0)) for x in columns},
+    info={x: _number(f'info[{x!r}]', info.get(x, 0.0)) for x in columns},
   )
 
 
-def told(call: Callable[[], str | Reply]) -> bytes:
-  """What came of a call, as JSON: see `heard`."""
+def encode_reply(call: Callable[[], str | Step]) -> bytes:
+  """Runs a call and encodes its result or error as JSON."""
   try:
     out = call()
-    said = {'text': out} if isinstance(out, str) else {'reply': out._asdict()}
-  except EnvFault as fault:
-    said = {'fault': fault.kind, 'why': fault.text}
+    message = (
+      {'text': out} if isinstance(out, str) else {'reply': out._asdict()}
+    )
+  except EnvError as fault:
+    message = {'fault': fault.kind, 'why': fault.text}
   except ValueError as error:
-    said = {'refused': str(error)}
-  return json.dumps(said).encode()
+    message = {'refused': str(error)}
+  return json.dumps(message).encode()
 
 
-def heard(
+def decode_reply(
   data: bytes, columns: Sequence[str], characters: int = CHARACTERS
-) -> str | Reply | EnvFault | ValueError:
-  """What a call in another process came to, of the JSON that it sent.
+) -> str | Step | EnvError | ValueError:
+  """Decodes the JSON of `encode_reply`, with the checks of `InProcessEnv`.
 
   Raises:
-    EnvFault: what it sent is no answer, so it is not as it was started.
+    EnvError: what it sent is no answer, so it is not as it was started.
   """
   try:
     match json.loads(data):
       case {'text': text}:
         return observed(text, characters)
       case {'reply': {**fields}}:
-        return checked(Reply(**fields), columns, characters)
+        return checked(Step(**fields), columns, characters)
       case {'fault': str(kind), 'why': str(why)} if kind in KINDS:
-        return EnvFault(kind, why[:_SAID])
+        return EnvError(kind, why[:_SAID])
       case {'refused': str(why)}:
         return ValueError(why[:_SAID])
   except (ValueError, TypeError, RecursionError):  # no JSON, or no such field
     pass
-  raise EnvFault('answer', f'its process sent {_shown(data)}')
+  raise EnvError('malformed', f'its process sent {_shown(data)}')
 
 
 def described(error: BaseException) -> str:
-  """An exception in a line: its type, what it says, and where it was raised.
+  """Formats an exception in a line: type, message and place.
 
   It may come from code that shows nothing without raising once more.
   """
   try:
-    said = f'{type(error).__name__}: {error}'[:500]
+    text = f'{type(error).__name__}: {error}'[:500]
   except BaseException:
-    said = f'{type(error).__name__}, which cannot be shown'
+    text = f'{type(error).__name__}, which cannot be shown'
   at = error.__traceback__
   while at is not None and at.tb_next is not None:
     at = at.tb_next
   if at is None:
-    return said
-  return f'{said} ({at.tb_frame.f_code.co_filename}:{at.tb_lineno})'
+    return text
+  return f'{text} ({at.tb_frame.f_code.co_filename}:{at.tb_lineno})'
 
 
 def _number(name: str, value: Any) -> float:
@@ -222,16 +224,16 @@ def _number(name: str, value: Any) -> float:
   plain = _plain(value)
   if isinstance(plain, int | float) and -MOST <= plain <= MOST:
     return float(plain)
-  raise EnvFault(
-    'answer', f'{name}={_shown(value)} is no number within ±{MOST:g}'
+  raise EnvError(
+    'malformed', f'{name}={_shown(value)} is no number within ±{MOST:g}'
   )
 
 
 def _score(value: Any) -> float:
   score = _number('score', value)
   if not 0 <= score <= 1:
-    raise EnvFault(
-      'answer',
+    raise EnvError(
+      'malformed',
       f'score={_shown(value)} is not in [0, 1]; what a game pays is its reward',
     )
   return score
@@ -241,13 +243,15 @@ def _flag(name: str, value: Any) -> bool:
   plain = _plain(value)
   if isinstance(plain, bool):
     return plain
-  raise EnvFault('answer', f'{name}={_shown(value)} is no bool')
+  raise EnvError('malformed', f'{name}={_shown(value)} is no bool')
 
 
 def _role(value: Any) -> str:
   if isinstance(value, str) and value in ('user', 'tool'):
     return str(value)
-  raise EnvFault('answer', f"role={_shown(value)} is neither 'user' nor 'tool'")
+  raise EnvError(
+    'malformed', f"role={_shown(value)} is neither 'user' nor 'tool'"
+  )
 
 
 def _shown(value: Any) -> str:

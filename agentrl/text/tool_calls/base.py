@@ -1,4 +1,4 @@
-"""What the formats of tool calls have in common."""
+"""Shared types and helpers of tool-call formats."""
 
 import json
 import math
@@ -9,11 +9,19 @@ _QUOTED = 200  # characters of a message that are repeated to its author
 
 
 class Described(Protocol):
-  """What the model is told of a tool."""
+  """Tool description for the model."""
 
   name: str
   description: str
   schema: dict[str, Any]  # JSON Schema of an object: the arguments by name
+
+
+class ToolDescription(NamedTuple):
+  """A tool for a system text, which is written before there is the tool."""
+
+  name: str
+  description: str
+  schema: dict[str, Any]  # of its arguments
 
 
 class Call(NamedTuple):
@@ -22,7 +30,7 @@ class Call(NamedTuple):
 
 
 class Malformed(NamedTuple):
-  """A call that cannot be read, and what to tell its author."""
+  """An unreadable call, and the message to its author."""
 
   sentence: str
 

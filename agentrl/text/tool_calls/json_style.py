@@ -57,7 +57,7 @@ def _parse_hermes(text: str, tools: Sequence[Described]) -> Read:
 
 
 def _read_hermes(text: str) -> Placed:
-  found, at = [], 0
+  calls, at = [], 0
   while (opened := text.find(_OPEN, at)) >= 0:
     start = opened + len(_OPEN)
     call, end = _read_json(text, start, 'arguments')
@@ -69,9 +69,9 @@ def _read_hermes(text: str) -> Placed:
         f'After the call there is more: {quote(text[end:close])}\nWrite one'
         f' JSON object between {_OPEN} and {_CLOSE}.'
       )
-    found.append((opened, end, call))
+    calls.append((opened, end, call))
     at = close + len(_CLOSE) if close >= 0 else len(text)
-  return found
+  return calls
 
 
 def _write_hermes(calls: Sequence[Call]) -> str:
@@ -81,9 +81,8 @@ def _write_hermes(calls: Sequence[Call]) -> str:
 
 
 def _answer_hermes(answers: Sequence[tuple[str, str]]) -> str:
-  return '\n'.join(
-    f'<tool_response>\n{text}\n</tool_response>' for _, text in answers
-  )
+  tagged = (f'<tool_response>\n{x}\n</tool_response>' for _, x in answers)
+  return '\n'.join(tagged)
 
 
 def _teach_hermes(tools: Sequence[Described]) -> str:
@@ -102,26 +101,26 @@ def _parse_llama_json(text: str, tools: Sequence[Described]) -> Read:
 
 
 def _read_llama_json(text: str) -> Placed:
-  found, tag = [], '<|python_tag|>'
+  calls, tag = [], '<|python_tag|>'
   at = len(tag) if text.startswith(tag) else 0
   if not (at or text.startswith('{')):
     return []
   while at >= 0:
     start = at
     call, at = _read_json(text, start, 'parameters')
-    found.append((start, at, call))
+    calls.append((start, at, call))
     rest = text[at:].strip() if at >= 0 else ''
     if not rest.strip(';'):
-      return found
+      return calls
     if not rest.startswith(';'):
       more = Malformed(
         f'After a call there is more: {quote(rest)}\nA message that calls'
         ' tools holds nothing but calls, with ; between them.'
       )
-      found[-1] = (start, at, more)
-      return found
+      calls[-1] = (start, at, more)
+      return calls
     at = text.index(';', at) + 1
-  return found
+  return calls
 
 
 def _write_llama_json(calls: Sequence[Call]) -> str:

@@ -48,7 +48,7 @@ def _callable(name: str) -> str:
 
 
 def _is_keyword_argument(name: str) -> bool:
-  """Whether name=... says this name, which Python normalizes."""
+  """True if Python keeps the name as that of a keyword argument."""
   plain = name.isidentifier() and not keyword.iskeyword(name)
   return plain and unicodedata.normalize('NFKC', name) == name
 
@@ -66,31 +66,32 @@ def _read_list(text: str) -> Placed:
   whole = whole.removesuffix('<|python_end|>').strip()
   if not _CALLED.match(whole):
     return []
+  problem = 'This is more than a list of calls'
   try:
     tree = safe_ast.tree(whole)
   except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
     why = error.msg if isinstance(error, SyntaxError) else 'too deeply nested'
-    return [(0, -1, Malformed(
-      f'The list of calls cannot be read ({why}): {quote(whole)}\n'
-      "Write nothing but [name(argument='value', ...), ...]."
-    ))]  # fmt: skip
-  if not isinstance(tree, ast.List):
-    return [(0, -1, Malformed(
-      f'This is more than a list of calls: {quote(whole)}\n'
-      "Write nothing but [name(argument='value', ...), ...]."
-    ))]  # fmt: skip
-  return [(0, len(text), _read_pythonic(whole, node)) for node in tree.elts]
+    tree, problem = None, f'The list of calls cannot be read ({why})'
+  if isinstance(tree, ast.List):
+    return [(0, len(text), _read_pythonic(whole, node)) for node in tree.elts]
+  sentence = (
+    f'{problem}: {quote(whole)}\n'
+    "Write nothing but [name(argument='value', ...), ...]."
+  )
+  return [(0, -1, Malformed(sentence))]
 
 
 def _read_pythonic(text: str, node: ast.expr) -> Call | Malformed:
-  said = quote(ast.get_source_segment(text, node) or '')
+  quoted = quote(ast.get_source_segment(text, node) or '')
   name = ast.unparse(node.func) if isinstance(node, ast.Call) else ''
   if not re.fullmatch(r'[^\W\d]\w*(\.[^\W\d]\w*)*', name):
-    return Malformed(f"This is no call: {said}\nWrite name(argument='value').")
+    return Malformed(
+      f"This is no call: {quoted}\nWrite name(argument='value')."
+    )
   spread = (k.value for k in node.keywords if k.arg is None)
   if node.args or not all(isinstance(x, ast.Dict) for x in spread):
     return Malformed(
-      f"Every argument must be named: {said}\nWrite name(argument='value')."
+      f"Every argument must be named: {quoted}\nWrite name(argument='value')."
     )
   try:
     pairs = [pair for k in node.keywords for pair in _arguments(k)]
@@ -100,10 +101,10 @@ def _read_pythonic(text: str, node: ast.expr) -> Call | Malformed:
   except (ValueError, TypeError, RecursionError, MemoryError):
     return Malformed(
       'Arguments must be plain values (strings, numbers, True, False, None,'
-      f' lists, dictionaries with strings as keys): {said}'
+      f' lists, dictionaries with strings as keys): {quoted}'
     )
   if len(args) < len(pairs):
-    return Malformed(f'An argument is given twice: {said}')
+    return Malformed(f'An argument is given twice: {quoted}')
   return Call(name, args)
 
 

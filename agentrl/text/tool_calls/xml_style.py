@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from agentrl.text.tool_calls.base import (
   DECODER,
@@ -14,6 +14,7 @@ from agentrl.text.tool_calls.base import (
   Malformed,
   Placed,
   Read,
+  ToolDescription,
   faithful,
   quote,
   read_spoken,
@@ -54,7 +55,7 @@ def _only_argument(tool: Described) -> str:
 
 
 def _kind(tool: Described, argument: str) -> Any:
-  """What its schema says of the type: its name, several, or nothing."""
+  """Type of an argument in the tool's schema: a name, several, or None."""
   return tool.schema['properties'][argument].get('type')
 
 
@@ -68,50 +69,36 @@ def _parse_tagged(text: str, tools: Sequence[Described]) -> Read:
 
 def _read_tags(text: str, *, only, kinds) -> Iterator[Placed]:
   tag = re.compile('<(' + '|'.join(map(re.escape, only)) + ')>')
-  found = tag.search(text)
-  while found:
-    name, start = found[1], found.start()
-    close = text.find(f'</{name}>', found.end())
+  match = tag.search(text)
+  while match:
+    name, start = match[1], match.start()
+    close = text.find(f'</{name}>', match.end())
     if close < 0:
-      unended = f'<{name}> was not ended; end it with </{name}>.'
-      yield start, -1, Malformed(unended)
+      why = f'<{name}> was not ended; end it with </{name}>.'
+      yield start, -1, Malformed(why)
       return
-    inner = text[found.end() : close]
+    inner = text[match.end() : close]
     # One that is opened twice may have been a thought's the first time.
-    stop = -1 if found[0] in inner else close
+    stop = -1 if match[0] in inner else close
     inner = inner.strip()
     if kinds[name] == 'string':
       yield start, stop, Call(name, {only[name]: inner})
     else:
-      call = _read_value(name, only[name], inner, kinds[name])
+      try:
+        value, end = DECODER.raw_decode(inner)
+      except (ValueError, RecursionError):
+        end = -1
+      call = Malformed(
+        f'<{name}> takes {only[name]} as a JSON {kinds[name]}, and this is'
+        f' none: {quote(inner)}'
+      )
+      if end == len(inner):
+        call = Call(name, {only[name]: value})
       yield start, stop, call
-    found = tag.search(text, close + len(f'</{name}>'))
+    match = tag.search(text, close + len(f'</{name}>'))
 
 
-def _read_value(
-  name: str, argument: str, inner: str, kind: str
-) -> Call | Malformed:
-  try:
-    value, end = DECODER.raw_decode(inner)
-  except (ValueError, RecursionError):
-    end = -1
-  if end != len(inner):
-    return Malformed(
-      f'<{name}> takes {argument} as a JSON {kind}, and this is'
-      f' none: {quote(inner)}'
-    )
-  return Call(name, {argument: value})
-
-
-class _Called(NamedTuple):
-  """A tool, as far as a call of it shows."""
-
-  name: str
-  description: str
-  schema: dict[str, Any]
-
-
-def _called(calls: Sequence[Call]) -> list[_Called]:
+def _called(calls: Sequence[Call]) -> list[ToolDescription]:
   """The tools of calls with one argument each.
 
   Raises:
@@ -128,24 +115,20 @@ def _called(calls: Sequence[Call]) -> list[_Called]:
     ((name, value),) = call.args.items()
     kind = 'string' if isinstance(value, str) else 'JSON'
     schema = {'properties': {name: {'type': kind}}, 'required': [name]}
-    out[call.name] = _Called(call.name, '', schema)
+    out[call.name] = ToolDescription(call.name, '', schema)
   return list(out.values())
 
 
 def _write_tagged(calls: Sequence[Call]) -> str:
   """One argument each; a string stands as it is."""
   _called(calls)  # raises where there are more
-  return '\n'.join(
-    f'<{name}>{_inner(value)}</{name}>'
-    for name, args in calls
-    for value in args.values()
-  )
-
-
-def _inner(value: Any) -> str:
-  if isinstance(value, str):
-    return value
-  return json.dumps(value).replace('</', '<\\/')
+  lines = []
+  for name, args in calls:
+    for value in args.values():
+      if not isinstance(value, str):
+        value = json.dumps(value).replace('</', '<\\/')
+      lines.append(f'<{name}>{value}</{name}>')
+  return '\n'.join(lines)
 
 
 def _answer_tagged(answers: Sequence[tuple[str, str]]) -> str:

@@ -1,4 +1,4 @@
-"""What of the host an interpreter needs to see, and nothing else of it."""
+"""Files of the host that an interpreter needs, and no others."""
 
 import functools
 import glob
@@ -38,11 +38,14 @@ def visible(
     ValueError: there is no such interpreter, or it is older than 3.11.
   """
   places, libraries = _survey(python)
-  folders = {
-    *places,
-    *(os.path.dirname(os.path.realpath(x)) for x in libraries),
-  }
-  see = _outermost({*folders, *packages, *filter(os.path.exists, _ALSO)})
+  folders = {os.path.dirname(os.path.realpath(x)) for x in libraries}
+  folders.update(places)
+  paths = {*folders, *packages, *filter(os.path.exists, _ALSO)}
+  outermost = [  # without those that lie in another one
+    path
+    for path in sorted(paths)
+    if not any(path.startswith(other + os.sep) for other in paths)
+  ]
   hidden = {
     os.path.realpath(path)
     for folder in folders
@@ -50,7 +53,7 @@ def visible(
     for path in glob.glob(f'{folder}/{name}')
     + glob.glob(f'{folder}/python*/{name}')
   }
-  return see, sorted(hidden - set(packages))
+  return outermost, sorted(hidden - set(packages))
 
 
 def _survey(python: str) -> tuple[list[str], list[str]]:
@@ -69,12 +72,3 @@ def _survey(python: str) -> tuple[list[str], list[str]]:
       ' later by its whole path'
     ) from error
   return json.loads(done.stdout.splitlines()[-1])
-
-
-def _outermost(paths: set[str]) -> list[str]:
-  """Without those that lie in another one."""
-  return [
-    path
-    for path in sorted(paths)
-    if not any(path.startswith(other + os.sep) for other in paths)
-  ]

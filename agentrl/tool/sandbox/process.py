@@ -1,5 +1,6 @@
 """One run of code in the jail: its order, its time, and what it prints."""
 
+import contextlib
 import marshal
 import os
 import pathlib
@@ -17,14 +18,18 @@ JAIL = pathlib.Path(__file__).parent / 'native'
 _PROGRAM = str(JAIL / '__main__.py')
 _KINDS = {status: kind for kind, status in program.ENDS.items()}
 _PLAIN = {
-  'HOME': '/box', 'TMPDIR': '/box', 'PYTHONUTF8': '1', 'LC_ALL': 'C.UTF-8',
+  'HOME': '/box',
+  'TMPDIR': '/box',
+  'PYTHONUTF8': '1',
+  'LC_ALL': 'C.UTF-8',
   'PYTHONHASHSEED': '0',  # sets print in the same order in every run
-  'OPENBLAS_NUM_THREADS': '1', 'OMP_NUM_THREADS': '1',
-}  # fmt: skip
+  'OPENBLAS_NUM_THREADS': '1',
+  'OMP_NUM_THREADS': '1',
+}
 
 
-class Limits(NamedTuple):
-  """What one run of code may use."""
+class SandboxLimits(NamedTuple):
+  """Limits of one run of code."""
 
   seconds: float = 10.0  # by the clock, the start of the process included
   memory: int = 512 << 20  # bytes of address space
@@ -34,7 +39,7 @@ class Limits(NamedTuple):
 
 
 class Outcome(NamedTuple):
-  """What the code printed, and why it was stopped ('' if it was not)."""
+  """Output of the code, and why it was stopped ('' if it was not)."""
 
   text: str
   fault: str
@@ -44,10 +49,10 @@ def order(
   code: str,
   python: str,
   layers: Sequence[str],
-  limits: Limits,
+  limits: SandboxLimits,
   packages: Sequence[str],
 ) -> bytes:
-  """What the jail reads; its fields stand in native/__main__.py."""
+  """Encodes an order for the sandbox; native/__main__.py lists its fields."""
   see, hidden = visible(python, tuple(packages))
   return marshal.dumps(
     dict(
@@ -66,7 +71,7 @@ def order(
   )
 
 
-def execute(python: str, asked: bytes, limits: Limits) -> Outcome:
+def execute(python: str, request: bytes, limits: SandboxLimits) -> Outcome:
   """Runs an `order`; when it returns, no process of it is left.
 
   The fault is 'refused' if a layer could not be put up; no code ran then.
@@ -82,24 +87,18 @@ def execute(python: str, asked: bytes, limits: Limits) -> Outcome:
     start_new_session=True,
   )
   try:
-    _hand_over(process, asked)
+    with contextlib.suppress(BrokenPipeError):  # ended: its status says why
+      process.stdin.write(request)
+      process.stdin.close()
     text, fault = _read(process.stdout, end, limits.output)
   finally:
     _stop(process)
-  shown = text.decode('utf-8', 'replace')
-  return Outcome(shown, fault or _fault(process.returncode))
-
-
-def _hand_over(process: subprocess.Popen, asked: bytes) -> None:
-  try:
-    process.stdin.write(asked)
-    process.stdin.close()
-  except BrokenPipeError:  # it ended before: its status says why
-    pass
+  output = text.decode('utf-8', 'replace')
+  return Outcome(output, fault or _fault(process.returncode))
 
 
 def _read(pipe, end: float, most: int) -> tuple[bytes, str]:
-  """What comes until the pipe closes: when nobody is left inside."""
+  """Reads until the pipe closes, when all processes inside have ended."""
   text = b''
   with selectors.DefaultSelector() as selector:
     selector.register(pipe, selectors.EVENT_READ)

@@ -21,7 +21,13 @@ import sys
 import tempfile
 from collections.abc import Sequence
 
-from agentrl.tool.sandbox.process import JAIL, Limits, Outcome, execute, order
+from agentrl.tool.sandbox.process import (
+  JAIL,
+  Outcome,
+  SandboxLimits,
+  execute,
+  order,
+)
 
 LAYERS = ('namespaces', 'landlock', 'seccomp', 'nobody')
 GUARANTEES = {
@@ -35,11 +41,12 @@ GUARANTEES = {
   'time': 'SIGKILL from the parent',
   'output': 'SIGKILL from the parent',
 }
-_ENOUGH = Limits(seconds=60.0)  # to find out what holds, on a busy machine
+# To find out what holds, on a busy machine.
+_ENOUGH = SandboxLimits(seconds=60.0)
 
 
 class Sandbox:
-  """Runs Python code that nobody has read.
+  """Runs untrusted Python code.
 
   Code finds the standard library, `packages`, and an empty folder as its
   working directory, which is gone afterwards; without namespaces it has no
@@ -48,7 +55,7 @@ class Sandbox:
 
   def __init__(
     self,
-    limits: Limits = Limits(),  # noqa: B008  a tuple of numbers
+    limits: SandboxLimits = SandboxLimits(),  # noqa: B008  a tuple of numbers
     *,
     packages: Sequence[str] = (),
     python: str = sys.executable,
@@ -75,7 +82,11 @@ class Sandbox:
     self.layers = _standing(python, tuple(layers))
     broken = _broken(python, self.layers)
     if broken:
-      raise RuntimeError(_complaint(broken, self.layers))
+      missing = '; '.join(f'{name} needs {GUARANTEES[name]}' for name in broken)
+      raise RuntimeError(
+        f'the sandbox runs no code here, since with {self.layers or "no layer"}'
+        f' code gets past the limits of {", ".join(broken)}: {missing}'
+      )
 
   def run(self, code: str) -> Outcome:
     """Runs the code as a program; -> what it printed, errors among it.
@@ -88,14 +99,16 @@ class Sandbox:
     Raises:
       RuntimeError: a layer that stood before cannot be put up now.
     """
-    asked = order(code, self._python, self.layers, self.limits, self._packages)
-    outcome = execute(self._python, asked, self.limits)
+    request = order(
+      code, self._python, self.layers, self.limits, self._packages
+    )
+    outcome = execute(self._python, request, self.limits)
     if outcome.fault == 'refused':
       raise RuntimeError(f'the sandbox did not run code: {outcome.text}')
     return outcome
 
 
-def _check(limits: Limits, packages, layers) -> None:
+def _check(limits: SandboxLimits, packages, layers) -> None:
   for name, value in limits._asdict().items():
     if value <= 0:
       raise ValueError(f'limit {name}={value} lets nothing run; use above 0')
@@ -136,11 +149,11 @@ def _broken(python: str, layers: tuple[str, ...]) -> tuple[str, ...]:
   """The guarantees that an escape broke."""
   broken = set()
   for code, limits, fault in (
-    ('while True: pass', Limits(seconds=0.5), 'time'),
-    ('while True: print(0)', Limits(output=1000), 'output'),
+    ('while True: pass', SandboxLimits(seconds=0.5), 'time'),
+    ('while True: print(0)', SandboxLimits(output=1000), 'output'),
   ):
-    asked = order(code, python, layers, limits, ())
-    if execute(python, asked, limits).fault != fault:
+    request = order(code, python, layers, limits, ())
+    if execute(python, request, limits).fault != fault:
       broken.add(fault)
   return tuple(sorted(broken | _escapes(python, layers)))
 
@@ -150,24 +163,15 @@ def _escapes(python: str, layers: tuple[str, ...]) -> set[str]:
     os.chmod(canary.name, 0o666)
     code = f'CANARY = {canary.name!r}\n' + (JAIL / 'probe.py').read_text()
     outcome = _trial(code, python, layers)
-  said = outcome.text.split()
+  words = outcome.text.split()
   if outcome.fault == 'refused':
     raise RuntimeError(
       f'the sandbox runs no code here: of {layers} each can be put up and not'
       f' all ({outcome.text.strip()}); leave one out with layers='
     )
-  if outcome.fault or said[:1] != ['broken:']:
+  if outcome.fault or words[:1] != ['broken:']:
     raise RuntimeError(
       f'the sandbox cannot run {python}, it says {outcome.text!r}: use an'
       ' interpreter that every user can read'
     )
-  return set(said[1:])
-
-
-def _complaint(broken: tuple[str, ...], layers: tuple[str, ...]) -> str:
-  """One sentence."""
-  missing = '; '.join(f'{name} needs {GUARANTEES[name]}' for name in broken)
-  return (
-    f'the sandbox runs no code here, since with {layers or "no layer"} code'
-    f' gets past the limits of {", ".join(broken)}: {missing}'
-  )
+  return set(words[1:])

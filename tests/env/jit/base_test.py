@@ -36,8 +36,11 @@ def test_a_fifth_of_the_keys_is_test():
   assert 0.18 < share < 0.22
   # Which fifth may never change: what was held out would be trained on.
   assert [splits.split_of(f'{i:016x}') for i in (0, 1, 4, 5)] == [
-    'test', 'train', 'train', 'test',
-  ]  # fmt: skip
+    'test',
+    'train',
+    'train',
+    'test',
+  ]
 
 
 def test_content_key_is_the_same_in_every_process():

@@ -26,10 +26,10 @@ def generated_texts(source, count):
   """Texts of generated levels, and their levels."""
   shape = source.height, source.width
   levels = []
-  for solved in source.solved('train', count, 0):
+  for solved in source.tasks('train', count, 0):
     names = ('walls', 'targets', 'boxes')
     masks = [solved.task[name].reshape(shape) for name in names]
-    level = sokoban_solver.Level(*masks, int(solved.task['player']))
+    level = sokoban_solver.SolverLevel(*masks, int(solved.task['player']))
     levels.append(level)
   return [sokoban_levels.level_text(level) for level in levels], levels
 
@@ -38,7 +38,7 @@ def everything(source, seed=0):
   return [
     solved
     for split, size in source.sizes().items()
-    for solved in source.solved(split, size, seed)
+    for solved in source.tasks(split, size, seed)
   ]
 
 
@@ -70,14 +70,14 @@ def test_splits_are_disjoint_and_a_mirrored_level_is_the_same_task(tmp_path):
   assert sum(source.sizes().values()) == 40
   # These were drawn from the train split of their keys, and stay there.
   assert source.sizes() == {'train': 40, 'test': 0}
-  keys = [solved.key for solved in source.solved('train', 40, 1)]
+  keys = [solved.key for solved in source.tasks('train', 40, 1)]
   assert len(set(keys)) == 40
 
 
 def test_the_seed_orders_the_levels(tmp_path):
   texts, _ = generated_texts(sokoban_levels.Generated(), 12)
   source = boxoban.Boxoban(write(tmp_path, texts), max_nodes=0)
-  keys = [[s.key for s in source.solved('train', 12, i)] for i in (0, 0, 1)]
+  keys = [[s.key for s in source.tasks('train', 12, i)] for i in (0, 0, 1)]
   assert keys[0] == keys[1]
   assert keys[0] != keys[2]
   assert set(keys[0]) == set(keys[2])
@@ -87,7 +87,7 @@ def test_one_box_files_bring_distances(tmp_path):
   texts, _ = generated_texts(sokoban_levels.Generated(), 3)
   source = boxoban.Boxoban(write(tmp_path, texts))
   assert sokoban_levels.env_for(source).truth
-  for solved in source.solved('train', 3, 0):
+  for solved in source.tasks('train', 3, 0):
     box = int(np.argmax(solved.task['boxes']))
     pair = int(solved.task['player']) * 36 + box
     assert solved.task['distance'][pair] == len(solved.actions)
@@ -119,7 +119,7 @@ def test_a_search_cut_short_leaves_no_demonstration(tmp_path):
   path = write(tmp_path, texts)
   for limit in (0, 1):
     source = boxoban.Boxoban(path, max_nodes=limit)
-    assert [s.actions for s in source.solved('train', 4, 0)] == [[]] * 4
+    assert [s.actions for s in source.tasks('train', 4, 0)] == [[]] * 4
 
 
 def test_a_folder_is_all_its_files(tmp_path):
@@ -187,7 +187,7 @@ def test_wrong_paths_and_counts(tmp_path):
     boxoban.Boxoban(str(tmp_path)).shape()
   source = boxoban.Boxoban(write(tmp_path, ['#####\n#@$.#\n#####']))
   with pytest.raises(ValueError, match='2 train levels are more than the'):
-    list(source.solved('train', 2, 0))
+    list(source.tasks('train', 2, 0))
 
 
 @pytest.mark.skipif(not PUBLIC.exists(), reason='the public levels are absent')
@@ -197,7 +197,7 @@ def test_public_levels(file):
   assert source.shape() == (10, 10, 4)
   assert sum(source.sizes().values()) == 1000
   env = sokoban_levels.env_for(source)
-  solved = list(source.solved('test', 150, 0))
+  solved = list(source.tasks('test', 150, 0))
   tasks = base.stack_tasks(solved)
   reset = jax.jit(jax.vmap(env.reset, (None, 0)))
   _, obs = jax.device_get(reset(jax.random.key(0), tasks))
@@ -233,7 +233,7 @@ def test_levels_are_parsed_once_for_sizes_shape_and_tasks(
   sizes = source.sizes()
   assert source.shape() == (4, 6, 1)
   for split, size in sizes.items():
-    assert len(list(source.solved(split, size, 0))) == size
+    assert len(list(source.tasks(split, size, 0))) == size
   assert len(seen) == 1
   write(tmp_path, [ONE, ONE.replace('@ ', ' @')])  # the file has changed
   assert sum(boxoban.Boxoban(path).sizes().values()) == 2

@@ -100,7 +100,7 @@ def test_slips_are_as_likely_as_the_rules_say(action, intended):
 def test_without_slipping_the_rules_match_a_plain_walk():
   source = Lakes(5, 3, intended=1.0)
   env = frozen_lake.env_for(source)
-  solved = list(source.solved('train', 50, 0))
+  solved = list(source.tasks('train', 50, 0))
   actions = np.random.default_rng(0).integers(-1, 4, (50, 30))
 
   @jax.jit
@@ -173,7 +173,7 @@ def test_value_against_policy_iteration(intended):
 
 
 def test_without_slipping_value_is_discounted_distance():
-  for solved in Lakes(intended=1.0).solved('train', 20, 0):
+  for solved in Lakes(intended=1.0).tasks('train', 20, 0):
     want = 0.9 ** len(solved.actions)
     got = solved.task['value'][solved.task['start']]
     np.testing.assert_allclose(got, want, rtol=1e-6)
@@ -183,10 +183,10 @@ def test_progress_is_the_change_of_value():
   env, state = lake('S_ HG')
   assert env.columns == ('progress',)
   step = env.step(state, jnp.int32(RIGHT), KEY)[0]
-  gain = env.facts(state, jnp.int32(RIGHT), step)['progress']
+  gain = env.info(state, jnp.int32(RIGHT), step)['progress']
   np.testing.assert_allclose(gain, 0.9 - 0.81, rtol=1e-5)
   hole = env.step(state, jnp.int32(DOWN), KEY)[0]
-  loss = env.facts(state, jnp.int32(DOWN), hole)['progress']
+  loss = env.info(state, jnp.int32(DOWN), hole)['progress']
   np.testing.assert_allclose(loss, -0.81, rtol=1e-5)
 
 
@@ -194,7 +194,7 @@ def test_demonstrations_reach_the_goal():
   source = Lakes(intended=1.0)
   env = frozen_lake.env_for(source)
   step = jax.jit(env.step)
-  for solved in source.solved('test', 20, 0):
+  for solved in source.tasks('test', 20, 0):
     state, _ = env.reset(KEY, solved.task)
     for action in solved.actions:
       assert env.score(state) == 0
@@ -207,7 +207,7 @@ def test_splits_are_disjoint_under_symmetry_and_repeatable():
   source = Lakes()
 
   def boards(split, count, seed):
-    for solved in source.solved(split, count, seed):
+    for solved in source.tasks(split, count, seed):
       board = solved.task['holes'].astype(int)
       board[solved.task['start']], board[solved.task['goal']] = 2, 3
       yield board.reshape(4, 4)
@@ -226,10 +226,10 @@ def test_splits_are_disjoint_under_symmetry_and_repeatable():
 
 
 def test_share_of_ice():
-  holes = [s.task['holes'] for s in Lakes(8, 8).solved('train', 60, 0)]
+  holes = [s.task['holes'] for s in Lakes(8, 8).tasks('train', 60, 0)]
   # Of 62 cells that may be holes a fifth is; solvable maps have rather fewer.
   assert 0.15 < np.mean(holes) < 0.21
-  whole = [s.task['holes'] for s in Lakes(frozen=1.0).solved('train', 5, 0)]
+  whole = [s.task['holes'] for s in Lakes(frozen=1.0).tasks('train', 5, 0)]
   assert not np.any(whole)
 
 

@@ -21,7 +21,7 @@ SOURCES = [
 def level_of(solved, source):
   shape = source.height, source.width
   masks = [solved.task[k].reshape(shape) for k in ('walls', 'targets', 'boxes')]
-  return sokoban_solver.Level(*masks, int(solved.task['player']))
+  return sokoban_solver.SolverLevel(*masks, int(solved.task['player']))
 
 
 def forms(level):
@@ -30,14 +30,14 @@ def forms(level):
   for k in range(4):
     for flip in (1, -1):
       turn = [np.rot90(x[:, ::flip], k) for x in (*level[:3], at)]
-      yield sokoban_solver.Level(*turn[:3], int(np.argmax(turn[3])))
+      yield sokoban_solver.SolverLevel(*turn[:3], int(np.argmax(turn[3])))
 
 
 @pytest.mark.parametrize('source', SOURCES, ids=lambda s: s.name())
 def test_demonstrations_solve_in_the_jitted_env(source):
   env = sokoban_levels.env_for(source)
   step = jax.jit(env.step)
-  for solved in source.solved('train', 12, 4):
+  for solved in source.tasks('train', 12, 4):
     state, _ = env.reset(jax.random.key(0), solved.task)
     assert source.min_moves <= len(solved.actions) <= source.max_moves
     for k, action in enumerate(solved.actions):
@@ -53,8 +53,8 @@ def test_demonstrations_solve_in_the_jitted_env(source):
 
 @pytest.mark.parametrize('source', SOURCES, ids=lambda s: s.name())
 def test_splits_share_no_level_not_even_mirrored(source):
-  train = list(source.solved('train', 40, 0))
-  test = list(source.solved('test', 20, 1))
+  train = list(source.tasks('train', 40, 0))
+  test = list(source.tasks('test', 20, 1))
   texts = {
     sokoban_levels.level_text(form)
     for solved in train
@@ -72,7 +72,7 @@ def test_the_same_seed_gives_the_same_levels_and_a_longer_list_begins_alike():
   def texts(count, seed):
     return [
       (sokoban_levels.level_text(level_of(s, SOURCES[0])), s.actions, s.key)
-      for s in SOURCES[0].solved('train', count, seed)
+      for s in SOURCES[0].tasks('train', count, seed)
     ]
 
   assert texts(10, 7) == texts(10, 7)
@@ -118,7 +118,7 @@ def test_key_sees_every_difference(rows):
 
 
 def test_all_free_cells_are_one_room():
-  for solved in Generated(wall_density=0.5, min_moves=1).solved('train', 20, 0):
+  for solved in Generated(wall_density=0.5, min_moves=1).tasks('train', 20, 0):
     level = level_of(solved, SOURCES[0])
     free = sokoban_solver.to_bits(~level.walls)
     assert sokoban_solver.flood(free, 1 << level.player, 6) == free
@@ -191,7 +191,7 @@ def test_wrong_settings(fields, message):
 def test_settings_that_hold_too_few_levels_say_so():
   source = Generated(3, 6, min_moves=1, max_moves=2, wall_density=0.0)
   with pytest.raises(ValueError, match=r'only \d of 50 distinct train tasks'):
-    list(source.solved('train', 50, 0))
+    list(source.tasks('train', 50, 0))
 
 
 def test_name_changes_with_every_setting():

@@ -61,7 +61,7 @@ def random_level(rng, height, width, boxes):
     mask[rng.choice(free, boxes, replace=False)] = True
     masks.append(mask.reshape(height, width))
   player = int(rng.choice(free[~masks[1].reshape(-1)[free]]))
-  return sokoban_solver.Level(walls, *masks, player)
+  return sokoban_solver.SolverLevel(walls, *masks, player)
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def walk(env, state, actions):
 )
 def test_rules_match_a_plain_simulator(source):
   """100 levels x 40 moves each, random, with invalid ones and past the end."""
-  levels = list(source.solved('train', 100, 3))
+  levels = list(source.tasks('train', 100, 3))
   env = sokoban_levels.env_for(source)
   tasks = base.stack_tasks(levels)
   actions = np.random.default_rng(1).integers(-1, 4, (100, 40))
@@ -206,9 +206,9 @@ def test_progress_is_the_change_of_discounted_distance():
   assert env.columns == ('progress',)
   # 3 moves away; after one 2; back to 3.
   after = env.step(state, jnp.int32(RIGHT), KEY)[0]
-  gain = env.facts(state, jnp.int32(RIGHT), after)['progress']
+  gain = env.info(state, jnp.int32(RIGHT), after)['progress']
   np.testing.assert_allclose(gain, 0.9**2 - 0.9**3, rtol=1e-5)
-  loss = env.facts(after, jnp.int32(LEFT), state)['progress']
+  loss = env.info(after, jnp.int32(LEFT), state)['progress']
   np.testing.assert_allclose(loss, 0.9**3 - 0.9**2, rtol=1e-5)
 
 
@@ -220,14 +220,14 @@ def test_progress_falls_to_the_whole_value_when_the_level_is_lost():
   before = stuck  # below the box: 3 moves to come back and push
   after = env.step(before, jnp.int32(UP), KEY)[0]  # box against the wall
   assert base.render_text(env, env._observe(after)).split('\n')[1] == '#_X__#'
-  lost = env.facts(before, jnp.int32(UP), after)['progress']
+  lost = env.info(before, jnp.int32(UP), after)['progress']
   np.testing.assert_allclose(lost, -(value**3), rtol=1e-5)
 
 
 def test_facts_have_the_names_of_columns():
   for truth in (False, True):
     env, state = start('######\n#@$ .#\n######', truth=truth)
-    assert tuple(env.facts(state, jnp.int32(0), state)) == env.columns
+    assert tuple(env.info(state, jnp.int32(0), state)) == env.columns
 
 
 def test_envs_are_static_arguments():
@@ -240,7 +240,7 @@ def test_envs_are_static_arguments():
 def test_the_batch_may_be_sharded_over_an_explicit_mesh():
   source = sokoban_levels.Generated()
   env = sokoban_levels.env_for(source)
-  levels = list(source.solved('train', 8, 0))
+  levels = list(source.tasks('train', 8, 0))
   tasks = base.stack_tasks(levels)
   actions = np.array([level.actions[0] for level in levels], np.int32)
   keys = jax.random.split(KEY, 8)
@@ -249,7 +249,7 @@ def test_the_batch_may_be_sharded_over_an_explicit_mesh():
   def turn(tasks, actions, keys):
     before, _ = jax.vmap(env.reset)(keys, tasks)
     after, obs, reward, done = jax.vmap(env.step)(before, actions, keys)
-    return obs, reward, done, jax.vmap(env.facts)(before, actions, after)
+    return obs, reward, done, jax.vmap(env.info)(before, actions, after)
 
   want = jax.device_get(turn(tasks, actions, keys))
   mesh = jax.make_mesh((8,), ('batch',))
@@ -274,7 +274,7 @@ def test_wrong_settings(fields, message):
 
 
 def test_wrong_tasks():
-  (solved,) = sokoban_levels.Generated().solved('train', 1, 0)
+  (solved,) = sokoban_levels.Generated().tasks('train', 1, 0)
   with pytest.raises(ValueError, match=r'does not fit 8 x 8 cells'):
     sokoban.Sokoban(8, 8).reset(KEY, solved.task)
   bare = {k: v for k, v in solved.task.items() if k != 'distance'}
@@ -302,7 +302,7 @@ def test_all_moves_of_a_tiny_room_agree_with_the_plain_rules():
   for first, second, (row, column) in places:
     boxes = np.zeros((5, 5), bool)
     boxes[first] = boxes[second] = True
-    level = sokoban_solver.Level(walls, targets, boxes, row * 5 + column)
+    level = sokoban_solver.SolverLevel(walls, targets, boxes, row * 5 + column)
     solved = base.SolvedTask(sokoban_levels.level_task(level, None), [], '')
     tasks += [solved] * 5
   actions = jnp.tile(jnp.arange(-1, 4, dtype=jnp.int32), len(places))

@@ -1,10 +1,12 @@
 """Maps of the coin collector: a tree, its law, its key, what is remembered."""
 
 import collections
+import importlib.util
 
 import numpy as np
 import pytest
 
+from agentrl import install
 from agentrl.env.textworld import maps
 
 
@@ -37,17 +39,17 @@ def test_sides_are_equally_likely():
 
 
 def test_key_is_blind_to_turns_and_mirrors_alone():
-  plan = maps.Map('ne', 'wsw')
+  plan = maps.CoinMap('ne', 'wsw')
   for table in ('eswn', 'swne', 'nwse', 'wsen'):
     to = str.maketrans('nesw', table)
-    moved = maps.Map(plan.way.translate(to), plan.ends.translate(to))
+    moved = maps.CoinMap(plan.way.translate(to), plan.ends.translate(to))
     assert moved.key() == plan.key()
-  assert maps.Map('nn', 'wsw').key() != plan.key()
-  assert maps.Map('ne', 'wsn').key() != plan.key()
+  assert maps.CoinMap('nn', 'wsw').key() != plan.key()
+  assert maps.CoinMap('ne', 'wsn').key() != plan.key()
 
 
 def test_marks_by_hand():
-  rooms = maps.Map(
+  rooms = maps.CoinMap(
     'ne', 'ews'
   ).exits()  # 0 n 1 e 2; ends e of 0, w of 1, s of 2
   assert maps.marks(rooms, {0}, 0) == 'n? e? s- w-'
@@ -75,3 +77,39 @@ def test_marks_are_enough_to_find_every_coin(level):
 def test_levels_textworld_has_not(level):
   with pytest.raises(ValueError, match=f'level {level} is none of TextWorld'):
     maps.size(level)
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(
+  importlib.util.find_spec('textworld') is None,
+  reason=f'needs textworld: {install.command("games")}',
+)
+@pytest.mark.parametrize('level', [4, 103, 203])
+def test_maps_follow_textworlds_own_law(level):
+  """Its challenge's games have the rooms and the way that `coins` draws."""
+  import textworld
+  from textworld.challenges.tw_coin_collector import coin_collector
+
+  length, dead = maps.size(level)
+  for seed in range(3):
+    options = textworld.GameOptions()
+    options.seeds = seed
+    game = coin_collector.make({'level': level}, options)
+    links = [
+      (f.name[0], f.arguments[1].name, f.arguments[0].name)
+      for f in game.world.info
+      if f.name.endswith('_of')
+    ]
+    rooms = {f'r_{i}': {} for i in range(length * (dead + 1))}
+    for side, here, there in links:
+      rooms[here][side] = there
+    way = ''.join(c[3] for c in game.walkthrough[:-1])
+    ends = ''.join(
+      next(s for s, r in rooms[f'r_{j % length}'].items() if r == f'r_{k}')
+      for j, k in enumerate(range(length, length * (dead + 1)))
+    )
+    mine = [
+      {side: f'r_{there}' for side, there in exits.items()}
+      for exits in maps.CoinMap(way, ends).exits()
+    ]
+    assert mine == list(rooms.values())

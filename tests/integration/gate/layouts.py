@@ -59,10 +59,13 @@ def tree(seed: int = 1) -> Story:
 def _story(node: list[list[int]], seed: int) -> Story:
   r = np.random.default_rng(seed)
   say = lambda low, high: r.integers(1, VOCAB, r.integers(low, high)).tolist()  # noqa: E731
-  made = {n: (say(2, 5), say(0, 3), r.normal())
-          for n in sorted({n for nodes in node for n in nodes})}  # fmt: skip
-  old = {n: (-2.5 + 0.3 * r.normal(size=len(made[n][0]))).tolist()
-         for n in made}  # fmt: skip
+  made = {
+    n: (say(2, 5), say(0, 3), r.normal())
+    for n in sorted({n for nodes in node for n in nodes})
+  }
+  old = {
+    n: (-2.5 + 0.3 * r.normal(size=len(made[n][0]))).tolist() for n in made
+  }
   prompts = [say(2, 4) for _ in range(2)]
   table = lambda at: [[made[n][at] for n in nodes] for nodes in node]  # noqa: E731
   return Story(

@@ -37,10 +37,16 @@ STREAMS = {
 @functools.cache
 def decoder() -> Module:
   """A real one, small; heads split in two."""
-  shape = transformer.Shape(
-    vocab=layouts.VOCAB, width=16, layers=1, heads=2, kv_heads=2, head_dim=8,
-    mlp=16, qk_norm=True,
-  )  # fmt: skip
+  shape = transformer.DecoderConfig(
+    vocab=layouts.VOCAB,
+    width=16,
+    layers=1,
+    heads=2,
+    kv_heads=2,
+    head_dim=8,
+    mlp=16,
+    qk_norm=True,
+  )
   return policy.module(shape)
 
 
@@ -87,18 +93,18 @@ def on_mesh(tree):
 
 
 def learner(module: Module, reduce: str, micro: int, **hp):
-  wiring = registry.Wiring(
+  wiring = registry.MethodSpec(
     advantage=('episode',),
     stream={'episode': STREAMS['grpo']},
     loss=('ppo',),
-    reduce={'ppo': reduce},
-    hp={'plan': {'minibatches': hp}},
+    loss_aggregation={'ppo': reduce},
+    hp={'minibatch': {'minibatches': hp}},
     gives=('signal:old_logp',),
   )
   # A large eps keeps Adam from blowing up the rounding of tiny gradients.
-  rule = optimizer.Rule(lr=0.1, clip=1e9, eps=1.0)
+  rule = optimizer.OptimizerConfig(lr=0.1, max_grad_norm=1e9, eps=1.0)
   context = Context({'policy': module}, {'policy': rule}, micro)
-  return update_lib.Learner(wiring, context)
+  return update_lib.Algorithm.from_spec(wiring, context)
 
 
 @jax.jit
@@ -267,7 +273,7 @@ def update(kind: str, micro: int):
 
   @jax.jit
   def f(state, batch):
-    state, _ = update_lib.update(made, state, batch)
+    state, *_ = update_lib.update(made, state, batch)
     return state.params['policy']
 
   with set_mesh(kind):

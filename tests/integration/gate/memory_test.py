@@ -14,11 +14,20 @@ from agentrl import mesh, optimizer, types
 from agentrl.model import microbatch, policy
 from agentrl.nn import transformer
 
-SHAPE = transformer.Shape(
-  vocab=151_936, width=896, layers=24, heads=14, kv_heads=2, head_dim=64,
-  mlp=4864, theta=1e6, bias=True, attention='chunked', remat='layer',
+SHAPE = transformer.DecoderConfig(
+  vocab=151_936,
+  width=896,
+  layers=24,
+  heads=14,
+  kv_heads=2,
+  head_dim=64,
+  mlp=4864,
+  theta=1e6,
+  bias=True,
+  attention='chunked',
+  remat='layer',
   dtype='bfloat16',
-)  # fmt: skip
+)
 N, T = 8, 4096
 ALLOWED = 1.5e9  # bytes beside parameters, their gradients and moments
 
@@ -29,13 +38,20 @@ def abstract_rows() -> types.Rows:
 
   ids, real, flag = of(jnp.int32), of(jnp.float32), of(jnp.bool_)
   return types.Rows(
-    tokens=ids, seg=ids, traj=ids, turn=ids, span=of(jnp.int8), sampled=flag,
-    weight=real, logp=real, version=ids,
-  )  # fmt: skip
+    tokens=ids,
+    seg=ids,
+    traj=ids,
+    turn=ids,
+    span=of(jnp.int8),
+    sampled=flag,
+    weight=real,
+    logp=real,
+    version=ids,
+  )
 
 
 def compiled():
-  module, rule = policy.module(SHAPE), optimizer.Rule()
+  module, rule = policy.module(SHAPE), optimizer.OptimizerConfig()
   params, rows = mesh.abstract(module.specs), abstract_rows()
   opt = jax.eval_shape(lambda p: optimizer.init(rule, p, module.specs), params)
 

@@ -19,10 +19,10 @@ BASE = dict(
   vocab=4160, width=16, layers=2, heads=8, kv_heads=8, head_dim=4, mlp=16
 )
 # Between them: biases, windows, caps, untied and tied heads, remat.
-DENSE = transformer.Shape(
+DENSE = transformer.DecoderConfig(
   **BASE, bias=True, qk_norm=True, positions=16, remat='layer'
 )
-EXPERTS = transformer.Shape(
+EXPERTS = transformer.DecoderConfig(
   **BASE, experts=8, top_k=2, tied=False, windows=(4, 0), logit_cap=9.0
 )
 SHAPES = [
@@ -33,7 +33,7 @@ SHAPES = [
 FAST = [(1, 2, 1, 2, 2)]
 
 
-def decoder(sizes) -> transformer.Shape:
+def decoder(sizes) -> transformer.DecoderConfig:
   """Experts where a mesh splits them."""
   return (
     EXPERTS if dict(zip(mesh.AXES, sizes, strict=True))['expert'] > 1 else DENSE
@@ -115,7 +115,8 @@ def check(sizes, explicit):
 @pytest.mark.parametrize(
   'sizes',
   [
-    pytest.param(s, marks=() if s in FAST else pytest.mark.slow) for s in SHAPES
+    pytest.param(s, marks=() if s in FAST else pytest.mark.nightly)
+    for s in SHAPES
   ],
   ids=str,
 )
@@ -123,7 +124,7 @@ def test_explicit_axes(sizes):
   check(sizes, True)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize('sizes', [(2, 1, 1, 2, 2), (1, 2, 4, 1, 1)], ids=str)
 def test_automatic_axes(sizes):
   check(sizes, False)

@@ -59,9 +59,11 @@ def test_every_hyper_parameter_has_a_place():
   assert found['step']['center']['unit'] == 'turn'
   assert found['episode']['center']['unit'] == 'trajectory'
   assert found['signal']['implicit_prm']['beta'] > 0
-  assert found['plan']['minibatches'] == {
-    'epochs': 1, 'n': 1, 'unit': 'trajectory',
-  }  # fmt: skip
+  assert found['minibatch']['minibatches'] == {
+    'epochs': 1,
+    'n': 1,
+    'unit': 'trajectory',
+  }
 
 
 def test_empty_pieces_do_not_stay():

@@ -8,11 +8,19 @@ of fields, with words that the message about it must hold.
 from typing import Any, NamedTuple
 
 from agentrl import registry
-from agentrl.registry import Wiring
+from agentrl.registry import MethodSpec
 
 COLUMNS = (
-  'task', 'group', 'arm', 'domain', 'source', 'turn', 'state', 'node', 'agent',
-)  # fmt: skip
+  'task',
+  'group',
+  'arm',
+  'domain',
+  'source',
+  'turn',
+  'state',
+  'node',
+  'agent',
+)
 # What every rollout brings, with the learner behind it.
 ROLLOUT = (
   'signal:old_logp',
@@ -24,7 +32,7 @@ POLICY = ('role:policy',)
 
 
 class Case(NamedTuple):
-  wiring: Wiring
+  wiring: MethodSpec
   mistakes: tuple[tuple[dict[str, Any], tuple[str, ...]], ...]
 
 
@@ -75,14 +83,17 @@ def _around() -> None:
 
   _piece('task', 'pool', f=banks, needs=('memory:{pool}',))
   _piece(
-    'task', 'arms', needs=('memory:instructions',),
+    'task',
+    'arms',
+    needs=('memory:instructions',),
     gives=('arms', 'column:arm'),
-  )  # fmt: skip
+  )
   _piece('collect', 'with_replay', needs=('memory:replay',))
   _piece(
-    'collect', 'propose_then_solve',
+    'collect',
+    'propose_then_solve',
     needs=('role:proposer', 'service:retriever', 'memory:questions'),
-  )  # fmt: skip
+  )
   _piece('reward', 'checklist', needs=('service:judge',))
   _piece('reward', 'oracle', needs=('column:oracle',))
   _piece('reward', 'proposer', needs=('column:agent', 'service:judge'))
@@ -90,12 +101,14 @@ def _around() -> None:
   _piece('memory', 'turn_replay', gives=('memory:turns',))
   _piece('memory', 'questions', gives=('memory:questions',))
   _piece(
-    'memory', 'instructions', needs=('service:writer', 'arms'),
+    'memory',
+    'instructions',
+    needs=('service:writer', 'arms'),
     gives=('memory:instructions',),
-  )  # fmt: skip
-  _piece('plan', 'reverse_turns', needs=('column:turn',))
-  _piece('plan', 'critic_then_actor', needs=('role:critic',))
-  _piece('plan', 'by_agent', needs=('column:agent', 'role:proposer'))
+  )
+  _piece('minibatch', 'reverse_turns', needs=('column:turn',))
+  _piece('minibatch', 'critic_then_actor', needs=('role:critic',))
+  _piece('minibatch', 'by_agent', needs=('column:agent', 'role:proposer'))
 
 
 def _signals() -> None:
@@ -103,14 +116,18 @@ def _signals() -> None:
     """Log-probs here less those in the reading."""
 
   _piece(
-    'signal', 'information_gain', f=compare,
+    'signal',
+    'information_gain',
+    f=compare,
     needs=('reading:{reading}', 'signal:old_logp'),
     gives=('signal:information_gain',),
-  )  # fmt: skip
+  )
   _piece(
-    'signal', 'double_q', needs=('role:critic', 'role:target', 'memory:turns'),
+    'signal',
+    'double_q',
+    needs=('role:critic', 'role:target', 'memory:turns'),
     gives=('signal:turn_advantage',),
-  )  # fmt: skip
+  )
   _piece('signal', 'percentile', gives=('signal:baseline',))
 
 
@@ -126,20 +143,24 @@ def _both(values, *names):
 
 CASES = {
   'oprl': Case(
-    Wiring(
+    MethodSpec(
       signal=('implicit_prm',),
       advantage=('episode', 'step'),
       stream={'episode': GRPO, 'step': ('add_signal', 'center', 'scale')},
       loss=('ppo',),
-      reduce={'ppo': 'trajectory_mean'},
+      loss_aggregation={'ppo': 'trajectory_mean'},
       hp={'step': _both({'unit': 'turn'}, 'center', 'scale')},
       gives=(*POLICY, 'role:prm'),
     ),
     (
       (
         {'signal': ()},
-        ('c.stream.step', "'add_signal'", 'signal:implicit_prm.step',
-         "add 'implicit_prm' to c.signal"),
+        (
+          'c.stream.step',
+          "'add_signal'",
+          'signal:implicit_prm.step',
+          "add 'implicit_prm' to c.signal",
+        ),
       ),
       ({'gives': POLICY}, ('c.signal', 'role:prm', 'c.role')),
       (
@@ -153,20 +174,27 @@ CASES = {
     ),
   ),
   'prime': Case(
-    Wiring(
+    MethodSpec(
       signal=('reference', 'implicit_prm'),
       advantage=('outcome', 'process'),
       stream={
         'outcome': ('episode_outcome', 'leave_one_out'),
         'process': (
-          'add_token_signal', 'leave_one_out_tokens', 'return_to_go_tokens',
+          'add_token_signal',
+          'leave_one_out_tokens',
+          'return_to_go_tokens',
         ),
       },
       loss=('ppo',),
-      hp={'signal': {'implicit_prm': {
-        'reference': 'ref_logp', 'loss': 'cross_entropy',
-        'order': 'update_then_score',
-      }}},
+      hp={
+        'signal': {
+          'implicit_prm': {
+            'reference': 'ref_logp',
+            'loss': 'cross_entropy',
+            'order': 'update_then_score',
+          }
+        }
+      },
       gives=(*POLICY, 'role:prm', 'role:reference'),
     ),
     (
@@ -179,16 +207,18 @@ CASES = {
         ('c.signal', "'implicit_prm'", "put 'reference' before"),
       ),
       (
-        {'stream': {
-          'outcome': ('episode_outcome',),
-          'process': ('add_token_signal', 'leave_one_out'),
-        }},
+        {
+          'stream': {
+            'outcome': ('episode_outcome',),
+            'process': ('add_token_signal', 'leave_one_out'),
+          }
+        },
         ('c.stream.process', "'leave_one_out'", 'put it earlier'),
       ),
     ),
   ),
   'cm2': Case(
-    Wiring(
+    MethodSpec(
       rollout='tools',
       reward=('checklist',),
       advantage=('turn',),
@@ -209,7 +239,7 @@ CASES = {
     ),
   ),
   'hiper': Case(
-    Wiring(
+    MethodSpec(
       rollout='options',
       signal=('heads',),
       advantage=('switch', 'high', 'low'),
@@ -217,7 +247,7 @@ CASES = {
         name: ('turn_reward', f'hae_{name}')
         for name in ('switch', 'high', 'low')
       },
-      finish=('whiten_tokens',),
+      post=('whiten_tokens',),
       loss=('ppo', 'entropy'),
       gives=(*POLICY, 'role:value'),
     ),
@@ -232,19 +262,19 @@ CASES = {
       ),
       ({'gives': POLICY}, ('c.signal', 'role:value', 'c.role')),
       (
-        {'finish': ('whiten',)},
-        ('c.finish', "'whiten'", 'moved the credit to tokens', 'earlier'),
+        {'post': ('whiten',)},
+        ('c.post', "'whiten'", 'moved the credit to tokens', 'earlier'),
       ),
     ),
   ),
   'spear': Case(
-    Wiring(
+    MethodSpec(
       rollout='host',
       collect='with_replay',
       signal=('percentile',),
       advantage=('episode',),
       stream={'episode': GRPO},
-      finish=('positive_only',),
+      post=('positive_only',),
       loss=('ppo', 'imitate'),
       memory=('replay',),
       gives=POLICY,
@@ -252,8 +282,12 @@ CASES = {
     (
       (
         {'memory': ()},
-        ('c.collect', "'with_replay'", 'memory:replay',
-         "add 'replay' to c.memory"),
+        (
+          'c.collect',
+          "'with_replay'",
+          'memory:replay',
+          "add 'replay' to c.memory",
+        ),
       ),
       (
         {'memory': (), 'collect': 'once'},
@@ -266,7 +300,7 @@ CASES = {
     ),
   ),
   'infopo': Case(
-    Wiring(
+    MethodSpec(
       rollout='reread',
       signal=('information_gain',),
       advantage=('episode', 'info'),
@@ -275,16 +309,18 @@ CASES = {
         'info': ('add_signal', 'center', 'scale', 'gate_by_spread'),
       },
       loss=('ppo', 'kl_k3'),
-      hp={'info': {
-        'add_signal': {'name': 'information_gain'},
-        **_both({'unit': 'turn'}, 'center', 'scale'),
-      }},
+      hp={
+        'info': {
+          'add_signal': {'name': 'information_gain'},
+          **_both({'unit': 'turn'}, 'center', 'scale'),
+        }
+      },
       gives=(*POLICY, 'signal:ref_logp'),
     ),
     (
       (
         {'rollout': 'jit'},
-        ('c.signal', 'reading:null_observation', "c.rollout_kind to 'reread'"),
+        ('c.signal', 'reading:null_observation', "c.rollout.kind to 'reread'"),
       ),
       (
         {'gives': POLICY},
@@ -293,22 +329,24 @@ CASES = {
     ),
   ),
   'vpr': Case(
-    Wiring(
+    MethodSpec(
       rollout='candidates',
       reward=('oracle',),
       advantage=('turn',),
       stream={'turn': ('turn_reward', 'center', 'scale', 'drop_flat')},
       loss=('ppo',),
-      hp={'turn': {
-        **_both(BY_STATE, 'center', 'scale'),
-        'drop_flat': {'by': ('group', 'state')},
-      }},
+      hp={
+        'turn': {
+          **_both(BY_STATE, 'center', 'scale'),
+          'drop_flat': {'by': ('group', 'state')},
+        }
+      },
       gives=(*POLICY, 'env:oracle'),
     ),
     (
       (
         {'gives': POLICY},
-        ('c.rollout_kind', "'candidates'", 'env:oracle', 'c.env'),
+        ('c.rollout.kind', "'candidates'", 'env:oracle', 'c.env'),
       ),
       (
         {'rollout': 'jit'},
@@ -317,19 +355,19 @@ CASES = {
     ),
   ),
   'seeupo': Case(
-    Wiring(
+    MethodSpec(
       rollout='host',
       advantage=('turn',),
       stream={'turn': ('turn_reward', 'return_to_go', 'center')},
       loss=('ppo_suffix',),
-      plan='reverse_turns',
+      minibatch='reverse_turns',
       hp={'turn': {'center': BY_TURN}},
       gives=POLICY,
     ),
     (
       (
-        {'plan': 'reversed_turns'},
-        ('c.plan', "'reversed_turns'", 'choose from', "'reverse_turns'"),
+        {'minibatch': 'reversed_turns'},
+        ('c.minibatch', "'reversed_turns'", 'choose from', "'reverse_turns'"),
       ),
       (
         {'stream': {'turn': ('turn_reward', 'to_tokens', 'return_to_go')}},
@@ -338,15 +376,15 @@ CASES = {
     ),
   ),
   'archer': Case(
-    Wiring(
+    MethodSpec(
       rollout='host',
       signal=('double_q',),
       advantage=('turn',),
       stream={'turn': ('add_signal',)},
       loss=('reinforce',),
-      reduce={'reinforce': 'trajectory_turn_mean'},
+      loss_aggregation={'reinforce': 'trajectory_turn_mean'},
       memory=('turn_replay',),
-      plan='critic_then_actor',
+      minibatch='critic_then_actor',
       hp={'turn': {'add_signal': {'name': 'turn_advantage'}}},
       gives=(*POLICY, 'role:critic', 'role:target'),
     ),
@@ -360,13 +398,17 @@ CASES = {
         ('c.signal', 'memory:turns', "add 'turn_replay' to c.memory"),
       ),
       (
-        {'reduce': {'reinforce': 'turn_mean'}},
-        ('c.reduce.reinforce', "'turn_mean'", "'trajectory_turn_mean'"),
+        {'loss_aggregation': {'reinforce': 'turn_mean'}},
+        (
+          'c.loss_aggregation.reinforce',
+          "'turn_mean'",
+          "'trajectory_turn_mean'",
+        ),
       ),
     ),
   ),
   'ssp': Case(
-    Wiring(
+    MethodSpec(
       task='pool',
       rollout='seats',
       collect='propose_then_solve',
@@ -375,16 +417,19 @@ CASES = {
       stream={'episode': GRPO},
       loss=('ppo',),
       memory=('questions',),
-      plan='by_agent',
+      minibatch='by_agent',
       hp={'episode': _both({'by': ('group', 'agent')}, 'center', 'scale')},
       gives=(
-        *POLICY, 'role:proposer', 'service:judge', 'service:retriever',
+        *POLICY,
+        'role:proposer',
+        'service:judge',
+        'service:retriever',
       ),
     ),
     (
       (
         {'gives': ('role:policy', 'service:judge', 'service:retriever')},
-        ('c.rollout_kind', "'seats'", 'role:proposer', 'c.role'),
+        ('c.rollout.kind', "'seats'", 'role:proposer', 'c.role'),
       ),
       (
         {'gives': (*POLICY, 'role:proposer', 'service:judge')},
@@ -397,7 +442,7 @@ CASES = {
     ),
   ),
   'inspo': Case(
-    Wiring(
+    MethodSpec(
       task='arms',
       rollout='host',
       advantage=('episode',),
@@ -419,7 +464,7 @@ CASES = {
     ),
   ),
   'agent_q': Case(
-    Wiring(
+    MethodSpec(
       rollout='search',
       loss=('dpo_turns',),
       memory=('replay',),
@@ -428,12 +473,12 @@ CASES = {
     (
       (
         {'gives': (*POLICY, 'service:critic')},
-        ('c.rollout_kind', "'search'", 'env:fork', 'c.env'),
+        ('c.rollout.kind', "'search'", 'env:fork', 'c.env'),
       ),
       (
         {'rollout': 'host'},
-        ('c.loss', "'dpo_turns'", 'pairs', "set c.rollout_kind to 'search'"),
+        ('c.loss', "'dpo_turns'", 'pairs', "set c.rollout.kind to 'search'"),
       ),
     ),
   ),
-}  # fmt: skip
+}

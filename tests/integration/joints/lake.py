@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import ClassVar
 
-from agentrl.env.base import HostTask, Reply
+from agentrl.env.base import HostTask, Step
 
 SIDE, HOLE, GOAL = 3, 4, 8
 MOVES = {'left': (0, -1), 'down': (1, 0), 'right': (0, 1), 'up': (-1, 0)}
@@ -26,7 +26,7 @@ class World:
   def step(self, message):
     if self.over:
       OVER.append(message)
-      return Reply('', reward=100.0, done=True)
+      return Step('', reward=100.0, done=True)
     understood = message in MOVES
     if understood:
       row, column = divmod(self.at, SIDE)
@@ -37,7 +37,7 @@ class World:
     won = self.at == GOAL
     self.over = won or self.at == HOLE
     reward = -0.25 + 2 * won - 0.5 * (not understood)
-    return Reply(self._text(), reward, self.over, float(won), not understood)
+    return Step(self._text(), reward, self.over, float(won), not understood)
 
   def close(self):
     pass
@@ -54,12 +54,12 @@ class Lake:
 
   columns: ClassVar[tuple[str, ...]] = ()
   system: ClassVar[str] = ''
-  place: ClassVar[str] = 'thread'
+  worker: ClassVar[str] = 'thread'
 
   def name(self) -> str:
     return 'lake'
 
-  def solved(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
+  def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
     ways = {
       0: ('right', 'right', 'down', 'down'),
       1: ('right', 'down', 'down'),

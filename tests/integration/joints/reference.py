@@ -117,7 +117,7 @@ def places(reads: Sequence[Read]) -> Iterator[Place]:
 def adam(rule: Mapping[str, float], params, grads, opt: Adam):
   """-> params, opt, norm of the gradient before it was clipped."""
   norm = math.sqrt(np.sum(grads**2))
-  grads = grads * min(1.0, rule['clip'] / norm) if norm else grads
+  grads = grads * min(1.0, rule['max_grad_norm'] / norm) if norm else grads
   m = rule['b1'] * opt.m + (1 - rule['b1']) * grads
   v = rule['b2'] * opt.v + (1 - rule['b2']) * grads**2
   count = opt.count + 1
@@ -125,7 +125,7 @@ def adam(rule: Mapping[str, float], params, grads, opt: Adam):
     np.sqrt(v / (1 - rule['b2'] ** count)) + rule['eps']
   )
   rate = rule['lr'] * min(1.0, count / rule['warmup'])
-  params = params - rate * (way + rule['decay'] * params)
+  params = params - rate * (way + rule['weight_decay'] * params)
   return params, Adam(m, v, count), norm
 
 
@@ -133,10 +133,19 @@ def rule_of(s: Settings, role: str, gone: int) -> dict[str, float]:
   """The role's optimizer `gone` steps after its stage began."""
   rule = {
     name: s[f'role.{role}.{name}']
-    for name in ('lr', 'final', 'warmup', 'clip', 'decay', 'b1', 'b2', 'eps')
+    for name in (
+      'lr',
+      'final_lr_fraction',
+      'warmup',
+      'max_grad_norm',
+      'weight_decay',
+      'b1',
+      'b2',
+      'eps',
+    )
   }
   share = min(gone / s['steps'], 1.0)
-  rule['lr'] *= 1 - share * (1 - rule['final'])
+  rule['lr'] *= 1 - share * (1 - rule['final_lr_fraction'])
   return rule
 
 
@@ -145,15 +154,19 @@ def rule_of(s: Settings, role: str, gone: int) -> dict[str, float]:
 
 def judge(s: Settings, state: State, story: Sequence[Trajectory], gone: int):
   """-> state, reads with their credit, metrics."""
-  state = dataclasses.replace(state, params=dict(state.params),
-                              opt=dict(state.opt))  # fmt: skip
+  state = dataclasses.replace(
+    state, params=dict(state.params), opt=dict(state.opt)
+  )
   reads = [Read(it, rewards(s, it)) for it in story]
   curate(s, reads)
   recall(s, state, reads)
   past, usable = past_entropy(s, state)
   state.history = state.history + seen(s, state.params['policy'], reads)
   metrics = learn_prm(s, state, reads, gone)
-  metrics['logp/gap_max'] = widest_gap(state.params['policy'], reads), 1
+  metrics['logp/sampler_mismatch_max'] = (
+    widest_gap(state.params['policy'], reads),
+    1,
+  )
   for read in reads:
     read.value = [
       [float(state.params['value'][t.cell]) for t in message]
@@ -387,11 +400,11 @@ def again(s: Settings, read: Read) -> list[list[float]]:
 
 def whiten(s: Settings, reads: list[Read], whole) -> None:
   """Over tokens; 'trajectory': each trajectory counts once, not each token."""
-  if 'whiten_tokens' not in s['finish']:
+  if 'whiten_tokens' not in s['post']:
     for read, x in zip(reads, whole, strict=True):
       read.credit = x
     return
-  once = s['hp.finish.whiten_tokens.unit'] == 'trajectory'
+  once = s['hp.post.whiten_tokens.unit'] == 'trajectory'
   flat = []
   for read, x in zip(reads, whole, strict=True):
     mine = [a for turn in x for a in turn]
@@ -400,7 +413,7 @@ def whiten(s: Settings, reads: list[Read], whole) -> None:
     ]
   x, w = np.array(flat).T
   mean = np.sum(w * x) / np.sum(w)
-  ddof = s['hp.finish.whiten_tokens.ddof']
+  ddof = s['hp.post.whiten_tokens.ddof']
   var = np.sum(w * (x - mean) ** 2) / (np.sum(w) - ddof)
   for read, x in zip(reads, whole, strict=True):
     read.credit = [
@@ -414,11 +427,13 @@ def whiten(s: Settings, reads: list[Read], whole) -> None:
 
 def deals(s: Settings, reads: list[Read]) -> Iterator[Deal]:
   """Every way to deal trajectories or whole groups, in every epoch."""
-  epochs, n = (s[f'hp.plan.minibatches.{x}'] for x in ('epochs', 'n'))
+  epochs, n = (s[f'hp.minibatch.minibatches.{x}'] for x in ('epochs', 'n'))
   units: dict[Any, set[int]] = {}
   for i, read in enumerate(reads):
     if read.is_counted:
-      whole = s['hp.plan.minibatches.unit'] == 'group' and not read.is_replayed
+      whole = (
+        s['hp.minibatch.minibatches.unit'] == 'group' and not read.is_replayed
+      )
       name = read.it.group if whole else ('alone', i)
       units.setdefault(name, set()).add(i)
   ways = set()
@@ -436,7 +451,7 @@ def train(s: Settings, state: State, reads, past, gone: int, deal: Deal):
     grads, terms = gradient(s, table, old, state, reads, past, gone, part)
     table, opt, norm = adam(rule, table, grads, opt)
     terms['policy/grad_norm'] = norm, 1
-    terms['policy/skipped'] = 0, 1
+    terms['policy/nonfinite_skips'] = 0, 1
     for name, (x, w) in terms.items():
       a, b = metrics.get(name, (0.0, 0.0))
       metrics[name] = a + x, b + w
@@ -450,7 +465,9 @@ def gradient(s: Settings, table, old, state, reads, past, gone, part):
   """Of the sum of the terms over the reads of one minibatch."""
   weights = {name: weigh(s, name, reads, part, gone) for name in LOSSES}
   grads, sums = np.zeros_like(table), dict.fromkeys(LOSSES, 0.0)
-  ratios = dict.fromkeys(('ratio', 'kl_old', 'clip_low', 'clip_high'), 0.0)
+  ratios = dict.fromkeys(
+    ('ratio', 'approx_kl', 'clip_frac_low', 'clip_frac_high'), 0.0
+  )
   gap, count, fresh = 0.0, 0, 0
   low, high = (s[f'hp.ppo.ppo.clip_{x}'] for x in ('low', 'high'))
   inside = {id(reads[i]) for i in part}
@@ -470,16 +487,16 @@ def gradient(s: Settings, table, old, state, reads, past, gone, part):
     if id(read) in inside:
       count += 1
       ratios['ratio'] += ratio
-      ratios['kl_old'] += ratio - 1 - math.log(ratio)
-      ratios['clip_low'] += a < 0 and ratio < 1 - low
-      ratios['clip_high'] += a > 0 and ratio > 1 + high
+      ratios['approx_kl'] += ratio - 1 - math.log(ratio)
+      ratios['clip_frac_low'] += a < 0 and ratio < 1 - low
+      ratios['clip_frac_high'] += a > 0 and ratio > 1 + high
       # Of what the policy sampled just now.
       fresh += not read.is_replayed
       gap += 0 if read.is_replayed else abs(logp - token.logp)
   metrics = {f'ppo/{name}': (x, count) for name, x in ratios.items()}
   metrics |= {f'loss/{name}': (x, 1) for name, x in sums.items()}
   metrics['loss/total'] = sum(sums.values()), 1
-  metrics['logp/gap'] = gap, fresh
+  metrics['logp/sampler_mismatch'] = gap, fresh
   return grads, metrics
 
 
@@ -523,7 +540,10 @@ def weigh(s: Settings, name: str, reads: list[Read], part, gone: int):
   ]
   own, mine = Counter(every), Counter(read for read, _ in every)
   several = Counter(read for read, _ in own)
-  length, how = s['hp.ppo.fixed.length'], s.get(f'reduce.{name}', 'token_mean')
+  length, how = (
+    s['hp.ppo.fixed.length'],
+    s.get(f'loss_aggregation.{name}', 'token_mean'),
+  )
   coef = s[f'coef.{name}']
   if schedule := s.get(f'schedule.coef.{name}'):
     _, first, last, steps = schedule

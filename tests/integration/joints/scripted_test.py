@@ -19,8 +19,8 @@ from agentrl.env.jit import frozen_lake, sokoban, sokoban_levels
 from agentrl.rollout import actor, host, pack
 from agentrl.rollout import jit as jit_rollout
 from agentrl.rollout import record as record_lib
-from agentrl.rollout.scripted import Script
-from agentrl.rollout.workers.pool import rooms
+from agentrl.rollout.scripted import ScriptedGenerator
+from agentrl.rollout.workers.pool import env_workers
 from agentrl.run import build, host_sampler, stages
 from agentrl.task.fixed import attempts as make_attempts
 from agentrl.text import (
@@ -52,21 +52,17 @@ class Case(NamedTuple):
 CASES = {
   'wins': Case((*WIN, *ON), 6, Status.SOLVED, PAID),
   'wins at the last turn': Case((*WIN, *ON), 4, Status.SOLVED, PAID),
-  'loses': Case(
-    ('right', 'down', *WIN), 6, Status.FAILED, [-0.25, -0.25]
-  ),
+  'loses': Case(('right', 'down', *WIN), 6, Status.FAILED, [-0.25, -0.25]),
   'loses at the last turn': Case(
     ('right', 'down', *WIN), 2, Status.FAILED, [-0.25, -0.25]
   ),
   'no turns left': Case(WIN, 3, Status.TURN_LIMIT, PAID[:3]),
   'one turn': Case(WIN, 1, Status.TURN_LIMIT, PAID[:1]),
-  'no room': Case(
-    ('up', *WIN), 6, Status.TOKEN_LIMIT, [-0.25] * 4
-  ),
+  'no room': Case(('up', *WIN), 6, Status.TOKEN_LIMIT, [-0.25] * 4),
   'nonsense': Case(
     ('go', *WIN), 6, Status.TOKEN_LIMIT, [-0.75, -0.25, -0.25, -0.25], (0,)
   ),
-}  # fmt: skip
+}
 TURNS = 6
 VALUE = np.arange(9.0) ** 2 / 8  # of a cell
 
@@ -89,14 +85,14 @@ def script_arrays(scripts, message=2):
 
 def run_in_jit(env, tasks, plan, scripts, limits, task=None):
   """The record of a rollout in jit: host arrays."""
-  world = jit_rollout.World(
+  world = jit_rollout.TokenizedEnv(
     pieces=observation_tokens.piece_table(WORDS, env.pieces),
     actions=action_parsing.action_table(WORDS, env.actions),
     tasks=jax.tree.map(jnp.asarray, tasks),
     env=env,
   )
   plan = plan(world)
-  speaker = actor.script(*(jnp.asarray(x) for x in script_arrays(scripts)))
+  speaker = actor.scripted(*(jnp.asarray(x) for x in script_arrays(scripts)))
   made = attempts(limits)
   made = made if task is None else made.replace(task=np.asarray(task, np.int32))
 
@@ -121,19 +117,22 @@ def lake_in_jit():
   )
   holes = np.arange(9) == lake.HOLE
   task = {
-    'holes': holes, 'value': VALUE.astype(np.float32), 'start': np.int32(0),
+    'holes': holes,
+    'value': VALUE.astype(np.float32),
+    'start': np.int32(0),
     'goal': np.int32(lake.GOAL),
-  }  # fmt: skip
+  }
   tasks = {name: np.stack([x]) for name, x in task.items()}
 
   def plan(world):
     room = 4 * (world.obs_tokens + 2)
-    return jit_rollout.Plan(
+    return jit_rollout.RolloutSizes(
       slots=2, turns=TURNS, message=2, history='full', context=room
     )
 
-  messages, limits = ([getattr(x, name) for x in CASES.values()]
-                  for name in ('messages', 'limit'))  # fmt: skip
+  messages, limits = (
+    [getattr(x, name) for x in CASES.values()] for name in ('messages', 'limit')
+  )
   return run_in_jit(env, tasks, plan, messages, limits)
 
 
@@ -141,14 +140,22 @@ def lake_in_jit():
 def lake_on_hosts():
   messages = [x.messages for x in CASES.values()]
   family, width = lake.Lake(), len(WORDS.encode('P___H____')) + 1
-  width = max(width, len(chat_format.bare(WORDS).start(
-    [host.Message('user', 'P___H____')]).ids))  # fmt: skip
-  limits = host.Limits(
-    turns=TURNS, message=2, heard=width, opening=0, context=4 * (width + 2),
+  width = max(
+    width,
+    len(chat_format.bare(WORDS).start([host.Message('user', 'P___H____')]).ids),
+  )
+  limits = host.EpisodeLimits(
+    turns=TURNS,
+    message=2,
+    observation=width,
+    opening=0,
+    context=4 * (width + 2),
     seconds=20.0,
-  )  # fmt: skip
-  stage = host.Stage(family, [{'at': 0}], chat_format.bare(WORDS), limits)
-  script = Script(
+  )
+  stage = host.HostEnvBundle(
+    family, [{'at': 0}], chat_format.bare(WORDS), limits
+  )
+  script = ScriptedGenerator(
     {
       b: [[*WORDS.encode(x), WORDS.eot] for x in texts]
       for b, texts in enumerate(messages)
@@ -157,8 +164,10 @@ def lake_on_hosts():
   )
   made = attempts([x.limit for x in CASES.values()])
   lake.OVER.clear()
-  with rooms(family, 2) as them:
-    ended, counts = host.sessions(stage, script, them, made, jax.random.key(0))
+  with env_workers(family, 2) as them:
+    ended, counts = host.run_episodes(
+      stage, script, them, made, jax.random.key(0)
+    )
   record = pack.record(ended, TURNS, limits.width, limits.message, ())
   assert counts == {'cut': 0}
 
@@ -205,8 +214,9 @@ def test_progress_is_what_the_new_place_is_worth_more(name):
     world.step(text)
     way.append(world.at)
   gained = np.diff(VALUE[way])
-  np.testing.assert_allclose(record.columns['progress'][b, : len(gained)],
-                             gained, rtol=1e-6)  # fmt: skip
+  np.testing.assert_allclose(
+    record.columns['progress'][b, : len(gained)], gained, rtol=1e-6
+  )
 
 
 def test_nobody_speaks_to_a_world_that_has_ended():
@@ -229,7 +239,7 @@ def test_boxes_are_pushed_home():
   tasks['player'] = np.array([x.player for x in levels], np.int32)
 
   def plan(world):
-    return jit_rollout.Plan(slots=2, turns=3, message=2)
+    return jit_rollout.RolloutSizes(slots=2, turns=3, message=2)
 
   right = ('right',) * 6
   cases = (
@@ -240,9 +250,13 @@ def test_boxes_are_pushed_home():
     (1, ('up', 'right', *right), Status.SOLVED, [-0.1, -0.1, 10.9]),
   )
   record, _ = run_in_jit(
-    sokoban.Sokoban(3, 6), tasks, plan, [messages for _, messages, *_ in cases],
-    [TURNS] * len(cases), [level for level, *_ in cases],
-  )  # fmt: skip
+    sokoban.Sokoban(3, 6),
+    tasks,
+    plan,
+    [messages for _, messages, *_ in cases],
+    [TURNS] * len(cases),
+    [level for level, *_ in cases],
+  )
   for b, (_, _, status, reward) in enumerate(cases):
     n = len(reward)
     assert Status(int(record.status[b])) == status
@@ -266,26 +280,34 @@ def setup(tmp_path_factory):
     dict(width=16, layers=1, heads=2, kv_heads=2, head_dim=8, mlp=16)
   )
   c.env.update(dict(train=3, test=1))
-  c.host.heard = 16
-  c.update(dict(micro=2))
+  c.host.max_observation_tokens = 16
+  c.update(dict(micro_batch=2))
   c.rollout.update(
-    dict(batch=4, group=2, slots=2, turns=4, message=4, temperature=0.7,
-         top_k=5, top_p=0.8)
-  )  # fmt: skip
+    dict(
+      batch=4,
+      group_size=2,
+      slots=2,
+      max_turns=4,
+      max_message_tokens=4,
+      temperature=0.7,
+      top_k=5,
+      top_p=0.8,
+    )
+  )
   c.sft.batch = 4
-  return build.setup(base.finish(c))
+  return build.experiment(base.finish(c))
 
 
 def test_demonstrations_on_hosts_end_with_the_move_that_solves(setup):
   index = np.array([2, 0, 1, 2])
-  with host_sampler.Hosted(setup, lambda: None) as play:
+  with host_sampler.HostSampler(setup, lambda: None) as play:
     batch = jax.device_get(play.demonstrate(index, jax.random.key(0)))
   assert batch.status.tolist() == [Status.SOLVED] * 4
   assert batch.outcome.tolist() == [1.0] * 4
   assert batch.ids['source'].tolist() == [2] * 4, 'nobody sampled them'
   rows, words = batch.rows, setup.tokenizer
   for b, i in enumerate(index):
-    messages = setup.train.said[i]
+    messages = setup.train.demonstration[i]
     assert batch.turns.valid[b].tolist() == [
       k < len(messages) for k in range(4)
     ]
@@ -297,26 +319,26 @@ def test_demonstrations_on_hosts_end_with_the_move_that_solves(setup):
     assert batch.turns.terms['env'][b].argmax() == len(messages) - 1
 
 
-class Asked(Script):
+class Asked(ScriptedGenerator):
   """A script that writes down how it was to speak."""
 
   def __init__(self, messages, eot):
     super().__init__(messages, eot)
     self.how = {}
 
-  def ask(self, line, context, how):
+  def submit(self, line, context, how):
     self.how.setdefault(line, []).append(how)
-    super().ask(line, context, how)
+    super().submit(line, context, how)
 
 
 def test_hosts_ask_for_words_as_the_config_has_it(setup):
   """Temperature, top k and top p of every message; a key of its own each."""
   _, rl = stages.make_stages(setup, ('sft', 'rl'))
-  made = rl.tasks(rl.start)
-  mouth = Asked({b: [] for b in range(4)}, setup.tokenizer.eot)
-  with rooms(setup.world.family, 2) as them:
-    host.sessions(setup.world, mouth, them, made, jax.random.key(0))
-  requests = [how for b in range(4) for how in mouth.how[b]]
+  made = rl.task(rl.start)
+  generator = Asked({b: [] for b in range(4)}, setup.tokenizer.eot)
+  with env_workers(setup.world.family, 2) as them:
+    host.run_episodes(setup.world, generator, them, made, jax.random.key(0))
+  requests = [how for b in range(4) for how in generator.how[b]]
   assert len(requests) == 16
   for how in requests:
     assert how.temperature == pytest.approx(0.7)

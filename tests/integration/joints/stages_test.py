@@ -6,6 +6,7 @@ are tables where the stages' updates are held against loops.
 """
 
 import functools
+import types
 from typing import Any
 
 import jax
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 from ml_collections import ConfigDict
 
-from agentrl import mesh
+from agentrl import loop, mesh
 from agentrl.configs import base
 from agentrl.learner import update
 from agentrl.nn import transformer
@@ -22,6 +23,7 @@ from agentrl.rollout import record as record_lib
 from agentrl.run import build, sampler
 from agentrl.run import collect as collect_lib
 from agentrl.run import stages as stages_lib
+from agentrl.run.seed_axis import SeedAxis
 from agentrl.types import Status
 from tests.integration.joints import reference, toy
 from tests.integration.joints.reference import Adam, Token, Trajectory
@@ -33,35 +35,42 @@ CELLS, CHOICES = 4, 3
 
 def config() -> ConfigDict:
   c = base.get_config('tiny,env=frozen_lake')
-  c.update(dict(steps=RL, micro=8, loss=('nll',)))
+  c.update(dict(steps=RL, micro_batch=8, loss=('nll',)))
   c.model.update(
     dict(width=16, layers=1, heads=2, kv_heads=2, head_dim=8, mlp=16)
   )
   c.env.update(dict(height=3, width=3, train=TRAIN, test=TEST))
   c.rollout.update(
-    dict(batch=8, group=2, slots=4, turns=4, temperature=0.7, top_k=12,
-         top_p=0.8)
-  )  # fmt: skip
+    dict(
+      batch=8,
+      group_size=2,
+      slots=4,
+      max_turns=4,
+      temperature=0.7,
+      top_k=12,
+      top_p=0.8,
+    )
+  )
   c.sft.update(dict(steps=SFT, batch=8, lr=0.05, warmup=2))
   c.eval.update(dict(episodes=10, temperature=0.3))
-  c.log.update(dict(groups=0, held_out=0))
+  c.log.update(dict(groups=0, eval_trajectories=0))
   c.advantage = ('episode',)  # which nll does not look at
   c.stream.episode = ('episode_return',)
   base.role(c, 'reference', kind='frozen')
-  c.role.policy.update(dict(lr=0.1, final=0.2, warmup=1, eps=1e-6))
+  c.role.policy.update(dict(lr=0.1, final_lr_fraction=0.2, warmup=1, eps=1e-6))
   c.schedule.coef = ConfigDict({'nll': ('linear', 0.5, 0.1, 0)})
-  base.hp(c, 'plan', 'minibatches', n=1)
+  base.hp(c, 'minibatch', 'minibatches', n=1)
   return base.finish(c)
 
 
 @pytest.fixture(scope='module')
-def setup(tmp_path_factory) -> build.Setup:
+def setup(tmp_path_factory) -> build.Experiment:
   c = config()
   c.data = str(tmp_path_factory.mktemp('data'))
-  return build.setup(c)
+  return build.experiment(c)
 
 
-def stages(s: build.Setup, playing):
+def stages(s: build.Experiment, playing):
   sft, rl = stages_lib.make_stages(s, ('sft', 'rl'), playing)
   assert (sft.start, sft.end, rl.start, rl.end) == (0, SFT, SFT, SFT + RL)
   return sft, rl
@@ -91,37 +100,38 @@ class Scribe:
     record = record_lib.empty(len(attempts.task), 4, 1, 1, ())
     return record.replace(status=np.full(len(attempts.task), Status.FAILED))
 
-  @property
-  def players(self) -> sampler.Players:
-    return sampler.Players(
-      lambda index: index,
-      self.demonstrate,
-      self.collect,
-      lambda batch: {},
-      self.play,
-    )
+  def demo_batch(self, index):
+    return index
+
+  def update_service_params(self, params):
+    pass
 
 
 def state_of(seed: int):
   """As much of a state as choosing tasks and keys looks at."""
   return update.TrainState(
-    step=jnp.int32(0), params={'policy': {}}, opt={}, signal={}, memory=(),
-    carry=(), key=jax.random.key(seed),
-  )  # fmt: skip
+    step=jnp.int32(0),
+    params={'policy': {}},
+    opt={},
+    signal={},
+    memory=(),
+    carry=(),
+    key=jax.random.key(seed),
+  )
 
 
 @pytest.fixture(scope='module')
 def calls(setup):
   """Every iteration, with an evaluation before RL and after it."""
   scribe, state = Scribe(), state_of(0)
-  sft, rl = stages(setup, scribe.players)
-  watch = stages_lib.watch(setup, [sft, rl], None, scribe.players)
+  sft, rl = stages(setup, scribe)
+  evaluate = stages_lib.eval_hook(SeedAxis(), setup, None, scribe)
   for step in range(SFT):
-    sft.collect(state, step)
-  watch.evaluate(state, SFT)
+    sft.collect(state, sft.task(step), step)
+  evaluate(state, SFT)
   for step in range(SFT, SFT + RL):
-    rl.collect(state, step)
-  watch.evaluate(state, SFT + RL)
+    rl.collect(state, rl.task(step), step)
+  evaluate(state, SFT + RL)
   return scribe.calls
 
 
@@ -194,9 +204,9 @@ def test_no_two_iterations_share_a_key(setup, calls):
 def test_a_step_repeats_its_key_and_another_seed_has_its_own(setup, calls):
   def again(seed):
     scribe = Scribe()
-    _, rl = stages(setup, scribe.players)
+    _, rl = stages(setup, scribe)
     for step in range(SFT, SFT + RL):
-      rl.collect(state_of(seed), step)
+      rl.collect(state_of(seed), rl.task(step), step)
     return [key for _, key in of(scribe.calls, 'rl')]
 
   keys = [key for _, key in of(calls, 'rl')]
@@ -210,14 +220,14 @@ def test_a_step_repeats_its_key_and_another_seed_has_its_own(setup, calls):
 @pytest.fixture(scope='module')
 def real_batches(setup):
   """Batches of real rollouts: two steps at the same tasks, the first again."""
-  playing = sampler.jitted(setup)
+  playing = sampler.JitSampler(setup)
   _, rl = stages(setup, playing)
-  specs = setup.learner.context.modules['policy'].specs
+  specs = setup.algorithm.context.modules['policy'].specs
   policy = mesh.init(specs, jax.random.key(3))
   policy['embed'] *= 12  # some words are much likelier than others
   state = state_of(0).replace(params={'policy': policy})
-  tasks = rl.tasks(SFT)
-  batches = [rl.sample(state, tasks, step) for step in (SFT, SFT + 1, SFT)]
+  tasks = rl.task(SFT)
+  batches = [rl.collect(state, tasks, step) for step in (SFT, SFT + 1, SFT)]
   return policy, tasks, jax.device_get(batches)
 
 
@@ -264,7 +274,9 @@ def test_sampler_and_learner_say_what_the_config_cuts(setup, real_batches):
   @jax.jit
   def read(policy, rows):
     hidden = transformer.forward(setup.shape, policy, rows.tokens, rows.seg)
-    out = setup.learner.context.modules['policy'].apply(policy, rows, ('logp',))
+    out = setup.algorithm.context.modules['policy'].apply(
+      policy, rows, ('logp',)
+    )
     return transformer.logits(policy, hidden), out.logp
 
   logits, learner_logp = (np.asarray(x, float) for x in read(policy, rows))
@@ -284,10 +296,10 @@ def test_sampler_and_learner_say_what_the_config_cuts(setup, real_batches):
 
 
 def test_demonstrations_end_with_the_move_that_solves(setup):
-  playing = sampler.jitted(setup)
+  playing = sampler.JitSampler(setup)
   sft, _ = stages(setup, playing)
   index = np.arange(TRAIN)
-  batch = jax.device_get(sft.sample(state_of(0), playing.chosen(index), 0))
+  batch = jax.device_get(sft.collect(state_of(0), playing.demo_batch(index), 0))
   assert batch.status.tolist() == [Status.SOLVED] * TRAIN
   assert batch.outcome.tolist() == [1.0] * TRAIN
   assert batch.ids['source'].tolist() == [2] * TRAIN, 'nobody sampled them'
@@ -313,10 +325,15 @@ def lesson(seed: int) -> list[Trajectory]:
   """Eight trajectories of one token each."""
   r = np.random.default_rng(seed)
   return [
-    Trajectory(i // 2, 1.0, [0.0], [0], [[Token(
-      int(r.integers(CELLS)), int(r.integers(CHOICES)), 0, -1.0)]])
+    Trajectory(
+      i // 2,
+      1.0,
+      [0.0],
+      [0],
+      [[Token(int(r.integers(CELLS)), int(r.integers(CHOICES)), 0, -1.0)]],
+    )
     for i in range(8)
-  ]  # fmt: skip
+  ]
 
 
 def nll(table, story):
@@ -341,26 +358,27 @@ def stage_run(setup):
 
   def tabled(learner):
     modules = dict.fromkeys(learner.context.modules, module)
-    return learner._replace(context=learner.context._replace(modules=modules))
+    return learner.rebind(context=learner.context._replace(modules=modules))
 
-  s = setup._replace(learner=tabled(setup.learner), warm=tabled(setup.warm))
-  playing = sampler.Players(
-    lambda index: index,
-    lambda index, key: laid['sft'],
-    lambda policy, attempts, key, step: laid['rl'],
-    lambda batch: {},
-    None,
+  s = setup._replace(algorithm=tabled(setup.algorithm), warm=tabled(setup.warm))
+  playing = types.SimpleNamespace(
+    update_service_params=lambda params: None,
+    demo_batch=lambda index: index,
+    demonstrate=lambda index, key: laid['sft'],
+    collect=lambda policy, attempts, key, step: laid['rl'],
+    observe=lambda batch: {},
   )
   sft, rl = stages(s, playing)
-  state, out = update.init(s.learner, jax.random.key(0)), {}
+  state, out = update.init(s.algorithm, jax.random.key(0)), {}
   first = jax.device_get(state)
   for stage in (sft, rl):
+    update_state = loop.jit_update(stage.algorithm)
     for step in range(stage.start, stage.end):
       if step == stage.start:
         state = stage.begin(state)
         out[stage.name] = jax.device_get(state)
-      batch = stage.collect(state, step)
-      state, metrics, _ = stage.update(state, batch)
+      batch = stage.collect(state, stage.task(step), step)
+      state, metrics, _ = update_state(state, batch)
       out[step] = jax.device_get((state, metrics))
   return first, stories, out
 
@@ -369,7 +387,7 @@ def loop_run(first, stories):
   """Parameters after each step, coefficient and loss before it, by loops."""
   table = np.asarray(first.params['policy']['table'], float)
   fresh = Adam(np.zeros_like(table), np.zeros_like(table))
-  rule = dict(b1=0.9, b2=0.99, eps=1e-6, clip=1.0, decay=0.0)
+  rule = dict(b1=0.9, b2=0.99, eps=1e-6, max_grad_norm=1.0, weight_decay=0.0)
   out = []
   for name, steps, lr, final, warmup in (
     ('sft', SFT, 0.05, 1.0, 2),
@@ -393,9 +411,12 @@ def test_both_stages_learn_as_loops_do(stage_run):
     state, metrics = out[step]
     assert int(state.step) == step + 1
     np.testing.assert_allclose(
-      state.params['policy']['table'], table, rtol=1e-4, atol=1e-5,
+      state.params['policy']['table'],
+      table,
+      rtol=1e-4,
+      atol=1e-5,
       err_msg=f'step {step}',
-    )  # fmt: skip
+    )
     got, weight = metrics['loss/total']
     assert got / weight == pytest.approx(loss, rel=1e-4)
 
@@ -443,7 +464,7 @@ def test_rewards_of_a_rollout_are_the_sum_of_the_pieces(setup, real_batches):
   c.reward = ('env', 'turn_cost', 'invalid')
   base.hp(c, 'reward', 'turn_cost', cost=0.3)
   base.hp(c, 'reward', 'invalid', penalty=0.7)
-  got = collect_lib.score(setup._replace(config=c), batch).turns.reward
+  got = collect_lib.score(base.wiring(c), batch).turns.reward
   turns = batch.turns
   want = turns.terms['env'] - 0.3 * turns.valid - 0.7 * turns.terms['invalid']
   np.testing.assert_allclose(got, want, atol=1e-6)

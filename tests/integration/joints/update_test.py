@@ -8,7 +8,6 @@ the same values; and with any one of them at its default, it is not.
 """
 
 import functools
-from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -19,7 +18,6 @@ from ml_collections import ConfigDict
 
 from agentrl import optimizer
 from agentrl.configs import base
-from agentrl.learner import algorithm
 from agentrl.learner import update as update_lib
 from agentrl.run import algorithm as algorithm_lib
 from agentrl.run import collect, pretrained
@@ -53,16 +51,16 @@ NUMBERS: dict[str, tuple[Any, Any]] = {
   'hp.critic.gae_tokens.gamma': (0.9, 1.0),
   'hp.critic.gae_tokens.lam': (0.7, 0.95),
   'hp.again.add_signal.coef': (0.5, 1.0),
-  'hp.finish.whiten_tokens.ddof': (0, 1),
-  'hp.finish.whiten_tokens.unit': ('trajectory', 'token'),
+  'hp.post.whiten_tokens.ddof': (0, 1),
+  'hp.post.whiten_tokens.unit': ('trajectory', 'token'),
   'hp.ppo.ppo.clip_low': (0.03, 0.2),
   'hp.ppo.ppo.clip_high': (0.05, 0.2),
   'hp.ppo.fixed.length': (5, 1024),
   'hp.entropy_hinge.entropy_hinge.low': (0.98, 0.5),
   'hp.entropy_hinge.entropy_hinge.high': (1.02, 1.5),
   'hp.memory.replay.history': (2, 10240),
-  'hp.plan.minibatches.epochs': (2, 1),
-  'hp.plan.minibatches.n': (2, 1),
+  'hp.minibatch.minibatches.epochs': (2, 1),
+  'hp.minibatch.minibatches.n': (2, 1),
   'coef.episode': (0.7, 1.0),
   'coef.prm': (1.3, 1.0),
   'coef.critic': (0.4, 1.0),
@@ -74,14 +72,14 @@ NUMBERS: dict[str, tuple[Any, Any]] = {
   'schedule.coef.kl_k3': (('linear', 0.5, 0.1, 4), None),
   'select.entropy': ({'span': 1}, {}),
   'select.nll': ({'source': 1}, {}),
-  'reduce.ppo': ('fixed', 'token_mean'),
-  'reduce.kl_k3': ('trajectory_mean', 'token_mean'),
-  'reduce.nll': ('trajectory_turn_mean', 'token_mean'),
+  'loss_aggregation.ppo': ('fixed', 'token_mean'),
+  'loss_aggregation.kl_k3': ('trajectory_mean', 'token_mean'),
+  'loss_aggregation.nll': ('trajectory_turn_mean', 'token_mean'),
   'role.policy.lr': (0.2, 6e-4),
-  'role.policy.final': (0.5, 0.0),
+  'role.policy.final_lr_fraction': (0.5, 0.0),
   'role.policy.warmup': (2, 5),
-  'role.policy.clip': (0.1, 1.0),
-  'role.policy.decay': (0.02, 0.0),
+  'role.policy.max_grad_norm': (0.1, 1.0),
+  'role.policy.weight_decay': (0.02, 0.0),
   'role.policy.b1': (0.8, 0.9),
   'role.policy.b2': (0.95, 0.99),
   'role.policy.eps': (1e-2, 1e-5),
@@ -89,7 +87,7 @@ NUMBERS: dict[str, tuple[Any, Any]] = {
   'role.value.lr': (0.1, 1e-4),
   'reward': (('env', 'turn_cost', 'invalid'), ('env',)),
   'curate': (('most_varied',), ()),
-  'finish': (('whiten_tokens',), ()),
+  'post': (('whiten_tokens',), ()),
   'steps': (9, 300),
 }
 FIXED = {
@@ -98,10 +96,17 @@ FIXED = {
   'hp.memory.replay.n': 3,
   'hp.memory.replay.capacity': 3,
   'hp.memory.replay.age': 4,
-  'hp.plan.minibatches.unit': 'group',
+  'hp.minibatch.minibatches.unit': 'group',
 }
-OTHER = dict(final=0.0, warmup=5, clip=1.0, decay=0.0, b1=0.9, b2=0.99,
-             eps=1e-5)  # fmt: skip
+OTHER = dict(
+  final_lr_fraction=0.0,
+  warmup=5,
+  max_grad_norm=1.0,
+  weight_decay=0.0,
+  b1=0.9,
+  b2=0.99,
+  eps=1e-5,
+)
 SETTINGS = {path: value for path, (value, _) in NUMBERS.items()} | FIXED
 SETTINGS |= {
   f'role.{role}.{name}': value
@@ -113,7 +118,7 @@ SETTINGS |= {
 def config() -> ConfigDict:
   """The method, every number set by its path."""
   c = base.get_config()
-  c.micro = 1
+  c.micro_batch = 1
   c.signal = ('reference', 'entropy_history', 'implicit_prm', 'value')
   c.advantage = ('episode', 'prm', 'critic', 'again')
   c.stream.episode = ('episode_return', 'center', 'scale')
@@ -152,12 +157,16 @@ def make_story(seed: int, table: np.ndarray) -> list[Trajectory]:
   for i, turns in enumerate((3, 1, 2, 3, 2, 2)):
     messages = [
       [
-        Token(int(r.integers(CELLS)), int(r.integers(CHOICES)),
-              int(r.integers(3)), 0.0)
+        Token(
+          int(r.integers(CELLS)),
+          int(r.integers(CHOICES)),
+          int(r.integers(3)),
+          0.0,
+        )
         for _ in range(r.integers(1, 3))
       ]
       for _ in range(turns)
-    ]  # fmt: skip
+    ]
     messages = [
       [
         t._replace(logp=reference.log_prob(table, t) - 0.1 * r.random())
@@ -199,11 +208,11 @@ class Run:
 
   def __init__(self, c: ConfigDict, stories):
     with jax.enable_x64(True):
-      made = algorithm_lib.make_learner(c, pretrained.own(c, 8))
+      made = algorithm_lib.make_algorithm(c, pretrained.own(c, 8))
       modules = dict.fromkeys(c.role, toy.speaker(CELLS, CHOICES))
       if 'value' in modules:
         modules['value'] = toy.critic(CELLS, CHOICES)
-      learner = made._replace(
+      learner = made.rebind(
         context=made.context._replace(modules=modules), start=START
       )
       batches = [reward_batch(c, x) for x in stories]
@@ -211,14 +220,14 @@ class Run:
       update = jax.jit(functools.partial(update_lib.update, learner))
       self.after = []
       for batch in batches:
-        state, metrics = update(state, batch)
+        state, metrics, _ = update(state, batch)
         self.after.append(jax.device_get((state, metrics)))
 
 
 def reward_batch(c, story):
   """Laid in rows; its rewards are those of the config's pieces."""
   batch = jax.tree.map(jnp.asarray, toy.lay(story, CHOICES, t=9))
-  return collect.score(SimpleNamespace(config=c), batch)
+  return collect.score(base.wiring(c), batch)
 
 
 def initial_state(learner, batch):
@@ -228,8 +237,7 @@ def initial_state(learner, batch):
     role: {name: jnp.asarray(tables()[role]) for name in module.specs}
     for role, module in modules.items()
   }
-  signals = zip(learner.wiring.signal, algorithm.signals(learner), strict=True)
-  signals = {name: signal.init() for name, signal in signals}
+  signals = {name: s.init() for name, s in learner.signals.items()}
   state = TrainState(
     step=jnp.int32(START),
     params=params,
@@ -241,7 +249,7 @@ def initial_state(learner, batch):
     carry=(),
     key=jax.random.key(0),
   )
-  return update_lib.forget(learner, state, batch)
+  return update_lib.init_memory(learner, state, batch)
 
 
 @pytest.fixture(scope='module')
@@ -320,8 +328,9 @@ def test_metrics(run, expected, i):
 def test_what_signals_and_memories_hold(run, expected, i):
   state, mine = run.after[i][0], expected[i][1]
   history = state.signal['entropy_history']
-  for x, name in zip(mine.history, ('total', 'iterations', 'turns'),
-                     strict=True):  # fmt: skip
+  for x, name in zip(
+    mine.history, ('total', 'iterations', 'turns'), strict=True
+  ):
     np.testing.assert_allclose(history[name], x, **NEAR, err_msg=name)
   pool = state.memory['replay']
   assert int(pool.next) == mine.next
@@ -331,7 +340,7 @@ def test_what_signals_and_memories_hold(run, expected, i):
     if x is None:
       continue
     it, reward, _ = x
-    got = jax.tree.map(lambda a, slot=slot: a[slot], pool.kept)
+    got = jax.tree.map(lambda a, slot=slot: a[slot], pool.trajectories)
     assert got.turns.valid.sum() == len(it.messages)
     np.testing.assert_allclose(got.turns.reward[: len(reward)], reward)
     assert float(got.outcome) == it.outcome
@@ -350,9 +359,13 @@ def test_the_story_makes_every_part_do_something(run, expected):
   assert second['loss/nll'][0] > 0
   assert second['loss/entropy_hinge'][0] > 0
   for metrics in (first, second):
-    assert metrics['ppo/clip_low'][0] + metrics['ppo/clip_high'][0] > 0
+    assert (
+      metrics['ppo/clip_frac_low'][0] + metrics['ppo/clip_frac_high'][0] > 0
+    )
     assert abs(metrics['ppo/ratio'][0] / metrics['ppo/ratio'][1] - 1) > 1e-3
-    assert metrics['policy/grad_norm'][0] > 4 * SETTINGS['role.policy.clip']
+    assert (
+      metrics['policy/grad_norm'][0] > 4 * SETTINGS['role.policy.max_grad_norm']
+    )
   assert sum(x is not None for x in expected[0][1].pool) >= 2
 
 
@@ -362,7 +375,7 @@ def test_every_number_of_the_config_is_the_one_that_counts(run, expected, path):
   settings = SETTINGS | {path: NUMBERS[path][1]}
   state = before()
   state.history = np.zeros((3, settings['hp.signal.entropy_history.turns']))
-  dealt = path.startswith('hp.plan') or path.endswith('share')
+  dealt = path.startswith('hp.minibatch') or path.endswith('share')
   for i, story in enumerate(STORIES):
     way = None if dealt else expected[i][0]
     ways = [
@@ -387,7 +400,7 @@ def agrees(state, mine: State) -> bool:
 def grpo() -> ConfigDict:
   """What most configs are: one epoch of two minibatches, as by default."""
   c = base.get_config()
-  c.micro, c.steps = 1, SETTINGS['steps']
+  c.micro_batch, c.steps = 1, SETTINGS['steps']
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'center', 'scale')
   c.role.policy.update(dict(lr=0.5, warmup=1))
@@ -397,14 +410,22 @@ def grpo() -> ConfigDict:
 def test_the_second_minibatch_is_held_against_the_first_policy():
   """Nobody asks for old log-probs but the loss, and it does from n = 2 on."""
   alone = dict.fromkeys(
-    ('coef.prm', 'coef.critic', 'coef.again', 'coef.kl_k3', 'coef.entropy',
-     'coef.entropy_hinge', 'coef.nll'), 0.0,
-  )  # fmt: skip
+    (
+      'coef.prm',
+      'coef.critic',
+      'coef.again',
+      'coef.kl_k3',
+      'coef.entropy',
+      'coef.entropy_hinge',
+      'coef.nll',
+    ),
+    0.0,
+  )
   default = {path: value for path, (_, value) in NUMBERS.items()}
   settings = SETTINGS | default | alone
   settings |= {
-    'hp.plan.minibatches.n': 2,
-    'hp.plan.minibatches.unit': 'trajectory',
+    'hp.minibatch.minibatches.n': 2,
+    'hp.minibatch.minibatches.unit': 'trajectory',
     'steps': SETTINGS['steps'],
     'role.policy.lr': 0.5,
     'role.policy.warmup': 1,
@@ -416,8 +437,8 @@ def test_the_second_minibatch_is_held_against_the_first_policy():
   np.testing.assert_allclose(
     table_of(after, 'policy'), mine.params['policy'], **NEAR
   )
-  for name in ('ratio', 'kl_old', 'clip_low', 'clip_high'):
+  for name in ('ratio', 'approx_kl', 'clip_frac_low', 'clip_frac_high'):
     name = f'ppo/{name}'
     np.testing.assert_allclose(metrics[name], want[name], **NEAR)
-  assert metrics['ppo/kl_old'][0] > 1e-3
-  assert metrics['ppo/clip_low'][0] + metrics['ppo/clip_high'][0] > 0
+  assert metrics['ppo/approx_kl'][0] > 1e-3
+  assert metrics['ppo/clip_frac_low'][0] + metrics['ppo/clip_frac_high'][0] > 0

@@ -20,7 +20,7 @@ WIDE = 'document.documentElement.scrollWidth'
 SMALL = """Math.min(...[...document.querySelectorAll('.chart')].map(svg =>
   svg.getBoundingClientRect().width / svg.viewBox.baseVal.width *
   parseFloat(getComputedStyle(svg.querySelector('text')).fontSize)))"""
-INK = """[...document.querySelectorAll('.chart .line')].filter(
+INK = """[...document.querySelectorAll('.chart .line path')].filter(
   x => getComputedStyle(x).stroke !== 'none').length"""
 
 

@@ -1,7 +1,5 @@
 """The page of a made-up comparison, as a parser and as a browser see it."""
 
-import collections
-import html.parser
 import json
 import re
 import shutil
@@ -9,9 +7,9 @@ import subprocess
 
 import pytest
 
-from agentrl.report.study import claims
 from agentrl.report.study import page as study_page
 from tests.report import made_up_report
+from tests.report.study import parsed_page
 
 WIDTHS = (1280, 375)
 # Loads the pages into frames of each width and writes down what it sees.
@@ -46,51 +44,6 @@ for (const [page, width] of todo) {
 </script></body>
 """
 
-VOID = {'br', 'meta'}
-
-
-class Page(html.parser.HTMLParser):
-  """Checks the nesting while it reads; keeps tables, links and text."""
-
-  def __init__(self, text: str):
-    super().__init__()
-    self.open, self.tables, self.attributes = [], [], []
-    self.count, self.words = collections.Counter(), []
-    self.feed(text)
-    self.close()
-    assert not self.open, f'never closed: {self.open}'
-
-  def handle_starttag(self, tag, attrs):
-    self.count[tag] += 1
-    self.attributes += [(tag, *a) for a in attrs]
-    if tag not in VOID:
-      self.open.append(tag)
-    if tag == 'table':
-      self.tables.append([])
-    if tag == 'tr':
-      self.tables[-1].append([])
-    if tag in ('td', 'th'):
-      self.tables[-1][-1].append('')
-
-  def handle_endtag(self, tag):
-    assert self.open.pop() == tag, tag
-
-  def handle_data(self, data):
-    if self.open and self.open[-1] != 'style':
-      self.words.append(data)
-    if 'td' in self.open or 'th' in self.open:
-      self.tables[-1][-1][-1] += data
-
-  @property
-  def text(self) -> str:
-    return ' '.join(' '.join(self.words).split())
-
-  def lines(self, *heads: str) -> list[list[list[str]]]:
-    """The bodies of the tables with such heads."""
-    found = [t for t in self.tables
-             if set(heads) <= set(t[0])]  # fmt: skip
-    return [t[1:] for t in found]
-
 
 @pytest.fixture(scope='module')
 def report():
@@ -99,7 +52,7 @@ def report():
 
 @pytest.fixture(scope='module')
 def page(report):
-  return Page(study_page.page(report))
+  return parsed_page.Page(study_page.page(report))
 
 
 def test_every_arm_stands_in_every_table(page):
@@ -132,24 +85,17 @@ def test_each_claim_has_its_verdict_in_words(page, report):
   words = page.text
   for claim in report['claims']:
     assert claim['text'] in words
-  assert {c['verdict'] for c in report['claims']} == set(claims.VERDICTS)
-  for verdict in claims.VERDICTS:
+  assert {c['verdict'] for c in report['claims']} == set(study_page.VERDICTS)
+  for verdict in study_page.VERDICTS:
     style = f'chip v-{verdict.replace(" ", "-")}'
     # Once in the tally, once at the claim.
     assert page.attributes.count(('span', 'class', style)) == 2
 
 
-def test_curves_dots_and_rates_are_drawn(page):
-  drawn = collections.Counter(v for t, k, v in page.attributes if t == 'svg')
-  assert drawn['chart'] == 3 * 2 * 2
-  assert drawn['strip c0'] >= 3
-  assert sum(n for v, n in drawn.items() if v.startswith('tuning')) == 2 * 11
-
-
 def test_nothing_is_loaded_and_nothing_runs(report):
   text = study_page.page(report)
   assert not re.search(r'https?://|<script|<link|<img|@import|url\(', text)
-  found = Page(text).attributes
+  found = parsed_page.Page(text).attributes
   assert [v for _, k, v in found if k in ('src', 'srcset', 'data')] == []
   links = {v for _, k, v in found if k == 'href'}
   assert {v for v in links if not v.startswith('#')} == {'report.json'}
@@ -170,20 +116,21 @@ def replaced(x, text):
 
 def test_all_text_is_escaped(report):
   evil = '<script>alert("1")</script>\'&amp;'
-  found = Page(study_page.page(replaced(report, evil)))
+  found = parsed_page.Page(study_page.page(replaced(report, evil)))
   assert found.count['script'] == 0
   assert evil in found.text
   assert not [v for _, _, v in found.attributes if v and '\n' in v]
   key = replaced({**report, 'versions': {evil: evil}}, 'x')
-  assert Page(study_page.page(key)).count['script'] == 0
+  assert parsed_page.Page(study_page.page(key)).count['script'] == 0
 
 
 def test_both_files_are_written_and_read_back(report, tmp_path):
   folder = tmp_path / 'new' / 'one'
   study_page.write(report, folder)
   assert sorted(p.name for p in folder.iterdir()) == [
-    'report.html', 'report.json'
-  ]  # fmt: skip
+    'report.html',
+    'report.json',
+  ]
   again = json.loads((folder / 'report.json').read_text())
   text = (folder / 'report.html').read_text(encoding='utf-8')
   assert study_page.page(again) == text == study_page.page(report)
@@ -194,7 +141,7 @@ def test_a_number_that_is_none_becomes_null(report, tmp_path):
   study_page.write(odd, tmp_path)
   again = json.loads((tmp_path / 'report.json').read_text())
   assert again['spent'] == {'run_seconds': None, 'runs': 1}
-  assert 'nan' not in Page(study_page.page(odd)).text.split()
+  assert 'nan' not in parsed_page.Page(study_page.page(odd)).text.split()
 
 
 def test_another_format_is_refused(tmp_path):
@@ -226,20 +173,52 @@ def test_missing_parts_are_left_out(empty):
   several = list(emptied(small, empty))
   assert len(several) > 80
   for one in several:
-    Page(study_page.page(one))
+    parsed_page.Page(study_page.page(one))
 
 
 def test_an_empty_report_is_a_page():
-  found = Page(study_page.page({'format': 1, 'name': 'x'}))
+  found = parsed_page.Page(study_page.page({'format': 1, 'name': 'x'}))
   assert found.count['section'] == 0
   assert found.count['h1'] == 1
 
 
+def sections(text: str) -> dict[str, str]:
+  """The parts of a page by their ids, in order."""
+  parts = re.split(r'<section id="([^"]+)">', text)[1:]
+  return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def test_findings_come_first_and_checks_of_the_method_last():
+  small = made_up_report.made_up(settings=('tuned',))
+  check = {**small['claims'][0], 'arm': 'oprl_same', 'text': 'no difference'}
+  small['claims'] = [check, *small['claims']]
+  found = sections(study_page.page(small))
+  assert next(iter(found)) == 'claims'
+  assert list(found)[-2:] == ['checks', 'again']
+  assert 'no difference' in found['checks']
+  assert 'no difference' not in found['claims']
+  assert study_page.CHECKS in found['checks']
+  # The tally counts findings alone: each verdict is there once.
+  assert '× 2' not in study_page.page(small)
+
+
+def test_tokens_in_step_with_environment_steps_are_one_picture():
+  small = made_up_report.small()
+  arms = small['envs']['sparse']['settings']['tuned']['arms']
+  for arm in arms.values():
+    tokens = arm['curve']['tokens']
+    tokens['mean'] = [x + 0.1 for x in tokens['mean']]
+  both = study_page.page(small).count('class="chart"')
+  for arm in arms.values():
+    arm['curve']['tokens']['mean'] = arm['curve']['env_steps']['mean']
+  assert study_page.page(small).count('class="chart"') == both / 2
+
+
 def test_one_setting_and_no_tuning():
   small = made_up_report.small()
-  assert 'Tuning' in Page(study_page.page(small)).text
+  assert 'Tuning' in parsed_page.Page(study_page.page(small)).text
   small['envs']['sparse']['tuning'] = {}
-  found = Page(study_page.page(small))
+  found = parsed_page.Page(study_page.page(small))
   assert 'Tuning' not in found.text
   assert 'all arms at the learning rate' not in found.text
   assert len(found.lines('arm', 'mean', 'tokens')) == 1
@@ -268,11 +247,19 @@ def looked(tmp_path_factory):
   text = LOOK.replace('PAGES', pages).replace('WIDTHS', json.dumps(WIDTHS))
   (folder / 'look.html').write_text(text)
   command = [
-    program, '--headless=new', '--no-sandbox', '--disable-gpu',
-    '--allow-file-access-from-files', f'--user-data-dir={folder / "user"}',
-    '--enable-logging=stderr', '--v=0', '--virtual-time-budget=20000',
-    '--window-size=1400,1000', '--dump-dom', f'file://{folder}/look.html',
-  ]  # fmt: skip
+    program,
+    '--headless=new',
+    '--no-sandbox',
+    '--disable-gpu',
+    '--allow-file-access-from-files',
+    f'--user-data-dir={folder / "user"}',
+    '--enable-logging=stderr',
+    '--v=0',
+    '--virtual-time-budget=20000',
+    '--window-size=1400,1000',
+    '--dump-dom',
+    f'file://{folder}/look.html',
+  ]
   ran = subprocess.run(command, capture_output=True, timeout=120, check=True)
   dom, log = ran.stdout.decode(), ran.stderr.decode(errors='replace')
   found = re.search('<pre id="found">(.*?)</pre>', dom, re.DOTALL).group(1)

@@ -146,9 +146,17 @@ def test_hostile_text_is_text(page):
   page.wait("document.querySelectorAll('.turn').length === 1")
   assert 'sokoban' in page.js('document.title')
   shown = page.js("document.querySelector('.read').innerText")
-  for part in ('<script>document.title', '<img src=x onerror', '<b id="bold">',
-               '␛[31mred', '␇', '⟨U+202E⟩revird', '␀⟨U+200B⟩javascript:',
-               '&lt;i&gt; @STYLE@ 😀', 'more characters'):  # fmt: skip
+  for part in (
+    '<script>document.title',
+    '<img src=x onerror',
+    '<b id="bold">',
+    '␛[31mred',
+    '␇',
+    '⟨U+202E⟩revird',
+    '␀⟨U+200B⟩javascript:',
+    '&lt;i&gt; @STYLE@ 😀',
+    'more characters',
+  ):
     assert part in shown
   count = "document.querySelectorAll('.turn :is(img, script, b#bold)').length"
   assert page.js(count) == 0
@@ -203,7 +211,7 @@ def test_every_view_fits(browser, server, width, dark):
 def test_a_very_long_message_is_shown_in_parts(browser, tmp_path):
   long = made_up_log.turn(0, 0, 'left', (0.1, 0.2, 0.3))
   long['said']['pieces'] = [f'w{i} ' for i in range(2500)]
-  w = trajectories.Writer(tmp_path, resume_after=None)
+  w = trajectories.TrajectoryWriter(tmp_path, resume_after=None)
   w.write(made_up_log.trajectory(1, 0, [long]))
   w.close()
   out = tmp_path / 'long.html'

@@ -11,13 +11,19 @@ from agentrl import mesh
 from agentrl.nn import config, transformer
 from agentrl.rollout import sampling
 from agentrl.rollout.engine import engine as engine_lib
-from agentrl.rollout.engine.engine import Engine, How, Sizes
+from agentrl.rollout.engine.engine import Engine, SamplingParams, Sizes
 
 EOT = 2
-SHAPE = transformer.Shape(
-  vocab=24, width=16, layers=2, heads=2, kv_heads=2, head_dim=8, mlp=32,
+SHAPE = transformer.DecoderConfig(
+  vocab=24,
+  width=16,
+  layers=2,
+  heads=2,
+  kv_heads=2,
+  head_dim=8,
+  mlp=32,
   positions=64,
-)  # fmt: skip
+)
 SIZES = Sizes(slots=3, capacity=60, burst=3, chunk=16, lanes=1)
 
 
@@ -29,7 +35,7 @@ def params(seed=0):
 
 def engine(sizes=SIZES, seed=0):
   made = Engine(SHAPE, sizes, eot=EOT)
-  made.swap(params(seed), 0)
+  made.update_weights(params(seed), 0)
   return made
 
 
@@ -67,14 +73,14 @@ def alone(context, how, p=None):
 
 def how(rng, **fields):
   key = np.asarray(rng.integers(2**32, size=2), np.uint32)
-  return How(key, **{'budget': 7, 'temperature': 0.9, **fields})
+  return SamplingParams(key, **{'budget': 7, 'temperature': 0.9, **fields})
 
 
 def finish(e):
   out = []
   while e.busy:
-    e.launch()
-    out += e.land()
+    e.dispatch()
+    out += e.collect()
   return {s.line: s for s in out}
 
 
@@ -98,7 +104,7 @@ def test_more_lines_than_slots_say_what_they_would_alone():
     kind |= {'top_p': 0.5} if line == 5 else {}
     context = tokens(rng, int(rng.integers(1, 40)))
     asked[line] = context, how(rng, **kind)
-    e.ask(line, *asked[line])
+    e.submit(line, *asked[line])
   for line, spoken in finish(e).items():
     same(spoken, *asked.pop(line))
   assert not asked
@@ -115,7 +121,7 @@ def test_conversations_with_evictions_and_forks():
     for line in rng.permutation(list(talk)).tolist():
       talk[line] += tokens(rng, int(rng.integers(1, 5)))
       asked[line] = how(rng, budget=int(rng.integers(1, 7)))
-      e.ask(line, talk[line], asked[line])
+      e.submit(line, talk[line], asked[line])
     for line, spoken in finish(e).items():
       same(spoken, talk[line], asked.pop(line))
       talk[line] += spoken.ids
@@ -126,12 +132,12 @@ def test_conversations_with_evictions_and_forks():
 def test_a_next_turn_costs_its_new_tokens():
   rng, e = np.random.default_rng(2), engine()
   talk = tokens(rng, 30)
-  e.ask(0, talk, how(rng, budget=4))
+  e.submit(0, talk, how(rng, budget=4))
   talk += finish(e)[0].ids
-  before = e.counts['read']
-  e.ask(0, [*talk, *tokens(rng, 6)], how(rng, budget=2))
+  before = e.counts['prefilled']
+  e.submit(0, [*talk, *tokens(rng, 6)], how(rng, budget=2))
   finish(e)
-  assert e.counts['read'] - before <= 6
+  assert e.counts['prefilled'] - before <= 6
 
 
 def test_a_group_reads_its_prompt_once():
@@ -140,28 +146,28 @@ def test_a_group_reads_its_prompt_once():
   prompt = tokens(rng, 40)
   asked = {line: how(rng, budget=5) for line in range(4)}
   for line, one in asked.items():
-    e.ask(line, prompt, one)
+    e.submit(line, prompt, one)
   for line, spoken in finish(e).items():
     same(spoken, prompt, asked[line])
-  assert e.counts['read'] < 41
-  assert e.counts['shared'] == 3 * 39
+  assert e.counts['prefilled'] < 41
+  assert e.counts['prefix_hits'] == 3 * 39
 
 
 def test_stop_texts_end_a_message_where_they_are_complete():
   rng, e = np.random.default_rng(4), engine()
   context = tokens(rng, 9)
   free = how(rng, budget=12, temperature=1.0)
-  e.ask(0, context, free)
+  e.submit(0, context, free)
   ids = finish(e)[0].ids
   decode = lambda ids: ''.join(chr(97 + i) for i in ids)  # noqa: E731
   want = decode(ids[2:4])
   stop = engine_lib.texts([want, 'never'], decode)
   size = decode(ids).find(want) + 2
-  e.ask(0, context, free._replace(stop=stop))
+  e.submit(0, context, free._replace(stop=stop))
   assert finish(e)[0].ids == ids[:size]
   talk = [*context, *ids[:size], *tokens(rng, 3)]  # goes on from there
   after = how(rng)
-  e.ask(0, talk, after)
+  e.submit(0, talk, after)
   same(finish(e)[0], talk, after)
 
 
@@ -169,29 +175,29 @@ def test_a_swap_is_seen_by_what_is_said_after_it():
   rng, e = np.random.default_rng(5), engine()
   prompt = tokens(rng, 20)
   long = how(rng, budget=30, temperature=1.0, stop=None)
-  e.ask(0, prompt, long)
-  e.launch()
-  e.swap(params(1), 1)  # while a burst is under way
-  out = e.land()
+  e.submit(0, prompt, long)
+  e.dispatch()
+  e.update_weights(params(1), 1)  # while a burst is under way
+  out = e.collect()
   while not out:
-    e.launch()
-    out = e.land()
+    e.dispatch()
+    out = e.collect()
   versions = out[0].version
   assert versions[:3] == [0, 0, 0]
   assert set(versions[3:]) <= {1}
   fresh = how(rng)
-  e.ask(1, prompt, fresh)  # nothing of it may come from the old policy
+  e.submit(1, prompt, fresh)  # nothing of it may come from the old policy
   same(finish(e)[1], prompt, fresh, params(1))
 
 
 def test_a_line_may_go_while_it_speaks():
   rng, e = np.random.default_rng(6), engine()
   for line in range(4):
-    e.ask(line, tokens(rng, 4), how(rng, budget=20))
-  e.launch()
-  e.drop(1)
-  e.drop(3)  # which still waited
-  e.land()
+    e.submit(line, tokens(rng, 4), how(rng, budget=20))
+  e.dispatch()
+  e.cancel(1)
+  e.cancel(3)  # which still waited
+  e.collect()
   assert set(finish(e)) <= {0, 2}
   assert not e.busy
 
@@ -215,12 +221,12 @@ def test_on_a_mesh(explicit):
       Engine(SHAPE, SIZES, eot=EOT)
     laid = jax.device_put(params(), mesh.shardings(config.specs(SHAPE)))
     e = Engine(SHAPE, sizes, eot=EOT)
-    e.swap(laid, 0)
+    e.update_weights(laid, 0)
     assert pieces(e) == {4}
     asked = {i: (tokens(rng, 6 + 5 * i), how(rng)) for i in range(5)}
     asked[5] = asked[4]  # which copies what was read
     for line, one in asked.items():
-      e.ask(line, *one)
+      e.submit(line, *one)
     said = finish(e)
     assert pieces(e) == {4}
   for line, spoken in said.items():
@@ -231,12 +237,12 @@ def test_what_does_not_fit_is_said():
   e, rng = engine(), np.random.default_rng(8)
   for context, budget in (([], 3), ([1] * 60, 1), ([1] * 50, 11), ([1], 0)):
     with pytest.raises(ValueError, match='does not fit a slot of 60'):
-      e.ask(0, context, how(rng, budget=budget))
-  e.ask(0, [5], how(rng))
+      e.submit(0, context, how(rng, budget=budget))
+  e.submit(0, [5], how(rng))
   with pytest.raises(ValueError, match='line 0 is still speaking'):
-    e.ask(0, [5], how(rng))
+    e.submit(0, [5], how(rng))
   with pytest.raises(ValueError, match='no parameters yet'):
-    Engine(SHAPE, SIZES, eot=EOT).launch()
+    Engine(SHAPE, SIZES, eot=EOT).dispatch()
   with pytest.raises(ValueError, match='burst=0 of an engine'):
     Sizes(slots=1, capacity=8, burst=0)
   with pytest.raises(ValueError, match='64 positions of the model'):

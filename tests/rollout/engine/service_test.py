@@ -10,8 +10,8 @@ import pytest
 
 from agentrl import mesh
 from agentrl.nn import config, transformer
-from agentrl.rollout.engine.engine import Engine, How, Sizes
-from agentrl.rollout.engine.service import Model, conversation
+from agentrl.rollout.engine.engine import Engine, SamplingParams, Sizes
+from agentrl.rollout.engine.service import EngineService, conversation
 from agentrl.service.base import ServiceFault
 from agentrl.text import chat_format, chat_template, tokenizer
 from agentrl.text.chat_template import Message
@@ -19,10 +19,15 @@ from tests import checkpoints
 
 WORDS = tokenizer.Embedded()
 BARE = chat_format.bare(WORDS)
-SHAPE = transformer.Shape(
-  vocab=WORDS.vocab_size, width=16, layers=1, heads=2, kv_heads=2, head_dim=8,
+SHAPE = transformer.DecoderConfig(
+  vocab=WORDS.vocab_size,
+  width=16,
+  layers=1,
+  heads=2,
+  kv_heads=2,
+  head_dim=8,
   mlp=32,
-)  # fmt: skip
+)
 SIZES = Sizes(slots=3, capacity=64, burst=4, chunk=8, lanes=3)
 
 
@@ -34,8 +39,8 @@ def params(seed=0):
 
 @pytest.fixture
 def model():
-  with Model(SHAPE, SIZES, BARE) as made:
-    made.swap(params())
+  with EngineService(SHAPE, SIZES, BARE) as made:
+    made.update_weights(params())
     yield made
 
 
@@ -46,12 +51,12 @@ def user(text):
 def plainly(p, text, seed, temperature, budget):
   """What an engine of its own says behind a text."""
   engine = Engine(SHAPE, SIZES, eot=WORDS.eot)
-  engine.swap(p, 0)
+  engine.update_weights(p, 0)
   key = np.asarray(jax.random.key_data(jax.random.key(seed)))
-  engine.ask(0, WORDS.encode(text), How(key, budget, temperature))
+  engine.submit(0, WORDS.encode(text), SamplingParams(key, budget, temperature))
   while engine.busy:
-    engine.launch()
-    said = engine.land()
+    engine.dispatch()
+    said = engine.collect()
   return chat_format.content(WORDS, said[0].ids)
 
 
@@ -79,13 +84,13 @@ def test_two_on_a_mesh_answer_at_the_same_time():
   given = params(0), params(1)
   with (
     jax.set_mesh(mesh.make({'data': 2, 'tensor': 2})),
-    Model(SHAPE, sizes, BARE) as one,
-    Model(SHAPE, sizes, BARE) as other,
+    EngineService(SHAPE, sizes, BARE) as one,
+    EngineService(SHAPE, sizes, BARE) as other,
     ThreadPoolExecutor(8) as pool,
   ):
     places = mesh.shardings(config.specs(SHAPE))
     for p, made in zip(given, (one, other), strict=True):
-      made.swap(jax.device_put(p, places))
+      made.update_weights(jax.device_put(p, places))
     said = [
       [pool.submit(x, [user(f'Is it {i}?')], seed=i) for x in (one, other)]
       for i in range(10)
@@ -102,10 +107,10 @@ def test_a_longer_conversation_finds_what_was_read(model):
   before = dict(model._engine.counts)
   model([*first, Message('assistant', said), user('and?')], seed=0, budget=3)
   counts = model._engine.counts
-  shared = counts['shared'] - before['shared']
+  shared = counts['prefix_hits'] - before['prefix_hits']
   assert shared >= len(WORDS.encode(first[0].content))
   whole = WORDS.encode(f'{first[0].content}\n{said}.and?\n')
-  assert counts['read'] - before['read'] <= len(whole) - shared
+  assert counts['prefilled'] - before['prefilled'] <= len(whole) - shared
 
 
 def test_a_copy_stays_as_it_was_until_it_is_swapped():
@@ -114,13 +119,16 @@ def test_a_copy_stays_as_it_was_until_it_is_swapped():
   )
   mine = jax.tree.map(lambda x: x + 0, params())
   question = [user('Is it red?')]
-  with Model(SHAPE, SIZES, BARE) as frozen, Model(SHAPE, SIZES, BARE) as newest:
-    frozen.swap(mine)
-    newest.swap(mine)
+  with (
+    EngineService(SHAPE, SIZES, BARE) as frozen,
+    EngineService(SHAPE, SIZES, BARE) as newest,
+  ):
+    frozen.update_weights(mine)
+    newest.update_weights(mine)
     old = frozen(question, seed=0, temperature=0.0)
     assert newest(question, seed=0, temperature=0.0) == old
     give_away(mine)  # what an update does with the policy
-    newest.swap(params(1))
+    newest.update_weights(params(1))
     assert frozen(question, seed=0, temperature=0.0) == old
     new = newest(question, seed=0, temperature=0.0)
     assert new == plainly(params(1), 'Is it red?\n', 0, 0.0, 32) != old
@@ -140,7 +148,7 @@ def test_messages_become_one_conversation():
   assert conversation(BARE, longer).ids[: len(made.ids)] == made.ids
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize('kind', ['chatml', 'headers'])
 def test_a_template_writes_the_same_conversation(tmp_path, kind):
   checkpoints.chat(tmp_path, kind)
@@ -169,26 +177,26 @@ def test_what_does_not_fit_is_a_fault(model):
 
 
 def test_an_engine_that_fails_costs_those_who_asked():
-  with Model(SHAPE, SIZES, BARE) as model:
+  with EngineService(SHAPE, SIZES, BARE) as model:
     for _ in range(2):
       with pytest.raises(ServiceFault, match='has no parameters yet'):
         model([user('x')], seed=0)
-    model.swap(params())
+    model.update_weights(params())
     said = model([user('Is it red?')], seed=0, temperature=0.0)
     assert said == plainly(params(), 'Is it red?\n', 0, 0.0, 32)
 
 
 def test_closing_ends_who_waits():
-  model = Model(SHAPE, SIZES, BARE)
-  model.swap(params())
+  model = EngineService(SHAPE, SIZES, BARE)
+  model.update_weights(params())
   entered = threading.Event()
-  launch = model._engine.launch
+  launch = model._engine.dispatch
 
   def slowly():
     entered.set()
     launch()
 
-  model._engine.launch = slowly
+  model._engine.dispatch = slowly
   with ThreadPoolExecutor(6) as pool:
     long = [
       pool.submit(model, [user(f'{i}')], seed=i, budget=60) for i in range(6)
@@ -202,4 +210,4 @@ def test_closing_ends_who_waits():
   with pytest.raises(ServiceFault, match='closed'):
     model([user('x')], seed=0)
   with pytest.raises(ValueError, match='closed'):
-    model.swap(params())
+    model.update_weights(params())

@@ -8,7 +8,7 @@ import sys
 import time
 from typing import Any
 
-from agentrl.env.base import Reply
+from agentrl.env.base import Step
 
 
 class Rude(Exception):
@@ -42,7 +42,7 @@ class Env:
     pass
 
   def say(self, *words):
-    return Reply(' '.join(words), 1.5, facts={'seen': 2})
+    return Step(' '.join(words), 1.5, info={'seen': 2})
 
   def value(self, name):
     return VALUES[name]
@@ -62,7 +62,7 @@ class Env:
 
   def hang(self, seconds='600'):
     time.sleep(float(seconds))
-    return Reply('late')
+    return Step('late')
 
   def breed(self):
     """A grandchild that never ends, which holds all it inherits."""
@@ -70,7 +70,7 @@ class Env:
     if not (forked := os.fork()):
       time.sleep(600)
       os._exit(0)
-    return Reply(f'{os.getpgrp()} {sleeper.pid} {forked}')
+    return Step(f'{os.getpgrp()} {sleeper.pid} {forked}')
 
   def breed_and_die(self):
     self.breed()
@@ -86,7 +86,7 @@ class Env:
         os.execvp('sleep', ['sleep', '600'])
       os._exit(0)
     os.waitpid(parent, 0)
-    return Reply('gone')
+    return Step('gone')
 
   def roam_and_die(self):
     self.roam()
@@ -104,7 +104,7 @@ class Env:
 
   def flood(self, size):
     print('x' * int(size), flush=True)
-    return Reply('dry')
+    return Step('dry')
 
   def forge(self):
     """Writes to its pipes itself."""
@@ -124,30 +124,30 @@ class Env:
     time.sleep(600)
 
   def modules(self):
-    return Reply(' '.join(x for x in ('jax', 'numpy') if x in sys.modules))
+    return Step(' '.join(x for x in ('jax', 'numpy') if x in sys.modules))
 
 
 VALUES: dict[str, Any] = {
   'none': None,
   'tuple': ('text', 0.0),
-  'bytes': Reply(b'text'),
-  'surrogate': Reply('\ud800'),
-  'long': Reply('x' * 100_001),
-  'huge': Reply('x' * 3_000_000),
-  'nan': Reply('', float('nan')),
-  'inf': Reply('', score=float('inf')),
-  'digits': Reply('', 10**5000),
-  'rich': Reply('', 1e300),
-  'poor': Reply('', -1.1e12),
-  'payoff': Reply('', score=1.5),
-  'debt': Reply('', score=-0.25),
-  'words': Reply('', '1'),
-  'done': Reply('', done=1),
-  'invalid': Reply('', invalid=None),
-  'facts': Reply('', facts=[1]),
-  'unknown': Reply('', facts={'sene': 1.0}),
-  'fact': Reply('', facts={'seen': float('nan')}),
-  'far': Reply('', facts={'seen': 1e39}),
+  'bytes': Step(b'text'),
+  'surrogate': Step('\ud800'),
+  'long': Step('x' * 100_001),
+  'huge': Step('x' * 3_000_000),
+  'nan': Step('', float('nan')),
+  'inf': Step('', score=float('inf')),
+  'digits': Step('', 10**5000),
+  'rich': Step('', 1e300),
+  'poor': Step('', -1.1e12),
+  'payoff': Step('', score=1.5),
+  'debt': Step('', score=-0.25),
+  'words': Step('', '1'),
+  'done': Step('', done=1),
+  'invalid': Step('', invalid=None),
+  'facts': Step('', info=[1]),
+  'unknown': Step('', info={'sene': 1.0}),
+  'fact': Step('', info={'seen': float('nan')}),
+  'far': Step('', info={'seen': 1e39}),
 }
 
 
@@ -155,7 +155,7 @@ VALUES: dict[str, Any] = {
 class Family:
   """Settings."""
 
-  place: str = 'process'
+  worker: str = 'process'
   bad: str = ''
   extra: Any = None
 
@@ -165,7 +165,7 @@ class Family:
   def name(self):
     return 'naughty'
 
-  def solved(self, split, count, seed):
+  def tasks(self, split, count, seed):
     raise NotImplementedError
 
   def env(self):

@@ -74,19 +74,26 @@ FILES = {
     memory.seek(int(area, 16))
     print('ESCAPED', memory.read(4))
   """),
-  'raw_open': Escape(_LIBC + """
+  'raw_open': Escape(
+    _LIBC
+    + """
 handle = call({'x86_64': 257, 'aarch64': 56}[os.uname().machine],
               -100, CANARY.encode(), 0, 0)
 print('ESCAPED', os.read(handle, 10))
-"""),
-  'open_by_handle': Escape(_LIBC + """
+"""
+  ),
+  'open_by_handle': Escape(
+    _LIBC
+    + """
 import struct
 name, by = {'x86_64': (303, 304), 'aarch64': (264, 265)}[os.uname().machine]
 handle = ctypes.create_string_buffer(struct.pack('Ii', 128, 0), 136)
 call(name, -100, CANARY.encode(), handle, ctypes.byref(ctypes.c_int()), 0)
 place = os.open(os.path.dirname(CANARY), os.O_RDONLY)
 print('ESCAPED', os.read(call(by, place, handle, os.O_RDONLY), 10))
-""", ROOT),
+""",
+    ROOT,
+  ),
   'overwrite': Escape("open(CANARY, 'w').write('gone')\nprint('ESCAPED')"),
   'append': Escape("open(CANARY, 'a').write('more')\nprint('ESCAPED')"),
   'create_beside': Escape("open(CANARY + '3', 'w')\nprint('ESCAPED')"),
@@ -101,21 +108,27 @@ print('ESCAPED', os.read(call(by, place, handle, os.O_RDONLY), 10))
   'change_times': Escape(
     "import os\nos.utime(CANARY, (1, 1))\nprint('ESCAPED')"
   ),
-  'extended_attribute': Escape("""
+  'extended_attribute': Escape(
+    """
     import os
     os.setxattr(CANARY, 'user.x', b'1')
     print('ESCAPED')
-  """, NOBODY),
+  """,
+    NOBODY,
+  ),
   'write_bytecode': Escape("""
     import os
     os.makedirs(os.path.dirname(CANARY) + '/__pycache__')
     print('ESCAPED')
   """),
-  'write_standard_library': Escape("""
+  'write_standard_library': Escape(
+    """
     import os
     open(os.__file__, 'a').close()
     print('ESCAPED')
-  """, ROOT),
+  """,
+    ROOT,
+  ),
   'write_pth': Escape("open(SITE + '/x.pth', 'w')\nprint('ESCAPED')", NOBODY),
   'import_from_host_folder': Escape("""
     import importlib, os, sys
@@ -128,7 +141,8 @@ print('ESCAPED', os.read(call(by, place, handle, os.O_RDONLY), 10))
     import pytest
     print('ESCAPED')
   """),
-  'disk': Escape("""
+  'disk': Escape(
+    """
     import glob, os
     disks = glob.glob('/dev/vd*') + glob.glob('/dev/sd*') + glob.glob(
       '/dev/nvme*n*') + ['/dev/mem', '/dev/kmsg']
@@ -138,19 +152,27 @@ print('ESCAPED', os.read(call(by, place, handle, os.O_RDONLY), 10))
         print('ESCAPED', disk)
       except OSError:
         pass
-  """, ROOT),
-  'make_device': Escape("""
+  """,
+    ROOT,
+  ),
+  'make_device': Escape(
+    """
     import os, stat
     path = os.path.dirname(CANARY) + '/device'
     os.mknod(path, 0o600 | stat.S_IFCHR, os.makedev(1, 11))
     print('ESCAPED')
-  """, ROOT),
-  'make_device_here': Escape("""
+  """,
+    ROOT,
+  ),
+  'make_device_here': Escape(
+    """
     import os, stat
     os.mknod('null', 0o600 | stat.S_IFCHR, os.makedev(1, 3))
     open('null', 'w').write('x')
     print('ESCAPED')
-  """, ROOT),
+  """,
+    ROOT,
+  ),
   'terminal': Escape(
     "open('/dev/tty', 'w').write('x')\nprint('ESCAPED')", NOBODY
   ),
@@ -167,7 +189,7 @@ print('ESCAPED', os.read(call(by, place, handle, os.O_RDONLY), 10))
     import os
     print('ESCAPED' if 'SECRET' in os.environ else '')
   """),
-}  # fmt: skip
+}
 
 PROCESSES = {
   'fork': Escape("import os\nos.fork()\nprint('ESCAPED')"),
@@ -188,13 +210,16 @@ PROCESSES = {
     os.waitpid(os.posix_spawn(
       sys.executable, ['python', '-c', 'print("ESCAPED")'], {}), 0)
   """),
-  'raw_clone': Escape(_LIBC + """
+  'raw_clone': Escape(
+    _LIBC
+    + """
 if call({'x86_64': 56, 'aarch64': 220}[os.uname().machine],
         17, 0, 0, 0, 0) == 0:
   os._exit(0)
 os.wait()
 print('ESCAPED')
-"""),
+"""
+  ),
   'daemon': Escape("""
     import os, time
     if os.fork() == 0:
@@ -235,12 +260,16 @@ print('ESCAPED')
     os.write(b, b'x')
     print('ESCAPED')
   """),
-  'trace': Escape(_LIBC + """
+  'trace': Escape(
+    _LIBC
+    + """
 if libc.ptrace(16, VICTIM, 0, 0) == 0:
   print('ESCAPED')
   os.waitpid(VICTIM, 0x40000000)
   libc.ptrace(17, VICTIM, 0, 0)
-""", ROOT),
+""",
+    ROOT,
+  ),
   'limit_another': Escape("""
     import resource
     resource.prlimit(VICTIM, resource.RLIMIT_NOFILE, (9, 9))
@@ -251,22 +280,33 @@ if libc.ptrace(16, VICTIM, 0, 0) == 0:
     os.setpriority(os.PRIO_PROCESS, VICTIM, 19)
     print('ESCAPED')
   """),
-  'raise_limits': Escape("""
+  'raise_limits': Escape(
+    """
     import resource
     most = resource.RLIM_INFINITY
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
     print('ESCAPED')
-  """, ROOT),
-  'shared_memory': Escape(_LIBC + """
+  """,
+    ROOT,
+  ),
+  'shared_memory': Escape(
+    _LIBC
+    + """
 call({'x86_64': 29, 'aarch64': 194}[os.uname().machine], 0, 4096, 0o1600)
 print('ESCAPED')
-""", NOBODY),
-  'message_queue': Escape(_LIBC + """
+""",
+    NOBODY,
+  ),
+  'message_queue': Escape(
+    _LIBC
+    + """
 call({'x86_64': 240, 'aarch64': 180}[os.uname().machine],
      b'escape', 0o100 | 2, 0o600, None)
 print('ESCAPED')
-""", NOBODY),
-}  # fmt: skip
+""",
+    NOBODY,
+  ),
+}
 
 NETWORK = {
   'tcp': Escape("""
@@ -292,21 +332,30 @@ NETWORK = {
     socket.create_server(('127.0.0.1', 0))
     print('ESCAPED')
   """),
-  'ipv6': Escape("""
+  'ipv6': Escape(
+    """
     import socket
     socket.socket(socket.AF_INET6)
     print('ESCAPED')
-  """, NOBODY),
-  'raw_socket': Escape("""
+  """,
+    NOBODY,
+  ),
+  'raw_socket': Escape(
+    """
     import socket
     socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
     print('ESCAPED')
-  """, ROOT),
-  'packet_socket': Escape("""
+  """,
+    ROOT,
+  ),
+  'packet_socket': Escape(
+    """
     import socket
     socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
     print('ESCAPED')
-  """, ROOT),
+  """,
+    ROOT,
+  ),
   'netlink': Escape("""
     import socket
     socket.socket(socket.AF_NETLINK, socket.SOCK_RAW).bind((0, 0))
@@ -333,78 +382,119 @@ NETWORK = {
     a.sendto(b'x', SOCKET)
     print('ESCAPED')
   """),
-  'ring': Escape(_LIBC + """
+  'ring': Escape(
+    _LIBC
+    + """
 call(425, 4, ctypes.create_string_buffer(120))
 print('ESCAPED')
-""", NOBODY),
-}  # fmt: skip
+""",
+    NOBODY,
+  ),
+}
 
 PRIVILEGES = {
   'become_root': Escape("import os\nos.setuid(0)\nprint('ESCAPED')", ROOT),
-  'become_another': Escape("""
+  'become_another': Escape(
+    """
     import os
     os.setresuid(1234, 1234, 1234)
     print('ESCAPED')
-  """, ROOT),
+  """,
+    ROOT,
+  ),
   'unshare_users': Escape(
     _LIBC + "if libc.unshare(0x10000000) == 0: print('ESCAPED')", NOBODY
   ),
   'unshare_mounts': Escape(
     _LIBC + "if libc.unshare(0x20000) == 0: print('ESCAPED')", ROOT
   ),
-  'enter_namespace': Escape(_LIBC + """
+  'enter_namespace': Escape(
+    _LIBC
+    + """
 handle = os.open(f'/proc/{VICTIM}/ns/net', os.O_RDONLY)
 if libc.setns(handle, 0) == 0: print('ESCAPED')
-""", ROOT),
+""",
+    ROOT,
+  ),
   'mount': Escape(
     _LIBC + "if libc.mount(b'x', b'/', b'tmpfs', 0, b'') == 0: "
-    "print('ESCAPED')", NOBODY
+    "print('ESCAPED')",
+    NOBODY,
   ),
   'mount_proc': Escape(
     _LIBC + "os.mkdir('p')\n"
-    "if libc.mount(b'x', b'p', b'proc', 0, b'') == 0: print('ESCAPED')", NOBODY
+    "if libc.mount(b'x', b'p', b'proc', 0, b'') == 0: print('ESCAPED')",
+    NOBODY,
   ),
   'remount_writable': Escape(
     _LIBC + "if libc.mount(None, b'/', None, 32 | 4096, None) == 0: "
-    "print('ESCAPED')", NOBODY
+    "print('ESCAPED')",
+    NOBODY,
   ),
   'unmount': Escape(
     _LIBC + "if libc.umount2(b'/box', 2) == 0: print('ESCAPED')", NOBODY
   ),
-  'chroot': Escape(_reads("CANARY.lstrip('/')", """
+  'chroot': Escape(
+    _reads(
+      "CANARY.lstrip('/')",
+      """
 os.makedirs('jail', exist_ok=True)
 os.chroot('jail')
 for _ in range(40):
   os.chdir('..')
 os.chroot('.')
-"""), ROOT),
-  'pivot_root': Escape(_LIBC + """
+""",
+    ),
+    ROOT,
+  ),
+  'pivot_root': Escape(
+    _LIBC
+    + """
 call({'x86_64': 155, 'aarch64': 41}[os.uname().machine], b'.', b'.')
 print('ESCAPED')
-""", NOBODY),
-  'keys': Escape(_LIBC + """
+""",
+    NOBODY,
+  ),
+  'keys': Escape(
+    _LIBC
+    + """
 call({'x86_64': 248, 'aarch64': 217}[os.uname().machine],
      b'user', b'escape', b'x', 1, -1)
 print('ESCAPED')
-""", NOBODY),
-  'kernel_program': Escape(_LIBC + """
+""",
+    NOBODY,
+  ),
+  'kernel_program': Escape(
+    _LIBC
+    + """
 call({'x86_64': 321, 'aarch64': 280}[os.uname().machine],
      0, ctypes.create_string_buffer(128), 128)
 print('ESCAPED')
-""", NOBODY),
-  'counters': Escape(_LIBC + """
+""",
+    NOBODY,
+  ),
+  'counters': Escape(
+    _LIBC
+    + """
 call({'x86_64': 298, 'aarch64': 241}[os.uname().machine],
      ctypes.create_string_buffer(112), 0, -1, -1, 0)
 print('ESCAPED')
-""", NOBODY),
-  'machine_words_of_32_bits': Escape(_LIBC + """
+""",
+    NOBODY,
+  ),
+  'machine_words_of_32_bits': Escape(
+    _LIBC
+    + """
 import mmap
 page = mmap.mmap(-1, 4096, prot=7)
 page.write(bytes.fromhex('b814000000cd80c3'))  # getpid the old way
 where = ctypes.addressof(ctypes.c_char.from_buffer(page))
 if ctypes.CFUNCTYPE(ctypes.c_int)(where)() == os.getpid(): print('ESCAPED')
-""", ANYONE, 'x86_64'),
-}  # fmt: skip
+""",
+    ANYONE,
+    'x86_64',
+  ),
+}
 
 ESCAPES = {
   name: escape._replace(code=textwrap.dedent(escape.code))
@@ -415,75 +505,112 @@ ESCAPES = {
 # What uses too much: the faults that may tell of it. '' : it is refused the
 # excess, and goes on.
 FLOODS = {
-  'fork_bomb': ("""
+  'fork_bomb': (
+    """
     import os
     while True:
       os.fork()
-  """, {'processes'}),
-  'fork_bomb_that_catches': ("""
+  """,
+    {'processes'},
+  ),
+  'fork_bomb_that_catches': (
+    """
     import os
     while True:
       try:
         os.fork()
       except OSError:
         pass
-  """, {'time'}),
-  'threads': ("""
+  """,
+    {'time'},
+  ),
+  'threads': (
+    """
     import threading, time
     for _ in range(1000):
       threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
-  """, {'processes'}),
-  'small_threads': ("""
+  """,
+    {'processes'},
+  ),
+  'small_threads': (
+    """
     import threading, time
     threading.stack_size(1 << 16)
     for _ in range(1000):
       threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
-  """, {'processes'}),
+  """,
+    {'processes'},
+  ),
   'lists': ('x = [0]\nwhile True:\n  x += x', {'memory'}),
   'bytes': ('x = bytes(1 << 40)', {'memory'}),
-  'mapped': ("""
+  'mapped': (
+    """
     import mmap
     held = []
     while True:
       held.append(mmap.mmap(-1, 1 << 24))
-  """, {'memory'}),
-  'huge_file': ("""
+  """,
+    {'memory'},
+  ),
+  'huge_file': (
+    """
     with open('x', 'wb') as file:
       while True:
         file.write(bytes(1 << 20))
-  """, {'files'}),
+  """,
+    {'files'},
+  ),
   'sparse_file': ("open('x', 'wb').truncate(1 << 40)", {'files'}),
-  'many_files': ("""
+  'many_files': (
+    """
     import itertools
     for i in itertools.count():
       open(str(i), 'w').write('x')
-  """, {'files'}),
-  'deep_folders': ("""
+  """,
+    {'files'},
+  ),
+  'deep_folders': (
+    """
     import os
     while True:
       os.mkdir('d')
       os.chdir('d')
-  """, {'files'}),
-  'memory_file': ("""
+  """,
+    {'files'},
+  ),
+  'memory_file': (
+    """
     import os
     os.truncate(os.memfd_create('x'), 1 << 40)
-  """, {'error'}),
-  'pipes': ("""
+  """,
+    {'error'},
+  ),
+  'pipes': (
+    """
     import os
     while True:
       os.pipe()
-  """, {'error'}),
+  """,
+    {'error'},
+  ),
   'output': ("while True: print('x' * 1000)", {'output'}),
-  'errors': ("""
+  'errors': (
+    """
     import sys
     while True: print('x' * 1000, file=sys.stderr)
-  """, {'output'}),
-  'raw_output': ("""
+  """,
+    {'output'},
+  ),
+  'raw_output': (
+    """
     import os
     while True: os.write(1, b'x' * 10000)
-  """, {'output'}),
+  """,
+    {'output'},
+  ),
   'sleep': ('import time\ntime.sleep(1000)', {'time'}),
-  'deaf_sleep': ("""
+  'deaf_sleep': (
+    """
     import signal, time
     for number in range(1, 65):
       try:
@@ -495,22 +622,30 @@ FLOODS = {
         time.sleep(1000)
       except BaseException:
         pass
-  """, {'time'}),
-  'silent': ("""
+  """,
+    {'time'},
+  ),
+  'silent': (
+    """
     import os, time
     os.close(1)
     os.close(2)
     time.sleep(1000)
-  """, {'time'}),
+  """,
+    {'time'},
+  ),
   'busy': ('while True: pass', {'time'}),
   'deaf_library': ("import re\nre.match('(a+)+$', 'a' * 60 + 'b')", {'time'}),
   'big_power': ('10 ** 10 ** 10', {'time', 'memory'}),
-  'waiting_thread': ("""
+  'waiting_thread': (
+    """
     import threading, time
     threading.Thread(target=time.sleep, args=(1000,)).start()
-  """, {'time'}),
+  """,
+    {'time'},
+  ),
   'input': ('input()', {'error'}),
-  'broken_memory': ("import ctypes\nctypes.string_at(0)", {'crash'}),
+  'broken_memory': ('import ctypes\nctypes.string_at(0)', {'crash'}),
   'abort': ('import os\nos.abort()', {'crash'}),
-}  # fmt: skip
+}
 FLOODS = {name: (textwrap.dedent(a), b) for name, (a, b) in FLOODS.items()}

@@ -18,12 +18,12 @@ import pytest
 
 from agentrl.tool.sandbox import process as sandbox_process
 from agentrl.tool.sandbox import sandbox
-from agentrl.tool.sandbox.sandbox import Limits, Sandbox
+from agentrl.tool.sandbox.sandbox import Sandbox, SandboxLimits
 from tests.tool.sandbox import escapes
 
 # Long enough for a machine that does much else, since what does not come to
 # be tried shows nothing; and too short for what would never end.
-LONG = Limits(seconds=120, memory=256 << 20)
+LONG = SandboxLimits(seconds=120, memory=256 << 20)
 BRIEF = LONG._replace(seconds=0.4)
 WITHOUT_FOLDER = tuple(x for x in sandbox.LAYERS if x != 'namespaces')
 
@@ -206,7 +206,7 @@ by_escape_in_time = pytest.mark.parametrize(
   'name',
   [
     pytest.param(
-      name, marks=[] if x.works_for == escapes.ANYONE else pytest.mark.slow
+      name, marks=[] if x.works_for == escapes.ANYONE else pytest.mark.nightly
     )
     for name, x in escapes.ESCAPES.items()
   ],
@@ -222,7 +222,7 @@ def test_no_escape_works(name, host, left):
   assert outcome.fault != 'time'
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @by_escape
 def test_no_escape_works_without_namespaces(name, host, left):
   if reason := tried_by(escapes.ESCAPES[name]):
@@ -232,7 +232,7 @@ def test_no_escape_works_without_namespaces(name, host, left):
   assert outcome.fault != 'time'
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @by_escape
 def test_it_is_an_escape_where_there_is_no_sandbox(name, host):
   """Otherwise the tests above would show nothing."""
@@ -270,7 +270,7 @@ def test_excess_is_stopped_counted_and_leaves_nothing(name, host, left):
   assert outcome.fault in kinds, outcome
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @by_flood
 def test_excess_is_stopped_without_namespaces(name, host, left):
   code, kinds = escapes.FLOODS[name]
@@ -570,7 +570,7 @@ print('four')
 """
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize('layers', [sandbox.LAYERS, WITHOUT_FOLDER])
 def test_threads_of_its_user_are_not_those_of_a_run(layers):
   """Where there is no root, the kernel counts those of the trainer too."""
@@ -593,7 +593,7 @@ def test_threads_of_its_user_are_not_those_of_a_run(layers):
 
 
 def slow(*case):
-  return pytest.param(*case, marks=pytest.mark.slow)
+  return pytest.param(*case, marks=pytest.mark.nightly)
 
 
 @pytest.mark.parametrize(
@@ -621,8 +621,8 @@ def test_it_refuses_and_names_what_is_missing(layers, named, needed):
 @pytest.mark.parametrize(
   ('settings', 'match'),
   [
-    (dict(limits=Limits(seconds=0)), 'seconds=0'),
-    (dict(limits=Limits(memory=1 << 20)), 'memory=1048576'),
+    (dict(limits=SandboxLimits(seconds=0)), 'seconds=0'),
+    (dict(limits=SandboxLimits(memory=1 << 20)), 'memory=1048576'),
     (dict(packages=['here']), 'here'),
     (dict(layers=['chroot']), 'chroot'),
     (dict(python='/no/python'), '/no/python'),
@@ -633,7 +633,7 @@ def test_mistakes_are_named(settings, match):
     Sandbox(**settings)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_nothing_outlives_the_program_that_asked():
   """It is killed, and has no time to clean up."""
   made()

@@ -191,15 +191,23 @@ function legend(scale) {
   return e;
 }
 
-// Keeps the colour that was chosen wherever there is such a signal.
-function settled(trajectories) {
+// What content(scale) draws, under a choice of colours that draws it anew.
+function coloured(trajectories, content, more = null) {
+  const body = el('div');
   const known = names(trajectories);
-  if (colour === '' || known.includes(colour)) return;
-  colour = ['advantage', 'logp'].find((x) => known.includes(x)) ?? '';
+  // Keeps the colour that was chosen wherever there is such a signal.
+  if (colour !== '' && !known.includes(colour))
+    colour = ['advantage', 'logp'].find((x) => known.includes(x)) ?? '';
+  const draw = () => {
+    const scale = limits(trajectories, colour);
+    const bar = [colouring(known, draw), legend(scale), more];
+    body.replaceChildren(el('div', { class: 'bar' }, bar), ...content(scale));
+  };
+  draw();
+  return body;
 }
 
-function colouring(trajectories, again) {
-  const known = names(trajectories);
+function colouring(known, again) {
   const choose = el('select', { id: 'colour' });
   choose.append(el('option', { value: '' }, 'nothing'));
   for (const name of known)
@@ -375,16 +383,8 @@ async function oneView(i, turn) {
   if (t.error) return [broken(t)];
   const same = (await list({ task: t.task, phase: t.phase, order: 'oldest' }))
     .rows.filter((r) => r.i !== i);
-  const body = el('div');
-  settled([t]);
-  const draw = () => {
-    const scale = limits([t], colour);
-    body.replaceChildren(
-      el('div', { class: 'bar' }, colouring([t], draw), legend(scale),
-        another(t, same)),
-      strip(t, scale), ...t.turns.map((x) => turnView(x, scale, turn)));
-  };
-  draw();
+  const body = coloured([t], (scale) => [strip(t, scale),
+    ...t.turns.map((x) => turnView(x, scale, turn))], another(t, same));
   const around = el('nav', {},
     el('a', { href: `#group/${i}`, id: 'group' }, 'Its group, side by side'),
     el('a', { href: `#tree/${i}`, id: 'tree' }, 'Its group as a tree'));
@@ -441,15 +441,8 @@ async function groupOf(i) {
 async function sideView(ids, title) {
   const all = await some(ids.slice(0, MOST));
   const good = all.filter((t) => !t.error);
-  const body = el('div');
-  settled(good);
-  const draw = () => {
-    const scale = limits(good, colour);
-    body.replaceChildren(
-      el('div', { class: 'bar' }, colouring(good, draw), legend(scale)),
-      el('div', { class: 'scroll' }, sideTable(good, scale)));
-  };
-  draw();
+  const body = coloured(good, (scale) =>
+    [el('div', { class: 'scroll' }, sideTable(good, scale))]);
   const left = ids.length - all.length;
   return [el('h2', {}, title), ...all.filter((t) => t.error).map(broken), body,
     left > 0 ? note(`${left} more are not shown.`) : null];
@@ -494,15 +487,8 @@ function grow(trajectories) {
 async function treeView(i) {
   const all = (await some((await groupOf(i)).slice(0, MOST)))
     .filter((t) => !t.error);
-  const body = el('div');
-  settled(all);
-  const draw = () => {
-    const scale = limits(all, colour);
-    body.replaceChildren(
-      el('div', { class: 'bar' }, colouring(all, draw), legend(scale)),
-      el('ul', { class: 'tree' }, branch(grow(all), scale)));
-  };
-  draw();
+  const body = coloured(all, (scale) =>
+    [el('ul', { class: 'tree' }, branch(grow(all), scale))]);
   return [el('h2', {}, 'The group as a tree'),
     note('What several trajectories share stands once; a step to the right is a'
       + ' choice between ways to go on.'), body];

@@ -1,4 +1,4 @@
-"""Runs code behind every layer it is told to use, or not at all.
+"""Runs code behind all layers of its order, or not at all.
 
   python -s -S -P agentrl/tool/sandbox/native/__main__.py < order
 
@@ -51,7 +51,7 @@ def main() -> None:
   libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL)
   if os.getppid() != order.parent:  # it was gone before
     os._exit(program.ENDS['refused'])
-  # Whoever asks to stop while the inner process starts is heard after that.
+  # A stop signal is delivered only after the inner process has started.
   signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
   nobody = 'nobody' in order.layers
   order.user = namespaces.user_of(os.getpid()) if nobody else None
@@ -64,10 +64,10 @@ def main() -> None:
   signal.signal(signal.SIGTERM, lambda *_: os.kill(child, signal.SIGKILL))
   signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
   os.close(complain)
-  said = os.read(complaint, 4096).decode()  # nothing, once the code may run
+  reason = os.read(complaint, 4096).decode()  # nothing, once the code may run
   ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-  if said:
-    _refuse(said)
+  if reason:
+    _refuse(reason)
   # The code may choose its status: it must not look as if it had not run.
   ended = program.ENDS['error'] if ended == program.ENDS['refused'] else ended
   os._exit(ended if ended >= 0 else 128 - ended)
@@ -106,7 +106,10 @@ def _inner(libc: ctypes.CDLL, order: Order, complain: int) -> None:
 def _shut_in(libc: ctypes.CDLL, order: Order) -> None:
   """Every layer, the widest first: each next one needs what it takes away."""
   os.umask(0o022)
-  _plain_handles()
+  # No input, one output for both, and where to complain (3).
+  os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+  os.dup2(1, 2)
+  os.closerange(4, 4096)
   folder = 'namespaces' in order.layers
   if folder:
     namespaces.enter(libc, order.see, order.hidden, order.folder)
@@ -118,21 +121,20 @@ def _shut_in(libc: ctypes.CDLL, order: Order) -> None:
     change = [namespaces.BOX, os.devnull] if folder else []
     landlock.restrict(libc, order.see, order.hidden, change)
   if 'nobody' in order.layers:
-    _become(namespaces.NOBODY if folder else order.user)
-  _drop_capabilities(libc)
+    user = namespaces.NOBODY if folder else order.user
+    os.setgroups([])
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
+  head = (ctypes.c_uint32 * 2)(0x20080522, 0)
+  nothing = (ctypes.c_uint32 * 6)()
+  if libc.syscall(_CAPSET[os.uname().machine], head, nothing):
+    raise OSError(ctypes.get_errno(), 'to drop capabilities')
   libc.prctl(_DUMPABLE, 0, 0, 0, 0)  # no core file either
   libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL)  # a new user had cleared it
   signal.signal(signal.SIGTERM, signal.SIG_DFL)
   signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
   if 'seccomp' in order.layers:
     seccomp.install(libc, folder)
-
-
-def _plain_handles() -> None:
-  """No input, one output for both, and where to complain (3)."""
-  os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-  os.dup2(1, 2)
-  os.closerange(4, 4096)
 
 
 def _limit(order: Order) -> None:
@@ -177,7 +179,7 @@ def _others(order: Order) -> int:
 
 
 def _threads(process: str, user: int) -> int:
-  """How many the process has; none if it is another user's, or has ended."""
+  """Thread count of a process; 0 if it is another user's, or has ended."""
   try:
     with open(f'/proc/{process}/status', encoding='utf-8') as lines:
       fields = dict(line.split(':', 1) for line in lines)
@@ -185,19 +187,6 @@ def _threads(process: str, user: int) -> int:
     return 0
   own = int(fields['Uid'].split()[0]) == user
   return int(fields['Threads']) if own else 0
-
-
-def _become(user: int) -> None:
-  os.setgroups([])
-  os.setresgid(user, user, user)
-  os.setresuid(user, user, user)
-
-
-def _drop_capabilities(libc: ctypes.CDLL) -> None:
-  head = (ctypes.c_uint32 * 2)(0x20080522, 0)
-  nothing = (ctypes.c_uint32 * 6)()
-  if libc.syscall(_CAPSET[os.uname().machine], head, nothing):
-    raise OSError(ctypes.get_errno(), 'to drop capabilities')
 
 
 main()

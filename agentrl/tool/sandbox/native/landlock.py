@@ -21,13 +21,10 @@ _SCOPES = 3  # abstract sockets, signals
 
 
 def rights(version: int) -> tuple[int, int, int]:
-  """Of files, of the network, of scopes: what the version can hold back."""
+  """Rights that the version can restrict: of files, network and scopes."""
   files = {1: 13, 2: 14, 3: 15, 4: 15}.get(version, 16)
-  return (
-    (1 << files) - 1,
-    _TCP if version >= 4 else 0,
-    _SCOPES if version >= 6 else 0,
-  )
+  network = _TCP if version >= 4 else 0
+  return (1 << files) - 1, network, _SCOPES if version >= 6 else 0
 
 
 def _checked(result: int) -> int:

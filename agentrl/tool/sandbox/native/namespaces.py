@@ -42,7 +42,7 @@ def user_of(process: int) -> int:
 
 
 def _maps(kind: str, number: int) -> bool:
-  """Whether users, or groups, of that number exist in this container."""
+  """True if users, or groups, of that number exist in this container."""
   with open(f'/proc/self/{kind}_map', encoding='ascii') as lines:
     ranges = [map(int, line.split()) for line in lines]
   return any(first <= number < first + size for first, _, size in ranges)
@@ -72,20 +72,16 @@ def fork(
   _checked(number, 'new namespaces')
   os.close(ready)
   try:
-    _map_users(number, user)
+    place = f'/proc/{number}/'
+    also = '' if user is None else f'\n{NOBODY} {user} 1'
+    if user is None:
+      _write(place + 'setgroups', 'deny')
+    for kind, own in (('uid', os.geteuid()), ('gid', os.getegid())):
+      _write(f'{place}{kind}_map', f'{own} {own} 1{also}')
     os.write(go, b'.')
   finally:
     os.close(go)  # without the dot it gives up
   return number
-
-
-def _map_users(number: int, user: int | None) -> None:
-  place = f'/proc/{number}/'
-  also = '' if user is None else f'\n{NOBODY} {user} 1'
-  if user is None:
-    _write(place + 'setgroups', 'deny')
-  for kind, own in (('uid', os.geteuid()), ('gid', os.getegid())):
-    _write(f'{place}{kind}_map', f'{own} {own} 1{also}')
 
 
 def _write(path: str, text: str) -> None:
@@ -122,7 +118,11 @@ def enter(
   for path in hidden:
     if os.path.isdir(path):
       _mount(libc, 'tmpfs', path, 'tmpfs', tied | _READ_ONLY, 'size=4k')
-  _repeat_links()
+  # /lib and the like, where they are links: the loader looks there.
+  for entry in os.scandir('/old'):
+    here = '/' + entry.name
+    if entry.is_symlink() and not os.path.lexists(here):
+      os.symlink(os.readlink(entry.path), here)
   os.mkdir(BOX)
   _mount(
     libc, 'tmpfs', BOX, 'tmpfs', tied, f'size={size},nr_inodes=1024,mode=777'
@@ -154,11 +154,3 @@ def _show(libc: ctypes.CDLL, path: str) -> None:
   _mount(
     libc, None, path, None, _REMOUNT | _BIND | _READ_ONLY | _NO_SUID | flags
   )
-
-
-def _repeat_links() -> None:
-  """/lib and the like, where they are links: the loader looks there."""
-  for entry in os.scandir('/old'):
-    here = '/' + entry.name
-    if entry.is_symlink() and not os.path.lexists(here):
-      os.symlink(os.readlink(entry.path), here)

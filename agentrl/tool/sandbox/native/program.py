@@ -5,9 +5,13 @@ import types
 
 # How a program ends -> the exit status that tells of it; 0 is well.
 ENDS = {
-  'error': 1, 'memory': 81, 'processes': 82, 'files': 83, 'network': 84,
+  'error': 1,
+  'memory': 81,
+  'processes': 82,
+  'files': 83,
+  'network': 84,
   'refused': 85,
-}  # fmt: skip
+}
 _NAME = '<code>'
 _NO_NETWORK = 101  # ENETUNREACH
 _NO_PROCESS = 11  # EAGAIN
@@ -28,52 +32,44 @@ def run(code: str, packages: list[str]) -> int:
   end = 0
   try:
     exec(compile(code, _NAME, 'exec'), main.__dict__)
-    _join()
+    threading = sys.modules.get('threading')
+    for thread in threading.enumerate() if threading else ():
+      if thread is not threading.main_thread() and not thread.daemon:
+        thread.join()
   except SystemExit as leave:
-    end = _leave(leave)
+    if isinstance(leave.code, str):
+      _print(leave.code + '\n')
+    end = ENDS['error'] if leave.code else 0
   except BaseException as error:
     end = ENDS[_kind(error)]
-    _print(_told(error, code))
+    _print(_traceback(error, code))
   _print('')
   return end
 
 
-def _join() -> None:
-  threading = sys.modules.get('threading')
-  for thread in threading.enumerate() if threading else ():
-    if thread is not threading.main_thread() and not thread.daemon:
-      thread.join()
-
-
-def _leave(leave: SystemExit) -> int:
-  if isinstance(leave.code, str):
-    _print(leave.code + '\n')
-  return ENDS['error'] if leave.code else 0
-
-
 def _print(text: str) -> None:
-  """Where the process prints, wherever the code has turned `print` to."""
+  """Prints to the process's own stdout, even if the code has redirected it."""
   try:
     print(text, end='', flush=True, file=sys.__stdout__)
   except (OSError, ValueError):  # the code has closed the output
     return
 
 
-def _told(error: BaseException, code: str) -> str:
+def _traceback(error: BaseException, code: str) -> str:
   """The traceback, from the code's own first line on."""
   import linecache
   import traceback
 
   linecache.cache[_NAME] = (len(code), None, code.splitlines(True), _NAME)
   traceback.clear_frames(error.__traceback__)  # memory to say it with
-  shown = traceback.TracebackException.from_exception(error)
-  while shown.stack and shown.stack[0].filename != _NAME:
-    shown.stack.pop(0)
-  return ''.join(shown.format())
+  trace = traceback.TracebackException.from_exception(error)
+  while trace.stack and trace.stack[0].filename != _NAME:
+    trace.stack.pop(0)
+  return ''.join(trace.format())
 
 
 def _kind(error: BaseException | None) -> str:
-  """What stopped the code, read from the error or one that led to it."""
+  """Kind of fault, from the error or one that led to it."""
   while error is not None:
     if isinstance(error, MemoryError):
       return 'memory'

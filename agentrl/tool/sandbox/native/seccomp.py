@@ -111,17 +111,12 @@ def _one_of(arg: int, values: tuple[int, ...], error: int) -> bytes:
 
 def _masked(arg: int, mask: int, value: int, error: int) -> bytes:
   """Allows the call if argument & mask == value."""
-  return (
-    _word(arg)
-    + _op(_AND, mask)
-    + _op(_EQUAL, value, 0, 1)
-    + _return(_ALLOW)
-    + _refuse(error)
-  )
+  masked = _word(arg) + _op(_AND, mask)
+  return masked + _for_each((value,), _return(_ALLOW)) + _refuse(error)
 
 
 def _rules(folder: bool) -> dict[str, bytes]:
-  """What is allowed with some arguments only: name -> end of the program.
+  """Filters of calls allowed with some arguments only: name -> program.
 
   The process may signal itself and start threads. A missing call is refused
   as such where libc then takes an older one that can be judged, and where
@@ -134,6 +129,9 @@ def _rules(folder: bool) -> dict[str, bytes]:
   me = (os.getpid(),)
   to_nobody = _word(4) + _op(_EQUAL, 0, 0, 3) + _word(4, high=True)
   to_nobody += _op(_EQUAL, 0, 0, 1) + _return(_ALLOW)
+  locks = _word(1) + _for_each(_LOCKS, _refuse(0))
+  private = _word(1) + _op(_AND, _PRIVATE)
+  private += _for_each((_PRIVATE,), _return(_ALLOW))
   out = {
     'clone': _masked(
       0, _CLONE_THREAD | _CLONE_NEW, _CLONE_THREAD, errno.EAGAIN
@@ -146,18 +144,9 @@ def _rules(folder: bool) -> dict[str, bytes]:
     'kill': _one_of(0, me, errno.EPERM),
     'tgkill': _one_of(0, me, errno.EPERM),
     'ioctl': _one_of(1, _IOCTLS, errno.ENOTTY),
-    'fcntl': (
-      _word(1)
-      + _for_each(_LOCKS, _refuse(0))
-      + _one_of(1, _FCNTLS, errno.EPERM)
-    ),
+    'fcntl': locks + _one_of(1, _FCNTLS, errno.EPERM),
     'flock': _refuse(errno.ENOSYS),
-    'futex': (
-      _word(1)
-      + _op(_AND, _PRIVATE)
-      + _for_each((_PRIVATE,), _return(_ALLOW))
-      + _one_of(1, (_WAKE,), errno.EAGAIN)
-    ),
+    'futex': private + _one_of(1, (_WAKE,), errno.EAGAIN),
     'prlimit64': _one_of(0, (0,), errno.EPERM),
     'socket': _refuse(errno.ENETUNREACH),
     'connect': _refuse(errno.ENETUNREACH),

@@ -8,7 +8,7 @@ import struct
 
 import pytest
 
-from agentrl.tool.sandbox.native import landlock, seccomp
+from agentrl.tool.sandbox.native import seccomp
 
 ARCH = {'x86_64': 0xC000003E, 'aarch64': 0xC00000B7}
 ALLOW, KILL, GRANTED = 'allow', 'kill', 0  # granted: by no kernel
@@ -146,29 +146,3 @@ def test_without_a_folder_files_are_opened_to_read_only(machine, flags, want):
   assert judge(machine, calls['openat'], (3, 1, flags), folder=False) == want
   for name in ('mkdirat', 'unlinkat', 'fchmodat', 'ftruncate', 'renameat2'):
     assert judge(machine, calls[name], folder=False) == errno.EPERM
-
-
-def test_landlock_asks_no_version_for_what_it_does_not_know():
-  assert [landlock.rights(v) for v in (1, 2, 3, 4, 5, 6, 9)] == [
-    (0x1FFF, 0, 0),
-    (0x3FFF, 0, 0),
-    (0x7FFF, 0, 0),
-    (0x7FFF, 3, 0),
-    (0xFFFF, 3, 0),
-    (0xFFFF, 3, 3),
-    (0xFFFF, 3, 3),
-  ]
-
-
-def test_landlock_names_all_but_the_hidden(tmp_path):
-  for name in ('a/b/x', 'a/c/y', 'd/z'):
-    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-    (tmp_path / name).touch()
-  (tmp_path / 'a' / 'link').symlink_to(tmp_path / 'a' / 'b')
-  root = str(tmp_path)
-  assert list(landlock.spread(root, [])) == [root]
-  assert list(landlock.spread(root, [root + '/a/b'])) == [
-    root + '/a/c',
-    root + '/d',
-  ]
-  assert not list(landlock.spread(root + '/a/b', [root + '/a/b']))

@@ -1,0 +1,24 @@
+"""Sizes of benchmarks, which are flags: light, for a quick --help."""
+
+from typing import NamedTuple
+
+
+class AdvantageBenchSize(NamedTuple):
+  """Sizes of the batch, and the repeats of each figure."""
+
+  trajectories: int = 512
+  turns: int = 30
+  tokens: int = 8192
+  repeats: int = 5
+
+
+class SlowEnvBenchSize(NamedTuple):
+  """Sizes of the rollouts, and how long calls of the environment take."""
+
+  count: int = 64  # type: ignore[assignment]  # trajectories
+  slots: int = 16  # of the engine
+  sessions: int = 32  # under way
+  turns: int = 4  # of each
+  median: float = 0.3  # seconds of a tool call
+  long: float = 5.0  # seconds that 2% of calls exceed
+  repeats: int = 3

@@ -1,0 +1,159 @@
+"""Hooks of the training loop: logs, evaluation, checkpoints, early stops.
+
+Each is a loop.Hook: called after every step as hook(steps done, state, metrics,
+aux), in the order in which they stand here.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from agentrl.log.metrics import DelayedFetch
+from agentrl.log.sample import TrajectoryLogger
+from agentrl.preemption import Stopped
+from agentrl.types import TrainState
+
+MAX_NONFINITE_UPDATES = 10  # in a row; then the run stops
+
+
+class LogMetrics:
+  """Writes the metrics of a step once the next one is on its way."""
+
+  def __init__(
+    self,
+    sinks: Sequence[Callable[..., None]],
+    phase_at: Callable[[int], str],
+    clock: Callable[[], float],
+    shape: tuple[int, ...] = (),
+  ):
+    """Takes where rows go and what is written beside the metrics.
+
+    Args:
+      sinks: (step, scalars, phase=name) -> None
+      phase_at: steps done -> name of the stage that did the last one
+      clock: seconds this run has been under way, over all its restarts
+      shape: of every metric; [S] where S seeds are measured at once
+    """
+    self._sinks, self._phase_at, self._clock = sinks, phase_at, clock
+    self._delayed = DelayedFetch(shape)
+
+  def __call__(self, step, state, metrics, aux) -> None:
+    if row := self._delayed.push(step, metrics):
+      self.write_metrics(*row, self._phase_at(row[0]))
+
+  def drain(self) -> None:
+    """Writes what is still on its way."""
+    if row := self._delayed.drain():
+      self.write_metrics(*row, self._phase_at(row[0]))
+
+  def write_metrics(self, step: int, scalars: dict, phase: str) -> None:
+    for sink in self._sinks:
+      sink(step, scalars | {'time/seconds': self._clock()}, phase=phase)
+
+
+class LogTrajectories:
+  """Hands the trajectories that the update sampled to the log, a step late."""
+
+  def __init__(self, logger: TrajectoryLogger, phase_at: Callable[[int], str]):
+    self.drain, self._push = logger.drain, logger.push
+    self._phase_at = phase_at
+
+  def __call__(self, step, state, metrics, aux) -> None:
+    self._push(step, self._phase_at(step), aux)
+
+
+@dataclasses.dataclass
+class Evaluate:
+  """Plays held-out tasks when they are due."""
+
+  evaluate: Callable[[TrainState, int], dict[str, float]]
+  due: Callable[[int], bool]
+  log: LogMetrics
+  drain: Callable[[], None] = lambda: None  # writes what other logs still hold
+
+  def __call__(self, step, state, metrics, aux) -> None:
+    if self.due(step):
+      self.log.drain()
+      self.drain()
+      self.log.write_metrics(step, self.evaluate(state, step), 'eval')
+
+
+@dataclasses.dataclass
+class Checkpoint:
+  """Saves the state every so many steps and after the last one.
+
+  A state is saved after its rows: a resumed run must find the row of every
+  step that it does not repeat. So `save` flushes all logs first.
+  """
+
+  save: Callable[[int, TrainState], None]
+  _: dataclasses.KW_ONLY
+  every: int
+  last: int
+  saved: int = 0  # step of the newest checkpoint, or where the run began
+
+  def __call__(self, step, state, metrics, aux) -> None:
+    if step % self.every == 0 or step == self.last:
+      self.save_if_unsaved(step, state)
+
+  def save_if_unsaved(self, step: int, state: TrainState) -> None:
+    if step > self.saved:
+      self.save(step, state)
+      self.saved = step
+
+
+class NotFiniteError(ArithmeticError):
+  """Too many updates in a row had no finite gradient."""
+
+
+class StopOnNonFinite:
+  """Ends a run whose updates are skipped; `count` is a sink of LogMetrics."""
+
+  def __init__(self, checkpoint: Checkpoint):
+    self._checkpoint, self._skipped = checkpoint, np.int32(0)
+
+  def count(self, step: int, scalars: dict, *, phase: str) -> None:
+    if phase != 'eval':
+      skips = np.asarray(scalars.get('policy/nonfinite_skips', 0)) == 1
+      self._skipped = np.where(skips, self._skipped + 1, 0)
+
+  def __call__(self, step, state, metrics, aux) -> None:
+    if np.any(self._skipped >= MAX_NONFINITE_UPDATES):
+      self._checkpoint.save_if_unsaved(step, state)
+      raise NotFiniteError(
+        f'{MAX_NONFINITE_UPDATES} updates in a row had no finite gradient at'
+        f' step {step}; the state is saved; lower role.policy.lr or look at the'
+        ' last lines of metrics.jsonl'
+      )
+
+
+class StopOnSignal:
+  """Ends a run between two steps, or while the loop inside of it collects.
+
+  The loop runs inside `with`, so that a Stopped of the sampler is met by the
+  state of the last step too.
+  """
+
+  def __init__(
+    self, check: Callable[[], None], checkpoint: Checkpoint, *, last: int
+  ):
+    """Takes check: raises Stopped when the run is to end."""
+    self._check, self._checkpoint, self._last = check, checkpoint, last
+    self._at = 0, None
+
+  def __enter__(self) -> 'StopOnSignal':
+    return self
+
+  def __call__(self, step, state, metrics, aux) -> None:
+    self._at = step, state
+    if step < self._last:
+      self._check()
+
+  def __exit__(self, kind, error, trace) -> None:
+    if isinstance(error, Stopped):
+      self._checkpoint.save_if_unsaved(*self._at)
+      raise Stopped(
+        f'stopped by {error} after step {self._at[0]}, the state is saved; the'
+        ' same command goes on'
+      ) from None

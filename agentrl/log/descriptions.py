@@ -1,0 +1,116 @@
+"""Descriptions of metrics: what each number of metrics.jsonl is, and its unit.
+
+Names are patterns: `*` is any text. The first pattern that fits describes a
+metric, so that special names stand before general ones.
+"""
+
+import fnmatch
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Description(NamedTuple):
+  unit: str  # '' for a plain number
+  meaning: str
+
+
+_OF_STREAM = 'advantages of the stream, after its links: '
+METRICS: Mapping[str, Description] = {
+  name: Description(unit, meaning)
+  for name, unit, meaning in (
+    ('eval/success', 'share', 'held-out episodes that were solved'),
+    ('eval/score', '', 'mean outcome of held-out episodes'),
+    ('eval/ci_low', 'share', 'low end of the 95% interval of success'),
+    ('eval/ci_high', 'share', 'high end of the 95% interval of success'),
+    ('eval/solved', 'episodes', 'held-out episodes that were solved'),
+    ('eval/episodes', 'episodes', 'held-out episodes that were scored'),
+    ('eval/unscored', 'episodes', 'episodes left out, their environment broke'),
+    ('eval/tasks', 'tasks', 'different held-out tasks'),
+    ('eval/turns', 'turns', 'mean length of a held-out episode'),
+    ('eval/turns_solved', 'turns', 'mean length of a solved episode'),
+    ('eval/ended/*', 'share', 'held-out episodes that ended so'),
+    ('rollout/success', 'share', 'sampled trajectories that were solved'),
+    ('rollout/return', 'reward', 'mean sum of rewards of a trajectory'),
+    ('rollout/turns', 'turns', 'mean length of a trajectory'),
+    ('rollout/tokens', 'tokens', 'sampled in this step, thrown away or not'),
+    ('rollout/env_steps', 'steps', 'of environments in this training step'),
+    ('rollout/attempts', 'trajectories', 'sampled in this step'),
+    ('rollout/entropy', 'nats', 'policy entropy at a sampled token'),
+    ('rollout/unscored', 'trajectories', 'whose environment broke'),
+    ('rollout/invalid', 'share', 'turns whose action was not understood'),
+    ('rollout/progress', 'per turn', 'how much nearer the solution is'),
+    ('rollout/switch', 'share', 'turns that chose a new subgoal'),
+    ('rollout/cut', 'observations', 'that were shortened to fit'),
+    ('rollout/fault/*', 'trajectories', 'lost to this environment error'),
+    ('rollout/engine/prefilled', 'tokens', 'of prompts that were computed'),
+    ('rollout/engine/prefix_hits', 'tokens', 'of prompts reused from a cache'),
+    ('rollout/engine/decoded', 'tokens', 'sampled by the engine'),
+    ('rollout/engine/discarded', 'tokens', 'sampled past a message end'),
+    ('rollout/engine/evicted', 'slots', 'whose cached prefix was given up'),
+    ('rollout/engine/rounds', 'rounds', 'of the engine'),
+    ('rollout/service/*', '', 'count of a judge or simulated user'),
+    ('rollout/*', 'per turn', 'column of the environment or a reward'),
+    ('advantage/*/abs_mean', '', _OF_STREAM + 'mean size'),
+    ('advantage/*/std', '', 'mean standard deviation within a group'),
+    (
+      'advantage/*/zero_variance_frac',
+      'share',
+      'groups whose members are all alike, which teach nothing',
+    ),
+    ('advantage/*/gate', '', 'mean weight of the stream, by its gate'),
+    ('advantage/*/kept', 'share', 'tokens that a mask left in the loss'),
+    ('advantage/*', '', 'reported by a link of the stream'),
+    ('loss/total', '', 'sum of all terms, each by its coefficient'),
+    ('loss/*', '', 'loss term, before its coefficient'),
+    ('logp/sampler_mismatch', 'nats', 'mean |learner - sampler| log-prob'),
+    ('logp/sampler_mismatch_max', 'nats', 'largest |learner - sampler|'),
+    ('time/seconds', 's', 'under way, over all restarts'),
+    ('prm/kl', 'nats', 'PRM against its reference, a token'),
+    ('prm/pair_accuracy', 'share', 'solved-failed pairs in the right order'),
+    ('prm/pairs', 'pairs', 'solved and failed of one task'),
+    ('prm/reward_size', '', 'mean size of a step reward'),
+    ('prm/truth_correlation', '', 'step rewards with true progress'),
+    ('progress/error', '', 'of the sums of redistributed rewards'),
+    ('progress/truth_correlation', '', 'progress rewards with true progress'),
+    ('information/mean', 'nats', 'log-prob gained by an observation'),
+    ('blend/*', 'share', 'weight of a reward term in the blend'),
+    (
+      '*/explained_variance',
+      'share',
+      'variance of targets that values explain',
+    ),
+    ('*/grad_norm', '', 'norm of the gradient, before clipping'),
+    ('*/nonfinite_skips', 'share', 'updates skipped for a non-finite gradient'),
+    ('*/max_logit', '', 'largest attention logit'),
+    ('*/ratio', '', 'mean importance ratio, new policy over old'),
+    ('*/approx_kl', 'nats', 'KL of the old policy to the new, k3 estimate'),
+    ('*/clip_frac_low', 'share', 'tokens clipped at the low bound'),
+    ('*/clip_frac_high', 'share', 'tokens clipped at the high bound'),
+    ('*/clip_dual', 'share', 'tokens clipped by the dual bound'),
+    ('*/kl', 'nats', 'KL to the reference policy, a token'),
+    ('*/entropy', 'nats', 'entropy at a trained token'),
+    ('*/nll', 'nats', 'negative log-prob of a trained token'),
+    ('*/divergence', '', 'divergence of the old policy and the new'),
+    ('*/error', '', 'half the squared error of values'),
+    ('*_explained', 'share', 'variance of targets that values explain'),
+    ('*clip', 'share', 'what lies outside the clip'),
+    ('*/mask', 'share', 'tokens left out of the loss'),
+    ('*/held', 'share', 'tokens held by a KL penalty'),
+    ('*/spared', 'share', 'tokens left out for their covariance'),
+    ('*/outside', 'share', 'tokens outside the entropy bounds'),
+    ('*/gate', '', 'mean factor of a soft clip'),
+    ('*/future', '', 'mean weight by what follows a token'),
+    ('*/suffix', '', 'mean ratio of what follows a token'),
+    ('*/good', 'share', 'tokens of trajectories to imitate'),
+    ('*/floor', 'share', 'tokens at the floor of the ratio'),
+    ('*/loss', '', "loss of the network's own training"),
+  )
+}
+
+
+def describe(name: str) -> Description | None:
+  """The description of a metric, or None."""
+  for pattern, description in METRICS.items():
+    if fnmatch.fnmatchcase(name, pattern):
+      return description
+  return None

@@ -1,0 +1,43 @@
+"""Generalised advantage estimation.
+
+  δ_t = r_t + γ V_{t+1} − V_t;   A_t = δ_t + γ λ A_{t+1}        (1506.02438)
+
+V and A are 0 beyond the end: what was cut short is not bootstrapped.
+"""
+
+import chex
+
+from agentrl import segment
+from agentrl.types import Array
+
+
+def gae_turns(
+  reward: Array, value: Array, valid: Array, *, gamma: float, lam: float
+) -> Array:
+  """A_k over the valid turns of each trajectory, all [B, K]; 0 elsewhere."""
+  chex.assert_equal_shape([reward, value, valid])
+  delta = reward + gamma * segment.next_turn(value, valid) - value
+  return segment.accumulate_turns(delta, gamma * lam, valid)
+
+
+def gae_tokens(
+  reward: Array,
+  value: Array,
+  mask: Array,
+  traj: Array,
+  turn: Array,
+  valid: Array,
+  *,
+  gamma: float,
+  lam: float,
+) -> Array:
+  """A_t over the masked tokens of a trajectory, whatever rows they stand in.
+
+  Args:
+    reward, value, mask, traj, turn: [N, T]
+    valid: [B, K] bool, turns that are followed by the next one
+  """
+  chex.assert_equal_shape([reward, value, mask, traj, turn])
+  ids = mask, traj, turn, valid
+  delta = reward + gamma * segment.next_token(value, *ids) - value
+  return segment.accumulate_tokens(delta, gamma * lam, *ids)

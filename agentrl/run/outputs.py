@@ -1,0 +1,91 @@
+"""Files of a run: metrics, trajectories and checkpoints, a folder a seed."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from agentrl import checkpoint, distributed
+from agentrl.log import metrics, trajectories, wandb_tracker
+from agentrl.run import build, describe, seed_axis, trajectory_log
+from agentrl.run import workdir as workdir_lib
+
+
+class RunOutputs:
+  """Writes each seed's part of what the loop has, once it has caught up.
+
+  A seed that was resumed after a later step than the others waits for them;
+  until then nothing of it is written.
+  """
+
+  def __init__(
+    self,
+    axis: seed_axis.SeedAxis,
+    experiments: Sequence[build.Experiment],
+    workdirs: Sequence[str],
+    checkpoints: Sequence[checkpoint.Checkpoints],
+    resumed: Sequence[int | None],
+    checks: Sequence[Callable[[], None]],
+  ):
+    """Takes resumed: the step each was resumed after."""
+    self._axis, self._experiments = axis, experiments
+    self._checkpoints, self._resumed = checkpoints, resumed
+    first = distributed.first()
+    self._writers, self._logs = [], []
+    each = zip(experiments, workdirs, resumed, checks, strict=True)
+    for s, w, at, check in each:
+      if first:
+        workdir_lib.keep_config(s.config, w)
+      self._writers.append(open_writer(s, w, at, check))
+      self._logs.append(
+        trajectories.TrajectoryWriter(
+          w, resume_after=at, active=first, check=check
+        )
+      )
+
+  def write(self, step: int, scalars: Mapping[str, Any], *, phase: str) -> None:
+    for i in self._seeds_at(step):
+      mine = seed_axis.of_seed(scalars, i)
+      self._writers[i].write(step, mine, phase=phase)
+
+  def log(self, step: int, phase: str, sample) -> None:
+    """Writes sampled trajectories, host arrays."""
+    for i in self._seeds_at(step):
+      mine = self._axis.seed(sample, i)
+      log = self._logs[i]
+      trajectory_log.write(self._experiments[i], log, step, phase, mine)
+
+  def save(self, step: int, state: Any, meta: dict[str, Any]) -> None:
+    for x in (*self._writers, *self._logs):
+      x.flush()
+    states = self._axis.unstack(state)
+    for i in self._seeds_at(step):
+      self._checkpoints[i].save(step, states[i], meta)
+
+  def close(self) -> None:
+    for x in (*self._writers, *self._logs):
+      x.close()
+
+  def _seeds_at(self, step: int) -> Iterator[int]:
+    """Seeds that do not wait at this step."""
+    for i, at in enumerate(self._resumed):
+      if at is None or step > at:
+        yield i
+
+
+def open_writer(
+  s: build.Experiment, workdir: str, resumed, check=lambda: None
+) -> metrics.MetricsWriter:
+  """Opens what writes the run's metrics, with the tracker that it wants."""
+  c, first = s.config, distributed.first()
+  tracker = None
+  if c.log.wandb and first:
+    tracker = wandb_tracker.Tracker(
+      c.log.wandb, workdir, resume_after=resumed, config=c.to_dict()
+    )
+  return metrics.MetricsWriter(
+    workdir,
+    resume_after=resumed,
+    header=describe.header(s, workdir),
+    active=first,
+    tracker=tracker,
+    check=check,
+  )

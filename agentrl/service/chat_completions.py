@@ -1,0 +1,334 @@
+"""Service of an OpenAI-compatible server: POST <address>/chat/completions.
+
+What was answered is kept in a file, a JSON object a line, and is never paid for
+again: a run that is resumed gets the same answers. The key is read from the
+environment and is in no message, file or error.
+"""
+
+import collections
+import dataclasses
+import email.utils
+import hashlib
+import http.client
+import json
+import math
+import os
+import pathlib
+import random
+import re
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from agentrl.service.base import ServiceFault
+from agentrl.text.message import Message
+
+WAIT = 60.0  # most seconds between two tries
+_AGAIN = {408, 409, 429}  # and 500 and more: another try may succeed
+_SHOWN = 200  # characters of a server's error
+
+
+@dataclasses.dataclass(frozen=True)
+class Endpoint:
+  """A model of a server, and what may be spent on it."""
+
+  address: str  # https://HOST/v1
+  model: str
+  key_env: str = 'OPENAI_API_KEY'  # environment variable of the key; '': none
+  temperature: float = 1.0
+  max_tokens: int = 32  # of an answer
+  timeout: float = 60.0  # seconds for an answer
+  tries: int = 6  # of one call
+  per_minute: int = 0  # requests; 0: any number
+  input_price: float = 0.0  # of a million tokens
+  output_price: float = 0.0
+  budget: float = 0.0  # most that is spent, in units of the prices; 0: any
+
+
+def check(endpoint: Endpoint) -> None:
+  """Raises ValueError, one sentence, for an endpoint that cannot be asked."""
+  parts = urllib.parse.urlsplit(endpoint.address)
+  if parts.scheme not in ('http', 'https') or not parts.hostname:
+    raise ValueError(
+      f'address={endpoint.address!r} is no address of a server; write it as'
+      " 'https://HOST/v1'"
+    )
+  if parts.username or parts.password or parts.query:
+    raise ValueError(
+      f'the address of {parts.hostname} holds a user, a password or a query,'
+      ' which would be written to the run folder; leave them out, and name the'
+      " key's environment variable as key_env"
+    )
+  if not endpoint.model.strip():
+    raise ValueError("model='' names no model of the server; set it")
+  if endpoint.budget and not (endpoint.input_price or endpoint.output_price):
+    raise ValueError(
+      f'budget={endpoint.budget} needs the prices of a million tokens; set'
+      ' input_price and output_price'
+    )
+  # Not shown: it may be the key itself.
+  if endpoint.key_env and not re.fullmatch(r'[A-Za-z_]\w*', endpoint.key_env):
+    raise ValueError(
+      'key_env is no name of an environment variable; export the key in one and'
+      ' set key_env to its name'
+    )
+  key = os.environ.get(endpoint.key_env, '').strip()
+  if endpoint.key_env and not key:
+    raise ValueError(
+      f'key_env={endpoint.key_env!r} is an environment variable that is not'
+      " set; export the server's key in it, or set key_env to '' for a server"
+      ' without keys'
+    )
+  if not re.fullmatch('[!-~]*', key):  # or the error of a header would show it
+    raise ValueError(
+      f'the key in {endpoint.key_env} has characters that no key has; export it'
+      ' again'
+    )
+
+
+class ChatCompletions:
+  """The service of an endpoint; called from several threads at once.
+
+  counts: 'requests' sent, 'retries' among them, tokens 'read' and 'written' by
+    the model.
+  """
+
+  def __init__(
+    self,
+    endpoint: Endpoint,
+    cache: str | os.PathLike[str] | None,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+    now: Callable[[], float] = time.monotonic,
+  ):
+    """Reads the answers that are there.
+
+    Args:
+      cache: file of answers, made with the first one; None: no file
+      sleep, now: the clock
+
+    Raises:
+      ValueError: as `check`.
+    """
+    check(endpoint)
+    self._endpoint, self._sleep, self._now = endpoint, sleep, now
+    self._secret = os.environ.get(endpoint.key_env, '').strip()
+    self._file = None if cache is None else pathlib.Path(cache)
+    self._lock = threading.Lock()
+    self._answers: dict[str, str] = {}
+    self._spent = 0.0
+    self._sent: collections.deque[float] = collections.deque()
+    self._counts: collections.Counter[str] = collections.Counter()
+    if self._file is not None and self._file.exists():
+      self._read(self._file.read_text(encoding='utf-8'))
+
+  @property
+  def spent(self) -> float:
+    """Cost so far, by the prices, with that of runs that were resumed."""
+    return self._spent
+
+  def __call__(self, messages: Sequence[Message], *, seed: int) -> str:
+    body = request_body(self._endpoint, messages, seed)
+    key = _key(self._endpoint, body)
+    with self._lock:
+      if key in self._answers:
+        return self._answers[key]
+    reply, e = self._ask(json.dumps(body).encode()), self._endpoint
+    cost = (reply.read * e.input_price + reply.written * e.output_price) / 1e6
+    line: dict[str, Any] = {
+      'cost': cost,
+      'read': reply.read,
+      'written': reply.written,
+    }
+    with self._lock:
+      self._spent += cost
+      self._counts.update(read=reply.read, written=reply.written)
+      if not reply.fault:
+        # Another thread may have asked the same meanwhile: the first answer is
+        # the one, as it is after a resume.
+        line |= {'key': key, 'answer': reply.text}
+        self._answers.setdefault(key, reply.text)
+      self._append(line)
+    if reply.fault:
+      raise ServiceFault(f'{e.model} {reply.fault}')
+    return self._answers[key]
+
+  def taken(self) -> dict[str, int]:
+    """The counts since this was called last."""
+    with self._lock:
+      counts, self._counts = self._counts, collections.Counter()
+    names = ('requests', 'retries', 'read', 'written')
+    return {name: counts[name] for name in names}
+
+  def _read(self, text: str) -> None:
+    for line in text.split('\n'):
+      try:
+        entry = json.loads(line)
+        self._spent += entry['cost']
+        self._answers.setdefault(entry['key'], entry['answer'])
+      except (ValueError, KeyError, TypeError):
+        continue  # empty, or cut where a run was killed
+
+  def _append(self, line: dict[str, Any]) -> None:
+    """Adds a line to the file."""
+    if self._file is None:
+      return
+    self._file.parent.mkdir(parents=True, exist_ok=True)
+    with self._file.open('a', encoding='utf-8') as file:
+      file.write(json.dumps(line) + '\n')
+
+  def _ask(self, data: bytes) -> 'Reply':
+    """The reply of the server, after as many tries as may be."""
+    for left in reversed(range(self._endpoint.tries)):
+      self._admit()
+      try:
+        return parse_response(self._post(data))
+      except _Again as error:
+        if not left:
+          raise ServiceFault(
+            f'{self._endpoint.model} gave no answer in'
+            f' {self._endpoint.tries} tries; the last one: {error}'
+          ) from None
+        tried = self._endpoint.tries - left
+        pause = min(WAIT, 2.0 ** (tried - 1) * random.uniform(0.5, 1))
+        self._sleep(max(pause, min(error.seconds, WAIT)))
+        with self._lock:
+          self._counts['retries'] += 1
+    raise AssertionError('there is at least one try')
+
+  def _admit(self) -> None:
+    """Waits for the rate; raises ServiceFault where the budget is spent."""
+    e = self._endpoint
+    while True:
+      with self._lock:
+        if e.budget and self._spent >= e.budget:
+          raise ServiceFault(
+            f'{self._spent:.4f} of budget={e.budget} was spent on {e.model};'
+            ' raise it to go on'
+          )
+        now = self._now()
+        while self._sent and self._sent[0] <= now - 60:
+          self._sent.popleft()
+        if not e.per_minute or len(self._sent) < e.per_minute:
+          self._sent.append(now)
+          self._counts['requests'] += 1
+          return
+        pause = self._sent[0] + 60 - now
+      self._sleep(pause)
+
+  def _post(self, data: bytes) -> bytes:
+    """The body of the response. Raises ServiceFault or _Again."""
+    e = self._endpoint
+    headers = {'Content-Type': 'application/json', 'Accept': 'application/json'}
+    if self._secret:
+      headers['Authorization'] = f'Bearer {self._secret}'
+    url = f'{e.address.rstrip("/")}/chat/completions'
+    request = urllib.request.Request(url, data, headers, method='POST')
+    try:
+      with _OPENER.open(request, timeout=e.timeout) as response:
+        data = response.read()
+        # An answer is written to the run folder, whatever it repeats.
+        return (
+          data.replace(self._secret.encode(), b'***') if self._secret else data
+        )
+    except urllib.error.HTTPError as error:
+      text = self._shown(error.read())
+      why = f'{e.address} answered {error.code}: {text}'
+      if error.code in _AGAIN or error.code >= 500:
+        seconds = retry_after(error.headers.get('Retry-After', ''))
+        raise _Again(why, seconds) from None
+      raise ServiceFault(why) from None
+    except (OSError, http.client.HTTPException) as error:
+      why = self._shown(f'{type(error).__name__}: {error}'.encode())
+      raise _Again(f'{e.address} cannot be reached ({why})') from None
+
+  def _shown(self, data: bytes) -> str:
+    """The beginning of a text without the key, which servers may repeat."""
+    text = ' '.join(data.decode(errors='replace').split())
+    if self._secret:
+      text = text.replace(self._secret, '***')
+    return text[:_SHOWN]
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+  """Refuses redirects, which would carry the key to another server."""
+
+  def redirect_request(self, *_):
+    return None
+
+
+_OPENER = urllib.request.build_opener(_NoRedirect)
+
+
+class _Again(Exception):
+  """A failure that another try may mend."""
+
+  def __init__(self, text: str, seconds: float = 0.0):
+    """seconds: to wait at least."""
+    super().__init__(text)
+    self.seconds = seconds
+
+
+def request_body(
+  endpoint: Endpoint, messages: Sequence[Message], seed: int
+) -> dict[str, Any]:
+  """The JSON body of a request."""
+  return {
+    'model': endpoint.model,
+    'messages': [{'role': m.role, 'content': m.content} for m in messages],
+    'temperature': endpoint.temperature,
+    'max_tokens': endpoint.max_tokens,
+    'seed': seed,
+  }
+
+
+def _key(endpoint: Endpoint, body: dict[str, Any]) -> str:
+  """Content id of a request, to this server."""
+  content = json.dumps([endpoint.address, body], sort_keys=True)
+  return hashlib.sha256(content.encode()).hexdigest()
+
+
+class Reply(NamedTuple):
+  """A response that came."""
+
+  text: str
+  fault: str  # why it is no answer; '': it is one
+  read: int  # tokens
+  written: int  # tokens
+
+
+def parse_response(data: bytes) -> Reply:
+  """The reply in the body of a response. Raises _Again where there is none."""
+  try:
+    response = json.loads(data)
+    choice, usage = response['choices'][0], response.get('usage') or {}
+    message, reason = choice['message'], choice.get('finish_reason')
+    text, refusal = message.get('content'), message.get('refusal')
+    read, written = (
+      int(usage.get(f'{x}_tokens') or 0) for x in ('prompt', 'completion')
+    )
+  except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+    text = f'a body that is no chat completion ({type(error).__name__})'
+    raise _Again(text) from None
+  fault = ''
+  if reason == 'length':
+    fault = f'was cut after {written} tokens; raise max_tokens'
+  elif refusal or reason == 'content_filter' or not isinstance(text, str):
+    fault = f'refused to answer: {str(refusal or reason)[:_SHOWN]}'
+  return Reply(text if isinstance(text, str) else '', fault, read, written)
+
+
+def retry_after(text: str, now: Callable[[], float] = time.time) -> float:
+  """Seconds of a Retry-After header, a number or a date; 0 of anything else."""
+  try:
+    seconds = float(text)
+  except ValueError:
+    try:
+      seconds = email.utils.parsedate_to_datetime(text).timestamp() - now()
+    except ValueError:
+      return 0.0
+  return seconds if 0 < seconds < math.inf else 0.0

@@ -1,0 +1,94 @@
+"""Defaults of a run that begins from a checkpoint: `checkpoint=DIR`.
+
+Those of configs/base.py are for a small model that knows nothing. These are for
+a language model that reasons before it acts; learning rates, clipping and
+groups are those that verl, TRL and SkyRL begin with.
+"""
+
+from typing import Any
+
+from ml_collections import ConfigDict
+
+SCRATCH_LR, LR, LORA_LR = 6e-4, 1e-6, 1e-5  # of the policy
+# Of other roles: from here on a rate is for a network that knows nothing.
+HIGH_LR = 5e-4
+FIELDS: dict[str, Any] = {
+  'micro_batch': 8,
+  'model': dict(dtype='bfloat16', remat='layer'),
+  'rollout': dict(group_size=8, history='full', max_message_tokens=256),
+  'sft': dict(steps=0, lr=1e-5),
+  'eval': dict(episodes=200),
+}
+PREFIX = 'Action:\n'  # a newline ends a token, so an action has the same ones
+ACT = (
+  'Think briefly about what to do. Then end your message with the line'
+  ' "Action:" and, on the line after it, {}.'
+)
+ANSWER = (
+  'Think step by step, then write your final answer as <answer>...</answer>.'
+)
+# How messages of environments that take an answer or a call out of any text
+# are to be written; their own system text says more. All others take an ACT.
+TAGGED = {
+  'jsonl': ANSWER,
+  'reasoning_gym': ANSWER,
+  **dict.fromkeys(
+    ('countdown', 'math_python', 'search_questions', 'shop', 'sql_questions'),
+    'Think step by step before you act.',
+  ),
+}
+# Environments inside jit have no text that explains them.
+RULES = {
+  'sokoban': (
+    'You play Sokoban: push every box onto a target. The board: # wall, _'
+    ' floor, O target, X box, * box on a target, P you, S you on a target. A'
+    ' line below it such as P14X22O33 gives row and column, from 0, of you,'
+    ' the boxes and the targets.'
+  ),
+  'frozen_lake': (
+    'You cross a frozen lake: reach the goal G and keep off the holes H. S is'
+    ' the start, _ is ice and P is you.'
+  ),
+  'bifurcation': (
+    'Choose a direction in every turn. When the text shows the first letter of'
+    ' a direction as a sign, choose that direction.'
+  ),
+}
+MOVES = {
+  'sokoban': 'up, down, left or right',
+  'frozen_lake': 'left, down, right or up',
+  'bifurcation': 'left, right, up or down',
+}
+
+
+def fit(c: ConfigDict, path: str, rank: int) -> None:
+  """Sets the defaults of a run that begins from the checkpoint `path`.
+
+  rank: of the adapters that are trained in its place; 0: none
+  """
+  c.update(FIELDS)
+  c.model.path, c.lora.rank, name = path, rank, c.env.name
+  c.role.policy.update(dict(lr=LORA_LR if rank else LR, b2=0.999, eps=1e-8))
+  if rank:
+    c.sft.lr = 1e-4
+  if c.rollout.kind == 'host':
+    size = c.host.max_observation_tokens
+    c.host.max_observation_tokens = max(size, 512)
+  for field in ('teach', 'rules'):  # of families that leave them out if small
+    if field in c.env:
+      c.env[field] = True
+  if name in TAGGED:
+    c.rollout.system = TAGGED[name]
+    return
+  act = ACT.format(f'one of {MOVES[name]}' if name in MOVES else 'your action')
+  c.rollout.system = f'{RULES[name]} {act}' if name in RULES else act
+  c.rollout.action_prefix = PREFIX
+
+
+def scale_rates(c: ConfigDict) -> None:
+  """Lowers the rates of other trained roles as that of the policy was."""
+  if not c.model.path or c.role.policy.get('lr') not in (LR, LORA_LR):
+    return
+  for name, role in c.role.items():
+    if name != 'policy' and role.get('lr', 0.0) >= HIGH_LR:
+      role.lr *= c.role.policy.lr / SCRATCH_LR

@@ -1,0 +1,128 @@
+"""Writes docs/COMPONENTS.md: every component that a method can name.
+
+  python -m docs.generate.components
+
+All of it is read from what components declare when they are registered.
+"""
+
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+
+from agentrl import cli, registry
+from agentrl.configs import base
+from docs.generate import config
+
+PAGE = 'docs/COMPONENTS.md'
+# Slot -> the config field that names components of it.
+FIELDS = {slot: slot for slot in registry.SLOTS} | {
+  'rollout': 'rollout.kind',
+  'link': 'stream.*',
+  'loss_aggregation': 'loss_aggregation.*',
+}
+_HEAD = """\
+# Components
+
+Made by `python -m docs.generate.components` from the registered functions; do
+not edit it.
+
+A method names components for every slot of the loop
+([GLOSSARY.md](GLOSSARY.md)). A component *needs* what others *provide*; a
+config in which something is missing is refused before anything is compiled.
+`signal:x` is an array of the update, `term:x` and `column:x` are parts of a
+turn ([BATCH.md](BATCH.md)), `output:x` is computed by a network, `role:x` is a
+network, `target:x` is fitted by a critic, `span:x` is a part of a message,
+`reading:x` is the same actions in another context. `{x}` stands for a
+hyper-parameter, and `*by` for a column for each of its names.
+
+Hyper-parameters are set by `--config.hp.SCOPE.COMPONENT.NAME`. The scope is the
+stream or loss term that names the component, else its slot.
+"""
+
+
+def page() -> str:
+  """The whole page, slot by slot in the order of the loop."""
+  return '\n'.join(
+    [_HEAD, *(x for slot in registry.SLOTS for x in _slot(slot))]
+  )
+
+
+def ours(slot: str) -> list[registry.Component]:
+  """Components that ship, not those that a user or a test registered."""
+  pieces = [registry.get(slot, name) for name in registry.names(slot)]
+  return [x for x in pieces if x.f.__module__.startswith('agentrl.')]
+
+
+def papers(piece: registry.Component) -> list[str]:
+  """The arXiv numbers of its docstring, or else of its module's."""
+  module = importlib.import_module(piece.f.__module__)
+  for text in (inspect.getdoc(piece.f), module.__doc__):
+    if numbers := re.findall(r'\b\d{4}\.\d{5}\b', text or ''):
+      return list(dict.fromkeys(numbers))
+  return []
+
+
+def _slot(slot: str) -> Iterator[str]:
+  field = FIELDS[slot]
+  meaning = (base.FIELDS | base.OPEN)[field].meaning
+  yield from (f'## {slot}', '', f'`c.{field}`: {meaning}.', '')
+  yield '| name | computes | paper | needs | provides |'
+  yield '|---|---|---|---|---|'
+  pieces = ours(slot)
+  for x in pieces:
+    links = (f'[{n}](https://arxiv.org/abs/{n})' for n in papers(x))
+    path = x.f.__module__.replace('.', '/') + '.py'
+    yield config.row(
+      f'[`{x.name}`](../{path})',
+      ' '.join((inspect.getdoc(x.f) or '').partition('\n\n')[0].split()),
+      ', '.join(links),
+      _code(x.needs),
+      _code(x.gives),
+    )
+  yield ''
+  if any(x.defaults for x in pieces):
+    yield '| name | hyper-parameter | default | domain | meaning |'
+    yield '|---|---|---|---|---|'
+    for x in pieces:
+      yield from _hyper_parameters(x)
+    yield ''
+
+
+def _hyper_parameters(piece: registry.Component) -> Iterator[str]:
+  meanings = _arguments(piece.f)
+  for name, default in piece.defaults.items():
+    yield config.row(
+      f'`{piece.name}`',
+      f'`{name}`',
+      f'`{default!r}`',
+      config.domain_text(piece.domains.get(name)),
+      meanings.get(name, ''),
+    )
+
+
+def _arguments(f) -> dict[str, str]:
+  """The meanings that a docstring gives of its arguments, by name."""
+  _, _, text = (inspect.getdoc(f) or '').partition('\nArgs')
+  matches = re.findall(
+    r'^  (\w[\w, ]*): (.*(?:\n {4,}.*)*)', text, re.MULTILINE
+  )
+  return {
+    name: ' '.join(meaning.split())
+    for names, meaning in matches
+    for name in names.split(', ')
+  }
+
+
+def _code(names: tuple[str, ...]) -> str:
+  return ' '.join(f'`{name}`' for name in names)
+
+
+def main() -> None:
+  with open(PAGE, 'w', encoding='utf-8') as f:
+    f.write(page())
+  print(f'written: {PAGE}')
+
+
+if __name__ == '__main__':
+  cli.run(main, required=())

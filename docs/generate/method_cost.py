@@ -1,0 +1,92 @@
+"""Cost of a method beside that of GRPO, from its roles, signals and collector.
+
+A signal counts as one pass of every network that it reads; the steps that it
+trains a network for are its hyper-parameter `steps`.
+"""
+
+import collections
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from ml_collections import ConfigDict
+
+from agentrl import registry
+from agentrl.configs import base, envs
+from agentrl.learner import update
+from agentrl.rollout import record
+from agentrl.run import algorithm, collect, pretrained
+
+
+class Cost(NamedTuple):
+  """Additional work of an iteration."""
+
+  networks: tuple[str, ...]  # beside the policy
+  forward: tuple[str, ...]  # networks that read the batch before the update
+  trained: dict[str, int]  # network -> gradient steps on the batch
+  attempts: float  # sampled for each trajectory of the batch
+  shared: float  # share of the attempts that repeat turns of another
+
+  def networks_text(self) -> str:
+    return ', '.join(f'`{name}`' for name in self.networks) or '–'
+
+  def passes_text(self) -> str:
+    """'`policy`, `prm`; trained: `prm` 1', for example."""
+    count = collections.Counter(self.forward)
+    times = {name: f' × {n}' if n > 1 else '' for name, n in count.items()}
+    forward = ', '.join(f'`{name}`{by}' for name, by in times.items()) or '–'
+    steps = ', '.join(f'`{name}` {n}' for name, n in self.trained.items())
+    return f'{forward}; trained: {steps}' if steps else forward
+
+  def attempts_text(self) -> str:
+    if self.shared:
+      return f'{self.attempts:g}, {self.shared:.0%} of them branched'
+    return f'{self.attempts:g}'
+
+
+def cost(c: ConfigDict) -> Cost:
+  """The cost of a config's method."""
+  w = base.wiring(c)
+  _, shape, _ = pretrained.language(c)
+  old = update.old_outputs_needed(algorithm.make_algorithm(c, shape))
+  forward, trained = ['policy'] if old else [], {}
+  for name in w.signal:
+    reads = [
+      need.removeprefix('role:')
+      for need in registry.needs(w, 'signal', 'signal', name)
+      if need.startswith('role:')
+    ]
+    forward += reads
+    values = registry.settings(
+      registry.get('signal', name), w.values('signal', name)
+    )
+    for role in reads:
+      if role != 'policy' and c.role[role].kind == 'train':
+        trained[role] = values['steps']
+  networks = tuple(name for name in c.role if name != 'policy')
+  return Cost(networks, tuple(forward), trained, *_attempts(c, w))
+
+
+def _attempts(c: ConfigDict, w: registry.MethodSpec) -> tuple[float, float]:
+  """Attempts for each trajectory of a batch, and the share that branches."""
+  sizes = []  # (attempts, whether they repeat turns of others)
+
+  def sample(attempts, key):
+    n = attempts.task.shape[0]
+    sizes.append((n, attempts.prefix is not None))
+    empty = record.empty(n, 2, 2, 2, envs.terms(c))
+    return record.batch(empty, record.per_turn(empty), attempts, 0)
+
+  def batch(key):
+    n = collect.num_attempts(w, c.rollout.batch)
+    attempts = collect.attempts_at(np.zeros(n, np.int32), 1)
+    attempts = jax.tree.map(jnp.asarray, attempts)
+    args = sample, lambda batch: batch, attempts
+    made, _ = collect.collector(w)(*args, memory=(), carry=(), key=key)
+    return made.outcome
+
+  made = jax.eval_shape(batch, jax.random.key(0))
+  total = sum(n for n, _ in sizes)
+  branched = sum(n for n, is_branch in sizes if is_branch)
+  return total / made.shape[0], branched / total

@@ -1,0 +1,45 @@
+"""Groups of methods by what they share, for README.md and docs/METHODS.md."""
+
+GROUPS: dict[str, tuple[str, ...]] = {
+  'one advantage per trajectory, relative to its group or batch': (
+    *('grpo', 'dr_grpo', 'rloo', 'reinforce_pp', 'opo', 'maxrl', 'remax'),
+    *('dapo', 'barfi', 'dgrpo', 'dr_mas', 'duration_aware', 'flow_grpo'),
+    *('gdpo', 'gpg', 'grpo_passk', 'grpo_roc', 'lite_ppo', 'otb', 'para_grpo'),
+    *('reinforce_pp_baseline', 'reinforce_pp_kl', 'starpo_s'),
+  ),
+  'step-level credit: same-state groups, judge labels, information gain': (
+    *('gigpo', 'hgpo', 'vpr', 'slea_rl', 'infopo', 'mira', 'adca', 'ppr'),
+    *('cm2', 'adca_allocation', 'gigpo_no_std', 'memact_dcpo', 'toolpo'),
+    'vpr_turn',
+  ),
+  'critics per token, turn, segment or utterance': (
+    *('ppo', 'ppo_turn', 'ppo_bilevel', 'steppo', 'vl_dac', 'odysseus'),
+    *('hiper', 'archer', 'digiq', 'hiper_released'),
+  ),
+  'process reward models learned beside the policy': (
+    *('oprl', 'prime', 'prime_detached', 'prime_bon', 'spa', 'oprl_merged'),
+    *('oprl_parity', 'oprl_placebo', 'oprl_process_only', 'oprl_restart'),
+    *('oprl_rloo', 'oprl_sparse', 'oprl_token', 'oprl_truth'),
+  ),
+  'entropy control and branching rollouts': (
+    *('aem', 'epo', 'aepo', 'clip_cov', 'kl_cov', 'arpo', 'appo'),
+    *('treeps_rag', 'arpo_hard', 'epo_released'),
+  ),
+  'importance ratios, other objectives, imitation and replay': (
+    *('gspo', 'cispo', 'gmpo', 'sapo', 'dppo', 'ipa', 'seeupo'),
+    *('truncated_is', 'nft', 'raft', 'spear', 'bn_gspo', 'clip_higher'),
+    *('dppo_kl', 'gspo_token', 'gspo_turn', 'icepop', 'mis', 'muonclip'),
+    *('nft_sequence', 'raft_pp'),
+  ),
+}
+
+
+def check(names: list[str]) -> None:
+  """Raises ValueError for a method that is in no group, or has no config."""
+  grouped = [name for group in GROUPS.values() for name in group]
+  if wrong := sorted(set(names) ^ set(grouped)):
+    raise ValueError(
+      f'{", ".join(wrong)}: in configs/ or in GROUPS of'
+      ' docs/generate/method_groups.py, but not in both; put each method in one'
+      ' group'
+    )

@@ -1,0 +1,126 @@
+"""Executes notebooks and stores what they print and draw.
+
+  python -m docs.generate.notebooks                  # all of notebooks/
+  python -m docs.generate.notebooks --notebooks=2_credit
+  python -m docs.generate.notebooks --noexecute
+
+The last one only writes the address of agentrl/install.py into the notebooks
+and their Colab badges. Outputs carry a digest of the code that made them.
+"""
+
+import base64
+import contextlib
+import hashlib
+import io
+import json
+import multiprocessing
+import os
+import pathlib
+import re
+import tempfile
+
+from absl import flags
+
+from agentrl import cli, install
+
+FOLDER = pathlib.Path('notebooks')
+BRANCH = 'main'
+_ONLY = flags.DEFINE_list('notebooks', None, 'Notebooks; default: all.')
+_EXECUTE = flags.DEFINE_bool('execute', True, 'Whether to execute them.')
+_ADDRESS = re.compile(r"^REPOSITORY = '[^']*'", re.MULTILINE)
+_COLAB = 'https://colab.research.google.com'
+
+
+def badge(name: str) -> str:
+  """The Markdown of a notebook's Colab badge."""
+  owner = install.REPOSITORY.removeprefix('https://github.com/')
+  path = f'github/{owner}/blob/{BRANCH}/{FOLDER}/{name}.ipynb'
+  return f'[![Open in Colab]({_COLAB}/assets/colab-badge.svg)]({_COLAB}/{path})'
+
+
+def digest(notebook: dict) -> str:
+  """A digest of the code, in the order of its cells."""
+  code = [x['source'] for x in notebook['cells'] if x['cell_type'] == 'code']
+  return hashlib.sha256(json.dumps(code).encode()).hexdigest()[:16]
+
+
+def address(notebook: dict, name: str) -> dict:
+  """The notebook with the repository's address, and its badge on top."""
+  first, *rest = notebook['cells']
+  lines = [x for x in first['source'] if 'colab-badge' not in x]
+  while not lines[-1].strip():
+    lines.pop()
+  lines[-1] = lines[-1].rstrip('\n') + '\n'
+  first = first | {'source': [*lines, '\n', badge(name)]}
+  to = f"REPOSITORY = '{install.REPOSITORY}'"
+  rest = [
+    cell | {'source': [_ADDRESS.sub(to, line) for line in cell['source']]}
+    for cell in rest
+  ]
+  return notebook | {'cells': [first, *rest]}
+
+
+def execute(notebook: dict) -> dict:
+  """The notebook with the outputs of its cells; they share one namespace."""
+  from matplotlib import pyplot as plt
+
+  names, cells, count = {'__name__': '__main__'}, [], 0
+  for cell in notebook['cells']:
+    if cell['cell_type'] == 'code':
+      count += 1
+      out = io.StringIO()
+      code = compile(''.join(cell['source']), f'cell {count}', 'exec')
+      with contextlib.redirect_stdout(out):
+        exec(code, names)
+      outputs = [_stream(out.getvalue())] if out.getvalue() else []
+      outputs += [_image(plt.figure(i)) for i in plt.get_fignums()]
+      plt.close('all')
+      cell = cell | {'execution_count': count, 'outputs': outputs}
+    cells.append(cell)
+  metadata = notebook['metadata'] | {'executed': digest(notebook)}
+  return notebook | {'cells': cells, 'metadata': metadata}
+
+
+def _stream(text: str) -> dict:
+  lines = text.replace(tempfile.gettempdir(), '/tmp').splitlines(keepends=True)
+  return {'output_type': 'stream', 'name': 'stdout', 'text': lines}
+
+
+def _image(figure) -> dict:
+  file = io.BytesIO()
+  figure.savefig(file, format='png', dpi=80, bbox_inches='tight')
+  data = {'image/png': base64.b64encode(file.getvalue()).decode()}
+  return {'output_type': 'display_data', 'metadata': {}, 'data': data}
+
+
+def update(name: str, run: bool) -> None:
+  """Rewrites a notebook, executed if `run`."""
+  path = (FOLDER / f'{name}.ipynb').absolute()
+  notebook = address(json.loads(path.read_text(encoding='utf-8')), name)
+  if run:
+    os.environ['MPLBACKEND'] = 'agg'
+    os.chdir(FOLDER)
+    notebook = execute(notebook)
+  text = json.dumps(notebook, indent=1, ensure_ascii=False) + '\n'
+  path.write_text(text, encoding='utf-8')
+  print(f'written: {path.name}', flush=True)
+
+
+def main() -> None:
+  names = sorted(path.stem for path in FOLDER.glob('*.ipynb'))
+  for name in _ONLY.value or names:
+    if name not in names:
+      raise ValueError(f'--notebooks={name}: choose from {", ".join(names)}')
+    # Each in a process of its own: one sets the number of devices.
+    args = name, _EXECUTE.value
+    child = multiprocessing.get_context('spawn').Process(
+      target=update, args=args
+    )
+    child.start()
+    child.join()
+    if child.exitcode:
+      raise ValueError(f'{FOLDER}/{name}.ipynb failed, as shown above')
+
+
+if __name__ == '__main__':
+  cli.run(main)

@@ -1,0 +1,43 @@
+"""Links of InfoPO, by hand: what the next turn tells, and when it is heard."""
+
+import jax
+import numpy as np
+import pytest
+
+from agentrl.advantage import infopo
+from tests import batches
+from tests.advantage import one_token_turns
+
+
+@pytest.fixture(autouse=True)
+def _float64():
+  with jax.enable_x64(True):
+    yield
+
+
+def test_last_turns_are_zero_and_no_part_of_the_statistics():
+  valid = [[True, True, True], [True, True, False]]
+  batch = one_token_turns.make_batch(
+    [[1.0, 3.0, 100.0], [5.0, -50.0, 0.0]], valid=valid
+  )
+  got = one_token_turns.turn_credit(batch, 'standardize_followed')
+  x = np.array([1.0, 3.0, 5.0])
+  want = (x - 3) / (x.std(ddof=1) + 1e-6)
+  np.testing.assert_allclose(got, [[want[0], want[1], 0], [want[2], 0, 0]])
+
+
+@pytest.mark.parametrize(
+  ('outcome', 'spread'), [([1, 1], 0.0), ([0, 1], 0.5**0.5)]
+)
+def test_half_is_left_where_all_outcomes_are_equal(outcome, spread):
+  batch = one_token_turns.make_batch([[float(x)] for x in outcome])
+  x = np.array([[4.0], [-2.0]])
+  (link,) = batches.links(('gate_by_spread', {'temperature': 0.25}))
+  credit = infopo.Credit(
+    turn=x, token=np.zeros((2, 1)), weight=np.ones((2, 1)), target={}
+  )
+  credit, metrics = link(credit, batch, {})
+  gate = 1 / (1 + np.exp(spread / 0.25))
+  np.testing.assert_allclose(credit.turn, gate * x)
+  total, count = metrics['gate']
+  np.testing.assert_allclose(total / count, gate)

@@ -1,0 +1,276 @@
+"""Groups that branch: what is shared, what is not, and who owns it."""
+
+import functools
+import importlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentrl import registry
+from agentrl.collect import branch
+from agentrl.learner import update
+from agentrl.model import microbatch
+from agentrl.run import build
+from agentrl.run import collect as collect_lib
+from agentrl.task.fixed import attempts as make_attempts
+
+B, K, G = 16, 4, 8
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+  return str(tmp_path_factory.mktemp('data'))
+
+
+def _config(folder, collect, history):
+  """A slippery lake: the same state only if the world's luck is the same."""
+  c = importlib.import_module('agentrl.configs.arpo').get_config(
+    'tiny,env=frozen_lake'
+  )
+  c.data, c.collect = folder, collect
+  c.env.update(dict(train=4, test=2, slip=True))
+  c.model.update(
+    dict(width=16, layers=1, heads=1, kv_heads=1, head_dim=16, mlp=16)
+  )
+  c.rollout.update(
+    dict(
+      batch=B,
+      group_size=G,
+      slots=B,
+      max_turns=K,
+      history=history,
+      max_message_tokens=2,
+    )
+  )
+  c.hp.collect = {}
+  if collect == 'branch':  # rare enough that some member finds no turn
+    c.hp.collect = {'branch': {'chance': 0.2}}
+  c.sft.batch, c.micro_batch = B, 16
+  return c
+
+
+def _params(s):
+  """A policy that acts: the words of actions are likely."""
+  p = update.init(s.algorithm, jax.random.key(0)).params['policy']
+  words = s.tokenizer
+  ids = [words.encode(a)[0] for a in s.world.env.actions] + [words.eot]
+  push = jnp.zeros_like(p['embed']).at[jnp.array(ids)].add(0.3)
+  return {**p, 'embed': p['embed'] + push}
+
+
+def _collect(folder, collect, history, order=None):
+  s = build.experiment(_config(folder, collect, history))
+  attempts = make_attempts(np.arange(B) // G, G, K, 1.0)
+  if order is not None:
+    attempts = jax.tree.map(lambda x: x[order], attempts)
+  params = _params(s)
+  f = jax.jit(functools.partial(collect_lib.collect, s))
+  return s, params, f(params, attempts, jax.random.key(5), jnp.int32(0))
+
+
+@pytest.fixture(scope='module')
+def batch(folder):
+  return jax.device_get(_collect(folder, 'branch', 'turn')[2])
+
+
+def _said(batch, i, k):
+  """Message tokens and log-probs of a turn, and the weights they have."""
+  rows = batch.rows
+  here = (rows.traj == i) & (rows.turn == k) & rows.sampled
+  return rows.tokens[here], rows.logp[here], rows.weight[here]
+
+
+def _seen(batch, i, k):
+  """Everything that stands in front of the turn's message."""
+  rows = batch.rows
+  here = (rows.traj == i) & (rows.turn == k) & rows.sampled
+  n, t = (int(x[0]) for x in np.nonzero(here))
+  return rows.tokens[n, :t]
+
+
+def _branched(batch):
+  """(i, origin, turns) of the trajectories that repeat some."""
+  nodes, out = batch.turns.node, []
+  for i in range(B):
+    turns = int(np.sum((nodes[i] // K != i) & batch.turns.valid[i]))
+    if turns:
+      out.append((i, int(nodes[i, 0] // K), turns))
+  return out
+
+
+def _check_prefixes(batch):
+  found = _branched(batch)
+  for i, origin, turns in found:
+    assert batch.ids['group'][i] == batch.ids['group'][origin]
+    assert batch.ids['branch'][i] == 1
+    assert batch.ids['branch'][origin] == 0
+    assert origin < i
+    for k in range(turns):
+      assert batch.turns.node[i, k] == batch.turns.node[origin, k]
+      for x, y in zip(
+        _said(batch, i, k)[:2], _said(batch, origin, k)[:2], strict=True
+      ):
+        np.testing.assert_array_equal(x, y)
+      for x in (batch.turns.reward, *batch.turns.terms.values()):
+        np.testing.assert_allclose(x[i, k], x[origin, k], rtol=1e-5)
+    for k in range(turns + 1):  # also what is seen where they part
+      assert batch.turns.state[i, k] == batch.turns.state[origin, k]
+      np.testing.assert_array_equal(_seen(batch, i, k), _seen(batch, origin, k))
+    assert batch.turns.node[i, turns] != batch.turns.node[origin, turns]
+  return found
+
+
+def _check_owners(batch):
+  """Every turn that was sampled weighs once, in the lowest trajectory."""
+  weighs: dict[int, list[int]] = {}
+  for i, k in zip(*np.nonzero(batch.turns.valid), strict=True):
+    tokens, _, weight = _said(batch, i, k)
+    assert len(tokens) == batch.turns.terms['tokens'][i, k] > 0
+    assert len(set(weight)) == 1
+    copies = weighs.setdefault(int(batch.turns.node[i, k]), [])
+    assert weight[0] == (not copies)
+    copies.append(int(i))
+  shared = [x for x in weighs.values() if len(x) > 1]
+  assert shared
+  assert all(x[0] < B // 2 for x in shared)
+
+
+def test_branches_repeat_what_they_share(batch):
+  found = _check_prefixes(batch)
+  assert len(found) > 2
+  assert len({turns for _, _, turns in found}) > 1
+  parted = [
+    i
+    for i, origin, k in found
+    if len(_said(batch, i, k)[0]) != len(_said(batch, origin, k)[0])
+    or np.any(_said(batch, i, k)[0] != _said(batch, origin, k)[0])
+  ]
+  assert parted  # they go on by themselves
+
+
+def test_shared_turns_weigh_once(batch):
+  _check_owners(batch)
+
+
+@pytest.mark.nightly
+def test_others_are_sampled_as_if_nobody_branched(batch, folder):
+  """The sampled half, and members for which there was no turn to branch."""
+  order = np.r_[np.arange(0, B, 2), np.arange(1, B, 2)]
+  _, _, plain = _collect(folder, 'once', 'turn', order)
+  plain = jax.device_get(plain)
+  branched = {i for i, _, _ in _branched(batch)}
+  alone = [i for i in range(B) if i not in branched]
+  assert len(alone) > B // 2
+  assert len(branched) > 2
+  np.testing.assert_array_equal(batch.ids['task'], plain.ids['task'])
+  for i in alone:
+    for x, y in ((batch.turns, plain.turns), (batch.outcome, plain.outcome)):
+      jax.tree.map(
+        lambda a, b, i=i: np.testing.assert_allclose(a[i], b[i], rtol=1e-5),
+        x,
+        y,
+      )
+    for k in np.flatnonzero(plain.turns.valid[i]):
+      np.testing.assert_array_equal(
+        _said(batch, i, k)[0], _said(plain, i, k)[0]
+      )
+
+
+@pytest.mark.nightly
+def test_one_growing_context_holds_what_is_repeated(folder):
+  """Log-probs after a repeated prefix are the learner's for the whole row."""
+  s, params, batch = _collect(folder, 'branch', 'full')
+  apply = s.algorithm.context.modules['policy'].apply
+  out = microbatch.forward(apply, params, batch.rows, ('logp',), 4)
+  batch, logp = jax.device_get((batch, out.logp))
+  assert len(_check_prefixes(batch)) > 2
+  _check_owners(batch)
+  sampled = batch.rows.sampled
+  np.testing.assert_allclose(logp[sampled], batch.rows.logp[sampled], atol=1e-5)
+
+
+def test_rule_is_the_equation():
+  """Chosen one after the other, in a loop."""
+  r = np.random.default_rng(0)
+  h, u = r.normal(size=(20, 6)), r.uniform(size=(20, 6))
+  valid = np.arange(6) < r.integers(1, 7, size=(20, 1))
+  got = branch.branches(
+    h, jnp.asarray(valid), u, chance=0.6, slope=0.5, penalty=0.7
+  )
+  for i in range(20):
+    run = 0
+    for k in range(6):
+      p = (0.6 + 0.5 * (h[i, k] - h[i, 0])) * max(1 - 0.7 * run, 0)
+      want = k > 0 and valid[i, k] and u[i, k] < p
+      run = run + 1 if want else 0
+      assert got[i, k] == want
+  assert np.any(got)
+  # Without a penalty this is clip(u − slope ΔH, 0, 1) < chance.
+  plain = branch.branches(
+    h, jnp.asarray(valid), u, chance=0.6, slope=0.5, penalty=0.0
+  )
+  want = np.clip(u - 0.5 * (h - h[:, :1]), 0, 1) < 0.6
+  np.testing.assert_array_equal(plain[:, 1:], (want & valid)[:, 1:])
+  assert np.any(plain != got)
+
+
+def test_threshold_is_the_equation():
+  """(u + slope dH) (1 - penalty l) > threshold, in a loop; and by hand."""
+  r = np.random.default_rng(2)
+  h, u = r.normal(size=(20, 6)), r.uniform(size=(20, 6))
+  valid = np.arange(6) < r.integers(1, 7, size=(20, 1))
+  hp = {'threshold': 0.4, 'slope': 0.5}
+  got = branch.above(h, jnp.asarray(valid), u, **hp, penalty=0.3)
+  for i in range(20):
+    run = 0
+    for k in range(6):
+      x = (u[i, k] + 0.5 * (h[i, k] - h[i, 0])) * max(1 - 0.3 * run, 0)
+      want = k > 0 and valid[i, k] and x > 0.4
+      run = run + 1 if want else 0
+      assert got[i, k] == want
+  assert np.any(got != branch.above(h, jnp.asarray(valid), u, **hp, penalty=0))
+  # 0.6, 0.6 * 0.8 = 0.48, 0.7, 0.62 * 0.8 = 0.496 against 0.5.
+  got = branch.above(
+    jnp.zeros((1, 5)),
+    jnp.ones((1, 5), bool),
+    jnp.array([[0.9, 0.6, 0.6, 0.7, 0.62]]),
+    threshold=0.5,
+    slope=0.2,
+    penalty=0.2,
+  )
+  np.testing.assert_array_equal(got, [[0, 1, 0, 1, 0]])
+
+
+def test_without_a_penalty_both_rules_are_as_likely():
+  """u and 1 - u are distributed alike."""
+  r = np.random.default_rng(3)
+  h, u = r.normal(size=(50, 6)), r.uniform(size=(50, 6))
+  valid = jnp.ones(h.shape, bool)
+  np.testing.assert_array_equal(
+    branch.above(h, valid, 1 - u, threshold=0.5, slope=0.2, penalty=0),
+    branch.branches(h, valid, u, chance=0.5, slope=0.2, penalty=0),
+  )
+
+
+@pytest.mark.parametrize('name', ['branch', 'branch_above'])
+def test_somebody_must_be_left_to_branch(name):
+  f = registry.bind('collect', name, {'every': 1})
+  with pytest.raises(ValueError, match=rf'hp.collect.{name}.every=1 leaves'):
+    f(None, None, make_attempts(np.arange(B), G, K, 1.0), (), (), None)
+
+
+def test_chosen_turns_are_dealt_in_the_order_of_luck():
+  chosen = jnp.array([[0, 1, 1], [0, 0, 1], [0, 1, 0], [0, 0, 0]]) > 0
+  luck = jnp.array([[0, 0.9, 0.2], [0, 0, 0.5], [0, 0.1, 0], [0, 0, 0]])
+  group = jnp.array([7, 7, 3, 5])
+  member = jnp.array([7, 3, 7, 5, 3])
+  origin, turns = jax.jit(branch.partners)(chosen, luck, group, member)
+  np.testing.assert_array_equal(turns, [2, 1, 2, 0, 0])
+  np.testing.assert_array_equal(origin[:3], [0, 2, 1])
+
+
+def test_nobody_left_to_branch_is_refused():
+  with pytest.raises(ValueError, match=r'branch\.every=1'):
+    branch.branch(None, None, None, (), (), None, every=1)

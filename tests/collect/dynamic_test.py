@@ -1,0 +1,179 @@
+"""Dynamic sampling and resampling on correct, on made-up records."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentrl import registry
+from agentrl.collect import dynamic
+from agentrl.task.fixed import attempts as make_attempts
+from tests.collect import made_up_records
+
+KEPT = {'enough': (1, 3), 'too_few': (3, 0)}
+HISTORY = ('turn', 'full')
+
+
+@pytest.fixture(scope='module')
+def kept():
+  """Every case and layout, compiled once for each layout."""
+  attempts = make_attempts(
+    np.repeat(np.arange(4) + 5, made_up_records.G),
+    made_up_records.G,
+    made_up_records.K,
+    1.0,
+  )
+  f = registry.bind('collect', 'dynamic_sampling', {'times': 2})
+  out = {}
+  for history in HISTORY:
+
+    @jax.jit
+    def collect(record, attempts, history=history):
+      def sample(attempts, key):
+        return made_up_records.make_batch(record, attempts, history)
+
+      return f(
+        sample, made_up_records.score, attempts, (), (), jax.random.key(0)
+      )[0]
+
+    for case, outcome in made_up_records.CASES.items():
+      out[case, history] = jax.device_get(
+        collect(made_up_records.make_record(outcome), attempts)
+      )
+  return attempts, out
+
+
+@pytest.mark.parametrize('history', HISTORY)
+@pytest.mark.parametrize('case', made_up_records.CASES)
+def test_dynamic_sampling_is_the_batch_of_its_groups(case, history, kept):
+  """As if only these attempts had been made, but for weights and nodes.
+
+  What it took is that of all of them.
+  """
+  attempts, found = kept
+  order = np.concatenate(
+    [
+      np.arange(
+        made_up_records.G * g, made_up_records.G * g + made_up_records.G
+      )
+      for g in KEPT[case]
+    ]
+  )
+  some = lambda tree: jax.tree.map(lambda x: x[order], tree)  # noqa: E731
+  record = some(made_up_records.make_record(made_up_records.CASES[case]))
+  want = jax.device_get(
+    made_up_records.score(
+      made_up_records.make_batch(record, some(attempts), history)
+    )
+  )
+  got = found[case, history]
+  differ = np.array(
+    [True] * made_up_records.G + [case == 'enough'] * made_up_records.G
+  )
+  of = np.where(want.rows.traj >= 0, differ[want.rows.traj], False)
+  weight = np.where(of, want.rows.weight, 0)
+  scored = want.turns.scored & differ[:, None]
+  assert (
+    got.sampled['attempts'] == made_up_records.B == 2 * want.sampled['attempts']
+  )
+  want = want.replace(
+    sampled=got.sampled,
+    rows=want.rows.replace(weight=weight),
+    turns=want.turns.replace(scored=scored, node=got.turns.node),
+  )
+  for x, y in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+    np.testing.assert_array_equal(x, y)
+  assert len(np.unique(got.turns.node)) == got.turns.node.size
+  assert (weight > 0).any()
+
+
+def test_times_must_divide_the_attempts():
+  attempts = make_attempts(
+    np.repeat(np.arange(4), made_up_records.G),
+    made_up_records.G,
+    made_up_records.K,
+    1.0,
+  )
+  f = registry.bind('collect', 'dynamic_sampling', {'times': 3})
+  batch = made_up_records.make_batch(
+    made_up_records.make_record(made_up_records.CASES['enough']),
+    attempts,
+    'full',
+  )
+  with pytest.raises(ValueError, match=r'times=3 .* do not divide 16'):
+    f(
+      lambda a, key: batch,
+      made_up_records.score,
+      attempts,
+      (),
+      (),
+      jax.random.key(0),
+    )
+
+
+def test_resampling_on_correct_is_the_half_that_curating_keeps():
+  """Its groups are half as large; nothing that counts is left behind."""
+  outcome = ([0, 0, 0, 1], [0, 1, 1, 1], [1, 1, 1, 1], [0, 0, 1, 1])
+  f = registry.bind('collect', 'resample_on_correct', {})
+  half = registry.bind('curate', 'correct_and_clean', {})
+
+  @jax.jit
+  def both(record, attempts, wrong):
+    def sample(attempts, key):
+      batch = made_up_records.make_batch(record, attempts, 'turn')
+      terms = batch.turns.terms | {'invalid': wrong}
+      return batch.replace(turns=batch.turns.replace(terms=terms))
+
+    got, _ = f(
+      sample, made_up_records.score, attempts, (), (), jax.random.key(0)
+    )
+    curated = half(made_up_records.score(sample(attempts, None)))
+    kept = jnp.any(curated.turns.scored & curated.turns.valid, axis=1)
+    # Of the third group, which goes as a whole, the first two fill the batch.
+    here = kept | jnp.isin(jnp.arange(made_up_records.B), jnp.array([8, 9]))
+    return got, dynamic.take(curated, jnp.flatnonzero(here, size=8)), kept
+
+  attempts = make_attempts(
+    np.repeat(np.arange(4) + 5, made_up_records.G),
+    made_up_records.G,
+    made_up_records.K,
+    1.0,
+  )
+  wrong = (
+    np.random.default_rng(3)
+    .integers(0, 2, (made_up_records.B, made_up_records.K))
+    .astype(np.float32)
+  )
+  got, want, kept = jax.device_get(
+    both(made_up_records.make_record(outcome), attempts, wrong)
+  )
+  assert kept.reshape(4, made_up_records.G).sum(1).tolist() == [2, 2, 0, 2]
+  for x, y in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+    np.testing.assert_array_equal(x, y)
+  assert got.ids['group'].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+  trained = np.asarray(got.rows.weight).sum(1).reshape(8, -1).sum(1) > 0
+  assert trained.tolist() == [True] * 4 + [False] * 2 + [True] * 2
+
+
+def test_members_of_a_group_must_be_so_many_times_as_many():
+  attempts = make_attempts(
+    np.repeat(np.arange(4), made_up_records.G),
+    made_up_records.G,
+    made_up_records.K,
+    1.0,
+  )
+  f = registry.bind('collect', 'resample_on_correct', {'group_times': 3})
+  batch = made_up_records.make_batch(
+    made_up_records.make_record(made_up_records.CASES['enough']),
+    attempts,
+    'full',
+  )
+  with pytest.raises(ValueError, match=r'group_times=3 .* do not divide 16'):
+    f(
+      lambda a, key: batch,
+      made_up_records.score,
+      attempts,
+      (),
+      (),
+      jax.random.key(0),
+    )

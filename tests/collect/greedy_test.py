@@ -1,0 +1,46 @@
+"""The greedy companion of an attempt, on made-up records."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from agentrl import registry
+from agentrl.task.fixed import attempts as make_attempts
+from tests.collect import made_up_records
+
+
+def test_greedy_companion_tells_its_return_and_nothing_else():
+  attempts = make_attempts(
+    np.arange(made_up_records.B), 1, made_up_records.K, 0.7
+  )
+  record = made_up_records.make_record(made_up_records.CASES['enough'])
+  f = registry.bind('collect', 'greedy_companion', {})
+  keys = []
+
+  def sample(attempts, key):
+    """At temperature 0 a turn pays its task's number, and all turns happen."""
+    keys.append(key)
+    cold = jnp.asarray(attempts.temperature == 0)[:, None]
+    paid = jnp.where(cold, attempts.task[:, None], record.reward)
+    there = dataclasses.replace(
+      record, reward=paid, valid=jnp.asarray(record.valid) | cold
+    )
+    return made_up_records.make_batch(there, attempts, 'full')
+
+  got, _ = f(sample, made_up_records.score, attempts, (), (), jax.random.key(0))
+  want = made_up_records.score(sample(attempts, jax.random.key(0)))
+  terms = dict(got.turns.terms)
+  back = np.asarray(terms.pop('greedy_return'))
+  valid = np.asarray(record.valid)
+  np.testing.assert_array_equal(
+    back,
+    np.where(
+      valid, made_up_records.K * np.arange(made_up_records.B)[:, None], 0
+    ),
+  )
+  got = got.replace(turns=got.turns.replace(terms=terms), sampled=want.sampled)
+  for x, y in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+    np.testing.assert_array_equal(x, y)
+  assert keys[0] != keys[1]

@@ -1,0 +1,55 @@
+"""Generated reference pages are what the generators make of what is here."""
+
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+from agentrl import domain, registry
+from docs.generate import batch, components
+
+
+@pytest.mark.parametrize('module', [batch, components])
+def test_pages_are_up_to_date(module):
+  with open(module.PAGE, encoding='utf-8') as f:
+    name = module.__name__
+    assert f.read() == module.page(), f'run `python -m {name}`'
+
+
+def test_the_page_of_commands_is_up_to_date():
+  """In a process of its own: mains define the same flags."""
+  code = 'from docs.generate import commands; print(commands.page(), end="")'
+  done = subprocess.run(
+    [sys.executable, '-c', code], capture_output=True, text=True, check=True
+  )
+  with open('docs/COMMANDS.md', encoding='utf-8') as f:
+    assert f.read() == done.stdout, 'run `python -m docs.generate.commands`'
+
+
+def test_every_component_has_a_sentence_and_a_row():
+  page = components.page()
+  for slot in registry.SLOTS:
+    assert components.ours(slot), slot
+    for piece in components.ours(slot):
+      assert inspect.getdoc(piece.f), f'{slot} {piece.name} has no docstring'
+      for name in piece.defaults:
+        assert f'| `{piece.name}` | `{name}` |' in page
+
+
+def test_papers_are_those_of_the_function_before_those_of_its_module():
+  assert components.papers(registry.get('link', 'scale')) == ['2402.03300']
+  assert components.papers(registry.get('loss', 'dppo_tv')) == ['2602.04879']
+  assert components.papers(registry.get('reward', 'env')) == []
+
+
+def test_every_field_of_a_batch_has_a_meaning():
+  for cls in batch.CLASSES:
+    texts = domain.comments(cls) | batch.LONGER.get(cls, {})
+    for name in inspect.get_annotations(cls):
+      assert texts[name].rpartition('  ')[2], f'{cls.__name__}.{name}'
+
+
+def test_terms_and_columns_are_those_that_components_provide():
+  assert set(batch.MEANINGS) == batch.provided()
+  assert batch.providers('term:greedy_return') == ['collect `greedy_companion`']

@@ -1,0 +1,159 @@
+"""Each hook alone."""
+
+import types
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentrl import hooks
+from agentrl.log.sample import TrajectoryLogger
+from agentrl.preemption import Stopped
+
+STATE = types.SimpleNamespace(step=np.array(0))
+
+
+def call(hook, step, metrics=None, aux=None):
+  hook(step, STATE, metrics or {}, aux)
+
+
+def checkpoint(every=100, last=9, saved=0):
+  steps = []
+  hook = hooks.Checkpoint(
+    lambda step, state: steps.append(step), every=every, last=last, saved=saved
+  )
+  return hook, steps
+
+
+def log(*sinks):
+  return hooks.LogMetrics(
+    sinks, lambda step: 'sft' if step < 3 else 'rl', lambda: 7.0
+  )
+
+
+def test_metrics_are_written_a_step_late_under_their_own_stage():
+  rows = []
+  hook = log(lambda step, scalars, phase: rows.append((step, scalars, phase)))
+  call(hook, 2, {'x': np.float32(5)})
+  assert not rows
+  call(hook, 3, {'x': (np.float32(6), np.float32(2))})
+  assert rows == [(2, {'x': 5.0, 'time/seconds': 7.0}, 'sft')]
+  hook.drain()
+  hook.drain()
+  assert rows[1:] == [(3, {'x': 3.0, 'time/seconds': 7.0}, 'rl')]
+
+
+def test_metrics_of_several_seeds_keep_their_axis():
+  rows = []
+  hook = hooks.LogMetrics(
+    [lambda step, scalars, phase: rows.append(scalars['x'])],
+    lambda step: 'rl',
+    lambda: 0.0,
+    (2,),
+  )
+  call(hook, 1, {'x': np.array([1.0, 2.0])})
+  hook.drain()
+  np.testing.assert_array_equal(rows, [[1.0, 2.0]])
+
+
+def test_trajectories_are_logged_a_step_late_and_now_and_then():
+  put = []
+  logger = TrajectoryLogger(lambda *x: put.append(x[:2]), lambda: None, every=2)
+  hook = hooks.LogTrajectories(logger, lambda step: f'stage {step}')
+  for step in range(1, 6):
+    call(hook, step, aux={'x': jnp.zeros(())})
+  assert put == [(2, 'stage 2'), (4, 'stage 4')]
+  call(hook, 6, aux=None)
+  hook.drain()
+  assert len(put) == 2
+
+
+def test_an_evaluation_is_written_after_the_rows_before_it():
+  rows = []
+  metrics = log(lambda step, scalars, phase: rows.append((step, phase)))
+  drained = []
+  hook = hooks.Evaluate(
+    lambda state, step: {'eval/x': 1.0},
+    lambda step: step == 2,
+    metrics,
+    lambda: drained.append(len(rows)),
+  )
+  for step in (1, 2, 3):
+    call(metrics, step, {'x': np.float32(0)})
+    call(hook, step)
+  assert rows == [(1, 'sft'), (2, 'sft'), (2, 'eval')]
+  assert drained == [2]
+
+
+def test_a_checkpoint_is_written_once_for_a_step():
+  hook, steps = checkpoint(every=4, last=9, saved=2)
+  for step in range(3, 10):
+    call(hook, step)
+  assert steps == [4, 8, 9]
+  hook.save_if_unsaved(9, STATE)
+  assert steps == [4, 8, 9]
+  hook.save_if_unsaved(10, STATE)
+  assert steps == [4, 8, 9, 10]
+
+
+def test_skipped_updates_stop_a_run_if_in_a_row():
+  saving, steps = checkpoint()
+  hook = hooks.StopOnNonFinite(saving)
+  most = hooks.MAX_NONFINITE_UPDATES
+  for skipped in [1] * (most - 1) + [0] + [1] * (most - 1):
+    hook.count(1, {'policy/nonfinite_skips': skipped}, phase='rl')
+    hook.count(1, {}, phase='eval')  # is of no update
+    call(hook, 1)
+  hook.count(1, {'policy/nonfinite_skips': 1.0}, phase='rl')
+  with pytest.raises(hooks.NotFiniteError, match='at step 5;'):
+    call(hook, 5)
+  assert steps == [5]
+
+
+def test_one_of_several_seeds_is_enough_to_stop():
+  hook = hooks.StopOnNonFinite(checkpoint()[0])
+  for _ in range(hooks.MAX_NONFINITE_UPDATES):
+    call(hook, 1)
+    hook.count(1, {'policy/nonfinite_skips': np.array([0.0, 1.0])}, phase='rl')
+  with pytest.raises(hooks.NotFiniteError):
+    call(hook, 1)
+
+
+def test_a_signal_stops_between_steps_with_the_state_saved():
+  saving, steps = checkpoint()
+  asked = []
+
+  def check():
+    if asked:
+      raise Stopped('SIGTERM')
+
+  def loop():
+    with hooks.StopOnSignal(check, saving, last=9) as hook:
+      call(hook, 2)
+      asked.append(1)
+      call(hook, 3)
+
+  with pytest.raises(Stopped, match='by SIGTERM after step 3, the state'):
+    loop()
+  assert steps == [3]
+
+
+def test_a_signal_while_collecting_saves_the_step_before():
+  saving, steps = checkpoint()
+
+  def loop():
+    with hooks.StopOnSignal(lambda: None, saving, last=9) as hook:
+      call(hook, 4)
+      raise Stopped('SIGINT')
+
+  with pytest.raises(Stopped, match='after step 4'):
+    loop()
+  assert steps == [4]
+
+
+def test_a_signal_after_the_last_step_is_too_late():
+  def check():
+    raise Stopped('SIGTERM')
+
+  with hooks.StopOnSignal(check, checkpoint()[0], last=9) as hook:
+    call(hook, 9)

@@ -1,0 +1,101 @@
+"""The gradient of a method's terms: coefficients, terms that look at a part."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import agentrl.loss  # noqa: F401  registers the losses
+from agentrl import registry
+from agentrl.advantage import chain
+from agentrl.learner import policy_gradient
+from agentrl.learner.algorithm import POLICY, Algorithm
+from agentrl.signal.base import Context
+from agentrl.types import Module, Outputs
+from tests import batches
+
+
+@pytest.fixture(autouse=True)
+def _float64():
+  with jax.enable_x64(True):
+    yield
+
+
+def apply(params, rows, needs):
+  shape = rows.tokens.shape
+  return Outputs(
+    logp=jnp.full(shape, params['logp']),
+    entropy=jnp.full(shape, params['entropy']),
+  )
+
+
+PARAMS = {'logp': jnp.float32(-1.0), 'entropy': jnp.float32(0.5)}
+
+
+def gradient(micro=2, **settings):
+  laid = batches.lay(batches.story(3), 'history', padding=1)
+  batch = jax.tree.map(jnp.asarray, laid.batch)
+  r = np.random.default_rng(0)
+  rows = batch.rows
+  span = jnp.asarray(r.integers(0, 2, rows.span.shape), jnp.int8)
+  batch = batch.replace(rows=rows.replace(span=span))
+  token = jnp.asarray(r.normal(size=rows.tokens.shape))
+  credit = chain.zero(batch).replace(token=token)
+  params = jax.tree.map(lambda x: x.astype(jnp.float64), PARAMS)
+  alg = Algorithm.from_spec(
+    registry.MethodSpec(loss=('reinforce', 'entropy')),
+    Context({POLICY: Module({}, apply)}, {}, micro),
+    **settings,
+  )
+  out = policy_gradient.gradient(
+    alg, params, batch, {}, credit, batch.rows.sampled, jax.random.key(0)
+  )
+  return batch, credit, out
+
+
+def test_terms_are_means_times_their_coefficients():
+  batch, credit, (grads, (loss, metrics)) = gradient(
+    coef={'reinforce': 2.0, 'entropy': 0.25}
+  )
+  weight = np.where(batch.rows.sampled, credit.weight, 0)
+  mean = (weight * credit.token).sum() / weight.sum()
+  np.testing.assert_allclose(grads['logp'], -2 * mean, rtol=1e-6)
+  np.testing.assert_allclose(grads['entropy'], -0.25, rtol=1e-6)
+  np.testing.assert_allclose(loss, 2 * mean - 0.125, rtol=1e-6)
+  np.testing.assert_allclose(metrics['loss/entropy'][0], -0.125, rtol=1e-6)
+
+
+def test_micro_batches_add_up():
+  one, few = gradient(micro=1)[2][0], gradient(micro=14)[2][0]
+  jax.tree.map(
+    lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-6), one, few
+  )
+
+
+def test_a_term_may_look_at_one_span():
+  batch, credit, (grads, _) = gradient(select={'reinforce': {'span': 1}})
+  weight = np.where(batch.rows.sampled, credit.weight, 0)
+  weight = np.where(batch.rows.span == 1, weight, 0)
+  mean = (weight * credit.token).sum() / weight.sum()
+  np.testing.assert_allclose(grads['logp'], -mean, rtol=1e-6)
+
+
+def test_only_outputs_that_some_term_reads_are_needed():
+  spec = registry.MethodSpec(loss=('ppo', 'entropy'))
+  assert policy_gradient.outputs_needed(spec) == ('entropy', 'logp')
+
+
+def test_replayed_and_quoted_tokens_are_not_fresh():
+  batch = batches.lay(batches.story(3), 'history').batch
+  age = np.arange(len(batch.outcome), dtype=np.int32) % 2
+  batch = jax.tree.map(
+    jnp.asarray, batch.replace(ids={**batch.ids, 'age': age})
+  )
+  rows = batch.rows
+  batch = batch.replace(rows=rows.replace(logp=jnp.full(rows.logp.shape, -1.0)))
+  fresh = np.asarray(policy_gradient.written(batch))
+  traj = np.asarray(rows.traj)
+  np.testing.assert_array_equal(
+    fresh, np.asarray(rows.sampled) & (age[np.maximum(traj, 0)] == 0)
+  )
+  assert fresh.any()

@@ -1,0 +1,45 @@
+"""Episodes as arrays, against the lists that they were made of."""
+
+import numpy as np
+
+from agentrl.rollout import pack
+from agentrl.rollout.engine.engine import Completion
+from agentrl.task.fixed import attempts
+from agentrl.types import Status
+
+
+def turn(context, ids, reward, *, invalid=False, **info):
+  n = len(ids)
+  message = Completion(0, ids, [-0.5] * n, [0.25] * n, [7] * n)
+  return pack.TurnData(context, message, 11, reward, invalid, info)
+
+
+def test_a_record_holds_what_lists_held_and_nothing_behind_it():
+  episodes = [
+    pack.Episode(
+      [turn([1, 2, 3], [4, 5], 0.5, progress=0.1), turn([6], [7], 0.0)],
+      Status.SOLVED,
+      1.0,
+    ),
+    pack.Episode([turn([8], [9], 0.25, invalid=True)], Status.TURN_LIMIT, 0.25),
+    pack.Episode([], Status.ENV_ERROR, 0.0),
+  ]
+  r = pack.record(episodes, 3, 4, 2, ['progress'])
+  np.testing.assert_array_equal(r.valid.sum(1), [2, 1, 0])
+  np.testing.assert_array_equal(r.context[0, 0], [1, 2, 3, 0])
+  np.testing.assert_array_equal(r.context_len, [[3, 1, 0], [1, 0, 0], [0] * 3])
+  np.testing.assert_array_equal(r.message_len, [[2, 1, 0], [1, 0, 0], [0] * 3])
+  np.testing.assert_array_equal(r.message[0, 1], [7, 0])
+  np.testing.assert_array_equal(r.logp[0, :2], [[-0.5, -0.5], [-0.5, 0]])
+  np.testing.assert_array_equal(r.version[0, 1], [7, 0])
+  np.testing.assert_allclose(r.entropy[0], [0.5, 0.25, 0])
+  np.testing.assert_array_equal(r.action[:, 0], [0, -1, -1])
+  # A fact that a turn does not tell is 0.
+  np.testing.assert_allclose(r.columns['progress'][0], [0.1, 0, 0], rtol=1e-6)
+  np.testing.assert_array_equal(r.outcome, [1.0, 0.25, 0.0])
+  assert r.status.tolist() == [e.status for e in episodes]
+
+
+def test_without_a_prefix_no_message_is_given():
+  message = pack.given(attempts(np.arange(2), 1, 3, 1.0), 3, 2)
+  assert message(0, 0) is None

@@ -1,0 +1,33 @@
+"""Rollouts by name, and what of them a method may ask for."""
+
+import pytest
+
+from agentrl import registry
+from agentrl.rollout import registered
+
+
+@pytest.mark.parametrize(
+  ('name', 'on_host', 'words'),
+  [
+    ('jit', False, None),
+    ('host', True, None),
+    ('options', False, ('no', 'yes')),
+  ],
+)
+def test_a_name_says_where_environments_run_and_what_begins_a_message(
+  name, on_host, words
+):
+  kind = registered.kind_of(registry.MethodSpec(rollout=name))
+  assert kind == registered.RolloutKind(on_host, words)
+
+
+def test_only_options_mark_subgoals():
+  gives = {
+    n: registry.get('rollout', n).gives for n in ('jit', 'host', 'options')
+  }
+  assert gives['jit'] == gives['host']
+  assert 'span:subgoal' not in gives['jit']
+  assert {'span:subgoal', 'span:switch', 'term:switch'} <= {*gives['options']}
+  assert {'column:group', 'output:logp'} <= {*gives['jit']} & {
+    *gives['options']
+  }

@@ -1,0 +1,28 @@
+"""What a run writes, and with which tracker."""
+
+import types
+
+from agentrl.configs import grpo
+from agentrl.run import describe, outputs, validate
+from tests.log import fake_wandb
+
+runs = fake_wandb.runs  # a fixture
+
+
+def test_a_config_asks_for_it(runs, tmp_path, monkeypatch):
+  monkeypatch.setattr(describe, 'header', lambda s, workdir: {})
+  c = grpo.get_config('tiny')
+  setup = types.SimpleNamespace(config=c)
+  outputs.open_writer(setup, str(tmp_path), None).close()
+  assert not runs
+  c.log.wandb = 'mine'
+  validate.log(c)
+  outputs.open_writer(setup, str(tmp_path), None).close()
+  assert runs[0].settings['config']['method'] == 'grpo'
+
+
+def test_a_seed_that_is_ahead_waits():
+  """Nothing of it is written until the others come to its step."""
+  book = outputs.RunOutputs.__new__(outputs.RunOutputs)
+  book._resumed = [None, 4, 5]
+  assert list(book._seeds_at(5)) == [0, 1]

@@ -1,0 +1,178 @@
+"""The runner with stages that only write down what is asked of them."""
+
+import collections
+import dataclasses
+import types
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentrl import hooks, loop
+from agentrl.log.sample import TrajectoryLogger
+from agentrl.preemption import Stopped
+from agentrl.run import runner
+
+STAGES = (('sft', 0, 3), ('rl', 3, 7))
+
+
+class Book:
+  """Everything that a loop writes to, in the order of writing."""
+
+  def __init__(self):
+    self.lines = []
+
+  def write(self, step, scalars, *, phase):
+    assert 'time/seconds' in scalars
+    self.lines.append(('row', step, phase))
+
+  def save(self, step, state, meta):
+    assert state.step == step
+    self.lines.append(('save', step))
+
+  def only(self, kind):
+    return [x[1:] for x in self.lines if x[0] == kind]
+
+
+@dataclasses.dataclass
+class Stage:
+  name: str
+  start: int
+  end: int
+  book: Book
+  skipped: object
+  algorithm: object = None
+
+  def begin(self, state):
+    self.book.lines.append(('begin', self.name))
+    return state
+
+  def task(self, step):
+    return 'tasks', step
+
+  def collect(self, state, attempts, step):
+    return 'batch', attempts, step
+
+  def observe(self, batch):
+    return {'rollout/seen': np.float32(1)}
+
+  def update(self, alg, state, batch):
+    step = int(state.step)
+    assert batch == ('batch', ('tasks', step), step)
+    self.book.lines.append(('update', self.name, step))
+    metrics = {'policy/nonfinite_skips': np.float32(self.skipped(step))}
+    return state_at(step + 1), metrics, {'x': jnp.zeros(())}
+
+
+def state_at(step: int):
+  return types.SimpleNamespace(step=np.array(step))
+
+
+@pytest.fixture(autouse=True)
+def _not_compiled(monkeypatch):
+  """Stages write down every update, not only that it is traced."""
+
+  def as_it_is(alg, update):
+    return lambda state, batch: update(alg, state, batch)
+
+  monkeypatch.setattr(loop, 'jit_update', as_it_is)
+
+
+def run(
+  first=0, *, stages=STAGES, due=(), every=100, stop=None, skipped=lambda s: 0
+) -> Book:
+  book = Book()
+
+  def stopping():
+    if len(book.only('update')) + first == stop:
+      raise Stopped('SIGTERM')
+
+  def evaluate(state, step):
+    assert state.step == step
+    book.lines.append(('evaluate', step))
+    return {}
+
+  def log(step, phase, sample):
+    book.lines.append(('kept', step, phase))
+
+  try:
+    collections.deque(
+      runner.run_loop(
+        [Stage(*x, book, skipped) for x in stages],
+        state_at(first),
+        book,
+        TrajectoryLogger(log, lambda: None),
+        evaluate=evaluate,
+        due=lambda done: done in due,
+        save_every=every,
+        stopping=stopping,
+      ),
+      maxlen=0,
+    )
+  except (Stopped, hooks.NotFiniteError) as error:
+    book.lines.append(('raised', str(error)))
+  return book
+
+
+def test_stages_follow_each_other_on_one_counter():
+  book = run()
+  steps = [('sft', i) for i in range(3)] + [('rl', i) for i in range(3, 7)]
+  assert book.only('update') == steps
+  assert book.only('begin') == [('sft',), ('rl',)]
+  at = [x for x in book.lines if x[0] in ('begin', 'update')]
+  assert at.index(('begin', 'rl')) == at.index(('update', 'rl', 3)) - 1
+  rows = [(step + 1, name) for name, step in steps]
+  assert book.only('row') == rows
+  assert book.only('kept') == rows
+  assert book.only('save') == [(7,)]
+
+
+@pytest.mark.parametrize('first', range(1, 7))
+def test_a_resumed_run_does_what_is_left(first):
+  """A stage begins again only where it begins."""
+  book, whole = run(first), run()
+  left = [x for x in whole.only('update') if x[1] >= first]
+  assert book.only('update') == left
+  assert book.only('begin') == ([('rl',)] if first <= 3 else [])
+  assert book.only('row') == [(step + 1, name) for name, step in left]
+
+
+def test_what_is_saved_has_its_rows():
+  """A resumed run must find the row of every step that it does not repeat."""
+  book = run(every=2)
+  assert book.only('save') == [(2,), (4,), (6,), (7,)]
+  for at, line in enumerate(book.lines):
+    if line[0] == 'save':
+      before = [x[1] for x in book.lines[:at] if x[0] == 'row']
+      assert before == list(range(1, line[1] + 1))
+
+
+def test_evaluations_see_the_state_after_the_step():
+  book = run(due=(0, 3, 7))
+  assert book.only('evaluate') == [(0,), (3,), (7,)]
+  evaluated = [(step, 'eval') for step in (0, 3, 7)]
+  assert [x for x in book.only('row') if x[1] == 'eval'] == evaluated
+  assert run(4, due=(0, 4, 7)).only('evaluate') == [(7,)]
+
+
+@pytest.mark.parametrize('stop', [0, 2, 5])
+def test_a_stopped_run_is_saved_once_where_it_stopped(stop):
+  book = run(every=2, stop=stop)
+  assert len(book.only('update')) == stop
+  assert book.lines[-1][0] == 'raised'
+  assert f'stopped by SIGTERM after step {stop}' in book.lines[-1][1]
+  saved = [(x,) for x in range(1, stop + 1) if x % 2 == 0 or x == stop]
+  assert book.only('save') == saved
+
+
+def test_updates_without_a_finite_gradient_end_the_run_if_in_a_row():
+  longest = ('rl', 0, 4 * hooks.MAX_NONFINITE_UPDATES)
+  last = lambda skip: run(stages=[longest], skipped=skip).lines[-1]  # noqa: E731
+  often = last(lambda step: step % hooks.MAX_NONFINITE_UPDATES > 0)
+  assert often == ('save', longest[2])
+  kind, text = last(lambda step: step >= 5)
+  done = 5 + hooks.MAX_NONFINITE_UPDATES + 1  # the last row is read a step late
+  assert kind == 'raised'
+  assert f'no finite gradient at step {done};' in text
+  book = run(stages=[longest], skipped=lambda step: step >= 5)
+  assert book.only('save') == [(done,)]

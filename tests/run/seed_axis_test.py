@@ -1,0 +1,18 @@
+"""The axis of seeds: devices, numbers dealt out, seeds that wait."""
+
+import numpy as np
+
+from agentrl.run import seed_axis
+
+
+def test_numbers_are_dealt_out():
+  axis = seed_axis.over_devices(2)
+  found = axis.gather([{'a': 1.0, 'b': 2}, {'a': 3.0}])
+  found |= {'c': np.array([5.0, 6.0]), 'time': 7.0}
+  assert seed_axis.of_seed(found, 0) == {
+    'a': 1.0,
+    'b': 2,
+    'c': 5.0,
+    'time': 7.0,
+  }
+  assert seed_axis.of_seed(found, 1) == {'a': 3.0, 'c': 6.0, 'time': 7.0}

@@ -1,0 +1,43 @@
+"""Configs of small runs, for several tests of agentrl/run."""
+
+from agentrl.configs import grpo
+
+
+def countdown(arg='tiny,env=countdown', **changes):
+  c = grpo.get_config(arg)
+  c.env.update(dict(train=8, test=4))
+  c.rollout.slots = 4
+  for path, value in changes.items():
+    node, names = c, path.split('__')
+    for name in names[:-1]:
+      node = node[name]
+    node[names[-1]] = value
+  return c
+
+
+def interview(tmp_path, arg='tiny,env=interview', **user):
+  c = grpo.get_config(arg)
+  c.data = str(tmp_path / 'data')
+  c.model.update(
+    dict(width=16, layers=1, heads=2, kv_heads=2, head_dim=8, mlp=32)
+  )
+  c.rollout.update(
+    dict(batch=4, group_size=2, slots=2, max_turns=2, max_message_tokens=6)
+  )
+  c.env.update(dict(train=4, test=4))
+  c.micro_batch = c.sft.batch = 4
+  c.host.update(dict(prefill_chunk=8, decode_steps_per_sync=4))
+  if user:
+    c.service.user.update(dict(function='', message=5, context=200, **user))
+  return c
+
+
+def checkpoint(folder, path):
+  c = grpo.get_config('tiny')
+  c.data = str(folder)
+  c.model.path = str(path)
+  c.steps, c.micro_batch, c.sft.steps, c.sft.batch = 2, 16, 3, 8
+  c.rollout.update(dict(batch=8, slots=8, max_turns=2))
+  c.env.update(dict(train=16, test=4))
+  c.eval.episodes = 8
+  return c

@@ -1,0 +1,131 @@
+"""Runs of a study: tuned rates, curves up to the budget, what is refused."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from agentrl.configs import base
+from agentrl.run import collect as collect_lib
+from agentrl.study import execute, spec
+from agentrl.study.spec import Arm
+from tests.study import made_up_study
+
+
+@pytest.mark.parametrize('method', ['dapo', 'grpo_roc'])
+def test_what_a_study_sets_is_what_is_trained_on(method, tmp_path):
+  """And the method's own oversampling multiplies it."""
+  s = spec.Study(
+    name='a',
+    title='',
+    question='',
+    by='train',
+    claims=(),
+    threshold='a',
+    reference='a',
+    env_steps=1,
+    tokens=1,
+    grid=(1.0, 2.0),
+    rate=1.0,
+    arms=(spec.Arm('a', 'A', f'configs/{method}.py:tiny'),),
+    envs={'e': spec.Env('E', {})},
+    warm='configs/grpo.py',
+    changes={'rollout.batch': 16, 'rollout.group_size': 2},
+  )
+  ask = execute.RunRequest('e', 'a', 1.0, 0)
+  c = execute._run(s, s.arms[0], str(tmp_path), ask).config
+  assert (c.rollout.batch, c.rollout.group_size) == (16, 2)
+  assert collect_lib.num_attempts(base.wiring(c), 16) == 32
+  deeper = 2 if method == 'grpo_roc' else 1
+  assert collect_lib.num_attempts_of_group(base.wiring(c), 2) == 2 * deeper
+
+
+def test_every_arm_is_tuned_and_the_grid_widened_while_the_best_is_at_an_edge():
+  s = made_up_study.make_study(widen=4)
+  found = execute.tune(
+    s, made_up_study.make_runner({}, made_up_study.BEST, sd=0)
+  )['lake']
+  assert {arm: x['best'] for arm, x in found.items()} == made_up_study.BEST
+  assert {arm: x['widened'] for arm, x in found.items()} == {
+    'a': 0,
+    'b': 3,
+    'c': 3,
+  }
+  assert not any(x['edge'] for x in found.values())
+  few = execute.tune(
+    made_up_study.make_study(widen=1),
+    made_up_study.make_runner({}, made_up_study.BEST, sd=0),
+  )['lake']
+  assert (few['b']['edge'], few['b']['best']) == (True, 8.0)
+  # One more rate than the grid when the best is inside at once.
+  assert [rate for rate, _ in few['a']['grid']] == [1.0, 2.0, 4.0]
+
+
+def test_a_point_at_the_budget_counts_once():
+  x, y = execute.upto(
+    np.array([0.0, 500, 1000, 1500]), np.array([0.0, 0.2, 0.4, 1.0]), 1000
+  )
+  assert x.tolist() == [0, 500, 1000]
+  assert y.tolist() == [0, 0.2, 0.4]
+
+
+def test_a_rate_whose_runs_do_not_end_is_worth_nothing():
+  whole = made_up_study.make_runner({}, dict.fromkeys('abc', 2.0), sd=0)
+
+  def run(asks):
+    return {a: ran for a, ran in whole(asks).items() if a.rate != 2.0}
+
+  s = made_up_study.make_study()
+  found = execute.tune(s, run)['lake']['a']
+  assert dict(found['grid'])[2.0] == [0.0] * s.tuning
+  assert found['best'] != 2.0
+
+
+def test_a_curve_adds_up_what_was_sampled(tmp_path):
+  """Of the RL steps alone, up to each evaluation."""
+  sampled = ((10.0, 30.0, 2.0), (12.0, 40.0, 4.0), (5.0, 20.0, 6.0))
+  rows = [
+    {'step': 0, 'phase': 'eval', 'eval/success': 0.1, 'time/seconds': 1.0},
+    {'step': 1, 'phase': 'sft', 'loss': 9.0, 'time/seconds': 2.0},
+  ]
+  for i, (steps, tokens, entropy) in enumerate(sampled):
+    here = {'step': 2 + i, 'time/seconds': 3.0 + i}
+    told = {'rollout/env_steps': steps, 'rollout/tokens': tokens}
+    rows.append(here | told | {'phase': 'rl', 'entropy': entropy})
+    if i:
+      held_out = {'eval/success': 0.2 * i, 'eval/turns_solved': 4.0 - i}
+      rows.append(here | held_out | {'phase': 'eval'})
+  text = ''.join(json.dumps(row) + '\n' for row in rows)
+  (tmp_path / 'metrics.jsonl').write_text(text)
+  ran = execute.read(str(tmp_path))
+  assert ran.env_steps.tolist() == [0, 22, 27]
+  assert ran.tokens.tolist() == [0, 70, 90]
+  assert ran.success.tolist() == [0.1, 0.2, 0.4]
+  assert np.isnan(ran.moves[0])
+  assert ran.moves[1:].tolist() == [3, 2]
+  assert ran.seconds == 5
+  assert ran.metrics['entropy'] == 4
+  assert 'loss' not in ran.metrics
+
+
+def test_what_an_arm_cannot_be_is_told_before_any_run(tmp_path):
+  wrong = made_up_study.make_study(
+    arms=(Arm('a', 'A', made_up_study.CONFIG, {'coef.polcy': 1.0}),)
+  )
+  with pytest.raises(ValueError, match='no field'):
+    execute.check_all(wrong, str(tmp_path))
+  other = made_up_study.make_study(
+    arms=(Arm('a', 'A', 'configs/grpo.py:env=frozen_lake'),)
+  )
+  with pytest.raises(ValueError, match='another model'):
+    execute.check_all(other, str(tmp_path))
+  assert not list(tmp_path.iterdir())
+
+
+def test_the_protocol_is_fixed_before_the_first_run(tmp_path):
+  s = made_up_study.make_study()
+  execute.keep_protocol(s, str(tmp_path))
+  execute.keep_protocol(s, str(tmp_path))
+  with pytest.raises(ValueError, match="'unstable'"):
+    execute.keep_protocol(dataclasses.replace(s, unstable=0.5), str(tmp_path))

@@ -1,0 +1,84 @@
+"""The pool of processes: each job once, never too many, none left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from agentrl.sweep import local
+from agentrl.sweep import runs as sweep_runs
+
+
+def _job(tmp_path, name, code):
+  command = (sys.executable, '-c', code)
+  return local.Job(name, command, str(tmp_path / name / 'log.txt'))
+
+
+def test_pool_runs_everything_and_never_too_many(tmp_path):
+  most = []
+  jobs = [_job(tmp_path, f'{i}', 'print("x")') for i in range(4)]
+  jobs.append(_job(tmp_path, 'bad', 'raise SystemExit(3)'))
+  got = local.run(jobs, 2, lambda r, done: most.append(len(r)), every=0.05)
+  assert got == {'0': 0, '1': 0, '2': 0, '3': 0, 'bad': 3}
+  assert max(most) <= 2
+  assert (tmp_path / '0' / 'log.txt').read_text() == 'x\n'
+
+
+def test_what_one_job_compiles_the_next_one_finds(tmp_path, monkeypatch):
+  code = (
+    'import jax\n'
+    'found = []\n'
+    'jax.monitoring.register_event_listener(lambda e, **_: found.append(e))\n'
+    'jax.jit(lambda x: x * 3 + 1)(2.0)\n'
+    'print(any("cache_hits" in e for e in found))\n'
+  )
+  env = sweep_runs.cache(str(tmp_path))
+  for name in env:
+    monkeypatch.delenv(name, raising=False)
+  [run] = sweep_runs.plan('configs/grpo.py:tiny', [{}], str(tmp_path))
+  assert run.job.env == env
+  env['JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS'] = '0'
+  jobs = [_job(tmp_path, x, code)._replace(env=env) for x in ('one', 'two')]
+  local.run(jobs, 1, lambda *_: None, every=0.05)
+  said = [(tmp_path / x / 'log.txt').read_text() for x in ('one', 'two')]
+  assert said == ['False\n', 'True\n']
+  assert list((tmp_path / '.cache' / 'jax').iterdir())
+
+
+def test_a_variable_of_the_user_is_not_overwritten(tmp_path, monkeypatch):
+  monkeypatch.setenv('JAX_COMPILATION_CACHE_DIR', 'mine')
+  code = 'import os; print(os.environ["JAX_COMPILATION_CACHE_DIR"])'
+  job = _job(tmp_path, 'one', code)._replace(env=sweep_runs.cache('theirs'))
+  local.run([job], 1, lambda *_: None, every=0.05)
+  assert (tmp_path / 'one' / 'log.txt').read_text() == 'mine\n'
+
+
+def test_children_end_with_a_killed_parent(tmp_path):
+  code = (
+    'from agentrl.sweep import local\n'
+    'import sys\n'
+    'child = (sys.executable, "-c", "import os, time;'
+    ' print(os.getpid(), flush=True); time.sleep(60)")\n'
+    f'job = local.Job("a", child, {str(tmp_path / "log.txt")!r})\n'
+    'local.run([job], 1, lambda *_: None, every=0.05)\n'
+  )
+  parent = subprocess.Popen([sys.executable, '-c', code], cwd=os.getcwd())
+  log = tmp_path / 'log.txt'
+  while not (log.exists() and log.read_text()):
+    time.sleep(0.05)
+  child = int(log.read_text())
+  os.kill(parent.pid, signal.SIGKILL)
+  parent.wait()
+  for _ in range(100):
+    with (
+      open(f'/proc/{child}/stat') if _alive(child) else open(os.devnull) as f
+    ):
+      if f.read().rpartition(') ')[2][:1] in ('', 'Z'):
+        return
+    time.sleep(0.05)
+  raise AssertionError(f'process {child} is still there')
+
+
+def _alive(pid):
+  return os.path.exists(f'/proc/{pid}/stat')

@@ -1,0 +1,66 @@
+"""Worlds in tables: exact values, and what wins in each."""
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentrl.tabular import mdp, policy
+from tests.tabular import table_runs
+
+
+def test_values_are_those_of_a_recursion_and_of_play():
+  world, turns = table_runs.random_world(), 4
+  known = jax.device_get(world)
+  table = policy.TablePolicy(5, 3, 1)
+  logits = jax.random.normal(jax.random.key(1), (5, 3))
+  p = policy.probabilities(table, logits)
+  v, q = jax.device_get(mdp.values(world, p, turns))
+  exact = np.asarray(p, np.float64)
+  for k in range(turns + 1):
+    for s in range(5):
+      want = table_runs.chance(known, exact, s, turns - k)
+      np.testing.assert_allclose(v[k, s], want, atol=1e-6)
+  mean = np.mean([v[2, int(s)] for s in known.next[0]])
+  direct = 0.7 * v[2, int(known.next[0, 2])] + 0.3 * mean
+  np.testing.assert_allclose(q[1, 0, 2], direct, rtol=1e-5)
+  n = 20000
+  task = jnp.arange(n) % 2
+  play = jax.jit(policy.play, static_argnums=(1, 4))
+  told = play(world, table, logits, task, turns, jax.random.key(2))
+  rate = float(np.mean(np.asarray(world.won)[told.state[:, -1]]))
+  want = float(mdp.success(world, p, turns))
+  assert abs(rate - want) < 5 * np.sqrt(want * (1 - want) / n)
+
+
+@pytest.mark.parametrize('slip', [0.0, 0.2])
+def test_bifurcation_is_won_by_the_decisive_choice(slip):
+  size = mdp.bifurcation(length=3, choices=4, slip=slip)
+  world = size.make(jax.random.key(0), 5)
+  chex.assert_shape(world.next, (5 * size.states, 4))
+  even = jnp.full(world.next.shape, 0.25)
+  v, _ = mdp.values(world, even, size.turns)
+  np.testing.assert_allclose(v[0, world.start], 0.25, rtol=1e-6)
+  best = 1 - slip + slip / 4
+  np.testing.assert_allclose(world.potential[world.start], best, rtol=1e-6)
+
+
+def test_the_door_opens_with_the_key_only():
+  size = mdp.key_door(size=3, turns=12, slip=0.0)
+  world = size.make(jax.random.key(3), 4)
+  to, won = np.asarray(world.next), np.asarray(world.won)
+  assert won.sum() == 4  # one cell of each task
+  for task in range(4):
+    distance, here = 0, {int(world.start[task])}
+    while not won[list(here)].any():
+      here |= {int(s) for s in to[list(here)].ravel()}
+      distance += 1
+    assert {s // size.states for s in here} == {task}
+    np.testing.assert_allclose(
+      world.potential[world.start[task]], 0.9**distance, rtol=1e-5
+    )
+    cell = (np.flatnonzero(won)[task] - task * size.states) % 9
+    without = task * size.states + cell  # at the door, without the key
+    assert not won[without]
+    assert (to[without] != without).any()
