@@ -13,6 +13,7 @@ by layer.
 `jax.jit` over a mesh is what used to be called pjit.
 """
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -286,21 +287,29 @@ def init(specs, key: jax.Array):
   leaves, tree = jax.tree.flatten(specs, is_leaf=is_param)
   for p in leaves:
     _stored(p)  # raise before anything is compiled
+  return jax.tree.unflatten(tree, _creator(tuple(leaves), _mesh())(key))
+
+
+def _mesh():
+  return jax.sharding.get_mesh() if active() else None
+
+
+@functools.lru_cache(maxsize=32)
+def _creator(leaves: tuple[Param, ...], mesh) -> Callable:
+  """The compiled draw of parameters, one for all roles of the same shape."""
+  del mesh  # the one that is set, on which the result depends
 
   def create(key):
     keys = jax.random.split(key, len(leaves))
-    values = [
+    return [
       p.init(k, p.shape).astype(p.dtype)
       for k, p in zip(keys, leaves, strict=True)
     ]
-    return jax.tree.unflatten(tree, values)
 
   if not is_explicit():
-    return jax.jit(create, out_shardings=shardings(specs))(key)
-  stored = jax.tree.map(
-    lambda p: spec(*p.axes, rules=RULES), specs, is_leaf=is_param
-  )
-  return jax.jit(jax.sharding.auto_axes(create, out_sharding=stored))(key)
+    return jax.jit(create, out_shardings=shardings(list(leaves)))
+  stored = [spec(*p.axes, rules=RULES) for p in leaves]
+  return jax.jit(jax.sharding.auto_axes(create, out_sharding=stored))
 
 
 def init_replicated(create: Callable[[], Any]):

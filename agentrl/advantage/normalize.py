@@ -1,8 +1,8 @@
-"""Normalisation links: compare a value with the others of its cell.
+"""Normalisation links: compare a value with the others of its group.
 
 `by` names the columns that make a cell: ids ('group', 'task', 'arm', ...),
 'turn', 'state', 'agent', 'node'; () is the whole batch. `unit`, `ddof` and
-`singleton` are those of `statistics`. The twins that end in `_tokens` take
+`singleton` are those of `group_stats`. The twins that end in `_tokens` take
 the whole advantage of a token, its turn's and its own.
 """
 
@@ -29,7 +29,7 @@ def center(
   unit: group_stats.Unit = 'trajectory',
   singleton: group_stats.Singleton = 'zero',
 ) -> Linked:
-  """x − mean (Dr.GRPO, arXiv 2503.20783)."""
+  """x − mean: the baseline of GRPO, and all of Dr.GRPO (arXiv 2503.20783)."""
   return group_stats.on_turns(
     ops.less_mean, credit, batch, by=by, unit=unit, singleton=singleton
   )

@@ -2,7 +2,7 @@
 
 Sources add to what the stream holds, so that naming two of them merges them.
 A turn whose judge failed (`scored` False) adds nothing; statistics then leave
-it out (see `statistics`). As a reward, a turn's value stands at the turn's
+it out (see `group_stats`). As a reward, a turn's value stands at the turn's
 last sampled token; as an advantage it belongs to every token of the turn.
 """
 

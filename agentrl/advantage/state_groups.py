@@ -1,6 +1,6 @@
 """State-group links: compare the turns of small cells, such as one state's.
 
-Cells, units and what enters are those of `statistics`.
+Cells, units and what enters are those of `group_stats`.
 """
 
 import functools

@@ -22,13 +22,13 @@ def gradient(alg: Algorithm, params, batch, signals, credit, mask, key):
   needs = outputs_needed(w)
   terms = alg.losses
   inputs = LossInputs(Outputs(), batch, credit, signals, key)
-  weights = _coefficients(alg, inputs, mask)
+  coefficients = _coefficients(alg, inputs, mask)
   level = {k: v for k, v in signals.items() if v.shape == mask.shape}
   target = {k: v for k, v in credit.target.items() if v.shape == mask.shape}
-  extras = (weights, credit.token, credit.weight, level, target)
+  extras = (coefficients, credit.token, credit.weight, level, target)
 
   def total(out: Outputs, rows, extras):
-    weights, token, weight, level, target = extras
+    coefficients, token, weight, level, target = extras
     near = dict(level)
     if 'old_logp' not in near and out.logp is not None:
       near['old_logp'] = jax.lax.stop_gradient(out.logp)
@@ -38,7 +38,7 @@ def gradient(alg: Algorithm, params, batch, signals, credit, mask, key):
     for name, term in terms.items():
       x = LossInputs(out, here, own, {**signals, **near}, key)
       value, term_metrics = term(x)
-      sums[name] = jnp.sum(weights[name] * value)
+      sums[name] = jnp.sum(coefficients[name] * value)
       metrics |= {f'{name}/{k}': v for k, v in term_metrics.items()}
     if out.logp is not None:
       mask = written(here)
@@ -47,7 +47,9 @@ def gradient(alg: Algorithm, params, batch, signals, credit, mask, key):
       metrics['logp/sampler_mismatch'] = gap, count.astype(jnp.float32)
     return sum(sums.values()), (sums, metrics)
 
-  keep = jnp.any(jnp.stack([jnp.any(c != 0, 1) for c in weights.values()]), 0)
+  keep = jnp.any(
+    jnp.stack([jnp.any(c != 0, 1) for c in coefficients.values()]), 0
+  )
   if any(registry.get('loss', n).couples for n in w.loss):
     grads, aux, _ = microbatch.gradient_of_outputs(
       apply,

@@ -62,8 +62,13 @@ METRICS: Mapping[str, Description] = {
     ('advantage/*', '', 'reported by a link of the stream'),
     ('loss/total', '', 'sum of all terms, each by its coefficient'),
     ('loss/*', '', 'loss term, before its coefficient'),
-    ('logp/sampler_mismatch', 'nats', 'mean |learner - sampler| log-prob'),
-    ('logp/sampler_mismatch_max', 'nats', 'largest |learner - sampler|'),
+    (
+      'logp/sampler_mismatch',
+      'nats',
+      'mean |learner - sampler| log-prob of a sampled token; above 0 where'
+      ' their kernels, precision or policy version differ',
+    ),
+    ('logp/sampler_mismatch_max', 'nats', 'the same, its largest token'),
     ('time/seconds', 's', 'under way, over all restarts'),
     ('prm/kl', 'nats', 'PRM against its reference, a token'),
     ('prm/pair_accuracy', 'share', 'solved-failed pairs in the right order'),

@@ -3,7 +3,8 @@
   loss = Σ_nt coefficient_nt · value_nt
 
 Coefficients are computed before the batch is cut, so that devices and
-micro-batches only add. No weight at all gives coefficients 0.
+micro-batches only add: `total` in agentrl/learner/policy_gradient.py. No weight
+at all gives coefficients 0.
 """
 
 import chex

@@ -1,13 +1,18 @@
 """Decoder config: sizes and switches, and specs of the parameters."""
 
 import dataclasses
+import functools
 
-from jax.nn.initializers import normal, ones, zeros
+from jax.nn import initializers
+from jax.nn.initializers import ones, zeros
 
 from agentrl.domain import OneOf
 from agentrl.mesh import Param
 from agentrl.nn import attention_kernels, layers
 from agentrl.nn import rope as rotary
+
+# Equal for equal widths, so that the specs of equal models are.
+normal = functools.cache(initializers.normal)
 
 # What of a layer is kept for the backward pass: all; its input alone; its
 # input and its products with matrices, attention's own excepted.

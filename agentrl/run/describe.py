@@ -51,6 +51,8 @@ def task_name(s: build.Experiment) -> str:
   if e.name == 'bifurcation':
     slip = f', slip {e.slip:g}' if e.slip else ''
     return f'Bifurcation, {e.length} turns, {e.choices} choices{slip}'
+  if e.name != 'sokoban':
+    return e.name
   length = np.sum(s.test.actions >= 0, axis=1)
   length = length[length > 0]
   moves = f', {length.min()}-{length.max()} moves' if length.size else ''

@@ -172,7 +172,7 @@ def spoken(c: ConfigDict, words: Tokenizer, actions):
 
   In three parts: those that keep the action as a subgoal, then the switches.
   """
-  # Each by itself, as parse.action_table has them: together they may merge.
+  # Each by itself, as in action_parsing.action_table: together they may merge.
   prefix = c.rollout.action_prefix
   tag = words.encode(prefix, specials=True)
   for action in actions if prefix else ():

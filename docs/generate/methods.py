@@ -105,7 +105,9 @@ def section(name: str, tests: dict[str, str]) -> str:
   paper = f'{doc.title}, {doc.link}' if doc.title else f'see {doc.link}'
   lines = [f'### {name}', '', doc.line, '', f'Paper: {paper}', '']
   lines += [f'- {what}: {text}' for what, text in _slots(c, w) if text]
-  files = ', '.join(f'`{x}`' for x in (f'configs/{name}.py', *_files(w)))
+  files = ', '.join(
+    f'[`{x}`](../{x})' for x in (f'configs/{name}.py', *_files(w))
+  )
   pattern = re.compile(rf"""['"/]{name}(?:['"]|\.py)""")
   seen = [f'`{path}`' for path, text in tests.items() if pattern.search(text)]
   seen = ', '.join(seen) or 'none'

@@ -30,8 +30,8 @@ def test_names_are_defined_where_it_says():
   """`field` of `Class` in `file`, or `name` in `file`."""
   count = 0
   for pattern in (
-    r'`([A-Z]\w+)` in `([\w/]+\.py)`',
-    r'`([a-z]\w+)` in `(\S+)`',
+    r'`([A-Z]\w+)` in \[`([\w/]+\.py)`',
+    r'`([a-z]\w+)` in \[`(\S+?)`',
   ):
     for name, path in re.findall(pattern, TEXT):
       tree = ast.parse((ROOT / path).read_text(encoding='utf-8'))
@@ -41,7 +41,7 @@ def test_names_are_defined_where_it_says():
           defined |= {x.id for x in node.targets if isinstance(x, ast.Name)}
       assert name in defined, f'{name} in {path}'
       count += 1
-  fields = r'`(\w+)`(?: and `(\w+)`)? of `(\w+)` in `(\S+)`'
+  fields = r'`(\w+)`(?: and `(\w+)`)? of `(\w+)` in \[`(\S+?)`'
   for first, second, owner, path in re.findall(fields, TEXT):
     tree = ast.parse((ROOT / path).read_text(encoding='utf-8'))
     (node,) = (x for x in tree.body if getattr(x, 'name', None) == owner)

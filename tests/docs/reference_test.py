@@ -1,5 +1,6 @@
 """Generated reference pages are what the generators make of what is here."""
 
+import fnmatch
 import inspect
 import subprocess
 import sys
@@ -7,10 +8,11 @@ import sys
 import pytest
 
 from agentrl import domain, registry
-from docs.generate import batch, components
+from agentrl.log import descriptions
+from docs.generate import batch, components, metrics
 
 
-@pytest.mark.parametrize('module', [batch, components])
+@pytest.mark.parametrize('module', [batch, components, metrics])
 def test_pages_are_up_to_date(module):
   with open(module.PAGE, encoding='utf-8') as f:
     name = module.__name__
@@ -53,3 +55,18 @@ def test_every_field_of_a_batch_has_a_meaning():
 def test_terms_and_columns_are_those_that_components_provide():
   assert set(batch.MEANINGS) == batch.provided()
   assert batch.providers('term:greedy_return') == ['collect `greedy_companion`']
+
+
+def test_every_metric_stands_once_and_the_first_line_that_fits_describes_it():
+  sections = [scopes for _, scopes, _ in metrics.SECTIONS]
+  ordered = [
+    name
+    for scopes in sections
+    for name in descriptions.METRICS
+    if metrics.scope(name) in scopes
+  ]
+  assert sorted(ordered) == sorted(descriptions.METRICS)
+  for name in descriptions.METRICS:
+    example = name.replace('*', 'x')
+    first = next(x for x in ordered if fnmatch.fnmatchcase(example, x))
+    assert descriptions.METRICS[first] == descriptions.describe(example)

@@ -37,8 +37,10 @@ def command(name: str, run: str, *words: str) -> list[str]:
 
 def done(run: str) -> int:
   """The last step of the rows in the bucket."""
-  path = storage.path(run) / metrics.FILE
-  rows = metrics.read(path) if path.exists() else []
+  try:
+    rows = metrics.read(storage.path(run) / metrics.FILE)
+  except FileNotFoundError:  # or it is being kept under another name
+    rows = []
   return rows[-1]['step'] if rows else 0
 
 
