@@ -74,7 +74,7 @@ def header(s: build.Experiment, workdir: str) -> dict:
     'seed': c.seed,
     'device': devices(),
     'workdir': workdir,
-    'command': shlex.join([*main(), *sys.argv[1:]]),
+    'command': shlex.join(command()),
     'jax': jax.__version__,
     'hp': registry.defaults(s.algorithm.spec),
   }
@@ -91,6 +91,16 @@ def computing(s: build.Experiment) -> str:
     f'attention {kernel} over rows of {tokens} tokens, remat {c.remat},'
     f' {c.dtype}, chat_format {frame}'
   )
+
+
+def command() -> list[str]:
+  """Returns the command of this process; [] in a notebook or a shell."""
+  folder, program = os.path.split(sys.argv[0])
+  if ' ' in program or os.path.basename(folder) == 'experiments':
+    return [*main(), *sys.argv[1:]]
+  if program.endswith('.py') and not program.startswith('ipykernel'):
+    return ['python', *sys.argv]
+  return []
 
 
 def main(name: str = '') -> list[str]:

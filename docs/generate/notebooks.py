@@ -17,6 +17,7 @@ import multiprocessing
 import os
 import pathlib
 import re
+import sys
 import tempfile
 
 from absl import flags
@@ -99,6 +100,7 @@ def update(name: str, run: bool) -> None:
   notebook = address(json.loads(path.read_text(encoding='utf-8')), name)
   if run:
     os.environ['MPLBACKEND'] = 'agg'
+    sys.argv[:] = ['ipykernel_launcher.py']  # as a kernel has it
     os.chdir(FOLDER)
     notebook = execute(notebook)
   text = json.dumps(notebook, indent=1, ensure_ascii=False) + '\n'

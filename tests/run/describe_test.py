@@ -23,6 +23,22 @@ def test_a_command_is_repeated_as_it_was_given(
   monkeypatch.setattr('sys.argv', [program, '--workdir=w'])
   assert describe.main() == this
   assert describe.main('view') == other
+  assert describe.command() == [*this, '--workdir=w']
+
+
+@pytest.mark.parametrize(
+  ('program', 'command'),
+  [
+    ('mine/study.py', ['python', 'mine/study.py', '--workdir=w']),
+    ('ipykernel_launcher.py', []),
+    ('', []),
+  ],
+)
+def test_what_is_no_command_is_not_repeated_as_one(
+  program, command, monkeypatch
+):
+  monkeypatch.setattr('sys.argv', [program, '--workdir=w'])
+  assert describe.command() == command
 
 
 def test_a_run_opens_with_a_line():

@@ -1,11 +1,4 @@
-"""The dashboard in a real browser: it fits, it is seen, it loads nothing.
-
-AGENTRL_PICTURES=docs/images/dashboard keeps the pictures that the docs show;
-AGENTRL_RUNS=runs/oprl:runs/grpo are the runs in them, else made-up ones.
-"""
-
-import os
-import pathlib
+"""The dashboard in a real browser: it fits, it is seen, it loads nothing."""
 
 import pytest
 
@@ -27,11 +20,9 @@ INK = """[...document.querySelectorAll('.chart .line path')].filter(
 @pytest.fixture(scope='module')
 def page(tmp_path_factory):
   root = tmp_path_factory.mktemp('runs')
-  paths = os.environ.get('AGENTRL_RUNS', '').split(':')
-  if not any(paths):
-    paths = [str(root / 'oprl'), str(root / 'grpo')]
-    made_up_run.write(root / 'oprl', oprl.get_config('tiny'), rl=300)
-    made_up_run.write(root / 'grpo', grpo.get_config('tiny'), rl=120)
+  paths = [str(root / 'oprl'), str(root / 'grpo')]
+  made_up_run.write(root / 'oprl', oprl.get_config('tiny'), rl=300)
+  made_up_run.write(root / 'grpo', grpo.get_config('tiny'), rl=120)
   text = dashboard_page.page(curves.read(paths))
   (root / 'dashboard.html').write_text(text, encoding='utf-8')
   return f'file://{root}/dashboard.html'
@@ -56,12 +47,6 @@ def test_it_fits(browser, page, width, dark):
   assert browser.js(INK) > 20
   assert all(x.startswith(('file:', 'about:')) for x in browser.asked)
   assert not browser.said
-  kept = os.environ.get('AGENTRL_PICTURES')
-  if kept:
-    folder = pathlib.Path(kept)
-    folder.mkdir(parents=True, exist_ok=True)
-    name = f'{width}_{"dark" if dark else "light"}.png'
-    browser.picture(folder / name)
 
 
 def test_all_numbers_unfold(browser, page):

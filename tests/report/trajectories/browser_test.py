@@ -1,10 +1,5 @@
-"""The viewer in a real browser, used as a person uses it.
+"""The viewer in a real browser, used as a person uses it."""
 
-AGENTRL_PICTURES=docs/images/view keeps the pictures that the docs show.
-"""
-
-import os
-import pathlib
 import threading
 
 import pytest
@@ -192,8 +187,7 @@ def test_the_policy_stops_a_script_that_got_in(browser, server):
 @pytest.mark.parametrize('dark', [False, True], ids=['light', 'dark'])
 @pytest.mark.parametrize('width', WIDTHS)
 def test_every_view_fits(browser, server, width, dark):
-  kept = os.environ.get('AGENTRL_PICTURES')
-  for name, route in VIEWS.items():
+  for route in VIEWS.values():
     browser.size(width, 800 if width > 600 else 700, dark=dark)
     browser.do('Page.navigate', url='about:blank')
     browser.open(f'{server.url}#{route}')
@@ -202,10 +196,6 @@ def test_every_view_fits(browser, server, width, dark):
     small = browser.js("""Math.min(...[...document.querySelectorAll('main *')]
       .map(x => parseFloat(getComputedStyle(x).fontSize)))""")
     assert small >= 12
-    if kept and not dark:
-      folder = pathlib.Path(kept)
-      folder.mkdir(parents=True, exist_ok=True)
-      browser.picture(folder / f'{name}_{width}.png')
 
 
 def test_a_very_long_message_is_shown_in_parts(browser, tmp_path):

@@ -1,0 +1,96 @@
+"""Draws docs/images/view and docs/images/dashboard: pages of real runs.
+
+  python -m docs.generate.pictures --run=runs/oprl --tree=runs/tree \\
+    --compared=runs/grpo
+
+Needs Chromium, and the runs: two that logged trajectories at several steps, one
+of them with a method whose trajectories branch, and one to compare with.
+"""
+
+import json
+import pathlib
+import tempfile
+
+from absl import flags
+
+from agentrl import cli
+from agentrl.log import trajectories
+from agentrl.report.dashboard import curves
+from agentrl.report.dashboard import page as dashboard_page
+from agentrl.report.trajectories import page as trajectories_page
+
+_RUN = flags.DEFINE_string('run', None, 'Run whose trajectories are shown.')
+_TREE = flags.DEFINE_string('tree', None, 'Run whose trajectories branch.')
+_COMPARED = flags.DEFINE_string(
+  'compared', None, 'Run beside --run on the dashboard.'
+)
+IMAGES = pathlib.Path('docs/images')
+VIEW = {1280: 800, 375: 700}  # pixels of a window: width, height
+
+
+def routes(log: trajectories.Log) -> dict[str, str]:
+  """{picture: address in the viewer}, of what shows most.
+
+  A group with solved and unsolved members late in RL, its best member, and the
+  same task earlier.
+  """
+  groups: dict[tuple, list[int]] = {}
+  for i in range(len(log)):
+    x = log[i]
+    if x['phase'] == 'rl':
+      groups.setdefault((x['step'], x['group']), []).append(i)
+  mixed = [
+    members
+    for members in groups.values()
+    if len({log[i]['score'] for i in members}) > 1
+  ]
+  best = max(mixed[-1], key=lambda i: log[i]['score'])
+  tasks = [
+    i for m in groups.values() for i in m if _task(log, i) == _task(log, best)
+  ]
+  early = min(tasks)
+  return {
+    'list': 'list/',
+    'one': f'one/{best}',
+    'group': f'group/{best}',
+    'times': f'side/{early},{best}',
+  }
+
+
+def _task(log: trajectories.Log, i: int) -> str:
+  return json.dumps(log[i]['task'])
+
+
+def main() -> None:
+  from tests.report import chromium
+
+  with chromium.browser() as browser, tempfile.TemporaryDirectory() as folder:
+
+    def draw(url: str, path: pathlib.Path, width: int, height: int, **how):
+      browser.size(width, height, **how)
+      browser.do('Page.navigate', url='about:blank')
+      browser.do('Page.navigate', url=url)
+      browser.wait("document.readyState === 'complete'")
+      browser.picture(path)
+      print(f'written: {path}')
+
+    for run, names in ((_RUN.value, None), (_TREE.value, ('tree',))):
+      log = trajectories.Log(run)
+      out = pathlib.Path(folder) / f'{pathlib.Path(run).name}.html'
+      trajectories_page.save(log, 'oprl', str(out), {}, len(log))
+      found = routes(log)
+      found['tree'] = found['group'].replace('group', 'tree')
+      for name in names or ('list', 'one', 'group', 'times'):
+        for width, height in VIEW.items():
+          path = IMAGES / f'view/{name}_{width}.png'
+          draw(f'file://{out}#{found[name]}', path, width, height)
+    out = pathlib.Path(folder) / 'dashboard.html'
+    text = dashboard_page.page(curves.read([_RUN.value, _COMPARED.value]))
+    out.write_text(text, encoding='utf-8')
+    folder = IMAGES / 'dashboard'
+    draw(f'file://{out}', folder / '1280_light.png', 1280, 1400)
+    draw(f'file://{out}', folder / '375_dark.png', 375, 1400, dark=True)
+
+
+if __name__ == '__main__':
+  cli.run(main, required=('run', 'tree', 'compared'))
