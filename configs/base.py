@@ -338,7 +338,6 @@ def shrink(c: ConfigDict) -> None:
   c.steps = 64
   c.rollout.batch = 64
   c.rollout.max_turns = min(c.rollout.max_turns, 6)
-  c.sft.steps = 100
   c.env.update(dict(train=400, test=100))
   if c.env.name == 'sokoban':
     c.env.update(dict(min_moves=2, max_moves=4))
