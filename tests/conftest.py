@@ -1,6 +1,9 @@
 """Every test runs on eight simulated CPU devices, without implicit ranks."""
 
+import atexit
 import os
+import shutil
+import tempfile
 
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
 # Tests compile much and run it a few times: what XLA would make faster is not
@@ -11,6 +14,13 @@ os.environ['XLA_FLAGS'] = (
   + ' --xla_cpu_use_fusion_emitters=false'
 )
 os.environ.setdefault('HF_HUB_OFFLINE', '1')
+# What one test or program of this session compiled, the others find: the first
+# process makes the folder, its workers and whatever tests start inherit it.
+if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:
+  CACHE = tempfile.mkdtemp(prefix='agentrl-tests-')
+  atexit.register(shutil.rmtree, CACHE, ignore_errors=True)
+  os.environ['JAX_COMPILATION_CACHE_DIR'] = CACHE
+  os.environ['JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS'] = '0.3'
 
 import jax
 import pytest
@@ -30,13 +40,3 @@ def forgotten():
   """What a module compiled; that of all of them is gigabytes."""
   yield
   jax.clear_caches()
-
-
-@pytest.fixture
-def compiled_once(tmp_path):
-  """The runs of a test find what the first of them compiled."""
-  jax.config.update('jax_compilation_cache_dir', str(tmp_path / 'cache'))
-  jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.0)
-  yield
-  jax.config.update('jax_compilation_cache_dir', None)
-  jax.config.update('jax_persistent_cache_min_compile_time_secs', 1.0)

@@ -79,7 +79,6 @@ class KilledError(Exception):
 
 @pytest.mark.slow
 @pytest.mark.parametrize('method', [grpo, spear])  # SPEAR has a memory
-@pytest.mark.usefixtures('compiled_once')
 def test_stopped_between_checkpoints(method, tmp_path, monkeypatch):
   """Stopped once a row beyond the last checkpoint has been written."""
   c = method.get_config('tiny')

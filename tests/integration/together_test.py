@@ -122,7 +122,6 @@ def test_one_beside_another_is_what_it_is_alone(tmp_path):
 @pytest.mark.parametrize(
   ('method', 'devices'), [(grpo, 1), (spear, 2)]
 )  # one device: vmapped; SPEAR has a memory
-@pytest.mark.usefixtures('compiled_once')
 def test_cut_off_and_one_begun_alone(method, devices, tmp_path, monkeypatch):
   found = jax.devices()[:devices]
   monkeypatch.setattr(seed_axis.jax, 'devices', lambda: found)
@@ -145,7 +144,6 @@ def test_cut_off_and_one_begun_alone(method, devices, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures('compiled_once')
 def test_each_begins_with_its_own_policy(tmp_path):
   short = {'sft.steps': 0, 'steps': 1, 'eval.every': 0}
   runs = configs(grpo, tmp_path / 'data', short)

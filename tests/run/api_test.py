@@ -7,7 +7,7 @@ import pytest
 import agentrl as rl
 
 
-def test_a_run_is_stepped_resumed_and_asked(tmp_path, compiled_once):
+def test_a_run_is_stepped_resumed_and_asked(tmp_path):
   """The warm start is step 1; a second run goes on where the first was left."""
   changes = {'steps': 2, 'sft.steps': 1, 'eval.episodes': 16}
   seen = {}

@@ -209,7 +209,7 @@ def test_a_run_with_a_server_writes_no_key(tmp_path, server, caplog, capfd):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize('source', ['function', 'reference', 'run'])
-def test_a_run_with_a_user(tmp_path, source, compiled_once):
+def test_a_run_with_a_user(tmp_path, source):
   """Warm start, a step of RL, evaluation; then another run as the user."""
   c = config(tmp_path)
   c.steps, c.sft.steps, c.eval.episodes = 1, 1, 4
