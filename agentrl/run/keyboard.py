@@ -18,7 +18,7 @@ def lines(stream: TextIO, out: TextIO = sys.stdout) -> Iterator[str]:
 
   before = termios.tcgetattr(stream)
   try:
-    tty.setcbreak(stream)
+    tty.setcbreak(stream, termios.TCSADRAIN)  # what was typed ahead counts
     yield from typed(lambda: stream.read(1), out)
   finally:
     termios.tcsetattr(stream, termios.TCSADRAIN, before)

@@ -82,6 +82,8 @@ def config(
     for part in ('env', 'model', 'rollout'):
       c[part] = ConfigDict(run[part].to_dict())
   c.steps = size.warm + 1
+  c.role.policy.lr = 2e-3
+  c.sft.update(dict(steps=160, lr=5e-3))  # of the fit to uniform play
   for name, role in c.role.items():
     if role.kind == 'train' and name != 'policy':
       role.update(dict(lr=size.rate, final_lr_fraction=1.0))

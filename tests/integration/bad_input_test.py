@@ -71,16 +71,16 @@ def put(path, value):
     ),
     (
       put('rollout.group_size', 5),
-      r'rollout\.batch=32.*rollout\.group_size=5.*to 35',
+      r'rollout\.batch=64.*rollout\.group_size=5.*to 65',
     ),
     (
       put('rollout.max_message_tokens', 1),
       r'takes 2 tokens.*max_message_tokens=1.*set it to 2',
     ),
-    (put('mesh.data', 3), r'rollout\.batch=32.*by 3.*data=3.*to 33'),
+    (put('mesh.data', 3), r'rollout\.batch=64.*by 3.*data=3.*to 66'),
     (put('model.positions', 9), r'positions=9 and a row has \d+ tokens; raise'),
-    (put('micro_batch', 2**31 - 1), r'makes 192 rows.*such as 192'),  # at once
-    (put('micro_batch', 36), r'makes 192 rows.*micro_batch=36.*such as 32'),
+    (put('micro_batch', 2**31 - 1), r'makes 384 rows.*such as 384'),  # at once
+    (put('micro_batch', 36), r'makes 384 rows.*micro_batch=36.*such as 32'),
     (
       put('schedule.coef', {'stp': ('linear', 0, 1, 9)}),
       r'schedule\.coef\.stp',
@@ -196,9 +196,9 @@ def test_too_few_levels(tmp_path):
 
 
 def test_workdir_of_another_config(tmp_path):
-  theirs = tiny(tmp_path / 'data', put('model.width', 64))
+  theirs = tiny(tmp_path / 'data', put('model.width', 32))
   runner.workdir_lib.keep_config(theirs, str(tmp_path))
-  message = 'model.width is 64 there and 32 here; use a new --workdir'
+  message = 'model.width is 32 there and 64 here; use a new --workdir'
   with pytest.raises(ValueError, match=message):
     runner.run(tiny(tmp_path / 'data'), str(tmp_path))
 

@@ -180,7 +180,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.mesh',
-    'init',
+    '_creator',
     'jax.random.split(key, len(leaves))',
     '[key] * len(leaves)',
     f'{_MESH}::test_parameters_of_one_shape_are_drawn_apart',

@@ -116,7 +116,7 @@ def test_what_an_arm_cannot_be_is_told_before_any_run(tmp_path):
   with pytest.raises(ValueError, match='no field'):
     execute.check_all(wrong, str(tmp_path))
   other = made_up_study.make_study(
-    arms=(Arm('a', 'A', 'configs/grpo.py:env=frozen_lake'),)
+    arms=(Arm('a', 'A', made_up_study.CONFIG, {'model.width': 32}),)
   )
   with pytest.raises(ValueError, match='another model'):
     execute.check_all(other, str(tmp_path))

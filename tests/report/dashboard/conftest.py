@@ -11,9 +11,11 @@ from tests.report import made_up_run
 def paths(tmp_path_factory):
   """Two runs; the second is still going on and its last line is torn."""
   root = tmp_path_factory.mktemp('runs')
-  made_up_run.write(root / 'one', oprl.get_config('tiny'), rl=60)
+  c = oprl.get_config('tiny')
+  c.sft.steps, c.steps = 160, 32
+  made_up_run.write(root / 'one', c, rl=60)
   c = grpo.get_config('tiny')
-  c.role.policy.lr = 1e-3
+  c.sft.steps, c.steps, c.role.policy.lr = 160, 32, 1e-3
   made_up_run.write(root / 'two', c, rl=25)
   with (root / 'two' / 'metrics.jsonl').open('a') as f:
     f.write('{"step": 186, "phase": "rl", "loss/to')
