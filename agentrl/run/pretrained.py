@@ -79,6 +79,12 @@ def _spoken(
 ) -> Language:
   words = tokenizer.HuggingFace(directory, vocab=shape.vocab)
   r = c.rollout
+  if r.system and not words.chats and r.chat_format == 'auto':
+    raise ValueError(
+      f'the checkpoint {directory} has no chat template, and rollout.system is'
+      ' a message in one; set --config.rollout.system= to have plain texts, or'
+      ' put a chat_template.jinja into its folder'
+    )
   wanted = r.chat_format != 'bare' and (
     words.chats or r.chat_format == 'chat' or r.system
   )

@@ -246,7 +246,7 @@ def test_an_adapter_that_does_not_fit(adapted, tmp_path, changes, message):
       r"rollout\.chat_format='chatml' is unknown .*; choose from",
     ),
     ({'chat_format': 'chat'}, r'has no chat template; put a'),
-    ({'system': 'Play.'}, r'has no chat template; put a'),
+    ({'system': 'Play.'}, r'no chat template.*set --config.rollout.system= to'),
     (
       {'system': 'Play.', 'chat_format': 'bare'},
       r"system='Play\.' is a message in",
