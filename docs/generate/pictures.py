@@ -7,7 +7,6 @@ Needs Chromium, and the runs: two that logged trajectories at several steps, one
 of them with a method whose trajectories branch, and one to compare with.
 """
 
-import json
 import pathlib
 import tempfile
 
@@ -31,8 +30,7 @@ VIEW = {1280: 800, 375: 700}  # pixels of a window: width, height
 def routes(log: trajectories.Log) -> dict[str, str]:
   """{picture: address in the viewer}, of what shows most.
 
-  A group with solved and unsolved members late in RL, its best member, and the
-  same task earlier.
+  A group with solved and unsolved members late in RL, and its best member.
   """
   groups: dict[tuple, list[int]] = {}
   for i in range(len(log)):
@@ -42,23 +40,26 @@ def routes(log: trajectories.Log) -> dict[str, str]:
   mixed = [
     members
     for members in groups.values()
-    if len({log[i]['score'] for i in members}) > 1
+    if len({log[i]['outcome'] for i in members}) > 1
   ]
-  best = max(mixed[-1], key=lambda i: log[i]['score'])
-  tasks = [
-    i for m in groups.values() for i in m if _task(log, i) == _task(log, best)
-  ]
-  early = min(tasks)
+  best = max(mixed[-1], key=lambda i: log[i]['outcome'])
   return {
     'list': 'list/',
     'one': f'one/{best}',
     'group': f'group/{best}',
-    'times': f'side/{early},{best}',
+    'tree': f'tree/{best}',
+    'times': 'side/{},{}'.format(*two_times(log)),
   }
 
 
-def _task(log: trajectories.Log, i: int) -> str:
-  return json.dumps(log[i]['task'])
+def two_times(log: trajectories.Log) -> tuple[int, int]:
+  """A held-out task at the first evaluation and the last, solved only then."""
+  tasks: dict[int, list[int]] = {}
+  for i in range(len(log)):
+    if log[i]['phase'] == 'eval':
+      tasks.setdefault(log[i]['task'], []).append(i)
+  pairs = [(m[0], m[-1]) for m in tasks.values() if len(m) > 1]
+  return max(pairs, key=lambda x: log[x[1]]['outcome'] - log[x[0]]['outcome'])
 
 
 def main() -> None:
@@ -77,9 +78,8 @@ def main() -> None:
     for run, names in ((_RUN.value, None), (_TREE.value, ('tree',))):
       log = trajectories.Log(run)
       out = pathlib.Path(folder) / f'{pathlib.Path(run).name}.html'
-      trajectories_page.save(log, 'oprl', str(out), {}, len(log))
+      trajectories_page.save(log, out.stem, str(out), {}, len(log))
       found = routes(log)
-      found['tree'] = found['group'].replace('group', 'tree')
       for name in names or ('list', 'one', 'group', 'times'):
         for width, height in VIEW.items():
           path = IMAGES / f'view/{name}_{width}.png'
