@@ -2,8 +2,8 @@
 
 from agentrl.reward import (  # noqa: F401  register their pieces
   calibration,
+  gated,
   length,
-  levels,
   potential,
   price,
   terms,

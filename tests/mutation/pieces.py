@@ -398,19 +398,19 @@ MUTANTS = (
     'nonsense is rewarded',
   ),
   Mutant(
-    'agentrl.reward.levels',
+    'agentrl.reward.gated',
     'ladder',
     'jnp.any(wrong, axis=1)',
     'jnp.all(wrong, axis=1)',
-    'tests/reward/levels_test.py',
+    'tests/reward/gated_test.py',
     'one message that was understood is enough',
   ),
   Mutant(
-    'agentrl.reward.levels',
+    'agentrl.reward.gated',
     'lexicographic',
     'jnp.where(passed, weight * x, 0)',
     'weight * x',
-    'tests/reward/levels_test.py',
+    'tests/reward/gated_test.py',
     'the gates hold nothing back',
   ),
   Mutant(

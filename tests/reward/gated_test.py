@@ -1,4 +1,4 @@
-"""Levels: by hand, in plain loops, and what never outweighs what."""
+"""Gates: by hand, in plain loops, and what never outweighs what."""
 
 import itertools
 
@@ -43,7 +43,7 @@ def test_ladder_is_monotone():
 
 
 def lexicographic(x, thresholds, weights):
-  """The equation, from the last level back."""
+  """The equation, from the last term back."""
   rest = 0.0
   for k in reversed(range(len(x))):
     if k < len(thresholds):
@@ -78,7 +78,7 @@ def binary(n):
   return rows, ragged.make(terms, np.zeros(len(rows)))
 
 
-def test_a_lower_level_never_makes_up_for_a_higher_one():
+def test_later_terms_never_make_up_for_an_earlier_one():
   """Also where the thresholds let everything pass."""
   rows, case = binary(4)
   for thresholds in ((0.0,) * 3, (1.0,) * 3, (1.0, 0.0, 0.5)):
@@ -98,6 +98,26 @@ def test_a_lower_level_never_makes_up_for_a_higher_one():
     ):
       if a[0] != b[0]:
         assert x < y
+
+
+def test_who_passes_a_gate_earns_more_than_who_does_not():
+  """Whatever comes later, among those who are equal in what comes before."""
+  r = np.random.default_rng(3)
+  a, (b, c) = r.choice([0.1, 0.5, 0.7, 0.9], 200), r.random((2, 200))
+  columns = {'a': a, 'b': b, 'c': c}
+  terms = {name: [[x] for x in xs] for name, xs in columns.items()}
+  got = ragged.pay(
+    'lexicographic',
+    ragged.make(terms, np.zeros(200)),
+    terms=('a', 'b', 'c'),
+    scales=(1.0,) * 3,
+    thresholds=(0.6, 0.3),
+    weights=(0.5, 0.25, 0.2),
+  ).sum(1)
+  first, second = a >= 0.6, b >= 0.3
+  assert got[first].min() > got[~first].max()
+  for same in (a == 0.7, a == 0.9):
+    assert got[same & second].min() > got[same & ~second].max()
 
 
 def test_it_covers_the_gated_hierarchy():
@@ -121,7 +141,7 @@ def test_it_covers_the_gated_hierarchy():
   np.testing.assert_allclose(got, ragged.at_end(case, want), rtol=1e-12)
 
 
-def test_default_levels_are_format_and_outcome():
+def test_by_default_format_stands_before_the_outcome():
   got = ragged.pay('lexicographic', HAND).sum(1)
   # No turn, so nothing; then whatever is not understood holds all back.
   want = [0, 0, 0, 0, 0, 0.6, 0.8, 1, 1]

@@ -1,7 +1,7 @@
-"""Rewards in levels: what comes later pays only if what comes before holds.
+"""Gated rewards: what comes later pays only where what comes before holds.
 
-A level that nobody of a group has passed is a plateau: all members earn the
-same, and group-relative advantages are 0. Look at the terms of a batch first.
+A gate that nobody of a group passes is a plateau: all members earn the same,
+and group-relative advantages are 0. Look at the terms of a batch first.
 """
 
 from typing import Annotated
@@ -66,9 +66,11 @@ def lexicographic(
   On the last turn, for terms in their order of importance. x_k in [0, 1] is a
   term's sum over the turns of the trajectory, times s_k, clipped; with s_k < 0
   it is what is left of 1: scale −0.01 makes 0.4 of 60 tokens. `outcome` is the
-  task's own score. w_k > w_{k+1} + w_{k+2} + ...: no level is made up for by
-  those after it. OPTIAGENT: A Physics-Driven Agentic Framework for Automated
-  Optical Design, whose terms are format, feasibility, accuracy and a judge.
+  task's own score. Who passes a gate earns more than who does not. Besides
+  w_k > w_{k+1} + w_{k+2} + ...: where terms are 0 or 1, none is made up for by
+  those after it, whatever the thresholds. OPTIAGENT: A Physics-Driven Agentic
+  Framework for Automated Optical Design, whose terms are format, feasibility,
+  accuracy and a judge.
 
   The gated hierarchy of ChatShopBuddy, g (w₁ + 1[c ≥ τ] (w₂ c + w₃ s + w₄ e)),
   is terms (g, c, s, e) with thresholds (1, τ, 0): a threshold of 0 holds
@@ -83,9 +85,9 @@ def lexicographic(
   """
   passed = jnp.ones(outcome.shape, bool)  # [B]
   reward = jnp.zeros(outcome.shape)  # [B]
-  # Nothing comes after the last level: its threshold is any number.
-  levels = zip(terms, scales, (*thresholds, 0.0), weights, strict=True)
-  for name, scale, threshold, weight in levels:
+  # Nothing comes after the last term: its threshold is any number.
+  gates = zip(terms, scales, (*thresholds, 0.0), weights, strict=True)
+  for name, scale, threshold, weight in gates:
     start = 1 if scale < 0 else 0
     x = start + scale * trajectory.total(name, turns, outcome)
     x = jnp.clip(x, 0, 1)
