@@ -217,15 +217,22 @@ class Tuple(Domain):
   least: how many there are at least
   length: how many there are; 0: any number
   once: none is there twice
+  like: the name of a tuple beside this one, which has as many values
+  fewer: how many values this one has less than that
   """
 
   of: Domain = Name()
   least: int = 0
   length: int = 0
   once: bool = False
+  like: str = ''
+  fewer: int = 0
 
   def explain(self) -> str:
     count = str(self.length) if self.length else f'{self.least} or more'
+    if self.like:
+      count = f'{self.fewer} fewer than' if self.fewer else 'as many as'
+      count = f'{count} {self.like}'
     return f'a tuple of {count}, each {self.of.explain()}'
 
   def mistake(self, value: Any, beside: Mapping[str, Any]) -> str:
@@ -243,6 +250,35 @@ class Tuple(Domain):
         return f'holds {_shown(x)}, which {mistake}'
     if self.once and len(set(value)) < len(value):
       return 'holds a value twice; leave one of the two out'
+    other = beside.get(self.like)
+    if not isinstance(other, tuple | list):
+      return ''
+    if len(value) != len(other) - self.fewer:
+      return (
+        f'has {len(value)} values beside {self.like}={_shown(other)}; set it to'
+        f' {self.explain()}'
+      )
+    return ''
+
+
+@dataclasses.dataclass(frozen=True)
+class Dominant(Tuple):
+  """Positive numbers, each more than the sum of all after it."""
+
+  of: Domain = Real(0, above=True)
+
+  def explain(self) -> str:
+    return f'{super().explain()}, more than the sum of those after it'
+
+  def mistake(self, value: Any, beside: Mapping[str, Any]) -> str:
+    if mistake := super().mistake(value, beside):
+      return mistake
+    for i, x in enumerate(value):
+      if x <= (rest := sum(value[i + 1 :])):
+        return (
+          f'holds {x!r}, and those after it add up to {rest:.10g}; raise it, or'
+          ' lower them'
+        )
     return ''
 
 

@@ -10,7 +10,9 @@ A piece is a function registered under (slot, name). It declares what it
   arms            several arms per group     pairs          preferences
   env:<ability>   fork, oracle, ...          memory:<name>  service:<name>
 
-`{hp}` in such a string is replaced by that hyper-parameter of the piece.
+`{hp}` in such a string is replaced by that hyper-parameter of the piece. A
+tuple of names is `*hp` for a column each, `term:*hp` for a term each; among
+terms OUTCOME is no term but the task's own score, which every batch has.
 Links declare the level they take and give: 'turn' ([B, K]) or 'token'
 ([N, T]); a turn-level link cannot follow a token-level one.
 
@@ -39,6 +41,8 @@ SLOTS = (
   'memory',
   'minibatch',
 )
+
+OUTCOME = 'outcome'  # beside the names of terms: the task's own score
 
 
 class Component(NamedTuple):
@@ -265,8 +269,11 @@ def _fill(piece: Component, wants: tuple[str, ...], w: MethodSpec, scope: str):
   hp = settings(piece, w.values(scope, piece.name), _field(scope, piece.slot))
   out: list[str] = []
   for want in wants:
-    if want.startswith('*'):  # `*by`: one need for each name in that tuple
-      out += [f'column:{name}' for name in hp[want[1:]]]
+    kind, several, names = want.partition('*')
+    if several:  # one need for each name in that tuple
+      kind = kind or 'column:'
+      free = (OUTCOME,) if kind == 'term:' else ()
+      out += [f'{kind}{name}' for name in hp[names] if name not in free]
     else:
       out.append(want.format(**hp))
   return out

@@ -18,12 +18,31 @@ def test_sentences():
     (domain.Tuple(), 'a,b', "a text where a tuple belongs; write ('a', 'b')"),
     (domain.Tuple(), ('a,b',), "x=('a,b',) holds 'a,b', which is no name"),
     (domain.Tuple(once=True), ('a', 'a'), 'holds a value twice'),
+    (
+      domain.Dominant(),
+      (2, 1, 1),
+      'holds 2, and those after it add up to 2; r',
+    ),
+    (domain.Dominant(), (1, 0), 'holds 0, which is too low; set it to more th'),
     (domain.Path(empty=False), '', "x='' is empty; set it to a path"),
   ):
     with pytest.raises(ValueError, match=re.escape(sentence)):
       field.check('x', value)
   with pytest.raises(ValueError, match=r'low=3 is more than high=2; lower it'):
     domain.Real(most='high').check('low', 3, {'high': 2})
+
+
+def test_a_tuple_may_be_as_long_as_another():
+  same, less = domain.Tuple(like='y'), domain.Tuple(like='y', fewer=1)
+  assert same.explain() == 'a tuple of as many as y, each a name'
+  assert less.explain() == 'a tuple of 1 fewer than y, each a name'
+  beside = {'y': ('a', 'b')}
+  same.check('x', ('c', 'd'), beside)
+  less.check('x', ('c',), beside)
+  less.check('x', ('c',), {'y': None})  # what y may be is said of y
+  for x, value in ((same, ('c',)), (less, ('c', 'd'))):
+    with pytest.raises(ValueError, match=r"values beside y=\('a', 'b'\); set"):
+      x.check('x', value, beside)
 
 
 def test_a_class_without_a_file_or_with_unknown_types_declares_nothing():

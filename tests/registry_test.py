@@ -84,6 +84,38 @@ def test_a_column_that_nobody_fills_is_refused(column):
     registry.check(base.wiring(c))
 
 
+@pytest.mark.parametrize(
+  ('terms', 'why'),
+  [
+    (('tokens', 'outcome'), ''),
+    (('tokens', 'seconds'), 'needs term:seconds, which nothing in this config'),
+    (('tokens',), r"prices=\(0.1, 0.2\) has 2 values beside terms=\('tokens',"),
+  ],
+)
+def test_terms_come_from_hyper_parameters(terms, why):
+  """Each name of the tuple is a need; the task's own score is always there."""
+  c = grpo.get_config()
+  c.reward = ('env', 'priced')
+  base.hp(c, 'reward', 'priced', terms=terms, prices=(0.1, 0.2))
+  w = base.wiring(c)
+  if not why:
+    registry.check(w)
+    assert registry.needs(w, 'reward', 'reward', 'priced') == ('term:tokens',)
+    return
+  with pytest.raises(ValueError, match=why) as error:
+    registry.check(w)
+  assert '\n' not in str(error.value)
+
+
+def test_one_term_comes_from_a_hyper_parameter():
+  c = grpo.get_config()
+  c.reward = ('calibration',)
+  with pytest.raises(ValueError, match=r'c\.reward: .* needs term:confidence'):
+    registry.check(base.wiring(c))
+  base.hp(c, 'reward', 'calibration', confidence='invalid')
+  registry.check(base.wiring(c))
+
+
 def test_columns_come_from_by():
   for name in ('center', 'scale', 'leave_one_out', 'whiten', 'whiten_tokens'):
     assert registry.get('link', name).needs == ('*by',)

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import jax.numpy as jnp
 
-from agentrl import ops, registry
+from agentrl import ops, registry, segment
 from agentrl.advantage import group_stats
 from agentrl.domain import Columns, Positive, Whole
 from agentrl.types import Batch, Credit, Linked, Signals
@@ -71,6 +71,54 @@ def leave_one_out(
   return group_stats.on_turns(
     ops.less_others, credit, batch, by=by, unit=unit, singleton=singleton
   )
+
+
+@_turns
+def min_max(
+  credit: Credit,
+  batch: Batch,
+  signals: Signals,
+  *,
+  by: Columns = ('group',),
+  unit: group_stats.Unit = 'trajectory',
+) -> Linked:
+  """(x − min) / (max − min), 0 in constant cells (ToolOrchestra, 2511.21689).
+
+  Prices, seconds and scores become comparable: a stream each, with its weight
+  in c.coef. Put a cost in with coef −1, so that the dearest member gets 0.
+  Members alone in their cell get 0.
+
+  Args:
+    by: columns whose equal values make a cell
+    unit: 'trajectory' leaves out all turns of one that has an unjudged turn
+  """
+  return group_stats.on_turns(ops.min_max, credit, batch, by=by, unit=unit)
+
+
+@_turns
+def rank(
+  credit: Credit, batch: Batch, signals: Signals, *, by: Columns = ('group',)
+) -> Linked:
+  """(members with less − members with more) / (n − 1), from −1 to 1.
+
+  Only the order within the cell counts, so that no outlier outweighs the
+  others; equal members get equal values. The stream holds one value for each
+  trajectory; `by` names columns of trajectories.
+
+  Args:
+    by: columns whose equal values make a cell
+  """
+  mask = group_stats.counted(batch, 'trajectory')
+  x, shape = credit.turn, credit.turn.shape
+  first = mask & (jnp.cumsum(mask, axis=1) == 1)  # stands for its trajectory
+  cell, one = group_stats.cells(batch, by).reshape(-1), first.reshape(-1)
+  # Of equal members both count those before: they are gone in the difference.
+  below = segment.rank(x.reshape(-1), cell, one)
+  above = segment.rank(-x.reshape(-1), cell, one)
+  n = segment.segment_sum(one.astype(x.dtype), cell)
+  place = jnp.where(one, (below - above) / jnp.maximum(n - 1, 1), 0)
+  place = jnp.sum(place.reshape(shape), axis=1, keepdims=True)
+  return credit.replace(turn=jnp.where(mask, place, 0).astype(x.dtype)), {}
 
 
 @_turns

@@ -25,6 +25,8 @@ class Moments(NamedTuple):
   mean: Array
   var: Array
   live: Array  # bool  enters, and is no singleton that is to be 0
+  low: Array  # the smallest element that enters; inf where none does
+  high: Array  # the largest; -inf where none does
 
 
 class PoolUnit(NamedTuple):
@@ -89,7 +91,7 @@ def group_moments(
   if singleton == 'raw':
     mean, var = jnp.where(alone, 0, mean), jnp.where(alone, 1, var)
   live = (n > 1) | (alone & (singleton == 'raw'))
-  return Moments(n, mean, var, live)
+  return Moments(n, mean, var, live, low, high)
 
 
 def unit_weights(
@@ -133,6 +135,12 @@ def less_others(x: Array, m: Moments) -> Array:
 def zscore(x: Array, m: Moments, *, eps: float = 1e-6) -> Array:
   """(x − mean) / (std + eps) (GRPO, arXiv 2402.03300)."""
   return (x - m.mean) / (jnp.sqrt(m.var) + eps)
+
+
+def min_max(x: Array, m: Moments) -> Array:
+  """(x − min) / (max − min), 0 in constant groups (arXiv 2511.21689)."""
+  size = m.high - m.low
+  return jnp.where(size > 0, (x - m.low) / jnp.where(size > 0, size, 1), 0)
 
 
 def white(x: Array, m: Moments) -> Array:

@@ -1,3 +1,10 @@
 """Rewards: what a turn or trajectory earned."""
 
-from agentrl.reward import length, terms  # noqa: F401  register their pieces
+from agentrl.reward import (  # noqa: F401  register their pieces
+  calibration,
+  gated,
+  length,
+  potential,
+  price,
+  terms,
+)

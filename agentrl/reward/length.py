@@ -5,11 +5,12 @@ from typing import Annotated
 import chex
 import jax.numpy as jnp
 
-from agentrl import domain, registry, segment
+from agentrl import domain, registry
+from agentrl.reward import trajectory
 from agentrl.types import Array, Turns
 
 
-@registry.register('reward')
+@registry.register('reward', needs=('term:tokens',))
 def overlong(
   turns: Turns,
   outcome: Array,
@@ -27,11 +28,10 @@ def overlong(
   Args:
     limit: tokens from which on the whole penalty is due
     margin: tokens before it over which it rises
+    scale: the whole penalty
   """
   chex.assert_rank(turns.valid, 2)
   tokens = jnp.where(turns.valid, turns.terms['tokens'], 0)
   n = jnp.sum(tokens, axis=1, keepdims=True)
   penalty = jnp.clip((limit - margin - n) / margin, -1, 0)
-  has = turns.valid.astype(jnp.float32)
-  last = turns.valid & (segment.next_turn(has, turns.valid) == 0)
-  return jnp.where(last, scale * penalty, 0.0)
+  return jnp.where(trajectory.last_turn(turns), scale * penalty, 0.0)

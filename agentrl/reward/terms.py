@@ -6,7 +6,8 @@ sum is the turn's reward.
 
 import jax.numpy as jnp
 
-from agentrl import domain, registry, segment
+from agentrl import domain, registry
+from agentrl.reward import trajectory
 from agentrl.types import Array, Turns
 
 
@@ -20,21 +21,27 @@ def env(turns: Turns, outcome: Array, status: Array) -> Array:
 def outcome(
   turns: Turns, outcome: Array, status: Array, *, scale: domain.Number = 1.0
 ) -> Array:
-  """scale * the task's own score, on the last turn."""
-  has = turns.valid.astype(jnp.float32)
-  last = turns.valid & (segment.next_turn(has, turns.valid) == 0)
-  return jnp.where(last, scale * outcome[:, None], 0.0)
+  """scale * the task's own score, on the last turn.
+
+  Args:
+    scale: what a score of 1 earns
+  """
+  return trajectory.at_last_turn(scale * outcome, turns)
 
 
 @registry.register('reward')
 def turn_cost(
   turns: Turns, outcome: Array, status: Array, *, cost: domain.NotNegative = 0.1
 ) -> Array:
-  """-cost for every turn."""
+  """-cost for every turn.
+
+  Args:
+    cost: of a turn
+  """
   return jnp.where(turns.valid, -cost, 0.0)
 
 
-@registry.register('reward')
+@registry.register('reward', needs=('term:invalid',))
 def invalid(
   turns: Turns,
   outcome: Array,
@@ -42,5 +49,9 @@ def invalid(
   *,
   penalty: domain.NotNegative = 0.1,
 ) -> Array:
-  """-penalty for a message that was not understood."""
+  """-penalty for a message that was not understood.
+
+  Args:
+    penalty: for a message
+  """
   return -penalty * turns.terms['invalid']

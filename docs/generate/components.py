@@ -34,7 +34,8 @@ config in which something is missing is refused before anything is compiled.
 turn ([BATCH.md](BATCH.md)), `output:x` is computed by a network, `role:x` is a
 network, `target:x` is fitted by a critic, `span:x` is a part of a message,
 `reading:x` is the same actions in another context. `{x}` stands for a
-hyper-parameter, and `*by` for a column for each of its names.
+hyper-parameter, `*by` for a column for each of its names, and `term:*x` for a
+term for each. [REWARDS.md](REWARDS.md) explains the rewards.
 
 Hyper-parameters are set by `--config.hp.SCOPE.COMPONENT.NAME`. The scope is the
 stream or loss term that names the component, else its slot.
@@ -77,20 +78,21 @@ def _slot(slot: str) -> Iterator[str]:
       f'[`{x.name}`](../{path})',
       ' '.join((inspect.getdoc(x.f) or '').partition('\n\n')[0].split()),
       ', '.join(links),
-      _code(x.needs),
-      _code(x.gives),
+      code(x.needs),
+      code(x.gives),
     )
   yield ''
   if any(x.defaults for x in pieces):
     yield '| name | hyper-parameter | default | domain | meaning |'
     yield '|---|---|---|---|---|'
     for x in pieces:
-      yield from _hyper_parameters(x)
+      yield from hyper_parameters(x)
     yield ''
 
 
-def _hyper_parameters(piece: registry.Component) -> Iterator[str]:
-  meanings = _arguments(piece.f)
+def hyper_parameters(piece: registry.Component) -> Iterator[str]:
+  """Rows of a table: name, hyper-parameter, default, domain, meaning."""
+  meanings = arguments(piece.f)
   for name, default in piece.defaults.items():
     yield config.row(
       f'`{piece.name}`',
@@ -101,7 +103,7 @@ def _hyper_parameters(piece: registry.Component) -> Iterator[str]:
     )
 
 
-def _arguments(f) -> dict[str, str]:
+def arguments(f) -> dict[str, str]:
   """The meanings that a docstring gives of its arguments, by name."""
   _, _, text = (inspect.getdoc(f) or '').partition('\nArgs')
   matches = re.findall(
@@ -114,7 +116,8 @@ def _arguments(f) -> dict[str, str]:
   }
 
 
-def _code(names: tuple[str, ...]) -> str:
+def code(names: tuple[str, ...]) -> str:
+  """The names as code, a space between them."""
   return ' '.join(f'`{name}`' for name in names)
 
 

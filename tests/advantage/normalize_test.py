@@ -42,6 +42,57 @@ def test_a_constant_group_beside_another():
   np.testing.assert_allclose(got[3:], [2**-0.5, -(2**-0.5)], rtol=1e-5)
 
 
+MEMBERS = [3.0, 1.0, 2.0, 1.0, 7.0, 7.0, 5.0]
+CELLS = [0, 0, 0, 0, 1, 1, 2]
+
+
+def test_min_max_is_the_equation():
+  batch = one_token_turns.make_batch([[x] for x in MEMBERS], group=CELLS)
+  got = one_token_turns.turn_credit(batch, 'min_max')[:, 0]
+  np.testing.assert_array_equal(got, [1, 0, 0.5, 0, 0, 0, 0])
+
+
+def test_rank_is_the_share_below_less_the_share_above():
+  batch = one_token_turns.make_batch([[x] for x in MEMBERS], group=CELLS)
+  got = one_token_turns.turn_credit(batch, 'rank')[:, 0]
+  np.testing.assert_allclose(got, [1, -2 / 3, 1 / 3, -2 / 3, 0, 0, 0])
+
+
+@pytest.mark.parametrize('seed', range(3))
+def test_min_max_and_rank_of_trajectories_in_plain_loops(seed):
+  r = np.random.default_rng(seed)
+  b, k = 24, 4
+  group = r.integers(0, 3, b)
+  valid = np.arange(k)[None] < r.integers(0, k + 1, (b, 1))  # some have none
+  reward = r.integers(-2, 3, (b, k)) * np.where(valid, 1.0, 50.0)
+  failed = r.random(b) < 0.2  # of the judge, on the first turn
+  scored = valid & ~(failed[:, None] & (np.arange(k) == 0))
+  batch = one_token_turns.make_batch(reward, group=list(group), valid=valid)
+  batch = batch.replace(turns=batch.turns.replace(scored=scored))
+  counts = valid.any(1) & ~(failed & valid[:, 0])
+  total = np.where(valid, reward, 0).sum(1)
+  shares, places = np.zeros(b), np.zeros(b)
+  for i in np.flatnonzero(counts):
+    mine = total[counts & (group == group[i])]
+    if mine.max() > mine.min():
+      shares[i] = (total[i] - mine.min()) / (mine.max() - mine.min())
+    below, above = (mine < total[i]).sum(), (mine > total[i]).sum()
+    places[i] = (below - above) / max(len(mine) - 1, 1)
+  assert len(set(shares)) > 3
+  assert not counts.all()
+  for name, want in (('min_max', shares), ('rank', places)):
+    got = one_token_turns.turn_credit(batch, 'episode_sum', name)
+    want = np.where(valid & counts[:, None], want[:, None], 0)
+    np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+def test_ranks_do_not_see_how_far_members_are_apart():
+  near = one_token_turns.make_batch([[1.0], [2.0], [3.0]])
+  far = one_token_turns.make_batch([[-9e9], [2.0], [1e6]])
+  got = [one_token_turns.turn_credit(x, 'rank') for x in (near, far)]
+  np.testing.assert_array_equal(*got)
+
+
 def test_singletons():
   batch = one_token_turns.make_batch([[3.0], [1.0], [5.0]], group=[0, 1, 1])
   assert one_token_turns.turn_credit(batch, 'center')[0, 0] == 0

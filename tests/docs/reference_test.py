@@ -2,17 +2,20 @@
 
 import fnmatch
 import inspect
+import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from agentrl import domain, registry
 from agentrl.log import descriptions
-from docs.generate import batch, components, metrics
+from agentrl.run import validate
+from docs.generate import batch, components, metrics, rewards
 
 
-@pytest.mark.parametrize('module', [batch, components, metrics])
+@pytest.mark.parametrize('module', [batch, components, metrics, rewards])
 def test_pages_are_up_to_date(module):
   with open(module.PAGE, encoding='utf-8') as f:
     name = module.__name__
@@ -37,6 +40,45 @@ def test_every_component_has_a_sentence_and_a_row():
       assert inspect.getdoc(piece.f), f'{slot} {piece.name} has no docstring'
       for name in piece.defaults:
         assert f'| `{piece.name}` | `{name}` |' in page
+
+
+def test_every_hyper_parameter_of_a_reward_has_a_meaning():
+  page = rewards.page()
+  for piece in components.ours('reward'):
+    assert f'### {piece.name}\n' in page
+    for name in piece.defaults:
+      assert components.arguments(piece.f).get(name), f'{piece.name}: {name}'
+
+
+def test_the_example_of_rewards_runs_as_it_stands():
+  """It fits together, and its table is what its pieces pay."""
+  page = rewards.page()
+  (code,) = re.findall(r'```python\n(.*?)```', page, re.DOTALL)
+  names: dict = {}
+  exec(code, names)
+  c = names['get_config']('tiny')
+  validate.config(c)
+  paid = [
+    [float(x) for x in re.findall(r'-?\d\.\d\d', line)]
+    for line in page.splitlines()
+    if re.match(r'\| [a-z ,]+ \| -?\d\.\d\d', line)
+  ]
+  assert np.allclose(
+    paid, [rewards.earned(c, x) for x in rewards.CASES], atol=0.006
+  )
+  np.testing.assert_allclose(
+    paid,
+    [
+      [0, 0, 0],
+      [0.1, 0, 0.1],
+      [0.2, 0, 0.2],
+      [1, -0.06, 0.94],
+      [1, -0.5, 0.5],
+    ],
+  )
+  c.hp.reward.priced.terms = ('seconds',)
+  with pytest.raises(ValueError, match=r"c\.reward: .*'priced' needs term:sec"):
+    validate.config(c)
 
 
 def test_papers_are_those_of_the_function_before_those_of_its_module():

@@ -94,6 +94,22 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.ops.group',
+    'min_max',
+    '(x - m.low)',
+    '(m.high - x)',
+    f'{_NORMALIZE}::test_min_max_is_the_equation',
+    'the smallest gets 1',
+  ),
+  Mutant(
+    'agentrl.advantage.normalize',
+    'rank',
+    '(below - above)',
+    'below',
+    f'{_NORMALIZE}::test_rank_is_the_share_below_less_the_share_above',
+    'of equal members the first is ahead',
+  ),
+  Mutant(
+    'agentrl.ops.group',
     'unit_weights',
     "owner = node if unit == 'node' else owner",
     'owner = owner.astype(node.dtype)',

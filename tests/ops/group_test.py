@@ -29,6 +29,8 @@ def test_moments(ddof):
     for i in np.flatnonzero(g == GROUP):
       want = len(mine), mine.mean(), mine.var(ddof=ddof)
       np.testing.assert_allclose([x[i] for x in m[:3]], want, rtol=1e-12)
+      ends = m.low[i], m.high[i]
+      np.testing.assert_array_equal(ends, (mine.min(), mine.max()))
   np.testing.assert_array_equal(m.live, GROUP != 5)
 
 
@@ -56,6 +58,8 @@ def test_comparisons_with_the_group():
   np.testing.assert_allclose(got, others, rtol=1e-12)
   z = (X[0] - mine.mean()) / (mine.std(ddof=1) + 0.1)
   np.testing.assert_allclose(ops.zscore(X, m, eps=0.1)[0], z, rtol=1e-12)
+  share = (X[0] - mine.min()) / (mine.max() - mine.min())
+  np.testing.assert_allclose(ops.min_max(X, m)[0], share, rtol=1e-12)
   w = (X[0] - mine.mean()) / np.sqrt(mine.var(ddof=1) + 1e-8)
   np.testing.assert_allclose(ops.white(X, m)[0], w, rtol=1e-12)
 

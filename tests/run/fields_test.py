@@ -150,30 +150,38 @@ HYPER_PARAMETERS = {
     dppo_tv.threshold dppo_kl.threshold""",
   'positive or inf': """
     clip clip_low clip_high future_clip high duration_weight.limit dppo_tv.limit
-    dppo_kl.limit""",
+    dppo_kl.limit cap""",
   'above 1 or inf': 'dual',
   'not negative': """
-    penalty threshold shrink against negative cost lr""",
-  'share': 'share fraction tau',
+    penalty bonus threshold shrink against negative cost lr""",
+  'share': 'share fraction tau all_parsed',
+  'only 0': 'some_parsed',
   'probability': """
-    gamma lam token_gamma token_lam scale_by_difficulty.floor
+    final due_from gamma lam token_gamma token_lam scale_by_difficulty.floor
     weigh_by_difficulty.floor""",
   'below .5': 'margin',
   'any number': """
     coef value above good bad alpha chance slope top solved scale
     entropy_factor.lam imitate_best.threshold entropy_band.penalty
-    branch_above.threshold""",
+    branch_above.threshold potential.start""",
   'choice': """
-    unit singleton within weigh reference loss pairing trajectory order""",
-  'word': 'name keep switch primary auxiliary role',
+    unit singleton within weigh reference loss pairing trajectory order form""",
+  'word': 'name keep switch primary auxiliary role confidence term',
   'names': 'by',
+  'some names': 'priced.terms',
   'up to 1.5': 'entropy_band.low entropy_hinge.low masked_is.low low',
   'from .5': 'entropy_band.high entropy_hinge.high',
   'up to 5': 'clip_cov.least',
   'from 1 or inf': 'clip_cov.most',
   'no tuple of three': 'start',
+  'no tuple of this length': """
+    lexicographic.terms scales thresholds weights prices""",
 }
-LEGITIMATE['no tuple of three'] = ''
+LEGITIMATE |= {
+  'no tuple of three': '',
+  'no tuple of this length': '',
+  'only 0': '0',
+}
 
 
 def kinds(table):
