@@ -21,6 +21,9 @@ from agentrl.schedule import SHAPES
 from agentrl.service import chat_completions
 from agentrl.service.base import Function
 
+# Slots whose components run while trajectories are collected.
+_COLLECTED = ('task', 'rollout', 'collect', 'reward')
+
 
 def config(c: ConfigDict) -> None:
   """One sentence for what does not fit, before anything expensive."""
@@ -277,6 +280,12 @@ def _check_schedule(c: ConfigDict) -> None:
       raise ValueError(
         f'c.schedule.{path} names no number of this config; use coef.<stream'
         ' or term>, hp.<scope>.<piece>.<name> or role.<role>.lr'
+      )
+    if kind == 'hp' and path.split('.')[1] in _COLLECTED:
+      raise ValueError(
+        f'c.schedule.{path} is read while trajectories are collected, and only'
+        ' what the update reads can follow a schedule; weigh it as a stream by'
+        ' coef.<stream> instead'
       )
     if not isinstance(values, tuple | list) or len(values) != 4:
       raise ValueError(

@@ -48,6 +48,13 @@ def put(path, value):
   return change
 
 
+def schedule_a_reward(c):
+  c.reward = ('env', 'turn_cost')
+  base.hp(c, 'reward', 'turn_cost', cost=0.1)
+  rise = {'reward': {'turn_cost': {'cost': ('linear', 0.0, 1.0, 9)}}}
+  put('schedule.hp', rise)(c)
+
+
 @pytest.mark.parametrize(
   ('change', 'message'),
   [
@@ -89,6 +96,7 @@ def put(path, value):
       put('schedule.hp', {'ppo': {'ppo': {'clp': ('linear', 0, 1, 9)}}}),
       r'c\.schedule\.hp\.ppo\.ppo\.clp names no number',
     ),
+    (schedule_a_reward, r'while trajectories are collected.*coef\.<stream>'),
     (put('schedule.coef', {'episode': ('linear', 0, 1)}), r'start, end, steps'),
     (
       put('schedule.coef', {'episode': ('liner', 0, 1, 9)}),
