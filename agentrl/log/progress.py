@@ -77,7 +77,7 @@ class Progress:
     self._replaces = active and self._stream.isatty()
     self._open = False  # the line on the terminal has no end yet
     self._last, self._what, self._since = -every, '', 0.0
-    self._phase = ''
+    self._phase, self._unwritten = '', ''  # the line of an update
     self._marks: collections.deque = collections.deque(maxlen=RECENT)
     self._lock, self._done = threading.Lock(), threading.Event()
 
@@ -115,21 +115,25 @@ class Progress:
         self._marks.clear()
       self._marks.append((step, now))
       due = now - self._last >= self._every or step == end
-      if not (due or self._replaces):
-        return
       left = seconds_left(self._marks, end)
       text = line(phase, step, end, scalars, left)
       if self._replaces:
         self._write(f'\r\x1b[K{text}')
         self._open = True
-      else:
+      elif due:
         self._write(f'{text}\n')
+      else:
+        self._unwritten = text
 
   def beat(self) -> None:
-    """Says what is still going on, if nothing was said for a while."""
+    """Writes the last update, or what goes on, after EVERY silent seconds."""
     with self._lock:
       now = self._clock()
-      if self._what and now - self._last >= self._every:
+      if now - self._last < self._every:
+        return
+      if self._unwritten:
+        self._write(f'{self._unwritten}\n')
+      elif self._what:
         self._end_line()
         self._write(f'still {self._what}, {duration(now - self._since)}\n')
 
@@ -143,6 +147,7 @@ class Progress:
       self._open = False
 
   def _write(self, text: str) -> None:
+    self._unwritten = ''
     if self._active:
       self._stream.write(text)
       self._stream.flush()

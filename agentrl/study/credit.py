@@ -78,6 +78,7 @@ def config(
   if run is None:
     small = dict(layers=1, width=16, heads=2, kv_heads=2, head_dim=8, mlp=32)
     c.model.update(small)
+    c.env.update(dict(train=400, test=100))
   else:
     for part in ('env', 'model', 'rollout'):
       c[part] = ConfigDict(run[part].to_dict())

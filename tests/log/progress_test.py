@@ -74,6 +74,26 @@ def test_silence_is_broken_by_what_goes_on():
   ]
 
 
+def test_silence_is_broken_by_the_last_update_before_what_goes_on():
+  """Steps that each begin anew, quietly, are never still going on for 0 s."""
+  log = io.StringIO()
+  clock, made = reporter(log)
+  for step in range(1, 5):
+    made.begin('computing the update', quiet=True)
+    clock.now = 6.0 * step
+    made.update('rl', step, 9, {})
+    clock.now += 5
+    made.beat()
+  clock.now += 10
+  made.beat()
+  assert log.getvalue().splitlines() == [
+    'rl 1/9',
+    'rl 2/9  42 s left',
+    'rl 4/9  30 s left',
+    'still computing the update, 16 s',
+  ]
+
+
 def test_a_terminal_has_one_line_for_updates():
   screen = Terminal()
   _, made = reporter(screen)
