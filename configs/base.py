@@ -343,6 +343,9 @@ def shrink(c: ConfigDict) -> None:
     c.env.update(dict(min_moves=2, max_moves=4))
   c.eval.episodes = 2000
   c.checkpoint.every = 8
+  if c.rollout.kind == 'host':  # texts are longer, and so is every step
+    c.steps, c.sft.steps, c.rollout.batch = 24, 60, 32
+    c.eval.episodes = 500
 
 
 def role(
