@@ -346,6 +346,7 @@ def shrink(c: ConfigDict) -> None:
   if c.rollout.kind == 'host':  # texts are longer, and so is every step
     c.steps, c.sft.steps, c.rollout.batch = 24, 60, 32
     c.eval.episodes = 500
+    c.model.update(dict(width=32, head_dim=8, mlp=96))
 
 
 def role(
