@@ -81,6 +81,7 @@ def config(c: ConfigDict) -> None:
   _check_adapter(c)
   _check_rows(c)
   _check_schedule(c)
+  _check_members(c, spec)
 
 
 def _check_rollout(c: ConfigDict, on_host: bool) -> None:
@@ -263,6 +264,22 @@ def framed(c: ConfigDict) -> None:
       ' turn adds to a full history, frame included; set rollout.history to'
       " 'turn', or rollout.chat_format to 'bare'"
     )
+
+
+def _check_members(c: ConfigDict, spec: registry.MethodSpec) -> None:
+  """Checks that a group can have the members that a link requires."""
+  name, size = 'require_members', c.rollout.group_size
+  for scope, slot, piece in registry.parts(spec):
+    if (slot, piece) != ('link', name):
+      continue
+    hp = registry.settings(registry.get(slot, name), spec.values(scope, name))
+    by_group = 'group' in hp['by'] and hp['unit'] == 'trajectory'
+    if by_group and hp['least'] > size:
+      raise ValueError(
+        f'hp.{scope}.{name}.least={hp["least"]} members are more than'
+        f' rollout.group_size={size}, so that nothing would be trained on; set'
+        f' hp.{scope}.{name}.least to {size // 2 + 1}'
+      )
 
 
 def _check_schedule(c: ConfigDict) -> None:

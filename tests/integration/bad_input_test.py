@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from agentrl import cli, hooks
-from agentrl.configs import base, grpo, oprl
+from agentrl.configs import base, cm2, grpo, oprl
 from agentrl.model import microbatch
 from agentrl.run import build, runner, stages
 
@@ -201,6 +201,13 @@ def test_too_few_levels(tmp_path):
   c = tiny(tmp_path / 'data', put('env.levels', str(path)))
   with pytest.raises(ValueError, match=r'levels to train on and .* held out'):
     build.experiment(c)
+
+
+def test_more_members_than_a_group_has(tmp_path):
+  c = tiny(tmp_path / 'data', put('rollout.group_size', 4), method=cm2)
+  message = r'require_members\.least=5 .*rollout\.group_size=4.*least to 3'
+  with pytest.raises(ValueError, match=message):
+    runner.run(c, str(tmp_path / 'run'))
 
 
 def test_workdir_of_another_config(tmp_path):

@@ -128,6 +128,8 @@ def config(method: str, folder: str, sizes=(1, 1)):
   )
   c.rollout.update(dict(batch=8, group_size=4, slots=8, max_turns=3))
   c.sft.batch, c.micro_batch = 8, 24
+  if method == 'cm2':  # more than half of a group
+    c.hp.turn.require_members.least = 3
   c.mesh.fsdp, c.mesh.tensor = sizes
   return c
 

@@ -8,6 +8,7 @@ is of a host world, one has LoRA, one a memory.
   pytest -m slow -n 0 -k quick tests/integration/soak_test.py
 """
 
+import json
 import math
 import os
 import pathlib
@@ -244,13 +245,27 @@ def test_quick_soak(tmp_path, cache):
   soak(tmp_path, cache, 'grpo', kills)
 
 
+def together(two: list[subprocess.Popen], lock: pathlib.Path) -> list[str]:
+  """What each prints; who has the lock does not end before the other has."""
+  while not (lock.exists() and lock.read_bytes().endswith(b'\n')):
+    assert all(p.poll() is None for p in two)
+    time.sleep(0.01)
+  holder = json.loads(lock.read_bytes().splitlines()[0])['pid']
+  first, second = sorted(two, key=lambda p: p.pid != holder)
+  first.send_signal(signal.SIGSTOP)
+  refusal = second.communicate(timeout=900)[0]
+  first.send_signal(signal.SIGCONT)
+  said = {first: first.communicate(timeout=900)[0], second: refusal}
+  return [said[p] for p in two]
+
+
 @pytest.mark.slow
 def test_two_at_once_and_one_after_a_kill(tmp_path, cache):
   """Of two trainings in one workdir one trains; killed, another goes on."""
   run = Soak(tmp_path, cache, 'grpo')
   run.ends(run.start(run.whole), 0)
   two = [run.start(run.cut), run.start(run.cut)]
-  said = [p.communicate(timeout=900)[0] for p in two]
+  said = together(two, pathlib.Path(run.cut) / 'lock.1')
   assert sorted(p.returncode for p in two) == [0, 2], said
   first, second = sorted(two, key=lambda p: p.returncode)
   refusal = said[two.index(second)].splitlines()[-1]
