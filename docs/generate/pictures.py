@@ -67,29 +67,30 @@ def main() -> None:
 
   with chromium.browser() as browser, tempfile.TemporaryDirectory() as folder:
 
-    def draw(url: str, path: pathlib.Path, width: int, height: int, **how):
+    def draw(url: str, drawn: str, name: str, width: int, height: int, **how):
       browser.size(width, height, **how)
       browser.do('Page.navigate', url='about:blank')
       browser.do('Page.navigate', url=url)
-      browser.wait("document.readyState === 'complete'")
-      browser.picture(path)
-      print(f'written: {path}')
+      browser.wait(drawn)
+      browser.picture(IMAGES / name)
+      print(f'written: {IMAGES / name}')
 
-    for run, names in ((_RUN.value, None), (_TREE.value, ('tree',))):
+    views = ('list', 'one', 'group', 'times')
+    for run, names in ((_RUN.value, views), (_TREE.value, ('tree',))):
       log = trajectories.Log(run)
       out = pathlib.Path(folder) / f'{pathlib.Path(run).name}.html'
       trajectories_page.save(log, out.stem, str(out), {}, len(log))
       found = routes(log)
-      for name in names or ('list', 'one', 'group', 'times'):
+      for name in names:
+        url = f'file://{out}#{found[name]}'
         for width, height in VIEW.items():
-          path = IMAGES / f'view/{name}_{width}.png'
-          draw(f'file://{out}#{found[name]}', path, width, height)
+          draw(url, chromium.DRAWN, f'view/{name}_{width}.png', width, height)
     out = pathlib.Path(folder) / 'dashboard.html'
     text = dashboard_page.page(curves.read([_RUN.value, _COMPARED.value]))
     out.write_text(text, encoding='utf-8')
-    folder = IMAGES / 'dashboard'
-    draw(f'file://{out}', folder / '1280_light.png', 1280, 1400)
-    draw(f'file://{out}', folder / '375_dark.png', 375, 1400, dark=True)
+    url, drawn = f'file://{out}', "document.querySelector('#numbers')"
+    draw(url, drawn, 'dashboard/1280_light.png', 1280, 1400)
+    draw(url, drawn, 'dashboard/375_dark.png', 375, 1400, dark=True)
 
 
 if __name__ == '__main__':
