@@ -311,6 +311,11 @@ def next_turn(x, valid):
   return mesh.auto(f, None)(x, valid)
 
 
+def last_turn(valid):
+  """Where the last valid turn of each trajectory stands: [B, K] bool."""
+  return valid & (next_turn(valid.astype(jnp.int32), valid) == 0)
+
+
 def previous_turn(x, valid):
   """x at the valid turn before, 0 at the first: [B, K]."""
   back = next_turn(jnp.flip(x, 1), jnp.flip(valid, 1))

@@ -152,9 +152,7 @@ def return_to_go(
 @registry.register('link')
 def at_last_turn(credit: Credit, batch: Batch, signals: Signals) -> Linked:
   """Keeps x at the trajectory's last turn that has sampled tokens."""
-  has = sampled_turns(batch)
-  later = segment.next_turn(has.astype(jnp.int32), has)
-  last = has & (later == 0)
+  last = segment.last_turn(sampled_turns(batch))
   return credit.replace(turn=jnp.where(last, credit.turn, 0)), {}
 
 

@@ -71,8 +71,7 @@ def calibration(
   rule = FORMS[form]
   x = turns.terms[confidence]  # [B, K]
   gives = turns.valid & (x > 0)
-  later = segment.next_turn(gives.astype(jnp.float32), gives)
-  last = gives & (later == 0)
+  last = segment.last_turn(gives)
   c = jnp.clip(jnp.sum(jnp.where(last, x, 0), axis=1), 0, 1)  # [B]
   right, wrong = 1 + bonus * rule.solved(c), -penalty * rule.failed(c)
   solved = trajectory.reaches(outcome, 1)

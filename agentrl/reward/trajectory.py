@@ -14,8 +14,7 @@ ROUNDING = 1e-6  # of float32 numbers around 1
 
 def last_turn(turns: Turns) -> Array:
   """The last turn that happened of each trajectory: [B, K] bool."""
-  has = turns.valid.astype(jnp.float32)
-  return turns.valid & (segment.next_turn(has, turns.valid) == 0)
+  return segment.last_turn(turns.valid)
 
 
 def at_last_turn(x: Array, turns: Turns) -> Array:

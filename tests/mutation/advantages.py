@@ -215,8 +215,8 @@ MUTANTS = (
   Mutant(
     'agentrl.advantage.returns',
     'at_last_turn',
-    'later == 0',
-    'later != 0',
+    'segment.last_turn(sampled_turns(batch))',
+    '~segment.last_turn(sampled_turns(batch))',
     f'{_RETURNS}::test_last_turn_and_last_token',
     'every turn but the last',
   ),

@@ -368,8 +368,8 @@ MUTANTS = (
   Mutant(
     'agentrl.reward.trajectory',
     'last_turn',
-    'segment.next_turn(has, turns.valid) == 0',
-    'segment.next_turn(has, turns.valid) >= 0',
+    'segment.last_turn(turns.valid)',
+    'turns.valid',
     'tests/reward/trajectory_test.py tests/reward/terms_test.py',
     'the outcome is paid at every turn',
   ),
@@ -416,8 +416,8 @@ MUTANTS = (
   Mutant(
     'agentrl.reward.calibration',
     'calibration',
-    'later == 0',
-    'later >= 0',
+    'segment.last_turn(gives)',
+    'gives',
     'tests/reward/calibration_test.py',
     'confidences add up',
   ),
