@@ -346,6 +346,18 @@ def declared(f: Callable | type) -> dict[str, Domain]:
   return {name: x for name, x in domains.items() if x is not None}
 
 
+def check_fields(made: Any) -> None:
+  """Checks the fields of a dataclass against the domains that they declare.
+
+  Raises:
+    ValueError: one is outside of its own.
+  """
+  fields = dataclasses.asdict(made)
+  cls: type = type(made)
+  for name, x in declared(cls).items():
+    x.check(name, fields[name], fields)
+
+
 @functools.cache
 def comments(cls: type) -> dict[str, str]:
   """The comments beside the fields of a dataclass: their meanings."""

@@ -19,6 +19,7 @@ class Ended(NamedTuple):
   outcome: np.ndarray  # [..., B] f32
   turns: np.ndarray  # [..., B] how many
   status: np.ndarray  # [..., B] i32
+  totals: dict[str, np.ndarray]  # [..., B] each column, summed over turns
 
 
 def evaluate(
@@ -70,8 +71,18 @@ def play_rounds(
     index = (i * batch + np.arange(batch)) % len(tasks)
     attempts = make_attempts(tasks[index], 1, limit, temperature)
     record = jax.device_get(play(attempts, i))
-    ends.append(Ended(record.outcome, record.valid.sum(axis=-1), record.status))
+    ends.append(ended(record))
   return ends, record, attempts
+
+
+def ended(record: Record) -> Ended:
+  """What is measured of a record, host arrays."""
+  valid = record.valid
+  totals = {
+    name: np.sum(np.where(valid, x, 0), axis=-1)
+    for name, x in record.columns.items()
+  }
+  return Ended(record.outcome, valid.sum(axis=-1), record.status, totals)
 
 
 def measure(
@@ -83,9 +94,8 @@ def measure(
   of the rates and of the interval, and counted as `unscored`. Where all of
   them broke, rates are NaN.
   """
-  solved, turns, ends = (
-    np.concatenate(x)[:episodes] for x in zip(*outcomes, strict=True)
-  )
+  each = jax.tree.map(lambda *x: np.concatenate(x)[:episodes], *outcomes)
+  solved, turns, ends = each.outcome, each.turns, each.status
   scored = ends != Status.ENV_ERROR
   solved, turns, n = solved[scored], turns[scored], int(np.sum(scored))
   wins = int(np.sum(solved > 0.5))
@@ -101,6 +111,8 @@ def measure(
     'eval/tasks': tasks,
     'eval/turns': _mean(turns),
   }
+  for name, x in each.totals.items():
+    metrics[f'eval/total/{name}'] = _mean(x[scored])
   if wins:
     metrics['eval/turns_solved'] = float(np.mean(turns[solved > 0.5]))
   for status in Status:

@@ -14,7 +14,8 @@ A piece is a function registered under (slot, name). It declares what it
 tuple of names is `*hp` for a column each, `term:*hp` for a term each; among
 terms OUTCOME is no term but the task's own score, which every batch has.
 Links declare the level they take and give: 'turn' ([B, K]) or 'token'
-([N, T]); a turn-level link cannot follow a token-level one.
+([N, T]); a turn-level link cannot follow a token-level one. Judges declare what
+they take, see judge/item.py.
 
 Hyper-parameters declare their domains as `Annotated` types (domain.py).
 
@@ -32,6 +33,7 @@ SLOTS = (
   'task',
   'rollout',
   'collect',
+  'judge',
   'reward',
   'curate',
   'signal',
@@ -171,6 +173,7 @@ class MethodSpec(NamedTuple):
   task: str = 'fixed'
   rollout: str = 'jit'
   collect: str = 'once'
+  judge: tuple[str, ...] = ()
   reward: tuple[str, ...] = ('env',)
   curate: tuple[str, ...] = ()
   signal: tuple[str, ...] = ()
@@ -192,7 +195,12 @@ def parts(w: MethodSpec) -> list[tuple[str, str, str]]:
   """(scope, slot, name) of everything the wiring names, in loop order."""
   out = [('task', 'task', w.task), ('rollout', 'rollout', w.rollout)]
   out += [('collect', 'collect', w.collect)]
-  several = {'reward': w.reward, 'curate': w.curate, 'signal': w.signal}
+  several = {
+    'judge': w.judge,
+    'reward': w.reward,
+    'curate': w.curate,
+    'signal': w.signal,
+  }
   out += [(slot, slot, n) for slot, names in several.items() for n in names]
   for stream in w.advantage:
     out += [(stream, 'link', n) for n in w.stream.get(stream, ())]
@@ -214,14 +222,10 @@ def check(w: MethodSpec) -> None:
         f'c.advantage names stream {stream!r}, which c.stream lacks; it has'
         f' {tuple(sorted(w.stream))}'
       )
-  pieces = [
-    (scope, get(slot, n, _field(scope, slot))) for scope, slot, n in parts(w)
-  ]
+  pieces = _pieces(w)
   for scope, piece in pieces:
     check_values(scope, piece, w.values(scope, piece.name))
-  given = set(w.gives)
-  for scope, piece in pieces:
-    given |= set(_fill(piece, piece.gives, w, scope))
+  given = provided(w)
   for scope, piece in pieces:
     for need in _fill(piece, piece.needs, w, scope):
       if need not in given:
@@ -229,6 +233,18 @@ def check(w: MethodSpec) -> None:
   _check_order(w)
   levels = [check_levels(n, w.stream[n], 'turn') for n in w.advantage]
   check_levels('post', w.post, 'token' if 'token' in levels else 'turn')
+
+
+def provided(w: MethodSpec) -> set[str]:
+  """All that the pieces, the environment, the roles and the rollout give."""
+  given = (_fill(piece, piece.gives, w, scope) for scope, piece in _pieces(w))
+  return set(w.gives).union(*given)
+
+
+def _pieces(w: MethodSpec) -> list[tuple[str, Component]]:
+  return [
+    (scope, get(slot, n, _field(scope, slot))) for scope, slot, n in parts(w)
+  ]
 
 
 def check_values(scope: str, piece: Component, hp: Mapping[str, Any]) -> None:
@@ -283,7 +299,8 @@ def _missing(scope: str, piece: Component, need: str, given: set[str]) -> str:
   givers = [
     _add(p)
     for p in _PIECES.values()
-    if any(need == g or ('{' in g and _matches(g, need)) for g in p.gives)
+    if p.slot != 'judge'  # which can fill any term
+    and any(need == g or ('{' in g and _matches(g, need)) for g in p.gives)
   ]
   kind = need.split(':')[0]
   fix = ' or '.join(givers[:3]) or _OTHERWISE.get(
@@ -313,7 +330,10 @@ def _add(piece: Component) -> str:
 
 _OTHERWISE = {
   'env': 'choose an environment (c.env) that can do this',
-  'term': 'choose an environment (c.env) that tells it, or name another term',
+  'term': (
+    'choose an environment (c.env) that tells it, have a judge of c.judge fill'
+    ' it, or name another term'
+  ),
   'role': 'add the role to c.role',
   'output': 'set c.role.policy.heads to 1 if it is the value',
   'reading': 'choose a rollout that makes this reading',

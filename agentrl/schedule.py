@@ -14,6 +14,7 @@ SHAPES: dict[str, Callable[[jax.Array], jax.Array]] = {
   'linear': lambda u: u,
   'cosine': lambda u: (1 - jnp.cos(jnp.pi * u)) / 2,
   'constant': lambda u: 0 * u,
+  'jump': jnp.floor,  # the start until the last step, as in ToolRL's two stages
   # EPO's weight of its smoothing (2509.22576); 1 at first, start it from 0.
   'phases': lambda u: jnp.where(
     u < 0.5, 1 - 0.2 * (1 - jnp.exp(-2 * u)), 0.8 * jnp.exp(-3 * u)

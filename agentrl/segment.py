@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from agentrl import mesh
 from agentrl.domain import OneOf
+from agentrl.types import Span
 
 ROW = ('batch', None)
 
@@ -41,6 +42,16 @@ def to_tokens(table, traj, turn):
 def trajectories_to_tokens(x, traj):
   """x [B] at every token of each trajectory, prompts included: [N, T]."""
   return to_tokens(x[:, None], traj, jnp.where(traj >= 0, 0, -1))
+
+
+def in_span(span, which: Span):
+  """True on tokens of a span; a call has its arguments in it.
+
+  Args:
+    span: [...] i8, see `Span`
+  """
+  inside = span == which
+  return inside | (span == Span.ARGUMENT) if which == Span.CALL else inside
 
 
 def to_turns(x, traj, turn, b: int, k: int):

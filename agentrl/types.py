@@ -34,14 +34,20 @@ class Status(enum.IntEnum):
 
 
 class Span(enum.IntEnum):
-  """Part of a message that a sampled token belongs to."""
+  """Part of a message that a sampled token belongs to, or what a model reads.
+
+  Logs hold the numbers: append only.
+  """
 
   OTHER = 0
   THOUGHT = 1
-  CALL = 2
+  CALL = 2  # of a tool, less its arguments; see segment.in_span
   SUBGOAL = 3
   SWITCH = 4
   PREFIX = 6  # forced, not sampled
+  ARGUMENT = 7  # what a call is made with
+  ANSWER = 8  # with its tags
+  INFORMATION = 9  # read, never trained on: prompts, observations of hosts
 
 
 class Rows(struct.PyTreeNode):

@@ -11,10 +11,11 @@ every trajectory of the group alike, whatever its turns. R is the return;
 deviations are the population's (ddof 0). The code stabilises a deviation by
 sqrt(var + eps), here std + eps. A failed judgement leaves the trajectory out.
 
-The judge here is the solver: good is a move that made progress. Left out are
-the optional 1 / sqrt(turns), the questioning and navigating parts, and the
-wider clip of experience-guided tokens. The code's optional decay of alpha is,
-in a config file, over so many steps or (0) over the run:
+The judge here is the solver: good is a move that made progress. With
+`judged=attribution` it is a service, asked once about all turns, as there.
+Left out are the optional 1 / sqrt(turns), the questioning and navigating parts,
+and the wider clip of experience-guided tokens. The code's optional decay of
+alpha is, in a config file, over so many steps or (0) over the run:
 
   c.schedule.coef = ConfigDict({'attribution': ('cosine', 0.1, 0.0, 100)})
 
@@ -31,7 +32,15 @@ def streams(c, attribution=()):
   c.stream.outcome = ('episode_return', 'center', 'scale', 'at_last_turn')
   c.coef.attribution = 0.1
   c.post = ('return_to_go',)
-  base.hp(c, 'attribution', 'add_label', name='progress', good=0.2, bad=-0.2)
+  base.hp(
+    c,
+    'attribution',
+    'add_label',
+    name=base.step_term(c),
+    above=base.good_above(c),
+    good=0.2,
+    bad=-0.2,
+  )
   for stream in c.advantage:
     base.hp(c, stream, 'scale', ddof=0)
 

@@ -25,6 +25,7 @@ def get_config(arg=''):
   c.model.attention = 'xla'  # forward mode, which attention in blocks lacks
   c.advantage = ('blend',)
   c.stream.blend = ('add_signal', 'return_to_go', 'center')
+  base.hp(c, 'signal', 'blend', auxiliary=base.step_term(c))
   base.hp(c, 'blend', 'add_signal', name='blend')
   base.hp(c, 'blend', 'center', by=('group',), unit='turn')
   c.post = ('whiten',)

@@ -8,6 +8,8 @@ hyper-parameter of these pieces into `c.hp`, so that each can be overridden:
 Arguments after the colon, separated by commas: `tiny` shrinks everything to
 a smoke test of under two minutes; `env=frozen_lake` changes the environment;
 `judge` has a service say what the last message of a host environment is worth;
+`judged=number` has a judge of c.judge score the turns of a method that needs
+step scores, where the environment's `progress` would else be read;
 `checkpoint=DIR` begins from a pretrained model, with defaults that suit one
 (configs/pretrained.py), and `lora=16` trains adapters of that rank on it.
 
@@ -23,6 +25,7 @@ from ml_collections import ConfigDict
 import agentrl.advantage
 import agentrl.collect
 import agentrl.curate
+import agentrl.judge
 import agentrl.learner.minibatch
 import agentrl.loss
 import agentrl.memory
@@ -56,6 +59,7 @@ from agentrl.nn import attention_kernels, config
 from agentrl.types import Span
 
 FRAMES = ('auto', 'chat', 'bare')
+JUDGED = 'judged'  # the term of config argument `judged`
 _AXIS = Whole(1, also=(-1,))
 
 FIELDS: dict[str, Field] = {
@@ -150,6 +154,24 @@ FIELDS: dict[str, Field] = {
   'sft.lr': Field(2e-3, NOT_NEGATIVE, 'learning rate of the warm start'),
   'sft.warmup': Field(10, COUNT0, 'updates over which sft.lr rises'),
   #
+  # Limits of judges, see c.judge, and errors planted in what they say.
+  # Four times the slots of a model of this run, so that its engine never waits.
+  'judging.threads': Field(256, COUNT, 'items that are judged at a time'),
+  'judging.seconds': Field(60.0, POSITIVE, 'for an item, before it is late'),
+  'judging.budget': Field(
+    0, COUNT0, 'items of an iteration that each judge sees; 0: all'
+  ),
+  'judging.flip': Field(0.0, UNIT, 'chance that a score s becomes 1 - s'),
+  'judging.noise': Field(0.0, NOT_NEGATIVE, 'deviation of what is added to it'),
+  'judging.length_bias': Field(0.0, Real(-1, 1), 'added to a long message'),
+  'judging.length_scale': Field(
+    100.0, POSITIVE, 'characters of a message to which half of it is added'
+  ),
+  'judging.position_bias': Field(0.0, Real(-1, 1), 'added to the last turn'),
+  'judging.refusal': Field(0.0, UNIT, 'chance that there is no score'),
+  'judging.delay': Field(0.0, NOT_NEGATIVE, 'seconds that an answer is late'),
+  'judging.seed': Field(0, SEED, 'of these errors'),
+  #
   'eval.episodes': Field(1000, COUNT, 'held-out episodes of an evaluation'),
   'eval.every': Field(0, COUNT0, 'RL steps between evaluations; 0: at ends'),
   'eval.temperature': Field(1.0, Real(0, 100), 'of sampling; 0: greedy'),
@@ -165,6 +187,7 @@ FIELDS: dict[str, Field] = {
   'task': Field('fixed', Name('a task piece'), 'what is attempted'),
   'rollout.kind': Field('jit', Name('a rollout piece'), 'who plays and where'),
   'collect': Field('once', Name('a collect piece'), 'how batches are sampled'),
+  'judge': Field((), Tuple(once=True), 'what scores turns after a rollout'),
   'reward': Field(('env',), Tuple(least=1, once=True), 'summed over turns'),
   'curate': Field((), Tuple(once=True), 'which trajectories are trained on'),
   'signal': Field((), Tuple(once=True), 'learned or measured, in order'),
@@ -262,7 +285,9 @@ OPEN: dict[str, Field] = {
   ),
   'coef.*': Field(1.0, Real(), 'weight of a stream or a loss term'),
   'select.*.span': Field(
-    0, Whole(0, len(Span) - 1), 'the types.Span whose tokens a loss term sees'
+    'other',
+    OneOf(*(x.name.lower() for x in Span)),
+    'the types.Span whose tokens a loss term sees',
   ),
   'select.*.source': Field(
     0, Whole(0, 2), 'who a loss term sees: 0 policy, 1 replay, 2 demonstration'
@@ -279,15 +304,23 @@ def nested(fields: Mapping[str, Field]) -> dict:
 ARGS = {
   'tiny': ('', 'yes'),
   'judge': ('', 'yes'),
+  'judged': ('', *registry.names('judge')),
   'checkpoint': ('',),
   'lora': ('0',),
   'env': (*envs.JITTED, *base.FAMILIES),
 }
 
 
-def parse(arg: str) -> dict[str, str]:
-  """'tiny,env=frozen_lake' -> {'tiny': 'yes', 'env': 'frozen_lake'}."""
+def parse(
+  arg: str, env: str = envs.JITTED[0], judged: str = ''
+) -> dict[str, str]:
+  """'tiny,env=frozen_lake' -> {'tiny': 'yes', 'env': 'frozen_lake'}.
+
+  Args:
+    env, judged: where the argument names none
+  """
   out = {name: choices[0] for name, choices in ARGS.items()}
+  out |= {'env': env, 'judged': judged}
   for part in filter(None, (arg or '').split(',')):
     name, _, given = part.partition('=')
     value = given or 'yes'
@@ -298,6 +331,7 @@ def parse(arg: str) -> dict[str, str]:
     }
     if name not in ARGS or not (free.get(name) or value in ARGS[name]):
       choices = ['tiny', 'judge', *(f'env={name}' for name in ARGS['env'])]
+      choices += [f'judged={name}' for name in ARGS['judged'][1:]]
       raise ValueError(
         f'config argument {part!r} is unknown{suggest(part, choices)}; choose'
         f" from {', '.join(map(repr, choices))}, 'checkpoint=DIR' (a directory"
@@ -308,9 +342,21 @@ def parse(arg: str) -> dict[str, str]:
   return out
 
 
-def get_config(arg: str = '', method: str = '') -> ConfigDict:
-  """Everything but the pieces of the method."""
-  args = parse(arg)
+def get_config(
+  arg: str = '',
+  method: str = '',
+  env: str = envs.JITTED[0],
+  judged: str = '',
+) -> ConfigDict:
+  """Everything but the pieces of the method.
+
+  Args:
+    arg: of the config file, see `ARGS`
+    method: its name
+    env: that it is played in unless the argument names another
+    judged: the judge of its step scores, likewise
+  """
+  args = parse(arg, env, judged)
   c = ConfigDict(nested(FIELDS) | {'method': method})
   c.rollout.kind = 'jit' if args['env'] in envs.JITTED else 'host'
   for name in SECTIONS:
@@ -318,7 +364,11 @@ def get_config(arg: str = '', method: str = '') -> ConfigDict:
   c.env = envs.settings(args['env'])
   role(c, 'policy', lr=pretrained.SCRATCH_LR)
   hp(c, 'minibatch', 'minibatches', n=2)
-  for name in (*envs.needs(c), *(['judge'] if args['judge'] else [])):
+  if args['judged']:
+    c.judge = (args['judged'],)
+    hp(c, 'judge', args['judged'], term=JUDGED)
+  names = [*envs.needs(c), *envs.judge_services(c)]
+  for name in dict.fromkeys(names + ['judge'] * bool(args['judge'])):
     service(c, name)
   envs.fit(c)
   if args['tiny']:
@@ -390,6 +440,16 @@ def service(c: ConfigDict, name: str, **fields) -> None:
   c.service[name] = ConfigDict(nested(SERVICE) | fields)
 
 
+def step_term(c: ConfigDict) -> str:
+  """The term of step scores: what a judge fills, else the world's truth."""
+  return JUDGED if c.judge else 'progress'
+
+
+def good_above(c: ConfigDict) -> float:
+  """Which of these scores are good: those of judges are in [0, 1]."""
+  return 0.5 if c.judge else 0.0
+
+
 def hp(c: ConfigDict, scope: str, piece: str, **values) -> None:
   """Sets hyper-parameters of a piece; scope is a stream, a term or a slot."""
   c.hp.update({scope: {piece: values}})
@@ -443,6 +503,7 @@ def wiring(c: ConfigDict) -> registry.MethodSpec:
     task=c.task,
     rollout=c.rollout.kind,
     collect=c.collect,
+    judge=tuple(c.judge),
     reward=tuple(c.reward),
     curate=tuple(c.curate),
     signal=tuple(c.signal),
@@ -458,6 +519,8 @@ def wiring(c: ConfigDict) -> registry.MethodSpec:
       *(f'role:{name}' for name in c.role),
       *(('output:value',) if c.role.policy.heads else ()),
       *(f'term:{name}' for name in envs.terms(c)),
+      *(f'service:{name}' for name in c.service),
+      *(f'span:{name}' for name in envs.spans(c)),
       *(('reading:nulled',) if c.rollout.null_observation else ()),
     ),
   )

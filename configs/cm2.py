@@ -12,9 +12,10 @@ and neither has a trajectory of which a judgement failed. No outcome is used.
 How many half are is fixed when this file is read (hp.turn.require_members).
 
 The judge here is `progress`, the solver's truth about the move: a checklist of
-one item that is never wrong. With a language model for judge, its term takes
-its place (hp.turn.add_term.name). The code's division of S by the number of
-turns, a mere scale, and its KL loss of 1e-4 are left out.
+one item that is never wrong. `judged=checklist` asks a service, about the lists
+of the tasks or one of the config's (`questions` of that judge). The code's
+division of S by the number of turns, a mere scale, and its KL loss of 1e-4 are
+left out.
 
 Expect a dense signal without a look ahead: as fast as the judge is right.
 
@@ -30,7 +31,7 @@ def get_config(arg=''):
   c = base.get_config(arg, method='cm2')
   c.advantage = ('turn',)
   c.stream.turn = ('add_term', 'require_members', 'center')
-  base.hp(c, 'turn', 'add_term', name='progress')
+  base.hp(c, 'turn', 'add_term', name=base.step_term(c))
   base.hp(c, 'turn', 'center', by=TURN)
   base.hp(
     c, 'turn', 'require_members', by=TURN, least=c.rollout.group_size // 2 + 1

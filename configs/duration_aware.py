@@ -6,16 +6,16 @@ Paper: Reinforcement Learning for Machine Learning Engineering Agents,
   A_k dt_k / mean(dt),   dt_k / mean(dt) <= 10, mean weight 1
 
 Asynchronous training sees more of the actions that end early; the weight
-undoes it. The paper has PPO and the seconds that an action ran; here GRPO,
-and, as no action of a jittable environment takes time, the tokens of the
-message (hp.post.duration_weight.name names another term). Where all turns
-take equally long this is GRPO.
+undoes it. The paper has PPO and the seconds that an action ran; here GRPO and
+the seconds that the environment states (unreliable_tools), or, where it states
+none, the tokens of the message (hp.post.duration_weight.name names another
+term). Where all turns take equally long this is GRPO.
 
   python -m experiments.train --config=configs/duration_aware.py \
     --workdir=runs/duration_aware
 """
 
-from agentrl.configs import base
+from agentrl.configs import base, envs
 
 
 def get_config(arg=''):
@@ -23,6 +23,7 @@ def get_config(arg=''):
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'center', 'scale')
   c.post = ('duration_weight',)
-  base.hp(c, 'post', 'duration_weight', name='tokens', limit=10.0)
+  name = 'seconds' if 'seconds' in envs.terms(c) else 'tokens'
+  base.hp(c, 'post', 'duration_weight', name=name, limit=10.0)
   c.loss_aggregation.ppo = 'trajectory_mean'
   return base.finish(c)

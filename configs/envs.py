@@ -8,7 +8,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from agentrl import domain
+from agentrl import domain, registry
 from agentrl.domain import COUNT, COUNT0, SEED, UNIT, Field, Flag, OneOf, Whole
 from agentrl.env import base, judge
 from agentrl.env.jit import bifurcation
@@ -88,10 +88,27 @@ LONGER: dict[str, Any] = {
 }
 # Some, at a size that two CPU cores train in minutes.
 OWN: dict[str, dict[str, Any]] = {
+  'consultation': {
+    'rollout': dict(max_message_tokens=20, max_turns=6),
+    'host': dict(max_observation_tokens=28),
+    'env': dict(train=4000),
+    'service': {'user': dict(function='agentrl.env.consultation:scripted')},
+  },
   'countdown': {
     'rollout': dict(max_message_tokens=32, max_turns=3),
     'host': dict(max_observation_tokens=20),
     'env': dict(numbers=2, largest=30, train=800),
+  },
+  'fact_corpus': {
+    'rollout': dict(max_message_tokens=44, max_turns=4),
+    'host': dict(max_observation_tokens=48),
+    'env': dict(people=400, train=2000),
+  },
+  'hidden_slots': {
+    'rollout': dict(max_message_tokens=33, max_turns=6),
+    'host': dict(max_observation_tokens=36),
+    'env': dict(kinds=3, train=1500),
+    'service': {'user': dict(function='agentrl.env.hidden_slots:scripted')},
   },
   'interview': {
     'rollout': dict(max_message_tokens=24, max_turns=5),
@@ -104,7 +121,27 @@ OWN: dict[str, dict[str, Any]] = {
     'host': dict(max_observation_tokens=512),
     'env': dict(train=1_000_000, test=1000),  # or as many as the files have
   },
+  'recommendation': {
+    'rollout': dict(max_message_tokens=12, max_turns=6),
+    'host': dict(max_observation_tokens=56),
+    'env': dict(train=4000),
+  },
+  'shop': {
+    'rollout': dict(max_message_tokens=32, max_turns=5),
+    'host': dict(max_observation_tokens=136),
+    'env': dict(page=2, products=24, train=2000),
+  },
+  'shop_logs': {
+    'rollout': dict(max_message_tokens=40, max_turns=1),
+    'host': dict(max_observation_tokens=168),
+    'env': dict(page=2, history=1, train=4000),
+  },
   'sql_questions': {
+    'rollout': dict(max_message_tokens=60, max_turns=2),
+    'host': dict(max_observation_tokens=104, num_envs=16),
+    'env': dict(kinds='count sum', train=2000),
+  },
+  'table_questions': {
     'rollout': dict(max_message_tokens=60, max_turns=2),
     'host': dict(max_observation_tokens=104, num_envs=16),
     'env': dict(kinds='count sum', train=2000),
@@ -114,6 +151,11 @@ OWN: dict[str, dict[str, Any]] = {
     # A process of 100 MB each.
     'host': dict(max_observation_tokens=24, num_envs=8),
     'env': dict(rules=False, high=106, train=1000),
+  },
+  'unreliable_tools': {
+    'rollout': dict(max_message_tokens=50, max_turns=4),
+    'host': dict(max_observation_tokens=40),
+    'env': dict(size=2, largest=30, demonstrate='every', train=800),
   },
 }
 
@@ -163,8 +205,20 @@ def check_name(name: str) -> None:
 def family(c: ConfigDict) -> base.EnvFamily:
   """The family of c.env, with a judge if c.service has a spare one."""
   env_family = base.of(c.env.to_dict())
-  spare = 'judge' in c.service and 'judge' not in base.needs(env_family)
+  taken = {*base.needs(env_family), *judge_services(c)}
+  spare = 'judge' in c.service and 'judge' not in taken
   return judge.WithJudge(env_family) if spare else env_family
+
+
+def judge_services(c: ConfigDict) -> tuple[str, ...]:
+  """The services that the judges of c.judge ask."""
+  hp = c.hp.to_dict().get('judge', {})
+  services = []
+  for name in c.judge:
+    piece = registry.get('judge', name, 'c.judge')
+    values = registry.settings(piece, hp.get(name, {}), 'c.judge')
+    services += [values['service']] if 'service' in values else []
+  return tuple(dict.fromkeys(services))
 
 
 def needs(c: ConfigDict) -> tuple[str, ...]:
@@ -180,3 +234,14 @@ def terms(c: ConfigDict) -> tuple[str, ...]:
     return TERMS[c.env.name]
   check_name(c.env.name)
   return tuple(family(c).columns)
+
+
+def spans(c: ConfigDict) -> tuple[str, ...]:
+  """Parts of a message that the environment tells apart, see types.Span.
+
+  Beside those that every rollout of its kind marks.
+  """
+  if c.env.name in JITTED:
+    return ()
+  calls = isinstance(base.of(c.env.to_dict()), base.MarksCalls)
+  return ('call', 'argument') if calls else ()

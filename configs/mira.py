@@ -13,8 +13,8 @@ set to 0 at the end, so what was reached stays paid and half-done attempts are
 worth something, which is the method's point and a bias.
 
 Milestones here come from `progress`, the solver's truth: m is the most value
-reached beyond the start, in the limit of many milestones. With a verifier of
-subgoals, its term tells the share of them done in each turn. Planning at
+reached beyond the start, in the limit of many milestones. With
+`judged=milestones` a service says in which turn each was reached. Planning at
 inference time and the writing of subgoals are left out.
 
   python -m experiments.train --config=configs/mira.py --workdir=runs/mira
@@ -28,7 +28,7 @@ def get_config(arg=''):
   ppo.critic(c)
   c.advantage = ('turn',)
   c.stream.turn = ('add_term', 'new_best', 'turn_reward', 'gae_turns')
-  base.hp(c, 'turn', 'add_term', name='progress', coef=1.0)
+  base.hp(c, 'turn', 'add_term', name=base.step_term(c), coef=1.0)
   c.post = ('whiten',)
   base.hp(c, 'post', 'whiten', unit='turn')
   return base.finish(c)

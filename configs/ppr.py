@@ -11,7 +11,7 @@ goes through PPO's token GAE, as in ppo.py. A failure's sum is lower the longer
 it lasts, so that a hopeless task is best ended early; the paper lives with it.
 
 The judge here is the solver: p_k = 1 if the move made progress, else 0. With
-a language model for judge, put 'add_term' in the place of 'add_label'.
+`judged=number` p_k is what a service says of the turn.
 
 Expect PPO's curve, earlier.
 
@@ -25,13 +25,13 @@ def get_config(arg=''):
   c = base.get_config(arg, method='ppr')
   ppo.critic(c)
   c.advantage = ('token',)
-  c.stream.token = (
-    'add_label',
-    'episode_outcome',
-    'add_constant',
-    'gae_tokens',
-  )
-  base.hp(c, 'token', 'add_label', name='progress', good=1.0, bad=0.0)
+  rest = 'episode_outcome', 'add_constant', 'gae_tokens'
+  if c.judge:  # its scores are in [0, 1]
+    c.stream.token = ('add_term', *rest)
+    base.hp(c, 'token', 'add_term', name=base.step_term(c))
+  else:
+    c.stream.token = ('add_label', *rest)
+    base.hp(c, 'token', 'add_label', name='progress', good=1.0, bad=0.0)
   base.hp(c, 'token', 'add_constant', value=-1.0)
   c.post = ('whiten_tokens',)
   return base.finish(c)

@@ -33,7 +33,10 @@ TAGGED = {
   'jsonl': ANSWER,
   'reasoning_gym': ANSWER,
   **dict.fromkeys(
-    ('countdown', 'math_python', 'search_questions', 'shop', 'sql_questions'),
+    (
+      *('countdown', 'fact_corpus', 'math_python', 'search_questions', 'shop'),
+      *('shop_logs', 'sql_questions', 'table_questions', 'unreliable_tools'),
+    ),
     'Think step by step before you act.',
   ),
 }

@@ -21,6 +21,6 @@ def get_config(arg=''):
   c = base.get_config(arg, method='vpr_turn')
   c.advantage = ('step',)
   c.stream.step = (*vpr.REWARD, 'standardize')
-  base.hp(c, 'step', 'add_term', name='progress')
+  base.hp(c, 'step', 'add_term', name=base.step_term(c))
   base.hp(c, 'step', 'standardize', by=('turn',), unit='turn', least=4)
   return base.finish(c)

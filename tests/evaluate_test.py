@@ -122,7 +122,10 @@ CALLS = (
 def _found(calls):
   return [
     evaluate.Ended(
-      np.float32(outcome), np.array([2, 9, 3, 4]), np.array(status)
+      np.float32(outcome),
+      np.array([2, 9, 3, 4]),
+      np.array(status),
+      {'price': np.array([0.5, 90.0, 1.5, 2.0])},
     )
     for outcome, status in calls
   ]
@@ -136,6 +139,7 @@ def test_an_episode_whose_environment_broke_is_none():
   assert (got['eval/ci_low'], got['eval/ci_high']) == intervals.wilson(3, 4)
   assert got['eval/turns'] == pytest.approx((2 + 3 + 4 + 2) / 4)
   assert got['eval/turns_solved'] == 3
+  assert got['eval/total/price'] == pytest.approx((0.5 + 1.5 + 2 + 0.5) / 4)
   assert got['eval/ended/env_error'] == pytest.approx(2 / 6)
 
 
@@ -145,3 +149,13 @@ def test_where_all_broke_nothing_is_known():
   assert (got['eval/episodes'], got['eval/unscored']) == (0, 4)
   assert math.isnan(got['eval/success'])
   assert (got['eval/ci_low'], got['eval/ci_high']) == (0, 1)
+
+
+def test_columns_are_summed_over_the_turns_that_happened():
+  record = record_lib.empty(2, 3, 1, 1, ('price',), np).replace(
+    valid=np.array([[True, True, False], [True, False, False]]),
+    columns={'price': np.array([[1.0, 2.0, 9.0], [4.0, 9.0, 9.0]])},
+  )
+  got = evaluate.ended(record)
+  assert got.totals['price'].tolist() == [3.0, 4.0]
+  assert got.turns.tolist() == [2, 1]

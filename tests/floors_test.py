@@ -39,6 +39,7 @@ FLOORS = (
     'env',
     'tool',
     'service',
+    'judge',
     'dataset',
     'task',
     'curate',

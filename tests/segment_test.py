@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from agentrl import mesh, segment
+from agentrl.types import Span
 from tests import batches
 
 STORY = batches.story(seed=21, groups=2)
@@ -404,3 +405,11 @@ def test_top():
   got = segment.top_k_mask(x, mask, jnp.int32(2))
   np.testing.assert_array_equal(got, [[True, False, True], [False] * 3])
   assert int(segment.top_k_mask(x, mask, jnp.int32(99)).sum()) == 5
+
+
+def test_a_call_has_its_arguments_in_it_and_other_spans_stand_alone():
+  span = np.arange(-1, max(Span) + 2, dtype=np.int8)
+  for which in Span:
+    inside = [which, Span.ARGUMENT] if which == Span.CALL else [which]
+    mask = jax.jit(segment.in_span, static_argnums=1)(span, which)
+    np.testing.assert_array_equal(mask, np.isin(span, inside))

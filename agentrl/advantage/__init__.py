@@ -12,6 +12,7 @@ from agentrl.advantage import (  # noqa: F401  register their pieces
   infopo,
   masking,
   normalize,
+  novelty,
   returns,
   reweight,
   state_groups,

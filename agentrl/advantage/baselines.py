@@ -7,7 +7,7 @@ stream holds once for each trajectory stands on all of its turns.
 import chex
 import jax.numpy as jnp
 
-from agentrl import ops, registry, segment
+from agentrl import counting, ops, registry, segment
 from agentrl.advantage import group_stats, returns
 from agentrl.domain import Chance, Columns, Number
 from agentrl.types import Batch, Credit, Linked, Signals
@@ -20,6 +20,16 @@ def episode_sum(credit: Credit, batch: Batch, signals: Signals) -> Linked:
   x = jnp.where(valid, credit.turn, 0)
   whole = jnp.sum(x, axis=1, keepdims=True)
   return credit.replace(turn=jnp.where(valid, whole, 0)), {}
+
+
+@registry.register('link')
+def episode_mean(credit: Credit, batch: Batch, signals: Signals) -> Linked:
+  """y_k = mean of x over the turns that count, on all of these."""
+  mask = counting.counted(batch, 'turn')
+  total = jnp.sum(jnp.where(mask, credit.turn, 0), axis=1, keepdims=True)
+  mean = total / jnp.maximum(jnp.sum(mask, axis=1, keepdims=True), 1)
+  mean = jnp.where(mask, mean, 0).astype(credit.turn.dtype)
+  return credit.replace(turn=mean), {}
 
 
 @registry.register('link', needs=('*by',))

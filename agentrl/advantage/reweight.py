@@ -6,7 +6,17 @@ import jax.numpy as jnp
 
 from agentrl import counting, registry, segment
 from agentrl.advantage import chain, group_stats, returns
-from agentrl.domain import Columns, Named, Real, Width
+from agentrl.domain import (
+  Columns,
+  Name,
+  Named,
+  Number,
+  Positive,
+  Real,
+  Tuple,
+  Width,
+)
+from agentrl.reward import trajectory
 from agentrl.types import Batch, Credit, Linked, Signals, Span
 
 
@@ -17,11 +27,53 @@ def on_span(
   """A on the tokens of a span, 0 on all others.
 
   Args:
-    name: of types.Span, in small letters
+    name: of types.Span, in small letters; a call has its arguments in it
   """
-  here = batch.rows.span == Span[name.upper()]
+  here = segment.in_span(batch.rows.span, Span[name.upper()])
   a = chain.token_advantage(credit, batch.rows)
   return returns.as_tokens(credit, jnp.where(here, a, 0)), {}
+
+
+@registry.register('link', needs=('term:*terms',))
+def gate(
+  credit: Credit,
+  batch: Batch,
+  signals: Signals,
+  *,
+  terms: Annotated[tuple[str, ...], Tuple(Name('a term'), least=1)] = (
+    'outcome',
+  ),
+  scales: Annotated[tuple[float, ...], Tuple(Real(), like='terms')] = (1.0,),
+  thresholds: Annotated[tuple[float, ...], Tuple(Real(), like='terms')] = (
+    1.0,
+  ),
+  otherwise: Number = 0.0,
+) -> Linked:
+  """x_k where s_f Σ_j y_{f,j} ≥ t_f for every term f, else `otherwise`.
+
+  A condition on a stream, of the whole trajectory. After `min_max` it pays
+  preferences to solutions alone (ToolOrchestra, arXiv 2511.21689).
+
+  Args:
+    terms: names of terms y, or 'outcome', the task's own score
+    scales: s, what the sum is multiplied by; below 0: it is at most −t
+    thresholds: t, of each
+    otherwise: what every turn of a trajectory gets that does not pass
+  """
+  mask = counting.counted(batch, 'turn')
+  turns = batch.turns.replace(valid=mask)
+  passed = trajectory.passes(turns, batch.outcome, terms, scales, thresholds)
+  x = jnp.where(passed[:, None], credit.turn, otherwise)
+  x = jnp.where(mask, x, 0).astype(credit.turn.dtype)
+  return credit.replace(turn=x), {}
+
+
+@registry.register('link')
+def clip(
+  credit: Credit, batch: Batch, signals: Signals, *, most: Positive = 3.0
+) -> Linked:
+  """min(max(x_k, −most), most) of every turn."""
+  return credit.replace(turn=jnp.clip(credit.turn, -most, most)), {}
 
 
 @registry.register('link', needs=('term:{name}',), takes='any')

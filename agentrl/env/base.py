@@ -9,11 +9,14 @@ it got: only then are runs reproducible and branches correct.
 
 import dataclasses
 import importlib
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from agentrl import install
 from agentrl.service.base import Service
+
+if TYPE_CHECKING:  # it imports numpy, which children lack
+  from agentrl.text.spans import Interval
 
 WORKERS = ('thread', 'process')
 
@@ -21,20 +24,27 @@ WORKERS = ('thread', 'process')
 # 'module:Class'.
 FAMILIES: dict[str, str] = {
   'alfworld': 'agentrl.env.alfworld:AlfWorld',
+  'consultation': 'agentrl.env.consultation:Consultation',
   'countdown': 'agentrl.env.countdown:Countdown',
+  'fact_corpus': 'agentrl.env.fact_corpus.env:FactCorpus',
+  'hidden_slots': 'agentrl.env.hidden_slots:HiddenSlots',
   'interview': 'agentrl.env.interview:Interview',
   'jsonl': 'agentrl.env.jsonl:Jsonl',
   'math_python': 'agentrl.env.math_python:MathPython',
   'minigrid': 'agentrl.env.minigrid:MiniGrid',
   'reasoning_gym': 'agentrl.env.reasoning_gym:ReasoningGym',
+  'recommendation': 'agentrl.env.recommendation:Recommendation',
   'scienceworld': 'agentrl.env.scienceworld:ScienceWorld',
   'search_questions': 'agentrl.env.search_questions:SearchQuestions',
   'shop': 'agentrl.env.shop.env:Shop',
+  'shop_logs': 'agentrl.env.shop.logs:ShopLogs',
   'sql_questions': 'agentrl.env.sql_questions:SqlQuestions',
+  'table_questions': 'agentrl.env.table_questions:TableQuestions',
   'textarena': 'agentrl.env.textarena:TextArena',
   'textworld_coin': 'agentrl.env.textworld.coin_collector:CoinCollector',
   'textworld_express': 'agentrl.env.textworld.express:TextWorldExpress',
   'toy_text': 'agentrl.env.toy_text:ToyText',
+  'unreliable_tools': 'agentrl.env.unreliable_tools.env:UnreliableTools',
 }
 
 SET = ('name', 'train', 'test', 'seed')  # of c.env: not the family's
@@ -145,6 +155,17 @@ class FiniteFamily(EnvFamily, Protocol):
     """
 
 
+@runtime_checkable
+class MarksCalls(EnvFamily, Protocol):
+  """A family whose messages call tools, or act in a syntax of its own."""
+
+  def spans(self, message: str) -> 'Sequence[Interval]':
+    """The parts of a message, as `text.spans.mark` gives them.
+
+    What is 'call' or 'argument' is what its environments take as one.
+    """
+
+
 @dataclasses.dataclass(frozen=True)
 class WithServices:
   """A family whose environments query its services."""
@@ -170,6 +191,9 @@ class WithServices:
   def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
     return self.family.tasks(split, count, seed)
 
+  def spans(self, message: str) -> 'Sequence[Interval]':
+    return spans(self.family, message)
+
 
 def needs(family: EnvFamily) -> tuple[str, ...]:
   """Names of the services that environments of a family query."""
@@ -179,6 +203,15 @@ def needs(family: EnvFamily) -> tuple[str, ...]:
 def sizes(family: EnvFamily) -> Mapping[str, int]:
   """The most tasks by split; {} where there are as many as one asks for."""
   return family.sizes() if isinstance(family, FiniteFamily) else {}
+
+
+def spans(family: EnvFamily, message: str) -> 'Sequence[Interval]':
+  """The parts of a message; thought and answer where a family marks none."""
+  if isinstance(family, MarksCalls):
+    return family.spans(message)
+  from agentrl.text import spans as spans_lib  # as above
+
+  return spans_lib.mark(message)
 
 
 def with_services(

@@ -28,6 +28,8 @@ from agentrl import domain
 from agentrl.env import task_sampling, tool_env
 from agentrl.env.base import HostTask
 from agentrl.text import safe_ast as written
+from agentrl.text import spans
+from agentrl.text.spans import Interval
 from agentrl.text.tool_calls import FormatName, format_of
 from agentrl.text.tool_calls.base import Call
 from agentrl.tool.base import ToolError
@@ -91,6 +93,10 @@ class Countdown:
   def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
     """Tries the shortest solution, then answers with it; see `EnvFamily`."""
     return task_sampling.drawn(self._draw, self._solve, split, count, seed)
+
+  def spans(self, message: str) -> list[Interval]:
+    calls = format_of(self.format).locate(message, [Calculator()])
+    return spans.mark(message, calls)
 
   def env(self) -> tool_env.ToolEnv:
     return tool_env.ToolEnv(self._begin, format_of(self.format), self.columns)

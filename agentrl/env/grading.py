@@ -1,4 +1,4 @@
-"""Grading of answers: as numbers, by exact match, or by F₁ of words."""
+"""Grading of answers: as numbers, exactly, by F₁ of words or by ROUGE-L."""
 
 import re
 import string
@@ -12,6 +12,7 @@ _NUMBER = re.compile(
 _LONGEST = 1000  # characters of a number
 _ARTICLES = re.compile(r'\b(a|an|the)\b')
 _PUNCTUATION = str.maketrans('', '', string.punctuation)
+_WORD = re.compile(r'[a-z0-9]+')  # of ROUGE
 
 
 def number(text: str) -> Fraction | None:
@@ -62,3 +63,25 @@ def f1(answer: str, accepted: Sequence[str]) -> float:
 def _f1(words: list[str], gold: list[str]) -> float:
   common = (Counter(words) & Counter(gold)).total()
   return 2 * common / (len(words) + len(gold)) if common else 0.0
+
+
+def rouge_l(answer: str, gold: str) -> float:
+  """ROUGE-L, the F₁ of the longest common subsequence of words:
+
+    P = LCS / |answer|,  R = LCS / |gold|,  F₁ = 2PR / (P + R),
+
+  which is 2 · LCS / (|answer| + |gold|). Words are runs of letters and digits
+  in lower case, without stemming; 0 where either text has none.
+
+  Lin, ROUGE: A package for automatic evaluation of summaries, 2004.
+  """
+  words, reference = (_WORD.findall(text.lower()) for text in (answer, gold))
+  # lengths[j]: of the first words so far and the first j of the reference.
+  lengths = [0] * (len(reference) + 1)
+  for word in words:
+    before = 0
+    for j, other in enumerate(reference, 1):
+      above = lengths[j]
+      lengths[j] = before + 1 if word == other else max(above, lengths[j - 1])
+      before = above
+  return 2 * lengths[-1] / (len(words) + len(reference)) if lengths[-1] else 0.0

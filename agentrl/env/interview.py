@@ -20,10 +20,10 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from agentrl import domain
-from agentrl.env import base, task_sampling, tool_env
+from agentrl.env import base, task_sampling, tool_env, user_frame
 from agentrl.env.base import HostTask, Step
 from agentrl.service.base import Service, ServiceFault
-from agentrl.text.message import AGENT, Message
+from agentrl.text.message import Message
 
 RULES = (
   'The user has chosen one of the numbers. Ask questions that can be answered'
@@ -38,7 +38,6 @@ _CHOSEN = re.compile(r'You have chosen the number (\d+)\.')
 _QUESTION = re.compile(
   r'(below|above|is it)? ?(\d{1,6})\s*\?', re.ASCII | re.IGNORECASE
 )
-_YES_OR_NO = re.compile(r'\W*(yes|no)\b', re.IGNORECASE)
 _TURNED = {'yes': 'no', 'no': 'yes'}
 
 
@@ -118,8 +117,7 @@ class InterviewEnv:
   def reset(self, task: Mapping[str, Any], seed: int) -> str:
     self._secret = task['secret']
     self._random = random.Random(seed)
-    chosen = CHOSEN.format(secret=self._secret)
-    self._talk = [Message('system', chosen)]
+    self._dialogue = user_frame.Dialogue(self._user, self._random)
     return ' '.join(map(str, task['numbers']))
 
   def step(self, message: str) -> Step:
@@ -127,14 +125,11 @@ class InterviewEnv:
     if answer is not None:
       score = float(answer == str(self._secret))
       return Step('', score, True, score, info={'asked': 0.0, 'yes': 0.0})
-    self._talk.append(Message('user', message))
-    text = self._user(tuple(self._talk), seed=self._random.getrandbits(31))
-    self._talk.append(Message(AGENT, text))
+    text = self._dialogue.ask(CHOSEN.format(secret=self._secret), message)
     turned = self._random.random() < self._noise
-    match = _YES_OR_NO.match(text)
-    if not match:  # no answer to the question
+    answer = user_frame.yes_or_no(text)
+    if answer is None:  # no answer to the question
       return Step(text, invalid=True, info={'asked': 1.0, 'yes': 0.0})
-    answer = match[1].lower()
     if turned:
       answer = text = _TURNED[answer]
     info = {'asked': 1.0, 'yes': float(answer == 'yes')}

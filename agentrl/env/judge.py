@@ -7,19 +7,18 @@ up.
 """
 
 import dataclasses
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agentrl.env import base
 from agentrl.env.base import HostEnv, HostTask, Step
-from agentrl.service.base import Service, ServiceFault
+from agentrl.judge.answers import number
+from agentrl.service.base import Service
 from agentrl.text.message import AGENT, Message
+from agentrl.text.spans import Interval
 
 OWN = 'own'  # the column of the score that the family itself gives so far
 ASK = 'How good is the last message? Answer with a number from 0 to 1.'
-# Not what is part of a word, of a date or of a version.
-_NUMBER = re.compile(r'(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?!\.?\w)', re.ASCII)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +58,9 @@ class WithJudge:
   def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
     return self.family.tasks(split, count, seed)
 
+  def spans(self, message: str) -> Sequence[Interval]:
+    return base.spans(self.family, message)
+
   def served(self, services: Mapping[str, Service]) -> base.EnvFamily:
     family, judge = base.with_services(self.family, services), services['judge']
     return base.WithServices(self, lambda: JudgeEnv(family.env(), judge))
@@ -97,18 +99,3 @@ class JudgeEnv:
 def transcript(messages: Sequence[Message]) -> str:
   """The conversation as text for a judge."""
   return '\n'.join(f'[{m.role}] {m.content}' for m in messages)
-
-
-def number(text: str) -> float:
-  """The last number of a judge's answer.
-
-  Raises:
-    ServiceFault: there is none, or it is not in [0, 1].
-  """
-  numbers = _NUMBER.findall(text)
-  score = float(numbers[-1]) if numbers else -1.0
-  if not 0 <= score <= 1:
-    raise ServiceFault(
-      f'the judge answered {text[:80]!r}, whose last number is not in [0, 1]'
-    )
-  return score

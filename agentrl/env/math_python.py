@@ -20,6 +20,8 @@ import numpy as np
 from agentrl import domain
 from agentrl.env import grading, task_sampling, tool_env
 from agentrl.env.base import HostTask
+from agentrl.text import spans
+from agentrl.text.spans import Interval
 from agentrl.text.tool_calls import FormatName, format_of
 from agentrl.text.tool_calls.base import Call
 from agentrl.tool.python import Python
@@ -145,6 +147,10 @@ class MathPython:
       return task_sampling.drawn(self._draw, self._solve, split, count, seed)
     tasks = task_sampling.lines(self.path, _task, EXAMPLE)
     return task_sampling.chosen(tasks, split, count, seed, self.path)
+
+  def spans(self, message: str) -> list[Interval]:
+    calls = format_of(self.format).locate(message, [_TOOL])
+    return spans.mark(message, calls)
 
   def env(self) -> tool_env.ToolEnv:
     try:

@@ -26,16 +26,15 @@ import numpy as np
 from agentrl import domain
 from agentrl.env import base, grading, task_sampling, tool_env
 from agentrl.env.base import HostTask
+from agentrl.env.invented_names import invented_names
+from agentrl.text import spans
+from agentrl.text.spans import Interval
 from agentrl.text.tool_calls import FormatName, format_of
 from agentrl.text.tool_calls.base import Call
 from agentrl.tool.search import Search
 
 EXAMPLE = '{"question": "Who ...?", "answers": ["Ann", "Ann Lee"]}'
 RULES = 'Answer the question in a few words. Search for what you need.'
-_SYLLABLES = (
-  'ba be bo da de do fa fe ka ki ko la le lo ma mi mo na ne no pa po ra re ri'
-  ' ro sa se so ta te to va ve vo'
-)
 _JOBS = ('baker', 'tailor', 'painter', 'doctor', 'sailor', 'teacher', 'miner')
 _PEOPLE_OF_A_TOWN = 5
 _MOST_PEOPLE = 10_000  # for whom there are names
@@ -97,6 +96,10 @@ class SearchQuestions:
     tasks = [self._task(x) for x in questions]
     where = self.questions or f'people={self.people}'
     return task_sampling.chosen(tasks, split, count, seed, where)
+
+  def spans(self, message: str) -> list[Interval]:
+    calls = format_of(self.format).locate(message, [_TOOL])
+    return spans.mark(message, calls)
 
   def env(self) -> tool_env.ToolEnv:
     search = _search(self.corpus, self.people, self.passages)
@@ -166,7 +169,7 @@ def made_up(
   """
   rng = np.random.default_rng(0)
   towns = -(-people // _PEOPLE_OF_A_TOWN)
-  names = _names(rng, 2 * people + 3 * towns)
+  names = invented_names(rng, 2 * people + 3 * towns)
   passages, questions = [], []
   for _ in range(towns):
     town, river, mayor = (next(names) for _ in range(3))
@@ -186,13 +189,3 @@ def made_up(
       ]
       people -= 1
   return tuple(passages), tuple(questions)
-
-
-def _names(rng: np.random.Generator, count: int) -> Iterator[str]:
-  """Different words of three syllables."""
-  syllables = _SYLLABLES.split()
-  codes = rng.permutation(len(syllables) ** 3)[:count]
-  for code in codes.tolist():
-    high, low = divmod(code, len(syllables))
-    first, second = divmod(high, len(syllables))
-    yield ''.join(syllables[i] for i in (first, second, low)).capitalize()

@@ -26,6 +26,8 @@ import numpy as np
 from agentrl import domain
 from agentrl.env import grading, task_sampling, tool_env
 from agentrl.env.base import HostTask
+from agentrl.text import spans
+from agentrl.text.spans import Interval
 from agentrl.text.tool_calls import FormatName, format_of
 from agentrl.text.tool_calls.base import Call
 from agentrl.tool.sql import Sql
@@ -36,16 +38,16 @@ TABLES = {
   'stock': ('shop', 'item', 'n'),
 }
 SCHEMA = ' '.join(f'{name}({",".join(x)})' for name, x in TABLES.items())
-_CITIES = 'Bonn Cork Dover Gent Kiel Lyon Nice Oslo Pisa Riga Turin Vigo'
-_ITEMS = (  # each takes an s in the plural
+CITIES = 'Bonn Cork Dover Gent Kiel Lyon Nice Oslo Pisa Riga Turin Vigo'
+ITEMS = (  # each takes an s in the plural
   'bag ball bed bell boot bowl bread cap chair clock coat cup desk drum fan'
   ' fork glove hat jar key kite lamp mug nail net oven pan pen pipe plate pot'
   ' ring rope rug saw scarf shirt shoe soap sofa spoon table tent tile toy vase'
   ' wheel'
 )
-_PRICES = 99  # the highest
+PRICES = 99  # the highest
 _PIECES = 9  # most of an item in a shop
-_JOIN = (
+JOIN = (
   ' FROM stock JOIN shop ON shop.id=stock.shop JOIN item ON item.id=stock.item'
 )
 # kind: (question, gold query) pairs; {p} is a price, {i} an item, {c} a city.
@@ -83,15 +85,15 @@ TEMPLATES = {
   'join': (
     (
       'How many {i}s are there in {c}?',
-      f"SELECT sum(n){_JOIN} WHERE city='{{c}}' AND name='{{i}}'",
+      f"SELECT sum(n){JOIN} WHERE city='{{c}}' AND name='{{i}}'",
     ),
     (
       'What is all stock in {c} worth?',
-      f"SELECT sum(n*price){_JOIN} WHERE city='{{c}}'",
+      f"SELECT sum(n*price){JOIN} WHERE city='{{c}}'",
     ),
     (
       'What does the dearest item in {c} cost?',
-      f"SELECT max(price){_JOIN} WHERE city='{{c}}'",
+      f"SELECT max(price){JOIN} WHERE city='{{c}}'",
     ),
   ),
 }
@@ -113,10 +115,8 @@ class SqlQuestions:
   """
 
   kinds: str = 'count max sum join'  # of questions
-  items: Annotated[int, domain.Whole(2, len(_ITEMS.split()))] = (
-    6  # rows of item
-  )
-  shops: Annotated[int, domain.Whole(2, len(_CITIES.split()))] = (
+  items: Annotated[int, domain.Whole(2, len(ITEMS.split()))] = 6  # rows of item
+  shops: Annotated[int, domain.Whole(2, len(CITIES.split()))] = (
     2  # rows of shop
   )
   format: FormatName = 'tagged'  # of calls
@@ -131,7 +131,7 @@ class SqlQuestions:
         f'kinds={self.kinds!r} must name some of {" ".join(TEMPLATES)}, with'
         ' spaces between'
       )
-    for name, words in (('items', _ITEMS), ('shops', _CITIES)):
+    for name, words in (('items', ITEMS), ('shops', CITIES)):
       value, most = dataclasses.asdict(self)[name], len(words.split())
       if not 2 <= value <= most:
         raise ValueError(f'{name}={value} is not in 2..{most}; use say 4')
@@ -151,6 +151,10 @@ class SqlQuestions:
     return task_sampling.drawn(
       lambda rng: self._draw(rng, split), self._solve, split, count, seed
     )
+
+  def spans(self, message: str) -> list[Interval]:
+    calls = format_of(self.format).locate(message, [_TOOL])
+    return spans.mark(message, calls)
 
   def env(self) -> tool_env.ToolEnv:
     folder = tempfile.TemporaryDirectory()
@@ -176,11 +180,11 @@ class SqlQuestions:
     )
 
   def _draw(self, rng: np.random.Generator, split: str) -> dict | None:
-    cities = rng.permutation(_CITIES.split())[: self.shops].tolist()
-    items = rng.permutation(_ITEMS.split())[: self.items].tolist()
+    cities = rng.permutation(CITIES.split())[: self.shops].tolist()
+    items = rng.permutation(ITEMS.split())[: self.items].tolist()
     templates = TEMPLATES[rng.choice(self.kinds.split())]
     values = {
-      'p': int(rng.integers(2, _PRICES)),
+      'p': int(rng.integers(2, PRICES)),
       'i': items[rng.integers(self.items)],
       'c': cities[rng.integers(self.shops)],
     }
@@ -190,7 +194,7 @@ class SqlQuestions:
     # The split of a task is by all of it, and here by the question alone too.
     if task_sampling.split(question) != split:
       return None
-    rows = _rows(rng, items, cities)
+    rows = make_rows(rng, items, cities)
     task = {'rows': rows, 'question': question, 'gold': gold}
     return task if _answer(task) not in ('None', '0') else None
 
@@ -200,11 +204,11 @@ class SqlQuestions:
     return task, (format_of(self.format).write([call]), answer)
 
 
-def _rows(
+def make_rows(
   rng: np.random.Generator, items: list[str], cities: list[str]
 ) -> dict[str, list]:
   """The rows of each table; prices differ, so that the dearest is one."""
-  prices = rng.permutation(_PRICES)[: len(items)] + 1
+  prices = rng.permutation(PRICES)[: len(items)] + 1
   stock = rng.integers(0, _PIECES + 1, (len(cities), len(items)))
   return {
     'shop': [[i, city] for i, city in enumerate(cities, 1)],

@@ -8,11 +8,11 @@ cannot be read, is invalid and answered with the format to use.
 
 import collections
 import concurrent.futures
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from agentrl.env.base import Step
+from agentrl.text.spans import ANSWER
 from agentrl.text.tool_calls import format_of
 from agentrl.text.tool_calls.base import (
   Call,
@@ -29,7 +29,6 @@ from agentrl.tool import base
 _FAULTS = tuple(f'fault_{kind}' for kind in base.KINDS)
 COLUMNS = ('calls', 'faults', *_FAULTS, 'answers')
 LOST = 'Call a tool, or end with <answer>...</answer>.'
-_ANSWER = re.compile('<answer>(.*?)</answer>', re.DOTALL)
 _CALLS = 16  # of a message that are answered
 _SECONDS = 60.0  # for all calls of a message; tools have limits of their own
 
@@ -47,6 +46,8 @@ class ToolTask(NamedTuple):
   text: str  # the first observation
   tools: Sequence[base.Tool]
   judge: Callable[[str], Grade]  # of the text between the answer's tags
+  # Facts of a turn, by column; the answers to its calls, () for any other turn.
+  observe: Callable[[Sequence[base.Answer]], Mapping[str, float]] = lambda x: {}
 
 
 class ToolEnv:
@@ -80,7 +81,7 @@ class ToolEnv:
     written = len(answers(message))
     if calls:
       return self._call(calls, written)
-    answer, info = final(message), self._facts({'answers': written})
+    answer, info = final(message), self._facts({'answers': written}, ())
     if answer is None:
       return Step(LOST, invalid=True, info=info)
     judged = self._task.judge(answer)
@@ -91,8 +92,11 @@ class ToolEnv:
     self._pool.shutdown(wait=False, cancel_futures=True)
     self._close()
 
-  def _facts(self, counts: Mapping[str, int]) -> dict[str, float]:
-    return {x: float(counts.get(x, 0)) for x in self._nothing}
+  def _facts(
+    self, counts: Mapping[str, int], results: Sequence[base.Answer]
+  ) -> dict[str, float]:
+    facts = {**counts, **self._task.observe(results)}
+    return {x: float(facts.get(x, 0)) for x in self._nothing}
 
   def _call(self, calls: list[Call | Malformed], written: int) -> Step:
     calls = calls[:_CALLS] + [_TOO_MANY] * (len(calls) > _CALLS)
@@ -104,7 +108,7 @@ class ToolEnv:
     return Step(
       self._format.answer([(x.name, x.text) for x in results]),
       invalid='malformed' in faults,
-      info=self._facts(counted),
+      info=self._facts(counted, results),
     )
 
 
@@ -124,7 +128,7 @@ def final(message: str) -> str | None:
 
 def answers(message: str) -> list[str]:
   """Text of each answer of a message."""
-  return _ANSWER.findall(spoken(message))
+  return ANSWER.findall(spoken(message))
 
 
 def answer_message(answer: str) -> str:

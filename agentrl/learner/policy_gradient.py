@@ -97,7 +97,7 @@ def _selected(alg: Algorithm, term: str, batch: Batch):
   chosen = jnp.ones_like(batch.rows.logp)
   for what, value in alg.select.get(term, {}).items():
     if what == 'span':
-      chosen *= batch.rows.span == value
+      chosen *= segment.in_span(batch.rows.span, value)
     else:
       has = (batch.ids[what] == value).astype(jnp.float32)
       chosen *= segment.trajectories_to_tokens(has, batch.rows.traj)

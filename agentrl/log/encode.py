@@ -1,10 +1,12 @@
 """Converts sampled trajectories to JSON records on the host."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from agentrl.judge.item import trajectory_key
+from agentrl.judge.panel import Judgement
 from agentrl.log.sample import TrajectorySample
 from agentrl.text.tokenizer import Tokenizer
 from agentrl.types import Rows, Status
@@ -13,9 +15,18 @@ WHO = ('policy', 'replay', 'demonstration')  # by ids['source']
 
 
 def trajectories(
-  sample: TrajectorySample, tokenizer: Tokenizer, *, step: int, phase: str
+  sample: TrajectorySample,
+  tokenizer: Tokenizer,
+  *,
+  step: int,
+  phase: str,
+  verdicts: Callable[[str], Sequence[Judgement]] = lambda key: (),
 ) -> Iterator[dict[str, Any]]:
-  """Yields the JSON record of each sampled trajectory; host arrays."""
+  """Yields the JSON record of each sampled trajectory; host arrays.
+
+  Args:
+    verdicts: those of judges on a trajectory, by item.trajectory_key
+  """
   turns = sample.turns
   for i in np.flatnonzero(np.any(turns.valid, axis=1)):
     ids = {name: int(x[i]) for name, x in sample.ids.items()}
@@ -25,6 +36,15 @@ def trajectories(
       for k in np.flatnonzero(turns.valid[i])
       if k in places
     ]
+    key = trajectory_key(
+      *([turn[x]['tokens'] for turn in records] for x in ('read', 'said'))
+    )
+    whole = []
+    for verdict in verdicts(key):
+      turns_of = [x for x in records if x['k'] == verdict.turn]
+      for x in turns_of:
+        x.setdefault('judged', []).append(_judged(verdict))
+      whole += [] if turns_of else [_judged(verdict)]
     yield {
       'phase': phase,
       'step': step,
@@ -37,7 +57,15 @@ def trajectories(
       'ids': ids,
       'signals': _numbers(sample.whole, i),
       'turns': records,
-    }
+    } | ({'judged': whole} if whole else {})
+
+
+def _judged(x: Judgement) -> dict[str, Any]:
+  """A judge's verdict, with what it was asked and answered."""
+  out = {'judge': x.judge, 'term': x.term, 'score': _number(x.score)}
+  out |= {'fault': x.fault} if x.fault else {}
+  questions = [{'prompt': p, 'answer': a} for p, a in x.questions]
+  return out | ({'questions': questions} if questions else {})
 
 
 def _places(rows: Rows, i: int) -> dict[int, tuple[int, int, int, int]]:

@@ -3,6 +3,7 @@
 import io
 import math
 import os
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -235,6 +236,7 @@ def _facts(rows: Sequence[Row], header: Row) -> Iterator[str]:
       yield _entry(name, str(header[name]))
   yield from _held_out_lines(judge(rows))
   yield from _training_lines(rows)
+  yield from _judge_lines(rows)
   yield from _skipped_lines(rows)
   if total := sum(_number(row, 'rollout/tokens') or 0 for row in rows):
     yield _entry('tokens', f'{count(total)} sampled')
@@ -282,6 +284,46 @@ def _training_lines(rows: Sequence[Row]) -> Iterator[str]:
       f'{y[:n].mean():.1%} solved at first, {y[-n:].mean():.1%} at last'
       + (f' (means of {n} steps)' if n > 1 else ''),
     )
+
+
+def _judge_lines(rows: Sequence[Row]) -> Iterator[str]:
+  """What judges were asked, and whether their scores part from the truth."""
+  pattern = re.compile('rollout/judge/(.+)/items')
+  matches = [pattern.fullmatch(name) for row in rows for name in row]
+  for judge_name in dict.fromkeys(m[1] for m in matches if m):
+    place = f'rollout/judge/{judge_name}'
+    items, questions, unscored = (
+      sum(_number(row, f'{place}/{x}') or 0 for row in rows)
+      for x in ('items', 'questions', 'unscored')
+    )
+    put = f', {count(questions)} questions' if questions else ''
+    failed = f', {count(unscored)} without a score' if unscored else ''
+    yield _entry('judge', f'{judge_name}: {count(items)} items{put}{failed}')
+    y = _series(rows, 'step', f'{place}/score')[:, 1]
+    if len(y):
+      yield _entry('', _trend(y, judge(rows)))
+
+
+def _trend(y: np.ndarray, held_out: Verdict) -> str:
+  """The scores at both ends of a run, and whether success followed them.
+
+  They diverge where the last fifth of the scores is above the first by more
+  than two standard errors, and held-out success has not risen by more than its
+  95% interval: the judge pays for what does not solve tasks.
+  """
+  n = max(1, len(y) // 5)
+  first, last = y[:n], y[-n:]
+  text = f'mean score {first.mean():.3g}, then {last.mean():.3g}'
+  before, after, _ = held_out
+  if n < 2 or not (before and after and before.episodes and after.episodes):
+    return text
+  error = np.sqrt((first.var(ddof=1) + last.var(ddof=1)) / n)
+  low, _ = intervals.difference(
+    after.solved, after.episodes, before.solved, before.episodes
+  )
+  if last.mean() - first.mean() > 2 * error and low <= 0:
+    return f'{text}: DIVERGES from held-out success'
+  return text
 
 
 def _skipped_lines(rows: Sequence[Row]) -> Iterator[str]:

@@ -2,9 +2,12 @@
 
 from agentrl.reward import (  # noqa: F401  register their pieces
   calibration,
+  composition,
+  dialogue,
   gated,
   length,
   potential,
   price,
   terms,
+  tools,
 )

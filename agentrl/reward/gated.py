@@ -14,29 +14,34 @@ from agentrl.reward import trajectory
 from agentrl.types import Array, Turns
 
 
-@registry.register('reward', needs=('term:invalid',))
+@registry.register('reward', needs=('term:invalid', 'term:*quality'))
 def ladder(
   turns: Turns,
   outcome: Array,
   status: Array,
   *,
+  quality: Annotated[tuple[str, ...], Tuple(Name('a term'), least=1)] = (
+    'outcome',
+  ),
   some_parsed: Annotated[float, Real(0, 1, most='all_parsed')] = 0.1,
   all_parsed: Chance = 0.2,
 ) -> Array:
-  """R = 0, r_some or r_all + (1 − r_all) clip(outcome, 0, 1)
+  """R = 0, r_some or r_all + (1 − r_all) clip(Q, 0, 1)
 
   On the last turn: 0 if no message was understood, r_some if some were, the
   last if all were. The stages of Progressive Reward Shaping (arXiv 2512.07478),
-  whose Q is here the task's own score; its BLEU of short answers and its judge
-  of long ones are scores of environments.
+  whose Q is the BLEU of a short answer and a judge's score of a long one.
 
   Args:
+    quality: names of terms whose sums over the trajectory add up to Q;
+      'outcome' is the task's own score
     some_parsed: r_some, if not all messages were understood
     all_parsed: r_all, if all were and the score is 0
   """
   wrong = turns.valid & (turns.terms['invalid'] > 0)
   some = jnp.any(turns.valid & ~wrong, axis=1)
-  score = all_parsed + (1 - all_parsed) * jnp.clip(outcome, 0, 1)
+  q = sum(trajectory.total(name, turns, outcome) for name in quality)  # [B]
+  score = all_parsed + (1 - all_parsed) * jnp.clip(q, 0, 1)
   failed = jnp.where(some, some_parsed, 0.0)
   reward = jnp.where(jnp.any(wrong, axis=1), failed, score)
   return trajectory.at_last_turn(reward, turns)

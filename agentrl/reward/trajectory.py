@@ -4,6 +4,8 @@ A reward of a trajectory stands on the last turn that happened. Turns whose
 judge failed are no exception here: links leave them out (`counting`).
 """
 
+from collections.abc import Sequence
+
 import jax.numpy as jnp
 
 from agentrl import registry, segment
@@ -36,3 +38,17 @@ def total(name: str, turns: Turns, outcome: Array) -> Array:
 def reaches(x: Array, threshold: float) -> Array:
   """x >= threshold, to rounding."""
   return x >= threshold - ROUNDING
+
+
+def passes(
+  turns: Turns,
+  outcome: Array,
+  terms: Sequence[str],
+  scales: Sequence[float],
+  thresholds: Sequence[float],
+) -> Array:
+  """Trajectories with s_f x_f >= t_f for every term f, x its sum: [B] bool."""
+  passed = jnp.ones(outcome.shape, bool)
+  for name, scale, threshold in zip(terms, scales, thresholds, strict=True):
+    passed &= reaches(scale * total(name, turns, outcome), threshold)
+  return passed

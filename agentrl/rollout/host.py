@@ -18,12 +18,11 @@ from absl import logging
 
 from agentrl.env import base
 from agentrl.env.splits import content_key
-from agentrl.rollout import keys, pack
+from agentrl.rollout import keys, message_spans, pack
 from agentrl.rollout.engine.engine import Completion, SamplingParams
 from agentrl.rollout.pack import TurnData
 from agentrl.rollout.record import Capacity
 from agentrl.rollout.workers.pool import EnvError, EnvWorker
-from agentrl.text import chat_format
 from agentrl.text.chat_format import ChatFormat
 from agentrl.text.chat_template import Conversation, Message
 from agentrl.types import Attempts, Status
@@ -109,6 +108,7 @@ class _Episode:
   began: float
   talk: Conversation | None = None
   context: tuple[int, ...] = ()  # new tokens of the pending turn
+  context_span: Sequence[int] = ()  # of each of them
   seen: list[str] = dataclasses.field(default_factory=list)
   turns: list[TurnData] = dataclasses.field(default_factory=list)
   call: Any = None  # pending future of its worker
@@ -124,6 +124,7 @@ def run_episodes(
   *,
   lines: Sequence[int] | None = None,
   stopping: Callable[[], None] = lambda: None,
+  ended: Callable[[int, pack.Episode], None] = lambda line, episode: None,
 ) -> tuple[list[pack.Episode], dict[str, int]]:
   """Runs attempts to their end.
 
@@ -132,16 +133,19 @@ def run_episodes(
     key: of this iteration, as in rollout/jit.py
     lines: indices of the attempts to run; all of them if None
     stopping: called between rounds; what it raises ends the run
+    ended: called with each line and its trajectory, as soon as it has ended
   Returns: a trajectory for each line; counts: 'fault/<kind>', 'cut'
     observations
   """
   lines = range(len(attempts.task)) if lines is None else lines
-  loop = _EpisodeLoop(stage, generator, workers, attempts, key, lines)
+  loop = _EpisodeLoop(stage, generator, workers, attempts, key, lines, ended)
   return loop.run(stopping)
 
 
 class _EpisodeLoop:
-  def __init__(self, stage, generator, workers, attempts: Attempts, key, lines):
+  def __init__(
+    self, stage, generator, workers, attempts: Attempts, key, lines, report
+  ):
     self.stage, self.generator, self.lines = stage, generator, lines
     self.attempts = jax.device_get(attempts)
     limits = stage.limits
@@ -155,6 +159,7 @@ class _EpisodeLoop:
     self.answers: queue.SimpleQueue = queue.SimpleQueue()
     self.ended: dict[int, pack.Episode] = {}
     self.counts: dict[str, int] = {'cut': 0}
+    self.report = report
 
   def run(self, stopping):
     try:
@@ -187,7 +192,9 @@ class _EpisodeLoop:
       self.expect(session, call, self.stage.limits.start)
 
   def end(self, session: _Episode, status: Status, score: float = 0.0) -> None:
-    self.ended[session.line] = pack.Episode(session.turns, status, score)
+    episode = pack.Episode(session.turns, status, score)
+    self.ended[session.line] = episode
+    self.report(session.line, episode)
     self.generator.cancel(session.line)
     del self.open[session.line]
     self.free.append(session.worker)
@@ -270,13 +277,13 @@ class _EpisodeLoop:
     limits = self.stage.limits
     before = session.talk
     prompt, text = self.observe(session, text, role)
-    new = prompt.ids
-    if limits.history == 'full' and before is not None:
-      new = prompt.ids[len(before.ids) :]
+    whole = limits.history == 'turn' or before is None
+    start = 0 if whole else len(before.ids)
     if len(prompt.ids) + limits.message > limits.context:
       self.end(session, Status.TOKEN_LIMIT)
       return
-    session.talk, session.context = prompt, new
+    session.talk, session.context = prompt, prompt.ids[start:]
+    session.context_span = message_spans.of_context(prompt.agent[start:])
     session.seen.append(text)
     if given := self.given(session.line, len(session.turns)):
       self.act(session, given)
@@ -336,10 +343,19 @@ class _EpisodeLoop:
   def act(self, session: _Episode, spoken: Completion) -> None:
     """Steps the environment with a message."""
     state = int(content_key(session.seen[-1].encode())[:8], 16) & 0x7FFFFFFF
-    turn = TurnData(session.context, spoken, state, 0.0, False, {})
+    words, prefix = self.stage.talk.words, self.stage.action_prefix
+    message = words, spoken.ids, prefix
+    turn = TurnData(
+      session.context,
+      spoken,
+      state,
+      0.0,
+      False,
+      {},
+      message_spans.of_message(self.stage.family, *message),
+      session.context_span,
+    )
     session.turns.append(turn)
     session.talk = self.stage.talk.add_reply(session.talk, spoken.ids)
-    text = chat_format.content(self.stage.talk.words, spoken.ids)
-    if self.stage.action_prefix:  # without one, the whole text is the action
-      text = text.rpartition(self.stage.action_prefix)[2]
+    _, text = message_spans.split(*message)
     self.expect(session, session.worker.step(text), self.stage.limits.seconds)

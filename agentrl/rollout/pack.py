@@ -9,7 +9,7 @@ import numpy as np
 from agentrl.rollout import record as record_lib
 from agentrl.rollout.engine.engine import Completion
 from agentrl.rollout.record import Record
-from agentrl.types import Attempts, Status
+from agentrl.types import Attempts, Span, Status
 
 
 class TurnData(NamedTuple):
@@ -21,6 +21,9 @@ class TurnData(NamedTuple):
   reward: float
   invalid: bool
   info: Mapping[str, float]
+  span: Sequence[int] = ()  # of the message's tokens, see Span; (): all OTHER
+  context_span: Sequence[int] = ()  # of the context's
+  observation: str = ''  # before its message
 
 
 class Episode(NamedTuple):
@@ -41,7 +44,10 @@ def record(
     columns: names of info values; 0 where a turn has none
   """
   out = record_lib.empty(len(ended), k, c, m, columns, np)
-  out = out.replace(version=np.zeros(out.message.shape, np.int32))
+  out = out.replace(
+    version=np.zeros(out.message.shape, np.int32),
+    context_span=np.full(out.context.shape, Span.OTHER, np.int8),
+  )
   for b, trajectory in enumerate(ended):
     out.status[b], out.outcome[b] = trajectory.status, trajectory.score
     for i, turn in enumerate(trajectory.turns):
@@ -54,6 +60,8 @@ def _put(out: Record, at: tuple[int, int], turn: TurnData) -> None:
   length, size = len(turn.context), len(message.ids)
   out.context[at][:length], out.context_len[at] = turn.context, length
   out.message[at][:size], out.message_len[at] = message.ids, size
+  out.span[at][: len(turn.span)] = turn.span
+  out.context_span[at][: len(turn.context_span)] = turn.context_span
   out.logp[at][:size], out.version[at][:size] = message.logp, message.version
   out.entropy[at] = sum(message.entropy)
   out.action[at] = -1 if turn.invalid else 0

@@ -43,6 +43,8 @@ class Record:
   status: Array  # [B] i32
   outcome: Array  # [B] f32
   version: Array | None = None  # [B, K, M] i32 of the policy; None: one for all
+  scored: Array | None = None  # [B, K] bool  by judges; None: nobody failed
+  context_span: Array | None = None  # [B, K, C] i8  see Span; None: all OTHER
 
 
 def empty(b: int, k: int, c: int, m: int, columns, xp=jnp) -> Record:
@@ -142,7 +144,13 @@ def rows(r: Record, layout: Layout, version, weight: float = 1.0) -> Rows:
     seg=take(like(layout.seg, c), like(layout.seg, m), -1),
     traj=take(like(traj, c), like(traj, m), -1),
     turn=take(like(answers, c), like(turn, m), -1),
-    span=take(jnp.full((b, k, c), Span.OTHER, jnp.int8), r.span, Span.OTHER),
+    span=take(
+      jnp.full((b, k, c), Span.OTHER, jnp.int8)
+      if r.context_span is None
+      else r.context_span,
+      r.span,
+      Span.OTHER,
+    ),
     sampled=message,
     weight=jnp.where(message, weight, 0.0).astype(jnp.float32),
     logp=take(jnp.zeros((b, k, c)), r.logp, 0.0),
@@ -199,7 +207,7 @@ def batch(r: Record, layout: Layout, attempts: Attempts, version) -> Batch:
     turns=Turns(
       reward=jnp.zeros((b, k)),
       terms={name: jnp.where(r.valid, x, 0.0) for name, x in terms.items()},
-      scored=r.valid,
+      scored=r.valid if r.scored is None else r.valid & r.scored,
       valid=r.valid,
       state=r.state,
       node=node,

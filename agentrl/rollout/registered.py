@@ -42,9 +42,14 @@ def jit() -> RolloutKind:
   return RolloutKind()
 
 
-@registry.register('rollout', gives=(*GIVES, 'span:other'))
+@registry.register(
+  'rollout', gives=(*GIVES, 'span:other', 'span:thought', 'span:answer')
+)
 def host() -> RolloutKind:
-  """Environments that are Python objects; all of a message is one span."""
+  """Environments that are Python objects; messages have thoughts and answers.
+
+  Those whose messages make calls give span:call and span:argument too.
+  """
   return RolloutKind(on_host=True)
 
 

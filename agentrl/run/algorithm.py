@@ -10,6 +10,7 @@ from agentrl.nn import lora
 from agentrl.run import fields as fields_lib
 from agentrl.schedule import Schedule
 from agentrl.signal.base import Context
+from agentrl.types import Span
 
 # Fields of a role, not of its optimizer.
 NOT_RULE = ('kind', 'heads', 'trunk', 'final_lr_fraction')
@@ -35,10 +36,20 @@ def make_algorithm(c: ConfigDict, shape) -> update.Algorithm:
     spec=base.wiring(c),
     context=Context(modules=modules, rules=rules, micro=c.micro_batch),
     coef=dict(c.coef),
-    select={name: dict(x) for name, x in c.select.items()},
+    select=selected(c),
     schedules=schedules(c),
     seed=c.seed,
   )
+
+
+def selected(c: ConfigDict) -> dict[str, dict[str, int]]:
+  """c.select with the numbers of spans in place of their names."""
+  return {
+    term: {
+      what: Span[x.upper()] if what == 'span' else x for what, x in own.items()
+    }
+    for term, own in c.select.items()
+  }
 
 
 def lora_of(c: ConfigDict) -> lora.Lora:

@@ -18,7 +18,7 @@ from agentrl.rollout import jit as jit_rollout
 from agentrl.rollout import registered
 from agentrl.rollout.record import Capacity
 from agentrl.run import algorithm, host_env, jit_env, pretrained, validate
-from agentrl.text import tokenizer
+from agentrl.text import chat_format, tokenizer
 
 
 class Experiment(NamedTuple):
@@ -35,6 +35,7 @@ class Experiment(NamedTuple):
   framed: bool  # a chat template stands around turns
   algorithm: update.Algorithm
   warm: update.Algorithm  # supervised
+  talk: chat_format.ChatFormat  # how conversations become tokens
 
   @property
   def on_host(self) -> bool:
@@ -45,6 +46,11 @@ class Experiment(NamedTuple):
 def experiments(configs: Sequence[ConfigDict]) -> list[Experiment]:
   """Those of configs that differ in their seed; task sets are loaded once."""
   s = experiment(configs[0])
+  if s.algorithm.spec.judge and len(configs) > 1:
+    raise ValueError(
+      f'c.judge={s.algorithm.spec.judge} is asked on the host, and only what'
+      ' stays inside jit goes together; run these apart'
+    )
   if s.on_host and len(configs) > 1:
     raise ValueError(
       f'env.name={configs[0].env.name!r} is a host environment, and only those'
@@ -76,6 +82,6 @@ def experiment(c: ConfigDict) -> Experiment:
   pretrained.check_weights(c, shape)  # after all that is quick to say
   world, train, test = kind.parts(c, spec)
   warm, framed = algorithm.warm(c, alg), chat is not None
-  return Experiment(
-    *(c, words, world, plan, size, shape, train, test, framed, alg, warm)
-  )
+  talk = chat_format.framed(chat) if chat else chat_format.bare(words)
+  parts = c, words, world, plan, size, shape, train, test
+  return Experiment(*parts, framed, alg, warm, talk)

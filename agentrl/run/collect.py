@@ -70,13 +70,29 @@ def readings(
   return {'nulled': rows}
 
 
+def arrays(
+  s: Experiment, record: record_lib.Record, attempts: Attempts, version
+) -> Batch:
+  """The record as a Batch, with its readings; a term that lacks is 0."""
+  record = unjudged(s, record)
+  batch = record_lib.batch(record, layout(s, record), attempts, version)
+  return batch.replace(readings=readings(s, record, version))
+
+
+def unjudged(s: Experiment, record: record_lib.Record) -> record_lib.Record:
+  """The record with terms of 0 for judges that were not asked."""
+  judges = registry.defaults(s.algorithm.spec).get('judge', {})
+  names = [hp['term'] for hp in judges.values()]
+  zero = jnp.zeros(record.valid.shape)
+  return record.replace(columns=dict.fromkeys(names, zero) | record.columns)
+
+
 def collect(s: Experiment, params, attempts: Attempts, key, version) -> Batch:
   """Rollout and rewards: one jitted program."""
 
   def sample(attempts, key):
     record = mark_spans(s, play(s, params, attempts, key))
-    batch = record_lib.batch(record, layout(s, record), attempts, version)
-    return batch.replace(readings=readings(s, record, version))
+    return arrays(s, record, attempts, version)
 
   judge = functools.partial(score, s.algorithm.spec)
   batch, _ = collector(s.algorithm.spec)(
@@ -162,8 +178,7 @@ def init_memory(s: Experiment, state):
     """A batch of the shapes that host environments give."""
     sizes = s.plan.turns, s.plan.width, s.plan.message
     record = record_lib.empty(n, *sizes, s.world.family.columns)
-    batch = record_lib.batch(record, layout(s, record), attempts, version)
-    return score(s.algorithm.spec, batch)
+    return score(s.algorithm.spec, arrays(s, record, attempts, version))
 
   sample = unplayed if s.on_host else functools.partial(collect, s)
   args = policy, attempts, state.key, state.step

@@ -41,6 +41,7 @@ def sized(
     )
   family = envs.family(c)
   validate.services(c, base.needs(family), c.host.worker or family.worker)
+  validate.judges(c, family.columns)
   talk = chat_format.framed(chat) if chat else chat_format.bare(words)
   # Some templates take only one system message.
   system = '\n'.join(filter(None, (c.rollout.system, family.system)))
@@ -109,13 +110,13 @@ def limits(
 
 def sizes(c: ConfigDict, capacity: int) -> engine.Sizes:
   """Sizes that the slot engine of each process is compiled for."""
-  h = c.host
+  h = {x: field.default for x, field in envs.HOST.items()} | c.host.to_dict()
   return engine.Sizes(
     slots=c.rollout.slots // jax.process_count(),
     capacity=capacity,
-    burst=h.decode_steps_per_sync,
-    chunk=h.prefill_chunk,
-    lanes=h.prefill_slots,
+    burst=h['decode_steps_per_sync'],
+    chunk=h['prefill_chunk'],
+    lanes=h['prefill_slots'],
   )
 
 

@@ -11,15 +11,16 @@ from absl import logging
 
 from agentrl import distributed, loop
 from agentrl.curate import select
+from agentrl.judge.panel import Judgement
 from agentrl.rollout import host as host_rollout
 from agentrl.rollout import pack
-from agentrl.rollout import record as record_lib
 from agentrl.rollout.engine.engine import Engine
 from agentrl.rollout.record import Record
 from agentrl.rollout.scripted import ScriptedGenerator
 from agentrl.rollout.workers.pool import env_workers
-from agentrl.run import build, host_env, placement
+from agentrl.run import build, host_env, judges, placement
 from agentrl.run import collect as collect_lib
+from agentrl.run.judges import Judges
 from agentrl.run.services import Services
 from agentrl.types import Attempts, Batch, PyTree, Status
 
@@ -46,6 +47,7 @@ class HostSampler:
     count = min(c.host.num_envs or c.rollout.slots, attempts)
     count = -(-count // jax.process_count())
     self._services = Services(s, workdir)
+    self._judges = Judges(s, self._services, workdir)
     family = self._services.serve(s.world.family)
     self._workers = env_workers(family, count, worker=c.host.worker or None)
     self._arrays = placement.sharded(functools.partial(_arrays, s))
@@ -60,6 +62,7 @@ class HostSampler:
 
   def __exit__(self, *_) -> None:
     self._workers.close()
+    self._judges.close()
     self._services.close()
 
   def update_service_params(self, params) -> None:
@@ -68,7 +71,9 @@ class HostSampler:
 
   def play(self, policy, attempts: Attempts, key, version: int = 0) -> Record:
     """Plays the attempts to their end: host arrays."""
-    return self._play(policy, attempts, key, version, lambda: None)
+    self._update_weights(policy, version)
+    ended, _ = self._sessions(self._engine, attempts, key, lambda: None)
+    return self._record(ended)
 
   def play_with(
     self,
@@ -80,7 +85,7 @@ class HostSampler:
     """Plays the attempts with a generator around the engine."""
     self._update_weights(policy, 0)
     generator = wrap(self._engine)
-    return self._sessions(generator, attempts, key, lambda: None)
+    return self._sessions(generator, attempts, key, lambda: None)[0]
 
   def collect(self, policy, attempts: Attempts, key, version) -> Batch:
     """Rollouts and rewards."""
@@ -88,7 +93,11 @@ class HostSampler:
 
     def sample(attempts, key):
       attempts = jax.device_get(attempts)
-      record = self._play(policy, attempts, key, version, self._stopping)
+      self._update_weights(policy, version)
+      ended, verdicts = self._sessions(
+        self._engine, attempts, key, self._stopping, judged=True
+      )
+      record = self._judges.filled(self._record(ended), verdicts)
       return self._batch(record, attempts, version)
 
     batch, _ = collect_lib.collector(self._s.algorithm.spec)(
@@ -107,7 +116,7 @@ class HostSampler:
       demos = host_env.messages(self._s.config, self._s.tokenizer, texts)
       attempts = collect_lib.attempts_at(np.array(new), [len(m) for m in demos])
       script = ScriptedGenerator(dict(enumerate(demos)), self._s.tokenizer.eot)
-      ended = self._sessions(script, attempts, key, self._stopping)
+      ended, _ = self._sessions(script, attempts, key, self._stopping)
       self._shown |= dict(zip(new, ended, strict=True))
       if wrong := sum(e.status != Status.SOLVED for e in ended):
         text = '%d of %d demonstrations did not solve their task.'
@@ -122,14 +131,7 @@ class HostSampler:
   def observe(self, batch: Batch):
     """Metrics of the batch, and of what went wrong."""
     counts, self._counts = self._counts, collections.Counter()
-    one = np.ones((), np.float32)
-    metrics = {f'rollout/{k}': (np.float32(n), one) for k, n in counts.items()}
-    return loop.observe(batch) | metrics
-
-  def _play(self, policy, attempts, key, version: int, stopping) -> Record:
-    self._update_weights(policy, version)
-    ended = self._sessions(self._engine, attempts, key, stopping)
-    return self._record(ended)
+    return loop.observe(batch) | judges.metrics(counts)
 
   def _update_weights(self, policy, version: int) -> None:
     if policy is not self._policy[0]:
@@ -137,12 +139,28 @@ class HostSampler:
     with placement.local_mesh():
       self._engine.update_weights(self._policy[1], version)
 
+  def verdicts(self, key: str) -> list[Judgement]:
+    """What judges said of a trajectory; [] of one that is long past."""
+    return self._judges.of(key)
+
   def _sessions(
-    self, generator, attempts: Attempts, key, stopping
-  ) -> list[pack.Episode]:
-    """Plays each process's share of the attempts and gathers all episodes."""
+    self, generator, attempts: Attempts, key, stopping, judged: bool = False
+  ) -> tuple[list[pack.Episode], dict[int, list[Judgement]]]:
+    """Plays each process's share of the attempts and gathers all episodes.
+
+    Args:
+      judged: judges are asked about trajectories as soon as they have ended
+    """
     attempts, bits = jax.device_get((attempts, jax.random.key_data(key)))
     lines = distributed.share(len(attempts.task))
+    self._judges.begin(attempts.group, lines)
+
+    def judge(line: int, episode: pack.Episode) -> None:
+      world = self._s.world
+      task = world.tasks[attempts.task[line]]
+      columns, words = world.family.columns, self._s.tokenizer
+      item = judges.of_episode(task, episode, columns, words)
+      self._judges.submit(line, item, episode.status)
 
     def mine():
       with placement.local_mesh():
@@ -154,15 +172,18 @@ class HostSampler:
           jax.random.wrap_key_data(bits),
           lines=lines,
           stopping=stopping,
+          ended=judge if judged else lambda line, episode: None,
         )
-      counts |= self._services.taken()
+      verdicts = self._judges.verdicts()
+      counts |= self._services.taken() | self._judges.taken()
       counts |= {f'engine/{k}': n for k, n in self._engine.taken().items()}
-      return ended, counts
+      return ended, counts, verdicts
 
     gathered = distributed.allgather_objects(mine)
-    for _, counts in gathered:
+    for _, counts, _ in gathered:
       self._counts.update(counts)
-    return [x for ended, _ in gathered for x in ended]
+    verdicts = {b: x for _, _, of in gathered for b, x in of.items()}
+    return [x for ended, _, _ in gathered for x in ended], verdicts
 
   def _record(self, ended: list[pack.Episode]) -> Record:
     limits = self._s.plan
@@ -178,7 +199,5 @@ def _arrays(
   s: build.Experiment, record: Record, attempts: Attempts, version
 ) -> Batch:
   """The record as a Batch; what an environment broke is not trained on."""
-  batch = record_lib.batch(
-    record, collect_lib.layout(s, record), attempts, version
-  )
+  batch = collect_lib.arrays(s, record, attempts, version)
   return select.keep(batch, batch.status != Status.ENV_ERROR)

@@ -48,6 +48,8 @@ def sized(
   """Checks the environment settings of the config."""
   source, env = environment(c)
   validate.terms(c, env.columns)
+  validate.services(c, (), 'thread')
+  validate.judges(c, env.columns)
   spoken(c, words, env.actions)
   tag, r = c.rollout.action_prefix, c.rollout
   world = jit_rollout.TokenizedEnv(

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from agentrl import checkpoint, distributed
+from agentrl.judge.panel import Judgement
 from agentrl.log import metrics, trajectories, wandb_tracker
 from agentrl.run import build, describe, seed_axis, trajectory_log
 from agentrl.run import workdir as workdir_lib
@@ -24,8 +25,15 @@ class RunOutputs:
     checkpoints: Sequence[checkpoint.Checkpoints],
     resumed: Sequence[int | None],
     checks: Sequence[Callable[[], None]],
+    verdicts: Callable[[str], Sequence[Judgement]] = lambda key: (),
   ):
-    """Takes resumed: the step each was resumed after."""
+    """Opens the files.
+
+    Args:
+      resumed: the step each seed was resumed after
+      verdicts: of judges on a trajectory, by its key
+    """
+    self._verdicts = verdicts
     self._axis, self._experiments = axis, experiments
     self._checkpoints, self._resumed = checkpoints, resumed
     first = distributed.first()
@@ -51,7 +59,8 @@ class RunOutputs:
     for i in self._seeds_at(step):
       mine = self._axis.seed(sample, i)
       log = self._logs[i]
-      trajectory_log.write(self._experiments[i], log, step, phase, mine)
+      s = self._experiments[i]
+      trajectory_log.write(s, log, step, phase, mine, self._verdicts)
 
   def save(self, step: int, state: Any, meta: dict[str, Any]) -> None:
     for x in (*self._writers, *self._logs):

@@ -109,7 +109,13 @@ def open_run(configs: Sequence, workdirs: Sequence[str], *, stages):
     if s.config.model.path:
       logging.info('%s', describe.computing(s))
     outputs = RunOutputs(
-      axis, experiments, workdirs, checkpoints, resumed, locks
+      axis,
+      experiments,
+      workdirs,
+      checkpoints,
+      resumed,
+      locks,
+      playing.verdicts,
     )
     every = s.config.log.every
     logger = TrajectoryLogger(outputs.log, lambda: None, every=every)

@@ -1,17 +1,22 @@
 """Samplers of a run: play its environment, inside jit or on hosts."""
 
+import collections
 import functools
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
+import jax
 import numpy as np
 
-from agentrl import loop
+from agentrl import distributed, loop
+from agentrl.judge.panel import Judgement
 from agentrl.rollout.record import Record
-from agentrl.run import build, placement
+from agentrl.run import build, judges, placement
 from agentrl.run import collect as collect_lib
 from agentrl.run.host_sampler import HostSampler
+from agentrl.run.judges import Judges
+from agentrl.run.services import Services
 from agentrl.types import Attempts, Batch, Metrics, PyTree
 
 
@@ -35,6 +40,9 @@ class EnvSampler(Protocol):
 
   def update_service_params(self, params: dict[str, PyTree]) -> None:
     """Takes the parameters of all roles, before any of the others plays."""
+
+  def verdicts(self, key: str) -> list[Judgement]:
+    """What judges said of a trajectory, by judge.item.trajectory_key."""
 
 
 class JitSampler:
@@ -67,6 +75,81 @@ class JitSampler:
   def update_service_params(self, params) -> None:
     """Environments inside jit ask no service."""
 
+  def verdicts(self, key: str) -> list[Judgement]:
+    """Nobody judges."""
+    return []
+
+
+class JudgedJitSampler(JitSampler):
+  """The same, with a batch that judges see on the host before its rewards.
+
+  Open until `close`. Rollout and rewards are two programs then, and the record
+  comes to the host once between them.
+  """
+
+  def __init__(self, s: build.Experiment, workdir: str):
+    """Opens services.
+
+    Args:
+      workdir: folder of the run, where answers are kept
+    """
+    super().__init__(s)
+    bind, whole = functools.partial, placement.jit_replicated_out
+    self._services = Services(s, workdir)
+    self._judges = Judges(s, self._services, workdir)
+    self._sample = whole(
+      lambda *args: collect_lib.mark_spans(s, collect_lib.play(s, *args))
+    )
+    self._arrays = placement.sharded(bind(collect_lib.arrays, s))
+    self._score = placement.sharded(bind(collect_lib.score, s.algorithm.spec))
+    self._counts: collections.Counter[str] = collections.Counter()
+
+  def __enter__(self) -> 'JudgedJitSampler':
+    return self
+
+  def __exit__(self, *_) -> None:
+    self._judges.close()
+    self._services.close()
+
+  def collect(self, policy, attempts: Attempts, key, step) -> Batch:
+    def sample(attempts, key):
+      attempts = placement.replicated(attempts)
+      record = jax.device_get(self._sample(policy, attempts, key))
+      record = self._judged(record, jax.device_get(attempts.group))
+      return self._arrays(placement.replicated(record), attempts, step)
+
+    batch, _ = collect_lib.collector(self._s.algorithm.spec)(
+      sample, self._score, attempts, memory=(), carry=(), key=key
+    )
+    return batch
+
+  def observe(self, batch: Batch) -> Metrics:
+    counts, self._counts = self._counts, collections.Counter()
+    return super().observe(batch) | judges.metrics(counts)
+
+  def update_service_params(self, params) -> None:
+    self._services.update_params(params)
+
+  def verdicts(self, key: str) -> list[Judgement]:
+    return self._judges.of(key)
+
+  def _judged(self, record: Record, group: np.ndarray) -> Record:
+    lines = distributed.share(len(group))
+
+    def mine():
+      self._judges.begin(group, lines)
+      for b in lines:
+        item = judges.of_record(record, b, self._s.tokenizer)
+        self._judges.submit(b, item, record.status[b])
+      verdicts = self._judges.verdicts()
+      return verdicts, self._services.taken() | self._judges.taken()
+
+    gathered = distributed.allgather_objects(mine)
+    for _, counts in gathered:
+      self._counts.update(counts)
+    verdicts = {b: x for of, _ in gathered for b, x in of.items()}
+    return self._judges.filled(record, verdicts)
+
 
 def open_sampler(
   s: build.Experiment,
@@ -81,4 +164,6 @@ def open_sampler(
   """
   if s.on_host:
     return HostSampler(s, stopping, workdir)
+  if s.algorithm.spec.judge:
+    return JudgedJitSampler(s, workdir)
   return nullcontext(JitSampler(s))

@@ -54,6 +54,10 @@ class Services:
     """The family whose environments ask these."""
     return base.with_services(family, self._watched)
 
+  def named(self, name: str) -> Service:
+    """The service of a name of c.service."""
+    return self._watched[name]
+
   def update_params(self, params: dict[str, PyTree]) -> None:
     """Sets the parameters of all roles; copied before this returns."""
     for (role, run), model in self._models.items():
@@ -93,7 +97,7 @@ class Services:
         )
     with placement.local_mesh():
       return {
-        at: EngineService(s.shape, host_env.sizes(c, capacity), s.world.talk)
+        at: EngineService(s.shape, host_env.sizes(c, capacity), s.talk)
         for at, capacity in host_env.models(c).items()
       }
 

@@ -1,8 +1,11 @@
 """Samples trajectories of updates and evaluations, and logs them."""
 
+from collections.abc import Callable, Sequence
+
 import jax
 
 from agentrl import mesh
+from agentrl.judge.panel import Judgement
 from agentrl.learner.algorithm import Algorithm
 from agentrl.learner.update import Aux
 from agentrl.log import encode, sample, trajectories
@@ -12,10 +15,15 @@ from agentrl.types import Attempts
 
 
 def write(
-  s: build.Experiment, writer: trajectories.TrajectoryWriter, step, phase, what
+  s: build.Experiment,
+  writer: trajectories.TrajectoryWriter,
+  step,
+  phase,
+  what,
+  verdicts: Callable[[str], Sequence[Judgement]] = lambda key: (),
 ) -> None:
   for trajectory in encode.trajectories(
-    what, s.tokenizer, step=step, phase=phase
+    what, s.tokenizer, step=step, phase=phase, verdicts=verdicts
   ):
     writer.write(trajectory)
 
@@ -42,8 +50,7 @@ def of_record(s: build.Experiment):
   """(record, attempts, version) -> all of them kept, compiled once."""
 
   def f(record, attempts, version):
-    layout = collect.layout(s, record)
-    batch = record_lib.batch(record, layout, attempts, version)
+    batch = collect.arrays(s, record, attempts, version)
     batch = collect.score(s.algorithm.spec, batch)
     n = attempts.task.shape[0]
     return sample.sample(batch, {}, None, jax.random.key(0), groups=-1, size=n)

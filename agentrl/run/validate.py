@@ -6,6 +6,7 @@ All of it is found before anything is built or compiled.
 import dataclasses
 import math
 import re
+from collections.abc import Sequence
 
 import jax
 from ml_collections import ConfigDict
@@ -13,6 +14,7 @@ from ml_collections import ConfigDict
 from agentrl import mesh, registry
 from agentrl.configs import base, envs
 from agentrl.domain import COUNT0, OneOf, Real
+from agentrl.judge import item as judge_item
 from agentrl.log import wandb_tracker
 from agentrl.nn.transformer import DecoderConfig
 from agentrl.rollout import registered
@@ -22,7 +24,7 @@ from agentrl.service import chat_completions
 from agentrl.service.base import Function
 
 # Slots whose components run while trajectories are collected.
-_COLLECTED = ('task', 'rollout', 'collect', 'reward')
+_COLLECTED = ('task', 'rollout', 'collect', 'judge', 'reward')
 
 
 def config(c: ConfigDict) -> None:
@@ -71,17 +73,33 @@ def config(c: ConfigDict) -> None:
       f'model.attention={c.model.attention!r} has no forward mode, which signal'
       " 'blend' needs; set model.attention to 'xla'"
     )
-  if c.service and not on_host:
+  spare = [x for x in c.service if x not in envs.judge_services(c)]
+  if spare and not on_host:
     raise ValueError(
-      f'service.{next(iter(c.service))} answers host environments, and'
-      f' env.name={c.env.name!r} is one inside jit; leave it out'
+      f'service.{spare[0]} answers host environments, and'
+      f' env.name={c.env.name!r} is one inside jit; leave it out, or name a'
+      ' judge in c.judge that asks it'
     )
   registry.check(spec)
+  _check_select(c, spec)
   _check_frame(c)
   _check_adapter(c)
   _check_rows(c)
   _check_schedule(c)
   _check_members(c, spec)
+
+
+def _check_select(c: ConfigDict, spec: registry.MethodSpec) -> None:
+  """Checks that somebody marks the spans that loss terms look at."""
+  marked = {x for x in registry.provided(spec) if x.startswith('span:')}
+  for term, own in c.select.items():
+    if 'span' in own and f'span:{own.span}' not in marked:
+      names = sorted(x.removeprefix('span:') for x in marked)
+      raise ValueError(
+        f'select.{term}.span={own.span!r} is no part of messages here: rollout'
+        f' {c.rollout.kind!r} of env.name={c.env.name!r} marks {names}; choose'
+        ' one of them'
+      )
 
 
 def _check_rollout(c: ConfigDict, on_host: bool) -> None:
@@ -143,12 +161,43 @@ def services(c: ConfigDict, needs: tuple[str, ...], place: str) -> None:
       " are in this process; set host.worker to 'thread' if they can run there"
     )
   for name in c.service:
-    if name not in needs:
+    if name not in (*needs, *envs.judge_services(c)):
       raise ValueError(
         f'service.{name} is never called; env.name={c.env.name!r} calls'
-        f' {needs}, so leave it out'
+        f' {needs}, c.judge={tuple(c.judge)} others; leave it out'
       )
     _check_service(c, name)
+
+
+def judges(c: ConfigDict, terms: Sequence[str]) -> None:
+  """Checks that the judges fill different terms, and see whole groups.
+
+  Args:
+    terms: what the environment tells of each turn
+  """
+  spec, filled = base.wiring(c), dict[str, str]()
+  for name in spec.judge:
+    piece = registry.get('judge', name, 'c.judge')
+    hp = registry.settings(piece, spec.values('judge', name))
+    term, unit = hp['term'], judge_item.unit(piece, hp)
+    if other := filled.get(term) or (term in terms and 'the environment'):
+      raise ValueError(
+        f'c.judge: {name!r} fills the term {term!r}, and so does {other}; set'
+        f' hp.judge.{name}.term to another name'
+      )
+    filled[term] = repr(name)
+    if unit not in judge_item.UNITS:
+      raise ValueError(
+        f'judge {name!r} is registered for {unit!r}; set takes to one'
+        f' of {judge_item.UNITS}'
+      )
+    share = c.rollout.batch // c.rollout.group_size
+    if unit == 'group' and share % jax.process_count():
+      raise ValueError(
+        f'judge {name!r} compares groups, and {share} groups cannot be split'
+        f' over {jax.process_count()} processes; set rollout.batch to a'
+        f' multiple of {c.rollout.group_size * jax.process_count()}'
+      )
 
 
 SOURCES = ('function', 'role', 'run', 'address')
@@ -366,7 +415,9 @@ def _check_rows(c: ConfigDict) -> None:
   for what, batch in counts.items():
     n = batch * each
     if n % c.micro_batch:
-      divisor = next(d for d in range(c.micro_batch, 0, -1) if n % d == 0)
+      divisor = next(
+        d for d in range(min(c.micro_batch, n), 0, -1) if n % d == 0
+      )
       raise ValueError(
         f'the {what} makes {n} rows, which micro_batch={c.micro_batch} does not'
         f' divide; set micro_batch to a divisor, such as {divisor}'

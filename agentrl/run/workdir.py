@@ -31,6 +31,11 @@ DEFAULTS_OF_OLD_RUNS = {
   'mesh': {},
   'service': {},
   'host': {},
+  'judging': {
+    name.partition('.')[2]: field.default
+    for name, field in base.FIELDS.items()
+    if name.startswith('judging.')
+  },
 }
 _WRONG_JSON = (ValueError, TypeError, AttributeError, KeyError)
 REMAT = {False: 'none', True: 'layer'}  # before it was a word
@@ -114,6 +119,7 @@ def migrate(config: dict[str, Any]) -> dict[str, Any]:
   config = renames.migrate_config(config)
   for part, entries in DEFAULTS_OF_OLD_RUNS.items():
     config[part] = entries | config.get(part, {})
+  config.setdefault('judge', ())
   model, rollout = config['model'], config['rollout']
   rollout.setdefault('chat_format', 'bare' if model['path'] else 'auto')
   if model.get('remat') in REMAT:

@@ -62,17 +62,22 @@ class RolloutData(NamedTuple):
 
 
 def config(
-  method: str, env: str, size: CreditSize, run: ConfigDict | None = None
+  method: str,
+  env: str,
+  size: CreditSize,
+  run: ConfigDict | None = None,
+  arg: str = '',
 ) -> ConfigDict:
   """The method's config at a size that takes seconds, all checks passed.
 
   Args:
     run: a run's config, whose environment, model and rollout are taken
+    arg: more of the config's argument, each with a comma before it
 
   Raises:
     ValueError: the method cannot be measured there, and why.
   """
-  c = config_file.load(f'{method}:tiny,env={env}')
+  c = config_file.load(f'{method}:tiny,env={env}{arg}')
   if c.memory:
     raise ValueError('it replays trajectories of other batches than these')
   if run is None:
@@ -139,12 +144,13 @@ def play(c: ConfigDict, size: CreditSize, workdir: str = '') -> RolloutData:
   )
   state = update.init(s.algorithm, jax.random.key(c.seed))
   state = workdir_lib.load_policy_params(s.algorithm, policy, state)
-  stage = stages.RLStage(s, 0, size.warm + 1, sampler.JitSampler(s))
   starts = [state.replace(key=jax.random.key(i)) for i in range(size.seeds)]
   steps = range(size.warm + 1)
-  batches = [
-    [stage.collect(x, stage.task(i), i) for i in steps] for x in starts
-  ]
+  with sampler.open_sampler(s) as playing:
+    stage = stages.RLStage(s, 0, size.warm + 1, playing)
+    batches = [
+      [stage.collect(x, stage.task(i), i) for i in steps] for x in starts
+    ]
   stack = functools.partial(jax.tree.map, lambda *x: jnp.stack(x))
   last = jax.device_get(stack(*[b[-1] for b in batches]))
   return RolloutData(

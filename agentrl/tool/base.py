@@ -23,8 +23,8 @@ class Tool(Protocol):
   description: str  # for the model: what it does, and when to call it
   schema: dict[str, Any]  # JSON Schema of an object: the arguments by name
 
-  def __call__(self, **args: Any) -> str:
-    """The answer.
+  def __call__(self, *_: Any, **args: Any) -> str:
+    """The answer; called with arguments by name.
 
     Raises:
       ToolError: no answer; its kind is counted, its text sent to the agent.

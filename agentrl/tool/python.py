@@ -29,15 +29,16 @@ class Python:
   name = 'python'
   schema = schema(['code'], code='string')
 
-  def __init__(self, sandbox: Sandbox):
-    self._sandbox = sandbox
+  def __init__(self, sandbox: Sandbox, *, prelude: str = ''):
+    """Stores where code runs, and lines that run before those of a call."""
+    self._sandbox, self._prelude = sandbox, prelude
     self.description = (
       'Runs a Python program and returns what it prints. Nothing is kept for'
       ' the next call; there is no network.'
     )
 
   def __call__(self, code: str) -> str:
-    text, fault = self._sandbox.run(code)
+    text, fault = self._sandbox.run(self._prelude + code)
     if fault:
       limits: SandboxLimits = self._sandbox.limits
       message = _SAID[fault].format(

@@ -42,6 +42,7 @@ MEANINGS = {
   'term:invalid': '1 where the message was not understood',
   'term:switch': '1 where the message began a new subgoal',
   'term:greedy_return': 'return of an attempt at temperature 0, on every turn',
+  'term:{term}': 'what a judge says; `term` is its hyper-parameter',
   'column:task': 'index of the task',
   'column:group': 'attempts at one task in one batch are equal',
   'column:source': '0 sampled, 1 replayed from memory, 2 a demonstration',

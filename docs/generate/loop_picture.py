@@ -20,11 +20,12 @@ TOP, BOTTOM = 2.6, 0.5
 SLOTS = {
   'task': (0.1, TOP, DATA, 'which tasks to attempt'),
   'rollout': (2.95, TOP, DATA, 'policy plays the world'),
-  'reward': (5.65, TOP, DATA, 'reward of each turn'),
-  'curate': (8.5, TOP, DATA, 'which data to train on'),
-  'signal': (8.5, BOTTOM, CREDIT, 'values, PRM, judges'),
-  'advantage': (5.65, BOTTOM, CREDIT, 'streams of links'),
-  'loss': (2.95, BOTTOM, CREDIT, 'terms and gradient'),
+  'judge': (5.65, TOP, DATA, 'what turns are worth'),
+  'reward': (8.35, TOP, DATA, 'reward of each turn'),
+  'curate': (11.2, TOP, DATA, 'which data to train on'),
+  'signal': (11.2, BOTTOM, CREDIT, 'values, PRM'),
+  'advantage': (7.5, BOTTOM, CREDIT, 'streams of links'),
+  'loss': (3.8, BOTTOM, CREDIT, 'terms and gradient'),
   'policy': (0.1, BOTTOM, CREDIT, 'new parameters'),
 }
 
@@ -57,8 +58,8 @@ def box(axes, name: str) -> None:
 
 
 def draw() -> plt.Figure:
-  figure, axes = plt.subplots(figsize=(9, 3.5))
-  axes.set(xlim=(0, 10.7), ylim=(0.1, 4.25))
+  figure, axes = plt.subplots(figsize=(11.3, 3.5))
+  axes.set(xlim=(0, 13.4), ylim=(0.1, 4.25))
   axes.set_aspect('equal')
   axes.axis('off')
   figure.subplots_adjust(0, 0, 1, 1)
@@ -66,7 +67,7 @@ def draw() -> plt.Figure:
     box(axes, name)
   frame = patches.FancyBboxPatch(
     (2.75, TOP - 0.2),
-    5.2,
+    7.9,
     HEIGHT + 0.65,
     'round,pad=0,rounding_size=0.15',
     fc='none',
@@ -75,23 +76,24 @@ def draw() -> plt.Figure:
   )
   axes.add_patch(frame)
   label = {'ha': 'center', 'va': 'center', 'color': LINE, 'size': 10}
-  axes.text(5.35, TOP + HEIGHT + 0.22, 'collect', weight='bold', **label)
+  axes.text(6.7, TOP + HEIGHT + 0.22, 'collect', weight='bold', **label)
   up, down = TOP + HEIGHT / 2, BOTTOM + HEIGHT / 2
   arrow(axes, (2.2, up), (2.72, up))
-  arrow(axes, (5.08, up), (5.62, up), '<|-|>')
-  arrow(axes, (7.98, up), (8.47, up))
-  arrow(axes, (9.55, TOP - 0.03), (9.55, BOTTOM + HEIGHT + 0.03))
-  arrow(axes, (8.47, down), (7.78, down))
-  arrow(axes, (5.62, down), (5.08, down))
-  arrow(axes, (2.92, down), (2.23, down))
+  arrow(axes, (5.08, up), (5.62, up))
+  arrow(axes, (7.78, up), (8.32, up))
+  arrow(axes, (10.68, up), (11.17, up))
+  arrow(axes, (12.25, TOP - 0.03), (12.25, BOTTOM + HEIGHT + 0.03))
+  arrow(axes, (11.17, down), (9.63, down))
+  arrow(axes, (7.47, down), (5.93, down))
+  arrow(axes, (3.77, down), (2.23, down))
   arrow(
     axes,
     (1.15, BOTTOM + HEIGHT + 0.03),
     (3.6, TOP - 0.03),
     connectionstyle='arc3,rad=-0.12',
   )
-  axes.text(6.7, 2.02, 'memory: replay, read and written every step', **label)
-  arrow(axes, (8.75, 2.02), (9.5, 2.02), '<|-|>', linestyle=':')
+  axes.text(9.1, 2.02, 'memory: replay, read and written every step', **label)
+  arrow(axes, (11.35, 2.02), (12.2, 2.02), '<|-|>', linestyle=':')
   return figure
 
 

@@ -25,6 +25,11 @@ GROUPS: dict[str, tuple[str, ...]] = {
     *('aem', 'epo', 'aepo', 'clip_cov', 'kl_cov', 'arpo', 'appo'),
     *('treeps_rag', 'arpo_hard', 'epo_released'),
   ),
+  'composed rewards: judges, evidence, prices, questions, tools': (
+    *('toolorchestra', 'speakrl', 'calibration', 'marag_r1', 'atom_searcher'),
+    *('chatshop', 'deep_dxsearch', 'doctor_r1', 'evinote_rag', 'oni', 'prs'),
+    *('recoworld', 'shop_r1', 'tablegpt_r1', 'tool_star', 'toolrl'),
+  ),
   'importance ratios, other objectives, imitation and replay': (
     *('gspo', 'cispo', 'gmpo', 'sapo', 'dppo', 'ipa', 'seeupo'),
     *('truncated_is', 'nft', 'raft', 'spear', 'bn_gspo', 'clip_higher'),

@@ -17,8 +17,9 @@ from agentrl.types import Batch
 from docs.generate import components, config
 
 PAGE = 'docs/REWARDS.md'
-# Links that compare a value with the others of its group, named on this page.
-GROUP = ('center', 'scale', 'min_max', 'rank')
+# Links named on this page: what compares members of a group, and what holds a
+# stream back.
+GROUP = ('center', 'scale', 'min_max', 'rank', 'gate')
 _HEAD = """\
 # Rewards
 
@@ -65,7 +66,7 @@ A reward sees one trajectory. What depends on the other attempts at a task is a
 link of a stream: `('add_term', 'episode_sum', 'min_max')` brings a term to the
 range from 0 to 1 in its group, and `c.coef` weighs the stream. Streams are
 summed, so that one of them cannot switch another off: a price that only
-solutions pay is a reward.
+solutions pay is a reward, or a stream that ends with `gate`.
 
 | link | computes |
 |---|---|"""

@@ -63,6 +63,22 @@ def test_on_span(layout):
   assert 0 < here.sum() < here.size
 
 
+def test_on_a_call_with_its_arguments():
+  laid = _lay('history')
+  rows = laid.batch.rows
+  span = np.random.default_rng(0).choice(Span, rows.span.shape)
+  batch = laid.batch.replace(rows=rows.replace(span=span.astype(np.int8)))
+  laid = laid._replace(batch=batch)
+  for name, parts in {
+    'call': (Span.CALL, Span.ARGUMENT),
+    'argument': (Span.ARGUMENT,),
+  }.items():
+    credit, _ = _run(laid, 'turn_reward', ('on_span', {'name': name}))
+    here = batches.flat(batches.read(np.isin(span, parts), STORY, laid))
+    want = np.where(here, _spread(STORY.reward), 0)
+    np.testing.assert_array_equal(_tokens(credit, laid), want)
+
+
 def test_a_span_that_no_rollout_marks_is_refused():
   w = registry.MethodSpec(
     advantage=('a',), stream={'a': ('turn_reward', 'on_span')}
@@ -132,3 +148,61 @@ def test_success_rate(layout):
   np.testing.assert_allclose(got[kept], want[kept])
   assert 0 < sum(mixed) < n
   assert set(rate) - {0.0, 0.5, 1.0}  # something the margin moved
+
+
+# ---- conditions and limits of turns
+
+
+def _gated(mask, passes, x, otherwise):
+  """[B, K], the equation in plain loops."""
+  want = np.zeros(mask.shape)
+  for i, xs in enumerate(x):
+    for k, value in enumerate(xs):
+      if mask[i, k]:
+        want[i, k] = value if passes(i, mask[i, : len(xs)]) else otherwise
+  return want
+
+
+@pytest.mark.parametrize('failed', [False, True])
+def test_gate_in_plain_loops(failed):
+  laid = _lay('history')
+  mask = np.asarray(laid.batch.turns.valid).copy()
+  if failed:
+    mask[:, 0] &= np.arange(len(mask)) % 3 > 0
+    laid = _lay('history', scored=jnp.asarray(mask))
+  hp = {
+    'terms': ('outcome', 'judge'),
+    'scales': (1.0, -2.0),
+    'thresholds': (0.0, -1.0),
+    'otherwise': -0.7,
+  }
+
+  def passes(i, here):
+    total = sum(np.array(STORY.step[i])[here])
+    return STORY.outcome[i] >= 0 and -2 * total >= -1
+
+  credit, _ = _run(laid, 'turn_reward', ('gate', hp))
+  want = _gated(mask, passes, STORY.reward, -0.7)
+  np.testing.assert_allclose(credit.turn, want, rtol=1e-12)
+  through = sum(passes(i, slice(None)) for i in range(len(STORY.reward)))
+  assert 0 < through < len(STORY.reward)
+
+
+def test_by_default_only_solutions_are_credited():
+  laid = _lay('history')
+  outcome = jnp.where(laid.batch.outcome > 0, 1.0, 0.3)
+  laid = laid._replace(batch=laid.batch.replace(outcome=outcome))
+  credit, _ = _run(laid, 'turn_reward', 'gate')
+  plain, _ = _run(laid, 'turn_reward')
+  want = np.where((outcome == 1)[:, None], plain.turn, 0)
+  np.testing.assert_array_equal(credit.turn, want)
+
+
+def test_clip_is_the_equation():
+  laid = _lay('history')
+  plain, _ = _run(laid, 'turn_reward')
+  credit, _ = _run(laid, 'turn_reward', ('clip', {'most': 0.5}))
+  want = np.clip(np.asarray(plain.turn), -0.5, 0.5)
+  np.testing.assert_array_equal(credit.turn, want)
+  assert (want == 0.5).any()
+  assert (want == -0.5).any()

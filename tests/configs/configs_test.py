@@ -38,12 +38,27 @@ def test_there_are_configs():
   assert {'oprl', 'grpo', 'rloo', 'gigpo', 'prime', 'ppo'} <= set(METHODS)
 
 
+def mistake(c) -> str:
+  try:
+    registry.check(base.wiring(c))
+  except ValueError as error:
+    return str(error)
+  return ''
+
+
+TELLS = 'needs term:.*choose an environment .* that tells it'
+
+
 @pytest.mark.parametrize('arg', ARGS)
 @pytest.mark.parametrize('method', METHODS)
 def test_config_fits_together(method, arg):
-  c = importlib.import_module(f'agentrl.configs.{method}').get_config(arg)
+  """In a world that tells what its reward is made of, its own at least."""
+  module = importlib.import_module(f'agentrl.configs.{method}')
+  c = module.get_config(arg)
   assert c.method == method
-  registry.check(base.wiring(c))
+  if reason := mistake(c):
+    assert c.env.name != module.get_config().env.name
+    assert re.search(TELLS, reason)
 
 
 @pytest.mark.parametrize('method', METHODS)

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from agentrl.env import base, countdown
+from agentrl.env.interview import Interview
 
 ME = __name__
 
@@ -58,3 +59,20 @@ def test_what_ships_is_found():
 def test_what_is_no_family(name, sentence):
   with pytest.raises(ValueError, match=sentence):
     base.find(name)
+
+
+def test_a_family_that_marks_no_calls_has_thoughts_and_answers():
+  text = '<think>a</think><calculator>2</calculator><answer>3</answer>'
+  plain, tooled = Interview(), countdown.Countdown()
+  parts = {'thought': '<think>a</think>', 'answer': '<answer>3</answer>'}
+  call = {'call': '<calculator></calculator>', 'argument': '2'}
+  served = base.WithServices(tooled, tooled.env)
+  for family, want in (
+    (plain, parts),
+    (tooled, parts | call),
+    (served, parts | call),
+  ):
+    out = dict.fromkeys(want, '')
+    for start, end, part in base.spans(family, text):
+      out[part] += text[start:end]
+    assert out == want

@@ -23,6 +23,22 @@ OTHER = {
     'format': 'hermes',
     'teach': True,
   },
+  'fact_corpus': {
+    'people': 150,
+    'min_hops': 2,
+    'max_hops': 3,
+    'held_out': 'facts',
+    'distractors': 1,
+    'unanswerable': 0.5,
+    'aggregated': 0.5,
+    'aggregates': 'count',
+    'retrievers': 'dense bm25',
+    'lies': 0.5,
+    'passages': 2,
+    'notes': True,
+    'format': 'hermes',
+    'teach': True,
+  },
   'math_python': {'size': 200, 'seconds': 20.0, 'format': 'hermes'},
   'search_questions': {
     'people': 150,
@@ -35,6 +51,16 @@ OTHER = {
     'page': 3,
     'attributes': 2,
   },
+  'shop_logs': {
+    'products': 150,
+    'page': 2,
+    'history': 0,
+    'actions': 2,
+    'form': 'json',
+    'difficulty_scale': 5.0,
+    'similarity': 0.75,
+    'teach': True,
+  },
   'sql_questions': {
     'kinds': 'join',
     'items': 9,
@@ -42,12 +68,39 @@ OTHER = {
     'format': 'llama_json',
     'teach': True,
   },
+  'unreliable_tools': {
+    'base': 'table',
+    'size': 2,
+    'largest': 99,
+    'tools': 'right 2 1 0 0, wrong 0 1 .1 .9',
+    'spread': 0.5,
+    'price_weight': 1.0,
+    'seconds_weight': 0.0,
+    'demonstrate': 'every',
+    'confidence': True,
+    'format': 'hermes',
+    'teach': True,
+  },
+  'table_questions': {
+    'kinds': 'open group',
+    'tools': 'python',
+    'items': 9,
+    'shops': 3,
+    'format': 'hermes',
+    'teach': True,
+  },
 }
 # Fields that only their own test file changes.
-OWN = {'math_python': ('path',), 'search_questions': ('corpus', 'questions')}
+OWN = {
+  'fact_corpus': ('contradictions',),  # which takes more passages
+  'math_python': ('path',),
+  'search_questions': ('corpus', 'questions'),
+}
 NEEDS = {
+  'fact_corpus': 'bm25s',
   'search_questions': 'bm25s',
   'shop': 'bm25s',
+  'shop_logs': 'bm25s',
 }  # the package that a family needs
 HOSTILE = (
   '',
@@ -70,6 +123,10 @@ HOSTILE = (
   '<sql>DROP TABLE item</sql>',
   '<sql>SELECT \x00</sql>',
   '<search></search>',
+  '<note></note>',
+  '<note><answer>x</answer></note>',
+  '<bm25>\ud800</bm25>',
+  '<bm25></bm25>',
   '<search>\ud800</search>',
   '<python>\ud800</python>',
   'search[',

@@ -8,6 +8,7 @@ import pytest
 
 from agentrl import install
 from agentrl.env import base, grading, search_questions, splits, tool_env
+from agentrl.env.invented_names import invented_names
 from agentrl.env.search_questions import SearchQuestions, made_up
 
 needs_bm25s = pytest.mark.skipif(
@@ -173,5 +174,5 @@ def test_without_bm25s_it_says_how_to_get_it(monkeypatch):
 def test_there_are_names_for_everyone():
   most = search_questions._MOST_PEOPLE
   needed = 2 * most + 3 * most // search_questions._PEOPLE_OF_A_TOWN
-  names = list(search_questions._names(np.random.default_rng(0), needed))
+  names = list(invented_names(np.random.default_rng(0), needed))
   assert len(set(names)) == needed

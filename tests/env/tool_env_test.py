@@ -162,3 +162,32 @@ def test_every_format_does(name):
   assert env.step(tool_env.answer_message('4')).done
   assert '<answer>' in tool_env.describe_tools('Rules.', [Echo()], name)
   env.close()
+
+
+def test_a_task_observes_every_turn():
+  """With the answers to calls, and with none where there are no calls."""
+
+  def begin_observed(task, seed):
+    turns = []
+
+    def observe(answers):
+      turns.append(answers)
+      right = sum(x.text == 'yes' for x in answers)
+      return {'turns': len(turns), 'right': right, 'no column': 5}
+
+    def judge(answer):
+      return tool_env.Grade(1.0, {'right': 9.0})
+
+    return tool_env.ToolTask('?', [Echo()], judge, observe)
+
+  columns = (*NOTHING, 'turns')
+  env = tool_env.ToolEnv(begin_observed, format_of('tagged'), columns)
+  for _ in range(2):  # tasks, each with turns of its own
+    env.reset({}, 0)
+    two = '<echo>yes</echo><echo>no</echo>'
+    infos = [env.step(x).info for x in (two, 'hm', '<answer>yes</answer>')]
+    assert [x['turns'] for x in infos] == [1, 2, 3]
+    assert [x['right'] for x in infos] == [1, 0, 9]
+    assert [x['faults'] for x in infos] == [1, 0, 0]
+    assert all(set(x) == set(columns) for x in infos)
+  env.close()

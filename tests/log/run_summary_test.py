@@ -235,3 +235,45 @@ def test_wall_time_survives_a_clock_that_starts_again():
     rl(3, 0.1) | {'time/seconds': 30.0},
   ]
   assert run_summary._seconds_by_phase(rows) == {'rl': 80.0}
+
+
+def judged_rows(scores, solved):
+  """Rows of a run with a judge: its mean score by step, success at the ends."""
+
+  def evaluation(step, count):
+    counts = {'eval/episodes': 1000, 'eval/solved': count}
+    return {'step': step, 'eval/success': count / 1000} | counts
+
+  rows = [{'phase': 'eval'} | evaluation(0, solved[0])]
+  for i, x in enumerate(scores, 1):
+    place = 'rollout/judge/number'
+    counts = {'score': x, 'items': 600, 'questions': 500, 'unscored': 2}
+    rows.append({'phase': 'rl', 'step': i})
+    rows[-1] |= {f'{place}/{name}': y for name, y in counts.items()}
+  return [*rows, {'phase': 'eval'} | evaluation(len(scores), solved[1])]
+
+
+RISING = [0.3 + 0.02 * i + 0.01 * (i % 2) for i in range(20)]
+
+
+def test_what_a_judge_was_asked_is_told():
+  text = run_summary.summary(judged_rows(RISING, (500, 600)), {})
+  assert 'number: 12k items, 10k questions, 40 without a score' in text
+  assert 'mean score 0.335, then 0.655' in text
+  assert 'DIVERGES' not in text
+
+
+@pytest.mark.parametrize(
+  ('scores', 'solved', 'diverges'),
+  [
+    (RISING, (500, 400), True),
+    (RISING, (500, 505), True),  # no gain that can be told
+    (RISING, (500, 600), False),
+    (RISING[::-1], (500, 400), False),
+    ([0.5, 0.4] * 10, (500, 400), False),  # it goes up and down
+    ([0.3, 0.9], (500, 400), False),  # two steps show no spread
+  ],
+)
+def test_a_judge_that_parts_from_the_truth_is_named(scores, solved, diverges):
+  text = run_summary.summary(judged_rows(scores, solved), {})
+  assert ('DIVERGES from held-out success' in text) == diverges

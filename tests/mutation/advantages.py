@@ -374,6 +374,14 @@ MUTANTS = (
     'groups that solved all keep their weight',
   ),
   Mutant(
+    'agentrl.segment',
+    'in_span',
+    'if which == Span.CALL else inside',
+    'if which else inside',
+    'tests/segment_test.py',
+    'every span has arguments in it',
+  ),
+  Mutant(
     'agentrl.advantage.reweight',
     'on_span',
     'Span[name.upper()]',

@@ -259,7 +259,7 @@ MUTANTS = (
   Mutant(
     'agentrl.learner.policy_gradient',
     '_selected',
-    'batch.rows.span == value',
+    'segment.in_span(batch.rows.span, value)',
     'batch.rows.span >= value',
     f'{_UPDATE}::test_parameters_and_optimizers',
     'later spans are selected too',
@@ -284,7 +284,7 @@ MUTANTS = (
   Mutant(
     'agentrl.run.algorithm',
     'make_algorithm',
-    'select={name: dict(x) for name, x in c.select.items()}',
+    'select=selected(c)',
     'select={}',
     _UPDATE,
     'selectors do not reach the learner',

@@ -3,11 +3,13 @@
 from tests.mutation import (
   advantages,
   joints,
+  judges,
   losses,
   models,
   pieces,
   rollouts,
   runs,
+  scorers,
   texts,
 )
 from tests.mutation.mutant import Mutant
@@ -15,6 +17,8 @@ from tests.mutation.mutant import Mutant
 AREAS = {
   'advantages': advantages,
   'joints': joints,
+  'judges': judges,
+  'scorers': scorers,
   'losses': losses,
   'models': models,
   'pieces': pieces,

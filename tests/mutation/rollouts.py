@@ -11,6 +11,7 @@ _KEPT = 'tests/log/sample_test.py'
 _LAKE = 'tests/env/jit/frozen_lake_test.py'
 _SOKOBAN = 'tests/env/jit/sokoban_test.py'
 _FORK = 'tests/env/jit/bifurcation_test.py'
+_SPANS = 'tests/rollout/message_spans_test.py'
 _TOOLED = 'tests/env/tool_env_test.py'
 _JUDGED = 'tests/env/judge_test.py'
 _BASE = 'tests/env/jit/base_test.py'
@@ -621,6 +622,22 @@ MUTANTS = (
     'any expression is right',
   ),
   Mutant(
+    'agentrl.rollout.message_spans',
+    'of_context',
+    'Span.OTHER if own else Span.INFORMATION',
+    'Span.INFORMATION',
+    f'{_SPANS}',
+    "the agent's own words are what it reads",
+  ),
+  Mutant(
+    'agentrl.rollout.message_spans',
+    'of_message',
+    'x.start + len(before)',
+    'x.start',
+    f'{_SPANS}::test_an_action_behind_a_prefix_is_what_is_read',
+    'calls begin too early',
+  ),
+  Mutant(
     'agentrl.env.tool_env',
     'ToolEnv._call',
     "'faults': len(faults)",
@@ -651,22 +668,6 @@ MUTANTS = (
     'calls + [_TOO_MANY]',
     f'{_TOOLED}::test_a_message_has_only_so_many_calls',
     'any number of calls',
-  ),
-  Mutant(
-    'agentrl.env.judge',
-    'number',
-    'numbers[-1]',
-    'numbers[0]',
-    f'{_JUDGED}::test_numbers_are_read',
-    'the first number in place of the last',
-  ),
-  Mutant(
-    'agentrl.env.judge',
-    'number',
-    '0 <= score <= 1',
-    '-1 <= score <= 1',
-    f'{_JUDGED}::test_anything_else_is_a_fault',
-    'a judge without a number is believed',
   ),
   Mutant(
     'agentrl.env.judge',

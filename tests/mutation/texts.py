@@ -7,6 +7,7 @@ _RENDER = 'tests/text/observation_tokens_test.py'
 _FRAME = 'tests/text/jit_template_test.py'
 _CHAT = 'tests/text/chat_template_test.py'
 _CALLS = 'tests/text/tool_calls_test.py'
+_PARTS = 'tests/text/spans_test.py'
 _TOKENS = 'tests/text/tokenizer_test.py'
 _TOOL = 'tests/tool/base_test.py'
 _CALC = 'tests/tool/calculator_test.py'
@@ -156,6 +157,46 @@ MUTANTS = (
     'return text',
     f'{_CALLS}',
     'thoughts make calls',
+  ),
+  Mutant(
+    'agentrl.text.tool_calls.base',
+    'locate_spoken',
+    'before += len(text) - len(rest) + skipped',
+    'before += len(text) - len(rest)',
+    f'{_PARTS}',
+    'calls stand where space does',
+  ),
+  Mutant(
+    'agentrl.text.tool_calls.python_style',
+    '_ranges',
+    'text[start:].encode()[:column].decode()',
+    'text[start:][:column]',
+    f'{_PARTS}::test_python_places_count_characters_not_bytes',
+    'places are counted in bytes',
+  ),
+  Mutant(
+    'agentrl.text.spans',
+    'mark',
+    "'call' if called else OTHER",
+    "'call'",
+    f'{_PARTS}',
+    'what cannot be read is a call',
+  ),
+  Mutant(
+    'agentrl.text.spans',
+    'mark',
+    'ANSWER.finditer(text, thought)',
+    'ANSWER.finditer(text)',
+    f'{_PARTS}',
+    'thoughts have answers',
+  ),
+  Mutant(
+    'agentrl.text.spans',
+    'to_tokens',
+    'if a != b',
+    'if a == b',
+    f'{_PARTS}',
+    'a byte of a character begins elsewhere',
   ),
   Mutant(
     'agentrl.text.tool_calls.json_style',

@@ -67,7 +67,19 @@ def turn(k: int, node: int, word: str, values, text: str | None = None):
       'implicit_prm.token': np.round(prm * wave / n, 5).tolist(),
       'advantage': [advantage] * n,
     },
-  }
+  } | ({'judged': JUDGED} if k == 1 else {})
+
+
+# Of a turn: one judge that answered, one that did not.
+JUDGED = [
+  {
+    'judge': 'number',
+    'term': 'judged',
+    'score': 0.5,
+    'questions': [{'prompt': 'How <b>good</b>?', 'answer': 'half'}],
+  },
+  {'judge': 'grade', 'term': 'style', 'score': 'nan', 'fault': 'it is late'},
+]
 
 
 def trajectory(step: int, member: int, turns, *, task=3, group=0, phase='rl'):

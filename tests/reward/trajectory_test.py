@@ -46,7 +46,10 @@ OURS = [
 @pytest.mark.parametrize('name', OURS)
 def test_a_failed_judge_and_others_change_nobody_else(name):
   """Rewards are of single trajectories; links leave out what does not count."""
-  names = ('env', 'invalid', 'tokens', 'confidence', 'own', 'progress')
+  names = (
+    *('env', 'invalid', 'tokens', 'confidence', 'own', 'progress', 'judged'),
+    *('needed', 'needless', 'premature', 'search', 'python', 'ruled'),
+  )
   draws = dict.fromkeys(names, lambda r, n: r.integers(0, 2, n) * r.random(n))
   case = ragged.random(0, **draws)
   terms = {
@@ -60,3 +63,21 @@ def test_a_failed_judge_and_others_change_nobody_else(name):
   turns = case.turns.replace(terms=flip, valid=case.turns.valid[order])
   other = ragged.Ragged(turns, case.outcome[order], {})
   np.testing.assert_array_equal(ragged.pay(name, other), got[order])
+
+
+def test_who_passes():
+  case = ragged.make(
+    {'a': [[2.0], [1.0, -3.0], []], 'b': [[1.0], [0.0, 0.0], []]},
+    [1.0, 1.0, 0.0],
+  )
+
+  def passes(*conditions):
+    columns = zip(*conditions, strict=True) if conditions else ((), (), ())
+    got = trajectory.passes(case.turns, case.outcome, *columns)
+    return got.tolist()
+
+  assert passes() == [True, True, True]
+  assert passes(('a', 1.0, 1.0)) == [True, False, False]
+  assert passes(('a', -1.0, 1.0)) == [False, True, False]
+  assert passes(('b', -1.0, 0.0)) == [False, True, True]
+  assert passes(('outcome', 1.0, 1.0), ('a', 1.0, 0.0)) == [True, False, False]

@@ -5,7 +5,7 @@ import numpy as np
 from agentrl.rollout import pack
 from agentrl.rollout.engine.engine import Completion
 from agentrl.task.fixed import attempts
-from agentrl.types import Status
+from agentrl.types import Span, Status
 
 
 def turn(context, ids, reward, *, invalid=False, **info):
@@ -43,3 +43,15 @@ def test_a_record_holds_what_lists_held_and_nothing_behind_it():
 def test_without_a_prefix_no_message_is_given():
   message = pack.given(attempts(np.arange(2), 1, 3, 1.0), 3, 2)
   assert message(0, 0) is None
+
+
+def test_spans_of_what_is_read_and_written_are_where_the_tokens_are():
+  spans = dict(span=[Span.CALL, Span.OTHER], context_span=[Span.INFORMATION])
+  marked = turn([1], [4, 5], 0.0)._replace(**spans)
+  r = pack.record(
+    [pack.Episode([turn([2], [3], 0.0), marked], Status.SOLVED, 1.0)],
+    *(2, 2, 3),
+    (),
+  )
+  assert r.span.tolist() == [[[0] * 3, [Span.CALL, 0, 0]]]
+  assert r.context_span.tolist() == [[[0, 0], [Span.INFORMATION, 0]]]

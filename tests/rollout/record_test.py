@@ -27,14 +27,20 @@ def record() -> record_lib.Record:
   """The longest just before the shortest, where what overflows would show."""
   r = made()
   span = np.random.default_rng(1).integers(0, len(Span), (B, K, M))
-  r = r.replace(span=jnp.asarray(span, jnp.int8))
+  read = np.random.default_rng(2).integers(0, len(Span), (B, K, C))
+  r = r.replace(
+    span=jnp.asarray(span, jnp.int8), context_span=jnp.asarray(read, jnp.int8)
+  )
   return jax.tree.map(lambda x: np.roll(x, -1, axis=0), r)
 
 
 def turn_cells(r, b: int, k: int, answers: int):
   """Cells of a context, which belongs to turn `answers`, and of a message."""
   here = NOTHING | dict(seg=0, traj=b)
-  out = [here | dict(tokens=x, turn=answers) for x in context(r, b, k)]
+  out = [
+    here | dict(tokens=x, turn=answers, span=int(r.context_span[b, k, j]))
+    for j, x in enumerate(context(r, b, k))
+  ]
   for j, x in enumerate(message(r, b, k)):
     logp, span = float(r.logp[b, k, j]), int(r.span[b, k, j])
     said = dict(tokens=x, turn=k, span=span, sampled=True, weight=0.5)
@@ -82,3 +88,10 @@ def test_rows_are_contexts_each_with_its_message_after_it(lay, want, t):
       getattr(rows, name), np.array(cells), err_msg=name
     )
   assert (rows.version == 7).all()
+
+
+def test_without_spans_of_contexts_what_is_read_is_other():
+  r = made()
+  rows = record_lib.rows(r, record_lib.per_turn(r), 0)
+  assert r.context_span is None
+  assert not np.any(rows.span[~rows.sampled])

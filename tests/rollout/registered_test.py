@@ -25,7 +25,8 @@ def test_only_options_mark_subgoals():
   gives = {
     n: registry.get('rollout', n).gives for n in ('jit', 'host', 'options')
   }
-  assert gives['jit'] == gives['host']
+  assert {*gives['host']} - {*gives['jit']} == {'span:thought', 'span:answer'}
+  assert {*gives['jit']} <= {*gives['host']}
   assert 'span:subgoal' not in gives['jit']
   assert {'span:subgoal', 'span:switch', 'term:switch'} <= {*gives['options']}
   assert {'column:group', 'output:logp'} <= {*gives['jit']} & {

@@ -3,6 +3,7 @@
 from agentrl.configs import grpo, oprl
 from agentrl.nn import transformer
 from agentrl.run import algorithm
+from agentrl.types import Span
 
 SHAPE = transformer.DecoderConfig(
   vocab=64, width=8, layers=1, heads=2, kv_heads=1, head_dim=4, mlp=8
@@ -42,3 +43,12 @@ def test_the_warm_start_keeps_the_policy_and_has_its_own_rate_and_loss():
   assert warm.context.rules['policy'].lr == 0.25
   assert alg.context.rules['policy'].lr == 0.5
   assert warm.context.modules is alg.context.modules
+
+
+def test_spans_that_losses_look_at_are_numbers():
+  c = grpo.get_config('tiny,env=countdown')
+  c.select.ppo, c.select.kl_k3 = {'span': 'call'}, {'source': 1}
+  assert algorithm.make_algorithm(c, SHAPE).select == {
+    'ppo': {'span': Span.CALL},
+    'kl_k3': {'source': 1},
+  }

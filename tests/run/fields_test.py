@@ -63,49 +63,68 @@ LEGITIMATE = {
   'one': '1',
   'up to 1.5': '0 1 .5',
   'up to 5': '-1 0 1 .5',
+  '-1 to 1': '-1 0 1 .5',
   'from 1 or inf': '1 large inf',
   'from .5': '1 .5 large',
-  'span': '0 1',
+  '0 to 2': '0 1',
+  'up to 3': '0 1',
 }
 FIELDS = {
   'count': """
-    micro_batch model.width model.layers model.heads model.kv_heads model.mlp
-    rollout.batch rollout.group_size rollout.slots rollout.max_turns
-    rollout.max_message_tokens rollout.window sft.batch eval.episodes
-    checkpoint.every checkpoint.keep log.every host.max_observation_tokens
-    host.decode_steps_per_sync host.prefill_chunk host.prefill_slots
-    service.*.message service.*.tries env.train env.test sokoban.boxes
-    sokoban.train sokoban.test sokoban.min_moves frozen_lake.height
-    frozen_lake.width bifurcation.length countdown.most search_questions.people
-    search_questions.passages shop.products shop.page shop.attributes
-    textworld_coin.low""",
+    judging.threads micro_batch model.width model.layers model.heads
+    model.kv_heads model.mlp rollout.batch rollout.group_size rollout.slots
+    rollout.max_turns rollout.max_message_tokens rollout.window sft.batch
+    eval.episodes checkpoint.every checkpoint.keep log.every
+    host.max_observation_tokens host.decode_steps_per_sync host.prefill_chunk
+    host.prefill_slots service.*.message service.*.tries env.train env.test
+    sokoban.boxes sokoban.train sokoban.test sokoban.min_moves
+    frozen_lake.height frozen_lake.width bifurcation.length countdown.most
+    search_questions.people search_questions.passages shop.products shop.page
+    shop.attributes textworld_coin.low shop_logs.products shop_logs.page
+    shop_logs.actions fact_corpus.min_hops fact_corpus.max_hops
+    fact_corpus.passages hidden_slots.hidden hidden_slots.patience
+    consultation.patience""",
   'count or 0': """
-    seed steps model.positions lora.rank rollout.context rollout.top_k sft.steps
-    sft.warmup eval.every log.eval_trajectories host.num_envs role.*.heads
-    role.*.warmup service.*.requests_per_minute env.seed bifurcation.filler
-    select.*.source select.*.span""",
-  'count or -1': """
-    mesh.data mesh.fsdp mesh.expert mesh.sequence mesh.tensor""",
+    judging.budget judging.seed seed steps model.positions lora.rank
+    rollout.context rollout.top_k sft.steps sft.warmup eval.every
+    log.eval_trajectories host.num_envs role.*.heads role.*.warmup
+    service.*.requests_per_minute env.seed bifurcation.filler select.*.source
+    shop_logs.history fact_corpus.distractors consultation.table""",
+  'count or -1': 'mesh.data mesh.fsdp mesh.expert mesh.sequence mesh.tensor',
   'count, 0 or -1': 'log.groups',
   'no number here': """
     model.head_dim service.*.context sokoban.height sokoban.width
     sokoban.max_moves bifurcation.choices countdown.numbers countdown.largest
     interview.numbers interview.largest math_python.size sql_questions.items
-    sql_questions.shops textworld_coin.high toy_text.size""",
+    sql_questions.shops textworld_coin.high toy_text.size unreliable_tools.size
+    unreliable_tools.largest recommendation.turns table_questions.items
+    table_questions.shops fact_corpus.people hidden_slots.kinds
+    hidden_slots.slots hidden_slots.values consultation.diseases
+    consultation.symptoms""",
   'positive': """
-    model.eps lora.alpha host.step_timeout host.reset_timeout
-    host.episode_timeout service.*.timeout role.*.eps math_python.seconds""",
+    judging.seconds judging.length_scale model.eps lora.alpha host.step_timeout
+    host.reset_timeout host.episode_timeout service.*.timeout role.*.eps
+    math_python.seconds""",
   'positive or inf': 'role.*.max_grad_norm',
   'at least 1': 'model.theta',
   'not negative': """
-    frozen_lake.invalid bifurcation.invalid sft.lr role.*.lr
-    role.*.final_lr_fraction role.*.qk_clip service.*.input_price
-    service.*.output_price service.*.budget""",
+    judging.noise judging.delay frozen_lake.invalid bifurcation.invalid sft.lr
+    role.*.lr role.*.final_lr_fraction role.*.qk_clip service.*.input_price
+    service.*.output_price service.*.budget unreliable_tools.price_weight
+    unreliable_tools.seconds_weight recommendation.spread
+    shop_logs.difficulty_scale hidden_slots.question_cost
+    consultation.question_cost consultation.price_cost
+    consultation.safety_cost""",
   'share': """
     rollout.state_hash_fraction rollout.top_p toy_text.frozen
     rollout.temperature""",
-  'probability': 'role.*.weight_decay bifurcation.slip',
-  'below 1': 'role.*.b1 role.*.b2',
+  'probability': """
+    judging.flip judging.refusal role.*.weight_decay bifurcation.slip
+    unreliable_tools.spread recommendation.leave recommendation.boredom
+    recommendation.instructions shop_logs.similarity fact_corpus.contradictions
+    fact_corpus.unanswerable fact_corpus.aggregated fact_corpus.lies
+    hidden_slots.revision""",
+  'below 1': 'role.*.b1 role.*.b2 hidden_slots.refusal',
   '0 to .5': 'interview.noise',
   'temperature': 'eval.temperature service.*.temperature',
   'any number': 'coef.*',
@@ -114,61 +133,82 @@ FIELDS = {
     sokoban.coordinates frozen_lake.slip alfworld.admissible countdown.teach
     interview.teach minigrid.rules sql_questions.teach textworld_coin.brief
     textworld_coin.admissible textworld_coin.rules textworld_express.admissible
-    toy_text.rules toy_text.slippery""",
+    toy_text.rules toy_text.slippery unreliable_tools.confidence
+    unreliable_tools.teach recommendation.teach shop_logs.teach
+    table_questions.teach fact_corpus.notes fact_corpus.teach hidden_slots.teach
+    consultation.teach""",
   'text': """
     method init model.path lora.path rollout.action_prefix
     rollout.null_observation rollout.system log.wandb service.*.function
     service.*.role service.*.run service.*.system service.*.address
     service.*.model service.*.key_env jsonl.path jsonl.verifier jsonl.test_path
-    jsonl.info sokoban.levels alfworld.data
-    countdown.operations math_python.path minigrid.id reasoning_gym.dataset
-    reasoning_gym.settings scienceworld.task scienceworld.simplifications
-    search_questions.corpus search_questions.questions shop.catalogue
-    sql_questions.kinds textarena.id textworld_coin.folder
-    textworld_express.settings""",
+    jsonl.info sokoban.levels alfworld.data countdown.operations
+    math_python.path minigrid.id reasoning_gym.dataset reasoning_gym.settings
+    scienceworld.task scienceworld.simplifications search_questions.corpus
+    search_questions.questions shop.catalogue sql_questions.kinds textarena.id
+    textworld_coin.folder textworld_express.settings unreliable_tools.tools
+    table_questions.kinds table_questions.tools fact_corpus.aggregates
+    fact_corpus.retrievers""",
   'word': """
     data lora.pattern task rollout.kind collect minibatch loss_aggregation.*""",
   'choice': """
     model.attention model.remat model.dtype rollout.history rollout.chat_format
     role.*.kind role.*.trunk role.*.optimizer env.name sokoban.reward
     alfworld.held_out countdown.format math_python.format toy_text.game
-    search_questions.format sql_questions.format textworld_express.game""",
+    search_questions.format sql_questions.format textworld_express.game
+    unreliable_tools.base unreliable_tools.demonstrate unreliable_tools.format
+    shop_logs.form table_questions.format fact_corpus.held_out
+    fact_corpus.format select.*.span hidden_slots.impatient
+    consultation.impatient""",
   'choice or none': 'host.worker',
-  'names': 'curate signal post memory stream.* host.stop_strings',
+  'names': 'judge curate signal post memory stream.* host.stop_strings',
   'some names': 'reward advantage loss',
+  '0 to 2': 'recommendation.hints',
+  '-1 to 1': 'judging.length_bias judging.position_bias',
+  'up to 3': 'consultation.tests consultation.flags',
 }
 # By name, or by piece and name where a name means different things.
 HYPER_PARAMETERS = {
   'count': """
     times group_times epochs n length limit steps least capacity age history
-    turns every overlong.margin replay.n""",
-  'count or 0': 'depth head ddof restarted_prm.steps',
+    turns every overlong.margin replay.n slots kinds answer_bleu.order""",
+  'count or 0': 'depth head ddof restarted_prm.steps window',
   'no number here': """
     branch.every branch_above.every replay.capacity overlong.limit""",
   'positive': """
     eps first beta temperature far tau_positive tau_negative floor bound
-    dppo_tv.threshold dppo_kl.threshold""",
+    dppo_tv.threshold dppo_kl.threshold most""",
   'positive or inf': """
     clip clip_low clip_high future_clip high duration_weight.limit dppo_tv.limit
     dppo_kl.limit cap""",
   'above 1 or inf': 'dual',
   'not negative': """
-    penalty bonus threshold shrink against negative cost lr""",
+    penalty bonus threshold shrink against negative cost lr needless_cost
+    premature_cost turn_cost power""",
   'share': 'share fraction tau all_parsed',
   'only 0': 'some_parsed',
+  'below 1': 'clarification.bonus',
   'probability': """
-    final due_from gamma lam token_gamma token_lam scale_by_difficulty.floor
-    weigh_by_difficulty.floor""",
+    final due_from marked gamma lam token_gamma token_lam
+    scale_by_difficulty.floor weigh_by_difficulty.floor""",
   'below .5': 'margin',
   'any number': """
     coef value above good bad alpha chance slope top solved scale
     entropy_factor.lam imitate_best.threshold entropy_band.penalty
-    branch_above.threshold potential.start""",
+    branch_above.threshold potential.start otherwise""",
   'choice': """
-    unit singleton within weigh reference loss pairing trajectory order form""",
-  'word': 'name keep switch primary auxiliary role confidence term',
-  'names': 'by',
-  'some names': 'priced.terms',
+    unit singleton within weigh reference loss pairing trajectory order form
+    format grain grades""",
+  'word': """
+    name keep switch primary auxiliary role confidence term service question
+    field path note statement tag needed needless premature ruled criterion""",
+  'text': """
+    answer_f1.tag answer_bleu.tag note_reward.tag diversity.tag gold""",
+  'names': 'by questions blocks placeholders',
+  'some names': """
+    priced.terms weighted.terms gated_or_penalty.terms gate.terms gates tools
+    fields tags quality""",
+  'empty here': 'checklist.weights rubric.weights after',
   'up to 1.5': 'entropy_band.low entropy_hinge.low masked_is.low low',
   'from .5': 'entropy_band.high entropy_hinge.high',
   'up to 5': 'clip_cov.least',
@@ -178,6 +218,7 @@ HYPER_PARAMETERS = {
     lexicographic.terms scales thresholds weights prices""",
 }
 LEGITIMATE |= {
+  'empty here': '()',
   'no tuple of three': '',
   'no tuple of this length': '',
   'only 0': '0',
@@ -200,7 +241,7 @@ def configs():
     c = grpo.get_config(f'tiny,env={name}')
     base.role(c, 'other')
     base.service(c, 'other', function='agentrl.env.interview:truthful')
-    c.select.ppo = {'span': 0}
+    c.select.ppo = {'span': 'other'}
     c.select.kl_k3 = {'source': 0}
     c.loss_aggregation.ppo = 'token_mean'
     yield name, c

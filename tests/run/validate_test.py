@@ -3,7 +3,7 @@
 import pytest
 
 from agentrl import registry
-from agentrl.configs import base, infopo, muonclip
+from agentrl.configs import base, grpo, infopo, muonclip, toolpo
 from agentrl.run import pretrained, validate
 
 
@@ -39,3 +39,27 @@ def test_qk_clip_needs_weights_that_it_can_scale(field, value, why):
     validate.qk_clip(c, pretrained.own(c, 20))
   c.role.policy.qk_clip = 0.0
   validate.qk_clip(c, pretrained.own(c, 20))
+
+
+def test_a_loss_looks_only_at_spans_that_are_marked():
+  c = grpo.get_config('tiny,env=countdown')
+  for span in ('thought', 'call', 'argument', 'answer', 'other'):
+    c.select.ppo = {'span': span}
+    validate.config(c)
+  c.select.ppo.span = 'subgoal'
+  with pytest.raises(
+    ValueError, match=r"select\.ppo\.span='subgoal'.*'answer'"
+  ):
+    validate.config(c)
+  c = grpo.get_config('tiny')
+  c.select.ppo = {'span': 'call'}
+  with pytest.raises(ValueError, match=r"'jit' of env.name='sokoban' marks"):
+    validate.config(c)
+
+
+def test_calls_are_credited_only_where_they_are_marked():
+  c = toolpo.get_config('tiny,env=interview')
+  validate.config(c)
+  c.hp.action.on_span.name = 'call'
+  with pytest.raises(ValueError, match=r"'on_span' needs span:call"):
+    validate.config(c)

@@ -17,7 +17,7 @@ class Told:
   schema: dict[str, Any]
 
 
-def told(name, **types):
+def told(name, /, **types):
   return Told(
     name,
     f'Does {name}.',

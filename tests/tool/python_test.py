@@ -50,3 +50,9 @@ def test_several_programs_of_a_turn(python):
   assert [x.text for x in answers if not x.fault] == [
     f'{i}\n' for i in range(4)
   ]
+
+
+def test_a_prelude_runs_before_every_program(python):
+  made = Python(python._sandbox, prelude='x = [1, 2]\n')
+  assert made(code='x.append(3)\nprint(x)') == '[1, 2, 3]\n'
+  assert made(code='print(x)') == '[1, 2]\n'

@@ -30,7 +30,9 @@ from agentrl.env import base, task_sampling
 from agentrl.env.base import HostTask, Step
 from agentrl.env.shop import catalogue as shop_catalogue
 from agentrl.env.shop.catalogue import Product
-from agentrl.text.tool_calls.base import spoken
+from agentrl.text import spans
+from agentrl.text.spans import Interval
+from agentrl.text.tool_calls.base import Call, Place, spoken
 from agentrl.tool.search import Index
 
 LOST = 'Write one action: search[words] or click[thing].'
@@ -85,41 +87,24 @@ class Shop:
 
     A product that the search does not find comes without a demonstration.
     """
-    shelf = _shelf(self.catalogue, self.products)
+    shelf = shelf_of(self.catalogue, self.products)
     return task_sampling.drawn(
-      lambda rng: self._draw(rng, shelf.products),
+      lambda rng: draw_goal(rng, shelf.products, self.attributes),
       lambda goal: (goal, self._demo(goal, shelf)),
       split,
       count,
       seed,
     )
 
-  def env(self) -> 'ShopEnv':
-    return ShopEnv(_shelf(self.catalogue, self.products), self.page)
+  def spans(self, message: str) -> list[Interval]:
+    """An action is a call, what is in the brackets its argument."""
+    return spans.mark(message, _locate(message))
 
-  def _draw(
-    self, rng: np.random.Generator, products: Sequence[Product]
-  ) -> dict[str, Any]:
-    product = products[rng.integers(len(products))]
-    some = rng.permutation(product.attributes)[: self.attributes]
-    steps = int(product.price // _PRICE_STEP) + int(rng.integers(1, 3))
-    options = {
-      name: values[rng.integers(len(values))]
-      for name, values in sorted(product.options.items())
-      if values
-    }
-    return {
-      'id': product.id,
-      'title': product.title,
-      'category': product.category,
-      'query': product.query,
-      'attributes': sorted(map(str, some)),
-      'options': options,
-      'most': steps * _PRICE_STEP,
-    }
+  def env(self) -> 'ShopEnv':
+    return ShopEnv(shelf_of(self.catalogue, self.products), self.page)
 
   def _demo(self, goal: Mapping[str, Any], shelf: Shelf) -> tuple[str, ...]:
-    words = ' '.join([_thing(goal), *goal['attributes']])
+    words = ' '.join([wanted_thing(goal), *goal['attributes']])
     words = re.sub(r'[\[\]\n]', ' ', words)
     results = shelf.find(words)
     place = shelf.place[goal['id']]
@@ -131,7 +116,7 @@ class Shop:
 
 
 @functools.lru_cache(maxsize=2)
-def _shelf(catalogue: str, products: int) -> Shelf:
+def shelf_of(catalogue: str, products: int) -> Shelf:
   """All environments of a process share one."""
   goods = (
     shop_catalogue.read(catalogue)
@@ -145,7 +130,31 @@ def _shelf(catalogue: str, products: int) -> Shelf:
   return Shelf(goods, index, {x.id: i for i, x in enumerate(goods)})
 
 
-def _thing(goal: Mapping[str, Any]) -> str:
+def draw_goal(
+  rng: np.random.Generator, products: Sequence[Product], attributes: int
+) -> dict[str, Any]:
+  """A goal that one of the products meets, of at most so many attributes."""
+  product = products[rng.integers(len(products))]
+  some = rng.permutation(product.attributes)[:attributes]
+  steps = int(product.price // _PRICE_STEP) + int(rng.integers(1, 3))
+  options = {
+    name: values[rng.integers(len(values))]
+    for name, values in sorted(product.options.items())
+    if values
+  }
+  return {
+    'id': product.id,
+    'title': product.title,
+    'category': product.category,
+    'query': product.query,
+    'attributes': sorted(map(str, some)),
+    'options': options,
+    'most': steps * _PRICE_STEP,
+  }
+
+
+def wanted_thing(goal: Mapping[str, Any]) -> str:
+  """The kind of product, in the words of a search."""
   return goal['query'] or goal['category'].split('›')[-1].strip()
 
 
@@ -154,8 +163,20 @@ def ask(goal: Mapping[str, Any]) -> str:
   options = [f'{name} {value}' for name, value in goal['options'].items()]
   both = map(', '.join, (goal['attributes'], options))
   wishes = '; '.join(filter(None, both))
-  thing = _thing(goal) or goal['title']
+  thing = wanted_thing(goal) or goal['title']
   return f'Buy {thing}: {wishes}; for at most ${goal["most"]}.'
+
+
+def _locate(message: str) -> list[Place]:
+  """The one action of a message outside its thought; [] if it has several."""
+  thought = len(message) - len(spoken(message))
+  actions = list(_ACTION.finditer(message, thought))
+  if len(actions) != 1:
+    return []
+  (action,) = actions
+  verb, thing = action.groups()
+  call = Call(verb, {'thing': thing.strip().lower()})
+  return [Place(call, action.span(), action.span(), action.span(2))]
 
 
 class Where(NamedTuple):
@@ -179,11 +200,10 @@ class ShopEnv:
     return f'{ask(task)}\n{self._shown()}'
 
   def step(self, message: str) -> Step:
-    actions = _ACTION.findall(spoken(message))
-    if len(actions) != 1:
+    actions = _locate(message)
+    if not actions:
       return self._reply(LOST, invalid=True)
-    ((verb, thing),) = actions
-    thing = thing.strip().lower()
+    verb, thing = actions[0].call.name, actions[0].call.args['thing']
     if verb == 'search':
       self._where = Where(self._shelf.find(thing))
       return self._reply()

@@ -18,7 +18,7 @@ import numpy as np
 
 from agentrl import storage
 from agentrl.log import shards, trajectories
-from agentrl.types import Status
+from agentrl.types import Span, Status
 
 PAGE = 100  # trajectories of one page of the list
 ROOM = 16 << 20  # bytes of the trajectories of one answer
@@ -149,6 +149,7 @@ def page(name: str, data: Mapping[str, Any] | None = None) -> tuple[str, str]:
     'POLICY': '' if data is None else _META.format(html.escape(policy)),
     'NAME': html.escape(name),
     'STYLE': parts['css'],
+    'SPANS': json.dumps({x.value: x.name.lower() for x in Span}),
     'DATA': text,
     'SCRIPT': parts['js'],
   }

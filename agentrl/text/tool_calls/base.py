@@ -11,9 +11,15 @@ _QUOTED = 200  # characters of a message that are repeated to its author
 class Described(Protocol):
   """Tool description for the model."""
 
-  name: str
-  description: str
-  schema: dict[str, Any]  # JSON Schema of an object: the arguments by name
+  @property
+  def name(self) -> str: ...
+
+  @property
+  def description(self) -> str: ...
+
+  @property
+  def schema(self) -> dict[str, Any]:
+    """JSON Schema of an object: the arguments by name."""
 
 
 class ToolDescription(NamedTuple):
@@ -36,14 +42,28 @@ class Malformed(NamedTuple):
 
 
 Read = list[Call | Malformed]
-# (where it begins, where what it holds ends, the call); -1: nobody knows.
-Placed = list[tuple[int, int, Call | Malformed]]
+Range = tuple[int, int]  # of characters: the first, and the one behind the last
+
+
+class Place(NamedTuple):
+  """A call and where it stands in a text."""
+
+  call: Call | Malformed
+  whole: Range  # all of it, with its tags
+  holds: Range  # where a `</think>` hides it; an end of -1: nobody knows
+  argument: Range = (0, 0)  # the text of its arguments, inside of `whole`
+
+  def moved(self, by: int) -> 'Place':
+    """The same in a text that has `by` characters before this one."""
+    ranges = ((a + by, b + by) for a, b in self[1:])
+    return Place(self.call, *ranges)
 
 
 class Format(NamedTuple):
   """One way to write calls.
 
-  parse: (text of a message, tools) -> its calls in order; [] if it makes none.
+  locate: (text of a message, tools) -> its calls in order, with their places;
+    [] if it makes none.
   write: calls -> the text that `parse` reads as these calls; ValueError where
     there is none.
   answer: (name, text) of each answered call, in order -> the next message.
@@ -51,11 +71,15 @@ class Format(NamedTuple):
   role: whose message the answers are.
   """
 
-  parse: Callable[[str, Sequence[Described]], Read]
+  locate: Callable[[str, Sequence[Described]], list[Place]]
   write: Callable[[Sequence[Call]], str]
   answer: Callable[[Sequence[tuple[str, str]]], str]
   teach: Callable[[Sequence[Described]], str]
   role: str
+
+  def parse(self, text: str, tools: Sequence[Described]) -> Read:
+    """The calls of a message in order; [] if it makes none."""
+    return [place.call for place in self.locate(text, tools)]
 
 
 def spoken(text: str) -> str:
@@ -73,19 +97,31 @@ HIDDEN = Malformed(
 )
 
 
-def read_spoken(text: str, read: Callable[[str], Placed]) -> Read:
+def locate_spoken(text: str, read: Callable[[str], list[Place]]) -> list[Place]:
   """The calls of a message outside its thought, as `read` finds them in a text.
 
   A `</think>` in an argument hides the call that it stands in, and those
   before. They are not made, but each is there as a fault.
   """
-  text = text.strip()
+  before, text = _stripped(text)
   thought, ended, _ = text.partition('</think>')
   if ended and not thought.startswith('<think>'):
-    end, placed = len(thought), read(text)
-    if any(start < end < stop for start, stop, _ in placed):
-      return [HIDDEN if start < end else call for start, _, call in placed]
-  return [call for *_, call in read(spoken(text).strip())]
+    end, places = len(thought), read(text)
+    if any(x.holds[0] < end < x.holds[1] for x in places):
+      hidden = [x.holds[0] < end for x in places]
+      return [
+        (place._replace(call=HIDDEN) if hides else place).moved(before)
+        for place, hides in zip(places, hidden, strict=True)
+      ]
+  rest = spoken(text)
+  skipped, inside = _stripped(rest)
+  before += len(text) - len(rest) + skipped
+  return [place.moved(before) for place in read(inside)]
+
+
+def _stripped(text: str) -> tuple[int, str]:
+  """The text without outer space, and how much stood before it."""
+  return len(text) - len(text.lstrip()), text.strip()
 
 
 def quote(text: str) -> str:
@@ -125,14 +161,14 @@ def foreign(value: Any) -> Iterator[Any]:
 def faithful(
   name: str,
   write: Callable[[Sequence[Call]], str],
-  parse: Callable[[str, Sequence[Described]], Read],
+  locate: Callable[[str, Sequence[Described]], list[Place]],
   tools: Callable[[Sequence[Call]], Sequence[Described]] = lambda calls: (),
 ) -> Callable[[Sequence[Call]], str]:
-  """`write`, which refuses calls that `parse` would not read as they are.
+  """`write`, which refuses calls that `locate` would not read as they are.
 
   Args:
     name: of the format.
-    tools: those that such calls are of, as far as `parse` needs them.
+    tools: those that such calls are of, as far as `locate` needs them.
   """
 
   def checked(calls: Sequence[Call]) -> str:
@@ -145,7 +181,8 @@ def faithful(
             ' None, lists and dictionaries'
           )
       text = write(calls)
-      same = parse(text, tools(calls)) == list(calls)
+      places = locate(text, tools(calls))
+      same = [place.call for place in places] == list(calls)
     except RecursionError:
       same = False
     if not same:

@@ -9,12 +9,12 @@ from agentrl.text.tool_calls.base import (
   Described,
   Format,
   Malformed,
-  Placed,
-  Read,
+  Place,
+  Range,
   answer_json,
   faithful,
+  locate_spoken,
   quote,
-  read_spoken,
   schemas,
 )
 
@@ -45,19 +45,38 @@ def _read_json(text: str, start: int, key: str) -> tuple[Call | Malformed, int]:
   return Call(value['name'], value[key]), end
 
 
+def _member(text: str, start: int, key: str) -> Range:
+  """Where the value of a key stands in the JSON object that is there.
+
+  The last one where the key is written twice: the one that is read.
+  """
+  at, place = _skip(text, text.index('{', start) + 1), (0, 0)
+  while text[at] != '}':
+    name, at = DECODER.raw_decode(text, at)
+    begin = _skip(text, at)
+    _, end = DECODER.raw_decode(text, begin)
+    place, at = (begin, end) if name == key else place, _skip(text, end)
+  return place
+
+
+def _skip(text: str, at: int) -> int:
+  """The place behind what stands between the parts of an object."""
+  return len(text) - len(text[at:].lstrip(' \t\n\r,:'))
+
+
 def _write_json(call: Call, key: str) -> str:
   """Without `</`, which could end a tag or a thought."""
   text = json.dumps({'name': call.name, key: call.args}, ensure_ascii=False)
   return text.replace('</', '<\\/')
 
 
-def _parse_hermes(text: str, tools: Sequence[Described]) -> Read:
+def _locate_hermes(text: str, tools: Sequence[Described]) -> list[Place]:
   del tools  # the text names what it calls
-  return read_spoken(text, _read_hermes)
+  return locate_spoken(text, _read_hermes)
 
 
-def _read_hermes(text: str) -> Placed:
-  calls, at = [], 0
+def _read_hermes(text: str) -> list[Place]:
+  places, at = [], 0
   while (opened := text.find(_OPEN, at)) >= 0:
     start = opened + len(_OPEN)
     call, end = _read_json(text, start, 'arguments')
@@ -69,9 +88,12 @@ def _read_hermes(text: str) -> Placed:
         f'After the call there is more: {quote(text[end:close])}\nWrite one'
         f' JSON object between {_OPEN} and {_CLOSE}.'
       )
-    calls.append((opened, end, call))
     at = close + len(_CLOSE) if close >= 0 else len(text)
-  return calls
+    place = Place(call, (opened, at), (opened, end))
+    if isinstance(call, Call):
+      place = place._replace(argument=_member(text, start, 'arguments'))
+    places.append(place)
+  return places
 
 
 def _write_hermes(calls: Sequence[Call]) -> str:
@@ -94,33 +116,38 @@ def _teach_hermes(tools: Sequence[Described]) -> str:
   )
 
 
-def _parse_llama_json(text: str, tools: Sequence[Described]) -> Read:
+def _locate_llama_json(text: str, tools: Sequence[Described]) -> list[Place]:
   """The whole message is calls, or none of it is."""
   del tools
-  return read_spoken(text, _read_llama_json)
+  return locate_spoken(text, _read_llama_json)
 
 
-def _read_llama_json(text: str) -> Placed:
-  calls, tag = [], '<|python_tag|>'
+def _read_llama_json(text: str) -> list[Place]:
+  """The tag belongs to the first call, what separates calls to none."""
+  places, tag = [], '<|python_tag|>'
   at = len(tag) if text.startswith(tag) else 0
   if not (at or text.startswith('{')):
     return []
   while at >= 0:
     start = at
     call, at = _read_json(text, start, 'parameters')
-    calls.append((start, at, call))
+    whole = start if places else 0, at if at >= 0 else len(text)
+    place = Place(call, whole, (start, at))
+    if isinstance(call, Call):
+      place = place._replace(argument=_member(text, start, 'parameters'))
+    places.append(place)
     rest = text[at:].strip() if at >= 0 else ''
     if not rest.strip(';'):
-      return calls
+      return places
     if not rest.startswith(';'):
       more = Malformed(
         f'After a call there is more: {quote(rest)}\nA message that calls'
         ' tools holds nothing but calls, with ; between them.'
       )
-      calls[-1] = (start, at, more)
-      return calls
+      places[-1] = place._replace(call=more)
+      return places
     at = text.index(';', at) + 1
-  return calls
+  return places
 
 
 def _write_llama_json(calls: Sequence[Call]) -> str:
@@ -138,15 +165,15 @@ def _teach_llama_json(tools: Sequence[Described]) -> str:
 
 
 HERMES = Format(
-  _parse_hermes,
-  faithful('hermes', _write_hermes, _parse_hermes),
+  _locate_hermes,
+  faithful('hermes', _write_hermes, _locate_hermes),
   _answer_hermes,
   _teach_hermes,
   'user',
 )
 LLAMA = Format(
-  _parse_llama_json,
-  faithful('llama_json', _write_llama_json, _parse_llama_json),
+  _locate_llama_json,
+  faithful('llama_json', _write_llama_json, _locate_llama_json),
   answer_json,
   _teach_llama_json,
   'ipython',

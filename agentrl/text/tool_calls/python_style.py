@@ -8,7 +8,7 @@ import ast
 import keyword
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from agentrl.text import safe_ast
@@ -17,18 +17,19 @@ from agentrl.text.tool_calls.base import (
   Described,
   Format,
   Malformed,
-  Placed,
-  Read,
+  Place,
+  Range,
   answer_json,
   faithful,
   foreign,
+  locate_spoken,
   quote,
-  read_spoken,
   schemas,
 )
 
 # Of a function; Python's own, in ASCII.
 _NAME = re.compile(r'[A-Za-z_]\w*(\.[A-Za-z_]\w*)*', re.ASCII)
+_LINE_END = re.compile(r'\r\n|\r|\n')  # as Python counts lines
 _CALLED = re.compile(r'\[\s*[A-Za-z_][\w.]*\s*\(')
 
 
@@ -53,15 +54,19 @@ def _is_keyword_argument(name: str) -> bool:
   return plain and unicodedata.normalize('NFKC', name) == name
 
 
-def _parse_pythonic(text: str, tools: Sequence[Described]) -> Read:
+def _locate_pythonic(text: str, tools: Sequence[Described]) -> list[Place]:
   """The whole message is a list of calls, or none of it is."""
   for tool in tools:
     _callable(tool.name)
-  return read_spoken(text, _read_list)
+  return locate_spoken(text, _read_list)
 
 
-def _read_list(text: str) -> Placed:
-  """All of the list stands where one of its calls does."""
+def _read_list(text: str) -> list[Place]:
+  """A `</think>` anywhere in the list hides all of its calls.
+
+  What opens the list belongs to its first call, what closes it to the last
+  one, and what separates calls to none.
+  """
   whole = text.removeprefix('<|python_start|>')
   whole = whole.removesuffix('<|python_end|>').strip()
   if not _CALLED.match(whole):
@@ -73,12 +78,47 @@ def _read_list(text: str) -> Placed:
     why = error.msg if isinstance(error, SyntaxError) else 'too deeply nested'
     tree, problem = None, f'The list of calls cannot be read ({why})'
   if isinstance(tree, ast.List):
-    return [(0, len(text), _read_pythonic(whole, node)) for node in tree.elts]
+    return [
+      Place(_read_pythonic(whole, node), *ranges)
+      for node, ranges in zip(
+        tree.elts, _ranges(text, whole, tree), strict=True
+      )
+    ]
   sentence = (
     f'{problem}: {quote(whole)}\n'
     "Write nothing but [name(argument='value', ...), ...]."
   )
-  return [(0, -1, Malformed(sentence))]
+  return [Place(Malformed(sentence), (0, len(text)), (0, -1))]
+
+
+def _ranges(
+  text: str, whole: str, tree: ast.List
+) -> Iterator[tuple[Range, Range, Range]]:
+  """The ranges of each element's `Place`.
+
+  Args:
+    whole: the list that is in the text, which the tree was made of.
+  """
+  first, before = tree.elts[0], text.index(whole)
+  lines = [before, *(before + x.end() for x in _LINE_END.finditer(whole))]
+
+  def index(line: int, column: int) -> int:
+    """Of a character whose column is counted in bytes of UTF-8."""
+    start = lines[line - 1]
+    return start + len(text[start:].encode()[:column].decode())
+
+  def start(node) -> int:
+    return index(node.lineno, node.col_offset)
+
+  def end(node) -> int:
+    return index(node.end_lineno, node.end_col_offset)
+
+  for node in tree.elts:
+    begins = 0 if node is first else start(node)
+    ends = len(text) if node is tree.elts[-1] else end(node)
+    named = node.keywords if isinstance(node, ast.Call) else []
+    argument = (start(named[0]), end(named[-1])) if named else (0, 0)
+    yield (begins, ends), (0, len(text)), argument
 
 
 def _read_pythonic(text: str, node: ast.expr) -> Call | Malformed:
@@ -146,8 +186,8 @@ def _teach_pythonic(tools: Sequence[Described]) -> str:
 
 
 PYTHONIC = Format(
-  _parse_pythonic,
-  faithful('llama_pythonic', _write_pythonic, _parse_pythonic),
+  _locate_pythonic,
+  faithful('llama_pythonic', _write_pythonic, _locate_pythonic),
   answer_json,
   _teach_pythonic,
   'ipython',

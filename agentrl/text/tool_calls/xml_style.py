@@ -12,12 +12,11 @@ from agentrl.text.tool_calls.base import (
   Described,
   Format,
   Malformed,
-  Placed,
-  Read,
+  Place,
   ToolDescription,
   faithful,
+  locate_spoken,
   quote,
-  read_spoken,
 )
 
 
@@ -59,15 +58,15 @@ def _kind(tool: Described, argument: str) -> Any:
   return tool.schema['properties'][argument].get('type')
 
 
-def _parse_tagged(text: str, tools: Sequence[Described]) -> Read:
+def _locate_tagged(text: str, tools: Sequence[Described]) -> list[Place]:
   """`<name>argument</name>`, the argument as it stands without outer space."""
   only = {tool.name: _only_argument(tool) for tool in tools}
   kinds = {tool.name: _kind(tool, only[tool.name]) for tool in tools}
   read = partial(_read_tags, only=only, kinds=kinds)
-  return read_spoken(text, lambda x: list(read(x))) if only else []
+  return locate_spoken(text, lambda x: list(read(x))) if only else []
 
 
-def _read_tags(text: str, *, only, kinds) -> Iterator[Placed]:
+def _read_tags(text: str, *, only, kinds) -> Iterator[Place]:
   tag = re.compile('<(' + '|'.join(map(re.escape, only)) + ')>')
   match = tag.search(text)
   while match:
@@ -75,14 +74,15 @@ def _read_tags(text: str, *, only, kinds) -> Iterator[Placed]:
     close = text.find(f'</{name}>', match.end())
     if close < 0:
       why = f'<{name}> was not ended; end it with </{name}>.'
-      yield start, -1, Malformed(why)
+      yield Place(Malformed(why), (start, len(text)), (start, -1))
       return
     inner = text[match.end() : close]
     # One that is opened twice may have been a thought's the first time.
     stop = -1 if match[0] in inner else close
+    begin = close - len(inner.lstrip())
     inner = inner.strip()
     if kinds[name] == 'string':
-      yield start, stop, Call(name, {only[name]: inner})
+      call = Call(name, {only[name]: inner})
     else:
       try:
         value, end = DECODER.raw_decode(inner)
@@ -94,8 +94,10 @@ def _read_tags(text: str, *, only, kinds) -> Iterator[Placed]:
       )
       if end == len(inner):
         call = Call(name, {only[name]: value})
-      yield start, stop, call
-    match = tag.search(text, close + len(f'</{name}>'))
+    behind = close + len(f'</{name}>')
+    argument = begin, begin + len(inner)
+    yield Place(call, (start, behind), (start, stop), argument)
+    match = tag.search(text, behind)
 
 
 def _called(calls: Sequence[Call]) -> list[ToolDescription]:
@@ -148,8 +150,8 @@ def _teach_tagged(tools: Sequence[Described]) -> str:
 
 
 TAGGED = Format(
-  _parse_tagged,
-  faithful('tagged', _write_tagged, _parse_tagged, _called),
+  _locate_tagged,
+  faithful('tagged', _write_tagged, _locate_tagged, _called),
   _answer_tagged,
   _teach_tagged,
   'user',

@@ -532,7 +532,8 @@ def weigh(s: Settings, name: str, reads: list[Read], part, gone: int):
 
   def counts(read: Read, token: Token) -> bool:
     here = id(read) in inside
-    here &= select.get('span', token.span) == token.span
+    if 'span' in select:
+      here &= token.span == ('other', 'thought').index(select['span'])
     return here and select.get('source', read.is_replayed) == read.is_replayed
 
   every = [

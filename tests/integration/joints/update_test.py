@@ -70,7 +70,7 @@ NUMBERS: dict[str, tuple[Any, Any]] = {
   'coef.entropy_hinge': (0.5, 1.0),
   'coef.nll': (0.2, 1.0),
   'schedule.coef.kl_k3': (('linear', 0.5, 0.1, 4), None),
-  'select.entropy': ({'span': 1}, {}),
+  'select.entropy': ({'span': 'thought'}, {}),
   'select.nll': ({'source': 1}, {}),
   'loss_aggregation.ppo': ('fixed', 'token_mean'),
   'loss_aggregation.kl_k3': ('trajectory_mean', 'token_mean'),

@@ -165,7 +165,11 @@ def emptied(x, empty):
 
 
 @pytest.mark.parametrize(
-  'empty', [lambda x: None, lambda x: type(x)()], ids=['null', 'empty']
+  'empty',
+  [
+    pytest.param(lambda x: None, id='null'),
+    pytest.param(lambda x: type(x)(), id='empty', marks=pytest.mark.slow),
+  ],
 )
 def test_missing_parts_are_left_out(empty):
   """Each key of a small report in turn: null, then {}, [], '' or 0."""

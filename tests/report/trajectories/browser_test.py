@@ -94,10 +94,26 @@ def test_a_token_tells_its_numbers(page):
   page.wait("document.querySelectorAll('.turn').length === 3")
   page.click('#turn-1 .said button', 'down')
   told = page.wait("document.querySelector('#turn-1 .token').innerText")
-  for name in ('id 45', 'logp', 'implicit prm.token', 'advantage', 'span 2'):
+  for name in ('id 45', 'logp', 'implicit prm.token', 'advantage', 'span call'):
     assert name in told
   page.click('#turn-1 .said button', 'down')
   page.wait("document.querySelector('#turn-1 .token').hidden")
+
+
+def test_a_turn_tells_what_judges_said(page):
+  page.js("location.hash = '#one/0'")
+  page.wait("document.querySelectorAll('.turn').length === 3")
+  turn = "document.querySelector('#turn-1')"
+  shown = page.js(f'{turn}.innerText')
+  assert 'judged by judge number: 0.500' in shown
+  assert 'style by judge grade: no score: it is late' in shown
+  assert 'How <b>good</b>?' not in shown
+  page.js(f"{turn}.querySelector('.judged').open = true")
+  shown = page.wait(f"{turn}.innerText.includes('half') && {turn}.innerText")
+  assert 'How <b>good</b>?' in shown
+  assert 'judged by' not in page.js(
+    "document.querySelector('#turn-0').innerText"
+  )
 
 
 def test_follow_a_branch(page):

@@ -6,7 +6,9 @@ const LONG = 20000; // characters of one text that are shown at once
 const TOKENS = 2000; // of one message
 const MOST = 16; // trajectories side by side
 const here = document.getElementById('view');
-const DATA = JSON.parse(document.getElementById('data').textContent);
+const inPage = (id) => JSON.parse(document.getElementById(id).textContent);
+const DATA = inPage('data');
+const SPANS = inPage('spans'); // number -> the name of a part of a message
 // The signal that tokens are coloured by; null until one is known.
 let colour = null;
 
@@ -255,7 +257,8 @@ function token(turn, j, scale, tell) {
 function tokenFacts(turn, j) {
   const each = Object.entries(turn.token).map(([k, x]) => [k, x[j]]);
   const own = { id: turn.said.tokens[j], ...Object.fromEntries(each) };
-  if (turn.said.span) own.span = turn.said.span[j];
+  const span = turn.said.span?.[j];
+  if (span !== undefined) own.span = SPANS[span] ?? span;
   return own;
 }
 
@@ -384,7 +387,8 @@ async function oneView(i, turn) {
   const same = (await list({ task: t.task, phase: t.phase, order: 'oldest' }))
     .rows.filter((r) => r.i !== i);
   const body = coloured([t], (scale) => [strip(t, scale),
-    ...t.turns.map((x) => turnView(x, scale, turn))], another(t, same));
+    ...t.turns.map((x) => turnView(x, scale, turn)),
+    ...(t.judged || []).map(judgement)], another(t, same));
   const around = el('nav', {},
     el('a', { href: `#group/${i}`, id: 'group' }, 'Its group, side by side'),
     el('a', { href: `#tree/${i}`, id: 'tree' }, 'Its group as a tree'));
@@ -416,6 +420,17 @@ function strip(t, scale) {
   return el('div', { class: 'strip' }, cells);
 }
 
+function judgement(x) {
+  const asked = (x.questions || []).map((q) => el('div', {},
+    el('p', { class: 'who' }, `question to ${x.judge}`), text('read', q.prompt),
+    el('p', { class: 'who' }, 'answer'), text('said', q.answer)));
+  const result = x.fault ? `no score: ${x.fault}` : number(x.score);
+  const head = `${x.term} by judge ${x.judge}: ${result}`;
+  return asked.length
+    ? el('details', { class: 'judged' }, el('summary', {}, head), asked)
+    : note(head);
+}
+
 function turnView(turn, scale, chosen) {
   const here = turn.k === chosen ? ' here' : '';
   const reward = { reward: turn.reward, ...turn.signals };
@@ -427,6 +442,7 @@ function turnView(turn, scale, chosen) {
       text('read', turn.read.text)),
     el('div', {}, el('p', { class: 'who' }, turn.said.who),
       message(turn, scale), pairs(reward), pairs(terms),
+      (turn.judged || []).map(judgement),
       turn.scored ? null : note('Not scored: its credit is not used.')));
 }
 

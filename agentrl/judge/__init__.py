@@ -1,0 +1,14 @@
+"""Judges: what turns, trajectories and groups are worth, asked of a service."""
+
+from agentrl.judge import (  # noqa: F401  register their pieces
+  checklists,
+  comparison,
+  evidence,
+  factored,
+  formats,
+  notes,
+  overlap,
+  scripted,
+  tool_match,
+  verdicts,
+)

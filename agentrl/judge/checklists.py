@@ -1,0 +1,267 @@
+"""Judges that answer several questions about an item: lists and rubrics."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple
+
+from agentrl import registry
+from agentrl.domain import NOT_NEGATIVE, Domain, Named, Text, Tuple, Whole
+from agentrl.judge import answers
+from agentrl.judge.item import Ask, Item, JudgeFault, transcript
+from agentrl.judge.verdicts import (
+  GIVES,
+  NEEDS,
+  Unit,
+  Window,
+  conversation,
+  numbered_conversation,
+)
+
+Questions = Annotated[tuple[str, ...], Tuple(Text(empty=False))]
+NONE = -1  # in `after`: depends on nothing
+_INDEX = Whole(NONE)
+_STRAIGHT = str.maketrans('“”„', '"""')
+
+
+@dataclasses.dataclass(frozen=True)
+class PerQuestion(Tuple):
+  """Nothing, or a value for each question beside it."""
+
+  like: str = 'questions'
+
+  def explain(self) -> str:
+    return f'(), or {super().explain()}'
+
+  def mistake(self, value: Any, beside: Mapping[str, Any]) -> str:
+    empty = isinstance(value, tuple | list) and not value
+    return '' if empty else super().mistake(value, beside)
+
+
+@dataclasses.dataclass(frozen=True)
+class QuestionWeights(PerQuestion):
+  """Weights of questions, of which one is positive."""
+
+  of: Domain = NOT_NEGATIVE
+
+  def mistake(self, value: Any, beside: Mapping[str, Any]) -> str:
+    if mistake := super().mistake(value, beside):
+      return mistake
+    return 'adds up to 0; raise one' if value and not sum(value) else ''
+
+
+@dataclasses.dataclass(frozen=True)
+class Earlier(PerQuestion):
+  """For each question the index of one before it, or -1."""
+
+  of: Domain = _INDEX
+
+  def mistake(self, value: Any, beside: Mapping[str, Any]) -> str:
+    if mistake := super().mistake(value, beside):
+      return mistake
+    late = [i for i, x in enumerate(value) if x >= i]
+    return (
+      f'names question {value[late[0]]} for question {late[0]}, counted from 0;'
+      f' name one before it, or {NONE}'
+      if late
+      else ''
+    )
+
+
+Weights = Annotated[tuple[float, ...], QuestionWeights()]
+After = Annotated[tuple[int, ...], Earlier()]
+
+
+class Criterion(NamedTuple):
+  """An item of a list."""
+
+  question: str
+  weight: float = 1.0
+  after: int = NONE  # the item without which it is not met
+
+  @classmethod
+  def read(cls, value: Any) -> 'Criterion':
+    """The criterion of a task: a text, or a mapping of these fields.
+
+    Raises:
+      TypeError, ValueError: it is neither, or a field is wrong.
+    """
+    made = cls(value) if isinstance(value, str) else cls(**value)
+    Text(empty=False).check('question', made.question)
+    NOT_NEGATIVE.check('weight', made.weight)
+    _INDEX.check('after', made.after)
+    return made
+
+
+def criteria(
+  item: Item,
+  field: str,
+  questions: tuple[str, ...],
+  weights: tuple[float, ...],
+  after: tuple[int, ...],
+) -> list[Criterion]:
+  """The list of the config, or, where it is empty, of the task.
+
+  Raises:
+    JudgeFault: neither has one, or the task's cannot be read.
+  """
+  if questions:
+    n = len(questions)
+    weights, after = weights or (1.0,) * n, after or (NONE,) * n
+    columns = zip(questions, weights, after, strict=True)
+    return [Criterion(*x) for x in columns]
+  try:
+    given = item.task[field]
+    if isinstance(given, str):
+      raise TypeError('it is a text, not a list of them')
+    made = [Criterion.read(x) for x in given]
+  except (KeyError, TypeError, ValueError, OverflowError) as error:
+    raise JudgeFault(
+      f'the task has no {field} that can be read: {error!r:.80}'
+    ) from error
+  if not made or any(x.after >= i for i, x in enumerate(made)):
+    raise JudgeFault(f'the {field} of the task is empty, or out of order')
+  return made
+
+
+def weighed(met: list[float], items: list[Criterion]) -> float:
+  """S = Σ w_k m_k / Σ w_k, m_k = 0 where the item it comes after has m = 0."""
+  counted: list[float] = []
+  for x, item in zip(met, items, strict=True):
+    holds = item.after == NONE or counted[item.after] > 0
+    counted.append(x if holds else 0.0)
+  total = math.fsum(x.weight for x in items)
+  if total <= 0:
+    raise JudgeFault('the weights of the list add up to 0')
+  values = zip(counted, items, strict=True)
+  return math.fsum(x * item.weight for x, item in values) / total
+
+
+def _listed(items: list[Criterion]) -> str:
+  return '\n'.join(f'{i}. {x.question}' for i, x in enumerate(items, 1))
+
+
+@registry.register('judge', needs=NEEDS, gives=GIVES)
+def checklist(
+  item: Item,
+  ask: Ask,
+  *,
+  term: Named = 'judged',
+  unit: Unit = 'turn',
+  service: Named = 'judge',
+  questions: Questions = (),
+  weights: Weights = (),
+  after: After = (),
+  field: Named = 'checklist',
+  window: Window = 0,
+) -> float:
+  """S = Σ w_k m_k / Σ w_k,  m_k = yes_k m_{after(k)}
+
+  Yes/no items with weights and dependencies, as in CM2 (arXiv 2602.12268); one
+  question of all of them, and a numbered line for each. An answer that leaves
+  one out is none.
+
+  Args:
+    term, unit, service, window: as of `number`
+    questions: of the items; (): those of the task
+    weights: w of each; (): 1
+    after: index of the item before it that has to be met too, -1: none; ():
+      none
+    field: of the task that holds them: texts, or mappings with question,
+      weight and after
+  """
+  items = criteria(item, field, questions, weights, after)
+  form = 'Answer with a line for each, such as "1: yes" or "2: no".'
+  text = ask(f'{conversation(item, window)}\n\n{_listed(items)}\n{form}')
+  given = answers.numbered(text, len(items))
+  return weighed([float(answers.yes_or_no(x)) for x in given], items)
+
+
+@registry.register('judge', needs=NEEDS, gives=GIVES)
+def rubric(
+  item: Item,
+  ask: Ask,
+  *,
+  term: Named = 'judged',
+  unit: Unit = 'trajectory',
+  service: Named = 'judge',
+  questions: Questions = (),
+  weights: Weights = (),
+  field: Named = 'rubric',
+  window: Window = 0,
+) -> float:
+  """S = Σ w_k p_k / Σ w_k,  p_k in [0, 1] with a quote as evidence
+
+  Graded criteria (SWE-TRACE's rubrics). What earns points has to be quoted: an
+  answer that quotes what does not stand in the conversation is none.
+
+  Args:
+    term, unit, service, window: as of `number`
+    questions: of the criteria; (): those of the task
+    weights: w of each; (): 1
+    field: of the task that holds them
+  """
+  items = criteria(item, field, questions, weights, ())
+  form = (
+    'Answer with a line for each: points from 0 to 1 and, above 0, what of the'
+    " conversation shows it, such as '1: 0.5 \"quote\"' or '2: 0'."
+  )
+  text = ask(f'{conversation(item, window)}\n\n{_listed(items)}\n{form}')
+  talk = [_plain(m.content) for m in transcript(item, window=window)]
+  points = []
+  for i, given in enumerate(answers.numbered(text, len(items)), 1):
+    value, quote = _quoted(given)
+    if value > 0 and not (quote and any(quote in x for x in talk)):
+      raise JudgeFault(
+        f'the judge quotes {quote[:80]!r} for criterion {i}, which nobody wrote'
+      )
+    points.append(value)
+  return weighed(points, items)
+
+
+def _plain(text: str) -> str:
+  """The text as it is compared: quotation marks and white space alike."""
+  return ' '.join(text.translate(_STRAIGHT).split())
+
+
+def _quoted(text: str) -> tuple[float, str]:
+  """Points, the first word, and the quote behind them."""
+  points, _, rest = _plain(text).partition('"')
+  quote, mark, end = rest.rpartition('"')
+  value = answers.number(''.join(points.split()[:1]))
+  return value, (quote if mark else end).strip()
+
+
+@registry.register('judge', needs=NEEDS, gives=GIVES, takes='trajectory')
+def milestones(
+  item: Item,
+  ask: Ask,
+  *,
+  term: Named = 'progress',
+  service: Named = 'judge',
+  questions: Questions = (),
+  field: Named = 'milestones',
+) -> list[float]:
+  """x_k = |milestones first reached in turn k| / M
+
+  Summed over the first turns it is the share reached by then, which never
+  falls: each pays once (MiRA, arXiv 2603.19685, whose verifier is a model).
+
+  Args:
+    term, service: as of `number`
+    questions: the milestones; (): those of the task
+    field: of the task that holds them
+  """
+  items = criteria(item, field, questions, (), ())
+  form = (
+    'In which message of the assistant is each first reached? Answer with a'
+    ' line for each, such as "1: 3" or "2: never".'
+  )
+  text = ask(f'{numbered_conversation(item)}\n\n{_listed(items)}\n{form}')
+  out = [0.0] * len(item.turns)
+  turns: dict[str, int | None] = {str(k + 1): k for k in range(len(out))}
+  for given in answers.numbered(text, len(items)):
+    k = answers.choice(given, turns | {'never': None})
+    if k is not None:
+      out[k] += 1 / len(items)
+  return out

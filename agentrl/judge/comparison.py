@@ -1,0 +1,64 @@
+"""Judges that compare the trajectories of a group with each other."""
+
+import itertools
+import math
+
+from agentrl import registry
+from agentrl.domain import Named
+from agentrl.judge import answers
+from agentrl.judge.item import Ask, Item
+from agentrl.judge.verdicts import GIVES, NEEDS, Question, Window, conversation
+from agentrl.service.base import ServiceFault
+
+
+@registry.register('judge', needs=NEEDS, gives=GIVES, takes='group')
+def win_rate(
+  items: tuple[Item, ...],
+  ask: Ask,
+  *,
+  term: Named = 'judged',
+  service: Named = 'judge',
+  question: Question = 'Which of the two did the task better?',
+  window: Window = 0,
+) -> list[float]:
+  """s_i = mean over j ≠ i of P(i beats j),  P = (1[i ≻ j first] + ...) / 2
+
+  Every pair of the group is put in both orders, so that a judge who prefers a
+  place gives 1/2 to both. Equal texts draw without being put. A pair that the
+  judge does not decide is left out of both means; who has none left has no
+  score. Where it decides none of them, its first fault is the group's.
+
+  Args:
+    term, service, question: as of `number`
+    window: turns of each that the judge sees, the last ones; 0: all
+  """
+  texts = [conversation(x, window) for x in items]
+  won: list[list[float]] = [[] for _ in items]
+  faults: list[ServiceFault] = []
+  for i, j in itertools.combinations(range(len(items)), 2):
+    try:
+      share = (
+        0.5 if texts[i] == texts[j] else _share(ask, question, texts, i, j)
+      )
+    except ServiceFault as fault:
+      faults.append(fault)
+      continue
+    won[i].append(share)
+    won[j].append(1 - share)
+  if faults and not any(won):
+    raise faults[0]
+  return [sum(x) / len(x) if x else math.nan for x in won]
+
+
+def _share(ask: Ask, question: str, texts: list[str], i: int, j: int) -> float:
+  """How often i beats j, in both orders."""
+  before = _first(ask, question, texts[i], texts[j])
+  after = _first(ask, question, texts[j], texts[i])
+  return (before + 1 - after) / 2
+
+
+def _first(ask: Ask, question: str, a: str, b: str) -> float:
+  """1 where the first of two is better, 0 where the second, 1/2 for a draw."""
+  form = 'Answer with 1, 2, or 0 for a draw.'
+  text = ask(f'1.\n{a}\n\n2.\n{b}\n\n{question} {form}')
+  return answers.choice(text, {'1': 1.0, '2': 0.0, '0': 0.5, 'draw': 0.5})

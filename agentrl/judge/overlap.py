@@ -1,0 +1,93 @@
+"""Overlaps of an answer with gold answers, in words."""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Annotated
+
+from agentrl import registry
+from agentrl.domain import COUNT, Named, Text
+from agentrl.env import grading
+from agentrl.judge import excerpts
+from agentrl.judge.item import Ask, Item
+from agentrl.judge.verdicts import GIVES
+
+Tag = Annotated[str, Text('a tag')]
+
+
+@registry.register('judge', gives=GIVES, takes='trajectory')
+def answer_f1(
+  item: Item,
+  ask: Ask,
+  *,
+  term: Named = 'answer_f1',
+  field: Named = 'answers',
+  tag: Tag = 'answer',
+) -> float:
+  """max over gold answers of 2 |common words| / (|answer| + |gold|), as SQuAD.
+
+  Words are lower case without punctuation and articles. No answer scores 0.
+
+  Args:
+    term: what it fills
+    field: of the task that holds the gold answers, one or several
+    tag: that the last answer stands in; '': it is the whole last message
+  """
+  del ask
+  gold = excerpts.accepted(item, field)
+  return float(grading.f1(excerpts.answer(item, tag) or '', gold))
+
+
+@registry.register('judge', gives=GIVES, takes='trajectory')
+def answer_bleu(
+  item: Item,
+  ask: Ask,
+  *,
+  term: Named = 'answer_bleu',
+  field: Named = 'answers',
+  tag: Tag = 'answer',
+  order: Annotated[int, COUNT] = 4,
+) -> float:
+  """max over gold answers of `bleu`: the answer score of PRS (2512.07478).
+
+  Args:
+    term, field, tag: as of `answer_f1`
+    order: longest n-grams that are counted
+  """
+  del ask
+  gold = [grading.normal(x).split() for x in excerpts.accepted(item, field)]
+  words = grading.normal(excerpts.answer(item, tag) or '').split()
+  return max(bleu(words, x, order=order) for x in gold)
+
+
+def bleu(words: Sequence[str], gold: Sequence[str], *, order: int = 4) -> float:
+  """Length-aware BLEU: b (p_1 p_2 ... p_n)^(1/n),  n = min(order, |gold|)
+
+    p_1 = c_1 / t_1,   p_k = (c_k + 1) / (t_k + 1)
+    b = exp(1 − max(|words|, |gold|) / min(|words|, |gold|))
+
+  with c_k of the t_k k-grams in common, counted as often as both have them.
+  n lets a gold answer of one word be reached. PRS prints no formula: b is
+  BLEU's for short answers and its mirror image for long ones, since with
+  smoothed p_k nothing else would hold back an answer of one word.
+  """
+  if not words or not gold:
+    return 0.0
+  n = min(order, len(gold))
+  pairs = [_common(words, gold, k) for k in range(1, n + 1)]
+  if not pairs[0][0]:
+    return 0.0
+  precisions = [(c + (k > 0)) / (t + (k > 0)) for k, (c, t) in enumerate(pairs)]
+  few, many = sorted((len(words), len(gold)))
+  return math.exp(1 - many / few) * math.prod(precisions) ** (1 / n)
+
+
+def _common(words, gold, n: int) -> tuple[int, int]:
+  """n-grams in common, and those of the words."""
+  mine, theirs = Counter(ngrams(words, n)), Counter(ngrams(gold, n))
+  return (mine & theirs).total(), mine.total()
+
+
+def ngrams(words: Sequence[str], n: int) -> list[tuple[str, ...]]:
+  """Every n words that stand after one another."""
+  return [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]

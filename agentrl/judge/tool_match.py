@@ -1,0 +1,173 @@
+"""Tool calls against gold calls: names, parameters and values, in part."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, NamedTuple
+
+from agentrl import registry
+from agentrl.domain import Named, OneOf, Positive
+from agentrl.judge import excerpts
+from agentrl.judge.item import Ask, Item, JudgeFault
+from agentrl.judge.verdicts import GIVES, Unit
+from agentrl.text.tool_calls import format_of
+from agentrl.text.tool_calls.base import Call, Malformed
+
+JSON_LINES = 'json_lines'  # in the one <tool_call>, as in ToolRL
+# Formats that are read without the tools.
+FORMATS = (JSON_LINES, 'hermes', 'llama_json', 'llama_pythonic')
+Compare = Callable[[Sequence[str], Sequence[str]], float]
+
+
+def jaccard(a: Sequence[str], b: Sequence[str]) -> float:
+  """|a ∩ b| / (|a| + |b| − |a ∩ b|) of multisets; 1 where both are empty."""
+  common = (Counter(a) & Counter(b)).total()
+  whole = len(a) + len(b) - common
+  return common / whole if whole else 1.0
+
+
+def identical(a: Sequence[str], b: Sequence[str]) -> float:
+  """1 where the lists are equal, order included, or 0."""
+  return float(list(a) == list(b))
+
+
+def _parts(compare: Compare) -> Callable[[Call, Call], float]:
+  """Score of two calls of one tool: names of parameters and equal values."""
+
+  def score(gold: Call, call: Call) -> float:
+    values = (
+      x in call.args and call.args[x] == gold.args[x] for x in gold.args
+    )
+    return compare(list(gold.args), list(call.args)) + sum(values)
+
+  return score
+
+
+class Grain(NamedTuple):
+  """How finely calls are compared."""
+
+  names: Compare  # lists of tools
+  call: Callable[[Call, Call], float]  # two calls of one tool
+  most: Callable[[Call], float]  # of a gold call
+
+
+GRAINS = {
+  'fine': Grain(jaccard, _parts(jaccard), lambda x: 1 + len(x.args)),
+  'refined': Grain(identical, _parts(identical), lambda x: 1 + len(x.args)),
+  'intermediate': Grain(jaccard, lambda a, b: float(a == b), lambda x: 1),
+  'coarse': Grain(lambda a, b: 0.0, lambda a, b: 0.0, lambda x: 1),
+}
+
+
+def correctness(
+  gold: Sequence[Call], calls: Sequence[Call], grain: Grain
+) -> float:
+  """s / max in [0, 1]; 1 where the lists are equal.
+
+    s = J(tools) + Σ_g best_c [J(parameters) + |equal values|]
+    max = 1 + Σ_g (1 + |parameters of g|)
+
+  Gold calls g, in their order, take the best call c of the same tool that is
+  left, the first of equals.
+  """
+  if list(gold) == list(calls):
+    return 1.0
+  score = grain.names([x.name for x in gold], [x.name for x in calls])
+  left = list(calls)
+  for wanted in gold:
+    same = [i for i, call in enumerate(left) if call.name == wanted.name]
+    if not same:
+      continue
+    best = max(same, key=lambda i: grain.call(wanted, left[i]))
+    points = grain.call(wanted, left[best])
+    score += points
+    if points > 0:
+      del left[best]
+  return score / (1 + sum(map(grain.most, gold)))
+
+
+@registry.register('judge', gives=GIVES)
+def tool_match(
+  item: Item,
+  ask: Ask,
+  *,
+  term: Named = 'tool_match',
+  unit: Unit = 'trajectory',
+  field: Named = 'calls',
+  format: Annotated[str, OneOf(*FORMATS)] = JSON_LINES,
+  grain: Annotated[str, OneOf(*GRAINS)] = 'fine',
+  most: Positive = 3.0,
+) -> float:
+  """R = most (2 s / max − 1), from −most to most: R_correct of ToolRL
+
+  s and max are those of `correctness` (arXiv 2504.13958), after this the
+  gold calls are the task's. R is −most where no call is made or one cannot be
+  read, and 0 where the gold answer has none. Values are equal as Python has
+  it: 1 is not '1', but 1.0. `most` = 1 is the paper's ablation of the scale;
+  scales that change over the run are schedules of a stream's coefficient.
+
+  Args:
+    term: what it fills
+    unit: 'turn', a message against the gold calls of that turn, a list in the
+      list, or 'trajectory', all messages against all of them
+    field: of the task that holds the gold calls, mappings with name and
+      arguments or parameters
+    format: of the calls in messages
+    grain: 'fine'; 'refined', where lists of names have to be equal;
+      'intermediate', where calls are equal or not; 'coarse', where all are
+    most: the reward of calls that equal the gold ones
+  """
+  del ask
+  gold = gold_calls(item, field)
+  if not gold:
+    return 0.0
+  try:
+    calls = [x for text in excerpts.messages(item) for x in read(text, format)]
+  except ValueError:
+    return -most
+  if not calls:
+    return -most
+  return most * (2 * correctness(gold, calls, GRAINS[grain]) - 1)
+
+
+def gold_calls(item: Item, field: str) -> list[Call]:
+  """The calls of the task; those of a turn where they are lists by turn.
+
+  Raises:
+    JudgeFault: there are none, or they cannot be read.
+  """
+  try:
+    values = list(item.task[field])
+    if all(isinstance(x, list | tuple) for x in values):
+      turns = values if item.turn < 0 else values[item.turn : item.turn + 1]
+      values = [x for turn in turns for x in turn]
+    return [_call(x) for x in values]
+  except (KeyError, TypeError, ValueError) as error:
+    raise JudgeFault(f'the task has no {field} that can be read') from error
+
+
+def read(text: str, format: str) -> list[Call]:
+  """The calls of a message, in order.
+
+  Raises:
+    ValueError: what is meant as a call is none.
+  """
+  if format == JSON_LINES:
+    blocks = excerpts.between(text, 'tool_call')
+    lines = blocks[0].split('\n') if blocks else []
+    return [_call(json.loads(x)) for x in lines]
+  calls = format_of(format).parse(text, ())
+  for call in calls:
+    if isinstance(call, Malformed):
+      raise ValueError(call.sentence)
+  return [x for x in calls if isinstance(x, Call)]
+
+
+def _call(value: Any) -> Call:
+  """The call of a mapping. Raises ValueError where it is none."""
+  args = None
+  if isinstance(value, dict):
+    args = value.get('parameters', value.get('arguments'))
+  if not (isinstance(args, dict) and isinstance(value.get('name'), str)):
+    raise ValueError(f'{value!r:.80} is no call')
+  return Call(value['name'], args)

@@ -1,0 +1,88 @@
+"""Parts of a message: thought, calls with their arguments, answers.
+
+They are what the tool-call format reads: a part is a call if, and only if, the
+format makes a call of it, and a thought if no call would be made from it. Parts
+go by the names of `types.Span` in small letters, so that an environment's
+process, which imports this, needs no JAX.
+"""
+
+import bisect
+import itertools
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from agentrl.text.tokenizer import Tokenizer
+from agentrl.text.tool_calls.base import Call, Place, spoken
+
+OTHER = 'other'  # what is none of the parts below
+ANSWER = re.compile('<answer>(.*?)</answer>', re.DOTALL)
+
+
+class Interval(NamedTuple):
+  """Characters of a text that are one part."""
+
+  start: int
+  end: int  # behind the last one
+  part: str  # a name of `types.Span`, in small letters
+
+
+def mark(text: str, places: Sequence[Place] = ()) -> list[Interval]:
+  """The parts of a message, in order; what lies between them is OTHER.
+
+    <think>six?</think><search>six</search>   <answer>6</answer>
+    thought............call....arg...call     answer...........
+
+  The thought goes up to the first `</think>`; all of the text is one while it
+  goes on. Arguments stand inside of their call. What is meant as a call and
+  cannot be read is OTHER, also inside of a thought. An answer counts with its
+  tags, whether or not it ends the task.
+
+  Args:
+    places: of its calls, as `Format.locate` gives them
+  """
+  parts = [OTHER] * len(text)
+
+  def paint(start: int, end: int, part: str) -> None:
+    parts[start:end] = [part] * (end - start)
+
+  thought = len(text) - len(spoken(text))
+  paint(0, thought, 'thought')
+  for answer in ANSWER.finditer(text, thought):
+    paint(*answer.span(), 'answer')
+  for place in places:
+    called = isinstance(place.call, Call)
+    paint(*place.whole, 'call' if called else OTHER)
+    if called:
+      paint(*place.argument, 'argument')
+  runs, end = [], 0
+  for part, run in itertools.groupby(parts):
+    start, end = end, end + sum(1 for _ in run)
+    runs.append(Interval(start, end, part))
+  return [run for run in runs if run.part != OTHER]
+
+
+def to_tokens(
+  words: Tokenizer, ids: Sequence[int], intervals: Sequence[Interval]
+) -> list[str]:
+  """The part of each token: that of the character in which it begins.
+
+  Token j begins where `decode(ids[:j])` stops being the beginning of
+  `decode(ids)`. Bytes of one character all begin in it: a part of it decodes
+  to U+FFFD, which is another one.
+  """
+  text, parts = words.decode(ids), [OTHER] * len(ids)
+
+  def begins(j: int) -> int:
+    head = words.decode(ids[:j])
+    if text.startswith(head):
+      return len(head)
+    pairs = enumerate(zip(head, text, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), len(text))
+
+  for start, end, part in intervals:
+    low, high = (
+      bisect.bisect_left(range(len(ids)), x, key=begins) for x in (start, end)
+    )
+    parts[low:high] = [part] * (high - low)
+  return parts

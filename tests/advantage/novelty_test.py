@@ -1,0 +1,66 @@
+"""Counts of states: in plain loops, and who does not count."""
+
+import collections
+
+import jax
+import numpy as np
+import pytest
+
+from tests.advantage import little_story, one_token_turns
+
+
+@pytest.fixture(autouse=True)
+def _float64():
+  with jax.enable_x64(True):
+    yield
+
+
+BONUS = ('add_constant', {'value': 1.0})
+
+
+def test_a_count_bonus_by_hand():
+  """State 7 was visited three times, 1 once and 5 twice."""
+  state = [[7, 1, 7], [7, 5], [5]]
+  step = [[0.0] * len(x) for x in state]
+  got = little_story.turn_credit(
+    step, step, BONUS, 'scale_by_count', state=state
+  )
+  want = [[1, 3**-0.5, 0], [2**-0.5, 0], [0]]
+  for x, y in zip(got, want, strict=True):
+    np.testing.assert_allclose(x, y, rtol=1e-12)
+
+
+@pytest.mark.parametrize('power', [0.0, 0.5, 3.0])
+def test_in_plain_loops(power):
+  r = np.random.default_rng(0)
+  b, k = 12, 5
+  valid = np.arange(k)[None] < r.integers(0, k + 1, (b, 1))
+  scored = valid & (r.random((b, 1)) < 0.7)
+  state = r.integers(0, 6, (b, k)).astype(np.int32)
+  task = r.integers(0, 2, b).astype(np.int32)
+  reward = r.normal(size=(b, k))
+  batch = one_token_turns.make_batch(reward, valid=valid)
+  turns = batch.turns.replace(scored=scored, state=state)
+  batch = batch.replace(turns=turns, ids=batch.ids | {'task': task})
+  count = collections.Counter(
+    (task[i], state[i, j]) for i, j in np.argwhere(scored)
+  )
+  want = np.zeros((b, k))
+  for i, j in np.argwhere(scored):
+    if j + 1 < k and scored[i, j + 1]:
+      n = count[task[i], state[i, j + 1]]
+      want[i, j] = reward[i, j] / n**power
+  hp = {'by': ('task', 'state'), 'power': power}
+  got = one_token_turns.turn_credit(batch, ('scale_by_count', hp))
+  np.testing.assert_allclose(got, want, rtol=1e-12)
+  assert len(set(count.values())) > 2
+
+
+def test_first_visits_are_reported():
+  batch = one_token_turns.make_batch(np.ones((2, 3)))
+  state = np.array([[0, 1, 2], [0, 3, 2]], np.int32)
+  batch = batch.replace(turns=batch.turns.replace(state=state))
+  _, _, metrics = one_token_turns.run_stream(
+    batch, 'turn_reward', 'scale_by_count'
+  )
+  assert metrics['first_visits'] == (2, 6)

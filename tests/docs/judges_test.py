@@ -1,0 +1,98 @@
+"""docs/JUDGES.md is run as it stands, and names what there is."""
+
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from agentrl import registry
+from agentrl.configs import base
+from agentrl.judge import item, panel
+from agentrl.run import config_file
+
+ROOT = pathlib.Path(__file__).parents[2]
+TEXT = (ROOT / 'docs/JUDGES.md').read_text(encoding='utf-8')
+CODE = re.findall(r'```python\n(.*?)```', TEXT, re.DOTALL)
+PRINTED = re.findall(r'^prints\n\n```\n(.*?)```', TEXT, re.DOTALL | re.M)
+FILES = dict(
+  re.findall(r'^`(\w+\.py)`\n\n```python\n(.*?)```', TEXT, re.M | re.DOTALL)
+)
+BASIC = ('checklists', 'comparison', 'scripted', 'verdicts')
+COMMANDS = re.findall(r'```bash\n(.*?)\n```', TEXT, re.DOTALL)
+
+
+def test_it_prints_what_it_says(capsys):
+  exec('\n'.join(CODE), {'__name__': '__main__'})
+  assert capsys.readouterr().out == ''.join(PRINTED)
+
+
+def test_a_judge_of_ones_own_and_its_config_are_short():
+  assert set(FILES) == {'my_judge.py', 'my_config.py'}
+  assert sum(len(x.splitlines()) for x in FILES.values()) < 30
+
+
+def test_the_config_fits_together(tmp_path):
+  for name, text in FILES.items():
+    (tmp_path / name).write_text(text, encoding='utf-8')
+  c = config_file.load(f'{tmp_path / "my_config.py"}:tiny,env=countdown')
+  registry.check(base.wiring(c))
+  assert c.hp.judge.function.path == 'my_judge:new_call'
+
+
+def test_the_other_commands_name_configs_that_fit_together():
+  for command in (COMMANDS[0], COMMANDS[2]):
+    config, *fields = re.findall(r'--config[=.](\S+)', command)
+    c = config_file.load(config)
+    changes = dict(field.split('=') for field in fields)
+    config_file.change(c, {path: float(x) for path, x in changes.items()})
+    registry.check(base.wiring(c))
+    assert c.judge
+
+
+def test_every_judge_limit_and_count_is_on_the_page():
+  judges = {name for name in registry.names('judge') if is_basic(name)}
+  rows = set(
+    re.findall(r'^\| `(\w+)` \| (?:turn|trajectory|group)', TEXT, re.M)
+  )
+  assert rows | {'function', 'column'} == judges
+  for name in base.FIELDS:
+    section, _, field = name.partition('.')
+    if section == 'judging' and field != 'threads':
+      assert f'`{field}`' in TEXT or f'`judging.{field}`' in TEXT
+  for name in panel.COUNTS:
+    assert f'`{name}`' in TEXT
+  for name in item.Item._fields:
+    assert re.search(rf'^\| .*`{name}`', TEXT, re.M)
+
+
+def is_basic(name):
+  module = registry.get('judge', name).f.__module__
+  return module.removeprefix('agentrl.judge.') in BASIC
+
+
+@pytest.mark.nightly
+def test_its_command_trains(tmp_path):
+  for name, text in FILES.items():
+    (tmp_path / name).write_text(text, encoding='utf-8')
+  start, *words = shlex.split(COMMANDS[1])
+  assert (start, words.pop(0)) == ('PYTHONPATH=.', 'python')
+  few = [
+    '--config.steps=2',
+    '--config.sft.steps=2',
+    '--config.eval.episodes=32',
+  ]
+  path = os.pathsep.join([str(tmp_path), str(ROOT)])
+  done = subprocess.run(
+    [sys.executable, *words, *few],
+    cwd=tmp_path,
+    env=os.environ | {'JAX_PLATFORMS': 'cpu', 'PYTHONPATH': path},
+    capture_output=True,
+    text=True,
+    check=False,
+  )
+  assert done.returncode == 0, done.stdout + done.stderr
+  assert (tmp_path / 'runs/mine/judges').is_dir()

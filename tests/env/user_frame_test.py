@@ -1,0 +1,358 @@
+"""The frame of questions: who hears what, what is paid, when it is enough."""
+
+import dataclasses
+import json
+import pickle
+import random
+from typing import Annotated
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentrl import domain
+from agentrl.configs import envs
+from agentrl.env import base, consultation, hidden_slots, splits, user_frame
+from agentrl.env.base import Step
+from agentrl.env.hidden_slots import HiddenSlots
+from agentrl.env.user_frame import LOST, SILENT, UserEnv
+from agentrl.rollout.workers.replies import EnvError, InProcessEnv
+from agentrl.service.base import ServiceFault
+from agentrl.text import tokenizer
+from agentrl.text.message import Message
+from tests.env.host_families_test import HOSTILE
+
+TOPICS = ('size', 'day')
+
+
+class Lamp:
+  """Two topics, each worth half; a topic is needed until it was answered."""
+
+  text = 'lamp'
+  topics = TOPICS
+
+  def __init__(self, task):
+    self.open = {*TOPICS}
+
+  def value(self, patience):
+    return 1 - len(self.open) / 4 - (patience == 0) * len(self.open) / 8
+
+  def expert(self, patience):
+    return f'{min(self.open)}?' if self.open else '<answer>on</answer>'
+
+  def needs(self, topic, patience):
+    return topic in self.open
+
+  def prepare(self, topic):
+    return f'Say {topic}.'
+
+  def record(self, topic, reply):
+    if topic in reply:
+      self.open -= {topic}
+    return {'refused': float(topic not in reply)}
+
+  def act(self, message):
+    if message == 'shake':
+      return user_frame.OrderedAct('it rattles', -0.5, {'shakes': 1.0})
+    return None
+
+  def judge(self, answer):
+    score = float(answer == 'on')
+    return user_frame.Ending(score, score - 0.25, {'shakes': 2.0})
+
+
+def echo(messages, *, seed):
+  return messages[0].content
+
+
+def env_of(user=echo, patience=3, impatient='leaves', cost=0.1):
+  columns = (*user_frame.COLUMNS, 'shakes')
+  manner = user_frame.Manner(patience, impatient, cost)
+  return UserEnv(user, Lamp, columns, manner)
+
+
+@pytest.mark.parametrize(
+  ('message', 'topic'),
+  [
+    ('size?', 'size'),
+    ('ask size ?', 'size'),
+    ('Great. What SIZE would you like?', 'size'),
+    ('The day is fri! And the size, please?', 'size'),
+    ('size? size?', 'size'),
+    ('size', None),
+    ('size or day?', None),
+    ('size? day?', None),
+    ('sized?', None),
+    ('size. why?', None),
+    ('?', None),
+    ('', None),
+  ],
+)
+def test_a_question_names_one_topic(message, topic):
+  assert user_frame.find_topic(message, TOPICS) == topic
+
+
+@pytest.mark.parametrize(
+  ('reply', 'word'),
+  [
+    ('yes', 'yes'),
+    ('  YES, I do.', 'yes'),
+    ('"No!"', 'no'),
+    ('nothing', None),
+    ('well, yes', None),
+    ('', None),
+  ],
+)
+def test_replies_begin_with_yes_or_no(reply, word):
+  assert user_frame.yes_or_no(reply) == word
+
+
+def test_the_newest_secret_stands_before_all_that_was_said():
+  seen, seeds = [], []
+
+  def user(messages, *, seed):
+    seen.append(messages)
+    seeds.append(seed)
+    return f'reply {len(seen)}'
+
+  dialogue = user_frame.Dialogue(user, random.Random(3))
+  assert [dialogue.ask(f's{i}', f'm{i}') for i in range(3)] == [
+    'reply 1',
+    'reply 2',
+    'reply 3',
+  ]
+  assert seen[2] == (
+    Message('system', 's2'),
+    Message('user', 'm0'),
+    Message('assistant', 'reply 1'),
+    Message('user', 'm1'),
+    Message('assistant', 'reply 2'),
+    Message('user', 'm2'),
+  )
+  assert len(set(seeds)) == 3
+  assert all(0 <= seed < 2**31 for seed in seeds)
+
+
+def test_a_topic_is_paid_once_and_needless_only_when_answered():
+  replies = iter(['no', 'size', 'size', 'day'])
+  env = env_of(lambda messages, *, seed: next(replies), patience=4)
+  env.reset({}, 0)
+  infos = [env.step(m).info for m in ('size?', 'size?', 'size?', 'day?')]
+  names = ('needed_questions', 'needless_questions', 'refused', 'patience')
+  assert [tuple(info[x] for x in names) for info in infos] == [
+    (1, 0, 1, 3),
+    (0, 0, 0, 2),  # refused before: neither paid again nor needless
+    (0, 1, 0, 1),
+    (1, 0, 0, 0),
+  ]
+
+
+@pytest.mark.parametrize('impatient', user_frame.IMPATIENT)
+def test_patience_ends(impatient):
+  calls = []
+
+  def user(messages, *, seed):
+    calls.append(messages)
+    return echo(messages, seed=seed)
+
+  env = env_of(user, patience=2, impatient=impatient)
+  env.reset({}, 0)
+  for left in (1, 0):
+    step = env.step('size?')
+    assert (step.done, step.reward, step.info['patience']) == (
+      False,
+      -0.1,
+      left,
+    )
+  step = env.step('day?')
+  info = {x: step.info[x] for x in ('questions', 'refused', 'patience')}
+  assert info == {'questions': 1, 'refused': 1, 'patience': 0}
+  assert step.info['needless_questions'] == 1
+  assert len(calls) == 2  # the user is left alone
+  if impatient == 'leaves':
+    assert (step.done, step.score, step.reward) == (True, 0, 0)
+  else:
+    assert step[:3] == (SILENT, -0.1, False)
+    assert env.step('<answer>on</answer>').score == 1
+
+
+def test_what_is_no_question_leaves_the_user_alone():
+  env = env_of(user=None)
+  assert env.reset({}, 0) == 'lamp'
+  assert env.step('hello')[:1] == (LOST,)
+  step = env.step('size or day?')
+  assert (step.invalid, step.reward, step.done) == (True, 0, False)
+  assert set(step.info) == {*user_frame.COLUMNS, 'shakes'}
+  assert not any(step.info[x] for x in step.info if x != 'patience')
+  act = env.step('<think>size?</think>shake')
+  assert act[:3] == ('it rattles', -0.5, False)
+  assert act.info['shakes'] == 1
+  end = env.step('<answer>on</answer>')
+  assert (end.score, end.reward, end.done, end.info['shakes']) == (
+    1,
+    0.75,
+    True,
+    2,
+  )
+
+
+def test_the_user_does_not_hear_thoughts():
+  seen = []
+
+  def user(messages, *, seed):
+    seen.append(messages[-1].content)
+    return 'x'
+
+  env = env_of(user)
+  env.reset({}, 0)
+  env.step('<think>Is the day fri?</think>\nsize?')
+  assert seen == ['size?']
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+  st.lists(st.sampled_from(['size?', 'day?', 'x', 'shake']), max_size=6),
+  st.booleans(),
+  st.integers(1, 4),
+)
+def test_progress_adds_up(messages, silent, patience):
+  """To what the last turn earned less the value at the beginning."""
+  env = env_of(patience=patience, impatient=user_frame.IMPATIENT[silent])
+  env.reset({}, 0)
+  start = Lamp({}).value(patience)
+  total = 0.0
+  for message in (*messages, '<answer>on</answer>'):
+    step = env.step(message)
+    total += step.info['progress']
+    if step.done:
+      break
+  assert total == pytest.approx(step.reward - start)
+
+
+def test_a_user_that_fails_costs_its_trajectory_alone():
+  failing = [True]
+
+  def user(messages, *, seed):
+    if failing[0]:
+      raise ServiceFault('the line is dead')
+    return hidden_slots.scripted(messages, seed=seed)
+
+  family = HiddenSlots(refusal=0.0)
+  served = base.with_services(family, {'user': user})
+  (task,) = family.tasks('train', 1, 0)
+  env = InProcessEnv(served, 1000)
+  env.reset(task.task, 0)
+  with pytest.raises(EnvError, match='the line is dead') as error:
+    env.step(task.demonstration[0])
+  assert error.value.kind == 'exception'
+  failing[0] = False
+  env.reset(task.task, 0)
+  assert [env.step(m) for m in task.demonstration][-1].score == 1
+
+
+def test_demonstrations_are_those_that_solve():
+  assert user_frame.demonstration(env_of(), {}) == (
+    'day?',
+    'size?',
+    '<answer>on</answer>',
+  )
+  deaf = env_of(lambda messages, *, seed: 'no', patience=2)
+  assert user_frame.demonstration(deaf, {}) == ()  # it leaves
+
+
+@dataclasses.dataclass(frozen=True)
+class Narrow:
+  low: Annotated[int, domain.Whole(1, most='high')] = 2
+  high: Annotated[int, domain.Whole(1, 9)] = 3
+  free: str = ''
+
+
+def test_settings_outside_of_their_domains_are_refused():
+  domain.check_fields(Narrow(low=3))
+  with pytest.raises(ValueError, match=r'low=4 .*high=3'):
+    domain.check_fields(Narrow(low=4))
+  with pytest.raises(ValueError, match='high=10 is too high; set it to'):
+    domain.check_fields(Narrow(high=10))
+
+
+def test_steps_are_of_the_contract():
+  env = env_of()
+  env.reset({}, 0)
+  assert isinstance(env.step('size?'), Step)
+  env.close()
+
+
+FAMILIES = {
+  'hidden_slots': hidden_slots.scripted,
+  'consultation': consultation.scripted,
+}
+by_family = pytest.mark.parametrize('name', FAMILIES)
+
+
+def served_of(name, **fields):
+  family = base.find(name)(**fields)
+  return base.with_services(family, {'user': FAMILIES[name]})
+
+
+@by_family
+@pytest.mark.parametrize('impatient', user_frame.IMPATIENT)
+def test_no_message_breaks_a_family(name, impatient):
+  served = served_of(name, patience=1, impatient=impatient)
+  (task,) = served.tasks('test', 1, 0)
+  env = served.env()
+  for message in (*HOSTILE, *(f'{x}?' for x in HOSTILE)):
+    env.reset(task.task, 0)
+    for _ in range(2):
+      step = env.step(message)
+      assert step.score == 0
+      assert step.done or step.text
+      assert set(step.info) == set(served.columns)
+      if step.done:
+        break
+
+
+@by_family
+def test_a_family_repeats_itself(name):
+  """A function of task, seed and messages, also once it was pickled."""
+  family = base.find(name)()
+  again = pickle.loads(pickle.dumps(family))
+  tasks = list(family.tasks('train', 20, 2))
+  assert tasks == list(again.tasks('train', 20, 2))
+  one, two = served_of(name).env(), served_of(name).env()
+  for task in tasks:
+    messages = ('hm', *task.demonstration)
+    runs = []
+    for env, content in (
+      (one, task.task),
+      (two, json.loads(json.dumps(task.task))),
+      (one, task.task),
+    ):
+      runs.append([env.reset(content, 5), *map(env.step, messages)])
+    assert runs[0] == runs[1] == runs[2]
+
+
+@by_family
+def test_splits_of_a_family_share_nothing(name):
+  family = base.find(name)()
+  keys = {
+    split: {task.key for task in family.tasks(split, 60, 0)}
+    for split in splits.SPLITS
+  }
+  assert {len(x) for x in keys.values()} == {60}
+  assert not keys['train'] & keys['test']
+
+
+@by_family
+def test_the_shipped_sizes_hold_all_demonstrations(name):
+  """Messages, turns and observations fit, so that none is cut."""
+  sizes = envs.OWN[name]
+  rollout, most = sizes['rollout'], sizes['host']['max_observation_tokens']
+  encode = tokenizer.Embedded().encode
+  served = served_of(name)
+  env = served.env()
+  for task, messages, _ in served.tasks('train', 300, 1):
+    assert len(messages) <= rollout['max_turns']
+    steps = [Step(env.reset(task, 0)), *map(env.step, messages)]
+    assert max(len(encode(x.text)) for x in steps) <= most
+    lengths = [len(encode(x)) + 1 for x in messages]
+    assert max(lengths, default=0) <= rollout['max_message_tokens']

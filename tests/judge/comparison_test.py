@@ -1,0 +1,157 @@
+"""Comparisons within a group: places, strengths, draws and faults."""
+
+import itertools
+import math
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentrl.judge import comparison
+from agentrl.judge.item import JudgeFault
+from agentrl.service.base import ServiceFault
+from tests.judge.items import (
+  ANSWERS,
+  Script,
+  cases,
+  is_share,
+  item_of,
+  refuse,
+)
+
+
+def group_of(n):
+  return tuple(item_of('task', f'try {i}.', 'ok', 'done') for i in range(n))
+
+
+def pair_of(prompt):
+  """Who stands first and who second in a prompt."""
+  first, second = re.findall(r'try (\d+)\.', prompt)
+  return int(first), int(second)
+
+
+def means(share, n):
+  """By definition: share[i, j] that i wins against j, None where unknown."""
+  out = []
+  for i in range(n):
+    of = [share[i, j] for j in range(n) if j != i and share[i, j] is not None]
+    out.append(sum(of) / len(of) if of else math.nan)
+  return out
+
+
+@pytest.mark.parametrize('n', [2, 3, 6])
+def test_who_always_prefers_a_place_says_nothing(n):
+  for word in ('1', '2', '0', 'Draw.', '**1**', '(2) since'):
+    assert comparison.win_rate(group_of(n), Script(word)) == [0.5] * n
+
+
+@given(st.lists(st.integers(0, 3), min_size=2, max_size=7))
+def test_a_consistent_judge_gives_shares_of_ranks(strength):
+  def answer(prompt):
+    i, j = pair_of(prompt)
+    return '1' if strength[i] > strength[j] else '02'[strength[i] < strength[j]]
+
+  script, n = Script(answer), len(strength)
+  got = comparison.win_rate(group_of(n), script)
+  for i, x in enumerate(got):
+    worse = sum(y < strength[i] for y in strength)
+    equal = sum(y == strength[i] for y in strength) - 1
+    assert x == pytest.approx((worse + equal / 2) / (n - 1))
+  pairs = sorted(map(pair_of, script.prompts))
+  assert pairs == sorted(itertools.permutations(range(n), 2))
+
+
+@pytest.mark.parametrize('seed', range(20))
+def test_any_judge_with_faults_by_brute_force(seed):
+  """Its answers depend on the order, and some lack."""
+  rng = np.random.default_rng(seed)
+  n = int(rng.integers(2, 7))
+  word = rng.choice(['1', '2', '0', 'who knows', ''], size=(n, n))
+  value = {'1': 1.0, '2': 0.0, '0': 0.5}
+
+  def answer(prompt):
+    text = word[pair_of(prompt)]
+    return text if text else refuse()
+
+  share = {}
+  for i, j in itertools.combinations(range(n), 2):
+    before, after = value.get(word[i, j]), value.get(word[j, i])
+    share[i, j] = share[j, i] = None
+    if before is not None and after is not None:
+      share[i, j] = (before + 1 - after) / 2
+      share[j, i] = 1 - share[i, j]
+  if all(x is None for x in share.values()):
+    with pytest.raises(ServiceFault):
+      comparison.win_rate(group_of(n), Script(answer))
+    return
+  got = comparison.win_rate(group_of(n), Script(answer))
+  np.testing.assert_allclose(got, means(share, n))
+
+
+def test_scores_of_who_was_compared_with_all_add_up():
+  script = Script(lambda x: '012'[len(x) % 3] if '3' in x else '1')
+  got = comparison.win_rate(group_of(5), script)
+  assert sum(got) == pytest.approx(5 / 2)
+
+
+def test_equal_texts_draw_and_are_not_put():
+  a, b = group_of(2)
+  script = Script(lambda x: '1' if pair_of(x)[0] == 0 else '2')
+  got = comparison.win_rate((a, b, a), script)
+  assert got == [0.75, 0.0, 0.75]
+  assert len(script.prompts) == 4
+  assert comparison.win_rate((a, a), Script(refuse)) == [0.5, 0.5]
+
+
+def test_equal_texts_are_those_in_the_window():
+  a, b = item_of('x', 'l', 'y', 'up'), item_of('x', 'r', 'y', 'up')
+  script = Script('1')
+  assert comparison.win_rate((a, b), script, window=1) == [0.5, 0.5]
+  assert not script.prompts
+  comparison.win_rate((a, b), script)
+  assert len(script.prompts) == 2
+
+
+def test_alone_there_is_nobody_to_beat():
+  (score,) = comparison.win_rate(group_of(1), Script(refuse))
+  assert math.isnan(score)
+  assert comparison.win_rate((), Script(refuse)) == []
+
+
+def test_who_was_compared_with_nobody_has_no_score():
+  def answer(prompt):
+    return refuse() if 2 in pair_of(prompt) else '1'
+
+  first, second, third = comparison.win_rate(group_of(3), Script(answer))
+  assert (first, second) == (0.5, 0.5)
+  assert math.isnan(third)
+
+
+def test_where_nothing_is_decided_there_is_a_reason():
+  with pytest.raises(ServiceFault, match='the budget was spent'):
+    comparison.win_rate(group_of(3), Script(refuse))
+
+
+NO_PLACES = """
+;3;10;12;1st;1.5;1/2;1 or 2;1 and 2;-1;1:2;Neither;I prefer 1;²;１;01;1%
+"""
+
+
+@pytest.mark.parametrize('text', cases(NO_PLACES))
+def test_what_is_no_place_is_a_fault(text):
+  with pytest.raises(JudgeFault, match='the judge answered'):
+    comparison.win_rate(group_of(2), Script(text))
+
+
+@settings(max_examples=300)
+@given(st.lists(ANSWERS, min_size=6, max_size=6))
+def test_any_answers_whatever_give_shares_or_a_fault(texts):
+  rest = iter(texts)
+  try:
+    got = comparison.win_rate(group_of(3), Script(lambda _: next(rest)))
+  except ServiceFault:
+    return
+  assert len(got) == 3
+  assert all(is_share(x) or math.isnan(x) for x in got)

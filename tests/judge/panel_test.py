@@ -1,0 +1,193 @@
+"""Panel of judges: every answer a service can give, counted and bounded."""
+
+import math
+import threading
+
+import numpy as np
+import pytest
+
+from agentrl.judge import answers, panel, planted
+from agentrl.judge.answer_file import AnswerFile
+from agentrl.judge.item import Exchange, Item
+from agentrl.judge.panel import Judge, JudgePanel, Settings
+from agentrl.service.base import ServiceFault
+
+
+def item(name='x', turns=3, outcome=1.0):
+  made = tuple(
+    Exchange(f'{name} sees {k}', f'{name} writes {k}', {'tokens': float(k)})
+    for k in range(turns)
+  )
+  return Item({'name': name}, made, -1, outcome)
+
+
+def turn_number(one, ask):
+  return answers.number(ask(one.here.message))
+
+
+def judge(service=None, piece=turn_number, unit='turn', identity='s'):
+  return Judge('number', piece, 'judged', unit, service, identity)
+
+
+def asked(judged, items, **settings):
+  """Verdicts by place, counts."""
+  with_file = settings.pop('file', None)
+  error = settings.pop('error', planted.PlantedError())
+  one = JudgePanel([judged], Settings(**settings), error, answers=with_file)
+  for place, x in enumerate(items):
+    one.submit(place, x)
+  one.submit_group(range(len(items)), items)
+  verdicts = one.collect()
+  counts = {k.rpartition('/')[2]: n for k, n in one.taken().items()}
+  one.close()
+  return verdicts, counts
+
+
+def tenth(messages, *, seed):
+  del seed
+  return f'0.{messages[-1].content[-1]}'
+
+
+def test_every_turn_gets_its_verdict():
+  verdicts, counts = asked(judge(tenth), [item('a'), item('b', 2)])
+  assert [v.turn for v in verdicts[0]] == [0, 1, 2]
+  assert [v.score for v in verdicts[1]] == [0.0, 0.1]
+  assert verdicts[0][1].questions == (('a writes 1', '0.1'),)
+  assert counts['items'] == counts['questions'] == counts['scores'] == 5
+  assert counts['unscored'] == counts['cached'] == 0
+  assert counts['total'] == pytest.approx(0.4)
+
+
+def test_equal_questions_are_put_once(tmp_path):
+  calls = []
+
+  def service(messages, *, seed):
+    calls.append(seed)
+    return '0.5'
+
+  file = AnswerFile(tmp_path / 'a.jsonl')
+  _, counts = asked(judge(service), [item('a')] * 2, threads=1, file=file)
+  assert len(calls) == 3
+  assert (counts['questions'], counts['cached']) == (6, 3)
+  again = AnswerFile(tmp_path / 'a.jsonl')
+  verdicts, counts = asked(judge(service), [item('a')], file=again)
+  assert len(calls) == 3
+  assert counts['cached'] == 3
+  assert {v.score for v in verdicts[0]} == {0.5}
+  # One whose answers change is asked again.
+  asked(judge(service, identity=''), [item('a')] * 2, threads=1)
+  assert len(calls) == 9
+  assert calls[:3] == calls[3:6]  # the seed is of the question
+
+
+def test_rubbish_is_no_score():
+  wrong = ['', 'very good', '7', '-1', 'nan', '1e999', '0.5' * 50_000]
+
+  def service(messages, *, seed):
+    del seed
+    return wrong[int(messages[-1].content[-1])]
+
+  verdicts, counts = asked(judge(service), [item('a', len(wrong))])
+  assert all(math.isnan(v.score) and v.fault for v in verdicts[0])
+  assert counts['failed'] == counts['unscored'] == len(wrong)
+
+
+@pytest.mark.parametrize(
+  'error', [ServiceFault('no'), KeyError('a'), OSError()]
+)
+def test_one_that_dies_costs_its_turns(error):
+  def service(messages, *, seed):
+    if messages[-1].content.startswith('a'):
+      raise error
+    return '1'
+
+  verdicts, counts = asked(judge(service), [item('a'), item('b')])
+  assert [v.score for v in verdicts[1]] == [1.0] * 3
+  assert all(v.fault for v in verdicts[0])
+  assert counts['failed'] == 3
+
+
+def test_one_that_hangs_is_late_and_soon_not_asked():
+  release, calls = threading.Event(), []
+
+  def service(messages, *, seed):
+    calls.append(messages)
+    release.wait()
+    return '1'
+
+  verdicts, counts = asked(
+    judge(service), [item(str(i)) for i in range(20)], threads=2, seconds=0.1
+  )
+  release.set()
+  assert counts['late'] == counts['unscored'] == 60
+  assert len(calls) <= 6
+  assert all(v.fault for of in verdicts.values() for v in of)
+
+
+@pytest.mark.parametrize('threads', [1, 7])
+def test_a_budget_is_spent_on_the_same_items(threads):
+  items = [item(str(i), 4) for i in range(10)]
+  verdicts, counts = asked(judge(tenth), items, budget=12, threads=threads)
+  assert counts['questions'] == counts['scores'] == 12
+  assert counts['over_budget'] == 28
+  backwards, _ = asked(judge(tenth), items[::-1], budget=12, threads=threads)
+  for place, of in verdicts.items():
+    same = [v.fault for v in backwards[9 - place]]
+    assert [v.fault for v in of] == same
+
+
+def test_scores_of_a_trajectory_and_of_a_group():
+  each = judge(None, lambda x, ask: [0.0, math.nan, 1.0], 'trajectory')
+  verdicts, counts = asked(each, [item('a')])
+  assert [(v.turn, bool(v.fault)) for v in verdicts[0]] == [
+    (0, False),
+    (1, True),
+    (2, False),
+  ]
+  assert counts['unscored'] == 1
+  short = judge(None, lambda x, ask: [1.0], 'trajectory')
+  verdicts, _ = asked(short, [item('a')])
+  assert [v.turn for v in verdicts[0]] == [-1]
+  assert 'had to be' in verdicts[0][0].fault
+  whole = judge(None, lambda x, ask: x.outcome, 'trajectory')
+  verdicts, _ = asked(whole, [item('a', outcome=0.25)])
+  assert [(v.turn, v.score) for v in verdicts[0]] == [(-1, 0.25)]
+  ranks = judge(None, lambda xs, ask: [x.outcome for x in xs], 'group')
+  verdicts, counts = asked(ranks, [item('a'), item('b', outcome=0.5)])
+  assert [verdicts[i][0].score for i in range(2)] == [1.0, 0.5]
+  assert counts['items'] == 1
+  fails = judge(None, lambda xs, ask: [1.0], 'group')
+  verdicts, counts = asked(fails, [item('a'), item('b')])
+  assert all(verdicts[i][0].fault for i in range(2))
+  assert counts['unscored'] == 2
+
+
+def test_errors_are_planted_in_what_is_given():
+  items = [item(str(i), 5) for i in range(40)]
+  right = judge(None, lambda x, ask: float(x.turn % 2))
+  error = planted.PlantedError(flip=0.2, refusal=0.1)
+  clean, _ = asked(right, items)
+  dirty, counts = asked(right, items, error=error)
+  pairs = [
+    (a.score, b.score)
+    for place in clean
+    for a, b in zip(clean[place], dirty[place], strict=True)
+  ]
+  pairs = np.array([p for p in pairs if not math.isnan(p[1])])
+  assert 0.1 < np.mean(pairs[:, 0] != pairs[:, 1]) < 0.3
+  assert 8 <= counts['unscored'] <= 35
+  again, _ = asked(right, items, error=error, threads=1)
+  assert repr(again) == repr(dirty)
+
+
+def test_a_piece_without_a_service_that_asks_is_told_so():
+  verdicts, _ = asked(judge(None), [item('a', 1)])
+  assert 'no service' in verdicts[0][0].fault
+
+
+def test_forgetting_leaves_nothing_to_wait_for():
+  one = JudgePanel([judge(tenth)], Settings(budget=1))
+  one.submit(0, item())
+  one.forget()
+  assert one.collect() == {}
+  assert panel.JudgePanel([]).collect() == {}

@@ -1,0 +1,173 @@
+"""Mistakes in what judges are asked, and in how answers are read."""
+
+from tests.mutation.mutant import Mutant
+
+_ANSWERS = 'tests/judge/answers_test.py'
+_ITEM = 'tests/judge/item_test.py'
+_LISTS = 'tests/judge/checklists_test.py'
+_GROUP = 'tests/judge/comparison_test.py'
+_VERDICTS = 'tests/judge/verdicts_test.py'
+_SCRIPTED = 'tests/judge/scripted_test.py'
+
+MUTANTS = (
+  Mutant(
+    'agentrl.judge.answers',
+    'number',
+    'words[-1].span()',
+    'words[0].span()',
+    f'{_ANSWERS}::test_the_last_of_several_numbers_counts',
+    'the first number in place of the last',
+  ),
+  Mutant(
+    'agentrl.judge.answers',
+    'number',
+    '0 <= float(last) <= most',
+    '-1 <= float(last) <= most',
+    f'{_ANSWERS}::test_what_is_no_plain_number_of_the_scale_is_a_fault',
+    'a score below the scale',
+  ),
+  Mutant(
+    'agentrl.judge.answers',
+    'number',
+    '(most == 100)',
+    '(most >= 1)',
+    f'{_ANSWERS}::test_what_is_no_plain_number_of_the_scale_is_a_fault',
+    'a percentage of any scale',
+  ),
+  Mutant(
+    'agentrl.judge.answers',
+    'grade',
+    '> 1 and',
+    '> 9 and',
+    f'{_ANSWERS}::test_of_several_grades_the_one_at_the_end_counts_or_none',
+    'the last of several grades, wherever it stands',
+  ),
+  Mutant(
+    'agentrl.judge.answers',
+    'choice',
+    '(?!{part}|{several})',
+    '(?!{several})',
+    f'{_ANSWERS}::test_yes_no_and_neither',
+    '0.5 is a no',
+  ),
+  Mutant(
+    'agentrl.judge.answers',
+    'lines',
+    'out.setdefault(i, rest) != rest',
+    'not out.setdefault(i, rest)',
+    f'{_ANSWERS}::test_lists_that_are_not_whole_are_faults',
+    'of two answers the first counts',
+  ),
+  Mutant(
+    'agentrl.judge.answers',
+    '_json_entries',
+    ', RecursionError',
+    '',
+    f'{_ANSWERS}::test_lists_that_are_not_whole_are_faults',
+    'a nested answer ends the run',
+  ),
+  Mutant(
+    'agentrl.judge.checklists',
+    'weighed',
+    'counted[item.after] > 0',
+    'met[item.after] > 0',
+    _LISTS,
+    'dependencies of one level alone',
+  ),
+  Mutant(
+    'agentrl.judge.checklists',
+    'Earlier.mistake',
+    'x >= i',
+    'x > i',
+    _LISTS,
+    'an item that comes after itself',
+  ),
+  Mutant(
+    'agentrl.judge.checklists',
+    'rubric',
+    'any(quote in x for x in talk)',
+    "quote in ' '.join(talk)",
+    f'{_LISTS}::test_what_nobody_wrote_earns_none',
+    'a quote of two messages put together',
+  ),
+  Mutant(
+    'agentrl.judge.checklists',
+    '_quoted',
+    "rest.rpartition('\"')",
+    "rest.partition('\"')",
+    f'{_LISTS}::test_what_stands_in_the_conversation_earns_points',
+    'a quote ends at the first quotation mark in it',
+  ),
+  Mutant(
+    'agentrl.judge.checklists',
+    'milestones',
+    'str(k + 1): k',
+    'str(k): k',
+    _LISTS,
+    'turns are counted from 0',
+  ),
+  Mutant(
+    'agentrl.judge.comparison',
+    '_share',
+    'before + 1 - after',
+    'before + after',
+    _GROUP,
+    'the second order is not turned back',
+  ),
+  Mutant(
+    'agentrl.judge.comparison',
+    'win_rate',
+    'won[j].append(1 - share)',
+    'won[j].append(share)',
+    _GROUP,
+    'both win',
+  ),
+  Mutant(
+    'agentrl.judge.item',
+    'transcript',
+    'end - window',
+    'end - window - 1',
+    _ITEM,
+    'a window of one turn more',
+  ),
+  Mutant(
+    'agentrl.judge.item',
+    'content_key',
+    '[x.turn, *',
+    '[*',
+    _ITEM,
+    'a turn has the id of the trajectory that ends with it',
+  ),
+  Mutant(
+    'agentrl.judge.item',
+    'scores',
+    'bytes | Mapping | Set',
+    'bytes | Set',
+    _ITEM,
+    'the keys of a mapping are scores',
+  ),
+  Mutant(
+    'agentrl.judge.verdicts',
+    'attribution',
+    'out.append(math.nan)',
+    'out.append(0.0)',
+    _VERDICTS,
+    'a turn that was left out is bad',
+  ),
+  Mutant(
+    'agentrl.judge.scripted',
+    'column',
+    'math.isnan(value)',
+    'False',
+    _SCRIPTED,
+    'a turn without a value is bad',
+  ),
+  Mutant(
+    'agentrl.judge.scripted',
+    'function',
+    '[path, *item]',
+    '[path, *item[:3]]',
+    _SCRIPTED,
+    'an item of another outcome gets the old score',
+  ),
+)

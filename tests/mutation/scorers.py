@@ -1,0 +1,138 @@
+"""Mistakes in judges that read text, and in the rewards of their terms."""
+
+from tests.mutation.mutant import Mutant
+
+_MATCH = 'tests/judge/tool_match_test.py'
+_NOTES = 'tests/judge/notes_test.py'
+_COMPOSED = 'tests/reward/composition_test.py'
+
+MUTANTS = (
+  Mutant(
+    'agentrl.judge.formats',
+    'places',
+    'first < end',
+    'first != end',
+    'tests/judge/formats_test.py',
+    'a tag may be closed before it is opened',
+  ),
+  Mutant(
+    'agentrl.judge.formats',
+    'self_search_layout',
+    "names.count('search') + 1",
+    "names.count('search')",
+    'tests/judge/formats_test.py',
+    'the last thought is one too many',
+  ),
+  Mutant(
+    'agentrl.judge.tool_match',
+    'correctness',
+    'del left[best]',
+    'pass',
+    _MATCH,
+    'a call is matched twice',
+  ),
+  Mutant(
+    'agentrl.judge.tool_match',
+    '_parts',
+    'call.args[x] == gold.args[x]',
+    'str(call.args[x]) == str(gold.args[x])',
+    _MATCH,
+    'types do not matter',
+  ),
+  Mutant(
+    'agentrl.judge.overlap',
+    'bleu',
+    'math.exp(1 - many / few)',
+    'min(1, math.exp(1 - len(words) / len(gold)))',
+    'tests/judge/overlap_test.py',
+    'one right word is enough',
+  ),
+  Mutant(
+    'agentrl.judge.excerpts',
+    'evidence',
+    'item.turns[1:end]',
+    'item.turns[:end]',
+    f'{_NOTES} tests/judge/excerpts_test.py',
+    'the task is evidence of itself',
+  ),
+  Mutant(
+    'agentrl.judge.notes',
+    'is_marked',
+    'open_marks[-1] == mark',
+    'mark in open_marks',
+    _NOTES,
+    'marks may cross',
+  ),
+  Mutant(
+    'agentrl.judge.evidence',
+    'exhibits',
+    '1 <= k <=',
+    '0 <= k <=',
+    'tests/judge/evidence_test.py',
+    'turn 0 is the last one',
+  ),
+  Mutant(
+    'agentrl.judge.factored',
+    'state',
+    'out |= facts(text)',
+    'out = facts(text)',
+    'tests/judge/factored_test.py',
+    'what was seen is forgotten',
+  ),
+  Mutant(
+    'agentrl.stats.epic',
+    'canonical',
+    'from_state[:, None, None] - offset',
+    'from_state[:, None, None]',
+    'tests/stats/epic_test.py',
+    'the expectation over all transitions is left out',
+  ),
+  Mutant(
+    'agentrl.reward.composition',
+    'gated_or_penalty',
+    'jnp.where(passed, reward, -penalty)',
+    'jnp.where(passed, reward, 0)',
+    _COMPOSED,
+    'who is stopped pays nothing',
+  ),
+  Mutant(
+    'agentrl.reward.trajectory',
+    'passes',
+    'passed &=',
+    'passed |=',
+    'tests/reward/trajectory_test.py',
+    'no gate holds',
+  ),
+  Mutant(
+    'agentrl.reward.dialogue',
+    'clarification',
+    'jnp.minimum(so_far, slots) - jnp.minimum(so_far - count, slots)',
+    'count',
+    'tests/reward/dialogue_test.py',
+    'questions pay without end',
+  ),
+  Mutant(
+    'agentrl.reward.tools',
+    'multi_tool_bonus',
+    'trajectory.reaches(outcome, due_from) & ',
+    '',
+    'tests/reward/tools_test.py',
+    'failures are paid for their tools',
+  ),
+  Mutant(
+    'agentrl.advantage.reweight',
+    'gate',
+    'jnp.where(mask, x, 0)',
+    'x',
+    'tests/advantage/reweight_test.py',
+    'turns that do not count pay a penalty',
+  ),
+  Mutant(
+    'agentrl.advantage.novelty',
+    'scale_by_count',
+    'segment.next_turn(jnp.where(mask, count**-power, 0), mask)',
+    'count**-power',
+    'tests/advantage/novelty_test.py',
+    'the state that was left is counted',
+  ),
+)

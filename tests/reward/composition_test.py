@@ -1,0 +1,145 @@
+"""Sums, gates and routes of terms: by hand and in plain loops."""
+
+import numpy as np
+import pytest
+
+import agentrl.reward  # noqa: F401  registers its pieces
+from agentrl import registry
+from agentrl.configs import base, grpo
+from tests.reward import ragged
+
+DRAWS = {
+  'a': lambda r, n: r.normal(size=n),
+  'b': lambda r, n: r.integers(0, 2, n) * r.random(n),
+  'invalid': lambda r, n: r.integers(0, 4, n) == 0,
+  'ruled': lambda r, n: np.full(n, r.integers(0, 2)),
+}
+
+
+def last(case):
+  """The outcome on the last turn, as a term."""
+  return ragged.at_end(case, case.outcome)
+
+
+@pytest.mark.parametrize('seed', range(3))
+def test_weighted_in_plain_loops(seed):
+  case = ragged.random(seed, **DRAWS)
+  names, weights = ('a', 'outcome', 'b'), (0.5, 2.0, -3.0)
+  got = ragged.pay('weighted', case, terms=names, weights=weights)
+  want = 2.0 * last(case)
+  for i, (a, b) in enumerate(
+    zip(case.terms['a'], case.terms['b'], strict=True)
+  ):
+    for k in range(len(a)):
+      want[i, k] += 0.5 * a[k] - 3 * b[k]
+  np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+def test_weighted_is_linear_and_covers_other_rewards():
+  case = ragged.random(4, env=DRAWS['a'], tokens=DRAWS['b'], **DRAWS)
+  got = ragged.pay('weighted', case)
+  np.testing.assert_array_equal(got, ragged.pay('outcome', case))
+  got = ragged.pay('weighted', case, terms=('invalid',), weights=(-0.1,))
+  want = np.where(case.turns.valid, -0.1 * case.turns.terms['invalid'], 0)
+  np.testing.assert_allclose(got, want, rtol=1e-12)
+  one, two = ((w,) for w in (0.3, 0.7))
+  parts = [ragged.pay('weighted', case, weights=w) for w in (one, two)]
+  np.testing.assert_allclose(sum(parts), last(case), rtol=1e-12)
+
+
+GATES = {
+  'gates': ('invalid', 'b'),
+  'scales': (-1.0, 2.0),
+  'thresholds': (-1.0, 0.4),
+}
+
+
+@pytest.mark.parametrize('seed', range(3))
+def test_gated_or_penalty_in_plain_loops(seed):
+  case = ragged.random(seed, **DRAWS)
+  hp = GATES | {'terms': ('a', 'outcome'), 'weights': (0.5, 2.0)}
+  got = ragged.pay('gated_or_penalty', case, penalty=0.7, **hp)
+  want = []
+  for i, y in enumerate(case.outcome):
+    a, b, wrong = (case.terms[n][i].sum() for n in ('a', 'b', 'invalid'))
+    passed = wrong <= 1 + 1e-6 and 2 * b >= 0.4 - 1e-6
+    want.append(0.5 * a + 2 * y if passed else -0.7)
+  assert 5 < sum(x == -0.7 for x in want) < 35
+  np.testing.assert_allclose(got, ragged.at_end(case, want), rtol=1e-12)
+
+
+def test_by_default_one_message_that_was_not_understood_costs_all():
+  case = ragged.make({'invalid': [[], [0], [0, 0], [1, 0], [0, 1]]}, [1] * 5)
+  got = ragged.pay('gated_or_penalty', case)
+  np.testing.assert_array_equal(got, ragged.at_end(case, [0, 1, 1, -1, -1]))
+
+
+def test_preferences_are_paid_to_solutions_alone():
+  terms = {'cost': [[2.0], [1.0, 1.0], [5.0]], 'speed': [[1.0], [0, 3], [9.0]]}
+  case = ragged.make(terms, [1.0, 1.0, 0.0])
+  got = ragged.pay(
+    'gated_or_penalty',
+    case,
+    terms=('outcome', 'cost', 'speed'),
+    weights=(1.0, -0.1, 0.2),
+    gates=('outcome',),
+    scales=(1.0,),
+    thresholds=(1.0,),
+    penalty=0.0,
+  )
+  want = [1 - 0.2 + 0.2, 1 - 0.2 + 0.6, 0]
+  np.testing.assert_allclose(got, ragged.at_end(case, want), rtol=1e-12)
+
+
+def test_no_gate_holds_nothing_back():
+  case = ragged.random(5, **DRAWS)
+  none = {'gates': (), 'scales': (), 'thresholds': ()}
+  got = ragged.pay('gated_or_penalty', case, **none)
+  np.testing.assert_array_equal(got, last(case))
+
+
+@pytest.mark.parametrize('seed', range(2))
+def test_tasks_with_a_rule_are_paid_by_it(seed):
+  case = ragged.random(seed, **DRAWS)
+  got = ragged.pay('rule_or_criterion', case, criterion='a')
+  want = [
+    y if case.terms['ruled'][i].sum() > 0 else case.terms['a'][i].sum()
+    for i, y in enumerate(case.outcome)
+  ]
+  assert len(set(want) - set(case.outcome)) > 5
+  np.testing.assert_allclose(got, ragged.at_end(case, want), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+  ('name', 'hp', 'why'),
+  [
+    ('weighted', {'weights': (1.0, 2.0)}, '2 values beside terms='),
+    ('weighted', {'terms': ()}, 'too few values'),
+    ('gated_or_penalty', {'gates': ('a', 'b')}, '1 values beside gates='),
+    ('gated_or_penalty', {'penalty': -1.0}, 'too low'),
+  ],
+)
+def test_wrong_values_are_refused_in_a_sentence(name, hp, why):
+  piece = registry.get('reward', name)
+  with pytest.raises(ValueError, match=why) as error:
+    registry.check_values('reward', piece, hp)
+  assert '\n' not in str(error.value)
+
+
+def test_terms_and_gates_are_needs():
+  hp = {'terms': ('outcome', 'a'), 'gates': ('b', 'outcome')}
+  w = registry.MethodSpec(hp={'reward': {'gated_or_penalty': hp}})
+  got = registry.needs(w, 'reward', 'reward', 'gated_or_penalty')
+  assert got == ('term:a', 'term:b')
+
+
+def test_the_term_of_a_judge_is_paid():
+  """SSRL's reward: 0.9 of the outcome and 0.1 of the layout."""
+  c = grpo.get_config()
+  c.reward = ('weighted',)
+  hp = {'terms': ('outcome', 'format'), 'weights': (0.9, 0.1)}
+  base.hp(c, 'reward', 'weighted', **hp)
+  with pytest.raises(ValueError, match='needs term:format, which nothing'):
+    registry.check(base.wiring(c))
+  c.judge = ('self_search_layout',)
+  registry.check(base.wiring(c))
