@@ -83,6 +83,9 @@ class HiddenSlots:
     'leaves'  # what the user does at one question more
   )
   question_cost: domain.NotNegative = 0.05  # of each, off the reward
+  confirm: domain.Chance = (
+    0.0  # that a demonstration first asks about a slot that is given, for each
+  )
   teach: bool = False  # the system text states the rules
 
   columns: ClassVar[tuple[str, ...]] = (
@@ -106,7 +109,10 @@ class HiddenSlots:
     return task_sampling.name('hidden_slots', self)
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
-    """Asks for what is missing until it is given; see `EnvFamily`."""
+    """Asks for what is missing until it is given; see `EnvFamily`.
+
+    `confirm` makes demonstrations of one who asks too much.
+    """
     return task_sampling.drawn(
       lambda rng: self._draw(rng, split), self._solve, split, count, seed
     )
@@ -142,7 +148,11 @@ class HiddenSlots:
 
   def _solve(self, task: dict[str, Any]) -> tuple[dict, tuple[str, ...]]:
     task = {'mood': 0, **task}
-    return task, user_frame.demonstration(self._env(scripted), task)
+    rng = np.random.default_rng(int(task_sampling.key(task), 16))
+    given = [x for x, _ in task['wants'] if x not in task['hidden']]
+    needless = [f'{x}?' for x in given if rng.random() < self.confirm]
+    env = self._env(scripted)
+    return task, user_frame.demonstration(env, task, needless)
 
 
 class SlotRequest:

@@ -213,15 +213,21 @@ def yes_or_no(text: str) -> str | None:
   return match[1].lower() if match else None
 
 
-def demonstration(env: UserEnv, task: Mapping[str, Any]) -> tuple[str, ...]:
+def demonstration(
+  env: UserEnv, task: Mapping[str, Any], opening: Sequence[str] = ()
+) -> tuple[str, ...]:
   """The messages of the optimal policy; () where they do not solve the task.
 
   What the user does must follow from the task alone, not from the seed.
+
+  Args:
+    opening: messages that come before the policy takes over
   """
   env.reset(task, 0)
-  messages = []
+  messages: list[str] = []
   while True:
-    messages.append(env.expert())
+    left = opening[len(messages) :]
+    messages.append(left[0] if left else env.expert())
     step = env.step(messages[-1])
     if step.done:
       return tuple(messages) if step.score == 1 else ()

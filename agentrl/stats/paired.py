@@ -73,6 +73,27 @@ def compare(
   )
 
 
+def equivalence(a: Sequence[float], b: Sequence[float], margin: float) -> float:
+  """p of |mean of a − b| ≥ margin by two one-sided t tests (TOST).
+
+    p = max{P(T > (margin + d) / s), P(T > (margin − d) / s)},
+    d = mean(a − b),  s = sd(a − b) / √n
+
+  T is Student's with n − 1 degrees of freedom. Below α, the interval of level
+  1 − 2α lies within ± margin (Schuirmann 1987, doi 10.1007/BF01068419).
+
+  Raises:
+    ValueError: as `compare`; margin is not above 0.
+  """
+  if not margin > 0:
+    raise ValueError(f'margin={margin} is not above 0, so no mean is within it')
+  x = compare(a, b)
+  if not x.sd:
+    return float(abs(x.mean) >= margin)
+  t = (margin + np.array([-1, 1]) * x.mean) / (x.sd / np.sqrt(x.n))
+  return float(stats.t.sf(t, x.n - 1).max())
+
+
 def improvement(a: Sequence[float], b: Sequence[float]) -> float:
   """P(a > b) + ½ P(a = b) for a run of each, over all pairs of runs.
 

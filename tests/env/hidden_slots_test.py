@@ -55,6 +55,25 @@ def test_slots_share_no_value():
   assert all(user_frame.words(x) == [x] for x in (*values, *SLOTS))
 
 
+@pytest.mark.parametrize('chance', [0.5, 1.0])
+def test_who_confirms_asks_about_what_is_given_first(chance):
+  family = HiddenSlots(confirm=chance, **CALM)
+  env, needless, given = env_of(family), 0, 0
+  for task, messages, _ in family.tasks('train', 60, 0):
+    _, steps = play(env, task, messages)
+    assert steps[-1].score == 1
+    assert len(steps) == len(messages)
+    flags = [step.info['needless_questions'] for step in steps]
+    assert flags == sorted(flags, reverse=True)
+    asked = [x.removesuffix('?') for x in messages[:-1]]
+    assert len(set(asked)) == len(asked)
+    assert set(task['hidden']) <= set(asked)
+    needless += sum(flags)
+    given += len(task['wants']) - len(task['hidden'])
+  share = needless / given
+  assert share == 1 if chance == 1 else 0.35 < share < 0.65
+
+
 @settings(max_examples=25, deadline=None)
 @given(
   st.sampled_from([0.0, 0.2, 0.5]),
@@ -372,6 +391,7 @@ def test_it_says_what_it_is():
     *({'kinds': 5}, {'slots': 2}, {'values': 5}, {'hidden': 1}),
     *({'refusal': 0.2}, {'revision': 0.2}, {'patience': 5}),
     *({'impatient': 'silent'}, {'question_cost': 0.1}, {'teach': True}),
+    {'confirm': 0.5},
   )
   names = {dataclasses.replace(family, **x).name() for x in ({}, *changed)}
   assert len(names) == 1 + len(dataclasses.fields(family))
