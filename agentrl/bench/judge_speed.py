@@ -4,7 +4,9 @@
 
 Both answer the same prompts with one model, warm, in turns: the engine alone,
 all prompts submitted at once, and a panel of judges that asks it through
-threads. A third panel has all answers in its cache.
+threads. A third panel has all answers in its cache. The last two rows are the
+engine alone again, while judges in Python that wait 20 ms for each item, or
+compute for about one, are asked as many questions.
 """
 
 import functools
@@ -17,12 +19,12 @@ import numpy as np
 
 from agentrl import mesh
 from agentrl.judge import verdicts
-from agentrl.judge.answer_file import AnswerFile
 from agentrl.judge.item import Exchange, Item
 from agentrl.judge.panel import Judge, JudgePanel, Settings
 from agentrl.nn import transformer
 from agentrl.rollout.engine.engine import Engine, SamplingParams, Sizes
 from agentrl.rollout.engine.service import EngineService, conversation
+from agentrl.service.answer_file import AnswerFile
 from agentrl.service.base import ServiceFault
 from agentrl.text import chat_format
 from agentrl.text.message import Message
@@ -88,6 +90,33 @@ def judged(service, some: list[Item], threads: int, identity: str, file):
   return seconds, panel.taken()
 
 
+def waits(item, ask) -> float:
+  """A judge that waits, as for a server."""
+  del ask
+  time.sleep(0.02)
+  return float(item.turn)
+
+
+def computes(item, ask) -> float:
+  """A judge that holds the interpreter."""
+  del ask
+  return float(sum(range(30_000)) * 0 + item.turn)
+
+
+def beside(engine: Engine, texts, talk, some: list[Item], piece) -> float:
+  """Seconds of plain decoding while a Python judge is asked about `some`."""
+  panel = JudgePanel([Judge('python', piece, 'x', 'turn')])
+  start = time.perf_counter()
+  for i, item in enumerate(some):
+    panel.submit(i, item)
+  plain(engine, texts, talk)
+  seconds = time.perf_counter() - start
+  panel.collect()
+  panel.close()
+  assert not panel.taken()['judge/python/unscored']
+  return seconds
+
+
 def rated(service, messages, *, seed: int) -> str:
   """The service's answer, made one that can be read, at its full cost."""
   try:
@@ -98,7 +127,7 @@ def rated(service, messages, *, seed: int) -> str:
 
 
 def measure(count: int, width: int, layers: int) -> dict[str, list[float]]:
-  """Seconds of each repeat: 'plain', 'judge' and 'cached'."""
+  """Seconds of each repeat, by what is measured."""
   words = Embedded()
   talk = chat_format.bare(words)
   shape = transformer.DecoderConfig(
@@ -117,7 +146,8 @@ def measure(count: int, width: int, layers: int) -> dict[str, list[float]]:
   texts = prompts(some)
   engine = Engine(shape, sizes, eot=words.eot)
   engine.update_weights(params, 0)
-  out: dict[str, list[float]] = {'plain': [], 'judge': [], 'cached': []}
+  names = 'plain', 'judge', 'cached', 'waits', 'computes'
+  out: dict[str, list[float]] = {name: [] for name in names}
   with EngineService(shape, sizes, talk) as model:
     model.update_weights(params)
     ask = functools.partial(model, temperature=0.0, budget=ANSWER)
@@ -131,8 +161,10 @@ def measure(count: int, width: int, layers: int) -> dict[str, list[float]]:
       judged(service, some, threads, 'model', file)
       quick, counts = judged(service, some, threads, 'model', file)
       assert counts['judge/number/cached'] == len(texts)
+      others = [beside(engine, texts, talk, some, f) for f in (waits, computes)]
       if repeat:  # the first one compiles
-        for name, x in zip(out, (seconds, slow, quick), strict=True):
+        all_seconds = seconds, slow, quick, *others
+        for name, x in zip(names, all_seconds, strict=True):
           out[name].append(x)
   return out
 
@@ -145,7 +177,7 @@ def main() -> None:
   median = {name: statistics.median(x) for name, x in seconds.items()}
   for name, x in seconds.items():
     print(
-      f'{name:7} {median[name]:7.2f} s [{min(x):.2f}, {max(x):.2f}],'
+      f'{name:8} {median[name]:7.2f} s [{min(x):.2f}, {max(x):.2f}],'
       f' {count / median[name]:8.0f} answers/s,'
       f' {median["plain"] / median[name]:6.0%} of plain decoding'
     )

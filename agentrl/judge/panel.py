@@ -18,9 +18,9 @@ import numpy as np
 from absl import logging
 
 from agentrl.judge import answers, item, planted
-from agentrl.judge.answer_file import AnswerFile
 from agentrl.judge.item import Item, JudgeFault
 from agentrl.judge.workers import Late, Workers
+from agentrl.service.answer_file import AnswerFile, content_id
 from agentrl.service.base import Service, ServiceFault
 from agentrl.text.message import Message
 
@@ -86,14 +86,12 @@ class _Ask:
     self.counts['questions'] += 1
     if not self._judge.identity:
       return self._fresh(compute)
-    key = self._file.key(self._judge.name, self._judge.identity, content)
+    key = content_id(self._judge.name, self._judge.identity, content)
     text = self._file.get(key)
     if text is not None:
       self.counts['cached'] += 1
       return text
-    text = self._fresh(compute)
-    self._file.put(key, text)
-    return text
+    return self._file.put(key, self._fresh(compute))
 
   def _fresh(self, compute: Callable[[], str]) -> str:
     if self._delay:

@@ -15,13 +15,13 @@ from ml_collections import ConfigDict
 from agentrl import registry, storage
 from agentrl.judge import item as judge_item
 from agentrl.judge import panel, planted
-from agentrl.judge.answer_file import AnswerFile
 from agentrl.judge.item import Exchange, Item
 from agentrl.judge.panel import Judge, Judgement, JudgePanel
 from agentrl.rollout import pack
 from agentrl.rollout.record import Record
 from agentrl.run import build
 from agentrl.run.services import Services
+from agentrl.service.answer_file import AnswerFile
 from agentrl.service.base import load_function
 from agentrl.text import chat_format
 from agentrl.text.tokenizer import Tokenizer

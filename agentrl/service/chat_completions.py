@@ -8,12 +8,10 @@ environment and is in no message, file or error.
 import collections
 import dataclasses
 import email.utils
-import hashlib
 import http.client
 import json
 import math
 import os
-import pathlib
 import random
 import re
 import threading
@@ -24,6 +22,7 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from agentrl.service.answer_file import AnswerFile, content_id
 from agentrl.service.base import ServiceFault
 from agentrl.text.message import Message
 
@@ -117,45 +116,32 @@ class ChatCompletions:
     check(endpoint)
     self._endpoint, self._sleep, self._now = endpoint, sleep, now
     self._secret = os.environ.get(endpoint.key_env, '').strip()
-    self._file = None if cache is None else pathlib.Path(cache)
-    self._lock = threading.Lock()
-    self._answers: dict[str, str] = {}
-    self._spent = 0.0
+    self._file, self._lock = AnswerFile(cache), threading.Lock()
     self._sent: collections.deque[float] = collections.deque()
     self._counts: collections.Counter[str] = collections.Counter()
-    if self._file is not None and self._file.exists():
-      self._read(self._file.read_text(encoding='utf-8'))
 
   @property
   def spent(self) -> float:
     """Cost so far, by the prices, with that of runs that were resumed."""
-    return self._spent
+    return self._file.cost
 
   def __call__(self, messages: Sequence[Message], *, seed: int) -> str:
     body = request_body(self._endpoint, messages, seed)
-    key = _key(self._endpoint, body)
-    with self._lock:
-      if key in self._answers:
-        return self._answers[key]
+    key = content_id(self._endpoint.address, body)
+    text = self._file.get(key)
+    if text is not None:
+      return text
     reply, e = self._ask(json.dumps(body).encode()), self._endpoint
     cost = (reply.read * e.input_price + reply.written * e.output_price) / 1e6
-    line: dict[str, Any] = {
-      'cost': cost,
-      'read': reply.read,
-      'written': reply.written,
-    }
+    usage = {'cost': cost, 'read': reply.read, 'written': reply.written}
     with self._lock:
-      self._spent += cost
       self._counts.update(read=reply.read, written=reply.written)
-      if not reply.fault:
-        # Another thread may have asked the same meanwhile: the first answer is
-        # the one, as it is after a resume.
-        line |= {'key': key, 'answer': reply.text}
-        self._answers.setdefault(key, reply.text)
-      self._append(line)
     if reply.fault:
+      self._file.note(**usage)
       raise ServiceFault(f'{e.model} {reply.fault}')
-    return self._answers[key]
+    # Another thread may have asked the same meanwhile: the first answer is the
+    # one, as it is after a resume.
+    return self._file.put(key, reply.text, **usage)
 
   def taken(self) -> dict[str, int]:
     """The counts since this was called last."""
@@ -163,23 +149,6 @@ class ChatCompletions:
       counts, self._counts = self._counts, collections.Counter()
     names = ('requests', 'retries', 'read', 'written')
     return {name: counts[name] for name in names}
-
-  def _read(self, text: str) -> None:
-    for line in text.split('\n'):
-      try:
-        entry = json.loads(line)
-        self._spent += entry['cost']
-        self._answers.setdefault(entry['key'], entry['answer'])
-      except (ValueError, KeyError, TypeError):
-        continue  # empty, or cut where a run was killed
-
-  def _append(self, line: dict[str, Any]) -> None:
-    """Adds a line to the file."""
-    if self._file is None:
-      return
-    self._file.parent.mkdir(parents=True, exist_ok=True)
-    with self._file.open('a', encoding='utf-8') as file:
-      file.write(json.dumps(line) + '\n')
 
   def _ask(self, data: bytes) -> 'Reply':
     """The reply of the server, after as many tries as may be."""
@@ -205,9 +174,9 @@ class ChatCompletions:
     e = self._endpoint
     while True:
       with self._lock:
-        if e.budget and self._spent >= e.budget:
+        if e.budget and self.spent >= e.budget:
           raise ServiceFault(
-            f'{self._spent:.4f} of budget={e.budget} was spent on {e.model};'
+            f'{self.spent:.4f} of budget={e.budget} was spent on {e.model};'
             ' raise it to go on'
           )
         now = self._now()
@@ -284,12 +253,6 @@ def request_body(
     'max_tokens': endpoint.max_tokens,
     'seed': seed,
   }
-
-
-def _key(endpoint: Endpoint, body: dict[str, Any]) -> str:
-  """Content id of a request, to this server."""
-  content = json.dumps([endpoint.address, body], sort_keys=True)
-  return hashlib.sha256(content.encode()).hexdigest()
 
 
 class Reply(NamedTuple):

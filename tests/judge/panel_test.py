@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from agentrl.judge import answers, panel, planted
-from agentrl.judge.answer_file import AnswerFile
 from agentrl.judge.item import Exchange, Item
 from agentrl.judge.panel import Judge, JudgePanel, Settings
+from agentrl.service.answer_file import AnswerFile
 from agentrl.service.base import ServiceFault
 
 
