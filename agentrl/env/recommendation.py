@@ -60,18 +60,7 @@ class Recommendation:
   worker: ClassVar[str] = 'thread'
 
   def __post_init__(self):
-    if not 2 <= self.turns <= 64:
-      raise ValueError(f'turns={self.turns} is not in 2..64; use say 6')
-    for name in ('leave', 'boredom', 'instructions'):
-      value = dataclasses.asdict(self)[name]
-      if not 0 <= value <= 1:
-        raise ValueError(f'{name}={value} is not in [0, 1]; use say 0.5')
-    if not 0 <= self.spread < float('inf'):
-      raise ValueError(f'spread={self.spread} is no deviation; use say 1.5')
-    if self.hints not in (0, 1, 2):
-      raise ValueError(
-        f'hints={self.hints} is not in 0..2, a color and a kind; use 1'
-      )
+    domain.check_fields(self)
 
   @property
   def system(self) -> str:

@@ -86,6 +86,7 @@ class TableQuestions:
   worker: ClassVar[str] = 'process'
 
   def __post_init__(self):
+    domain.check_fields(self)
     for name, words in (('kinds', QUESTIONS), ('tools', _TOOLS)):
       value = dataclasses.asdict(self)[name]
       if not value.split() or set(value.split()) - set(words):
@@ -93,11 +94,6 @@ class TableQuestions:
           f'{name}={value!r} must name some of {" ".join(words)}, with spaces'
           ' between'
         )
-    for name, text in (('items', ITEMS), ('shops', CITIES)):
-      number, most = dataclasses.asdict(self)[name], len(text.split())
-      if not 2 <= number <= most:
-        raise ValueError(f'{name}={number} is not in 2..{most}; use say 4')
-    format_of(self.format)
 
   @property
   def system(self) -> str:

@@ -69,22 +69,7 @@ class ShopLogs:
   worker: ClassVar[str] = 'thread'
 
   def __post_init__(self):
-    for name in ('products', 'page', 'actions'):
-      value = dataclasses.asdict(self)[name]
-      if value < 1:
-        raise ValueError(f'{name}={value} leaves no task; use 1 or more')
-    if self.history < 0:
-      raise ValueError(f'history={self.history} is negative; use 0 or more')
-    if not self.difficulty_scale >= 0:
-      raise ValueError(
-        f'difficulty_scale={self.difficulty_scale} would punish what is right;'
-        f' use 0 or more, as in the paper {SCALE:g}'
-      )
-    if not 0 <= self.similarity <= 1:
-      raise ValueError(
-        f'similarity={self.similarity} is no value of ROUGE-L; use 0 to 1'
-      )
-    form_of(self.form)
+    domain.check_fields(self)
 
   @property
   def system(self) -> str:

@@ -155,12 +155,12 @@ def test_teaching_shows_the_form():
 @pytest.mark.parametrize(
   ('fields', 'match'),
   [
-    ({'products': 0}, 'products=0 leaves no task'),
+    ({'products': 0}, 'products=0 is too low'),
     ({'page': 0}, 'page=0'),
     ({'actions': 0}, 'actions=0'),
-    ({'history': -1}, 'history=-1 is negative'),
-    ({'difficulty_scale': -1.0}, r'difficulty_scale=-1\.0 would punish'),
-    ({'similarity': 1.5}, r'similarity=1\.5 is no value of ROUGE-L'),
+    ({'history': -1}, 'history=-1 is too low'),
+    ({'difficulty_scale': -1.0}, r'difficulty_scale=-1\.0 is too low'),
+    ({'similarity': 1.5}, r'similarity=1\.5 is too high'),
     ({'form': 'xml'}, "form='xml' is unknown"),
   ],
 )
