@@ -207,6 +207,9 @@ ROLE: dict[str, Field] = {
     OneOf('train', 'frozen', 'ema'),
     'trained, as after the warm start, or moved after another by a signal',
   ),
+  'run': Field(
+    '', Path(bucket=True), "another run, whose newest policy a 'frozen' one is"
+  ),
   'heads': Field(0, COUNT0, 'value heads; 0: a language model'),
   'trunk': Field(
     'learned', OneOf(*TRUNKS), "a 'stopped' one gets no gradient of heads"
@@ -409,15 +412,19 @@ def role(
   max_grad_norm: float = 1.0,
   heads: int = 0,
   trunk: str = 'learned',
+  run: str = '',
 ) -> None:
-  """Adds a network: 'train', 'frozen' as the policy was after the warm start,
-  or 'ema', which a signal moves after another. It is a language model, or
-  the policy's trunk under as many value heads as asked for; a 'stopped' trunk
-  gets no gradient from them, as that of the policy never does. Over the run
-  the rate falls linearly from lr to lr * final_lr_fraction. With c.lora it is
-  an adapter; an 'ema' is then one of a and of b, not of their product.
+  """Adds a network.
+
+  It is trained ('train'), stays as the policy was after the warm start or as
+  the newest one of another run is ('frozen'), or is moved after another by a
+  signal ('ema'): a language model, or the policy's trunk under as many value
+  heads as asked for; a 'stopped' trunk gets no gradient from them, as that of
+  the policy never does. Over the run the rate falls linearly from lr to
+  lr * final_lr_fraction. With c.lora it is an adapter; an 'ema' is then one of
+  a and of b, not of their product.
   """
-  given = dict(kind=kind, heads=heads, trunk=trunk)
+  given = dict(kind=kind, heads=heads, trunk=trunk, run=run)
   fields = ROLE
   if kind == 'train':
     given |= dict(lr=lr, warmup=warmup, max_grad_norm=max_grad_norm)

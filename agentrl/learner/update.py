@@ -246,11 +246,12 @@ def init_roles_from_policy(alg: Algorithm, state: TrainState) -> TrainState:
 
   A new stage begins so: PRM and reference are the policy, a critic is its
   trunk under a fresh head. Optimizer states are fresh. What roles share stays
-  as it is, where it is.
+  as it is, where it is; so do roles that are policies of other runs.
   """
   modules, rules = alg.context.modules, alg.context.rules
   own = modules[POLICY].specs
   shared = {m.share.role for m in modules.values() if m.share}
+  unmoved = shared | alg.context.loaded
 
   def sizes(specs):
     return jax.tree.map(
@@ -271,7 +272,7 @@ def init_roles_from_policy(alg: Algorithm, state: TrainState) -> TrainState:
         for name, spec in module.specs.items()
       }
       for role, module in modules.items()
-      if role not in shared
+      if role not in unmoved
     }
     return params, {
       role: optimizer.init(rule, params[role], modules[role].specs)
@@ -279,5 +280,5 @@ def init_roles_from_policy(alg: Algorithm, state: TrainState) -> TrainState:
     }
 
   params, opt = fresh(state.params)
-  stay = {role: state.params[role] for role in shared}
+  stay = {role: state.params[role] for role in unmoved}
   return state.replace(params=stay | params, opt=opt)

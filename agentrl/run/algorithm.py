@@ -13,7 +13,7 @@ from agentrl.signal.base import Context
 from agentrl.types import Span
 
 # Fields of a role, not of its optimizer.
-NOT_RULE = ('kind', 'heads', 'trunk', 'final_lr_fraction')
+NOT_RULE = ('kind', 'run', 'heads', 'trunk', 'final_lr_fraction')
 
 
 def make_algorithm(c: ConfigDict, shape) -> update.Algorithm:
@@ -34,7 +34,12 @@ def make_algorithm(c: ConfigDict, shape) -> update.Algorithm:
       rules[name] = optimizer.OptimizerConfig(**fields)
   return update.Algorithm.from_spec(
     spec=base.wiring(c),
-    context=Context(modules=modules, rules=rules, micro=c.micro_batch),
+    context=Context(
+      modules=modules,
+      rules=rules,
+      micro=c.micro_batch,
+      loaded=frozenset(name for name, r in c.role.items() if r.run),
+    ),
     coef=dict(c.coef),
     select=selected(c),
     schedules=schedules(c),

@@ -82,8 +82,10 @@ def open_run(configs: Sequence, workdirs: Sequence[str], *, stages):
     s = experiments[0]
     stages_lib.check_demos(s, stages)
     for c in configs:
-      if c.init:
-        workdir_lib.same_model(c)
+      fields = ['init'] * bool(c.init)
+      fields += [f'role.{name}.run' for name, r in c.role.items() if r.run]
+      for field in fields:
+        workdir_lib.same_model(c, field)
     reporter.say(f'policy: {describe.model(s)}')
     reporter.begin('making the parameters')
     interrupt = stack.enter_context(Interrupt())
@@ -300,6 +302,9 @@ def restore_or_init(axis, experiments, checkpoints):
     logging.info('Resuming after step %s', ', '.join(map(str, resumed)))
   spent = max(x[2]['seconds'] if x else 0.0 for x in restored)
   states = [x[1] if x else y for x, y in zip(restored, states, strict=True)]
+  for i, x in enumerate(experiments):
+    if not restored[i]:
+      states[i] = workdir_lib.load_roles(x, states[i])
   begun = s.config.init or s.config.model.path
   if not begun or all(restored):
     return axis.stack(states), resumed, spent

@@ -62,6 +62,8 @@ def config(c: ConfigDict) -> None:
       )
   if 'policy' not in c.role or c.role.policy.kind != 'train':
     raise ValueError('c.role.policy must exist and have kind train')
+  for name, role in c.role.items():
+    _check_loaded(c, name, role)
   if r.null_observation and r.history == 'turn' and r.window > 1:
     raise ValueError(
       f'rollout.null_observation={r.null_observation!r} replaces an'
@@ -87,6 +89,24 @@ def config(c: ConfigDict) -> None:
   _check_rows(c)
   _check_schedule(c)
   _check_members(c, spec)
+
+
+def _check_loaded(c: ConfigDict, name: str, role: ConfigDict) -> None:
+  """Checks a role that is the policy of another run."""
+  if not role.run:
+    return
+  if role.kind != 'frozen' or role.heads:
+    raise ValueError(
+      f'role.{name}.run={role.run!r} makes it the policy of that run, which'
+      f" stays as it is; set role.{name}.kind to 'frozen' and heads to 0, not"
+      f' {role.kind!r} and {role.heads}'
+    )
+  if c.lora.rank:
+    raise ValueError(
+      f'role.{name}.run={role.run!r} is a whole policy, and with'
+      f' lora.rank={c.lora.rank} roles are adapters of one base; set lora.rank'
+      ' to 0'
+    )
 
 
 def _check_select(c: ConfigDict, spec: registry.MethodSpec) -> None:

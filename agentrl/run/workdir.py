@@ -127,6 +127,7 @@ def migrate(config: dict[str, Any]) -> dict[str, Any]:
   for name, service in config['service'].items():
     config['service'][name] = base.nested(base.SERVICE) | service
   for role in config['role'].values():
+    role.setdefault('run', '')
     if 'lr' in role:
       role.setdefault('optimizer', 'adam')
       role.setdefault('qk_clip', 0.0)
@@ -190,6 +191,16 @@ def policy(shape, workdir: str) -> dict[str, Any]:
   _, state = load(c, shape, workdir)
   context = algorithm_lib.make_algorithm(c, shape).context
   return lora.merge(algorithm.full_params(context, state.params))
+
+
+def load_roles(s: build.Experiment, state: TrainState) -> TrainState:
+  """Loads the roles that are policies of other runs, as they are now."""
+  params = {**state.params}
+  for name, role in s.config.role.items():
+    if role.run:
+      logging.info('Role %s is the policy of %s', name, role.run)
+      params[name] = policy(s.shape, role.run)
+  return state.replace(params=params)
 
 
 def export(workdir: str, out: str) -> None:

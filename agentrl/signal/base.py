@@ -26,6 +26,7 @@ class Context(NamedTuple):
   modules: dict[str, Module]
   rules: dict[str, optimizer.OptimizerConfig]
   micro: int  # rows of a micro-batch
+  loaded: frozenset[str] = frozenset()  # roles that are policies of other runs
 
   def outputs(self, role: str, params, rows: Rows, *needs: str) -> Outputs:
     """Outputs of a role's network on rows, see `microbatch.forward`."""

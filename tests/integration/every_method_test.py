@@ -72,6 +72,7 @@ ROLES = {
   'nft': {},
   'nft_sequence': {},
   'odysseus': CRITIC,
+  'opd': {'teacher': False},
   'opo': {},
   'oprl': PRM,
   'oprl_merged': PRM,

@@ -123,7 +123,7 @@ FIELDS = {
     unreliable_tools.spread recommendation.leave recommendation.boredom
     recommendation.instructions shop_logs.similarity fact_corpus.contradictions
     fact_corpus.unanswerable fact_corpus.aggregated fact_corpus.lies
-    hidden_slots.revision""",
+    hidden_slots.revision hidden_slots.confirm""",
   'below 1': 'role.*.b1 role.*.b2 hidden_slots.refusal',
   '0 to .5': 'interview.noise',
   'temperature': 'eval.temperature service.*.temperature',
@@ -140,7 +140,7 @@ FIELDS = {
   'text': """
     method init model.path lora.path rollout.action_prefix
     rollout.null_observation rollout.system log.wandb service.*.function
-    service.*.role service.*.run service.*.system service.*.address
+    service.*.role service.*.run role.*.run service.*.system service.*.address
     service.*.model service.*.key_env jsonl.path jsonl.verifier jsonl.test_path
     jsonl.info sokoban.levels alfworld.data countdown.operations
     math_python.path minigrid.id reasoning_gym.dataset reasoning_gym.settings

@@ -1,0 +1,131 @@
+"""Teachers: roles that are the newest policies of other runs."""
+
+import shutil
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentrl.configs import opd
+from agentrl.log import metrics
+from agentrl.run import build, runner, validate, workdir
+
+
+def config(folder, **changes):
+  c = opd.get_config('tiny,env=frozen_lake')
+  c.data = str(folder / 'data')
+  c.model.update(
+    dict(width=16, layers=1, heads=2, kv_heads=2, head_dim=8, mlp=32)
+  )
+  c.rollout.update(dict(batch=8, group_size=4, slots=8, max_turns=2))
+  c.env.update(dict(train=8, test=2))
+  c.micro_batch = c.sft.batch = 8
+  c.sft.steps, c.steps, c.eval.episodes = 2, 2, 4
+  c.checkpoint.every = 1
+  c.role.teacher.run = str(folder / 'teacher')
+  c.update_from_flattened_dict(changes)
+  return c
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+  """A run of two supervised steps, of another seed."""
+  folder = tmp_path_factory.mktemp('runs')
+  runner.run(teacher_of(folder, seed=7), str(folder / 'teacher'))
+  return folder
+
+
+def teacher_of(folder, seed):
+  return config(folder, **{'seed': seed, 'steps': 0, 'role.teacher.run': ''})
+
+
+class KilledError(Exception):
+  pass
+
+
+def state_of(c, where):
+  return workdir.load(c, build.experiment(c).shape, where)[1]
+
+
+def assert_equal(one, other, want=True):
+  pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+  assert all(np.array_equal(a, b) for a, b in pairs) == want
+
+
+def test_it_is_that_policy_and_stays_so(folder, tmp_path):
+  c = config(folder)
+  runner.run(c, str(tmp_path / 'run'))
+  state = state_of(c, str(tmp_path / 'run'))
+  teacher = workdir.policy(build.experiment(c).shape, c.role.teacher.run)
+  assert_equal(state.params['teacher'], teacher)
+  assert_equal(state.params['policy'], teacher, want=False)
+  assert 'teacher' not in state.opt
+
+
+@pytest.mark.slow
+def test_a_resumed_run_has_the_teacher_it_began_with(
+  folder, tmp_path, monkeypatch
+):
+  """Bit for bit, though the other run has gone on meanwhile."""
+  run = tmp_path / 'teacher'
+  shutil.copytree(folder / 'teacher', run)
+  c = config(folder, **{'role.teacher.run': str(run)})
+  whole, cut = str(tmp_path / 'whole'), str(tmp_path / 'cut')
+  runner.run(c, whole)
+  write = metrics.MetricsWriter.write
+
+  def write_and_die(self, step, scalars, *, phase):
+    write(self, step, scalars, phase=phase)
+    if step == 3:
+      raise KilledError
+
+  with monkeypatch.context() as patch:
+    patch.setattr(metrics.MetricsWriter, 'write', write_and_die)
+    with pytest.raises(KilledError):
+      runner.run(c, cut)
+  shutil.rmtree(run)
+  runner.run(teacher_of(folder, seed=8), str(run))
+  runner.run(c, cut)
+  assert_equal(state_of(c, whole).params, state_of(c, cut).params)
+
+
+@pytest.mark.parametrize(
+  ('changes', 'match'),
+  [
+    ({'role.teacher.kind': 'ema'}, r"set role\.teacher\.kind to 'frozen'"),
+    ({'role.teacher.heads': 1}, 'heads to 0, not'),
+    ({'lora.rank': 4}, r'set lora\.rank to 0'),
+  ],
+)
+def test_what_cannot_be_one_is_refused(folder, changes, match):
+  with pytest.raises(ValueError, match=match):
+    validate.config(config(folder, **changes))
+
+
+def test_another_model_or_no_run_is_refused_before_anything_is_made(
+  folder, tmp_path
+):
+  where = str(tmp_path / 'run')
+  with pytest.raises(
+    ValueError, match=r'role\.teacher\.run=.* model\.width is 16 there and 32'
+  ):
+    runner.run(config(folder, **{'model.width': 32}), where)
+  with pytest.raises(ValueError, match='is not the folder of a run'):
+    runner.run(config(tmp_path), where)
+
+
+def test_the_expected_gradient_is_that_of_the_reverse_kl():
+  """Σₐ π(a) A(a) ∇ log π(a) = -∇ KL(π ‖ π_T), A = -(log π - log π_T)."""
+  with jax.enable_x64():
+    z, t = (jax.random.normal(jax.random.key(i), (7,)) for i in (0, 1))
+    logp, teacher = jax.nn.log_softmax(z), jax.nn.log_softmax(t)
+    credit = -(logp - teacher)
+    jacobian = jax.jacobian(jax.nn.log_softmax)(z)
+    sampled = (jnp.exp(logp) * credit) @ jacobian
+
+    def kl(z):
+      p = jax.nn.log_softmax(z)
+      return jnp.sum(jnp.exp(p) * (p - teacher))
+
+    np.testing.assert_allclose(sampled, -jax.grad(kl)(z), atol=1e-14)
