@@ -37,6 +37,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     *('nft_sequence', 'raft_pp'),
   ),
   'teachers: distillation on what the student samples': ('opd',),
+  'what is attempted: horizons': ('scalinginter',),
 }
 
 

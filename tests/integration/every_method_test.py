@@ -101,6 +101,7 @@ ROLES = {
   'remax': {},
   'rloo': {},
   'sapo': {},
+  'scalinginter': REFERENCE,
   'seeupo': {},
   'slea_rl': {},
   'spa': CRITIC | {'progress': True},
