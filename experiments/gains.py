@@ -7,7 +7,9 @@
 
 Prints the means after the warm start and after RL, and the mean difference over
 the runs with Student's interval. A margin after a colon asks whether the two
-are equal to within it, by two one-sided tests.
+are equal to within it, by two one-sided tests: both p are small where they are,
+the first alone where the second evaluation is not that much lower. With
+--baseline the last evaluation is compared with that of other runs, by seed.
 """
 
 import math
@@ -19,6 +21,9 @@ from agentrl import cli
 _RUNS = flags.DEFINE_multi_string(
   'runs', [], 'Folder of a run or of a sweep; repeatable.'
 )
+_BASELINE = flags.DEFINE_multi_string(
+  'baseline', [], 'Folder of a run or of a sweep to compare with; repeatable.'
+)
 _METRIC = flags.DEFINE_multi_string(
   'metric', ['eval/success'], 'METRIC or METRIC:MARGIN; repeatable.'
 )
@@ -27,9 +32,14 @@ _METRIC = flags.DEFINE_multi_string(
 def main() -> None:
   from agentrl.study import gains
 
-  runs = [x for folder in _RUNS.value for x in gains.finished(folder)]
+  runs, baselines = (
+    [x for folder in folders for x in gains.finished(folder)]
+    for folders in (_RUNS.value, _BASELINE.value)
+  )
   wanted = [_wanted(text) for text in _METRIC.value]
-  print(gains.table([gains.gain(runs, *x) for x in wanted]), end='')
+  made = [gains.gain(runs, *x, baselines) for x in wanted]
+  names = ('baseline', 'runs') if baselines else ('before', 'after')
+  print(gains.table(made, names=names), end='')
 
 
 def _wanted(text: str) -> tuple[str, float]:

@@ -73,14 +73,29 @@ def compare(
   )
 
 
-def equivalence(a: Sequence[float], b: Sequence[float], margin: float) -> float:
-  """p of |mean of a − b| ≥ margin by two one-sided t tests (TOST).
+class Equivalence(NamedTuple):
+  """p of a mean difference that is no smaller than a margin, by side."""
 
-    p = max{P(T > (margin + d) / s), P(T > (margin − d) / s)},
+  less: float  # of a − b ≤ −margin: a is not so much lower
+  more: float  # of a − b ≥ margin: a is not so much higher
+
+  @property
+  def p(self) -> float:
+    """Of either: two one-sided tests (TOST)."""
+    return max(self)
+
+
+def equivalence(
+  a: Sequence[float], b: Sequence[float], margin: float
+) -> Equivalence:
+  """One-sided t tests of the mean of a − b against ± margin.
+
+    less = P(T > (margin + d) / s),  more = P(T > (margin − d) / s),
     d = mean(a − b),  s = sd(a − b) / √n
 
-  T is Student's with n − 1 degrees of freedom. Below α, the interval of level
-  1 − 2α lies within ± margin (Schuirmann 1987, doi 10.1007/BF01068419).
+  T is Student's with n − 1 degrees of freedom. Where both are below α, the
+  interval of level 1 − 2α lies within ± margin (Schuirmann 1987, doi
+  10.1007/BF01068419).
 
   Raises:
     ValueError: as `compare`; margin is not above 0.
@@ -88,10 +103,11 @@ def equivalence(a: Sequence[float], b: Sequence[float], margin: float) -> float:
   if not margin > 0:
     raise ValueError(f'margin={margin} is not above 0, so no mean is within it')
   x = compare(a, b)
+  gaps = np.array([margin + x.mean, margin - x.mean])
   if not x.sd:
-    return float(abs(x.mean) >= margin)
-  t = (margin + np.array([-1, 1]) * x.mean) / (x.sd / np.sqrt(x.n))
-  return float(stats.t.sf(t, x.n - 1).max())
+    return Equivalence(*(float(gap <= 0) for gap in gaps))
+  t = gaps / (x.sd / np.sqrt(x.n))
+  return Equivalence(*map(float, stats.t.sf(t, x.n - 1)))
 
 
 def improvement(a: Sequence[float], b: Sequence[float]) -> float:

@@ -1,5 +1,6 @@
-"""Gains of runs: what they measured after the warm start and after RL."""
+"""Gains of runs: measured after RL, against before it or against baselines."""
 
+import json
 import os
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -11,45 +12,67 @@ FIRST = 'eval/success'  # every evaluation has it
 
 
 class Gain(NamedTuple):
-  """A metric of the first and the last evaluation of the same runs."""
+  """A metric of the last evaluation of runs, and what it is compared with."""
 
   metric: str
-  before: tuple[float, ...]
-  after: tuple[float, ...]  # of the same runs, in their order
+  before: tuple[float, ...]  # at first, or at the end of baselines
+  after: tuple[float, ...]  # run i belongs to place i of `before`
   difference: paired.Paired  # after − before
   margin: float = 0.0  # 0: none
-  equivalence: float = 1.0  # p of a mean difference of the margin or more
+  equivalence: paired.Equivalence | None = None  # within the margin
 
 
-def gain(runs: Sequence[str], metric: str, margin: float = 0.0) -> Gain:
+def gain(
+  runs: Sequence[str],
+  metric: str,
+  margin: float = 0.0,
+  baselines: Sequence[str] = (),
+) -> Gain:
   """Reads the runs' metrics.
 
   Args:
     runs: their folders, one for each seed; two at least
     metric: of evaluations, eval/...
     margin: within which the two are held for equal, above 0; 0: not asked
+    baselines: folders of runs of the same seeds, whose last evaluation is
+      compared; none: the first evaluation of the runs themselves
 
   Raises:
-    ValueError: a run has not been evaluated twice, or not in this metric.
+    ValueError: a run has not been evaluated twice, or not in this metric; the
+      seeds of the two differ.
   """
-  pairs = [_ends(run, metric) for run in runs]
-  before, after = zip(*pairs, strict=True) if pairs else ((), ())
-  p = paired.equivalence(after, before, margin) if margin else 1.0
+  ends = [_ends(run, metric) for run in runs]
+  after = tuple(last for _, last in ends)
+  before = tuple(first for first, _ in ends)
+  if baselines:
+    last = {_seed(run): _ends(run, metric)[1] for run in baselines}
+    seeds = [_seed(run) for run in runs]
+    if sorted(seeds) != sorted(last) or len(last) != len(baselines):
+      raise ValueError(
+        f'runs of the seeds {sorted(seeds)} and baselines of'
+        f' {sorted(map(_seed, baselines))} are no pairs; give each seed once to'
+        ' both'
+      )
+    before = tuple(last[seed] for seed in seeds)
+  equal = paired.equivalence(after, before, margin) if margin else None
   difference = paired.compare(after, before)
-  return Gain(metric, before, after, difference, margin, p)
+  return Gain(metric, before, after, difference, margin, equal)
 
 
-def table(gains: Sequence[Gain], level: float = 0.95) -> str:
+def table(
+  gains: Sequence[Gain],
+  level: float = 0.95,
+  names: tuple[str, str] = ('before', 'after'),
+) -> str:
   """Markdown: means of the two with intervals over runs, their difference."""
-  rows = [
-    f'| metric | before | after | difference, {level:.0%} interval | runs |',
-    '|---|---|---|---|---|',
-  ]
+  heads = 'metric', *names, f'difference, {level:.0%} interval', 'runs'
+  rows = [f'| {" | ".join(heads)} |', '|---|---|---|---|---|']
   for x in gains:
     d = paired.compare(x.after, x.before, level)
     verdict = ''
-    if x.margin:
-      verdict = f', within ±{x.margin:g}: p = {x.equivalence:.2g}'
+    if x.equivalence:
+      less, more = x.equivalence
+      verdict = f'; {x.margin:g} lower: p = {less:.2g}, higher: p = {more:.2g}'
     cells = (
       f'`{x.metric}`',
       _mean(x.before, level),
@@ -92,6 +115,11 @@ def _ends(run: str, metric: str) -> tuple[float, float]:
       f'run {run} has no {metric!r} at step {missing[0]}; it has {have}'
     )
   return float(rows[0][metric]), float(rows[-1][metric])
+
+
+def _seed(run: str) -> int:
+  with open(os.path.join(run, 'config.json'), encoding='utf-8') as file:
+    return json.load(file)['seed']
 
 
 def _mean(values: Sequence[float], level: float) -> str:

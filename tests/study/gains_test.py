@@ -20,6 +20,8 @@ def write(folder, *evaluations):
     rows.append(row | {'eval/total/price': 1 - x})
   text = ''.join(json.dumps(row) + '\n' for row in rows)
   (folder / 'metrics.jsonl').write_text(text)
+  seed = int(folder.name.partition('=')[2] or 0)
+  (folder / 'config.json').write_text(json.dumps({'seed': seed}))
 
 
 @pytest.fixture
@@ -43,7 +45,22 @@ def test_first_and_last_evaluation_of_each_run(sweep):
     stats.ttest_1samp(d, -0.3, alternative='greater').pvalue,
     stats.ttest_1samp(d, 0.3, alternative='less').pvalue,
   )
-  np.testing.assert_allclose(x.equivalence, max(sides), rtol=1e-9)
+  np.testing.assert_allclose(x.equivalence, sides, rtol=1e-9)
+  assert x.equivalence.p == max(x.equivalence)
+
+
+def test_runs_are_paired_with_baselines_by_seed(sweep, tmp_path):
+  others = tmp_path / 'others'
+  for seed, y in ((2, 0.6), (0, 0.4), (1, 0.5)):
+    write(others / f'arm{seed}-seed={seed}', 0.1, y)
+  runs, baselines = gains.finished(sweep), gains.finished(str(others))
+  x = gains.gain(runs, 'eval/success', baselines=baselines)
+  assert (x.before, x.after) == ((0.4, 0.5, 0.6), AFTER)
+  text = gains.table([x], names=('baseline', 'runs'))
+  assert text.startswith('| metric | baseline | runs |')
+  for wrong in (baselines[:2], [*baselines, baselines[0]]):
+    with pytest.raises(ValueError, match='are no pairs'):
+      gains.gain(runs, 'eval/success', baselines=wrong)
 
 
 def test_the_table_says_it(sweep):
@@ -53,7 +70,7 @@ def test_the_table_says_it(sweep):
   assert '| `eval/total/price` | 0.450 [' in text
   assert '-0.173 [' in text
   assert '+0.173 [' in text
-  assert 'within ±0.3: p = ' in text
+  assert '; 0.3 lower: p = 0.00' in text
 
 
 def test_a_folder_may_be_one_run(sweep):
@@ -77,14 +94,14 @@ def test_equivalence_is_the_interval_of_twice_the_level(shift):
   rng = np.random.default_rng(0)
   b = rng.normal(size=6)
   a = b + shift + rng.normal(size=6) * 0.01
-  p = paired.equivalence(a, b, 0.03)
+  p = paired.equivalence(a, b, 0.03).p
   alpha = 0.05
   x = paired.compare(a, b, 1 - 2 * alpha)
   assert (p < alpha) == (x.low > -0.03 and x.high < 0.03)
 
 
 def test_equal_differences_have_no_spread():
-  assert paired.equivalence([1.0, 2.0], [0.75, 1.75], 0.5) == 0.0
-  assert paired.equivalence([1.0, 2.0], [0.5, 1.5], 0.5) == 1.0
+  assert paired.equivalence([1.0, 2.0], [0.75, 1.75], 0.5) == (0, 0)
+  assert paired.equivalence([1.0, 2.0], [0.5, 1.5], 0.5) == (0, 1)
   with pytest.raises(ValueError, match='margin=0'):
     paired.equivalence([1.0, 2.0], [0.5, 1.5], 0)
