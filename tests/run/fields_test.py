@@ -215,7 +215,7 @@ HYPER_PARAMETERS = {
   'from 1 or inf': 'clip_cov.most',
   'no tuple of three': 'start',
   'no tuple of this length': """
-    lexicographic.terms scales thresholds weights prices""",
+    lexicographic.terms shares scales thresholds weights prices""",
 }
 LEGITIMATE |= {
   'empty here': '()',
