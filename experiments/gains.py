@@ -33,7 +33,7 @@ def main() -> None:
   from agentrl.study import gains
 
   runs, baselines = (
-    [x for folder in folders for x in gains.finished(folder)]
+    [x for folder in folders for x in gains.runs_in(folder)]
     for folders in (_RUNS.value, _BASELINE.value)
   )
   wanted = [_wanted(text) for text in _METRIC.value]

@@ -60,23 +60,20 @@ def gain(
 
 
 def table(
-  gains: Sequence[Gain],
-  level: float = 0.95,
-  names: tuple[str, str] = ('before', 'after'),
+  gains: Sequence[Gain], names: tuple[str, str] = ('before', 'after')
 ) -> str:
-  """Markdown: means of the two with intervals over runs, their difference."""
-  heads = 'metric', *names, f'difference, {level:.0%} interval', 'runs'
+  """Markdown: means of the two with 95% intervals, and their difference."""
+  heads = 'metric', *names, 'difference, 95% interval', 'runs'
   rows = [f'| {" | ".join(heads)} |', '|---|---|---|---|---|']
   for x in gains:
-    d = paired.compare(x.after, x.before, level)
-    verdict = ''
+    d, verdict = x.difference, ''
     if x.equivalence:
       less, more = x.equivalence
       verdict = f'; {x.margin:g} lower: p = {less:.2g}, higher: p = {more:.2g}'
     cells = (
       f'`{x.metric}`',
-      _mean(x.before, level),
-      _mean(x.after, level),
+      _mean(x.before),
+      _mean(x.after),
       f'{d.mean:+.3f} [{d.low:+.3f}, {d.high:+.3f}]{verdict}',
       str(d.n),
     )
@@ -84,7 +81,7 @@ def table(
   return '\n'.join(rows) + '\n'
 
 
-def finished(folder: str) -> list[str]:
+def runs_in(folder: str) -> list[str]:
   """Folders of runs below one, as a sweep makes them; or the run itself.
 
   Raises:
@@ -122,6 +119,6 @@ def _seed(run: str) -> int:
     return json.load(file)['seed']
 
 
-def _mean(values: Sequence[float], level: float) -> str:
-  low, high = intervals.mean_interval(values, level)
+def _mean(values: Sequence[float]) -> str:
+  low, high = intervals.mean_interval(values)
   return f'{sum(values) / len(values):.3f} [{low:.3f}, {high:.3f}]'

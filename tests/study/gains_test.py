@@ -33,7 +33,7 @@ def sweep(tmp_path):
 
 
 def test_first_and_last_evaluation_of_each_run(sweep):
-  x = gains.gain(gains.finished(sweep), 'eval/success', 0.3)
+  x = gains.gain(gains.runs_in(sweep), 'eval/success', 0.3)
   assert (x.before, x.after) == (BEFORE, AFTER)
   test = stats.ttest_rel(AFTER, BEFORE)
   np.testing.assert_allclose(x.difference.p, test.pvalue, rtol=1e-9)
@@ -53,7 +53,7 @@ def test_runs_are_paired_with_baselines_by_seed(sweep, tmp_path):
   others = tmp_path / 'others'
   for seed, y in ((2, 0.6), (0, 0.4), (1, 0.5)):
     write(others / f'arm{seed}-seed={seed}', 0.1, y)
-  runs, baselines = gains.finished(sweep), gains.finished(str(others))
+  runs, baselines = gains.runs_in(sweep), gains.runs_in(str(others))
   x = gains.gain(runs, 'eval/success', baselines=baselines)
   assert (x.before, x.after) == ((0.4, 0.5, 0.6), AFTER)
   text = gains.table([x], names=('baseline', 'runs'))
@@ -64,7 +64,7 @@ def test_runs_are_paired_with_baselines_by_seed(sweep, tmp_path):
 
 
 def test_the_table_says_it(sweep):
-  runs = gains.finished(sweep)
+  runs = gains.runs_in(sweep)
   price = gains.gain(runs, 'eval/total/price')
   text = gains.table([price, gains.gain(runs, 'eval/success', 0.3)])
   assert '| `eval/total/price` | 0.450 [' in text
@@ -74,7 +74,7 @@ def test_the_table_says_it(sweep):
 
 
 def test_a_folder_may_be_one_run(sweep):
-  assert gains.finished(f'{sweep}/seed=1') == [f'{sweep}/seed=1']
+  assert gains.runs_in(f'{sweep}/seed=1') == [f'{sweep}/seed=1']
 
 
 def test_what_cannot_be_compared_is_refused(tmp_path, sweep):
@@ -82,9 +82,9 @@ def test_what_cannot_be_compared_is_refused(tmp_path, sweep):
   with pytest.raises(ValueError, match='evaluated 1 time'):
     gains.gain([str(tmp_path / 'short' / 'run')], 'eval/success')
   with pytest.raises(ValueError, match='it has eval/success'):
-    gains.gain(gains.finished(sweep), 'eval/total/f1')
+    gains.gain(gains.runs_in(sweep), 'eval/total/f1')
   with pytest.raises(ValueError, match='holds no run'):
-    gains.finished(str(tmp_path / 'nothing'))
+    gains.runs_in(str(tmp_path / 'nothing'))
   with pytest.raises(ValueError, match='2 are needed'):
     gains.gain([f'{sweep}/seed=0'], 'eval/success')
 

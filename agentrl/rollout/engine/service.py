@@ -5,10 +5,8 @@
       text = model([Message('user', 'Is it red?')], seed=3)  # in any thread
 
 One thread drives the engine. Requests that arrive during a round join the next
-one, so that they are answered as a batch. Answers are delivered once the next
-round is on the device, so that it works while those who get them ask on. A
-longer version of an earlier conversation reuses its cached prefix
-(rollout/engine/scheduler.py).
+one, so that they are answered as a batch. A longer version of an earlier
+conversation reuses its cached prefix (rollout/engine/scheduler.py).
 """
 
 import contextlib
@@ -33,7 +31,7 @@ from agentrl.text.chat_template import AGENT, Conversation, Message
 
 
 class _Pending(NamedTuple):
-  ids: Sequence[int]  # of the conversation
+  messages: Sequence[Message]
   how: SamplingParams
   answer: Future
 
@@ -59,7 +57,6 @@ class EngineService:
     self._waiting: dict[int, Future] = {}  # by line of the engine
     self._lines = 0
     self._orders: queue.SimpleQueue[Callable[[], Any]] = queue.SimpleQueue()
-    self._encoding = threading.Lock()  # a tokenizer may have one user only
     self._lock = threading.Lock()  # of _open: no order comes after the last
     self._open, self._over = True, False
     self._thread = threading.Thread(target=self._live, daemon=True)
@@ -96,10 +93,9 @@ class EngineService:
       ValueError: messages that cannot be put into words.
     """
     key = np.array([0, seed], np.uint32)  # jax.random.key, without the device
-    how = SamplingParams(key, budget, temperature)
-    with self._encoding:
-      ids = conversation(self._talk, messages).ids
-    request = _Pending(ids, how, Future())
+    request = _Pending(
+      messages, SamplingParams(key, budget, temperature), Future()
+    )
     if not self._order(lambda: self._ask(request)):
       raise ServiceFault('the model is closed')
     return request.answer.result()
@@ -138,14 +134,13 @@ class EngineService:
 
   def _live(self) -> None:
     with jax.set_mesh(self._mesh) if self._mesh else contextlib.nullcontext():
-      answered: list[tuple[Future, str]] = []
       while not self._over:
-        if not (self._engine.busy or answered):
+        if not self._engine.busy:
           self._orders.get()()
         while not self._orders.empty():
           self._orders.get()()
-        answered = self._round(answered)
-      _deliver(answered)
+        if self._engine.busy:
+          self._round()
 
   def _end(self) -> None:
     self._fail('the model was closed')
@@ -153,39 +148,34 @@ class EngineService:
 
   def _ask(self, request: _Pending) -> None:
     line, self._lines = self._lines, self._lines + 1
-    size = len(request.ids)
-    if self._sizes.capacity - size < request.how.budget:
-      error = ServiceFault(
-        f'a conversation of {size} tokens and an answer of'
-        f' {request.how.budget} are more than the {self._sizes.capacity} that'
-        ' there is room for'
-      )
-      request.answer.set_exception(error)
-      return
-    self._engine.submit(line, request.ids, request.how)
-    self._waiting[line] = request.answer
-
-  def _round(
-    self, answered: list[tuple[Future, str]]
-  ) -> list[tuple[Future, str]]:
-    """Delivers the answers of the last round during this one; -> its own."""
     try:
-      if self._engine.busy:
-        self._engine.dispatch()
-      _deliver(answered)
-      completions = self._engine.collect()
+      ids = conversation(self._talk, request.messages).ids
+      room = self._sizes.capacity - len(ids)
+      if room < request.how.budget:
+        raise ServiceFault(
+          f'a conversation of {len(ids)} tokens and an answer of'
+          f' {request.how.budget} are more than the {self._sizes.capacity} that'
+          ' there is room for'
+        )
+      self._engine.submit(line, ids, request.how)
+    except Exception as error:
+      request.answer.set_exception(error)
+    else:
+      self._waiting[line] = request.answer
+
+  def _round(self) -> None:
+    try:
+      self._engine.dispatch()
+      spoken = self._engine.collect()
     except Exception as error:  # of the device, or missing parameters
       logging.exception('A model service failed and begins anew.')
-      _deliver(answered)
       self._fail(f'the engine failed: {type(error).__name__}: {error}')
       self._engine = self._make()  # its cache was given away
-      return []
-    out = []
-    for completion in completions:
+      return
+    for completion in spoken:
       text = chat_format.content(self._talk.words, completion.ids)
       self._engine.cancel(completion.line)
-      out.append((self._waiting.pop(completion.line), text))
-    return out
+      self._waiting.pop(completion.line).set_result(text)
 
   def _fail(self, why: str) -> None:
     """Fails all pending requests."""
@@ -193,13 +183,6 @@ class EngineService:
       self._engine.cancel(line)
       answer.set_exception(ServiceFault(why))
     self._waiting.clear()
-
-
-def _deliver(answered: list[tuple[Future, str]]) -> None:
-  """Gives each its answer, once."""
-  while answered:
-    answer, text = answered.pop()
-    answer.set_result(text)
 
 
 def conversation(talk: ChatFormat, messages: Sequence[Message]) -> Conversation:
