@@ -36,7 +36,7 @@ class Sizes:
   capacity: tokens of a line, its message included
   burst: tokens decoded between two syncs with the host
   chunk: tokens that a slot prefills at a time
-  lanes: slots prefilled together; where more have to, all slots take part
+  lanes: slots prefilled together, at the least
   """
 
   slots: int
@@ -54,6 +54,14 @@ class Sizes:
   def chunks(self) -> tuple[int, ...]:
     """Chunk widths that prefill is compiled for."""
     return tuple(sorted({max(1, self.chunk // 8), self.chunk}))
+
+  @property
+  def lane_counts(self) -> tuple[int, ...]:
+    """Numbers of slots that prefill is compiled for."""
+    counts = []
+    while self.lanes << 2 * len(counts) < self.slots:
+      counts.append(self.lanes << 2 * len(counts))
+    return *counts, self.slots
 
 
 class SamplingParams(NamedTuple):
@@ -166,7 +174,7 @@ class Engine:
       raise ValueError('the engine has no parameters yet; update_weights')
     with _ORDER:
       self._seat()
-      # Decoding waits as long as most lines are still being prefilled.
+      # Decoding waits for most lines: it costs the same for any number.
       while self._read_once() and self._behind():
         self._seat()
       self._write()
@@ -197,20 +205,29 @@ class Engine:
       self.counts['evicted'] += taken.evicted
 
   def _behind(self) -> bool:
-    """True if more lines are to be prefilled than to decode."""
+    """True if more than an eighth of the lines are still to be prefilled."""
     scheduler = self._scheduler
     pending = [scheduler.pending(x) > 0 for x in scheduler.sitting().values()]
-    return sum(pending) * 2 > len(pending)
+    return sum(pending) * 8 > len(pending)
 
   def _read_once(self) -> bool:
-    """Prefills one chunk of some slots; False if none has anything left."""
-    sizes, scheduler = self._sizes, self._scheduler
+    """Prefills one chunk of every slot; False if none has anything left."""
+    scheduler = self._scheduler
     readers = [x for x in scheduler.sitting().values() if scheduler.pending(x)]
-    if not readers:
-      return False
+    read = bool(readers)
+    # Those with much left come together: others do with a narrow chunk.
+    readers.sort(key=scheduler.pending, reverse=True)
+    while readers:
+      lanes = _lanes(len(readers), self._sizes.lane_counts)
+      self._read(readers[:lanes], lanes)
+      del readers[:lanes]
+    return read
+
+  def _read(self, readers: Sequence[Request], lanes: int) -> None:
+    """Prefills one chunk of some slots, `lanes` at most."""
+    sizes, scheduler = self._sizes, self._scheduler
     n = sizes.slots
-    wide = len(readers) > sizes.lanes or sizes.lanes >= n
-    lanes = n if wide else sizes.lanes
+    wide = lanes == n
     longest = max(map(scheduler.pending, readers))
     width = next((c for c in sizes.chunks if c >= longest), sizes.chunks[-1])
     slot = np.arange(n) if wide else np.full(lanes, n)
@@ -227,7 +244,6 @@ class Engine:
       self.counts['prefilled'] += len(new)
     slot = slot.astype(np.int32)
     self._cache = self._run.read(self._params, self._cache, slot, tokens, start)
-    return True
 
   def _write(self) -> None:
     """Decodes a burst of tokens for all lines that are prefilled."""
@@ -283,6 +299,16 @@ class Engine:
       del x[size:]
     self._scheduler.end(line, size)
     return message
+
+
+def _lanes(readers: int, counts: Sequence[int]) -> int:
+  """Slots of the next prefill: all readers, if they fill more than half of it.
+
+  Else as many of them as fill one.
+  """
+  room = next(c for c in counts if c >= readers)
+  full = [c for c in counts if c <= readers]
+  return room if 2 * readers > room or not full else full[-1]
 
 
 def texts(stops: Iterable[str], decode: Callable[[Sequence[int]], str]):
