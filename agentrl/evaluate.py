@@ -9,7 +9,7 @@ import numpy as np
 
 from agentrl.rollout.record import Record
 from agentrl.stats import intervals
-from agentrl.task.fixed import attempts as make_attempts
+from agentrl.task.base import make_attempts
 from agentrl.types import Attempts, Status
 
 

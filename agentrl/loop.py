@@ -28,7 +28,7 @@ Hook = Callable[[int, TrainState, Metrics, Any], None]
 class Sampler(Protocol):
   """Makes the batch of every step."""
 
-  def task(self, step: int) -> Any:
+  def task(self, state: TrainState, step: int) -> Any:
     """Returns what to attempt, host arrays."""
 
   def collect(self, state: TrainState, attempts: Any, step: int) -> Batch:
@@ -71,7 +71,7 @@ def iterate(
   """
   update = jit_update(alg, update)
   for step in range(int(state.step.min()), steps):
-    attempts = sampler.task(step)  # what to attempt
+    attempts = sampler.task(state, step)  # what to attempt
     batch = sampler.collect(state, attempts, step)  # rollout <-> reward
     observed = sampler.observe(batch)
     state, metrics, aux = update(state, batch)  # curate .. loss, memory

@@ -104,6 +104,9 @@ class Batch(struct.PyTreeNode):
   # [] i32 each, see SAMPLED: what making the batch took, with what was thrown
   # away on the way; batches without sampling lack it.
   sampled: dict[str, Array] = struct.field(default_factory=dict)
+  # [A] each, of every attempt made, with those that were thrown away: task i32,
+  # outcome f32, counts bool. Empty where nothing was sampled.
+  attempted: dict[str, Array] = struct.field(default_factory=dict)
   # The same actions in another context, by the reading's name.
   readings: dict[str, Rows] = struct.field(default_factory=dict)
   pairs: Pairs | None = None  # preferences, for losses over pairs
@@ -264,6 +267,21 @@ class Prefix(struct.PyTreeNode):
   count: int = struct.field(pytree_node=False)  # A
 
 
+class AttemptPlan(NamedTuple):
+  """What the attempts of every step have in common."""
+
+  tasks: int  # size of the task set, n
+  group: int  # attempts at a task
+  batch: int  # attempts, a multiple of group
+  limit: int  # turns
+  seed: int
+  temperature: float
+
+  @property
+  def groups(self) -> int:
+    return self.batch // self.group
+
+
 class Attempts(struct.PyTreeNode):
   """Trajectories to be sampled; members of a group share task and arm."""
 
@@ -282,7 +300,7 @@ class TrainState(struct.PyTreeNode):
   params: dict[str, PyTree]  # by role
   opt: dict[str, PyTree]  # by trained role
   signal: dict[str, PyTree]  # states of signals that are not parameters
-  memory: PyTree  # by memory component
+  memory: PyTree  # by memory component; () without any
   carry: PyTree  # unfinished episodes
   key: Array  # of the run; never changes, always folded
 

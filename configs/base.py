@@ -8,6 +8,7 @@ hyper-parameter of these pieces into `c.hp`, so that each can be overridden:
 Arguments after the colon, separated by commas: `tiny` shrinks everything to
 a smoke test of under two minutes; `env=frozen_lake` changes the environment;
 `judge` has a service say what the last message of a host environment is worth;
+`tasks=difficulty_band` chooses tasks by what came of earlier attempts;
 `judged=number` has a judge of c.judge score the turns of a method that needs
 step scores, where the environment's `progress` would else be read;
 `checkpoint=DIR` begins from a pretrained model, with defaults that suit one
@@ -308,6 +309,7 @@ ARGS = {
   'tiny': ('', 'yes'),
   'judge': ('', 'yes'),
   'judged': ('', *registry.names('judge')),
+  'tasks': ('', *registry.names('task')),
   'checkpoint': ('',),
   'lora': ('0',),
   'env': (*envs.JITTED, *base.FAMILIES),
@@ -334,7 +336,9 @@ def parse(
     }
     if name not in ARGS or not (free.get(name) or value in ARGS[name]):
       choices = ['tiny', 'judge', *(f'env={name}' for name in ARGS['env'])]
-      choices += [f'judged={name}' for name in ARGS['judged'][1:]]
+      choices += [
+        f'{key}={name}' for key in ('judged', 'tasks') for name in ARGS[key][1:]
+      ]
       raise ValueError(
         f'config argument {part!r} is unknown{suggest(part, choices)}; choose'
         f" from {', '.join(map(repr, choices))}, 'checkpoint=DIR' (a directory"
@@ -370,6 +374,10 @@ def get_config(
   if args['judged']:
     c.judge = (args['judged'],)
     hp(c, 'judge', args['judged'], term=JUDGED)
+  if args['tasks']:
+    c.task = args['tasks']
+    needs = registry.get('task', c.task).needs
+    c.memory = tuple(x.partition(':')[2] for x in needs if 'memory:' in x)
   names = [*envs.needs(c), *envs.judge_services(c)]
   for name in dict.fromkeys(names + ['judge'] * bool(args['judge'])):
     service(c, name)

@@ -26,7 +26,7 @@ from agentrl.configs import base
 
 def get_config(arg=''):
   c = base.get_config(arg, method='spear')
-  c.memory = ('replay',)
+  c.memory = (*c.memory, 'replay')
   c.advantage = ('episode', 'replay')
   c.stream.episode = ('episode_return', 'center')
   c.stream.replay = ('add_signal',)

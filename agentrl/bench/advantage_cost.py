@@ -100,7 +100,7 @@ def judged(learner: update_lib.Algorithm, batch: Batch):
   def judge(key, batch):
     state = update_lib.init(learner, key)
     if learner.spec.memory:
-      state = update_lib.init_memory(learner, state, batch)
+      state = update_lib.init_memory(learner, state, batch, 1)
     else:
       batch = batch.replace(readings={'nulled': batch.rows})
     return update_lib.update(still, state, batch)[2][:2]

@@ -22,7 +22,7 @@ from agentrl.rollout import actor
 from agentrl.rollout import jit as jit_rollout
 from agentrl.rollout.engine import engine as engine_lib
 from agentrl.run import build, collect, placement
-from agentrl.task.fixed import attempts as make_attempts
+from agentrl.task.base import make_attempts
 
 
 class SamplingBenchSize(NamedTuple):

@@ -19,7 +19,7 @@ from agentrl.nn import transformer
 from agentrl.rollout import host
 from agentrl.rollout.engine.engine import Engine, Sizes
 from agentrl.rollout.workers.pool import env_workers
-from agentrl.task.fixed import attempts as make_attempts
+from agentrl.task.base import make_attempts
 from agentrl.text import chat_format, tokenizer
 
 _TWO_PERCENT = 2.0537  # the standard normal exceeds it with probability 0.02

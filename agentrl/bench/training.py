@@ -17,7 +17,7 @@ from agentrl.rollout import actor
 from agentrl.rollout import record as record_lib
 from agentrl.run import algorithm
 from agentrl.run import collect as collect_lib
-from agentrl.task.fixed import attempts as make_attempts
+from agentrl.task.base import make_attempts
 from agentrl.types import Batch, Rows
 
 

@@ -54,7 +54,8 @@ def update(
   metrics |= m
   state, m = update_critics(alg, state, batch, signals, credit)
   metrics |= m
-  state = write_memory(alg, state, batch, credit)
+  state, m = write_memory(alg, state, batch, credit)
+  metrics |= m
   key = step_key(state.key, Stream.LOG, state.step)
   aux = alg.sample(Aux(batch, signals, credit), key)
   return state.replace(step=state.step + 1), metrics, aux
@@ -76,12 +77,15 @@ def read_memory(
 
 def write_memory(
   alg: Algorithm, state: TrainState, batch: Batch, credit: Credit
-) -> TrainState:
+) -> tuple[TrainState, Metrics]:
   memory = {
     name: m.write(state.memory[name], batch, credit, state.step)
     for name, m in alg.memory.items()
   }
-  return state.replace(memory=memory or state.memory)
+  metrics: Metrics = {}
+  for name, m in alg.memory.items():
+    metrics |= m.measure(memory[name])
+  return state.replace(memory=memory or state.memory), metrics
 
 
 def old_outputs_needed(alg: Algorithm) -> list[str]:
@@ -235,9 +239,11 @@ def init(alg: Algorithm, key: jax.Array) -> TrainState:
   return init_roles_from_policy(alg, state)
 
 
-def init_memory(alg: Algorithm, state: TrainState, batch: Batch) -> TrainState:
-  """Empties the memories; they get the shapes of such a batch."""
-  memory = {name: m.init(batch) for name, m in alg.memory.items()}
+def init_memory(
+  alg: Algorithm, state: TrainState, batch: Batch, tasks: int
+) -> TrainState:
+  """Empties the memories, for such batches and so many tasks."""
+  memory = {name: m.init(batch, tasks) for name, m in alg.memory.items()}
   return state.replace(memory=memory or ())
 
 

@@ -236,6 +236,7 @@ def _facts(rows: Sequence[Row], header: Row) -> Iterator[str]:
       yield _entry(name, str(header[name]))
   yield from _held_out_lines(judge(rows))
   yield from _training_lines(rows)
+  yield from _task_lines(rows)
   yield from _judge_lines(rows)
   yield from _skipped_lines(rows)
   if total := sum(_number(row, 'rollout/tokens') or 0 for row in rows):
@@ -284,6 +285,28 @@ def _training_lines(rows: Sequence[Row]) -> Iterator[str]:
       f'{y[:n].mean():.1%} solved at first, {y[-n:].mean():.1%} at last'
       + (f' (means of {n} steps)' if n > 1 else ''),
     )
+
+
+def _task_lines(rows: Sequence[Row]) -> Iterator[str]:
+  """How often tasks were attempted, where a memory counted it."""
+  counted = [row for row in rows if 'tasks/attempted' in row]
+  if not counted:
+    return
+  total, attempted, mean, most, never, always = (
+    _number(counted[-1], f'tasks/{name}') or 0.0
+    for name in (
+      *('total', 'attempted', 'attempts', 'attempts_max'),
+      *('never_solved', 'always_solved'),
+    )
+  )
+  yield _entry(
+    'tasks',
+    f'{count(attempted)} of {count(total)} attempted, {mean:.1f} times each'
+    f' (most: {count(most)})',
+  )
+  yield _entry(
+    '', f'{never:.0%} of them never solved, {always:.0%} never failed'
+  )
 
 
 def _judge_lines(rows: Sequence[Row]) -> Iterator[str]:

@@ -3,18 +3,25 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from agentrl.types import Array, Batch, Credit, Signals
+from agentrl.types import Array, Batch, Credit, Metrics, Signals
 
 
 class Memory(NamedTuple):
-  """Arrays that outlive an iteration, and what they add to a batch.
+  """Arrays that outlive an iteration; for batches, or for what is attempted.
 
-  init: Batch -> state; only the batch's shapes are looked at
-  read: (state, batch, step, key) -> Batch, Signals; the batch may have grown
+  init: (batch, tasks) -> state; of the batch only the shapes are looked at,
+    and tasks is the size of the task set
   write: (state, batch, credit, step) -> state; after the update, with the
     batch that was trained on
+  read: (state, batch, step, key) -> Batch, Signals; the batch may have grown
+  measure: state -> Metrics, after it was written
+
+  Pieces of the slot 'task' that need the memory see its state on the host.
   """
 
-  init: Callable[[Batch], Any]
-  read: Callable[[Any, Batch, Array, Array], tuple[Batch, Signals]]
+  init: Callable[[Batch, int], Any]
   write: Callable[[Any, Batch, Credit, Array], Any]
+  read: Callable[[Any, Batch, Array, Array], tuple[Batch, Signals]] = (
+    lambda state, batch, step, key: (batch, {})
+  )
+  measure: Callable[[Any], Metrics] = lambda state: {}

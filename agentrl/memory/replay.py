@@ -86,7 +86,9 @@ def replay(
     return grown, {'replay.advantage': jnp.where(again, better, 0)}
 
   return Memory(
-    init=lambda batch: empty(batch, capacity, history), read=read, write=write
+    init=lambda batch, tasks: empty(batch, capacity, history),
+    write=write,
+    read=read,
   )
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from flax import struct
 
-from agentrl import segment
+from agentrl import counting, segment
 from agentrl.rollout.actor import ForcedPrefix
 from agentrl.types import (
   SAMPLED,
@@ -202,7 +202,7 @@ def batch(r: Record, layout: Layout, attempts: Attempts, version) -> Batch:
   node = jnp.arange(b * k, dtype=jnp.int32).reshape(b, k)
   zero = jnp.zeros(b, jnp.int32)
   ids = {'task': attempts.task, 'group': attempts.group, 'arm': attempts.arm}
-  return Batch(
+  made = Batch(
     rows=rows(r, layout, version),
     turns=Turns(
       reward=jnp.zeros((b, k)),
@@ -218,6 +218,12 @@ def batch(r: Record, layout: Layout, attempts: Attempts, version) -> Batch:
     status=r.status,
     sampled=sampled(r, attempts),
   )
+  attempted = {
+    'task': attempts.task,
+    'outcome': r.outcome,
+    'counts': counting.trajectories(made),
+  }
+  return made.replace(attempted=attempted)
 
 
 def sampled(r: Record, attempts: Attempts) -> dict[str, Array]:

@@ -15,9 +15,9 @@ from agentrl.rollout import jit as jit_rollout
 from agentrl.rollout import record as record_lib
 from agentrl.run import jit_env, placement
 from agentrl.run.build import Experiment
-from agentrl.task.fixed import attempts as make_attempts
+from agentrl.task.base import make_attempts
 from agentrl.text import jit_template
-from agentrl.types import Attempts, Batch, Rows
+from agentrl.types import AttemptPlan, Attempts, Batch, Rows
 
 
 def play(s: Experiment, params, attempts: Attempts, key) -> record_lib.Record:
@@ -101,6 +101,19 @@ def collect(s: Experiment, params, attempts: Attempts, key, version) -> Batch:
   return batch
 
 
+def plan(s: Experiment) -> AttemptPlan:
+  """What the attempts of every RL step have in common."""
+  c, spec = s.config, s.algorithm.spec
+  return AttemptPlan(
+    tasks=len(s.train),
+    group=num_attempts_of_group(spec, c.rollout.group_size),
+    batch=num_attempts(spec, c.rollout.batch),
+    limit=c.rollout.max_turns,
+    seed=c.seed,
+    temperature=c.rollout.temperature,
+  )
+
+
 def collector(w: registry.MethodSpec):
   """Binds the collect component of the method."""
   values = w.values('collect', w.collect)
@@ -147,7 +160,7 @@ def demonstrate(
   record = jit_rollout.rollout(s.world, s.plan, speaker, attempts, key)
   batch = record_lib.batch(record, layout(s, record), attempts, 0)
   ids = {**batch.ids, 'source': batch.ids['source'] + 2}
-  return batch.replace(ids=ids, sampled={})
+  return batch.replace(ids=ids, sampled={}, attempted={})
 
 
 def messages(s: Experiment, taskset: jit_tasks.JitTaskSet):
@@ -183,7 +196,7 @@ def init_memory(s: Experiment, state):
   sample = unplayed if s.on_host else functools.partial(collect, s)
   args = policy, attempts, state.key, state.step
   batch = jax.eval_shape(placement.sharded(sample), *args)
-  return update.init_memory(s.algorithm, state, batch)
+  return update.init_memory(s.algorithm, state, batch, len(s.train))
 
 
 def demo_attempts(s: Experiment, index: np.ndarray) -> Attempts:

@@ -126,7 +126,7 @@ class HostSampler:
       record, collect_lib.attempts_at(index, np.ones(len(index))), 0
     )
     ids = {**batch.ids, 'source': batch.ids['source'] + 2}
-    return batch.replace(ids=ids, sampled={})
+    return batch.replace(ids=ids, sampled={}, attempted={})
 
   def observe(self, batch: Batch):
     """Metrics of the batch, and of what went wrong."""

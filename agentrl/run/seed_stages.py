@@ -31,10 +31,13 @@ class SeedStage:
       lambda state, tasks: (one.collect(state, *tasks), tasks[1])
     )
 
-  def task(self, step: int):
-    return self._axis.stack(
-      [(x.task(step), np.int32(step)) for x in self._stages]
-    )
+  def task(self, state, step: int):
+    def of_seed(i: int):
+      memory = self._axis.seed(state.memory, i)
+      return self._stages[i].task(state.replace(memory=memory), step)
+
+    count = range(len(self._stages))
+    return self._axis.stack([(of_seed(i), np.int32(step)) for i in count])
 
   def collect(self, state, attempts, step):
     return self._collect(state, attempts)

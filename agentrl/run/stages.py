@@ -1,6 +1,7 @@
 """Builds the stages of a run (SFT warm start, RL) and its evaluation hook."""
 
 import dataclasses
+import functools
 from typing import Protocol
 
 import jax
@@ -62,7 +63,7 @@ class SFTStage:
   def begin(self, state):
     return state
 
-  def task(self, step: int):
+  def task(self, state, step: int):
     c, tasks = self.experiment.config, tasks_with_demos(self.experiment)
     at, batch = step - self.start, c.sft.batch
     order = jit_tasks.epoch_order(len(tasks), c.seed, at, batch)
@@ -100,19 +101,18 @@ class RLStage:
     state = collect.init_memory(self.experiment, state)
     return state.replace(step=jnp.zeros_like(state.step) + self.start)
 
-  def task(self, step: int):
-    s, c = self.experiment, self.experiment.config
-    spec = s.algorithm.spec
-    task = registry.bind('task', c.task, spec.values('task', c.task))
-    return task(
-      len(s.train),
-      step - self.start,
-      group=collect.num_attempts_of_group(spec, c.rollout.group_size),
-      batch=collect.num_attempts(spec, c.rollout.batch),
-      limit=c.rollout.max_turns,
-      seed=c.seed,
-      temperature=c.rollout.temperature,
-    )
+  def task(self, state, step: int):
+    spec = self.experiment.algorithm.spec
+    choose = registry.bind('task', spec.task, spec.values('task', spec.task))
+    memory = jax.device_get({name: state.memory[name] for name in self._pools})
+    return choose(collect.plan(self.experiment), memory, step - self.start)
+
+  @functools.cached_property
+  def _pools(self) -> list[str]:
+    """The memories that what is attempted depends on."""
+    spec = self.experiment.algorithm.spec
+    needs = registry.needs(spec, 'task', 'task', spec.task)
+    return [need.partition(':')[2] for need in needs if 'memory:' in need]
 
   def collect(self, state, attempts, step):
     self.sampler.update_service_params(state.params)

@@ -33,7 +33,7 @@ from agentrl.run import (
 from agentrl.run import workdir as workdir_lib
 from agentrl.stats import credit_accuracy
 from agentrl.study.credit_size import TRUTH, CreditSize
-from agentrl.task import fixed
+from agentrl.task.base import make_attempts
 from agentrl.types import Batch
 
 # What the sampling of a batch depends on.
@@ -79,7 +79,7 @@ def config(
   """
   c = config_file.load(f'{method}:tiny,env={env}{arg}')
   if c.memory:
-    raise ValueError('it replays trajectories of other batches than these')
+    raise ValueError('its memory is of other batches than these')
   if run is None:
     small = dict(layers=1, width=16, heads=2, kv_heads=2, head_dim=8, mlp=32)
     c.model.update(small)
@@ -117,7 +117,7 @@ def uniform(s: build.Experiment, steps: int):
   rows = n * (turns if s.plan.history == 'turn' else 1)
   warm = s.warm._replace(context=s.warm.context._replace(micro=rows))
   tasks = np.arange(n) % len(s.train)
-  attempts = fixed.attempts(tasks, 1, turns, 1.0)
+  attempts = make_attempts(tasks, 1, turns, 1.0)
 
   def step(state, key):
     pick, play = jax.random.split(key)
@@ -149,7 +149,7 @@ def play(c: ConfigDict, size: CreditSize, workdir: str = '') -> RolloutData:
   with sampler.open_sampler(s) as playing:
     stage = stages.RLStage(s, 0, size.warm + 1, playing)
     batches = [
-      [stage.collect(x, stage.task(i), i) for i in steps] for x in starts
+      [stage.collect(x, stage.task(x, i), i) for i in steps] for x in starts
     ]
   stack = functools.partial(jax.tree.map, lambda *x: jnp.stack(x))
   last = jax.device_get(stack(*[b[-1] for b in batches]))

@@ -1,3 +1,3 @@
 """Tasks: what to attempt next."""
 
-from agentrl.task import fixed, horizon  # noqa: F401  register their pieces
+from agentrl.task import fixed, horizon, pool  # noqa: F401  register their pieces

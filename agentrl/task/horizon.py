@@ -1,26 +1,23 @@
 """Horizons that grow: fewer turns at first."""
 
 import math
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from agentrl import registry
 from agentrl.domain import Count, Real, Tuple
 from agentrl.task import fixed
-from agentrl.types import Attempts
+from agentrl.types import AttemptPlan, Attempts
 
 Shares = Annotated[tuple[float, ...], Tuple(Real(0, 1, above=True), least=1)]
 
 
 @registry.register('task')
 def growing_horizon(
-  n: int,
+  plan: AttemptPlan,
+  memory: Mapping[str, Any],
   step: int,
   *,
-  group: int,
-  batch: int,
-  limit: int,
-  seed: int,
-  temperature: float,
   shares: Shares = (1 / 3, 2 / 3, 1.0),
   every: Count = 100,
 ) -> Attempts:
@@ -38,6 +35,5 @@ def growing_horizon(
   """
   period = min(step // every, len(shares) - 1)
   # A share of a third of 9 is 3, whatever rounding makes of it.
-  turns = max(1, math.ceil(round(shares[period] * limit, 9)))
-  made = dict(group=group, batch=batch, limit=turns)
-  return fixed.fixed(n, step, seed=seed, temperature=temperature, **made)
+  turns = max(1, math.ceil(round(shares[period] * plan.limit, 9)))
+  return fixed.fixed(plan._replace(limit=turns), memory, step)

@@ -31,6 +31,7 @@ ENUMS = (types.Status, types.Span)
 LONGER = {
   types.Batch: {
     'sampled': '[] i32 each: attempts, tokens, environment steps it took',
+    'attempted': '[A] each: task, outcome, counts; of every attempt it took',
     'readings': 'the same actions in another context, by name',
   }
 }

@@ -15,6 +15,11 @@ SECTIONS = (
   ('Evaluation', ('eval',), 'On held-out tasks, every `eval.every` steps.'),
   ('Rollouts', ('rollout',), 'Of the trajectories sampled in this step.'),
   (
+    'Tasks',
+    ('tasks',),
+    'Of the whole run, where the memory `task_statistics` counts them.',
+  ),
+  (
     'Advantages',
     ('advantage',),
     '`*` is a stream of `c.advantage`, such as `episode`, or a link in it.',

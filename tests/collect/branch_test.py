@@ -14,7 +14,7 @@ from agentrl.learner import update
 from agentrl.model import microbatch
 from agentrl.run import build
 from agentrl.run import collect as collect_lib
-from agentrl.task.fixed import attempts as make_attempts
+from agentrl.task.base import make_attempts
 
 B, K, G = 16, 4, 8
 

@@ -12,7 +12,7 @@ import agentrl.collect  # noqa: F401  registers its pieces
 from agentrl import registry
 from agentrl.curate import select
 from agentrl.rollout import record as record_lib
-from agentrl.task.fixed import attempts as make_attempts
+from agentrl.task.base import make_attempts
 from agentrl.types import SAMPLED, Status
 
 B, G, K, C, M = 16, 4, 3, 2, 2

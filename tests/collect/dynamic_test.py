@@ -7,7 +7,7 @@ import pytest
 
 from agentrl import registry
 from agentrl.collect import dynamic
-from agentrl.task.fixed import attempts as make_attempts
+from agentrl.task.base import make_attempts
 from tests.collect import made_up_records
 
 KEPT = {'enough': (1, 3), 'too_few': (3, 0)}

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentrl import registry
-from agentrl.task.fixed import attempts as make_attempts
+from agentrl.task.base import make_attempts
 from tests.collect import made_up_records
 
 

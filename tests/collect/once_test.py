@@ -4,7 +4,7 @@ import jax
 import numpy as np
 
 from agentrl import registry
-from agentrl.task.fixed import attempts as make_attempts
+from agentrl.task.base import make_attempts
 
 
 def test_a_batch_is_the_score_of_what_was_sampled_with_the_key():

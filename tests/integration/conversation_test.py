@@ -13,7 +13,7 @@ from agentrl.model import microbatch
 from agentrl.rollout import jit as jit_rollout
 from agentrl.rollout import record as record_lib
 from agentrl.run import build, collect, stages, workdir
-from agentrl.task.fixed import attempts as make_attempts
+from agentrl.task.base import make_attempts
 from agentrl.text import chat_template, jit_template
 from agentrl.text.chat_template import Message
 from agentrl.types import Status

@@ -150,7 +150,7 @@ def batch(folder):
   s = build.experiment(c)
   state = update_lib.init(s.algorithm, jax.random.key(0))
   stage = stages.RLStage(s, 0, 2, sampler.JitSampler(s))
-  made = stage.collect(state, stage.task(0), 0)
+  made = stage.collect(state, stage.task(state, 0), 0)
   shape = made.turns.reward.shape
   reward, judged = (jax.random.normal(jax.random.key(i), shape) for i in (1, 2))
   outcome = (jnp.arange(8) % 3 == 0).astype(jnp.float32)
@@ -189,7 +189,9 @@ def test_two_updates(method, sizes, folder, batch, monkeypatch):
   with placement.on_mesh(s.config):
     stage = stages.RLStage(s, 0, 2, sampler.JitSampler(s))
     state = stage.begin(update_lib.init(s.algorithm, jax.random.key(0)))
-    state = update_lib.init_memory(s.algorithm, state, placed(batch))
+    state = update_lib.init_memory(
+      s.algorithm, state, placed(batch), len(s.train)
+    )
     update_state = loop.jit_update(stage.algorithm, update_lib.update)
     before = jax.device_get(state.params)
     assert set(before) == {'policy', *ROLES[method]}

@@ -78,10 +78,17 @@ class KilledError(Exception):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('method', [grpo, spear])  # SPEAR has a memory
-def test_stopped_between_checkpoints(method, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+  ('method', 'arg'),
+  [
+    (grpo, 'tiny'),
+    (spear, 'tiny'),  # a memory that adds to batches
+    (grpo, 'tiny,tasks=difficulty_band'),  # one that chooses tasks
+  ],
+)
+def test_stopped_between_checkpoints(method, arg, tmp_path, monkeypatch):
   """Stopped once a row beyond the last checkpoint has been written."""
-  c = method.get_config('tiny')
+  c = method.get_config(arg)
   c.update_from_flattened_dict(SMALL)
   c.update(dict(data=str(tmp_path / 'data'), steps=4))
   c.sft.steps, c.checkpoint.every = 0, 2

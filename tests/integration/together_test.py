@@ -46,10 +46,10 @@ class KilledError(Exception):
   pass
 
 
-def configs(method, data, changes=()):
+def configs(method, data, changes=(), arg='tiny'):
   out = []
   for seed in SEEDS:
-    c = method.get_config('tiny')
+    c = method.get_config(arg)
     values = SMALL | {'data': str(data), 'seed': seed} | dict(changes)
     c.update_from_flattened_dict(values)
     c.loss = (*c.loss, 'entropy')  # moves it even if nothing is solved
@@ -120,12 +120,19 @@ def test_one_beside_another_is_what_it_is_alone(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-  ('method', 'devices'), [(grpo, 1), (spear, 2)]
-)  # one device: vmapped; SPEAR has a memory
-def test_cut_off_and_one_begun_alone(method, devices, tmp_path, monkeypatch):
+  ('method', 'devices', 'arg'),
+  [
+    (grpo, 1, 'tiny'),  # one device: vmapped
+    (spear, 2, 'tiny'),  # a memory that adds to batches
+    (grpo, 2, 'tiny,tasks=prioritized'),  # one that chooses tasks
+  ],
+)
+def test_cut_off_and_one_begun_alone(
+  method, devices, arg, tmp_path, monkeypatch
+):
   found = jax.devices()[:devices]
   monkeypatch.setattr(seed_axis.jax, 'devices', lambda: found)
-  runs = configs(method, tmp_path / 'data')
+  runs = configs(method, tmp_path / 'data', arg=arg)
   alone, beside = folders(tmp_path)
   for c, workdir in zip(runs, alone, strict=True):
     runner.run(c, workdir)

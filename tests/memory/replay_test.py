@@ -84,7 +84,7 @@ def _live(through, now):
 def _play(steps, capacity=CAPACITY):
   """Reads and writes of so many steps; the pool and the last grown batch."""
   m = _memory(n=min(CAPACITY, capacity), capacity=capacity)
-  pool = m.init(_batch(0))
+  pool = m.init(_batch(0), 0)
   for step in range(steps):
     batch, told = m.read(pool, _batch(step), step, jax.random.key(step))
     pool = m.write(pool, batch, _credit(batch, step), step)
@@ -100,7 +100,7 @@ def _back(batch):
 def test_an_empty_pool_adds_padding():
   m = _memory()
   plain = _batch(0)
-  batch, told = m.read(m.init(plain), plain, 0, jax.random.key(0))
+  batch, told = m.read(m.init(plain, 0), plain, 0, jax.random.key(0))
   rows = jax.tree.map(lambda x: np.asarray(x[B:]), batch.rows)
   assert (rows.traj == -1).all()
   assert (rows.turn == -1).all()
@@ -201,7 +201,7 @@ def test_worth_is_return_less_the_median_of_past_groups(steps):
 
 def test_median_of_nothing_is_zero():
   m = _memory()
-  assert float(replay.median(m.init(_batch(0)))) == 0
+  assert float(replay.median(m.init(_batch(0), 0))) == 0
 
 
 def test_on_an_explicit_mesh():
@@ -210,7 +210,7 @@ def test_on_an_explicit_mesh():
   shape = _batch(0).rows.traj.shape
   with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
     read, write = (jax.jit(f.__wrapped__) for f in (m.read, m.write))
-    pool = jax.device_put(m.init(_batch(0)), jax.P())
+    pool = jax.device_put(m.init(_batch(0), 0), jax.P())
     for step in range(2):
       batch, told = read(
         pool, batches.place(_batch(step), shape), step, jax.random.key(step)
@@ -222,9 +222,9 @@ def test_on_an_explicit_mesh():
 def test_what_cannot_be_replayed_is_refused():
   batch = _batch(0)
   with pytest.raises(ValueError, match='neither readings nor pairs'):
-    _memory().init(batch.replace(readings={'hint': batch.rows}))
+    _memory().init(batch.replace(readings={'hint': batch.rows}), 0)
   rows = jax.tree.map(lambda x: x[:7], batch.rows)
   with pytest.raises(ValueError, match='not 7 rows for 10'):
-    _memory().init(batch.replace(rows=rows))
+    _memory().init(batch.replace(rows=rows), 0)
   with pytest.raises(ValueError, match='n=4 of 3'):
     _memory(n=4, capacity=3)

@@ -57,7 +57,7 @@ def two_updates(s: build.Experiment):
   update_state = loop.jit_update(stage.algorithm)
   before, told = copied((state.params, state.opt)), {}
   for step in range(2):
-    batch = graded(stage.collect(state, stage.task(step), step), step)
+    batch = graded(stage.collect(state, stage.task(state, step), step), step)
     base = jax.tree.leaves(state.params[shared_base.BASE])
     state, told, _ = update_state(state, batch)
     assert all(x.is_deleted() for x in base)  # donated, not copied

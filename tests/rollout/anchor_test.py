@@ -9,7 +9,7 @@ import pytest
 
 from agentrl.rollout import actor
 from agentrl.rollout import jit as jit_rollout
-from agentrl.task.fixed import attempts as make_attempts
+from agentrl.task.base import make_attempts
 from agentrl.text import observation_tokens
 from tests.rollout import jit_test
 

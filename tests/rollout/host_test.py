@@ -21,7 +21,7 @@ from agentrl.rollout.engine import engine as engine_lib
 from agentrl.rollout.engine.engine import Engine, Sizes
 from agentrl.rollout.scripted import ScriptedGenerator
 from agentrl.rollout.workers.pool import env_workers
-from agentrl.task.fixed import attempts as make_attempts
+from agentrl.task.base import make_attempts
 from agentrl.text import (
   action_parsing,
   chat_format,

@@ -14,7 +14,7 @@ from agentrl.nn import transformer
 from agentrl.rollout import actor
 from agentrl.rollout import jit as jit_rollout
 from agentrl.rollout import record as record_lib
-from agentrl.task.fixed import attempts as make_attempts
+from agentrl.task.base import make_attempts
 from agentrl.text import action_parsing, observation_tokens, tokenizer
 from agentrl.types import Status
 

@@ -30,7 +30,7 @@ from agentrl.rollout.workers.pool import env_workers
 from agentrl.run import host_env
 from agentrl.service.base import Function
 from agentrl.signal.base import Context
-from agentrl.task.fixed import attempts as make_attempts
+from agentrl.task.base import make_attempts
 from agentrl.text import chat_format, chat_template, tokenizer
 from agentrl.types import Module, Outputs, Span
 from tests import checkpoints

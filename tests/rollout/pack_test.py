@@ -4,7 +4,7 @@ import numpy as np
 
 from agentrl.rollout import pack
 from agentrl.rollout.engine.engine import Completion
-from agentrl.task.fixed import attempts
+from agentrl.task.base import make_attempts
 from agentrl.types import Span, Status
 
 
@@ -41,7 +41,7 @@ def test_a_record_holds_what_lists_held_and_nothing_behind_it():
 
 
 def test_without_a_prefix_no_message_is_given():
-  message = pack.given(attempts(np.arange(2), 1, 3, 1.0), 3, 2)
+  message = pack.given(make_attempts(np.arange(2), 1, 3, 1.0), 3, 2)
   assert message(0, 0) is None
 
 

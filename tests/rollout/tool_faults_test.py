@@ -14,7 +14,7 @@ from agentrl.env.math_python import MathPython
 from agentrl.rollout import host, pack
 from agentrl.rollout.scripted import ScriptedGenerator
 from agentrl.rollout.workers.pool import env_workers
-from agentrl.task.fixed import attempts as make_attempts
+from agentrl.task.base import make_attempts
 from agentrl.text import chat_format, tokenizer
 from agentrl.types import Status
 

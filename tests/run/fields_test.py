@@ -172,7 +172,7 @@ HYPER_PARAMETERS = {
   'count': """
     times group_times epochs n length limit steps least capacity age history
     turns every overlong.margin replay.n slots kinds answer_bleu.order""",
-  'count or 0': 'depth head ddof restarted_prm.steps window',
+  'count or 0': 'depth head ddof restarted_prm.steps window budget tries',
   'no number here': """
     branch.every branch_above.every replay.capacity overlong.limit""",
   'positive': """
@@ -185,12 +185,13 @@ HYPER_PARAMETERS = {
   'not negative': """
     penalty bonus threshold shrink against negative cost lr needless_cost
     premature_cost turn_cost power""",
-  'share': 'share fraction tau all_parsed',
+  'share': """
+    share fraction tau all_parsed discount fast slow difficulty_band.high""",
   'only 0': 'some_parsed',
-  'below 1': 'clarification.bonus',
+  'below 1': 'clarification.bonus difficulty_band.low',
   'probability': """
     final due_from marked gamma lam token_gamma token_lam
-    scale_by_difficulty.floor weigh_by_difficulty.floor""",
+    scale_by_difficulty.floor weigh_by_difficulty.floor explore staleness""",
   'below .5': 'margin',
   'any number': """
     coef value above good bad alpha chance slope top solved scale

@@ -7,7 +7,7 @@ import pytest
 from agentrl.learner import algorithm, update
 from agentrl.rollout.engine.service import EngineService
 from agentrl.run import build, sampler
-from agentrl.task.fixed import attempts as make_attempts
+from agentrl.task.base import make_attempts
 from agentrl.types import Status
 from tests.run.small_configs import interview as config
 

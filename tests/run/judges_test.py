@@ -16,7 +16,7 @@ from agentrl.learner import algorithm, update
 from agentrl.log import metrics, trajectories
 from agentrl.run import build, config_file, judges, runner, sampler, validate
 from agentrl.signal import base as base_signal
-from agentrl.task.fixed import attempts as make_attempts
+from agentrl.task.base import make_attempts
 from tests import counting_cases
 from tests.run.small_configs import countdown
 

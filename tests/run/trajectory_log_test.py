@@ -8,7 +8,7 @@ from agentrl.configs import grpo
 from agentrl.log import trajectories
 from agentrl.rollout.record import Record
 from agentrl.run import build, trajectory_log
-from agentrl.task.fixed import attempts
+from agentrl.task.base import make_attempts
 from agentrl.types import Status
 
 
@@ -51,7 +51,7 @@ def test_an_evaluation_is_logged_as_it_was_played(tmp_path, history):
   s = build.experiment(c)
   tasks = np.array([5, 4, 5, 1, 0])
   played, given = trajectory_log.first(
-    3, record(s, 5), attempts(tasks, 1, 6, 1.0)
+    3, record(s, 5), make_attempts(tasks, 1, 6, 1.0)
   )
   w = trajectories.TrajectoryWriter(tmp_path, resume_after=None)
   kept = trajectory_log.of_record(s)(played, given, jnp.int32(7))

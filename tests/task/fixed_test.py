@@ -5,14 +5,14 @@ import pytest
 
 from agentrl.dataset import jit_tasks
 from agentrl.task import fixed
+from agentrl.types import AttemptPlan
 
 TASKS, GROUP, BATCH = 6, 4, 12  # three tasks a step, two steps an epoch
 
 
 def attempts(step, seed=3):
-  return fixed.fixed(
-    TASKS, step, group=GROUP, batch=BATCH, limit=5, seed=seed, temperature=0.7
-  )
+  plan = AttemptPlan(TASKS, GROUP, BATCH, limit=5, seed=seed, temperature=0.7)
+  return fixed.fixed(plan, {}, step)
 
 
 @pytest.mark.parametrize('step', range(4))

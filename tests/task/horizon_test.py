@@ -5,13 +5,15 @@ import pytest
 
 from agentrl import registry
 from agentrl.task import fixed, horizon
+from agentrl.types import AttemptPlan
 
 PIECE = registry.get('task', 'growing_horizon')
-HOW = dict(group=4, batch=12, seed=3, temperature=0.7)
+PLAN = AttemptPlan(6, group=4, batch=12, limit=9, seed=3, temperature=0.7)
 
 
 def turns(step, limit, **options):
-  made = horizon.growing_horizon(6, step, limit=limit, **HOW, **options)
+  plan = PLAN._replace(limit=limit)
+  made = horizon.growing_horizon(plan, {}, step, **options)
   (value,) = set(made.limit.tolist())
   return value
 
@@ -34,8 +36,8 @@ def test_the_last_period_has_no_end_and_no_share_is_no_turn():
 
 
 def test_all_else_is_as_without_it():
-  a = horizon.growing_horizon(6, 1, limit=9, **HOW)
-  b = fixed.fixed(6, 1, limit=3, **HOW)
+  a = horizon.growing_horizon(PLAN, {}, 1)
+  b = fixed.fixed(PLAN._replace(limit=3), {}, 1)
   for name in ('task', 'group', 'arm', 'temperature', 'limit'):
     one, other = (getattr(x, name) for x in (a, b))
     np.testing.assert_array_equal(one, other)

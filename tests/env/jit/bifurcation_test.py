@@ -15,7 +15,7 @@ from agentrl.env.jit import base, bifurcation
 from agentrl.env.jit.bifurcation import Bifurcation, Bifurcations
 from agentrl.learner import update
 from agentrl.run import build, collect, sampler, stages
-from agentrl.task import fixed
+from agentrl.task.base import make_attempts
 
 LEFT, RIGHT, UP, DOWN = range(4)
 KEY = jax.random.key(0)
@@ -202,7 +202,7 @@ def test_states_repeat_across_a_group(history, folder):
   s = tiny(folder, history=history)
   said, length = collect.messages(s, s.train)
   index = np.repeat(np.arange(4), 4)
-  attempts = fixed.attempts(index, 4, 3, 1.0)
+  attempts = make_attempts(index, 4, 3, 1.0)
   # Everybody follows the way of task 0: some lose.
   batch = jax.jit(functools.partial(collect.demonstrate, s))(
     attempts, said[np.zeros(16, int)], length[np.zeros(16, int)], KEY
@@ -231,7 +231,7 @@ def test_a_warm_start_learns_it(folder):
   state = update.init(s.warm, KEY)
   losses, update_state = [], loop.jit_update(stage.algorithm)
   for step in range(40):
-    batch = stage.collect(state, stage.task(step), step)
+    batch = stage.collect(state, stage.task(state, step), step)
     state, told, _ = update_state(state, batch)
     losses.append(float(told['loss/total'][0]))
   # Saying nothing but actions, ln 4 on two turns of three and an end of turn

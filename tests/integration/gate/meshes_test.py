@@ -188,12 +188,12 @@ def test_only_the_first_iteration_compiles(sizes, compiled, data):
   with on(sizes if sizes != (1, 1) else ()):
     stage = stages.RLStage(s, 0, 3, sampler.JitSampler(s))
     state = stage.begin(update_lib.init(s.algorithm, jax.random.key(0)))
-    batch = stage.collect(state, stage.task(0), 0)
+    batch = stage.collect(state, stage.task(state, 0), 0)
     update_state = loop.jit_update(stage.algorithm)
     state, *_ = update_state(state, batch)
     assert compiled()  # the log is read rightly
     for step in (1, 2):
-      batch = stage.collect(state, stage.task(step), step)
+      batch = stage.collect(state, stage.task(state, step), step)
       state, metrics, _ = update_state(state, batch)
       assert compiled() == []
   assert np.isfinite(float(metrics['loss/total'][0]))

@@ -22,7 +22,7 @@ from agentrl.rollout import record as record_lib
 from agentrl.rollout.scripted import ScriptedGenerator
 from agentrl.rollout.workers.pool import env_workers
 from agentrl.run import build, host_sampler, stages
-from agentrl.task.fixed import attempts as make_attempts
+from agentrl.task.base import make_attempts
 from agentrl.text import (
   action_parsing,
   chat_format,
@@ -334,7 +334,7 @@ class Asked(ScriptedGenerator):
 def test_hosts_ask_for_words_as_the_config_has_it(setup):
   """Temperature, top k and top p of every message; a key of its own each."""
   _, rl = stages.make_stages(setup, ('sft', 'rl'))
-  made = rl.task(rl.start)
+  made = rl.task(None, rl.start)
   generator = Asked({b: [] for b in range(4)}, setup.tokenizer.eot)
   with env_workers(setup.world.family, 2) as them:
     host.run_episodes(setup.world, generator, them, made, jax.random.key(0))

@@ -127,10 +127,10 @@ def calls(setup):
   sft, rl = stages(setup, scribe)
   evaluate = stages_lib.eval_hook(SeedAxis(), setup, None, scribe)
   for step in range(SFT):
-    sft.collect(state, sft.task(step), step)
+    sft.collect(state, sft.task(state, step), step)
   evaluate(state, SFT)
   for step in range(SFT, SFT + RL):
-    rl.collect(state, rl.task(step), step)
+    rl.collect(state, rl.task(state, step), step)
   evaluate(state, SFT + RL)
   return scribe.calls
 
@@ -206,7 +206,7 @@ def test_a_step_repeats_its_key_and_another_seed_has_its_own(setup, calls):
     scribe = Scribe()
     _, rl = stages(setup, scribe)
     for step in range(SFT, SFT + RL):
-      rl.collect(state_of(seed), rl.task(step), step)
+      rl.collect(state_of(seed), rl.task(state_of(seed), step), step)
     return [key for _, key in of(scribe.calls, 'rl')]
 
   keys = [key for _, key in of(calls, 'rl')]
@@ -226,7 +226,7 @@ def real_batches(setup):
   policy = mesh.init(specs, jax.random.key(3))
   policy['embed'] *= 12  # some words are much likelier than others
   state = state_of(0).replace(params={'policy': policy})
-  tasks = rl.task(SFT)
+  tasks = rl.task(state, SFT)
   batches = [rl.collect(state, tasks, step) for step in (SFT, SFT + 1, SFT)]
   return policy, tasks, jax.device_get(batches)
 
@@ -377,7 +377,7 @@ def stage_run(setup):
       if step == stage.start:
         state = stage.begin(state)
         out[stage.name] = jax.device_get(state)
-      batch = stage.collect(state, stage.task(step), step)
+      batch = stage.collect(state, stage.task(state, step), step)
       state, metrics, _ = update_state(state, batch)
       out[step] = jax.device_get((state, metrics))
   return first, stories, out

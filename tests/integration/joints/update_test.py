@@ -249,7 +249,7 @@ def initial_state(learner, batch):
     carry=(),
     key=jax.random.key(0),
   )
-  return update_lib.init_memory(learner, state, batch)
+  return update_lib.init_memory(learner, state, batch, 1)
 
 
 @pytest.fixture(scope='module')

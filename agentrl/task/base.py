@@ -1,0 +1,32 @@
+"""Attempts at tasks, as pieces of the slot 'task' make them.
+
+A piece is a function
+
+  (plan, memory, step, *, hp) -> Attempts        host arrays
+
+of what all steps have in common (types.AttemptPlan), the states of the
+memories that it needs, by name, and the step of RL. What it draws depends on
+these alone, so that a run that was killed goes on as if nothing had happened.
+"""
+
+import numpy as np
+
+from agentrl.types import AttemptPlan, Attempts
+
+
+def make_attempts(task, group: int, limit: int, temperature: float) -> Attempts:
+  """Attempts at the given tasks [B]; each run of `group` is a group."""
+  b = len(task)
+  return Attempts(
+    task=np.asarray(task, np.int32),
+    group=np.arange(b, dtype=np.int32) // group,
+    arm=np.zeros(b, np.int32),
+    limit=np.full(b, limit, np.int32),
+    temperature=np.full(b, temperature, np.float32),
+  )
+
+
+def attempts_at(plan: AttemptPlan, tasks) -> Attempts:
+  """A group of attempts at each of the tasks [B / G], in their order."""
+  each = np.repeat(tasks, plan.group)
+  return make_attempts(each, plan.group, plan.limit, plan.temperature)

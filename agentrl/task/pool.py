@@ -1,0 +1,195 @@
+"""Task pools: what to attempt next, by what came of earlier attempts.
+
+Every pool gives each task a weight w_i ≥ 0 and draws the tasks of a step by it,
+without replacement: those of the largest
+
+  log w_i − log(−log u_i),   u_i uniform on (0, 1)          (Gumbel's trick)
+
+A task without weight comes only where fewer have one than a step needs. Tasks
+that nobody has attempted yet take part in every pool; the memory
+`task_statistics` holds what is known of the others.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import numpy as np
+from scipy import special
+
+from agentrl import domain, registry
+from agentrl.dataset import jit_tasks
+from agentrl.memory.task_statistics import TaskStatistics
+from agentrl.task import base
+from agentrl.types import AttemptPlan, Attempts
+
+Share = Annotated[float, domain.Real(0, 1, above=True)]
+Part = Annotated[float, domain.Real(0, 1)]
+Budget = Annotated[int, domain.COUNT0]
+Memory = Mapping[str, Any]
+_register = registry.register('task', needs=('memory:task_statistics',))
+
+
+@_register
+def difficulty_band(
+  plan: AttemptPlan,
+  memory: Memory,
+  step: int,
+  *,
+  low: Annotated[float, domain.Real(0, most='high')] = 0.2,
+  high: Share = 0.8,
+  budget: Budget = 0,
+) -> Attempts:
+  """Tasks that are neither too hard nor too easy for the policy as it is:
+
+    w_i = P(low < p < high),   p ~ Beta(1 + won_i, 1 + tried_i − won_i)
+
+  the posterior of the task's success rate after discounted counts. A group
+  whose members all fail, or all succeed, teaches GRPO nothing (online
+  difficulty filtering, arXiv 2504.03380; a posterior as in 2507.04632, which
+  draws from it). What was too hard comes back, as its counts fade.
+
+  Args:
+    low, high: success rates
+    budget: attempts at a task, at most, while others are left; 0: any number
+  """
+  x: TaskStatistics = memory['task_statistics']
+  won, tried = np.float64(x.won), np.float64(x.tried)
+  a, b = 1 + won, 1 + np.maximum(tried - won, 0)
+  weight = special.betainc(a, b, high) - special.betainc(a, b, low)
+  return _drawn(plan, x, weight, step, budget)
+
+
+@_register
+def learning_progress(
+  plan: AttemptPlan,
+  memory: Memory,
+  step: int,
+  *,
+  explore: Part = 0.2,
+  budget: Budget = 0,
+) -> Attempts:
+  """Tasks whose success rate changes, for better or worse:
+
+    w_i = (1 − explore) |fast_i − slow_i| / Σ_j |fast_j − slow_j| + explore / n
+
+  with two moving averages of the success rate (arXiv 1707.00183, 2106.14876).
+  A task that was not attempted yet counts as the most promising one.
+
+  Args:
+    explore: share of uniform choice
+    budget: as of `difficulty_band`
+  """
+  x: TaskStatistics = memory['task_statistics']
+  progress = np.abs(x.fast - x.slow).astype(np.float64)
+  progress[x.last < 0] = np.max(progress, initial=0.0) or 1.0
+  total = np.sum(progress)
+  share = progress / total if total else np.zeros_like(progress)
+  weight = (1 - explore) * share + explore / plan.tasks
+  return _drawn(plan, x, weight, step, budget)
+
+
+@_register
+def prioritized(
+  plan: AttemptPlan,
+  memory: Memory,
+  step: int,
+  *,
+  temperature: Annotated[float, domain.Real(0, above=True)] = 0.3,
+  staleness: Part = 0.1,
+  budget: Budget = 0,
+) -> Attempts:
+  """Tasks by the rank of p (1 − p), and by how long ago they were attempted:
+
+    w_i = (1 − staleness) h_i / Σ_j h_j + staleness c_i / Σ_j c_j
+    h_i = rank_i^(−1 / temperature),   c_i = steps since its newest visit
+
+  Prioritized level replay (arXiv 2010.03934) with the learnability p (1 − p)
+  (2408.15099) as its score, p = (1 + won) / (2 + tried). Ties share a rank,
+  the best of theirs; tasks that were never attempted rank first, and have
+  waited a step longer than any other.
+
+  Args:
+    temperature: of the ranks; a small one takes the highest only
+    staleness: share of the second term
+    budget: as of `difficulty_band`
+  """
+  x: TaskStatistics = memory['task_statistics']
+  p = (1 + np.float64(x.won)) / (2 + np.float64(x.tried))
+  score = np.where(x.last < 0, 1.0, p * (1 - p))
+  # How many are better, and one.
+  rank = 1 + score.size - np.searchsorted(np.sort(score), score, side='right')
+  # Relative to the first: a small temperature must not underflow all of them.
+  by_rank = (rank / rank.min()) ** (-1.0 / temperature)
+  since = np.where(x.last < 0, 0.0, np.max(x.last) - x.last)
+  since = np.where(x.last < 0, np.max(since) + 1, since)
+  total = np.sum(since)
+  weight = (1 - staleness) * by_rank / np.sum(by_rank)
+  if total:
+    weight += staleness * since / total
+  return _drawn(plan, x, weight, step, budget)
+
+
+@_register
+def failures_first(
+  plan: AttemptPlan,
+  memory: Memory,
+  step: int,
+  *,
+  share: Share = 1.0,
+  every: domain.Count = 5,
+  tries: Budget = 8,
+) -> Attempts:
+  """Tasks as `fixed`, and every so many steps those that nobody solved.
+
+  Such a step first repeats tasks whose newest visit had no success, those that
+  have waited longest first, up to a share of its groups; a task leaves when it
+  is solved, or after so many visits without a success (replay of failed
+  queries, DeepTravel, arXiv 2509.21842).
+
+  Args:
+    share: of the groups of such a step that it repeats, at most
+    every: steps from one such step to the next
+    tries: visits without a success after which a task is left; 0: never
+  """
+  x: TaskStatistics = memory['task_statistics']
+  order = jit_tasks.epoch_order(plan.tasks, plan.seed, step, plan.groups)
+  if (step + 1) % every:
+    return base.attempts_at(plan, order)
+  left = (x.unsolved < tries) | (tries == 0)
+  # A share of 0.29 of 100 is 29, whatever rounding makes of it.
+  most = math.floor(round(share * plan.groups, 9))
+  failed = np.flatnonzero((x.unsolved > 0) & left)
+  oldest = np.argsort(np.asarray(x.last)[failed], kind='stable')
+  again = failed[oldest][:most]
+  others = order[~np.isin(order, again)]
+  chosen = np.concatenate([again, others])[: plan.groups]
+  return base.attempts_at(plan, chosen)
+
+
+def _drawn(
+  plan: AttemptPlan, x: TaskStatistics, weight, step: int, budget: int
+) -> Attempts:
+  """Groups of attempts at tasks that are drawn by weight [n]."""
+  if budget:
+    weight = np.where(x.attempts + plan.group <= budget, weight, 0.0)
+  return base.attempts_at(plan, draw(weight, plan.groups, plan.seed, step))
+
+
+def draw(weight, count: int, seed: int, step: int) -> np.ndarray:
+  """`count` of n places by weight [n], in the order in which they come.
+
+  Without replacement: all places come before one of them comes again. Those of
+  no weight come last. A function of its arguments alone, on any machine:
+  Philox's raw words are what NumPy promises not to change.
+  """
+  weight = np.asarray(weight, np.float64)
+  raw = np.random.Philox(key=[seed, step]).random_raw(weight.size)
+  u = (np.asarray(raw >> np.uint64(11), np.float64) + 0.5) / 2**53
+  with np.errstate(divide='ignore'):
+    order = np.argsort(-np.log(weight) + np.log(-np.log(u)), kind='stable')
+  # Of equals at infinity the first would always come.
+  empty = weight[order] <= 0
+  rest = order[empty]
+  order = np.concatenate([order[~empty], rest[np.argsort(u[rest])]])
+  return np.resize(order, count)
