@@ -76,8 +76,16 @@ def test_dynamic_sampling_is_the_batch_of_its_groups(case, history, kept):
   assert (
     got.sampled['attempts'] == made_up_records.B == 2 * want.sampled['attempts']
   )
+  all_of_them = made_up_records.make_record(made_up_records.CASES[case])
+  attempted = {
+    'task': attempts.task,
+    'outcome': all_of_them.outcome,
+    'counts': all_of_them.valid.any(axis=1),
+  }
+  jax.tree.map(np.testing.assert_array_equal, got.attempted, attempted)
   want = want.replace(
     sampled=got.sampled,
+    attempted=got.attempted,
     rows=want.rows.replace(weight=weight),
     turns=want.turns.replace(scored=scored, node=got.turns.node),
   )
