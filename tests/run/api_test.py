@@ -6,17 +6,37 @@ import pytest
 
 import agentrl as rl
 
+SMALL = {
+  'steps': 2,
+  'sft.steps': 1,
+  'sft.batch': 8,
+  'micro_batch': 8,
+  'model.layers': 1,
+  'model.width': 16,
+  'model.heads': 2,
+  'model.kv_heads': 2,
+  'model.head_dim': 8,
+  'model.mlp': 32,
+  'rollout.batch': 8,
+  'rollout.slots': 8,
+  'rollout.group_size': 4,
+  'rollout.max_turns': 2,
+  'env.train': 16,
+  'env.test': 4,
+  'eval.episodes': 16,
+}
+
 
 def test_a_run_is_stepped_resumed_and_asked(tmp_path):
   """The warm start is step 1; a second run goes on where the first was left."""
-  changes = {'steps': 2, 'sft.steps': 1, 'eval.episodes': 16}
+  changes = SMALL | {'data': str(tmp_path / 'data')}
   seen = {}
-  with rl.Run('oprl:tiny', workdir=str(tmp_path), changes=changes) as run:
+  with rl.Run('grpo:tiny', workdir=str(tmp_path), changes=changes) as run:
     for step, state, metrics in run:
       seen[step] = metrics
       assert int(state.step) == step
       break
-  with rl.Run('oprl:tiny', workdir=str(tmp_path), changes=changes) as run:
+  with rl.Run('grpo:tiny', workdir=str(tmp_path), changes=changes) as run:
     rest = {step: metrics for step, _, metrics in run}
     text = run.policy.generate('3 4 + 2 =', max_tokens=8)
     again = run.policy.generate('3 4 + 2 =', max_tokens=8)
