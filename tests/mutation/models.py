@@ -356,8 +356,8 @@ MUTANTS = (
     'a sign of the entropy',
   ),
   Mutant(
-    'agentrl.nn.chunked_logprob',
-    '_cut',
+    'agentrl.nn.vocab_blocks',
+    'cut.block',
     'at >= j * size',
     'at >= 0',
     f'{_WORDS}::test_no_block_size_changes_anything',
