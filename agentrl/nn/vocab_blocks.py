@@ -50,7 +50,7 @@ class Rounds(NamedTuple):
   size: int
 
 
-class Blocks(NamedTuple):
+class VocabBlocks(NamedTuple):
   """Words of a device, block by block."""
 
   at: Callable  # j -> VocabBlock
@@ -82,7 +82,7 @@ def deal(wanted_NT, tokens: int) -> Rounds:
   return Rounds(at, (count + size - 1) // size, size)
 
 
-def cut(head, axis: int, words: int) -> Blocks:
+def cut(head, axis: int, words: int) -> VocabBlocks:
   """Blocks of up to `words` words.
 
   All are of one size: the last reaches back into the one before it.
@@ -97,7 +97,7 @@ def cut(head, axis: int, words: int) -> Blocks:
     w = jax.lax.dynamic_slice_in_dim(head, start, size, axis)
     return VocabBlock(w, first + at, at >= j * size, start)
 
-  return Blocks(block, -(-held // size))
+  return VocabBlocks(block, -(-held // size))
 
 
 def flat(x_NT):
@@ -138,7 +138,7 @@ def per_token(rounds: Rounds, wanted_NT, read: Callable, many: int):
   return tuple(x.reshape(wanted_NT.shape) for x in out)
 
 
-def pull(h_NTD, head, axis: int, rounds: Rounds, blocks: Blocks, slopes):
+def pull(h_NTD, head, axis: int, rounds: Rounds, blocks: VocabBlocks, slopes):
   """Cotangents of h and the head, of one device's rows and words.
 
   Args:

@@ -365,7 +365,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.model.policy',
-    'token_outputs',
+    '_before',
     'jnp.pad(hidden_NTD[:, :-1], ((0, 0), (1, 0), (0, 0)))',
     'hidden_NTD',
     'tests/rollout/jit_test.py::test_sampled_log_probs_are_the_learners',
