@@ -85,6 +85,7 @@ def config(c: ConfigDict) -> None:
     )
   registry.check(spec)
   _check_teacher(c, spec)
+  _check_moved(c, spec)
   _check_select(c, spec)
   _check_frame(c)
   _check_adapter(c)
@@ -121,6 +122,22 @@ def _check_teacher(c: ConfigDict, spec: registry.MethodSpec) -> None:
       f' role.{name}.heads={c.role[name].heads} makes role {name!r} a critic;'
       f' set role.{name}.heads to 0, or name a language model in'
       f' hp.{compared.term}.{compared.term}.role'
+    )
+
+
+def _check_moved(c: ConfigDict, spec: registry.MethodSpec) -> None:
+  """Checks that the role which follows the policy is there to be moved."""
+  signal = 'moving_average'
+  if signal not in spec.signal:
+    return
+  values = spec.values('signal', signal)
+  name = registry.settings(registry.get('signal', signal), values)['role']
+  role = c.role[name]
+  if role.kind != 'ema' or role.heads:
+    raise ValueError(
+      f'hp.signal.{signal}.role={name!r} moves after the policy, and'
+      f' role.{name} is of kind {role.kind!r} with heads={role.heads}; set its'
+      " kind to 'ema' and its heads to 0"
     )
 
 

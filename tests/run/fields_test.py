@@ -189,7 +189,8 @@ HYPER_PARAMETERS = {
   'only 0': 'some_parsed',
   'below 1': 'clarification.bonus',
   'probability': """
-    final due_from marked gamma lam token_gamma token_lam
+    final due_from marked gamma lam token_gamma token_lam distillation.beta
+    moving_average.decay
     scale_by_difficulty.floor weigh_by_difficulty.floor""",
   'below .5': 'margin',
   'any number': """
