@@ -252,9 +252,8 @@ class Outputs(struct.PyTreeNode):
   value: Array | None = None  # [N, T, H] f32  before the token was chosen
   sum_sq_prob: Array | None = None  # [N, T] f32  Σ p² of that distribution
   attention_logit: Array | None = None  # [N, L, H] f32  each head's largest
-  # [N, T, D], normed, that predict the row's own tokens; what stands where no
-  # log-prob is read means nothing.
-  hidden: Array | None = None
+  # Where no log-prob is read it may hold anything finite.
+  hidden: Array | None = None  # [N, T, D]  normed, predicts the row's token
   divergence: Array | None = None  # [N, T] f32  from a teacher, nats
 
 
