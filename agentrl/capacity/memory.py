@@ -121,7 +121,7 @@ def memory(
     activations=activations(shape, here, sizes),
     rollout=0 if work.engines else slots(work.capacity),
     engines=sum(map(slots, work.engines)) + work.guests * held(specs, sizes),
-    rows=(ROW + lesson(learner, shape)) * work.rows * work.tokens / batch,
+    rows=(ROW + compared(learner, shape)) * work.rows * work.tokens / batch,
   )
 
 
@@ -136,7 +136,7 @@ def frozen(learner: Algorithm) -> bool:
   return shared_base.BASE in learner.context.modules
 
 
-def lesson(learner: Algorithm, shape: transformer.DecoderConfig) -> float:
+def compared(learner: Algorithm, shape: transformer.DecoderConfig) -> float:
   """Bytes of a token's hidden state of the teacher, as read and as dealt."""
   if teacher.comparison(learner.spec) is None:
     return 0

@@ -12,7 +12,7 @@ from agentrl.types import Batch, LossInputs, Outputs
 
 
 def gradient(
-  alg: Algorithm, params, batch, signals, credit, mask, key, lesson=None
+  alg: Algorithm, params, batch, signals, credit, mask, key, other=None
 ):
   """Gradient of the sum of loss terms over the tokens of `mask` [N, T].
 
@@ -20,12 +20,12 @@ def gradient(
   that couples rows is differentiated once over all of them.
 
   Args:
-    lesson: teacher.Lesson of the batch, where a term needs one
+    other: teacher.TeacherOutputs of the batch, where a term compares them
   Returns: gradient, (loss, metrics)
   """
   w, context = alg.spec, alg.context
-  read = teacher.reader(alg, outputs_needed(w), lesson)
-  beside = () if lesson is None else lesson.hidden  # of rows, for the reader
+  read = teacher.reader(alg, outputs_needed(w), other)
+  beside = () if other is None else other.hidden  # of rows, for read
   terms = alg.losses
   inputs = LossInputs(Outputs(), batch, credit, signals, key)
   coefficients = _coefficients(alg, inputs, mask)

@@ -34,12 +34,12 @@ class Comparison(NamedTuple):
   beta: float
 
 
-class Lesson(NamedTuple):
+class TeacherOutputs(NamedTuple):
   """The teacher's side of the comparison, fixed for an iteration."""
 
   hidden: Array  # [N, T, D] that predict the rows' tokens
   head: Array  # [V, D] or [D, V]
-  look: HeadConfig  # of that head
+  head_config: HeadConfig
   beta: float
 
 
@@ -65,10 +65,10 @@ def comparison(w: registry.MethodSpec) -> Comparison | None:
   return Comparison(name, values['role'], values['beta'])
 
 
-def lesson(
+def outputs(
   alg: Algorithm, params: dict[str, PyTree], batch: Batch
-) -> Lesson | None:
-  """What the teacher has to say of the batch's rows.
+) -> TeacherOutputs | None:
+  """The teacher's side of the batch's rows; None where no term compares.
 
   Args:
     params: of all roles, as in TrainState
@@ -78,34 +78,33 @@ def lesson(
     return None
   role = compared.role
   out = alg.context.outputs(role, params[role], batch.rows, 'hidden')
-  head, look = _head(alg.context.modules[role], params[role])
+  head, config = _head(alg.context.modules[role], params[role])
   assert out.hidden is not None
-  return Lesson(out.hidden, head, look, compared.beta)
+  return TeacherOutputs(out.hidden, head, config, compared.beta)
 
 
 def reader(
-  alg: Algorithm, needs: tuple[str, ...], given: Lesson | None
+  alg: Algorithm, needs: tuple[str, ...], other: TeacherOutputs | None
 ) -> microbatch.Reader:
   """The policy's outputs of rows and, beside them, the teacher's hidden states.
 
   Args:
-    given: None: nothing is compared, and there is nothing beside the rows
+    other: the teacher's side; None: there is nothing beside the rows
   """
   module = alg.context.modules[POLICY]
-  if given is None:
+  if other is None:
     return microbatch.reader(module.apply, needs)
   names = tuple(sorted({*needs, 'hidden'} - {OUTPUT}))
-  teacher = given  # of that type below too
 
   def read(params, rows, hidden_NTD):
     out = module.apply(params, rows, names)
-    head, look = _head(module, params)
+    head, config = _head(module, params)
     value = chunked_divergence.token_divergence(
-      DivergenceConfig(teacher.beta, look, teacher.look),
+      DivergenceConfig(other.beta, config, other.head_config),
       out.hidden,
       head,
       hidden_NTD,
-      teacher.head,
+      other.head,
       microbatch.wanted(rows),
     )
     return out.replace(hidden=None, divergence=value)

@@ -171,12 +171,12 @@ def policy_update(
   masks = alg.minibatch(batch, jax.random.fold_in(key, 0))
   if not masks:
     return state, {}
-  lesson = teacher.lesson(alg, state.params, batch)
+  other = teacher.outputs(alg, state.params, batch)
 
   def sub_update(carry, mask):
     params, opt = carry
     grads, (loss, metrics) = policy_gradient.gradient(
-      alg, params, batch, signals, credit, mask, key, lesson
+      alg, params, batch, signals, credit, mask, key, other
     )
     params, opt, more = qk_clip.step(
       alg.context, POLICY, grads, opt, params, batch.rows, mask

@@ -109,7 +109,7 @@ def gradient_of(settings, params, batch, credit=None):
   alg = learner(**dict(settings))
   alg = algorithm.bind_shared_params(alg, params)
   credit = chain.zero(batch) if credit is None else credit
-  given = teacher.lesson(alg, params, batch)
+  other = teacher.outputs(alg, params, batch)
   return policy_gradient.gradient(
     alg,
     params[POLICY],
@@ -118,7 +118,7 @@ def gradient_of(settings, params, batch, credit=None):
     credit,
     batch.rows.sampled,
     jax.random.key(0),
-    given,
+    other,
   )
 
 
@@ -175,9 +175,9 @@ def test_nothing_reaches_the_teacher():
   alg = learner()
 
   def loss(params):
-    given = teacher.lesson(alg, params, batch)
-    read = teacher.reader(alg, ('divergence',), given)
-    out = read(params[POLICY], batch.rows, given.hidden)
+    other = teacher.outputs(alg, params, batch)
+    read = teacher.reader(alg, ('divergence',), other)
+    out = read(params[POLICY], batch.rows, other.hidden)
     return jnp.sum(out.divergence)
 
   # The teacher's loop over micro-batches has no backward pass at all, so that
@@ -272,10 +272,10 @@ def test_a_mesh_changes_nothing(explicit):
   close(jax.tree.map(np.asarray, got), jax.tree.map(np.asarray, want))
 
 
-def test_terms_without_one_have_no_lesson():
+def test_other_terms_read_no_teacher():
   alg = learner(losses=('reinforce',))
   assert teacher.comparison(alg.spec) is None
-  assert teacher.lesson(alg, {}, batch_of()) is None
+  assert teacher.outputs(alg, {}, batch_of()) is None
 
 
 def test_two_terms_are_refused():

@@ -133,7 +133,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.learner.teacher',
-    'lesson',
+    'outputs',
     "alg.context.outputs(role, params[role], batch.rows, 'hidden')",
     "alg.context.outputs(POLICY, params[POLICY], batch.rows, 'hidden')",
     'tests/learner/teacher_test.py'
