@@ -57,6 +57,7 @@ class Real(Domain):
   above, below: the lowest, the highest itself is none of them
   infinite: inf is one of them
   most: the name of a field beside this one that it does not exceed
+  compiled: it chooses the program that is compiled, and follows no schedule
   """
 
   low: float = -math.inf
@@ -65,6 +66,7 @@ class Real(Domain):
   below: bool = False
   infinite: bool = False
   most: str = ''
+  compiled: bool = False
 
   def explain(self) -> str:
     return _kind('a number', self._range(), self.most)

@@ -255,6 +255,9 @@ class Outputs(struct.PyTreeNode):
   value: Array | None = None  # [N, T, H] f32  before the token was chosen
   sum_sq_prob: Array | None = None  # [N, T] f32  Σ p² of that distribution
   attention_logit: Array | None = None  # [N, L, H] f32  each head's largest
+  # Where no log-prob is read it may hold anything finite.
+  hidden: Array | None = None  # [N, T, D]  normed, predicts the row's token
+  divergence: Array | None = None  # [N, T] f32  from a teacher, nats
 
 
 class Prefix(struct.PyTreeNode):
@@ -322,11 +325,14 @@ class Module(NamedTuple):
   specs: tree of mesh.Param, of its own parameters.
   apply: (params, rows, needs) -> Outputs, with the fields named in needs.
   share: whose parameters it needs too; None: its own alone.
+  head: what apply takes -> the matrix that makes logits of Outputs.hidden, and
+    its nn.vocab_blocks.HeadConfig; None: no language model.
   """
 
   specs: PyTree
   apply: Callable[..., Outputs]
   share: Share | None = None
+  head: Callable[[PyTree], tuple[Array, Any]] | None = None
 
 
 # Signals: name -> array at a declared level ([N, T], [B, K] or [B]).

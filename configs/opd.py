@@ -13,8 +13,8 @@ until coef.episode is raised: the default is the teacher alone.
 
 Expect the teacher's success at a fraction of the attempts that RL needs.
 
-  python -m experiments.train --config=configs/opd.py:teacher=runs/teacher \\
-    --workdir=runs/opd
+  python -m experiments.train --config=configs/opd.py --workdir=runs/opd \\
+    --config.role.teacher.run=runs/teacher
 """
 
 from agentrl.configs import base

@@ -126,7 +126,8 @@ def update_seconds(shape: transformer.DecoderConfig, batch: Batch) -> float:
 
   @jax.jit
   def gradient(params, row):
-    return microbatch.gradient(apply, params, row, (), loss, ('logp',), 1)
+    total = microbatch.objective(apply, ('logp',), loss)
+    return microbatch.gradient(total, params, row, (), 1)
 
   return batch.rows.tokens.shape[0] * _median(gradient, params, row, repeats=2)
 

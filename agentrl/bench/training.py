@@ -80,9 +80,8 @@ def gradient(size: SamplingBenchSize, data: str) -> dict[str, BenchCase]:
     def loss(out, rows, scale):
       return jnp.sum(scale * out.logp), {}
 
-    grads, _ = microbatch.gradient(
-      module.apply, params, rows, rows.weight, loss, ('logp',), size.micro
-    )
+    total = microbatch.objective(module.apply, ('logp',), loss)
+    grads, _ = microbatch.gradient(total, params, rows, rows.weight, size.micro)
     return optimizer.step(rule, grads, opt, params)[:2]
 
   params = mesh.init(module.specs, jax.random.key(0))

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import mesh, optimizer
+from agentrl.learner import teacher
 from agentrl.learner.algorithm import POLICY, Algorithm
 from agentrl.model import policy, shared_base
 from agentrl.nn import attention_kernels, chunked_logprob, transformer
@@ -120,7 +121,7 @@ def memory(
     activations=activations(shape, here, sizes),
     rollout=0 if work.engines else slots(work.capacity),
     engines=sum(map(slots, work.engines)) + work.guests * held(specs, sizes),
-    rows=ROW * work.rows * work.tokens / batch,
+    rows=(ROW + compared(learner, shape)) * work.rows * work.tokens / batch,
   )
 
 
@@ -133,6 +134,13 @@ def decoder(learner: Algorithm):
 def frozen(learner: Algorithm) -> bool:
   """Returns whether roles train adapters of a frozen decoder."""
   return shared_base.BASE in learner.context.modules
+
+
+def compared(learner: Algorithm, shape: transformer.DecoderConfig) -> float:
+  """Bytes of a token's hidden state of the teacher, as read and as dealt."""
+  if teacher.comparison(learner.spec) is None:
+    return 0
+  return 2 * jnp.dtype(shape.dtype).itemsize * shape.width
 
 
 def gathered(

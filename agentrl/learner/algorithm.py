@@ -102,10 +102,11 @@ def bind_shared_params(alg: Algorithm, params: dict[str, PyTree]) -> Algorithm:
     if share is None:
       return module
 
-    def apply(own, rows, needs):
-      return module.apply(share.join(own, params[share.role]), rows, needs)
+    def joined(f):
+      return lambda own, *args: f(share.join(own, params[share.role]), *args)
 
-    return Module(module.specs, apply)
+    head = module.head and joined(module.head)
+    return Module(module.specs, joined(module.apply), head=head)
 
   modules = {role: bind(m) for role, m in modules.items()}
   return alg.rebind(context=alg.context._replace(modules=modules))

@@ -4,22 +4,28 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import registry, segment
-from agentrl.learner.algorithm import POLICY, Algorithm
+from agentrl.learner import teacher
+from agentrl.learner.algorithm import Algorithm
 from agentrl.loss import ppo
 from agentrl.model import microbatch
 from agentrl.types import Batch, LossInputs, Outputs
 
 
-def gradient(alg: Algorithm, params, batch, signals, credit, mask, key):
+def gradient(
+  alg: Algorithm, params, batch, signals, credit, mask, key, other=None
+):
   """Gradient of the sum of loss terms over the tokens of `mask` [N, T].
 
   Coefficients are fixed over the whole sub-batch before it is cut. A loss
   that couples rows is differentiated once over all of them.
+
+  Args:
+    other: teacher.TeacherOutputs of the batch, where a term compares them
   Returns: gradient, (loss, metrics)
   """
   w, context = alg.spec, alg.context
-  apply = context.modules[POLICY].apply
-  needs = outputs_needed(w)
+  read = teacher.reader(alg, outputs_needed(w), other)
+  beside = () if other is None else other.hidden  # of rows, for read
   terms = alg.losses
   inputs = LossInputs(Outputs(), batch, credit, signals, key)
   coefficients = _coefficients(alg, inputs, mask)
@@ -52,17 +58,22 @@ def gradient(alg: Algorithm, params, batch, signals, credit, mask, key):
   )
   if any(registry.get('loss', n).couples for n in w.loss):
     grads, aux, _ = microbatch.gradient_of_outputs(
-      apply,
+      read,
       params,
       batch.rows,
+      beside,
       lambda o: total(o, batch.rows, extras),
-      needs,
       context.micro,
       keep,
     )
   else:
     grads, aux = microbatch.gradient(
-      apply, params, batch.rows, extras, total, needs, context.micro, keep
+      lambda params, rows, e: total(read(params, rows, e[1]), rows, e[0]),
+      params,
+      batch.rows,
+      (extras, beside),
+      context.micro,
+      keep,
     )
   loss, (sums, metrics) = aux
   sums = {f'loss/{name}': (x, jnp.ones(())) for name, x in sums.items()}

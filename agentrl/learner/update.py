@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from agentrl import mesh, optimizer, registry, schedule
 from agentrl.advantage import chain
-from agentrl.learner import policy_gradient
+from agentrl.learner import policy_gradient, teacher
 from agentrl.learner.algorithm import POLICY, Algorithm, bind_shared_params
 from agentrl.model import microbatch, qk_clip
 from agentrl.rollout.keys import Stream, step_key
@@ -173,11 +173,14 @@ def policy_update(
   key = step_key(state.key, Stream.UPDATE, state.step)
   credit = credit.replace(token=chain.token_advantage(credit, batch.rows))
   masks = alg.minibatch(batch, jax.random.fold_in(key, 0))
+  if not masks:
+    return state, {}
+  other = teacher.outputs(alg, state.params, batch)
 
   def sub_update(carry, mask):
     params, opt = carry
     grads, (loss, metrics) = policy_gradient.gradient(
-      alg, params, batch, signals, credit, mask, key
+      alg, params, batch, signals, credit, mask, key, other
     )
     params, opt, more = qk_clip.step(
       alg.context, POLICY, grads, opt, params, batch.rows, mask
@@ -186,8 +189,6 @@ def policy_update(
     return (params, opt), metrics | {'loss/total': (loss, jnp.ones(()))}
 
   carry = state.params[POLICY], state.opt[POLICY]
-  if not masks:
-    return state, {}
   if len(masks) == 1:
     carry, metrics = sub_update(carry, masks[0])
   else:

@@ -110,6 +110,7 @@ METRICS: Mapping[str, Description] = {
     ('*/kl', 'nats', 'KL to the reference policy, a token'),
     ('*/entropy', 'nats', 'entropy at a trained token'),
     ('*/nll', 'nats', 'negative log-prob of a trained token'),
+    ('distillation/divergence', 'nats', 'divergence from the teacher, a token'),
     ('*/divergence', '', 'divergence of the old policy and the new'),
     ('*/error', '', 'half the squared error of values'),
     ('*_explained', 'share', 'variance of targets that values explain'),

@@ -2,6 +2,7 @@
 
 from agentrl.loss import (  # noqa: F401  register their pieces
   covariance,
+  distillation,
   divergence,
   entropy,
   gates,

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import mesh
-from agentrl.model import qk_clip, value
-from agentrl.nn import chunked_logprob, layers, transformer
+from agentrl.model import microbatch, qk_clip, value
+from agentrl.nn import chunked_logprob, layers, transformer, vocab_blocks
 from agentrl.types import Module, Outputs, Rows
 
 # Logits of this many numbers are held at once, at most; [N, T, V] never is.
@@ -26,6 +26,7 @@ def module(
   apply(params, rows, needs): needs names fields of Outputs among 'logp',
   'entropy' (nats) and 'sum_sq_prob'; all belong to softmax(logits /
   temperature), and are 0 at tokens that are neither sampled nor trained on.
+  'hidden' are the states that these logits are made of by the module's head.
   With heads there is 'value' too, read as a critic's (model/value.py) from
   the stopped trunk: learning it moves the heads and nothing else.
   """
@@ -33,20 +34,35 @@ def module(
   def apply(params, rows: Rows, needs: tuple[str, ...]) -> Outputs:
     if needs == qk_clip.NEEDS:
       return qk_clip.outputs(shape, params, rows)
-    wanted = rows.sampled | (rows.weight != 0)
+    wanted = microbatch.wanted(rows)
     look = jnp.pad(wanted[:, 1:], ((0, 0), (0, 1)))  # at the token before
     hidden = transformer.forward(shape, params, rows.tokens, rows.seg, look)
-    words = tuple(name for name in needs if name != 'value')
-    out = token_outputs(
-      shape, params, hidden, rows.tokens, wanted, words, temperature
-    )
+    words = tuple(name for name in needs if name not in ('value', 'hidden'))
+    out = Outputs()
+    if words:
+      out = token_outputs(
+        shape, params, hidden, rows.tokens, wanted, words, temperature
+      )
+    if 'hidden' in needs:
+      before = mesh.with_logical_sharding(_before(hidden), 'batch', None, None)
+      out = out.replace(hidden=before)
     if 'value' not in needs:
       return out
     stopped = jax.lax.stop_gradient(hidden)
     return out.replace(value=value.read(params, stopped))
 
+  def head(params):
+    w, axis = transformer.head(params)
+    return w, vocab_blocks.HeadConfig(axis, shape.logit_cap, temperature)
+
   specs = transformer.specs(shape)
-  return Module(specs | value.specs(shape, heads) if heads else specs, apply)
+  specs = specs | value.specs(shape, heads) if heads else specs
+  return Module(specs, apply, head=head)
+
+
+def _before(hidden_NTD):
+  """Hidden states of what stands before each token; 0 before the first."""
+  return jnp.pad(hidden_NTD[:, :-1], ((0, 0), (1, 0), (0, 0)))
 
 
 def token_outputs(
@@ -58,7 +74,7 @@ def token_outputs(
   to WORDS words chunk by chunk of time, more than that in blocks of words too,
   whose hand-written gradient rules out forward-mode differentiation.
   """
-  before = jnp.pad(hidden_NTD[:, :-1], ((0, 0), (1, 0), (0, 0)))
+  before = _before(hidden_NTD)
   if shape.vocab > WORDS:
     head, axis = transformer.head(params)
     c = chunked_logprob.LogprobConfig(needs, temperature, shape.logit_cap, axis)

@@ -44,4 +44,4 @@ def module(full: Module, base: dict[str, PyTree], c: lora.Lora) -> Module:
     return attached | {name: own[name] for name in beside}
 
   specs = {OWN: lora.specs(c, base['layers']), **beside}
-  return Module(specs, full.apply, Share(BASE, join))
+  return Module(specs, full.apply, Share(BASE, join), full.head)

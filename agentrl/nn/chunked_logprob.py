@@ -7,15 +7,12 @@ and p = softmax(x) over the V words:
   entropy = −Σ p log p
   sum_sq_prob = Σ p²
 
-Forwards and backwards go over blocks of `tokens` by `words`; backwards each
-block is computed again, from L alone:
+Forwards and backwards go over blocks of `tokens` by `words`
+(nn/vocab_blocks.py); backwards each block is computed again, from L alone:
 
   d/dx_v = b_logp (1[v = a] − p_v) − b_entropy p_v (log p_v + entropy)
            + 2 b_sum_sq_prob p_v (p_v − sum_sq_prob)
 
-Only wanted tokens cost anything: they are brought to the front. On a mesh every
-device reads its own tokens through its own words, and sums over words are
-added.
 The gradient is written by hand, so there is no forward mode.
 """
 
@@ -27,12 +24,12 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import mesh
+from agentrl.nn import vocab_blocks
 from agentrl.nn.chunked_attention import place
+from agentrl.nn.vocab_blocks import LOW, ROW, VocabBlock, take
 from agentrl.types import Array
 
-LOW = -1e30  # finite: a difference of two must not become NaN
 NAMES = ('logp', 'entropy', 'sum_sq_prob')
-ROW = ('batch', None)
 
 
 class LogprobConfig(NamedTuple):
@@ -45,6 +42,10 @@ class LogprobConfig(NamedTuple):
   tokens: int = 2048  # of a block
   words: int = 4096  # of a block
 
+  @property
+  def head(self) -> vocab_blocks.HeadConfig:
+    return vocab_blocks.HeadConfig(self.axis, self.cap, self.temperature)
+
 
 class Sums(NamedTuple):
   """Over the words seen so far, e = e^(x − top)."""
@@ -54,15 +55,6 @@ class Sums(NamedTuple):
   mean: Array  # [n] Σ e (x − top)
   square: Array  # [n] Σ e²
   chosen: Array  # [n] x of the token itself
-
-
-class VocabBlock(NamedTuple):
-  """A block of the head."""
-
-  w: Array  # [words, D] or [D, words]
-  id: Array  # [1, words] i32
-  used: Array  # [1, words] bool  False: was part of the block before
-  start: Array  # [] i32  in what the device holds
 
 
 def token_logprobs(
@@ -118,135 +110,45 @@ _read.defvjp(_answer, _pull)
 
 def _axes(c: LogprobConfig):
   """Logical axes of h, head, tokens and wanted."""
-  head = ('vocab', 'embed') if c.axis == 0 else ('embed', 'vocab')
-  rows = ('batch', mesh.sharded_axis_or_none('time'))
-  return (*rows, None), head, rows, rows
+  rows = vocab_blocks.row_axes()
+  return (*rows, None), vocab_blocks.head_axes(c.axis), rows, rows
 
 
 def _forward(c: LogprobConfig, h_NTD, head, tokens_NT, wanted_NT):
   """logp, entropy, sum_sq_prob and L of one device's rows, [N, T] each."""
-  h, tokens = h_NTD.reshape(-1, h_NTD.shape[-1]), tokens_NT.reshape(-1)
-  deal, rounds, size = _deal(c, wanted_NT)
-  cut, blocks = _cut(c, head)
+  h, tokens = vocab_blocks.flat(h_NTD), vocab_blocks.flat(tokens_NT)
+  rounds = vocab_blocks.deal(wanted_NT, c.tokens)
+  blocks = vocab_blocks.cut(head, c.axis, c.words)
 
-  def answer(i, out):
-    at = deal(i)
-    some, own = _take(h, at), _take(tokens, at)[:, None]
-    zero = jnp.zeros(size, jnp.float32)
+  def read(at):
+    some, own = take(h, at), take(tokens, at)[:, None]
+    zero = jnp.zeros(rounds.size, jnp.float32)
     sums = Sums(zero + LOW, zero, zero, zero, zero)
-    add = lambda j, sums: _more(c, sums, some, own, cut(j))  # noqa: E731
-    values = _outputs(_whole(jax.lax.fori_loop(0, blocks, add, sums)))
-    return tuple(
-      x.at[at].set(y, mode='drop') for x, y in zip(out, values, strict=True)
-    )
+    add = lambda j, sums: _more(c, sums, some, own, blocks.at(j))  # noqa: E731
+    return _outputs(_whole(jax.lax.fori_loop(0, blocks.number, add, sums)))
 
-  zeros = (jnp.zeros(tokens.shape, jnp.float32),) * 4
-  out = jax.lax.fori_loop(0, rounds, answer, zeros)
-  return tuple(x.reshape(tokens_NT.shape) for x in out)
+  return vocab_blocks.per_token(rounds, wanted_NT, read, 4)
 
 
-def _backward(c: LogprobConfig, h_NTD, head, tokens_NT, wanted_NT, *known_NT):
+def _backward(c: LogprobConfig, h_NTD, head, tokens_NT, wanted_NT, *fixed_NT):
   """Cotangents of h and the head, of one device's rows and words."""
-  h, tokens = h_NTD.reshape(-1, h_NTD.shape[-1]), tokens_NT.reshape(-1)
-  residuals = [x.reshape(-1) for x in known_NT]
-  deal, rounds, _ = _deal(c, wanted_NT)
-  cut, blocks = _cut(c, head)
-  to_h, to_w = _PULLS[c.axis]
+  tokens, *residuals = map(vocab_blocks.flat, (tokens_NT, *fixed_NT))
 
-  def over_words(j, carry):
-    dh, dhead = carry
-    words = cut(j)
+  def slopes(j, words: VocabBlock):
+    def slope(at, some):
+      own, *more = (take(x, at)[:, None] for x in (tokens, *residuals))
+      return _slope(c, some, own, words, *more)
 
-    def over_tokens(i, carry):
-      dh, dw = carry
-      at = deal(i)
-      some, own = _take(h, at), _take(tokens, at)[:, None]
-      dy = _slope(
-        c, some, own, words, *(_take(x, at)[:, None] for x in residuals)
-      )
-      dh = dh.at[at].add(_dot(to_h, dy, words.w), mode='drop')
-      return dh, dw + _dot(to_w, dy, some)
+    return slope
 
-    dw = jnp.zeros(words.w.shape, jnp.float32)
-    dh, dw = jax.lax.fori_loop(0, rounds, over_tokens, (dh, dw))
-    return dh, _add_at(dhead, dw, words.start, c.axis)
-
-  zeros = jnp.zeros(h.shape, jnp.float32), jnp.zeros(head.shape, jnp.float32)
-  dh, dhead = jax.lax.fori_loop(0, blocks, over_words, zeros)
-  dh, dhead = mesh.psum(dh, 'vocab'), mesh.psum(dhead, 'batch', 'time')
-  return dh.reshape(h_NTD.shape).astype(h.dtype), dhead.astype(head.dtype)
-
-
-_DOT = ('nd,vd->nv', 'nd,dv->nv')
-_PULLS = (('nv,vd->nd', 'nv,nd->vd'), ('nv,dv->nd', 'nv,nd->dv'))
-
-
-def _dot(formula: str, a, b):
-  """Factors as a computes, sums in float32."""
-  b = b.astype(a.dtype)
-  return jnp.einsum(formula, a, b, preferred_element_type=jnp.float32)
-
-
-def _deal(c: LogprobConfig, wanted_NT):
-  """i -> the tokens of round i, the number of rounds, that of tokens in one.
-
-  Wanted tokens alone; what fills the last round up is out of range.
-  """
-  wanted = wanted_NT.reshape(-1)
-  size = min(c.tokens, wanted.size)
-  count = jnp.sum(wanted, dtype=jnp.int32)
-  order = jnp.argsort(~wanted, stable=True)
-  order = jnp.where(jnp.arange(wanted.size) < count, order, wanted.size)
-  order = jnp.pad(order, (0, -wanted.size % size), constant_values=wanted.size)
-
-  def deal(i):
-    return jax.lax.dynamic_slice_in_dim(order, i * size, size)
-
-  return deal, (count + size - 1) // size, size
-
-
-def _take(x, at):
-  """x[at]; 0 where that is out of range."""
-  return x.at[at].get(mode='fill', fill_value=0)
-
-
-def _cut(c: LogprobConfig, head):
-  """j -> block j of the device's words, the number of blocks.
-
-  All are of one size: the last reaches back into the one before it.
-  """
-  held = head.shape[c.axis]
-  size = min(c.words, held)
-  first = mesh.axis_index('vocab') * held
-
-  def cut(j) -> VocabBlock:
-    start = jnp.minimum(j * size, held - size)
-    at = (start + jnp.arange(size, dtype=jnp.int32))[None]
-    w = jax.lax.dynamic_slice_in_dim(head, start, size, c.axis)
-    return VocabBlock(w, first + at, at >= j * size, start)
-
-  return cut, -(-held // size)
-
-
-def _add_at(x, y, start, axis: int):
-  """x with y added from start on."""
-  old = jax.lax.dynamic_slice_in_dim(x, start, y.shape[axis], axis)
-  return jax.lax.dynamic_update_slice_in_dim(x, old + y, start, axis)
-
-
-def _logits(c: LogprobConfig, h, words: VocabBlock):
-  """x [n, words], and dx/dy."""
-  z = _dot(_DOT[c.axis], h, words.w)
-  slope = jnp.float32(1 / c.temperature)
-  if c.cap:
-    squashed = jnp.tanh(z / c.cap)
-    z, slope = c.cap * squashed, slope * (1 - jnp.square(squashed))
-  return jnp.where(words.used, z / c.temperature, LOW), slope
+  rounds = vocab_blocks.deal(wanted_NT, c.tokens)
+  blocks = vocab_blocks.cut(head, c.axis, c.words)
+  return vocab_blocks.pull(h_NTD, head, c.axis, rounds, blocks, slopes)
 
 
 def _more(c: LogprobConfig, sums: Sums, h, own, words: VocabBlock) -> Sums:
   """The sums with those over another block of words."""
-  x, _ = _logits(c, h, words)
+  x, _ = vocab_blocks.logits(c.head, h, words)
   old = sums.top
   top = jnp.maximum(old, jnp.max(x, axis=1))
   mine = words.used & (words.id == own)
@@ -294,7 +196,7 @@ def _slope(
   c: LogprobConfig, h, own, words: VocabBlock, norm, entropy, square, *bars
 ):
   """d loss / d y [n, words], as h computes; all else is [n, 1]."""
-  x, slope = _logits(c, h, words)
+  x, slope = vocab_blocks.logits(c.head, h, words)
   bar_logp, bar_entropy, bar_square = bars
   log_p = x - norm
   p = jnp.exp(log_p)

@@ -17,6 +17,7 @@ GIVES = (
   'output:logp',
   'output:entropy',
   'output:sum_sq_prob',
+  'output:divergence',
   *(f'column:{name}' for name in COLUMNS),
 )
 

@@ -15,6 +15,7 @@ from agentrl import mesh, registry
 from agentrl.configs import base, envs
 from agentrl.domain import COUNT0, OneOf, Real
 from agentrl.judge import item as judge_item
+from agentrl.learner import teacher
 from agentrl.log import wandb_tracker
 from agentrl.nn.transformer import DecoderConfig
 from agentrl.rollout import registered
@@ -83,6 +84,8 @@ def config(c: ConfigDict) -> None:
       ' judge in c.judge that asks it'
     )
   registry.check(spec)
+  _check_teacher(c, spec)
+  _check_moved(c, spec)
   _check_select(c, spec)
   _check_frame(c)
   _check_adapter(c)
@@ -106,6 +109,35 @@ def _check_loaded(c: ConfigDict, name: str, role: ConfigDict) -> None:
       f'role.{name}.run={role.run!r} is a whole policy, and with'
       f' lora.rank={c.lora.rank} roles are adapters of one base; set lora.rank'
       ' to 0'
+    )
+
+
+def _check_teacher(c: ConfigDict, spec: registry.MethodSpec) -> None:
+  """Checks that what the policy is compared with has words too."""
+  compared = teacher.comparison(spec)
+  if compared and c.role[compared.role].heads and compared.role != 'policy':
+    name = compared.role
+    raise ValueError(
+      f'c.loss: {compared.term!r} compares distributions over words, and'
+      f' role.{name}.heads={c.role[name].heads} makes role {name!r} a critic;'
+      f' set role.{name}.heads to 0, or name a language model in'
+      f' hp.{compared.term}.{compared.term}.role'
+    )
+
+
+def _check_moved(c: ConfigDict, spec: registry.MethodSpec) -> None:
+  """Checks that the role which follows the policy is there to be moved."""
+  signal = 'moving_average'
+  if signal not in spec.signal:
+    return
+  values = spec.values('signal', signal)
+  name = registry.settings(registry.get('signal', signal), values)['role']
+  role = c.role[name]
+  if role.kind != 'ema' or role.heads:
+    raise ValueError(
+      f'hp.signal.{signal}.role={name!r} moves after the policy, and'
+      f' role.{name} is of kind {role.kind!r} with heads={role.heads}; set its'
+      " kind to 'ema' and its heads to 0"
     )
 
 
@@ -376,6 +408,11 @@ def _check_schedule(c: ConfigDict) -> None:
     if not isinstance(values, tuple | list) or len(values) != 4:
       raise ValueError(
         f'c.schedule.{path}={values!r} must be (shape, start, end, steps)'
+      )
+    if isinstance(of, Real) and of.compiled:
+      raise ValueError(
+        f'c.schedule.{path}={values!r} changes a number that the update is'
+        ' compiled for; leave it out'
       )
     if not isinstance(of, Real):
       raise ValueError(

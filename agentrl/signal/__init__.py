@@ -7,6 +7,7 @@ from agentrl.signal import (  # noqa: F401  register their pieces
   entropy_history,
   implicit_prm,
   information,
+  moving_average,
   progress,
   reference,
 )

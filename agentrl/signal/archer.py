@@ -28,6 +28,7 @@ from agentrl.advantage import group_stats, returns
 from agentrl.domain import Count, Discount, Share
 from agentrl.signal import gradient_steps
 from agentrl.signal.base import Context, Signal
+from agentrl.signal.moving_average import polyak
 from agentrl.types import Array, Batch, Status
 
 Heads = tuple[Array, Array]
@@ -169,8 +170,3 @@ def td_targets(
   weights += [share(first, has & counted)] * 2
   goal = jnp.stack([spread(x) for x in goals], axis=-1)
   return goal, jnp.stack(weights, axis=-1).astype(goal.dtype)
-
-
-def polyak(target, source, tau: float):
-  """target + tau (source - target): exact where they agree."""
-  return jax.tree.map(lambda x, y: x + tau * (y - x), target, source)

@@ -117,9 +117,8 @@ def hypergradient(
   goals = [returns_to_go(x, batch, gamma) for x in terms]
 
   bar = Outputs(logp=jnp.where(outer, goals[1], 0))
-  grads, _ = microbatch.gradient(
-    apply, params, rows, bar, microbatch.linear, ('logp',), micro
-  )
+  total = microbatch.objective(apply, ('logp',), microbatch.linear)
+  grads, _ = microbatch.gradient(total, params, rows, bar, micro)
 
   def logp(params):
     return microbatch.forward(apply, params, rows, ('logp',), micro).logp

@@ -29,12 +29,10 @@ def fit(
     needs: fields of Outputs that the loss looks at
   Returns: state, metrics named `<role>/...`, summed over the steps
   """
-  apply = context.modules[role].apply
+  total = microbatch.objective(context.modules[role].apply, needs, loss)
 
   def gradient(params):
-    return microbatch.gradient(
-      apply, params, batch.rows, extras, loss, needs, context.micro
-    )
+    return microbatch.gradient(total, params, batch.rows, extras, context.micro)
 
   return _steps(context, role, state, batch, gradient, steps)
 
@@ -49,11 +47,11 @@ def fit_coupled(
   steps: int = 1,
 ) -> tuple[TrainState, Metrics]:
   """As `fit`, for a loss that looks at the outputs of all rows at once."""
-  apply = context.modules[role].apply
+  read = microbatch.reader(context.modules[role].apply, needs)
 
   def gradient(params):
     grads, metrics, _ = microbatch.gradient_of_outputs(
-      apply, params, batch.rows, loss, needs, context.micro
+      read, params, batch.rows, (), loss, context.micro
     )
     return grads, metrics
 

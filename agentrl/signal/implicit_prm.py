@@ -80,9 +80,9 @@ def implicit_prm(
       return objective(rewards(phi, batch, signals)[1], batch)
 
     (value, metrics), bar = jax.value_and_grad(outer, has_aux=True)(phi)
-    bar, linear = Outputs(logp=bar), microbatch.linear
+    total = microbatch.objective(apply, ('logp',), microbatch.linear)
     grads, _ = microbatch.gradient(
-      apply, params, batch.rows, bar, linear, ('logp',), context.micro
+      total, params, batch.rows, Outputs(logp=bar), context.micro
     )
     params, opt, more = qk_clip.step(
       context, 'prm', grads, opt, params, batch.rows

@@ -14,7 +14,7 @@ from ml_collections import ConfigDict
 
 from agentrl import registry
 from agentrl.configs import base, envs
-from agentrl.learner import update
+from agentrl.learner import teacher, update
 from agentrl.rollout import record
 from agentrl.run import algorithm, collect, pretrained
 
@@ -64,6 +64,8 @@ def cost(c: ConfigDict) -> Cost:
     for role in reads:
       if role != 'policy' and c.role[role].kind == 'train':
         trained[role] = values['steps']
+  compared = teacher.comparison(w)
+  forward += [compared.role] if compared else []
   networks = tuple(name for name in c.role if name != 'policy')
   return Cost(networks, tuple(forward), trained, *_attempts(c, w))
 

@@ -36,7 +36,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     *('dppo_kl', 'gspo_token', 'gspo_turn', 'icepop', 'mis', 'muonclip'),
     *('nft_sequence', 'raft_pp'),
   ),
-  'teachers: distillation on what the student samples': ('opd',),
+  'teachers: distillation on what the student samples': ('opd', 'gkd'),
   'what is attempted: horizons': ('scalinginter',),
 }
 

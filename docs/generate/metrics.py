@@ -33,7 +33,7 @@ SECTIONS = (
   ('Losses and log-probs', ('loss', 'logp'), '`*` is a term of `c.loss`.'),
   (
     'Networks and policy losses',
-    ('*', '*_explained', '*clip'),
+    ('*', 'distillation', '*_explained', '*clip'),
     '`*` is a role of `c.role` (`policy`, `critic`, `prm`), or a term of'
     ' `c.loss` such as `ppo`.',
   ),

@@ -142,14 +142,12 @@ def compiled(context: Context, work):
     return jnp.sum(out.logp * scale - 0.01 * out.entropy), {}
 
   def step(params, opt, base, rows, scale):
-    needs = 'entropy', 'logp'
     whole = Algorithm.from_spec(registry.MethodSpec(), context)
     apply = (
       algorithm.bind_shared_params(whole, base).context.modules['policy'].apply
     )
-    grads, _ = microbatch.gradient(
-      apply, params, rows, scale, loss, needs, work.micro
-    )
+    total = microbatch.objective(apply, ('entropy', 'logp'), loss)
+    grads, _ = microbatch.gradient(total, params, rows, scale, work.micro)
     return optimizer.step(rule, grads, opt, params)
 
   begin = jax.jit(lambda p: optimizer.init(rule, p, module.specs)).lower(params)

@@ -48,6 +48,7 @@ ROLES = {
   'gdpo': {},
   'gigpo': {},
   'gigpo_no_std': {},
+  'gkd': {'teacher': False},
   'gmpo': {},
   'gpg': {},
   'grpo': {},

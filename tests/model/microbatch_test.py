@@ -61,8 +61,7 @@ def test_the_sum_of_micro_batches(layers, windows):
     return loss(module.apply(params, batch, ('logp',)), batch, scale)[0]
 
   want, grads = jax.value_and_grad(whole)(params)
-  got, (value, _) = microbatch.gradient(
-    module.apply, params, batch, scale, loss, ('logp',), 2
-  )
+  total = microbatch.objective(module.apply, ('logp',), loss)
+  got, (value, _) = microbatch.gradient(total, params, batch, scale, 2)
   np.testing.assert_allclose(value, want, rtol=1e-5)
   chex.assert_trees_all_close(got, grads, rtol=1e-4, atol=1e-3)

@@ -8,6 +8,7 @@ _CACHE = 'tests/nn/kv_cache_test.py'
 _LORA = 'tests/nn/lora_test.py'
 _EXPERTS = 'tests/nn/moe_test.py'
 _WORDS = 'tests/nn/chunked_logprob_test.py'
+_PAIRS = 'tests/nn/chunked_divergence_test.py'
 _ROPE = 'tests/nn/rope_test.py'
 _MESH = 'tests/mesh_test.py'
 _OPTIM = 'tests/optimizer_test.py'
@@ -356,8 +357,32 @@ MUTANTS = (
     'a sign of the entropy',
   ),
   Mutant(
-    'agentrl.nn.chunked_logprob',
-    '_cut',
+    'agentrl.nn.chunked_divergence',
+    '_slope',
+    'p * (log_p - log_q - center)',
+    'p * (log_p - log_q)',
+    f'{_PAIRS}::test_values_and_gradients_are_those_of_all_words',
+    'the mean of a gradient of probabilities is left in',
+  ),
+  Mutant(
+    'agentrl.nn.chunked_divergence',
+    '_forward.read',
+    'c.beta * of_teacher + (1 - c.beta) * of_student',
+    '(1 - c.beta) * of_teacher + c.beta * of_student',
+    f'{_PAIRS}::test_values_and_gradients_are_those_of_all_words',
+    'the two parts of the Jensen divergence are exchanged',
+  ),
+  Mutant(
+    'agentrl.nn.chunked_divergence',
+    '_rebased',
+    '(sums.gap + sums.total * (rise - climb)) * e',
+    'sums.gap * e',
+    f'{_PAIRS}::test_values_and_gradients_are_those_of_all_words',
+    'a sum is not moved to another top',
+  ),
+  Mutant(
+    'agentrl.nn.vocab_blocks',
+    'cut.block',
     'at >= j * size',
     'at >= 0',
     f'{_WORDS}::test_no_block_size_changes_anything',
@@ -365,7 +390,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.model.policy',
-    'token_outputs',
+    '_before',
     'jnp.pad(hidden_NTD[:, :-1], ((0, 0), (1, 0), (0, 0)))',
     'hidden_NTD',
     'tests/rollout/jit_test.py::test_sampled_log_probs_are_the_learners',
@@ -413,7 +438,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.model.microbatch',
-    'forward',
+    'outputs',
     'segment.take_rows(out, segment.invert(order))',
     'out',
     'tests/signal/implicit_prm_test.py::test_padding_and_order_of_rows_do_not_matter',

@@ -124,11 +124,28 @@ MUTANTS = (
     'read before the message',
   ),
   Mutant(
-    'agentrl.signal.archer',
+    'agentrl.signal.moving_average',
+    'moving_average.update',
+    '1 - decay',
+    'decay',
+    'tests/signal/moving_average_test.py::test_two_updates',
+    'the role is nearly the policy',
+  ),
+  Mutant(
+    'agentrl.learner.teacher',
+    'outputs',
+    "alg.context.outputs(role, params[role], batch.rows, 'hidden')",
+    "alg.context.outputs(POLICY, params[POLICY], batch.rows, 'hidden')",
+    'tests/learner/teacher_test.py'
+    '::test_the_gradient_is_that_of_whole_distributions',
+    'the policy reads through the head of its teacher',
+  ),
+  Mutant(
+    'agentrl.signal.moving_average',
     'polyak',
     'x + tau * (y - x)',
     'y + tau * (x - y)',
-    f'{_ARCHER}::test_polyak',
+    'tests/signal/moving_average_test.py::test_polyak',
     'target and source exchanged',
   ),
   Mutant(

@@ -190,8 +190,9 @@ HYPER_PARAMETERS = {
   'only 0': 'some_parsed',
   'below 1': 'clarification.bonus difficulty_band.low',
   'probability': """
-    final due_from marked gamma lam token_gamma token_lam
-    scale_by_difficulty.floor weigh_by_difficulty.floor explore staleness""",
+    final due_from marked gamma lam token_gamma token_lam distillation.beta
+    moving_average.decay explore staleness
+    scale_by_difficulty.floor weigh_by_difficulty.floor""",
   'below .5': 'margin',
   'any number': """
     coef value above good bad alpha chance slope top solved scale

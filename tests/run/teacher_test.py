@@ -1,19 +1,21 @@
 """Teachers: roles that are the newest policies of other runs."""
 
+import json
 import shutil
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from ml_collections import ConfigDict
 
-from agentrl.configs import opd
+from agentrl.configs import base, gkd, opd
 from agentrl.log import metrics
 from agentrl.run import build, runner, validate, workdir
 
 
-def config(folder, **changes):
-  c = opd.get_config('tiny,env=frozen_lake')
+def config(folder, method=opd, **changes):
+  c = method.get_config('tiny,env=frozen_lake')
   c.data = str(folder / 'data')
   c.model.update(
     dict(width=16, layers=1, heads=2, kv_heads=2, head_dim=8, mlp=32)
@@ -42,6 +44,21 @@ def teacher_of(folder, seed):
 
 class KilledError(Exception):
   pass
+
+
+def run_killed(c, where, monkeypatch):
+  """A run that dies between its checkpoints."""
+  write = metrics.MetricsWriter.write
+
+  def write_and_die(self, step, scalars, *, phase):
+    write(self, step, scalars, phase=phase)
+    if step == 3:
+      raise KilledError
+
+  with monkeypatch.context() as patch:
+    patch.setattr(metrics.MetricsWriter, 'write', write_and_die)
+    with pytest.raises(KilledError):
+      runner.run(c, where)
 
 
 def state_of(c, where):
@@ -73,21 +90,51 @@ def test_a_resumed_run_has_the_teacher_it_began_with(
   c = config(folder, **{'role.teacher.run': str(run)})
   whole, cut = str(tmp_path / 'whole'), str(tmp_path / 'cut')
   runner.run(c, whole)
-  write = metrics.MetricsWriter.write
-
-  def write_and_die(self, step, scalars, *, phase):
-    write(self, step, scalars, phase=phase)
-    if step == 3:
-      raise KilledError
-
-  with monkeypatch.context() as patch:
-    patch.setattr(metrics.MetricsWriter, 'write', write_and_die)
-    with pytest.raises(KilledError):
-      runner.run(c, cut)
+  run_killed(c, cut, monkeypatch)
   shutil.rmtree(run)
   runner.run(teacher_of(folder, seed=8), str(run))
   runner.run(c, cut)
   assert_equal(state_of(c, whole).params, state_of(c, cut).params)
+
+
+@pytest.mark.slow
+def test_a_resumed_run_has_the_moving_average_it_had(
+  folder, tmp_path, monkeypatch
+):
+  """Of the policy's past, bit for bit; it is neither of the two ends."""
+  c = config(folder, gkd)
+  c.role.teacher.update(dict(kind='ema', run=''))
+  c.signal = ('moving_average',)
+  # From itself alone there is nothing to learn.
+  c.loss = ('distillation', 'entropy')
+  c.hp.signal = ConfigDict(
+    {'moving_average': {'role': 'teacher', 'decay': 0.5}}
+  )
+  base.fill(c)
+  whole, cut = str(tmp_path / 'whole'), str(tmp_path / 'cut')
+  runner.run(c, whole)
+  run_killed(c, cut, monkeypatch)
+  runner.run(c, cut)
+  state = state_of(c, whole)
+  assert_equal(state.params, state_of(c, cut).params)
+  assert_equal(state.params['teacher'], state.params['policy'], want=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('micro', [4, 8])
+def test_a_batch_that_a_memory_made_larger(folder, tmp_path, micro):
+  """The teacher reads rows that were appended, too."""
+  c = config(folder, gkd)
+  c.memory, c.micro_batch = ('replay',), micro
+  c.hp.memory = ConfigDict({'replay': {'n': 8, 'capacity': 8}})
+  base.fill(c)
+  runner.run(c, str(tmp_path / 'run'))
+  lines = (tmp_path / 'run' / 'metrics.jsonl').read_text().splitlines()
+  values = [json.loads(x) for x in lines]
+  name = 'distillation/divergence'
+  seen = [x[name] for x in values if name in x]
+  assert len(seen) >= 2
+  assert all(0 < x < 10 for x in seen)
 
 
 @pytest.mark.parametrize(
@@ -103,16 +150,38 @@ def test_what_cannot_be_one_is_refused(folder, changes, match):
     validate.config(config(folder, **changes))
 
 
+@pytest.mark.parametrize('method', [opd, gkd])
 def test_another_model_or_no_run_is_refused_before_anything_is_made(
-  folder, tmp_path
+  folder, tmp_path, method
 ):
   where = str(tmp_path / 'run')
   with pytest.raises(
     ValueError, match=r'role\.teacher\.run=.* model\.width is 16 there and 32'
   ):
-    runner.run(config(folder, **{'model.width': 32}), where)
+    runner.run(config(folder, method, **{'model.width': 32}), where)
   with pytest.raises(ValueError, match='is not the folder of a run'):
-    runner.run(config(tmp_path), where)
+    runner.run(config(tmp_path, method), where)
+
+
+def test_a_teacher_of_another_vocabulary_is_refused(folder, tmp_path):
+  """The words are those of the checkpoint that a model began from."""
+  c = config(folder, gkd, **{'model.path': 'another/model'})
+  with pytest.raises(
+    ValueError, match=r"role\.teacher\.run=.* model\.path is '' there and 'ano"
+  ):
+    workdir.same_model(c, 'role.teacher.run')
+
+
+def test_what_a_distillation_cannot_be_is_refused(folder):
+  changes = {'role.teacher.run': '', 'role.teacher.heads': 1}
+  with pytest.raises(ValueError, match=r'heads=1 makes role .teacher. a crit'):
+    validate.config(config(folder, gkd, **changes))
+  c = config(folder, gkd)
+  c.schedule.hp = ConfigDict(
+    {'distillation': {'distillation': {'beta': ('linear', 0.1, 0.9, 0)}}}
+  )
+  with pytest.raises(ValueError, match='changes a number that the update is'):
+    validate.config(c)
 
 
 def test_the_expected_gradient_is_that_of_the_reverse_kl():

@@ -1,7 +1,6 @@
 """ArCHer's targets and advantages by loops; one update for real."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -150,12 +149,6 @@ def test_an_unscored_turn_is_not_regressed():
   turns = batch.turns.replace(scored=np.zeros_like(batch.turns.scored))
   _, weight = TARGETS[archer.lower](heads, batch.replace(turns=turns))
   assert not weight.any()
-
-
-def test_polyak():
-  target, source = jnp.array([1.0, 0.1]), jnp.array([3.0, 0.1])
-  got = archer.polyak({'x': target}, {'x': source}, 0.25)
-  np.testing.assert_array_equal(got['x'], np.float32([1.5, 0.1]))
 
 
 def test_update():

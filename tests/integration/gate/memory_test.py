@@ -59,10 +59,8 @@ def compiled():
     return jnp.sum(out.logp * advantage - 0.01 * out.entropy), {}
 
   def step(params, opt, rows, advantage):
-    needs = 'entropy', 'logp'
-    grads, _ = microbatch.gradient(
-      module.apply, params, rows, advantage, loss, needs, 1
-    )
+    total = microbatch.objective(module.apply, ('entropy', 'logp'), loss)
+    grads, _ = microbatch.gradient(total, params, rows, advantage, 1)
     return optimizer.step(rule, grads, opt, params)
 
   run = jax.jit(step, donate_argnums=(0, 1))

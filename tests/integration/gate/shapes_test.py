@@ -69,8 +69,8 @@ def loss(out, rows, scale):
 @functools.partial(jax.jit, static_argnums=0)
 def gradient(shape, params, rows, scale):
   apply = policy.module(shape).apply
-  needs = 'entropy', 'logp'
-  return microbatch.gradient(apply, params, rows, scale, loss, needs, MICRO)
+  total = microbatch.objective(apply, ('entropy', 'logp'), loss)
+  return microbatch.gradient(total, params, rows, scale, MICRO)
 
 
 def run(shape):

@@ -1,0 +1,284 @@
+"""Divergence of a student from a teacher over all words, per token, in blocks.
+
+With p = softmax(x) of the student, q = softmax(u) of the teacher, over the same
+V words, and m = (1 − β) p + β q:
+
+  β = 0       KL(q ‖ p) = Σ q (log q − log p)                         forward
+  β = 1       KL(p ‖ q) = Σ p (log p − log q)                         reverse
+  0 < β < 1   β KL(q ‖ m) + (1 − β) KL(p ‖ m)          (generalised Jensen)
+
+in nats (GKD, arXiv 2306.13649; `generalized_jsd_loss` of TRL). Jensen goes to 0
+at both ends, as β KL(q ‖ p) and (1 − β) KL(p ‖ q) do: the ends are these limits
+without their factors.
+
+Forwards and backwards go over blocks of `tokens` by `words` of both heads
+(nn/vocab_blocks.py). A KL is read in one pass, from sums that are rebased when
+a larger logit comes, with L_p = log Σ e^x and L_q = log Σ e^u:
+
+  KL(p ‖ q) = Σ p (x − u) − L_p + L_q
+
+Jensen needs L_p and L_q before it can mix p and q: two passes. Backwards each
+block is computed again, from L_p, L_q and one K for each token:
+
+  β = 0       d/dx_v = p_v − q_v
+  β = 1       d/dx_v = p_v (log p_v − log q_v − K),  K = KL(p ‖ q)
+  0 < β < 1   d/dx_v = (1 − β) p_v (log p_v − log m_v − K),  K = KL(p ‖ m)
+
+For Jensen: d/dp_v = (1 − β) (log p_v + 1 − log m_v) − (1 − β) (β q_v +
+(1 − β) p_v) / m_v, whose last factor is 1, so that (1 − β) (log p_v − log m_v)
+is left; the softmax takes its mean under p away. The teacher gets no gradient.
+The gradient is written by hand, so there is no forward mode.
+"""
+
+import functools
+from typing import NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from agentrl import mesh
+from agentrl.nn import vocab_blocks
+from agentrl.nn.chunked_attention import place
+from agentrl.nn.vocab_blocks import LOW, ROW, HeadConfig, VocabBlock, take
+from agentrl.types import Array
+
+
+class DivergenceConfig(NamedTuple):
+  """Which divergence, of which heads, and the block sizes."""
+
+  beta: float = 1.0  # 0 forward KL, 1 reverse KL, Jensen in between
+  student: HeadConfig = HeadConfig()
+  teacher: HeadConfig = HeadConfig()
+  tokens: int = 2048  # of a block
+  words: int = 4096  # of a block
+
+
+class PairSums(NamedTuple):
+  """Over the words seen so far, e = e^(x − top), f = e^(u − high)."""
+
+  top: Array  # [n] largest x
+  total: Array  # [n] Σ e
+  high: Array  # [n] largest u
+  amount: Array  # [n] Σ f
+  gap: Array  # [n] Σ e ((x − top) − (u − high)), of KL(p ‖ q)
+  lag: Array  # [n] Σ f ((u − high) − (x − top)), of KL(q ‖ p)
+
+
+def token_divergence(
+  c: DivergenceConfig, h_NTD, head, teacher_h_NTE, teacher_head, wanted_NT
+) -> Array:
+  """[N, T] f32, nats; 0 where nothing is wanted.
+
+  Args:
+    h_NTD: the student's normed hidden states that predict the tokens
+    head: [V, D] where c.student.axis is 0, [D, V] where it is 1
+    teacher_h_NTE, teacher_head: the teacher's; E may differ from D
+    wanted_NT: bool
+  Raises: ValueError for a β outside [0, 1], or vocabularies of two sizes.
+  """
+  ranks = [3, 2, 3, 2, 2]
+  chex.assert_rank([h_NTD, head, teacher_h_NTE, teacher_head, wanted_NT], ranks)
+  chex.assert_equal_shape_prefix([h_NTD, teacher_h_NTE, wanted_NT], 2)
+  _check(c, head.shape[c.student.axis], teacher_head.shape[c.teacher.axis])
+  h, teacher_h, wanted = (
+    mesh.pad_to_divisible(x, 1, 'time')
+    for x in (h_NTD, teacher_h_NTE, wanted_NT)
+  )
+  args = h, head, teacher_h, teacher_head, wanted
+  out = _read(c, *place(args, _axes(c)))
+  return mesh.with_logical_sharding(out, *ROW)[:, : wanted_NT.shape[1]]
+
+
+def _check(c: DivergenceConfig, words: int, teacher_words: int) -> None:
+  if not 0 <= c.beta <= 1:
+    raise ValueError(
+      f'beta={c.beta} is no share; set it to 0 (forward KL), 1 (reverse KL) or'
+      ' a number in between (Jensen)'
+    )
+  if words != teacher_words:
+    raise ValueError(
+      f"the teacher's vocabulary has {teacher_words} words and the student's"
+      f' {words}; take a teacher of the same tokenizer'
+    )
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _read(c: DivergenceConfig, *rows) -> Array:
+  return _answer(c, *rows)[0]
+
+
+def _answer(c: DivergenceConfig, *rows):
+  axes = _axes(c)
+  forward = functools.partial(_forward, c)
+  out, *fixed = mesh.shard_map(forward, axes, (axes[-1],) * 4)(*rows)
+  return out, (rows, fixed)
+
+
+def _pull(c: DivergenceConfig, saved, bar):
+  rows, fixed = saved
+  axes = _axes(c)
+  backward = functools.partial(_backward, c)
+  pull = mesh.shard_map(backward, (*axes, *axes[-1:] * 4), axes[:2])
+  return *pull(*rows, *fixed, bar), None, None, None
+
+
+_read.defvjp(_answer, _pull)
+
+
+def _axes(c: DivergenceConfig):
+  """Logical axes of h and head of both, and of wanted."""
+  rows = vocab_blocks.row_axes()
+  heads = (vocab_blocks.head_axes(x.axis) for x in (c.student, c.teacher))
+  student, teacher = heads
+  return (*rows, None), student, (*rows, None), teacher, rows
+
+
+def _forward(c: DivergenceConfig, h_NTD, head, teacher_h_NTE, goal, wanted_NT):
+  """Divergence, K, L_p and L_q of one device's rows, [N, T] each."""
+  h, teacher_h = vocab_blocks.flat(h_NTD), vocab_blocks.flat(teacher_h_NTE)
+  rounds = vocab_blocks.deal(wanted_NT, c.tokens)
+  blocks = vocab_blocks.cut(head, c.student.axis, c.words)
+  goals = vocab_blocks.cut(goal, c.teacher.axis, c.words)
+  zero = jnp.zeros(rounds.size, jnp.float32)
+
+  def read(at):
+    some, other = take(h, at), take(teacher_h, at)
+
+    def both(j):
+      x, _ = vocab_blocks.logits(c.student, some, blocks.at(j))
+      return x, vocab_blocks.logits(c.teacher, other, goals.at(j))[0]
+
+    first = PairSums(zero + LOW, zero, zero + LOW, zero, zero, zero)
+    add = lambda j, sums: _more(c.beta, sums, *both(j))  # noqa: E731
+    sums = _whole(jax.lax.fori_loop(0, blocks.number, add, first))
+    norm, level = _norms(sums)
+    if c.beta in (0, 1):
+      value = _end(c.beta, sums)
+      return value, value, norm, level
+
+    def mix(j, parts):
+      x, u = both(j)
+      new = _mixed(c.beta, x - norm[:, None], u - level[:, None])
+      return jax.tree.map(jnp.add, parts, new)
+
+    parts = jax.lax.fori_loop(0, blocks.number, mix, (zero, zero))
+    of_teacher, of_student = (mesh.psum(x, 'vocab') for x in parts)
+    value = c.beta * of_teacher + (1 - c.beta) * of_student
+    return value, of_student, norm, level
+
+  return vocab_blocks.per_token(rounds, wanted_NT, read, 4)
+
+
+def _backward(
+  c: DivergenceConfig,
+  h_NTD,
+  head,
+  teacher_h_NTE,
+  goal,
+  wanted_NT,
+  *fixed_NT,
+):
+  """Cotangents of the student's h and head, of one device's rows and words."""
+  teacher_h, *fixed = map(vocab_blocks.flat, (teacher_h_NTE, *fixed_NT))
+  rounds = vocab_blocks.deal(wanted_NT, c.tokens)
+  blocks = vocab_blocks.cut(head, c.student.axis, c.words)
+  goals = vocab_blocks.cut(goal, c.teacher.axis, c.words)
+
+  def slopes(j, words: VocabBlock):
+    goal_words = goals.at(j)
+
+    def slope(at, some):
+      x, dx_dy = vocab_blocks.logits(c.student, some, words)
+      other = take(teacher_h, at)
+      u, _ = vocab_blocks.logits(c.teacher, other, goal_words)
+      center, norm, level, bar = (take(y, at)[:, None] for y in fixed)
+      dx = bar * _slope(c.beta, x - norm, u - level, center)
+      return jnp.where(words.used, dx * dx_dy, 0).astype(some.dtype)
+
+    return slope
+
+  return vocab_blocks.pull(h_NTD, head, c.student.axis, rounds, blocks, slopes)
+
+
+def _more(beta: float, sums: PairSums, x, u) -> PairSums:
+  """The sums with those over another block of words, x and u [n, words]."""
+  top = jnp.maximum(sums.top, jnp.max(x, axis=1))
+  high = jnp.maximum(sums.high, jnp.max(u, axis=1))
+  sums = _rebased(sums, top, high)
+  x, u = x - top[:, None], u - high[:, None]
+  e, f = jnp.exp(x), jnp.exp(u)
+  out = sums._replace(
+    total=sums.total + jnp.sum(e, axis=1),
+    amount=sums.amount + jnp.sum(f, axis=1),
+  )
+  if beta == 1:
+    return out._replace(gap=out.gap + jnp.sum(e * (x - u), axis=1))
+  if beta == 0:
+    return out._replace(lag=out.lag + jnp.sum(f * (u - x), axis=1))
+  return out
+
+
+def _rebased(sums: PairSums, top, high) -> PairSums:
+  """The sums below other tops."""
+  rise, climb = sums.top - top, sums.high - high
+  e, f = jnp.exp(rise), jnp.exp(climb)
+  return PairSums(
+    top=top,
+    total=sums.total * e,
+    high=high,
+    amount=sums.amount * f,
+    gap=(sums.gap + sums.total * (rise - climb)) * e,
+    lag=(sums.lag + sums.amount * (climb - rise)) * f,
+  )
+
+
+def _whole(sums: PairSums) -> PairSums:
+  """The sums over the words of all devices."""
+  top, high = (mesh.pmax(x, 'vocab') for x in (sums.top, sums.high))
+  sums = _rebased(sums, top, high)
+  total, amount, gap, lag = (
+    mesh.psum(x, 'vocab') for x in (sums.total, sums.amount, sums.gap, sums.lag)
+  )
+  return PairSums(top, total, high, amount, gap, lag)
+
+
+def _norms(sums: PairSums):
+  """L_p and L_q."""
+  norm = sums.top + jnp.log(sums.total)
+  return norm, sums.high + jnp.log(sums.amount)
+
+
+def _end(beta: float, sums: PairSums) -> Array:
+  """KL(q ‖ p) of β = 0, KL(p ‖ q) of β = 1."""
+  ahead = jnp.log(sums.total) - jnp.log(sums.amount)
+  if beta == 0:
+    return sums.lag / sums.amount + ahead
+  return sums.gap / sums.total - ahead
+
+
+def _log_mixture(beta: float, log_p, log_q):
+  """log((1 − β) p + β q), between the ends."""
+  return jnp.logaddexp(
+    log_p + np.float32(np.log1p(-beta)), log_q + np.float32(np.log(beta))
+  )
+
+
+def _mixed(beta: float, log_p, log_q):
+  """A block's part of KL(q ‖ m) and of KL(p ‖ m), [n] each."""
+  log_m = _log_mixture(beta, log_p, log_q)
+  return tuple(
+    jnp.sum(jnp.exp(x) * (x - log_m), axis=1) for x in (log_q, log_p)
+  )
+
+
+def _slope(beta: float, log_p, log_q, center):
+  """d divergence / d x [n, words]; center is K, [n, 1]."""
+  p = jnp.exp(log_p)
+  if beta == 0:
+    return p - jnp.exp(log_q)
+  if beta == 1:
+    return p * (log_p - log_q - center)
+  log_m = _log_mixture(beta, log_p, log_q)
+  return (1 - beta) * p * (log_p - log_m - center)

@@ -1,0 +1,45 @@
+"""Moving averages of parameters: a role that follows another, and learns not.
+
+A teacher that is the policy's own past, smoothed: its parameters are no
+gradient's, and lie on a mesh as the policy's do.
+"""
+
+import jax
+
+from agentrl import registry
+from agentrl.domain import Chance, Named
+from agentrl.signal.base import Context, Signal
+
+
+def polyak(target, source, tau: float):
+  """target + tau (source - target): exact where they agree."""
+  return jax.tree.map(lambda x, y: x + tau * (y - x), target, source)
+
+
+@registry.register('signal', needs=('role:{role}',))
+def moving_average(
+  context: Context, *, role: Named = 'teacher', decay: Chance = 0.99
+) -> Signal:
+  """theta_role <- decay theta_role + (1 - decay) theta_policy, every iteration.
+
+  After the policy's sub-updates, with what they made of it: what an iteration
+  reads of the role, it reads before the role moves. Under adapters it is an
+  average of a and of b, not of their product.
+
+  Args (hyper-parameters):
+    role: a language model of kind 'ema'
+    decay: per iteration; half of the role is from the last ln 2 / (1 - decay)
+      iterations, 69 at 0.99
+  """
+  del context
+
+  def score(state, batch, signals):
+    return {}, {}
+
+  def update(state, batch, signals, credit):
+    here, policy = state.params[role], state.params['policy']
+    source = {name: policy[name] for name in here}  # without value heads
+    moved = polyak(here, source, 1 - decay)
+    return state.replace(params={**state.params, role: moved}), {}
+
+  return Signal('after_advantage', score, update)

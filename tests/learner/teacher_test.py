@@ -1,0 +1,290 @@
+"""What a policy learns of a teacher, against whole distributions at once."""
+
+import functools
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import agentrl.loss  # noqa: F401  registers the losses
+from agentrl import mesh, optimizer, registry
+from agentrl.advantage import chain
+from agentrl.learner import algorithm, policy_gradient, teacher
+from agentrl.learner import update as update_lib
+from agentrl.learner.algorithm import POLICY, Algorithm
+from agentrl.model import policy, shared_base
+from agentrl.nn import lora, transformer
+from agentrl.signal.base import Context
+from agentrl.types import Batch
+from tests import batches
+
+V, HEAT = 16, 0.7
+SHAPE = transformer.DecoderConfig(
+  vocab=V,
+  width=8,
+  layers=1,
+  heads=4,
+  kv_heads=4,
+  head_dim=4,
+  mlp=8,
+  logit_cap=6.0,
+  tied=False,
+)
+LORA = lora.Lora(2, 16.0, 'q|v')
+BETAS = (0.0, 0.5, 1.0)
+
+
+def batch_of(size: int = 4) -> Batch:
+  """Trajectories of two turns of ragged lengths, one row each."""
+  r = np.random.default_rng(0)
+  turn = lambda: r.integers(0, V, r.integers(1, 4)).tolist()  # noqa: E731
+  tokens = [[turn(), turn()] for _ in range(size)]
+  return Batch.from_turns(
+    tokens,
+    [[[-1.0] * len(ids) for ids in turns] for turns in tokens],
+    context=[[turn(), turn()] for _ in range(size)],
+    reward=r.normal(size=(size, 2)).tolist(),
+    group=[i // 2 for i in range(size)],
+  )
+
+
+def learner(beta=1.0, micro=2, losses=('distillation',), **settings):
+  hp = {'role': 'teacher', 'beta': beta}
+  settings.setdefault('modules', both(policy.module(SHAPE, HEAT)))
+  return Algorithm.from_spec(
+    registry.MethodSpec(
+      loss=losses,
+      hp={'distillation': {'distillation': hp}} | settings.pop('hp', {}),
+    ),
+    Context(
+      settings.pop('modules'),
+      {POLICY: optimizer.OptimizerConfig(lr=0.0)},
+      micro,
+    ),
+    **settings,
+  )
+
+
+def both(module):
+  return {POLICY: module, 'teacher': module}
+
+
+def params_of(modules) -> dict:
+  """Parameters of each role, far apart: drawn ones are nearly uniform."""
+
+  def draw(module, key):
+    noise = lambda x: jax.random.normal(key, x.shape)  # noqa: E731
+    drawn = mesh.init(module.specs, key)
+    return jax.tree.map(lambda x: 2 * x + 0.3 * noise(x), drawn)
+
+  keys = jax.random.split(jax.random.key(0), len(modules))
+  return {
+    role: draw(modules[role], key)
+    for role, key in zip(sorted(modules), keys, strict=True)
+  }
+
+
+def log_probs(params, rows):
+  hidden = transformer.forward(SHAPE, params, rows.tokens, rows.seg)
+  logits = transformer.logits(params, hidden, SHAPE.logit_cap) / HEAT
+  return jnp.pad(jax.nn.log_softmax(logits)[:, :-1], ((0, 0), (1, 0), (0, 0)))
+
+
+def naive(beta, params, other, rows):
+  """Mean divergence of the sampled tokens, of all logits at once."""
+  kl = lambda a, b: jnp.sum(jnp.exp(a) * (a - b), axis=-1)  # noqa: E731
+  p, q = log_probs(params, rows), log_probs(other, rows)
+  if beta in (0, 1):
+    value = kl(p, q) if beta else kl(q, p)
+  else:
+    m = jnp.log((1 - beta) * jnp.exp(p) + beta * jnp.exp(q))
+    value = beta * kl(q, m) + (1 - beta) * kl(p, m)
+  return jnp.sum(jnp.where(rows.sampled, value, 0)) / jnp.sum(rows.sampled)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def gradient_of(settings, params, batch, credit=None):
+  alg = learner(**dict(settings))
+  alg = algorithm.bind_shared_params(alg, params)
+  credit = chain.zero(batch) if credit is None else credit
+  other = teacher.outputs(alg, params, batch)
+  return policy_gradient.gradient(
+    alg,
+    params[POLICY],
+    batch,
+    {},
+    credit,
+    batch.rows.sampled,
+    jax.random.key(0),
+    other,
+  )
+
+
+def gradient(batch, params, credit=None, **settings):
+  return gradient_of(tuple(settings.items()), params, batch, credit)
+
+
+def close(got, want):
+  """In float32, as far as the largest of them can be."""
+  largest = max(np.max(np.abs(x)) for x in jax.tree.leaves(want))
+  assert largest > 0.01
+  chex.assert_trees_all_close(got, want, rtol=0, atol=2e-5 * float(largest))
+
+
+@pytest.mark.parametrize('beta', BETAS)
+@pytest.mark.parametrize('micro', [1, 4])
+def test_the_gradient_is_that_of_whole_distributions(beta, micro):
+  """In one micro-batch and in four."""
+  batch, params = batch_of(), params_of(learner().context.modules)
+  grads, (loss, metrics) = gradient(batch, params, beta=beta, micro=micro)
+  want, slope = jax.value_and_grad(functools.partial(naive, beta))(
+    params[POLICY], params['teacher'], batch.rows
+  )
+  assert want > 0.05
+  np.testing.assert_allclose(loss, want, rtol=1e-5)
+  total, weight = metrics['distillation/divergence']
+  np.testing.assert_allclose(total / weight, want, rtol=1e-5)
+  close(grads, slope)
+
+
+def test_a_loss_that_couples_rows_leaves_it_as_it_is():
+  """The path of two passes: what couples rows has no advantage here."""
+  batch, params = batch_of(), params_of(learner().context.modules)
+  want, _ = gradient(batch, params, micro=2)
+  both_terms = ('distillation', 'clip_cov')
+  assert registry.get('loss', both_terms[1]).couples
+  got, _ = gradient(batch, params, micro=2, losses=both_terms)
+  close(got, want)
+
+
+@pytest.mark.parametrize('beta', BETAS)
+def test_from_an_equal_teacher_there_is_nothing_to_learn(beta):
+  batch, params = batch_of(), params_of(learner().context.modules)
+  params['teacher'] = params[POLICY]
+  grads, (loss, _) = gradient(batch, params, beta=beta)
+  np.testing.assert_allclose(loss, 0, atol=1e-6)
+  for x in jax.tree.leaves(grads):
+    np.testing.assert_allclose(x, 0, atol=1e-6)
+
+
+def test_nothing_reaches_the_teacher():
+  """The loss as a function of all roles: none of its slope is the teacher's."""
+  batch, params = batch_of(), params_of(learner().context.modules)
+  alg = learner()
+
+  def loss(params):
+    other = teacher.outputs(alg, params, batch)
+    read = teacher.reader(alg, ('divergence',), other)
+    out = read(params[POLICY], batch.rows, other.hidden)
+    return jnp.sum(out.divergence)
+
+  # The teacher's loop over micro-batches has no backward pass at all, so that
+  # only what is behind it could be reached: its head.
+  slope = jax.grad(
+    lambda head: loss(
+      {**params, 'teacher': {**params['teacher'], 'head': head}}
+    )
+  )(params['teacher']['head'])
+  assert not np.any(slope)
+
+
+def test_the_mean_of_the_sampled_estimator_is_the_gradient_of_the_reverse_kl():
+  """Every word in a row of its own, as likely as the policy finds it.
+
+  That is the expectation over what is sampled of the gradient of configs/opd.py
+  with its links: A(a) = -(log pi(a) - log pi_T(a)).
+  """
+  prompt = [3, 1, 4]
+  batch = Batch.from_turns(
+    [[[word]] for word in range(V)],
+    [[[-1.0]]] * V,
+    context=[[prompt]] * V,
+    reward=[[0.0]] * V,
+    group=list(range(V)),
+  )
+  params = params_of(learner().context.modules)
+  logp, other = (
+    log_probs(params[role], batch.rows)[0, len(prompt)]
+    for role in (POLICY, 'teacher')
+  )
+  place = batch.rows.sampled
+  spread = lambda x: jnp.where(place, x[:, None], 0)  # noqa: E731
+  link = registry.bind('link', 'kl_in_reward', {'coef': 1.0})
+  signals = {'old_logp': spread(logp), 'ref_logp': spread(other)}
+  credit, _ = chain.advantage({'teacher': [link]}, {}, [], batch, signals)
+  credit = credit.replace(weight=spread(jnp.exp(logp)))
+  want, _ = gradient(batch, params, credit, losses=('reinforce',))
+  got, (loss, _) = gradient(batch, params, credit, beta=1.0)
+  np.testing.assert_allclose(
+    loss, jnp.sum(jnp.exp(logp) * (logp - other)), rtol=1e-5
+  )
+  close(got, want)
+
+
+def updated(alg, params, batch):
+  state = update_lib.init(alg, jax.random.key(0)).replace(params=params)
+  return jax.jit(functools.partial(update_lib.update, alg))(state, batch)
+
+
+@pytest.mark.parametrize('n', [1, 2])
+def test_sub_updates_are_compared_with_one_teacher(n):
+  """At a rate of 0 all of them see the same: their sum is the whole's."""
+  plan = {'minibatch': {'minibatches': {'n': n}}}
+  alg, batch = learner(beta=0.5, hp=plan), batch_of()
+  params = params_of(alg.context.modules)
+  state, metrics, _ = updated(alg, params, batch)
+  total, weight = metrics['distillation/divergence']
+  want = naive(0.5, params[POLICY], params['teacher'], batch.rows)
+  assert weight == np.sum(batch.rows.sampled)
+  np.testing.assert_allclose(total / weight, want, rtol=1e-5)
+  chex.assert_trees_all_equal(state.params['teacher'], params['teacher'])
+
+
+def test_adapters_of_one_base_are_compared_as_they_stand_on_it():
+  language = policy.module(SHAPE, HEAT)
+  modules = shared_base.modules(both(language), language, LORA)
+  alg, batch = learner(modules=modules), batch_of()
+  params = params_of(modules)
+  _, metrics, _ = updated(alg, params, batch)
+  total, weight = metrics['distillation/divergence']
+  whole = [
+    algorithm.full_params(alg.context, params, role)
+    for role in (POLICY, 'teacher')
+  ]
+  want = naive(1.0, *whole, batch.rows)
+  assert want > 1e-3
+  np.testing.assert_allclose(total / weight, want, rtol=1e-4)
+
+
+@pytest.mark.parametrize('explicit', [True, False])
+def test_a_mesh_changes_nothing(explicit):
+  batch = batch_of(8)
+  params = params_of(learner().context.modules)
+  want = gradient(batch, params, beta=0.5, micro=4)
+  made = mesh.make({'fsdp': 2, 'sequence': 2, 'tensor': 2}, explicit=explicit)
+  with jax.set_mesh(made):
+    specs = {r: m.specs for r, m in learner().context.modules.items()}
+    stored = jax.device_put(params, mesh.shardings(specs))
+    laid = batches.place(batch, batch.rows.tokens.shape)
+    got = gradient(laid, stored, beta=0.5, micro=4)
+  close(jax.tree.map(np.asarray, got), jax.tree.map(np.asarray, want))
+
+
+def test_other_terms_read_no_teacher():
+  alg = learner(losses=('reinforce',))
+  assert teacher.comparison(alg.spec) is None
+  assert teacher.outputs(alg, {}, batch_of()) is None
+
+
+def test_two_terms_are_refused():
+  registry.register('loss', 'other_divergence', needs=('output:divergence',))(
+    lambda x: (x.outputs.divergence, {})
+  )
+  spec = registry.MethodSpec(loss=('distillation', 'other_divergence'))
+  try:
+    with pytest.raises(ValueError, match='only one term of a run can be'):
+      teacher.comparison(spec)
+  finally:
+    del registry._PIECES['loss', 'other_divergence']
