@@ -71,7 +71,7 @@ def features() -> dict[str, Any]:
 
 def encode(x: StoredTrajectory) -> dict[str, Any]:
   """The record of a trajectory; numbers become float32."""
-  columns = {
+  columns: dict[str, Any] = {
     name: [turn[i] for turn in x.turns]
     for i, name in enumerate(StoredTurn._fields)
   }
@@ -112,7 +112,9 @@ def decode(record: Mapping[str, Any]) -> StoredTrajectory:
   names = json.loads(text['term_names'])
   terms = record['terms'].reshape(k, len(names)).tolist()
   given = record['term_given'].reshape(k, len(names)).tolist()
-  lines = {name: _cut(record, name, 'context_size') for name in CONTEXT}
+  lines: dict[str, Any] = {
+    name: _cut(record, name, 'context_size') for name in CONTEXT
+  }
   lines |= {name: _cut(record, name, 'message_size') for name in MESSAGE}
   lines |= {name: record[name].tolist() for name in TURN}
   turns = tuple(

@@ -2,12 +2,12 @@
 
   trajectory_store.build(trajectories, 'data', 'solved')
   store = trajectory_store.open('data', 'solved')
-  long = np.flatnonzero(store.index['tokens'] > 500)
+  long = np.flatnonzero(store.heads['tokens'] > 500)
   print(store[long[0]].turns[0].message)
 
 It is written as it is given, one after the other, and read at random. Its
-index, one row of INDEX for each trajectory, is in memory, for choosing before
-reading. Nothing is overwritten.
+heads, one for each trajectory, are in memory, for choosing before reading.
+Nothing is overwritten.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ SPLIT = 'train'
 SHARD = 1 << 14  # trajectories of a file
 CHUNK = 256  # trajectories that are held while writing
 # Facts of a trajectory to choose by, of what is in the record.
-INDEX = np.dtype(
+HEAD = np.dtype(
   [
     ('outcome', '<f4'),
     ('reward', '<f4'),  # sum over the turns
@@ -49,7 +49,7 @@ INDEX = np.dtype(
     ('group', '<i8'),
   ]
 )
-_INDEX_FILE = 'index.bin'
+_HEADS = 'heads.bin'
 
 
 def location(folder: str | os.PathLike[str], name: str) -> Path:
@@ -113,9 +113,9 @@ def _refuse_existing(final: Path) -> None:
 def _write(trajectories: Iterator[StoredTrajectory], folder: Path) -> int:
   count = 0
   writer = _writer(folder)
-  with (folder / _INDEX_FILE).open('wb') as index, tfds_store.quiet():
+  with (folder / _HEADS).open('wb') as heads, tfds_store.quiet():
     while chunk := list(islice(trajectories, CHUNK)):
-      index.write(np.array([facts(x) for x in chunk], INDEX).tobytes())
+      heads.write(np.array([facts(x) for x in chunk], HEAD).tobytes())
       records = [trajectory_record.encode(x) for x in chunk]
       writer.add_examples({SPLIT: records})
       count += len(chunk)
@@ -143,8 +143,9 @@ def _writer(folder: Path) -> tfds.core.SequentialWriter:
 
 
 def facts(x: StoredTrajectory) -> tuple[Any, ...]:
-  """The row of INDEX of a trajectory."""
-  read, wrote = ([len(t[i]) for t in x.turns] for i in (0, 3))
+  """The HEAD of a trajectory."""
+  read = [len(turn.context) for turn in x.turns]
+  wrote = [len(turn.message) for turn in x.turns]
   return (
     *(x.outcome, x.reward, len(x.turns), x.tokens),
     *(max(read, default=0), max(wrote, default=0), sum(read) + sum(wrote)),
@@ -156,15 +157,15 @@ def facts(x: StoredTrajectory) -> tuple[Any, ...]:
 class TrajectoryStore(Sequence[StoredTrajectory]):
   """Trajectories on disk, in the order they were given.
 
-  index: [n] INDEX
+  heads: [n] HEAD
   """
 
-  def __init__(self, place: Path, source: Any, index: np.ndarray):
+  def __init__(self, place: Path, source: Any, heads: np.ndarray):
     self._place, self._source = place, source
-    self.index = index
+    self.heads = heads
 
   def __len__(self) -> int:
-    return len(self.index)
+    return len(self.heads)
 
   def __getitem__(self, i):
     """Reads one; a slice or an array of places reads a list.
@@ -211,12 +212,12 @@ def open(folder: str | os.PathLike[str], name: str) -> TrajectoryStore:
   try:
     with tfds_store.quiet():
       source = tfds.builder_from_directory(place).as_data_source(split=SPLIT)
-    index = np.fromfile(place / _INDEX_FILE, INDEX)
-    if len(index) != len(source) or not len(index):
-      raise ValueError(f'{len(index)} rows of index, {len(source)} records')
+    heads = np.fromfile(place / _HEADS, HEAD)
+    if len(heads) != len(source) or not len(heads):
+      raise ValueError(f'{len(heads)} heads, {len(source)} records')
   except Exception as error:
     raise _damaged(place, error) from error
-  return TrajectoryStore(place, source, index)
+  return TrajectoryStore(place, source, heads)
 
 
 def _damaged(place: Path, error: Exception) -> ValueError:

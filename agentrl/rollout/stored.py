@@ -7,14 +7,17 @@ turns, spans, weights, log-probs, and the versions of sampled tokens (a Record
 has none for what a model only reads: 0 there).
 """
 
+import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from agentrl.dataset.trajectory import StoredTrajectory, StoredTurn, task_number
 from agentrl.rollout import record as record_lib
 from agentrl.rollout.record import Record
-from agentrl.types import Attempts, Span
+from agentrl.types import Array, Attempts, Span
 
 # Terms that record.batch makes itself.
 _MADE = ('env', 'tokens', 'entropy', 'invalid')
@@ -44,20 +47,23 @@ def to_record(
     _check(b, x, turns, context, message, row)
   names = {n for x in trajectories for turn in x.turns for n in turn.terms}
   columns = sorted(names - set(_MADE))
-  sizes = len(trajectories), turns, context, message
-  out = record_lib.empty(*sizes, columns, np)
-  out = out.replace(
-    version=np.zeros(out.message.shape, np.int32),
-    scored=np.zeros(out.valid.shape, bool),
-    context_span=np.full(out.context.shape, Span.OTHER, np.int8),
-    weight=np.zeros(out.message.shape, np.float32),
-    context_weight=np.zeros(out.context.shape, np.float32),
-  )
-  for b, x in enumerate(trajectories):
-    out.status[b], out.outcome[b] = x.status, x.outcome
-    for k, turn in enumerate(x.turns):
-      _put(out, (b, k), turn)
-  return out
+  b, k = len(trajectories), turns
+  out = record_lib.empty(b, k, context, message, columns, np)
+  more: dict[str, Any] = {
+    'version': np.zeros((b, k, message), np.int32),
+    'scored': np.zeros((b, k), bool),
+    'context_span': np.full((b, k, context), Span.OTHER, np.int8),
+    'weight': np.zeros((b, k, message), np.float32),
+    'context_weight': np.zeros((b, k, context), np.float32),
+  }
+  arrays: dict[str, Any] = {
+    field.name: getattr(out, field.name) for field in dataclasses.fields(out)
+  }
+  for i, x in enumerate(trajectories):
+    arrays['status'][i], arrays['outcome'][i] = x.status, x.outcome
+    for j, turn in enumerate(x.turns):
+      _put(arrays | more, (i, j), turn)
+  return dataclasses.replace(out, **more)
 
 
 def attempts(trajectories: Sequence[StoredTrajectory]) -> Attempts:
@@ -65,38 +71,34 @@ def attempts(trajectories: Sequence[StoredTrajectory]) -> Attempts:
 
   A task that is a text has the index -1: it is in no task set.
   """
-  n = len(trajectories)
   tasks = [max(task_number(x.task), -1) for x in trajectories]
+  turns = [max(len(x.turns), 1) for x in trajectories]
+
+  def i32(values) -> Array:
+    return jnp.asarray(np.array(values, np.int32))
+
   return Attempts(
-    task=np.array(tasks, np.int32),
-    group=np.array([x.group for x in trajectories], np.int32),
-    arm=np.zeros(n, np.int32),
-    limit=np.array([max(len(x.turns), 1) for x in trajectories], np.int32),
-    temperature=np.ones(n, np.float32),
+    task=i32(tasks),
+    group=i32([x.group for x in trajectories]),
+    arm=i32([0] * len(turns)),
+    limit=i32(turns),
+    temperature=jnp.ones(len(turns)),
   )
 
 
-def _put(out: Record, at: tuple[int, int], turn: StoredTurn) -> None:
-  read, size = len(turn.context), len(turn.message)
-  out.context_len[at], out.message_len[at] = read, size
-  for x, values in (
-    (out.context, turn.context),
-    (out.context_span, turn.context_span),
-    (out.context_weight, turn.context_weight),
-  ):
-    x[at][:read] = values
-  for x, values in (
-    (out.message, turn.message),
-    (out.span, turn.span),
-    (out.weight, turn.weight),
-    (out.logp, turn.logp),
-    (out.version, turn.version),
-  ):
-    x[at][:size] = values
-  out.entropy[at], out.action[at] = turn.entropy, turn.action
-  out.reward[at] = turn.terms.get('env', turn.reward)
-  out.state[at], out.scored[at], out.valid[at] = turn.state, turn.scored, True
-  for name, column in out.columns.items():
+def _put(out: dict[str, Any], at: tuple[int, int], turn: StoredTurn) -> None:
+  """Writes one turn into the arrays of a record."""
+  values, read, size = turn._asdict(), len(turn.context), len(turn.message)
+  out['context_len'][at], out['message_len'][at] = read, size
+  for name in ('context', 'context_span', 'context_weight'):
+    out[name][at][:read] = values[name]
+  for name in ('message', 'span', 'weight', 'logp', 'version'):
+    out[name][at][:size] = values[name]
+  for name in ('entropy', 'action', 'state', 'scored'):
+    out[name][at] = values[name]
+  out['reward'][at] = turn.terms.get('env', turn.reward)
+  out['valid'][at] = True
+  for name, column in out['columns'].items():
     column[at] = turn.terms.get(name, 0.0)
 
 
@@ -109,10 +111,12 @@ def _check(
   row: int | None,
 ) -> None:
   whole = sum(len(turn.context) + len(turn.message) for turn in x.turns)
+  read = max((len(turn.context) for turn in x.turns), default=0)
+  wrote = max((len(turn.message) for turn in x.turns), default=0)
   sizes = {
     'turns': (len(x.turns), turns),
-    'tokens of a context': (_most(x, 'context'), context),
-    'tokens of a message': (_most(x, 'message'), message),
+    'tokens of a context': (read, context),
+    'tokens of a message': (wrote, message),
     'tokens of a row': (0 if row is None else whole, row or 0),
   }
   for what, (size, capacity) in sizes.items():
@@ -128,8 +132,3 @@ def _check(
       f' are to be of history {wanted!r}, which repeats or lacks context; train'
       f' on it with c.rollout.history={x.history!r}, or leave it out'
     )
-
-
-def _most(x: StoredTrajectory, field: str) -> int:
-  index = StoredTurn._fields.index(field)
-  return max((len(turn[index]) for turn in x.turns), default=0)
