@@ -64,7 +64,7 @@ def trajectory(
   elif talk is None:
     raise ValueError(
       'it lacks token ids, and there is no tokenizer to encode its text; give'
-      ' the config of the model, whose chat format is used'
+      ' the tokenizer of the model that is to learn from it'
     )
   else:
     turns, history, encoded = _of_text(messages, talk), 'full', True

@@ -49,6 +49,7 @@ HEAD = np.dtype(
     ('group', '<i8'),
   ]
 )
+_SIZES = ('tokens', 'context', 'message', 'row')
 _HEADS = 'heads.bin'
 
 
@@ -225,4 +226,24 @@ def _damaged(place: Path, error: Exception) -> ValueError:
   return ValueError(
     f'the trajectories in {place} cannot be read ({reason}); delete that folder'
     ' and build the store again'
+  )
+
+
+def summary(store: TrajectoryStore) -> str:
+  """Lines that say what a store holds: counts, tokens, solved share, sizes."""
+  x = store.heads
+  count = np.bincount(x['source'], minlength=len(SOURCES)).tolist()
+  sources = [f'{n} {s}' for s, n in zip(SOURCES, count, strict=True) if n]
+  most = {name: int(np.max(x[name])) for name in ('turns', *_SIZES)}
+  tokens = {name: int(np.sum(x[name], dtype=np.int64)) for name in _SIZES}
+  return '\n'.join(
+    [
+      f'{len(x)} trajectories ({", ".join(sources)}), of which'
+      f' {np.sum(x["encoded"])} were encoded from text',
+      f'{len(np.unique(x["task"]))} tasks',
+      f'{tokens["tokens"]} tokens of messages, {tokens["row"]} with contexts',
+      f'{np.mean(x["outcome"] > 0.5):.1%} solved',
+      f'at most {most["turns"]} turns, {most["context"]} tokens of a context,'
+      f' {most["message"]} of a message, {most["row"]} of a row',
+    ]
   )
