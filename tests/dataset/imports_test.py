@@ -228,7 +228,7 @@ def test_a_faulty_line_is_named(tmp_path, kind, line, match):
 
 def test_other_mistakes_are_one_sentence(tmp_path):
   file = written(tmp_path / 'f', CHAT)
-  with pytest.raises(ValueError, match='f, line 1: it lacks token ids.*give'):
+  with pytest.raises(ValueError, match=r'f, line 1: it lacks token ids.*give'):
     next(imports.read('openai', file, None))
   with pytest.raises(ValueError, match=r"kind 'csv' is unknown; use one of"):
     next(imports.read('csv', file, None))

@@ -78,7 +78,9 @@ def test_a_line_of_an_older_log_has_the_usual_values():
 
 
 def test_what_is_no_trajectory_is_refused():
-  with pytest.raises(ValueError, match="KeyError: 'turns'.*jsonl as they were"):
+  with pytest.raises(
+    ValueError, match=r"KeyError: 'turns'.*jsonl as they were"
+  ):
     trajectory.from_log({})
   line = json.loads(json.dumps(LINE))
   line['turns'][0]['k'] = 1

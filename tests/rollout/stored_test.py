@@ -1,6 +1,7 @@
 """Tokens survive: sampled, logged, stored, read, and laid out in rows again."""
 
 import json
+import types
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from agentrl.configs import grpo
-from agentrl.dataset import trajectory, trajectory_store
+from agentrl.dataset import edits, trajectory, trajectory_store
 from agentrl.learner import algorithm, update
 from agentrl.log import encode, sample, trajectories
 from agentrl.model import policy
@@ -16,6 +17,8 @@ from agentrl.rollout import record as record_lib
 from agentrl.rollout import stored
 from agentrl.run import build, collect, sampler
 from agentrl.task.fixed import attempts as make_attempts
+from agentrl.text.tokenizer import Embedded
+from agentrl.types import Status
 from tests.run import small_configs
 
 EXACT = ('tokens', 'seg', 'traj', 'turn', 'span', 'sampled', 'weight', 'logp')
@@ -117,3 +120,102 @@ def test_tokens_survive_the_log_and_the_store(tmp_path, world, history):
   was, now = (gradient(s, params, x.rows) for x in (batch, back))
   jax.tree.map(np.testing.assert_array_equal, was, now)
   assert any(np.any(x) for x in jax.tree.leaves(was))
+
+
+def stored_turns(k, read=3, wrote=2):
+  turns = [
+    trajectory.make_turn(
+      np.arange(read) + 10 * i,
+      np.arange(wrote) + 10 * i + 5,
+      logp=-np.arange(1.0, wrote + 1),
+      weight=[0.5] + [1.0] * (wrote - 1),
+      terms={'env': 0.25 * i, 'price': 2.0} if i else {},
+      reward=3.0,
+    )
+    for i in range(k)
+  ]
+  made = trajectory.StoredTrajectory(
+    tuple(turns), 4, 1, 1.0, Status.SOLVED, 'policy', 5, 'full', False
+  )
+  return made
+
+
+SIZES = {'turns': 3, 'context': 4, 'message': 3, 'row': 20}
+
+
+def test_weights_of_contexts_and_messages_stand_in_rows():
+  x = stored_turns(2)
+  x = x._replace(turns=(x.turns[0], *edits.only_observations(x).turns[1:]))
+  record = stored.to_record([x, stored_turns(0)], **SIZES)
+  rows = record_lib.rows(record, record_lib.full_history(record, 20), 0)
+  weight = [0, 0, 0, 0.5, 1, 1, 1, 1, 0, 0]
+  assert rows.weight[0].tolist() == weight + [0] * 10
+  assert not rows.weight[1].any()
+  assert rows.tokens[0, :10].tolist() == [0, 1, 2, 5, 6, 10, 11, 12, 15, 16]
+
+
+def test_terms_become_columns_and_the_environments_reward():
+  record = stored.to_record([stored_turns(2)], **SIZES)
+  assert record.reward.tolist() == [[3.0, 0.25, 0.0]]
+  assert {k: x.tolist() for k, x in record.columns.items()} == {
+    'price': [[0.0, 2.0, 0.0]]
+  }
+  given = stored.attempts([stored_turns(2), stored_turns(0)])
+  assert given.task.tolist() == [4, 4]
+  assert given.limit.tolist() == [2, 1]
+  text = stored_turns(1)._replace(task='go')
+  assert stored.attempts([text]).task.tolist() == [-1]
+
+
+@pytest.mark.parametrize(
+  ('k', 'read', 'wrote', 'match'),
+  [
+    (4, 1, 1, '4 turns and there is room for 3; give room for 4'),
+    (1, 5, 1, '5 tokens of a context and there is room for 4'),
+    (1, 1, 4, '4 tokens of a message and there is room for 3'),
+    (3, 4, 3, '21 tokens of a row and there is room for 20'),
+  ],
+)
+def test_what_is_too_large_is_refused(k, read, wrote, match):
+  fits = stored_turns(1)
+  with pytest.raises(ValueError, match=rf'trajectory 1 \(\w+\) has {match}'):
+    stored.to_record([fits, stored_turns(k, read, wrote)], **SIZES)
+
+
+def test_contexts_are_of_one_kind_of_rows():
+  x = stored_turns(2)
+  with pytest.raises(ValueError, match=r"history 'full' and rows .*'turn'"):
+    stored.to_record([x], **SIZES | {'row': None})
+  x = x._replace(history='turn')
+  with pytest.raises(ValueError, match=r"history 'turn' and rows .*'full'"):
+    stored.to_record([x], **SIZES)
+  stored.to_record([x._replace(history='')], **SIZES)
+  stored.to_record([x._replace(turns=x.turns[:1])], **SIZES)
+
+
+def test_a_log_has_weights_spans_and_versions_of_single_tokens():
+  """Where they are not the usual ones: lines stay short."""
+  x = stored_turns(2)
+  last = x.turns[1]._replace(
+    context_span=np.array([9, 0, 9], np.int8),
+    version=np.array([6, 7], np.int32),
+    weight=np.zeros(2, np.float32),
+  )
+  first = x.turns[0]._replace(
+    context_span=np.full(3, 9, np.int8), weight=np.ones(2, np.float32)
+  )
+  x = x._replace(turns=(first, last), group=0)
+  record = jax.tree.map(jnp.asarray, stored.to_record([x], **SIZES))
+  layout = record_lib.full_history(record, 20)
+  batch = record_lib.batch(record, layout, stored.attempts([x]), 0)
+  tokens = types.SimpleNamespace(tokenizer=Embedded())
+  (line,) = logged(tokens, jax.device_get(batch))
+  one, two = line['turns']
+  assert one['read']['span'] == 9
+  assert not {'weight', 'version'} & set(one['said'])
+  assert two['read']['span'] == [9, 0, 9]
+  assert (two['said']['weight'], two['said']['version']) == (0.0, [6, 7])
+  again = trajectory.from_log(line)
+  for a, b in zip(again.turns, x.turns, strict=True):
+    for name in ('context_span', 'version', 'weight', 'logp', 'message'):
+      np.testing.assert_array_equal(a._asdict()[name], b._asdict()[name])
