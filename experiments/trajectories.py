@@ -1,7 +1,6 @@
 """Builds a data set of trajectories from a run's log, or from others' files.
 
-  python -m experiments.trajectories --run=runs/oprl --phase=rl --solved \
-    --out=data
+  python -m experiments.trajectories --run=runs/oprl --solved --out=data
   python -m experiments.trajectories --messages=chats.jsonl --outcome=1 \
     --tokenizer=models/qwen --out=data --name=chats
 
@@ -24,7 +23,9 @@ _FILES = {
 }
 _OUT = cli.flag('out', None, _PATH, 'Folder of data sets')
 _NAME = cli.flag('name', 'trajectories', Name(), 'Name of the data set')
-_PHASE = flags.DEFINE_enum('phase', '', ['', 'sft', 'rl', 'eval'], 'Of --run.')
+_PHASE = flags.DEFINE_enum(
+  'phase', 'rl', ['sft', 'rl', 'eval', 'all'], 'Of --run; eval: held-out tasks.'
+)
 _SOLVED = flags.DEFINE_bool(
   'solved', False, 'Whether to take only solved ones.'
 )

@@ -32,7 +32,10 @@ def documents(path: FilePath) -> Iterator[tuple[str, Mapping[str, Any]]]:
       return
     for n, line in enumerate(file, 1):
       if line.strip():
-        yield f'line {n}', _object(path, f'line {n}', _parsed(path, n, line.strip()))
+        yield (
+          f'line {n}',
+          _object(path, f'line {n}', _parsed(path, n, line.strip())),
+        )
 
 
 def _whole(

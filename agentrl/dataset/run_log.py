@@ -10,23 +10,23 @@ from agentrl.log import shards, trajectories
 
 
 def read(
-  run: str | os.PathLike[str], *, phase: str = ''
+  run: str | os.PathLike[str], *, phase: str = 'rl'
 ) -> Iterator[StoredTrajectory]:
   """The trajectories that a run logged, in their order, one at a time.
 
   Args:
     run: its folder, the --workdir
-    phase: 'sft', 'rl' or 'eval'; '': all of them
+    phase: 'sft', 'rl', 'eval' (of held-out tasks), or 'all'
   Raises:
     ValueError: there is no log, no such phase, or a line is damaged.
   """
-  if phase and phase not in shards.PHASES:
+  if phase not in (*shards.PHASES, 'all'):
     raise ValueError(
-      f'phase {phase!r} is unknown; use one of {list(shards.PHASES)}, or none'
+      f"phase {phase!r} is unknown; use one of {list(shards.PHASES)}, or 'all'"
     )
   log = trajectories.Log(run)
   chosen = np.arange(len(log))
-  if phase:
+  if phase != 'all':
     chosen = chosen[log.heads['phase'] == shards.PHASES.index(phase)]
   for i in chosen.tolist():
     yield from_log(log[i])

@@ -25,7 +25,12 @@ import tensorflow_datasets as tfds
 from tensorflow_datasets.core import dataset_info
 
 from agentrl.dataset import tfds_store, trajectory_record
-from agentrl.dataset.trajectory import SOURCES, StoredTrajectory, task_number
+from agentrl.dataset.trajectory import (
+  HISTORIES,
+  SOURCES,
+  StoredTrajectory,
+  task_number,
+)
 
 NAME = 'agent_trajectories'  # of the data set, for TFDS
 VERSION = '1.0.0'  # raised where old stores could not be read any more
@@ -43,6 +48,7 @@ HEAD = np.dtype(
     ('message', '<i4'),  # tokens of the longest one
     ('row', '<i4'),  # tokens of all contexts and messages
     ('source', 'u1'),  # place in SOURCES
+    ('history', 'u1'),  # place in HISTORIES
     ('encoded', '?'),
     ('step', '<i8'),
     ('task', '<i8'),  # its index, or a negative hash of its text
@@ -50,6 +56,7 @@ HEAD = np.dtype(
   ]
 )
 _SIZES = ('tokens', 'context', 'message', 'row')
+_HISTORY = ('full', 'turn', 'unknown')  # in words
 _HEADS = 'heads.bin'
 
 
@@ -150,7 +157,7 @@ def facts(x: StoredTrajectory) -> tuple[Any, ...]:
   return (
     *(x.outcome, x.reward, len(x.turns), x.tokens),
     *(max(read, default=0), max(wrote, default=0), sum(read) + sum(wrote)),
-    *(SOURCES.index(x.source), x.encoded),
+    *(SOURCES.index(x.source), HISTORIES.index(x.history), x.encoded),
     *(x.step, task_number(x.task), x.group),
   )
 
@@ -232,14 +239,17 @@ def _damaged(place: Path, error: Exception) -> ValueError:
 def summary(store: TrajectoryStore) -> str:
   """Lines that say what a store holds: counts, tokens, solved share, sizes."""
   x = store.heads
-  count = np.bincount(x['source'], minlength=len(SOURCES)).tolist()
-  sources = [f'{n} {s}' for s, n in zip(SOURCES, count, strict=True) if n]
+  sources, histories = (
+    ', '.join(f'{n} {names[i]}' for i, n in enumerate(np.bincount(x[f])) if n)
+    for f, names in (('source', SOURCES), ('history', _HISTORY))
+  )
   most = {name: int(np.max(x[name])) for name in ('turns', *_SIZES)}
   tokens = {name: int(np.sum(x[name], dtype=np.int64)) for name in _SIZES}
   return '\n'.join(
     [
-      f'{len(x)} trajectories ({", ".join(sources)}), of which'
-      f' {np.sum(x["encoded"])} were encoded from text',
+      f'{len(x)} trajectories ({sources}), of which {np.sum(x["encoded"])} were'
+      ' encoded from text',
+      f'history: {histories}',
       f'{len(np.unique(x["task"]))} tasks',
       f'{tokens["tokens"]} tokens of messages, {tokens["row"]} with contexts',
       f'{np.mean(x["outcome"] > 0.5):.1%} solved',

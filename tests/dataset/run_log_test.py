@@ -12,7 +12,9 @@ def test_phases_are_chosen(tmp_path):
   for step, phase in enumerate(('sft', 'rl', 'eval', 'rl')):
     writer.write(LINE | {'phase': phase, 'step': step})
   writer.close()
-  assert [x.step for x in run_log.read(tmp_path)] == [0, 1, 2, 3]
-  assert [x.step for x in run_log.read(tmp_path, phase='rl')] == [1, 3]
+  steps = [x.step for x in run_log.read(tmp_path, phase='all')]
+  assert steps == [0, 1, 2, 3]
+  assert [x.step for x in run_log.read(tmp_path)] == [1, 3]
+  assert [x.step for x in run_log.read(tmp_path, phase='eval')] == [2]
   with pytest.raises(ValueError, match=r"'test' is unknown; use one of \['sft"):
     next(run_log.read(tmp_path, phase='test'))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from agentrl.dataset import trajectory_store
-from agentrl.dataset.trajectory import SOURCES, task_number
+from agentrl.dataset.trajectory import HISTORIES, SOURCES, task_number
 from tests.dataset.stored_cases import same, story
 
 STORIES = [story(seed) for seed in range(40)]
@@ -50,6 +50,7 @@ def test_heads_say_what_is_in_the_records(tmp_path):
     assert head['message'] == max([len(t.message) for t in x.turns], default=0)
     assert head['row'] == sum(len(t.context) for t in x.turns) + head['tokens']
     assert SOURCES[head['source']] == x.source
+    assert HISTORIES[head['history']] == x.history
     assert (head['step'], head['group']) == (x.step, x.group)
     assert head['task'] == task_number(x.task)
     assert head['encoded'] == x.encoded
@@ -62,6 +63,7 @@ def test_a_summary_counts(tmp_path):
   text = trajectory_store.summary(trajectory_store.open(tmp_path, 'x'))
   tokens = sum(x.tokens for x in some)
   assert '4 trajectories (4 policy)' in text
+  assert '\nhistory: 4 full\n' in text
   assert '\n1 tasks\n' in text
   assert f'\n{tokens} tokens of messages' in text
   assert '\n25.0% solved\n' in text
