@@ -31,9 +31,10 @@ def cut_after(x: StoredTrajectory, turn: int) -> StoredTrajectory:
   Outcome and rewards stay: the outcome is what the whole trajectory came to.
   The status becomes SCHEDULE, cut short on purpose. -1 leaves no turn.
   """
-  if turn + 1 >= len(x.turns):
+  count = max(turn + 1, 0)
+  if count >= len(x.turns):
     return x
-  turns = x.turns[: max(turn + 1, 0)]
+  turns = x.turns[:count]
   return _edited(x, turns)._replace(status=Status.SCHEDULE)
 
 

@@ -10,6 +10,7 @@ from agentrl.dataset.trajectory import task_number
 from agentrl.text import chat_format, tool_calls
 from agentrl.text.tokenizer import Embedded
 from agentrl.types import Span, Status
+from tests import checkpoints
 
 WORDS = Embedded()
 TALK = chat_format.bare(WORDS)
@@ -242,3 +243,16 @@ def test_other_mistakes_are_one_sentence(tmp_path):
     'openai', written(file, {'messages': CHAT['messages']}), TALK, outcome=1
   )
   assert x.solved
+
+
+def test_text_stands_in_the_chat_template_of_a_checkpoint(tmp_path):
+  checkpoints.chat(tmp_path / 'model', 'chatml')
+  talk = chat_format.named(str(tmp_path / 'model'))
+  (x,) = imports.read('openai', written(tmp_path / 'f', CHAT), talk)
+  ids = [i for t in x.turns for y in (t.context, t.message) for i in y]
+  text = talk.words.decode(ids)
+  assert text.startswith(
+    '<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>'
+  )
+  assert text.endswith('<|im_start|>assistant\nTwo.<|im_end|>')
+  assert all(t.message[-1] == talk.words.eot for t in x.turns)
