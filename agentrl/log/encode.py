@@ -55,6 +55,7 @@ def trajectories(
       'outcome': _number(sample.outcome[i]),
       'reward': _number(turns.reward[i][turns.valid[i]].sum()),
       'ids': ids,
+      'history': _history(places),
       'signals': _numbers(sample.whole, i),
       'turns': records,
     } | ({'judged': whole} if whole else {})
@@ -87,22 +88,33 @@ def _places(rows: Rows, i: int) -> dict[int, tuple[int, int, int, int]]:
   return places
 
 
+def _history(places: dict[int, tuple[int, int, int, int]]) -> str:
+  """'turn' if several turns have a row each, 'full' if they share one."""
+  rows = {r for r, *_ in places.values()}
+  return 'turn' if 1 < len(places) == len(rows) else 'full'
+
+
 def _turn(
   sample: TrajectorySample, tokenizer, i: int, k: int, place, who: str
 ) -> dict:
   r, begin, first, last = place
   rows, turns = sample.rows, sample.turns
-  span = rows.span[r, first:last].tolist()
+  context = _text(tokenizer, rows.tokens[r, begin:first])
   message = _text(tokenizer, rows.tokens[r, first:last]) | {'who': who}
   message['pieces'] = tokenizer.pieces(message['tokens'])
+  span = rows.span[r, first:last].tolist()
+  version = rows.version[r, first:last]
   return {
     'k': int(k),
     'node': int(turns.node[i, k]),
     'state': int(turns.state[i, k]),
     'agent': int(turns.agent[i, k]),
     'version': int(rows.version[r, first]),
-    'read': _text(tokenizer, rows.tokens[r, begin:first]),
-    'said': message | ({'span': span} if any(span) else {}),
+    'read': context | _unless_all(0, span=rows.span[r, begin:first]),
+    'said': message
+    | ({'span': span} if any(span) else {})
+    | _unless_all(1.0, weight=rows.weight[r, first:last])
+    | _unless_all(int(rows.version[r, first]), version=version),
     'reward': _number(turns.reward[i, k]),
     'scored': bool(turns.scored[i, k]),
     'terms': _numbers(turns.terms, (i, k)),
@@ -112,6 +124,18 @@ def _turn(
       for name, x in _heads(sample.token, (r, slice(first, last)))
     },
   }
+
+
+def _unless_all(usual: float, **field: np.ndarray) -> dict[str, Any]:
+  """Values of tokens by name; one number where all of them are equal to it.
+
+  Nothing where all are the usual one.
+  """
+  ((name, x),) = field.items()
+  if np.all(x == usual):
+    return {}
+  number = int if np.issubdtype(x.dtype, np.integer) else _number
+  return {name: number(x[0]) if np.all(x == x[0]) else [*map(number, x)]}
 
 
 def _text(tokenizer: Tokenizer, tokens: np.ndarray) -> dict[str, Any]:

@@ -45,6 +45,8 @@ class Record:
   version: Array | None = None  # [B, K, M] i32 of the policy; None: one for all
   scored: Array | None = None  # [B, K] bool  by judges; None: nobody failed
   context_span: Array | None = None  # [B, K, C] i8  see Span; None: all OTHER
+  weight: Array | None = None  # [B, K, M] f32  of a stored message; None: 1
+  context_weight: Array | None = None  # [B, K, C] f32  None: 0
 
 
 def empty(b: int, k: int, c: int, m: int, columns, xp=jnp) -> Record:
@@ -109,6 +111,10 @@ def rows(r: Record, layout: Layout, version, weight: float = 1.0) -> Rows:
   Message tokens carry their turn; so does the environment's answer to it,
   where the layout shows it after the message. First observations and context
   that is quoted again carry turn -1.
+
+  Args:
+    weight: times that of every token, which is 1 in messages and 0 in contexts
+      where the record says nothing else
   """
   b, k, c = r.context.shape
   m = r.message.shape[2]
@@ -152,13 +158,27 @@ def rows(r: Record, layout: Layout, version, weight: float = 1.0) -> Rows:
       Span.OTHER,
     ),
     sampled=message,
-    weight=jnp.where(message, weight, 0.0).astype(jnp.float32),
+    weight=(
+      jnp.where(message, weight, 0.0).astype(jnp.float32)
+      if r.weight is None and r.context_weight is None
+      else weight * take(*_weights(r), 0.0)
+    ),
     logp=take(jnp.zeros((b, k, c)), r.logp, 0.0),
     version=(
       jnp.full((n, t), version, jnp.int32)
       if r.version is None
       else take(jnp.zeros((b, k, c), jnp.int32), r.version, 0)
     ),
+  )
+
+
+def _weights(r: Record) -> tuple[Array, Array]:
+  """Weights of context [B, K, C] and message tokens [B, K, M], f32."""
+  context, message = r.context_weight, r.weight
+  f = jnp.float32
+  return (
+    jnp.zeros(r.context.shape, f) if context is None else context,
+    jnp.ones(r.message.shape, f) if message is None else message,
   )
 
 

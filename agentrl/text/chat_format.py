@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from agentrl.text import chat_template
 from agentrl.text.chat_template import AGENT, Chat, Conversation, Message
-from agentrl.text.tokenizer import Tokenizer
+from agentrl.text.tokenizer import Embedded, Tokenizer
 
 
 class ChatFormat(NamedTuple):
@@ -41,6 +41,17 @@ def bare(words: Tokenizer) -> ChatFormat:
   add = partial(_add_messages, words)
   start = partial(add, Conversation((), (), (), ''))
   return ChatFormat(words, start, partial(_add_reply, words), add)
+
+
+def named(tokenizer: str) -> ChatFormat:
+  """The format of a folder's chat template; 'embedded': bare, its own words.
+
+  Raises:
+    ValueError: as chat_template.load.
+  """
+  if tokenizer == Embedded.name:
+    return bare(Embedded())
+  return framed(chat_template.load(tokenizer))
 
 
 def content(words: Tokenizer, ids: Sequence[int]) -> str:

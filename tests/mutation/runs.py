@@ -27,6 +27,7 @@ _CHANCE = (
 _TABULAR = 'tests/tabular/train_test.py'
 _BAD = 'tests/integration/bad_input_test.py'
 _REGISTRY = 'tests/registry_test.py'
+_STORED = 'tests/rollout/stored_test.py'
 _AGREE = 'tests/stats/credit_accuracy_test.py'
 _PRETRAINED = 'tests/run/pretrained_test.py'
 
@@ -623,5 +624,46 @@ MUTANTS = (
     'config.get(part, {}) | entries',
     f'{_WORKDIR}::test_runs_from_before_an_entry_was_there',
     'what a run said is overwritten',
+  ),
+  # What is stored of trajectories.
+  Mutant(
+    'agentrl.log.encode',
+    '_unless_all',
+    'np.all(x == x[0])',
+    'True',
+    f'{_STORED}::test_a_log_has_weights_spans_and_versions_of_single_tokens',
+    'tokens of two versions are of one',
+  ),
+  Mutant(
+    'agentrl.rollout.stored',
+    '_put',
+    "turn.terms.get('env', turn.reward)",
+    'turn.reward',
+    f'{_STORED}::test_terms_become_columns_and_the_environments_reward',
+    "a shaped reward is taken for the environment's",
+  ),
+  Mutant(
+    'agentrl.rollout.record',
+    '_weights',
+    'f) if message is None else message',
+    'f)',
+    f'{_STORED}::test_weights_of_contexts_and_messages_stand_in_rows',
+    'masked tokens are trained on',
+  ),
+  Mutant(
+    'agentrl.dataset.edits',
+    'remove_turns',
+    'first = first or turn',
+    'first = turn',
+    'tests/dataset/edits_test.py::test_a_removed_turn_leaves_with_its_answer',
+    'of two turns taken out the error of the first stays',
+  ),
+  Mutant(
+    'agentrl.dataset.edits',
+    'only_observations',
+    'k > 0',
+    'k >= 0',
+    'tests/dataset/edits_test.py::test_only_answers_are_trained_on',
+    'the task is learnt as if the environment had answered it',
   ),
 )

@@ -1,5 +1,7 @@
 """Bare conversations: lines of the others, tokens of the agent."""
 
+import pytest
+
 from agentrl.text import chat_format, tokenizer
 from agentrl.text.chat_template import AGENT, Message
 
@@ -28,3 +30,10 @@ def test_content_is_without_the_end_of_turn_and_only_the_last_one():
   assert chat_format.content(WORDS, ids[:-1]) == 'up'
   assert chat_format.content(WORDS, [WORDS.eot, *ids]) != 'up'
   assert chat_format.content(WORDS, []) == ''
+
+
+def test_a_format_has_the_name_of_its_tokenizer(tmp_path):
+  talk = chat_format.named('embedded').start([Message('user', 'look')])
+  assert talk == BARE.start([Message('user', 'look')])
+  with pytest.raises(ValueError, match=r'tokenizer folder .* does not exist'):
+    chat_format.named(str(tmp_path / 'none'))

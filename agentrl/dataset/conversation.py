@@ -1,0 +1,148 @@
+"""Conversations of other programs as stored trajectories.
+
+Tokens are the file's where it has them; else text is encoded once, in a chat
+format, and the trajectory is marked `encoded`: its log-probs are unknown (0),
+and they need not be the tokens that another tokenizer gave.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from agentrl.dataset.trajectory import (
+  StoredTrajectory,
+  StoredTurn,
+  make_turn,
+  single,
+  status_of,
+  task_number,
+)
+from agentrl.text.chat_format import ChatFormat
+from agentrl.text.message import AGENT, Message
+from agentrl.types import Span
+
+
+class ForeignMessage(NamedTuple):
+  """A message of a file, with the tokens that the file has of it."""
+
+  message: Message
+  prompt: Sequence[int] | None = None  # all that the model read before it
+  tokens: Sequence[int] | None = None  # of the message, its end of turn too
+  logp: Sequence[float] | None = None  # of each of the tokens, nats
+  weight: float = 1.0  # 0: not trained on
+  reward: float = 0.0
+
+
+def trajectory(
+  messages: Sequence[ForeignMessage],
+  talk: ChatFormat | None,
+  *,
+  task: int | str,
+  outcome: float,
+  terms: Mapping[str, float] | None = None,
+) -> StoredTrajectory:
+  """The trajectory of a conversation; what follows its last turn is left out.
+
+  Args:
+    talk: how text becomes tokens; None: the file has to have them
+    terms: of the last turn
+  Raises:
+    ValueError: nobody or only the agent speaks, or there are no tokens.
+  """
+  last = max((i for i, x in enumerate(messages) if _ours(x)), default=-1)
+  if last < 0:
+    raise ValueError(
+      f'no message has the role {AGENT!r}; add what the agent wrote, or leave'
+      ' the conversation out'
+    )
+  messages = messages[: last + 1]
+  own = [x for x in messages if _ours(x)]
+  if all(x.prompt is not None and x.tokens is not None for x in own):
+    turns, history = _of_tokens(own)
+    encoded = False
+  elif talk is None:
+    raise ValueError(
+      'it lacks token ids, and there is no tokenizer to encode its text; give'
+      ' the tokenizer of the model that is to learn from it'
+    )
+  else:
+    turns, history, encoded = _of_text(messages, talk), 'full', True
+  turns[-1] = turns[-1]._replace(terms=dict(terms or {}))
+  return StoredTrajectory(
+    turns=tuple(turns),
+    task=task,
+    group=task_number(task) & 0x7FFFFFFF,
+    outcome=single(outcome),
+    status=status_of(outcome),
+    source='import',
+    step=-1,
+    history=history,
+    encoded=encoded,
+  )
+
+
+def _ours(x: ForeignMessage) -> bool:
+  return x.message.role == AGENT
+
+
+def _of_tokens(own: Sequence[ForeignMessage]) -> tuple[list[StoredTurn], str]:
+  """The turns, and whether each prompt continues what stood before it."""
+  prompts = [list(x.prompt or ()) for x in own]
+  wholes = [p + list(x.tokens or ()) for p, x in zip(prompts, own, strict=True)]
+  starts = [0, *map(len, wholes[:-1])]
+  pairs = zip(prompts[1:], wholes, strict=False)
+  grows = all(prompt[: len(whole)] == whole for prompt, whole in pairs)
+  turns = []
+  for x, prompt, start in zip(own, prompts, starts, strict=True):
+    turns.append(_turn(prompt[start:] if grows else prompt, x.tokens or (), x))
+  return turns, 'full' if grows else 'turn'
+
+
+def _of_text(
+  messages: Sequence[ForeignMessage], talk: ChatFormat
+) -> list[StoredTurn]:
+  """The turns, each context encoded behind the tokens before it."""
+  turns: list[StoredTurn] = []
+  waiting: list[Message] = []
+  made = None
+  for x in messages:
+    if not _ours(x):
+      waiting.append(x.message)
+      continue
+    if not waiting:
+      raise ValueError(
+        f'nothing stands before turn {len(turns)} of the agent; put a message'
+        ' of another role there, or join it to the message before'
+      )
+    before = 0 if made is None else len(made.ids)
+    made = (
+      talk.start(waiting)
+      if made is None
+      else (talk.add_messages(made, waiting))
+    )
+    waiting = []
+    ids = x.tokens
+    if ids is None:
+      ids = [*talk.words.encode(x.message.content), talk.words.eot]
+    turns.append(_turn(made.ids[before:], ids, x))
+    made = talk.add_reply(made, ids)
+  return turns
+
+
+def _turn(
+  context: Sequence[int], ids: Sequence[int], x: ForeignMessage
+) -> StoredTurn:
+  if x.logp is not None and len(x.logp) != len(ids):
+    raise ValueError(
+      f'a message has {len(ids)} token ids and {len(x.logp)} log-probs; give'
+      ' one for each, or none'
+    )
+  return make_turn(
+    np.asarray(context, np.int32),
+    np.asarray(ids, np.int32),
+    context_span=Span.INFORMATION,
+    weight=x.weight,
+    logp=0.0 if x.logp is None else x.logp,
+    reward=x.reward,
+  )

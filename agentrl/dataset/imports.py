@@ -1,0 +1,253 @@
+"""Imports: files of other programs as stored trajectories.
+
+  openai    {"messages": [...], "outcome": 1.0}, a conversation a line, with
+            "tool_calls" and messages of the role "tool"
+  verifiers {"prompt": [...], "completion": [...], "reward": 1.0}, and its
+            "trajectory" with token ids where it was saved
+  atif      {"schema_version": "ATIF-v1.7", "steps": [...]}, the Agent
+            Trajectory Interchange Format
+
+A file is JSONL, or JSON: one object or a list of them. Calls are written, and
+their answers read, in a format of agentrl/text/tool_calls, as environments of
+this library do.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from agentrl.dataset import conversation, json_documents
+from agentrl.dataset.conversation import ForeignMessage
+from agentrl.dataset.trajectory import StoredTrajectory
+from agentrl.text import tool_calls
+from agentrl.text.chat_format import ChatFormat
+from agentrl.text.message import AGENT, Message
+from agentrl.text.tool_calls.base import Call, Format
+
+Place = str | os.PathLike[str]
+Reader = Callable[
+  [Mapping[str, Any], ChatFormat | None, Format, float | None],
+  StoredTrajectory,
+]
+
+
+def read(
+  kind: str,
+  path: Place,
+  talk: ChatFormat | None,
+  *,
+  calls: str = 'hermes',
+  outcome: float | None = None,
+) -> Iterator[StoredTrajectory]:
+  """Trajectories of a file, one at a time.
+
+  Args:
+    kind: one of READERS
+    talk: how text becomes tokens; None: the file has to have them
+    calls: format of tool calls, see agentrl/text/tool_calls
+    outcome: of what the file gives none
+  Raises:
+    ValueError: names the file, the line and the fix.
+  """
+  if kind not in READERS:
+    raise ValueError(f'kind {kind!r} is unknown; use one of {sorted(READERS)}')
+  style, reader = tool_calls.format_of(calls), READERS[kind]
+  for where, x in json_documents.documents(path):
+    try:
+      yield reader(x, talk, style, outcome)
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+      raise ValueError(
+        f'{path}, {where}: it is no {kind} trajectory'
+        f' ({type(error).__name__}: {error}); correct it, or leave it out'
+      ) from error
+    except ValueError as error:
+      raise ValueError(f'{path}, {where}: {error}') from error
+
+
+def _openai(x, talk, style: Format, outcome: float | None) -> StoredTrajectory:
+  made = _messages(x['messages'], style)
+  score = _first(x, ('outcome', 'score', 'reward'), outcome)
+  made = _rewarded(made, x.get('reward', 0.0))
+  task = x['task'] if isinstance(x.get('task'), int | str) else _task(made)
+  return conversation.trajectory(made, talk, task=task, outcome=score)
+
+
+def _verifiers(
+  x, talk, style: Format, outcome: float | None
+) -> StoredTrajectory:
+  score = _first(x, ('reward',), outcome)
+  prompt, completion = (_listed(x[k], r) for k, r in _SIDES)
+  made = _messages([*prompt, *completion], style)
+  steps = [s.get('tokens') or {} for s in x.get('trajectory') or ()]
+  if steps and all('completion_ids' in s for s in steps):
+    made = [
+      ForeignMessage(
+        Message(AGENT, ''),
+        prompt=s['prompt_ids'],
+        tokens=s['completion_ids'],
+        logp=s.get('completion_logprobs') or None,
+      )
+      for s in steps
+    ]
+  made = _rewarded(made, score)
+  number, name = x.get('example_id'), x.get('task')
+  task = (
+    f'{name or "task"}/{number}' if number is not None else json.dumps(prompt)
+  )
+  terms = {
+    k: float(v)
+    for k, v in (x.get('metrics') or {}).items()
+    if isinstance(v, int | float)
+  }
+  return conversation.trajectory(
+    made, talk, task=task, outcome=score, terms=terms
+  )
+
+
+_SIDES = (('prompt', 'user'), ('completion', AGENT))
+
+
+def _atif(x, talk, style: Format, outcome: float | None) -> StoredTrajectory:
+  if not str(x.get('schema_version', '')).startswith('ATIF-v1.'):
+    raise ValueError(
+      f'schema_version is {x.get("schema_version")!r}; give trajectories of'
+      ' ATIF-v1.0 to ATIF-v1.7'
+    )
+  messages: list[dict[str, Any]] = []
+  for step in x['steps']:
+    messages += _atif_step(step)
+  made = _messages(messages, style)
+  fields = {**(x.get('extra') or {}), **x}
+  score = _first(fields, ('outcome', 'reward'), outcome)
+  made = _rewarded(made, fields.get('reward', 0.0))
+  return conversation.trajectory(made, talk, task=_task(made), outcome=score)
+
+
+def _atif_step(step: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+  """The messages of a step: what was written, and what came back."""
+  role = AGENT if step['source'] == 'agent' else step['source']
+  calls, metrics = step.get('tool_calls') or (), step.get('metrics') or {}
+  named = [(c['function_name'], c['arguments']) for c in calls]
+  copied = step.get('is_copied_context') or step.get('llm_call_count') == 0
+  yield {
+    'role': role,
+    'content': step.get('message'),
+    'reasoning_content': step.get('reasoning_content'),
+    'tool_calls': [
+      {'id': c['tool_call_id'], 'function': {'name': n, 'arguments': a}}
+      for c, (n, a) in zip(calls, named, strict=True)
+    ],
+    'prompt_token_ids': metrics.get('prompt_token_ids'),
+    'token_ids': metrics.get('completion_token_ids'),
+    'logprobs': metrics.get('logprobs'),
+    'weight': 0.0 if copied else 1.0,
+  }
+  for result in (step.get('observation') or {}).get('results') or ():
+    yield {
+      'role': 'tool',
+      'tool_call_id': result.get('source_call_id'),
+      'content': result.get('content'),
+    }
+
+
+READERS: dict[str, Reader] = {
+  'openai': _openai,
+  'verifiers': _verifiers,
+  'atif': _atif,
+}
+
+
+def _messages(xs: Sequence[Any], style: Format) -> list[ForeignMessage]:
+  """Messages of the OpenAI form; answers of tools in a row are one."""
+  made: list[ForeignMessage] = []
+  names: dict[str, str] = {}  # of the tools, by the ids of calls
+  answers: list[tuple[str, str]] = []
+  for x in xs:
+    if x['role'] == 'tool':
+      call = x.get('tool_call_id')
+      name = x.get('name') or names.get(call or '', 'tool')
+      answers.append((name, _text(x.get('content'))))
+      continue
+    if answers:
+      made.append(ForeignMessage(Message(style.role, style.answer(answers))))
+      answers = []
+    for call in x.get('tool_calls') or ():
+      names[call.get('id') or ''] = call['function']['name']
+    made.append(_message(x, style))
+  return made
+
+
+def _message(x: Mapping[str, Any], style: Format) -> ForeignMessage:
+  text = _text(x.get('content'))
+  if thought := x.get('reasoning_content'):
+    text = f'<think>\n{thought}\n</think>\n\n{text}'
+  calls = [_call(call['function']) for call in x.get('tool_calls') or ()]
+  if calls:
+    text = f'{text}\n' * bool(text) + style.write(calls)
+  logp = x.get('logprobs')
+  if isinstance(logp, dict):
+    logp = [token['logprob'] for token in logp['content']]
+  tokens = x.get('token_ids')
+  return ForeignMessage(
+    Message(x['role'], text),
+    prompt=x.get('prompt_token_ids'),
+    tokens=tokens,
+    logp=None if tokens is None else logp,
+    weight=float(x.get('weight', 1.0)),
+  )
+
+
+def _call(function: Mapping[str, Any]) -> Call:
+  arguments = function.get('arguments') or {}
+  if isinstance(arguments, str):
+    arguments = json.loads(arguments)
+  return Call(function['name'], arguments)
+
+
+def _text(content: Any) -> str:
+  """The text of a message's content: a text, or parts that are texts."""
+  if isinstance(content, list):
+    if other := [p['type'] for p in content if p['type'] != 'text']:
+      raise ValueError(
+        f'a message has a part of type {other[0]!r}, and only texts are read;'
+        ' leave the conversation out'
+      )
+    return ''.join(part['text'] for part in content)
+  return content or ''
+
+
+def _listed(side: Any, role: str) -> list[Any]:
+  return [{'role': role, 'content': side}] if isinstance(side, str) else side
+
+
+def _first(
+  x: Mapping[str, Any], names: Sequence[str], default: float | None
+) -> float:
+  """The first number among the fields; the default if there is none."""
+  for name in names:
+    if isinstance(x.get(name), int | float):
+      return float(x[name])
+  if default is None:
+    raise ValueError(
+      f'it has no number under any of {list(names)}; add one, or give the'
+      ' outcome of all that lack it'
+    )
+  return default
+
+
+def _rewarded(
+  messages: list[ForeignMessage], reward: float
+) -> list[ForeignMessage]:
+  """The messages, with the reward at the agent's last one."""
+  own = [i for i, x in enumerate(messages) if x.message.role == AGENT]
+  return [
+    x._replace(reward=float(reward)) if i == (own or [-1])[-1] else x
+    for i, x in enumerate(messages)
+  ]
+
+
+def _task(messages: Sequence[ForeignMessage]) -> str:
+  """The first message of a user, or else of anyone."""
+  texts = [x.message.content for x in messages if x.message.role == 'user']
+  return (texts or [x.message.content for x in messages] or [''])[0]

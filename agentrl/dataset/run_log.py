@@ -1,0 +1,32 @@
+"""The trajectory log of a run, as stored trajectories."""
+
+import os
+from collections.abc import Iterator
+
+import numpy as np
+
+from agentrl.dataset.trajectory import StoredTrajectory, from_log
+from agentrl.log import shards, trajectories
+
+
+def read(
+  run: str | os.PathLike[str], *, phase: str = 'rl'
+) -> Iterator[StoredTrajectory]:
+  """The trajectories that a run logged, in their order, one at a time.
+
+  Args:
+    run: its folder, the --workdir
+    phase: 'sft', 'rl', 'eval' (of held-out tasks), or 'all'
+  Raises:
+    ValueError: there is no log, no such phase, or a line is damaged.
+  """
+  if phase not in (*shards.PHASES, 'all'):
+    raise ValueError(
+      f"phase {phase!r} is unknown; use one of {list(shards.PHASES)}, or 'all'"
+    )
+  log = trajectories.Log(run)
+  chosen = np.arange(len(log))
+  if phase != 'all':
+    chosen = chosen[log.heads['phase'] == shards.PHASES.index(phase)]
+  for i in chosen.tolist():
+    yield from_log(log[i])

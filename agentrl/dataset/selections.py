@@ -1,0 +1,89 @@
+"""Selections: functions from lists of stored trajectories to shorter lists.
+
+Nothing of a trajectory is changed. Equal ones keep the order of the list.
+"""
+
+from collections.abc import Callable, Sequence
+
+from agentrl.dataset.trajectory import StoredTrajectory
+
+Score = Callable[[Sequence[StoredTrajectory]], list[float]]
+
+
+def length(xs: Sequence[StoredTrajectory]) -> list[float]:
+  """Number of tokens of all messages."""
+  return [float(x.tokens) for x in xs]
+
+
+def reward(xs: Sequence[StoredTrajectory]) -> list[float]:
+  """Sum of the rewards of all turns."""
+  return [float(x.reward) for x in xs]
+
+
+def entropy(xs: Sequence[StoredTrajectory]) -> list[float]:
+  """Mean entropy of message tokens, nats; 0 without one."""
+  return [sum(turn.entropy for turn in x.turns) / max(x.tokens, 1) for x in xs]
+
+
+def novelty(xs: Sequence[StoredTrajectory]) -> list[float]:
+  """Number of distinct states that no trajectory before it in the list has."""
+  seen: set[int] = set()
+  out = []
+  for x in xs:
+    new = {turn.state for turn in x.turns} - seen
+    out.append(float(len(new)))
+    seen |= new
+  return out
+
+
+KEYS: dict[str, Score] = {
+  'length': length,
+  'entropy': entropy,
+  'novelty': novelty,
+  'reward': reward,
+}
+
+
+def select(
+  xs: Sequence[StoredTrajectory],
+  *,
+  key: str | Callable[[StoredTrajectory], float],
+  n: int,
+  largest: bool = True,
+) -> list[StoredTrajectory]:
+  """The n trajectories of largest or smallest key, best first.
+
+  Fewer if there are; of equal ones the first.
+
+  Args:
+    key: one of KEYS, or a function of one trajectory
+  Raises:
+    ValueError: the key is unknown, or n is negative.
+  """
+  if isinstance(key, str) and key not in KEYS:
+    raise ValueError(
+      f'key {key!r} is unknown; use one of {sorted(KEYS)}, or a function of a'
+      ' trajectory'
+    )
+  if n < 0:
+    raise ValueError(f'n={n} is negative; ask for 0 or more')
+  scores = KEYS[key](xs) if isinstance(key, str) else [*map(key, xs)]
+  sign = -1 if largest else 1
+  order = sorted(range(len(xs)), key=lambda i: sign * scores[i])
+  return [xs[i] for i in order[:n]]
+
+
+def shortest_solved_per_task(
+  xs: Sequence[StoredTrajectory],
+) -> list[StoredTrajectory]:
+  """The solved trajectory with fewest message tokens of each task.
+
+  In the order of the list; tasks that none solved are left out (the
+  short-and-correct half of RoRecomp).
+  """
+  best: dict[int | str, int] = {}
+  for i, x in enumerate(xs):
+    shorter = x.task not in best or x.tokens < xs[best[x.task]].tokens
+    if x.solved and shorter:
+      best[x.task] = i
+  return [xs[i] for i in sorted(best.values())]

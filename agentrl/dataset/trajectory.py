@@ -1,0 +1,224 @@
+"""Stored trajectory: its tokens as they were sampled, and what became of them.
+
+A turn is what was new to the model and the message that followed, token by
+token, with everything that a training row needs. Nothing is rendered from text
+a second time, so that rows made of a stored trajectory
+(agentrl/rollout/stored.py) are those that were sampled, bit for bit.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from agentrl.types import Span, Status
+
+# Who made the tokens of messages; a store holds the place in this tuple, so
+# append only.
+SOURCES = ('policy', 'demonstration', 'import', 'edited')
+_SOURCE_OF = {
+  'policy': 'policy',
+  'replay': 'policy',
+  'demonstration': 'demonstration',
+}
+# How turns become rows: one row of all, a row each, or either one.
+HISTORIES = ('full', 'turn', '')
+
+
+class StoredTurn(NamedTuple):
+  """A turn: C tokens that were new to the model, M tokens of its message.
+
+  With history 'turn' the context is all that the model read.
+  """
+
+  context: np.ndarray  # [C] i32
+  context_span: np.ndarray  # [C] i8  see types.Span
+  context_weight: np.ndarray  # [C] f32  trained on; 0 in what was sampled
+  message: np.ndarray  # [M] i32
+  span: np.ndarray  # [M] i8
+  weight: np.ndarray  # [M] f32  trained on; 1 in what was sampled
+  logp: np.ndarray  # [M] f32  when it was sampled, nats; 0: unknown
+  version: np.ndarray  # [M] i32  policy version that wrote the token
+  entropy: float  # summed over the message, nats; 0: unknown
+  reward: float  # of the turn, after the reward slot
+  action: int  # as parsed; -1 not understood
+  state: int  # hash of the observation
+  scored: bool  # False: a judge failed, or the turn was curated away
+  terms: Mapping[str, float]  # reward terms, costs, ... by name
+
+
+class StoredTrajectory(NamedTuple):
+  """A trajectory, its origin and its age."""
+
+  turns: tuple[StoredTurn, ...]
+  task: int | str  # index into the task set, or the text of the task
+  group: int  # attempts at one task in one step are equal
+  outcome: float  # the task's own score; 1 is solved
+  status: Status
+  source: str  # one of SOURCES
+  step: int  # training step that sampled it; -1: none did
+  history: str  # one of HISTORIES; '': unknown
+  encoded: bool  # tokens were made from text by us, not sampled
+
+  @property
+  def id(self) -> str:
+    """Content id, 16 hexadecimal digits: equal for equal turns and outcomes.
+
+    Where the trajectory is from (group, source, step) does not enter.
+    """
+    hashed = hashlib.sha256()
+    for turn in self.turns:
+      arrays, numbers = turn[:8], turn[8:13]
+      for x in arrays:
+        hashed.update(str(len(x)).encode() + x.dtype.str.encode() + x.tobytes())
+      terms = sorted(turn.terms.items())
+      hashed.update(repr([*map(float, numbers), *terms]).encode())
+    whole = [self.task, float(self.outcome), int(self.status), self.encoded]
+    hashed.update(repr([*whole, self.history]).encode())
+    return hashed.hexdigest()[:16]
+
+  @property
+  def tokens(self) -> int:
+    """Number of tokens of all messages."""
+    return sum(len(turn.message) for turn in self.turns)
+
+  @property
+  def reward(self) -> float:
+    """Sum of the rewards of all turns."""
+    return sum(turn.reward for turn in self.turns)
+
+  @property
+  def solved(self) -> bool:
+    """Whether the outcome is above 0.5, as evaluations count it."""
+    return self.outcome > 0.5
+
+
+def make_turn(
+  context: Sequence[int] | np.ndarray,
+  message: Sequence[int] | np.ndarray,
+  *,
+  context_span=Span.OTHER,
+  context_weight=0.0,
+  span=Span.OTHER,
+  weight=1.0,
+  logp=0.0,
+  version=0,
+  entropy: float = 0.0,
+  reward: float = 0.0,
+  action: int = 0,
+  state: int = 0,
+  scored: bool = True,
+  terms: Mapping[str, float] | None = None,
+) -> StoredTurn:
+  """Turn of the given tokens; a number stands for one at every token.
+
+  Raises:
+    ValueError: values do not match the tokens one for one.
+  """
+
+  def of(name: str, x, tokens, dtype) -> np.ndarray:
+    x = np.asarray(x, dtype)
+    if x.ndim and x.shape != (len(tokens),):
+      raise ValueError(
+        f'{name} has shape {x.shape} and there are {len(tokens)} tokens; give'
+        ' one value for each, or one number'
+      )
+    return np.broadcast_to(x, (len(tokens),)).copy()
+
+  i, i8, f = np.int32, np.int8, np.float32
+  return StoredTurn(
+    context=of('context', context, context, i),
+    context_span=of('context_span', context_span, context, i8),
+    context_weight=of('context_weight', context_weight, context, f),
+    message=of('message', message, message, i),
+    span=of('span', span, message, i8),
+    weight=of('weight', weight, message, f),
+    logp=of('logp', logp, message, f),
+    version=of('version', version, message, i),
+    entropy=single(entropy),
+    reward=single(reward),
+    action=int(action),
+    state=int(state),
+    scored=bool(scored),
+    terms={name: single(x) for name, x in (terms or {}).items()},
+  )
+
+
+def single(x: float | str) -> float:
+  """The number as a float32 holds it; logs spell 'nan' and 'inf' as words."""
+  return float(np.float32(float(x)))
+
+
+def from_log(line: Mapping[str, Any]) -> StoredTrajectory:
+  """Stored trajectory of a line of a run's JSONL log (docs/TRAJECTORIES.md).
+
+  Lines that were written before logs had 'history', and spans, weights and
+  versions of single tokens, are read with the usual ones: weight 1, context
+  without spans, one version for all tokens of a turn.
+
+  Raises:
+    ValueError: the line is no trajectory, or lacks a turn.
+  """
+  try:
+    turns = [_from_log(turn) for turn in line['turns']]
+    k = [turn['k'] for turn in line['turns']]
+    who = line['turns'][0]['said']['who'] if turns else 'policy'
+    task, group, step = (int(line[x]) for x in ('task', 'group', 'step'))
+    outcome, status = single(line['outcome']), Status[line['status'].upper()]
+    source = _SOURCE_OF[who]
+  except (KeyError, TypeError, AttributeError) as error:
+    raise ValueError(
+      f'a line of the log is no trajectory ({type(error).__name__}: {error});'
+      ' give lines of <run>/trajectories/*.jsonl as they were written'
+    ) from error
+  if k != list(range(len(k))):
+    raise ValueError(
+      f'trajectory of task {task}, group {group}, step {step} has turns {k} in'
+      ' the log, and a stored one has all turns from 0 on; leave it out'
+    )
+  return StoredTrajectory(
+    turns=tuple(turns),
+    task=task,
+    group=group,
+    outcome=outcome,
+    status=status,
+    source=source,
+    step=step,
+    history=line.get('history', ''),
+    encoded=False,
+  )
+
+
+def _from_log(turn: Mapping[str, Any]) -> StoredTurn:
+  read, message, terms = turn['read'], turn['said'], turn['terms']
+  numbers = {name: single(x) for name, x in terms.items()}
+  return make_turn(
+    read['tokens'],
+    message['tokens'],
+    context_span=read.get('span', Span.OTHER),
+    span=message.get('span', Span.OTHER),
+    weight=message.get('weight', 1.0),
+    logp=[single(x) for x in turn['token']['logp']],
+    version=message.get('version', turn['version']),
+    entropy=numbers.get('entropy', 0.0),
+    reward=turn['reward'],
+    action=-1 if numbers.get('invalid', 0.0) else 0,
+    state=turn['state'],
+    scored=turn['scored'],
+    terms=numbers,
+  )
+
+
+def task_number(task: int | str) -> int:
+  """Number of a task: its index, or a negative hash of its text, 63 bits."""
+  if isinstance(task, int):
+    return task
+  digest = hashlib.sha256(json.dumps(task).encode()).digest()
+  return -1 - (int.from_bytes(digest[:8], 'big') >> 1)
+
+
+def status_of(outcome: float) -> Status:
+  """Status of a trajectory of which only the outcome is there."""
+  return Status.SOLVED if outcome > 0.5 else Status.FAILED

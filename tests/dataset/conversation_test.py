@@ -1,0 +1,38 @@
+"""Conversations with and without tokens of their own."""
+
+import pytest
+
+from agentrl.dataset import conversation
+from agentrl.dataset.conversation import ForeignMessage
+from agentrl.text import chat_format
+from agentrl.text.message import AGENT, Message
+from agentrl.text.tokenizer import Embedded
+
+TALK = chat_format.bare(Embedded())
+
+
+def ours(**fields):
+  return ForeignMessage(Message(AGENT, 'go'), **fields)
+
+
+def test_contexts_join_to_what_the_chat_format_makes():
+  user = ForeignMessage(Message('user', 'Where?'))
+  made = conversation.trajectory(
+    [user, ours(), user, ours(), user], TALK, task='t', outcome=0
+  )
+  ids = [y for t in made.turns for x in (t.context, t.message) for y in x]
+  talk = TALK.start([user.message])
+  go = [*TALK.words.encode('go'), TALK.words.eot]
+  talk = TALK.add_messages(TALK.add_reply(talk, go), [user.message])
+  assert ids == [*talk.ids, *go]
+  assert made.encoded
+
+
+def test_log_probs_are_one_for_each_token():
+  with pytest.raises(ValueError, match='2 token ids and 1 log-probs'):
+    conversation.trajectory(
+      [ours(prompt=[1], tokens=[2, 3], logp=[0.0])],
+      None,
+      task=0,
+      outcome=1,
+    )

@@ -1,0 +1,258 @@
+"""Files of other programs: their tokens, or their text encoded once."""
+
+import json
+
+import numpy as np
+import pytest
+
+from agentrl.dataset import imports
+from agentrl.dataset.trajectory import task_number
+from agentrl.text import chat_format, tool_calls
+from agentrl.text.tokenizer import Embedded
+from agentrl.types import Span, Status
+from tests import checkpoints
+
+WORDS = Embedded()
+TALK = chat_format.bare(WORDS)
+CALL = {'name': 'add', 'arguments': '{"x": 1}'}
+CHAT = {
+  'messages': [
+    {'role': 'system', 'content': 'Be brief.'},
+    {'role': 'user', 'content': [{'type': 'text', 'text': 'What is 1+1?'}]},
+    {
+      'role': 'assistant',
+      'content': None,
+      'tool_calls': [{'id': 'a', 'type': 'function', 'function': CALL}],
+    },
+    {'role': 'tool', 'tool_call_id': 'a', 'content': '2'},
+    {'role': 'assistant', 'content': 'Two.', 'weight': 0},
+    {'role': 'user', 'content': 'Thanks.'},
+  ],
+  'outcome': 1.0,
+  'reward': 0.5,
+}
+
+
+def written(path, *lines):
+  path.write_text(''.join(f'{json.dumps(x)}\n' for x in lines))
+  return path
+
+
+def test_openai_messages_are_encoded_once(tmp_path):
+  file = written(tmp_path / 'f.jsonl', CHAT, CHAT)
+  x, again = imports.read('openai', file, TALK)
+  assert x.id == again.id
+  style = tool_calls.format_of('hermes')
+  call = style.write([tool_calls.base.Call('add', {'x': 1})])
+  answer = style.answer([('add', '2')])
+  texts = [
+    (WORDS.decode(t.context), WORDS.decode(t.message[:-1])) for t in x.turns
+  ]
+  assert texts == [
+    ('Be brief.\nWhat is 1+1?\n', call),
+    (f'{answer}\n', 'Two.'),
+  ]
+  assert all(t.message[-1] == WORDS.eot for t in x.turns)
+  assert all(not t.logp.any() for t in x.turns)
+  assert all(np.all(t.context_span == Span.INFORMATION) for t in x.turns)
+  assert [t.weight.max() for t in x.turns] == [1, 0]
+  assert [t.reward for t in x.turns] == [0, 0.5]
+  assert (x.task, x.outcome, x.status) == ('What is 1+1?', 1, Status.SOLVED)
+  assert (x.source, x.step, x.encoded, x.history) == (
+    'import',
+    -1,
+    True,
+    'full',
+  )
+  assert x.group == task_number(x.task) & 0x7FFFFFFF
+
+
+def test_tokens_of_a_file_are_taken_as_they_are(tmp_path):
+  chat = {
+    'messages': [
+      {'role': 'user', 'content': 'Hi'},
+      {
+        'role': 'assistant',
+        'content': 'A',
+        'prompt_token_ids': [1, 2],
+        'token_ids': [3, 4],
+        'logprobs': {'content': [{'logprob': -0.5}, {'logprob': -1.0}]},
+      },
+      {'role': 'user', 'content': 'More'},
+      {
+        'role': 'assistant',
+        'content': 'B',
+        'prompt_token_ids': [1, 2, 3, 4, 5],
+        'token_ids': [6],
+        'logprobs': [-2.0],
+      },
+    ],
+    'score': 0,
+    'task': 7,
+  }
+  (x,) = imports.read('openai', written(tmp_path / 'f', chat), None)
+  assert [t.context.tolist() for t in x.turns] == [[1, 2], [5]]
+  assert [t.message.tolist() for t in x.turns] == [[3, 4], [6]]
+  assert [t.logp.tolist() for t in x.turns] == [[-0.5, -1], [-2]]
+  assert (x.task, x.encoded, x.history) == (7, False, 'full')
+  assert x.status == Status.FAILED
+  chat['messages'][3]['prompt_token_ids'] = [8, 9]
+  (x,) = imports.read('openai', written(tmp_path / 'f', chat), None)
+  assert [t.context.tolist() for t in x.turns] == [[1, 2], [8, 9]]
+  assert x.history == 'turn'
+  del chat['messages'][1]['prompt_token_ids']
+  (x,) = imports.read('openai', written(tmp_path / 'f', chat), TALK)
+  assert x.turns[0].message.tolist() == [3, 4]
+  assert x.encoded  # what it read
+
+
+ROW = {
+  'example_id': 3,
+  'task': 'maths',
+  'prompt': [{'role': 'user', 'content': 'Q'}],
+  'completion': [{'role': 'assistant', 'content': 'A'}],
+  'reward': 0.75,
+  'metrics': {'turns': 1.0},
+}
+
+
+def test_results_of_verifiers_in_every_form(tmp_path):
+  columns = {name: [value, value] for name, value in ROW.items()}
+  files = [written(tmp_path / 'lines', ROW, ROW)]
+  for name, value in (('list', [ROW, ROW]), ('columns', columns)):
+    files.append(tmp_path / name)
+    files[-1].write_text(json.dumps(value, indent=1))
+  ids = set()
+  for file in files:
+    xs = list(imports.read('verifiers', file, TALK))
+    assert [x.task for x in xs] == ['maths/3'] * 2
+    assert [x.reward for x in xs] == [0.75] * 2
+    assert xs[0].turns[-1].terms == {'turns': 1.0}
+    ids |= {x.id for x in xs}
+  assert len(ids) == 1
+
+
+def test_steps_of_verifiers_have_tokens(tmp_path):
+  def step(prompt, ids):
+    logp = [-0.25] * len(ids)
+    tokens = {'prompt_ids': prompt, 'completion_ids': ids}
+    return {'tokens': tokens | {'completion_logprobs': logp}}
+
+  row = ROW | {'trajectory': [step([1], [2]), step([1, 2, 3], [4, 5])]}
+  (x,) = imports.read('verifiers', written(tmp_path / 'f', row), None)
+  assert [t.context.tolist() for t in x.turns] == [[1], [3]]
+  assert [t.message.tolist() for t in x.turns] == [[2], [4, 5]]
+  assert np.all(x.turns[1].logp == -0.25)
+  assert not x.encoded
+  assert [t.reward for t in x.turns] == [0, 0.75]
+
+
+ATIF = {
+  'schema_version': 'ATIF-v1.7',
+  'agent': {'name': 'a', 'version': '1'},
+  'steps': [
+    {'step_id': 1, 'source': 'user', 'message': 'Go'},
+    {
+      'step_id': 2,
+      'source': 'agent',
+      'message': 'I look.',
+      'reasoning_content': 'Hm',
+      'tool_calls': [
+        {'tool_call_id': 'c', 'function_name': 'ls', 'arguments': {}}
+      ],
+      'observation': {'results': [{'source_call_id': 'c', 'content': 'a.txt'}]},
+    },
+    {'step_id': 3, 'source': 'agent', 'message': 'Done.'},
+  ],
+  'extra': {'reward': 1.0},
+}
+
+
+def test_atif_steps_are_turns(tmp_path):
+  file = tmp_path / 'trajectory.json'
+  file.write_text(json.dumps(ATIF, indent=2))
+  (x,) = imports.read('atif', file, TALK)
+  first = WORDS.decode(x.turns[0].message)
+  assert first.startswith('<think>\nHm\n</think>\n\nI look.\n<tool_call>')
+  assert 'a.txt' in WORDS.decode(x.turns[1].context)
+  assert (x.task, x.outcome, x.reward) == ('Go', 1.0, 1.0)
+
+
+def test_atif_tokens_and_copied_steps(tmp_path):
+  copy = json.loads(json.dumps(ATIF))
+  for step, ids in zip(copy['steps'][1:], ([5], [7, 8]), strict=True):
+    step['metrics'] = {
+      'prompt_token_ids': [1] if ids == [5] else [1, 5, 6],
+      'completion_token_ids': ids,
+      'logprobs': [-0.5] * len(ids),
+    }
+  copy['steps'][1]['is_copied_context'] = True
+  (x,) = imports.read('atif', written(tmp_path / 'f', copy), None)
+  assert [t.context.tolist() for t in x.turns] == [[1], [6]]
+  assert [t.weight.tolist() for t in x.turns] == [[0], [1, 1]]
+  assert np.all(x.turns[1].logp == -0.5)
+
+
+def faulty(**changes):
+  return CHAT | changes
+
+
+@pytest.mark.parametrize(
+  ('kind', 'line', 'match'),
+  [
+    ('openai', '{"messages"', r'f, line 2: it is no JSON .* remove the line'),
+    ('openai', '[1]', r'f, line 2: it is .\[1\]. and no JSON object'),
+    ('openai', '{}', r"f, line 2: it is no openai .*'messages'.*correct"),
+    ('openai', json.dumps(faulty(messages=[])), 'line 2: no message has the'),
+    (
+      'openai',
+      json.dumps({'messages': CHAT['messages']}),
+      'line 2: it has no number .*outcome.* give the',
+    ),
+    (
+      'openai',
+      json.dumps(faulty(messages=CHAT['messages'][2:3])),
+      'line 2: nothing stands before turn 0',
+    ),
+    ('atif', '{"steps": []}', 'line 2: schema_version is None; give'),
+  ],
+)
+def test_a_faulty_line_is_named(tmp_path, kind, line, match):
+  good = {'openai': CHAT, 'atif': ATIF}[kind]
+  file = written(tmp_path / 'f', good)
+  file.write_text(file.read_text() + line + '\n')
+  made = imports.read(kind, file, TALK)
+  next(made)
+  with pytest.raises(ValueError, match=match):
+    next(made)
+
+
+def test_other_mistakes_are_one_sentence(tmp_path):
+  file = written(tmp_path / 'f', CHAT)
+  with pytest.raises(ValueError, match=r'f, line 1: it lacks token ids.*give'):
+    next(imports.read('openai', file, None))
+  with pytest.raises(ValueError, match=r"kind 'csv' is unknown; use one of"):
+    next(imports.read('csv', file, None))
+  with pytest.raises(ValueError, match='none is no file'):
+    next(imports.read('openai', tmp_path / 'none', None))
+  image = [{'role': 'user', 'content': [{'type': 'image_url'}]}]
+  written(file, faulty(messages=image))
+  with pytest.raises(ValueError, match="part of type 'image_url'"):
+    next(imports.read('openai', file, TALK))
+  (x,) = imports.read(
+    'openai', written(file, {'messages': CHAT['messages']}), TALK, outcome=1
+  )
+  assert x.solved
+
+
+def test_text_stands_in_the_chat_template_of_a_checkpoint(tmp_path):
+  checkpoints.chat(tmp_path / 'model', 'chatml')
+  talk = chat_format.named(str(tmp_path / 'model'))
+  (x,) = imports.read('openai', written(tmp_path / 'f', CHAT), talk)
+  ids = [i for t in x.turns for y in (t.context, t.message) for i in y]
+  text = talk.words.decode(ids)
+  assert text.startswith(
+    '<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>'
+  )
+  assert text.endswith('<|im_start|>assistant\nTwo.<|im_end|>')
+  assert all(t.message[-1] == talk.words.eot for t in x.turns)

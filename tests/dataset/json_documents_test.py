@@ -1,0 +1,29 @@
+"""JSON objects of a file, whichever way it is written."""
+
+import json
+
+import pytest
+
+from agentrl.dataset import json_documents
+
+
+@pytest.mark.parametrize(
+  ('text', 'want'),
+  [
+    ('{"a": 1}\n\n{"a": 2}\n', [('line 1', {'a': 1}), ('line 3', {'a': 2})]),
+    (json.dumps([{'a': 1}], indent=1), [('entry 1', {'a': 1})]),
+    (json.dumps({'a': 1}, indent=1), [('entry 1', {'a': 1})]),
+  ],
+)
+def test_every_form_gives_objects(tmp_path, text, want):
+  (tmp_path / 'f').write_text(text)
+  assert list(json_documents.documents(tmp_path / 'f')) == want
+
+
+def test_mistakes_name_the_line(tmp_path):
+  (tmp_path / 'f').write_text('{\n"a": 1,\n}')
+  with pytest.raises(ValueError, match=r'f, line 3: it is no JSON'):
+    list(json_documents.documents(tmp_path / 'f'))
+  (tmp_path / 'f').write_text('')
+  with pytest.raises(ValueError, match=r'f, line 1: it is no JSON'):
+    list(json_documents.documents(tmp_path / 'f'))

@@ -1,0 +1,20 @@
+"""Logs of runs as trajectories, by phase."""
+
+import pytest
+
+from agentrl.dataset import run_log
+from agentrl.log import trajectories
+from tests.dataset.trajectory_test import LINE
+
+
+def test_phases_are_chosen(tmp_path):
+  writer = trajectories.TrajectoryWriter(tmp_path, resume_after=None)
+  for step, phase in enumerate(('sft', 'rl', 'eval', 'rl')):
+    writer.write(LINE | {'phase': phase, 'step': step})
+  writer.close()
+  steps = [x.step for x in run_log.read(tmp_path, phase='all')]
+  assert steps == [0, 1, 2, 3]
+  assert [x.step for x in run_log.read(tmp_path)] == [1, 3]
+  assert [x.step for x in run_log.read(tmp_path, phase='eval')] == [2]
+  with pytest.raises(ValueError, match=r"'test' is unknown; use one of \['sft"):
+    next(run_log.read(tmp_path, phase='test'))
