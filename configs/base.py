@@ -151,6 +151,9 @@ FIELDS: dict[str, Field] = {
   'mesh.explicit': Field(True, Flag(), 'shardings are part of array types'),
   # Supervised warm start on the solver's own demonstrations.
   'sft.steps': Field(130, COUNT0, 'steps of the warm start'),
+  'sft.store': Field(
+    '', Text(), 'trajectory store below `data` that replaces demonstrations'
+  ),
   'sft.batch': Field(32, COUNT, 'demonstrations of a step'),
   'sft.lr': Field(2e-3, NOT_NEGATIVE, 'learning rate of the warm start'),
   'sft.warmup': Field(10, COUNT0, 'updates over which sft.lr rises'),

@@ -48,7 +48,7 @@ def main() -> None:
     made = imports.read(kind, path, talk, outcome=_OUTCOME.value)
   chosen = (x for x in made if x.solved or not _SOLVED.value)
   trajectory_store.build(chosen, _OUT.value, _NAME.value)
-  store = trajectory_store.open(_OUT.value, _NAME.value)
+  store = trajectory_store.open_store(_OUT.value, _NAME.value)
   print(trajectory_store.summary(store))
 
 

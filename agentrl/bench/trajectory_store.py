@@ -70,7 +70,7 @@ def measure(count: int, folder: str, reads: int = READS) -> dict[str, float]:
   trajectory_store.build(synthetic(count, out), folder, 'bench')
   out['build_s'] = time.perf_counter() - start
   start = time.perf_counter()
-  store = trajectory_store.open(folder, 'bench')
+  store = trajectory_store.open_store(folder, 'bench')
   out['open_s'] = time.perf_counter() - start
   places = np.random.default_rng(1).integers(0, count, reads)
   times = []

@@ -1,7 +1,7 @@
 """Trajectory store: a TFDS data set of array records, without TensorFlow.
 
   trajectory_store.build(trajectories, 'data', 'solved')
-  store = trajectory_store.open('data', 'solved')
+  store = trajectory_store.open_store('data', 'solved')
   long = np.flatnonzero(store.heads['tokens'] > 500)
   print(store[long[0]].turns[0].message)
 
@@ -47,6 +47,7 @@ HEAD = np.dtype(
     ('context', '<i4'),  # tokens of the longest one
     ('message', '<i4'),  # tokens of the longest one
     ('row', '<i4'),  # tokens of all contexts and messages
+    ('word', '<i4'),  # largest token id
     ('source', 'u1'),  # place in SOURCES
     ('history', 'u1'),  # place in HISTORIES
     ('encoded', '?'),
@@ -157,6 +158,10 @@ def facts(x: StoredTrajectory) -> tuple[Any, ...]:
   return (
     *(x.outcome, x.reward, len(x.turns), x.tokens),
     *(max(read, default=0), max(wrote, default=0), sum(read) + sum(wrote)),
+    max(
+      (int(y.max()) for turn in x.turns for y in turn[:4:3] if y.size),
+      default=0,
+    ),
     *(SOURCES.index(x.source), HISTORIES.index(x.history), x.encoded),
     *(x.step, task_number(x.task), x.group),
   )
@@ -204,7 +209,7 @@ class TrajectoryStore(Sequence[StoredTrajectory]):
       raise _damaged(self._place, error) from error
 
 
-def open(folder: str | os.PathLike[str], name: str) -> TrajectoryStore:
+def open_store(folder: str | os.PathLike[str], name: str) -> TrajectoryStore:
   """The store of that name, for reading.
 
   Raises:

@@ -159,7 +159,12 @@ def demonstrate(
   speaker = actor.scripted(tokens, length)
   record = jit_rollout.rollout(s.world, s.plan, speaker, attempts, key)
   batch = record_lib.batch(record, layout(s, record), attempts, 0)
-  ids = {**batch.ids, 'source': batch.ids['source'] + 2}
+  return as_demonstrations(batch)
+
+
+def as_demonstrations(batch: Batch) -> Batch:
+  """The batch with the source 2; nothing was sampled, nor attempted."""
+  ids = {**batch.ids, 'source': jnp.full_like(batch.ids['source'], 2)}
   return batch.replace(ids=ids, sampled={}, attempted={})
 
 

@@ -125,8 +125,7 @@ class HostSampler:
     batch = self._batch(
       record, collect_lib.attempts_at(index, np.ones(len(index))), 0
     )
-    ids = {**batch.ids, 'source': batch.ids['source'] + 2}
-    return batch.replace(ids=ids, sampled={}, attempted={})
+    return collect_lib.as_demonstrations(batch)
 
   def observe(self, batch: Batch):
     """Metrics of the batch, and of what went wrong."""

@@ -11,6 +11,7 @@ from absl import logging
 
 from agentrl import evaluate, loop, registry
 from agentrl.dataset import host_tasks, jit_tasks
+from agentrl.dataset.trajectory_store import TrajectoryStore
 from agentrl.learner import algorithm as algorithm_lib
 from agentrl.learner import update as update_lib
 from agentrl.learner.algorithm import Algorithm
@@ -21,7 +22,9 @@ from agentrl.run import (
   collect,
   describe,
   host_env,
+  placement,
   sampler,
+  stored_sft,
   trajectory_log,
 )
 from agentrl.run.sampler import EnvSampler
@@ -76,6 +79,28 @@ class SFTStage:
 
   def observe(self, batch):
     return {}
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredSFTStage(SFTStage):
+  """The same on trajectories of a store."""
+
+  store: TrajectoryStore = dataclasses.field(kw_only=True)
+
+  def task(self, state, step: int):
+    c = self.experiment.config
+    at, batch = step - self.start, c.sft.batch
+    order = jit_tasks.epoch_order(len(self.store), c.seed, at, batch)
+    return stored_sft.arrays(self.experiment, self.store.take(order))
+
+  def collect(self, state, attempts, step):
+    return self._batch(*placement.replicated(attempts))
+
+  @functools.cached_property
+  def _batch(self):
+    return placement.sharded(
+      functools.partial(stored_sft.batch, self.experiment)
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,14 +163,17 @@ def make_stages(
       f'there is nothing to do: steps={c.steps}, sft.steps={c.sft.steps},'
       f' init={c.init!r} (which replaces the warm start); raise one of them'
     )
-  if warm and not tasks_with_demos(s).size:
+  store = stored_sft.open_store(s) if warm else None
+  if warm and store is None and not tasks_with_demos(s).size:
     text = f'No task of {describe.task_name(s)} comes with a demonstration.'
     if not steps:
       raise ValueError(text)
     way = '--config.init=RUN can take its place.'
     logging.warning('%s The warm start is left out; %s', text, way)
     warm = 0
-  if warm:
+  if store is not None:
+    out.append(StoredSFTStage(s, 0, warm, playing, store=store))
+  elif warm:
     out.append(SFTStage(s, 0, warm, playing))
   if steps:
     out.append(RLStage(s, warm, warm + steps, playing))
@@ -153,9 +181,11 @@ def make_stages(
 
 
 def check_demos(s: build.Experiment, names) -> None:
-  """Raises ValueError for a demonstration that a warm start cannot show."""
+  """Raises ValueError for demonstrations that a warm start cannot show."""
   c = s.config
-  if 'sft' in names and c.sft.steps and not c.init and s.on_host:
+  if 'sft' not in names or not c.sft.steps or c.init:
+    return
+  if stored_sft.open_store(s) is None and s.on_host:
     host_env.messages(c, s.tokenizer, s.train.demonstration)
 
 

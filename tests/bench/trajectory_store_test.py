@@ -6,7 +6,7 @@ from agentrl.dataset import trajectory_store
 
 def test_a_small_store_is_built_and_timed(tmp_path):
   numbers = bench.measure(40, str(tmp_path), reads=20)
-  store = trajectory_store.open(tmp_path, 'bench')
+  store = trajectory_store.open_store(tmp_path, 'bench')
   assert len(store) == 40
   size = bench.TURNS * bench.MESSAGE
   assert {x.tokens for x in store} == {size}

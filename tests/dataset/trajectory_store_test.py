@@ -25,7 +25,7 @@ def test_a_store_holds_what_it_was_given(tmp_path):
   given = iter(STORIES)
   assert trajectory_store.build(given, tmp_path, 'x') == 40
   assert len(files(tmp_path)) == 3
-  store = trajectory_store.open(tmp_path, 'x')
+  store = trajectory_store.open_store(tmp_path, 'x')
   assert len(store) == 40
   assert all(map(same, store, STORIES))
   assert same(store[-1], STORIES[-1])
@@ -40,7 +40,7 @@ def test_a_store_holds_what_it_was_given(tmp_path):
 
 def test_heads_say_what_is_in_the_records(tmp_path):
   trajectory_store.build(STORIES, tmp_path, 'x')
-  heads = trajectory_store.open(tmp_path, 'x').heads
+  heads = trajectory_store.open_store(tmp_path, 'x').heads
   for head, x in zip(heads, STORIES, strict=True):
     assert head['outcome'] == np.float32(x.outcome)
     assert head['reward'] == np.float32(sum(t.reward for t in x.turns))
@@ -60,7 +60,7 @@ def test_a_summary_counts(tmp_path):
   some = [story(s, turns=2, source='policy') for s in range(4)]
   some = [x._replace(outcome=float(i == 0), task=1) for i, x in enumerate(some)]
   trajectory_store.build(some, tmp_path, 'x')
-  text = trajectory_store.summary(trajectory_store.open(tmp_path, 'x'))
+  text = trajectory_store.summary(trajectory_store.open_store(tmp_path, 'x'))
   tokens = sum(x.tokens for x in some)
   assert '4 trajectories (4 policy)' in text
   assert '\nhistory: 4 full\n' in text
@@ -73,7 +73,7 @@ def test_nothing_is_overwritten(tmp_path):
   trajectory_store.build(STORIES[:2], tmp_path, 'x')
   with pytest.raises(ValueError, match='none is overwritten; give another'):
     trajectory_store.build(STORIES, tmp_path, 'x')
-  assert len(trajectory_store.open(tmp_path, 'x')) == 2
+  assert len(trajectory_store.open_store(tmp_path, 'x')) == 2
   trajectory_store.build(STORIES, tmp_path, 'y')
 
 
@@ -91,7 +91,7 @@ def test_what_fails_leaves_nothing(tmp_path):
   left = [p for p in tmp_path.rglob('*') if p.is_file()]
   assert not left
   with pytest.raises(ValueError, match=r"no store 'x' in .* \[\]; build it"):
-    trajectory_store.open(tmp_path, 'x')
+    trajectory_store.open_store(tmp_path, 'x')
 
 
 @pytest.mark.usefixtures('small_files')
@@ -101,7 +101,7 @@ def test_a_damaged_file_costs_what_is_in_it(tmp_path):
   data = bytearray(file.read_bytes())
   data[len(data) // 2 :] = bytes(len(data) - len(data) // 2)
   file.write_bytes(data)
-  store = trajectory_store.open(tmp_path, 'x')
+  store = trajectory_store.open_store(tmp_path, 'x')
   assert same(store[0], STORIES[0])
   assert same(store[39], STORIES[39])
   with pytest.raises(ValueError, match=r'cannot be read.*delete that folder'):
@@ -114,7 +114,7 @@ def test_missing_files_are_one_sentence(tmp_path):
   heads = (place / 'heads.bin').read_bytes()
   (place / 'heads.bin').write_bytes(heads[: -trajectory_store.HEAD.itemsize])
   with pytest.raises(ValueError, match=r'39 heads, 40 records.*delete that'):
-    trajectory_store.open(tmp_path, 'x')
+    trajectory_store.open_store(tmp_path, 'x')
   (place / 'dataset_info.json').unlink()
   with pytest.raises(ValueError, match=r'cannot be read.*delete that folder'):
-    trajectory_store.open(tmp_path, 'x')
+    trajectory_store.open_store(tmp_path, 'x')

@@ -16,7 +16,7 @@ from agentrl.model import policy
 from agentrl.rollout import record as record_lib
 from agentrl.rollout import stored
 from agentrl.run import build, collect, sampler
-from agentrl.task.fixed import attempts as make_attempts
+from agentrl.task.base import make_attempts
 from agentrl.text.tokenizer import Embedded
 from agentrl.types import Status
 from tests.run import small_configs
@@ -97,7 +97,7 @@ def test_tokens_survive_the_log_and_the_store(tmp_path, world, history):
   assert len(lines) == len(batch.outcome)
   made = map(trajectory.from_log, lines)
   trajectory_store.build(made, tmp_path, 'run')
-  again = list(trajectory_store.open(tmp_path, 'run'))
+  again = list(trajectory_store.open_store(tmp_path, 'run'))
   assert [x.id for x in again] == [trajectory.from_log(x).id for x in lines]
   assert {x.source for x in again} == {'policy'}
   back = jax.device_get(laid_out(s, again))
