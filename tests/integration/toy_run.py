@@ -68,7 +68,7 @@ class Stage:
   def begin(self, state):
     return state
 
-  def task(self, step):
+  def task(self, state, step):
     return step
 
   def collect(self, state, attempts, step):

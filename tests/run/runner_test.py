@@ -47,7 +47,7 @@ class Stage:
     self.book.lines.append(('begin', self.name))
     return state
 
-  def task(self, step):
+  def task(self, state, step):
     return 'tasks', step
 
   def collect(self, state, attempts, step):

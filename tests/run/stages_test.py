@@ -116,7 +116,7 @@ def test_the_warm_start_shows_what_has_a_demonstration():
   s, asked = _setup(), Asked()
   for start in (0, 4):
     stage = stages_lib.SFTStage(s, start, start + 4, asked)
-    first, second, third = (stage.task(start + i) for i in range(3))
+    first, second, third = (stage.task(None, start + i) for i in range(3))
     assert sorted([*first, *second]) == list(SHOWN)
     assert set(third) <= set(SHOWN)
 
@@ -125,7 +125,7 @@ def test_rl_attempts_all_training_tasks_and_no_other():
   s = _setup()
   _, rl = _stages(s, Asked())
   each = TRAIN // 3  # steps of an epoch
-  epoch = [rl.task(5 + i) for i in range(each)]
+  epoch = [rl.task(None, 5 + i) for i in range(each)]
   groups = [a.task.reshape(3, 2) for a in epoch]
   assert all(np.all(x[:, 0] == x[:, 1]) for x in groups)
   told = np.concatenate([x[:, 0] for x in groups])
@@ -135,9 +135,11 @@ def test_rl_attempts_all_training_tasks_and_no_other():
     np.testing.assert_array_equal(a.limit, 4)
   # The first step of the stage is the first of the order; a seed has its own.
   alone = stages_lib.RLStage(s, 0, 8, Asked())
-  np.testing.assert_array_equal(alone.task(0).task, epoch[0].task)
+  np.testing.assert_array_equal(alone.task(None, 0).task, epoch[0].task)
   other = stages_lib.RLStage(_setup(seed=4), 0, 8, Asked())
-  told = [[a.task(i).task.tolist() for i in range(4)] for a in (alone, other)]
+  told = [
+    [a.task(None, i).task.tolist() for i in range(4)] for a in (alone, other)
+  ]
   assert told[0] != told[1]
 
 
@@ -147,7 +149,7 @@ def test_every_iteration_has_a_key_of_its_own():
   state = _state()
   for stage in (warm, rl):
     for step in (stage.start, stage.start + 1, stage.start + 1):
-      stage.collect(state, stage.task(step), step)
+      stage.collect(state, stage.task(state, step), step)
   keys = [_bits(args[1]) for args in asked[:3]]
   keys += [_bits(args[2]) for args in asked[3:]]
   assert keys[1] == keys[2]
