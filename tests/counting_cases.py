@@ -147,7 +147,10 @@ def _apply(params, rows: Rows, needs) -> Outputs:
 MODULE = Module(
   {'table': mesh.Param((WORDS, 4), (None, None), _normal)}, _apply
 )
-ROLES = ('policy', 'reference', 'prm', 'critic', 'target', 'value', 'progress')
+ROLES = (
+  *('policy', 'reference', 'prm', 'critic', 'target', 'value', 'progress'),
+  'teacher',
+)
 RULE = optimizer.OptimizerConfig(
   lr=0.1, eps=1.0, max_grad_norm=1e9
 )  # the size of a gradient matters

@@ -239,6 +239,7 @@ LEARN = {
   'heads',
   'implicit_prm',
   'low_and_high',
+  'moving_average',
   'progress',
   'restarted_prm',
   'value',

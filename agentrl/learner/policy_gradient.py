@@ -47,33 +47,21 @@ def gradient(
       sums[name] = jnp.sum(coefficients[name] * value)
       metrics |= {f'{name}/{k}': v for k, v in term_metrics.items()}
     if out.logp is not None:
-      mask = written(here)
-      gap = jnp.where(mask, jnp.abs(out.logp - rows.logp), 0)
-      gap, count = jax.lax.stop_gradient(jnp.sum(gap)), jnp.sum(mask)
-      metrics['logp/sampler_mismatch'] = gap, count.astype(jnp.float32)
+      metrics['logp/sampler_mismatch'] = _mismatch(out, here)
     return sum(sums.values()), (sums, metrics)
 
   keep = jnp.any(
     jnp.stack([jnp.any(c != 0, 1) for c in coefficients.values()]), 0
   )
   if any(registry.get('loss', n).couples for n in w.loss):
+    whole = lambda o: total(o, batch.rows, extras)  # noqa: E731
     grads, aux, _ = microbatch.gradient_of_outputs(
-      read,
-      params,
-      batch.rows,
-      beside,
-      lambda o: total(o, batch.rows, extras),
-      context.micro,
-      keep,
+      read, params, batch.rows, beside, whole, context.micro, keep
     )
   else:
+    each = lambda p, rows, e: total(read(p, rows, e[1]), rows, e[0])  # noqa: E731
     grads, aux = microbatch.gradient(
-      lambda params, rows, e: total(read(params, rows, e[1]), rows, e[0]),
-      params,
-      batch.rows,
-      (extras, beside),
-      context.micro,
-      keep,
+      each, params, batch.rows, (extras, beside), context.micro, keep
     )
   loss, (sums, metrics) = aux
   sums = {f'loss/{name}': (x, jnp.ones(())) for name, x in sums.items()}
@@ -113,6 +101,14 @@ def _selected(alg: Algorithm, term: str, batch: Batch):
       has = (batch.ids[what] == value).astype(jnp.float32)
       chosen *= segment.trajectories_to_tokens(has, batch.rows.traj)
   return chosen
+
+
+def _mismatch(out: Outputs, batch: Batch):
+  """Distance of log-probs from those of sampling, nats: (sum, tokens)."""
+  mask = written(batch)
+  gap = jnp.where(mask, jnp.abs(out.logp - batch.rows.logp), 0)
+  total, count = jax.lax.stop_gradient(jnp.sum(gap)), jnp.sum(mask)
+  return total, count.astype(jnp.float32)
 
 
 def written(batch: Batch):

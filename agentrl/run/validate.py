@@ -84,14 +84,10 @@ def config(c: ConfigDict) -> None:
       ' judge in c.judge that asks it'
     )
   registry.check(spec)
-  _check_teacher(c, spec)
-  _check_moved(c, spec)
-  _check_select(c, spec)
-  _check_frame(c)
-  _check_adapter(c)
-  _check_rows(c)
-  _check_schedule(c)
-  _check_members(c, spec)
+  for fits in (_check_teacher, _check_select, _check_members):
+    fits(c, spec)
+  for alone in (_check_frame, _check_adapter, _check_rows, _check_schedule):
+    alone(c)
 
 
 def _check_loaded(c: ConfigDict, name: str, role: ConfigDict) -> None:
@@ -113,7 +109,8 @@ def _check_loaded(c: ConfigDict, name: str, role: ConfigDict) -> None:
 
 
 def _check_teacher(c: ConfigDict, spec: registry.MethodSpec) -> None:
-  """Checks that what the policy is compared with has words too."""
+  """Checks that a teacher has words too, and moves only if it may."""
+  _check_moved(c, spec)
   compared = teacher.comparison(spec)
   if compared and c.role[compared.role].heads and compared.role != 'policy':
     name = compared.role
