@@ -84,7 +84,8 @@ def config(c: ConfigDict) -> None:
       ' judge in c.judge that asks it'
     )
   registry.check(spec)
-  for fits in (_check_teacher, _check_select, _check_members):
+  wired = _check_teacher, _check_moved, _check_select, _check_members
+  for fits in wired:
     fits(c, spec)
   for alone in (_check_frame, _check_adapter, _check_rows, _check_schedule):
     alone(c)
@@ -109,8 +110,7 @@ def _check_loaded(c: ConfigDict, name: str, role: ConfigDict) -> None:
 
 
 def _check_teacher(c: ConfigDict, spec: registry.MethodSpec) -> None:
-  """Checks that a teacher has words too, and moves only if it may."""
-  _check_moved(c, spec)
+  """Checks that what the policy is compared with has words too."""
   compared = teacher.comparison(spec)
   if compared and c.role[compared.role].heads and compared.role != 'policy':
     name = compared.role
