@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from agentrl import mesh, optimizer, registry
+from agentrl import counting, mesh, optimizer, registry
 from agentrl.learner import update
 from agentrl.signal.base import Context
 from agentrl.types import Batch, Credit, Module, Outputs, Rows
@@ -113,6 +113,12 @@ def make(kind: str) -> Case:
     outcome=outcome,
     readings={'nulled': rows},
   )
+  attempted = {
+    'task': np.arange(B, dtype=np.int32),
+    'outcome': outcome,
+    'counts': counting.trajectories(batch),
+  }
+  batch = batch.replace(attempted=attempted)
   signals = {name: tokens() for name in SIGNALS}
   signals['implicit_prm.step'] = table(-1)
   weight = np.where(at, 0, rows.weight)

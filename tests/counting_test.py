@@ -293,7 +293,7 @@ def _remembered(case):
   for name in registry.names('memory'):
     memory = registry.bind('memory', name, HP.get(name, {}))()
     batch = case.batch.replace(readings={})
-    state = memory.init(batch)
+    state = memory.init(batch, len(batch.outcome))
     for step in range(2):
       state = memory.write(state, batch, case.credit, jnp.int32(step))
     _, told = memory.read(state, batch, jnp.int32(2), jax.random.key(0))

@@ -26,6 +26,7 @@ DEFAULTS_OF_OLD_RUNS = {
   'model': {'path': '', 'random': False, 'attention': 'xla'},
   'lora': {'rank': 0, 'alpha': 16.0, 'pattern': 'q|k|v|o', 'path': ''},
   'rollout': {'system': ''},
+  'sft': {'store': ''},
   'log': {'groups': 1, 'every': 1, 'eval_trajectories': 4, 'wandb': ''},
   'role': {},
   'mesh': {},

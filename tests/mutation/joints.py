@@ -396,9 +396,9 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.run.collect',
-    'demonstrate',
-    "batch.ids['source'] + 2",
-    "batch.ids['source']",
+    'as_demonstrations',
+    "batch.ids['source'], 2)",
+    "batch.ids['source'], 0)",
     f'{_STAGES}::test_demonstrations_end_with_the_move_that_solves',
     'demonstrations count as sampled',
   ),
