@@ -44,6 +44,15 @@ def trajectories_to_tokens(x, traj):
   return to_tokens(x[:, None], traj, jnp.where(traj >= 0, 0, -1))
 
 
+def in_message(rows):
+  """Tokens of messages, sampled or given by a prefix: [N, T] bool.
+
+  Args:
+    rows: types.Rows
+  """
+  return rows.sampled | (rows.span == Span.PREFIX)
+
+
 def in_span(span, which: Span):
   """True on tokens of a span; a call has its arguments in it.
 

@@ -44,7 +44,7 @@ class Span(enum.IntEnum):
   CALL = 2  # of a tool, less its arguments; see segment.in_span
   SUBGOAL = 3
   SWITCH = 4
-  PREFIX = 6  # forced, not sampled
+  PREFIX = 6  # given to the policy, not sampled by it
   ARGUMENT = 7  # what a call is made with
   ANSWER = 8  # with its tags
   INFORMATION = 9  # read, never trained on: prompts, observations of hosts
@@ -260,14 +260,41 @@ class Outputs(struct.PyTreeNode):
   divergence: Array | None = None  # [N, T] f32  from a teacher, nats
 
 
-class Prefix(struct.PyTreeNode):
-  """First turns that are replayed as they stand in rows, not sampled."""
+class Messages(struct.PyTreeNode):
+  """Messages that the policy did not write: demonstrated or stored ones.
 
-  rows: Rows  # of trajectories sampled before, A of them
+  M tokens of a message.
+  """
+
+  tokens: Array  # [B, K, M] i32
+  length: Array  # [B, K] i32
+  state: Array | None = None  # [B, K] i32  hash of what was read; -1: unknown
+
+
+class Copies(struct.PyTreeNode):
+  """Messages that the policy sampled for other attempts of this iteration."""
+
+  rows: Rows  # of A trajectories
   entropy: Array  # [A, K] f32  of their messages, summed over each, nats
   origin: Array  # [B] i32  in [0, A): whose messages and env randomness
-  turns: Array  # [B] i32  how many are repeated; 0: none
   count: int = struct.field(pytree_node=False)  # A
+
+
+class Prefix(struct.PyTreeNode):
+  """First turns of attempts, played as they are given and not sampled.
+
+  What the policy did not write is no message of its own: Span.PREFIX, neither
+  sampled nor weighed, of log-prob 0. Where a world shows something else than
+  what such a message answered (Messages.state), the policy goes on by itself.
+  """
+
+  turns: Array  # [B] i32  how many; 0: none
+  messages: Messages | Copies
+
+  @property
+  def forced(self) -> bool:
+    """Whether the policy did not write the messages."""
+    return isinstance(self.messages, Messages)
 
 
 class AttemptPlan(NamedTuple):
@@ -291,9 +318,9 @@ class Attempts(struct.PyTreeNode):
   task: Array  # [B] i32  index into the task set
   group: Array  # [B] i32  attempts at one task are equal
   arm: Array  # [B] i32  of several ways to sample a task
-  limit: Array  # [B] i32  turns
+  limit: Array  # [B] i32  turns, with those of a prefix; 0: not attempted
   temperature: Array  # [B] f32  of sampling; 0: greedy
-  prefix: Prefix | None = None  # turns to repeat; None: all is sampled
+  prefix: Prefix | None = None  # turns that are given; None: all is sampled
 
 
 class TrainState(struct.PyTreeNode):

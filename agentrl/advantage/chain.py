@@ -112,10 +112,10 @@ def compute_advantage(
 
 
 def token_advantage(credit: Credit, rows: Rows) -> Array:
-  """A_nt = turn[traj_nt, turn_nt] + token_nt; 0 where nothing was sampled."""
+  """A_nt = turn[traj_nt, turn_nt] + token_nt; 0 outside of messages."""
   chex.assert_rank([credit.turn, credit.token], 2)
   turn = segment.to_tokens(credit.turn, rows.traj, rows.turn)
-  return jnp.where(rows.sampled, turn + credit.token, 0)
+  return jnp.where(segment.in_message(rows), turn + credit.token, 0)
 
 
 def _run(links, credit: Credit, batch: Batch, signals: Signals):

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentrl import counting, domain, registry, segment
-from agentrl.types import Array, Attempts, Batch, Prefix
+from agentrl.types import Array, Attempts, Batch, Copies, Prefix
 
 _register = registry.register(
   'collect', needs=('term:entropy', 'term:tokens'), gives=('column:branch',)
@@ -106,7 +106,7 @@ def _branched(
   later = _take(attempts, rest)
   origin, turns = partners(chosen, noise[1], one.ids['group'], later.group)
   entropy = one.turns.terms['entropy']
-  prefix = Prefix(one.rows, entropy, origin, turns, len(first))
+  prefix = Prefix(turns, Copies(one.rows, entropy, origin, len(first)))
   two = sample(later.replace(prefix=prefix), key)
   return score(joined(one, two, origin, turns))
 

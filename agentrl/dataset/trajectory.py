@@ -20,6 +20,7 @@ from agentrl.types import Span, Status
 SOURCES = ('policy', 'demonstration', 'import', 'edited')
 _SOURCE_OF = {
   'policy': 'policy',
+  'prefix': 'policy',  # which was given the first turns
   'replay': 'policy',
   'demonstration': 'demonstration',
 }

@@ -5,13 +5,15 @@ from typing import Any
 
 import numpy as np
 
+from agentrl import segment
 from agentrl.judge.item import trajectory_key
 from agentrl.judge.panel import Judgement
 from agentrl.log.sample import TrajectorySample
 from agentrl.text.tokenizer import Tokenizer
-from agentrl.types import Rows, Status
+from agentrl.types import Rows, Span, Status
 
 WHO = ('policy', 'replay', 'demonstration')  # by ids['source']
+GIVEN = 'prefix'  # who wrote a message that the policy was given
 
 
 def trajectories(
@@ -78,9 +80,10 @@ def _places(rows: Rows, i: int) -> dict[int, tuple[int, int, int, int]]:
   places = {}
   for r in np.flatnonzero(np.any(rows.traj == i, axis=1)):
     here, last = rows.traj[r] == i, 0
-    sampled = np.where(here & rows.sampled[r], rows.turn[r], -1)
-    for k in dict.fromkeys(sampled[sampled >= 0].tolist()):
-      columns = np.flatnonzero(sampled == k)
+    said = here & np.asarray(segment.in_message(rows))[r]
+    said = np.where(said, rows.turn[r], -1)
+    for k in dict.fromkeys(said[said >= 0].tolist()):
+      columns = np.flatnonzero(said == k)
       first = int(columns[0])
       begin = int(np.argmax(here & (rows.seg[r] == rows.seg[r, first])))
       begin, last = max(begin, last), int(columns[-1]) + 1
@@ -100,9 +103,10 @@ def _turn(
   r, begin, first, last = place
   rows, turns = sample.rows, sample.turns
   context = _text(tokenizer, rows.tokens[r, begin:first])
+  span = rows.span[r, first:last].tolist()
+  who = GIVEN if Span.PREFIX in span else who
   message = _text(tokenizer, rows.tokens[r, first:last]) | {'who': who}
   message['pieces'] = tokenizer.pieces(message['tokens'])
-  span = rows.span[r, first:last].tolist()
   version = rows.version[r, first:last]
   return {
     'k': int(k),

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from agentrl import mesh
+from agentrl import mesh, segment
 from agentrl.advantage import chain
 from agentrl.types import Array, Batch, Credit, Rows, Signals, Turns
 
@@ -115,7 +115,7 @@ def _rows(rows: Rows, token: Signals, member, b: int, size: int):
   place = place.at[member].set(jnp.arange(len(member), dtype=jnp.int32))
   place = place.at[b].set(-1)
   traj = place[jnp.where(rows.traj < 0, b, rows.traj)]
-  needed = jnp.any((traj >= 0) & rows.sampled, axis=1)
+  needed = jnp.any((traj >= 0) & segment.in_message(rows), axis=1)
   index = jnp.nonzero(needed, size=min(size, n), fill_value=n)[0]
   rows, token = jax.tree.map(
     lambda x: jnp.take(x, index, axis=0, mode='clip'),

@@ -35,12 +35,12 @@ class Prompt(NamedTuple):
   idle: Array  # [n] bool  no trajectory in this slot
   traj: Array  # [n] i32
   turn: Array  # [n] i32
+  given: Array | None = None  # [n] bool  it repeats a prefix; None: nobody does
 
 
 class ForcedPrefix(NamedTuple):
-  """Messages that replace what is sampled in the first turns."""
+  """Messages that replace what is sampled where a prompt says so."""
 
-  turns: Array  # [B] i32  how many
   tokens: Array  # [B, K, M] i32
   logp: Array  # [B, K, M] f32  of when they were sampled
   version: Array  # [B, K, M] i32  of the policy that sampled them
@@ -91,19 +91,21 @@ def model(
       token, logp, entropy = sampling.draw(
         logits, keys, prompt.temperature, top_k, top_p
       )
+      last = False
       if given is not None:  # its message takes the place of the drawn one
         b, k, _ = given.tokens.shape
         at = jnp.minimum(prompt.traj, b - 1), jnp.minimum(prompt.turn, k - 1)
-        use = prompt.turn < given.turns[at[0]]
+        use = prompt.given
         token = jnp.where(use, given.tokens[*at, t], token)
         logp = jnp.where(use, given.logp[*at, t], logp)
+        last = use & (t + 1 >= given.length[at])
       reply = SampledMessage(
         tokens=reply.tokens.at[:, t].set(jnp.where(done, 0, token)),
         length=reply.length + ~done,
         logp=reply.logp.at[:, t].set(jnp.where(done, 0.0, logp)),
         entropy=reply.entropy + jnp.where(done, 0.0, entropy),
       )
-      return reply, done | (token == eot)
+      return reply, done | (token == eot) | last
 
     def more(carry):
       t, _, _, done = carry

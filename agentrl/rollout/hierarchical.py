@@ -32,6 +32,7 @@ def mark(record: Record, switch: int, tag: int) -> Record:
   start = jnp.where(start == size, 0, start)
   span = jnp.where(place < start, Span.SUBGOAL, Span.CALL)
   span = jnp.where(place == 0, Span.SWITCH, span)
+  span = jnp.where(record.span == Span.PREFIX, Span.PREFIX, span)
   new = record.valid & (record.message[..., 0] == switch)
   columns = {**record.columns, 'switch': new.astype(jnp.float32)}
   return record.replace(span=span.astype(jnp.int8), columns=columns)

@@ -25,7 +25,7 @@ from agentrl.rollout.record import Capacity
 from agentrl.rollout.workers.pool import EnvError, EnvWorker
 from agentrl.text.chat_format import ChatFormat
 from agentrl.text.chat_template import Conversation, Message
-from agentrl.types import Attempts, Status
+from agentrl.types import Attempts, Span, Status
 
 CUT = ' (cut)'  # behind an observation that was longer than may be
 
@@ -109,6 +109,7 @@ class _Episode:
   talk: Conversation | None = None
   context: tuple[int, ...] = ()  # new tokens of the pending turn
   context_span: Sequence[int] = ()  # of each of them
+  follows: bool = True  # all its turns were given by a prefix
   seen: list[str] = dataclasses.field(default_factory=list)
   turns: list[TurnData] = dataclasses.field(default_factory=list)
   call: Any = None  # pending future of its worker
@@ -134,8 +135,8 @@ def run_episodes(
     lines: indices of the attempts to run; all of them if None
     stopping: called between rounds; what it raises ends the run
     ended: called with each line and its trajectory, as soon as it has ended
-  Returns: a trajectory for each line; counts: 'fault/<kind>', 'cut'
-    observations
+  Returns: a trajectory for each line, without turns where it has a limit of
+    none; counts: 'fault/<kind>', 'cut' observations
   """
   lines = range(len(attempts.task)) if lines is None else lines
   loop = _EpisodeLoop(stage, generator, workers, attempts, key, lines, ended)
@@ -153,11 +154,15 @@ class _EpisodeLoop:
       keys.host_keys(attempts, key, limits.turns)
     )
     self.given = pack.given(attempts, limits.turns, limits.message)
-    self.waiting = iter(lines)
+    prefix = attempts.prefix
+    self.forced = prefix is not None and prefix.forced
+    limit = self.attempts.limit
+    self.waiting = iter([line for line in lines if limit[line] > 0])
     self.free = [workers[i] for i in reversed(range(len(workers)))]
     self.open: dict[int, _Episode] = {}
     self.answers: queue.SimpleQueue = queue.SimpleQueue()
-    self.ended: dict[int, pack.Episode] = {}
+    nothing = pack.Episode((), Status.SCHEDULE, 0.0)
+    self.ended = {line: nothing for line in lines if limit[line] <= 0}
     self.counts: dict[str, int] = {'cut': 0}
     self.report = report
 
@@ -285,10 +290,12 @@ class _EpisodeLoop:
     session.talk, session.context = prompt, prompt.ids[start:]
     session.context_span = message_spans.of_context(prompt.agent[start:])
     session.seen.append(text)
-    if given := self.given(session.line, len(session.turns)):
-      self.act(session, given)
-      return
     b, k = session.line, len(session.turns)
+    given = self.given(b, k, _state(text)) if session.follows else None
+    if given is not None:
+      self.act(session, given, forced=self.forced)
+      return
+    session.follows = False
     how = SamplingParams(
       self.keys[b, k],
       limits.message,
@@ -340,22 +347,31 @@ class _EpisodeLoop:
       made = talk.add_messages(made, [Message(role, more)])
     return made
 
-  def act(self, session: _Episode, spoken: Completion) -> None:
-    """Steps the environment with a message."""
-    state = int(content_key(session.seen[-1].encode())[:8], 16) & 0x7FFFFFFF
+  def act(
+    self, session: _Episode, spoken: Completion, *, forced: bool = False
+  ) -> None:
+    """Steps the environment with a message, which the policy may be given."""
     words, prefix = self.stage.talk.words, self.stage.action_prefix
     message = words, spoken.ids, prefix
+    span = [Span.PREFIX] * len(spoken.ids)
+    if not forced:
+      span = message_spans.of_message(self.stage.family, *message)
     turn = TurnData(
       session.context,
       spoken,
-      state,
+      _state(session.seen[-1]),
       0.0,
       False,
       {},
-      message_spans.of_message(self.stage.family, *message),
+      span,
       session.context_span,
     )
     session.turns.append(turn)
     session.talk = self.stage.talk.add_reply(session.talk, spoken.ids)
     _, text = message_spans.split(*message)
     self.expect(session, session.worker.step(text), self.stage.limits.seconds)
+
+
+def _state(text: str) -> int:
+  """Hash of an observation, at least 0; equal ones are one state."""
+  return int(content_key(text.encode())[:8], 16) & 0x7FFFFFFF

@@ -7,7 +7,7 @@ the loop ends when all B are done.
 
 What trajectory b draws depends on its key and its index only, never on the
 slot it ran in or on the rest of the batch. In turns that it repeats from
-another trajectory (types.Prefix) the environment draws what it drew there.
+another trajectory (types.Copies) the environment draws what it drew there.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ from agentrl.rollout import record as record_lib
 from agentrl.rollout.actor import Actor, Prompt
 from agentrl.rollout.record import Capacity, Record
 from agentrl.text import action_parsing, jit_template, observation_tokens
-from agentrl.types import Array, Attempts, Status
+from agentrl.types import Array, Attempts, Messages, Span, Status
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,7 +130,8 @@ class _Slots:
   last: Array  # [n] i32  last token sampled: not yet in the cache
   past: Array  # [n, W, C'] i32  earlier exchanges, oldest first
   past_len: Array  # [n, W] i32
-  waiting: Array  # [] i32  next trajectory to start
+  follows: Array  # [n] bool  the world has shown what its prefix answered
+  waiting: Array  # [] i32  place in the queue of the next one to start
   record: Record
 
 
@@ -151,21 +152,34 @@ def rollout(
   attempts = jax.tree.map(jnp.asarray, attempts)
   n = min(plan.slots, attempts.task.shape[0])
   keys = keys_lib.keys(attempts, key)
-  slots = _start(world, plan, attempts, keys, n)
+  queue = _queue(attempts)
+  slots = _start(world, plan, attempts, keys, queue, n)
 
   def busy(carry):
     return jnp.any(carry[0].traj < attempts.task.shape[0])
 
   def tick(carry):
-    return _tick(world, plan, actor, attempts, keys, *carry)
+    return _tick(world, plan, actor, attempts, keys, queue, *carry)
 
   cache = actor.cache(n, capacity(world, plan).cache)
   return jax.lax.while_loop(busy, tick, (slots, cache))[0].record
 
 
-def _start(world, plan, attempts, keys, n: int) -> _Slots:
+def _queue(attempts: Attempts) -> Array:
+  """Trajectories in the order in which they start, B in place of the others.
+
+  [B + 1] i32: those without a turn are not attempted.
+  """
   b = attempts.task.shape[0]
-  traj = jnp.arange(n, dtype=jnp.int32)
+  live = attempts.limit > 0
+  order = jnp.argsort(~live, stable=True).astype(jnp.int32)
+  order = jnp.where(jnp.arange(b) < jnp.sum(live), order, b)
+  return jnp.append(order, jnp.int32(b))
+
+
+def _start(world, plan, attempts, keys, queue, n: int) -> _Slots:
+  b = attempts.task.shape[0]
+  traj = queue[:n]
   state, obs = _reset(world, attempts, keys, traj)
   zero = jnp.zeros(n, jnp.int32)
   width = turn_tokens(world, plan)
@@ -178,6 +192,7 @@ def _start(world, plan, attempts, keys, n: int) -> _Slots:
     last=zero,
     past=jnp.zeros((n, plan.window - 1, width), jnp.int32),
     past_len=jnp.zeros((n, plan.window - 1), jnp.int32),
+    follows=jnp.ones(n, bool),
     waiting=jnp.int32(n),
     record=record_lib.empty(
       b,
@@ -195,17 +210,20 @@ def _reset(world, attempts, keys, traj):
   return jax.vmap(world.env.reset)(keys_lib.start(keys, at), task)
 
 
-def _tick(world, plan, actor, attempts, keys, slots: _Slots, cache):
+def _tick(world, plan, actor, attempts, keys, queue, slots: _Slots, cache):
   """One turn of every slot."""
   b = attempts.task.shape[0]
   at = jnp.minimum(slots.traj, b - 1)
   message_keys, env_keys = keys_lib.turn(keys, at, slots.turn)
   obs, obs_len = jax.vmap(lambda o: _observed(world, o))(slots.obs)
   context, context_len = _context(world, plan, slots, obs, obs_len)
+  states = _states(plan, slots, obs, obs_len)
+  given, follows = _given(attempts, slots, at, states)
   prompt = _prompt(plan, slots, context, context_len)._replace(
     keys=message_keys,
     temperature=attempts.temperature[at],
     idle=slots.traj >= b,
+    given=given,
   )
   message, cache = actor.say(cache, prompt)
 
@@ -232,9 +250,15 @@ def _tick(world, plan, actor, attempts, keys, slots: _Slots, cache):
     action=action,
     reward=reward,
     columns=info,
-    state=_states(plan, slots, obs, obs_len),
+    state=states,
     valid=jnp.ones_like(done),
   )
+  if attempts.prefix is not None and attempts.prefix.forced:
+    size = message.tokens.shape[1:]
+    turn['span'] = jnp.broadcast_to(
+      jnp.where(given, Span.PREFIX, Span.OTHER)[:, None], (given.size, *size)
+    )
+    turn['entropy'] = jnp.where(given, 0.0, message.entropy)
   record = _put(slots.record, slots.traj, slots.turn, turn)
   ended = jnp.where(over, slots.traj, b)
   record = record.replace(
@@ -250,9 +274,26 @@ def _tick(world, plan, actor, attempts, keys, slots: _Slots, cache):
     last=_last(message),
     past=past,
     past_len=past_len,
+    follows=follows,
     record=record,
   )
-  return _deal(world, attempts, keys, slots, over), cache
+  return _deal(world, attempts, keys, queue, slots, over), cache
+
+
+def _given(attempts: Attempts, slots: _Slots, at, states):
+  """Slots whose message is given, and those still in the world of its prefix.
+
+  [n] bool or None where no attempt has a prefix; [n] bool.
+  """
+  p = attempts.prefix
+  if p is None:
+    return None, slots.follows
+  here, follows = slots.turn < p.turns[at], slots.follows
+  if isinstance(p.messages, Messages) and p.messages.state is not None:
+    k = p.messages.state.shape[1]
+    then = p.messages.state[at, jnp.minimum(slots.turn, k - 1)]
+    follows &= ~here | (then == states) | (then < 0)
+  return here & follows, follows
 
 
 def _states(plan: RolloutSizes, slots: _Slots, obs, obs_len):
@@ -347,12 +388,12 @@ def _put(record: Record, traj, turn, values: dict) -> Record:
   return record.replace(**jax.tree.map(put, old, values))
 
 
-def _deal(world, attempts, keys, slots: _Slots, over) -> _Slots:
+def _deal(world, attempts, keys, queue, slots: _Slots, over) -> _Slots:
   """Starts the next waiting trajectories in slots that are done."""
   b = attempts.task.shape[0]
   over = over | (slots.traj >= b)
   rank = jnp.cumsum(over.astype(jnp.int32)) - 1 + slots.waiting
-  traj = jnp.where(over, jnp.minimum(rank, b), slots.traj)
+  traj = jnp.where(over, queue[jnp.minimum(rank, b)], slots.traj)
   state, obs = _reset(world, attempts, keys, traj)
 
   def fresh(new, old):
@@ -367,5 +408,6 @@ def _deal(world, attempts, keys, slots: _Slots, over) -> _Slots:
     state=jax.tree.map(fresh, state, slots.state),
     obs=fresh(obs, slots.obs),
     past_len=fresh(jnp.zeros_like(slots.past_len), slots.past_len),
+    follows=slots.follows | over,
     waiting=jnp.minimum(slots.waiting + jnp.sum(over), b).astype(jnp.int32),
   )

@@ -8,7 +8,7 @@
   of token t of a message fold_in(·, t)
 
 So nothing depends on the slot or on the rest of the batch. In turns that
-repeat another trajectory's (types.Prefix) the environment draws what it drew
+repeat another trajectory's (types.Copies) the environment draws what it drew
 there.
 """
 
@@ -60,10 +60,11 @@ def keys(attempts: Attempts, key) -> Keys:
   index = jnp.arange(attempts.task.shape[0])
   fold = jax.vmap(jax.random.fold_in, (None, 0))
   p = attempts.prefix
-  if p is None:
+  if p is None or p.forced:
     own = fold(key, index)
     return Keys(own, own, jnp.zeros_like(attempts.task))
-  return Keys(fold(key, p.count + index), fold(key, p.origin), p.turns)
+  of = p.messages
+  return Keys(fold(key, of.count + index), fold(key, of.origin), p.turns)
 
 
 def start(keys: Keys, at):

@@ -9,7 +9,7 @@ import numpy as np
 from agentrl.rollout import record as record_lib
 from agentrl.rollout.engine.engine import Completion
 from agentrl.rollout.record import Record
-from agentrl.types import Attempts, Span, Status
+from agentrl.types import Attempts, Messages, Span, Status
 
 
 class TurnData(NamedTuple):
@@ -72,15 +72,21 @@ def _put(out: Record, at: tuple[int, int], turn: TurnData) -> None:
 
 def given(
   attempts: Attempts, k: int, m: int
-) -> Callable[[int, int], Completion | None]:
-  """(trajectory, turn) -> the message that its prefix repeats, or None."""
+) -> Callable[[int, int, int], Completion | None]:
+  """(trajectory, turn, state) -> the message that its prefix has, or None.
+
+  None, too, where another state was answered (types.Messages).
+  """
   p = attempts.prefix
   if p is None:
-    return lambda b, turn: None
-  prefix = jax.device_get(record_lib.given(p, k, m))
+    return lambda b, turn, state: None
+  turns, prefix = jax.device_get((p.turns, record_lib.given(p, k, m)))
+  states = np.full((len(turns), k), -1)
+  if isinstance(p.messages, Messages) and p.messages.state is not None:
+    states = jax.device_get(p.messages.state)
 
-  def message(b: int, turn: int) -> Completion | None:
-    if turn >= prefix.turns[b]:
+  def message(b: int, turn: int, state: int) -> Completion | None:
+    if turn >= turns[b] or states[b, turn] not in (-1, state):
       return None
     n = int(prefix.length[b, turn])
     ids, logp, version = (

@@ -7,6 +7,7 @@ every layout holds the same sampled tokens.
 
 from typing import NamedTuple
 
+import chex
 import jax.numpy as jnp
 from flax import struct
 
@@ -17,6 +18,7 @@ from agentrl.types import (
   Array,
   Attempts,
   Batch,
+  Messages,
   Prefix,
   Rows,
   Span,
@@ -110,7 +112,8 @@ def rows(r: Record, layout: Layout, version, weight: float = 1.0) -> Rows:
 
   Message tokens carry their turn; so does the environment's answer to it,
   where the layout shows it after the message. First observations and context
-  that is quoted again carry turn -1.
+  that is quoted again carry turn -1. A message of span PREFIX is not sampled
+  and has no weight, unless the record says its weight.
 
   Args:
     weight: times that of every token, which is 1 in messages and 0 in contexts
@@ -145,21 +148,23 @@ def rows(r: Record, layout: Layout, version, weight: float = 1.0) -> Rows:
   # An observation answers the turn before it if that one stands in the row.
   answers = jnp.where(layout.column > 0, turn - 1, -1)
   message = take(jnp.zeros((b, k, c), bool), jnp.ones((b, k, m), bool), False)
+  span = take(
+    jnp.full((b, k, c), Span.OTHER, jnp.int8)
+    if r.context_span is None
+    else r.context_span,
+    r.span,
+    Span.OTHER,
+  )
+  sampled = message & (span != Span.PREFIX)
   return Rows(
     tokens=take(r.context, r.message, 0),
     seg=take(like(layout.seg, c), like(layout.seg, m), -1),
     traj=take(like(traj, c), like(traj, m), -1),
     turn=take(like(answers, c), like(turn, m), -1),
-    span=take(
-      jnp.full((b, k, c), Span.OTHER, jnp.int8)
-      if r.context_span is None
-      else r.context_span,
-      r.span,
-      Span.OTHER,
-    ),
-    sampled=message,
+    span=span,
+    sampled=sampled,
     weight=(
-      jnp.where(message, weight, 0.0).astype(jnp.float32)
+      jnp.where(sampled, weight, 0.0).astype(jnp.float32)
       if r.weight is None and r.context_weight is None
       else weight * take(*_weights(r), 0.0)
     ),
@@ -183,34 +188,59 @@ def _weights(r: Record) -> tuple[Array, Array]:
 
 
 def given(p: Prefix, k: int, m: int) -> ForcedPrefix:
-  """The messages that a prefix repeats, from the rows they stand in.
+  """The messages that a prefix repeats, from the table or rows they stand in.
 
   Args:
     k, m: capacities: turns, and tokens of a message
   """
-  rows = p.rows
+  x = p.messages
+  if isinstance(x, Messages):
+    chex.assert_shape(x.tokens, (p.turns.shape[0], k, m))
+    zero = jnp.zeros(x.tokens.shape)
+    return ForcedPrefix(
+      tokens=x.tokens,
+      logp=zero,
+      version=jnp.zeros(x.tokens.shape, jnp.int32),
+      entropy=zero[..., 0],
+      length=x.length,
+    )
+  rows = x.rows
 
-  def in_order(x):
+  def in_order(values):
     return segment.in_order(
-      x, rows.sampled, rows.traj, rows.turn, p.count, k, m
-    )[p.origin]
+      values, rows.sampled, rows.traj, rows.turn, x.count, k, m
+    )[x.origin]
 
   there = in_order(jnp.ones_like(rows.tokens))
   length = jnp.sum(there, axis=-1, dtype=jnp.int32)
   return ForcedPrefix(
-    turns=p.turns,
     tokens=in_order(rows.tokens),
     logp=in_order(rows.logp),
     version=in_order(rows.version),
-    entropy=p.entropy[p.origin],
+    entropy=x.entropy[x.origin],
     length=length,
   )
 
 
+def forced_turns(r: Record) -> Array:
+  """Turns whose message the policy was given: [B, K] bool."""
+  m = r.message.shape[2]
+  used = jnp.arange(m)[None, None] < r.message_len[..., None]
+  return r.valid & jnp.any(used & (r.span == Span.PREFIX), axis=2)
+
+
 def batch(r: Record, layout: Layout, attempts: Attempts, version) -> Batch:
-  """The record as a Batch; rewards are still to be given."""
+  """The record as a Batch; rewards are still to be given.
+
+  A trajectory that is prefix alone says nothing of the policy and does not
+  count. Under a forced prefix ids['prefix'] is the number of turns that were
+  given, ids['prefix_cut'] how many more there were: the world had ended before
+  them, or showed something else.
+  """
   b, k = r.valid.shape
-  length = r.message_len.astype(jnp.float32)
+  forced = forced_turns(r)
+  own = r.valid & ~forced
+  length = jnp.where(own, r.message_len, 0).astype(jnp.float32)
   valid = r.valid.astype(jnp.float32)
   terms = {
     'env': r.reward,
@@ -222,12 +252,17 @@ def batch(r: Record, layout: Layout, attempts: Attempts, version) -> Batch:
   node = jnp.arange(b * k, dtype=jnp.int32).reshape(b, k)
   zero = jnp.zeros(b, jnp.int32)
   ids = {'task': attempts.task, 'group': attempts.group, 'arm': attempts.arm}
+  if attempts.prefix is not None and attempts.prefix.forced:
+    count = jnp.sum(forced, axis=1, dtype=jnp.int32)
+    cut = jnp.where(attempts.limit > 0, attempts.prefix.turns - count, 0)
+    ids |= {'prefix': count, 'prefix_cut': cut.astype(jnp.int32)}
+  scored = r.valid if r.scored is None else r.valid & r.scored
   made = Batch(
     rows=rows(r, layout, version),
     turns=Turns(
       reward=jnp.zeros((b, k)),
       terms={name: jnp.where(r.valid, x, 0.0) for name, x in terms.items()},
-      scored=r.valid if r.scored is None else r.valid & r.scored,
+      scored=scored & jnp.any(own, axis=1, keepdims=True),
       valid=r.valid,
       state=r.state,
       node=node,
@@ -249,14 +284,14 @@ def batch(r: Record, layout: Layout, attempts: Attempts, version) -> Batch:
 def sampled(r: Record, attempts: Attempts) -> dict[str, Array]:
   """Sampling counts of the record, see types.SAMPLED.
 
-  Environments repeat the turns of a prefix, but its messages are not sampled.
+  Environments play the turns of a prefix, but its messages are not sampled.
   """
-  b, k = r.valid.shape
-  own = r.valid
-  if attempts.prefix is not None:
-    own &= jnp.arange(k)[None] >= attempts.prefix.turns[:, None]
+  own = r.valid & ~forced_turns(r)
+  p = attempts.prefix
+  if p is not None and not p.forced:
+    own &= jnp.arange(own.shape[1])[None] >= p.turns[:, None]
   tokens = jnp.sum(jnp.where(own, r.message_len, 0))
-  counts = (b, tokens, jnp.sum(r.valid))
+  counts = (jnp.sum(attempts.limit > 0), tokens, jnp.sum(r.valid))
   return {
     name: jnp.asarray(x, jnp.int32)
     for name, x in zip(SAMPLED, counts, strict=True)

@@ -15,14 +15,12 @@ from ml_collections import ConfigDict
 
 from agentrl import mesh
 from agentrl.learner import algorithm
-from agentrl.rollout import actor
-from agentrl.rollout import jit as jit_rollout
 from agentrl.rollout.engine.engine import Completion, SamplingParams
 from agentrl.rollout.host import Generator
 from agentrl.run import build, collect, describe, jit_env, workdir
 from agentrl.run.host_sampler import HostSampler
 from agentrl.run.play import Frame, JitGame, Person, Quit, episode, show
-from agentrl.types import Status
+from agentrl.types import Messages, Prefix, Status
 
 
 class JitAgent:
@@ -40,33 +38,23 @@ class JitAgent:
     """Begins an episode. Args: task: index into all tasks of the run."""
     plan = self._s.plan
     self._tokens = np.zeros((1, plan.turns, plan.message), np.int32)
+    self._length = np.zeros((1, plan.turns), np.int32)
     self._turn, self._at = 0, (jnp.array([task]), jax.random.key(seed))
 
-  def _record(self, temperature, params, task, key, tokens, turns):
+  def _record(self, temperature, params, task, key, tokens, length, turns):
     """The rollout whose first `turns` i32[1] messages are given."""
-    zero = jnp.zeros(tokens.shape, jnp.float32)
-    given = actor.ForcedPrefix(
-      *(turns, tokens, zero, tokens, zero[..., 0], turns[:, None])
-    )
-    r, plan = self._s.config.rollout, self._s.plan
-    speaker = actor.model(
-      self._s.shape,
-      params,
-      message=plan.message,
-      eot=self._s.tokenizer.eot,
-      top_k=r.top_k,
-      top_p=r.top_p,
-      given=given,
-    )
     attempts = collect.attempts_at(np.zeros(1, np.int32), 1).replace(
-      task=task, limit=turns + 1, temperature=jnp.full(1, temperature)
+      task=task,
+      limit=turns + 1,
+      temperature=jnp.full(1, temperature),
+      prefix=Prefix(turns, Messages(tokens, length)),
     )
-    return jit_rollout.rollout(self._s.world, plan, speaker, attempts, key)
+    return collect.play(self._s, params, attempts, key)
 
   def act(self) -> str:
     """The agent's move: an action, or its message if that is none."""
     turn, turns = self._turn, jnp.full(1, self._turn, jnp.int32)
-    args = self._params, *self._at, self._tokens, turns
+    args = self._params, *self._at, self._tokens, self._length, turns
     record = jax.device_get(self._run(*args))
     ids = record.message[0, turn, : record.message_len[0, turn]].tolist()
     self._put(ids)
@@ -79,6 +67,7 @@ class JitAgent:
 
   def _put(self, ids: list[int]) -> None:
     self._tokens[0, self._turn, : len(ids)] = ids
+    self._length[0, self._turn] = len(ids)
     self._turn += 1
 
   def _text(self, ids: list[int]) -> str:

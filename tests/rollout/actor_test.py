@@ -65,14 +65,14 @@ def test_a_sampled_message_ends_with_its_end_of_turn_or_is_full():
 def test_given_turns_take_the_place_of_what_is_drawn():
   tokens = jnp.full((2, 2, M), EOT).at[1, 0].set(jnp.array([7, 8, EOT, 0]))
   prefix = actor.ForcedPrefix(
-    turns=jnp.array([0, 1]),
     tokens=tokens,
     logp=jnp.full((2, 2, M), -0.25),
     version=jnp.zeros((2, 2, M), jnp.int32),
     entropy=jnp.zeros((2, 2)),
     length=jnp.full((2, 2), 3),
   )
-  free, message = say()(prompt()), say(given=prefix)(prompt())
+  asked = prompt()._replace(given=jnp.array([True, False, False]))
+  free, message = say()(prompt()), say(given=prefix)(asked)
   np.testing.assert_array_equal(message.tokens[0], [7, 8, EOT, 0])
   np.testing.assert_array_equal(message.logp[0], [-0.25] * 3 + [0])
   np.testing.assert_array_equal(message.tokens[1], free.tokens[1])

@@ -28,7 +28,7 @@ from agentrl.text import (
   observation_tokens,
   tokenizer,
 )
-from agentrl.types import Prefix, Status
+from agentrl.types import Copies, Prefix, Status
 from tests import marks
 from tests.rollout import chatty
 from tests.rollout.workers import naughty
@@ -231,9 +231,8 @@ def test_repeated_turns_keep_their_entropy_and_version():
   layout = record_lib.full_history(one, plan.capacity.row)
   batch = record_lib.batch(one, layout, attempts, 5)
   turns = jnp.array([1, 2])
-  prefix = Prefix(
-    batch.rows, batch.turns.terms['entropy'], jnp.array([1, 0]), turns, 2
-  )
+  entropy = batch.turns.terms['entropy']
+  prefix = Prefix(turns, Copies(batch.rows, entropy, jnp.array([1, 0]), 2))
   generator.update_weights(jax.tree.map(jnp.copy, params()), 6)
   two, _ = played(made, attempts.replace(prefix=prefix), generator=generator)
   for i, (origin, n) in enumerate(zip((1, 0), (1, 2), strict=True)):

@@ -42,7 +42,7 @@ def test_a_record_holds_what_lists_held_and_nothing_behind_it():
 
 def test_without_a_prefix_no_message_is_given():
   message = pack.given(make_attempts(np.arange(2), 1, 3, 1.0), 3, 2)
-  assert message(0, 0) is None
+  assert message(0, 0, 11) is None
 
 
 def test_spans_of_what_is_read_and_written_are_where_the_tokens_are():

@@ -43,7 +43,8 @@ def turn_cells(r, b: int, k: int, answers: int):
   ]
   for j, x in enumerate(message(r, b, k)):
     logp, span = float(r.logp[b, k, j]), int(r.span[b, k, j])
-    said = dict(tokens=x, turn=k, span=span, sampled=True, weight=0.5)
+    own = span != Span.PREFIX
+    said = dict(tokens=x, turn=k, span=span, sampled=own, weight=0.5 * own)
     out.append(here | said | dict(logp=logp))
   return out
 
