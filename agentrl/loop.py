@@ -110,6 +110,13 @@ def observe(batch: Batch) -> Metrics:
   one = jnp.ones(())
   out['unscored'] = (jnp.sum(~mask), one)
   out |= {name: (batch.sampled[name], one) for name in SAMPLED}
+  if 'prefix' in batch.ids:
+    given = batch.ids['prefix']
+    alone = live * (given == 0)
+    out['prefix_turns'] = (jnp.sum(live * given), count)
+    out['prefix_cut'] = (jnp.sum(live * batch.ids['prefix_cut']), count)
+    won = jnp.sum(alone * (batch.outcome > 0.5))
+    out['success_alone'] = (won, jnp.sum(alone))
   for name in terms.keys() - {'tokens', 'entropy', 'env'}:
     out[name] = (jnp.sum(terms[name]), jnp.sum(each))
   return {f'rollout/{name}': pair for name, pair in out.items()}

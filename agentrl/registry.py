@@ -31,6 +31,7 @@ from agentrl import domain
 
 SLOTS = (
   'task',
+  'prefix',
   'rollout',
   'collect',
   'judge',
@@ -171,6 +172,7 @@ class MethodSpec(NamedTuple):
   """
 
   task: str = 'fixed'
+  prefix: str = 'none'
   rollout: str = 'jit'
   collect: str = 'once'
   judge: tuple[str, ...] = ()
@@ -193,8 +195,8 @@ class MethodSpec(NamedTuple):
 
 def parts(w: MethodSpec) -> list[tuple[str, str, str]]:
   """(scope, slot, name) of everything the wiring names, in loop order."""
-  out = [('task', 'task', w.task), ('rollout', 'rollout', w.rollout)]
-  out += [('collect', 'collect', w.collect)]
+  out = [('task', 'task', w.task), ('prefix', 'prefix', w.prefix)]
+  out += [('rollout', 'rollout', w.rollout), ('collect', 'collect', w.collect)]
   several = {
     'judge': w.judge,
     'reward': w.reward,
@@ -323,7 +325,7 @@ def _add(piece: Component) -> str:
   """Returns the advice that adds the component to a config."""
   if piece.slot == 'link':
     return f'add {piece.name!r} to a stream'
-  if piece.slot in ('task', 'rollout', 'collect', 'minibatch'):
+  if piece.slot in ('task', 'prefix', 'rollout', 'collect', 'minibatch'):
     return f'set {_field("", piece.slot)} to {piece.name!r}'
   return f'add {piece.name!r} to {_field("", piece.slot)}'
 

@@ -30,6 +30,7 @@ import agentrl.judge
 import agentrl.learner.minibatch
 import agentrl.loss
 import agentrl.memory
+import agentrl.prefix
 import agentrl.reward
 import agentrl.rollout.registered
 import agentrl.signal
@@ -189,6 +190,9 @@ FIELDS: dict[str, Field] = {
   'log.wandb': Field('', Text(), "project of Weights & Biases; '': none"),
   # The slots: a method names a piece for each.
   'task': Field('fixed', Name('a task piece'), 'what is attempted'),
+  'prefix': Field(
+    'none', Name('a prefix piece'), 'turns of a demonstration that are given'
+  ),
   'rollout.kind': Field('jit', Name('a rollout piece'), 'who plays and where'),
   'collect': Field('once', Name('a collect piece'), 'how batches are sampled'),
   'judge': Field((), Tuple(once=True), 'what scores turns after a rollout'),
@@ -519,6 +523,7 @@ def wiring(c: ConfigDict) -> registry.MethodSpec:
   """Returns the slots of a config as a MethodSpec."""
   return registry.MethodSpec(
     task=c.task,
+    prefix=c.prefix,
     rollout=c.rollout.kind,
     collect=c.collect,
     judge=tuple(c.judge),

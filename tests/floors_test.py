@@ -42,6 +42,7 @@ FLOORS = (
     'judge',
     'dataset',
     'task',
+    'prefix',
     'curate',
     'memory',
     'log',

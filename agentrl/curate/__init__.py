@@ -1,3 +1,3 @@
 """Curating: which whole groups or trajectories are trained on."""
 
-from agentrl.curate import select  # noqa: F401  registers its pieces
+from agentrl.curate import prefix, select  # noqa: F401  register their pieces

@@ -256,6 +256,7 @@ def batch(r: Record, layout: Layout, attempts: Attempts, version) -> Batch:
     count = jnp.sum(forced, axis=1, dtype=jnp.int32)
     cut = jnp.where(attempts.limit > 0, attempts.prefix.turns - count, 0)
     ids |= {'prefix': count, 'prefix_cut': cut.astype(jnp.int32)}
+  alone = ~jnp.any(forced, axis=1)  # what was helped tells nothing of a task
   scored = r.valid if r.scored is None else r.valid & r.scored
   made = Batch(
     rows=rows(r, layout, version),
@@ -276,7 +277,7 @@ def batch(r: Record, layout: Layout, attempts: Attempts, version) -> Batch:
   attempted = {
     'task': attempts.task,
     'outcome': r.outcome,
-    'counts': counting.trajectories(made),
+    'counts': alone & counting.trajectories(made),
   }
   return made.replace(attempted=attempted)
 

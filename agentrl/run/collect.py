@@ -17,7 +17,7 @@ from agentrl.run import jit_env, placement
 from agentrl.run.build import Experiment
 from agentrl.task.base import make_attempts
 from agentrl.text import jit_template
-from agentrl.types import AttemptPlan, Attempts, Batch, Rows
+from agentrl.types import AttemptPlan, Attempts, Batch, Messages, Prefix, Rows
 
 
 def play(s: Experiment, params, attempts: Attempts, key) -> record_lib.Record:
@@ -189,7 +189,13 @@ def init_memory(s: Experiment, state):
   if not s.algorithm.spec.memory:
     return state
   n = num_attempts(s.algorithm.spec, s.config.rollout.batch)
-  attempts = placement.replicated(attempts_at(np.zeros(n, np.int32), 1))
+  attempts = attempts_at(np.zeros(n, np.int32), 1)
+  if s.algorithm.spec.prefix != 'none':
+    size = n, s.plan.turns, s.plan.message
+    messages = Messages(np.zeros(size, np.int32), np.zeros(size[:2], np.int32))
+    nothing = Prefix(np.zeros(n, np.int32), messages)
+    attempts = attempts.replace(prefix=nothing)
+  attempts = placement.replicated(attempts)
   policy = algorithm.full_params(s.algorithm.context, state.params)
 
   def unplayed(policy, attempts, key, version):

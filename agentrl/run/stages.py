@@ -23,6 +23,7 @@ from agentrl.run import (
   describe,
   host_env,
   placement,
+  prefixes,
   sampler,
   stored_sft,
   trajectory_log,
@@ -130,7 +131,15 @@ class RLStage:
     spec = self.experiment.algorithm.spec
     choose = registry.bind('task', spec.task, spec.values('task', spec.task))
     memory = jax.device_get({name: state.memory[name] for name in self._pools})
-    return choose(collect.plan(self.experiment), memory, step - self.start)
+    at = step - self.start
+    attempts = choose(collect.plan(self.experiment), memory, at)
+    if spec.prefix == 'none':
+      return attempts
+    return self._demonstrations.prefixed(attempts, at)
+
+  @functools.cached_property
+  def _demonstrations(self) -> prefixes.Demonstrations:
+    return prefixes.Demonstrations(self.experiment)
 
   @functools.cached_property
   def _pools(self) -> list[str]:
@@ -181,8 +190,10 @@ def make_stages(
 
 
 def check_demos(s: build.Experiment, names) -> None:
-  """Raises ValueError for demonstrations that a warm start cannot show."""
+  """Raises ValueError for demonstrations that a stage cannot show."""
   c = s.config
+  if 'rl' in names and c.steps:
+    prefixes.check(s)
   if 'sft' not in names or not c.sft.steps or c.init:
     return
   if stored_sft.open_store(s) is None and s.on_host:

@@ -25,7 +25,7 @@ from agentrl.service import chat_completions
 from agentrl.service.base import Function
 
 # Slots whose components run while trajectories are collected.
-_COLLECTED = ('task', 'rollout', 'collect', 'judge', 'reward')
+_COLLECTED = ('task', 'prefix', 'rollout', 'collect', 'judge', 'reward')
 
 
 def config(c: ConfigDict) -> None:
@@ -85,6 +85,7 @@ def config(c: ConfigDict) -> None:
     )
   registry.check(spec)
   wired = _check_teacher, _check_moved, _check_select, _check_members
+  wired = *wired, _check_prefix
   for fits in wired:
     fits(c, spec)
   for alone in (_check_frame, _check_adapter, _check_rows, _check_schedule):
@@ -135,6 +136,16 @@ def _check_moved(c: ConfigDict, spec: registry.MethodSpec) -> None:
       f'hp.signal.{signal}.role={name!r} moves after the policy, and'
       f' role.{name} is of kind {role.kind!r} with heads={role.heads}; set its'
       " kind to 'ema' and its heads to 0"
+    )
+
+
+def _check_prefix(c: ConfigDict, spec: registry.MethodSpec) -> None:
+  """Checks that branches and prefixes do not both give first turns."""
+  if spec.prefix != 'none' and spec.collect in ('branch', 'branch_above'):
+    raise ValueError(
+      f'c.collect={spec.collect!r} repeats the first turns of other attempts,'
+      f' and c.prefix={spec.prefix!r} gives some of a demonstration; set'
+      " c.prefix to 'none', or c.collect to 'once'"
     )
 
 

@@ -42,6 +42,7 @@ _SAMPLING = (
   'model',
   'rollout',
   'task',
+  'prefix',
   'collect',
   'reward',
   'memory',

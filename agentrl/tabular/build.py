@@ -118,7 +118,8 @@ def _rules(
 def fits(config: ConfigDict) -> registry.MethodSpec:
   """The config's wiring; ValueError for what tables cannot stand for."""
   w = base.wiring(config)
-  usual = {'task': 'fixed', 'rollout': 'jit', 'collect': 'once'}
+  usual = {'task': 'fixed', 'prefix': 'none', 'rollout': 'jit'}
+  usual |= {'collect': 'once'}
   for slot, name in usual.items():
     if (own := w._asdict()[slot]) != name:
       raise ValueError(

@@ -29,6 +29,7 @@ NUMBERS = 'docs/credit.json'
 # Slots that a method rarely changes: shown where they are not these.
 USUAL = {
   'task': 'fixed',
+  'prefix': 'none',
   'rollout': 'jit',
   'collect': 'once',
   'minibatch': 'minibatches',
@@ -123,6 +124,7 @@ def _slots(c, w: registry.MethodSpec):
 
   rare = {
     'task': w.task,
+    'prefix': w.prefix,
     'rollout': w.rollout,
     'collect': w.collect,
     'minibatch': w.minibatch,

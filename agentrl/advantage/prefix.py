@@ -1,0 +1,35 @@
+"""Advantages of prefixes: first turns that the policy was given."""
+
+import jax.numpy as jnp
+
+from agentrl import registry, segment
+from agentrl.advantage import chain, returns
+from agentrl.domain import Share
+from agentrl.types import Batch, Credit, Linked, Signals, Span
+
+
+@registry.register(
+  'link',
+  needs=('signal:old_entropy', 'weight:prefix'),
+  takes='any',
+  leaves='token',
+)
+def uncertain_prefix(
+  credit: Credit, batch: Batch, signals: Signals, *, share: Share = 0.2
+) -> Linked:
+  """A_t of prefix tokens where the policy is most uncertain, 0 on the others.
+
+  Kept are the ⌈share · n⌉ of largest entropy among the n prefix tokens that are
+  trained on; sampled tokens are as before (Prefix-RFT, arXiv 2507.01679). A
+  token without advantage still counts in the mean of a loss.
+  """
+  rows = batch.rows
+  prefix = (rows.span == Span.PREFIX) & (credit.weight > 0)
+  n = jnp.sum(prefix)
+  # A share of 0.2 of 5 is 1, whatever rounding makes of it.
+  count = jnp.ceil(share * n - 1e-4).astype(jnp.int32)
+  kept = segment.top_k_mask(signals['old_entropy'], prefix, count)
+  a = chain.token_advantage(credit, rows)
+  whole = n.astype(a.dtype)
+  metrics = {'kept': (jnp.sum(kept).astype(a.dtype), whole)}
+  return returns.as_tokens(credit, jnp.where(prefix & ~kept, 0, a)), metrics

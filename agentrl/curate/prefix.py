@@ -1,0 +1,20 @@
+"""Weights of prefixes: messages that the policy was given, trained on or not."""
+
+import jax.numpy as jnp
+
+from agentrl import counting, registry, segment
+from agentrl.types import Batch, Span
+
+
+@registry.register('curate', needs=('span:prefix',), gives=('weight:prefix',))
+def train_prefix(batch: Batch) -> Batch:
+  """Weight 1 for the tokens of prefixes, as for those that were sampled.
+
+  Of trajectories that count. Losses that look at sampled tokens only see no
+  difference.
+  """
+  rows, live = batch.rows, counting.trajectories(batch)
+  there = segment.trajectories_to_tokens(live, rows.traj)
+  prefix = there & (rows.span == Span.PREFIX)
+  weight = jnp.where(prefix, 1.0, rows.weight)
+  return batch.replace(rows=rows.replace(weight=weight))

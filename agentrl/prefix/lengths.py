@@ -1,0 +1,134 @@
+"""Lengths of prefixes: first turns of a demonstration that an attempt is given.
+
+A piece of the slot 'prefix' is a function
+
+  (plan, attempts, turns, step, *, hp) -> [B] i64        host arrays
+
+of what all steps have in common, the attempts of this one, the turns n_i of
+the demonstration of each attempt's task (0: there is none) and the step of RL.
+It gives the number of turns k_i that are played before the policy goes on;
+`clipped` leaves it a turn of its own. What is drawn depends on (seed, step)
+alone.
+"""
+
+import math
+from typing import Annotated
+
+import numpy as np
+
+from agentrl import domain, registry
+from agentrl.types import AttemptPlan, Attempts
+
+UNITS = ('trajectory', 'group')
+Part = Annotated[float, domain.UNIT]
+Unit = Annotated[str, domain.OneOf(*UNITS)]
+_register = registry.register(
+  'prefix', gives=('column:prefix', 'span:prefix')
+)
+
+
+@registry.register('prefix')
+def none(plan: AttemptPlan, attempts: Attempts, turns, step: int) -> np.ndarray:
+  """0: the policy plays every turn."""
+  return np.zeros_like(turns)
+
+
+@_register
+def random_prefix(
+  plan: AttemptPlan,
+  attempts: Attempts,
+  turns: np.ndarray,
+  step: int,
+  *,
+  share: Part = 1.0,
+  unit: Unit = 'group',
+  low: Annotated[float, domain.Real(0, most='high')] = 0.0,
+  high: Part = 1.0,
+  final_high: Part = 1.0,
+  steps: domain.Count0 = 0,
+) -> np.ndarray:
+  """A random part of the demonstration:
+
+    k_i = ⌊u n_i⌋,   u uniform on [low, max(low, h(step))]
+    h(s) = final + (high − final) (1 + cos(π min(s / steps, 1))) / 2
+
+  By group: each group has a prefix with the chance `share`, its members the
+  same one; with u on [0, 1), k is uniform on {0 .. n − 1}, as in Step-GRPO
+  (EmbodiedBrain, arXiv 2510.20578). By trajectory: the last ⌈share · G⌉ members
+  of every group have one, of a length each (Prefix-RFT, arXiv 2507.01679).
+
+  Args:
+    share: of what has a prefix
+    unit: what has one length: a 'trajectory' or a 'group'
+    low, high: parts of a demonstration
+    final_high: what `high` becomes over `steps`, by a cosine
+    steps: 0: `high` stays
+  """
+  groups = turns.size // plan.group
+  u = draw(plan, step, (2, turns.size))
+  top = high
+  if steps:
+    end = (1 + math.cos(math.pi * min(step / steps, 1))) / 2
+    top = final_high + (high - final_high) * end
+  part = low + (max(low, top) - low) * u[0]
+  if unit == 'group':
+    first = np.repeat(np.arange(groups) * plan.group, plan.group)
+    has, part = u[1][first] < share, part[first]
+  else:
+    # A share of an eighth of 8 is 1, whatever rounding makes of it.
+    count = math.ceil(round(share * plan.group, 9))
+    has = np.arange(turns.size) % plan.group >= plan.group - count
+  return np.where(has, np.floor(part * turns), 0).astype(np.int64)
+
+
+@_register
+def reverse_prefix(
+  plan: AttemptPlan,
+  attempts: Attempts,
+  turns: np.ndarray,
+  step: int,
+  *,
+  every: domain.Count = 10,
+  mixed: Part = 0.0,
+) -> np.ndarray:
+  """All but the last turns of the demonstration, of which there are ever more:
+
+    k_i = max(n_i − l, 0),   l = 1 + ⌊step / every⌋
+
+  A reverse curriculum (arXiv 1812.03381; in its mixed form 2402.05808). After
+  `every` times the longest demonstration the policy plays everything.
+
+  Args:
+    every: steps until a turn more is left to the policy
+    mixed: share of the groups whose l is uniform on {1 .. 1 + ⌊step / every⌋}
+  """
+  left = np.full(turns.size, 1 + step // every)
+  u = draw(plan, step, (2, turns.size))
+  first = np.arange(turns.size) // plan.group * plan.group
+  most = np.minimum(left, np.maximum(turns, 1))  # no task has more to leave
+  any_of = 1 + np.floor(u[0][first] * most).astype(np.int64)
+  left = np.where(u[1][first] < mixed, any_of, left)
+  return np.maximum(turns - left, 0)
+
+
+def clipped(count, turns, limit) -> np.ndarray:
+  """Lengths that leave the policy at least one turn: [B] i32.
+
+    min(k, n − 1, limit − 1), at least 0
+
+  Args:
+    count, turns, limit: [B], k, n and the turn limit of each attempt
+  """
+  most = np.minimum(np.asarray(turns), np.asarray(limit)) - 1
+  return np.clip(count, 0, np.maximum(most, 0)).astype(np.int32)
+
+
+def draw(plan: AttemptPlan, step: int, shape: tuple[int, ...]) -> np.ndarray:
+  """Uniform numbers on (0, 1): a function of seed, step and shape alone.
+
+  Philox's raw words, which NumPy promises not to change; their counter begins
+  elsewhere than that of task.pool.draw.
+  """
+  generator = np.random.Philox(key=[plan.seed, step], counter=[0, 0, 0, 1])
+  raw = np.asarray(generator.random_raw(math.prod(shape)))
+  return ((raw >> np.uint64(11)) + 0.5).reshape(shape) / 2**53

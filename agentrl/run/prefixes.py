@@ -1,0 +1,81 @@
+"""Prefixes of a run: attempts that begin with turns of a demonstration."""
+
+import dataclasses
+import functools
+
+import numpy as np
+
+from agentrl import registry
+from agentrl.dataset import host_tasks
+from agentrl.prefix import lengths
+from agentrl.run import build, collect, describe, host_env
+from agentrl.types import Attempts, Messages, Prefix
+
+
+@dataclasses.dataclass(frozen=True)
+class Demonstrations:
+  """What the demonstrations of the training tasks say, message by message."""
+
+  experiment: build.Experiment
+
+  def prefixed(self, attempts: Attempts, step: int) -> Attempts:
+    """The attempts with the prefixes that the method gives them at a step."""
+    spec = self.experiment.algorithm.spec
+    values = spec.values('prefix', spec.prefix)
+    choose = registry.bind('prefix', spec.prefix, values, 'c.prefix')
+    turns = self.turns[attempts.task]
+    count = choose(collect.plan(self.experiment), attempts, turns, step)
+    count = lengths.clipped(count, turns, attempts.limit)
+    return attempts.replace(prefix=Prefix(count, self._of(attempts.task)))
+
+  @functools.cached_property
+  def turns(self) -> np.ndarray:
+    """Turns of the demonstration of each training task: [n], 0: there is none.
+
+    Raises ValueError for one longer than a trajectory may be.
+    """
+    s, c = self.experiment, self.experiment.config
+    if isinstance(s.train, host_tasks.HostTaskSet):
+      counts = np.array([len(texts) for texts in s.train.demonstration])
+    else:
+      counts = np.sum(s.train.actions >= 0, axis=1)
+    if not np.any(counts):
+      raise ValueError(
+        f'c.prefix={c.prefix!r} gives attempts turns of a demonstration, and no'
+        f" task of {describe.task_name(s)} has one; set c.prefix to 'none'"
+      )
+    if (longest := np.max(counts)) > c.rollout.max_turns:
+      raise ValueError(
+        f'c.prefix={c.prefix!r} gives attempts turns of a demonstration; one of'
+        f' {longest} turns is longer than rollout.max_turns='
+        f'{c.rollout.max_turns} allows, so set that to {longest}'
+      )
+    return counts
+
+  def _of(self, tasks: np.ndarray) -> Messages:
+    """The demonstrations of these tasks, padded to the run's capacities."""
+    plan = self.experiment.plan
+    if isinstance(self._said, tuple):
+      tokens, length = self._said
+      return Messages(tokens[tasks], length[tasks])
+    size = len(tasks), plan.turns, plan.message
+    tokens, length = np.zeros(size, np.int32), np.zeros(size[:2], np.int32)
+    for b, task in enumerate(tasks):
+      for k, ids in enumerate(self._said[task]):
+        tokens[b, k, : len(ids)], length[b, k] = ids, len(ids)
+    return Messages(tokens, length)
+
+  @functools.cached_property
+  def _said(self):
+    """Tokens [n, K, M] and lengths [n, K], or lists of ids where ragged."""
+    s = self.experiment
+    if isinstance(s.train, host_tasks.HostTaskSet):
+      texts = s.train.demonstration
+      return host_env.messages(s.config, s.tokenizer, texts)
+    return collect.messages(s, s.train)
+
+
+def check(s: build.Experiment) -> None:
+  """Raises ValueError where there is nothing to give, or too much."""
+  if s.algorithm.spec.prefix != 'none':
+    _ = Demonstrations(s).turns
