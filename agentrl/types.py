@@ -17,6 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
+from agentrl.registry import OWN
+
 Array = jax.Array
 PyTree = Any
 
@@ -110,6 +112,10 @@ class Batch(struct.PyTreeNode):
   # The same actions in another context, by the reading's name.
   readings: dict[str, Rows] = struct.field(default_factory=dict)
   pairs: Pairs | None = None  # preferences, for losses over pairs
+
+  def reading(self, name: str) -> Rows:
+    """The rows of a reading; OWN: those that were sampled."""
+    return self.rows if name == OWN else self.readings[name]
 
   @classmethod
   def from_turns(
