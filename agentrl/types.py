@@ -28,10 +28,10 @@ class Status(enum.IntEnum):
 
   SOLVED = 0
   FAILED = 1  # the environment ended it, unsolved
-  TURN_LIMIT = 2  # truncated: no turns left
+  TURN_LIMIT = 2  # truncated: no turns left of those a rollout has at most
   TOKEN_LIMIT = 3  # truncated: no room left in the context
   TIME_LIMIT = 4
-  SCHEDULE = 5  # cut short on purpose by a curriculum
+  SCHEDULE = 5  # cut short on purpose: no turns left of the attempt's fewer
   ENV_ERROR = 6
 
 

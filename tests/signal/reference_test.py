@@ -35,3 +35,22 @@ def test_a_reading_of_its_own():
   table = np.asarray(state.params['reference']['table'])[..., 0]
   want = np.where(rows.sampled, table[(rows.tokens + 1) % tables.WORDS], 0)
   np.testing.assert_allclose(fields['ref_logp'], want, rtol=1e-6)
+
+
+def test_the_distance_of_each_turn():
+  batch, tokens = tables.LAID.batch, tables.LAID.tokens
+  signals = {name: tokens[name] for name in ('old_logp', 'ref_logp')}
+  scored = jnp.asarray(batch.turns.scored).at[0].set(False)
+  batch = batch.replace(turns=batch.turns.replace(scored=scored))
+  signal = reference.kl_by_turn(tables.CONTEXT)
+  _, metrics = signal.score(None, batch, signals)
+  story, want = tables.STORY, {}
+  for b, sizes in enumerate(story.size):
+    for k, n in enumerate(sizes):
+      x = story.token['old_logp'][b][k] - story.token['ref_logp'][b][k]
+      total, count = want.get(f'kl/turn_{k}', (0.0, 0))
+      if b:
+        want[f'kl/turn_{k}'] = total + np.sum(x), count + n
+  assert len(want) > 2
+  for name, pair in want.items():
+    np.testing.assert_allclose(metrics[name], pair, rtol=1e-5)
