@@ -46,6 +46,7 @@ SLOTS = (
 )
 
 OUTCOME = 'outcome'  # beside the names of terms: the task's own score
+OWN = 'own'  # among the names of readings: the rows that were sampled
 
 
 class Component(NamedTuple):
@@ -240,7 +241,7 @@ def check(w: MethodSpec) -> None:
 def provided(w: MethodSpec) -> set[str]:
   """All that the pieces, the environment, the roles and the rollout give."""
   given = (_fill(piece, piece.gives, w, scope) for scope, piece in _pieces(w))
-  return set(w.gives).union(*given)
+  return {f'reading:{OWN}', *w.gives}.union(*given)
 
 
 def _pieces(w: MethodSpec) -> list[tuple[str, Component]]:
@@ -338,7 +339,7 @@ _OTHERWISE = {
   ),
   'role': 'add the role to c.role',
   'output': 'set c.role.policy.heads to 1 if it is the value',
-  'reading': 'choose a rollout that makes this reading',
+  'reading': 'add it to c.reading, or choose a rollout that makes it',
   'service': 'name the service in c.service',
   'span': 'choose a rollout that marks this span',
   'arms': 'choose a task that gives several arms',

@@ -159,6 +159,49 @@ def bounds(mask, traj, turn):
   return mesh.auto(f, ROW, ROW)(mask, traj, turn)
 
 
+def align(x, there, here, b: int, k: int):
+  """x at the sampled tokens of other rows that hold the same messages.
+
+    out[n, t] = x[n, t'],  t' the column in row n of `there` of the token that
+    stands in column t of row n of `here`
+
+  The message of a turn stands in the row of one index in both, after contexts
+  that may differ in length, so that nothing is moved between rows.
+
+  Args:
+    x: [N, T', ...], of the rows `there`
+    there, here: (sampled, traj, turn) of [N, T'] and of [N, T]
+  Returns: [N, T, ...]; 0 where nothing was sampled `here`, and where the
+    message is missing `there`
+  Raises: ValueError for other numbers of rows.
+  """
+  mask, traj, turn = here
+  if x.shape[0] != mask.shape[0]:
+    raise ValueError(
+      f'a reading of {x.shape[0]} rows cannot be laid beside {mask.shape[0]}'
+      ' rows; choose a reading that has the same rows'
+    )
+
+  def first(mask, traj, turn):
+    """Column of each message's first token [B, K], counted from 1; 0: none."""
+    start, _ = bounds(mask, traj, turn)
+    column = jnp.broadcast_to(jnp.arange(1, mask.shape[1] + 1), mask.shape)
+    return at_turns(column, start, traj, turn, b, k)
+
+  begin = to_tokens(first(*there), traj, turn)
+  shift = begin - to_tokens(first(mask, traj, turn), traj, turn)
+
+  def f(x, shift, found):
+    column = jnp.arange(mask.shape[1])[None] + shift
+    column = jnp.clip(column, 0, x.shape[1] - 1)
+    extra = (1,) * (x.ndim - 2)
+    out = jnp.take_along_axis(x, column.reshape(*column.shape, *extra), axis=1)
+    return jnp.where(found.reshape(*found.shape, *extra), out, 0)
+
+  axes = ('batch', *(None,) * (x.ndim - 1))
+  return mesh.auto(f, axes)(x, shift, mask & (begin > 0))
+
+
 def compact_ids(*columns):
   """One id in [0, n) for each combination of the columns' values: [n] i32.
 

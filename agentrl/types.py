@@ -17,6 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import struct
 
+from agentrl.registry import OWN
+
 Array = jax.Array
 PyTree = Any
 
@@ -26,10 +28,10 @@ class Status(enum.IntEnum):
 
   SOLVED = 0
   FAILED = 1  # the environment ended it, unsolved
-  TURN_LIMIT = 2  # truncated: no turns left
+  TURN_LIMIT = 2  # truncated: no turns left of those a rollout has at most
   TOKEN_LIMIT = 3  # truncated: no room left in the context
   TIME_LIMIT = 4
-  SCHEDULE = 5  # cut short on purpose by a curriculum
+  SCHEDULE = 5  # cut short on purpose: no turns left of the attempt's fewer
   ENV_ERROR = 6
 
 
@@ -110,6 +112,10 @@ class Batch(struct.PyTreeNode):
   # The same actions in another context, by the reading's name.
   readings: dict[str, Rows] = struct.field(default_factory=dict)
   pairs: Pairs | None = None  # preferences, for losses over pairs
+
+  def reading(self, name: str) -> Rows:
+    """The rows of a reading; OWN: those that were sampled."""
+    return self.rows if name == OWN else self.readings[name]
 
   @classmethod
   def from_turns(

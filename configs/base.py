@@ -274,11 +274,28 @@ SERVICE: dict[str, Field] = {
   'system': Field('', Text(), "system text before the environment's own"),
 }
 
+# A second reading of the batch, with a hint; see `reading`.
+READING: dict[str, Field] = {
+  'source': Field(
+    'text',
+    OneOf('text', 'demonstration', 'task', 'outcome', 'solution'),
+    'where its hints come from, see agentrl/run/readings.py',
+  ),
+  'text': Field('', Text(), 'hint, or its first line; of what was solved'),
+  'failed': Field('', Text(), "hint of what was not solved, by 'outcome'"),
+  'field': Field('', Text(), "of a task that is its hint, by 'task'"),
+  'shift': Field(
+    0, COUNT0, 'tasks further on whose hint it is: a control; 0: its own'
+  ),
+  'max_tokens': Field(0, COUNT0, 'tokens of a hint that are allowed; 0: any'),
+}
+
 # Sections that a config fills; '*' is a name of its own choice.
 SECTIONS = (
   'host',
   'service',
   'role',
+  'reading',
   'stream',
   'loss_aggregation',
   'coef',
@@ -289,6 +306,7 @@ SECTIONS = (
 OPEN: dict[str, Field] = {
   **{f'host.{name}': field for name, field in envs.HOST.items()},
   **{f'service.*.{name}': field for name, field in SERVICE.items()},
+  **{f'reading.*.{name}': field for name, field in READING.items()},
   **{f'role.*.{name}': field for name, field in (ROLE | TRAINED).items()},
   'stream.*': Field((), Tuple(Name('a link')), 'links of a stream, in order'),
   'loss_aggregation.*': Field(
@@ -462,6 +480,18 @@ def service(c: ConfigDict, name: str, **fields) -> None:
   c.service[name] = ConfigDict(nested(SERVICE) | fields)
 
 
+def reading(c: ConfigDict, name: str, **fields) -> None:
+  """Adds a reading: the batch's messages after a hint that is not the policy's.
+
+  source: the text alone; or behind it a 'demonstration' of the task, the field
+    of a 'task' of a host environment, or the 'solution' of another attempt of
+    the group; or text and failed by 'outcome'
+
+  Signals and losses name it; what lacks a hint is read as it was sampled.
+  """
+  c.reading[name] = ConfigDict(nested(READING) | fields)
+
+
 def step_term(c: ConfigDict) -> str:
   """The term of step scores: what a judge fills, else the world's truth."""
   return JUDGED if c.judge else 'progress'
@@ -544,6 +574,7 @@ def wiring(c: ConfigDict) -> registry.MethodSpec:
       *(f'term:{name}' for name in envs.terms(c)),
       *(f'service:{name}' for name in c.service),
       *(f'span:{name}' for name in envs.spans(c)),
+      *(f'reading:{name}' for name in c.reading),
       *(('reading:nulled',) if c.rollout.null_observation else ()),
     ),
   )

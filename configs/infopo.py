@@ -13,12 +13,13 @@ nobody answers to, has none. Beta = 0.3 and T = 0.25 are ours: the paper's
 were not found. The second reading costs one more forward pass.
 
 The reading is made by the rollout (rollout.null_observation, the text that
-stands for an observation). With the default of one observation a turn, h is
-empty and the policy is blind in it; --config.rollout.history=full keeps h, at
-as many rows as turns. In games that show all of their state, information is no
-more than that the policy looks; the method is for tasks that must be asked for.
+stands for an observation). With one observation a turn, as in games, h is empty
+and the policy is blind in it; --config.rollout.history=full keeps h, at as many
+rows as turns, and host environments do so by default. In games that show all of
+their state, information is no more than that the policy looks; the method is
+for tasks that must be asked for, such as those of a user with hidden slots.
 
-  python -m experiments.train --config=configs/infopo.py \
+  python -m experiments.train --config=configs/infopo.py:env=hidden_slots \
     --workdir=runs/infopo
 """
 

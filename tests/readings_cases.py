@@ -7,7 +7,7 @@ from agentrl.rollout import counterfactual
 from agentrl.rollout import record as record_lib
 
 B, K, C, M = 3, 4, 5, 3
-NULL = np.array([90, 91], np.int32)
+NULL = counterfactual.NullObservation((90, 91))
 TURNS = (1, 4, 3)  # of each trajectory
 
 

@@ -399,6 +399,56 @@ def test_in_order():
   np.testing.assert_array_equal(short, np.array(want)[..., :1])
 
 
+@everywhere
+def test_align(how):
+  """Messages of the same rows after other contexts, and one that is missing."""
+  messages = [[(0, 0, 2), (0, 1, 1)], [(1, 0, 3)], [(1, 1, 2)], []]
+  r, lacking = np.random.default_rng(0), (0, 1)
+
+  def lay(width, gaps, leave=None):
+    """Ids of rows whose every message stands behind a context."""
+    mask, traj, turn = (
+      np.zeros((4, width), bool),
+      *(np.full((4, width), -1) for _ in 'ab'),
+    )
+    place = np.full((4, width), -1)
+    for n, row in enumerate(messages):
+      at = 0
+      for b, k, size in row:
+        at += gaps.pop()
+        if (b, k) == leave:
+          continue
+        here = slice(at, at + size)
+        mask[n, here], traj[n, here], turn[n, here] = True, b, k
+        place[n, here] = 10 * b + 5 * k + np.arange(size)
+        at += size
+    return (mask, traj, turn), place
+
+  there, where = lay(12, [2, 5, 0, 3], lacking)
+  here, want = lay(9, [0, 1, 2, 1])
+  x = r.normal(size=(4, 12))
+
+  def f(x, mask_t, traj_t, turn_t, mask, traj, turn):
+    ids = (mask_t, traj_t, turn_t), (mask, traj, turn)
+    near = segment.align(x, *ids, 2, 2)
+    both = segment.align(jnp.stack([x, 2 * x], -1), *ids, 2, 2)
+    return near, both
+
+  got, both = _run(how, f, x, *there, *here, shape=(4, 9))
+  found = {p: v for p, v in zip(where.flat, x.flat, strict=True) if p >= 0}
+  assert len(found) == 7
+  expected = [found.get(p, 0.0) for p in want.flat]
+  np.testing.assert_array_equal(np.ravel(got), expected)
+  np.testing.assert_array_equal(both[..., 1].ravel(), 2 * np.ravel(got))
+  assert np.count_nonzero(got) == 7
+
+
+def test_align_stays_within_rows():
+  ids = jnp.zeros((2, 3), bool), *(jnp.zeros((2, 3), jnp.int32),) * 2
+  with pytest.raises(ValueError, match='4 rows cannot be laid beside 2'):
+    segment.align(jnp.zeros((4, 3)), ids, ids, 1, 1)
+
+
 def test_top():
   x = jnp.array([[3.0, 1.0, 3.0], [9.0, 2.0, 3.0]])
   mask = jnp.array([[True, True, True], [False, True, True]])

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from agentrl import registry, segment
 from agentrl.advantage import chain, group_stats
-from agentrl.domain import Columns, Number
+from agentrl.domain import Columns, Number, Positive
 from agentrl.types import Array, Batch, Credit, Linked, Signals
 
 
@@ -50,3 +50,23 @@ def imitate_best(
   rows = batch.rows
   credit, metrics = _keep(credit, segment.to_tokens(best, rows.traj, rows.turn))
   return credit.replace(turn=best.astype(x.dtype)), metrics
+
+
+@registry.register('link', takes='any')
+def first_turns(
+  credit: Credit, batch: Batch, signals: Signals, *, turns: Positive = 3.0
+) -> Linked:
+  """x = 0 from turn ⌊turns⌋ on: 0 in this stream, not less weight in others.
+
+  TT-OPD (arXiv 2605.02943). A schedule of `turns` makes a curriculum.
+  """
+  here = jnp.arange(credit.turn.shape[1])[None] + 1 <= turns
+  here = jnp.broadcast_to(here, credit.turn.shape)
+  tokens = segment.to_tokens(here, batch.rows.traj, batch.rows.turn)
+  weight = jnp.where(batch.rows.sampled, credit.weight, 0)
+  share = jnp.sum(jnp.where(tokens, weight, 0)), jnp.sum(weight)
+  credit = credit.replace(
+    turn=jnp.where(here, credit.turn, 0),
+    token=jnp.where(tokens, credit.token, 0),
+  )
+  return credit, {'taught': share}

@@ -138,3 +138,34 @@ def success_rate(
     weight=jnp.where(mixed, credit.weight, 0),
     target=credit.target | {'rate': jnp.clip(r, margin, 1 - margin)},
   ), metrics
+
+
+@registry.register('link', needs=('*by',), takes='any')
+def flip_below_mean(
+  credit: Credit,
+  batch: Batch,
+  signals: Signals,
+  *,
+  by: Columns = ('group',),
+) -> Linked:
+  """−x on trajectories whose return is below the mean of their cell.
+
+  What pulls the policy to a teacher pushes it away there: the gate of TT-OPD
+  (arXiv 2605.02943). Returns that are all equal flip nothing.
+  """
+  start = credit.replace(turn=jnp.zeros_like(credit.turn))
+  total, _ = returns.episode_return(start, batch, signals)
+  centered, _ = group_stats.on_turns(
+    lambda x, m: jnp.where(m.var > 0, x - m.mean, 0),
+    total,
+    batch,
+    by=by,
+    unit='trajectory',
+  )
+  sign = jnp.where(centered.turn < 0, -1.0, 1.0)
+  rows = batch.rows
+  token = credit.token * segment.to_tokens(sign, rows.traj, rows.turn)
+  n = group_stats.counted(batch, 'turn').astype(sign.dtype)
+  flipped = jnp.sum(jnp.where(sign < 0, n, 0)), jnp.sum(n)
+  credit = credit.replace(turn=credit.turn * sign, token=token)
+  return credit, {'flipped': flipped}

@@ -1,8 +1,8 @@
 """Teachers: roles with whose whole distributions the policy's are compared.
 
 A loss term that needs 'output:divergence' names by its hyper-parameters the
-role and β of nn/chunked_divergence.py. Losses run no model, so the learner
-does:
+role, the reading of the batch that it reads, and β of nn/chunked_divergence.py.
+Losses run no model, so the learner does:
 
   once an iteration   the teacher's hidden states of all rows, [N, T, D], by
                       micro-batches and without a gradient
@@ -31,6 +31,7 @@ class Comparison(NamedTuple):
 
   term: str
   role: str
+  reading: str
   beta: float
 
 
@@ -62,7 +63,8 @@ def comparison(w: registry.MethodSpec) -> Comparison | None:
     return None
   (name,) = terms
   values = registry.settings(registry.get('loss', name), w.values(name, name))
-  return Comparison(name, values['role'], values['beta'])
+  names = ('role', 'reading', 'beta')
+  return Comparison(name, *(values[x] for x in names))
 
 
 def outputs(
@@ -77,7 +79,8 @@ def outputs(
   if compared is None:
     return None
   role = compared.role
-  out = alg.context.outputs(role, params[role], batch.rows, 'hidden')
+  read = compared.reading
+  out = alg.context.reread(role, params[role], batch, read, 'hidden')
   head, config = _head(alg.context.modules[role], params[role])
   assert out.hidden is not None
   return TeacherOutputs(out.hidden, head, config, compared.beta)

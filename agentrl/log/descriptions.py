@@ -77,6 +77,8 @@ METRICS: Mapping[str, Description] = {
     ),
     ('advantage/*/gate', '', 'mean weight of the stream, by its gate'),
     ('advantage/*/kept', 'share', 'tokens that a mask left in the loss'),
+    ('advantage/*/taught', 'share', 'tokens of the first turns, with credit'),
+    ('advantage/*/flipped', 'share', 'turns whose credit changed its sign'),
     ('advantage/*', '', 'reported by a link of the stream'),
     ('loss/total', '', 'sum of all terms, each by its coefficient'),
     ('loss/*', '', 'loss term, before its coefficient'),
@@ -95,6 +97,7 @@ METRICS: Mapping[str, Description] = {
     ('prm/truth_correlation', '', 'step rewards with true progress'),
     ('progress/error', '', 'of the sums of redistributed rewards'),
     ('progress/truth_correlation', '', 'progress rewards with true progress'),
+    ('kl/turn_*', 'nats', 'log-ratio to the teacher in that turn, a token'),
     ('information/mean', 'nats', 'log-prob gained by an observation'),
     ('blend/*', 'share', 'weight of a reward term in the blend'),
     (

@@ -11,12 +11,15 @@ from agentrl.types import Loss, LossInputs
 
 
 @registry.register(
-  'loss', needs=('output:divergence', 'role:{role}'), takes='any'
+  'loss',
+  needs=('output:divergence', 'role:{role}', 'reading:{reading}'),
+  takes='any',
 )
 def distillation(
   x: LossInputs,
   *,
   role: Named = 'teacher',
+  reading: Named = registry.OWN,
   beta: Annotated[float, Real(0, 1, compiled=True)] = 1.0,
 ) -> Loss:
   """D_β(π_T, π), nats: of whole distributions at each sampled token.
@@ -29,10 +32,12 @@ def distillation(
   these hyper-parameters (learner/teacher.py), because losses run no model.
 
   Args:
-    role: the teacher, a language model; nothing reaches its parameters
+    role: the teacher, a language model; nothing reaches its parameters. The
+      policy is the one of the iteration's beginning
+    reading: what it reads: 'own' as the policy did, or one of c.reading
     beta: β
   """
-  del role, beta
+  del role, reading, beta
   value = x.outputs.divergence
   assert value is not None, 'learner/teacher.py fills it'
   chex.assert_equal_shape([value, x.credit.weight])

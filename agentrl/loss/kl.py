@@ -1,5 +1,7 @@
 """KL penalties: distance of the policy from a reference (`ops.kl`)."""
 
+import jax.numpy as jnp
+
 from agentrl import ops, registry
 from agentrl.loss import ppo
 from agentrl.types import Loss, LossInputs
@@ -30,3 +32,22 @@ def kl_k2(x: LossInputs) -> Loss:
 def kl_k3(x: LossInputs) -> Loss:
   """`ops.kl_k3`: never negative (GRPO, arXiv 2402.03300)."""
   return _loss(ops.kl_k3, x)
+
+
+@registry.register(
+  'loss',
+  needs=('output:logp', 'signal:old_logp', 'signal:ref_logp'),
+  takes='any',
+)
+def kl_k3_weighted(x: LossInputs) -> Loss:
+  """ρ k3, whose mean over what π_old sampled is KL(π ‖ π_ref).
+
+    E_{y ~ π_old}[ρ (exp(d) − d − 1)] = KL(π ‖ π_ref),  ρ = π / π_old
+
+  So is the mean of its gradient, which flows through ρ too; that of k3 alone
+  is KL(π_ref ‖ π)'s where π_old = π (Skill-SD, arXiv 2604.10674).
+  """
+  logp, old = x.outputs.logp, x.signals['old_logp']
+  k3 = ops.kl_k3(logp, x.signals['ref_logp'])
+  value = jnp.exp(ops.log_ratio(logp, old)) * k3
+  return value, {'kl': ppo.metric(value, ppo.weight_of(x))}

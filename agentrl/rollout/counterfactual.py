@@ -1,4 +1,6 @@
-"""The same messages, read in another context than they were written in."""
+"""Nulled readings: the same messages, an observation of theirs replaced."""
+
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -8,21 +10,25 @@ from agentrl.rollout.record import Record
 from agentrl.types import Array, Rows
 
 
-def nulled_turns(r: Record, null: Array, version) -> Rows:
+class NullObservation(NamedTuple):
+  """Tokens that stand for what a turn's context had of an observation."""
+
+  tokens: tuple[int, ...]
+  end: int | None = None  # before them, where the last message lacks it
+
+
+def nulled_turns(r: Record, null: NullObservation, version) -> Rows:
   """Every message after `null` alone; contexts are one observation each.
 
   Rows as in `record.per_turn`; the first turn, whose observation answers
   nobody, is left out. Nothing is trained on.
-
-  Args:
-    null: [l] i32, the tokens that stand for an observation; l <= C
   """
   near = _replace(r, null, jnp.ones_like(r.valid))
   near = near.replace(valid=r.valid & (_turn(r) > 0))
   return record_lib.rows(near, record_lib.per_turn(near), version, weight=0.0)
 
 
-def nulled_history(r: Record, null: Array, version, t: int) -> Rows:
+def nulled_history(r: Record, null: NullObservation, version, t: int) -> Rows:
   """Every message after its own history, the last observation nulled.
 
   Row b K + k holds trajectory b up to turn k, `null` in the place of what it
@@ -50,16 +56,26 @@ def _turn(r: Record) -> Array:
   return jnp.arange(r.valid.shape[1], dtype=jnp.int32)[None]
 
 
-def _replace(r: Record, null: Array, at: Array) -> Record:
+def _replace(r: Record, null: NullObservation, at: Array) -> Record:
   """`null` for the context of the turns `at` [B, K]."""
-  width = r.context.shape[2]
-  if null.shape[0] > width:
-    raise ValueError(
-      f'a nulled observation of {null.shape[0]} tokens does not fit where'
-      f' observations have at most {width}; shorten rollout.null_observation'
+
+  def text(*ids: int) -> Array:
+    tokens = jnp.asarray(ids, jnp.int32)
+    return jnp.zeros(r.context.shape[2], jnp.int32).at[: len(ids)].set(tokens)
+
+  size = len(null.tokens)
+  if null.end is None:
+    tokens, length = text(*null.tokens)[None, None], size
+  else:
+    last = jnp.maximum(r.message_len - 1, 0)[..., None]
+    ends = jnp.take_along_axis(r.message, last, axis=2)[..., 0] == null.end
+    cut = jnp.pad(~ends, ((0, 0), (1, 0)))[:, :-1]  # the message before
+    whole = text(null.end, *null.tokens)
+    tokens = jnp.where(
+      cut[..., None], whole[None, None], text(*null.tokens)[None, None]
     )
-  text = jnp.zeros(width, jnp.int32).at[: null.shape[0]].set(null)
+    length = size + cut
   return r.replace(
-    context=jnp.where(at[..., None], text, r.context),
-    context_len=jnp.where(at, null.shape[0], r.context_len),
+    context=jnp.where(at[..., None], tokens, r.context),
+    context_len=jnp.where(at, length, r.context_len),
   )

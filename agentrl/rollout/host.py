@@ -271,7 +271,9 @@ class _EpisodeLoop:
       status = Status.SOLVED if solved else Status.FAILED
       self.end(session, status, reply.score)
     elif len(session.turns) >= limit:
-      self.end(session, Status.TURN_LIMIT, reply.score)
+      cut = limit < self.stage.limits.turns
+      status = Status.SCHEDULE if cut else Status.TURN_LIMIT
+      self.end(session, status, reply.score)
     else:
       self.speak(session, reply.text, reply.role)
 

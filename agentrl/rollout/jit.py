@@ -367,13 +367,15 @@ def _last(message):
 
 def _status(world, plan, attempts, slots, filled, done, score, at):
   """Status of each slot's trajectory if it ends now, and whether it does."""
-  late = slots.turn + 1 >= jnp.minimum(attempts.limit[at], plan.turns)
+  limit = attempts.limit[at]
+  late = slots.turn + 1 >= jnp.minimum(limit, plan.turns)
+  cut = jnp.where(limit < plan.turns, Status.SCHEDULE, Status.TURN_LIMIT)
   need = 1 + turn_tokens(world, plan)
   room = plan.history == 'turn' or filled + need <= row_tokens(world, plan)
   status = jnp.where(
     done,
     jnp.where(score > 0, Status.SOLVED, Status.FAILED),
-    jnp.where(late, Status.TURN_LIMIT, Status.TOKEN_LIMIT),
+    jnp.where(late, cut, Status.TOKEN_LIMIT),
   )
   return status.astype(jnp.int32), done | late | ~jnp.asarray(room)
 

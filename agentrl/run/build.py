@@ -13,11 +13,18 @@ from agentrl.dataset import host_tasks, jit_tasks
 from agentrl.learner import update
 from agentrl.model import peft
 from agentrl.nn import transformer
+from agentrl.rollout import counterfactual, registered
 from agentrl.rollout import host as host_rollout
 from agentrl.rollout import jit as jit_rollout
-from agentrl.rollout import registered
 from agentrl.rollout.record import Capacity
-from agentrl.run import algorithm, host_env, jit_env, pretrained, validate
+from agentrl.run import (
+  algorithm,
+  host_env,
+  jit_env,
+  pretrained,
+  readings,
+  validate,
+)
 from agentrl.text import chat_format, tokenizer
 
 
@@ -36,6 +43,8 @@ class Experiment(NamedTuple):
   algorithm: update.Algorithm
   warm: update.Algorithm  # supervised
   talk: chat_format.ChatFormat  # how conversations become tokens
+  hints: dict[str, readings.Hint]  # of the readings in c.reading
+  nulled: counterfactual.NullObservation | None  # of the reading 'nulled'
 
   @property
   def on_host(self) -> bool:
@@ -81,7 +90,12 @@ def experiment(c: ConfigDict) -> Experiment:
   validate.room(c, size.context + plan.message)
   pretrained.check_weights(c, shape)  # after all that is quick to say
   world, train, test = kind.parts(c, spec)
+  nulled = readings.null_observation(c, words, chat, spec.system, size.context)
+  hints = readings.hints(c, words, chat, spec.system, train, spec.actions)
+  for name, hint in hints.items():
+    more = hint.frame.growth(hint.size(plan.turns * plan.message))
+    validate.positions(shape, size.row + more, f'a row of reading {name!r}')
   warm, framed = algorithm.warm(c, alg), chat is not None
   talk = chat_format.framed(chat) if chat else chat_format.bare(words)
   parts = c, words, world, plan, size, shape, train, test
-  return Experiment(*parts, framed, alg, warm, talk)
+  return Experiment(*parts, framed, alg, warm, talk, hints, nulled)

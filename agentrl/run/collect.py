@@ -14,9 +14,9 @@ from agentrl.rollout import actor, counterfactual, hierarchical, registered
 from agentrl.rollout import jit as jit_rollout
 from agentrl.rollout import record as record_lib
 from agentrl.run import jit_env, placement
+from agentrl.run import readings as readings_lib
 from agentrl.run.build import Experiment
 from agentrl.task.base import make_attempts
-from agentrl.text import jit_template
 from agentrl.types import AttemptPlan, Attempts, Batch, Messages, Prefix, Rows
 
 
@@ -55,15 +55,24 @@ def layout(s: Experiment, record: record_lib.Record) -> record_lib.Layout:
 
 
 def readings(
-  s: Experiment, record: record_lib.Record, version
+  s: Experiment, record: record_lib.Record, batch: Batch, version
 ) -> dict[str, Rows]:
   """The record's messages in other contexts, as the config asks."""
-  text = s.config.rollout.null_observation
-  if not text:
+  t = None if s.plan.history == 'turn' else s.capacity.row
+  how = dict(eot=s.tokenizer.eot, t=t)
+  hinted = {
+    name: readings_lib.hinted_rows(hint, record, batch, version, **how)
+    for name, hint in s.hints.items()
+  }
+  return hinted | _nulled(s, record, version)
+
+
+def _nulled(
+  s: Experiment, record: record_lib.Record, version
+) -> dict[str, Rows]:
+  null = s.nulled
+  if null is None:
     return {}
-  null = jnp.asarray(s.tokenizer.encode(text), jnp.int32)
-  if s.world.frame:
-    null = jit_template.alone(s.world.frame, null)
   if s.plan.history == 'turn':
     return {'nulled': counterfactual.nulled_turns(record, null, version)}
   rows = counterfactual.nulled_history(record, null, version, s.capacity.row)
@@ -76,7 +85,7 @@ def arrays(
   """The record as a Batch, with its readings; a term that lacks is 0."""
   record = unjudged(s, record)
   batch = record_lib.batch(record, layout(s, record), attempts, version)
-  return batch.replace(readings=readings(s, record, version))
+  return batch.replace(readings=readings(s, record, batch, version))
 
 
 def unjudged(s: Experiment, record: record_lib.Record) -> record_lib.Record:

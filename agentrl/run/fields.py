@@ -81,6 +81,8 @@ def declared(c: ConfigDict) -> dict[str, Field]:
     train = isinstance(role, ConfigDict) and role.get('kind') == 'train'
     own = base.ROLE | base.TRAINED if train else base.ROLE
     fields |= {f'role.{name}.{x}': own[x] for x in own}
+  for name in c.reading:
+    fields |= {f'reading.{name}.{x}': f for x, f in base.READING.items()}
   for name in c.service:
     fields |= {f'service.{name}.{x}': f for x, f in base.SERVICE.items()}
   for path in flat(c):

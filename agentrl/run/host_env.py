@@ -24,6 +24,7 @@ class HostEnvSpec(NamedTuple):
   talk: chat_format.ChatFormat
   plan: EpisodeLimits
   system: str  # message
+  actions: tuple[str, ...] = ()  # what is written is an action as it stands
 
   @property
   def capacity(self) -> Capacity:

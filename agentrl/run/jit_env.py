@@ -36,6 +36,12 @@ class JitEnvSpec(NamedTuple):
   source: Any  # of tasks
   world: jit_rollout.TokenizedEnv  # with none
   plan: jit_rollout.RolloutSizes
+  system: str  # message; '': none
+
+  @property
+  def actions(self) -> tuple[str, ...]:
+    """Texts of actions, by their index in demonstrations."""
+    return self.world.env.actions
 
   @property
   def capacity(self) -> Capacity:
@@ -67,7 +73,7 @@ def sized(
     r.context,
     r.state_hash_fraction,
   )
-  return JitEnvSpec(source, framed(c, world, chat), plan)
+  return JitEnvSpec(source, framed(c, world, chat), plan, r.system)
 
 
 def parts(c: ConfigDict, spec: JitEnvSpec):
@@ -87,7 +93,6 @@ def framed(
   """Returns the environment with a chat template around its turns."""
   if chat is None:
     return world
-  validate.framed(c)
   env = world.env
   messages = spoken(c, chat.words, env.actions)
   frame = jit_template.jit_template(

@@ -84,12 +84,13 @@ def config(c: ConfigDict) -> None:
       ' judge in c.judge that asks it'
     )
   registry.check(spec)
-  wired = _check_teacher, _check_moved, _check_select, _check_members
+  wired = _check_teachers, _check_moved, _check_select, _check_members
   wired = *wired, _check_prefix
   for fits in wired:
     fits(c, spec)
-  for alone in (_check_frame, _check_adapter, _check_rows, _check_schedule):
-    alone(c)
+  alone = _check_frame, _check_adapter, _check_rows, _check_schedule
+  for fits in (*alone, _check_readings):
+    fits(c)
 
 
 def _check_loaded(c: ConfigDict, name: str, role: ConfigDict) -> None:
@@ -110,9 +111,28 @@ def _check_loaded(c: ConfigDict, name: str, role: ConfigDict) -> None:
     )
 
 
-def _check_teacher(c: ConfigDict, spec: registry.MethodSpec) -> None:
-  """Checks that what the policy is compared with has words too."""
+def _check_teachers(c: ConfigDict, spec: registry.MethodSpec) -> None:
+  """Checks that what the policy is compared with has words, and is another."""
   compared = teacher.comparison(spec)
+  pairs = {}
+  if compared:
+    at = f'hp.{compared.term}.{compared.term}'
+    pairs[at] = compared.role, compared.reading
+  if 'reference' in spec.signal:
+    piece = registry.get('signal', 'reference')
+    hp = registry.settings(piece, spec.values('signal', 'reference'))
+    pairs['hp.signal.reference'] = hp['role'], hp['reading']
+  for at, (role, reading) in pairs.items():
+    if (role, reading) == ('policy', registry.OWN):
+      raise ValueError(
+        f'{at}.role={role!r} with reading {reading!r} compares the policy with'
+        f' itself; name another role, or a reading of c.reading in {at}.reading'
+      )
+    if reading == 'nulled':
+      raise ValueError(
+        f'{at}.reading={reading!r} lacks the first message of a trajectory;'
+        f' name a reading of c.reading, or {registry.OWN!r}'
+      )
   if compared and c.role[compared.role].heads and compared.role != 'policy':
     name = compared.role
     raise ValueError(
@@ -149,6 +169,41 @@ def _check_prefix(c: ConfigDict, spec: registry.MethodSpec) -> None:
     )
 
 
+def _check_readings(c: ConfigDict) -> None:
+  """Checks that each reading of c.reading has a name and a hint."""
+  r = c.rollout
+  for name, reading in c.reading.items():
+    at, source = f'reading.{name}', reading.source
+    if name in (registry.OWN, 'nulled'):
+      raise ValueError(
+        f'c.reading.{name} is called like a reading that is made without it;'
+        ' take another name, such as hinted'
+      )
+    given = {'field': reading.field, 'failed': reading.failed}
+    for field, only in (('field', 'task'), ('failed', 'outcome')):
+      if given[field] and source != only:
+        raise ValueError(
+          f'{at}.{field}={given[field]!r} is for source {only!r}; leave it out,'
+          f' or set {at}.source, which is {source!r}'
+        )
+    if source == 'task' and (not reading.field or r.kind != 'host'):
+      raise ValueError(
+        f"{at}.source='task' is a text of a host environment's tasks, and"
+        f' {at}.field={reading.field!r} of env.name={c.env.name!r}'
+        " names none; set it, or the source to 'demonstration'"
+      )
+    if source == 'solution' and r.group_size < 2:
+      raise ValueError(
+        f"{at}.source='solution' is another attempt at the task, and"
+        f' rollout.group_size={r.group_size} makes one; set it to 2 or more'
+      )
+    if reading.shift and source not in ('demonstration', 'task'):
+      raise ValueError(
+        f'{at}.shift={reading.shift} takes the hint of another task, and source'
+        f' {source!r} has none of tasks; set it to 0'
+      )
+
+
 def _check_select(c: ConfigDict, spec: registry.MethodSpec) -> None:
   """Checks that somebody marks the spans that loss terms look at."""
   marked = {x for x in registry.provided(spec) if x.startswith('span:')}
@@ -172,19 +227,12 @@ def _check_rollout(c: ConfigDict, on_host: bool) -> None:
         " for the others; set rollout.kind to 'jit'"
       )
     return
-  jitted = f'set env.name to {" or ".join(map(repr, envs.JITTED))}'
   if not on_host:
     raise ValueError(
       f'rollout.kind={c.rollout.kind!r} plays environments inside jit, and'
       f' env.name={c.env.name!r} is a host environment, whose rollouts do not'
-      f' mark the parts of a message yet; {jitted}'
-    )
-  if c.rollout.null_observation:
-    raise ValueError(
-      f'rollout.null_observation={c.rollout.null_observation!r} asks for a'
-      ' second reading of each message without its observation, which rollouts'
-      f' of host environments such as env.name={c.env.name!r} do not make yet;'
-      f' {jitted}'
+      ' mark the parts of a message yet; set env.name to'
+      f' {" or ".join(map(repr, envs.JITTED))}'
     )
 
 
@@ -365,16 +413,6 @@ def _check_adapter(c: ConfigDict) -> None:
     )
 
 
-def framed(c: ConfigDict) -> None:
-  """Rejects options that a chat template excludes."""
-  if c.rollout.null_observation and c.rollout.history == 'full':
-    raise ValueError(
-      f'rollout.null_observation={c.rollout.null_observation!r} replaces what a'
-      ' turn adds to a full history, frame included; set rollout.history to'
-      " 'turn', or rollout.chat_format to 'bare'"
-    )
-
-
 def _check_members(c: ConfigDict, spec: registry.MethodSpec) -> None:
   """Checks that a group can have the members that a link requires."""
   name, size = 'require_members', c.rollout.group_size
@@ -451,11 +489,11 @@ def qk_clip(c: ConfigDict, shape: DecoderConfig) -> None:
         )
 
 
-def positions(shape: DecoderConfig, needed: int) -> None:
+def positions(shape: DecoderConfig, needed: int, what: str = 'a row') -> None:
   """Checks that learned positions reach to the end of a row."""
   if 0 < shape.positions < needed:
     raise ValueError(
-      f'model.positions={shape.positions} and a row has {needed} tokens;'
+      f'model.positions={shape.positions} and {what} has {needed} tokens;'
       ' raise it, or set it to 0 for rotary positions alone'
     )
 

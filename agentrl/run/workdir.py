@@ -31,6 +31,7 @@ DEFAULTS_OF_OLD_RUNS = {
   'role': {},
   'mesh': {},
   'service': {},
+  'reading': {},
   'host': {},
   'judging': {
     name.partition('.')[2]: field.default

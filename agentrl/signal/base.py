@@ -3,8 +3,11 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from agentrl import optimizer
+import jax
+
+from agentrl import optimizer, segment
 from agentrl.model import microbatch
+from agentrl.registry import OWN
 from agentrl.types import (
   Batch,
   Credit,
@@ -32,6 +35,23 @@ class Context(NamedTuple):
     """Outputs of a role's network on rows, see `microbatch.forward`."""
     apply = self.modules[role].apply
     return microbatch.forward(apply, params, rows, needs, self.micro)
+
+  def reread(
+    self, role: str, params, batch: Batch, reading: str, *needs: str
+  ) -> Outputs:
+    """Outputs of a role on a reading, where the batch's own messages stand.
+
+    Args:
+      needs: outputs of tokens, [N, T, ...]; 0 where nothing was sampled and
+        where the reading lacks the message
+    """
+    rows = batch.reading(reading)
+    out = self.outputs(role, params, rows, *needs)
+    if reading == OWN:
+      return out
+    there, here = ((x.sampled, x.traj, x.turn) for x in (rows, batch.rows))
+    b, k = batch.turns.valid.shape
+    return jax.tree.map(lambda x: segment.align(x, there, here, b, k), out)
 
 
 class Signal(NamedTuple):

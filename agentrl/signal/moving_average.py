@@ -5,9 +5,10 @@ gradient's, and lie on a mesh as the policy's do.
 """
 
 import jax
+import jax.numpy as jnp
 
 from agentrl import registry
-from agentrl.domain import Chance, Named
+from agentrl.domain import Chance, Count, Named
 from agentrl.signal.base import Context, Signal
 
 
@@ -18,9 +19,13 @@ def polyak(target, source, tau: float):
 
 @registry.register('signal', needs=('role:{role}',))
 def moving_average(
-  context: Context, *, role: Named = 'teacher', decay: Chance = 0.99
+  context: Context,
+  *,
+  role: Named = 'teacher',
+  decay: Chance = 0.99,
+  every: Count = 1,
 ) -> Signal:
-  """theta_role <- decay theta_role + (1 - decay) theta_policy, every iteration.
+  """theta_role <- decay theta_role + (1 - decay) theta_policy.
 
   After the policy's sub-updates, with what they made of it: what an iteration
   reads of the role, it reads before the role moves. Under adapters it is an
@@ -28,8 +33,9 @@ def moving_average(
 
   Args (hyper-parameters):
     role: a language model of kind 'ema'
-    decay: per iteration; half of the role is from the last ln 2 / (1 - decay)
-      iterations, 69 at 0.99
+    decay: per move; half of the role is from the last ln 2 / (1 - decay) of
+      them, 69 at 0.99. At 0 it is the policy of that moment
+    every: iterations between moves; the first is after so many of the run
   """
   del context
 
@@ -39,7 +45,8 @@ def moving_average(
   def update(state, batch, signals, credit):
     here, policy = state.params[role], state.params['policy']
     source = {name: policy[name] for name in here}  # without value heads
-    moved = polyak(here, source, 1 - decay)
+    rate = jnp.where((state.step + 1) % every == 0, 1 - decay, 0.0)
+    moved = polyak(here, source, rate)
     return state.replace(params={**state.params, role: moved}), {}
 
   return Signal('after_advantage', score, update)

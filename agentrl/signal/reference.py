@@ -1,16 +1,57 @@
-"""Log-probs of a frozen reference policy."""
+"""Log-probs of a reference policy or teacher, in a context of its own."""
 
-from agentrl import registry
+import jax.numpy as jnp
+
+from agentrl import counting, registry, segment
 from agentrl.domain import Named
 from agentrl.signal.base import Context, Signal, nothing
 
 
-@registry.register('signal', needs=('role:{role}',), gives=('signal:ref_logp',))
-def reference(context: Context, *, role: Named = 'reference') -> Signal:
-  """ref_logp [N, T]: log pi_ref of the sampled tokens, nats."""
+@registry.register(
+  'signal',
+  needs=('role:{role}', 'reading:{reading}'),
+  gives=('signal:ref_logp',),
+)
+def reference(
+  context: Context, *, role: Named = 'reference', reading: Named = registry.OWN
+) -> Signal:
+  """ref_logp [N, T]: log pi_ref of the sampled tokens, nats.
+
+  Args (hyper-parameters):
+    role: whose log-probs; the policy's are those of the update's beginning
+    reading: what it reads: 'own' as the policy did, or one of c.reading
+  """
 
   def score(state, batch, signals):
-    out = context.outputs(role, state.params[role], batch.rows, 'logp')
+    out = context.reread(role, state.params[role], batch, reading, 'logp')
     return {'ref_logp': out.logp}, {}
+
+  return Signal('score_then_update', score, nothing)
+
+
+@registry.register('signal', needs=('signal:old_logp', 'signal:ref_logp'))
+def kl_by_turn(context: Context) -> Signal:
+  """Metrics kl/turn_<k>: mean of log π_old − log π_ref over turn k's tokens.
+
+  Errors of earlier turns lead where a teacher has not been, and the distance
+  from it grows with k (TCOD, arXiv 2604.24005). Of turns that count.
+  """
+  del context
+
+  def score(state, batch, signals):
+    rows, counted = batch.rows, counting.counted(batch, 'turn')
+    ones = rows.sampled.astype(rows.logp.dtype)
+    gap = ones * (signals['old_logp'] - signals['ref_logp'])
+    total, n = (
+      jnp.sum(
+        jnp.where(
+          counted, segment.to_turns(x, rows.traj, rows.turn, *counted.shape), 0
+        ),
+        axis=0,
+      )
+      for x in (gap, ones)
+    )
+    k = range(counted.shape[1])
+    return {}, {f'kl/turn_{i}': (total[i], n[i]) for i in k}
 
   return Signal('score_then_update', score, nothing)

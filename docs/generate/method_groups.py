@@ -36,7 +36,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
     *('dppo_kl', 'gspo_token', 'gspo_turn', 'icepop', 'mis', 'muonclip'),
     *('nft_sequence', 'raft_pp'),
   ),
-  'teachers: distillation on what the student samples': ('opd', 'gkd'),
+  'teachers: distillation on what the student samples': (
+    *('opd', 'gkd', 'opsd', 'skill_sd', 'tt_opd', 'tcod'),
+  ),
   'what is attempted: horizons': ('scalinginter',),
 }
 

@@ -125,3 +125,21 @@ def test_equal_turns_are_all_best_and_unscored_ones_never():
   np.testing.assert_array_equal(credit.turn, same.valid & same.scored)
   high = ('imitate_best', {'threshold': 1.0})
   assert not jnp.any(_run(laid, ('turn_reward', high))[0].weight)
+
+
+@pytest.mark.parametrize(('turns', 'first'), [(1.0, 1), (2.9, 2), (0.5, 0)])
+def test_first_turns_and_no_less_weight(turns, first):
+  laid = batches.lay(STORY, 'packed', padding=1)
+  own = ('to_tokens', 'kl_in_reward')
+  _, _, before, whole = _run(laid, ('turn_reward', *own))
+  stream = ('turn_reward', *own, ('first_turns', {'turns': turns}))
+  _, metrics, a, weight = _run(laid, stream)
+  turn = batches.flat(
+    [[np.full(n, k) for k, n in enumerate(sizes)] for sizes in STORY.size]
+  )
+  np.testing.assert_allclose(a, np.where(turn < first, before, 0))
+  np.testing.assert_array_equal(weight, whole)
+  kept, total = metrics['a/taught']
+  np.testing.assert_allclose(
+    [kept, total], [weight[turn < first].sum(), weight.sum()]
+  )

@@ -206,3 +206,25 @@ def test_clip_is_the_equation():
   np.testing.assert_array_equal(credit.turn, want)
   assert (want == 0.5).any()
   assert (want == -0.5).any()
+
+
+@LAYOUTS
+def test_flip_below_mean(layout):
+  """By returns of the group; constant groups and single ones stay."""
+  laid, own = _lay(layout), ('to_tokens', 'kl_in_reward')
+  before = _tokens(_run(laid, 'turn_reward', *own)[0], laid)
+  stream = ('turn_reward', *own, 'flip_below_mean')
+  credit, metrics = _run(laid, *stream)
+  total = np.array([sum(x) for x in STORY.reward])
+  group = np.array(STORY.group)
+  mean = np.array([total[group == g].mean() for g in group])
+  sign = np.where((total < mean) & (group != 1), -1.0, 1.0)
+  assert {*sign[group == 0]} == {-1.0, 1.0}
+  assert sign[-1] == 1
+  want = _spread(
+    [[x] * len(r) for x, r in zip(sign, STORY.reward, strict=True)]
+  )
+  np.testing.assert_allclose(_tokens(credit, laid), before * want)
+  turns = np.array([len(r) for r in STORY.reward])
+  told = turns[sign < 0].sum(), turns.sum()
+  np.testing.assert_allclose(metrics['flipped'], told)

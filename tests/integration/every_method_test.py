@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from agentrl import loop, mesh
+from agentrl.configs import base
 from agentrl.learner import update as update_lib
 from agentrl.run import build, config_file, placement, sampler, stages
 from agentrl.types import Span
@@ -75,6 +76,7 @@ ROLES = {
   'odysseus': CRITIC,
   'opd': {'teacher': False},
   'opo': {},
+  'opsd': {'teacher': False},
   'oprl': PRM,
   'oprl_merged': PRM,
   'oprl_parity': PRM,
@@ -104,14 +106,17 @@ ROLES = {
   'sapo': {},
   'scalinginter': REFERENCE,
   'seeupo': {},
+  'skill_sd': {},
   'slea_rl': {},
   'spa': CRITIC | {'progress': True},
   'spear': {},
   'starpo_s': CRITIC,
   'steppo': CRITIC,
+  'tcod': {'teacher': False},
   'toolpo': {},
   'treeps_rag': {},
   'truncated_is': {},
+  'tt_opd': {'teacher': True},
   'vl_dac': REFERENCE,
   'vpr': {},
   'vpr_turn': {},
@@ -134,6 +139,8 @@ def config(method: str, folder: str, sizes=(1, 1)):
   c.sft.batch, c.micro_batch = 8, 24
   if method == 'cm2':  # more than half of a group
     c.hp.turn.require_members.least = 3
+  if method == 'tt_opd':  # so that its teacher moves
+    c.hp.signal.moving_average.every = 1
   c.mesh.fsdp, c.mesh.tensor = sizes
   return c
 
@@ -148,6 +155,7 @@ def batch(folder):
   """What an untrained policy did, judged by made-up but telling rewards."""
   c = config('grpo', folder)
   c.rollout.null_observation = 'nothing'
+  base.reading(c, 'hinted', source='demonstration', text='Do:')
   s = build.experiment(c)
   state = update_lib.init(s.algorithm, jax.random.key(0))
   stage = stages.RLStage(s, 0, 2, sampler.JitSampler(s))

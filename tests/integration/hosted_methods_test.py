@@ -9,8 +9,12 @@ from agentrl.log import metrics
 from agentrl.run import runner
 
 # Groups, a learned process reward, a critic, states, branches, replay,
-# resampling, adapters.
-METHODS = ('grpo', 'oprl', 'ppo', 'gigpo', 'arpo', 'spear', 'dapo', 'lora')
+# resampling, adapters, readings: nulled, after a sibling's solution and after
+# a text by outcome.
+METHODS = (
+  *('grpo', 'oprl', 'ppo', 'gigpo', 'arpo', 'spear', 'dapo', 'lora'),
+  *('infopo', 'skill_sd', 'tt_opd'),
+)
 
 
 def config(method, folder):

@@ -17,7 +17,7 @@ from agentrl.learner.algorithm import POLICY, Algorithm
 from agentrl.model import policy, shared_base
 from agentrl.nn import lora, transformer
 from agentrl.signal.base import Context
-from agentrl.types import Batch
+from agentrl.types import Batch, Rows
 from tests import batches
 
 V, HEAT = 16, 0.7
@@ -52,6 +52,7 @@ def batch_of(size: int = 4) -> Batch:
 
 def learner(beta=1.0, micro=2, losses=('distillation',), **settings):
   hp = {'role': 'teacher', 'beta': beta}
+  hp |= {x: settings.pop(x) for x in ('role', 'reading') if x in settings}
   settings.setdefault('modules', both(policy.module(SHAPE, HEAT)))
   return Algorithm.from_spec(
     registry.MethodSpec(
@@ -92,10 +93,33 @@ def log_probs(params, rows):
   return jnp.pad(jax.nn.log_softmax(logits)[:, :-1], ((0, 0), (1, 0), (0, 0)))
 
 
-def naive(beta, params, other, rows):
+def hinted(batch: Batch, hints) -> Batch:
+  """The batch with a reading whose rows begin with these tokens."""
+  longest = max(map(len, hints))
+  pad = lambda x, y: np.pad(  # noqa: E731
+    x, ((0, 0), (0, longest)), constant_values=y
+  )
+  rows = jax.device_get(batch.rows)
+  out = {
+    name: pad(x, -1 if name in ('seg', 'traj', 'turn') else 0)
+    for name, x in vars(rows).items()
+  }
+  for n, hint in enumerate(hints):
+    for x in out.values():
+      x[n] = np.roll(x[n], len(hint))
+    out['tokens'][n, : len(hint)], out['seg'][n, : len(hint)] = hint, 0
+  reading = Rows(**jax.tree.map(jnp.asarray, out))
+  return batch.replace(readings={'hinted': reading})
+
+
+def naive(beta, params, other, rows, reading=None):
   """Mean divergence of the sampled tokens, of all logits at once."""
   kl = lambda a, b: jnp.sum(jnp.exp(a) * (a - b), axis=-1)  # noqa: E731
-  p, q = log_probs(params, rows), log_probs(other, rows)
+  p, q = log_probs(params, rows), log_probs(other, reading or rows)
+  if reading is not None:
+    q = q[jnp.nonzero(reading.sampled, size=int(rows.sampled.sum()))]
+    at = jnp.nonzero(rows.sampled, size=q.shape[0])
+    q = jnp.zeros_like(p).at[at].set(q)
   if beta in (0, 1):
     value = kl(p, q) if beta else kl(q, p)
   else:
@@ -167,6 +191,39 @@ def test_from_an_equal_teacher_there_is_nothing_to_learn(beta):
   np.testing.assert_allclose(loss, 0, atol=1e-6)
   for x in jax.tree.leaves(grads):
     np.testing.assert_allclose(x, 0, atol=1e-6)
+
+
+HINTS = [[5, 6, 7], [], [9], [5, 2]]
+ONE_BETA = [0.5, *(pytest.param(x, marks=pytest.mark.slow) for x in (0.0, 1.0))]
+
+
+@pytest.mark.parametrize('beta', ONE_BETA)
+def test_a_teacher_that_reads_a_hint(beta):
+  """Its distributions are those at the same messages, in longer rows."""
+  batch = hinted(batch_of(), HINTS)
+  params = params_of(learner().context.modules)
+  grads, (loss, _) = gradient(batch, params, beta=beta, reading='hinted')
+  want, slope = jax.value_and_grad(functools.partial(naive, beta))(
+    params[POLICY], params['teacher'], batch.rows, batch.readings['hinted']
+  )
+  np.testing.assert_allclose(loss, want, rtol=1e-5)
+  close(grads, slope)
+  plain, _ = gradient(batch, params, beta=beta)
+  assert not np.allclose(*(jax.tree.leaves(x)[0] for x in (grads, plain)))
+
+
+@pytest.mark.parametrize('beta', ONE_BETA)
+def test_the_policy_itself_with_an_empty_hint_teaches_nothing(beta):
+  settings = dict(beta=beta, role=POLICY, reading='hinted')
+  params = params_of(learner().context.modules)
+  for hints, learns in (([[]] * 4, False), (HINTS, True)):
+    batch = hinted(batch_of(), hints)
+    grads, (loss, _) = gradient(batch, params, **settings)
+    largest = max(np.max(np.abs(x)) for x in jax.tree.leaves(grads))
+    assert (float(loss) > 1e-3) == learns
+    assert (float(largest) > 1e-3) == learns
+    if not learns:
+      np.testing.assert_allclose([loss, largest], 0, atol=1e-6)
 
 
 def test_nothing_reaches_the_teacher():
@@ -260,15 +317,18 @@ def test_adapters_of_one_base_are_compared_as_they_stand_on_it():
 
 @pytest.mark.parametrize('explicit', [True, False])
 def test_a_mesh_changes_nothing(explicit):
-  batch = batch_of(8)
+  batch = hinted(batch_of(8), HINTS * 2)
   params = params_of(learner().context.modules)
-  want = gradient(batch, params, beta=0.5, micro=4)
+  want = gradient(batch, params, beta=0.5, micro=4, reading='hinted')
   made = mesh.make({'fsdp': 2, 'sequence': 2, 'tensor': 2}, explicit=explicit)
   with jax.set_mesh(made):
     specs = {r: m.specs for r, m in learner().context.modules.items()}
     stored = jax.device_put(params, mesh.shardings(specs))
     laid = batches.place(batch, batch.rows.tokens.shape)
-    got = gradient(laid, stored, beta=0.5, micro=4)
+    wide = batch.readings['hinted']
+    near = {'hinted': batches.place(wide, wide.tokens.shape)}
+    laid = laid.replace(readings=near)
+    got = gradient(laid, stored, beta=0.5, micro=4, reading='hinted')
   close(jax.tree.map(np.asarray, got), jax.tree.map(np.asarray, want))
 
 

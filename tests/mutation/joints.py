@@ -445,7 +445,7 @@ MUTANTS = (
   Mutant(
     'agentrl.rollout.jit',
     '_status',
-    'jnp.minimum(attempts.limit[at], plan.turns)',
+    'jnp.minimum(limit, plan.turns)',
     'plan.turns',
     _PLAY,
     "an attempt's own limit is ignored",
@@ -453,10 +453,18 @@ MUTANTS = (
   Mutant(
     'agentrl.rollout.jit',
     '_status',
-    'Status.TURN_LIMIT, Status.TOKEN_LIMIT',
-    'Status.TOKEN_LIMIT, Status.TURN_LIMIT',
+    'cut, Status.TOKEN_LIMIT',
+    'Status.TOKEN_LIMIT, cut',
     _PLAY,
     'the limits exchanged',
+  ),
+  Mutant(
+    'agentrl.rollout.jit',
+    '_status',
+    'limit < plan.turns',
+    'limit > plan.turns',
+    _PLAY,
+    'what a schedule cuts short has no turns left',
   ),
   Mutant(
     'agentrl.rollout.jit',

@@ -1,7 +1,6 @@
 """Nulled readings: the same messages, one observation taken away."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -22,14 +21,14 @@ from tests.readings_cases import (
 
 def turn_rows(r):
   """(trajectory, turn) -> what the nulled row holds before the message."""
-  return {(b, k): NULL.tolist() for b in range(B) for k in range(1, TURNS[b])}
+  return {(b, k): [*NULL.tokens] for b in range(B) for k in range(1, TURNS[b])}
 
 
 def history_rows(r):
   out = {}
   for b, k in turn_rows(r):
     past = [x for j in range(k) for x in context(r, b, j) + message(r, b, j)]
-    out[b, k] = past + NULL.tolist()
+    out[b, k] = [*past, *NULL.tokens]
   return out
 
 
@@ -69,6 +68,18 @@ def test_rows_are_the_history_then_nothing_then_the_message(kind):
   assert found == expected
 
 
-def test_a_text_that_does_not_fit_says_so():
-  with pytest.raises(ValueError, match=r'6 tokens.*rollout\.null_observation'):
-    counterfactual.nulled_turns(made(), jnp.zeros(C + 1, jnp.int32), 0)
+def test_a_message_that_was_cut_is_ended_first():
+  """As by chat templates: the end of turn is not the agent's, then."""
+  r, end = made(), 999
+  last = r.message_len[1, 0] - 1
+  r = r.replace(message=r.message.at[1, 0, last].set(end))
+  null = counterfactual.NullObservation((90, 91), end)
+  f = jax.jit(lambda r: counterfactual.nulled_history(r, null, 7, WIDTH))
+  rows = jax.device_get(f(r))
+  for b, k in turn_rows(r):
+    n = b * K + k
+    before = np.argmax(rows.sampled[n])
+    read = rows.tokens[n, :before].tolist()
+    text = [90, 91] if (b, k) == (1, 1) else [end, 90, 91]
+    assert read[-len(text) :] == text
+    assert read[-len(text) - 1] == message(r, b, k - 1)[-1]

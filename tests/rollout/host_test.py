@@ -353,9 +353,14 @@ def test_limits():
   said = {i: ['up'] * 9 for i in range(6)}
   record, _ = scripted(said, limit=1)
   assert (record.valid.sum(1) == 1).all()
-  ended = record.status[record.status != Status.TURN_LIMIT]
+  ended = record.status[record.status != Status.SCHEDULE]
   assert set(ended.tolist()) <= {Status.SOLVED, Status.FAILED}
-  assert (record.status == Status.TURN_LIMIT).any()
+  assert (record.status == Status.SCHEDULE).any()
+  record, _ = scripted(said, dataclasses.replace(LIMITS, turns=1))
+  assert set(record.status.tolist()) == {
+    Status.TURN_LIMIT,
+    *ended.tolist(),
+  }
   short = dataclasses.replace(LIMITS, context=100)
   record, _ = scripted(said, short)
   assert (record.status == Status.TOKEN_LIMIT).any()

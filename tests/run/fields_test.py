@@ -89,7 +89,8 @@ FIELDS = {
     rollout.context rollout.top_k sft.steps sft.warmup eval.every
     log.eval_trajectories host.num_envs role.*.heads role.*.warmup
     service.*.requests_per_minute env.seed bifurcation.filler select.*.source
-    shop_logs.history fact_corpus.distractors consultation.table""",
+    shop_logs.history fact_corpus.distractors consultation.table
+    reading.*.shift reading.*.max_tokens""",
   'count or -1': 'mesh.data mesh.fsdp mesh.expert mesh.sequence mesh.tensor',
   'count, 0 or -1': 'log.groups',
   'no number here': """
@@ -148,7 +149,7 @@ FIELDS = {
     search_questions.questions shop.catalogue sql_questions.kinds textarena.id
     textworld_coin.folder textworld_express.settings unreliable_tools.tools
     table_questions.kinds table_questions.tools fact_corpus.aggregates
-    fact_corpus.retrievers""",
+    fact_corpus.retrievers reading.*.text reading.*.failed reading.*.field""",
   'word': """
     data lora.pattern task rollout.kind collect minibatch loss_aggregation.*""",
   'choice': """
@@ -159,7 +160,7 @@ FIELDS = {
     unreliable_tools.base unreliable_tools.demonstrate unreliable_tools.format
     shop_logs.form table_questions.format fact_corpus.held_out
     fact_corpus.format select.*.span hidden_slots.impatient
-    consultation.impatient""",
+    consultation.impatient reading.*.source""",
   'choice or none': 'host.worker',
   'names': 'judge curate signal post memory stream.* host.stop_strings',
   'some names': 'reward advantage loss',
@@ -203,7 +204,8 @@ HYPER_PARAMETERS = {
     format grain grades""",
   'word': """
     name keep switch primary auxiliary role confidence term service question
-    field path note statement tag needed needless premature ruled criterion""",
+    field path note statement tag needed needless premature ruled criterion
+    reading""",
   'text': """
     answer_f1.tag answer_bleu.tag note_reward.tag diversity.tag gold""",
   'names': 'by questions blocks placeholders',
@@ -242,6 +244,7 @@ def configs():
   for name in names:
     c = grpo.get_config(f'tiny,env={name}')
     base.role(c, 'other')
+    base.reading(c, 'other')
     base.service(c, 'other', function='agentrl.env.interview:truthful')
     c.select.ppo = {'span': 'other'}
     c.select.kl_k3 = {'source': 0}
@@ -257,7 +260,7 @@ def known_as(path, name):
     return f'{name}.{rest}' if rest in own else path
   if section == 'env':
     return f'{name}.{rest}'
-  if section in ('role', 'service', 'select'):
+  if section in ('role', 'service', 'select', 'reading'):
     return f'{section}.*.{path.split(".")[-1]}'
   return (
     f'{section}.*'

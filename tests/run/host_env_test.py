@@ -52,8 +52,8 @@ def test_every_family_has_a_config(name):
     (dict(host__num_envs=-1), r'host\.num_envs=-1 is too low; set it to 0 or'),
     (dict(host__worker='moon'), r"host\.worker='moon' is unknown"),
     (
-      dict(rollout__null_observation='x'),
-      r"null_observation='x'.*'countdown' do not make yet",
+      dict(rollout__null_observation='x' * 20),
+      r"null_observation='x+' takes 21 tokens, and .* at most 20",
     ),
     (dict(rollout__kind='options'), r"'options'.*'countdown'.*do not mark"),
     (dict(rollout__kind='jit'), r"'jit'.*'countdown'.*do not mark"),

@@ -284,8 +284,12 @@ def test_a_nulled_turn_of_a_framed_history(tmp_path):
   c = config(tmp_path / 'data', tmp_path)
   c.micro_batch = 8
   c.rollout.update(dict(history='full', null_observation='nothing'))
-  with pytest.raises(ValueError, match=r"set rollout\.history to 'turn', or"):
-    build.experiment(c)
+  s = build.experiment(c)
+  later, after = (
+    x.tolist() for x in (s.world.frame.later, s.world.frame.after)
+  )
+  said = s.tokenizer.encode('nothing')
+  assert s.nulled == ((*later, *said, *after), s.tokenizer.eot)
 
 
 def test_how_a_checkpoint_is_read_is_told(directory, tmp_path):

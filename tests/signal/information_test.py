@@ -44,7 +44,7 @@ def test_is_the_equation():
       said = readings_cases.message(r, b, k + 1)
       seen = readings_cases.context(r, b, k + 1)
       means = []
-      for begin in (seen, null.tolist()):
+      for begin in (seen, [*null.tokens]):
         past, out = sum(begin), []
         for token in said:
           out.append(-0.01 * abs(past - token))
@@ -61,10 +61,12 @@ def test_is_the_equation():
 def test_nothing_new_is_no_information():
   """Every observation is the nulled one already."""
   r, null = readings_cases.made(), readings_cases.NULL
-  width = jnp.zeros(r.context.shape[2], jnp.int32).at[: len(null)].set(null)
+  size = len(null.tokens)
+  width = jnp.zeros(r.context.shape[2], jnp.int32)
+  width = width.at[:size].set(jnp.array(null.tokens))
   r = r.replace(
     context=jnp.broadcast_to(width, r.context.shape),
-    context_len=jnp.full(r.context_len.shape, len(null), jnp.int32),
+    context_len=jnp.full(r.context_len.shape, size, jnp.int32),
   )
   fields, _ = jax.jit(score)(r, null)
   np.testing.assert_array_equal(fields['information'], 0)

@@ -33,7 +33,7 @@ def test_polyak():
   np.testing.assert_array_equal(got['x'], np.float32([1.5, 0.1]))
 
 
-def learner(heads=0):
+def learner(heads=0, every=1):
   """Distils from its own average: at once, when all of them are equal."""
   modules = {
     POLICY: policy.module(SHAPE, 1.0, heads),
@@ -42,7 +42,7 @@ def learner(heads=0):
   spec = registry.MethodSpec(
     signal=('moving_average',),
     loss=('nll', 'distillation'),
-    hp={'signal': {'moving_average': {'decay': DECAY}}},
+    hp={'signal': {'moving_average': {'decay': DECAY, 'every': every}}},
   )
   rules = {POLICY: optimizer.OptimizerConfig(lr=0.1)}
   return Algorithm.from_spec(spec, Context(modules, rules, 4))
@@ -90,6 +90,19 @@ def test_two_updates(heads):
     )
   assert np.any(two['embed'] != start['embed'])
   assert set(third.opt) == {POLICY}
+
+
+def test_it_moves_every_other_iteration():
+  start, one, two, three, _ = states(learner(every=2), batch_of(), 4)
+  before, policy = start.params['teacher'], two.params[POLICY]
+  chex.assert_trees_all_equal(one.params['teacher'], before)
+  chex.assert_trees_all_close(
+    two.params['teacher'],
+    jax.tree.map(lambda a, b: DECAY * a + (1 - DECAY) * b, before, policy),
+    rtol=1e-6,
+    atol=1e-7,
+  )
+  chex.assert_trees_all_equal(three.params['teacher'], two.params['teacher'])
 
 
 def test_it_lies_as_the_policy_does():

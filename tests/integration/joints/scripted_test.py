@@ -56,8 +56,8 @@ CASES = {
   'loses at the last turn': Case(
     ('right', 'down', *WIN), 2, Status.FAILED, [-0.25, -0.25]
   ),
-  'no turns left': Case(WIN, 3, Status.TURN_LIMIT, PAID[:3]),
-  'one turn': Case(WIN, 1, Status.TURN_LIMIT, PAID[:1]),
+  'cut short': Case(WIN, 3, Status.SCHEDULE, PAID[:3]),
+  'one turn': Case(WIN, 1, Status.SCHEDULE, PAID[:1]),
   'no room': Case(('up', *WIN), 6, Status.TOKEN_LIMIT, [-0.25] * 4),
   'nonsense': Case(
     ('go', *WIN), 6, Status.TOKEN_LIMIT, [-0.75, -0.25, -0.25, -0.25], (0,)
