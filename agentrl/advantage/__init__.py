@@ -13,6 +13,7 @@ from agentrl.advantage import (  # noqa: F401  register their pieces
   masking,
   normalize,
   novelty,
+  recomposition,
   returns,
   reweight,
   state_groups,

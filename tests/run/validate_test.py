@@ -3,7 +3,7 @@
 import pytest
 
 from agentrl import registry
-from agentrl.configs import base, grpo, infopo, muonclip, toolpo
+from agentrl.configs import base, grpo, infopo, muonclip, spear, toolpo
 from agentrl.run import pretrained, validate
 
 
@@ -63,3 +63,12 @@ def test_calls_are_credited_only_where_they_are_marked():
   c.hp.action.on_span.name = 'call'
   with pytest.raises(ValueError, match=r"'on_span' needs span:call"):
     validate.config(c)
+
+
+def test_only_one_memory_adds_old_trajectories():
+  c = spear.get_config('tiny')
+  c.memory = ('replay', 'compensation')
+  with pytest.raises(ValueError, match=r'2 memories that add .* keep one'):
+    validate.config(c)
+  c.memory = ('replay', 'task_statistics')
+  validate.config(c)
