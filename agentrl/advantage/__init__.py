@@ -18,5 +18,6 @@ from agentrl.advantage import (  # noqa: F401  register their pieces
   reweight,
   state_groups,
   step_labels,
+  task_value,
   tree,
 )
