@@ -18,6 +18,7 @@ FIELDS is where a field is declared: its default, the values it may hold and its
 meaning with the unit. Checks, `--help` and docs/CONFIG.md are made of it.
 """
 
+import math
 from collections.abc import Mapping
 
 from flax import traverse_util
@@ -505,6 +506,20 @@ def good_above(c: ConfigDict) -> float:
 def hp(c: ConfigDict, scope: str, piece: str, **values) -> None:
   """Sets hyper-parameters of a piece; scope is a stream, a term or a slot."""
   c.hp.update({scope: {piece: values}})
+
+
+def replay(c: ConfigDict, memory: str, **values) -> None:
+  """Adds a memory that brings trajectories back, and micro-batches that fit.
+
+  Args:
+    values: hyper-parameters of the memory
+  """
+  c.memory = (*c.memory, memory)
+  hp(c, 'memory', memory, **values)
+  n = values.get('n', registry.get('memory', memory).defaults['n'])
+  each = c.rollout.max_turns if c.rollout.history == 'turn' else 1
+  rows = (c.rollout.batch + n) * each
+  c.micro_batch = math.gcd(c.micro_batch, rows)
 
 
 def finish(c: ConfigDict) -> ConfigDict:

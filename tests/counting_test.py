@@ -30,6 +30,11 @@ HP = {
   'implicit_prm': {'pairing': 'all_pairs', 'trajectory': 'mean'},
   'entropy_history': {'least': 1},
   'replay': {'capacity': 8, 'n': 4, 'history': 8},
+  'replay_when_full': {'capacity': 8, 'n': 4, 'history': 8},
+  'experience_replay': {'capacity': 30, 'n': 4, 'alpha': 1.0},
+  'compensation': {'capacity': 8, 'n': 4},
+  'priority_term': {'share': 0.5},
+  'priority_turns': {'share': 0.5},
 }
 # Nothing here runs long, and most of the time is the compiler's.
 QUICK = {
@@ -161,6 +166,7 @@ SOURCES = (
   'step_return',
   'add_signal',
   'add_term',
+  'add_bounded_sum',
   'add_constant',
   'add_label',
   'add_token_signal',

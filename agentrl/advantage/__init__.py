@@ -14,9 +14,11 @@ from agentrl.advantage import (  # noqa: F401  register their pieces
   normalize,
   novelty,
   prefix,
+  recomposition,
   returns,
   reweight,
   state_groups,
   step_labels,
+  task_value,
   tree,
 )

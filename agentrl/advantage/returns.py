@@ -132,6 +132,25 @@ def add_term(
   return earn(credit, batch, coef * batch.turns.terms[name])
 
 
+@registry.register('link', needs=('term:{name}',))
+def add_bounded_sum(
+  credit: Credit,
+  batch: Batch,
+  signals: Signals,
+  *,
+  name: Named = 'calls',
+  coef: Number = 0.1,
+  most: Positive = 1.0,
+) -> Linked:
+  """x_k += min(coef · Σ_j term_j, most), on every turn of the trajectory.
+
+  SPEAR's reward for calling tools (arXiv 2509.22601).
+  """
+  counted = counting.counted(batch, 'turn')
+  total = jnp.sum(jnp.where(counted, batch.turns.terms[name], 0), axis=1)
+  return earn(credit, batch, jnp.minimum(coef * total, most)[:, None])
+
+
 @registry.register('link')
 def add_constant(
   credit: Credit, batch: Batch, signals: Signals, *, value: Number = -1.0

@@ -1,3 +1,10 @@
 """Collectors: when to sample again, and which samples to keep."""
 
-from agentrl.collect import branch, dynamic, greedy, once, retry  # noqa: F401
+from agentrl.collect import (  # noqa: F401  register their pieces
+  branch,
+  dynamic,
+  greedy,
+  once,
+  retry,
+  value_sampling,
+)

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentrl import counting, domain, registry, segment
+from agentrl.collect import dynamic
 from agentrl.types import Array, Attempts, Batch, Copies, Prefix
 
 _register = registry.register(
@@ -189,23 +190,17 @@ def joined(one: Batch, two: Batch, origin, turns) -> Batch:
   """Both batches, in which repeated turns are those of their origin."""
   a, k = one.turns.valid.shape
   repeated = jnp.arange(k)[None] < turns[:, None]  # [b, K]
-  node = jnp.where(repeated, one.turns.node[origin], two.turns.node + a * k)
   rows = two.rows
   again = segment.to_tokens(repeated, rows.traj, rows.turn)
-  rows = rows.replace(
-    traj=jnp.where(rows.traj >= 0, rows.traj + a, -1),
-    weight=jnp.where(again, 0, rows.weight),
-  )
-  two = two.replace(
-    rows=rows,
-    turns=two.turns.replace(node=node),
-    ids={**two.ids, 'branch': (turns > 0).astype(jnp.int32)},
-  )
+  rows = rows.replace(weight=jnp.where(again, 0, rows.weight))
+  branched = (turns > 0).astype(jnp.int32)
+  two = two.replace(rows=rows, ids={**two.ids, 'branch': branched})
   one = one.replace(ids={**one.ids, 'branch': jnp.zeros(a, jnp.int32)})
-  both = jax.tree.map(jnp.add, one.sampled, two.sampled)
-  one, two = one.replace(sampled={}), two.replace(sampled={})
-  out = jax.tree.map(lambda x, y: jnp.concatenate([x, y]), one, two)
-  return out.replace(sampled=both)
+  both = dynamic.one_after_another(one, two)
+  own = both.turns.node
+  node = jnp.where(repeated, one.turns.node[origin], own[a:])
+  node = jnp.concatenate([own[:a], node])
+  return both.replace(turns=both.turns.replace(node=node))
 
 
 def _take(attempts: Attempts, index) -> Attempts:

@@ -1,5 +1,6 @@
 """Sampling more than is kept, so that every group teaches something."""
 
+import jax
 import jax.numpy as jnp
 
 from agentrl import counting, domain, registry, segment
@@ -104,6 +105,54 @@ def _resampled(name: str, batch: Batch, choose, group_times: int) -> Batch:
   place = segment.rank(jnp.where(good, 0, 1), group, one > 0)
   first = place * group_times < segment.segment_sum(one, group)
   return take(curated, segment.live_first(first)[: b // group_times])
+
+
+@registry.register('collect', needs=('column:group',))
+def resample_contrastive(
+  sample,
+  score,
+  attempts: Attempts,
+  memory,
+  carry,
+  key,
+  *,
+  group_times: domain.Count = 2,
+):
+  """One of `group_times` members of each group, by `contrastive`.
+
+  DCPO of ChatShopBuddy (2603.06065): as `resample_on_correct`, it is those that
+  are kept whose statistics advantages have.
+
+  Args:
+    attempts: `group_times` the batch, in groups as many times as large
+    group_times: members of a group that are sampled for each one kept
+  """
+  batch: Batch = score(sample(attempts, key))
+  name, choose = 'resample_contrastive', select.contrastive
+  return _resampled(name, batch, choose, group_times), carry
+
+
+def one_after_another(one: Batch, two: Batch) -> Batch:
+  """Both batches, with their sampling counts added up.
+
+  Groups keep their ids, which should differ between the two.
+  """
+  sampled = jax.tree.map(jnp.add, one.sampled, two.sampled)
+  node = two.turns.node + one.turns.node.size
+  two = two.replace(turns=two.turns.replace(node=node), sampled={})
+  b = one.outcome.shape[0]
+
+  def later(rows):
+    return rows.replace(traj=jnp.where(rows.traj >= 0, rows.traj + b, -1))
+
+  two = two.replace(
+    rows=later(two.rows),
+    readings={name: later(x) for name, x in two.readings.items()},
+  )
+  both = jax.tree.map(
+    lambda x, y: jnp.concatenate([x, y]), one.replace(sampled={}), two
+  )
+  return both.replace(sampled=sampled)
 
 
 def take(batch: Batch, order: Array) -> Batch:

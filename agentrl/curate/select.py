@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from agentrl import counting, domain, registry, segment
 from agentrl.advantage import returns
-from agentrl.types import Array, Batch
+from agentrl.types import Array, Batch, Span
 
 
 def keep(batch: Batch, mask: Array) -> Batch:
@@ -47,12 +47,18 @@ def rank(score: Array, group: Array, live: Array) -> Array:
 
   Of equal scores the earlier one comes first.
   """
-  chex.assert_equal_shape([score, group, live])
+  return order(score, jnp.zeros_like(score), group, live)
+
+
+def order(score: Array, second: Array, group: Array, live: Array) -> Array:
+  """Rank by score, then by a second score, as `rank`: [B] i32."""
+  chex.assert_equal_shape([score, second, group, live])
   index = jnp.arange(score.shape[0])
-  lower = score[None] < score[:, None]
-  tie = (score[None] == score[:, None]) & (index[None] < index[:, None])
+  lower = index[None] < index[:, None]
+  for x in (second, score):
+    lower = (x[None] < x[:, None]) | ((x[None] == x[:, None]) & lower)
   mates = (group[None] == group[:, None]) & live[None]
-  return jnp.sum(mates & (lower | tie), axis=1)
+  return jnp.sum(mates & lower, axis=1)
 
 
 @registry.register('curate')
@@ -76,6 +82,36 @@ def most_varied(batch: Batch, *, share: domain.Share = 0.25) -> Batch:
   place = jnp.where(first, rank(-var, one, first), 0)
   place = segment.segment_sum(place, group)
   return keep(batch, varied(total, batch) & (place < count))
+
+
+@registry.register('curate', needs=('column:group',))
+def contrastive(batch: Batch, *, share: domain.Share = 0.5) -> Batch:
+  """Keeps the best and the worst of each group, by return, then by length.
+
+  Members are ordered by return, of equal ones the shorter reasoning first. Of
+  n = round(share · G) places the first ⌈n / 2⌉ in that order get one, good and
+  short, and the last ⌊n / 2⌋, bad and long (DCPO, 2603.06065). Reasoning is
+  what is neither in a call nor in an answer. Groups of one return go as a
+  whole.
+  """
+  total = jnp.sum(returns.reward(batch), axis=1)
+  group, live = group_ids(batch), counting.trajectories(batch)
+  place = order(-total, reasoning_tokens(batch), group, live)
+  count = segment.segment_sum(live.astype(jnp.float32), group)
+  n = jnp.round(share * count)
+  good = jnp.ceil(n / 2)
+  chosen = (place < good) | (place >= count - (n - good))
+  return keep(batch, varied(total, batch) & chosen)
+
+
+def reasoning_tokens(batch: Batch) -> Array:
+  """Sampled tokens that are neither in a call nor in an answer: [B] f32."""
+  rows, b = batch.rows, batch.outcome.shape[0]
+  acts = segment.in_span(rows.span, Span.CALL)
+  acts |= segment.in_span(rows.span, Span.ANSWER)
+  traj, turn, _ = segment.unit('trajectory', rows.traj, rows.turn, 1)
+  thought = (rows.sampled & ~acts).astype(jnp.float32)
+  return segment.to_turns(thought, traj, turn, b, 1)[:, 0]
 
 
 @registry.register('curate', needs=('term:invalid',))

@@ -10,8 +10,15 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import ops, registry, segment
-from agentrl.domain import NotNegative, OneOf, Positive, Width
-from agentrl.loss import ppo, sequence
+from agentrl.domain import (
+  NotNegative,
+  OneOf,
+  Positive,
+  Real,
+  Share,
+  Width,
+)
+from agentrl.loss import covariance, ppo, sequence
 from agentrl.types import Array, Loss, LossInputs
 
 NEEDS = ('output:logp', 'signal:old_logp')
@@ -123,7 +130,61 @@ def imitate(
   what is not better than usual now has no weight. Say by c.select that the
   term looks at the source of replayed trajectories.
   """
+  return _on_stored(x, positive_weight(x), clip_low, clip_high)
+
+
+@registry.register(
+  'loss',
+  needs=('output:logp', 'column:source', 'memory:replay'),
+  takes='any',
+  couples=True,
+  weight=positive_weight,
+)
+def imitate_clip_cov(
+  x: LossInputs,
+  *,
+  clip_low: Width = 0.2,
+  clip_high: Width = 0.28,
+  fraction: Share = 0.02,
+  least: Annotated[float, Real(most='most')] = 1.0,
+  most: Annotated[float, Real(infinite=True)] = 40.0,
+) -> Loss:
+  """`imitate`, with 0 for a random few of the tokens that least < cov_t < most.
+
+  cov_t is `covariance.covariance` over the tokens that weigh. What is imitated
+  often becomes likely, and its covariance large, which is how entropy falls.
+
+  Args:
+    fraction: of the tokens that weigh; the chosen still count in the mean
+  """
+  weight = positive_weight(x)
+  value, metrics = _on_stored(x, weight, clip_low, clip_high)
+  cov = covariance.covariance(x.credit.token, x.outputs.logp, weight)
+  near = (weight > 0) & (cov > least) & (cov < most)
+  noise = jax.random.uniform(x.key, cov.shape)
+  count = covariance.share(fraction, weight)
+  spared = segment.top_k_mask(noise, near, count)
+  metrics |= {'spared': ppo.metric(spared, weight)}
+  return jnp.where(spared, 0, value), metrics
+
+
+@registry.register(
+  'loss',
+  needs=('output:logp', 'column:source', 'memory:replayed'),
+  takes='any',
+)
+def ppo_stored(
+  x: LossInputs, *, clip_low: Width = 0.2, clip_high: Width = 0.2
+) -> Loss:
+  """ppo against the log-probs that were stored, whatever the sign of A.
+
+  For trajectories that a memory brings back: the ratio is to the policy that
+  wrote them. Say by c.select that the term looks at their source, 1.
+  """
+  return _on_stored(x, ppo.weight_of(x), clip_low, clip_high)
+
+
+def _on_stored(x: LossInputs, weight, clip_low, clip_high) -> Loss:
   chex.assert_equal_shape([x.outputs.logp, x.credit.token])
-  a, weight = x.credit.token, positive_weight(x)
   log_rho = ops.log_ratio(x.outputs.logp, x.batch.rows.logp)
-  return ppo.clipped(log_rho, a, weight, clip_low, clip_high)
+  return ppo.clipped(log_rho, x.credit.token, weight, clip_low, clip_high)

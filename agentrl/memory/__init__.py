@@ -1,5 +1,10 @@
 """Memories: arrays in the TrainState that outlive an iteration."""
 
-from agentrl.memory import replay, task_statistics
+from agentrl.memory import (
+  compensation,
+  experience,
+  replay,
+  task_statistics,
+)
 
-__all__ = ['replay', 'task_statistics']
+__all__ = ['compensation', 'experience', 'replay', 'task_statistics']

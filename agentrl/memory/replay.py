@@ -1,14 +1,7 @@
 """A pool of trajectories that went well, trained on again (SPEAR, 2509.22601).
 
-Everything has a static size and stays inside jit. The pool is a ring: what
-beat its group enters, the oldest makes room. Each iteration n of those that
-are young enough come back as trajectories of their own, at the end of the
-batch: ids['source'] is 1, each is alone in its group, and rows.logp is what
-was stored when they were sampled. Where there are fewer than n, the rest of
-the rows is padding.
-
-The rows of trajectory i must be the N / B consecutive ones from i N / B on,
-as rollouts write them. The pool is kept whole on every device.
+What beat its group enters a ring, the oldest makes room. n of those that are
+young enough come back at the end of the batch (`trajectory_ring`).
 """
 
 from typing import Annotated
@@ -17,45 +10,36 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from agentrl import counting, domain, mesh, registry, segment
+from agentrl import domain, mesh, registry, segment
 from agentrl.advantage import chain, returns
+from agentrl.memory import trajectory_ring
 from agentrl.memory.base import Memory
-from agentrl.types import Array, Batch, Credit, Rows, Turns
+from agentrl.memory.trajectory_ring import StoredTrajectories
+from agentrl.types import Array, Batch, Credit
 
-REPLAYED = 1  # ids['source']
-
-
-@struct.dataclass
-class ReplayPool:
-  """Trajectories in the pool; R rows each."""
-
-  rows: Rows  # [C, R, T]
-  turns: Turns  # [C, K]
-  ids: dict[str, Array]  # [C] i32
-  outcome: Array  # [C] f32
-  status: Array  # [C] i32
+Size = Annotated[int, domain.Whole(1, most='capacity')]
+_register = registry.register(
+  'memory',
+  needs=('column:source', 'column:group'),
+  gives=('memory:replay', 'memory:replayed', 'signal:replay.advantage'),
+)
 
 
-@struct.dataclass
-class Pool:
+class Pool(struct.PyTreeNode):
   """C trajectories, and F means of groups; both are rings."""
 
-  trajectories: ReplayPool
+  trajectories: StoredTrajectories
   born: Array  # [C] i32  step that sampled it; -1 nothing here
   next: Array  # [] i32  slot written next
   means: Array  # [F] f32  mean returns of past groups
   groups: Array  # [] i32  how many means were ever written
 
 
-@registry.register(
-  'memory',
-  needs=('column:source', 'column:group'),
-  gives=('memory:replay', 'signal:replay.advantage'),
-)
+@_register
 def replay(
   *,
   capacity: domain.Count = 512,
-  n: Annotated[int, domain.Whole(1, most='capacity')] = 16,
+  n: Size = 16,
   age: domain.Count = 10,
   history: domain.Count = 10240,
 ) -> Memory:
@@ -70,57 +54,63 @@ def replay(
     age: steps after which a trajectory does not come back any more
     history: means of groups that the median is taken over
   """
-  if n > capacity:
-    raise ValueError(
-      f'hp.memory.replay: n={n} of {capacity} cannot come back; lower n or'
-      ' raise capacity'
-    )
+  trajectory_ring.check_room('replay', n, capacity)
 
   def read(pool: Pool, batch: Batch, step, key):
-    replayed, born, live = _choose(pool, step, key, n, age)
-    grown = _append(batch, replayed, live, step - born)
-    b = batch.outcome.shape[0]
-    own = returns.reward(grown)
-    better = jnp.sum(own, axis=1, keepdims=True) - median(pool)
-    again = (jnp.arange(b + n) >= b)[:, None] & grown.turns.valid
-    return grown, {'replay.advantage': jnp.where(again, better, 0)}
+    slot, live = _choose(pool.born, step, key, n, age)
+    return _judged(pool, batch, slot, live, step)
 
   return Memory(
-    init=lambda batch, tasks: empty(batch, capacity, history),
+    init=lambda batch, tasks: empty('replay', batch, capacity, history),
     write=write,
     read=read,
   )
 
 
-def empty(batch: Batch, capacity: int, history: int) -> Pool:
+@_register
+def replay_when_full(
+  *,
+  capacity: domain.Count = 512,
+  n: Size = 64,
+  age: domain.Count = 10,
+  history: domain.Count = 10240,
+) -> Memory:
+  """`replay` as released: nothing comes back until the pool is full.
+
+  Then n of it do, at random, and the pool is emptied of all that it held. It
+  is full when `capacity` of its trajectories are young enough to come back.
+
+  Args:
+    capacity, n, age, history: as of `replay`
+  """
+  trajectory_ring.check_room('replay_when_full', n, capacity)
+
+  def read(pool: Pool, batch: Batch, step, key):
+    slot, live = _choose(pool.born, step, key, n, age)
+    full = jnp.sum(_young(pool.born, step, age)) == capacity
+    return _judged(pool, batch, slot, live & full, step)
+
+  def write_after(pool: Pool, batch: Batch, credit: Credit, step) -> Pool:
+    used = jnp.any(trajectory_ring.slots(batch, capacity) < capacity)
+    pool = pool.replace(born=jnp.where(used, -1, pool.born))
+    return write(pool, batch, credit, step)
+
+  return Memory(
+    init=lambda batch, tasks: empty(
+      'replay_when_full', batch, capacity, history
+    ),
+    write=write_after,
+    read=read,
+  )
+
+
+def empty(name: str, batch: Batch, capacity: int, history: int) -> Pool:
   """A pool of nothing, of the shapes of the batch.
 
   Raises ValueError for a batch that cannot be replayed.
   """
-  b, n = batch.outcome.shape[0], batch.rows.traj.shape[0]
-  if batch.readings or batch.pairs is not None:
-    raise ValueError(
-      "c.memory: 'replay' stores neither readings nor pairs; leave it out or"
-      ' choose a rollout without them'
-    )
-  if n % b:
-    raise ValueError(
-      f"c.memory: 'replay' needs equally many rows for each trajectory, not"
-      f" {n} rows for {b}; set rollout.history to 'turn' or 'full'"
-    )
-
-  def like(x, *lead):
-    return jnp.zeros((*lead, *x.shape[1:]), x.dtype)
-
-  stored = ReplayPool(
-    rows=jax.tree.map(lambda x: like(x, capacity, n // b), batch.rows),
-    turns=jax.tree.map(lambda x: like(x, capacity), batch.turns),
-    ids=jax.tree.map(lambda x: like(x, capacity), batch.ids),
-    outcome=like(batch.outcome, capacity),
-    status=like(batch.status, capacity),
-  )
   return Pool(
-    trajectories=stored,
+    trajectories=trajectory_ring.empty(name, batch, capacity),
     born=jnp.full(capacity, -1, jnp.int32),
     next=jnp.int32(0),
     means=jnp.zeros(history, batch.turns.reward.dtype),
@@ -141,59 +131,31 @@ def median(pool: Pool) -> Array:
   return mesh.auto(f, None)(pool.means, pool.groups)
 
 
-def _choose(pool: Pool, step, key, n: int, age: int):
-  """n different trajectories of the pool, and which of them are real [n]."""
+def _young(born, step, age: int) -> Array:
+  return (born >= 0) & (step - born <= age)
 
-  def f(stored, born, step, key):
-    live = (born >= 0) & (step - born <= age)
+
+def _choose(born: Array, step, key, n: int, age: int):
+  """Slots of n different trajectories, and which of them are real: [n]."""
+
+  def f(born, step, key):
+    live = _young(born, step, age)
     noise = jax.random.uniform(key, born.shape)
-    index = jnp.argsort(jnp.where(live, noise, 2.0))[:n]
-    stored, born = jax.tree.map(lambda x: x[index], (stored, born))
-    return stored, born, live[index]
+    slot = jnp.argsort(jnp.where(live, noise, 2.0))[:n]
+    return slot, live[slot]
 
-  return mesh.auto(f, None)(pool.trajectories, pool.born, step, key)
+  return mesh.auto(f, None)(born, step, key)
 
 
-def _append(batch: Batch, replayed: ReplayPool, live, age) -> Batch:
-  """The batch, followed by n kept trajectories where live [n]."""
-  rows, turns = replayed.rows, replayed.turns
-  b, (n, k) = batch.outcome.shape[0], turns.valid.shape
-  at = jnp.arange(n, dtype=jnp.int32)
-  here = (rows.traj >= 0) & live[:, None, None]
-  rows = rows.replace(
-    seg=jnp.where(live[:, None, None], rows.seg, -1),
-    traj=jnp.where(here, (b + at)[:, None, None], -1),
-    turn=jnp.where(here, rows.turn, -1),
-    sampled=rows.sampled & here,
-    weight=jnp.where(here, rows.weight, 0),
-    logp=jnp.where(here, rows.logp, 0),
-  )
-  node = (b * k + jnp.arange(n * k, dtype=jnp.int32)).reshape(n, k)
-  turns = turns.replace(
-    valid=turns.valid & live[:, None],
-    scored=turns.scored & live[:, None],
-    node=node,
-  )
-  ids = {
-    'source': jnp.full(n, REPLAYED, jnp.int32),
-    'group': -2 - at,  # of nobody else
-    'age': jnp.where(live, age, 0).astype(jnp.int32),
-  }
-
-  def join(x, y):
-    return jnp.concatenate([x, y])
-
-  def join_rows(x, y):
-    flat = y.reshape(-1, *y.shape[2:])
-    return mesh.auto(join, segment.ROW)(x, flat)
-
-  return batch.replace(
-    rows=jax.tree.map(join_rows, batch.rows, rows),
-    turns=jax.tree.map(join, batch.turns, turns),
-    ids=jax.tree.map(join, batch.ids, {**replayed.ids, **ids}),
-    outcome=join(batch.outcome, jnp.where(live, replayed.outcome, 0)),
-    status=join(batch.status, replayed.status),
-  )
+def _judged(pool: Pool, batch: Batch, slot, live, step):
+  """The grown batch, and its signal."""
+  b, n = batch.outcome.shape[0], slot.shape[0]
+  age = step - trajectory_ring.take(pool.born, slot)
+  grown = trajectory_ring.append(batch, pool.trajectories, slot, live, age)
+  own = returns.reward(grown)
+  better = jnp.sum(own, axis=1, keepdims=True) - median(pool)
+  again = (jnp.arange(b + n) >= b)[:, None] & grown.turns.valid
+  return grown, {'replay.advantage': jnp.where(again, better, 0)}
 
 
 def write(pool: Pool, batch: Batch, credit: Credit, step) -> Pool:
@@ -203,30 +165,17 @@ def write(pool: Pool, batch: Batch, credit: Credit, step) -> Pool:
   """
   rows, b = batch.rows, batch.outcome.shape[0]
   a = chain.token_advantage(credit, rows)
-  fresh = (batch.ids['source'] != REPLAYED) & counting.trajectories(batch)
+  fresh = trajectory_ring.fresh(batch)
   traj, turn, _ = segment.unit('trajectory', rows.traj, rows.turn, 1)
   good = fresh & (segment.to_turns(a, traj, turn, b, 1)[:, 0] > 0)
-  capacity, each = pool.trajectories.rows.traj.shape[:2]
-  now = ReplayPool(rows, batch.turns, batch.ids, batch.outcome, batch.status)
-
-  def f(pool, new, good, step):
-    rank = jnp.cumsum(good) - 1
-    slot = (pool.next + rank) % capacity
-    # Of more than there is room for the first ones stay.
-    slot = jnp.where(good & (rank < capacity), slot, capacity)
-    rows = jax.tree.map(lambda x: x.reshape(b, each, *x.shape[1:]), new.rows)
-    stored, born = jax.tree.map(
-      lambda old, new: old.at[slot].set(new, mode='drop'),
-      (pool.trajectories, pool.born),
-      (new.replace(rows=rows), jnp.full(b, step, jnp.int32)),
-    )
-    count = jnp.minimum(jnp.sum(good), capacity)
-    after = (pool.next + count) % capacity
-    return pool.replace(
-      trajectories=stored, born=born, next=after.astype(jnp.int32)
-    )
-
-  pool = mesh.auto(f, None)(pool, now, good, step)
+  slot, after = trajectory_ring.ring(pool.next, good, pool.born.shape[0])
+  born = jnp.full(b, step, jnp.int32)
+  stored, born = trajectory_ring.put(
+    (pool.trajectories, pool.born),
+    (trajectory_ring.of_batch(batch), born),
+    slot,
+  )
+  pool = pool.replace(trajectories=stored, born=born, next=after)
   return _remember_groups(pool, batch, fresh)
 
 
@@ -239,14 +188,8 @@ def _remember_groups(pool: Pool, batch: Batch, fresh) -> Pool:
   mean = segment.segment_sum(total, group, fresh) / jnp.maximum(count, 1)
   index = jnp.arange(total.size, dtype=total.dtype)
   first = fresh & (index == -segment.segment_max(-index, group, fresh))
-
-  def f(pool, mean, first):
-    history = pool.means.size
-    rank = jnp.cumsum(first) - 1
-    slot = (pool.groups + rank) % history
-    slot = jnp.where(first & (rank < history), slot, history)
-    means = pool.means.at[slot].set(mean, mode='drop')
-    groups = (pool.groups + jnp.sum(first)).astype(jnp.int32)
-    return pool.replace(means=means, groups=groups)
-
-  return mesh.auto(f, None)(pool, mean, first)
+  slot, _ = trajectory_ring.ring(pool.groups, first, pool.means.shape[0])
+  return pool.replace(
+    means=trajectory_ring.put(pool.means, mean, slot),
+    groups=(pool.groups + jnp.sum(first)).astype(jnp.int32),
+  )

@@ -513,8 +513,8 @@ def _check_rows(c: ConfigDict) -> None:
   """Checks that the rows of a batch divide into micro-batches."""
   each = c.rollout.max_turns if c.rollout.history == 'turn' else 1
   counts = {'rollout': c.rollout.batch, 'sft': c.sft.batch}
-  if 'replay' in c.memory:
-    counts['rollout and its replay'] = c.rollout.batch + c.hp.memory.replay.n
+  for name in _replaying(c):
+    counts[f'rollout and its {name}'] = c.rollout.batch + c.hp.memory[name].n
   for what, batch in counts.items():
     n = batch * each
     if n % c.micro_batch:
@@ -525,3 +525,19 @@ def _check_rows(c: ConfigDict) -> None:
         f'the {what} makes {n} rows, which micro_batch={c.micro_batch} does not'
         f' divide; set micro_batch to a divisor, such as {divisor}'
       )
+
+
+def _replaying(c: ConfigDict) -> list[str]:
+  """Memories that add to the batch; ValueError for more than one."""
+  names = [
+    name
+    for name in c.memory
+    if 'memory:replayed' in registry.get('memory', name, 'c.memory').gives
+  ]
+  if len(names) > 1:
+    raise ValueError(
+      f'c.memory={tuple(c.memory)} has {len(names)} memories that add old'
+      f' trajectories to the batch, {names}; loss terms tell them apart by'
+      f' source alone, so keep one, say {names[0]!r}'
+    )
+  return names

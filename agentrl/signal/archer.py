@@ -161,9 +161,10 @@ def td_targets(
     return segment.to_tokens(x, rows.traj, rows.turn)
 
   def share(pick, turns):
-    """1 / count at the picked tokens of these turns."""
-    mask = pick & (rows.weight > 0) & spread(turns)
-    return mask / jnp.maximum(jnp.sum(mask), 1)
+    """Weights of the picked tokens of these turns, by their sum."""
+    weight = jnp.where(pick & spread(turns), rows.weight, 0)
+    total = jnp.sum(weight)
+    return weight / jnp.where(total > 0, total, 1)
 
   first, last = segment.bounds(rows.sampled, rows.traj, rows.turn)
   weights = [share(last, counted & (follows | ended))] * 2

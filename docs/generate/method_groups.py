@@ -14,7 +14,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
   ),
   'critics per token, turn, segment or utterance': (
     *('ppo', 'ppo_turn', 'ppo_bilevel', 'steppo', 'vl_dac', 'odysseus'),
-    *('hiper', 'archer', 'digiq', 'hiper_released'),
+    *('hiper', 'archer', 'digiq', 'hiper_released', 'archer_replay'),
   ),
   'process reward models learned beside the policy': (
     *('oprl', 'prime', 'prime_detached', 'prime_bon', 'spa', 'oprl_merged'),
@@ -28,13 +28,14 @@ GROUPS: dict[str, tuple[str, ...]] = {
   'composed rewards: judges, evidence, prices, questions, tools': (
     *('toolorchestra', 'speakrl', 'calibration', 'marag_r1', 'atom_searcher'),
     *('chatshop', 'deep_dxsearch', 'doctor_r1', 'evinote_rag', 'oni', 'prs'),
+    *('chatshop_dcpo', 'prs_vspo'),
     *('recoworld', 'shop_r1', 'tablegpt_r1', 'tool_star', 'toolrl'),
   ),
   'importance ratios, other objectives, imitation and replay': (
     *('gspo', 'cispo', 'gmpo', 'sapo', 'dppo', 'ipa', 'seeupo'),
     *('truncated_is', 'nft', 'raft', 'spear', 'bn_gspo', 'clip_higher'),
     *('dppo_kl', 'gspo_token', 'gspo_turn', 'icepop', 'mis', 'muonclip'),
-    *('nft_sequence', 'raft_pp'),
+    *('nft_sequence', 'raft_pp', 'rorecomp'),
   ),
   'teachers: distillation on what the student samples': (
     *('opd', 'gkd', 'opsd', 'skill_sd', 'tt_opd', 'tcod'),

@@ -52,6 +52,19 @@ def test_a_term_is_a_source():
   _same(got, estimators.spread(STORY, lambda i, k: 2 * STORY.step[i][k]))
 
 
+@pytest.mark.parametrize('most', [0.5, 100.0])
+def test_a_bounded_sum_of_a_term_is_a_source(most):
+  hp = {'name': 'judge', 'coef': 0.5, 'most': most}
+  got, _ = _run(('add_bounded_sum', hp))
+
+  def want(i, k):
+    return min(0.5 * sum(STORY.step[i]), most)
+
+  _same(got, estimators.spread(STORY, want))
+  bounded = {want(i, 0) == most for i in range(len(STORY.step))}
+  assert bounded == ({True, False} if most == 0.5 else {False})
+
+
 def test_sources_add_up():
   got, _ = _run('episode_outcome', ('add_signal', {'coef': 0.5}))
   want = estimators.spread(

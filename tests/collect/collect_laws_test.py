@@ -23,6 +23,8 @@ COMPANIONS = (1, 6)
 HP = {'branch': {'chance': 1.0}}
 COLUMNS = ('calls', 'faults', 'answers')  # of worlds of tools
 PIECES = registry.names('collect')
+# Keeps two of the three members of each group that count, and nobody else.
+NONE_LEFT = ('resample_contrastive',)
 
 
 def played(seed):
@@ -119,7 +121,7 @@ def test_who_does_not_count_is_as_if_not_there(name, found):
   task = got.ids['task']
   np.testing.assert_array_equal(task, want.ids['task'])
   broken = np.isin(task, BROKEN)
-  assert broken.any()
+  assert broken.any() or name in NONE_LEFT
   assert not got.turns.scored[broken].any()
   traj = got.rows.traj
   theirs = (traj >= 0) & broken[traj]

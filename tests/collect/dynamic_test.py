@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from agentrl import registry
+from agentrl.advantage import chain
 from agentrl.collect import dynamic
 from agentrl.task.base import make_attempts
+from tests import batches
 from tests.collect import made_up_records
 
 KEPT = {'enough': (1, 3), 'too_few': (3, 0)}
@@ -185,3 +187,35 @@ def test_members_of_a_group_must_be_so_many_times_as_many():
       (),
       jax.random.key(0),
     )
+
+
+def test_the_contrasting_half_is_the_one_that_curating_keeps():
+  """And advantages are those of the half alone."""
+  f = registry.bind('collect', 'resample_contrastive', {})
+  half = registry.bind('curate', 'contrastive', {})
+  attempts = make_attempts(
+    np.repeat(np.arange(4) + 5, made_up_records.G),
+    made_up_records.G,
+    made_up_records.K,
+    1.0,
+  )
+  record = made_up_records.make_record(made_up_records.CASES['enough'])
+
+  @jax.jit
+  def sample(attempts, key):
+    return made_up_records.make_batch(record, attempts, 'full')
+
+  got, _ = f(sample, made_up_records.score, attempts, (), (), jax.random.key(0))
+  curated = half(made_up_records.score(sample(attempts, None)))
+  kept = np.flatnonzero(np.any(curated.turns.scored, axis=1))
+  assert np.bincount(kept // made_up_records.G).tolist() == [2, 2, 2, 2]
+  want = dynamic.take(curated, jnp.asarray(kept))
+  for x, y in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+    np.testing.assert_array_equal(x, y)
+  links = batches.links('episode_return', 'center', 'scale')
+  a, _ = chain.stream(links, got, {})
+  total = np.where(record.valid, record.reward, 0).sum(1)[kept].reshape(4, 2)
+  z = (total - total.mean(1, keepdims=True)) / total.std(
+    1, ddof=1, keepdims=True
+  )
+  np.testing.assert_allclose(a.turn[:, 0], z.reshape(8), rtol=1e-4)

@@ -188,3 +188,44 @@ def test_statistics_are_those_of_what_is_kept(name, found):
       pool = [total(STORY, j) for j in mates(STORY, i) if kept[j]]
       want = zscore(total(STORY, i), pool) if kept[i] else 0.0
       np.testing.assert_allclose(turn[i, : len(sizes)], want, atol=1e-9)
+
+
+@pytest.mark.parametrize('layout', ['history', 'turn'])
+@pytest.mark.parametrize('share', [0.25, 0.5, 1.0])
+def test_contrastive_keeps_good_and_short_and_bad_and_long(layout, share):
+  """Returns of three values, so that length decides; 3 is not scored."""
+  reward = [
+    [float((7 * i) % 3 - 1)] + [0.0] * (len(x) - 1)
+    for i, x in enumerate(STORY.reward)
+  ]
+  reward[8:16] = [[0.5] + [0.0] * (len(x) - 1) for x in STORY.reward[8:16]]
+  s = STORY._replace(reward=reward)
+  batch = batches.lay(s, layout, padding=1).batch
+  # A thought, a call, an argument, an answer, or none of these.
+  r = np.random.default_rng(3)
+  span = r.choice([0, 1, 2, 7, 8], batch.rows.span.shape).astype(np.int8)
+  scored = np.array(batch.turns.scored)
+  scored[3] = False
+  batch = batch.replace(
+    rows=batch.rows.replace(span=span), turns=batch.turns.replace(scored=scored)
+  )
+  rows, kept = batch.rows, set()
+  thought = rows.sampled & np.isin(span, [0, 1])
+  length = [thought[rows.traj == i].sum() for i in range(len(s.group))]
+  for g in set(s.group):
+    members = [j for j, h in enumerate(s.group) if h == g and j != 3]
+    totals = [sum(reward[j]) for j in members]
+    if max(totals) == min(totals):
+      continue
+    order = sorted(members, key=lambda j: (-sum(reward[j]), length[j]))
+    n = round(share * len(members))
+    top = -(-n // 2)
+    kept |= set(order[:top]) | set(order[len(order) - (n - top) :])
+  hp = {'share': share}
+  got = jax.jit(registry.bind('curate', 'contrastive', hp))(batch)
+  some = np.asarray(got.turns.scored & batch.turns.valid).any(1)
+  assert set(np.flatnonzero(some)) == kept
+  assert not any(8 <= j < 16 for j in kept)
+  assert kept
+  weight = np.where(np.isin(rows.traj, list(kept)), rows.weight, 0)
+  np.testing.assert_array_equal(got.rows.weight, weight)

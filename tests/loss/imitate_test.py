@@ -51,6 +51,47 @@ def test_imitation_is_ppo_on_stored_log_probs_where_it_was_good():
   assert not np.asarray(grad)[np.asarray(weight) == 0].any()
 
 
+def test_stored_ppo_clips_either_side_and_whatever_the_sign():
+  laid = batches.lay(batches.story(2, groups=3, members=3), 'turn', padding=1)
+  batch = jax.tree.map(jnp.asarray, laid.batch)
+  r = np.random.default_rng(1)
+  logp = batch.rows.logp + 0.5 * r.normal(size=batch.rows.logp.shape)
+  a = np.where(batch.rows.sampled, r.normal(size=logp.shape), 0)
+  credit = chain.zero(batch).replace(token=jnp.asarray(a))
+  inputs = Outputs(logp=logp), batch, credit, {}
+  value, weight, _ = batches.loss('ppo_stored', inputs, clip_high=0.3)
+  np.testing.assert_array_equal(weight, batch.rows.weight)
+  assert weight.any()
+  for at in zip(*np.nonzero(np.asarray(weight)), strict=True):
+    rho = np.exp(float(logp[at]) - float(batch.rows.logp[at]))
+    want = max(-a[at] * rho, -a[at] * min(max(rho, 0.8), 1.3))
+    np.testing.assert_allclose(float(value[at]), want, rtol=1e-10)
+
+
+def test_imitation_spares_a_few_tokens_of_large_covariance():
+  laid = batches.lay(batches.story(0, groups=3, members=3), 'history')
+  batch = jax.tree.map(jnp.asarray, laid.batch)
+  r = np.random.default_rng(0)
+  logp = jnp.asarray(2 * r.normal(size=batch.rows.logp.shape))
+  a = np.where(batch.rows.sampled, 2 * r.normal(size=logp.shape), 0)
+  credit = chain.zero(batch).replace(token=jnp.asarray(a))
+  inputs = Outputs(logp=logp), batch, credit, {}
+  plain, weight, _ = batches.loss('imitate', inputs)
+  hp = dict(fraction=0.1, least=0.2, most=3.0)
+  value, same, told = batches.loss('imitate_clip_cov', inputs, **hp)
+  np.testing.assert_array_equal(weight, same)
+  used = np.asarray(weight) > 0
+  cov = (a - a[used].mean()) * (logp - np.asarray(logp)[used].mean())
+  near = used & (np.asarray(cov) > 0.2) & (np.asarray(cov) < 3.0)
+  gone = np.asarray(value != plain)
+  count = int(0.1 * used.sum())
+  assert 1 <= count < near.sum() < used.sum()
+  assert gone.sum() == count
+  assert not (gone & ~near).any()
+  assert not np.asarray(value)[gone].any()
+  assert told['spared'] == (count, used.sum())
+
+
 def test_first_step_of_nft_is_that_of_grpo():
   """w = √((1 − r)/r): A of a z-scored 0/1 outcome, r its mean."""
   _, (outputs, batch, credit, signals) = ratio_inputs.make_constant_inputs()

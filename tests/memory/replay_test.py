@@ -12,9 +12,9 @@ from agentrl import mesh, registry
 from agentrl.advantage import chain
 from agentrl.memory import replay
 from tests import batches
+from tests.memory.sampled import STORIES, B, back
+from tests.memory.sampled import batch as batch_of
 
-STORIES = [batches.story(seed, groups=3, members=3) for seed in range(4)]
-B = 10
 CAPACITY, AGE, HISTORY = 6, 2, 6
 
 
@@ -25,36 +25,10 @@ def _float64():
 
 
 @functools.cache
-def _batch(step):
-  """What step sampled; ids['task'] tells the trajectories of all steps apart.
-
-  All stories have one shape: columns after the longest row hold nothing.
-  """
-  laid = batches.lay(STORIES[step], 'history')
-  rows = laid.batch.rows
-  wide = 44 - rows.traj.shape[1]
-
-  def widen(x):
-    fill = -1 if x.dtype == np.int32 else 0
-    return np.pad(x, ((0, 0), (0, wide)), constant_values=fill)
-
-  batch = laid.batch.replace(
-    rows=jax.tree.map(widen, rows),
-    ids={
-      **laid.batch.ids,
-      'task': np.arange(B, dtype=np.int32) + B * step,
-      'source': np.zeros(B, np.int32),
-      'age': np.zeros(B, np.int32),
-    },
-  )
-  return jax.tree.map(jnp.asarray, batch)
-
-
-@functools.cache
-def _memory(n=CAPACITY, capacity=CAPACITY):
+def _memory(n=CAPACITY, capacity=CAPACITY, name='replay'):
   """The memory, compiled once for all tests."""
   hp = {'capacity': capacity, 'n': n, 'age': AGE, 'history': HISTORY}
-  m = registry.bind('memory', 'replay', hp)()
+  m = registry.bind('memory', name, hp)()
   return m._replace(read=jax.jit(m.read), write=jax.jit(m.write))
 
 
@@ -84,22 +58,16 @@ def _live(through, now):
 def _play(steps, capacity=CAPACITY):
   """Reads and writes of so many steps; the pool and the last grown batch."""
   m = _memory(n=min(CAPACITY, capacity), capacity=capacity)
-  pool = m.init(_batch(0), 0)
+  pool = m.init(batch_of(0), 0)
   for step in range(steps):
-    batch, told = m.read(pool, _batch(step), step, jax.random.key(step))
+    batch, told = m.read(pool, batch_of(step), step, jax.random.key(step))
     pool = m.write(pool, batch, _credit(batch, step), step)
   return pool, batch, told
 
 
-def _back(batch):
-  """Task ids of what was replayed."""
-  real = np.asarray(batch.turns.valid[B:].any(1))
-  return np.asarray(batch.ids['task'][B:])[real].tolist()
-
-
 def test_an_empty_pool_adds_padding():
   m = _memory()
-  plain = _batch(0)
+  plain = batch_of(0)
   batch, told = m.read(m.init(plain, 0), plain, 0, jax.random.key(0))
   rows = jax.tree.map(lambda x: np.asarray(x[B:]), batch.rows)
   assert (rows.traj == -1).all()
@@ -120,8 +88,8 @@ def test_what_went_well_comes_back_while_it_is_young():
   m = _memory()
   pool, _, _ = _play(4)
   for now in (4, 5, 6):
-    batch, _ = m.read(pool, _batch(0), now, jax.random.key(9))
-    assert sorted(_back(batch)) == sorted(_live(3, now))
+    batch, _ = m.read(pool, batch_of(0), now, jax.random.key(9))
+    assert sorted(back(batch)) == sorted(_live(3, now))
     born = np.asarray(batch.ids['task'][B:]) // B
     real = np.asarray(batch.turns.valid[B:].any(1))
     np.testing.assert_array_equal(
@@ -136,19 +104,19 @@ def test_n_different_ones_by_luck():
   pool, _, _ = _play(2)
   seen = []
   for seed in range(5):
-    back = _back(m.read(pool, _batch(0), 2, jax.random.key(seed))[0])
-    assert len(set(back)) == 3
-    assert set(back) <= _live(1, 2)
-    seen.append(tuple(back))
+    came = back(m.read(pool, batch_of(0), 2, jax.random.key(seed))[0])
+    assert len(set(came)) == 3
+    assert set(came) <= _live(1, 2)
+    seen.append(tuple(came))
   assert len(set(seen)) > 1
 
 
 def test_a_replayed_trajectory_is_as_it_was():
   m = _memory(n=3)
   pool, _, _ = _play(1)
-  batch, _ = m.read(pool, _batch(1), 1, jax.random.key(0))
-  was = _batch(0)
-  for place, task in enumerate(_back(batch), start=B):
+  batch, _ = m.read(pool, batch_of(1), 1, jax.random.key(0))
+  was = batch_of(0)
+  for place, task in enumerate(back(batch), start=B):
     rows = jax.tree.map(lambda x, place=place: np.asarray(x[place]), batch.rows)
     old = jax.tree.map(lambda x, task=task: np.asarray(x[task]), was.rows)
     assert (rows.traj[rows.seg >= 0] == place).all()
@@ -171,6 +139,29 @@ def test_more_than_there_is_room_for():
   assert int(pool.next) == 0
 
 
+def test_the_released_pool_waits_until_it_is_full_and_is_emptied():
+  """Of 3, 4, 1 and 3 that go well each step, into a pool of six.
+
+  Two of step 0 make room at step 1 for those that come; the pool is full at
+  step 2, when n of it come back, and holds what step 2 adds afterwards.
+  """
+  m = _memory(n=2, name='replay_when_full')
+  pool, seen = m.init(batch_of(0), 0), []
+  for step in range(4):
+    grown, told = m.read(pool, batch_of(step), step, jax.random.key(step))
+    seen.append(back(grown))
+    pool = m.write(pool, grown, _credit(grown, step), step)
+    assert np.any(told['replay.advantage']) == bool(seen[-1])
+  assert [len(x) for x in seen] == [0, 0, 2, 0]
+  assert set(seen[2]) <= _live(1, 2)
+  held = np.asarray(pool.trajectories.ids['task'])[np.asarray(pool.born) >= 0]
+  assert sorted(held) == [25, 32, 36, 38]  # of steps 2 and 3
+  # Six are held and one is too old: not full.
+  pool, _, _ = _play(2)
+  assert back(m.read(pool, batch_of(3), 2, jax.random.key(0))[0])
+  assert not back(m.read(pool, batch_of(3), 3, jax.random.key(0))[0])
+
+
 def _means(step):
   s = STORIES[step]
   totals = [sum(x) for x in s.reward]
@@ -188,7 +179,7 @@ def test_worth_is_return_less_the_median_of_past_groups(steps):
   past = [x for step in range(steps) for x in _means(step)]
   want = np.median(past[-HISTORY:])
   assert float(replay.median(pool)) == pytest.approx(want)
-  batch, told = m.read(pool, _batch(3), steps, jax.random.key(0))
+  batch, told = m.read(pool, batch_of(3), steps, jax.random.key(0))
   worth = np.asarray(told['replay.advantage'])
   assert not worth[:B].any()
   for place in range(B, B + CAPACITY):
@@ -201,26 +192,26 @@ def test_worth_is_return_less_the_median_of_past_groups(steps):
 
 def test_median_of_nothing_is_zero():
   m = _memory()
-  assert float(replay.median(m.init(_batch(0), 0))) == 0
+  assert float(replay.median(m.init(batch_of(0), 0))) == 0
 
 
 def test_on_an_explicit_mesh():
   m = _memory()
   want = _play(2)
-  shape = _batch(0).rows.traj.shape
+  shape = batch_of(0).rows.traj.shape
   with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
     read, write = (jax.jit(f.__wrapped__) for f in (m.read, m.write))
-    pool = jax.device_put(m.init(_batch(0), 0), jax.P())
+    pool = jax.device_put(m.init(batch_of(0), 0), jax.P())
     for step in range(2):
       batch, told = read(
-        pool, batches.place(_batch(step), shape), step, jax.random.key(step)
+        pool, batches.place(batch_of(step), shape), step, jax.random.key(step)
       )
       pool = write(pool, batch, _credit(batch, step), step)
   jax.tree.map(np.testing.assert_array_equal, (pool, batch, told), want)
 
 
 def test_what_cannot_be_replayed_is_refused():
-  batch = _batch(0)
+  batch = batch_of(0)
   with pytest.raises(ValueError, match='neither readings nor pairs'):
     _memory().init(batch.replace(readings={'hint': batch.rows}), 0)
   rows = jax.tree.map(lambda x: x[:7], batch.rows)

@@ -9,6 +9,8 @@ _ARCHER = 'tests/signal/archer_test.py'
 _BLEND = 'tests/signal/barfi_test.py'
 _SELECT = 'tests/curate/select_test.py'
 _REPLAY = 'tests/memory/replay_test.py'
+_EXPERIENCE = 'tests/memory/experience_test.py'
+_COMPENSATION = 'tests/memory/compensation_test.py'
 _PLAN = 'tests/learner/minibatch_test.py'
 _TASKS = 'tests/dataset/jit_tasks_test.py'
 _DYNAMIC = 'tests/collect/dynamic_test.py'
@@ -335,17 +337,17 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.memory.replay',
-    '_choose',
+    '_young',
     'step - born <= age',
     'step - born <= age + 1',
     f'{_REPLAY}::test_what_went_well_comes_back_while_it_is_young',
     'too old by one',
   ),
   Mutant(
-    'agentrl.memory.replay',
-    '_append',
-    '-2 - at',
-    '-2 - at * 0',
+    'agentrl.memory.trajectory_ring',
+    'append',
+    '-2 - slot',
+    '-2 - slot * 0',
     f'{_REPLAY}::test_a_replayed_trajectory_is_as_it_was',
     'the replayed are one group',
   ),
@@ -358,13 +360,61 @@ MUTANTS = (
     'what was replayed is stored again',
   ),
   Mutant(
-    'agentrl.memory.replay',
-    'write',
-    '(pool.next + rank) % capacity',
+    'agentrl.memory.trajectory_ring',
+    'ring',
+    '(first + rank) % capacity',
     'rank % capacity',
     f'{_REPLAY}::test_more_than_there_is_room_for '
     f'{_REPLAY}::test_what_went_well_comes_back_while_it_is_young',
     'the newest is written over, not the oldest',
+  ),
+  Mutant(
+    'agentrl.memory.experience',
+    'draw',
+    'least, 0) - log_p',
+    'least, 0) + log_p',
+    _EXPERIENCE,
+    'what is drawn often weighs more',
+  ),
+  Mutant(
+    'agentrl.memory.experience',
+    'write',
+    'trajectory_ring.put(state.priority, now, again)',
+    'state.priority',
+    _EXPERIENCE,
+    'a priority stays that of the first time',
+  ),
+  Mutant(
+    'agentrl.memory.compensation',
+    'write',
+    'left = state.count - gone',
+    'left = state.count',
+    _COMPENSATION,
+    'what came back still waits',
+  ),
+  Mutant(
+    'agentrl.memory.compensation',
+    'write',
+    '(after - count) % capacity',
+    'state.first % capacity',
+    _COMPENSATION,
+    'the newest come back first where some made room',
+  ),
+  Mutant(
+    'agentrl.advantage.recomposition',
+    'priority',
+    'best(-length, lost)',
+    'best(length, lost)',
+    'tests/advantage/recomposition_test.py',
+    'short failures have priority',
+  ),
+  Mutant(
+    'agentrl.advantage.recomposition',
+    'priority',
+    'jnp.ceil(share * n - 1e-4)',
+    'jnp.floor(share * n)',
+    'tests/advantage/recomposition_test.py',
+    'a lonely solution is put off',
   ),
   Mutant(
     'agentrl.memory.replay',

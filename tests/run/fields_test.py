@@ -172,10 +172,13 @@ FIELDS = {
 HYPER_PARAMETERS = {
   'count': """
     times group_times epochs n length limit steps least capacity age history
-    turns every overlong.margin replay.n slots kinds answer_bleu.order""",
+    turns every overlong.margin replay.n compensation.n
+    replay_when_full.n experience_replay.n slots kinds answer_bleu.order""",
   'count or 0': 'depth head ddof restarted_prm.steps window budget tries',
   'no number here': """
-    branch.every branch_above.every replay.capacity overlong.limit""",
+    branch.every branch_above.every replay.capacity overlong.limit
+    replay_when_full.capacity experience_replay.capacity
+    compensation.capacity""",
   'positive': """
     eps first beta temperature far tau_positive tau_negative floor bound
     dppo_tv.threshold dppo_kl.threshold most""",
@@ -192,7 +195,8 @@ HYPER_PARAMETERS = {
   'below 1': 'clarification.bonus difficulty_band.low',
   'probability': """
     final due_from marked gamma lam token_gamma token_lam distillation.beta
-    moving_average.decay explore staleness
+    moving_average.decay explore staleness compensation.chance
+    experience_replay.alpha experience_replay.beta
     scale_by_difficulty.floor weigh_by_difficulty.floor""",
   'below .5': 'margin',
   'any number': """
@@ -215,8 +219,8 @@ HYPER_PARAMETERS = {
   'empty here': 'checklist.weights rubric.weights after',
   'up to 1.5': 'entropy_band.low entropy_hinge.low masked_is.low low',
   'from .5': 'entropy_band.high entropy_hinge.high',
-  'up to 5': 'clip_cov.least',
-  'from 1 or inf': 'clip_cov.most',
+  'up to 5': 'clip_cov.least imitate_clip_cov.least',
+  'from 1 or inf': 'clip_cov.most imitate_clip_cov.most',
   'no tuple of three': 'start',
   'no tuple of this length': """
     lexicographic.terms shares scales thresholds weights prices""",

@@ -5,7 +5,7 @@ import importlib
 import pytest
 
 from agentrl import registry
-from agentrl.configs import base, grpo, infopo, muonclip, toolpo
+from agentrl.configs import base, grpo, infopo, muonclip, spear, toolpo
 from agentrl.run import pretrained, validate
 
 
@@ -93,3 +93,12 @@ def test_a_teacher_is_another_one(method, at, changes, sentence):
   c.hp[scope][piece].update(changes)
   with pytest.raises(ValueError, match=sentence):
     validate.config(c)
+
+
+def test_only_one_memory_adds_old_trajectories():
+  c = spear.get_config('tiny')
+  c.memory = ('replay', 'compensation')
+  with pytest.raises(ValueError, match=r'2 memories that add .* keep one'):
+    validate.config(c)
+  c.memory = ('replay', 'task_statistics')
+  validate.config(c)

@@ -1,0 +1,48 @@
+"""Value of tasks by p (1 − p): how much their groups have to teach.
+
+VSPO (arXiv 2512.07478). Its formulas were not published where we looked; these
+are our reading of its abstract.
+"""
+
+import jax.numpy as jnp
+
+from agentrl import counting, registry, segment
+from agentrl.advantage import returns
+from agentrl.domain import Rate
+from agentrl.types import Array, Batch, Credit, Linked, Signals
+
+
+def task_value(batch: Batch) -> Array:
+  """V = p (1 − p) of each trajectory's group: [B].
+
+  p is the mean return of the members that count, each clipped to [0, 1]. 0
+  where they agree, and of trajectories that do not count.
+  """
+  live = counting.trajectories(batch)
+  group = segment.compact_ids(batch.ids['group'])
+  x = jnp.clip(jnp.sum(returns.reward(batch), axis=1), 0, 1)
+  count = segment.segment_sum(live.astype(x.dtype), group)
+  p = segment.segment_sum(x, group, live) / jnp.maximum(count, 1)
+  top = segment.segment_max(x, group, live)
+  varied = live & (top != -segment.segment_max(-x, group, live))
+  return jnp.where(varied, p * (1 - p), 0)
+
+
+@registry.register('link', needs=('column:group',))
+def scale_by_task_value(
+  credit: Credit, batch: Batch, signals: Signals, *, width: Rate = 0.2
+) -> Linked:
+  """x clip(V / mean V, 1 − width, 1 + width),  V = p (1 − p) of the group.
+
+  The mean is over trajectories of groups with V > 0; where there are none
+  nothing changes. The bound keeps tasks that were sampled again for their value
+  from having the last word.
+  """
+  value = task_value(batch)
+  some = value > 0
+  mean = jnp.sum(value) / jnp.maximum(jnp.sum(some), 1)
+  ratio = value / jnp.where(mean > 0, mean, 1)
+  factor = jnp.where(some, jnp.clip(ratio, 1 - width, 1 + width), 1)
+  n = jnp.sum(some).astype(factor.dtype)
+  metrics = {'factor': (jnp.sum(jnp.where(some, factor, 0)), n)}
+  return credit.replace(turn=credit.turn * factor[:, None]), metrics

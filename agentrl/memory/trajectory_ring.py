@@ -1,0 +1,186 @@
+"""Trajectories that a memory holds, in a ring, and how they come back.
+
+Everything has a static size and stays inside jit. What comes back stands at the
+end of the batch as trajectories of their own: ids['source'] is REPLAYED, each
+is alone in its group, and rows.logp is what was stored when they were sampled.
+Where fewer come back than there is room for, the rest of the rows is padding.
+
+The rows of trajectory i must be the N / B consecutive ones from i N / B on,
+as rollouts write them. The ring is kept whole on every device.
+"""
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from agentrl import counting, mesh, segment
+from agentrl.types import Array, Batch, Rows, Turns
+
+REPLAYED = 1  # ids['source']
+
+
+class StoredTrajectories(struct.PyTreeNode):
+  """C trajectories of R rows each."""
+
+  rows: Rows  # [C, R, T]
+  turns: Turns  # [C, K]
+  ids: dict[str, Array]  # [C] i32
+  outcome: Array  # [C] f32
+  status: Array  # [C] i32
+
+
+def empty(name: str, batch: Batch, capacity: int) -> StoredTrajectories:
+  """Room for so many trajectories, of the shapes of the batch.
+
+  Args:
+    name: of the memory, for errors
+  Raises ValueError for a batch that cannot be stored.
+  """
+  b, n = batch.outcome.shape[0], batch.rows.traj.shape[0]
+  if batch.readings or batch.pairs is not None:
+    raise ValueError(
+      f'c.memory: {name!r} stores neither readings nor pairs; leave it out or'
+      ' choose a rollout without them'
+    )
+  if n % b:
+    raise ValueError(
+      f'c.memory: {name!r} needs equally many rows for each trajectory, not'
+      f" {n} rows for {b}; set rollout.history to 'turn' or 'full'"
+    )
+
+  def like(x, *lead):
+    return jnp.zeros((*lead, *x.shape[1:]), x.dtype)
+
+  return StoredTrajectories(
+    rows=jax.tree.map(lambda x: like(x, capacity, n // b), batch.rows),
+    turns=jax.tree.map(lambda x: like(x, capacity), batch.turns),
+    ids=jax.tree.map(lambda x: like(x, capacity), batch.ids),
+    outcome=like(batch.outcome, capacity),
+    status=like(batch.status, capacity),
+  )
+
+
+def check_room(name: str, n: int, capacity: int) -> None:
+  """Raises ValueError where more are to come back than are stored."""
+  if n > capacity:
+    raise ValueError(
+      f'hp.memory.{name}: n={n} of {capacity} cannot come back; lower n or'
+      ' raise capacity'
+    )
+
+
+def of_batch(batch: Batch) -> StoredTrajectories:
+  """The trajectories of the batch, [B] in place of [C]."""
+  return StoredTrajectories(
+    rows=by_trajectory(batch.rows, batch),
+    turns=batch.turns,
+    ids=batch.ids,
+    outcome=batch.outcome,
+    status=batch.status,
+  )
+
+
+def by_trajectory(tree, batch: Batch):
+  """Arrays [N, ...] as [B, N / B, ...], which every device holds."""
+  b = batch.outcome.shape[0]
+  split = mesh.auto(lambda x: x.reshape(b, -1, *x.shape[1:]), None)
+  return jax.tree.map(split, tree)
+
+
+def ring(first: Array, good: Array, capacity: int) -> tuple[Array, Array]:
+  """Slots of what is good [B], from `first` on, and the slot after them.
+
+  Of more than there is room for the first ones stay; the others, and what is
+  not good, get the slot `capacity`, which is none.
+  """
+
+  def f(first, good):
+    rank = jnp.cumsum(good) - 1
+    slot = (first + rank) % capacity
+    slot = jnp.where(good & (rank < capacity), slot, capacity)
+    count = jnp.minimum(jnp.sum(good), capacity)
+    return slot, ((first + count) % capacity).astype(jnp.int32)
+
+  return mesh.auto(f, None)(first, good)
+
+
+def put(stored, new, slot: Array):
+  """Trees of arrays [C, ...] with those of [B, ...] written at slots [B]."""
+
+  def f(stored, new, slot):
+    return jax.tree.map(
+      lambda old, new: old.at[slot].set(new, mode='drop'), stored, new
+    )
+
+  return mesh.auto(f, None)(stored, new, slot)
+
+
+def take(stored, slot: Array):
+  """Trees of arrays [C, ...] at slots [n]."""
+
+  def f(stored, slot):
+    return jax.tree.map(lambda x: x[slot], stored)
+
+  return mesh.auto(f, None)(stored, slot)
+
+
+def append(batch: Batch, stored, slot: Array, live: Array, age: Array) -> Batch:
+  """The batch, followed by the trajectories of n slots where live [n].
+
+  Args:
+    slot: [n] i32, all different; `slots` finds them again
+    age: [n] i32, steps since they were sampled
+  """
+  replayed = take(stored, slot)
+  rows, turns = replayed.rows, replayed.turns
+  b, (n, k) = batch.outcome.shape[0], turns.valid.shape
+  at = jnp.arange(n, dtype=jnp.int32)
+  here = (rows.traj >= 0) & live[:, None, None]
+  rows = rows.replace(
+    seg=jnp.where(live[:, None, None], rows.seg, -1),
+    traj=jnp.where(here, (b + at)[:, None, None], -1),
+    turn=jnp.where(here, rows.turn, -1),
+    sampled=rows.sampled & here,
+    weight=jnp.where(here, rows.weight, 0),
+    logp=jnp.where(here, rows.logp, 0),
+  )
+  node = (b * k + jnp.arange(n * k, dtype=jnp.int32)).reshape(n, k)
+  turns = turns.replace(
+    valid=turns.valid & live[:, None],
+    scored=turns.scored & live[:, None],
+    node=node,
+  )
+  ids = {
+    'source': jnp.full(n, REPLAYED, jnp.int32),
+    'group': (-2 - slot).astype(jnp.int32),  # of nobody else
+    'age': jnp.where(live, age, 0).astype(jnp.int32),
+  }
+
+  def join(x, y):
+    return jnp.concatenate([x, y])
+
+  def join_rows(x, y):
+    flat = y.reshape(-1, *y.shape[2:])
+    return mesh.auto(join, segment.ROW)(x, flat)
+
+  return batch.replace(
+    rows=jax.tree.map(join_rows, batch.rows, rows),
+    turns=jax.tree.map(join, batch.turns, turns),
+    ids=jax.tree.map(join, batch.ids, {**replayed.ids, **ids}),
+    outcome=join(batch.outcome, jnp.where(live, replayed.outcome, 0)),
+    status=join(batch.status, replayed.status),
+  )
+
+
+def fresh(batch: Batch) -> Array:
+  """Trajectories that were just sampled and count (`counting`): [B] bool."""
+  return (batch.ids['source'] != REPLAYED) & counting.trajectories(batch)
+
+
+def slots(batch: Batch, capacity: int) -> Array:
+  """Slots that `append` took each trajectory from, [B] i32.
+
+  `capacity`, which is none, of what does not come from the memory.
+  """
+  back = (batch.ids['source'] == REPLAYED) & jnp.any(batch.turns.valid, axis=1)
+  return jnp.where(back, -2 - batch.ids['group'], capacity)

@@ -1,0 +1,95 @@
+"""The priority batch against a loop over groups; statistics are the group's."""
+
+import math
+
+import jax
+import numpy as np
+import pytest
+
+from agentrl import registry
+from agentrl.advantage import chain
+from tests import batches
+
+# Mixed, all solved, none solved; the last trajectory is alone.
+SOLVED = [1, 0, 1, 1, 0, *[1] * 5, *[0] * 5, 1]
+STORY = batches.story(seed=4, groups=3, members=5)._replace(
+  outcome=[float(x) for x in SOLVED]
+)
+# Nobody judged the second and the eighth.
+UNSCORED = (1, 7)
+
+
+@pytest.fixture(autouse=True)
+def _float64():
+  with jax.enable_x64(True):
+    yield
+
+
+def priority(length, share, unscored=()):
+  """Of each group the short solutions and the long failures, and how many."""
+  kept = set()
+  for group in set(STORY.group):
+    for solved, sign in ((1, 1), (0, -1)):
+      members = [
+        i
+        for i, g in enumerate(STORY.group)
+        if g == group and SOLVED[i] == solved and i not in unscored
+      ]
+      order = sorted(members, key=lambda i: sign * length[i])
+      kept |= set(order[: math.ceil(round(share * len(members), 6))])
+  return kept
+
+
+def laid_out(layout, unscored=()):
+  laid = batches.lay(STORY, layout, padding=1)
+  scored = np.array(laid.batch.turns.scored)
+  scored[list(unscored)] = False
+  turns = laid.batch.turns.replace(scored=scored)
+  return laid._replace(batch=laid.batch.replace(turns=turns))
+
+
+TURNS = [len(x) for x in STORY.size]
+TERM = [sum(x) for x in STORY.step]
+
+
+@pytest.mark.parametrize('layout', batches.LAYOUTS)
+@pytest.mark.parametrize('share', [0.2, 0.5, 0.8, 1.0])
+@pytest.mark.parametrize('unscored', [(), UNSCORED])
+def test_short_solutions_and_long_failures_have_priority(
+  layout, share, unscored
+):
+  laid = laid_out(layout, unscored)
+  stream = batches.links('episode_return', 'center', 'scale')
+  name, hp, length = 'priority_turns', {'share': share}, TURNS
+  if share == 0.5:
+    name, hp, length = 'priority_term', {**hp, 'term': 'judge'}, TERM
+  put_off = [registry.bind('link', name, hp)]
+  args = {}, put_off, laid.batch, laid.signals
+  got, metrics = chain.advantage({'a': stream}, *args)
+  whole, _ = chain.advantage({'a': stream}, {}, [], *args[2:])
+  want = priority(length, share, unscored)
+  assert 0 < len(want) <= len(SOLVED) - len(unscored)
+  traj = laid.batch.rows.traj
+  np.testing.assert_array_equal(
+    got.weight, np.where(np.isin(traj, list(want)), whole.weight, 0)
+  )
+  # Advantages are those of whole groups.
+  np.testing.assert_array_equal(got.turn, whole.turn)
+  counted = len(SOLVED) - len(unscored)
+  assert metrics['post/priority'] == (len(want), counted)
+
+
+def test_of_equal_lengths_the_first_ones_stay():
+  """Five solutions in as many turns, of which ⌈0.2 · 5⌉ = 1 stays, not 2."""
+  s = STORY._replace(outcome=[1.0] * 16)
+  batch = batches.lay(s, 'turn').batch
+  links = batches.links(
+    'episode_return', ('priority_term', {'term': 'same', 'share': 0.2})
+  )
+  terms = {'same': np.ones_like(batch.turns.terms['judge'])}
+  valid = np.zeros_like(batch.turns.valid)
+  valid[:, 0] = True
+  turns = batch.turns.replace(terms=terms, valid=valid)
+  credit, _ = chain.stream(links, batch.replace(turns=turns), {})
+  kept = set(batch.rows.traj[np.asarray(credit.weight) > 0].tolist())
+  assert kept == {0, 5, 10, 15}
