@@ -15,6 +15,7 @@ from agentrl.advantage import (  # noqa: F401  register their pieces
   novelty,
   returns,
   reweight,
+  state_graph,
   state_groups,
   step_labels,
   tree,

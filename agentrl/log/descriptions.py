@@ -74,6 +74,7 @@ METRICS: Mapping[str, Description] = {
     ),
     ('advantage/*/gate', '', 'mean weight of the stream, by its gate'),
     ('advantage/*/kept', 'share', 'tokens that a mask left in the loss'),
+    ('advantage/*/shared', 'share', 'turns whose state others came by, too'),
     ('advantage/*', '', 'reported by a link of the stream'),
     ('loss/total', '', 'sum of all terms, each by its coefficient'),
     ('loss/*', '', 'loss term, before its coefficient'),

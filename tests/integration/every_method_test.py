@@ -51,6 +51,7 @@ ROLES = {
   'gkd': {'teacher': False},
   'gmpo': {},
   'gpg': {},
+  'graph_return': {},
   'grpo': {},
   'grpo_passk': {},
   'grpo_roc': {},
