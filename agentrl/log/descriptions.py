@@ -91,6 +91,7 @@ METRICS: Mapping[str, Description] = {
     ('prm/pairs', 'pairs', 'solved and failed of one task'),
     ('prm/reward_size', '', 'mean size of a step reward'),
     ('prm/truth_correlation', '', 'step rewards with true progress'),
+    ('value/td_error', '', 'squared error of a turn, mean over the steps'),
     ('progress/error', '', 'of the sums of redistributed rewards'),
     ('progress/truth_correlation', '', 'progress rewards with true progress'),
     ('information/mean', 'nats', 'log-prob gained by an observation'),
