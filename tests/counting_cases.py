@@ -155,7 +155,7 @@ MODULE = Module(
 )
 ROLES = (
   *('policy', 'reference', 'prm', 'critic', 'target', 'value', 'progress'),
-  'teacher',
+  *('teacher', 'previous'),
 )
 RULE = optimizer.OptimizerConfig(
   lr=0.1, eps=1.0, max_grad_norm=1e9

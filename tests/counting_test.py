@@ -248,6 +248,9 @@ LEARN = {
   'moving_average',
   'progress',
   'restarted_prm',
+  'td_error',
+  'td_prm',
+  'td_prm_by_outcome',
   'value',
 }
 

@@ -17,6 +17,7 @@ from agentrl.advantage import (  # noqa: F401  register their pieces
   recomposition,
   returns,
   reweight,
+  state_graph,
   state_groups,
   step_labels,
   task_value,

@@ -10,4 +10,5 @@ from agentrl.signal import (  # noqa: F401  register their pieces
   moving_average,
   progress,
   reference,
+  td_prm,
 )

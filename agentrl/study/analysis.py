@@ -64,7 +64,7 @@ def report(s: Study, run: execute.Runner) -> dict[str, Any]:
       'failed': len(wanted) - len(results),
     },
     'seeds': {
-      'pairs': list(range(s.pairs)),
+      'pairs': list(s.seeds),
       'tuning': [execute.TUNING + i for i in range(s.tuning)],
     },
   }

@@ -117,7 +117,7 @@ def pairs(
   return [
     RunRequest(env, a.name, rates[env][a.name], seed)
     for env in s.envs
-    for seed in range(s.pairs)
+    for seed in s.seeds
     for a in s.arms
     if seed in s.pairs_of(a)
   ]
@@ -250,4 +250,6 @@ def _plain(s: Study) -> dict:
     'measures': {k: m._asdict() for k, m in spec.MEASURES.items()},
   }
   del fields['extra_metrics']
+  if not s.first_seed:  # as protocols were written without it
+    del fields['first_seed']
   return fields | {'protocol': spec.protocol(s)}

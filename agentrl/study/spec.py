@@ -103,6 +103,7 @@ class Study:
   )
   pairs: int = 10
   tuning: int = 2
+  first_seed: int = 0  # of the pairs; others were looked at before
   widen: int = 2
   unstable: float = 0.05
   level: float = 0.95
@@ -113,7 +114,12 @@ class Study:
     return next(a for a in self.arms if a.name == name)
 
   def pairs_of(self, arm: Arm) -> range:
-    return range(arm.pairs or self.pairs)
+    return self.seeds[: arm.pairs or self.pairs]
+
+  @property
+  def seeds(self) -> range:
+    """Those of the pairs."""
+    return range(self.first_seed, self.first_seed + self.pairs)
 
 
 FEWEST = 5  # pairs of an arm
@@ -157,6 +163,11 @@ def check(s: Study) -> None:
       f'grid={s.grid} does not rise by one ratio, which is how it is widened;'
       ' give e.g. (1e-4, 2e-4, 4e-4)'
     )
+  if s.first_seed < 0:
+    raise ValueError(
+      f'first_seed={s.first_seed} is no seed; use 0, or a number above those'
+      ' of runs that were looked at before'
+    )
   if min(s.env_steps, s.tokens, s.rate) <= 0 or s.tuning < 1:
     raise ValueError(
       f'env_steps={s.env_steps}, tokens={s.tokens}, rate={s.rate},'
@@ -175,6 +186,7 @@ def protocol(s: Study) -> list[tuple[str, str]]:
   lines = [
     ('Pairs', f'{s.pairs}; both arms of a pair share warm start and keys, each'
      ' pair has a warm start of its own' + (
+       f'; seeds {s.seeds[0]} to {s.seeds[-1]}' if s.first_seed else '') + (
        '; fewer for ' + ', '.join(f'{k} ({n})' for k, n in fewer.items())
        if fewer else '')),
     ('Budgets', f'{s.env_steps:,} environment steps; separately {s.tokens:,}'

@@ -20,6 +20,9 @@ SIGNALS = (
   'restarted_prm',
   'reference',
   'entropy_history',
+  'td_prm',
+  'td_prm_by_outcome',
+  'td_error',
 )
 _FLAT = 1e6  # far above every gradient: Adam divides by nothing else
 

@@ -10,14 +10,21 @@ from agentrl import segment
 from agentrl.learner import update
 from agentrl.signal import preference
 from agentrl.study import credit as study_credit
+from agentrl.tabular import step_rewards
 from agentrl.types import Array, Batch, TrainState
 
 EARLY = 10  # iterations that `early` measures go over
+PRM = {'prm/kl': 'prm distance', 'prm/pair_accuracy': 'prm pair accuracy'}
 CELLS = ('mt', 'mm', 'tt', 'ss', 'ssn')  # sums that bias and noise are made of
 
 
-def measures(learner, state: TrainState, batch: Batch, v) -> dict[str, Array]:
-  """The batch's credit and signals against the truth: {name: []}."""
+def measures(learner, state: TrainState, batch: Batch, v, last):
+  """The batch's credit and signals against the truth: {name: []}.
+
+  Args:
+    last: errors of the iteration before, see step_rewards.no_errors
+  Returns: measures, and the errors of this one.
+  """
   still = learner.rebind(spec=learner.spec._replace(minibatch='none'))
   _, metrics, (_, signals, credit) = update.update(still, state, batch)
   truth = batch.turns.terms['truth']
@@ -25,17 +32,19 @@ def measures(learner, state: TrainState, batch: Batch, v) -> dict[str, Array]:
   held = functools.partial(preference.correlation, y=truth, weight=weight)
   credit = study_credit.per_turn(credit, batch)
   out = {'credit correlation': held(credit)} | cell_sums(credit, batch)
-  if 'implicit_prm.step' in signals:
-    out['prm correlation'] = held(signals['implicit_prm.step'])
-    for name in ('kl', 'pair_accuracy'):
-      total, count = metrics[f'prm/{name}']
-      out[f'prm {name.replace("_", " ")}'] = total / jnp.maximum(count, 1)
+  rewards = step_rewards.read(learner, batch, signals)
+  told, errors = step_rewards.measure(rewards, batch, last)
+  out |= told
+  for metric, name in PRM.items():
+    if metric in metrics:
+      total, count = metrics[metric]
+      out[name] = total / jnp.maximum(count, 1)
   if 'value' in signals:
     first = signals['value'][:, 0].reshape(weight.shape)
     k = jnp.broadcast_to(jnp.arange(weight.shape[1]), weight.shape)
     gap = weight * (first - v[k, batch.turns.state])
     out['value error'] = jnp.sqrt(jnp.sum(gap**2) / jnp.sum(weight))
-  return out
+  return out, errors
 
 
 def cell_sums(credit, batch: Batch) -> dict[str, Array]:
@@ -82,7 +91,10 @@ def summary(metrics: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
   credit correlation: with the exact advantage, over the turns of a batch; 0
     where either is constant
   credit bias, credit noise: see `bias_and_noise`
-  prm correlation: of the step reward with the exact advantage
+  prm correlation: of the signal's step reward with the exact advantage
+  prm progress correlation: of the same with the solver's progress
+  prm persistence: of its error from one iteration to the next
+  step ...: the same three of the credit of a stream named 'step'
   prm distance: mean log π − log φ of sampled tokens, nats
   prm pair accuracy: share of pairs whose solution scores higher
   value error: RMS of V − the exact value where trajectories went
@@ -94,7 +106,12 @@ def summary(metrics: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
   for part, end in (('', None), ('early ', EARLY)):
     here = {name: np.asarray(x)[..., :end] for name, x in metrics.items()}
     sums = {name: here.pop(name).sum(-1) for name in CELLS}
-    here = {name: x.mean(-1) for name, x in here.items()}
+    here = {
+      name: step_rewards.persistence(x)
+      if name.endswith('persistence')
+      else x.mean(-1)
+      for name, x in here.items()
+    }
     means = here | bias_and_noise(sums)
     out |= {part + name: x for name, x in means.items()}
   return out

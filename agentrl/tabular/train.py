@@ -25,7 +25,7 @@ from ml_collections import ConfigDict
 from agentrl.learner import update
 from agentrl.rollout.keys import Stream, step_key
 from agentrl.run import collect
-from agentrl.tabular import build, diagnostics, mdp, policy
+from agentrl.tabular import build, diagnostics, mdp, policy, step_rewards
 from agentrl.tabular.build import TabularCase, TabularSize
 from agentrl.types import Array, Batch, TrainState
 
@@ -94,7 +94,8 @@ def run(case: TabularCase, iterations: int, salt: int, rate, seed):
   )
   state = update.init_roles_from_policy(learner, state)
   step = functools.partial(iterate, case, learner, world)
-  state, metrics = jax.lax.scan(step, state, None, length=iterations)
+  start = state, step_rewards.no_errors(learner, case.table)
+  (state, _), metrics = jax.lax.scan(step, start, None, length=iterations)
   table = state.params[update.POLICY]['table']
   p = policy.probabilities(case.table, table)
   last = mdp.success(world, p, case.world.turns)
@@ -112,15 +113,20 @@ def warm_start(case: TabularCase, world: mdp.MDP, key) -> Array:
   return logits.at[first].add(size.lift * (best & telling))
 
 
-def iterate(case: TabularCase, learner, world, state: TrainState, _):
-  """One iteration -> state, {measure: []} of what was before it."""
+def iterate(case: TabularCase, learner, world, carry, _):
+  """One iteration -> carry, {measure: []} of what was before it.
+
+  The carry holds the state, and the errors of the last step rewards.
+  """
+  state, errors = carry
   key = step_key(state.key, Stream.SFT, state.step)
   batch, v = sample(case, world, state, key)
   metrics = {'success': jnp.mean(v[0, world.start])}
   metrics['steps'] = batch.sampled['env_steps']
-  metrics |= diagnostics.measures(learner, state, batch, v)
+  told, errors = diagnostics.measures(learner, state, batch, v, errors)
+  metrics |= told
   state, *_ = update.update(learner, state, batch)
-  return state, metrics
+  return (state, errors), metrics
 
 
 def sample(

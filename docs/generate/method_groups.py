@@ -10,7 +10,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
   'step-level credit: same-state groups, judge labels, information gain': (
     *('gigpo', 'hgpo', 'vpr', 'slea_rl', 'infopo', 'mira', 'adca', 'ppr'),
     *('cm2', 'adca_allocation', 'gigpo_no_std', 'memact_dcpo', 'toolpo'),
-    'vpr_turn',
+    *('vpr_turn', 'graph_return'),
   ),
   'critics per token, turn, segment or utterance': (
     *('ppo', 'ppo_turn', 'ppo_bilevel', 'steppo', 'vl_dac', 'odysseus'),
@@ -19,7 +19,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
   'process reward models learned beside the policy': (
     *('oprl', 'prime', 'prime_detached', 'prime_bon', 'spa', 'oprl_merged'),
     *('oprl_parity', 'oprl_placebo', 'oprl_process_only', 'oprl_restart'),
-    *('oprl_rloo', 'oprl_sparse', 'oprl_token', 'oprl_truth'),
+    *('oprl_rloo', 'oprl_sparse', 'oprl_token', 'oprl_truth', 'td_prm'),
+    *('td_prm_outcome', 'td_critic'),
   ),
   'entropy control and branching rollouts': (
     *('aem', 'epo', 'aepo', 'clip_cov', 'kl_cov', 'arpo', 'appo'),

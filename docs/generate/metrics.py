@@ -26,7 +26,7 @@ SECTIONS = (
   ),
   (
     'Learned rewards and signals',
-    ('prm', 'progress', 'information', 'kl', 'blend'),
+    ('prm', 'value', 'progress', 'information', 'kl', 'blend'),
     'Reported by the components that a method names in `c.signal` and'
     ' `c.reward`.',
   ),

@@ -8,6 +8,7 @@ _CHAIN = 'tests/advantage/chain_test.py'
 _RETURNS = 'tests/advantage/returns_test.py'
 _GAE = 'tests/advantage/gae_test.py'
 _HIER = 'tests/advantage/hierarchical_test.py'
+_GRAPH = 'tests/advantage/state_graph_test.py'
 _STEPS = 'tests/advantage/steps_test.py'
 _BASE = 'tests/advantage/baselines_test.py'
 _TREE = 'tests/advantage/tree_test.py'
@@ -412,6 +413,38 @@ MUTANTS = (
     '(k + 1) ** alpha',
     f'{_STEPS}::test_is_the_equation',
     'the default in place of the given',
+  ),
+  Mutant(
+    'agentrl.advantage.state_graph',
+    'graph_return',
+    'reward + gamma * segment.next_turn(v, valid) - v',
+    'reward + segment.next_turn(v, valid) - v',
+    f'{_GRAPH}::test_is_the_equation_in_every_layout',
+    'values are discounted, credit is not',
+  ),
+  Mutant(
+    'agentrl.advantage.state_graph',
+    'graph_return',
+    "group_stats.counted(batch, 'trajectory')",
+    "group_stats.counted(batch, 'turn')",
+    f'{_GRAPH}::test_who_does_not_count_moves_nothing',
+    'an unknown return passes for a known one',
+  ),
+  Mutant(
+    'agentrl.advantage.state_graph',
+    'state_values',
+    '_total(weight * x, cell)',
+    '_total(x, cell)',
+    f'{_GRAPH}::test_a_turn_that_branches_share_counts_once',
+    'a shared turn counts once for each branch',
+  ),
+  Mutant(
+    'agentrl.advantage.state_graph',
+    'state_values',
+    'segment.accumulate_turns(reward, gamma, valid)',
+    'segment.accumulate_turns(reward, 1.0, valid)',
+    f'{_GRAPH}::test_is_the_equation_in_every_layout',
+    'sweeps start from undiscounted returns',
   ),
   Mutant(
     'agentrl.advantage.step_labels',

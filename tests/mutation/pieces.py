@@ -3,6 +3,7 @@
 from tests.mutation.mutant import Mutant
 
 _PRM = 'tests/signal/implicit_prm_test.py'
+_TD = 'tests/signal/td_prm_test.py'
 _PREFER = 'tests/signal/preference_test.py'
 _PROGRESS = 'tests/signal/progress_test.py'
 _ARCHER = 'tests/signal/archer_test.py'
@@ -76,6 +77,54 @@ MUTANTS = (
     'jnp.sqrt(mean(dx * dx) + mean(dy * dy))',
     f'{_PREFER}::test_correlation_is_pearsons_of_what_weighs',
     'no correlation',
+  ),
+  Mutant(
+    'agentrl.signal.td_prm',
+    'next_value',
+    'gamma * segment.next_turn(v, has)',
+    'segment.next_turn(v, has)',
+    f'{_TD}::test_loss_and_gradient_are_those_of_loops',
+    'the next value is not discounted',
+  ),
+  Mutant(
+    'agentrl.signal.td_prm',
+    'outcome',
+    "counting.counted(batch, 'trajectory')",
+    "counting.counted(batch, 'turn')",
+    f'{_TD}::test_who_does_not_count_teaches_nothing',
+    'an unknown return is a target',
+  ),
+  Mutant(
+    'agentrl.signal.td_prm',
+    'objective.loss',
+    'jax.lax.stop_gradient(terms[0])',
+    'terms[0]',
+    f'{_TD}::test_loss_and_gradient_are_those_of_loops',
+    'the target is differentiated',
+  ),
+  Mutant(
+    'agentrl.signal.td_prm',
+    '_read_ratio.read',
+    'beta * segment',
+    'segment',
+    f'{_TD}::test_loss_and_gradient_are_those_of_loops',
+    'beta is dropped',
+  ),
+  Mutant(
+    'agentrl.signal.td_prm',
+    'td_error.score',
+    'goal - v',
+    'v - goal',
+    f'{_TD}::test_three_steps_have_a_target_each_and_rewards_come_after',
+    'a sign',
+  ),
+  Mutant(
+    'agentrl.signal.td_prm',
+    'carry_along',
+    'x + (p - y)',
+    'p + 0 * (x - y)',
+    f'{_TD}::test_phi_moves_as_the_policy_did',
+    'phi stays where it was',
   ),
   Mutant(
     'agentrl.signal.implicit_prm',

@@ -25,6 +25,7 @@ _CHANCE = (
   '::test_a_method_and_itself_are_told_apart_no_more_often_than_by_chance'
 )
 _TABULAR = 'tests/tabular/train_test.py'
+_STEP_REWARDS = 'tests/tabular/step_rewards_test.py'
 _BAD = 'tests/integration/bad_input_test.py'
 _REGISTRY = 'tests/registry_test.py'
 _STORED = 'tests/rollout/stored_test.py'
@@ -509,6 +510,30 @@ MUTANTS = (
     "x['mm']",
     'tests/tabular/diagnostics_test.py::test_bias_and_noise_are_those_of_agreement',
     'noise counts as bias',
+  ),
+  Mutant(
+    'agentrl.tabular.step_rewards',
+    'measure',
+    'rho * standardized',
+    'standardized',
+    f'{_STEP_REWARDS}::test_measures_are_those_of_loops',
+    'the truth less what the reward has of it is an error',
+  ),
+  Mutant(
+    'agentrl.tabular.step_rewards',
+    'measure',
+    'jnp.where(last[name].seen, visits, 0)',
+    'visits',
+    f'{_STEP_REWARDS}::test_measures_are_those_of_loops',
+    'a cell that was not visited had an error of 0',
+  ),
+  Mutant(
+    'agentrl.tabular.step_rewards',
+    'persistence',
+    'x[..., 1:]',
+    'x',
+    f'{_STEP_REWARDS}::test_persistence_leaves_the_first_iteration_out',
+    'the first iteration counts as one that forgot',
   ),
   Mutant(
     'agentrl.tabular.train',

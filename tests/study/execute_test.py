@@ -129,3 +129,20 @@ def test_the_protocol_is_fixed_before_the_first_run(tmp_path):
   execute.keep_protocol(s, str(tmp_path))
   with pytest.raises(ValueError, match="'unstable'"):
     execute.keep_protocol(dataclasses.replace(s, unstable=0.5), str(tmp_path))
+
+
+def test_pairs_have_the_seeds_that_the_study_names(tmp_path):
+  """And a folder from before they could be named is still that study's."""
+  s = made_up_study.make_study(first_seed=64, pairs=5)
+  rates = {'lake': dict.fromkeys('abc', 1.0)}
+  asks = execute.pairs(s, rates)
+  assert sorted({a.seed for a in asks}) == [64, 65, 66, 67, 68]
+  assert 'seeds 64 to 68' in dict(spec.protocol(s))['Pairs']
+  execute.keep_protocol(s, str(tmp_path / 'named'))
+  with pytest.raises(ValueError, match="another 'first_seed'"):
+    other = dataclasses.replace(s, first_seed=70)
+    execute.keep_protocol(other, str(tmp_path / 'named'))
+  old = made_up_study.make_study()
+  execute.keep_protocol(old, str(tmp_path / 'old'))
+  text = (tmp_path / 'old' / 'protocol.json').read_text()
+  assert 'first_seed' not in json.loads(text)

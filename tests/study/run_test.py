@@ -1,6 +1,6 @@
 """Comparisons: fair by construction, and right where the truth is known."""
 
-from agentrl.study import execute
+from agentrl.study import execute, tabular_runner
 from agentrl.study import run as study_run
 
 
@@ -8,3 +8,6 @@ def test_the_studies_that_come_along_fit_together(tmp_path):
   for name in ('oprl',):
     s = study_run.load(f'configs/studies/{name}.py')
     execute.check_all(s, str(tmp_path))
+  for name in ('credit', 'step_rewards'):
+    s = study_run.load(f'configs/studies/{name}.py')
+    tabular_runner.check_all(s)

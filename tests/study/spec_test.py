@@ -16,6 +16,7 @@ from tests.study import made_up_study
     ({'grid': (1.0,)}, 'one ratio'),
     ({'by': 'magic'}, "by='magic'"),
     ({'env_steps': 0}, 'above 0'),
+    ({'first_seed': -1}, 'first_seed=-1 is no seed'),
     ({'claims': (Claim('x', 'a', 'b', 'area', 0.0),)}, 'other than 0'),
     ({'claims': (Claim('x', 'a', 'b', 'speeed', 1.0),)}, 'speeed'),
     (

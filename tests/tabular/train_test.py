@@ -121,7 +121,7 @@ def test_another_salt_is_other_luck_for_the_same_start():
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize('method', ['ppo_bilevel', 'prime', 'oprl_restart'])
+@pytest.mark.parametrize('method', ['ppo_bilevel', 'prime', 'td_prm'])
 def test_every_kind_of_signal_learns_from_two_tokens(method):
   got = train.curves(
     table_runs.config(method),

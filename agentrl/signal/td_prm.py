@@ -1,0 +1,252 @@
+"""An implicit PRM learned by temporal differences over turns.
+
+A language model φ beside the policy π, and a value V, are fitted to
+
+  V(h_k) + δ(h_k, a_k)  ~  r_k + γ stop[ V(h_k+1) ],   V = 0 beyond the end,
+  δ(h_k, a_k) = β Σ_{l in a_k} (log φ − log π)(a_k,l | ...)
+
+by the mean square over the turns that count, and δ is the turn's reward. As in
+`implicit_prm` the reward is a log-ratio, but its target passes through the
+value of the next turn, and so through the outcomes of all trajectories that V
+holds for alike; pairs of trajectories know one outcome each, which the policy's
+own update already follows.
+
+With all data, and φ and V that can be anything, V + δ is Q(h, a) = E[r + γ V']
+and, since E_π exp(δ / β) = 1 for a ratio of distributions,
+
+  V(h) = β log E_π exp(Q / β),   δ = Q − V:
+
+the value and advantage of π as β grows. Over a turn's actions V is above their
+mean Q by at most 1 / 8β where Q lies within a range of 1. That depends on h
+alone and cancels in a policy gradient, so that δ is not centred.
+
+φ is carried along with the policy: before an iteration its parameters move as
+the policy's did in the iteration before,
+
+  θ_φ ← θ_π + (θ_φ − θ_previous),   θ_previous ← θ_π,
+
+so that log φ = log π + δ keeps δ (exactly in tables, to first order in a
+network). A φ that stays where it was would be credited with what the policy
+has unlearned since. Rewards are exactly zero while φ is the policy.
+
+The value is read at a message's first sampled token. Trajectories that a limit
+cut short are not bootstrapped, as in `gae`.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from agentrl import counting, registry, segment
+from agentrl.advantage import returns
+from agentrl.domain import Count, Discount, Positive
+from agentrl.model import microbatch
+from agentrl.signal import gradient_steps, preference
+from agentrl.signal.base import Context, Signal
+from agentrl.types import Array, Batch, Outputs, Signals, TrainState
+
+Target = Callable[[Array, Batch, float], tuple[Array, Array]]
+
+
+class Part(NamedTuple):
+  """One role's part of the prediction."""
+
+  role: str
+  need: str  # field of Outputs
+  read: Callable[[Outputs, Batch, Signals], Array]  # [B, K], differentiable
+
+
+def next_value(v: Array, batch: Batch, gamma: float) -> tuple[Array, Array]:
+  """r_k + γ V(h_k+1), and the turns that have one: [B, K] both."""
+  has = returns.sampled_turns(batch)
+  goal = returns.reward(batch) + gamma * segment.next_turn(v, has)
+  return goal, has & counting.counted(batch, 'turn')
+
+
+def outcome(v: Array, batch: Batch, gamma: float) -> tuple[Array, Array]:
+  """Σ_{j ≥ k} γ^{j-k} r_j: nothing passes from one trajectory to another."""
+  has = returns.sampled_turns(batch)
+  goal = segment.accumulate_turns(returns.reward(batch), gamma, has)
+  return goal, has & counting.counted(batch, 'trajectory')
+
+
+# Of a φ that is carried along, with a value beside it.
+_with_ratio = registry.register(
+  'signal',
+  needs=('role:prm', 'role:previous', 'role:value', 'signal:old_logp'),
+  gives=('signal:td_prm.step',),
+)
+
+
+@_with_ratio
+def td_prm(
+  context: Context,
+  *,
+  beta: Positive = 1.0,
+  gamma: Discount = 1.0,
+  steps: Count = 4,
+) -> Signal:
+  """δ [B, K] after its steps on this batch, in units of the return.
+
+  Args (hyper-parameters):
+    beta: units of the return for a nat
+    gamma: per turn
+    steps: gradient steps of φ and V on the whole batch, each with new targets
+  """
+  return _ratio_signal(context, next_value, beta, gamma, steps)
+
+
+@_with_ratio
+def td_prm_by_outcome(
+  context: Context,
+  *,
+  beta: Positive = 1.0,
+  gamma: Discount = 1.0,
+  steps: Count = 4,
+) -> Signal:
+  """`td_prm` whose target is the turn's own return to go, as a control.
+
+  Args (hyper-parameters): those of `td_prm`
+  """
+  return _ratio_signal(context, outcome, beta, gamma, steps)
+
+
+@registry.register(
+  'signal', needs=('role:value',), gives=('signal:td_error.step',)
+)
+def td_error(
+  context: Context, *, gamma: Discount = 1.0, steps: Count = 4
+) -> Signal:
+  """r_k + γ V(h_k+1) − V(h_k) [B, K]: the critic of `td_prm` without its φ.
+
+  Args (hyper-parameters):
+    gamma: per turn
+    steps: gradient steps of V on the whole batch, each with new targets
+  """
+  parts = (VALUE,)
+
+  def score(state, batch, signals):
+    v = VALUE.read(outputs(context, parts, state, batch)['value'], batch, {})
+    goal, mask = next_value(v, batch, gamma)
+    return {'td_error.step': jnp.where(mask, goal - v, 0)}, {}
+
+  def update(state, batch, signals, credit):
+    return _fit(context, parts, next_value, gamma, steps, state, batch, signals)
+
+  return Signal('update_then_score', score, update)
+
+
+def _ratio_signal(
+  context: Context, target: Target, beta: float, gamma: float, steps: int
+) -> Signal:
+  ratio = Part('prm', 'logp', _read_ratio(beta))
+
+  def score(state, batch, signals):
+    out = outputs(context, (ratio,), state, batch)['prm']
+    assert out.logp is not None
+    step = ratio.read(out, batch, signals)
+    metrics = preference.summary(step, out.logp, signals['old_logp'], batch)
+    metrics = {f'prm/{name}': x for name, x in metrics.items()}
+    return {'td_prm.step': step}, metrics
+
+  def update(state, batch, signals, credit):
+    parts = VALUE, ratio
+    return _fit(context, parts, target, gamma, steps, state, batch, signals)
+
+  return Signal('update_then_score', score, update, begin=carry_along)
+
+
+def carry_along(state: TrainState) -> TrainState:
+  """φ moved as the policy was since; `previous` is the policy as it is."""
+  phi, previous = state.params['prm'], state.params['previous']
+  policy = {name: state.params['policy'][name] for name in phi}
+  # As if φ never left the policy, where it is what the policy was.
+  moved = jax.tree.map(lambda x, p, y: x + (p - y), policy, phi, previous)
+  return state.replace(
+    params={**state.params, 'prm': moved, 'previous': policy}
+  )
+
+
+def _read_value(out: Outputs, batch: Batch, signals: Signals) -> Array:
+  rows = batch.rows
+  first, _ = segment.bounds(rows.sampled, rows.traj, rows.turn)
+  assert out.value is not None
+  return returns.at_turns(out.value[..., 0], first, batch)
+
+
+def _read_ratio(beta: float):
+  def read(out: Outputs, batch: Batch, signals: Signals) -> Array:
+    rows, (b, k) = batch.rows, batch.turns.valid.shape
+    trained = rows.sampled & (rows.weight != 0)
+    assert out.logp is not None
+    token = jnp.where(trained, out.logp - signals['old_logp'], 0)
+    return beta * segment.to_turns(token, rows.traj, rows.turn, b, k)
+
+  return read
+
+
+VALUE = Part('value', 'value', _read_value)
+
+
+def outputs(
+  context: Context, parts: tuple[Part, ...], state: TrainState, batch: Batch
+) -> dict[str, Outputs]:
+  """What every part reads, by role."""
+  return {
+    p.role: context.outputs(p.role, state.params[p.role], batch.rows, p.need)
+    for p in parts
+  }
+
+
+def objective(
+  parts: tuple[Part, ...],
+  target: Target,
+  gamma: float,
+  batch: Batch,
+  signals: Signals,
+) -> Callable[[dict[str, Outputs]], Array]:
+  """Mean of ( Σ parts − target )² over the turns that count, of outputs.
+
+  Args:
+    parts: the first is the value that the target passes through
+  """
+
+  def loss(outs):
+    terms = [p.read(outs[p.role], batch, signals) for p in parts]
+    goal, mask = target(jax.lax.stop_gradient(terms[0]), batch, gamma)
+    error = jnp.where(mask, sum(terms) - goal, 0)
+    return jnp.sum(jnp.square(error)) / jnp.maximum(jnp.sum(mask), 1)
+
+  return loss
+
+
+def _fit(
+  context: Context,
+  parts: tuple[Part, ...],
+  target: Target,
+  gamma: float,
+  steps: int,
+  state: TrainState,
+  batch: Batch,
+  signals: Signals,
+):
+  """`steps` steps of every part's role down the gradient of `objective`."""
+  loss = objective(parts, target, gamma, batch, signals)
+
+  def once(state, _):
+    outs = outputs(context, parts, state, batch)
+    value, bars = jax.value_and_grad(loss)(outs)
+    metrics = {'value/td_error': (value, jnp.ones(()))}
+    for p in parts:
+      state, more = gradient_steps.fit(
+        *(context, p.role, state, batch, bars[p.role]),
+        *(microbatch.linear, (p.need,)),
+      )
+      more.pop(f'{p.role}/loss')  # of the linear form that has this gradient
+      metrics |= more
+    return state, metrics
+
+  state, metrics = jax.lax.scan(once, state, None, length=steps)
+  return state, jax.tree.map(jnp.sum, metrics)

@@ -1,0 +1,128 @@
+"""Step rewards against two truths, and how long their errors live.
+
+  advantage: the exact one of the policy that played
+  progress: the difference of the solver's value, as `oprl_truth` has it
+
+Neither stands for the other. Let x be the step rewards of a batch, z(.) a
+value less its mean over the batch's turns, divided by the deviation. With the
+correlation ρ of x and the advantage A the error is
+
+  e = z(x) − ρ z(A),
+
+and its persistence the correlation, over the cells (state, action) that this
+iteration and the last one visited, of a cell's mean e with its last. An error
+that is drawn afresh has about none and averages out in what a policy
+integrates; one that is a fixed function of the cell has 1 and adds up.
+"""
+
+from typing import NamedTuple
+
+import chex
+import jax.numpy as jnp
+
+from agentrl.advantage import chain
+from agentrl.learner import update
+from agentrl.signal import preference
+from agentrl.tabular import policy
+from agentrl.types import Array, Batch, Signals
+
+# Step rewards of a signal, [B, K], in units of its own.
+FIELDS = {
+  'implicit_prm': 'implicit_prm.step',
+  'restarted_prm': 'implicit_prm.step',
+  'td_prm': 'td_prm.step',
+  'td_prm_by_outcome': 'td_prm.step',
+  'td_error': 'td_error.step',
+}
+STREAM = 'step'  # whose credit is measured too, learned or not
+
+
+class CellErrors(NamedTuple):
+  """Mean error of every cell in an iteration."""
+
+  mean: Array  # [cells] f32; 0 where nothing was visited
+  seen: Array  # [cells] bool
+
+
+def names(learner: update.Algorithm) -> tuple[str, ...]:
+  """Those of 'prm' (a signal's) and 'step' (its stream's) that there are."""
+  has = ['prm'] if any(x in FIELDS for x in learner.spec.signal) else []
+  return (*has, *([STREAM] if STREAM in learner.streams else []))
+
+
+def read(
+  learner: update.Algorithm, batch: Batch, signals: Signals
+) -> dict[str, Array]:
+  """{name: [B, K]} of `names`."""
+  out = {}
+  for name in learner.spec.signal:
+    if name in FIELDS:
+      out['prm'] = signals[FIELDS[name]]
+  if STREAM in learner.streams:
+    credit, _ = chain.stream(learner.streams[STREAM], batch, signals)
+    out[STREAM] = credit.turn
+  return out
+
+
+def no_errors(
+  learner: update.Algorithm, table: policy.TablePolicy
+) -> dict[str, CellErrors]:
+  """What is known before the first iteration: nothing."""
+  cells = table.cells * table.actions
+  empty = CellErrors(jnp.zeros(cells), jnp.zeros(cells, bool))
+  return dict.fromkeys(names(learner), empty)
+
+
+def measure(
+  rewards: dict[str, Array], batch: Batch, last: dict[str, CellErrors]
+) -> tuple[dict[str, Array], dict[str, CellErrors]]:
+  """Correlations and persistence of every step reward: {measure: []}.
+
+  Returns: measures, and the errors of this iteration for the next one.
+  """
+  terms = batch.turns.terms
+  weight = batch.turns.valid.astype(jnp.float32)
+  first = batch.rows.tokens[:, 0].reshape(weight.shape)
+  out, errors = {}, {}
+  for name, x in rewards.items():
+    rho = preference.correlation(x, terms['truth'], weight)
+    error = standardized(x, weight) - rho * standardized(terms['truth'], weight)
+    now, visits = cell_means(error, weight, first, last[name].mean.size)
+    both = jnp.where(last[name].seen, visits, 0)
+    out |= {
+      f'{name} correlation': rho,
+      f'{name} progress correlation': preference.correlation(
+        x, terms['progress'], weight
+      ),
+      f'{name} persistence': preference.correlation(now, last[name].mean, both),
+    }
+    errors[name] = CellErrors(now, visits > 0)
+  return out, errors
+
+
+def standardized(x: Array, weight: Array) -> Array:
+  """(x − mean) / deviation, both by weight; 0 where x is constant."""
+  total = jnp.maximum(jnp.sum(weight), 1)
+  gap = x - jnp.sum(weight * x) / total
+  deviation = jnp.sqrt(jnp.sum(weight * gap**2) / total)
+  return jnp.where(deviation > 0, gap / jnp.maximum(deviation, 1e-30), 0)
+
+
+def cell_means(
+  x: Array, weight: Array, cell: Array, cells: int
+) -> tuple[Array, Array]:
+  """Mean of x over the turns of every cell, and its visits: [cells] both.
+
+  Args:
+    x, weight: [B, K]
+    cell: [B, K] i32 in [0, cells)
+  """
+  chex.assert_equal_shape([x, weight, cell])
+  add = lambda y: jnp.zeros(cells).at[cell].add(y)  # noqa: E731
+  visits = add(weight)
+  return add(weight * x) / jnp.maximum(visits, 1), visits
+
+
+def persistence(x) -> Array:
+  """Mean over iterations [..., I] but the first, which has none before."""
+  return x[..., 1:].mean(-1) if x.shape[-1] > 1 else x[..., 0]

@@ -1,0 +1,133 @@
+"""Step rewards against both truths, and their errors' life, by loops."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentrl.tabular import build, step_rewards
+from tests.tabular import table_runs
+
+CELLS = 40  # more than the tables' of these worlds
+
+
+def played():
+  """A batch whose turns' cells are few, so that they recur; some are over."""
+  batch = jax.tree.map(jnp.asarray, table_runs.played('grpo').batch)
+  r = np.random.default_rng(7)
+  shape = batch.turns.valid.shape
+  valid = np.ones(shape, bool)
+  valid[2, 1:] = valid[5, 2:] = False
+  tokens = batch.rows.tokens.at[:, 0].set(r.integers(0, 9, valid.size))
+  terms = {name: r.normal(size=shape) for name in ('truth', 'progress')}
+  terms = {name: jnp.asarray(x, jnp.float32) for name, x in terms.items()}
+  return batch.replace(
+    rows=batch.rows.replace(tokens=tokens),
+    turns=batch.turns.replace(valid=jnp.asarray(valid), terms=terms),
+  )
+
+
+def nothing():
+  empty = step_rewards.CellErrors(jnp.zeros(CELLS), jnp.zeros(CELLS, bool))
+  return {'step': empty}
+
+
+def measure(x, batch, last):
+  return jax.jit(step_rewards.measure)({'step': x}, batch, last)
+
+
+def errors_by_loops(x, batch):
+  """{cell: [errors]} of z(x) - rho z(A), in float64."""
+  here = np.asarray(batch.turns.valid)
+  x, a = (
+    np.asarray(y, np.float64)[here] for y in (x, batch.turns.terms['truth'])
+  )
+  z, za = ((y - y.mean()) / y.std() for y in (x, a))
+  error = z - np.corrcoef(x, a)[0, 1] * za
+  cells = np.asarray(batch.rows.tokens[:, 0]).reshape(here.shape)[here]
+  out = {}
+  for c, e in zip(cells, error, strict=True):
+    out.setdefault(int(c), []).append(e)
+  return out
+
+
+def test_measures_are_those_of_loops():
+  batch, r = played(), np.random.default_rng(3)
+  here = np.asarray(batch.turns.valid)
+  one, two = (
+    jnp.asarray(0.5 * batch.turns.terms['truth'] + r.normal(size=here.shape))
+    for _ in range(2)
+  )
+  # The first iteration did not come by two of the cells.
+  tokens = np.asarray(batch.rows.tokens[:, 0])
+  unseen = np.isin(tokens, (3, 4)).reshape(here.shape)
+  first = batch.replace(
+    turns=batch.turns.replace(valid=batch.turns.valid & ~unseen)
+  )
+  _, errors = measure(one, first, nothing())
+  told, _ = measure(two, batch, errors)
+  before = errors_by_loops(one, first)
+  now = errors_by_loops(two, batch)
+  pairs = [
+    (np.mean(es), np.mean(before[c]))
+    for c, es in now.items()
+    if c in before
+    for _ in es
+  ]
+  assert set(before) < set(now)
+  want = np.corrcoef(np.transpose(pairs))[0, 1]
+  np.testing.assert_allclose(told['step persistence'], want, rtol=1e-4)
+  for truth, name in (
+    ('truth', 'step correlation'),
+    ('progress', 'step progress correlation'),
+  ):
+    pair = np.asarray(two)[here], np.asarray(batch.turns.terms[truth])[here]
+    np.testing.assert_allclose(told[name], np.corrcoef(*pair)[0, 1], rtol=1e-4)
+
+
+def test_an_error_that_is_a_function_of_the_cell_persists():
+  """However its size changes; the truth's part is no error."""
+  batch = played()
+  cell = batch.rows.tokens[:, 0].reshape(batch.turns.valid.shape)
+  error = jnp.sin(7.0 * cell)
+  truth = jnp.cos(3.0 * cell)
+  terms = batch.turns.terms | {'truth': truth}
+  batch = batch.replace(turns=batch.turns.replace(terms=terms))
+  told, errors = measure(error, batch, nothing())
+  assert told['step persistence'] == 0  # nothing was before it
+  again, _ = measure(3 * error + 2 * truth, batch, errors)
+  assert again['step persistence'] == pytest.approx(1, abs=1e-4)
+  assert again['step correlation'] > told['step correlation'] + 0.1
+  other, _ = measure(-error, batch, errors)
+  assert other['step persistence'] == pytest.approx(-1, abs=1e-4)
+
+
+def test_a_constant_reward_has_no_error():
+  batch = played()
+  told, errors = measure(jnp.ones_like(batch.turns.reward), batch, nothing())
+  assert not any(map(np.any, told.values()))
+  assert not errors['step'].mean.any()
+
+
+@pytest.mark.parametrize(
+  ('method', 'want'),
+  [
+    ('grpo', ()),
+    ('gigpo', ('step',)),
+    ('graph_return', ('step',)),
+    ('oprl', ('prm', 'step')),
+    ('td_critic', ('prm', 'step')),
+    ('td_prm', ('prm', 'step')),
+  ],
+)
+def test_a_method_has_the_rewards_of_its_signal_and_its_stream(method, want):
+  c = table_runs.config(method)
+  made = build.case(c, 'bifurcation', table_runs.SMALL, 'adam', {'length': 3})
+  assert step_rewards.names(made.learner) == want
+  assert tuple(step_rewards.no_errors(made.learner, made.table)) == want
+
+
+def test_persistence_leaves_the_first_iteration_out():
+  x = np.array([[0.0, 0.5, 1.0]])
+  np.testing.assert_allclose(step_rewards.persistence(x), [0.75])
+  np.testing.assert_allclose(step_rewards.persistence(x[:, :1]), [0.0])
