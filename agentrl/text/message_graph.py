@@ -129,7 +129,7 @@ class MessageGraph:
     return Prompt(talk.ids, talk.agent, parent, foreign, talk, root, whole)
 
   def prompt_of_tokens(self, ids: Sequence[int]) -> Prompt:
-    """A prompt that came as tokens; goes on from the longest call it repeats."""
+    """A prompt of tokens; goes on from the longest call that it repeats."""
     ids = tuple(ids)
     best, parent = 0, -1
     for n, call in self.calls.items():
@@ -221,16 +221,13 @@ class MessageGraph:
     messages: Sequence[ChatMessage],
     names: dict[str, str],
   ) -> Conversation:
-    """The conversation with messages rendered behind it."""
+    """The conversation with at least one message rendered behind it."""
     words = self._talk.words
     for own, group in itertools.groupby(messages, lambda x: x.role == AGENT):
       if not own:
         others = _others(group, self._format, names)
-        talk = (
-          self._talk.start(others)
-          if talk is None
-          else self._talk.add_messages(talk, others)
-        )
+        start, more = self._talk.start, self._talk.add_messages
+        talk = more(talk, others) if talk else start(others)
         continue
       if talk is None:
         raise ValueError(
@@ -240,6 +237,7 @@ class MessageGraph:
       for message in group:
         text = _written(message, self._format)
         talk = self._talk.add_reply(talk, [*words.encode(text), words.eot])
+    assert talk is not None
     return talk
 
 

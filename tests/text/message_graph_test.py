@@ -76,7 +76,7 @@ def test_a_conversation_is_one_row_of_what_was_sampled():
   ((ids, owner),) = rows(g)
   assert WORDS.decode(ids) == 'look\na  door<eot>open\nyes<eot>'
   assert owner.count(0) == len(WORDS.encode('a  door')) + 1
-  assert g.calls[1].prompt.parent == 0 and not g.calls[1].prompt.foreign
+  assert g.calls[1].prompt[2:4] == (0, 0)  # parent, foreign
   check(g)
 
 
@@ -97,7 +97,7 @@ def test_a_rewritten_message_forks_and_is_context(text):
   talk, _ = call(g, [user('look')], 'a door')
   changed = [talk[0], ChatMessage(AGENT, text), user('open')]
   _, n = call(g, changed, 'no')
-  assert g.calls[n].prompt.parent == -1 and g.calls[n].prompt.foreign == 1
+  assert g.calls[n].prompt[2:4] == (-1, 1)  # parent, foreign
   assert len(rows(g)) == 2
   check(g)
 
@@ -143,7 +143,7 @@ def test_a_foreign_call_is_written_in_the_format():
 
 def test_a_repeat_is_a_branch_and_trains_the_beginning_once():
   g = graph()
-  talk, a = call(g, [user('x')], 'one')
+  talk, _ = call(g, [user('x')], 'one')
   call(g, [*talk, user('y')], 'two')
   call(g, [*talk, user('y')], 'three')
   call(g, [user('x')], 'four')
@@ -196,7 +196,7 @@ def test_a_call_that_is_dropped_was_never_made():
   n = g.open(g.prompt([user('x')]), 30)
   assert g.row_tokens() == 2 + 30
   g.drop(n)
-  assert not g.calls and not g.row_tokens()
+  assert (g.calls, g.row_tokens()) == ({}, 0)
   _, again = call(g, [user('x')], 'a')
   assert again == n
   with pytest.raises(ValueError, match='stays in the tree'):
