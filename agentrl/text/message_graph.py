@@ -50,7 +50,7 @@ class ChatMessage(NamedTuple):
   answers: str = ''  # id of the call whose result it is
 
 
-class Prompt(NamedTuple):
+class CallPrompt(NamedTuple):
   """What a call reads."""
 
   ids: Ids
@@ -66,7 +66,7 @@ class Prompt(NamedTuple):
 class GraphCall:
   """A call: what it read and, once it has finished, what was sampled."""
 
-  prompt: Prompt
+  prompt: CallPrompt
   budget: int  # tokens that it may sample
   ids: Ids | None = None  # sampled; None: not finished
   talk: Conversation | None = None  # behind what was sampled
@@ -107,7 +107,7 @@ class MessageGraph:
     self,
     messages: Sequence[ChatMessage],
     tools: Sequence[ToolDescription] = (),
-  ) -> Prompt:
+  ) -> CallPrompt:
     """The tokens of a conversation, up to where the agent speaks.
 
     Raises:
@@ -126,9 +126,9 @@ class MessageGraph:
     begin = _taught(rest, self._format, tools) if talk is None else rest
     talk = self._extend(talk, begin, _names(whole))
     foreign = sum(x.role == AGENT for x in rest)
-    return Prompt(talk.ids, talk.agent, parent, foreign, talk, root, whole)
+    return CallPrompt(talk.ids, talk.agent, parent, foreign, talk, root, whole)
 
-  def prompt_of_tokens(self, ids: Sequence[int]) -> Prompt:
+  def prompt_of_tokens(self, ids: Sequence[int]) -> CallPrompt:
     """A prompt of tokens; goes on from the longest call that it repeats."""
     ids = tuple(ids)
     best, parent = 0, -1
@@ -142,9 +142,9 @@ class MessageGraph:
       call = self.calls[parent]
       agent = call.prompt.agent + (True,) * call.size
     agent += (False,) * (len(ids) - len(agent))
-    return Prompt(ids, agent, parent, 0)
+    return CallPrompt(ids, agent, parent, 0)
 
-  def open(self, prompt: Prompt, budget: int) -> int:
+  def open(self, prompt: CallPrompt, budget: int) -> int:
     """Begins a call: -> its number, the lowest that is free."""
     n = next(i for i in itertools.count() if i not in self.calls)
     self.calls[n] = GraphCall(prompt, budget)
