@@ -39,10 +39,12 @@ setuptools.setup(
     'track': ['wandb>=0.21,<1'],  # metrics in Weights & Biases as well
     'cluster': ['submitit>=1.5.3,<2'],
     'dev': [
+      'anthropic>=2.12,<3',
       'gcp-storage-emulator>=2026.7,<2027',
       'gcsfs>=2026.10,<2027',
       'hypothesis>=6.150,<7',
       'mypy>=2.4,<3',
+      'openai>=3.54,<4',
       'pytest>=9,<10',
       'pytest-xdist>=3.8,<4',
       'ruff>=0.17,<0.18',
@@ -62,9 +64,13 @@ setuptools.setup(
       'scienceworld>=1.2.3,<2',
       'textworld-express>=1.1,<2',
     ],
-    'host': [  # tools, imported where they are used
+    'host': [  # tools and the gateway, imported where they are used
       'bm25s>=0.3.16,<0.4',
       'mcp>=2.3,<3',
+      'starlette>=1.10,<2',
+      'uvicorn>=0.54,<1',
     ],
+    # Clients of models, as the examples use them.
+    'clients': ['anthropic>=2.12,<3', 'openai>=3.54,<4'],
   },
 )

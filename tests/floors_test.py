@@ -48,7 +48,7 @@ FLOORS = (
     'log',
   ),
   ('signal', 'rollout'),
-  ('collect', 'learner', 'evaluate'),
+  ('collect', 'learner', 'evaluate', 'gateway'),
   ('loop', 'hooks'),
   ('configs',),
   ('run',),
@@ -160,6 +160,19 @@ def test_configs_are_read_from_run_on():
 def test_flags_are_the_mains():
   others = [p for p in MODULES if unit(p) not in ('experiments', 'cli')]
   assert not importing(others, 'absl.flags', 'absl.app')
+
+
+def test_servers_are_the_gateways():
+  """They come with an extra, and all else works without it."""
+  others = [p for p in MODULES if unit(p) != 'gateway']
+  assert not importing(others, 'starlette', 'uvicorn')
+  assert not [
+    name(path)
+    for path in others
+    for node in parsed(path).body
+    if isinstance(node, ast.ImportFrom)
+    and within(str(node.module), 'agentrl.gateway')
+  ]
 
 
 def test_there_is_one_import_name():

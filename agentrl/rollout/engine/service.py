@@ -11,11 +11,10 @@ conversation reuses its cached prefix (rollout/engine/scheduler.py).
 
 import contextlib
 import itertools
-import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -23,17 +22,17 @@ from absl import logging
 
 from agentrl import mesh
 from agentrl.nn import transformer
-from agentrl.rollout.engine.engine import Engine, SamplingParams, Sizes
+from agentrl.rollout.engine.driver import GeneratorDriver
+from agentrl.rollout.engine.engine import (
+  Completion,
+  Engine,
+  SamplingParams,
+  Sizes,
+)
 from agentrl.service.base import ServiceFault
 from agentrl.text import chat_format
 from agentrl.text.chat_format import ChatFormat
 from agentrl.text.chat_template import AGENT, Conversation, Message
-
-
-class _Pending(NamedTuple):
-  messages: Sequence[Message]
-  how: SamplingParams
-  answer: Future
 
 
 class EngineService:
@@ -54,11 +53,7 @@ class EngineService:
     self._mesh = jax.sharding.get_mesh() if mesh.active() else None
     self._make = lambda: Engine(shape, sizes, eot=talk.words.eot)
     self._engine, self._talk, self._sizes = self._make(), talk, sizes
-    self._waiting: dict[int, Future] = {}  # by line of the engine
-    self._lines = 0
-    self._orders: queue.SimpleQueue[Callable[[], Any]] = queue.SimpleQueue()
-    self._lock = threading.Lock()  # of _open: no order comes after the last
-    self._open, self._over = True, False
+    self._driver, self._over = GeneratorDriver(self._engine), False
     self._thread = threading.Thread(target=self._live, daemon=True)
     self._thread.start()
 
@@ -93,12 +88,11 @@ class EngineService:
       ValueError: messages that cannot be put into words.
     """
     key = np.array([0, seed], np.uint32)  # jax.random.key, without the device
-    request = _Pending(
-      messages, SamplingParams(key, budget, temperature), Future()
-    )
-    if not self._order(lambda: self._ask(request)):
+    how = SamplingParams(key, budget, temperature)
+    answer: Future[Completion] = Future()
+    if not self._driver.order(lambda: self._ask(messages, how, answer)):
       raise ServiceFault('the model is closed')
-    return request.answer.result()
+    return chat_format.content(self._talk.words, answer.result().ids)
 
   def update_weights(self, params) -> None:
     """Sets the parameters, which are copied before this returns."""
@@ -111,78 +105,48 @@ class EngineService:
       except BaseException as error:
         done.set_exception(error)
 
-    if not self._order(swap):
+    if not self._driver.order(swap):
       raise ValueError('the model is closed; create another one')
     done.result()
 
   def close(self) -> None:
     """Fails pending requests and stops the thread."""
-    with self._lock:
-      if self._open:
-        self._open = False
-        self._orders.put(self._end)
+    self._driver.close(self._end)
     self._thread.join()
-
-  def _order(self, what: Callable[[], Any]) -> bool:
-    """Queues a call for the thread; False once the service is closed."""
-    with self._lock:
-      if self._open:
-        self._orders.put(what)
-      return self._open
 
   # In the thread.
 
   def _live(self) -> None:
     with jax.set_mesh(self._mesh) if self._mesh else contextlib.nullcontext():
       while not self._over:
-        if not self._engine.busy:
-          self._orders.get()()
-        while not self._orders.empty():
-          self._orders.get()()
-        if self._engine.busy:
-          self._round()
+        try:
+          self._driver.round()
+        except Exception as error:  # of the device, or missing parameters
+          logging.exception('A model service failed and begins anew.')
+          why = f'the engine failed: {type(error).__name__}: {error}'
+          self._driver.fail(ServiceFault(why))
+          self._engine = self._make()  # its cache was given away
+          self._driver.generator = self._engine
 
   def _end(self) -> None:
-    self._fail('the model was closed')
+    self._driver.fail(ServiceFault('the model was closed'))
     self._over = True
 
-  def _ask(self, request: _Pending) -> None:
-    line, self._lines = self._lines, self._lines + 1
+  def _ask(
+    self, messages: Sequence[Message], how: SamplingParams, answer: Future
+  ) -> None:
     try:
-      ids = conversation(self._talk, request.messages).ids
+      ids = conversation(self._talk, messages).ids
       room = self._sizes.capacity - len(ids)
-      if room < request.how.budget:
+      if room < how.budget:
         raise ServiceFault(
-          f'a conversation of {len(ids)} tokens and an answer of'
-          f' {request.how.budget} are more than the {self._sizes.capacity} that'
-          ' there is room for'
+          f'a conversation of {len(ids)} tokens and an answer of {how.budget}'
+          f' are more than the {self._sizes.capacity} that there is room for'
         )
-      self._engine.submit(line, ids, request.how)
     except Exception as error:
-      request.answer.set_exception(error)
+      answer.set_exception(error)
     else:
-      self._waiting[line] = request.answer
-
-  def _round(self) -> None:
-    try:
-      self._engine.dispatch()
-      spoken = self._engine.collect()
-    except Exception as error:  # of the device, or missing parameters
-      logging.exception('A model service failed and begins anew.')
-      self._fail(f'the engine failed: {type(error).__name__}: {error}')
-      self._engine = self._make()  # its cache was given away
-      return
-    for completion in spoken:
-      text = chat_format.content(self._talk.words, completion.ids)
-      self._engine.cancel(completion.line)
-      self._waiting.pop(completion.line).set_result(text)
-
-  def _fail(self, why: str) -> None:
-    """Fails all pending requests."""
-    for line, answer in self._waiting.items():
-      self._engine.cancel(line)
-      answer.set_exception(ServiceFault(why))
-    self._waiting.clear()
+      self._driver.begin(ids, how, answer)
 
 
 def conversation(talk: ChatFormat, messages: Sequence[Message]) -> Conversation:

@@ -1,0 +1,1 @@
+"""Gateway: programs call the policy over HTTP; needs the extra `host`."""

@@ -1,0 +1,125 @@
+"""Answers of a session: one generation for a request and its retries."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Protocol
+
+from absl import logging
+
+from agentrl.gateway.request import ModelReply, ModelRequest, RefusedError
+from agentrl.gateway.session import PendingCall, Session
+from agentrl.rollout.engine.engine import Completion, SamplingParams
+
+
+class TokenGenerator(Protocol):
+  """What makes tokens, such as rollout.engine.driver.GeneratorDriver.
+
+  A future that is cancelled takes its request back.
+  """
+
+  def submit(
+    self, context: Sequence[int], how: SamplingParams
+  ) -> 'Future[Completion]': ...
+
+
+class SharedReply:
+  """A call under way or answered, and how many wait for it."""
+
+  def __init__(self, task: 'asyncio.Task[ModelReply]'):
+    self.task, self.waiting, self.began = task, 0, time.monotonic()
+
+  def result(self) -> ModelReply:
+    """The reply. Raises RefusedError, also where the session has finished."""
+    if self.task.cancelled():
+      raise RefusedError('the session has finished', code='session_finished')
+    return self.task.result()
+
+  def leave(self) -> None:
+    """Cancels the generation if nobody else waits for it."""
+    if not self.waiting:
+      self.task.cancel()
+
+  @property
+  def replays(self) -> bool:
+    """True if a retry gets this answer: it is there, or on its way."""
+    if not self.task.done():
+      return not self.task.cancelling()
+    return not self.task.cancelled() and self.task.exception() is None
+
+
+class SessionAnswers:
+  """A session and its answers, in the thread of the server."""
+
+  def __init__(
+    self,
+    session: Session,
+    generator: TokenGenerator,
+    model: str,
+    seconds: float,
+  ):
+    """seconds: that an answer is there for a retry."""
+    self.session, self._generator, self._model = session, generator, model
+    self._seconds = seconds
+    self._answers: dict[bytes, SharedReply] = {}
+
+  def answer(
+    self, model_request: ModelRequest, digest: bytes, tries: str | None
+  ) -> SharedReply:
+    """The call's own answer, or that of the request which it tries again.
+
+    Clients that count their tries say so; of others the same body again is a
+    retry while the first is under way.
+
+    Args:
+      digest: of the body
+      tries: before this one, as the client counts; None: it does not
+    Raises:
+      RefusedError: the session does not admit the call.
+    """
+    first = self._answers.get(digest)
+    if first is not None and time.monotonic() - first.began < self._seconds:
+      again = not first.task.done() if tries is None else tries != '0'
+      if again and first.replays:
+        self.session.counts['retries'] += 1
+        return first
+    call = self.session.begin(model_request)
+    task = asyncio.create_task(self._generate(call))
+    task.add_done_callback(_log_failure)
+    answer = self._answers[digest] = SharedReply(task)
+    task.add_done_callback(lambda task: self._forget(digest, answer))
+    return answer
+
+  def close(self) -> None:
+    """Finishes the session; what it still waits for is cancelled."""
+    self.session.finished = True
+    for answer in self._answers.values():
+      answer.task.cancel()
+
+  def _forget(self, digest: bytes, answer: SharedReply) -> None:
+    """Drops an answer that never came."""
+    if not answer.replays and self._answers.get(digest) is answer:
+      del self._answers[digest]
+
+  async def _generate(self, call: PendingCall) -> ModelReply:
+    try:
+      completion = call.given
+      if completion is None:
+        future = self._generator.submit(call.prompt.ids, call.how)
+        completion = await asyncio.wrap_future(future)
+    except asyncio.CancelledError:
+      self.session.drop(call)
+      raise
+    except Exception as error:
+      self.session.drop(call)
+      text = f'no message was generated: {error}'
+      raise RefusedError(text, status=500) from error
+    return self.session.end(call, completion, self._model)
+
+
+def _log_failure(task: asyncio.Task) -> None:
+  """Logs what went wrong, which nobody may be there to be told."""
+  error = None if task.cancelled() else task.exception()
+  if error is not None and not isinstance(error, RefusedError):
+    logging.error('A call of the gateway failed: %r', error)

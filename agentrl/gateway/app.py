@@ -1,0 +1,244 @@
+"""Routes of the gateway: who may ask, how much, and how it is answered.
+
+/s/<session>/v1/models                GET
+/s/<session>/v1/chat/completions      OpenAI
+/s/<session>/v1/responses             OpenAI
+/s/<session>/v1/messages              Anthropic
+/s/<session>/inference/v1/generate    vLLM, tokens
+/s/<session>/reward                   {"reward": 1.0, "score": 1.0}
+"""
+
+import asyncio
+import hashlib
+import hmac
+import json
+from collections.abc import AsyncIterator
+from typing import Any, NamedTuple
+
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from agentrl.gateway import chat, generate, messages, responses
+from agentrl.gateway.answers import SessionAnswers, SharedReply, TokenGenerator
+from agentrl.gateway.request import (
+  Dialect,
+  ModelRequest,
+  RefusedError,
+  parse_body,
+)
+from agentrl.gateway.session import Session
+
+DIALECTS: dict[str, Dialect] = {
+  'v1/chat/completions': chat,
+  'v1/responses': responses,
+  'v1/messages': messages,
+  'inference/v1/generate': generate,
+}
+# Of the clients of OpenAI and Anthropic: tries before this one.
+RETRY = 'x-stainless-retry-count'
+
+
+class GatewayLimits(NamedTuple):
+  """Limits of the server."""
+
+  body: int = 8 << 20  # bytes
+  seconds: float = 30.0  # until a request is there
+  connections: int = 1024
+  headers: float = 3.0  # seconds until a stream begins without a message
+  alive: float = 5.0  # seconds between two comments of a stream
+  replay: float = 600.0  # seconds that a reply is there for a retry
+
+
+class GatewayApp:
+  """Sessions by name, served as an ASGI application."""
+
+  def __init__(
+    self,
+    generator: TokenGenerator,
+    *,
+    model: str,
+    key: str,
+    limits: GatewayLimits,
+    context: int,
+  ):
+    """key: that every client must show; context: tokens of a conversation."""
+    self._generator, self._model, self._key = generator, model, key
+    self._limits, self._context = limits, context
+    self._sessions: dict[str, SessionAnswers] = {}
+    routes = [Route('/s/{session}/v1/models', self._models)]
+    for path, dialect in DIALECTS.items():
+      routes.append(
+        Route(f'/s/{{session}}/{path}', self._endpoint(dialect), methods=_POST)
+      )
+    routes.append(Route('/s/{session}/reward', self._reward, methods=_POST))
+    self.asgi = Starlette(routes=routes)
+
+  def add(self, name: str, session: Session) -> None:
+    self._sessions[name] = SessionAnswers(
+      session, self._generator, self._model, self._limits.replay
+    )
+
+  async def remove(self, name: str) -> Session:
+    """Finishes a session; what it still waits for is cancelled."""
+    answers = self._sessions.pop(name)
+    answers.close()
+    return answers.session
+
+  # Requests.
+
+  def _session(self, request: Request) -> SessionAnswers:
+    """Raises RefusedError for a wrong key or an unknown session."""
+    given = request.headers.get('x-api-key', '')
+    scheme, _, bearer = request.headers.get('authorization', '').partition(' ')
+    given = bearer if scheme.lower() == 'bearer' else given
+    if not hmac.compare_digest(given.encode(), self._key.encode()):
+      raise RefusedError(
+        'the API key is not the one of this run; use the one that the program'
+        ' was started with',
+        status=401,
+      )
+    name = request.path_params['session']
+    answers = self._sessions.get(name)
+    if answers is None:
+      raise RefusedError(
+        f'there is no session {name[:80]!r}; it may have finished', status=404
+      )
+    return answers
+
+  async def _body(self, request: Request) -> bytes:
+    """Raises RefusedError for a body that is too large or too slow."""
+    most = self._limits.body
+    size = request.headers.get('content-length', '0')
+    if not size.isdigit() or int(size) > most:
+      raise _too_large(most)
+    parts, total = [], 0
+    try:
+      async with asyncio.timeout(self._limits.seconds):
+        async for part in request.stream():
+          total += len(part)
+          if total > most:
+            raise _too_large(most)
+          parts.append(part)
+    except TimeoutError:
+      raise RefusedError(
+        f'the body did not come within {self._limits.seconds:g} s', status=408
+      ) from None
+    return b''.join(parts)
+
+  async def _models(self, request: Request) -> Response:
+    try:
+      self._session(request)
+    except RefusedError as error:
+      return _refusal(chat, error)
+    model: dict[str, Any] = {
+      'id': self._model,
+      'object': 'model',
+      'owned_by': 'agentrl',
+    }
+    model |= {'created': 0, 'max_model_len': self._context}
+    return JSONResponse({'object': 'list', 'data': [model]})
+
+  async def _reward(self, request: Request) -> Response:
+    try:
+      session = self._session(request).session
+      reward = session.post(parse_body(await self._body(request)))
+    except RefusedError as error:
+      return _refusal(chat, error)
+    return JSONResponse(reward._asdict())
+
+  def _endpoint(self, dialect: Dialect):
+    async def endpoint(request: Request) -> Response:
+      try:
+        session = self._session(request)
+        raw = await self._body(request)
+        model_request = dialect.parse(parse_body(raw))
+        digest = hashlib.sha256(request.url.path.encode() + b'\0' + raw)
+        tries = request.headers.get(RETRY)
+        answer = session.answer(model_request, digest.digest(), tries)
+        return await self._respond(request, dialect, model_request, answer)
+      except RefusedError as error:
+        return _refusal(dialect, error)
+      except ClientDisconnect:
+        return Response(status_code=499)
+
+    return endpoint
+
+  # Answers.
+
+  async def _respond(
+    self,
+    request: Request,
+    dialect: Dialect,
+    model_request: ModelRequest,
+    answer: SharedReply,
+  ) -> Response:
+    """The response, once it can be given; nobody may be left to take it."""
+    gone = asyncio.create_task(_disconnected(request))
+    wait = {answer.task, gone}
+    answer.waiting += 1
+    try:
+      await asyncio.wait(
+        wait,
+        timeout=self._limits.headers if model_request.stream else None,
+        return_when=asyncio.FIRST_COMPLETED,
+      )
+    finally:
+      answer.waiting -= 1
+      gone.cancel()
+    if answer.task.done():
+      reply = answer.result()
+      if not model_request.stream:
+        return JSONResponse(dialect.reply(model_request, reply))
+    elif gone.done() and not gone.cancelled():
+      answer.leave()
+      return Response(status_code=499)
+    stream = self._stream(dialect, model_request, answer)
+    return StreamingResponse(stream, media_type='text/event-stream')
+
+  async def _stream(
+    self, dialect: Dialect, model_request: ModelRequest, answer: SharedReply
+  ) -> AsyncIterator[bytes]:
+    """The whole reply as events, after comments while it is made."""
+    answer.waiting += 1
+    try:
+      while not answer.task.done():
+        await asyncio.wait({answer.task}, timeout=self._limits.alive)
+        if not answer.task.done():
+          yield b': alive\n\n'
+      try:
+        events = dialect.events(model_request, answer.result())
+      except RefusedError as error:
+        events = [('error', dialect.error(error))]
+      yield b''.join(_event(*x) for x in events)
+      if dialect is chat:
+        yield b'data: [DONE]\n\n'
+    finally:
+      answer.waiting -= 1
+      answer.leave()
+
+
+_POST = ['POST']
+
+
+async def _disconnected(request: Request) -> None:
+  """Returns when the client is gone; its body was read before."""
+  while (await request.receive())['type'] != 'http.disconnect':
+    pass
+
+
+def _event(name: str, data: Any) -> bytes:
+  head = f'event: {name}\n' if name else ''
+  return f'{head}data: {json.dumps(data, ensure_ascii=False)}\n\n'.encode()
+
+
+def _refusal(dialect: Dialect, error: RefusedError) -> Response:
+  headers = {'connection': 'close'} if error.status in (408, 413) else {}
+  return JSONResponse(dialect.error(error), error.status, headers)
+
+
+def _too_large(most: int) -> RefusedError:
+  return RefusedError(
+    f'the body is larger than the {most} bytes that it may have', status=413
+  )

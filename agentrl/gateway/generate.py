@@ -1,0 +1,57 @@
+"""Dialect of vLLM's /inference/v1/generate: tokens in, tokens out."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from agentrl.gateway import chat
+from agentrl.gateway import request as lib
+from agentrl.gateway.request import Event, ModelReply, ModelRequest
+
+_UNDERSTOOD = ('model', 'token_ids', 'sampling_params', 'stream')
+_PARAMS = ('logprobs', 'stop_token_ids', 'stop', 'n', 'skip_special_tokens')
+
+error = chat.error
+
+
+def parse(body: Mapping[str, Any]) -> ModelRequest:
+  lib.refuse(body, {'stream': (False,), 'features': ({}, [])})
+  params = lib.field(body, 'sampling_params', dict, {})
+  lib.refuse(params, {'n': (1,), 'prompt_logprobs': (0,)})
+  ignored = lib.ignored(body, _UNDERSTOOD) + lib.ignored(params, _PARAMS)
+  tokens = _ids(body, 'token_ids')
+  if not tokens:
+    raise lib.RefusedError('token_ids is empty; send at least one token')
+  return ModelRequest(
+    tokens=tokens,
+    stops=lib.stops_of(params.get('stop'), 'sampling_params.stop'),
+    stop_tokens=_ids(params, 'stop_token_ids'),
+    logprobs=True,
+    token_ids=True,
+    ignored=ignored,
+  )
+
+
+def _ids(body: Mapping[str, Any], name: str) -> list[int]:
+  ids = lib.field(body, name, list, [])
+  if any(type(i) is not int or not 0 <= i < 2**31 for i in ids):
+    raise lib.RefusedError(f'{name} is no array of token ids; send integers')
+  return ids
+
+
+def reply(request: ModelRequest, reply: ModelReply) -> dict[str, Any]:
+  choice = {
+    'index': 0,
+    'token_ids': list(reply.completion.ids),
+    'finish_reason': reply.finish,
+    'logprobs': chat.logprobs(reply),
+  }
+  return {
+    'request_id': reply.id,
+    'choices': [choice],
+    'prompt_token_ids': list(reply.prompt),
+    'usage': chat.usage(reply),
+  }
+
+
+def events(request: ModelRequest, reply: ModelReply) -> list[Event]:
+  raise NotImplementedError('streams of tokens are refused when parsed')

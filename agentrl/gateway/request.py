@@ -1,0 +1,285 @@
+"""Requests and replies of the gateway, whatever dialect they came in.
+
+Bodies are plain JSON: what is understood is checked here with one sentence for
+every mistake, what cannot be done is refused by name, and all else is counted.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from agentrl.rollout.engine.engine import Completion
+from agentrl.text.message_graph import ChatMessage, ToolUse, canonical_json
+from agentrl.text.tool_calls.base import ToolDescription
+
+DEPTH = 64  # of a body: objects and lists inside each other
+TOOLS = 256  # of a request
+STOPS = 16  # texts that end a message
+STOP_LENGTH = 256  # characters of one
+# Of the attempt, whatever the client asks for.
+SAMPLING = (
+  'temperature',
+  'top_p',
+  'top_k',
+  'seed',
+  'max_tokens',
+  'max_completion_tokens',
+  'max_output_tokens',
+)
+TEXT_PARTS = ('text', 'input_text', 'output_text')
+_NAME = re.compile(r'[\w.:-]{1,128}')
+
+
+class RefusedError(Exception):
+  """A request that is not done, and why, in one sentence."""
+
+  def __init__(self, text: str, *, status: int = 400, code: str = ''):
+    super().__init__(text)
+    self.status, self.code = status, code or _CODES.get(status, '')
+
+
+_CODES = {
+  400: 'invalid_request',
+  401: 'invalid_api_key',
+  404: 'unknown_session',
+  408: 'request_timeout',
+  409: 'conflict',
+  413: 'body_too_large',
+  500: 'generation_failed',
+  503: 'gateway_closed',
+}
+
+
+class ModelRequest(NamedTuple):
+  """A call of the model. Of messages and tokens one is there."""
+
+  messages: Sequence[ChatMessage] = ()
+  tools: Sequence[ToolDescription] = ()
+  tokens: Sequence[int] = ()
+  stops: Sequence[str] = ()
+  stop_tokens: Sequence[int] = ()
+  stream: bool = False
+  usage: bool = False  # a stream ends with it
+  logprobs: bool = False
+  token_ids: bool = False
+  ignored: Sequence[str] = ()  # fields that change nothing
+
+
+class ModelReply(NamedTuple):
+  """A message of the model."""
+
+  id: str
+  created: int  # seconds
+  model: str
+  text: str  # without its calls
+  calls: Sequence[ToolUse]
+  finish: str  # 'stop', 'length' or 'tool_calls'
+  prompt: Sequence[int]  # tokens
+  completion: Completion
+
+  @property
+  def message(self) -> ChatMessage:
+    """As the client will repeat it."""
+    return ChatMessage('assistant', self.text, tuple(self.calls))
+
+
+Event = tuple[str, Mapping[str, Any]]  # its name, '' for none, and its data
+
+
+class Dialect(Protocol):
+  """One way to write requests, replies and errors."""
+
+  def parse(self, body: Mapping[str, Any]) -> ModelRequest:
+    """Raises RefusedError, one sentence, for what cannot be done."""
+
+  def reply(self, request: ModelRequest, reply: ModelReply) -> dict[str, Any]:
+    """The body of a whole reply."""
+
+  def events(self, request: ModelRequest, reply: ModelReply) -> list[Event]:
+    """The reply as a stream."""
+
+  def error(self, error: RefusedError) -> dict[str, Any]: ...
+
+
+def parse_body(raw: bytes) -> dict[str, Any]:
+  """The JSON object of a body.
+
+  Raises:
+    RefusedError: it is none, nested too deeply, or no Unicode text.
+  """
+  try:
+    body = json.loads(raw, parse_constant=_constant)
+    if b'\\ud' in raw.lower():  # half of a character, which UTF-8 cannot hold
+      json.dumps(body, ensure_ascii=False).encode()
+  except RecursionError:
+    raise _too_deep() from None
+  except ValueError as error:
+    raise RefusedError(f'the body is no valid JSON ({error})') from None
+  if not isinstance(body, dict):
+    raise RefusedError('the body is no JSON object; send one')
+  level: list[Any] = [body]
+  for _ in range(DEPTH):
+    level = [x for part in level for x in _parts(part)]
+    if not level:
+      return body
+  raise _too_deep()
+
+
+def _parts(value: Any) -> Iterable[Any]:
+  """Containers inside of a container."""
+  inner = value.values() if isinstance(value, dict) else value
+  return (x for x in inner if isinstance(x, dict | list))
+
+
+def _constant(name: str):
+  raise ValueError(f'{name} is no number of JSON')
+
+
+def _too_deep() -> RefusedError:
+  return RefusedError(
+    f'the body is nested more than {DEPTH} levels deep; send a flatter one'
+  )
+
+
+def field(body: Mapping[str, Any], name: str, kind: Any, default: Any) -> Any:
+  """A field of a type; null is as if it was left out.
+
+  Raises:
+    RefusedError: it is of another type.
+  """
+  value = body.get(name)
+  if value is None:
+    return default
+  if not isinstance(value, kind) or (kind is int and value is True):
+    raise RefusedError(
+      f'{name} is of type {type(value).__name__}, not {_kind_name(kind)}'
+    )
+  return value
+
+
+def _kind_name(kind: Any) -> str:
+  if isinstance(kind, tuple):
+    return ' or '.join(map(_kind_name, kind))
+  names = {dict: 'object', list: 'array', str: 'string', bool: 'boolean'}
+  return names.get(kind, kind.__name__)
+
+
+def objects(body: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+  """A list of objects; [] if there is none."""
+  several = field(body, name, list, [])
+  for i, x in enumerate(several):
+    if not isinstance(x, dict):
+      raise RefusedError(f'{name}[{i}] is no object; send one')
+  return several
+
+
+def refuse(body: Mapping[str, Any], names: Mapping[str, Sequence[Any]]) -> None:
+  """Raises RefusedError for a field with a value that cannot be done.
+
+  Args:
+    names: of the fields, each with the values that change nothing
+  """
+  for name, allowed in names.items():
+    value = body.get(name)
+    if value is not None and value not in allowed:
+      raise RefusedError(
+        f'{name}={json.dumps(value)[:80]} is not supported here; leave it out',
+        code='unsupported_parameter',
+      )
+
+
+def ignored(body: Mapping[str, Any], understood: Iterable[str]) -> list[str]:
+  """Fields of the body that change nothing."""
+  return [x for x in body if x not in {*understood}]
+
+
+def text_of(content: Any, where: str) -> str:
+  """Text of a content: a string, or parts that are text.
+
+  Raises:
+    RefusedError: a part is none.
+  """
+  if content is None:
+    return ''
+  if isinstance(content, str):
+    return content
+  if not isinstance(content, list):
+    raise RefusedError(f'{where} is neither a string nor an array of parts')
+  return ''.join(_text_part(part, where) for part in content)
+
+
+def _text_part(part: Any, where: str) -> str:
+  kind = part.get('type') if isinstance(part, dict) else None
+  if kind not in TEXT_PARTS:
+    raise RefusedError(
+      f'{where} holds a part of type {json.dumps(kind)[:40]}, which is not'
+      ' supported here; only text is',
+      code='unsupported_content',
+    )
+  text = part.get('text')
+  if not isinstance(text, str):
+    raise RefusedError(f'{where} holds a part of text without a text')
+  return text
+
+
+def tool_of(
+  name: Any, description: Any, schema: Any, where: str
+) -> ToolDescription:
+  """The description of a tool.
+
+  Raises:
+    RefusedError: without a name, or of other types.
+  """
+  if not isinstance(name, str) or not _NAME.fullmatch(name):
+    raise RefusedError(
+      f'{where} has no name of letters, digits and ._:-, at most 128 of them'
+    )
+  if not isinstance(description, str | None) or not isinstance(
+    schema, dict | None
+  ):
+    raise RefusedError(
+      f'{where}: the description of {name!r} must be a string and its schema'
+      ' an object'
+    )
+  empty = {'type': 'object', 'properties': {}}
+  return ToolDescription(name, description or '', schema or empty)
+
+
+def tools_of(tools: Sequence[ToolDescription]) -> Sequence[ToolDescription]:
+  """The tools. Raises RefusedError for too many, or two of one name."""
+  names = {x.name for x in tools}
+  if len(tools) > TOOLS or len(names) < len(tools):
+    raise RefusedError(
+      f'tools has {len(tools)} entries of {len(names)} names; send at most'
+      f' {TOOLS}, each with a name of its own'
+    )
+  return tools
+
+
+def tool_use(id: Any, name: Any, arguments: Any, where: str) -> ToolUse:
+  """A call that a client repeats; its arguments as canonical JSON.
+
+  Args:
+    arguments: JSON as text, or what it says
+  """
+  if not isinstance(name, str) or not isinstance(id, str):
+    raise RefusedError(f'{where} has a call without an id or a name')
+  if isinstance(arguments, str):
+    try:
+      arguments = json.loads(arguments)
+    except (ValueError, RecursionError):
+      return ToolUse(id, name, arguments)
+  return ToolUse(id, name, canonical_json(arguments))
+
+
+def stops_of(stop: Any, name: str) -> Sequence[str]:
+  """Texts that end a message. Raises RefusedError for what are none."""
+  stops = [stop] if isinstance(stop, str) else (stop or [])
+  fits = isinstance(stops, list) and all(isinstance(x, str) for x in stops)
+  if not fits or len(stops) > STOPS or any(len(x) > STOP_LENGTH for x in stops):
+    raise RefusedError(
+      f'{name} must be at most {STOPS} strings of at most {STOP_LENGTH}'
+      ' characters'
+    )
+  return [x for x in stops if x]

@@ -1,0 +1,120 @@
+"""Gateway: an HTTP server in a thread, in front of a generator.
+
+    with Gateway(driver, model='policy', context=4096) as gateway:
+      address = gateway.open('a', Session(...))   # for a program
+      ...
+      session = gateway.close_session('a')        # its calls and its reward
+
+It listens on this machine alone unless another host is given, and every client
+must show the key of the run.
+"""
+
+import asyncio
+import secrets
+import socket
+import threading
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from agentrl.gateway.answers import TokenGenerator
+from agentrl.gateway.app import GatewayApp, GatewayLimits
+from agentrl.gateway.session import Session
+
+
+class Gateway:
+  """The server, from its creation to `close`."""
+
+  def __init__(
+    self,
+    generator: TokenGenerator,
+    *,
+    model: str,
+    context: int,
+    host: str = '127.0.0.1',
+    port: int = 0,
+    limits: GatewayLimits | None = None,
+  ):
+    """Opens the port and serves.
+
+    Args:
+      generator: makes the tokens; its futures may be cancelled
+      model: its name for clients
+      context: tokens of a conversation, that clients are told
+      host: whose connections are taken; this machine's alone by default
+      port: 0: any that is free
+    """
+    limits = limits or GatewayLimits()
+    self.key = secrets.token_urlsafe(24)
+    self._app = GatewayApp(
+      generator, model=model, key=self.key, limits=limits, context=context
+    )
+    family = socket.AF_INET6 if ':' in host else socket.AF_INET
+    self._socket = socket.socket(family, socket.SOCK_STREAM)
+    self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    self._socket.bind((host, port))
+    self._host, self.port = host, self._socket.getsockname()[1]
+    config = uvicorn.Config(
+      self._app.asgi,
+      http=_protocol(limits.seconds),
+      ws='none',
+      lifespan='off',
+      log_config=None,
+      access_log=False,
+      limit_concurrency=limits.connections,
+      backlog=limits.connections,
+      timeout_keep_alive=60,
+      timeout_graceful_shutdown=1,
+    )
+    self._server = uvicorn.Server(config)
+    self._ready: threading.Event = threading.Event()
+    self._thread = threading.Thread(target=self._serve, daemon=True)
+    self._thread.start()
+    self._ready.wait()
+
+  def __enter__(self) -> 'Gateway':
+    return self
+
+  def __exit__(self, *_: Any) -> None:
+    self.close()
+
+  def open(self, name: str, session: Session) -> str:
+    """Begins a session: -> its address, to which clients add /v1/..."""
+    self._loop.call_soon_threadsafe(self._app.add, name, session)
+    host = f'[{self._host}]' if ':' in self._host else self._host
+    return f'http://{host}:{self.port}/s/{name}'
+
+  def close_session(self, name: str) -> Session:
+    """Finishes a session: -> all that it did; later requests are refused."""
+    removed = self._app.remove(name)
+    return asyncio.run_coroutine_threadsafe(removed, self._loop).result()
+
+  def close(self) -> None:
+    """Takes no more requests, and closes all connections."""
+    self._server.should_exit = True
+    self._thread.join()
+    self._socket.close()
+
+  def _serve(self) -> None:
+    async def serve() -> None:
+      self._loop = asyncio.get_running_loop()
+      self._loop.call_soon(self._ready.set)
+      await self._server.serve(sockets=[self._socket])
+
+    asyncio.run(serve())
+
+
+def _protocol(seconds: float) -> type:
+  """HTTP/1.1 that closes connections which send no request in time."""
+
+  class DeadlineProtocol(H11Protocol):
+    def connection_made(self, transport) -> None:
+      super().connection_made(transport)
+      self.loop.call_later(seconds, self._check)
+
+    def _check(self) -> None:
+      if self.cycle is None and not self.transport.is_closing():
+        self.transport.close()
+
+  return DeadlineProtocol

@@ -1,0 +1,294 @@
+"""Session of the gateway: one attempt of a program, as a tree of calls.
+
+How a message is sampled is the attempt's: key of its number, temperature,
+limits. What a session may not do any more is refused with a sentence that no
+client tries again.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from agentrl.gateway.request import (
+  SAMPLING,
+  ModelReply,
+  ModelRequest,
+  RefusedError,
+)
+from agentrl.rollout.engine import engine
+from agentrl.rollout.engine.engine import Completion, SamplingParams
+from agentrl.text import chat_format
+from agentrl.text.chat_format import ChatFormat
+from agentrl.text.message_graph import (
+  CallPrompt,
+  MessageGraph,
+  ToolUse,
+  canonical_json,
+)
+from agentrl.text.tool_calls.base import Call, Format, ToolDescription
+from agentrl.types import Status
+
+Stop = Callable[[Sequence[int]], int]
+MOST_REWARD = 1e12  # as of other environments
+_CHARACTERS = 64  # of a token, at most: longer texts are not even encoded
+
+
+class SessionLimits(NamedTuple):
+  """Limits of a session, and how its messages are sampled."""
+
+  calls: int  # of the model
+  message: int  # tokens of a message with its end of turn
+  context: int  # tokens of a prompt with its message
+  row: int  # tokens of all rows of the session together
+  temperature: float = 1.0
+  top_k: int = 0
+  top_p: float = 1.0
+  stop: Stop | None = None
+
+
+class Reward(NamedTuple):
+  """What a trajectory earned, and whether it solved its task."""
+
+  reward: float
+  score: float  # in [0, 1]
+
+
+class PendingCall(NamedTuple):
+  """A call that was admitted."""
+
+  number: int
+  prompt: CallPrompt
+  how: SamplingParams
+  request: ModelRequest
+  given: Completion | None = None  # its message, which is not sampled
+
+
+class Session:
+  """Calls, reward and counts; all of it in one thread."""
+
+  def __init__(
+    self,
+    talk: ChatFormat,
+    format: Format,
+    limits: SessionLimits,
+    keys: np.ndarray,
+    given: Callable[[int], Completion | None] = lambda number: None,
+  ):
+    """Begins without calls.
+
+    Args:
+      keys: [calls, 2] u32, of the messages by their number
+      given: messages that are repeated, by their number
+    """
+    self.graph = MessageGraph(talk, format)
+    self.completions: dict[int, Completion] = {}  # by number
+    self.reward: Reward | None = None
+    # The limit that a call ran into first; None: none.
+    self.limit: Status | None = None
+    self.counts: Counter[str] = Counter()
+    self.finished = False
+    self._words, self._format, self._limits = talk.words, format, limits
+    self._keys, self._given = keys, given
+
+  def begin(self, request: ModelRequest) -> PendingCall:
+    """Admits a call.
+
+    Raises:
+      RefusedError: the session has finished, the call is over a limit, or the
+        conversation cannot be put into words.
+    """
+    if self.finished:
+      raise RefusedError('the session has finished', code='session_finished')
+    limits = self._limits
+    if len(self.graph.calls) >= limits.calls:
+      raise self._over(
+        Status.TURN_LIMIT,
+        f'the session has made all of its {limits.calls} calls',
+        'session_over_budget',
+      )
+    prompt = self._prompt(request)
+    size = len(prompt.ids)
+    if size + limits.message > limits.context:
+      raise self._too_long(f'{size} tokens')
+    number = self.graph.open(prompt, limits.message)
+    if self.graph.row_tokens() > limits.row:
+      self.graph.drop(number)
+      raise self._over(
+        Status.TOKEN_LIMIT,
+        f'this branch of {size} tokens and the others of the session are more'
+        f' than the {limits.row} that it may have together',
+        'context_length_exceeded',
+      )
+    self.counts['calls'] += 1
+    self.counts['foreign'] += prompt.foreign
+    for name in request.ignored:
+      listed = name in (*SAMPLING, 'tool_choice')
+      self.counts[f'ignored/{name if listed else "other"}'] += 1
+    how = SamplingParams(
+      self._keys[number],
+      limits.message,
+      limits.temperature,
+      limits.top_k,
+      limits.top_p,
+      self._stop(request),
+    )
+    return PendingCall(number, prompt, how, request, self._given(number))
+
+  def drop(self, call: PendingCall) -> None:
+    """Takes a call back that nobody waits for."""
+    if not self.finished:
+      self.graph.drop(call.number)
+      self.counts['cancelled'] += 1
+
+  def end(
+    self, call: PendingCall, completion: Completion, model: str
+  ) -> ModelReply:
+    """Ends a call with what was sampled.
+
+    Raises:
+      RefusedError: the session has finished.
+    """
+    if self.finished:
+      raise RefusedError('the session has finished', code='session_finished')
+    ids, request = completion.ids, call.request
+    text = chat_format.content(self._words, ids)
+    cut = [at for x in request.stops if (at := text.find(x)) >= 0]
+    text = text[: min(cut)] if cut else text
+    text, uses = read_calls(text, self._format, request.tools, call.number)
+    finish = 'tool_calls' if uses else 'stop'
+    ended = ids[-1:] == [self._words.eot] or (
+      call.how.stop is not None and call.how.stop(ids)
+    )
+    if not ended:
+      finish = 'length'
+    name = f'{call.number}-{len(call.prompt.ids)}'
+    now = int(time.time())
+    reply = ModelReply(
+      name, now, model, text, uses, finish, call.prompt.ids, completion
+    )
+    message = None if request.tokens else reply.message
+    self.graph.finish(call.number, ids, message)
+    self.completions[call.number] = completion
+    return reply
+
+  def post(self, body: Mapping[str, Any]) -> Reward:
+    """Takes the reward of the session; the first valid one counts.
+
+    Raises:
+      RefusedError: it is none, or there is one already.
+    """
+    reward = reward_of(body)
+    if self.finished:
+      raise RefusedError('the session has finished', code='session_finished')
+    if self.reward is not None:
+      raise RefusedError(
+        f'the session has its reward already, {self.reward.reward:g}; the first'
+        ' one counts',
+        status=409,
+      )
+    self.reward = reward
+    return reward
+
+  def _prompt(self, request: ModelRequest) -> CallPrompt:
+    if request.tokens:
+      if max(request.tokens) >= self._words.vocab_size:
+        raise RefusedError(
+          f'token id {max(request.tokens)} is not in [0,'
+          f' {self._words.vocab_size}), the vocabulary of the model'
+        )
+      return self.graph.prompt_of_tokens(request.tokens)
+    size = sum(len(x.text) for x in request.messages)
+    size += sum(len(canonical_json(x.schema)) for x in request.tools)
+    if size > _CHARACTERS * self._limits.context:
+      raise self._too_long(f'{size} characters')
+    try:
+      return self.graph.prompt(request.messages, request.tools)
+    except RecursionError:
+      raise RefusedError('the conversation is nested too deeply') from None
+    except ValueError as error:
+      raise RefusedError(str(error)) from error
+
+  def _too_long(self, size: str) -> RefusedError:
+    limits = self._limits
+    return self._over(
+      Status.TOKEN_LIMIT,
+      f'a prompt of {size} leaves no room for a message of {limits.message} in'
+      f' a context of {limits.context} tokens',
+      'context_length_exceeded',
+    )
+
+  def _over(self, status: Status, text: str, code: str) -> RefusedError:
+    self.limit = status if self.limit is None else self.limit
+    return RefusedError(text, code=code)
+
+  def _stop(self, request: ModelRequest) -> Stop | None:
+    """Where a message ends: the attempt's stop, or the first of the request's.
+
+    The token that completes a text stays in the row.
+    """
+    stops = [self._limits.stop] if self._limits.stop else []
+    if request.stops:
+      stops.append(engine.texts(request.stops, self._words.decode))
+    if ends := {*request.stop_tokens} - {self._words.eot}:
+      stops.append(lambda ids: _first(ids, ends))
+    if not stops:
+      return None
+    return lambda ids: min(filter(None, (x(ids) for x in stops)), default=0)
+
+
+def _first(ids: Sequence[int], ends: set[int]) -> int:
+  """Tokens up to the first of `ends`; 0 without one."""
+  return next((i for i, x in enumerate(ids, 1) if x in ends), 0)
+
+
+def read_calls(
+  text: str, format: Format, tools: Sequence[ToolDescription], number: int
+) -> tuple[str, list[ToolUse]]:
+  """A message as the text around its calls, and its calls with ids.
+
+  Calls that cannot be read stay in the text.
+
+  Args:
+    number: of the message, from which ids are made
+  """
+  places = format.locate(text, tools) if tools else []
+  uses, rest, at = [], [], 0
+  for place in places:
+    if isinstance(place.call, Call):
+      arguments = canonical_json(place.call.args)
+      id = f'call_{number}_{len(uses)}'
+      uses.append(ToolUse(id, place.call.name, arguments))
+      rest.append(text[at : place.whole[0]])
+      at = place.whole[1]
+  rest.append(text[at:])
+  return (''.join(rest).strip() if uses else text), uses
+
+
+def reward_of(body: Mapping[str, Any]) -> Reward:
+  """A reward with its score; a reward in [0, 1] is a score by itself.
+
+  Raises:
+    RefusedError: no finite number, or no score.
+  """
+  reward = _number(body.get('reward'))
+  if reward is None or not -MOST_REWARD <= reward <= MOST_REWARD:
+    raise RefusedError(
+      f'reward={str(body.get("reward"))[:40]} is no number within'
+      f' ±{MOST_REWARD:g}'
+    )
+  score = _number(body.get('score', reward))
+  if score is None or not 0 <= score <= 1:
+    raise RefusedError(
+      f'score={str(body.get("score", reward))[:40]} is not in [0, 1]; send a'
+      ' score beside a reward that is none'
+    )
+  return Reward(reward, score)
+
+
+def _number(value: Any) -> float | None:
+  if isinstance(value, bool) or not isinstance(value, int | float):
+    return None
+  return float(value) if abs(value) < 1e300 else None

@@ -1,0 +1,300 @@
+"""Calls of a session as a tree of messages whose tokens never change.
+
+A program sends the whole conversation with every call. What it repeats is found
+again as the tokens that were read and sampled then:
+
+  prompt = tokens of the longest known path + rendered new messages
+
+so that prompt + sampled of a call begins each of its successors. A message of
+the agent that differs from what was sampled (rewritten, shortened, made up) is
+foreign: it is rendered as context, and the path forks there. Nothing is
+realigned and nothing sampled is rendered again.
+
+Rows of a tree, each a chain of calls along first children:
+
+  a ─ b ─ d        row 0: a b d
+      └── c        row 1: (a b) c     the tokens of a and b as context
+
+so that every call is trained on in exactly one row. A call that comes later
+never changes which row an earlier one belongs to.
+"""
+
+import dataclasses
+import itertools
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from agentrl.text.chat_format import ChatFormat
+from agentrl.text.chat_template import Conversation
+from agentrl.text.message import AGENT, Message
+from agentrl.text.tool_calls.base import Call, Format, ToolDescription
+
+Ids = tuple[int, ...]
+
+
+class ToolUse(NamedTuple):
+  """A call of a tool, as clients write it."""
+
+  id: str
+  name: str
+  arguments: str  # canonical JSON; other text as it came
+
+
+class ChatMessage(NamedTuple):
+  """A message by what it says; equal: the same message."""
+
+  role: str
+  text: str
+  calls: tuple[ToolUse, ...] = ()
+  answers: str = ''  # id of the call whose result it is
+
+
+class CallPrompt(NamedTuple):
+  """What a call reads."""
+
+  ids: Ids
+  agent: tuple[bool, ...]  # of each id: the agent wrote it
+  parent: int  # call that it goes on from; -1: none
+  foreign: int  # messages of the agent that were rendered, not sampled
+  talk: Conversation | None = None  # None: it came as tokens
+  tools: str = ''  # canonical JSON
+  messages: tuple[ChatMessage, ...] = ()
+
+
+@dataclasses.dataclass
+class GraphCall:
+  """A call: what it read and, once it has finished, what was sampled."""
+
+  prompt: CallPrompt
+  budget: int  # tokens that it may sample
+  ids: Ids | None = None  # sampled; None: not finished
+  talk: Conversation | None = None  # behind what was sampled
+
+  @property
+  def size(self) -> int:
+    return self.budget if self.ids is None else len(self.ids)
+
+
+class GraphTurn(NamedTuple):
+  """A call in its row."""
+
+  call: int
+  start: int  # of its prompt, whose tokens from here on are new in the row
+  first: bool  # it begins the row, which repeats all that it read
+
+
+def canonical_json(value: Any) -> str:
+  """JSON that is equal for equal values."""
+  return json.dumps(
+    value, sort_keys=True, ensure_ascii=False, separators=(',', ':')
+  )
+
+
+class MessageGraph:
+  """The calls of one session; several may be under way."""
+
+  def __init__(self, talk: ChatFormat, format: Format):
+    """format: of tool calls, in what is rendered."""
+    self._talk, self._format = talk, format
+    self.calls: dict[int, GraphCall] = {}
+    # (node, message) -> node, from the root of each set of tools; and the call
+    # that sampled the message which ends there.
+    self._nodes: dict[tuple[int, Any], int] = {}
+    self._sampled: dict[int, int] = {}
+
+  def prompt(
+    self,
+    messages: Sequence[ChatMessage],
+    tools: Sequence[ToolDescription] = (),
+  ) -> CallPrompt:
+    """The tokens of a conversation, up to where the agent speaks.
+
+    Raises:
+      ValueError: the agent has spoken last, or the chat format refuses it.
+    """
+    whole = tuple(_joined(messages))
+    if not whole or whole[-1].role == AGENT:
+      raise ValueError(
+        'the conversation must end with a message that the assistant is to'
+        f' answer, and {len(whole)} messages do not'
+      )
+    root = canonical_json([[x.name, x.description, x.schema] for x in tools])
+    parent, length = self._longest(root, whole)
+    talk = self.calls[parent].talk if parent >= 0 else None
+    rest = whole[length:]
+    begin = _taught(rest, self._format, tools) if talk is None else rest
+    talk = self._extend(talk, begin, _names(whole))
+    foreign = sum(x.role == AGENT for x in rest)
+    return CallPrompt(talk.ids, talk.agent, parent, foreign, talk, root, whole)
+
+  def prompt_of_tokens(self, ids: Sequence[int]) -> CallPrompt:
+    """A prompt of tokens; goes on from the longest call that it repeats."""
+    ids = tuple(ids)
+    best, parent = 0, -1
+    for n, call in self.calls.items():
+      if call.ids is not None:
+        before = call.prompt.ids + call.ids
+        if best < len(before) < len(ids) and ids[: len(before)] == before:
+          best, parent = len(before), n
+    agent: tuple[bool, ...] = ()
+    if parent >= 0:
+      call = self.calls[parent]
+      agent = call.prompt.agent + (True,) * call.size
+    agent += (False,) * (len(ids) - len(agent))
+    return CallPrompt(ids, agent, parent, 0)
+
+  def open(self, prompt: CallPrompt, budget: int) -> int:
+    """Begins a call: -> its number, the lowest that is free."""
+    n = next(i for i in itertools.count() if i not in self.calls)
+    self.calls[n] = GraphCall(prompt, budget)
+    return n
+
+  def drop(self, n: int) -> None:
+    """Takes back a call that has not finished; it was never made."""
+    if self.calls[n].ids is not None:
+      raise ValueError(f'call {n} has finished and stays in the tree')
+    del self.calls[n]
+
+  def finish(
+    self, n: int, ids: Sequence[int], message: ChatMessage | None = None
+  ) -> None:
+    """Ends a call with what was sampled.
+
+    Args:
+      message: as the client was told it, and will repeat it; None: of tokens.
+    """
+    call = self.calls[n]
+    call.ids = tuple(ids)
+    if call.prompt.talk is None or message is None:
+      return
+    call.talk = self._talk.add_reply(call.prompt.talk, call.ids)
+    node = self._node(0, call.prompt.tools)
+    for x in (*call.prompt.messages, message):
+      node = self._node(node, x)
+    self._sampled.setdefault(node, n)
+
+  def turns(self) -> list[GraphTurn]:
+    """All calls in the order of their rows, those under way too."""
+    chains: dict[int, list[int]] = {}  # by call: of the row that it ends
+    rows: list[list[int]] = []
+    for n in self.calls:  # as they were opened: parents before children
+      chain = chains.pop(self.calls[n].prompt.parent, None)
+      if chain is None:
+        rows.append(chain := [])
+      chain.append(n)
+      chains[n] = chain
+    return [self._turn(n, i == 0) for row in rows for i, n in enumerate(row)]
+
+  def row_tokens(self) -> int:
+    """Tokens of all rows; calls under way with all that they may sample."""
+    return sum(
+      len(self.calls[x.call].prompt.ids) - x.start + self.calls[x.call].size
+      for x in self.turns()
+    )
+
+  def _turn(self, n: int, first: bool) -> GraphTurn:
+    if first:
+      return GraphTurn(n, 0, True)
+    before = self.calls[self.calls[n].prompt.parent]
+    return GraphTurn(n, len(before.prompt.ids) + before.size, False)
+
+  def _node(self, node: int, edge: Any) -> int:
+    return self._nodes.setdefault((node, edge), len(self._nodes) + 1)
+
+  def _longest(
+    self, root: str, messages: Sequence[ChatMessage]
+  ) -> tuple[int, int]:
+    """The call that sampled the last message found again, and its place."""
+    node, parent, length = self._nodes.get((0, root)), -1, 0
+    for i, message in enumerate(messages, 1):
+      if node is None:
+        break
+      node = self._nodes.get((node, message))
+      if node in self._sampled:
+        parent, length = self._sampled[node], i
+    return parent, length
+
+  def _extend(
+    self,
+    talk: Conversation | None,
+    messages: Sequence[ChatMessage],
+    names: dict[str, str],
+  ) -> Conversation:
+    """The conversation with at least one message rendered behind it."""
+    words = self._talk.words
+    for own, group in itertools.groupby(messages, lambda x: x.role == AGENT):
+      if not own:
+        others = _others(group, self._format, names)
+        start, more = self._talk.start, self._talk.add_messages
+        talk = more(talk, others) if talk else start(others)
+        continue
+      if talk is None:
+        raise ValueError(
+          'the conversation begins with a message of the assistant; begin with'
+          ' one of the system or the user'
+        )
+      for message in group:
+        text = _written(message, self._format)
+        talk = self._talk.add_reply(talk, [*words.encode(text), words.eot])
+    assert talk is not None
+    return talk
+
+
+def _joined(messages: Iterable[ChatMessage]) -> Iterable[ChatMessage]:
+  """Messages of the agent that follow each other as one."""
+  for own, group in itertools.groupby(messages, lambda x: x.role == AGENT):
+    several = list(group)
+    if not own or len(several) == 1:
+      yield from several
+      continue
+    text = '\n'.join(x.text for x in several if x.text)
+    yield ChatMessage(AGENT, text, tuple(c for x in several for c in x.calls))
+
+
+def _names(messages: Iterable[ChatMessage]) -> dict[str, str]:
+  """Names of called tools by the ids of the calls."""
+  return {call.id: call.name for x in messages for call in x.calls}
+
+
+def _taught(
+  messages: Sequence[ChatMessage],
+  format: Format,
+  tools: Sequence[ToolDescription],
+) -> Sequence[ChatMessage]:
+  """The messages with the tools in one system message at their beginning."""
+  count = sum(1 for _ in itertools.takewhile(_by_system, messages))
+  texts = [x.text for x in messages[:count]]
+  texts += [format.teach(tools)] if tools else []
+  begin = [ChatMessage('system', '\n'.join(texts))] if texts else []
+  return [*begin, *messages[count:]]
+
+
+def _by_system(message: ChatMessage) -> bool:
+  return message.role == 'system'
+
+
+def _others(
+  messages: Iterable[ChatMessage], format: Format, names: dict[str, str]
+) -> list[Message]:
+  """Messages that the agent hears; results of tools that follow as one."""
+  out: list[Message] = []
+  for tool, group in itertools.groupby(messages, lambda x: x.role == 'tool'):
+    if tool:
+      answers = [(names.get(x.answers, 'tool'), x.text) for x in group]
+      out.append(Message(format.role, format.answer(answers)))
+    else:
+      out += [Message(x.role, x.text) for x in group]
+  return out
+
+
+def _written(message: ChatMessage, format: Format) -> str:
+  """Text of a message of the agent that was not sampled here."""
+  if not message.calls:
+    return message.text
+  try:
+    calls = [Call(x.name, json.loads(x.arguments)) for x in message.calls]
+    written = format.write(calls)
+  except (ValueError, TypeError, AttributeError, RecursionError):
+    written = '\n'.join(f'{x.name} {x.arguments}' for x in message.calls)
+  return f'{message.text}\n{written}' if message.text else written

@@ -1,0 +1,116 @@
+"""Chat completions: what is understood, refused, and how replies look."""
+
+import pytest
+
+from agentrl.gateway import chat
+from agentrl.gateway.request import ModelReply, ModelRequest, RefusedError
+from agentrl.text.message_graph import ChatMessage, ToolUse
+from tests.gateway.stub import complete, opened, user
+
+USE = ToolUse('c1', 'find', '{"x":1}')
+REPLY = ModelReply(
+  'r', 7, 'policy', 'so', [USE], 'tool_calls', (4, 5), complete([9, 10, 2])
+)
+
+
+def test_messages_and_tools():
+  call = {'id': 'c1', 'type': 'function'}
+  call['function'] = {'name': 'find', 'arguments': '{ "x": 1 }'}
+  function = {'name': 'find', 'parameters': {'type': 'object'}}
+  request = chat.parse(
+    {
+      'messages': [
+        {'role': 'developer', 'content': 'be brief'},
+        user([{'type': 'text', 'text': 'a'}, {'type': 'text', 'text': 'b'}]),
+        {'role': 'assistant', 'content': None, 'tool_calls': [call]},
+        {'role': 'tool', 'content': 'one', 'tool_call_id': 'c1'},
+      ],
+      'tools': [{'type': 'function', 'function': function}],
+      'tool_choice': 'required',
+      'stop': 'END',
+      'temperature': 0.2,
+      'n': 1,
+      'response_format': {'type': 'text'},
+    }
+  )
+  assert request.messages == [
+    ChatMessage('system', 'be brief'),
+    ChatMessage('user', 'ab'),
+    ChatMessage('assistant', '', (USE,)),
+    ChatMessage('tool', 'one', answers='c1'),
+  ]
+  assert request.tools == [('find', '', {'type': 'object'})]
+  assert request.stops == ['END']
+  assert request.ignored == ['temperature', 'tool_choice']
+  assert chat.parse({'messages': [], 'tool_choice': 'none'}).tools == []
+
+
+@pytest.mark.parametrize(
+  ('fields', 'sentence'),
+  [
+    ({'n': 2}, 'n=2 is not supported'),
+    ({'response_format': {'type': 'json_object'}}, 'response_format='),
+    ({'functions': [{}]}, 'functions='),
+    ({'messages': [{'role': 'robot'}]}, r"messages\[0\].role='robot'"),
+    ({'messages': 'hello'}, 'messages is of type str'),
+    (
+      {'messages': [user([{'type': 'image_url', 'image_url': {}}])]},
+      r'messages\[0\].content holds a part of type "image_url"',
+    ),
+    ({'tools': [{'type': 'web_search'}]}, "type 'web_search'"),
+    ({'tools': [{'type': 'function'}]}, r'tools\[0\] has no name'),
+    ({'stream': 'yes'}, 'stream is of type str'),
+  ],
+)
+def test_what_is_refused_by_name(fields, sentence):
+  with pytest.raises(RefusedError, match=sentence):
+    chat.parse({'messages': [user('x')], **fields})
+
+
+def test_a_reply():
+  plain = chat.reply(ModelRequest(), REPLY)
+  (choice,) = plain['choices']
+  assert choice['finish_reason'] == 'tool_calls'
+  assert choice['message']['tool_calls'][0]['function'] == {
+    'name': 'find',
+    'arguments': '{"x":1}',
+  }
+  assert choice['logprobs'] is None
+  assert plain['usage'] == {
+    'prompt_tokens': 2,
+    'completion_tokens': 3,
+    'total_tokens': 5,
+  }
+  assert 'prompt_token_ids' not in plain
+  alone = chat.reply(ModelRequest(), REPLY._replace(text=''))
+  assert alone['choices'][0]['message']['content'] is None
+  whole = chat.reply(ModelRequest(logprobs=True, token_ids=True), REPLY)
+  assert whole['prompt_token_ids'] == [4, 5]
+  assert whole['choices'][0]['token_ids'] == [9, 10, 2]
+  content = whole['choices'][0]['logprobs']['content']
+  assert [x['logprob'] for x in content] == REPLY.completion.logp
+
+
+def test_a_stream_says_what_the_reply_says():
+  request = ModelRequest(logprobs=True, token_ids=True, usage=True)
+  chunks = [data for _, data in chat.events(request, REPLY)]
+  *first, last = chunks
+  assert (last['choices'], last['usage']) == ([], chat.usage(REPLY))
+  deltas = [x['choices'][0]['delta'] for x in first]
+  assert ''.join(x.get('content', '') for x in deltas) == 'so'
+  assert [x['tool_calls'][0]['id'] for x in deltas if 'tool_calls' in x] == [
+    'c1'
+  ]
+  assert first[0]['prompt_token_ids'] == [4, 5]
+  assert first[-1]['choices'][0]['token_ids'] == [9, 10, 2]
+  assert first[-1]['choices'][0]['finish_reason'] == 'tool_calls'
+  assert len(chat.events(ModelRequest(), REPLY)) == len(chunks) - 1
+
+
+def test_over_loopback_an_error_has_the_form_of_the_client():
+  with opened() as (_, client, _session):
+    body = {'messages': [user('x')], 'n': 3}
+    status, reply = client.post('v1/chat/completions', body)
+  assert status == 400
+  assert reply['error']['type'] == 'invalid_request_error'
+  assert reply['error']['code'] == 'unsupported_parameter'

@@ -1,0 +1,116 @@
+"""Bodies and their parts: one sentence for every mistake."""
+
+import json
+
+import pytest
+
+from agentrl.gateway import request as lib
+from agentrl.gateway.request import RefusedError
+
+DEEP = b'[' * 3000 + b']' * 3000
+
+
+def nested(depth):
+  return b'{"a":' * depth + b'1' + b'}' * depth
+
+
+@pytest.mark.parametrize(
+  ('raw', 'sentence'),
+  [
+    (b'{"a": ', 'no valid JSON'),
+    (b'\xff\xfe', 'no valid JSON'),
+    (b'[1]', 'no JSON object'),
+    (b'{"a": NaN}', 'NaN is no number'),
+    (b'{"a": 1' + b'0' * 5000 + b'}', 'no valid JSON'),
+    (b'{"a": "\\ud800"}', 'no valid JSON'),
+    (b'{"\\uDFFF": 1}', 'no valid JSON'),
+    (b'{"a": ' + DEEP + b'}', 'more than 64 levels'),
+    (b'[' * 300_000, 'more than 64 levels|no valid JSON'),
+    (nested(65), 'more than 64 levels'),
+  ],
+)
+def test_a_body_that_cannot_be_used(raw, sentence):
+  with pytest.raises(RefusedError, match=sentence) as refused:
+    lib.parse_body(raw)
+  assert refused.value.status == 400
+
+
+def test_a_body():
+  assert lib.parse_body(nested(64))
+  text = '{"a": "\\ud83d\\ude00 é"}'  # a pair is a character
+  assert lib.parse_body(text.encode()) == {'a': '😀 é'}
+
+
+@pytest.mark.parametrize(
+  ('name', 'kind', 'sentence'),
+  [
+    ('text', list, 'text is of type str, not array'),
+    ('flag', int, 'flag is of type bool, not int'),
+    ('text', (bool, int), 'text is of type str, not boolean or int'),
+  ],
+)
+def test_a_field_of_another_type(name, kind, sentence):
+  body = {'text': 'x', 'flag': True}
+  with pytest.raises(RefusedError, match=sentence):
+    lib.field(body, name, kind, None)
+
+
+def test_fields():
+  assert lib.field({'a': None}, 'a', str, 'x') == 'x'
+  assert lib.field({'a': ''}, 'a', str, 'x') == ''
+  assert lib.objects({}, 'a') == []
+  with pytest.raises(RefusedError, match=r'a\[1\] is no object'):
+    lib.objects({'a': [{}, 2]}, 'a')
+  lib.refuse({'n': 1, 'x': None}, {'n': (1,), 'x': ()})
+  with pytest.raises(RefusedError, match='n=2 is not supported') as refused:
+    lib.refuse({'n': 2}, {'n': (1,)})
+  assert refused.value.code == 'unsupported_parameter'
+  assert lib.ignored({'a': 1, 'b': 2}, ('a',)) == ['b']
+
+
+def test_texts():
+  parts = [{'type': 'text', 'text': 'a'}, {'type': 'input_text', 'text': 'b'}]
+  assert lib.text_of(parts, 'x') == 'ab'
+  assert lib.text_of(None, 'x') == ''
+  for content, sentence in (
+    ([{'type': 'image_url'}], 'a part of type "image_url"'),
+    ([3], 'a part of type null'),
+    ([{'type': 'text'}], 'without a text'),
+    (3, 'neither a string nor'),
+  ):
+    with pytest.raises(RefusedError, match=sentence):
+      lib.text_of(content, 'x')
+
+
+def test_tools():
+  tool = lib.tool_of('f', None, None, 'tools[0]')
+  assert tool == ('f', '', {'type': 'object', 'properties': {}})
+  for args, sentence in (
+    ((None, '', {}), 'has no name'),
+    (('a b', '', {}), 'has no name'),
+    (('f', 3, {}), 'must be a string'),
+    (('f', '', []), 'must be a string'),
+  ):
+    with pytest.raises(RefusedError, match=sentence):
+      lib.tool_of(*args, 'tools[0]')
+  with pytest.raises(RefusedError, match='2 entries of 1 names'):
+    lib.tools_of([tool, tool])
+  many = [tool._replace(name=f'f{i}') for i in range(lib.TOOLS + 1)]
+  assert lib.tools_of(many[1:]) == many[1:]
+  with pytest.raises(RefusedError, match='at most 256'):
+    lib.tools_of(many)
+
+
+def test_calls_and_stops():
+  use = lib.tool_use('c', 'f', '{"b": 1, "a": 2}', 'x')
+  assert use == lib.tool_use('c', 'f', {'a': 2, 'b': 1}, 'x')
+  assert json.loads(use.arguments) == {'a': 2, 'b': 1}
+  assert lib.tool_use('c', 'f', '{', 'x').arguments == '{'
+  with pytest.raises(RefusedError, match='without an id'):
+    lib.tool_use(None, 'f', '{}', 'x')
+  assert lib.stops_of(None, 'stop') == []
+  assert lib.stops_of('a', 'stop') == ['a']
+  assert lib.stops_of(['a', ''], 'stop') == ['a']
+  for stops in ([3], ['a'] * 17, ['a' * 257], 4):
+    with pytest.raises(RefusedError, match='stop must be at most 16'):
+      lib.stops_of(stops, 'stop')

@@ -1,0 +1,196 @@
+"""The server: its port and its key, and what hostile clients get from it."""
+
+import contextlib
+import http.client
+import json
+import os
+import resource
+import socket
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from agentrl.gateway.app import GatewayLimits
+from agentrl.gateway.server import Gateway
+from tests.gateway.stub import Client, Stub, made, opened, user
+
+CHAT = 'v1/chat/completions'
+WELL = {'messages': [user('x')]}
+
+
+def well(client):
+  """Others are untouched."""
+  status, reply = client.post(CHAT, WELL)
+  assert (status, reply['object']) == (200, 'chat.completion')
+
+
+def head(client, **more):
+  lines = {'Host': 'x', 'Authorization': f'Bearer {client.key}', **more}
+  fields = ''.join(f'{name}: {x}\r\n' for name, x in lines.items())
+  return f'POST {client.at.path}/{CHAT} HTTP/1.1\r\n{fields}\r\n'.encode()
+
+
+def connected(client):
+  return contextlib.closing(
+    socket.create_connection((client.at.hostname, client.at.port), 20)
+  )
+
+
+def test_each_run_has_a_port_and_a_key_of_its_own():
+  with opened() as (one, client, _), opened() as (two, other, _two):
+    assert one.port != two.port
+    assert one.key != two.key
+    well(client)
+    other.key = one.key
+    assert other.post(CHAT, WELL)[0] == 401
+  with pytest.raises(OSError, match='refused'):
+    client.post(CHAT, WELL)
+
+
+def test_it_listens_where_it_is_told():
+  with Gateway(Stub(), model='m', context=9, host='::1') as gateway:
+    address = gateway.open('a', made())
+    assert address == f'http://[::1]:{gateway.port}/s/a'
+    well(Client(address, gateway.key))
+
+
+@pytest.mark.parametrize('chunked', [False, True])
+def test_a_body_of_100_mb(chunked):
+  """Refused before it is there: no memory of that size is held."""
+  limits = GatewayLimits(body=1 << 20)
+  with opened(limits=limits) as (_, client, _session):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    part, reply = bytes(1 << 20), b''
+    with connected(client) as s:
+      size = {'Transfer-Encoding': 'chunked'}
+      s.sendall(
+        head(client, **(size if chunked else {'Content-Length': 100 << 20}))
+      )
+      with contextlib.suppress(OSError):
+        for _ in range(100):
+          s.sendall(b'100000\r\n' + part + b'\r\n' if chunked else part)
+      with contextlib.suppress(OSError):
+        reply = s.recv(1000)
+    assert b'413' in reply or not reply  # which may be lost with the rest
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown < 40_000  # kB
+    well(client)
+
+
+def test_a_body_that_is_too_large_is_told_so():
+  with opened(limits=GatewayLimits(body=100)) as (_, client, _session):
+    status, reply = client.post(CHAT, {'messages': [user('x' * 100)]})
+    assert status == 413
+    assert 'larger than the 100 bytes' in reply['error']['message']
+    status, reply = client.post('v1/messages', {'messages': [user('x' * 100)]})
+    assert reply['error']['type'] == 'request_too_large'
+    well(client)
+
+
+def test_slow_writers_are_let_go():
+  with opened(limits=GatewayLimits(seconds=0.2)) as (_, client, _session):
+    with connected(client) as silent, connected(client) as slow:
+      slow.sendall(head(client, **{'Content-Length': 50}) + b'{"mess')
+      assert b'408' in slow.recv(1000)
+      assert silent.recv(1000) == b''
+    with connected(client) as dribbling:
+      dribbling.sendall(b'POST /s/a')  # a head that never ends
+      assert dribbling.recv(1000) == b''
+    well(client)
+
+
+def test_slow_readers_wait_alone():
+  with opened(calls=40) as (_, client, _session):
+    body = json.dumps(WELL).encode()
+    request = head(client, **{'Content-Length': len(body)}) + body
+    with contextlib.ExitStack() as stack:
+      for _ in range(4):
+        s = stack.enter_context(connected(client))
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+        s.sendall(request)  # and reads nothing
+      for _ in range(3):
+        well(client)
+
+
+def test_connections_beyond_the_limit_are_refused():
+  limits = GatewayLimits(connections=8)
+  generator = Stub(held=True)
+  with opened(generator, limits=limits, calls=99) as (_, client, _session):
+    statuses = []
+
+    def ask(i):
+      body = {'messages': [user(str(i))]}
+      try:
+        statuses.append(client.send(CHAT, body)[0])
+      except (OSError, http.client.HTTPException):
+        statuses.append(503)  # closed before it was read
+
+    with ThreadPoolExecutor(30) as pool:
+      pending = [pool.submit(ask, i) for i in range(30)]
+      while len(statuses) + len(generator.asked) < 30:
+        pass
+      generator.go.set()
+      for x in pending:
+        x.result()
+    assert set(statuses) == {200, 503}
+    assert 1 <= statuses.count(200) <= 8
+    well(client)
+
+
+BAD = [
+  b'',
+  b'{',
+  b'[]',
+  b'null',
+  os.urandom(200),
+  b'{"messages": ' + b'[' * 5000,
+  b'{"messages": [{"role": "user", "content": "\\ud800"}]}',
+  b'{"messages": [{"role": "user", "content": {"a": 1}}]}',
+  b'{"messages": [{"role": {}, "content": ""}]}',
+  b'{"messages": {}, "input": {}}',
+  b'{"messages": [], "tools": [{"function": {"name": [1]}}]}',
+  b'{"messages": [null], "input": [null]}',
+  b'{"messages": "x", "input": 1, "n": 1e999}',
+]
+
+
+def test_malformed_bodies_get_a_sentence():
+  """In every dialect, and never an error of the server."""
+  paths = (CHAT, 'v1/messages', 'v1/responses', 'inference/v1/generate')
+  with opened() as (_, client, session):
+    for raw in BAD:
+      for path in (*paths, 'reward'):
+        status, text = client.send(path, raw)
+        assert status == 400, (raw, path, text)
+        assert json.loads(text)['error']['message']
+    assert not session.graph.calls
+    well(client)
+
+
+def test_a_bomb_of_schemas_is_too_long():
+  schema = {'type': 'object'}
+  for _ in range(20):  # a million nodes, were it unfolded
+    schema = {'a': {'$ref': '#'}, 'b': schema}
+  function = {'name': 'f', 'parameters': {**schema, 'x': 'y' * 200_000}}
+  body = WELL | {'tools': [{'type': 'function', 'function': function}]}
+  with opened() as (_, client, session):
+    status, reply = client.post(CHAT, body)
+    assert (status, reply['error']['code']) == (400, 'context_length_exceeded')
+    assert not session.graph.calls
+    well(client)
+
+
+def test_clients_that_die_free_what_they_held():
+  generator = Stub(held=True)
+  with opened(generator, calls=99) as (_, client, session):
+    for i in range(20):
+      body = json.dumps({'messages': [user(str(i))]}).encode()
+      with connected(client) as s:
+        s.sendall(head(client, **{'Content-Length': len(body)}) + body)
+        while len(generator.asked) <= i:
+          pass
+    while session.counts['cancelled'] < 20:
+      pass
+    assert not session.graph.calls
+    generator.go.set()
+    well(client)
