@@ -3,6 +3,7 @@
 from typing import Annotated, NamedTuple
 
 from agentrl import domain, registry
+from agentrl.rollout.purify import PurifyRule
 
 # By the learner, when the update begins.
 OLD = ('old_logp', 'old_entropy', 'old_sum_sq_prob')
@@ -26,15 +27,23 @@ class RolloutKind(NamedTuple):
   """A rollout by name: where environments run, how messages are laid out.
 
   subgoal_words: (keep, switch), which begin a message; None: it is an action
+  purify: which failed calls make way for their corrections; None: none
   """
 
   on_host: bool = False  # Python objects, see host.py
   subgoal_words: tuple[str, str] | None = None
+  purify: PurifyRule | None = None
 
 
 def kind_of(spec: registry.MethodSpec) -> RolloutKind:
   values = spec.values('rollout', spec.rollout)
   return registry.bind('rollout', spec.rollout, values, 'c.rollout.kind')()
+
+
+def on_host(name: str) -> bool:
+  """Whether a rollout of this name plays environments on hosts."""
+  known = name in registry.names('rollout')
+  return known and registry.get('rollout', name).f().on_host
 
 
 @registry.register('rollout', gives=(*GIVES, 'span:other'))
@@ -52,6 +61,29 @@ def host() -> RolloutKind:
   Those whose messages make calls give span:call and span:argument too.
   """
   return RolloutKind(on_host=True)
+
+
+@registry.register(
+  'rollout',
+  needs=('term:calls', 'term:faults', 'span:call'),
+  gives=(*GIVES, 'span:other', 'span:thought', 'span:answer'),
+)
+def host_purified(
+  *,
+  least: domain.Rate = 0.5,
+  retries: domain.Count = 3,
+  chance: domain.Chance = 1.0,
+) -> RolloutKind:
+  """`host`, and failed calls make way for their corrections, see purify.py.
+
+  In what is trained on; evaluations and demonstrations stay as they are.
+
+  Args (hyper-parameters):
+    least: similarity of two calls from which on the thought of the first stays
+    retries: turns after a failed one in which it may be corrected
+    chance: of a trajectory to be purified
+  """
+  return RolloutKind(on_host=True, purify=PurifyRule(least, retries, chance))
 
 
 @registry.register(

@@ -13,6 +13,7 @@ from ml_collections import ConfigDict
 from agentrl import domain, registry, renames
 from agentrl.configs import base, envs
 from agentrl.domain import Domain, Field
+from agentrl.rollout import registered
 
 
 def flat(tree: ConfigDict, prefix: str = '') -> dict[str, Any]:
@@ -75,7 +76,7 @@ def declared(c: ConfigDict) -> dict[str, Field]:
   """
   fields = dict(base.FIELDS)
   fields |= {f'env.{name}': x for name, x in envs.declared(c).items()}
-  if c.rollout.kind == 'host':
+  if registered.on_host(c.rollout.kind):
     fields |= {f'host.{name}': x for name, x in envs.HOST.items()}
   for name, role in c.role.items():
     train = isinstance(role, ConfigDict) and role.get('kind') == 'train'

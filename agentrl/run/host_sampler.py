@@ -13,7 +13,8 @@ from agentrl import distributed, loop
 from agentrl.curate import select
 from agentrl.judge.panel import Judgement
 from agentrl.rollout import host as host_rollout
-from agentrl.rollout import pack
+from agentrl.rollout import pack, purify, registered
+from agentrl.rollout import record as record_lib
 from agentrl.rollout.engine.engine import Engine
 from agentrl.rollout.record import Record
 from agentrl.rollout.scripted import ScriptedGenerator
@@ -98,7 +99,10 @@ class HostSampler:
         self._engine, attempts, key, self._stopping, judged=True
       )
       record = self._judges.filled(self._record(ended), verdicts)
-      return self._batch(record, attempts, version)
+      clean = self._purified(record, key)
+      batch = self._batch(clean, attempts, version)
+      # What was sampled, with the failures that made way.
+      return batch.replace(sampled=record_lib.sampled(record, attempts))
 
     batch, _ = collect_lib.collector(self._s.algorithm.spec)(
       sample, self._score, attempts, memory=(), carry=(), key=key
@@ -188,6 +192,16 @@ class HostSampler:
     limits = self._s.plan
     sizes = limits.turns, limits.width, limits.message
     return pack.record(ended, *sizes, self._s.world.family.columns)
+
+  def _purified(self, record: Record, key) -> Record:
+    """The record as c.rollout.kind wants it to be trained on."""
+    rule = registered.kind_of(self._s.algorithm.spec).purify
+    if rule is None:
+      return record
+    b = len(record.status)
+    noise = jax.random.uniform(jax.random.fold_in(key, b), (b,))
+    chosen = np.asarray(noise) < rule.chance
+    return purify.purified(record, rule, chosen, self._s.tokenizer.decode)
 
   def _batch(self, record: Record, attempts: Attempts, version) -> Batch:
     args = placement.replicated((record, attempts))

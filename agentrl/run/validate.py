@@ -227,6 +227,13 @@ def _check_rollout(c: ConfigDict, on_host: bool) -> None:
         " for the others; set rollout.kind to 'jit'"
       )
     return
+  kind = registered.kind_of(base.wiring(c))
+  if kind.purify is not None and c.rollout.history == 'turn':
+    raise ValueError(
+      f'rollout.kind={c.rollout.kind!r} takes failed calls out of the history'
+      " that a row holds, and rows of rollout.history='turn' quote it; set"
+      " rollout.history to 'full'"
+    )
   if not on_host:
     raise ValueError(
       f'rollout.kind={c.rollout.kind!r} plays environments inside jit, and'
@@ -513,8 +520,11 @@ def _check_rows(c: ConfigDict) -> None:
   """Checks that the rows of a batch divide into micro-batches."""
   each = c.rollout.max_turns if c.rollout.history == 'turn' else 1
   counts = {'rollout': c.rollout.batch, 'sft': c.sft.batch}
+  spec = base.wiring(c)
   for name in _replaying(c):
-    counts[f'rollout and its {name}'] = c.rollout.batch + c.hp.memory[name].n
+    piece = registry.get('memory', name)
+    n = registry.settings(piece, spec.values('memory', name))['n']
+    counts[f'rollout and its {name}'] = c.rollout.batch + n
   for what, batch in counts.items():
     n = batch * each
     if n % c.micro_batch:

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 import pytest
 
-from agentrl.configs import grpo, spear
+from agentrl.configs import archer_replay, grpo, rorecomp, spear
 from agentrl.learner import update
 from agentrl.log import metrics, trajectories
 from agentrl.run import build, runner
@@ -83,6 +83,8 @@ class KilledError(Exception):
   [
     (grpo, 'tiny'),
     (spear, 'tiny'),  # a memory that adds to batches
+    (rorecomp, 'tiny'),  # one that holds what was put off
+    (archer_replay, 'tiny'),  # one with priorities
     (grpo, 'tiny,tasks=difficulty_band'),  # one that chooses tasks
   ],
 )
