@@ -121,6 +121,10 @@ OWN: dict[str, dict[str, Any]] = {
     'host': dict(max_observation_tokens=512),
     'env': dict(train=1_000_000, test=1000),  # or as many as the files have
   },
+  'program': {
+    'rollout': dict(max_message_tokens=32, max_turns=4),
+    'host': dict(max_observation_tokens=48),
+  },
   'recommendation': {
     'rollout': dict(max_message_tokens=12, max_turns=6),
     'host': dict(max_observation_tokens=56),

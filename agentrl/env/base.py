@@ -33,6 +33,7 @@ FAMILIES: dict[str, str] = {
   'math_python': 'agentrl.env.math_python:MathPython',
   'minigrid': 'agentrl.env.minigrid:MiniGrid',
   'reasoning_gym': 'agentrl.env.reasoning_gym:ReasoningGym',
+  'program': 'agentrl.env.program:Program',
   'recommendation': 'agentrl.env.recommendation:Recommendation',
   'scienceworld': 'agentrl.env.scienceworld:ScienceWorld',
   'search_questions': 'agentrl.env.search_questions:SearchQuestions',
@@ -152,6 +153,51 @@ class FiniteFamily(EnvFamily, Protocol):
 
     Raises:
       ValueError: there are fewer, or a file cannot be used.
+    """
+
+
+class ProgramRun(Protocol):
+  """A program that plays a task."""
+
+  def wait(self) -> None:
+    """Runs it to its end; raises what it raised, or that it failed."""
+
+  def kill(self) -> None:
+    """Stops it where that can be done, from any thread."""
+
+
+@runtime_checkable
+class PlaysPrograms(EnvFamily, Protocol):
+  """A family whose tasks are played by programs, which call the policy."""
+
+  @property
+  def branches(self) -> int:
+    """Whole conversations that the branches of a trajectory may fill."""
+
+  @property
+  def calls(self) -> str:
+    """Format of tool calls in messages."""
+
+  def check(self) -> None:
+    """Raises ValueError for settings that name no program or no tasks."""
+
+  def start(
+    self, task: Mapping[str, Any], seed: int, address: str, key: str
+  ) -> ProgramRun:
+    """A program for a task, not yet run.
+
+    Args:
+      address: of its session; clients add /v1/...
+      key: that they show
+    """
+
+  def grade(
+    self, task: Mapping[str, Any], messages: Sequence[Mapping[str, str]]
+  ) -> float | None:
+    """The score in [0, 1] of a conversation; None: the program posts it.
+
+    Args:
+      messages: of the last call and its answer, each a 'role' and a 'content'
     """
 
 

@@ -65,10 +65,14 @@ class EpisodeLimits:
   seconds: float = 60.0  # for one turn of an environment
   start: float = 600.0  # seconds for a reset, which may start a program
   patience: float = 3600.0  # seconds of a trajectory
+  # Tokens of a row that holds all branches of a program; 0: no program plays.
+  row: int = 0
 
   @property
   def width(self) -> int:
     """C: the most tokens that are new to the model in a turn."""
+    if self.row:  # any turn may begin a branch
+      return self.context
     if self.history == 'full':
       return self.opening + self.observation
     return min(self.context, self.opening + self.observation + self.past)
@@ -82,6 +86,7 @@ class EpisodeLimits:
   def capacity(self) -> Capacity:
     whole = self.history == 'full'
     row = self.context if whole else self.width + self.message
+    row = self.row or row
     return Capacity(self.width, row, self.context)
 
 

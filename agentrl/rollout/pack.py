@@ -24,6 +24,7 @@ class TurnData(NamedTuple):
   span: Sequence[int] = ()  # of the message's tokens, see Span; (): all OTHER
   context_span: Sequence[int] = ()  # of the context's
   observation: str = ''  # before its message
+  branch: bool = False  # begins a segment: its context is all that it reads
 
 
 class Episode(NamedTuple):
@@ -35,13 +36,20 @@ class Episode(NamedTuple):
 
 
 def record(
-  ended: Sequence[Episode], k: int, c: int, m: int, columns: Sequence[str]
+  ended: Sequence[Episode],
+  k: int,
+  c: int,
+  m: int,
+  columns: Sequence[str],
+  *,
+  branches: bool = False,
 ) -> Record:
   """The record of trajectories, host arrays.
 
   Args:
     k, c, m: capacities: turns, tokens of a context and of a message
     columns: names of info values; 0 where a turn has none
+    branches: whether turns may begin segments
   """
   out = record_lib.empty(len(ended), k, c, m, columns, np)
   out = out.replace(
@@ -52,6 +60,12 @@ def record(
     out.status[b], out.outcome[b] = trajectory.status, trajectory.score
     for i, turn in enumerate(trajectory.turns):
       _put(out, (b, i), turn)
+  if branches:
+    first = np.zeros(out.valid.shape, np.int32)
+    for b, trajectory in enumerate(ended):
+      size = len(trajectory.turns)
+      first[b, 1:size] = [turn.branch for turn in trajectory.turns[1:]]
+    out = out.replace(seg=np.cumsum(first, axis=1, dtype=np.int32))
   return out
 
 

@@ -49,6 +49,8 @@ class Record:
   context_span: Array | None = None  # [B, K, C] i8  see Span; None: all OTHER
   weight: Array | None = None  # [B, K, M] f32  of a stored message; None: 1
   context_weight: Array | None = None  # [B, K, C] f32  None: 0
+  # [B, K] i32 of its row: a turn that begins one repeats what it reads. None: 0
+  seg: Array | None = None
 
 
 def empty(b: int, k: int, c: int, m: int, columns, xp=jnp) -> Record:
@@ -99,12 +101,16 @@ def per_turn(r: Record) -> Layout:
 
 
 def full_history(r: Record, t: int) -> Layout:
-  """One row of t columns for each trajectory: all its turns in order."""
+  """One row of t columns for each trajectory: all its turns in order.
+
+  Branches of a trajectory are segments of it, one behind the other.
+  """
   b, k, _ = r.context.shape
   row = jnp.broadcast_to(jnp.arange(b, dtype=jnp.int32)[:, None], (b, k))
   length = jnp.where(r.valid, r.context_len + r.message_len, 0)
   column = jnp.cumsum(length, axis=1) - length
-  return Layout(row, column, jnp.zeros_like(row), b, t)
+  seg = jnp.zeros_like(row) if r.seg is None else r.seg
+  return Layout(row, column, seg, b, t)
 
 
 def rows(r: Record, layout: Layout, version, weight: float = 1.0) -> Rows:
@@ -145,8 +151,10 @@ def rows(r: Record, layout: Layout, version, weight: float = 1.0) -> Rows:
 
   traj = jnp.broadcast_to(jnp.arange(b, dtype=jnp.int32)[:, None], (b, k))
   turn = jnp.broadcast_to(jnp.arange(k, dtype=jnp.int32)[None], (b, k))
-  # An observation answers the turn before it if that one stands in the row.
-  answers = jnp.where(layout.column > 0, turn - 1, -1)
+  # An observation answers the turn before it if that one stands in the
+  # segment.
+  goes_on = layout.seg == jnp.roll(layout.seg, 1, axis=1)
+  answers = jnp.where((layout.column > 0) & goes_on, turn - 1, -1)
   message = take(jnp.zeros((b, k, c), bool), jnp.ones((b, k, m), bool), False)
   span = take(
     jnp.full((b, k, c), Span.OTHER, jnp.int8)

@@ -1,5 +1,6 @@
 """Host environments of a config: family, tasks, chat format and sizes."""
 
+import dataclasses
 from typing import NamedTuple
 
 import jax
@@ -41,12 +42,16 @@ def sized(
       f' {jax.process_count()} processes that share them; make it a multiple'
     )
   family = envs.family(c)
+  validate.programs(c, family)
   validate.services(c, base.needs(family), c.host.worker or family.worker)
   validate.judges(c, family.columns)
   talk = chat_format.framed(chat) if chat else chat_format.bare(words)
   # Some templates take only one system message.
   system = '\n'.join(filter(None, (c.rollout.system, family.system)))
-  return HostEnvSpec(family, talk, limits(c, system, talk), system)
+  plan = limits(c, system, talk)
+  if isinstance(family, base.PlaysPrograms):
+    plan = dataclasses.replace(plan, row=family.branches * plan.context)
+  return HostEnvSpec(family, talk, plan, system)
 
 
 def parts(c: ConfigDict, spec: HostEnvSpec):

@@ -11,6 +11,7 @@ from absl import logging
 
 from agentrl import distributed, loop
 from agentrl.curate import select
+from agentrl.env import base
 from agentrl.judge.panel import Judgement
 from agentrl.rollout import host as host_rollout
 from agentrl.rollout import pack, purify, registered
@@ -49,8 +50,7 @@ class HostSampler:
     count = -(-count // jax.process_count())
     self._services = Services(s, workdir)
     self._judges = Judges(s, self._services, workdir)
-    family = self._services.serve(s.world.family)
-    self._workers = env_workers(family, count, worker=c.host.worker or None)
+    self._run, self._closing = self._opened(count)
     self._arrays = placement.sharded(functools.partial(_arrays, s))
     self._score = placement.sharded(
       functools.partial(collect_lib.score, s.algorithm.spec)
@@ -58,11 +58,32 @@ class HostSampler:
     self._shown: dict[int, pack.Episode] = {}
     self._counts: collections.Counter[str] = collections.Counter()
 
+  def _opened(self, count: int) -> tuple[Callable, Callable[[], None]]:
+    """Plays so many at a time: (generator, attempts, key, ...) -> episodes.
+
+    Returns: that, and what closes it
+    """
+    s, worker = self._s, self._s.config.host.worker or None
+    if isinstance(s.world.family, base.PlaysPrograms):
+      from agentrl.gateway.programs import ProgramRunner  # has its own extra
+
+      runner = ProgramRunner(s.world, self._engine, count, 'policy')
+      return runner.run, runner.close
+    family = self._services.serve(s.world.family)
+    workers = env_workers(family, count, worker=worker)
+
+    def run(generator, attempts, key, **fields):
+      return host_rollout.run_episodes(
+        s.world, generator, workers, attempts, key, **fields
+      )
+
+    return run, workers.close
+
   def __enter__(self) -> 'HostSampler':
     return self
 
   def __exit__(self, *_) -> None:
-    self._workers.close()
+    self._closing()
     self._judges.close()
     self._services.close()
 
@@ -167,10 +188,8 @@ class HostSampler:
 
     def mine():
       with placement.local_mesh():
-        ended, counts = host_rollout.run_episodes(
-          self._s.world,
+        ended, counts = self._run(
           generator,
-          self._workers,
           attempts,
           jax.random.wrap_key_data(bits),
           lines=lines,
@@ -191,7 +210,8 @@ class HostSampler:
   def _record(self, ended: list[pack.Episode]) -> Record:
     limits = self._s.plan
     sizes = limits.turns, limits.width, limits.message
-    return pack.record(ended, *sizes, self._s.world.family.columns)
+    columns, branches = self._s.world.family.columns, limits.row > 0
+    return pack.record(ended, *sizes, columns, branches=branches)
 
   def _purified(self, record: Record, key) -> Record:
     """The record as c.rollout.kind wants it to be trained on."""

@@ -4,6 +4,7 @@ All of it is found before anything is built or compiled.
 """
 
 import dataclasses
+import importlib.util
 import math
 import re
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from ml_collections import ConfigDict
 from agentrl import mesh, registry
 from agentrl.configs import base, envs
 from agentrl.domain import COUNT0, OneOf, Real
+from agentrl.env import base as base_env
 from agentrl.judge import item as judge_item
 from agentrl.learner import teacher
 from agentrl.log import wandb_tracker
@@ -255,6 +257,33 @@ def terms(c: ConfigDict, names: tuple[str, ...]) -> None:
   gives = [g for g in w.gives if not g.startswith('term:')]
   gives += [f'term:{name}' for name in names]
   registry.check(w._replace(gives=tuple(gives)))
+
+
+def programs(c: ConfigDict, family: base_env.EnvFamily) -> None:
+  """Checks what a family that is played by programs needs."""
+  if not isinstance(base_env.of(c.env.to_dict()), base_env.PlaysPrograms):
+    return
+  name = f'env.name={c.env.name!r} is played by programs'
+  if not isinstance(family, base_env.PlaysPrograms):
+    raise ValueError(
+      f'service.judge scores messages of environments, and {name}; name a judge'
+      ' in c.judge that asks it, or set env.grader'
+    )
+  family.check()
+  for path, value, allowed in (
+    ('rollout.history', c.rollout.history, ('full',)),
+    ('rollout.system', c.rollout.system, ('',)),
+    ('rollout.action_prefix', c.rollout.action_prefix, ('',)),
+    ('host.worker', c.host.worker, ('', 'thread')),
+  ):
+    if value not in allowed:
+      raise ValueError(
+        f'{path}={value!r}, and {name}, which write their conversations'
+        f' themselves; set it to {allowed[0]!r}'
+      )
+  for package in ('starlette', 'uvicorn'):
+    if importlib.util.find_spec(package) is None:
+      raise base_env.missing(package, 'host')
 
 
 def services(c: ConfigDict, needs: tuple[str, ...], place: str) -> None:

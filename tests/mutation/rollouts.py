@@ -108,8 +108,8 @@ MUTANTS = (
   Mutant(
     'agentrl.rollout.record',
     'rows',
-    'jnp.where(layout.column > 0, turn - 1, -1)',
-    'jnp.where(layout.column > 0, turn, -1)',
+    'goes_on, turn - 1, -1)',
+    'goes_on, turn, -1)',
     _ROWS,
     'an observation belongs to the turn after it',
   ),

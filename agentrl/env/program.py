@@ -1,0 +1,204 @@
+"""Programs that play tasks by calling the policy over HTTP.
+
+A program is a command or a Python function. It gets the address of a session
+and a key, calls the policy there as it would call any model (docs: GATEWAY.md),
+and posts what its task earned, unless a grader says it:
+
+  command   python my_agent.py     the task as JSON on its standard input;
+            OPENAI_BASE_URL, OPENAI_API_KEY, ANTHROPIC_BASE_URL,
+            ANTHROPIC_API_KEY, AGENTRL_ADDRESS (+ '/reward' takes the reward)
+  function  my_agent:play          play(address, key, task)
+
+Tasks are lines of a file, or those of another family, whose world the program
+then plays itself with `world_of(task)`.
+"""
+
+import ast
+import dataclasses
+import math
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from agentrl import domain
+from agentrl.env import base, splits, task_sampling
+from agentrl.env.base import HostEnv, HostTask
+from agentrl.env.program_run import CommandRun, FunctionRun
+from agentrl.service.base import load_function
+from agentrl.text import spans as spans_lib
+from agentrl.text.spans import Interval
+from agentrl.text.tool_calls import FormatName, format_of
+
+EXAMPLE = '{"question": "What is half of 7?", "answer": "3.5"}'
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+  """A task is an object of the file, or a task of the world."""
+
+  command: str = ''  # line of a program; {name} is a text of the task
+  function: str = ''  # 'module:name' of (address, key, task)
+  path: domain.Place = ''  # file of tasks, a JSON object a line
+  world: str = ''  # a family whose tasks are played
+  settings: str = ''  # of the world, as in 'numbers=2, largest=30'
+  grader: str = (
+    ''  # 'module:name' of (task, messages); '': the reward is posted
+  )
+  branches: domain.Count = 2  # conversations that branches may fill
+  calls: FormatName = 'hermes'  # format of tool calls in messages
+
+  # Of a turn: it begins a branch; messages that it read as the agent's and that
+  # were not sampled as they are.
+  columns: ClassVar[tuple[str, ...]] = ('branch', 'foreign')
+  system: ClassVar[str] = ''
+  worker: ClassVar[str] = 'thread'
+
+  def check(self) -> None:
+    if bool(self.command) == bool(self.function):
+      raise ValueError(
+        f'env.command={self.command!r} and env.function={self.function!r}; set'
+        ' exactly one of them to the program that plays'
+      )
+    if bool(self.path) == bool(self.world):
+      raise ValueError(
+        f'env.path={self.path!r} and env.world={self.world!r}; set exactly one'
+        ' of them, to a file of tasks or to a family that has some'
+      )
+    for name in ('function', 'grader'):
+      if value := vars(self)[name]:
+        try:
+          load_function(value, _ARGUMENTS[name])
+        except ValueError as error:
+          raise ValueError(f'env.{name}={error}') from error
+    if self.command:
+      self._words({})
+    if self.world:
+      self._family()
+
+  def name(self) -> str:
+    return task_sampling.name('program', self, self.path)
+
+  def sizes(self) -> Mapping[str, int]:
+    """Tasks by split; see `base.FiniteFamily`."""
+    if self.world:
+      return base.sizes(self._family())
+    sizes = {split: len(self._lines(split)) for split in splits.SPLITS}
+    if not all(sizes.values()):
+      raise ValueError(
+        f'env.path={self.path!r} has {sizes["train"]} tasks to train on and'
+        f' {sizes["test"]} held out, a fifth by their content, and both are'
+        ' needed; add tasks'
+      )
+    return sizes
+
+  def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
+    """Tasks without demonstrations; see `EnvFamily`."""
+    self.check()
+    if not self.world:
+      tasks, rng = self._lines(split), splits.split_rng(split, seed)
+      if count > len(tasks):
+        raise ValueError(
+          f'{count} {split} tasks are more than the {len(tasks)} of'
+          f' env.path={self.path!r}; ask for fewer, or add tasks'
+        )
+      return (tasks[i] for i in rng.permutation(len(tasks))[:count])
+    world = {'name': self.world} | settings_of(self.settings)
+    return (
+      HostTask({'world': world, 'task': x.task}, (), x.key)
+      for x in self._family().tasks(split, count, seed)
+    )
+
+  def env(self) -> HostEnv:
+    raise ValueError(
+      "tasks of env.name='program' are played by their program and have no"
+      ' environment of their own; train or evaluate, or play env.world'
+    )
+
+  def spans(self, message: str) -> Sequence[Interval]:
+    calls = format_of(self.calls).locate(message, [])
+    return spans_lib.mark(message, calls)
+
+  def start(
+    self, task: Mapping[str, Any], seed: int, address: str, key: str
+  ) -> base.ProgramRun:
+    task = {**task, 'seed': seed} if self.world else dict(task)
+    if self.function:
+      return FunctionRun(
+        load_function(self.function, _ARGUMENTS['function']), address, key, task
+      )
+    return CommandRun(self._words(task), address, key, task)
+
+  def grade(
+    self, task: Mapping[str, Any], messages: Sequence[Mapping[str, str]]
+  ) -> float | None:
+    """The grader's score. Raises ValueError for one that is none."""
+    if not self.grader:
+      return None
+    grader = load_function(self.grader, _ARGUMENTS['grader'])
+    score = grader(dict(task), [dict(x) for x in messages])
+    if not isinstance(score, int | float) or not math.isfinite(score):
+      score = -1
+    if not 0 <= score <= 1:
+      raise ValueError(
+        f'{self.grader} returned {score!r:.80}; a score is True, False or a'
+        ' number from 0 to 1'
+      )
+    return float(score)
+
+  def _words(self, task: Mapping[str, Any]) -> list[str]:
+    """The command's words, with the texts of a task in them."""
+    try:
+      words = shlex.split(self.command)
+    except ValueError as error:
+      raise ValueError(
+        f'env.command={self.command!r} is no command line ({error})'
+      ) from error
+    for name, text in task.items():
+      if isinstance(text, str):
+        words = [x.replace(f'{{{name}}}', text) for x in words]
+    return words
+
+  def _family(self) -> base.EnvFamily:
+    try:
+      return base.of({'name': self.world} | settings_of(self.settings))
+    except TypeError as error:
+      raise ValueError(
+        f'env.settings={self.settings!r} does not fit env.world={self.world!r}'
+        f' ({error})'
+      ) from error
+
+  def _lines(self, split: str) -> list[HostTask]:
+    every = task_sampling.lines(self.path, _line, EXAMPLE)
+    unique = {x.key: x for x in every if splits.split_of(x.key) == split}
+    return [unique[key] for key in sorted(unique)]
+
+
+_ARGUMENTS = {'function': '(address, key, task)', 'grader': '(task, messages)'}
+
+
+def _line(row: Mapping[str, Any]) -> HostTask:
+  task = {**row}
+  return HostTask(task, (), task_sampling.key(task))
+
+
+def settings_of(text: str) -> dict[str, Any]:
+  """Settings of 'name=value, ...', each value as Python writes it.
+
+  Raises:
+    ValueError: it is written otherwise.
+  """
+  try:
+    call = ast.parse(f'f({text})', mode='eval').body
+    assert isinstance(call, ast.Call)
+    return {str(x.arg): ast.literal_eval(x.value) for x in call.keywords}
+  except (SyntaxError, ValueError, AssertionError) as error:
+    raise ValueError(
+      f"env.settings={text!r} cannot be read; write them as 'numbers=2,"
+      " largest=30'"
+    ) from error
+
+
+def world_of(task: Mapping[str, Any]) -> tuple[HostEnv, str]:
+  """The environment of a task of another family: -> it, begun, and its text."""
+  env = base.of(task['world']).env()
+  return env, env.reset(task['task'], task['seed'])

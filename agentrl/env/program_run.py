@@ -1,0 +1,106 @@
+"""Runs of programs: a command with all that it starts, or a function."""
+
+import contextlib
+import dataclasses
+import json
+import os
+import subprocess
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from agentrl.tool import subreaper
+
+LOOPBACK = '127.0.0.1,localhost,::1'
+_PRINTED = 2000  # characters of what a program printed that an error repeats
+
+
+class ProgramExitError(RuntimeError):
+  """A command that ended with another status than 0, or could not begin."""
+
+
+@dataclasses.dataclass
+class FunctionRun:
+  """A function in the thread that waits for it, where it cannot be stopped."""
+
+  function: Callable[[str, str, dict[str, Any]], Any]
+  address: str
+  key: str
+  task: dict[str, Any]
+
+  def wait(self) -> None:
+    self.function(self.address, self.key, self.task)
+
+  def kill(self) -> None:
+    """Its calls are refused once the session is over."""
+
+
+class CommandRun:
+  """A command, killed with all that it has started."""
+
+  def __init__(
+    self, words: Sequence[str], address: str, key: str, task: Mapping[str, Any]
+  ):
+    self._words, self._task = words, json.dumps(task, ensure_ascii=False)
+    self._environ = os.environ | environment(address, key)
+    self._lock, self._killed = threading.Lock(), False
+    self._process: subprocess.Popen | None = None
+
+  def wait(self) -> None:
+    """Raises ProgramExitError, with what it printed at last."""
+    with self._lock:
+      if self._killed:
+        return
+      self._process = subprocess.Popen(
+        subreaper.command(self._words),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=self._environ,
+      )
+    write = threading.Thread(target=self._give, daemon=True)
+    write.start()
+    assert self._process.stdout is not None
+    output, printed = self._process.stdout.fileno(), b''
+    while part := os.read(output, 1 << 16):
+      printed = (printed + part)[-_PRINTED:]
+    self._process.stdout.close()
+    status = self._process.wait()
+    if status and not self._killed:
+      text = printed.decode('utf-8', 'replace').strip()
+      raise ProgramExitError(
+        f'{self._words[0]} ended with status {status}; it printed at last:'
+        f' {text}'
+      )
+
+  def kill(self) -> None:
+    with self._lock:
+      self._killed = True
+      if self._process is not None and self._process.poll() is None:
+        subreaper.end(self._process.pid)
+
+  def _give(self) -> None:
+    """Writes the task; a program that does not read it may end before."""
+    assert self._process is not None
+    assert self._process.stdin is not None
+    with contextlib.suppress(OSError):
+      self._process.stdin.write(self._task.encode())
+      self._process.stdin.close()
+
+
+def environment(address: str, key: str) -> dict[str, str]:
+  """Variables by which clients find the policy.
+
+  Loopback is asked directly, whatever proxy the machine has.
+  """
+  near = {
+    name: ','.join(filter(None, (os.environ.get(name, ''), LOOPBACK)))
+    for name in ('NO_PROXY', 'no_proxy')
+  }
+  return near | {
+    'OPENAI_BASE_URL': f'{address}/v1',
+    'OPENAI_API_KEY': key,
+    'ANTHROPIC_BASE_URL': address,
+    'ANTHROPIC_API_KEY': key,
+    'AGENTRL_ADDRESS': address,
+  }

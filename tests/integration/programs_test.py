@@ -1,0 +1,92 @@
+"""Programs train a model of two layers over loopback."""
+
+import shlex
+import sys
+
+import numpy as np
+import pytest
+
+from agentrl.configs import grpo
+from agentrl.log import metrics
+from agentrl.run import build, runner
+
+PLAYERS = 'tests.gateway.players'
+
+
+def config(folder, **env):
+  c = grpo.get_config('tiny,env=program')
+  c.data = str(folder / 'data')
+  c.env.update(dict(train=8, test=4, branches=3) | env)
+  c.model.update(dict(width=16, layers=2, heads=2, kv_heads=2, head_dim=8))
+  c.rollout.update(dict(batch=8, group_size=4, slots=8, max_turns=4))
+  c.rollout.max_message_tokens = 8
+  c.micro_batch, c.steps, c.sft.steps = 8, 2, 0
+  c.eval.episodes = 4
+  c.checkpoint.every = 1
+  return c
+
+
+def world(**env):
+  own = dict(world='countdown', settings='numbers=2, largest=9')
+  return own | env
+
+
+def rows_of(folder, phase):
+  rows = metrics.read(str(folder / 'metrics.jsonl'))
+  return [x for x in rows if x.get('phase') == phase]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('player', ['play', 'forked'])
+def test_two_updates(tmp_path, player):
+  """What is trained is what was sampled, in branches too."""
+  c = config(tmp_path, **world(function=f'{PLAYERS}:{player}'))
+  runner.run(c, str(tmp_path / 'run'))
+  steps = rows_of(tmp_path / 'run', 'rl')
+  assert [x['step'] for x in steps] == [1, 2]
+  for x in steps:
+    assert x['logp/sampler_mismatch_max'] < 5e-5
+    assert x['rollout/program/calls'] >= 8
+    assert not [name for name in x if 'fault' in name]
+    assert np.isfinite(x['loss/total'])
+    branches = x['rollout/program/branches'] / x['rollout/program/calls']
+    assert branches == (0.5 if player == 'forked' else 0.0)
+  if player == 'forked':  # whose rewards differ inside of groups
+    assert all(x['policy/grad_norm'] > 0 for x in steps)
+  (evaluated, *_) = rows_of(tmp_path / 'run', 'eval')
+  assert evaluated['eval/episodes'] == 4
+
+
+@pytest.mark.slow
+def test_a_command_trains_too(tmp_path):
+  command = shlex.join([sys.executable, '-m', PLAYERS, 'play'])
+  c = config(tmp_path, **world(command=command))
+  c.steps = 1
+  runner.run(c, str(tmp_path / 'run'))
+  (x,) = rows_of(tmp_path / 'run', 'rl')
+  assert x['logp/sampler_mismatch_max'] < 5e-5
+
+
+@pytest.mark.parametrize(
+  ('changes', 'sentence'),
+  [
+    (dict(env=dict(function='')), "env.command='' and env.function=''"),
+    (dict(env=dict(command='x')), "env.command='x' and env.function="),
+    (dict(env=dict(world='')), "env.path='' and env.world=''"),
+    (dict(env=dict(function='a:b')), "env.function='a:b' names no function"),
+    (dict(env=dict(grader='a')), "env.grader='a' names no function"),
+    (dict(env=dict(world='mars')), "env.name='mars' is unknown"),
+    (dict(env=dict(settings='a=1')), "env.settings='a=1' does not fit"),
+    (dict(env=dict(settings='1+')), "env.settings='1\\+' cannot be read"),
+    (dict(rollout=dict(history='turn')), "rollout.history='turn', and env.na"),
+    (dict(rollout=dict(action_prefix='>')), "rollout.action_prefix='>', and"),
+    (dict(host=dict(worker='process')), "host.worker='process', and env.name"),
+  ],
+)
+def test_mistakes_are_found_before_anything_is_built(
+  tmp_path, changes, sentence
+):
+  c = config(tmp_path, **world(function=f'{PLAYERS}:play'))
+  c.update(changes)
+  with pytest.raises(ValueError, match=sentence):
+    build.experiment(c)
