@@ -139,8 +139,8 @@ def test_pairs_have_the_seeds_that_the_study_names(tmp_path):
   assert sorted({a.seed for a in asks}) == [64, 65, 66, 67, 68]
   assert 'seeds 64 to 68' in dict(spec.protocol(s))['Pairs']
   execute.keep_protocol(s, str(tmp_path / 'named'))
+  other = dataclasses.replace(s, first_seed=70)
   with pytest.raises(ValueError, match="another 'first_seed'"):
-    other = dataclasses.replace(s, first_seed=70)
     execute.keep_protocol(other, str(tmp_path / 'named'))
   old = made_up_study.make_study()
   execute.keep_protocol(old, str(tmp_path / 'old'))
