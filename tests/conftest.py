@@ -1,17 +1,20 @@
 """Every test runs on eight simulated CPU devices, without implicit ranks."""
 
 import atexit
+import gc
 import os
 import shutil
 import tempfile
 
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
 # Tests compile much and run it a few times: what XLA would make faster is not
-# worth its time. Programs that a test starts are compiled as users have them.
+# worth its time, and 32 modules of LLVM a program are a third of compiling it.
+# Programs that a test starts are compiled as users have them.
 os.environ['XLA_FLAGS'] = (
   os.environ.get('XLA_FLAGS', '')
   + ' --xla_force_host_platform_device_count=8'
   + ' --xla_cpu_use_fusion_emitters=false'
+  + ' --xla_cpu_parallel_codegen_split_count=1'
 )
 os.environ.setdefault('HF_HUB_OFFLINE', '1')
 # What one test or program of this session compiled, the others find: the first
@@ -33,6 +36,14 @@ def pytest_itemcollected(item):
   """A nightly test is slow as well: `-m slow` runs both."""
   if item.get_closest_marker('nightly'):
     item.add_marker(pytest.mark.slow)
+
+
+def pytest_collection_finish(session):
+  """Modules and items live to the end: no collection looks at them again."""
+  del session
+  gc.collect()
+  gc.freeze()
+  gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture(scope='module', autouse=True)
