@@ -188,10 +188,12 @@ def _without_demos(s: build.Experiment, plan: StagePlan, alone: bool) -> None:
   logging.warning('%s The warm start is left out; %s', text, way)
 
 
-def check_demos(plans: Sequence[StagePlan], built: Built) -> None:
+def check_demos(
+  plans: Sequence[StagePlan], built: Mapping[str, Sequence[build.Experiment]]
+) -> None:
   """Raises ValueError for demonstrations that a stage cannot show or give."""
   for plan in plans:
-    s, _ = built[plan.name]
+    s = built[plan.name][0]
     c = s.config
     if plan.kind == 'rl':
       prefixes.check(s)
