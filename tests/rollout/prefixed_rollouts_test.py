@@ -67,9 +67,7 @@ def prefixed(state=None):
 
 
 def plan():
-  return jit_rollout.RolloutSizes(
-    slots=5, turns=K, message=M, history='full'
-  )
+  return jit_rollout.RolloutSizes(slots=5, turns=K, message=M, history='full')
 
 
 @functools.cache
