@@ -38,6 +38,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
   ),
   'teachers: distillation on what the student samples': ('opd', 'gkd'),
   'what is attempted: horizons': ('scalinginter',),
+  'what is given: beginnings of demonstrations': (
+    *('prefix_rft', 'step_grpo', 'agent_rlvr'),
+  ),
 }
 
 

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from agentrl import registry
-from agentrl.loss import prefix, ppo
+from agentrl.loss import ppo, prefix
 from agentrl.testing import batches
 from agentrl.types import Credit, LossInputs, Outputs
 from tests.curate.prefix_test import given

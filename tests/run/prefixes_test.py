@@ -51,7 +51,8 @@ def test_attempts_begin_as_the_demonstration_of_their_task(folder, env):
   several = [prefixed(s, step) for step in range(8)]
   for made in several:
     p = made.prefix
-    assert p.forced and p.messages.state is None
+    assert p.forced
+    assert p.messages.state is None
     for b in range(16):
       want = solution(s, b // 4)
       assert 0 <= p.turns[b] < len(want)
@@ -98,7 +99,7 @@ def test_what_cannot_be_given_is_refused_before_anything_compiles(folder):
 def test_branches_and_prefixes_do_not_go_together(folder):
   c = config(folder, 'frozen_lake')
   c.collect, c.hp.collect = 'branch', {}
-  with pytest.raises(ValueError, match="set c.prefix to 'none'"):
+  with pytest.raises(ValueError, match=r"set c\.prefix to 'none'"):
     validate.config(c)
 
 
