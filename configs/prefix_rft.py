@@ -28,9 +28,7 @@ def get_config(arg=''):
   c = base.get_config(arg, method='prefix_rft')
   c.prefix = 'random_prefix'
   band = dict(high=0.95, final_high=0.05, steps=max(1, c.steps))
-  base.hp(
-    c, 'prefix', 'random_prefix', share=1 / 8, unit='trajectory', **band
-  )
+  base.hp(c, 'prefix', 'random_prefix', share=1 / 8, unit='trajectory', **band)
   c.curate = ('train_prefix',)
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'center', 'scale')

@@ -28,8 +28,8 @@ def uncertain_prefix(
   n = jnp.sum(prefix)
   # A share of 0.2 of 5 is 1, whatever rounding makes of it.
   count = jnp.ceil(share * n - 1e-4).astype(jnp.int32)
-  kept = segment.top_k_mask(signals['old_entropy'], prefix, count)
+  uncertain = segment.top_k_mask(signals['old_entropy'], prefix, count)
   a = chain.token_advantage(credit, rows)
   whole = n.astype(a.dtype)
-  metrics = {'kept': (jnp.sum(kept).astype(a.dtype), whole)}
-  return returns.as_tokens(credit, jnp.where(prefix & ~kept, 0, a)), metrics
+  metrics = {'uncertain': (jnp.sum(uncertain).astype(a.dtype), whole)}
+  return returns.as_tokens(credit, jnp.where(prefix & ~uncertain, 0, a)), metrics

@@ -1,4 +1,4 @@
-"""Weights of prefixes: messages that the policy was given, trained on or not."""
+"""Weights of prefixes: messages that were given, trained on or not."""
 
 import jax.numpy as jnp
 

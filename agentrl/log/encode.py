@@ -80,10 +80,10 @@ def _places(rows: Rows, i: int) -> dict[int, tuple[int, int, int, int]]:
   places = {}
   for r in np.flatnonzero(np.any(rows.traj == i, axis=1)):
     here, last = rows.traj[r] == i, 0
-    said = here & np.asarray(segment.in_message(rows))[r]
-    said = np.where(said, rows.turn[r], -1)
-    for k in dict.fromkeys(said[said >= 0].tolist()):
-      columns = np.flatnonzero(said == k)
+    inside = here & np.asarray(segment.in_message(rows))[r]
+    turns = np.where(inside, rows.turn[r], -1)
+    for k in dict.fromkeys(turns[turns >= 0].tolist()):
+      columns = np.flatnonzero(turns == k)
       first = int(columns[0])
       begin = int(np.argmax(here & (rows.seg[r] == rows.seg[r, first])))
       begin, last = max(begin, last), int(columns[-1]) + 1

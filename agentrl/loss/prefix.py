@@ -37,9 +37,7 @@ def ppo_prefix(
   value, metrics = ppo.clipped(
     log_rho, a, ppo.weight_of(x), clip_low, clip_high
   )
-  given = ops.ppo_clip(
-    log_rho, a, low=prefix_clip_low, high=prefix_clip_high
-  )
+  given = ops.ppo_clip(log_rho, a, low=prefix_clip_low, high=prefix_clip_high)
   weight = x.credit.weight
   metrics |= {
     'prefix_ratio': ppo.metric(jnp.exp(log_rho), weight * prefix),

@@ -22,9 +22,7 @@ from agentrl.types import AttemptPlan, Attempts
 UNITS = ('trajectory', 'group')
 Part = Annotated[float, domain.UNIT]
 Unit = Annotated[str, domain.OneOf(*UNITS)]
-_register = registry.register(
-  'prefix', gives=('column:prefix', 'span:prefix')
-)
+_register = registry.register('prefix', gives=('column:prefix', 'span:prefix'))
 
 
 @registry.register('prefix')

@@ -22,6 +22,7 @@ from agentrl.types import (
   Prefix,
   Rows,
   Span,
+  Status,
   Turns,
 )
 
@@ -264,6 +265,7 @@ def batch(r: Record, layout: Layout, attempts: Attempts, version) -> Batch:
     count = jnp.sum(forced, axis=1, dtype=jnp.int32)
     cut = jnp.where(attempts.limit > 0, attempts.prefix.turns - count, 0)
     ids |= {'prefix': count, 'prefix_cut': cut.astype(jnp.int32)}
+  whole = r.status != Status.ENV_ERROR
   alone = ~jnp.any(forced, axis=1)  # what was helped tells nothing of a task
   scored = r.valid if r.scored is None else r.valid & r.scored
   made = Batch(
@@ -285,7 +287,7 @@ def batch(r: Record, layout: Layout, attempts: Attempts, version) -> Batch:
   attempted = {
     'task': attempts.task,
     'outcome': r.outcome,
-    'counts': alone & counting.trajectories(made),
+    'counts': alone & whole & counting.trajectories(made),
   }
   return made.replace(attempted=attempted)
 

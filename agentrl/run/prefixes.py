@@ -4,6 +4,7 @@ import dataclasses
 import functools
 
 import numpy as np
+from absl import logging
 
 from agentrl import registry
 from agentrl.dataset import host_tasks
@@ -32,25 +33,35 @@ class Demonstrations:
   def turns(self) -> np.ndarray:
     """Turns of the demonstration of each training task: [n], 0: there is none.
 
-    Raises ValueError for one longer than a trajectory may be.
+    Nor is there one that no attempt is long enough for: its beginning would
+    lead nowhere.
+
+    Raises ValueError where nothing is left.
     """
     s, c = self.experiment, self.experiment.config
     if isinstance(s.train, host_tasks.HostTaskSet):
       counts = np.array([len(texts) for texts in s.train.demonstration])
     else:
       counts = np.sum(s.train.actions >= 0, axis=1)
-    if not np.any(counts):
+    if not np.any(counts > 1):
       raise ValueError(
-        f'c.prefix={c.prefix!r} gives attempts turns of a demonstration, and no'
-        f" task of {describe.task_name(s)} has one; set c.prefix to 'none'"
+        f'c.prefix={c.prefix!r} gives attempts turns of a demonstration and'
+        f' leaves them the last, and no task of {describe.task_name(s)} has one'
+        " of two turns; set c.prefix to 'none'"
       )
-    if (longest := np.max(counts)) > c.rollout.max_turns:
+    fits, longest = counts <= c.rollout.max_turns, np.max(counts)
+    if not np.any(counts[fits] > 1):
       raise ValueError(
-        f'c.prefix={c.prefix!r} gives attempts turns of a demonstration; one of'
-        f' {longest} turns is longer than rollout.max_turns='
-        f'{c.rollout.max_turns} allows, so set that to {longest}'
+        f'c.prefix={c.prefix!r} gives attempts turns of a demonstration, and'
+        f' rollout.max_turns={c.rollout.max_turns} allows none of two turns or'
+        f' more; set that to {longest}'
       )
-    return counts
+    if not np.all(fits):
+      text = '%d of %d demonstrations have more than rollout.max_turns=%d turns'
+      text += ' and are not given; the longest has %d'
+      values = np.sum(~fits), np.sum(counts > 0), c.rollout.max_turns, longest
+      logging.warning(text, *values)
+    return np.where(fits, counts, 0)
 
   def _of(self, tasks: np.ndarray) -> Messages:
     """The demonstrations of these tasks, padded to the run's capacities."""

@@ -24,6 +24,8 @@ CLASSES = (
   types.Outputs,
   types.Attempts,
   types.Prefix,
+  types.Messages,
+  types.Copies,
   types.TrainState,
 )
 ENUMS = (types.Status, types.Span)
@@ -51,6 +53,7 @@ MEANINGS = {
   'column:turn': 'index of the turn',
   'column:state': 'turns with the same observation are equal',
   'column:node': 'copies of one turn, shared by branches, are equal',
+  'column:prefix': 'turns of a demonstration that the attempt was given',
   'column:branch': '1 where the trajectory was branched from another',
 }
 _HEAD = """\

@@ -45,6 +45,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
   'lists of stages: supervised and RL in turn': (
     *('expert_iteration', 'behavior_priming', 'continual_rft'),
   ),
+  'what is given: beginnings of demonstrations': (
+    *('prefix_rft', 'step_grpo', 'agent_rlvr'),
+  ),
 }
 
 

@@ -44,6 +44,6 @@ def test_the_most_uncertain_prefix_tokens_keep_their_advantage(turns, share):
       want[n, t] = credit.turn[i, k] + credit.token[n, t]
   np.testing.assert_allclose(got.token, want, atol=1e-12)
   assert not np.any(got.turn)
-  assert tuple(map(float, metrics['kept'])) == (len(kept), len(places))
+  assert tuple(map(float, metrics['uncertain'])) == (len(kept), len(places))
   if turns != [0]:
     assert 0 < len(kept) <= len(places)

@@ -67,10 +67,12 @@ def collect(name, records):
 
   def sample(attempts, key):
     made = jax.tree.map(lambda x: x[attempts.task], left.pop(0))
+    live = attempts.limit > 0
+    made = made.replace(valid=made.valid & live[:, None])
     own = made.valid
     if attempts.prefix is not None:
       own &= jnp.arange(K)[None] >= attempts.prefix.turns[:, None]
-    took['attempts'] += len(attempts.task)
+    took['attempts'] += jnp.sum(live)
     took['env_steps'] += jnp.sum(made.valid)
     took['tokens'] += jnp.sum(made.message_len * own)
     batch = record_lib.batch(made, record_lib.per_turn(made), attempts, 0)

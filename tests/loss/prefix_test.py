@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from agentrl import registry
-from agentrl.loss import prefix, ppo
+from agentrl.loss import ppo, prefix
 from agentrl.testing import batches
 from agentrl.types import Credit, LossInputs, Outputs
 from tests.curate.prefix_test import given
@@ -46,7 +46,10 @@ def test_each_token_has_the_clip_of_who_wrote_it():
   for name, where in (('ratio', own), ('prefix_ratio', said)):
     total, count = metrics[name]
     np.testing.assert_allclose(total / count, rho[where].mean())
-  assert tuple(map(float, metrics['prefix'])) == (said.sum(), (own | said).sum())
+  assert tuple(map(float, metrics['prefix'])) == (
+    said.sum(),
+    (own | said).sum(),
+  )
 
 
 def test_given_tokens_weigh_where_the_batch_says_so_only():

@@ -67,9 +67,7 @@ def prefixed(state=None):
 
 
 def plan():
-  return jit_rollout.RolloutSizes(
-    slots=5, turns=K, message=M, history='full'
-  )
+  return jit_rollout.RolloutSizes(slots=5, turns=K, message=M, history='full')
 
 
 @functools.cache
@@ -138,13 +136,16 @@ def test_the_first_turns_are_those_of_the_demonstration():
       assert r.state[b, n] == want.state[task, n]
       np.testing.assert_array_equal(r.context[b, n], want.context[task, n])
     assert (r.span[b, :n] == Span.PREFIX).all()
-    assert not r.logp[b, :n].any() and not r.entropy[b, :n].any()
+    assert not r.logp[b, :n].any()
+    assert not r.entropy[b, :n].any()
     after = r.valid[b] & ~forced[b]
-    assert (r.logp[b, after, 0] < 0).all() and (r.entropy[b, after] > 0).all()
+    assert (r.logp[b, after, 0] < 0).all()
+    assert (r.entropy[b, after] > 0).all()
     assert not (r.span[b, after] == Span.PREFIX).any()
     assert r.valid[b].sum() <= LIMIT[b]
   ended = [b for b in range(11) if not (r.valid[b] & ~forced[b]).any()]
-  assert ended and all(r.status[b] == Status.SOLVED for b in ended)
+  assert ended
+  assert all(r.status[b] == Status.SOLVED for b in ended)
   assert len(ended) < 6
 
 
@@ -154,7 +155,8 @@ def test_who_is_given_nothing_plays_as_without_prefixes():
   for b in (0, 4):
     for x, y in zip(jax.tree.leaves(r), jax.tree.leaves(want), strict=True):
       np.testing.assert_array_equal(x[b], y[b])
-  assert not r.valid[11].any() and not want.valid[11].any()
+  assert not r.valid[11].any()
+  assert not want.valid[11].any()
   assert want.valid[:11, 0].all()
 
 
