@@ -12,7 +12,7 @@ from absl import logging
 from ml_collections import ConfigDict
 
 from agentrl import checkpoint, mesh, renames, storage
-from agentrl.configs import base
+from agentrl.configs import base, envs
 from agentrl.learner import algorithm, update
 from agentrl.model import hf_config, hf_weights, peft, shared_base
 from agentrl.nn import lora
@@ -122,6 +122,8 @@ def migrate(config: dict[str, Any]) -> dict[str, Any]:
   for part, entries in DEFAULTS_OF_OLD_RUNS.items():
     config[part] = entries | config.get(part, {})
   config.setdefault('judge', ())
+  if 'oracle' in envs.ENV.get(config['env'].get('name'), ()):
+    config['env'].setdefault('oracle', '')
   model, rollout = config['model'], config['rollout']
   rollout.setdefault('chat_format', 'bare' if model['path'] else 'auto')
   if model.get('remat') in REMAT:

@@ -40,6 +40,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     *('opd', 'gkd', 'opsd', 'skill_sd', 'tt_opd', 'tcod'),
   ),
   'what is attempted: horizons': ('scalinginter',),
+  'what is read: oracles in the context': ('lumina',),
 }
 
 
