@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentrl import counting, domain, registry, segment
-from agentrl.types import Array, Attempts, Batch, Prefix
+from agentrl.types import Array, Attempts, Batch, Prefix, Rows
 
 _register = registry.register(
   'collect', needs=('term:entropy', 'term:tokens'), gives=('column:branch',)
@@ -190,14 +190,15 @@ def joined(one: Batch, two: Batch, origin, turns) -> Batch:
   a, k = one.turns.valid.shape
   repeated = jnp.arange(k)[None] < turns[:, None]  # [b, K]
   node = jnp.where(repeated, one.turns.node[origin], two.turns.node + a * k)
-  rows = two.rows
-  again = segment.to_tokens(repeated, rows.traj, rows.turn)
-  rows = rows.replace(
-    traj=jnp.where(rows.traj >= 0, rows.traj + a, -1),
-    weight=jnp.where(again, 0, rows.weight),
-  )
+
+  def renumbered(rows: Rows) -> Rows:
+    return rows.replace(traj=jnp.where(rows.traj >= 0, rows.traj + a, -1))
+
+  again = segment.to_tokens(repeated, two.rows.traj, two.rows.turn)
+  weight = jnp.where(again, 0, two.rows.weight)
   two = two.replace(
-    rows=rows,
+    rows=renumbered(two.rows).replace(weight=weight),
+    readings={name: renumbered(x) for name, x in two.readings.items()},
     turns=two.turns.replace(node=node),
     ids={**two.ids, 'branch': (turns > 0).astype(jnp.int32)},
   )

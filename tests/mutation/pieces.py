@@ -352,10 +352,18 @@ MUTANTS = (
   Mutant(
     'agentrl.collect.branch',
     'joined',
-    'jnp.where(again, 0, rows.weight)',
-    'rows.weight',
+    'jnp.where(again, 0, two.rows.weight)',
+    'two.rows.weight',
     f'{_COLLECT_BRANCH}::test_shared_turns_weigh_once',
     'a shared turn weighs twice',
+  ),
+  Mutant(
+    'agentrl.collect.branch',
+    'joined',
+    'renumbered(x) for name, x in two.readings',
+    'x for name, x in two.readings',
+    f'{_COLLECT_BRANCH}::test_readings_are_of_the_same_trajectories',
+    'a reading is of other trajectories than its rows',
   ),
   Mutant(
     'agentrl.memory.replay',
