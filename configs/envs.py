@@ -24,6 +24,11 @@ TASKS: dict[str, Field] = {
   'seed': Field(0, SEED, 'of the tasks'),
 }
 _SIDE = Whole(1, 64)
+_ORACLE = Field(
+  '',
+  OneOf('', 'plan', 'silent'),
+  "last line of observations: a planner's next move, or none; '': no line",
+)
 ENV: dict[str, dict[str, Field]] = {
   'sokoban': {
     'height': Field(6, Whole(3, 64), 'cells, walls around them included'),
@@ -33,6 +38,7 @@ ENV: dict[str, dict[str, Field]] = {
     'max_moves': Field(6, COUNT, 'moves of a shortest solution'),
     'reward': Field('dense', OneOf('dense', 'sparse'), 'boxes count, or all'),
     'coordinates': Field(True, Flag(), 'observations say where things are'),
+    'oracle': _ORACLE,
     'levels': Field('', domain.Path(), "file of levels; '': generated"),
     'train': Field(2000, COUNT, 'tasks that are trained on'),
     'test': Field(500, COUNT, 'tasks that are held out'),
@@ -41,6 +47,7 @@ ENV: dict[str, dict[str, Field]] = {
     'height': Field(4, _SIDE, 'cells'),
     'width': Field(4, _SIDE, 'cells'),
     'slip': Field(False, Flag(), 'only a third of the moves go as chosen'),
+    'oracle': _ORACLE,
     'invalid': Field(0.1, domain.Real(0), 'cost of an unparsed message'),
   },
   'bifurcation': {

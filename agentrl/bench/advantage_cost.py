@@ -81,12 +81,13 @@ def learner_of(
 
 def terms_of(w: registry.MethodSpec) -> set[str]:
   """Returns the terms that the components of a method need."""
-  return {
-    need.partition(':')[2]
-    for part in registry.parts(w)
-    for need in registry.needs(w, *part)
-    if need.startswith('term:')
-  }
+  return _needed(w, 'term')
+
+
+def _needed(w: registry.MethodSpec, kind: str) -> set[str]:
+  """The names of what the components need of a kind."""
+  needs = (x for part in registry.parts(w) for x in registry.needs(w, *part))
+  return {x.partition(':')[2] for x in needs if x.startswith(f'{kind}:')}
 
 
 def judged(learner: update_lib.Algorithm, batch: Batch):
@@ -102,7 +103,8 @@ def judged(learner: update_lib.Algorithm, batch: Batch):
     if learner.spec.memory:
       state = update_lib.init_memory(learner, state, batch, 1)
     else:
-      batch = batch.replace(readings={'nulled': batch.rows})
+      read = _needed(learner.spec, 'reading') - {registry.OWN}
+      batch = batch.replace(readings=dict.fromkeys(read, batch.rows))
     return update_lib.update(still, state, batch)[2][:2]
 
   whole, shapes = jax.eval_shape(judge, jax.random.key(0), batch)

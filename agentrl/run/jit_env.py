@@ -14,6 +14,7 @@ from agentrl.env.jit import (
   bifurcation,
   boxoban,
   frozen_lake,
+  planned,
   sokoban,
   sokoban_levels,
 )
@@ -148,6 +149,15 @@ REWARDS = {'dense': {}, 'sparse': sokoban.SPARSE}
 
 def environment(c: ConfigDict):
   """(task source, environment) of c.env."""
+  source, env = _plain_environment(c)
+  if 'oracle' not in c.env or not c.env.oracle:
+    return source, env
+  validate.oracle(c)
+  return source, planned.Planned(env, told=c.env.oracle == 'plan')
+
+
+def _plain_environment(c: ConfigDict):
+  """The same without an oracle."""
   e = c.env
   if e.name == 'frozen_lake':
     source = frozen_lake.Lakes(

@@ -418,6 +418,18 @@ def _check_service(c: ConfigDict, name: str) -> None:
     )
 
 
+def oracle(c: ConfigDict) -> None:
+  """Checks that a planner knows what its moves lead to."""
+  at = f'env.oracle={c.env.oracle!r} is the next move of a planner, which'
+  if c.env.name == 'sokoban' and (c.env.boxes != 1 or c.env.levels):
+    raise ValueError(
+      f'{at} generated levels with one box have, and env.boxes={c.env.boxes}'
+      f" with env.levels={c.env.levels!r}; set boxes to 1 and levels to ''"
+    )
+  if c.env.name == 'frozen_lake' and c.env.slip:
+    raise ValueError(f'{at} slippery ice does not obey; set env.slip to False')
+
+
 def length(c: ConfigDict) -> None:
   """Checks that an environment of fixed length can end."""
   if c.rollout.max_turns < c.env.length:

@@ -12,7 +12,7 @@ from absl import logging
 from ml_collections import ConfigDict
 
 from agentrl import checkpoint, mesh, renames, storage
-from agentrl.configs import base, stages
+from agentrl.configs import base, envs, stages
 from agentrl.learner import algorithm, update
 from agentrl.model import hf_config, hf_weights, peft, shared_base
 from agentrl.nn import lora
@@ -125,6 +125,8 @@ def migrate(config: dict[str, Any]) -> dict[str, Any]:
     config[part] = entries | config.get(part, {})
   config.setdefault('judge', ())
   config.setdefault('stages', base.FIELDS['stages'].default)
+  if 'oracle' in envs.ENV.get(config['env'].get('name'), ()):
+    config['env'].setdefault('oracle', '')
   model, rollout = config['model'], config['rollout']
   rollout.setdefault('chat_format', 'bare' if model['path'] else 'auto')
   if model.get('remat') in REMAT:

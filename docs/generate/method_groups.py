@@ -48,6 +48,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
   'what is given: beginnings of demonstrations': (
     *('prefix_rft', 'step_grpo', 'agent_rlvr'),
   ),
+  'what is read: oracles in the context': ('lumina',),
 }
 
 

@@ -15,6 +15,7 @@ from agentrl.model import microbatch
 from agentrl.run import build
 from agentrl.run import collect as collect_lib
 from agentrl.task.base import make_attempts
+from agentrl.types import Batch
 
 B, K, G = 16, 4, 8
 
@@ -274,3 +275,20 @@ def test_chosen_turns_are_dealt_in_the_order_of_luck():
 def test_nobody_left_to_branch_is_refused():
   with pytest.raises(ValueError, match=r'branch\.every=1'):
     branch.branch(None, None, None, (), (), None, every=1)
+
+
+def test_readings_are_of_the_same_trajectories():
+  one, two = (
+    Batch.from_turns(
+      [[[1, 2]], [[3], [4]]],
+      [[[-1.0] * 2], [[-1.0], [-1.0]]],
+      reward=[[0.0], [0.0, 0.0]],
+      group=[0, 0],
+    )
+    for _ in range(2)
+  )
+  one, two = (x.replace(readings={'hinted': x.rows}) for x in (one, two))
+  zero = jnp.zeros(2, jnp.int32)
+  both = branch.joined(one, two, zero, zero)
+  np.testing.assert_array_equal(both.readings['hinted'].traj, both.rows.traj)
+  assert set(np.ravel(both.rows.traj)) >= {0, 1, 2, 3}

@@ -68,6 +68,7 @@ ROLES = {
   'ipa': {},
   'kl_cov': {},
   'lite_ppo': {},
+  'lumina': {},
   'maxrl': {},
   'memact_dcpo': {},
   'mira': CRITIC,
@@ -148,6 +149,8 @@ def config(method: str, folder: str, sizes=(1, 1)):
   c.sft.batch, c.micro_batch = 8, 24
   if method == 'cm2':  # more than half of a group
     c.hp.turn.require_members.least = 3
+  if method == 'lumina':  # rows as those of the batch
+    c.rollout.history = 'turn'
   if method == 'tt_opd':  # so that its teacher moves
     c.hp.signal.moving_average.every = 1
   c.mesh.fsdp, c.mesh.tensor = sizes

@@ -551,4 +551,20 @@ MUTANTS = (
     'tests/advantage/controls_test.py',
     'the control is the credit itself',
   ),
+  Mutant(
+    'agentrl.advantage.masking',
+    'first_turns',
+    '+ 1 <= turns',
+    '<= turns',
+    'tests/advantage/masking_test.py::test_first_turns_and_no_less_weight',
+    'a turn more',
+  ),
+  Mutant(
+    'agentrl.advantage.reweight',
+    'flip_below_mean',
+    'centered.turn < 0',
+    'centered.turn > 0',
+    'tests/advantage/reweight_test.py::test_flip_below_mean',
+    'successes are turned around',
+  ),
 )

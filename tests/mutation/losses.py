@@ -291,4 +291,12 @@ MUTANTS = (
     f'{_RATIOS}::test_value_and_weight_of_every_token',
     'masked whatever the direction',
   ),
+  Mutant(
+    'agentrl.loss.kl',
+    'kl_k3_weighted',
+    'jnp.exp(ops.log_ratio(logp, old)) * k3',
+    'k3',
+    f'{_KL}::test_a_weighted_k3_is_the_reverse_kl_whoever_sampled',
+    'who sampled is forgotten',
+  ),
 )

@@ -185,11 +185,35 @@ MUTANTS = (
   Mutant(
     'agentrl.learner.teacher',
     'outputs',
-    "alg.context.outputs(role, params[role], batch.rows, 'hidden')",
-    "alg.context.outputs(POLICY, params[POLICY], batch.rows, 'hidden')",
+    "alg.context.reread(role, params[role], batch, read, 'hidden')",
+    "alg.context.reread(POLICY, params[POLICY], batch, read, 'hidden')",
     'tests/learner/teacher_test.py'
     '::test_the_gradient_is_that_of_whole_distributions',
     'the policy reads through the head of its teacher',
+  ),
+  Mutant(
+    'agentrl.signal.moving_average',
+    'moving_average.update',
+    '(state.step + 1) % every',
+    'state.step % every',
+    'tests/signal/moving_average_test.py::test_it_moves_every_other_iteration',
+    'the role moves an iteration early',
+  ),
+  Mutant(
+    'agentrl.signal.base',
+    'Context.reread',
+    'self.outputs(role, params, rows, *needs)',
+    'self.outputs(role, params, batch.rows, *needs)',
+    'tests/learner/teacher_test.py::test_a_teacher_that_reads_a_hint',
+    'a teacher reads what the student read',
+  ),
+  Mutant(
+    'agentrl.signal.reference',
+    'kl_by_turn.score',
+    "signals['old_logp'] - signals['ref_logp']",
+    "signals['ref_logp'] - signals['old_logp']",
+    'tests/signal/reference_test.py::test_the_distance_of_each_turn',
+    'a sign',
   ),
   Mutant(
     'agentrl.signal.moving_average',
@@ -379,10 +403,18 @@ MUTANTS = (
   Mutant(
     'agentrl.collect.branch',
     'joined',
-    'jnp.where(again, 0, rows.weight)',
-    'rows.weight',
+    'jnp.where(again, 0, two.rows.weight)',
+    'two.rows.weight',
     f'{_COLLECT_BRANCH}::test_shared_turns_weigh_once',
     'a shared turn weighs twice',
+  ),
+  Mutant(
+    'agentrl.collect.branch',
+    'joined',
+    'renumbered(x) for name, x in two.readings',
+    'x for name, x in two.readings',
+    f'{_COLLECT_BRANCH}::test_readings_are_of_the_same_trajectories',
+    'a reading is of other trajectories than its rows',
   ),
   Mutant(
     'agentrl.memory.replay',

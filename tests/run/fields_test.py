@@ -161,7 +161,7 @@ FIELDS = {
     shop_logs.form table_questions.format fact_corpus.held_out
     fact_corpus.format select.*.span hidden_slots.impatient
     consultation.impatient reading.*.source mix.*.kind stage.*.kind""",
-  'choice or none': 'host.worker',
+  'choice or none': 'host.worker sokoban.oracle frozen_lake.oracle',
   'names': """
     judge curate signal post memory stream.* host.stop_strings sft.mix
     mix.*.edits""",
@@ -183,7 +183,8 @@ HYPER_PARAMETERS = {
     compensation.capacity""",
   'positive': """
     eps first beta temperature far tau_positive tau_negative floor bound
-    dppo_tv.threshold dppo_kl.threshold most keep_recovered.least""",
+    dppo_tv.threshold dppo_kl.threshold most keep_recovered.least
+    first_turns.turns""",
   'positive or inf': """
     clip clip_low clip_high future_clip high duration_weight.limit dppo_tv.limit
     dppo_kl.limit cap""",

@@ -110,6 +110,10 @@ class FrozenLake:
     """1 at the goal, else 0; f32[]."""
     return (state.player == state.goal).astype(jnp.float32)
 
+  def value(self, state: LakeState) -> jax.Array:
+    """The discounted optimal value, as in `optimal_value`; f32[]."""
+    return _value(state)
+
   def info(
     self, before: LakeState, action: jax.Array, after: LakeState
   ) -> dict[str, jax.Array]:

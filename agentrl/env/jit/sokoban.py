@@ -167,6 +167,10 @@ class Sokoban:
     """1 when every box is on a target, else 0; f32[]."""
     return _solved(state).astype(jnp.float32)
 
+  def value(self, state: SokobanState) -> jax.Array:
+    """0.9^(moves to solve), 0 where that cannot be; f32[], under `truth`."""
+    return _value(state)
+
   def info(
     self, before: SokobanState, action: jax.Array, after: SokobanState
   ) -> dict[str, jax.Array]:
