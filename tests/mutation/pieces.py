@@ -273,7 +273,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.curate.select',
-    'rank',
+    'order',
     'index[None] < index[:, None]',
     'index[None] > index[:, None]',
     f'{_SELECT}::test_keeps_what_it_says',
