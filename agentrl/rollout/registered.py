@@ -42,8 +42,9 @@ def kind_of(spec: registry.MethodSpec) -> RolloutKind:
 
 def on_host(name: str) -> bool:
   """Whether a rollout of this name plays environments on hosts."""
-  known = name in registry.names('rollout')
-  return known and registry.get('rollout', name).f().on_host
+  if name not in registry.names('rollout'):
+    return False
+  return registry.get('rollout', name).f().on_host
 
 
 @registry.register('rollout', gives=(*GIVES, 'span:other'))

@@ -20,6 +20,11 @@ SECTIONS = (
     'Of the whole run, where the memory `task_statistics` counts them.',
   ),
   (
+    'Memories',
+    ('compensation',),
+    'Of the queue of the memory `compensation`.',
+  ),
+  (
     'Advantages',
     ('advantage',),
     '`*` is a stream of `c.advantage`, such as `episode`, or a link in it.',

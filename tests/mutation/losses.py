@@ -269,7 +269,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.loss.imitate',
-    'imitate',
+    '_on_stored',
     'x.outputs.logp, x.batch.rows.logp)',
     "x.outputs.logp, x.signals.get('old_logp', x.outputs.logp))",
     'tests/loss/imitate_test.py::test_imitation_is_ppo_on_stored_log_probs_where_it_was_good',
