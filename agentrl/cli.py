@@ -274,14 +274,16 @@ def _with_components(c: ConfigDict, argv: Sequence[str]) -> ConfigDict:
 
   A component that a flag names brings hyper-parameters, which are flags too.
   """
-  late = '|'.join(map(re.escape, config_file.FILLED))
-  words = [x for x in argv if re.match(rf'--?config\.(?!{late})[^=]*=', x)]
+  flag_of = {x: re.match(r'--?config\.([^=]*)=', x) for x in argv}
+  paths = {x: m[1] for x, m in flag_of.items() if m}
+  words = [x for x, path in paths.items() if not config_file.filled(path)]
+  config_file.add_fields(c, (paths[x] for x in words))
   values, words = flags.FlagValues(), ['main', *words]
   config_flags.DEFINE_config_dict(
     'config', c, flag_values=values, sys_argv=words
   )
   values(words)
-  return config_file.fill(c)
+  return config_file.add_fields(config_file.fill(c), paths.values())
 
 
 def _unknown_field(argv: Sequence[str]) -> str:

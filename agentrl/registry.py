@@ -42,6 +42,7 @@ SLOTS = (
   'loss_aggregation',
   'memory',
   'minibatch',
+  'edit',
 )
 
 OUTCOME = 'outcome'  # beside the names of terms: the task's own score
@@ -166,7 +167,8 @@ def settings(piece: Component, hp: Mapping[str, Any], field: str = ''):
 class MethodSpec(NamedTuple):
   """A method: components by slot, streams and hyper-parameters.
 
-  hp: {stream, term or slot: {piece: {name: value}}}
+  hp: {stream, term, source or slot: {piece: {name: value}}}
+  mix: edits of the trajectories of each source, in order
   gives: what the environment, the roles and the rollout bring along.
   """
 
@@ -184,6 +186,7 @@ class MethodSpec(NamedTuple):
   loss_aggregation: Mapping[str, str] = {}
   memory: tuple[str, ...] = ()
   minibatch: str = 'minibatches'
+  mix: Mapping[str, tuple[str, ...]] = {}
   hp: Mapping[str, Mapping[str, Mapping[str, Any]]] = {}
   gives: tuple[str, ...] = ()
 
@@ -211,7 +214,8 @@ def parts(w: MethodSpec) -> list[tuple[str, str, str]]:
     for n in w.loss
   ]
   out += [('memory', 'memory', n) for n in w.memory]
-  return [*out, ('minibatch', 'minibatch', w.minibatch)]
+  out += [('minibatch', 'minibatch', w.minibatch)]
+  return out + [(x, 'edit', n) for x, names in w.mix.items() for n in names]
 
 
 def check(w: MethodSpec) -> None:
@@ -277,6 +281,7 @@ def _field(scope: str, slot: str) -> str:
   names = {
     'loss_aggregation': f'c.loss_aggregation.{scope}',
     'rollout': 'c.rollout.kind',
+    'edit': f'c.mix.{scope}.edits',
   }
   return names.get(slot, f'c.{slot}')
 

@@ -19,6 +19,7 @@ meaning with the unit. Checks, `--help` and docs/CONFIG.md are made of it.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from flax import traverse_util
 from ml_collections import ConfigDict
@@ -26,6 +27,7 @@ from ml_collections import ConfigDict
 import agentrl.advantage
 import agentrl.collect
 import agentrl.curate
+import agentrl.dataset.edit_components
 import agentrl.judge
 import agentrl.learner.minibatch
 import agentrl.loss
@@ -71,6 +73,12 @@ FIELDS: dict[str, Field] = {
     '', Path(bucket=True), 'run whose policy replaces the warm start'
   ),
   'steps': Field(300, COUNT0, 'RL steps'),
+  'stages': Field(
+    ('sft', 'rl'),
+    Tuple(Name('a stage'), least=1, once=True),
+    "stages in order: 'sft' and 'rl', which read sft.* and steps, or those of"
+    ' c.stage',
+  ),
   'micro_batch': Field(64, COUNT, 'rows of a micro-batch'),
   #
   'model.width': Field(64, COUNT, 'size of a hidden state'),
@@ -153,6 +161,10 @@ FIELDS: dict[str, Field] = {
   'sft.steps': Field(130, COUNT0, 'steps of the warm start'),
   'sft.store': Field(
     '', Text(), 'trajectory store below `data` that replaces demonstrations'
+  ),
+  'sft.mix': Field(
+    (), Tuple(Name('a source'), once=True), 'sources of c.mix that batches are'
+    ' mixed of, in place of demonstrations'
   ),
   'sft.batch': Field(32, COUNT, 'demonstrations of a step'),
   'sft.lr': Field(2e-3, NOT_NEGATIVE, 'learning rate of the warm start'),
@@ -270,11 +282,37 @@ SERVICE: dict[str, Field] = {
   'system': Field('', Text(), "system text before the environment's own"),
 }
 
+# A stage with settings of its own; see `stage`.
+STAGE: dict[str, Field] = {
+  'kind': Field(
+    'rl', OneOf('sft', 'rl'), 'supervised on trajectories, or reinforcement'
+  ),
+  'steps': Field(0, COUNT0, 'steps of the stage'),
+}
+
+# Trajectories that a supervised stage is trained on; see `source`.
+MIX: dict[str, Field] = {
+  'kind': Field(
+    'demonstrations',
+    OneOf('demonstrations', 'store', 'found'),
+    "the tasks' own, those of a trajectory store, or those that earlier RL"
+    ' stages of the run have logged',
+  ),
+  'store': Field('', Text(), "trajectory store below `data`, of kind 'store'"),
+  'last': Field(
+    0, COUNT0, "RL stages before this one that 'found' reads; 0: all"
+  ),
+  'weight': Field(1.0, NOT_NEGATIVE, 'share of a batch, beside the others'),
+  'edits': Field((), Tuple(Name('an edit')), 'edits of all of them, in order'),
+}
+
 # Sections that a config fills; '*' is a name of its own choice.
 SECTIONS = (
   'host',
   'service',
   'role',
+  'mix',
+  'stage',  # kind, steps, and below them what differs from the rest of c
   'stream',
   'loss_aggregation',
   'coef',
@@ -286,6 +324,8 @@ OPEN: dict[str, Field] = {
   **{f'host.{name}': field for name, field in envs.HOST.items()},
   **{f'service.*.{name}': field for name, field in SERVICE.items()},
   **{f'role.*.{name}': field for name, field in (ROLE | TRAINED).items()},
+  **{f'mix.*.{name}': field for name, field in MIX.items()},
+  **{f'stage.*.{name}': field for name, field in STAGE.items()},
   'stream.*': Field((), Tuple(Name('a link')), 'links of a stream, in order'),
   'loss_aggregation.*': Field(
     'token_mean', Name(), 'how a loss term is averaged'
@@ -458,6 +498,37 @@ def service(c: ConfigDict, name: str, **fields) -> None:
   c.service[name] = ConfigDict(nested(SERVICE) | fields)
 
 
+def stage(
+  c: ConfigDict,
+  name: str,
+  *,
+  steps: int,
+  kind: str = 'rl',
+  changes: Mapping[str, Any] | None = None,
+) -> None:
+  """Adds a stage: the config with changes, for so many steps.
+
+  It is played where c.stages names it. Stages share parameters, one counter
+  and one checkpoint; roles of equal name go on, optimizers start afresh.
+
+  Args:
+    kind: 'sft' or 'rl'
+    changes: {path: value}, such as {'rollout.temperature': 0.7}; env.name
+      brings the settings of that environment
+  """
+  flat = {'kind': kind, 'steps': steps} | dict(changes or {})
+  c.stage[name] = ConfigDict(traverse_util.unflatten_dict(flat, sep='.'))
+
+
+def source(c: ConfigDict, name: str, **fields) -> None:
+  """Adds a source of trajectories, for c.sft.mix to name.
+
+  Its edits see all of its trajectories at once, before the first step that
+  reads them; their hyper-parameters are at c.hp.<source>.<edit>.
+  """
+  c.mix[name] = ConfigDict(nested(MIX) | fields)
+
+
 def step_term(c: ConfigDict) -> str:
   """The term of step scores: what a judge fills, else the world's truth."""
   return JUDGED if c.judge else 'progress'
@@ -475,6 +546,14 @@ def hp(c: ConfigDict, scope: str, piece: str, **values) -> None:
 
 def finish(c: ConfigDict) -> ConfigDict:
   """Checks the names in c.hp, c.coef and others, then fills in the rest."""
+  check_names(c)
+  fill(c)
+  pretrained.scale_rates(c)
+  return c
+
+
+def check_names(c: ConfigDict) -> None:
+  """Raises ValueError for a section that is of no component of the config."""
   w = wiring(c)
   every = registry.defaults(w)
   for scope, pieces in c.hp.items():
@@ -497,9 +576,6 @@ def finish(c: ConfigDict) -> ConfigDict:
           f'c.{section}.{name} is for no term of c.loss={w.loss}; remove it or'
           ' name the term'
         )
-  fill(c)
-  pretrained.scale_rates(c)
-  return c
 
 
 def fill(c: ConfigDict) -> ConfigDict:
@@ -532,6 +608,7 @@ def wiring(c: ConfigDict) -> registry.MethodSpec:
     loss_aggregation=dict(c.loss_aggregation),
     memory=tuple(c.memory),
     minibatch=c.minibatch,
+    mix={name: tuple(x.edits) for name, x in c.mix.items()},
     hp=c.hp.to_dict(),
     gives=(
       *(f'role:{name}' for name in c.role),

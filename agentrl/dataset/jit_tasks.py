@@ -126,7 +126,11 @@ def epoch_order(n: int, seed: int, step: int, batch: int) -> np.ndarray:
   ):
     if value < least:
       raise ValueError(f'{what} {value} is too small; use {least} or more')
-  position = step * batch + np.arange(batch)
+  return epoch_positions(n, seed, step * batch + np.arange(batch))
+
+
+def epoch_positions(n: int, seed: int, position: np.ndarray) -> np.ndarray:
+  """Returns what stands at positions [m] of the list of permutations."""
   epoch = position // n
   orders = {e: _permutation(n, seed, e) for e in np.unique(epoch).tolist()}
   return np.array(

@@ -10,13 +10,17 @@ from agentrl.log import shards, trajectories
 
 
 def read(
-  run: str | os.PathLike[str], *, phase: str = 'rl'
+  run: str | os.PathLike[str],
+  *,
+  phase: str = 'rl',
+  steps: tuple[int, int] | None = None,
 ) -> Iterator[StoredTrajectory]:
   """The trajectories that a run logged, in their order, one at a time.
 
   Args:
     run: its folder, the --workdir
     phase: 'sft', 'rl', 'eval' (of held-out tasks), or 'all'
+    steps: (first, last) of those that sampled them; None: all
   Raises:
     ValueError: there is no log, no such phase, or a line is damaged.
   """
@@ -28,5 +32,8 @@ def read(
   chosen = np.arange(len(log))
   if phase != 'all':
     chosen = chosen[log.heads['phase'] == shards.PHASES.index(phase)]
+  if steps is not None:
+    at = log.heads['step'][chosen]
+    chosen = chosen[(at >= steps[0]) & (at <= steps[1])]
   for i in chosen.tolist():
     yield from_log(log[i])

@@ -1,5 +1,6 @@
 """Updates of an algorithm: signals, advantage, loss, gradients, new state."""
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import jax
@@ -85,7 +86,9 @@ def write_memory(
   metrics: Metrics = {}
   for name, m in alg.memory.items():
     metrics |= m.measure(memory[name])
-  return state.replace(memory=memory or state.memory), metrics
+  if memory:  # beside those of other stages
+    state = state.replace(memory=state.memory | memory)
+  return state, metrics
 
 
 def old_outputs_needed(alg: Algorithm) -> list[str]:
@@ -248,17 +251,23 @@ def init_memory(
   return state.replace(memory=memory or ())
 
 
-def init_roles_from_policy(alg: Algorithm, state: TrainState) -> TrainState:
+def init_roles_from_policy(
+  alg: Algorithm, state: TrainState, carried: Collection[str] = ()
+) -> TrainState:
   """Starts every role as the policy, as far as it has the same parameters.
 
   A new stage begins so: PRM and reference are the policy, a critic is its
   trunk under a fresh head. Optimizer states are fresh. What roles share stays
-  as it is, where it is; so do roles that are policies of other runs.
+  as it is, where it is; so do roles that are policies of other runs, and what
+  other stages have.
+
+  Args:
+    carried: roles that stay as they are, with fresh optimizer states
   """
   modules, rules = alg.context.modules, alg.context.rules
   own = modules[POLICY].specs
   shared = {m.share.role for m in modules.values() if m.share}
-  unmoved = shared | alg.context.loaded
+  unmoved = shared | alg.context.loaded | (set(carried) & modules.keys())
 
   def sizes(specs):
     return jax.tree.map(
@@ -271,7 +280,7 @@ def init_roles_from_policy(alg: Algorithm, state: TrainState) -> TrainState:
 
   @jax.jit
   def fresh(params):
-    params = {
+    new = {
       role: {
         name: copy(params[POLICY][name])
         if sizes(own.get(name)) == sizes(spec)
@@ -281,11 +290,11 @@ def init_roles_from_policy(alg: Algorithm, state: TrainState) -> TrainState:
       for role, module in modules.items()
       if role not in unmoved
     }
-    return params, {
-      role: optimizer.init(rule, params[role], modules[role].specs)
+    now = params | new
+    return new, {
+      role: optimizer.init(rule, now[role], modules[role].specs)
       for role, rule in rules.items()
     }
 
   params, opt = fresh(state.params)
-  stay = {role: state.params[role] for role in unmoved}
-  return state.replace(params=stay | params, opt=opt)
+  return state.replace(params=state.params | params, opt=state.opt | opt)

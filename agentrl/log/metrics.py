@@ -21,6 +21,7 @@ from agentrl.log import events, shards
 from agentrl.log.wandb_tracker import Tracker
 
 FILE = 'metrics.jsonl'
+NAMES = ('phase', 'stage')  # of a row; the rest of it are numbers
 _WORDS = {'nan': math.nan, 'inf': math.inf, '-inf': -math.inf}
 
 
@@ -69,9 +70,17 @@ class MetricsWriter:
     self._events = events.EventWriter(self._workdir, resume_after=after)
 
   def write(
-    self, step: int, scalars: Mapping[str, float], *, phase: str
+    self,
+    step: int,
+    scalars: Mapping[str, float],
+    *,
+    phase: str,
+    stage: str = '',
   ) -> None:
     """Appends one row; `phase` is 'sft', 'rl' or 'eval'.
+
+    Args:
+      stage: name of the stage that did the step; '': as the phase
 
     Raises:
       ValueError: a step that does not come after the last one, or a value
@@ -86,6 +95,7 @@ class MetricsWriter:
         f'last one in {self._path}; steps are global and increase'
       )
     row = {'step': int(step), 'phase': phase}
+    row |= {'stage': stage} if stage else {}
     row |= {name: _number(name, value) for name, value in scalars.items()}
     self._check()
     line = json.dumps(shards.strict(row), allow_nan=False) + '\n'
@@ -190,10 +200,12 @@ def _parsed(data: bytes) -> tuple[dict[str, Any], str]:
   if row.get('phase') not in shards.PHASES:
     return {}, f'is no row: its phase is {row.get("phase")!r}'
   row = {
-    renames.new_metric(k): _WORDS.get(v, v) if isinstance(v, str) else v
+    renames.new_metric(k): _WORDS.get(v, v)
+    if isinstance(v, str) and k not in NAMES
+    else v
     for k, v in row.items()
   }
-  odd = [k for k, v in row.items() if k != 'phase' and not _is_number(v)]
+  odd = [k for k, v in row.items() if k not in NAMES and not _is_number(v)]
   return row, f'is no row: {odd[0]!r} is no number' if odd else ''
 
 
@@ -250,7 +262,7 @@ def _cut(path: storage.Path, resume_after: int | None) -> tuple[int, bool]:
 
 
 def _number(name: str, value: Any) -> float | int:
-  if name in ('step', 'phase'):
+  if name in ('step', *NAMES):
     raise ValueError(f'{name!r} is an argument of write, not a scalar')
   if isinstance(value, np.generic):
     value = value.item()

@@ -5,6 +5,7 @@ import math
 import os
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -19,6 +20,8 @@ from agentrl.log.progress import duration
 from agentrl.stats import intervals
 
 Row = Mapping[str, Any]
+
+_OF_TASK_SET = re.compile('eval/([^/]+)/success')
 
 LINES, COLUMNS = 24, 80
 _TRAIN, _HELD_OUT = '#1f5a94', '#c8501e'
@@ -83,13 +86,27 @@ def _evaluation(row: Row) -> Evaluation | None:
 
 
 def judge(rows: Sequence[Row]) -> Verdict:
-  """Picks the last evaluation before the first RL row, and the last since."""
+  """Picks the last evaluation before the first RL row, and the last since.
+
+  Neither, where stages have different tasks: they cannot be compared.
+  """
   phases = [row.get('phase') for row in rows]
+  if task_sets(rows):
+    return Verdict(None, None, 'before RL')
   begin = phases.index('rl') if 'rl' in phases else len(rows)
   first = [e for e in map(_evaluation, rows[:begin]) if e]
   later = [e for e in map(_evaluation, rows[begin:]) if e]
   start = 'warm start' if 'sft' in phases[:begin] else 'before RL'
   return Verdict((first or [None])[-1], (later or [None])[-1], start)
+
+
+def task_sets(rows: Sequence[Row]) -> list[str]:
+  """Names of the task sets that are all played at the ends of stages.
+
+  Each is called as the first stage that has it; none if there is one set only.
+  """
+  matches = (_OF_TASK_SET.fullmatch(name) for row in rows for name in row)
+  return list(dict.fromkeys(m[1] for m in matches if m))
 
 
 def learning_curve(
@@ -235,6 +252,7 @@ def _facts(rows: Sequence[Row], header: Row) -> Iterator[str]:
     if header.get(name) is not None:
       yield _entry(name, str(header[name]))
   yield from _held_out_lines(judge(rows))
+  yield from _forgetting_lines(rows)
   yield from _training_lines(rows)
   yield from _task_lines(rows)
   yield from _judge_lines(rows)
@@ -272,10 +290,33 @@ def _held_out_lines(verdict: Verdict) -> Iterator[str]:
     yield _entry('turns/episode', ', '.join(turns))
 
 
+def _forgetting_lines(rows: Sequence[Row]) -> Iterator[str]:
+  """Held-out success of every task set at the ends of stages, a line a set."""
+  names = task_sets(rows)
+  ends = [row for row in rows if any(f'eval/{x}/success' in row for x in names)]
+  if not ends:
+    return
+  yield 'held-out success at the ends of stages, of the tasks of stage'
+  width = max(8, *(len(stage_of(row, rows)) for row in ends))
+  yield _entry('', ' '.join(f'{stage_of(x, rows):>{width}}' for x in ends))
+  for name in names:
+    each = [_number(row, f'eval/{name}/success') for row in ends]
+    shown = ['' if x is None else f'{x:.1%}' for x in each]
+    yield _entry(f'  {name}', ' '.join(f'{x:>{width}}' for x in shown))
+
+
+def stage_of(row: Row, rows: Sequence[Row]) -> str:
+  """The stage that did the row's step; of an evaluation, the one before it."""
+  trained = [x for x in rows if x.get('phase') != 'eval']
+  mine = [x for x in trained if x.get('step') == row.get('step')]
+  return str(mine[0].get('stage', mine[0].get('phase'))) if mine else 'start'
+
+
 def _training_lines(rows: Sequence[Row]) -> Iterator[str]:
-  """Steps of each phase and the training success at both ends of RL."""
-  phases = [row.get('phase') for row in rows]
-  if counts := [f'{phases.count(p)} {p}' for p in ('sft', 'rl') if p in phases]:
+  """Steps of each stage and the training success at both ends of RL."""
+  trained = [row for row in rows if row.get('phase') in ('sft', 'rl')]
+  names = [str(row.get('stage', row['phase'])) for row in trained]
+  if counts := [f'{n} {name}' for name, n in Counter(names).items()]:
     yield _entry('steps', ', '.join(counts))
   y = _series(rows, 'step', 'rollout/success')[:, 1]
   if len(y):

@@ -64,14 +64,19 @@ def lora_of(c: ConfigDict) -> lora.Lora:
 def schedules(c: ConfigDict) -> dict[str, Schedule]:
   """Those of c.schedule and of the roles' rates.
 
-  One of 0 steps lasts as long as the RL stage.
+  One of 0 steps lasts as long as the RL stage. Shares of sources are no part of
+  an update (sft_stages.weights).
   """
   out = {
     f'role.{name}.lr': Schedule('linear', r.lr, r.lr * r.final_lr_fraction, 0)
     for name, r in c.role.items()
     if r.kind == 'train' and r.final_lr_fraction != 1.0
   }
-  out |= {p: Schedule(*s) for p, s in fields_lib.flat(c.schedule).items()}
+  out |= {
+    p: Schedule(*s)
+    for p, s in fields_lib.flat(c.schedule).items()
+    if not p.startswith('mix.')
+  }
   return {p: s._replace(steps=s.steps or c.steps) for p, s in out.items()}
 
 

@@ -84,7 +84,7 @@ class Run:
     self.config = config_file.change(c, changes or {})
     self.policy = Policy(self)
     self._workdir = storage.absolute(workdir)
-    self._opened = runner.open_run([c], [self._workdir], stages=('sft', 'rl'))
+    self._opened = runner.open_run([c], [self._workdir])
     self._steps, self.state = None, None
 
   def __enter__(self) -> 'Run':
@@ -99,9 +99,9 @@ class Run:
   def __iter__(self) -> Iterator[tuple[int, TrainState, dict[str, float]]]:
     if self._steps is None:
       raise ValueError('the run is not open; write `with Run(...) as run:`')
-    for stage, step, state, metrics in self._steps:
+    for kind, step, state, metrics in self._steps:
       self.state = state
-      if stage == 'rl':
+      if kind == 'rl':
         delayed = metrics_lib.DelayedFetch()
         delayed.push(step, metrics)
         yield step, state, delayed.drain()[1]

@@ -43,9 +43,15 @@ class Experiment(NamedTuple):
     return registered.kind_of(self.algorithm.spec).on_host
 
 
-def experiments(configs: Sequence[ConfigDict]) -> list[Experiment]:
-  """Those of configs that differ in their seed; task sets are loaded once."""
-  s = experiment(configs[0])
+def experiments(
+  configs: Sequence[ConfigDict], like: Experiment | None = None
+) -> list[Experiment]:
+  """Those of configs that differ in their seed; task sets are loaded once.
+
+  Args:
+    like: an experiment with the same tasks, which are shared
+  """
+  s = experiment(configs[0], like)
   if s.algorithm.spec.judge and len(configs) > 1:
     raise ValueError(
       f'c.judge={s.algorithm.spec.judge} is asked on the host, and only what'
@@ -66,8 +72,12 @@ def experiments(configs: Sequence[ConfigDict]) -> list[Experiment]:
   ]
 
 
-def experiment(c: ConfigDict) -> Experiment:
-  """Checks the config, then loads or builds its task sets."""
+def experiment(c: ConfigDict, like: Experiment | None = None) -> Experiment:
+  """Checks the config, then loads or builds its task sets.
+
+  Args:
+    like: an experiment with the same tasks, which are shared
+  """
   validate.config(c)
   kind = host_env if registered.kind_of(base.wiring(c)).on_host else jit_env
   words, shape, chat = pretrained.language(c)
@@ -80,7 +90,8 @@ def experiment(c: ConfigDict) -> Experiment:
   validate.qk_clip(c, shape)
   validate.room(c, size.context + plan.message)
   pretrained.check_weights(c, shape)  # after all that is quick to say
-  world, train, test = kind.parts(c, spec)
+  sets = like and (like.train, like.test)
+  world, train, test = kind.parts(c, spec, sets)
   warm, framed = algorithm.warm(c, alg), chat is not None
   talk = chat_format.framed(chat) if chat else chat_format.bare(words)
   parts = c, words, world, plan, size, shape, train, test

@@ -4,9 +4,10 @@ import functools
 import importlib.util
 import os
 import pathlib
+import re
 import traceback
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -14,7 +15,7 @@ from ml_collections import ConfigDict
 from agentrl import configs, domain, renames
 
 FOLDER = pathlib.Path(configs.__file__).parent  # of the methods
-_SHARED = {'__init__', 'base', 'envs', 'pretrained'}  # no methods
+_SHARED = {'__init__', 'base', 'envs', 'pretrained', 'stages'}  # no methods
 FILLED = ('hp.', 'coef.')  # fields that components bring along
 
 
@@ -90,11 +91,12 @@ def change(c: ConfigDict, changes: Mapping[str, Any]) -> ConfigDict:
   Components are changed before their hyper-parameters, whatever the order.
   """
   c.lock()  # a path that is not there is a mistake
-  paths = sorted(changes, key=lambda path: path.startswith(FILLED))
+  paths = sorted(changes, key=filled)
   for path in paths:
     value = changes[path]
-    if path.startswith(FILLED):
+    if filled(path):
       fill(c)
+    add_fields(c, [path])
     try:
       c.update_from_flattened_dict({path: value})
     except (KeyError, AttributeError) as error:
@@ -103,6 +105,19 @@ def change(c: ConfigDict, changes: Mapping[str, Any]) -> ConfigDict:
       raise ValueError(f'config.{path}={value!r} does not fit: {error}') from (
         error
       )
+  return c
+
+
+def filled(path: str) -> bool:
+  """Returns whether components bring the field along, also in a stage."""
+  return re.sub(r'^stage\.[^.]*\.', '', path).startswith(FILLED)
+
+
+def add_fields(c: ConfigDict, paths: Iterable[str]) -> ConfigDict:
+  """Adds to stages the fields of the config that a change sets there."""
+  from agentrl.configs import stages  # takes seconds, as in `fill`
+
+  stages.add_fields(c, paths)
   return c
 
 

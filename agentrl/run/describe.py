@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from agentrl import mesh, registry
+from agentrl.configs.stages import StagePlan
 from agentrl.log import run_summary
 from agentrl.nn import attention_kernels
 from agentrl.run import build
@@ -18,11 +19,13 @@ def title(s: build.Experiment) -> str:
   return f'{s.config.method}: {task_name(s)}'
 
 
-def opening(configs: Sequence, workdirs: Sequence[str], stages) -> str:
+def opening(
+  configs: Sequence, workdirs: Sequence[str], stages: Sequence[StagePlan]
+) -> str:
   """Describes runs in a line, before anything of them is built."""
   c = configs[0]
-  steps = {'sft': 0 if c.init else c.sft.steps, 'rl': c.steps}
-  parts = ' and '.join(f'{steps[x]} {x}' for x in stages if steps[x])
+  parts = [f'{x.steps} {x.name}' for x in stages]
+  parts = ' and '.join([', '.join(parts[:-1])] * (len(parts) > 1) + parts[-1:])
   seeds = ', '.join(str(x.seed) for x in configs)
   return (
     f'{c.method} on {c.env.name}: {parts} steps, seed {seeds}, on {devices()},'

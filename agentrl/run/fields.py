@@ -56,6 +56,8 @@ def check(c: ConfigDict) -> None:
     section, _, name = path.rpartition('.')
     sections.setdefault(section, {})[name] = value
   for path, value in values.items():
+    if path.startswith('stage.') and path not in fields:
+      continue  # checked in the config of that stage
     if path.split('.')[0] not in ('hp', 'schedule'):
       if path not in fields:
         raise ValueError(_undeclared(path, value, fields))
@@ -83,6 +85,9 @@ def declared(c: ConfigDict) -> dict[str, Field]:
     fields |= {f'role.{name}.{x}': own[x] for x in own}
   for name in c.service:
     fields |= {f'service.{name}.{x}': f for x, f in base.SERVICE.items()}
+  for section, own in (('mix', base.MIX), ('stage', base.STAGE)):
+    for name in c[section]:
+      fields |= {f'{section}.{name}.{x}': f for x, f in own.items()}
   for path in flat(c):
     if path not in fields and (field := _open(path)):
       fields[path] = field
@@ -133,6 +138,8 @@ def listed(c: ConfigDict) -> str:
       of, meaning = domain_of(c, path), ''
     elif path in specs:
       _, of, meaning = specs[path]
+    elif path.startswith('stage.'):  # a field of c that differs there
+      _, of, meaning = specs.get(path.split('.', 2)[2], (None, None, ''))
     else:
       continue
     text = '; '.join(filter(None, (of.explain() if of else '', meaning)))

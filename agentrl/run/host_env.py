@@ -48,17 +48,13 @@ def sized(
   return HostEnvSpec(family, talk, limits(c, system, talk), system)
 
 
-def parts(c: ConfigDict, spec: HostEnvSpec):
+def parts(c: ConfigDict, spec: HostEnvSpec, sets=None):
   """Returns the environment with all tasks, then those to train and to test.
 
-  A family of a file has what it has.
+  Args:
+    sets: (train, test) where they are loaded already
   """
-  most = base.sizes(spec.family)
-  count = {x: min(c.env[x], most.get(x, c.env[x])) for x in ('train', 'test')}
-  train, test = (
-    host_tasks.load(spec.family, split, n, c.env.seed, folder=c.data)
-    for split, n in count.items()
-  )
+  train, test = sets or task_sets(c, spec.family)
   stop = None
   if c.host.stop_strings:
     stop = engine.texts(c.host.stop_strings, spec.talk.words.decode)
@@ -74,6 +70,16 @@ def parts(c: ConfigDict, spec: HostEnvSpec):
     stop=stop,
   )
   return stage, train, test
+
+
+def task_sets(c: ConfigDict, family: base.EnvFamily):
+  """The train and the test tasks; a family of a file has what it has."""
+  most = base.sizes(family)
+  count = {x: min(c.env[x], most.get(x, c.env[x])) for x in ('train', 'test')}
+  return [
+    host_tasks.load(family, split, n, c.env.seed, folder=c.data)
+    for split, n in count.items()
+  ]
 
 
 def limits(

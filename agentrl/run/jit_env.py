@@ -70,9 +70,13 @@ def sized(
   return JitEnvSpec(source, framed(c, world, chat), plan)
 
 
-def parts(c: ConfigDict, spec: JitEnvSpec):
-  """Returns the environment with all tasks, then those to train and to test."""
-  train, test = task_sets(c, spec.source)
+def parts(c: ConfigDict, spec: JitEnvSpec, sets=None):
+  """Returns the environment with all tasks, then those to train and to test.
+
+  Args:
+    sets: (train, test) where they are loaded already
+  """
+  train, test = sets or task_sets(c, spec.source)
   both = jax.tree.map(
     lambda a, b: jnp.asarray(np.concatenate([a, b])), train.tasks, test.tasks
   )

@@ -26,13 +26,16 @@ class RunOutputs:
     resumed: Sequence[int | None],
     checks: Sequence[Callable[[], None]],
     verdicts: Callable[[str], Sequence[Judgement]] = lambda key: (),
+    kinds: Mapping[str, str] | None = None,
   ):
     """Opens the files.
 
     Args:
       resumed: the step each seed was resumed after
       verdicts: of judges on a trajectory, by its key
+      kinds: of the stages, by name; rows have both where they differ
     """
+    self._kinds = kinds or {}
     self._verdicts = verdicts
     self._axis, self._experiments = axis, experiments
     self._checkpoints, self._resumed = checkpoints, resumed
@@ -52,7 +55,9 @@ class RunOutputs:
   def write(self, step: int, scalars: Mapping[str, Any], *, phase: str) -> None:
     for i in self._seeds_at(step):
       mine = seed_axis.of_seed(scalars, i)
-      self._writers[i].write(step, mine, phase=phase)
+      kind = self._kinds.get(phase, phase)
+      stage = '' if kind == phase else phase
+      self._writers[i].write(step, mine, phase=kind, stage=stage)
 
   def log(self, step: int, phase: str, sample) -> None:
     """Writes sampled trajectories, host arrays."""
@@ -60,11 +65,16 @@ class RunOutputs:
       mine = self._axis.seed(sample, i)
       log = self._logs[i]
       s = self._experiments[i]
-      trajectory_log.write(s, log, step, phase, mine, self._verdicts)
+      kind = self._kinds.get(phase, phase)
+      trajectory_log.write(s, log, step, kind, mine, self._verdicts)
 
-  def save(self, step: int, state: Any, meta: dict[str, Any]) -> None:
+  def flush(self) -> None:
+    """Returns when all that was written is on disk."""
     for x in (*self._writers, *self._logs):
       x.flush()
+
+  def save(self, step: int, state: Any, meta: dict[str, Any]) -> None:
+    self.flush()
     states = self._axis.unstack(state)
     for i in self._seeds_at(step):
       self._checkpoints[i].save(step, states[i], meta)

@@ -13,6 +13,7 @@ import numpy as np
 from absl import logging
 
 from agentrl import checkpoint, distributed, evaluate, hooks, loop, storage
+from agentrl.configs import stages as stage_list
 from agentrl.learner import algorithm, update
 from agentrl.log import metrics, progress, run_summary, trajectories
 from agentrl.log.sample import TrajectoryLogger
@@ -20,13 +21,15 @@ from agentrl.preemption import Interrupt
 from agentrl.rollout.keys import Stream, stream_key
 from agentrl.run import (
   build,
-  collect,
   describe,
   jit_env,
   placement,
   sampler,
   seed_axis,
   seed_stages,
+  stage_build,
+  stage_checks,
+  stage_state,
   trajectory_log,
   validate,
 )
@@ -37,13 +40,17 @@ from agentrl.run.outputs import RunOutputs
 from agentrl.types import Metrics, TrainState
 
 
-def run(c, workdir: str, *, stages=('sft', 'rl')) -> str:
-  """Runs the config in workdir, from wherever it stands; returns a summary."""
+def run(c, workdir: str, *, stages: tuple[str, ...] = ()) -> str:
+  """Runs the config in workdir, from wherever it stands; returns a summary.
+
+  Args:
+    stages: names of stages, in place of c.stages
+  """
   return run_seeds([c], [workdir], stages=stages)[0]
 
 
 def run_seeds(
-  configs: Sequence, workdirs: Sequence[str], *, stages=('sft', 'rl')
+  configs: Sequence, workdirs: Sequence[str], *, stages: tuple[str, ...] = ()
 ) -> list[str]:
   """Runs configs that differ in their seed as one program, each in its workdir.
 
@@ -59,7 +66,9 @@ def run_seeds(
 
 
 @contextlib.contextmanager
-def open_run(configs: Sequence, workdirs: Sequence[str], *, stages):
+def open_run(
+  configs: Sequence, workdirs: Sequence[str], *, stages: tuple[str, ...] = ()
+):
   """Opens what runs need; gives their experiments, state and steps to come.
 
   The steps are an iterator of (stage, step, state, metrics), see `run_loop`.
@@ -72,16 +81,28 @@ def open_run(configs: Sequence, workdirs: Sequence[str], *, stages):
   for c, w in zip(configs, workdirs, strict=True):
     workdir_lib.same_config(c, w)
   validate.log(configs[0])
+  plans = stage_list.plans(configs[0], stages)
+  if stages and configs[0].stage:
+    raise ValueError(
+      f'this config has stages of its own, c.stages={tuple(configs[0].stages)};'
+      ' train all of them by the command train, which goes on where it stopped'
+    )
+  stage_checks.found(plans)
+  stage_checks.roles(plans)
   with contextlib.ExitStack() as stack:
     reporter = stack.enter_context(
       progress.Progress(active=distributed.first())
     )
-    reporter.say(describe.opening(configs, workdirs, stages))
+    reporter.say(describe.opening(configs, workdirs, plans))
     reporter.begin('loading the tasks, or making them where there are none')
     experiments = build.experiments(configs)
     s = experiments[0]
-    stages_lib.check_demos(s, stages)
-    for c in configs:
+    built = stage_build.experiments(experiments, plans)
+    stages_lib.check_demos([built[x.name][0] for x in plans if x.kind == 'sft'])
+    for c in (
+      *configs,
+      *(x.config for x in plans if x.config is not configs[0]),
+    ):
       fields = ['init'] * bool(c.init)
       fields += [f'role.{name}.run' for name, r in c.role.items() if r.run]
       for field in fields:
@@ -90,12 +111,18 @@ def open_run(configs: Sequence, workdirs: Sequence[str], *, stages):
     reporter.begin('making the parameters')
     interrupt = stack.enter_context(Interrupt())
     stack.enter_context(placement.on_mesh(configs[0]))
-    playing = stack.enter_context(
-      sampler.open_sampler(s, interrupt, workdirs[0])
-    )
+    players = stage_build.samplers(stack, built, interrupt, workdirs[0])
     axis = seed_axis.over_devices(len(configs))
-    plans = [stages_lib.make_stages(x, stages, playing) for x in experiments]
-    plan = [seed_stages.batch_stages(axis, x) for x in zip(*plans, strict=True)]
+    each = [
+      stages_lib.make_stages(
+        x,
+        stages or tuple(x.config.stages),
+        built={name: (of[i], players[name]) for name, of in built.items()},
+        workdir=w,
+      )
+      for i, (x, w) in enumerate(zip(experiments, workdirs, strict=True))
+    ]
+    plan = [seed_stages.batch_stages(axis, x) for x in zip(*each, strict=True)]
     locks = [stack.enter_context(locked(w)) for w in workdirs]
     for c, w in zip(configs, workdirs, strict=True):
       workdir_lib.same_config(c, w)  # of who held the lock before
@@ -107,7 +134,12 @@ def open_run(configs: Sequence, workdirs: Sequence[str], *, stages):
     ]
     for x in checkpoints:  # a state that is being saved is whole at the end
       stack.callback(x.close)
-    state, resumed, spent = restore_or_init(axis, experiments, checkpoints)
+    state, resumed, spent = restore_or_init(
+      axis,
+      experiments,
+      checkpoints,
+      [[*of] for of in zip(*built.values(), strict=True)],
+    )
     if s.config.model.path:
       logging.info('%s', describe.computing(s))
     outputs = RunOutputs(
@@ -117,20 +149,20 @@ def open_run(configs: Sequence, workdirs: Sequence[str], *, stages):
       checkpoints,
       resumed,
       locks,
-      playing.verdicts,
+      stage_build.verdicts(players),
+      kinds={x.name: x.kind for x in plan},
     )
-    every = s.config.log.every
-    logger = TrajectoryLogger(outputs.log, lambda: None, every=every)
-    if axis.mesh:
-      playing = seed_stages.SeedSampler(axis, playing)
+    logger = TrajectoryLogger(
+      outputs.log, outputs.flush, every=s.config.log.every
+    )
     look = lambda: [check() for check in (interrupt, *locks)]  # noqa: E731
     steps = run_loop(
       plan,
       state,
       outputs,
       logger,
-      evaluate=stages_lib.eval_hook(axis, s, logger, playing),
-      due=stages_lib.due(s.config, plan),
+      evaluate=stages_lib.evaluations(axis, plan, logger),
+      due=stages_lib.due(plan),
       save_every=s.config.checkpoint.every,
       stopping=lambda: distributed.allgather_objects(look),
       spent=spent,
@@ -180,7 +212,7 @@ def run_loop(
 ) -> Iterator[tuple[str, int, TrainState, Metrics]]:
   """Trains stage after stage, from state.step to the end of the last.
 
-  Yields (stage, steps done, state, metrics) after every step. The state is
+  Yields (kind of stage, steps done, state, metrics) after each. The state is
   donated to the next step; a caller that closes the iterator between two steps
   leaves a saved one.
 
@@ -238,9 +270,23 @@ def run_loop(
   each_step = [log, samples, evaluation, saving, nonfinite, stop]
   if first == 0:
     evaluation(0, state, {}, None)
+
+  def open_stage(stage, step, state):
+    """Opens its data, which may be what this run has logged so far."""
+    if step > first:
+      log.drain()
+      logger.flush()
+    try:
+      stage.open(step)
+    except ValueError:
+      saving.save_if_unsaved(step, state)
+      raise
+
   with stop:
     for stage in stages:
       step = int(state.step.min())
+      if step < stage.end:
+        open_stage(stage, step, state)
       if step == stage.start:
         state = stage.begin(state)
       stop(step, state, {}, None)
@@ -254,7 +300,7 @@ def run_loop(
       )
       for step, state, numbers in steps:
         try:
-          yield stage.name, step, state, numbers
+          yield stage.kind, step, state, numbers
         except GeneratorExit:
           saving.save_if_unsaved(step, state)
           raise
@@ -284,15 +330,21 @@ class Reported:
     self._reporter.begin(name, quiet=again)
 
 
-def restore_or_init(axis, experiments, checkpoints):
-  """-> state, the steps resumed after or None, seconds spent so far."""
+def restore_or_init(axis, experiments, checkpoints, stages=None):
+  """-> state, the steps resumed after or None, seconds spent so far.
+
+  Args:
+    stages: of each of the experiments, those of all stages; None: itself
+  """
   s = experiments[0]
+  stages = stages or [[x] for x in experiments]
+  whole = stage_state.union([x.algorithm for x in stages[0]])
 
   def fresh(key):
-    state = update.init(s.algorithm, key)
+    state = update.init(whole, key)
     if axis.mesh:  # else it is the algorithm's own, on the mesh
       state = state.replace(key=key)
-    return collect.init_memory(s, state)
+    return stage_state.init_memory(stages[0], state)
 
   keys = axis.stack([jax.random.key(x.config.seed) for x in experiments])
   states = axis.unstack(axis.jit(fresh)(keys))
@@ -302,9 +354,9 @@ def restore_or_init(axis, experiments, checkpoints):
     logging.info('Resuming after step %s', ', '.join(map(str, resumed)))
   spent = max(x[2]['seconds'] if x else 0.0 for x in restored)
   states = [x[1] if x else y for x, y in zip(restored, states, strict=True)]
-  for i, x in enumerate(experiments):
+  for i in range(len(experiments)):
     if not restored[i]:
-      states[i] = workdir_lib.load_roles(x, states[i])
+      states[i] = workdir_lib.load_roles(stages[i], states[i])
   begun = s.config.init or s.config.model.path
   if not begun or all(restored):
     return axis.stack(states), resumed, spent
@@ -313,10 +365,10 @@ def restore_or_init(axis, experiments, checkpoints):
   for i, x in enumerate(experiments):
     params = policies[x.config.init]
     if not restored[i] and params is not None:
-      states[i] = workdir_lib.load_policy_params(s.algorithm, params, states[i])
+      states[i] = workdir_lib.load_policy_params(whole, params, states[i])
 
   def start(state):
-    new = update.init_roles_from_policy(s.algorithm, state)
+    new = update.init_roles_from_policy(whole, state)
     return axis.where_at_step(0, new, state)
 
   return axis.jit(start)(axis.stack(states)), resumed, spent
@@ -352,14 +404,16 @@ def evaluate_run(
     limit: turns; else as many as in training
     logged: trajectories to log
   """
-  c = workdir_lib.read_config(workdir)
+  c = whole = workdir_lib.read_config(workdir)
+  if plans := stage_list.plans(c):
+    c = plans[-1].config
   s = build.experiment(jit_env.for_evaluation(c, levels, limit))
   first = 0 if levels else len(s.train)
   with (
     placement.on_mesh(c),
     sampler.open_sampler(s, workdir=workdir) as playing,
   ):
-    step, state = workdir_lib.load(c, s.shape, workdir)
+    step, state = workdir_lib.load(whole, s.shape, workdir)
     playing.update_service_params(state.params)
     params = algorithm.full_params(s.algorithm.context, state.params)
     numbers, last = evaluate.evaluate(

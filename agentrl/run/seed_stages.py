@@ -21,7 +21,9 @@ class SeedStage:
   def __init__(self, axis: SeedAxis, stages: Sequence[Stage]):
     one = stages[0]
     self.name, self.start, self.end = one.name, one.start, one.end
-    self.algorithm = one.algorithm
+    self.kind, self.algorithm = one.kind, one.algorithm
+    self.experiment = one.experiment
+    self.sampler = SeedSampler(axis, one.sampler)
     self._axis, self._stages = axis, stages
     self.begin = axis.jit(
       lambda state: axis.where_at_step(one.start, one.begin(state), state)
@@ -30,6 +32,10 @@ class SeedStage:
     self._collect = axis.jit(
       lambda state, tasks: (one.collect(state, *tasks), tasks[1])
     )
+
+  def open(self, step: int) -> None:
+    for stage in self._stages:
+      stage.open(step)
 
   def task(self, state, step: int):
     def of_seed(i: int):

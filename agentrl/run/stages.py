@@ -1,8 +1,9 @@
-"""Builds the stages of a run (SFT warm start, RL) and its evaluation hook."""
+"""Builds the stages of a run and its evaluation hooks."""
 
 import dataclasses
 import functools
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -10,8 +11,8 @@ import numpy as np
 from absl import logging
 
 from agentrl import evaluate, loop, registry
-from agentrl.dataset import host_tasks, jit_tasks
-from agentrl.dataset.trajectory_store import TrajectoryStore
+from agentrl.configs import stages as stage_list
+from agentrl.configs.stages import StagePlan
 from agentrl.learner import algorithm as algorithm_lib
 from agentrl.learner import update as update_lib
 from agentrl.learner.algorithm import Algorithm
@@ -22,23 +23,37 @@ from agentrl.run import (
   collect,
   describe,
   host_env,
-  placement,
   sampler,
-  stored_sft,
+  sft_stages,
+  stage_state,
   trajectory_log,
 )
 from agentrl.run.sampler import EnvSampler
 from agentrl.run.seed_axis import SeedAxis
 from agentrl.types import Batch, TrainState
 
+# What stages are built of, by name of the stage.
+Built = Mapping[str, tuple[build.Experiment, EnvSampler]]
+# Of every task set at the ends of stages, beside `eval/...` of the stage's own.
+FORGETTING = ('success', 'ci_low', 'ci_high', 'solved', 'episodes')
+
 
 class Stage(loop.Sampler, Protocol):
-  """Steps [start, end) of a run, which share one state and one counter."""
+  """Steps [start, end) of a run, which share one state and one counter.
+
+  kind: 'sft' or 'rl'; several stages may be of one kind
+  """
 
   name: str
+  kind: str
   start: int
   end: int
+  experiment: build.Experiment
+  sampler: Any
   algorithm: Algorithm
+
+  def open(self, step: int) -> None:
+    """Reads what the stage is trained on, before the first step it does."""
 
   def begin(self, state: TrainState) -> TrainState:
     """Changes the state before the first step of the stage."""
@@ -48,70 +63,19 @@ class Stage(loop.Sampler, Protocol):
 
 
 @dataclasses.dataclass(frozen=True)
-class SFTStage:
-  """Supervised warm start on demonstrations, in epochs of their own."""
-
-  experiment: build.Experiment
-  start: int
-  end: int
-  sampler: EnvSampler
-  name: str = 'sft'
-  update = staticmethod(update_lib.update)
-
-  @property
-  def algorithm(self) -> Algorithm:
-    s, warm = self.experiment, self.experiment.warm
-    return warm._replace(sample=trajectory_log.sampler_of(s, warm, 1))
-
-  def begin(self, state):
-    return state
-
-  def task(self, state, step: int):
-    c, tasks = self.experiment.config, tasks_with_demos(self.experiment)
-    at, batch = step - self.start, c.sft.batch
-    order = jit_tasks.epoch_order(len(tasks), c.seed, at, batch)
-    return self.sampler.demo_batch(tasks[order])
-
-  def collect(self, state, attempts, step):
-    self.sampler.update_service_params(state.params)
-    key = step_key(state.key, Stream.SFT, step)
-    return self.sampler.demonstrate(attempts, key)
-
-  def observe(self, batch):
-    return {}
-
-
-@dataclasses.dataclass(frozen=True)
-class StoredSFTStage(SFTStage):
-  """The same on trajectories of a store."""
-
-  store: TrajectoryStore = dataclasses.field(kw_only=True)
-
-  def task(self, state, step: int):
-    c = self.experiment.config
-    at, batch = step - self.start, c.sft.batch
-    order = jit_tasks.epoch_order(len(self.store), c.seed, at, batch)
-    return stored_sft.arrays(self.experiment, self.store.take(order))
-
-  def collect(self, state, attempts, step):
-    return self._batch(*placement.replicated(attempts))
-
-  @functools.cached_property
-  def _batch(self):
-    return placement.sharded(
-      functools.partial(stored_sft.batch, self.experiment)
-    )
-
-
-@dataclasses.dataclass(frozen=True)
 class RLStage:
-  """Reinforcement learning on the training tasks."""
+  """Reinforcement learning on the training tasks.
+
+  carried: roles that go on as an earlier RL stage left them
+  """
 
   experiment: build.Experiment
   start: int
   end: int
   sampler: EnvSampler
   name: str = 'rl'
+  carried: frozenset[str] = frozenset()
+  kind: ClassVar[str] = 'rl'
   update = staticmethod(update_lib.update)
 
   @property
@@ -120,11 +84,13 @@ class RLStage:
     pick = trajectory_log.sampler_of(s, alg, s.config.rollout.group_size)
     return alg._replace(start=self.start, sample=pick)
 
+  def open(self, step: int) -> None:
+    """Everything is sampled."""
+
   def begin(self, state):
-    alg = self.experiment.algorithm
-    state = update_lib.init_roles_from_policy(alg, state)
-    state = collect.init_memory(self.experiment, state)
-    return state.replace(step=jnp.zeros_like(state.step) + self.start)
+    return stage_state.begin_rl(
+      self.experiment, state, self.start, self.carried
+    )
 
   def task(self, state, step: int):
     spec = self.experiment.algorithm.spec
@@ -151,49 +117,79 @@ class RLStage:
 
 
 def make_stages(
-  s: build.Experiment, names, playing: EnvSampler | None = None
+  s: build.Experiment,
+  names: Sequence[str],
+  playing: EnvSampler | None = None,
+  *,
+  built: Built | None = None,
+  workdir: str = '',
 ) -> list[Stage]:
-  """Supervised warm start, then RL, on one step counter."""
-  c, out = s.config, []
+  """The stages of these names, one after the other on one step counter.
+
+  Args:
+    built: experiment and sampler of stages whose config is not that of s
+    workdir: folder of the run, whose log later stages may read
+  Raises:
+    ValueError: there is nothing to do, or data are missing.
+  """
+  c, out = s.config, list[Stage]()
   playing = sampler.JitSampler(s) if playing is None else playing
-  warm = c.sft.steps if 'sft' in names and not c.init else 0
-  steps = c.steps if 'rl' in names else 0
-  if not warm + steps:
+  plans = stage_list.plans(c, tuple(names))
+  if not plans:
     raise ValueError(
       f'there is nothing to do: steps={c.steps}, sft.steps={c.sft.steps},'
       f' init={c.init!r} (which replaces the warm start); raise one of them'
     )
-  store = stored_sft.open_store(s) if warm else None
-  if warm and store is None and not tasks_with_demos(s).size:
-    text = f'No task of {describe.task_name(s)} comes with a demonstration.'
-    if not steps:
-      raise ValueError(text)
-    way = '--config.init=RUN can take its place.'
-    logging.warning('%s The warm start is left out; %s', text, way)
-    warm = 0
-  if store is not None:
-    out.append(StoredSFTStage(s, 0, warm, playing, store=store))
-  elif warm:
-    out.append(SFTStage(s, 0, warm, playing))
-  if steps:
-    out.append(RLStage(s, warm, warm + steps, playing))
+  for plan in plans:
+    of, player = (built or {}).get(plan.name, (s, playing))
+    start = out[-1].end if out else 0
+    if plan.kind == 'rl':
+      carried = _trained(out) & set(of.config.role)
+      end = start + plan.steps
+      out.append(RLStage(of, start, end, player, plan.name, carried))
+    elif made := sft_stages.make(plan, of, start, player, out, workdir):
+      out.append(made)
+    else:
+      _without_demos(of, plan, alone=len(plans) == 1)
   return out
 
 
-def check_demos(s: build.Experiment, names) -> None:
-  """Raises ValueError for demonstrations that a warm start cannot show."""
-  c = s.config
-  if 'sft' not in names or not c.sft.steps or c.init:
-    return
-  if stored_sft.open_store(s) is None and s.on_host:
-    host_env.messages(c, s.tokenizer, s.train.demonstration)
+def _trained(stages: Sequence[Stage]) -> frozenset[str]:
+  """The roles but the policy that RL stages have trained or moved."""
+  roles = [x.experiment.config.role for x in stages if x.kind == 'rl']
+  return frozenset(
+    name
+    for of_stage in roles
+    for name, role in of_stage.items()
+    if role.kind != 'frozen' and name != update_lib.POLICY
+  )
 
 
-def tasks_with_demos(s: build.Experiment) -> np.ndarray:
-  """Indices of the training tasks that have a demonstration."""
-  if isinstance(s.train, host_tasks.HostTaskSet):
-    return np.flatnonzero([bool(x) for x in s.train.demonstration])
-  return np.flatnonzero(np.any(s.train.actions >= 0, axis=1))
+def _without_demos(s: build.Experiment, plan: StagePlan, alone: bool) -> None:
+  """Leaves out the warm start that nobody can show; refuses other stages."""
+  text = f'No task of {describe.task_name(s)} comes with a demonstration.'
+  if alone:
+    raise ValueError(text)
+  if plan.name not in stage_list.OWN:
+    raise ValueError(
+      f'stage {plan.name}: {text} Set sft.mix to other sources, or leave the'
+      ' stage out.'
+    )
+  way = '--config.init=RUN can take its place.'
+  logging.warning('%s The warm start is left out; %s', text, way)
+
+
+def check_demos(experiments: Sequence[build.Experiment]) -> None:
+  """Raises ValueError for demonstrations that stages on them cannot show.
+
+  Args:
+    experiments: those of the supervised stages
+  """
+  for s in experiments:
+    c = s.config
+    kinds = [c.mix[name].kind for name in c.sft.mix] or ['demonstrations']
+    if s.on_host and not c.sft.store and 'demonstrations' in kinds:
+      host_env.messages(c, s.tokenizer, s.train.demonstration)
 
 
 def eval_hook(
@@ -202,7 +198,11 @@ def eval_hook(
   log: TrajectoryLogger | None,
   playing: EnvSampler,
 ):
-  """Returns (state, step) -> metrics of the held-out tasks, for every seed."""
+  """Returns (state, step) -> metrics of the held-out tasks, for every seed.
+
+  Args:
+    log: of trajectories; None: none are logged
+  """
   c = s.config
   tasks = len(s.train) + np.arange(len(s.test))
   keep = trajectory_log.of_record(s)
@@ -228,7 +228,7 @@ def eval_hook(
     for i in range(axis.count):
       mine, last = axis.seed((ends, record), i)
       scalars.append(evaluate.measure(mine, c.eval.episodes, len(tasks)))
-      if c.log.eval_trajectories:
+      if c.log.eval_trajectories and log is not None:
         first = trajectory_log.first(c.log.eval_trajectories, last, attempts)
         some.append(keep(*first, jnp.int32(step)))
     if some:
@@ -238,17 +238,63 @@ def eval_hook(
   return run
 
 
-def due(c, stages):
+def evaluations(axis: SeedAxis, stages: Sequence[Stage], log: TrajectoryLogger):
+  """Returns (state, step) -> metrics of the held-out tasks of the stage.
+
+  Where stages have different task sets, all of them are played at the ends of
+  stages, as eval/<stage>/success and others, by the first stage of each.
+  """
+  hooks = {
+    x.name: eval_hook(axis, x.experiment, log, x.sampler) for x in stages
+  }
+  first = dict[str, Stage]()  # by task set
+  for stage in stages:
+    first.setdefault(_world(stage), stage)
+  others = {
+    world: eval_hook(axis, x.experiment, None, x.sampler)
+    for world, x in first.items()
+  }
+  ends = {stages[0].start, *(stage.end for stage in stages)}
+
+  def run(state, step):
+    now = stage_at(stages, step)
+    numbers = hooks[now.name](state, step)
+    if len(first) == 1 or step not in ends:
+      return numbers
+    out = dict(numbers)
+    for world, stage in first.items():
+      here = world == _world(now)
+      mine = numbers if here else others[world](state, step)
+      out |= {f'eval/{stage.name}/{x}': mine[f'eval/{x}'] for x in FORGETTING}
+    return out
+
+  return run
+
+
+def _world(stage: Stage) -> str:
+  return stage_list.world(stage.experiment.config)
+
+
+def stage_at(stages: Sequence[Stage], done: int) -> Stage:
+  """The stage that did the last of so many steps; of none the first."""
+  return next(x for x in stages if done <= x.end)
+
+
+def due(stages: Sequence[Stage]):
   """Returns steps done -> whether to evaluate then.
 
-  At the end of every stage, before RL, and every so many steps of the last.
+  At the end of every stage, before RL, and every so many steps of an RL stage
+  and of the last one.
   """
   ends = {stage.end for stage in stages} | {stages[0].start}
-  if stages[0].name == 'sft':
+  if stages[0].kind == 'sft':
     ends.discard(stages[0].start)
 
   def due_at(done: int) -> bool:
-    every, since = c.eval.every, done - stages[-1].start
-    return done in ends or bool(every and since > 0 and since % every == 0)
+    stage = stage_at(stages, done)
+    every, since = stage.experiment.config.eval.every, done - stage.start
+    repeats = stage.kind == 'rl' or stage is stages[-1]
+    within = repeats and every and since > 0 and since % every == 0
+    return done in ends or bool(within)
 
   return due_at

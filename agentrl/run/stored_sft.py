@@ -26,11 +26,22 @@ def open_store(s: Experiment) -> TrajectoryStore | None:
   if not c.sft.store:
     return None
   store = trajectory_store.open_store(c.data, c.sft.store)
+  check(s, store.heads, f'sft.store={c.sft.store!r}')
+  return store
+
+
+def check(s: Experiment, heads: np.ndarray, name: str) -> None:
+  """Raises ValueError if a trajectory does not fit into the run's rows.
+
+  Args:
+    heads: [n] trajectory_store.HEAD
+    name: of where they are from
+  """
   other = HISTORIES.index('full' if s.plan.history == 'turn' else 'turn')
-  wrong = (store.heads['history'] == other) & (store.heads['turns'] > 1)
+  wrong = (heads['history'] == other) & (heads['turns'] > 1)
   if np.any(wrong):
     raise ValueError(
-      f'trajectory {int(np.argmax(wrong))} of sft.store={c.sft.store!r} has'
+      f'trajectory {int(np.argmax(wrong))} of {name} has'
       f' rows of history {HISTORIES[other]!r}, and this run has'
       f' {s.plan.history!r}; set rollout.history to {HISTORIES[other]!r}'
     )
@@ -40,23 +51,22 @@ def open_store(s: Experiment) -> TrajectoryStore | None:
     'message': (s.plan.message, 'tokens in a message'),
     'row': (_row(s), 'tokens in all'),
   }
-  for name, (most, what) in room.items():
-    place = int(np.argmax(store.heads[name]))
-    size = int(store.heads[name][place])
+  for field, (most, what) in room.items():
+    place = int(np.argmax(heads[field]))
+    size = int(heads[field][place])
     if most is not None and size > most:
       raise ValueError(
-        f'trajectory {place} of sft.store={c.sft.store!r} has {size} {what},'
+        f'trajectory {place} of {name} has {size} {what},'
         f' and this run has room for {most}; build a store without it, or give'
         ' rollout.max_turns, rollout.max_message_tokens or rollout.context room'
       )
-  place = int(np.argmax(store.heads['word']))
-  if (word := int(store.heads['word'][place])) >= s.shape.vocab:
+  place = int(np.argmax(heads['word']))
+  if (word := int(heads['word'][place])) >= s.shape.vocab:
     raise ValueError(
-      f'trajectory {place} of sft.store={c.sft.store!r} has the token {word},'
+      f'trajectory {place} of {name} has the token {word},'
       f' and the model has {s.shape.vocab} words; build the store with the'
       " model's own tokenizer"
     )
-  return store
 
 
 def arrays(

@@ -12,14 +12,14 @@ import jax
 from ml_collections import ConfigDict
 
 from agentrl import mesh, registry
-from agentrl.configs import base, envs
+from agentrl.configs import base, envs, stages
 from agentrl.domain import COUNT0, OneOf, Real
 from agentrl.judge import item as judge_item
 from agentrl.learner import teacher
 from agentrl.log import wandb_tracker
 from agentrl.nn.transformer import DecoderConfig
 from agentrl.rollout import registered
-from agentrl.run import fields
+from agentrl.run import fields, stage_checks
 from agentrl.schedule import SHAPES
 from agentrl.service import chat_completions
 from agentrl.service.base import Function
@@ -83,12 +83,28 @@ def config(c: ConfigDict) -> None:
       f' env.name={c.env.name!r} is one inside jit; leave it out, or name a'
       ' judge in c.judge that asks it'
     )
+  stages.check(c)
   registry.check(spec)
   wired = _check_teacher, _check_moved, _check_select, _check_members
   for fits in wired:
     fits(c, spec)
-  for alone in (_check_frame, _check_adapter, _check_rows, _check_schedule):
-    alone(c)
+  alone = _check_frame, _check_adapter, _check_rows, _check_schedule
+  for fits_alone in (*alone, stage_checks.mix):
+    fits_alone(c)
+  if c.stage:
+    _check_stages(c)
+
+
+def _check_stages(c: ConfigDict) -> None:
+  """Checks the config of every stage, which has no stages of its own."""
+  plans = stages.plans(c)
+  for plan in plans:
+    if plan.config is not c:
+      try:
+        config(plan.config)
+      except ValueError as error:
+        raise ValueError(f'stage {plan.name}: {error}') from error
+  stage_checks.found(plans)
 
 
 def _check_loaded(c: ConfigDict, name: str, role: ConfigDict) -> None:
@@ -387,14 +403,21 @@ def _check_schedule(c: ConfigDict) -> None:
     for part in path.split('.'):
       inside = isinstance(node, ConfigDict) and part in node
       node = node[part] if inside else None
-    schedulable = kind in ('coef', 'hp') or re.fullmatch(r'role\.\w+\.lr', path)
+    schedulable = kind in ('coef', 'hp') or re.fullmatch(
+      r'role\.\w+\.lr|mix\.\w+\.weight', path
+    )
     of = None
     if schedulable and isinstance(node, int | float):
       of = fields.domain_of(c, path)
     if of is None:
       raise ValueError(
         f'c.schedule.{path} names no number of this config; use coef.<stream'
-        ' or term>, hp.<scope>.<piece>.<name> or role.<role>.lr'
+        ' or term>, hp.<scope>.<piece>.<name>, role.<role>.lr or'
+        ' mix.<source>.weight'
+      )
+    if kind == 'hp' and path.split('.')[1] in c.mix:
+      raise ValueError(
+        f'c.schedule.{path} is read once, when its source is; leave it out'
       )
     if kind == 'hp' and path.split('.')[1] in _COLLECTED:
       raise ValueError(

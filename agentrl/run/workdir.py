@@ -4,7 +4,7 @@ import json
 import os
 import pathlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -12,12 +12,12 @@ from absl import logging
 from ml_collections import ConfigDict
 
 from agentrl import checkpoint, mesh, renames, storage
-from agentrl.configs import base
+from agentrl.configs import base, stages
 from agentrl.learner import algorithm, update
 from agentrl.model import hf_config, hf_weights, peft, shared_base
 from agentrl.nn import lora
 from agentrl.run import algorithm as algorithm_lib
-from agentrl.run import build, collect, fields, pretrained
+from agentrl.run import build, fields, pretrained, stage_state
 from agentrl.types import TrainState
 
 CONFIG = 'config.json'
@@ -26,9 +26,11 @@ DEFAULTS_OF_OLD_RUNS = {
   'model': {'path': '', 'random': False, 'attention': 'xla'},
   'lora': {'rank': 0, 'alpha': 16.0, 'pattern': 'q|k|v|o', 'path': ''},
   'rollout': {'system': ''},
-  'sft': {'store': ''},
+  'sft': {'store': '', 'mix': ()},
   'log': {'groups': 1, 'every': 1, 'eval_trajectories': 4, 'wandb': ''},
   'role': {},
+  'mix': {},
+  'stage': {},
   'mesh': {},
   'service': {},
   'host': {},
@@ -121,6 +123,7 @@ def migrate(config: dict[str, Any]) -> dict[str, Any]:
   for part, entries in DEFAULTS_OF_OLD_RUNS.items():
     config[part] = entries | config.get(part, {})
   config.setdefault('judge', ())
+  config.setdefault('stages', base.FIELDS['stages'].default)
   model, rollout = config['model'], config['rollout']
   rollout.setdefault('chat_format', 'bare' if model['path'] else 'auto')
   if model.get('remat') in REMAT:
@@ -156,10 +159,13 @@ def same_model(c: ConfigDict, field: str = 'init') -> None:
 
 def load(c: ConfigDict, shape, workdir: str) -> tuple[int, TrainState]:
   """(step, state) of the newest checkpoint of the run of config c."""
-  alg = algorithm_lib.make_algorithm(c, shape)
-  state = update.init(alg, jax.random.key(c.seed))
-  if c.memory:  # part of what was saved, and as large as a batch makes it
-    state = collect.init_memory(build.experiment(c), state)
+  configs = [plan.config for plan in stages.plans(c)] or [c]
+  algorithms = [algorithm_lib.make_algorithm(x, shape) for x in configs]
+  state = update.init(stage_state.union(algorithms), jax.random.key(c.seed))
+  # Memories are part of what was saved, and as large as batches make them.
+  if remembering := [x for x in configs if x.memory]:
+    built = [build.experiment(x) for x in remembering]
+    state = stage_state.init_memory(built, state)
   checkpoints = checkpoint.Checkpoints(os.path.join(workdir, 'checkpoints'))
   restored = checkpoints.latest(state)
   checkpoints.close()
@@ -194,13 +200,16 @@ def policy(shape, workdir: str) -> dict[str, Any]:
   return lora.merge(algorithm.full_params(context, state.params))
 
 
-def load_roles(s: build.Experiment, state: TrainState) -> TrainState:
+def load_roles(
+  experiments: Sequence[build.Experiment], state: TrainState
+) -> TrainState:
   """Loads the roles that are policies of other runs, as they are now."""
-  params = {**state.params}
-  for name, role in s.config.role.items():
-    if role.run:
-      logging.info('Role %s is the policy of %s', name, role.run)
-      params[name] = policy(s.shape, role.run)
+  params, loaded = {**state.params}, dict[str, str]()
+  for s in experiments:
+    loaded |= {name: x.run for name, x in s.config.role.items() if x.run}
+  for name, run in loaded.items():
+    logging.info('Role %s is the policy of %s', name, run)
+    params[name] = policy(experiments[0].shape, run)
   return state.replace(params=params)
 
 

@@ -19,6 +19,7 @@ PAGE = 'docs/COMPONENTS.md'
 FIELDS = {slot: slot for slot in registry.SLOTS} | {
   'rollout': 'rollout.kind',
   'link': 'stream.*',
+  'edit': 'mix.*.edits',
   'loss_aggregation': 'loss_aggregation.*',
 }
 _HEAD = """\

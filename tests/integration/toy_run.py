@@ -60,10 +60,14 @@ def trajectory(step: int, x: float) -> dict:
 class Stage:
   at: Callable[[int], None]
   name: str = 'rl'
+  kind: str = 'rl'
   start: int = 0
   end: int = STEPS
   algorithm: None = None
   update = staticmethod(update)
+
+  def open(self, step):
+    pass
 
   def begin(self, state):
     return state

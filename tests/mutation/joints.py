@@ -564,9 +564,9 @@ MUTANTS = (
     'every seed has the same tasks',
   ),
   Mutant(
-    'agentrl.run.stages',
-    'RLStage.begin',
-    'update_lib.init_roles_from_policy(alg, state)',
+    'agentrl.run.stage_state',
+    'begin_rl',
+    'update.init_roles_from_policy(s.algorithm, state, carried)',
     'state',
     _STAGES,
     'roles and moments do not start afresh',

@@ -149,13 +149,13 @@ MUTANTS = (
   Mutant(
     'agentrl.run.stages',
     'make_stages',
-    'RLStage(s, warm, warm + steps, playing)',
-    'RLStage(s, 0, steps, playing)',
+    'start = out[-1].end if out else 0',
+    'start = 0',
     _STAGING,
     'RL begins with the warm start',
   ),
   Mutant(
-    'agentrl.run.stages',
+    'agentrl.run.sft_stages',
     'SFTStage.task',
     'step - self.start',
     'step - self.end',

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentrl.configs import grpo
+from agentrl.configs import grpo, stages
 from agentrl.run import describe
 
 
@@ -44,8 +44,8 @@ def test_what_is_no_command_is_not_repeated_as_one(
 def test_a_run_opens_with_a_line():
   c = grpo.get_config('tiny')
   c.sft.steps, c.steps, c.seed = 5, 7, 3
-  text = describe.opening([c], ['runs/a'], ('sft', 'rl'))
+  text = describe.opening([c], ['runs/a'], stages.plans(c))
   assert text.startswith('grpo on sokoban: 5 sft and 7 rl steps, seed 3, on ')
   assert text.endswith(', in runs/a')
   c.init = 'runs/warm'
-  assert ': 7 rl steps' in describe.opening([c], ['runs/a'], ('sft', 'rl'))
+  assert ': 7 rl steps' in describe.opening([c], ['runs/a'], stages.plans(c))

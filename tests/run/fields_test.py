@@ -89,7 +89,8 @@ FIELDS = {
     rollout.context rollout.top_k sft.steps sft.warmup eval.every
     log.eval_trajectories host.num_envs role.*.heads role.*.warmup
     service.*.requests_per_minute env.seed bifurcation.filler select.*.source
-    shop_logs.history fact_corpus.distractors consultation.table""",
+    shop_logs.history fact_corpus.distractors consultation.table mix.*.last
+    stage.*.steps""",
   'count or -1': 'mesh.data mesh.fsdp mesh.expert mesh.sequence mesh.tensor',
   'count, 0 or -1': 'log.groups',
   'no number here': """
@@ -114,7 +115,7 @@ FIELDS = {
     unreliable_tools.seconds_weight recommendation.spread
     shop_logs.difficulty_scale hidden_slots.question_cost
     consultation.question_cost consultation.price_cost
-    consultation.safety_cost""",
+    consultation.safety_cost mix.*.weight""",
   'share': """
     rollout.state_hash_fraction rollout.top_p toy_text.frozen
     rollout.temperature""",
@@ -138,7 +139,7 @@ FIELDS = {
     table_questions.teach fact_corpus.notes fact_corpus.teach hidden_slots.teach
     consultation.teach""",
   'text': """
-    method init sft.store model.path lora.path rollout.action_prefix
+    method init sft.store mix.*.store model.path lora.path rollout.action_prefix
     rollout.null_observation rollout.system log.wandb service.*.function
     service.*.role service.*.run role.*.run service.*.system service.*.address
     service.*.model service.*.key_env jsonl.path jsonl.verifier jsonl.test_path
@@ -159,10 +160,12 @@ FIELDS = {
     unreliable_tools.base unreliable_tools.demonstrate unreliable_tools.format
     shop_logs.form table_questions.format fact_corpus.held_out
     fact_corpus.format select.*.span hidden_slots.impatient
-    consultation.impatient""",
+    consultation.impatient mix.*.kind stage.*.kind""",
   'choice or none': 'host.worker',
-  'names': 'judge curate signal post memory stream.* host.stop_strings',
-  'some names': 'reward advantage loss',
+  'names': """
+    judge curate signal post memory stream.* host.stop_strings sft.mix
+    mix.*.edits""",
+  'some names': 'reward advantage loss stages',
   '0 to 2': 'recommendation.hints',
   '-1 to 1': 'judging.length_bias judging.position_bias',
   'up to 3': 'consultation.tests consultation.flags',
@@ -172,7 +175,7 @@ HYPER_PARAMETERS = {
   'count': """
     times group_times epochs n length limit steps least capacity age history
     turns every overlong.margin replay.n slots kinds answer_bleu.order""",
-  'count or 0': 'depth head ddof restarted_prm.steps window budget tries',
+  'count or 0': 'depth head ddof restarted_prm.steps window budget tries seed',
   'no number here': """
     branch.every branch_above.every replay.capacity overlong.limit""",
   'positive': """
@@ -200,7 +203,8 @@ HYPER_PARAMETERS = {
     branch_above.threshold potential.start otherwise""",
   'choice': """
     unit singleton within weigh reference loss pairing trajectory order form
-    format grain grades""",
+    format grain grades key spans""",
+  'flag': 'largest',
   'word': """
     name keep switch primary auxiliary role confidence term service question
     field path note statement tag needed needless premature ruled criterion""",
@@ -246,6 +250,10 @@ def configs():
     c.select.ppo = {'span': 'other'}
     c.select.kl_k3 = {'source': 0}
     c.loss_aggregation.ppo = 'token_mean'
+    if name == names[-1]:  # every stage is checked as a config of its own
+      base.source(c, 'other')
+      base.stage(c, 'other', steps=1)
+      c.stages = ('sft', 'rl', 'other')
     yield name, c
 
 
@@ -257,7 +265,7 @@ def known_as(path, name):
     return f'{name}.{rest}' if rest in own else path
   if section == 'env':
     return f'{name}.{rest}'
-  if section in ('role', 'service', 'select'):
+  if section in ('role', 'service', 'select', 'mix', 'stage'):
     return f'{section}.*.{path.split(".")[-1]}'
   return (
     f'{section}.*'

@@ -43,6 +43,13 @@ class Stage:
   skipped: object
   algorithm: object = None
 
+  @property
+  def kind(self):
+    return self.name
+
+  def open(self, step):
+    self.book.lines.append(('open', self.name, step))
+
   def begin(self, state):
     self.book.lines.append(('begin', self.name))
     return state

@@ -12,6 +12,7 @@ from agentrl.configs import grpo
 from agentrl.dataset import jit_tasks
 from agentrl.learner.algorithm import Algorithm
 from agentrl.rollout import record as record_lib
+from agentrl.run import sft_stages
 from agentrl.run import stages as stages_lib
 from agentrl.run.seed_axis import SeedAxis
 from agentrl.signal.base import Context
@@ -115,7 +116,7 @@ def test_the_warm_start_shows_what_has_a_demonstration():
   """Every such task once an epoch, wherever the stage begins."""
   s, asked = _setup(), Asked()
   for start in (0, 4):
-    stage = stages_lib.SFTStage(s, start, start + 4, asked)
+    stage = sft_stages.SFTStage(s, start, start + 4, asked)
     first, second, third = (stage.task(None, start + i) for i in range(3))
     assert sorted([*first, *second]) == list(SHOWN)
     assert set(third) <= set(SHOWN)
@@ -197,5 +198,5 @@ def test_when_evaluations_are_due(names, every, want):
   """At the ends of stages, and every so many steps of the last one."""
   s = _setup(**{'eval.every': every})
   stages = list(stages_lib.make_stages(s, names, Asked()))
-  due = stages_lib.due(s.config, stages)
+  due = stages_lib.due(stages)
   assert {step for step in range(stages[-1].end + 1) if due(step)} == want

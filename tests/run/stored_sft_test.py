@@ -62,6 +62,7 @@ def batches(c, steps=2):
     state = runner.restore_or_init(
       runner.seed_axis.over_devices(1), [s], [Nothing()]
     )[0]
+    stage.open(0)
     made = [stage.collect(state, stage.task(state, i), i) for i in range(steps)]
   return s, jax.device_get(made)
 

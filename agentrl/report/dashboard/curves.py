@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from ml_collections import ConfigDict
 
+from agentrl.configs import stages
 from agentrl.log import metrics, run_summary
 from agentrl.report.numbers import is_number
 from agentrl.run import seed_axis, workdir
@@ -124,7 +125,7 @@ def mean(name: str, runs: Sequence[RunCurves]) -> RunCurves:
   for at in tables[0]:
     same = [table[at] for table in tables if at in table]
     if len(same) == len(runs):
-      names = sorted(set.intersection(*map(set, same)) - set(FACTS))
+      names = sorted(set.intersection(*map(set, same)) - {*FACTS, 'stage'})
       row = {n: float(np.mean([each[n] for each in same])) for n in names}
       if SUCCESS in row:
         ends = intervals.mean_interval([each[SUCCESS] for each in same])
@@ -136,7 +137,7 @@ def mean(name: str, runs: Sequence[RunCurves]) -> RunCurves:
 def every_metric(runs: Sequence[RunCurves]) -> list[str]:
   """The names of all numbers of all runs, in order of the alphabet."""
   names = {name for run in runs for row in run.rows for name in row}
-  return sorted(names - set(FACTS))
+  return sorted(names - {*FACTS, 'stage'})
 
 
 def pieces(run: RunCurves, name: str, x: str = 'step') -> list[Piece]:
@@ -165,7 +166,7 @@ def begin_of_rl(run: RunCurves, x: str = 'step') -> float | None:
 def progress(run: RunCurves) -> tuple[int, int]:
   """Steps that a run has done, and those it is to do."""
   c, steps = run.config, sum(row['phase'] != 'eval' for row in run.rows)
-  return steps, c.steps + (0 if c.init else c.sft.steps)
+  return steps, sum(plan.steps for plan in stages.plans(c))
 
 
 def window(runs: Sequence[RunCurves], width: int = 0) -> int:

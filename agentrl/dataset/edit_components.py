@@ -1,0 +1,150 @@
+"""Edits that a source of c.mix names: lists of trajectories to such lists.
+
+`edits` and `selections` say what each does to one trajectory; here they have
+names and hyper-parameters. Trajectories that do not count were left out before
+(`mixture.counted`). A turn has a term where its value is above `above`, such
+as 'invalid': its message named no action.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import numpy as np
+
+from agentrl import registry
+from agentrl.dataset import edits, selections
+from agentrl.dataset.trajectory import StoredTrajectory, StoredTurn
+from agentrl.domain import (
+  Count,
+  Flag,
+  Named,
+  Number,
+  OneOf,
+  Positive,
+  Tuple,
+  Whole,
+)
+from agentrl.types import Span
+
+Trajectories = Sequence[StoredTrajectory]
+Spans = Annotated[
+  tuple[str, ...],
+  Tuple(OneOf(*(x.name.lower() for x in Span)), least=1, once=True),
+]
+
+
+@registry.register('edit')
+def keep_solved(xs: Trajectories):
+  """Those whose outcome is above 0.5."""
+  return [x for x in xs if x.solved]
+
+
+@registry.register('edit')
+def keep_unsolved(xs: Trajectories):
+  """Those whose outcome is at most 0.5."""
+  return [x for x in xs if not x.solved]
+
+
+@registry.register('edit')
+def keep_with_term(
+  xs: Trajectories, *, term: Named = 'progress', above: Number = 0.0
+):
+  """Those with a turn that has the term."""
+  return [x for x in xs if any(_has(t, term, above) for t in x.turns)]
+
+
+@registry.register('edit')
+def keep_without_term(
+  xs: Trajectories, *, term: Named = 'invalid', above: Number = 0.0
+):
+  """Those without a turn that has the term."""
+  return [x for x in xs if not any(_has(t, term, above) for t in x.turns)]
+
+
+@registry.register('edit')
+def shortest_solved_per_task(xs: Trajectories):
+  """The solved trajectory of fewest tokens of each task (RoRecomp)."""
+  return selections.shortest_solved_per_task(xs)
+
+
+@registry.register('edit')
+def select(
+  xs: Trajectories,
+  *,
+  key: Annotated[str, OneOf(*selections.KEYS)] = 'reward',
+  n: Count = 1000,
+  largest: Annotated[bool, Flag()] = True,
+):
+  """The n of largest or smallest length, entropy, novelty or reward."""
+  return selections.select(xs, key=key, n=n, largest=largest)
+
+
+@registry.register('edit')
+def subset(
+  xs: Trajectories, *, n: Count = 1000, seed: Annotated[int, Whole(0)] = 0
+):
+  """At most n, drawn at random from (seed, their number); order is kept."""
+  words = np.random.Philox(np.random.SeedSequence([seed, len(xs)]))
+  order = np.argsort(words.random_raw(len(xs)), kind='stable')
+  return [xs[i] for i in np.sort(order[:n]).tolist()]
+
+
+@registry.register('edit')
+def cut_at_first(
+  xs: Trajectories, *, term: Named = 'invalid', above: Number = 0.0
+):
+  """Turns up to the first that has the term, which is trained on as well."""
+  return [edits.cut_at_first(x, lambda k, t: _has(t, term, above)) for x in xs]
+
+
+@registry.register('edit')
+def drop_turns(
+  xs: Trajectories, *, term: Named = 'invalid', above: Number = 0.0
+):
+  """Weight 0 on messages of turns that have the term; contexts stay."""
+  return [edits.drop_turns(x, lambda k, t: _has(t, term, above)) for x in xs]
+
+
+@registry.register('edit')
+def remove_turns(
+  xs: Trajectories, *, term: Named = 'invalid', above: Number = 0.0
+):
+  """Turns that have the term taken out, with their answers (CLEANER).
+
+  A trajectory that has no turn left is left out.
+  """
+  out = [edits.remove_turns(x, lambda k, t: _has(t, term, above)) for x in xs]
+  return [x for x in out if x.turns]
+
+
+@registry.register('edit')
+def mask_spans(xs: Trajectories, *, spans: Spans = ('prefix',)):
+  """Weight 0 on message tokens of the spans (MaskSearch and others)."""
+  chosen = [Span[name.upper()] for name in spans]
+  return [edits.mask(x, spans=chosen) for x in xs]
+
+
+@registry.register('edit')
+def only_observations(xs: Trajectories):
+  """Weights on what the environment answered alone (Early Experience)."""
+  return [edits.only_observations(x) for x in xs]
+
+
+@registry.register('edit')
+def weigh_by_reward(xs: Trajectories, *, temperature: Positive = 1.0):
+  """Messages weighed by exp((r_k - max r) / temperature), in (0, 1].
+
+  Reward-weighted regression on single turns (RISE, arXiv 2407.18219). max r is
+  over all turns of all of the trajectories, so that no weight overflows; the
+  loss divides by the sum of weights where it is a token mean.
+  """
+  most = max((t.reward for x in xs for t in x.turns), default=0.0)
+
+  def weight(k: int, turn: StoredTurn):
+    return turn.weight * np.float32(np.exp((turn.reward - most) / temperature))
+
+  return [edits.weighted(x, weight) for x in xs]
+
+
+def _has(turn: StoredTurn, term: str, above: float) -> bool:
+  return turn.terms.get(term, 0.0) > above

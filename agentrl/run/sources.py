@@ -1,0 +1,176 @@
+"""Sources of a supervised stage: the trajectories that c.sft.mix names."""
+
+from collections.abc import Iterator, Sequence
+
+import jax
+import numpy as np
+from absl import logging
+
+from agentrl import distributed, registry, storage
+from agentrl.configs import base
+from agentrl.dataset import (
+  host_tasks,
+  mixture,
+  run_log,
+  trajectory,
+  trajectory_store,
+)
+from agentrl.dataset.mixture import TrajectorySource
+from agentrl.dataset.trajectory import StoredTrajectory
+from agentrl.log import encode, sample
+from agentrl.rollout.keys import Stream, step_key
+from agentrl.run import fields, stored_sft
+from agentrl.run.build import Experiment
+from agentrl.run.sampler import EnvSampler
+from agentrl.schedule import Schedule
+
+
+def weights(s: Experiment, steps: int) -> np.ndarray:
+  """Weights of the sources at each step of the stage: [T, S] f64."""
+  c = s.config
+  scheduled = {k: Schedule(*v) for k, v in fields.flat(c.schedule).items()}
+
+  def of(name: str) -> np.ndarray:
+    rule = scheduled.get(f'mix.{name}.weight')
+    if rule is None:
+      return np.full(steps, c.mix[name].weight, np.float64)
+    rule = rule._replace(steps=rule.steps or steps)
+    return np.asarray(jax.vmap(rule.at)(np.arange(steps)), np.float64)
+
+  return np.stack([of(name) for name in c.sft.mix], axis=1)
+
+
+def tasks_with_demos(s: Experiment) -> np.ndarray:
+  """Indices of the training tasks that have a demonstration."""
+  if isinstance(s.train, host_tasks.HostTaskSet):
+    return np.flatnonzero([bool(x) for x in s.train.demonstration])
+  return np.flatnonzero(np.any(s.train.actions >= 0, axis=1))
+
+
+def stored(s: Experiment, name: str) -> TrajectorySource:
+  """The source of a trajectory store, edited in memory where it has edits.
+
+  Raises:
+    ValueError: there is no store, it is damaged, or does not fit the run.
+  """
+  source = s.config.mix[name]
+  store = trajectory_store.open_store(s.config.data, source.store)
+  if not source.edits:
+    return checked(s, name, store)
+  return checked(s, name, mixture.Listed(edited(s, name, store)))
+
+
+def demonstrations(
+  s: Experiment, name: str, playing: EnvSampler
+) -> TrajectorySource:
+  """The demonstrations of the training tasks, played once.
+
+  Their tokens are those that a supervised step on them has.
+  """
+  played = _demonstrated(s, tasks_with_demos(s), playing)
+  return checked(s, name, mixture.Listed(edited(s, name, list(played))))
+
+
+def found(
+  s: Experiment,
+  name: str,
+  workdir: str,
+  ranges: Sequence[tuple[int, int]],
+  *,
+  stage: str,
+  begins: bool,
+) -> TrajectorySource:
+  """What RL stages of this run have logged, edited, in a store of the run.
+
+  A run that goes on in the middle of the stage reads the store that was made
+  when the stage began. One that comes to its beginning again, because it was
+  resumed before it, makes the store anew where the log differs; the old one is
+  kept under another name.
+
+  Args:
+    ranges: (first, last) steps of the stages that are read
+    begins: the stage begins, it does not go on
+  Raises:
+    ValueError: nothing is left after the edits, or it does not fit the run.
+  """
+  title = f'{stage}.{name}'
+  if distributed.first():
+    place = trajectory_store.location(workdir, title)
+    there = place.is_dir()
+    if begins or not there:
+      xs = edited(s, name, list(_logged(workdir, ranges)))
+      _refuse_empty(s, name, len(xs))
+      if there and not _same(trajectory_store.open_store(workdir, title), xs):
+        storage.set_aside(place.parent, 'is of an earlier course of this run')
+        there = False
+      if not there:
+        trajectory_store.build(xs, workdir, title)
+        logging.info('stage %s: %d trajectories in %s', stage, len(xs), place)
+  distributed.allgather_objects(lambda: None)
+  return checked(s, name, trajectory_store.open_store(workdir, title))
+
+
+def edited(
+  s: Experiment, name: str, xs: Sequence[StoredTrajectory]
+) -> list[StoredTrajectory]:
+  """The trajectories that count, after the edits of the source."""
+  spec, out = base.wiring(s.config), mixture.counted(xs)
+  for edit in spec.mix[name]:
+    values = spec.values(name, edit)
+    out = registry.bind('edit', edit, values, f'c.mix.{name}.edits')(out)
+  return out
+
+
+def checked(
+  s: Experiment, name: str, source: TrajectorySource
+) -> TrajectorySource:
+  """The source, which has trajectories, all of which fit into the rows."""
+  _refuse_empty(s, name, len(source.heads))
+  stored_sft.check(s, source.heads, f'the source mix.{name}')
+  return source
+
+
+def _refuse_empty(s: Experiment, name: str, count: int) -> None:
+  if count:
+    return
+  source = s.config.mix[name]
+  ways = {
+    'demonstrations': 'choose an environment whose tasks have demonstrations',
+    'store': f'store {source.store!r} has none for it',
+    'found': 'the stages that it reads found none: give them more steps, set'
+    ' their log.groups to -1, or begin with a better policy',
+  }
+  raise ValueError(
+    f'the source mix.{name} holds no trajectory after its edits'
+    f' {tuple(source.edits)}: {ways[source.kind]}; or take an edit out'
+  )
+
+
+def _logged(
+  workdir: str, ranges: Sequence[tuple[int, int]]
+) -> Iterator[StoredTrajectory]:
+  for steps in ranges:
+    yield from run_log.read(workdir, phase='rl', steps=steps)
+
+
+def _same(store, xs: Sequence[StoredTrajectory]) -> bool:
+  return len(store) == len(xs) and all(
+    a.id == b.id for i, b in enumerate(xs) for a in store.take(np.array([i]))
+  )
+
+
+def _demonstrated(
+  s: Experiment, tasks: np.ndarray, playing: EnvSampler
+) -> Iterator[StoredTrajectory]:
+  """Plays demonstrations batch by batch and reads them off the rows."""
+  size, key = s.config.sft.batch, jax.random.key(s.config.seed)
+  for i in range(0, len(tasks), size):
+    chosen = tasks[(i + np.arange(size)) % len(tasks)]
+    demos = playing.demo_batch(chosen)
+    batch = playing.demonstrate(demos, step_key(key, Stream.SFT, i))
+    picked = sample.sample(batch, {}, None, key, groups=-1, size=size)
+    lines = encode.trajectories(
+      jax.device_get(picked), s.tokenizer, step=0, phase='sft'
+    )
+    for line in [*lines][: len(tasks) - i]:
+      yield trajectory.from_log(line)._replace(step=-1)

@@ -1,0 +1,90 @@
+"""Validation of the stages of a config, and of what they are trained on."""
+
+from ml_collections import ConfigDict
+
+from agentrl import registry
+from agentrl.configs import base
+from agentrl.configs import stages as stages_lib
+from agentrl.configs.stages import StagePlan
+
+
+def mix(c: ConfigDict) -> None:
+  """Checks the sources of c.mix, and those that c.sft.mix names."""
+  w = base.wiring(c)
+  scopes = {scope for scope, slot, _ in registry.parts(w) if slot != 'edit'}
+  for name, source in c.mix.items():
+    if name in {*scopes, *registry.SLOTS}:
+      raise ValueError(
+        f'mix.{name} has the name of a component or stream of this config, so'
+        f' that c.hp.{name} would mean both; call the source otherwise'
+      )
+    if (source.kind == 'store') != bool(source.store):
+      raise ValueError(
+        f'mix.{name}.kind={source.kind!r} and mix.{name}.store='
+        f"{source.store!r} do not fit together; 'store' reads a trajectory"
+        ' store by its name, and the others have none'
+      )
+  for name in c.sft.mix:
+    if name not in c.mix:
+      raise ValueError(
+        f'sft.mix names {name!r}, and c.mix has {tuple(c.mix)}; add it by'
+        f' base.source(c, {name!r}, kind=...)'
+      )
+  if c.sft.mix and c.sft.store:
+    raise ValueError(
+      f'sft.mix={tuple(c.sft.mix)} and sft.store={c.sft.store!r} are both data'
+      ' of one stage; leave sft.store empty and add a source of kind'
+      " 'store'"
+    )
+  weights = [c.mix[name].weight for name in c.sft.mix]
+  moved = [f'{name}.weight' for name in c.sft.mix]
+  fixed = not any(stages_lib.there(c.schedule, f'mix.{x}') for x in moved)
+  if weights and fixed and not sum(weights):
+    raise ValueError(
+      f'the weights of sft.mix={tuple(c.sft.mix)} sum to nothing; set one of'
+      f' {", ".join(f"mix.{x}" for x in moved)} above 0'
+    )
+
+
+def found(plans: list[StagePlan]) -> None:
+  """Checks that earlier stages log what the sources 'found' read."""
+  for i, plan in enumerate(plans):
+    for name in plan.config.sft.mix if plan.kind == 'sft' else ():
+      source = plan.config.mix[name]
+      if source.kind != 'found':
+        continue
+      earlier = read_by(plans[:i], source.last)
+      if not earlier:
+        raise ValueError(
+          f'stage {plan.name} is trained on what was found before it'
+          f' (mix.{name}), and no RL stage comes before it in'
+          f' c.stages={tuple(x.name for x in plans)}; put one there'
+        )
+      for one in earlier:
+        if not one.config.log.groups:
+          raise ValueError(
+            f'stage {plan.name} is trained on what stage {one.name} finds'
+            f' (mix.{name}), which logs nothing: log.groups=0; set it to -1'
+            ' there, for all'
+          )
+
+
+def roles(plans: list[StagePlan]) -> None:
+  """Checks that one name is one role in all stages."""
+  first: dict[str, tuple[str, ConfigDict]] = {}
+  for plan in plans:
+    for name, role in plan.config.role.items():
+      stage, other = first.setdefault(name, (plan.name, role))
+      for field in ('heads', 'trunk', 'run', 'optimizer'):
+        both = field in role and field in other
+        if both and role[field] != other[field]:
+          raise ValueError(
+            f'role.{name}.{field} is {other[field]!r} in stage {stage} and'
+            f' {role[field]!r} in stage {plan.name}, and stages share what has'
+            ' one name; set it for the whole run, or give the role two names'
+          )
+
+
+def read_by(plans, last: int) -> list:
+  """The RL stages among those before a stage that a source 'found' reads."""
+  return [x for x in plans if x.kind == 'rl'][-last:]  # of 0: all

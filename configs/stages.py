@@ -1,0 +1,233 @@
+"""Stages of a config: which there are, and the config of each.
+
+A stage of c.stage is played with the config that its changes make of c:
+`config_of`. What is inherited and fits no component of the stage any more (an
+hp of a loss that it does not name) is left out of it.
+"""
+
+import json
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from flax import traverse_util
+from ml_collections import ConfigDict
+
+from agentrl import registry
+from agentrl.configs import base, envs
+from agentrl.domain import suggest
+
+OWN = ('sft', 'rl')  # stages that every config has
+RESERVED = ('eval', 'all', 'ended', 'total')  # names that metrics have
+# What is of the run and not of a stage, and why.
+FIXED = {
+  'model': 'all stages train one model',
+  'lora': 'all stages train one model',
+  'mesh': 'arrays stay where they are',
+  'seed': 'randomness is of the run',
+  'data': 'there is one folder of data',
+  'init': 'it is what the first stage begins with',
+  'method': 'it names the run',
+  'stages': 'stages have no stages',
+  'stage': 'stages have no stages',
+  'checkpoint': 'there is one counter of steps',
+  'log.every': 'there is one log',
+  'log.wandb': 'there is one log',
+}
+# What a sampler is made of; the rest of a config is about learning.
+_SAMPLED = (
+  *('env', 'rollout', 'host', 'service', 'judging', 'judge', 'reward'),
+  'collect',
+)
+_SAMPLED_HP = ('rollout', 'collect', 'judge', 'reward')
+_BY_NAME = ('coef', 'loss_aggregation', 'select')  # of streams and loss terms
+
+
+class StagePlan(NamedTuple):
+  """Stage before anything is built.
+
+  config: `c` itself where nothing differs
+  """
+
+  name: str
+  kind: str
+  steps: int
+  config: ConfigDict
+
+
+def plans(c: ConfigDict, names: tuple[str, ...] = ()) -> list[StagePlan]:
+  """The stages that have steps to do, in order.
+
+  Args:
+    names: in place of c.stages
+  """
+  out = []
+  for name in names or tuple(c.stages):
+    if name == 'sft':
+      out.append(StagePlan(name, name, 0 if c.init else c.sft.steps, c))
+    elif name == 'rl':
+      out.append(StagePlan(name, name, c.steps, c))
+    else:
+      kind, steps = c.stage[name].kind, c.stage[name].steps
+      try:
+        out.append(StagePlan(name, kind, steps, config_of(c, name)))
+      except ValueError as error:
+        raise ValueError(f'stage {name}: {error}') from error
+  return [plan for plan in out if plan.steps]
+
+
+def check(c: ConfigDict) -> None:
+  """Raises ValueError, one sentence, for a list of stages that cannot be."""
+  for name in c.stages:
+    if name not in (*OWN, *c.stage):
+      close = suggest(name, (*OWN, *c.stage))
+      raise ValueError(
+        f'c.stages names {name!r}{close}, which is no stage: c.stage has'
+        f' {tuple(c.stage)}; add it by base.stage(c, {name!r}, steps=...)'
+      )
+  for name, stage in c.stage.items():
+    if name in OWN or name in RESERVED:
+      raise ValueError(
+        f'c.stage.{name} takes a name that a run has already; call the stage'
+        ' otherwise'
+      )
+    if name not in c.stages:
+      raise ValueError(
+        f'c.stage.{name} is not played: c.stages={tuple(c.stages)}; add'
+        f' {name!r} there, or leave the stage out'
+      )
+    for path in changes(stage):
+      for fixed, why in FIXED.items():
+        if path == fixed or path.startswith(f'{fixed}.'):
+          raise ValueError(
+            f'stage.{name}.{path} cannot differ between stages ({why}); set'
+            f' {path} for the whole run'
+          )
+
+
+def changes(stage: ConfigDict) -> dict[str, Any]:
+  """{path: value} of what differs in a stage."""
+  tree = {k: v for k, v in stage.to_dict().items() if k not in base.STAGE}
+  return traverse_util.flatten_dict(tree, sep='.')
+
+
+def config_of(c: ConfigDict, name: str) -> ConfigDict:
+  """The config that the stage is played with, without stages of its own."""
+  stage, new = c.stage[name], c.copy_and_resolve_references()
+  given = changes(stage)
+  with new.unlocked(), new.ignore_type():
+    new.stages, new.stage = OWN, ConfigDict()
+    if given.get('env.name', c.env.name) != c.env.name:
+      _move(new, given['env.name'])
+    _put(new, given)
+    own = {'sft.steps': stage.steps, 'steps': 0}
+    if stage.kind == 'rl':
+      own = {'sft.steps': 0, 'steps': stage.steps}
+    _put(new, own)
+    _prune(new, given)
+  base.check_names(new)
+  return base.fill(new).lock()
+
+
+def _put(c: ConfigDict, values: dict[str, Any]) -> None:
+  """Sets values by path, with sections that are not there yet."""
+  for path, value in values.items():
+    *sections, last = path.split('.')
+    node = c
+    for section in sections:
+      if not isinstance(node.get(section), ConfigDict):
+        node[section] = ConfigDict()
+      node = node[section]
+    node[last] = value
+
+
+def _move(c: ConfigDict, name: str) -> None:
+  """Sets another environment, with its settings, sizes and services."""
+  envs.check_name(name)
+  c.env = envs.settings(name)
+  c.rollout.kind = 'jit' if name in envs.JITTED else 'host'
+  c.host, c.service = ConfigDict(), ConfigDict()
+  for service in (*envs.needs(c), *envs.judge_services(c)):
+    base.service(c, service)
+  envs.fit(c)
+
+
+def _prune(c: ConfigDict, given: dict[str, Any]) -> None:
+  """Leaves out what is inherited and of components that are not named."""
+  spec = base.wiring(c)
+  named = {(scope, piece) for scope, _, piece in registry.parts(spec)}
+  for scope, pieces in list(c.hp.items()):
+    for piece in list(pieces):
+      at = f'hp.{scope}.{piece}.'
+      mine = any(path.startswith(at) for path in given)
+      if (scope, piece) not in named and not mine:
+        del pieces[piece]
+    if not pieces:
+      del c.hp[scope]
+  terms = (*spec.advantage, *spec.loss)
+  for section in _BY_NAME:
+    for term in list(c[section]):
+      mine = any(f'{path}.'.startswith(f'{section}.{term}.') for path in given)
+      if term not in terms and not mine:
+        del c[section][term]
+  for path in _scheduled(c.schedule):
+    if f'schedule.{path}' not in given and not there(c, path):
+      *sections, last = path.split('.')
+      node = c.schedule
+      for section in sections:
+        node = node[section]
+      del node[last]
+
+
+def _scheduled(schedule: ConfigDict) -> list[str]:
+  return list(traverse_util.flatten_dict(schedule.to_dict(), sep='.'))
+
+
+def there(c: ConfigDict, path: str) -> bool:
+  """Returns whether a config has something at a path."""
+  node: Any = c
+  for name in path.split('.'):
+    if not isinstance(node, ConfigDict) or name not in node:
+      return False
+    node = node[name]
+  return True
+
+
+def world(c: ConfigDict) -> str:
+  """Text that is equal for configs with the same tasks."""
+  return json.dumps([c.env.to_dict(), c.data], sort_keys=True, default=str)
+
+
+def sampled(c: ConfigDict) -> str:
+  """Text that is equal for configs whose samplers do the same."""
+  parts = {name: c[name] for name in _SAMPLED}
+  hp = {x: c.hp[x].to_dict() for x in _SAMPLED_HP if x in c.hp}
+  tree = {
+    name: x.to_dict() if isinstance(x, ConfigDict) else x
+    for name, x in parts.items()
+  }
+  roles = {name: (r.kind, r.heads) for name, r in c.role.items()}
+  del tree['rollout']['temperature']  # which attempts have
+  text = [tree, hp, roles]
+  return json.dumps(text, sort_keys=True, default=str)
+
+
+def add_fields(c: ConfigDict, paths: Iterable[str]) -> None:
+  """Adds to stages what a flag sets there, with the value that it has now.
+
+  Args:
+    paths: 'stage.<name>.<path>'; one that is no field is left alone
+  """
+  for whole in paths:
+    section, _, rest = whole.partition('.')
+    name, _, path = rest.partition('.')
+    if section != 'stage' or name not in c.get('stage', {}) or not path:
+      continue
+    if there(c.stage[name], path):
+      continue
+    inside = config_of(c, name)
+    if there(inside, path):
+      node: Any = inside
+      for part in path.split('.'):
+        node = node[part]
+      with c.unlocked():
+        _put(c.stage[name], {path: node})

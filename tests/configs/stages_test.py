@@ -1,0 +1,164 @@
+"""Stages of a config: the config of each, and lists that cannot be."""
+
+import pytest
+from ml_collections import ConfigDict
+
+from agentrl import registry
+from agentrl.configs import base, grpo, stages
+from agentrl.run import config_file, validate
+
+
+def config(**of_stages):
+  """A config with these stages: {name: its keyword arguments}."""
+  c = grpo.get_config('tiny')
+  for name, fields in of_stages.items():
+    base.stage(c, name, **fields)
+  c.stages = ('sft', *of_stages)
+  return c
+
+
+def test_every_config_has_two_stages():
+  c = grpo.get_config('tiny')
+  c.sft.steps, c.steps = 3, 5
+  assert [x[:3] for x in stages.plans(c)] == [
+    ('sft', 'sft', 3),
+    ('rl', 'rl', 5),
+  ]
+  assert all(x.config is c for x in stages.plans(c))
+  assert [x.name for x in stages.plans(c, ('sft',))] == ['sft']
+  c.init = 'runs/warm'
+  assert [x.name for x in stages.plans(c)] == ['rl']
+
+
+def test_a_stage_is_the_config_with_its_changes():
+  changes = {'rollout.temperature': 0.7, 'role.policy.lr': 1e-3}
+  c = config(second={'steps': 4, 'changes': changes})
+  before = c.to_json()
+  new = stages.config_of(c, 'second')
+  assert c.to_json() == before
+  assert (new.steps, new.sft.steps) == (4, 0)
+  assert new.stages == stages.OWN
+  assert not new.stage
+  assert (new.rollout.temperature, new.role.policy.lr) == (0.7, 1e-3)
+  again = c.copy_and_resolve_references()
+  again.update_from_flattened_dict(changes | {'steps': 4, 'sft.steps': 0})
+  again.stages, again.stage = stages.OWN, ConfigDict()
+  assert new.to_dict() == again.to_dict()
+  fit = config(fit={'steps': 4, 'kind': 'sft'})
+  assert stages.config_of(fit, 'fit').sft.steps == 4
+
+
+def test_components_bring_their_hyper_parameters_and_take_them_along():
+  changes = {
+    'loss': ('nll',),
+    'post': (),
+    'stream.episode': ('episode_return',),
+  }
+  c = config(second={'steps': 4, 'changes': changes})
+  falls = {'clip_low': ('linear', 0.2, 0.1, 0)}
+  c.schedule.hp = ConfigDict({'ppo': {'ppo': falls}})
+  c.hp.ppo.ppo.clip_low = 0.3
+  new = stages.config_of(c, 'second')
+  registry.check(base.wiring(new))
+  assert 'ppo' not in new.hp
+  assert new.coef.nll == 1.0
+  assert 'ppo' not in new.coef
+  assert not new.schedule.hp.ppo.ppo
+  validate.config(c)
+  # What a stage sets itself is checked and not left out.
+  wrong = config(second={'steps': 4, 'changes': changes | {'coef.ppo': 2.0}})
+  with pytest.raises(ValueError, match=r'c\.coef\.ppo is neither'):
+    stages.config_of(wrong, 'second')
+
+
+def test_another_environment_comes_with_its_settings():
+  changes = {'env.name': 'countdown', 'env.train': 8, 'rollout.max_turns': 2}
+  c = config(second={'steps': 4, 'changes': changes})
+  new = stages.config_of(c, 'second')
+  alone = grpo.get_config('tiny,env=countdown')
+  assert new.env.to_dict() == alone.env.to_dict() | {'train': 8, 'test': 200}
+  assert new.rollout.kind == 'host'
+  assert new.host.to_dict() == alone.host.to_dict()
+  assert new.rollout.max_turns == 2
+  assert new.rollout.history == 'full'
+  validate.config(c)
+
+
+WORLD = {'env.name': 'frozen_lake'}
+
+
+def test_stages_that_play_alike_are_known():
+  c = config(
+    a={'steps': 1},
+    b={'steps': 1, 'changes': {'loss': ('nll',), 'rollout.temperature': 0.5}},
+    c={'steps': 1, 'changes': {'rollout.top_k': 3}},
+    d={'steps': 1, 'changes': WORLD},
+  )
+  a, b, k, d = (stages.config_of(c, name) for name in 'abcd')
+  assert stages.sampled(a) == stages.sampled(b)
+  assert len({stages.sampled(x) for x in (a, k, d)}) == 3
+  assert stages.world(a) == stages.world(k) != stages.world(d)
+
+
+@pytest.mark.parametrize(
+  ('make', 'match'),
+  [
+    (
+      lambda c: c.update(stages=('sft', 'thrid')),
+      r"names 'thrid'.*mean 'third",
+    ),
+    (lambda c: c.update(stages=('sft',)), r'stage\.third is not played:.*add'),
+    (lambda c: base.stage(c, 'rl', steps=1), r'stage\.rl takes a name'),
+    (lambda c: base.stage(c, 'eval', steps=1), r'stage\.eval takes a name'),
+    (
+      lambda c: base.stage(c, 'third', steps=1, changes={'model.width': 8}),
+      r'stage\.third\.model\.width cannot differ .*one model.*set model\.width',
+    ),
+    (
+      lambda c: base.stage(c, 'third', steps=1, changes={'seed': 8}),
+      r'stage\.third\.seed cannot differ',
+    ),
+    (
+      lambda c: base.stage(c, 'third', steps=1, changes={'rollout.turns': 8}),
+      r'stage third: rollout\.turns=8.*rollout\.max_turns now',
+    ),
+    (
+      lambda c: base.stage(c, 'third', steps=1, changes={'rollout.top_p': 8.0}),
+      r'stage third: rollout\.top_p=8\.0',
+    ),
+    (
+      lambda c: base.stage(c, 'third', steps=1, kind='pairs'),
+      r"stage\.third\.kind='pairs'",
+    ),
+    (
+      lambda c: base.stage(c, 'third', steps=1, changes={'loss': ('nl',)}),
+      r"stage third: .*loss 'nl'.*mean 'nll'",
+    ),
+    (
+      lambda c: base.stage(c, 'third', steps=1, changes={'coef.nll': 2.0}),
+      r'stage third: c\.coef\.nll',
+    ),
+  ],
+)
+def test_lists_that_cannot_be_are_one_sentence(make, match):
+  c = config(third={'steps': 1})
+  make(c)
+  with pytest.raises(ValueError, match=match) as caught:
+    validate.config(c)
+  assert '\n' not in str(caught.value)
+
+
+def test_a_stage_is_changed_by_path():
+  c = config(third={'steps': 1})
+  config_file.change(
+    c,
+    {'stage.third.rollout.temperature': 0.5, 'stage.third.steps': 2},
+  )
+  assert stages.config_of(c, 'third').rollout.temperature == 0.5
+  assert stages.plans(c)[-1].steps == 2
+  config_file.change(
+    c, {'stage.third.coef.nll': 0.5, 'stage.third.loss': ('ppo', 'nll')}
+  )
+  assert stages.config_of(c, 'third').coef.nll == 0.5
+  with pytest.raises(ValueError, match=r'rollout\.turns'):
+    config_file.change(c, {'stage.third.rollout.turns': 3})
