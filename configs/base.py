@@ -299,6 +299,11 @@ MIX: dict[str, Field] = {
     ' stages of the run have logged',
   ),
   'store': Field('', Text(), "trajectory store below `data`, of kind 'store'"),
+  'of': Field(
+    '',
+    Text('a stage'),
+    "stage whose tasks demonstrations are of; '': the stage that reads them",
+  ),
   'last': Field(
     0, COUNT0, "RL stages before this one that 'found' reads; 0: all"
   ),

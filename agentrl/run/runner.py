@@ -88,6 +88,7 @@ def open_run(
       ' train all of them by the command train, which goes on where it stopped'
     )
   stage_checks.found(plans)
+  stage_checks.demonstrated(plans)
   stage_checks.roles(plans)
   with contextlib.ExitStack() as stack:
     reporter = stack.enter_context(

@@ -24,6 +24,9 @@ from agentrl.run import (
 )
 from agentrl.run.sampler import EnvSampler
 
+# What stages are built of, by name of the stage.
+Built = Mapping[str, tuple[build.Experiment, EnvSampler]]
+
 
 @dataclasses.dataclass(frozen=True)
 class SFTStage:
@@ -114,16 +117,19 @@ def make(
   playing: EnvSampler,
   earlier: Sequence[Any],
   workdir: str,
+  built: Built,
 ) -> SFTStage | None:
   """The supervised stage of a plan; None: no task has a demonstration.
 
   Args:
     earlier: stages before it
     workdir: folder of the run, whose log 'found' reads
+    built: what all stages are built of
   Raises:
     ValueError: a source is missing, empty or does not fit.
   """
   c, place = s.config, (start, start + plan.steps)
+  openers: dict[str, Callable[[bool], TrajectorySource]]
   if store := stored_sft.open_store(s):
     counts = np.full((plan.steps, 1), c.sft.batch)
     openers = {'store': lambda begins: store}
@@ -134,7 +140,7 @@ def make(
     except ValueError as error:
       raise ValueError(f'stage {plan.name}, sft.mix: {error}') from error
     openers = {
-      name: _opener(s, name, plan.name, playing, earlier, workdir)
+      name: _opener(s, name, plan.name, playing, earlier, workdir, built)
       for name in c.sft.mix
     }
   elif not sources.tasks_with_demos(s).size:
@@ -153,6 +159,7 @@ def _opener(
   playing: EnvSampler,
   earlier: Sequence[Any],
   workdir: str,
+  built: Built,
 ) -> Callable[[bool], TrajectorySource]:
   """Returns whether the stage begins -> the source; stores are read at once."""
   source = s.config.mix[name]
@@ -160,13 +167,15 @@ def _opener(
     store = sources.stored(s, name)
     return lambda begins: store
   if source.kind == 'demonstrations':
-    if not sources.tasks_with_demos(s).size:
+    of, player = built[source.of] if source.of else (s, playing)
+    world = of.config.env.name
+    if not sources.tasks_with_demos(of).size:
       raise ValueError(
-        f'stage {stage}: no task of env.name={s.config.env.name!r} comes with a'
+        f'stage {stage}: no task of env.name={world!r} comes with a'
         f' demonstration, which the source mix.{name} is made of; take it out'
         ' of sft.mix'
       )
-    return lambda begins: sources.demonstrations(s, name, playing)
+    return lambda begins: sources.demonstrations(s, name, of, player)
   read = stage_checks.read_by(earlier, source.last)
   ranges = [(one.start + 1, one.end) for one in read]
 

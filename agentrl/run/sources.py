@@ -61,13 +61,16 @@ def stored(s: Experiment, name: str) -> TrajectorySource:
 
 
 def demonstrations(
-  s: Experiment, name: str, playing: EnvSampler
+  s: Experiment, name: str, of: Experiment, playing: EnvSampler
 ) -> TrajectorySource:
-  """The demonstrations of the training tasks, played once.
+  """The demonstrations of training tasks, played once.
 
   Their tokens are those that a supervised step on them has.
+
+  Args:
+    of: whose tasks they are; the sampler plays them
   """
-  played = _demonstrated(s, tasks_with_demos(s), playing)
+  played = _demonstrated(of, tasks_with_demos(of), playing)
   return checked(s, name, mixture.Listed(edited(s, name, list(played))))
 
 

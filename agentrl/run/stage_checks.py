@@ -24,6 +24,11 @@ def mix(c: ConfigDict) -> None:
         f"{source.store!r} do not fit together; 'store' reads a trajectory"
         ' store by its name, and the others have none'
       )
+    if source.of and source.kind != 'demonstrations':
+      raise ValueError(
+        f'mix.{name}.of={source.of!r} is for demonstrations, and mix.{name}'
+        f'.kind={source.kind!r}; leave it empty'
+      )
   for name in c.sft.mix:
     if name not in c.mix:
       raise ValueError(
@@ -67,6 +72,19 @@ def found(plans: list[StagePlan]) -> None:
             f' (mix.{name}), which logs nothing: log.groups=0; set it to -1'
             ' there, for all'
           )
+
+
+def demonstrated(plans: list[StagePlan]) -> None:
+  """Checks that sources name stages whose demonstrations they are."""
+  names = tuple(plan.name for plan in plans)
+  for plan in plans:
+    for name in plan.config.sft.mix if plan.kind == 'sft' else ():
+      of = plan.config.mix[name].of
+      if of and of not in names:
+        raise ValueError(
+          f'mix.{name}.of={of!r} is no stage that has steps to do; choose from'
+          f' {names}'
+        )
 
 
 def roles(plans: list[StagePlan]) -> None:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol
 
 import jax
@@ -30,10 +30,9 @@ from agentrl.run import (
 )
 from agentrl.run.sampler import EnvSampler
 from agentrl.run.seed_axis import SeedAxis
+from agentrl.run.sft_stages import Built
 from agentrl.types import Batch, TrainState
 
-# What stages are built of, by name of the stage.
-Built = Mapping[str, tuple[build.Experiment, EnvSampler]]
 # Of every task set at the ends of stages, beside `eval/...` of the stage's own.
 FORGETTING = ('success', 'ci_low', 'ci_high', 'solved', 'episodes')
 
@@ -147,7 +146,9 @@ def make_stages(
       carried = _trained(out) & set(of.config.role)
       end = start + plan.steps
       out.append(RLStage(of, start, end, player, plan.name, carried))
-    elif made := sft_stages.make(plan, of, start, player, out, workdir):
+    elif made := sft_stages.make(
+      plan, of, start, player, out, workdir, built or {}
+    ):
       out.append(made)
     else:
       _without_demos(of, plan, alone=len(plans) == 1)
@@ -187,8 +188,10 @@ def check_demos(experiments: Sequence[build.Experiment]) -> None:
   """
   for s in experiments:
     c = s.config
-    kinds = [c.mix[name].kind for name in c.sft.mix] or ['demonstrations']
-    if s.on_host and not c.sft.store and 'demonstrations' in kinds:
+    own = not c.sft.mix and not c.sft.store
+    mixed = [c.mix[name] for name in c.sft.mix]
+    own |= any(x.kind == 'demonstrations' and not x.of for x in mixed)
+    if s.on_host and own:
       host_env.messages(c, s.tokenizer, s.train.demonstration)
 
 

@@ -105,6 +105,7 @@ def _check_stages(c: ConfigDict) -> None:
       except ValueError as error:
         raise ValueError(f'stage {plan.name}: {error}') from error
   stage_checks.found(plans)
+  stage_checks.demonstrated(plans)
 
 
 def _check_loaded(c: ConfigDict, name: str, role: ConfigDict) -> None:

@@ -21,6 +21,7 @@ def mixed(*sources, **fields):
     (mixed('reward'), r'mix\.reward has the name of a component'),
     (mixed('a', kind='store'), r"mix\.a\.store='' do not fit together"),
     (mixed('a', store='x'), r"mix\.a\.store='x' do not fit together"),
+    (mixed('a', kind='found', of='sft'), r"mix\.a\.of='sft' is for demonst"),
     (mixed('a', 'b', weight=0.0), r'sum to nothing; set one of mix\.a\.weight'),
     (mixed('a', edits=('keep_sloved',)), r"edit 'keep_sloved'.*keep_solved"),
     (mixed('a', weight=-1.0), r'mix\.a\.weight=-1\.0'),
@@ -83,6 +84,15 @@ def test_what_is_found_is_found_before():
     validate.config(listed('sft', 'rl'))
   with pytest.raises(ValueError, match=r's0 finds .*log\.groups=0; set it'):
     validate.config(listed('rl', 'sft', **{'log.groups': 0}))
+
+
+def test_demonstrations_are_of_a_stage_that_there_is():
+  c = listed('rl', 'sft', 'rl')
+  c.mix.found.update(kind='demonstrations', of='s2')
+  validate.config(c)
+  c.mix.found.of = 's3'
+  with pytest.raises(ValueError, match=r"mix\.found\.of='s3' is no stage"):
+    validate.config(c)
 
 
 def test_the_newest_stages_are_read():

@@ -45,10 +45,18 @@ def test_the_state_has_the_roles_of_every_stage():
 
 
 def trained(state):
-  """The state after some training: everything is another number."""
-  return jax.tree.map(
-    lambda x: x + 1 if jnp.issubdtype(x.dtype, jnp.floating) else x, state
-  )
+  """The state after some training: every role has gone its own way."""
+
+  def moved(x, by):
+    return jax.tree.map(
+      lambda y: y + by if jnp.issubdtype(y.dtype, jnp.floating) else y, x
+    )
+
+  trees = {
+    name: {r: moved(tree[r], i + 1) for i, r in enumerate(sorted(tree))}
+    for name, tree in (('params', state.params), ('opt', state.opt))
+  }
+  return state.replace(**trees)
 
 
 def test_roles_go_on_or_begin_as_the_policy():
