@@ -106,6 +106,11 @@ OWN: dict[str, dict[str, Any]] = {
     'host': dict(max_observation_tokens=20),
     'env': dict(numbers=2, largest=30, train=800),
   },
+  'event_stream': {
+    'rollout': dict(max_message_tokens=12, max_turns=6),
+    'host': dict(max_observation_tokens=12),
+    'env': dict(train=2000),
+  },
   'fact_corpus': {
     'rollout': dict(max_message_tokens=44, max_turns=4),
     'host': dict(max_observation_tokens=48),
@@ -122,6 +127,11 @@ OWN: dict[str, dict[str, Any]] = {
     'host': dict(max_observation_tokens=32),
     'env': dict(train=4000),
     'service': {'user': dict(function='agentrl.env.interview:truthful')},
+  },
+  'itinerary': {
+    'rollout': dict(max_message_tokens=8, max_turns=1),
+    'host': dict(max_observation_tokens=160),
+    'env': dict(train=2000),
   },
   'jsonl': {
     'rollout': dict(max_message_tokens=256, max_turns=1),

@@ -39,6 +39,16 @@ OTHER = {
     'format': 'hermes',
     'teach': True,
   },
+  'itinerary': {
+    'places': 5,
+    'days': 2,
+    'kinds': 4,
+    'wanted': 1,
+    'slack': 3,
+    'tries': 2,
+    'feedback': True,
+    'teach': True,
+  },
   'math_python': {'size': 200, 'seconds': 20.0, 'format': 'hermes'},
   'search_questions': {
     'people': 150,
@@ -93,6 +103,7 @@ OTHER = {
 # Fields that only their own test file changes.
 OWN = {
   'fact_corpus': ('contradictions',),  # which takes more passages
+  'itinerary': ('flawed', 'demonstrate'),  # which take other fields
   'math_python': ('path',),
   'search_questions': ('corpus', 'questions'),
 }

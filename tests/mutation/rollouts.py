@@ -15,6 +15,8 @@ _SPANS = 'tests/rollout/message_spans_test.py'
 _TOOLED = 'tests/env/tool_env_test.py'
 _JUDGED = 'tests/env/judge_test.py'
 _BASE = 'tests/env/jit/base_test.py'
+_ITINERARY = 'tests/env/itinerary_test.py'
+_STREAM = 'tests/env/event_stream_test.py'
 _SOLVER = 'tests/env/jit/sokoban_solver_test.py'
 _REPLIES = 'tests/rollout/workers/replies_test.py'
 _ROWS = (
@@ -661,6 +663,54 @@ MUTANTS = (
     'value is not None',
     'tests/env/countdown_test.py',
     'any expression is right',
+  ),
+  Mutant(
+    'agentrl.env.itinerary',
+    'broken',
+    "<= task['reach']",
+    "< task['reach']",
+    _ITINERARY,
+    'a day may not go as far as the reach',
+  ),
+  Mutant(
+    'agentrl.env.itinerary',
+    'broken',
+    "set(task['see']) <= {task['kind'][i] for i in plan}",
+    "set(task['see']) & {task['kind'][i] for i in plan}",
+    _ITINERARY,
+    'one kind that is to be seen is enough',
+  ),
+  Mutant(
+    'agentrl.env.itinerary',
+    'ItineraryEnv.step',
+    "rules == tuple(self._task['broken'])",
+    'not rules',
+    _ITINERARY,
+    'a plan that breaks what is stated is no solution',
+  ),
+  Mutant(
+    'agentrl.env.event_stream',
+    'EventStream.gains',
+    'self.disturbance * (1 - p)',
+    'self.disturbance',
+    _STREAM,
+    'an accepted offer disturbs, too',
+  ),
+  Mutant(
+    'agentrl.env.event_stream',
+    'EventStream.gains',
+    'events[turn - 1] if turn else self.events',
+    'events[turn - 1]',
+    _STREAM,
+    'a stream begins with the habits of its end',
+  ),
+  Mutant(
+    'agentrl.env.event_stream',
+    'f1',
+    '2 * accepted',
+    'accepted',
+    _STREAM,
+    'F1 of perfect offers is a half',
   ),
   Mutant(
     'agentrl.rollout.message_spans',

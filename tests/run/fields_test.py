@@ -83,14 +83,16 @@ FIELDS = {
     shop.attributes textworld_coin.low shop_logs.products shop_logs.page
     shop_logs.actions fact_corpus.min_hops fact_corpus.max_hops
     fact_corpus.passages hidden_slots.hidden hidden_slots.patience
-    consultation.patience""",
+    consultation.patience itinerary.tries event_stream.needs
+    event_stream.turns""",
   'count or 0': """
     judging.budget judging.seed seed steps model.positions lora.rank
     rollout.context rollout.top_k sft.steps sft.warmup eval.every
     log.eval_trajectories host.num_envs role.*.heads role.*.warmup
     service.*.requests_per_minute env.seed bifurcation.filler select.*.source
     shop_logs.history fact_corpus.distractors consultation.table
-    reading.*.shift reading.*.max_tokens mix.*.last stage.*.steps""",
+    reading.*.shift reading.*.max_tokens mix.*.last stage.*.steps
+    itinerary.slack event_stream.table""",
   'count or -1': 'mesh.data mesh.fsdp mesh.expert mesh.sequence mesh.tensor',
   'count, 0 or -1': 'log.groups',
   'no number here': """
@@ -101,7 +103,8 @@ FIELDS = {
     unreliable_tools.largest recommendation.turns table_questions.items
     table_questions.shops fact_corpus.people hidden_slots.kinds
     hidden_slots.slots hidden_slots.values consultation.diseases
-    consultation.symptoms""",
+    consultation.symptoms itinerary.places itinerary.days itinerary.kinds
+    event_stream.events""",
   'positive': """
     judging.seconds judging.length_scale model.eps lora.alpha host.step_timeout
     host.reset_timeout host.episode_timeout service.*.timeout role.*.eps
@@ -115,7 +118,7 @@ FIELDS = {
     unreliable_tools.seconds_weight recommendation.spread
     shop_logs.difficulty_scale hidden_slots.question_cost
     consultation.question_cost consultation.price_cost
-    consultation.safety_cost mix.*.weight""",
+    consultation.safety_cost mix.*.weight event_stream.disturbance""",
   'share': """
     rollout.state_hash_fraction rollout.top_p toy_text.frozen
     rollout.temperature""",
@@ -124,7 +127,8 @@ FIELDS = {
     unreliable_tools.spread recommendation.leave recommendation.boredom
     recommendation.instructions shop_logs.similarity fact_corpus.contradictions
     fact_corpus.unanswerable fact_corpus.aggregated fact_corpus.lies
-    hidden_slots.revision hidden_slots.confirm""",
+    hidden_slots.revision hidden_slots.confirm itinerary.flawed
+    event_stream.needy event_stream.certain event_stream.stray""",
   'below 1': 'role.*.b1 role.*.b2 hidden_slots.refusal',
   '0 to .5': 'interview.noise',
   'temperature': 'eval.temperature service.*.temperature',
@@ -137,7 +141,7 @@ FIELDS = {
     toy_text.rules toy_text.slippery unreliable_tools.confidence
     unreliable_tools.teach recommendation.teach shop_logs.teach
     table_questions.teach fact_corpus.notes fact_corpus.teach hidden_slots.teach
-    consultation.teach""",
+    consultation.teach itinerary.feedback itinerary.teach event_stream.teach""",
   'text': """
     method init sft.store mix.*.store mix.*.of model.path lora.path rollout.action_prefix
     rollout.null_observation rollout.system log.wandb service.*.function
@@ -160,7 +164,8 @@ FIELDS = {
     unreliable_tools.base unreliable_tools.demonstrate unreliable_tools.format
     shop_logs.form table_questions.format fact_corpus.held_out
     fact_corpus.format select.*.span hidden_slots.impatient
-    consultation.impatient reading.*.source mix.*.kind stage.*.kind""",
+    consultation.impatient reading.*.source mix.*.kind stage.*.kind
+    itinerary.demonstrate""",
   'choice or none': 'host.worker sokoban.oracle frozen_lake.oracle',
   'names': """
     judge curate signal post memory stream.* host.stop_strings sft.mix
@@ -168,7 +173,7 @@ FIELDS = {
   'some names': 'reward advantage loss stages',
   '0 to 2': 'recommendation.hints',
   '-1 to 1': 'judging.length_bias judging.position_bias',
-  'up to 3': 'consultation.tests consultation.flags',
+  'up to 3': 'consultation.tests consultation.flags itinerary.wanted',
 }
 # By name, or by piece and name where a name means different things.
 HYPER_PARAMETERS = {
