@@ -142,7 +142,8 @@ FIELDS = {
     rollout.null_observation rollout.system log.wandb service.*.function
     service.*.role service.*.run role.*.run service.*.system service.*.address
     service.*.model service.*.key_env jsonl.path jsonl.verifier jsonl.test_path
-    jsonl.info sokoban.levels alfworld.data countdown.operations
+    jsonl.info program.command program.function program.path program.world
+    program.settings program.grader sokoban.levels alfworld.data countdown.operations
     math_python.path minigrid.id reasoning_gym.dataset reasoning_gym.settings
     scienceworld.task scienceworld.simplifications search_questions.corpus
     search_questions.questions shop.catalogue sql_questions.kinds textarena.id
@@ -158,7 +159,7 @@ FIELDS = {
     search_questions.format sql_questions.format textworld_express.game
     unreliable_tools.base unreliable_tools.demonstrate unreliable_tools.format
     shop_logs.form table_questions.format fact_corpus.held_out
-    fact_corpus.format select.*.span hidden_slots.impatient
+    fact_corpus.format program.calls select.*.span hidden_slots.impatient
     consultation.impatient""",
   'choice or none': 'host.worker',
   'names': 'judge curate signal post memory stream.* host.stop_strings',
