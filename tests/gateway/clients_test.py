@@ -19,11 +19,19 @@ EXAMPLES = {
   'openai_chat': 'openai',
   'openai_responses': 'openai',
   'anthropic_messages': 'anthropic',
+  'langgraph_agent': 'langgraph',
+  'openai_agents': 'agents',
+  'pydantic_ai_agent': 'pydantic_ai',
+  'smolagents_agent': 'smolagents',
 }
+FINAL = (
+  '<tool_call>\n{"name": "final_answer", "arguments": '
+  '{"answer": "It is 5.5"}}\n</tool_call>'
+)
 
 
 def opened(generator, **fields):
-  sizes = dict(message=300, context=5000, row=9000) | fields
+  sizes = dict(message=300, context=30_000, row=90_000) | fields
   return stub.opened(generator, **sizes)
 
 
@@ -41,17 +49,21 @@ def check(session, rows):
     assert (
       list(graph.calls[turn.call].ids) == session.completions[turn.call].ids
     )
-  assert session.counts['foreign'] == rows - 1
+  assert bool(session.counts['foreign']) == (rows > 1)
 
 
 @pytest.mark.parametrize('name', EXAMPLES)
 def test_a_tool_is_called_and_answered(name):
   play = example(name, EXAMPLES[name])
-  generator = Stub([f'so {CALL}', f'{CALL}\n{CALL}', 'It is 5.5'])
+  rewrites = name == 'smolagents_agent'  # its history, and answers by a tool
+  last = FINAL if rewrites else 'It is 5.5'
+  generator = Stub([f'so {CALL}', f'{CALL}\n{CALL}', last])
   with opened(generator) as (gateway, client, session):
     play(f'http://{client.at.netloc}{client.at.path}', gateway.key, TASK)
   assert session.reward == (1.0, 1.0)
-  check(session, rows=1)
+  check(session, rows=3 if rewrites else 1)
+  if rewrites:
+    return
   last = WORDS.decode(generator.asked[-1][0])
   assert last.count('<tool_response>\n5.5\n</tool_response>') == 3
   assert '"name": "add", "description": "Adds two numbers."' in last
