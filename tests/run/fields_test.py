@@ -83,8 +83,7 @@ FIELDS = {
     shop.attributes textworld_coin.low shop_logs.products shop_logs.page
     shop_logs.actions fact_corpus.min_hops fact_corpus.max_hops
     fact_corpus.passages program.branches hidden_slots.hidden
-    hidden_slots.patience
-    consultation.patience""",
+    hidden_slots.patience consultation.patience""",
   'count or 0': """
     judging.budget judging.seed seed steps model.positions lora.rank
     rollout.context rollout.top_k sft.steps sft.warmup eval.every
