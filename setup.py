@@ -71,6 +71,14 @@ setuptools.setup(
       'uvicorn>=0.54,<1',
     ],
     # Clients of models, as the examples use them.
-    'clients': ['anthropic>=2.12,<3', 'openai>=3.54,<4'],
+    'clients': [
+      'anthropic>=2.12,<3',
+      'langchain-openai>=1.7,<2',
+      'langgraph>=1.2.22,<2',
+      'openai>=3.54,<4',
+      'openai-agents>=0.24,<0.25',
+      'pydantic-ai-slim[openai]>=2.68,<3',
+      'smolagents[openai]>=1.26,<2',
+    ],
   },
 )

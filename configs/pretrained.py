@@ -31,6 +31,7 @@ ANSWER = (
 # are to be written; their own system text says more. All others take an ACT.
 TAGGED = {
   'jsonl': ANSWER,
+  'program': '',  # which writes its conversations itself
   'reasoning_gym': ANSWER,
   **dict.fromkeys(
     (

@@ -136,9 +136,8 @@ class Program:
       return None
     grader = load_function(self.grader, _ARGUMENTS['grader'])
     score = grader(dict(task), [dict(x) for x in messages])
-    if not isinstance(score, int | float) or not math.isfinite(score):
-      score = -1
-    if not 0 <= score <= 1:
+    number = isinstance(score, int | float) and math.isfinite(score)
+    if not number or not 0 <= score <= 1:
       raise ValueError(
         f'{self.grader} returned {score!r:.80}; a score is True, False or a'
         ' number from 0 to 1'
@@ -189,9 +188,11 @@ def settings_of(text: str) -> dict[str, Any]:
   """
   try:
     call = ast.parse(f'f({text})', mode='eval').body
-    assert isinstance(call, ast.Call)
-    return {str(x.arg): ast.literal_eval(x.value) for x in call.keywords}
-  except (SyntaxError, ValueError, AssertionError) as error:
+    if not isinstance(call, ast.Call) or call.args:
+      raise ValueError('a value has no name')
+    named = {x.arg: ast.literal_eval(x.value) for x in call.keywords}
+    return {name: named[name] for name in map(str, named)}
+  except (SyntaxError, ValueError, KeyError) as error:
     raise ValueError(
       f"env.settings={text!r} cannot be read; write them as 'numbers=2,"
       " largest=30'"

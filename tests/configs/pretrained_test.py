@@ -40,14 +40,15 @@ def test_every_method_has_them(method):
 def test_every_environment_says_how_to_reason_and_to_act(name):
   c = grpo.get_config(f'env={name},checkpoint=hub/name')
   assert c.model.path == 'hub/name'
-  assert 'Think' in c.rollout.system
+  assert ('Think' in c.rollout.system) == (name != 'program')
   assert c.rollout.max_message_tokens >= 256
   tagged = name in pretrained.TAGGED
   assert c.rollout.action_prefix == ('' if tagged else pretrained.PREFIX)
   assert ('"Action:"' in c.rollout.system) != tagged
   if c.env.get('teach') is not None:
     assert c.env.teach
-  if name not in ('interview', 'jsonl'):  # which lack a service, or a file
+  # Some lack a service, a file or a program.
+  if name not in ('interview', 'jsonl', 'program'):
     validate.config(c)
 
 

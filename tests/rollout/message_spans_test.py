@@ -40,10 +40,11 @@ HISTORIES = {'full': ('full', 1), 'turn': ('turn', 1), 'window': ('turn', 3)}
 TURNS = 4
 GROUP = 3
 MARKED = (Span.THOUGHT, Span.CALL, Span.ARGUMENT, Span.ANSWER)
-# Those of other packages take too long to start; `jsonl` has a test of its own.
+# Those of other packages take too long to start; files and programs have tests
+# of their own.
 ELSEWHERE = (
-  *('alfworld', 'jsonl', 'minigrid', 'reasoning_gym', 'scienceworld'),
-  *('textarena', 'textworld_coin', 'textworld_express'),
+  *('alfworld', 'jsonl', 'minigrid', 'program', 'reasoning_gym'),
+  *('scienceworld', 'textarena', 'textworld_coin', 'textworld_express'),
 )
 by_family = pytest.mark.parametrize(
   'name', sorted(set(base.FAMILIES) - set(ELSEWHERE))

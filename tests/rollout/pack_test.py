@@ -3,6 +3,7 @@
 import numpy as np
 
 from agentrl.rollout import pack
+from agentrl.rollout import record as record_lib
 from agentrl.rollout.engine.engine import Completion
 from agentrl.task.base import make_attempts
 from agentrl.types import Span, Status
@@ -55,3 +56,35 @@ def test_spans_of_what_is_read_and_written_are_where_the_tokens_are():
   )
   assert r.span.tolist() == [[[0] * 3, [Span.CALL, 0, 0]]]
   assert r.context_span.tolist() == [[[0, 0], [Span.INFORMATION, 0]]]
+
+
+def test_branches_are_segments_one_behind_the_other():
+  """Whose context is all that they read, and answers no turn before."""
+  whole = turn([1, 2], [3], 0.0)
+  branch = turn([1, 2, 3, 4], [5], 0.0)._replace(branch=True)
+  more = turn([6], [7], 1.0)
+  r = pack.record(
+    [
+      # That the first turn begins a segment says nothing.
+      pack.Episode([branch, more], Status.SOLVED, 1.0),
+      pack.Episode([whole, branch, more], Status.SOLVED, 1.0),
+    ],
+    *(3, 4, 1),
+    (),
+    branches=True,
+  )
+  np.testing.assert_array_equal(r.seg, [[0, 0, 0], [0, 1, 1]])
+  layout = record_lib.full_history(r, 12)
+  rows = record_lib.rows(r, layout, 0)
+  tokens, none = [1, 2, 3, 1, 2, 3, 4, 5, 6, 7], [-1, -1]
+  np.testing.assert_array_equal(rows.tokens[1], [*tokens, 0, 0])
+  np.testing.assert_array_equal(rows.seg[1], [0] * 3 + [1] * 7 + none)
+  np.testing.assert_array_equal(
+    rows.turn[1], [-1, -1, 0, -1, -1, -1, -1, 1, 1, 2, *none]
+  )
+  np.testing.assert_array_equal(
+    rows.weight[1], [0, 0, 1, 0, 0, 0, 0, 1, 0, 1, 0, 0]
+  )
+  np.testing.assert_array_equal(rows.seg[0], [0] * 7 + [-1] * 5)
+  plain = pack.record([pack.Episode([whole], 0, 0.0)], 3, 4, 1, ())
+  assert plain.seg is None

@@ -82,9 +82,9 @@ FIELDS = {
     search_questions.people search_questions.passages shop.products shop.page
     shop.attributes textworld_coin.low shop_logs.products shop_logs.page
     shop_logs.actions fact_corpus.min_hops fact_corpus.max_hops
-    fact_corpus.passages hidden_slots.hidden hidden_slots.patience
-    consultation.patience itinerary.tries event_stream.needs
-    event_stream.turns""",
+    fact_corpus.passages program.branches hidden_slots.hidden
+    hidden_slots.patience consultation.patience itinerary.tries
+    event_stream.needs event_stream.turns""",
   'count or 0': """
     judging.budget judging.seed seed steps model.positions lora.rank
     rollout.context rollout.top_k sft.steps sft.warmup eval.every
@@ -147,7 +147,8 @@ FIELDS = {
     rollout.null_observation rollout.system log.wandb service.*.function
     service.*.role service.*.run role.*.run service.*.system service.*.address
     service.*.model service.*.key_env jsonl.path jsonl.verifier jsonl.test_path
-    jsonl.info sokoban.levels alfworld.data countdown.operations
+    jsonl.info program.command program.function program.path program.world
+    program.settings program.grader sokoban.levels alfworld.data countdown.operations
     math_python.path minigrid.id reasoning_gym.dataset reasoning_gym.settings
     scienceworld.task scienceworld.simplifications search_questions.corpus
     search_questions.questions shop.catalogue sql_questions.kinds textarena.id
@@ -163,7 +164,7 @@ FIELDS = {
     search_questions.format sql_questions.format textworld_express.game
     unreliable_tools.base unreliable_tools.demonstrate unreliable_tools.format
     shop_logs.form table_questions.format fact_corpus.held_out
-    fact_corpus.format select.*.span hidden_slots.impatient
+    fact_corpus.format program.calls select.*.span hidden_slots.impatient
     consultation.impatient reading.*.source mix.*.kind stage.*.kind
     itinerary.demonstrate""",
   'choice or none': 'host.worker sokoban.oracle frozen_lake.oracle',

@@ -1,0 +1,27 @@
+"""An agent of smolagents, which rewrites its history: calls are branches."""
+
+import smolagents
+
+from examples import calculator
+
+
+@smolagents.tool
+def add(a: float, b: float) -> str:
+  """Adds two numbers.
+
+  Args:
+    a: the first
+    b: the second
+  """
+  return calculator.add({'a': a, 'b': b})
+
+
+def play(address: str, key: str, task: dict) -> None:
+  model = smolagents.OpenAIServerModel(
+    'policy', api_base=f'{address}/v1', api_key=key
+  )
+  agent = smolagents.ToolCallingAgent(
+    tools=[add], model=model, max_steps=calculator.TURNS, verbosity_level=0
+  )
+  answer = agent.run(task['question'])
+  calculator.post_reward(address, key, task, str(answer))
