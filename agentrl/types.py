@@ -295,7 +295,7 @@ class Prefix(struct.PyTreeNode):
   """
 
   turns: Array  # [B] i32  how many; 0: none
-  messages: Messages | Copies
+  messages: Messages | Copies  # whose they are, and what they say
 
   @property
   def forced(self) -> bool:

@@ -32,4 +32,6 @@ def uncertain_prefix(
   a = chain.token_advantage(credit, rows)
   whole = n.astype(a.dtype)
   metrics = {'uncertain': (jnp.sum(uncertain).astype(a.dtype), whole)}
-  return returns.as_tokens(credit, jnp.where(prefix & ~uncertain, 0, a)), metrics
+  return returns.as_tokens(
+    credit, jnp.where(prefix & ~uncertain, 0, a)
+  ), metrics

@@ -183,7 +183,9 @@ def batch(folder):
   turns = made.turns.replace(
     reward=reward * made.turns.valid, terms=made.turns.terms | terms
   )
-  ids = made.ids | {'branch': jnp.arange(8) % 2}  # as collect 'branch' gives
+  # As collect 'branch' and prefixes give.
+  ids = made.ids | {'branch': jnp.arange(8) % 2, 'prefix': jnp.arange(8) % 3}
+  ids |= {'prefix_cut': jnp.zeros(8, jnp.int32)}
   span = jnp.arange(made.rows.span.size).reshape(made.rows.span.shape) % 3
   rows = made.rows.replace(span=(Span.CALL + span).astype(jnp.int8))
   made = made.replace(rows=rows, turns=turns, outcome=outcome, ids=ids)
