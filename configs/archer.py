@@ -12,10 +12,10 @@ c.signal to ('archer_by_head',). It draws a new action for the target of V and
 for the policy's loss, too; here both have the one that was played.
 
 The critic learns first, 8 steps where the paper has 50 epochs; then the
-policy takes one, where it has 3. It learns from this iteration's turns only:
-the paper's replay of old turns, its warm-up of the critic and the token
-baseline are left out. Last turns cut short by a limit are not regressed, so a
-reward per turn matters more than elsewhere.
+policy takes one, where it has 3. It learns from this iteration's turns only;
+archer_replay.py has the paper's replay of old turns. Its warm-up of the critic
+and the token baseline are left out. Last turns cut short by a limit are not
+regressed, so a reward per turn matters more than elsewhere.
 
   python -m experiments.train --config=configs/archer.py --workdir=runs/archer
 """

@@ -1,8 +1,8 @@
 """ChatShopBuddy's gated rewards: what is wrong is not paid for being short.
 
 Paper: ChatShopBuddy: Towards Reliable Conversational Shopping Agents via
-Reinforcement Learning, 2603.06065 (its rewards; its contrastive selection is
-not here).
+Reinforcement Learning, 2603.06065 (its rewards; chatshop_dcpo.py has its
+contrastive selection, too).
 
   R = w1 f + 1[f] (w2 c + 1[c >= 0.9] w3 e);   A = z_group( R )
 

@@ -1,8 +1,8 @@
 """PRS: a ladder of stages, the last of which pays by the answer's words.
 
 Paper: Enhancing Agentic RL with Progressive Reward Shaping and Value-based
-Sampling Policy Optimization, 2512.07478 (its shaping; its sampling by value is
-not here).
+Sampling Policy Optimization, 2512.07478 (its shaping; prs_vspo.py has its
+sampling by value, too).
 
   R = 0, 0.1 or 0.2 + 0.8 Q;   A = z_group( R )
 

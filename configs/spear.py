@@ -16,8 +16,9 @@ The reward for calls is there where the world has tools; the median is of R
 alone. Each step n trajectories of the pool of 512 (2048 in the paper) come
 back. The released code waits until the pool is full and then empties it: set
 c.memory to ('replay_when_full',); its covariance clip is commented out, which
-is the loss `imitate`. Left out: the base's filters of unfinished and unreadable trajectories; where
-running out of turns is how one fails, they would leave solutions alone.
+is the loss `imitate`. Left out: the base's filters of unfinished and unreadable
+trajectories; where running out of turns is how one fails, they would leave
+solutions alone.
 
   python -m experiments.train --config=configs/spear.py --workdir=runs/spear
 """

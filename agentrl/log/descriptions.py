@@ -64,7 +64,11 @@ METRICS: Mapping[str, Description] = {
     ('tasks/never_solved', 'share', 'of those attempted, unsolved so far'),
     ('tasks/always_solved', 'share', 'of those attempted, never failed so far'),
     ('compensation/waiting', 'trajectories', 'put off and not yet trained on'),
-    ('compensation/lost', 'trajectories', 'that made room for newer ones, so far'),
+    (
+      'compensation/lost',
+      'trajectories',
+      'that made room for newer ones, so far',
+    ),
     ('rollout/service/*', '', 'count of a judge or simulated user'),
     ('rollout/judge/*/score', '', 'mean score that the judge gave'),
     ('rollout/judge/*/items', '', 'turns or trajectories that were judged'),

@@ -16,11 +16,11 @@ sampled by nobody: their log-probs are 0, unknown, and a learner has to compute
 them on the purified rows.
 """
 
-import dataclasses
 import difflib
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from agentrl.rollout.record import Record
@@ -107,16 +107,16 @@ def replacements(
 def _replacement(
   record: Record, b: int, first: int, last: int, least: float, text
 ) -> Replacement:
-  begins = [_call_start(record, b, k) for k in (first, last)]
-  if None in begins:
+  thought, call = (_call_start(record, b, k) for k in (first, last))
+  if thought is None or call is None:
     return Replacement(first, last, 0, 0)
   old, new = (
     text(record.message[b, k, start : record.message_len[b, k]].tolist())
-    for k, start in zip((first, last), begins, strict=True)
+    for k, start in ((first, thought), (last, call))
   )
   if difflib.SequenceMatcher(None, old, new).ratio() < least:
     return Replacement(first, last, 0, 0)
-  return Replacement(first, last, *begins)
+  return Replacement(first, last, thought, call)
 
 
 def _call_start(record: Record, b: int, k: int) -> int | None:
@@ -128,14 +128,7 @@ def _call_start(record: Record, b: int, k: int) -> int | None:
 
 def _copied(record: Record) -> Record:
   """The record in arrays that may be written to."""
-  fields = {}
-  for field in dataclasses.fields(record):
-    x = vars(record)[field.name]
-    if isinstance(x, dict):
-      fields[field.name] = {name: np.array(y) for name, y in x.items()}
-    elif x is not None:
-      fields[field.name] = np.array(x)
-  return dataclasses.replace(record, **fields)
+  return jax.tree.map(np.array, record)
 
 
 # Of the tokens of a message, and of what the model read before it.
@@ -145,7 +138,9 @@ _CONTEXT = ('context', 'context_len', 'context_span', 'context_weight', 'state')
 
 def _replace(out: Record, b: int, x: Replacement) -> None:
   """Turns [first, last] of trajectory b become one; later ones move up."""
-  arrays = {k: v for k, v in vars(out).items() if isinstance(v, np.ndarray)}
+  arrays: dict[str, Any] = {
+    k: x for k, x in vars(out).items() if isinstance(x, np.ndarray)
+  }
   size = int(out.message_len[b, x.last]) - x.call
   room = out.message.shape[2] - x.thought
   if size > room:  # the thought and the call are too long for a message

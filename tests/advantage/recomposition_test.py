@@ -52,9 +52,16 @@ TURNS = [len(x) for x in STORY.size]
 TERM = [sum(x) for x in STORY.step]
 
 
-@pytest.mark.parametrize('layout', batches.LAYOUTS)
-@pytest.mark.parametrize('share', [0.2, 0.5, 0.8, 1.0])
-@pytest.mark.parametrize('unscored', [(), UNSCORED])
+@pytest.mark.parametrize(
+  ('layout', 'share', 'unscored'),
+  [
+    ('history', 0.8, ()),
+    ('turn', 0.2, ()),
+    ('turn', 0.5, UNSCORED),
+    ('turn', 0.8, UNSCORED),
+    ('packed', 1.0, ()),
+  ],
+)
 def test_short_solutions_and_long_failures_have_priority(
   layout, share, unscored
 ):

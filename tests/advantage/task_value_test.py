@@ -48,8 +48,10 @@ def values():
   return np.array(out)
 
 
-@pytest.mark.parametrize('layout', ['history', 'turn'])
-@pytest.mark.parametrize('width', [0.0, 0.05, 0.2, 1.0])
+@pytest.mark.parametrize(
+  ('layout', 'width'),
+  [('history', 0.2), ('turn', 0.0), ('turn', 0.05), ('turn', 1.0)],
+)
 def test_value_and_its_bounded_factor(layout, width):
   batch, signals = laid(layout)
   want = values()

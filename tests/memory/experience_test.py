@@ -137,6 +137,7 @@ def test_tokens_that_come_back_have_their_weight_times_w():
   np.testing.assert_array_equal(one.rows.logp, two.rows.logp)
 
 
+@pytest.mark.slow
 def test_on_an_explicit_mesh():
   m = memory(6, 0.6, 0.4)
   state = play(m, 1)

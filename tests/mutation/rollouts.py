@@ -784,4 +784,13 @@ MUTANTS = (
     'tests/env/grading_test.py::test_same_is_by_value_for_numbers_and_by_words_else',
     'numbers are compared as words',
   ),
+  Mutant(
+    'agentrl.run.host_sampler',
+    'HostSampler.collect',
+    'record_lib.sampled(record, attempts)',
+    'record_lib.sampled(clean, attempts)',
+    'tests/run/host_sampler_test.py'
+    '::test_what_made_way_for_its_correction_is_charged',
+    'failures that made way are free',
+  ),
 )

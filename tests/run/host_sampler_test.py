@@ -4,11 +4,15 @@ import jax
 import numpy as np
 import pytest
 
+from agentrl.configs import cleaner
 from agentrl.learner import algorithm, update
+from agentrl.rollout import pack
+from agentrl.rollout.engine.engine import Completion
 from agentrl.rollout.engine.service import EngineService
 from agentrl.run import build, sampler
+from agentrl.run.host_sampler import HostSampler
 from agentrl.task.base import make_attempts
-from agentrl.types import Status
+from agentrl.types import Span, Status
 from tests.run.small_configs import interview as config
 
 
@@ -63,3 +67,34 @@ def test_a_judge_that_fails_is_no_zero(tmp_path):
   assert not np.asarray(batch.rows.weight).any()
   assert told['rollout/service/user/failed'] == 4
   assert told['rollout/fault/raise'] == 4
+
+
+@pytest.mark.slow
+def test_what_made_way_for_its_correction_is_charged(tmp_path, monkeypatch):
+  """Episodes of three turns, the first of whose calls failed."""
+  c = cleaner.get_config('tiny')
+  c.data = str(tmp_path)
+  c.env.update(dict(train=4, test=2))
+  s = build.experiment(c)
+  spans = [Span.THOUGHT, Span.CALL, Span.ARGUMENT]
+
+  def spoken(k, faults, calls):
+    message = Completion(0, [4 + k, 7, 8], [-1.0] * 3, [0.5] * 3, [0] * 3)
+    info = {'calls': calls, 'faults': faults}
+    return pack.TurnData([3, 3], message, k, 0.1 * k, False, info, spans)
+
+  turns = [spoken(0, 1, 1), spoken(1, 0, 1), spoken(2, 0, 0)]
+  ended = [pack.Episode(turns, Status.SOLVED, 1.0)] * 4
+  played = lambda *args, **fields: (ended, {})  # noqa: E731
+  monkeypatch.setattr(HostSampler, '_sessions', played)
+  monkeypatch.setattr(HostSampler, '_update_weights', lambda *args: None)
+  attempts = make_attempts(np.arange(4) // 2, 2, 3, 1.0)
+  with sampler.open_sampler(s) as playing:
+    batch = playing.collect(None, attempts, jax.random.key(1), 0)
+  counts = {name: int(x) for name, x in batch.sampled.items()}
+  assert counts == {'attempts': 4, 'tokens': 36, 'env_steps': 12}
+  assert np.asarray(batch.turns.valid).sum(1).tolist() == [2] * 4
+  written = np.asarray(batch.rows.tokens[0])[np.asarray(batch.rows.sampled[0])]
+  assert written.tolist() == [4, 7, 8, 6, 7, 8]
+  assert float(np.asarray(batch.rows.weight).sum()) == 24
+  assert not np.asarray(batch.rows.logp).any()
