@@ -38,6 +38,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
   ),
   'teachers: distillation on what the student samples': ('opd', 'gkd'),
   'what is attempted: horizons': ('scalinginter',),
+  'imitation of demonstrations: feedback, corrections, silence': (
+    *('faft', 'agentrefine', 'proactive_agent'),
+  ),
   'lists of stages: supervised and RL in turn': (
     *('expert_iteration', 'behavior_priming', 'continual_rft'),
   ),
