@@ -150,7 +150,7 @@ class _Batch:
       format_of(self._family.calls),
       _limits(stage, int(self._attempts.limit[b]), self._attempts, b),
       self._keys[b],
-      lambda number: self._given(b, number),
+      lambda number: self._given(b, number, -1),
     )
     name = f'{b}.{secrets.token_hex(8)}'  # no program can guess another's
     address = self._gateway.open(name, session)

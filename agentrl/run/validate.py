@@ -87,9 +87,10 @@ def config(c: ConfigDict) -> None:
     )
   stages.check(c)
   registry.check(spec)
-  wired = _check_teachers, _check_moved, _check_select, _check_members
-  wired = *wired, _check_prefix
-  for fits in wired:
+  for fits in (
+    *(_check_teachers, _check_moved, _check_select, _check_members),
+    _check_prefix,
+  ):
     fits(c, spec)
   alone = _check_frame, _check_adapter, _check_rows, _check_schedule
   for fits_alone in (*alone, _check_readings, stage_checks.mix):
@@ -288,6 +289,7 @@ def programs(c: ConfigDict, family: base_env.EnvFamily) -> None:
   family.check()
   for path, value, allowed in (
     ('rollout.history', c.rollout.history, ('full',)),
+    ('prefix', c.prefix, ('none',)),
     ('rollout.system', c.rollout.system, ('',)),
     ('rollout.action_prefix', c.rollout.action_prefix, ('',)),
     ('host.worker', c.host.worker, ('', 'thread')),

@@ -42,6 +42,9 @@ GROUPS: dict[str, tuple[str, ...]] = {
     *('opd', 'gkd', 'opsd', 'skill_sd', 'tt_opd', 'tcod'),
   ),
   'what is attempted: horizons': ('scalinginter',),
+  'imitation of demonstrations: feedback, corrections, silence': (
+    *('faft', 'agentrefine', 'proactive_agent'),
+  ),
   'lists of stages: supervised and RL in turn': (
     *('expert_iteration', 'behavior_priming', 'continual_rft'),
   ),

@@ -14,6 +14,7 @@ from agentrl.learner import update as update_lib
 from agentrl.run import build, config_file, placement, sampler, stages
 from agentrl.types import Span
 from tests import batches
+from tests.integration.imitated_methods_test import IMITATED
 from tests.integration.judged_methods_test import COMPOSED
 
 # What each method has beside the policy: role -> does it learn.
@@ -238,5 +239,5 @@ def placed(batch):
 
 
 def test_every_config_is_here():
-  """Or in judged_methods_test, if its reward is of a world of its own."""
-  assert {*ROLES, *COMPOSED} == set(config_file.methods())
+  """Or in a file of those that are of a world of their own."""
+  assert {*ROLES, *COMPOSED, *IMITATED} == set(config_file.methods())
