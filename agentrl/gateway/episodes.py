@@ -50,9 +50,9 @@ def conversation(
     return []
   number = list(session.completions)[-1]  # the one that finished last
   call, words = session.graph.calls[number], stage.talk.words
-  said = chat_format.content(words, session.completions[number].ids)
+  reply = chat_format.content(words, session.completions[number].ids)
   before = call.prompt.messages
   messages = [{'role': x.role, 'content': x.text} for x in before]
   if not before:
     messages = [{'role': 'user', 'content': words.decode(call.prompt.ids)}]
-  return [*messages, {'role': 'assistant', 'content': said}]
+  return [*messages, {'role': 'assistant', 'content': reply}]

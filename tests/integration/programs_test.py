@@ -1,5 +1,6 @@
 """Programs train a model of two layers over loopback."""
 
+import pathlib
 import shlex
 import sys
 
@@ -65,6 +66,36 @@ def test_a_command_trains_too(tmp_path):
   runner.run(c, str(tmp_path / 'run'))
   (x,) = rows_of(tmp_path / 'run', 'rl')
   assert x['logp/sampler_mismatch_max'] < 5e-5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  ('example', 'client'),
+  [
+    ('openai_chat', 'openai'),
+    ('openai_stream', 'openai'),
+    ('openai_responses', 'openai'),
+    ('anthropic_messages', 'anthropic'),
+    ('openai_agents', 'agents'),
+    ('pydantic_ai_agent', 'pydantic_ai'),
+    ('langgraph_agent', 'langgraph'),
+  ],
+)
+def test_unmodified_clients_train(tmp_path, example, client):
+  pytest.importorskip(client)
+  questions = str(
+    pathlib.Path(__file__).parents[2] / 'examples/questions.jsonl'
+  )
+  function = f'examples.{example}:play'
+  c = config(tmp_path, function=function, path=questions, branches=1)
+  c.host.max_observation_tokens = 300  # room for the tools
+  runner.run(c, str(tmp_path / 'run'))
+  steps = rows_of(tmp_path / 'run', 'rl')
+  assert len(steps) == 2
+  for x in steps:
+    assert x['logp/sampler_mismatch_max'] < 5e-5
+    assert x['rollout/program/calls'] >= 8
+    assert not [name for name in x if 'fault' in name]
 
 
 @pytest.mark.parametrize(

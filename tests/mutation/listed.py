@@ -2,6 +2,7 @@
 
 from tests.mutation import (
   advantages,
+  gateways,
   joints,
   judges,
   losses,
@@ -16,6 +17,7 @@ from tests.mutation.mutant import Mutant
 
 AREAS = {
   'advantages': advantages,
+  'gateways': gateways,
   'joints': joints,
   'judges': judges,
   'scorers': scorers,

@@ -43,6 +43,7 @@ SPREAD = (
   'stats.intervals',
   'stats.paired',
   'evaluate',
+  'gateway',
   'loop',
   'schedule',
   'registry',
