@@ -1,6 +1,7 @@
 """TD-PRM without its PRM: the critic's temporal differences as step rewards.
 
-Not in a paper. V learns as in td_prm.py and is all there is:
+Not in a paper; a control for td_prm.py, and so for OPRL (2509.19199). V learns
+as there and is all there is:
 
   V(h_k)  ~  stop V(h_k+1), and R at the last turn;   r_k = V(h_k+1) - V(h_k)
 

@@ -1,6 +1,7 @@
 """TD-PRM whose target is the outcome: its control without bootstrapping.
 
-Not in a paper. All is as in td_prm.py but for the target,
+Not in a paper; a control for td_prm.py, a variant of OPRL (2509.19199). All is
+as there but for the target,
 
   V(h_k) + delta(h_k, a_k)  ~  R
 

@@ -33,8 +33,8 @@ def measures(learner, state: TrainState, batch: Batch, v, last):
   credit = study_credit.per_turn(credit, batch)
   out = {'credit correlation': held(credit)} | cell_sums(credit, batch)
   rewards = step_rewards.read(learner, batch, signals)
-  told, errors = step_rewards.measure(rewards, batch, last)
-  out |= told
+  measured, errors = step_rewards.measure(rewards, batch, last)
+  out |= measured
   for metric, name in PRM.items():
     if metric in metrics:
       total, count = metrics[metric]

@@ -123,8 +123,8 @@ def iterate(case: TabularCase, learner, world, carry, _):
   batch, v = sample(case, world, state, key)
   metrics = {'success': jnp.mean(v[0, world.start])}
   metrics['steps'] = batch.sampled['env_steps']
-  told, errors = diagnostics.measures(learner, state, batch, v, errors)
-  metrics |= told
+  measured, errors = diagnostics.measures(learner, state, batch, v, errors)
+  metrics |= measured
   state, *_ = update.update(learner, state, batch)
   return (state, errors), metrics
 

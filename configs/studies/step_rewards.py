@@ -79,25 +79,62 @@ ARMS = (
 )
 
 CLAIMS = (
-  Claim('Values through shared states are better than GRPO',
-        'graph_return', 'grpo', 'area', 0.06),
-  Claim('Values through shared states are better than GiGPO',
-        'graph_return', 'gigpo', 'area', 0.03),
-  Claim('Without preferring short solutions they still are',
-        'graph_gamma_1', 'gigpo_gamma_1', 'area', 0.03),
-  Claim('A PRM by temporal differences is better than GRPO',
-        'td_prm', 'grpo', 'area', 0.05),
-  Claim('A PRM by temporal differences is better than OPRL',
-        'td_prm', 'oprl', 'area', 0.05),
-  Claim('It is the temporal differences: with R as target less is gained',
-        'td_prm', 'td_prm_outcome', 'area', 0.05),
-  Claim('phi is better than the critic alone',
-        'td_prm', 'td_critic', 'area', 0.02),
-  Claim('OPRL without its floor is better than GRPO',
-        'oprl_no_floor', 'grpo', 'area', 0.02),
-  Claim('The exact advantage is better than GRPO',
-        'advantage', 'grpo', 'area', 0.1),
-)  # fmt: skip
+  Claim(
+    'Values through shared states are better than GRPO',
+    'graph_return',
+    'grpo',
+    'area',
+    0.06,
+  ),
+  Claim(
+    'Values through shared states are better than GiGPO',
+    'graph_return',
+    'gigpo',
+    'area',
+    0.03,
+  ),
+  Claim(
+    'Without preferring short solutions they still are',
+    'graph_gamma_1',
+    'gigpo_gamma_1',
+    'area',
+    0.03,
+  ),
+  Claim(
+    'A PRM by temporal differences is better than GRPO',
+    'td_prm',
+    'grpo',
+    'area',
+    0.05,
+  ),
+  Claim(
+    'A PRM by temporal differences is better than OPRL',
+    'td_prm',
+    'oprl',
+    'area',
+    0.05,
+  ),
+  Claim(
+    'It is the temporal differences: with R as target less is gained',
+    'td_prm',
+    'td_prm_outcome',
+    'area',
+    0.05,
+  ),
+  Claim(
+    'phi is better than the critic alone', 'td_prm', 'td_critic', 'area', 0.02
+  ),
+  Claim(
+    'OPRL without its floor is better than GRPO',
+    'oprl_no_floor',
+    'grpo',
+    'area',
+    0.02,
+  ),
+  Claim(
+    'The exact advantage is better than GRPO', 'advantage', 'grpo', 'area', 0.1
+  ),
+)
 
 
 def get_study() -> Study:

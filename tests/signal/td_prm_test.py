@@ -130,8 +130,7 @@ SIGNALS = {
 }
 
 
-@functools.cache
-def _update(kind, steps):
+def _learned(kind, steps):
   signal = SIGNALS[kind](steps=steps)
   assert signal.order == 'update_then_score'
 
@@ -139,7 +138,12 @@ def _update(kind, steps):
     state, metrics = signal.update(_state(tables), batch, signals, None)
     return state.params, metrics, signal.score(state, batch, signals)[0]
 
-  return jax.jit(f)
+  return f
+
+
+@functools.cache
+def _update(kind, steps):
+  return jax.jit(_learned(kind, steps))
 
 
 @pytest.mark.usefixtures('_float64')
@@ -155,6 +159,27 @@ def test_loss_and_gradient_are_those_of_loops(kind):
     got = np.asarray(params[role]['table'])
     np.testing.assert_allclose(got, tables[role] - LR * g, rtol=1e-9)
   assert np.abs(grads['value']).max() > 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures('_float64')
+@pytest.mark.parametrize('kind', SIGNALS)
+@pytest.mark.parametrize('layout', batches.LAYOUTS)
+def test_rows_and_mesh_do_not_matter(layout, kind):
+  laid, tables = batches.lay(STORY, layout, padding=2), _tables()
+
+  def run(batch, signals):
+    return _learned(kind, 1)(tables, batch, signals)
+
+  args, shape = (laid.batch, laid.signals), laid.batch.rows.tokens.shape
+  params, _, fields = batches.on_a_mesh(run, args, shape, explicit=False)
+  for role, g in _gradient(STORY, laid, tables, kind).items():
+    np.testing.assert_allclose(
+      params[role]['table'], tables[role] - LR * g, rtol=1e-9
+    )
+  alone = _update(kind, 1)(tables, *args)[2]
+  (step,), (want,) = fields.values(), alone.values()
+  np.testing.assert_allclose(step, want, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.usefixtures('_float64')

@@ -65,7 +65,7 @@ def test_measures_are_those_of_loops():
     turns=batch.turns.replace(valid=batch.turns.valid & ~unseen)
   )
   _, errors = measure(one, first, nothing())
-  told, _ = measure(two, batch, errors)
+  measured, _ = measure(two, batch, errors)
   before = errors_by_loops(one, first)
   now = errors_by_loops(two, batch)
   pairs = [
@@ -76,13 +76,15 @@ def test_measures_are_those_of_loops():
   ]
   assert set(before) < set(now)
   want = np.corrcoef(np.transpose(pairs))[0, 1]
-  np.testing.assert_allclose(told['step persistence'], want, rtol=1e-4)
+  np.testing.assert_allclose(measured['step persistence'], want, rtol=1e-4)
   for truth, name in (
     ('truth', 'step correlation'),
     ('progress', 'step progress correlation'),
   ):
     pair = np.asarray(two)[here], np.asarray(batch.turns.terms[truth])[here]
-    np.testing.assert_allclose(told[name], np.corrcoef(*pair)[0, 1], rtol=1e-4)
+    np.testing.assert_allclose(
+      measured[name], np.corrcoef(*pair)[0, 1], rtol=1e-4
+    )
 
 
 def test_an_error_that_is_a_function_of_the_cell_persists():
@@ -93,19 +95,21 @@ def test_an_error_that_is_a_function_of_the_cell_persists():
   truth = jnp.cos(3.0 * cell)
   terms = batch.turns.terms | {'truth': truth}
   batch = batch.replace(turns=batch.turns.replace(terms=terms))
-  told, errors = measure(error, batch, nothing())
-  assert told['step persistence'] == 0  # nothing was before it
+  measured, errors = measure(error, batch, nothing())
+  assert measured['step persistence'] == 0  # nothing was before it
   again, _ = measure(3 * error + 2 * truth, batch, errors)
   assert again['step persistence'] == pytest.approx(1, abs=1e-4)
-  assert again['step correlation'] > told['step correlation'] + 0.1
+  assert again['step correlation'] > measured['step correlation'] + 0.1
   other, _ = measure(-error, batch, errors)
   assert other['step persistence'] == pytest.approx(-1, abs=1e-4)
 
 
 def test_a_constant_reward_has_no_error():
   batch = played()
-  told, errors = measure(jnp.ones_like(batch.turns.reward), batch, nothing())
-  assert not any(map(np.any, told.values()))
+  measured, errors = measure(
+    jnp.ones_like(batch.turns.reward), batch, nothing()
+  )
+  assert not any(map(np.any, measured.values()))
   assert not errors['step'].mean.any()
 
 
