@@ -218,6 +218,9 @@ def _signals(labels, case):
   """What each signal says, the state after it has learned, and before."""
   learner, out = cases.learner(), {}
   state = update.init(learner, jax.random.key(0))
+  # Every role starts as the policy, which has moved on since.
+  policy = jax.tree.map(lambda x: x + 0.1, state.params['policy'])
+  state = state.replace(params={**state.params, 'policy': policy})
   for label in labels:
     name, hp = PIECES[label]
     signal = registry.bind('signal', name, hp)(learner.context)
@@ -282,6 +285,9 @@ def curated():
   return by_kind(_curated)
 
 
+KEEP_ALL = {'train_prefix'}  # these change weights of tokens alone
+
+
 @pytest.mark.parametrize('kind', KINDS)
 @pytest.mark.parametrize('name', registry.names('curate'))
 def test_who_is_kept(name, kind, curated):
@@ -289,6 +295,8 @@ def test_who_is_kept(name, kind, curated):
   alike(got.rows.weight, want.rows.weight)
   alike(got.turns.scored, want.turns.scored)
   assert not got.turns.scored[off].any()
+  if name in KEEP_ALL:
+    return
   kept = want.turns.scored.any(1)
   assert 0 < kept.sum() < (~off).sum()
   assert not kept[4:8].any()  # they agree, but for one that does not count

@@ -156,7 +156,8 @@ FIELDS = {
     table_questions.kinds table_questions.tools fact_corpus.aggregates
     fact_corpus.retrievers reading.*.text reading.*.failed reading.*.field""",
   'word': """
-    data lora.pattern task rollout.kind collect minibatch loss_aggregation.*""",
+    data lora.pattern task prefix rollout.kind collect minibatch
+    loss_aggregation.*""",
   'choice': """
     model.attention model.remat model.dtype rollout.history rollout.chat_format
     role.*.kind role.*.trunk role.*.optimizer env.name sokoban.reward
@@ -180,9 +181,11 @@ FIELDS = {
 HYPER_PARAMETERS = {
   'count': """
     times group_times epochs n length limit steps least capacity age history
-    turns every overlong.margin replay.n compensation.n
+    turns every overlong.margin replay.n compensation.n retries
     replay_when_full.n experience_replay.n slots kinds answer_bleu.order""",
-  'count or 0': 'depth head ddof restarted_prm.steps window budget tries seed',
+  'count or 0': """
+    depth head ddof restarted_prm.steps window budget tries seed sweeps
+    random_prefix.steps""",
   'no number here': """
     branch.every branch_above.every replay.capacity overlong.limit
     replay_when_full.capacity experience_replay.capacity
@@ -192,8 +195,8 @@ HYPER_PARAMETERS = {
     dppo_tv.threshold dppo_kl.threshold most keep_recovered.least
     first_turns.turns""",
   'positive or inf': """
-    clip clip_low clip_high future_clip high duration_weight.limit dppo_tv.limit
-    dppo_kl.limit cap""",
+    clip clip_low clip_high prefix_clip_low prefix_clip_high future_clip high
+    duration_weight.limit dppo_tv.limit dppo_kl.limit cap""",
   'above 1 or inf': 'dual',
   'not negative': """
     penalty bonus threshold shrink against negative cost lr needless_cost
@@ -204,7 +207,8 @@ HYPER_PARAMETERS = {
   'below 1': 'clarification.bonus difficulty_band.low',
   'probability': """
     final due_from marked gamma lam token_gamma token_lam distillation.beta
-    moving_average.decay explore staleness compensation.chance
+    moving_average.decay explore staleness compensation.chance mixed
+    final_high random_prefix.low random_prefix.high random_prefix.share
     experience_replay.alpha experience_replay.beta
     scale_by_difficulty.floor weigh_by_difficulty.floor""",
   'below .5': 'margin',
