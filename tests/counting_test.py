@@ -298,6 +298,9 @@ def test_who_is_kept(name, kind, curated):
   if name in KEEP_ALL:
     return
   kept = want.turns.scored.any(1)
+  if name == 'train_prefix':  # weighs tokens, and leaves nobody out
+    np.testing.assert_array_equal(kept, ~off)
+    return
   assert 0 < kept.sum() < (~off).sum()
   assert not kept[4:8].any()  # they agree, but for one that does not count
 

@@ -92,10 +92,11 @@ def model(
         logits, keys, prompt.temperature, top_k, top_p
       )
       last = False
-      if given is not None:  # its message takes the place of the drawn one
+      use = prompt.given
+      # Its message takes the place of the drawn one.
+      if given is not None and use is not None:
         b, k, _ = given.tokens.shape
         at = jnp.minimum(prompt.traj, b - 1), jnp.minimum(prompt.turn, k - 1)
-        use = prompt.given
         token = jnp.where(use, given.tokens[*at, t], token)
         logp = jnp.where(use, given.logp[*at, t], logp)
         last = use & (t + 1 >= given.length[at])

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from agentrl.types import Array, Attempts
+from agentrl.types import Array, Attempts, Copies
 
 
 class Stream(enum.IntEnum):
@@ -60,10 +60,10 @@ def keys(attempts: Attempts, key) -> Keys:
   index = jnp.arange(attempts.task.shape[0])
   fold = jax.vmap(jax.random.fold_in, (None, 0))
   p = attempts.prefix
-  if p is None or p.forced:
+  of = p.messages if p else None
+  if p is None or not isinstance(of, Copies):
     own = fold(key, index)
     return Keys(own, own, jnp.zeros_like(attempts.task))
-  of = p.messages
   return Keys(fold(key, of.count + index), fold(key, of.origin), p.turns)
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from typing import Any
 
 import numpy as np
 from absl import logging
@@ -24,10 +25,11 @@ class Demonstrations:
     spec = self.experiment.algorithm.spec
     values = spec.values('prefix', spec.prefix)
     choose = registry.bind('prefix', spec.prefix, values, 'c.prefix')
-    turns = self.turns[attempts.task]
-    count = choose(collect.plan(self.experiment), attempts, turns, step)
+    task: Any = attempts.task
+    turns = self.turns[task]
+    count: Any = choose(collect.plan(self.experiment), attempts, turns, step)
     count = lengths.clipped(count, turns, attempts.limit)
-    return attempts.replace(prefix=Prefix(count, self._of(attempts.task)))
+    return attempts.replace(prefix=Prefix(count, self._of(task)))
 
   @functools.cached_property
   def turns(self) -> np.ndarray:
@@ -67,10 +69,10 @@ class Demonstrations:
     """The demonstrations of these tasks, padded to the run's capacities."""
     plan = self.experiment.plan
     if isinstance(self._said, tuple):
-      tokens, length = self._said
-      return Messages(tokens[tasks], length[tasks])
+      return Messages(*(x[tasks] for x in self._said))
     size = len(tasks), plan.turns, plan.message
-    tokens, length = np.zeros(size, np.int32), np.zeros(size[:2], np.int32)
+    tokens: Any = np.zeros(size, np.int32)
+    length: Any = np.zeros(size[:2], np.int32)
     for b, task in enumerate(tasks):
       for k, ids in enumerate(self._said[task]):
         tokens[b, k, : len(ids)], length[b, k] = ids, len(ids)

@@ -184,7 +184,7 @@ MUTANTS = (
   Mutant(
     'agentrl.advantage.chain',
     'token_advantage',
-    'jnp.where(rows.sampled, turn + credit.token, 0)',
+    'jnp.where(segment.in_message(rows), turn + credit.token, 0)',
     'turn + credit.token',
     f'{_CHAIN}::test_token_advantage_is_zero_outside_of_turns',
     'what was not sampled has credit',

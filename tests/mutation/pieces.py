@@ -17,8 +17,67 @@ _TASKS = 'tests/dataset/jit_tasks_test.py'
 _DYNAMIC = 'tests/collect/dynamic_test.py'
 _GREEDY = 'tests/collect/greedy_test.py'
 _COLLECT_BRANCH = 'tests/collect/branch_test.py'
+_RETRY = 'tests/collect/retry_test.py'
+_LENGTHS = 'tests/prefix/lengths_test.py'
+_PREFIX = 'prefix_test.py'
 
 MUTANTS = (
+  Mutant(
+    'agentrl.prefix.lengths',
+    'clipped',
+    'np.asarray(limit)) - 1',
+    'np.asarray(limit))',
+    f'{_LENGTHS}::test_the_policy_has_a_turn_left',
+    'a prefix may be all of an attempt',
+  ),
+  Mutant(
+    'agentrl.prefix.lengths',
+    'random_prefix',
+    'u[1][first] < share, part[first]',
+    'u[1][first] < share, part',
+    f'{_LENGTHS}::test_by_group_every_length_but_the_whole_comes_equally_often',
+    'members of a group have other lengths',
+  ),
+  Mutant(
+    'agentrl.prefix.lengths',
+    'reverse_prefix',
+    '1 + step // every)',
+    'step // every)',
+    f'{_LENGTHS}::test_a_turn_more_is_left_every_so_many_steps',
+    'a turn fewer is left',
+  ),
+  Mutant(
+    'agentrl.curate.prefix',
+    'train_prefix',
+    'there & (rows.span',
+    '(rows.traj >= 0) & (rows.span',
+    f'tests/curate/{_PREFIX}::test_prefixes_of_what_counts_weigh_one',
+    'prefixes of what does not count are trained on',
+  ),
+  Mutant(
+    'agentrl.advantage.prefix',
+    'uncertain_prefix',
+    'prefix & ~uncertain, 0, a',
+    'prefix & uncertain, 0, a',
+    f'tests/advantage/{_PREFIX}',
+    'the most certain tokens keep their advantage',
+  ),
+  Mutant(
+    'agentrl.loss.prefix',
+    'ppo_prefix',
+    'jnp.where(prefix, given, value)',
+    'jnp.where(prefix, value, given)',
+    f'tests/loss/{_PREFIX}::test_each_token_has_the_clip_of_who_wrote_it',
+    'the clips are exchanged',
+  ),
+  Mutant(
+    'agentrl.collect.retry',
+    'failed_groups',
+    'jnp.isfinite(best) & (best <= 0.5)',
+    'best <= 0.5',
+    f'{_RETRY}::test_groups_that_failed_as_a_whole_are_guided_and_nobody_else',
+    'groups in which nobody counts are attempted again',
+  ),
   Mutant(
     'agentrl.ops.pair',
     'pair_loss',
