@@ -32,8 +32,8 @@ class Planned:
 
   env: its moves leave nothing to chance; the planner makes the one that leads
     to the most value, the first of equal ones
-  advises: whether the line names the move; else it is that of no advice, so that
-    arms with and without the oracle have observations of one length
+  advises: whether the line names the move; else it is that of no advice, so
+    that arms with and without the oracle have observations of one length
   """
 
   env: ValuedEnv
