@@ -48,6 +48,7 @@ def kl_k3_weighted(x: LossInputs) -> Loss:
   is KL(π_ref ‖ π)'s where π_old = π (Skill-SD, arXiv 2604.10674).
   """
   logp, old = x.outputs.logp, x.signals['old_logp']
+  assert logp is not None, 'a need of this loss'
   k3 = ops.kl_k3(logp, x.signals['ref_logp'])
   value = jnp.exp(ops.log_ratio(logp, old)) * k3
   return value, {'kl': ppo.metric(value, ppo.weight_of(x))}

@@ -153,7 +153,7 @@ def environment(c: ConfigDict):
   if 'oracle' not in c.env or not c.env.oracle:
     return source, env
   validate.oracle(c)
-  return source, planned.Planned(env, told=c.env.oracle == 'plan')
+  return source, planned.Planned(env, advises=c.env.oracle == 'plan')
 
 
 def _plain_environment(c: ConfigDict):

@@ -21,7 +21,7 @@ from agentrl.learner import teacher
 from agentrl.log import wandb_tracker
 from agentrl.nn.transformer import DecoderConfig
 from agentrl.rollout import registered
-from agentrl.run import fields, stage_checks
+from agentrl.run import fields, reading_checks, stage_checks
 from agentrl.schedule import SHAPES
 from agentrl.service import chat_completions
 from agentrl.service.base import Function
@@ -88,13 +88,14 @@ def config(c: ConfigDict) -> None:
   stages.check(c)
   registry.check(spec)
   for fits in (
-    *(_check_teachers, _check_moved, _check_select, _check_members),
+    *(_check_teacher, _check_moved, _check_select, _check_members),
     _check_prefix,
   ):
     fits(c, spec)
   alone = _check_frame, _check_adapter, _check_rows, _check_schedule
-  for fits_alone in (*alone, _check_readings, stage_checks.mix):
+  for fits_alone in (*alone, reading_checks.hints, stage_checks.mix):
     fits_alone(c)
+  reading_checks.teachers(spec)
   if c.stage:
     _check_stages(c)
 
@@ -130,28 +131,9 @@ def _check_loaded(c: ConfigDict, name: str, role: ConfigDict) -> None:
     )
 
 
-def _check_teachers(c: ConfigDict, spec: registry.MethodSpec) -> None:
-  """Checks that what the policy is compared with has words, and is another."""
+def _check_teacher(c: ConfigDict, spec: registry.MethodSpec) -> None:
+  """Checks that what the policy is compared with has words too."""
   compared = teacher.comparison(spec)
-  pairs = {}
-  if compared:
-    at = f'hp.{compared.term}.{compared.term}'
-    pairs[at] = compared.role, compared.reading
-  if 'reference' in spec.signal:
-    piece = registry.get('signal', 'reference')
-    hp = registry.settings(piece, spec.values('signal', 'reference'))
-    pairs['hp.signal.reference'] = hp['role'], hp['reading']
-  for at, (role, reading) in pairs.items():
-    if (role, reading) == ('policy', registry.OWN):
-      raise ValueError(
-        f'{at}.role={role!r} with reading {reading!r} compares the policy with'
-        f' itself; name another role, or a reading of c.reading in {at}.reading'
-      )
-    if reading == 'nulled':
-      raise ValueError(
-        f'{at}.reading={reading!r} lacks the first message of a trajectory;'
-        f' name a reading of c.reading, or {registry.OWN!r}'
-      )
   if compared and c.role[compared.role].heads and compared.role != 'policy':
     name = compared.role
     raise ValueError(
@@ -186,41 +168,6 @@ def _check_prefix(c: ConfigDict, spec: registry.MethodSpec) -> None:
       f' and c.prefix={spec.prefix!r} gives some of a demonstration; set'
       " c.prefix to 'none', or c.collect to 'once'"
     )
-
-
-def _check_readings(c: ConfigDict) -> None:
-  """Checks that each reading of c.reading has a name and a hint."""
-  r = c.rollout
-  for name, reading in c.reading.items():
-    at, source = f'reading.{name}', reading.source
-    if name in (registry.OWN, 'nulled'):
-      raise ValueError(
-        f'c.reading.{name} is called like a reading that is made without it;'
-        ' take another name, such as hinted'
-      )
-    given = {'field': reading.field, 'failed': reading.failed}
-    for field, only in (('field', 'task'), ('failed', 'outcome')):
-      if given[field] and source != only:
-        raise ValueError(
-          f'{at}.{field}={given[field]!r} is for source {only!r}; leave it out,'
-          f' or set {at}.source, which is {source!r}'
-        )
-    if source == 'task' and (not reading.field or r.kind != 'host'):
-      raise ValueError(
-        f"{at}.source='task' is a text of a host environment's tasks, and"
-        f' {at}.field={reading.field!r} of env.name={c.env.name!r}'
-        " names none; set it, or the source to 'demonstration'"
-      )
-    if source == 'solution' and r.group_size < 2:
-      raise ValueError(
-        f"{at}.source='solution' is another attempt at the task, and"
-        f' rollout.group_size={r.group_size} makes one; set it to 2 or more'
-      )
-    if reading.shift and source not in ('demonstration', 'task'):
-      raise ValueError(
-        f'{at}.shift={reading.shift} takes the hint of another task, and source'
-        f' {source!r} has none of tasks; set it to 0'
-      )
 
 
 def _check_select(c: ConfigDict, spec: registry.MethodSpec) -> None:

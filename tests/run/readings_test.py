@@ -9,7 +9,7 @@ from agentrl import segment
 from agentrl.configs import base, grpo
 from agentrl.learner import update
 from agentrl.rollout import record as record_lib
-from agentrl.run import build, readings, sampler, stages, validate
+from agentrl.run import build, readings, sampler, stages
 from agentrl.text import chat_template, tokenizer
 from agentrl.text.message import Message
 from agentrl.types import Batch
@@ -214,25 +214,6 @@ def test_what_stands_for_an_observation(tmp_path, history, chatting):
     readings.null_observation(c, words, chat, 'Play.', 3)
 
 
-@pytest.mark.parametrize(
-  ('fields', 'sentence'),
-  [
-    (dict(source='moon'), r"reading\.hinted\.source='moon' is unknown"),
-    (dict(source='task'), r"\.field='' of env\.name='frozen_lake' names none"),
-    (dict(field='x'), r"field='x' is for source 'task'"),
-    (dict(failed='x'), r"failed='x' is for source 'outcome'"),
-    (
-      dict(shift=2),
-      r"shift=2 takes the hint of another task, and source 'text",
-    ),
-    (dict(max_tokens=-1), r'max_tokens=-1 is too low'),
-  ],
-)
-def test_mistakes(tmp_path, fields, sentence):
-  with pytest.raises(ValueError, match=sentence):
-    validate.config(lake(tmp_path, **fields))
-
-
 def test_hints_that_do_not_fit(tmp_path):
   c = lake(tmp_path, text='0123456789', max_tokens=10)
   with pytest.raises(ValueError, match=r'max_tokens=10 and a hint has 11'):
@@ -246,14 +227,3 @@ def test_hints_that_do_not_fit(tmp_path):
   base.reading(c, 'goal', source='task', field='goal')
   with pytest.raises(ValueError, match=r"field='goal' is no.*'target'"):
     build.experiment(c)
-
-
-def test_names_that_are_taken_and_groups_of_one(tmp_path):
-  c = lake(tmp_path)
-  base.reading(c, 'own', text='x')
-  with pytest.raises(ValueError, match=r'reading\.own is called like'):
-    validate.config(c)
-  c = lake(tmp_path, source='solution')
-  c.rollout.group_size = 1
-  with pytest.raises(ValueError, match='another attempt at the task'):
-    validate.config(c)

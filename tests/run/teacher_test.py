@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from ml_collections import ConfigDict
 
-from agentrl.configs import base, gkd, opd
+from agentrl.configs import base, gkd, opd, tt_opd
 from agentrl.log import metrics
 from agentrl.run import build, runner, validate, workdir
 
@@ -118,6 +118,27 @@ def test_a_resumed_run_has_the_moving_average_it_had(
   state = state_of(c, whole)
   assert_equal(state.params, state_of(c, cut).params)
   assert_equal(state.params['teacher'], state.params['policy'], want=False)
+
+
+@pytest.mark.slow
+def test_a_resumed_run_has_the_teacher_with_hints_it_had(
+  folder, tmp_path, monkeypatch
+):
+  """Bit for bit: an average that reads how trajectories ended."""
+  c = tt_opd.get_config('tiny,env=frozen_lake')
+  small = config(folder)
+  for section in ('model', 'rollout', 'env', 'sft', 'eval', 'checkpoint'):
+    c[section] = small[section]
+  c.data, c.steps, c.micro_batch = small.data, small.steps, small.micro_batch
+  c.hp.signal.moving_average.update(dict(decay=0.5, every=1))
+  whole, cut = str(tmp_path / 'whole'), str(tmp_path / 'cut')
+  runner.run(c, whole)
+  run_killed(c, cut, monkeypatch)
+  runner.run(c, cut)
+  state = state_of(c, whole)
+  assert_equal(state.params, state_of(c, cut).params)
+  assert_equal(state.params['teacher'], state.params['policy'], want=False)
+  assert set(state.opt) == {'policy'}
 
 
 @pytest.mark.slow

@@ -32,12 +32,12 @@ class Planned:
 
   env: its moves leave nothing to chance; the planner makes the one that leads
     to the most value, the first of equal ones
-  told: whether the line names the move; else it is that of no advice, so that
-    arms with and without the oracle have observations of one length
+  advises: whether the line names the move; else it is that of no advice, so
+    that arms with and without the oracle have observations of one length
   """
 
   env: ValuedEnv
-  told: bool = True
+  advises: bool = True
 
   @property
   def actions(self) -> tuple[str, ...]:
@@ -106,6 +106,6 @@ class Planned:
 
   def _with_line(self, state: chex.ArrayTree, obs: jax.Array) -> jax.Array:
     none = len(self.env.actions)
-    move = self.best_move(state) if self.told else jnp.int32(none)
+    move = self.best_move(state) if self.advises else jnp.int32(none)
     piece = (len(self.env.pieces) + move).astype(jnp.int32)
     return jnp.append(obs, piece)

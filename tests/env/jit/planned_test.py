@@ -85,9 +85,9 @@ def test_every_best_move_is_optimal_and_no_other():
 
 def test_a_silent_one_has_a_line_as_long():
   for name, (_, env) in sources().items():
-    told, silent = planned.Planned(env), planned.Planned(env, told=False)
-    assert told.obs_len == silent.obs_len == env.obs_len + 1
-    assert told.pieces == silent.pieces
+    plan, silent = planned.Planned(env), planned.Planned(env, advises=False)
+    assert plan.obs_len == silent.obs_len == env.obs_len + 1
+    assert plan.pieces == silent.pieces
     task = next(iter(sources()[name][0].tasks('train', 1, 0))).task
     _, obs = silent.reset(jax.random.key(0), task)
     assert line_of(silent, obs) == 'next: ?'
@@ -106,9 +106,9 @@ def test_a_planner_that_knows_too_little(name, changes, sentence):
   c.env.oracle = 'plan'
   _, env = jit_env.environment(c)
   assert isinstance(env, planned.Planned)
-  assert env.told
+  assert env.advises
   c.env.oracle = 'silent'
-  assert not jit_env.environment(c)[1].told
+  assert not jit_env.environment(c)[1].advises
   c.env.oracle = 'plan'
   c.env.update(changes)
   with pytest.raises(ValueError, match=sentence):
