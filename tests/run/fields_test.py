@@ -170,7 +170,7 @@ FIELDS = {
 # By name, or by piece and name where a name means different things.
 HYPER_PARAMETERS = {
   'count': """
-    times group_times epochs n length limit steps least capacity age history
+    retries times group_times epochs n length limit steps least capacity age history
     turns every overlong.margin replay.n compensation.n
     replay_when_full.n experience_replay.n slots kinds answer_bleu.order""",
   'count or 0': 'depth head ddof restarted_prm.steps window budget tries',
@@ -190,12 +190,13 @@ HYPER_PARAMETERS = {
     premature_cost turn_cost power""",
   'share': """
     share fraction tau all_parsed discount fast slow difficulty_band.high""",
-  'only 0': 'some_parsed',
+  'only 0': 'some_parsed value_sampling.least',
   'below 1': 'clarification.bonus difficulty_band.low',
   'probability': """
     final due_from marked gamma lam token_gamma token_lam distillation.beta
     moving_average.decay explore staleness compensation.chance
-    experience_replay.alpha experience_replay.beta
+    experience_replay.alpha experience_replay.beta host_purified.least
+    host_purified.chance scale_by_task_value.width
     scale_by_difficulty.floor weigh_by_difficulty.floor""",
   'below .5': 'margin',
   'any number': """
