@@ -170,7 +170,8 @@ FIELDS = {
 # By name, or by piece and name where a name means different things.
 HYPER_PARAMETERS = {
   'count': """
-    retries times group_times epochs n length limit steps least capacity age history
+    retries times group_times epochs n length limit steps least capacity age
+    history
     turns every overlong.margin replay.n compensation.n
     replay_when_full.n experience_replay.n slots kinds answer_bleu.order""",
   'count or 0': 'depth head ddof restarted_prm.steps window budget tries',
