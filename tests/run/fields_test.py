@@ -143,8 +143,8 @@ FIELDS = {
     table_questions.teach fact_corpus.notes fact_corpus.teach hidden_slots.teach
     consultation.teach itinerary.feedback itinerary.teach event_stream.teach""",
   'text': """
-    method init sft.store mix.*.store mix.*.of model.path lora.path rollout.action_prefix
-    rollout.null_observation rollout.system log.wandb service.*.function
+    method init sft.store mix.*.store mix.*.of model.path lora.path
+    rollout.action_prefix rollout.null_observation rollout.system log.wandb service.*.function
     service.*.role service.*.run role.*.run service.*.system service.*.address
     service.*.model service.*.key_env jsonl.path jsonl.verifier jsonl.test_path
     jsonl.info program.command program.function program.path program.world
@@ -203,13 +203,14 @@ HYPER_PARAMETERS = {
     premature_cost turn_cost power""",
   'share': """
     share fraction tau all_parsed discount fast slow difficulty_band.high""",
-  'only 0': 'some_parsed',
+  'only 0': 'some_parsed value_sampling.least',
   'below 1': 'clarification.bonus difficulty_band.low',
   'probability': """
     final due_from marked gamma lam token_gamma token_lam distillation.beta
     moving_average.decay explore staleness compensation.chance mixed
     final_high random_prefix.low random_prefix.high random_prefix.share
-    experience_replay.alpha experience_replay.beta
+    experience_replay.alpha experience_replay.beta host_purified.least
+    host_purified.chance scale_by_task_value.width
     scale_by_difficulty.floor weigh_by_difficulty.floor""",
   'below .5': 'margin',
   'any number': """
