@@ -90,7 +90,7 @@ MUTANTS = (
   Mutant(
     'agentrl.learner.update',
     'write_memory',
-    'memory=memory or state.memory',
+    'memory=state.memory | memory',
     'memory=state.memory',
     _UPDATE,
     'nothing is remembered',
@@ -146,7 +146,7 @@ MUTANTS = (
   Mutant(
     'agentrl.learner.update',
     'init_roles_from_policy',
-    'opt=opt)',
+    'opt=state.opt | opt)',
     'opt=state.opt)',
     _STAGES,
     'moments of the warm start are kept',

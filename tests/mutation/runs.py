@@ -9,6 +9,7 @@ _ANALYSIS = 'tests/study/analysis_test.py'
 _EXECUTE = 'tests/study/execute_test.py'
 _HOOKS = 'tests/hooks_test.py'
 _STAGING = 'tests/run/stages_test.py'
+_MIXTURE = 'tests/dataset/mixture_test.py'
 _CHECKPOINT = 'tests/checkpoint_test.py'
 _METRICS = 'tests/log/metrics_test.py'
 _LOGGED = 'tests/log/trajectories_test.py'
@@ -161,6 +162,71 @@ MUTANTS = (
     'step - self.end',
     _STAGING,
     'the warm start reads other tasks',
+  ),
+  # Mixtures and lists of stages.
+  Mutant(
+    'agentrl.dataset.mixture',
+    'counts',
+    'behind += batch * weights[t] / total[t]',
+    'behind = batch * weights[t] / total[t]',
+    _MIXTURE,
+    'a small source is never read',
+  ),
+  Mutant(
+    'agentrl.dataset.mixture',
+    'counts',
+    'np.ceil(behind) - sources',
+    'np.ceil(behind)',
+    _MIXTURE,
+    'a source gets more than its share',
+  ),
+  Mutant(
+    'agentrl.dataset.mixture',
+    'places',
+    'counts[:step].sum(axis=0)',
+    'counts[: step + 1].sum(axis=0)',
+    _MIXTURE,
+    'an epoch leaves trajectories out',
+  ),
+  Mutant(
+    'agentrl.dataset.edit_components',
+    'keep_recovered',
+    'np.cumsum(terms[k:])',
+    'np.cumsum(terms)',
+    'tests/dataset/edit_components_test.py',
+    'what was good before pays for what went wrong',
+  ),
+  Mutant(
+    'agentrl.run.sources',
+    'found',
+    'if begins or not there:',
+    'if not there:',
+    'tests/run/sources_test.py',
+    'a run that was set back is trained on what it found before',
+  ),
+  Mutant(
+    'agentrl.run.sources',
+    'edited',
+    'mixture.counted(xs)',
+    'list(xs)',
+    'tests/run/sources_test.py',
+    'what does not count is trained on',
+  ),
+  Mutant(
+    'agentrl.learner.update',
+    'init_roles_from_policy',
+    '(set(carried) & modules.keys())',
+    'set()',
+    'tests/run/stage_state_test.py',
+    'a critic is the policy again in every stage',
+  ),
+  Mutant(
+    'agentrl.configs.stages',
+    'config_of',
+    '_prune(new, given)',
+    'pass',
+    'tests/configs/stages_test.py',
+    'a stage is refused for what it does not name',
   ),
   # What is stored.
   Mutant(

@@ -142,7 +142,7 @@ FIELDS = {
     table_questions.teach fact_corpus.notes fact_corpus.teach hidden_slots.teach
     consultation.teach itinerary.feedback itinerary.teach event_stream.teach""",
   'text': """
-    method init sft.store mix.*.store model.path lora.path rollout.action_prefix
+    method init sft.store mix.*.store mix.*.of model.path lora.path rollout.action_prefix
     rollout.null_observation rollout.system log.wandb service.*.function
     service.*.role service.*.run role.*.run service.*.system service.*.address
     service.*.model service.*.key_env jsonl.path jsonl.verifier jsonl.test_path
@@ -183,7 +183,7 @@ HYPER_PARAMETERS = {
     branch.every branch_above.every replay.capacity overlong.limit""",
   'positive': """
     eps first beta temperature far tau_positive tau_negative floor bound
-    dppo_tv.threshold dppo_kl.threshold most""",
+    dppo_tv.threshold dppo_kl.threshold most keep_recovered.least""",
   'positive or inf': """
     clip clip_low clip_high future_clip high duration_weight.limit dppo_tv.limit
     dppo_kl.limit cap""",
