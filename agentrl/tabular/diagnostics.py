@@ -94,7 +94,8 @@ def summary(metrics: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
   prm correlation: of the signal's step reward with the exact advantage
   prm progress correlation: of the same with the solver's progress
   prm persistence: of its error from one iteration to the next
-  step ...: the same three of the credit of a stream named 'step'
+  prm persistence within states: of what tells a state's actions apart
+  step ...: the same four of the credit of a stream named 'step'
   prm distance: mean log π − log φ of sampled tokens, nats
   prm pair accuracy: share of pairs whose solution scores higher
   value error: RMS of V − the exact value where trajectories went
@@ -107,9 +108,7 @@ def summary(metrics: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     here = {name: np.asarray(x)[..., :end] for name, x in metrics.items()}
     sums = {name: here.pop(name).sum(-1) for name in CELLS}
     here = {
-      name: step_rewards.persistence(x)
-      if name.endswith('persistence')
-      else x.mean(-1)
+      name: step_rewards.persistence(x) if 'persistence' in name else x.mean(-1)
       for name, x in here.items()
     }
     means = here | bias_and_noise(sums)

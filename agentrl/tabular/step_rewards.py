@@ -12,13 +12,17 @@ correlation ρ of x and the advantage A the error is
 and its persistence the correlation, over the cells (state, action) that this
 iteration and the last one visited, of a cell's mean e with its last. An error
 that is drawn afresh has about none and averages out in what a policy
-integrates; one that is a fixed function of the cell has 1 and adds up.
+integrates; one that is a fixed function of the cell has 1 and adds up. What an
+error has of the state alone cancels in a policy gradient: the persistence
+within states is of e less its mean over the state's turns, where several
+actions were taken.
 """
 
 from typing import NamedTuple
 
 import chex
 import jax.numpy as jnp
+import numpy as np
 
 from agentrl.advantage import chain
 from agentrl.learner import update
@@ -40,8 +44,8 @@ STREAM = 'step'  # whose credit is measured too, learned or not
 class CellErrors(NamedTuple):
   """Mean error of every cell in an iteration."""
 
-  mean: Array  # [cells] f32; 0 where nothing was visited
-  seen: Array  # [cells] bool
+  mean: Array  # [states, A] f32; 0 where nothing was visited
+  visits: Array  # [states, A] f32  turns of the batch
 
 
 def names(learner: update.Algorithm) -> tuple[str, ...]:
@@ -68,9 +72,8 @@ def no_errors(
   learner: update.Algorithm, table: policy.TablePolicy
 ) -> dict[str, CellErrors]:
   """What is known before the first iteration: nothing."""
-  cells = table.cells * table.actions
-  empty = CellErrors(jnp.zeros(cells), jnp.zeros(cells, bool))
-  return dict.fromkeys(names(learner), empty)
+  empty = jnp.zeros((table.cells, table.actions))
+  return dict.fromkeys(names(learner), CellErrors(empty, empty))
 
 
 def measure(
@@ -87,16 +90,21 @@ def measure(
   for name, x in rewards.items():
     rho = preference.correlation(x, terms['truth'], weight)
     error = standardized(x, weight) - rho * standardized(terms['truth'], weight)
-    now, visits = cell_means(error, weight, first, last[name].mean.size)
-    both = jnp.where(last[name].seen, visits, 0)
+    now = cell_errors(error, weight, first, last[name].mean.shape)
+    both = jnp.where(last[name].visits > 0, now.visits, 0)
+    own, before = within_states(now), within_states(last[name])
+    progress = preference.correlation(x, terms['progress'], weight)
     out |= {
       f'{name} correlation': rho,
-      f'{name} progress correlation': preference.correlation(
-        x, terms['progress'], weight
+      f'{name} progress correlation': progress,
+      f'{name} persistence': preference.correlation(
+        now.mean, last[name].mean, both
       ),
-      f'{name} persistence': preference.correlation(now, last[name].mean, both),
+      f'{name} persistence within states': preference.correlation(
+        own.mean, before.mean, jnp.where(before.visits > 0, own.visits, 0)
+      ),
     }
-    errors[name] = CellErrors(now, visits > 0)
+    errors[name] = now
   return out, errors
 
 
@@ -108,21 +116,36 @@ def standardized(x: Array, weight: Array) -> Array:
   return jnp.where(deviation > 0, gap / jnp.maximum(deviation, 1e-30), 0)
 
 
-def cell_means(
-  x: Array, weight: Array, cell: Array, cells: int
-) -> tuple[Array, Array]:
-  """Mean of x over the turns of every cell, and its visits: [cells] both.
+def cell_errors(
+  x: Array, weight: Array, cell: Array, shape: tuple[int, ...]
+) -> CellErrors:
+  """Mean of x over the turns of every cell.
 
   Args:
     x, weight: [B, K]
-    cell: [B, K] i32 in [0, cells)
+    cell: [B, K] i32, state A + action
+    shape: (states, A)
   """
   chex.assert_equal_shape([x, weight, cell])
-  add = lambda y: jnp.zeros(cells).at[cell].add(y)  # noqa: E731
+  state, action = jnp.divmod(cell, shape[1])
+  add = lambda y: jnp.zeros(shape).at[state, action].add(y)  # noqa: E731
   visits = add(weight)
-  return add(weight * x) / jnp.maximum(visits, 1), visits
+  return CellErrors(add(weight * x) / jnp.maximum(visits, 1), visits)
 
 
-def persistence(x) -> Array:
+def within_states(errors: CellErrors) -> CellErrors:
+  """Errors less the mean of their state; without states of one action."""
+  mean, visits = errors
+  total = jnp.sum(visits, axis=1, keepdims=True)
+  state = jnp.sum(visits * mean, axis=1, keepdims=True)
+  state /= jnp.maximum(total, 1)
+  several = jnp.sum(visits > 0, axis=1, keepdims=True) > 1
+  here = several & (visits > 0)
+  return CellErrors(
+    jnp.where(here, mean - state, 0), jnp.where(several, visits, 0)
+  )
+
+
+def persistence(x: np.ndarray) -> np.ndarray:
   """Mean over iterations [..., I] but the first, which has none before."""
   return x[..., 1:].mean(-1) if x.shape[-1] > 1 else x[..., 0]

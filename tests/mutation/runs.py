@@ -588,10 +588,18 @@ MUTANTS = (
   Mutant(
     'agentrl.tabular.step_rewards',
     'measure',
-    'jnp.where(last[name].seen, visits, 0)',
-    'visits',
+    'jnp.where(last[name].visits > 0, now.visits, 0)',
+    'now.visits',
     f'{_STEP_REWARDS}::test_measures_are_those_of_loops',
     'a cell that was not visited had an error of 0',
+  ),
+  Mutant(
+    'agentrl.tabular.step_rewards',
+    'within_states',
+    'mean - state, 0)',
+    'mean, 0)',
+    f'{_STEP_REWARDS}::test_measures_are_those_of_loops',
+    'an error of the state counts within it',
   ),
   Mutant(
     'agentrl.tabular.step_rewards',

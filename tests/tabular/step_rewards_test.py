@@ -8,7 +8,7 @@ import pytest
 from agentrl.tabular import build, step_rewards
 from tests.tabular import table_runs
 
-CELLS = 40  # more than the tables' of these worlds
+SHAPE = 5, 3  # states and actions, more than are visited
 
 
 def played():
@@ -18,7 +18,7 @@ def played():
   shape = batch.turns.valid.shape
   valid = np.ones(shape, bool)
   valid[2, 1:] = valid[5, 2:] = False
-  tokens = batch.rows.tokens.at[:, 0].set(r.integers(0, 9, valid.size))
+  tokens = batch.rows.tokens.at[:, 0].set(r.integers(0, 11, valid.size))
   terms = {name: r.normal(size=shape) for name in ('truth', 'progress')}
   terms = {name: jnp.asarray(x, jnp.float32) for name, x in terms.items()}
   return batch.replace(
@@ -28,7 +28,7 @@ def played():
 
 
 def nothing():
-  empty = step_rewards.CellErrors(jnp.zeros(CELLS), jnp.zeros(CELLS, bool))
+  empty = step_rewards.CellErrors(jnp.zeros(SHAPE), jnp.zeros(SHAPE))
   return {'step': empty}
 
 
@@ -51,6 +51,27 @@ def errors_by_loops(x, batch):
   return out
 
 
+def _within(errors):
+  """The same less the mean of the state's turns, of several actions."""
+  out = {}
+  for c, es in errors.items():
+    mates = [d for d in errors if d // SHAPE[1] == c // SHAPE[1]]
+    if len(mates) > 1:
+      state = np.mean([e for d in mates for e in errors[d]])
+      out[c] = [e - state for e in es]
+  return out
+
+
+def persistence_by_loops(now, before):
+  pairs = [
+    (np.mean(es), np.mean(before[c]))
+    for c, es in now.items()
+    if c in before
+    for _ in es
+  ]
+  return np.corrcoef(np.transpose(pairs))[0, 1]
+
+
 def test_measures_are_those_of_loops():
   batch, r = played(), np.random.default_rng(3)
   here = np.asarray(batch.turns.valid)
@@ -68,15 +89,13 @@ def test_measures_are_those_of_loops():
   measured, _ = measure(two, batch, errors)
   before = errors_by_loops(one, first)
   now = errors_by_loops(two, batch)
-  pairs = [
-    (np.mean(es), np.mean(before[c]))
-    for c, es in now.items()
-    if c in before
-    for _ in es
-  ]
   assert set(before) < set(now)
-  want = np.corrcoef(np.transpose(pairs))[0, 1]
-  np.testing.assert_allclose(measured['step persistence'], want, rtol=1e-4)
+  for errors, name in (
+    ((now, before), 'step persistence'),
+    ((_within(now), _within(before)), 'step persistence within states'),
+  ):
+    want = persistence_by_loops(*errors)
+    np.testing.assert_allclose(measured[name], want, rtol=1e-4)
   for truth, name in (
     ('truth', 'step correlation'),
     ('progress', 'step progress correlation'),
@@ -135,3 +154,17 @@ def test_persistence_leaves_the_first_iteration_out():
   x = np.array([[0.0, 0.5, 1.0]])
   np.testing.assert_allclose(step_rewards.persistence(x), [0.75])
   np.testing.assert_allclose(step_rewards.persistence(x[:, :1]), [0.0])
+
+
+def test_what_an_error_has_of_the_state_alone_is_not_within_states():
+  """It stays as it was; what tells actions apart changes its sign."""
+  batch = played()
+  cell = batch.rows.tokens[:, 0].reshape(batch.turns.valid.shape)
+  nothing_known = batch.turns.terms | {'truth': jnp.zeros(cell.shape)}
+  batch = batch.replace(turns=batch.turns.replace(terms=nothing_known))
+  state, action = 10 * jnp.sin(5.0 * (cell // SHAPE[1])), jnp.sin(3.0 * cell)
+  _, errors = measure(state + action, batch, nothing())
+  measured, _ = measure(state - action, batch, errors)
+  assert measured['step persistence'] > 0.9
+  within = measured['step persistence within states']
+  assert within == pytest.approx(-1, abs=1e-2)
