@@ -144,12 +144,14 @@ FIELDS = {
     consultation.teach itinerary.feedback itinerary.teach event_stream.teach""",
   'text': """
     method init sft.store mix.*.store mix.*.of model.path lora.path
-    rollout.action_prefix rollout.null_observation rollout.system log.wandb service.*.function
-    service.*.role service.*.run role.*.run service.*.system service.*.address
+    rollout.action_prefix rollout.null_observation rollout.system log.wandb
+    service.*.function service.*.role service.*.run role.*.run service.*.system
+    service.*.address
     service.*.model service.*.key_env jsonl.path jsonl.verifier jsonl.test_path
     jsonl.info program.command program.function program.path program.world
-    program.settings program.grader sokoban.levels alfworld.data countdown.operations
-    math_python.path minigrid.id reasoning_gym.dataset reasoning_gym.settings
+    program.settings program.grader sokoban.levels alfworld.data
+    countdown.operations math_python.path minigrid.id reasoning_gym.dataset
+    reasoning_gym.settings
     scienceworld.task scienceworld.simplifications search_questions.corpus
     search_questions.questions shop.catalogue sql_questions.kinds textarena.id
     textworld_coin.folder textworld_express.settings unreliable_tools.tools
@@ -365,7 +367,8 @@ def test_odd_values_of_every_hyper_parameter():
       for label, value in ODD.items():
         fine = label in allowed
         values = {name: value}
-        run = lambda p=piece, v=values: registry.check_values(p.slot, p, v)  # noqa: E731
+    run = lambda p=piece, v=values: registry.check_values(p.slot, p, v) # noqa:
+    E731
         if refused(run, name, value) == fine:
           wrong.append(f'{own}={value!r}: {"refused" if fine else "accepted"}')
         count += 1
