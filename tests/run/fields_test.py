@@ -367,8 +367,7 @@ def test_odd_values_of_every_hyper_parameter():
       for label, value in ODD.items():
         fine = label in allowed
         values = {name: value}
-    run = lambda p=piece, v=values: registry.check_values(p.slot, p, v) # noqa:
-    E731
+        run = lambda p=piece, v=values: registry.check_values(p.slot, p, v)  # noqa: E731
         if refused(run, name, value) == fine:
           wrong.append(f'{own}={value!r}: {"refused" if fine else "accepted"}')
         count += 1
