@@ -181,11 +181,7 @@ def _without_demos(s: build.Experiment, plan: StagePlan, alone: bool) -> None:
 
 
 def check_demos(experiments: Sequence[build.Experiment]) -> None:
-  """Raises ValueError for demonstrations that stages on them cannot show.
-
-  Args:
-    experiments: those of the supervised stages
-  """
+  """Raises ValueError for demonstrations that supervised stages cannot show."""
   for s in experiments:
     c = s.config
     own = not c.sft.mix and not c.sft.store
@@ -266,8 +262,8 @@ def evaluations(axis: SeedAxis, stages: Sequence[Stage], log: TrajectoryLogger):
       return numbers
     out = dict(numbers)
     for world, stage in first.items():
-      here = world == _world(now)
-      mine = numbers if here else others[world](state, step)
+      same = world == _world(now)
+      mine = numbers if same else others[world](state, step)
       out |= {f'eval/{stage.name}/{x}': mine[f'eval/{x}'] for x in FORGETTING}
     return out
 
