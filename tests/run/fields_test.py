@@ -139,7 +139,8 @@ FIELDS = {
     table_questions.teach fact_corpus.notes fact_corpus.teach hidden_slots.teach
     consultation.teach""",
   'text': """
-    method init sft.store mix.*.store mix.*.of model.path lora.path rollout.action_prefix
+    method init sft.store mix.*.store mix.*.of model.path lora.path
+    rollout.action_prefix
     rollout.null_observation rollout.system log.wandb service.*.function
     service.*.role service.*.run role.*.run service.*.system service.*.address
     service.*.model service.*.key_env jsonl.path jsonl.verifier jsonl.test_path
