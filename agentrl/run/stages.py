@@ -277,8 +277,8 @@ def evaluations(axis: SeedAxis, stages: Sequence[Stage], log: TrajectoryLogger):
       return numbers
     out = dict(numbers)
     for world, stage in first.items():
-      here = world == _world(now)
-      mine = numbers if here else others[world](state, step)
+      same = world == _world(now)
+      mine = numbers if same else others[world](state, step)
       out |= {f'eval/{stage.name}/{x}': mine[f'eval/{x}'] for x in FORGETTING}
     return out
 
