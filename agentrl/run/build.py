@@ -78,7 +78,10 @@ def experiment(c: ConfigDict) -> Experiment:
     peft.check(c.lora.path, shape, algorithm.lora_of(c))
   validate.positions(shape, size.cache)
   validate.qk_clip(c, shape)
-  validate.room(c, size.context + plan.message)
+  first = size.context
+  if isinstance(plan, host_rollout.EpisodeLimits) and plan.row:
+    first = 1  # a program's prompt is as long as it likes
+  validate.room(c, first + plan.message)
   pretrained.check_weights(c, shape)  # after all that is quick to say
   world, train, test = kind.parts(c, spec)
   warm, framed = algorithm.warm(c, alg), chat is not None

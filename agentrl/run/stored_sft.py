@@ -26,13 +26,17 @@ def open_store(s: Experiment) -> TrajectoryStore | None:
   if not c.sft.store:
     return None
   store = trajectory_store.open_store(c.data, c.sft.store)
-  other = HISTORIES.index('full' if s.plan.history == 'turn' else 'turn')
-  wrong = (store.heads['history'] == other) & (store.heads['turns'] > 1)
+  fits = [HISTORIES.index(x) for x in (s.plan.history, '')]
+  wrong = ~np.isin(store.heads['history'], fits) & (store.heads['turns'] > 1)
   if np.any(wrong):
+    place = int(np.argmax(wrong))
+    other = HISTORIES[int(store.heads['history'][place])]
+    fix = f'set rollout.history to {other!r}'
+    if other == 'tree':  # branches, which no rollout but a program's makes
+      fix = 'build a store without it'
     raise ValueError(
-      f'trajectory {int(np.argmax(wrong))} of sft.store={c.sft.store!r} has'
-      f' rows of history {HISTORIES[other]!r}, and this run has'
-      f' {s.plan.history!r}; set rollout.history to {HISTORIES[other]!r}'
+      f'trajectory {place} of sft.store={c.sft.store!r} has rows of history'
+      f' {other!r}, and this run has {s.plan.history!r}; {fix}'
     )
   room = {
     'turns': (s.plan.turns, 'turns'),
