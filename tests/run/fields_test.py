@@ -143,7 +143,8 @@ FIELDS = {
     service.*.role service.*.run role.*.run service.*.system service.*.address
     service.*.model service.*.key_env jsonl.path jsonl.verifier jsonl.test_path
     jsonl.info program.command program.function program.path program.world
-    program.settings program.grader sokoban.levels alfworld.data countdown.operations
+    program.settings program.grader sokoban.levels alfworld.data
+    countdown.operations
     math_python.path minigrid.id reasoning_gym.dataset reasoning_gym.settings
     scienceworld.task scienceworld.simplifications search_questions.corpus
     search_questions.questions shop.catalogue sql_questions.kinds textarena.id
