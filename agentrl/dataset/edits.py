@@ -110,7 +110,7 @@ def remove_turns(x: StoredTrajectory, where: TurnPredicate) -> StoredTrajectory:
   Rewards of the turns that are taken out are lost.
 
   Raises:
-    ValueError: the history is unknown.
+    ValueError: the history is unknown, or a tree.
   """
   chosen = [bool(where(k, turn)) for k, turn in enumerate(x.turns)]
   if not any(chosen):
@@ -118,6 +118,11 @@ def remove_turns(x: StoredTrajectory, where: TurnPredicate) -> StoredTrajectory:
   if x.history == 'turn':
     return _edited(
       x, (t for t, out in zip(x.turns, chosen, strict=True) if not out)
+    )
+  if x.history == 'tree':
+    raise ValueError(
+      f"trajectory {x.id} has history 'tree': a branch repeats turns that would"
+      ' be taken out; leave it whole'
     )
   if not x.history:
     raise ValueError(
@@ -195,10 +200,11 @@ def only_observations(x: StoredTrajectory) -> StoredTrajectory:
   Raises:
     ValueError: rows do not have answers behind messages (history 'turn').
   """
-  if len(x.turns) > 1 and x.history == 'turn':
+  if len(x.turns) > 1 and x.history in ('turn', 'tree'):
     raise ValueError(
-      f"trajectory {x.id} has history 'turn': no row has an observation behind"
-      " the message it answers; sample with c.rollout.history='full'"
+      f'trajectory {x.id} has history {x.history!r}: not every row has an'
+      ' observation behind the message it answers; sample with'
+      " c.rollout.history='full'"
     )
 
   def one(k: int, turn: StoredTurn) -> StoredTurn:

@@ -24,8 +24,9 @@ _SOURCE_OF = {
   'replay': 'policy',
   'demonstration': 'demonstration',
 }
-# How turns become rows: one row of all, a row each, or either one.
-HISTORIES = ('full', 'turn', '')
+# How turns become rows: one row of all, a row each, either one; or one row
+# whose branches are segments. Stores hold the places: append only.
+HISTORIES = ('full', 'turn', '', 'tree')
 
 
 class StoredTurn(NamedTuple):

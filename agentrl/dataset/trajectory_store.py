@@ -57,7 +57,7 @@ HEAD = np.dtype(
   ]
 )
 _SIZES = ('tokens', 'context', 'message', 'row')
-_HISTORY = ('full', 'turn', 'unknown')  # in words
+_HISTORY = ('full', 'turn', 'unknown', 'tree')  # in words
 _HEADS = 'heads.bin'
 
 

@@ -57,7 +57,7 @@ def trajectories(
       'outcome': _number(sample.outcome[i]),
       'reward': _number(turns.reward[i][turns.valid[i]].sum()),
       'ids': ids,
-      'history': _history(places),
+      'history': _history(sample.rows, places),
       'signals': _numbers(sample.whole, i),
       'turns': records,
     } | ({'judged': whole} if whole else {})
@@ -91,10 +91,16 @@ def _places(rows: Rows, i: int) -> dict[int, tuple[int, int, int, int]]:
   return places
 
 
-def _history(places: dict[int, tuple[int, int, int, int]]) -> str:
-  """'turn' if several turns have a row each, 'full' if they share one."""
-  rows = {r for r, *_ in places.values()}
-  return 'turn' if 1 < len(places) == len(rows) else 'full'
+def _history(rows: Rows, places: dict[int, tuple[int, int, int, int]]) -> str:
+  """'turn' if several turns have a row each, 'full' if they share one.
+
+  'tree' if they share one that has segments.
+  """
+  at = [(r, int(rows.seg[r, first])) for r, _, first, _ in places.values()]
+  own = {r for r, _ in at}
+  if len(own) < len(set(at)):
+    return 'tree'
+  return 'turn' if 1 < len(places) == len(own) else 'full'
 
 
 def _turn(

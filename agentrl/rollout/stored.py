@@ -130,5 +130,6 @@ def _check(
     raise ValueError(
       f'trajectory {b} ({x.id}) was sampled with history {x.history!r} and rows'
       f' are to be of history {wanted!r}, which repeats or lacks context; train'
-      f' on it with c.rollout.history={x.history!r}, or leave it out'
+      f' on it with c.rollout.history={x.history!r} if there is such a one, or'
+      ' leave it out'
     )

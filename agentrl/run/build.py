@@ -97,7 +97,10 @@ def experiment(c: ConfigDict, like: Experiment | None = None) -> Experiment:
     peft.check(c.lora.path, shape, algorithm.lora_of(c))
   validate.positions(shape, size.cache)
   validate.qk_clip(c, shape)
-  validate.room(c, size.context + plan.message)
+  first = size.context
+  if isinstance(plan, host_rollout.EpisodeLimits) and plan.row:
+    first = 1  # a program's prompt is as long as it likes
+  validate.room(c, first + plan.message)
   pretrained.check_weights(c, shape)  # after all that is quick to say
   sets = like and (like.train, like.test)
   world, train, test = kind.parts(c, spec, sets)

@@ -37,13 +37,17 @@ def check(s: Experiment, heads: np.ndarray, name: str) -> None:
     heads: [n] trajectory_store.HEAD
     name: of where they are from
   """
-  other = HISTORIES.index('full' if s.plan.history == 'turn' else 'turn')
-  wrong = (heads['history'] == other) & (heads['turns'] > 1)
+  fits = [HISTORIES.index(x) for x in (s.plan.history, '')]
+  wrong = ~np.isin(heads['history'], fits) & (heads['turns'] > 1)
   if np.any(wrong):
+    place = int(np.argmax(wrong))
+    other = HISTORIES[int(heads['history'][place])]
+    fix = f'set rollout.history to {other!r}'
+    if other == 'tree':  # branches, which no rollout but a program's makes
+      fix = 'build a store without it'
     raise ValueError(
-      f'trajectory {int(np.argmax(wrong))} of {name} has'
-      f' rows of history {HISTORIES[other]!r}, and this run has'
-      f' {s.plan.history!r}; set rollout.history to {HISTORIES[other]!r}'
+      f'trajectory {place} of {name} has rows of history {other!r}, and this'
+      f' run has {s.plan.history!r}; {fix}'
     )
   room = {
     'turns': (s.plan.turns, 'turns'),

@@ -92,6 +92,14 @@ def test_a_row_of_a_turn_is_removed_whole(x, flags):
   assert all(map(same_turn, out.turns, want))
 
 
+def test_a_tree_cannot_lose_a_turn():
+  x = story(1, turns=2, history='tree')
+  with pytest.raises(ValueError, match=r"history 'tree': a branch repeats"):
+    edits.remove_turns(x, chosen([True, False]))
+  with pytest.raises(ValueError, match=r"history 'tree': not every row"):
+    edits.only_observations(x)
+
+
 def test_an_unknown_history_cannot_lose_a_turn():
   x = story(1, turns=2, history='')
   with pytest.raises(ValueError, match=r"is unknown; set it to 'full' or"):

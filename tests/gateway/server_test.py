@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import socket
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -128,7 +129,7 @@ def test_connections_beyond_the_limit_are_refused():
     with ThreadPoolExecutor(30) as pool:
       pending = [pool.submit(ask, i) for i in range(30)]
       while len(statuses) + len(generator.asked) < 30:
-        pass
+        time.sleep(0.005)
       generator.go.set()
       for x in pending:
         x.result()
@@ -188,9 +189,9 @@ def test_clients_that_die_free_what_they_held():
       with connected(client) as s:
         s.sendall(head(client, **{'Content-Length': len(body)}) + body)
         while len(generator.asked) <= i:
-          pass
+          time.sleep(0.005)
     while session.counts['cancelled'] < 20:
-      pass
+      time.sleep(0.005)
     assert not session.graph.calls
     generator.go.set()
     well(client)

@@ -1,5 +1,6 @@
 """Programs train a model of two layers over loopback."""
 
+import json
 import pathlib
 import shlex
 import sys
@@ -52,6 +53,10 @@ def test_two_updates(tmp_path, player):
     assert np.isfinite(x['loss/total'])
     branches = x['rollout/program/branches'] / x['rollout/program/calls']
     assert branches == (0.5 if player == 'forked' else 0.0)
+  files = sorted((tmp_path / 'run' / 'trajectories').glob('*.jsonl'))
+  lines = [json.loads(x) for f in files for x in f.read_text().splitlines()]
+  several = {x['history'] for x in lines if len(x['turns']) > 1}
+  assert several == {'tree' if player == 'forked' else 'full'}
   if player == 'forked':  # whose rewards differ inside of groups
     assert all(x['policy/grad_norm'] > 0 for x in steps)
   (evaluated, *_) = rows_of(tmp_path / 'run', 'eval')
@@ -88,7 +93,7 @@ def test_unmodified_clients_train(tmp_path, example, client):
   )
   function = f'examples.{example}:play'
   c = config(tmp_path, function=function, path=questions, branches=1)
-  c.host.max_observation_tokens = 300  # room for the tools
+  c.rollout.context = 900  # room for the tools
   runner.run(c, str(tmp_path / 'run'))
   steps = rows_of(tmp_path / 'run', 'rl')
   assert len(steps) == 2

@@ -189,6 +189,8 @@ def test_contexts_are_of_one_kind_of_rows():
   x = x._replace(history='turn')
   with pytest.raises(ValueError, match=r"history 'turn' and rows .*'full'"):
     stored.to_record([x], **SIZES)
+  with pytest.raises(ValueError, match=r"history 'tree' and rows .*'full'"):
+    stored.to_record([x._replace(history='tree')], **SIZES)
   stored.to_record([x._replace(history='')], **SIZES)
   stored.to_record([x._replace(turns=x.turns[:1])], **SIZES)
 

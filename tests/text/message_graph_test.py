@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrl.text import chat_format, message_graph, tokenizer
-from agentrl.text.message import AGENT
+from agentrl.text import chat_format, chat_template, message_graph, tokenizer
+from agentrl.text.message import AGENT, Message
 from agentrl.text.message_graph import ChatMessage, MessageGraph, ToolUse
 from agentrl.text.tool_calls import format_of
 from agentrl.text.tool_calls.base import ToolDescription
+from tests import checkpoints
 
 WORDS = tokenizer.Embedded()
 HERMES = format_of('hermes')
@@ -242,3 +243,25 @@ def test_every_call_is_a_prefix_and_every_token_is_trained_once(steps):
   for n in hanging:
     g.drop(n)
   check(g)
+
+
+@pytest.mark.parametrize('kind', ['chatml', 'headers'])
+def test_in_a_chat_template_prompts_are_what_it_writes(tmp_path, kind):
+  """Sampled tokens stay; a whole foreign conversation is the template's."""
+  checkpoints.chat(tmp_path, kind)
+  talk = chat_format.framed(chat_template.load(tmp_path))
+  g, words = MessageGraph(talk, HERMES), talk.words
+  begin = [ChatMessage('system', 'brief'), user('look')]
+  ids = [*words.encode('a door'), words.eot]
+  n = g.open(g.prompt(begin, [TOOL]), 9)
+  g.finish(n, ids, ChatMessage(AGENT, 'a door'))
+  more = [*begin, ChatMessage(AGENT, 'a door'), user('open')]
+  after = g.prompt(more, [TOOL])
+  first = g.calls[n].prompt.ids
+  assert after.ids[: len(first) + len(ids)] == (*first, *ids)
+  # As if it was rendered: what was sampled were the tokenizer's own tokens.
+  other = MessageGraph(talk, HERMES).prompt(more, [TOOL])
+  assert (other.ids, other.parent, other.foreign) == (after.ids, -1, 1)
+  whole = [Message(x.role, x.text) for x in more]
+  whole[0] = Message('system', f'brief\n{HERMES.teach([TOOL])}')
+  assert other.ids == talk.start(whole).ids
