@@ -84,7 +84,10 @@ def config(c: ConfigDict) -> None:
       ' judge in c.judge that asks it'
     )
   registry.check(spec)
-  wired = _check_teacher, _check_moved, _check_select, _check_members
+  wired = (
+    *(_check_teacher, _check_moved, _check_td),
+    *(_check_select, _check_members),
+  )
   for fits in wired:
     fits(c, spec)
   for alone in (_check_frame, _check_adapter, _check_rows, _check_schedule):
@@ -136,6 +139,32 @@ def _check_moved(c: ConfigDict, spec: registry.MethodSpec) -> None:
       f' role.{name} is of kind {role.kind!r} with heads={role.heads}; set its'
       " kind to 'ema' and its heads to 0"
     )
+
+
+# Role of the signals by temporal differences -> its kind, and has it heads.
+_TD_ROLES = {
+  'prm': ('train', False),
+  'previous': ('ema', False),
+  'value': ('train', True),
+}
+
+
+def _check_td(c: ConfigDict, spec: registry.MethodSpec) -> None:
+  """Checks that the PRM is a language model and its value a critic."""
+  for signal in ('td_prm', 'td_prm_by_outcome', 'td_error'):
+    if signal not in spec.signal:
+      continue
+    for need in registry.needs(spec, 'signal', 'signal', signal):
+      kind, _, name = need.partition(':')
+      if kind != 'role':
+        continue
+      role, (wanted, headed) = c.role[name], _TD_ROLES[name]
+      if role.kind != wanted or bool(role.heads) != headed:
+        raise ValueError(
+          f'c.signal: {signal!r} reads role {name!r}, which is of kind'
+          f' {role.kind!r} with heads={role.heads}; set role.{name}.kind to'
+          f' {wanted!r} and role.{name}.heads to {int(headed)}'
+        )
 
 
 def _check_select(c: ConfigDict, spec: registry.MethodSpec) -> None:
