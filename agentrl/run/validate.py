@@ -88,8 +88,8 @@ def config(c: ConfigDict) -> None:
   stages.check(c)
   registry.check(spec)
   for fits in (
-    *(_check_teacher, _check_moved, _check_select, _check_members),
-    _check_prefix,
+    *(_check_teacher, _check_moved, _check_td),
+    *(_check_select, _check_members, _check_prefix),
   ):
     fits(c, spec)
   alone = _check_frame, _check_adapter, _check_rows, _check_schedule
@@ -168,6 +168,32 @@ def _check_prefix(c: ConfigDict, spec: registry.MethodSpec) -> None:
       f' and c.prefix={spec.prefix!r} gives some of a demonstration; set'
       " c.prefix to 'none', or c.collect to 'once'"
     )
+
+
+# Role of the signals by temporal differences -> its kind, and has it heads.
+_TD_ROLES = {
+  'prm': ('train', False),
+  'previous': ('ema', False),
+  'value': ('train', True),
+}
+
+
+def _check_td(c: ConfigDict, spec: registry.MethodSpec) -> None:
+  """Checks that the PRM is a language model and its value a critic."""
+  for signal in ('td_prm', 'td_prm_by_outcome', 'td_error'):
+    if signal not in spec.signal:
+      continue
+    for need in registry.needs(spec, 'signal', 'signal', signal):
+      kind, _, name = need.partition(':')
+      if kind != 'role':
+        continue
+      role, (wanted, headed) = c.role[name], _TD_ROLES[name]
+      if role.kind != wanted or bool(role.heads) != headed:
+        raise ValueError(
+          f'c.signal: {signal!r} reads role {name!r}, which is of kind'
+          f' {role.kind!r} with heads={role.heads}; set role.{name}.kind to'
+          f' {wanted!r} and role.{name}.heads to {int(headed)}'
+        )
 
 
 def _check_select(c: ConfigDict, spec: registry.MethodSpec) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from agentrl import registry
-from agentrl.configs import base, grpo, infopo, muonclip, spear, toolpo
+from agentrl.configs import base, grpo, infopo, muonclip, spear, td_prm, toolpo
 from agentrl.run import pretrained, validate
 
 
@@ -72,3 +72,21 @@ def test_only_one_memory_adds_old_trajectories():
     validate.config(c)
   c.memory = ('replay', 'task_statistics')
   validate.config(c)
+
+
+@pytest.mark.parametrize(
+  ('field', 'value', 'fix'),
+  [
+    ('value.heads', 0, r"'train' and role\.value\.heads to 1"),
+    ('prm.heads', 1, r"'train' and role\.prm\.heads to 0"),
+    ('previous.kind', 'frozen', r"'ema' and role\.previous\.heads to 0"),
+  ],
+)
+def test_a_prm_by_temporal_differences_needs_roles_of_their_kind(
+  field, value, fix
+):
+  c = td_prm.get_config('tiny')
+  validate.config(c)
+  c.role.update_from_flattened_dict({field: value})
+  with pytest.raises(ValueError, match=rf"'td_prm' reads role .* {fix}"):
+    validate.config(c)

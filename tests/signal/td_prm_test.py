@@ -130,6 +130,14 @@ SIGNALS = {
 }
 
 
+def fast(*names):
+  """The signals, slow but for those named."""
+  return [
+    pytest.param(name, marks=[pytest.mark.slow] * (name not in names))
+    for name in SIGNALS
+  ]
+
+
 def _learned(kind, steps):
   signal = SIGNALS[kind](steps=steps)
   assert signal.order == 'update_then_score'
@@ -202,7 +210,7 @@ def test_the_gradient_is_that_of_finite_differences(kind):
 
 
 @pytest.mark.usefixtures('_float64')
-@pytest.mark.parametrize('kind', SIGNALS)
+@pytest.mark.parametrize('kind', fast('next', 'critic'))
 def test_three_steps_have_a_target_each_and_rewards_come_after(kind):
   laid, tables = batches.lay(STORY, 'turn', padding=2), _tables()
   params, _, fields = _update(kind, 3)(tables, laid.batch, laid.signals)
@@ -226,7 +234,7 @@ def test_three_steps_have_a_target_each_and_rewards_come_after(kind):
 
 
 @pytest.mark.usefixtures('_float64')
-@pytest.mark.parametrize('kind', SIGNALS)
+@pytest.mark.parametrize('kind', fast('next', 'outcome'))
 def test_who_does_not_count_teaches_nothing(kind):
   """An unjudged turn is no target; returns that pass it are unknown."""
   laid, tables = batches.lay(STORY, 'turn', padding=2), _tables()
