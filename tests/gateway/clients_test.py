@@ -1,16 +1,19 @@
-"""Unmodified clients: what they send is understood, what they repeat is found.
+"""Unmodified clients: what they send is understood, what they repeat found.
 
 Every example plays against a generator that calls the tool and then answers.
 """
 
+import asyncio
 import importlib
 import json
+import types
 
 import pytest
 
 from tests.gateway import stub
 from tests.gateway.stub import WORDS, Stub
 
+pytestmark = pytest.mark.slow  # seconds to import each
 CALL = (
   '<tool_call>\n{"name": "add", "arguments": {"a": 2, "b": 3.5}}\n</tool_call>'
 )
@@ -127,3 +130,46 @@ def test_errors_are_those_of_the_clients():
       claude.messages.create(**ask, max_tokens=9)
     assert [x.id for x in gpt.models.list()] == ['policy']
   assert not session.counts['retries']
+
+
+def test_the_client_of_verifiers_gets_tokens():
+  """Its own checks of ids and log-probs pass."""
+  client_lib = pytest.importorskip('renderers.client', exc_type=ImportError)
+  openai = pytest.importorskip('openai')
+
+  class Renderer:
+    is_prefix_stable = True
+
+    def get_stop_token_ids(self):
+      return [WORDS.eot]
+
+    def parse_response(self, ids, **_):
+      return types.SimpleNamespace(
+        content=WORDS.decode(ids),
+        reasoning_content=None,
+        reasoning_complete=True,
+        tool_calls=[],
+      )
+
+  async def play(address, key):
+    client = openai.AsyncOpenAI(base_url=f'{address}/v1', api_key=key)
+    ids, replies = [20, 21], []
+    for _ in range(2):
+      reply = await client_lib.generate(
+        client=client,
+        renderer=Renderer(),
+        messages=[],
+        model='policy',
+        prompt_ids=ids,
+      )
+      ids = [*ids, *reply['completion_ids'], 22]
+      replies.append(reply)
+    return replies
+
+  with opened(Stub(['up', 'down'])) as (gateway, client, session):
+    address = f'http://{client.at.netloc}{client.at.path}'
+    one, two = asyncio.run(play(address, gateway.key))
+  assert one['completion_ids'] == [*WORDS.encode('up'), WORDS.eot]
+  assert one['completion_logprobs'] == [-0.5, -1.5]
+  assert two['finish_reason'] == 'stop'
+  check(session, rows=1)
