@@ -50,11 +50,6 @@ def replaced(one: Batch, two: Batch, where: Array) -> Batch:
   attempted stands one after the other.
   """
   b = one.outcome.shape[0]
-  join = lambda x, y: jnp.concatenate([x, y])  # noqa: E731
-  sampled = jax.tree.map(jnp.add, one.sampled, two.sampled)
-  attempted = jax.tree.map(join, one.attempted, two.attempted)
-  one, two = (x.replace(sampled={}, attempted={}) for x in (one, two))
-  both = jax.tree.map(join, one, two)
   index = jnp.arange(b, dtype=jnp.int32)
-  out = dynamic.take(both, jnp.where(where, b + index, index))
-  return out.replace(sampled=sampled, attempted=attempted)
+  both = dynamic.one_after_another(one, two)
+  return dynamic.take(both, jnp.where(where, b + index, index))

@@ -16,6 +16,7 @@ from agentrl.types import Span
 from tests import batches
 from tests.integration.imitated_methods_test import IMITATED
 from tests.integration.judged_methods_test import COMPOSED
+from tests.integration.staged_methods_test import STAGED
 
 # What each method has beside the policy: role -> does it learn.
 PRM = {'prm': True}
@@ -240,4 +241,5 @@ def placed(batch):
 
 def test_every_config_is_here():
   """Or in a file of those that are of a world of their own."""
-  assert {*ROLES, *COMPOSED, *IMITATED} == set(config_file.methods())
+  named = {*ROLES, *COMPOSED, *IMITATED, *STAGED}
+  assert named == set(config_file.methods())

@@ -1,0 +1,50 @@
+"""Methods that are lists of stages, from the first to the last of them."""
+
+import importlib
+
+import numpy as np
+import pytest
+
+from agentrl.configs import stages
+from agentrl.log import metrics
+from agentrl.run import config_file, runner
+
+STAGED = ('behavior_priming', 'continual_rft', 'expert_iteration')
+SMALL = {
+  'model.width': 16,
+  'model.heads': 2,
+  'model.kv_heads': 2,
+  'model.head_dim': 8,
+  'model.mlp': 32,
+  'model.layers': 1,
+  'micro_batch': 8,
+  'sft.batch': 8,
+  'sft.steps': 1,
+  'steps': 1,
+  'rollout.batch': 8,
+  'rollout.slots': 8,
+  'rollout.max_turns': 5,
+  'env.train': 16,
+  'env.test': 4,
+  'eval.episodes': 8,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('method', STAGED)
+def test_all_stages_are_trained(tmp_path, method):
+  """At a size at which nothing is solved, so that sources need not be."""
+  c = importlib.import_module(f'agentrl.configs.{method}').get_config('tiny')
+  config_file.change(c, SMALL | {'data': str(tmp_path / 'data')})
+  for source in c.mix.values():
+    source.edits = ()
+  for stage in c.stage.values():
+    stage.steps = 1
+  plans = stages.plans(c)
+  runner.run(c, str(tmp_path / 'run'))
+  rows = metrics.read(str(tmp_path / 'run' / 'metrics.jsonl'))
+  trained = [x for x in rows if x['phase'] != 'eval']
+  assert [x['step'] for x in trained] == list(range(1, len(plans) + 1))
+  assert [x['phase'] for x in trained] == [x.kind for x in plans]
+  for x in trained:
+    assert all(np.isfinite(v) for k, v in x.items() if k == 'loss/total')
