@@ -49,7 +49,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     *('expert_iteration', 'behavior_priming', 'continual_rft'),
   ),
   'what is given: beginnings of demonstrations': (
-    *('prefix_rft', 'step_grpo', 'agent_rlvr'),
+    *('prefix_rft', 'step_grpo', 'guided_retry'),
   ),
   'what is read: oracles in the context': ('lumina',),
 }

@@ -104,7 +104,7 @@ ROLES = {
   'raft': {},
   'prefix_rft': {},
   'step_grpo': {},
-  'agent_rlvr': {},
+  'guided_retry': {},
   'raft_pp': {},
   'reinforce_pp': {},
   'reinforce_pp_baseline': {},

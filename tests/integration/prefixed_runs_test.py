@@ -31,7 +31,7 @@ def collected(s, stage, step):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('method', ['prefix_rft', 'step_grpo', 'agent_rlvr'])
+@pytest.mark.parametrize('method', ['prefix_rft', 'step_grpo', 'guided_retry'])
 def test_a_step_trains_and_comes_again_bit_for_bit(method, tmp_path):
   s, stage = stage_of(method, tmp_path)
   state, one = collected(s, stage, 1)
@@ -43,7 +43,7 @@ def test_a_step_trains_and_comes_again_bit_for_bit(method, tmp_path):
   assert (given < np.maximum(turns[np.asarray(one.ids['task'])], 1)).all()
   assert given.any() or method == 'prefix_rft'
   # A policy that knows no word solves nothing by itself.
-  again = 2 if method == 'agent_rlvr' else 1
+  again = 2 if method == 'guided_retry' else 1
   assert one.sampled['attempts'] == 16 * again
   after, metrics, _ = jax.jit(lambda *x: update.update(s.algorithm, *x))(
     state, one

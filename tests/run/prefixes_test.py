@@ -110,7 +110,7 @@ def test_branches_and_prefixes_do_not_go_together(folder):
 def test_pieces_that_read_prefixes_need_somebody_to_give_them(
   folder, field, value, need
 ):
-  method = 'agent_rlvr' if field == 'prefix' else 'prefix_rft'
+  method = 'guided_retry' if field == 'prefix' else 'prefix_rft'
   c = config(folder, 'frozen_lake', method)
   c[field] = value
   c.hp.prefix = {}

@@ -1,7 +1,7 @@
-"""Agent-RLVR: a group that failed is attempted again, with guidance.
+"""Guided retries: a group that failed is attempted again, with a beginning.
 
-Paper: Agent-RLVR: Training Software Engineering Agents via Guidance and
-Environment Rewards, 2506.11425.
+After Agent-RLVR: Training Software Engineering Agents via Guidance and
+Environment Rewards, 2506.11425, whose guidance is another.
 
   attempts without guidance; where a whole group failed, attempts that begin
   with the first floor(u n) turns of a demonstration, u uniform on [0, 1)
@@ -15,15 +15,15 @@ is offline and on pairs of guided successes and failures.
 Expect gains on tasks that are never solved at first, and GRPO elsewhere; failed
 groups cost twice the attempts.
 
-  python -m experiments.train --config=configs/agent_rlvr.py \\
-    --workdir=runs/agent_rlvr
+  python -m experiments.train --config=configs/guided_retry.py \\
+    --workdir=runs/guided_retry
 """
 
 from agentrl.configs import base
 
 
 def get_config(arg=''):
-  c = base.get_config(arg, method='agent_rlvr')
+  c = base.get_config(arg, method='guided_retry')
   c.prefix = 'random_prefix'
   c.collect = 'guided_retry'
   c.advantage = ('episode',)
