@@ -55,6 +55,24 @@ def test_it_listens_where_it_is_told():
     well(Client(address, gateway.key))
 
 
+def test_replies_are_not_held_back():
+  """Sockets of the server send at once what they are given."""
+  held = []
+
+  class Watching(Stub):
+    def submit(self, context, how):
+      (transport,) = [
+        x.transport for x in gateway._server.server_state.connections
+      ]
+      inner = transport.get_extra_info('socket')
+      held.append(inner.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+      return super().submit(context, how)
+
+  with opened(Watching()) as (gateway, client, _session):
+    well(client)
+  assert held[0]
+
+
 @pytest.mark.parametrize('chunked', [False, True])
 def test_a_body_of_100_mb(chunked):
   """Refused before it is there: no memory of that size is held."""
