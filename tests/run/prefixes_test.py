@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from agentrl.collect import branch  # noqa: F401  registers its pieces
+from agentrl.configs import stages as stage_list
 from agentrl.run import build, prefixes, stages, validate
 from agentrl.task import base as task_base
 
@@ -87,8 +88,8 @@ def test_what_cannot_be_given_is_refused_before_anything_compiles(folder):
   c = config(folder, 'frozen_lake', max_turns=1)
   s = build.experiment(c)
   with pytest.raises(ValueError, match=r'rollout\.max_turns=1 allows none'):
-    stages.check_demos(s, ('rl',))
-  stages.check_demos(s, ())
+    stages.check_demos(stage_list.plans(c, ('rl',)), {'rl': [s]})
+  stages.check_demos(stage_list.plans(c, ('sft',)), {'sft': [s]})
   whole = build.experiment(config(folder, 'frozen_lake'))
   actions = np.full_like(whole.train.actions, -1)
   train = whole.train.__class__(whole.train.tasks, actions, whole.train.keys)

@@ -14,7 +14,7 @@ from agentrl.env import splits
 from agentrl.env.jit import base, bifurcation
 from agentrl.env.jit.bifurcation import Bifurcation, Bifurcations
 from agentrl.learner import update
-from agentrl.run import build, collect, sampler, stages
+from agentrl.run import build, collect, sampler, sft_stages
 from agentrl.task.base import make_attempts
 
 LEFT, RIGHT, UP, DOWN = range(4)
@@ -227,7 +227,7 @@ def test_states_repeat_across_a_group(history, folder):
 
 def test_a_warm_start_learns_it(folder):
   s = tiny(folder)
-  stage = stages.SFTStage(s, 0, 40, sampler.JitSampler(s))
+  stage = sft_stages.SFTStage(s, 0, 40, sampler.JitSampler(s))
   state = update.init(s.warm, KEY)
   losses, update_state = [], loop.jit_update(stage.algorithm)
   for step in range(40):
