@@ -61,8 +61,8 @@ def cut_after(step, patch):
   """Writing ends with a row beyond the last checkpoint."""
   write = metrics.MetricsWriter.write
 
-  def write_and_die(self, at, scalars, *, phase):
-    write(self, at, scalars, phase=phase)
+  def write_and_die(self, at, scalars, **where):
+    write(self, at, scalars, **where)
     if at == step:
       raise KilledError
 

@@ -50,8 +50,8 @@ def run_killed(c, where, monkeypatch):
   """A run that dies between its checkpoints."""
   write = metrics.MetricsWriter.write
 
-  def write_and_die(self, step, scalars, *, phase):
-    write(self, step, scalars, phase=phase)
+  def write_and_die(self, step, scalars, **where):
+    write(self, step, scalars, **where)
     if step == 3:
       raise KilledError
 
