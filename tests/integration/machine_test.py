@@ -37,11 +37,14 @@ def sealed(path, step: int) -> None:
 
 @pytest.fixture
 def small_files():
-  """No file of this process may have more than 2 KB, as by ulimit -f."""
+  """No file of this process may have more than 200 bytes, as by ulimit -f.
+
+  A whole state of this run has files of less than 2 KB.
+  """
   soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 
   def limit():
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2000, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200, hard))
 
   yield limit
   resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
