@@ -135,7 +135,7 @@ def resample_contrastive(
 def one_after_another(one: Batch, two: Batch) -> Batch:
   """Both batches, with their sampling counts added up.
 
-  Groups keep their ids, which should differ between the two.
+  Groups keep their ids: what has one id in both is one group.
   """
   sampled = jax.tree.map(jnp.add, one.sampled, two.sampled)
   node = two.turns.node + one.turns.node.size
