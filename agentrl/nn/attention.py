@@ -95,15 +95,16 @@ def combine(parts: list[PartialSoftmax]):
   return out / total.astype(out.dtype)
 
 
-def row_mask(seg_NT, window: int = 0):
-  """Causal, inside equal segments, never padding: [N, T, T] bool.
+def row_mask(until_NT, window: int = 0):
+  """j <= i <= until[j] (layers.segment_until): [N, T, T] bool, i before j.
 
-  With a window, a token sees itself and the window - 1 tokens before.
+  Padding sees itself. With a window, a token sees itself and the window - 1
+  tokens before.
   """
-  t = seg_NT.shape[1]
-  same = seg_NT[:, :, None] == seg_NT[:, None, :]
-  index = jnp.arange(t)
-  causal = (index[:, None] >= index[None, :])[None]
+  index = jnp.arange(until_NT.shape[1])
+  sees = index[None, :, None] <= layers.last_readers(until_NT)[:, None]
+  sees &= (index[:, None] >= index[None, :])[None]
   if window:
-    causal &= (index[:, None] - index[None, :] < window)[None]
-  return same & causal & (seg_NT >= 0)[:, None, :]
+    at = layers.positions(until_NT)
+    sees &= at[:, :, None] - at[:, None] < window
+  return sees

@@ -87,14 +87,15 @@ def _announce(text: str) -> None:
   logging.warning('%s', text)
 
 
-def attend(name: str, c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, seg_NT):
-  """softmax(q kᵀ / √size) v, causal inside of equal segments: [N, T, H, d].
+def attend(name: str, c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, until_NT):
+  """softmax(q kᵀ / √size) v over what each token sees: [N, T, H, d].
 
-  name: 'chunked', 'cudnn' or 'splash'; other arguments are those of
+  name: 'chunked'; or 'cudnn' or 'splash', for rows of segments: in these
+    `until` tells segments apart. Other arguments are those of
     chunked_attention.attend
   """
-  chex.assert_rank([q_NTHd, k_NTGd, v_NTGd, seg_NT], [4, 4, 4, 2])
-  args = q_NTHd, k_NTGd, v_NTGd, seg_NT
+  chex.assert_rank([q_NTHd, k_NTGd, v_NTGd, until_NT], [4, 4, 4, 2])
+  args = q_NTHd, k_NTGd, v_NTGd, until_NT
   if name == 'chunked':
     return chunked_attention.attend(c, *args)
   run = functools.partial(KERNELS[name], c)
@@ -104,10 +105,10 @@ def attend(name: str, c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, seg_NT):
 
 
 def _cudnn(
-  c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, seg_NT, implementation='cudnn'
+  c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, until_NT, implementation='cudnn'
 ):
   """jax.nn.dot_product_attention; other segments are masked."""
-  same = (seg_NT[:, :, None] == seg_NT[:, None, :])[:, None]
+  same = (until_NT[:, :, None] == until_NT[:, None, :])[:, None]
   out = jax.nn.dot_product_attention(
     q_NTHd,
     k_NTGd,
@@ -122,7 +123,7 @@ def _cudnn(
 
 
 def _splash(
-  c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, seg_NT, interpret=False
+  c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, until_NT, interpret=False
 ):
   """One kernel for all heads of a row, mapped over rows."""
   # Imported where it is used: it asks for Pallas, which CPU runs do without.
@@ -139,12 +140,12 @@ def _splash(
   )
   q = (q_NTHd / math.sqrt(c.size or d)).astype(q_NTHd.dtype)
 
-  def row(q, k, v, seg):
+  def row(q, k, v, until):
     q, k, v = (jnp.swapaxes(x, 0, 1) for x in (q, k, v))
-    out = kernel(q, k, v, segment_ids=splash.SegmentIds(q=seg, kv=seg))
+    out = kernel(q, k, v, segment_ids=splash.SegmentIds(q=until, kv=until))
     return jnp.swapaxes(out, 0, 1)
 
-  return (jax.vmap(row)(q, k_NTGd, v_NTGd, seg_NT).astype(q.dtype),)
+  return (jax.vmap(row)(q, k_NTGd, v_NTGd, until_NT).astype(q.dtype),)
 
 
 KERNELS = {'cudnn': _cudnn, 'splash': _splash}

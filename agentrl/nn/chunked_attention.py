@@ -6,11 +6,11 @@ probabilities p = e^(score − L) is computed again:
 
   dv = pᵀ do    ds = p (do vᵀ − ⟨do, o⟩)    dq = ds k    dk = dsᵀ q
 
-Blocks after the queries, before their segments or outside of their window are
-never read, so that packed rows cost what their segments cost. Where several
-devices share the tokens of a row, each has the queries of its own and the keys
-of all (2407.21783, section 3.3.2). Reverse mode only: the gradient is written
-by hand.
+Blocks after the queries, outside of their window or of other branches alone are
+never read, so that packed rows and trees cost what is seen in them. Where
+several devices share the tokens of a row, each has the queries of its own and
+the keys of all (2407.21783, section 3.3.2). Reverse mode only: the gradient is
+written by hand.
 """
 
 import functools
@@ -39,16 +39,16 @@ class AttentionConfig(NamedTuple):
   block: int = 128
 
 
-def attend(c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, seg_NT):
-  """softmax(q kᵀ / √size) v, causal inside of equal segments: [N, T, H, d].
+def attend(c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, until_NT):
+  """softmax(q kᵀ / √size) v over what each token sees: [N, T, H, d].
 
   Args:
     q_NTHd: queries; H is a multiple of G
     k_NTGd, v_NTGd: keys, values
-    seg_NT: i32; equal segments are contiguous
+    until_NT: i32, the last token that sees each one (layers.segment_until)
   """
-  chex.assert_rank([q_NTHd, k_NTGd, v_NTGd, seg_NT], [4, 4, 4, 2])
-  args = q_NTHd, k_NTGd, v_NTGd, seg_NT
+  chex.assert_rank([q_NTHd, k_NTGd, v_NTGd, until_NT], [4, 4, 4, 2])
+  args = q_NTHd, k_NTGd, v_NTGd, until_NT
   return _attend(c, *place(args, (query(), KEY, KEY, ROW)))
 
 
@@ -93,39 +93,45 @@ class Blocks(NamedTuple):
   q: Array  # [I, N, G, R * C, d]
   k: Array  # [J, N, G, C, d]
   v: Array  # [J, N, G, C, d]
-  asks: Array  # [I, N, C] i32  segments of the queries
-  seg: Array  # [J, N, C] i32
+  until: Array  # [J, N, C] i32  the last token that sees each key
+  asks: Array  # [I, N, C] i32  positions of the queries
+  pos: Array  # [J, N, C] i32  positions of the keys
   at: Array | int  # of the first query in the row
-  first: Array  # [I] i32  the first block of keys that each block reads
-  end: Array  # [I] i32  the block behind the last one
+  order: Array  # [I, J] i32  blocks of keys, those that each block reads first
+  count: Array  # [I] i32  how many it reads
 
 
-def _cut(c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, seg_NT) -> Blocks:
+def _cut(c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, until_NT) -> Blocks:
   groups, own = k_NTGd.shape[2], q_NTHd.shape[1]
   at = mesh.axis_index('time') * own
   # What a device's last block of queries is filled up with may lie behind.
   size = -(-own // c.block) * c.block
-  seg = jnp.pad(seg_NT, ((0, 0), (0, size)), constant_values=-1)
-  index = jnp.arange(seg.shape[1], dtype=jnp.int32)[None]
-  start = index - layers.positions(seg)
-  if c.window:
-    start = jnp.maximum(start, index - c.window + 1)
+  until = jnp.pad(until_NT, ((0, 0), (0, size)), constant_values=-1)
+  pos, until = layers.positions(until), layers.last_readers(until)
 
   def blocks(x, at, length):
     x = jax.lax.dynamic_slice_in_dim(x, at, length, axis=1)
     return jnp.swapaxes(x.reshape(len(x), -1, c.block), 0, 1)
 
   q, k, v = (_split(c, x, groups) for x in (q_NTHd, k_NTGd, v_NTGd))
-  last = at + c.block * (1 + jnp.arange(len(q))) - 1
+  asks = blocks(pos, at, size)
+  until, pos = (blocks(x, 0, len(k) * c.block) for x in (until, pos))
+  first = at + c.block * jnp.arange(len(q))[:, None]
+  reads = c.block * jnp.arange(len(k))[None] < first + c.block
+  reads &= first <= jnp.max(until, (1, 2))[None]
+  if c.window:
+    near = jnp.min(asks, 2)[:, None] - jnp.max(pos, 2)[None] < c.window
+    reads &= jnp.any(near, 2)
   return Blocks(
     q,
     k,
     v,
-    asks=blocks(seg, at, size),
-    seg=blocks(seg, 0, len(k) * c.block),
-    at=at,
-    first=jnp.min(blocks(start, at, size), (1, 2)) // c.block,
-    end=jnp.minimum(last // c.block + 1, len(k)),
+    until,
+    asks,
+    pos,
+    at,
+    order=jnp.argsort(~reads, axis=1, stable=True).astype(jnp.int32),
+    count=jnp.sum(reads, axis=1, dtype=jnp.int32),
   )
 
 
@@ -146,13 +152,13 @@ def _join(c: AttentionConfig, x, t: int):
   return x.reshape(n, blocks * c.block, -1, d)[:, :t]
 
 
-def _forward(c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, seg_NT):
+def _forward(c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, until_NT):
   """Outputs of one device's rows and heads, and L [N, T, H]."""
-  b, t = _cut(c, q_NTHd, k_NTGd, v_NTGd, seg_NT), q_NTHd.shape[1]
+  b, t = _cut(c, q_NTHd, k_NTGd, v_NTGd, until_NT), q_NTHd.shape[1]
 
   def answer(i):
-    def add(j, carry):
-      out, total, top = carry
+    def add(r, carry):
+      j, (out, total, top) = b.order[i, r], carry
       score, _, sees = _scores(c, b, i, j)
       new = jnp.maximum(top, jnp.max(score, axis=-1, keepdims=True))
       e, scale = jnp.where(sees, jnp.exp(score - new), 0), jnp.exp(top - new)
@@ -162,7 +168,7 @@ def _forward(c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, seg_NT):
 
     zero = jnp.zeros((*b.q.shape[1:-1], 1), jnp.float32)
     carry = jnp.zeros(b.q.shape[1:], jnp.float32), zero, zero + LOW
-    out, total, top = jax.lax.fori_loop(b.first[i], b.end[i], add, carry)
+    out, total, top = jax.lax.fori_loop(0, b.count[i], add, carry)
     return (out / total).astype(b.q.dtype), top + jnp.log(total)
 
   blocks = jax.lax.map(answer, jnp.arange(len(b.q)))
@@ -171,10 +177,10 @@ def _forward(c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, seg_NT):
 
 
 def _backward(
-  c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, seg_NT, out, norm_NTH, bar
+  c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, until_NT, out, norm_NTH, bar
 ):
   """Cotangents of q, k and v of one device's rows and heads."""
-  b = _cut(c, q_NTHd, k_NTGd, v_NTGd, seg_NT)
+  b = _cut(c, q_NTHd, k_NTGd, v_NTGd, until_NT)
   along = jnp.sum(bar.astype(jnp.float32) * out, axis=-1)  # ⟨do, o⟩
   do, norm, along = (
     _split(c, x, k_NTGd.shape[2])
@@ -182,8 +188,8 @@ def _backward(
   )
 
   def pull(carry, i):
-    def add(j, carry):
-      dq, dk, dv = carry
+    def add(r, carry):
+      j, (dq, dk, dv) = b.order[i, r], carry
       score, slope, sees = _scores(c, b, i, j)
       p = jnp.where(sees, jnp.exp(score - norm[i]), 0)
       dp = _dot('qd,sd->qs', do[i], b.v[j])
@@ -194,7 +200,7 @@ def _backward(
       return dq, dk, dv
 
     dq = jnp.zeros(b.q.shape[1:], jnp.float32)
-    dq, *carry = jax.lax.fori_loop(b.first[i], b.end[i], add, (dq, *carry))
+    dq, *carry = jax.lax.fori_loop(0, b.count[i], add, (dq, *carry))
     return tuple(carry), dq.astype(b.q.dtype)
 
   zeros = (jnp.zeros(b.k.shape, jnp.float32),) * 2
@@ -227,8 +233,10 @@ def _scores(c: AttentionConfig, b: Blocks, i, j):
     squashed = jnp.tanh(score / c.cap)
     score, slope = c.cap * squashed, unit * (1 - jnp.square(squashed))
   at = jnp.arange(c.block)
-  gap = b.at + (i - j) * c.block + at[:, None] - at[None]
-  sees = (gap >= 0) & (gap < c.window) if c.window else gap >= 0
-  sees = (b.asks[i][:, :, None] == b.seg[j][:, None, :]) & sees[None]
+  ask, key = b.at + i * c.block + at, j * c.block + at
+  sees = ask[None, :, None] <= b.until[j][:, None]
+  sees &= (ask[:, None] >= key[None])[None]
+  if c.window:
+    sees &= b.asks[i][:, :, None] - b.pos[j][:, None] < c.window
   sees = jnp.tile(sees, (1, q.shape[2] // c.block, 1))[:, None]
   return jnp.where(sees, score, LOW), slope, sees

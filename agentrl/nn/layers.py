@@ -63,20 +63,42 @@ def dense(x_NTi, w, inputs: Axes, outputs: Axes, rows: Axes = ROWS):
   return mesh.reshape(y, (n, t, *shape), (*rows, *outputs))
 
 
-def positions(seg_NT):
-  """Position of each token inside its segment: [N, T] i32.
+def segment_until(seg_NT):
+  """`until` of rows of segments: the last token of each one's: [N, T] i32.
 
-  Tokens of a segment are contiguous; positions restart where seg changes.
+  A row may hold trees of tokens, depth first: until[t] is the last token that
+  sees t, so that i sees j where j <= i <= until[j]. Of a segment all have the
+  same, of padding (seg -1) it is -1.
   """
-  index = jnp.broadcast_to(
-    jnp.arange(seg_NT.shape[1], dtype=jnp.int32)[None], seg_NT.shape
-  )
-  new = jnp.concatenate(
-    [jnp.ones_like(seg_NT[:, :1], bool), seg_NT[:, 1:] != seg_NT[:, :-1]],
+  t = seg_NT.shape[1]
+  index = jnp.arange(t, dtype=jnp.int32)[None]
+  last = jnp.concatenate(
+    [seg_NT[:, 1:] != seg_NT[:, :-1], jnp.ones_like(seg_NT[:, :1], bool)],
     axis=1,
   )
-  start = jax.lax.cummax(jnp.where(new, index, 0), axis=1)
-  return index - start
+  end = jax.lax.cummin(jnp.where(last, index, t), axis=1, reverse=True)
+  return jnp.where(seg_NT >= 0, end, -1)
+
+
+def last_readers(until_NT):
+  """The last token that sees each one; padding sees itself alone."""
+  index = jnp.arange(until_NT.shape[1], dtype=jnp.int32)[None]
+  return jnp.maximum(until_NT, index)
+
+
+def positions(until_NT):
+  """How many tokens each one sees before itself: [N, T] i32.
+
+  A token adds one, and what ended with the token before it is seen no more.
+  """
+
+  def f(until):
+    n, t = until.shape
+    ended = jnp.zeros((n, t + 1), jnp.int32)
+    ended = ended.at[jnp.arange(n)[:, None], last_readers(until) + 1].add(1)
+    return jnp.cumsum(1 - ended[:, :-1], axis=1, dtype=jnp.int32) - 1
+
+  return mesh.auto(f, ROWS)(until_NT)
 
 
 def map_chunks(f, blank, xs, look_NT, tokens: int):

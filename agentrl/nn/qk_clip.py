@@ -24,24 +24,24 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import mesh
-from agentrl.nn import chunked_attention
+from agentrl.nn import chunked_attention, layers
 from agentrl.nn.chunked_attention import KEY, LOW, ROW, AttentionConfig
 
 
-def largest_logits(c: AttentionConfig, q_NTHd, k_NTGd, seg_NT):
+def largest_logits(c: AttentionConfig, q_NTHd, k_NTGd, until_NT):
   """max of q kᵀ / √size over what queries see, before a soft cap: [N, H].
 
   Arguments are those of chunked_attention.attend. -1e30 in rows of padding
   alone. No scores of whole rows are held.
   """
-  chex.assert_rank([q_NTHd, k_NTGd, seg_NT], [4, 4, 2])
+  chex.assert_rank([q_NTHd, k_NTGd, until_NT], [4, 4, 2])
   axes = chunked_attention.query(), KEY, ROW
-  args = chunked_attention.place((q_NTHd, k_NTGd, seg_NT), axes)
+  args = chunked_attention.place((q_NTHd, k_NTGd, until_NT), axes)
   run = functools.partial(_largest, c)
   return mesh.shard_map(run, axes, (('batch', 'heads'),))(*args)[0]
 
 
-def _largest(c: AttentionConfig, q_NTHd, k_NSGd, seg_NS):
+def _largest(c: AttentionConfig, q_NTHd, k_NSGd, until_NS):
   """`largest_logits` of one device's queries and heads, with all keys."""
   n, t, h, d = q_NTHd.shape
   groups, at = k_NSGd.shape[2], mesh.axis_index('time') * t
@@ -49,17 +49,18 @@ def _largest(c: AttentionConfig, q_NTHd, k_NSGd, seg_NS):
   fill = blocks * c.block - t
   q = jnp.pad(q_NTHd, ((0, 0), (0, fill), (0, 0), (0, 0)))
   q = q.reshape(n, blocks, c.block, groups, h // groups, d)
-  seg = jnp.pad(seg_NS, ((0, 0), (0, fill)), constant_values=-1)
-  key = jnp.arange(seg_NS.shape[1])
+  key = jnp.arange(until_NS.shape[1])
+  pos = layers.positions(until_NS)
+  asks = jnp.pad(pos, ((0, 0), (0, fill)))
   real = jnp.promote_types(q.dtype, jnp.float32)
 
   def of_block(i):
     query = at + i * c.block + jnp.arange(c.block)
-    asks = jax.lax.dynamic_slice_in_dim(seg, query[0], c.block, axis=1)
-    gap = query[:, None] - key[None]
-    sees = (gap >= 0) & (gap < c.window) if c.window else gap >= 0
-    sees = sees[None] & (asks[:, :, None] == seg_NS[:, None])
-    sees &= (seg_NS >= 0)[:, None]
+    sees = (query[:, None] >= key[None])[None]
+    sees &= query[None, :, None] <= until_NS[:, None]
+    if c.window:
+      own = jax.lax.dynamic_slice_in_dim(asks, query[0], c.block, axis=1)
+      sees &= own[:, :, None] - pos[:, None] < c.window
     score = jnp.einsum(
       'nqgrd,nsgd->ngrqs', q[:, i], k_NSGd, preferred_element_type=real
     )

@@ -151,16 +151,17 @@ def forward(c: DecoderConfig, params, tokens_NT, seg_NT, look_NT=None):
     look_NT: bool, where somebody will look; elsewhere the result may hold
       anything finite. None: everywhere
   """
-  if look_NT is None or c.layers > UNROLL or _kernel(c, seg_NT) != 'xla':
+  name = kernel(c, seg_NT.shape[1])
+  if look_NT is None or c.layers > UNROLL or name != 'xla':
     return routed(c, params, tokens_NT, seg_NT)[0]
-  params = gathered(c, params)
-  pos, step = make_layer_fn(c, seg_NT)
+  params, until_NT = gathered(c, params), layers.segment_until(seg_NT)
+  pos, step = make_layer_fn(c, name, until_NT)
   x = embed(c, params, tokens_NT, pos)
   *under, top = each(c, params['layers'])
   for i, p in enumerate(under):
     x, _ = step(c.window(i))(x, p)
   window = c.window(c.layers - 1)
-  mask = attention.row_mask(seg_NT, window)
+  mask = attention.row_mask(until_NT, window)
   x = _answer(c, top, x, LayerContext(pos, window, None), mask, look_NT)
   return normed(c, params, 'norm', x)
 
@@ -169,14 +170,26 @@ def routed(c: DecoderConfig, params, tokens_NT, seg_NT, look=None):
   """As `forward`, with what the routers did: [N, T, D], Routing.
 
   Routing is of the tokens in segments >= 0; None without experts. With a look,
-  (AttentionConfig, q, k, seg) -> x, it is the x [L, ...] of all layers instead.
+  (AttentionConfig, q, k, until) -> x, it is the x [L, ...] of all layers
+  instead.
+  """
+  name, until_NT = kernel(c, seg_NT.shape[1]), layers.segment_until(seg_NT)
+  return forward_trees(c, params, tokens_NT, until_NT, name, look)
+
+
+def forward_trees(
+  c: DecoderConfig, params, tokens_NT, until_NT, name='chunked', look=None
+):
+  """As `routed`, of rows of trees (layers.segment_until): [N, T, D], Routing.
+
+  name: of the attention kernel; 'cudnn' and 'splash' read segments alone
   """
   t, rows = tokens_NT.shape[1], ('batch', mesh.sharded_axis_or_none('time'))
   tokens_NT = mesh.pad_to_divisible(tokens_NT, 1, 'time')
-  seg_NT = mesh.pad_to_divisible(seg_NT, 1, 'time', -1)
+  until_NT = mesh.pad_to_divisible(until_NT, 1, 'time', -1)
   outer = {name: params[name] for name in specs(c) if name != 'layers'}
   outer = mesh.gather_params(outer, {name: specs(c)[name] for name in outer})
-  pos, step = make_layer_fn(c, seg_NT, rows, look)
+  pos, step = make_layer_fn(c, name, until_NT, rows, look)
   x = embed(c, outer, mesh.with_logical_sharding(tokens_NT, *rows), pos, rows)
   x, routing = scan_layers(c, step, x, params['layers'])
   x = mesh.with_logical_sharding(
@@ -185,28 +198,30 @@ def routed(c: DecoderConfig, params, tokens_NT, seg_NT, look=None):
   return x[:, :t], routing
 
 
-def _kernel(c: DecoderConfig, seg_NT) -> str:
-  """Attention kernel of such rows: 'xla' or one of attention_kernels."""
+def kernel(c: DecoderConfig, tokens: int) -> str:
+  """Attention kernel of rows of so many tokens, by attention_kernels."""
   return attention_kernels.choose(
-    c.attention, seg_NT.shape[1], c.head_dim, c.dtype, c.score_cap
+    c.attention, tokens, c.head_dim, c.dtype, c.score_cap
   )
 
 
-def make_layer_fn(c: DecoderConfig, seg_NT, rows=layers.ROWS, look=None):
+def make_layer_fn(
+  c: DecoderConfig, name: str, until_NT, rows=layers.ROWS, look=None
+):
   """Positions; window -> (x, layer's parameters as stored) -> x, Routing."""
-  pos, name = layers.positions(seg_NT), _kernel(c, seg_NT)
-  pos, live = (mesh.with_logical_sharding(x, *rows) for x in (pos, seg_NT >= 0))
+  pos, live = layers.positions(until_NT), until_NT >= 0
+  pos, live = (mesh.with_logical_sharding(x, *rows) for x in (pos, live))
   stored = layer_specs(c)
 
   def attending(window: int):
     if name == 'xla':
-      mask = attention.row_mask(seg_NT, window)
+      mask = attention.row_mask(until_NT, window)
       return functools.partial(
         attention.attend, mask_NTS=mask, size=c.query_size, cap=c.score_cap
       )
     look = attention_kernels.AttentionConfig(window, c.query_size, c.score_cap)
     return functools.partial(
-      attention_kernels.attend, name, look, seg_NT=seg_NT
+      attention_kernels.attend, name, look, until_NT=until_NT
     )
 
   attends = {w: attending(w) for w in set(c.windows) or {0}}
@@ -215,7 +230,7 @@ def make_layer_fn(c: DecoderConfig, seg_NT, rows=layers.ROWS, look=None):
     way = LayerContext(pos, window, attends[window], live, rows)
     if look:
       own = attention_kernels.AttentionConfig(window, c.query_size)
-      way = way._replace(look=lambda q, k: look(own, q, k, seg_NT))
+      way = way._replace(look=lambda q, k: look(own, q, k, until_NT))
 
     def run(x, p):
       return block(c, lora.gather(p, stored), x, way)

@@ -207,16 +207,16 @@ MUTANTS = (
   Mutant(
     'agentrl.nn.attention',
     'row_mask',
-    'same & causal',
-    'causal',
+    'index[None, :, None] <= layers.last_readers(until_NT)[:, None]',
+    'index[None, :, None] >= 0',
     f'{_DECODER}::test_segments_and_padding_are_separate_sequences',
     'segments see each other',
   ),
   Mutant(
     'agentrl.nn.attention',
     'row_mask',
-    '< window)',
-    '<= window)',
+    'sees &= at[:, :, None] - at[:, None] < window',
+    'sees &= at[:, :, None] - at[:, None] <= window',
     f'{_DECODER}::test_forward_is_the_plain_decoder',
     'the window is off by one',
   ),
@@ -247,9 +247,9 @@ MUTANTS = (
   Mutant(
     'agentrl.nn.layers',
     'positions',
-    'return index - start',
-    'return index',
-    f'{_DECODER}::test_positions_restart_with_each_segment',
+    'jnp.cumsum(1 - ended[:, :-1], axis=1, dtype=jnp.int32) - 1',
+    'jnp.cumsum(1 + 0 * ended[:, :-1], axis=1, dtype=jnp.int32) - 1',
+    'tests/nn/layers_test.py::test_positions_restart_with_every_segment',
     'positions do not restart',
   ),
   Mutant(
@@ -528,7 +528,7 @@ MUTANTS = (
   Mutant(
     'agentrl.nn.qk_clip',
     '_largest',
-    'sees &= (seg_NS >= 0)[:, None]',
+    'sees &= query[None, :, None] <= until_NS[:, None]',
     'pass',
     'tests/nn/qk_clip_test.py::test_largest_logits_are_those_of_loops',
     'padding is looked at',

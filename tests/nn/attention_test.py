@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentrl.nn import attention
+from agentrl.nn import attention, layers
 
 N, T, H, G, D = 2, 7, 4, 2, 3
 
@@ -19,25 +19,28 @@ def example():
   return q, k, v, seg
 
 
+def row_mask(seg, window=0):
+  return attention.row_mask(layers.segment_until(jnp.asarray(seg)), window)
+
+
 def test_a_mask_is_causal_inside_segments_and_windows():
   seg = np.array([[0, 0, 1, 1, 1, -1]])
   for window in (0, 2):
-    got = attention.row_mask(jnp.asarray(seg), window)[0]
+    got = row_mask(seg, window)[0]
     for t, s in np.ndindex(6, 6):
       sees = s <= t and seg[0, s] == seg[0, t] >= 0
-      assert bool(got[t, s]) == (sees and (not window or t - s < window))
+      near = not window or t - s < window
+      assert bool(got[t, s]) == ((sees and near) or s == t)
 
 
 @pytest.mark.parametrize('cap', [0.0, 2.0])
 def test_attend_is_a_softmax_over_what_is_seen(cap):
   q, k, v, seg = example()
   with jax.enable_x64(True):
-    mask = attention.row_mask(jnp.asarray(seg))
+    mask = row_mask(seg)
     got = attention.attend(*map(jnp.asarray, (q, k, v)), mask, 9, cap)
   for n, t, h in np.ndindex(N, T, H):
     seen = np.flatnonzero(mask[n, t])
-    if not len(seen):
-      continue
     score = k[n, seen, h // 2] @ q[n, t, h] / 3
     score = cap * np.tanh(score / cap) if cap else score
     p = np.exp(score) / np.sum(np.exp(score))
@@ -52,7 +55,7 @@ def test_a_row_of_padding_alone_is_finite():
 
 def test_parts_of_the_keys_combine_to_the_whole():
   q, k, v, seg = map(jnp.asarray, example())
-  mask = attention.row_mask(seg)
+  mask = row_mask(seg)
   want = attention.attend(q, k, v, mask)
   heads = attention.split_heads(q, G)
   np.testing.assert_array_equal(attention.join_heads(heads, q.shape), q)

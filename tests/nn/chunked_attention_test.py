@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from agentrl import mesh
-from agentrl.nn import chunked_attention
+from agentrl.nn import chunked_attention, layers
 from agentrl.nn.chunked_attention import AttentionConfig
 
 N, T, H, G, D = 2, 13, 4, 2, 6
@@ -32,7 +32,8 @@ def dense(c: AttentionConfig, q, k, v, seg):
     seen = [
       s
       for s in range(t + 1)
-      if seg[n, s] == seg[n, t] and (not c.window or t - s < c.window)
+      if s == t
+      or (seg[n, s] == seg[n, t] >= 0 and (not c.window or t - s < c.window))
     ]
     g = h // (H // G)
     score = k[n, seen, g] @ q[n, t, h] / np.sqrt(c.size or D)
@@ -45,7 +46,9 @@ def dense(c: AttentionConfig, q, k, v, seg):
 @functools.partial(jax.jit, static_argnums=0)
 def run(c: AttentionConfig, q, k, v, seg, bar):
   """The answers, and cotangents of q, k and v."""
-  out, pull = jax.vjp(lambda *a: chunked_attention.attend(c, *a, seg), q, k, v)
+  until = layers.segment_until(seg)
+  attend = functools.partial(chunked_attention.attend, c, until_NT=until)
+  out, pull = jax.vjp(attend, q, k, v)
   return out, *pull(bar)
 
 

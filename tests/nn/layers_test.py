@@ -36,8 +36,11 @@ def test_dense_contracts_several_axes_at_either_end():
 
 def test_positions_restart_with_every_segment():
   seg = jnp.asarray([[0, 0, 0, 4, 4, -1], [2, 3, 3, 3, 3, 3]])
+  until = layers.segment_until(seg)
+  want = [[2, 2, 2, 4, 4, -1], [0, 5, 5, 5, 5, 5]]
+  np.testing.assert_array_equal(until, want)
   want = [[0, 1, 2, 0, 1, 0], [0, 0, 1, 2, 3, 4]]
-  np.testing.assert_array_equal(layers.positions(seg), want)
+  np.testing.assert_array_equal(layers.positions(until), want)
 
 
 @pytest.mark.parametrize('tokens', [4, 6, 100])

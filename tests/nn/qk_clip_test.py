@@ -1,6 +1,7 @@
 """QK-clip against loops over heads and tokens, in float64."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from agentrl import mesh
-from agentrl.nn import qk_clip, transformer
+from agentrl.nn import layers, qk_clip, transformer
 from agentrl.nn.chunked_attention import AttentionConfig
 
 N, T, D = 2, 13, 6
@@ -39,6 +40,11 @@ def loops(c: AttentionConfig, q, k, seg):
   return out
 
 
+@functools.partial(jax.jit, static_argnums=0)
+def largest(c: AttentionConfig, q, k, seg):
+  return qk_clip.largest_logits(c, q, k, layers.segment_until(seg))
+
+
 @pytest.mark.parametrize('heads', [(4, 4), (4, 2), (3, 1)])
 @pytest.mark.parametrize(
   'c',
@@ -52,7 +58,7 @@ def loops(c: AttentionConfig, q, k, seg):
 def test_largest_logits_are_those_of_loops(c, heads):
   args = example(*heads)
   with jax.enable_x64(True):
-    got = jax.jit(qk_clip.largest_logits, static_argnums=0)(c, *args)
+    got = largest(c, *args)
   np.testing.assert_allclose(got, loops(c, *args), rtol=1e-12)
 
 
@@ -62,9 +68,7 @@ def test_on_a_mesh_that_splits_rows_tokens_and_heads(explicit):
   q, k = (np.asarray(x[:, :12], np.float32) for x in (q, k))
   sizes = {'data': 2, 'sequence': 2, 'tensor': 2}
   with jax.set_mesh(mesh.make(sizes, explicit=explicit)):
-    got = jax.jit(qk_clip.largest_logits, static_argnums=0)(
-      AttentionConfig(block=4), q, k, seg[:, :12]
-    )
+    got = largest(AttentionConfig(block=4), q, k, seg[:, :12])
   want = loops(AttentionConfig(), q, k, seg[:, :12])
   np.testing.assert_allclose(got, want, rtol=1e-5)
 

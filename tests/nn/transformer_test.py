@@ -183,14 +183,8 @@ def test_blocks_cover_every_position_once():
 def test_a_row_of_padding_stays_finite():
   seg = jnp.full((1, 4), -1)
   x = jnp.ones((1, 4, 2, 2))
-  out = attention.attend(x, x, x, attention.row_mask(seg))
+  out = attention.attend(x, x, x, attention.row_mask(layers.segment_until(seg)))
   chex.assert_tree_all_finite(out)
-
-
-def test_positions_restart_with_each_segment():
-  seg = jnp.array([[0, 0, 0, 4, 4, -1, -1], [1, 2, 2, 2, 2, 2, 2]])
-  want = [[0, 1, 2, 0, 1, 0, 1], [0, 0, 1, 2, 3, 4, 5]]
-  np.testing.assert_array_equal(layers.positions(seg), want)
 
 
 @pytest.mark.parametrize('field', ['heads', 'head_dim'])
