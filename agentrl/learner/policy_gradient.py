@@ -8,6 +8,7 @@ from agentrl.learner import teacher
 from agentrl.learner.algorithm import Algorithm
 from agentrl.loss import ppo
 from agentrl.model import microbatch
+from agentrl.model.pieces import unfolded
 from agentrl.types import Batch, LossInputs, Outputs
 
 
@@ -26,6 +27,7 @@ def gradient(
   w, context = alg.spec, alg.context
   read = teacher.reader(alg, outputs_needed(w), other)
   beside = () if other is None else other.hidden  # of rows, for read
+  micro = context.micro if other is None else unfolded(context.micro)
   terms = alg.losses
   inputs = LossInputs(Outputs(), batch, credit, signals, key)
   coefficients = _coefficients(alg, inputs, mask)
@@ -56,12 +58,12 @@ def gradient(
   if any(registry.get('loss', n).couples for n in w.loss):
     whole = lambda o: total(o, batch.rows, extras)  # noqa: E731
     grads, aux, _ = microbatch.gradient_of_outputs(
-      read, params, batch.rows, beside, whole, context.micro, keep
+      read, params, batch.rows, beside, whole, micro, keep
     )
   else:
     each = lambda p, rows, e: total(read(p, rows, e[1]), rows, e[0])  # noqa: E731
     grads, aux = microbatch.gradient(
-      each, params, batch.rows, (extras, beside), context.micro, keep
+      each, params, batch.rows, (extras, beside), micro, keep
     )
   loss, (sums, metrics) = aux
   sums = {f'loss/{name}': (x, jnp.ones(())) for name, x in sums.items()}

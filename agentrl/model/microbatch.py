@@ -4,6 +4,9 @@ Rows that hold nothing are never read: live rows are sorted to the front and
 the loop over micro-batches has as many rounds as there are live ones. The
 sum over micro-batches is the whole: losses arrive with their coefficients
 already fixed over the whole batch (loss/reduce.py).
+
+A micro-batch is so many rows; where a decoder folds rows (model/fold.py) it is
+their tokens instead, and more rows fit that begin alike.
 """
 
 from collections.abc import Callable
@@ -12,7 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from agentrl import segment
+from agentrl.model.pieces import MicroBatch, deal, unfolded
 from agentrl.types import Outputs, PyTree, Rows
 
 # Of one micro-batch; extras are [N, ...] arrays that belong to its rows.
@@ -44,31 +47,36 @@ def objective(apply, needs: tuple[str, ...], loss: RowLoss) -> Objective:
   return lambda params, rows, e: loss(read(params, rows, e), rows, e)
 
 
-def forward(apply, params, rows: Rows, needs, micro: int) -> Outputs:
+def forward(
+  apply, params, rows: Rows, needs, micro: int | MicroBatch
+) -> Outputs:
   """Outputs [N, ...] of all live rows, 0 for the others; not differentiable."""
+  if {'hidden', 'attention_logit'} & set(needs):
+    micro = unfolded(micro)
   return outputs(reader(apply, needs), params, rows, (), micro)
 
 
-def outputs(read: Reader, params, rows: Rows, extras, micro: int) -> Outputs:
+def outputs(
+  read: Reader, params, rows: Rows, extras, micro: int | MicroBatch
+) -> Outputs:
   """As `forward`, of what reads rows with their extras."""
-  order, pieces, rounds = _deal((rows, extras), live(rows), micro)
+  pieces = deal(rows, extras, live(rows), micro)
 
   def step(i, out):
-    new = read(params, *_at(pieces, i))
-    return jax.tree.map(
-      lambda o, x: jax.lax.dynamic_update_index_in_dim(o, x, i, 0), out, new
-    )
+    return pieces.put(out, read(params, *pieces.at(i)), i)
 
-  abstract = jax.eval_shape(lambda p, r: read(p, *_at(r, 0)), params, pieces)
-  out = jax.tree.map(
-    lambda s: segment.cut(_zeros_like_rows(rows, s), micro), abstract
-  )
-  out = segment.join(jax.lax.fori_loop(0, rounds, step, out))
-  return segment.take_rows(out, segment.invert(order))
+  abstract = jax.eval_shape(lambda p: read(p, *pieces.at(0)), params)
+  out = jax.tree.map(lambda s: pieces.zeros(rows, s), abstract)
+  return pieces.join(jax.lax.fori_loop(0, pieces.rounds, step, out))
 
 
 def gradient(
-  total: Objective, params, rows: Rows, extras, micro: int, keep=None
+  total: Objective,
+  params,
+  rows: Rows,
+  extras,
+  micro: int | MicroBatch,
+  keep=None,
 ):
   """Sum over micro-batches of d total / d params, and of the metrics.
 
@@ -78,22 +86,22 @@ def gradient(
   Returns: gradient (as params), (loss, metrics)
   """
   keep = live(rows) if keep is None else keep & live(rows)
-  _, pieces, rounds = _deal((rows, extras), keep, micro)
+  pieces = deal(rows, extras, keep, micro)
 
   # Added where they are made: a second tree of gradients need not be held.
   grads = jax.tree.map(lambda x: jax.new_ref(jnp.zeros_like(x)), params)
 
   def step(i, sums):
-    piece = _at(pieces, i)
+    piece = pieces.at(i)
     value, pull, metrics = jax.vjp(
       lambda params: total(params, *piece), params, has_aux=True
     )
     pull.with_refs(grads)(jnp.ones_like(value))
     return jax.tree.map(jnp.add, sums, (value, metrics))
 
-  shapes = jax.eval_shape(lambda p, r: total(p, *_at(r, 0)), params, pieces)
+  shapes = jax.eval_shape(lambda p: total(p, *pieces.at(0)), params)
   sums = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
-  sums = jax.lax.fori_loop(0, rounds, step, sums)
+  sums = jax.lax.fori_loop(0, pieces.rounds, step, sums)
   return jax.tree.map(jax.ref.freeze, grads), sums
 
 
@@ -112,7 +120,13 @@ def linear(out: Outputs, rows: Rows, bar: Outputs):
 
 
 def gradient_of_outputs(
-  read: Reader, params, rows: Rows, extras, loss, micro: int, keep=None
+  read: Reader,
+  params,
+  rows: Rows,
+  extras,
+  loss,
+  micro: int | MicroBatch,
+  keep=None,
 ):
   """Gradient of a loss that couples rows, exact under any micro-batching.
 
@@ -133,25 +147,3 @@ def gradient_of_outputs(
 
   grads, _ = gradient(total, params, rows, (extras, bar), micro, keep)
   return grads, (value, metrics), out
-
-
-def _deal(tree, keep, micro: int):
-  """Live rows first, in micro-batches; and how many of these hold any."""
-  order = segment.live_first(keep)
-  pieces = segment.cut(segment.take_rows(tree, order), micro)
-  count = jnp.sum(keep.astype(jnp.int32))
-  return order, pieces, (count + micro - 1) // micro
-
-
-def _at(tree, i):
-  return jax.tree.map(
-    lambda x: jax.lax.dynamic_index_in_dim(x, i, 0, keepdims=False), tree
-  )
-
-
-def _zeros_like_rows(rows: Rows, like):
-  """Zeros of that shape and dtype for all rows, laid out as they are."""
-  x = jnp.zeros_like(rows.logp[:, 0], like.dtype)
-  for size in like.shape[1:]:
-    x = jnp.repeat(x[..., None], size, axis=-1)
-  return x

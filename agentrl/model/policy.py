@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import mesh
-from agentrl.model import microbatch, qk_clip, value
+from agentrl.model import fold, microbatch, qk_clip, value
+from agentrl.model.fold import FoldedRows
 from agentrl.nn import chunked_logprob, layers, transformer, vocab_blocks
 from agentrl.types import Module, Outputs, Rows
 
@@ -34,10 +35,12 @@ def module(
   def apply(params, rows: Rows, needs: tuple[str, ...]) -> Outputs:
     if needs == qk_clip.NEEDS:
       return qk_clip.outputs(shape, params, rows)
+    words = tuple(name for name in needs if name not in ('value', 'hidden'))
+    if isinstance(rows, FoldedRows):
+      return folded(shape, params, rows, needs, words, temperature)
     wanted = microbatch.wanted(rows)
     look = jnp.pad(wanted[:, 1:], ((0, 0), (0, 1)))  # at the token before
     hidden = transformer.forward(shape, params, rows.tokens, rows.seg, look)
-    words = tuple(name for name in needs if name not in ('value', 'hidden'))
     out = Outputs()
     if words:
       out = token_outputs(
@@ -60,6 +63,28 @@ def module(
   return Module(specs, apply, head=head)
 
 
+def folded(
+  shape, params, rows: FoldedRows, needs, words, temperature
+) -> Outputs:
+  """As `module`, of rows that are read folded (model/fold.py)."""
+  f = rows.fold
+  tokens = fold.pick(rows.tokens, f.source)
+  hidden, _ = transformer.forward_trees(shape, params, tokens, f.until)
+  out = Outputs()
+  if words:
+    told = fold.pick(rows.tokens, f.wanted)
+    wanted = f.wanted < f.place.size // len(f.wanted)
+    before = fold.before_wanted(hidden, f)
+    each = _written(shape, params, before, told, wanted, words, temperature)
+    out = Outputs(**{k: fold.spread(x, f) for k, x in each.items()})
+  if 'hidden' in needs:
+    out = out.replace(hidden=fold.before_each(hidden, f))
+  if 'value' in needs:
+    x = value.heads_of(params, jax.lax.stop_gradient(hidden))
+    out = out.replace(value=fold.before_each(x, f))
+  return out
+
+
 def _before(hidden_NTD):
   """Hidden states of what stands before each token; 0 before the first."""
   return jnp.pad(hidden_NTD[:, :-1], ((0, 0), (1, 0), (0, 0)))
@@ -75,24 +100,26 @@ def token_outputs(
   whose hand-written gradient rules out forward-mode differentiation.
   """
   before = _before(hidden_NTD)
+  args = before, tokens_NT, wanted_NT, needs, temperature
+  return Outputs(**_written(shape, params, *args))
+
+
+def _written(shape, params, before, tokens, wanted, needs, temperature) -> dict:
+  """`token_outputs` of the states [N, T, D] before the tokens, by name."""
   if shape.vocab > WORDS:
     head, axis = transformer.head(params)
     c = chunked_logprob.LogprobConfig(needs, temperature, shape.logit_cap, axis)
-    return Outputs(
-      **chunked_logprob.token_logprobs(c, before, head, tokens_NT, wanted_NT)
-    )
+    return chunked_logprob.token_logprobs(c, before, head, tokens, wanted)
 
   def blank(h, *_):
     return dict.fromkeys(needs, jnp.zeros_like(h[..., 0], jnp.float32))
 
-  return Outputs(
-    **layers.map_chunks(
-      functools.partial(_read, shape, params, needs, temperature),
-      blank,
-      (before, tokens_NT, wanted_NT),
-      wanted_NT,
-      min(LOGITS // shape.vocab, transformer.CHUNK),
-    )
+  return layers.map_chunks(
+    functools.partial(_read, shape, params, needs, temperature),
+    blank,
+    (before, tokens, wanted),
+    wanted,
+    min(LOGITS // shape.vocab, transformer.CHUNK),
   )
 
 

@@ -5,7 +5,8 @@ import jax.numpy as jnp
 
 from agentrl import mesh
 from agentrl.domain import OneOf
-from agentrl.model import qk_clip
+from agentrl.model import fold, qk_clip
+from agentrl.model.fold import FoldedRows
 from agentrl.nn import layers, transformer
 from agentrl.types import Array, Module, Outputs, Rows
 
@@ -29,9 +30,18 @@ def module(
   def apply(params, rows: Rows, needs: tuple[str, ...]) -> Outputs:
     if needs == qk_clip.NEEDS:
       return qk_clip.outputs(shape, params, rows)
-    hidden = transformer.forward(shape, params, rows.tokens, rows.seg)
+    if isinstance(rows, FoldedRows):
+      tokens = fold.pick(rows.tokens, rows.fold.source)
+      until = rows.fold.until
+      hidden, _ = transformer.forward_trees(shape, params, tokens, until)
+    else:
+      hidden = transformer.forward(shape, params, rows.tokens, rows.seg)
     if trunk == 'stopped':
       hidden = jax.lax.stop_gradient(hidden)
+    if isinstance(rows, FoldedRows):
+      return Outputs(
+        value=fold.before_each(heads_of(params, hidden), rows.fold)
+      )
     return Outputs(value=read(params, hidden))
 
   return Module(
@@ -52,6 +62,11 @@ def read(params, hidden_NTD: Array) -> Array:
   before = jnp.concatenate(
     [jnp.zeros_like(hidden_NTD[:, :1]), hidden_NTD[:, :-1]], axis=1
   )
+  return heads_of(params, before)
+
+
+def heads_of(params, hidden_NTD: Array) -> Array:
+  """The heads' values [N, T, heads] of hidden states."""
   w = mesh.with_logical_sharding(params['value'], None, None)
-  value = layers.dense(before, w, transformer.EMBED, (None,))
+  value = layers.dense(hidden_NTD, w, transformer.EMBED, (None,))
   return value.astype(jnp.float32)

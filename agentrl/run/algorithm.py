@@ -6,7 +6,8 @@ from agentrl import optimizer, registry
 from agentrl.configs import base
 from agentrl.learner import update
 from agentrl.model import policy, shared_base, value
-from agentrl.nn import lora
+from agentrl.model.pieces import MicroBatch
+from agentrl.nn import lora, transformer
 from agentrl.run import fields as fields_lib
 from agentrl.schedule import Schedule
 from agentrl.signal.base import Context
@@ -37,7 +38,7 @@ def make_algorithm(c: ConfigDict, shape) -> update.Algorithm:
     context=Context(
       modules=modules,
       rules=rules,
-      micro=c.micro_batch,
+      micro=MicroBatch(c.micro_batch, transformer.folds(shape)),
       loaded=frozenset(name for name, r in c.role.items() if r.run),
     ),
     coef=dict(c.coef),

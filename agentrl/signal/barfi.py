@@ -24,6 +24,7 @@ from agentrl import counting, registry, segment
 from agentrl.advantage import group_stats
 from agentrl.domain import Discount, Named, NotNegative, Positive, Real, Tuple
 from agentrl.model import microbatch
+from agentrl.model.pieces import MicroBatch
 from agentrl.signal.base import Context, Signal
 from agentrl.types import Array, Batch, Outputs
 
@@ -103,7 +104,7 @@ def returns_to_go(x: Array, batch: Batch, gamma: float) -> Array:
 
 
 def hypergradient(
-  apply, params, batch: Batch, terms, gamma: float, micro: int
+  apply, params, batch: Batch, terms, gamma: float, micro: int | MicroBatch
 ) -> Array:
   """⟨∇J_primary, g_i⟩ for each of the terms; terms[1] is primary: [3].
 

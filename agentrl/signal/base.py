@@ -7,6 +7,7 @@ import jax
 
 from agentrl import optimizer, segment
 from agentrl.model import microbatch
+from agentrl.model.pieces import MicroBatch
 from agentrl.registry import OWN
 from agentrl.types import (
   Batch,
@@ -28,7 +29,7 @@ class Context(NamedTuple):
 
   modules: dict[str, Module]
   rules: dict[str, optimizer.OptimizerConfig]
-  micro: int  # rows of a micro-batch
+  micro: int | MicroBatch  # rows of a micro-batch
   loaded: frozenset[str] = frozenset()  # roles that are policies of other runs
 
   def outputs(self, role: str, params, rows: Rows, *needs: str) -> Outputs:

@@ -1,0 +1,203 @@
+"""Fold of rows: what several rows begin with is read once.
+
+A hidden state depends on the tokens before it and on nothing else, so rows that
+begin alike may share it, whoever they belong to: members of a group their
+prompt, branches their past, turns the conversation before them. `Rows` stay as
+they are; a decoder reads one row of trees (nn/layers.py, `segment_until`) in
+which each distinct beginning stands once, depth first, and padding nowhere.
+
+Rows of one segment share, whole; packed ones stand beside the others as they
+are. Every device folds its own rows: functions here are of one device's, and
+run inside of `mesh.shard_map` (model/microbatch.py).
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from agentrl import mesh
+from agentrl.types import Array, Rows
+
+CHUNKS = 64  # pieces of a row by which rows are ordered
+ROW = ('batch', None)
+
+
+class Fold(NamedTuple):
+  """Places of M rows of T tokens in one row of C; a leading axis of devices."""
+
+  source: Array  # [D, C] i32  flat index in the rows; M * T: nothing
+  until: Array  # [D, C] i32  the last token that sees each one; -1: nothing
+  place: Array  # [N, T] i32  where each token stands; C: padding
+  wanted: Array  # [D, W] i32  flat indices in the rows, first; M * T: nothing
+
+
+class FoldedRows(Rows):
+  """Rows of a micro-batch, and where their tokens stand in one row."""
+
+  fold: Fold
+
+
+def order(tokens_NT: Array, seg_NT: Array, keep_N: Array) -> Array:
+  """Order in which rows that begin alike are neighbours: [N] i32.
+
+  By the hashes of pieces of the row, the first one first; other rows than
+  those to keep come last. A collision costs tokens, and nothing else.
+  """
+  n, t = tokens_NT.shape
+  size = -(-t // min(CHUNKS, t))
+  x = jnp.where(seg_NT >= 0, tokens_NT + 1, 0).astype(jnp.uint32)
+  x = jnp.pad(x, ((0, 0), (0, -t % size))).reshape(n, -1, size)
+  hashes = jnp.full(x.shape[:2], 2166136261, jnp.uint32)
+  for i in range(size):  # FNV-1a, a token for a byte
+    hashes = (hashes ^ x[:, :, i]) * jnp.uint32(16777619)
+  chunks = hashes.shape[1]
+
+  def by_chunk(i, at):
+    key = hashes[:, chunks - 1 - i]
+    return at[jnp.argsort(key[at], stable=True)]
+
+  at = jax.lax.fori_loop(0, chunks, by_chunk, jnp.arange(n, dtype=jnp.int32))
+  return at[jnp.argsort(~keep_N[at], stable=True)]
+
+
+def shared(tokens_MT: Array, seg_MT: Array) -> Array:
+  """Tokens that each row begins with as the one before it does: [M] i32."""
+  live = seg_MT >= 0
+  one = jnp.all(~live | (seg_MT == seg_MT[:, :1]), axis=1)
+  same = (tokens_MT[1:] == tokens_MT[:-1]) & live[1:] & live[:-1]
+  same &= (one[1:] & one[:-1])[:, None]
+  count = jnp.sum(jnp.cumprod(same, axis=1, dtype=jnp.int32), axis=1)
+  return jnp.concatenate([jnp.zeros(1, jnp.int32), count])
+
+
+def cut(length, begun, wanted, live, capacity: int, most: int, rounds: int):
+  """Consecutive rows of each micro-batch: its first one, and how many.
+
+  A micro-batch is closed where the next row's own tokens, or its wanted ones,
+  would exceed the capacity.
+
+  Args:
+    length: [Q] i32 tokens of each row
+    begun: [Q] i32, of these those that the row before begins with too
+    wanted: [Q] i32
+    live: [Q] bool; others are in no micro-batch
+    most: rows of a micro-batch
+    rounds: R, micro-batches at most
+  Returns: start [R] i32, count [R] i32
+  """
+  q = length.size
+
+  def step(carry, x):
+    tokens, asks, rows, piece = carry
+    length, begun, wanted, live = x
+    more, also = tokens + length - begun, asks + wanted
+    full = (more > capacity) | (also > capacity) | (rows == most)
+    new = jnp.where(full, length, more), jnp.where(full, wanted, also)
+    new = *new, jnp.where(full, 1, rows + 1), piece + full
+    carry = jax.tree.map(lambda a, b: jnp.where(live, a, b), new, carry)
+    return carry, jnp.where(live, carry[3], rounds)
+
+  zero = jnp.int32(0)
+  _, piece = jax.lax.scan(
+    step, (zero, zero, zero, zero), (length, begun, wanted, live)
+  )
+  index = jnp.arange(q, dtype=jnp.int32)
+  start = jnp.full(rounds, q, jnp.int32).at[piece].min(index, mode='drop')
+  count = jnp.zeros(rounds, jnp.int32).at[piece].add(1, mode='drop')
+  return start, count
+
+
+def fold(tokens_MT, seg_MT, wanted_MT, capacity: int) -> Fold:
+  """Folds neighbouring rows that begin alike into one row of C tokens.
+
+  Args:
+    wanted_MT: bool
+    capacity: C; distinct tokens, and wanted ones, are no more
+  """
+  m, t = tokens_MT.shape
+  index = jnp.arange(t, dtype=jnp.int32)
+  live, begun = seg_MT >= 0, shared(tokens_MT, seg_MT)
+  own = jnp.sum(live, axis=1, dtype=jnp.int32) - begun
+  base = jnp.cumsum(own) - own - begun  # token p stands at base + p
+  mine = live & (index[None] >= begun[:, None])
+  last = jnp.concatenate(
+    [seg_MT[:, 1:] != seg_MT[:, :-1], jnp.ones((m, 1), bool)], axis=1
+  )
+  end = jax.lax.cummin(jnp.where(last, index, t - 1), axis=1, reverse=True)
+
+  def down(place, x):  # rows from the first on: who has the token
+    mine, base = x
+    place = jnp.where(mine, base + index, place)
+    return place, place
+
+  nothing = jnp.full(t, capacity, jnp.int32)
+  _, place = jax.lax.scan(down, nothing, (mine, base))
+  place = jnp.where(live, place, capacity)
+
+  def up(carry, x):  # rows from the last on: who sees the token last
+    below, begun_below = carry
+    end, begun = x
+    until = jnp.where(index < begun_below, jnp.maximum(below, end), end)
+    return (until, begun), until
+
+  ends = jnp.take_along_axis(place, end, axis=1)
+  start = jnp.zeros(t, jnp.int32), jnp.int32(0)
+  _, until = jax.lax.scan(up, start, (ends, begun), reverse=True)
+  at = jnp.where(mine, base[:, None] + index[None], capacity).reshape(-1)
+
+  def put(x, fill):
+    x = jnp.broadcast_to(x.reshape(-1), at.shape)
+    return jnp.full(capacity, fill, jnp.int32).at[at].set(x, mode='drop')
+
+  source = put(jnp.arange(m * t, dtype=jnp.int32), m * t)
+  (asks,) = jnp.nonzero(wanted_MT.reshape(-1), size=capacity, fill_value=m * t)
+  asks = asks.astype(jnp.int32)
+  return Fold(source[None], put(until, -1)[None], place, asks[None])
+
+
+def pick(x_NT: Array, index_DC: Array) -> Array:
+  """Numbers of the rows at flat indices; 0 where there is nothing: [D, C]."""
+
+  def f(x, index):
+    return (x.reshape(-1).at[index].get(mode='fill', fill_value=0),)
+
+  return mesh.shard_map(f, (ROW, ROW), (ROW,))(x_NT, index_DC)[0]
+
+
+def before_wanted(hidden_DCd: Array, f: Fold) -> Array:
+  """Hidden states of what stands before each wanted token: [D, W, d]."""
+  wide = ('batch', None, None)
+
+  def g(hidden, place, wanted):
+    place = _before(place, hidden.shape[1]).reshape(-1)
+    at = place.at[wanted[0]].get(mode='fill', fill_value=hidden.shape[1])
+    return (hidden[0].at[at].get(mode='fill', fill_value=0)[None],)
+
+  run = mesh.shard_map(g, (wide, ROW, ROW), (wide,))
+  return run(hidden_DCd, f.place, f.wanted)[0]
+
+
+def before_each(x_DCk: Array, f: Fold) -> Array:
+  """What stands before each token of rows; 0 before the first: [N, T, k]."""
+  wide = ('batch', None, None)
+
+  def g(x, place):
+    at = _before(place, x.shape[1])
+    return (x[0].at[at].get(mode='fill', fill_value=0),)
+
+  return mesh.shard_map(g, (wide, ROW), (wide,))(x_DCk, f.place)[0]
+
+
+def spread(x_DW: Array, f: Fold) -> Array:
+  """Numbers of the wanted tokens at their places; 0 elsewhere: [N, T]."""
+
+  def g(x, place, wanted):
+    out = jnp.zeros(place.size, x.dtype)
+    return (out.at[wanted[0]].set(x[0], mode='drop').reshape(place.shape),)
+
+  return mesh.shard_map(g, (ROW, ROW, ROW), (ROW,))(x_DW, f.place, f.wanted)[0]
+
+
+def _before(place_MT, nothing: int):
+  return jnp.pad(place_MT[:, :-1], ((0, 0), (1, 0)), constant_values=nothing)
