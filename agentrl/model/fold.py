@@ -58,17 +58,22 @@ def order(tokens_NT: Array, seg_NT: Array, keep_N: Array) -> Array:
     return at[jnp.argsort(key[at], stable=True)]
 
   at = jax.lax.fori_loop(0, chunks, by_chunk, jnp.arange(n, dtype=jnp.int32))
-  return at[jnp.argsort(~keep_N[at], stable=True)]
+  group = jnp.where(keep_N, ~_one_segment(seg_NT), 2)  # packed ones share none
+  return at[jnp.argsort(group[at], stable=True)]
 
 
 def shared(tokens_MT: Array, seg_MT: Array) -> Array:
   """Tokens that each row begins with as the one before it does: [M] i32."""
-  live = seg_MT >= 0
-  one = jnp.all(~live | (seg_MT == seg_MT[:, :1]), axis=1)
+  live, one = seg_MT >= 0, _one_segment(seg_MT)
   same = (tokens_MT[1:] == tokens_MT[:-1]) & live[1:] & live[:-1]
   same &= (one[1:] & one[:-1])[:, None]
-  count = jnp.sum(jnp.cumprod(same, axis=1, dtype=jnp.int32), axis=1)
+  count = jnp.cumprod(same, axis=1, dtype=jnp.int32)
+  count = jnp.sum(count, axis=1, dtype=jnp.int32)
   return jnp.concatenate([jnp.zeros(1, jnp.int32), count])
+
+
+def _one_segment(seg_MT):
+  return jnp.all((seg_MT < 0) | (seg_MT == seg_MT[:, :1]), axis=1)
 
 
 def cut(length, begun, wanted, live, capacity: int, most: int, rounds: int):
@@ -119,7 +124,9 @@ def fold(tokens_MT, seg_MT, wanted_MT, capacity: int) -> Fold:
   index = jnp.arange(t, dtype=jnp.int32)
   live, begun = seg_MT >= 0, shared(tokens_MT, seg_MT)
   own = jnp.sum(live, axis=1, dtype=jnp.int32) - begun
-  base = jnp.cumsum(own) - own - begun  # token p stands at base + p
+  base = (
+    jnp.cumsum(own, dtype=jnp.int32) - own - begun
+  )  # token p stands at base + p
   mine = live & (index[None] >= begun[:, None])
   last = jnp.concatenate(
     [seg_MT[:, 1:] != seg_MT[:, :-1], jnp.ones((m, 1), bool)], axis=1

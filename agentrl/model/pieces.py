@@ -193,7 +193,8 @@ def _folded(rows: Rows, extras, keep: Array, micro: int) -> Folded:
     at = edge[:-1, None] + jnp.arange(q, dtype=jnp.int32)[None]
     here = at < edge[1:, None]
     index = order[jnp.minimum(at, n - 1)].reshape(-1)
-    stands = jnp.arange(devices)[:, None] * (q + most) + jnp.arange(q)[None]
+    stands = jnp.arange(devices * (q + most), dtype=jnp.int32)
+    stands = stands.reshape(devices, -1)[:, :q]
     place = jnp.where(here, index.reshape(at.shape), n)
     place = jnp.zeros(n, jnp.int32).at[place].set(stands, mode='drop')
     return index, here.reshape(-1), place

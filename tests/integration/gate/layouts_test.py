@@ -18,6 +18,7 @@ from agentrl.advantage import chain
 from agentrl.learner import policy_gradient
 from agentrl.learner import update as update_lib
 from agentrl.model import policy
+from agentrl.model.pieces import MicroBatch
 from agentrl.nn import transformer
 from agentrl.signal.base import Context
 from agentrl.types import Module, Outputs
@@ -26,6 +27,7 @@ from tests.integration.gate import layouts
 
 STORIES = {'episodes': layouts.episodes(), 'tree': layouts.tree()}
 MICRO = 2  # the layout of fewest rows makes four micro-batches of it
+FOLDED = MicroBatch(MICRO, fold=True)
 MESHES = {'none': None, 'explicit': True, 'auto': False}
 KINDS = ('none', 'explicit', pytest.param('auto', marks=pytest.mark.slow))
 STREAMS = {
@@ -92,7 +94,7 @@ def on_mesh(tree):
   return place(tree, shape) if mesh.active() else jax.tree.map(jnp.array, tree)
 
 
-def learner(module: Module, reduce: str, micro: int, **hp):
+def learner(module: Module, reduce: str, micro: int | MicroBatch, **hp):
   wiring = registry.MethodSpec(
     advantage=('episode',),
     stream={'episode': STREAMS['grpo']},
@@ -220,7 +222,9 @@ def expected(story: str):
   }
 
 
-@pytest.mark.parametrize('micro', [layouts.N, MICRO])
+@pytest.mark.parametrize(
+  'micro', [layouts.N, MICRO, FOLDED], ids=['whole', 'micro', 'folded']
+)
 @pytest.mark.parametrize('kind', KINDS)
 @pytest.mark.parametrize('layout', layouts.LAYOUTS)
 @pytest.mark.parametrize('story', STORIES)
