@@ -11,7 +11,7 @@ import pytest
 from agentrl import mesh, types
 from agentrl.model import fold, microbatch, policy, value
 from agentrl.model.fold import FoldedRows
-from agentrl.model.pieces import MicroBatch, deal
+from agentrl.model.pieces import MicroBatch
 from agentrl.nn import attention, layers, transformer
 from agentrl.types import Outputs
 
@@ -228,17 +228,3 @@ def test_outputs_and_gradients_of_decoders(name, sizes):
   for need in needs:
     x, y = (np.asarray(vars(z[1])[need])[wanted] for z in (got, want))
     np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5)
-
-
-def test_a_group_is_read_once_each_token():
-  """Eight rows of a prompt of 8 and 4 own tokens: 8 + 8 x 4, not 8 x 12."""
-  rows = made_up(0, packed=False)
-  r = np.random.default_rng(5)
-  tokens = r.integers(0, 10**6, (N, T)).astype(np.int32)
-  tokens[:, :8] = np.repeat(tokens[::8, :8], 8, axis=0)
-  rows = rows.replace(
-    tokens=jnp.asarray(tokens), seg=0 * rows.seg, sampled=rows.seg > -2
-  )
-  pieces = deal(rows, (), jnp.ones(N, bool), MicroBatch(8, fold=True))
-  read = [pieces.at(i)[0].fold.until for i in range(int(pieces.rounds))]
-  assert sum(int(np.sum(x >= 0)) for x in read) == 3 * 40
