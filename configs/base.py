@@ -204,7 +204,11 @@ FIELDS: dict[str, Field] = {
   # The slots: a method names a piece for each.
   'task': Field('fixed', Name('a task piece'), 'what is attempted'),
   'prefix': Field(
-    'none', Name('a prefix piece'), 'turns of a demonstration that are given'
+    'none', Name('a prefix piece'), 'turns of a trajectory that are given'
+  ),
+  'prefix_source': Field(
+    '', Text('a source'), "source of c.mix that these are of; '': the"
+    ' demonstration of each task'
   ),
   'rollout.kind': Field('jit', Name('a rollout piece'), 'who plays and where'),
   'collect': Field('once', Name('a collect piece'), 'how batches are sampled'),
@@ -311,7 +315,7 @@ STAGE: dict[str, Field] = {
   'steps': Field(0, COUNT0, 'steps of the stage'),
 }
 
-# Trajectories that a supervised stage is trained on; see `source`.
+# Trajectories that a stage is trained on or begins with; see `source`.
 MIX: dict[str, Field] = {
   'kind': Field(
     'demonstrations',
@@ -561,7 +565,7 @@ def stage(
 
 
 def source(c: ConfigDict, name: str, **fields) -> None:
-  """Adds a source of trajectories, for c.sft.mix to name.
+  """Adds a source of trajectories, for c.sft.mix or c.prefix_source to name.
 
   Its edits see all of its trajectories at once, before the first step that
   reads them; their hyper-parameters are at c.hp.<source>.<edit>.

@@ -121,12 +121,17 @@ def clipped(count, turns, limit) -> np.ndarray:
   return np.clip(count, 0, np.maximum(most, 0)).astype(np.int32)
 
 
-def draw(plan: AttemptPlan, step: int, shape: tuple[int, ...]) -> np.ndarray:
-  """Uniform numbers on (0, 1): a function of seed, step and shape alone.
+def draw(
+  plan: AttemptPlan, step: int, shape: tuple[int, ...], stream: int = 1
+) -> np.ndarray:
+  """Uniform numbers on (0, 1): a function of its arguments alone.
 
   Philox's raw words, which NumPy promises not to change; their counter begins
   elsewhere than that of task.pool.draw.
+
+  Args:
+    stream: 1: lengths; 2: whose prefix it is
   """
-  generator = np.random.Philox(key=[plan.seed, step], counter=[0, 0, 0, 1])
+  generator = np.random.Philox(key=[plan.seed, step], counter=[0, 0, 0, stream])
   raw = np.asarray(generator.random_raw(math.prod(shape)))
   return ((raw >> np.uint64(11)) + 0.5).reshape(shape) / 2**53

@@ -1,6 +1,11 @@
-"""Sources of a supervised stage: the trajectories that c.sft.mix names."""
+"""Sources of a stage: the trajectories that c.mix names.
 
-from collections.abc import Iterator, Sequence
+A supervised stage is trained on a mixture of them, c.sft.mix; attempts of an
+RL stage begin like those of one, c.prefix_source.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -19,10 +24,61 @@ from agentrl.dataset.mixture import TrajectorySource
 from agentrl.dataset.trajectory import StoredTrajectory
 from agentrl.log import encode, sample
 from agentrl.rollout.keys import Stream, step_key
-from agentrl.run import fields, stored_sft
+from agentrl.run import fields, stage_checks, stored_sft
 from agentrl.run.build import Experiment
 from agentrl.run.sampler import EnvSampler
 from agentrl.schedule import Schedule
+
+# What stages are built of, by name of the stage.
+Built = Mapping[str, tuple[Experiment, EnvSampler]]
+# Raises ValueError for (experiment, heads, name) that do not fit together.
+Check = Callable[[Experiment, np.ndarray, str], None]
+
+
+def opener(
+  s: Experiment,
+  name: str,
+  stage: str,
+  playing: EnvSampler,
+  earlier: Sequence[Any],
+  workdir: str,
+  built: Built,
+  check: Check = stored_sft.check,
+) -> Callable[[bool], TrajectorySource]:
+  """Returns whether the stage begins -> the source; stores are read at once.
+
+  Args:
+    s, stage: what reads it, and its name
+    earlier: stages before it
+    workdir: folder of the run, whose log 'found' reads
+    built: what all stages are built of
+    check: whether the trajectories fit
+  Raises:
+    ValueError: a store is missing, empty or does not fit.
+  """
+  source = s.config.mix[name]
+  if source.kind == 'store':
+    store = stored(s, name, check)
+    return lambda begins: store
+  if source.kind == 'demonstrations':
+    of, player = built[source.of] if source.of else (s, playing)
+    world = of.config.env.name
+    if not tasks_with_demos(of).size:
+      raise ValueError(
+        f'stage {stage}: no task of env.name={world!r} comes with a'
+        f' demonstration, which the source mix.{name} is made of; choose'
+        ' another source'
+      )
+    return lambda begins: demonstrations(s, name, of, player, check)
+  read = stage_checks.read_by(earlier, source.last)
+  ranges = [(one.start + 1, one.end) for one in read]
+
+  def open_found(begins: bool) -> TrajectorySource:
+    return found(
+      s, name, workdir, ranges, stage=stage, begins=begins, check=check
+    )
+
+  return open_found
 
 
 def weights(s: Experiment, steps: int) -> np.ndarray:
@@ -47,7 +103,9 @@ def tasks_with_demos(s: Experiment) -> np.ndarray:
   return np.flatnonzero(np.any(s.train.actions >= 0, axis=1))
 
 
-def stored(s: Experiment, name: str) -> TrajectorySource:
+def stored(
+  s: Experiment, name: str, check: Check = stored_sft.check
+) -> TrajectorySource:
   """The source of a trajectory store, edited in memory where it has edits.
 
   Raises:
@@ -56,12 +114,16 @@ def stored(s: Experiment, name: str) -> TrajectorySource:
   source = s.config.mix[name]
   store = trajectory_store.open_store(s.config.data, source.store)
   if not source.edits:
-    return checked(s, name, store)
-  return checked(s, name, mixture.Listed(edited(s, name, store)))
+    return checked(s, name, store, check)
+  return checked(s, name, mixture.Listed(edited(s, name, store)), check)
 
 
 def demonstrations(
-  s: Experiment, name: str, of: Experiment, playing: EnvSampler
+  s: Experiment,
+  name: str,
+  of: Experiment,
+  playing: EnvSampler,
+  check: Check = stored_sft.check,
 ) -> TrajectorySource:
   """The demonstrations of training tasks, played once.
 
@@ -71,7 +133,7 @@ def demonstrations(
     of: whose tasks they are; the sampler plays them
   """
   played = _demonstrated(of, tasks_with_demos(of), playing)
-  return checked(s, name, mixture.Listed(edited(s, name, list(played))))
+  return checked(s, name, mixture.Listed(edited(s, name, list(played))), check)
 
 
 def found(
@@ -82,6 +144,7 @@ def found(
   *,
   stage: str,
   begins: bool,
+  check: Check = stored_sft.check,
 ) -> TrajectorySource:
   """What RL stages of this run have logged, edited, in a store of the run.
 
@@ -110,7 +173,7 @@ def found(
         trajectory_store.build(xs, workdir, title)
         logging.info('stage %s: %d trajectories in %s', stage, len(xs), place)
   distributed.allgather_objects(lambda: None)
-  return checked(s, name, trajectory_store.open_store(workdir, title))
+  return checked(s, name, trajectory_store.open_store(workdir, title), check)
 
 
 def edited(
@@ -125,11 +188,11 @@ def edited(
 
 
 def checked(
-  s: Experiment, name: str, source: TrajectorySource
+  s: Experiment, name: str, source: TrajectorySource, check: Check
 ) -> TrajectorySource:
-  """The source, which has trajectories, all of which fit into the rows."""
+  """The source, which has trajectories, all of which fit."""
   _refuse_empty(s, name, len(source.heads))
-  stored_sft.check(s, source.heads, f'the source mix.{name}')
+  check(s, source.heads, f'the source mix.{name}')
   return source
 
 
