@@ -29,6 +29,7 @@ import agentrl.advantage
 import agentrl.collect
 import agentrl.curate
 import agentrl.dataset.edit_components
+import agentrl.dataset.task_edits
 import agentrl.judge
 import agentrl.learner.minibatch
 import agentrl.loss
@@ -670,6 +671,7 @@ def wiring(c: ConfigDict) -> registry.MethodSpec:
     mix={name: tuple(x.edits) for name, x in c.mix.items()},
     hp=c.hp.to_dict(),
     gives=(
+      'tokenizer',
       *(f'role:{name}' for name in c.role),
       *(('output:value',) if c.role.policy.heads else ()),
       *(f'term:{name}' for name in envs.terms(c)),

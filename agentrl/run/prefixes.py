@@ -97,10 +97,10 @@ class Prefixes:
     different = np.unique(place[place >= 0])
     beginnings = dict(zip(different, self._take(different), strict=True))
     for b in np.flatnonzero(place >= 0):
-      said, seen = beginnings[place[b]]
-      for k, ids in enumerate(said):
+      messages, states = beginnings[place[b]]
+      for k, ids in enumerate(messages):
         tokens[b, k, : len(ids)], length[b, k] = ids, len(ids)
-      state[b, : len(seen)] = seen
+      state[b, : len(states)] = states
     return Messages(tokens, length, state)
 
 
@@ -126,21 +126,20 @@ def of_demonstrations(s: build.Experiment) -> Prefixes:
   _refuse_long(s, counts, 'a demonstration')
 
   @functools.cache
-  def said() -> Any:
+  def tokens() -> Any:
     if isinstance(s.train, host_tasks.HostTaskSet):
       return host_env.messages(c, s.tokenizer, s.train.demonstration)
     return collect.messages(s, s.train)
 
   def take(tasks: np.ndarray) -> list[Beginning]:
-    texts: Any = said()
-    if isinstance(texts, tuple):
-      texts = [
+    if isinstance(tokens(), list):
+      messages = [tokens()[i] for i in tasks]
+    else:  # padded tokens [n, K, M] and lengths [n, K]
+      messages = [
         [ids[:n] for ids, n in zip(*x, strict=True) if n]
-        for x in zip(*(y[tasks] for y in texts), strict=True)
+        for x in zip(*(y[tasks] for y in tokens()), strict=True)
       ]
-    else:
-      texts = [texts[i] for i in tasks]
-    return [Beginning(x, [-1] * len(x)) for x in texts]
+    return [Beginning(x, [-1] * len(x)) for x in messages]
 
   return Prefixes(s, np.arange(len(counts)), counts, take)
 

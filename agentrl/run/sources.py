@@ -183,7 +183,12 @@ def edited(
   spec, out = base.wiring(s.config), mixture.counted(xs)
   for edit in spec.mix[name]:
     values = spec.values(name, edit)
-    out = registry.bind('edit', edit, values, f'c.mix.{name}.edits')(out)
+    more: dict[str, Any] = {}
+    if 'tokenizer' in registry.get('edit', edit).needs:
+      more['words'] = s.tokenizer
+    out = registry.bind('edit', edit, values, f'c.mix.{name}.edits')(
+      out, **more
+    )
   return out
 
 

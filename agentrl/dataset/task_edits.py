@@ -1,0 +1,116 @@
+"""Edits that compare trajectories at one task, see `edit_components`."""
+
+import collections
+from collections.abc import Sequence
+from typing import Annotated
+
+import numpy as np
+
+from agentrl import registry
+from agentrl.dataset import edits
+from agentrl.dataset.trajectory import StoredTrajectory, StoredTurn, make_turn
+from agentrl.domain import (
+  Count0,
+  Named,
+  NotNegative,
+  Number,
+  Positive,
+  Text,
+  Tuple,
+)
+from agentrl.text.tokenizer import Tokenizer
+
+Trajectories = Sequence[StoredTrajectory]
+Texts = Annotated[tuple[str, ...], Tuple(Text('a text', empty=False), least=1)]
+
+
+@registry.register('edit', needs=('tokenizer',))
+def splice_correction(
+  xs: Trajectories,
+  *,
+  words: Tokenizer,
+  term: Named = 'progress',
+  least: Positive = 1e-6,
+  good: Number = 0.5,
+  gap: NotNegative = 0.2,
+  texts: Texts = ('wait',),
+  max_turns: Count0 = 0,
+):
+  """Failures up to their first error, a correction, and a good path (Agent-R).
+
+    bad turns [0, k]  correction  turns [j, n) of a good one of the same task
+
+  arXiv 2501.11425. k is the first turn of the bad trajectory whose term is
+  -least or less; j, at most k + 1, is how many turns both have in common. The
+  good one has the outcome `good` or more, the bad one lower by more than `gap`;
+  of several good ones, of which a turn is left, that of most common turns, then
+  of fewest turns. Weights
+  are 1 on the correction and what follows it, 0 before. The correction names no
+  action, and its context is what the world answered to the error.
+
+  Bad trajectories without an error, or that end with it, and those without a
+  good one, are left out. So are equal results but the first.
+
+  Args:
+    words: tokenizer of the run
+    texts: corrections, of which spliced trajectories take one each in turn
+    max_turns: turns of a result, at most; 0: any number
+  Raises:
+    ValueError: rows hold single turns, so that no error would be read.
+  """
+  if any(x.history == 'turn' and len(x.turns) > 1 for x in xs):
+    raise ValueError(
+      "edit 'splice_correction' has errors read before they are corrected, and"
+      " rows of rollout.history='turn' hold a turn each; set it to 'full'"
+    )
+  goods = collections.defaultdict(list)
+  for x in xs:
+    if x.outcome >= good and x.turns:
+      goods[x.task].append(x)
+  messages = [[*words.encode(text), words.eot] for text in texts]
+  out: dict[str, StoredTrajectory] = {}
+  for bad in xs:
+    wrong = [t.terms.get(term, 0.0) <= -least for t in bad.turns]
+    cut = wrong.index(True) + 1 if any(wrong) else len(wrong)
+    better = [
+      (min(shared_turns(bad, y), cut), y)
+      for y in goods[bad.task]
+      if y.outcome - bad.outcome > gap
+    ]
+    better = [(same, y) for same, y in better if same < len(y.turns)]
+    if cut >= len(wrong) or not better:
+      continue
+    same, best = max(better, key=lambda pair: (pair[0], -len(pair[1].turns)))
+    turn = bad.turns[cut]
+    message = messages[len(out) % len(messages)]
+    correction = make_turn(
+      turn.context,
+      message,
+      context_span=turn.context_span,
+      action=-1,
+      state=turn.state,
+    )
+    made = edits.splice(bad, cut, best, shared=same, correction=[correction])
+    made = _masked_before(made, cut)
+    if not max_turns or len(made.turns) <= max_turns:
+      out.setdefault(made.id, made)
+  return [*out.values()]
+
+
+def shared_turns(a: StoredTrajectory, b: StoredTrajectory) -> int:
+  """How many first turns of both have equal contexts and messages."""
+  count = 0
+  for x, y in zip(a.turns, b.turns, strict=False):
+    if not _same(x, y):
+      break
+    count += 1
+  return count
+
+
+def _same(x: StoredTurn, y: StoredTurn) -> bool:
+  read = np.array_equal(x.context, y.context)
+  return read and np.array_equal(x.message, y.message)
+
+
+def _masked_before(x: StoredTrajectory, count: int) -> StoredTrajectory:
+  return edits.drop_turns(x, lambda k, turn: k < count)
