@@ -330,6 +330,12 @@ MIX: dict[str, Field] = {
     Text('a stage'),
     "stage whose tasks demonstrations are of; '': the stage that reads them",
   ),
+  'error_rate': Field(
+    0.0,
+    UNIT,
+    'chance that a message of a demonstration is another one: an'
+    ' imperfect expert, who goes on as if nothing had happened',
+  ),
   'last': Field(
     0, COUNT0, "RL stages before this one that 'found' reads; 0: all"
   ),

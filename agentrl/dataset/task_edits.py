@@ -1,6 +1,7 @@
 """Edits that compare trajectories at one task, see `edit_components`."""
 
 import collections
+import itertools
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -19,6 +20,7 @@ from agentrl.domain import (
   Tuple,
 )
 from agentrl.text.tokenizer import Tokenizer
+from agentrl.types import Span
 
 Trajectories = Sequence[StoredTrajectory]
 Texts = Annotated[tuple[str, ...], Tuple(Text('a text', empty=False), least=1)]
@@ -95,6 +97,60 @@ def splice_correction(
     if not max_turns or len(made.turns) <= max_turns:
       out.setdefault(made.id, made)
   return [*out.values()]
+
+
+@registry.register('edit')
+def recoveries(xs: Trajectories):
+  """What was solved from where an expert's failure could be made good (EEF).
+
+  arXiv 2504.13145. A group are attempts that begin with the first l turns of
+  one failed trajectory, of several lengths l (prefix 'spaced_prefix').
+
+    S(l) = one of them solved the task
+    r    = the largest l with S(l) that follows an l' without
+
+  Solved attempts of length 0 and of length r stay. Weights are 1 on what the
+  policy wrote, and on turns [l', l) of the expert, l' and l next to each other,
+  where not S(l'): the policy could not do without them. Those after a solved
+  state are of no use or harmful, and weigh 0. Groups without a prefix and equal
+  trajectories but the first are left out.
+  """
+  groups = collections.defaultdict(list)
+  for x in xs:
+    groups[x.step, x.group].append((given_turns(x), x))
+  out: dict[str, StoredTrajectory] = {}
+  for group in groups.values():
+    solved: dict[int, bool] = {}
+    for given, x in group:
+      solved[given] = solved.get(given, False) or x.solved
+    lengths = sorted(solved)
+    if lengths[-1] == 0:
+      continue
+    steps = [*itertools.pairwise(lengths)]
+    turning = [b for a, b in steps if solved[b] and not solved[a]]
+    needed = {k for a, b in steps if not solved[a] for k in range(a, b)}
+    for given, x in group:
+      if x.solved and given in (0, *turning[-1:]):
+        made = _expert_weighed(x, given, needed)
+        out.setdefault(made.id, made)
+  return [*out.values()]
+
+
+def _expert_weighed(
+  x: StoredTrajectory, given: int, needed: set[int]
+) -> StoredTrajectory:
+  """Weight 1 on needed ones of the given turns, 0 on the others of them."""
+
+  def weight(k: int, turn: StoredTurn):
+    return turn.weight if k >= given else float(k in needed)
+
+  return edits.weighted(x, weight)
+
+
+def given_turns(x: StoredTrajectory) -> int:
+  """How many first turns the policy did not write."""
+  wrote = [not np.any(turn.span == Span.PREFIX) for turn in x.turns]
+  return wrote.index(True) if any(wrote) else len(wrote)
 
 
 def shared_turns(a: StoredTrajectory, b: StoredTrajectory) -> int:

@@ -109,6 +109,29 @@ def reverse_prefix(
   return np.maximum(turns - left, 0)
 
 
+@_register
+def spaced_prefix(
+  plan: AttemptPlan,
+  attempts: Attempts,
+  turns: np.ndarray,
+  step: int,
+  *,
+  states: domain.Count = 4,
+) -> np.ndarray:
+  """Evenly spaced states of one trajectory, from its first on:
+
+    k_j = ⌊(j mod S) n / S⌋   for member j of a group
+
+  So that a group tells from which of them the policy solves the task (EEF,
+  arXiv 2504.13145). With G a multiple of S all are attempted equally often.
+
+  Args:
+    states: S; more than the group has members are not all attempted
+  """
+  member = np.arange(turns.size) % plan.group % states
+  return member * turns // states
+
+
 def clipped(count, turns, limit) -> np.ndarray:
   """Lengths that leave the policy at least one turn: [B] i32.
 

@@ -18,7 +18,7 @@ from agentrl.dataset import host_tasks
 from agentrl.dataset.mixture import TrajectorySource
 from agentrl.dataset.trajectory import StoredTrajectory
 from agentrl.prefix import lengths
-from agentrl.run import build, collect, describe, host_env, sources
+from agentrl.run import build, collect, demonstrations, describe, sources
 from agentrl.run.sampler import EnvSampler
 from agentrl.types import Attempts, Messages, Prefix
 
@@ -125,21 +125,11 @@ def of_demonstrations(s: build.Experiment) -> Prefixes:
     )
   _refuse_long(s, counts, 'a demonstration')
 
-  @functools.cache
-  def tokens() -> Any:
-    if isinstance(s.train, host_tasks.HostTaskSet):
-      return host_env.messages(c, s.tokenizer, s.train.demonstration)
-    return collect.messages(s, s.train)
+  scripts = functools.cache(lambda: demonstrations.scripts(s))
 
   def take(tasks: np.ndarray) -> list[Beginning]:
-    if isinstance(tokens(), list):
-      messages = [tokens()[i] for i in tasks]
-    else:  # padded tokens [n, K, M] and lengths [n, K]
-      messages = [
-        [ids[:n] for ids, n in zip(*x, strict=True) if n]
-        for x in zip(*(y[tasks] for y in tokens()), strict=True)
-      ]
-    return [Beginning(x, [-1] * len(x)) for x in messages]
+    given = [scripts()[i] for i in tasks]
+    return [Beginning(x, [-1] * len(x)) for x in given]
 
   return Prefixes(s, np.arange(len(counts)), counts, take)
 

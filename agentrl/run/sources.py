@@ -24,6 +24,7 @@ from agentrl.dataset.mixture import TrajectorySource
 from agentrl.dataset.trajectory import StoredTrajectory
 from agentrl.log import encode, sample
 from agentrl.rollout.keys import Stream, step_key
+from agentrl.run import demonstrations as expert
 from agentrl.run import fields, stage_checks, stored_sft
 from agentrl.run.build import Experiment
 from agentrl.run.sampler import EnvSampler
@@ -127,12 +128,14 @@ def demonstrations(
 ) -> TrajectorySource:
   """The demonstrations of training tasks, played once.
 
-  Their tokens are those that a supervised step on them has.
+  Their tokens are those that a supervised step on them has; with errors they
+  are an imperfect expert's, whose outcomes tell what came of them.
 
   Args:
     of: whose tasks they are; the sampler plays them
   """
-  played = _demonstrated(of, tasks_with_demos(of), playing)
+  rate = s.config.mix[name].error_rate
+  played = _demonstrated(of, tasks_with_demos(of), playing, rate)
   return checked(s, name, mixture.Listed(edited(s, name, list(played))), check)
 
 
@@ -231,14 +234,21 @@ def _same(store, xs: Sequence[StoredTrajectory]) -> bool:
 
 
 def _demonstrated(
-  s: Experiment, tasks: np.ndarray, playing: EnvSampler
+  s: Experiment, tasks: np.ndarray, playing: EnvSampler, error_rate: float
 ) -> Iterator[StoredTrajectory]:
   """Plays demonstrations batch by batch and reads them off the rows."""
   size, key = s.config.sft.batch, jax.random.key(s.config.seed)
+  scripts: list[expert.Script] = []
+  if error_rate:
+    seed = s.config.seed
+    scripts = expert.with_errors(expert.scripts(s), error_rate, seed)
   for i in range(0, len(tasks), size):
     chosen = tasks[(i + np.arange(size)) % len(tasks)]
-    demos = playing.demo_batch(chosen)
-    batch = playing.demonstrate(demos, step_key(key, Stream.SFT, i))
+    of_batch = step_key(key, Stream.SFT, i)
+    if scripts:
+      batch = playing.replay(chosen, [scripts[t] for t in chosen], of_batch)
+    else:
+      batch = playing.demonstrate(playing.demo_batch(chosen), of_batch)
     picked = sample.sample(batch, {}, None, key, groups=-1, size=size)
     lines = encode.trajectories(
       jax.device_get(picked), s.tokenizer, step=0, phase='sft'

@@ -31,6 +31,11 @@ def mix(c: ConfigDict) -> None:
         f'mix.{name}.of={source.of!r} is for demonstrations, and mix.{name}'
         f'.kind={source.kind!r}; leave it empty'
       )
+    if source.error_rate and source.kind != 'demonstrations':
+      raise ValueError(
+        f'mix.{name}.error_rate={source.error_rate} is for demonstrations, and'
+        f' mix.{name}.kind={source.kind!r}; set it to 0.0'
+      )
   for name in c.sft.mix:
     if name not in c.mix:
       raise ValueError(

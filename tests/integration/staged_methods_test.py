@@ -13,6 +13,7 @@ STAGED = (
   'agent_r',
   'behavior_priming',
   'continual_rft',
+  'eef',
   'expert_iteration',
 )
 SMALL = {

@@ -123,6 +123,7 @@ FIELDS = {
     rollout.state_hash_fraction rollout.top_p toy_text.frozen
     rollout.temperature""",
   'probability': """
+    mix.*.error_rate
     judging.flip judging.refusal role.*.weight_decay bifurcation.slip
     unreliable_tools.spread recommendation.leave recommendation.boredom
     recommendation.instructions shop_logs.similarity fact_corpus.contradictions
@@ -185,7 +186,8 @@ HYPER_PARAMETERS = {
   'count': """
     times group_times epochs n length limit steps least capacity age history
     turns every overlong.margin replay.n compensation.n retries
-    replay_when_full.n experience_replay.n slots kinds answer_bleu.order""",
+    replay_when_full.n experience_replay.n slots kinds answer_bleu.order
+    states""",
   'count or 0': """
     depth head ddof restarted_prm.steps window budget tries seed sweeps
     random_prefix.steps max_turns""",
