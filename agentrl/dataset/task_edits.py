@@ -15,6 +15,7 @@ from agentrl.domain import (
   Named,
   NotNegative,
   Number,
+  OneOf,
   Positive,
   Text,
   Tuple,
@@ -151,6 +152,57 @@ def given_turns(x: StoredTrajectory) -> int:
   """How many first turns the policy did not write."""
   wrote = [not np.any(turn.span == Span.PREFIX) for turn in x.turns]
   return wrote.index(True) if any(wrote) else len(wrote)
+
+
+@registry.register('edit')
+def best_of_group(xs: Trajectories):
+  """One trajectory of each group: best outcome, then most votes (RISE).
+
+  A vote for a last message is a trajectory of that outcome which ends with it;
+  of equal ones the first. Of attempts with one prefix, the last turns are best
+  of N in one state (arXiv 2407.18219).
+  """
+  groups = collections.defaultdict(list)
+  for x in xs:
+    groups[x.step, x.group].append(x)
+  out = []
+  for group in groups.values():
+    most = max(x.outcome for x in group)
+    best = [x for x in group if x.outcome == most]
+    last = [x.turns[-1].message.tobytes() if x.turns else b'' for x in best]
+    votes = collections.Counter(last)
+    out.append(best[max(range(len(best)), key=lambda i: votes[last[i]])])
+  return out
+
+
+@registry.register('edit')
+def keep_attempts(
+  xs: Trajectories,
+  *,
+  which: Annotated[str, OneOf('better', 'best', 'success')] = 'better',
+):
+  """Weight 0 on turns but those that are good attempts at the task (RISE).
+
+  Where every turn is an attempt, with rewards r_k (arXiv 2407.18219):
+
+    better   r_k > r_{k-1}, and the first
+    best     r_k = max_j r_j
+    success  r_k > 0.5
+
+  A trajectory without a weight is left out.
+  """
+
+  def kept(x: StoredTrajectory) -> StoredTrajectory:
+    r = np.array([t.reward for t in x.turns])
+    good = {
+      'better': np.diff(r, prepend=-np.inf) > 0,
+      'best': r == np.max(r, initial=-np.inf),
+      'success': r > 0.5,
+    }[which]
+    return edits.drop_turns(x, lambda k, turn: not good[k])
+
+  out = [kept(x) for x in xs]
+  return [x for x in out if any(np.any(t.weight) for t in x.turns)]
 
 
 def shared_turns(a: StoredTrajectory, b: StoredTrajectory) -> int:

@@ -184,3 +184,49 @@ def test_states_are_of_a_group_and_one_success_is_enough():
   ]
   later = [x._replace(step=9) for x in other]
   assert len(task_edits.recoveries([*other, *later])) == 1  # equal ones
+
+
+def attempts(*rewards, message=0):
+  """A try a turn; all but the last say their place."""
+  x = path('t' * len(rewards), max(rewards, default=0.0))
+  turns = [
+    t._replace(reward=r, message=np.array([k], np.int32))
+    for k, (t, r) in enumerate(zip(x.turns, rewards, strict=True))
+  ]
+  if turns:
+    turns[-1] = turns[-1]._replace(message=np.array([message], np.int32))
+  return x._replace(turns=tuple(turns))
+
+
+@pytest.mark.parametrize(
+  ('which', 'want'),
+  [
+    ('better', [1, 0, 0, 1, 0, 1]),
+    ('best', [0, 0, 0, 1, 0, 1]),
+    ('success', [0, 0, 0, 1, 1, 1]),
+  ],
+)
+def test_good_attempts_keep_their_weight(which, want):
+  x = attempts(0.4, 0.4, 0.2, 1.0, 0.9, 1.0)
+  bad, none = attempts(0.1, 0.1), attempts()
+  made = task_edits.keep_attempts([x, bad, none], which=which)
+  assert told(made[0])[1] == want
+  assert [told(y)[1] for y in made[1:]] == {
+    'better': [[1, 0]],
+    'best': [[1, 1]],
+    'success': [],
+  }[which]
+
+
+def test_one_of_each_group_is_best_or_has_most_votes():
+  def of(group, step, *cases):
+    return [
+      attempts(r, message=m)._replace(group=group, step=step) for r, m in cases
+    ]
+
+  one = of(0, 1, (0.0, 5), (1.0, 6), (1.0, 7), (1.0, 7))
+  two = of(0, 2, (0.0, 5), (0.0, 6), (0.0, 6), (0.0, 5))
+  three = of(4, 2, (0.2, 1))
+  made = task_edits.best_of_group([*one, *two, *three])
+  assert [*map(id, made)] == [id(one[2]), id(two[0]), id(three[0])]
+  assert len(task_edits.best_of_group([attempts(), attempts()])) == 1

@@ -13,8 +13,10 @@ STAGED = (
   'agent_r',
   'behavior_priming',
   'continual_rft',
+  'early_experience',
   'eef',
   'expert_iteration',
+  'rise',
 )
 SMALL = {
   'model.width': 16,

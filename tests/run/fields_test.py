@@ -224,7 +224,7 @@ HYPER_PARAMETERS = {
     branch_above.threshold potential.start otherwise""",
   'choice': """
     unit singleton within weigh reference loss pairing trajectory order form
-    format grain grades key spans""",
+    format grain grades key spans which""",
   'flag': 'largest',
   'word': """
     name keep switch primary auxiliary role confidence term service question
