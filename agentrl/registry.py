@@ -8,6 +8,7 @@ A piece is a function registered under (slot, name). It declares what it
   output:<name>   a field of Outputs         role:<name>    parameters
   reading:<name>  rows in another context    span:<name>    a token span
   arms            several arms per group     pairs          preferences
+  tokenizer       the run's, as words=
   env:<ability>   fork, oracle, ...          memory:<name>  service:<name>
 
 `{hp}` in such a string is replaced by that hyper-parameter of the piece. A

@@ -29,6 +29,7 @@ import agentrl.advantage
 import agentrl.collect
 import agentrl.curate
 import agentrl.dataset.edit_components
+import agentrl.dataset.task_edits
 import agentrl.judge
 import agentrl.learner.minibatch
 import agentrl.loss
@@ -204,7 +205,11 @@ FIELDS: dict[str, Field] = {
   # The slots: a method names a piece for each.
   'task': Field('fixed', Name('a task piece'), 'what is attempted'),
   'prefix': Field(
-    'none', Name('a prefix piece'), 'turns of a demonstration that are given'
+    'none', Name('a prefix piece'), 'turns of a trajectory that are given'
+  ),
+  'prefix_source': Field(
+    '', Text('a source'), "source of c.mix that these are of; '': the"
+    ' demonstration of each task'
   ),
   'rollout.kind': Field('jit', Name('a rollout piece'), 'who plays and where'),
   'collect': Field('once', Name('a collect piece'), 'how batches are sampled'),
@@ -311,7 +316,7 @@ STAGE: dict[str, Field] = {
   'steps': Field(0, COUNT0, 'steps of the stage'),
 }
 
-# Trajectories that a supervised stage is trained on; see `source`.
+# Trajectories that a stage is trained on or begins with; see `source`.
 MIX: dict[str, Field] = {
   'kind': Field(
     'demonstrations',
@@ -324,6 +329,12 @@ MIX: dict[str, Field] = {
     '',
     Text('a stage'),
     "stage whose tasks demonstrations are of; '': the stage that reads them",
+  ),
+  'error_rate': Field(
+    0.0,
+    UNIT,
+    'chance that a message of a demonstration is another one: an'
+    ' imperfect expert, who goes on as if nothing had happened',
   ),
   'last': Field(
     0, COUNT0, "RL stages before this one that 'found' reads; 0: all"
@@ -561,7 +572,7 @@ def stage(
 
 
 def source(c: ConfigDict, name: str, **fields) -> None:
-  """Adds a source of trajectories, for c.sft.mix to name.
+  """Adds a source of trajectories, for c.sft.mix or c.prefix_source to name.
 
   Its edits see all of its trajectories at once, before the first step that
   reads them; their hyper-parameters are at c.hp.<source>.<edit>.
@@ -666,6 +677,7 @@ def wiring(c: ConfigDict) -> registry.MethodSpec:
     mix={name: tuple(x.edits) for name, x in c.mix.items()},
     hp=c.hp.to_dict(),
     gives=(
+      'tokenizer',
       *(f'role:{name}' for name in c.role),
       *(('output:value',) if c.role.policy.heads else ()),
       *(f'term:{name}' for name in envs.terms(c)),

@@ -109,6 +109,29 @@ def reverse_prefix(
   return np.maximum(turns - left, 0)
 
 
+@_register
+def spaced_prefix(
+  plan: AttemptPlan,
+  attempts: Attempts,
+  turns: np.ndarray,
+  step: int,
+  *,
+  states: domain.Count = 4,
+) -> np.ndarray:
+  """Evenly spaced states of one trajectory, from its first on:
+
+    k_j = ⌊(j mod S) n / S⌋   for member j of a group
+
+  So that a group tells from which of them the policy solves the task (EEF,
+  arXiv 2504.13145). With G a multiple of S all are attempted equally often.
+
+  Args:
+    states: S; more than the group has members are not all attempted
+  """
+  member = np.arange(turns.size) % plan.group % states
+  return member * turns // states
+
+
 def clipped(count, turns, limit) -> np.ndarray:
   """Lengths that leave the policy at least one turn: [B] i32.
 
@@ -121,12 +144,17 @@ def clipped(count, turns, limit) -> np.ndarray:
   return np.clip(count, 0, np.maximum(most, 0)).astype(np.int32)
 
 
-def draw(plan: AttemptPlan, step: int, shape: tuple[int, ...]) -> np.ndarray:
-  """Uniform numbers on (0, 1): a function of seed, step and shape alone.
+def draw(
+  plan: AttemptPlan, step: int, shape: tuple[int, ...], stream: int = 1
+) -> np.ndarray:
+  """Uniform numbers on (0, 1): a function of its arguments alone.
 
   Philox's raw words, which NumPy promises not to change; their counter begins
   elsewhere than that of task.pool.draw.
+
+  Args:
+    stream: 1: lengths; 2: whose prefix it is
   """
-  generator = np.random.Philox(key=[plan.seed, step], counter=[0, 0, 0, 1])
+  generator = np.random.Philox(key=[plan.seed, step], counter=[0, 0, 0, stream])
   raw = np.asarray(generator.random_raw(math.prod(shape)))
   return ((raw >> np.uint64(11)) + 0.5).reshape(shape) / 2**53

@@ -2,7 +2,7 @@
 
 import collections
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,7 @@ from agentrl.rollout.scripted import ScriptedGenerator
 from agentrl.rollout.workers.pool import env_workers
 from agentrl.run import build, host_env, judges, placement
 from agentrl.run import collect as collect_lib
+from agentrl.run.demonstrations import Script
 from agentrl.run.judges import Judges
 from agentrl.run.services import Services
 from agentrl.types import Attempts, Batch, PyTree, Status
@@ -140,16 +141,29 @@ class HostSampler:
       texts = [self._s.train.demonstration[i] for i in new]
       demos = host_env.messages(self._s.config, self._s.tokenizer, texts)
       attempts = collect_lib.attempts_at(np.array(new), [len(m) for m in demos])
-      script = ScriptedGenerator(dict(enumerate(demos)), self._s.tokenizer.eot)
-      ended, _ = self._sessions(script, attempts, key, self._stopping)
+      ended = self._scripted(attempts, demos, key)
       self._shown |= dict(zip(new, ended, strict=True))
       if wrong := sum(e.status != Status.SOLVED for e in ended):
         text = '%d of %d demonstrations did not solve their task.'
         logging.warning(text, wrong, len(ended))
-    record = self._record([self._shown[int(i)] for i in index])
-    batch = self._batch(
-      record, collect_lib.attempts_at(index, np.ones(len(index))), 0
-    )
+    return self._demonstrated(index, [self._shown[int(i)] for i in index])
+
+  def replay(self, index: np.ndarray, scripts: Sequence[Script], key) -> Batch:
+    """These messages, played at these training tasks."""
+    attempts = collect_lib.attempts_at(index, [len(x) for x in scripts])
+    return self._demonstrated(index, self._scripted(attempts, scripts, key))
+
+  def _scripted(
+    self, attempts: Attempts, scripts: Sequence[Script], key
+  ) -> list[pack.Episode]:
+    script = ScriptedGenerator(dict(enumerate(scripts)), self._s.tokenizer.eot)
+    return self._sessions(script, attempts, key, self._stopping)[0]
+
+  def _demonstrated(
+    self, index: np.ndarray, ended: list[pack.Episode]
+  ) -> Batch:
+    attempts = collect_lib.attempts_at(index, np.ones(len(index)))
+    batch = self._batch(self._record(ended), attempts, 0)
     return collect_lib.as_demonstrations(batch)
 
   def observe(self, batch: Batch):

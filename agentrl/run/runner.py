@@ -89,6 +89,7 @@ def open_run(
     )
   stage_checks.found(plans)
   stage_checks.demonstrated(plans)
+  stage_checks.prefixed(plans)
   stage_checks.roles(plans)
   with contextlib.ExitStack() as stack:
     reporter = stack.enter_context(

@@ -2,7 +2,7 @@
 
 import collections
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
@@ -14,6 +14,7 @@ from agentrl.judge.panel import Judgement
 from agentrl.rollout.record import Record
 from agentrl.run import build, judges, placement
 from agentrl.run import collect as collect_lib
+from agentrl.run.demonstrations import Script
 from agentrl.run.host_sampler import HostSampler
 from agentrl.run.judges import Judges
 from agentrl.run.services import Services
@@ -28,6 +29,9 @@ class EnvSampler(Protocol):
 
   def demonstrate(self, demos: Any, key) -> Batch:
     """Returns rows of solutions."""
+
+  def replay(self, index: np.ndarray, scripts: Sequence[Script], key) -> Batch:
+    """Returns rows of these messages, played at these training tasks."""
 
   def collect(self, policy: PyTree, attempts: Attempts, key, step) -> Batch:
     """Returns the batch of an iteration, with rewards."""
@@ -62,6 +66,16 @@ class JitSampler:
 
   def demonstrate(self, demos, key) -> Batch:
     return self._replay(*placement.replicated(demos), key)
+
+  def replay(self, index: np.ndarray, scripts: Sequence[Script], key) -> Batch:
+    plan = self._s.plan
+    size = len(index), plan.turns, plan.message
+    tokens, length = np.zeros(size, np.int32), np.zeros(size[:2], np.int32)
+    for b, script in enumerate(scripts):
+      for k, ids in enumerate(script):
+        tokens[b, k, : len(ids)], length[b, k] = ids, len(ids)
+    attempts = collect_lib.attempts_at(index, [len(x) for x in scripts])
+    return self.demonstrate((attempts, tokens, length), key)
 
   def collect(self, policy, attempts: Attempts, key, step) -> Batch:
     return self._collect(policy, placement.replicated(attempts), key, step)

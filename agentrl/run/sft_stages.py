@@ -17,15 +17,12 @@ from agentrl.run import (
   build,
   placement,
   sources,
-  stage_checks,
   stage_state,
   stored_sft,
   trajectory_log,
 )
 from agentrl.run.sampler import EnvSampler
-
-# What stages are built of, by name of the stage.
-Built = Mapping[str, tuple[build.Experiment, EnvSampler]]
+from agentrl.run.sources import Built
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,7 +137,7 @@ def make(
     except ValueError as error:
       raise ValueError(f'stage {plan.name}, sft.mix: {error}') from error
     openers = {
-      name: _opener(s, name, plan.name, playing, earlier, workdir, built)
+      name: sources.opener(s, name, plan.name, playing, earlier, workdir, built)
       for name in c.sft.mix
     }
   elif not sources.tasks_with_demos(s).size:
@@ -150,36 +147,3 @@ def make(
   return MixedSFTStage(
     s, *place, playing, plan.name, openers=openers, counts=counts
   )
-
-
-def _opener(
-  s: build.Experiment,
-  name: str,
-  stage: str,
-  playing: EnvSampler,
-  earlier: Sequence[Any],
-  workdir: str,
-  built: Built,
-) -> Callable[[bool], TrajectorySource]:
-  """Returns whether the stage begins -> the source; stores are read at once."""
-  source = s.config.mix[name]
-  if source.kind == 'store':
-    store = sources.stored(s, name)
-    return lambda begins: store
-  if source.kind == 'demonstrations':
-    of, player = built[source.of] if source.of else (s, playing)
-    world = of.config.env.name
-    if not sources.tasks_with_demos(of).size:
-      raise ValueError(
-        f'stage {stage}: no task of env.name={world!r} comes with a'
-        f' demonstration, which the source mix.{name} is made of; take it out'
-        ' of sft.mix'
-      )
-    return lambda begins: sources.demonstrations(s, name, of, player)
-  read = stage_checks.read_by(earlier, source.last)
-  ranges = [(one.start + 1, one.end) for one in read]
-
-  def open_found(begins: bool) -> TrajectorySource:
-    return sources.found(s, name, workdir, ranges, stage=stage, begins=begins)
-
-  return open_found

@@ -1,6 +1,11 @@
-"""Sources of a supervised stage: the trajectories that c.sft.mix names."""
+"""Sources of a stage: the trajectories that c.mix names.
 
-from collections.abc import Iterator, Sequence
+A supervised stage is trained on a mixture of them, c.sft.mix; attempts of an
+RL stage begin like those of one, c.prefix_source.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -19,10 +24,62 @@ from agentrl.dataset.mixture import TrajectorySource
 from agentrl.dataset.trajectory import StoredTrajectory
 from agentrl.log import encode, sample
 from agentrl.rollout.keys import Stream, step_key
-from agentrl.run import fields, stored_sft
+from agentrl.run import demonstrations as expert
+from agentrl.run import fields, stage_checks, stored_sft
 from agentrl.run.build import Experiment
 from agentrl.run.sampler import EnvSampler
 from agentrl.schedule import Schedule
+
+# What stages are built of, by name of the stage.
+Built = Mapping[str, tuple[Experiment, EnvSampler]]
+# Raises ValueError for (experiment, heads, name) that do not fit together.
+Check = Callable[[Experiment, np.ndarray, str], None]
+
+
+def opener(
+  s: Experiment,
+  name: str,
+  stage: str,
+  playing: EnvSampler,
+  earlier: Sequence[Any],
+  workdir: str,
+  built: Built,
+  check: Check = stored_sft.check,
+) -> Callable[[bool], TrajectorySource]:
+  """Returns whether the stage begins -> the source; stores are read at once.
+
+  Args:
+    s, stage: what reads it, and its name
+    earlier: stages before it
+    workdir: folder of the run, whose log 'found' reads
+    built: what all stages are built of
+    check: whether the trajectories fit
+  Raises:
+    ValueError: a store is missing, empty or does not fit.
+  """
+  source = s.config.mix[name]
+  if source.kind == 'store':
+    store = stored(s, name, check)
+    return lambda begins: store
+  if source.kind == 'demonstrations':
+    of, player = built[source.of] if source.of else (s, playing)
+    world = of.config.env.name
+    if not tasks_with_demos(of).size:
+      raise ValueError(
+        f'stage {stage}: no task of env.name={world!r} comes with a'
+        f' demonstration, which the source mix.{name} is made of; choose'
+        ' another source'
+      )
+    return lambda begins: demonstrations(s, name, of, player, check)
+  read = stage_checks.read_by(earlier, source.last)
+  ranges = [(one.start + 1, one.end) for one in read]
+
+  def open_found(begins: bool) -> TrajectorySource:
+    return found(
+      s, name, workdir, ranges, stage=stage, begins=begins, check=check
+    )
+
+  return open_found
 
 
 def weights(s: Experiment, steps: int) -> np.ndarray:
@@ -47,7 +104,9 @@ def tasks_with_demos(s: Experiment) -> np.ndarray:
   return np.flatnonzero(np.any(s.train.actions >= 0, axis=1))
 
 
-def stored(s: Experiment, name: str) -> TrajectorySource:
+def stored(
+  s: Experiment, name: str, check: Check = stored_sft.check
+) -> TrajectorySource:
   """The source of a trajectory store, edited in memory where it has edits.
 
   Raises:
@@ -56,22 +115,28 @@ def stored(s: Experiment, name: str) -> TrajectorySource:
   source = s.config.mix[name]
   store = trajectory_store.open_store(s.config.data, source.store)
   if not source.edits:
-    return checked(s, name, store)
-  return checked(s, name, mixture.Listed(edited(s, name, store)))
+    return checked(s, name, store, check)
+  return checked(s, name, mixture.Listed(edited(s, name, store)), check)
 
 
 def demonstrations(
-  s: Experiment, name: str, of: Experiment, playing: EnvSampler
+  s: Experiment,
+  name: str,
+  of: Experiment,
+  playing: EnvSampler,
+  check: Check = stored_sft.check,
 ) -> TrajectorySource:
   """The demonstrations of training tasks, played once.
 
-  Their tokens are those that a supervised step on them has.
+  Their tokens are those that a supervised step on them has; with errors they
+  are an imperfect expert's, whose outcomes tell what came of them.
 
   Args:
     of: whose tasks they are; the sampler plays them
   """
-  played = _demonstrated(of, tasks_with_demos(of), playing)
-  return checked(s, name, mixture.Listed(edited(s, name, list(played))))
+  rate = s.config.mix[name].error_rate
+  played = _demonstrated(of, tasks_with_demos(of), playing, rate)
+  return checked(s, name, mixture.Listed(edited(s, name, list(played))), check)
 
 
 def found(
@@ -82,6 +147,7 @@ def found(
   *,
   stage: str,
   begins: bool,
+  check: Check = stored_sft.check,
 ) -> TrajectorySource:
   """What RL stages of this run have logged, edited, in a store of the run.
 
@@ -110,7 +176,7 @@ def found(
         trajectory_store.build(xs, workdir, title)
         logging.info('stage %s: %d trajectories in %s', stage, len(xs), place)
   distributed.allgather_objects(lambda: None)
-  return checked(s, name, trajectory_store.open_store(workdir, title))
+  return checked(s, name, trajectory_store.open_store(workdir, title), check)
 
 
 def edited(
@@ -120,16 +186,21 @@ def edited(
   spec, out = base.wiring(s.config), mixture.counted(xs)
   for edit in spec.mix[name]:
     values = spec.values(name, edit)
-    out = registry.bind('edit', edit, values, f'c.mix.{name}.edits')(out)
+    more: dict[str, Any] = {}
+    if 'tokenizer' in registry.get('edit', edit).needs:
+      more['words'] = s.tokenizer
+    out = registry.bind('edit', edit, values, f'c.mix.{name}.edits')(
+      out, **more
+    )
   return out
 
 
 def checked(
-  s: Experiment, name: str, source: TrajectorySource
+  s: Experiment, name: str, source: TrajectorySource, check: Check
 ) -> TrajectorySource:
-  """The source, which has trajectories, all of which fit into the rows."""
+  """The source, which has trajectories, all of which fit."""
   _refuse_empty(s, name, len(source.heads))
-  stored_sft.check(s, source.heads, f'the source mix.{name}')
+  check(s, source.heads, f'the source mix.{name}')
   return source
 
 
@@ -163,14 +234,21 @@ def _same(store, xs: Sequence[StoredTrajectory]) -> bool:
 
 
 def _demonstrated(
-  s: Experiment, tasks: np.ndarray, playing: EnvSampler
+  s: Experiment, tasks: np.ndarray, playing: EnvSampler, error_rate: float
 ) -> Iterator[StoredTrajectory]:
   """Plays demonstrations batch by batch and reads them off the rows."""
   size, key = s.config.sft.batch, jax.random.key(s.config.seed)
+  scripts: list[expert.Script] = []
+  if error_rate:
+    seed = s.config.seed
+    scripts = expert.with_errors(expert.scripts(s), error_rate, seed)
   for i in range(0, len(tasks), size):
     chosen = tasks[(i + np.arange(size)) % len(tasks)]
-    demos = playing.demo_batch(chosen)
-    batch = playing.demonstrate(demos, step_key(key, Stream.SFT, i))
+    of_batch = step_key(key, Stream.SFT, i)
+    if scripts:
+      batch = playing.replay(chosen, [scripts[t] for t in chosen], of_batch)
+    else:
+      batch = playing.demonstrate(playing.demo_batch(chosen), of_batch)
     picked = sample.sample(batch, {}, None, key, groups=-1, size=size)
     lines = encode.trajectories(
       jax.device_get(picked), s.tokenizer, step=0, phase='sft'

@@ -1,5 +1,7 @@
 """Validation of the stages of a config, and of what they are trained on."""
 
+from collections.abc import Sequence
+
 from ml_collections import ConfigDict
 
 from agentrl import registry
@@ -9,7 +11,7 @@ from agentrl.configs.stages import StagePlan
 
 
 def mix(c: ConfigDict) -> None:
-  """Checks the sources of c.mix, and those that c.sft.mix names."""
+  """Checks the sources of c.mix, and those that stages name."""
   w = base.wiring(c)
   scopes = {scope for scope, slot, _ in registry.parts(w) if slot != 'edit'}
   for name, source in c.mix.items():
@@ -29,12 +31,23 @@ def mix(c: ConfigDict) -> None:
         f'mix.{name}.of={source.of!r} is for demonstrations, and mix.{name}'
         f'.kind={source.kind!r}; leave it empty'
       )
+    if source.error_rate and source.kind != 'demonstrations':
+      raise ValueError(
+        f'mix.{name}.error_rate={source.error_rate} is for demonstrations, and'
+        f' mix.{name}.kind={source.kind!r}; set it to 0.0'
+      )
   for name in c.sft.mix:
     if name not in c.mix:
       raise ValueError(
         f'sft.mix names {name!r}, and c.mix has {tuple(c.mix)}; add it by'
         f' base.source(c, {name!r}, kind=...)'
       )
+  if c.prefix_source and c.prefix_source not in c.mix:
+    raise ValueError(
+      f'prefix_source={c.prefix_source!r} is no source of c.mix, which has'
+      f' {tuple(c.mix)}; add it by base.source(c, {c.prefix_source!r},'
+      ' kind=...)'
+    )
   if c.sft.mix and c.sft.store:
     raise ValueError(
       f'sft.mix={tuple(c.sft.mix)} and sft.store={c.sft.store!r} are both data'
@@ -51,40 +64,76 @@ def mix(c: ConfigDict) -> None:
     )
 
 
+def read(plan: StagePlan) -> tuple[str, ...]:
+  """The sources that a stage reads."""
+  if plan.kind == 'sft':
+    return tuple(plan.config.sft.mix)
+  return (plan.config.prefix_source,) if plan.config.prefix_source else ()
+
+
 def found(plans: list[StagePlan]) -> None:
   """Checks that earlier stages log what the sources 'found' read."""
   for i, plan in enumerate(plans):
-    for name in plan.config.sft.mix if plan.kind == 'sft' else ():
+    for name in read(plan):
       source = plan.config.mix[name]
       if source.kind != 'found':
         continue
       earlier = read_by(plans[:i], source.last)
       if not earlier:
         raise ValueError(
-          f'stage {plan.name} is trained on what was found before it'
-          f' (mix.{name}), and no RL stage comes before it in'
+          f'stage {plan.name} reads what was found before it (mix.{name}), and'
+          ' no RL stage comes before it in'
           f' c.stages={tuple(x.name for x in plans)}; put one there'
         )
       for one in earlier:
         if not one.config.log.groups:
           raise ValueError(
-            f'stage {plan.name} is trained on what stage {one.name} finds'
+            f'stage {plan.name} reads what stage {one.name} finds'
             f' (mix.{name}), which logs nothing: log.groups=0; set it to -1'
             ' there, for all'
           )
+      if plan.kind == 'rl':
+        _same_world(plan, name, earlier)
 
 
 def demonstrated(plans: list[StagePlan]) -> None:
   """Checks that sources name stages whose demonstrations they are."""
-  names = tuple(plan.name for plan in plans)
+  named = {plan.name: plan for plan in plans}
   for plan in plans:
-    for name in plan.config.sft.mix if plan.kind == 'sft' else ():
+    for name in read(plan):
       of = plan.config.mix[name].of
-      if of and of not in names:
+      if of and of not in named:
         raise ValueError(
           f'mix.{name}.of={of!r} is no stage that has steps to do; choose from'
-          f' {names}'
+          f' {tuple(named)}'
         )
+      if of and plan.kind == 'rl':
+        _same_world(plan, name, [named[of]])
+
+
+def _same_world(
+  plan: StagePlan, name: str, others: Sequence[StagePlan]
+) -> None:
+  """Checks that a stage plays the tasks that its prefixes are of."""
+  for one in others:
+    if stages_lib.world(one.config) != stages_lib.world(plan.config):
+      raise ValueError(
+        f'stage {plan.name} begins its attempts like trajectories of stage'
+        f' {one.name} (mix.{name}), which has other tasks; set'
+        f' stage.{plan.name}.prefix_source to a source of its own tasks'
+      )
+
+
+def prefixed(plans: list[StagePlan]) -> None:
+  """Checks that RL stages that name prefixes give them."""
+  for plan in plans:
+    c = plan.config
+    if plan.kind == 'rl' and c.prefix_source and c.prefix == 'none':
+      raise ValueError(
+        f'stage {plan.name}: prefix_source={c.prefix_source!r} says whose turns'
+        " attempts begin with, and prefix='none' gives them none; set prefix to"
+        " 'random_prefix', or leave prefix_source empty"
+      )
 
 
 def roles(plans: list[StagePlan]) -> None:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 import jax
@@ -31,7 +31,7 @@ from agentrl.run import (
 )
 from agentrl.run.sampler import EnvSampler
 from agentrl.run.seed_axis import SeedAxis
-from agentrl.run.sft_stages import Built
+from agentrl.run.sources import Built
 from agentrl.types import Batch, TrainState
 
 # Of every task set at the ends of stages, beside `eval/...` of the stage's own.
@@ -67,6 +67,7 @@ class RLStage:
   """Reinforcement learning on the training tasks.
 
   carried: roles that go on as an earlier RL stage left them
+  opener: whether the stage begins -> what its attempts may begin like
   """
 
   experiment: build.Experiment
@@ -75,6 +76,8 @@ class RLStage:
   sampler: EnvSampler
   name: str = 'rl'
   carried: frozenset[str] = frozenset()
+  opener: Callable[[bool], prefixes.Prefixes] | None = None
+  _prefixes: list[prefixes.Prefixes] = dataclasses.field(default_factory=list)
   kind: ClassVar[str] = 'rl'
   update = staticmethod(update_lib.update)
 
@@ -85,7 +88,9 @@ class RLStage:
     return alg._replace(start=self.start, sample=pick)
 
   def open(self, step: int) -> None:
-    """Everything is sampled."""
+    """Reads the trajectories that attempts begin like; else all is sampled."""
+    if self.opener:
+      self._prefixes[:] = [self.opener(step <= self.start)]
 
   def begin(self, state):
     return stage_state.begin_rl(
@@ -98,13 +103,9 @@ class RLStage:
     memory = jax.device_get({name: state.memory[name] for name in self._pools})
     at = step - self.start
     attempts = choose(collect.plan(self.experiment), memory, at)
-    if spec.prefix == 'none':
-      return attempts
-    return self._demonstrations.prefixed(attempts, at)
-
-  @functools.cached_property
-  def _demonstrations(self) -> prefixes.Demonstrations:
-    return prefixes.Demonstrations(self.experiment)
+    for given in self._prefixes:
+      attempts = given.prefixed(attempts, at)
+    return attempts
 
   @functools.cached_property
   def _pools(self) -> list[str]:
@@ -154,7 +155,8 @@ def make_stages(
     if plan.kind == 'rl':
       carried = _trained(out) & set(of.config.role)
       end = start + plan.steps
-      out.append(RLStage(of, start, end, player, plan.name, carried))
+      given = prefixes.opener(of, plan.name, player, out, workdir, built or {})
+      out.append(RLStage(of, start, end, player, plan.name, carried, given))
     elif made := sft_stages.make(
       plan, of, start, player, out, workdir, built or {}
     ):

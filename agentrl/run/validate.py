@@ -111,6 +111,7 @@ def _check_stages(c: ConfigDict) -> None:
         raise ValueError(f'stage {plan.name}: {error}') from error
   stage_checks.found(plans)
   stage_checks.demonstrated(plans)
+  stage_checks.prefixed(plans)
 
 
 def _check_loaded(c: ConfigDict, name: str, role: ConfigDict) -> None:

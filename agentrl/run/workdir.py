@@ -125,7 +125,8 @@ def migrate(config: dict[str, Any]) -> dict[str, Any]:
     config[part] = entries | config.get(part, {})
   config.setdefault('judge', ())
   config.setdefault('stages', base.FIELDS['stages'].default)
-  config.setdefault('prefix', base.FIELDS['prefix'].default)
+  for field in ('prefix', 'prefix_source'):
+    config.setdefault(field, base.FIELDS[field].default)
   if 'oracle' in envs.ENV.get(config['env'].get('name'), ()):
     config['env'].setdefault('oracle', '')
   model, rollout = config['model'], config['rollout']

@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 
 from agentrl import registry
-from agentrl.dataset import edit_components  # noqa: F401  registers them
+from agentrl.dataset import (  # noqa: F401  they register them
+  edit_components,
+  task_edits,
+)
+from agentrl.text import tokenizer
 from agentrl.types import Span
 from tests.dataset import stored_cases
 
@@ -12,7 +16,9 @@ STORIES = [stored_cases.story(seed) for seed in range(40)]
 
 
 def edited(name, xs=STORIES, **values):
-  return registry.bind('edit', name, values)(xs)
+  needs = registry.get('edit', name).needs
+  words = {'words': tokenizer.Embedded()} if 'tokenizer' in needs else {}
+  return registry.bind('edit', name, values)(xs, **words)
 
 
 def has(turn, term, above=0.0):

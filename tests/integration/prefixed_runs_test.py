@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from agentrl.learner import update
-from agentrl.run import build, collect, sampler, stages
+from agentrl.run import build, collect, prefixes, sampler, stages
 
 
 def stage_of(method, folder):
@@ -21,7 +21,9 @@ def stage_of(method, folder):
   c.rollout.update(dict(batch=16, group_size=8, slots=16, max_turns=4))
   c.sft.batch, c.micro_batch = 8, 16
   s = build.experiment(c)
-  return s, stages.RLStage(s, 0, 2, sampler.JitSampler(s))
+  stage = stages.make_stages(s, ('rl',), sampler.JitSampler(s))[0]
+  stage.open(0)
+  return s, stage
 
 
 def collected(s, stage, step):
@@ -39,7 +41,7 @@ def test_a_step_trains_and_comes_again_bit_for_bit(method, tmp_path):
   for x, y in zip(jax.tree.leaves(one), jax.tree.leaves(two), strict=True):
     np.testing.assert_array_equal(x, y)
   given = np.asarray(one.ids['prefix'])
-  turns = stages.prefixes.Demonstrations(s).turns
+  turns = prefixes.of_demonstrations(s).turns
   assert (given < np.maximum(turns[np.asarray(one.ids['task'])], 1)).all()
   assert given.any() or method == 'prefix_rft'
   # A policy that knows no word solves nothing by itself.

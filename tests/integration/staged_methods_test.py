@@ -9,7 +9,15 @@ from agentrl.configs import stages
 from agentrl.log import metrics
 from agentrl.run import config_file, runner
 
-STAGED = ('behavior_priming', 'continual_rft', 'expert_iteration')
+STAGED = (
+  'agent_r',
+  'behavior_priming',
+  'continual_rft',
+  'early_experience',
+  'eef',
+  'expert_iteration',
+  'rise',
+)
 SMALL = {
   'model.width': 16,
   'model.heads': 2,

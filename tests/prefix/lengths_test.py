@@ -62,6 +62,16 @@ def test_by_trajectory_the_last_members_draw_for_themselves():
   assert few.sum(1).tolist() == [0, 0, 1, 1, 1, 1]
 
 
+def test_members_begin_at_evenly_spaced_states():
+  for states in (1, 3, 4, 8, 20):
+    got = lengths.spaced_prefix(PLAN, ATTEMPTS, TURNS, 5, states=states)
+    want = [
+      math.floor(j % states * n / states) for n in TURNS[::G] for j in range(G)
+    ]
+    assert got.tolist() == want
+    assert (got < np.maximum(TURNS, 1)).all()
+
+
 def test_the_band_falls_by_a_cosine():
   turns = np.full(48, 10**6)
   options = dict(unit='trajectory', low=0.1, high=0.9, final_high=0.3, steps=10)

@@ -123,6 +123,7 @@ FIELDS = {
     rollout.state_hash_fraction rollout.top_p toy_text.frozen
     rollout.temperature""",
   'probability': """
+    mix.*.error_rate
     judging.flip judging.refusal role.*.weight_decay bifurcation.slip
     unreliable_tools.spread recommendation.leave recommendation.boredom
     recommendation.instructions shop_logs.similarity fact_corpus.contradictions
@@ -143,7 +144,8 @@ FIELDS = {
     table_questions.teach fact_corpus.notes fact_corpus.teach hidden_slots.teach
     consultation.teach itinerary.feedback itinerary.teach event_stream.teach""",
   'text': """
-    method init sft.store mix.*.store mix.*.of model.path lora.path
+    method init sft.store prefix_source mix.*.store mix.*.of
+    model.path lora.path
     rollout.action_prefix rollout.null_observation rollout.system log.wandb
     service.*.function service.*.role service.*.run role.*.run service.*.system
     service.*.address
@@ -184,10 +186,11 @@ HYPER_PARAMETERS = {
   'count': """
     times group_times epochs n length limit steps least capacity age history
     turns every overlong.margin replay.n compensation.n retries
-    replay_when_full.n experience_replay.n slots kinds answer_bleu.order""",
+    replay_when_full.n experience_replay.n slots kinds answer_bleu.order
+    states""",
   'count or 0': """
     depth head ddof restarted_prm.steps window budget tries seed sweeps
-    random_prefix.steps""",
+    random_prefix.steps max_turns""",
   'no number here': """
     branch.every branch_above.every replay.capacity overlong.limit
     replay_when_full.capacity experience_replay.capacity
@@ -195,14 +198,14 @@ HYPER_PARAMETERS = {
   'positive': """
     eps first beta temperature far tau_positive tau_negative floor bound
     dppo_tv.threshold dppo_kl.threshold most keep_recovered.least
-    first_turns.turns""",
+    splice_correction.least first_turns.turns""",
   'positive or inf': """
     clip clip_low clip_high prefix_clip_low prefix_clip_high future_clip high
     duration_weight.limit dppo_tv.limit dppo_kl.limit cap""",
   'above 1 or inf': 'dual',
   'not negative': """
     penalty bonus threshold shrink against negative cost lr needless_cost
-    premature_cost turn_cost power""",
+    premature_cost turn_cost power gap""",
   'share': """
     share fraction tau all_parsed discount fast slow difficulty_band.high""",
   'only 0': 'some_parsed value_sampling.least',
@@ -221,7 +224,7 @@ HYPER_PARAMETERS = {
     branch_above.threshold potential.start otherwise""",
   'choice': """
     unit singleton within weigh reference loss pairing trajectory order form
-    format grain grades key spans""",
+    format grain grades key spans which""",
   'flag': 'largest',
   'word': """
     name keep switch primary auxiliary role confidence term service question
@@ -232,7 +235,7 @@ HYPER_PARAMETERS = {
   'names': 'by questions blocks placeholders',
   'some names': """
     priced.terms weighted.terms gated_or_penalty.terms gate.terms gates tools
-    fields tags quality""",
+    fields tags quality texts""",
   'empty here': 'checklist.weights rubric.weights after',
   'up to 1.5': 'entropy_band.low entropy_hinge.low masked_is.low low',
   'from .5': 'entropy_band.high entropy_hinge.high',

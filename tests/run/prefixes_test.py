@@ -8,8 +8,10 @@ import pytest
 
 from agentrl.collect import branch  # noqa: F401  registers its pieces
 from agentrl.configs import stages as stage_list
+from agentrl.dataset import mixture
 from agentrl.run import build, prefixes, stages, validate
 from agentrl.task import base as task_base
+from tests.dataset import stored_cases
 
 
 def config(folder, env, method='step_grpo', **rollout):
@@ -33,7 +35,7 @@ def folder(tmp_path_factory):
 def prefixed(s, step):
   """The attempts of a step, at tasks 0 to 3."""
   attempts = task_base.make_attempts(np.repeat(np.arange(4), 4), 4, 6, 1.0)
-  return prefixes.Demonstrations(s).prefixed(attempts, step)
+  return prefixes.of_demonstrations(s).prefixed(attempts, step)
 
 
 def solution(s, task):
@@ -53,7 +55,7 @@ def test_attempts_begin_as_the_demonstration_of_their_task(folder, env):
   for made in several:
     p = made.prefix
     assert p.forced
-    assert p.messages.state is None
+    assert (p.messages.state == -1).all()
     for b in range(16):
       want = solution(s, b // 4)
       assert 0 <= p.turns[b] < len(want)
@@ -78,10 +80,75 @@ def test_an_attempt_of_fewer_turns_has_one_of_its_own(folder):
   s = build.experiment(config(folder, 'frozen_lake'))
   attempts = task_base.make_attempts(np.repeat(np.arange(4), 4), 4, 2, 1.0)
   found = [
-    prefixes.Demonstrations(s).prefixed(attempts, step).prefix.turns
+    prefixes.of_demonstrations(s).prefixed(attempts, step).prefix.turns
     for step in range(8)
   ]
   assert set(np.ravel(found)) == {0, 1}
+
+
+def listed(*xs):
+  """A source of trajectories, given as (task, turns); others tell no task."""
+  made = [
+    stored_cases.story(i, turns=turns, task=task, encoded=i == 2)
+    for i, (task, turns) in enumerate(xs)
+  ]
+  return made, mixture.Listed(made)
+
+
+def test_attempts_begin_as_a_trajectory_of_the_source_at_their_task(folder):
+  s = build.experiment(config(folder, 'frozen_lake', max_message_tokens=5))
+  # Tasks 0 to 3 are attempted: two at 1, one too long at 2, none at 0.
+  xs, source = listed((1, 3), ('a text', 4), (3, 5), (2, 7), (1, 4), (9, 2))
+  of = prefixes.of_source(s, 'own', source)
+  attempts = task_base.make_attempts(np.repeat(np.arange(4), 4), 4, 6, 1.0)
+  chosen = set()
+  for step in range(12):
+    p = of.prefixed(attempts, step).prefix
+    assert not p.turns[:4].any()
+    assert not p.turns[8:12].any()
+    assert (p.messages.length[:4] == 0).all()
+    assert (p.messages.state[8:12] == -1).all()
+    one = 0 if (p.messages.length[4, 3:] == 0).all() else 4
+    chosen.add(one)
+    for b, x in [*((b, xs[one]) for b in range(4, 8)), (12, xs[2])]:
+      assert p.turns[b] < len(x.turns)
+      for k, turn in enumerate(x.turns):
+        n = p.messages.length[b, k]
+        assert p.messages.tokens[b, k, :n].tolist() == turn.message.tolist()
+        state = -1 if x.encoded else turn.state
+        assert p.messages.state[b, k] == state
+    again = of.prefixed(attempts, step).prefix
+    np.testing.assert_array_equal(again.messages.tokens, p.messages.tokens)
+  assert chosen == {0, 4}
+
+
+def test_every_trajectory_of_a_task_is_as_likely(folder):
+  s = build.experiment(config(folder, 'frozen_lake'))
+  _, source = listed((1, 3), (0, 2), (1, 4), (1, 5))
+  of = prefixes.of_source(s, 'own', source)
+  attempts = task_base.make_attempts(np.repeat([1, 0, 2], 2), 2, 6, 1.0)
+  want = {0.01: 0, 0.33: 0, 0.34: 2, 0.66: 2, 0.67: 3, 0.99: 3}
+  for u, place in want.items():
+    places = of.places(attempts, np.array([u, u, u]))
+    assert places.tolist() == [place, place, 1, 1, -1, -1]
+
+
+def test_a_source_without_a_beginning_is_refused(folder):
+  s = build.experiment(config(folder, 'frozen_lake', max_message_tokens=5))
+  for xs in [((0, 1), (1, 1)), (('a text', 4), (6, 3))]:
+    with pytest.raises(ValueError, match=r'mix\.own, and of its 2 .* none is'):
+      prefixes.of_source(s, 'own', listed(*xs)[1])
+  with pytest.raises(ValueError, match=r'max_turns=6 allows none .* to 8'):
+    prefixes.of_source(s, 'own', listed((0, 1), (1, 8))[1])
+  heads = listed((0, 3))[1].heads
+  heads['word'] = s.shape.vocab
+  with pytest.raises(
+    ValueError, match=r'the token \d+, and this run has words'
+  ):
+    prefixes.check_fit(s, heads, 'the source mix.own')
+  heads['word'], heads['message'] = 0, 6
+  with pytest.raises(ValueError, match=r'a message of 6 tokens, .* allows 5'):
+    prefixes.check_fit(s, heads, 'the source mix.own')
 
 
 def test_what_cannot_be_given_is_refused_before_anything_compiles(folder):

@@ -80,7 +80,7 @@ def listed(*kinds, **changes):
 
 def test_what_is_found_is_found_before():
   validate.config(listed('rl', 'sft', 'rl', 'sft'))
-  with pytest.raises(ValueError, match=r's0 is trained on .* put one there'):
+  with pytest.raises(ValueError, match=r's0 reads what .* put one there'):
     validate.config(listed('sft', 'rl'))
   with pytest.raises(ValueError, match=r's0 finds .*log\.groups=0; set it'):
     validate.config(listed('rl', 'sft', **{'log.groups': 0}))
@@ -93,6 +93,32 @@ def test_demonstrations_are_of_a_stage_that_there_is():
   c.mix.found.of = 's3'
   with pytest.raises(ValueError, match=r"mix\.found\.of='s3' is no stage"):
     validate.config(c)
+
+
+def prefixed(source=None, **changes):
+  """Stage s0, and s1 that begins like what a source holds."""
+  given = {'prefix': 'random_prefix', 'prefix_source': 'found'}
+  c = listed('rl', 'rl')
+  c.mix.found.update(source or {})
+  base.stage(c, 's1', steps=1, changes=given | changes)
+  return c
+
+
+def test_prefixes_are_of_a_source_of_the_same_tasks():
+  validate.config(prefixed())
+  with pytest.raises(ValueError, match=r"s1: prefix_source='x' is no source"):
+    validate.config(prefixed(prefix_source='x'))
+  with pytest.raises(ValueError, match=r"s1: .* set prefix to 'random_prefix'"):
+    validate.config(prefixed(prefix='none'))
+  with pytest.raises(ValueError, match=r's1 .* of stage s0 .*other tasks'):
+    validate.config(prefixed(**{'env.train': 7}))
+  of = {'kind': 'demonstrations', 'of': 's0'}
+  with pytest.raises(ValueError, match=r's1 .* of stage s0 .*other tasks'):
+    validate.config(prefixed(of, **{'env.train': 7}))
+  alone = prefixed()
+  alone.stages = ('s1', 's0')
+  with pytest.raises(ValueError, match=r's1 reads what was found before it'):
+    validate.config(alone)
 
 
 def test_the_newest_stages_are_read():

@@ -1,0 +1,224 @@
+"""Edits that compare trajectories at one task, see `edit_components`."""
+
+import collections
+import itertools
+from collections.abc import Sequence
+from typing import Annotated
+
+import numpy as np
+
+from agentrl import registry
+from agentrl.dataset import edits
+from agentrl.dataset.trajectory import StoredTrajectory, StoredTurn, make_turn
+from agentrl.domain import (
+  Count0,
+  Named,
+  NotNegative,
+  Number,
+  OneOf,
+  Positive,
+  Text,
+  Tuple,
+)
+from agentrl.text.tokenizer import Tokenizer
+from agentrl.types import Span
+
+Trajectories = Sequence[StoredTrajectory]
+Texts = Annotated[tuple[str, ...], Tuple(Text('a text', empty=False), least=1)]
+
+
+@registry.register('edit', needs=('tokenizer',))
+def splice_correction(
+  xs: Trajectories,
+  *,
+  words: Tokenizer,
+  term: Named = 'progress',
+  least: Positive = 1e-6,
+  good: Number = 0.5,
+  gap: NotNegative = 0.2,
+  texts: Texts = ('wait',),
+  max_turns: Count0 = 0,
+):
+  """Failures up to their first error, a correction, and a good path (Agent-R).
+
+    bad turns [0, k]  correction  turns [j, n) of a good one of the same task
+
+  arXiv 2501.11425. k is the first turn of the bad trajectory whose term is
+  -least or less; j, at most k + 1, is how many turns both have in common. The
+  good one has the outcome `good` or more, the bad one lower by more than `gap`;
+  of several good ones, of which a turn is left, that of most common turns, then
+  of fewest turns. Weights
+  are 1 on the correction and what follows it, 0 before. The correction names no
+  action, and its context is what the world answered to the error.
+
+  Bad trajectories without an error, or that end with it, and those without a
+  good one, are left out. So are equal results but the first.
+
+  Args:
+    words: tokenizer of the run
+    texts: corrections, of which spliced trajectories take one each in turn
+    max_turns: turns of a result, at most; 0: any number
+  Raises:
+    ValueError: rows hold single turns, so that no error would be read.
+  """
+  if any(x.history == 'turn' and len(x.turns) > 1 for x in xs):
+    raise ValueError(
+      "edit 'splice_correction' has errors read before they are corrected, and"
+      " rows of rollout.history='turn' hold a turn each; set it to 'full'"
+    )
+  goods = collections.defaultdict(list)
+  for x in xs:
+    if x.outcome >= good and x.turns:
+      goods[x.task].append(x)
+  messages = [[*words.encode(text), words.eot] for text in texts]
+  out: dict[str, StoredTrajectory] = {}
+  for bad in xs:
+    wrong = [t.terms.get(term, 0.0) <= -least for t in bad.turns]
+    cut = wrong.index(True) + 1 if any(wrong) else len(wrong)
+    better = [
+      (min(shared_turns(bad, y), cut), y)
+      for y in goods[bad.task]
+      if y.outcome - bad.outcome > gap
+    ]
+    better = [(same, y) for same, y in better if same < len(y.turns)]
+    if cut >= len(wrong) or not better:
+      continue
+    same, best = max(better, key=lambda pair: (pair[0], -len(pair[1].turns)))
+    turn = bad.turns[cut]
+    message = messages[len(out) % len(messages)]
+    correction = make_turn(
+      turn.context,
+      message,
+      context_span=turn.context_span,
+      action=-1,
+      state=turn.state,
+    )
+    made = edits.splice(bad, cut, best, shared=same, correction=[correction])
+    made = _masked_before(made, cut)
+    if not max_turns or len(made.turns) <= max_turns:
+      out.setdefault(made.id, made)
+  return [*out.values()]
+
+
+@registry.register('edit')
+def recoveries(xs: Trajectories):
+  """What was solved from where an expert's failure could be made good (EEF).
+
+  arXiv 2504.13145. A group are attempts that begin with the first l turns of
+  one failed trajectory, of several lengths l (prefix 'spaced_prefix').
+
+    S(l) = one of them solved the task
+    r    = the largest l with S(l) that follows an l' without
+
+  Solved attempts of length 0 and of length r stay. Weights are 1 on what the
+  policy wrote, and on turns [l', l) of the expert, l' and l next to each other,
+  where not S(l'): the policy could not do without them. Those after a solved
+  state are of no use or harmful, and weigh 0. Groups without a prefix and equal
+  trajectories but the first are left out.
+  """
+  groups = collections.defaultdict(list)
+  for x in xs:
+    groups[x.step, x.group].append((given_turns(x), x))
+  out: dict[str, StoredTrajectory] = {}
+  for group in groups.values():
+    solved: dict[int, bool] = {}
+    for given, x in group:
+      solved[given] = solved.get(given, False) or x.solved
+    lengths = sorted(solved)
+    if lengths[-1] == 0:
+      continue
+    steps = [*itertools.pairwise(lengths)]
+    turning = [b for a, b in steps if solved[b] and not solved[a]]
+    needed = {k for a, b in steps if not solved[a] for k in range(a, b)}
+    for given, x in group:
+      if x.solved and given in (0, *turning[-1:]):
+        made = _expert_weighed(x, given, needed)
+        out.setdefault(made.id, made)
+  return [*out.values()]
+
+
+def _expert_weighed(
+  x: StoredTrajectory, given: int, needed: set[int]
+) -> StoredTrajectory:
+  """Weight 1 on needed ones of the given turns, 0 on the others of them."""
+
+  def weight(k: int, turn: StoredTurn):
+    return turn.weight if k >= given else float(k in needed)
+
+  return edits.weighted(x, weight)
+
+
+def given_turns(x: StoredTrajectory) -> int:
+  """How many first turns the policy did not write."""
+  wrote = [not np.any(turn.span == Span.PREFIX) for turn in x.turns]
+  return wrote.index(True) if any(wrote) else len(wrote)
+
+
+@registry.register('edit')
+def best_of_group(xs: Trajectories):
+  """One trajectory of each group: best outcome, then most votes (RISE).
+
+  A vote for a last message is a trajectory of that outcome which ends with it;
+  of equal ones the first. Of attempts with one prefix, the last turns are best
+  of N in one state (arXiv 2407.18219).
+  """
+  groups = collections.defaultdict(list)
+  for x in xs:
+    groups[x.step, x.group].append(x)
+  out = []
+  for group in groups.values():
+    most = max(x.outcome for x in group)
+    best = [x for x in group if x.outcome == most]
+    last = [x.turns[-1].message.tobytes() if x.turns else b'' for x in best]
+    votes = collections.Counter(last)
+    out.append(best[max(range(len(best)), key=lambda i: votes[last[i]])])
+  return out
+
+
+@registry.register('edit')
+def keep_attempts(
+  xs: Trajectories,
+  *,
+  which: Annotated[str, OneOf('better', 'best', 'success')] = 'better',
+):
+  """Weight 0 on turns but those that are good attempts at the task (RISE).
+
+  Where every turn is an attempt, with rewards r_k (arXiv 2407.18219):
+
+    better   r_k > r_{k-1}, and the first
+    best     r_k = max_j r_j
+    success  r_k > 0.5
+
+  A trajectory without a weight is left out.
+  """
+
+  def kept(x: StoredTrajectory) -> StoredTrajectory:
+    r = np.array([t.reward for t in x.turns])
+    good = {
+      'better': np.diff(r, prepend=-np.inf) > 0,
+      'best': r == np.max(r, initial=-np.inf),
+      'success': r > 0.5,
+    }[which]
+    return edits.drop_turns(x, lambda k, turn: not good[k])
+
+  out = [kept(x) for x in xs]
+  return [x for x in out if any(np.any(t.weight) for t in x.turns)]
+
+
+def shared_turns(a: StoredTrajectory, b: StoredTrajectory) -> int:
+  """How many first turns of both have equal contexts and messages."""
+  count = 0
+  for x, y in zip(a.turns, b.turns, strict=False):
+    if not _same(x, y):
+      break
+    count += 1
+  return count
+
+
+def _same(x: StoredTurn, y: StoredTurn) -> bool:
+  read = np.array_equal(x.context, y.context)
+  return read and np.array_equal(x.message, y.message)
+
+
+def _masked_before(x: StoredTrajectory, count: int) -> StoredTrajectory:
+  return edits.drop_turns(x, lambda k, turn: k < count)
