@@ -116,6 +116,10 @@ OWN: dict[str, dict[str, Any]] = {
     'host': dict(max_observation_tokens=48),
     'env': dict(people=400, train=2000),
   },
+  'gymnasium_text': {
+    'rollout': dict(max_message_tokens=32, max_turns=8),
+    'host': dict(max_observation_tokens=256, num_envs=8),
+  },
   'hidden_slots': {
     'rollout': dict(max_message_tokens=33, max_turns=6),
     'host': dict(max_observation_tokens=36),

@@ -28,6 +28,7 @@ FAMILIES: dict[str, str] = {
   'countdown': 'agentrl.env.countdown:Countdown',
   'event_stream': 'agentrl.env.event_stream:EventStream',
   'fact_corpus': 'agentrl.env.fact_corpus.env:FactCorpus',
+  'gymnasium_text': 'agentrl.env.external.gymnasium_text:GymnasiumText',
   'hidden_slots': 'agentrl.env.hidden_slots:HiddenSlots',
   'interview': 'agentrl.env.interview:Interview',
   'itinerary': 'agentrl.env.itinerary:Itinerary',
@@ -158,6 +159,41 @@ class FiniteFamily(EnvFamily, Protocol):
     """
 
 
+@runtime_checkable
+class ChecksSettings(EnvFamily, Protocol):
+  """A family that finds mistakes in its settings before anything is made."""
+
+  def check(self) -> None:
+    """Raises ValueError for settings that cannot be used."""
+
+
+class EnvMaker(Protocol):
+  """The part of a family that makes environments.
+
+  Its module imports nothing that a bare Python lacks.
+  """
+
+  @property
+  def columns(self) -> tuple[str, ...]:
+    """As of the family."""
+
+  def env(self) -> HostEnv:
+    """As of the family."""
+
+
+@runtime_checkable
+class OwnProcess(EnvFamily, Protocol):
+  """A family whose environments share no process, and no package with ours."""
+
+  @property
+  def python(self) -> str:
+    """Interpreter of another virtual environment; '': this one."""
+
+  @property
+  def maker(self) -> EnvMaker:
+    """The part that is sent to that interpreter."""
+
+
 class ProgramRun(Protocol):
   """A program that plays a task."""
 
@@ -169,7 +205,7 @@ class ProgramRun(Protocol):
 
 
 @runtime_checkable
-class PlaysPrograms(EnvFamily, Protocol):
+class PlaysPrograms(ChecksSettings, Protocol):
   """A family whose tasks are played by programs, which call the policy."""
 
   @property
@@ -179,9 +215,6 @@ class PlaysPrograms(EnvFamily, Protocol):
   @property
   def calls(self) -> str:
     """Format of tool calls in messages."""
-
-  def check(self) -> None:
-    """Raises ValueError for settings that name no program or no tasks."""
 
   def start(
     self, task: Mapping[str, Any], seed: int, address: str, key: str

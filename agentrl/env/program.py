@@ -13,7 +13,6 @@ Tasks are lines of a file, or those of another family, whose world the program
 then plays itself with `world_of(task)`.
 """
 
-import ast
 import dataclasses
 import math
 import shlex
@@ -23,6 +22,7 @@ from typing import Any, ClassVar
 from agentrl import domain
 from agentrl.env import base, splits, task_sampling
 from agentrl.env.base import HostEnv, HostTask
+from agentrl.env.external import keywords
 from agentrl.env.program_run import CommandRun, FunctionRun
 from agentrl.service.base import load_function
 from agentrl.text import spans as spans_lib
@@ -102,7 +102,7 @@ class Program:
           f' env.path={self.path!r}; ask for fewer, or add tasks'
         )
       return (tasks[i] for i in rng.permutation(len(tasks))[:count])
-    world = {'name': self.world} | settings_of(self.settings)
+    world = {'name': self.world} | keywords.parse(self.settings)
     return (
       HostTask({'world': world, 'task': x.task}, (), x.key)
       for x in self._family().tasks(split, count, seed)
@@ -159,7 +159,7 @@ class Program:
 
   def _family(self) -> base.EnvFamily:
     try:
-      return base.of({'name': self.world} | settings_of(self.settings))
+      return base.of({'name': self.world} | keywords.parse(self.settings))
     except TypeError as error:
       raise ValueError(
         f'env.settings={self.settings!r} does not fit env.world={self.world!r}'
@@ -178,25 +178,6 @@ _ARGUMENTS = {'function': '(address, key, task)', 'grader': '(task, messages)'}
 def _line(row: Mapping[str, Any]) -> HostTask:
   task = {**row}
   return HostTask(task, (), task_sampling.key(task))
-
-
-def settings_of(text: str) -> dict[str, Any]:
-  """Settings of 'name=value, ...', each value as Python writes it.
-
-  Raises:
-    ValueError: it is written otherwise.
-  """
-  try:
-    call = ast.parse(f'f({text})', mode='eval').body
-    if not isinstance(call, ast.Call) or call.args:
-      raise ValueError('a value has no name')
-    named = {x.arg: ast.literal_eval(x.value) for x in call.keywords}
-    return {name: named[name] for name in map(str, named)}
-  except (SyntaxError, ValueError, KeyError) as error:
-    raise ValueError(
-      f"env.settings={text!r} cannot be read; write them as 'numbers=2,"
-      " largest=30'"
-    ) from error
 
 
 def world_of(task: Mapping[str, Any]) -> tuple[HostEnv, str]:

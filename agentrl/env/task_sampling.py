@@ -60,6 +60,31 @@ def drawn(
   )
 
 
+def seeds(
+  split: str, count: int, seed: int, *, seats: int = 0
+) -> Iterator[HostTask]:
+  """Tasks {'seed'} of a package that keeps to itself what it draws.
+
+  They are told apart by their seed alone, so where there are few positions,
+  two tasks may be the same one.
+
+  Args:
+    seats: places at the table, of which each task has one as 'player'; 0: a
+      task has none.
+  """
+  rng = splits.split_rng(split, seed)
+
+  def draw() -> tuple[str, dict[str, int]]:
+    task = {'seed': int(rng.integers(2**31))}
+    if seats:
+      task['player'] = int(rng.integers(seats))
+    return splits.content_key(repr(task).encode()), task
+
+  return splits.distinct_tasks(
+    draw, lambda key, task: HostTask(task, (), key), split, count
+  )
+
+
 def chosen(
   tasks: Sequence[HostTask], split: str, count: int, seed: int, where: str
 ) -> Iterator[HostTask]:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from agentrl.env import base, splits, task_sampling
+from agentrl.env import base, task_sampling
 
 # Two-player games: everything that their opponent may try to say.
 _CELLS = tuple(f'[{i}]' for i in range(25))
@@ -76,19 +76,8 @@ class TextArena:
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[base.HostTask]:
     """Distinct tasks, without demonstrations; see `base.EnvFamily`."""
-    rng = splits.split_rng(split, seed)
     seats = 2 if self.id.split('-')[0] in MOVES else 1
-
-    def draw() -> tuple[str, dict[str, int]]:
-      task = {
-        'seed': int(rng.integers(2**31)),
-        'player': int(rng.integers(seats)),
-      }
-      return splits.content_key(repr(task).encode()), task
-
-    return splits.distinct_tasks(
-      draw, lambda key, task: base.HostTask(task, (), key), split, count
-    )
+    return task_sampling.seeds(split, count, seed, seats=seats)
 
   def env(self) -> 'ArenaEnv':
     try:

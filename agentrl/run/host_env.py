@@ -41,6 +41,7 @@ def sized(
       f'rollout.slots={c.rollout.slots} is not divisible by the'
       f' {jax.process_count()} processes that share them; make it a multiple'
     )
+  validate.family(c)
   family = envs.family(c)
   validate.programs(c, family)
   validate.services(c, base.needs(family), c.host.worker or family.worker)

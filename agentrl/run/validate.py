@@ -250,6 +250,19 @@ def terms(c: ConfigDict, names: tuple[str, ...]) -> None:
   registry.check(w._replace(gives=tuple(gives)))
 
 
+def family(c: ConfigDict) -> None:
+  """Checks the settings of the family of c.env, and where it runs."""
+  own = base_env.of(c.env.to_dict())
+  if isinstance(own, base_env.ChecksSettings):
+    own.check()
+  worker = c.host.worker
+  if isinstance(own, base_env.OwnProcess) and worker not in ('', 'process'):
+    raise ValueError(
+      f'host.worker={worker!r}, and environments of {c.env.name!r} need'
+      " a process each; set it to 'process', or leave it empty"
+    )
+
+
 def programs(c: ConfigDict, family: base_env.EnvFamily) -> None:
   """Checks what a family that is played by programs needs."""
   if not isinstance(base_env.of(c.env.to_dict()), base_env.PlaysPrograms):
@@ -260,7 +273,6 @@ def programs(c: ConfigDict, family: base_env.EnvFamily) -> None:
       f'service.judge scores messages of environments, and {name}; name a judge'
       ' in c.judge that asks it, or set env.grader'
     )
-  family.check()
   for path, value, allowed in (
     ('rollout.history', c.rollout.history, ('full',)),
     ('prefix', c.prefix, ('none',)),

@@ -98,14 +98,6 @@ def test_it_has_no_environment_of_its_own():
     Program().env()
 
 
-def test_settings():
-  assert program.settings_of('') == {}
-  assert program.settings_of("a=1, b='x'") == {'a': 1, 'b': 'x'}
-  for text in ('1', 'a=', 'a=b', 'a=1) or f(', '**{}'):
-    with pytest.raises(ValueError, match=r'env\.settings='):
-      program.settings_of(text)
-
-
 def test_calls_are_parts_of_messages():
   call = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'
   parts = {x.part for x in Program().spans(f'so {call}')}

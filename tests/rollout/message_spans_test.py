@@ -43,7 +43,8 @@ MARKED = (Span.THOUGHT, Span.CALL, Span.ARGUMENT, Span.ANSWER)
 # Those of other packages take too long to start; files and programs have tests
 # of their own.
 ELSEWHERE = (
-  *('alfworld', 'jsonl', 'minigrid', 'program', 'reasoning_gym'),
+  *('alfworld', 'gymnasium_text', 'jsonl', 'minigrid', 'program'),
+  *('reasoning_gym',),
   *('scienceworld', 'textarena', 'textworld_coin', 'textworld_express'),
 )
 by_family = pytest.mark.parametrize(

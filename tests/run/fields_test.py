@@ -133,7 +133,7 @@ FIELDS = {
   'below 1': 'role.*.b1 role.*.b2 hidden_slots.refusal',
   '0 to .5': 'interview.noise',
   'temperature': 'eval.temperature service.*.temperature',
-  'any number': 'coef.*',
+  'any number': 'coef.* gymnasium_text.solved',
   'flag': """
     model.qk_norm model.bias model.tied model.random mesh.explicit
     sokoban.coordinates frozen_lake.slip alfworld.admissible countdown.teach
@@ -152,7 +152,9 @@ FIELDS = {
     service.*.model service.*.key_env jsonl.path jsonl.verifier jsonl.test_path
     jsonl.info program.command program.function program.path program.world
     program.settings program.grader sokoban.levels alfworld.data
-    countdown.operations math_python.path minigrid.id reasoning_gym.dataset
+    countdown.operations gymnasium_text.make gymnasium_text.id
+    gymnasium_text.settings gymnasium_text.python math_python.path
+    minigrid.id reasoning_gym.dataset
     reasoning_gym.settings
     scienceworld.task scienceworld.simplifications search_questions.corpus
     search_questions.questions shop.catalogue sql_questions.kinds textarena.id

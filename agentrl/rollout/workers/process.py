@@ -19,7 +19,8 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from agentrl.env.base import EnvFamily, Step
+from agentrl.env.base import EnvFamily, OwnProcess, Step
+from agentrl.env.external import interpreter
 from agentrl.rollout.workers.process_main import write
 from agentrl.rollout.workers.replies import EnvError, decode_reply
 from agentrl.tool import subreaper
@@ -101,9 +102,10 @@ class ProcessEnv:
     os.set_blocking(self._output, False)
     self._tail = b''
     ends = map(str, (receive, send, os.getpid()))
+    python, order = _order(self._family, self._characters)
     with self._lock:
       self._process = subprocess.Popen(
-        [sys.executable, '-P', _PROGRAM, *ends],
+        [python, '-P', _PROGRAM, *ends],
         stdin=subprocess.DEVNULL,
         stdout=printed,
         stderr=printed,
@@ -118,7 +120,6 @@ class ProcessEnv:
     self._poll = select.poll()
     self._poll.register(self._receive, select.POLLIN)
     self._poll.register(self._output, select.POLLIN)
-    order = (sys.path, pickle.dumps(self._family), self._characters)
     with contextlib.suppress(BrokenPipeError):  # the first call will say so
       write(self._send, pickle.dumps(order))
 
@@ -184,6 +185,18 @@ class ProcessEnv:
     for handle in (self._send, self._receive, self._output):
       os.close(handle)
     return status
+
+
+def _order(family: EnvFamily, characters: int) -> tuple[str, tuple]:
+  """The interpreter of a family, and what its process is told first.
+
+  Another virtual environment keeps its packages, and gets but the folders of
+  the user's modules and what makes environments.
+  """
+  if isinstance(family, OwnProcess) and family.python:
+    paths, made = interpreter.own_paths(), pickle.dumps(family.maker)
+    return family.python, (paths, True, made, characters)
+  return sys.executable, (sys.path, False, pickle.dumps(family), characters)
 
 
 def check_process_limit(count: int) -> None:

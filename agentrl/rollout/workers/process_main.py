@@ -26,8 +26,10 @@ def main(receive: int, send: int, parent: int) -> None:
 
   subreaper.below(parent, (receive, send))
   _keep(receive, send)
-  path, family, characters = pickle.loads(read(receive))
-  sys.path[:] = path
+  path, keep, family, characters = pickle.loads(read(receive))
+  # Another interpreter's own packages, and ours by what is imported already.
+  own = [x for x in sys.path if x != _HERE] if keep else []
+  sys.path[:] = [*path, *own]
   from agentrl.rollout.workers.replies import (
     InProcessEnv,
     described,

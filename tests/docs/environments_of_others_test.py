@@ -1,0 +1,41 @@
+"""docs/ENVIRONMENTS_OF_OTHERS.md is run as it stands."""
+
+import pathlib
+import re
+import sys
+import types
+
+from agentrl.env.external.gymnasium_text import GymnasiumText
+
+ROOT = pathlib.Path(__file__).parents[2]
+TEXT = (ROOT / 'docs/ENVIRONMENTS_OF_OTHERS.md').read_text(encoding='utf-8')
+CODE = re.findall(r'```python\n(.*?)```', TEXT, re.DOTALL)
+LINES = 20  # of an example, blank ones apart
+
+
+def module(name: str, marker: str, monkeypatch) -> None:
+  """Makes the one example with these words a module."""
+  (code,) = (x for x in CODE if marker in x)
+  assert len([x for x in code.splitlines() if x]) <= LINES
+  made = types.ModuleType(name)
+  exec(code, vars(made))
+  monkeypatch.setitem(sys.modules, name, made)
+
+
+def test_doors(monkeypatch):
+  module('doors', 'class Doors', monkeypatch)
+  env = GymnasiumText(make='doors:make', settings='count=3').env()
+  assert env.reset({'seed': 5}, 0) == 'There are 3 doors. Which one?'
+  steps = [env.step(text) for text in '012']
+  assert [x.done for x in steps].count(True) == 1
+  assert sum(x.score for x in steps) == 1.0
+
+
+def test_settings_it_sets_are_there():
+  for name in re.findall(r'--config\.env\.(\w+)', TEXT):
+    assert f'`{name}`' in TEXT or name in ('path', 'python')
+
+
+def test_every_example_is_run():
+  markers = ('class Doors',)
+  assert len(CODE) == len(markers)

@@ -1,0 +1,61 @@
+"""Settings of other packages, and what is made of them."""
+
+import pytest
+
+from agentrl.env.external import keywords
+
+ENVS = 'tests.env.external.text_envs'
+
+
+def test_settings():
+  assert keywords.parse('') == {}
+  assert keywords.parse("a=1, b='x'") == {'a': 1, 'b': 'x'}
+  for text in ('1', 'a=', 'a=b', 'a=1) or f(', '**{}'):
+    with pytest.raises(ValueError, match=r'env\.settings='):
+      keywords.parse(text)
+
+
+def test_an_id_comes_first_where_there_is_one():
+  assert keywords.make(f'{ENVS}:make', '', 'high=3')._high == 3
+  made = keywords.make(f'{ENVS}:of_id', 'guess', 'high=5, prize=2.0')
+  assert (made._high, made._prize) == (5, 2.0)
+
+
+@pytest.mark.parametrize(
+  ('path', 'id', 'settings', 'words'),
+  [
+    (
+      'make',
+      '',
+      '',
+      r"env\.make='make' names no function; write 'module:name'",
+    ),
+    (f'{ENVS}:lost', '', '', r'env\.make=.*names no function'),
+    (f'{ENVS}:make', '', 'low=3', r"env\.settings='low=3' \(TypeError: .*low"),
+    (f'{ENVS}:of_id', 'chess', '', r"env\.id='chess'.*\(KeyError"),
+  ],
+)
+def test_mistakes_are_one_sentence(path, id, settings, words):
+  with pytest.raises(ValueError, match=words) as error:
+    keywords.make(path, id, settings)
+  assert '\n' not in str(error.value)
+
+
+def test_trouble_of_the_machine_is_no_mistake():
+  with pytest.raises(OSError, match='the disk is away'):
+    keywords.make(f'{ENVS}:unlucky', '', '')
+
+
+class Wrapper:
+  def __getattr__(self, name):
+    if name == 'step':
+      return 3
+    raise AttributeError(name)
+
+
+def test_what_a_wrapper_has_and_lacks():
+  assert keywords.lacking(Wrapper(), 'step', 'reset', 'close') == [
+    'reset',
+    'close',
+  ]
+  keywords.close(Wrapper())
