@@ -52,15 +52,16 @@ class Instant:
 def measure(sessions: int, requests: int, size: int) -> Load:
   """Serves here what a client in another process sends."""
   from agentrl.gateway.server import Gateway
-  from agentrl.gateway.session import Session, SessionLimits
+  from agentrl.gateway.session import Session, SessionLimits, attempt_sampling
 
   words = Embedded()
   talk, format = chat_format.bare(words), format_of('hermes')
   limits = SessionLimits(requests, MESSAGE, 2 * size, 2 * size * requests)
   keys = np.zeros((requests, 2), np.uint32)
+  sampling = attempt_sampling(limits, keys)
   with Gateway(Instant(words), model='m', context=2 * size) as gateway:
     addresses = [
-      gateway.open(str(i), Session(talk, format, limits, keys))
+      gateway.open(str(i), Session(talk, format, limits, sampling))
       for i in range(sessions)
     ]
     order: dict[str, Any] = {'addresses': addresses, 'key': gateway.key}

@@ -6,6 +6,8 @@
 /s/<session>/v1/messages              Anthropic
 /s/<session>/inference/v1/generate    vLLM, tokens
 /s/<session>/reward                   {"reward": 1.0, "score": 1.0}
+
+Without /s/<session> the first five ask a served model by its name.
 """
 
 import asyncio
@@ -28,6 +30,7 @@ from agentrl.gateway.request import (
   RefusedError,
   parse_body,
 )
+from agentrl.gateway.served import ServedModel
 from agentrl.gateway.session import Session
 
 DIALECTS: dict[str, Dialect] = {
@@ -52,7 +55,7 @@ class GatewayLimits(NamedTuple):
 
 
 class GatewayApp:
-  """Sessions by name, served as an ASGI application."""
+  """Sessions and models by name, served as an ASGI application."""
 
   def __init__(
     self,
@@ -63,22 +66,33 @@ class GatewayApp:
     limits: GatewayLimits,
     context: int,
   ):
-    """key: that every client must show; context: tokens of a conversation."""
-    self._generator, self._model, self._key = generator, model, key
+    """Begins without sessions and models.
+
+    Args:
+      key: that every client must show; '': none
+      context: tokens of a conversation
+    """
+    self._generator, self._name, self._key = generator, model, key
     self._limits, self._context = limits, context
     self._sessions: dict[str, SessionAnswers] = {}
-    routes = [Route('/s/{session}/v1/models', self._models)]
-    for path, dialect in DIALECTS.items():
-      routes.append(
-        Route(f'/s/{{session}}/{path}', self._endpoint(dialect), methods=_POST)
-      )
+    self._served: dict[str, ServedModel] = {}
+    routes = []
+    for at in ('/s/{session}/', '/'):
+      routes.append(Route(f'{at}v1/models', self._models))
+      for path, dialect in DIALECTS.items():
+        routes.append(
+          Route(f'{at}{path}', self._endpoint(dialect), methods=_POST)
+        )
     routes.append(Route('/s/{session}/reward', self._reward, methods=_POST))
     self.asgi = Starlette(routes=routes)
 
   def add(self, name: str, session: Session) -> None:
     self._sessions[name] = SessionAnswers(
-      session, self._generator, self._model, self._limits.replay
+      session, self._generator, self._name, self._limits.replay
     )
+
+  def serve(self, model: ServedModel) -> None:
+    self._served[model.name] = model
 
   async def remove(self, name: str) -> Session:
     """Finishes a session; what it still waits for is cancelled."""
@@ -88,17 +102,22 @@ class GatewayApp:
 
   # Requests.
 
-  def _session(self, request: Request) -> SessionAnswers:
-    """Raises RefusedError for a wrong key or an unknown session."""
+  def _check_key(self, request: Request) -> None:
+    """Raises RefusedError for a wrong key."""
     given = request.headers.get('x-api-key', '')
     scheme, _, bearer = request.headers.get('authorization', '').partition(' ')
     given = bearer if scheme.lower() == 'bearer' else given
-    if not hmac.compare_digest(given.encode(), self._key.encode()):
+    right = hmac.compare_digest(given.encode(), self._key.encode())
+    if self._key and not right:
       raise RefusedError(
         'the API key is not the one of this run; use the one that the program'
         ' was started with',
         status=401,
       )
+
+  def _session(self, request: Request) -> SessionAnswers:
+    """Raises RefusedError for a wrong key or an unknown session."""
+    self._check_key(request)
     name = request.path_params['session']
     answers = self._sessions.get(name)
     if answers is None:
@@ -106,6 +125,23 @@ class GatewayApp:
         f'there is no session {name[:80]!r}; it may have finished', status=404
       )
     return answers
+
+  def _model(self, name: Any) -> ServedModel:
+    """The model that a request names, or the only one.
+
+    Raises:
+      RefusedError: there is none of this name.
+    """
+    if not name and len(self._served) == 1:
+      return next(iter(self._served.values()))
+    if name not in self._served:
+      there = ', '.join(self._served) or 'none; calls belong to sessions'
+      raise RefusedError(
+        f'there is no model {str(name)[:80]!r} here; there is {there}',
+        status=404,
+        code='model_not_found',
+      )
+    return self._served[name]
 
   async def _body(self, request: Request) -> bytes:
     """Raises RefusedError for a body that is too large or too slow."""
@@ -129,16 +165,17 @@ class GatewayApp:
 
   async def _models(self, request: Request) -> Response:
     try:
-      self._session(request)
+      if 'session' in request.path_params:
+        self._session(request)
+        models = {self._name: self._context}
+      else:
+        self._check_key(request)
+        models = {name: x.context for name, x in self._served.items()}
     except RefusedError as error:
       return _refusal(chat, error)
-    model: dict[str, Any] = {
-      'id': self._model,
-      'object': 'model',
-      'owned_by': 'agentrl',
-    }
-    model |= {'created': 0, 'max_model_len': self._context}
-    return JSONResponse({'object': 'list', 'data': [model]})
+    about = {'object': 'model', 'owned_by': 'agentrl', 'created': 0}
+    data = [{'id': x, 'max_model_len': n, **about} for x, n in models.items()]
+    return JSONResponse({'object': 'list', 'data': data})
 
   async def _reward(self, request: Request) -> Response:
     try:
@@ -151,12 +188,18 @@ class GatewayApp:
   def _endpoint(self, dialect: Dialect):
     async def endpoint(request: Request) -> Response:
       try:
-        session = self._session(request)
+        answers: SessionAnswers | ServedModel | None = None
+        if 'session' in request.path_params:
+          answers = self._session(request)
+        else:
+          self._check_key(request)
         raw = await self._body(request)
-        model_request = dialect.parse(parse_body(raw))
+        body = parse_body(raw)
+        answers = answers or self._model(body.get('model'))
+        model_request = dialect.parse(body)
         digest = hashlib.sha256(request.url.path.encode() + b'\0' + raw)
         tries = request.headers.get(RETRY)
-        answer = session.answer(model_request, digest.digest(), tries)
+        answer = answers.answer(model_request, digest.digest(), tries)
         return await self._respond(request, dialect, model_request, answer)
       except RefusedError as error:
         return _refusal(dialect, error)

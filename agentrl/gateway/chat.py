@@ -48,6 +48,7 @@ def parse(body: Mapping[str, Any]) -> ModelRequest:
     logprobs=bool(lib.field(body, 'logprobs', (bool, int), False)),
     token_ids=lib.field(body, 'return_token_ids', bool, False),
     ignored=ignored,
+    sampling=lib.sampling_fields(body),
   )
 
 

@@ -28,6 +28,7 @@ def parse(body: Mapping[str, Any]) -> ModelRequest:
     logprobs=True,
     token_ids=True,
     ignored=ignored,
+    sampling=lib.sampling_fields(params),
   )
 
 

@@ -42,6 +42,7 @@ def parse(body: Mapping[str, Any]) -> ModelRequest:
     stops=lib.stops_of(body.get('stop_sequences'), 'stop_sequences'),
     stream=lib.field(body, 'stream', bool, False),
     ignored=ignored,
+    sampling=lib.sampling_fields(body),
   )
 
 

@@ -24,7 +24,11 @@ from agentrl.env import base
 from agentrl.env.program_run import ProgramExitError
 from agentrl.gateway.episodes import conversation, turns_of
 from agentrl.gateway.server import Gateway
-from agentrl.gateway.session import Session, SessionLimits
+from agentrl.gateway.session import (
+  Session,
+  SessionLimits,
+  attempt_sampling,
+)
 from agentrl.rollout import keys, pack
 from agentrl.rollout.engine.driver import GeneratorDriver
 from agentrl.rollout.host import EpisodeLimits, Generator, HostEnvBundle
@@ -145,11 +149,12 @@ class _Batch:
 
   def _begin(self, driver: GeneratorDriver, line: int) -> None:
     b, stage = line, self._stage
+    limits = _limits(stage, int(self._attempts.limit[b]), self._attempts, b)
     session = Session(
       stage.talk,
       format_of(self._family.calls),
-      _limits(stage, int(self._attempts.limit[b]), self._attempts, b),
-      self._keys[b],
+      limits,
+      attempt_sampling(limits, self._keys[b]),
       lambda number: self._given(b, number, -1),
     )
     name = f'{b}.{secrets.token_hex(8)}'  # no program can guess another's

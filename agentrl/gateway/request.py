@@ -64,6 +64,9 @@ class ModelRequest(NamedTuple):
   logprobs: bool = False
   token_ids: bool = False
   ignored: Sequence[str] = ()  # fields that change nothing
+  sampling: Mapping[
+    str, Any
+  ] = {}  # of `SAMPLING`, unchecked: attempts have theirs
 
 
 class ModelReply(NamedTuple):
@@ -192,6 +195,11 @@ def refuse(body: Mapping[str, Any], names: Mapping[str, Sequence[Any]]) -> None:
 def ignored(body: Mapping[str, Any], understood: Iterable[str]) -> list[str]:
   """Fields of the body that change nothing."""
   return [x for x in body if x not in {*understood}]
+
+
+def sampling_fields(body: Mapping[str, Any]) -> dict[str, Any]:
+  """What the body says of how to sample."""
+  return {x: body[x] for x in SAMPLING if body.get(x) is not None}
 
 
 def text_of(content: Any, where: str) -> str:

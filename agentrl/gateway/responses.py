@@ -44,6 +44,7 @@ def parse(body: Mapping[str, Any]) -> ModelRequest:
     tools=lib.tools_of([_tool(x, f'tools[{i}]') for i, x in enumerate(tools)]),
     stream=lib.field(body, 'stream', bool, False),
     ignored=ignored,
+    sampling=lib.sampling_fields(body),
   )
 
 

@@ -20,6 +20,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from agentrl.gateway.answers import TokenGenerator
 from agentrl.gateway.app import GatewayApp, GatewayLimits
+from agentrl.gateway.served import ServedModel
 from agentrl.gateway.session import Session
 
 
@@ -35,6 +36,7 @@ class Gateway:
     host: str = '127.0.0.1',
     port: int = 0,
     limits: GatewayLimits | None = None,
+    key: str | None = None,
   ):
     """Opens the port and serves.
 
@@ -44,9 +46,10 @@ class Gateway:
       context: tokens of a conversation, that clients are told
       host: whose connections are taken; this machine's alone by default
       port: 0: any that is free
+      key: that clients show; None: drawn; '': none is asked for
     """
     limits = limits or GatewayLimits()
-    self.key = secrets.token_urlsafe(24)
+    self.key = secrets.token_urlsafe(24) if key is None else key
     self._app = GatewayApp(
       generator, model=model, key=self.key, limits=limits, context=context
     )
@@ -64,6 +67,7 @@ class Gateway:
       ws='none',
       lifespan='off',
       log_config=None,
+      log_level='warning',
       access_log=False,
       limit_concurrency=limits.connections,
       backlog=limits.connections,
@@ -85,8 +89,17 @@ class Gateway:
   def open(self, name: str, session: Session) -> str:
     """Begins a session: -> its address, to which clients add /v1/..."""
     self._loop.call_soon_threadsafe(self._app.add, name, session)
+    return f'{self.address}/s/{name}'
+
+  @property
+  def address(self) -> str:
+    """Of the server, to which clients of served models add /v1/..."""
     host = f'[{self._host}]' if ':' in self._host else self._host
-    return f'http://{host}:{self.port}/s/{name}'
+    return f'http://{host}:{self.port}'
+
+  def serve(self, model: ServedModel) -> None:
+    """Has the model answer at the routes without a session."""
+    self._loop.call_soon_threadsafe(self._app.serve, model)
 
   def close_session(self, name: str) -> Session:
     """Finishes a session: -> all that it did; later requests are refused."""

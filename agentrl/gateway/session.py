@@ -32,6 +32,8 @@ from agentrl.text.tool_calls.base import Call, Format, ToolDescription
 from agentrl.types import Status
 
 Stop = Callable[[Sequence[int]], int]
+# (number of a call, what its client asks for) -> how its message is sampled.
+Sampling = Callable[[int, Mapping[str, Any]], SamplingParams]
 MOST_REWARD = 1e12  # as of other environments
 _CHARACTERS = 64  # of a token, at most: longer texts are not even encoded
 
@@ -47,6 +49,26 @@ class SessionLimits(NamedTuple):
   top_k: int = 0
   top_p: float = 1.0
   stop: Stop | None = None
+
+
+def attempt_sampling(limits: SessionLimits, keys: np.ndarray) -> Sampling:
+  """Samples as the attempt says, whatever clients ask for.
+
+  Args:
+    keys: [calls, 2] u32, of the messages by their number
+  """
+
+  def how(number: int, requested: Mapping[str, Any]) -> SamplingParams:
+    return SamplingParams(
+      keys[number],
+      limits.message,
+      limits.temperature,
+      limits.top_k,
+      limits.top_p,
+      limits.stop,
+    )
+
+  return how
 
 
 class Reward(NamedTuple):
@@ -74,13 +96,12 @@ class Session:
     talk: ChatFormat,
     format: Format,
     limits: SessionLimits,
-    keys: np.ndarray,
+    sampling: Sampling,
     given: Callable[[int], Completion | None] = lambda number: None,
   ):
     """Begins without calls.
 
     Args:
-      keys: [calls, 2] u32, of the messages by their number
       given: messages that are repeated, by their number
     """
     self.graph = MessageGraph(talk, format)
@@ -91,7 +112,12 @@ class Session:
     self.counts: Counter[str] = Counter()
     self.finished = False
     self._words, self._format, self._limits = talk.words, format, limits
-    self._keys, self._given = keys, given
+    self._sampling, self._given = sampling, given
+
+  @property
+  def full(self) -> bool:
+    """True if it admits no call any more, whatever that is."""
+    return self.finished or len(self.graph.calls) >= self._limits.calls
 
   def begin(self, request: ModelRequest) -> PendingCall:
     """Admits a call.
@@ -110,10 +136,12 @@ class Session:
         'session_over_budget',
       )
     prompt = self._prompt(request)
+    how = self._sampling(self.graph.next_number, request.sampling)
+    how = how._replace(stop=self._stop(request, how.stop))
     size = len(prompt.ids)
-    if size + limits.message > limits.context:
-      raise self._too_long(f'{size} tokens')
-    number = self.graph.open(prompt, limits.message)
+    if size + how.budget > limits.context:
+      raise self._too_long(f'{size} tokens', how.budget)
+    number = self.graph.open(prompt, how.budget)
     if self.graph.row_tokens() > limits.row:
       self.graph.drop(number)
       raise self._over(
@@ -127,14 +155,6 @@ class Session:
     for name in request.ignored:
       listed = name in (*SAMPLING, 'tool_choice')
       self.counts[f'ignored/{name if listed else "other"}'] += 1
-    how = SamplingParams(
-      self._keys[number],
-      limits.message,
-      limits.temperature,
-      limits.top_k,
-      limits.top_p,
-      self._stop(request),
-    )
     return PendingCall(number, prompt, how, request, self._given(number))
 
   def drop(self, call: PendingCall) -> None:
@@ -203,7 +223,7 @@ class Session:
     size = sum(len(x.text) for x in request.messages)
     size += sum(len(canonical_json(x.schema)) for x in request.tools)
     if size > _CHARACTERS * self._limits.context:
-      raise self._too_long(f'{size} characters')
+      raise self._too_long(f'{size} characters', self._limits.message)
     try:
       return self.graph.prompt(request.messages, request.tools)
     except RecursionError:
@@ -211,12 +231,11 @@ class Session:
     except ValueError as error:
       raise RefusedError(str(error)) from error
 
-  def _too_long(self, size: str) -> RefusedError:
-    limits = self._limits
+  def _too_long(self, size: str, message: int) -> RefusedError:
     return self._over(
       Status.TOKEN_LIMIT,
-      f'a prompt of {size} leaves no room for a message of {limits.message} in'
-      f' a context of {limits.context} tokens',
+      f'a prompt of {size} leaves no room for a message of {message} in a'
+      f' context of {self._limits.context} tokens',
       'context_length_exceeded',
     )
 
@@ -224,12 +243,12 @@ class Session:
     self.limit = status if self.limit is None else self.limit
     return RefusedError(text, code=code)
 
-  def _stop(self, request: ModelRequest) -> Stop | None:
-    """Where a message ends: the attempt's stop, or the first of the request's.
+  def _stop(self, request: ModelRequest, stop: Stop | None) -> Stop | None:
+    """Where a message ends: by `stop`, or by the first of the request's.
 
     The token that completes a text stays in the row.
     """
-    stops = [self._limits.stop] if self._limits.stop else []
+    stops = [stop] if stop else []
     if request.stops:
       stops.append(engine.texts(request.stops, self._words.decode))
     if ends := {*request.stop_tokens} - {self._words.eot}:

@@ -113,7 +113,7 @@ class MessageGraph:
     Raises:
       ValueError: the agent has spoken last, or the chat format refuses it.
     """
-    whole = tuple(_joined(messages))
+    whole = tuple(joined(messages))
     if not whole or whole[-1].role == AGENT:
       raise ValueError(
         'the conversation must end with a message that the assistant is to'
@@ -144,9 +144,14 @@ class MessageGraph:
     agent += (False,) * (len(ids) - len(agent))
     return CallPrompt(ids, agent, parent, 0)
 
+  @property
+  def next_number(self) -> int:
+    """Of the call that is opened next: the lowest that is free."""
+    return next(i for i in itertools.count() if i not in self.calls)
+
   def open(self, prompt: CallPrompt, budget: int) -> int:
-    """Begins a call: -> its number, the lowest that is free."""
-    n = next(i for i in itertools.count() if i not in self.calls)
+    """Begins a call: -> its number."""
+    n = self.next_number
     self.calls[n] = GraphCall(prompt, budget)
     return n
 
@@ -241,7 +246,7 @@ class MessageGraph:
     return talk
 
 
-def _joined(messages: Iterable[ChatMessage]) -> Iterable[ChatMessage]:
+def joined(messages: Iterable[ChatMessage]) -> Iterable[ChatMessage]:
   """Messages of the agent that follow each other as one."""
   for own, group in itertools.groupby(messages, lambda x: x.role == AGENT):
     several = list(group)

@@ -178,6 +178,7 @@ def test_given_messages():
   given = complete([9, WORDS.eot])
   talk = chat_format.bare(WORDS)
   limits = lib.SessionLimits(4, 8, 99, 99)
-  session = lib.Session(talk, HERMES, limits, KEYS, {0: given}.get)
+  sampling = lib.attempt_sampling(limits, KEYS)
+  session = lib.Session(talk, HERMES, limits, sampling, {0: given}.get)
   assert session.begin(asked()).given is given
   assert session.begin(asked()).given is None

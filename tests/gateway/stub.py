@@ -11,7 +11,7 @@ import numpy as np
 
 from agentrl.gateway.app import GatewayLimits
 from agentrl.gateway.server import Gateway
-from agentrl.gateway.session import Session, SessionLimits
+from agentrl.gateway.session import Session, SessionLimits, attempt_sampling
 from agentrl.rollout.engine.engine import Completion
 from agentrl.text import chat_format, tokenizer
 from agentrl.text.tool_calls import format_of
@@ -106,4 +106,6 @@ def opened(generator=None, session=None, limits=None, **fields):
 
 def made(**fields):
   talk = chat_format.bare(WORDS)
-  return Session(talk, format_of('hermes'), LIMITS._replace(**fields), KEYS)
+  limits = LIMITS._replace(**fields)
+  sampling = attempt_sampling(limits, KEYS)
+  return Session(talk, format_of('hermes'), limits, sampling)

@@ -5,6 +5,7 @@ from tests.mutation.mutant import Mutant
 _GRAPH = 'tests/text/message_graph_test.py'
 _APP = 'tests/gateway/app_test.py'
 _SESSION = 'tests/gateway/session_test.py'
+_SERVED = 'tests/gateway/served_test.py'
 _REQUEST = 'tests/gateway/request_test.py'
 _PROGRAMS = 'tests/gateway/programs_test.py'
 _PACK = 'tests/rollout/pack_test.py'
@@ -54,7 +55,7 @@ MUTANTS = (
   Mutant(
     'agentrl.gateway.session',
     'Session.begin',
-    'size + limits.message > limits.context',
+    'size + how.budget > limits.context',
     'size > limits.context',
     _SESSION,
     'a prompt leaves no room for its message',
@@ -69,11 +70,27 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.gateway.session',
-    'Session.begin',
-    'self._keys[number]',
-    'self._keys[0]',
+    'attempt_sampling',
+    'keys[number]',
+    'keys[0]',
     _SESSION,
     'all messages are drawn by one key',
+  ),
+  Mutant(
+    'agentrl.gateway.served',
+    'ServedModel.answer',
+    "tries or '0'",
+    'tries',
+    _SERVED,
+    'two samples of a conversation are one',
+  ),
+  Mutant(
+    'agentrl.gateway.served',
+    'client_sampling',
+    'seed & 0xFFFFFFFF',
+    'seed & 0xFFFF & 0',
+    _SERVED,
+    'the seed of the client changes nothing',
   ),
   Mutant(
     'agentrl.gateway.session',

@@ -54,6 +54,7 @@ class EngineService:
     self._make = lambda: Engine(shape, sizes, eot=talk.words.eot)
     self._engine, self._talk, self._sizes = self._make(), talk, sizes
     self._driver, self._over = GeneratorDriver(self._engine), False
+    self._weights: tuple[Any, int] | None = None
     self._thread = threading.Thread(target=self._live, daemon=True)
     self._thread.start()
 
@@ -94,13 +95,20 @@ class EngineService:
       raise ServiceFault('the model is closed')
     return chat_format.content(self._talk.words, answer.result().ids)
 
-  def update_weights(self, params) -> None:
+  def submit(
+    self, context: Sequence[int], how: SamplingParams
+  ) -> Future[Completion]:
+    """Requests a message after tokens; the future may be cancelled."""
+    return self._driver.submit(context, how)
+
+  def update_weights(self, params, version: int = 0) -> None:
     """Sets the parameters, which are copied before this returns."""
     done: Future = Future()
 
     def swap() -> None:
       try:
-        self._engine.update_weights(params, 0)  # versions are not reported
+        self._engine.update_weights(params, version)
+        self._weights = params, version
         done.set_result(None)
       except BaseException as error:
         done.set_exception(error)
@@ -127,6 +135,11 @@ class EngineService:
           self._driver.fail(ServiceFault(why))
           self._engine = self._make()  # its cache was given away
           self._driver.generator = self._engine
+          if self._weights:
+            # Arrays that were given away since are there again with the next
+            # update.
+            with contextlib.suppress(RuntimeError):
+              self._engine.update_weights(*self._weights)
 
   def _end(self) -> None:
     self._driver.fail(ServiceFault('the model was closed'))

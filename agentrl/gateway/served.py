@@ -1,0 +1,163 @@
+"""Models at routes without a session, such as /v1/chat/completions.
+
+A client sends its whole conversation with every request. One that goes on from
+a message which was sampled here belongs to that message's session, so that what
+was sampled is read again token by token; any other request begins a session.
+How a message is sampled is the client's to say, within the model's limits.
+"""
+
+import hashlib
+import secrets
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from agentrl.gateway.answers import (
+  SessionAnswers,
+  SharedReply,
+  TokenGenerator,
+)
+from agentrl.gateway.request import ModelRequest, RefusedError
+from agentrl.gateway.session import Sampling, Session, SessionLimits
+from agentrl.rollout.engine.engine import SamplingParams
+from agentrl.text.chat_format import ChatFormat
+from agentrl.text.message import AGENT
+from agentrl.text.message_graph import ChatMessage, canonical_json, joined
+from agentrl.text.tool_calls.base import Format
+
+CALLS = 64  # of a session; what comes later begins another one
+_TOKENS = ('max_completion_tokens', 'max_output_tokens', 'max_tokens')
+_HOTTEST = 100.0
+
+
+class ServedModel:
+  """A model and the conversations that it had, all in one thread."""
+
+  def __init__(
+    self,
+    name: str,
+    generator: TokenGenerator,
+    talk: ChatFormat,
+    format: Format,
+    *,
+    message: int,
+    context: int,
+    keep: int = 1024,
+    seconds: float = 600.0,
+  ):
+    """Begins without conversations.
+
+    Args:
+      name: by which clients ask for it
+      message: tokens of a message at most, and where a client names none
+      context: tokens of a prompt with its message
+      keep: messages that conversations can go on from, the newest
+      seconds: that an answer is there for a retry
+    """
+    self.name, self.context = name, context
+    self.generator, self._seconds, self._keep = generator, seconds, keep
+    self._parts = talk, format
+    # Rows are not trained: only the number of calls limits a session.
+    self._limits = SessionLimits(CALLS, message, context, CALLS * context)
+    # By the digest of a conversation up to a sampled message, and of a body.
+    self._sessions: OrderedDict[bytes, SessionAnswers] = OrderedDict()
+
+  def answer(
+    self, model_request: ModelRequest, digest: bytes, tries: str | None
+  ) -> SharedReply:
+    """The answer to a request; see `SessionAnswers.answer`.
+
+    Without a count of tries an equal body is a request of its own: clients
+    sample a conversation several times.
+    """
+    prefixes = list(_prefixes(model_request))
+    answers = self._find(digest, prefixes) or self._begin()
+    reply = answers.answer(model_request, digest, tries or '0')
+    self._keep_session(digest, answers)
+
+    def finished(task) -> None:
+      if not task.cancelled() and task.exception() is None and prefixes:
+        message = task.result().message
+        key = _extended(prefixes[-1][0], message)
+        self._keep_session(key.digest(), answers)
+
+    reply.task.add_done_callback(finished)
+    return reply
+
+  def _find(self, digest: bytes, prefixes) -> SessionAnswers | None:
+    """The session of a retry, else of the longest conversation before."""
+    keys = [digest]
+    keys += [key.digest() for key, own in reversed(prefixes) if own]
+    found = (self._sessions.get(key) for key in keys)
+    return next((x for x in found if x and not x.session.full), None)
+
+  def _begin(self) -> SessionAnswers:
+    session = Session(
+      *self._parts, self._limits, client_sampling(self._limits.message)
+    )
+    return SessionAnswers(session, self.generator, self.name, self._seconds)
+
+  def _keep_session(self, key: bytes, answers: SessionAnswers) -> None:
+    self._sessions[key] = answers
+    self._sessions.move_to_end(key)
+    while len(self._sessions) > self._keep:
+      self._sessions.popitem(last=False)
+
+
+def client_sampling(message: int) -> Sampling:
+  """Samples as the client asks.
+
+  Args:
+    message: tokens at most, and where a client names no number
+  """
+
+  def how(number: int, requested: Mapping[str, Any]) -> SamplingParams:
+    seed = _number(requested, 'seed', secrets.randbits(31), 0, 2**63 - 1)
+    tokens = next((x for x in _TOKENS if x in requested), 'max_tokens')
+    return SamplingParams(
+      np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32),
+      min(message, int(_number(requested, tokens, message, 1, 2**31))),
+      _number(requested, 'temperature', 1.0, 0, _HOTTEST, float),
+      max(0, _number(requested, 'top_k', 0, -1, 2**31 - 1)),  # -1 is vLLM's all
+      _number(requested, 'top_p', 1.0, 1e-6, 1, float),
+    )
+
+  return how
+
+
+def _number(
+  requested: Mapping[str, Any],
+  name: str,
+  default: Any,
+  low,
+  high,
+  kind: type = int,
+) -> Any:
+  """A number of the client. Raises RefusedError for what is none."""
+  value = requested.get(name, default)
+  fits = isinstance(value, int | float) and not isinstance(value, bool)
+  if not fits or not low <= value <= high or kind(value) != value:
+    raise RefusedError(
+      f'{name}={str(value)[:40]} is no {_KINDS[kind]} from {low} to {high}'
+    )
+  return kind(value)
+
+
+_KINDS = {int: 'integer', float: 'number'}
+
+
+def _prefixes(request: ModelRequest) -> Iterator[tuple[Any, bool]]:
+  """Digests of the conversation up to each message; True: of the agent."""
+  tools = [[x.name, x.description, x.schema] for x in request.tools]
+  key = hashlib.sha256(canonical_json(tools).encode())
+  for message in joined(request.messages):
+    key = _extended(key, message)
+    yield key, message.role == AGENT
+
+
+def _extended(key: Any, message: ChatMessage) -> Any:
+  longer = key.copy()
+  longer.update(b'\0' + repr(message).encode(errors='surrogatepass'))
+  return longer

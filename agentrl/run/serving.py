@@ -1,0 +1,209 @@
+"""Runs and checkpoints as models of a server, whose weights are only read.
+
+Every model has an engine of its own: slots, cache and a copy of the weights.
+Nothing is written to the folder of a run.
+"""
+
+import contextlib
+import os
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ml_collections import ConfigDict
+
+from agentrl import storage
+from agentrl.configs import base
+from agentrl.configs import stages as stage_list
+from agentrl.learner import algorithm
+from agentrl.nn import transformer
+from agentrl.rollout import registered
+from agentrl.rollout.engine.engine import Sizes
+from agentrl.rollout.engine.service import EngineService
+from agentrl.run import algorithm as algorithm_lib
+from agentrl.run import config_file, host_env, jit_env, pretrained
+from agentrl.run import workdir as workdir_lib
+from agentrl.text import chat_format
+from agentrl.text.tool_calls import FORMATS, format_of
+from agentrl.types import PyTree
+
+if TYPE_CHECKING:  # it has an extra of its own
+  from agentrl.gateway.server import Gateway
+
+CONTEXT, MESSAGE = 4096, 512  # tokens, of a checkpoint where nobody says
+
+
+class LoadedModel(NamedTuple):
+  """A model that can be served."""
+
+  title: str
+  shape: transformer.DecoderConfig
+  params: PyTree
+  step: int  # of the run; 0: none
+  talk: chat_format.ChatFormat
+  calls: str  # format of tool calls
+  context: int
+  message: int
+
+
+def sources(words: Sequence[str]) -> dict[str, str]:
+  """Folders by the names of their models, from 'name=folder' or 'folder'.
+
+  Raises:
+    ValueError: two have one name.
+  """
+  out: dict[str, str] = {}
+  for word in words:
+    name, equals, folder = word.partition('=')
+    if not equals:
+      name, folder = os.path.basename(os.path.abspath(word)), word
+    if not name or not folder:
+      raise ValueError(f'{word!r} names no folder; write FOLDER or NAME=FOLDER')
+    if name in out:
+      raise ValueError(
+        f'{out[name]} and {folder} would both be served as {name!r}; write'
+        ' NAME=FOLDER with names of their own'
+      )
+    out[name] = folder
+  return out
+
+
+def load(folder: str, context: int = 0, message: int = 0) -> LoadedModel:
+  """The newest policy of a run, or the model of a checkpoint's folder.
+
+  Args:
+    context, message: tokens; 0: as the run was trained
+
+  Raises:
+    ValueError: the folder is neither, or the context is longer than the
+      positions of the model.
+  """
+  loaded = _of_run(folder) if _is_run(folder) else _of_checkpoint(folder)
+  loaded = loaded._replace(
+    context=context or loaded.context, message=message or loaded.message
+  )
+  if loaded.message >= loaded.context:
+    raise ValueError(
+      f'--message={loaded.message} leaves no room for a prompt in'
+      f' --context={loaded.context}; lower the one or raise the other'
+    )
+  if 0 < loaded.shape.positions < loaded.context:
+    raise ValueError(
+      f'--context={loaded.context} is more than the {loaded.shape.positions}'
+      f' positions of {folder}; set it to as many or fewer'
+    )
+  return loaded
+
+
+def _is_run(folder: str) -> bool:
+  """True of a run; a folder with weights, or a name of the hub, is none."""
+  if any(pathlib.Path(folder).glob('*.safetensors')):
+    return False
+  config: Any = storage.path(os.path.join(folder, workdir_lib.CONFIG))
+  return config.exists()
+
+
+def _of_run(run: str) -> LoadedModel:
+  c = whole = workdir_lib.read_config(run)
+  if plans := stage_list.plans(c):
+    c = plans[-1].config
+  words, shape, chat = pretrained.language(c)
+  kind = host_env if registered.kind_of(base.wiring(c)).on_host else jit_env
+  sized: Any = kind.sized(c, words, chat)  # one of two types with a capacity
+  step, state = workdir_lib.load(whole, shape, run)
+  context = algorithm_lib.make_algorithm(c, shape).context
+  calls = c.env.get('calls', '')
+  return LoadedModel(
+    f'{run} at step {step}',
+    shape,
+    algorithm.full_params(context, state.params),
+    step,
+    chat_format.framed(chat) if chat else chat_format.bare(words),
+    calls if calls in FORMATS else 'hermes',
+    sized.capacity.cache,
+    c.rollout.max_message_tokens,
+  )
+
+
+def _of_checkpoint(folder: str) -> LoadedModel:
+  c: ConfigDict = config_file.load(f'grpo:checkpoint={folder}')
+  words, shape, chat = pretrained.language(c)
+  pretrained.check_weights(c, shape)
+  return LoadedModel(
+    folder,
+    shape,
+    pretrained.weights(c, shape),
+    0,
+    chat_format.framed(chat) if chat else chat_format.bare(words),
+    'hermes',
+    min(CONTEXT, shape.positions or CONTEXT),
+    MESSAGE,
+  )
+
+
+@contextlib.contextmanager
+def opened(
+  models: Mapping[str, LoadedModel],
+  *,
+  slots: int = 8,
+  host: str = '127.0.0.1',
+  port: int = 0,
+  key: str | None = None,
+) -> Iterator['Gateway']:
+  """Serves models by their names until the end of the context.
+
+  Args:
+    slots: requests of one model that are decoded together
+    host, port, key: see `Gateway`
+  """
+  from agentrl.gateway.served import ServedModel
+  from agentrl.gateway.server import Gateway
+
+  with contextlib.ExitStack() as stack:
+    served = [
+      ServedModel(
+        name,
+        stack.enter_context(_engine(x, slots)),
+        x.talk,
+        format_of(x.calls),
+        message=x.message,
+        context=x.context,
+      )
+      for name, x in models.items()
+    ]
+    gateway = stack.enter_context(
+      Gateway(
+        served[0].generator,
+        model=served[0].name,
+        context=served[0].context,
+        host=host,
+        port=port,
+        key=key,
+      )
+    )
+    for model in served:
+      gateway.serve(model)
+    yield gateway
+
+
+def _engine(model: LoadedModel, slots: int) -> EngineService:
+  sizes = Sizes(slots, model.context)
+  service = EngineService(model.shape, sizes, model.talk)
+  service.update_weights(model.params, model.step)
+  return service
+
+
+def invitation(gateway: 'Gateway', models: Mapping[str, LoadedModel]) -> str:
+  """What to tell the one who started the server."""
+  names = ', '.join(f'{x} ({m.title})' for x, m in models.items())
+  key = f" -H 'Authorization: Bearer {gateway.key}'" if gateway.key else ''
+  body = (
+    f'{{"model": "{next(iter(models))}", "messages":'
+    ' [{"role": "user", "content": "Hello"}]}'
+  )
+  address = f'{gateway.address}/v1'
+  return (
+    f'{names} at {address} until ^C, key {gateway.key or "not asked for"}\n'
+    f"curl {address}/chat/completions{key} -H 'Content-Type:"
+    f" application/json' -d '{body}'"
+  )
