@@ -9,7 +9,10 @@ from agentrl.configs import stages
 from agentrl.log import metrics
 from agentrl.run import config_file, runner
 
-STAGED = ('behavior_priming', 'continual_rft', 'expert_iteration')
+STAGED = (
+  *('behavior_priming', 'continual_rft', 'expert_iteration'),
+  *('kat_coder',),
+)
 SMALL = {
   'model.width': 16,
   'model.heads': 2,

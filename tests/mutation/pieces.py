@@ -582,12 +582,20 @@ MUTANTS = (
     'log-probs in sight of an error are kept',
   ),
   Mutant(
-    'agentrl.dataset.edits',
+    'agentrl.dataset.shared_prefixes',
     'share_prefixes',
     'for key in set(own)',
     'for key in own[:1]',
-    'tests/dataset/edits_test.py',
+    'tests/dataset/shared_prefixes_test.py',
     'only first turns share their weight',
+  ),
+  Mutant(
+    'agentrl.dataset.shared_prefixes',
+    'share_prefixes',
+    'return most[own[k]] /',
+    'return turn.weight /',
+    'tests/dataset/shared_prefixes_test.py',
+    'a repeated turn takes weight from the tree',
   ),
   Mutant(
     'agentrl.memory.experience',
