@@ -12,12 +12,13 @@ from typing import Annotated
 import numpy as np
 
 from agentrl import registry
-from agentrl.dataset import edits, selections
+from agentrl.dataset import edits, selections, shared_prefixes
 from agentrl.dataset.trajectory import StoredTrajectory, StoredTurn
 from agentrl.domain import (
   Count,
   Flag,
   Named,
+  NotNegative,
   Number,
   OneOf,
   Positive,
@@ -149,6 +150,15 @@ def mask_spans(xs: Trajectories, *, spans: Spans = ('prefix',)):
 def only_observations(xs: Trajectories):
   """Weights on what the environment answered alone (Early Experience)."""
   return [edits.only_observations(x) for x in xs]
+
+
+@registry.register('edit')
+def share_prefixes(xs: Trajectories, *, power: NotNegative = 1.0):
+  """Turns that n trajectories begin with weigh 1 / n^power each (KAT-Coder).
+
+  1: a turn of a tree weighs once, 0: once for each of its leaves.
+  """
+  return shared_prefixes.share_prefixes(xs, power)
 
 
 @registry.register('edit')

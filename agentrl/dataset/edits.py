@@ -9,9 +9,6 @@ Where an edit changes what stands before a message, its log-probs stay those of
 the context that the sampler saw: compute them again before forming ratios.
 """
 
-import collections
-import functools
-import hashlib
 from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
@@ -214,40 +211,6 @@ def only_observations(x: StoredTrajectory) -> StoredTrajectory:
     return _weighing(turn, 0.0, answer)
 
   return _each(x, one)
-
-
-def share_prefixes(xs: Sequence[StoredTrajectory]) -> list[StoredTrajectory]:
-  """Weights divided by the number of trajectories that begin alike.
-
-    w_k ← w_k / |{trajectories of the task with the same turns 0 to k}|
-
-  So that of a tree, stored as its paths from root to leaf, every turn weighs
-  once, however many leaves are below it (tree-structured training of KAT-Coder,
-  arXiv:2510.18779). Turns are the same where their contexts and messages are.
-  With history 'turn' a turn is what its row holds, whatever came before it.
-  """
-  keys = [_prefix_keys(x) for x in xs]
-  count = collections.Counter(key for own in keys for key in set(own))
-
-  def weight(own, k: int, turn: StoredTurn) -> np.ndarray:
-    return turn.weight / np.float32(count[own[k]])
-
-  return [
-    weighted(x, functools.partial(weight, own))
-    for x, own in zip(xs, keys, strict=True)
-  ]
-
-
-def _prefix_keys(x: StoredTrajectory) -> list[tuple]:
-  """Of each turn, what is equal where it and all turns before it are."""
-  out, before = [], b''
-  for turn in x.turns:
-    hashed = hashlib.sha256(before)
-    for tokens in (turn.context, turn.message):
-      hashed.update(len(tokens).to_bytes(8, 'big') + tokens.tobytes())
-    out.append((x.task, x.history, hashed.digest()))
-    before = b'' if x.history == 'turn' else hashed.digest()
-  return out
 
 
 def hindsight(

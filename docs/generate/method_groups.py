@@ -48,6 +48,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
   'lists of stages: supervised and RL in turn': (
     *('expert_iteration', 'behavior_priming', 'continual_rft'),
     *('agent_r', 'eef', 'early_experience', 'rise'),
+    *('kat_coder', 'masksearch'),
   ),
   'what is given: beginnings of demonstrations': (
     *('prefix_rft', 'step_grpo', 'guided_retry'),

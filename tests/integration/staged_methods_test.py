@@ -17,6 +17,8 @@ STAGED = (
   'eef',
   'expert_iteration',
   'rise',
+),
+  *('kat_coder', 'masksearch'),
 )
 SMALL = {
   'model.width': 16,

@@ -20,6 +20,7 @@ _COLLECT_BRANCH = 'tests/collect/branch_test.py'
 _RETRY = 'tests/collect/retry_test.py'
 _LENGTHS = 'tests/prefix/lengths_test.py'
 _PREFIX = 'prefix_test.py'
+_MASKED = 'tests/env/fact_corpus/masked_test.py'
 
 MUTANTS = (
   Mutant(
@@ -582,12 +583,20 @@ MUTANTS = (
     'log-probs in sight of an error are kept',
   ),
   Mutant(
-    'agentrl.dataset.edits',
+    'agentrl.dataset.shared_prefixes',
     'share_prefixes',
     'for key in set(own)',
     'for key in own[:1]',
-    'tests/dataset/edits_test.py',
+    'tests/dataset/shared_prefixes_test.py',
     'only first turns share their weight',
+  ),
+  Mutant(
+    'agentrl.dataset.shared_prefixes',
+    'share_prefixes',
+    'return most[own[k]] /',
+    'return turn.weight /',
+    'tests/dataset/shared_prefixes_test.py',
+    'a repeated turn takes weight from the tree',
   ),
   Mutant(
     'agentrl.memory.experience',
@@ -876,5 +885,21 @@ MUTANTS = (
     '[seed, 0]',
     f'{_TASKS}::test_seeds_and_epochs_give_orders_of_their_own',
     'every epoch has one order',
+  ),
+  Mutant(
+    'agentrl.env.fact_corpus.masked',
+    'follow',
+    'objects[-1] if last else start',
+    'objects[0] if last else start',
+    _MASKED,
+    'a text tells of what it began with alone',
+  ),
+  Mutant(
+    'agentrl.env.fact_corpus.masked',
+    'walk',
+    'len({start, *objects}) <= len(path)',
+    'len({start, *objects}) < len(path)',
+    _MASKED,
+    'a text comes back to what stood in it',
   ),
 )

@@ -43,6 +43,10 @@ RULES = (
   ' one of the latest year holds. What you write between <note> and </note> is'
   ' for yourself.'
 )
+MASKS = (
+  ' Of a text the answer is what stands in place of each _, in order, with a'
+  ' comma between two.'
+)
 HELD_OUT = ('chains', 'facts')
 _NOTE = re.compile(r'<note>(.*?)</note>', re.DOTALL)
 _MOST_HOPS = 4
@@ -75,6 +79,7 @@ class FactCorpus:
   unanswerable: domain.Chance = 0.0  # share of questions that nothing answers
   aggregated: domain.Chance = 0.0  # share of questions over a set
   aggregates: str = 'count max'  # kinds of those
+  masked: domain.Chance = 0.0  # share of texts with a mask for every hop
   retrievers: str = 'bm25'  # tools: bm25, dense, graph, liar and aggregate
   lies: domain.Chance = 0.3  # share of false facts that the liar shows
   passages: domain.Count = 1  # most that a call shows
@@ -93,10 +98,10 @@ class FactCorpus:
     domain.check_fields(self)
     _check_words('aggregates', self.aggregates, questions.AGGREGATES)
     _check_words('retrievers', self.retrievers, retrievers.DESCRIPTIONS)
-    if self.unanswerable + self.aggregated > 1:
+    if self.unanswerable + self.aggregated + self.masked > 1:
       raise ValueError(
-        f'unanswerable={self.unanswerable} and aggregated={self.aggregated} are'
-        ' more than all questions; lower one'
+        f'unanswerable={self.unanswerable}, aggregated={self.aggregated} and'
+        f' masked={self.masked} are more than all questions; lower one'
       )
     if self.contradictions and self.passages < 2:
       raise ValueError(
@@ -108,7 +113,8 @@ class FactCorpus:
   def system(self) -> str:
     if not self.teach:
       return ''
-    return tool_env.describe_tools(RULES, self._descriptions, self.format)
+    rules = RULES + MASKS * (self.masked > 0)
+    return tool_env.describe_tools(rules, self._descriptions, self.format)
 
   def spans(self, message: str) -> list[Interval]:
     read = _NOTE.sub(lambda note: ' ' * len(note[0]), message)
@@ -135,6 +141,7 @@ class FactCorpus:
       aggregated=self.aggregated,
       aggregates=tuple(self.aggregates.split()),
       members=self.passages + 1,
+      masked=self.masked,
     )
 
     def draw(rng: np.random.Generator) -> list | None:

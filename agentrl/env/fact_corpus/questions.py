@@ -4,8 +4,9 @@
   Bako's home's feast?              unanswerable: no passage has the last fact
   Count: home is Bako's friend's home?      count: of all that this holds for
   Max age: home is Tebu?                    max: over all that this holds for
+  Bako's home is _. Its mayor is _.         masked: see masked.py
 
-A question over a set counts as a hop, the last one.
+A question over a set counts as a hop, the last one, and so does every mask.
 """
 
 import itertools
@@ -15,9 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from agentrl.env import task_sampling
+from agentrl.env.fact_corpus import masked
 from agentrl.env.fact_corpus.corpus import RELATIONS, Corpus
 
 AGGREGATES = ('count', 'max')
+CHAINS = ('chain', 'unanswerable')  # evidence counts in its order alone
 UNKNOWN = 'unknown'  # the gold answer of an unanswerable question
 _TRIES = 500  # walks through the corpus to make one question
 
@@ -25,7 +28,7 @@ _TRIES = 500  # walks through the corpus to make one question
 class FactQuestion(NamedTuple):
   """Relations to follow from an entity; of a set, one more that leads back."""
 
-  kind: str  # 'chain', 'unanswerable', 'count' or 'max'
+  kind: str  # 'chain', 'unanswerable', 'count', 'max' or 'masked'
   start: str  # an entity
   path: tuple[str, ...]  # relations
   inverse: str = ''  # relation of a set's members to the end of the path
@@ -45,10 +48,13 @@ class Mix(NamedTuple):
   aggregated: float
   aggregates: tuple[str, ...]  # kinds of those over sets
   members: int  # least of a set
+  masked: float = 0.0
 
 
 def text(question: FactQuestion) -> str:
   """The question as the agent reads it."""
+  if question.kind == masked.KIND:
+    return masked.text(question.start, question.path)
   end = ''.join(f"{x}'s " for x in (question.start, *question.path))
   end = end.removesuffix("'s ")
   match question.kind:
@@ -81,6 +87,9 @@ def solve(corpus: Corpus, question: FactQuestion) -> Solution:
   its members, and for 'max' also their ages, in any order. Those of an
   unanswerable question lead to the fact that is missing.
   """
+  if question.kind == masked.KIND:
+    told, objects = masked.follow(corpus, question.start, question.path)
+    return Solution(', '.join(objects), told)
   passages, end = follow(corpus, question.start, question.path)
   if question.kind not in AGGREGATES:
     return Solution(end or UNKNOWN, tuple(passages))
@@ -165,12 +174,17 @@ def _kind(mix: Mix, rng: np.random.Generator) -> str:
     return 'unanswerable'
   if point < mix.unanswerable + mix.aggregated:
     return str(rng.choice(mix.aggregates))
+  if point < mix.unanswerable + mix.aggregated + mix.masked:
+    return masked.KIND
   return 'chain'
 
 
 def _walk(
   corpus: Corpus, kind: str, start: str, hops: int, rng: np.random.Generator
 ) -> FactQuestion | None:
+  if kind == masked.KIND:
+    told = masked.walk(corpus, start, hops, rng)
+    return FactQuestion(kind, start, told) if told else None
   at, path = corpus.entities[start].kind, []
   steps = hops - (kind in AGGREGATES)
   for left in reversed(range(steps)):
@@ -194,6 +208,8 @@ def _walk(
 
 def _fits(corpus: Corpus, question: FactQuestion, mix: Mix) -> bool:
   """Whether it has its answer, and no shorter way there."""
+  if question.kind == masked.KIND:
+    return True
   passages, end = follow(corpus, question.start, question.path)
   facts = [corpus.facts[i] for i in passages]
   if len({question.start, *(x.object for x in facts)}) <= len(facts):

@@ -101,6 +101,6 @@ class Reading:
 
   def _potential(self) -> float:
     read = [i in self._seen for i in self._gold]
-    chain = self._task['kind'] not in questions.AGGREGATES
+    chain = self._task['kind'] in questions.CHAINS
     count = [*read, False].index(False) if chain else sum(read)
     return count / (len(read) + 1)

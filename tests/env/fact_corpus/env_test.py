@@ -28,6 +28,7 @@ FAMILIES = {
   'reads': FactCorpus(people=100, aggregated=1.0, retrievers='dense'),
   'graph': FactCorpus(people=100, retrievers='graph', passages=2),
   'liar': FactCorpus(people=100, retrievers='liar', lies=0.5),
+  'masked': FactCorpus(people=100, masked=1.0, max_hops=3),
 }
 by_family = pytest.mark.parametrize('family', FAMILIES.values(), ids=FAMILIES)
 
