@@ -16,9 +16,9 @@ STAGED = (
   'early_experience',
   'eef',
   'expert_iteration',
+  'kat_coder',
+  'masksearch',
   'rise',
-),
-  *('kat_coder', 'masksearch'),
 )
 SMALL = {
   'model.width': 16,
