@@ -67,8 +67,9 @@ def shared(tokens_MT: Array, seg_MT: Array) -> Array:
   live, one = seg_MT >= 0, _one_segment(seg_MT)
   same = (tokens_MT[1:] == tokens_MT[:-1]) & live[1:] & live[:-1]
   same &= (one[1:] & one[:-1])[:, None]
-  count = jnp.cumprod(same, axis=1, dtype=jnp.int32)
-  count = jnp.sum(count, axis=1, dtype=jnp.int32)
+  t = tokens_MT.shape[1]
+  index = jnp.arange(t, dtype=jnp.int32)
+  count = jnp.min(jnp.where(same, t, index), axis=1)  # the first that differs
   return jnp.concatenate([jnp.zeros(1, jnp.int32), count])
 
 
@@ -158,8 +159,10 @@ def fold(tokens_MT, seg_MT, wanted_MT, capacity: int) -> Fold:
     return jnp.full(capacity, fill, jnp.int32).at[at].set(x, mode='drop')
 
   source = put(jnp.arange(m * t, dtype=jnp.int32), m * t)
-  (asks,) = jnp.nonzero(wanted_MT.reshape(-1), size=capacity, fill_value=m * t)
-  asks = asks.astype(jnp.int32)
+  wanted = wanted_MT.reshape(-1)
+  asks = jnp.argsort(~wanted, stable=True)[:capacity].astype(jnp.int32)
+  asks = jnp.where(wanted[asks], asks, m * t)
+  asks = jnp.pad(asks, (0, max(0, capacity - m * t)), constant_values=m * t)
   return Fold(source[None], put(until, -1)[None], place, asks[None])
 
 
