@@ -192,7 +192,7 @@ def keep_attempts(
   A trajectory without a weight is left out.
   """
 
-  def kept(x: StoredTrajectory) -> StoredTrajectory:
+  def weighed(x: StoredTrajectory) -> StoredTrajectory:
     r = np.array([t.reward for t in x.turns])
     good = {
       'better': np.diff(r, prepend=-np.inf) > 0,
@@ -201,7 +201,7 @@ def keep_attempts(
     }[which]
     return edits.drop_turns(x, lambda k, turn: not good[k])
 
-  out = [kept(x) for x in xs]
+  out = [weighed(x) for x in xs]
   return [x for x in out if any(np.any(t.weight) for t in x.turns)]
 
 
