@@ -625,8 +625,8 @@ MUTANTS = (
   Mutant(
     'agentrl.dataset.task_edits',
     'keep_attempts',
-    'prepend=-np.inf) > 0',
-    'prepend=-np.inf) >= 0',
+    'prepend=0.0) > 0',
+    'prepend=0.0) >= 0',
     _TASK_EDITS,
     'an attempt as bad as the one before is better',
   ),
