@@ -21,8 +21,7 @@ start and not used. Each fit goes on from the policy before, where the paper's
 begin from the base model. The other arms:
 
   BC on successes   --config.mix.recovered.weight=0.0
-  all that it solved, without the expert's actions
-                    --config.mix.recovered.edits="('keep_solved',)"
+  own turns alone   --config.mix.recovered.edits="('keep_solved',)"
 
 Expect tasks to be solved that the expert fails at, and more than by RFT.
 
@@ -45,14 +44,13 @@ def get_config(arg=''):
   clone = {'sft.mix': ('shown',)}
   base.stage(c, 'clone', kind='sft', steps=max(1, c.sft.steps), changes=clone)
   names, steps = ['clone'], max(1, c.steps // ROUNDS)
-  states = c.rollout.group_size
   for i in range(1, ROUNDS + 1):
     simulated = {
       'minibatch': 'none',
       'log.groups': -1,
       'prefix': 'spaced_prefix',
       'prefix_source': 'failed',
-      'hp.prefix.spaced_prefix.states': states,
+      'hp.prefix.spaced_prefix.states': c.rollout.group_size,
     }
     base.stage(c, f'simulate_{i}', steps=steps, changes=simulated)
     fit = {'sft.mix': ('shown', 'recovered')}

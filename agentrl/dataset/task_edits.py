@@ -180,28 +180,29 @@ def keep_attempts(
   xs: Trajectories,
   *,
   which: Annotated[str, OneOf('better', 'best', 'success')] = 'better',
+  above: Number = 0.5,
 ):
   """Weight 0 on turns but those that are good attempts at the task (RISE).
 
   Where every turn is an attempt, with rewards r_k (arXiv 2407.18219):
 
-    better   r_k > r_{k-1}, and the first
+    better   r_k > r_{k-1}, r_{-1} = 0
     best     r_k = max_j r_j
-    success  r_k > 0.5
+    success  r_k > above
 
   A trajectory without a weight is left out.
   """
 
-  def kept(x: StoredTrajectory) -> StoredTrajectory:
+  def weighed(x: StoredTrajectory) -> StoredTrajectory:
     r = np.array([t.reward for t in x.turns])
     good = {
-      'better': np.diff(r, prepend=-np.inf) > 0,
+      'better': np.diff(r, prepend=0.0) > 0,
       'best': r == np.max(r, initial=-np.inf),
-      'success': r > 0.5,
+      'success': r > above,
     }[which]
     return edits.drop_turns(x, lambda k, turn: not good[k])
 
-  out = [kept(x) for x in xs]
+  out = [weighed(x) for x in xs]
   return [x for x in out if any(np.any(t.weight) for t in x.turns)]
 
 

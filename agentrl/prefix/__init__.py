@@ -1,3 +1,3 @@
-"""Prefixes: how much of a demonstration attempts are given to begin with."""
+"""Prefixes: how much of a trajectory attempts are given to begin with."""
 
 from agentrl.prefix import lengths  # noqa: F401  registers its pieces

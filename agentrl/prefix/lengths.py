@@ -1,11 +1,12 @@
-"""Lengths of prefixes: first turns of a demonstration that an attempt is given.
+"""Lengths of prefixes: first turns of a trajectory that an attempt is given.
 
 A piece of the slot 'prefix' is a function
 
   (plan, attempts, turns, step, *, hp) -> [B] i64        host arrays
 
 of what all steps have in common, the attempts of this one, the turns n_i of
-the demonstration of each attempt's task (0: there is none) and the step of RL.
+the demonstration of each attempt's task, or of what c.prefix_source has (0:
+there is none) and the step of RL.
 It gives the number of turns k_i that are played before the policy goes on;
 `clipped` leaves it a turn of its own. What is drawn depends on (seed, step)
 alone.
@@ -45,7 +46,7 @@ def random_prefix(
   final_high: Part = 1.0,
   steps: domain.Count0 = 0,
 ) -> np.ndarray:
-  """A random part of the demonstration:
+  """A random part of the trajectory:
 
     k_i = ⌊u n_i⌋,   u uniform on [low, max(low, h(step))]
     h(s) = final + (high − final) (1 + cos(π min(s / steps, 1))) / 2
@@ -58,7 +59,7 @@ def random_prefix(
   Args:
     share: of what has a prefix
     unit: what has one length: a 'trajectory' or a 'group'
-    low, high: parts of a demonstration
+    low, high: parts of a trajectory
     final_high: what `high` becomes over `steps`, by a cosine
     steps: 0: `high` stays
   """
@@ -89,7 +90,7 @@ def reverse_prefix(
   every: domain.Count = 10,
   mixed: Part = 0.0,
 ) -> np.ndarray:
-  """All but the last turns of the demonstration, of which there are ever more:
+  """All but the last turns of the trajectory, of which there are ever more:
 
     k_i = max(n_i − l, 0),   l = 1 + ⌊step / every⌋
 

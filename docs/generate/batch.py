@@ -53,7 +53,7 @@ MEANINGS = {
   'column:turn': 'index of the turn',
   'column:state': 'turns with the same observation are equal',
   'column:node': 'copies of one turn, shared by branches, are equal',
-  'column:prefix': 'turns of a demonstration that the attempt was given',
+  'column:prefix': 'turns that the attempt was given',
   'column:branch': '1 where the trajectory was branched from another',
 }
 _HEAD = """\

@@ -208,14 +208,16 @@ def attempts(*rewards, message=0):
 )
 def test_good_attempts_keep_their_weight(which, want):
   x = attempts(0.4, 0.4, 0.2, 1.0, 0.9, 1.0)
-  bad, none = attempts(0.1, 0.1), attempts()
+  bad, none = attempts(0.0, 0.0), attempts()
   made = task_edits.keep_attempts([x, bad, none], which=which)
   assert told(made[0])[1] == want
   assert [told(y)[1] for y in made[1:]] == {
-    'better': [[1, 0]],
+    'better': [],
     'best': [[1, 1]],
     'success': [],
   }[which]
+  (made,) = task_edits.keep_attempts([x], which='success', above=0.95)
+  assert told(made)[1] == [0, 0, 0, 1, 0, 1]
 
 
 def test_one_of_each_group_is_best_or_has_most_votes():

@@ -21,6 +21,7 @@ _RETRY = 'tests/collect/retry_test.py'
 _LENGTHS = 'tests/prefix/lengths_test.py'
 _PREFIX = 'prefix_test.py'
 _MASKED = 'tests/env/fact_corpus/masked_test.py'
+_TASK_EDITS = 'tests/dataset/task_edits_test.py'
 
 MUTANTS = (
   Mutant(
@@ -584,6 +585,55 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.dataset.shared_prefixes',
+    'agentrl.prefix.lengths',
+    'spaced_prefix',
+    'member * turns // states',
+    'member * (turns - 1) // states',
+    f'{_LENGTHS}::test_members_begin_at_evenly_spaced_states',
+    'the last states are not begun from',
+  ),
+  Mutant(
+    'agentrl.run.demonstrations',
+    'with_errors',
+    'other += other >= place[tuple(ids)]',
+    'other += 0',
+    'tests/run/demonstrations_test.py::test_errors_are_other_messages_at_the_rate',
+    'an error may be what was right',
+  ),
+  Mutant(
+    'agentrl.dataset.task_edits',
+    'splice_correction',
+    'wrong.index(True) + 1',
+    'wrong.index(True)',
+    _TASK_EDITS,
+    'a correction comes before the error',
+  ),
+  Mutant(
+    'agentrl.dataset.task_edits',
+    'recoveries',
+    'turning[-1:]',
+    'turning[:1]',
+    _TASK_EDITS,
+    'the first turning point is the last',
+  ),
+  Mutant(
+    'agentrl.dataset.task_edits',
+    'recoveries',
+    'if not solved[a] for k in range(a, b)',
+    'if solved[b] for k in range(a, b)',
+    _TASK_EDITS,
+    'turns after a solved state are trained on',
+  ),
+  Mutant(
+    'agentrl.dataset.task_edits',
+    'keep_attempts',
+    'prepend=0.0) > 0',
+    'prepend=0.0) >= 0',
+    _TASK_EDITS,
+    'an attempt as bad as the one before is better',
+  ),
+  Mutant(
+    'agentrl.dataset.edits',
     'share_prefixes',
     'for key in set(own)',
     'for key in own[:1]',
