@@ -35,6 +35,8 @@ FAMILIES: dict[str, str] = {
   'jsonl': 'agentrl.env.jsonl:Jsonl',
   'math_python': 'agentrl.env.math_python:MathPython',
   'minigrid': 'agentrl.env.minigrid:MiniGrid',
+  'openenv': 'agentrl.env.external.openenv:OpenEnv',
+  'pettingzoo': 'agentrl.env.external.pettingzoo:PettingZoo',
   'reasoning_gym': 'agentrl.env.reasoning_gym:ReasoningGym',
   'program': 'agentrl.env.program:Program',
   'recommendation': 'agentrl.env.recommendation:Recommendation',

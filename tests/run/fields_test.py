@@ -108,7 +108,7 @@ FIELDS = {
   'positive': """
     judging.seconds judging.length_scale model.eps lora.alpha host.step_timeout
     host.reset_timeout host.episode_timeout service.*.timeout role.*.eps
-    math_python.seconds""",
+    math_python.seconds openenv.seconds openenv.wait""",
   'positive or inf': 'role.*.max_grad_norm',
   'at least 1': 'model.theta',
   'not negative': """
@@ -132,7 +132,7 @@ FIELDS = {
   'below 1': 'role.*.b1 role.*.b2 hidden_slots.refusal',
   '0 to .5': 'interview.noise',
   'temperature': 'eval.temperature service.*.temperature',
-  'any number': 'coef.* gymnasium_text.solved',
+  'any number': 'coef.* gymnasium_text.solved openenv.solved pettingzoo.solved',
   'flag': """
     model.qk_norm model.bias model.tied model.random mesh.explicit
     sokoban.coordinates frozen_lake.slip alfworld.admissible countdown.teach
@@ -152,6 +152,9 @@ FIELDS = {
     program.settings program.grader sokoban.levels alfworld.data
     countdown.operations gymnasium_text.make gymnasium_text.id
     gymnasium_text.settings gymnasium_text.python math_python.path
+    pettingzoo.make pettingzoo.id pettingzoo.settings pettingzoo.show
+    pettingzoo.read pettingzoo.python openenv.address openenv.settings
+    openenv.action openenv.shown
     minigrid.id reasoning_gym.dataset
     reasoning_gym.settings
     scienceworld.task scienceworld.simplifications search_questions.corpus
@@ -171,7 +174,7 @@ FIELDS = {
     shop_logs.form table_questions.format fact_corpus.held_out
     fact_corpus.format program.calls select.*.span hidden_slots.impatient
     consultation.impatient reading.*.source mix.*.kind stage.*.kind
-    itinerary.demonstrate""",
+    itinerary.demonstrate pettingzoo.seats""",
   'choice or none': 'host.worker sokoban.oracle frozen_lake.oracle',
   'names': """
     judge curate signal post memory stream.* host.stop_strings sft.mix
