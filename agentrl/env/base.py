@@ -34,6 +34,7 @@ FAMILIES: dict[str, str] = {
   'itinerary': 'agentrl.env.itinerary:Itinerary',
   'jsonl': 'agentrl.env.jsonl:Jsonl',
   'math_python': 'agentrl.env.math_python:MathPython',
+  'mcp': 'agentrl.env.external.mcp:Mcp',
   'minigrid': 'agentrl.env.minigrid:MiniGrid',
   'openenv': 'agentrl.env.external.openenv:OpenEnv',
   'pettingzoo': 'agentrl.env.external.pettingzoo:PettingZoo',

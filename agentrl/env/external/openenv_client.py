@@ -157,7 +157,7 @@ class Session:
       case {
         'type': 'observation',
         'data': {
-          'observation': {**fields},
+          'observation': dict(fields),
           'reward': int() | float() | None as reward,
           'done': bool(done),
         },
