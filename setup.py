@@ -69,6 +69,7 @@ setuptools.setup(
       'mcp>=2.3,<3',
       'starlette>=1.10,<2',
       'uvicorn>=0.54,<1',
+      'websockets>=17,<18',
     ],
     # Clients of models, as the examples use them.
     'clients': [

@@ -142,6 +142,19 @@ OWN: dict[str, dict[str, Any]] = {
     'host': dict(max_observation_tokens=512),
     'env': dict(train=1_000_000, test=1000),  # or as many as the files have
   },
+  'mcp': {
+    'rollout': dict(max_message_tokens=96, max_turns=6),
+    'host': dict(max_observation_tokens=512, num_envs=8),
+    'env': dict(train=1_000_000, test=1000),  # or as many as the files have
+  },
+  'openenv': {
+    'rollout': dict(max_message_tokens=32, max_turns=8),
+    'host': dict(max_observation_tokens=256),
+  },
+  'pettingzoo': {
+    'rollout': dict(max_message_tokens=16, max_turns=8),
+    'host': dict(max_observation_tokens=256, num_envs=8),
+  },
   'program': {
     'rollout': dict(max_message_tokens=32, max_turns=4),
     'host': dict(max_observation_tokens=48),

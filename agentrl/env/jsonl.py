@@ -78,7 +78,7 @@ class Jsonl:
         f'{count} {split} tasks are more than the {len(tasks)} prompts of'
         f' env.path={self.path!r}; ask for fewer, or add prompts'
       )
-    grade = self._grader()
+    grade = self.grader()
     every = self.verifier in verifiers.SHIPPED  # they are fast
     for task in tasks if every else tasks[:1]:
       try:
@@ -92,7 +92,7 @@ class Jsonl:
     return (tasks[i] for i in rng.permutation(len(tasks))[:count])
 
   def env(self) -> 'PromptEnv':
-    return PromptEnv(self._grader())
+    return PromptEnv(self.grader())
 
   def _tasks(self, split: str) -> list[HostTask]:
     """The tasks of a split, ordered by their keys."""
@@ -125,7 +125,8 @@ class Jsonl:
       )
     return file
 
-  def _grader(self) -> Callable[[str, Mapping[str, Any]], Verdict]:
+  def grader(self) -> Callable[[str, Mapping[str, Any]], Verdict]:
+    """(message, row) -> its verdict. Raises ValueError without a verifier."""
     if not self.verifier:
       raise ValueError(
         "env.verifier='' scores no message; set it to 'module:function', of"

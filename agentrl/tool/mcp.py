@@ -68,6 +68,12 @@ class McpServer:
   def __exit__(self, *_: Any) -> None:
     self.close()
 
+  @property
+  def alive(self) -> bool:
+    """Whether a connection stands; not after a death, until the next call."""
+    connection = self._connection
+    return connection is not None and connection.alive
+
   def close(self) -> None:
     """Ends the connection.
 
@@ -162,6 +168,8 @@ class _Connection:
 
   def answers(self, seconds: float) -> bool:
     """True if the server still lists its tools; then the error was a call's."""
+    if not self.alive:
+      return False
     future = asyncio.run_coroutine_threadsafe(
       self._client.list_tools(cache_mode='bypass'), self._loop
     )

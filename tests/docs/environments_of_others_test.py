@@ -5,6 +5,7 @@ import re
 import sys
 import types
 
+from agentrl.env import base
 from agentrl.env.external.gymnasium_text import GymnasiumText
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -31,11 +32,25 @@ def test_doors(monkeypatch):
   assert sum(x.score for x in steps) == 1.0
 
 
+def test_boards(monkeypatch):
+  module('boards', 'def show', monkeypatch)
+  board = [[(0, 0)] * 3 for _ in range(3)]
+  board[0][1], board[2][2] = (1, 0), (0, 1)
+  seen = {'observation': board, 'action_mask': [1, 0, 1, 0, 0, 0, 0, 0, 0]}
+  text = sys.modules['boards'].show(seen, 'player_1')
+  assert text.splitlines() == ['.X.', '...', '..O', 'Free: 0 2']
+
+
 def test_settings_it_sets_are_there():
-  for name in re.findall(r'--config\.env\.(\w+)', TEXT):
-    assert f'`{name}`' in TEXT or name in ('path', 'python')
+  blocks = re.findall(r'```bash\n(.*?)```', TEXT, re.DOTALL)
+  trained = [x for x in blocks if 'experiments.train' in x]
+  for block in trained:
+    (name,) = re.findall(r':env=(\w+)', block)
+    fields = base.settings(base.find(name))
+    assert set(re.findall(r'--config\.env\.(\w+)', block)) <= set(fields)
+  assert len(trained) >= len(re.findall(r'^## ', TEXT, re.M))
 
 
 def test_every_example_is_run():
-  markers = ('class Doors',)
+  markers = ('class Doors', 'def show')
   assert len(CODE) == len(markers)

@@ -44,7 +44,7 @@ MARKED = (Span.THOUGHT, Span.CALL, Span.ARGUMENT, Span.ANSWER)
 # of their own.
 ELSEWHERE = (
   *('alfworld', 'gymnasium_text', 'jsonl', 'minigrid', 'program'),
-  *('reasoning_gym',),
+  *('mcp', 'openenv', 'pettingzoo', 'reasoning_gym'),
   *('scienceworld', 'textarena', 'textworld_coin', 'textworld_express'),
 )
 by_family = pytest.mark.parametrize(

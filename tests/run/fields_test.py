@@ -82,7 +82,8 @@ FIELDS = {
     search_questions.people search_questions.passages shop.products shop.page
     shop.attributes textworld_coin.low shop_logs.products shop_logs.page
     shop_logs.actions fact_corpus.min_hops fact_corpus.max_hops
-    fact_corpus.passages program.branches hidden_slots.hidden
+    fact_corpus.passages mcp.characters pettingzoo.players program.branches
+    hidden_slots.hidden
     hidden_slots.patience consultation.patience itinerary.tries
     event_stream.needs event_stream.turns""",
   'count or 0': """
@@ -108,7 +109,8 @@ FIELDS = {
   'positive': """
     judging.seconds judging.length_scale model.eps lora.alpha host.step_timeout
     host.reset_timeout host.episode_timeout service.*.timeout role.*.eps
-    math_python.seconds""",
+    math_python.seconds openenv.seconds openenv.wait
+    mcp.seconds""",
   'positive or inf': 'role.*.max_grad_norm',
   'at least 1': 'model.theta',
   'not negative': """
@@ -133,7 +135,7 @@ FIELDS = {
   'below 1': 'role.*.b1 role.*.b2 hidden_slots.refusal',
   '0 to .5': 'interview.noise',
   'temperature': 'eval.temperature service.*.temperature',
-  'any number': 'coef.* gymnasium_text.solved',
+  'any number': 'coef.* gymnasium_text.solved openenv.solved pettingzoo.solved',
   'flag': """
     model.qk_norm model.bias model.tied model.random mesh.explicit
     sokoban.coordinates frozen_lake.slip alfworld.admissible countdown.teach
@@ -142,7 +144,8 @@ FIELDS = {
     toy_text.rules toy_text.slippery unreliable_tools.confidence
     unreliable_tools.teach recommendation.teach shop_logs.teach
     table_questions.teach fact_corpus.notes fact_corpus.teach hidden_slots.teach
-    consultation.teach itinerary.feedback itinerary.teach event_stream.teach""",
+    consultation.teach itinerary.feedback itinerary.teach event_stream.teach
+    mcp.fresh""",
   'text': """
     method init sft.store prefix_source mix.*.store mix.*.of
     model.path lora.path
@@ -154,6 +157,10 @@ FIELDS = {
     program.settings program.grader sokoban.levels alfworld.data
     countdown.operations gymnasium_text.make gymnasium_text.id
     gymnasium_text.settings gymnasium_text.python math_python.path
+    pettingzoo.make pettingzoo.id pettingzoo.settings pettingzoo.show
+    pettingzoo.read pettingzoo.python openenv.address openenv.settings
+    openenv.action openenv.shown mcp.server mcp.path mcp.verifier
+    mcp.test_path mcp.tools
     minigrid.id reasoning_gym.dataset
     reasoning_gym.settings
     scienceworld.task scienceworld.simplifications search_questions.corpus
@@ -171,9 +178,10 @@ FIELDS = {
     search_questions.format sql_questions.format textworld_express.game
     unreliable_tools.base unreliable_tools.demonstrate unreliable_tools.format
     shop_logs.form table_questions.format fact_corpus.held_out
-    fact_corpus.format program.calls select.*.span hidden_slots.impatient
+    fact_corpus.format mcp.format program.calls select.*.span
+    hidden_slots.impatient
     consultation.impatient reading.*.source mix.*.kind stage.*.kind
-    itinerary.demonstrate""",
+    itinerary.demonstrate pettingzoo.seats""",
   'choice or none': 'host.worker sokoban.oracle frozen_lake.oracle',
   'names': """
     judge curate signal post memory stream.* host.stop_strings sft.mix

@@ -1,0 +1,200 @@
+"""Environments of several agents by turns (PettingZoo's AEC), in text.
+
+Imports the standard library and what stands on it; see gymnasium_env.
+"""
+
+import dataclasses
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from agentrl.env.base import Step
+from agentrl.env.external import keywords
+from agentrl.env.external.gymnasium_env import seed_globals
+from agentrl.service.base import load_function
+
+SEATS = ('one', 'all')
+
+
+@dataclasses.dataclass(frozen=True)
+class AecMaker:
+  """Settings that make an environment; see `base.EnvMaker`."""
+
+  make: str
+  id: str
+  settings: str
+  seats: str
+  players: int
+  show: str
+  read: str
+  solved: float
+
+  columns: ClassVar[tuple[str, ...]] = ('seat', 'truncated')
+
+  def env(self) -> 'AecEnv':
+    made = keywords.make(self.make, self.id, self.settings)
+    needs = ('reset', 'step', 'last', 'possible_agents')
+    if lacking := keywords.lacking(made, *needs):
+      raise ValueError(
+        f'env.make={self.make!r} made a {type(made).__name__} without'
+        f' {", ".join(lacking)}; name a function that makes an AEC environment'
+        ' of PettingZoo'
+      )
+    agents = list(made.possible_agents)
+    if self.seats == 'one' and len(agents) != self.players:
+      raise ValueError(
+        f'env.players={self.players} and the environment has {len(agents)}'
+        f' agents; set it to {len(agents)}'
+      )
+    show, read = (
+      load_function(name, arguments) if name else default
+      for name, arguments, default in (
+        (self.show, '(observation, agent)', describe),
+        (self.read, '(message, space)', parse),
+      )
+    )
+    return AecEnv(made, agents, self.seats == 'one', show, read, self.solved)
+
+
+class AecEnv:
+  """Plays one seat against chance, or every seat by turns."""
+
+  def __init__(
+    self,
+    env: Any,
+    agents: Sequence[Any],
+    alone: bool,
+    show: Callable[[Any, Any], str],
+    read: Callable[[str, Any], Any],
+    solved: float,
+  ):
+    """Keeps the environment and how it is put into words.
+
+    Args:
+      alone: the policy has the seat that the task names, chance the others
+      show: (observation, agent) -> text
+      read: (message, action space) -> action; raises ValueError
+      solved: the return from which an episode has the score 1
+    """
+    self._env, self._agents, self._alone = env, agents, alone
+    self._show, self._read, self._solved = show, read, solved
+
+  def reset(self, task: Mapping[str, Any], seed: int) -> str:
+    """Begins the episode of a task's seed; `seed` is that of the others."""
+    seed_globals(task['seed'])
+    self._env.reset(seed=task['seed'])
+    self._chance = random.Random(seed)
+    self._mine = set(self._agents)
+    if self._alone:
+      self._mine = {self._agents[task['player']]}
+    self._return, self._cut = 0.0, False
+    self._owed, done = self._advance()
+    if done:
+      raise RuntimeError(
+        'the episode ended before the first turn of the policy'
+      )
+    return self._text()
+
+  def step(self, message: str) -> Step:
+    """One action of the agent whose turn it is, and of others until the next.
+
+    The reward is what the seats of the policy are told of until then, added up.
+    """
+    agent = self._env.agent_selection
+    info = {'seat': float(self._agents.index(agent)), 'truncated': 0.0}
+    try:
+      action = self._read(message, self._env.action_space(agent))
+      if self._allowed is not None and action not in self._allowed:
+        raise ValueError('it is not allowed here')
+    except ValueError as error:
+      why = f'This is no action: {error}.'
+      return Step(f'{why}\n{self._text()}', invalid=True, info=info)
+    self._env.step(action)
+    reward, done = self._advance()
+    reward, self._owed = reward + self._owed, 0.0
+    self._return += reward
+    score = float(done and self._return >= self._solved)
+    info['truncated'] = float(done and self._cut)
+    return Step('' if done else self._text(), reward, done, score, info=info)
+
+  def close(self) -> None:
+    keywords.close(self._env)
+
+  def _advance(self) -> tuple[float, bool]:
+    """Plays on to the next turn of the policy: -> rewards, whether it is over.
+
+    An agent is told of its rewards since its last turn when it is its turn
+    again; one whose episode has ended has a last turn, without an action.
+    """
+    total = 0.0
+    while self._env.agents:
+      agent = self._env.agent_selection
+      observation, reward, terminated, truncated, info = self._env.last()
+      if agent in self._mine:
+        total += float(reward)
+        self._cut |= bool(truncated)
+      if terminated or truncated:
+        if self._alone and agent in self._mine:
+          return total, True
+        self._env.step(None)
+        continue
+      allowed = mask_of(observation, info)
+      if agent in self._mine:
+        self._observation, self._allowed = observation, allowed
+        return total, False
+      self._env.step(self._random_action(agent, allowed))
+    return total, True
+
+  def _random_action(self, agent: Any, allowed: list[int] | None) -> Any:
+    """An action of chance, all that are allowed equally likely."""
+    if allowed is not None:
+      return self._chance.choice(allowed)
+    space = self._env.action_space(agent)
+    space.seed(self._chance.randrange(2**31))
+    return space.sample()
+
+  def _text(self) -> str:
+    agent = self._env.agent_selection
+    text = self._show(self._observation, agent)
+    return text if self._alone else f'{agent}:\n{text}'
+
+
+def mask_of(observation: Any, info: Mapping[str, Any]) -> list[int] | None:
+  """The actions that a mask allows, in the observation or in info; None: any.
+
+  PettingZoo's classic games tell it in either.
+  """
+  for holder in (observation, info):
+    if isinstance(holder, Mapping) and 'action_mask' in holder:
+      return [i for i, x in enumerate(holder['action_mask']) if x]
+  return None
+
+
+def describe(observation: Any, agent: Any) -> str:
+  """A text as it stands; anything else as Python prints it, and its mask."""
+  del agent
+  allowed = mask_of(observation, {})
+  if allowed is None:
+    return str(observation)
+  inner = observation.get('observation', '')
+  return f'{inner}\nActions: {" ".join(map(str, allowed))}'
+
+
+def parse(message: str, space: Any) -> Any:
+  """The number of an action of a discrete space; else the message itself.
+
+  Raises:
+    ValueError: it is no number of the space.
+  """
+  if keywords.lacking(space, 'n'):
+    return message
+  start = 0 if keywords.lacking(space, 'start') else int(space.start)
+  try:
+    action = int(message)
+  except ValueError:
+    action = start - 1
+  if not start <= action < start + int(space.n):
+    raise ValueError(
+      f'it must be a whole number from {start} to {start + int(space.n) - 1}'
+    )
+  return action
