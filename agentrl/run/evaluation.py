@@ -242,5 +242,10 @@ def report(
     f'success {numbers["eval/success"]:.1%}'
     f' [{numbers["eval/ci_low"]:.1%}, {numbers["eval/ci_high"]:.1%}] (95%),'
     f' {numbers["eval/solved"]} of {numbers["eval/episodes"]} episodes{more}\n'
-    f'to see some of them: {shlex.join([*describe.main("view"), folder])}'
+    f'{to_see(folder)}'
   )
+
+
+def to_see(folder: str) -> str:
+  """How to look at the trajectories of a folder."""
+  return f'to see some of them: {shlex.join([*describe.main("view"), folder])}'
