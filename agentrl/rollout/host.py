@@ -19,7 +19,11 @@ from absl import logging
 from agentrl.env import base
 from agentrl.env.splits import content_key
 from agentrl.rollout import keys, message_spans, pack
-from agentrl.rollout.engine.engine import Completion, SamplingParams
+from agentrl.rollout.engine.engine import (
+  Completion,
+  GenerationFault,
+  SamplingParams,
+)
 from agentrl.rollout.pack import TurnData
 from agentrl.rollout.record import Capacity
 from agentrl.rollout.workers.pool import EnvError, EnvWorker
@@ -42,7 +46,7 @@ class Generator(Protocol):
 
   def dispatch(self) -> None: ...
 
-  def collect(self) -> list[Completion]: ...
+  def collect(self) -> Sequence[Completion | GenerationFault]: ...
 
   def cancel(self, line: int) -> None: ...
 
@@ -179,7 +183,7 @@ class _EpisodeLoop:
         self.generator.dispatch()
         self.drain_answers()
         for spoken in self.generator.collect():
-          self.act(self.open[spoken.line], spoken)
+          self.hear(self.open[spoken.line], spoken)
         self.drain_answers()
         if not self.generator.busy and self.open:
           self.wait()
@@ -353,6 +357,15 @@ class _EpisodeLoop:
       made = talk.add_reply(made, turn.spoken.ids)
       made = talk.add_messages(made, [Message(role, more)])
     return made
+
+  def hear(
+    self, session: _Episode, spoken: Completion | GenerationFault
+  ) -> None:
+    if isinstance(spoken, Completion):
+      self.act(session, spoken)
+      return
+    logging.log_first_n(logging.WARNING, 'No message: %s', 3, spoken.text)
+    self.fail(session, 'generator')
 
   def act(
     self, session: _Episode, spoken: Completion, *, forced: bool = False

@@ -110,6 +110,26 @@ class HostSampler:
     generator = wrap(self._engine)
     return self._sessions(generator, attempts, key, lambda: None)[0]
 
+  def play_in(
+    self,
+    world: host_rollout.HostEnvBundle,
+    policy,
+    attempts: Attempts,
+    key,
+  ) -> Record:
+    """Plays the attempts in another world, one at a time: a host record."""
+    self._update_weights(policy, 0)
+    with env_workers(world.family, 1) as pool:
+      workers = [pool[0]]
+      ended, _ = host_rollout.run_episodes(
+        world, self._engine, workers, attempts, key
+      )
+    return self._record(ended)
+
+  def served_family(self) -> base.EnvFamily:
+    """The family of the run, whose environments ask the services of the run."""
+    return self._services.serve(self._s.world.family)
+
   def collect(self, policy, attempts: Attempts, key, version) -> Batch:
     """Rollouts and rewards."""
     version = int(version)

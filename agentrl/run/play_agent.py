@@ -15,7 +15,11 @@ from ml_collections import ConfigDict
 
 from agentrl import mesh
 from agentrl.learner import algorithm
-from agentrl.rollout.engine.engine import Completion, SamplingParams
+from agentrl.rollout.engine.engine import (
+  Completion,
+  GenerationFault,
+  SamplingParams,
+)
 from agentrl.rollout.host import Generator
 from agentrl.run import build, collect, describe, jit_env, workdir
 from agentrl.run.host_sampler import HostSampler
@@ -109,11 +113,12 @@ class PersonGenerator:
   def dispatch(self) -> None:
     self._engine.dispatch()
 
-  def collect(self) -> list[Completion]:
+  def collect(self) -> list[Completion | GenerationFault]:
     spoken = self._engine.collect()
     for message in spoken:
-      self._seen += message.ids
-      self._show(self._words.decode(message.ids), 'agent')
+      if isinstance(message, Completion):
+        self._seen += message.ids
+        self._show(self._words.decode(message.ids), 'agent')
     ready, self._ready = self._ready, []
     return [*ready, *spoken]
 

@@ -3,25 +3,24 @@
 import contextlib
 import functools
 import os
-import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from absl import logging
 
 from agentrl import checkpoint, distributed, evaluate, hooks, loop, storage
 from agentrl.configs import stages as stage_list
 from agentrl.learner import algorithm, update
-from agentrl.log import metrics, progress, run_summary, trajectories
+from agentrl.log import metrics, progress, run_summary
 from agentrl.log.sample import TrajectoryLogger
 from agentrl.preemption import Interrupt
 from agentrl.rollout.keys import Stream, stream_key
 from agentrl.run import (
   build,
   describe,
+  evaluation,
   jit_env,
   placement,
   sampler,
@@ -30,7 +29,6 @@ from agentrl.run import (
   stage_build,
   stage_checks,
   stage_state,
-  trajectory_log,
   validate,
 )
 from agentrl.run import lock as lock_lib
@@ -427,20 +425,10 @@ def evaluate_run(
       temperature=temperature,
       key=stream_key(jax.random.key(seed), Stream.EVAL),
     )
-    some = trajectory_log.first(logged, *last)
-    some = jax.device_get(trajectory_log.of_record(s)(*some, jnp.int32(step)))
-  name = os.path.splitext(os.path.basename(levels))[0] if levels else 'held_out'
-  path = os.path.join(workdir, 'evaluations', f'{step:06d}_{name}')
-  log = trajectories.TrajectoryWriter(path, resume_after=None)
-  trajectory_log.write(s, log, step, 'eval', some)
-  log.close()
-  broken = numbers['eval/unscored']
-  more = f'; {broken} more broke with their environment' if broken else ''
-  return (
-    f'{describe.title(s)}, step {step}, temperature {temperature:g},'
-    f' at most {s.plan.turns} turns\n'
-    f'success {numbers["eval/success"]:.1%}'
-    f' [{numbers["eval/ci_low"]:.1%}, {numbers["eval/ci_high"]:.1%}] (95%),'
-    f' {numbers["eval/solved"]} of {numbers["eval/episodes"]} episodes{more}\n'
-    f'to see some of them: {shlex.join([*describe.main("view"), path])}'
-  )
+    name = 'held_out'
+    if levels:
+      name = os.path.splitext(os.path.basename(levels))[0]
+    path = os.path.join(workdir, 'evaluations', f'{step:06d}_{name}')
+    evaluation.write(s, path, step, last, logged)
+  head = f'{describe.title(s)}, step {step}, temperature {temperature:g}'
+  return evaluation.report(head, s.plan.turns, numbers, path)

@@ -126,22 +126,42 @@ class ChatCompletions:
     return self._file.cost
 
   def __call__(self, messages: Sequence[Message], *, seed: int) -> str:
-    body = request_body(self._endpoint, messages, seed)
-    key = content_id(self._endpoint.address, body)
+    key = content_id(self._endpoint.address, self._body(messages, seed))
     text = self._file.get(key)
     if text is not None:
       return text
-    reply, e = self._ask(json.dumps(body).encode()), self._endpoint
+    reply, usage = self._reply(messages, seed)
+    if reply.fault:
+      self._file.note(**usage)
+      raise ServiceFault(f'{self._endpoint.model} {reply.fault}')
+    # Another thread may have asked the same meanwhile: the first answer is the
+    # one, as it is after a resume.
+    return self._file.put(key, reply.text, **usage)
+
+  def reply(self, messages: Sequence[Message], *, seed: int) -> 'Reply':
+    """The server's reply, also one that was cut; never one of before.
+
+    Raises:
+      ServiceFault: there is none.
+    """
+    reply, usage = self._reply(messages, seed)
+    self._file.note(**usage)
+    return reply
+
+  def _body(self, messages: Sequence[Message], seed: int) -> dict[str, Any]:
+    return request_body(self._endpoint, messages, seed)
+
+  def _reply(
+    self, messages: Sequence[Message], seed: int
+  ) -> tuple['Reply', dict[str, Any]]:
+    """The reply, and what it used."""
+    body, e = self._body(messages, seed), self._endpoint
+    reply = self._ask(json.dumps(body).encode())
     cost = (reply.read * e.input_price + reply.written * e.output_price) / 1e6
     usage = {'cost': cost, 'read': reply.read, 'written': reply.written}
     with self._lock:
       self._counts.update(read=reply.read, written=reply.written)
-    if reply.fault:
-      self._file.note(**usage)
-      raise ServiceFault(f'{e.model} {reply.fault}')
-    # Another thread may have asked the same meanwhile: the first answer is the
-    # one, as it is after a resume.
-    return self._file.put(key, reply.text, **usage)
+    return reply, usage
 
   def taken(self) -> dict[str, int]:
     """The counts since this was called last."""
@@ -260,6 +280,7 @@ class Reply(NamedTuple):
 
   text: str
   fault: str  # why it is no answer; '': it is one
+  cut: bool  # it is the beginning of one, whose tokens were spent
   read: int  # tokens
   written: int  # tokens
 
@@ -277,12 +298,13 @@ def parse_response(data: bytes) -> Reply:
   except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
     text = f'a body that is no chat completion ({type(error).__name__})'
     raise _Again(text) from None
-  fault = ''
+  fault, cut = '', reason == 'length' and isinstance(text, str)
   if reason == 'length':
     fault = f'was cut after {written} tokens; raise max_tokens'
   elif refusal or reason == 'content_filter' or not isinstance(text, str):
     fault = f'refused to answer: {str(refusal or reason)[:_SHOWN]}'
-  return Reply(text if isinstance(text, str) else '', fault, read, written)
+  text = text if isinstance(text, str) else ''
+  return Reply(text, fault, cut, read, written)
 
 
 def retry_after(text: str, now: Callable[[], float] = time.time) -> float:

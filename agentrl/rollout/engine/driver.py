@@ -16,8 +16,13 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from typing import Any
 
-from agentrl.rollout.engine.engine import Completion, SamplingParams
+from agentrl.rollout.engine.engine import (
+  Completion,
+  GenerationFault,
+  SamplingParams,
+)
 from agentrl.rollout.host import Generator
+from agentrl.service.base import ServiceFault
 
 
 class GeneratorDriver:
@@ -96,9 +101,14 @@ class GeneratorDriver:
       del self._waiting[line]
     if self.generator.busy:
       self.generator.dispatch()
-      for completion in self.generator.collect():
-        self.generator.cancel(completion.line)
-        _settle(self._waiting.pop(completion.line), completion)
+      for made in self.generator.collect():
+        self.generator.cancel(made.line)
+        out: Completion | ServiceFault
+        if isinstance(made, GenerationFault):
+          out = ServiceFault(made.text)
+        else:
+          out = made
+        _settle(self._waiting.pop(made.line), out)
 
   def fail(self, error: Exception) -> None:
     """Fails all requests under way."""

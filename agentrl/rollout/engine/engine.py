@@ -86,6 +86,13 @@ class Completion(NamedTuple):
   version: list[int]  # of the policy that wrote the token
 
 
+class GenerationFault(NamedTuple):
+  """A message that a generator could not make; it costs its trajectory."""
+
+  line: int
+  text: str  # why
+
+
 # Engines may run in several threads, and all devices of a mesh must be given
 # their programs in one order: collectives wait for the other devices.
 _ORDER = threading.Lock()
