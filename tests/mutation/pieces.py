@@ -902,4 +902,20 @@ MUTANTS = (
     _MASKED,
     'a text comes back to what stood in it',
   ),
+  Mutant(
+    'agentrl.env.unreliable_tools.questions',
+    'easy',
+    'all(x <= small',
+    'any(x <= small',
+    'tests/env/unreliable_tools/demonstrations_test.py',
+    'a large number beside a small one is easy',
+  ),
+  Mutant(
+    'agentrl.env.countdown',
+    'CountdownEnv.step',
+    "step.info['calls'] > step.info['faults']",
+    "step.info['calls'] > 0",
+    'tests/env/countdown_test.py',
+    'a call without a result is a form',
+  ),
 )

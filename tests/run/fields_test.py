@@ -63,6 +63,7 @@ LEGITIMATE = {
   'one': '1',
   'up to 1.5': '0 1 .5',
   'up to 5': '-1 0 1 .5',
+  'zero': '0',
   '-1 to 1': '-1 0 1 .5',
   'from 1 or inf': '1 large inf',
   'from .5': '1 .5 large',
@@ -93,6 +94,7 @@ FIELDS = {
     shop_logs.history fact_corpus.distractors consultation.table
     reading.*.shift reading.*.max_tokens mix.*.last stage.*.steps
     itinerary.slack event_stream.table""",
+  'zero': 'unreliable_tools.small',
   'count or -1': 'mesh.data mesh.fsdp mesh.expert mesh.sequence mesh.tensor',
   'count, 0 or -1': 'log.groups',
   'no number here': """
@@ -127,6 +129,7 @@ FIELDS = {
     unreliable_tools.spread recommendation.leave recommendation.boredom
     recommendation.instructions shop_logs.similarity fact_corpus.contradictions
     fact_corpus.unanswerable fact_corpus.aggregated fact_corpus.lies
+    fact_corpus.masked
     hidden_slots.revision hidden_slots.confirm itinerary.flawed
     event_stream.needy event_stream.certain event_stream.stray""",
   'below 1': 'role.*.b1 role.*.b2 hidden_slots.refusal',
@@ -169,7 +172,7 @@ FIELDS = {
     shop_logs.form table_questions.format fact_corpus.held_out
     fact_corpus.format program.calls select.*.span hidden_slots.impatient
     consultation.impatient reading.*.source mix.*.kind stage.*.kind
-    itinerary.demonstrate""",
+    itinerary.demonstrate countdown.demonstrate""",
   'choice or none': 'host.worker sokoban.oracle frozen_lake.oracle',
   'names': """
     judge curate signal post memory stream.* host.stop_strings sft.mix
