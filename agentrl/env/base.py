@@ -29,6 +29,9 @@ FAMILIES: dict[str, str] = {
   'event_stream': 'agentrl.env.event_stream:EventStream',
   'fact_corpus': 'agentrl.env.fact_corpus.env:FactCorpus',
   'hidden_slots': 'agentrl.env.hidden_slots:HiddenSlots',
+  'in_context_regression': (
+    'agentrl.env.in_context_regression:InContextRegression'
+  ),
   'interview': 'agentrl.env.interview:Interview',
   'itinerary': 'agentrl.env.itinerary:Itinerary',
   'jsonl': 'agentrl.env.jsonl:Jsonl',

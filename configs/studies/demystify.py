@@ -64,7 +64,7 @@ def get_study() -> Study:
     name='demystify',
     title='Clip-higher, overlong shaping and kept entropy',
     question=(
-      'Which of the three pieces make GRPO with a tool more efficient, alone and'
+      'Which of the three makes GRPO with a tool more efficient, alone and'
       ' together?'
     ),
     by='train',

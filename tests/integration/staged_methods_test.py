@@ -11,7 +11,7 @@ from agentrl.run import config_file, runner
 
 STAGED = (
   *('behavior_priming', 'continual_rft', 'expert_iteration'),
-  *('echo_chamber', 'kat_coder', 'masksearch'),
+  *('echo_chamber', 'implicit_inference', 'kat_coder', 'masksearch'),
 )
 SMALL = {
   'model.width': 16,

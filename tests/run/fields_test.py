@@ -85,7 +85,8 @@ FIELDS = {
     shop_logs.actions fact_corpus.min_hops fact_corpus.max_hops
     fact_corpus.passages program.branches hidden_slots.hidden
     hidden_slots.patience consultation.patience itinerary.tries
-    event_stream.needs event_stream.turns""",
+    event_stream.needs event_stream.turns in_context_regression.examples
+    in_context_regression.scale""",
   'count or 0': """
     judging.budget judging.seed seed steps model.positions lora.rank
     rollout.context rollout.top_k sft.steps sft.warmup eval.every
@@ -93,7 +94,7 @@ FIELDS = {
     service.*.requests_per_minute env.seed bifurcation.filler select.*.source
     shop_logs.history fact_corpus.distractors consultation.table
     reading.*.shift reading.*.max_tokens mix.*.last stage.*.steps
-    itinerary.slack event_stream.table""",
+    itinerary.slack event_stream.table in_context_regression.noise""",
   'zero': 'unreliable_tools.small',
   'count or -1': 'mesh.data mesh.fsdp mesh.expert mesh.sequence mesh.tensor',
   'count, 0 or -1': 'log.groups',
@@ -106,7 +107,7 @@ FIELDS = {
     table_questions.shops fact_corpus.people hidden_slots.kinds
     hidden_slots.slots hidden_slots.values consultation.diseases
     consultation.symptoms itinerary.places itinerary.days itinerary.kinds
-    event_stream.events""",
+    event_stream.events in_context_regression.slopes""",
   'positive': """
     judging.seconds judging.length_scale model.eps lora.alpha host.step_timeout
     host.reset_timeout host.episode_timeout service.*.timeout role.*.eps
@@ -129,7 +130,7 @@ FIELDS = {
     unreliable_tools.spread recommendation.leave recommendation.boredom
     recommendation.instructions shop_logs.similarity fact_corpus.contradictions
     fact_corpus.unanswerable fact_corpus.aggregated fact_corpus.lies
-    fact_corpus.masked
+    fact_corpus.masked in_context_regression.few
     hidden_slots.revision hidden_slots.confirm itinerary.flawed
     event_stream.needy event_stream.certain event_stream.stray""",
   'below 1': 'role.*.b1 role.*.b2 hidden_slots.refusal',
@@ -144,12 +145,13 @@ FIELDS = {
     toy_text.rules toy_text.slippery unreliable_tools.confidence
     unreliable_tools.teach recommendation.teach shop_logs.teach
     table_questions.teach fact_corpus.notes fact_corpus.teach hidden_slots.teach
-    consultation.teach itinerary.feedback itinerary.teach event_stream.teach""",
+    consultation.teach itinerary.feedback itinerary.teach event_stream.teach
+    in_context_regression.teach""",
   'text': """
     method init sft.store mix.*.store mix.*.of model.path lora.path
     rollout.action_prefix rollout.null_observation rollout.system log.wandb
     service.*.function service.*.role service.*.run role.*.run service.*.system
-    service.*.address
+    service.*.address in_context_regression.known
     service.*.model service.*.key_env jsonl.path jsonl.verifier jsonl.test_path
     jsonl.info program.command program.function program.path program.world
     program.settings program.grader sokoban.levels alfworld.data
