@@ -126,6 +126,11 @@ OWN: dict[str, dict[str, Any]] = {
     'env': dict(kinds=3, train=1500),
     'service': {'user': dict(function='agentrl.env.hidden_slots:scripted')},
   },
+  'in_context_regression': {
+    'rollout': dict(max_message_tokens=6, max_turns=1),
+    'host': dict(max_observation_tokens=40),
+    'env': dict(train=4000),
+  },
   'interview': {
     'rollout': dict(max_message_tokens=24, max_turns=5),
     'host': dict(max_observation_tokens=32),

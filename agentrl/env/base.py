@@ -30,6 +30,9 @@ FAMILIES: dict[str, str] = {
   'fact_corpus': 'agentrl.env.fact_corpus.env:FactCorpus',
   'gymnasium_text': 'agentrl.env.external.gymnasium_text:GymnasiumText',
   'hidden_slots': 'agentrl.env.hidden_slots:HiddenSlots',
+  'in_context_regression': (
+    'agentrl.env.in_context_regression:InContextRegression'
+  ),
   'interview': 'agentrl.env.interview:Interview',
   'itinerary': 'agentrl.env.itinerary:Itinerary',
   'jsonl': 'agentrl.env.jsonl:Jsonl',

@@ -10,6 +10,11 @@ enough for a model whose tokens are characters:
   24
   </result>
   <answer>2*3*4</answer>
+
+That is the form `call`; demonstrations of the form `direct` are the answer
+alone, those of the form `steps` the operations one by one before it:
+
+  <think>2*3=6 6*4=24</think><answer>2*3*4</answer>
 """
 
 import ast
@@ -26,12 +31,12 @@ import numpy as np
 
 from agentrl import domain
 from agentrl.env import task_sampling, tool_env
-from agentrl.env.base import HostTask
+from agentrl.env.base import HostTask, Step
 from agentrl.text import safe_ast as written
 from agentrl.text import spans
 from agentrl.text.spans import Interval
 from agentrl.text.tool_calls import FormatName, format_of
-from agentrl.text.tool_calls.base import Call
+from agentrl.text.tool_calls.base import Call, spoken
 from agentrl.tool.base import ToolError
 from agentrl.tool.calculator import Calculator, evaluate
 
@@ -43,6 +48,8 @@ _APPLY = {
 }
 _NODES = {'+': ast.Add, '-': ast.Sub, '*': ast.Mult, '/': ast.Div}
 _READ = re.compile(r'[-+*/() 0-9]{1,200}')
+FORMS = ('call', 'direct', 'steps')
+COLUMNS = (*tool_env.COLUMNS, 'format', *(f'form_{x}' for x in FORMS))
 RULES = (
   'Given "target: numbers", write an expression that equals the target. It uses'
   ' each number at most once, and nothing but {operations} and parentheses.'
@@ -60,10 +67,13 @@ class Countdown:
   largest: Annotated[int, domain.Whole(2)] = 9  # number
   most: domain.Count = 99  # the target can be
   operations: str = '+-*'  # of +-*/
+  demonstrate: Annotated[str, domain.OneOf(*FORMS, 'every')] = (
+    'call'  # form of demonstrations; 'every': one of them, by the task
+  )
   format: FormatName = 'tagged'  # of calls
   teach: bool = False  # the system text states the rules
 
-  columns: ClassVar[tuple[str, ...]] = (*tool_env.COLUMNS, 'format')
+  columns: ClassVar[tuple[str, ...]] = COLUMNS
   worker: ClassVar[str] = 'thread'
 
   def __post_init__(self):
@@ -98,8 +108,10 @@ class Countdown:
     calls = format_of(self.format).locate(message, [Calculator()])
     return spans.mark(message, calls)
 
-  def env(self) -> tool_env.ToolEnv:
-    return tool_env.ToolEnv(self._begin, format_of(self.format), self.columns)
+  def env(self) -> 'CountdownEnv':
+    return CountdownEnv(
+      tool_env.ToolEnv(self._begin, format_of(self.format), self.columns)
+    )
 
   def _draw(self, rng: np.random.Generator) -> list | None:
     """The target and the sorted numbers."""
@@ -114,10 +126,20 @@ class Countdown:
   def _solve(self, made: list) -> tuple[dict[str, Any], tuple[str, ...]]:
     target, numbers = made
     solution = reachable(numbers, self.operations)[Fraction(target)]
-    call = Call(Calculator.name, {'expression': solution})
-    answer = tool_env.answer_message(solution)
-    demo = format_of(self.format).write([call]), answer
-    return {'target': target, 'numbers': numbers}, demo
+    form, answer = self.demonstrate, tool_env.answer_message(solution)
+    if form == 'every':
+      form = FORMS[int(task_sampling.key(made), 16) % len(FORMS)]
+    demo = {
+      'call': (
+        format_of(self.format).write(
+          [Call(Calculator.name, {'expression': solution})]
+        ),
+        answer,
+      ),
+      'direct': (answer,),
+      'steps': (f'<think>{steps(solution)}</think>{answer}',),
+    }
+    return {'target': target, 'numbers': numbers}, demo[form]
 
   def _begin(self, task: Mapping[str, Any], seed: int) -> tool_env.ToolTask:
     del seed  # nothing is random
@@ -129,6 +151,50 @@ class Countdown:
       return tool_env.Grade(float(value == task['target']), info)
 
     return tool_env.ToolTask(text, [Calculator()], judge)
+
+
+class CountdownEnv:
+  """`ToolEnv` that says in which form an answer was reached; see `HostEnv`.
+
+  In the turn that answers one of `form_...` is 1: `call` where the calculator
+  was called before it, else `steps` where the message has a thought in it.
+  """
+
+  def __init__(self, env: tool_env.ToolEnv):
+    self._env, self._called = env, False
+
+  def reset(self, task: Mapping[str, Any], seed: int) -> str:
+    self._called = False
+    return self._env.reset(task, seed)
+
+  def step(self, message: str) -> Step:
+    step = self._env.step(message)
+    if step.done:
+      thought = message.partition('</think>')[0].strip().removeprefix('<think>')
+      plain = 'steps' if spoken(message) != message and thought else 'direct'
+      form = 'call' if self._called else plain
+      return step._replace(info={**step.info, f'form_{form}': 1.0})
+    self._called |= step.info['calls'] > step.info['faults']
+    return step
+
+  def close(self) -> None:
+    self._env.close()
+
+
+def steps(expression: str) -> str:
+  """The operations of an expression one by one: '2*3=6 6*4=24'."""
+  out: list[str] = []
+
+  def value(node: ast.expr) -> Fraction:
+    if not isinstance(node, ast.BinOp):
+      return evaluate(ast.unparse(node))
+    sign = next(x for x, kind in _NODES.items() if isinstance(node.op, kind))
+    a, b = value(node.left), value(node.right)
+    out.append(f'{a}{sign}{b}={_APPLY[sign](a, b)}')
+    return _APPLY[sign](a, b)
+
+  value(ast.parse(expression, mode='eval').body)
+  return ' '.join(out)
 
 
 def worth(

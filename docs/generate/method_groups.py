@@ -43,12 +43,13 @@ GROUPS: dict[str, tuple[str, ...]] = {
   ),
   'what is attempted: horizons': ('scalinginter',),
   'imitation of demonstrations: feedback, corrections, silence': (
-    *('faft', 'agentrefine', 'proactive_agent'),
+    *('faft', 'agentrefine', 'proactive_agent', 'smart'),
   ),
   'lists of stages: supervised and RL in turn': (
     *('expert_iteration', 'behavior_priming', 'continual_rft'),
     *('agent_r', 'eef', 'early_experience', 'rise'),
     *('kat_coder', 'masksearch'),
+    *('kat_coder', 'masksearch', 'echo_chamber', 'implicit_inference'),
   ),
   'what is given: beginnings of demonstrations': (
     *('prefix_rft', 'step_grpo', 'guided_retry'),

@@ -1,6 +1,7 @@
 """Countdown against every expression there is."""
 
 import itertools
+import re
 from fractions import Fraction
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrl.env import tool_env
-from agentrl.env.countdown import Countdown, reachable, worth
+from agentrl.env.countdown import FORMS, Countdown, reachable, steps, worth
 
 
 def every(values):
@@ -115,3 +116,57 @@ def test_tasks_need_their_settings():
 def test_bad_settings(fields, match):
   with pytest.raises(ValueError, match=match):
     Countdown(**fields)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.integers(1, 12), min_size=2, max_size=4))
+def test_steps_are_the_operations_of_the_expression(numbers):
+  """Each is right, and takes the numbers and the results, every one once."""
+  for value, text in reachable(numbers, '+-*').items():
+    pool = list(numbers)
+    for step in steps(text).split():
+      a, sign, b, result = re.fullmatch(r'(\d+)(.)(\d+)=(\d+)', step).groups()
+      pool.remove(int(a))
+      pool.remove(int(b))
+      assert eval(f'{a}{sign}{b}') == int(result)
+      pool.append(int(result))
+    assert pool == [value]
+  assert steps('3/(4/2)') == '4/2=2 3/2=3/2'
+
+
+@pytest.mark.parametrize('form', [*FORMS, 'every'])
+def test_demonstrations_have_the_form_that_is_asked_for(form):
+  seen, env = set(), Countdown(demonstrate=form).env()
+  for task, messages, _ in Countdown(demonstrate=form).tasks('train', 20, 0):
+    env.reset(task, 0)
+    replies = [env.step(x) for x in messages]
+    assert replies[-1].score == 1
+    info = [{k: r.info[f'form_{k}'] for k in FORMS} for r in replies]
+    assert not any(sum(x.values()) for x in info[:-1])
+    assert sum(info[-1].values()) == 1
+    said = max(info[-1], key=info[-1].get)
+    assert len(messages) == 1 + (said == 'call')
+    assert ('</think>' in messages[-1]) == (said == 'steps')
+    seen.add(said)
+  env.close()
+  assert seen == ({*FORMS} if form == 'every' else {form})
+
+
+def test_forms_of_answers_that_are_no_demonstrations():
+  env = Countdown().env()
+  task = {'target': 24, 'numbers': [2, 3, 4]}
+  answer = tool_env.answer_message('2+3')
+  for before, last, form in (
+    (['hm'], answer, 'direct'),
+    (['<calculator>2*</calculator>'], answer, 'direct'),  # no result was seen
+    (['<calculator>2*3</calculator>', 'hm'], answer, 'call'),
+    (['<calculator>2*3</calculator>'], f'<think>6</think>{answer}', 'call'),
+    ([], f'<think>so</think> {answer}', 'steps'),
+    ([], f'<think> </think>{answer}', 'direct'),
+  ):
+    env.reset(task, 0)
+    for message in before:
+      env.step(message)
+    info = env.step(last).info
+    assert [k for k in FORMS if info[f'form_{k}']] == [form]
+  env.close()

@@ -20,6 +20,7 @@ OTHER = {
     'largest': 12,
     'most': 50,
     'operations': '+*',
+    'demonstrate': 'steps',
     'format': 'hermes',
     'teach': True,
   },
@@ -37,6 +38,15 @@ OTHER = {
     'passages': 2,
     'notes': True,
     'format': 'hermes',
+    'teach': True,
+  },
+  'in_context_regression': {
+    'slopes': 20,
+    'known': '2 7',
+    'few': 0.25,
+    'examples': 2,
+    'noise': 0,
+    'scale': 3,
     'teach': True,
   },
   'itinerary': {
@@ -102,9 +112,10 @@ OTHER = {
 }
 # Fields that only their own test file changes.
 OWN = {
-  'fact_corpus': ('contradictions',),  # which takes more passages
+  'fact_corpus': ('contradictions', 'masked'),  # which take other values
   'itinerary': ('flawed', 'demonstrate'),  # which take other fields
   'math_python': ('path',),
+  'unreliable_tools': ('small',),  # which is of the other base
   'search_questions': ('corpus', 'questions'),
 }
 NEEDS = {

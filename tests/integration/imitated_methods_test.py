@@ -8,7 +8,7 @@ import pytest
 from agentrl.log import metrics
 from agentrl.run import build, host_sampler, runner, sources
 
-IMITATED = ('agentrefine', 'faft', 'proactive_agent')
+IMITATED = ('agentrefine', 'faft', 'proactive_agent', 'smart')
 
 
 def small(method, folder):

@@ -20,6 +20,7 @@ _COLLECT_BRANCH = 'tests/collect/branch_test.py'
 _RETRY = 'tests/collect/retry_test.py'
 _LENGTHS = 'tests/prefix/lengths_test.py'
 _PREFIX = 'prefix_test.py'
+_REGRESSION = 'tests/env/in_context_regression_test.py'
 _MASKED = 'tests/env/fact_corpus/masked_test.py'
 _TASK_EDITS = 'tests/dataset/task_edits_test.py'
 
@@ -951,5 +952,37 @@ MUTANTS = (
     'len({start, *objects}) < len(path)',
     _MASKED,
     'a text comes back to what stood in it',
+  ),
+  Mutant(
+    'agentrl.env.unreliable_tools.questions',
+    'easy',
+    'all(x <= small',
+    'any(x <= small',
+    'tests/env/unreliable_tools/demonstrations_test.py',
+    'a large number beside a small one is easy',
+  ),
+  Mutant(
+    'agentrl.env.countdown',
+    'CountdownEnv.step',
+    "step.info['calls'] > step.info['faults']",
+    "step.info['calls'] > 0",
+    'tests/env/countdown_test.py',
+    'a call without a result is a form',
+  ),
+  Mutant(
+    'agentrl.env.in_context_regression',
+    'InContextRegression.posterior',
+    'few * known / known.sum()',
+    'few * known',
+    _REGRESSION,
+    'the few slopes have more than their share',
+  ),
+  Mutant(
+    'agentrl.env.in_context_regression',
+    'InContextRegression.nearest',
+    '** 2, axis=1',
+    '** 1, axis=1',
+    _REGRESSION,
+    'errors of the two signs cancel',
   ),
 )

@@ -63,6 +63,7 @@ LEGITIMATE = {
   'one': '1',
   'up to 1.5': '0 1 .5',
   'up to 5': '-1 0 1 .5',
+  'zero': '0',
   '-1 to 1': '-1 0 1 .5',
   'from 1 or inf': '1 large inf',
   'from .5': '1 .5 large',
@@ -85,7 +86,8 @@ FIELDS = {
     fact_corpus.passages mcp.characters pettingzoo.players program.branches
     hidden_slots.hidden
     hidden_slots.patience consultation.patience itinerary.tries
-    event_stream.needs event_stream.turns""",
+    event_stream.needs event_stream.turns in_context_regression.examples
+    in_context_regression.scale""",
   'count or 0': """
     judging.budget judging.seed seed steps model.positions lora.rank
     rollout.context rollout.top_k sft.steps sft.warmup eval.every
@@ -93,7 +95,8 @@ FIELDS = {
     service.*.requests_per_minute env.seed bifurcation.filler select.*.source
     shop_logs.history fact_corpus.distractors consultation.table
     reading.*.shift reading.*.max_tokens mix.*.last stage.*.steps
-    itinerary.slack event_stream.table""",
+    itinerary.slack event_stream.table in_context_regression.noise""",
+  'zero': 'unreliable_tools.small',
   'count or -1': 'mesh.data mesh.fsdp mesh.expert mesh.sequence mesh.tensor',
   'count, 0 or -1': 'log.groups',
   'no number here': """
@@ -105,7 +108,7 @@ FIELDS = {
     table_questions.shops fact_corpus.people hidden_slots.kinds
     hidden_slots.slots hidden_slots.values consultation.diseases
     consultation.symptoms itinerary.places itinerary.days itinerary.kinds
-    event_stream.events""",
+    event_stream.events in_context_regression.slopes""",
   'positive': """
     judging.seconds judging.length_scale model.eps lora.alpha host.step_timeout
     host.reset_timeout host.episode_timeout service.*.timeout role.*.eps
@@ -130,6 +133,7 @@ FIELDS = {
     unreliable_tools.spread recommendation.leave recommendation.boredom
     recommendation.instructions shop_logs.similarity fact_corpus.contradictions
     fact_corpus.unanswerable fact_corpus.aggregated fact_corpus.lies
+    fact_corpus.masked in_context_regression.few
     hidden_slots.revision hidden_slots.confirm itinerary.flawed
     event_stream.needy event_stream.certain event_stream.stray""",
   'below 1': 'role.*.b1 role.*.b2 hidden_slots.refusal',
@@ -145,13 +149,13 @@ FIELDS = {
     unreliable_tools.teach recommendation.teach shop_logs.teach
     table_questions.teach fact_corpus.notes fact_corpus.teach hidden_slots.teach
     consultation.teach itinerary.feedback itinerary.teach event_stream.teach
-    mcp.fresh""",
+    mcp.fresh in_context_regression.teach""",
   'text': """
     method init sft.store prefix_source mix.*.store mix.*.of
     model.path lora.path
     rollout.action_prefix rollout.null_observation rollout.system log.wandb
     service.*.function service.*.role service.*.run role.*.run service.*.system
-    service.*.address
+    service.*.address in_context_regression.known
     service.*.model service.*.key_env jsonl.path jsonl.verifier jsonl.test_path
     jsonl.info program.command program.function program.path program.world
     program.settings program.grader sokoban.levels alfworld.data
@@ -181,7 +185,7 @@ FIELDS = {
     fact_corpus.format mcp.format program.calls select.*.span
     hidden_slots.impatient
     consultation.impatient reading.*.source mix.*.kind stage.*.kind
-    itinerary.demonstrate pettingzoo.seats""",
+    itinerary.demonstrate countdown.demonstrate pettingzoo.seats""",
   'choice or none': 'host.worker sokoban.oracle frozen_lake.oracle',
   'names': """
     judge curate signal post memory stream.* host.stop_strings sft.mix

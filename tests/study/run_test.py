@@ -5,7 +5,7 @@ from agentrl.study import run as study_run
 
 
 def test_the_studies_that_come_along_fit_together(tmp_path):
-  for name in ('oprl',):
+  for name in ('demystify', 'oprl', 'practitioner'):
     s = study_run.load(f'configs/studies/{name}.py')
     execute.check_all(s, str(tmp_path))
   for name in ('credit', 'step_rewards'):

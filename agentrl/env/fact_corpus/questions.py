@@ -88,8 +88,8 @@ def solve(corpus: Corpus, question: FactQuestion) -> Solution:
   unanswerable question lead to the fact that is missing.
   """
   if question.kind == masked.KIND:
-    told, objects = masked.follow(corpus, question.start, question.path)
-    return Solution(', '.join(objects), told)
+    facts, objects = masked.follow(corpus, question.start, question.path)
+    return Solution(', '.join(objects), facts)
   passages, end = follow(corpus, question.start, question.path)
   if question.kind not in AGGREGATES:
     return Solution(end or UNKNOWN, tuple(passages))
@@ -183,8 +183,8 @@ def _walk(
   corpus: Corpus, kind: str, start: str, hops: int, rng: np.random.Generator
 ) -> FactQuestion | None:
   if kind == masked.KIND:
-    told = masked.walk(corpus, start, hops, rng)
-    return FactQuestion(kind, start, told) if told else None
+    masks = masked.walk(corpus, start, hops, rng)
+    return FactQuestion(kind, start, masks) if masks else None
   at, path = corpus.entities[start].kind, []
   steps = hops - (kind in AGGREGATES)
   for left in reversed(range(steps)):

@@ -32,6 +32,7 @@ import numpy as np
 from agentrl import domain
 from agentrl.env import grading, task_sampling, tool_env
 from agentrl.env.base import HostTask, Step
+from agentrl.env.unreliable_tools import demonstrations, questions
 from agentrl.env.unreliable_tools import value as expert
 from agentrl.env.unreliable_tools.questions import KINDS
 from agentrl.text import confidence as stated
@@ -52,6 +53,9 @@ COLUMNS = (
   'confidence',
   'verified',
   'progress',
+  'easy',
+  'needless_calls',
+  'unaided',
 )
 RULES = (
   'Give the number that the question asks for. The tools compute it at'
@@ -79,9 +83,10 @@ class UnreliableTools:
   spread: domain.Rate = 0.0  # by which terms differ between tasks; then shown
   price_weight: domain.NotNegative = 0.1  # of money in the expert's value
   seconds_weight: domain.NotNegative = 0.01  # of time in the expert's value
-  demonstrate: Annotated[str, domain.OneOf('sure', 'every')] = (
-    'sure'  # the best tool without faults, or any tool and then that one
+  small: Annotated[int, domain.Whole(2, 999, also=(0,))] = (
+    0  # largest number of half of the questions, the easy ones; 0: of none
   )
+  demonstrate: demonstrations.Way = 'sure'  # tools, see demonstrations.py
   confidence: bool = False  # demonstrations and rules give a confidence
   format: FormatName = 'tagged'  # of calls
   teach: bool = False  # the system text states the rules
@@ -91,6 +96,11 @@ class UnreliableTools:
   def __post_init__(self):
     domain.check_fields(self)
     unreliable.offers(self.tools)
+    if self.small and self.base != 'countdown':
+      raise ValueError(
+        f'small={self.small} is of numbers that base={self.base!r} hides; set'
+        ' it to 0'
+      )
 
   @property
   def columns(self) -> tuple[str, ...]:
@@ -123,14 +133,7 @@ class UnreliableTools:
 
     Where no tool is without faults, tasks have no demonstrations.
     """
-    draw = KINDS[self.base].draw
-    return task_sampling.drawn(
-      lambda rng: draw(rng, self.size, self.largest),
-      self._solve,
-      split,
-      count,
-      seed,
-    )
+    return task_sampling.drawn(self._draw, self._solve, split, count, seed)
 
   def env(self) -> 'UnreliableToolsEnv':
     return UnreliableToolsEnv(self)
@@ -162,6 +165,11 @@ class UnreliableTools:
     about = KINDS[self.base].description
     return about if self.spread else f'{about} {unreliable.shown(offer)}.'
 
+  def _draw(self, rng: np.random.Generator) -> dict[str, Any] | None:
+    easy = self.small and rng.random() < 0.5
+    most = self.small if easy else self.largest
+    return KINDS[self.base].draw(rng, self.size, most)
+
   def _solve(self, made: dict[str, Any]) -> tuple[dict, tuple[str, ...]]:
     # By the question alone: in one split it has the same terms everywhere.
     rng = np.random.default_rng(int(task_sampling.key(made), 16))
@@ -173,24 +181,19 @@ class UnreliableTools:
   def _demonstration(
     self, task: Mapping[str, Any], rng: np.random.Generator
   ) -> tuple[str, ...]:
-    costs, offers = self.terms(task).costs, task['tools']
-    sure = [
-      (cost, name)
-      for cost, (name, _, _, fails, errors) in zip(costs, offers, strict=True)
-      if not fails and not errors
-    ]
-    if not sure:
-      return ()
-    first = last = min(sure)[1]
-    if self.demonstrate == 'every':
-      first = offers[rng.integers(len(offers))][0]
-    names = [last] if first == last else [first, last]
-    write = format_of(self.format).write
-    end = tool_env.answer_message(task['answer'])
-    return (
-      *(write([Call(name, {'text': task['question']})]) for name in names),
-      end + stated.write(1) if self.confidence else end,
+    names = demonstrations.tools(
+      task['tools'], self.terms(task).costs, self.demonstrate, rng
     )
+    if names is None:
+      return ()
+    easy, thought = questions.easy(task['question'], self.small), ''
+    if self.demonstrate == 'needed':
+      names, thought = (() if easy else names), demonstrations.reason(easy)
+    write, call = format_of(self.format).write, {'text': task['question']}
+    calls = [write([Call(name, call)]) for name in names]
+    end = tool_env.answer_message(task['answer'])
+    first, *rest = *calls, end + stated.write(1) if self.confidence else end
+    return thought + first, *rest
 
 
 class UnreliableToolsEnv:
@@ -210,12 +213,15 @@ class UnreliableToolsEnv:
     self._uses.clear()
     reply = self._env.step(message)
     info = {**reply.info, **self._charged()}
+    info['needless_calls'] = self._easy * info['calls']
+    self._aided |= any(use.answer is not None for use in self._uses)
     after = self._value()
     if reply.done:
       after = reply.score
       info['confidence'] = stated.read(message)
       answer = grading.number(tool_env.final(message) or '')
       info['verified'] = float(answer in self._sure)
+      info |= {'easy': self._easy, 'unaided': float(not self._aided)}
     info['progress'] = after - self._before - self._family.cost(info)
     self._before = after
     self._turn += 1
@@ -229,7 +235,8 @@ class UnreliableToolsEnv:
     self._offers = {x.name: x for x in offers}
     self._terms = self._family.terms(task)
     self._gold = Fraction(task['answer'])
-    self._turn, self._uses = 0, list[Use]()
+    self._easy = float(questions.easy(task['question'], self._family.small))
+    self._turn, self._uses, self._aided = 0, list[Use](), False
     # Answers to the question, and numbers that tools without errors gave.
     self._answers: dict[tuple[int, str], Number] = {}
     self._sure: set[Number] = set()

@@ -33,6 +33,12 @@ class QuestionKind(NamedTuple):
   description: str  # of every tool
 
 
+def easy(question: str, small: int) -> bool:
+  """Whether no number of an expression is above `small`; 0: never."""
+  numbers = map(int, re.findall(r'\d+', question))
+  return small > 0 and all(x <= small for x in numbers)
+
+
 def _draw_expression(
   rng: np.random.Generator, size: int, largest: int
 ) -> dict[str, Any] | None:

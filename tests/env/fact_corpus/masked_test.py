@@ -78,11 +78,11 @@ def test_spans_count_in_any_order():
   answer, evidence = questions.solve(CORPUS, x)
   seen = reading.Reading(CORPUS, questions.task(CORPUS, x))
 
-  def told(i):
+  def observe(i):
     return seen.observe([Answer('bm25', CORPUS.passages[i], '', 0.0)])
 
-  assert told(evidence[1])['progress'] == pytest.approx(1 / 3)
-  assert told(evidence[0])['progress'] == pytest.approx(1 / 3)
+  assert observe(evidence[1])['progress'] == pytest.approx(1 / 3)
+  assert observe(evidence[0])['progress'] == pytest.approx(1 / 3)
   assert seen.judge(answer).score == 1
   assert seen.judge(', '.join(reversed(answer.split(', ')))).score == 0
 
