@@ -48,7 +48,6 @@ GROUPS: dict[str, tuple[str, ...]] = {
   'lists of stages: supervised and RL in turn': (
     *('expert_iteration', 'behavior_priming', 'continual_rft'),
     *('agent_r', 'eef', 'early_experience', 'rise'),
-    *('kat_coder', 'masksearch'),
     *('kat_coder', 'masksearch', 'echo_chamber', 'implicit_inference'),
   ),
   'what is given: beginnings of demonstrations': (
