@@ -69,6 +69,15 @@ def choose(
   return general
 
 
+def reads_trees(name: str) -> bool:
+  """Returns whether rows of trees are read by the kernel of long rows.
+
+  On devices that have a kernel of their own that is so by name alone.
+  """
+  cpu = jax.default_backend() not in DEVICES.values()
+  return name == 'chunked' or (name == 'auto' and cpu)
+
+
 def _missing(kernel, here, tokens, head_dim, dtype, cap) -> str:
   """Unmet requirement of the kernel for such rows; '' if none."""
   if DEVICES[kernel] != here:

@@ -205,11 +205,6 @@ def kernel(c: DecoderConfig, tokens: int) -> str:
   )
 
 
-def folds(c: DecoderConfig) -> bool:
-  """Returns whether long rows are read by a kernel that knows trees."""
-  return kernel(c, attention_kernels.SHORT + 1) == 'chunked'
-
-
 def make_layer_fn(
   c: DecoderConfig, name: str, until_NT, rows=layers.ROWS, look=None
 ):

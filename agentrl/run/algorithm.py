@@ -7,7 +7,8 @@ from agentrl.configs import base
 from agentrl.learner import update
 from agentrl.model import policy, shared_base, value
 from agentrl.model.pieces import MicroBatch
-from agentrl.nn import lora, transformer
+from agentrl.nn import lora
+from agentrl.nn.attention_kernels import reads_trees
 from agentrl.run import fields as fields_lib
 from agentrl.schedule import Schedule
 from agentrl.signal.base import Context
@@ -38,7 +39,7 @@ def make_algorithm(c: ConfigDict, shape) -> update.Algorithm:
     context=Context(
       modules=modules,
       rules=rules,
-      micro=MicroBatch(c.micro_batch, transformer.folds(shape)),
+      micro=MicroBatch(c.micro_batch, reads_trees(shape.attention)),
       loaded=frozenset(name for name, r in c.role.items() if r.run),
     ),
     coef=dict(c.coef),

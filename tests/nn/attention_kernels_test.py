@@ -108,3 +108,16 @@ def test_a_fallback_is_said_once(monkeypatch):
   for _ in range(3):
     attention_kernels.choose('cudnn', 4096, 64, 'bfloat16', 0.0)
   assert len(told) == 1
+
+
+def test_kernels_that_read_trees(monkeypatch):
+  for device, names in (
+    ('cpu', {'auto', 'chunked'}),
+    ('tpu', {'chunked'}),
+    ('gpu', {'chunked'}),
+  ):
+    monkeypatch.setattr(jax, 'default_backend', lambda device=device: device)
+    read = {
+      x for x in attention_kernels.NAMES if attention_kernels.reads_trees(x)
+    }
+    assert read == names
