@@ -586,6 +586,21 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.dataset.shared_prefixes',
+    'share_prefixes',
+    'for key in set(own)',
+    'for key in own[:1]',
+    'tests/dataset/shared_prefixes_test.py',
+    'only first turns share their weight',
+  ),
+  Mutant(
+    'agentrl.dataset.shared_prefixes',
+    'share_prefixes',
+    'return most[own[k]] /',
+    'return turn.weight /',
+    'tests/dataset/shared_prefixes_test.py',
+    'a repeated turn takes weight from the tree',
+  ),
+  Mutant(
     'agentrl.prefix.lengths',
     'spaced_prefix',
     'member * turns // states',
