@@ -649,22 +649,6 @@ MUTANTS = (
     'an attempt as bad as the one before is better',
   ),
   Mutant(
-    'agentrl.dataset.edits',
-    'share_prefixes',
-    'for key in set(own)',
-    'for key in own[:1]',
-    'tests/dataset/shared_prefixes_test.py',
-    'only first turns share their weight',
-  ),
-  Mutant(
-    'agentrl.dataset.shared_prefixes',
-    'share_prefixes',
-    'return most[own[k]] /',
-    'return turn.weight /',
-    'tests/dataset/shared_prefixes_test.py',
-    'a repeated turn takes weight from the tree',
-  ),
-  Mutant(
     'agentrl.memory.experience',
     'draw',
     'least, 0) - log_p',
