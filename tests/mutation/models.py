@@ -438,7 +438,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.model.pieces',
-    'join',
+    'Consecutive.join',
     'segment.take_rows(segment.join(out), segment.invert(self.order))',
     'segment.join(out)',
     'tests/model/pieces_test.py::test_rows_and_extras_come_back_in_their_order',
