@@ -12,7 +12,8 @@ from agentrl.bench.roofline import KernelWork
 from agentrl.bench.sampling import BenchCase, SamplingBenchSize
 from agentrl.configs import grpo, oprl
 from agentrl.learner import update as update_lib
-from agentrl.model import microbatch, policy
+from agentrl.model import fold, microbatch, policy
+from agentrl.model.pieces import MicroBatch
 from agentrl.rollout import actor
 from agentrl.rollout import record as record_lib
 from agentrl.run import algorithm
@@ -46,9 +47,15 @@ def _train(learner: update_lib.Algorithm, shape, batch: Batch) -> BenchCase:
 
 def _update_work(learner, shape, batch: Batch) -> tuple[KernelWork, ...]:
   rows = jax.device_get(batch.rows)
+  size, length = learner.context.micro, np.sum(rows.seg >= 0, axis=1)
+  if isinstance(size, MicroBatch) and size.fold:
+    # Tokens that differ, and of what they see that which their row adds alone.
+    order = fold.order(rows.tokens, rows.seg, length > 0)
+    begun = fold.shared(rows.tokens[order], rows.seg[order])
+    length = length[order] - np.asarray(begun)
   return roofline.updating(
     shape,
-    np.sum(rows.seg >= 0, axis=1),
+    length,
     int(np.sum(rows.sampled)),
     roles=len(learner.context.rules),
   )
