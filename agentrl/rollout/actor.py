@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from agentrl import mesh
 from agentrl.nn import decode, transformer
-from agentrl.rollout import sampling
+from agentrl.rollout import distinct_prompts, sampling
 from agentrl.types import Array
 
 
@@ -74,12 +75,30 @@ def model(
   def next_logits(hidden_ND):
     return transformer.logits(params, hidden_ND[:, None], shape.logit_cap)[:, 0]
 
+  def prefill(cache, prompt: Prompt):
+    """The new context of every slot; equal ones that start afresh once."""
+
+    def read(cache, tokens, last, start=None):
+      args = cache, tokens, start, last
+      return decode.forward_with_cache(shape, params, *args)
+
+    def each(cache):
+      last = jnp.maximum(prompt.length - 1, 0)
+      return read(cache, prompt.tokens, last, prompt.start)
+
+    def distinct(cache):
+      tokens, length = prompt.tokens, prompt.length
+      return distinct_prompts.read(read, cache, tokens, length)
+
+    if mesh.active():  # slots are other devices' too
+      return each(cache)
+    if prompt.start is None:
+      return distinct(cache)
+    return jax.lax.cond(jnp.all(prompt.start == 0), distinct, each, cache)
+
   def say(cache, prompt: Prompt):
     n = prompt.length.shape[0]
-    last = jnp.maximum(prompt.length - 1, 0)
-    hidden, cache = decode.forward_with_cache(
-      shape, params, cache, prompt.tokens, prompt.start, last
-    )
+    hidden, cache = prefill(cache, prompt)
     hidden = hidden[:, 0]
     start = (
       jnp.zeros_like(prompt.length) if prompt.start is None else prompt.start

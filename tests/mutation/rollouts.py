@@ -28,6 +28,14 @@ _LOGP = f'{_JIT}::test_sampled_log_probs_are_the_learners'
 MUTANTS = (
   # Inside jit.
   Mutant(
+    'agentrl.rollout.distinct_prompts',
+    'classes',
+    '(begun < length) | (length != before)',
+    '(begun < length)',
+    'tests/rollout/distinct_prompts_test.py',
+    'a prompt that goes on is taken for its beginning',
+  ),
+  Mutant(
     'agentrl.rollout.jit',
     '_prompt',
     'slots.filled, **unset',

@@ -1,0 +1,74 @@
+"""Prompts that are equal in several slots are read once.
+
+Members of a group begin alike, and a turn that is read by itself (history
+'turn') is often a state that others are in. What a decoder makes of a prompt
+depends on its tokens alone.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from agentrl.model import fold
+from agentrl.types import Array
+
+SHARE = 8  # of the slots are read at a time, at the least
+TOKENS = 512  # that are read at a time, about: fewer make small products
+
+# (caches of S slots, tokens [S, C], last [S]) -> hidden [S, 1, D], caches
+Reader = Callable[[Any, Array, Array], tuple[Array, Any]]
+
+
+def classes(tokens_NC: Array, length_N: Array) -> tuple[Array, Array, Array]:
+  """Classes of equal prompts, numbered in the order of `fold.order`.
+
+  Returns: class of each prompt [N] i32, a prompt of each class [N] i32 (behind
+    the last one: any), number of classes
+  """
+  n, c = tokens_NC.shape
+  index = jnp.arange(c, dtype=jnp.int32)
+  seg = jnp.where(index[None] < length_N[:, None], 0, -1)
+  order = fold.order(tokens_NC, seg, jnp.ones(n, bool))
+  begun, length = fold.shared(tokens_NC[order], seg[order]), length_N[order]
+  before = jnp.concatenate([length[:1], length[:-1]])
+  new = (begun < length) | (length != before)
+  of = jnp.cumsum(new.at[0].set(False), dtype=jnp.int32)
+  first = jnp.zeros(n, jnp.int32).at[of].set(order)
+  return jnp.zeros(n, jnp.int32).at[order].set(of), first, of[-1] + 1
+
+
+def read(
+  reader: Reader, cache: Any, tokens_NC: Array, length_N: Array
+) -> tuple[Array, Any]:
+  """Hidden states after each prompt, and the caches of all slots.
+
+  Args:
+    cache: of N slots, whose arrays [N, ...] are written over
+    length_N: i32
+  Returns: [N, 1, D], cache
+  """
+  n, c = tokens_NC.shape
+  size = min(n, max(-(-n // SHARE), -(-TOKENS // c)))
+  of, first, count = classes(tokens_NC, length_N)
+  rounds = (count + size - 1) // size
+
+  def some(i, cache):
+    """The hidden states and caches of the classes from i * size on."""
+    at = jnp.minimum(i * size + jnp.arange(size), n - 1)
+    prompt = first[at]
+    blank = jax.tree.map(lambda x: jnp.zeros_like(x[:size]), cache)
+    last = jnp.maximum(length_N[prompt] - 1, 0)
+    return at, *reader(blank, tokens_NC[prompt], last)
+
+  def step(i, carry):
+    hidden, cache = carry
+    at, new, own = some(i, cache)
+    put = lambda old, x: old.at[at].set(x)  # noqa: E731
+    return put(hidden, new), jax.tree.map(put, cache, own)
+
+  like = jax.eval_shape(lambda cache: some(0, cache)[1], cache)
+  hidden = jnp.zeros((n, *like.shape[1:]), like.dtype)
+  carry = jax.lax.fori_loop(0, rounds, step, (hidden, cache))
+  return jax.tree.map(lambda x: x[of], carry)
