@@ -172,11 +172,11 @@ class Folded:
   def join(self, out):
     out = segment.take_rows(out, self.place)
 
-    def kept(x):
+    def masked(x):
       keep = mesh.with_logical_sharding(self.keep, 'batch')
       return jnp.where(keep.reshape(-1, *(1,) * (x.ndim - 1)), x, 0)
 
-    return jax.tree.map(kept, out)
+    return jax.tree.map(masked, out)
 
 
 def _folded(rows: Rows, extras, keep: Array, micro: int) -> Folded:

@@ -72,10 +72,10 @@ def folded(
   hidden, _ = transformer.forward_trees(shape, params, tokens, f.until)
   out = Outputs()
   if words:
-    told = fold.pick(rows.tokens, f.wanted)
+    written = fold.pick(rows.tokens, f.wanted)
     wanted = f.wanted < f.place.size // len(f.wanted)
     before = fold.before_wanted(hidden, f)
-    each = _written(shape, params, before, told, wanted, words, temperature)
+    each = _written(shape, params, before, written, wanted, words, temperature)
     out = Outputs(**{k: fold.spread(x, f) for k, x in each.items()})
   if 'hidden' in needs:
     out = out.replace(hidden=fold.before_each(hidden, f))

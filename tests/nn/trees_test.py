@@ -108,8 +108,8 @@ def test_a_tree_is_its_paths(explicit):
   params = mesh.init(transformer.specs(c), jax.random.key(0))
   with jax.set_mesh(mesh.make({'data': 2, 'tensor': 1}, explicit=explicit)):
     run = jax.jit(transformer.forward_trees, static_argnums=(0, 4))
-    got = [np.asarray(run(c, params, tokens, until, x)[0]) for x in
-           ('xla', 'chunked')]  # fmt: skip
+    kernels = 'xla', 'chunked'
+    got = [np.asarray(run(c, params, tokens, until, x)[0]) for x in kernels]
   np.testing.assert_allclose(got[0], got[1], atol=1e-5)
   forward = jax.jit(transformer.forward, static_argnums=0)
   for n, (parent, last) in enumerate(trees):

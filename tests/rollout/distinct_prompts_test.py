@@ -29,7 +29,8 @@ def prompts(kinds: int):
 def test_classes_are_those_of_equal_prompts(kinds):
   tokens, length = prompts(kinds)
   of, first, count = map(np.asarray, distinct_prompts.classes(tokens, length))
-  words = [tuple(t[:n].tolist()) for t, n in zip(*map(np.asarray, (tokens, length)), strict=True)]  # fmt: skip
+  pairs = zip(np.asarray(tokens), np.asarray(length), strict=True)
+  words = [tuple(t[:n].tolist()) for t, n in pairs]
   assert count == len(set(words))
   assert len(set(zip(words, of.tolist(), strict=True))) == count
   assert [words[first[x]] for x in of] == words
