@@ -195,6 +195,10 @@ OWN: dict[str, dict[str, Any]] = {
     'host': dict(max_observation_tokens=40),
     'env': dict(size=2, largest=30, demonstrate='every', train=800),
   },
+  'verifiers': {
+    'rollout': dict(max_message_tokens=96, max_turns=6),
+    'host': dict(max_observation_tokens=256),
+  },
 }
 
 
