@@ -41,7 +41,7 @@ class LineServer:
     self._lock = threading.Lock()
     self._life: _Life | None = None
 
-  def ask(self, request: Mapping[str, Any]) -> '_Asked':
+  def ask(self, request: Mapping[str, Any]) -> '_Pending':
     """Sends a request; its answer is awaited with `wait`."""
     with self._lock:
       if self._life is None or self._life.over:
@@ -55,7 +55,7 @@ class LineServer:
         self._life.kill()
 
 
-class _Asked:
+class _Pending:
   """A request under way."""
 
   def __init__(self, life: '_Life', number: int):
@@ -77,8 +77,8 @@ class _Life:
   def __init__(self, words: Sequence[str], environ: Mapping[str, str]):
     self.over = False
     self._words, self._environ = words, environ
-    self._lock = threading.Lock()  # of what is asked, and of the input
-    self._asked: dict[int, _Asked] = {}
+    self._lock = threading.Lock()  # of what is pending, and of the input
+    self._pending: dict[int, _Pending] = {}
     self._numbers = itertools.count()
     self._started = threading.Event()
     self._process: subprocess.Popen | None = None
@@ -87,21 +87,21 @@ class _Life:
     self._thread.start()
     self._started.wait()
 
-  def ask(self, request: Mapping[str, Any]) -> _Asked:
+  def ask(self, request: Mapping[str, Any]) -> _Pending:
     with self._lock:
       number = next(self._numbers)
-      asked = self._asked[number] = _Asked(self, number)
+      pending = self._pending[number] = _Pending(self, number)
       if self.over:
-        _fail(asked, 'its process has ended')
-        return asked
+        _fail(pending, 'its process has ended')
+        return pending
     self._write({'id': number, 'request': dict(request)})
-    return asked
+    return pending
 
   def forget(self, number: int) -> None:
     with self._lock:
-      asked = self._asked.pop(number, None)
-    if asked is not None:
-      _fail(asked, 'it was taken back')
+      pending = self._pending.pop(number, None)
+    if pending is not None:
+      _fail(pending, 'it was taken back')
       self._write({'id': number, 'cancel': True})
 
   def kill(self) -> None:
@@ -134,9 +134,9 @@ class _Life:
       why = f'{why}: {error}'
     finally:
       with self._lock:
-        self.over, asked = True, list(self._asked.values())
+        self.over, pending = True, list(self._pending.values())
       self._started.set()
-      for one in asked:
+      for one in pending:
         _fail(one, why)
 
   def _read(self, process: subprocess.Popen) -> str:
@@ -158,9 +158,9 @@ class _Life:
         subreaper.end(process.pid)
         break
       with self._lock:
-        asked = self._asked.pop(number, None)
-      if asked is not None:  # else it was taken back
-        _settle(asked, answer)
+        pending = self._pending.pop(number, None)
+      if pending is not None:  # else it was taken back
+        _settle(pending, answer)
     status = process.wait()
     note.join()
     with contextlib.suppress(OSError):
@@ -171,17 +171,17 @@ class _Life:
     return why or f'its process ended with status {status}{last}'
 
 
-def _settle(asked: _Asked, answer: Mapping[str, Any]) -> None:
+def _settle(pending: _Pending, answer: Mapping[str, Any]) -> None:
   if isinstance(answer.get('answer'), dict):
     with contextlib.suppress(concurrent.futures.InvalidStateError):
-      asked.future.set_result(answer['answer'])
+      pending.future.set_result(answer['answer'])
   else:
-    _fail(asked, str(answer.get('error', answer))[:_TAIL])
+    _fail(pending, str(answer.get('error', answer))[:_TAIL])
 
 
-def _fail(asked: _Asked, why: str) -> None:
+def _fail(pending: _Pending, why: str) -> None:
   with contextlib.suppress(concurrent.futures.InvalidStateError):
-    asked.future.set_exception(LineError(why))
+    pending.future.set_exception(LineError(why))
 
 
 def _note(process: subprocess.Popen, tail: bytearray) -> None:

@@ -122,13 +122,13 @@ class VerifiersRun:
 
   def __init__(self, server: LineServer, index: int, address: str, key: str):
     self._address, self._key = address, key
-    self._asked = server.ask(
+    self._pending = server.ask(
       {'index': index, 'address': address, 'key': key, 'model': 'policy'}
     )
 
   def wait(self) -> None:
     """Raises LineError where verifiers failed."""
-    reward = float(self._asked.wait()['reward'])
+    reward = float(self._pending.wait()['reward'])
     _post(
       f'{self._address}/reward',
       self._key,
@@ -136,7 +136,7 @@ class VerifiersRun:
     )
 
   def kill(self) -> None:
-    self._asked.cancel()
+    self._pending.cancel()
 
 
 @functools.lru_cache(maxsize=4)
