@@ -117,8 +117,8 @@ OWN: dict[str, dict[str, Any]] = {
     'env': dict(people=400, train=2000),
   },
   'gymnasium_text': {
-    'rollout': dict(max_message_tokens=32, max_turns=8),
-    'host': dict(max_observation_tokens=256, num_envs=8),
+    'rollout': dict(max_message_tokens=24, max_turns=6),
+    'host': dict(max_observation_tokens=96, num_envs=8),
   },
   'hidden_slots': {
     'rollout': dict(max_message_tokens=33, max_turns=6),
@@ -153,12 +153,12 @@ OWN: dict[str, dict[str, Any]] = {
     'env': dict(train=1_000_000, test=1000),  # or as many as the files have
   },
   'openenv': {
-    'rollout': dict(max_message_tokens=32, max_turns=8),
-    'host': dict(max_observation_tokens=256),
+    'rollout': dict(max_message_tokens=32, max_turns=6),
+    'host': dict(max_observation_tokens=96),
   },
   'pettingzoo': {
-    'rollout': dict(max_message_tokens=16, max_turns=8),
-    'host': dict(max_observation_tokens=256, num_envs=8),
+    'rollout': dict(max_message_tokens=16, max_turns=6),
+    'host': dict(max_observation_tokens=128, num_envs=8),
   },
   'program': {
     'rollout': dict(max_message_tokens=32, max_turns=4),
@@ -199,6 +199,10 @@ OWN: dict[str, dict[str, Any]] = {
     'rollout': dict(max_message_tokens=50, max_turns=4),
     'host': dict(max_observation_tokens=40),
     'env': dict(size=2, largest=30, demonstrate='every', train=800),
+  },
+  'verifiers': {
+    'rollout': dict(max_message_tokens=32, max_turns=4),
+    'host': dict(max_observation_tokens=64),
   },
 }
 

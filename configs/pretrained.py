@@ -31,7 +31,8 @@ ANSWER = (
 # are to be written; their own system text says more. All others take an ACT.
 TAGGED = {
   'jsonl': ANSWER,
-  'program': '',  # which writes its conversations itself
+  # They write their conversations themselves.
+  **dict.fromkeys(('program', 'verifiers'), ''),
   'reasoning_gym': ANSWER,
   **dict.fromkeys(
     (

@@ -55,6 +55,7 @@ FAMILIES: dict[str, str] = {
   'textworld_express': 'agentrl.env.textworld.express:TextWorldExpress',
   'toy_text': 'agentrl.env.toy_text:ToyText',
   'unreliable_tools': 'agentrl.env.unreliable_tools.env:UnreliableTools',
+  'verifiers': 'agentrl.env.external.verifiers:Verifiers',
 }
 
 SET = ('name', 'train', 'test', 'seed')  # of c.env: not the family's

@@ -40,7 +40,7 @@ def test_every_method_has_them(method):
 def test_every_environment_says_how_to_reason_and_to_act(name):
   c = grpo.get_config(f'env={name},checkpoint=hub/name')
   assert c.model.path == 'hub/name'
-  assert ('Think' in c.rollout.system) == (name != 'program')
+  assert ('Think' in c.rollout.system) == (name not in ('program', 'verifiers'))
   assert c.rollout.max_message_tokens >= 256
   tagged = name in pretrained.TAGGED
   assert c.rollout.action_prefix == ('' if tagged else pretrained.PREFIX)

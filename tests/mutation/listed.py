@@ -2,6 +2,7 @@
 
 from tests.mutation import (
   advantages,
+  externals,
   gateways,
   joints,
   judges,
@@ -17,6 +18,7 @@ from tests.mutation.mutant import Mutant
 
 AREAS = {
   'advantages': advantages,
+  'externals': externals,
   'gateways': gateways,
   'joints': joints,
   'judges': judges,

@@ -46,6 +46,7 @@ ELSEWHERE = (
   *('alfworld', 'gymnasium_text', 'jsonl', 'minigrid', 'program'),
   *('mcp', 'openenv', 'pettingzoo', 'reasoning_gym'),
   *('scienceworld', 'textarena', 'textworld_coin', 'textworld_express'),
+  *('verifiers',),
 )
 by_family = pytest.mark.parametrize(
   'name', sorted(set(base.FAMILIES) - set(ELSEWHERE))

@@ -84,6 +84,7 @@ FIELDS = {
     shop.attributes textworld_coin.low shop_logs.products shop_logs.page
     shop_logs.actions fact_corpus.min_hops fact_corpus.max_hops
     fact_corpus.passages mcp.characters pettingzoo.players program.branches
+    verifiers.size verifiers.branches
     hidden_slots.hidden
     hidden_slots.patience consultation.patience itinerary.tries
     event_stream.needs event_stream.turns in_context_regression.examples
@@ -164,7 +165,8 @@ FIELDS = {
     pettingzoo.make pettingzoo.id pettingzoo.settings pettingzoo.show
     pettingzoo.read pettingzoo.python openenv.address openenv.settings
     openenv.action openenv.shown mcp.server mcp.path mcp.verifier
-    mcp.test_path mcp.tools
+    mcp.test_path mcp.tools verifiers.python verifiers.taskset
+    verifiers.settings verifiers.harness
     minigrid.id reasoning_gym.dataset
     reasoning_gym.settings
     scienceworld.task scienceworld.simplifications search_questions.corpus
@@ -182,7 +184,7 @@ FIELDS = {
     search_questions.format sql_questions.format textworld_express.game
     unreliable_tools.base unreliable_tools.demonstrate unreliable_tools.format
     shop_logs.form table_questions.format fact_corpus.held_out
-    fact_corpus.format mcp.format program.calls select.*.span
+    fact_corpus.format mcp.format program.calls verifiers.calls select.*.span
     hidden_slots.impatient
     consultation.impatient reading.*.source mix.*.kind stage.*.kind
     itinerary.demonstrate countdown.demonstrate pettingzoo.seats""",

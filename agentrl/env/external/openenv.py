@@ -67,7 +67,7 @@ class OpenEnvEnv:
 
   def __init__(self, family: OpenEnv):
     self._family, self._settings = family, keywords.parse(family.settings)
-    self._session = openenv_client.Session(
+    self._session = openenv_client.OpenEnvSession(
       family.address, seconds=family.seconds, wait=family.wait
     )
     self._field: str | None = family.action or None

@@ -47,7 +47,7 @@ class _FullError(Exception):
   """No session is free."""
 
 
-class Session:
+class OpenEnvSession:
   """One environment on the server, through a connection that is made new."""
 
   def __init__(self, address: str, *, seconds: float, wait: float):

@@ -124,9 +124,9 @@ def test_episodes(folder):
     with pytest.raises(EnvError, match='died in an episode') as caught:
       workers[0].step(call('leave')).result(WAIT)
     assert caught.value.kind == 'exception'
-    assert workers[0].reset(task, 0).result(WAIT) == 'How many?'
 
 
+@pytest.mark.slow
 def test_a_server_at_an_address(folder):
   """It is not fresh: an episode meets what the last one left."""
   with socket.create_server(('127.0.0.1', 0)) as free:

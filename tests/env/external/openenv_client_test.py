@@ -6,7 +6,7 @@ import pytest
 
 from agentrl import install
 from agentrl.env.external import openenv_client
-from agentrl.env.external.openenv_client import ServerError, Session
+from agentrl.env.external.openenv_client import OpenEnvSession, ServerError
 from tests.env.external import openenv_server
 
 pytest.importorskip('websockets', reason=install.command('host'))
@@ -19,7 +19,9 @@ def server():
 
 
 def session(server, **changes):
-  return Session(server.address, **(dict(seconds=20.0, wait=20.0) | changes))
+  return OpenEnvSession(
+    server.address, **(dict(seconds=20.0, wait=20.0) | changes)
+  )
 
 
 def test_an_episode(server):
@@ -103,7 +105,9 @@ def test_a_server_that_comes_back():
   with pytest.raises(ServerError, match='was lost in an episode'):
     it.step({'message': 'x'})
   with pytest.raises(ServerError, match='gave no session'):
-    Session(f'http://127.0.0.1:{port}', seconds=1, wait=0.1).reset({'seed': 0})
+    OpenEnvSession(f'http://127.0.0.1:{port}', seconds=1, wait=0.1).reset(
+      {'seed': 0}
+    )
   with openenv_server.Server(port=port):
     # One that has lost its connection, and one that has not seen it yet.
     assert it.reset({'seed': 2}).fields == {'echo': 'begin 2'}
@@ -127,7 +131,7 @@ def test_schemas(server):
   ],
 )
 def test_addresses(address, url):
-  assert Session(address, seconds=1, wait=1)._url == url
+  assert OpenEnvSession(address, seconds=1, wait=1)._url == url
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,182 @@
+"""Tasks of verifiers (0.4), which drive the policy over HTTP.
+
+verifiers wants other versions of our packages, so it has a virtual environment
+of its own. A process there plays the tasks of a taskset with a harness of
+verifiers; the harness calls the policy at the gateway, as env=program does.
+"""
+
+import dataclasses
+import functools
+import json
+import os
+import pathlib
+import subprocess
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from agentrl import domain
+from agentrl.env import splits, task_sampling
+from agentrl.env.base import HostEnv, HostTask
+from agentrl.env.external import interpreter, keywords
+from agentrl.env.external.line_server import LineServer
+from agentrl.text import spans as spans_lib
+from agentrl.text.spans import Interval
+from agentrl.text.tool_calls import FormatName, format_of
+
+VERSION = '0.4.'  # of verifiers, whose interfaces differ from 0.3's
+_MAIN = pathlib.Path(__file__).with_name('verifiers_main.py')
+_PROBE = "from importlib.metadata import version; print(version('verifiers'))"
+_SECONDS = 60.0  # for the interpreter, and for a post
+
+
+@dataclasses.dataclass(frozen=True)
+class Verifiers:
+  """A task is {'index'}, its place in the taskset."""
+
+  python: domain.Place = ''  # of the virtual environment that has verifiers
+  taskset: str = ''  # its id, or a module that has one
+  settings: str = ''  # of the taskset, as in "game='Wordle-v0'"
+  harness: str = 'null'  # the program of verifiers that calls the policy
+  size: domain.Count = 1000  # tasks at the beginning of the taskset
+  branches: domain.Count = 2  # conversations that branches may fill
+  calls: FormatName = 'hermes'  # format of tool calls in messages
+
+  columns: ClassVar[tuple[str, ...]] = ('branch', 'foreign')
+  system: ClassVar[str] = ''
+  worker: ClassVar[str] = 'thread'
+
+  def check(self) -> None:
+    for field in ('python', 'taskset'):
+      if not vars(self)[field]:
+        raise ValueError(
+          f"env.{field}='' names none; set env.python to the interpreter of a"
+          ' virtual environment with verifiers, and env.taskset to a taskset'
+        )
+    keywords.parse(self.settings)
+    version = _version(self.python)
+    if not version.startswith(VERSION):
+      raise ValueError(
+        f'env.python={self.python!r} has verifiers {version or "not"}; install'
+        f" 'verifiers=={VERSION}*' there"
+      )
+
+  def name(self) -> str:
+    """verifiers-<hash of all settings>."""
+    return task_sampling.name('verifiers', self)
+
+  def sizes(self) -> Mapping[str, int]:
+    """Tasks by split; see `base.FiniteFamily`."""
+    sizes = {split: len(self._indices(split)) for split in splits.SPLITS}
+    if not all(sizes.values()):
+      raise ValueError(
+        f'env.size={self.size} leaves {sizes["train"]} tasks to train on and'
+        f' {sizes["test"]} held out, a fifth, and both are needed; raise it'
+      )
+    return sizes
+
+  def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
+    """Places in the taskset, without demonstrations; see `EnvFamily`."""
+    indices, rng = self._indices(split), splits.split_rng(split, seed)
+    if count > len(indices):
+      raise ValueError(
+        f'{count} {split} tasks are more than the {len(indices)} of'
+        f' env.size={self.size}; ask for fewer, or raise it'
+      )
+    return (
+      HostTask({'index': indices[i]}, (), self._key(indices[i]))
+      for i in rng.permutation(len(indices))[:count]
+    )
+
+  def env(self) -> HostEnv:
+    raise ValueError(
+      "tasks of env.name='verifiers' are played by a program of verifiers and"
+      ' have no environment of their own; train or evaluate'
+    )
+
+  def spans(self, message: str) -> Sequence[Interval]:
+    calls = format_of(self.calls).locate(message, [])
+    return spans_lib.mark(message, calls)
+
+  def start(
+    self, task: Mapping[str, Any], seed: int, address: str, key: str
+  ) -> 'VerifiersRun':
+    del seed  # verifiers takes none
+    return VerifiersRun(_server(self), task['index'], address, key)
+
+  def grade(
+    self, task: Mapping[str, Any], messages: Sequence[Mapping[str, str]]
+  ) -> None:
+    """Grades nothing: the reward is posted."""
+
+  def _indices(self, split: str) -> list[int]:
+    every = range(self.size)
+    return [i for i in every if splits.split_of(self._key(i)) == split]
+
+  def _key(self, index: int) -> str:
+    return task_sampling.key([self.taskset, self.settings, index])
+
+
+class VerifiersRun:
+  """One episode; its reward is posted to the session."""
+
+  def __init__(self, server: LineServer, index: int, address: str, key: str):
+    self._address, self._key = address, key
+    self._pending = server.ask(
+      {'index': index, 'address': address, 'key': key, 'model': 'policy'}
+    )
+
+  def wait(self) -> None:
+    """Raises LineError where verifiers failed."""
+    reward = float(self._pending.wait()['reward'])
+    _post(
+      f'{self._address}/reward',
+      self._key,
+      {'reward': reward, 'score': min(max(reward, 0.0), 1.0)},
+    )
+
+  def kill(self) -> None:
+    self._pending.cancel()
+
+
+@functools.lru_cache(maxsize=4)
+def _server(family: Verifiers) -> LineServer:
+  """The process of a family, one for the whole run."""
+  config = {
+    'taskset': {'id': family.taskset, **keywords.parse(family.settings)},
+    'agent': {
+      'harness': {'id': family.harness},
+      'runtime': {'type': 'subprocess'},
+    },
+  }
+  folder = os.path.dirname(os.path.abspath(family.python))
+  environ = {
+    'PYTHONPATH': os.pathsep.join(interpreter.own_paths()),
+    'PATH': os.pathsep.join([folder, os.environ.get('PATH', '')]),
+  }
+  words = [family.python, '-P', str(_MAIN), json.dumps(config)]
+  return LineServer(words, environ)
+
+
+def _version(python: str) -> str:
+  """The version of verifiers that an interpreter has; '': none."""
+  try:
+    done = subprocess.run(
+      [python, '-I', '-c', _PROBE],
+      capture_output=True,
+      text=True,
+      timeout=_SECONDS,
+    )
+  except (OSError, subprocess.SubprocessError) as error:
+    raise ValueError(
+      f'env.python={python!r} is no Python that starts ({error}); give the path'
+      ' of an interpreter, as /path/to/venv/bin/python'
+    ) from error
+  return done.stdout.strip()
+
+
+def _post(url: str, key: str, body: Mapping[str, Any]) -> None:
+  opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+  headers = {'Authorization': f'Bearer {key}'}
+  request = urllib.request.Request(url, json.dumps(body).encode(), headers)
+  opener.open(request, timeout=_SECONDS).close()
