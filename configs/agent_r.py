@@ -10,8 +10,8 @@ Self-Training, 2501.11425.
 
 Weights are 0 up to the error and 1 on the correction and on what follows it
 (edit 'splice_correction'). The correction is the message 'wait', which names no
-action and so moves nothing in the worlds inside jit; a world of another kind
-needs a message that is none there either (hp.revised.splice_correction.texts).
+action and so moves nothing in Sokoban and FrozenLake; another world needs a
+message that is none there (hp.revised.splice_correction.texts).
 The splice holds for the text alone: what is read behind the correction is what
 the success had read, as if the error had been undone.
 

@@ -22,6 +22,7 @@ _LENGTHS = 'tests/prefix/lengths_test.py'
 _PREFIX = 'prefix_test.py'
 _REGRESSION = 'tests/env/in_context_regression_test.py'
 _MASKED = 'tests/env/fact_corpus/masked_test.py'
+_RUN_PREFIXES = 'tests/run/prefixes_test.py'
 _TASK_EDITS = 'tests/dataset/task_edits_test.py'
 
 MUTANTS = (
@@ -607,6 +608,23 @@ MUTANTS = (
     'member * (turns - 1) // states',
     f'{_LENGTHS}::test_members_begin_at_evenly_spaced_states',
     'the last states are not begun from',
+  ),
+  Mutant(
+    'agentrl.run.prefixes',
+    'places',
+    'np.floor(u * (last - first))',
+    'np.floor(0 * u)',
+    f'{_RUN_PREFIXES}::test_every_trajectory_of_a_task_is_as_likely',
+    'attempts begin like the first trajectory of a task alone',
+  ),
+  Mutant(
+    'agentrl.run.prefixes',
+    '_beginning',
+    '-1 if x.encoded else turn.state',
+    'turn.state',
+    f'{_RUN_PREFIXES}'
+    '::test_attempts_begin_as_a_trajectory_of_the_source_at_their_task',
+    'an import has no prefix, as no world shows its states',
   ),
   Mutant(
     'agentrl.run.demonstrations',

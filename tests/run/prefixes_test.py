@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from agentrl.collect import branch  # noqa: F401  registers its pieces
+from agentrl.configs import base
 from agentrl.configs import stages as stage_list
-from agentrl.dataset import mixture
+from agentrl.dataset import mixture, trajectory_store
 from agentrl.run import build, prefixes, stages, validate
 from agentrl.task import base as task_base
 from tests.dataset import stored_cases
@@ -149,6 +150,33 @@ def test_a_source_without_a_beginning_is_refused(folder):
   heads['word'], heads['message'] = 0, 6
   with pytest.raises(ValueError, match=r'a message of 6 tokens, .* allows 5'):
     prefixes.check_fit(s, heads, 'the source mix.own')
+
+
+def test_a_store_is_read_before_anything_compiles(folder):
+  c = config(folder, 'frozen_lake', max_message_tokens=5)
+  base.source(c, 'own', kind='store', store='own', edits=('keep_solved',))
+  c.prefix_source = 'own'
+  xs = [
+    stored_cases.story(i, turns=3, task=i % 2, outcome=float(i < 2))
+    for i in range(4)
+  ]
+  xs = [
+    x._replace(turns=tuple(t._replace(scored=True) for t in x.turns))
+    for x in xs
+  ]
+  trajectory_store.build(xs, c.data, 'own')
+  s = build.experiment(c)
+  (stage,) = stages.make_stages(s, ('rl',), object())
+  stage.open(0)
+  attempts = stage.task(None, 0)
+  assert attempts.prefix.turns.any()
+  for b, task in enumerate(attempts.task):
+    length = attempts.prefix.messages.length[b]
+    want = [len(turn.message) for turn in xs[task].turns] if task < 2 else [0]
+    assert length[: len(want)].tolist() == want
+  c.rollout.max_turns = 2
+  with pytest.raises(ValueError, match=r'max_turns=2 allows none .* to 3'):
+    stages.make_stages(build.experiment(c), ('rl',), object())
 
 
 def test_what_cannot_be_given_is_refused_before_anything_compiles(folder):
