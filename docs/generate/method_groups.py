@@ -48,6 +48,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
   'lists of stages: supervised and RL in turn': (
     *('expert_iteration', 'behavior_priming', 'continual_rft'),
     *('kat_coder', 'masksearch', 'echo_chamber', 'implicit_inference'),
+    *('chain_of_agents',),
   ),
   'what is given: beginnings of demonstrations': (
     *('prefix_rft', 'step_grpo', 'guided_retry'),

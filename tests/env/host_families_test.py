@@ -112,7 +112,7 @@ OTHER = {
 }
 # Fields that only their own test file changes.
 OWN = {
-  'fact_corpus': ('contradictions', 'masked'),  # which take other values
+  'fact_corpus': ('contradictions', 'masked', 'team'),  # with others
   'itinerary': ('flawed', 'demonstrate'),  # which take other fields
   'math_python': ('path',),
   'unreliable_tools': ('small',),  # which is of the other base

@@ -11,7 +11,13 @@ from agentrl.run import config_file, runner
 
 STAGED = (
   *('behavior_priming', 'continual_rft', 'expert_iteration'),
-  *('echo_chamber', 'implicit_inference', 'kat_coder', 'masksearch'),
+  *(
+    'chain_of_agents',
+    'echo_chamber',
+    'implicit_inference',
+    'kat_coder',
+    'masksearch',
+  ),
 )
 SMALL = {
   'model.width': 16,

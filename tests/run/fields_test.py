@@ -146,7 +146,7 @@ FIELDS = {
     unreliable_tools.teach recommendation.teach shop_logs.teach
     table_questions.teach fact_corpus.notes fact_corpus.teach hidden_slots.teach
     consultation.teach itinerary.feedback itinerary.teach event_stream.teach
-    in_context_regression.teach""",
+    fact_corpus.team in_context_regression.teach""",
   'text': """
     method init sft.store mix.*.store mix.*.of model.path lora.path
     rollout.action_prefix rollout.null_observation rollout.system log.wandb
