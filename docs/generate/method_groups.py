@@ -51,7 +51,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     *('chain_of_agents',),
   ),
   'what is given: beginnings of demonstrations': (
-    *('prefix_rft', 'step_grpo', 'guided_retry'),
+    *('prefix_rft', 'step_grpo', 'guided_retry', 'agent_rlvr'),
   ),
   'what is read: oracles in the context': ('lumina',),
 }

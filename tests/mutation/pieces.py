@@ -935,4 +935,20 @@ MUTANTS = (
     _REGRESSION,
     'errors of the two signs cancel',
   ),
+  Mutant(
+    'agentrl.rollout.hinted',
+    'Guidance.behind',
+    'ids[frame.replaces :]',
+    'ids',
+    'tests/rollout/host_test.py',
+    'a hint does not replace the beginning that it has',
+  ),
+  Mutant(
+    'agentrl.rollout.record',
+    'batch',
+    'alone &= ~hinted',
+    'alone &= hinted',
+    _RETRY,
+    'hinted attempts say how hard a task is',
+  ),
 )
