@@ -42,7 +42,7 @@ OTHER = {
   },
   'in_context_regression': {
     'slopes': 20,
-    'known': '2 7',
+    'few_slopes': '2 7',
     'few': 0.25,
     'examples': 2,
     'noise': 0,

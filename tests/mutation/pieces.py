@@ -922,8 +922,8 @@ MUTANTS = (
   Mutant(
     'agentrl.env.in_context_regression',
     'InContextRegression.posterior',
-    'few * known / known.sum()',
-    'few * known',
+    'few * one / one.sum()',
+    'few * one',
     _REGRESSION,
     'the few slopes have more than their share',
   ),

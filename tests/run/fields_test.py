@@ -151,7 +151,7 @@ FIELDS = {
     method init sft.store mix.*.store mix.*.of model.path lora.path
     rollout.action_prefix rollout.null_observation rollout.system log.wandb
     service.*.function service.*.role service.*.run role.*.run service.*.system
-    service.*.address in_context_regression.known
+    service.*.address in_context_regression.few_slopes
     service.*.model service.*.key_env jsonl.path jsonl.verifier jsonl.test_path
     jsonl.info program.command program.function program.path program.world
     program.settings program.grader sokoban.levels alfworld.data
