@@ -117,6 +117,8 @@ def observe(batch: Batch) -> Metrics:
     out['prefix_cut'] = (jnp.sum(live * batch.ids['prefix_cut']), count)
     won = jnp.sum(alone * (batch.outcome > 0.5))
     out['success_alone'] = (won, jnp.sum(alone))
+  if 'hinted' in batch.ids:
+    out['hinted'] = (jnp.sum(live * batch.ids['hinted']), count)
   for name in terms.keys() - {'tokens', 'entropy', 'env'}:
     out[name] = (jnp.sum(terms[name]), jnp.sum(each))
   return {f'rollout/{name}': pair for name, pair in out.items()}

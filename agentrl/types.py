@@ -327,6 +327,7 @@ class Attempts(struct.PyTreeNode):
   limit: Array  # [B] i32  turns, with those of a prefix; 0: not attempted
   temperature: Array  # [B] f32  of sampling; 0: greedy
   prefix: Prefix | None = None  # turns that are given; None: all is sampled
+  hinted: Array | None = None  # [B] bool  sampled behind a hint; None: nobody
 
 
 class TrainState(struct.PyTreeNode):

@@ -43,6 +43,7 @@ def get_config(arg=''):
   c.coef.kl_k3 = 0.0
   if c.env.name == 'countdown':
     c.env.demonstrate = 'every'
+    c.rollout.max_message_tokens = 56
     c.sft.update(dict(steps=3 * c.sft.steps, batch=64, mix=FORMS))
     for form in FORMS:
       base.source(c, form, edits=('keep_with_term',))

@@ -32,6 +32,7 @@ def get_config(arg=''):
   if c.env.name == 'unreliable_tools':
     c.env.update(dict(small=12, largest=99, demonstrate='needed'))
     c.env.tools = 'exact 1 8 0 0'
+    c.rollout.max_message_tokens = 64
   c.sft.steps *= 8  # there is no other stage
   c.stages = ('sft',)
   c.advantage = ('episode',)

@@ -1,9 +1,15 @@
-"""Sampling again, with guidance, where a whole group failed."""
+"""Sampling again, with guidance, where a whole group failed.
+
+Agent-RLVR (arXiv 2506.11425): guidance only where the policy by itself gets
+nowhere. The second attempts take the place of the first; both are charged, and
+only the first say how hard a task is (Batch.attempted). What does not count
+neither solves nor fails a task.
+"""
 
 import jax
 import jax.numpy as jnp
 
-from agentrl import counting, registry, segment
+from agentrl import counting, domain, registry, segment
 from agentrl.collect import dynamic
 from agentrl.curate import select
 from agentrl.types import Array, Attempts, Batch
@@ -13,11 +19,6 @@ from agentrl.types import Array, Attempts, Batch
 def guided_retry(sample, score, attempts: Attempts, memory, carry, key):
   """Attempts without a prefix, and with it in groups that all failed.
 
-  Agent-RLVR (arXiv 2506.11425): guidance only where the policy by itself gets
-  nowhere. The second attempts take the place of the first; both are charged,
-  and only the first say how hard a task is (Batch.attempted). What does not
-  count neither solves nor fails a task.
-
   Args:
     attempts: with the prefixes of guided ones; groups stand together
   """
@@ -26,11 +27,46 @@ def guided_retry(sample, score, attempts: Attempts, memory, carry, key):
     free = attempts.replace(
       prefix=prefix.replace(turns=jnp.zeros_like(prefix.turns))
     )
-  one: Batch = score(sample(free, key))
+  return _retried(sample, score, free, attempts, key), carry
+
+
+@registry.register('collect', needs=('env:hints', 'reading:{reading}'))
+def hinted_retry(
+  sample,
+  score,
+  attempts: Attempts,
+  memory,
+  carry,
+  key,
+  *,
+  reading: domain.Named = 'guidance',
+):
+  """Attempts without a hint, and behind it in groups that all failed.
+
+    y ~ pi(. | hint, x),   trained on as y behind x alone
+
+  Log-probs of the behaviour are those behind the hint, so that importance
+  weights to them (links `truncated_is`, `masked_is`) are of pi(y | x) over
+  pi(y | hint, x).
+
+  Args (hyper-parameters):
+    reading: of c.reading, whose hint it is
+  """
+  del reading  # the sampler has its hints
+  free, hinted = (
+    attempts.replace(hinted=jnp.full(attempts.task.shape, x))
+    for x in (False, True)
+  )
+  return _retried(sample, score, free, hinted, key), carry
+
+
+def _retried(sample, score, first: Attempts, second: Attempts, key) -> Batch:
+  """The first attempts, and the second ones where a whole group failed."""
+  one: Batch = score(sample(first, key))
   failed = failed_groups(one)
-  again = attempts.replace(limit=jnp.where(failed, attempts.limit, 0))
+  again = second.replace(limit=jnp.where(failed, second.limit, 0))
   two: Batch = score(sample(again, jax.random.fold_in(key, 1)))
-  return replaced(one, two, failed), carry
+  return replaced(one, two, failed)
 
 
 def failed_groups(batch: Batch) -> Array:

@@ -4,7 +4,7 @@
   8
 
 A label is slope · x + noise. The slope of a task is one of all slopes, or of a
-few that are known; which of the two it is, an example does not say, so that a
+few that are fixed; which of the two it is, an example does not say, so that a
 model has to infer it. Labels may be scaled, and the answer with them: the same
 task, in a prompt that lies elsewhere (conjugate prompting, arXiv 2309.10105).
 """
@@ -35,7 +35,7 @@ class InContextRegression:
   """A task is a slope, labelled inputs, and an input without a label."""
 
   slopes: Annotated[int, domain.Whole(2, 99)] = 12  # all are 1 to this
-  known: str = '3 5'  # the few, with spaces between
+  few_slopes: str = '3 5'  # the few, with spaces between
   few: domain.Chance = 0.5  # share of tasks whose slope is one of the few
   examples: Annotated[int, domain.Whole(1, 8)] = 3  # that are labelled
   noise: Annotated[int, domain.Whole(0, 9)] = 4  # most that a label is off
@@ -47,13 +47,17 @@ class InContextRegression:
 
   def __post_init__(self):
     domain.check_fields(self)
-    words = self.known.split()
-    known = [int(x) for x in words if x.isascii() and x.isdecimal()]
-    fit = all(1 <= x <= self.slopes for x in known)
-    if len(known) < max(len(words), 1) or len({*known}) < len(known) or not fit:
+    words = self.few_slopes.split()
+    listed = [int(x) for x in words if x.isascii() and x.isdecimal()]
+    fit = all(1 <= x <= self.slopes for x in listed)
+    if (
+      len(listed) < max(len(words), 1)
+      or len({*listed}) < len(listed)
+      or not fit
+    ):
       raise ValueError(
-        f'known={self.known!r} must be slopes from 1 to {self.slopes}, each'
-        " once, with spaces between, such as '1 2'"
+        f'few_slopes={self.few_slopes!r} must be slopes from 1 to'
+        f" {self.slopes}, each once, with spaces between, such as '1 2'"
       )
 
   @property
@@ -61,8 +65,8 @@ class InContextRegression:
     return RULES if self.teach else ''
 
   @property
-  def few_slopes(self) -> tuple[int, ...]:
-    return tuple(map(int, self.known.split()))
+  def subset(self) -> tuple[int, ...]:
+    return tuple(map(int, self.few_slopes.split()))
 
   def name(self) -> str:
     return task_sampling.name('in_context_regression', self)
@@ -85,7 +89,7 @@ class InContextRegression:
     """P(slope | examples) for the slopes 1 to `slopes`: [S] f64.
 
       P(w | x, y) ∝ P(w) Π_i [|y_i − w x_i| <= noise],
-      P(w) = few [w known] / |known| + (1 − few) / S
+      P(w) = few [w is one of the few] / |few| + (1 − few) / S
 
     Noise is uniform. Examples that no slope explains leave P(w).
 
@@ -93,8 +97,8 @@ class InContextRegression:
       few: share of tasks of the few slopes
     """
     slopes = np.arange(1, self.slopes + 1)
-    known = np.isin(slopes, self.few_slopes)
-    prior = few * known / known.sum() + (1 - few) / self.slopes
+    one = np.isin(slopes, self.subset)
+    prior = few * one / one.sum() + (1 - few) / self.slopes
     x, y = np.array(task['inputs']), np.array(task['labels'])
     fits = np.all(abs(y - slopes[:, None] * x) <= self.noise, axis=1)
     joint = prior * fits
@@ -103,13 +107,13 @@ class InContextRegression:
   def nearest(self, task: Mapping[str, Any]) -> int:
     """The slope of the few with the least squared error on the examples."""
     x, y = np.array(task['inputs']), np.array(task['labels'])
-    few = np.array(self.few_slopes)
+    few = np.array(self.subset)
     return int(few[np.argmin(np.sum((y - few[:, None] * x) ** 2, axis=1))])
 
   def _draw(self, rng: np.random.Generator) -> dict[str, Any]:
     slopes: Sequence[int] = range(1, self.slopes + 1)
     if rng.random() < self.few:
-      slopes = self.few_slopes
+      slopes = self.subset
     slope = int(rng.choice(slopes))
     inputs = rng.integers(1, LARGEST + 1, self.examples + 1)
     noise = rng.integers(-self.noise, self.noise + 1, self.examples)
@@ -142,7 +146,7 @@ class RegressionEnv:
 
   def step(self, message: str) -> Step:
     task, match = self._task, _NUMBER.fullmatch(spoken(message))
-    few = float(task['slope'] in self._family.few_slopes)
+    few = float(task['slope'] in self._family.subset)
     info = {'error': 0.0, 'as_few': 0.0, 'of_few': few}
     if match is None:
       return Step(LOST, done=True, invalid=True, info=info)

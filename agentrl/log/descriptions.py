@@ -45,6 +45,7 @@ METRICS: Mapping[str, Description] = {
     ('rollout/prefix_turns', 'turns', 'mean number of turns that were given'),
     ('rollout/prefix_cut', 'turns', 'more that the world did not let be given'),
     ('rollout/success_alone', 'share', 'solved, of those given no turn'),
+    ('rollout/hinted', 'share', 'trajectories sampled behind a hint'),
     ('rollout/unscored', 'trajectories', 'whose environment broke'),
     ('rollout/invalid', 'share', 'turns whose action was not understood'),
     ('rollout/progress', 'per turn', 'how much nearer the solution is'),

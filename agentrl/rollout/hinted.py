@@ -8,6 +8,7 @@ no tokens is read as it was sampled.
 """
 
 import dataclasses
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -30,6 +31,26 @@ class HintFrame(NamedTuple):
   def growth(self, size: int) -> int:
     """The most tokens that hints of at most `size` tokens add to a row."""
     return max(len(self.before) + size + len(self.after) - self.replaces, 0)
+
+
+class Guidance(NamedTuple):
+  """Hints that attempts are sampled behind, and that no row has."""
+
+  frame: HintFrame
+  hints: Sequence[Sequence[int]]  # of each task; empty: none
+
+  @property
+  def growth(self) -> int:
+    """The most tokens that it adds to a conversation."""
+    return self.frame.growth(max(map(len, self.hints), default=0))
+
+  def behind(self, task: int, ids: Sequence[int]) -> tuple[int, ...]:
+    """The conversation with the hint of a task before it."""
+    hint, frame = self.hints[task], self.frame
+    if not len(hint):
+      return tuple(ids)
+    begin = (*frame.before, *hint, *frame.after)
+    return (*begin, *ids[frame.replaces :])
 
 
 def hinted_rows(

@@ -24,6 +24,7 @@ from agentrl.rollout.engine.engine import (
   GenerationFault,
   SamplingParams,
 )
+from agentrl.rollout.hinted import Guidance
 from agentrl.rollout.pack import TurnData
 from agentrl.rollout.record import Capacity
 from agentrl.rollout.workers.pool import EnvError, EnvWorker
@@ -106,6 +107,7 @@ class HostEnvBundle(NamedTuple):
   top_k: int = 0
   top_p: float = 1.0
   stop: Callable[[Sequence[int]], int] | None = None
+  guidance: Guidance | None = None  # of attempts that are hinted
 
 
 @dataclasses.dataclass
@@ -315,7 +317,14 @@ class _EpisodeLoop:
       self.stage.top_p,
       self.stage.stop,
     )
-    self.generator.submit(b, prompt.ids, how)
+    self.generator.submit(b, self.read(b, prompt.ids), how)
+
+  def read(self, line: int, ids: tuple[int, ...]) -> tuple[int, ...]:
+    """What the policy reads: the conversation, behind a hint if it has one."""
+    guidance, hinted = self.stage.guidance, self.attempts.hinted
+    if guidance is None or hinted is None or not hinted[line]:
+      return ids
+    return guidance.behind(int(self.attempts.task[line]), ids)
 
   def observe(
     self, session: _Episode, text: str, role: str

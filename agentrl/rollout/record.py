@@ -244,7 +244,8 @@ def batch(r: Record, layout: Layout, attempts: Attempts, version) -> Batch:
   A trajectory that is prefix alone says nothing of the policy and does not
   count. Under a forced prefix ids['prefix'] is the number of turns that were
   given, ids['prefix_cut'] how many more there were: the world had ended before
-  them, or showed something else.
+  them, or showed something else. ids['hinted'] is 1 for what was sampled behind
+  a hint, which the rows do not have.
   """
   b, k = r.valid.shape
   forced = forced_turns(r)
@@ -265,8 +266,12 @@ def batch(r: Record, layout: Layout, attempts: Attempts, version) -> Batch:
     count = jnp.sum(forced, axis=1, dtype=jnp.int32)
     cut = jnp.where(attempts.limit > 0, attempts.prefix.turns - count, 0)
     ids |= {'prefix': count, 'prefix_cut': cut.astype(jnp.int32)}
-  whole = r.status != Status.ENV_ERROR
   alone = ~jnp.any(forced, axis=1)  # what was helped tells nothing of a task
+  if attempts.hinted is not None:
+    hinted = attempts.hinted & jnp.any(r.valid, axis=1)
+    ids |= {'hinted': hinted.astype(jnp.int32)}
+    alone &= ~hinted
+  whole = r.status != Status.ENV_ERROR
   scored = r.valid if r.scored is None else r.valid & r.scored
   made = Batch(
     rows=rows(r, layout, version),

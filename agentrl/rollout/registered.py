@@ -54,7 +54,8 @@ def jit() -> RolloutKind:
 
 
 @registry.register(
-  'rollout', gives=(*GIVES, 'span:other', 'span:thought', 'span:answer')
+  'rollout',
+  gives=(*GIVES, 'env:hints', 'span:other', 'span:thought', 'span:answer'),
 )
 def host() -> RolloutKind:
   """Environments that are Python objects; messages have thoughts and answers.
@@ -67,7 +68,7 @@ def host() -> RolloutKind:
 @registry.register(
   'rollout',
   needs=('term:calls', 'term:faults', 'span:call'),
-  gives=(*GIVES, 'span:other', 'span:thought', 'span:answer'),
+  gives=(*GIVES, 'env:hints', 'span:other', 'span:thought', 'span:answer'),
 )
 def host_purified(
   *,

@@ -1,18 +1,20 @@
 """Host environments of a config: family, tasks, chat format and sizes."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import jax
 from ml_collections import ConfigDict
 
+from agentrl import registry
 from agentrl.configs import envs
 from agentrl.dataset import host_tasks
 from agentrl.env import base
 from agentrl.rollout.engine import engine
 from agentrl.rollout.host import CUT, EpisodeLimits, HostEnvBundle
 from agentrl.rollout.record import Capacity
-from agentrl.run import validate
+from agentrl.run import readings, validate
 from agentrl.text import chat_format, chat_template
 from agentrl.text.chat_template import Message
 from agentrl.text.tokenizer import Tokenizer
@@ -77,6 +79,20 @@ def parts(c: ConfigDict, spec: HostEnvSpec, sets=None):
     stop=stop,
   )
   return stage, train, test
+
+
+def guided(
+  world: HostEnvBundle,
+  spec: registry.MethodSpec,
+  hints: Mapping[str, readings.Hint],
+  train: host_tasks.HostTaskSet,
+) -> HostEnvBundle:
+  """The environments, with the hints that attempts are sampled behind."""
+  name = readings.sampled_behind(spec)
+  if not name:
+    return world
+  made = readings.guidance(hints[name], len(train.tasks))
+  return world._replace(guidance=made)
 
 
 def task_sets(c: ConfigDict, family: base.EnvFamily):

@@ -42,7 +42,10 @@ class HostSampler:
     """
     c = s.config
     self._s, self._stopping = s, stopping
-    sizes = host_env.sizes(c, s.plan.context)
+    self._world = host_env.guided(s.world, s.algorithm.spec, s.hints, s.train)
+    guidance = self._world.guidance
+    more = guidance.growth if guidance else 0
+    sizes = host_env.sizes(c, s.plan.context + more)
     with placement.local_mesh():
       self._engine = Engine(s.shape, sizes, eot=s.tokenizer.eot)
     self._policy: tuple[PyTree, PyTree] = None, None  # given, brought here
@@ -75,7 +78,7 @@ class HostSampler:
 
     def run(generator, attempts, key, **fields):
       return host_rollout.run_episodes(
-        s.world, generator, workers, attempts, key, **fields
+        self._world, generator, workers, attempts, key, **fields
       )
 
     return run, workers.close

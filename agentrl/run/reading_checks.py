@@ -6,7 +6,10 @@ All of it is found before anything is built or compiled.
 from ml_collections import ConfigDict
 
 from agentrl import registry
+from agentrl.configs import envs
+from agentrl.env import base as env_base
 from agentrl.learner import teacher
+from agentrl.run import readings
 
 
 def hints(c: ConfigDict) -> None:
@@ -42,6 +45,28 @@ def hints(c: ConfigDict) -> None:
         f'{at}.shift={reading.shift} takes the hint of another task, and source'
         f' {source!r} has none of tasks; set it to 0'
       )
+
+
+def sampled(c: ConfigDict, spec: registry.MethodSpec) -> None:
+  """Checks the reading whose hints some attempts are sampled behind."""
+  name = readings.sampled_behind(spec)
+  if not name:
+    return
+  at, source = f'hp.collect.{spec.collect}.reading={name!r}', None
+  if name in c.reading:
+    source = c.reading[name].source
+  if source not in ('text', 'demonstration', 'task'):
+    raise ValueError(
+      f'{at} has hints of source {source!r}, which are not there before the'
+      " attempts; name a reading of c.reading of source 'text',"
+      " 'demonstration' or 'task'"
+    )
+  if isinstance(envs.family(c), env_base.PlaysPrograms):
+    raise ValueError(
+      f'{at} puts a hint before conversations, and those of'
+      f' env.name={c.env.name!r} are written by a program; set c.collect to'
+      " 'once'"
+    )
 
 
 def teachers(spec: registry.MethodSpec) -> None:

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from ml_collections import ConfigDict
 
+from agentrl import registry
 from agentrl.dataset import host_tasks, jit_tasks
 from agentrl.rollout import hinted
 from agentrl.rollout import record as record_lib
@@ -81,6 +82,29 @@ def hints(
     line = words.encode('\n')[-1]
     out[name] = Hint(reading.source, tokens, length, _frame(chat, system), line)
   return out
+
+
+def sampled_behind(spec: registry.MethodSpec) -> str:
+  """The reading whose hints some attempts are sampled behind; '': none."""
+  if spec.collect != 'hinted_retry':
+    return ''
+  component = registry.get('collect', spec.collect)
+  values = spec.values('collect', spec.collect)
+  return registry.settings(component, values)['reading']
+
+
+def guidance(hint: Hint, tasks: int) -> hinted.Guidance:
+  """The hints of a reading for attempts that are sampled behind them.
+
+  Args:
+    tasks: that are trained on
+  """
+  texts = [
+    tuple(x[:n].tolist()) for x, n in zip(hint.tokens, hint.length, strict=True)
+  ]
+  if hint.source == 'text':
+    texts *= tasks
+  return hinted.Guidance(hint.frame, texts)
 
 
 def null_observation(

@@ -96,6 +96,7 @@ def config(c: ConfigDict) -> None:
   for fits_alone in (*alone, reading_checks.hints, stage_checks.mix):
     fits_alone(c)
   reading_checks.teachers(spec)
+  reading_checks.sampled(c, spec)
   if c.stage:
     _check_stages(c)
 

@@ -49,9 +49,10 @@ GROUPS: dict[str, tuple[str, ...]] = {
     *('expert_iteration', 'behavior_priming', 'continual_rft'),
     *('agent_r', 'eef', 'early_experience', 'rise'),
     *('kat_coder', 'masksearch', 'echo_chamber', 'implicit_inference'),
+    *('chain_of_agents',),
   ),
   'what is given: beginnings of demonstrations': (
-    *('prefix_rft', 'step_grpo', 'guided_retry'),
+    *('prefix_rft', 'step_grpo', 'guided_retry', 'agent_rlvr'),
   ),
   'what is read: oracles in the context': ('lumina',),
 }

@@ -30,7 +30,7 @@ def attempts():
   return jax.tree.map(jnp.asarray, made)
 
 
-def collect(attempts, key):
+def collect(attempts, key, how=retry.guided_retry):
   """What the sampler was asked for, and the batch."""
   asked = []
 
@@ -53,7 +53,7 @@ def collect(attempts, key):
     batch = record_lib.batch(r, record_lib.per_turn(r), attempts, 0)
     return select.keep(batch, batch.status != Status.ENV_ERROR)
 
-  batch, carry = retry.guided_retry(sample, score, attempts, (), 3, key)
+  batch, carry = how(sample, score, attempts, (), 3, key)
   assert carry == 3
   return asked, batch
 
@@ -112,3 +112,30 @@ def test_both_are_charged_and_only_the_first_say_how_hard_a_task_is():
   np.testing.assert_array_equal(
     batch.attempted['task'], np.tile(np.arange(B), 2)
   )
+
+
+@functools.cache
+def hinted():
+  made = attempts()
+  made = made.replace(prefix=made.prefix.replace(turns=0 * made.prefix.turns))
+  f = functools.partial(collect, how=retry.hinted_retry)
+  f = jax.jit(f).lower(made, jax.random.key(3))
+  f = f.compile({'xla_backend_optimization_level': 0})
+  return jax.device_get(f(made, jax.random.key(3)))
+
+
+def test_only_the_second_attempts_are_hinted():
+  """And say nothing of how hard a task is; all of their tokens are trained."""
+  asked, batch = hinted()
+  (free, _), (again, _) = asked
+  assert not free.hinted.any()
+  assert again.hinted.all()
+  np.testing.assert_array_equal(again.limit, np.where(AGAIN, K, 0))
+  np.testing.assert_array_equal(batch.ids['hinted'], AGAIN)
+  want = np.where(AGAIN, 1, np.asarray(OUTCOME, np.float32))
+  np.testing.assert_array_equal(batch.outcome, want)
+  assert not batch.attempted['counts'][B:].any()
+  for i in np.flatnonzero(AGAIN):
+    mine = (batch.rows.traj == i) & batch.rows.sampled
+    assert set(batch.rows.weight[mine]) == {1.0}
+    assert mine.sum() == played(2).message_len[i].sum()

@@ -42,7 +42,7 @@ OTHER = {
   },
   'in_context_regression': {
     'slopes': 20,
-    'known': '2 7',
+    'few_slopes': '2 7',
     'few': 0.25,
     'examples': 2,
     'noise': 0,
@@ -112,7 +112,7 @@ OTHER = {
 }
 # Fields that only their own test file changes.
 OWN = {
-  'fact_corpus': ('contradictions', 'masked'),  # which take other values
+  'fact_corpus': ('contradictions', 'masked', 'team'),  # with others
   'itinerary': ('flawed', 'demonstrate'),  # which take other fields
   'math_python': ('path',),
   'unreliable_tools': ('small',),  # which is of the other base

@@ -8,7 +8,7 @@ import pytest
 
 from agentrl.env.in_context_regression import InContextRegression
 
-SMALL = InContextRegression(slopes=4, known='1 3', examples=2, noise=1)
+SMALL = InContextRegression(slopes=4, few_slopes='1 3', examples=2, noise=1)
 
 
 def counted(family, x, y, few):
@@ -18,11 +18,11 @@ def counted(family, x, y, few):
   """
   noise = range(-family.noise, family.noise + 1)
   weight = dict.fromkeys(range(1, family.slopes + 1), Fraction(0))
-  known = list(map(int, family.known.split()))
+  few_of = list(map(int, family.few_slopes.split()))
   for w, noises in itertools.product(
     weight, itertools.product(noise, repeat=len(x))
   ):
-    p = (1 - few) / family.slopes + (few / len(known) if w in known else 0)
+    p = (1 - few) / family.slopes + (few / len(few_of) if w in few_of else 0)
     shown = [w * a + e for a, e in zip(x, noises, strict=True)]
     weight[w] += p * (shown == y)
   total = sum(weight.values())
@@ -68,7 +68,7 @@ def test_shares_of_tasks():
 
 @pytest.mark.parametrize('scale', [1, 3])
 def test_grades(scale):
-  env = InContextRegression(known='3 5', scale=scale).env()
+  env = InContextRegression(few_slopes='3 5', scale=scale).env()
   task = {'slope': 6, 'inputs': [3, 1], 'labels': [17, -4], 'query': 4}
   for message, score, error, as_few, invalid in (
     (f'{24 * scale}', 1, 0, 0, False),
@@ -93,7 +93,11 @@ def test_grades(scale):
   env.close()
 
 
-@pytest.mark.parametrize('known', ['', '3 x', '3 3', '0', '13', '3,5', '²'])
-def test_slopes_that_are_none(known):
-  with pytest.raises(ValueError, match=r'known=.* must be slopes from 1 to 12'):
-    InContextRegression(known=known)
+@pytest.mark.parametrize(
+  'few_slopes', ['', '3 x', '3 3', '0', '13', '3,5', '²']
+)
+def test_slopes_that_are_none(few_slopes):
+  with pytest.raises(
+    ValueError, match=r'few_slopes=.* must be slopes from 1 to 12'
+  ):
+    InContextRegression(few_slopes=few_slopes)

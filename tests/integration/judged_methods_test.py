@@ -14,7 +14,14 @@ pytest.importorskip('bm25s', reason=install.command('host'))
 
 # Configs whose reward is composed of what their own world tells.
 COMPOSED = (
-  *('atom_searcher', 'calibration', 'chatshop', 'deep_dxsearch', 'doctor_r1'),
+  *(
+    'agent_rlvr',
+    'atom_searcher',
+    'calibration',
+    'chatshop',
+    'deep_dxsearch',
+    'doctor_r1',
+  ),
   *('evinote_rag', 'marag_r1', 'oni', 'prs', 'recoworld', 'shop_r1'),
   *('chatshop_dcpo', 'cleaner', 'prs_vspo'),
   *('speakrl', 'tablegpt_r1', 'tool_star', 'toolorchestra', 'toolrl'),

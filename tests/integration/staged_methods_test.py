@@ -12,6 +12,7 @@ from agentrl.run import config_file, runner
 STAGED = (
   'agent_r',
   'behavior_priming',
+  'chain_of_agents',
   'continual_rft',
   'early_experience',
   'echo_chamber',

@@ -989,8 +989,8 @@ MUTANTS = (
   Mutant(
     'agentrl.env.in_context_regression',
     'InContextRegression.posterior',
-    'few * known / known.sum()',
-    'few * known',
+    'few * one / one.sum()',
+    'few * one',
     _REGRESSION,
     'the few slopes have more than their share',
   ),
@@ -1001,5 +1001,21 @@ MUTANTS = (
     '** 1, axis=1',
     _REGRESSION,
     'errors of the two signs cancel',
+  ),
+  Mutant(
+    'agentrl.rollout.hinted',
+    'Guidance.behind',
+    'ids[frame.replaces :]',
+    'ids',
+    'tests/rollout/host_test.py',
+    'a hint does not replace the beginning that it has',
+  ),
+  Mutant(
+    'agentrl.rollout.record',
+    'batch',
+    'alone &= ~hinted',
+    'alone &= hinted',
+    _RETRY,
+    'hinted attempts say how hard a task is',
   ),
 )

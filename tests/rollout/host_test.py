@@ -14,7 +14,7 @@ from agentrl.env.base import Step
 from agentrl.env.jit import base, sokoban_levels
 from agentrl.model import policy
 from agentrl.nn import transformer
-from agentrl.rollout import actor, host, pack
+from agentrl.rollout import actor, hinted, host, pack
 from agentrl.rollout import jit as jit_rollout
 from agentrl.rollout import record as record_lib
 from agentrl.rollout.engine import engine as engine_lib
@@ -507,3 +507,46 @@ def test_200_worlds_leave_their_groups_and_none_is_left_running(marked):
     marks.sleeping(marked, 3)  # of the rooms that are open at the end
   assert len(ended) == n
   assert not marks.left(marked)
+
+
+class Overheard(ScriptedGenerator):
+  """One that keeps what it was asked to go on from."""
+
+  def __init__(self, *args):
+    super().__init__(*args)
+    self.read = {}
+
+  def submit(self, line, context, how):
+    self.read.setdefault(line, []).append(tuple(context))
+    super().submit(line, context, how)
+
+
+@pytest.mark.parametrize('history', ['full', 'turn'])
+def test_a_hint_is_read_and_not_recorded(history):
+  """Only by attempts that are hinted, of tasks that have one."""
+  made = countdown.Countdown()
+  tasks = [x.task for x in made.tasks('train', 2, 0)]
+  limits = dataclasses.replace(
+    LIMITS, history=history, observation=80, context=600
+  )
+  frame = hinted.HintFrame((1, 2), (3,), 1)
+  guidance = hinted.Guidance(frame, ((7, 8, 9), ()))
+  assert guidance.growth == 5
+  asked = make_attempts(np.array([0, 0, 1]), 1, 3, 1.0)
+  script = {
+    b: [[WORDS.encode(x)[0], WORDS.eot] for x in 'abc'] for b in range(3)
+  }
+  reads, records = [], []
+  for flags in (None, np.array([True, False, True])):
+    generator = Overheard(script, WORDS.eot)
+    attempts = asked if flags is None else asked.replace(hinted=flags)
+    world = stage(made, tasks, limits, guidance=guidance)
+    records.append(played(world, attempts, generator=generator)[0])
+    reads.append(generator.read)
+  plain, behind = reads
+  assert [len(plain[b]) for b in range(3)] == [3] * 3
+  assert behind[0] == [(1, 2, 7, 8, 9, 3, *ids[1:]) for ids in plain[0]]
+  assert behind[1] == plain[1]
+  assert behind[2] == plain[2]
+  for one, two in zip(*map(jax.tree.leaves, records), strict=True):
+    np.testing.assert_array_equal(one, two)

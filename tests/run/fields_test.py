@@ -150,13 +150,13 @@ FIELDS = {
     unreliable_tools.teach recommendation.teach shop_logs.teach
     table_questions.teach fact_corpus.notes fact_corpus.teach hidden_slots.teach
     consultation.teach itinerary.feedback itinerary.teach event_stream.teach
-    mcp.fresh in_context_regression.teach""",
+    fact_corpus.team mcp.fresh in_context_regression.teach""",
   'text': """
     method init sft.store prefix_source mix.*.store mix.*.of
     model.path lora.path
     rollout.action_prefix rollout.null_observation rollout.system log.wandb
     service.*.function service.*.role service.*.run role.*.run service.*.system
-    service.*.address in_context_regression.known
+    service.*.address in_context_regression.few_slopes
     service.*.model service.*.key_env jsonl.path jsonl.verifier jsonl.test_path
     jsonl.info program.command program.function program.path program.world
     program.settings program.grader sokoban.levels alfworld.data

@@ -70,3 +70,25 @@ def test_a_teacher_is_another_one(method, at, changes, sentence):
   c.hp[scope][piece].update(changes)
   with pytest.raises(ValueError, match=sentence):
     validate.config(c)
+
+
+@pytest.mark.parametrize(
+  ('arg', 'fields', 'sentence'),
+  [
+    (
+      'env=countdown',
+      dict(source='solution'),
+      "of source 'solution', which",
+    ),
+    ('env=countdown', dict(source='outcome'), "of source 'outcome', which"),
+    ('env=countdown', None, 'needs reading:guidance'),
+    ('env=frozen_lake', dict(text='x'), 'needs env:hints'),
+  ],
+)
+def test_hints_that_no_attempt_can_be_sampled_behind(arg, fields, sentence):
+  c = grpo.get_config(f'tiny,{arg}')
+  c.collect = 'hinted_retry'
+  if fields is not None:
+    base.reading(c, 'guidance', **fields)
+  with pytest.raises(ValueError, match=sentence):
+    validate.config(base.fill(c))

@@ -8,6 +8,8 @@ import pytest
 from agentrl import segment
 from agentrl.configs import base, grpo
 from agentrl.learner import update
+from agentrl.model import policy
+from agentrl.rollout import hinted
 from agentrl.rollout import record as record_lib
 from agentrl.run import build, readings, sampler, stages
 from agentrl.text import chat_template, tokenizer
@@ -15,6 +17,8 @@ from agentrl.text.message import Message
 from agentrl.types import Batch
 from tests import checkpoints
 from tests.run.small_configs import countdown
+
+FRAME = hinted.HintFrame((1,), (2,))
 
 
 def lake(folder, **fields):
@@ -227,3 +231,42 @@ def test_hints_that_do_not_fit(tmp_path):
   base.reading(c, 'goal', source='task', field='goal')
   with pytest.raises(ValueError, match=r"field='goal' is no.*'target'"):
     build.experiment(c)
+
+
+def test_guidance_is_the_table_of_a_reading():
+  hint = readings.Hint(
+    'task', np.array([[5, 6], [7, 0], [0, 0]]), np.array([2, 1, 0]), FRAME, 0
+  )
+  made = readings.guidance(hint, 3)
+  assert made.hints == [(5, 6), (7,), ()]
+  assert made.frame == FRAME
+  text = hint._replace(
+    source='text', tokens=hint.tokens[:1], length=np.array([2])
+  )
+  assert readings.guidance(text, 3).hints == [(5, 6)] * 3
+
+
+@pytest.mark.slow
+def test_log_probs_of_hinted_attempts_are_those_behind_the_hint(tmp_path):
+  """As the policy reads the hinted rows; behind the plain ones they differ."""
+  c = countdown(data=str(tmp_path), micro_batch=8)
+  c.collect = 'hinted_retry'
+  base.reading(c, 'guidance', source='task', field='target', text='Make')
+  c.rollout.update(dict(batch=8, group_size=4, max_turns=2))
+  c.sft.batch = 8
+  s = build.experiment(base.fill(c))
+  state = update.init(s.algorithm, jax.random.key(0))
+  with sampler.open_sampler(s) as playing:
+    stage = stages.RLStage(s, 0, 2, playing)
+    batch = stage.collect(state, stage.task(state, 0), 0)
+  assert np.all(batch.ids['hinted'] == 1)  # an untrained policy solves nothing
+  assert_aligned(batch, batch.readings['guidance'])
+  model = policy.module(s.shape)
+  gaps = []
+  for rows in (batch.readings['guidance'], batch.rows):
+    logp = model.apply(state.params['policy'], rows, ('logp',)).logp
+    own = np.asarray(rows.sampled)
+    gaps.append(np.asarray(logp)[own])
+  mine = np.asarray(batch.rows.logp)[np.asarray(batch.rows.sampled)]
+  np.testing.assert_allclose(gaps[0], mine, atol=1e-4)
+  assert np.abs(gaps[1] - mine).max() > 1e-2

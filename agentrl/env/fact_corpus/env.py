@@ -28,7 +28,13 @@ from agentrl import domain
 from agentrl.env import task_sampling, tool_env
 from agentrl.env.base import HostTask, Step
 from agentrl.env.fact_corpus import corpus as corpora
-from agentrl.env.fact_corpus import expert, questions, reading, retrievers
+from agentrl.env.fact_corpus import (
+  expert,
+  questions,
+  reading,
+  retrievers,
+  team,
+)
 from agentrl.env.fact_corpus.corpus import Corpus
 from agentrl.env.fact_corpus.questions import FactQuestion, Mix
 from agentrl.text import spans
@@ -84,6 +90,7 @@ class FactCorpus:
   lies: domain.Chance = 0.3  # share of false facts that the liar shows
   passages: domain.Count = 1  # most that a call shows
   notes: bool = False  # demonstrations note what they have read
+  team: bool = False  # demonstrations are a team's, see team.py
   format: FormatName = 'tagged'  # of calls
   teach: bool = False  # the system text states the rules
 
@@ -102,6 +109,10 @@ class FactCorpus:
       raise ValueError(
         f'unanswerable={self.unanswerable}, aggregated={self.aggregated} and'
         f' masked={self.masked} are more than all questions; lower one'
+      )
+    if self.team and self.notes:
+      raise ValueError(
+        'team=True has notes of its own, with their roles; set notes=False'
       )
     if self.contradictions and self.passages < 2:
       raise ValueError(
@@ -189,6 +200,8 @@ class FactCorpus:
     calls, read = planned
     task['calls'] = [{'name': x.name, 'arguments': dict(x.args)} for x in calls]
     notes = ['', *(f'<note>{x}</note>' * self.notes for x in read)]
+    if self.team:
+      notes = team.tags(question, read)
     acts = [form.write([call]) for call in calls]
     acts.append(tool_env.answer_message(task['answers'][0]))
     return task, tuple(map(''.join, zip(notes, acts, strict=True)))

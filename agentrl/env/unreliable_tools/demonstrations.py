@@ -43,7 +43,7 @@ def tools(
     return None
   first = last = min(sure)[1]
   if way == 'every':
-    first = offers[rng.integers(len(offers))][0]
+    first = offers[int(rng.integers(len(offers)))][0]
   return (last,) if first == last else (first, last)
 
 

@@ -28,6 +28,7 @@ FAMILIES = {
   'reads': FactCorpus(people=100, aggregated=1.0, retrievers='dense'),
   'graph': FactCorpus(people=100, retrievers='graph', passages=2),
   'liar': FactCorpus(people=100, retrievers='liar', lies=0.5),
+  'team': FactCorpus(people=100, unanswerable=0.3, team=True),
   'masked': FactCorpus(people=100, masked=1.0, max_hops=3),
 }
 by_family = pytest.mark.parametrize('family', FAMILIES.values(), ids=FAMILIES)
@@ -71,7 +72,8 @@ def test_demonstrations_are_worth_the_expert_value(family, play):
       assert all(r.info['hops'] == task['hops'] for r in replies)
       unknown = task['kind'] == 'unanswerable'
       assert total['answered_unknown'] == unknown
-      assert total['notes'] == family.notes * (len(messages) - 1)
+      roles = 2 * len(messages) if family.team else 0  # two before each
+      assert total['notes'] == family.notes * (len(messages) - 1) + roles
   assert without <= 12 * (family.retrievers == 'liar')
 
 
@@ -194,6 +196,7 @@ def test_texts_are_short():
       r'contradictions=0\.1 with passages=1 would hide',
     ),
     ({'passages': 0}, 'passages=0 is too low'),
+    ({'team': True, 'notes': True}, 'has notes of its own'),
     ({'format': 'xml'}, "format='xml' is unknown"),
   ],
 )
