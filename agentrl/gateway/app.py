@@ -7,14 +7,17 @@
 /s/<session>/inference/v1/generate    vLLM, tokens
 /s/<session>/reward                   {"reward": 1.0, "score": 1.0}
 
-Without /s/<session> the first five ask a served model by its name.
+Without /s/<session> the first five ask a served model by its name. Where
+weights may be updated there is
+
+/update_weights                       {"path": FOLDER, "version": 3}
 """
 
 import asyncio
 import hashlib
 import hmac
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any, NamedTuple
 
 from starlette.applications import Starlette
@@ -28,6 +31,7 @@ from agentrl.gateway.request import (
   Dialect,
   ModelRequest,
   RefusedError,
+  field,
   parse_body,
 )
 from agentrl.gateway.served import ServedModel
@@ -65,12 +69,15 @@ class GatewayApp:
     key: str,
     limits: GatewayLimits,
     context: int,
+    update: Callable[[str, int], None] | None = None,
   ):
     """Begins without sessions and models.
 
     Args:
       key: that every client must show; '': none
       context: tokens of a conversation
+      update: takes weights from a folder, and their version; raises
+        ValueError; None: nobody may
     """
     self._generator, self._name, self._key = generator, model, key
     self._limits, self._context = limits, context
@@ -84,6 +91,9 @@ class GatewayApp:
           Route(f'{at}{path}', self._endpoint(dialect), methods=_POST)
         )
     routes.append(Route('/s/{session}/reward', self._reward, methods=_POST))
+    self._update = update
+    if update is not None:
+      routes.append(Route('/update_weights', self._weights, methods=_POST))
     self.asgi = Starlette(routes=routes)
 
   def add(self, name: str, session: Session) -> None:
@@ -184,6 +194,22 @@ class GatewayApp:
     except RefusedError as error:
       return _refusal(chat, error)
     return JSONResponse(reward._asdict())
+
+  async def _weights(self, request: Request) -> Response:
+    """Requests under way wait while weights change."""
+    assert self._update is not None
+    try:
+      self._check_key(request)
+      body = parse_body(await self._body(request))
+      path, version = field(body, 'path', str, ''), body.get('version')
+      if type(version) is not int:
+        raise RefusedError(f'version={str(version)[:40]} is no integer')
+      await asyncio.to_thread(self._update, path, version)
+    except ValueError as error:
+      return _refusal(chat, RefusedError(str(error)))
+    except RefusedError as error:
+      return _refusal(chat, error)
+    return JSONResponse({'version': version})
 
   def _endpoint(self, dialect: Dialect):
     async def endpoint(request: Request) -> Response:
