@@ -36,7 +36,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     *('gspo', 'cispo', 'gmpo', 'sapo', 'dppo', 'ipa', 'seeupo'),
     *('truncated_is', 'nft', 'raft', 'spear', 'bn_gspo', 'clip_higher'),
     *('dppo_kl', 'gspo_token', 'gspo_turn', 'icepop', 'mis', 'muonclip'),
-    *('nft_sequence', 'raft_pp', 'rorecomp', 'cleaner'),
+    *('nft_sequence', 'raft_pp', 'rorecomp', 'cleaner', 'polar'),
   ),
   'teachers: distillation on what the student samples': (
     *('opd', 'gkd', 'opsd', 'skill_sd', 'tt_opd', 'tcod'),
