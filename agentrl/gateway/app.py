@@ -25,7 +25,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from agentrl.gateway import chat, generate, messages, responses
+from agentrl.gateway import body, chat, generate, messages, responses
 from agentrl.gateway.answers import SessionAnswers, SharedReply, TokenGenerator
 from agentrl.gateway.request import (
   Dialect,
@@ -154,24 +154,8 @@ class GatewayApp:
     return self._served[name]
 
   async def _body(self, request: Request) -> bytes:
-    """Raises RefusedError for a body that is too large or too slow."""
-    most = self._limits.body
-    size = request.headers.get('content-length', '0')
-    if not size.isdigit() or int(size) > most:
-      raise _too_large(most)
-    parts, total = [], 0
-    try:
-      async with asyncio.timeout(self._limits.seconds):
-        async for part in request.stream():
-          total += len(part)
-          if total > most:
-            raise _too_large(most)
-          parts.append(part)
-    except TimeoutError:
-      raise RefusedError(
-        f'the body did not come within {self._limits.seconds:g} s', status=408
-      ) from None
-    return b''.join(parts)
+    limits = self._limits
+    return await body.read(request, limits.body, limits.seconds)
 
   async def _models(self, request: Request) -> Response:
     try:
@@ -200,8 +184,8 @@ class GatewayApp:
     assert self._update is not None
     try:
       self._check_key(request)
-      body = parse_body(await self._body(request))
-      path, version = field(body, 'path', str, ''), body.get('version')
+      new = parse_body(await self._body(request))
+      path, version = field(new, 'path', str, ''), new.get('version')
       if type(version) is not int:
         raise RefusedError(f'version={str(version)[:40]} is no integer')
       await asyncio.to_thread(self._update, path, version)
@@ -220,9 +204,9 @@ class GatewayApp:
         else:
           self._check_key(request)
         raw = await self._body(request)
-        body = parse_body(raw)
-        answers = answers or self._model(body.get('model'))
-        model_request = dialect.parse(body)
+        parsed = parse_body(raw)
+        answers = answers or self._model(parsed.get('model'))
+        model_request = dialect.parse(parsed)
         digest = hashlib.sha256(request.url.path.encode() + b'\0' + raw)
         tries = request.headers.get(RETRY)
         answer = answers.answer(model_request, digest.digest(), tries)
@@ -305,9 +289,3 @@ def _event(name: str, data: Any) -> bytes:
 def _refusal(dialect: Dialect, error: RefusedError) -> Response:
   headers = {'connection': 'close'} if error.status in (408, 413) else {}
   return JSONResponse(dialect.error(error), error.status, headers)
-
-
-def _too_large(most: int) -> RefusedError:
-  return RefusedError(
-    f'the body is larger than the {most} bytes that it may have', status=413
-  )
