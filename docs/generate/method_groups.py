@@ -29,7 +29,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
   'composed rewards: judges, evidence, prices, questions, tools': (
     *('toolorchestra', 'speakrl', 'calibration', 'marag_r1', 'atom_searcher'),
     *('chatshop', 'deep_dxsearch', 'doctor_r1', 'evinote_rag', 'oni', 'prs'),
-    *('chatshop_dcpo', 'prs_vspo'),
+    *('chatshop_dcpo', 'prs_vspo', 'artist'),
     *('recoworld', 'shop_r1', 'tablegpt_r1', 'tool_star', 'toolrl'),
   ),
   'importance ratios, other objectives, imitation and replay': (

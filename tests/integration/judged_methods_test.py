@@ -14,7 +14,8 @@ pytest.importorskip('bm25s', reason=install.command('host'))
 
 # Configs whose reward is composed of what their own world tells.
 COMPOSED = (
-  *('atom_searcher', 'calibration', 'chatshop', 'deep_dxsearch', 'doctor_r1'),
+  *('artist', 'atom_searcher', 'calibration', 'chatshop', 'deep_dxsearch'),
+  'doctor_r1',
   *('evinote_rag', 'marag_r1', 'oni', 'prs', 'recoworld', 'shop_r1'),
   *('chatshop_dcpo', 'cleaner', 'polar', 'prs_vspo'),
   *('speakrl', 'tablegpt_r1', 'tool_star', 'toolorchestra', 'toolrl'),
