@@ -86,6 +86,21 @@ HOST: dict[str, Field] = {
   'stop_strings': Field(
     (), domain.Tuple(domain.Text(empty=False)), 'texts that end a message'
   ),
+  'generator': Field(
+    '',
+    domain.Text('an address'),
+    "of a server that generates: 'http://HOST:PORT'; '': this process",
+  ),
+  'generator_kind': Field(
+    'agentrl', OneOf('agentrl', 'vllm', 'sglang'), 'how that server is asked'
+  ),
+  'generator_model': Field('', domain.Text('a name'), 'of its model'),
+  'generator_key_env': Field(
+    '', domain.Text('a name'), "environment variable of its key; '': none"
+  ),
+  'generator_folder': Field(
+    '', domain.Text('a folder'), 'of weights, which that server can read'
+  ),
 }
 # They hold text: turns are longer, and what was said matters.
 LONGER: dict[str, Any] = {

@@ -1,15 +1,16 @@
 """Serves trained agents at an address that speaks like OpenAI and Anthropic.
 
-  python -m experiments.serve runs/oprl
   python -m experiments.serve before=runs/warm after=runs/oprl --port=8000
 
-A MODEL is the folder of a run, of which the newest policy is served, or of a
-checkpoint. Requests name one by the folder's name, or as NAME=FOLDER calls it,
-and every one has an engine with weights of its own. Weights are read only, and
-nothing is written. The server listens on this machine alone, and clients show a
-key that it prints, unless --host and --nokey say otherwise.
+A MODEL is the folder of a run, whose newest policy is served, or of a
+checkpoint. Requests name one by the folder's name, or as NAME=FOLDER calls it;
+each has an engine and weights of its own. Weights are read only and nothing is
+written; with --updates a run in training may bring new ones (host.generator).
+Only this machine is listened to, and clients show a key that is printed, unless
+--host and --nokey say otherwise.
 """
 
+import contextlib
 import os
 import threading
 
@@ -28,6 +29,9 @@ _SLOTS = cli.flag('slots', 8, COUNT, 'Requests of a model decoded together')
 _CONTEXT = cli.flag(
   'context', 0, COUNT0, 'Tokens of a prompt and its message; 0: as trained'
 )
+_UPDATES = cli.flag(
+  'updates', '', Text(), 'Folder of new weights of a run in training; none'
+)
 _MESSAGE = cli.flag('message', 0, COUNT0, 'Tokens of a message; 0: as trained')
 
 
@@ -44,13 +48,12 @@ def main(*models: str) -> None:
     name: serving.load(folder, _CONTEXT.value, _MESSAGE.value)
     for name, folder in serving.sources(models).items()
   }
-  where = {'host': _HOST.value, 'port': _PORT.value, 'key': key}
-  with serving.opened(loaded, slots=_SLOTS.value, **where) as gateway:
+  how = {'slots': _SLOTS.value, 'updates': _UPDATES.value, 'key': key}
+  how |= {'host': _HOST.value, 'port': _PORT.value}
+  with serving.opened(loaded, **how) as gateway:
     print(serving.invitation(gateway, loaded), flush=True)
-    try:
+    with contextlib.suppress(KeyboardInterrupt):
       threading.Event().wait()
-    except KeyboardInterrupt:
-      print('closing', flush=True)
 
 
 if __name__ == '__main__':

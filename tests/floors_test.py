@@ -22,6 +22,7 @@ FLOORS = (
     'counting',
     'install',
     'renames',
+    'publish',
     'ops',
   ),
   (

@@ -7,14 +7,17 @@
 /s/<session>/inference/v1/generate    vLLM, tokens
 /s/<session>/reward                   {"reward": 1.0, "score": 1.0}
 
-Without /s/<session> the first five ask a served model by its name.
+Without /s/<session> the first five ask a served model by its name. Where
+weights may be updated there is
+
+/update_weights                       {"path": FOLDER, "version": 3}
 """
 
 import asyncio
 import hashlib
 import hmac
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any, NamedTuple
 
 from starlette.applications import Starlette
@@ -22,12 +25,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from agentrl.gateway import chat, generate, messages, responses
+from agentrl.gateway import body, chat, generate, messages, responses
 from agentrl.gateway.answers import SessionAnswers, SharedReply, TokenGenerator
 from agentrl.gateway.request import (
   Dialect,
   ModelRequest,
   RefusedError,
+  field,
   parse_body,
 )
 from agentrl.gateway.served import ServedModel
@@ -65,12 +69,15 @@ class GatewayApp:
     key: str,
     limits: GatewayLimits,
     context: int,
+    update: Callable[[str, int], None] | None = None,
   ):
     """Begins without sessions and models.
 
     Args:
       key: that every client must show; '': none
       context: tokens of a conversation
+      update: takes weights from a folder, and their version; raises
+        ValueError; None: nobody may
     """
     self._generator, self._name, self._key = generator, model, key
     self._limits, self._context = limits, context
@@ -84,6 +91,9 @@ class GatewayApp:
           Route(f'{at}{path}', self._endpoint(dialect), methods=_POST)
         )
     routes.append(Route('/s/{session}/reward', self._reward, methods=_POST))
+    self._update = update
+    if update is not None:
+      routes.append(Route('/update_weights', self._weights, methods=_POST))
     self.asgi = Starlette(routes=routes)
 
   def add(self, name: str, session: Session) -> None:
@@ -144,24 +154,8 @@ class GatewayApp:
     return self._served[name]
 
   async def _body(self, request: Request) -> bytes:
-    """Raises RefusedError for a body that is too large or too slow."""
-    most = self._limits.body
-    size = request.headers.get('content-length', '0')
-    if not size.isdigit() or int(size) > most:
-      raise _too_large(most)
-    parts, total = [], 0
-    try:
-      async with asyncio.timeout(self._limits.seconds):
-        async for part in request.stream():
-          total += len(part)
-          if total > most:
-            raise _too_large(most)
-          parts.append(part)
-    except TimeoutError:
-      raise RefusedError(
-        f'the body did not come within {self._limits.seconds:g} s', status=408
-      ) from None
-    return b''.join(parts)
+    limits = self._limits
+    return await body.read(request, limits.body, limits.seconds)
 
   async def _models(self, request: Request) -> Response:
     try:
@@ -185,6 +179,22 @@ class GatewayApp:
       return _refusal(chat, error)
     return JSONResponse(reward._asdict())
 
+  async def _weights(self, request: Request) -> Response:
+    """Requests under way wait while weights change."""
+    assert self._update is not None
+    try:
+      self._check_key(request)
+      new = parse_body(await self._body(request))
+      path, version = field(new, 'path', str, ''), new.get('version')
+      if type(version) is not int:
+        raise RefusedError(f'version={str(version)[:40]} is no integer')
+      await asyncio.to_thread(self._update, path, version)
+    except ValueError as error:
+      return _refusal(chat, RefusedError(str(error)))
+    except RefusedError as error:
+      return _refusal(chat, error)
+    return JSONResponse({'version': version})
+
   def _endpoint(self, dialect: Dialect):
     async def endpoint(request: Request) -> Response:
       try:
@@ -194,9 +204,9 @@ class GatewayApp:
         else:
           self._check_key(request)
         raw = await self._body(request)
-        body = parse_body(raw)
-        answers = answers or self._model(body.get('model'))
-        model_request = dialect.parse(body)
+        parsed = parse_body(raw)
+        answers = answers or self._model(parsed.get('model'))
+        model_request = dialect.parse(parsed)
         digest = hashlib.sha256(request.url.path.encode() + b'\0' + raw)
         tries = request.headers.get(RETRY)
         answer = answers.answer(model_request, digest.digest(), tries)
@@ -279,9 +289,3 @@ def _event(name: str, data: Any) -> bytes:
 def _refusal(dialect: Dialect, error: RefusedError) -> Response:
   headers = {'connection': 'close'} if error.status in (408, 413) else {}
   return JSONResponse(dialect.error(error), error.status, headers)
-
-
-def _too_large(most: int) -> RefusedError:
-  return RefusedError(
-    f'the body is larger than the {most} bytes that it may have', status=413
-  )

@@ -51,6 +51,7 @@ def reply(request: ModelRequest, reply: ModelReply) -> dict[str, Any]:
     'choices': [choice],
     'prompt_token_ids': list(reply.prompt),
     'usage': chat.usage(reply),
+    'weight_version': str(reply.completion.version[-1]),
   }
 
 

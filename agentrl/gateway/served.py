@@ -114,7 +114,7 @@ def client_sampling(message: int) -> Sampling:
   """
 
   def how(number: int, requested: Mapping[str, Any]) -> SamplingParams:
-    seed = _number(requested, 'seed', secrets.randbits(31), 0, 2**63 - 1)
+    seed = _number(requested, 'seed', secrets.randbits(31), 0, 2**64 - 1)
     tokens = next((x for x in _TOKENS if x in requested), 'max_tokens')
     return SamplingParams(
       np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32),

@@ -13,6 +13,7 @@ import asyncio
 import secrets
 import socket
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import uvicorn
@@ -37,6 +38,7 @@ class Gateway:
     port: int = 0,
     limits: GatewayLimits | None = None,
     key: str | None = None,
+    update: Callable[[str, int], None] | None = None,
   ):
     """Opens the port and serves.
 
@@ -47,11 +49,17 @@ class Gateway:
       host: whose connections are taken; this machine's alone by default
       port: 0: any that is free
       key: that clients show; None: drawn; '': none is asked for
+      update: takes new weights, see `GatewayApp`
     """
     limits = limits or GatewayLimits()
     self.key = secrets.token_urlsafe(24) if key is None else key
     self._app = GatewayApp(
-      generator, model=model, key=self.key, limits=limits, context=context
+      generator,
+      model=model,
+      key=self.key,
+      limits=limits,
+      context=context,
+      update=update,
     )
     family = socket.AF_INET6 if ':' in host else socket.AF_INET
     # A socket that does not say it is TCP keeps Nagle's algorithm in asyncio,

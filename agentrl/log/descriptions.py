@@ -58,6 +58,7 @@ METRICS: Mapping[str, Description] = {
     ('rollout/engine/discarded', 'tokens', 'sampled past a message end'),
     ('rollout/engine/evicted', 'slots', 'whose cached prefix was given up'),
     ('rollout/engine/rounds', 'rounds', 'of the engine'),
+    ('rollout/engine/updates', 'versions', 'of weights sent elsewhere'),
     ('tasks/total', 'tasks', 'of the training set'),
     ('tasks/attempted', 'tasks', 'attempted at least once so far'),
     ('tasks/attempts', 'attempts', 'so far, at a task that was attempted'),

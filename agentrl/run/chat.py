@@ -39,19 +39,20 @@ class PersonEnv:
     lines: Iterator[str],
     show: Show,
     is_call: Callable[[str], bool],
-    world: HostEnv,
+    world: HostEnv | None,
   ):
-    """world: answers messages that call."""
+    """world: answers messages that call; None: nobody does."""
     self._lines, self._show = lines, show
     self._is_call, self._world = is_call, world
 
   def reset(self, task: Mapping[str, Any], seed: int) -> str:
-    self._world.reset(task, seed)
+    if self._world is not None:
+      self._world.reset(task, seed)
     return next(self._lines, '')
 
   def step(self, message: str) -> Step:
     self._show(message, 'agent')
-    if self._is_call(message):
+    if self._world is not None and self._is_call(message):
       answer = self._world.step(message)
       self._show(answer.text, 'tool')
       if not answer.done:
@@ -60,7 +61,8 @@ class PersonEnv:
     return Step('' if line == QUIT else line, done=line == QUIT)
 
   def close(self) -> None:
-    self._world.close()
+    if self._world is not None:
+      self._world.close()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,25 +93,24 @@ class PersonFamily:
     def is_call(message: str) -> bool:
       return any(x.part == 'call' for x in self.spans(message))
 
-    return PersonEnv(self.lines, self.show, is_call, self.inner.env())
+    # What a program does with calls is its own business.
+    programs = isinstance(self.inner, env_base.PlaysPrograms)
+    world = None if programs else self.inner.env()
+    return PersonEnv(self.lines, self.show, is_call, world)
 
 
 def config_of(run: str) -> ConfigDict:
   """The config of a run for one conversation, as long as it was trained on.
 
   Raises:
-    ValueError: its world is played inside jit, or by programs.
+    ValueError: its world is played inside jit, or it does not read all turns.
   """
   c = workdir_lib.read_config(run)
   if plans := stage_list.plans(c):
     c = plans[-1].config
   s = build.experiment(play_agent.one_episode(c, None))
   world = s.world
-  if (
-    not isinstance(world, HostEnvBundle)
-    or isinstance(world.family, env_base.PlaysPrograms)
-    or world.limits.history != 'full'
-  ):
+  if not isinstance(world, HostEnvBundle) or world.limits.history != 'full':
     raise ValueError(
       f'{run} was trained on {c.env.name}, which is no conversation that goes'
       ' on; watch it with experiments.play, or talk to it at the address of'

@@ -24,12 +24,13 @@ from agentrl.log import trajectories
 from agentrl.rollout import host as host_rollout
 from agentrl.rollout import pack
 from agentrl.rollout.chat_generator import (
-  ChatGenerator,
   Conversations,
   WrittenMessage,
+  generate_by,
 )
 from agentrl.rollout.keys import Stream, stream_key
 from agentrl.rollout.record import Record
+from agentrl.rollout.threaded import ThreadedGenerator
 from agentrl.rollout.workers.pool import env_workers
 from agentrl.run import build, config_file, describe, jit_env, trajectory_log
 from agentrl.run import workdir as workdir_lib
@@ -167,7 +168,8 @@ def evaluate_address(
     return WrittenMessage(reply.text, reply.cut)
 
   with contextlib.ExitStack() as stack:
-    generator = ChatGenerator(ask, conversations, s.tokenizer, concurrency)
+    generate = generate_by(ask, conversations, s.tokenizer)
+    generator = ThreadedGenerator(generate, concurrency)
     stack.callback(generator.close)
     pool = stack.enter_context(
       env_workers(world.family, concurrency, worker=c.host.worker or None)

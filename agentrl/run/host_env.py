@@ -14,7 +14,7 @@ from agentrl.env import base
 from agentrl.rollout.engine import engine
 from agentrl.rollout.host import CUT, EpisodeLimits, HostEnvBundle
 from agentrl.rollout.record import Capacity
-from agentrl.run import readings, validate
+from agentrl.run import readings, remote_engine, validate
 from agentrl.text import chat_format, chat_template
 from agentrl.text.chat_template import Message
 from agentrl.text.tokenizer import Tokenizer
@@ -46,6 +46,7 @@ def sized(
   validate.family(c)
   family = envs.family(c)
   validate.programs(c, family)
+  remote_engine.validate(c)
   validate.services(c, base.needs(family), c.host.worker or family.worker)
   validate.judges(c, family.columns)
   talk = chat_format.framed(chat) if chat else chat_format.bare(words)

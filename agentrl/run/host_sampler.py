@@ -18,9 +18,10 @@ from agentrl.rollout import pack, purify, registered
 from agentrl.rollout import record as record_lib
 from agentrl.rollout.engine.engine import Engine
 from agentrl.rollout.record import Record
+from agentrl.rollout.remote.generator import RemoteGenerator
 from agentrl.rollout.scripted import ScriptedGenerator
 from agentrl.rollout.workers.pool import env_workers
-from agentrl.run import build, host_env, judges, placement
+from agentrl.run import build, host_env, judges, placement, remote_engine
 from agentrl.run import collect as collect_lib
 from agentrl.run.demonstrations import Script
 from agentrl.run.judges import Judges
@@ -43,11 +44,7 @@ class HostSampler:
     c = s.config
     self._s, self._stopping = s, stopping
     self._world = host_env.guided(s.world, s.algorithm.spec, s.hints, s.train)
-    guidance = self._world.guidance
-    more = guidance.growth if guidance else 0
-    sizes = host_env.sizes(c, s.plan.context + more)
-    with placement.local_mesh():
-      self._engine = Engine(s.shape, sizes, eot=s.tokenizer.eot)
+    self._engine = self._generator()
     self._policy: tuple[PyTree, PyTree] = None, None  # given, brought here
     attempts = collect_lib.num_attempts(s.algorithm.spec, c.rollout.batch)
     count = min(c.host.num_envs or c.rollout.slots, attempts)
@@ -83,11 +80,24 @@ class HostSampler:
 
     return run, workers.close
 
+  def _generator(self) -> Engine | RemoteGenerator:
+    """The engine of this process, or what asks another machine."""
+    s, c = self._s, self._s.config
+    if remote_engine.wanted(c):
+      return remote_engine.opened(s)
+    guidance = self._world.guidance
+    more = guidance.growth if guidance else 0
+    sizes = host_env.sizes(c, s.plan.context + more)
+    with placement.local_mesh():
+      return Engine(s.shape, sizes, eot=s.tokenizer.eot)
+
   def __enter__(self) -> 'HostSampler':
     return self
 
   def __exit__(self, *_) -> None:
     self._closing()
+    if isinstance(self._engine, RemoteGenerator):
+      self._engine.close()
     self._judges.close()
     self._services.close()
 

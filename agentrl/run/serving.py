@@ -7,15 +7,16 @@ Nothing is written to the folder of a run.
 import contextlib
 import os
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ml_collections import ConfigDict
 
-from agentrl import storage
+from agentrl import publish, storage
 from agentrl.configs import base
 from agentrl.configs import stages as stage_list
 from agentrl.learner import algorithm
+from agentrl.model import published
 from agentrl.nn import transformer
 from agentrl.rollout import registered
 from agentrl.rollout.engine.engine import Sizes
@@ -149,21 +150,34 @@ def opened(
   host: str = '127.0.0.1',
   port: int = 0,
   key: str | None = None,
+  updates: str = '',
 ) -> Iterator['Gateway']:
   """Serves models by their names until the end of the context.
 
   Args:
     slots: requests of one model that are decoded together
     host, port, key: see `Gateway`
+    updates: folder below which there may be new weights; '': nobody updates
+
+  Raises:
+    ValueError: there are several models and weights of one may be updated.
   """
   from agentrl.gateway.served import ServedModel
   from agentrl.gateway.server import Gateway
 
+  if updates and len(models) > 1:
+    raise ValueError(
+      f'--updates={updates} brings the weights of one model, and'
+      f' {", ".join(models)} are served; serve one'
+    )
   with contextlib.ExitStack() as stack:
+    engines = {
+      name: stack.enter_context(_engine(x, slots)) for name, x in models.items()
+    }
     served = [
       ServedModel(
         name,
-        stack.enter_context(_engine(x, slots)),
+        engines[name],
         x.talk,
         format_of(x.calls),
         message=x.message,
@@ -179,11 +193,33 @@ def opened(
         host=host,
         port=port,
         key=key,
+        update=_update(models, engines, updates) if updates else None,
       )
     )
     for model in served:
       gateway.serve(model)
     yield gateway
+
+
+def _update(
+  models: Mapping[str, LoadedModel],
+  engines: Mapping[str, EngineService],
+  folder: str,
+) -> Callable[[str, int], None]:
+  """Takes weights of the one model from below a folder."""
+  ((name, model),) = models.items()
+  root = pathlib.Path(folder).resolve()
+
+  def update(path: str, version: int) -> None:
+    place = pathlib.Path(path).resolve()
+    if not place.is_relative_to(root):
+      raise ValueError(f'{path} is not below {root}, from which weights come')
+    if publish.check(place) != version:
+      raise ValueError(f'{path} is not version {version}')
+    params = published.read(place, model.shape)
+    engines[name].update_weights(params, version)
+
+  return update
 
 
 def _engine(model: LoadedModel, slots: int) -> EngineService:

@@ -133,6 +133,9 @@ def migrate(config: dict[str, Any]) -> dict[str, Any]:
   rollout.setdefault('chat_format', 'bare' if model['path'] else 'auto')
   if model.get('remat') in REMAT:
     model['remat'] = REMAT[model['remat']]
+  if config['host']:
+    of_old = {name: field.default for name, field in envs.HOST.items()}
+    config['host'] = of_old | config['host']
   for name, service in config['service'].items():
     config['service'][name] = base.nested(base.SERVICE) | service
   for role in config['role'].values():

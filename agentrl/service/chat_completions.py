@@ -7,12 +7,8 @@ environment and is in no message, file or error.
 
 import collections
 import dataclasses
-import email.utils
-import http.client
 import json
-import math
 import os
-import random
 import re
 import threading
 import time
@@ -22,13 +18,10 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from agentrl.service import json_post
 from agentrl.service.answer_file import AnswerFile, content_id
 from agentrl.service.base import ServiceFault
 from agentrl.text.message import Message
-
-WAIT = 60.0  # most seconds between two tries
-_AGAIN = {408, 409, 429}  # and 500 and more: another try may succeed
-_SHOWN = 200  # characters of a server's error
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,15 +169,14 @@ class ChatCompletions:
       self._admit()
       try:
         return parse_response(self._post(data))
-      except _Again as error:
+      except json_post.Again as error:
         if not left:
           raise ServiceFault(
             f'{self._endpoint.model} gave no answer in'
             f' {self._endpoint.tries} tries; the last one: {error}'
           ) from None
         tried = self._endpoint.tries - left
-        pause = min(WAIT, 2.0 ** (tried - 1) * random.uniform(0.5, 1))
-        self._sleep(max(pause, min(error.seconds, WAIT)))
+        self._sleep(json_post.pause(tried, error))
         with self._lock:
           self._counts['retries'] += 1
     raise AssertionError('there is at least one try')
@@ -210,56 +202,10 @@ class ChatCompletions:
       self._sleep(pause)
 
   def _post(self, data: bytes) -> bytes:
-    """The body of the response. Raises ServiceFault or _Again."""
+    """The body of the response. Raises ServiceFault or json_post.Again."""
     e = self._endpoint
-    headers = {'Content-Type': 'application/json', 'Accept': 'application/json'}
-    if self._secret:
-      headers['Authorization'] = f'Bearer {self._secret}'
     url = f'{e.address.rstrip("/")}/chat/completions'
-    request = urllib.request.Request(url, data, headers, method='POST')
-    try:
-      with _OPENER.open(request, timeout=e.timeout) as response:
-        data = response.read()
-        # An answer is written to the run folder, whatever it repeats.
-        return (
-          data.replace(self._secret.encode(), b'***') if self._secret else data
-        )
-    except urllib.error.HTTPError as error:
-      text = self._shown(error.read())
-      why = f'{e.address} answered {error.code}: {text}'
-      if error.code in _AGAIN or error.code >= 500:
-        seconds = retry_after(error.headers.get('Retry-After', ''))
-        raise _Again(why, seconds) from None
-      raise ServiceFault(why) from None
-    except (OSError, http.client.HTTPException) as error:
-      why = self._shown(f'{type(error).__name__}: {error}'.encode())
-      raise _Again(f'{e.address} cannot be reached ({why})') from None
-
-  def _shown(self, data: bytes) -> str:
-    """The beginning of a text without the key, which servers may repeat."""
-    text = ' '.join(data.decode(errors='replace').split())
-    if self._secret:
-      text = text.replace(self._secret, '***')
-    return text[:_SHOWN]
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-  """Refuses redirects, which would carry the key to another server."""
-
-  def redirect_request(self, *_):
-    return None
-
-
-_OPENER = urllib.request.build_opener(_NoRedirect)
-
-
-class _Again(Exception):
-  """A failure that another try may mend."""
-
-  def __init__(self, text: str, seconds: float = 0.0):
-    """seconds: to wait at least."""
-    super().__init__(text)
-    self.seconds = seconds
+    return json_post.post(url, data, self._secret, e.timeout)
 
 
 def request_body(
@@ -286,7 +232,7 @@ class Reply(NamedTuple):
 
 
 def parse_response(data: bytes) -> Reply:
-  """The reply in the body of a response. Raises _Again where there is none."""
+  """The reply in the body of a response. Raises Again where there is none."""
   try:
     response = json.loads(data)
     choice, usage = response['choices'][0], response.get('usage') or {}
@@ -297,23 +243,11 @@ def parse_response(data: bytes) -> Reply:
     )
   except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
     text = f'a body that is no chat completion ({type(error).__name__})'
-    raise _Again(text) from None
+    raise json_post.Again(text) from None
   fault, cut = '', reason == 'length' and isinstance(text, str)
   if reason == 'length':
     fault = f'was cut after {written} tokens; raise max_tokens'
   elif refusal or reason == 'content_filter' or not isinstance(text, str):
-    fault = f'refused to answer: {str(refusal or reason)[:_SHOWN]}'
+    fault = f'refused to answer: {str(refusal or reason)[: json_post.SHOWN]}'
   text = text if isinstance(text, str) else ''
   return Reply(text, fault, cut, read, written)
-
-
-def retry_after(text: str, now: Callable[[], float] = time.time) -> float:
-  """Seconds of a Retry-After header, a number or a date; 0 of anything else."""
-  try:
-    seconds = float(text)
-  except ValueError:
-    try:
-      seconds = email.utils.parsedate_to_datetime(text).timestamp() - now()
-    except ValueError:
-      return 0.0
-  return seconds if 0 < seconds < math.inf else 0.0

@@ -29,14 +29,14 @@ GROUPS: dict[str, tuple[str, ...]] = {
   'composed rewards: judges, evidence, prices, questions, tools': (
     *('toolorchestra', 'speakrl', 'calibration', 'marag_r1', 'atom_searcher'),
     *('chatshop', 'deep_dxsearch', 'doctor_r1', 'evinote_rag', 'oni', 'prs'),
-    *('chatshop_dcpo', 'prs_vspo'),
+    *('chatshop_dcpo', 'prs_vspo', 'artist'),
     *('recoworld', 'shop_r1', 'tablegpt_r1', 'tool_star', 'toolrl'),
   ),
   'importance ratios, other objectives, imitation and replay': (
     *('gspo', 'cispo', 'gmpo', 'sapo', 'dppo', 'ipa', 'seeupo'),
     *('truncated_is', 'nft', 'raft', 'spear', 'bn_gspo', 'clip_higher'),
     *('dppo_kl', 'gspo_token', 'gspo_turn', 'icepop', 'mis', 'muonclip'),
-    *('nft_sequence', 'raft_pp', 'rorecomp', 'cleaner'),
+    *('nft_sequence', 'raft_pp', 'rorecomp', 'cleaner', 'polar'),
   ),
   'teachers: distillation on what the student samples': (
     *('opd', 'gkd', 'opsd', 'skill_sd', 'tt_opd', 'tcod'),

@@ -5,6 +5,9 @@ from tests.mutation.mutant import Mutant
 _GRAPH = 'tests/text/message_graph_test.py'
 _APP = 'tests/gateway/app_test.py'
 _SESSION = 'tests/gateway/session_test.py'
+_PROBE = 'tests/rollout/remote/probe_test.py'
+_REMOTE = 'tests/rollout/remote/generator_test.py'
+_PUBLISH = 'tests/publish_test.py'
 _SERVED = 'tests/gateway/served_test.py'
 _REQUEST = 'tests/gateway/request_test.py'
 _PROGRAMS = 'tests/gateway/programs_test.py'
@@ -75,6 +78,30 @@ MUTANTS = (
     'keys[0]',
     _SESSION,
     'all messages are drawn by one key',
+  ),
+  Mutant(
+    'agentrl.rollout.remote.probe',
+    'check',
+    'logp_of(prompt, message.ids, t)',
+    'logp_of(prompt, message.ids, 1.0)',
+    _PROBE,
+    'raw log-probs pass for those of the temperature',
+  ),
+  Mutant(
+    'agentrl.rollout.remote.generator',
+    'RemoteGenerator._generate',
+    'made.version != str(published.number)',
+    'not made.version',
+    _REMOTE,
+    'messages of old weights are trained on',
+  ),
+  Mutant(
+    'agentrl.publish',
+    'check',
+    '_entry(folder / name) != entry',
+    'False',
+    _PUBLISH,
+    'damaged weights are used',
   ),
   Mutant(
     'agentrl.gateway.served',

@@ -8,10 +8,11 @@ import pytest
 
 from agentrl.rollout import host
 from agentrl.rollout.chat_generator import (
-  ChatGenerator,
   Conversations,
   WrittenMessage,
+  generate_by,
 )
+from agentrl.rollout.threaded import ThreadedGenerator
 from agentrl.rollout.workers.pool import env_workers
 from agentrl.service.base import ServiceFault
 from agentrl.task.base import make_attempts
@@ -31,7 +32,7 @@ def played(ask, limits=LIMITS, n=4):
   tasks = [x.task for x in Chatty().tasks('train', n, 0)]
   stage = host.HostEnvBundle(Chatty(), tasks, talk, limits, system='Be quick.')
   attempts = make_attempts(np.arange(n), 1, limits.turns, 1.0)
-  generator = ChatGenerator(ask, conversations, WORDS, 2)
+  generator = ThreadedGenerator(generate_by(ask, conversations, WORDS), 2)
   try:
     with env_workers(Chatty(), 2) as workers:
       return host.run_episodes(

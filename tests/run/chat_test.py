@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 
+from agentrl.env import program
 from agentrl.env.unreliable_tools.env import UnreliableTools
 from agentrl.rollout import host
 from agentrl.rollout.scripted import ScriptedGenerator
@@ -64,6 +65,15 @@ def test_the_end_of_the_lines_ends_it():
   task = next(iter(family.tasks('test', 1, 0))).task
   episode, _ = talked(family, task, ['hello'], itertools.repeat('hi', 5))
   assert len(episode.turns) == 1
+
+
+def test_a_run_of_programs_has_no_world_that_answers():
+  family = program.Program(command='x', path='y')
+  call = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'
+  task = {'question': 'x'}
+  episode, shown = talked(family, task, ['hello', 'well'], [call, 'hi'])
+  assert [who for _, who in shown] == ['agent', 'agent']
+  assert len(episode.turns) == 2
 
 
 def test_folders_do_not_overwrite_each_other(tmp_path):

@@ -157,6 +157,8 @@ FIELDS = {
     rollout.action_prefix rollout.null_observation rollout.system log.wandb
     service.*.function service.*.role service.*.run role.*.run service.*.system
     service.*.address in_context_regression.few_slopes
+    host.generator host.generator_model host.generator_key_env
+    host.generator_folder
     service.*.model service.*.key_env jsonl.path jsonl.verifier jsonl.test_path
     jsonl.info program.command program.function program.path program.world
     program.settings program.grader sokoban.levels alfworld.data
@@ -179,7 +181,8 @@ FIELDS = {
     loss_aggregation.*""",
   'choice': """
     model.attention model.remat model.dtype rollout.history rollout.chat_format
-    role.*.kind role.*.trunk role.*.optimizer env.name sokoban.reward
+    role.*.kind role.*.trunk role.*.optimizer host.generator_kind env.name
+    sokoban.reward
     alfworld.held_out countdown.format math_python.format toy_text.game
     search_questions.format sql_questions.format textworld_express.game
     unreliable_tools.base unreliable_tools.demonstrate unreliable_tools.format

@@ -1,9 +1,26 @@
 """Runs and checkpoints at an address: their names, sizes and weights."""
 
+import jax
 import pytest
 
+from agentrl import mesh, publish
+from agentrl.model import published
+from agentrl.nn import transformer
 from agentrl.run import serving, workdir
+from agentrl.text import chat_format, tokenizer
+from tests.gateway.stub import Client
 from tests.run.small_configs import countdown
+
+WORDS = tokenizer.Embedded()
+SHAPE = transformer.DecoderConfig(
+  vocab=WORDS.vocab_size,
+  width=8,
+  layers=1,
+  heads=1,
+  kv_heads=1,
+  head_dim=8,
+  mlp=8,
+)
 
 
 def test_models_have_the_names_of_their_folders():
@@ -34,3 +51,53 @@ def test_folders_that_hold_no_model(tmp_path):
   with pytest.raises(ValueError, match='holds no checkpoint yet'):
     serving.load(str(tmp_path))
   assert sorted(x.name for x in tmp_path.iterdir()) == ['config.json']
+
+
+def model():
+  params = mesh.init(transformer.specs(SHAPE), jax.random.key(0))
+  talk = chat_format.bare(WORDS)
+  return serving.LoadedModel('x', SHAPE, params, 0, talk, 'hermes', 64, 8)
+
+
+def test_weights_come_from_one_folder_whole_and_of_their_version(tmp_path):
+  made, params = model(), model().params
+  folders = {name: tmp_path / name for name in ('weights', 'elsewhere')}
+  paths = {
+    name: publish.publish(
+      folder, 3, lambda place: published.write(place, SHAPE, params)
+    )
+    for name, folder in folders.items()
+  }
+  updates = str(folders['weights'])
+  with serving.opened({'m': made}, slots=1, updates=updates) as gateway:
+    client = Client(gateway.address, gateway.key)
+
+    def told(path, version):
+      body = {'path': str(path), 'version': version}
+      status, reply = client.post('update_weights', body)
+      return status, reply.get('error', {}).get('message', '')
+
+    assert told(paths['weights'], 3) == (200, '')
+    for path, version, sentence in (
+      (paths['elsewhere'], 3, 'is not below'),
+      (f'{updates}/../elsewhere/v000003', 3, 'is not below'),
+      (paths['weights'], 4, 'is not version 4'),
+      (f'{updates}/v000009', 9, 'holds no complete version'),
+    ):
+      status, text = told(path, version)
+      assert status == 400
+      assert sentence in text
+  both = {'a': made, 'b': made}
+  with (
+    pytest.raises(ValueError, match='brings the weights of one model'),
+    serving.opened(both, updates=updates),
+  ):
+    pass
+
+
+def test_who_starts_a_server_is_told_how_to_ask_it():
+  with serving.opened({'m': model()}, slots=1) as gateway:
+    text = serving.invitation(gateway, {'m': model()})
+    assert f'{gateway.address}/v1 until ^C, key {gateway.key}' in text
+    assert 'm (x)' in text
+    assert f"-H 'Authorization: Bearer {gateway.key}'" in text

@@ -1,0 +1,79 @@
+"""Weights as files of a published version, and back.
+
+Of a model that began from a checkpoint they are a directory of `transformers`;
+of one of our own a file of arrays by the names of its parameters.
+"""
+
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import safetensors.numpy
+
+from agentrl import mesh
+from agentrl.model import hf_config, hf_weights
+from agentrl.nn import lora, transformer
+from agentrl.types import PyTree
+
+ARRAYS = 'arrays.safetensors'
+
+
+def write(
+  folder: pathlib.Path,
+  shape: transformer.DecoderConfig,
+  params: PyTree,
+  config: hf_config.Config | None = None,
+) -> None:
+  """Writes the decoder in float32, adapters merged into it.
+
+  Args:
+    params: of a policy; what stands beside the decoder is left out
+    config: of the checkpoint that it began from; None: it is our own
+  """
+  params = lora.merge(params)
+  if config is not None:
+    hf_weights.write(folder, config, params, dtype='float32')
+    return
+  specs = transformer.specs(shape)
+  tree = jax.device_get({name: params[name] for name in specs})
+  arrays = {
+    jax.tree_util.keystr(path): np.ascontiguousarray(x, np.float32)
+    for path, x in jax.tree_util.tree_leaves_with_path(tree)
+  }
+  safetensors.numpy.save_file(arrays, folder / ARRAYS)
+
+
+def read(folder: pathlib.Path, shape: transformer.DecoderConfig) -> PyTree:
+  """The decoder of a folder that `write` filled.
+
+  Raises:
+    ValueError: it is of another model.
+  """
+  if not (folder / ARRAYS).exists():
+    return hf_weights.read(folder, shape)
+  arrays = safetensors.numpy.load_file(folder / ARRAYS)
+  specs = transformer.specs(shape)
+  named = jax.tree_util.tree_leaves_with_path(specs, is_leaf=mesh.is_param)
+  want = {jax.tree_util.keystr(path): x.shape for path, x in named}
+  have = {name: x.shape for name, x in arrays.items()}
+  if want != have:
+    different = next(
+      x for x in sorted({*want, *have}) if want.get(x) != have.get(x)
+    )
+    raise ValueError(
+      f'{folder}: {different} has the shape {have.get(different)}, and the'
+      f' model that is served has {want.get(different)}; they are of different'
+      ' models'
+    )
+  tree = jax.tree.structure(specs, is_leaf=mesh.is_param)
+  return jax.tree.unflatten(tree, [jnp.asarray(arrays[x]) for x in want])
+
+
+def adapter_of(params: PyTree) -> PyTree:
+  """The adapter in a policy that has one: {name: {'a': ..., 'b': ...}}."""
+  return {
+    name: {'a': x.a, 'b': x.b}
+    for name, x in params['layers'].items()
+    if lora.is_adapted(x)
+  }

@@ -1,0 +1,53 @@
+"""Weights as files of a version: the same numbers, or a clear refusal."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+
+from agentrl import mesh
+from agentrl.model import published
+from agentrl.nn import lora, transformer
+
+SHAPE = transformer.DecoderConfig(
+  vocab=32, width=8, layers=2, heads=2, kv_heads=1, head_dim=4, mlp=8
+)
+
+
+def params(shape=SHAPE):
+  return mesh.init(transformer.specs(shape), jax.random.key(0))
+
+
+def test_a_model_of_our_own_comes_back_bit_for_bit(tmp_path):
+  mine = params()
+  beside = np.zeros(3)  # such as a value head
+  published.write(tmp_path, SHAPE, {**mine, 'value': beside})
+  jax.tree.map(
+    np.testing.assert_array_equal, published.read(tmp_path, SHAPE), mine
+  )
+
+
+def test_an_adapter_is_merged_or_apart(tmp_path):
+  c = lora.Lora(2, 4.0, 'q|v')
+  mine = params()
+  specs = lora.specs(c, transformer.specs(SHAPE)['layers'])
+  adapter = jax.tree.map(lambda x: x + 0.1, mesh.init(specs, jax.random.key(1)))
+  attached = lora.attach(c, mine, adapter)
+  apart = published.adapter_of(attached)
+  assert sorted(apart) == ['q', 'v']
+  jax.tree.map(np.testing.assert_array_equal, apart, adapter)
+  published.write(tmp_path, SHAPE, attached)
+  jax.tree.map(
+    np.testing.assert_array_equal,
+    published.read(tmp_path, SHAPE),
+    lora.merge(attached),
+  )
+
+
+def test_weights_of_another_model_are_refused(tmp_path):
+  published.write(tmp_path, SHAPE, params())
+  for change in (dict(mlp=16), dict(qk_norm=True)):
+    other = dataclasses.replace(SHAPE, **change)
+    with pytest.raises(ValueError, match='they are of different models'):
+      published.read(tmp_path, other)
