@@ -103,26 +103,6 @@ def test_unmodified_clients_train(tmp_path, example, client):
     assert not [name for name in x if 'fault' in name]
 
 
-@pytest.mark.slow
-def test_a_client_that_rewrites_its_history_trains(tmp_path):
-  """Calls become text there, so every later one is a branch."""
-  pytest.importorskip('smolagents')
-  questions = str(
-    pathlib.Path(__file__).parents[2] / 'examples/questions.jsonl'
-  )
-  function = 'examples.smolagents_agent:play'
-  c = config(tmp_path, function=function, path=questions, branches=4)
-  c.rollout.context = 6000  # its system message is long
-  runner.run(c, str(tmp_path / 'run'))
-  steps = rows_of(tmp_path / 'run', 'rl')
-  assert len(steps) == 2
-  for x in steps:
-    assert x['logp/sampler_mismatch_max'] < 5e-5
-    assert x['rollout/program/branches'] > 0
-    assert x['rollout/program/foreign'] > 0
-    assert not [name for name in x if 'fault' in name]
-
-
 @pytest.mark.parametrize(
   ('changes', 'sentence'),
   [
