@@ -101,3 +101,9 @@ def test_slopes_that_are_none(few_slopes):
     ValueError, match=r'few_slopes=.* must be slopes from 1 to 12'
   ):
     InContextRegression(few_slopes=few_slopes)
+
+
+def test_the_nearest_of_the_few():
+  family = InContextRegression(few_slopes='3 5')
+  for labels, near in (([3, 6], 3), ([6, 8], 5), ([4, 11], 5), ([-9, -9], 3)):
+    assert family.nearest({'inputs': [1, 2], 'labels': labels}) == near
