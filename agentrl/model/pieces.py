@@ -37,9 +37,11 @@ def unfolded(micro: int | MicroBatch) -> int:
 
 
 class Pieces(Protocol):
-  """Micro-batches of rows and their extras; `rounds` of them hold any."""
+  """Micro-batches of rows and their extras."""
 
-  rounds: Array
+  @property
+  def rounds(self) -> Array:
+    """How many hold any: [] i32."""
 
   def at(self, i) -> tuple[Rows, Any]:
     """Rows and extras of micro-batch i."""

@@ -19,7 +19,7 @@ from agentrl import evaluate
 from agentrl.configs import envs
 from agentrl.configs import stages as stage_list
 from agentrl.env import base as env_base
-from agentrl.env import program
+from agentrl.env.external import keywords
 from agentrl.log import trajectories
 from agentrl.rollout import host as host_rollout
 from agentrl.rollout import pack
@@ -87,7 +87,7 @@ def config_of(
     return jit_env.for_evaluation(c, None, limit)
   envs.check_name(env)
   c = config_file.load(f'grpo:env={env}')
-  values = program.settings_of(settings)
+  values = keywords.parse(settings)
   if unknown := [x for x in values if x not in c.env]:
     raise ValueError(
       f'--settings names {unknown[0]!r}, and env={env} has {", ".join(c.env)}'
