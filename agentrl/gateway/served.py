@@ -90,8 +90,8 @@ class ServedModel:
     """The session of a retry, else of the longest conversation before."""
     keys = [digest]
     keys += [key.digest() for key, own in reversed(prefixes) if own]
-    found = (self._sessions.get(key) for key in keys)
-    return next((x for x in found if x and not x.session.full), None)
+    answers = (self._sessions.get(key) for key in keys)
+    return next((x for x in answers if x and not x.session.full), None)
 
   def _begin(self) -> SessionAnswers:
     session = Session(

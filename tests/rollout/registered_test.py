@@ -25,7 +25,11 @@ def test_only_options_mark_subgoals():
   gives = {
     n: registry.get('rollout', n).gives for n in ('jit', 'host', 'options')
   }
-  assert {*gives['host']} - {*gives['jit']} == {'span:thought', 'span:answer'}
+  assert {*gives['host']} - {*gives['jit']} == {
+    'span:thought',
+    'span:answer',
+    'env:hints',
+  }
   assert {*gives['jit']} <= {*gives['host']}
   assert 'span:subgoal' not in gives['jit']
   assert {'span:subgoal', 'span:switch', 'term:switch'} <= {*gives['options']}

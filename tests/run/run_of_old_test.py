@@ -14,6 +14,9 @@ import numpy as np
 from agentrl.log import metrics
 from agentrl.run import runner, workdir
 
+# Its policy is uniform and its advantages are 0: the gradient is of the size of
+# rounding, and the first steps of Adam are its signs.
+ROUNDING = {'ppo/ratio': 1e-3, 'logp/sampler_mismatch': 1e-3}
 RUN = pathlib.Path(__file__).with_name('run_of_old')
 
 
@@ -32,5 +35,6 @@ def test_an_old_run_folder_resumes_with_the_numbers_it_had(tmp_path):
   for before, after in zip(old[3:], new[3:], strict=True):
     for name in before.keys() - {'step', 'phase', 'time/seconds'}:
       same = float(before[name]), float(after[name])
-      assert all(map(math.isnan, same)) or np.isclose(*same, atol=1e-5), name
+      near = np.isclose(*same, atol=ROUNDING.get(name, 1e-5))
+      assert all(map(math.isnan, same)) or near, name
   assert {x.name for x in (run / 'checkpoints').iterdir()} >= {'2', '4'}

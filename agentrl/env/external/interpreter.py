@@ -40,15 +40,15 @@ def check(python: str, path: str, field: str = 'make') -> None:
     )
   top = module.split('.')[0]
   if not python:
-    found = importlib.util.find_spec(top) is not None
+    there = importlib.util.find_spec(top) is not None
   else:
-    version, found = _probe(python, top)
+    version, there = _probe(python, top)
     if version < _LEAST:
       raise ValueError(
         f'env.python={python!r} is Python {version[0]}.{version[1]}; give one'
         f' of {_LEAST[0]}.{_LEAST[1]} or later'
       )
-  if not found:
+  if not there:
     where = f'env.python={python!r}' if python else 'this interpreter'
     raise ValueError(
       f'env.{field}={path!r}: {where} has no module {top!r}; install it'
@@ -69,8 +69,8 @@ def _probe(python: str, top: str) -> tuple[tuple[int, ...], bool]:
       check=True,
       timeout=_SECONDS,
     )
-    version, found = json.loads(done.stdout)
-    return tuple(version), bool(found)
+    version, there = json.loads(done.stdout)
+    return tuple(version), bool(there)
   except (OSError, subprocess.SubprocessError, ValueError) as error:
     raise ValueError(
       f'env.python={python!r} is no Python that starts ({error}); give the path'
