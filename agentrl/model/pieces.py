@@ -64,8 +64,9 @@ def deal(rows: Rows, extras, keep: Array, micro: int | MicroBatch) -> Pieces:
     keep: [N] bool
   """
   size = micro if isinstance(micro, MicroBatch) else MicroBatch(micro)
-  # A row of trees is read by one device.
-  if size.fold and not mesh.sharded_axis_or_none('time'):
+  # On a mesh of simulated devices XLA's collectives wait for each other in
+  # loops over folded rows (JAX 0.10): there rows are read as they stand.
+  if size.fold and not mesh.active():
     return _folded(rows, extras, keep, size.rows)
   order = segment.live_first(keep)
   pieces = segment.cut(segment.take_rows((rows, extras), order), size.rows)

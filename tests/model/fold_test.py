@@ -1,6 +1,5 @@
 """Folding of rows: against sets of beginnings, and gradients in float64."""
 
-import contextlib
 import functools
 
 import jax
@@ -202,24 +201,11 @@ def unfolded(name: str):
   return of_decoder(name, 8)
 
 
-MESH = {'data': 2, 'fsdp': 2}
-
-
-@pytest.mark.parametrize(
-  ('name', 'sizes'),
-  [
-    ('policy', {}),
-    ('critic', MESH),
-    pytest.param('policy', MESH, marks=pytest.mark.slow),
-    pytest.param('critic', {}, marks=pytest.mark.slow),
-  ],
-)
-def test_outputs_and_gradients_of_decoders(name, sizes):
+@pytest.mark.parametrize('name', CASES)
+def test_outputs_and_gradients_of_decoders(name):
   rows, want = unfolded(name)
   _, needs = CASES[name]
-  on = jax.set_mesh(mesh.make(sizes)) if sizes else contextlib.nullcontext()
-  with on:
-    _, got = of_decoder(name, MicroBatch(8, fold=True))
+  _, got = of_decoder(name, MicroBatch(8, fold=True))
   wanted = microbatch.wanted(rows)
   for x, y in zip(
     jax.tree.leaves(got[0]), jax.tree.leaves(want[0]), strict=True
