@@ -141,8 +141,8 @@ class RegressionEnv:
     del seed  # nothing is random
     self._task = task
     pairs = zip(task['inputs'], task['labels'], strict=True)
-    shown = [f'{x}:{self._family.scale * y}' for x, y in pairs]
-    return ' '.join([*shown, f'{task["query"]}:'])
+    examples = [f'{x}:{self._family.scale * y}' for x, y in pairs]
+    return ' '.join([*examples, f'{task["query"]}:'])
 
   def step(self, message: str) -> Step:
     task, match = self._task, _NUMBER.fullmatch(spoken(message))

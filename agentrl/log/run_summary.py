@@ -301,8 +301,8 @@ def _forgetting_lines(rows: Sequence[Row]) -> Iterator[str]:
   yield _entry('', ' '.join(f'{stage_of(x, rows):>{width}}' for x in ends))
   for name in names:
     each = [_number(row, f'eval/{name}/success') for row in ends]
-    shown = ['' if x is None else f'{x:.1%}' for x in each]
-    yield _entry(f'  {name}', ' '.join(f'{x:>{width}}' for x in shown))
+    percents = ['' if x is None else f'{x:.1%}' for x in each]
+    yield _entry(f'  {name}', ' '.join(f'{x:>{width}}' for x in percents))
 
 
 def stage_of(row: Row, rows: Sequence[Row]) -> str:

@@ -7,8 +7,7 @@ they are; a decoder reads one row of trees (nn/layers.py, `segment_until`) in
 which each distinct beginning stands once, depth first, and padding nowhere.
 
 Rows of one segment share, whole; packed ones stand beside the others as they
-are. Every device folds its own rows: functions here are of one device's, and
-run inside of `mesh.shard_map` (model/microbatch.py).
+are. Rows are those of one device.
 """
 
 from typing import NamedTuple
@@ -16,20 +15,20 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from agentrl import mesh
+from agentrl.nn import layers, transformer
+from agentrl.nn.config import DecoderConfig
 from agentrl.types import Array, Rows
 
 CHUNKS = 64  # pieces of a row by which rows are ordered
-ROW = ('batch', None)
 
 
 class Fold(NamedTuple):
-  """Places of M rows of T tokens in one row of C; a leading axis of devices."""
+  """Places of M rows of T tokens in one row of C, W of them wanted."""
 
-  source: Array  # [D, C] i32  flat index in the rows; M * T: nothing
-  until: Array  # [D, C] i32  the last token that sees each one; -1: nothing
-  place: Array  # [N, T] i32  where each token stands; C: padding
-  wanted: Array  # [D, W] i32  flat indices in the rows, first; M * T: nothing
+  source: Array  # [1, C] i32  flat index in the rows; M * T: nothing
+  until: Array  # [1, C] i32  the last token that sees each one; -1: nothing
+  place: Array  # [M, T] i32  where each token stands; C: padding
+  wanted: Array  # [1, W] i32  flat indices in the rows, first; M * T: nothing
 
 
 class FoldedRows(Rows):
@@ -68,8 +67,8 @@ def shared(tokens_MT: Array, seg_MT: Array) -> Array:
   same = (tokens_MT[1:] == tokens_MT[:-1]) & live[1:] & live[:-1]
   same &= (one[1:] & one[:-1])[:, None]
   t = tokens_MT.shape[1]
-  index = jnp.arange(t, dtype=jnp.int32)
-  count = jnp.min(jnp.where(same, t, index), axis=1)  # the first that differs
+  # The first that differs.
+  count = jnp.min(jnp.where(same, t, jnp.arange(t, dtype=jnp.int32)), axis=1)
   return jnp.concatenate([jnp.zeros(1, jnp.int32), count])
 
 
@@ -125,14 +124,10 @@ def fold(tokens_MT, seg_MT, wanted_MT, capacity: int) -> Fold:
   index = jnp.arange(t, dtype=jnp.int32)
   live, begun = seg_MT >= 0, shared(tokens_MT, seg_MT)
   own = jnp.sum(live, axis=1, dtype=jnp.int32) - begun
-  base = (
-    jnp.cumsum(own, dtype=jnp.int32) - own - begun
-  )  # token p stands at base + p
+  # Token p stands at base + p.
+  base = jnp.cumsum(own, dtype=jnp.int32) - own - begun
   mine = live & (index[None] >= begun[:, None])
-  last = jnp.concatenate(
-    [seg_MT[:, 1:] != seg_MT[:, :-1], jnp.ones((m, 1), bool)], axis=1
-  )
-  end = jax.lax.cummin(jnp.where(last, index, t - 1), axis=1, reverse=True)
+  end = jnp.maximum(layers.segment_until(seg_MT), 0)
 
   def down(place, x):  # rows from the first on: who has the token
     mine, base = x
@@ -166,47 +161,36 @@ def fold(tokens_MT, seg_MT, wanted_MT, capacity: int) -> Fold:
   return Fold(source[None], put(until, -1)[None], place, asks[None])
 
 
-def pick(x_NT: Array, index_DC: Array) -> Array:
-  """Numbers of the rows at flat indices; 0 where there is nothing: [D, C]."""
-
-  def f(x, index):
-    return (x.reshape(-1).at[index].get(mode='fill', fill_value=0),)
-
-  return mesh.shard_map(f, (ROW, ROW), (ROW,))(x_NT, index_DC)[0]
+def read(shape: DecoderConfig, params, rows: FoldedRows) -> Array:
+  """Hidden states of the one row: [1, C, D]."""
+  tokens, until = pick(rows.tokens, rows.fold.source), rows.fold.until
+  return transformer.forward_trees(shape, params, tokens, until)[0]
 
 
-def before_wanted(hidden_DCd: Array, f: Fold) -> Array:
-  """Hidden states of what stands before each wanted token: [D, W, d]."""
-  wide = ('batch', None, None)
-
-  def g(hidden, place, wanted):
-    place = _before(place, hidden.shape[1]).reshape(-1)
-    at = place.at[wanted[0]].get(mode='fill', fill_value=hidden.shape[1])
-    return (hidden[0].at[at].get(mode='fill', fill_value=0)[None],)
-
-  run = mesh.shard_map(g, (wide, ROW, ROW), (wide,))
-  return run(hidden_DCd, f.place, f.wanted)[0]
+def pick(x_MT: Array, index_1C: Array) -> Array:
+  """Numbers of the rows at flat indices; 0 where there is nothing: [1, C]."""
+  return x_MT.reshape(-1).at[index_1C].get(mode='fill', fill_value=0)
 
 
-def before_each(x_DCk: Array, f: Fold) -> Array:
-  """What stands before each token of rows; 0 before the first: [N, T, k]."""
-  wide = ('batch', None, None)
-
-  def g(x, place):
-    at = _before(place, x.shape[1])
-    return (x[0].at[at].get(mode='fill', fill_value=0),)
-
-  return mesh.shard_map(g, (wide, ROW), (wide,))(x_DCk, f.place)[0]
+def before_wanted(hidden_1CD: Array, f: Fold) -> Array:
+  """Hidden states of what stands before each wanted token: [1, W, D]."""
+  nothing = hidden_1CD.shape[1]
+  before = _before(f.place, nothing).reshape(-1)
+  at = before.at[f.wanted].get(mode='fill', fill_value=nothing)
+  return hidden_1CD[0].at[at].get(mode='fill', fill_value=0)
 
 
-def spread(x_DW: Array, f: Fold) -> Array:
-  """Numbers of the wanted tokens at their places; 0 elsewhere: [N, T]."""
+def before_each(x_1CK: Array, f: Fold) -> Array:
+  """What stands before each token of rows; 0 before the first: [M, T, K]."""
+  at = _before(f.place, x_1CK.shape[1])
+  return x_1CK[0].at[at].get(mode='fill', fill_value=0)
 
-  def g(x, place, wanted):
-    out = jnp.zeros(place.size, x.dtype)
-    return (out.at[wanted[0]].set(x[0], mode='drop').reshape(place.shape),)
 
-  return mesh.shard_map(g, (ROW, ROW, ROW), (ROW,))(x_DW, f.place, f.wanted)[0]
+def spread(x_1W: Array, f: Fold) -> Array:
+  """Numbers of the wanted tokens at their places; 0 elsewhere: [M, T]."""
+  out = jnp.zeros(f.place.size, x_1W.dtype)
+  out = out.at[f.wanted[0]].set(x_1W[0], mode='drop')
+  return out.reshape(f.place.shape)
 
 
 def _before(place_MT, nothing: int):

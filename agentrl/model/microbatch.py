@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from agentrl.model.pieces import MicroBatch, deal, unfolded
+from agentrl.model.pieces import MicroBatch, deal, unfolded, wanted
 from agentrl.types import Outputs, PyTree, Rows
 
 # Of one micro-batch; extras are [N, ...] arrays that belong to its rows.
@@ -24,11 +24,6 @@ Reader = Callable[[PyTree, Rows, Any], Outputs]  # (params, rows, extras)
 RowLoss = Callable[[Outputs, Rows, Any], tuple[jax.Array, Any]]
 # (params, rows, extras) -> (loss, metrics)
 Objective = Callable[[PyTree, Rows, Any], tuple[jax.Array, Any]]
-
-
-def wanted(rows: Rows):
-  """Tokens that were sampled or are trained on: [N, T] bool."""
-  return rows.sampled | (rows.weight != 0)
 
 
 def live(rows: Rows):

@@ -19,13 +19,18 @@ SHARED = 8
 class MicroBatch(NamedTuple):
   """Size of a micro-batch; an int is one of rows that are not folded.
 
-  rows: of all devices
+  rows: of all devices of a mesh
   fold: what rows begin with alike is read once, and a micro-batch has as many
     rows as fit in the tokens of `rows` rows
   """
 
   rows: int
   fold: bool = False
+
+
+def wanted(rows: Rows):
+  """Tokens that were sampled or are trained on: [N, T] bool."""
+  return rows.sampled | (rows.weight != 0)
 
 
 def unfolded(micro: int | MicroBatch) -> int:
@@ -102,152 +107,78 @@ class Consecutive:
 
 @dataclasses.dataclass(frozen=True)
 class Folded:
-  """Rows in the order of `fold.order`, an equal part of them on each device.
+  """Rows in the order of `fold.order`, as many at a time as fit.
 
-  Behind a device's own stand `most` blank ones, so that a micro-batch that is
-  not full ends there.
+  Behind them stand `most` blank ones, so that a micro-batch that is not full
+  ends there.
   """
 
-  tree: Any  # rows and extras, [D * (Q + most), ...]
-  start: Array  # [rounds, D] i32  first row of each, on its device
-  count: Array  # [rounds, D] i32
-  place: Array  # [N] i32  where each row stands among those that are dealt
+  tree: Any  # rows and extras, [N + most, ...]
+  start: Array  # [rounds] i32  first row of each micro-batch
+  count: Array  # [rounds] i32
+  order: Array  # [N] i32
   keep: Array  # [N] bool
-  most: int  # rows of a micro-batch on a device
-  capacity: int  # tokens of a micro-batch on a device
+  most: int  # rows of a micro-batch
+  capacity: int  # tokens of a micro-batch
   rounds: Array
 
   def at(self, i):
-    leaves, form = jax.tree.flatten(self.tree)
-    axes = tuple(_axes(x) for x in leaves)
+    here = jnp.arange(self.most) < self.count[i]
 
-    def own(start, count, *leaves):
-      here = jnp.arange(self.most) < count[0]
+    def piece(x):
+      x = jax.lax.dynamic_slice_in_dim(x, self.start[i], self.most)
+      return _masked(x, here)
 
-      def piece(x):
-        x = jax.lax.dynamic_slice_in_dim(x, start[0], self.most)
-        return jnp.where(here.reshape(-1, *(1,) * (x.ndim - 1)), x, 0)
-
-      rows, extras = jax.tree.unflatten(form, [piece(x) for x in leaves])
-      nobody = {
-        name: jnp.where(here[:, None], vars(rows)[name], -1)
-        for name in ('seg', 'traj', 'turn')
-      }
-      rows = rows.replace(**nobody)
-      wanted = rows.sampled | (rows.weight != 0)
-      folded = fold.fold(rows.tokens, rows.seg, wanted, self.capacity)
-      return *jax.tree.leaves((rows, extras)), *folded
-
-    out_axes = (*axes, *(('batch', None),) * len(fold.Fold._fields))
-    into = (('batch',), ('batch',), *axes)
-    at = (jax.lax.dynamic_index_in_dim(x, i, 0, False) for x in self._cut)
-    out = mesh.shard_map(own, into, out_axes)(*at, *leaves)
-    rows, extras = jax.tree.unflatten(form, out[: len(leaves)])
-    return FoldedRows(**vars(rows), fold=fold.Fold(*out[len(leaves) :])), extras
-
-  @property
-  def _cut(self):
-    axes = None, 'batch'
-    return [
-      mesh.with_logical_sharding(x, *axes) for x in (self.start, self.count)
-    ]
+    rows, extras = jax.tree.map(piece, self.tree)
+    nobody = {
+      name: jnp.where(here[:, None], vars(rows)[name], -1)
+      for name in ('seg', 'traj', 'turn')
+    }
+    rows = rows.replace(**nobody)
+    folded = fold.fold(rows.tokens, rows.seg, wanted(rows), self.capacity)
+    return FoldedRows(**vars(rows), fold=folded), extras
 
   def zeros(self, rows: Rows, like) -> Array:
-    del rows
-    size = self.tree[0].tokens.shape[0], *like.shape[1:]
-    return mesh.with_logical_sharding(
-      jnp.zeros(size, like.dtype), 'batch', *(None,) * (len(size) - 1)
-    )
+    size = len(rows.tokens) + self.most
+    return jnp.zeros((size, *like.shape[1:]), like.dtype)
 
   def put(self, out, new, i):
-    start = jax.lax.dynamic_index_in_dim(self._cut[0], i, 0, False)
-
-    def f(out, new, start):
-      return (jax.lax.dynamic_update_slice_in_dim(out, new, start[0], 0),)
-
-    def write(out, new):
-      axes = _axes(out)
-      run = mesh.shard_map(f, (axes, axes, ('batch',)), (axes,))
-      return run(out, new, start)[0]
-
-    return jax.tree.map(write, out, new)
+    return jax.tree.map(
+      lambda o, x: jax.lax.dynamic_update_slice_in_dim(o, x, self.start[i], 0),
+      out,
+      new,
+    )
 
   def join(self, out):
-    out = segment.take_rows(out, self.place)
-
-    def masked(x):
-      keep = mesh.with_logical_sharding(self.keep, 'batch')
-      return jnp.where(keep.reshape(-1, *(1,) * (x.ndim - 1)), x, 0)
-
-    return jax.tree.map(masked, out)
+    out = segment.take_rows(out, segment.invert(self.order))
+    return jax.tree.map(lambda x: _masked(x, self.keep), out)
 
 
 def _folded(rows: Rows, extras, keep: Array, micro: int) -> Folded:
   n, t = rows.tokens.shape
-  devices = _devices()
-  q, own = n // devices, micro // devices
-  most, rounds, capacity = min(SHARED * own, q), -(-q // own), own * t
-
-  def dealt(tokens, seg, keep):
-    """Rows of each device [D * q] i32, which are live, and their places."""
-    order = fold.order(tokens, seg, keep)
-    live = jnp.sum(keep, dtype=jnp.int32)
-    edge = jnp.arange(devices + 1, dtype=jnp.int32) * live // devices
-    at = edge[:-1, None] + jnp.arange(q, dtype=jnp.int32)[None]
-    here = at < edge[1:, None]
-    index = order[jnp.minimum(at, n - 1)].reshape(-1)
-    stands = jnp.arange(devices * (q + most), dtype=jnp.int32)
-    stands = stands.reshape(devices, -1)[:, :q]
-    place = jnp.where(here, index.reshape(at.shape), n)
-    place = jnp.zeros(n, jnp.int32).at[place].set(stands, mode='drop')
-    return index, here.reshape(-1), place
-
-  index, here, place = mesh.auto(dealt, None, None, None)(
-    rows.tokens, rows.seg, keep
+  most, capacity = min(SHARED * micro, n), micro * t
+  order = fold.order(rows.tokens, rows.seg, keep)
+  tree = segment.take_rows((rows, extras), order)
+  ordered: Rows = tree[0]
+  start, count = fold.cut(
+    jnp.sum(ordered.seg >= 0, axis=1, dtype=jnp.int32),
+    fold.shared(ordered.tokens, ordered.seg),
+    jnp.sum(wanted(ordered), axis=1, dtype=jnp.int32),
+    keep[order],
+    capacity,
+    most,
+    -(-n // micro),
   )
-  tree = segment.take_rows((rows, extras), index)
-  row = 'batch', None
-
-  def plan(tokens, seg, wanted, here):
-    seg = jnp.where(here[:, None], seg, -1)
-    length = jnp.sum(seg >= 0, axis=1, dtype=jnp.int32)
-    asks = jnp.sum(wanted, axis=1, dtype=jnp.int32)
-    begun = fold.shared(tokens, seg)
-    cut = fold.cut(length, begun, asks, here, capacity, most, rounds)
-    return tuple(x[:, None] for x in cut)
-
-  into, out = (row, row, row, ('batch',)), ((None, 'batch'),) * 2
-  dealt_rows: Rows = tree[0]
-  start, count = mesh.shard_map(plan, into, out)(
-    dealt_rows.tokens,
-    dealt_rows.seg,
-    dealt_rows.sampled | (dealt_rows.weight != 0),
-    mesh.with_logical_sharding(here, 'batch'),
+  tree = jax.tree.map(
+    lambda x: jnp.pad(x, ((0, most),) + ((0, 0),) * (x.ndim - 1)), tree
   )
-  used = mesh.auto(lambda x: jnp.sum(jnp.any(x > 0, axis=1)), None)(count)
-  tree = jax.tree.map(lambda x: _padded(x, most), tree)
-  return Folded(tree, start, count, place, keep, most, capacity, used)
+  rounds = jnp.sum(count > 0, dtype=jnp.int32)
+  return Folded(tree, start, count, order, keep, most, capacity, rounds)
 
 
-def _padded(x, most: int):
-  """Blank rows behind those of each device."""
-  axes = _axes(x)
-
-  def f(x):
-    return (jnp.pad(x, ((0, most),) + ((0, 0),) * (x.ndim - 1)),)
-
-  return mesh.shard_map(f, (axes,), (axes,))(x)[0]
-
-
-def _axes(x) -> tuple[str | None, ...]:
-  return 'batch', *(None,) * (x.ndim - 1)
-
-
-def _devices() -> int:
-  """Devices among which rows are dealt."""
-  if not mesh.active():
-    return 1
-  return mesh.num_shards('batch', jax.sharding.get_abstract_mesh().shape)
+def _masked(x, keep_N):
+  """x [N, ...], 0 in other rows than those to keep."""
+  return jnp.where(keep_N.reshape(-1, *(1,) * (x.ndim - 1)), x, 0)
 
 
 def _zeros_like_rows(rows: Rows, like):

@@ -67,13 +67,11 @@ def folded(
   shape, params, rows: FoldedRows, needs, words, temperature
 ) -> Outputs:
   """As `module`, of rows that are read folded (model/fold.py)."""
-  f = rows.fold
-  tokens = fold.pick(rows.tokens, f.source)
-  hidden, _ = transformer.forward_trees(shape, params, tokens, f.until)
+  f, hidden = rows.fold, fold.read(shape, params, rows)
   out = Outputs()
   if words:
     written = fold.pick(rows.tokens, f.wanted)
-    wanted = f.wanted < f.place.size // len(f.wanted)
+    wanted = f.wanted < f.place.size
     before = fold.before_wanted(hidden, f)
     each = _written(shape, params, before, written, wanted, words, temperature)
     out = Outputs(**{k: fold.spread(x, f) for k, x in each.items()})

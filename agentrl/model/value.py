@@ -27,22 +27,17 @@ def module(
   """
   OneOf(*TRUNKS).check('trunk', trunk)
 
+  def learned(hidden):
+    return jax.lax.stop_gradient(hidden) if trunk == 'stopped' else hidden
+
   def apply(params, rows: Rows, needs: tuple[str, ...]) -> Outputs:
     if needs == qk_clip.NEEDS:
       return qk_clip.outputs(shape, params, rows)
     if isinstance(rows, FoldedRows):
-      tokens = fold.pick(rows.tokens, rows.fold.source)
-      until = rows.fold.until
-      hidden, _ = transformer.forward_trees(shape, params, tokens, until)
-    else:
-      hidden = transformer.forward(shape, params, rows.tokens, rows.seg)
-    if trunk == 'stopped':
-      hidden = jax.lax.stop_gradient(hidden)
-    if isinstance(rows, FoldedRows):
-      return Outputs(
-        value=fold.before_each(heads_of(params, hidden), rows.fold)
-      )
-    return Outputs(value=read(params, hidden))
+      x = heads_of(params, learned(fold.read(shape, params, rows)))
+      return Outputs(value=fold.before_each(x, rows.fold))
+    hidden = transformer.forward(shape, params, rows.tokens, rows.seg)
+    return Outputs(value=read(params, learned(hidden)))
 
   return Module(
     specs=transformer.specs(shape) | specs(shape, heads), apply=apply

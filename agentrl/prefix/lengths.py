@@ -64,7 +64,7 @@ def random_prefix(
     steps: 0: `high` stays
   """
   groups = turns.size // plan.group
-  u = draw(plan, step, (2, turns.size))
+  u = draw(plan.seed, step, (2, turns.size))
   top = high
   if steps:
     end = (1 + math.cos(math.pi * min(step / steps, 1))) / 2
@@ -102,7 +102,7 @@ def reverse_prefix(
     mixed: share of the groups whose l is uniform on {1 .. 1 + ⌊step / every⌋}
   """
   left = np.full(turns.size, 1 + step // every)
-  u = draw(plan, step, (2, turns.size))
+  u = draw(plan.seed, step, (2, turns.size))
   first = np.arange(turns.size) // plan.group * plan.group
   most = np.minimum(left, np.maximum(turns, 1))  # no task has more to leave
   any_of = 1 + np.floor(u[0][first] * most).astype(np.int64)
@@ -146,7 +146,7 @@ def clipped(count, turns, limit) -> np.ndarray:
 
 
 def draw(
-  plan: AttemptPlan, step: int, shape: tuple[int, ...], stream: int = 1
+  seed: int, step: int, shape: tuple[int, ...], stream: int = 1
 ) -> np.ndarray:
   """Uniform numbers on (0, 1): a function of its arguments alone.
 
@@ -154,8 +154,8 @@ def draw(
   elsewhere than that of task.pool.draw.
 
   Args:
-    stream: 1: lengths; 2: whose prefix it is
+    stream: 1: lengths; 2: whose prefix it is; 3: errors of an expert
   """
-  generator = np.random.Philox(key=[plan.seed, step], counter=[0, 0, 0, stream])
+  generator = np.random.Philox(key=[seed, step], counter=[0, 0, 0, stream])
   raw = np.asarray(generator.random_raw(math.prod(shape)))
   return ((raw >> np.uint64(11)) + 0.5).reshape(shape) / 2**53

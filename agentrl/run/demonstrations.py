@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from agentrl.dataset import host_tasks
+from agentrl.prefix import lengths
 from agentrl.run import collect, host_env
 from agentrl.run.build import Experiment
 
@@ -38,7 +37,7 @@ def with_errors(of: Sequence[Script], rate: float, seed: int) -> list[Script]:
   place = {ids: i for i, ids in enumerate(different)}
 
   def one(i: int, script: Script) -> Script:
-    u = _uniform(seed, i, len(script))
+    u = lengths.draw(seed, i, (2, len(script)), 3)
     out = []
     for ids, chance, which in zip(script, *u, strict=True):
       if chance < rate and len(different) > 1:
@@ -49,10 +48,3 @@ def with_errors(of: Sequence[Script], rate: float, seed: int) -> list[Script]:
     return out
 
   return [one(i, script) for i, script in enumerate(of)]
-
-
-def _uniform(seed: int, place: int, count: int) -> np.ndarray:
-  """Numbers on (0, 1), [2, count]; see prefix.lengths.draw."""
-  words = np.random.Philox(key=[seed, place], counter=[0, 0, 0, 3])
-  raw = np.asarray(words.random_raw(2 * count)).reshape(2, count)
-  return ((raw >> np.uint64(11)) + 0.5) / 2**53

@@ -65,7 +65,7 @@ class Prefixes:
     values = spec.values('prefix', spec.prefix)
     choose = registry.bind('prefix', spec.prefix, values, 'c.prefix')
     groups = len(np.asarray(attempts.task)) // plan.group
-    place = self.places(attempts, lengths.draw(plan, step, (groups,), 2))
+    place = self.places(attempts, lengths.draw(plan.seed, step, (groups,), 2))
     turns = np.where(place < 0, 0, self.turns[place])
     count: Any = choose(plan, attempts, turns, step)
     count = lengths.clipped(count, turns, attempts.limit)

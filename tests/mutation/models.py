@@ -422,7 +422,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.model.value',
-    'module.apply',
+    'module.learned',
     "trunk == 'stopped'",
     "trunk == 'learned'",
     f'{_HEADS}::test_where_the_gradient_of_the_value_ends',
