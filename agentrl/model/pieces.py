@@ -75,8 +75,7 @@ def deal(rows: Rows, extras, keep: Array, micro: int | MicroBatch) -> Pieces:
     return _folded(rows, extras, keep, size.rows)
   order = segment.live_first(keep)
   pieces = segment.cut(segment.take_rows((rows, extras), order), size.rows)
-  count = jnp.sum(keep.astype(jnp.int32))
-  return Consecutive(pieces, order, (count + size.rows - 1) // size.rows)
+  return Consecutive(pieces, order, jnp.sum(keep.astype(jnp.int32)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,13 +84,25 @@ class Consecutive:
 
   pieces: Any
   order: Array  # [N] i32
-  rounds: Array
+  count: Array  # [] i32  how many are to keep
+
+  @property
+  def rounds(self):
+    size = self._size()
+    return (self.count + size - 1) // size
 
   def at(self, i):
-    return jax.tree.map(
+    rows, extras = jax.tree.map(
       lambda x: jax.lax.dynamic_index_in_dim(x, i, 0, keepdims=False),
       self.pieces,
     )
+    size = self._size()
+    here = i * size + jnp.arange(size) < self.count
+    return _blank(rows, here), extras
+
+  def _size(self) -> int:
+    rows: Rows = self.pieces[0]
+    return rows.tokens.shape[1]
 
   def zeros(self, rows: Rows, like) -> Array:
     return segment.cut(_zeros_like_rows(rows, like), like.shape[0])
@@ -130,11 +141,7 @@ class Folded:
       return _masked(x, here)
 
     rows, extras = jax.tree.map(piece, self.tree)
-    nobody = {
-      name: jnp.where(here[:, None], vars(rows)[name], -1)
-      for name in ('seg', 'traj', 'turn')
-    }
-    rows = rows.replace(**nobody)
+    rows = _blank(rows, here)
     folded = fold.fold(rows.tokens, rows.seg, wanted(rows), self.capacity)
     return FoldedRows(**vars(rows), fold=folded), extras
 
@@ -174,6 +181,18 @@ def _folded(rows: Rows, extras, keep: Array, micro: int) -> Folded:
   )
   rounds = jnp.sum(count > 0, dtype=jnp.int32)
   return Folded(tree, start, count, order, keep, most, capacity, rounds)
+
+
+def _blank(rows: Rows, keep_N) -> Rows:
+  """The rows, of which those that are not to keep hold no token."""
+  nobody = {
+    name: jnp.where(keep_N[:, None], vars(rows)[name], -1)
+    for name in ('seg', 'traj', 'turn')
+  }
+  nothing = {
+    name: _masked(vars(rows)[name], keep_N) for name in ('sampled', 'weight')
+  }
+  return rows.replace(**nobody, **nothing)
 
 
 def _masked(x, keep_N):

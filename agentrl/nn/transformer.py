@@ -258,11 +258,9 @@ def scan_layers(c: DecoderConfig, step, x, stacked):
   A deep stack is a loop; where windows alternate, each round is a period of
   them, and what is left of the last period follows.
   """
-  if c.period == 1:
-    # Unrolled where it can be: slicing stacked parameters in a loop copies.
-    return jax.lax.scan(
-      step(c.window(0)), x, stacked, unroll=c.layers <= UNROLL
-    )
+  # Unrolled where it can be: slicing stacked parameters in a loop copies.
+  if c.period == 1 and c.layers > UNROLL:
+    return jax.lax.scan(step(c.window(0)), x, stacked)
   rounds = c.layers // c.period if c.layers > UNROLL else 0
   many = rounds * c.period
 
