@@ -112,7 +112,7 @@ def open_run(
     interrupt = stack.enter_context(Interrupt())
     stack.enter_context(placement.on_mesh(configs[0]))
     players = stage_build.samplers(stack, built, interrupt, workdirs[0])
-    axis = seed_axis.over_devices(len(configs))
+    axis = seed_axis.over_devices(len(configs), s.shape.layers)
     each = [
       stages_lib.make_stages(
         x,

@@ -8,6 +8,7 @@ import pytest
 
 from agentrl import mesh, types
 from agentrl.model import microbatch, policy
+from agentrl.model.pieces import MicroBatch
 from agentrl.nn import transformer
 
 N, T = 4, 12
@@ -65,3 +66,37 @@ def test_the_sum_of_micro_batches(layers, windows):
   got, (value, _) = microbatch.gradient(total, params, batch, scale, 2)
   np.testing.assert_allclose(value, want, rtol=1e-5)
   chex.assert_trees_all_close(got, grads, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize('fold', [False, True])
+def test_seeds_beside_each_other(fold):
+  """A vmapped gradient is each one's, with as many rows as it has."""
+  module = policy.module(shape(2))
+  total = microbatch.objective(module.apply, ('logp',), loss)
+  scale = jnp.arange(N * T, dtype=jnp.float32).reshape(N, T)
+
+  def one(params, keep):
+    micro = MicroBatch(2, fold)
+    return microbatch.gradient(total, params, rows(), scale, micro, keep)
+
+  keep = jnp.arange(N)[None] < jnp.array([[N], [1]])
+  params = jax.vmap(lambda k: mesh.init(module.specs, k))(
+    jax.random.split(jax.random.key(0), 2)
+  )
+  got = jax.jit(jax.vmap(one))(params, keep)
+  for i in range(2):
+    own = jax.tree.map(lambda x: x[i], params)
+    want = jax.jit(one)(own, keep[i])
+    mine = jax.tree.map(lambda x: x[i], got)
+    chex.assert_trees_all_close(mine, want, rtol=1e-4, atol=1e-4)
+
+
+def test_rows_left_out_fill_no_micro_batch():
+  """Three of four rows, of which the second micro-batch has one."""
+  keep = jnp.array([True, False, True, True])
+  seen = lambda params, rows, extras: (params, jnp.sum(rows.sampled))  # noqa: E731
+  for fold in (False, True):
+    _, (_, count) = microbatch.gradient(
+      seen, jnp.zeros(()), rows(), (), MicroBatch(2, fold), keep
+    )
+    assert count == jnp.sum(rows().sampled[keep])

@@ -430,11 +430,19 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.model.pieces',
-    'deal',
-    '(count + size.rows - 1) // size.rows',
-    'count // size.rows',
+    'Consecutive.rounds',
+    '(self.count + size - 1) // size',
+    'self.count // size',
     f'{_PASSES}::test_the_sum_of_micro_batches',
     'the last micro-batch is left out',
+  ),
+  Mutant(
+    'agentrl.model.pieces',
+    'Consecutive.at',
+    '_blank(rows, here)',
+    'rows',
+    f'{_PASSES}::test_rows_left_out_fill_no_micro_batch',
+    'rows left out fill the last micro-batch',
   ),
   Mutant(
     'agentrl.model.pieces',
