@@ -21,6 +21,7 @@ from agentrl.run import (
   algorithm,
   host_env,
   jit_env,
+  model_checks,
   pretrained,
   readings,
   validate,
@@ -95,12 +96,12 @@ def experiment(c: ConfigDict, like: Experiment | None = None) -> Experiment:
   alg = algorithm.make_algorithm(c, shape)
   if c.lora.path:
     peft.check(c.lora.path, shape, algorithm.lora_of(c))
-  validate.positions(shape, size.cache)
-  validate.qk_clip(c, shape)
+  model_checks.positions(shape, size.cache)
+  model_checks.qk_clip(c, shape)
   first = size.context
   if isinstance(plan, host_rollout.EpisodeLimits) and plan.row:
     first = 1  # a program's prompt is as long as it likes
-  validate.room(c, first + plan.message)
+  model_checks.room(c, first + plan.message)
   pretrained.check_weights(c, shape)  # after all that is quick to say
   sets = like and (like.train, like.test)
   world, train, test = kind.parts(c, spec, sets)
@@ -108,7 +109,7 @@ def experiment(c: ConfigDict, like: Experiment | None = None) -> Experiment:
   hints = readings.hints(c, words, chat, spec.system, train, spec.actions)
   for name, hint in hints.items():
     more = hint.frame.growth(hint.size(plan.turns * plan.message))
-    validate.positions(shape, size.row + more, f'a row of reading {name!r}')
+    model_checks.positions(shape, size.row + more, f'a row of reading {name!r}')
   warm, framed = algorithm.warm(c, alg), chat is not None
   talk = chat_format.framed(chat) if chat else chat_format.bare(words)
   parts = c, words, world, plan, size, shape, train, test

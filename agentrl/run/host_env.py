@@ -14,7 +14,7 @@ from agentrl.env import base
 from agentrl.rollout.engine import engine
 from agentrl.rollout.host import CUT, EpisodeLimits, HostEnvBundle
 from agentrl.rollout.record import Capacity
-from agentrl.run import readings, remote_engine, validate
+from agentrl.run import env_checks, readings, remote_engine, service_checks
 from agentrl.text import chat_format, chat_template
 from agentrl.text.chat_template import Message
 from agentrl.text.tokenizer import Tokenizer
@@ -43,12 +43,12 @@ def sized(
       f'rollout.slots={c.rollout.slots} is not divisible by the'
       f' {jax.process_count()} processes that share them; make it a multiple'
     )
-  validate.family(c)
+  env_checks.family(c)
   family = envs.family(c)
-  validate.programs(c, family)
+  env_checks.programs(c, family)
   remote_engine.validate(c)
-  validate.services(c, base.needs(family), c.host.worker or family.worker)
-  validate.judges(c, family.columns)
+  service_checks.services(c, base.needs(family), c.host.worker or family.worker)
+  service_checks.judges(c, family.columns)
   talk = chat_format.framed(chat) if chat else chat_format.bare(words)
   # Some templates take only one system message.
   system = '\n'.join(filter(None, (c.rollout.system, family.system)))

@@ -21,7 +21,7 @@ from agentrl.env.jit import (
 from agentrl.rollout import hierarchical, registered
 from agentrl.rollout import jit as jit_rollout
 from agentrl.rollout.record import Capacity
-from agentrl.run import validate
+from agentrl.run import env_checks, service_checks
 from agentrl.text import (
   action_parsing,
   chat_template,
@@ -54,9 +54,9 @@ def sized(
 ) -> JitEnvSpec:
   """Checks the environment settings of the config."""
   source, env = environment(c)
-  validate.terms(c, env.columns)
-  validate.services(c, (), 'thread')
-  validate.judges(c, env.columns)
+  env_checks.terms(c, env.columns)
+  service_checks.services(c, (), 'thread')
+  service_checks.judges(c, env.columns)
   spoken(c, words, env.actions)
   tag, r = c.rollout.action_prefix, c.rollout
   world = jit_rollout.TokenizedEnv(
@@ -152,7 +152,7 @@ def environment(c: ConfigDict):
   source, env = _plain_environment(c)
   if 'oracle' not in c.env or not c.env.oracle:
     return source, env
-  validate.oracle(c)
+  env_checks.oracle(c)
   return source, planned.Planned(env, advises=c.env.oracle == 'plan')
 
 
@@ -165,7 +165,7 @@ def _plain_environment(c: ConfigDict):
     )
     return source, frozen_lake.env_for(source, invalid_reward=-e.invalid)
   if e.name == 'bifurcation':
-    validate.length(c)
+    env_checks.length(c)
     source = bifurcation.Bifurcations(
       length=e.length, choices=e.choices, slip=e.slip, filler=e.filler
     )

@@ -9,7 +9,7 @@ from agentrl import storage
 from agentrl.env import base
 from agentrl.learner import algorithm
 from agentrl.rollout.engine.service import EngineService
-from agentrl.run import build, host_env, placement, validate
+from agentrl.run import build, host_env, placement, service_checks
 from agentrl.run import workdir as workdir_lib
 from agentrl.service.base import (
   CountedService,
@@ -108,7 +108,7 @@ class Services:
       folder = os.path.join(self._workdir, 'services')
       file = os.path.join(folder, f'{name}.{jax.process_index()}.jsonl')
     self._servers[name] = ChatCompletions(
-      validate.endpoint(self._s.config.service[name]), file
+      service_checks.endpoint(self._s.config.service[name]), file
     )
     return self._servers[name]
 

@@ -4,10 +4,8 @@ All of it is found before anything is built or compiled.
 """
 
 import dataclasses
-import importlib.util
 import math
 import re
-from collections.abc import Sequence
 
 import jax
 from ml_collections import ConfigDict
@@ -15,16 +13,16 @@ from ml_collections import ConfigDict
 from agentrl import mesh, registry
 from agentrl.configs import base, envs, stages
 from agentrl.domain import COUNT0, OneOf, Real
-from agentrl.env import base as base_env
-from agentrl.judge import item as judge_item
-from agentrl.learner import teacher
 from agentrl.log import wandb_tracker
-from agentrl.nn.transformer import DecoderConfig
 from agentrl.rollout import registered
-from agentrl.run import fields, reading_checks, stage_checks
+from agentrl.run import (
+  fields,
+  model_checks,
+  reading_checks,
+  role_checks,
+  stage_checks,
+)
 from agentrl.schedule import SHAPES
-from agentrl.service import chat_completions
-from agentrl.service.base import Function
 
 # Slots whose components run while trajectories are collected.
 _COLLECTED = ('task', 'prefix', 'rollout', 'collect', 'judge', 'reward')
@@ -66,7 +64,7 @@ def config(c: ConfigDict) -> None:
   if 'policy' not in c.role or c.role.policy.kind != 'train':
     raise ValueError('c.role.policy must exist and have kind train')
   for name, role in c.role.items():
-    _check_loaded(c, name, role)
+    role_checks.loaded(c, name, role)
   if r.null_observation and r.history == 'turn' and r.window > 1:
     raise ValueError(
       f'rollout.null_observation={r.null_observation!r} replaces an'
@@ -88,11 +86,11 @@ def config(c: ConfigDict) -> None:
   stages.check(c)
   registry.check(spec)
   for fits in (
-    *(_check_teacher, _check_moved, _check_td),
+    *(role_checks.compared, role_checks.moved, role_checks.td),
     *(_check_select, _check_members, _check_prefix),
   ):
     fits(c, spec)
-  alone = _check_frame, _check_adapter, _check_rows, _check_schedule
+  alone = model_checks.frame, model_checks.adapter, _check_rows, _check_schedule
   for fits_alone in (*alone, reading_checks.hints, stage_checks.mix):
     fits_alone(c)
   reading_checks.teachers(spec)
@@ -115,53 +113,6 @@ def _check_stages(c: ConfigDict) -> None:
   stage_checks.prefixed(plans)
 
 
-def _check_loaded(c: ConfigDict, name: str, role: ConfigDict) -> None:
-  """Checks a role that is the policy of another run."""
-  if not role.run:
-    return
-  if role.kind != 'frozen' or role.heads:
-    raise ValueError(
-      f'role.{name}.run={role.run!r} makes it the policy of that run, which'
-      f" stays as it is; set role.{name}.kind to 'frozen' and heads to 0, not"
-      f' {role.kind!r} and {role.heads}'
-    )
-  if c.lora.rank:
-    raise ValueError(
-      f'role.{name}.run={role.run!r} is a whole policy, and with'
-      f' lora.rank={c.lora.rank} roles are adapters of one base; set lora.rank'
-      ' to 0'
-    )
-
-
-def _check_teacher(c: ConfigDict, spec: registry.MethodSpec) -> None:
-  """Checks that what the policy is compared with has words too."""
-  compared = teacher.comparison(spec)
-  if compared and c.role[compared.role].heads and compared.role != 'policy':
-    name = compared.role
-    raise ValueError(
-      f'c.loss: {compared.term!r} compares distributions over words, and'
-      f' role.{name}.heads={c.role[name].heads} makes role {name!r} a critic;'
-      f' set role.{name}.heads to 0, or name a language model in'
-      f' hp.{compared.term}.{compared.term}.role'
-    )
-
-
-def _check_moved(c: ConfigDict, spec: registry.MethodSpec) -> None:
-  """Checks that the role which follows the policy is there to be moved."""
-  signal = 'moving_average'
-  if signal not in spec.signal:
-    return
-  values = spec.values('signal', signal)
-  name = registry.settings(registry.get('signal', signal), values)['role']
-  role = c.role[name]
-  if role.kind != 'ema' or role.heads:
-    raise ValueError(
-      f'hp.signal.{signal}.role={name!r} moves after the policy, and'
-      f' role.{name} is of kind {role.kind!r} with heads={role.heads}; set its'
-      " kind to 'ema' and its heads to 0"
-    )
-
-
 def _check_prefix(c: ConfigDict, spec: registry.MethodSpec) -> None:
   """Checks that branches and prefixes do not both give first turns."""
   if spec.prefix != 'none' and spec.collect in ('branch', 'branch_above'):
@@ -170,32 +121,6 @@ def _check_prefix(c: ConfigDict, spec: registry.MethodSpec) -> None:
       f' and c.prefix={spec.prefix!r} gives some of a demonstration; set'
       " c.prefix to 'none', or c.collect to 'once'"
     )
-
-
-# Role of the signals by temporal differences -> its kind, and has it heads.
-_TD_ROLES = {
-  'prm': ('train', False),
-  'previous': ('ema', False),
-  'value': ('train', True),
-}
-
-
-def _check_td(c: ConfigDict, spec: registry.MethodSpec) -> None:
-  """Checks that the PRM is a language model and its value a critic."""
-  for signal in ('td_prm', 'td_prm_by_outcome', 'td_error'):
-    if signal not in spec.signal:
-      continue
-    for need in registry.needs(spec, 'signal', 'signal', signal):
-      kind, _, name = need.partition(':')
-      if kind != 'role':
-        continue
-      role, (wanted, headed) = c.role[name], _TD_ROLES[name]
-      if role.kind != wanted or bool(role.heads) != headed:
-        raise ValueError(
-          f'c.signal: {signal!r} reads role {name!r}, which is of kind'
-          f' {role.kind!r} with heads={role.heads}; set role.{name}.kind to'
-          f' {wanted!r} and role.{name}.heads to {int(headed)}'
-        )
 
 
 def _check_select(c: ConfigDict, spec: registry.MethodSpec) -> None:
@@ -241,229 +166,6 @@ def log(c: ConfigDict) -> None:
   """Checks that the tracker of metrics is installed."""
   if c.log.wandb:
     wandb_tracker.installed()
-
-
-def terms(c: ConfigDict, names: tuple[str, ...]) -> None:
-  """Checks that the environment gives the terms that the config needs."""
-  w = base.wiring(c)
-  gives = [g for g in w.gives if not g.startswith('term:')]
-  gives += [f'term:{name}' for name in names]
-  registry.check(w._replace(gives=tuple(gives)))
-
-
-def family(c: ConfigDict) -> None:
-  """Checks the settings of the family of c.env, and where it runs."""
-  own = base_env.of(c.env.to_dict())
-  if isinstance(own, base_env.ChecksSettings):
-    own.check()
-  worker = c.host.worker
-  if isinstance(own, base_env.OwnProcess) and worker not in ('', 'process'):
-    raise ValueError(
-      f'host.worker={worker!r}, and environments of {c.env.name!r} need'
-      " a process each; set it to 'process', or leave it empty"
-    )
-
-
-def programs(c: ConfigDict, family: base_env.EnvFamily) -> None:
-  """Checks what a family that is played by programs needs."""
-  if not isinstance(base_env.of(c.env.to_dict()), base_env.PlaysPrograms):
-    return
-  name = f'env.name={c.env.name!r} is played by programs'
-  if not isinstance(family, base_env.PlaysPrograms):
-    raise ValueError(
-      f'service.judge scores messages of environments, and {name}; name a judge'
-      ' in c.judge that asks it, or set env.grader'
-    )
-  for path, value, allowed in (
-    ('rollout.history', c.rollout.history, ('full',)),
-    ('prefix', c.prefix, ('none',)),
-    ('rollout.system', c.rollout.system, ('',)),
-    ('rollout.action_prefix', c.rollout.action_prefix, ('',)),
-    ('host.worker', c.host.worker, ('', 'thread')),
-  ):
-    if value not in allowed:
-      raise ValueError(
-        f'{path}={value!r}, and {name}, which write their conversations'
-        f' themselves; set it to {allowed[0]!r}'
-      )
-  for package in ('starlette', 'uvicorn'):
-    if importlib.util.find_spec(package) is None:
-      raise base_env.missing(package, 'host')
-
-
-def services(c: ConfigDict, needs: tuple[str, ...], place: str) -> None:
-  """Checks that c.service names exactly the services the environment needs.
-
-  Args:
-    needs: names of the services that the environment asks.
-    place: where environments live.
-  """
-  for name in needs:
-    if name not in c.service:
-      raise ValueError(
-        f'env.name={c.env.name!r} asks the service {name!r}, and c.service has'
-        f' {tuple(c.service)}; add it by base.service(c, {name!r})'
-      )
-  if needs and place != 'thread':
-    raise ValueError(
-      f'environments run in worker {place!r} and call services {needs}, which'
-      " are in this process; set host.worker to 'thread' if they can run there"
-    )
-  for name in c.service:
-    if name not in (*needs, *envs.judge_services(c)):
-      raise ValueError(
-        f'service.{name} is never called; env.name={c.env.name!r} calls'
-        f' {needs}, c.judge={tuple(c.judge)} others; leave it out'
-      )
-    _check_service(c, name)
-
-
-def judges(c: ConfigDict, terms: Sequence[str]) -> None:
-  """Checks that the judges fill different terms, and see whole groups.
-
-  Args:
-    terms: what the environment tells of each turn
-  """
-  spec, filled = base.wiring(c), dict[str, str]()
-  for name in spec.judge:
-    piece = registry.get('judge', name, 'c.judge')
-    hp = registry.settings(piece, spec.values('judge', name))
-    term, unit = hp['term'], judge_item.unit(piece, hp)
-    if other := filled.get(term) or (term in terms and 'the environment'):
-      raise ValueError(
-        f'c.judge: {name!r} fills the term {term!r}, and so does {other}; set'
-        f' hp.judge.{name}.term to another name'
-      )
-    filled[term] = repr(name)
-    if unit not in judge_item.UNITS:
-      raise ValueError(
-        f'judge {name!r} is registered for {unit!r}; set takes to one'
-        f' of {judge_item.UNITS}'
-      )
-    share = c.rollout.batch // c.rollout.group_size
-    if unit == 'group' and share % jax.process_count():
-      raise ValueError(
-        f'judge {name!r} compares groups, and {share} groups cannot be split'
-        f' over {jax.process_count()} processes; set rollout.batch to a'
-        f' multiple of {c.rollout.group_size * jax.process_count()}'
-      )
-
-
-SOURCES = ('function', 'role', 'run', 'address')
-
-
-def endpoint(service: ConfigDict) -> chat_completions.Endpoint:
-  """Returns the endpoint of a service that has an address."""
-  return chat_completions.Endpoint(
-    address=service.address,
-    model=service.model,
-    key_env=service.key_env,
-    temperature=service.temperature,
-    max_tokens=service.message,
-    timeout=service.timeout,
-    tries=service.tries,
-    per_minute=service.requests_per_minute,
-    input_price=service.input_price,
-    output_price=service.output_price,
-    budget=service.budget,
-  )
-
-
-def _check_service(c: ConfigDict, name: str) -> None:
-  """Checks that a service has one source, which exists, and room to answer."""
-  service, at = c.service[name], f'service.{name}'
-  given = {source: service[source] for source in SOURCES if service[source]}
-  if len(given) != 1:
-    raise ValueError(
-      f'{at} has {len(given)} sources, {given}; set exactly one of'
-      f' {", ".join(f"{at}.{source}" for source in SOURCES)}'
-    )
-  if service.address:
-    try:
-      chat_completions.check(endpoint(service))
-    except ValueError as error:
-      raise ValueError(f'{at}: {error}') from error
-  elif service.model or service.budget or service.requests_per_minute:
-    raise ValueError(
-      f'{at}.model={service.model!r}, budget={service.budget} and'
-      f' requests_per_minute={service.requests_per_minute} are for a server;'
-      f' set {at}.address, or leave them out'
-    )
-  elif service.context <= service.message:
-    raise ValueError(
-      f'{at}.context={service.context} holds no question beside an answer of'
-      f' {at}.message={service.message} tokens; set it to more'
-    )
-  if service.function:
-    try:
-      Function(service.function)
-    except ValueError as error:
-      raise ValueError(f'{at}.function={error}') from error
-  speakers = [r for r in c.role if r == 'policy' or not c.role[r].heads]
-  if service.role and service.role not in speakers:
-    raise ValueError(
-      f'{at}.role={service.role!r} is no language model of this run; choose'
-      f' from {tuple(speakers)}'
-    )
-
-
-def oracle(c: ConfigDict) -> None:
-  """Checks that a planner knows what its moves lead to."""
-  at = f'env.oracle={c.env.oracle!r} is the next move of a planner, which'
-  if c.env.name == 'sokoban' and (c.env.boxes != 1 or c.env.levels):
-    raise ValueError(
-      f'{at} generated levels with one box have, and env.boxes={c.env.boxes}'
-      f" with env.levels={c.env.levels!r}; set boxes to 1 and levels to ''"
-    )
-  if c.env.name == 'frozen_lake' and c.env.slip:
-    raise ValueError(f'{at} slippery ice does not obey; set env.slip to False')
-
-
-def length(c: ConfigDict) -> None:
-  """Checks that an environment of fixed length can end."""
-  if c.rollout.max_turns < c.env.length:
-    raise ValueError(
-      f'env.length={c.env.length} turns never end within'
-      f' rollout.max_turns={c.rollout.max_turns}; raise rollout.max_turns or'
-      ' lower env.length'
-    )
-
-
-def _check_frame(c: ConfigDict) -> None:
-  """Checks that the chat options go together."""
-  r = c.rollout
-  if r.chat_format == 'chat' and not c.model.path:
-    raise ValueError(
-      "rollout.chat_format='chat' is the template of a checkpoint, and the"
-      " model is its own; set model.path, or rollout.chat_format to 'auto'"
-    )
-  if r.system and (r.chat_format == 'bare' or not c.model.path):
-    raise ValueError(
-      f'rollout.system={r.system!r} is a message in the chat template of a'
-      " checkpoint; set model.path and rollout.chat_format to 'auto', or leave"
-      ' it empty'
-    )
-
-
-def _check_adapter(c: ConfigDict) -> None:
-  """Checks that the initial adapter has a base."""
-  path = c.lora.path
-  if path and not c.model.path:
-    raise ValueError(
-      f'lora.path={path!r} is an adapter of a checkpoint; set model.path to'
-      ' that checkpoint, or leave lora.path empty'
-    )
-  if path and c.init:
-    raise ValueError(
-      f'lora.path={path!r} is an adapter of model.path, and init={c.init!r} has'
-      ' a policy of its own; leave one of them empty'
-    )
-  if path and not c.lora.rank:
-    raise ValueError(
-      f'lora.path={path!r} is an adapter and lora.rank=0 is none; set'
-      ' lora.rank, lora.alpha and lora.pattern to those of its'
-      ' adapter_config.json'
-    )
 
 
 def _check_members(c: ConfigDict, spec: registry.MethodSpec) -> None:
@@ -533,40 +235,6 @@ def _check_schedule(c: ConfigDict) -> None:
       strict=True,
     ):
       x.check(f'c.schedule.{path}: {name}', value)
-
-
-def qk_clip(c: ConfigDict, shape: DecoderConfig) -> None:
-  """Checks that W_q and W_k are trained and attention logits grow."""
-  for name, role in c.role.items():
-    for field, value, why in (
-      ('qk_norm', shape.qk_norm, 'the norms of this model undo'),
-      ('lora.rank', c.lora.rank, 'stay as they are under adapters'),
-    ):
-      if role.get('qk_clip') and value:
-        raise ValueError(
-          f'role.{name}.qk_clip={role.qk_clip} scales W_q and W_k, which {why}'
-          f' ({field}={value}); set role.{name}.qk_clip to 0'
-        )
-
-
-def positions(shape: DecoderConfig, needed: int, what: str = 'a row') -> None:
-  """Checks that learned positions reach to the end of a row."""
-  if 0 < shape.positions < needed:
-    raise ValueError(
-      f'model.positions={shape.positions} and {what} has {needed} tokens;'
-      ' raise it, or set it to 0 for rotary positions alone'
-    )
-
-
-def room(c: ConfigDict, needed: int) -> None:
-  """Checks that a full history can hold its first turn."""
-  r = c.rollout
-  if r.history == 'full' and 0 < r.context < needed:
-    raise ValueError(
-      f'rollout.context={r.context} tokens hold no first turn, which takes'
-      f' up to {needed}; set it to more, or to 0 for whatever'
-      f' rollout.max_turns={r.max_turns} need'
-    )
 
 
 def _check_rows(c: ConfigDict) -> None:

@@ -23,5 +23,5 @@ def test_numbers_are_dealt_out():
 def test_seeds_of_a_deep_model_have_a_device_each():
   n = len(jax.devices())
   assert seed_axis.over_devices(n, layers=9).count == n
-  with pytest.raises(ValueError, match='layers=9: .*--together=1'):
+  with pytest.raises(ValueError, match=r'layers=9: .*--together=1'):
     seed_axis.over_devices(2 * n, layers=9)

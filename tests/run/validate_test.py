@@ -1,10 +1,10 @@
-"""What a config must say: the nulled reading, QK-clip."""
+"""Configs that do not fit together: readings, spans, memories."""
 
 import pytest
 
 from agentrl import registry
-from agentrl.configs import base, grpo, infopo, muonclip, spear, td_prm, toolpo
-from agentrl.run import pretrained, validate
+from agentrl.configs import base, grpo, infopo, spear, toolpo
+from agentrl.run import validate
 
 
 def test_information_needs_the_reading():
@@ -22,23 +22,6 @@ def test_one_context_must_not_hold_several_observations():
   c.rollout.history = 'full'
   c.micro_batch = 8
   validate.config(c)
-
-
-@pytest.mark.parametrize(
-  ('field', 'value', 'why'),
-  [
-    ('model.qk_norm', True, 'the norms of this model undo'),
-    ('lora.rank', 2, 'stay as they are under adapters'),
-  ],
-)
-def test_qk_clip_needs_weights_that_it_can_scale(field, value, why):
-  c = muonclip.get_config('tiny')
-  validate.qk_clip(c, pretrained.own(c, 20))
-  c.update_from_flattened_dict({field: value})
-  with pytest.raises(ValueError, match=rf'policy\.qk_clip=100\.0 .* {why}'):
-    validate.qk_clip(c, pretrained.own(c, 20))
-  c.role.policy.qk_clip = 0.0
-  validate.qk_clip(c, pretrained.own(c, 20))
 
 
 def test_a_loss_looks_only_at_spans_that_are_marked():
@@ -72,21 +55,3 @@ def test_only_one_memory_adds_old_trajectories():
     validate.config(c)
   c.memory = ('replay', 'task_statistics')
   validate.config(c)
-
-
-@pytest.mark.parametrize(
-  ('field', 'value', 'fix'),
-  [
-    ('value.heads', 0, r"'train' and role\.value\.heads to 1"),
-    ('prm.heads', 1, r"'train' and role\.prm\.heads to 0"),
-    ('previous.kind', 'frozen', r"'ema' and role\.previous\.heads to 0"),
-  ],
-)
-def test_a_prm_by_temporal_differences_needs_roles_of_their_kind(
-  field, value, fix
-):
-  c = td_prm.get_config('tiny')
-  validate.config(c)
-  c.role.update_from_flattened_dict({field: value})
-  with pytest.raises(ValueError, match=rf"'td_prm' reads role .* {fix}"):
-    validate.config(c)
