@@ -246,3 +246,26 @@ def test_what_does_not_fit_is_refused():
     call(DivergenceConfig(1.5), h, head, teacher_h, teacher_head, wanted)
   with pytest.raises(ValueError, match='has 23 words and the student'):
     call(DivergenceConfig(), h, head, teacher_h, teacher_head[1:], wanted)
+
+
+@pytest.mark.parametrize('beta', BETAS)
+def test_the_same_as_trl(beta):
+  """The loss and gradients of TRL's GKDTrainer, of equal logits."""
+  torch = pytest.importorskip('torch')
+  gkd = pytest.importorskip('trl.experimental.gkd')
+  h, head, teacher_h, teacher_head, wanted, _ = example()
+  x, w = (torch.tensor(a, requires_grad=True) for a in (h, head))
+  loss = gkd.GKDTrainer.generalized_jsd_loss(
+    x @ w.T,
+    torch.tensor(teacher_h @ teacher_head.T),
+    torch.tensor(np.where(wanted, 0, -100)),
+    beta,
+    reduction='sum',
+  )
+  loss.backward()
+  ones = np.ones((N, T))
+  args = h, head, teacher_h, teacher_head, wanted, ones
+  out, dh, dhead = chunked(DivergenceConfig(beta), *args)
+  want = loss.item(), x.grad.numpy(), w.grad.numpy()
+  np.testing.assert_allclose(np.sum(out), want[0], rtol=1e-5)
+  chex.assert_trees_all_close((dh, dhead), want[1:], rtol=2e-4, atol=2e-5)
