@@ -24,9 +24,14 @@ def add(arguments: dict) -> str:
 def post_reward(address: str, key: str, task: dict, answer: str) -> None:
   """1 for an answer that ends with the right number, else 0."""
   reward = float(answer.split()[-1:] == [task['answer']])
+  post(address, key, {'reward': reward})
+
+
+def post(address: str, key: str, earned: dict) -> None:
+  """What a task earned: {'reward': number}, or with a 'score' in [0, 1]."""
   request = urllib.request.Request(
     f'{address}/reward',
-    json.dumps({'reward': reward}).encode(),
+    json.dumps(earned).encode(),
     {'Authorization': f'Bearer {key}'},
   )
   urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request)

@@ -1,8 +1,12 @@
 """An agent of smolagents, which rewrites its history: calls are branches."""
 
 import smolagents
+from smolagents.agents import EMPTY_PROMPT_TEMPLATES
 
 from examples import calculator
+
+# Its own, of ten thousand characters, are for models that know no tools.
+PROMPTS = EMPTY_PROMPT_TEMPLATES | {'system_prompt': calculator.SYSTEM}
 
 
 @smolagents.tool
@@ -21,7 +25,11 @@ def play(address: str, key: str, task: dict) -> None:
     'policy', api_base=f'{address}/v1', api_key=key
   )
   agent = smolagents.ToolCallingAgent(
-    tools=[add], model=model, max_steps=calculator.TURNS, verbosity_level=0
+    tools=[add],
+    model=model,
+    prompt_templates=PROMPTS,
+    max_steps=calculator.TURNS,
+    verbosity_level=0,
   )
   answer = agent.run(task['question'])
   calculator.post_reward(address, key, task, str(answer))

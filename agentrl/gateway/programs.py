@@ -210,8 +210,9 @@ class _Batch:
   ) -> tuple[float, float, Status]:
     """Reward, score and status: the post, else the grade, else how it ended.
 
-    A program that failed after its session had met a limit may have failed
-    because of it: the trajectory was truncated, and earned what it has.
+    A program that failed after its session had met a limit, or over a message
+    that was cut, may have failed because of it: the trajectory was truncated,
+    and earned what it has. Some clients raise for a message that was cut.
     """
     session, limit = play.session, play.session.limit
     if session.reward is not None:
@@ -219,6 +220,8 @@ class _Batch:
       return reward, score, _status(score, limit)
     if isinstance(error, TimeoutError):
       return 0.0, 0.0, Status.TIME_LIMIT
+    if error is not None and session.cut and limit is None:
+      limit = Status.TOKEN_LIMIT
     if error is not None and limit is None:
       crashed = isinstance(error, ProgramExitError)
       return self._fault('crash' if crashed else 'exception', error)

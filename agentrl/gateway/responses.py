@@ -95,7 +95,8 @@ def _output(reply: ModelReply) -> list[dict[str, Any]]:
   if reply.text or not reply.calls:
     part = {'type': 'output_text', 'text': reply.text, 'annotations': []}
     item = {'id': f'msg_{reply.id}', 'type': 'message', 'role': 'assistant'}
-    items.append(item | {'status': 'completed', 'content': [part]})
+    status = 'incomplete' if reply.finish == 'length' else 'completed'
+    items.append(item | {'status': status, 'content': [part]})
   for i, x in enumerate(reply.calls):
     item = {'id': f'fc_{reply.id}_{i}', 'type': 'function_call'}
     item |= {'call_id': x.id, 'name': x.name, 'arguments': x.arguments}

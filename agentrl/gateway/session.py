@@ -109,6 +109,7 @@ class Session:
     self.reward: Reward | None = None
     # The limit that a call ran into first; None: none.
     self.limit: Status | None = None
+    self.cut = False  # the message that ended last, by its number of tokens
     self.counts: Counter[str] = Counter()
     self.finished = False
     self._words, self._format, self._limits = talk.words, format, limits
@@ -182,7 +183,8 @@ class Session:
     ended = ids[-1:] == [self._words.eot] or (
       call.how.stop is not None and call.how.stop(ids)
     )
-    if not ended:
+    self.cut = not ended
+    if self.cut:
       finish = 'length'
     name = f'{call.number}-{len(call.prompt.ids)}'
     now = int(time.time())

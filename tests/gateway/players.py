@@ -59,6 +59,13 @@ def broken(address, key, task):
   raise OSError(f'no {task["question"]}')
 
 
+def strict(address, key, task):
+  """Takes no message that was cut, as some clients do."""
+  reply = Client(address, key).chat([user('x')])
+  if reply['choices'][0]['finish_reason'] == 'length':
+    raise RuntimeError('the response is incomplete')
+
+
 def unrewarded(address, key, task):
   """Ends without a word."""
 

@@ -140,6 +140,7 @@ def test_a_forked_history_is_branches_trained_once():
     ('unrewarded', Status.ENV_ERROR, 'fault/malformed'),
     ('greedy', Status.TURN_LIMIT, None),
     ('slow', Status.TIME_LIMIT, None),
+    ('strict', Status.TOKEN_LIMIT, None),  # of messages of 6 tokens
   ],
 )
 def test_what_fails_fails_alone(function, status, fault):
@@ -149,7 +150,8 @@ def test_what_fails_fails_alone(function, status, fault):
   (episode, other), counts = played(family(function), n=2, limits=limits)
   assert episode.status == other.status == status
   assert episode.score == 0.0
-  assert len(episode.turns) == (LIMITS.turns if function == 'greedy' else 0)
+  turns = {'greedy': LIMITS.turns, 'strict': 1}
+  assert len(episode.turns) == turns.get(function, 0)
   assert {x: n for x, n in counts.items() if 'fault' in x} == (
     {fault: 2} if fault else {}
   )

@@ -79,6 +79,9 @@ def test_a_reply_that_was_cut():
   assert body['status'] == 'incomplete'
   assert body['incomplete_details'] == {'reason': 'max_output_tokens'}
   assert body['usage']['total_tokens'] == 5
+  # Calls that could be read are whole; what was cut is the text.
+  statuses = [x['status'] for x in body['output']]
+  assert statuses == ['incomplete', 'completed']
   assert responses.events(ModelRequest(), REPLY._replace(finish='length'))[-1][
     0
   ] == ('response.incomplete')

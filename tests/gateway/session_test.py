@@ -73,7 +73,12 @@ def test_branches_share_the_room_of_a_session():
 
 def test_what_ends_a_message():
   assert answered(made(), 'a').finish == 'stop'
-  assert answered(made(), 'a', eot=False).finish == 'length'
+  session = made()
+  assert answered(session, 'a', eot=False).finish == 'length'
+  assert session.cut
+  assert session.limit is None  # no call was refused
+  answered(session, 'b')
+  assert not session.cut  # of the last message
   request = asked(stops=['END', 'X'], stop_tokens=[WORDS.encode('~')[0]])
   session = made(stop=lambda ids: 5 if len(ids) >= 5 else 0)
   stop = session.begin(request).how.stop

@@ -5,12 +5,17 @@ import pathlib
 import shlex
 import sys
 
+import jax
 import numpy as np
 import pytest
 
 from agentrl.configs import grpo
+from agentrl.gateway import programs
 from agentrl.log import metrics
+from agentrl.rollout import pack
 from agentrl.run import build, runner
+from agentrl.run.host_sampler import HostSampler
+from tests.nn.transformer_test import numpy_logits
 
 PLAYERS = 'tests.gateway.players'
 
@@ -73,34 +78,106 @@ def test_a_command_trains_too(tmp_path):
   assert x['logp/sampler_mismatch_max'] < 5e-5
 
 
+@pytest.fixture
+def trained(monkeypatch):
+  """Batches of a run: [(prompts by message, episodes, rows, policy)]."""
+  prompts, ended, batches = {}, {}, []
+  turns_of, record_of = programs.turns_of, pack.record
+  batch_of = HostSampler._batch
+
+  def turns(stage, session):
+    out = turns_of(stage, session)
+    for number, message in session.completions.items():
+      prompts[id(message)] = message, session.graph.calls[number].prompt.ids
+    return out
+
+  def record(episodes, *args, **kwargs):
+    made = record_of(episodes, *args, **kwargs)
+    ended[id(made)] = made, episodes  # kept, so that no other has its id
+    return made
+
+  def batch(self, record, attempts, version):
+    made = batch_of(self, record, attempts, version)
+    rows, params = jax.tree.map(np.array, (made.rows, self._policy[1]))
+    policy = self._s.shape, params
+    batches.append((prompts, ended[id(record)][1], rows, policy))
+    return made
+
+  monkeypatch.setattr(programs, 'turns_of', turns)
+  monkeypatch.setattr(pack, 'record', record)
+  monkeypatch.setattr(HostSampler, '_batch', batch)
+  return batches
+
+
+def check_rows(prompts, episodes, rows, policy):
+  """Each call begins a segment of a row, each sampled token is trained once.
+
+  The log-probs of the last message are those of a float64 model, token by token
+  and head by head.
+  """
+  trained = 0
+  for b, episode in enumerate(episodes):
+    for k, turn in enumerate(episode.turns):
+      ids = list(turn.spoken.ids)
+      here = rows.sampled & (rows.traj == b) & (rows.turn == k)
+      (n, *others), at = {*np.nonzero(here)[0]}, np.nonzero(here)[1]
+      assert not others
+      assert rows.tokens[n][at].tolist() == ids
+      assert (rows.weight[n][at] == 1).all()
+      np.testing.assert_array_equal(
+        rows.logp[n][at], np.float32(turn.spoken.logp)
+      )
+      segment = np.nonzero(rows.seg[n] == rows.seg[n][at[0]])[0]
+      read = rows.tokens[n][segment[segment <= at[-1]]].tolist()
+      assert read == [*prompts[id(turn.spoken)][1], *ids]
+      trained += len(ids)
+  assert (rows.weight > 0).sum() == rows.weight.sum() == trained > 0
+  logits = numpy_logits(*policy, read)[-len(ids) - 1 : -1]
+  norm = np.log(np.exp(logits).sum(-1))
+  logp = logits[range(len(ids)), ids] - norm
+  np.testing.assert_allclose(turn.spoken.logp, logp, atol=1e-5)
+
+
+EXAMPLES = {
+  'openai_chat': 'openai',
+  'openai_stream': 'openai',
+  'openai_responses': 'openai',
+  'anthropic_messages': 'anthropic',
+  'openai_agents': 'agents',
+  'pydantic_ai_agent': 'pydantic_ai',
+  'langgraph_agent': 'langgraph',
+  'smolagents_agent': 'smolagents',
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-  ('example', 'client'),
-  [
-    ('openai_chat', 'openai'),
-    ('openai_stream', 'openai'),
-    ('openai_responses', 'openai'),
-    ('anthropic_messages', 'anthropic'),
-    ('openai_agents', 'agents'),
-    ('pydantic_ai_agent', 'pydantic_ai'),
-    ('langgraph_agent', 'langgraph'),
-  ],
-)
-def test_unmodified_clients_train(tmp_path, example, client):
-  pytest.importorskip(client)
+@pytest.mark.parametrize('example', EXAMPLES)
+def test_unmodified_clients_train(tmp_path, example, trained):
+  pytest.importorskip(EXAMPLES[example])
   questions = str(
     pathlib.Path(__file__).parents[2] / 'examples/questions.jsonl'
   )
   function = f'examples.{example}:play'
-  c = config(tmp_path, function=function, path=questions, branches=1)
-  c.rollout.context = 900  # room for the tools
+  rewrites = example == 'smolagents_agent'
+  branches = 4 if rewrites else 1
+  c = config(tmp_path, function=function, path=questions, branches=branches)
+  c.rollout.context = 1800 if rewrites else 900  # room for the tools
+  if rewrites:  # and one for the final answer, under another system message
+    c.rollout.max_turns = 5
+  c.model.positions = 0  # whatever the context
+  c.micro_batch = 4
   runner.run(c, str(tmp_path / 'run'))
   steps = rows_of(tmp_path / 'run', 'rl')
-  assert len(steps) == 2
-  for x in steps:
+  assert len(steps) == len(trained) == 2
+  for x, batch in zip(steps, trained, strict=True):
+    check_rows(*batch)
     assert x['logp/sampler_mismatch_max'] < 5e-5
     assert x['rollout/program/calls'] >= 8
     assert not [name for name in x if 'fault' in name]
+    branches = [sum(t.branch for t in e.turns) for e in batch[1]]
+    assert all(branches) if rewrites else not any(branches)
+    if x['step'] == 2:  # calls of the evaluation before count in the first
+      assert x['rollout/program/branches'] == sum(branches)
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,22 @@ MUTANTS = (
     'a program that was cut short is an environment error',
   ),
   Mutant(
+    'agentrl.gateway.programs',
+    '_Batch._result',
+    'error is not None and session.cut',
+    'error is not None and not session.cut',
+    _PROGRAMS,
+    'a program that raises for a message that was cut is at fault',
+  ),
+  Mutant(
+    'agentrl.gateway.session',
+    'Session.end',
+    'self.cut = not ended',
+    'self.cut = self.cut or not ended',
+    _SESSION,
+    'a message that was cut excuses whatever fails later',
+  ),
+  Mutant(
     'agentrl.gateway.episodes',
     'turns_of',
     'turn.first and i > 0',
