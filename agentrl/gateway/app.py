@@ -52,7 +52,7 @@ class GatewayLimits(NamedTuple):
 
   body: int = 8 << 20  # bytes
   seconds: float = 30.0  # until a request is there
-  connections: int = 1024
+  connections: int = 1024  # that have shown the key, and as many that have not
   headers: float = 3.0  # seconds until a stream begins without a message
   alive: float = 5.0  # seconds between two comments of a stream
   replay: float = 600.0  # seconds that a reply is there for a retry
@@ -113,7 +113,7 @@ class GatewayApp:
   # Requests.
 
   def _check_key(self, request: Request) -> None:
-    """Raises RefusedError for a wrong key."""
+    """Raises RefusedError for a wrong key, or too many that have the right."""
     given = request.headers.get('x-api-key', '')
     scheme, _, bearer = request.headers.get('authorization', '').partition(' ')
     given = bearer if scheme.lower() == 'bearer' else given
@@ -123,6 +123,13 @@ class GatewayApp:
         'the API key is not the one of this run; use the one that the program'
         ' was started with',
         status=401,
+      )
+    if not request.state.admit():
+      raise RefusedError(
+        'the gateway has as many connections as it takes; try again, or keep'
+        ' fewer open',
+        status=503,
+        code='too_many_connections',
       )
 
   def _session(self, request: Request) -> SessionAnswers:

@@ -21,8 +21,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from agentrl.gateway.answers import TokenGenerator
 from agentrl.gateway.app import GatewayApp, GatewayLimits
+from agentrl.gateway.connections import Connections, affordable
 from agentrl.gateway.served import ServedModel
 from agentrl.gateway.session import Session
+
+_BACKLOG = 1024  # connections that wait until they are accepted
+_BURST = 64  # accepted at once, before it is seen how many there are
 
 
 class Gateway:
@@ -69,20 +73,20 @@ class Gateway:
     self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     self._socket.bind((host, port))
     self._host, self.port = host, self._socket.getsockname()[1]
+    connections = Connections(affordable(limits.connections))
     config = uvicorn.Config(
       self._app.asgi,
-      http=_protocol(limits.seconds),
+      http=_protocol(connections, limits.seconds),
       ws='none',
       lifespan='off',
       log_config=None,
       log_level='warning',
       access_log=False,
-      limit_concurrency=limits.connections,
-      backlog=limits.connections,
+      backlog=_BURST,
       timeout_keep_alive=60,
       timeout_graceful_shutdown=1,
     )
-    self._server = uvicorn.Server(config)
+    self._server = _Server(config)
     self._ready: threading.Event = threading.Event()
     self._thread = threading.Thread(target=self._serve, daemon=True)
     self._thread.start()
@@ -129,16 +133,33 @@ class Gateway:
     asyncio.run(serve())
 
 
-def _protocol(seconds: float) -> type:
-  """HTTP/1.1 that closes connections which send no request in time."""
+class _Server(uvicorn.Server):
+  """Accepts few at once and lets many wait: uvicorn has one number for it."""
 
-  class DeadlineProtocol(H11Protocol):
+  async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+    await super().startup(sockets)
+    for s in sockets or ():
+      s.listen(_BACKLOG)
+
+
+def _protocol(connections: Connections, seconds: float) -> type:
+  """HTTP/1.1 over bounded connections; closes those that send no request."""
+
+  class BoundedProtocol(H11Protocol):
     def connection_made(self, transport) -> None:
       super().connection_made(transport)
-      self.loop.call_later(seconds, self._check)
+      # Of each request; the application calls it once the key is right.
+      self.app_state = {'admit': lambda: connections.admit(self)}
+      self._deadline = self.loop.call_later(seconds, self._check)
+      connections.join(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+      self._deadline.cancel()  # which would hold what is gone
+      connections.leave(self)
+      super().connection_lost(exc)
 
     def _check(self) -> None:
       if self.cycle is None and not self.transport.is_closing():
         self.transport.close()
 
-  return DeadlineProtocol
+  return BoundedProtocol

@@ -4,6 +4,7 @@ from tests.mutation.mutant import Mutant
 
 _GRAPH = 'tests/text/message_graph_test.py'
 _APP = 'tests/gateway/app_test.py'
+_CONNECTIONS = 'tests/gateway/connections_test.py'
 _SESSION = 'tests/gateway/session_test.py'
 _PROBE = 'tests/rollout/remote/probe_test.py'
 _REMOTE = 'tests/rollout/remote/generator_test.py'
@@ -54,6 +55,30 @@ MUTANTS = (
     'sort_keys=False',
     _REQUEST,
     'equal arguments are another message',
+  ),
+  Mutant(
+    'agentrl.gateway.connections',
+    'Connections.join',
+    'next(iter(self._strangers))',
+    'connection',
+    _CONNECTIONS,
+    'a crowd that is there first keeps all others out',
+  ),
+  Mutant(
+    'agentrl.gateway.connections',
+    'Connections.admit',
+    'del self._strangers[connection]',
+    'pass',
+    _CONNECTIONS,
+    'who has shown the key is cut off as a stranger',
+  ),
+  Mutant(
+    'agentrl.gateway.connections',
+    'Connections.admit',
+    'connection not in self._strangers or',
+    '',
+    _CONNECTIONS,
+    'a connection that is gone holds a place',
   ),
   Mutant(
     'agentrl.gateway.session',
