@@ -1,7 +1,7 @@
-"""Connections that the gateway holds: so many that know the key, and strangers.
+"""Connections that the gateway holds: authenticated ones, and the others.
 
-A connection is a stranger until a request on it has shown the key of the run.
-When one more comes than there may be, the oldest stranger is cut off, so a
+A connection is unauthenticated until a request on it has shown the key of the
+run. When one more of them comes than there may be, the oldest is closed, so a
 crowd that sends nothing, or no key, is in the way of itself alone: connections
 that have shown the key stay, and a client that comes with it is let in.
 """
@@ -19,19 +19,19 @@ class Connection(Protocol):
 
 
 class Connections:
-  """At most `most` that have shown the key, and as many strangers."""
+  """At most `most` that have shown the key, and as many others."""
 
   def __init__(self, most: int):
     self._most = most
-    self._strangers: dict[Connection, None] = {}  # the oldest first
-    self._known: set[Connection] = set()
+    self._others: dict[Connection, None] = {}  # the oldest first
+    self._authenticated: set[Connection] = set()
 
   def join(self, connection: Connection) -> None:
-    """Takes a new one in; the oldest stranger may have to go."""
-    self._strangers[connection] = None
-    if len(self._strangers) > self._most:
-      oldest = next(iter(self._strangers))
-      del self._strangers[oldest]
+    """Takes a new one in; the oldest of the others may have to go."""
+    self._others[connection] = None
+    if len(self._others) > self._most:
+      oldest = next(iter(self._others))
+      del self._others[oldest]
       oldest.transport.abort()
 
   def admit(self, connection: Connection) -> bool:
@@ -39,24 +39,24 @@ class Connections:
 
     One that was cut off meanwhile is not taken in again.
     """
-    if connection in self._known:
+    if connection in self._authenticated:
       return True
-    if connection not in self._strangers or len(self._known) >= self._most:
+    if connection not in self._others or len(self._authenticated) >= self._most:
       return False
-    del self._strangers[connection]
-    self._known.add(connection)
+    del self._others[connection]
+    self._authenticated.add(connection)
     return True
 
   def leave(self, connection: Connection) -> None:
     """Forgets one that is closed."""
-    self._strangers.pop(connection, None)
-    self._known.discard(connection)
+    self._others.pop(connection, None)
+    self._authenticated.discard(connection)
 
 
 def affordable(most: int) -> int:
   """`most`, or fewer where the process may not open enough files.
 
-  Known and strangers together take at most half of them: the rest is for the
+  Both kinds together take at most half of them: the rest is for the
   run, which writes checkpoints and starts programs.
   """
   files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

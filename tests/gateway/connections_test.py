@@ -31,7 +31,7 @@ class Line:
     self.cut = True
 
 
-def test_the_oldest_stranger_has_to_go():
+def test_the_oldest_without_a_key_has_to_go():
   known, *lines = [Line() for _ in range(6)]
   held = Connections(2)
   held.join(known)

@@ -59,7 +59,7 @@ MUTANTS = (
   Mutant(
     'agentrl.gateway.connections',
     'Connections.join',
-    'next(iter(self._strangers))',
+    'next(iter(self._others))',
     'connection',
     _CONNECTIONS,
     'a crowd that is there first keeps all others out',
@@ -67,15 +67,15 @@ MUTANTS = (
   Mutant(
     'agentrl.gateway.connections',
     'Connections.admit',
-    'del self._strangers[connection]',
+    'del self._others[connection]',
     'pass',
     _CONNECTIONS,
-    'who has shown the key is cut off as a stranger',
+    'who has shown the key is cut off as one who has not',
   ),
   Mutant(
     'agentrl.gateway.connections',
     'Connections.admit',
-    'connection not in self._strangers or',
+    'connection not in self._others or',
     '',
     _CONNECTIONS,
     'a connection that is gone holds a place',
