@@ -74,8 +74,10 @@ def deal(rows: Rows, extras, keep: Array, micro: int | MicroBatch) -> Pieces:
   if size.fold and not mesh.active():
     return _folded(rows, extras, keep, size.rows)
   order = segment.live_first(keep)
-  pieces = segment.cut(segment.take_rows((rows, extras), order), size.rows)
-  return Consecutive(pieces, order, jnp.sum(keep.astype(jnp.int32)))
+  ordered = segment.take_rows((rows, extras, keep), order)
+  pieces = segment.cut(ordered, size.rows)
+  count = jnp.sum(keep.astype(jnp.int32))
+  return Consecutive(pieces, order, (count + size.rows - 1) // size.rows)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,25 +86,14 @@ class Consecutive:
 
   pieces: Any
   order: Array  # [N] i32
-  count: Array  # [] i32  how many are to keep
-
-  @property
-  def rounds(self):
-    size = self._size()
-    return (self.count + size - 1) // size
+  rounds: Array
 
   def at(self, i):
-    rows, extras = jax.tree.map(
+    rows, extras, keep = jax.tree.map(
       lambda x: jax.lax.dynamic_index_in_dim(x, i, 0, keepdims=False),
       self.pieces,
     )
-    size = self._size()
-    here = i * size + jnp.arange(size) < self.count
-    return _blank(rows, here), extras
-
-  def _size(self) -> int:
-    rows: Rows = self.pieces[0]
-    return rows.tokens.shape[1]
+    return _blank(rows, keep), extras
 
   def zeros(self, rows: Rows, like) -> Array:
     return segment.cut(_zeros_like_rows(rows, like), like.shape[0])

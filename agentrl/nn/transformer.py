@@ -259,8 +259,9 @@ def scan_layers(c: DecoderConfig, step, x, stacked):
   them, and what is left of the last period follows.
   """
   # Unrolled where it can be: slicing stacked parameters in a loop copies.
-  if c.period == 1 and c.layers > UNROLL:
-    return jax.lax.scan(step(c.window(0)), x, stacked)
+  deep = c.layers > UNROLL
+  if c.period == 1 and (deep or mesh.active()):
+    return jax.lax.scan(step(c.window(0)), x, stacked, unroll=not deep)
   rounds = c.layers // c.period if c.layers > UNROLL else 0
   many = rounds * c.period
 
