@@ -93,7 +93,7 @@ class Consecutive:
       lambda x: jax.lax.dynamic_index_in_dim(x, i, 0, keepdims=False),
       self.pieces,
     )
-    return _blank(rows, keep), extras
+    return _blank(rows, extras, keep)
 
   def zeros(self, rows: Rows, like) -> Array:
     return segment.cut(_zeros_like_rows(rows, like), like.shape[0])
@@ -128,11 +128,9 @@ class Folded:
     here = jnp.arange(self.most) < self.count[i]
 
     def piece(x):
-      x = jax.lax.dynamic_slice_in_dim(x, self.start[i], self.most)
-      return _masked(x, here)
+      return jax.lax.dynamic_slice_in_dim(x, self.start[i], self.most)
 
-    rows, extras = jax.tree.map(piece, self.tree)
-    rows = _blank(rows, here)
+    rows, extras = _blank(*jax.tree.map(piece, self.tree), here)
     folded = fold.fold(rows.tokens, rows.seg, wanted(rows), self.capacity)
     return FoldedRows(**vars(rows), fold=folded), extras
 
@@ -174,16 +172,21 @@ def _folded(rows: Rows, extras, keep: Array, micro: int) -> Folded:
   return Folded(tree, start, count, order, keep, most, capacity, rounds)
 
 
-def _blank(rows: Rows, keep_N) -> Rows:
-  """The rows, of which those that are not to keep hold no token."""
+def _blank(rows: Rows, extras, keep_N) -> tuple[Rows, Any]:
+  """Rows that write nothing, and extras of 0, where they are not to keep.
+
+  Log-probs go too: who makes a ratio of them must not overflow.
+  """
   nobody = {
     name: jnp.where(keep_N[:, None], vars(rows)[name], -1)
     for name in ('seg', 'traj', 'turn')
   }
   nothing = {
-    name: _masked(vars(rows)[name], keep_N) for name in ('sampled', 'weight')
+    name: _masked(vars(rows)[name], keep_N)
+    for name in ('sampled', 'weight', 'logp')
   }
-  return rows.replace(**nobody, **nothing)
+  extras = jax.tree.map(lambda x: _masked(x, keep_N), extras)
+  return rows.replace(**nobody, **nothing), extras
 
 
 def _masked(x, keep_N):

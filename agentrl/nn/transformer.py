@@ -258,7 +258,9 @@ def scan_layers(c: DecoderConfig, step, x, stacked):
   A deep stack is a loop; where windows alternate, each round is a period of
   them, and what is left of the last period follows.
   """
-  # Unrolled where it can be: slicing stacked parameters in a loop copies.
+  # Unrolled where it can be: slicing stacked parameters in a loop copies. While
+  # gradients are added where they are made, no scan can be vmapped (JAX 0.10);
+  # seeds that share a device are vmapped, and have no mesh of AXES.
   deep = c.layers > UNROLL
   if c.period == 1 and (deep or mesh.active()):
     return jax.lax.scan(step(c.window(0)), x, stacked, unroll=not deep)

@@ -94,9 +94,18 @@ def test_seeds_beside_each_other(fold):
 def test_rows_left_out_fill_no_micro_batch():
   """Three of four rows, of which the second micro-batch has one."""
   keep = jnp.array([True, False, True, True])
-  seen = lambda params, rows, extras: (params, jnp.sum(rows.sampled))  # noqa: E731
+  batch = rows().replace(logp=jnp.full((N, T), -100.0))
+  extras = jnp.full((N, T), -100.0)
+
+  def seen(params, rows, extras):
+    live = rows.seg >= 0
+    gone = jnp.sum(jnp.where(live, 0, jnp.abs(rows.logp) + jnp.abs(extras)))
+    return params, (jnp.sum(rows.sampled), jnp.sum(live), gone)
+
   for fold in (False, True):
-    _, (_, count) = microbatch.gradient(
-      seen, jnp.zeros(()), rows(), (), MicroBatch(2, fold), keep
+    _, (_, (sampled, live, gone)) = microbatch.gradient(
+      seen, jnp.zeros(()), batch, extras, MicroBatch(2, fold), keep
     )
-    assert count == jnp.sum(rows().sampled[keep])
+    assert sampled == jnp.sum(batch.sampled[keep])
+    assert live == jnp.sum(batch.seg[keep] >= 0)
+    assert gone == 0  # nothing that a ratio could overflow with

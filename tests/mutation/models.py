@@ -439,8 +439,8 @@ MUTANTS = (
   Mutant(
     'agentrl.model.pieces',
     'Consecutive.at',
-    '_blank(rows, keep)',
-    'rows',
+    '_blank(rows, extras, keep)',
+    'rows, extras',
     f'{_PASSES}::test_rows_left_out_fill_no_micro_batch',
     'rows left out fill the last micro-batch',
   ),
