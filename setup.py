@@ -34,6 +34,8 @@ setuptools.setup(
   extras_require={
     'cuda': ['jax[cuda13]>=0.10.2,<0.11'],
     'tpu': ['jax[tpu]>=0.10.2,<0.11'],
+    # TPU's compiler, on a machine without one: `plan --compile`.
+    'tpu-compile': ['libtpu>=0.0.42,<0.0.43'],
     'ray': ['ray>=2.60,<3'],  # host environments on many machines
     'gcs': ['gcsfs>=2026.10,<2027'],  # workdirs in a bucket, gs://
     'track': ['wandb>=0.21,<1'],  # metrics in Weights & Biases as well

@@ -36,6 +36,8 @@ RULES = {
   'vocab': ('tensor',),
   'expert': ('expert',),
   'layers': (),
+  'stored': ('fsdp', 'sequence'),  # `embed`, left in pieces while computing
+  'copies': ('data', 'expert'),  # that hold the same piece of it
 }
 # While computing, these axes belong to rows and their tokens.
 COMPUTE = {**RULES, 'embed': ()}
@@ -238,14 +240,26 @@ def axis_index(axis: str):
   return jax.lax.axis_index(COMPUTE[axis]) if active() else 0
 
 
-def all_gather(x: jax.Array, axis: str) -> jax.Array:
-  """x of all devices along the axis, concatenated; inside of `shard_map`."""
-  return jax.lax.all_gather(x, COMPUTE[axis], tiled=True) if active() else x
+def all_gather(x: jax.Array, axis: str, dim: int = 0) -> jax.Array:
+  """x of all devices along the axis, joined at dim; inside of `shard_map`."""
+  if not active():
+    return x
+  return jax.lax.all_gather(x, COMPUTE[axis], axis=dim, tiled=True)
 
 
 def psum_scatter(x: jax.Array, axis: str) -> jax.Array:
   """Each device's part of the sum of x over them, `all_gather` undone."""
   return jax.lax.psum_scatter(x, COMPUTE[axis], tiled=True) if active() else x
+
+
+def all_to_all(x: jax.Array, axis: str, split: int, join: int) -> jax.Array:
+  """x, dim `split` of which is cut up and sent to the devices of the axis.
+
+  What comes from them is joined at dim `join`; inside of `shard_map`.
+  """
+  if not active():
+    return x
+  return jax.lax.all_to_all(x, COMPUTE[axis], split, join, tiled=True)
 
 
 def abstract(specs):

@@ -6,6 +6,9 @@
 Everything is computed from shapes; no array is made. With --model=DIR the
 decoder is that of DIR/config.json, with its tokenizer if there is one; weights
 are not needed. If the config does not fit, changes that make it fit are listed.
+
+With --compile=update,prefill,decode TPU's own compiler says what these programs
+need, a minute or two each; no TPU is needed (extra `tpu-compile`).
 """
 
 from absl import flags
@@ -23,12 +26,23 @@ _MODEL = cli.flag(
   Path(empty=False),
   'Directory with the config.json of a checkpoint',
 )
+_COMPILE = flags.DEFINE_list(
+  'compile', [], "Programs for TPU's compiler, of update, prefill and decode."
+)
 
 
 def main() -> None:
-  from agentrl.capacity import report  # imports jax, after flags are checked
+  from agentrl.capacity import hardware, report  # imports jax, after the flags
+  from agentrl.capacity.tpu import table
 
-  print(report.report(_CONFIG.value, _TOPOLOGY.value, _MODEL.value))
+  c, names = _CONFIG.value, _COMPILE.value
+  if names:
+    table.check(names, hardware.parse(_TOPOLOGY.value))
+  print(report.report(c, _TOPOLOGY.value, _MODEL.value), flush=True)
+  if names:
+    print()
+    for line in table.lines(c, _TOPOLOGY.value, names, _MODEL.value):
+      print(line, flush=True)
 
 
 if __name__ == '__main__':

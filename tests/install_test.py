@@ -28,7 +28,7 @@ OTHERS = {
 COMMAND = re.compile(r'\bpip[ ]install((?:[ ]+[^\s`;&|]+)+)')
 # Strings that stand side by side are one.
 BROKEN = re.compile(r"""["']\n\s*f?["']""")
-THIS = re.compile(r"""^['"]?([\w.-]+|\{DISTRIBUTION\})(?:\[([\w{},]+)\])?""")
+THIS = re.compile(r"""^['"]?([\w.-]+|\{DISTRIBUTION\})(?:\[([\w{},-]+)\])?""")
 
 
 def sources() -> list[pathlib.Path]:
@@ -58,7 +58,7 @@ def wrong(words: list[str]) -> str:
   """'' or what should not be installed, by the first words of a command."""
   words = [x for x in words if x == '-e' or not x.startswith('-')]
   if words[0] == '-e':
-    local = re.fullmatch(r"""['"]?\.(?:\[([\w,]+)\])?['"]?\S{0,2}""", words[1])
+    local = re.fullmatch(r"""['"]?\.(?:\[([\w,-]+)\])?['"]?\S{0,2}""", words[1])
     extras = (local[1] or '').split(',') if local else ['?']
     return '' if {*extras} - {''} <= EXTRAS else ' '.join(words[:2])
   found = THIS.match(words[0])

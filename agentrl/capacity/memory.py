@@ -3,6 +3,7 @@
 What the compiled step holds; every row is taken to be full.
 """
 
+import functools
 import math
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -148,16 +149,33 @@ def gathered(
 ) -> float:
   """Bytes of the decoder as it is computed with, and of such gradients.
 
-  Layers are gathered one by one, and again backwards where remat says so.
+  Layers are gathered one by one, and again backwards where remat says so; a
+  large head block by block, and the embedding of a deep decoder never: tokens
+  go to its pieces.
 
   Args:
     fixed: it has no gradients.
   """
-  layers = held(specs['layers'], sizes, mesh.COMPUTE)
-  rest = held(specs, sizes, mesh.COMPUTE) - layers
+  whole = functools.partial(held, sizes=sizes, rules=mesh.COMPUTE)
+  layers = whole(specs['layers'])
   one = layers / shape.layers
-  whole = rest + (layers if shape.remat == 'none' else one)
-  return whole if fixed else whole + rest + one
+  rest = whole({name: specs[name] for name in specs if name != 'layers'})
+  looked_up = shape.layers > transformer.UNROLL
+  blocks = shape.vocab > policy.WORDS
+  if looked_up and (blocks or not shape.tied):
+    rest -= whole(specs['embed'])
+  if blocks and not shape.tied:
+    rest -= whole(specs['head'])
+  block = _block(shape, sizes) if blocks else 0
+  out = rest + block + (layers if shape.remat == 'none' else one)
+  return out if fixed else out + rest + one
+
+
+def _block(shape: transformer.DecoderConfig, sizes: Sizes) -> float:
+  """Bytes of a block of the head, and of its gradient before it is dealt."""
+  words = chunked_logprob.LogprobConfig(()).words
+  numbers = shape.width * min(words, shape.vocab // sizes['tensor'])
+  return numbers * (jnp.dtype(shape.dtype).itemsize + FLOAT)
 
 
 def writing(shape: transformer.DecoderConfig, specs, sizes: Sizes) -> float:

@@ -98,8 +98,8 @@ def table(c: ConfigDict, where: Topology, e: Estimate) -> Iterator[str]:
   yield ''
   yield 'memory of a device                   GB'
   yield from _lines(m, 1e9)
-  yield _line('at the fullest moment', m.peak / 1e9)
-  yield _line('there is', chip.memory / 1e9)
+  yield line('at the fullest moment', m.peak / 1e9)
+  yield line('there is', chip.memory / 1e9)
   yield ''
   yield 'a step, all devices      10^12 FLOPs'
   yield from _lines(e.flops, 1e12)
@@ -201,8 +201,9 @@ def applied(c: ConfigDict, changes: dict) -> ConfigDict:
 
 def _lines(parts, unit: float) -> Iterator[str]:
   for name, value in parts._asdict().items():
-    yield _line(name, value / unit)
+    yield line(name, value / unit)
 
 
-def _line(name: str, value: float) -> str:
+def line(name: str, value: float) -> str:
+  """A row of a table."""
   return f'  {name:<24} {value:>10.3f}'

@@ -139,36 +139,39 @@ def _forward(c: DivergenceConfig, h_NTD, head, teacher_h_NTE, goal, wanted_NT):
   """Divergence, K, L_p and L_q of one device's rows, [N, T] each."""
   h, teacher_h = vocab_blocks.flat(h_NTD), vocab_blocks.flat(teacher_h_NTE)
   rounds = vocab_blocks.deal(wanted_NT, c.tokens)
-  blocks = vocab_blocks.cut(head, c.student.axis, c.words)
-  goals = vocab_blocks.cut(goal, c.teacher.axis, c.words)
-  zero = jnp.zeros(rounds.size, jnp.float32)
+  blocks = vocab_blocks.cut(head, c.student.axis, c.words, h.dtype)
+  goals = vocab_blocks.cut(goal, c.teacher.axis, c.words, teacher_h.dtype)
+  over = functools.partial(
+    vocab_blocks.over_words,
+    rounds,
+    blocks.number,
+    lambda j: (blocks.at(j), goals.at(j)),
+  )
 
-  def read(at):
-    some, other = take(h, at), take(teacher_h, at)
+  def both(pair, at):
+    x, _ = vocab_blocks.logits(c.student, take(h, at), pair[0])
+    return x, vocab_blocks.logits(c.teacher, take(teacher_h, at), pair[1])[0]
 
-    def both(j):
-      x, _ = vocab_blocks.logits(c.student, some, blocks.at(j))
-      return x, vocab_blocks.logits(c.teacher, other, goals.at(j))[0]
+  def add(pair, at, sums: PairSums) -> PairSums:
+    return _more(c.beta, sums, *both(pair, at))
 
-    first = PairSums(zero + LOW, zero, zero + LOW, zero, zero, zero)
-    add = lambda j, sums: _more(c.beta, sums, *both(j))  # noqa: E731
-    sums = _whole(jax.lax.fori_loop(0, blocks.number, add, first))
-    norm, level = _norms(sums)
-    if c.beta in (0, 1):
-      value = _end(c.beta, sums)
-      return value, value, norm, level
+  def mix(pair, at, parts):
+    x, u = both(pair, at)
+    norms = (take(y, at)[:, None] for y in (norm, level))
+    new = _mixed(c.beta, *map(jnp.subtract, (x, u), norms))
+    return jax.tree.map(jnp.add, parts, new)
 
-    def mix(j, parts):
-      x, u = both(j)
-      new = _mixed(c.beta, x - norm[:, None], u - level[:, None])
-      return jax.tree.map(jnp.add, parts, new)
-
-    parts = jax.lax.fori_loop(0, blocks.number, mix, (zero, zero))
+  zero = jnp.zeros(len(h), jnp.float32)
+  first = PairSums(zero + LOW, zero, zero + LOW, zero, zero, zero)
+  sums = _whole(over(add, first))
+  norm, level = _norms(sums)
+  if c.beta in (0, 1):
+    value = of_student = _end(c.beta, sums)
+  else:
+    parts = over(mix, (zero, zero))
     of_teacher, of_student = (mesh.psum(x, 'vocab') for x in parts)
     value = c.beta * of_teacher + (1 - c.beta) * of_student
-    return value, of_student, norm, level
-
-  return vocab_blocks.per_token(rounds, wanted_NT, read, 4)
+  return vocab_blocks.where_wanted(wanted_NT, value, of_student, norm, level)
 
 
 def _backward(
@@ -183,8 +186,8 @@ def _backward(
   """Cotangents of the student's h and head, of one device's rows and words."""
   teacher_h, *fixed = map(vocab_blocks.flat, (teacher_h_NTE, *fixed_NT))
   rounds = vocab_blocks.deal(wanted_NT, c.tokens)
-  blocks = vocab_blocks.cut(head, c.student.axis, c.words)
-  goals = vocab_blocks.cut(goal, c.teacher.axis, c.words)
+  blocks = vocab_blocks.cut(head, c.student.axis, c.words, h_NTD.dtype)
+  goals = vocab_blocks.cut(goal, c.teacher.axis, c.words, teacher_h.dtype)
 
   def slopes(j, words: VocabBlock):
     goal_words = goals.at(j)

@@ -7,7 +7,7 @@ and p = softmax(x) over the V words:
   entropy = −Σ p log p
   sum_sq_prob = Σ p²
 
-Forwards and backwards go over blocks of `tokens` by `words`
+Forwards and backwards go over blocks of `words` by `tokens`
 (nn/vocab_blocks.py); backwards each block is computed again, from L alone:
 
   d/dx_v = b_logp (1[v = a] − p_v) − b_entropy p_v (log p_v + entropy)
@@ -118,16 +118,15 @@ def _forward(c: LogprobConfig, h_NTD, head, tokens_NT, wanted_NT):
   """logp, entropy, sum_sq_prob and L of one device's rows, [N, T] each."""
   h, tokens = vocab_blocks.flat(h_NTD), vocab_blocks.flat(tokens_NT)
   rounds = vocab_blocks.deal(wanted_NT, c.tokens)
-  blocks = vocab_blocks.cut(head, c.axis, c.words)
+  blocks = vocab_blocks.cut(head, c.axis, c.words, h.dtype)
 
-  def read(at):
-    some, own = take(h, at), take(tokens, at)[:, None]
-    zero = jnp.zeros(rounds.size, jnp.float32)
-    sums = Sums(zero + LOW, zero, zero, zero, zero)
-    add = lambda j, sums: _more(c, sums, some, own, blocks.at(j))  # noqa: E731
-    return _outputs(_whole(jax.lax.fori_loop(0, blocks.number, add, sums)))
+  def add(words: VocabBlock, at, sums: Sums) -> Sums:
+    return _more(c, sums, take(h, at), take(tokens, at)[:, None], words)
 
-  return vocab_blocks.per_token(rounds, wanted_NT, read, 4)
+  zero = jnp.zeros(len(h), jnp.float32)
+  sums = Sums(zero + LOW, zero, zero, zero, zero)
+  sums = vocab_blocks.over_words(rounds, blocks.number, blocks.at, add, sums)
+  return vocab_blocks.where_wanted(wanted_NT, *_outputs(_whole(sums)))
 
 
 def _backward(c: LogprobConfig, h_NTD, head, tokens_NT, wanted_NT, *fixed_NT):
@@ -142,7 +141,7 @@ def _backward(c: LogprobConfig, h_NTD, head, tokens_NT, wanted_NT, *fixed_NT):
     return slope
 
   rounds = vocab_blocks.deal(wanted_NT, c.tokens)
-  blocks = vocab_blocks.cut(head, c.axis, c.words)
+  blocks = vocab_blocks.cut(head, c.axis, c.words, h_NTD.dtype)
   return vocab_blocks.pull(h_NTD, head, c.axis, rounds, blocks, slopes)
 
 

@@ -37,15 +37,19 @@ class LayerContext(NamedTuple):
   look: Callable | None = None  # (q, k) -> what `block` returns for Routing
 
 
-def embed(c: DecoderConfig, params, tokens_NT, pos_NT, rows=layers.ROWS):
+def embed(
+  c: DecoderConfig, params, tokens_NT, pos_NT, rows=layers.ROWS, width=None
+):
   """Token embeddings, with those of positions where learned: [N, T, D].
 
   Args:
-    params: gathered
+    params: gathered, the table if width is None
     rows: logical axes of N and T
+    width: logical axis of the table's width; 'stored': as parameters are stored
   """
-  words = (('vocab', None), rows), ((*rows, None),)
-  (x,) = mesh.shard_map(_look_up, *words)(params['embed'], tokens_NT)
+  words = (('vocab', width), rows), ((*rows, None),)
+  look_up = functools.partial(_exchange, c.dtype) if width else _look_up
+  (x,) = mesh.shard_map(look_up, *words)(params['embed'], tokens_NT)
   if c.embed_scale != 1.0:
     x *= c.embed_scale
   if c.positions:
@@ -63,6 +67,18 @@ def _look_up(table_VD, tokens_NT):
   inside = (at >= 0) & (at < len(table_VD))
   x = jnp.where(inside[..., None], table_VD[jnp.where(inside, at, 0)], 0)
   return (mesh.psum(x, 'vocab'),)
+
+
+def _exchange(dtype, table_VD, tokens_NT):
+  """As _look_up, of a table whose width is in pieces: tokens go to the pieces.
+
+  What was looked up comes back, and so does its gradient on the way backwards:
+  neither the table nor its gradient is ever whole on a device.
+  """
+  every_SNT = mesh.all_gather(tokens_NT[None], 'stored')
+  (x_SNTd,) = _look_up(table_VD, every_SNT)
+  x_1NTD = mesh.all_to_all(x_SNTd.astype(dtype), 'stored', 0, 3)
+  return (x_1NTD[0],)
 
 
 def head(params):
@@ -187,10 +203,14 @@ def forward_trees(
   t, rows = tokens_NT.shape[1], ('batch', mesh.sharded_axis_or_none('time'))
   tokens_NT = mesh.pad_to_divisible(tokens_NT, 1, 'time')
   until_NT = mesh.pad_to_divisible(until_NT, 1, 'time', -1)
-  outer = {name: params[name] for name in specs(c) if name != 'layers'}
+  apart = 'layers', 'embed', 'head'  # gathered by layer, by block, or never
+  outer = {name: params[name] for name in specs(c) if name not in apart}
   outer = mesh.gather_params(outer, {name: specs(c)[name] for name in outer})
+  width = mesh.sharded_axis_or_none('stored')
+  outer['embed'] = mesh.with_logical_sharding(params['embed'], 'vocab', width)
   pos, step = make_layer_fn(c, name, until_NT, rows, look)
-  x = embed(c, outer, mesh.with_logical_sharding(tokens_NT, *rows), pos, rows)
+  tokens_NT = mesh.with_logical_sharding(tokens_NT, *rows)
+  x = embed(c, outer, tokens_NT, pos, rows, width)
   x, routing = scan_layers(c, step, x, params['layers'])
   x = mesh.with_logical_sharding(
     normed(c, outer, 'norm', x), *layers.ROWS, None

@@ -5,7 +5,9 @@ over all words (nn/chunked_divergence.py) goes over blocks of `tokens` by
 `words`, forwards and backwards, and computes each block again where it is
 needed. Only wanted tokens cost anything: they are brought to the front. On a
 mesh every device reads its own tokens through its own words; sums over words
-are added.
+are added. The head stays as it is stored: each block of words is gathered once,
+before all tokens are read through it, and the block's gradient is dealt out
+again, so that neither is ever whole on a device.
 
 With y = h·w_v, the logit of word v is
 
@@ -63,8 +65,8 @@ def row_axes() -> tuple[str | None, ...]:
 
 
 def head_axes(axis: int) -> tuple[str, str]:
-  """Logical axes of a head whose words lie along `axis`."""
-  return ('vocab', 'embed') if axis == 0 else ('embed', 'vocab')
+  """Logical axes of a head as stored, whose words lie along `axis`."""
+  return ('vocab', 'stored') if axis == 0 else ('stored', 'vocab')
 
 
 def deal(wanted_NT, tokens: int) -> Rounds:
@@ -82,8 +84,8 @@ def deal(wanted_NT, tokens: int) -> Rounds:
   return Rounds(at, (count + size - 1) // size, size)
 
 
-def cut(head, axis: int, words: int) -> VocabBlocks:
-  """Blocks of up to `words` words.
+def cut(head, axis: int, words: int, dtype) -> VocabBlocks:
+  """Blocks of up to `words` words, whole and of this dtype.
 
   All are of one size: the last reaches back into the one before it.
   """
@@ -95,6 +97,7 @@ def cut(head, axis: int, words: int) -> VocabBlocks:
     start = jnp.minimum(j * size, held - size)
     at = (start + jnp.arange(size, dtype=jnp.int32))[None]
     w = jax.lax.dynamic_slice_in_dim(head, start, size, axis)
+    w = mesh.all_gather(w.astype(dtype), 'stored', 1 - axis)
     return VocabBlock(w, first + at, at >= j * size, start)
 
   return VocabBlocks(block, -(-held // size))
@@ -120,22 +123,36 @@ def logits(c: HeadConfig, h, words: VocabBlock):
   return jnp.where(words.used, z / c.temperature, LOW), slope
 
 
-def per_token(rounds: Rounds, wanted_NT, read: Callable, many: int):
-  """Answers of read(tokens) where wanted, 0 elsewhere: `many` of [N, T] f32.
+def over_words(
+  rounds: Rounds, number: int, block: Callable, add: Callable, sums
+):
+  """Sums over all words: a tree of [N T], of the wanted tokens.
 
   Args:
-    read: [n] i32 -> as many [n] f32
+    number: of blocks
+    block: j -> block j of the words, read once for all tokens
+    add: (block j, tokens [n] i32, their sums [n]) -> the sums with block j
+    sums: to begin with
   """
 
-  def answer(i, out):
-    at = rounds.at(i)
-    return tuple(
-      x.at[at].set(y, mode='drop') for x, y in zip(out, read(at), strict=True)
-    )
+  def of_block(j, sums):
+    words = block(j)
 
-  zeros = (jnp.zeros(wanted_NT.size, jnp.float32),) * many
-  out = jax.lax.fori_loop(0, rounds.number, answer, zeros)
-  return tuple(x.reshape(wanted_NT.shape) for x in out)
+    def of_tokens(i, sums):
+      at = rounds.at(i)
+      more = add(words, at, jax.tree.map(lambda x: take(x, at), sums))
+      return jax.tree.map(lambda x, y: x.at[at].set(y, mode='drop'), sums, more)
+
+    return jax.lax.fori_loop(0, rounds.number, of_tokens, sums)
+
+  return jax.lax.fori_loop(0, number, of_block, sums)
+
+
+def where_wanted(wanted_NT, *values) -> tuple[Array, ...]:
+  """Values [N T] of the wanted tokens, 0 elsewhere: [N, T] each."""
+  return tuple(
+    jnp.where(wanted_NT, x.reshape(wanted_NT.shape), 0) for x in values
+  )
 
 
 def pull(h_NTD, head, axis: int, rounds: Rounds, blocks: VocabBlocks, slopes):
@@ -146,33 +163,35 @@ def pull(h_NTD, head, axis: int, rounds: Rounds, blocks: VocabBlocks, slopes):
       [n, words], of the numbers that h has
   """
   h = flat(h_NTD)
-  to_h, to_w = _PULLS[axis]
+  width = h.shape[1]
 
-  def over_words(j, carry):
+  def of_block(j, carry):
     dh, dhead = carry
     words = blocks.at(j)
     slope = slopes(j, words)
 
-    def over_tokens(i, carry):
+    def of_tokens(i, carry):
       dh, dw = carry
       at = rounds.at(i)
       some = take(h, at)
       dy = slope(at, some)
-      dh = dh.at[at].add(_dot(to_h, dy, words.w), mode='drop')
-      return dh, dw + _dot(to_w, dy, some)
+      dh = dh.at[at].add(_dot(_TO_H[axis], dy, words.w), mode='drop')
+      return dh, dw + _dot('nv,nd->dv', dy, some)
 
-    dw = jnp.zeros(words.w.shape, jnp.float32)
-    dh, dw = jax.lax.fori_loop(0, rounds.number, over_tokens, (dh, dw))
-    return dh, _add_at(dhead, dw, words.start, axis)
+    # The width leads: along it TPU's compiler sums and deals out at once.
+    dw = jnp.zeros((width, words.w.shape[axis]), jnp.float32)
+    dh, dw = jax.lax.fori_loop(0, rounds.number, of_tokens, (dh, dw))
+    dw = mesh.psum_scatter(dw, 'stored')
+    return dh, _add_at(dhead, dw if axis else dw.T, words.start, axis)
 
   zeros = jnp.zeros(h.shape, jnp.float32), jnp.zeros(head.shape, jnp.float32)
-  dh, dhead = jax.lax.fori_loop(0, blocks.number, over_words, zeros)
-  dh, dhead = mesh.psum(dh, 'vocab'), mesh.psum(dhead, 'batch', 'time')
+  dh, dhead = jax.lax.fori_loop(0, blocks.number, of_block, zeros)
+  dh, dhead = mesh.psum(dh, 'vocab'), mesh.psum(dhead, 'copies')
   return dh.reshape(h_NTD.shape).astype(h.dtype), dhead.astype(head.dtype)
 
 
 _DOT = ('nd,vd->nv', 'nd,dv->nv')
-_PULLS = (('nv,vd->nd', 'nv,nd->vd'), ('nv,dv->nd', 'nv,nd->dv'))
+_TO_H = ('nv,vd->nd', 'nv,dv->nd')
 
 
 def _dot(formula: str, a, b):

@@ -13,7 +13,7 @@ from agentrl.nn import chunked_divergence
 from agentrl.nn.chunked_divergence import DivergenceConfig
 from agentrl.nn.vocab_blocks import HeadConfig
 
-N, T, D, E, V = 4, 6, 5, 7, 24
+N, T, D, E, V = 4, 6, 6, 8, 24
 BETAS = (0.0, 0.1, 0.5, 0.9, 1.0)
 
 

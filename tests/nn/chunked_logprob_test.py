@@ -14,7 +14,7 @@ from agentrl import mesh
 from agentrl.nn import chunked_logprob
 from agentrl.nn.chunked_logprob import NAMES, LogprobConfig
 
-N, T, D, V = 4, 6, 5, 24
+N, T, D, V = 4, 6, 6, 24
 
 
 def example(seed: int = 0, size: float = 3.0):

@@ -1,0 +1,112 @@
+"""Compiled programs beside estimates; with TPU's compiler, where it is."""
+
+import importlib.util
+
+import pytest
+
+from agentrl.capacity import hardware, report
+from agentrl.capacity.tpu import compiler, hlo, table
+from agentrl.configs import grpo, oprl, spear
+from agentrl.nn.config import DecoderConfig
+from agentrl.run.pretrained import Language
+
+missing = importlib.util.find_spec('libtpu') is None
+needs_compiler = pytest.mark.skipif(missing, reason='extra tpu-compile')
+QWEN = dict(theta=1e6, bias=True, remat='layer', dtype='bfloat16')
+SMALL = DecoderConfig(
+  vocab=151_936,
+  width=896,
+  layers=24,
+  heads=14,
+  kv_heads=2,
+  head_dim=64,
+  mlp=4864,
+  attention='splash',
+  **QWEN,
+)
+
+
+def config(method=grpo, **sizes):
+  """Rows of 1,024 tokens, one a device."""
+  c = method.get_config()
+  c.mesh.update(sizes)
+  c.micro_batch = c.rollout.batch = c.rollout.slots = 8
+  c.rollout.history, c.rollout.max_turns = 'full', 4
+  c.rollout.max_message_tokens = 192
+  c.hp.minibatch.minibatches.n = 1
+  return c
+
+
+def language(c) -> Language:
+  return report.language(c)._replace(shape=SMALL)
+
+
+def found(**bytes_by_kind) -> compiler.CompiledProgram:
+  each = tuple(
+    hlo.Collective(kind.replace('_', '-'), '', 8, 1, size)
+    for kind, size in bytes_by_kind.items()
+  )
+  return compiler.CompiledProgram(2e9, 1e9, each, (), '')
+
+
+def test_reductions_bound_the_utilisation_and_gathers_do_not():
+  where = hardware.parse('v5e-8')
+  c = config(fsdp=8)
+  lm = report.language(c)
+  free = table.utilisation(c, where, lm, found(all_gather=1e12))
+  assert free == pytest.approx(1, abs=1e-6)  # nothing is computed again
+  c.model.remat = 'layer'
+  again = table.utilisation(c, where, lm, found())
+  assert 0.7 < again < 0.8  # of four products three
+  busy = table.utilisation(c, where, lm, found(reduce_scatter=1e9))
+  assert busy < again
+  assert found().temporaries == 1e9
+
+
+def test_what_is_no_program_or_cannot_be_compiled_for_is_refused():
+  with pytest.raises(ValueError, match=r"'updat'.*did you mean 'update'"):
+    table.check(['updat'], hardware.parse('v5e-8'))
+  with pytest.raises(ValueError, match='cannot be compiled for'):
+    table.check(['update'], hardware.parse('8xH100'))
+
+
+@pytest.mark.skipif(not missing, reason='it is installed')
+def test_without_the_compiler_the_extra_is_named():
+  with pytest.raises(ValueError, match=r'\[tpu-compile\]'):
+    table.check(['update'], hardware.parse('v5e-8'))
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+@needs_compiler
+@pytest.mark.parametrize('method', [grpo, oprl], ids=['grpo', 'oprl'])
+def test_no_value_of_an_update_is_larger_than_its_piece(method):
+  """0.5B on eight chips: neither vocabulary nor its gradient is ever whole."""
+  c, where = config(method, fsdp=8), hardware.parse('v5e-8')
+  program = table.compiled(c, where, language(c), 'update')
+  piece = SMALL.vocab * SMALL.width * 4 / 8
+  size, shape = program.largest[0]
+  assert size <= piece * 1.01, shape
+  roles = 2 if method is oprl else 1
+  assert program.arguments == pytest.approx(roles * 12 * 494e6 / 8, rel=0.05)
+  assert program.temporaries < (0.6 + 0.3 * roles) * 1e9
+  kinds = hlo.totals(program.collectives)
+  assert kinds['reduce-scatter'] > kinds['all-reduce']
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+@needs_compiler
+def test_decoding_copies_no_cache():
+  c, where = config(fsdp=8), hardware.parse('v5e-8')
+  program = table.compiled(c, where, language(c), 'decode')
+  assert program.hbm < 4e9
+
+
+@needs_compiler
+@pytest.mark.slow
+@pytest.mark.nightly
+def test_a_program_that_remembers_is_refused_in_the_compilers_words():
+  c = config(spear, fsdp=8)
+  with pytest.raises(RuntimeError, match='made of the run'):
+    table.compiled(c, hardware.parse('v5e-8'), language(c), 'update')
