@@ -18,6 +18,7 @@ FLOORS = (
     'mesh',
     'storage',
     'schedule',
+    'uniform',
     'domain',
     'counting',
     'install',

@@ -41,7 +41,7 @@ import numpy as np
 from agentrl import mesh
 from agentrl.nn import vocab_blocks
 from agentrl.nn.chunked_attention import place
-from agentrl.nn.vocab_blocks import LOW, ROW, HeadConfig, VocabBlock, take
+from agentrl.nn.vocab_blocks import LOW, ROW, HeadConfig, VocabBlock
 from agentrl.types import Array
 
 
@@ -137,10 +137,12 @@ def _axes(c: DivergenceConfig):
 
 def _forward(c: DivergenceConfig, h_NTD, head, teacher_h_NTE, goal, wanted_NT):
   """Divergence, K, L_p and L_q of one device's rows, [N, T] each."""
-  h, teacher_h = vocab_blocks.flat(h_NTD), vocab_blocks.flat(teacher_h_NTE)
   rounds = vocab_blocks.deal(wanted_NT, c.tokens)
-  blocks = vocab_blocks.cut(head, c.student.axis, c.words, h.dtype)
-  goals = vocab_blocks.cut(goal, c.teacher.axis, c.words, teacher_h.dtype)
+  blocks = vocab_blocks.cut(head, c.student.axis, c.words, h_NTD.dtype)
+  goals = vocab_blocks.cut(goal, c.teacher.axis, c.words, teacher_h_NTE.dtype)
+  rows = tuple(
+    rounds.bring(vocab_blocks.flat(x)) for x in (h_NTD, teacher_h_NTE)
+  )
   over = functools.partial(
     vocab_blocks.over_words,
     rounds,
@@ -148,30 +150,33 @@ def _forward(c: DivergenceConfig, h_NTD, head, teacher_h_NTE, goal, wanted_NT):
     lambda j: (blocks.at(j), goals.at(j)),
   )
 
-  def both(pair, at):
-    x, _ = vocab_blocks.logits(c.student, take(h, at), pair[0])
-    return x, vocab_blocks.logits(c.teacher, take(teacher_h, at), pair[1])[0]
+  def both(words, h, teacher_h):
+    x, _ = vocab_blocks.logits(c.student, h, words[0])
+    return x, vocab_blocks.logits(c.teacher, teacher_h, words[1])[0]
 
-  def add(pair, at, sums: PairSums) -> PairSums:
-    return _more(c.beta, sums, *both(pair, at))
+  def add(words, rows, sums: PairSums) -> PairSums:
+    return _more(c.beta, sums, *both(words, *rows))
 
-  def mix(pair, at, parts):
-    x, u = both(pair, at)
-    norms = (take(y, at)[:, None] for y in (norm, level))
-    new = _mixed(c.beta, *map(jnp.subtract, (x, u), norms))
+  def mix(words, rows, parts):
+    x, u = both(words, *rows[:2])
+    norm, level = (y[:, None] for y in rows[2:])
+    new = _mixed(c.beta, x - norm, u - level)
     return jax.tree.map(jnp.add, parts, new)
 
-  zero = jnp.zeros(len(h), jnp.float32)
+  zero = jnp.zeros(rounds.order.size, jnp.float32)
   first = PairSums(zero + LOW, zero, zero + LOW, zero, zero, zero)
-  sums = _whole(over(add, first))
+  sums = _whole(over(add, rows, first))
   norm, level = _norms(sums)
   if c.beta in (0, 1):
     value = of_student = _end(c.beta, sums)
   else:
-    parts = over(mix, (zero, zero))
+    parts = over(mix, (*rows, norm, level), (zero, zero))
     of_teacher, of_student = (mesh.psum(x, 'vocab') for x in parts)
     value = c.beta * of_teacher + (1 - c.beta) * of_student
-  return vocab_blocks.where_wanted(wanted_NT, value, of_student, norm, level)
+  return tuple(
+    rounds.back(x, wanted_NT.size).reshape(wanted_NT.shape)
+    for x in (value, of_student, norm, level)
+  )
 
 
 def _backward(
@@ -184,25 +189,29 @@ def _backward(
   *fixed_NT,
 ):
   """Cotangents of the student's h and head, of one device's rows and words."""
-  teacher_h, *fixed = map(vocab_blocks.flat, (teacher_h_NTE, *fixed_NT))
   rounds = vocab_blocks.deal(wanted_NT, c.tokens)
   blocks = vocab_blocks.cut(head, c.student.axis, c.words, h_NTD.dtype)
-  goals = vocab_blocks.cut(goal, c.teacher.axis, c.words, teacher_h.dtype)
+  goals = vocab_blocks.cut(goal, c.teacher.axis, c.words, teacher_h_NTE.dtype)
+  rows = tuple(
+    rounds.bring(vocab_blocks.flat(x)) for x in (teacher_h_NTE, *fixed_NT)
+  )
 
   def slopes(j, words: VocabBlock):
     goal_words = goals.at(j)
 
-    def slope(at, some):
-      x, dx_dy = vocab_blocks.logits(c.student, some, words)
-      other = take(teacher_h, at)
-      u, _ = vocab_blocks.logits(c.teacher, other, goal_words)
-      center, norm, level, bar = (take(y, at)[:, None] for y in fixed)
+    def slope(h, rows):
+      teacher_h, *fixed = rows
+      x, dx_dy = vocab_blocks.logits(c.student, h, words)
+      u, _ = vocab_blocks.logits(c.teacher, teacher_h, goal_words)
+      center, norm, level, bar = (y[:, None] for y in fixed)
       dx = bar * _slope(c.beta, x - norm, u - level, center)
-      return jnp.where(words.used, dx * dx_dy, 0).astype(some.dtype)
+      return jnp.where(words.used, dx * dx_dy, 0).astype(h.dtype)
 
     return slope
 
-  return vocab_blocks.pull(h_NTD, head, c.student.axis, rounds, blocks, slopes)
+  return vocab_blocks.pull(
+    h_NTD, head, c.student.axis, rounds, blocks, slopes, rows
+  )
 
 
 def _more(beta: float, sums: PairSums, x, u) -> PairSums:

@@ -26,7 +26,7 @@ import jax.numpy as jnp
 from agentrl import mesh
 from agentrl.nn import vocab_blocks
 from agentrl.nn.chunked_attention import place
-from agentrl.nn.vocab_blocks import LOW, ROW, VocabBlock, take
+from agentrl.nn.vocab_blocks import LOW, ROW, VocabBlock
 from agentrl.types import Array
 
 NAMES = ('logp', 'entropy', 'sum_sq_prob')
@@ -116,33 +116,41 @@ def _axes(c: LogprobConfig):
 
 def _forward(c: LogprobConfig, h_NTD, head, tokens_NT, wanted_NT):
   """logp, entropy, sum_sq_prob and L of one device's rows, [N, T] each."""
-  h, tokens = vocab_blocks.flat(h_NTD), vocab_blocks.flat(tokens_NT)
   rounds = vocab_blocks.deal(wanted_NT, c.tokens)
-  blocks = vocab_blocks.cut(head, c.axis, c.words, h.dtype)
+  blocks = vocab_blocks.cut(head, c.axis, c.words, h_NTD.dtype)
+  rows = tuple(rounds.bring(vocab_blocks.flat(x)) for x in (h_NTD, tokens_NT))
 
-  def add(words: VocabBlock, at, sums: Sums) -> Sums:
-    return _more(c, sums, take(h, at), take(tokens, at)[:, None], words)
+  def add(words: VocabBlock, rows, sums: Sums) -> Sums:
+    h, own = rows
+    return _more(c, sums, h, own[:, None], words)
 
-  zero = jnp.zeros(len(h), jnp.float32)
+  zero = jnp.zeros(rounds.order.size, jnp.float32)
   sums = Sums(zero + LOW, zero, zero, zero, zero)
-  sums = vocab_blocks.over_words(rounds, blocks.number, blocks.at, add, sums)
-  return vocab_blocks.where_wanted(wanted_NT, *_outputs(_whole(sums)))
+  sums = vocab_blocks.over_words(
+    rounds, blocks.number, blocks.at, add, rows, sums
+  )
+  return tuple(
+    rounds.back(x, wanted_NT.size).reshape(wanted_NT.shape)
+    for x in _outputs(_whole(sums))
+  )
 
 
 def _backward(c: LogprobConfig, h_NTD, head, tokens_NT, wanted_NT, *fixed_NT):
   """Cotangents of h and the head, of one device's rows and words."""
-  tokens, *residuals = map(vocab_blocks.flat, (tokens_NT, *fixed_NT))
+  rounds = vocab_blocks.deal(wanted_NT, c.tokens)
+  blocks = vocab_blocks.cut(head, c.axis, c.words, h_NTD.dtype)
+  rows = tuple(
+    rounds.bring(vocab_blocks.flat(x)) for x in (tokens_NT, *fixed_NT)
+  )
 
   def slopes(j, words: VocabBlock):
-    def slope(at, some):
-      own, *more = (take(x, at)[:, None] for x in (tokens, *residuals))
-      return _slope(c, some, own, words, *more)
+    def slope(h, rows):
+      own, *more = (x[:, None] for x in rows)
+      return _slope(c, h, own, words, *more)
 
     return slope
 
-  rounds = vocab_blocks.deal(wanted_NT, c.tokens)
-  blocks = vocab_blocks.cut(head, c.axis, c.words, h_NTD.dtype)
-  return vocab_blocks.pull(h_NTD, head, c.axis, rounds, blocks, slopes)
+  return vocab_blocks.pull(h_NTD, head, c.axis, rounds, blocks, slopes, rows)
 
 
 def _more(c: LogprobConfig, sums: Sums, h, own, words: VocabBlock) -> Sums:

@@ -39,17 +39,56 @@ class VocabBlock(NamedTuple):
   """A block of the head."""
 
   w: Array  # [words, D] or [D, words]
-  id: Array  # [1, words] i32
-  used: Array  # [1, words] bool  False: was part of the block before
   start: Array  # [] i32  in what the device holds
+  fresh: Array  # [] i32  words before this were part of the block before
+  first: Array | int  # [] i32  of the device's words in the vocabulary
+  size: int  # words
+
+  # Not arrays of the block: made where they are used, they cost nothing.
+  @property
+  def _at(self):
+    return (self.start + jnp.arange(self.size, dtype=jnp.int32))[None]
+
+  @property
+  def id(self):
+    """[1, words] i32"""
+    return self.first + self._at
+
+  @property
+  def used(self):
+    """[1, words] bool, False: was part of the block before."""
+    return self._at >= self.fresh
 
 
 class Rounds(NamedTuple):
-  """Wanted tokens of a device, block by block."""
+  """Wanted tokens of a device, brought to the front and read round by round."""
 
-  at: Callable  # i -> [size] i32, tokens of round i; the rest is out of range
+  order: Array  # [M] i32  of its tokens [N T]; out of range behind the wanted
   number: Array  # [] i32  rounds
-  size: int
+  size: int  # tokens of a round
+
+  def bring(self, x):
+    """x [N T, ...] of the tokens in this order, [M, ...]; 0 behind them."""
+    return x.at[self.order].get(mode='fill', fill_value=0)
+
+  def back(self, x, tokens: int):
+    """What was brought, where it was: [tokens, ...]; 0 elsewhere."""
+    zeros = jnp.zeros((tokens, *x.shape[1:]), x.dtype)
+    return zeros.at[self.order].set(x, mode='drop')
+
+  def take(self, rows, i):
+    """Round i of a tree of [M, ...]."""
+    return jax.tree.map(
+      lambda x: jax.lax.dynamic_slice_in_dim(x, i * self.size, self.size), rows
+    )
+
+  def put(self, rows, part, i):
+    """The rows with another round i."""
+    return jax.tree.map(
+      lambda x, y: jax.lax.dynamic_update_slice_in_dim(x, y, i * self.size, 0),
+      rows,
+      part,
+    )
 
 
 class VocabBlocks(NamedTuple):
@@ -77,11 +116,7 @@ def deal(wanted_NT, tokens: int) -> Rounds:
   order = jnp.argsort(~wanted, stable=True)
   order = jnp.where(jnp.arange(wanted.size) < count, order, wanted.size)
   order = jnp.pad(order, (0, -wanted.size % size), constant_values=wanted.size)
-
-  def at(i):
-    return jax.lax.dynamic_slice_in_dim(order, i * size, size)
-
-  return Rounds(at, (count + size - 1) // size, size)
+  return Rounds(order, (count + size - 1) // size, size)
 
 
 def cut(head, axis: int, words: int, dtype) -> VocabBlocks:
@@ -95,10 +130,9 @@ def cut(head, axis: int, words: int, dtype) -> VocabBlocks:
 
   def block(j) -> VocabBlock:
     start = jnp.minimum(j * size, held - size)
-    at = (start + jnp.arange(size, dtype=jnp.int32))[None]
     w = jax.lax.dynamic_slice_in_dim(head, start, size, axis)
     w = mesh.all_gather(w.astype(dtype), 'stored', 1 - axis)
-    return VocabBlock(w, first + at, at >= j * size, start)
+    return VocabBlock(w, start, j * size, first, size)
 
   return VocabBlocks(block, -(-held // size))
 
@@ -106,11 +140,6 @@ def cut(head, axis: int, words: int, dtype) -> VocabBlocks:
 def flat(x_NT):
   """[N, T, ...] -> [N T, ...]."""
   return x_NT.reshape(-1, *x_NT.shape[2:])
-
-
-def take(x, at):
-  """x[at]; 0 where that is out of range."""
-  return x.at[at].get(mode='fill', fill_value=0)
 
 
 def logits(c: HeadConfig, h, words: VocabBlock):
@@ -124,69 +153,64 @@ def logits(c: HeadConfig, h, words: VocabBlock):
 
 
 def over_words(
-  rounds: Rounds, number: int, block: Callable, add: Callable, sums
+  rounds: Rounds, number: int, block: Callable, add: Callable, rows, sums
 ):
-  """Sums over all words: a tree of [N T], of the wanted tokens.
+  """Sums of the wanted tokens over all words, a tree of [M].
 
   Args:
     number: of blocks
     block: j -> block j of the words, read once for all tokens
-    add: (block j, tokens [n] i32, their sums [n]) -> the sums with block j
+    add: (block j, rows of a round, their sums) -> the sums with block j
+    rows: tree of [M, ...], brought
     sums: to begin with
   """
 
   def of_block(j, sums):
     words = block(j)
 
-    def of_tokens(i, sums):
-      at = rounds.at(i)
-      more = add(words, at, jax.tree.map(lambda x: take(x, at), sums))
-      return jax.tree.map(lambda x, y: x.at[at].set(y, mode='drop'), sums, more)
+    def of_round(i, sums):
+      new = add(words, rounds.take(rows, i), rounds.take(sums, i))
+      return rounds.put(sums, new, i)
 
-    return jax.lax.fori_loop(0, rounds.number, of_tokens, sums)
+    return jax.lax.fori_loop(0, rounds.number, of_round, sums)
 
   return jax.lax.fori_loop(0, number, of_block, sums)
 
 
-def where_wanted(wanted_NT, *values) -> tuple[Array, ...]:
-  """Values [N T] of the wanted tokens, 0 elsewhere: [N, T] each."""
-  return tuple(
-    jnp.where(wanted_NT, x.reshape(wanted_NT.shape), 0) for x in values
-  )
-
-
-def pull(h_NTD, head, axis: int, rounds: Rounds, blocks: VocabBlocks, slopes):
+def pull(
+  h_NTD, head, axis: int, rounds: Rounds, blocks: VocabBlocks, slopes, rows
+):
   """Cotangents of h and the head, of one device's rows and words.
 
   Args:
-    slopes: (j, block j) -> (tokens [n] i32, their h [n, D]) -> d loss / d y
+    slopes: (j, block j) -> (h [n, D], rows of a round) -> d loss / d y
       [n, words], of the numbers that h has
+    rows: tree of [M, ...], brought
   """
-  h = flat(h_NTD)
-  width = h.shape[1]
+  h = rounds.bring(flat(h_NTD))
 
   def of_block(j, carry):
     dh, dhead = carry
     words = blocks.at(j)
     slope = slopes(j, words)
 
-    def of_tokens(i, carry):
+    def of_round(i, carry):
       dh, dw = carry
-      at = rounds.at(i)
-      some = take(h, at)
-      dy = slope(at, some)
-      dh = dh.at[at].add(_dot(_TO_H[axis], dy, words.w), mode='drop')
-      return dh, dw + _dot('nv,nd->dv', dy, some)
+      some = rounds.take(h, i)
+      dy = slope(some, rounds.take(rows, i))
+      more = rounds.take(dh, i) + _dot(_TO_H[axis], dy, words.w)
+      return rounds.put(dh, more, i), dw + _dot('nv,nd->dv', dy, some)
 
     # The width leads: along it TPU's compiler sums and deals out at once.
-    dw = jnp.zeros((width, words.w.shape[axis]), jnp.float32)
-    dh, dw = jax.lax.fori_loop(0, rounds.number, of_tokens, (dh, dw))
+    dw = jnp.zeros((h.shape[1], words.w.shape[axis]), jnp.float32)
+    dh, dw = jax.lax.fori_loop(0, rounds.number, of_round, (dh, dw))
     dw = mesh.psum_scatter(dw, 'stored')
     return dh, _add_at(dhead, dw if axis else dw.T, words.start, axis)
 
   zeros = jnp.zeros(h.shape, jnp.float32), jnp.zeros(head.shape, jnp.float32)
   dh, dhead = jax.lax.fori_loop(0, blocks.number, of_block, zeros)
   dh, dhead = mesh.psum(dh, 'vocab'), mesh.psum(dhead, 'copies')
+  dh = rounds.back(dh, h_NTD.shape[0] * h_NTD.shape[1])
   return dh.reshape(h_NTD.shape).astype(h.dtype), dhead.astype(head.dtype)
 
 

@@ -17,7 +17,7 @@ from typing import Annotated
 
 import numpy as np
 
-from agentrl import domain, registry
+from agentrl import domain, registry, uniform
 from agentrl.types import AttemptPlan, Attempts
 
 UNITS = ('trajectory', 'group')
@@ -64,7 +64,9 @@ def random_prefix(
     steps: 0: `high` stays
   """
   groups = turns.size // plan.group
-  u = draw(plan.seed, step, (2, turns.size))
+  u = uniform.draw(
+    plan.seed, step, (2, turns.size), uniform.UniformStream.LENGTHS
+  )
   top = high
   if steps:
     end = (1 + math.cos(math.pi * min(step / steps, 1))) / 2
@@ -102,7 +104,9 @@ def reverse_prefix(
     mixed: share of the groups whose l is uniform on {1 .. 1 + ⌊step / every⌋}
   """
   left = np.full(turns.size, 1 + step // every)
-  u = draw(plan.seed, step, (2, turns.size))
+  u = uniform.draw(
+    plan.seed, step, (2, turns.size), uniform.UniformStream.LENGTHS
+  )
   first = np.arange(turns.size) // plan.group * plan.group
   most = np.minimum(left, np.maximum(turns, 1))  # no task has more to leave
   any_of = 1 + np.floor(u[0][first] * most).astype(np.int64)
@@ -143,19 +147,3 @@ def clipped(count, turns, limit) -> np.ndarray:
   """
   most = np.minimum(np.asarray(turns), np.asarray(limit)) - 1
   return np.clip(count, 0, np.maximum(most, 0)).astype(np.int32)
-
-
-def draw(
-  seed: int, step: int, shape: tuple[int, ...], stream: int = 1
-) -> np.ndarray:
-  """Uniform numbers on (0, 1): a function of its arguments alone.
-
-  Philox's raw words, which NumPy promises not to change; their counter begins
-  elsewhere than that of task.pool.draw.
-
-  Args:
-    stream: 1: lengths; 2: whose prefix it is; 3: errors of an expert
-  """
-  generator = np.random.Philox(key=[seed, step], counter=[0, 0, 0, stream])
-  raw = np.asarray(generator.random_raw(math.prod(shape)))
-  return ((raw >> np.uint64(11)) + 0.5).reshape(shape) / 2**53

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from agentrl import uniform
 from agentrl.dataset import host_tasks
-from agentrl.prefix import lengths
 from agentrl.run import collect, host_env
 from agentrl.run.build import Experiment
 
@@ -37,7 +37,7 @@ def with_errors(of: Sequence[Script], rate: float, seed: int) -> list[Script]:
   place = {ids: i for i, ids in enumerate(different)}
 
   def one(i: int, script: Script) -> Script:
-    u = lengths.draw(seed, i, (2, len(script)), 3)
+    u = uniform.draw(seed, i, (2, len(script)), uniform.UniformStream.ERRORS)
     out = []
     for ids, chance, which in zip(script, *u, strict=True):
       if chance < rate and len(different) > 1:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from absl import logging
 
-from agentrl import registry
+from agentrl import registry, uniform
 from agentrl.dataset import host_tasks
 from agentrl.dataset.mixture import TrajectorySource
 from agentrl.dataset.trajectory import StoredTrajectory
@@ -65,7 +65,8 @@ class Prefixes:
     values = spec.values('prefix', spec.prefix)
     choose = registry.bind('prefix', spec.prefix, values, 'c.prefix')
     groups = len(np.asarray(attempts.task)) // plan.group
-    place = self.places(attempts, lengths.draw(plan.seed, step, (groups,), 2))
+    u = uniform.draw(plan.seed, step, (groups,), uniform.UniformStream.PLACES)
+    place = self.places(attempts, u)
     turns = np.where(place < 0, 0, self.turns[place])
     count: Any = choose(plan, attempts, turns, step)
     count = lengths.clipped(count, turns, attempts.limit)

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import numpy as np
 from scipy import special
 
-from agentrl import domain, registry
+from agentrl import domain, registry, uniform
 from agentrl.dataset import jit_tasks
 from agentrl.memory.task_statistics import TaskStatistics
 from agentrl.task import base
@@ -180,12 +180,10 @@ def draw(weight, count: int, seed: int, step: int) -> np.ndarray:
   """`count` of n places by weight [n], in the order in which they come.
 
   Without replacement: all places come before one of them comes again. Those of
-  no weight come last. A function of its arguments alone, on any machine:
-  Philox's raw words are what NumPy promises not to change.
+  no weight come last.
   """
   weight = np.asarray(weight, np.float64)
-  raw = np.random.Philox(key=[seed, step]).random_raw(weight.size)
-  u = (np.asarray(raw >> np.uint64(11), np.float64) + 0.5) / 2**53
+  u = uniform.draw(seed, step, weight.shape, uniform.UniformStream.TASKS)
   with np.errstate(divide='ignore'):
     order = np.argsort(-np.log(weight) + np.log(-np.log(u)), kind='stable')
   # Of equals at infinity the first would always come.

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from agentrl import registry
+from agentrl import registry, uniform
 from agentrl.prefix import lengths
 from agentrl.task import base
 from agentrl.types import AttemptPlan
@@ -77,7 +77,7 @@ def test_the_band_falls_by_a_cosine():
   options = dict(unit='trajectory', low=0.1, high=0.9, final_high=0.3, steps=10)
   for step in (0, 3, 10, 50):
     got = random(step, turns=turns, **options) / 10**6
-    u = lengths.draw(PLAN.seed, step, (2, 48))[0]
+    u = uniform.draw(PLAN.seed, step, (2, 48), uniform.UniformStream.LENGTHS)[0]
     top = 0.3 + 0.6 * (1 + math.cos(math.pi * min(step / 10, 1))) / 2
     np.testing.assert_allclose(got, 0.1 + (top - 0.1) * u, atol=2e-6)
   # A band that has closed is its lower end.

@@ -80,7 +80,8 @@ def compiled(job: CompileJob, seconds: float = 1800) -> CompiledProgram:
     code = _run(path, log, dump, seconds)
     words = log.read_text(errors='replace')
     if report := _report(dump):
-      return _read(dump, report)
+      # Micro-batches are as many as hold a row; all of them do here.
+      return _read(report, -(-job.work.rows // job.work.micro))
   refusal = re.search(
     r'RESOURCE_EXHAUSTED.*HLO temporaries \(([\d.]+)([GM])\).*', words
   )
@@ -131,9 +132,10 @@ def _text(report: pathlib.Path, end: str) -> pathlib.Path:
   return report.with_name(stem + end)
 
 
-def _read(dump: pathlib.Path, report: pathlib.Path) -> CompiledProgram:
+def _read(report: pathlib.Path, unknown: int) -> CompiledProgram:
+  """What the dump beside the report says; `unknown` as hlo.collectives."""
   total = re.search(r'Total bytes: (\d+)', report.read_text())
-  program = hlo.parse(_text(report, '.txt').read_text())
+  module = hlo.parse(_text(report, '.txt').read_text())
   buffers = _text(report, '-buffer-assignment.txt').read_text()
   arguments = re.findall(
     r'^ *allocation \d+: size (\d+), parameter', buffers, re.MULTILINE
@@ -141,7 +143,7 @@ def _read(dump: pathlib.Path, report: pathlib.Path) -> CompiledProgram:
   return CompiledProgram(
     float(total[1]) if total else 0.0,
     float(sum(map(int, arguments))),
-    tuple(hlo.collectives(program)),
-    tuple(hlo.largest(program)[:20]),
+    tuple(hlo.collectives(module, unknown)),
+    tuple(hlo.largest(module)[:20]),
     '',
   )

@@ -1,17 +1,20 @@
 """Table of compiled programs: memory, traffic and a bound of utilisation."""
 
+import dataclasses
+import math
 from collections.abc import Iterator, Sequence
 
 from ml_collections import ConfigDict
 
 from agentrl import mesh
-from agentrl.capacity import hardware, report
+from agentrl.capacity import cost, hardware, report
 from agentrl.capacity.hardware import Topology
+from agentrl.capacity.memory import Workload
 from agentrl.capacity.tpu import compiler, hlo, slices
 from agentrl.capacity.tpu.compiler import CompiledProgram
 from agentrl.domain import suggest
-from agentrl.run import pretrained
-from agentrl.run.pretrained import Language
+from agentrl.nn.config import DecoderConfig
+from agentrl.run import algorithm, pretrained
 
 PROGRAMS = ('update', 'prefill', 'decode')  # of programs.py, which imports jax
 REDUCED = ('all-reduce', 'reduce-scatter')
@@ -30,13 +33,15 @@ def check(names: Sequence[str], where: Topology) -> None:
 
 
 def compiled(
-  c: ConfigDict, where: Topology, lm: Language, name: str
+  c: ConfigDict,
+  shape: DecoderConfig,
+  work: Workload,
+  where: Topology,
+  name: str,
 ) -> CompiledProgram:
   """Compiles a program of the config for the topology."""
   c = ConfigDict(c.to_dict())
-  axes = {name: c.mesh[name] for name in mesh.AXES}
-  c.mesh.update(mesh.sizes(axes, where.devices))
-  shape, work = pretrained.computed(c, lm.shape), report.work(c, lm)
+  c.mesh.update(sizes(c, where))
   torus = slices.torus(where)
   return compiler.compiled(
     compiler.CompileJob(c.to_dict(), shape, torus, name, work)
@@ -48,9 +53,10 @@ def lines(
 ) -> Iterator[str]:
   """What the compiler says of each program, line by line."""
   where, lm = hardware.parse(name), report.language(c, model)
+  shape, work = pretrained.computed(c, lm.shape), report.work(c, lm)
   yield f'compiled for {slices.torus(where)}, not run: GB of a device'
   for name in programs:
-    program = compiled(c, where, lm, name)
+    program = compiled(c, shape, work, where, name)
     if program.refused:
       yield f'  {name}: does not fit; {program.refused}'
       continue
@@ -60,13 +66,22 @@ def lines(
     for kind, size in hlo.totals(program.collectives).items():
       yield report.line(f'  sent by {kind}', size / 1e9)
     if name == 'update':
-      yield report.line(
-        '  bound of utilisation', utilisation(c, where, lm, program)
-      )
+      bound = utilisation(c, shape, work, where, program)
+      yield report.line('  bound of utilisation', bound)
+
+
+def sizes(c: ConfigDict, where: Topology) -> dict[str, int]:
+  """Sizes of the config's mesh on the topology."""
+  axes = {name: c.mesh[name] for name in mesh.AXES}
+  return mesh.sizes(axes, where.devices)
 
 
 def utilisation(
-  c: ConfigDict, where: Topology, lm: Language, program: CompiledProgram
+  c: ConfigDict,
+  shape: DecoderConfig,
+  work: Workload,
+  where: Topology,
+  program: CompiledProgram,
 ) -> float:
   """Upper bound of the share of the peak rate that an update can use.
 
@@ -74,13 +89,18 @@ def utilisation(
       / ( all FLOPs / devices / peak rate + bytes reduced / links )
 
   Gathers run beside products, reductions do not: so TPU's compiler schedules
-  them. Links at the full rate of one direction.
+  them. Links are used at the full rate of one direction.
   """
-  every = report.estimate(c, where, lm)
-  plain = report.estimate(report.applied(c, {'model.remat': 'none'}), where, lm)
-  products, _ = report.seconds(every, where)
-  useful, _ = report.seconds(plain, where)
-  sampling = every.flops.rollout / sum(every.flops) * products
+  every, useful = (
+    _flops(c, dataclasses.replace(shape, remat=remat), work)
+    for remat in (shape.remat, 'none')
+  )
+  rate = math.prod(sizes(c, where).values()) * where.chip.flops
   reduced = sum(x.bytes for x in program.collectives if x.kind in REDUCED)
-  wire = reduced / (where.chip.links / 2)
-  return (useful - sampling) / (products - sampling + wire)
+  return useful / rate / (every / rate + reduced / (where.chip.links / 2))
+
+
+def _flops(c: ConfigDict, shape: DecoderConfig, work: Workload) -> float:
+  """FLOPs of an update of the config."""
+  flops = cost.flops(algorithm.make_algorithm(c, shape), shape, work)
+  return flops.forward + flops.backward

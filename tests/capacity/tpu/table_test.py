@@ -1,14 +1,15 @@
 """Compiled programs beside estimates; with TPU's compiler, where it is."""
 
+import dataclasses
 import importlib.util
 
 import pytest
 
-from agentrl.capacity import hardware, report
+from agentrl.capacity import hardware
+from agentrl.capacity.memory import Workload
 from agentrl.capacity.tpu import compiler, hlo, table
 from agentrl.configs import grpo, oprl, spear
 from agentrl.nn.config import DecoderConfig
-from agentrl.run.pretrained import Language
 
 missing = importlib.util.find_spec('libtpu') is None
 needs_compiler = pytest.mark.skipif(missing, reason='extra tpu-compile')
@@ -26,22 +27,30 @@ SMALL = DecoderConfig(
 )
 
 
+WORK = Workload(
+  rows=8,
+  tokens=1024,
+  micro=8,
+  epochs=1,
+  batch=8,
+  slots=8,
+  turns=4,
+  read=64,
+  message=192,
+  afresh=False,
+  capacity=1024,
+)
+
+
 def config(method=grpo, **sizes):
-  """Rows of 1,024 tokens, one a device."""
   c = method.get_config()
   c.mesh.update(sizes)
-  c.micro_batch = c.rollout.batch = c.rollout.slots = 8
-  c.rollout.history, c.rollout.max_turns = 'full', 4
-  c.rollout.max_message_tokens = 192
+  c.micro_batch = WORK.micro
   c.hp.minibatch.minibatches.n = 1
   return c
 
 
-def language(c) -> Language:
-  return report.language(c)._replace(shape=SMALL)
-
-
-def found(**bytes_by_kind) -> compiler.CompiledProgram:
+def program(**bytes_by_kind) -> compiler.CompiledProgram:
   each = tuple(
     hlo.Collective(kind.replace('_', '-'), '', 8, 1, size)
     for kind, size in bytes_by_kind.items()
@@ -52,15 +61,17 @@ def found(**bytes_by_kind) -> compiler.CompiledProgram:
 def test_reductions_bound_the_utilisation_and_gathers_do_not():
   where = hardware.parse('v5e-8')
   c = config(fsdp=8)
-  lm = report.language(c)
-  free = table.utilisation(c, where, lm, found(all_gather=1e12))
+
+  def bound(remat: str, **sent) -> float:
+    shape = dataclasses.replace(SMALL, remat=remat)
+    return table.utilisation(c, shape, WORK, where, program(**sent))
+
+  free = bound('none', all_gather=1e12)
   assert free == pytest.approx(1, abs=1e-6)  # nothing is computed again
-  c.model.remat = 'layer'
-  again = table.utilisation(c, where, lm, found())
+  again = bound('layer')
   assert 0.7 < again < 0.8  # of four products three
-  busy = table.utilisation(c, where, lm, found(reduce_scatter=1e9))
-  assert busy < again
-  assert found().temporaries == 1e9
+  assert bound('layer', reduce_scatter=1e9) < again
+  assert program().temporaries == 1e9
 
 
 def test_what_is_no_program_or_cannot_be_compiled_for_is_refused():
@@ -83,14 +94,14 @@ def test_without_the_compiler_the_extra_is_named():
 def test_no_value_of_an_update_is_larger_than_its_piece(method):
   """0.5B on eight chips: neither vocabulary nor its gradient is ever whole."""
   c, where = config(method, fsdp=8), hardware.parse('v5e-8')
-  program = table.compiled(c, where, language(c), 'update')
+  made = table.compiled(c, SMALL, WORK, where, 'update')
   piece = SMALL.vocab * SMALL.width * 4 / 8
-  size, shape = program.largest[0]
+  size, shape = made.largest[0]
   assert size <= piece * 1.01, shape
   roles = 2 if method is oprl else 1
-  assert program.arguments == pytest.approx(roles * 12 * 494e6 / 8, rel=0.05)
-  assert program.temporaries < (0.6 + 0.3 * roles) * 1e9
-  kinds = hlo.totals(program.collectives)
+  assert made.arguments == pytest.approx(roles * 12 * 494e6 / 8, rel=0.05)
+  assert made.temporaries < (0.6 + 0.3 * roles) * 1e9
+  kinds = hlo.totals(made.collectives)
   assert kinds['reduce-scatter'] > kinds['all-reduce']
 
 
@@ -99,8 +110,8 @@ def test_no_value_of_an_update_is_larger_than_its_piece(method):
 @needs_compiler
 def test_decoding_copies_no_cache():
   c, where = config(fsdp=8), hardware.parse('v5e-8')
-  program = table.compiled(c, where, language(c), 'decode')
-  assert program.hbm < 4e9
+  made = table.compiled(c, SMALL, WORK, where, 'decode')
+  assert made.hbm < 4e9
 
 
 @needs_compiler
@@ -109,4 +120,4 @@ def test_decoding_copies_no_cache():
 def test_a_program_that_remembers_is_refused_in_the_compilers_words():
   c = config(spear, fsdp=8)
   with pytest.raises(RuntimeError, match='made of the run'):
-    table.compiled(c, hardware.parse('v5e-8'), language(c), 'update')
+    table.compiled(c, SMALL, WORK, hardware.parse('v5e-8'), 'update')

@@ -1,0 +1,27 @@
+"""Asks TPU's compiler about decoders, meshes and slices, and writes a table.
+
+  python -m experiments.bench_tpu
+  python -m experiments.bench_tpu --cells='0.5B v5e-8 fsdp=8 decode'
+
+No TPU is needed (extra `tpu-compile`); a cell takes a minute or two. What a
+config needs on a slice: `experiments.plan --compile`.
+"""
+
+from absl import flags
+
+from agentrl import cli
+
+_CELLS = flags.DEFINE_list(
+  'cells', [], 'Rows: model, slice, mesh and program of each. Default: all.'
+)
+
+
+def main() -> None:
+  from agentrl.bench import tpu_programs  # imports jax
+
+  for line in tpu_programs.rows(_CELLS.value or tpu_programs.CELLS):
+    print(line, flush=True)
+
+
+if __name__ == '__main__':
+  cli.run(main)
