@@ -362,14 +362,17 @@ def check_fields(made: Any) -> None:
 
 @functools.cache
 def comments(cls: type) -> dict[str, str]:
-  """The comments beside the fields of a dataclass: their meanings."""
+  """The comments beside the fields of a dataclass, inherited ones too."""
+  inherited: dict[str, str] = {}
+  for base in filter(dataclasses.is_dataclass, cls.__bases__):
+    inherited |= comments(base)
   try:
     source = textwrap.dedent(inspect.getsource(cls))
   except (OSError, TypeError):  # it was written in a console
-    return {}
+    return inherited
   (tree,), lines = ast.parse(source).body, source.splitlines()
   assert isinstance(tree, ast.ClassDef)
-  return {
+  return inherited | {
     ast.unparse(x.target): ' '.join(
       line.partition('  # ')[2] for line in lines[x.lineno - 1 : x.end_lineno]
     ).strip()

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from agentrl import domain
-from agentrl.env import splits, task_sampling, verifiers
+from agentrl.env import task_sampling, verifiers
 from agentrl.env.base import HostTask, Step
 from agentrl.service.base import load_function
 
@@ -57,14 +57,11 @@ class Jsonl:
 
   def sizes(self) -> dict[str, int]:
     """Distinct prompts by split; see `base.FiniteFamily`."""
-    sizes = {split: len(self._tasks(split)) for split in splits.SPLITS}
-    if not all(sizes.values()):
-      raise ValueError(
-        f'env.path={self.path!r} has {sizes["train"]} prompts to train on and'
-        f' {sizes["test"]} held out, and both are needed; add prompts, or set'
-        ' env.test_path to a file of held-out ones'
-      )
-    return sizes
+    return task_sampling.sizes(
+      self._tasks,
+      f'env.path={self.path!r}',
+      'add prompts, or set env.test_path to a file of held-out ones',
+    )
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
     """Prompts with their solutions, where they have one; see `EnvFamily`.
@@ -72,12 +69,9 @@ class Jsonl:
     The verifier scores an empty message first, so that one that cannot be
     used is refused here.
     """
-    rng, tasks = splits.split_rng(split, seed), self._tasks(split)
-    if count > len(tasks):
-      raise ValueError(
-        f'{count} {split} tasks are more than the {len(tasks)} prompts of'
-        f' env.path={self.path!r}; ask for fewer, or add prompts'
-      )
+    tasks = self._tasks(split)
+    where = f'env.path={self.path!r}'
+    some = task_sampling.chosen(tasks, split, count, seed, where)
     grade = self.grader()
     every = self.verifier in verifiers.SHIPPED  # they are fast
     for task in tasks if every else tasks[:1]:
@@ -89,7 +83,7 @@ class Jsonl:
           f' {task.task["text"][:60]!r} ({type(error).__name__}: {error}); it'
           ' must score any message to any prompt of the file'
         ) from error
-    return (tasks[i] for i in rng.permutation(len(tasks))[:count])
+    return some
 
   def env(self) -> 'PromptEnv':
     return PromptEnv(self.grader())
@@ -98,8 +92,7 @@ class Jsonl:
     """The tasks of a split, ordered by their keys."""
     tasks = self._file().tasks
     if not self.test_path:
-      keys = [key for key in tasks if splits.split_of(key) == split]
-      return [tasks[key] for key in sorted(keys)]
+      return task_sampling.of_split([*tasks.values()], split)
     test = _read(self.test_path).tasks
     if both := tasks.keys() & test.keys():
       text = tasks[min(both)].task['text']

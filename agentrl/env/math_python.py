@@ -145,7 +145,8 @@ class MathPython:
     """
     if not self.path:
       return task_sampling.drawn(self._draw, self._solve, split, count, seed)
-    tasks = task_sampling.lines(self.path, _task, EXAMPLE)
+    every = task_sampling.lines(self.path, _task, EXAMPLE)
+    tasks = task_sampling.of_split(every, split)
     return task_sampling.chosen(tasks, split, count, seed, self.path)
 
   def spans(self, message: str) -> list[Interval]:

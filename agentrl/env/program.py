@@ -17,23 +17,21 @@ import dataclasses
 import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from agentrl import domain
-from agentrl.env import base, splits, task_sampling
+from agentrl.env import base, task_sampling
 from agentrl.env.base import HostEnv, HostTask
 from agentrl.env.external import keywords
+from agentrl.env.program_family import ProgramFamily
 from agentrl.env.program_run import CommandRun, FunctionRun
 from agentrl.service.base import load_function
-from agentrl.text import spans as spans_lib
-from agentrl.text.spans import Interval
-from agentrl.text.tool_calls import FormatName, format_of
 
 EXAMPLE = '{"question": "What is half of 7?", "answer": "3.5"}'
 
 
 @dataclasses.dataclass(frozen=True)
-class Program:
+class Program(ProgramFamily):
   """A task is an object of the file, or a task of the world."""
 
   command: str = ''  # line of a program; {name} is a text of the task
@@ -44,14 +42,6 @@ class Program:
   grader: str = (
     ''  # 'module:name' of (task, messages); '': the reward is posted
   )
-  branches: domain.Count = 2  # conversations that branches may fill
-  calls: FormatName = 'hermes'  # format of tool calls in messages
-
-  # Of a turn: it begins a branch; messages that it read as the agent's and that
-  # were not sampled as they are.
-  columns: ClassVar[tuple[str, ...]] = ('branch', 'foreign')
-  system: ClassVar[str] = ''
-  worker: ClassVar[str] = 'thread'
 
   def check(self) -> None:
     if bool(self.command) == bool(self.function):
@@ -82,41 +72,22 @@ class Program:
     """Tasks by split; see `base.FiniteFamily`."""
     if self.world:
       return base.sizes(self._family())
-    sizes = {split: len(self._lines(split)) for split in splits.SPLITS}
-    if not all(sizes.values()):
-      raise ValueError(
-        f'env.path={self.path!r} has {sizes["train"]} tasks to train on and'
-        f' {sizes["test"]} held out, a fifth by their content, and both are'
-        ' needed; add tasks'
-      )
-    return sizes
+    return task_sampling.sizes(
+      self._lines, f'env.path={self.path!r}', 'add tasks'
+    )
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
     """Tasks without demonstrations; see `EnvFamily`."""
     self.check()
     if not self.world:
-      tasks, rng = self._lines(split), splits.split_rng(split, seed)
-      if count > len(tasks):
-        raise ValueError(
-          f'{count} {split} tasks are more than the {len(tasks)} of'
-          f' env.path={self.path!r}; ask for fewer, or add tasks'
-        )
-      return (tasks[i] for i in rng.permutation(len(tasks))[:count])
+      where = f'env.path={self.path!r}'
+      tasks = self._lines(split)
+      return task_sampling.chosen(tasks, split, count, seed, where)
     world = {'name': self.world} | keywords.parse(self.settings)
     return (
       HostTask({'world': world, 'task': x.task}, (), x.key)
       for x in self._family().tasks(split, count, seed)
     )
-
-  def env(self) -> HostEnv:
-    raise ValueError(
-      "tasks of env.name='program' are played by their program and have no"
-      ' environment of their own; train or evaluate, or play env.world'
-    )
-
-  def spans(self, message: str) -> Sequence[Interval]:
-    calls = format_of(self.calls).locate(message, [])
-    return spans_lib.mark(message, calls)
 
   def start(
     self, task: Mapping[str, Any], seed: int, address: str, key: str
@@ -168,8 +139,7 @@ class Program:
 
   def _lines(self, split: str) -> list[HostTask]:
     every = task_sampling.lines(self.path, _line, EXAMPLE)
-    unique = {x.key: x for x in every if splits.split_of(x.key) == split}
-    return [unique[key] for key in sorted(unique)]
+    return task_sampling.of_split(every, split)
 
 
 _ARGUMENTS = {'function': '(address, key, task)', 'grader': '(task, messages)'}

@@ -93,7 +93,7 @@ class SearchQuestions:
       if self.questions
       else made_up(self.people)[1]
     )
-    tasks = [self._task(x) for x in questions]
+    tasks = task_sampling.of_split([self._task(x) for x in questions], split)
     where = self.questions or f'people={self.people}'
     return task_sampling.chosen(tasks, split, count, seed, where)
 

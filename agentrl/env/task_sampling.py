@@ -85,27 +85,56 @@ def seeds(
   )
 
 
+def of_split(tasks: Sequence[HostTask], split: str) -> list[HostTask]:
+  """The distinct tasks of a split, ordered by their keys.
+
+  Args:
+    tasks: all there are; of those with one key the first counts.
+  """
+  distinct = {task.key: task for task in reversed(tasks)}
+  return [distinct[k] for k in sorted(distinct) if splits.split_of(k) == split]
+
+
+def sizes(
+  of_split: Callable[[str], Sequence], where: str, remedy: str
+) -> dict[str, int]:
+  """Tasks by split; see `base.FiniteFamily`.
+
+  Args:
+    of_split: the distinct tasks of a split.
+    where: what holds the tasks, and `remedy`, for the error.
+
+  Raises:
+    ValueError: a split has none.
+  """
+  count = {split: len(of_split(split)) for split in splits.SPLITS}
+  if not all(count.values()):
+    raise ValueError(
+      f'{where} has {count["train"]} tasks to train on and {count["test"]} held'
+      f' out, and both are needed; {remedy}'
+    )
+  return count
+
+
 def chosen(
   tasks: Sequence[HostTask], split: str, count: int, seed: int, where: str
 ) -> Iterator[HostTask]:
   """The first `count` of the tasks of a split, in an order from the seed.
 
   Args:
-    tasks: all there are; of those with one key the first counts.
+    tasks: the distinct ones of the split (`of_split`).
     where: what holds the tasks, for the error.
 
   Raises:
     ValueError: unknown split, negative seed, or fewer tasks than asked for.
   """
   rng = splits.split_rng(split, seed)
-  distinct = {task.key: task for task in reversed(tasks)}
-  fit = [distinct[k] for k in sorted(distinct) if splits.split_of(k) == split]
-  if count > len(fit):
+  if count > len(tasks):
     raise ValueError(
-      f'{count} {split} tasks are more than the {len(fit)} distinct ones of'
+      f'{count} {split} tasks are more than the {len(tasks)} distinct ones of'
       f' {where}; ask for fewer, or give it more'
     )
-  return (fit[i] for i in rng.permutation(len(fit))[:count])
+  return (tasks[i] for i in rng.permutation(len(tasks))[:count])
 
 
 def read(path: str) -> str:

@@ -167,7 +167,7 @@ def test_files_that_cannot_be_used(tmp_path):
   with pytest.raises(ValueError, match=r"'0 \+ 1\?' is there twice"):
     Jsonl(write(tmp_path / 'clash', clash), 'exact').sizes()
   one = Jsonl(write(tmp_path / 'one', rows(1)), 'exact')
-  with pytest.raises(ValueError, match=r'prompts to train on and \d held out'):
+  with pytest.raises(ValueError, match=r'tasks to train on and \d held out'):
     one.sizes()
 
 

@@ -1,6 +1,7 @@
 """Names, splits and files of host families."""
 
 import dataclasses
+import functools
 import pathlib
 import subprocess
 import sys
@@ -45,21 +46,41 @@ def test_a_key_knows_content_and_no_order_of_names():
   assert task_sampling.key([1, 2]) != task_sampling.key([2, 1])
 
 
+def chosen(tasks, split, count, seed):
+  tasks = task_sampling.of_split(tasks, split)
+  return list(task_sampling.chosen(tasks, split, count, seed, 'here'))
+
+
 def test_chosen_are_all_of_a_split_once_in_the_order_of_a_seed():
   found = {}
   for split in splits.SPLITS:
     keys = {t.key for t in TASKS if splits.split_of(t.key) == split}
-    found[split] = list(
-      task_sampling.chosen(TASKS, split, len(keys), 3, 'here')
-    )
+    found[split] = chosen(TASKS, split, len(keys), 3)
     assert {t.key for t in found[split]} == keys
     with pytest.raises(ValueError, match=f'than the {len(keys)} distinct'):
-      task_sampling.chosen(TASKS, split, len(keys) + 1, 3, 'here')
+      chosen(TASKS, split, len(keys) + 1, 3)
   assert sum(map(len, found.values())) == 50
-  again = list(task_sampling.chosen(TASKS[::-1], 'train', 5, 3, 'here'))
+  again = chosen(TASKS[::-1], 'train', 5, 3)
   assert again == found['train'][:5]
-  other = list(task_sampling.chosen(TASKS, 'train', 5, 4, 'here'))
-  assert other != again
+  assert chosen(TASKS, 'train', 5, 4) != again
+
+
+def test_of_tasks_with_one_key_the_first_counts():
+  first = TASKS[0]
+  twin = first._replace(task={'other': True})
+  split = splits.split_of(first.key)
+  assert first in task_sampling.of_split([first, twin], split)
+  assert len(task_sampling.of_split([twin, first], split)) == 1
+  assert not task_sampling.of_split([], split)
+
+
+def test_sizes_are_those_of_both_splits_or_refused():
+  of_split = functools.partial(task_sampling.of_split, TASKS)
+  sizes = task_sampling.sizes(of_split, 'here', 'add some')
+  assert sum(sizes.values()) == 50
+  words = 'here has 0 tasks to train on and 0 held out.*; add some'
+  with pytest.raises(ValueError, match=words):
+    task_sampling.sizes(lambda split: [], 'here', 'add some')
 
 
 def test_lines_are_read_or_refused_with_their_place(tmp_path):

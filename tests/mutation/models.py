@@ -366,7 +366,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.nn.chunked_divergence',
-    '_forward.read',
+    '_forward',
     'c.beta * of_teacher + (1 - c.beta) * of_student',
     '(1 - c.beta) * of_teacher + c.beta * of_student',
     f'{_PAIRS}::test_values_and_gradients_are_those_of_all_words',
@@ -382,11 +382,19 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.nn.vocab_blocks',
-    'cut.block',
-    'at >= j * size',
-    'at >= 0',
+    'VocabBlock.used',
+    'self._at >= self.fresh',
+    'self._at >= 0',
     f'{_WORDS}::test_no_block_size_changes_anything',
     'words of two blocks count twice',
+  ),
+  Mutant(
+    'agentrl.nn.vocab_blocks',
+    'pull',
+    "mesh.psum(dhead, 'copies')",
+    'dhead',
+    f'{_WORDS}::test_words_split_over_devices_are_the_same',
+    'rows of other copies give the head no gradient',
   ),
   Mutant(
     'agentrl.model.policy',

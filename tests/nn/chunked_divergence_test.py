@@ -158,11 +158,12 @@ def test_words_of_no_chance_stay_finite(beta):
     ({'fsdp': 2, 'tensor': 4}, True),
     ({'fsdp': 2, 'tensor': 4}, False),
     ({'sequence': 2, 'tensor': 4}, True),
+    ({'data': 2, 'fsdp': 2, 'tensor': 2}, True),
   ],
   ids=str,
 )
 def test_words_split_over_devices_are_the_same(sizes, explicit, beta):
-  """Rows or tokens over two, words over four; blocks that divide neither."""
+  """Rows, tokens, copies and words over devices; blocks that divide none."""
   c = DivergenceConfig(beta, HeadConfig(1, 5.0, 0.8), HeadConfig(0), 5, 4)
   args = example(4)
   want = chunked(c, *args)

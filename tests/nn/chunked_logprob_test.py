@@ -137,11 +137,12 @@ def test_no_block_size_changes_anything(words, tokens, axis, cap):
     ({'fsdp': 2, 'tensor': 4}, True),
     ({'fsdp': 2, 'tensor': 4}, False),
     ({'sequence': 2, 'tensor': 4}, True),
+    ({'data': 2, 'fsdp': 2, 'tensor': 2}, True),
   ],
   ids=str,
 )
 def test_words_split_over_devices_are_the_same(sizes, explicit, axis):
-  """Rows or tokens over two, words over four; blocks that divide neither."""
+  """Rows, tokens, copies and words over devices; blocks that divide none."""
   c = LogprobConfig(NAMES, 0.8, 5.0, axis, 5, 4)
   *given_, bars = example(4)
   want = both(c, *given_, bars)

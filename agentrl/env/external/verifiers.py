@@ -13,16 +13,14 @@ import pathlib
 import subprocess
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from agentrl import domain
-from agentrl.env import splits, task_sampling
-from agentrl.env.base import HostEnv, HostTask
+from agentrl.env import task_sampling
+from agentrl.env.base import HostTask
 from agentrl.env.external import interpreter, keywords
 from agentrl.env.external.line_server import LineServer
-from agentrl.text import spans as spans_lib
-from agentrl.text.spans import Interval
-from agentrl.text.tool_calls import FormatName, format_of
+from agentrl.env.program_family import ProgramFamily
 
 VERSION = '0.4.'  # of verifiers, whose interfaces differ from 0.3's
 _MAIN = pathlib.Path(__file__).with_name('verifiers_main.py')
@@ -31,7 +29,7 @@ _SECONDS = 60.0  # for the interpreter, and for a post
 
 
 @dataclasses.dataclass(frozen=True)
-class Verifiers:
+class Verifiers(ProgramFamily):
   """A task is {'index'}, its place in the taskset."""
 
   python: domain.Place = ''  # of the virtual environment that has verifiers
@@ -39,12 +37,6 @@ class Verifiers:
   settings: str = ''  # of the taskset, as in "game='Wordle-v0'"
   harness: str = 'null'  # the program of verifiers that calls the policy
   size: domain.Count = 1000  # tasks at the beginning of the taskset
-  branches: domain.Count = 2  # conversations that branches may fill
-  calls: FormatName = 'hermes'  # format of tool calls in messages
-
-  columns: ClassVar[tuple[str, ...]] = ('branch', 'foreign')
-  system: ClassVar[str] = ''
-  worker: ClassVar[str] = 'thread'
 
   def check(self) -> None:
     for field in ('python', 'taskset'):
@@ -67,36 +59,13 @@ class Verifiers:
 
   def sizes(self) -> Mapping[str, int]:
     """Tasks by split; see `base.FiniteFamily`."""
-    sizes = {split: len(self._indices(split)) for split in splits.SPLITS}
-    if not all(sizes.values()):
-      raise ValueError(
-        f'env.size={self.size} leaves {sizes["train"]} tasks to train on and'
-        f' {sizes["test"]} held out, a fifth, and both are needed; raise it'
-      )
-    return sizes
+    return task_sampling.sizes(self._tasks, f'env.size={self.size}', 'raise it')
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
     """Places in the taskset, without demonstrations; see `EnvFamily`."""
-    indices, rng = self._indices(split), splits.split_rng(split, seed)
-    if count > len(indices):
-      raise ValueError(
-        f'{count} {split} tasks are more than the {len(indices)} of'
-        f' env.size={self.size}; ask for fewer, or raise it'
-      )
-    return (
-      HostTask({'index': indices[i]}, (), self._key(indices[i]))
-      for i in rng.permutation(len(indices))[:count]
-    )
-
-  def env(self) -> HostEnv:
-    raise ValueError(
-      "tasks of env.name='verifiers' are played by a program of verifiers and"
-      ' have no environment of their own; train or evaluate'
-    )
-
-  def spans(self, message: str) -> Sequence[Interval]:
-    calls = format_of(self.calls).locate(message, [])
-    return spans_lib.mark(message, calls)
+    where = f'env.size={self.size}'
+    tasks = self._tasks(split)
+    return task_sampling.chosen(tasks, split, count, seed, where)
 
   def start(
     self, task: Mapping[str, Any], seed: int, address: str, key: str
@@ -109,9 +78,9 @@ class Verifiers:
   ) -> None:
     """Grades nothing: the reward is posted."""
 
-  def _indices(self, split: str) -> list[int]:
-    every = range(self.size)
-    return [i for i in every if splits.split_of(self._key(i)) == split]
+  def _tasks(self, split: str) -> list[HostTask]:
+    every = [HostTask({'index': i}, (), self._key(i)) for i in range(self.size)]
+    return task_sampling.of_split(every, split)
 
   def _key(self, index: int) -> str:
     return task_sampling.key([self.taskset, self.settings, index])

@@ -172,7 +172,9 @@ def test_tasks_are_places():
     assert all(splits.split_of(x.key) == split for x in tasks)
     seen += [x.task['index'] for x in tasks]
   assert sorted(seen) == list(range(40))
-  with pytest.raises(ValueError, match=r'more than the \d+ of env\.size=40'):
+  with pytest.raises(
+    ValueError, match=r'more than the \d+ distinct ones of env\.size=40'
+  ):
     family.tasks('test', 40, 0)
   with pytest.raises(ValueError, match='both are needed; raise it'):
     Verifiers(taskset='t', size=1).sizes()
