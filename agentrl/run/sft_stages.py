@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, ClassVar
 
 import numpy as np
@@ -69,6 +70,9 @@ class SFTStage:
 class MixedSFTStage(SFTStage):
   """The same on stored trajectories of several sources.
 
+  What the next step reads depends on the step alone: a thread reads it while
+  the device is at this one.
+
   openers: by source: whether the stage begins -> its trajectories
   counts: [T, S] trajectories of each source at each step, see mixture.counts
   """
@@ -80,13 +84,28 @@ class MixedSFTStage(SFTStage):
   _sources: list[TrajectorySource] = dataclasses.field(
     default_factory=list, kw_only=True
   )
+  _ahead: dict[int, Future] = dataclasses.field(
+    default_factory=dict, kw_only=True
+  )
 
   def open(self, step: int) -> None:
     """Reads the sources; raises ValueError for one that is empty."""
     begins = step <= self.start
+    self._ahead.clear()
     self._sources[:] = [opened(begins) for opened in self.openers.values()]
 
   def task(self, state, step: int):
+    ready = self._ahead.pop(step, None)
+    arrays = ready.result() if ready else self._read(step)
+    if step + 1 < self.end:
+      self._ahead[step + 1] = self._reader.submit(self._read, step + 1)
+    return arrays
+
+  @functools.cached_property
+  def _reader(self) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, 'stored-trajectories')
+
+  def _read(self, step: int):
     read, seed = self._sources, self.experiment.config.seed
     sizes = [len(source.heads) for source in read]
     chosen = mixture.places(self.counts, sizes, seed, step - self.start)
