@@ -15,7 +15,7 @@ by layer.
 
 import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -91,16 +91,24 @@ def sizes(shape: Mapping[str, int], devices: int) -> dict[str, int]:
 
 
 def make(
-  shape: Mapping[str, int], *, explicit: bool = True
+  shape: Mapping[str, int],
+  *,
+  explicit: bool = True,
+  devices: Sequence[jax.Device] | None = None,
 ) -> jax.sharding.Mesh:
-  """A mesh of AXES sizes (`sizes`) over the first of the devices at hand."""
-  axis_sizes = tuple(sizes(shape, len(jax.devices())).values())
+  """A mesh of AXES sizes (`sizes`) over the first of the devices.
+
+  Args:
+    devices: None: those at hand
+  """
+  devices = jax.devices() if devices is None else devices
+  axis_sizes = tuple(sizes(shape, len(devices)).values())
   kind = AxisType.Explicit if explicit else AxisType.Auto
   return jax.make_mesh(
     axis_sizes,
     AXES,
     axis_types=(kind,) * len(AXES),
-    devices=np.array(jax.devices()[: math.prod(axis_sizes)]),
+    devices=np.array(devices[: math.prod(axis_sizes)]),
   )
 
 

@@ -1,4 +1,8 @@
-"""Uniform numbers of a host, functions of (seed, step, stream) alone."""
+"""Draws of hosts: functions of their arguments alone, on any machine.
+
+All is made of Philox's raw words, which NumPy promises not to change (unlike
+what a `Generator` makes of them).
+"""
 
 import enum
 import math
@@ -18,11 +22,13 @@ class UniformStream(enum.IntEnum):
 def draw(
   seed: int, step: int, shape: tuple[int, ...], stream: UniformStream
 ) -> np.ndarray:
-  """Uniform numbers on (0, 1), f64 of this shape, the same on any machine.
-
-  Philox's raw words, which NumPy promises not to change (unlike what a
-  `Generator` makes of them).
-  """
+  """Uniform numbers on (0, 1), f64 of this shape."""
   philox = np.random.Philox(key=[seed, step], counter=[0, 0, 0, stream])
   words = np.asarray(philox.random_raw(math.prod(shape)))
   return ((words >> np.uint64(11)) + 0.5).reshape(shape) / 2**53
+
+
+def permutation(n: int, *seeds: int) -> np.ndarray:
+  """A permutation of 0..n-1, [n] i64."""
+  words = np.random.Philox(np.random.SeedSequence(seeds)).random_raw(n)
+  return np.argsort(words, kind='stable')

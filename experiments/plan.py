@@ -33,10 +33,11 @@ _COMPILE = flags.DEFINE_list(
 
 def main() -> None:
   from agentrl.capacity import hardware, report  # imports jax, after the flags
-  from agentrl.capacity.tpu import table
 
   c, names = _CONFIG.value, _COMPILE.value
   if names:
+    from agentrl.capacity.tpu import table
+
     table.check(names, hardware.parse(_TOPOLOGY.value))
   print(report.report(c, _TOPOLOGY.value, _MODEL.value), flush=True)
   if names:

@@ -36,3 +36,15 @@ def test_they_are_uniform_inside_of_the_interval(stream):
 
 def test_nothing_is_drawn_of_nothing():
   assert uniform.draw(0, 0, (0, 3), UniformStream.PLACES).shape == (0, 3)
+
+
+@pytest.mark.parametrize('n', [0, 1, 7])
+def test_a_permutation_has_each_once(n):
+  assert sorted(uniform.permutation(n, 3, 1).tolist()) == list(range(n))
+
+
+def test_permutations_of_today_are_those_of_tomorrow():
+  words = np.random.Philox(np.random.SeedSequence([3, 1])).random_raw(9)
+  want = np.argsort(words, kind='stable').tolist()
+  assert uniform.permutation(9, 3, 1).tolist() == want
+  assert uniform.permutation(9, 3, 2).tolist() != want

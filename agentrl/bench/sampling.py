@@ -60,23 +60,37 @@ TINY = SamplingBenchSize(
 )
 
 
-def _qwen(width: int, layers: int, heads: int, mlp: int) -> SamplingBenchSize:
-  """A Qwen2.5 shape in bfloat16: what an accelerator is measured with."""
-  return SamplingBenchSize(
-    transformer.DecoderConfig(
-      vocab=151_936, width=width, layers=layers, heads=heads, kv_heads=2,
-      head_dim=width // heads, mlp=mlp, theta=1e6, bias=True, remat='layer',
-      dtype='bfloat16',
-    ),
-    batch=64, prompt=512, new=128, rows=8, tokens=4096, micro=1,
-  )  # fmt: skip
+def qwen(
+  width: int, layers: int, heads: int, mlp: int, kv_heads: int = 2, **more
+) -> transformer.DecoderConfig:
+  """A Qwen2.5 shape in bfloat16: what accelerators are measured with."""
+  every = dict(vocab=151_936, theta=1e6, bias=True, remat='layer') | more
+  return transformer.DecoderConfig(
+    width=width,
+    layers=layers,
+    heads=heads,
+    kv_heads=kv_heads,
+    head_dim=width // heads,
+    mlp=mlp,
+    dtype='bfloat16',
+    **every,
+  )
+
+
+QWEN = {
+  '0.5B': qwen(width=896, layers=24, heads=14, mlp=4864),
+  '1.5B': qwen(width=1536, layers=28, heads=12, mlp=8960),
+}
 
 
 SIZES = {
   'full': FULL,
   'tiny': TINY,
-  '0.5B': _qwen(width=896, layers=24, heads=14, mlp=4864),
-  '1.5B': _qwen(width=1536, layers=28, heads=12, mlp=8960),
+} | {
+  name: SamplingBenchSize(
+    shape, batch=64, prompt=512, new=128, rows=8, tokens=4096, micro=1
+  )
+  for name, shape in QWEN.items()
 }
 ALLOWED = 8  # times what is used: capacities of the cases ending in `_8x`
 

@@ -6,21 +6,19 @@ a row of 2,048 tokens a device, Adam, float32 parameters, bfloat16 products,
 layers computed again backwards.
 """
 
-import math
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from ml_collections import ConfigDict
 
+from agentrl import mesh
+from agentrl.bench import sampling
 from agentrl.capacity import hardware, memory
 from agentrl.capacity.tpu import hlo, table
 from agentrl.configs import grpo
 from agentrl.domain import suggest
-from agentrl.nn.config import DecoderConfig
 
 TOKENS = 2048  # of a row
 MICRO = 4  # micro-batches
-_ROWS = ('data', 'fsdp', 'expert')  # axes that split rows
 
 CELLS = (  # model, slice, mesh and program
   '0.5B v5e-8 fsdp=8 update',
@@ -33,14 +31,24 @@ CELLS = (  # model, slice, mesh and program
   '7B v5p-64 fsdp=32 update',
   'experts v5e-8 fsdp=2 expert=4 update',
 )
-SHAPES: dict[str, dict[str, Any]] = {
-  '0.5B': dict(width=896, layers=24, heads=14, kv_heads=2, mlp=4864),
-  '1.5B': dict(width=1536, layers=28, heads=12, kv_heads=2, mlp=8960),
-  '7B': dict(
-    width=3584, layers=28, heads=28, kv_heads=4, mlp=18_944, tied=False
+SHAPES = sampling.QWEN | {
+  '7B': sampling.qwen(
+    width=3584,
+    layers=28,
+    heads=28,
+    mlp=18_944,
+    kv_heads=4,
+    vocab=152_064,
+    tied=False,
   ),
-  'experts': dict(
-    width=1024, layers=16, heads=16, kv_heads=4, mlp=768, experts=16, top_k=2
+  'experts': sampling.qwen(
+    width=1024,
+    layers=16,
+    heads=16,
+    mlp=768,
+    kv_heads=4,
+    experts=16,
+    top_k=2,
   ),
 }
 COLUMNS = (
@@ -84,19 +92,9 @@ def _row(model: str, name: str, axes: list[str], program: str) -> list[str]:
   c: ConfigDict = grpo.get_config()
   c.mesh.update({k: int(v) for k, v in (x.split('=') for x in axes)})
   c.hp.minibatch.minibatches.n = 1
-  rows = math.prod(n for axis, n in c.mesh.items() if axis in _ROWS)
+  rows = mesh.num_shards('batch', c.mesh)
   c.micro_batch = rows
-  size = SHAPES[model]
-  shape = DecoderConfig(
-    vocab=152_064 if model == '7B' else 151_936,
-    head_dim=size['width'] // size['heads'],
-    theta=1e6,
-    bias=True,
-    attention='splash',
-    remat='layer',
-    dtype='bfloat16',
-    **size,
-  )
+  shape = SHAPES[model]
   work = memory.Workload(
     rows=rows * MICRO,
     tokens=TOKENS,

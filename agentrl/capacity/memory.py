@@ -159,13 +159,12 @@ def gathered(
   whole = functools.partial(held, sizes=sizes, rules=mesh.COMPUTE)
   layers = whole(specs['layers'])
   one = layers / shape.layers
-  rest = whole({name: specs[name] for name in specs if name != 'layers'})
-  looked_up = shape.layers > transformer.UNROLL
-  blocks = shape.vocab > policy.WORDS
-  if looked_up and (blocks or not shape.tied):
-    rest -= whole(specs['embed'])
-  if blocks and not shape.tied:
-    rest -= whole(specs['head'])
+  blocks, apart = shape.vocab > policy.WORDS, {'layers'}
+  if shape.layers > transformer.UNROLL and (blocks or not shape.tied):
+    apart.add('embed')
+  if blocks:
+    apart.add('head')
+  rest = whole({name: specs[name] for name in specs if name not in apart})
   block = _block(shape, sizes) if blocks else 0
   out = rest + block + (layers if shape.remat == 'none' else one)
   return out if fixed else out + rest + one

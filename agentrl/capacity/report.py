@@ -49,13 +49,19 @@ def fits(step: Estimate, where: Topology) -> bool:
 
 def estimate(c: ConfigDict, where: Topology, lm: Language) -> Estimate:
   """Estimates the cost of a step of the config on the topology."""
-  c = ConfigDict(c.to_dict())
-  sizes = mesh.sizes({k: c.mesh[k] for k in mesh.AXES}, where.devices)
-  c.mesh.update(sizes)
+  c = on_topology(c, where)
   validate.config(c)
   shape = pretrained.computed(c, lm.shape)
   learner = algorithm.make_algorithm(c, shape)
+  sizes = {name: c.mesh[name] for name in mesh.AXES}
   return cost.estimate(learner, shape, work(c, lm), sizes)
+
+
+def on_topology(c: ConfigDict, where: Topology) -> ConfigDict:
+  """The config, the sizes of whose mesh are those on the topology."""
+  axes = {name: c.mesh[name] for name in mesh.AXES}
+  sizes = mesh.sizes(axes, where.devices)
+  return applied(c, {f'mesh.{name}': n for name, n in sizes.items()})
 
 
 def work(c: ConfigDict, lm: Language) -> memory.Workload:

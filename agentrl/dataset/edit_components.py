@@ -11,7 +11,7 @@ from typing import Annotated
 
 import numpy as np
 
-from agentrl import registry
+from agentrl import registry, uniform
 from agentrl.dataset import edits, selections, shared_prefixes
 from agentrl.dataset.trajectory import StoredTrajectory, StoredTurn
 from agentrl.domain import (
@@ -106,8 +106,7 @@ def subset(
   xs: Trajectories, *, n: Count = 1000, seed: Annotated[int, Whole(0)] = 0
 ):
   """At most n, drawn at random from (seed, their number); order is kept."""
-  words = np.random.Philox(np.random.SeedSequence([seed, len(xs)]))
-  order = np.argsort(words.random_raw(len(xs)), kind='stable')
+  order = uniform.permutation(len(xs), seed, len(xs))
   return [xs[i] for i in np.sort(order[:n]).tolist()]
 
 

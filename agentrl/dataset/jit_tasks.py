@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 import tensorflow_datasets as tfds
 
+from agentrl import uniform
 from agentrl.dataset import tfds_store
 
 # TFDS stores 64-bit floats as 32-bit ones, and cannot read its byte encodings
@@ -115,8 +116,7 @@ def epoch_order(n: int, seed: int, step: int, batch: int) -> np.ndarray:
   Steps read positions step * batch, ... of an endless list of permutations of
   0..n-1, one for each epoch, drawn from (seed, epoch). So every task comes
   exactly once an epoch, batches may straddle epochs, and a resumed run needs
-  the step only. The order is that of Philox's raw words, which NumPy promises
-  not to change (unlike `Generator.permutation`).
+  the step only.
   """
   for what, value, least in (
     ('n', n, 1),
@@ -140,7 +140,6 @@ def epoch_positions(n: int, seed: int, position: np.ndarray) -> np.ndarray:
 
 @functools.lru_cache(maxsize=4)  # an epoch has many steps
 def _permutation(n: int, seed: int, epoch: int) -> np.ndarray:
-  words = np.random.Philox(np.random.SeedSequence([seed, epoch])).random_raw(n)
-  order = np.argsort(words, kind='stable')
+  order = uniform.permutation(n, seed, epoch)
   order.flags.writeable = False
   return order

@@ -73,7 +73,9 @@ class Program(ProgramFamily):
     if self.world:
       return base.sizes(self._family())
     return task_sampling.sizes(
-      self._lines, f'env.path={self.path!r}', 'add tasks'
+      self._lines,
+      f'env.path={self.path!r}',
+      'add tasks, a fifth of which is held out by their content',
     )
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:

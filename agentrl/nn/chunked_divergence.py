@@ -140,9 +140,7 @@ def _forward(c: DivergenceConfig, h_NTD, head, teacher_h_NTE, goal, wanted_NT):
   rounds = vocab_blocks.deal(wanted_NT, c.tokens)
   blocks = vocab_blocks.cut(head, c.student.axis, c.words, h_NTD.dtype)
   goals = vocab_blocks.cut(goal, c.teacher.axis, c.words, teacher_h_NTE.dtype)
-  rows = tuple(
-    rounds.bring(vocab_blocks.flat(x)) for x in (h_NTD, teacher_h_NTE)
-  )
+  rows = tuple(rounds.bring(x) for x in (h_NTD, teacher_h_NTE))
   over = functools.partial(
     vocab_blocks.over_words,
     rounds,
@@ -174,8 +172,7 @@ def _forward(c: DivergenceConfig, h_NTD, head, teacher_h_NTE, goal, wanted_NT):
     of_teacher, of_student = (mesh.psum(x, 'vocab') for x in parts)
     value = c.beta * of_teacher + (1 - c.beta) * of_student
   return tuple(
-    rounds.back(x, wanted_NT.size).reshape(wanted_NT.shape)
-    for x in (value, of_student, norm, level)
+    rounds.back(x, wanted_NT.shape) for x in (value, of_student, norm, level)
   )
 
 
@@ -192,9 +189,7 @@ def _backward(
   rounds = vocab_blocks.deal(wanted_NT, c.tokens)
   blocks = vocab_blocks.cut(head, c.student.axis, c.words, h_NTD.dtype)
   goals = vocab_blocks.cut(goal, c.teacher.axis, c.words, teacher_h_NTE.dtype)
-  rows = tuple(
-    rounds.bring(vocab_blocks.flat(x)) for x in (teacher_h_NTE, *fixed_NT)
-  )
+  rows = tuple(rounds.bring(x) for x in (teacher_h_NTE, *fixed_NT))
 
   def slopes(j, words: VocabBlock):
     goal_words = goals.at(j)

@@ -118,7 +118,7 @@ def _forward(c: LogprobConfig, h_NTD, head, tokens_NT, wanted_NT):
   """logp, entropy, sum_sq_prob and L of one device's rows, [N, T] each."""
   rounds = vocab_blocks.deal(wanted_NT, c.tokens)
   blocks = vocab_blocks.cut(head, c.axis, c.words, h_NTD.dtype)
-  rows = tuple(rounds.bring(vocab_blocks.flat(x)) for x in (h_NTD, tokens_NT))
+  rows = tuple(rounds.bring(x) for x in (h_NTD, tokens_NT))
 
   def add(words: VocabBlock, rows, sums: Sums) -> Sums:
     h, own = rows
@@ -129,19 +129,14 @@ def _forward(c: LogprobConfig, h_NTD, head, tokens_NT, wanted_NT):
   sums = vocab_blocks.over_words(
     rounds, blocks.number, blocks.at, add, rows, sums
   )
-  return tuple(
-    rounds.back(x, wanted_NT.size).reshape(wanted_NT.shape)
-    for x in _outputs(_whole(sums))
-  )
+  return tuple(rounds.back(x, wanted_NT.shape) for x in _outputs(_whole(sums)))
 
 
 def _backward(c: LogprobConfig, h_NTD, head, tokens_NT, wanted_NT, *fixed_NT):
   """Cotangents of h and the head, of one device's rows and words."""
   rounds = vocab_blocks.deal(wanted_NT, c.tokens)
   blocks = vocab_blocks.cut(head, c.axis, c.words, h_NTD.dtype)
-  rows = tuple(
-    rounds.bring(vocab_blocks.flat(x)) for x in (tokens_NT, *fixed_NT)
-  )
+  rows = tuple(rounds.bring(x) for x in (tokens_NT, *fixed_NT))
 
   def slopes(j, words: VocabBlock):
     def slope(h, rows):

@@ -67,14 +67,15 @@ class Rounds(NamedTuple):
   number: Array  # [] i32  rounds
   size: int  # tokens of a round
 
-  def bring(self, x):
-    """x [N T, ...] of the tokens in this order, [M, ...]; 0 behind them."""
+  def bring(self, x_NT):
+    """[N, T, ...] in this order, [M, ...]; 0 behind the wanted."""
+    x = x_NT.reshape(-1, *x_NT.shape[2:])
     return x.at[self.order].get(mode='fill', fill_value=0)
 
-  def back(self, x, tokens: int):
-    """What was brought, where it was: [tokens, ...]; 0 elsewhere."""
-    zeros = jnp.zeros((tokens, *x.shape[1:]), x.dtype)
-    return zeros.at[self.order].set(x, mode='drop')
+  def back(self, x, shape: tuple[int, ...]):
+    """What was brought from [N, T, ...], where it was; 0 elsewhere."""
+    zeros = jnp.zeros((shape[0] * shape[1], *x.shape[1:]), x.dtype)
+    return zeros.at[self.order].set(x, mode='drop').reshape(shape)
 
   def take(self, rows, i):
     """Round i of a tree of [M, ...]."""
@@ -137,11 +138,6 @@ def cut(head, axis: int, words: int, dtype) -> VocabBlocks:
   return VocabBlocks(block, -(-held // size))
 
 
-def flat(x_NT):
-  """[N, T, ...] -> [N T, ...]."""
-  return x_NT.reshape(-1, *x_NT.shape[2:])
-
-
 def logits(c: HeadConfig, h, words: VocabBlock):
   """x [n, words], and dx/dy."""
   z = _dot(_DOT[c.axis], h, words.w)
@@ -187,7 +183,7 @@ def pull(
       [n, words], of the numbers that h has
     rows: tree of [M, ...], brought
   """
-  h = rounds.bring(flat(h_NTD))
+  h = rounds.bring(h_NTD)
 
   def of_block(j, carry):
     dh, dhead = carry
@@ -210,8 +206,8 @@ def pull(
   zeros = jnp.zeros(h.shape, jnp.float32), jnp.zeros(head.shape, jnp.float32)
   dh, dhead = jax.lax.fori_loop(0, blocks.number, of_block, zeros)
   dh, dhead = mesh.psum(dh, 'vocab'), mesh.psum(dhead, 'copies')
-  dh = rounds.back(dh, h_NTD.shape[0] * h_NTD.shape[1])
-  return dh.reshape(h_NTD.shape).astype(h.dtype), dhead.astype(head.dtype)
+  dh = rounds.back(dh, h_NTD.shape)
+  return dh.astype(h.dtype), dhead.astype(head.dtype)
 
 
 _DOT = ('nd,vd->nv', 'nd,dv->nv')

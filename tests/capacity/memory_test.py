@@ -10,8 +10,9 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from agentrl import mesh, optimizer, registry, types
+from agentrl import mesh, optimizer, registry
 from agentrl.capacity import cost, memory
+from agentrl.capacity.tpu import programs
 from agentrl.learner import algorithm
 from agentrl.learner.algorithm import Algorithm
 from agentrl.model import microbatch, policy, shared_base
@@ -105,29 +106,6 @@ def test_what_an_engine_keeps(sizes, dtype):
   assert close(kept, reads, 1.2)
 
 
-def rows(n: int, t: int) -> types.Rows:
-  """Shapes alone, split over the mesh where one is set."""
-  lies = None
-  if mesh.active():
-    lies = jax.NamedSharding(jax.sharding.get_mesh(), mesh.spec('batch'))
-
-  def of(dtype):
-    return jax.ShapeDtypeStruct((n, t), dtype, sharding=lies)
-
-  ids, real, flag = of(jnp.int32), of(jnp.float32), of(jnp.bool_)
-  return types.Rows(
-    tokens=ids,
-    seg=ids,
-    traj=ids,
-    turn=ids,
-    span=of(jnp.int8),
-    sampled=flag,
-    weight=real,
-    logp=real,
-    version=ids,
-  )
-
-
 def compiled(context: Context, work):
   """A gradient over micro-batches and a step of the optimizer."""
   modules, rule = context.modules, optimizer.OptimizerConfig()
@@ -136,7 +114,7 @@ def compiled(context: Context, work):
   base = {
     role: mesh.abstract(m.specs) for role, m in modules.items() if m != module
   }
-  batch = rows(work.rows, work.tokens)
+  batch = programs.rows(work.rows, work.tokens)
 
   def loss(out, rows, scale):
     return jnp.sum(out.logp * scale - 0.01 * out.entropy), {}

@@ -949,8 +949,8 @@ MUTANTS = (
   Mutant(
     'agentrl.dataset.jit_tasks',
     '_permutation',
-    '[seed, epoch]',
-    '[seed, 0]',
+    'uniform.permutation(n, seed, epoch)',
+    'uniform.permutation(n, seed, 0)',
     f'{_TASKS}::test_seeds_and_epochs_give_orders_of_their_own',
     'every epoch has one order',
   ),

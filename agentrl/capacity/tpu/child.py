@@ -1,6 +1,8 @@
 """Process that compiles one program for TPUs, and may be killed.
 
-python -m agentrl.capacity.tpu.child JOB, a pickled compiler.CompileJob
+  python -m agentrl.capacity.tpu.child JOB FOLDER
+
+JOB is a pickled compiler.CompileJob, FOLDER gets the compiler's dump.
 """
 
 import pathlib
@@ -9,9 +11,7 @@ import sys
 from unittest import mock
 
 import jax
-import numpy as np
 from jax.experimental import topologies
-from jax.sharding import AxisType, Mesh
 from ml_collections import ConfigDict
 
 from agentrl import mesh
@@ -19,20 +19,15 @@ from agentrl.capacity.tpu import programs
 from agentrl.capacity.tpu.compiler import CompileJob
 
 
-def main(path: str) -> None:
+def main(path: str, folder: str) -> None:
   job: CompileJob = pickle.loads(pathlib.Path(path).read_bytes())
   c = ConfigDict(job.config)
-  devices = topologies.get_topology_desc(job.torus, platform='tpu').devices
-  sizes = mesh.sizes({name: c.mesh[name] for name in mesh.AXES}, len(devices))
-  c.mesh.update(sizes)
-  kind = AxisType.Explicit if c.mesh.explicit else AxisType.Auto
-  used = np.array(devices[: np.prod(list(sizes.values()))])
-  tpus = Mesh(
-    used.reshape(tuple(sizes.values())),
-    mesh.AXES,
-    axis_types=(kind,) * len(mesh.AXES),
+  tpus = mesh.make(
+    {name: c.mesh[name] for name in mesh.AXES},
+    explicit=c.mesh.explicit,
+    devices=topologies.get_topology_desc(job.torus, platform='tpu').devices,
   )
-  dump = {'xla_dump_to': job.folder, 'xla_dump_hlo_as_text': True}
+  dump = {'xla_dump_to': folder, 'xla_dump_hlo_as_text': True}
   # Kernels are chosen by the backend, which is not there.
   backend = mock.patch('jax.default_backend', return_value='tpu')
   with backend, jax.set_mesh(tpus):
@@ -41,4 +36,4 @@ def main(path: str) -> None:
 
 
 if __name__ == '__main__':
-  main(sys.argv[1])
+  main(*sys.argv[1:])

@@ -28,6 +28,7 @@ ENVIRON = {
   'ALLOW_MULTIPLE_LIBTPU_LOAD': '1',
   'TPU_SKIP_MDS_QUERY': '1',
 }
+CHILD = 'agentrl.capacity.tpu.child'
 _REPORT = '*after_optimizations-memory-usage-report.txt'
 _POLL = 0.5  # seconds
 
@@ -40,7 +41,6 @@ class CompileJob(NamedTuple):
   torus: str  # slices.torus
   program: str  # among programs.PROGRAMS
   work: Workload
-  folder: str = ''  # of the dump
 
 
 class CompiledProgram(NamedTuple):
@@ -73,10 +73,11 @@ def compiled(job: CompileJob, seconds: float = 1800) -> CompiledProgram:
   """
   check_available()
   with tempfile.TemporaryDirectory() as folder:
-    dump = pathlib.Path(job.folder or folder)
-    path = pathlib.Path(folder, 'job.pickle')
-    path.write_bytes(pickle.dumps(job._replace(folder=str(dump))))
-    log = pathlib.Path(folder, 'log.txt')
+    path, log, dump = (
+      pathlib.Path(folder, name) for name in ('job.pickle', 'log.txt', 'dump')
+    )
+    path.write_bytes(pickle.dumps(job))
+    dump.mkdir()
     code = _run(path, log, dump, seconds)
     words = log.read_text(errors='replace')
     if report := _report(dump):
@@ -96,7 +97,7 @@ def _run(
   job: pathlib.Path, log: pathlib.Path, dump: pathlib.Path, seconds: float
 ) -> int | None:
   """Runs the child until its dump is there or it ends; None: killed."""
-  command = [sys.executable, '-m', 'agentrl.capacity.tpu.child', str(job)]
+  command = [sys.executable, '-m', CHILD, str(job), str(dump)]
   with log.open('wb') as out:
     child = subprocess.Popen(
       command, stdout=out, stderr=out, env=os.environ | ENVIRON

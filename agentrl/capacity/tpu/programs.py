@@ -120,30 +120,36 @@ def _moments(rule, specs, params):
   return optimizer.by_parameter(place, made, specs)
 
 
-def batch(work: Workload) -> Batch:
-  """Shapes of a batch."""
-  split = NamedSharding(jax.sharding.get_mesh(), mesh.spec('batch', None))
-  rows = work.rows, work.tokens
+def rows(n: int, t: int) -> Rows:
+  """Shapes of rows [N, T], split over the mesh where one is set."""
+  lies = None
+  if mesh.active():
+    lies = NamedSharding(jax.sharding.get_mesh(), mesh.spec('batch'))
 
   def of(dtype) -> Any:
-    return jax.ShapeDtypeStruct(rows, dtype, sharding=split)
+    return jax.ShapeDtypeStruct((n, t), dtype, sharding=lies)
 
   ids, real, flag = of(jnp.int32), of(jnp.float32), of(jnp.bool_)
+  return Rows(
+    tokens=ids,
+    seg=ids,
+    traj=ids,
+    turn=ids,
+    span=of(jnp.int8),
+    sampled=flag,
+    weight=real,
+    logp=real,
+    version=ids,
+  )
+
+
+def batch(work: Workload) -> Batch:
+  """Shapes of a batch."""
   per_turn = functools.partial(_replicated, (work.batch, work.turns))
   each = functools.partial(_replicated, (work.batch,))
   names = ('task', 'group', 'arm', 'domain', 'source', 'age')
   return Batch(
-    rows=Rows(
-      tokens=ids,
-      seg=ids,
-      traj=ids,
-      turn=ids,
-      span=of(jnp.int8),
-      sampled=flag,
-      weight=real,
-      logp=real,
-      version=ids,
-    ),
+    rows=rows(work.rows, work.tokens),
     turns=Turns(
       reward=per_turn(jnp.float32),
       terms={},

@@ -12,11 +12,11 @@ from agentrl.capacity.hardware import Topology
 from agentrl.capacity.memory import Workload
 from agentrl.capacity.tpu import compiler, hlo, slices
 from agentrl.capacity.tpu.compiler import CompiledProgram
+from agentrl.capacity.tpu.programs import PROGRAMS
 from agentrl.domain import suggest
 from agentrl.nn.config import DecoderConfig
 from agentrl.run import algorithm, pretrained
 
-PROGRAMS = ('update', 'prefill', 'decode')  # of programs.py, which imports jax
 REDUCED = ('all-reduce', 'reduce-scatter')
 
 
@@ -26,7 +26,7 @@ def check(names: Sequence[str], where: Topology) -> None:
     if name not in PROGRAMS:
       raise ValueError(
         f'--compile={name!r} is no program{suggest(name, PROGRAMS)}; choose'
-        f' from {PROGRAMS}'
+        f' from {tuple(PROGRAMS)}'
       )
   slices.torus(where)
   compiler.check_available()
@@ -40,11 +40,8 @@ def compiled(
   name: str,
 ) -> CompiledProgram:
   """Compiles a program of the config for the topology."""
-  c = ConfigDict(c.to_dict())
-  c.mesh.update(sizes(c, where))
-  torus = slices.torus(where)
   return compiler.compiled(
-    compiler.CompileJob(c.to_dict(), shape, torus, name, work)
+    compiler.CompileJob(c.to_dict(), shape, slices.torus(where), name, work)
   )
 
 
@@ -70,12 +67,6 @@ def lines(
       yield report.line('  bound of utilisation', bound)
 
 
-def sizes(c: ConfigDict, where: Topology) -> dict[str, int]:
-  """Sizes of the config's mesh on the topology."""
-  axes = {name: c.mesh[name] for name in mesh.AXES}
-  return mesh.sizes(axes, where.devices)
-
-
 def utilisation(
   c: ConfigDict,
   shape: DecoderConfig,
@@ -95,7 +86,9 @@ def utilisation(
     _flops(c, dataclasses.replace(shape, remat=remat), work)
     for remat in (shape.remat, 'none')
   )
-  rate = math.prod(sizes(c, where).values()) * where.chip.flops
+  sizes = report.on_topology(c, where).mesh
+  devices = math.prod(sizes[name] for name in mesh.AXES)
+  rate = devices * where.chip.flops
   reduced = sum(x.bytes for x in program.collectives if x.kind in REDUCED)
   return useful / rate / (every / rate + reduced / (where.chip.links / 2))
 

@@ -59,7 +59,9 @@ class Verifiers(ProgramFamily):
 
   def sizes(self) -> Mapping[str, int]:
     """Tasks by split; see `base.FiniteFamily`."""
-    return task_sampling.sizes(self._tasks, f'env.size={self.size}', 'raise it')
+    return task_sampling.sizes(
+      self._tasks, f'env.size={self.size}', 'raise it: a fifth is held out'
+    )
 
   def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
     """Places in the taskset, without demonstrations; see `EnvFamily`."""

@@ -5,28 +5,15 @@ import importlib.util
 
 import pytest
 
+from agentrl.bench import sampling
 from agentrl.capacity import hardware
 from agentrl.capacity.memory import Workload
 from agentrl.capacity.tpu import compiler, hlo, table
 from agentrl.configs import grpo, oprl, spear
-from agentrl.nn.config import DecoderConfig
 
 missing = importlib.util.find_spec('libtpu') is None
 needs_compiler = pytest.mark.skipif(missing, reason='extra tpu-compile')
-QWEN = dict(theta=1e6, bias=True, remat='layer', dtype='bfloat16')
-SMALL = DecoderConfig(
-  vocab=151_936,
-  width=896,
-  layers=24,
-  heads=14,
-  kv_heads=2,
-  head_dim=64,
-  mlp=4864,
-  attention='splash',
-  **QWEN,
-)
-
-
+SMALL = sampling.QWEN['0.5B']
 WORK = Workload(
   rows=8,
   tokens=1024,
@@ -108,7 +95,7 @@ def test_no_value_of_an_update_is_larger_than_its_piece(method):
 @pytest.mark.slow
 @pytest.mark.nightly
 @needs_compiler
-def test_decoding_copies_no_cache():
+def test_decoding_fits_beside_an_update():
   c, where = config(fsdp=8), hardware.parse('v5e-8')
   made = table.compiled(c, SMALL, WORK, where, 'decode')
   assert made.hbm < 4e9

@@ -3,6 +3,7 @@
 0.5B-shaped decoder, 8 rows of 4,096 tokens, one row to a micro-batch
 """
 
+import dataclasses
 import math
 import re
 
@@ -10,49 +11,19 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from agentrl import mesh, optimizer, types
+from agentrl import mesh, optimizer
+from agentrl.bench import sampling
+from agentrl.capacity.tpu import programs
 from agentrl.model import microbatch, policy
-from agentrl.nn import transformer
 
-SHAPE = transformer.DecoderConfig(
-  vocab=151_936,
-  width=896,
-  layers=24,
-  heads=14,
-  kv_heads=2,
-  head_dim=64,
-  mlp=4864,
-  theta=1e6,
-  bias=True,
-  attention='chunked',
-  remat='layer',
-  dtype='bfloat16',
-)
+SHAPE = dataclasses.replace(sampling.QWEN['0.5B'], attention='chunked')
 N, T = 8, 4096
 ALLOWED = 1.5e9  # bytes beside parameters, their gradients and moments
 
 
-def abstract_rows() -> types.Rows:
-  def of(dtype):
-    return jax.ShapeDtypeStruct((N, T), dtype)
-
-  ids, real, flag = of(jnp.int32), of(jnp.float32), of(jnp.bool_)
-  return types.Rows(
-    tokens=ids,
-    seg=ids,
-    traj=ids,
-    turn=ids,
-    span=of(jnp.int8),
-    sampled=flag,
-    weight=real,
-    logp=real,
-    version=ids,
-  )
-
-
 def compiled():
   module, rule = policy.module(SHAPE), optimizer.OptimizerConfig()
-  params, rows = mesh.abstract(module.specs), abstract_rows()
+  params, rows = mesh.abstract(module.specs), programs.rows(N, T)
   opt = jax.eval_shape(lambda p: optimizer.init(rule, p, module.specs), params)
 
   def loss(out, rows, advantage):
