@@ -71,11 +71,12 @@ setuptools.setup(
       'mcp>=2.3,<3',
       'starlette>=1.10,<2',
       'uvicorn>=0.54,<1',
-      'websockets>=17,<18',
+      'websockets>=16,<18',
     ],
     # Clients of models, as the examples use them.
     'clients': [
       'anthropic>=2.12,<3',
+      'langchain>=1.5,<2',
       'langchain-openai>=1.7,<2',
       'langgraph>=1.2.22,<2',
       'openai>=3.54,<4',

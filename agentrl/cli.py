@@ -23,6 +23,7 @@ import runpy
 import sys
 import types
 from collections.abc import Callable, Sequence
+from logging import WARNING, LogRecord
 from typing import Any, NoReturn
 
 from absl import app, flags, logging
@@ -177,9 +178,7 @@ def _guarded(main, argv: Sequence[str], operands: Sequence[str]) -> None:
     lacks = needed[len(given)].removesuffix('...')
     fail(f'{lacks} is missing; --help says what to write')
   logging.set_verbosity(max(logging.get_verbosity(), logging.INFO))
-  logging.get_absl_handler().addFilter(
-    lambda x: 'orbax' not in x.pathname and 'xla_bridge' not in x.pathname
-  )
+  logging.get_absl_handler().addFilter(_is_shown)
   try:
     main(*given)
     _flush()
@@ -194,6 +193,15 @@ def _guarded(main, argv: Sequence[str], operands: Sequence[str]) -> None:
   except OSError as error:
     logging.debug('%s', error, exc_info=True)
     fail(refused(error), MACHINE)
+
+
+def _is_shown(record: LogRecord) -> bool:
+  """Whether a record is for the user: clients of HTTP log each request."""
+  if 'orbax' in record.pathname or 'xla_bridge' in record.pathname:
+    return False
+  if logging.get_verbosity() >= logging.DEBUG:
+    return True
+  return record.name == 'absl' or record.levelno >= WARNING
 
 
 def _flush() -> None:

@@ -1,7 +1,7 @@
 """An agent of LangGraph, with a tool."""
 
+from langchain.agents import create_agent
 from langchain_openai import ChatOpenAI
-from langgraph.prebuilt import create_react_agent
 
 from examples import calculator
 
@@ -13,6 +13,6 @@ def add(a: float, b: float) -> str:
 
 def play(address: str, key: str, task: dict) -> None:
   model = ChatOpenAI(model='policy', base_url=f'{address}/v1', api_key=key)
-  agent = create_react_agent(model, [add], prompt=calculator.SYSTEM)
+  agent = create_agent(model, [add], system_prompt=calculator.SYSTEM)
   state = agent.invoke({'messages': [('user', task['question'])]})
   calculator.post_reward(address, key, task, state['messages'][-1].content)

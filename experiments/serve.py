@@ -4,10 +4,11 @@
 
 A MODEL is the folder of a run, whose newest policy is served, or of a
 checkpoint. Requests name one by the folder's name, or as NAME=FOLDER calls it;
-each has an engine and weights of its own. Weights are read only and nothing is
-written; with --updates a run in training may bring new ones (host.generator).
-Only this machine is listened to, and clients show a key that is printed, unless
---host and --nokey say otherwise.
+adapters of one rank on one base share an engine and the base's weights, other
+models have their own. Weights are read only and nothing is written; with
+--updates a run in training may bring new ones (host.generator). Only this
+machine is listened to, and clients show a key that is printed, unless --host
+and --nokey say otherwise.
 """
 
 import contextlib
@@ -44,10 +45,9 @@ def main(*models: str) -> None:
       f'--key_env={_KEY_ENV.value} is no environment variable with a key; set'
       ' it, or leave the flag out to have a key drawn'
     )
-  loaded = {
-    name: serving.load(folder, _CONTEXT.value, _MESSAGE.value)
-    for name, folder in serving.sources(models).items()
-  }
+  loaded = serving.load_all(
+    serving.sources(models), _CONTEXT.value, _MESSAGE.value
+  )
   how = {'slots': _SLOTS.value, 'updates': _UPDATES.value, 'key': key}
   how |= {'host': _HOST.value, 'port': _PORT.value}
   with serving.opened(loaded, **how) as gateway:

@@ -68,13 +68,13 @@ def prompts(some: list[Item]) -> list[str]:
 def plain(engine: Engine, texts: list[str], talk) -> None:
   """Decodes the answers with the engine alone."""
   how = SamplingParams(np.array([0, 0], np.uint32), ANSWER, 0.0)
-  for line, text in enumerate(texts):
+  for sequence, text in enumerate(texts):
     ids = conversation(talk, [Message('user', text)]).ids
-    engine.submit(line, ids, how)
+    engine.submit(sequence, ids, how)
   while engine.busy:
     engine.dispatch()
     for completion in engine.collect():
-      engine.cancel(completion.line)
+      engine.cancel(completion.sequence)
 
 
 def judged(service, some: list[Item], threads: int, identity: str, file):

@@ -142,9 +142,9 @@ def _slots(size: SamplingBenchSize, weights):
 
   def run():
     engine.update_weights(dict(weights), 0)
-    for line, prompt in enumerate(prompts):
-      key = np.array([0, line], np.uint32)
-      engine.submit(line, prompt, engine_lib.SamplingParams(key, size.new))
+    for sequence, prompt in enumerate(prompts):
+      key = np.array([0, sequence], np.uint32)
+      engine.submit(sequence, prompt, engine_lib.SamplingParams(key, size.new))
     completions = []
     while engine.busy:
       engine.dispatch()

@@ -83,9 +83,9 @@ class Lockstep:
   def collect(self):
     return self._engine.collect()
 
-  def cancel(self, line: int) -> None:
+  def cancel(self, sequence: int) -> None:
     self._left -= 1
-    self._engine.cancel(line)
+    self._engine.cancel(sequence)
 
 
 class Bench:

@@ -43,7 +43,7 @@ _WAIT = 0.2  # seconds until an idle generator looks at the clock
 class _Play:
   """A program under way."""
 
-  line: int
+  attempt: int
   name: str  # of its session
   session: Session
   run: base.ProgramRun
@@ -53,7 +53,7 @@ class _Play:
 class _Ended(NamedTuple):
   """A program that has ended."""
 
-  line: int
+  attempt: int
   error: Exception | None
 
 
@@ -87,19 +87,19 @@ class ProgramRunner:
     attempts: Attempts,
     key: jax.Array,
     *,
-    lines: Sequence[int] | None = None,
+    indices: Sequence[int] | None = None,
     stopping: Callable[[], None] = lambda: None,
-    ended: Callable[[int, Episode], None] = lambda line, episode: None,
+    ended: Callable[[int, Episode], None] = lambda attempt, episode: None,
   ) -> tuple[list[Episode], dict[str, int]]:
     """Runs attempts to their end; see host.run_episodes.
 
-    Returns: a trajectory for each line; counts: 'fault/<kind>', 'program/<what
-      was counted in sessions>'
+    Returns: a trajectory for each attempt; counts: 'fault/<kind>',
+      'program/<what was counted in sessions>'
     """
-    lines = range(len(attempts.task)) if lines is None else lines
+    indices = range(len(attempts.task)) if indices is None else indices
     self._driver.generator = generator
     batch = _Batch(self._stage, self._family, self._gateway, attempts, key)
-    return batch.run(self._driver, self._count, lines, stopping, ended)
+    return batch.run(self._driver, self._count, indices, stopping, ended)
 
 
 class _Batch:
@@ -125,30 +125,30 @@ class _Batch:
     self.counts: dict[str, int] = {}
 
   def run(
-    self, driver: GeneratorDriver, count: int, lines, stopping, ended
+    self, driver: GeneratorDriver, count: int, indices, stopping, ended
   ) -> tuple[list[Episode], dict[str, int]]:
-    waiting, episodes = iter(lines), {}
+    waiting, episodes = iter(indices), {}
     try:
       while True:
         while len(self._open) < count:
-          if (line := next(waiting, None)) is None:
+          if (attempt := next(waiting, None)) is None:
             break
-          self._begin(driver, line)
+          self._begin(driver, attempt)
         if not self._open:
           break
         stopping()
         driver.round(_WAIT)
-        for line, episode in self._take():
-          episodes[line] = episode
-          ended(line, episode)
+        for attempt, episode in self._take():
+          episodes[attempt] = episode
+          ended(attempt, episode)
     finally:
       for play in self._open.values():
         self._gateway.close_session(play.name)
         play.run.kill()
-    return [episodes[line] for line in lines], self.counts
+    return [episodes[attempt] for attempt in indices], self.counts
 
-  def _begin(self, driver: GeneratorDriver, line: int) -> None:
-    b, stage = line, self._stage
+  def _begin(self, driver: GeneratorDriver, attempt: int) -> None:
+    b, stage = attempt, self._stage
     limits = _limits(stage, int(self._attempts.limit[b]), self._attempts, b)
     session = Session(
       stage.talk,
@@ -180,16 +180,16 @@ class _Batch:
     out = []
     while not self._answers.empty():
       answer = self._answers.get()
-      play = self._open.pop(answer.line, None)
+      play = self._open.pop(answer.attempt, None)
       if play is not None:  # else its time was over
         self._gateway.close_session(play.name)
-        out.append((answer.line, self._episode(play, answer.error)))
+        out.append((answer.attempt, self._episode(play, answer.error)))
     now = time.monotonic()
     for play in [x for x in self._open.values() if now > x.until]:
-      del self._open[play.line]
+      del self._open[play.attempt]
       self._gateway.close_session(play.name)
       play.run.kill()
-      out.append((play.line, self._episode(play, TimeoutError())))
+      out.append((play.attempt, self._episode(play, TimeoutError())))
     return out
 
   def _episode(self, play: _Play, error: Exception | None) -> Episode:
@@ -225,7 +225,7 @@ class _Batch:
     if error is not None and limit is None:
       crashed = isinstance(error, ProgramExitError)
       return self._fault('crash' if crashed else 'exception', error)
-    task = self._stage.tasks[self._attempts.task[play.line]]
+    task = self._stage.tasks[self._attempts.task[play.attempt]]
     try:
       grade = self._family.grade(task, conversation(self._stage, session))
     except Exception as raised:

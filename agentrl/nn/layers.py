@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import mesh
-from agentrl.nn.lora import Adapted
+from agentrl.nn.lora import Adapted, RowAdapted
 
 
 def rms_norm(scale_D, x, eps: float, offset: float = 0.0):
@@ -37,7 +37,8 @@ def dense(x_NTi, w, inputs: Axes, outputs: Axes, rows: Axes = ROWS):
 
   Args:
     x_NTi: [N, T, inputs...]
-    w: [inputs..., outputs...]; if it is Adapted, x w + scale (x a) b
+    w: [inputs..., outputs...]; if it is Adapted, x w + scale (x a) b, and if
+      it is RowAdapted, that with a and b of row n
     inputs, outputs: logical axes of w; only the first of each may be sharded
     rows: logical axes of N and T
   Returns: [N, T, outputs...]
@@ -51,6 +52,13 @@ def dense(x_NTi, w, inputs: Axes, outputs: Axes, rows: Axes = ROWS):
     added = dense(low, w.b, (None,), outputs, rows)
     return dense(x_NTi, w.w, inputs, outputs, rows) + w.scale * added
   n, t = x_NTi.shape[:2]
+  if isinstance(w, RowAdapted):
+    rank, x = w.b.shape[1], x_NTi.reshape(n, t, -1)
+    a, b = w.a.reshape(n, -1, rank), w.b.reshape(n, rank, -1)
+    low = jnp.einsum('ntk,nkr->ntr', x, a.astype(x.dtype))
+    added = jnp.einsum('ntr,nrf->ntf', low, b.astype(x.dtype))
+    y = dense(x_NTi, w.w, inputs, outputs, rows)
+    return y + w.scale * added.reshape(y.shape)
   shape = w.shape[len(inputs) :]
   k, f = math.prod(w.shape[: len(inputs)]), math.prod(shape)
   w = mesh.reshape(w.astype(x_NTi.dtype), (k, f), (inputs[0], outputs[0]))

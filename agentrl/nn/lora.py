@@ -3,12 +3,14 @@
 `attach` lays an adapter beside the matrices that it changes. Products with
 them (layers.dense, moe.mix) add (x a) b to x w: a matrix
 w + a b is never made, neither forwards nor as a gradient, so that any number
-of adapters need one copy of the base.
+of adapters need one copy of the base. `stack` and `select` put rows of several
+adapters into one batch.
 """
 
 import dataclasses
 import math
 import re
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -65,8 +67,53 @@ class Adapted:
     return self.a.ndim + self.b.ndim - 2 - self.w.ndim
 
 
+@struct.dataclass
+class RowAdapted:
+  """Matrix and adapters of rows: row n is multiplied by w + scale a_n b_n."""
+
+  w: Array  # [in..., out...]
+  a: Array  # [N, in..., rank]
+  b: Array  # [N, rank, out...]
+  scale: float = struct.field(pytree_node=False)
+
+
 def is_adapted(x) -> bool:
   return isinstance(x, Adapted)
+
+
+def is_row_adapted(x) -> bool:
+  return isinstance(x, RowAdapted)
+
+
+def stack(trees: Sequence[PyTree]) -> PyTree:
+  """Parameters of several adapters on one base, without leading axes.
+
+  Args:
+    trees: alike but for a and b of their adapted matrices
+  Returns: the first tree, with row m of what is adapted that of tree m
+  """
+
+  def rows(first, *others):
+    if not is_adapted(first):
+      return first
+    every = first, *others
+    a, b = (
+      jnp.stack(x) for x in zip(*((x.a, x.b) for x in every), strict=True)
+    )
+    return RowAdapted(first.w, a, b, first.scale)
+
+  return jax.tree.map(rows, *trees, is_leaf=is_adapted)
+
+
+def select(params: PyTree, adapter_N: Array) -> PyTree:
+  """Gives row n the adapter of that number, of `stack`; others: unchanged."""
+  return jax.tree.map(
+    lambda x: (
+      x.replace(a=x.a[adapter_N], b=x.b[adapter_N]) if is_row_adapted(x) else x
+    ),
+    params,
+    is_leaf=is_row_adapted,
+  )
 
 
 def specs(c: Lora, layers: dict[str, Param]) -> dict[str, dict[str, Param]]:

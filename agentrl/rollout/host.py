@@ -36,20 +36,20 @@ CUT = ' (cut)'  # behind an observation that was longer than may be
 
 
 class Generator(Protocol):
-  """Text generator with one pending request per line, such as engine.Engine."""
+  """Text generator, one request of a sequence at a time, such as Engine."""
 
   @property
   def busy(self) -> bool: ...
 
   def submit(
-    self, line: int, context: Sequence[int], how: SamplingParams
+    self, sequence: int, context: Sequence[int], how: SamplingParams
   ) -> None: ...
 
   def dispatch(self) -> None: ...
 
   def collect(self) -> Sequence[Completion | GenerationFault]: ...
 
-  def cancel(self, line: int) -> None: ...
+  def cancel(self, sequence: int) -> None: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,7 +114,7 @@ class HostEnvBundle(NamedTuple):
 class _Episode:
   """An episode under way."""
 
-  line: int  # its index b
+  attempt: int  # its index b
   worker: EnvWorker
   began: float
   talk: Conversation | None = None
@@ -134,31 +134,31 @@ def run_episodes(
   attempts: Attempts,
   key: jax.Array,
   *,
-  lines: Sequence[int] | None = None,
+  indices: Sequence[int] | None = None,
   stopping: Callable[[], None] = lambda: None,
-  ended: Callable[[int, pack.Episode], None] = lambda line, episode: None,
+  ended: Callable[[int, pack.Episode], None] = lambda attempt, episode: None,
 ) -> tuple[list[pack.Episode], dict[str, int]]:
   """Runs attempts to their end.
 
   Args:
     workers: as many episodes are under way at a time
     key: of this iteration, as in rollout/jit.py
-    lines: indices of the attempts to run; all of them if None
+    indices: indices of the attempts to run; all of them if None
     stopping: called between rounds; what it raises ends the run
-    ended: called with each line and its trajectory, as soon as it has ended
-  Returns: a trajectory for each line, without turns where it has a limit of
+    ended: called with each attempt and its trajectory, as soon as it has ended
+  Returns: a trajectory for each attempt, without turns where it has a limit of
     none; counts: 'fault/<kind>', 'cut' observations
   """
-  lines = range(len(attempts.task)) if lines is None else lines
-  loop = _EpisodeLoop(stage, generator, workers, attempts, key, lines, ended)
+  indices = range(len(attempts.task)) if indices is None else indices
+  loop = _EpisodeLoop(stage, generator, workers, attempts, key, indices, ended)
   return loop.run(stopping)
 
 
 class _EpisodeLoop:
   def __init__(
-    self, stage, generator, workers, attempts: Attempts, key, lines, report
+    self, stage, generator, workers, attempts: Attempts, key, indices, report
   ):
-    self.stage, self.generator, self.lines = stage, generator, lines
+    self.stage, self.generator, self.indices = stage, generator, indices
     self.attempts = jax.device_get(attempts)
     limits = stage.limits
     self.keys, self.seeds = jax.device_get(
@@ -168,12 +168,14 @@ class _EpisodeLoop:
     prefix = attempts.prefix
     self.forced = prefix is not None and prefix.forced
     limit = self.attempts.limit
-    self.waiting = iter([line for line in lines if limit[line] > 0])
+    self.waiting = iter([attempt for attempt in indices if limit[attempt] > 0])
     self.free = [workers[i] for i in reversed(range(len(workers)))]
     self.open: dict[int, _Episode] = {}
     self.answers: queue.SimpleQueue = queue.SimpleQueue()
     nothing = pack.Episode((), Status.SCHEDULE, 0.0)
-    self.ended = {line: nothing for line in lines if limit[line] <= 0}
+    self.ended = {
+      attempt: nothing for attempt in indices if limit[attempt] <= 0
+    }
     self.counts: dict[str, int] = {'cut': 0}
     self.report = report
 
@@ -185,7 +187,7 @@ class _EpisodeLoop:
         self.generator.dispatch()
         self.drain_answers()
         for spoken in self.generator.collect():
-          self.hear(self.open[spoken.line], spoken)
+          self.hear(self.open[spoken.sequence], spoken)
         self.drain_answers()
         if not self.generator.busy and self.open:
           self.wait()
@@ -193,26 +195,26 @@ class _EpisodeLoop:
     finally:
       for session in self.open.values():
         session.worker.end()
-        self.generator.cancel(session.line)
-    return [self.ended[line] for line in self.lines], self.counts
+        self.generator.cancel(session.attempt)
+    return [self.ended[attempt] for attempt in self.indices], self.counts
 
   # Episodes begin and end.
 
   def begin(self) -> None:
     """Starts episodes in all free workers."""
-    while self.free and (line := next(self.waiting, None)) is not None:
-      session = _Episode(line, self.free.pop(), time.monotonic())
-      self.open[line] = session
-      task = self.stage.tasks[self.attempts.task[line]]
-      call = session.worker.reset(task, int(self.seeds[line]))
+    while self.free and (attempt := next(self.waiting, None)) is not None:
+      session = _Episode(attempt, self.free.pop(), time.monotonic())
+      self.open[attempt] = session
+      task = self.stage.tasks[self.attempts.task[attempt]]
+      call = session.worker.reset(task, int(self.seeds[attempt]))
       self.expect(session, call, self.stage.limits.start)
 
   def end(self, session: _Episode, status: Status, score: float = 0.0) -> None:
     episode = pack.Episode(session.turns, status, score)
-    self.ended[session.line] = episode
-    self.report(session.line, episode)
-    self.generator.cancel(session.line)
-    del self.open[session.line]
+    self.ended[session.attempt] = episode
+    self.report(session.attempt, episode)
+    self.generator.cancel(session.attempt)
+    del self.open[session.attempt]
     self.free.append(session.worker)
     self.begin()
 
@@ -227,8 +229,8 @@ class _EpisodeLoop:
 
   def expect(self, session: _Episode, call, seconds: float) -> None:
     session.call, session.until = call, time.monotonic() + seconds
-    line = session.line
-    call.add_done_callback(lambda call: self.answers.put((line, call)))
+    attempt = session.attempt
+    call.add_done_callback(lambda call: self.answers.put((attempt, call)))
 
   def wait(self) -> None:
     """Blocks until a worker answers or a deadline passes, a second at most."""
@@ -243,8 +245,8 @@ class _EpisodeLoop:
     while not self.answers.empty():
       self.take(*self.answers.get())
 
-  def take(self, line: int, call) -> None:
-    session = self.open.get(line)
+  def take(self, attempt: int, call) -> None:
+    session = self.open.get(attempt)
     if session is None or session.call is not call:
       return  # of an episode that has ended
     session.call = None
@@ -276,7 +278,7 @@ class _EpisodeLoop:
     session.turns[-1] = last._replace(
       reward=reply.reward, invalid=reply.invalid, info=reply.info
     )
-    limit = min(self.attempts.limit[session.line], self.stage.limits.turns)
+    limit = min(self.attempts.limit[session.attempt], self.stage.limits.turns)
     if reply.done:
       solved = reply.score > 0.5
       status = Status.SOLVED if solved else Status.FAILED
@@ -303,7 +305,7 @@ class _EpisodeLoop:
     session.talk, session.context = prompt, prompt.ids[start:]
     session.context_span = message_spans.of_context(prompt.agent[start:])
     session.seen.append(text)
-    b, k = session.line, len(session.turns)
+    b, k = session.attempt, len(session.turns)
     given = self.given(b, k, _state(text)) if session.follows else None
     if given is not None:
       self.act(session, given, forced=self.forced)
@@ -319,12 +321,12 @@ class _EpisodeLoop:
     )
     self.generator.submit(b, self.read(b, prompt.ids), how)
 
-  def read(self, line: int, ids: tuple[int, ...]) -> tuple[int, ...]:
+  def read(self, attempt: int, ids: tuple[int, ...]) -> tuple[int, ...]:
     """What the policy reads: the conversation, behind a hint if it has one."""
     guidance, hinted = self.stage.guidance, self.attempts.hinted
-    if guidance is None or hinted is None or not hinted[line]:
+    if guidance is None or hinted is None or not hinted[attempt]:
       return ids
-    return guidance.behind(int(self.attempts.task[line]), ids)
+    return guidance.behind(int(self.attempts.task[attempt]), ids)
 
   def observe(
     self, session: _Episode, text: str, role: str

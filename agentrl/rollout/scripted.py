@@ -6,15 +6,17 @@ from agentrl.rollout.engine.engine import Completion, SamplingParams
 
 
 class ScriptedGenerator:
-  """Returns a line's messages one after another; after them empty turns.
+  """Returns a sequence's messages one after another; after them empty turns.
 
   Args:
-    script: line -> its messages, each a list of tokens
+    script: sequence -> its messages, each a list of tokens
     eot: the one token of an empty turn
   """
 
   def __init__(self, script: Mapping[int, Sequence[Sequence[int]]], eot: int):
-    self._script = {line: iter(messages) for line, messages in script.items()}
+    self._script = {
+      sequence: iter(messages) for sequence, messages in script.items()
+    }
     self._eot = eot
     self._pending: list[int] = []
 
@@ -23,21 +25,23 @@ class ScriptedGenerator:
     return bool(self._pending)
 
   def submit(
-    self, line: int, context: Sequence[int], how: SamplingParams
+    self, sequence: int, context: Sequence[int], how: SamplingParams
   ) -> None:
-    self._pending.append(line)
+    self._pending.append(sequence)
 
   def dispatch(self) -> None:
     """Nothing to compute."""
 
   def collect(self) -> list[Completion]:
-    lines, self._pending = self._pending, []
+    sequences, self._pending = self._pending, []
     completions = []
-    for line in lines:
-      ids = list(next(self._script[line], (self._eot,)))
+    for sequence in sequences:
+      ids = list(next(self._script[sequence], (self._eot,)))
       n = len(ids)
-      completions.append(Completion(line, ids, [0.0] * n, [0.0] * n, [0] * n))
+      completions.append(
+        Completion(sequence, ids, [0.0] * n, [0.0] * n, [0] * n)
+      )
     return completions
 
-  def cancel(self, line: int) -> None:
-    self._pending = [other for other in self._pending if other != line]
+  def cancel(self, sequence: int) -> None:
+    self._pending = [other for other in self._pending if other != sequence]

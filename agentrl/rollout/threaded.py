@@ -10,7 +10,7 @@ from agentrl.rollout.engine.engine import (
 )
 
 _WAIT = 0.05  # seconds for a message before environments are looked after
-# (context, how) -> the message, of any line; raises what went wrong.
+# (context, how) -> the message, of any sequence; raises what went wrong.
 Generate = Callable[[Sequence[int], SamplingParams], Completion]
 
 
@@ -21,39 +21,41 @@ class ThreadedGenerator:
     """threads: messages that are asked for at a time."""
     self._generate = generate
     self._pool = concurrent.futures.ThreadPoolExecutor(threads)
-    self._lines: dict[concurrent.futures.Future[Completion], int] = {}
+    self._sequences: dict[concurrent.futures.Future[Completion], int] = {}
 
   @property
   def busy(self) -> bool:
-    return bool(self._lines)
+    return bool(self._sequences)
 
   def submit(
-    self, line: int, context: Sequence[int], how: SamplingParams
+    self, sequence: int, context: Sequence[int], how: SamplingParams
   ) -> None:
     future = self._pool.submit(self._generate, tuple(context), how)
-    self._lines[future] = line
+    self._sequences[future] = sequence
 
   def dispatch(self) -> None:
     """Requests are on their way already."""
 
   def collect(self) -> list[Completion | GenerationFault]:
     done, _ = concurrent.futures.wait(
-      self._lines, _WAIT, concurrent.futures.FIRST_COMPLETED
+      self._sequences, _WAIT, concurrent.futures.FIRST_COMPLETED
     )
-    return [_of_line(self._lines.pop(x), x) for x in done]
+    return [_of_line(self._sequences.pop(x), x) for x in done]
 
-  def cancel(self, line: int) -> None:
-    for future in [x for x, other in self._lines.items() if other == line]:
+  def cancel(self, sequence: int) -> None:
+    for future in [
+      x for x, other in self._sequences.items() if other == sequence
+    ]:
       future.cancel()
-      del self._lines[future]
+      del self._sequences[future]
 
   def close(self) -> None:
     self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _of_line(
-  line: int, future: 'concurrent.futures.Future[Completion]'
+  sequence: int, future: 'concurrent.futures.Future[Completion]'
 ) -> Completion | GenerationFault:
   if error := future.exception():
-    return GenerationFault(line, f'{type(error).__name__}: {error}')
-  return future.result()._replace(line=line)
+    return GenerationFault(sequence, f'{type(error).__name__}: {error}')
+  return future.result()._replace(sequence=sequence)

@@ -223,15 +223,15 @@ class HostSampler:
       judged: judges are asked about trajectories as soon as they have ended
     """
     attempts, bits = jax.device_get((attempts, jax.random.key_data(key)))
-    lines = distributed.share(len(attempts.task))
-    self._judges.begin(attempts.group, lines)
+    indices = distributed.share(len(attempts.task))
+    self._judges.begin(attempts.group, indices)
 
-    def judge(line: int, episode: pack.Episode) -> None:
+    def judge(attempt: int, episode: pack.Episode) -> None:
       world = self._s.world
-      task = world.tasks[attempts.task[line]]
+      task = world.tasks[attempts.task[attempt]]
       columns, words = world.family.columns, self._s.tokenizer
       item = judges.of_episode(task, episode, columns, words)
-      self._judges.submit(line, item, episode.status)
+      self._judges.submit(attempt, item, episode.status)
 
     def mine():
       with placement.local_mesh():
@@ -239,9 +239,9 @@ class HostSampler:
           generator,
           attempts,
           jax.random.wrap_key_data(bits),
-          lines=lines,
+          indices=indices,
           stopping=stopping,
-          ended=judge if judged else lambda line, episode: None,
+          ended=judge if judged else lambda attempt, episode: None,
         )
       verdicts = self._judges.verdicts()
       counts |= self._services.taken() | self._judges.taken()

@@ -1,15 +1,19 @@
 """Runs and checkpoints as models of a server, whose weights are only read.
 
-Every model has an engine of its own: slots, cache and a copy of the weights.
-Nothing is written to the folder of a run.
+A model has an engine of its own: slots, cache and a copy of the weights. Those
+that are adapters of one rank on one base share all of that, and requests of
+all of them are decoded together. Nothing is written to the folder of a run.
 """
 
 import contextlib
 import os
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 from ml_collections import ConfigDict
 
 from agentrl import publish, storage
@@ -17,9 +21,13 @@ from agentrl.configs import base
 from agentrl.configs import stages as stage_list
 from agentrl.learner import algorithm
 from agentrl.model import published
-from agentrl.nn import transformer
+from agentrl.nn import lora, transformer
 from agentrl.rollout import registered
-from agentrl.rollout.engine.engine import Sizes
+from agentrl.rollout.engine.engine import (
+  Completion,
+  SamplingParams,
+  Sizes,
+)
 from agentrl.rollout.engine.service import EngineService
 from agentrl.run import algorithm as algorithm_lib
 from agentrl.run import config_file, host_env, jit_env, pretrained
@@ -45,6 +53,23 @@ class LoadedModel(NamedTuple):
   calls: str  # format of tool calls
   context: int
   message: int
+
+
+class AdapterEngine(NamedTuple):
+  """One adapter of an engine."""
+
+  engine: EngineService
+  adapter: int
+
+  def submit(
+    self, context: Sequence[int], how: SamplingParams
+  ) -> Future[Completion]:
+    """Requests a message after tokens; the future may be cancelled."""
+    return self.engine.submit(context, how._replace(adapter=self.adapter))
+
+  def update_weights(self, params: PyTree, version: int) -> None:
+    """Sets the parameters of an engine of one model."""
+    self.engine.update_weights(params, version)
 
 
 def sources(words: Sequence[str]) -> dict[str, str]:
@@ -94,6 +119,51 @@ def load(folder: str, context: int = 0, message: int = 0) -> LoadedModel:
       f' positions of {folder}; set it to as many or fewer'
     )
   return loaded
+
+
+def load_all(
+  folders: Mapping[str, str], context: int = 0, message: int = 0
+) -> dict[str, LoadedModel]:
+  """Models by name, of which those on one base hold the same arrays of it.
+
+  See `load`.
+  """
+  out: dict[str, LoadedModel] = {}
+  for name, folder in folders.items():
+    model = load(folder, context, message)
+    for other in out.values():
+      if _on_one_base(model, other):
+        shared = jax.tree.map(
+          _with_base, model.params, other.params, is_leaf=lora.is_adapted
+        )
+        model = model._replace(params=shared)
+        break
+    out[name] = model
+  return out
+
+
+def _on_one_base(a: LoadedModel, b: LoadedModel) -> bool:
+  """Whether they differ in what their adapters add, and in nothing else."""
+  whole = [jax.tree.flatten(jax.tree.map(jnp.shape, x.params)) for x in (a, b)]
+  if (a.shape, a.talk.words.eot, whole[0]) != (
+    b.shape,
+    b.talk.words.eot,
+    whole[1],
+  ):
+    return False
+  leaves = [jax.tree.leaves(x.params, is_leaf=lora.is_adapted) for x in (a, b)]
+  return any(map(lora.is_adapted, leaves[0])) and all(
+    bool(jnp.array_equal(_base(x), _base(y)))
+    for x, y in zip(*leaves, strict=True)
+  )
+
+
+def _base(x):
+  return x.w if lora.is_adapted(x) else x
+
+
+def _with_base(x, base):
+  return x.replace(w=base.w) if lora.is_adapted(x) else base
 
 
 def _is_run(folder: str) -> bool:
@@ -171,9 +241,7 @@ def opened(
       f' {", ".join(models)} are served; serve one'
     )
   with contextlib.ExitStack() as stack:
-    engines = {
-      name: stack.enter_context(_engine(x, slots)) for name, x in models.items()
-    }
+    engines = _engines(models, slots, stack)
     served = [
       ServedModel(
         name,
@@ -203,7 +271,7 @@ def opened(
 
 def _update(
   models: Mapping[str, LoadedModel],
-  engines: Mapping[str, EngineService],
+  engines: Mapping[str, AdapterEngine],
   folder: str,
 ) -> Callable[[str, int], None]:
   """Takes weights of the one model from below a folder."""
@@ -222,11 +290,27 @@ def _update(
   return update
 
 
-def _engine(model: LoadedModel, slots: int) -> EngineService:
-  sizes = Sizes(slots, model.context)
-  service = EngineService(model.shape, sizes, model.talk)
-  service.update_weights(model.params, model.step)
-  return service
+def _engines(
+  models: Mapping[str, LoadedModel], slots: int, stack: contextlib.ExitStack
+) -> dict[str, AdapterEngine]:
+  """The engine of each model, closed with the stack."""
+  together: dict[int, list[str]] = {}
+  for name, model in models.items():
+    together.setdefault(id(model.params['embed']), []).append(name)
+  out = {}
+  for names in together.values():
+    first, context = models[names[0]], max(models[x].context for x in names)
+    engine = EngineService(first.shape, Sizes(slots, context), first.talk)
+    stack.enter_context(engine)
+    if len(names) > 1:
+      params, steps = zip(
+        *((models[x].params, models[x].step) for x in names), strict=True
+      )
+      engine.update_weights(params, steps)
+    else:
+      engine.update_weights(first.params, first.step)
+    out |= {name: AdapterEngine(engine, i) for i, name in enumerate(names)}
+  return out
 
 
 def invitation(gateway: 'Gateway', models: Mapping[str, LoadedModel]) -> str:

@@ -22,7 +22,7 @@ EXAMPLES = {
   'openai_chat': 'openai',
   'openai_responses': 'openai',
   'anthropic_messages': 'anthropic',
-  'langgraph_agent': 'langgraph',
+  'langgraph_agent': 'langchain',
   'openai_agents': 'agents',
   'pydantic_ai_agent': 'pydantic_ai',
   'smolagents_agent': 'smolagents',

@@ -1,6 +1,7 @@
 """Programs train a model of two layers over loopback."""
 
 import json
+import os
 import pathlib
 import shlex
 import sys
@@ -18,12 +19,18 @@ from agentrl.run.host_sampler import HostSampler
 from tests.nn.transformer_test import numpy_logits
 
 PLAYERS = 'tests.gateway.players'
+VERIFIERS = os.environ.get('AGENTRL_VERIFIERS_PYTHON', '')
 
 
 def config(folder, **env):
-  c = grpo.get_config('tiny,env=program')
-  c.data = str(folder / 'data')
+  c = sized(grpo.get_config('tiny,env=program'), folder)
   c.env.update(dict(train=8, test=4, branches=3) | env)
+  return c
+
+
+def sized(c, folder):
+  """Two steps of a decoder of two layers."""
+  c.data = str(folder / 'data')
   c.model.update(dict(width=16, layers=2, heads=2, kv_heads=2, head_dim=8))
   c.rollout.update(dict(batch=8, group_size=4, slots=8, max_turns=4))
   c.rollout.max_message_tokens = 8
@@ -145,7 +152,7 @@ EXAMPLES = {
   'anthropic_messages': 'anthropic',
   'openai_agents': 'agents',
   'pydantic_ai_agent': 'pydantic_ai',
-  'langgraph_agent': 'langgraph',
+  'langgraph_agent': 'langchain',
   'smolagents_agent': 'smolagents',
 }
 
@@ -203,3 +210,25 @@ def test_mistakes_are_found_before_anything_is_built(
   c.update(changes)
   with pytest.raises(ValueError, match=sentence):
     build.experiment(c)
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+@pytest.mark.skipif(not VERIFIERS, reason='set AGENTRL_VERIFIERS_PYTHON')
+def test_verifiers_itself_trains(tmp_path, monkeypatch, trained):
+  """A taskset of verifiers 0.4, played in its own virtual environment."""
+  place = pathlib.Path(__file__).parents[1] / 'env/external'
+  taskset = (place / 'verifiers_taskset.py').read_text()
+  (tmp_path / 'even_taskset.py').write_text(taskset)
+  monkeypatch.syspath_prepend(str(tmp_path))
+  c = sized(grpo.get_config('tiny,env=verifiers'), tmp_path)
+  c.env.update(dict(python=VERIFIERS, taskset='even_taskset', size=40))
+  c.rollout.max_turns = 1
+  runner.run(c, str(tmp_path / 'run'))
+  steps = rows_of(tmp_path / 'run', 'rl')
+  assert len(steps) == len(trained) == 2
+  for x, batch in zip(steps, trained, strict=True):
+    check_rows(*batch)
+    assert x['logp/sampler_mismatch_max'] < 5e-5
+    assert not [name for name in x if 'fault' in name]
+    assert np.isfinite(x['loss/total'])

@@ -8,7 +8,7 @@ _STAGES = 'tests/integration/joints/stages_test.py'
 _GAME = 'tests/rollout/jit_test.py::test_the_record_is_the_game_that_was_played'
 _ENGINE = (
   'tests/rollout/engine/engine_test.py'
-  '::test_more_lines_than_slots_say_what_they_would_alone'
+  '::test_more_sequences_than_slots_say_what_they_would_alone'
 )
 _COLLECTS = 'tests/run/collect_test.py::test_a_run_collects_by_its_own_numbers'
 _STAGING = 'tests/run/stages_test.py'
@@ -517,7 +517,7 @@ MUTANTS = (
   Mutant(
     'agentrl.rollout.host',
     '_EpisodeLoop.on_step',
-    'min(self.attempts.limit[session.line], self.stage.limits.turns)',
+    'min(self.attempts.limit[session.attempt], self.stage.limits.turns)',
     'self.stage.limits.turns',
     _PLAY,
     "an attempt's own limit is ignored on hosts",
@@ -663,7 +663,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.rollout.engine.engine',
-    'Engine._write',
+    'Engine._decode',
     'how.top_k, how.top_p',
     '0, 1.0',
     _ENGINE,

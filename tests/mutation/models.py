@@ -255,10 +255,18 @@ MUTANTS = (
   Mutant(
     'agentrl.nn.layers',
     'dense',
-    'w.scale * added',
-    'added',
+    'outputs, rows) + w.scale * added',
+    'outputs, rows) + added',
     f'{_LORA}::test_on_the_fly_is_merged',
     'alpha over rank is left out',
+  ),
+  Mutant(
+    'agentrl.nn.layers',
+    'dense',
+    'y + w.scale * added.reshape',
+    'y + added.reshape',
+    f'{_LORA}::test_rows_of_several_adapters_are_those_of_each',
+    'alpha over rank is left out of rows',
   ),
   Mutant(
     'agentrl.nn.lora',

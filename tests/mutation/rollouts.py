@@ -5,7 +5,7 @@ from tests.mutation.mutant import Mutant
 _JIT = 'tests/rollout/jit_test.py'
 _HOST = 'tests/rollout/host_test.py'
 _ENGINE = 'tests/rollout/engine/engine_test.py'
-_SEATS = 'tests/rollout/engine/scheduler_test.py'
+_SCHEDULER = 'tests/rollout/engine/scheduler_test.py'
 _SAMPLING = 'tests/rollout/sampling_test.py'
 _KEPT = 'tests/log/sample_test.py'
 _LAKE = 'tests/env/jit/frozen_lake_test.py'
@@ -298,7 +298,7 @@ MUTANTS = (
     '_decode',
     'w.filled + t\n',
     'w.filled + t + 1\n',
-    f'{_ENGINE}::test_more_lines_than_slots_say_what_they_would_alone',
+    f'{_ENGINE}::test_more_sequences_than_slots_say_what_they_would_alone',
     'the cache position is off by one',
   ),
   Mutant(
@@ -306,7 +306,7 @@ MUTANTS = (
     '_decode',
     '(token != eot) & ',
     '',
-    f'{_ENGINE}::test_more_lines_than_slots_say_what_they_would_alone',
+    f'{_ENGINE}::test_more_sequences_than_slots_say_what_they_would_alone',
     'speaks on after its end of turn',
   ),
   Mutant(
@@ -314,7 +314,7 @@ MUTANTS = (
     '_decode',
     '(keys, w.length + t)',
     '(keys, w.length)',
-    f'{_ENGINE}::test_more_lines_than_slots_say_what_they_would_alone',
+    f'{_ENGINE}::test_more_sequences_than_slots_say_what_they_would_alone',
     'tokens of a burst share a key',
   ),
   Mutant(
@@ -327,26 +327,26 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.rollout.engine.engine',
-    'Engine._write',
-    'len(line.want) - line.begun',
+    'Engine._decode',
+    'len(request.want) - request.begun',
     '0',
-    f'{_ENGINE}::test_more_lines_than_slots_say_what_they_would_alone',
+    f'{_ENGINE}::test_more_sequences_than_slots_say_what_they_would_alone',
     'keys begin anew with each burst',
   ),
   Mutant(
     'agentrl.rollout.engine.engine',
-    'Engine._write',
+    'Engine._decode',
     'how.key, how.temperature',
     'how.key, 1.0',
-    f'{_ENGINE}::test_more_lines_than_slots_say_what_they_would_alone',
+    f'{_ENGINE}::test_more_sequences_than_slots_say_what_they_would_alone',
     'temperature is ignored',
   ),
   Mutant(
     'agentrl.rollout.engine.engine',
-    'Engine._hear',
+    'Engine._extend',
     'len(message.ids) >= how.budget',
     'len(message.ids) > how.budget',
-    f'{_ENGINE}::test_more_lines_than_slots_say_what_they_would_alone',
+    f'{_ENGINE}::test_more_sequences_than_slots_say_what_they_would_alone',
     'one token over the budget',
   ),
   Mutant(
@@ -359,8 +359,8 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.rollout.engine.engine',
-    'Engine._hear',
-    '[version] * len(new)',
+    'Engine._extend',
+    '[versions[how.adapter]] * len(new)',
     '[0] * len(new)',
     f'{_ENGINE}::test_a_swap_is_seen_by_what_is_said_after_it',
     'who wrote a token is forgotten',
@@ -376,9 +376,9 @@ MUTANTS = (
   Mutant(
     'agentrl.rollout.engine.scheduler',
     'Scheduler.pending',
-    'len(line.want) - 1 -',
-    'len(line.want) -',
-    f'{_SEATS}',
+    'len(request.want) - 1 -',
+    'len(request.want) -',
+    f'{_SCHEDULER}',
     'the last token is read twice',
   ),
   Mutant(
@@ -386,15 +386,31 @@ MUTANTS = (
     'Scheduler._donor',
     'slot.since == self._epoch',
     'slot.since >= 0',
-    f'{_SEATS}::test_nobody_begins_from_what_others_have_read',
+    f'{_SCHEDULER}::test_nobody_begins_from_what_others_have_read',
     'what old parameters read is shared',
   ),
   Mutant(
     'agentrl.rollout.engine.scheduler',
+    '_shared',
+    'slot.adapter != request.adapter',
+    'False',
+    f'{_SCHEDULER}::test_a_slot_holds_what_its_sequence_wants',
+    "another adapter's prefix is shared",
+  ),
+  Mutant(
+    'agentrl.rollout.engine.engine',
+    'Engine._prefill',
+    'request.adapter',
+    '0',
+    f'{_ENGINE}::test_adapters_on_one_base_share_an_engine',
+    'all is prefilled by the first adapter',
+  ),
+  Mutant(
+    'agentrl.rollout.engine.scheduler',
     'Scheduler.write',
-    '[line.want[-1], *new[:-1]]',
+    '[request.want[-1], *new[:-1]]',
     'new',
-    f'{_SEATS}::test_what_a_line_sits_on_is_what_it_wants',
+    f'{_SCHEDULER}::test_a_slot_holds_what_its_sequence_wants',
     'the newest token is taken for read',
   ),
   Mutant(
@@ -402,15 +418,15 @@ MUTANTS = (
     'Scheduler._take',
     'self._slots[donor].tokens[:shared]',
     '[]',
-    f'{_SEATS} {_ENGINE}::test_a_group_reads_its_prompt_once',
+    f'{_SCHEDULER} {_ENGINE}::test_a_group_reads_its_prompt_once',
     'no prefix is shared',
   ),
   Mutant(
     'agentrl.rollout.engine.scheduler',
-    'Scheduler.seat',
+    'Scheduler.assign_slots',
     '> max(shared, self._near)',
     '> max(shared, 10**9)',
-    f'{_SEATS}::test_a_group_waits_for_the_one_who_reads',
+    f'{_SCHEDULER}::test_a_group_waits_for_the_one_who_reads',
     'a group reads its prompt many times',
   ),
   Mutant(
@@ -418,7 +434,7 @@ MUTANTS = (
     'Scheduler._take',
     'key=lambda i: len(',
     'key=lambda i: -len(',
-    f'{_SEATS}::test_who_waits_for_a_world_and_has_read_least_goes_first',
+    f'{_SCHEDULER}::test_who_waits_for_a_world_and_has_read_least_goes_first',
     'who has read most goes first',
   ),
   Mutant(
@@ -426,7 +442,7 @@ MUTANTS = (
     'common',
     'return low',
     'return low + 1',
-    f'{_SEATS}::test_common',
+    f'{_SCHEDULER}::test_common',
     'one token too many is shared',
   ),
   # On hosts.
@@ -465,15 +481,15 @@ MUTANTS = (
   Mutant(
     'agentrl.rollout.host',
     '_EpisodeLoop.begin',
-    'self.stage.tasks[self.attempts.task[line]]',
-    'self.stage.tasks[line]',
+    'self.stage.tasks[self.attempts.task[attempt]]',
+    'self.stage.tasks[attempt]',
     f'{_HOST}',
     'other tasks than were asked for',
   ),
   Mutant(
     'agentrl.rollout.host',
     '_EpisodeLoop.begin',
-    'int(self.seeds[line])',
+    'int(self.seeds[attempt])',
     '0',
     f'{_HOST}',
     'all worlds have one seed',

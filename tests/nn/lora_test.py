@@ -27,8 +27,8 @@ ALL = lora.Lora(rank=3, alpha=6.0, pattern='.*')
 N, T = 2, 12
 
 
-def drawn(specs, std: float):
-  r = np.random.default_rng(0)
+def drawn(specs, std: float, seed: int = 0):
+  r = np.random.default_rng(seed)
   return jax.tree.map(
     lambda p: jnp.float32(std * r.normal(size=p.shape)),
     specs,
@@ -40,8 +40,8 @@ def base(c: transformer.DecoderConfig):
   return drawn(transformer.specs(c), 0.3)
 
 
-def adapter(how: lora.Lora, c: transformer.DecoderConfig):
-  return drawn(lora.specs(how, transformer.specs(c)['layers']), 0.3)
+def adapter(how: lora.Lora, c: transformer.DecoderConfig, seed: int = 0):
+  return drawn(lora.specs(how, transformer.specs(c)['layers']), 0.3, seed)
 
 
 def rows():
@@ -148,6 +148,34 @@ def test_decodes_as_it_reads():
 
   got = read_on(params, tokens[:, :3])
   np.testing.assert_allclose(got, whole[:, :3], rtol=2e-5, atol=2e-5)
+
+
+def test_rows_of_several_adapters_are_those_of_each():
+  """A row is what its own adapter makes of it, whatever the others do."""
+  stored = base(DENSE)
+  trees = [
+    decode.prepare_decode_params(DENSE, lora.attach(ALL, stored, x))
+    for x in (adapter(ALL, DENSE, seed=i) for i in range(3))
+  ]
+  stacked = lora.stack(trees)
+  assert stacked['embed'] is trees[0]['embed']
+  tokens = np.repeat(rows()[0], 2, axis=0)[:, :5]
+
+  def read(params, tokens):
+    empty = decode.empty(DENSE, len(tokens), 5)
+    out = decode.forward_with_cache(DENSE, params, empty, tokens, None)
+    return jax.tree.map(np.asarray, out)
+
+  which = np.array([2, 0, 2, 1])
+  got = read(lora.select(stacked, which), tokens)
+  for n, m in enumerate(which):
+    want = read(trees[m], tokens[n : n + 1])
+    jax.tree.map(
+      lambda x, y, n=n: np.testing.assert_allclose(x[n], y[0], atol=2e-6),
+      got,
+      want,
+    )
+  assert lora.select(trees[0], which)['layers'] == trees[0]['layers']
 
 
 def test_gradient_is_that_of_the_merged_matrix():

@@ -516,9 +516,9 @@ class Overheard(ScriptedGenerator):
     super().__init__(*args)
     self.read = {}
 
-  def submit(self, line, context, how):
-    self.read.setdefault(line, []).append(tuple(context))
-    super().submit(line, context, how)
+  def submit(self, sequence, context, how):
+    self.read.setdefault(sequence, []).append(tuple(context))
+    super().submit(sequence, context, how)
 
 
 @pytest.mark.parametrize('history', ['full', 'turn'])

@@ -1,4 +1,4 @@
-"""Messages written down beforehand, line by line."""
+"""Messages written down beforehand, sequence by sequence."""
 
 import numpy as np
 
@@ -9,11 +9,11 @@ EOT = 9
 HOW = SamplingParams(key=np.zeros(2, np.uint32), budget=4)
 
 
-def collect(generator, *lines):
-  for line in lines:
-    generator.submit(line, [1, 2], HOW)
+def collect(generator, *sequences):
+  for sequence in sequences:
+    generator.submit(sequence, [1, 2], HOW)
   generator.dispatch()
-  return {x.line: x for x in generator.collect()}
+  return {x.sequence: x for x in generator.collect()}
 
 
 def test_each_line_says_its_messages_in_order_and_then_empty_turns():
@@ -33,5 +33,5 @@ def test_who_was_cancelled_is_not_answered():
   generator.submit(1, [], HOW)
   generator.cancel(0)
   assert generator.busy
-  assert [x.line for x in generator.collect()] == [1]
+  assert [x.sequence for x in generator.collect()] == [1]
   assert not generator.busy

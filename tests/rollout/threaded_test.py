@@ -1,4 +1,4 @@
-"""Messages from threads: each line gets its own, or what went wrong."""
+"""Messages from threads: each sequence gets its own, or what went wrong."""
 
 import threading
 
@@ -21,15 +21,18 @@ def test_each_line_gets_its_own():
     return Completion(0, [*context, how.budget], [0.0], [0.0], [0])
 
   generator = ThreadedGenerator(generate, 2)
-  for line in (1, 2, 3):
-    generator.submit(line, [line], HOW)
+  for sequence in (1, 2, 3):
+    generator.submit(sequence, [sequence], HOW)
   out = []
   while generator.busy:
     generator.dispatch()
     out += generator.collect()
-  by = {x.line: x for x in out}
+  by = {x.sequence: x for x in out}
   assert by[3] == GenerationFault(3, 'OSError: gone')
-  assert {line: by[line].ids for line in (1, 2)} == {1: [1, 4], 2: [2, 4]}
+  assert {sequence: by[sequence].ids for sequence in (1, 2)} == {
+    1: [1, 4],
+    2: [2, 4],
+  }
   generator.close()
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from agentrl import mesh, publish
 from agentrl.model import published
-from agentrl.nn import transformer
+from agentrl.nn import lora, transformer
 from agentrl.run import serving, workdir
 from agentrl.text import chat_format, tokenizer
 from tests.gateway.stub import Client
@@ -101,3 +101,52 @@ def test_who_starts_a_server_is_told_how_to_ask_it():
     assert f'{gateway.address}/v1 until ^C, key {gateway.key}' in text
     assert 'm (x)' in text
     assert f"-H 'Authorization: Bearer {gateway.key}'" in text
+
+
+def adapted(seed: int, rank: int = 2):
+  """A run's model on the base of `model`, read from its own file."""
+  one = model()
+  c = lora.Lora(rank, pattern='.*')
+  specs = lora.specs(c, transformer.specs(SHAPE)['layers'])
+  adapter = jax.tree.map(
+    lambda p: jax.random.normal(jax.random.key(seed), p.shape),
+    specs,
+    is_leaf=mesh.is_param,
+  )
+  params = lora.attach(c, one.params, adapter)
+  return one._replace(params=params, step=seed)
+
+
+def test_adapters_on_one_base_share_it(monkeypatch):
+  """Each answers as it does alone, with its own version; others are apart."""
+  made = {'a': adapted(1), 'b': adapted(2), 'c': adapted(3, rank=1)}
+  made |= {'plain': model()}
+  monkeypatch.setattr(serving, 'load', lambda name, *_: made[name])
+  models = serving.load_all({x: x for x in made})
+  a, b, c, plain = (x.params for x in models.values())
+  assert b['embed'] is a['embed']
+  assert b['layers']['q'].w is a['layers']['q'].w
+  assert b['layers']['q'].a is made['b'].params['layers']['q'].a
+  assert c['embed'] is not a['embed']
+  assert plain['embed'] is not a['embed']
+  ask = {'token_ids': [5, 6, 7], 'sampling_params': {'temperature': 0.0}}
+
+  def replies(models):
+    with serving.opened(models, slots=2) as gateway:
+      client = Client(gateway.address, gateway.key)
+      out = {}
+      for name in models:
+        status, reply = client.post(
+          'inference/v1/generate', {'model': name} | ask
+        )
+        assert status == 200, reply
+        choice = reply['choices'][0]
+        out[name] = choice['token_ids'], reply['weight_version']
+      return out
+
+  together = replies(models)
+  assert together == {
+    k: v for x in models for k, v in replies({x: made[x]}).items()
+  }
+  assert [x[1] for x in together.values()] == ['1', '2', '3', '0']
+  assert together['a'][0] != together['b'][0]

@@ -37,7 +37,7 @@ def prefill(c: ConfigDict, shape: DecoderConfig, work: Workload):
   """Lowers the engine's reading of a chunk of every slot."""
   run, params, cache = _engine(c, shape, work)
   slots, chunk = work.slots, min(_host(c, 'prefill_chunk'), work.capacity)
-  args = _held(slots), _held(slots, chunk), _held(slots)
+  args = _held(slots), _held(slots, chunk), _held(slots), _held(slots)
   return run.read.lower(params, cache, *args)
 
 
@@ -57,6 +57,7 @@ def decode(c: ConfigDict, shape: DecoderConfig, work: Workload):
     temperature=real,
     top_k=whole,
     top_p=real,
+    adapter=whole,
   )
   return run.write.lower(params, cache, inputs)
 

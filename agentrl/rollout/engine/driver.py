@@ -30,8 +30,8 @@ class GeneratorDriver:
 
   def __init__(self, generator: Generator):
     self.generator = generator
-    self._waiting: dict[int, Future[Completion]] = {}  # by line
-    self._lines = itertools.count()
+    self._waiting: dict[int, Future[Completion]] = {}  # by sequence
+    self._sequences = itertools.count()
     self._orders: queue.SimpleQueue[Callable[[], Any]] = queue.SimpleQueue()
     self._lock = threading.Lock()  # of _open: no order comes after the last
     self._open = True
@@ -73,13 +73,13 @@ class GeneratorDriver:
     """Submits a request whose answer goes to the future."""
     if answer.cancelled():
       return
-    line = next(self._lines)
+    sequence = next(self._sequences)
     try:
-      self.generator.submit(line, context, how)
+      self.generator.submit(sequence, context, how)
     except Exception as error:
       _settle(answer, error)
     else:
-      self._waiting[line] = answer
+      self._waiting[sequence] = answer
 
   def round(self, wait: float | None = None) -> None:
     """Takes orders, then runs the generator for a round.
@@ -96,24 +96,24 @@ class GeneratorDriver:
         return
     while not self._orders.empty():
       self._orders.get()()
-    for line in [x for x, f in self._waiting.items() if f.cancelled()]:
-      self.generator.cancel(line)
-      del self._waiting[line]
+    for sequence in [x for x, f in self._waiting.items() if f.cancelled()]:
+      self.generator.cancel(sequence)
+      del self._waiting[sequence]
     if self.generator.busy:
       self.generator.dispatch()
       for made in self.generator.collect():
-        self.generator.cancel(made.line)
+        self.generator.cancel(made.sequence)
         out: Completion | ServiceFault
         if isinstance(made, GenerationFault):
           out = ServiceFault(made.text)
         else:
           out = made
-        _settle(self._waiting.pop(made.line), out)
+        _settle(self._waiting.pop(made.sequence), out)
 
   def fail(self, error: Exception) -> None:
     """Fails all requests under way."""
-    for line, answer in self._waiting.items():
-      self.generator.cancel(line)
+    for sequence, answer in self._waiting.items():
+      self.generator.cancel(sequence)
       _settle(answer, error)
     self._waiting.clear()
 

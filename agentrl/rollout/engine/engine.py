@@ -1,13 +1,13 @@
 """Continuous-batching engine: the host side of generation.
 
-Conversations, called lines, are assigned to slots (scheduler.py). Those with
-unread tokens are prefilled in chunks; the others decode.
+Conversations, called sequences, get slots (scheduler.py). Those with unread
+tokens are prefilled in chunks; the others decode.
 
   dispatch()  enqueues one round on the device: prefill chunks, then a burst
   collect()   waits for it; -> the completions it finished
 
 Between the two the host is free. Tokens and log-probs of a message depend on
-its line's context, its key and the parameters, not on the rest of the batch.
+the context, its key and the parameters, not on the rest of the batch.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ from agentrl.rollout.engine.programs import DecodeInputs
 from agentrl.rollout.engine.scheduler import Request, Scheduler
 
 # Tokens prefilled, reused from a slot, decoded, decoded past the end of a
-# message; lines that lost their slot; rounds.
+# message; sequences that lost their slot; rounds.
 COUNTS = 'prefilled', 'prefix_hits', 'decoded', 'discarded', 'evicted', 'rounds'
 
 
@@ -33,7 +33,7 @@ COUNTS = 'prefilled', 'prefix_hits', 'decoded', 'discarded', 'evicted', 'rounds'
 class Sizes:
   """Static sizes of the compiled programs.
 
-  capacity: tokens of a line, its message included
+  capacity: tokens of a sequence, its message included
   burst: tokens decoded between two syncs with the host
   chunk: tokens that a slot prefills at a time
   lanes: slots prefilled together, at the least
@@ -74,12 +74,13 @@ class SamplingParams(NamedTuple):
   top_p: float = 1.0
   # Tokens so far -> how many of them are the message, 0 while it goes on.
   stop: Callable[[Sequence[int]], int] | None = None
+  adapter: int = 0  # of several on one base
 
 
 class Completion(NamedTuple):
   """A finished message; all lists are of its tokens."""
 
-  line: int
+  sequence: int
   ids: list[int]
   logp: list[float]  # of the distribution sampled from, nats
   entropy: list[float]  # of that distribution, nats
@@ -89,7 +90,7 @@ class Completion(NamedTuple):
 class GenerationFault(NamedTuple):
   """A message that a generator could not make; it costs its trajectory."""
 
-  line: int
+  sequence: int
   text: str  # why
 
 
@@ -99,7 +100,7 @@ _ORDER = threading.Lock()
 
 
 class Engine:
-  """Generates messages of many lines in a fixed number of slots."""
+  """Generates messages of many sequences in a fixed number of slots."""
 
   def __init__(
     self, shape: transformer.DecoderConfig, sizes: Sizes, *, eot: int
@@ -125,10 +126,10 @@ class Engine:
       shape, sizes.slots, sizes.capacity, eot, sizes.burst
     )
     self._scheduler = Scheduler(sizes.slots, sizes.chunks[0])
-    # Of every line.
+    # Of every sequence.
     self._requests: dict[int, tuple[SamplingParams, Completion]] = {}
     self._given = self._params = self._cache = self._written = None
-    self._version = 0
+    self._versions: tuple[int, ...] = (0,)
     self.counts = dict.fromkeys(COUNTS, 0)
 
   @property
@@ -136,13 +137,18 @@ class Engine:
     """True if a round has work to do."""
     return self._scheduler.busy
 
-  def update_weights(self, params, version: int) -> None:
+  def update_weights(self, params, version: int | tuple[int, ...]) -> None:
     """Sets the parameters used from the next round on.
 
-    Lines under way keep their KV cache; new lines share no prefix that older
+    Sequences under way keep their KV cache; new ones share no prefix that older
     parameters have computed.
+
+    Args:
+      params: of the model; or a tuple of several adapters on one base, between
+        which `SamplingParams.adapter` chooses
+      version: of the policy; of each adapter
     """
-    self._version = version
+    self._versions = version if isinstance(version, tuple) else (version,)
     if params is self._given:
       return
     self._given = params
@@ -153,12 +159,12 @@ class Engine:
     self._scheduler.renew()
 
   def submit(
-    self, line: int, context: Sequence[int], how: SamplingParams
+    self, sequence: int, context: Sequence[int], how: SamplingParams
   ) -> None:
-    """Requests the line's next message, after a context of at least one token.
+    """Requests the next message, after a context of at least one token.
 
     Raises:
-      ValueError: there is no room for it, or the line has not finished.
+      ValueError: there is no room for it, or the sequence has not finished.
     """
     room = self._sizes.capacity - len(context)
     if not context or how.budget < 1 or room < how.budget:
@@ -167,34 +173,34 @@ class Engine:
         f' slot of {self._sizes.capacity}; ask for 1 to {max(room, 0)} after at'
         ' least one'
       )
-    self._scheduler.submit(line, context)
-    self._requests[line] = how, Completion(line, [], [], [], [])
+    self._scheduler.submit(sequence, context, how.adapter)
+    self._requests[sequence] = how, Completion(sequence, [], [], [], [])
 
-  def cancel(self, line: int) -> None:
-    """Ends the line; its prefix stays available to others."""
-    self._scheduler.cancel(line)
-    self._requests.pop(line, None)
+  def cancel(self, sequence: int) -> None:
+    """Ends the sequence; its prefix stays available to others."""
+    self._scheduler.cancel(sequence)
+    self._requests.pop(sequence, None)
 
   def dispatch(self) -> None:
     """Enqueues prefill chunks and a burst of decoding."""
     if self._params is None:
       raise ValueError('the engine has no parameters yet; update_weights')
     with _ORDER:
-      self._seat()
-      # Decoding waits for most lines: it costs the same for any number.
-      while self._read_once() and self._behind():
-        self._seat()
-      self._write()
+      self._assign_slots()
+      # Decoding waits for most sequences: it costs the same for any number.
+      while self._prefill_once() and self._prefill_lags():
+        self._assign_slots()
+      self._decode()
 
   def collect(self) -> list[Completion]:
     """Waits for the dispatched round; -> the completions it finished."""
     if self._written is None:
       return []
-    speakers, version, out = self._written
+    decoding, versions, out = self._written
     self._written = None
     out = jax.device_get(out)
     self.counts['rounds'] += 1
-    completions = [self._hear(*speaker, version, out) for speaker in speakers]
+    completions = [self._extend(*entry, versions, out) for entry in decoding]
     return [spoken for spoken in completions if spoken]
 
   def taken(self) -> dict[str, int]:
@@ -202,65 +208,71 @@ class Engine:
     counts, self.counts = self.counts, dict.fromkeys(COUNTS, 0)
     return counts
 
-  def _seat(self) -> None:
-    """Assigns free slots to waiting lines."""
-    for taken in self._scheduler.seat():
+  def _assign_slots(self) -> None:
+    """Assigns free slots to waiting sequences."""
+    for taken in self._scheduler.assign_slots():
       if taken.source is not None:
         source, target = np.array([taken.source]), np.array([taken.slot])
         self._cache = self._run.copy(self._cache, source, target)
       self.counts['prefix_hits'] += taken.shared
       self.counts['evicted'] += taken.evicted
 
-  def _behind(self) -> bool:
-    """True if more than an eighth of the lines are still to be prefilled."""
+  def _prefill_lags(self) -> bool:
+    """True if more than an eighth of the requests are still to be prefilled."""
     scheduler = self._scheduler
-    pending = [scheduler.pending(x) > 0 for x in scheduler.sitting().values()]
+    pending = [scheduler.pending(x) > 0 for x in scheduler.scheduled().values()]
     return sum(pending) * 8 > len(pending)
 
-  def _read_once(self) -> bool:
+  def _prefill_once(self) -> bool:
     """Prefills one chunk of every slot; False if none has anything left."""
     scheduler = self._scheduler
-    readers = [x for x in scheduler.sitting().values() if scheduler.pending(x)]
-    read = bool(readers)
+    prefilling = [
+      x for x in scheduler.scheduled().values() if scheduler.pending(x)
+    ]
+    read = bool(prefilling)
     # Those with much left come together: others do with a narrow chunk.
-    readers.sort(key=scheduler.pending, reverse=True)
-    while readers:
-      lanes = _lanes(len(readers), self._sizes.lane_counts)
-      self._read(readers[:lanes], lanes)
-      del readers[:lanes]
+    prefilling.sort(key=scheduler.pending, reverse=True)
+    while prefilling:
+      lanes = _lanes(len(prefilling), self._sizes.lane_counts)
+      self._prefill(prefilling[:lanes], lanes)
+      del prefilling[:lanes]
     return read
 
-  def _read(self, readers: Sequence[Request], lanes: int) -> None:
+  def _prefill(self, prefilling: Sequence[Request], lanes: int) -> None:
     """Prefills one chunk of some slots, `lanes` at most."""
     sizes, scheduler = self._sizes, self._scheduler
     n = sizes.slots
     wide = lanes == n
-    longest = max(map(scheduler.pending, readers))
+    longest = max(map(scheduler.pending, prefilling))
     width = next((c for c in sizes.chunks if c >= longest), sizes.chunks[-1])
     slot = np.arange(n) if wide else np.full(lanes, n)
     start = np.zeros(lanes, np.int32)
     tokens = np.zeros((lanes, width), np.int32)
+    adapter = np.zeros(lanes, np.int32)
     lengths = scheduler.lengths
     if wide:  # the others write padding past their end
       start[:] = lengths
-    for lane, line in enumerate(readers):
-      at = line.slot if wide else lane
-      new = scheduler.read(line, width)
-      slot[at], start[at] = line.slot, lengths[line.slot]
+    for lane, request in enumerate(prefilling):
+      at = request.slot if wide else lane
+      new = scheduler.read(request, width)
+      slot[at], start[at] = request.slot, lengths[request.slot]
       tokens[at, : len(new)] = new
+      adapter[at] = request.adapter
       self.counts['prefilled'] += len(new)
     slot = slot.astype(np.int32)
-    self._cache = self._run.read(self._params, self._cache, slot, tokens, start)
+    self._cache = self._run.read(
+      self._params, self._cache, slot, tokens, start, adapter
+    )
 
-  def _write(self) -> None:
-    """Decodes a burst of tokens for all lines that are prefilled."""
+  def _decode(self) -> None:
+    """Decodes a burst of tokens for all sequences that are prefilled."""
     scheduler = self._scheduler
-    speakers = [
-      (line, self._requests[name])
-      for name, line in scheduler.sitting().items()
-      if not scheduler.pending(line)
+    decoding = [
+      (request, self._requests[sequence])
+      for sequence, request in scheduler.scheduled().items()
+      if not scheduler.pending(request)
     ]
-    if not speakers:
+    if not decoding:
       return
     n = self._sizes.slots
     w = DecodeInputs(
@@ -273,28 +285,32 @@ class Engine:
       temperature=np.ones(n, np.float32),
       top_k=np.zeros(n, np.int32),
       top_p=np.ones(n, np.float32),
+      adapter=np.zeros(n, np.int32),
     )
-    for line, (how, _) in speakers:
-      i = line.slot
-      w.live[i], w.last[i] = True, line.want[-1]
-      w.length[i], w.budget[i] = len(line.want) - line.begun, how.budget
+    for request, (how, _) in decoding:
+      i = request.slot
+      w.live[i], w.last[i] = True, request.want[-1]
+      w.length[i], w.budget[i] = len(request.want) - request.begun, how.budget
       w.key[i], w.temperature[i] = how.key, how.temperature
       w.top_k[i], w.top_p[i] = how.top_k, how.top_p
+      w.adapter[i] = how.adapter
     self._cache, out = self._run.write(self._params, self._cache, w)
-    self._written = speakers, self._version, out
+    self._written = decoding, self._versions, out
 
-  def _hear(self, line: Request, entry, version: int, out) -> Completion | None:
-    """Adds a line's new tokens; -> its completion once that is finished."""
+  def _extend(
+    self, request: Request, entry, versions: tuple[int, ...], out
+  ) -> Completion | None:
+    """Adds a sequence's new tokens; -> its completion once that is finished."""
     how, message = entry
-    if self._requests.get(message.line) is not entry:  # cancelled meanwhile
+    if self._requests.get(message.sequence) is not entry:  # cancelled meanwhile
       return None
-    i = line.slot
+    i = request.slot
     new = out.tokens[i, : int(out.count[i])].tolist()
-    self._scheduler.write(line, new)
+    self._scheduler.write(request, new)
     message.ids.extend(new)
     message.logp.extend(out.logp[i, : len(new)].tolist())
     message.entropy.extend(out.entropy[i, : len(new)].tolist())
-    message.version.extend([version] * len(new))
+    message.version.extend([versions[how.adapter]] * len(new))
     self.counts['decoded'] += len(new)
     size = how.stop(message.ids) if how.stop else 0
     if message.ids[-1] == self._eot or len(message.ids) >= how.budget:
@@ -304,18 +320,18 @@ class Engine:
     self.counts['discarded'] += len(message.ids) - size
     for x in (message.ids, message.logp, message.entropy, message.version):
       del x[size:]
-    self._scheduler.end(line, size)
+    self._scheduler.end(request, size)
     return message
 
 
-def _lanes(readers: int, counts: Sequence[int]) -> int:
-  """Slots of the next prefill: all readers, if they fill more than half of it.
+def _lanes(prefilling: int, counts: Sequence[int]) -> int:
+  """Slots of the next prefill: for all, if they fill more than half of it.
 
-  Else as many of them as fill one.
+  Else for as many as fill one.
   """
-  room = next(c for c in counts if c >= readers)
-  full = [c for c in counts if c <= readers]
-  return room if 2 * readers > room or not full else full[-1]
+  room = next(c for c in counts if c >= prefilling)
+  full = [c for c in counts if c <= prefilling]
+  return room if 2 * prefilling > room or not full else full[-1]
 
 
 def texts(stops: Iterable[str], decode: Callable[[Sequence[int]], str]):

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import mesh
-from agentrl.nn import decode, transformer
+from agentrl.nn import decode, lora, transformer
 from agentrl.rollout import sampling
 from agentrl.types import Array
 
@@ -35,6 +35,7 @@ class DecodeInputs(NamedTuple):
   temperature: Array  # [n] f32
   top_k: Array  # [n] i32
   top_p: Array  # [n] f32
+  adapter: Array  # [n] i32  of several on one base
 
 
 class DecodeOutputs(NamedTuple):
@@ -49,10 +50,10 @@ class DecodeOutputs(NamedTuple):
 class Programs(NamedTuple):
   """All of them jitted; `cache` is donated.
 
-  prepare: params -> params of the other programs
+  prepare: params, or a tuple of adapters on one base -> params of the others
   empty: () -> cache
-  read: (params, cache, slot [p], tokens [p, C], start [p]) -> cache; slot n:
-    padding. p = n: every slot, in order
+  read: (params, cache, slot [p], tokens [p, C], start [p], adapter [p])
+    -> cache; slot n: padding. p = n: every slot, in order
   write: (params, cache, DecodeInputs) -> cache, DecodeOutputs
   copy: (cache, source [f], target [f]) -> cache; target n: padding
   """
@@ -73,10 +74,17 @@ def programs(
   def empty():
     return _laid(decode.empty(shape, n, capacity))
 
-  def read(params, cache, slot, tokens, start):
+  def prepare(params):
+    if isinstance(params, tuple):
+      return lora.stack([prepare(x) for x in params])
+    return decode.prepare_decode_params(shape, params)
+
+  def read(params, cache, slot, tokens, start, adapter):
+    params = lora.select(params, adapter)
     return _laid(_prefill(shape, n, params, cache, slot, tokens, start))
 
   def write(params, cache, w: DecodeInputs):
+    params = lora.select(params, w.adapter)
     cache, out = _decode(shape, eot, burst, params, cache, w)
     return _laid(cache), out
 
@@ -86,7 +94,7 @@ def programs(
     )
 
   return Programs(
-    prepare=jax.jit(lambda params: decode.prepare_decode_params(shape, params)),
+    prepare=jax.jit(prepare),
     empty=jax.jit(mesh.auto(empty, HELD)),
     read=jax.jit(mesh.auto(read, HELD), donate_argnums=1),
     write=jax.jit(mesh.auto(write, HELD, None), donate_argnums=1),

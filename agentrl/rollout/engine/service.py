@@ -54,7 +54,7 @@ class EngineService:
     self._make = lambda: Engine(shape, sizes, eot=talk.words.eot)
     self._engine, self._talk, self._sizes = self._make(), talk, sizes
     self._driver, self._over = GeneratorDriver(self._engine), False
-    self._weights: tuple[Any, int] | None = None
+    self._weights: tuple[Any, Any] | None = None
     self._thread = threading.Thread(target=self._live, daemon=True)
     self._thread.start()
 
@@ -101,8 +101,11 @@ class EngineService:
     """Requests a message after tokens; the future may be cancelled."""
     return self._driver.submit(context, how)
 
-  def update_weights(self, params, version: int = 0) -> None:
-    """Sets the parameters, which are copied before this returns."""
+  def update_weights(self, params, version: int | tuple[int, ...] = 0) -> None:
+    """Sets the parameters, which are copied before this returns.
+
+    See `Engine.update_weights`.
+    """
     done: Future = Future()
 
     def swap() -> None:

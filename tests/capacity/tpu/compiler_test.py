@@ -53,9 +53,12 @@ def test_what_does_not_fit_is_told_with_its_size():
 
 
 @pytest.mark.parametrize(
-  ('program', 'words'),
-  [('broken', 'broken ended with 1: .*none'), ('slow', 'ended with None')],
+  ('program', 'seconds', 'words'),
+  [
+    ('broken', 600, 'broken ended with 1: .*none'),
+    ('slow', 0.1, 'ended with None'),
+  ],
 )
-def test_other_failures_are_errors(program, words):
+def test_other_failures_are_errors(program, seconds, words):
   with pytest.raises(RuntimeError, match=words):
-    compiler.compiled(job(program), seconds=5)
+    compiler.compiled(job(program), seconds)

@@ -11,7 +11,7 @@ class EvenTask(vf.Task[vf.TaskData, vf.State, vf.TaskConfig]):
 
 class EvenTaskset(vf.Taskset[EvenTask, vf.TasksetConfig]):
   def load(self):
-    for i in range(8):
+    for i in range(40):
       yield EvenTask(
         vf.TaskData(name=f'even{i}', prompt=f'number {i}'), self.config.task
       )

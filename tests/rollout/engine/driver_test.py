@@ -16,32 +16,32 @@ class Echo:
   """Says the context after two rounds; refuses an empty one."""
 
   def __init__(self):
-    self.lines, self.most, self.begun = {}, 0, 0
+    self.sequences, self.most, self.begun = {}, 0, 0
 
   @property
   def busy(self):
-    return any(left for left, _ in self.lines.values())
+    return any(left for left, _ in self.sequences.values())
 
-  def submit(self, line, context, how):
+  def submit(self, sequence, context, how):
     if not context:
       raise ValueError('an empty context')
-    self.lines[line] = [2, list(context)]
+    self.sequences[sequence] = [2, list(context)]
     self.begun += 1
 
   def dispatch(self):
-    self.most = max(self.most, len(self.lines))
+    self.most = max(self.most, len(self.sequences))
 
   def collect(self):
     out = []
-    for line, entry in self.lines.items():
+    for sequence, entry in self.sequences.items():
       entry[0] -= 1
       if not entry[0]:
         ids = entry[1]
-        out.append(Completion(line, ids, [0.0], [0.0], [0]))
+        out.append(Completion(sequence, ids, [0.0], [0.0], [0]))
     return out
 
-  def cancel(self, line):
-    self.lines.pop(line, None)
+  def cancel(self, sequence):
+    self.sequences.pop(sequence, None)
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_each_caller_gets_its_own(driver):
   with ThreadPoolExecutor(8) as pool:
     futures = pool.map(lambda i: driver.submit([i, i], HOW), range(1, 40))
     assert [f.result(10).ids for f in futures] == [[i, i] for i in range(1, 40)]
-  assert not driver.generator.lines
+  assert not driver.generator.sequences
 
 
 def test_what_is_refused_fails_alone(driver):
@@ -87,7 +87,7 @@ def test_a_cancelled_request_is_taken_back():
   assert one.cancel()
   driver.round()
   assert two.result(0).ids == [2]
-  assert not driver.generator.lines
+  assert not driver.generator.sequences
   late = driver.submit([3], HOW)
   assert late.cancel()  # before it was even begun
   driver.round(0.0)

@@ -1,5 +1,6 @@
-"""Lines in slots say what each would say alone, whatever shares the batch."""
+"""Sequences in slots are those of each one alone, whatever shares the batch."""
 
+import dataclasses
 import functools
 
 import jax
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from agentrl import mesh
-from agentrl.nn import config, transformer
+from agentrl.nn import config, lora, transformer
 from agentrl.rollout import sampling
 from agentrl.rollout.engine import engine as engine_lib
 from agentrl.rollout.engine.engine import Engine, SamplingParams, Sizes
@@ -81,7 +82,7 @@ def finish(e):
   while e.busy:
     e.dispatch()
     out += e.collect()
-  return {s.line: s for s in out}
+  return {s.sequence: s for s in out}
 
 
 def same(spoken, context, asked, p=None):
@@ -95,36 +96,36 @@ def tokens(rng, n):
   return rng.integers(3, 24, size=n).tolist()
 
 
-def test_more_lines_than_slots_say_what_they_would_alone():
+def test_more_sequences_than_slots_say_what_they_would_alone():
   rng, e = np.random.default_rng(0), engine()
   asked = {}
-  for line in range(7):
-    kind = {} if line % 2 else {'temperature': 0.0}
-    kind |= {'top_k': 4} if line == 3 else {}
-    kind |= {'top_p': 0.5} if line == 5 else {}
+  for sequence in range(7):
+    kind = {} if sequence % 2 else {'temperature': 0.0}
+    kind |= {'top_k': 4} if sequence == 3 else {}
+    kind |= {'top_p': 0.5} if sequence == 5 else {}
     context = tokens(rng, int(rng.integers(1, 40)))
-    asked[line] = context, how(rng, **kind)
-    e.submit(line, *asked[line])
-  for line, spoken in finish(e).items():
-    same(spoken, *asked.pop(line))
+    asked[sequence] = context, how(rng, **kind)
+    e.submit(sequence, *asked[sequence])
+  for sequence, spoken in finish(e).items():
+    same(spoken, *asked.pop(sequence))
   assert not asked
 
 
 def test_conversations_with_evictions_and_forks():
-  """Three turns of eight lines on three slots; two fork from another."""
+  """Three turns of eight sequences on three slots; two fork from another."""
   rng, e = np.random.default_rng(1), engine()
-  talk = {line: tokens(rng, 5) for line in range(6)}
+  talk = {sequence: tokens(rng, 5) for sequence in range(6)}
   for turn in range(3):
     if turn == 1:
       talk[6], talk[7] = list(talk[2]), list(talk[2])[:-1]
     asked = {}
-    for line in rng.permutation(list(talk)).tolist():
-      talk[line] += tokens(rng, int(rng.integers(1, 5)))
-      asked[line] = how(rng, budget=int(rng.integers(1, 7)))
-      e.submit(line, talk[line], asked[line])
-    for line, spoken in finish(e).items():
-      same(spoken, talk[line], asked.pop(line))
-      talk[line] += spoken.ids
+    for sequence in rng.permutation(list(talk)).tolist():
+      talk[sequence] += tokens(rng, int(rng.integers(1, 5)))
+      asked[sequence] = how(rng, budget=int(rng.integers(1, 7)))
+      e.submit(sequence, talk[sequence], asked[sequence])
+    for sequence, spoken in finish(e).items():
+      same(spoken, talk[sequence], asked.pop(sequence))
+      talk[sequence] += spoken.ids
     assert not asked
   assert e.counts['evicted'] > 5
 
@@ -144,11 +145,11 @@ def test_a_group_reads_its_prompt_once():
   rng = np.random.default_rng(3)
   e = engine(Sizes(slots=4, capacity=60, burst=3, chunk=16, lanes=1))
   prompt = tokens(rng, 40)
-  asked = {line: how(rng, budget=5) for line in range(4)}
-  for line, one in asked.items():
-    e.submit(line, prompt, one)
-  for line, spoken in finish(e).items():
-    same(spoken, prompt, asked[line])
+  asked = {sequence: how(rng, budget=5) for sequence in range(4)}
+  for sequence, one in asked.items():
+    e.submit(sequence, prompt, one)
+  for sequence, spoken in finish(e).items():
+    same(spoken, prompt, asked[sequence])
   assert e.counts['prefilled'] < 41
   assert e.counts['prefix_hits'] == 3 * 39
 
@@ -192,8 +193,8 @@ def test_a_swap_is_seen_by_what_is_said_after_it():
 
 def test_a_line_may_go_while_it_speaks():
   rng, e = np.random.default_rng(6), engine()
-  for line in range(4):
-    e.submit(line, tokens(rng, 4), how(rng, budget=20))
+  for sequence in range(4):
+    e.submit(sequence, tokens(rng, 4), how(rng, budget=20))
   e.dispatch()
   e.cancel(1)
   e.cancel(3)  # which still waited
@@ -225,12 +226,12 @@ def test_on_a_mesh(explicit):
     assert pieces(e) == {4}
     asked = {i: (tokens(rng, 6 + 5 * i), how(rng)) for i in range(5)}
     asked[5] = asked[4]  # which copies what was read
-    for line, one in asked.items():
-      e.submit(line, *one)
+    for sequence, one in asked.items():
+      e.submit(sequence, *one)
     said = finish(e)
     assert pieces(e) == {4}
-  for line, spoken in said.items():
-    same(spoken, *asked[line])
+  for sequence, spoken in said.items():
+    same(spoken, *asked[sequence])
 
 
 def test_what_does_not_fit_is_said():
@@ -239,7 +240,7 @@ def test_what_does_not_fit_is_said():
     with pytest.raises(ValueError, match='does not fit a slot of 60'):
       e.submit(0, context, how(rng, budget=budget))
   e.submit(0, [5], how(rng))
-  with pytest.raises(ValueError, match='line 0 is still speaking'):
+  with pytest.raises(ValueError, match='sequence 0 is being written'):
     e.submit(0, [5], how(rng))
   with pytest.raises(ValueError, match='no parameters yet'):
     Engine(SHAPE, SIZES, eot=EOT).dispatch()
@@ -247,3 +248,31 @@ def test_what_does_not_fit_is_said():
     Sizes(slots=1, capacity=8, burst=0)
   with pytest.raises(ValueError, match='64 positions of the model'):
     Engine(SHAPE, Sizes(slots=1, capacity=65), eot=EOT)
+
+
+def test_adapters_on_one_base_share_an_engine():
+  """Each message is its own adapter's; prefixes are of one adapter alone."""
+  c = lora.Lora(rank=2, pattern='.*')
+  specs = lora.specs(c, config.specs(SHAPE)['layers'])
+  sides = [
+    jax.tree.map(lambda x: x + 0.3, mesh.init(specs, jax.random.key(i)))
+    for i in range(3)
+  ]
+  trees = tuple(lora.attach(c, params(), x) for x in sides)
+  sizes = dataclasses.replace(SIZES, slots=6)
+  e, rng = Engine(SHAPE, sizes, eot=EOT), np.random.default_rng(9)
+  e.update_weights(trees, (7, 8, 9))
+  prompt, asked = tokens(rng, 20), {}
+  for sequence in range(6):
+    asked[sequence] = how(rng, adapter=sequence % 3)
+    e.submit(sequence, prompt, asked[sequence])
+  said = finish(e)
+  for sequence, message in said.items():
+    one = asked[sequence]
+    same(message, prompt, one, trees[one.adapter])
+    assert set(message.version) == {7 + one.adapter}
+  assert e.counts['prefix_hits'] == 3 * 19  # of the second of each adapter
+  assert len({tuple(x.ids) for x in said.values()}) > 3
+  # A sequence may change its adapter: nothing of the other's is read again.
+  e.submit(0, prompt, other := how(rng, adapter=1))
+  same(finish(e)[0], prompt, other, trees[1])

@@ -1,10 +1,10 @@
-"""Lines sit where what they want stands, and everybody gets to speak."""
+"""Sequences sit where what they want stands, and everybody gets to speak."""
 
 import numpy as np
 import pytest
 
 from agentrl.rollout.engine import scheduler
-from agentrl.rollout.engine.scheduler import Scheduler, Taken
+from agentrl.rollout.engine.scheduler import Scheduler, SlotAssignment
 
 
 class Cache:
@@ -18,51 +18,56 @@ class Cache:
     self.scheduler.renew()
     self.epoch += 1
 
-  def seat(self) -> list[Taken]:
-    before = {name: x.slot for name, x in self.scheduler.sitting().items()}
-    taken = self.scheduler.seat()
+  def assign_slots(self) -> list[SlotAssignment]:
+    before = {name: x.slot for name, x in self.scheduler.scheduled().items()}
+    taken = self.scheduler.assign_slots()
     for t in taken:
       if t.source is not None:
         self.held[t.slot] = list(self.held[t.source])
-    sitting = self.scheduler.sitting()
-    assert all(sitting[name].slot == slot for name, slot in before.items())
+    scheduled = self.scheduler.scheduled()
+    assert all(scheduled[name].slot == slot for name, slot in before.items())
+    by_slot = {x.slot: x for x in scheduled.values()}
     for t in taken:  # they begin from these parameters' work alone
-      kept = self.held[t.slot][: self.scheduler.lengths[t.slot]]
-      assert all(epoch == self.epoch for _, epoch in kept)
+      shared = self.held[t.slot][: self.scheduler.lengths[t.slot]]
+      own = self.epoch, by_slot[t.slot].adapter
+      assert all(by == own for _, by in shared)
     return taken
 
-  def read(self, line, most: int):
-    have = self.scheduler.lengths[line.slot]
-    self.put(line.slot, have, self.scheduler.read(line, most))
+  def read(self, request, most: int):
+    have = self.scheduler.lengths[request.slot]
+    self.put(request, have, self.scheduler.read(request, most))
 
-  def write(self, line, new: list[int]):
-    have = self.scheduler.lengths[line.slot]
-    self.put(line.slot, have, [line.want[-1], *new[:-1]])
-    self.scheduler.write(line, new)
+  def write(self, request, new: list[int]):
+    have = self.scheduler.lengths[request.slot]
+    self.put(request, have, [request.want[-1], *new[:-1]])
+    self.scheduler.write(request, new)
 
-  def put(self, slot: int, have: int, tokens: list[int]):
-    read = [(token, self.epoch) for token in tokens]
-    self.held[slot] = self.held[slot][:have] + read
+  def put(self, request, have: int, tokens: list[int]):
+    by = self.epoch, request.adapter
+    held = self.held[request.slot]
+    self.held[request.slot] = held[:have] + [(token, by) for token in tokens]
 
   def check(self):
-    sitting = self.scheduler.sitting()
-    places = [line.slot for line in sitting.values()]
+    scheduled = self.scheduler.scheduled()
+    places = [request.slot for request in scheduled.values()]
     assert len(set(places)) == len(places)
-    for line in sitting.values():
-      have = self.scheduler.lengths[line.slot]
-      assert have <= len(line.want) - 1
-      held = [token for token, _ in self.held[line.slot]]
-      assert held[:have] == line.want[:have]
+    for request in scheduled.values():
+      have = self.scheduler.lengths[request.slot]
+      assert have <= len(request.want) - 1
+      held = self.held[request.slot][:have]
+      assert [token for token, _ in held] == request.want[:have]
+      assert all(adapter == request.adapter for _, (_, adapter) in held)
 
 
 @pytest.mark.parametrize('seed', range(30))
-def test_what_a_line_sits_on_is_what_it_wants(seed):
-  """Random conversations: forks, drops, cuts and other parameters between."""
+def test_a_slot_holds_what_its_sequence_wants(seed):
+  """Random conversations: forks, drops, cuts, adapters, other parameters."""
   rng = np.random.default_rng(seed)
-  slots = int(rng.integers(1, 5))
+  slots, adapters = int(rng.integers(1, 5)), 1 + seed % 2
   scheduler = Scheduler(slots, near=int(rng.integers(0, 4)))
   cache = Cache(scheduler, slots)
-  said = {0: rng.integers(0, 3, 9).tolist()}  # of lines that wait for a world
+  # Of sequences that wait for a world.
+  said = {0: rng.integers(0, 3, 9).tolist()}
   turns, born, rounds = dict.fromkeys(said, 3), 1, 0
   while turns:
     for name in [n for n in said if rng.random() < 0.7]:
@@ -70,22 +75,21 @@ def test_what_a_line_sits_on_is_what_it_wants(seed):
       if rng.random() < 0.5 and born < 12:  # another goes on from here
         said[born] = context[: rng.integers(1, len(context) + 1)]
         turns[born], born = 3, born + 1
-      scheduler.submit(
-        name, context + rng.integers(0, 3, 1 + rng.integers(4)).tolist()
-      )
+      context += rng.integers(0, 3, 1 + rng.integers(4)).tolist()
+      scheduler.submit(name, context, adapter=int(rng.integers(adapters)))
     if rng.random() < 0.2:
       cache.renew()
-    cache.seat()
+    cache.assign_slots()
     cache.check()
-    for name, line in scheduler.sitting().items():
-      if scheduler.pending(line):
-        cache.read(line, int(rng.integers(1, 6)))
+    for name, request in scheduler.scheduled().items():
+      if scheduler.pending(request):
+        cache.read(request, int(rng.integers(1, 6)))
       else:
-        cache.write(line, rng.integers(0, 3, 1 + rng.integers(3)).tolist())
+        cache.write(request, rng.integers(0, 3, 1 + rng.integers(3)).tolist())
         if rng.random() < 0.5:
-          wrote = len(line.want) - line.begun
-          scheduler.end(line, int(rng.integers(1, wrote + 1)))
-          said[name] = list(line.want)
+          wrote = len(request.want) - request.begun
+          scheduler.end(request, int(rng.integers(1, wrote + 1)))
+          said[name] = list(request.want)
           turns[name] -= 1
     cache.check()
     for name in [n for n in turns if not turns[n] or rng.random() < 0.01]:
@@ -95,7 +99,7 @@ def test_what_a_line_sits_on_is_what_it_wants(seed):
     rounds += 1
     assert rounds < 2000, 'somebody never gets to speak'
   assert not scheduler.busy
-  assert not scheduler.sitting()
+  assert not scheduler.scheduled()
 
 
 def test_a_group_waits_for_the_one_who_reads():
@@ -103,14 +107,17 @@ def test_a_group_waits_for_the_one_who_reads():
   prompt = list(range(10))
   for name in range(3):
     scheduler.submit(name, [*prompt, name])
-  assert scheduler.seat() == [Taken(0, None, 0, False)]
-  first = scheduler.sitting()[0]
+  assert scheduler.assign_slots() == [SlotAssignment(0, None, 0, False)]
+  first = scheduler.scheduled()[0]
   assert scheduler.read(first, 4) == prompt[:4]
-  assert scheduler.seat() == []  # there is more to share still
+  assert scheduler.assign_slots() == []  # there is more to share still
   assert scheduler.read(first, 99) == prompt[4:]
   assert scheduler.pending(first) == 0
-  assert scheduler.seat() == [Taken(1, 0, 10, False), Taken(2, 0, 10, False)]
-  assert [scheduler.pending(x) for x in scheduler.sitting().values()] == [
+  assert scheduler.assign_slots() == [
+    SlotAssignment(1, 0, 10, False),
+    SlotAssignment(2, 0, 10, False),
+  ]
+  assert [scheduler.pending(x) for x in scheduler.scheduled().values()] == [
     0,
     0,
     0,
@@ -121,41 +128,41 @@ def test_who_waits_for_a_world_and_has_read_least_goes_first():
   scheduler = Scheduler(2, near=0)
   for name, size in ((0, 8), (1, 4)):
     scheduler.submit(name, [name] * size)
-    scheduler.seat()
-    line = scheduler.sitting()[name]
-    scheduler.read(line, 99)
-    scheduler.write(line, [7])
-    scheduler.end(line, 1)
+    scheduler.assign_slots()
+    request = scheduler.scheduled()[name]
+    scheduler.read(request, 99)
+    scheduler.write(request, [7])
+    scheduler.end(request, 1)
   scheduler.submit(2, [2, 2])
-  assert scheduler.seat() == [Taken(1, None, 0, True)]
+  assert scheduler.assign_slots() == [SlotAssignment(1, None, 0, True)]
   scheduler.submit(3, [0] * 5)  # a fork of 0, which waits
-  assert scheduler.seat() == [Taken(0, None, 4, True)]
+  assert scheduler.assign_slots() == [SlotAssignment(0, None, 4, True)]
   scheduler.submit(0, [0] * 9)
-  assert scheduler.seat() == []  # both speak
+  assert scheduler.assign_slots() == []  # both speak
   scheduler.cancel(2)
-  assert scheduler.seat() == [Taken(1, 0, 4, False)]
+  assert scheduler.assign_slots() == [SlotAssignment(1, 0, 4, False)]
 
 
 def test_nobody_begins_from_what_others_have_read():
   scheduler = Scheduler(2, near=0)
   scheduler.submit(0, [1, 2, 3])
-  scheduler.seat()
-  line = scheduler.sitting()[0]
-  scheduler.read(line, 99)
+  scheduler.assign_slots()
+  request = scheduler.scheduled()[0]
+  scheduler.read(request, 99)
   scheduler.renew()
   scheduler.submit(1, [1, 2, 3])
-  assert scheduler.seat() == [Taken(1, None, 0, False)]
-  scheduler.write(line, [4])
-  scheduler.end(line, 1)
+  assert scheduler.assign_slots() == [SlotAssignment(1, None, 0, False)]
+  scheduler.write(request, [4])
+  scheduler.end(request, 1)
   scheduler.submit(0, [1, 2, 3, 4, 5])  # its own past it keeps
-  line = scheduler.sitting()[0]
-  assert (line.slot, scheduler.pending(line)) == (0, 1)
+  request = scheduler.scheduled()[0]
+  assert (request.slot, scheduler.pending(request)) == (0, 1)
 
 
 def test_a_line_speaks_one_message_at_a_time():
   scheduler = Scheduler(1, near=0)
   scheduler.submit(5, [1])
-  with pytest.raises(ValueError, match='line 5 is still speaking; wait'):
+  with pytest.raises(ValueError, match='of sequence 5 is being written; wait'):
     scheduler.submit(5, [1, 2])
 
 

@@ -37,7 +37,7 @@ def landed(generator):
   while generator.busy:
     generator.dispatch()
     out += generator.collect()
-  return sorted(out, key=lambda x: x.line)
+  return sorted(out, key=lambda x: x.sequence)
 
 
 @pytest.mark.parametrize(
@@ -52,12 +52,12 @@ def test_messages_are_of_the_weights_that_were_published(
     for version, logits in ((3, LOGITS), (4, -LOGITS)):
       generator.update_weights(logits, version)
       generator.update_weights(logits, version)  # the same: nothing is sent
-      for line in range(3):
-        how = SamplingParams(KEY + line, 6, 0.5)
-        generator.submit(line, [5, 6], how)
-      for line, x in enumerate(landed(generator)):
+      for sequence in range(3):
+        how = SamplingParams(KEY + sequence, 6, 0.5)
+        generator.submit(sequence, [5, 6], how)
+      for sequence, x in enumerate(landed(generator)):
         assert isinstance(x, Completion)
-        assert x.line == line
+        assert x.sequence == sequence
         assert 0 < len(x.ids) <= 6
         want = fake.log_probs(logits, x.ids, 0.5)
         np.testing.assert_allclose(x.logp, want, rtol=1e-12)
