@@ -17,7 +17,7 @@ import dataclasses
 import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from agentrl import domain
 from agentrl.env import base, task_sampling
@@ -42,6 +42,9 @@ class Program(ProgramFamily):
   grader: str = (
     ''  # 'module:name' of (task, messages); '': the reward is posted
   )
+  # What a program that posts none has earned: a fault costs its trajectory, 0
+  # is right where judges of the config (c.judge) say it.
+  unposted: Annotated[str, domain.OneOf('fault', 'zero')] = 'fault'
 
   def check(self) -> None:
     if bool(self.command) == bool(self.function):
@@ -60,6 +63,11 @@ class Program(ProgramFamily):
           load_function(value, _ARGUMENTS[name])
         except ValueError as error:
           raise ValueError(f'env.{name}={error}') from error
+    if self.grader and self.unposted != 'fault':
+      raise ValueError(
+        f'env.unposted={self.unposted!r} and env.grader={self.grader!r}; leave'
+        ' one of them out: a grader says what is not posted'
+      )
     if self.command:
       self._words({})
     if self.world:
@@ -104,9 +112,12 @@ class Program(ProgramFamily):
   def grade(
     self, task: Mapping[str, Any], messages: Sequence[Mapping[str, str]]
   ) -> float | None:
-    """The grader's score. Raises ValueError for one that is none."""
+    """The grader's score; None: the program had to post it.
+
+    Raises ValueError for a score that is none.
+    """
     if not self.grader:
-      return None
+      return 0.0 if self.unposted == 'zero' else None
     grader = load_function(self.grader, _ARGUMENTS['grader'])
     score = grader(dict(task), [dict(x) for x in messages])
     number = isinstance(score, int | float) and math.isfinite(score)

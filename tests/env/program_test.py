@@ -83,6 +83,8 @@ def test_graders():
   with pytest.raises(ValueError, match='twice returned 2'):
     bad.grade({}, [])
   assert Program(grader='tests.env.program_test:right').grade({}, []) == 1.0
+  assert Program().grade({}, []) is None
+  assert Program(unposted='zero').grade({}, []) == 0.0
 
 
 def twice(task, messages):

@@ -26,7 +26,7 @@ def play(address, key, task):
 
 
 def once(address, key, task):
-  """One call; the grader scores it."""
+  """One call, and no reward: a grader scores it, or a judge."""
   Client(address, key).chat([user(task['question'])])
 
 

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 import pytest
 
-from agentrl.configs import grpo
+from agentrl.configs import base, grpo
 from agentrl.gateway import programs
 from agentrl.log import metrics
 from agentrl.rollout import pack
@@ -73,6 +73,30 @@ def test_two_updates(tmp_path, player):
     assert all(x['policy/grad_norm'] > 0 for x in steps)
   (evaluated, *_) = rows_of(tmp_path / 'run', 'eval')
   assert evaluated['eval/episodes'] == 4
+
+
+def even(item):
+  return float(len(item.turns[0].message) % 2 == 0)
+
+
+@pytest.mark.slow
+def test_a_judge_says_what_a_program_earned(tmp_path):
+  c = config(
+    tmp_path,
+    function=f'{PLAYERS}:once',
+    path=str(pathlib.Path(__file__).parents[2] / 'examples/questions.jsonl'),
+    unposted='zero',
+  )
+  c.judge, c.reward = ('function',), ('weighted',)
+  base.hp(c, 'judge', 'function', path=f'{__name__}:even', term='judged')
+  base.hp(c, 'reward', 'weighted', terms=('judged',), weights=(1.0,))
+  runner.run(c, str(tmp_path / 'run'))
+  steps = rows_of(tmp_path / 'run', 'rl')
+  assert [x['step'] for x in steps] == [1, 2]
+  for x in steps:
+    assert 0 < x['rollout/judged'] < 1
+    assert x['policy/grad_norm'] > 0
+    assert not [name for name in x if 'fault' in name]
 
 
 @pytest.mark.slow
@@ -195,6 +219,10 @@ def test_unmodified_clients_train(tmp_path, example, trained):
     (dict(env=dict(world='')), "env.path='' and env.world=''"),
     (dict(env=dict(function='a:b')), "env.function='a:b' names no function"),
     (dict(env=dict(grader='a')), "env.grader='a' names no function"),
+    (
+      dict(env=dict(grader='builtins:len', unposted='zero')),
+      "env.unposted='zero' and env.grader='builtins:len'",
+    ),
     (dict(env=dict(world='mars')), "env.name='mars' is unknown"),
     (dict(env=dict(settings='a=1')), "env.settings='a=1' does not fit"),
     (dict(env=dict(settings='1+')), "env.settings='1\\+' cannot be read"),
