@@ -17,6 +17,8 @@ Expect more calls on instances that need one, fewer that fail, and more success
 than without the tool.
 
   python -m experiments.train --config=configs/artist.py --workdir=runs/artist
+
+A program (env=program, docs/GATEWAY.md) posts both terms beside its reward.
 """
 
 from agentrl.configs import base
@@ -27,6 +29,8 @@ def get_config(arg=''):
   c.reward = ('weighted',)
   terms, weights = ('outcome', 'format', 'faults'), (1.0, 0.1, -0.1)
   base.hp(c, 'reward', 'weighted', terms=terms, weights=weights)
+  if c.env.name == 'program':
+    c.env.terms = terms[1:]
   c.advantage = ('episode',)
   c.stream.episode = ('episode_return', 'center', 'scale')
   return base.finish(c)

@@ -28,7 +28,7 @@ def post_reward(address: str, key: str, task: dict, answer: str) -> None:
 
 
 def post(address: str, key: str, earned: dict) -> None:
-  """What a task earned: {'reward': number}, or with a 'score' in [0, 1]."""
+  """What a task earned: {'reward': number}, and 'score' in [0, 1], 'terms'."""
   request = urllib.request.Request(
     f'{address}/reward',
     json.dumps(earned).encode(),

@@ -46,6 +46,14 @@ class Program(ProgramFamily):
   # is right where judges of the config (c.judge) say it.
   unposted: Annotated[str, domain.OneOf('fault', 'zero')] = 'fault'
 
+  terms: Annotated[
+    tuple[str, ...], domain.Tuple(domain.Name('a term'))
+  ] = ()  # numbers that are posted beside the reward, as in ('format',)
+
+  @property
+  def columns(self) -> tuple[str, ...]:
+    return (*super().columns, *self.terms)
+
   def check(self) -> None:
     if bool(self.command) == bool(self.function):
       raise ValueError(

@@ -18,11 +18,17 @@ class ProgramFamily:
   branches: domain.Count = 2  # conversations that branches may fill
   calls: FormatName = 'hermes'  # format of tool calls in messages
 
-  # Of a turn: it begins a branch; messages that it read as the agent's and that
-  # were not sampled as they are.
-  columns: ClassVar[tuple[str, ...]] = ('branch', 'foreign')
   system: ClassVar[str] = ''
   worker: ClassVar[str] = 'thread'
+
+  @property
+  def columns(self) -> tuple[str, ...]:
+    """Of a turn.
+
+    branch: it begins one. foreign: messages that it read as the agent's and
+    that were not sampled as they are.
+    """
+    return ('branch', 'foreign')
 
   def env(self) -> HostEnv:
     raise ValueError(

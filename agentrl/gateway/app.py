@@ -5,7 +5,8 @@
 /s/<session>/v1/responses             OpenAI
 /s/<session>/v1/messages              Anthropic
 /s/<session>/inference/v1/generate    vLLM, tokens
-/s/<session>/reward                   {"reward": 1.0, "score": 1.0}
+/s/<session>/reward                   {"reward": 1.0, "score": 1.0,
+                                       "terms": {"format": 0.5}}
 
 Without /s/<session> the first five ask a served model by its name. Where
 weights may be updated there is

@@ -202,7 +202,9 @@ class _Batch:
     if status == Status.ENV_ERROR:
       return Episode(turns, status, 0.0)
     if turns:
-      turns[-1] = turns[-1]._replace(reward=reward)
+      turns[-1] = turns[-1]._replace(
+        reward=reward, info={**self._terms(session), **turns[-1].info}
+      )
     return Episode(turns, status, score)
 
   def _result(
@@ -216,7 +218,7 @@ class _Batch:
     """
     session, limit = play.session, play.session.limit
     if session.reward is not None:
-      reward, score = session.reward
+      reward, score = session.reward[:2]
       return reward, score, _status(score, limit)
     if isinstance(error, TimeoutError):
       return 0.0, 0.0, Status.TIME_LIMIT
@@ -234,6 +236,14 @@ class _Batch:
       return self._fault('malformed', ValueError('it posted no reward'))
     score = grade or 0.0
     return score, score, _status(score, limit)
+
+  def _terms(self, session: Session) -> dict[str, float]:
+    """Posted numbers that the family names; others are counted."""
+    posted = session.reward.terms if session.reward else {}
+    names = posted.keys() & set(self._family.columns)
+    if others := len(posted) - len(names):
+      self._count('program/ignored/terms', others)
+    return {name: posted[name] for name in names}
 
   def _fault(self, kind: str, error: Exception) -> tuple[float, float, Status]:
     """A program that fails costs its own trajectory only."""

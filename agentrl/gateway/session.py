@@ -17,6 +17,7 @@ from agentrl.gateway.request import (
   ModelReply,
   ModelRequest,
   RefusedError,
+  field,
 )
 from agentrl.rollout.engine import engine
 from agentrl.rollout.engine.engine import Completion, SamplingParams
@@ -76,6 +77,7 @@ class Reward(NamedTuple):
 
   reward: float
   score: float  # in [0, 1]
+  terms: Mapping[str, float] = {}
 
 
 class PendingCall(NamedTuple):
@@ -292,7 +294,7 @@ def reward_of(body: Mapping[str, Any]) -> Reward:
   """A reward with its score; a reward in [0, 1] is a score by itself.
 
   Raises:
-    RefusedError: no finite number, or no score.
+    RefusedError: no finite number, no score, or terms that are no numbers.
   """
   reward = _number(body.get('reward'))
   if reward is None or not -MOST_REWARD <= reward <= MOST_REWARD:
@@ -306,7 +308,16 @@ def reward_of(body: Mapping[str, Any]) -> Reward:
       f'score={str(body.get("score", reward))[:40]} is not in [0, 1]; send a'
       ' score beside a reward that is none'
     )
-  return Reward(reward, score)
+  terms = {}
+  for name, value in field(body, 'terms', dict, {}).items():
+    number = _number(value)
+    if number is None or not -MOST_REWARD <= number <= MOST_REWARD:
+      raise RefusedError(
+        f'terms.{name[:40]}={str(value)[:40]} is no number within'
+        f' ±{MOST_REWARD:g}'
+      )
+    terms[name] = number
+  return Reward(reward, score, terms)
 
 
 def _number(value: Any) -> float | None:

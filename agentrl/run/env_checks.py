@@ -10,6 +10,7 @@ from ml_collections import ConfigDict
 from agentrl import registry
 from agentrl.configs import base
 from agentrl.env import base as base_env
+from agentrl.rollout.registered import TERMS
 
 
 def terms(c: ConfigDict, names: tuple[str, ...]) -> None:
@@ -25,6 +26,12 @@ def family(c: ConfigDict) -> None:
   own = base_env.of(c.env.to_dict())
   if isinstance(own, base_env.ChecksSettings):
     own.check()
+  names = *TERMS, *own.columns
+  if twice := [x for x in own.columns if names.count(x) > 1]:
+    raise ValueError(
+      f'c.env gives the term {twice[0]!r} twice, or one of every record'
+      f' ({", ".join(TERMS)}); name it otherwise'
+    )
   worker = c.host.worker
   if isinstance(own, base_env.OwnProcess) and worker not in ('', 'process'):
     raise ValueError(

@@ -196,12 +196,18 @@ def test_the_first_reward_counts():
   with opened() as (gateway, client, _):
     assert client.post('reward', {'reward': 'much'})[0] == 400
     assert client.post('reward', {'reward': 7})[0] == 400
-    status, reply = client.post('reward', {'reward': 7, 'score': 0.5})
-    assert (status, reply) == (200, {'reward': 7.0, 'score': 0.5})
+    for wrong in (3, {'a': 'much'}, {'a': 1e300}, {'a': True}):
+      body = {'reward': 1, 'terms': wrong}
+      status, reply = client.post('reward', body)
+      assert status == 400
+      assert 'terms' in reply['error']['message']
+    body = {'reward': 7, 'score': 0.5, 'terms': {'a': 2}}
+    status, reply = client.post('reward', body)
+    assert (status, reply) == (200, body)
     status, reply = client.post('reward', {'reward': 1})
     assert status == 409
     assert 'already, 7;' in reply['error']['message']
-    assert gateway.close_session('a').reward == (7.0, 0.5)
+    assert gateway.close_session('a').reward == (7.0, 0.5, {'a': 2.0})
 
 
 def test_a_session_that_finishes_answers_those_who_wait():

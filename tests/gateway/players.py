@@ -4,6 +4,7 @@ import json
 import os
 import sys
 import time
+from collections import Counter
 
 from agentrl.env.program import world_of
 from tests.gateway.stub import Client, user
@@ -12,7 +13,7 @@ from tests.gateway.stub import Client, user
 def play(address, key, task):
   """A world, played as our own loop plays it."""
   client, (env, text) = Client(address, key), world_of(task)
-  messages, step = [user(text)], None
+  messages, step, terms = [user(text)], None, Counter()
   while step is None or not step.done:
     body = {'messages': messages}
     status, reply = client.post('v1/chat/completions', body)
@@ -20,14 +21,24 @@ def play(address, key, task):
       break
     message = reply['choices'][0]['message']
     step = env.step(message['content'])
+    terms.update(step.info)
     messages += [message, user(step.text)]
-  reward = {'reward': step.reward, 'score': step.score}
+  reward = {'reward': step.reward, 'score': step.score, 'terms': terms}
   assert client.post('reward', reward)[0] == 200
 
 
 def once(address, key, task):
   """One call, and no reward: a grader scores it, or a judge."""
   Client(address, key).chat([user(task['question'])])
+
+
+def termed(address, key, task):
+  """One call, which earns nothing but terms, one of which nobody names."""
+  client = Client(address, key)
+  reply = client.chat([user(task['question'])])
+  even = len(reply['choices'][0]['message']['content']) % 2
+  terms = {'format': even, 'faults': 2, 'other': 1}
+  client.post('reward', {'reward': 0, 'terms': terms})
 
 
 def grade(task, messages):

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 import pytest
 
-from agentrl.configs import base, grpo
+from agentrl.configs import artist, base, grpo
 from agentrl.gateway import programs
 from agentrl.log import metrics
 from agentrl.rollout import pack
@@ -260,3 +260,22 @@ def test_verifiers_itself_trains(tmp_path, monkeypatch, trained):
     assert x['logp/sampler_mismatch_max'] < 5e-5
     assert not [name for name in x if 'fault' in name]
     assert np.isfinite(x['loss/total'])
+
+
+@pytest.mark.slow
+def test_numbers_beside_the_reward_are_terms(tmp_path):
+  """ARTIST through a program: what it posts is weighed as its world's terms."""
+  c = sized(artist.get_config('tiny,env=program'), tmp_path)
+  c.env.path = str(
+    pathlib.Path(__file__).parents[2] / 'examples/questions.jsonl'
+  )
+  c.env.function = f'{PLAYERS}:termed'
+  runner.run(c, str(tmp_path / 'run'))
+  steps = rows_of(tmp_path / 'run', 'rl')
+  assert len(steps) == 2
+  for x in steps:
+    assert x['rollout/faults'] == 2
+    assert 0 < x['rollout/format'] < 1
+    assert x['policy/grad_norm'] > 0  # the rewards of all are 0
+    assert x['rollout/return'] == pytest.approx(0.1 * x['rollout/format'] - 0.2)
+  assert steps[1]['rollout/program/ignored/terms'] == 8

@@ -186,7 +186,7 @@ FIELDS = {
     alfworld.held_out countdown.format math_python.format toy_text.game
     search_questions.format sql_questions.format textworld_express.game
     unreliable_tools.base unreliable_tools.demonstrate unreliable_tools.format
-    shop_logs.form table_questions.format fact_corpus.held_out
+    program.unposted shop_logs.form table_questions.format fact_corpus.held_out
     fact_corpus.format mcp.format program.calls verifiers.calls select.*.span
     hidden_slots.impatient
     consultation.impatient reading.*.source mix.*.kind stage.*.kind
@@ -194,7 +194,7 @@ FIELDS = {
   'choice or none': 'host.worker sokoban.oracle frozen_lake.oracle',
   'names': """
     judge curate signal post memory stream.* host.stop_strings sft.mix
-    mix.*.edits""",
+    mix.*.edits program.terms""",
   'some names': 'reward advantage loss stages',
   '0 to 2': 'recommendation.hints',
   '-1 to 1': 'judging.length_bias judging.position_bias',

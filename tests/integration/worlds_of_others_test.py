@@ -1,0 +1,113 @@
+"""Environments of others train a model of two layers."""
+
+import contextlib
+import json
+import os
+import sys
+
+import numpy as np
+import pytest
+
+from agentrl import install
+from agentrl.configs import grpo
+from agentrl.log import metrics
+from agentrl.run import runner
+from tests.env.external import mcp_test, openenv_server
+
+pytestmark = pytest.mark.slow
+PLACE = 'tests.env.external'
+GEM, PETTINGZOO = (
+  os.environ.get(f'AGENTRL_{x}_PYTHON', '') for x in ('GEM', 'PETTINGZOO')
+)
+
+
+def needs(python: str):
+  return [
+    pytest.mark.nightly,
+    pytest.mark.skipif(not python, reason='set AGENTRL_..._PYTHON'),
+  ]
+
+
+@contextlib.contextmanager
+def openenv(folder):
+  with openenv_server.Server() as server:
+    yield {'address': server.address, 'solved': 1.5}
+
+
+@contextlib.contextmanager
+def mcp(folder):
+  rows = [
+    {'prompt': f'How many orders has {"x" * i}?', 'answer': i + 10}
+    for i in range(1, 40)
+  ]
+  (folder / 'server.py').write_text(mcp_test.SERVER)
+  tasks = folder / 'tasks.jsonl'
+  tasks.write_text(''.join(f'{json.dumps(x)}\n' for x in rows))
+  yield {
+    'server': f'{sys.executable} {folder / "server.py"}',
+    'path': str(tasks),
+    'verifier': 'numeric',
+  }
+
+
+def settings(**env):
+  return lambda folder: contextlib.nullcontext(env)
+
+
+WORLDS = [
+  pytest.param('openenv', openenv, id='openenv'),
+  pytest.param('mcp', mcp, id='mcp'),
+  pytest.param(
+    'gymnasium_text',
+    settings(make=f'{PLACE}.text_envs:make'),
+    id='gymnasium_text',
+  ),
+  pytest.param(
+    'pettingzoo', settings(make=f'{PLACE}.aec_games:count'), id='pettingzoo'
+  ),
+  pytest.param(
+    'gymnasium_text',
+    settings(make='gem:make', id='game:GuessTheNumber-v0-easy', python=GEM),
+    id='gem',
+    marks=needs(GEM),
+  ),
+  pytest.param(
+    'pettingzoo',
+    settings(
+      make='pettingzoo.classic.tictactoe_v3:env',
+      python=PETTINGZOO,
+    ),
+    id='pettingzoo itself',
+    marks=needs(PETTINGZOO),
+  ),
+]
+
+
+@pytest.mark.parametrize(('name', 'world'), WORLDS)
+def test_two_updates(tmp_path, monkeypatch, name, world):
+  """What is trained is what was sampled, and no episode fails."""
+  if package := {'openenv': 'websockets', 'mcp': 'mcp'}.get(name):
+    pytest.importorskip(package, reason=install.command('host'))
+  # Where a server of MCP finds its package.
+  monkeypatch.setenv('PYTHONPATH', os.pathsep.join(sys.path))
+  c = grpo.get_config(f'tiny,env={name}')
+  c.data = str(tmp_path / 'data')
+  c.model.update(dict(width=16, layers=2, heads=2, kv_heads=2, head_dim=8))
+  c.rollout.update(dict(batch=8, group_size=4, slots=8, max_turns=3))
+  c.rollout.max_message_tokens = 8
+  c.host.max_observation_tokens = 96
+  c.micro_batch, c.steps, c.sft.steps = 8, 2, 0
+  c.eval.episodes, c.checkpoint.every = 4, 1
+  with world(tmp_path) as env:
+    c.env.update(dict(train=8, test=4) | env)
+    runner.run(c, str(tmp_path / 'run'))
+  rows = metrics.read(str(tmp_path / 'run' / 'metrics.jsonl'))
+  steps = [x for x in rows if x.get('phase') == 'rl']
+  assert [x['step'] for x in steps] == [1, 2]
+  for x in steps:
+    assert x['logp/sampler_mismatch_max'] < 5e-5
+    assert not [n for n in x if 'rollout/fault/' in n]
+    assert np.isfinite(x['loss/total'])
+    assert x['rollout/turns'] >= 1
+  (evaluated, *_) = (x for x in rows if x.get('phase') == 'eval')
+  assert evaluated['eval/episodes'] == 4
