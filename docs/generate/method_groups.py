@@ -37,6 +37,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     *('truncated_is', 'nft', 'raft', 'spear', 'bn_gspo', 'clip_higher'),
     *('dppo_kl', 'gspo_token', 'gspo_turn', 'icepop', 'mis', 'muonclip'),
     *('nft_sequence', 'raft_pp', 'rorecomp', 'cleaner', 'polar'),
+    *('verltool',),
   ),
   'teachers: distillation on what the student samples': (
     *('opd', 'gkd', 'opsd', 'skill_sd', 'tt_opd', 'tcod'),

@@ -34,7 +34,7 @@ def test_a_message_is_sampled_as_the_attempt_says():
   for number, call in enumerate((one, two)):
     assert call.number == number
     np.testing.assert_array_equal(call.how.key, KEYS[number])
-    assert call.how[1:] == (64, 0.5, 3, 0.9, None)
+    assert call.how[1:] == (64, 0.5, 3, 0.9, None, 0)
   session.drop(one)
   assert session.begin(asked()).number == 0
 
@@ -157,9 +157,9 @@ def test_a_finished_session():
 @pytest.mark.parametrize(
   ('body', 'reward'),
   [
-    ({'reward': 1}, (1.0, 1.0)),
-    ({'reward': -2, 'score': 0}, (-2.0, 0.0)),
-    ({'reward': 0.25}, (0.25, 0.25)),
+    ({'reward': 1}, (1.0, 1.0, {})),
+    ({'reward': -2, 'score': 0}, (-2.0, 0.0, {})),
+    ({'reward': 0.25}, (0.25, 0.25, {})),
     ({}, None),
     ({'reward': True}, None),
     ({'reward': '1'}, None),

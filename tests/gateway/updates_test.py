@@ -47,7 +47,7 @@ class StubEngine:
     ids = [*WORDS.encode(text), WORDS.eot]
     done, self._waiting = list(self._waiting), {}
     return [
-      complete(ids)._replace(line=x, version=[self._version] * len(ids))
+      complete(ids)._replace(sequence=x, version=[self._version] * len(ids))
       for x in done
     ]
 

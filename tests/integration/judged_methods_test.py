@@ -17,7 +17,7 @@ COMPOSED = (
   *('agent_rlvr', 'artist', 'atom_searcher', 'calibration', 'chatshop'),
   *('deep_dxsearch', 'doctor_r1'),
   *('evinote_rag', 'marag_r1', 'oni', 'prs', 'recoworld', 'shop_r1'),
-  *('chatshop_dcpo', 'cleaner', 'polar', 'prs_vspo'),
+  *('chatshop_dcpo', 'cleaner', 'polar', 'prs_vspo', 'verltool'),
   *('speakrl', 'tablegpt_r1', 'tool_star', 'toolorchestra', 'toolrl'),
 )
 # Those that need a score of every turn, with what a service would answer.

@@ -17,8 +17,8 @@ def test_a_setup(tmp_path):
   s = build.experiment(config(data=str(tmp_path)))
   assert (len(s.train), len(s.test)) == (8, 4)
   assert s.world.tasks == [*s.train.tasks, *s.test.tasks]
-  assert s.capacity.row == s.plan.context == 3 * (20 + 32)
-  assert s.capacity.context == s.plan.width == 20
+  assert s.capacity.row == s.plan.context == 3 * (24 + 32)
+  assert s.capacity.context == s.plan.width == 24
   again = build.experiment(config(data=str(tmp_path)))
   assert again.train.keys == s.train.keys
   messages = host_env.messages(s.config, s.tokenizer, s.train.demonstration)
@@ -52,8 +52,8 @@ def test_every_family_has_a_config(name):
     (dict(host__num_envs=-1), r'host\.num_envs=-1 is too low; set it to 0 or'),
     (dict(host__worker='moon'), r"host\.worker='moon' is unknown"),
     (
-      dict(rollout__null_observation='x' * 20),
-      r"null_observation='x+' takes 21 tokens, and .* at most 20",
+      dict(rollout__null_observation='x' * 24),
+      r"null_observation='x+' takes 25 tokens, and .* at most 24",
     ),
     (dict(rollout__kind='options'), r"'options'.*'countdown'.*do not mark"),
     (dict(rollout__kind='jit'), r"'jit'.*'countdown'.*do not mark"),
