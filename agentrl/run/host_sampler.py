@@ -57,7 +57,9 @@ class HostSampler:
       functools.partial(collect_lib.score, s.algorithm.spec)
     )
     self._shown: dict[int, pack.Episode] = {}
+    # Of what was collected and not observed yet; of evaluations.
     self._counts: collections.Counter[str] = collections.Counter()
+    self._eval_counts: collections.Counter[str] = collections.Counter()
 
   def _opened(self, count: int) -> tuple[Callable, Callable[[], None]]:
     """Plays so many at a time: (generator, attempts, key, ...) -> episodes.
@@ -108,8 +110,14 @@ class HostSampler:
   def play(self, policy, attempts: Attempts, key, version: int = 0) -> Record:
     """Plays the attempts to their end: host arrays."""
     self._update_weights(policy, version)
-    ended, _ = self._sessions(self._engine, attempts, key, lambda: None)
+    ended, _, counts = self._sessions(self._engine, attempts, key, lambda: None)
+    self._eval_counts.update(counts)
     return self._record(ended)
+
+  def eval_counts(self) -> dict[str, float]:
+    """Counts of what was played since the last call."""
+    counts, self._eval_counts = self._eval_counts, collections.Counter()
+    return dict(counts)
 
   def play_with(
     self,
@@ -150,9 +158,10 @@ class HostSampler:
     def sample(attempts, key):
       attempts = jax.device_get(attempts)
       self._update_weights(policy, version)
-      ended, verdicts = self._sessions(
+      ended, verdicts, counts = self._sessions(
         self._engine, attempts, key, self._stopping, judged=True
       )
+      self._counts.update(counts)
       record = self._judges.filled(self._record(ended), verdicts)
       clean = self._purified(record, key)
       batch = self._batch(clean, attempts, version)
@@ -216,7 +225,9 @@ class HostSampler:
 
   def _sessions(
     self, generator, attempts: Attempts, key, stopping, judged: bool = False
-  ) -> tuple[list[pack.Episode], dict[int, list[Judgement]]]:
+  ) -> tuple[
+    list[pack.Episode], dict[int, list[Judgement]], collections.Counter[str]
+  ]:
     """Plays each process's share of the attempts and gathers all episodes.
 
     Args:
@@ -249,10 +260,11 @@ class HostSampler:
       return ended, counts, verdicts
 
     gathered = distributed.allgather_objects(mine)
-    for _, counts, _ in gathered:
-      self._counts.update(counts)
+    counts: collections.Counter[str] = collections.Counter()
+    for _, some, _ in gathered:
+      counts.update(some)
     verdicts = {b: x for _, _, of in gathered for b, x in of.items()}
-    return [x for ended, _, _ in gathered for x in ended], verdicts
+    return [x for ended, _, _ in gathered for x in ended], verdicts, counts
 
   def _record(self, ended: list[pack.Episode]) -> Record:
     limits = self._s.plan

@@ -42,6 +42,9 @@ class EnvSampler(Protocol):
   def play(self, policy: PyTree, attempts: Attempts, key) -> Record:
     """Plays without rewards, for an evaluation."""
 
+  def eval_counts(self) -> dict[str, float]:
+    """Counts of what was played since the last call, by name."""
+
   def update_service_params(self, params: dict[str, PyTree]) -> None:
     """Takes the parameters of all roles, before any of the others plays."""
 
@@ -85,6 +88,10 @@ class JitSampler:
 
   def play(self, policy, attempts: Attempts, key) -> Record:
     return self._play(policy, placement.replicated(attempts), key)
+
+  def eval_counts(self) -> dict[str, float]:
+    """Nothing goes wrong inside jit."""
+    return {}
 
   def update_service_params(self, params) -> None:
     """Environments inside jit ask no service."""

@@ -249,7 +249,8 @@ def eval_hook(
         some.append(keep(*first, jnp.int32(step)))
     if some:
       log.write(step, 'eval', axis.stack(some))
-    return axis.gather(scalars)
+    counts = {f'eval/{x}': n for x, n in playing.eval_counts().items()}
+    return axis.gather(scalars) | counts
 
   return run
 

@@ -207,8 +207,7 @@ def test_unmodified_clients_train(tmp_path, example, trained):
     assert not [name for name in x if 'fault' in name]
     branches = [sum(t.branch for t in e.turns) for e in batch[1]]
     assert all(branches) if rewrites else not any(branches)
-    if x['step'] == 2:  # calls of the evaluation before count in the first
-      assert x['rollout/program/branches'] == sum(branches)
+    assert x['rollout/program/branches'] == sum(branches)
 
 
 @pytest.mark.parametrize(
@@ -278,4 +277,6 @@ def test_numbers_beside_the_reward_are_terms(tmp_path):
     assert 0 < x['rollout/format'] < 1
     assert x['policy/grad_norm'] > 0  # the rewards of all are 0
     assert x['rollout/return'] == pytest.approx(0.1 * x['rollout/format'] - 0.2)
-  assert steps[1]['rollout/program/ignored/terms'] == 8
+    assert x['rollout/program/ignored/terms'] == 8
+  (before, *_) = rows_of(tmp_path / 'run', 'eval')
+  assert before['eval/program/ignored/terms'] == 8  # 4 episodes, as many filled

@@ -85,6 +85,9 @@ class Asked(list):
   def update_service_params(self, params):
     pass
 
+  def eval_counts(self):
+    return {}
+
   def play(self, policy, attempts, key):
     """Solves all that have an even index, and a quarter of the others."""
     self.append((policy, attempts, key))

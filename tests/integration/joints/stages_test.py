@@ -106,6 +106,9 @@ class Scribe:
   def update_service_params(self, params):
     pass
 
+  def eval_counts(self):
+    return {}
+
 
 def state_of(seed: int):
   """As much of a state as choosing tasks and keys looks at."""
