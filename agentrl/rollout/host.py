@@ -187,15 +187,15 @@ class _EpisodeLoop:
         self.generator.dispatch()
         self.drain_answers()
         for spoken in self.generator.collect():
-          self.hear(self.open[spoken.sequence], spoken)
+          self.on_message(self.open[spoken.sequence], spoken)
         self.drain_answers()
         if not self.generator.busy and self.open:
           self.wait()
         self.check_timeouts()
     finally:
-      for session in self.open.values():
-        session.worker.end()
-        self.generator.cancel(session.attempt)
+      for episode in self.open.values():
+        episode.worker.end()
+        self.generator.cancel(episode.attempt)
     return [self.ended[attempt] for attempt in self.indices], self.counts
 
   # Episodes begin and end.
@@ -203,114 +203,114 @@ class _EpisodeLoop:
   def begin(self) -> None:
     """Starts episodes in all free workers."""
     while self.free and (attempt := next(self.waiting, None)) is not None:
-      session = _Episode(attempt, self.free.pop(), time.monotonic())
-      self.open[attempt] = session
+      episode = _Episode(attempt, self.free.pop(), time.monotonic())
+      self.open[attempt] = episode
       task = self.stage.tasks[self.attempts.task[attempt]]
-      call = session.worker.reset(task, int(self.seeds[attempt]))
-      self.expect(session, call, self.stage.limits.start)
+      call = episode.worker.reset(task, int(self.seeds[attempt]))
+      self.await_reply(episode, call, self.stage.limits.start)
 
-  def end(self, session: _Episode, status: Status, score: float = 0.0) -> None:
-    episode = pack.Episode(session.turns, status, score)
-    self.ended[session.attempt] = episode
-    self.report(session.attempt, episode)
-    self.generator.cancel(session.attempt)
-    del self.open[session.attempt]
-    self.free.append(session.worker)
+  def end(self, episode: _Episode, status: Status, score: float = 0.0) -> None:
+    ended = pack.Episode(episode.turns, status, score)
+    self.ended[episode.attempt] = ended
+    self.report(episode.attempt, ended)
+    self.generator.cancel(episode.attempt)
+    del self.open[episode.attempt]
+    self.free.append(episode.worker)
     self.begin()
 
-  def fail(self, session: _Episode, kind: str) -> None:
+  def fail(self, episode: _Episode, kind: str) -> None:
     """An environment error costs its own trajectory only."""
     name = f'fault/{kind}'
     self.counts[name] = self.counts.get(name, 0) + 1
-    session.worker.end()
-    self.end(session, Status.ENV_ERROR)
+    episode.worker.end()
+    self.end(episode, Status.ENV_ERROR)
 
   # Results of environments.
 
-  def expect(self, session: _Episode, call, seconds: float) -> None:
-    session.call, session.until = call, time.monotonic() + seconds
-    attempt = session.attempt
+  def await_reply(self, episode: _Episode, call, seconds: float) -> None:
+    episode.call, episode.until = call, time.monotonic() + seconds
+    attempt = episode.attempt
     call.add_done_callback(lambda call: self.answers.put((attempt, call)))
 
   def wait(self) -> None:
     """Blocks until a worker answers or a deadline passes, a second at most."""
     first = min(s.until for s in self.open.values()) - time.monotonic()
     try:
-      self.take(*self.answers.get(timeout=min(max(0.0, first), 1.0)))
+      self.on_reply(*self.answers.get(timeout=min(max(0.0, first), 1.0)))
     except queue.Empty:
       return
     self.drain_answers()
 
   def drain_answers(self) -> None:
     while not self.answers.empty():
-      self.take(*self.answers.get())
+      self.on_reply(*self.answers.get())
 
-  def take(self, attempt: int, call) -> None:
-    session = self.open.get(attempt)
-    if session is None or session.call is not call:
+  def on_reply(self, attempt: int, call) -> None:
+    episode = self.open.get(attempt)
+    if episode is None or episode.call is not call:
       return  # of an episode that has ended
-    session.call = None
+    episode.call = None
     error = call.exception()
     if isinstance(error, EnvError):
       text = 'An environment failed (%s): %s'
       logging.log_first_n(logging.WARNING, text, 3, error.kind, error.text)
-      self.fail(session, error.kind)
+      self.fail(episode, error.kind)
     elif error is not None:
       raise error
-    elif session.turns:
-      self.on_step(session, call.result())
+    elif episode.turns:
+      self.on_step(episode, call.result())
     else:
-      self.speak(session, call.result(), 'user')
+      self.request_message(episode, call.result(), 'user')
 
   def check_timeouts(self) -> None:
     """Ends episodes past their deadlines."""
     now = time.monotonic()
-    for session in list(self.open.values()):
-      if session.call is not None and now > session.until:
-        self.fail(session, 'timeout')
-      elif now - session.began > self.stage.limits.patience:
-        session.worker.end()
-        self.end(session, Status.TIME_LIMIT)
+    for episode in list(self.open.values()):
+      if episode.call is not None and now > episode.until:
+        self.fail(episode, 'timeout')
+      elif now - episode.began > self.stage.limits.patience:
+        episode.worker.end()
+        self.end(episode, Status.TIME_LIMIT)
 
-  def on_step(self, session: _Episode, reply: base.Step) -> None:
+  def on_step(self, episode: _Episode, reply: base.Step) -> None:
     """Records the result of a step; goes on or ends the episode."""
-    last = session.turns[-1]
-    session.turns[-1] = last._replace(
+    last = episode.turns[-1]
+    episode.turns[-1] = last._replace(
       reward=reply.reward, invalid=reply.invalid, info=reply.info
     )
-    limit = min(self.attempts.limit[session.attempt], self.stage.limits.turns)
+    limit = min(self.attempts.limit[episode.attempt], self.stage.limits.turns)
     if reply.done:
       solved = reply.score > 0.5
       status = Status.SOLVED if solved else Status.FAILED
-      self.end(session, status, reply.score)
-    elif len(session.turns) >= limit:
+      self.end(episode, status, reply.score)
+    elif len(episode.turns) >= limit:
       cut = limit < self.stage.limits.turns
       status = Status.SCHEDULE if cut else Status.TURN_LIMIT
-      self.end(session, status, reply.score)
+      self.end(episode, status, reply.score)
     else:
-      self.speak(session, reply.text, reply.role)
+      self.request_message(episode, reply.text, reply.role)
 
   # Messages of the agent.
 
-  def speak(self, session: _Episode, text: str, role: str) -> None:
+  def request_message(self, episode: _Episode, text: str, role: str) -> None:
     """Requests the next message if the context has room for it."""
     limits = self.stage.limits
-    before = session.talk
-    prompt, text = self.observe(session, text, role)
+    before = episode.talk
+    prompt, text = self.observe(episode, text, role)
     whole = limits.history == 'turn' or before is None
     start = 0 if whole else len(before.ids)
     if len(prompt.ids) + limits.message > limits.context:
-      self.end(session, Status.TOKEN_LIMIT)
+      self.end(episode, Status.TOKEN_LIMIT)
       return
-    session.talk, session.context = prompt, prompt.ids[start:]
-    session.context_span = message_spans.of_context(prompt.agent[start:])
-    session.seen.append(text)
-    b, k = session.attempt, len(session.turns)
-    given = self.given(b, k, _state(text)) if session.follows else None
+    episode.talk, episode.context = prompt, prompt.ids[start:]
+    episode.context_span = message_spans.of_context(prompt.agent[start:])
+    episode.seen.append(text)
+    b, k = episode.attempt, len(episode.turns)
+    given = self.given(b, k, _state(text)) if episode.follows else None
     if given is not None:
-      self.act(session, given, forced=self.forced)
+      self.act(episode, given, forced=self.forced)
       return
-    session.follows = False
+    episode.follows = False
     how = SamplingParams(
       self.keys[b, k],
       limits.message,
@@ -329,22 +329,22 @@ class _EpisodeLoop:
     return guidance.behind(int(self.attempts.task[attempt]), ids)
 
   def observe(
-    self, session: _Episode, text: str, role: str
+    self, episode: _Episode, text: str, role: str
   ) -> tuple[Conversation, str]:
     """Appends an observation, truncated to its limit; -> also its text."""
     limits, size = self.stage.limits, len(text)
-    first = limits.history == 'turn' or session.talk is None
+    first = limits.history == 'turn' or episode.talk is None
 
     def with_(size: int) -> tuple[Conversation, str, int]:
       part = text if size == len(text) else text[:size] + CUT
       if first:
-        prompt, before = self.rebuild(session, part, role), limits.opening
-        before += limits.past if session.talk else 0
+        prompt, before = self.rebuild(episode, part, role), limits.opening
+        before += limits.past if episode.talk else 0
       else:
         prompt = self.stage.talk.add_messages(
-          session.talk, [Message(role, part)]
+          episode.talk, [Message(role, part)]
         )
-        before = len(session.talk.ids)
+        before = len(episode.talk.ids)
       return prompt, part, len(prompt.ids) - before
 
     prompt, part, tokens = with_(size)
@@ -356,30 +356,30 @@ class _EpisodeLoop:
       prompt, part, tokens = with_(size)
     return prompt, part
 
-  def rebuild(self, session: _Episode, text: str, role: str) -> Conversation:
+  def rebuild(self, episode: _Episode, text: str, role: str) -> Conversation:
     """Conversation rebuilt from the last `window` observations."""
     talk, system = self.stage.talk, self.stage.system
     begin = [Message('system', system)] if system else []
-    count = min(self.stage.limits.window - 1, len(session.turns))
-    texts = [*session.seen[len(session.seen) - count :], text]
+    count = min(self.stage.limits.window - 1, len(episode.turns))
+    texts = [*episode.seen[len(episode.seen) - count :], text]
     made = talk.start([*begin, Message('user', texts[0])])
-    turns = session.turns[len(session.turns) - count :]
+    turns = episode.turns[len(episode.turns) - count :]
     for turn, more in zip(turns, texts[1:], strict=True):
       made = talk.add_reply(made, turn.spoken.ids)
       made = talk.add_messages(made, [Message(role, more)])
     return made
 
-  def hear(
-    self, session: _Episode, spoken: Completion | GenerationFault
+  def on_message(
+    self, episode: _Episode, spoken: Completion | GenerationFault
   ) -> None:
     if isinstance(spoken, Completion):
-      self.act(session, spoken)
+      self.act(episode, spoken)
       return
     logging.log_first_n(logging.WARNING, 'No message: %s', 3, spoken.text)
-    self.fail(session, 'generator')
+    self.fail(episode, 'generator')
 
   def act(
-    self, session: _Episode, spoken: Completion, *, forced: bool = False
+    self, episode: _Episode, spoken: Completion, *, forced: bool = False
   ) -> None:
     """Steps the environment with a message, which the policy may be given."""
     words, prefix = self.stage.talk.words, self.stage.action_prefix
@@ -388,19 +388,21 @@ class _EpisodeLoop:
     if not forced:
       span = message_spans.of_message(self.stage.family, *message)
     turn = TurnData(
-      session.context,
+      episode.context,
       spoken,
-      _state(session.seen[-1]),
+      _state(episode.seen[-1]),
       0.0,
       False,
       {},
       span,
-      session.context_span,
+      episode.context_span,
     )
-    session.turns.append(turn)
-    session.talk = self.stage.talk.add_reply(session.talk, spoken.ids)
+    episode.turns.append(turn)
+    episode.talk = self.stage.talk.add_reply(episode.talk, spoken.ids)
     _, text = message_spans.split(*message)
-    self.expect(session, session.worker.step(text), self.stage.limits.seconds)
+    self.await_reply(
+      episode, episode.worker.step(text), self.stage.limits.seconds
+    )
 
 
 def _state(text: str) -> int:

@@ -517,7 +517,7 @@ MUTANTS = (
   Mutant(
     'agentrl.rollout.host',
     '_EpisodeLoop.on_step',
-    'min(self.attempts.limit[session.attempt], self.stage.limits.turns)',
+    'min(self.attempts.limit[episode.attempt], self.stage.limits.turns)',
     'self.stage.limits.turns',
     _PLAY,
     "an attempt's own limit is ignored on hosts",

@@ -449,8 +449,8 @@ MUTANTS = (
   Mutant(
     'agentrl.rollout.host',
     '_EpisodeLoop.on_step',
-    'len(session.turns) >= limit',
-    'len(session.turns) > limit',
+    'len(episode.turns) >= limit',
+    'len(episode.turns) > limit',
     f'{_HOST}::test_limits',
     'one turn too many',
   ),
@@ -472,7 +472,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.rollout.host',
-    '_EpisodeLoop.speak',
+    '_EpisodeLoop.request_message',
     '> limits.context:',
     '> limits.context + 1:',
     f'{_HOST}::test_limits',
@@ -505,8 +505,8 @@ MUTANTS = (
   Mutant(
     'agentrl.rollout.host',
     '_EpisodeLoop.act',
-    'self.stage.talk.add_reply(session.talk, spoken.ids)',
-    'self.stage.talk.add_reply(session.talk, spoken.ids[:-1])',
+    'self.stage.talk.add_reply(episode.talk, spoken.ids)',
+    'self.stage.talk.add_reply(episode.talk, spoken.ids[:-1])',
     f'{_HOST}::test_what_is_learned_from_is_what_was_said_and_heard',
     'the last token of a message is not read on',
   ),
