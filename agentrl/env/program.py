@@ -24,7 +24,7 @@ from agentrl.env import base, task_sampling
 from agentrl.env.base import HostEnv, HostTask
 from agentrl.env.external import keywords
 from agentrl.env.program_family import ProgramFamily
-from agentrl.env.program_run import CommandRun, FunctionRun
+from agentrl.env.program_run import CommandRun, FunctionRun, confinement
 from agentrl.service.base import load_function
 
 EXAMPLE = '{"question": "What is half of 7?", "answer": "3.5"}'
@@ -42,6 +42,9 @@ class Program(ProgramFamily):
   grader: str = (
     ''  # 'module:name' of (task, messages); '': the reward is posted
   )
+  # Whether the command writes into a folder of its own alone, and connects to
+  # the policy alone.
+  sandbox: bool = False
   # What a program that posts none has earned: a fault costs its trajectory, 0
   # is right where judges of the config (c.judge) say it.
   unposted: Annotated[str, domain.OneOf('fault', 'zero')] = 'fault'
@@ -75,6 +78,16 @@ class Program(ProgramFamily):
       raise ValueError(
         f'env.unposted={self.unposted!r} and env.grader={self.grader!r}; leave'
         ' one of them out: a grader says what is not posted'
+      )
+    if self.sandbox and not self.command:
+      raise ValueError(
+        f'env.sandbox=True, and env.function={self.function!r} runs in this'
+        ' process; set env.command to a program, or leave the sandbox out'
+      )
+    if self.sandbox and (why := confinement()):
+      raise ValueError(
+        f'env.sandbox=True cannot be kept here ({why}); it needs Linux 6.12 or'
+        ' later with Landlock'
       )
     if self.command:
       self._words({})
@@ -115,7 +128,8 @@ class Program(ProgramFamily):
       return FunctionRun(
         load_function(self.function, _ARGUMENTS['function']), address, key, task
       )
-    return CommandRun(self._words(task), address, key, task)
+    words = self._words(task)
+    return CommandRun(words, address, key, task, sandbox=self.sandbox)
 
   def grade(
     self, task: Mapping[str, Any], messages: Sequence[Mapping[str, str]]

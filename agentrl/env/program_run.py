@@ -2,14 +2,18 @@
 
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import subprocess
+import tempfile
 import threading
+import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from agentrl.tool import subreaper
+from agentrl.tool.sandbox.native import command
 
 LOOPBACK = '127.0.0.1,localhost,::1'
 _PRINTED = 2000  # characters of what a program printed that an error repeats
@@ -39,20 +43,41 @@ class CommandRun:
   """A command, killed with all that it has started."""
 
   def __init__(
-    self, words: Sequence[str], address: str, key: str, task: Mapping[str, Any]
+    self,
+    words: Sequence[str],
+    address: str,
+    key: str,
+    task: Mapping[str, Any],
+    *,
+    sandbox: bool = False,
   ):
+    """Begins nothing yet.
+
+    Args:
+      sandbox: whether it changes files in a folder of its own alone, which is
+        $HOME and $TMPDIR and gone afterwards, and connects to the policy alone
+    """
     self._words, self._task = words, json.dumps(task, ensure_ascii=False)
     self._environ = os.environ | environment(address, key)
+    self._port = urllib.parse.urlsplit(address).port if sandbox else None
     self._lock, self._killed = threading.Lock(), False
     self._process: subprocess.Popen | None = None
 
   def wait(self) -> None:
     """Raises ProgramExitError, with what it printed at last."""
+    if self._port is None:
+      self._run(self._words)
+      return
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+      self._environ |= {'HOME': folder, 'TMPDIR': folder}
+      self._run(command.wrapped(self._port, folder, list(self._words)))
+
+  def _run(self, words: Sequence[str]) -> None:
     with self._lock:
       if self._killed:
         return
       self._process = subprocess.Popen(
-        subreaper.command(self._words),
+        subreaper.command(words),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -104,3 +129,13 @@ def environment(address: str, key: str) -> dict[str, str]:
     'ANTHROPIC_API_KEY': key,
     'AGENTRL_ADDRESS': address,
   }
+
+
+@functools.cache
+def confinement() -> str:
+  """Why commands cannot be kept in a sandbox here; '': they can."""
+  with tempfile.TemporaryDirectory() as folder:
+    done = subprocess.run(
+      command.wrapped(1, folder, ['true']), capture_output=True, text=True
+    )
+  return done.stdout.strip() or done.stderr.strip()[-200:]

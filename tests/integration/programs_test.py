@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from agentrl.configs import artist, base, grpo
+from agentrl.env import program_run
 from agentrl.gateway import programs
 from agentrl.log import metrics
 from agentrl.rollout import pack
@@ -100,9 +101,12 @@ def test_a_judge_says_what_a_program_earned(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_command_trains_too(tmp_path):
+@pytest.mark.parametrize('sandbox', [False, True], ids=['bare', 'sandbox'])
+def test_a_command_trains_too(tmp_path, sandbox):
+  if sandbox and (why := program_run.confinement()):
+    pytest.skip(why)
   command = shlex.join([sys.executable, '-m', PLAYERS, 'play'])
-  c = config(tmp_path, **world(command=command))
+  c = config(tmp_path, **world(command=command, sandbox=sandbox))
   c.steps = 1
   runner.run(c, str(tmp_path / 'run'))
   (x,) = rows_of(tmp_path / 'run', 'rl')
@@ -222,6 +226,7 @@ def test_unmodified_clients_train(tmp_path, example, trained):
       dict(env=dict(grader='builtins:len', unposted='zero')),
       "env.unposted='zero' and env.grader='builtins:len'",
     ),
+    (dict(env=dict(sandbox=True)), 'env.sandbox=True, and env.function='),
     (dict(env=dict(world='mars')), "env.name='mars' is unknown"),
     (dict(env=dict(settings='a=1')), "env.settings='a=1' does not fit"),
     (dict(env=dict(settings='1+')), "env.settings='1\\+' cannot be read"),

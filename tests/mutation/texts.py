@@ -14,6 +14,7 @@ _CALC = 'tests/tool/calculator_test.py'
 _SEARCH = 'tests/tool/search_test.py'
 _SQL = 'tests/tool/sql_test.py'
 _SECCOMP = 'tests/tool/sandbox/native/seccomp_test.py'
+_COMMAND = 'tests/tool/sandbox/native/command_test.py'
 _SANDBOX = 'tests/tool/sandbox/sandbox_test.py'
 _JAILED = 'tests/tool/sandbox/process_test.py'
 _SERVICE = 'tests/service/base_test.py'
@@ -341,6 +342,30 @@ MUTANTS = (
     'sqlite3.SQLITE_PRAGMA',
     f'{_SQL}',
     'a PRAGMA writes',
+  ),
+  Mutant(
+    'agentrl.tool.sandbox.native.seccomp',
+    'tcp_only',
+    "'sendto': _masked(3, _FAST_OPEN, 0, errno.EOPNOTSUPP)",
+    "'sendto': _return(_ALLOW)",
+    f'{_COMMAND}::test_it_does_not_get_out',
+    'a command sends with the request for a connection',
+  ),
+  Mutant(
+    'agentrl.tool.sandbox.native.seccomp',
+    'tcp_only',
+    '(0, _TCP)',
+    '(0, _TCP, 262)',
+    f'{_COMMAND}::test_it_does_not_get_out',
+    'a command connects by another protocol',
+  ),
+  Mutant(
+    'agentrl.tool.sandbox.native.landlock',
+    'restrict',
+    'for path in change:',
+    'for path in (*change, *see):',
+    f'{_COMMAND}::test_it_does_not_get_out',
+    'what is read can be changed',
   ),
   Mutant(
     'agentrl.tool.sandbox.native.seccomp',

@@ -150,7 +150,7 @@ FIELDS = {
     unreliable_tools.teach recommendation.teach shop_logs.teach
     table_questions.teach fact_corpus.notes fact_corpus.teach hidden_slots.teach
     consultation.teach itinerary.feedback itinerary.teach event_stream.teach
-    fact_corpus.team mcp.fresh in_context_regression.teach""",
+    fact_corpus.team mcp.fresh in_context_regression.teach program.sandbox""",
   'text': """
     method init sft.store prefix_source mix.*.store mix.*.of
     model.path lora.path

@@ -134,7 +134,7 @@ def _shut_in(libc: ctypes.CDLL, order: Order) -> None:
   signal.signal(signal.SIGTERM, signal.SIG_DFL)
   signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
   if 'seccomp' in order.layers:
-    seccomp.install(libc, folder)
+    seccomp.install(libc, lambda x: seccomp.program(x, folder))
 
 
 def _limit(order: Order) -> None:

@@ -16,7 +16,8 @@ _TRUNCATE, _DEVICE = 1 << 14, 1 << 15
 _ALL = (1 << 16) - 1
 _TO_FILES = _EXECUTE | _WRITE | _READ | _TRUNCATE | _DEVICE
 _SEE = _EXECUTE | _READ | _LIST
-_TCP = 3  # bind, connect
+_TCP, _CONNECT = 3, 2  # bind and connect; connect
+_FOLDER, _PORT = 1, 2  # kinds of rules
 _SCOPES = 3  # abstract sockets, signals
 
 
@@ -62,8 +63,11 @@ def restrict(
   see: Iterable[str],
   hidden: Iterable[str],
   change: Iterable[str],
+  ports: Iterable[int] = (),
 ) -> None:
   """From now on: `see` without `hidden` can be read, `change` changed too.
+
+  Where the version knows TCP, it connects to `ports` and binds to none.
 
   Raises:
     OSError: the kernel has no Landlock.
@@ -76,6 +80,9 @@ def restrict(
       _allow(libc, rules, part, files & _SEE)
   for path in change:
     _allow(libc, rules, path, files & _ALL)
+  for port in ports if network else ():
+    rule = struct.pack('QQ', _CONNECT, port)
+    _checked(libc.syscall(_ADD, rules, _PORT, rule, 0))
   _checked(libc.syscall(_RESTRICT, rules, 0))
   os.close(rules)
 
@@ -90,5 +97,5 @@ def _allow(libc: ctypes.CDLL, rules: int, path: str, access: int) -> None:
   if not os.path.isdir(path):
     access &= _TO_FILES
   rule = struct.pack('=Qi', access, place)
-  _checked(libc.syscall(_ADD, rules, 1, rule, 0))
+  _checked(libc.syscall(_ADD, rules, _FOLDER, rule, 0))
   os.close(place)

@@ -11,6 +11,7 @@ import ctypes
 import errno
 import os
 import struct
+from collections.abc import Callable
 
 # Numbers on x86_64 and aarch64; -: the call does not exist there.
 _ALWAYS = """
@@ -54,6 +55,10 @@ socket 41 198, connect 42 203, socketpair 53 199, sendto 44 206,
 recvfrom 45 207, memfd_create 319 279, fcntl 72 25,
 flock 73 32, futex 202 98
 """
+_SOCKETS = """
+socket 41 198, socketpair 53 199, sendto 44 206, sendmsg 46 211,
+sendmmsg 307 269, io_uring_setup 425 425
+"""
 _MACHINES = {'x86_64': (0, 0xC000003E), 'aarch64': (1, 0xC00000B7)}
 
 _LOAD, _EQUAL, _AT_LEAST, _AND, _RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
@@ -72,6 +77,9 @@ _FCNTLS = (0, 1, 2, 3, 4, 5, 1030)
 # nobody else is to see it. It is granted and kept nowhere; SQLite needs it.
 _LOCKS = (6, 7)
 _PRIVATE, _WAKE = 128, 1  # of futex
+_IP = 2, 10  # families of addresses
+_KIND, _STREAM, _TCP = 15, 1, 6  # of a socket, without its flags; protocol
+_FAST_OPEN = 0x20000000  # a flag of what is sent
 
 
 def numbers(table: str, machine: str) -> dict[str, int]:
@@ -160,6 +168,13 @@ def _rules(folder: bool) -> dict[str, bytes]:
   return out
 
 
+def _entry(machine: str) -> bytes:
+  """Loads the number of a call; one of another machine's ends the process."""
+  out = _op(_LOAD, _ARCH) + _op(_EQUAL, _MACHINES[machine][1], 1, 0)
+  out += _return(_KILL) + _op(_LOAD, _NUMBER)
+  return out + _op(_AT_LEAST, _X32, 0, 1) + _return(_KILL)
+
+
 def program(machine: str, folder: bool) -> bytes:
   """The filter as instructions of classic BPF, 8 bytes each.
 
@@ -170,9 +185,7 @@ def program(machine: str, folder: bool) -> bytes:
   """
   special = numbers(_SPECIAL, machine)
   plain = numbers(_ALWAYS + (',' + _CHANGES if folder else ''), machine)
-  out = _op(_LOAD, _ARCH) + _op(_EQUAL, _MACHINES[machine][1], 1, 0)
-  out += _return(_KILL) + _op(_LOAD, _NUMBER)
-  out += _op(_AT_LEAST, _X32, 0, 1) + _return(_KILL)
+  out = _entry(machine)
   for name, rule in _rules(folder).items():
     if name in special:
       out += _op(_EQUAL, special[name], 0, len(rule) // 8) + rule
@@ -181,8 +194,40 @@ def program(machine: str, folder: bool) -> bytes:
   return out + _refuse(errno.EPERM)
 
 
-def install(libc: ctypes.CDLL, folder: bool) -> None:
-  """Puts the filter on this process, for ever.
+def tcp_only(machine: str) -> bytes:
+  """A filter that allows all but sockets other than TCP's over IP.
+
+  Landlock, which judges where TCP connects to, knows nothing of protocols
+  beside it, of data that is sent with the request for a connection, and of
+  io_uring: they are not there.
+  """
+  stream = _word(1) + _op(_AND, _KIND) + _unless((_STREAM,), errno.EACCES)
+  family = _word(0) + _unless(_IP, errno.EAFNOSUPPORT)
+  protocol = _one_of(2, (0, _TCP), errno.EPROTONOSUPPORT)
+  rules = {
+    'socket': family + stream + protocol,
+    'socketpair': stream + _return(_ALLOW),
+    'sendto': _masked(3, _FAST_OPEN, 0, errno.EOPNOTSUPP),
+    'sendmsg': _masked(2, _FAST_OPEN, 0, errno.EOPNOTSUPP),
+    'sendmmsg': _masked(3, _FAST_OPEN, 0, errno.EOPNOTSUPP),
+    'io_uring_setup': _refuse(errno.ENOSYS),
+  }
+  calls = numbers(_SOCKETS, machine)
+  out = _entry(machine)
+  for name, rule in rules.items():
+    out += _op(_EQUAL, calls[name], 0, len(rule) // 8) + rule
+  return out + _return(_ALLOW)
+
+
+def _unless(values: tuple[int, ...], error: int) -> bytes:
+  """Refuses the call unless the word that was loaded is one of the values."""
+  some = enumerate(values)
+  checks = (_op(_EQUAL, x, len(values) - i) for i, x in some)
+  return b''.join(checks) + _refuse(error)
+
+
+def install(libc: ctypes.CDLL, make: Callable[[str], bytes]) -> None:
+  """Puts the filter of the machine on this process, for ever.
 
   Raises:
     OSError: the kernel has no filters, or the machine is not known here.
@@ -190,7 +235,7 @@ def install(libc: ctypes.CDLL, folder: bool) -> None:
   machine = os.uname().machine
   if machine not in _MACHINES:
     raise OSError(errno.ENOSYS, f'no table of system calls for {machine}')
-  code = program(machine, folder)
+  code = make(machine)
   held = ctypes.create_string_buffer(code, len(code))
   head = struct.pack('HxxxxxxP', len(code) // 8, ctypes.addressof(held))
   if libc.prctl(22, 2, head, 0, 0):  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER

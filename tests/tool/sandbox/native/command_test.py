@@ -1,0 +1,102 @@
+"""Commands in the sandbox reach their folder and their port, and no more."""
+
+import http.server
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from agentrl.env import program_run
+from agentrl.tool.sandbox.native import command
+from tests.tool.sandbox import escapes
+
+pytestmark = pytest.mark.skipif(
+  bool(program_run.confinement()), reason='the kernel cannot keep it'
+)
+# Of sandbox_test's escapes, those from what is kept here. Reading is allowed,
+# and so are modes and times of files.
+KEPT = (
+  *('hard_link', 'overwrite', 'append', 'create_beside', 'truncate', 'remove'),
+  *('rename', 'write_pth', 'write_standard_library'),
+  *('kill_another', 'kill_group', 'trace', 'memory_of_another'),
+  *('tcp', 'udp', 'http', 'listen', 'raw_socket', 'packet_socket', 'netlink'),
+  *('unix_stream', 'unix_abstract', 'unix_from_a_pair', 'ring'),
+)
+MORE = {
+  'mptcp': """
+import socket
+socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262)
+print('ESCAPED')
+""",
+  'fast_open': """
+import socket
+a = socket.socket()
+a.sendto(b'x', 0x20000000, ('127.0.0.1', PORT))
+print('ESCAPED')
+""",
+  'a_child': """
+import subprocess, sys
+code = f"open({CANARY!r}, 'w')"
+if not subprocess.run([sys.executable, '-c', code]).returncode:
+  print('ESCAPED')
+""",
+}
+
+
+def run(port, folder, code):
+  return subprocess.run(
+    command.wrapped(port, str(folder), [sys.executable, '-c', code]),
+    capture_output=True,
+    text=True,
+    check=False,
+  )
+
+
+@pytest.fixture
+def box(tmp_path_factory):
+  return tmp_path_factory.mktemp('box')
+
+
+@pytest.mark.parametrize('name', [*KEPT, *MORE])
+def test_it_does_not_get_out(name, host, box):
+  code = MORE[name] if name in MORE else escapes.ESCAPES[name].code
+  done = run(1, box, host.given(code))
+  assert 'ESCAPED' not in done.stdout.splitlines(), done.stdout
+  if name != 'trace':  # it says nothing where it fails
+    assert 'Error' in done.stderr
+  assert host.state() == host.before
+  assert host.victim.poll() is None
+
+
+def test_what_it_may_do(box):
+  """It reads, writes into its folder, starts others, calls its port."""
+  answer = http.server.ThreadingHTTPServer(
+    ('127.0.0.1', 0), http.server.SimpleHTTPRequestHandler
+  )
+  threading.Thread(target=answer.serve_forever, daemon=True).start()
+  code = f"""
+import asyncio, os, pathlib, subprocess, sys, urllib.request
+box = pathlib.Path({str(box)!r})
+(box / 'a').mkdir()
+(box / 'a/b').write_text(open({__file__!r}).read()[:3])
+os.rename(box / 'a/b', box / 'c')
+subprocess.run([sys.executable, '-c', 'print(1)'], check=True)
+open('/dev/null', 'w').write('x')
+asyncio.run(asyncio.sleep(0))
+url = 'http://127.0.0.1:{answer.server_port}/'
+opener = urllib.request.build_opener(urllib.request.ProxyHandler({{}}))
+print(opener.open(url).status)
+"""
+  done = run(answer.server_port, box, code)
+  answer.shutdown()
+  answer.server_close()
+  assert done.stdout.split() == ['1', '200'], done.stderr
+  assert (box / 'c').read_text() == '"""'
+
+
+def test_a_command_that_is_not_there(box):
+  words = command.wrapped(1, str(box), ['no-such-command'])
+  done = subprocess.run(words, capture_output=True, text=True, check=False)
+  assert done.returncode == command.FAILED
+  assert 'no-such-command was not run: [Errno 2]' in done.stdout
