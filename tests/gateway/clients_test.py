@@ -63,7 +63,7 @@ def test_a_tool_is_called_and_answered(name):
   generator = Stub([f'so {CALL}', f'{CALL}\n{CALL}', last])
   with opened(generator) as (gateway, client, session):
     play(f'http://{client.at.netloc}{client.at.path}', gateway.key, TASK)
-  assert session.reward == (1.0, 1.0)
+  assert session.reward == (1.0, 1.0, {})
   check(session, rows=3 if rewrites else 1)
   if rewrites:
     return
@@ -76,7 +76,7 @@ def test_a_stream_is_read():
   play = example('openai_stream', 'openai')
   with opened(Stub(['no', 'It is 5.5'])) as (gateway, client, session):
     play(f'http://{client.at.netloc}{client.at.path}', gateway.key, TASK)
-  assert session.reward == (1.0, 1.0)
+  assert session.reward == (1.0, 1.0, {})
   check(session, rows=1)
 
 
