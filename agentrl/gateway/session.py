@@ -296,28 +296,27 @@ def reward_of(body: Mapping[str, Any]) -> Reward:
   Raises:
     RefusedError: no finite number, no score, or terms that are no numbers.
   """
-  reward = _number(body.get('reward'))
-  if reward is None or not -MOST_REWARD <= reward <= MOST_REWARD:
-    raise RefusedError(
-      f'reward={str(body.get("reward"))[:40]} is no number within'
-      f' ±{MOST_REWARD:g}'
-    )
+  reward = _bounded('reward', body.get('reward'))
   score = _number(body.get('score', reward))
   if score is None or not 0 <= score <= 1:
     raise RefusedError(
       f'score={str(body.get("score", reward))[:40]} is not in [0, 1]; send a'
       ' score beside a reward that is none'
     )
-  terms = {}
-  for name, value in field(body, 'terms', dict, {}).items():
-    number = _number(value)
-    if number is None or not -MOST_REWARD <= number <= MOST_REWARD:
-      raise RefusedError(
-        f'terms.{name[:40]}={str(value)[:40]} is no number within'
-        f' ±{MOST_REWARD:g}'
-      )
-    terms[name] = number
+  terms = {
+    name: _bounded(f'terms.{name[:40]}', value)
+    for name, value in field(body, 'terms', dict, {}).items()
+  }
   return Reward(reward, score, terms)
+
+
+def _bounded(name: str, value: Any) -> float:
+  number = _number(value)
+  if number is None or not -MOST_REWARD <= number <= MOST_REWARD:
+    raise RefusedError(
+      f'{name}={str(value)[:40]} is no number within ±{MOST_REWARD:g}'
+    )
+  return number
 
 
 def _number(value: Any) -> float | None:

@@ -97,9 +97,7 @@ def stack(trees: Sequence[PyTree]) -> PyTree:
     if not is_adapted(first):
       return first
     every = first, *others
-    a, b = (
-      jnp.stack(x) for x in zip(*((x.a, x.b) for x in every), strict=True)
-    )
+    a, b = (jnp.stack(x) for x in ([x.a for x in every], [x.b for x in every]))
     return RowAdapted(first.w, a, b, first.scale)
 
   return jax.tree.map(rows, *trees, is_leaf=is_adapted)

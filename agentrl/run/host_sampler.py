@@ -110,8 +110,9 @@ class HostSampler:
   def play(self, policy, attempts: Attempts, key, version: int = 0) -> Record:
     """Plays the attempts to their end: host arrays."""
     self._update_weights(policy, version)
-    ended, _, counts = self._sessions(self._engine, attempts, key, lambda: None)
-    self._eval_counts.update(counts)
+    ended, _ = self._sessions(
+      self._engine, attempts, key, lambda: None, counts=self._eval_counts
+    )
     return self._record(ended)
 
   def eval_counts(self) -> dict[str, float]:
@@ -158,10 +159,9 @@ class HostSampler:
     def sample(attempts, key):
       attempts = jax.device_get(attempts)
       self._update_weights(policy, version)
-      ended, verdicts, counts = self._sessions(
+      ended, verdicts = self._sessions(
         self._engine, attempts, key, self._stopping, judged=True
       )
-      self._counts.update(counts)
       record = self._judges.filled(self._record(ended), verdicts)
       clean = self._purified(record, key)
       batch = self._batch(clean, attempts, version)
@@ -224,14 +224,20 @@ class HostSampler:
     return self._judges.of(key)
 
   def _sessions(
-    self, generator, attempts: Attempts, key, stopping, judged: bool = False
-  ) -> tuple[
-    list[pack.Episode], dict[int, list[Judgement]], collections.Counter[str]
-  ]:
+    self,
+    generator,
+    attempts: Attempts,
+    key,
+    stopping,
+    *,
+    judged: bool = False,
+    counts: collections.Counter[str] | None = None,
+  ) -> tuple[list[pack.Episode], dict[int, list[Judgement]]]:
     """Plays each process's share of the attempts and gathers all episodes.
 
     Args:
       judged: judges are asked about trajectories as soon as they have ended
+      counts: what was counted is added there; None: to those of training
     """
     attempts, bits = jax.device_get((attempts, jax.random.key_data(key)))
     indices = distributed.share(len(attempts.task))
@@ -260,11 +266,11 @@ class HostSampler:
       return ended, counts, verdicts
 
     gathered = distributed.allgather_objects(mine)
-    counts: collections.Counter[str] = collections.Counter()
+    total = self._counts if counts is None else counts
     for _, some, _ in gathered:
-      counts.update(some)
+      total.update(some)
     verdicts = {b: x for _, _, of in gathered for b, x in of.items()}
-    return [x for ended, _, _ in gathered for x in ended], verdicts, counts
+    return [x for ended, _, _ in gathered for x in ended], verdicts
 
   def _record(self, ended: list[pack.Episode]) -> Record:
     limits = self._s.plan

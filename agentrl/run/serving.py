@@ -144,12 +144,16 @@ def load_all(
 
 def _on_one_base(a: LoadedModel, b: LoadedModel) -> bool:
   """Whether they differ in what their adapters add, and in nothing else."""
-  whole = [jax.tree.flatten(jax.tree.map(jnp.shape, x.params)) for x in (a, b)]
-  if (a.shape, a.talk.words.eot, whole[0]) != (
-    b.shape,
-    b.talk.words.eot,
-    whole[1],
-  ):
+  outlines = [
+    (
+      x.shape,
+      x.talk.words.eot,
+      jax.tree.structure(x.params),
+      [y.shape for y in jax.tree.leaves(x.params)],
+    )
+    for x in (a, b)
+  ]
+  if outlines[0] != outlines[1]:
     return False
   leaves = [jax.tree.leaves(x.params, is_leaf=lora.is_adapted) for x in (a, b)]
   return any(map(lora.is_adapted, leaves[0])) and all(

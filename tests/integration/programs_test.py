@@ -18,26 +18,16 @@ from agentrl.rollout import pack
 from agentrl.run import build, runner
 from agentrl.run.host_sampler import HostSampler
 from tests.nn.transformer_test import numpy_logits
+from tests.run import small_configs
 
 PLAYERS = 'tests.gateway.players'
+QUESTIONS = str(pathlib.Path(__file__).parents[2] / 'examples/questions.jsonl')
 VERIFIERS = os.environ.get('AGENTRL_VERIFIERS_PYTHON', '')
 
 
 def config(folder, **env):
-  c = sized(grpo.get_config('tiny,env=program'), folder)
+  c = small_configs.two_layers(grpo.get_config('tiny,env=program'), folder)
   c.env.update(dict(train=8, test=4, branches=3) | env)
-  return c
-
-
-def sized(c, folder):
-  """Two steps of a decoder of two layers."""
-  c.data = str(folder / 'data')
-  c.model.update(dict(width=16, layers=2, heads=2, kv_heads=2, head_dim=8))
-  c.rollout.update(dict(batch=8, group_size=4, slots=8, max_turns=4))
-  c.rollout.max_message_tokens = 8
-  c.micro_batch, c.steps, c.sft.steps = 8, 2, 0
-  c.eval.episodes = 4
-  c.checkpoint.every = 1
   return c
 
 
@@ -85,7 +75,7 @@ def test_a_judge_says_what_a_program_earned(tmp_path):
   c = config(
     tmp_path,
     function=f'{PLAYERS}:once',
-    path=str(pathlib.Path(__file__).parents[2] / 'examples/questions.jsonl'),
+    path=QUESTIONS,
     unposted='zero',
   )
   c.judge, c.reward = ('function',), ('weighted',)
@@ -189,13 +179,10 @@ EXAMPLES = {
 @pytest.mark.parametrize('example', EXAMPLES)
 def test_unmodified_clients_train(tmp_path, example, trained):
   pytest.importorskip(EXAMPLES[example])
-  questions = str(
-    pathlib.Path(__file__).parents[2] / 'examples/questions.jsonl'
-  )
   function = f'examples.{example}:play'
   rewrites = example == 'smolagents_agent'
   branches = 4 if rewrites else 1
-  c = config(tmp_path, function=function, path=questions, branches=branches)
+  c = config(tmp_path, function=function, path=QUESTIONS, branches=branches)
   c.rollout.context = 1800 if rewrites else 900  # room for the tools
   if rewrites:  # and one for the final answer, under another system message
     c.rollout.max_turns = 5
@@ -253,7 +240,7 @@ def test_verifiers_itself_trains(tmp_path, monkeypatch, trained):
   taskset = (place / 'verifiers_taskset.py').read_text()
   (tmp_path / 'even_taskset.py').write_text(taskset)
   monkeypatch.syspath_prepend(str(tmp_path))
-  c = sized(grpo.get_config('tiny,env=verifiers'), tmp_path)
+  c = small_configs.two_layers(grpo.get_config('tiny,env=verifiers'), tmp_path)
   c.env.update(dict(python=VERIFIERS, taskset='even_taskset', size=40))
   c.rollout.max_turns = 1
   runner.run(c, str(tmp_path / 'run'))
@@ -269,10 +256,8 @@ def test_verifiers_itself_trains(tmp_path, monkeypatch, trained):
 @pytest.mark.slow
 def test_numbers_beside_the_reward_are_terms(tmp_path):
   """ARTIST through a program: what it posts is weighed as its world's terms."""
-  c = sized(artist.get_config('tiny,env=program'), tmp_path)
-  c.env.path = str(
-    pathlib.Path(__file__).parents[2] / 'examples/questions.jsonl'
-  )
+  c = small_configs.two_layers(artist.get_config('tiny,env=program'), tmp_path)
+  c.env.path = QUESTIONS
   c.env.function = f'{PLAYERS}:termed'
   runner.run(c, str(tmp_path / 'run'))
   steps = rows_of(tmp_path / 'run', 'rl')

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import pathlib
 import sys
 
 import numpy as np
@@ -12,10 +13,12 @@ from agentrl import install
 from agentrl.configs import grpo
 from agentrl.log import metrics
 from agentrl.run import runner
-from tests.env.external import mcp_test, openenv_server
+from tests.env.external import openenv_server
+from tests.run import small_configs
 
 pytestmark = pytest.mark.slow
 PLACE = 'tests.env.external'
+SERVER = pathlib.Path(openenv_server.__file__).with_name('orders_server.py')
 GEM, PETTINGZOO = (
   os.environ.get(f'AGENTRL_{x}_PYTHON', '') for x in ('GEM', 'PETTINGZOO')
 )
@@ -40,11 +43,10 @@ def mcp(folder):
     {'prompt': f'How many orders has {"x" * i}?', 'answer': i + 10}
     for i in range(1, 40)
   ]
-  (folder / 'server.py').write_text(mcp_test.SERVER)
   tasks = folder / 'tasks.jsonl'
   tasks.write_text(''.join(f'{json.dumps(x)}\n' for x in rows))
   yield {
-    'server': f'{sys.executable} {folder / "server.py"}',
+    'server': f'{sys.executable} {SERVER}',
     'path': str(tasks),
     'verifier': 'numeric',
   }
@@ -90,14 +92,8 @@ def test_two_updates(tmp_path, monkeypatch, name, world):
     pytest.importorskip(package, reason=install.command('host'))
   # Where a server of MCP finds its package.
   monkeypatch.setenv('PYTHONPATH', os.pathsep.join(sys.path))
-  c = grpo.get_config(f'tiny,env={name}')
-  c.data = str(tmp_path / 'data')
-  c.model.update(dict(width=16, layers=2, heads=2, kv_heads=2, head_dim=8))
-  c.rollout.update(dict(batch=8, group_size=4, slots=8, max_turns=3))
-  c.rollout.max_message_tokens = 8
-  c.host.max_observation_tokens = 96
-  c.micro_batch, c.steps, c.sft.steps = 8, 2, 0
-  c.eval.episodes, c.checkpoint.every = 4, 1
+  c = small_configs.two_layers(grpo.get_config(f'tiny,env={name}'), tmp_path)
+  c.rollout.max_turns, c.host.max_observation_tokens = 3, 96
   with world(tmp_path) as env:
     c.env.update(dict(train=8, test=4) | env)
     runner.run(c, str(tmp_path / 'run'))

@@ -32,6 +32,18 @@ def interview(tmp_path, arg='tiny,env=interview', **user):
   return c
 
 
+def two_layers(c, folder):
+  """Two steps of a decoder of two layers, without a warm start."""
+  c.data = str(folder / 'data')
+  c.model.update(dict(width=16, layers=2, heads=2, kv_heads=2, head_dim=8))
+  c.rollout.update(dict(batch=8, group_size=4, slots=8, max_turns=4))
+  c.rollout.max_message_tokens = 8
+  c.micro_batch, c.steps, c.sft.steps = 8, 2, 0
+  c.eval.episodes = 4
+  c.checkpoint.every = 1
+  return c
+
+
 def checkpoint(folder, path):
   c = grpo.get_config('tiny')
   c.data = str(folder)

@@ -2,6 +2,8 @@
 
 import json
 import os
+import pathlib
+import shutil
 import socket
 import subprocess
 import sys
@@ -23,39 +25,13 @@ from agentrl.text.tool_calls.base import Call
 
 pytest.importorskip('mcp', reason=install.command('host'))
 WAIT = 60
-SERVER = """
-import os, sys
-from mcp.server import MCPServer
-
-server, seen = MCPServer('orders'), []
-
-
-@server.tool()
-def orders(name: str) -> int:
-  '''How many orders a customer has.'''
-  seen.append(name)
-  if name == 'nobody':
-    raise ValueError('there is no such customer')
-  return len(name) + 10 * len(seen)
-
-
-@server.tool()
-def leave() -> str:
-  '''Ends the server.'''
-  os._exit(3)
-
-
-if len(sys.argv) > 1:
-  server.run('streamable-http', port=int(sys.argv[1]))
-else:
-  server.run()
-"""
+SERVER = pathlib.Path(__file__).with_name('orders_server.py')
 
 
 @pytest.fixture(scope='module')
 def folder(tmp_path_factory):
   path = tmp_path_factory.mktemp('mcp')
-  (path / 'server.py').write_text(SERVER)
+  shutil.copy(SERVER, path / 'server.py')
   rows = [
     {'prompt': f'How many orders has {"x" * i}?', 'answer': i + 10}
     for i in range(1, 30)

@@ -1,4 +1,4 @@
-"""Sequences sit where what they want stands, and everybody gets to speak."""
+"""Slots hold what their sequences want, and every request is served."""
 
 import numpy as np
 import pytest

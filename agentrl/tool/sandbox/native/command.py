@@ -3,9 +3,10 @@
   python -I -S agentrl/tool/sandbox/native/command.py PORT FOLDER COMMAND...
 
 The command and all that it starts read what this user can read. They change
-nothing outside of FOLDER, connect over TCP to PORT and to no other, on whatever
-machine, have no other sockets, and can neither signal nor trace others. Memory
-and computing are not limited. Linux 6.12 or later, without any privilege.
+the content and names of files in FOLDER alone, connect over TCP to PORT and to
+no other, on whatever machine, have no other sockets, and can neither signal nor
+trace others. Memory, computing, and modes and times of files are not kept.
+Linux 6.12 or later, without any privilege.
 """
 
 import ctypes

@@ -185,10 +185,7 @@ def program(machine: str, folder: bool) -> bytes:
   """
   special = numbers(_SPECIAL, machine)
   plain = numbers(_ALWAYS + (',' + _CHANGES if folder else ''), machine)
-  out = _entry(machine)
-  for name, rule in _rules(folder).items():
-    if name in special:
-      out += _op(_EQUAL, special[name], 0, len(rule) // 8) + rule
+  out = _entry(machine) + _judged(_rules(folder), special)
   for number in plain.values():
     out += _op(_EQUAL, number, 0, 1) + _return(_ALLOW)
   return out + _refuse(errno.EPERM)
@@ -213,10 +210,16 @@ def tcp_only(machine: str) -> bytes:
     'io_uring_setup': _refuse(errno.ENOSYS),
   }
   calls = numbers(_SOCKETS, machine)
-  out = _entry(machine)
-  for name, rule in rules.items():
-    out += _op(_EQUAL, calls[name], 0, len(rule) // 8) + rule
-  return out + _return(_ALLOW)
+  return _entry(machine) + _judged(rules, calls) + _return(_ALLOW)
+
+
+def _judged(rules: dict[str, bytes], calls: dict[str, int]) -> bytes:
+  """The rule of each call that exists; others pass on."""
+  return b''.join(
+    _op(_EQUAL, calls[name], 0, len(rule) // 8) + rule
+    for name, rule in rules.items()
+    if name in calls
+  )
 
 
 def _unless(values: tuple[int, ...], error: int) -> bytes:
