@@ -21,7 +21,20 @@ from agentrl.run.services import Services
 from agentrl.types import Attempts, Batch, Metrics, PyTree
 
 
-class EnvSampler(Protocol):
+class EvalPlayer(Protocol):
+  """Plays held-out tasks."""
+
+  def play(self, policy: PyTree, attempts: Attempts, key) -> Record:
+    """Plays without rewards, for an evaluation."""
+
+  def eval_counts(self) -> dict[str, float]:
+    """Counts of what was played since the last call, by name."""
+
+  def update_service_params(self, params: dict[str, PyTree]) -> None:
+    """Takes the parameters of all roles, before any of the others plays."""
+
+
+class EnvSampler(EvalPlayer, Protocol):
   """Plays the environment of a run for stages and evaluations."""
 
   def demo_batch(self, index: np.ndarray) -> Any:
@@ -38,15 +51,6 @@ class EnvSampler(Protocol):
 
   def observe(self, batch: Batch) -> Metrics:
     """Measures what was collected."""
-
-  def play(self, policy: PyTree, attempts: Attempts, key) -> Record:
-    """Plays without rewards, for an evaluation."""
-
-  def eval_counts(self) -> dict[str, float]:
-    """Counts of what was played since the last call, by name."""
-
-  def update_service_params(self, params: dict[str, PyTree]) -> None:
-    """Takes the parameters of all roles, before any of the others plays."""
 
   def verdicts(self, key: str) -> list[Judgement]:
     """What judges said of a trajectory, by judge.item.trajectory_key."""

@@ -29,7 +29,7 @@ from agentrl.run import (
   stage_state,
   trajectory_log,
 )
-from agentrl.run.sampler import EnvSampler
+from agentrl.run.sampler import EnvSampler, EvalPlayer
 from agentrl.run.seed_axis import SeedAxis
 from agentrl.run.sources import Built
 from agentrl.types import Batch, TrainState
@@ -212,7 +212,7 @@ def eval_hook(
   axis: SeedAxis,
   s: build.Experiment,
   log: TrajectoryLogger | None,
-  playing: EnvSampler,
+  playing: EvalPlayer,
 ):
   """Returns (state, step) -> metrics of the held-out tasks, for every seed.
 
