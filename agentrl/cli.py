@@ -29,7 +29,7 @@ from typing import Any, NoReturn
 from absl import app, flags, logging
 from ml_collections import ConfigDict, config_flags
 
-from agentrl import experiments
+from agentrl import compile_cache, experiments
 from agentrl.domain import Domain, Path, Real, Whole, suggest
 from agentrl.preemption import Stopped
 from agentrl.run import config_file
@@ -108,6 +108,7 @@ def run(
     first &= not any(re.match('--?process=[1-9]', x) for x in argv)
     if first and 'workdir' in required and (given := _given(argv)):
       print(f'loading JAX and the config {given}', file=sys.stderr, flush=True)
+    compile_cache.enable()  # JAX reads it when it is imported
     import jax  # takes a second, which help does not need
 
     jax.config.config_with_absl()  # so that --jax_debug_nans and others exist

@@ -24,6 +24,7 @@ FLOORS = (
     'install',
     'renames',
     'publish',
+    'compile_cache',
     'ops',
   ),
   (

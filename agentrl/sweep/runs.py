@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ml_collections import ConfigDict
 
-from agentrl import storage
+from agentrl import compile_cache, storage
 from agentrl.log import metrics
 from agentrl.run import config_file, seed_axis, validate
 from agentrl.run import workdir as workdir_lib
@@ -17,7 +17,6 @@ from agentrl.sweep import grid, local
 DONE = 'summary.txt'  # what train writes last
 SHOWN = 'eval/success'
 CACHE = os.path.join('.cache', 'jax')  # below the folder of the sweep
-COMPILED = 0.3  # seconds that a program took to compile, if it is kept
 
 
 class SweepRun(NamedTuple):
@@ -69,10 +68,7 @@ def cache(workdir: str) -> dict[str, str]:
 
   A run that differs in its seed only compiles nothing anew.
   """
-  return {
-    'JAX_COMPILATION_CACHE_DIR': os.path.join(workdir, CACHE),
-    'JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS': str(COMPILED),
-  }
+  return compile_cache.variables(os.path.join(workdir, CACHE))
 
 
 def finished(run: SweepRun) -> bool:
