@@ -7,8 +7,9 @@ Everything is computed from shapes; no array is made. With --model=DIR the
 decoder is that of DIR/config.json, with its tokenizer if there is one; weights
 are not needed. If the config does not fit, changes that make it fit are listed.
 
-With --compile=update,prefill,decode TPU's own compiler says what these programs
-need, a minute or two each; no TPU is needed (extra `tpu-compile`).
+With --compile=update,prefill,decode,rollout TPU's own compiler says what these
+programs need, a minute or two each (rollout: of environments inside jit); no
+TPU is needed (extra `tpu-compile`).
 """
 
 from absl import flags
@@ -27,7 +28,9 @@ _MODEL = cli.flag(
   'Directory with the config.json of a checkpoint',
 )
 _COMPILE = flags.DEFINE_list(
-  'compile', [], "Programs for TPU's compiler, of update, prefill and decode."
+  'compile',
+  [],
+  "Programs for TPU's compiler: update, prefill, decode, rollout.",
 )
 
 
@@ -38,7 +41,7 @@ def main() -> None:
   if names:
     from agentrl.capacity.tpu import table
 
-    table.check(names, hardware.parse(_TOPOLOGY.value))
+    table.check(c, names, hardware.parse(_TOPOLOGY.value))
   print(report.report(c, _TOPOLOGY.value, _MODEL.value), flush=True)
   if names:
     print()

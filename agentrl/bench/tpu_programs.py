@@ -1,11 +1,14 @@
 """Table of what TPU's compiler says of decoders, meshes and slices.
 
 Nothing of it has run: figures are those of the compiled program, and bounds
-assume peak rates. The update is that of configs/grpo.py, four micro-batches of
-a row of 2,048 tokens a device, Adam, float32 parameters, bfloat16 products,
-layers computed again backwards.
+assume peak rates. The update is that of configs/grpo.py (`oprl:update`: of
+configs/oprl.py, a process reward model beside the policy), four micro-batches
+of a row of 2,048 tokens a device, Adam, float32 parameters, bfloat16 products,
+layers computed again backwards (`remat=dots`: products are kept). The rollout
+is that of the config's own environment and sizes.
 """
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 
 from ml_collections import ConfigDict
@@ -14,21 +17,25 @@ from agentrl import mesh
 from agentrl.bench import sampling
 from agentrl.capacity import hardware, memory
 from agentrl.capacity.tpu import hlo, table
-from agentrl.configs import grpo
+from agentrl.configs import grpo, oprl
 from agentrl.domain import suggest
 
 TOKENS = 2048  # of a row
 MICRO = 4  # micro-batches
 
-CELLS = (  # model, slice, mesh and program
+CELLS = (  # model, slice, mesh or remat, and program
   '0.5B v5e-8 fsdp=8 update',
+  '0.5B v5e-8 fsdp=8 oprl:update',
   '0.5B v5e-8 fsdp=8 decode',
+  '0.5B v5e-8 fsdp=8 rollout',
   '1.5B v5e-16 fsdp=16 update',
   '1.5B v5e-16 data=4 fsdp=4 update',
   '7B v5e-64 fsdp=64 update',
+  '7B v5e-64 fsdp=64 remat=dots update',
   '7B v5e-64 data=8 fsdp=8 update',
   '7B v5e-64 fsdp=16 tensor=4 update',
   '7B v5p-64 fsdp=32 update',
+  '7B v5p-64 fsdp=32 remat=dots update',
   'experts v5e-8 fsdp=2 expert=4 update',
 )
 SHAPES = sampling.QWEN | {
@@ -51,6 +58,7 @@ SHAPES = sampling.QWEN | {
     top_k=2,
   ),
 }
+METHODS = {'grpo': grpo, 'oprl': oprl}
 COLUMNS = (
   'model',
   'slice',
@@ -70,31 +78,39 @@ def rows(cells: Sequence[str]) -> Iterator[str]:
   Raises: ValueError for a cell that is none, before any is compiled.
   """
   parts = [text.split() for text in cells]
-  for model, name, *_, program in parts:
+  for model, name, *_, words in parts:
     if model not in SHAPES:
       raise ValueError(
         f'--cells names {model!r}{suggest(model, SHAPES)}; choose from'
         f' {tuple(SHAPES)}'
       )
-    table.check([program], hardware.parse(name))
+    config, program = _program(words)
+    table.check(config, [program], hardware.parse(name))
   yield '| ' + ' | '.join(COLUMNS) + ' |'
   yield '|---' * len(COLUMNS) + '|'
-  for model, name, *axes, program in parts:
-    figures = _row(model, name, axes, program)
+  for model, name, *sizes, words in parts:
+    figures = _row(model, name, dict(x.split('=') for x in sizes), words)
     yield (
-      '| ' + ' | '.join([model, name, ' '.join(axes), program, *figures]) + ' |'
+      '| ' + ' | '.join([model, name, ' '.join(sizes), words, *figures]) + ' |'
     )
 
 
-def _row(model: str, name: str, axes: list[str], program: str) -> list[str]:
+def _program(words: str) -> tuple[ConfigDict, str]:
+  """The config and the program of a cell's last word."""
+  method, _, program = words.rpartition(':')
+  return METHODS[method or 'grpo'].get_config(), program
+
+
+def _row(model: str, name: str, sizes: dict[str, str], words: str) -> list[str]:
   """Figures of a cell."""
   where = hardware.parse(name)
-  c: ConfigDict = grpo.get_config()
-  c.mesh.update({k: int(v) for k, v in (x.split('=') for x in axes)})
+  c, program = _program(words)
+  c.mesh.update({k: int(v) for k, v in sizes.items() if k in mesh.AXES})
   c.hp.minibatch.minibatches.n = 1
   rows = mesh.num_shards('batch', c.mesh)
   c.micro_batch = rows
-  shape = SHAPES[model]
+  remat = sizes.get('remat', SHAPES[model].remat)
+  shape = dataclasses.replace(SHAPES[model], remat=remat)
   work = memory.Workload(
     rows=rows * MICRO,
     tokens=TOKENS,

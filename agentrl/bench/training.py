@@ -129,7 +129,7 @@ def iteration(size: SamplingBenchSize, data: str) -> dict[str, BenchCase]:
   """Sampling, a reward and one update of GRPO without a reference model."""
   del data
   c = grpo.get_config()
-  c.micro_batch = min(8, size.batch)  # rows whose activations fit in the caches
+  c.micro_batch = min(4, size.batch)  # few: a last one that is not full costs
   c.hp.minibatch.minibatches.n = 1  # one optimizer step, as the peers take
   learner = algorithm.make_algorithm(c, size.shape)
   prompt, update = sampling.make_prompts(size), _updater(learner)

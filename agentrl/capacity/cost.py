@@ -120,15 +120,20 @@ def flops(
   """
   forwards, both = passes(learner, work)
   tokens = work.rows * work.tokens
-  one = pass_flops(shape, tokens, tokens * (work.tokens + 1) / 2, work.written)
-  again = 0 if shape.remat == 'none' else 1
+  pairs = tokens * (work.tokens + 1) / 2
+  one = pass_flops(shape, tokens, pairs, work.written)
+  again = {
+    'none': 0.0,
+    'dots': pass_flops(shape, 0, pairs, work.written),  # but those with weights
+    'layer': one,
+  }[shape.remat]
   turn = work.read + work.message
   each = turn if work.afresh else turn * work.turns
   contexts = work.batch * (work.turns if work.afresh else 1)
   pairs = contexts * each * (each + 1) / 2
   return Flops(
     forward=(forwards + both) * one,
-    backward=(2 - frozen(learner) + again) * both * one,
+    backward=both * ((2 - frozen(learner)) * one + again),
     rollout=pass_flops(shape, contexts * each, pairs, work.written),
   )
 

@@ -15,6 +15,7 @@ from agentrl.rollout import registered
 from agentrl.run import algorithm, host_env, jit_env, pretrained, validate
 from agentrl.run.pretrained import Language
 
+REMAT = ('none', 'dots', 'layer')  # the last keeps least
 ROOM = 0.9  # of a chip's memory; the rest is the program's and the allocator's
 
 
@@ -185,17 +186,20 @@ def candidates(c: ConfigDict, where: Topology) -> Iterator[dict]:
   """Changes of the config, those that cost least first.
 
   Splitting over all devices costs traffic, bfloat16 digits, and what is
-  recomputed a third of the time; each adds to the last.
+  recomputed up to a third of the time; each adds to the last.
   """
+  heavier = REMAT[REMAT.index(c.model.remat) + 1 :]
   for tensor in (1, 2, 4, 8):
     changes = {f'mesh.{name}': 1 for name in mesh.AXES}
     changes |= {'mesh.fsdp': max(1, where.devices // tensor)}
     changes |= {'mesh.tensor': tensor}
     yield changes
-    for name, value in (('dtype', 'bfloat16'), ('remat', 'layer')):
-      if c.model[name] != value:
-        changes = changes | {f'model.{name}': value}
-        yield changes
+    if c.model.dtype != 'bfloat16':
+      changes = changes | {'model.dtype': 'bfloat16'}
+      yield changes
+    for remat in heavier:
+      changes = changes | {'model.remat': remat}
+      yield changes
 
 
 def applied(c: ConfigDict, changes: dict) -> ConfigDict:

@@ -90,7 +90,8 @@ def experiment(c: ConfigDict, like: Experiment | None = None) -> Experiment:
   """
   validate.config(c)
   kind = host_env if registered.kind_of(base.wiring(c)).on_host else jit_env
-  words, shape, chat = pretrained.language(c)
+  lm = pretrained.language(c)
+  words, shape, chat = lm
   spec = kind.sized(c, words, chat)
   plan, size = spec.plan, spec.capacity
   alg = algorithm.make_algorithm(c, shape)
@@ -104,7 +105,21 @@ def experiment(c: ConfigDict, like: Experiment | None = None) -> Experiment:
   model_checks.room(c, first + plan.message)
   pretrained.check_weights(c, shape)  # after all that is quick to say
   sets = like and (like.train, like.test)
-  world, train, test = kind.parts(c, spec, sets)
+  return assemble(c, lm, spec, alg, kind.parts(c, spec, sets))
+
+
+def assemble(
+  c: ConfigDict, lm: pretrained.Language, spec, alg: update.Algorithm, parts
+) -> Experiment:
+  """The experiment of a checked config, from what its parts were sized by.
+
+  Args:
+    spec: JitEnvSpec or HostEnvSpec
+    parts: the environment, and the tasks to train and to test on
+  """
+  words, shape, chat = lm
+  plan, size = spec.plan, spec.capacity
+  world, train, test = parts
   nulled = readings.null_observation(c, words, chat, spec.system, size.context)
   hints = readings.hints(c, words, chat, spec.system, train, spec.actions)
   for name, hint in hints.items():
@@ -112,5 +127,5 @@ def experiment(c: ConfigDict, like: Experiment | None = None) -> Experiment:
     model_checks.positions(shape, size.row + more, f'a row of reading {name!r}')
   warm, framed = algorithm.warm(c, alg), chat is not None
   talk = chat_format.framed(chat) if chat else chat_format.bare(words)
-  parts = c, words, world, plan, size, shape, train, test
-  return Experiment(*parts, framed, alg, warm, talk, hints, nulled)
+  made = c, words, world, plan, size, shape, train, test
+  return Experiment(*made, framed, alg, warm, talk, hints, nulled)

@@ -125,6 +125,22 @@ def task_sets(c: ConfigDict, source) -> list[jit_tasks.JitTaskSet]:
   ]
 
 
+def repeated_task_sets(c: ConfigDict, source) -> list[jit_tasks.JitTaskSet]:
+  """Task sets as large as the config's, of one task; nothing is stored."""
+  task = next(iter(source.tasks('train', 1, c.env.seed)))
+  return [
+    jit_tasks.JitTaskSet(
+      tasks={
+        name: np.repeat(np.asarray(x)[None], n, axis=0)
+        for name, x in task.task.items()
+      },
+      actions=np.repeat(np.asarray(task.actions, np.int32)[None], n, axis=0),
+      keys=[task.key] * n,
+    )
+    for n in (c.env.train, c.env.test)
+  ]
+
+
 def for_evaluation(
   c: ConfigDict, levels: str | None, limit: int | None
 ) -> ConfigDict:

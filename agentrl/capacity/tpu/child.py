@@ -31,7 +31,7 @@ def main(path: str, folder: str) -> None:
   # Kernels are chosen by the backend, which is not there.
   backend = mock.patch('jax.default_backend', return_value='tpu')
   with backend, jax.set_mesh(tpus):
-    lowered = programs.PROGRAMS[job.program](c, job.shape, job.work)
+    lowered = programs.PROGRAMS[job.program](c, job)
     lowered.compile(compiler_options=dump)
 
 

@@ -41,6 +41,7 @@ class CompileJob(NamedTuple):
   torus: str  # slices.torus
   program: str  # among programs.PROGRAMS
   work: Workload
+  model: str | None = None  # directory of a checkpoint; None: that of config
 
 
 class CompiledProgram(NamedTuple):

@@ -1,50 +1,57 @@
-"""Programs to compile for devices that are not there: no array is made."""
+"""Programs to compile for devices that are not there.
+
+No array is made but the tables of an environment inside jit.
+"""
 
 import functools
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 from ml_collections import ConfigDict
 
 from agentrl import loop, mesh, optimizer
+from agentrl.capacity import report
 from agentrl.capacity.memory import Workload
+from agentrl.capacity.tpu.compiler import CompileJob
 from agentrl.configs import envs
 from agentrl.learner.algorithm import Algorithm
 from agentrl.nn import transformer
-from agentrl.nn.config import DecoderConfig
 from agentrl.rollout.engine import programs as engine
-from agentrl.run import algorithm
+from agentrl.run import algorithm, build, collect, jit_env, placement
+from agentrl.task.base import make_attempts
 from agentrl.types import SAMPLED, Batch, Rows, TrainState, Turns
 
 
-def update(c: ConfigDict, shape: DecoderConfig, work: Workload):
+def update(c: ConfigDict, job: CompileJob):
   """Lowers a step of the config's algorithm, all but the sampling.
 
   Raises: ValueError where the algorithm remembers batches.
   """
-  alg = algorithm.make_algorithm(c, shape)
+  alg = algorithm.make_algorithm(c, job.shape)
   if alg.memory:
     raise ValueError(
       f"c.memory={tuple(alg.memory)} is made of the run's own tasks and is not"
       ' compiled without them; compile a method without memory'
     )
-  return loop.jit_update(alg).lower(state(alg), batch(work))
+  return loop.jit_update(alg).lower(state(alg), batch(job.work))
 
 
-def prefill(c: ConfigDict, shape: DecoderConfig, work: Workload):
+def prefill(c: ConfigDict, job: CompileJob):
   """Lowers the engine's reading of a chunk of every slot."""
-  run, params, cache = _engine(c, shape, work)
-  slots, chunk = work.slots, min(_host(c, 'prefill_chunk'), work.capacity)
+  run, params, cache = _engine(c, job)
+  slots = job.work.slots
+  chunk = min(_host(c, 'prefill_chunk'), job.work.capacity)
   args = _held(slots), _held(slots, chunk), _held(slots), _held(slots)
   return run.read.lower(params, cache, *args)
 
 
-def decode(c: ConfigDict, shape: DecoderConfig, work: Workload):
+def decode(c: ConfigDict, job: CompileJob):
   """Lowers the engine's burst of tokens in every slot."""
-  run, params, cache = _engine(c, shape, work)
-  n = work.slots
+  run, params, cache = _engine(c, job)
+  n = job.work.slots
   whole = _held(n)
   real = _held(n, dtype=jnp.float32)
   inputs = engine.DecodeInputs(
@@ -62,14 +69,45 @@ def decode(c: ConfigDict, shape: DecoderConfig, work: Workload):
   return run.write.lower(params, cache, inputs)
 
 
-PROGRAMS = {'update': update, 'prefill': prefill, 'decode': decode}
+def rollout(c: ConfigDict, job: CompileJob):
+  """Lowers the rollout of an environment inside jit, with its rewards."""
+  s = _experiment(c, job)
+  plan = collect.plan(s)
+  tasks = np.zeros(plan.batch, np.int32)
+  attempts = make_attempts(tasks, plan.group, plan.limit, plan.temperature)
+  key = jax.eval_shape(lambda: jax.random.key(0))
+
+  def run(world, *args):
+    return collect.collect(s._replace(world=world), *args)
+
+  world, attempts, key = jax.tree.map(_laid, (s.world, attempts, key))
+  policy = mesh.abstract(transformer.specs(job.shape))
+  return placement.sharded(run).lower(world, policy, attempts, key, _held())
 
 
-def _engine(c: ConfigDict, shape: DecoderConfig, work: Workload):
+def _experiment(c: ConfigDict, job: CompileJob) -> build.Experiment:
+  """The config's experiment at tasks that are all alike."""
+  lm = report.language(c, job.model)._replace(shape=job.shape)
+  alg = algorithm.make_algorithm(c, job.shape)
+  with jax.set_mesh(jax.sharding.Mesh(np.array(jax.devices()[0]), ())):
+    spec = jit_env.sized(c, lm.tokenizer, lm.chat)
+    sets = jit_env.repeated_task_sets(c, spec.source)
+    return build.assemble(c, lm, spec, alg, jit_env.parts(c, spec, sets))
+
+
+PROGRAMS = {
+  'update': update,
+  'prefill': prefill,
+  'decode': decode,
+  'rollout': rollout,
+}
+
+
+def _engine(c: ConfigDict, job: CompileJob):
   """The engine's programs, and the shapes of what it samples with."""
-  burst = _host(c, 'decode_steps_per_sync')
-  run = engine.programs(shape, work.slots, work.capacity, 0, burst)
-  stored = mesh.abstract(transformer.specs(shape))
+  burst, work = _host(c, 'decode_steps_per_sync'), job.work
+  run = engine.programs(job.shape, work.slots, work.capacity, 0, burst)
+  stored = mesh.abstract(transformer.specs(job.shape))
   params = jax.eval_shape(run.prepare, stored)
   return run, params, jax.eval_shape(run.empty)
 

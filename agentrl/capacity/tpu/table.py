@@ -13,15 +13,25 @@ from agentrl.capacity.memory import Workload
 from agentrl.capacity.tpu import compiler, hlo, slices
 from agentrl.capacity.tpu.compiler import CompiledProgram
 from agentrl.capacity.tpu.programs import PROGRAMS
+from agentrl.configs import base
 from agentrl.domain import suggest
 from agentrl.nn.config import DecoderConfig
+from agentrl.rollout import registered
 from agentrl.run import algorithm, pretrained
 
 REDUCED = ('all-reduce', 'reduce-scatter')
 
 
-def check(names: Sequence[str], where: Topology) -> None:
+def check(c: ConfigDict, names: Sequence[str], where: Topology) -> None:
   """Raises ValueError for what cannot be compiled here, before anything is."""
+  spec = base.wiring(c)
+  on_host = registered.kind_of(spec).on_host or spec.judge
+  if 'rollout' in names and on_host:
+    raise ValueError(
+      f'--compile=rollout: env.name={c.env.name!r} with judge={spec.judge} is'
+      ' played on hosts, and a rollout is one program inside jit alone; compile'
+      ' prefill and decode'
+    )
   for name in names:
     if name not in PROGRAMS:
       raise ValueError(
@@ -38,10 +48,12 @@ def compiled(
   work: Workload,
   where: Topology,
   name: str,
+  model: str | None = None,
 ) -> CompiledProgram:
   """Compiles a program of the config for the topology."""
+  torus = slices.torus(where)
   return compiler.compiled(
-    compiler.CompileJob(c.to_dict(), shape, slices.torus(where), name, work)
+    compiler.CompileJob(c.to_dict(), shape, torus, name, work, model)
   )
 
 
@@ -53,7 +65,7 @@ def lines(
   shape, work = pretrained.computed(c, lm.shape), report.work(c, lm)
   yield f'compiled for {slices.torus(where)}, not run: GB of a device'
   for name in programs:
-    program = compiled(c, shape, work, where, name)
+    program = compiled(c, shape, work, where, name, model)
     if program.refused:
       yield f'  {name}: does not fit; {program.refused}'
       continue

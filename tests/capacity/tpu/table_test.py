@@ -63,15 +63,21 @@ def test_reductions_bound_the_utilisation_and_gathers_do_not():
 
 def test_what_is_no_program_or_cannot_be_compiled_for_is_refused():
   with pytest.raises(ValueError, match=r"'updat'.*did you mean 'update'"):
-    table.check(['updat'], hardware.parse('v5e-8'))
+    table.check(config(), ['updat'], hardware.parse('v5e-8'))
   with pytest.raises(ValueError, match='cannot be compiled for'):
-    table.check(['update'], hardware.parse('8xH100'))
+    table.check(config(), ['update'], hardware.parse('8xH100'))
+
+
+def test_a_rollout_of_host_environments_is_no_program():
+  c = grpo.get_config('env=countdown')
+  with pytest.raises(ValueError, match='rollout.*compile prefill and decode'):
+    table.check(c, ['update', 'rollout'], hardware.parse('v5e-8'))
 
 
 @pytest.mark.skipif(not missing, reason='it is installed')
 def test_without_the_compiler_the_extra_is_named():
   with pytest.raises(ValueError, match=r'\[tpu-compile\]'):
-    table.check(['update'], hardware.parse('v5e-8'))
+    table.check(config(), ['update'], hardware.parse('v5e-8'))
 
 
 @pytest.mark.slow
@@ -99,6 +105,16 @@ def test_decoding_fits_beside_an_update():
   c, where = config(fsdp=8), hardware.parse('v5e-8')
   made = table.compiled(c, SMALL, WORK, where, 'decode')
   assert made.hbm < 4e9
+
+
+@pytest.mark.slow
+@pytest.mark.nightly
+@needs_compiler
+def test_a_rollout_inside_jit_compiles():
+  c = config(fsdp=8)
+  made = table.compiled(c, SMALL, WORK, hardware.parse('v5e-8'), 'rollout')
+  assert made.hbm < 3e9
+  assert 'all-gather' in hlo.totals(made.collectives)  # parameters, once
 
 
 @needs_compiler
