@@ -15,7 +15,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from agentrl.bench import roofline, sampling, training
+from agentrl.bench import attention, roofline, sampling, training
 from agentrl.bench.sampling import BenchCase, SamplingBenchSize
 
 SECTIONS = {
@@ -25,6 +25,7 @@ SECTIONS = {
   'train': training.train,
   'iteration': training.iteration,
   'gradient': training.gradient,
+  'attention': attention.kernels,
 }
 # case -> the case that is allowed no more than it uses
 GROWTH = {

@@ -70,7 +70,7 @@ def test_what_is_no_program_or_cannot_be_compiled_for_is_refused():
 
 def test_a_rollout_of_host_environments_is_no_program():
   c = grpo.get_config('env=countdown')
-  with pytest.raises(ValueError, match='rollout.*compile prefill and decode'):
+  with pytest.raises(ValueError, match=r'rollout.*compile prefill and decode'):
     table.check(c, ['update', 'rollout'], hardware.parse('v5e-8'))
 
 
