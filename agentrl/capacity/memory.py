@@ -15,7 +15,12 @@ from agentrl import mesh, optimizer
 from agentrl.learner import teacher
 from agentrl.learner.algorithm import POLICY, Algorithm
 from agentrl.model import policy, shared_base
-from agentrl.nn import attention_kernels, chunked_logprob, transformer
+from agentrl.nn import (
+  attention_kernels,
+  chunked_logprob,
+  decode,
+  transformer,
+)
 
 FLOAT = 4  # bytes of a parameter, a moment and a gradient
 ROW = 34  # bytes that types.Rows has for a token, beside its outputs
@@ -181,14 +186,15 @@ def writing(shape: transformer.DecoderConfig, specs, sizes: Sizes) -> float:
   """Bytes of the decoder as tokens are written with it
   (decode.prepare_decode_params).
 
-  Layers and a head in the numbers that are computed with; the embedding is the
-  stored one where it is whole.
+  Layers, embedding and head in the numbers that are computed with; an embedding
+  in float32 is the stored one where that is whole.
   """
   a = jnp.dtype(shape.dtype).itemsize
-  layers = held(specs['layers'], sizes, mesh.COMPUTE)
-  rest = held(specs, sizes, mesh.COMPUTE) - layers
-  head = a * shape.width * shape.vocab / sizes['tensor']
-  return layers * a / FLOAT + head + (rest if pieces(sizes) > 1 else 0)
+  layers = held(specs['layers'], sizes, mesh.COMPUTE) * a / FLOAT
+  words = shape.width * shape.vocab / sizes['tensor']
+  size = a if decode.embeds_exactly(shape) else FLOAT
+  stored = size == FLOAT and pieces(sizes) == 1
+  return layers + a * words + (0 if stored else size * words)
 
 
 def activations(

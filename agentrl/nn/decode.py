@@ -33,8 +33,19 @@ def prepare_decode_params(c: DecoderConfig, params) -> dict:
     for name, x in params['layers'].items()
   }
   own = transformer.gathered(c, {**params, 'layers': layers})
-  head = (own['embed'].T if c.tied else own['head']).astype(c.dtype)
-  return {**own, 'layers': transformer.each(c, own['layers']), 'head': head}
+  table = own['embed'].astype(c.dtype)
+  head = table.T if c.tied else own['head'].astype(c.dtype)
+  layers = transformer.each(c, own['layers'])
+  embed = table if embeds_exactly(c) else own['embed']
+  return {**own, 'embed': embed, 'layers': layers, 'head': head}
+
+
+def embeds_exactly(c: DecoderConfig) -> bool:
+  """Returns whether embeddings may be rounded before they are looked up.
+
+  What scales them, or is added to them, meets them in float32.
+  """
+  return c.embed_scale == 1 and not c.positions
 
 
 def forward_with_cache(

@@ -97,7 +97,7 @@ def test_what_an_engine_keeps(sizes, dtype):
     writes, reads = (
       p.compile().memory_analysis().output_size_in_bytes for p in programs
     )
-  if alone:  # the embedding is not copied
+  if alone and dtype == 'float32':  # the embedding is not copied
     writes -= 4 * SHAPE.vocab * SHAPE.width
   assert close(memory.writing(shape, specs, sizes), writes, 1.1)
   here = WORK._replace(slots=WORK.slots // sizes['fsdp'])

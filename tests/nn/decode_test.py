@@ -1,5 +1,6 @@
 """Decoding with a cache is reading the whole row at once."""
 
+import dataclasses
 import functools
 
 import jax
@@ -54,3 +55,16 @@ def test_reading_in_chunks_is_reading_at_once(name, first, monkeypatch):
       )
     start = start + np.array([width, max(1, width - 1), width])
     start = np.minimum(start, total - 4)
+
+
+@pytest.mark.parametrize('name', ['tied', 'gemma'])
+def test_rounded_embeddings_are_those_of_the_stored_table(name):
+  """Bit for bit; a scaled table stays in float32, a plain one does not."""
+  shape = dataclasses.replace(decoders.SHAPES[name], dtype='bfloat16')
+  params = decoders.random_parameters(shape)
+  tokens = jnp.arange(shape.vocab)[None]
+  split = decode.prepare_decode_params(shape, params)
+  scaled = shape.embed_scale != 1
+  assert split['embed'].dtype == (jnp.float32 if scaled else jnp.bfloat16)
+  got, want = (transformer.embed(shape, p, tokens, 0) for p in (split, params))
+  np.testing.assert_array_equal(got, want)
