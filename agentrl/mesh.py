@@ -255,9 +255,13 @@ def all_gather(x: jax.Array, axis: str, dim: int = 0) -> jax.Array:
   return jax.lax.all_gather(x, COMPUTE[axis], axis=dim, tiled=True)
 
 
-def psum_scatter(x: jax.Array, axis: str) -> jax.Array:
+def psum_scatter(x: jax.Array, axis: str, dim: int = 0) -> jax.Array:
   """Each device's part of the sum of x over them, `all_gather` undone."""
-  return jax.lax.psum_scatter(x, COMPUTE[axis], tiled=True) if active() else x
+  if not active():
+    return x
+  return jax.lax.psum_scatter(
+    x, COMPUTE[axis], scatter_dimension=dim, tiled=True
+  )
 
 
 def all_to_all(x: jax.Array, axis: str, split: int, join: int) -> jax.Array:

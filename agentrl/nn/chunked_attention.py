@@ -49,7 +49,7 @@ def attend(c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, until_NT):
   """
   chex.assert_rank([q_NTHd, k_NTGd, v_NTGd, until_NT], [4, 4, 4, 2])
   args = q_NTHd, k_NTGd, v_NTGd, until_NT
-  return _attend(c, *place(args, (query(), KEY, KEY, ROW)))
+  return _attend(c, *place(args, (query(), key(), key(), ROW)))
 
 
 def place(args, axes) -> list:
@@ -63,20 +63,25 @@ def query() -> tuple[str | None, ...]:
   return ('batch', mesh.sharded_axis_or_none('time'), 'heads', None)
 
 
+def key() -> tuple[str | None, ...]:
+  """Logical axes of keys and values as they are made: each device its own."""
+  return ('batch', mesh.sharded_axis_or_none('time'), 'kv_heads', None)
+
+
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _attend(c: AttentionConfig, *args):
   return _fwd(c, *args)[0]
 
 
 def _fwd(c: AttentionConfig, *args):
-  forward, q = functools.partial(_forward, c), query()
-  out = mesh.shard_map(forward, (q, KEY, KEY, ROW), (q, q[:3]))(*args)
+  forward, q, k = functools.partial(_forward, c), query(), key()
+  out = mesh.shard_map(forward, (q, k, k, ROW), (q, q[:3]))(*args)
   return out[0], (*args, *out)
 
 
 def _bwd(c: AttentionConfig, saved, bar):
-  q = query()
-  axes = q, KEY, KEY, ROW, q, q[:3], q
+  q, k = query(), key()
+  axes = q, k, k, ROW, q, q[:3], q
   pull = mesh.shard_map(functools.partial(_backward, c), axes, axes[:3])
   return *pull(*saved, bar), None
 
@@ -153,8 +158,9 @@ def _join(c: AttentionConfig, x, t: int):
 
 
 def _forward(c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, until_NT):
-  """Outputs of one device's rows and heads, and L [N, T, H]."""
-  b, t = _cut(c, q_NTHd, k_NTGd, v_NTGd, until_NT), q_NTHd.shape[1]
+  """Outputs of one device's queries and heads, and L [N, T, H]."""
+  k, v = _whole(k_NTGd, v_NTGd)
+  b, t = _cut(c, q_NTHd, k, v, until_NT), q_NTHd.shape[1]
 
   def answer(i):
     def add(r, carry):
@@ -179,8 +185,9 @@ def _forward(c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, until_NT):
 def _backward(
   c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, until_NT, out, norm_NTH, bar
 ):
-  """Cotangents of q, k and v of one device's rows and heads."""
-  b = _cut(c, q_NTHd, k_NTGd, v_NTGd, until_NT)
+  """Cotangents of q, k and v of one device's tokens and heads."""
+  k, v = _whole(k_NTGd, v_NTGd)
+  b = _cut(c, q_NTHd, k, v, until_NT)
   along = jnp.sum(bar.astype(jnp.float32) * out, axis=-1)  # ⟨do, o⟩
   do, norm, along = (
     _split(c, x, k_NTGd.shape[2])
@@ -205,13 +212,17 @@ def _backward(
 
   zeros = (jnp.zeros(b.k.shape, jnp.float32),) * 2
   (dk, dv), dq = jax.lax.scan(pull, zeros, jnp.arange(len(b.q)))
+  dq = _join(c, dq, q_NTHd.shape[1])
   # The queries of other devices have looked at these keys as well.
-  dk, dv = mesh.psum(dk, 'time'), mesh.psum(dv, 'time')
-  args = q_NTHd, k_NTGd, v_NTGd
-  return tuple(
-    _join(c, x, a.shape[1]).astype(a.dtype)
-    for x, a in zip((dq, dk, dv), args, strict=True)
+  dk, dv = (
+    mesh.psum_scatter(_join(c, x, k.shape[1]), 'time', 1) for x in (dk, dv)
   )
+  return dq, dk.astype(k.dtype), dv.astype(v.dtype)
+
+
+def _whole(*keys_NTGd):
+  """Keys or values of all tokens, from each device's own."""
+  return tuple(mesh.all_gather(x, 'time', 1) for x in keys_NTGd)
 
 
 def _dot(formula: str, a, b):

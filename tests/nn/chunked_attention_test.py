@@ -102,19 +102,30 @@ def test_tokens_and_heads_over_devices_are_the_same(sizes, explicit):
   args[3] = args[3].astype(np.int32)
   want = run(c, *args, bar)
   with jax.set_mesh(mesh.make(sizes, explicit=explicit)):
-    axes = (
-      chunked_attention.query(),
-      chunked_attention.KEY,
-      chunked_attention.KEY,
-      chunked_attention.ROW,
-      chunked_attention.query(),
-    )
-    put = [
-      jax.device_put(x, mesh.spec(*a))
-      for x, a in zip((*args, bar), axes, strict=True)
-    ]
-    got = jax.tree.map(np.asarray, run(c, *put))
+    got = jax.tree.map(np.asarray, run(c, *placed(*args, bar)))
   chex.assert_trees_all_close(got, want, rtol=1e-5, atol=1e-5)
+
+
+def placed(q, k, v, seg, bar):
+  """The arguments of `run` on the mesh that is set."""
+  query, key = chunked_attention.query(), chunked_attention.key()
+  axes = query, key, key, chunked_attention.ROW, query
+  return [
+    jax.device_put(x, mesh.spec(*a))
+    for x, a in zip((q, k, v, seg, bar), axes, strict=True)
+  ]
+
+
+def test_each_device_gets_the_gradients_of_its_own_keys():
+  """Summed where they are dealt: nothing as long as a row is sent whole."""
+  args = single(example())
+  args = [x[:, :12] for x in args]
+  args[3] = args[3].astype(np.int32)
+  with jax.set_mesh(mesh.make({'sequence': 3})):
+    lowered = run.lower(AttentionConfig(block=4), *placed(*args))
+  text = lowered.as_text()
+  assert text.count('reduce_scatter') == 2  # of keys and of values
+  assert 'all_reduce' not in text
 
 
 def test_other_segments_are_not_even_read():
