@@ -31,7 +31,7 @@ NAMES = ('auto', 'xla', 'cudnn', 'splash', 'chunked')
 # Rows of so many tokens are read at once: few enough for caches, and not worth
 # a loop.
 SHORT = 256
-LANES = 128  # rows that splash reads are a multiple of it
+LANES = 128  # rows that splash reads are padded to a multiple of it
 DEVICES = {'cudnn': 'gpu', 'splash': 'tpu'}
 
 
@@ -59,7 +59,7 @@ def choose(
   wanted = own.get(here, general) if name == 'auto' else name
   if wanted == general:
     return general
-  why = _missing(wanted, here, tokens, head_dim, dtype, cap)
+  why = _missing(wanted, here, head_dim, dtype, cap)
   if not why:
     return wanted
   _announce(
@@ -78,12 +78,12 @@ def reads_trees(name: str) -> bool:
   return name == 'chunked' or (name == 'auto' and cpu)
 
 
-def _missing(kernel, here, tokens, head_dim, dtype, cap) -> str:
+def _missing(kernel, here, head_dim, dtype, cap) -> str:
   """Unmet requirement of the kernel for such rows; '' if none."""
   if DEVICES[kernel] != here:
     return f'a {DEVICES[kernel]}, and this is a {here}'
   if kernel == 'splash':
-    return f'rows of a multiple of {LANES} tokens' if tokens % LANES else ''
+    return ''
   if dtype not in ('bfloat16', 'float16'):
     return f"dtype='bfloat16', not {dtype!r}"
   if head_dim % 8 or head_dim > 128:
@@ -138,7 +138,12 @@ def _splash(
   # Imported where it is used: it asks for Pallas, which CPU runs do without.
   from jax.experimental.pallas.ops.tpu import splash_attention as splash
 
-  t, heads, d = q_NTHd.shape[1:]
+  own, heads, d = q_NTHd.shape[1:]
+  behind = (0, 0), (0, -own % LANES)
+  wide = (*behind, (0, 0), (0, 0))
+  q_NTHd, k_NTGd, v_NTGd = (jnp.pad(x, wide) for x in (q_NTHd, k_NTGd, v_NTGd))
+  until_NT = jnp.pad(until_NT, behind, constant_values=-1)
+  t = until_NT.shape[1]
   one = splash.CausalMask((t, t))
   if c.window:
     one = splash.LocalMask((t, t), (c.window - 1, 0), 0)
@@ -154,7 +159,8 @@ def _splash(
     out = kernel(q, k, v, segment_ids=splash.SegmentIds(q=until, kv=until))
     return jnp.swapaxes(out, 0, 1)
 
-  return (jax.vmap(row)(q, k_NTGd, v_NTGd, until_NT).astype(q.dtype),)
+  out = jax.vmap(row)(q, k_NTGd, v_NTGd, until_NT)[:, :own]
+  return (out.astype(q.dtype),)
 
 
 KERNELS = {'cudnn': _cudnn, 'splash': _splash}

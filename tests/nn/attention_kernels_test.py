@@ -53,12 +53,13 @@ def test_what_cudnn_is_asked_for(c):
 
 
 @pytest.mark.nightly
+@pytest.mark.parametrize('tokens', [256, 201])
 @pytest.mark.parametrize(
   'c', [AttentionConfig(), AttentionConfig(window=50, size=7, cap=3.0)], ids=str
 )
-def test_splash_in_its_interpreter(c):
+def test_splash_in_its_interpreter(c, tokens):
   kernel = functools.partial(attention_kernels._splash, interpret=True)
-  check(kernel, c, example(2, 256, 4, 2, 16))
+  check(kernel, c, example(2, tokens, 4, 2, 16))
 
 
 @pytest.fixture
@@ -86,7 +87,7 @@ def said(monkeypatch):
     (dict(device='gpu', tokens=8, dtype='float32'), 'xla', ''),
     (dict(device='tpu'), 'splash', ''),
     (dict(device='tpu', cap=30.0), 'splash', ''),
-    (dict(device='tpu', tokens=LONG + 1), 'chunked', 'multiple of 128'),
+    (dict(device='tpu', tokens=LONG + 1), 'splash', ''),
   ],
   ids=str,
 )
