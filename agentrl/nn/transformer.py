@@ -239,9 +239,9 @@ def make_layer_fn(
       return functools.partial(
         attention.attend, mask_NTS=mask, size=c.query_size, cap=c.score_cap
       )
-    look = attention_kernels.AttentionConfig(window, c.query_size, c.score_cap)
+    how = attention_kernels.config(window, c.query_size, c.score_cap)
     return functools.partial(
-      attention_kernels.attend, name, look, until_NT=until_NT
+      attention_kernels.attend, name, how, until_NT=until_NT
     )
 
   attends = {w: attending(w) for w in set(c.windows) or {0}}
@@ -249,7 +249,7 @@ def make_layer_fn(
   def step(window: int):
     way = LayerContext(pos, window, attends[window], live, rows)
     if look:
-      own = attention_kernels.AttentionConfig(window, c.query_size)
+      own = attention_kernels.config(window, c.query_size)
       way = way._replace(look=lambda q, k: look(own, q, k, until_NT))
 
     def run(x, p):
