@@ -17,7 +17,7 @@ from agentrl.rollout import distinct_prompts, sampling
 from agentrl.types import Array
 
 # Tokens of a prompt from which on families hold it once (docs/PERFORMANCE.md):
-# below, the second loop that is compiled for it gains nothing.
+# below, they gain too little for the second loop that is compiled.
 HELD_ONCE = 256
 
 
