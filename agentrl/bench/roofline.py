@@ -101,6 +101,12 @@ def reading(c: transformer.DecoderConfig, start, length, heads: float) -> float:
   return weights + scores + 2 * c.width * c.vocab * heads
 
 
+def key_bytes(c: transformer.DecoderConfig) -> int:
+  """Bytes of a cached token: its keys and values in all layers."""
+  number = jnp.dtype(c.dtype).itemsize
+  return 2 * number * c.layers * c.kv_heads * c.head_dim
+
+
 def speaking(
   c: transformer.DecoderConfig, start, context, message, *, slots: int
 ) -> tuple[KernelWork, KernelWork]:
@@ -113,7 +119,7 @@ def speaking(
   weights = number * mesh.count(transformer.specs(c))
   steps = np.maximum(message - 1, 0)
   passes = -(-len(context) // slots)
-  key = 2 * number * c.layers * c.kv_heads * c.head_dim  # of a cached token
+  key = key_bytes(c)
   decoded = key * pairs(start + context, steps)
   return (
     KernelWork(

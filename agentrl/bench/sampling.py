@@ -33,6 +33,7 @@ class SamplingBenchSize(NamedTuple):
   prompt: int = 64
   new: int = 64
   group: int = 8
+  shared: int = 512  # tokens of a prompt that a group shares
   arg: str = ''  # of the configs
   rows: int = 32  # of a gradient step
   tokens: int = 128  # of a row
@@ -53,6 +54,7 @@ TINY = SamplingBenchSize(
   prompt=8,
   new=8,
   group=2,
+  shared=16,
   arg='tiny',
   rows=4,
   tokens=16,
@@ -107,9 +109,9 @@ class BenchCase(NamedTuple):
 def decode(size: SamplingBenchSize, data: str) -> dict[str, BenchCase]:
   """A message after a prompt; with 8 times the cache; with 8 times the limit.
 
-  In the last the message ends itself: every slot reads the same prompt and
+  With that limit the message ends itself: every slot reads the same prompt and
   draws with the same key, and the last token that is to be drawn is declared
-  the end of turn.
+  the end of turn. In `decode_group` groups share a prompt.
   """
   del data
   used, weights = size.prompt + size.new, params(size)
@@ -130,7 +132,22 @@ def decode(size: SamplingBenchSize, data: str) -> dict[str, BenchCase]:
   }
   text = f'{size.batch} slots, prompt {size.prompt}, {size.new} new'
   rest = message_work(size), {'tokens': size.batch * size.new}
-  return {n: BenchCase(text + x, f, *rest) for n, (x, f) in calls.items()}
+  cases = {n: BenchCase(text + x, f, *rest) for n, (x, f) in calls.items()}
+  return {**cases, 'decode_group': _group(size, weights)}
+
+
+def _group(size: SamplingBenchSize, weights) -> BenchCase:
+  """Messages of groups, each after a prompt of `shared` tokens."""
+  long = size._replace(prompt=size.shared)
+  alike = group_prompts(long)
+  run = speaker(long, long.group)(long.prompt + long.new, long.new)
+  call = functools.partial(run, weights, alike, jnp.int32(size.shape.vocab))
+  text = (
+    f'{size.batch} slots, prompt {size.shared}, {size.new} new,'
+    f' groups of {size.group}'
+  )
+  makes = {'tokens': size.batch * size.new}
+  return BenchCase(text, call, group_work(long), makes)
 
 
 def _slots(size: SamplingBenchSize, weights):
@@ -159,6 +176,19 @@ def message_work(size: SamplingBenchSize) -> tuple[KernelWork, ...]:
   return roofline.speaking(
     size.shape, 0 * n, size.prompt * n, size.new * n, slots=size.batch
   )
+
+
+def group_work(size: SamplingBenchSize) -> tuple[KernelWork, ...]:
+  """Work of groups whose prompt is read once: by all members, in each step."""
+  c, prompt, new = size.shape, size.prompt, size.new
+  groups = np.full(size.batch // size.group, 1)
+  prefilled, _ = roofline.speaking(
+    c, 0 * groups, prompt * groups, new * groups, slots=size.batch
+  )
+  _, decoded = message_work(size)
+  spared = (size.batch - len(groups)) * prompt * (new - 1)  # positions
+  least = decoded.bytes - spared * roofline.key_bytes(c)
+  return prefilled, decoded._replace(bytes=least)
 
 
 def prefill(size: SamplingBenchSize, data: str) -> dict[str, BenchCase]:
@@ -190,12 +220,21 @@ def make_prompts(size: SamplingBenchSize, seed: int = 0) -> actor.Prompt:
   )
 
 
-def speaker(size: SamplingBenchSize):
+def group_prompts(size: SamplingBenchSize) -> actor.Prompt:
+  """`make_prompts`, with one for each group."""
+  prompt = make_prompts(size)
+  first = np.arange(size.batch) // size.group * size.group
+  return prompt._replace(tokens=prompt.tokens[first])
+
+
+def speaker(size: SamplingBenchSize, group: int = 1):
   """(capacity, message) -> jitted (params, prompt, eot) -> Message."""
 
   def make(capacity: int, message: int):
     def run(params, prompt, eot):
-      speaker = actor.model(size.shape, params, message=message, eot=eot)
+      speaker = actor.model(
+        size.shape, params, message=message, eot=eot, group=group
+      )
       return speaker.say(speaker.cache(size.batch, capacity), prompt)[0]
 
     return jax.jit(run)

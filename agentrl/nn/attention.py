@@ -82,8 +82,14 @@ def part(
 
 def combine(parts: list[PartialSoftmax]):
   """The parts as one softmax: [N, G, R * T, d]."""
+  whole = merge(parts)
+  return whole.out / whole.total.astype(whole.out.dtype)
+
+
+def merge(parts: list[PartialSoftmax]) -> PartialSoftmax:
+  """The parts as one, over all of their keys."""
   if len(parts) == 1:
-    return parts[0].out / parts[0].total.astype(parts[0].out.dtype)
+    return parts[0]
   top = parts[0].top
   for p in parts[1:]:
     top = jnp.maximum(top, p.top)
@@ -92,7 +98,7 @@ def combine(parts: list[PartialSoftmax]):
   out = sum(
     p.out * x.astype(p.out.dtype) for p, x in zip(parts, scale, strict=True)
   )
-  return out / total.astype(out.dtype)
+  return PartialSoftmax(out=out, total=total, top=top)
 
 
 def row_mask(until_NT, window: int = 0):

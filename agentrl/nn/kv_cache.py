@@ -6,6 +6,7 @@ long allowance costs few blocks.
 """
 
 import functools
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +28,13 @@ class Block:
 
 
 Layer = tuple[Block, ...]
+
+
+class PrefixLayer(NamedTuple):
+  """What F families of slots begin with; slot f * W + w is of family f."""
+
+  layer: Layer  # [F, ...]
+  length: Array  # [F] i32
 
 
 def empty(n: int, capacity: int, heads: int, size: int, dtype) -> Layer:
@@ -100,32 +108,80 @@ def attend(
   window: int = 0,
   size: int = 0,
   cap: float = 0.0,
+  prefix: PrefixLayer | None = None,
 ):
   """Attention of queries at start_N... (None: 0...) to all positions before.
 
   Or to the nearest `window` of them, itself included; size and cap are those
-  of attention.attend.
+  of attention.attend. Position 0 of a slot follows its prefix.
 
   Returns: [N, T, H, d]
   """
-  t = q_NTHd.shape[1]
+  n, t = q_NTHd.shape[:2]
   if start_N is None:
-    start_N = jnp.zeros(q_NTHd.shape[0], jnp.int32)
-  q = attention.split_heads(q_NTHd, layer[0].k.shape[1])
+    start_N = jnp.zeros(n, jnp.int32)
   position = start_N[:, None] + jnp.arange(t, dtype=jnp.int32)[None]
-  furthest = jnp.max(position)
 
-  def look(b: Block):
-    index = b.low + jnp.arange(b.k.shape[3])
+  def sees(index):
     mask = position[:, :, None] >= index[None, None]
     if window:
       mask &= position[:, :, None] - index[None, None] < window
-    return attention.part(q, b.k, b.v, mask, size, cap)
+    return mask
+
+  parts = [_look(layer, q_NTHd, sees, jnp.max(position), size, cap)]
+  if prefix is not None:
+    parts.append(_look_back(prefix, q_NTHd, position, window, size, cap))
+  return attention.join_heads(attention.combine(parts), q_NTHd.shape)
+
+
+def _look(
+  layer: Layer, q_NTHd, sees, furthest, size: int, cap: float
+) -> attention.PartialSoftmax:
+  """Attention to the blocks of which any begins at `furthest` or before.
+
+  Args:
+    sees: positions [S] -> mask [N, T, S]
+    furthest: [] i32, the last position that anybody looks at
+  """
+  q = attention.split_heads(q_NTHd, layer[0].k.shape[1])
+
+  def look(b: Block):
+    index = b.low + jnp.arange(b.k.shape[3])
+    return attention.part(q, b.k, b.v, sees(index), size, cap)
 
   def first(count: int):
-    return lambda: attention.combine([look(b) for b in layer[:count]])
+    return lambda: attention.merge([look(b) for b in layer[:count]])
 
   used = sum((b.low <= furthest).astype(jnp.int32) for b in layer)
   branches = [first(i + 1) for i in range(len(layer))]
-  out = jax.lax.switch(used - 1, branches)
-  return attention.join_heads(out, q_NTHd.shape)
+  return jax.lax.switch(used - 1, branches)
+
+
+def _look_back(
+  prefix: PrefixLayer, q_NTHd, position_NT, window: int, size: int, cap: float
+) -> attention.PartialSoftmax:
+  """Attention to the prefix, whose keys are read once for all of its slots.
+
+  The queries of a family stand in one row: its W slots of T.
+  """
+  n, t, h, d = q_NTHd.shape
+  families = prefix.length.shape[0]
+  row = families, n // families * t
+  length = prefix.length[:, None, None]
+
+  def sees(index):
+    mask = index[None, None] < length
+    if window:
+      position = position_NT.reshape(row)[:, :, None] + length
+      mask &= position - index[None, None] < window
+    return jnp.broadcast_to(mask, (*row, index.size))
+
+  q = q_NTHd.reshape(*row, h, d)
+  furthest = jnp.max(prefix.length) - 1
+  together = _look(prefix.layer, q, sees, furthest, size, cap)
+
+  def of_slots(x):
+    x_FQHd = attention.join_heads(x, (*row, h, x.shape[-1]))
+    return attention.split_heads(x_FQHd.reshape(n, t, h, -1), x.shape[1])
+
+  return jax.tree.map(of_slots, together)

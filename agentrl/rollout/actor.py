@@ -4,6 +4,7 @@ An Actor's KV cache has one row per slot. `model` samples from the policy;
 `scripted` replays given messages.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -14,6 +15,10 @@ from agentrl import mesh
 from agentrl.nn import decode, transformer
 from agentrl.rollout import distinct_prompts, sampling
 from agentrl.types import Array
+
+# Tokens of a prompt from which on families hold it once (docs/PERFORMANCE.md):
+# below, they gain too little for the second loop that is compiled.
+HELD_ONCE = 256
 
 
 class SampledMessage(NamedTuple):
@@ -65,22 +70,26 @@ def model(
   top_k: int = 0,
   top_p: float = 1.0,
   given: ForcedPrefix | None = None,
+  group: int = 1,
 ) -> Actor:
   """The policy: at most `message` sampled tokens, ended by eot.
 
-  Where turns are given, their tokens take the place of those drawn.
+  Where turns are given, their tokens take the place of those drawn. Where
+  `group` slots each have one prompt and start afresh, its keys and values are
+  held once for them, and read once for each token; what they sample is the
+  same.
   """
   params = decode.prepare_decode_params(shape, params)
 
   def next_logits(hidden_ND):
     return transformer.logits(params, hidden_ND[:, None], shape.logit_cap)[:, 0]
 
+  def read(cache, tokens, last, start=None):
+    args = cache, tokens, start, last
+    return decode.forward_with_cache(shape, params, *args)
+
   def prefill(cache, prompt: Prompt):
     """The new context of every slot; equal ones that start afresh once."""
-
-    def read(cache, tokens, last, start=None):
-      args = cache, tokens, start, last
-      return decode.forward_with_cache(shape, params, *args)
 
     def each(cache):
       last = jnp.maximum(prompt.length - 1, 0)
@@ -94,16 +103,12 @@ def model(
       return each(cache)
     if prompt.start is None:
       return distinct(cache)
-    return jax.lax.cond(jnp.all(prompt.start == 0), distinct, each, cache)
+    afresh = distinct_prompts.of_all_seeds(jnp.all(prompt.start == 0))
+    return jax.lax.cond(afresh, distinct, each, cache)
 
-  def say(cache, prompt: Prompt):
-    n = prompt.length.shape[0]
-    hidden, cache = prefill(cache, prompt)
-    hidden = hidden[:, 0]
-    start = (
-      jnp.zeros_like(prompt.length) if prompt.start is None else prompt.start
-    )
-    after = start + prompt.length
+  def sample(cache, prompt: Prompt, hidden, after, prefix=None):
+    """Messages of slots that have read; after: positions in their cache."""
+    n = after.shape[0]
 
     def write(t, logits, reply: SampledMessage, done):
       keys = jax.vmap(jax.random.fold_in)(prompt.keys, jnp.full(n, t))
@@ -135,16 +140,63 @@ def model(
       t, cache, reply, done = carry
       token = jax.lax.dynamic_slice_in_dim(reply.tokens, t - 1, 1, axis=1)
       hidden, cache = decode.forward_with_cache(
-        shape, params, cache, token, after + t - 1
+        shape, params, cache, token, after + t - 1, prefix=prefix
       )
       reply, done = write(t, next_logits(hidden[:, 0]), reply, done)
       return t + 1, cache, reply, done
 
     reply, done = write(
-      0, next_logits(hidden), _nothing(n, message), prompt.idle
+      0, next_logits(hidden[:, 0]), _nothing(n, message), prompt.idle
     )
     carry = (jnp.int32(1), cache, reply, done)
     _, cache, reply, _ = jax.lax.while_loop(more, step, carry)
+    return reply, cache
+
+  def say_apart(cache, prompt: Prompt):
+    """Every slot holds its prompt and its message in its cache."""
+    hidden, cache = prefill(cache, prompt)
+    after = prompt.length
+    if prompt.start is not None:
+      after += prompt.start
+    return sample(cache, prompt, hidden, after)
+
+  def say_together(families: distinct_prompts.Families, prompt: Prompt):
+    """Families hold their prompt, and every slot its message alone."""
+    count, n = families.prompt.shape[0], families.order.shape[0]
+    tokens, length = (
+      x[families.prompt] for x in (prompt.tokens, prompt.length)
+    )
+    blank = decode.empty(shape, count, tokens.shape[1])
+    hidden, held = distinct_prompts.read(read, blank, tokens, length)
+    hidden = jnp.repeat(hidden, n // count, axis=0)
+    own = decode.empty(shape, n, message)
+    reply, _ = sample(
+      own,
+      jax.tree.map(lambda x: x[families.order], prompt),
+      hidden,
+      jnp.zeros(n, jnp.int32),
+      decode.SharedPrefix(held, length),
+    )
+    back = jnp.argsort(families.order)
+    return jax.tree.map(lambda x: x[back], reply)
+
+  def say(cache, prompt: Prompt):
+    n, c = prompt.tokens.shape
+    size = math.gcd(n, group)
+    afresh = prompt.start is None and not mesh.active()
+    if size == 1 or c < HELD_ONCE or not afresh:
+      return say_apart(cache, prompt)
+    families = distinct_prompts.families(
+      prompt.tokens, prompt.length, prompt.idle, size
+    )
+    # A turn that starts afresh needs nothing of the last one's caches, so they
+    # are made where they are used. Both ways have room reserved all the same:
+    # a program's memory is that of the larger, a whole cache for every slot.
+    reply = jax.lax.cond(
+      distinct_prompts.of_all_seeds(families.found),
+      lambda: say_together(families, prompt),
+      lambda: say_apart(jax.tree.map(jnp.zeros_like, cache), prompt)[0],
+    )
     return reply, cache
 
   return Actor(cache=lambda n, size: decode.empty(shape, n, size), say=say)

@@ -1,4 +1,4 @@
-"""Prompts that are equal in several slots are read once.
+"""Prompts that are equal in several slots are read once, and may be held once.
 
 Members of a group begin alike, and a turn that is read by itself (history
 'turn') is often a state that others are in. What a decoder makes of a prompt
@@ -6,7 +6,7 @@ depends on its tokens alone.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -37,6 +37,49 @@ def classes(tokens_NC: Array, length_N: Array) -> tuple[Array, Array, Array]:
   of = jnp.cumsum(new.at[0].set(False), dtype=jnp.int32)
   first = jnp.zeros(n, jnp.int32).at[of].set(order)
   return jnp.zeros(n, jnp.int32).at[order].set(of), first, of[-1] + 1
+
+
+class Families(NamedTuple):
+  """Slots in an order in which every W of them have one prompt."""
+
+  order: Array  # [N] i32  slots, family by family
+  prompt: Array  # [F] i32  a slot whose prompt is that of the family
+  found: Array  # [] bool  there is such an order: else this is none
+
+
+def families(
+  tokens_NC: Array, length_N: Array, idle_N: Array, size: int
+) -> Families:
+  """Families of `size` slots with equal prompts, if all slots are in one.
+
+  Idle slots take any prompt: they fill the families that lack members.
+  """
+  n = length_N.shape[0]
+  of, first, _ = classes(tokens_NC, length_N)
+  count = jnp.zeros(n, jnp.int32).at[of].add(~idle_N)
+  wanted = jnp.cumsum(-count % size)  # idle slots, by the classes up to this
+  rank = jnp.cumsum(idle_N) - 1
+  filled = jnp.searchsorted(wanted, rank, side='right')
+  # Those that nobody wants are families of their own: any prompt will do.
+  of = jnp.where(idle_N, jnp.minimum(filled, n - 1), of)
+  order = jnp.argsort(of, stable=True).astype(jnp.int32)
+  each = of[order].reshape(-1, size)
+  return Families(order, first[each[:, 0]], jnp.all(each == each[:, :1]))
+
+
+@jax.custom_batching.custom_vmap
+def of_all_seeds(x: Array) -> Array:
+  """Whether it is so in every lane of a vmap: one answer, to branch by.
+
+  Where lanes differ, both branches would run.
+  """
+  return x
+
+
+@of_all_seeds.def_vmap
+def _of_all_seeds(size, batched, x):
+  del size, batched
+  return jnp.all(x), False
 
 
 def read(

@@ -236,7 +236,7 @@ def _tick(world, plan, actor, attempts, keys, queue, slots: _Slots, cache):
   info = jax.vmap(world.env.info)(slots.state, action, state)
   score = jax.vmap(world.env.score)(state)
   filled = slots.filled  # stays 0 where every turn starts afresh
-  if plan.history == 'full':
+  if prompt.start is not None:
     filled = prompt.start + prompt.length + message.length - 1
   status, over = _status(world, plan, attempts, slots, filled, done, score, at)
 
@@ -334,10 +334,13 @@ def _context(
 
 
 def _prompt(plan: RolloutSizes, slots: _Slots, context, context_len) -> Prompt:
-  """Context behind the last sampled token, which is not in the cache yet."""
+  """Context behind the last sampled token, which is not in the cache yet.
+
+  start is None where every turn is the first of its context.
+  """
   unset = {'keys': None, 'temperature': None, 'idle': None}
   ids = {'traj': slots.traj, 'turn': slots.turn}
-  if plan.history == 'turn':
+  if plan.history == 'turn' or plan.turns == 1:
     return Prompt(context, context_len, None, **unset, **ids)
   pending = (slots.turn > 0).astype(jnp.int32)
   tokens, length = jax.vmap(observation_tokens.concat)(

@@ -20,8 +20,13 @@ from agentrl.task.base import make_attempts
 from agentrl.types import AttemptPlan, Attempts, Batch, Messages, Prefix, Rows
 
 
-def play(s: Experiment, params, attempts: Attempts, key) -> record_lib.Record:
-  """Samples the attempts with the policy, inside jit."""
+def play(
+  s: Experiment, params, attempts: Attempts, key, group: int = 1
+) -> record_lib.Record:
+  """Samples the attempts with the policy, inside jit.
+
+  group: neighbours that attempt one task, where most of them do
+  """
   r, plan, given = s.config.rollout, s.plan, None
   if attempts.prefix is not None:
     given = record_lib.given(attempts.prefix, plan.turns, plan.message)
@@ -33,8 +38,14 @@ def play(s: Experiment, params, attempts: Attempts, key) -> record_lib.Record:
     top_k=r.top_k,
     top_p=r.top_p,
     given=given,
+    group=group,
   )
   return jit_rollout.rollout(s.world, plan, speaker, attempts, key)
+
+
+def play_groups(s: Experiment, params, attempts: Attempts, key):
+  """`play`, of groups as an RL step attempts them."""
+  return play(s, params, attempts, key, s.config.rollout.group_size)
 
 
 def score(w: registry.MethodSpec, batch: Batch) -> Batch:
@@ -100,7 +111,7 @@ def collect(s: Experiment, params, attempts: Attempts, key, version) -> Batch:
   """Rollout and rewards: one jitted program."""
 
   def sample(attempts, key):
-    record = mark_spans(s, play(s, params, attempts, key))
+    record = mark_spans(s, play_groups(s, params, attempts, key))
     return arrays(s, record, attempts, version)
 
   judge = functools.partial(score, s.algorithm.spec)

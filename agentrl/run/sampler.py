@@ -123,7 +123,7 @@ class JudgedJitSampler(JitSampler):
     self._services = Services(s, workdir)
     self._judges = Judges(s, self._services, workdir)
     self._sample = whole(
-      lambda *args: collect_lib.mark_spans(s, collect_lib.play(s, *args))
+      lambda *args: collect_lib.mark_spans(s, collect_lib.play_groups(s, *args))
     )
     self._arrays = placement.sharded(bind(collect_lib.arrays, s))
     self._score = placement.sharded(bind(collect_lib.score, s.algorithm.spec))

@@ -39,6 +39,7 @@ def test_every_section_has_its_figures(measured):
     'decode_cache_8x',
     'decode_message_8x',
     'decode_slots',
+    'decode_group',
     'prefill',
     'rollout',
     'rollout_full',

@@ -655,7 +655,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.rollout.actor',
-    'model.say.write',
+    'model.sample.write',
     'prompt.temperature, top_k, top_p',
     'prompt.temperature, 0, 1.0',
     _STAGES,

@@ -5,6 +5,7 @@ from tests.mutation.mutant import Mutant
 _SEGMENT = 'tests/segment_test.py'
 _DECODER = 'tests/nn/transformer_test.py'
 _CACHE = 'tests/nn/kv_cache_test.py'
+_HELD = f'{_CACHE}::test_a_prefix_held_once_is_one_held_by_each_slot'
 _LORA = 'tests/nn/lora_test.py'
 _EXPERTS = 'tests/nn/moe_test.py'
 _WORDS = 'tests/nn/chunked_logprob_test.py'
@@ -302,11 +303,43 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.nn.kv_cache',
-    'attend',
+    '_look',
     'b.low <= furthest',
     'b.low < furthest',
     f'{_CACHE}::test_every_position_sees_itself_and_those_before',
     'a block is looked at one token too late',
+  ),
+  Mutant(
+    'agentrl.nn.kv_cache',
+    '_look_back',
+    'index[None, None] < length',
+    'index[None, None] <= length',
+    _HELD,
+    'what stands behind the end of a prefix is seen',
+  ),
+  Mutant(
+    'agentrl.nn.kv_cache',
+    '_look_back',
+    'jnp.max(prefix.length)',
+    'jnp.min(prefix.length)',
+    _HELD,
+    'a family reads no further than the shortest prefix',
+  ),
+  Mutant(
+    'agentrl.nn.kv_cache',
+    '_look_back',
+    '[:, :, None] + length',
+    '[:, :, None]',
+    _HELD,
+    'a window reaches back from the beginning of the prefix',
+  ),
+  Mutant(
+    'agentrl.nn.decode',
+    'forward_with_cache',
+    'jnp.repeat(prefix.length, n // prefix.length.shape[0])',
+    'jnp.tile(prefix.length, n // prefix.length.shape[0])',
+    f'{_DECODE}::test_reading_behind_a_shared_prefix_is_reading_all',
+    'slots stand behind the prefix of another family',
   ),
   Mutant(
     'agentrl.nn.kv_cache',

@@ -2,6 +2,8 @@
 
 from tests.mutation.mutant import Mutant
 
+_ACTOR = 'tests/rollout/actor_test.py'
+_DISTINCT = 'tests/rollout/distinct_prompts_test.py'
 _JIT = 'tests/rollout/jit_test.py'
 _HOST = 'tests/rollout/host_test.py'
 _ENGINE = 'tests/rollout/engine/engine_test.py'
@@ -32,8 +34,64 @@ MUTANTS = (
     'classes',
     '(begun < length) | (length != before)',
     '(begun < length)',
-    'tests/rollout/distinct_prompts_test.py',
+    _DISTINCT,
     'a prompt that goes on is taken for its beginning',
+  ),
+  Mutant(
+    'agentrl.rollout.distinct_prompts',
+    'families',
+    'add(~idle_N)',
+    'add(True)',
+    _DISTINCT,
+    'idle slots are members of the families of their own prompts',
+  ),
+  Mutant(
+    'agentrl.rollout.distinct_prompts',
+    'families',
+    '-count % size',
+    'count % size',
+    _DISTINCT,
+    'families want as many more as they have members',
+  ),
+  Mutant(
+    'agentrl.rollout.distinct_prompts',
+    'families',
+    'jnp.all(each == each[:, :1])',
+    'jnp.any(each == each[:, :1])',
+    f'{_ACTOR}::test_families_say_what_slots_say',
+    'slots answer the prompt of another',
+  ),
+  Mutant(
+    'agentrl.rollout.distinct_prompts',
+    '_of_all_seeds',
+    'jnp.all(x)',
+    'jnp.any(x)',
+    f'{_ACTOR}::test_seeds_side_by_side_run_one_of_the_ways',
+    'one seed that has families makes families of all',
+  ),
+  Mutant(
+    'agentrl.rollout.actor',
+    'model',
+    'jnp.argsort(families.order)',
+    'families.order',
+    f'{_ACTOR}::test_families_say_what_slots_say',
+    'messages are told to other slots than those that said them',
+  ),
+  Mutant(
+    'agentrl.rollout.actor',
+    'model',
+    'lambda x: x[families.order], prompt',
+    'lambda x: x, prompt',
+    f'{_ACTOR}::test_families_say_what_slots_say',
+    'slots draw with the keys of others',
+  ),
+  Mutant(
+    'agentrl.rollout.jit',
+    '_prompt',
+    'plan.turns == 1',
+    'plan.turns >= 1',
+    _LOGP,
+    'a context that grows starts afresh in every turn',
   ),
   Mutant(
     'agentrl.rollout.jit',
@@ -133,7 +191,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.rollout.actor',
-    'model.say.step',
+    'model.sample.step',
     'reply.tokens, t - 1, 1',
     'reply.tokens, t, 1',
     _LOGP,
@@ -141,7 +199,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.rollout.actor',
-    'model.say.step',
+    'model.sample.step',
     'after + t - 1',
     'after + t',
     _LOGP,
@@ -149,7 +207,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.rollout.actor',
-    'model.say.write',
+    'model.sample.write',
     'done | (token == eot)',
     'done',
     f'{_JIT}::test_a_message_ends_with_its_first_end_of_turn',

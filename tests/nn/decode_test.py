@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.extend.core import jaxprs_in_params
 
 from agentrl.nn import decode, kv_cache, transformer
 from tests.nn import decoders
@@ -68,3 +69,87 @@ def test_rounded_embeddings_are_those_of_the_stored_table(name):
   assert split['embed'].dtype == (jnp.float32 if scaled else jnp.bfloat16)
   got, want = (transformer.embed(shape, p, tokens, 0) for p in (split, params))
   np.testing.assert_array_equal(got, want)
+
+
+LENGTHS, WIDTH = np.array([9, 1, 6]), 2  # of the families' prefixes, in slots
+
+
+@pytest.mark.parametrize(
+  ('first', 'name'),
+  [
+    (4, 'tied'),
+    pytest.param(128, 'all', marks=SLOW),
+    pytest.param(4, 'windows', marks=SLOW),
+    pytest.param(4, 'gemma', marks=SLOW),
+    pytest.param(4, 'experts', marks=SLOW),
+  ],
+)
+def test_reading_behind_a_shared_prefix_is_reading_all(
+  name, first, monkeypatch
+):
+  """Chunks of slots that share prefixes of several lengths, in float64."""
+  monkeypatch.setattr(kv_cache, 'FIRST', first)
+  with decoders.float64(monkeypatch):
+    read_both_ways(*decoders.exact(decoders.SHAPES[name]))
+
+
+def read_both_ways(shape, params):
+  split = decode.prepare_decode_params(shape, params)
+  rng = np.random.default_rng(2)
+  extend = jax.jit(functools.partial(decode.forward_with_cache, shape))
+  families, most = len(LENGTHS), LENGTHS.max()
+  n = families * WIDTH
+  begin = rng.integers(0, shape.vocab, (families, most)).astype(np.int32)
+  held = decode.empty(shape, families, most)
+  _, held = extend(split, held, begin, None)
+  prefix = decode.SharedPrefix(held, jnp.asarray(LENGTHS, jnp.int32))
+  whole = decode.empty(shape, n, most + 8)
+  _, whole = extend(split, whole, np.repeat(begin, WIDTH, axis=0), None)
+  own, start = decode.empty(shape, n, 8), np.zeros(n, np.int32)
+  base = np.repeat(LENGTHS, WIDTH).astype(np.int32)
+  for i, width in enumerate((3, 1, 1, 2)):
+    chunk = rng.integers(0, shape.vocab, (n, width)).astype(np.int32)
+    look = jnp.full(n, width - 1, jnp.int32)
+    at = None if i == 0 else start  # None: from the end of the prefix on
+    got, own = extend(split, own, chunk, at, look, prefix=prefix)
+    want, whole = extend(split, whole, chunk, start + base, look)
+    assert got.dtype == np.float64
+    np.testing.assert_allclose(got, want, atol=1e-12, rtol=0)
+    start = start + np.where(np.arange(n) % 2, width, 1).astype(np.int32)
+
+
+def test_a_step_reads_the_prefix_once_for_its_family():
+  """Keys and values in the program of a step: those of the prefix 1 / W."""
+  shape = decoders.SHAPES['all']
+  families, prompt, new = 3, 20, 16
+  n = families * WIDTH
+  params = decode.prepare_decode_params(
+    shape, decoders.random_parameters(shape)
+  )
+  tokens, start = jnp.zeros((n, 1), jnp.int32), jnp.zeros(n, jnp.int32)
+  length = jnp.full(families, prompt, jnp.int32)
+
+  def positions(rows: int, cache, prefix=None):
+    """Positions of slots whose keys a step looks at."""
+    step = functools.partial(decode.forward_with_cache, shape)
+    program = jax.make_jaxpr(step)(params, cache, tokens, start, None, prefix)
+    size = 2 * shape.layers * shape.kv_heads * shape.head_dim
+    return products(program.jaxpr) / size
+
+  apart = positions(n, decode.empty(shape, n, prompt + new))
+  held = decode.SharedPrefix(decode.empty(shape, families, prompt), length)
+  together = positions(n, decode.empty(shape, n, new), held)
+  assert apart == n * (prompt + new)
+  assert together == n * new + n * prompt / WIDTH
+
+
+def products(jaxpr) -> int:
+  """Numbers in the larger side of every batched product."""
+  count = 0
+  for e in jaxpr.eqns:
+    product = e.primitive.name == 'dot_general'
+    if product and any(e.params['dimension_numbers'][1]):
+      count += max(x.aval.size for x in e.invars)
+    for inner in jaxprs_in_params(e.params):
+      count += products(inner)
+  return count

@@ -1,11 +1,13 @@
 """Shapes of small decoders, and random parameters of them."""
 
+import contextlib
 import dataclasses
 
 import jax
+import jax.numpy as jnp
 
 from agentrl import mesh
-from agentrl.nn import rope, transformer
+from agentrl.nn import config, rope, transformer
 
 SMALL = transformer.DecoderConfig(
   vocab=40, width=24, layers=2, heads=4, kv_heads=2, head_dim=6, mlp=32
@@ -68,3 +70,19 @@ def random_parameters(shape, seed=0):
       for x, k in zip(leaves, keys, strict=True)
     ],
   )
+
+
+@contextlib.contextmanager
+def float64(monkeypatch):
+  """Everything in float64, also what decoders always compute in float32."""
+  with monkeypatch.context() as patch, jax.enable_x64(True):
+    patch.setattr(jnp, 'float32', jnp.float64)
+    patch.setattr(config, 'DTYPES', ('float64',))
+    yield
+
+
+def exact(shape, seed=0):
+  """The shape and random parameters in float64; only inside `float64`."""
+  params = random_parameters(shape, seed)
+  params = jax.tree.map(lambda x: x.astype(jnp.float64), params)
+  return dataclasses.replace(shape, dtype='float64'), params

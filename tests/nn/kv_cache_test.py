@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from agentrl.nn import kv_cache
+from tests.nn import decoders
 
 SLOTS, CAPACITY, GROUPS, SIZE = 4, 14, 2, 3
 HEADS = 2 * GROUPS
@@ -73,3 +74,35 @@ def test_every_position_sees_itself_and_those_before(window):
         e = np.exp(k[i, seen, g] @ q[i, 0, h] / np.sqrt(SIZE))
         want = e @ v[i, seen, g] / e.sum()
         np.testing.assert_allclose(got[i, 0, h], want, atol=1e-5)
+
+
+@pytest.mark.parametrize('window', [0, 3])
+@pytest.mark.parametrize('lengths', [(9, 4), (1, 14), (0, 3)])
+def test_a_prefix_held_once_is_one_held_by_each_slot(
+  window, lengths, monkeypatch
+):
+  """In float64 to the last digits: softmax in parts is the softmax."""
+  rng, w = np.random.default_rng(0), 2
+  with decoders.float64(monkeypatch):
+    prefix, own = (
+      jax.tree.map(lambda x: jnp.asarray(x, jnp.float64), full(rng))
+      for _ in range(2)
+    )
+    prefix = jax.tree.map(lambda x: x[: SLOTS // w], prefix)
+    held = kv_cache.PrefixLayer(prefix, jnp.array(lengths, jnp.int32))
+    base = np.repeat(lengths, w)
+    for start in ([0, 3, 7, 11], [12, 0, 1, 5], [0, 0, 0, 0]):
+      q = rng.normal(size=(SLOTS, 2, HEADS, SIZE))
+      whole = kv_cache.empty(SLOTS, 2 * CAPACITY, GROUPS, SIZE, jnp.float64)
+      for layer, at in ((of_slots(prefix, w), 0 * base), (own, base)):
+        k, v = plain(layer, 'k'), plain(layer, 'v')
+        whole = kv_cache.write(whole, k, v, jnp.asarray(at, jnp.int32))
+      start = np.array(start, np.int32)
+      how = dict(window=window, size=5, cap=0.7)
+      got = kv_cache.attend(own, q, start, **how, prefix=held)
+      want = kv_cache.attend(whole, q, start + base, **how)
+      np.testing.assert_allclose(got, want, atol=1e-12, rtol=0)
+
+
+def of_slots(layer, w: int):
+  return jax.tree.map(lambda x: jnp.repeat(x, w, axis=0), layer)

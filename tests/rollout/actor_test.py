@@ -1,12 +1,20 @@
-"""Messages of slots: written down beforehand, or sampled from a policy."""
+"""Messages of slots: written down beforehand, or sampled from a policy.
+
+Also by families of slots that hold one prompt: the same messages.
+"""
+
+import functools
+from unittest import mock
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from agentrl import mesh
 from agentrl.nn import transformer
-from agentrl.rollout import actor
+from agentrl.rollout import actor, distinct_prompts, sampling
+from tests.nn import decoders
 
 SHAPE = transformer.DecoderConfig(
   vocab=12, width=8, layers=1, heads=2, kv_heads=1, head_dim=4, mlp=8
@@ -76,3 +84,134 @@ def test_given_turns_take_the_place_of_what_is_drawn():
   np.testing.assert_array_equal(message.tokens[0], [7, 8, EOT, 0])
   np.testing.assert_array_equal(message.logp[0], [-0.25] * 3 + [0])
   np.testing.assert_array_equal(message.tokens[1], free.tokens[1])
+
+
+SLOTS, GROUP = 12, 4
+# Which prompt each slot has.
+APART = np.repeat([0, 1, 2], GROUP)
+MIXED = np.array([2, 0, 1, 1, 0, 2, 2, 1, 0, 0, 1, 2])
+IMPURE = np.where(np.arange(SLOTS) == 5, 1, MIXED)
+
+
+def heard(kinds, idle=()):
+  """Prompts of slots; idle ones have some other."""
+  r = np.random.default_rng(3)
+  tokens, length = r.integers(4, 12, (4, 6)), np.array([6, 3, 5, 1])
+  idle = np.isin(np.arange(SLOTS), idle)
+  kinds = np.where(idle, 3, kinds)
+  return actor.Prompt(
+    tokens=jnp.asarray(tokens[kinds], jnp.int32),
+    length=jnp.asarray(length[kinds], jnp.int32),
+    start=None,
+    keys=jax.random.split(jax.random.key(5), SLOTS),
+    temperature=jnp.linspace(0.5, 1.5, SLOTS),
+    idle=jnp.asarray(idle),
+    traj=jnp.arange(SLOTS, dtype=jnp.int32),
+    turn=jnp.zeros(SLOTS, jnp.int32),
+    given=jnp.arange(SLOTS) % 5 == 1,
+  )
+
+
+@functools.cache
+def program(shape, group, message=6):
+  """(params, prompt) -> messages of slots, some of whose tokens are given."""
+  r = np.random.default_rng(6)
+  prefix = actor.ForcedPrefix(
+    tokens=jnp.asarray(r.integers(4, 12, (SLOTS, 1, message)), jnp.int32),
+    logp=jnp.full((SLOTS, 1, message), -0.25),
+    version=jnp.zeros((SLOTS, 1, message), jnp.int32),
+    entropy=jnp.zeros((SLOTS, 1)),
+    length=jnp.full((SLOTS, 1), message - 2),
+  )
+  settings = dict(message=message, eot=EOT, given=prefix, group=group)
+
+  def run(params, prompt):
+    speaker = actor.model(shape, params, **settings)
+    return speaker.say(speaker.cache(SLOTS, 6 + message), prompt)[0]
+
+  return jax.jit(run)
+
+
+@pytest.mark.parametrize(
+  ('kinds', 'idle', 'group', 'found'),
+  [
+    (APART, (), GROUP, True),
+    (MIXED, (), GROUP, True),
+    (MIXED, (), 8, True),  # by four: of eight, twelve slots hold no families
+    (MIXED, (0, 3, 5, 6, 11), GROUP, True),
+    (IMPURE, (), GROUP, False),
+    (IMPURE, (5,), GROUP, True),
+    (IMPURE, (1,), GROUP, False),
+  ],
+)
+def test_families_say_what_slots_say(kinds, idle, group, found, monkeypatch):
+  """To the last digits of float64; slots of no family are on their own."""
+  monkeypatch.setattr(actor, 'HELD_ONCE', 1)
+  prompt = heard(kinds, idle)
+  args = prompt.tokens, prompt.length, prompt.idle, GROUP
+  assert bool(distinct_prompts.families(*args).found) == found
+  with decoders.float64(monkeypatch):
+    shape, params = decoders.exact(SHAPE)
+    want = program(shape, 1)(params, prompt)
+    got = program(shape, group)(params, prompt)
+  np.testing.assert_array_equal(got.tokens, want.tokens)
+  np.testing.assert_array_equal(got.length, want.length)
+  assert len({tuple(x) for x in np.asarray(got.tokens)}) > SLOTS - len(idle) - 2
+  assert got.logp.dtype == np.float64
+  np.testing.assert_allclose(got.logp, want.logp, atol=1e-12, rtol=0)
+  np.testing.assert_allclose(got.entropy, want.entropy, atol=1e-12, rtol=0)
+
+
+def test_families_say_what_slots_say_in_float32(monkeypatch):
+  monkeypatch.setattr(actor, 'HELD_ONCE', 1)
+  params = decoders.random_parameters(SHAPE)
+  want, got = (program(SHAPE, g)(params, heard(MIXED)) for g in (1, GROUP))
+  np.testing.assert_array_equal(got.tokens, want.tokens)
+  np.testing.assert_allclose(got.logp, want.logp, atol=1e-5, rtol=0)
+
+
+def test_seeds_side_by_side_run_one_of_the_ways(monkeypatch):
+  """Families only where those of every seed are found; never both ways."""
+  monkeypatch.setattr(actor, 'HELD_ONCE', 1)
+  params = decoders.random_parameters(SHAPE)
+  run = functools.partial(program(SHAPE, GROUP), params)
+  side_by_side = jax.jit(jax.vmap(run))
+  alone = str(jax.make_jaxpr(run)(heard(MIXED)))
+  for kinds in ((MIXED, APART), (MIXED, IMPURE)):
+    each = [heard(k) for k in kinds]
+    both = jax.tree.map(lambda *x: jnp.stack(x), *each)
+    together = str(jax.make_jaxpr(side_by_side)(both))
+    assert together.count(' cond[') == alone.count(' cond[') == 1
+    got = side_by_side(both)
+    for i, prompt in enumerate(each):
+      want = program(SHAPE, 1)(params, prompt)
+      np.testing.assert_array_equal(got.tokens[i], want.tokens)
+      np.testing.assert_allclose(got.logp[i], want.logp, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(
+  ('group', 'least', 'start', 'ways'),
+  [
+    (GROUP, 6, None, 2),
+    (8, 6, None, 2),  # by four
+    (GROUP, 7, None, 1),  # short prompts
+    (5, 6, None, 1),  # nothing of it divides twelve slots
+    (GROUP, 6, 0, 1),  # a context that goes on
+  ],
+)
+def test_a_second_loop_is_compiled_where_families_may_pay(
+  group, least, start, ways, monkeypatch
+):
+  monkeypatch.setattr(actor, 'HELD_ONCE', least)
+  params, prompt = decoders.random_parameters(SHAPE), heard(MIXED)
+  if start is not None:
+    prompt = prompt._replace(start=jnp.full(SLOTS, start))
+
+  def draws(group):
+    """How many draws are written into the program."""
+    with mock.patch.object(sampling, 'draw', wraps=sampling.draw) as draw:
+      jax.make_jaxpr(program.__wrapped__(SHAPE, group))(params, prompt)
+    return draw.call_count
+
+  assert draws(1) > 0
+  assert draws(group) == ways * draws(1)

@@ -269,3 +269,49 @@ def test_impossible_plans_say_what_to_change(field, value):
   good = {'slots': 1, 'turns': 1, 'message': 1}
   with pytest.raises(ValueError, match=f'rollout.{field}={value!r}'):
     jit_rollout.RolloutSizes(**{**good, field: value})
+
+
+@functools.cache
+def single_turns(history: str, group: int):
+  """Record of one turn of 20 attempts, eight at a time: four slots end idle."""
+  plan = jit_rollout.RolloutSizes(slots=8, turns=1, message=4, history=history)
+  a, w = make_attempts(np.arange(20) // 4, 4, 1, 1.0), world()
+
+  @jax.jit
+  def play(params, key):
+    speaker = actor.model(SHAPE, params, message=4, eot=WORDS.eot, group=group)
+    return jit_rollout.rollout(w, plan, speaker, a, key)
+
+  return play(params(), jax.random.key(0))
+
+
+def check_equal(got, want):
+  for name in ('context', 'message', 'action', 'reward', 'valid', 'status'):
+    np.testing.assert_array_equal(getattr(got, name), getattr(want, name))
+  np.testing.assert_allclose(got.logp, want.logp, atol=1e-5)
+  np.testing.assert_allclose(got.entropy, want.entropy, atol=1e-4)
+
+
+@pytest.mark.parametrize('history', ['turn', 'full'])
+def test_groups_that_hold_their_prompt_once_play_the_same(history, monkeypatch):
+  monkeypatch.setattr(actor, 'HELD_ONCE', 1)
+  check_equal(single_turns(history, 4), single_turns(history, 1))
+
+
+def test_one_turn_is_the_same_in_either_history():
+  check_equal(single_turns('full', 1), single_turns('turn', 1))
+
+
+def test_turns_that_part_play_the_same(monkeypatch):
+  """Groups begin in families, and are on their own where they differ."""
+  monkeypatch.setattr(actor, 'HELD_ONCE', 1)
+  plan, a, w = *program('sokoban', 'turn', 1, 4, 0)[:2], world()
+
+  @jax.jit
+  def play(params, key):
+    speaker = actor.model(SHAPE, params, message=2, eot=WORDS.eot, group=4)
+    return jit_rollout.rollout(w, plan, speaker, a, key)
+
+  got = play(acting('sokoban'), jax.random.key(0))
+  want = rollout('sokoban', 'turn', 1, 4, policy_params=acting('sokoban'))[2]
+  check_equal(got, want)

@@ -1,6 +1,8 @@
 """What a run's arrays are before there is anything in them."""
 
+import functools
 import types
+from unittest import mock
 
 import jax
 import numpy as np
@@ -8,8 +10,10 @@ import pytest
 
 from agentrl.configs import base, dapo, grpo, spear
 from agentrl.learner import update
+from agentrl.rollout import actor
 from agentrl.run import build
 from agentrl.run import collect as collect_lib
+from agentrl.task.base import make_attempts
 
 
 @pytest.mark.parametrize('arg', ['frozen_lake', 'countdown'])
@@ -26,6 +30,20 @@ def test_memories_begin_empty_with_the_shapes_of_a_batch(tmp_path, arg):
   assert pool.trajectories.turns.reward.shape == (n, k)
   rows = 1 if s.plan.history == 'full' else k
   assert pool.trajectories.rows.tokens.shape == (n, rows, s.capacity.row)
+
+
+def test_an_rl_step_samples_groups_and_an_evaluation_single_attempts(tmp_path):
+  c = grpo.get_config('tiny,env=frozen_lake')
+  c.data, c.rollout.group_size = str(tmp_path), 4
+  c.env.update(dict(train=8, test=4))
+  s = build.experiment(c)
+  state = update.init(s.algorithm, jax.random.key(0))
+  attempts = make_attempts(np.arange(8) // 4, 4, s.plan.turns, 1.0)
+  args = state.params['policy'], attempts, jax.random.key(1)
+  with mock.patch.object(actor, 'model', wraps=actor.model) as model:
+    jax.eval_shape(functools.partial(collect_lib.collect, s), *args, 0)
+    jax.eval_shape(functools.partial(collect_lib.play, s), *args)
+  assert [call.kwargs['group'] for call in model.call_args_list] == [4, 1]
 
 
 def test_a_run_collects_by_its_own_numbers():
