@@ -202,10 +202,10 @@ def _folded(rows: Rows, extras, keep: Array, micro: int) -> Folded:
   )
   tree = segment.take_rows((rows, extras), row)
   here = mesh.with_logical_sharding(here, *DEALT)
-  *dealt, rounds = mesh.shard_map(
+  tree, start, count, rounds = mesh.shard_map(
     cut, (DEALT, DEALT), (DEALT, DEALT, DEALT, EVERYWHERE)
   )(tree, here)
-  return Folded(*dealt, place, keep, most, capacity, rounds)
+  return Folded(tree, start, count, place, keep, most, capacity, rounds)
 
 
 def _blank(rows: Rows, extras, keep_N) -> tuple[Rows, Any]:
