@@ -136,10 +136,14 @@ def num_shards(
 
 def sharded_axis_or_none(axis: str) -> str | None:
   """The logical axis if several devices of the mesh share it, else None."""
+  return axis if axis_size(axis) > 1 else None
+
+
+def axis_size(axis: str) -> int:
+  """Number of pieces of a logical axis on the mesh that is set; 1 without."""
   if not active():
-    return None
-  shape = jax.sharding.get_abstract_mesh().shape
-  return axis if num_shards(axis, shape) > 1 else None
+    return 1
+  return num_shards(axis, jax.sharding.get_abstract_mesh().shape)
 
 
 def with_logical_sharding(x: jax.Array, *axes: str | None) -> jax.Array:
@@ -155,9 +159,8 @@ def pad_to_divisible(x: jax.Array, dim: int, axis: str, filler=0) -> jax.Array:
   """x, filled up at the end of a dim until the logical axis divides it."""
   if not sharded_axis_or_none(axis):
     return x
-  several = num_shards(axis, jax.sharding.get_abstract_mesh().shape)
   pad = [(0, 0)] * x.ndim
-  pad[dim] = (0, -x.shape[dim] % several)
+  pad[dim] = (0, -x.shape[dim] % axis_size(axis))
   return jnp.pad(x, pad, constant_values=filler)
 
 
@@ -205,7 +208,9 @@ def auto(f: Callable, *out_axes: tuple[str | None, ...] | None) -> Callable:
   return run
 
 
-def shard_map(f: Callable, in_axes, out_axes) -> Callable:
+def shard_map(
+  f: Callable, in_axes, out_axes, *, checked: bool = False
+) -> Callable:
   """f run by every device on its own piece of the arguments (`shard_map`).
 
   Args:
@@ -213,6 +218,9 @@ def shard_map(f: Callable, in_axes, out_axes) -> Callable:
       already, and of each result; a tree of Param says them for a tree.
       Inside of f, `psum`, `pmax`, `axis_index`, `all_gather` and `psum_scatter`
       speak of the other devices
+    checked: by JAX, which then knows that devices that hold the same piece
+      have the same gradient of it, and sums nothing. Loops start from zeros,
+      which are alike on every device, and do not pass
   """
 
   def laid(axes):
@@ -224,10 +232,8 @@ def shard_map(f: Callable, in_axes, out_axes) -> Callable:
     if not active():
       return f(*args)
     into, out = (tuple(map(laid, axes)) for axes in (in_axes, out_axes))
-    # Not checked: loops start from zeros, which are alike on every device.
-    return jax.shard_map(f, in_specs=into, out_specs=out, check_vma=False)(
-      *args
-    )
+    run = jax.shard_map(f, in_specs=into, out_specs=out, check_vma=checked)
+    return run(*args)
 
   return run
 

@@ -240,6 +240,31 @@ def test_place_and_gather_are_the_identity_without_a_mesh():
 
 
 @KINDS
+def test_what_is_checked_needs_no_sum_over_copies(explicit):
+  """A gradient of what two devices hold alike: the same, without a sum."""
+  x, at = jnp.arange(12.0).reshape(4, 3), jnp.array([[2, 0], [1, 1]] * 2)
+
+  def pull(checked):
+    def f(x, at):
+      return (jnp.square(jnp.take_along_axis(x, at, axis=1)),)
+
+    rows = ('batch', None)
+    run = mesh.shard_map(f, (rows, rows), (rows,), checked=checked)
+    return jax.jit(jax.grad(lambda x, at: jnp.sum(run(x, at)[0])))
+
+  want = pull(True)(x, at)
+  with jax.set_mesh(mesh.make({'data': 2, 'tensor': 2}, explicit=explicit)):
+    lie = jax.NamedSharding(jax.sharding.get_mesh(), mesh.spec('batch', None))
+    args = [jax.device_put(a, lie) for a in (x, at)]
+    sums = []
+    for checked in (True, False):
+      np.testing.assert_array_equal(pull(checked)(*args), want)
+      text = pull(checked).lower(*args).compile().as_text()
+      sums.append(text.count('all-reduce('))
+  assert sums == [0, 1]
+
+
+@KINDS
 def test_gather_keeps_the_tensor_axis(explicit):
   with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 4}, explicit=explicit)):
     params = parameters(fsdp=2, tensor=4, explicit=explicit)

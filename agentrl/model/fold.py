@@ -7,7 +7,9 @@ they are; a decoder reads one row of trees (nn/layers.py, `segment_until`) in
 which each distinct beginning stands once, depth first, and padding nowhere.
 
 Rows of one segment share, whole; packed ones stand beside the others as they
-are. Rows are those of one device.
+are. On a mesh every device folds its own rows into a row of its own: what has
+a device's rows for arguments runs inside of `mesh.shard_map`, and what has
+those of all devices, [D, ...] or [N, ...] of D devices, opens it.
 """
 
 from typing import NamedTuple
@@ -15,20 +17,26 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from agentrl import mesh
 from agentrl.nn import layers, transformer
 from agentrl.nn.config import DecoderConfig
 from agentrl.types import Array, Rows
 
 CHUNKS = 64  # pieces of a row by which rows are ordered
+DEALT = ('batch',)  # each device has a part
 
 
 class Fold(NamedTuple):
-  """Places of M rows of T tokens in one row of C, W of them wanted."""
+  """Places of a device's M rows of T tokens in one row of C, W of them wanted.
 
-  source: Array  # [1, C] i32  flat index in the rows; M * T: nothing
-  until: Array  # [1, C] i32  the last token that sees each one; -1: nothing
-  place: Array  # [M, T] i32  where each token stands; C: padding
-  wanted: Array  # [1, W] i32  flat indices in the rows, first; M * T: nothing
+  D devices have a row each: the only one of them is the first axis inside of
+  `mesh.shard_map`, and all are outside.
+  """
+
+  source: Array  # [D, C] i32  flat index in the rows; M * T: nothing
+  until: Array  # [D, C] i32  the last token that sees each one; -1: nothing
+  place: Array  # [D * M, T] i32  where each token stands; C: padding
+  wanted: Array  # [D, W] i32  flat indices in the rows, first; M * T: nothing
 
 
 class FoldedRows(Rows):
@@ -38,7 +46,7 @@ class FoldedRows(Rows):
 
 
 def order(tokens_NT: Array, seg_NT: Array, keep_N: Array) -> Array:
-  """Order in which rows that begin alike are neighbours: [N] i32.
+  """Order in which rows that begin alike are neighbours, of all devices': i32.
 
   By the hashes of pieces of the row, the first one first; other rows than
   those to keep come last. A collision costs tokens, and nothing else.
@@ -50,15 +58,18 @@ def order(tokens_NT: Array, seg_NT: Array, keep_N: Array) -> Array:
   hashes = jnp.full(x.shape[:2], 2166136261, jnp.uint32)
   for i in range(size):  # FNV-1a, a token for a byte
     hashes = (hashes ^ x[:, :, i]) * jnp.uint32(16777619)
-  chunks = hashes.shape[1]
-
-  def by_chunk(i, at):
-    key = hashes[:, chunks - 1 - i]
-    return at[jnp.argsort(key[at], stable=True)]
-
-  at = jax.lax.fori_loop(0, chunks, by_chunk, jnp.arange(n, dtype=jnp.int32))
   group = jnp.where(keep_N, ~_one_segment(seg_NT), 2)  # packed ones share none
-  return at[jnp.argsort(group[at], stable=True)]
+  keys = jnp.concatenate([group[:, None].astype(jnp.uint32), hashes], axis=1)
+  # Gathered before the loop, not in it: a simulated device may start a loop's
+  # collectives beside others, and where all of XLA's threads wait in them the
+  # last device has none left to join with (JAX 0.10).
+  keys = mesh.all_gather(keys, 'batch')
+  rows, count = keys.shape
+
+  def by_key(i, at):
+    return at[jnp.argsort(keys[at, count - 1 - i], stable=True)]
+
+  return jax.lax.fori_loop(0, count, by_key, jnp.arange(rows, dtype=jnp.int32))
 
 
 def shared(tokens_MT: Array, seg_MT: Array) -> Array:
@@ -162,35 +173,62 @@ def fold(tokens_MT, seg_MT, wanted_MT, capacity: int) -> Fold:
 
 
 def read(shape: DecoderConfig, params, rows: FoldedRows) -> Array:
-  """Hidden states of the one row: [1, C, D]."""
+  """Hidden states of the row of each device: [D, C, E]."""
   tokens, until = pick(rows.tokens, rows.fold.source), rows.fold.until
   return transformer.forward_trees(shape, params, tokens, until)[0]
 
 
-def pick(x_MT: Array, index_1C: Array) -> Array:
-  """Numbers of the rows at flat indices; 0 where there is nothing: [1, C]."""
-  return x_MT.reshape(-1).at[index_1C].get(mode='fill', fill_value=0)
+def pick(x_NT: Array, index_DC: Array) -> Array:
+  """Numbers of the rows at flat indices; 0 where there is nothing: [D, C]."""
+
+  def own(x, index):
+    return x.reshape(-1).at[index].get(mode='fill', fill_value=0)
+
+  return _each(own, x_NT, index_DC)
 
 
-def before_wanted(hidden_1CD: Array, f: Fold) -> Array:
-  """Hidden states of what stands before each wanted token: [1, W, D]."""
-  nothing = hidden_1CD.shape[1]
-  before = _before(f.place, nothing).reshape(-1)
-  at = before.at[f.wanted].get(mode='fill', fill_value=nothing)
-  return hidden_1CD[0].at[at].get(mode='fill', fill_value=0)
+def is_wanted(f: Fold) -> Array:
+  """Whether a place for wanted tokens has one: [D, W] bool."""
+  return f.wanted < f.place.size // len(f.wanted)
 
 
-def before_each(x_1CK: Array, f: Fold) -> Array:
-  """What stands before each token of rows; 0 before the first: [M, T, K]."""
-  at = _before(f.place, x_1CK.shape[1])
-  return x_1CK[0].at[at].get(mode='fill', fill_value=0)
+def before_wanted(hidden_DCE: Array, f: Fold) -> Array:
+  """Hidden states of what stands before each wanted token: [D, W, E]."""
+
+  def own(hidden, place, wanted):
+    nothing = hidden.shape[1]
+    before = _before(place, nothing).reshape(-1)
+    at = before.at[wanted[0]].get(mode='fill', fill_value=nothing)
+    return hidden[0].at[at].get(mode='fill', fill_value=0)[None]
+
+  return _each(own, hidden_DCE, f.place, f.wanted)
 
 
-def spread(x_1W: Array, f: Fold) -> Array:
-  """Numbers of the wanted tokens at their places; 0 elsewhere: [M, T]."""
-  out = jnp.zeros(f.place.size, x_1W.dtype)
-  out = out.at[f.wanted[0]].set(x_1W[0], mode='drop')
-  return out.reshape(f.place.shape)
+def before_each(x_DCK: Array, f: Fold) -> Array:
+  """What stands before each token of rows; 0 before the first: [N, T, K]."""
+
+  def own(x, place):
+    at = _before(place, x.shape[1])
+    return x[0].at[at].get(mode='fill', fill_value=0)
+
+  return _each(own, x_DCK, f.place)
+
+
+def spread(x_DW: Array, f: Fold) -> Array:
+  """Numbers of the wanted tokens at their places; 0 elsewhere: [N, T]."""
+
+  def own(x, place, wanted):
+    out = jnp.zeros(place.size, x.dtype)
+    return out.at[wanted[0]].set(x[0], mode='drop').reshape(place.shape)
+
+  return _each(own, x_DW, f.place, f.wanted)
+
+
+def _each(own, *args):
+  """own(*args) of each device's part of the arguments."""
+  axes = (DEALT,) * len(args), (DEALT,)
+  run = mesh.shard_map(lambda *args: (own(*args),), *axes, checked=True)
+  return run(*args)[0]
 
 
 def _before(place_MT, nothing: int):

@@ -8,20 +8,21 @@ import jax.numpy as jnp
 
 from agentrl import mesh, segment
 from agentrl.model import fold
-from agentrl.model.fold import FoldedRows
+from agentrl.model.fold import DEALT, FoldedRows
 from agentrl.types import Array, PyTree, Rows
 
 # Rows of a folded micro-batch, at most, in those that fit when nothing is
 # shared. They cost arrays of numbers, and save tokens.
 SHARED = 8
+EVERYWHERE = ()  # each device has the same
 
 
 class MicroBatch(NamedTuple):
   """Size of a micro-batch; an int is one of rows that are not folded.
 
   rows: of all devices of a mesh
-  fold: what rows begin with alike is read once, and a micro-batch has as many
-    rows as fit in the tokens of `rows` rows
+  fold: what rows begin with alike is read once, and a device's part of a
+    micro-batch has as many rows as fit in the tokens of its part of `rows`
   """
 
   rows: int
@@ -69,9 +70,7 @@ def deal(rows: Rows, extras, keep: Array, micro: int | MicroBatch) -> Pieces:
     keep: [N] bool
   """
   size = micro if isinstance(micro, MicroBatch) else MicroBatch(micro)
-  # On a mesh of simulated devices XLA's collectives wait for each other in
-  # loops over folded rows (JAX 0.10): there rows are read as they stand.
-  if size.fold and not mesh.active():
+  if size.fold:
     return _folded(rows, extras, keep, size.rows)
   order = segment.live_first(keep)
   ordered = segment.take_rows((rows, extras, keep), order)
@@ -111,65 +110,102 @@ class Consecutive:
 class Folded:
   """Rows in the order of `fold.order`, as many at a time as fit.
 
-  Behind them stand `most` blank ones, so that a micro-batch that is not full
-  ends there.
+  Each of D devices has Q consecutive ones of it, equally many to keep, and
+  reads its own. Behind them stand `most` blank ones, so that a micro-batch that
+  is not full ends there.
   """
 
-  tree: Any  # rows and extras, [N + most, ...]
-  start: Array  # [rounds] i32  first row of each micro-batch
-  count: Array  # [rounds] i32
-  order: Array  # [N] i32
+  tree: Any  # rows and extras, [D * (Q + most), ...]
+  start: Array  # [D * rounds] i32  first row of each micro-batch
+  count: Array  # [D * rounds] i32
+  place: Array  # [N] i32  where each row stands in the tree
   keep: Array  # [N] bool
-  most: int  # rows of a micro-batch
-  capacity: int  # tokens of a micro-batch
-  rounds: Array
+  most: int  # rows of a micro-batch of a device
+  capacity: int  # tokens of a micro-batch of a device
+  rounds: Array  # of the device that has most
 
   def at(self, i):
-    here = jnp.arange(self.most) < self.count[i]
+    def own(i, start, count, tree):
+      here = jnp.arange(self.most) < count[i]
 
-    def piece(x):
-      return jax.lax.dynamic_slice_in_dim(x, self.start[i], self.most)
+      def piece(x):
+        return jax.lax.dynamic_slice_in_dim(x, start[i], self.most)
 
-    rows, extras = _blank(*jax.tree.map(piece, self.tree), here)
-    folded = fold.fold(rows.tokens, rows.seg, wanted(rows), self.capacity)
+      rows, extras = _blank(*jax.tree.map(piece, tree), here)
+      folded = fold.fold(rows.tokens, rows.seg, wanted(rows), self.capacity)
+      return rows, extras, folded
+
+    run = mesh.shard_map(own, (EVERYWHERE, DEALT, DEALT, DEALT), (DEALT,) * 3)
+    rows, extras, folded = run(i, self.start, self.count, self.tree)
     return FoldedRows(**vars(rows), fold=folded), extras
 
   def zeros(self, rows: Rows, like) -> Array:
-    size = len(rows.tokens) + self.most
-    return jnp.zeros((size, *like.shape[1:]), like.dtype)
+    shape = len(self.tree[0].tokens), *like.shape[1:]
+    x = jnp.zeros(shape, like.dtype)
+    return mesh.with_logical_sharding(x, 'batch', *(None,) * (x.ndim - 1))
 
   def put(self, out, new, i):
-    return jax.tree.map(
-      lambda o, x: jax.lax.dynamic_update_slice_in_dim(o, x, self.start[i], 0),
-      out,
-      new,
-    )
+    def own(i, start, out, new):
+      def write(out, new):
+        return jax.lax.dynamic_update_slice_in_dim(out, new, start[i], 0)
+
+      return (jax.tree.map(write, out, new),)
+
+    run = mesh.shard_map(own, (EVERYWHERE, DEALT, DEALT, DEALT), (DEALT,))
+    return run(i, self.start, out, new)[0]
 
   def join(self, out):
-    out = segment.take_rows(out, segment.invert(self.order))
-    return jax.tree.map(lambda x: _masked(x, self.keep), out)
+    out = segment.take_rows(out, self.place)
+    keep = mesh.with_logical_sharding(self.keep, *DEALT)
+    return jax.tree.map(lambda x: _masked(x, keep), out)
 
 
 def _folded(rows: Rows, extras, keep: Array, micro: int) -> Folded:
-  n, t = rows.tokens.shape
-  most, capacity = min(SHARED * micro, n), micro * t
-  order = fold.order(rows.tokens, rows.seg, keep)
-  tree = segment.take_rows((rows, extras), order)
-  ordered: Rows = tree[0]
-  start, count = fold.cut(
-    jnp.sum(ordered.seg >= 0, axis=1, dtype=jnp.int32),
-    fold.shared(ordered.tokens, ordered.seg),
-    jnp.sum(wanted(ordered), axis=1, dtype=jnp.int32),
-    keep[order],
-    capacity,
-    most,
-    -(-n // micro),
+  devices, (n, t) = mesh.axis_size('batch'), rows.tokens.shape
+  q, one = n // devices, micro // devices
+  most, capacity = min(SHARED * one, q), one * t
+
+  def deal(tokens, seg, keep):
+    """Rows of the devices [D * Q], which to keep; each one's place."""
+    order = fold.order(tokens, seg, keep)
+    live = mesh.psum(jnp.sum(keep, dtype=jnp.int32), 'batch')
+    edge = jnp.arange(devices + 1, dtype=jnp.int32) * live // devices
+    index = jnp.arange(q, dtype=jnp.int32)[None]
+    at = edge[:-1, None] + index
+    here, row = at < edge[1:, None], order.at[at].get(mode='clip')
+    stands = jnp.arange(devices, dtype=jnp.int32)[:, None] * (q + most) + index
+    place = jnp.zeros(n, jnp.int32)
+    place = place.at[jnp.where(here, row, n)].set(stands, mode='drop')
+    return row.reshape(-1), here.reshape(-1), place
+
+  def cut(tree, here):
+    """A device's rows before blank ones, its micro-batches, rounds of all."""
+    rows: Rows = tree[0]
+    start, count = fold.cut(
+      jnp.sum(rows.seg >= 0, axis=1, dtype=jnp.int32),
+      fold.shared(rows.tokens, rows.seg),
+      jnp.sum(wanted(rows), axis=1, dtype=jnp.int32),
+      here,
+      capacity,
+      most,
+      -(-q // one),
+    )
+    tree = jax.tree.map(
+      lambda x: jnp.pad(x, ((0, most),) + ((0, 0),) * (x.ndim - 1)), tree
+    )
+    used = jnp.sum(count > 0, dtype=jnp.int32)
+    return tree, start, count, mesh.pmax(used, 'batch')
+
+  keep = mesh.with_logical_sharding(keep, *DEALT)
+  row, here, place = mesh.shard_map(deal, (DEALT,) * 3, (EVERYWHERE,) * 3)(
+    rows.tokens, rows.seg, keep
   )
-  tree = jax.tree.map(
-    lambda x: jnp.pad(x, ((0, most),) + ((0, 0),) * (x.ndim - 1)), tree
-  )
-  rounds = jnp.sum(count > 0, dtype=jnp.int32)
-  return Folded(tree, start, count, order, keep, most, capacity, rounds)
+  tree = segment.take_rows((rows, extras), row)
+  here = mesh.with_logical_sharding(here, *DEALT)
+  tree, start, count, rounds = mesh.shard_map(
+    cut, (DEALT, DEALT), (DEALT, DEALT, DEALT, EVERYWHERE)
+  )(tree, here)
+  return Folded(tree, start, count, place, keep, most, capacity, rounds)
 
 
 def _blank(rows: Rows, extras, keep_N) -> tuple[Rows, Any]:

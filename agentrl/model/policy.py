@@ -71,8 +71,7 @@ def folded(
   out = Outputs()
   if words:
     written = fold.pick(rows.tokens, f.wanted)
-    wanted = f.wanted < f.place.size
-    before = fold.before_wanted(hidden, f)
+    before, wanted = fold.before_wanted(hidden, f), fold.is_wanted(f)
     each = _written(shape, params, before, written, wanted, words, temperature)
     out = Outputs(**{k: fold.spread(x, f) for k, x in each.items()})
   if 'hidden' in needs:

@@ -1,5 +1,6 @@
 """Folding of rows: against sets of beginnings, and gradients in float64."""
 
+import contextlib
 import functools
 
 import jax
@@ -201,11 +202,26 @@ def unfolded(name: str):
   return of_decoder(name, 8)
 
 
-@pytest.mark.parametrize('name', CASES)
-def test_outputs_and_gradients_of_decoders(name):
+def on_a_mesh(name: str, sizes: dict, marks=pytest.mark.slow):
+  return pytest.param(name, sizes, marks=marks, id=f'{name}-{"-".join(sizes)}')
+
+
+@pytest.mark.parametrize(
+  ('name', 'sizes'),
+  [
+    *((name, {}) for name in CASES),
+    on_a_mesh('critic', {'data': 2, 'sequence': 2}, ()),
+    on_a_mesh('policy', {'data': 2, 'fsdp': 2}),
+    on_a_mesh('policy', {'fsdp': 2, 'sequence': 2}),
+    on_a_mesh('policy', {'data': 8}),
+  ],
+)
+def test_outputs_and_gradients_of_decoders(name, sizes):
   rows, want = unfolded(name)
   _, needs = CASES[name]
-  _, got = of_decoder(name, MicroBatch(8, fold=True))
+  on = jax.set_mesh(mesh.make(sizes)) if sizes else contextlib.nullcontext()
+  with on:
+    _, got = of_decoder(name, MicroBatch(8, fold=True))
   wanted = microbatch.wanted(rows)
   for x, y in zip(
     jax.tree.leaves(got[0]), jax.tree.leaves(want[0]), strict=True

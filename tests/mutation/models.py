@@ -502,6 +502,23 @@ MUTANTS = (
     'rows come back in another order',
   ),
   Mutant(
+    'agentrl.model.pieces',
+    '_folded.cut',
+    "mesh.pmax(used, 'batch')",
+    'used',
+    'tests/model/pieces_test.py::'
+    'test_there_are_as_many_rounds_as_the_busiest_device_needs',
+    'devices stop when the first one has read its rows',
+  ),
+  Mutant(
+    'agentrl.model.pieces',
+    '_folded.deal',
+    'edge[:-1, None] + index',
+    'jnp.arange(devices)[:, None] * q + index',
+    'tests/model/pieces_test.py::test_rows_and_extras_come_back_in_their_order',
+    'rows are dealt as if all were to keep',
+  ),
+  Mutant(
     'agentrl.model.fold',
     'cut',
     'tokens + length - begun',

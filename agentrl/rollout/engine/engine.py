@@ -111,9 +111,7 @@ class Engine:
         f' {shape.positions} positions of the model; raise model.positions or'
         ' lower rollout.context'
       )
-    rows = 1
-    if mesh.active():
-      rows = mesh.num_shards('batch', jax.sharding.get_abstract_mesh().shape)
+    rows = mesh.axis_size('batch')
     if sizes.slots % rows:
       raise ValueError(
         f'rollout.slots={sizes.slots} is not divisible by the {rows} devices'

@@ -2,7 +2,7 @@
 
 {full history, per-turn rows, packed rows, rows cut in the middle, trees of
 the same} x {no mesh, explicit 2x2 mesh, automatic 2x2} x {1, at least 4
-micro-batches}.
+micro-batches}; folded rows on meshes of other shapes as well.
 """
 
 import contextlib
@@ -28,7 +28,15 @@ from tests.integration.gate import layouts
 STORIES = {'episodes': layouts.episodes(), 'tree': layouts.tree()}
 MICRO = 2  # the layout of fewest rows makes four micro-batches of it
 FOLDED = MicroBatch(MICRO, fold=True)
-MESHES = {'none': None, 'explicit': True, 'auto': False}
+FSDP = {'fsdp': 2, 'tensor': 2}
+SHARES = {  # of the devices of other meshes, on which rows are folded
+  'data': {'data': 2, 'fsdp': 2},
+  'fsdp': {'fsdp': 4},
+  'sequence': {'fsdp': 2, 'sequence': 2},
+}
+MESHES = {'none': None, 'explicit': (FSDP, True), 'auto': (FSDP, False)}
+MESHES |= {name: (sizes, True) for name, sizes in SHARES.items()}
+MESHES |= {f'auto {name}': (sizes, False) for name, sizes in SHARES.items()}
 KINDS = ('none', 'explicit', pytest.param('auto', marks=pytest.mark.slow))
 STREAMS = {
   'grpo': ('episode_return', 'center', 'scale'),
@@ -84,8 +92,8 @@ def averager() -> Module:
 def set_mesh(kind: str):
   if MESHES[kind] is None:
     return contextlib.nullcontext()
-  made = mesh.make({'fsdp': 2, 'tensor': 2}, explicit=MESHES[kind])
-  return jax.set_mesh(made)
+  sizes, explicit = MESHES[kind]
+  return jax.set_mesh(mesh.make(sizes, explicit=explicit))
 
 
 def on_mesh(tree):
@@ -234,6 +242,24 @@ def test_gradients_are_those_of_the_episodes(story, layout, kind, micro):
   got = gradients(decoder, batch, old, micro, 'trajectory_mean', kind)
   for method, want in expected(story).items():
     assert difference(got[method], want) < 1e-5
+
+
+@pytest.mark.parametrize('micro', [layouts.N, 4], ids=['whole', 'micro'])
+@pytest.mark.parametrize(
+  'kind',
+  [
+    *(pytest.param(name, marks=pytest.mark.slow) for name in SHARES),
+    *(pytest.param(f'auto {x}', marks=pytest.mark.nightly) for x in SHARES),
+  ],
+)
+def test_devices_fold_their_own_rows(kind, micro):
+  for story in STORIES:
+    for layout in layouts.LAYOUTS:
+      batch, old = layouts.lay(STORIES[story], layout)
+      size = MicroBatch(micro, fold=True)
+      got = gradients(decoder, batch, old, size, 'trajectory_mean', kind)
+      for method, want in expected(story).items():
+        assert difference(got[method], want) < 1e-5
 
 
 @pytest.mark.parametrize('reduce', ['trajectory_mean', 'token_mean'])
