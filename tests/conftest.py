@@ -17,8 +17,8 @@ os.environ['XLA_FLAGS'] = (
   + ' --xla_cpu_parallel_codegen_split_count=1'
 )
 os.environ.setdefault('HF_HUB_OFFLINE', '1')
-# Threads of XLA's pool: where eight simulated devices wait in collectives on all
-# of them, the last one has none left to join with (JAX 0.10).
+# Threads of XLA's pool: where simulated devices wait in collectives on all of
+# them, the last device has none left to join with (JAX 0.10).
 os.environ.setdefault('NPROC', '32')
 # What one test or program of this session compiled, the others find: the first
 # process makes the folder, its workers and whatever tests start inherit it.

@@ -211,9 +211,9 @@ def on_a_mesh(name: str, sizes: dict, marks=pytest.mark.slow):
   [
     *((name, {}) for name in CASES),
     on_a_mesh('critic', {'data': 2, 'sequence': 2}, ()),
-    on_a_mesh('policy', {'data': 2, 'fsdp': 2}),
+    on_a_mesh('policy', {'data': 2, 'fsdp': 2}, pytest.mark.nightly),
     on_a_mesh('policy', {'fsdp': 2, 'sequence': 2}),
-    on_a_mesh('policy', {'data': 8}),
+    on_a_mesh('policy', {'data': 8}, pytest.mark.nightly),
   ],
 )
 def test_outputs_and_gradients_of_decoders(name, sizes):

@@ -244,14 +244,9 @@ def test_gradients_are_those_of_the_episodes(story, layout, kind, micro):
     assert difference(got[method], want) < 1e-5
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize('micro', [layouts.N, 4], ids=['whole', 'micro'])
-@pytest.mark.parametrize(
-  'kind',
-  [
-    *(pytest.param(name, marks=pytest.mark.slow) for name in SHARES),
-    *(pytest.param(f'auto {x}', marks=pytest.mark.nightly) for x in SHARES),
-  ],
-)
+@pytest.mark.parametrize('kind', [*SHARES, *(f'auto {x}' for x in SHARES)])
 def test_devices_fold_their_own_rows(kind, micro):
   for story in STORIES:
     for layout in layouts.LAYOUTS:
