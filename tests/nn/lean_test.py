@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from agentrl import mesh
-from agentrl.nn import attention_kernels, chunked_attention, transformer
+from agentrl.nn import attention_kernels, transformer
 from agentrl.nn.config import REMAT
 
 PLAIN = transformer.DecoderConfig(
@@ -67,11 +67,7 @@ def plainly():
   ids=str,
 )
 def test_no_number_changes(changed, monkeypatch):
-  monkeypatch.setattr(
-    attention_kernels,
-    'AttentionConfig',
-    functools.partial(chunked_attention.AttentionConfig, block=8),
-  )
+  monkeypatch.setattr(attention_kernels, 'CPU_BLOCK', 8)
   got = learned(dataclasses.replace(PLAIN, **changed), *example())
   chex.assert_trees_all_close(got, plainly(), rtol=1e-5, atol=1e-5)
 
