@@ -141,8 +141,7 @@ class Folded:
 
   def zeros(self, rows: Rows, like) -> Array:
     shape = len(self.tree[0].tokens), *like.shape[1:]
-    x = jnp.zeros(shape, like.dtype)
-    return mesh.with_logical_sharding(x, 'batch', *(None,) * (x.ndim - 1))
+    return _dealt(jnp.zeros(shape, like.dtype))
 
   def put(self, out, new, i):
     def own(i, start, out, new):
@@ -156,7 +155,7 @@ class Folded:
 
   def join(self, out):
     out = segment.take_rows(out, self.place)
-    keep = mesh.with_logical_sharding(self.keep, *DEALT)
+    keep = _dealt(self.keep)
     return jax.tree.map(lambda x: _masked(x, keep), out)
 
 
@@ -196,16 +195,21 @@ def _folded(rows: Rows, extras, keep: Array, micro: int) -> Folded:
     used = jnp.sum(count > 0, dtype=jnp.int32)
     return tree, start, count, mesh.pmax(used, 'batch')
 
-  keep = mesh.with_logical_sharding(keep, *DEALT)
+  rows, keep = jax.tree.map(_dealt, (rows, keep))  # readings lie whole
   row, here, place = mesh.shard_map(deal, (DEALT,) * 3, (EVERYWHERE,) * 3)(
     rows.tokens, rows.seg, keep
   )
   tree = segment.take_rows((rows, extras), row)
-  here = mesh.with_logical_sharding(here, *DEALT)
+  here = _dealt(here)
   tree, start, count, rounds = mesh.shard_map(
     cut, (DEALT, DEALT), (DEALT, DEALT, DEALT, EVERYWHERE)
   )(tree, here)
   return Folded(tree, start, count, place, keep, most, capacity, rounds)
+
+
+def _dealt(x):
+  """x [N, ...], its rows dealt to the devices."""
+  return mesh.with_logical_sharding(x, 'batch', *(None,) * (x.ndim - 1))
 
 
 def _blank(rows: Rows, extras, keep_N) -> tuple[Rows, Any]:
