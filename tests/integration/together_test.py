@@ -123,8 +123,9 @@ def test_one_beside_another_is_what_it_is_alone(tmp_path):
   ('method', 'devices', 'arg'),
   [
     (grpo, 1, 'tiny'),  # one device: vmapped
-    (spear, 2, 'tiny'),  # a memory that adds to batches
-    (grpo, 2, 'tiny,tasks=prioritized'),  # one that chooses tasks
+    # A memory that adds to batches, and one that chooses tasks.
+    pytest.param(spear, 2, 'tiny', marks=pytest.mark.nightly),
+    pytest.param(grpo, 2, 'tiny,tasks=prioritized', marks=pytest.mark.nightly),
   ],
 )
 def test_cut_off_and_one_begun_alone(
