@@ -108,9 +108,9 @@ def run(
     first &= not any(re.match('--?process=[1-9]', x) for x in argv)
     if first and 'workdir' in required and (given := _given(argv)):
       print(f'loading JAX and the config {given}', file=sys.stderr, flush=True)
-    compile_cache.enable()  # JAX reads it when it is imported
     import jax  # takes a second, which help does not need
 
+    compile_cache.enable()  # before JAX's flags, which win
     jax.config.config_with_absl()  # so that --jax_debug_nans and others exist
     return _parse(argv, required)
 

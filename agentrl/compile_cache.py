@@ -1,23 +1,28 @@
 """Persistent compilation cache: what one run compiled, later ones find.
 
-JAX reads these variables when it is imported, and so do the processes that a
-run starts. https://docs.jax.dev/en/latest/persistent_compilation_cache.html
+https://docs.jax.dev/en/latest/persistent_compilation_cache.html
 """
 
 import os
+from typing import Any
 
 FOLDER = 'JAX_COMPILATION_CACHE_DIR'
 SECONDS = 0.3  # that a program took to compile, if it is kept
 BYTES = 4 << 30  # of all programs; those not used for longest are let go
 
 
-def variables(folder: str) -> dict[str, str]:
-  """Environment variables of a cache in this folder."""
+def settings(folder: str) -> dict[str, Any]:
+  """JAX's settings of a cache in this folder, by environment variable."""
   return {
     FOLDER: folder,
-    'JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS': str(SECONDS),
-    'JAX_COMPILATION_CACHE_MAX_SIZE': str(BYTES),
+    'JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS': SECONDS,
+    'JAX_COMPILATION_CACHE_MAX_SIZE': BYTES,
   }
+
+
+def variables(folder: str) -> dict[str, str]:
+  """Environment variables of a cache in this folder."""
+  return {name: str(value) for name, value in settings(folder).items()}
 
 
 def default_folder() -> str:
@@ -27,11 +32,14 @@ def default_folder() -> str:
 
 
 def enable() -> None:
-  """Sets the default cache, before JAX is imported.
+  """Sets the default cache of this process.
 
   Variables that the user has set win (an empty folder: no cache), and a home
-  that cannot be written to has none.
+  that cannot be written to has none. No variable is set: a process that this
+  one starts would take it for the user's.
   """
+  import jax  # takes a second, which those who only name a cache do not need
+
   folder = default_folder()
   if FOLDER in os.environ:
     return
@@ -41,5 +49,6 @@ def enable() -> None:
     return
   if not os.access(folder, os.W_OK):
     return
-  for name, value in variables(folder).items():
-    os.environ.setdefault(name, value)
+  for name, value in settings(folder).items():
+    if name not in os.environ:
+      jax.config.update(name.lower(), value)

@@ -58,6 +58,16 @@ def test_users_choice_wins(tmp_path, chosen):
   assert not (tmp_path / 'agentrl').exists()
 
 
+def test_what_a_command_starts_may_have_a_cache_of_its_own(tmp_path):
+  """As runs of a sweep have: variables in the environment are the user's."""
+  inherited = """
+import os
+from agentrl import cli, compile_cache
+cli.run(lambda: print(set(compile_cache.variables('')) & set(os.environ)))
+"""
+  assert run(inherited, tmp_path).strip() == 'set()'
+
+
 def test_no_home_no_cache(tmp_path):
   home = tmp_path / 'file'
   home.write_text('')  # a folder cannot be made below it

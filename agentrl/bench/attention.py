@@ -14,7 +14,6 @@ from agentrl.bench.roofline import KernelWork
 from agentrl.bench.sampling import BenchCase, SamplingBenchSize
 from agentrl.nn import attention, attention_kernels
 from agentrl.nn.attention_kernels import DEVICES
-from agentrl.nn.chunked_attention import AttentionConfig
 
 PRODUCTS = 7  # two forwards, five backwards: scores are made again
 # Largest difference to blocks, as a share of the largest number.
@@ -76,7 +75,7 @@ def _draw(r, shape, dtype: str):
 
 def _program(name: str):
   """Jitted (q, k, v, until, cotangent) -> answers, gradients of q, k, v."""
-  c = AttentionConfig()
+  c = attention_kernels.config(window=0, size=0)
 
   def attend(q, k, v, until):
     if name == 'xla':

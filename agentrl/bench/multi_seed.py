@@ -15,6 +15,8 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from agentrl import compile_cache
+
 CACHES = ['none', 'cold', 'warm']
 
 
@@ -65,12 +67,11 @@ def sweep(what: Sweep, place: str, cache: str, together: int) -> float:
   """Seconds of one sweep in a new folder."""
   workdir = tempfile.mkdtemp(dir=place)
   env = dict(os.environ)
-  env.pop('JAX_COMPILATION_CACHE_DIR', None)
+  env.pop(compile_cache.FOLDER, None)
   if cache == 'none':
     env['JAX_ENABLE_COMPILATION_CACHE'] = 'false'
   if cache == 'warm':
-    env['JAX_COMPILATION_CACHE_DIR'] = warm(place, together)
-    env['JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS'] = '0.3'
+    env |= compile_cache.variables(warm(place, together))
   command = (
     *(sys.executable, '-m', 'agentrl.experiments.sweep'),
     *(f'--workdir={workdir}', f'--config={what.config}'),

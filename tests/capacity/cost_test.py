@@ -3,10 +3,10 @@
 import dataclasses
 
 from agentrl.capacity import cost
-from agentrl.capacity.memory import Workload
 from agentrl.configs import grpo
 from agentrl.nn import transformer
 from agentrl.run.algorithm import make_algorithm
+from tests.capacity.memory_test import WORK
 
 SHAPE = transformer.DecoderConfig(
   vocab=2048, width=128, layers=2, heads=8, kv_heads=4, head_dim=16, mlp=384
@@ -24,24 +24,12 @@ def test_flops_by_hand():
 
 def test_what_is_computed_again_backwards():
   """Nothing, products without weights, or all: 2, then more, then 3 of 3."""
-  work = Workload(
-    rows=4,
-    tokens=32,
-    micro=2,
-    epochs=1,
-    batch=4,
-    slots=4,
-    turns=2,
-    read=8,
-    message=8,
-    afresh=False,
-    capacity=33,
-  )
   algorithm = make_algorithm(grpo.get_config(), SHAPE)
-  one = cost.pass_flops(SHAPE, 4 * 32, 4 * 32 * 33 / 2, 4 * 2 * 8)
-  products = 2 * cost.matrices(SHAPE) * 4 * 32
+  tokens = 16 * 128
+  one = cost.pass_flops(SHAPE, tokens, tokens * 129 / 2, 16 * 8)
+  products = 2 * cost.matrices(SHAPE) * tokens
   want = {'none': 2 * one, 'dots': 3 * one - products, 'layer': 3 * one}
-  _, both = cost.passes(algorithm, work)
+  _, both = cost.passes(algorithm, WORK)
   for remat, flops in want.items():
     shape = dataclasses.replace(SHAPE, remat=remat)
-    assert cost.flops(algorithm, shape, work).backward == both * flops
+    assert cost.flops(algorithm, shape, WORK).backward == both * flops

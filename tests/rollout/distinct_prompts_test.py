@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentrl import mesh
 from agentrl.nn import decode, transformer
 from agentrl.rollout import distinct_prompts
+from tests.nn import decoders
 
 SHAPE = transformer.DecoderConfig(
   vocab=9, width=8, layers=2, heads=2, kv_heads=1, head_dim=4, mlp=8
@@ -40,31 +40,32 @@ def test_classes_are_those_of_equal_prompts(kinds):
 def test_hidden_states_and_caches_are_those_of_each_slot(kinds, monkeypatch):
   monkeypatch.setattr(distinct_prompts, 'TOKENS', 12)
   tokens, length = prompts(kinds)
-  params = mesh.init(transformer.specs(SHAPE), jax.random.key(0))
-  params = decode.prepare_decode_params(SHAPE, params)
   sizes = []
+  with decoders.float64(monkeypatch):
+    shape, params = decoders.exact(SHAPE)
+    params = decode.prepare_decode_params(shape, params)
 
-  def read(cache, tokens, last):
-    sizes.append(len(tokens))
-    return decode.forward_with_cache(SHAPE, params, cache, tokens, None, last)
+    def read(cache, tokens, last):
+      sizes.append(len(tokens))
+      return decode.forward_with_cache(shape, params, cache, tokens, None, last)
 
-  @jax.jit
-  def both(tokens, length):
-    cache = decode.empty(SHAPE, N, C + 2)
-    want = read(cache, tokens, length - 1)
-    dirty = jax.tree.map(lambda x: x + 1, cache)
-    return want, distinct_prompts.read(read, dirty, tokens, length)
+    @jax.jit
+    def both(tokens, length):
+      cache = decode.empty(shape, N, C + 2)
+      want = read(cache, tokens, length - 1)
+      dirty = jax.tree.map(lambda x: x + 1, cache)
+      return want, distinct_prompts.read(read, dirty, tokens, length)
 
-  want, got = both(tokens, length)
+    want, got = jax.device_get(both(tokens, length))
   assert sizes[0] == N
   assert set(sizes[1:]) == {2}  # an eighth, and 12 tokens
-  np.testing.assert_allclose(got[0], want[0], atol=1e-5)
+  np.testing.assert_allclose(got[0], want[0], atol=1e-12, rtol=0)
   seen = np.arange(C + 2) < np.asarray(length)[:, None]
   for a, b in zip(
     jax.tree.leaves(got[1]), jax.tree.leaves(want[1]), strict=True
   ):
     own = seen[:, None, None] if a.shape[3] == C + 2 else seen[:, None, :, None]
-    np.testing.assert_allclose(a * own, b * own, atol=1e-5)
+    np.testing.assert_allclose(a * own, b * own, atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize('seed', range(40))
