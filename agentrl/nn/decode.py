@@ -33,6 +33,13 @@ def empty(c: DecoderConfig, n: int, capacity: int) -> Cache:
   )
 
 
+def begin(cache: Cache, prompts: Cache) -> Cache:
+  """The cache, at whose first positions stands what the slots have read."""
+  return tuple(
+    kv_cache.begin(*layers) for layers in zip(cache, prompts, strict=True)
+  )
+
+
 def prepare_decode_params(c: DecoderConfig, params) -> dict:
   """Unstacks the layers and casts the parameters, outside of any loop.
 

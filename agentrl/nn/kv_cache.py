@@ -5,14 +5,13 @@ beyond the furthest position is skipped at run time. Sizes double, so that a
 long allowance costs few blocks.
 """
 
-import functools
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from flax import struct
 
-from agentrl.nn import attention
+from agentrl.nn import attention, control_flow
 from agentrl.types import Array
 
 FIRST = 128  # positions of the first block, at most
@@ -49,22 +48,46 @@ def empty(n: int, capacity: int, heads: int, size: int, dtype) -> Layer:
   return tuple(blocks)
 
 
+def begin(layer: Layer, first: Layer) -> Layer:
+  """A layer with the positions of another, which has no more, in front."""
+
+  def put(block: Block, x: Block) -> Block:
+    return block.replace(
+      k=_fill(block.k, x.k, 0, axis=3), v=_fill(block.v, x.v, 0, axis=2)
+    )
+
+  return (*map(put, layer, first), *layer[len(first) :])
+
+
 def write(layer: Layer, k_NCGd, v_NCGd, start_N) -> Layer:
   """Puts C positions per slot, slot n from start_N[n] on (None: from 0 on).
 
   What falls outside of the capacity is dropped.
   """
   k, v = jnp.moveaxis(k_NCGd, 1, 3), jnp.moveaxis(v_NCGd, 1, 2)
-  put = _fill if start_N is None else functools.partial(_put, start_N=start_N)
-  return tuple(
-    b.replace(
-      k=put(b.k, k, low=b.low, axis=3), v=put(b.v, v, low=b.low, axis=2)
+  if start_N is None:
+    return tuple(
+      b.replace(k=_fill(b.k, k, b.low, axis=3), v=_fill(b.v, v, b.low, axis=2))
+      for b in layer
     )
-    for b in layer
-  )
+
+  def put(b: Block, k, v, start_N) -> Block:
+    at = {'start_N': start_N, 'low': b.low}
+    return b.replace(k=_put(b.k, k, axis=3, **at), v=_put(b.v, v, axis=2, **at))
+
+  chunk, new = k.shape[3], (k, v, start_N)
+  if chunk == 1:  # what it drops costs less than to ask whether it does
+    return tuple(put(b, *new) for b in layer)
+  first, end = jnp.min(start_N), jnp.max(start_N) + chunk
+
+  def put_if_hit(b: Block) -> Block:
+    hit = (first < b.low + b.k.shape[3]) & (b.low < end)
+    return control_flow.apply_if(hit, put, b, *new)
+
+  return tuple(map(put_if_hit, layer))
 
 
-def _fill(old, new, *, low: int, axis: int):
+def _fill(old, new, low: int, *, axis: int):
   """A block that starts at `low`, with positions 0, 1, ... from new."""
   size = old.shape[axis]
   fresh = jax.lax.slice_in_dim(
@@ -152,6 +175,7 @@ def _look(
   def first(count: int):
     return lambda: attention.merge([look(b) for b in layer[:count]])
 
+  furthest = control_flow.lane_max(furthest)
   used = sum((b.low <= furthest).astype(jnp.int32) for b in layer)
   branches = [first(i + 1) for i in range(len(layer))]
   return jax.lax.switch(used - 1, branches)

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import mesh
-from agentrl.nn import decode, transformer
+from agentrl.nn import control_flow, decode, transformer
 from agentrl.rollout import distinct_prompts, sampling
 from agentrl.types import Array
 
@@ -91,20 +91,27 @@ def model(
   def prefill(cache, prompt: Prompt):
     """The new context of every slot; equal ones that start afresh once."""
 
-    def each(cache):
-      last = jnp.maximum(prompt.length - 1, 0)
-      return read(cache, prompt.tokens, last, prompt.start)
+    def each(cache, tokens, length):
+      last = jnp.maximum(length - 1, 0)
+      return read(cache, tokens, last, prompt.start)
 
-    def distinct(cache):
-      tokens, length = prompt.tokens, prompt.length
-      return distinct_prompts.read(read, cache, tokens, length)
+    def distinct(cache, tokens, length):
+      blank = decode.empty(shape, *tokens.shape)
+      hidden, own = distinct_prompts.read(read, blank, tokens, length)
+      return hidden, decode.begin(cache, own)
 
+    new = prompt.tokens, prompt.length
     if mesh.active():  # slots are other devices' too
-      return each(cache)
+      return each(cache, *new)
     if prompt.start is None:
-      return distinct(cache)
-    afresh = distinct_prompts.of_all_seeds(jnp.all(prompt.start == 0))
-    return jax.lax.cond(afresh, distinct, each, cache)
+      return distinct(cache, *new)
+    afresh = control_flow.lane_min(jnp.all(prompt.start == 0))
+    out = jnp.zeros((new[0].shape[0], 1, shape.width), shape.dtype), cache
+    for chosen, way in ((afresh, distinct), (~afresh, each)):
+      out = control_flow.apply_if(
+        chosen, lambda out, *new, way=way: way(out[1], *new), out, *new
+      )
+    return out
 
   def sample(cache, prompt: Prompt, hidden, after, prefix=None):
     """Messages of slots that have read; after: positions in their cache."""
@@ -193,7 +200,7 @@ def model(
     # are made where they are used. Both ways have room reserved all the same:
     # a program's memory is that of the larger, a whole cache for every slot.
     reply = jax.lax.cond(
-      distinct_prompts.of_all_seeds(families.found),
+      control_flow.lane_min(families.found),
       lambda: say_together(families, prompt),
       lambda: say_apart(jax.tree.map(jnp.zeros_like, cache), prompt)[0],
     )

@@ -67,51 +67,35 @@ def families(
   return Families(order, first[each[:, 0]], jnp.all(each == each[:, :1]))
 
 
-@jax.custom_batching.custom_vmap
-def of_all_seeds(x: Array) -> Array:
-  """Whether it is so in every lane of a vmap: one answer, to branch by.
-
-  Where lanes differ, both branches would run.
-  """
-  return x
-
-
-@of_all_seeds.def_vmap
-def _of_all_seeds(size, batched, x):
-  del size, batched
-  return jnp.all(x), False
-
-
 def read(
-  reader: Reader, cache: Any, tokens_NC: Array, length_N: Array
+  reader: Reader, blank: Any, tokens_NC: Array, length_N: Array
 ) -> tuple[Array, Any]:
   """Hidden states after each prompt, and the caches of all slots.
 
   Args:
-    cache: of N slots, whose arrays [N, ...] are written over
+    blank: caches of N slots with room for C positions, arrays [N, ...], which
+      are written over
     length_N: i32
-  Returns: [N, 1, D], cache
+  Returns: [N, 1, D], caches
   """
   n, c = tokens_NC.shape
   size = min(n, max(-(-n // SHARE), -(-TOKENS // c)))
   of, first, count = classes(tokens_NC, length_N)
   rounds = (count + size - 1) // size
+  part = jax.tree.map(lambda x: jnp.zeros_like(x[:size]), blank)
 
-  def some(i, cache):
+  def some(i):
     """The hidden states and caches of the classes from i * size on."""
     at = jnp.minimum(i * size + jnp.arange(size), n - 1)
     prompt = first[at]
-    blank = jax.tree.map(lambda x: jnp.zeros_like(x[:size]), cache)
     last = jnp.maximum(length_N[prompt] - 1, 0)
-    return at, *reader(blank, tokens_NC[prompt], last)
+    return at, *reader(part, tokens_NC[prompt], last)
 
   def step(i, carry):
-    hidden, cache = carry
-    at, new, own = some(i, cache)
-    put = lambda old, x: old.at[at].set(x)  # noqa: E731
-    return put(hidden, new), jax.tree.map(put, cache, own)
+    at, *new = some(i)
+    return jax.tree.map(lambda old, x: old.at[at].set(x), carry, tuple(new))
 
-  like = jax.eval_shape(lambda cache: some(0, cache)[1], cache)
+  like = jax.eval_shape(lambda: some(0)[1])
   hidden = jnp.zeros((n, *like.shape[1:]), like.dtype)
-  carry = jax.lax.fori_loop(0, rounds, step, (hidden, cache))
+  carry = jax.lax.fori_loop(0, rounds, step, (hidden, blank))
   return jax.tree.map(lambda x: x[of], carry)

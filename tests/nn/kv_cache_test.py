@@ -2,6 +2,7 @@
 
 import functools
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -54,6 +55,38 @@ def test_what_is_written_stands_there_and_nothing_else_moves(count):
         want[i, s : s + fits] = new[i, :fits]
       np.testing.assert_array_equal(plain(after, name), want)
     layer = after
+
+
+def test_lanes_of_a_vmap_write_and_read_as_each_alone():
+  """Also where one lane hits blocks that the other does not."""
+  rng = np.random.default_rng(5)
+  lanes = [full(rng), full(rng)]
+  k, v = (np.stack([drawn(rng, 3), drawn(rng, 3)]) for _ in range(2))
+  q = rng.normal(size=(2, SLOTS, 3, HEADS, SIZE)).astype(np.float32)
+  start = jnp.array([[0, 1, 0, 1], [2, 8, 11, 9]], jnp.int32)
+
+  @jax.jit
+  def one(layer, k, v, q, start):
+    layer = kv_cache.write(layer, k, v, start)
+    return layer, kv_cache.attend(layer, q, start)
+
+  both = jax.tree.map(lambda *x: jnp.stack(x), *lanes)
+  got = jax.jit(jax.vmap(one))(both, k, v, q, start)
+  for i, layer in enumerate(lanes):
+    want = one(layer, k[i], v[i], q[i], start[i])
+    chex.assert_trees_all_close(
+      jax.tree.map(lambda x, i=i: x[i], got), want, atol=1e-6
+    )
+
+
+def test_what_was_read_by_itself_stands_in_front():
+  rng = np.random.default_rng(6)
+  layer, count = full(rng), 6
+  k, v = drawn(rng, count), drawn(rng, count)
+  small = kv_cache.empty(SLOTS, count, GROUPS, SIZE, jnp.float32)
+  small = kv_cache.write(small, k, v, None)
+  want = kv_cache.write(layer, k, v, jnp.zeros(SLOTS, jnp.int32))
+  chex.assert_trees_all_equal(kv_cache.begin(layer, small), want)
 
 
 @pytest.mark.parametrize('window', [0, 3])

@@ -4,6 +4,7 @@ Also by families of slots that hold one prompt: the same messages.
 """
 
 import functools
+import re
 from unittest import mock
 
 import jax
@@ -215,3 +216,29 @@ def test_a_second_loop_is_compiled_where_families_may_pay(
 
   assert draws(1) > 0
   assert draws(group) == ways * draws(1)
+
+
+def test_turns_copy_no_cache():
+  """Of all positions that are allowed, a turn moves those that it uses."""
+  params = mesh.init(transformer.specs(SHAPE), jax.random.key(0))
+  speaker = actor.model(SHAPE, params, message=M, eot=EOT)
+  one = prompt()
+
+  @jax.jit
+  def play(turns, cache, one):
+    def turn(k, carry):
+      length, (start, cache) = carry
+      message, cache = speaker.say(cache, one._replace(start=start))
+      return length + message.length, (start + 6, cache)
+
+    start = jnp.zeros(N, jnp.int32), cache
+    return jax.lax.fori_loop(0, turns, turn, (jnp.zeros(N, jnp.int32), start))
+
+  cache = speaker.cache(N, 1111)
+  last = {x.shape for x in jax.tree.leaves(cache) if 1111 - 1024 in x.shape}
+  sizes = '|'.join(','.join(map(str, x)) for x in last)
+  text = play.lower(jnp.int32(2), cache, one).compile().as_text()
+  entry = text.index('\nENTRY')
+  copies = re.findall(rf'f32\[(?:{sizes})\]\S* (\w[\w\-]*)\(', text[:entry])
+  assert 'copy' not in copies
+  assert 'get-tuple-element' in copies

@@ -92,11 +92,3 @@ def test_families_are_found_where_idle_slots_fill_them(seed):
     np.testing.assert_array_equal(
       of_family[~idle[order]], kinds[order][~idle[order]]
     )
-
-
-def test_of_all_seeds_is_one_answer_for_every_lane():
-  x = jnp.array([[True, True], [True, False]])
-  both = jax.vmap(distinct_prompts.of_all_seeds, out_axes=None)
-  assert bool(distinct_prompts.of_all_seeds(x[0, 0]))
-  assert bool(both(x[0]))
-  assert not bool(both(x[1]))
