@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from agentrl import install
-from agentrl.configs import grpo
+from agentrl.configs import arpo, grpo
 from agentrl.log import metrics
 from agentrl.run import runner
 from tests.env.external import openenv_server
@@ -87,12 +87,16 @@ WORLDS = [
 
 @pytest.mark.parametrize(('name', 'world'), WORLDS)
 def test_two_updates(tmp_path, monkeypatch, name, world):
-  """What is trained is what was sampled, and no episode fails."""
+  """What is trained is what was sampled, and no episode fails.
+
+  One of them branches: beginnings of episodes are played again by messages.
+  """
   if package := {'openenv': 'websockets', 'mcp': 'mcp'}.get(name):
     pytest.importorskip(package, reason=install.command('host'))
   # Where a server of MCP finds its package.
   monkeypatch.setenv('PYTHONPATH', os.pathsep.join(sys.path))
-  c = small_configs.two_layers(grpo.get_config(f'tiny,env={name}'), tmp_path)
+  method = arpo if name == 'gymnasium_text' else grpo
+  c = small_configs.two_layers(method.get_config(f'tiny,env={name}'), tmp_path)
   c.rollout.max_turns, c.host.max_observation_tokens = 3, 96
   with world(tmp_path) as env:
     c.env.update(dict(train=8, test=4) | env)
