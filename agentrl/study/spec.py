@@ -207,10 +207,11 @@ def protocol(s: Study) -> list[tuple[str, str]]:
     ('Intervals', f'{s.level:.0%}: Student for means, curves and paired'
      ' differences, bootstrap over runs for interquartile means; Holm over all'
      ' claims of a setting'),
-    ('Verdicts', 'confirmed: the interval lies on the claimed side of zero;'
-     ' smaller than claimed: and wholly below half the claim; refuted: it'
-     ' reaches zero or beyond and lies wholly below half the claim; else not'
-     ' seen. A claim is judged at the tuned rates; the common rate is shown'),
+    ('Verdicts', 'confirmed: the interval excludes zero on the claimed side,'
+     " after Holm's correction too; smaller than claimed: and lies wholly below"
+     ' half the claim; refuted: zero is not excluded so, and the interval lies'
+     ' wholly below half the claim; else not seen. A claim is judged at the'
+     ' tuned rates; the common rate is shown'),
     *(('Changed', f'{k} = {v}') for k, v in s.changes.items()),
     *(('Cut', note) for note in s.notes),
   ]  # fmt: skip

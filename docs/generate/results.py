@@ -2,16 +2,19 @@
 
   python -m experiments.results --take=runs/studies/oprl
 
-first copies the page of a comparison and its numbers to docs/results. The
-tables of a study stand between two marks of RESULTS.md; the text around them is
-written by hand.
+first copies the page of a comparison, its numbers and its runs (NAME.csv) to
+docs/results. The tables of a study stand between two marks of RESULTS.md; the
+text around them is written by hand.
 """
 
+import csv
 import glob
 import json
 import os
 import re
 import shutil
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from absl import flags
 
@@ -35,7 +38,7 @@ def main() -> None:
 
 
 def take(workdir: str, folder: str) -> None:
-  """The page of a comparison as it is, its report without single runs."""
+  """The page of a comparison as it is, its report, and its runs as a table."""
   from agentrl.report.study import page as study_page  # takes seconds
 
   try:
@@ -46,15 +49,32 @@ def take(workdir: str, folder: str) -> None:
       f'--take={workdir}: {study_page.JSON} cannot be read; let'
       ' experiments.compare come to its end there'
     ) from error
+  os.makedirs(folder, exist_ok=True)
+  name = os.path.join(folder, report['name'])
+  with open(f'{name}.csv', 'w', encoding='utf-8', newline='') as f:
+    csv.writer(f, lineterminator='\n').writerows(rows(report))
   for env in report['envs'].values():
     for setting in env['settings'].values():
       for arm in setting['arms'].values():
         del arm['each'], arm['curve']
-  os.makedirs(folder, exist_ok=True)
-  name = os.path.join(folder, report['name'])
   shutil.copy(os.path.join(workdir, study_page.HTML), f'{name}.html')
   with open(f'{name}.json', 'w', encoding='utf-8') as f:
     f.write(json.dumps(report, indent=1) + '\n')
+
+
+def rows(report: Mapping[str, Any]) -> Iterator[list]:
+  """A row for every run, below their names; '' where a measure has no value."""
+  measures = list(report['measures'])
+  yield ['env', 'setting', 'arm', 'seed', 'failed', 'unstable', *measures]
+  for env, of_env in report['envs'].items():
+    for setting, of_setting in of_env['settings'].items():
+      for arm, of_arm in of_setting['arms'].items():
+        for run in of_arm['each']:
+          yield [
+            *(env, setting, arm, run['seed']),
+            *(int(run['failed']), int(run['unstable'])),
+            *(run['measures'][m] for m in measures),
+          ]
 
 
 def reports(docs: str) -> dict[str, dict]:

@@ -427,8 +427,8 @@ MUTANTS = (
   Mutant(
     'agentrl.stats.paired',
     'verdict',
-    'if low > 0:',
-    'if high > 0:',
+    'low > 0 and',
+    'high > 0 and',
     f'{_PAIRED}::test_verdicts',
     'confirmed though 0 is inside',
   ),

@@ -120,7 +120,9 @@ def _claims(rows) -> list[dict]:
     verdict = 'not measured'
     if found:
       known = {k: found[0][k] for k in paired.Paired._fields}
-      verdict = paired.verdict(known['low'], known['high'], claimed)
+      verdict = paired.verdict(
+        known['low'], known['high'], claimed, found[0]['holm']
+      )
     out.append(
       dict(
         text=text,

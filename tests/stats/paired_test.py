@@ -79,15 +79,18 @@ def test_smallest_difference_that_is_found():
 
 
 @pytest.mark.parametrize(
-  ('low', 'high', 'claimed', 'want'),
+  ('low', 'high', 'claimed', 'p', 'want'),
   [
-    (1, 9, 8, 'confirmed'),
-    (1, 3, 8, 'smaller than claimed'),
-    (-1, 3, 8, 'refuted'),
-    (-1, 5, 8, 'not seen'),
-    (-9, -1, -8, 'confirmed'),
-    (-3, 1, -8, 'refuted'),
+    (1, 9, 8, 0.01, 'confirmed'),
+    (1, 9, 8, 0.06, 'not seen'),
+    (1, 3, 8, 0.01, 'smaller than claimed'),
+    (1, 3, 8, 0.06, 'refuted'),
+    (-1, 3, 8, 0.5, 'refuted'),
+    (-1, 5, 8, 0.5, 'not seen'),
+    (-9, -1, -8, 0.01, 'confirmed'),
+    (-9, -1, 8, 0.01, 'refuted'),
+    (-3, 1, -8, 0.5, 'refuted'),
   ],
 )
-def test_verdicts(low, high, claimed, want):
-  assert paired.verdict(low, high, claimed) == want
+def test_verdicts(low, high, claimed, p, want):
+  assert paired.verdict(low, high, claimed, p) == want
