@@ -30,6 +30,7 @@ class Stream(enum.IntEnum):
   MEMORY = 4
   LOG = 5  # which trajectories are logged
   EVAL = 6  # the same at every evaluation: folded with its rounds, not a step
+  ERROR = 7  # planted in step rewards: by step, or the same for the run
 
 
 def stream_key(key: Array, stream: Stream) -> Array:

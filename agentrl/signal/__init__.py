@@ -4,6 +4,7 @@ from agentrl.signal import (  # noqa: F401  register their pieces
   archer,
   barfi,
   critic,
+  degraded_truth,
   entropy_history,
   implicit_prm,
   information,

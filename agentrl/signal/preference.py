@@ -150,3 +150,11 @@ def correlation(x, y, weight):
   dx, dy = x - mean(x), y - mean(y)
   scale = jnp.sqrt(mean(dx * dx) * mean(dy * dy))
   return jnp.where(scale > 0, mean(dx * dy) / jnp.maximum(scale, 1e-30), 0.0)
+
+
+def standardized(x, weight):
+  """(x − mean) / deviation, both by weight; 0 where x is constant."""
+  total = jnp.maximum(jnp.sum(weight), 1)
+  gap = x - jnp.sum(weight * x) / total
+  deviation = jnp.sqrt(jnp.sum(weight * gap**2) / total)
+  return jnp.where(deviation > 0, gap / jnp.maximum(deviation, 1e-30), 0)

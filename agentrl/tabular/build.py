@@ -23,6 +23,7 @@ SIGNALS = (
   'td_prm',
   'td_prm_by_outcome',
   'td_error',
+  'degraded_truth',
 )
 _FLAT = 1e6  # far above every gradient: Adam divides by nothing else
 

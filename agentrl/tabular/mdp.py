@@ -105,7 +105,36 @@ def key_door(size: int = 5, turns: int = 24, slip: float = 0.1) -> MDPSize:
   return MDPSize(make, 2 * size * size, 4, turns)
 
 
-WORLDS = {'bifurcation': bifurcation, 'key_door': key_door}
+def chain(
+  length: int = 10, turns: int = 40, actions: int = 4, slip: float = 0.1
+) -> MDPSize:
+  """A chain of `length` places with one action on and one back at each.
+
+  Which actions these are differs by place and task; the others stay. Won is
+  the last place, and the start is the first, at which the one back stays.
+  """
+  _probability(slip)
+  if min(length, actions) < 2 or turns < length - 1:
+    raise ValueError(
+      f'length={length}, actions={actions} and turns={turns} make no chain that'
+      ' can be won; use 2 or more of each and at least length - 1 turns'
+    )
+
+  def make(key, tasks: int) -> MDP:
+    keys = jax.random.split(key, (tasks, length))
+    shuffle = jax.vmap(jax.vmap(lambda k: jax.random.permutation(k, actions)))
+    rank = shuffle(keys)  # [tasks, length, A]: 0 leads on, 1 back
+    place = jnp.arange(length)[None, :, None]
+    step = jnp.select([rank == 0, rank == 1], [1, -1], 0)
+    won = jnp.broadcast_to(jnp.arange(length) == length - 1, (tasks, length))
+    to = jnp.where(won[..., None], place, jnp.maximum(place + step, 0))
+    start = jnp.zeros(tasks, jnp.int32)
+    return _whole(to, start, won, won, slip, discount=DISCOUNT)
+
+  return MDPSize(make, length, actions, turns)
+
+
+WORLDS = {'bifurcation': bifurcation, 'key_door': key_door, 'chain': chain}
 
 
 def _moves(size: int) -> Array:

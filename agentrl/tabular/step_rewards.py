@@ -37,6 +37,7 @@ FIELDS = {
   'td_prm': 'td_prm.step',
   'td_prm_by_outcome': 'td_prm.step',
   'td_error': 'td_error.step',
+  'degraded_truth': 'degraded_truth',
 }
 STREAM = 'step'  # whose credit is measured too, learned or not
 
@@ -89,7 +90,8 @@ def measure(
   out, errors = {}, {}
   for name, x in rewards.items():
     rho = preference.correlation(x, terms['truth'], weight)
-    error = standardized(x, weight) - rho * standardized(terms['truth'], weight)
+    error = preference.standardized(x, weight)
+    error -= rho * preference.standardized(terms['truth'], weight)
     now = cell_errors(error, weight, first, last[name].mean.shape)
     both = jnp.where(last[name].visits > 0, now.visits, 0)
     own, before = within_states(now), within_states(last[name])
@@ -106,14 +108,6 @@ def measure(
     }
     errors[name] = now
   return out, errors
-
-
-def standardized(x: Array, weight: Array) -> Array:
-  """(x − mean) / deviation, both by weight; 0 where x is constant."""
-  total = jnp.maximum(jnp.sum(weight), 1)
-  gap = x - jnp.sum(weight * x) / total
-  deviation = jnp.sqrt(jnp.sum(weight * gap**2) / total)
-  return jnp.where(deviation > 0, gap / jnp.maximum(deviation, 1e-30), 0)
 
 
 def cell_errors(

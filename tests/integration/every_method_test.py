@@ -85,6 +85,7 @@ ROLES = {
   'opo': {},
   'opsd': {'teacher': False},
   'oprl': PRM,
+  'oprl_degraded': {},
   'oprl_merged': PRM,
   'oprl_parity': PRM,
   'oprl_placebo': PRM,

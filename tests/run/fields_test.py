@@ -230,6 +230,7 @@ HYPER_PARAMETERS = {
   'only 0': 'some_parsed value_sampling.least',
   'below 1': 'clarification.bonus difficulty_band.low',
   'probability': """
+    correlation
     final due_from marked gamma lam token_gamma token_lam distillation.beta
     moving_average.decay explore staleness compensation.chance mixed
     final_high random_prefix.low random_prefix.high random_prefix.share
@@ -242,6 +243,7 @@ HYPER_PARAMETERS = {
     entropy_factor.lam imitate_best.threshold entropy_band.penalty
     branch_above.threshold potential.start otherwise""",
   'choice': """
+    degraded_truth.error
     unit singleton within weigh reference loss pairing trajectory order form
     format grain grades key spans which""",
   'flag': 'largest',

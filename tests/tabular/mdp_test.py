@@ -64,3 +64,33 @@ def test_the_door_opens_with_the_key_only():
     without = task * size.states + cell  # at the door, without the key
     assert not won[without]
     assert (to[without] != without).any()
+
+
+def test_a_chain_has_one_action_on_and_one_back():
+  size = mdp.chain(length=5, turns=9, actions=4, slip=0.0)
+  world = size.make(jax.random.key(2), 6)
+  place = np.arange(5)
+  to = np.asarray(world.next).reshape(6, 5, 4) - 5 * np.arange(6)[:, None, None]
+  np.testing.assert_array_equal(np.asarray(world.start), 5 * np.arange(6))
+  won = np.asarray(world.won).reshape(6, 5)
+  np.testing.assert_array_equal(won, np.broadcast_to(place == 4, (6, 5)))
+  for task in range(6):
+    for p in range(4):
+      want = [p + 1, max(p - 1, 0), p, p]
+      assert sorted(to[task, p]) == sorted(want)
+    assert (to[task, 4] == 4).all()
+  on = (to[:, :4] == place[:4, None] + 1).argmax(axis=-1)
+  assert len(np.unique(on, axis=0)) > 1  # tasks differ
+  assert any(len(set(row)) > 1 for row in on.tolist())  # and places
+  potential = np.asarray(world.potential).reshape(6, 5)
+  np.testing.assert_allclose(
+    potential, np.broadcast_to(0.9 ** (4 - place), (6, 5)), rtol=1e-6
+  )
+
+
+@pytest.mark.parametrize(
+  'settings', [{'length': 1}, {'actions': 1}, {'length': 9, 'turns': 7}]
+)
+def test_a_chain_that_cannot_be_won_is_refused(settings):
+  with pytest.raises(ValueError, match='make no chain that can be won'):
+    mdp.chain(**settings)
