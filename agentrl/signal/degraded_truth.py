@@ -49,8 +49,9 @@ def late(now: Array, run: Array, batch: Batch) -> Array:
 def long(now: Array, run: Array, batch: Batch) -> Array:
   """Grows with the number of the message's tokens."""
   rows = batch.rows
-  ids = rows.traj, rows.turn, *batch.turns.valid.shape
-  return segment.to_turns(rows.sampled.astype(jnp.float32), *ids)
+  b, k = batch.turns.valid.shape
+  one = rows.sampled.astype(jnp.float32)
+  return segment.to_turns(one, rows.traj, rows.turn, b, k)
 
 
 def state(now: Array, run: Array, batch: Batch) -> Array:
@@ -61,9 +62,9 @@ def state(now: Array, run: Array, batch: Batch) -> Array:
 def state_action(now: Array, run: Array, batch: Batch) -> Array:
   """A function of the state and the message's first token, as `state`."""
   rows = batch.rows
-  ids = rows.traj, rows.turn, *batch.turns.valid.shape
+  b, k = batch.turns.valid.shape
   first, _ = segment.bounds(rows.sampled, rows.traj, rows.turn)
-  action = segment.at_turns(rows.tokens, first, *ids)
+  action = segment.at_turns(rows.tokens, first, rows.traj, rows.turn, b, k)
   return _drawn_once(run, batch.turns.state, action)
 
 

@@ -134,7 +134,11 @@ def chain(
   return MDPSize(make, length, actions, turns)
 
 
-WORLDS = {'bifurcation': bifurcation, 'key_door': key_door, 'chain': chain}
+WORLDS: dict[str, Callable[..., MDPSize]] = {
+  'bifurcation': bifurcation,
+  'key_door': key_door,
+  'chain': chain,
+}
 
 
 def _moves(size: int) -> Array:
