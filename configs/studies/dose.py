@@ -1,0 +1,140 @@
+"""Dose and response: how good a step reward has to be, by kind of its error.
+
+Two worlds of tables in which the exact advantage of the policy that played is
+known. It is mixed with errors of five kinds at five correlations; rewards that
+are learned stand beside the curves. Whether these curves predict what learned
+rewards gain is computed by `experiments.dose` from correlation and persistence
+alone, by a rule that was fixed before the first run (agentrl/study/dose.py).
+
+  python -m experiments.compare --study=configs/studies/dose.py \
+    --workdir=runs/studies/dose
+  python -m experiments.dose --report=runs/studies/dose/report.json
+"""
+
+from agentrl.study import dose
+from agentrl.study.spec import Arm, Claim, Env, Study
+from agentrl.tabular.build import TabularSize
+
+POLICY, PRM, VALUE = 'role.policy.lr', 'role.prm.lr', 'role.value.lr'
+# Of phi and V over the policy's: they take four steps on a batch, not two.
+SLOW = 0.15
+
+
+def arm(name: str, label: str = '', part: str = 'method', **fields) -> Arm:
+  config = fields.pop('config', name)
+  rates = {POLICY: 1.0} | fields.pop('rates', {})
+  fields = {'tuned_as': 'advantage'} | fields
+  path = f'configs/{config}.py'
+  return Arm(name, label or name, path, part=part, rates=rates, **fields)
+
+
+def degraded(error: str, correlation: float) -> Arm:
+  changes = {
+    'hp.signal.degraded_truth.term': 'truth',
+    'hp.signal.degraded_truth.error': error,
+    'hp.signal.degraded_truth.correlation': correlation,
+  }
+  return arm(
+    dose.arm_name(error, correlation),
+    f'{dose.KINDS[error]}, {correlation:g}',
+    'ablation',
+    config='oprl_degraded',
+    changes=changes,
+  )
+
+
+NO_FLOOR = {'hp.step.scale.eps': 1e-3}
+ARMS = (
+  arm('grpo', tuned_as=''),
+  arm(
+    *('advantage', 'the exact advantage', 'ablation'),
+    config='oprl_truth',
+    changes={'hp.step.add_term.name': 'truth'},
+    tuned_as='',
+  ),
+  *(degraded(error, rho) for error in dose.KINDS for rho in dose.CORRELATIONS),
+  arm('oprl_truth', "the solver's progress", 'ablation'),
+  arm('graph_return'),
+  arm('td_prm', rates={PRM: SLOW, VALUE: SLOW}),
+  arm('td_prm_outcome', 'td_prm, target R', rates={PRM: SLOW, VALUE: SLOW}),
+  arm('td_critic', rates={VALUE: SLOW}),
+  arm(
+    *('oprl', 'oprl, no floor'),
+    config='oprl',
+    changes=NO_FLOOR,
+    rates={PRM: 1.0},
+  ),
+  arm(
+    *('oprl_restart', 'oprl, restarted, no floor'),
+    changes=NO_FLOOR,
+    rates={PRM: 1.0},
+  ),
+  arm(
+    *('oprl_placebo', 'placebo, no floor', 'control'),
+    changes=NO_FLOOR,
+    rates={PRM: 1.0},
+  ),
+)
+
+
+def claim(text: str, one: str, other: str, claimed: float) -> Claim:
+  return Claim(text, one, other, 'area', claimed)
+
+
+CLAIMS = (
+  claim('The exact advantage has room', 'advantage', 'grpo', 0.1),
+  claim('An error drawn afresh at .4 leaves a gain', 'white_40', 'grpo', 0.05),
+  claim('So does one of the trajectory', 'trajectory_40', 'grpo', 0.05),
+  claim('So does one that grows with the turn', 'late_40', 'grpo', 0.05),
+  claim('So does a lasting one of the state', 'state_40', 'grpo', 0.05),
+  claim(
+    'A lasting one of state and action costs what it knows at .4',
+    *('state_action_40', 'white_40', -0.06),
+  ),
+  claim('At .2 it is ruinous', 'state_action_20', 'grpo', -0.05),
+  claim('td_prm gains', 'td_prm', 'grpo', 0.05),
+  claim('graph_return gains', 'graph_return', 'grpo', 0.06),
+)
+
+
+def get_study() -> Study:
+  return Study(
+    name='dose',
+    title='Dose and response of step rewards',
+    question=(
+      'How much must a step reward know, and what may it be wrong in, to learn'
+      ' faster than the outcome alone?'
+    ),
+    by='tabular',
+    arms=ARMS,
+    envs={
+      'key_door': Env(
+        'Key and door: a 5x5 grid, at most 24 turns, slip 0.1',
+        {'world': 'key_door', 'iterations': 30},
+      ),
+      'chain': Env(
+        'Chain: ten places, four actions, at most 40 turns, slip 0.1',
+        {'world': 'chain', 'iterations': 30},
+      ),
+    },
+    claims=CLAIMS,
+    env_steps=6_000,
+    tokens=12_000,
+    threshold='grpo',
+    reference='grpo',
+    grid=(0.2, 0.4, 0.8),
+    rate=0.4,
+    changes={'size': TabularSize(tokens=2)},
+    pairs=32,
+    tuning=8,
+    widen=0,
+    first_seed=128,
+    extra_metrics=dose.SHOWN,
+    notes=(
+      'every reward that is not the outcome alone has the rate of the exact'
+      ' advantage; GRPO its own',
+      'white, state_action, state and late at .4 were run on seeds 0 to 15 of'
+      ' both worlds before this was written',
+      'correlation and persistence are means over the first ten iterations',
+    ),
+  )

@@ -1,0 +1,92 @@
+"""Curves of dose and response, what they predict, and their picture."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from agentrl.study import dose, spec, tabular_runner
+from configs.studies import dose as study
+
+
+def report(learned=()):
+  """Gains that are ρ² of a fresh error, ρ − 1 of a lasting one of both."""
+  gains = {'white': lambda x: x**2, 'state_action': lambda x: x - 1}
+  arms = {'grpo': {'label': 'grpo', 'told': {}}}
+  rows = []
+
+  def put(name, correlation, persistence, gain):
+    shown = {dose.CORRELATION: correlation, dose.PERSISTENCE: persistence}
+    arms[name] = {'label': name, 'told': shown}
+    # What another arm is compared with comes first, and is not the gain.
+    for baseline, x in (('other', 99.0), ('grpo', gain)):
+      rows.append(
+        dict(arm=name, baseline=baseline, measure='area', mean=x)
+        | dict(low=x - 0.1, high=x + 0.1)
+      )
+
+  put('advantage', 1.0, 0.0, 1.0)
+  for error in dose.KINDS:
+    gain = gains.get(error, lambda x: x)
+    for x in dose.CORRELATIONS:
+      lasting = float(error == 'state_action')
+      put(dose.arm_name(error, x), x, lasting, gain(x))
+  for name, *point in learned:
+    put(name, *point)
+  setting = {'arms': arms, 'comparisons': rows}
+  env = {'label': 'A world: small', 'settings': {'tuned': setting}}
+  return {'envs': {'world': env}}
+
+
+@pytest.mark.parametrize(
+  ('correlation', 'persistence', 'want'),
+  [
+    (0.4, 0.0, 0.16),
+    (0.4, 1.0, -0.6),
+    (0.4, 0.5, 0.5 * 0.16 - 0.5 * 0.6),
+    (0.55, 0.0, (0.16 + 0.49) / 2),  # by a line between two points
+    (0.4, 1.7, -0.6),
+    (0.4, -0.3, 0.16),
+    (-0.5, 0.0, 0.0),  # beyond the curve: its end
+  ],
+)
+def test_predictions_lie_between_the_two_curves(correlation, persistence, want):
+  made = report([('learned', correlation, persistence, 0.3)])
+  of = dose.points(made, 'world', 'tuned')
+  assert dose.learned(of).keys() == {'learned'}
+  assert dose.predict(of, of['learned']) == pytest.approx(want)
+  assert of['learned'].gain == 0.3
+
+
+def test_planted_rewards_of_these_kinds_predict_themselves():
+  of = dose.points(report(), 'world', 'tuned')
+  for error in ('white', 'state_action'):
+    for x in dose.curve(of, error):
+      assert dose.predict(of, x) == pytest.approx(x.gain)
+
+
+def test_the_table_has_a_line_for_each_reward():
+  lines = dose.table(report([('learned', 0.4, 0.0, 0.3)])).splitlines()
+  assert len(lines) == 2 + 1 + 25 + 1
+  assert lines[-1] == (
+    '| world | learned | 0.40 | 0.00 | +16.0 | +30.0 [+20.0, +40.0] |'
+  )
+  assert not any('grpo' in x for x in lines)
+
+
+def test_the_picture_is_drawn(tmp_path):
+  for name, learned in (('a', []), ('b', [('learned', 0.4, 0.0, 0.3)])):
+    dose.picture(report(learned), tmp_path / f'{name}.png')
+  a, b = (np.asarray(Image.open(tmp_path / f'{x}.png')) for x in 'ab')
+  assert a.shape == b.shape
+  assert (a != b).any()
+
+
+def test_the_study_names_the_arms_that_are_drawn():
+  made = study.get_study()
+  spec.check(made)
+  tabular_runner.check_all(made)
+  names = {x.name for x in made.arms}
+  planted = {dose.arm_name(e, x) for e in dose.KINDS for x in dose.CORRELATIONS}
+  assert planted | {dose.EXACT, dose.REFERENCE} <= names
+  assert made.reference == dose.REFERENCE
+  assert made.extra_metrics == dose.SHOWN
