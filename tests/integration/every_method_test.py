@@ -137,8 +137,25 @@ ROLES = {
   'vpr_turn': {},
 }
 
+# Variants of another method of the list, which differ by a link or a number:
+# nightly.
+VARIANTS = (
+  *('adca_allocation', 'archer_replay', 'arpo_hard', 'clip_higher'),
+  *('dppo_kl', 'dr_grpo', 'epo_released', 'gigpo_no_std', 'grpo_passk'),
+  *('gspo_token', 'hiper_released', 'kl_cov', 'nft_sequence', 'opo'),
+  *('oprl_degraded', 'oprl_merged', 'oprl_parity', 'oprl_placebo'),
+  *('oprl_process_only', 'oprl_restart', 'oprl_rloo', 'oprl_sparse'),
+  *('oprl_token', 'oprl_truth', 'prime_bon', 'prime_detached', 'raft_pp'),
+  *('reinforce_pp_baseline', 'reinforce_pp_kl', 'td_critic'),
+  *('td_prm_outcome', 'vpr_turn'),
+)
 CASES = [('oprl', (1, 1))] + [
-  pytest.param(m, (2, 4), marks=pytest.mark.slow) for m in ROLES
+  pytest.param(
+    m,
+    (2, 4),
+    marks=pytest.mark.nightly if m in VARIANTS else pytest.mark.slow,
+  )
+  for m in ROLES
 ]
 
 

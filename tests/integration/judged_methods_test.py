@@ -92,8 +92,15 @@ def test_two_updates_in_the_world_of_the_method(tmp_path, method):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('error', [0.0, 0.2])
-@pytest.mark.parametrize('env', ['countdown', 'hidden_slots'])
+@pytest.mark.parametrize(
+  ('env', 'error'),
+  [
+    ('countdown', 0.2),
+    ('hidden_slots', 0.0),
+    pytest.param('countdown', 0.0, marks=pytest.mark.nightly),
+    pytest.param('hidden_slots', 0.2, marks=pytest.mark.nightly),
+  ],
+)
 @pytest.mark.parametrize('method', JUDGED)
 def test_two_updates_by_a_judge_of_turns(tmp_path, method, env, error):
   module = importlib.import_module(f'agentrl.configs.{method}')

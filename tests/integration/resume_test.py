@@ -83,9 +83,10 @@ class KilledError(Exception):
   [
     (grpo, 'tiny'),
     (spear, 'tiny'),  # a memory that adds to batches
-    (rorecomp, 'tiny'),  # one that holds what was put off
-    (archer_replay, 'tiny'),  # one with priorities
-    (grpo, 'tiny,tasks=difficulty_band'),  # one that chooses tasks
+    # One that holds what was put off, one with priorities, chosen tasks.
+    pytest.param(rorecomp, 'tiny', marks=pytest.mark.nightly),
+    pytest.param(archer_replay, 'tiny', marks=pytest.mark.nightly),
+    pytest.param(grpo, 'tiny,tasks=difficulty_band', marks=pytest.mark.nightly),
   ],
 )
 def test_stopped_between_checkpoints(method, arg, tmp_path, monkeypatch):

@@ -23,6 +23,11 @@ STAGED = (
   'masksearch',
   'rise',
 )
+# Their stages are of kinds that others of the list have as well.
+ALIKE = (
+  *('chain_of_agents', 'early_experience', 'echo_chamber', 'eef'),
+  *('implicit_inference', 'kat_coder'),
+)
 SMALL = {
   'model.width': 16,
   'model.heads': 2,
@@ -44,7 +49,13 @@ SMALL = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('method', STAGED)
+@pytest.mark.parametrize(
+  'method',
+  [
+    pytest.param(x, marks=pytest.mark.nightly if x in ALIKE else ())
+    for x in STAGED
+  ],
+)
 def test_all_stages_are_trained(tmp_path, method):
   """At a size at which nothing is solved, so that sources need not be."""
   c = importlib.import_module(f'agentrl.configs.{method}').get_config('tiny')

@@ -98,7 +98,7 @@ def test_two_updates_of_oprl():
   assert bytes_of(opt) == 2 * (2 * own + 4)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_updates_on_a_mesh():
   c = config()
   c.mesh.update(dict(fsdp=2, tensor=2))

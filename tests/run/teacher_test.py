@@ -97,7 +97,7 @@ def test_a_resumed_run_has_the_teacher_it_began_with(
   assert_equal(state_of(c, whole).params, state_of(c, cut).params)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_resumed_run_has_the_moving_average_it_had(
   folder, tmp_path, monkeypatch
 ):
