@@ -119,6 +119,11 @@ METRICS: Mapping[str, Description] = {
     ('prm/pairs', 'pairs', 'solved and failed of one task'),
     ('prm/reward_size', '', 'mean size of a step reward'),
     ('prm/truth_correlation', '', 'step rewards with true progress'),
+    (
+      'degraded_truth/correlation',
+      '',
+      'what a planted error leaves of the truth, measured',
+    ),
     ('value/td_error', '', 'squared error of a turn, mean over the steps'),
     ('progress/error', '', 'of the sums of redistributed rewards'),
     ('progress/truth_correlation', '', 'progress rewards with true progress'),

@@ -111,11 +111,13 @@ def table(report: Mapping[str, Any], setting: str = 'tuned') -> str:
   for env in report['envs']:
     of = points(report, env, setting)
     for name, x in of.items():
-      said = f'{100 * predict(of, x):+.1f}' if name in learned(of) else ''
+      predicted = ''
+      if name in learned(of):
+        predicted = f'{100 * predict(of, x):+.1f}'
       gain, low, high = (f'{100 * y:+.1f}' for y in (x.gain, x.low, x.high))
       lines.append(
         f'| {env} | {x.label} | {x.correlation:.2f} | {x.persistence:.2f}'
-        f' | {said} | {gain} [{low}, {high}] |'
+        f' | {predicted} | {gain} [{low}, {high}] |'
       )
   return '\n'.join(lines)
 

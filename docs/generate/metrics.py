@@ -31,7 +31,10 @@ SECTIONS = (
   ),
   (
     'Learned rewards and signals',
-    ('prm', 'value', 'progress', 'information', 'kl', 'blend'),
+    (
+      *('prm', 'degraded_truth', 'value', 'progress', 'information', 'kl'),
+      'blend',
+    ),
     'Reported by the components that a method names in `c.signal` and'
     ' `c.reward`.',
   ),

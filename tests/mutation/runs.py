@@ -580,8 +580,8 @@ MUTANTS = (
   Mutant(
     'agentrl.tabular.step_rewards',
     'measure',
-    'rho * standardized',
-    'standardized',
+    'rho * preference.standardized',
+    'preference.standardized',
     f'{_STEP_REWARDS}::test_measures_are_those_of_loops',
     'the truth less what the reward has of it is an error',
   ),

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from agentrl.study import dose, spec, tabular_runner
-from configs.studies import dose as study
+from agentrl.study import dose, tabular_runner
+from agentrl.study import run as study_run
 
 
 def report(learned=()):
@@ -82,8 +82,7 @@ def test_the_picture_is_drawn(tmp_path):
 
 
 def test_the_study_names_the_arms_that_are_drawn():
-  made = study.get_study()
-  spec.check(made)
+  made = study_run.load('configs/studies/dose.py')
   tabular_runner.check_all(made)
   names = {x.name for x in made.arms}
   planted = {dose.arm_name(e, x) for e in dose.KINDS for x in dose.CORRELATIONS}
