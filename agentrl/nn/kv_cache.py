@@ -50,13 +50,8 @@ def empty(n: int, capacity: int, heads: int, size: int, dtype) -> Layer:
 
 def begin(layer: Layer, first: Layer) -> Layer:
   """A layer with the positions of another, which has no more, in front."""
-
-  def put(block: Block, x: Block) -> Block:
-    return block.replace(
-      k=_fill(block.k, x.k, 0, axis=3), v=_fill(block.v, x.v, 0, axis=2)
-    )
-
-  return (*map(put, layer, first), *layer[len(first) :])
+  filled = (_filled(b, x.k, x.v, 0) for b, x in zip(layer, first, strict=False))
+  return (*filled, *layer[len(first) :])
 
 
 def write(layer: Layer, k_NCGd, v_NCGd, start_N) -> Layer:
@@ -66,10 +61,7 @@ def write(layer: Layer, k_NCGd, v_NCGd, start_N) -> Layer:
   """
   k, v = jnp.moveaxis(k_NCGd, 1, 3), jnp.moveaxis(v_NCGd, 1, 2)
   if start_N is None:
-    return tuple(
-      b.replace(k=_fill(b.k, k, b.low, axis=3), v=_fill(b.v, v, b.low, axis=2))
-      for b in layer
-    )
+    return tuple(_filled(b, k, v, b.low) for b in layer)
 
   def put(b: Block, k, v, start_N) -> Block:
     at = {'start_N': start_N, 'low': b.low}
@@ -85,6 +77,11 @@ def write(layer: Layer, k_NCGd, v_NCGd, start_N) -> Layer:
     return control_flow.apply_if(hit, put, b, *new)
 
   return tuple(map(put_if_hit, layer))
+
+
+def _filled(b: Block, k, v, low: int) -> Block:
+  """A block that starts at `low` of k and v."""
+  return b.replace(k=_fill(b.k, k, low, axis=3), v=_fill(b.v, v, low, axis=2))
 
 
 def _fill(old, new, low: int, *, axis: int):

@@ -32,7 +32,7 @@ EXACT = 'advantage'  # the arm at the end of every curve
 REFERENCE = 'grpo'
 CORRELATION = 'correlation with the advantage'
 PERSISTENCE = 'persistence of the error within states'
-SHOWN = {  # of a report: label -> metric
+METRICS = {  # of a report: label -> metric
   CORRELATION: 'early step correlation',
   PERSISTENCE: 'early step persistence within states',
   'correlation with progress': 'early step progress correlation',
@@ -62,11 +62,11 @@ def points(
   }
   out = {}
   for name, arm in here['arms'].items():
-    shown = arm['told']
-    if CORRELATION in shown and name in gains:
+    metrics = arm['told']
+    if CORRELATION in metrics and name in gains:
       gain = (gains[name][k] for k in ('mean', 'low', 'high'))
       out[name] = Point(
-        arm['label'], shown[CORRELATION], shown[PERSISTENCE], *gain
+        arm['label'], metrics[CORRELATION], metrics[PERSISTENCE], *gain
       )
   return out
 

@@ -129,7 +129,7 @@ def get_study() -> Study:
     tuning=8,
     widen=0,
     first_seed=128,
-    extra_metrics=dose.SHOWN,
+    extra_metrics=dose.METRICS,
     notes=(
       'every reward that is not the outcome alone has the rate of the exact'
       ' advantage; GRPO its own',

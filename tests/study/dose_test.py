@@ -15,8 +15,8 @@ def report(learned=()):
   rows = []
 
   def put(name, correlation, persistence, gain):
-    shown = {dose.CORRELATION: correlation, dose.PERSISTENCE: persistence}
-    arms[name] = {'label': name, 'told': shown}
+    metrics = {dose.CORRELATION: correlation, dose.PERSISTENCE: persistence}
+    arms[name] = {'label': name, 'told': metrics}
     # What another arm is compared with comes first, and is not the gain.
     for baseline, x in (('other', 99.0), ('grpo', gain)):
       rows.append(
@@ -88,4 +88,4 @@ def test_the_study_names_the_arms_that_are_drawn():
   planted = {dose.arm_name(e, x) for e in dose.KINDS for x in dose.CORRELATIONS}
   assert planted | {dose.EXACT, dose.REFERENCE} <= names
   assert made.reference == dose.REFERENCE
-  assert made.extra_metrics == dose.SHOWN
+  assert made.extra_metrics == dose.METRICS
