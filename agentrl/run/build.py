@@ -89,7 +89,7 @@ def experiment(c: ConfigDict, like: Experiment | None = None) -> Experiment:
     like: an experiment with the same tasks, which are shared
   """
   validate.config(c)
-  kind = host_env if registered.kind_of(base.wiring(c)).on_host else jit_env
+  kind = _kind(c)
   lm = pretrained.language(c)
   words, shape, chat = lm
   spec = kind.sized(c, words, chat)
@@ -106,6 +106,18 @@ def experiment(c: ConfigDict, like: Experiment | None = None) -> Experiment:
   pretrained.check_weights(c, shape)  # after all that is quick to say
   sets = like and (like.train, like.test)
   return assemble(c, lm, spec, alg, kind.parts(c, spec, sets))
+
+
+def task_sets(c: ConfigDict):
+  """The train and the test tasks of a checked config, loaded or made."""
+  kind = _kind(c)
+  words, _, chat = pretrained.language(c)
+  return kind.task_sets(c, kind.sized(c, words, chat).source)
+
+
+def _kind(c: ConfigDict):
+  """The module of the config's kind of environment."""
+  return host_env if registered.kind_of(base.wiring(c)).on_host else jit_env
 
 
 def assemble(

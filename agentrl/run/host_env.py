@@ -30,6 +30,11 @@ class HostEnvSpec(NamedTuple):
   actions: tuple[str, ...] = ()  # what is written is an action as it stands
 
   @property
+  def source(self) -> base.EnvFamily:
+    """Of tasks."""
+    return self.family
+
+  @property
   def capacity(self) -> Capacity:
     return self.plan.capacity
 

@@ -63,10 +63,7 @@ def report(s: Study, run: execute.Runner) -> dict[str, Any]:
       'runs': len(wanted),
       'failed': len(wanted) - len(results),
     },
-    'seeds': {
-      'pairs': list(s.seeds),
-      'tuning': [execute.TUNING + i for i in range(s.tuning)],
-    },
+    'seeds': execute.seeds(s),
   }
 
 

@@ -43,6 +43,12 @@ class RunResult(NamedTuple):
 Runner = Callable[[Sequence[RunRequest]], dict[RunRequest, RunResult]]
 
 
+def seeds(s: Study) -> dict[str, list[int]]:
+  """The seeds of the pairs, and those of the tuning."""
+  tuning = range(TUNING, TUNING + s.tuning)
+  return {'pairs': list(s.seeds), 'tuning': list(tuning)}
+
+
 def area(s: Study, ran: RunResult) -> float:
   """Mean success over the budget of environment steps."""
   return paired.area(*upto(ran.env_steps, ran.success, s.env_steps))
@@ -175,13 +181,20 @@ def _run(s: Study, arm: Arm, workdir: str, a: RunRequest) -> runs.SweepRun:
   return runs.planned(name, arm.config, changes, workdir)
 
 
+def planned(
+  s: Study, workdir: str, a: RunRequest
+) -> tuple[runs.SweepRun, runs.SweepRun]:
+  """A run, and the warm start that it begins with; both checked."""
+  return _run(s, s.arm(a.arm), workdir, a), _warm(s, workdir, a)
+
+
 def check_all(s: Study, workdir: str) -> None:
   """Checks every arm's config with its changes, before any run."""
   for env in s.envs:
     for arm in s.arms:
       for tuning in (True, False):
         a = RunRequest(env, arm.name, s.rate, TUNING if tuning else 0, tuning)
-        ours, warm = _run(s, arm, workdir, a), _warm(s, workdir, a)
+        ours, warm = planned(s, workdir, a)
         if ours.config.model != warm.config.model:
           raise ValueError(
             f'arm {arm.name!r} ({arm.config}) has another model than the warm'

@@ -12,7 +12,7 @@ import jax
 
 from agentrl import install
 from agentrl.report.study import page, tables
-from agentrl.study import analysis, execute, spec, tabular_runner
+from agentrl.study import analysis, execute, panel, spec, tabular_runner
 from agentrl.study import quick as quick_lib
 from agentrl.study.spec import Study
 from agentrl.sweep import runs
@@ -43,7 +43,8 @@ def run(
     execute.check_all(s, workdir)
     runner = execute.trained(s, workdir, places, together)
   execute.keep_protocol(s, workdir)
-  return analysis.report(s, runner) | {'protocol': spec.protocol(s)}
+  fixed = {'panel': panel.keep(s, workdir), 'protocol': spec.protocol(s)}
+  return analysis.report(s, runner) | fixed
 
 
 def sign(report: dict[str, Any], *flags: str) -> dict[str, Any]:

@@ -134,6 +134,16 @@ def fits(config: ConfigDict) -> registry.MethodSpec:
     raise ValueError(
       f'memory {w.memory[0]!r} replays trajectories, and tables keep none'
     )
+  if w.judge:
+    raise ValueError(
+      f'judge {w.judge[0]!r} scores turns, and nobody judges those of tables'
+    )
+  for name, role in config.role.items():
+    if role.run:
+      raise ValueError(
+        f'role {name!r} is the policy of another run ({role.run}), and tables'
+        ' are of none'
+      )
   for name in w.signal:
     if name not in SIGNALS:
       raise ValueError(

@@ -82,8 +82,8 @@ def _check(rates, seeds, iterations) -> None:
 def run(case: TabularCase, iterations: int, salt: int, rate, seed):
   """One run -> success [I + 1], {measure: [I]}."""
   key = jax.random.key(seed)
-  draw, warm, train_key = (jax.random.fold_in(key, i) for i in range(3))
-  world = case.world.make(draw, case.size.tasks)
+  warm, train_key = (jax.random.fold_in(key, i) for i in (1, 2))
+  world = draw_tasks(case.world, case.size.tasks, seed)
   learner = build.at_rate(case.learner, rate)
   state = update.init(learner, warm)
   table = warm_start(case, world, warm)
@@ -100,6 +100,11 @@ def run(case: TabularCase, iterations: int, salt: int, rate, seed):
   p = policy.probabilities(case.table, table)
   last = mdp.success(world, p, case.world.turns)
   return jnp.append(metrics.pop('success'), last), metrics
+
+
+def draw_tasks(world: mdp.MDPSize, tasks: int, seed) -> mdp.MDP:
+  """The tasks of a seed, whatever plays them."""
+  return world.make(jax.random.fold_in(jax.random.key(seed), 0), tasks)
 
 
 def warm_start(case: TabularCase, world: mdp.MDP, key) -> Array:

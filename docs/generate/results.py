@@ -2,9 +2,9 @@
 
   python -m experiments.results --take=runs/studies/oprl
 
-first copies the page of a comparison, its numbers and its runs (NAME.csv) to
-docs/results. The tables of a study stand between two marks of RESULTS.md; the
-text around them is written by hand.
+first copies the page of a comparison, its numbers, its runs (NAME.csv) and its
+tasks and seeds (panels/NAME.json) to docs/results. The tables of a study stand
+between two marks of RESULTS.md; the text around them is written by hand.
 """
 
 import csv
@@ -58,6 +58,11 @@ def take(workdir: str, folder: str) -> None:
       for arm in setting['arms'].values():
         del arm['each'], arm['curve']
   shutil.copy(os.path.join(workdir, study_page.HTML), f'{name}.html')
+  if 'panel' in report:  # of older ones nothing was written
+    panels = os.path.join(folder, 'panels')
+    os.makedirs(panels, exist_ok=True)
+    panel = os.path.join(panels, f'{report["name"]}.json')
+    shutil.copy(os.path.join(workdir, 'panel.json'), panel)
   with open(f'{name}.json', 'w', encoding='utf-8') as f:
     f.write(json.dumps(report, indent=1) + '\n')
 

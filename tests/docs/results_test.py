@@ -2,6 +2,7 @@
 
 import csv
 import glob
+import json
 import pathlib
 
 import numpy as np
@@ -10,6 +11,7 @@ from scipy import stats
 
 from agentrl.report.study import tables
 from agentrl.stats import paired
+from agentrl.study import panel
 from docs.generate import results
 
 
@@ -79,6 +81,13 @@ def test_scipy_and_statsmodels_find_the_same_in_the_runs(path):
         np.testing.assert_allclose(
           holm, [x['holm'] for x in rows], rtol=1e-4, atol=1e-6
         )
+
+
+def test_a_published_panel_has_the_hash_of_its_report():
+  for name, report in results.reports('docs').items():
+    if 'panel' in report:
+      text = pathlib.Path(f'docs/results/panels/{name}.json').read_text()
+      assert panel.digest(json.loads(text)) == report['panel']
 
 
 def test_verdicts_follow_from_what_was_found():

@@ -149,14 +149,25 @@ VARIANTS = (
   *('reinforce_pp_baseline', 'reinforce_pp_kl', 'td_critic'),
   *('td_prm_outcome', 'vpr_turn'),
 )
+# Methods whose update is made of pieces that others of the list have: nightly.
+ALIKE = (
+  *('adca', 'aem', 'arpo', 'cm2', 'dgrpo', 'digiq', 'dr_mas'),
+  *('duration_aware', 'flow_grpo', 'gdpo', 'gigpo', 'gpg', 'graph_return'),
+  *('grpo_roc', 'guided_retry', 'hgpo', 'icepop', 'lite_ppo', 'lumina'),
+  *('maxrl', 'memact_dcpo', 'mira', 'mis', 'muonclip', 'odysseus', 'opd'),
+  *('otb', 'para_grpo', 'ppo_bilevel', 'ppo_turn', 'ppr', 'reinforce_pp'),
+  *('remax', 'rloo', 'scalinginter', 'slea_rl', 'starpo_s', 'step_grpo'),
+  *('steppo', 'toolpo', 'treeps_rag', 'truncated_is', 'vpr'),
+)
+NIGHTLY = {*VARIANTS, *ALIKE}
 CASES = [('oprl', (1, 1))] + [
   pytest.param(
-    m,
-    (2, 4),
-    marks=pytest.mark.nightly if m in VARIANTS else pytest.mark.slow,
+    m, (2, 4), marks=pytest.mark.nightly if m in NIGHTLY else pytest.mark.slow
   )
   for m in ROLES
 ]
+# Slots whose components an update is made of, beside links and masks.
+PIECES = ('signal', 'loss', 'memory', 'minibatch')
 
 
 def config(method: str, folder: str, sizes=(1, 1)):
@@ -259,6 +270,23 @@ def placed(batch):
   if not mesh.active():
     return jax.device_put(batch)
   return batches.place(batch, batch.rows.tokens.shape)
+
+
+def pieces(methods, folder):
+  """Everything in PIECES that some of the methods have."""
+  out = set()
+  for method in methods:
+    spec = base.wiring(config(method, folder))
+    for slot in PIECES:
+      names = getattr(spec, slot)
+      names = (names,) if isinstance(names, str) else names
+      out |= {(slot, name) for name in names}
+  return out
+
+
+def test_what_is_nightly_is_a_variant_or_made_of_tested_pieces(folder):
+  daily = pieces(ROLES.keys() - NIGHTLY, folder)
+  assert pieces(ALIKE, folder) <= daily
 
 
 def test_every_config_is_here():

@@ -20,6 +20,11 @@ COMPOSED = (
   *('chatshop_dcpo', 'cleaner', 'polar', 'prs_vspo', 'verltool'),
   *('speakrl', 'tablegpt_r1', 'tool_star', 'toolorchestra', 'toolrl'),
 )
+# Of these, those whose world and slots another one has: nightly.
+ALIKE = (
+  *('artist', 'atom_searcher', 'chatshop', 'deep_dxsearch', 'marag_r1'),
+  *('prs', 'toolorchestra', 'verltool'),
+)
 # Those that need a score of every turn, with what a service would answer.
 JUDGED = {
   'adca': 'attribution',
@@ -78,8 +83,15 @@ def updates(c, folder):
   return rl
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize('method', COMPOSED)
+@pytest.mark.parametrize(
+  'method',
+  [
+    pytest.param(
+      m, marks=pytest.mark.nightly if m in ALIKE else pytest.mark.slow
+    )
+    for m in COMPOSED
+  ],
+)
 def test_two_updates_in_the_world_of_the_method(tmp_path, method):
   module = importlib.import_module(f'agentrl.configs.{method}')
   c = small(module.get_config('tiny'), tmp_path)
@@ -96,7 +108,7 @@ def test_two_updates_in_the_world_of_the_method(tmp_path, method):
   ('env', 'error'),
   [
     ('countdown', 0.2),
-    ('hidden_slots', 0.0),
+    pytest.param('hidden_slots', 0.0, marks=pytest.mark.nightly),
     pytest.param('countdown', 0.0, marks=pytest.mark.nightly),
     pytest.param('hidden_slots', 0.2, marks=pytest.mark.nightly),
   ],

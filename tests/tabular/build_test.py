@@ -31,6 +31,8 @@ def test_sgd_is_a_step_along_the_gradient():
 BAD = {
   'archer': 'has no table',
   'arpo': 'samples in a way of its own',
+  'oni': 'nobody judges',
+  'opd': 'the policy of another run .runs/teacher',
 }
 
 

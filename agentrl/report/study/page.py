@@ -21,6 +21,7 @@ A report is plain JSON; a number times its measure's scale is what is shown:
   power {measure, sd, rows [pairs, alpha, smallest]}
   spent {run_seconds, runs, failed}
   commands [...], versions {}, seeds {}, hardware {}
+  panel: hash of tasks, order and seeds
 """
 
 import itertools

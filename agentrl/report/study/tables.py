@@ -20,6 +20,8 @@ def markdown(report: Mapping) -> str:
       parts += [f'{env["label"]}; {setting["label"]}:', _arms(report, setting)]
   if checks:
     parts += [f'{page.CHECKS}:', _claims(report, checks)]
+  if 'panel' in report:
+    parts.append(f'Tasks, order and seeds: panel `{report["panel"][:16]}`.')
   return '\n\n'.join(parts)
 
 

@@ -1,0 +1,108 @@
+"""Board of methods: every one that tables can stand for, on three worlds.
+
+  python -m experiments.compare --study=configs/studies/board.py \
+    --workdir=runs/studies/board
+
+Nothing is claimed: differences from GRPO are corrected for their number. The
+table with cost and credit error is docs/BOARD.md.
+"""
+
+from agentrl.study.spec import Arm, Env, Study
+from agentrl.tabular.build import TabularSize
+
+POLICY, PRM, VALUE = 'role.policy.lr', 'role.prm.lr', 'role.value.lr'
+OUTCOME = (  # one number for a trajectory
+  *('grpo', 'dr_grpo', 'rloo', 'reinforce_pp', 'reinforce_pp_baseline'),
+  *('reinforce_pp_kl', 'opo', 'maxrl', 'grpo_passk', 'lite_ppo', 'gdpo'),
+  *('dgrpo', 'gpg', 'otb', 'flow_grpo', 'raft', 'raft_pp', 'starpo_s'),
+)
+LOSS = (  # GRPO's credit in another loss
+  *('cispo', 'clip_cov', 'clip_higher', 'kl_cov', 'dppo', 'dppo_kl', 'gmpo'),
+  *('gspo', 'gspo_token', 'gspo_turn', 'bn_gspo', 'sapo', 'nft'),
+  *('nft_sequence', 'seeupo', 'ipa', 'epo', 'epo_released'),
+)
+TURN = ('gigpo', 'gigpo_no_std', 'hgpo', 'graph_return', 'aem')
+CRITIC = ('ppo', 'ppo_turn', 'ppo_bilevel', 'odysseus')
+LEARNED = (
+  *('oprl', 'oprl_rloo', 'oprl_merged', 'oprl_token', 'oprl_process_only'),
+  *('oprl_parity', 'prime', 'prime_bon', 'prime_detached'),
+)
+CONTROL = ('oprl_placebo', 'oprl_restart')
+# Four steps on a batch, not two.
+DIFFERENCES = ('td_prm', 'td_prm_outcome', 'td_critic')
+# The environment tells these how near the end is, which others do not know.
+TOLD = ('oprl_truth', 'vpr', 'vpr_turn')
+
+
+def arm(name: str, part: str = 'method') -> Arm:
+  rates = {POLICY: 1.0}
+  if name in LEARNED or name in CONTROL:
+    rates[PRM] = 1.0
+  if name in (*CRITIC, 'starpo_s'):
+    rates[VALUE] = 0.3  # at the policy's rate values swing about
+  if name in DIFFERENCES:
+    rates[VALUE] = 0.15
+  if name in ('td_prm', 'td_prm_outcome'):
+    rates[PRM] = 0.15
+  return Arm(name, name, f'configs/{name}.py', part=part, rates=rates)
+
+
+NAMES = (*OUTCOME, *LOSS, *TURN, *CRITIC, *LEARNED, *DIFFERENCES)
+ARMS = (
+  *map(arm, NAMES),
+  *(arm(name, 'control') for name in CONTROL),
+  *(arm(name, 'ablation') for name in TOLD),
+)
+
+
+def get_study() -> Study:
+  return Study(
+    name='board',
+    title='Board of methods',
+    question='What does each method gain over GRPO where everything is known?',
+    by='tabular',
+    arms=ARMS,
+    envs={
+      'bifurcation': Env(
+        'Bifurcation: one of 10 turns matters, 4 choices, slip 0.2',
+        {
+          'world': 'bifurcation',
+          'iterations': 30,
+          'settings': {'length': 10, 'slip': 0.2},
+        },
+      ),
+      'key_door': Env(
+        'Key and door: a 5x5 grid, at most 24 turns, slip 0.1',
+        {'world': 'key_door', 'iterations': 30},
+      ),
+      'chain': Env(
+        'Chain: ten places, four actions, at most 40 turns, slip 0.1',
+        {'world': 'chain', 'iterations': 30},
+      ),
+    },
+    claims=(),
+    env_steps=6_000,
+    tokens=12_000,
+    threshold='grpo',
+    reference='grpo',
+    grid=(0.2, 0.4, 0.8),
+    rate=0.4,
+    changes={'size': TabularSize(tokens=2)},
+    pairs=64,
+    tuning=8,
+    widen=1,
+    first_seed=200,
+    extra_metrics={
+      'credit: correlation with the exact advantage': 'credit correlation',
+      'credit: bias': 'credit bias',
+      'credit: noise': 'credit noise',
+    },
+    notes=(
+      'methods that branch, replay or sample in a way of their own, and signals'
+      ' that read text: tables cannot stand for them',
+      'methods of stages, of which RL is one, and of judged or composed'
+      ' rewards, whose terms these worlds lack',
+      'corrections of a mismatch between sampler and learner, of durations and'
+      ' of agents, of which there are none here: they are GRPO',
+    ),
+  )
