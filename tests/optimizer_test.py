@@ -240,6 +240,7 @@ def flat(tree):
   return {tuple(key.key for key in path): np.asarray(x) for path, x in leaves}
 
 
+@pytest.mark.slow
 def test_muon_moves_every_matrix_of_a_stack_alone():
   rule = OptimizerConfig(
     'optax:muon(consistent_rms=0.2)',

@@ -4,7 +4,8 @@
 
 first copies the page of a comparison, its numbers, its runs (NAME.csv) and its
 tasks and seeds (panels/NAME.json) to docs/results. The tables of a study stand
-between two marks of RESULTS.md; the text around them is written by hand.
+between two marks of RESULTS.md; the text around them is written by hand. The
+board of methods has a page of its own, docs/BOARD.md.
 """
 
 import csv
@@ -18,12 +19,15 @@ from typing import Any
 
 from absl import flags
 
+from agentrl import storage
+
 _TAKE = flags.DEFINE_multi_string('take', [], 'Folder of a comparison; again.')
 _DOCS = flags.DEFINE_string('docs', 'docs', 'Folder of RESULTS.md.')
 
 
 def main() -> None:
   from agentrl.report.study import tables  # takes seconds
+  from docs.generate import board
 
   for workdir in _TAKE.value:
     take(workdir, os.path.join(_DOCS.value, 'results'))
@@ -31,7 +35,10 @@ def main() -> None:
   with open(path, encoding='utf-8') as f:
     page = f.read()
   for name, report in reports(_DOCS.value).items():
-    page = put(page, name, tables.markdown(report))
+    if name == board.NAME:
+      storage.write(os.path.join(_DOCS.value, board.PAGE), board.page(report))
+    else:
+      page = put(page, name, tables.markdown(report))
   with open(path, 'w', encoding='utf-8') as f:
     f.write(page)
   print(f'written: {path}')

@@ -164,7 +164,7 @@ METHODS = {
 STORY = batches.story(seed=3)
 VARIANTS = (
   'history',
-  'moved',
+  pytest.param('moved', marks=pytest.mark.slow),
   pytest.param('packed', marks=pytest.mark.slow),
   batches.EXPLICIT,
 )

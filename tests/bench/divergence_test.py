@@ -2,10 +2,12 @@
 
 import jax
 import numpy as np
+import pytest
 
 from agentrl.bench import divergence
 
 
+@pytest.mark.slow
 def test_every_case_has_memory_and_time():
   x = divergence.shapes(words=9000, rows=2, tokens=256, width=8)
   used = divergence.memory(x)

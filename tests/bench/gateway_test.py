@@ -1,5 +1,7 @@
 """The load on the gateway: every request is answered."""
 
+import pytest
+
 from agentrl.bench import gateway
 from agentrl.text.tokenizer import Embedded
 
@@ -11,6 +13,7 @@ def test_every_request_is_answered():
   assert '12 requests' in gateway.report('x', load)
 
 
+@pytest.mark.slow
 def test_the_generator_is_asked_without_the_gateway_for_the_same(monkeypatch):
   monkeypatch.setattr(gateway, 'ROUNDS', 1)
   monkeypatch.setattr(gateway, 'ALONE', 3)

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from agentrl.bench import parts
 
 TINY = {
@@ -11,6 +13,7 @@ TINY = {
 }
 
 
+@pytest.mark.slow
 def test_each_part_is_measured_once(tmp_path):
   lines = []
   two = {name: TINY[name] for name in ('one', 'wrong')}

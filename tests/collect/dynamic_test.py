@@ -189,6 +189,7 @@ def test_members_of_a_group_must_be_so_many_times_as_many():
     )
 
 
+@pytest.mark.slow
 def test_the_contrasting_half_is_the_one_that_curating_keeps():
   """And advantages are those of the half alone."""
   f = registry.bind('collect', 'resample_contrastive', {})

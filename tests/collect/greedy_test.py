@@ -5,12 +5,14 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from agentrl import registry
 from agentrl.task.base import make_attempts
 from tests.collect import made_up_records
 
 
+@pytest.mark.slow
 def test_greedy_companion_tells_its_return_and_nothing_else():
   attempts = make_attempts(
     np.arange(made_up_records.B), 1, made_up_records.K, 0.7

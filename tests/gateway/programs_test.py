@@ -105,6 +105,7 @@ def test_a_program_that_plays_as_we_do_gets_our_tokens():
   jax.tree.map(functools.partial(np.testing.assert_allclose, atol=1e-5), *rows)
 
 
+@pytest.mark.slow
 def test_a_forked_history_is_branches_trained_once():
   ended, counts = played(family('forked', path='x'), n=2)
   assert counts['program/branches'] == 4

@@ -160,7 +160,7 @@ ALIKE = (
   *('steppo', 'toolpo', 'treeps_rag', 'truncated_is', 'vpr'),
 )
 NIGHTLY = {*VARIANTS, *ALIKE}
-CASES = [('oprl', (1, 1))] + [
+CASES = [pytest.param('oprl', (1, 1), marks=pytest.mark.nightly)] + [
   pytest.param(
     m, (2, 4), marks=pytest.mark.nightly if m in NIGHTLY else pytest.mark.slow
   )

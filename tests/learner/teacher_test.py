@@ -247,6 +247,7 @@ def test_nothing_reaches_the_teacher():
   assert not np.any(slope)
 
 
+@pytest.mark.slow
 def test_the_mean_of_the_sampled_estimator_is_the_gradient_of_the_reverse_kl():
   """Every word in a row of its own, as likely as the policy finds it.
 
@@ -285,7 +286,7 @@ def updated(alg, params, batch):
   return jax.jit(functools.partial(update_lib.update, alg))(state, batch)
 
 
-@pytest.mark.parametrize('n', [1, 2])
+@pytest.mark.parametrize('n', [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_sub_updates_are_compared_with_one_teacher(n):
   """At a rate of 0 all of them see the same: their sum is the whole's."""
   plan = {'minibatch': {'minibatches': {'n': n}}}
@@ -315,7 +316,9 @@ def test_adapters_of_one_base_are_compared_as_they_stand_on_it():
   np.testing.assert_allclose(total / weight, want, rtol=1e-4)
 
 
-@pytest.mark.parametrize('explicit', [True, False])
+@pytest.mark.parametrize(
+  'explicit', [pytest.param(True, marks=pytest.mark.slow), False]
+)
 def test_a_mesh_changes_nothing(explicit):
   batch = hinted(batch_of(8), HINTS * 2)
   params = params_of(learner().context.modules)

@@ -58,7 +58,11 @@ def test_what_is_written_is_read(tmp_path_factory, texts):
   assert set(with_index['outcome'].tolist()) <= {0.25}
 
 
-@pytest.mark.parametrize('index', ['none', 'stale', 'cut along', 'of more'])
+@pytest.mark.parametrize(
+  'index',
+  ['none', 'cut along']
+  + [pytest.param(x, marks=pytest.mark.slow) for x in ('stale', 'of more')],
+)
 def test_cut_at_every_byte_of_the_last_two(tmp_path, index):
   """All lines before the cut are read, and writing goes on behind them."""
   whole = tmp_path / 'whole.jsonl'

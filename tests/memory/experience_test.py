@@ -47,6 +47,7 @@ def play(m, steps):
   return state
 
 
+@pytest.mark.slow
 def test_all_that_was_sampled_comes_back_while_it_is_young():
   m = memory(CAPACITY)
   state = play(m, 2)

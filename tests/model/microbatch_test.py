@@ -68,7 +68,9 @@ def test_the_sum_of_micro_batches(layers, windows):
   chex.assert_trees_all_close(got, grads, rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.parametrize('fold', [False, True])
+@pytest.mark.parametrize(
+  'fold', [pytest.param(False, marks=pytest.mark.slow), True]
+)
 def test_seeds_beside_each_other(fold):
   """A vmapped gradient is each one's, with as many rows as it has."""
   module = policy.module(shape(2))

@@ -109,8 +109,18 @@ def test_every_position_sees_itself_and_those_before(window):
         np.testing.assert_allclose(got[i, 0, h], want, atol=1e-5)
 
 
-@pytest.mark.parametrize('window', [0, 3])
-@pytest.mark.parametrize('lengths', [(9, 4), (1, 14), (0, 3)])
+@pytest.mark.parametrize(
+  ('lengths', 'window'),
+  [
+    ((9, 4), 0),
+    ((0, 3), 3),
+    *(
+      pytest.param(lengths, window, marks=pytest.mark.slow)
+      for lengths, window in (((9, 4), 3), ((1, 14), 0), ((1, 14), 3))
+    ),
+    pytest.param((0, 3), 0, marks=pytest.mark.nightly),
+  ],
+)
 def test_a_prefix_held_once_is_one_held_by_each_slot(
   window, lengths, monkeypatch
 ):

@@ -163,6 +163,7 @@ def test_families_say_what_slots_say(kinds, idle, group, found, monkeypatch):
   np.testing.assert_allclose(got.entropy, want.entropy, atol=1e-12, rtol=0)
 
 
+@pytest.mark.slow
 def test_families_say_what_slots_say_in_float32(monkeypatch):
   monkeypatch.setattr(actor, 'HELD_ONCE', 1)
   params = decoders.random_parameters(SHAPE)

@@ -157,7 +157,11 @@ class Own(Outside):
 
 @pytest.mark.parametrize(
   ('history', 'window'),
-  [('full', 1), pytest.param('turn', 1, marks=pytest.mark.slow), ('turn', 2)],
+  [
+    ('turn', 2),
+    pytest.param('turn', 1, marks=pytest.mark.nightly),
+    pytest.param('full', 1, marks=pytest.mark.slow),
+  ],
 )
 def test_the_same_as_inside_jit(history, window):
   """One world, both rollouts: the same messages, rewards and ends."""
@@ -213,6 +217,7 @@ def test_the_same_as_inside_jit(history, window):
   assert (want.status == Status.SOLVED).any() or live.sum() > 12
 
 
+@pytest.mark.slow
 def test_repeated_turns_keep_their_entropy_and_version():
   """A branch says again what its origin said, and nobody samples it anew."""
   plan = host.EpisodeLimits(
@@ -270,7 +275,11 @@ def replayed(task, seed_text, messages):
 
 
 @pytest.mark.parametrize(
-  ('slots', 'count'), [(2, 6), pytest.param(6, 3, marks=pytest.mark.slow)]
+  ('slots', 'count'),
+  [
+    pytest.param(2, 6, marks=pytest.mark.slow),
+    pytest.param(6, 3, marks=pytest.mark.slow),
+  ],
 )
 def test_what_is_learned_from_is_what_was_said_and_heard(slots, count):
   tasks = [{'n': i, 'slow': 1} for i in range(5)]
@@ -395,7 +404,8 @@ def faulty(n, share, place='process'):
   return whole, broken
 
 
-@pytest.mark.parametrize('n', [12, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize('n', [12, 200])
 def test_a_fault_costs_its_own_trajectory(n):
   whole, broken = faulty(n, 0.2 if n > 50 else 0.25)
   limits = dataclasses.replace(LIMITS, seconds=6.0)
@@ -449,6 +459,7 @@ def test_stopping_ends_all_sessions():
   assert not generator.busy
 
 
+@pytest.mark.slow
 def test_tools_are_heard_word_for_word():
   """Calls, one that cannot be read, talk, and an answer."""
   family = countdown.Countdown(numbers=2)

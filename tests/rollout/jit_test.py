@@ -292,7 +292,9 @@ def check_equal(got, want):
   np.testing.assert_allclose(got.entropy, want.entropy, atol=1e-4)
 
 
-@pytest.mark.parametrize('history', ['turn', 'full'])
+@pytest.mark.parametrize(
+  'history', ['turn', pytest.param('full', marks=pytest.mark.slow)]
+)
 def test_groups_that_hold_their_prompt_once_play_the_same(history, monkeypatch):
   monkeypatch.setattr(actor, 'HELD_ONCE', 1)
   check_equal(single_turns(history, 4), single_turns(history, 1))
@@ -302,6 +304,7 @@ def test_one_turn_is_the_same_in_either_history():
   check_equal(single_turns('full', 1), single_turns('turn', 1))
 
 
+@pytest.mark.slow
 def test_turns_that_part_play_the_same(monkeypatch):
   """Groups begin in families, and are on their own where they differ."""
   monkeypatch.setattr(actor, 'HELD_ONCE', 1)

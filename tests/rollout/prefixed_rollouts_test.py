@@ -121,6 +121,7 @@ def batch_of(record, attempts):
   return jax.device_get(record_lib.batch(record, layout, attempts, 4))
 
 
+@pytest.mark.slow
 def test_the_first_turns_are_those_of_the_demonstration():
   r, want = played(), shown()
   forced = np.asarray(record_lib.forced_turns(r))
@@ -149,6 +150,7 @@ def test_the_first_turns_are_those_of_the_demonstration():
   assert len(ended) < 6
 
 
+@pytest.mark.slow
 def test_who_is_given_nothing_plays_as_without_prefixes():
   """Nor does it matter whom the others are, and who is not attempted."""
   r, want = played(), unprefixed()

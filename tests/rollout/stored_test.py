@@ -89,8 +89,15 @@ def config(tmp_path, world, history):
   return c
 
 
-@pytest.mark.parametrize('history', ['turn', 'full'])
-@pytest.mark.parametrize('world', ['sokoban', 'countdown'])
+@pytest.mark.parametrize(
+  ('world', 'history'),
+  [
+    ('countdown', 'full'),
+    pytest.param('countdown', 'turn', marks=pytest.mark.nightly),
+    pytest.param('sokoban', 'full', marks=pytest.mark.nightly),
+    pytest.param('sokoban', 'turn', marks=pytest.mark.slow),
+  ],
+)
 def test_tokens_survive_the_log_and_the_store(tmp_path, world, history):
   s, params, batch = sampled(config(tmp_path, world, history))
   lines = logged(s, batch)
@@ -195,6 +202,7 @@ def test_contexts_are_of_one_kind_of_rows():
   stored.to_record([x._replace(turns=x.turns[:1])], **SIZES)
 
 
+@pytest.mark.slow
 def test_a_log_has_weights_spans_and_versions_of_single_tokens():
   """Where they are not the usual ones: lines stay short."""
   x = stored_turns(2)

@@ -27,6 +27,7 @@ SMALL = {
 }
 
 
+@pytest.mark.slow
 def test_a_run_is_stepped_resumed_and_asked(tmp_path):
   """The warm start is step 1; a second run goes on where the first was left."""
   changes = SMALL | {'data': str(tmp_path / 'data')}

@@ -35,6 +35,7 @@ def test_what_is_no_config_is_told_the_methods(name, tmp_path, monkeypatch):
     config_file.find(name)
 
 
+@pytest.mark.slow
 def test_the_console_script_starts_the_mains():
   code = 'from agentrl import cli; cli.command()'
   for words, status, text in (

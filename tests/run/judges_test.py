@@ -91,6 +91,7 @@ def messages(s, batch):
   return out
 
 
+@pytest.mark.slow
 def test_a_judge_on_hosts_sees_what_the_policy_wrote(tmp_path):
   s, batch, numbers = collected(judged(tmp_path))
   written = messages(s, batch)

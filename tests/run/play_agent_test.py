@@ -20,6 +20,7 @@ def experiment(tmp_path_factory):
   return s, update.init(s.algorithm, jax.random.key(0)).params['policy']
 
 
+@pytest.mark.slow
 def test_left_alone_it_plays_the_rollout_of_its_key(experiment):
   s, params = experiment
   agent = play_agent.JitAgent(s, params, 1.0)
@@ -39,6 +40,7 @@ def test_left_alone_it_plays_the_rollout_of_its_key(experiment):
   assert frames[-1].score == record.outcome[0]
 
 
+@pytest.mark.slow
 def test_it_goes_on_from_the_moves_of_a_person(experiment):
   s, params = experiment
   agent = play_agent.JitAgent(s, params, 0.0)

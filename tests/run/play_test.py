@@ -88,6 +88,7 @@ def test_mistakes_are_sentences():
     play.play('sokobann', 0, None, [])
 
 
+@pytest.mark.slow
 def test_through_a_pipe():
   run = subprocess.run(
     [sys.executable, '-m', 'experiments.play', '--seed=1'],

@@ -10,6 +10,7 @@ import pathlib
 import shutil
 
 import numpy as np
+import pytest
 
 from agentrl.log import metrics
 from agentrl.run import runner, workdir
@@ -20,6 +21,7 @@ ROUNDING = {'ppo/ratio': 1e-3, 'logp/sampler_mismatch': 1e-3}
 RUN = pathlib.Path(__file__).with_name('run_of_old')
 
 
+@pytest.mark.slow
 def test_an_old_run_folder_resumes_with_the_numbers_it_had(tmp_path):
   run = shutil.copytree(RUN, tmp_path / 'run')
   config = json.loads((run / 'config.json').read_text())

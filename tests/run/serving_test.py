@@ -117,6 +117,7 @@ def adapted(seed: int, rank: int = 2):
   return one._replace(params=params, step=seed)
 
 
+@pytest.mark.slow
 def test_adapters_on_one_base_share_it(monkeypatch):
   """Each answers as it does alone, with its own version; others are apart."""
   made = {'a': adapted(1), 'b': adapted(2), 'c': adapted(3, rank=1)}

@@ -87,6 +87,7 @@ def by_task(made):
   return out
 
 
+@pytest.mark.slow
 def test_rows_are_those_of_the_demonstrations_that_were_logged(folder):
   _, shown = batches(config(folder))
   _, again = batches(config(folder, **{'sft.store': 'demos'}))
@@ -108,6 +109,7 @@ def test_weights_are_the_stores(folder):
     assert np.any(own & (rows.turn > 0))
 
 
+@pytest.mark.slow
 def test_a_run_trains_on_a_store(folder, tmp_path):
   c = config(folder, **{'sft.store': 'demos', 'sft.steps': 12})
   runner.run(c, str(tmp_path))

@@ -70,6 +70,7 @@ def assert_equal(one, other, want=True):
   assert all(np.array_equal(a, b) for a, b in pairs) == want
 
 
+@pytest.mark.slow
 def test_it_is_that_policy_and_stays_so(folder, tmp_path):
   c = config(folder)
   runner.run(c, str(tmp_path / 'run'))

@@ -105,6 +105,7 @@ def test_it_moves_every_other_iteration():
   chex.assert_trees_all_equal(three.params['teacher'], two.params['teacher'])
 
 
+@pytest.mark.slow
 def test_it_lies_as_the_policy_does():
   batch = batch_of()
   want = states(learner(), batch)[-1].params['teacher']

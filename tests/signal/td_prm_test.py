@@ -288,6 +288,7 @@ def _decoder():
   return context, batch.replace(turns=turns.replace(reward=won * turns.valid))
 
 
+@pytest.mark.slow
 def test_a_language_model_learns_the_rewards():
   context, batch = _decoder()
   alg = update.Algorithm.from_spec(registry.MethodSpec(), context)

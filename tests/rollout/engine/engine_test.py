@@ -211,7 +211,9 @@ def pieces(e: Engine) -> set[int]:
   }
 
 
-@pytest.mark.parametrize('explicit', [True, False])
+@pytest.mark.parametrize(
+  'explicit', [True, pytest.param(False, marks=pytest.mark.slow)]
+)
 def test_on_a_mesh(explicit):
   """Same messages; a device never holds more than its own slots and heads."""
   rng = np.random.default_rng(7)
@@ -250,6 +252,7 @@ def test_what_does_not_fit_is_said():
     Engine(SHAPE, Sizes(slots=1, capacity=65), eot=EOT)
 
 
+@pytest.mark.slow
 def test_adapters_on_one_base_share_an_engine():
   """Each message is its own adapter's; prefixes are of one adapter alone."""
   c = lora.Lora(rank=2, pattern='.*')
