@@ -8,6 +8,6 @@ def test_the_studies_that_come_along_fit_together(tmp_path):
   for name in ('demystify', 'oprl', 'practitioner'):
     s = study_run.load(f'configs/studies/{name}.py')
     execute.check_all(s, str(tmp_path))
-  for name in ('board', 'credit', 'dose', 'step_rewards'):
+  for name in ('board', 'credit', 'dose', 'retests', 'step_rewards'):
     s = study_run.load(f'configs/studies/{name}.py')
     tabular_runner.check_all(s)
