@@ -41,6 +41,26 @@ class Arm(NamedTuple):
   tuned_as: str = ''
 
 
+def method_arm(
+  name: str,
+  label: str = '',
+  part: str = 'method',
+  *,
+  config: str = '',
+  rates: Mapping[str, float] | None = None,
+  **fields: Any,
+) -> Arm:
+  """The arm of configs/<config>.py, by default of its own name and label.
+
+  Args:
+    rates: of roles beside the policy, over the policy's
+    fields: others of `Arm`
+  """
+  rates = {POLICY_RATE: 1.0} | dict(rates or {})
+  path = f'configs/{config or name}.py'
+  return Arm(name, label or name, path, part=part, rates=rates, **fields)
+
+
 class Env(NamedTuple):
   """An environment of the study: changes to every arm's config."""
 

@@ -7,10 +7,10 @@ Nothing is claimed: differences from GRPO are corrected for their number. The
 table with cost and credit error is docs/BOARD.md.
 """
 
-from agentrl.study.spec import Arm, Env, Study
+from agentrl.study.spec import Arm, Env, Study, method_arm
 from agentrl.tabular.build import TabularSize
 
-POLICY, PRM, VALUE = 'role.policy.lr', 'role.prm.lr', 'role.value.lr'
+PRM, VALUE = 'role.prm.lr', 'role.value.lr'
 OUTCOME = (  # one number for a trajectory
   *('grpo', 'dr_grpo', 'rloo', 'reinforce_pp', 'reinforce_pp_baseline'),
   *('reinforce_pp_kl', 'opo', 'maxrl', 'grpo_passk', 'lite_ppo', 'gdpo'),
@@ -35,7 +35,7 @@ TOLD = ('oprl_truth', 'vpr', 'vpr_turn')
 
 
 def arm(name: str, part: str = 'method') -> Arm:
-  rates = {POLICY: 1.0}
+  rates = {}
   if name in LEARNED or name in CONTROL:
     rates[PRM] = 1.0
   if name in (*CRITIC, 'starpo_s'):
@@ -44,7 +44,7 @@ def arm(name: str, part: str = 'method') -> Arm:
     rates[VALUE] = 0.15
   if name in ('td_prm', 'td_prm_outcome'):
     rates[PRM] = 0.15
-  return Arm(name, name, f'configs/{name}.py', part=part, rates=rates)
+  return method_arm(name, part=part, rates=rates)
 
 
 NAMES = (*OUTCOME, *LOSS, *TURN, *CRITIC, *LEARNED, *DIFFERENCES)

@@ -10,10 +10,10 @@ computed, not sampled.
     --workdir=runs/studies/credit
 """
 
-from agentrl.study.spec import Arm, Claim, Env, Study
+from agentrl.study.spec import Arm, Claim, Env, Study, method_arm
 from agentrl.tabular.build import TabularSize
 
-POLICY, PRM, VALUE = 'role.policy.lr', 'role.prm.lr', 'role.value.lr'
+PRM, VALUE = 'role.prm.lr', 'role.value.lr'
 TRAJECTORY = ('grpo', 'dr_grpo', 'rloo', 'reinforce_pp', 'opo', 'maxrl')
 TURN = ('gigpo', 'gigpo_no_std', 'hgpo')
 CRITIC = ('ppo', 'ppo_turn', 'ppo_bilevel', 'odysseus')
@@ -32,19 +32,15 @@ TOLD = ('oprl_truth', 'vpr')
 
 
 def arm(name: str, part: str = 'method', label: str = '', **fields) -> Arm:
-  rates = {POLICY: 1.0}
+  rates = {}
   if name in LEARNED or name in CONTROL:
     rates[PRM] = 1.0
   if name in CRITIC:
     rates[VALUE] = 0.3  # at the policy's rate values swing about
-  path = f'configs/{fields.pop("config", name)}.py'
-  return Arm(
-    label.replace(' ', '_') or name,
-    label or name,
-    path,
-    part=part,
-    rates={**rates, **fields.pop('rates', {})},
-    **fields,
+  rates |= fields.pop('rates', {})
+  own = label.replace(' ', '_') or name
+  return method_arm(
+    own, label or name, part, config=name, rates=rates, **fields
   )
 
 

@@ -11,21 +11,18 @@ alone, by a rule that was fixed before the first run (agentrl/study/dose.py).
   python -m experiments.dose --report=runs/studies/dose/report.json
 """
 
+import functools
+
 from agentrl.study import dose
-from agentrl.study.spec import Arm, Claim, Env, Study
+from agentrl.study.spec import Arm, Claim, Env, Study, method_arm
 from agentrl.tabular.build import TabularSize
 
-POLICY, PRM, VALUE = 'role.policy.lr', 'role.prm.lr', 'role.value.lr'
+PRM, VALUE = 'role.prm.lr', 'role.value.lr'
 # Of phi and V over the policy's: they take four steps on a batch, not two.
 SLOW = 0.15
 
 
-def arm(name: str, label: str = '', part: str = 'method', **fields) -> Arm:
-  config = fields.pop('config', name)
-  rates = {POLICY: 1.0} | fields.pop('rates', {})
-  fields = {'tuned_as': 'advantage'} | fields
-  path = f'configs/{config}.py'
-  return Arm(name, label or name, path, part=part, rates=rates, **fields)
+arm = functools.partial(method_arm, tuned_as='advantage')
 
 
 def degraded(error: str, correlation: float) -> Arm:

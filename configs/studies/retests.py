@@ -13,19 +13,13 @@ points are refuted, they lie within 1.5 of each other.
 """
 
 from agentrl.study.spec import Arm, Claim, Env, Study
+from agentrl.study.spec import method_arm as arm
 from agentrl.tabular.build import TabularSize
 
-POLICY, VALUE = 'role.policy.lr', 'role.value.lr'
+VALUE = 'role.value.lr'
 REUSE = {'hp.minibatch.minibatches.epochs': 4}  # of two minibatches each
 # Of clip_higher, which has GRPO's credit and a mean over tokens.
 AS_LOW = {'hp.ppo.ppo.clip_high': 0.2}
-
-
-def arm(name: str, label: str = '', part: str = 'method', **fields) -> Arm:
-  config = fields.pop('config', name)
-  rates = {POLICY: 1.0} | fields.pop('rates', {})
-  path = f'configs/{config}.py'
-  return Arm(name, label or name, path, part=part, rates=rates, **fields)
 
 
 def reused(config: str) -> Arm:

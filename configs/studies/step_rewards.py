@@ -9,19 +9,13 @@ either, and the persistence of its error is measured.
     --workdir=runs/studies/step_rewards
 """
 
-from agentrl.study.spec import Arm, Claim, Env, Study
+from agentrl.study.spec import Claim, Env, Study
+from agentrl.study.spec import method_arm as arm
 from agentrl.tabular.build import TabularSize
 
-POLICY, PRM, VALUE = 'role.policy.lr', 'role.prm.lr', 'role.value.lr'
+PRM, VALUE = 'role.prm.lr', 'role.value.lr'
 # Of phi and V over the policy's: they take four steps on a batch, not two.
 SLOW = 0.15
-
-
-def arm(name: str, label: str = '', part: str = 'method', **fields) -> Arm:
-  config = fields.pop('config', name)
-  rates = {POLICY: 1.0} | fields.pop('rates', {})
-  path = f'configs/{config}.py'
-  return Arm(name, label or name, path, part=part, rates=rates, **fields)
 
 
 BOTH, CRITIC = {PRM: SLOW, VALUE: SLOW}, {VALUE: SLOW}
