@@ -28,16 +28,9 @@ def _lane_max(size, batched, x):
   return lane_max(jnp.max(x, axis=0)), False
 
 
-@jax.custom_batching.custom_vmap
-def lane_min(x: Array) -> Array:
-  """The smallest x of all lanes of a vmap; of bools, whether all are true."""
-  return x
-
-
-@lane_min.def_vmap
-def _lane_min(size, batched, x):
-  del size, batched
-  return lane_min(jnp.min(x, axis=0)), False
+def lane_all(x: Array) -> Array:
+  """Whether x [] bool is true in all lanes of a vmap."""
+  return ~lane_max(~x)
 
 
 def apply_if(predicate: Array, f: Callable[..., T], x: T, *args: Any) -> T:

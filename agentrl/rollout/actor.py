@@ -105,7 +105,7 @@ def model(
       return each(cache, *new)
     if prompt.start is None:
       return distinct(cache, *new)
-    afresh = control_flow.lane_min(jnp.all(prompt.start == 0))
+    afresh = control_flow.lane_all(jnp.all(prompt.start == 0))
     out = jnp.zeros((new[0].shape[0], 1, shape.width), shape.dtype), cache
     for chosen, way in ((afresh, distinct), (~afresh, each)):
       out = control_flow.apply_if(
@@ -200,7 +200,7 @@ def model(
     # are made where they are used. Both ways have room reserved all the same:
     # a program's memory is that of the larger, a whole cache for every slot.
     reply = jax.lax.cond(
-      control_flow.lane_min(families.found),
+      control_flow.lane_all(families.found),
       lambda: say_together(families, prompt),
       lambda: say_apart(jax.tree.map(jnp.zeros_like, cache), prompt)[0],
     )

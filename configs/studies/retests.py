@@ -63,8 +63,9 @@ def claims(text: str, one: str, other: str) -> Claim:
 
 
 CLAIMS = (
-  claims('Turns compared by state (GiGPO) are better than GRPO', 'gigpo',
-         'grpo'),
+  claims(
+    'Turns compared by state (GiGPO) are better than GRPO', 'gigpo', 'grpo'
+  ),
   claims('HGPO is better than GRPO', 'hgpo', 'grpo'),
   claims('HGPO is better than GiGPO', 'hgpo', 'gigpo'),
   claims('A critic of turns is better than one of tokens', 'ppo_turn', 'ppo'),
@@ -79,12 +80,16 @@ CLAIMS = (
   claims('Lite PPO is better than GRPO', 'lite_ppo', 'grpo'),
   claims('Lite PPO is better than the loss of DAPO', 'lite_ppo', 'clip_higher'),
   claims('Clipping higher is better', 'clip_higher', 'tokens'),
-  claims('A mean over tokens is better than one over trajectories', 'tokens',
-         'grpo'),
+  claims(
+    'A mean over tokens is better than one over trajectories', 'tokens', 'grpo'
+  ),
   claims('EPO is better than a plain bonus', 'epo', 'entropy_0_01'),
-  claims('EPO as released is better than a plain bonus', 'epo_released',
-         'entropy_0_01'),
-)  # fmt: skip
+  claims(
+    'EPO as released is better than a plain bonus',
+    'epo_released',
+    'entropy_0_01',
+  ),
+)
 
 
 def world(name: str, label: str, tokens: int) -> Env:

@@ -79,9 +79,9 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.nn.control_flow',
-    '_lane_min',
-    'jnp.min(x, axis=0)',
-    'jnp.max(x, axis=0)',
+    'lane_all',
+    '~lane_max(~x)',
+    'lane_max(x)',
     f'{_ACTOR}::test_seeds_side_by_side_run_one_of_the_ways',
     'one seed that has families makes families of all',
   ),

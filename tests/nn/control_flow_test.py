@@ -12,16 +12,21 @@ from agentrl.nn import control_flow
 SIZE = 48  # of square matrices, like no other shape of a program
 
 
-@pytest.mark.parametrize('lane', [control_flow.lane_max, control_flow.lane_min])
-def test_all_lanes_have_one_answer(lane):
-  x = jnp.array([[3, 1], [2, 5]])
-  want = np.max if lane is control_flow.lane_max else np.min
+@pytest.mark.parametrize(
+  ('lane', 'want', 'x'),
+  [
+    (control_flow.lane_max, np.max, [[3, 1], [2, 5]]),
+    (control_flow.lane_max, np.max, [[True, False], [False, False]]),
+    (control_flow.lane_all, np.all, [[True, False], [True, True]]),
+  ],
+)
+def test_all_lanes_have_one_answer(lane, want, x):
+  x = jnp.array(x)
   several = jax.vmap(lane, out_axes=None)
-  assert int(lane(x[0, 0])) == 3
-  np.testing.assert_array_equal(several(x), want(np.asarray(x), axis=0))
   nested = jax.vmap(several, out_axes=None)
-  assert int(nested(x)) == want(np.asarray(x))
-  assert bool(several(x > 4)[1]) == (lane is control_flow.lane_max)
+  assert lane(x[0, 0]) == x[0, 0]
+  np.testing.assert_array_equal(several(x), want(np.asarray(x), axis=0))
+  assert nested(x) == want(np.asarray(x))
 
 
 def test_what_is_chosen_by_any_lane_is_applied_in_all():
