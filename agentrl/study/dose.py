@@ -16,8 +16,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from agentrl.report import panels
 
 CORRELATIONS = (0.0, 0.1, 0.2, 0.4, 0.7)
 # Errors of `signal.degraded_truth`, and what they are called on pages.
@@ -29,6 +30,9 @@ KINDS = {
   'state_action': 'of state and action, lasting',
 }
 EXACT = 'advantage'  # the arm at the end of every curve
+MARKS = 's^vDP*X<>hdp'  # of learned rewards
+SHADES = ('black', '#c0392b', '#2471a3', '#7d3c98')  # of worlds
+GAIN = 'gain over GRPO, points of area [95%]'
 REFERENCE = 'grpo'
 CORRELATION = 'correlation with the advantage'
 PERSISTENCE = 'persistence of the error within states'
@@ -127,55 +131,58 @@ def picture(
   path_png: str | os.PathLike[str],
   setting: str = 'tuned',
 ) -> None:
-  """A panel for each world: gain by correlation, a line for each error."""
+  """Gain by correlation, a panel for each world; then predicted and measured.
+
+  A line is a kind of error, a black mark a learned reward. In the last panel a
+  mark stands on the diagonal where the curves predict what it gains.
+  """
   envs = report['envs']
-  size = 2.4 + 4.6 * len(envs), 4.6
-  figure = Figure(figsize=size, dpi=100, layout='constrained')
-  canvas = FigureCanvasAgg(figure)
-  panels = figure.subplots(1, len(envs), squeeze=False)[0]
-  for axes, env in zip(panels, envs, strict=True):
-    of = points(report, env, setting)
+  figure, (*worlds, last) = panels.draw(len(envs) + 1, height=4.6)
+  marks: dict[str, str] = {}  # of learned rewards, by their labels
+  for i, (axes, env) in enumerate(zip(worlds, envs, strict=True)):
+    of, title = points(report, env, setting), envs[env]['label'].split(':')[0]
     axes.axhline(0, color='#777777', lw=0.8)
-    for i, (error, label) in enumerate(KINDS.items()):
-      _line(axes, curve(of, error), f'C{i}', label)
-    for name, x in learned(of).items():
-      _mark(axes, x, predict(of, x), name)
-    axes.set_title(envs[env]['label'].split(':')[0], fontsize=10)
+    for k, (error, label) in enumerate(KINDS.items()):
+      _line(axes, curve(of, error), f'C{k}', label)
+    for x in learned(of).values():
+      mark = marks.setdefault(x.label, MARKS[len(marks)])
+      _measured(axes, x.correlation, x, mark, 'black')
+      _measured(last, 100 * predict(of, x), x, mark, SHADES[i])
+    axes.set_title(title, fontsize=10)
     axes.set_xlabel('correlation with the exact advantage, measured')
-    axes.spines[['top', 'right']].set_visible(False)
-    axes.grid(axis='y', color='#e4e4e4')
-    axes.set_axisbelow(True)
-  panels[0].set_ylabel('gain over GRPO, points of area [95%]')
-  handles, labels = panels[0].get_legend_handles_labels()
-  figure.legend(
-    handles,
-    labels,
-    loc='outside right center',
-    frameon=False,
-    title='error of the reward',
-  )
-  canvas.print_png(os.fspath(path_png))
+    last.plot([], [], color=SHADES[i], lw=4, label=title)
+  worlds[0].set_ylabel(GAIN)
+  _compare(last)
+  errors = worlds[0].get_legend_handles_labels()
+  beside = dict(loc='outside right upper', frameon=False, fontsize=8)
+  figure.legend(*errors, title='error of the reward', **beside)
+  handles = [
+    Line2D([], [], color='black', ls='', marker=mark) for mark in marks.values()
+  ]
+  beside['loc'] = 'outside right lower'
+  figure.legend(handles, list(marks), title='step rewards', **beside)
+  panels.write(figure, path_png)
 
 
 def _line(axes, along: Sequence[Point], color: str, label: str) -> None:
   x = [p.correlation for p in along]
   y = np.array([(p.gain, p.low, p.high) for p in along]) * 100
-  axes.plot(x, y[:, 0], color=color, marker='o', markersize=3.5, label=label)
-  axes.fill_between(x, y[:, 1], y[:, 2], color=color, alpha=0.15, lw=0)
+  axes.plot(x, y[:, 0], color=color, marker='o', markersize=3, label=label)
+  axes.fill_between(x, y[:, 1], y[:, 2], color=color, alpha=0.12, lw=0)
 
 
-def _mark(axes, one: Point, predicted: float, name: str) -> None:
-  """A learned reward with its interval, and above it what was predicted."""
-  low, high = 100 * (one.gain - one.low), 100 * (one.high - one.gain)
-  axes.errorbar(
-    one.correlation, 100 * one.gain, [[low], [high]], color='black', fmt='s',
-    markersize=4, lw=1,
-  )  # fmt: skip
-  axes.plot(one.correlation, 100 * predicted, 'x', color='black', markersize=5)
-  axes.annotate(
-    name,
-    (one.correlation, 100 * one.gain),
-    xytext=(5, 3),
-    textcoords='offset points',
-    fontsize=7,
-  )
+def _measured(axes, at: float, one: Point, mark: str, color: str) -> None:
+  """The gain of a reward with its interval."""
+  y = 100 * one.gain
+  reach = [[y - 100 * one.low], [100 * one.high - y]]
+  axes.errorbar(at, y, reach, color=color, fmt=mark, markersize=5, lw=0.8)
+
+
+def _compare(axes) -> None:
+  """A diagonal, and what the panel of predictions shows."""
+  low, high = (f(axes.get_xlim() + axes.get_ylim()) for f in (min, max))
+  axes.plot([low, high], [low, high], color='#777777', lw=0.8)
+  axes.set_title('predicted and measured', fontsize=10)
+  axes.set_xlabel('gain that correlation and persistence predict')
+  axes.set_ylabel('gain measured [95%]')
+  axes.legend(frameon=False, fontsize=8, loc='upper left')

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 from absl import logging
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
+from agentrl.report import panels
 from agentrl.study import credit
 from agentrl.study.credit_size import CreditSize
 
@@ -99,11 +98,8 @@ def picture(
 ) -> None:
   """A panel for each error: rank correlation with the truth by its size."""
   errors = report['errors']
-  size = 1.8 + 4.4 * len(errors), 4
-  figure = Figure(figsize=size, dpi=100, layout='constrained')
-  canvas = FigureCanvasAgg(figure)
-  panels = figure.subplots(1, len(errors), sharey=True, squeeze=False)[0]
-  for axes, (error, rows) in zip(panels, errors.items(), strict=True):
+  figure, drawn = panels.draw(len(errors), share_y=True)
+  for axes, (error, rows) in zip(drawn, errors.items(), strict=True):
     x = np.array([float(value) for value in rows])
     for name in next(iter(rows.values())):
       y = [rows[value][name]['rank'] for value in rows]
@@ -111,10 +107,7 @@ def picture(
     base = report['baseline']['rank']
     axes.axhline(base, color='#777777', ls='--', label=f'{BASELINE}, no judge')
     axes.set_xlabel(_TITLES[error])
-    axes.spines[['top', 'right']].set_visible(False)
-    axes.grid(axis='y', color='#e4e4e4')
-    axes.set_axisbelow(True)
-  panels[0].set_ylabel("Spearman's correlation with the truth")
-  handles, labels = panels[0].get_legend_handles_labels()
+  drawn[0].set_ylabel("Spearman's correlation with the truth")
+  handles, labels = drawn[0].get_legend_handles_labels()
   figure.legend(handles, labels, loc='outside right center', frameon=False)
-  canvas.print_png(os.fspath(path_png))
+  panels.write(figure, path_png)
