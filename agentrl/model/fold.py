@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import mesh
-from agentrl.nn import layers, transformer
+from agentrl.nn import attention_kernels, layers, transformer
 from agentrl.nn.config import DecoderConfig
 from agentrl.types import Array, Rows
 
@@ -175,7 +175,8 @@ def fold(tokens_MT, seg_MT, wanted_MT, capacity: int) -> Fold:
 def read(shape: DecoderConfig, params, rows: FoldedRows) -> Array:
   """Hidden states of the row of each device: [D, C, E]."""
   tokens, until = pick(rows.tokens, rows.fold.source), rows.fold.until
-  return transformer.forward_trees(shape, params, tokens, until)[0]
+  name = attention_kernels.choose_for_trees(shape.attention)
+  return transformer.forward_trees(shape, params, tokens, until, name)[0]
 
 
 def pick(x_NT: Array, index_DC: Array) -> Array:

@@ -107,10 +107,15 @@ def row_mask(until_NT, window: int = 0):
   Padding sees itself. With a window, a token sees itself and the window - 1
   tokens before.
   """
+  return query_mask(until_NT, jnp.arange(until_NT.shape[1]), window)
+
+
+def query_mask(until_NT, ask_Q, window: int = 0):
+  """As `row_mask`, of the tokens ask_Q alone: [N, Q, T] bool."""
   index = jnp.arange(until_NT.shape[1])
-  sees = index[None, :, None] <= layers.last_readers(until_NT)[:, None]
-  sees &= (index[:, None] >= index[None, :])[None]
+  sees = ask_Q[None, :, None] <= layers.last_readers(until_NT)[:, None]
+  sees &= (ask_Q[:, None] >= index[None, :])[None]
   if window:
     at = layers.positions(until_NT)
-    sees &= at[:, :, None] - at[:, None] < window
+    sees &= at[:, ask_Q, None] - at[:, None] < window
   return sees

@@ -7,12 +7,14 @@
   auto     xla up to SHORT tokens; beyond, the kernel of the device if it can
            read such rows, else chunked
 
-Where several devices share the tokens of a row (c.mesh.sequence) only chunked
-reads them.
+Rows of trees (layers.segment_until) are read by chunked, and on TPUs by splash,
+as `splash_trees`: it is given a mask [ASKS, T] at a time, one for all heads,
+and skips the blocks in which it is empty. Where several devices share the
+tokens of a row (c.mesh.sequence) only chunked reads them.
 
 cudnn has not been run on a GPU by us, nor splash on a TPU: the arguments of
 the first are tested with the same call's XLA form, the second in Pallas' own
-interpreter.
+interpreter; TPU's compiler takes it.
 """
 
 import functools
@@ -24,7 +26,7 @@ import jax.numpy as jnp
 from absl import logging
 
 from agentrl import mesh
-from agentrl.nn import chunked_attention
+from agentrl.nn import attention, chunked_attention
 from agentrl.nn.chunked_attention import KEY, ROW, AttentionConfig
 
 NAMES = ('auto', 'xla', 'cudnn', 'splash', 'chunked')
@@ -33,6 +35,8 @@ NAMES = ('auto', 'xla', 'cudnn', 'splash', 'chunked')
 SHORT = 256
 CPU_BLOCK = 64  # tokens; a fifth faster than 32 and 128, at 512 and at 2,048
 LANES = 128  # rows that splash reads are padded to a multiple of it
+ASKS = 1024  # queries that splash reads at once in rows of trees
+SAVED = 'splash'  # its answers and normalisers, for the backward pass
 DEVICES = {'cudnn': 'gpu', 'splash': 'tpu'}
 
 
@@ -46,11 +50,7 @@ def choose(
     cap: soft cap of the scores
   """
   if mesh.sharded_axis_or_none('time'):
-    if name not in ('auto', 'chunked'):
-      _announce(
-        f'attention={name!r} reads whole rows and c.mesh.sequence splits them;'
-        " they are read by 'chunked'"
-      )
+    _announce_split(name)
     return 'chunked'
   general = 'chunked' if tokens > SHORT else 'xla'
   if name in ('xla', 'chunked') or (name == 'auto' and general == 'xla'):
@@ -81,8 +81,22 @@ def reads_trees(name: str) -> bool:
 
   On devices that have a kernel of their own that is so by name alone.
   """
-  cpu = jax.default_backend() not in DEVICES.values()
-  return name == 'chunked' or (name == 'auto' and cpu)
+  here = jax.default_backend()
+  own = {device: kernel for kernel, device in DEVICES.items()}
+  wanted = own.get(here, 'chunked') if name == 'auto' else name
+  return wanted == 'chunked' or (wanted == 'splash' and DEVICES[wanted] == here)
+
+
+def choose_for_trees(name: str) -> str:
+  """Chooses the kernel of rows of trees: 'chunked' or 'splash_trees'.
+
+  name: one of NAMES; in place of those that read no trees here, 'chunked'
+  """
+  if mesh.sharded_axis_or_none('time'):
+    _announce_split(name)
+    return 'chunked'
+  on_tpu = jax.default_backend() == DEVICES['splash']
+  return 'splash_trees' if on_tpu and name in ('auto', 'splash') else 'chunked'
 
 
 def _missing(kernel, here, head_dim, dtype, cap) -> str:
@@ -98,6 +112,14 @@ def _missing(kernel, here, head_dim, dtype, cap) -> str:
   return 'scores without a soft cap' if cap else ''
 
 
+def _announce_split(name: str) -> None:
+  if name not in ('auto', 'chunked'):
+    _announce(
+      f'attention={name!r} reads whole rows and c.mesh.sequence splits them;'
+      " they are read by 'chunked'"
+    )
+
+
 @functools.cache
 def _announce(text: str) -> None:
   logging.warning('%s', text)
@@ -106,9 +128,9 @@ def _announce(text: str) -> None:
 def attend(name: str, c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, until_NT):
   """softmax(q kᵀ / √size) v over what each token sees: [N, T, H, d].
 
-  name: 'chunked'; or 'cudnn' or 'splash', for rows of segments: in these
-    `until` tells segments apart. Other arguments are those of
-    chunked_attention.attend
+  name: 'chunked' or 'splash_trees'; or 'cudnn' or 'splash', for rows of
+    segments: in these `until` tells segments apart. Other arguments are those
+    of chunked_attention.attend
   """
   chex.assert_rank([q_NTHd, k_NTGd, v_NTGd, until_NT], [4, 4, 4, 2])
   args = q_NTHd, k_NTGd, v_NTGd, until_NT
@@ -141,33 +163,100 @@ def _cudnn(
 def _splash(
   c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, until_NT, interpret=False
 ):
-  """One kernel for all heads of a row, mapped over rows."""
+  """Rows of segments: one mask that is constant, and ids of segments."""
   # Imported where it is used: it asks for Pallas, which CPU runs do without.
   from jax.experimental.pallas.ops.tpu import splash_attention as splash
 
-  own, heads, d = q_NTHd.shape[1:]
-  behind = (0, 0), (0, -own % LANES)
-  wide = (*behind, (0, 0), (0, 0))
-  q_NTHd, k_NTGd, v_NTGd = (jnp.pad(x, wide) for x in (q_NTHd, k_NTGd, v_NTGd))
-  until_NT = jnp.pad(until_NT, behind, constant_values=-1)
-  t = until_NT.shape[1]
-  one = splash.CausalMask((t, t))
+  args = _lanes(c, q_NTHd, k_NTGd, v_NTGd, until_NT)
+  t, heads = until_NT.shape[1], q_NTHd.shape[2]
+  wide = (args[-1].shape[1],) * 2
+  one = splash.CausalMask(wide)
   if c.window:
-    one = splash.LocalMask((t, t), (c.window - 1, 0), 0)
+    one = splash.LocalMask(wide, (c.window - 1, 0), 0)
   kernel = splash.make_splash_mha_single_device(
     mask=splash.MultiHeadMask([one] * heads),
     attn_logits_soft_cap=c.cap or None,
     interpret=interpret,
   )
-  q = (q_NTHd / math.sqrt(c.size or d)).astype(q_NTHd.dtype)
 
   def row(q, k, v, until):
-    q, k, v = (jnp.swapaxes(x, 0, 1) for x in (q, k, v))
-    out = kernel(q, k, v, segment_ids=splash.SegmentIds(q=until, kv=until))
-    return jnp.swapaxes(out, 0, 1)
+    return kernel(q, k, v, segment_ids=splash.SegmentIds(q=until, kv=until))
 
-  out = jax.vmap(row)(q, k_NTGd, v_NTGd, until_NT)[:, :own]
-  return (out.astype(q.dtype),)
+  out_NHTd = jax.vmap(row)(*args)
+  return (jnp.swapaxes(out_NHTd, 1, 2)[:, :t],)
 
 
-KERNELS = {'cudnn': _cudnn, 'splash': _splash}
+def _splash_trees(
+  c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, until_NT, interpret=False
+):
+  """Rows of trees, of which so many queries are read at a time."""
+  t = until_NT.shape[1]
+  pieces = -(-t // ASKS)
+  args = _lanes(c, q_NTHd, k_NTGd, v_NTGd, until_NT, pieces * LANES)
+  ask_PC = jnp.arange(args[-1].shape[1]).reshape(pieces, -1)
+  saved = jax.checkpoint_policies.save_only_these_names(SAVED)
+
+  def row(args):
+    q_HTd, k_GTd, v_GTd, until_T = args
+    # Gradients of the pieces are summed in float32.
+    keys = k_GTd.astype(jnp.float32), v_GTd.astype(jnp.float32)
+
+    def piece(x):
+      return _splash_piece(c, interpret, *x, *keys, until_T)
+
+    q_PHCd = _pieces(q_HTd, pieces)
+    out_PHCd = jax.lax.map(
+      jax.checkpoint(piece, policy=saved), (ask_PC, q_PHCd)
+    )
+    return jnp.swapaxes(out_PHCd, 0, 1).reshape(q_HTd.shape)
+
+  # Not mapped by vmap: which blocks are read differs between rows.
+  out_NHTd = jax.lax.map(row, args)
+  return (jnp.swapaxes(out_NHTd, 1, 2)[:, :t],)
+
+
+def _splash_piece(
+  c: AttentionConfig, interpret: bool, ask_C, q_HCd, k_GTd, v_GTd, until_T
+):
+  """Answers of the queries ask_C, [H, C, d], and a mask of what they see.
+
+  Of one head, [1, C, T], which the kernel takes for all; of 32 bits on a TPU.
+  It is made for each layer, and again in its backward pass.
+  """
+  from jax.experimental.pallas.ops.tpu import splash_attention as splash
+
+  # What depends on no query JAX makes before all loops, and would hold the
+  # masks of all pieces.
+  ask_C, q_HCd = jax.lax.optimization_barrier((ask_C, q_HCd))
+  kernel = splash.make_splash_mha_single_device(
+    mask=attention.query_mask(until_T[None], ask_C, c.window),
+    attn_logits_soft_cap=c.cap or None,
+    residual_checkpoint_name=SAVED,
+    interpret=interpret,
+  )
+  # A name in profiles hangs on this, which is a tracer by now (JAX 0.10).
+  info = kernel.fwd_mask_info._replace(is_dynamic_mask=None)
+  kernel.fwd_mask_info = info
+  return kernel(q_HCd, k_GTd.astype(q_HCd.dtype), v_GTd.astype(q_HCd.dtype))
+
+
+def _pieces(x_HTd, pieces: int):
+  """[H, T, d] -> [P, H, T / P, d]."""
+  h, _, d = x_HTd.shape
+  return jnp.swapaxes(x_HTd.reshape(h, pieces, -1, d), 0, 1)
+
+
+def _lanes(
+  c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, until_NT, multiple=LANES
+):
+  """What splash reads: heads before tokens, padded behind, q to scale."""
+  behind = (0, 0), (0, -until_NT.shape[1] % multiple)
+  q = q_NTHd / math.sqrt(c.size or q_NTHd.shape[-1])
+  heads = (
+    jnp.swapaxes(jnp.pad(x, (*behind, (0, 0), (0, 0))), 1, 2)
+    for x in (q.astype(q_NTHd.dtype), k_NTGd, v_NTGd)
+  )
+  return *heads, jnp.pad(until_NT, behind, constant_values=-1)
+
+
+KERNELS = {'cudnn': _cudnn, 'splash': _splash, 'splash_trees': _splash_trees}

@@ -194,11 +194,12 @@ def routed(c: DecoderConfig, params, tokens_NT, seg_NT, look=None):
 
 
 def forward_trees(
-  c: DecoderConfig, params, tokens_NT, until_NT, name='chunked', look=None
+  c: DecoderConfig, params, tokens_NT, until_NT, name, look=None
 ):
   """As `routed`, of rows of trees (layers.segment_until): [N, T, D], Routing.
 
-  name: of the attention kernel; 'cudnn' and 'splash' read segments alone
+  name: of the attention kernel (attention_kernels.choose_for_trees); 'cudnn'
+    and 'splash' read segments alone
   """
   t, rows = tokens_NT.shape[1], ('batch', mesh.sharded_axis_or_none('time'))
   tokens_NT = mesh.pad_to_divisible(tokens_NT, 1, 'time')

@@ -8,8 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentrl.nn import attention_kernels, chunked_attention, layers
+from agentrl import mesh
+from agentrl.nn import (
+  attention_kernels,
+  chunked_attention,
+  layers,
+  transformer,
+)
 from agentrl.nn.chunked_attention import AttentionConfig
+from tests.nn.trees_test import forest
 
 LONG = attention_kernels.SHORT + 128
 
@@ -62,6 +69,89 @@ def test_splash_in_its_interpreter(c, tokens):
   check(kernel, c, example(2, tokens, 4, 2, 16))
 
 
+def trees(n: int, t: int, h: int, g: int, d: int):
+  """As `example`, of rows of trees: few branches, which cross blocks."""
+  q, k, v, _, bar = example(n, t, h, g, d)
+  r = np.random.default_rng(3)
+  until = np.array([forest(r, t, 0.03)[1] for _ in range(n)], np.int32)
+  bar *= (until >= 0)[..., None, None]
+  return q, k, v, jnp.asarray(until), bar
+
+
+READS_TREES = functools.partial(attention_kernels._splash_trees, interpret=True)
+
+
+@pytest.mark.slow
+def test_splash_reads_trees_of_a_block():
+  check(READS_TREES, AttentionConfig(), trees(1, 100, 2, 1, 8))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+  'c',
+  [
+    AttentionConfig(),
+    AttentionConfig(window=50),
+    AttentionConfig(window=150, size=7, cap=3.0),
+  ],
+  ids=str,
+)
+@pytest.mark.parametrize('tokens', [256, 201])
+def test_splash_reads_trees(c, tokens, monkeypatch):
+  """Two pieces of a row, of one block each."""
+  monkeypatch.setattr(attention_kernels, 'ASKS', 128)
+  check(READS_TREES, c, trees(3, tokens, 4, 2, 16))
+
+
+@pytest.mark.slow
+def test_splash_of_trees_is_lowered_for_tpus():
+  """Forwards and backwards, and never with the masks of all pieces of a row."""
+  c = AttentionConfig(window=700, cap=3.0)
+  run = functools.partial(
+    pulled, lambda *a: attention_kernels._splash_trees(c, *a)[0]
+  )
+  args = trees(1, attention_kernels.ASKS + 1, 4, 2, 64)  # padded to 1,280
+  lowered = jax.jit(run).trace(*args).lower(lowering_platforms=('tpu',))
+  text = lowered.as_text()
+  assert 'tpu_custom_call' in text
+  assert '<1x640x1280xi1>' in text
+  assert '<2x1x640x1280xi1>' not in text
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize('explicit', [True, False])
+def test_splash_reads_trees_in_layers_on_a_mesh(explicit, monkeypatch):
+  """Gradients of a decoder whose layers are computed again, in a loop."""
+  monkeypatch.setattr(attention_kernels, 'ASKS', 128)
+  monkeypatch.setitem(attention_kernels.KERNELS, 'splash_trees', READS_TREES)
+  c = transformer.DecoderConfig(
+    vocab=11,
+    width=8,
+    layers=transformer.UNROLL + 1,
+    heads=2,
+    kv_heads=1,
+    head_dim=4,
+    mlp=8,
+    remat='layer',
+  )
+  r = np.random.default_rng(4)
+  tokens = r.integers(0, 11, (2, 150)).astype(np.int32)
+  until = np.array([forest(r, 150, 0.03)[1] for _ in range(2)], np.int32)
+  params = mesh.init(transformer.specs(c), jax.random.key(0))
+  bar = r.normal(size=(2, 150, 8)) * (until >= 0)[..., None]
+
+  def loss(params, name):
+    x, _ = transformer.forward_trees(
+      c, params, jnp.asarray(tokens), jnp.asarray(until), name
+    )
+    return jnp.sum(x * bar) / tokens.size
+
+  with jax.set_mesh(mesh.make({'data': 2, 'tensor': 1}, explicit=explicit)):
+    run = jax.jit(jax.value_and_grad(loss), static_argnums=1)
+    got, want = run(params, 'splash_trees'), run(params, 'chunked')
+  chex.assert_trees_all_close(got, want, rtol=1e-5, atol=1e-5)
+
+
 @pytest.fixture
 def said(monkeypatch):
   """What was announced."""
@@ -111,14 +201,33 @@ def test_a_fallback_is_said_once(monkeypatch):
   assert len(told) == 1
 
 
-def test_kernels_that_read_trees(monkeypatch):
-  for device, names in (
-    ('cpu', {'auto', 'chunked'}),
-    ('tpu', {'chunked'}),
-    ('gpu', {'chunked'}),
-  ):
-    monkeypatch.setattr(jax, 'default_backend', lambda device=device: device)
-    read = {
-      x for x in attention_kernels.NAMES if attention_kernels.reads_trees(x)
-    }
-    assert read == names
+@pytest.mark.parametrize(
+  ('device', 'reads'),
+  [
+    ('cpu', {'auto': 'chunked', 'chunked': 'chunked'}),
+    (
+      'tpu',
+      {'auto': 'splash_trees', 'chunked': 'chunked', 'splash': 'splash_trees'},
+    ),
+    ('gpu', {'chunked': 'chunked'}),
+  ],
+)
+def test_kernels_that_read_trees(device, reads, monkeypatch):
+  monkeypatch.setattr(jax, 'default_backend', lambda: device)
+  read = {
+    x for x in attention_kernels.NAMES if attention_kernels.reads_trees(x)
+  }
+  assert read == set(reads)
+  choose = attention_kernels.choose_for_trees
+  assert {x: choose(x) for x in attention_kernels.NAMES} == {
+    x: reads.get(x, 'chunked') for x in attention_kernels.NAMES
+  }
+
+
+def test_trees_whose_tokens_are_split_are_read_in_blocks(said, monkeypatch):
+  monkeypatch.setattr(jax, 'default_backend', lambda: 'tpu')
+  with jax.set_mesh(mesh.make({'data': 1, 'sequence': 2})):
+    names = 'auto', 'splash'
+    read = {attention_kernels.choose_for_trees(x) for x in names}
+  assert read == {'chunked'}
+  assert ['splits them' in x for x in said] == [True]

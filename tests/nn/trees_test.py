@@ -14,16 +14,21 @@ from agentrl.nn.chunked_attention import AttentionConfig
 T = 23
 
 
-def forest(r: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-  """Random trees of tokens in depth-first order: parent and until, [T]."""
-  parent, open_ = np.full(T, -1), []
-  size = int(r.integers(T // 2, T + 1))
+def forest(
+  r: np.random.Generator, tokens: int = T, ends: float = 0.4
+) -> tuple[np.ndarray, np.ndarray]:
+  """Random trees of tokens in depth-first order: parent and until, [T].
+
+  ends: share of tokens before which a branch ends
+  """
+  parent, open_ = np.full(tokens, -1), []
+  size = int(r.integers(tokens // 2, tokens + 1))
   for t in range(size):
-    if r.random() < 0.4:
+    if r.random() < ends:
       del open_[int(r.integers(0, len(open_) + 1)) :]
     parent[t] = open_[-1] if open_ else -1
     open_.append(t)
-  until = np.full(T, -1)
+  until = np.full(tokens, -1)
   for t in range(size):
     at = t
     while at >= 0:
@@ -46,6 +51,9 @@ def test_a_mask_and_positions_are_those_of_ancestors(window):
   trees = [forest(r) for _ in range(20)]
   parents, until = np.array(trees).swapaxes(0, 1)
   mask = np.asarray(attention.row_mask(jnp.asarray(until), window))
+  ask = np.arange(5, 9)
+  some = attention.query_mask(jnp.asarray(until), jnp.asarray(ask), window)
+  np.testing.assert_array_equal(some, mask[:, ask])
   positions = np.asarray(layers.positions(jnp.asarray(until)))
   for n, t in zip(*np.nonzero(until >= 0), strict=True):
     own = seen(parents[n], t, window)
