@@ -1,7 +1,10 @@
 """Panels of pictures for pages: axes beside each other, the legend outside."""
 
 import os
+from collections.abc import Sequence
+from typing import Literal
 
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -27,6 +30,24 @@ def draw(
     axes.grid(axis='y', color='#e4e4e4')
     axes.set_axisbelow(True)
   return figure, panels
+
+
+def explain(
+  figure: Figure,
+  handles: Sequence[Artist],
+  labels: Sequence[str],
+  title: str = '',
+  where: Literal['upper', 'center', 'lower'] = 'center',
+) -> None:
+  """A legend on the right of the panels."""
+  figure.legend(
+    handles,
+    labels,
+    title=title or None,
+    loc=f'outside right {where}',  # type: ignore[call-overload]
+    frameon=False,
+    fontsize=9,
+  )
 
 
 def write(figure: Figure, path_png: str | os.PathLike[str]) -> None:

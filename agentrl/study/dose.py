@@ -154,13 +154,11 @@ def picture(
   worlds[0].set_ylabel(GAIN)
   _compare(last)
   errors = worlds[0].get_legend_handles_labels()
-  beside = dict(loc='outside right upper', frameon=False, fontsize=8)
-  figure.legend(*errors, title='error of the reward', **beside)
+  panels.explain(figure, *errors, 'error of the reward', 'upper')
   handles = [
     Line2D([], [], color='black', ls='', marker=mark) for mark in marks.values()
   ]
-  beside['loc'] = 'outside right lower'
-  figure.legend(handles, list(marks), title='step rewards', **beside)
+  panels.explain(figure, handles, list(marks), 'step rewards', 'lower')
   panels.write(figure, path_png)
 
 

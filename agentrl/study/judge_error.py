@@ -109,5 +109,5 @@ def picture(
     axes.set_xlabel(_TITLES[error])
   drawn[0].set_ylabel("Spearman's correlation with the truth")
   handles, labels = drawn[0].get_legend_handles_labels()
-  figure.legend(handles, labels, loc='outside right center', frameon=False)
+  panels.explain(figure, handles, labels)
   panels.write(figure, path_png)
