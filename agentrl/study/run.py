@@ -36,9 +36,8 @@ def run(
   """Everything that is not done yet, then the report."""
   if s.by == 'tabular':
     tabular_runner.check_all(s)
-    # Programs are small and run once: most of the time is compilation.
-    jax.config.update('jax_disable_most_optimizations', True)
-    runner = tabular_runner.runner(s, workdir)
+    tabular_runner.compile_little()
+    runner = tabular_runner.runner(s, workdir, places)
   else:
     execute.check_all(s, workdir)
     runner = execute.trained(s, workdir, places, together)

@@ -1,11 +1,16 @@
 """Runs of a comparison with tabular policies: many seeds at once."""
 
+import functools
 import json
+import multiprocessing
 import os
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent import futures
+from typing import NamedTuple
 
+import jax
 import numpy as np
 from ml_collections import ConfigDict
 
@@ -13,42 +18,106 @@ from agentrl import storage
 from agentrl.run import config_file
 from agentrl.study.execute import Runner, RunRequest, RunResult
 from agentrl.study.spec import Arm, Study
+from agentrl.sweep import local
 from agentrl.sweep import runs as sweep_runs
 from agentrl.tabular import build, train
 
 
-def runner(s: Study, workdir: str) -> Runner:
+class ArmRuns(NamedTuple):
+  """Runs of an arm in one world, which are one program.
+
+  name: the file of their curves
+  """
+
+  name: str  # below the workdir
+  env: str
+  arm: str
+  rates: list[float]
+  seeds: list[int]
+
+
+def runner(s: Study, workdir: str, places: int = 1) -> Runner:
   """Runs of `tabular.curves`; all rates and seeds of an arm are one program.
 
   The study's changes, and then an environment's, are arguments of `curves`:
   world, iterations, settings, ... What is done is kept below workdir.
+
+  Args:
+    places: processes at a time; the numbers do not depend on it
   """
-  arms = {a.name: a for a in s.arms}
 
   def run(asks: Sequence[RunRequest]) -> dict[RunRequest, RunResult]:
-    programs = defaultdict(list)
-    for a in asks:
-      programs[a.env, a.arm, a.tuning].append(a)
-    results = {}
-    for i, ((env, arm, tuning), wanted) in enumerate(programs.items()):
-      rates = sorted({a.rate for a in wanted})
-      seeds = sorted({a.seed for a in wanted})
-      at = '_'.join(f'{rate:g}' for rate in rates)
-      kind = 'tuning' if tuning else 'pairs'
-      name = os.path.join(env, kind, arm, f'{at}.json')
-      path = os.path.join(workdir, name)
-      curves = _kept(path, seeds)
-      if curves is None:
-        curves = _play(s, arms[arm], env, rates, seeds)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        storage.write(path, json.dumps(curves))
-        seconds = curves['seconds']
-        print(f'{i + 1}/{len(programs)} {name} {seconds:.1f} s', flush=True)
-      for a in wanted:
-        results[a] = _ran(curves, rates.index(a.rate), seeds.index(a.seed))
-    return results
+    plan = programs(asks)
+    unique = {p.name: p for p in plan.values()}
+    curves = {}
+    for name, p in unique.items():
+      if there := _kept(os.path.join(workdir, name), p.seeds):
+        curves[name] = there
+    missing = [p for name, p in unique.items() if name not in curves]
+    for i, (p, made) in enumerate(_made(s, missing, places)):
+      path = os.path.join(workdir, p.name)
+      os.makedirs(os.path.dirname(path), exist_ok=True)
+      storage.write(path, json.dumps(made))
+      curves[p.name] = made
+      done = f'{i + 1}/{len(missing)} {p.name}'
+      print(f'{done} {made["seconds"]:.1f} s', flush=True)
+    return {
+      a: _ran(curves[p.name], p.rates.index(a.rate), p.seeds.index(a.seed))
+      for a, p in plan.items()
+    }
 
   return run
+
+
+def programs(asks: Sequence[RunRequest]) -> dict[RunRequest, ArmRuns]:
+  """The program that each run is part of; equal ones for all of its runs."""
+  together = defaultdict(list)
+  for a in asks:
+    together[a.env, a.arm, a.tuning].append(a)
+  out = {}
+  for (env, arm, tuning), wanted in together.items():
+    rates = sorted({a.rate for a in wanted})
+    at = '_'.join(f'{rate:g}' for rate in rates)
+    kind = 'tuning' if tuning else 'pairs'
+    name = os.path.join(env, kind, arm, f'{at}.json')
+    seeds = sorted({a.seed for a in wanted})
+    out |= dict.fromkeys(wanted, ArmRuns(name, env, arm, rates, seeds))
+  return out
+
+
+def _made(
+  s: Study, todo: Sequence[ArmRuns], places: int
+) -> Iterator[tuple[ArmRuns, dict]]:
+  """The curves of every program, in whichever order they are done."""
+  places = min(places, len(todo))
+  if places < 2:
+    for p in todo:
+      yield p, _play(s, p)
+    return
+  context = multiprocessing.get_context('spawn')
+  cores = context.SimpleQueue()
+  for mine in local.cores(places):
+    cores.put(mine)
+  begin = functools.partial(_begin, cores, os.getpid())
+  pool = futures.ProcessPoolExecutor(places, context, begin)
+  try:
+    jobs = {pool.submit(_play, s, p): p for p in todo}
+    for job in futures.as_completed(jobs):
+      yield jobs[job], job.result()
+  finally:
+    pool.shutdown(cancel_futures=True)
+
+
+def _begin(cores, parent: int) -> None:
+  """A process of the pool, on cores of its own."""
+  local.end_with(parent)
+  os.sched_setaffinity(0, cores.get())
+  compile_little()
+
+
+def compile_little() -> None:
+  """Programs are small and run once: most of the time is compilation."""
+  jax.config.update('jax_disable_most_optimizations', True)
 
 
 def check_all(s: Study) -> None:
@@ -67,15 +136,15 @@ def config(arm: Arm) -> ConfigDict:
   return config_file.change(c, {**arm.changes, **arm.rates})
 
 
-def _play(s: Study, arm: Arm, env: str, rates, seeds) -> dict:
+def _play(s: Study, p: ArmRuns) -> dict:
   """Curves [R, S, I + 1] and metrics [R, S], as JSON."""
-  start = time.monotonic()
-  arguments = {**s.changes, **s.envs[env].changes}
+  start, arm = time.monotonic(), s.arm(p.arm)
+  arguments = {**s.changes, **s.envs[p.env].changes}
   got = train.curves(
-    config(arm), rates=rates, seeds=seeds, salt=arm.salt, **arguments
+    config(arm), rates=p.rates, seeds=p.seeds, salt=arm.salt, **arguments
   )
   return {
-    'seeds': seeds,
+    'seeds': p.seeds,
     'tokens': (arguments.get('size') or build.TabularSize()).tokens,
     'env_steps': got['env_steps'].tolist(),
     'success': got['success'].tolist(),

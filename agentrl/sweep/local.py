@@ -76,14 +76,19 @@ def run(
   return done
 
 
+def end_with(parent: int) -> None:
+  """This process, a child of that one, ends when it does, however it ends."""
+  ctypes.CDLL(None).prctl(PARENT_DEATH, signal.SIGKILL)
+  if os.getppid() != parent:  # it died before that
+    os._exit(1)
+
+
 def _start(job: Job, mine: set[int]) -> subprocess.Popen:
   parent = os.getpid()
 
   def prepare():
     os.sched_setaffinity(0, mine)
-    ctypes.CDLL(None).prctl(PARENT_DEATH, signal.SIGKILL)
-    if os.getppid() != parent:  # it died before that
-      os._exit(1)
+    end_with(parent)
 
   os.makedirs(os.path.dirname(job.log), exist_ok=True)
   with open(job.log, 'ab') as log:

@@ -108,18 +108,19 @@ def test_an_arm_that_tables_cannot_stand_for_is_told_before_any_run():
     tabular_runner.check_all(study(arms=arms))
 
 
-def compare(tmp_path, name):
+def compare(tmp_path, name, jobs):
   path = tmp_path / 'study.py'
   path.write_text(STUDY)
   command = [sys.executable, '-m', 'experiments.compare', f'--study={path}']
-  return [*command, f'--workdir={tmp_path / name}']
+  return [*command, f'--workdir={tmp_path / name}', f'--jobs={jobs}']
 
 
 @pytest.mark.slow
 def test_a_comparison_killed_at_any_time_ends_with_the_same_report(tmp_path):
-  subprocess.run(compare(tmp_path, 'whole'), check=True)
+  """In one process as in two."""
+  subprocess.run(compare(tmp_path, 'whole', 1), check=True)
   for files in (1, 3):
-    child = subprocess.Popen(compare(tmp_path, 'cut'))
+    child = subprocess.Popen(compare(tmp_path, 'cut', 2))
     while child.poll() is None:
       kept = list((tmp_path / 'cut').rglob('[0-9]*.json'))
       if len(kept) >= files:
@@ -129,7 +130,7 @@ def test_a_comparison_killed_at_any_time_ends_with_the_same_report(tmp_path):
     child.wait()
     assert not (tmp_path / 'cut' / 'report.html').exists()
   done = subprocess.run(
-    compare(tmp_path, 'cut'), check=True, capture_output=True, text=True
+    compare(tmp_path, 'cut', 2), check=True, capture_output=True, text=True
   )
   assert report(tmp_path / 'cut') == report(tmp_path / 'whole')
   assert (tmp_path / 'cut' / 'report.html').exists()
