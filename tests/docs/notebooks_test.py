@@ -42,6 +42,7 @@ SETTINGS = {
   'MPLBACKEND': 'agg',
   'HF_HUB_OFFLINE': '1',
 }
+DAILY = ('2_credit', '3_new_method')  # the others run nightly
 each = pytest.mark.parametrize('path', PATHS, ids=lambda path: path.stem)
 
 
@@ -129,8 +130,17 @@ def exists(module: str, name: str | None) -> None:
     importlib.import_module(f'{module}.{name}')
 
 
-@pytest.mark.slow
-@each
+@pytest.mark.parametrize(
+  'path',
+  [
+    pytest.param(
+      x,
+      marks=pytest.mark.slow if x.stem in DAILY else pytest.mark.nightly,
+      id=x.stem,
+    )
+    for x in PATHS
+  ],
+)
 def test_it_runs(path):
   done = subprocess.run(
     [sys.executable, '-c', RUN, path.name],

@@ -83,8 +83,13 @@ def test_every_kind_of_source_is_in_the_table():
   assert registry.names('edit')
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize('name', FILES)
+@pytest.mark.parametrize(
+  'name',
+  [
+    pytest.param(x, marks=pytest.mark.nightly if i else pytest.mark.slow)
+    for i, x in enumerate(FILES)
+  ],
+)
 def test_recipes_train(name, tmp_path):
   """At a size at which nothing is solved, so that nothing is asked of it."""
   c = config(name, tmp_path, 'tiny')

@@ -57,7 +57,7 @@ def state(run: str):
   return workdir.load(c, shape, run)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_run_in_a_bucket_killed_three_times_ends_as_the_local_one(
   tmp_path,
   bucket,  # noqa: F811

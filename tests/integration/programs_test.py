@@ -91,7 +91,13 @@ def test_a_judge_says_what_a_program_earned(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('sandbox', [False, True], ids=['bare', 'sandbox'])
+@pytest.mark.parametrize(
+  'sandbox',
+  [
+    pytest.param(False, marks=pytest.mark.nightly, id='bare'),
+    pytest.param(True, id='sandbox'),
+  ],
+)
 def test_a_command_trains_too(tmp_path, sandbox):
   if sandbox and (why := program_run.confinement()):
     pytest.skip(why)

@@ -82,8 +82,9 @@ class KilledError(Exception):
   ('method', 'arg'),
   [
     (grpo, 'tiny'),
-    (spear, 'tiny'),  # a memory that adds to batches
-    # One that holds what was put off, one with priorities, chosen tasks.
+    # A memory that adds to batches, one that holds what was put off, one with
+    # priorities, chosen tasks.
+    pytest.param(spear, 'tiny', marks=pytest.mark.nightly),
     pytest.param(rorecomp, 'tiny', marks=pytest.mark.nightly),
     pytest.param(archer_replay, 'tiny', marks=pytest.mark.nightly),
     pytest.param(grpo, 'tiny,tasks=difficulty_band', marks=pytest.mark.nightly),

@@ -25,8 +25,8 @@ STAGED = (
 )
 # Their stages are of kinds that others of the list have as well.
 ALIKE = (
-  *('chain_of_agents', 'early_experience', 'echo_chamber', 'eef'),
-  *('implicit_inference', 'kat_coder'),
+  *('behavior_priming', 'chain_of_agents', 'early_experience'),
+  *('echo_chamber', 'eef', 'implicit_inference', 'kat_coder', 'masksearch'),
 )
 SMALL = {
   'model.width': 16,

@@ -107,7 +107,7 @@ def test_two_updates_on_a_mesh():
     check(*two_updates(s))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_mesh_changes_no_number():
   """The second update's metrics, of one device and of four."""
   want = two_updates(setup())[2]

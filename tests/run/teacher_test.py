@@ -121,7 +121,7 @@ def test_a_resumed_run_has_the_moving_average_it_had(
   assert_equal(state.params['teacher'], state.params['policy'], want=False)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_resumed_run_has_the_teacher_with_hints_it_had(
   folder, tmp_path, monkeypatch
 ):
@@ -143,7 +143,9 @@ def test_a_resumed_run_has_the_teacher_with_hints_it_had(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('micro', [4, 8])
+@pytest.mark.parametrize(
+  'micro', [4, pytest.param(8, marks=pytest.mark.nightly)]
+)
 def test_a_batch_that_a_memory_made_larger(folder, tmp_path, micro):
   """The teacher reads rows that were appended, too."""
   c = config(folder, gkd)
