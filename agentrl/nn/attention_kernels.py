@@ -56,8 +56,7 @@ def choose(
   if name in ('xla', 'chunked') or (name == 'auto' and general == 'xla'):
     return name if name != 'auto' else general
   here = jax.default_backend()
-  own = {device: kernel for kernel, device in DEVICES.items()}
-  wanted = own.get(here, general) if name == 'auto' else name
+  wanted = _here(name, general)
   if wanted == general:
     return general
   why = _missing(wanted, here, head_dim, dtype, cap)
@@ -81,10 +80,7 @@ def reads_trees(name: str) -> bool:
 
   On devices that have a kernel of their own that is so by name alone.
   """
-  here = jax.default_backend()
-  own = {device: kernel for kernel, device in DEVICES.items()}
-  wanted = own.get(here, 'chunked') if name == 'auto' else name
-  return wanted == 'chunked' or (wanted == 'splash' and DEVICES[wanted] == here)
+  return _here(name, 'chunked') == 'chunked' or _splash_reads(name)
 
 
 def choose_for_trees(name: str) -> str:
@@ -95,8 +91,19 @@ def choose_for_trees(name: str) -> str:
   if mesh.sharded_axis_or_none('time'):
     _announce_split(name)
     return 'chunked'
+  return 'splash_trees' if _splash_reads(name) else 'chunked'
+
+
+def _here(name: str, general: str) -> str:
+  """The kernel of a name: of 'auto' the device's own, else the general one."""
+  own = {device: kernel for kernel, device in DEVICES.items()}
+  here = jax.default_backend()
+  return own.get(here, general) if name == 'auto' else name
+
+
+def _splash_reads(name: str) -> bool:
   on_tpu = jax.default_backend() == DEVICES['splash']
-  return 'splash_trees' if on_tpu and name in ('auto', 'splash') else 'chunked'
+  return on_tpu and _here(name, 'chunked') == 'splash'
 
 
 def _missing(kernel, here, head_dim, dtype, cap) -> str:

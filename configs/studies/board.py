@@ -7,7 +7,8 @@ Nothing is claimed: differences from GRPO are corrected for their number. The
 table with cost and credit error is docs/BOARD.md.
 """
 
-from agentrl.study.spec import Arm, Env, Study, method_arm
+from agentrl.study.spec import Arm, Study, method_arm
+from agentrl.study.tabular_worlds import worlds
 from agentrl.tabular.build import TabularSize
 
 PRM, VALUE = 'role.prm.lr', 'role.value.lr'
@@ -62,24 +63,7 @@ def get_study() -> Study:
     question='What does each method gain over GRPO where everything is known?',
     by='tabular',
     arms=ARMS,
-    envs={
-      'bifurcation': Env(
-        'Bifurcation: one of 10 turns matters, 4 choices, slip 0.2',
-        {
-          'world': 'bifurcation',
-          'iterations': 30,
-          'settings': {'length': 10, 'slip': 0.2},
-        },
-      ),
-      'key_door': Env(
-        'Key and door: a 5x5 grid, at most 24 turns, slip 0.1',
-        {'world': 'key_door', 'iterations': 30},
-      ),
-      'chain': Env(
-        'Chain: ten places, four actions, at most 40 turns, slip 0.1',
-        {'world': 'chain', 'iterations': 30},
-      ),
-    },
+    envs=worlds('bifurcation', 'key_door', 'chain', iterations=30),
     claims=(),
     env_steps=6_000,
     tokens=12_000,

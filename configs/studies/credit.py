@@ -10,7 +10,8 @@ computed, not sampled.
     --workdir=runs/studies/credit
 """
 
-from agentrl.study.spec import Arm, Claim, Env, Study, method_arm
+from agentrl.study.spec import Arm, Claim, Study, method_arm
+from agentrl.study.tabular_worlds import worlds
 from agentrl.tabular.build import TabularSize
 
 PRM, VALUE = 'role.prm.lr', 'role.value.lr'
@@ -85,20 +86,7 @@ def get_study() -> Study:
     ),
     by='tabular',
     arms=ARMS,
-    envs={
-      'bifurcation': Env(
-        'Bifurcation: one of 10 turns matters, 4 choices, slip 0.2',
-        {
-          'world': 'bifurcation',
-          'iterations': 40,
-          'settings': {'length': 10, 'slip': 0.2},
-        },
-      ),
-      'key_door': Env(
-        'Key and door: a 5x5 grid, at most 24 turns, slip 0.1',
-        {'world': 'key_door', 'iterations': 40},
-      ),
-    },
+    envs=worlds('bifurcation', 'key_door', iterations=40),
     claims=CLAIMS,
     env_steps=6_000,
     tokens=12_000,

@@ -14,7 +14,8 @@ alone, by a rule that was fixed before the first run (agentrl/study/dose.py).
 import functools
 
 from agentrl.study import dose
-from agentrl.study.spec import Arm, Claim, Env, Study, method_arm
+from agentrl.study.spec import Arm, Claim, Study, method_arm
+from agentrl.study.tabular_worlds import worlds
 from agentrl.tabular.build import TabularSize
 
 PRM, VALUE = 'role.prm.lr', 'role.value.lr'
@@ -104,16 +105,7 @@ def get_study() -> Study:
     ),
     by='tabular',
     arms=ARMS,
-    envs={
-      'key_door': Env(
-        'Key and door: a 5x5 grid, at most 24 turns, slip 0.1',
-        {'world': 'key_door', 'iterations': 30},
-      ),
-      'chain': Env(
-        'Chain: ten places, four actions, at most 40 turns, slip 0.1',
-        {'world': 'chain', 'iterations': 30},
-      ),
-    },
+    envs=worlds('key_door', 'chain', iterations=30),
     claims=CLAIMS,
     env_steps=6_000,
     tokens=12_000,

@@ -9,8 +9,9 @@ either, and the persistence of its error is measured.
     --workdir=runs/studies/step_rewards
 """
 
-from agentrl.study.spec import Claim, Env, Study
+from agentrl.study.spec import Claim, Study
 from agentrl.study.spec import method_arm as arm
+from agentrl.study.tabular_worlds import worlds
 from agentrl.tabular.build import TabularSize
 
 PRM, VALUE = 'role.prm.lr', 'role.value.lr'
@@ -142,12 +143,7 @@ def get_study() -> Study:
     ),
     by='tabular',
     arms=ARMS,
-    envs={
-      'key_door': Env(
-        'Key and door: a 5x5 grid, at most 24 turns, slip 0.1',
-        {'world': 'key_door', 'iterations': 40},
-      ),
-    },
+    envs=worlds('key_door', iterations=40),
     claims=CLAIMS,
     env_steps=6_000,
     tokens=12_000,
