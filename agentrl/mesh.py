@@ -23,6 +23,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
+from agentrl import precision
+
 AXES = ('data', 'fsdp', 'expert', 'sequence', 'tensor')
 
 # logical axis -> mesh axes over which arrays are split where they are stored.
@@ -166,9 +168,12 @@ def pad_to_divisible(x: jax.Array, dim: int, axis: str, filler=0) -> jax.Array:
 
 def einsum(formula: str, *args: jax.Array, axes: tuple[str | None, ...]):
   """jnp.einsum whose result lies along the logical axes."""
+  exact = precision.of_product(*args)
   if is_explicit():
-    return jnp.einsum(formula, *args, out_sharding=spec(*axes))
-  return with_logical_sharding(jnp.einsum(formula, *args), *axes)
+    where = spec(*axes)
+    return jnp.einsum(formula, *args, precision=exact, out_sharding=where)
+  out = jnp.einsum(formula, *args, precision=exact)
+  return with_logical_sharding(out, *axes)
 
 
 def reshape(x: jax.Array, shape: tuple[int, ...], axes):

@@ -67,7 +67,7 @@ def run(
     rates = roofline.rates(repeats, size.shape.dtype)
     tell(
       f'{name}: products {rates.large / 1e9:.0f} GFLOP/s large,'
-      f' {rates.few / 1e9:.0f} at {roofline.FEW} rows;'
+      f' {rates.few / 1e9:.0f} of few rows;'
       f' copy {rates.copy / 1e9:.1f} GB/s'
     )
     figures, growth = measure(SECTIONS[name](size, data), rates, repeats)

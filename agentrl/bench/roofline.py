@@ -6,6 +6,7 @@ Products with weights, and attention of each token to itself
 and what stands before it; norms, softmax and the like are not counted.
 """
 
+import math
 import time
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -18,19 +19,30 @@ from agentrl import mesh
 from agentrl.nn import transformer
 
 FLOAT = 4  # bytes
-FEW = 32  # rows of the small product
-SIDE = 2048  # of the large product
 COPIED = 1 << 26  # numbers that are copied: more than any cache holds
 # A parameter's traffic in one step of Adam: gradient written and read, two
 # moments and the parameter read and written.
 ADAM = 8
 
 
+class Trial(NamedTuple):
+  """What the rates are measured with."""
+
+  side: int  # of the large product
+  few: int  # rows of the small one
+  calls: int  # in a program: what starting it takes is no part of the rate
+
+
+# An accelerator ends one product sooner than a program starts; where rows are
+# few it waits for the weights, whose bytes are counted.
+ON_CPU, ON_ACCELERATOR = Trial(2048, 32, 1), Trial(8192, 8192, 16)
+
+
 class Rates(NamedTuple):
   """Rates of the machine, as measured: the best of the repeats."""
 
-  large: float  # operations per second, product of SIDE rows
-  few: float  # operations per second, product of FEW rows
+  large: float  # operations per second, product of as many rows as columns
+  few: float  # operations per second, product of few rows
   copy: float  # bytes per second, read and written
 
 
@@ -53,15 +65,26 @@ def bound(parts: Sequence[KernelWork], rates: Rates) -> float:
 
 def rates(repeats: int, dtype: str = 'float32') -> Rates:
   """Measures the machine; products are of that dtype."""
-  product = jax.jit(jnp.matmul)
-  weight = jnp.ones((SIDE, SIDE), dtype)
-  numbers = jnp.ones(COPIED, jnp.float32)
-  few = _best(product, weight[:FEW], weight, repeats=20 * repeats)
-  copy = _best(jax.jit(lambda x: x + 1), numbers, repeats=repeats)
+  trial = ON_CPU if jax.default_backend() == 'cpu' else ON_ACCELERATOR
+  side, calls = trial.side, trial.calls
+  weight = jax.random.normal(jax.random.key(0), (side, side)) / math.sqrt(side)
+  weight, numbers = weight.astype(dtype), jnp.ones(COPIED, jnp.float32)
+
+  @jax.jit
+  def multiply(x, weight):
+    return jax.lax.fori_loop(0, calls, lambda _, x: x @ weight, x)
+
+  @jax.jit
+  def copy(x):
+    return jax.lax.fori_loop(0, calls, lambda _, x: x + 1, x)
+
+  few = _best(multiply, weight[: trial.few], weight, repeats=20 * repeats)
+  large = _best(multiply, weight, weight, repeats=repeats)
+  copied = _best(copy, numbers, repeats=repeats)
   return Rates(
-    large=2 * SIDE**3 / _best(product, weight, weight, repeats=repeats),
-    few=2 * FEW * SIDE**2 / few,
-    copy=2 * FLOAT * COPIED / copy,
+    large=calls * 2 * side**3 / large,
+    few=calls * 2 * trial.few * side**2 / few,
+    copy=calls * 2 * FLOAT * COPIED / copied,
   )
 
 

@@ -117,8 +117,9 @@ def decode(size: SamplingBenchSize, data: str) -> dict[str, BenchCase]:
   used, weights = size.prompt + size.new, params(size)
   run, prompts = speaker(size), make_prompts(size)
   endless = jnp.int32(size.shape.vocab)  # an id that is never drawn
-  alike, eot = _ending(size, weights)
   wide, long = ALLOWED * used, ALLOWED * size.new
+  limited = run(size.prompt + 1 + long, long)
+  alike, eot = _ending(size, functools.partial(limited, weights))
   args = weights, prompts, endless
   bind = functools.partial
   calls = {
@@ -126,7 +127,7 @@ def decode(size: SamplingBenchSize, data: str) -> dict[str, BenchCase]:
     'decode_cache_8x': (f', cache {wide}', bind(run(wide, size.new), *args)),
     'decode_message_8x': (
       f', message <= {long}',
-      bind(run(size.prompt + 1 + long, long), weights, alike, eot),
+      bind(limited, weights, alike, eot),
     ),
     'decode_slots': (', by the slot engine', _slots(size, weights)),
   }
@@ -242,16 +243,20 @@ def speaker(size: SamplingBenchSize, group: int = 1):
   return make
 
 
-def _ending(size: SamplingBenchSize, weights):
-  """(prompt, eot) with which every slot ends after exactly size.new tokens."""
-  run = speaker(size)(size.prompt + size.new + 1, size.new)
+def _ending(size: SamplingBenchSize, run):
+  """(prompt, eot) with which every slot ends after exactly size.new tokens.
+
+  run: (prompt, eot) -> Message, the program that is to end; another one rounds
+    otherwise, and may draw other tokens
+  """
   for seed in range(1000):
     first = make_prompts(size, seed)
     same = first._replace(
       tokens=jnp.broadcast_to(first.tokens[:1], first.tokens.shape),
       keys=jnp.broadcast_to(first.keys[:1], first.keys.shape),
     )
-    tokens = np.asarray(run(weights, same, jnp.int32(size.shape.vocab)).tokens)
+    message = run(same, jnp.int32(size.shape.vocab))
+    tokens = np.asarray(message.tokens)[:, : size.new]
     once = not np.any(tokens[:, :-1] == tokens[0, -1])
     if once and np.all(tokens[:, -1] == tokens[0, -1]):
       return same, jnp.int32(tokens[0, -1])

@@ -175,7 +175,9 @@ def fold(tokens_MT, seg_MT, wanted_MT, capacity: int) -> Fold:
 def read(shape: DecoderConfig, params, rows: FoldedRows) -> Array:
   """Hidden states of the row of each device: [D, C, E]."""
   tokens, until = pick(rows.tokens, rows.fold.source), rows.fold.until
-  name = attention_kernels.choose_for_trees(shape.attention)
+  name = attention_kernels.choose_for_trees(
+    shape.attention, shape.head_dim, shape.dtype, shape.score_cap
+  )
   return transformer.forward_trees(shape, params, tokens, until, name)[0]
 
 

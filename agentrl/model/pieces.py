@@ -23,10 +23,13 @@ class MicroBatch(NamedTuple):
   rows: of all devices of a mesh
   fold: what rows begin with alike is read once, and a device's part of a
     micro-batch has as many rows as fit in the tokens of its part of `rows`
+  tokens: of that part at most, if it is folded and of more rows than one; 0:
+    as many as `rows` have
   """
 
   rows: int
   fold: bool = False
+  tokens: int = 0
 
 
 def wanted(rows: Rows):
@@ -71,7 +74,7 @@ def deal(rows: Rows, extras, keep: Array, micro: int | MicroBatch) -> Pieces:
   """
   size = micro if isinstance(micro, MicroBatch) else MicroBatch(micro)
   if size.fold:
-    return _folded(rows, extras, keep, size.rows)
+    return _folded(rows, extras, keep, size)
   order = segment.live_first(keep)
   ordered = segment.take_rows((rows, extras, keep), order)
   pieces = segment.cut(ordered, size.rows)
@@ -159,9 +162,11 @@ class Folded:
     return jax.tree.map(lambda x: _masked(x, keep), out)
 
 
-def _folded(rows: Rows, extras, keep: Array, micro: int) -> Folded:
+def _folded(rows: Rows, extras, keep: Array, micro: MicroBatch) -> Folded:
   devices, (n, t) = mesh.axis_size('batch'), rows.tokens.shape
-  q, one = n // devices, micro // devices
+  q, one = n // devices, micro.rows // devices
+  if micro.tokens:
+    one = min(one, max(1, micro.tokens // t))
   most, capacity = min(SHARED * one, q), one * t
 
   def deal(tokens, seg, keep):

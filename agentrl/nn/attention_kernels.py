@@ -7,14 +7,13 @@
   auto     xla up to SHORT tokens; beyond, the kernel of the device if it can
            read such rows, else chunked
 
-Rows of trees (layers.segment_until) are read by chunked, and on TPUs by splash,
-as `splash_trees`: it is given a mask [ASKS, T] at a time, one for all heads,
-and skips the blocks in which it is empty. Where several devices share the
-tokens of a row (c.mesh.sequence) only chunked reads them.
+Rows of trees (layers.segment_until) are read by all but xla. cudnn is given a
+mask [T, T]; splash, as `splash_trees`, one of [ASKS, T] at a time for all
+heads, and skips the blocks in which it is empty. Where several devices share
+the tokens of a row (c.mesh.sequence) only chunked reads them.
 
-cudnn has not been run on a GPU by us, nor splash on a TPU: the arguments of
-the first are tested with the same call's XLA form, the second in Pallas' own
-interpreter; TPU's compiler takes it.
+cudnn has been run on an H100 (docs/PERFORMANCE.md), splash on no TPU: it is
+tested in Pallas' own interpreter, and TPU's compiler takes it.
 """
 
 import functools
@@ -35,6 +34,8 @@ NAMES = ('auto', 'xla', 'cudnn', 'splash', 'chunked')
 SHORT = 256
 CPU_BLOCK = 64  # tokens; a fifth faster than 32 and 128, at 512 and at 2,048
 LANES = 128  # rows that splash reads are padded to a multiple of it
+EIGHT = 8  # the same of cudnn, which refuses odd numbers of tokens
+MASKED = 8192  # tokens of a row of trees with a mask; at 5,120 folding pays
 ASKS = 1024  # queries that splash reads at once in rows of trees
 SAVED = 'splash'  # its answers and normalisers, for the backward pass
 DEVICES = {'cudnn': 'gpu', 'splash': 'tpu'}
@@ -55,18 +56,35 @@ def choose(
   general = 'chunked' if tokens > SHORT else 'xla'
   if name in ('xla', 'chunked') or (name == 'auto' and general == 'xla'):
     return name if name != 'auto' else general
-  here = jax.default_backend()
-  wanted = _here(name, general)
-  if wanted == general:
-    return general
-  why = _missing(wanted, here, head_dim, dtype, cap)
-  if not why:
-    return wanted
-  _announce(
-    f'attention={name!r}: {wanted} needs {why}; rows of {tokens} tokens are'
-    f' read by {general!r}'
-  )
-  return general
+  rows = f'rows of {tokens} tokens'
+  return _possible(name, general, rows, head_dim, dtype, cap)
+
+
+def choose_for_trees(name: str, head_dim: int, dtype: str, cap: float) -> str:
+  """As `choose`, the kernel of rows of trees: 'splash_trees' for splash.
+
+  In place of 'xla', which reads none, 'chunked'.
+  """
+  if mesh.sharded_axis_or_none('time'):
+    _announce_split(name)
+    return 'chunked'
+  name = name if reads_trees(name) else 'chunked'
+  kernel = _possible(name, 'chunked', 'rows of trees', head_dim, dtype, cap)
+  return 'splash_trees' if kernel == 'splash' else kernel
+
+
+def tokens_of_trees(name: str, head_dim: int, dtype: str, cap: float) -> int:
+  """Most tokens of a row of trees that pay; 0: any number.
+
+  cudnn reads all pairs of earlier and later tokens, seen or not.
+  """
+  kernel = choose_for_trees(name, head_dim, dtype, cap)
+  return MASKED if kernel == 'cudnn' else 0
+
+
+def reads_trees(name: str) -> bool:
+  """Returns whether rows of trees are read by the kernel of long rows."""
+  return name != 'xla'
 
 
 def config(window: int, size: int, cap: float = 0.0) -> AttentionConfig:
@@ -75,35 +93,22 @@ def config(window: int, size: int, cap: float = 0.0) -> AttentionConfig:
   return AttentionConfig(window, size, cap, CPU_BLOCK if on_cpu else LANES)
 
 
-def reads_trees(name: str) -> bool:
-  """Returns whether rows of trees are read by the kernel of long rows.
-
-  On devices that have a kernel of their own that is so by name alone.
-  """
-  return _here(name, 'chunked') == 'chunked' or _splash_reads(name)
-
-
-def choose_for_trees(name: str) -> str:
-  """Chooses the kernel of rows of trees: 'chunked' or 'splash_trees'.
-
-  name: one of NAMES; in place of those that read no trees here, 'chunked'
-  """
-  if mesh.sharded_axis_or_none('time'):
-    _announce_split(name)
-    return 'chunked'
-  return 'splash_trees' if _splash_reads(name) else 'chunked'
-
-
-def _here(name: str, general: str) -> str:
-  """The kernel of a name: of 'auto' the device's own, else the general one."""
-  own = {device: kernel for kernel, device in DEVICES.items()}
+def _possible(
+  name: str, general: str, rows: str, head_dim: int, dtype: str, cap: float
+) -> str:
+  """The kernel of a name, of 'auto' the device's own; else the general one."""
   here = jax.default_backend()
-  return own.get(here, general) if name == 'auto' else name
-
-
-def _splash_reads(name: str) -> bool:
-  on_tpu = jax.default_backend() == DEVICES['splash']
-  return on_tpu and _here(name, 'chunked') == 'splash'
+  own = {device: kernel for kernel, device in DEVICES.items()}
+  wanted = own.get(here, general) if name == 'auto' else name
+  if wanted == general:
+    return general
+  why = _missing(wanted, here, head_dim, dtype, cap)
+  if not why:
+    return wanted
+  _announce(
+    f'attention={name!r}: {wanted} needs {why}; {rows} are read by {general!r}'
+  )
+  return general
 
 
 def _missing(kernel, here, head_dim, dtype, cap) -> str:
@@ -135,9 +140,9 @@ def _announce(text: str) -> None:
 def attend(name: str, c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, until_NT):
   """softmax(q kᵀ / √size) v over what each token sees: [N, T, H, d].
 
-  name: 'chunked' or 'splash_trees'; or 'cudnn' or 'splash', for rows of
-    segments: in these `until` tells segments apart. Other arguments are those
-    of chunked_attention.attend
+  name: 'chunked', 'cudnn' or 'splash_trees'; or 'splash', for rows of segments:
+    there `until` tells segments apart. Other arguments are those of
+    chunked_attention.attend
   """
   chex.assert_rank([q_NTHd, k_NTGd, v_NTGd, until_NT], [4, 4, 4, 2])
   args = q_NTHd, k_NTGd, v_NTGd, until_NT
@@ -152,19 +157,19 @@ def attend(name: str, c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, until_NT):
 def _cudnn(
   c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, until_NT, implementation='cudnn'
 ):
-  """jax.nn.dot_product_attention; other segments are masked."""
-  same = (until_NT[:, :, None] == until_NT[:, None, :])[:, None]
+  """jax.nn.dot_product_attention with a mask, of trees too."""
+  t = until_NT.shape[1]
+  q, k, v, until = _behind(EIGHT, q_NTHd, k_NTGd, v_NTGd, until_NT)
   out = jax.nn.dot_product_attention(
-    q_NTHd,
-    k_NTGd,
-    v_NTGd,
-    mask=same,
+    q,
+    k,
+    v,
+    mask=attention.row_mask(until, c.window)[:, None],
     scale=1 / math.sqrt(c.size or q_NTHd.shape[-1]),
     is_causal=True,
-    local_window_size=(c.window - 1, 0) if c.window else None,
     implementation=implementation,
   )
-  return (out,)
+  return (out[:, :t],)
 
 
 def _splash(
@@ -257,13 +262,19 @@ def _lanes(
   c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, until_NT, multiple=LANES
 ):
   """What splash reads: heads before tokens, padded behind, q to scale."""
-  behind = (0, 0), (0, -until_NT.shape[1] % multiple)
   q = q_NTHd / math.sqrt(c.size or q_NTHd.shape[-1])
+  q = q.astype(q_NTHd.dtype)
+  *heads, until = _behind(multiple, q, k_NTGd, v_NTGd, until_NT)
+  return *(jnp.swapaxes(x, 1, 2) for x in heads), until
+
+
+def _behind(multiple: int, q_NTHd, k_NTGd, v_NTGd, until_NT):
+  """The arguments with padding behind, a multiple of so many tokens."""
+  fill = (0, 0), (0, -until_NT.shape[1] % multiple)
   heads = (
-    jnp.swapaxes(jnp.pad(x, (*behind, (0, 0), (0, 0))), 1, 2)
-    for x in (q.astype(q_NTHd.dtype), k_NTGd, v_NTGd)
+    jnp.pad(x, (*fill, (0, 0), (0, 0))) for x in (q_NTHd, k_NTGd, v_NTGd)
   )
-  return *heads, jnp.pad(until_NT, behind, constant_values=-1)
+  return *heads, jnp.pad(until_NT, fill, constant_values=-1)
 
 
 KERNELS = {'cudnn': _cudnn, 'splash': _splash, 'splash_trees': _splash_trees}

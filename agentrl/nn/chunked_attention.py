@@ -21,7 +21,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl import mesh
+from agentrl import mesh, precision
 from agentrl.nn import layers
 from agentrl.types import Array
 
@@ -229,7 +229,10 @@ def _dot(formula: str, a, b):
   """One product per row and head, summed in float32; [N, G] stand in front."""
   formula = ','.join('ng' + x for x in formula.split(','))
   formula = formula.replace('->', '->ng')
-  return jnp.einsum(formula, a, b, preferred_element_type=jnp.float32)
+  exact = precision.of_product(a, b)
+  return jnp.einsum(
+    formula, a, b, precision=exact, preferred_element_type=jnp.float32
+  )
 
 
 def _scores(c: AttentionConfig, b: Blocks, i, j):

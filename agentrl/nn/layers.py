@@ -6,7 +6,7 @@ import math
 import jax
 import jax.numpy as jnp
 
-from agentrl import mesh
+from agentrl import mesh, precision
 from agentrl.nn.lora import Adapted, RowAdapted
 
 
@@ -55,8 +55,9 @@ def dense(x_NTi, w, inputs: Axes, outputs: Axes, rows: Axes = ROWS):
   if isinstance(w, RowAdapted):
     rank, x = w.b.shape[1], x_NTi.reshape(n, t, -1)
     a, b = w.a.reshape(n, -1, rank), w.b.reshape(n, rank, -1)
-    low = jnp.einsum('ntk,nkr->ntr', x, a.astype(x.dtype))
-    added = jnp.einsum('ntr,nrf->ntf', low, b.astype(x.dtype))
+    exact = precision.of_product(x)
+    low = jnp.einsum('ntk,nkr->ntr', x, a.astype(x.dtype), precision=exact)
+    added = jnp.einsum('ntr,nrf->ntf', low, b.astype(x.dtype), precision=exact)
     y = dense(x_NTi, w.w, inputs, outputs, rows)
     return y + w.scale * added.reshape(y.shape)
   shape = w.shape[len(inputs) :]

@@ -14,7 +14,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl import mesh
+from agentrl import mesh, precision
 from agentrl.nn import layers, lora
 from agentrl.nn.lora import Adapted
 from agentrl.types import Array
@@ -81,7 +81,8 @@ def mix(c: MoEConfig, p: dict, specs: dict, x_NTD, live_NT, rows=layers.ROWS):
 def _mix(c: MoEConfig, p: dict, x_NTD, live_NT):
   """`mix` of a device's tokens, with its experts and those of others."""
   x = x_NTD.reshape(-1, x_NTD.shape[-1])
-  logits = (x @ p['router'].astype(x.dtype)).astype(jnp.float32)
+  router, exact = p['router'].astype(x.dtype), precision.of_product(x)
+  logits = jnp.matmul(x, router, precision=exact).astype(jnp.float32)
   weight, expert = route(logits, c.top_k, c.unit)
   routing = _routing(logits, expert, live_NT.reshape(-1))
   every = [mesh.all_gather(a, 'expert') for a in (x, weight, expert)]
@@ -126,7 +127,12 @@ def _through(c: MoEConfig, p: dict, x_MD, weight_MK, expert_MK):
     if isinstance(w, Adapted):
       return product(x, w.w) + w.scale * product(product(x, w.a), w.b)
     # What stands behind the last group is not said to be 0.
-    y = jax.lax.ragged_dot(jnp.where(here, x, 0), w.astype(x.dtype), counts)
+    y = jax.lax.ragged_dot(
+      jnp.where(here, x, 0),
+      w.astype(x.dtype),
+      counts,
+      precision=precision.of_product(x),
+    )
     return jnp.where(here, y, 0)
 
   x = x_MD[order // k]
@@ -138,13 +144,15 @@ def _through(c: MoEConfig, p: dict, x_MD, weight_MK, expert_MK):
 
 def _routing(logits_ME, expert_MK, live_M) -> Routing:
   live = live_M.astype(jnp.float32)
+  exact = precision.of_product(live)
+  total = functools.partial(jnp.matmul, live, precision=exact)
   experts = logits_ME.shape[-1]
   counts = jax.nn.one_hot(expert_MK, experts, dtype=jnp.float32)
   norm = jax.nn.logsumexp(logits_ME, axis=-1)
   prob = jax.nn.softmax(logits_ME, axis=-1)
   return Routing(
-    chosen=live @ jnp.sum(counts, axis=1),
-    prob=live @ prob,
-    log_norm_sq=live @ jnp.square(norm),
+    chosen=total(jnp.sum(counts, axis=1)),
+    prob=total(prob),
+    log_norm_sq=total(jnp.square(norm)),
     tokens=jnp.sum(live),
   )

@@ -23,7 +23,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl import mesh
+from agentrl import mesh, precision
 from agentrl.nn import chunked_attention, layers
 from agentrl.nn.chunked_attention import KEY, LOW, ROW, AttentionConfig
 
@@ -62,7 +62,11 @@ def _largest(c: AttentionConfig, q_NTHd, k_NSGd, until_NS):
       own = jax.lax.dynamic_slice_in_dim(asks, query[0], c.block, axis=1)
       sees &= own[:, :, None] - pos[:, None] < c.window
     score = jnp.einsum(
-      'nqgrd,nsgd->ngrqs', q[:, i], k_NSGd, preferred_element_type=real
+      'nqgrd,nsgd->ngrqs',
+      q[:, i],
+      k_NSGd,
+      precision=precision.of_product(q, k_NSGd),
+      preferred_element_type=real,
     )
     score = jnp.where(sees[:, None, None], score, LOW)
     return jnp.max(score, axis=(3, 4)) / math.sqrt(c.size or d)

@@ -198,8 +198,8 @@ def forward_trees(
 ):
   """As `routed`, of rows of trees (layers.segment_until): [N, T, D], Routing.
 
-  name: of the attention kernel (attention_kernels.choose_for_trees); 'cudnn'
-    and 'splash' read segments alone
+  name: of the attention kernel (attention_kernels.choose_for_trees); 'splash'
+    reads segments alone
   """
   t, rows = tokens_NT.shape[1], ('batch', mesh.sharded_axis_or_none('time'))
   tokens_NT = mesh.pad_to_divisible(tokens_NT, 1, 'time')

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from agentrl import mesh
+from agentrl import mesh, precision
 from agentrl.types import Array
 
 LOW = -1e30  # finite: a difference of two must not become NaN
@@ -217,7 +217,10 @@ _TO_H = ('nv,vd->nd', 'nv,dv->nd')
 def _dot(formula: str, a, b):
   """Factors as a computes, sums in float32."""
   b = b.astype(a.dtype)
-  return jnp.einsum(formula, a, b, preferred_element_type=jnp.float32)
+  exact = precision.of_product(a, b)
+  return jnp.einsum(
+    formula, a, b, precision=exact, preferred_element_type=jnp.float32
+  )
 
 
 def _add_at(x, y, start, axis: int):

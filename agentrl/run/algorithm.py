@@ -7,8 +7,7 @@ from agentrl.configs import base
 from agentrl.learner import update
 from agentrl.model import policy, shared_base, value
 from agentrl.model.pieces import MicroBatch
-from agentrl.nn import lora
-from agentrl.nn.attention_kernels import reads_trees
+from agentrl.nn import attention_kernels, lora
 from agentrl.run import fields as fields_lib
 from agentrl.schedule import Schedule
 from agentrl.signal.base import Context
@@ -39,7 +38,13 @@ def make_algorithm(c: ConfigDict, shape) -> update.Algorithm:
     context=Context(
       modules=modules,
       rules=rules,
-      micro=MicroBatch(c.micro_batch, reads_trees(shape.attention)),
+      micro=MicroBatch(
+        c.micro_batch,
+        attention_kernels.reads_trees(shape.attention),
+        attention_kernels.tokens_of_trees(
+          shape.attention, shape.head_dim, shape.dtype, shape.score_cap
+        ),
+      ),
       loaded=frozenset(name for name, r in c.role.items() if r.run),
     ),
     coef=dict(c.coef),

@@ -112,6 +112,18 @@ def test_rows_and_extras_come_back_in_their_order(devices):
       np.testing.assert_array_equal(x, np.where(keep, want, 0))
 
 
+@pytest.mark.parametrize(('limit', 'read'), [(2 * T, 2 * T), (1, T)])
+def test_a_kernel_may_read_fewer_tokens_at_once(limit, read):
+  """Never fewer than a row has."""
+  micro = MicroBatch(4, fold=True, tokens=limit)
+  pieces = deal(rows(), (), jnp.ones(N, bool), micro)
+  each = [pieces.at(i)[0].fold for i in range(int(pieces.rounds))]
+  assert {x.until.shape for x in each} == {(1, read)}
+  alone = deal(rows(), (), jnp.ones(N, bool), MicroBatch(1, fold=True))
+  if limit == 1:
+    assert int(pieces.rounds) == int(alone.rounds)
+
+
 def test_there_are_as_many_rounds_as_the_busiest_device_needs():
   """Of rows that share much and rows that share nothing, dealt alike."""
   some, each = rows(4 * 8), jnp.arange(8 * T, dtype=jnp.int32).reshape(8, T)

@@ -57,6 +57,7 @@ def test_what_cudnn_is_asked_for(c):
   """The same call, done by XLA."""
   kernel = functools.partial(attention_kernels._cudnn, implementation='xla')
   check(kernel, c, example(2, 21, 4, 2, 8))
+  check(kernel, c, trees(2, 21, 4, 2, 8))
 
 
 @pytest.mark.nightly
@@ -204,12 +205,9 @@ def test_a_fallback_is_said_once(monkeypatch):
 @pytest.mark.parametrize(
   ('device', 'reads'),
   [
-    ('cpu', {'auto': 'chunked', 'chunked': 'chunked'}),
-    (
-      'tpu',
-      {'auto': 'splash_trees', 'chunked': 'chunked', 'splash': 'splash_trees'},
-    ),
-    ('gpu', {'chunked': 'chunked'}),
+    ('cpu', {}),
+    ('tpu', {'auto': 'splash_trees', 'splash': 'splash_trees'}),
+    ('gpu', {'auto': 'cudnn', 'cudnn': 'cudnn'}),
   ],
 )
 def test_kernels_that_read_trees(device, reads, monkeypatch):
@@ -217,17 +215,27 @@ def test_kernels_that_read_trees(device, reads, monkeypatch):
   read = {
     x for x in attention_kernels.NAMES if attention_kernels.reads_trees(x)
   }
-  assert read == set(reads)
-  choose = attention_kernels.choose_for_trees
+  assert read == set(attention_kernels.NAMES) - {'xla'}
+  choose = functools.partial(
+    attention_kernels.choose_for_trees, head_dim=64, dtype='bfloat16', cap=0.0
+  )
   assert {x: choose(x) for x in attention_kernels.NAMES} == {
     x: reads.get(x, 'chunked') for x in attention_kernels.NAMES
   }
+
+
+def test_trees_that_cudnn_cannot_read_are_read_in_blocks(said, monkeypatch):
+  monkeypatch.setattr(jax, 'default_backend', lambda: 'gpu')
+  choose = attention_kernels.choose_for_trees
+  assert choose('auto', 64, 'float32', 0.0) == 'chunked'
+  assert ['rows of trees' in x for x in said] == [True]
 
 
 def test_trees_whose_tokens_are_split_are_read_in_blocks(said, monkeypatch):
   monkeypatch.setattr(jax, 'default_backend', lambda: 'tpu')
   with jax.set_mesh(mesh.make({'data': 1, 'sequence': 2})):
     names = 'auto', 'splash'
-    read = {attention_kernels.choose_for_trees(x) for x in names}
+    choose = attention_kernels.choose_for_trees
+    read = {choose(x, 64, 'bfloat16', 0.0) for x in names}
   assert read == {'chunked'}
   assert ['splits them' in x for x in said] == [True]

@@ -1,0 +1,18 @@
+"""Precision of products: float32 is multiplied as float32 on every device.
+
+Left to itself JAX takes TF32 on GPUs and bfloat16 on TPUs, and what a sampler
+and a learner compute of the same tokens lies 1e-3 apart. Its own setting wins:
+--jax_default_matmul_precision, or the variable of that name in capitals.
+"""
+
+import jax
+import jax.numpy as jnp
+
+
+def of_product(*factors: jax.Array) -> jax.lax.Precision | None:
+  """HIGHEST if the product of the factors is float32; None: JAX's default."""
+  setting = jax.config.jax_default_matmul_precision  # type: ignore[attr-defined]
+  if setting is not None:
+    return None
+  wide = jnp.result_type(*factors) == jnp.float32
+  return jax.lax.Precision.HIGHEST if wide else None
