@@ -42,7 +42,7 @@ SETTINGS = {
   'MPLBACKEND': 'agg',
   'HF_HUB_OFFLINE': '1',
 }
-DAILY = ('2_credit', '3_new_method')  # the others run nightly
+DAILY = ('2_credit',)  # the others run nightly
 each = pytest.mark.parametrize('path', PATHS, ids=lambda path: path.stem)
 
 

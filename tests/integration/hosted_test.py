@@ -72,7 +72,7 @@ def until(true, process=None, seconds=600):
     time.sleep(0.05)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_interrupted_and_killed(tmp_path):
   run = start(tmp_path)
   until(lambda: worlds(run.pid) and steps(tmp_path)[-1:] >= [3], run)

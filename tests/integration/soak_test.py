@@ -238,7 +238,7 @@ def test_killed_again_and_again(tmp_path, cache, name):
   soak(tmp_path, cache, name, KILLS[i % len(KILLS)])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_quick_soak(tmp_path, cache):
   """Three kills of one run."""
   kills = (('half a row', 3), ('saved, not sealed', 1), ('evaluation', 1))

@@ -118,14 +118,14 @@ def test_one_beside_another_is_what_it_is_alone(tmp_path):
   assert_apart(*beside, 2)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
   ('method', 'devices', 'arg'),
   [
     (grpo, 1, 'tiny'),  # one device: vmapped
     # A memory that adds to batches, and one that chooses tasks.
-    pytest.param(spear, 2, 'tiny', marks=pytest.mark.nightly),
-    pytest.param(grpo, 2, 'tiny,tasks=prioritized', marks=pytest.mark.nightly),
+    (spear, 2, 'tiny'),
+    (grpo, 2, 'tiny,tasks=prioritized'),
   ],
 )
 def test_cut_off_and_one_begun_alone(
