@@ -33,7 +33,7 @@ def given_turns(x):
   return sum(bool(np.any(turn.span == Span.PREFIX)) for turn in x.turns)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_killed_while_own_trajectories_go_on(tmp_path, monkeypatch):
   c = config(tmp_path, 'frozen_lake')
   whole, cut = str(tmp_path / 'whole'), str(tmp_path / 'cut')

@@ -151,7 +151,7 @@ def test_cut_off_and_one_begun_alone(
   assert_apart(*alone, 5)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_each_begins_with_its_own_policy(tmp_path):
   short = {'sft.steps': 0, 'steps': 1, 'eval.every': 0}
   runs = configs(grpo, tmp_path / 'data', short)

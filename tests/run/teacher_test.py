@@ -81,7 +81,7 @@ def test_it_is_that_policy_and_stays_so(folder, tmp_path):
   assert 'teacher' not in state.opt
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_resumed_run_has_the_teacher_it_began_with(
   folder, tmp_path, monkeypatch
 ):
