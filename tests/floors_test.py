@@ -16,6 +16,7 @@ FLOORS = (
     'registry',
     'segment',
     'mesh',
+    'precision',
     'storage',
     'schedule',
     'uniform',
