@@ -260,7 +260,7 @@ def together(two: list[subprocess.Popen], lock: pathlib.Path) -> list[str]:
   return [p.communicate(timeout=900)[0] for p in two]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_at_once_and_one_after_a_kill(tmp_path, cache):
   """Of two trainings in one workdir one trains; killed, another goes on."""
   run = Soak(tmp_path, cache, 'grpo')

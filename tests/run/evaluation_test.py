@@ -67,7 +67,7 @@ def test_a_model_of_a_stub(tmp_path):
     assert 'of 0 episodes; 6 more broke' in text
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_served_run_is_as_good_as_the_run(tmp_path):
   """Greedy, in equal conversations: the same episodes."""
   c = countdown()
