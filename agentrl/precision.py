@@ -2,7 +2,8 @@
 
 Left to itself JAX takes TF32 on GPUs and bfloat16 on TPUs, and what a sampler
 and a learner compute of the same tokens lies 1e-3 apart. Its own setting wins:
---jax_default_matmul_precision, or the variable of that name in capitals.
+--jax_default_matmul_precision, or the variable of that name in capitals. Inside
+of a Pallas kernel (attention by splash) the kernel decides.
 """
 
 import jax
