@@ -168,12 +168,9 @@ def pad_to_divisible(x: jax.Array, dim: int, axis: str, filler=0) -> jax.Array:
 
 def einsum(formula: str, *args: jax.Array, axes: tuple[str | None, ...]):
   """jnp.einsum whose result lies along the logical axes."""
-  exact = precision.of_product(*args)
   if is_explicit():
-    where = spec(*axes)
-    return jnp.einsum(formula, *args, precision=exact, out_sharding=where)
-  out = jnp.einsum(formula, *args, precision=exact)
-  return with_logical_sharding(out, *axes)
+    return precision.einsum(formula, *args, out_sharding=spec(*axes))
+  return with_logical_sharding(precision.einsum(formula, *args), *axes)
 
 
 def reshape(x: jax.Array, shape: tuple[int, ...], axes):

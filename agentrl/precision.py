@@ -10,6 +10,12 @@ import jax
 import jax.numpy as jnp
 
 
+def einsum(formula: str, *factors: jax.Array, **options) -> jax.Array:
+  """jnp.einsum of that precision. options: other arguments of jnp.einsum."""
+  exact = of_product(*factors)
+  return jnp.einsum(formula, *factors, precision=exact, **options)
+
+
 def of_product(*factors: jax.Array) -> jax.lax.Precision | None:
   """HIGHEST if the product of the factors is float32; None: JAX's default."""
   setting = jax.config.jax_default_matmul_precision  # type: ignore[attr-defined]

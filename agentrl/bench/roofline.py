@@ -29,13 +29,13 @@ class Trial(NamedTuple):
   """What the rates are measured with."""
 
   side: int  # of the large product
-  few: int  # rows of the small one
+  few: int  # rows of the small one; 0: its rate is that of the large one
   calls: int  # in a program: what starting it takes is no part of the rate
 
 
 # An accelerator ends one product sooner than a program starts; where rows are
 # few it waits for the weights, whose bytes are counted.
-ON_CPU, ON_ACCELERATOR = Trial(2048, 32, 1), Trial(8192, 8192, 16)
+ON_CPU, ON_ACCELERATOR = Trial(2048, 32, 1), Trial(8192, 0, 16)
 
 
 class Rates(NamedTuple):
@@ -78,12 +78,15 @@ def rates(repeats: int, dtype: str = 'float32') -> Rates:
   def copy(x):
     return jax.lax.fori_loop(0, calls, lambda _, x: x + 1, x)
 
-  few = _best(multiply, weight[: trial.few], weight, repeats=20 * repeats)
-  large = _best(multiply, weight, weight, repeats=repeats)
+  def rate(rows: int, repeats: int) -> float:
+    best = _best(multiply, weight[:rows], weight, repeats=repeats)
+    return calls * 2 * rows * side**2 / best
+
+  large = rate(side, repeats)
   copied = _best(copy, numbers, repeats=repeats)
   return Rates(
-    large=calls * 2 * side**3 / large,
-    few=calls * 2 * trial.few * side**2 / few,
+    large=large,
+    few=rate(trial.few, 20 * repeats) if trial.few else large,
     copy=calls * 2 * FLOAT * COPIED / copied,
   )
 

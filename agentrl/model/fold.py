@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import mesh
-from agentrl.nn import attention_kernels, layers, transformer
+from agentrl.nn import layers, transformer
 from agentrl.nn.config import DecoderConfig
 from agentrl.types import Array, Rows
 
@@ -175,9 +175,7 @@ def fold(tokens_MT, seg_MT, wanted_MT, capacity: int) -> Fold:
 def read(shape: DecoderConfig, params, rows: FoldedRows) -> Array:
   """Hidden states of the row of each device: [D, C, E]."""
   tokens, until = pick(rows.tokens, rows.fold.source), rows.fold.until
-  name = attention_kernels.choose_for_trees(
-    shape.attention, shape.head_dim, shape.dtype, shape.score_cap
-  )
+  name = transformer.kernel_of_trees(shape)
   return transformer.forward_trees(shape, params, tokens, until, name)[0]
 
 

@@ -73,12 +73,11 @@ def choose_for_trees(name: str, head_dim: int, dtype: str, cap: float) -> str:
   return 'splash_trees' if kernel == 'splash' else kernel
 
 
-def tokens_of_trees(name: str, head_dim: int, dtype: str, cap: float) -> int:
-  """Most tokens of a row of trees that pay; 0: any number.
+def tokens_of_trees(kernel: str) -> int:
+  """Most tokens of a row of trees that pay with that kernel; 0: any number.
 
   cudnn reads all pairs of earlier and later tokens, seen or not.
   """
-  kernel = choose_for_trees(name, head_dim, dtype, cap)
   return MASKED if kernel == 'cudnn' else 0
 
 

@@ -229,10 +229,7 @@ def _dot(formula: str, a, b):
   """One product per row and head, summed in float32; [N, G] stand in front."""
   formula = ','.join('ng' + x for x in formula.split(','))
   formula = formula.replace('->', '->ng')
-  exact = precision.of_product(a, b)
-  return jnp.einsum(
-    formula, a, b, precision=exact, preferred_element_type=jnp.float32
-  )
+  return precision.einsum(formula, a, b, preferred_element_type=jnp.float32)
 
 
 def _scores(c: AttentionConfig, b: Blocks, i, j):

@@ -55,9 +55,8 @@ def dense(x_NTi, w, inputs: Axes, outputs: Axes, rows: Axes = ROWS):
   if isinstance(w, RowAdapted):
     rank, x = w.b.shape[1], x_NTi.reshape(n, t, -1)
     a, b = w.a.reshape(n, -1, rank), w.b.reshape(n, rank, -1)
-    exact = precision.of_product(x)
-    low = jnp.einsum('ntk,nkr->ntr', x, a.astype(x.dtype), precision=exact)
-    added = jnp.einsum('ntr,nrf->ntf', low, b.astype(x.dtype), precision=exact)
+    low = precision.einsum('ntk,nkr->ntr', x, a.astype(x.dtype))
+    added = precision.einsum('ntr,nrf->ntf', low, b.astype(x.dtype))
     y = dense(x_NTi, w.w, inputs, outputs, rows)
     return y + w.scale * added.reshape(y.shape)
   shape = w.shape[len(inputs) :]

@@ -61,12 +61,8 @@ def _largest(c: AttentionConfig, q_NTHd, k_NSGd, until_NS):
     if c.window:
       own = jax.lax.dynamic_slice_in_dim(asks, query[0], c.block, axis=1)
       sees &= own[:, :, None] - pos[:, None] < c.window
-    score = jnp.einsum(
-      'nqgrd,nsgd->ngrqs',
-      q[:, i],
-      k_NSGd,
-      precision=precision.of_product(q, k_NSGd),
-      preferred_element_type=real,
+    score = precision.einsum(
+      'nqgrd,nsgd->ngrqs', q[:, i], k_NSGd, preferred_element_type=real
     )
     score = jnp.where(sees[:, None, None], score, LOW)
     return jnp.max(score, axis=(3, 4)) / math.sqrt(c.size or d)

@@ -226,6 +226,13 @@ def kernel(c: DecoderConfig, tokens: int) -> str:
   )
 
 
+def kernel_of_trees(c: DecoderConfig) -> str:
+  """Attention kernel of rows of trees, by attention_kernels."""
+  return attention_kernels.choose_for_trees(
+    c.attention, c.head_dim, c.dtype, c.score_cap
+  )
+
+
 def make_layer_fn(
   c: DecoderConfig, name: str, until_NT, rows=layers.ROWS, look=None
 ):

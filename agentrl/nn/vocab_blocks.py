@@ -217,10 +217,7 @@ _TO_H = ('nv,vd->nd', 'nv,dv->nd')
 def _dot(formula: str, a, b):
   """Factors as a computes, sums in float32."""
   b = b.astype(a.dtype)
-  exact = precision.of_product(a, b)
-  return jnp.einsum(
-    formula, a, b, precision=exact, preferred_element_type=jnp.float32
-  )
+  return precision.einsum(formula, a, b, preferred_element_type=jnp.float32)
 
 
 def _add_at(x, y, start, axis: int):

@@ -7,7 +7,7 @@ from agentrl.configs import base
 from agentrl.learner import update
 from agentrl.model import policy, shared_base, value
 from agentrl.model.pieces import MicroBatch
-from agentrl.nn import attention_kernels, lora
+from agentrl.nn import attention_kernels, lora, transformer
 from agentrl.run import fields as fields_lib
 from agentrl.schedule import Schedule
 from agentrl.signal.base import Context
@@ -41,9 +41,7 @@ def make_algorithm(c: ConfigDict, shape) -> update.Algorithm:
       micro=MicroBatch(
         c.micro_batch,
         attention_kernels.reads_trees(shape.attention),
-        attention_kernels.tokens_of_trees(
-          shape.attention, shape.head_dim, shape.dtype, shape.score_cap
-        ),
+        attention_kernels.tokens_of_trees(transformer.kernel_of_trees(shape)),
       ),
       loaded=frozenset(name for name, r in c.role.items() if r.run),
     ),

@@ -11,7 +11,7 @@ import numpy as np
 from agentrl import mesh, registry
 from agentrl.configs.stages import StagePlan
 from agentrl.log import run_summary
-from agentrl.nn import attention_kernels
+from agentrl.nn import transformer
 from agentrl.run import build
 
 
@@ -86,9 +86,7 @@ def header(s: build.Experiment, workdir: str) -> dict:
 def computing(s: build.Experiment) -> str:
   """Describes the computation of a checkpoint, in a line."""
   c, tokens = s.shape, s.capacity.row
-  kernel = attention_kernels.choose(
-    c.attention, tokens, c.head_dim, c.dtype, c.score_cap
-  )
+  kernel = transformer.kernel(c, tokens)
   frame = 'chat' if s.framed else 'bare'
   return (
     f'attention {kernel} over rows of {tokens} tokens, remat {c.remat},'
