@@ -81,9 +81,13 @@ def turn_reward(credit: Credit, batch: Batch, signals: Signals) -> Linked:
 
 
 @registry.register('link')
-def episode_return(credit: Credit, batch: Batch, signals: Signals) -> Linked:
-  """x_k = Σ_j r_j, on every turn of the trajectory."""
-  total = jnp.sum(reward(batch), axis=1, keepdims=True)
+def episode_return(
+  credit: Credit, batch: Batch, signals: Signals, *, gamma: Discount = 1.0
+) -> Linked:
+  """x_k = Σ_j γ^j r_j, j turns went before, on every turn of the trajectory."""
+  x, valid = reward(batch), batch.turns.valid
+  before = jnp.cumsum(valid, axis=1, dtype=x.dtype) - valid
+  total = jnp.sum(gamma**before * x, axis=1, keepdims=True)
   return earn(credit, batch, total)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from agentrl.model.pieces import MicroBatch, deal, unfolded, wanted
+from agentrl.model.pieces import MicroBatch, deal, sized, unfolded, wanted
 from agentrl.types import Outputs, PyTree, Rows
 
 # Of one micro-batch; extras are [N, ...] arrays that belong to its rows.
@@ -82,22 +82,30 @@ def gradient(
   """
   keep = live(rows) if keep is None else keep & live(rows)
   pieces = deal(rows, extras, keep, micro)
-
+  zeros = jax.tree.map(jnp.zeros_like, params)
   # Added where they are made: a second tree of gradients need not be held.
-  grads = jax.tree.map(lambda x: jax.new_ref(jnp.zeros_like(x)), params)
+  refs = jax.tree.map(jax.new_ref, zeros) if sized(micro).in_place else None
 
-  def step(i, sums):
+  def step(i, carry):
+    sums, grads = carry
     piece = pieces.at(i)
     value, pull, metrics = jax.vjp(
       lambda params: total(params, *piece), params, has_aux=True
     )
-    pull.with_refs(grads)(jnp.ones_like(value))
-    return jax.tree.map(jnp.add, sums, (value, metrics))
+    one = jnp.ones_like(value)
+    if refs is None:
+      grads = jax.tree.map(jnp.add, grads, *pull(one))
+    else:
+      pull.with_refs(refs)(one)
+    return jax.tree.map(jnp.add, sums, (value, metrics)), grads
 
   shapes = jax.eval_shape(lambda p: total(p, *pieces.at(0)), params)
   sums = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
-  sums = jax.lax.fori_loop(0, pieces.rounds, step, sums)
-  return jax.tree.map(jax.ref.freeze, grads), sums
+  carry = sums, zeros if refs is None else ()
+  sums, grads = jax.lax.fori_loop(0, pieces.rounds, step, carry)
+  if refs is not None:
+    grads = jax.tree.map(jax.ref.freeze, refs)
+  return grads, sums
 
 
 def linear(out: Outputs, rows: Rows, bar: Outputs):

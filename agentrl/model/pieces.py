@@ -25,11 +25,13 @@ class MicroBatch(NamedTuple):
     micro-batch has as many rows as fit in the tokens of its part of `rows`
   tokens: of that part at most, if it is folded and of more rows than one; 0:
     as many as `rows` have
+  in_place: gradients are added where they are made, which JAX does not vmap
   """
 
   rows: int
   fold: bool = False
   tokens: int = 0
+  in_place: bool = True
 
 
 def wanted(rows: Rows):
@@ -37,12 +39,16 @@ def wanted(rows: Rows):
   return rows.sampled | (rows.weight != 0)
 
 
-def unfolded(micro: int | MicroBatch) -> int:
+def sized(micro: int | MicroBatch) -> MicroBatch:
+  return micro if isinstance(micro, MicroBatch) else MicroBatch(micro)
+
+
+def unfolded(micro: int | MicroBatch) -> MicroBatch:
   """The size in rows, for outputs that fold to no advantage.
 
   Hidden states are as many as tokens of rows; largest logits are of rows.
   """
-  return micro.rows if isinstance(micro, MicroBatch) else micro
+  return sized(micro)._replace(fold=False, tokens=0)
 
 
 class Pieces(Protocol):
@@ -72,7 +78,7 @@ def deal(rows: Rows, extras, keep: Array, micro: int | MicroBatch) -> Pieces:
     extras: pytree of [N, ...] arrays that belong to the rows
     keep: [N] bool
   """
-  size = micro if isinstance(micro, MicroBatch) else MicroBatch(micro)
+  size = sized(micro)
   if size.fold:
     return _folded(rows, extras, keep, size)
   order = segment.live_first(keep)

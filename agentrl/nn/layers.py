@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import mesh, precision
+from agentrl.nn import control_flow
 from agentrl.nn.lora import Adapted, RowAdapted
 
 
@@ -129,7 +130,8 @@ def map_chunks(f, blank, xs, look_NT, tokens: int):
 
   def step(_, x):
     xs, look = x
-    return None, jax.lax.cond(jnp.any(look), jax.checkpoint(f), blank, *xs)
+    anybody = control_flow.lane_max(jnp.any(look))  # else both branches run
+    return None, jax.lax.cond(anybody, jax.checkpoint(f), blank, *xs)
 
   chunks = [_chunks(x, pieces, size) for x in (*xs, look_NT)]
   _, out = jax.lax.scan(step, None, (tuple(chunks[:-1]), chunks[-1]))

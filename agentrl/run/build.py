@@ -54,12 +54,15 @@ class Experiment(NamedTuple):
 
 
 def experiments(
-  configs: Sequence[ConfigDict], like: Experiment | None = None
+  configs: Sequence[ConfigDict],
+  like: Experiment | None = None,
+  in_place: bool = True,
 ) -> list[Experiment]:
   """Those of configs that differ in their seed; task sets are loaded once.
 
   Args:
     like: an experiment with the same tasks, which are shared
+    in_place: as in `MicroBatch`; False if seeds are vmapped
   """
   s = experiment(configs[0], like)
   if s.algorithm.spec.judge and len(configs) > 1:
@@ -72,11 +75,14 @@ def experiments(
       f'env.name={configs[0].env.name!r} is a host environment, and only those'
       ' inside jit go together; run these apart'
     )
+
+  def of_seed(alg, c: ConfigDict):
+    micro = alg.context.micro._replace(in_place=in_place)
+    return alg._replace(seed=c.seed, context=alg.context._replace(micro=micro))
+
   return [
     s._replace(
-      config=c,
-      algorithm=s.algorithm._replace(seed=c.seed),
-      warm=s.warm._replace(seed=c.seed),
+      config=c, algorithm=of_seed(s.algorithm, c), warm=of_seed(s.warm, c)
     )
     for c in configs
   ]

@@ -95,7 +95,8 @@ def open_run(
     )
     reporter.say(describe.opening(configs, workdirs, plans))
     reporter.begin('loading the tasks, or making them where there are none')
-    experiments = build.experiments(configs)
+    axis = seed_axis.over_devices(len(configs))
+    experiments = build.experiments(configs, in_place=not axis.vmapped)
     s = experiments[0]
     built = stage_build.experiments(experiments, plans)
     stages_lib.check_demos(plans, built)
@@ -112,7 +113,6 @@ def open_run(
     interrupt = stack.enter_context(Interrupt())
     stack.enter_context(placement.on_mesh(configs[0]))
     players = stage_build.samplers(stack, built, interrupt, workdirs[0])
-    axis = seed_axis.over_devices(len(configs), s.shape.layers)
     each = [
       stages_lib.make_stages(
         x,

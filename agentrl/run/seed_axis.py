@@ -17,7 +17,6 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from ml_collections import ConfigDict
 
 from agentrl import mesh as mesh_lib
-from agentrl.nn import transformer
 from agentrl.run import workdir as workdir_lib
 from agentrl.types import TrainState
 
@@ -30,6 +29,11 @@ class SeedAxis(NamedTuple):
 
   count: int = 1  # S
   mesh: Mesh | None = None
+
+  @property
+  def vmapped(self) -> bool:
+    """Whether seeds share a device."""
+    return self.mesh is not None and self.count > self.mesh.size
 
   @property
   def shape(self) -> tuple[int, ...]:
@@ -45,7 +49,7 @@ class SeedAxis(NamedTuple):
       return f
 
     def local(*args):
-      if self.count > self.mesh.size:
+      if self.vmapped:
         return jax.vmap(f)(*args)
       out = f(*jax.tree.map(lambda x: x[0], args))
       return jax.tree.map(lambda x: jnp.expand_dims(x, 0), out)
@@ -105,27 +109,12 @@ class SeedAxis(NamedTuple):
     return {name: tuple(x.get(name) for x in scalars) for name in names}
 
 
-def over_devices(count: int, layers: int = 0) -> SeedAxis:
-  """As many devices as hold equally many of the seeds.
-
-  Args:
-    layers: of the policy
-
-  Raises ValueError where seeds would share a device and layers are a loop:
-  gradients that are added where they are made cannot be vmapped there in
-  JAX 0.10.
-  """
+def over_devices(count: int) -> SeedAxis:
+  """As many devices as hold equally many of the seeds."""
   if count == 1:
     return SeedAxis()
   devices = jax.devices()
   n = max(d for d in range(1, len(devices) + 1) if count % d == 0)
-  if count > n and layers > transformer.UNROLL:
-    raise ValueError(
-      f'model.layers={layers}: {count} seeds would share {n}'
-      f' device{"s" * (n > 1)}, and seeds that do have at most'
-      f' {transformer.UNROLL} layers; run them apart (--together=1), or give'
-      ' each a device'
-    )
   return SeedAxis(count, Mesh(np.array(devices[:n]), SPEC))
 
 

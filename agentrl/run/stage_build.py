@@ -22,6 +22,7 @@ def experiments(
   Raises:
     ValueError: the config of a stage does not fit, named.
   """
+  in_place = base[0].algorithm.context.micro.in_place
   by_world = {stage_list.world(base[0].config): base[0]}
   out: dict[str, list[build.Experiment]] = {}
   for plan in plans:
@@ -31,7 +32,7 @@ def experiments(
     configs = [stage_list.config_of(s.config, plan.name) for s in base]
     world = stage_list.world(plan.config)
     try:
-      out[plan.name] = build.experiments(configs, by_world.get(world))
+      out[plan.name] = build.experiments(configs, by_world.get(world), in_place)
     except ValueError as error:
       raise ValueError(f'stage {plan.name}: {error}') from error
     by_world.setdefault(world, out[plan.name][0])

@@ -48,7 +48,8 @@ def implicit_prm(
     reference: 'old_logp' (the rollout's policy) or 'ref_logp' (frozen)
     loss: 'pairs' (OPRL), 'cross_entropy' (PRIME), or of PRIME's code
       'detached', 'bon_outcome' or 'bon_score', see preference.py
-    pairing: 'all_pairs' or 'one_to_one', successes with failures of a group
+    pairing: 'all_pairs' or 'one_to_one', successes with failures of a group;
+      'by_time': quicker successes with slower ones too
     trajectory: Q of a trajectory is the 'sum' over its turns (paper) or their
       'mean' (released code)
     order: 'score_then_update' (released) or 'update_then_score' (paper, PRIME)

@@ -13,7 +13,7 @@ from agentrl import counting, ops, segment
 from agentrl.domain import OneOf
 from agentrl.types import Batch, Metrics
 
-PAIRINGS = ('all_pairs', 'one_to_one')
+PAIRINGS = ('all_pairs', 'one_to_one', 'by_time')
 LOSSES = ('pairs', 'cross_entropy', 'detached', 'bon_outcome', 'bon_score')
 SOLVED = 0.5  # outcomes above this are successes
 
@@ -54,7 +54,8 @@ def pair_weights(batch: Batch, pairing: str = 'all_pairs'):
   """[B, B], 1 where i solved and j failed the same task of a group.
 
   one_to_one keeps the r-th success with the r-th failure of each group, in
-  order of index.
+  order of index. by_time adds pairs of successes, of which i took fewer turns:
+  the order of γ^turns for a success and 0 for a failure, γ < 1.
   """
   live = _live(batch) > 0
   solved = live & (batch.outcome > SOLVED)
@@ -66,6 +67,10 @@ def pair_weights(batch: Batch, pairing: str = 'all_pairs'):
     before = jnp.tril(jnp.ones_like(same), -1) & same
     rank = lambda x: jnp.sum(before & x[None], axis=1)  # noqa: E731
     pairs &= rank(solved)[:, None] == rank(failed)[None]
+  if pairing == 'by_time':
+    turns = jnp.sum(batch.turns.valid, axis=1)
+    sooner = turns[:, None] < turns[None]
+    pairs |= same & solved[:, None] & solved[None] & sooner
   return pairs.astype(jnp.float32)
 
 

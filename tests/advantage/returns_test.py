@@ -47,6 +47,15 @@ def test_sources(name):
   _same(_run(name)[0], estimators.spread(STORY, SOURCES[name]))
 
 
+def test_an_episodes_return_may_prefer_an_early_end():
+  got, _ = _run(('episode_return', {'gamma': 0.5}))
+
+  def want(i, k):
+    return sum(0.5**j * r for j, r in enumerate(STORY.reward[i]))
+
+  _same(got, estimators.spread(STORY, want))
+
+
 def test_a_term_is_a_source():
   got, _ = _run(('add_term', {'name': 'judge', 'coef': 2.0}))
   _same(got, estimators.spread(STORY, lambda i, k: 2 * STORY.step[i][k]))

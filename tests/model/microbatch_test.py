@@ -1,5 +1,7 @@
 """Gradients added up micro-batch by micro-batch are those of the whole."""
 
+import functools
+
 import chex
 import jax
 import jax.numpy as jnp
@@ -71,21 +73,27 @@ def test_the_sum_of_micro_batches(layers, windows):
 @pytest.mark.parametrize(
   'fold', [pytest.param(False, marks=pytest.mark.slow), True]
 )
-def test_seeds_beside_each_other(fold):
-  """A vmapped gradient is each one's, with as many rows as it has."""
-  module = policy.module(shape(2))
+@pytest.mark.parametrize('layers', [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_seeds_beside_each_other(fold, layers, monkeypatch):
+  """A vmapped gradient is each one's, with as many rows as it has.
+
+  In chunks that nobody may look at; three layers are a loop.
+  """
+  monkeypatch.setattr(transformer, 'CHUNK', 8)
+  monkeypatch.setattr(transformer, 'UNROLL', 2)
+  module = policy.module(shape(layers))
   total = microbatch.objective(module.apply, ('logp',), loss)
   scale = jnp.arange(N * T, dtype=jnp.float32).reshape(N, T)
 
-  def one(params, keep):
-    micro = MicroBatch(2, fold)
+  def one(params, keep, in_place=True):
+    micro = MicroBatch(2, fold, in_place=in_place)
     return microbatch.gradient(total, params, rows(), scale, micro, keep)
 
   keep = jnp.arange(N)[None] < jnp.array([[N], [1]])
   params = jax.vmap(lambda k: mesh.init(module.specs, k))(
     jax.random.split(jax.random.key(0), 2)
   )
-  got = jax.jit(jax.vmap(one))(params, keep)
+  got = jax.jit(jax.vmap(functools.partial(one, in_place=False)))(params, keep)
   for i in range(2):
     own = jax.tree.map(lambda x: x[i], params)
     want = jax.jit(one)(own, keep[i])

@@ -100,6 +100,14 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.signal.preference',
+    'pair_weights',
+    'turns[:, None] < turns[None]',
+    'turns[:, None] > turns[None]',
+    f'{_PRM}::test_pairs_are_of_one_group_and_padding_makes_none',
+    'slower successes are preferred',
+  ),
+  Mutant(
+    'agentrl.signal.preference',
     'cross_entropy',
     '(1 - y) * jax.nn.log_sigmoid(-q)',
     '(1 - y) * jax.nn.log_sigmoid(q)',

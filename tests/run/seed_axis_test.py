@@ -2,7 +2,6 @@
 
 import jax
 import numpy as np
-import pytest
 
 from agentrl.run import seed_axis
 
@@ -20,8 +19,8 @@ def test_numbers_are_dealt_out():
   assert seed_axis.of_seed(found, 1) == {'a': 3.0, 'c': 6.0, 'time': 7.0}
 
 
-def test_seeds_of_a_deep_model_have_a_device_each():
+def test_seeds_share_devices_where_there_are_more():
   n = len(jax.devices())
-  assert seed_axis.over_devices(n, layers=9).count == n
-  with pytest.raises(ValueError, match=r'layers=9: .*--together=1'):
-    seed_axis.over_devices(2 * n, layers=9)
+  assert not seed_axis.over_devices(1).vmapped
+  assert not seed_axis.over_devices(n).vmapped
+  assert seed_axis.over_devices(2 * n).vmapped

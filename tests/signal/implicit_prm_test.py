@@ -237,6 +237,8 @@ def test_pairs_are_of_one_group_and_padding_makes_none():
   assert np.argwhere(pairs).tolist() == [[0, 1], [0, 2], [3, 5], [4, 5]]
   one = np.asarray(preference.pair_weights(batch, 'one_to_one'))
   assert np.argwhere(one).tolist() == [[0, 1], [3, 5]]
+  timed = np.asarray(preference.pair_weights(batch, 'by_time'))
+  assert np.argwhere(timed - pairs).tolist() == [[4, 3]]  # of 2 and 3 turns
   empty = batch.turns.valid.at[2].set(False)
   fewer = batch.replace(turns=batch.turns.replace(valid=empty))
   assert np.argwhere(preference.pair_weights(fewer)).tolist() == [
