@@ -14,8 +14,8 @@ target that passes through V also holds the outcomes of other trajectories that
 came by similar turns. How much that is depends on how V generalises. Controls:
 td_prm_outcome.py, whose target is R, and td_critic.py, which has no phi.
 
-Both roles take 4 steps on this iteration's batch; earlier batches, which its
-one-step targets would allow, are not kept. alpha is OPRL's, and deviations are
+Both roles take 4 steps on this iteration's batch; td_prm_replay.py has earlier
+ones, too, which one-step targets allow. alpha is OPRL's, and deviations are
 divided by without its floor. Rates with a language model are not tuned.
 
 Expect more than GRPO where values can be learned from few batches, and about

@@ -20,7 +20,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     *('oprl', 'prime', 'prime_detached', 'prime_bon', 'spa', 'oprl_merged'),
     *('oprl_parity', 'oprl_placebo', 'oprl_process_only', 'oprl_restart'),
     *('oprl_rloo', 'oprl_sparse', 'oprl_token', 'oprl_truth', 'td_prm'),
-    *('td_prm_outcome', 'td_critic', 'oprl_degraded'),
+    *('td_prm_outcome', 'td_prm_replay', 'td_critic', 'oprl_degraded'),
   ),
   'entropy control and branching rollouts': (
     *('aem', 'epo', 'aepo', 'clip_cov', 'kl_cov', 'arpo', 'appo'),

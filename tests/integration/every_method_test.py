@@ -128,6 +128,7 @@ ROLES = {
   'td_critic': CRITIC,
   'td_prm': PRM | CRITIC | {'previous': True},
   'td_prm_outcome': PRM | CRITIC | {'previous': True},
+  'td_prm_replay': PRM | CRITIC | {'previous': True},
   'toolpo': {},
   'treeps_rag': {},
   'truncated_is': {},
@@ -147,7 +148,7 @@ VARIANTS = (
   *('oprl_process_only', 'oprl_restart', 'oprl_rloo', 'oprl_sparse'),
   *('oprl_token', 'oprl_truth', 'prime_bon', 'prime_detached', 'raft_pp'),
   *('reinforce_pp_baseline', 'reinforce_pp_kl', 'td_critic'),
-  *('td_prm_outcome', 'vpr_turn'),
+  *('td_prm_outcome', 'td_prm_replay', 'vpr_turn'),
 )
 # Methods whose update is made of pieces that others of the list have: nightly.
 ALIKE = (
