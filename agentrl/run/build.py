@@ -11,7 +11,7 @@ from ml_collections import ConfigDict
 from agentrl.configs import base
 from agentrl.dataset import host_tasks, jit_tasks
 from agentrl.learner import update
-from agentrl.model import peft
+from agentrl.model import peft, pieces
 from agentrl.nn import transformer
 from agentrl.rollout import counterfactual, registered
 from agentrl.rollout import host as host_rollout
@@ -77,7 +77,7 @@ def experiments(
     )
 
   def of_seed(alg, c: ConfigDict):
-    micro = alg.context.micro._replace(in_place=in_place)
+    micro = pieces.sized(alg.context.micro)._replace(in_place=in_place)
     return alg._replace(seed=c.seed, context=alg.context._replace(micro=micro))
 
   return [

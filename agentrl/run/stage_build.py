@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from agentrl.configs import stages as stage_list
 from agentrl.configs.stages import StagePlan
 from agentrl.judge.panel import Judgement
+from agentrl.model import pieces
 from agentrl.run import build, sampler
 from agentrl.run.sampler import EnvSampler
 
@@ -22,7 +23,7 @@ def experiments(
   Raises:
     ValueError: the config of a stage does not fit, named.
   """
-  in_place = base[0].algorithm.context.micro.in_place
+  in_place = pieces.sized(base[0].algorithm.context.micro).in_place
   by_world = {stage_list.world(base[0].config): base[0]}
   out: dict[str, list[build.Experiment]] = {}
   for plan in plans:
