@@ -11,7 +11,7 @@ CELL = {'by': ('group',), 'unit': 'trajectory', 'singleton': 'zero'}
 WHITE = {'by': (), 'unit': 'token', 'ddof': 1, 'singleton': 'zero'}
 LINKS = {
   'turn_reward': {},
-  'episode_return': {},
+  'episode_return': {'gamma': 1.0},
   'episode_outcome': {},
   'step_return': {'gamma': 0.95},
   'return_to_go': {'gamma': 1.0},

@@ -70,7 +70,7 @@ def pair_weights(batch: Batch, pairing: str = 'all_pairs'):
   if pairing == 'by_time':
     turns = jnp.sum(batch.turns.valid, axis=1)
     sooner = turns[:, None] < turns[None]
-    pairs |= same & solved[:, None] & solved[None] & sooner
+    pairs |= same & sooner & solved[:, None] & solved[None]
   return pairs.astype(jnp.float32)
 
 

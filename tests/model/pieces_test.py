@@ -141,4 +141,6 @@ def test_there_are_as_many_rounds_as_the_busiest_device_needs():
 
 
 def test_the_size_in_rows():
-  assert unfolded(MicroBatch(3, fold=True)) == unfolded(3) == 3
+  want = MicroBatch(3, in_place=False)
+  assert unfolded(want._replace(fold=True, tokens=9)) == want
+  assert unfolded(3) == MicroBatch(3)
