@@ -223,11 +223,11 @@ def test_alternating_windows_in_a_loop_on_a_mesh():
   def parameters():
     return mesh.init(transformer.specs(shape), jax.random.key(0))
 
-  want = run(decoders.random_parameters(), tokens, seg)
+  want = run(parameters(), tokens, seg)
   with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
     rows = (
       mesh.with_logical_sharding(jnp.asarray(x), 'batch', None)
       for x in (tokens, seg)
     )
-    got = run(decoders.random_parameters(), *rows)
+    got = run(parameters(), *rows)
   chex.assert_trees_all_close(got, want, atol=1e-4, rtol=1e-4)
