@@ -20,14 +20,11 @@ step than archer.py.
     --workdir=runs/archer_replay
 """
 
-from ml_collections import ConfigDict
-
 from agentrl.configs import archer, base
 
 
 def get_config(arg=''):
   c = archer.get_config(arg)
   c.method = 'archer_replay'
-  base.replay(c, 'experience_replay', n=c.rollout.batch)
-  c.select.reinforce = ConfigDict(dict(source=0))
+  base.replay_beside(c, 'reinforce')
   return base.finish(c)

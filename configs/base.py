@@ -609,6 +609,12 @@ def replay(c: ConfigDict, memory: str, **values) -> None:
   c.micro_batch = math.gcd(c.micro_batch, rows)
 
 
+def replay_beside(c: ConfigDict, loss: str) -> None:
+  """Adds a replayed batch, for all but the policy's loss term of that name."""
+  replay(c, 'experience_replay', n=c.rollout.batch)
+  c.select[loss] = ConfigDict(dict(source=0))
+
+
 def finish(c: ConfigDict) -> ConfigDict:
   """Checks the names in c.hp, c.coef and others, then fills in the rest."""
   check_names(c)

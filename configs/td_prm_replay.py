@@ -18,14 +18,11 @@ seconds a step than td_prm.py.
     --workdir=runs/td_prm_replay
 """
 
-from ml_collections import ConfigDict
-
 from agentrl.configs import base, td_prm
 
 
 def get_config(arg=''):
   c = td_prm.get_config(arg)
   c.method = 'td_prm_replay'
-  base.replay(c, 'experience_replay', n=c.rollout.batch)
-  c.select.ppo = ConfigDict(dict(source=0))
+  base.replay_beside(c, 'ppo')
   return base.finish(c)

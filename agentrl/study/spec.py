@@ -78,6 +78,11 @@ class Claim(NamedTuple):
   claimed: float
 
 
+def area_claim(text: str, arm: str, baseline: str, claimed: float) -> Claim:
+  """A claim about success, mean over the budget."""
+  return Claim(text, arm, baseline, 'area', claimed)
+
+
 _POINTS = ('points', 100.0, 1)
 _SPEED = 'sample efficiency, log2 of budget over steps to the threshold'
 MEASURES = {

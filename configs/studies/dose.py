@@ -14,7 +14,8 @@ alone, by a rule that was fixed before the first run (agentrl/study/dose.py).
 import functools
 
 from agentrl.study import dose
-from agentrl.study.spec import Arm, Claim, Study, method_arm
+from agentrl.study.spec import Arm, Study, method_arm
+from agentrl.study.spec import area_claim as claim
 from agentrl.study.tabular_worlds import worlds
 from agentrl.tabular.build import TabularSize
 
@@ -73,10 +74,6 @@ ARMS = (
     rates={PRM: 1.0},
   ),
 )
-
-
-def claim(text: str, one: str, other: str, claimed: float) -> Claim:
-  return Claim(text, one, other, 'area', claimed)
 
 
 CLAIMS = (

@@ -15,8 +15,10 @@ world and says that the other did not show it. Where neither is, it says that
 tables gain and that a language model has not been seen to, with intervals.
 """
 
-from agentrl.study.spec import Arm, Claim, Env, Study
+from agentrl.study.spec import Arm, Env, Study
+from agentrl.study.spec import area_claim as claim
 from agentrl.study.spec import method_arm as arm
+from agentrl.study.step_reward_arms import GIGPO_GAMMA_1, GRAPH_GAMMA_1
 
 PRM, VALUE = 'role.prm.lr', 'role.value.lr'
 LAKE = 'env=frozen_lake'
@@ -45,19 +47,8 @@ ARMS = (
   arm('graph_return'),
   arm('td_prm', rates=BOTH, changes=DIFFERENCES),
   of_oprl('oprl', '', 'method', 'oprl'),
-  arm(
-    *('gigpo_gamma_1', 'gigpo, gamma 1', 'ablation'),
-    config='gigpo',
-    changes={'hp.step.step_return.gamma': 1.0},
-    tuned_as='gigpo',
-  ),
-  arm(
-    *('graph_gamma_1', 'graph_return, gamma 1', 'ablation'),
-    config='graph_return',
-    changes={'hp.step.graph_return.gamma': 1.0},
-    tuned_as='graph_return',
-    pairs=5,
-  ),
+  GIGPO_GAMMA_1,
+  GRAPH_GAMMA_1._replace(pairs=5),
   of_oprl(
     *('oprl_no_floor', 'oprl, no floor', 'ablation', 'oprl'),
     changes=NO_FLOOR,
@@ -95,10 +86,6 @@ ARMS = (
     pairs=5,
   ),
 )
-
-
-def claim(text: str, one: str, other: str, claimed: float) -> Claim:
-  return Claim(text, one, other, 'area', claimed)
 
 
 CLAIMS = (
@@ -167,8 +154,8 @@ def get_study() -> Study:
       'entropy, nats a token': 'rollout/entropy',
     },
     notes=(
-      'seeds 0 to 3, on which GRPO and the truth were run in 12 worlds: lakes'
-      ' of 4 to 8 cells a side, Sokoban of 2 to 8 moves, bifurcations. In none'
+      'seeds 0 to 3, on which GRPO and the truth were run in ten worlds: lakes'
+      ' of 4 to 8 cells a side, Sokoban of 2 to 8 moves. In none of them'
       ' does the truth gain 5 points. These two are those in which GRPO learns'
       ' most; graph_return and td_prm were run in them, too',
       'controls and ablations have the rate of their method, the truth that of'

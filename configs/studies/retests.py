@@ -12,7 +12,7 @@ That two arms are equal is claimed from either side: where both claims of 3
 points are refuted, they lie within 1.5 of each other.
 """
 
-from agentrl.study.spec import Arm, Claim, Env, Study
+from agentrl.study.spec import Arm, Claim, Env, Study, area_claim
 from agentrl.study.spec import method_arm as arm
 from agentrl.tabular.build import TabularSize
 
@@ -59,7 +59,7 @@ ROOM = 0.03
 
 
 def claims(text: str, one: str, other: str) -> Claim:
-  return Claim(text, one, other, 'area', ROOM)
+  return area_claim(text, one, other, ROOM)
 
 
 CLAIMS = (

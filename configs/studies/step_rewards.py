@@ -11,6 +11,7 @@ either, and the persistence of its error is measured.
 
 from agentrl.study.spec import Claim, Study
 from agentrl.study.spec import method_arm as arm
+from agentrl.study.step_reward_arms import GIGPO_GAMMA_1, GRAPH_GAMMA_1
 from agentrl.study.tabular_worlds import worlds
 from agentrl.tabular.build import TabularSize
 
@@ -26,18 +27,8 @@ ARMS = (
   arm('graph_return'),
   arm('td_prm', rates=BOTH),
   arm('oprl', rates={PRM: 1.0}),
-  arm(
-    *('gigpo_gamma_1', 'gigpo, gamma 1', 'ablation'),
-    config='gigpo',
-    changes={'hp.step.step_return.gamma': 1.0},
-    tuned_as='gigpo',
-  ),
-  arm(
-    *('graph_gamma_1', 'graph_return, gamma 1', 'ablation'),
-    config='graph_return',
-    changes={'hp.step.graph_return.gamma': 1.0},
-    tuned_as='graph_return',
-  ),
+  GIGPO_GAMMA_1,
+  GRAPH_GAMMA_1,
   arm(
     *('td_prm_alpha_1', 'td_prm, alpha 1', 'ablation'),
     config='td_prm',
