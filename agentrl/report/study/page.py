@@ -38,8 +38,7 @@ from agentrl.report.numbers import NumberFormat
 from agentrl.report.study import figures
 
 FORMAT = 1
-DIGITS = 6  # of a number of the page
-WRITTEN = 9  # of one of report.json, from which differences are taken again
+DIGITS = 9  # of a number: differences are taken again from what is written
 JSON, HTML = 'report.json', 'report.html'
 VERDICTS = {
   'confirmed': '✓',
@@ -58,7 +57,7 @@ def write(report: Mapping, folder: str | os.PathLike[str]) -> None:
   A number that is not finite is null in report.json, as a missing one is.
   """
   whole = page(report)
-  text = json.dumps(_plain(report, WRITTEN), allow_nan=False) + '\n'
+  text = json.dumps(_plain(report), allow_nan=False) + '\n'
   os.makedirs(folder, exist_ok=True)
   storage.write(os.path.join(folder, JSON), text)
   storage.write(os.path.join(folder, HTML), whole)
@@ -194,12 +193,12 @@ def _present(x: Any) -> Any:
   return [_present(v) for v in x] if isinstance(x, list) else x
 
 
-def _plain(x: Any, digits: int = DIGITS) -> Any:
-  """The same to so many digits, with null for what JSON has no number for."""
+def _plain(x: Any) -> Any:
+  """The same to DIGITS, with null for what JSON has no number for."""
   if isinstance(x, Mapping):
-    return {k: _plain(v, digits) for k, v in x.items()}
+    return {k: _plain(v) for k, v in x.items()}
   if isinstance(x, list | tuple):
-    return [_plain(v, digits) for v in x]
+    return [_plain(v) for v in x]
   if not isinstance(x, float):
     return x
-  return float(f'{x:.{digits}g}') if math.isfinite(x) else None
+  return float(f'{x:.{DIGITS}g}') if math.isfinite(x) else None
