@@ -152,13 +152,13 @@ VARIANTS = (
 )
 # Methods whose update is made of pieces that others of the list have: nightly.
 ALIKE = (
-  *('adca', 'aem', 'arpo', 'cm2', 'dgrpo', 'digiq', 'dr_mas'),
-  *('duration_aware', 'flow_grpo', 'gdpo', 'gigpo', 'gpg', 'graph_return'),
-  *('grpo_roc', 'guided_retry', 'hgpo', 'icepop', 'lite_ppo', 'lumina'),
-  *('maxrl', 'memact_dcpo', 'mira', 'mis', 'muonclip', 'odysseus', 'opd'),
-  *('otb', 'para_grpo', 'ppo_bilevel', 'ppo_turn', 'ppr', 'reinforce_pp'),
-  *('remax', 'rloo', 'scalinginter', 'slea_rl', 'starpo_s', 'step_grpo'),
-  *('steppo', 'toolpo', 'treeps_rag', 'truncated_is', 'vpr'),
+  *('adca', 'aem', 'arpo', 'bn_gspo', 'cm2', 'dapo', 'dgrpo', 'digiq'),
+  *('dr_mas', 'duration_aware', 'flow_grpo', 'gdpo', 'gigpo', 'gkd', 'gpg'),
+  *('graph_return', 'grpo', 'grpo_roc', 'guided_retry', 'hgpo', 'icepop'),
+  *('lite_ppo', 'lumina', 'maxrl', 'memact_dcpo', 'mira', 'mis', 'muonclip'),
+  *('odysseus', 'opd', 'otb', 'para_grpo', 'ppo_bilevel', 'ppo_turn', 'ppr'),
+  *('reinforce_pp', 'remax', 'rloo', 'scalinginter', 'slea_rl', 'starpo_s'),
+  *('step_grpo', 'steppo', 'toolpo', 'treeps_rag', 'truncated_is', 'vpr'),
 )
 NIGHTLY = {*VARIANTS, *ALIKE}
 CASES = [pytest.param('oprl', (1, 1), marks=pytest.mark.nightly)] + [

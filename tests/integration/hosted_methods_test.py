@@ -16,7 +16,7 @@ METHODS = (
   *('infopo', 'skill_sd', 'tt_opd'),
 )
 # Whose way on hosts another of them takes: nightly.
-ALIKE = ('grpo', 'gigpo', 'infopo', 'lora', 'tt_opd')
+ALIKE = ('arpo', 'grpo', 'gigpo', 'infopo', 'lora', 'skill_sd', 'tt_opd')
 
 
 def config(method, folder):

@@ -22,8 +22,8 @@ COMPOSED = (
 )
 # Of these, those whose world and slots another one has: nightly.
 ALIKE = (
-  *('artist', 'atom_searcher', 'chatshop', 'deep_dxsearch', 'marag_r1'),
-  *('prs', 'toolorchestra', 'verltool'),
+  *('agent_rlvr', 'artist', 'atom_searcher', 'chatshop', 'deep_dxsearch'),
+  *('marag_r1', 'prs', 'toolorchestra', 'verltool'),
 )
 # Those that need a score of every turn, with what a service would answer.
 JUDGED = {
@@ -36,6 +36,8 @@ JUDGED = {
   'vpr': 'grade',
   'vpr_turn': 'potential',
 }
+# Of these, those that credit as another one does: nightly.
+VARIANTS = ('adca_allocation', 'barfi', 'vpr_turn')
 LIST = ('Is there a call?', 'Is it short?')
 
 
@@ -113,7 +115,13 @@ def test_two_updates_in_the_world_of_the_method(tmp_path, method):
     pytest.param('hidden_slots', 0.2, marks=pytest.mark.nightly),
   ],
 )
-@pytest.mark.parametrize('method', JUDGED)
+@pytest.mark.parametrize(
+  'method',
+  [
+    pytest.param(m, marks=pytest.mark.nightly if m in VARIANTS else ())
+    for m in JUDGED
+  ],
+)
 def test_two_updates_by_a_judge_of_turns(tmp_path, method, env, error):
   module = importlib.import_module(f'agentrl.configs.{method}')
   form = JUDGED[method]

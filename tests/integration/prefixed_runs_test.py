@@ -33,7 +33,14 @@ def collected(s, stage, step):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('method', ['prefix_rft', 'step_grpo', 'guided_retry'])
+@pytest.mark.parametrize(
+  'method',
+  [
+    'prefix_rft',
+    'step_grpo',
+    pytest.param('guided_retry', marks=pytest.mark.nightly),
+  ],
+)
 def test_a_step_trains_and_comes_again_bit_for_bit(method, tmp_path):
   s, stage = stage_of(method, tmp_path)
   state, one = collected(s, stage, 1)

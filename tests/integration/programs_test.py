@@ -42,7 +42,9 @@ def rows_of(folder, phase):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('player', ['play', 'forked'])
+@pytest.mark.parametrize(
+  'player', [pytest.param('play', marks=pytest.mark.nightly), 'forked']
+)
 def test_two_updates(tmp_path, player):
   """What is trained is what was sampled, in branches too."""
   c = config(tmp_path, **world(function=f'{PLAYERS}:{player}'))

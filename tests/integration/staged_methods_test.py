@@ -27,7 +27,7 @@ STAGED = (
 ALIKE = (
   *('behavior_priming', 'chain_of_agents', 'early_experience'),
   *('echo_chamber', 'eef', 'implicit_inference', 'kat_coder', 'masksearch'),
-  'continual_rft',
+  *('continual_rft', 'rise'),
 )
 SMALL = {
   'model.width': 16,

@@ -21,7 +21,7 @@ from tests.batches import place
 from tests.integration.gate import layouts
 
 MESHES = [
-  (8, 1),
+  pytest.param((8, 1), marks=pytest.mark.nightly),
   pytest.param((4, 2), marks=pytest.mark.nightly),
   (2, 4),
 ]
@@ -183,7 +183,11 @@ def data(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('sizes', [(1, 1), *MESHES[1:]], ids=str)
+@pytest.mark.parametrize(
+  'sizes',
+  [pytest.param((1, 1), marks=pytest.mark.nightly), *MESHES[1:]],
+  ids=str,
+)
 def test_only_the_first_iteration_compiles(sizes, compiled, data):
   c = config()
   c.data = data
