@@ -18,7 +18,7 @@ from agentrl import storage
 from agentrl.run import config_file
 from agentrl.study.execute import Runner, RunRequest, RunResult
 from agentrl.study.spec import Arm, Study
-from agentrl.sweep import local
+from agentrl.sweep import child, local
 from agentrl.sweep import runs as sweep_runs
 from agentrl.tabular import build, train
 
@@ -110,7 +110,7 @@ def _made(
 
 def _begin(cores, parent: int) -> None:
   """A process of the pool, on cores of its own."""
-  local.end_with(parent)
+  child.end_with(parent)
   os.sched_setaffinity(0, cores.get())
   compile_little()
 

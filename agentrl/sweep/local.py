@@ -5,15 +5,12 @@ from each other. Children end when their parent does, however it ends: a
 sweep that is started again is then alone in its folders.
 """
 
-import ctypes
 import os
-import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
-
-PARENT_DEATH = 1  # PR_SET_PDEATHSIG of linux/prctl.h
 
 
 class Job(NamedTuple):
@@ -76,26 +73,14 @@ def run(
   return done
 
 
-def end_with(parent: int) -> None:
-  """This process, a child of that one, ends when it does, however it ends."""
-  ctypes.CDLL(None).prctl(PARENT_DEATH, signal.SIGKILL)
-  if os.getppid() != parent:  # it died before that
-    os._exit(1)
-
-
 def _start(job: Job, mine: set[int]) -> subprocess.Popen:
-  parent = os.getpid()
-
-  def prepare():
-    os.sched_setaffinity(0, mine)
-    end_with(parent)
-
+  cores = ','.join(map(str, sorted(mine)))
+  child = (sys.executable, '-m', 'agentrl.sweep.child', str(os.getpid()), cores)
   os.makedirs(os.path.dirname(job.log), exist_ok=True)
   with open(job.log, 'ab') as log:
     return subprocess.Popen(
-      job.command,
+      (*child, *job.command),
       env={**job.env, **os.environ},
       stdout=log,
       stderr=subprocess.STDOUT,
-      preexec_fn=prepare,
     )

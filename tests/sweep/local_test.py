@@ -6,6 +6,8 @@ import subprocess
 import sys
 import time
 
+import jax
+
 from agentrl.sweep import local
 from agentrl.sweep import runs as sweep_runs
 
@@ -23,6 +25,22 @@ def test_pool_runs_everything_and_never_too_many(tmp_path):
   assert got == {'0': 0, '1': 0, '2': 0, '3': 0, 'bad': 3}
   assert max(most) <= 2
   assert (tmp_path / '0' / 'log.txt').read_text() == 'x\n'
+
+
+def test_a_parent_with_threads_is_not_forked(tmp_path, recwarn):
+  jax.jit(lambda x: x + 1)(2.0)
+  assert not local.run([_job(tmp_path, 'one', '')], 1, lambda *_: None, 0.05)[
+    'one'
+  ]
+  assert not [w for w in recwarn if 'fork' in str(w.message)]
+
+
+def test_places_have_cores_of_their_own(tmp_path):
+  code = 'import os; print(*sorted(os.sched_getaffinity(0)))'
+  jobs = [_job(tmp_path, f'{i}', code) for i in range(2)]
+  local.run(jobs, 2, lambda *_: None, every=0.05)
+  got = [(tmp_path / x / 'log.txt').read_text().split() for x in '01']
+  assert [{*map(int, x)} for x in got] == local.cores(2)
 
 
 def test_what_one_job_compiles_the_next_one_finds(tmp_path, monkeypatch):
