@@ -1,0 +1,100 @@
+"""Dose and response with a language model: configs/studies/dose.py, sampled.
+
+The embedded language model plays a bifurcation of 10 turns, whose advantage
+under random play is known of every turn: that is the step reward, with errors
+of five kinds at five correlations and none. There are 64 tasks, so that each
+comes again a dozen times in a run and errors that last can last.
+
+  python -m experiments.compare --study=configs/studies/dose_language.py \
+    --workdir=runs/studies/dose_language --together=5
+  python -m experiments.dose --report=runs/studies/dose_language/report.json
+"""
+
+from agentrl.study import dose
+from agentrl.study.spec import Arm, Env, Study, method_arm
+from agentrl.study.spec import area_claim as claim
+
+WORLD = 'env=bifurcation'
+
+
+def degraded(error: str, correlation: float) -> Arm:
+  """The reward with that error; where it correlates by 1, the exact one."""
+  exact = correlation == 1
+  return method_arm(
+    dose.EXACT if exact else dose.arm_name(error, correlation),
+    'the advantage' if exact else f'{dose.KINDS[error]}, {correlation:g}',
+    'ablation',
+    config='oprl_degraded',
+    changes={
+      'hp.signal.degraded_truth.term': 'truth',
+      'hp.signal.degraded_truth.error': error,
+      'hp.signal.degraded_truth.correlation': correlation,
+    },
+    tuned_as='' if exact else dose.EXACT,
+    pairs=0 if exact else 5,
+  )
+
+
+ARMS = (
+  method_arm('grpo'),
+  degraded('white', 1.0),
+  *(degraded(error, rho) for error in dose.KINDS for rho in dose.CORRELATIONS),
+)
+CLAIMS = (
+  claim('The advantage has room', dose.EXACT, 'grpo', 0.05),
+  claim('An error drawn afresh at .4 leaves a gain', 'white_40', 'grpo', 0.03),
+  claim('So does one of the trajectory', 'trajectory_40', 'grpo', 0.03),
+  claim('So does one that grows with the turn', 'late_40', 'grpo', 0.03),
+  claim('So does a lasting one of the state', 'state_40', 'grpo', 0.03),
+  claim(
+    'A lasting one of state and action costs what it knows at .4',
+    *('state_action_40', 'white_40', -0.03),
+  ),
+  claim('At .2 it is ruinous', 'state_action_20', 'grpo', -0.03),
+)
+
+
+def get_study() -> Study:
+  return Study(
+    name='dose_language',
+    title='Dose and response with a language model',
+    question=(
+      'How much must a step reward know, and what may it be wrong in, where a'
+      ' language model learns from it?'
+    ),
+    by='train',
+    arms=tuple(a._replace(config=f'{a.config}:{WORLD}') for a in ARMS),
+    warm=f'configs/grpo.py:{WORLD}',
+    envs={
+      'turns_10': Env(
+        'Bifurcation of 10 turns and 8 choices, 64 tasks',
+        {'env.length': 10, 'rollout.max_turns': 10, 'env.train': 64},
+      )
+    },
+    claims=CLAIMS,
+    env_steps=64_000,
+    tokens=125_000,
+    threshold='grpo',
+    reference='grpo',
+    grid=(7.5e-4, 1.5e-3, 3e-3),
+    rate=1.5e-3,
+    changes={
+      'env.choices': 8,
+      'env.filler': 2,
+      'sft.steps': 40,  # it names directions, and names them blindly
+      'steps': 100,
+      'rollout.batch': 64,
+      'role.policy.final_lr_fraction': 1.0,
+      'eval.episodes': 300,
+      'eval.every': 20,
+      'checkpoint.every': 100,
+    },
+    widen=0,
+    first_seed=500,
+    extra_metrics={dose.CORRELATION: 'degraded_truth/correlation'},
+    notes=(
+      'errors that grow with the message, all of which are of one length here',
+      'GRPO and the advantage were run on seeds 0 and 1 of a world like this',
+      'errors have the rate of the advantage and 5 pairs',
+    ),
+  )
