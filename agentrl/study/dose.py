@@ -48,7 +48,7 @@ class Point(NamedTuple):
 
   label: str
   correlation: float
-  persistence: float
+  persistence: float  # of its error; NaN where that was not measured
   gain: float  # of area over the reference, as low and high
   low: float
   high: float
@@ -69,9 +69,8 @@ def points(
     metrics = arm['told']
     if CORRELATION in metrics and name in gains:
       gain = (gains[name][k] for k in ('mean', 'low', 'high'))
-      out[name] = Point(
-        arm['label'], metrics[CORRELATION], metrics[PERSISTENCE], *gain
-      )
+      lasting = metrics.get(PERSISTENCE, np.nan)
+      out[name] = Point(arm['label'], metrics[CORRELATION], lasting, *gain)
   return out
 
 
@@ -115,13 +114,15 @@ def table(report: Mapping[str, Any], setting: str = 'tuned') -> str:
   for env in report['envs']:
     of = points(report, env, setting)
     for name, x in of.items():
-      predicted = ''
-      if name in learned(of):
-        predicted = f'{100 * predict(of, x):+.1f}'
+      predicted = lasting = ''
+      if np.isfinite(x.persistence):
+        lasting = f'{x.persistence:.2f}'
+        if name in learned(of):
+          predicted = f'{100 * predict(of, x):+.1f}'
       gain, low, high = (f'{100 * y:+.1f}' for y in (x.gain, x.low, x.high))
       lines.append(
-        f'| {env} | {x.label} | {x.correlation:.2f} | {x.persistence:.2f}'
-        f' | {predicted} | {gain} [{low}, {high}] |'
+        f'| {env} | {x.label} | {x.correlation:.2f} | {lasting} | {predicted}'
+        f' | {gain} [{low}, {high}] |'
       )
   return '\n'.join(lines)
 
@@ -133,33 +134,38 @@ def picture(
 ) -> None:
   """Gain by correlation, a panel for each world; then predicted and measured.
 
-  A line is a kind of error, a black mark a learned reward. In the last panel a
-  mark stands on the diagonal where the curves predict what it gains.
+  A line is a kind of error, a black mark a learned reward. In the last panel,
+  which is there if a reward is learned, a mark stands on the diagonal where the
+  curves predict what it gains.
   """
   envs = report['envs']
-  figure, (*worlds, last) = panels.draw(len(envs) + 1, height=4.6)
+  found = [points(report, env, setting) for env in envs]
+  compared = any(map(learned, found))
+  figure, axes = panels.draw(len(envs) + compared, height=4.6)
   marks: dict[str, str] = {}  # of learned rewards, by their labels
-  for i, (axes, env) in enumerate(zip(worlds, envs, strict=True)):
-    of, title = points(report, env, setting), envs[env]['label'].split(':')[0]
-    axes.axhline(0, color='#777777', lw=0.8)
+  for world, env, of in zip(axes, envs, found, strict=False):
+    world.axhline(0, color='#777777', lw=0.8)
     for k, (error, label) in enumerate(KINDS.items()):
-      _line(axes, curve(of, error), f'C{k}', label)
+      _line(world, curve(of, error), f'C{k}', label)
     for x in learned(of).values():
       mark = marks.setdefault(x.label, MARKS[len(marks)])
-      _measured(axes, x.correlation, x, mark, 'black')
-      _measured(last, 100 * predict(of, x), x, mark, SHADES[i])
-    axes.set_title(title, fontsize=10)
-    axes.set_xlabel('correlation with the exact advantage, measured')
-    last.plot([], [], color=SHADES[i], lw=4, label=title)
-  worlds[0].set_ylabel(GAIN)
-  _compare(last)
-  errors = worlds[0].get_legend_handles_labels()
+      _measured(world, x.correlation, x, mark, 'black')
+    world.set_title(_title(envs[env]), fontsize=10)
+    world.set_xlabel('correlation with the exact advantage, measured')
+  axes[0].set_ylabel(GAIN)
+  errors = axes[0].get_legend_handles_labels()
   panels.explain(figure, *errors, 'error of the reward', 'upper')
-  handles = [
-    Line2D([], [], color='black', ls='', marker=mark) for mark in marks.values()
-  ]
-  panels.explain(figure, handles, list(marks), 'step rewards', 'lower')
+  if compared:
+    _compare(axes[-1], list(map(_title, envs.values())), found, marks)
+    handles = [
+      Line2D([], [], color='black', ls='', marker=x) for x in marks.values()
+    ]
+    panels.explain(figure, handles, list(marks), 'step rewards', 'lower')
   panels.write(figure, path_png)
+
+
+def _title(env: Mapping[str, Any]) -> str:
+  return env['label'].split(':')[0]
 
 
 def _line(axes, along: Sequence[Point], color: str, label: str) -> None:
@@ -176,8 +182,17 @@ def _measured(axes, at: float, one: Point, mark: str, color: str) -> None:
   axes.errorbar(at, y, reach, color=color, fmt=mark, markersize=5, lw=0.8)
 
 
-def _compare(axes) -> None:
-  """A diagonal, and what the panel of predictions shows."""
+def _compare(
+  axes,
+  titles: Sequence[str],
+  found: Sequence[Mapping[str, Point]],
+  marks: Mapping[str, str],
+) -> None:
+  """What the curves predict of learned rewards, and what was measured."""
+  for shade, title, of in zip(SHADES, titles, found, strict=False):
+    for x in learned(of).values():
+      _measured(axes, 100 * predict(of, x), x, marks[x.label], shade)
+    axes.plot([], [], color=shade, lw=4, label=title)
   low, high = (f(axes.get_xlim() + axes.get_ylim()) for f in (min, max))
   axes.plot([low, high], [low, high], color='#777777', lw=0.8)
   axes.set_title('predicted and measured', fontsize=10)

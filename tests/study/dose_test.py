@@ -1,11 +1,12 @@
 """Curves of dose and response, what they predict, and their picture."""
 
-import numpy as np
 import pytest
 from PIL import Image
 
-from agentrl.study import dose, tabular_runner
+from agentrl.study import dose, execute, tabular_runner
 from agentrl.study import run as study_run
+
+PLANTED = {dose.arm_name(e, x) for e in dose.KINDS for x in dose.CORRELATIONS}
 
 
 def report(learned=()):
@@ -73,19 +74,35 @@ def test_the_table_has_a_line_for_each_reward():
   assert not any('grpo' in x for x in lines)
 
 
-def test_the_picture_is_drawn(tmp_path):
+def test_what_lasts_may_not_have_been_measured():
+  made = report()
+  arms = made['envs']['world']['settings']['tuned']['arms']
+  for x in arms.values():
+    x['told'].pop(dose.PERSISTENCE, None)
+  line = dose.table(made).splitlines()[2]
+  assert line == '| world | advantage | 1.00 |  |  | +100.0 [+90.0, +110.0] |'
+
+
+def test_the_picture_has_a_panel_more_where_a_reward_was_learned(tmp_path):
   for name, learned in (('a', []), ('b', [('learned', 0.4, 0.0, 0.3)])):
     dose.picture(report(learned), tmp_path / f'{name}.png')
-  a, b = (np.asarray(Image.open(tmp_path / f'{x}.png')) for x in 'ab')
-  assert a.shape == b.shape
-  assert (a != b).any()
+  a, b = (Image.open(tmp_path / f'{x}.png').size for x in 'ab')
+  assert b[0] > a[0]
+  assert b[1] == a[1]
+
+
+def test_a_study_with_a_language_model_has_the_same_curves():
+  made = study_run.load('configs/studies/dose_language.py')
+  execute.check_all(made, 'nowhere')
+  names = {x.name for x in made.arms}
+  assert names == PLANTED | {dose.EXACT, dose.REFERENCE}
+  assert made.reference == dose.REFERENCE
 
 
 def test_the_study_names_the_arms_that_are_drawn():
   made = study_run.load('configs/studies/dose.py')
   tabular_runner.check_all(made)
   names = {x.name for x in made.arms}
-  planted = {dose.arm_name(e, x) for e in dose.KINDS for x in dose.CORRELATIONS}
-  assert planted | {dose.EXACT, dose.REFERENCE} <= names
+  assert PLANTED | {dose.EXACT, dose.REFERENCE} <= names
   assert made.reference == dose.REFERENCE
   assert made.extra_metrics == dose.METRICS
