@@ -139,24 +139,24 @@ def picture(
   curves predict what it gains.
   """
   envs = report['envs']
-  found = [points(report, env, setting) for env in envs]
-  compared = any(map(learned, found))
+  by_world = [points(report, env, setting) for env in envs]
+  compared = any(map(learned, by_world))
   figure, axes = panels.draw(len(envs) + compared, height=4.6)
   marks: dict[str, str] = {}  # of learned rewards, by their labels
-  for world, env, of in zip(axes, envs, found, strict=False):
-    world.axhline(0, color='#777777', lw=0.8)
+  for panel, env, of in zip(axes, envs, by_world, strict=False):
+    panel.axhline(0, color='#777777', lw=0.8)
     for k, (error, label) in enumerate(KINDS.items()):
-      _line(world, curve(of, error), f'C{k}', label)
+      _line(panel, curve(of, error), f'C{k}', label)
     for x in learned(of).values():
       mark = marks.setdefault(x.label, MARKS[len(marks)])
-      _measured(world, x.correlation, x, mark, 'black')
-    world.set_title(_title(envs[env]), fontsize=10)
-    world.set_xlabel('correlation with the exact advantage, measured')
+      _measured(panel, x.correlation, x, mark, 'black')
+    panel.set_title(_title(envs[env]), fontsize=10)
+    panel.set_xlabel('correlation with the exact advantage, measured')
   axes[0].set_ylabel(GAIN)
   errors = axes[0].get_legend_handles_labels()
   panels.explain(figure, *errors, 'error of the reward', 'upper')
   if compared:
-    _compare(axes[-1], list(map(_title, envs.values())), found, marks)
+    _compare(axes[-1], list(map(_title, envs.values())), by_world, marks)
     handles = [
       Line2D([], [], color='black', ls='', marker=x) for x in marks.values()
     ]
@@ -185,11 +185,11 @@ def _measured(axes, at: float, one: Point, mark: str, color: str) -> None:
 def _compare(
   axes,
   titles: Sequence[str],
-  found: Sequence[Mapping[str, Point]],
+  by_world: Sequence[Mapping[str, Point]],
   marks: Mapping[str, str],
 ) -> None:
   """What the curves predict of learned rewards, and what was measured."""
-  for shade, title, of in zip(SHADES, titles, found, strict=False):
+  for shade, title, of in zip(SHADES, titles, by_world, strict=False):
     for x in learned(of).values():
       _measured(axes, 100 * predict(of, x), x, marks[x.label], shade)
     axes.plot([], [], color=shade, lw=4, label=title)
