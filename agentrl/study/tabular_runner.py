@@ -110,8 +110,7 @@ def _made(
 
 def _begin(cores, parent: int) -> None:
   """A process of the pool, on cores of its own."""
-  child.end_with(parent)
-  os.sched_setaffinity(0, cores.get())
+  child.begin(parent, cores.get())
   compile_little()
 
 

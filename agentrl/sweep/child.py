@@ -21,10 +21,15 @@ def end_with(parent: int) -> None:
     os._exit(1)
 
 
+def begin(parent: int, cores: set[int]) -> None:
+  """This process, a child of that one, has these cores and ends with it."""
+  end_with(parent)
+  os.sched_setaffinity(0, cores)
+
+
 def main(argv: list[str]) -> None:
   parent, cores, *command = argv
-  os.sched_setaffinity(0, {*map(int, cores.split(','))})
-  end_with(int(parent))
+  begin(int(parent), {*map(int, cores.split(','))})
   os.execvp(command[0], command)
 
 

@@ -1,12 +1,6 @@
 """The pool of processes: each job once, never too many, none left behind."""
 
-import os
-import signal
-import subprocess
 import sys
-import time
-
-import jax
 
 from agentrl.sweep import local
 from agentrl.sweep import runs as sweep_runs
@@ -25,22 +19,6 @@ def test_pool_runs_everything_and_never_too_many(tmp_path):
   assert got == {'0': 0, '1': 0, '2': 0, '3': 0, 'bad': 3}
   assert max(most) <= 2
   assert (tmp_path / '0' / 'log.txt').read_text() == 'x\n'
-
-
-def test_a_parent_with_threads_is_not_forked(tmp_path, recwarn):
-  jax.jit(lambda x: x + 1)(2.0)
-  assert not local.run([_job(tmp_path, 'one', '')], 1, lambda *_: None, 0.05)[
-    'one'
-  ]
-  assert not [w for w in recwarn if 'fork' in str(w.message)]
-
-
-def test_places_have_cores_of_their_own(tmp_path):
-  code = 'import os; print(*sorted(os.sched_getaffinity(0)))'
-  jobs = [_job(tmp_path, f'{i}', code) for i in range(2)]
-  local.run(jobs, 2, lambda *_: None, every=0.05)
-  got = [(tmp_path / x / 'log.txt').read_text().split() for x in '01']
-  assert [{*map(int, x)} for x in got] == local.cores(2)
 
 
 def test_what_one_job_compiles_the_next_one_finds(tmp_path, monkeypatch):
@@ -70,33 +48,3 @@ def test_a_variable_of_the_user_is_not_overwritten(tmp_path, monkeypatch):
   job = _job(tmp_path, 'one', code)._replace(env=sweep_runs.cache('theirs'))
   local.run([job], 1, lambda *_: None, every=0.05)
   assert (tmp_path / 'one' / 'log.txt').read_text() == 'mine\n'
-
-
-def test_children_end_with_a_killed_parent(tmp_path):
-  code = (
-    'from agentrl.sweep import local\n'
-    'import sys\n'
-    'child = (sys.executable, "-c", "import os, time;'
-    ' print(os.getpid(), flush=True); time.sleep(60)")\n'
-    f'job = local.Job("a", child, {str(tmp_path / "log.txt")!r})\n'
-    'local.run([job], 1, lambda *_: None, every=0.05)\n'
-  )
-  parent = subprocess.Popen([sys.executable, '-c', code], cwd=os.getcwd())
-  log = tmp_path / 'log.txt'
-  while not (log.exists() and log.read_text()):
-    time.sleep(0.05)
-  child = int(log.read_text())
-  os.kill(parent.pid, signal.SIGKILL)
-  parent.wait()
-  for _ in range(100):
-    with (
-      open(f'/proc/{child}/stat') if _alive(child) else open(os.devnull) as f
-    ):
-      if f.read().rpartition(') ')[2][:1] in ('', 'Z'):
-        return
-    time.sleep(0.05)
-  raise AssertionError(f'process {child} is still there')
-
-
-def _alive(pid):
-  return os.path.exists(f'/proc/{pid}/stat')
