@@ -16,8 +16,9 @@ import os
 import re
 import sys
 import threading
+import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -36,6 +37,8 @@ _CUT_SHORT = 'its save was cut short'
 _ASYNC = ocp.options.AsyncOptions(
   timeout_secs=10**9, create_directories_asynchronously=False
 )
+_LOOKS, _PAUSE = 5, 0.1  # seconds, after a folder was deleted under a save
+_FAILURES = (OSError, ValueError, RuntimeError)  # of orbax, where it writes
 
 
 class Leaf(NamedTuple):
@@ -74,12 +77,19 @@ class Checkpoints:
     self._copy: dict[str, jax.Array] = {}
     self._thread: threading.Thread | None = None
     self._error: Exception | None = None
+    self._writes: Sequence = ()  # orbax's futures of the last save
 
   @functools.cached_property
   def _orbax(self) -> ocp.AsyncCheckpointer:
-    handler = ocp.CompositeCheckpointHandler(
-      composite_options=ocp.CompositeOptions(async_options=_ASYNC)
-    )
+    options = ocp.CompositeOptions(async_options=_ASYNC)
+    handler = ocp.CompositeCheckpointHandler(composite_options=options)
+    begin = handler.async_save
+
+    async def async_save(*args, **kwargs):
+      self._writes = await begin(*args, **kwargs) or ()
+      return self._writes
+
+    handler.async_save = async_save  # by instance: orbax looks at its class
     return ocp.AsyncCheckpointer(handler, async_options=_ASYNC)
 
   def save(self, step: int, state: Any, meta: dict[str, Any]) -> None:
@@ -186,7 +196,9 @@ class Checkpoints:
     """Raises OSError for whatever keeps the state from being written."""
     try:
       self._orbax.save(self._folder / str(step), args=args)
-    except (OSError, ValueError, RuntimeError) as error:
+    except _FAILURES as error:
+      self._drain(step)
+      self._check()
       raise _refused(error, self._folder, step) from error
 
   def _finish(self, step: int) -> None:
@@ -196,8 +208,8 @@ class Checkpoints:
     try:
       try:
         self._orbax.wait_until_finished()
-      except (OSError, ValueError, RuntimeError) as error:
-        self._clear_remade(step)
+      except _FAILURES as error:
+        self._drain(step)
         raise _refused(error, self._folder, step) from error
       if jax.process_index() == 0:
         self._check()
@@ -208,15 +220,30 @@ class Checkpoints:
     else:
       sys.unraisablehook = before
 
-  def _clear_remade(self, step: int) -> None:
-    """Removes what orbax made again of a folder that was deleted meanwhile."""
+  def _drain(self, step: int) -> None:
+    """Waits for what orbax writes on after its first error, and clears it.
+
+    It raises each of the others when it is waited for again, or closed; where
+    the folder was deleted meanwhile, it has made some of it again.
+    """
+    for write in self._writes:
+      with contextlib.suppress(*_FAILURES):
+        write.result()
+    while True:
+      try:
+        self._orbax.wait_until_finished()
+        break
+      except _FAILURES as error:
+        logging.debug('step %d: %s', step, error)
     if storage.in_bucket(self._folder) or (self._folder / 'saving').exists():
       return
-    for torn in self._folder.glob(f'{step}.orbax-checkpoint-tmp*'):
-      storage.remove(torn)
-    with contextlib.suppress(OSError):  # whatever else is there stays
-      self._folder.rmdir()
-      self._folder.parent.rmdir()
+    for _ in range(_LOOKS):  # threads of tensorstore outlive its futures
+      with contextlib.suppress(OSError):  # whatever else is there stays
+        for torn in self._folder.glob(f'{step}.orbax-checkpoint-tmp*'):
+          storage.remove(torn)
+        self._folder.rmdir()
+        self._folder.parent.rmdir()
+      time.sleep(_PAUSE)
 
   def _steps(self) -> list[int]:
     if not self._folder.is_dir():

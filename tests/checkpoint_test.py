@@ -541,6 +541,49 @@ def test_what_fails_in_the_background_is_raised_once(tmp_path):
   assert load_any(tmp_path) == [2]
 
 
+class Failing:
+  """A write that fails, after what it waits for."""
+
+  def __init__(self, wait):
+    self._wait = wait
+
+  def result(self):
+    self._wait()
+    raise RuntimeError('NOT_FOUND')
+
+
+def test_of_several_writes_that_fail_one_is_raised(tmp_path, monkeypatch):
+  """Orbax waits for none after the first, and raises the next at its close."""
+  folder, late = tmp_path / 'run' / 'checkpoints', []
+  folder.parent.mkdir()
+  checkpoints = checkpoint.Checkpoints(folder)
+  orbax = checkpoints._orbax
+
+  def remake():  # as tensorstore does
+    (folder / '1.orbax-checkpoint-tmp' / 'state').mkdir(parents=True)
+    late.append(1)
+
+  errors = [OSError(2, 'first', 'a'), OSError(2, 'second', 'b')]
+
+  def wait():
+    if errors:
+      raise errors.pop(0)
+
+  def save(path, args):
+    del path, args
+    checkpoints._writes = [Failing(lambda: None), Failing(remake)]
+    shutil.rmtree(folder.parent)
+
+  monkeypatch.setattr(orbax, 'save', save)
+  monkeypatch.setattr(orbax, 'wait_until_finished', wait)
+  checkpoints.save(1, {'x': jnp.ones(2)}, {})
+  with pytest.raises(FileNotFoundError, match='checkpoints/1'):
+    checkpoints.close()
+  assert late
+  assert not errors
+  assert not folder.parent.exists()
+
+
 def load_any(folder) -> list[int]:
   return [s for s in (1, 2) if (folder / str(s) / 'manifest.json').exists()]
 

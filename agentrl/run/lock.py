@@ -77,6 +77,7 @@ class Lock:
     self._beat, self._stale = beat, stale
     self._done = threading.Event()
     self._renewed, self._looked = 0, -math.inf
+    self._place: int | None = None  # the folder's descriptor; None in a bucket
 
   def __enter__(self) -> 'Lock':
     """Takes the lock, if need be after a minute. Raises TakenError."""
@@ -92,6 +93,8 @@ class Lock:
     self._line = json.dumps(self._me._asdict()).encode() + b'\n'
     while not self._take():
       pass
+    if not storage.in_bucket(self._folder):
+      self._place = os.open(self._folder, os.O_RDONLY)
     self._thread = threading.Thread(target=self._keep_renewing, daemon=True)
     self._thread.start()
     return self
@@ -105,6 +108,9 @@ class Lock:
       pass  # nobody waits for it
     except OSError as error:
       logging.warning('%s was not given back: %s', self._path, error)
+    if self._place is not None:
+      os.close(self._place)
+      self._place = None
 
   def check(self) -> None:
     """Raises LostError once another may write here, or nobody can.
@@ -118,7 +124,7 @@ class Lock:
     if _read(self._path).startswith(self._line):
       self._looked = now
       return
-    if not self._folder.is_dir():
+    if self._is_gone():
       raise LostError(
         f'{self._folder} is gone: it was removed or unmounted under the run,'
         ' which cannot go on; the same command starts anew'
@@ -135,6 +141,16 @@ class Lock:
       f' process, number {self._me.pid} on {self._me.host}, had been still for'
       f' {self._stale:g} seconds; it stops and writes no more'
     )
+
+  def _is_gone(self) -> bool:
+    """Whether the folder is, or another has its name, as one made again."""
+    if self._place is None:
+      return not self._folder.is_dir()
+    ours = os.fstat(self._place)  # open, so its number is of no other folder
+    try:
+      return not os.path.samestat(ours, os.stat(self._folder))
+    except OSError:
+      return True
 
   def _take(self) -> bool:
     """Takes the lock if it is free; returns whether it was."""

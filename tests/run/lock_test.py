@@ -235,7 +235,7 @@ def test_who_judged_too_long_ago_takes_nothing(tmp_path, monkeypatch):
   held.__exit__()
 
 
-@pytest.mark.parametrize('gone', ['folder', 'lock', 'another'])
+@pytest.mark.parametrize('gone', ['folder', 'lock', 'another', 'remade'])
 def test_a_removed_folder_is_not_made_again(tmp_path, gone):
   folder = tmp_path / 'run'
   with Lock(folder, beat=BEAT) as lock:
@@ -246,10 +246,14 @@ def test_a_removed_folder_is_not_made_again(tmp_path, gone):
     if gone == 'another':
       with Lock(folder):
         pass
-    with pytest.raises(LostError, match='is gone'):
+    if gone == 'remade':  # as whatever writes there in the background does
+      (folder / 'checkpoints').mkdir(parents=True)
+    said = 'lock.1 is gone or changed' if gone == 'lock' else 'run is gone: it'
+    with pytest.raises(LostError, match=said):
       lock.check()
     time.sleep(3 * BEAT)  # the thread makes nothing either
   assert folder.exists() == (gone != 'folder')
+  assert gone != 'remade' or not locks(folder)
 
 
 @pytest.mark.parametrize('how', ['empty', 'garbled', 'folder', 'no holder'])
