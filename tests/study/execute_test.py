@@ -2,14 +2,16 @@
 
 import dataclasses
 import json
+import pathlib
 
 import numpy as np
 import pytest
 
 from agentrl.configs import base
 from agentrl.run import collect as collect_lib
-from agentrl.study import execute, spec
+from agentrl.study import analysis, execute, spec
 from agentrl.study.spec import Arm
+from agentrl.sweep import runs
 from tests.study import made_up_study
 
 
@@ -107,6 +109,59 @@ def test_a_curve_adds_up_what_was_sampled(tmp_path):
   assert ran.seconds == 5
   assert ran.metrics['entropy'] == 4
   assert 'loss' not in ran.metrics
+
+
+def write(run) -> None:
+  """What a run leaves that is finished; its curve is of its config alone."""
+  folder, c = pathlib.Path(run.workdir), run.config
+  assert not c.init or (pathlib.Path(c.init) / runs.DONE).exists()
+  r = np.random.default_rng([c.seed, int(c.role.policy.lr * 1e4)])
+  rows = []
+  for step, success in enumerate(r.uniform(size=3)):
+    at = {'step': step + 1, 'time/seconds': step + 1.0}
+    sampled = {'rollout/env_steps': 600.0, 'rollout/tokens': 900.0}
+    rows.append(at | sampled | {'phase': 'rl'})
+    held_out = {'phase': 'eval', 'eval/success': success}
+    rows.append(at | held_out)
+  folder.mkdir(parents=True)
+  (folder / 'metrics.jsonl').write_text('\n'.join(map(json.dumps, rows)) + '\n')
+  (folder / runs.DONE).write_text('')
+
+
+def test_one_worker_and_two_that_were_killed_report_the_same(
+  tmp_path, monkeypatch
+):
+  begun: list[str] = []
+  ends = []  # after so many runs more, a process is killed
+
+  def run(plan, places, together):
+    left = [x for x in plan if not runs.finished(x)]
+    for x in left if places == 1 else left[::-1]:  # in whichever order
+      if ends and len(begun) == ends[0]:
+        raise KeyboardInterrupt
+      begun.append(x.name)
+      write(x)
+
+  def report(folder, *at_once):
+    return analysis.report(s, execute.trained(s, str(folder), *at_once))
+
+  monkeypatch.setattr(runs, 'run', run)
+  s = made_up_study.make_study(grid=(1e-3, 2e-3, 4e-3), rate=2e-3, pairs=4)
+  one = report(tmp_path / 'one', 1, 1)
+  every, _ = sorted(begun), begun.clear()
+  for killed in (3, 11, len(every) - 1):  # warm starts, tuning, pairs
+    ends[:] = [killed]
+    with pytest.raises(KeyboardInterrupt):
+      report(tmp_path / 'two', 2, 5)
+  ends.clear()
+  assert report(tmp_path / 'two', 2, 5) == one
+  assert report(tmp_path / 'two', 1, 1) == one
+  assert sorted(begun) == every
+  assert one['spent'] == {
+    'run_seconds': one['spent']['runs'] * 3.0,
+    'runs': one['spent']['runs'],
+    'failed': 0,
+  }
 
 
 def test_what_an_arm_cannot_be_is_told_before_any_run(tmp_path):

@@ -3,9 +3,11 @@
 from agentrl.study import execute, tabular_runner
 from agentrl.study import run as study_run
 
+TRAINED = ('demystify', 'dose_language', 'language', 'oprl', 'practitioner')
+
 
 def test_the_studies_that_come_along_fit_together(tmp_path):
-  for name in ('demystify', 'oprl', 'practitioner'):
+  for name in TRAINED:
     s = study_run.load(f'configs/studies/{name}.py')
     execute.check_all(s, str(tmp_path))
   for name in ('board', 'credit', 'dose', 'retests', 'step_rewards'):
