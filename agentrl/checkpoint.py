@@ -19,7 +19,7 @@ import threading
 import time
 import types
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -27,7 +27,7 @@ import orbax.checkpoint as ocp
 from absl import logging
 from jax.experimental import multihost_utils
 
-from agentrl import renames, storage
+from agentrl import leaves, renames, storage
 
 _NONE, _UNREADABLE = -1, -2  # what process 0 tells the others beside a step
 _CUT_SHORT = 'its save was cut short'
@@ -39,18 +39,6 @@ _ASYNC = ocp.options.AsyncOptions(
 )
 _LOOKS, _PAUSE = 5, 0.1  # seconds, after a folder was deleted under a save
 _FAILURES = (OSError, ValueError, RuntimeError)  # of orbax, where it writes
-
-
-class Leaf(NamedTuple):
-  """Description of one array; `impl` is '' unless it is a key."""
-
-  path: str
-  shape: tuple[int, ...]
-  dtype: str
-  impl: str
-
-  def __str__(self) -> str:
-    return f'{self.dtype}{list(self.shape)}'
 
 
 class Checkpoints:
@@ -107,15 +95,15 @@ class Checkpoints:
       OSError: this state or the one before could not be written.
     """
     _check_meta(meta)
-    arrays = _named(state)
+    arrays = leaves.named(state)
     self.wait()
     if jax.process_index() == 0:
       self._clear_the_way(step)
     args = ocp.args.Composite(
-      state=ocp.args.StandardSave(self._snapshot(_storable(arrays))),
+      state=ocp.args.StandardSave(self._snapshot(leaves.storable(arrays))),
       meta=ocp.args.JsonSave({'meta': meta}),
       leaves=ocp.args.JsonSave(
-        {'leaves': [_describe(path, x) for path, x in arrays.items()]}
+        {'leaves': [leaves.describe(path, x) for path, x in arrays.items()]}
       ),
     )
     multihost_utils.sync_global_devices('agentrl_checkpoint_start')
@@ -301,22 +289,23 @@ class Checkpoints:
       ),
     )
     saved = [
-      Leaf(renames.new_leaf(p), tuple(s), d, i)
+      leaves.Leaf(renames.new_leaf(p), tuple(s), d, i)
       for p, s, d, i in facts.leaves['leaves']
     ]
     names = {renames.new_leaf(p): p for p, *_ in facts.leaves['leaves']}
-    wanted = _named(abstract_state)
-    if difference := _difference(saved, wanted):
+    wanted = leaves.named(abstract_state)
+    if difference := leaves.difference(saved, wanted):
       raise ValueError(
         f'checkpoint {place} is of another model: {difference}; use a new'
         f' --workdir or the config saved in {self._folder.parent}'
       )
-    target = {names[p]: _stored_as(x) for p, x in wanted.items() if x.size}
+    full = {names[p]: x for p, x in wanted.items() if x.size}
+    target = jax.tree.map(leaves.stored_as, full)
     state = ocp.args.Composite(state=ocp.args.StandardRestore(target))
     stored = self._orbax.restore(place, args=state).state
     impls = {leaf.path: leaf.impl for leaf in saved}
     filled = [
-      _fill(stored.get(names[p]), x, impls[p]) for p, x in wanted.items()
+      leaves.fill(stored.get(names[p]), x, impls[p]) for p, x in wanted.items()
     ]
     treedef = jax.tree.structure(abstract_state)
     return jax.tree.unflatten(treedef, filled), facts.meta['meta']
@@ -446,71 +435,3 @@ def _check_meta(meta: dict[str, Any]) -> None:
         f'meta[{name!r}]={value!r} does not survive JSON; use text keys, '
         'lists and plain finite numbers'
       )
-
-
-def _named(tree: Any) -> dict[str, Any]:
-  """The leaves of a tree by path ('params/dense/w'), in tree order."""
-  named = {}
-  for path, leaf in jax.tree.leaves_with_path(tree):
-    name = jax.tree_util.keystr(path, simple=True, separator='/')
-    if not isinstance(leaf, jax.Array | jax.ShapeDtypeStruct):
-      raise ValueError(
-        f'state leaf {name!r} is a {type(leaf).__name__}, not a jax array; '
-        'move it into meta or make it one with jnp.asarray'
-      )
-    if leaf.sharding is None:
-      raise ValueError(
-        f'state leaf {name!r} has no sharding; give its ShapeDtypeStruct one'
-      )
-    if name in named:
-      raise ValueError(f'two state leaves are called {name!r}; rename one')
-    named[name] = leaf
-  return named
-
-
-def _is_key(x: jax.Array | jax.ShapeDtypeStruct) -> bool:
-  return jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key)
-
-
-def _describe(path: str, x: jax.Array) -> Leaf:
-  impl = str(jax.random.key_impl(x)) if _is_key(x) else ''
-  return Leaf(path, x.shape, str(x.dtype), impl)
-
-
-def _storable(arrays: dict[str, jax.Array]) -> dict[str, jax.Array]:
-  """Keys as their uint32 data, and without empty arrays: orbax has neither."""
-  return {
-    path: jax.random.key_data(x) if _is_key(x) else x
-    for path, x in arrays.items()
-    if x.size
-  }
-
-
-def _stored_as(x: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
-  """The abstract form of what `_storable` wrote for a leaf like `x`."""
-  plain = jax.ShapeDtypeStruct(x.shape, x.dtype)
-  stored = jax.eval_shape(jax.random.key_data, plain) if _is_key(x) else plain
-  return jax.ShapeDtypeStruct(stored.shape, stored.dtype, sharding=x.sharding)
-
-
-def _fill(
-  stored: jax.Array | None, x: jax.ShapeDtypeStruct, impl: str
-) -> jax.Array:
-  if impl:
-    if stored is None:
-      stored = jax.numpy.zeros(_stored_as(x).shape, 'uint32')
-    stored = jax.random.wrap_key_data(stored, impl=impl)
-  elif stored is None:
-    stored = jax.numpy.zeros(x.shape, x.dtype)
-  return jax.device_put(stored, x.sharding)
-
-
-def _difference(saved: list[Leaf], wanted: dict[str, Any]) -> str | None:
-  """The first leaf that is not the same on both sides, in words."""
-  there = {leaf.path: str(leaf) for leaf in saved}
-  here = {path: f'{x.dtype}{list(x.shape)}' for path, x in wanted.items()}
-  for path in here | there:
-    old, new = (side.get(path, 'missing') for side in (there, here))
-    if old != new:
-      return f'leaf {path!r} is {old} there and {new} here'
-  return None

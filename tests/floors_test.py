@@ -24,6 +24,7 @@ FLOORS = (
     'counting',
     'install',
     'renames',
+    'leaves',
     'publish',
     'compile_cache',
     'ops',

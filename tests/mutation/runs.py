@@ -263,8 +263,8 @@ MUTANTS = (
     'one too many is kept',
   ),
   Mutant(
-    'agentrl.checkpoint',
-    '_fill',
+    'agentrl.leaves',
+    'fill',
     'jax.random.wrap_key_data(stored, impl=impl)',
     'jax.random.wrap_key_data(stored * 0, impl=impl)',
     f'{_CHECKPOINT}::test_exact_bits_and_meta_come_back',
