@@ -10,11 +10,9 @@ comes again a dozen times in a run and errors that last can last.
   python -m experiments.dose --report=runs/studies/dose_language/report.json
 """
 
-from agentrl.study import dose
-from agentrl.study.spec import Arm, Env, Study, method_arm
+from agentrl.study import dose, language_worlds
+from agentrl.study.spec import Arm, Study, method_arm
 from agentrl.study.spec import area_claim as claim
-
-WORLD = 'env=bifurcation'
 
 
 def degraded(error: str, correlation: float) -> Arm:
@@ -62,33 +60,13 @@ def get_study() -> Study:
       'How much must a step reward know, and what may it be wrong in, where a'
       ' language model learns from it?'
     ),
-    by='train',
-    arms=tuple(a._replace(config=f'{a.config}:{WORLD}') for a in ARMS),
-    warm=f'configs/grpo.py:{WORLD}',
+    arms=language_worlds.placed(ARMS),
     envs={
-      'turns_10': Env(
-        'Bifurcation of 10 turns and 8 choices, 64 tasks',
-        {'env.length': 10, 'rollout.max_turns': 10, 'env.train': 64},
-      )
+      'turns_10': language_worlds.world(10, ', 64 tasks', **{'env.train': 64})
     },
     claims=CLAIMS,
-    env_steps=64_000,
-    tokens=125_000,
-    threshold='grpo',
-    reference='grpo',
-    grid=(7.5e-4, 1.5e-3, 3e-3),
-    rate=1.5e-3,
-    changes={
-      'env.choices': 8,
-      'env.filler': 2,
-      'sft.steps': 40,  # it names directions, and names them blindly
-      'steps': 100,
-      'rollout.batch': 64,
-      'role.policy.final_lr_fraction': 1.0,
-      'eval.episodes': 300,
-      'eval.every': 20,
-      'checkpoint.every': 100,
-    },
+    changes=language_worlds.CHANGES | {'rollout.batch': 64},
+    **language_worlds.PROTOCOL,
     widen=0,
     first_seed=500,
     extra_metrics={dose.CORRELATION: 'degraded_truth/correlation'},

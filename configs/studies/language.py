@@ -16,13 +16,13 @@ world and says that the other did not show it. Where neither is, it says that
 tables gain and that a language model has not been seen to, with intervals.
 """
 
+from agentrl.study import language_worlds
 from agentrl.study.spec import Arm, Env, Study
 from agentrl.study.spec import area_claim as claim
 from agentrl.study.spec import method_arm as arm
 from agentrl.study.step_reward_arms import GIGPO_GAMMA_1, GRAPH_GAMMA_1
 
 PRM, VALUE = 'role.prm.lr', 'role.value.lr'
-WORLD = 'env=bifurcation'
 STEADY = {'role.prm.final_lr_fraction': 1.0}
 NO_FLOOR = {'hp.step.scale.eps': 1e-3}
 STEADY_VALUE = {'role.value.final_lr_fraction': 1.0}
@@ -105,14 +105,8 @@ CLAIMS = (
 
 
 def world(turns: int, batch: int) -> Env:
-  return Env(
-    f'Bifurcation of {turns} turns and 8 choices, {batch} trajectories a step',
-    {
-      'env.length': turns,
-      'rollout.max_turns': turns,
-      'rollout.batch': batch,
-    },
-  )
+  text = f', {batch} trajectories a step'
+  return language_worlds.world(turns, text, **{'rollout.batch': batch})
 
 
 def get_study() -> Study:
@@ -123,27 +117,11 @@ def get_study() -> Study:
       'Do values that pass through shared states, or a PRM by temporal'
       ' differences, gain with a language model what they gain in tables?'
     ),
-    by='train',
-    arms=tuple(a._replace(config=f'{a.config}:{WORLD}') for a in ARMS),
-    warm=f'configs/grpo.py:{WORLD}',
+    arms=language_worlds.placed(ARMS),
     envs={'turns_10': world(10, 64), 'turns_20': world(20, 32)},
     claims=CLAIMS,
-    env_steps=64_000,
-    tokens=125_000,
-    threshold='grpo',
-    reference='grpo',
-    grid=(7.5e-4, 1.5e-3, 3e-3),
-    rate=1.5e-3,
-    changes={
-      'env.choices': 8,
-      'env.filler': 2,
-      'sft.steps': 40,  # it names directions, and names them blindly
-      'steps': 100,
-      'role.policy.final_lr_fraction': 1.0,
-      'eval.episodes': 300,
-      'eval.every': 20,
-      'checkpoint.every': 100,
-    },
+    changes=language_worlds.CHANGES,
+    **language_worlds.PROTOCOL,
     widen=1,
     first_seed=400,
     extra_metrics={
