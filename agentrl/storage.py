@@ -68,6 +68,14 @@ def write(name: str | os.PathLike, data: str | bytes) -> None:
   part.replace(place)
 
 
+def write_once(name: str | os.PathLike, data: str) -> bytes:
+  """What a file holds; it is written if it is not there."""
+  if path(name).exists():
+    return read(path(name))
+  write(name, data)
+  return data.encode()
+
+
 def create(place: Path, data: bytes) -> None:
   """Writes a file that must be new. Raises FileExistsError."""
   if in_bucket(place):

@@ -239,18 +239,14 @@ def keep_protocol(s: Study, workdir: str) -> None:
   """
   path = os.path.join(workdir, 'protocol.json')
   text = json.dumps(_plain(s), indent=2, default=str) + '\n'
-  if os.path.exists(path):
-    there = json.loads(storage.read(storage.path(path)))
-    here = json.loads(text)
-    for name in here:
-      if there.get(name) != here[name]:
-        raise ValueError(
-          f'{path} was fixed with another {name!r} before the first run;'
-          ' compare under the new protocol in another --workdir'
-        )
-    return
   os.makedirs(workdir, exist_ok=True)
-  storage.write(path, text)
+  there, here = json.loads(storage.write_once(path, text)), json.loads(text)
+  for name in here:
+    if there.get(name) != here[name]:
+      raise ValueError(
+        f'{path} was fixed with another {name!r} before the first run;'
+        ' compare under the new protocol in another --workdir'
+      )
 
 
 def _plain(s: Study) -> dict:

@@ -57,17 +57,15 @@ def keep(s: Study, workdir: str) -> str:
   Raises:
     ValueError: the folder is of a comparison with another panel.
   """
-  path, here = os.path.join(workdir, FILE), panel(s, workdir)
-  if os.path.exists(path):
-    there = json.loads(storage.read(storage.path(path)))
-    if there != here:
-      raise ValueError(
-        f'{path} names other tasks or seeds ({digest(there)[:16]}) than this'
-        f' command plays ({digest(here)[:16]}); compare in another --workdir,'
-        ' or with the versions and files with which it was begun'
-      )
-  else:
-    storage.write(path, json.dumps(here, indent=1) + '\n')
+  path = os.path.join(workdir, FILE)
+  text = json.dumps(panel(s, workdir), indent=1) + '\n'
+  there, here = json.loads(storage.write_once(path, text)), json.loads(text)
+  if there != here:
+    raise ValueError(
+      f'{path} names other tasks or seeds ({digest(there)[:16]}) than this'
+      f' command plays ({digest(here)[:16]}); compare in another --workdir,'
+      ' or with the versions and files with which it was begun'
+    )
   return digest(here)
 
 
