@@ -29,6 +29,9 @@ so that log φ = log π + δ keeps δ (exactly in tables, to first order in a
 network). A φ that stays where it was would be credited with what the policy
 has unlearned since. Rewards are exactly zero while φ is the policy.
 
+Steps on one batch may share a target (`period`): V is then read again at every
+so manieth step alone, and is what a network that lags behind would say.
+
 The value is read at a message's first sampled token. Trajectories that a limit
 cut short are not bootstrapped, as in `gae`.
 """
@@ -87,15 +90,17 @@ def td_prm(
   beta: Positive = 1.0,
   gamma: Discount = 1.0,
   steps: Count = 4,
+  period: Count = 1,
 ) -> Signal:
   """δ [B, K] after its steps on this batch, in units of the return.
 
   Args (hyper-parameters):
     beta: units of the return for a nat
     gamma: per turn
-    steps: gradient steps of φ and V on the whole batch, each with new targets
+    steps: gradient steps of φ and V on the whole batch
+    period: steps between new targets; the first of a batch has new ones
   """
-  return _ratio_signal(context, next_value, beta, gamma, steps)
+  return _ratio_signal(context, next_value, beta, gamma, steps, period)
 
 
 @_with_ratio
@@ -110,7 +115,7 @@ def td_prm_by_outcome(
 
   Args (hyper-parameters): those of `td_prm`
   """
-  return _ratio_signal(context, outcome, beta, gamma, steps)
+  return _ratio_signal(context, outcome, beta, gamma, steps, 1)
 
 
 @registry.register(
@@ -133,13 +138,19 @@ def td_error(
     return {'td_error.step': jnp.where(mask, goal - v, 0)}, {}
 
   def update(state, batch, signals, credit):
-    return _fit(context, parts, next_value, gamma, steps, state, batch, signals)
+    how = (context, parts, next_value, gamma, steps, 1)
+    return _fit(*how, state, batch, signals)
 
   return Signal('update_then_score', score, update)
 
 
 def _ratio_signal(
-  context: Context, target: Target, beta: float, gamma: float, steps: int
+  context: Context,
+  target: Target,
+  beta: float,
+  gamma: float,
+  steps: int,
+  period: int,
 ) -> Signal:
   ratio = Part('prm', 'logp', _read_ratio(beta))
 
@@ -153,7 +164,8 @@ def _ratio_signal(
 
   def update(state, batch, signals, credit):
     parts = VALUE, ratio
-    return _fit(context, parts, target, gamma, steps, state, batch, signals)
+    how = (context, parts, target, gamma, steps, period)
+    return _fit(*how, state, batch, signals)
 
   return Signal('update_then_score', score, update, begin=carry_along)
 
@@ -206,16 +218,16 @@ def objective(
   gamma: float,
   batch: Batch,
   signals: Signals,
-) -> Callable[[dict[str, Outputs]], Array]:
-  """Mean of ( Σ parts − target )² over the turns that count, of outputs.
+) -> Callable[[dict[str, Outputs], Array], Array]:
+  """Mean of ( Σ parts − target )² over the turns that count.
 
-  Args:
-    parts: the first is the value that the target passes through
+  Returns: of every part's outputs and of the value [B, K] that the target
+    passes through, which is not differentiated
   """
 
-  def loss(outs):
+  def loss(outs, v):
     terms = [p.read(outs[p.role], batch, signals) for p in parts]
-    goal, mask = target(jax.lax.stop_gradient(terms[0]), batch, gamma)
+    goal, mask = target(jax.lax.stop_gradient(v), batch, gamma)
     error = jnp.where(mask, sum(terms) - goal, 0)
     return jnp.sum(jnp.square(error)) / jnp.maximum(jnp.sum(mask), 1)
 
@@ -228,16 +240,26 @@ def _fit(
   target: Target,
   gamma: float,
   steps: int,
+  period: int,
   state: TrainState,
   batch: Batch,
   signals: Signals,
 ):
-  """`steps` steps of every part's role down the gradient of `objective`."""
-  loss = objective(parts, target, gamma, batch, signals)
+  """`steps` steps of every part's role down the gradient of `objective`.
 
-  def once(state, _):
+  Args:
+    parts: the first is the value that the target passes through
+    period: steps for which that value stands
+  """
+  loss = objective(parts, target, gamma, batch, signals)
+  first = parts[0]
+
+  def once(carry, i):
+    state, v = carry
     outs = outputs(context, parts, state, batch)
-    value, bars = jax.value_and_grad(loss)(outs)
+    now = first.read(outs[first.role], batch, signals)
+    v = jnp.where(i % period == 0, now, v)
+    value, bars = jax.value_and_grad(loss)(outs, v)
     metrics = {'value/td_error': (value, jnp.ones(()))}
     for p in parts:
       state, more = gradient_steps.fit(
@@ -246,7 +268,8 @@ def _fit(
       )
       more.pop(f'{p.role}/loss')  # of the linear form that has this gradient
       metrics |= more
-    return state, metrics
+    return (state, v), metrics
 
-  state, metrics = jax.lax.scan(once, state, None, length=steps)
+  none = jnp.zeros_like(batch.turns.reward)
+  (state, _), metrics = jax.lax.scan(once, (state, none), jnp.arange(steps))
   return state, jax.tree.map(jnp.sum, metrics)

@@ -168,7 +168,7 @@ MUTANTS = (
   Mutant(
     'agentrl.signal.td_prm',
     'objective.loss',
-    'jax.lax.stop_gradient(terms[0])',
+    'jax.lax.stop_gradient(v)',
     'terms[0]',
     f'{_TD}::test_loss_and_gradient_are_those_of_loops',
     'the target is differentiated',

@@ -253,7 +253,8 @@ def test_temporal_differences_are_least_where_they_are_said_to_be(target, beta):
         p.role: modules[p.role].apply(params[p.role], rows, (p.need,))
         for p in parts
       }
-      return td_prm.objective(parts, how, 1.0, batch, signals)(outs)
+      loss = td_prm.objective(parts, how, 1.0, batch, signals)
+      return loss(outs, parts[0].read(outs['value'], batch, signals))
 
     return jax.grad(loss, (0, 1))(v, phi)
 

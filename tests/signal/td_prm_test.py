@@ -108,9 +108,9 @@ def _loss(*args, **kwargs):
   return sum(e * e for e, _ in errors.values()) / len(errors)
 
 
-def _gradient(s, laid, tables, kind, off=()):
+def _gradient(s, laid, tables, kind, goals=None, off=()):
   """2 / n Σ e · d(V + δ), the target standing still: {role: [WORDS]}."""
-  errors = _errors(s, laid, tables, kind, off=off)
+  errors = _errors(s, laid, tables, kind, goals, off)
   out = {role: np.zeros(WORDS) for role in ('prm', 'value')}
   for e, ids in errors.values():
     out['value'][ids[0]] += 2 * e / len(errors)
@@ -138,8 +138,8 @@ def fast(*names):
   ]
 
 
-def _learned(kind, steps):
-  signal = SIGNALS[kind](steps=steps)
+def _learned(kind, steps, **hp):
+  signal = SIGNALS[kind](steps=steps, **hp)
   assert signal.order == 'update_then_score'
 
   def f(tables, batch, signals):
@@ -231,6 +231,24 @@ def test_three_steps_have_a_target_each_and_rewards_come_after(kind):
       error = goals[i][k] - tables['value'][ids[0]]
       want[i, k] = error if kind == 'critic' else ratio
   np.testing.assert_allclose(step, want, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.usefixtures('_float64')
+def test_targets_stand_for_a_period():
+  """Of five steps the first, third and fifth have new ones."""
+  laid, tables = batches.lay(STORY, 'turn', padding=2), _tables()
+  learned = jax.jit(_learned('next', 5, period=2))
+  params, *_ = learned(tables, laid.batch, laid.signals)
+  for i in range(5):
+    if i % 2 == 0:
+      goals = _goals(STORY, _words(STORY, laid), tables['value'], 'next')
+    grads = _gradient(STORY, laid, tables, 'next', goals=goals)
+    for role, g in grads.items():
+      tables[role] = tables[role] - LR * g
+  for role in ('prm', 'value'):
+    np.testing.assert_allclose(
+      params[role]['table'], tables[role], rtol=1e-9, atol=1e-12
+    )
 
 
 @pytest.mark.usefixtures('_float64')
