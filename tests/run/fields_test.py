@@ -206,7 +206,7 @@ HYPER_PARAMETERS = {
     times group_times epochs n length limit steps least capacity age history
     turns every overlong.margin replay.n compensation.n retries
     replay_when_full.n experience_replay.n slots kinds answer_bleu.order
-    states""",
+    states period""",
   'count or 0': """
     depth head ddof restarted_prm.steps window budget tries seed sweeps
     random_prefix.steps max_turns""",
