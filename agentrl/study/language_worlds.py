@@ -10,16 +10,6 @@ from typing import Any
 from agentrl.study.spec import Arm, Env
 
 ENV = 'env=bifurcation'
-CHANGES = {
-  'env.choices': 8,
-  'env.filler': 2,
-  'sft.steps': 40,  # it names directions, and names them blindly
-  'steps': 100,
-  'role.policy.final_lr_fraction': 1.0,
-  'eval.episodes': 300,
-  'eval.every': 20,
-  'checkpoint.every': 100,
-}
 # Fields of a Study: budget and rates.
 PROTOCOL: Mapping[str, Any] = {
   'by': 'train',
@@ -31,6 +21,21 @@ PROTOCOL: Mapping[str, Any] = {
   'grid': (7.5e-4, 1.5e-3, 3e-3),
   'rate': 1.5e-3,
 }
+
+
+def changes(**more: Any) -> dict[str, Any]:
+  """Changes to every run; `more` stands where protocols have it."""
+  return {
+    'env.choices': 8,
+    'env.filler': 2,
+    'sft.steps': 40,  # it names directions, and names them blindly
+    'steps': 100,
+    **more,
+    'role.policy.final_lr_fraction': 1.0,
+    'eval.episodes': 300,
+    'eval.every': 20,
+    'checkpoint.every': 100,
+  }
 
 
 def placed(arms: tuple[Arm, ...]) -> tuple[Arm, ...]:

@@ -65,7 +65,7 @@ def get_study() -> Study:
       'turns_10': language_worlds.world(10, ', 64 tasks', **{'env.train': 64})
     },
     claims=CLAIMS,
-    changes=language_worlds.CHANGES | {'rollout.batch': 64},
+    changes=language_worlds.changes(**{'rollout.batch': 64}),
     **language_worlds.PROTOCOL,
     widen=0,
     first_seed=500,

@@ -120,7 +120,7 @@ def get_study() -> Study:
     arms=language_worlds.placed(ARMS),
     envs={'turns_10': world(10, 64), 'turns_20': world(20, 32)},
     claims=CLAIMS,
-    changes=language_worlds.CHANGES,
+    changes=language_worlds.changes(),
     **language_worlds.PROTOCOL,
     widen=1,
     first_seed=400,

@@ -11,7 +11,8 @@ from scipy import stats
 
 from agentrl.report.study import tables
 from agentrl.stats import paired
-from agentrl.study import panel
+from agentrl.study import panel, spec
+from agentrl.study import run as study_run
 from docs.generate import board, results
 
 
@@ -96,6 +97,15 @@ def test_a_published_panel_has_the_hash_of_its_report():
     if 'panel' in report:
       text = pathlib.Path(f'docs/results/panels/{name}.json').read_text()
       assert panel.digest(json.loads(text)) == report['panel']
+
+
+def test_a_page_with_a_panel_has_the_protocol_of_its_study():
+  """To the word and in order: its folder is gone on with by that study."""
+  for name, report in results.reports('docs').items():
+    if 'panel' in report:
+      study = study_run.load(f'configs/studies/{name}.py')
+      protocol = json.loads(json.dumps(spec.protocol(study)))
+      assert protocol == report['protocol'], name
 
 
 def test_verdicts_follow_from_what_was_found():

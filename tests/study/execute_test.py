@@ -148,7 +148,8 @@ def test_one_worker_and_two_that_were_killed_report_the_same(
   monkeypatch.setattr(runs, 'run', run)
   s = made_up_study.make_study(grid=(1e-3, 2e-3, 4e-3), rate=2e-3, pairs=4)
   one = report(tmp_path / 'one', 1, 1)
-  every, _ = sorted(begun), begun.clear()
+  every = sorted(begun)
+  begun.clear()
   for killed in (3, 11, len(every) - 1):  # warm starts, tuning, pairs
     ends[:] = [killed]
     with pytest.raises(KeyboardInterrupt):
