@@ -32,7 +32,7 @@ def report(s: Study, run: execute.Runner) -> dict[str, Any]:
     },
     'common': {e: {a.name: s.rate for a in s.arms} for e in s.envs},
   }
-  asks = {setting: execute.pairs(s, rates[setting]) for setting in SETTINGS}
+  asks = {setting: execute.pairs(s, r, setting) for setting, r in rates.items()}
   # A run that both settings ask for is one run.
   wanted = list(dict.fromkeys([*asks['tuned'], *asks['common']]))
   results = run(wanted)

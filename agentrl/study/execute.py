@@ -117,15 +117,15 @@ def _beyond(best: float, rates: Sequence[float], ratio: float):
 
 
 def pairs(
-  s: Study, rates: Mapping[str, Mapping[str, float]]
+  s: Study, rates: Mapping[str, Mapping[str, float]], setting: str
 ) -> list[RunRequest]:
-  """The runs of all arms at these rates, pair by pair."""
+  """The runs of all arms at the setting's rates, pair by pair."""
   return [
     RunRequest(env, a.name, rates[env][a.name], seed)
     for env in s.envs
     for seed in s.seeds
     for a in s.arms
-    if seed in s.pairs_of(a)
+    if seed in s.pairs_of(a, setting)
   ]
 
 
@@ -259,6 +259,7 @@ def _plain(s: Study) -> dict:
     'measures': {k: m._asdict() for k, m in spec.MEASURES.items()},
   }
   del fields['extra_metrics']
-  if not s.first_seed:  # as protocols were written without it
-    del fields['first_seed']
+  for name in ('first_seed', 'common_pairs'):
+    if not fields[name]:  # as protocols were written without it
+      del fields[name]
   return fields | {'protocol': spec.protocol(s)}

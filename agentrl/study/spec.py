@@ -127,6 +127,7 @@ class Study:
     default_factory=lambda: {'env.seed': 1}
   )
   pairs: int = 10
+  common_pairs: int = 0  # fewer at the common rate; 0: as many
   tuning: int = 2
   first_seed: int = 0  # of the pairs; others were looked at before
   widen: int = 2
@@ -138,8 +139,9 @@ class Study:
   def arm(self, name: str) -> Arm:
     return next(a for a in self.arms if a.name == name)
 
-  def pairs_of(self, arm: Arm) -> range:
-    return self.seeds[: arm.pairs or self.pairs]
+  def pairs_of(self, arm: Arm, setting: str) -> range:
+    most = self.common_pairs if setting == 'common' else 0
+    return self.seeds[: arm.pairs or self.pairs][: most or None]
 
   @property
   def seeds(self) -> range:
@@ -176,10 +178,10 @@ def check(s: Study) -> None:
         f'arm {a.name!r} has part={a.part!r} and rates={dict(a.rates)}; choose'
         f' a part from {PARTS} and name a rate, e.g. {POLICY_RATE!r}'
       )
-    if len(s.pairs_of(a)) < FEWEST:
+    if len(s.pairs_of(a, 'tuned')) < FEWEST:
       raise ValueError(
-        f'arm {a.name!r} has {len(s.pairs_of(a))} pairs; {FEWEST} are the'
-        ' fewest that are reported'
+        f'arm {a.name!r} has {len(s.pairs_of(a, "tuned"))} pairs; {FEWEST} are'
+        ' the fewest that are reported'
       )
   ratios = [b / a for a, b in itertools.pairwise(s.grid)]
   near = (math.isclose(r, ratios[0], rel_tol=0.05) for r in ratios)
@@ -187,6 +189,11 @@ def check(s: Study) -> None:
     raise ValueError(
       f'grid={s.grid} does not rise by one ratio, which is how it is widened;'
       ' give e.g. (1e-4, 2e-4, 4e-4)'
+    )
+  if s.common_pairs and not FEWEST <= s.common_pairs <= s.pairs:
+    raise ValueError(
+      f'common_pairs={s.common_pairs} cannot be drawn from {s.pairs} pairs;'
+      f' use a number from {FEWEST} to {s.pairs}, or 0 for all'
     )
   if s.first_seed < 0:
     raise ValueError(
@@ -221,7 +228,8 @@ def protocol(s: Study) -> list[tuple[str, str]]:
      f' area under the curve over {s.tuning} other seeds on other levels; while'
      f' the best is at an edge the grid goes on, at most {s.widen} times'
      + ''.join(f'; {text}' for text in borrowed)),
-    ('Common rate', f'{s.rate:g} for every arm'),
+    ('Common rate', f'{s.rate:g} for every arm' + (
+      f'; the first {s.common_pairs} pairs' if s.common_pairs else '')),
     ('Evaluation', f'{EVALUATION[s.by]}; the evaluation before the first update'
      ' belongs to the curve'),
     ('Speed', f'steps to the mean final success of {s.arm(s.threshold).label}'

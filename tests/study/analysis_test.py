@@ -105,7 +105,7 @@ def _row_of(s, seed, effect):
   run = made_up_study.make_runner(
     {'b': effect}, dict.fromkeys('abc', 2.0), seed=seed
   )
-  asks = execute.pairs(s, {'lake': dict.fromkeys('abc', 2.0)})
+  asks = execute.pairs(s, {'lake': dict.fromkeys('abc', 2.0)}, 'tuned')
   found = run(asks)
   values = {
     arm: {

@@ -179,6 +179,18 @@ def test_what_an_arm_cannot_be_is_told_before_any_run(tmp_path):
   assert not list(tmp_path.iterdir())
 
 
+def test_fewer_pairs_at_the_common_rate_are_the_first_ones():
+  s = made_up_study.make_study(common_pairs=5)
+  s = dataclasses.replace(s, arms=(*s.arms[:2], s.arms[2]._replace(pairs=7)))
+  rates = {'lake': dict.fromkeys('abc', 1.0)}
+  of = {x: execute.pairs(s, rates, x) for x in spec.SETTINGS}
+  assert [len(of[x]) for x in spec.SETTINGS] == [27, 15]
+  assert set(of['common']) == {a for a in of['tuned'] if a.seed < 5}
+  assert dict(spec.protocol(s))['Common rate'].endswith('; the first 5 pairs')
+  with pytest.raises(ValueError, match='common_pairs=11 cannot'):
+    spec.check(dataclasses.replace(s, common_pairs=11))
+
+
 def test_the_protocol_is_fixed_before_the_first_run(tmp_path):
   s = made_up_study.make_study()
   execute.keep_protocol(s, str(tmp_path))
@@ -191,7 +203,7 @@ def test_pairs_have_the_seeds_that_the_study_names(tmp_path):
   """And a folder from before they could be named is still that study's."""
   s = made_up_study.make_study(first_seed=64, pairs=5)
   rates = {'lake': dict.fromkeys('abc', 1.0)}
-  asks = execute.pairs(s, rates)
+  asks = execute.pairs(s, rates, 'tuned')
   assert sorted({a.seed for a in asks}) == [64, 65, 66, 67, 68]
   assert 'seeds 64 to 68' in dict(spec.protocol(s))['Pairs']
   execute.keep_protocol(s, str(tmp_path / 'named'))
@@ -201,4 +213,4 @@ def test_pairs_have_the_seeds_that_the_study_names(tmp_path):
   old = made_up_study.make_study()
   execute.keep_protocol(old, str(tmp_path / 'old'))
   text = (tmp_path / 'old' / 'protocol.json').read_text()
-  assert 'first_seed' not in json.loads(text)
+  assert not {'first_seed', 'common_pairs'} & json.loads(text).keys()
