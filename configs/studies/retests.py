@@ -12,27 +12,14 @@ That two arms are equal is claimed from either side: where both claims of 3
 points are refuted, they lie within 1.5 of each other.
 """
 
-from agentrl.study.spec import Arm, Claim, Env, Study, area_claim
+from agentrl.study.retest_arms import claim, entropy_bonus, reused
+from agentrl.study.spec import Env, Study
 from agentrl.study.spec import method_arm as arm
 from agentrl.tabular.build import TabularSize
 
 VALUE = 'role.value.lr'
-REUSE = {'hp.minibatch.minibatches.epochs': 4}  # of two minibatches each
 # Of clip_higher, which has GRPO's credit and a mean over tokens.
 AS_LOW = {'hp.ppo.ppo.clip_high': 0.2}
-
-
-def reused(config: str) -> Arm:
-  label = f'{config}, eight updates of a batch'
-  return arm(f'{config}_reuse', label, config=config, changes=REUSE)
-
-
-def bonus(weight: float) -> Arm:
-  none = 'phases', 0.0, 0.0, 0
-  changes = {'coef.entropy': weight, 'schedule.coef.entropy_hinge': none}
-  name = f'entropy_{weight:g}'.replace('.', '_')
-  label = f'entropy bonus {weight:g}'
-  return arm(name, label, 'ablation', config='epo', changes=changes)
 
 
 CRITIC = {VALUE: 0.3}  # at the policy's rate values swing about
@@ -52,39 +39,32 @@ ARMS = (
   ),
   arm('epo'),
   arm('epo_released'),
-  *map(bonus, (0.001, 0.01, 0.1)),
+  *map(entropy_bonus, (0.001, 0.01, 0.1)),
 )
 
-ROOM = 0.03
-
-
-def claims(text: str, one: str, other: str) -> Claim:
-  return area_claim(text, one, other, ROOM)
-
-
 CLAIMS = (
-  claims(
+  claim(
     'Turns compared by state (GiGPO) are better than GRPO', 'gigpo', 'grpo'
   ),
-  claims('HGPO is better than GRPO', 'hgpo', 'grpo'),
-  claims('HGPO is better than GiGPO', 'hgpo', 'gigpo'),
-  claims('A critic of turns is better than one of tokens', 'ppo_turn', 'ppo'),
-  claims('NFT is better than GRPO', 'nft', 'grpo'),
-  claims('GRPO is better than NFT', 'grpo', 'nft'),
-  claims('NFT is better than RAFT', 'nft', 'raft'),
-  claims('NFT is better than GRPO under reuse', 'nft_reuse', 'grpo_reuse'),
-  claims('GRPO is better than NFT under reuse', 'grpo_reuse', 'nft_reuse'),
-  claims('RAFT++ is better than RAFT', 'raft_pp', 'raft'),
-  claims('GSPO is better than GRPO under reuse', 'gspo_reuse', 'grpo_reuse'),
-  claims('CISPO is better than GRPO under reuse', 'cispo_reuse', 'grpo_reuse'),
-  claims('Lite PPO is better than GRPO', 'lite_ppo', 'grpo'),
-  claims('Lite PPO is better than the loss of DAPO', 'lite_ppo', 'clip_higher'),
-  claims('Clipping higher is better', 'clip_higher', 'tokens'),
-  claims(
+  claim('HGPO is better than GRPO', 'hgpo', 'grpo'),
+  claim('HGPO is better than GiGPO', 'hgpo', 'gigpo'),
+  claim('A critic of turns is better than one of tokens', 'ppo_turn', 'ppo'),
+  claim('NFT is better than GRPO', 'nft', 'grpo'),
+  claim('GRPO is better than NFT', 'grpo', 'nft'),
+  claim('NFT is better than RAFT', 'nft', 'raft'),
+  claim('NFT is better than GRPO under reuse', 'nft_reuse', 'grpo_reuse'),
+  claim('GRPO is better than NFT under reuse', 'grpo_reuse', 'nft_reuse'),
+  claim('RAFT++ is better than RAFT', 'raft_pp', 'raft'),
+  claim('GSPO is better than GRPO under reuse', 'gspo_reuse', 'grpo_reuse'),
+  claim('CISPO is better than GRPO under reuse', 'cispo_reuse', 'grpo_reuse'),
+  claim('Lite PPO is better than GRPO', 'lite_ppo', 'grpo'),
+  claim('Lite PPO is better than the loss of DAPO', 'lite_ppo', 'clip_higher'),
+  claim('Clipping higher is better', 'clip_higher', 'tokens'),
+  claim(
     'A mean over tokens is better than one over trajectories', 'tokens', 'grpo'
   ),
-  claims('EPO is better than a plain bonus', 'epo', 'entropy_0_01'),
-  claims(
+  claim('EPO is better than a plain bonus', 'epo', 'entropy_0_01'),
+  claim(
     'EPO as released is better than a plain bonus',
     'epo_released',
     'entropy_0_01',

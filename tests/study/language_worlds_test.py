@@ -6,7 +6,9 @@ from agentrl.study import language_worlds
 from agentrl.study import run as study_run
 
 
-@pytest.mark.parametrize('name', ['dose_language', 'language'])
+@pytest.mark.parametrize(
+  'name', ['dose_language', 'language', 'retests_language']
+)
 def test_studies_have_its_worlds_and_budget(name):
   s = study_run.load(f'configs/studies/{name}.py')
   for field, value in language_worlds.PROTOCOL.items():

@@ -3,7 +3,10 @@
 from agentrl.study import execute, tabular_runner
 from agentrl.study import run as study_run
 
-TRAINED = ('demystify', 'dose_language', 'language', 'oprl', 'practitioner')
+TRAINED = (
+  *('demystify', 'dose_language', 'language', 'oprl', 'practitioner'),
+  'retests_language',
+)
 
 
 def test_the_studies_that_come_along_fit_together(tmp_path):
