@@ -1,4 +1,4 @@
-"""Bifurcations in which the embedded language model has room, of two studies.
+"""Bifurcations in which the embedded language model has room, of studies.
 
 A search over size, horizon and supervision found them (docs/RESULTS.md, worlds
 with room): of 10 or 20 turns one decides, and the reward comes with the last.
@@ -49,3 +49,9 @@ def world(turns: int, text: str = '', **changes: Any) -> Env:
   return Env(
     f'Bifurcation of {turns} turns and 8 choices{text}', length | changes
   )
+
+
+def batched(turns: int, batch: int) -> Env:
+  """The world with so many trajectories a step."""
+  text = f', {batch} trajectories a step'
+  return world(turns, text, **{'rollout.batch': batch})

@@ -24,3 +24,14 @@ def entropy_bonus(weight: float) -> Arm:
 def claim(text: str, one: str, other: str) -> Claim:
   """That one gains 3 points of area over the other."""
   return area_claim(text, one, other, ROOM)
+
+
+# Of units that credit is given to, in every one of these studies.
+CREDIT_CLAIMS = (
+  claim(
+    'Turns compared by state (GiGPO) are better than GRPO', 'gigpo', 'grpo'
+  ),
+  claim('HGPO is better than GRPO', 'hgpo', 'grpo'),
+  claim('HGPO is better than GiGPO', 'hgpo', 'gigpo'),
+  claim('A critic of turns is better than one of tokens', 'ppo_turn', 'ppo'),
+)

@@ -17,7 +17,7 @@ tables gain and that a language model has not been seen to, with intervals.
 """
 
 from agentrl.study import language_worlds
-from agentrl.study.spec import Arm, Env, Study
+from agentrl.study.spec import Arm, Study
 from agentrl.study.spec import area_claim as claim
 from agentrl.study.spec import method_arm as arm
 from agentrl.study.step_reward_arms import GIGPO_GAMMA_1, GRAPH_GAMMA_1
@@ -104,11 +104,6 @@ CLAIMS = (
 )
 
 
-def world(turns: int, batch: int) -> Env:
-  text = f', {batch} trajectories a step'
-  return language_worlds.world(turns, text, **{'rollout.batch': batch})
-
-
 def get_study() -> Study:
   return Study(
     name='language',
@@ -118,7 +113,10 @@ def get_study() -> Study:
       ' differences, gain with a language model what they gain in tables?'
     ),
     arms=language_worlds.placed(ARMS),
-    envs={'turns_10': world(10, 64), 'turns_20': world(20, 32)},
+    envs={
+      'turns_10': language_worlds.batched(10, 64),
+      'turns_20': language_worlds.batched(20, 32),
+    },
     claims=CLAIMS,
     changes=language_worlds.changes(),
     **language_worlds.PROTOCOL,

@@ -12,7 +12,12 @@ That two arms are equal is claimed from either side: where both claims of 3
 points are refuted, they lie within 1.5 of each other.
 """
 
-from agentrl.study.retest_arms import claim, entropy_bonus, reused
+from agentrl.study.retest_arms import (
+  CREDIT_CLAIMS,
+  claim,
+  entropy_bonus,
+  reused,
+)
 from agentrl.study.spec import Env, Study
 from agentrl.study.spec import method_arm as arm
 from agentrl.tabular.build import TabularSize
@@ -43,12 +48,7 @@ ARMS = (
 )
 
 CLAIMS = (
-  claim(
-    'Turns compared by state (GiGPO) are better than GRPO', 'gigpo', 'grpo'
-  ),
-  claim('HGPO is better than GRPO', 'hgpo', 'grpo'),
-  claim('HGPO is better than GiGPO', 'hgpo', 'gigpo'),
-  claim('A critic of turns is better than one of tokens', 'ppo_turn', 'ppo'),
+  *CREDIT_CLAIMS,
   claim('NFT is better than GRPO', 'nft', 'grpo'),
   claim('GRPO is better than NFT', 'grpo', 'nft'),
   claim('NFT is better than RAFT', 'nft', 'raft'),

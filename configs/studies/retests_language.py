@@ -13,7 +13,12 @@ Five pairs find large differences only: what is not seen may be there.
 """
 
 from agentrl.study import language_worlds
-from agentrl.study.retest_arms import claim, entropy_bonus, reused
+from agentrl.study.retest_arms import (
+  CREDIT_CLAIMS,
+  claim,
+  entropy_bonus,
+  reused,
+)
 from agentrl.study.spec import Study
 from agentrl.study.spec import method_arm as arm
 
@@ -37,12 +42,7 @@ ARMS = (
   *map(reused, ('grpo', 'gspo', 'cispo')),
 )
 CLAIMS = (
-  claim(
-    'Turns compared by state (GiGPO) are better than GRPO', 'gigpo', 'grpo'
-  ),
-  claim('HGPO is better than GRPO', 'hgpo', 'grpo'),
-  claim('HGPO is better than GiGPO', 'hgpo', 'gigpo'),
-  claim('A critic of turns is better than one of tokens', 'ppo_turn', 'ppo'),
+  *CREDIT_CLAIMS,
   claim('Branching is better than GRPO', 'arpo', 'grpo'),
   claim('It is better where entropy rises', 'arpo', 'arpo_anywhere'),
   claim('NFT is better than GRPO', 'nft', 'grpo'),
@@ -59,15 +59,12 @@ CLAIMS = (
 
 
 def get_study() -> Study:
-  batch = {'rollout.batch': 64}
   return Study(
     name='retests_language',
     title='Claims tested again with a language model',
     question='Which claims of the literature hold with a language model?',
     arms=language_worlds.placed(ARMS),
-    envs={
-      'turns_10': language_worlds.world(10, ', 64 trajectories a step', **batch)
-    },
+    envs={'turns_10': language_worlds.batched(10, 64)},
     claims=CLAIMS,
     changes=language_worlds.changes(),
     **language_worlds.PROTOCOL,

@@ -1,4 +1,4 @@
-"""Bifurcations of a language model: what two studies take from one place."""
+"""Bifurcations of a language model: what studies take from one place."""
 
 import pytest
 
