@@ -249,6 +249,7 @@ LEARN = {
   'implicit_prm',
   'low_and_high',
   'moving_average',
+  'prm_persistence',
   'progress',
   'restarted_prm',
   'td_error',

@@ -119,6 +119,17 @@ METRICS: Mapping[str, Description] = {
     ('prm/pairs', 'pairs', 'solved and failed of one task'),
     ('prm/reward_size', '', 'mean size of a step reward'),
     ('prm/truth_correlation', '', 'step rewards with true progress'),
+    ('prm/advantage_correlation', '', 'step rewards with the true advantage'),
+    (
+      'prm/persistence',
+      '',
+      'of the error of step rewards, from one iteration to the next',
+    ),
+    (
+      'prm/persistence_within_states',
+      '',
+      'the same, of what tells the actions of a state apart',
+    ),
     (
       'degraded_truth/correlation',
       '',

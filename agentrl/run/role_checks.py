@@ -80,3 +80,29 @@ def td(c: ConfigDict, spec: registry.MethodSpec) -> None:
           f' {role.kind!r} with heads={role.heads}; set role.{name}.kind to'
           f' {wanted!r} and role.{name}.heads to {int(headed)}'
         )
+
+
+def measured(c: ConfigDict, spec: registry.MethodSpec) -> None:
+  """Checks that a PRM's errors are measured where it is as it scores."""
+  del c
+  signal = 'prm_persistence'
+  if signal not in spec.signal:
+    return
+  for i, name in enumerate(spec.signal):
+    piece = registry.get('signal', name)
+    if name == signal or 'role:prm' not in piece.needs:
+      continue
+    values = registry.settings(piece, spec.values('signal', name))
+    if values.get('reference', 'old_logp') != 'old_logp':
+      raise ValueError(
+        f'c.signal: {signal!r} measures log-ratios to the policy, and'
+        f' hp.signal.{name}.reference={values["reference"]!r}; set it to'
+        f" 'old_logp', or leave {signal!r} out"
+      )
+    before = values.get('order') == 'score_then_update'
+    if before != (spec.signal.index(signal) < i):
+      where = 'before' if before else 'behind'
+      raise ValueError(
+        f'c.signal={spec.signal}: {name!r} scores a batch {where} it learns'
+        f' from it; put {signal!r} {where} it, where the PRM is as it scores'
+      )

@@ -87,6 +87,7 @@ def config(c: ConfigDict) -> None:
   registry.check(spec)
   for fits in (
     *(role_checks.compared, role_checks.moved, role_checks.td),
+    role_checks.measured,
     *(_check_select, _check_members, _check_prefix),
   ):
     fits(c, spec)

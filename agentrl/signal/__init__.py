@@ -9,6 +9,7 @@ from agentrl.signal import (  # noqa: F401  register their pieces
   implicit_prm,
   information,
   moving_average,
+  prm_persistence,
   progress,
   reference,
   td_prm,

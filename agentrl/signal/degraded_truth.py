@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from agentrl import counting, registry, segment
 from agentrl.domain import Chance, Named, OneOf
 from agentrl.rollout.keys import Stream, step_key, stream_key
-from agentrl.signal import preference
+from agentrl.signal import step_quality
 from agentrl.signal.base import Context, Signal, nothing
 from agentrl.types import Array, Batch
 
@@ -115,12 +115,12 @@ def degraded_truth(
     run = stream_key(train.key, Stream.ERROR)
     e = ERRORS[error](now, run, batch)
     truth = batch.turns.terms[term]
-    x = correlation * preference.standardized(truth, weight)
-    x += jnp.sqrt(1 - correlation**2) * preference.standardized(e, weight)
+    x = correlation * step_quality.standardized(truth, weight)
+    x += jnp.sqrt(1 - correlation**2) * step_quality.standardized(e, weight)
     x = jnp.where(weight > 0, x, 0)
     metrics = {
       'degraded_truth/correlation': (
-        preference.correlation(x, truth, weight),
+        step_quality.correlation(x, truth, weight),
         jnp.ones(()),
       )
     }

@@ -19,9 +19,9 @@ import jax.numpy as jnp
 from agentrl import optimizer, registry, segment
 from agentrl.domain import Count, Count0, OneOf, Positive
 from agentrl.model import microbatch, qk_clip
-from agentrl.signal import preference
+from agentrl.signal import preference, step_quality
 from agentrl.signal.base import Context, Signal
-from agentrl.types import Batch, Outputs
+from agentrl.types import Batch, Outputs, Rows
 
 GIVES = ('signal:implicit_prm.step', 'signal:implicit_prm.token')
 
@@ -62,15 +62,14 @@ def implicit_prm(
     return context.outputs('prm', params, batch.rows, 'logp').logp
 
   def rewards(phi, batch: Batch, signals):
-    token = beta * _ratio(phi, signals[reference], batch.rows)
-    b, k = batch.turns.reward.shape
-    rows = batch.rows
+    rows, (b, k) = batch.rows, batch.turns.reward.shape
+    token = beta * log_ratio(phi, signals[reference], rows)
     return token, segment.to_turns(token, rows.traj, rows.turn, b, k)
 
   def score(state, batch, signals):
     phi = logp(state.params['prm'], batch)
     token, step = rewards(phi, batch, signals)
-    metrics = preference.summary(step, phi, signals[reference], batch)
+    metrics = step_quality.summary(step, phi, signals[reference], batch)
     fields = {'logp': phi, 'token': token, 'step': step}
     return _named('implicit_prm.', fields), _named('prm/', metrics)
 
@@ -141,5 +140,13 @@ def _named(prefix: str, fields: dict) -> dict:
   return {prefix + name: value for name, value in fields.items()}
 
 
-def _ratio(phi, reference, rows):
+def log_ratio(phi, reference, rows: Rows):
+  """log φ − log ref of the tokens that are trained on, 0 elsewhere: [N, T]."""
   return jnp.where(rows.sampled & (rows.weight != 0), phi - reference, 0.0)
+
+
+def turn_log_ratio(phi, reference, batch: Batch):
+  """Sum of `log_ratio` over every message: [B, K]."""
+  rows, (b, k) = batch.rows, batch.turns.valid.shape
+  ratio = log_ratio(phi, reference, rows)
+  return segment.to_turns(ratio, rows.traj, rows.turn, b, k)

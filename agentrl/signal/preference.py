@@ -9,9 +9,9 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl import counting, ops, segment
+from agentrl import counting, ops
 from agentrl.domain import OneOf
-from agentrl.types import Batch, Metrics
+from agentrl.types import Batch
 
 PAIRINGS = ('all_pairs', 'one_to_one', 'by_time')
 LOSSES = ('pairs', 'cross_entropy', 'detached', 'bon_outcome', 'bon_score')
@@ -123,43 +123,3 @@ def _mates(batch: Batch):
   """[B, B] bool: those of one group that count, each its own mate."""
   live, group = _live(batch) > 0, batch.ids['group']
   return (group[:, None] == group[None]) & live[None] & live[:, None]
-
-
-def summary(step, phi, reference, batch: Batch) -> Metrics:
-  """Distance of the PRM from its reference, and how well it knows the truth.
-
-  distance: mean of log ref - log phi over sampled tokens (k1 estimate of
-    KL(ref || phi), nats per token).
-  truth: correlation of step rewards with the progress that the environment
-    knows of (`progress` column), where there is one.
-  """
-  rows, counted = batch.rows, counting.counted(batch, 'turn')
-  mask = rows.sampled & (rows.weight != 0)
-  mask &= segment.to_tokens(counted, rows.traj, rows.turn)
-  mask = mask.astype(phi.dtype)
-  metrics = {'kl': (jnp.sum(mask * (reference - phi)), jnp.sum(mask))}
-  one = jnp.ones(())
-  counted = counted.astype(phi.dtype)
-  size = jnp.sum(counted * jnp.abs(step)) / jnp.maximum(jnp.sum(counted), 1)
-  metrics['reward_size'] = (size, one)
-  if 'progress' in batch.turns.terms:
-    truth = correlation(step, batch.turns.terms['progress'], counted)
-    metrics['truth_correlation'] = (truth, one)
-  return metrics
-
-
-def correlation(x, y, weight):
-  """Weighted Pearson correlation; 0 if either side is constant."""
-  total = jnp.maximum(jnp.sum(weight), 1)
-  mean = lambda a: jnp.sum(weight * a) / total  # noqa: E731
-  dx, dy = x - mean(x), y - mean(y)
-  scale = jnp.sqrt(mean(dx * dx) * mean(dy * dy))
-  return jnp.where(scale > 0, mean(dx * dy) / jnp.maximum(scale, 1e-30), 0.0)
-
-
-def standardized(x, weight):
-  """(x − mean) / deviation, both by weight; 0 where x is constant."""
-  total = jnp.maximum(jnp.sum(weight), 1)
-  gap = x - jnp.sum(weight * x) / total
-  deviation = jnp.sqrt(jnp.sum(weight * gap**2) / total)
-  return jnp.where(deviation > 0, gap / jnp.maximum(deviation, 1e-30), 0)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from agentrl import counting, registry, segment
 from agentrl.advantage import returns
 from agentrl.domain import Count
-from agentrl.signal import gradient_steps, preference
+from agentrl.signal import gradient_steps, step_quality
 from agentrl.signal.base import Context, Signal
 from agentrl.types import Array, Batch
 
@@ -38,8 +38,9 @@ def progress(context: Context, *, steps: Count = 4) -> Signal:
     metrics = {'progress/error': (sum_error(c, batch), one)}
     if 'progress' in batch.turns.terms:
       counted = counting.counted(batch, 'turn').astype(c.dtype)
-      truth = preference.correlation(c, batch.turns.terms['progress'], counted)
-      metrics['progress/truth_correlation'] = (truth, one)
+      truth = batch.turns.terms['progress']
+      rho = step_quality.correlation(c, truth, counted)
+      metrics['progress/truth_correlation'] = (rho, one)
     return {'progress': c}, metrics
 
   def update(state, batch, signals, credit):

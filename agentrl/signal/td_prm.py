@@ -46,7 +46,7 @@ from agentrl import counting, registry, segment
 from agentrl.advantage import returns
 from agentrl.domain import Count, Discount, Positive
 from agentrl.model import microbatch
-from agentrl.signal import gradient_steps, preference
+from agentrl.signal import gradient_steps, implicit_prm, step_quality
 from agentrl.signal.base import Context, Signal
 from agentrl.types import Array, Batch, Outputs, Signals, TrainState
 
@@ -158,7 +158,7 @@ def _ratio_signal(
     out = outputs(context, (ratio,), state, batch)['prm']
     assert out.logp is not None
     step = ratio.read(out, batch, signals)
-    metrics = preference.summary(step, out.logp, signals['old_logp'], batch)
+    metrics = step_quality.summary(step, out.logp, signals['old_logp'], batch)
     metrics = {f'prm/{name}': x for name, x in metrics.items()}
     return {'td_prm.step': step}, metrics
 
@@ -190,11 +190,10 @@ def _read_value(out: Outputs, batch: Batch, signals: Signals) -> Array:
 
 def _read_ratio(beta: float):
   def read(out: Outputs, batch: Batch, signals: Signals) -> Array:
-    rows, (b, k) = batch.rows, batch.turns.valid.shape
-    trained = rows.sampled & (rows.weight != 0)
     assert out.logp is not None
-    token = jnp.where(trained, out.logp - signals['old_logp'], 0)
-    return beta * segment.to_turns(token, rows.traj, rows.turn, b, k)
+    return beta * implicit_prm.turn_log_ratio(
+      out.logp, signals['old_logp'], batch
+    )
 
   return read
 

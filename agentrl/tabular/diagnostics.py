@@ -8,7 +8,7 @@ import numpy as np
 
 from agentrl import segment
 from agentrl.learner import update
-from agentrl.signal import preference
+from agentrl.signal import step_quality
 from agentrl.study import credit as study_credit
 from agentrl.tabular import step_rewards
 from agentrl.types import Array, Batch, TrainState
@@ -29,7 +29,7 @@ def measures(learner, state: TrainState, batch: Batch, v, last):
   _, metrics, (_, signals, credit) = update.update(still, state, batch)
   truth = batch.turns.terms['truth']
   weight = batch.turns.valid.astype(truth.dtype)
-  held = functools.partial(preference.correlation, y=truth, weight=weight)
+  held = functools.partial(step_quality.correlation, y=truth, weight=weight)
   credit = study_credit.per_turn(credit, batch)
   out = {'credit correlation': held(credit)} | cell_sums(credit, batch)
   rewards = step_rewards.read(learner, batch, signals)

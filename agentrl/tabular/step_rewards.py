@@ -26,7 +26,7 @@ import numpy as np
 
 from agentrl.advantage import chain
 from agentrl.learner import update
-from agentrl.signal import preference
+from agentrl.signal import step_quality
 from agentrl.tabular import policy
 from agentrl.types import Array, Batch, Signals
 
@@ -89,20 +89,19 @@ def measure(
   first = batch.rows.tokens[:, 0].reshape(weight.shape)
   out, errors = {}, {}
   for name, x in rewards.items():
-    rho = preference.correlation(x, terms['truth'], weight)
-    error = preference.standardized(x, weight)
-    error -= rho * preference.standardized(terms['truth'], weight)
+    rho = step_quality.correlation(x, terms['truth'], weight)
+    error = step_quality.error(x, terms['truth'], weight)
     now = cell_errors(error, weight, first, last[name].mean.shape)
     both = jnp.where(last[name].visits > 0, now.visits, 0)
     own, before = within_states(now), within_states(last[name])
-    progress = preference.correlation(x, terms['progress'], weight)
+    progress = step_quality.correlation(x, terms['progress'], weight)
     out |= {
       f'{name} correlation': rho,
       f'{name} progress correlation': progress,
-      f'{name} persistence': preference.correlation(
+      f'{name} persistence': step_quality.correlation(
         now.mean, last[name].mean, both
       ),
-      f'{name} persistence within states': preference.correlation(
+      f'{name} persistence within states': step_quality.correlation(
         own.mean, before.mean, jnp.where(before.visits > 0, own.visits, 0)
       ),
     }

@@ -157,8 +157,9 @@ ALIKE = (
   *('graph_return', 'grpo', 'grpo_roc', 'guided_retry', 'hgpo', 'icepop'),
   *('lite_ppo', 'lumina', 'maxrl', 'memact_dcpo', 'mira', 'mis', 'muonclip'),
   *('odysseus', 'opd', 'otb', 'para_grpo', 'ppo_bilevel', 'ppo_turn', 'ppr'),
-  *('reinforce_pp', 'remax', 'rloo', 'scalinginter', 'slea_rl', 'starpo_s'),
-  *('step_grpo', 'steppo', 'toolpo', 'treeps_rag', 'truncated_is', 'vpr'),
+  *('prime', 'reinforce_pp', 'remax', 'rloo', 'scalinginter', 'slea_rl'),
+  *('starpo_s', 'step_grpo', 'steppo', 'toolpo', 'treeps_rag'),
+  *('truncated_is', 'vpr'),
 )
 NIGHTLY = {*VARIANTS, *ALIKE}
 CASES = [pytest.param('oprl', (1, 1), marks=pytest.mark.nightly)] + [

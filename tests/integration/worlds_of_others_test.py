@@ -58,7 +58,7 @@ def settings(**env):
 
 WORLDS = [
   pytest.param('openenv', openenv, id='openenv'),
-  pytest.param('mcp', mcp, id='mcp'),
+  pytest.param('mcp', mcp, id='mcp', marks=pytest.mark.nightly),
   pytest.param(
     'gymnasium_text',
     settings(make=f'{PLACE}.text_envs:make'),

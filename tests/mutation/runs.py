@@ -26,6 +26,9 @@ _CHANCE = (
   '::test_a_method_and_itself_are_told_apart_no_more_often_than_by_chance'
 )
 _TABULAR = 'tests/tabular/train_test.py'
+_PERSISTENCE = (
+  'tests/signal/prm_persistence_test.py::test_measures_are_those_of_loops'
+)
 _STEP_REWARDS = 'tests/tabular/step_rewards_test.py'
 _BAD = 'tests/integration/bad_input_test.py'
 _REGISTRY = 'tests/registry_test.py'
@@ -578,12 +581,28 @@ MUTANTS = (
     'noise counts as bias',
   ),
   Mutant(
-    'agentrl.tabular.step_rewards',
-    'measure',
-    'rho * preference.standardized',
-    'preference.standardized',
+    'agentrl.signal.step_quality',
+    'error',
+    'rho * standardized',
+    'standardized',
     f'{_STEP_REWARDS}::test_measures_are_those_of_loops',
     'the truth less what the reward has of it is an error',
+  ),
+  Mutant(
+    'agentrl.signal.prm_persistence',
+    'prm_persistence',
+    "error(logp('prm', last), logp('policy', last))",
+    "error(logp('prm', last), signals['old_logp'])",
+    _PERSISTENCE,
+    'the last reward is held against the policy of today',
+  ),
+  Mutant(
+    'agentrl.signal.prm_persistence',
+    '_within_states',
+    "('group', 'state')",
+    "('group',)",
+    _PERSISTENCE,
+    'all turns of a task are one state',
   ),
   Mutant(
     'agentrl.tabular.step_rewards',

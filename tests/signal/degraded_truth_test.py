@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from agentrl.signal import degraded_truth, preference
+from agentrl.signal import degraded_truth
 from agentrl.signal.base import Context
 from tests import batches
 
@@ -111,8 +111,3 @@ def test_layouts_have_the_same_errors():
     several = [rewards(made(x), error)[0] for x in batches.LAYOUTS]
     for x in several[1:]:
       np.testing.assert_array_equal(x, several[0])
-
-
-def test_constant_values_have_no_standard():
-  one = np.ones((2, 3), np.float32)
-  assert not np.asarray(preference.standardized(one, one)).any()

@@ -111,16 +111,3 @@ def test_one_pair_of_a_group_is_the_pair_loss_from_both_sides():
     jax.grad(lambda s, f=f: f(s, batch)[0])(step) for f in (both, pair)
   )
   np.testing.assert_allclose(2 * one, two, atol=1e-7)
-
-
-def test_correlation_is_pearsons_of_what_weighs():
-  r = np.random.default_rng(0)
-  x, y = r.normal(size=(2, 6, 4))
-  y += 2 * x
-  weight = (r.random((6, 4)) < 0.6).astype(float)
-  used = weight > 0
-  got = preference.correlation(3 * x + 1, y, weight)
-  np.testing.assert_allclose(
-    got, np.corrcoef(x[used], y[used])[0, 1], rtol=1e-5
-  )
-  assert preference.correlation(np.ones_like(x), y, weight) == 0

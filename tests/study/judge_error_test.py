@@ -31,7 +31,7 @@ def test_the_picture_is_drawn(tmp_path):
   assert path.read_bytes()[:4] == b'\x89PNG'
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_verdicts_turned_round_cost_credit():
   """A coin in place of the judge tells nothing; one always wrong, less."""
   size = CreditSize()._replace(seeds=2, tasks=2)
