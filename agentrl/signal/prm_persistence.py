@@ -15,6 +15,9 @@ with T, the errors and their persistence are
 In tables (`tabular.step_rewards`) the same cells stand for the same turns. What
 an error has of the state alone cancels in a policy gradient: the persistence
 within states is that of e and e' less their means over the turns of a state.
+
+  --config.signal="('td_prm', 'prm_persistence')"
+  --config.signal="('prm_persistence', 'implicit_prm')"  # of OPRL
 """
 
 import jax
