@@ -142,11 +142,12 @@ MUTANTS = (
     'sum and mean exchanged',
   ),
   Mutant(
-    'agentrl.signal.preference',
+    'agentrl.signal.step_quality',
     'correlation',
     'jnp.sqrt(mean(dx * dx) * mean(dy * dy))',
     'jnp.sqrt(mean(dx * dx) + mean(dy * dy))',
-    f'{_PREFER}::test_correlation_is_pearsons_of_what_weighs',
+    'tests/signal/step_quality_test.py'
+    '::test_correlation_is_pearsons_of_what_weighs',
     'no correlation',
   ),
   Mutant(
@@ -176,8 +177,8 @@ MUTANTS = (
   Mutant(
     'agentrl.signal.td_prm',
     '_read_ratio.read',
-    'beta * segment',
-    'segment',
+    'beta * implicit_prm',
+    'implicit_prm',
     f'{_TD}::test_loss_and_gradient_are_those_of_loops',
     'beta is dropped',
   ),
@@ -200,14 +201,14 @@ MUTANTS = (
   Mutant(
     'agentrl.signal.implicit_prm',
     'implicit_prm.rewards',
-    'beta * _ratio',
-    '_ratio',
+    'beta * log_ratio',
+    'log_ratio',
     f'{_PRM}::test_step_rewards_are_a_float64_recomputation',
     'beta is dropped',
   ),
   Mutant(
     'agentrl.signal.implicit_prm',
-    '_ratio',
+    'log_ratio',
     'phi - reference',
     'reference - phi',
     f'{_PRM}::test_step_rewards_are_a_float64_recomputation',
