@@ -19,6 +19,7 @@ import numpy as np
 from matplotlib.lines import Line2D
 
 from agentrl.report import panels
+from agentrl.study.spec import Arm, method_arm
 
 CORRELATIONS = (0.0, 0.1, 0.2, 0.4, 0.7)
 # Errors of `signal.degraded_truth`, and what they are called on pages.
@@ -74,10 +75,36 @@ def points(
   return out
 
 
+def kinds(of: Mapping[str, Point]) -> list[str]:
+  """Errors that were planted in this world, at every correlation."""
+  return [e for e in KINDS if all(arm_name(e, x) in of for x in CORRELATIONS)]
+
+
 def curve(of: Mapping[str, Point], error: str) -> list[Point]:
   """The points of a kind of error by rising correlation, then the truth."""
   names = [arm_name(error, x) for x in CORRELATIONS]
   return sorted([of[x] for x in (*names, EXACT)], key=lambda x: x.correlation)
+
+
+def planted(error: str, correlation: float, term: str = 'truth') -> Arm:
+  """What is known of each turn with that error, of trained models.
+
+  Where it correlates by 1 it is exact; the others have its rate and 5 pairs.
+  """
+  exact = correlation == 1
+  return method_arm(
+    EXACT if exact else arm_name(error, correlation),
+    'the advantage' if exact else f'{KINDS[error]}, {correlation:g}',
+    'ablation',
+    config='oprl_degraded',
+    changes={
+      'hp.signal.degraded_truth.term': term,
+      'hp.signal.degraded_truth.error': error,
+      'hp.signal.degraded_truth.correlation': correlation,
+    },
+    tuned_as='' if exact else EXACT,
+    pairs=0 if exact else 5,
+  )
 
 
 def arm_name(error: str, correlation: float) -> str:
@@ -145,8 +172,9 @@ def picture(
   marks: dict[str, str] = {}  # of learned rewards, by their labels
   for panel, env, of in zip(axes, envs, by_world, strict=False):
     panel.axhline(0, color='#777777', lw=0.8)
-    for k, (error, label) in enumerate(KINDS.items()):
-      _line(panel, curve(of, error), f'C{k}', label)
+    for error in kinds(of):
+      color = f'C{list(KINDS).index(error)}'
+      _line(panel, curve(of, error), color, KINDS[error])
     for x in learned(of).values():
       mark = marks.setdefault(x.label, MARKS[len(marks)])
       _measured(panel, x.correlation, x, mark, 'black')

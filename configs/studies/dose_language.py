@@ -11,32 +11,17 @@ comes again a dozen times in a run and errors that last can last.
 """
 
 from agentrl.study import dose, language_worlds
-from agentrl.study.spec import Arm, Study, method_arm
+from agentrl.study.spec import Study, method_arm
 from agentrl.study.spec import area_claim as claim
-
-
-def degraded(error: str, correlation: float) -> Arm:
-  """The reward with that error; where it correlates by 1, the exact one."""
-  exact = correlation == 1
-  return method_arm(
-    dose.EXACT if exact else dose.arm_name(error, correlation),
-    'the advantage' if exact else f'{dose.KINDS[error]}, {correlation:g}',
-    'ablation',
-    config='oprl_degraded',
-    changes={
-      'hp.signal.degraded_truth.term': 'truth',
-      'hp.signal.degraded_truth.error': error,
-      'hp.signal.degraded_truth.correlation': correlation,
-    },
-    tuned_as='' if exact else dose.EXACT,
-    pairs=0 if exact else 5,
-  )
-
 
 ARMS = (
   method_arm('grpo'),
-  degraded('white', 1.0),
-  *(degraded(error, rho) for error in dose.KINDS for rho in dose.CORRELATIONS),
+  dose.planted('white', 1.0),
+  *(
+    dose.planted(error, rho)
+    for error in dose.KINDS
+    for rho in dose.CORRELATIONS
+  ),
 )
 CLAIMS = (
   claim('The advantage has room', dose.EXACT, 'grpo', 0.05),
