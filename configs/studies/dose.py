@@ -14,7 +14,7 @@ alone, by a rule that was fixed before the first run (agentrl/study/dose.py).
 import functools
 
 from agentrl.study import dose
-from agentrl.study.spec import Arm, Study, method_arm
+from agentrl.study.spec import Study, method_arm
 from agentrl.study.spec import area_claim as claim
 from agentrl.study.tabular_worlds import worlds
 from agentrl.tabular.build import TabularSize
@@ -27,21 +27,6 @@ SLOW = 0.15
 arm = functools.partial(method_arm, tuned_as='advantage')
 
 
-def degraded(error: str, correlation: float) -> Arm:
-  changes = {
-    'hp.signal.degraded_truth.term': 'truth',
-    'hp.signal.degraded_truth.error': error,
-    'hp.signal.degraded_truth.correlation': correlation,
-  }
-  return arm(
-    dose.arm_name(error, correlation),
-    f'{dose.KINDS[error]}, {correlation:g}',
-    'ablation',
-    config='oprl_degraded',
-    changes=changes,
-  )
-
-
 NO_FLOOR = {'hp.step.scale.eps': 1e-3}
 ARMS = (
   arm('grpo', tuned_as=''),
@@ -51,7 +36,11 @@ ARMS = (
     changes={'hp.step.add_term.name': 'truth'},
     tuned_as='',
   ),
-  *(degraded(error, rho) for error in dose.KINDS for rho in dose.CORRELATIONS),
+  *(
+    dose.planted(error, rho)._replace(pairs=0)
+    for error in dose.KINDS
+    for rho in dose.CORRELATIONS
+  ),
   arm('oprl_truth', "the solver's progress", 'ablation'),
   arm('graph_return'),
   arm('td_prm', rates={PRM: SLOW, VALUE: SLOW}),
