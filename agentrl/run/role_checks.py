@@ -82,9 +82,8 @@ def td(c: ConfigDict, spec: registry.MethodSpec) -> None:
         )
 
 
-def measured(c: ConfigDict, spec: registry.MethodSpec) -> None:
+def measured(spec: registry.MethodSpec) -> None:
   """Checks that a PRM's errors are measured where it is as it scores."""
-  del c
   signal = 'prm_persistence'
   if signal not in spec.signal:
     return
@@ -101,7 +100,7 @@ def measured(c: ConfigDict, spec: registry.MethodSpec) -> None:
       )
     before = values.get('order') == 'score_then_update'
     if before != (spec.signal.index(signal) < i):
-      where = 'before' if before else 'behind'
+      where = 'before' if before else 'after'
       raise ValueError(
         f'c.signal={spec.signal}: {name!r} scores a batch {where} it learns'
         f' from it; put {signal!r} {where} it, where the PRM is as it scores'

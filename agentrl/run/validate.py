@@ -87,13 +87,13 @@ def config(c: ConfigDict) -> None:
   registry.check(spec)
   for fits in (
     *(role_checks.compared, role_checks.moved, role_checks.td),
-    role_checks.measured,
     *(_check_select, _check_members, _check_prefix),
   ):
     fits(c, spec)
   alone = model_checks.frame, model_checks.adapter, _check_rows, _check_schedule
   for fits_alone in (*alone, reading_checks.hints, stage_checks.mix):
     fits_alone(c)
+  role_checks.measured(spec)
   reading_checks.teachers(spec)
   reading_checks.sampled(c, spec)
   if c.stage:

@@ -41,7 +41,7 @@ ROLES = ('prm', 'policy')
 def prm_persistence(context: Context, *, term: Named = 'progress') -> Signal:
   """How long the errors of role 'prm' last, as metrics that reward nothing.
 
-  Stands where the PRM is as it scores: behind a PRM that learns before it
+  Stands where the PRM is as it scores: after a PRM that learns before it
   scores, before one that scores first. It holds two copies of parameters and
   reads the batch three times more.
 

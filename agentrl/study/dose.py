@@ -87,9 +87,9 @@ def curve(of: Mapping[str, Point], error: str) -> list[Point]:
 
 
 def planted(error: str, correlation: float, term: str = 'truth') -> Arm:
-  """What is known of each turn with that error, of trained models.
+  """What is known of each turn, with that error.
 
-  Where it correlates by 1 it is exact; the others have its rate and 5 pairs.
+  Where it correlates by 1 it is exact; the others take its rate.
   """
   exact = correlation == 1
   return method_arm(
@@ -103,7 +103,6 @@ def planted(error: str, correlation: float, term: str = 'truth') -> Arm:
       'hp.signal.degraded_truth.correlation': correlation,
     },
     tuned_as='' if exact else EXACT,
-    pairs=0 if exact else 5,
   )
 
 

@@ -7,6 +7,7 @@ with room): of 10 or 20 turns one decides, and the reward comes with the last.
 from collections.abc import Mapping
 from typing import Any
 
+from agentrl.study import spec
 from agentrl.study.spec import Arm, Env
 
 ENV = 'env=bifurcation'
@@ -40,7 +41,7 @@ def changes(**more: Any) -> dict[str, Any]:
 
 def placed(arms: tuple[Arm, ...]) -> tuple[Arm, ...]:
   """The arms, each in a bifurcation."""
-  return tuple(a._replace(config=f'{a.config}:{ENV}') for a in arms)
+  return spec.placed(arms, ENV)
 
 
 def world(turns: int, text: str = '', **changes: Any) -> Env:

@@ -61,6 +61,11 @@ def method_arm(
   return Arm(name, label or name, path, part=part, rates=rates, **fields)
 
 
+def placed(arms: tuple[Arm, ...], env: str) -> tuple[Arm, ...]:
+  """The arms, each with that argument of its config."""
+  return tuple(a._replace(config=f'{a.config}:{env}') for a in arms)
+
+
 class Env(NamedTuple):
   """An environment of the study: changes to every arm's config."""
 

@@ -37,7 +37,7 @@ ARMS = (
     tuned_as='',
   ),
   *(
-    dose.planted(error, rho)._replace(pairs=0)
+    dose.planted(error, rho)
     for error in dose.KINDS
     for rho in dose.CORRELATIONS
   ),

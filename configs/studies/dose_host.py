@@ -15,7 +15,7 @@ seeds 0 and 1 it was 13 points ahead of GRPO after 20 steps, 7 and 14 after 40.
 """
 
 from agentrl.study import dose
-from agentrl.study.spec import Env, Study, method_arm
+from agentrl.study.spec import Env, Study, method_arm, placed
 from agentrl.study.spec import area_claim as claim
 
 ENV = 'env=textworld_coin'
@@ -40,7 +40,7 @@ def get_study() -> Study:
     title='Dose and response in a world on the host',
     question='How much must a step reward know in a world of texts?',
     by='train',
-    arms=tuple(a._replace(config=f'{a.config}:{ENV}') for a in ARMS),
+    arms=placed(ARMS, ENV),
     envs={'coin': Env('TextWorld: a coin in levels 103 to 106', {})},
     claims=CLAIMS,
     warm=f'configs/grpo.py:{ENV}',

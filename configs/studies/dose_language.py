@@ -18,7 +18,7 @@ ARMS = (
   method_arm('grpo'),
   dose.planted('white', 1.0),
   *(
-    dose.planted(error, rho)
+    dose.planted(error, rho)._replace(pairs=5)
     for error in dose.KINDS
     for rho in dose.CORRELATIONS
   ),

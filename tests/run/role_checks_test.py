@@ -25,23 +25,23 @@ def test_a_prm_by_temporal_differences_needs_roles_of_their_kind(
 
 
 @pytest.mark.parametrize(
-  ('make', 'place'), [(oprl, 'before'), (td_prm, 'behind')]
+  ('make', 'place'), [(oprl, 'before'), (td_prm, 'after')]
 )
 def test_errors_of_a_prm_are_measured_where_it_scores(make, place):
   c = make.get_config('tiny')
   (prm,) = c.signal
   places = {
     'before': ('prm_persistence', prm),
-    'behind': (prm, 'prm_persistence'),
+    'after': (prm, 'prm_persistence'),
   }
   c.signal = places.pop(place)
-  role_checks.measured(c, base.wiring(c))
+  role_checks.measured(base.wiring(c))
   ((_, c.signal),) = places.items()
   fix = f"put 'prm_persistence' {place} it"
   with pytest.raises(
     ValueError, match=rf'{prm}.* scores a batch {place}.* {fix}'
   ):
-    role_checks.measured(c, base.wiring(c))
+    role_checks.measured(base.wiring(c))
 
 
 def test_errors_are_measured_of_ratios_to_the_policy():
@@ -49,7 +49,7 @@ def test_errors_are_measured_of_ratios_to_the_policy():
   c.signal = ('prm_persistence', *c.signal)
   fix = "set it to 'old_logp', or leave 'prm_persistence' out"
   with pytest.raises(ValueError, match=f"reference='ref_logp'; {fix}"):
-    role_checks.measured(c, base.wiring(c))
+    role_checks.measured(base.wiring(c))
 
 
 @pytest.mark.parametrize(

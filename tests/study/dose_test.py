@@ -91,6 +91,16 @@ def test_the_picture_has_a_panel_more_where_a_reward_was_learned(tmp_path):
   assert b[1] == a[1]
 
 
+def test_a_world_with_one_kind_of_error_has_one_curve(tmp_path):
+  made = report()
+  arms = made['envs']['world']['settings']['tuned']['arms']
+  for name in [x for x in PLANTED if not x.startswith('white')]:
+    del arms[name]
+  assert dose.kinds(dose.points(made, 'world', 'tuned')) == ['white']
+  dose.picture(made, tmp_path / 'one.png')
+  assert Image.open(tmp_path / 'one.png').size[0] > 0
+
+
 def test_a_study_with_a_language_model_has_the_same_curves():
   made = study_run.load('configs/studies/dose_language.py')
   execute.check_all(made, 'nowhere')
