@@ -1,7 +1,9 @@
 """Dose and response of step rewards: curves, and what they predict.
 
 A curve is the gain over the reference by the measured correlation of the step
-reward with the exact advantage, for each kind of error. Of a learned reward
+reward with the exact advantage, for each kind of error; where that cannot be
+computed it is the correlation with progress, the difference of the solver's
+value, and the picture says so. Of a learned reward
 with correlation ρ and persistence of its error within states p, clipped to
 [0, 1], the prediction is
 
@@ -36,11 +38,16 @@ SHADES = ('black', '#c0392b', '#2471a3', '#7d3c98')  # of worlds
 GAIN = 'gain over GRPO, points of area [95%]'
 REFERENCE = 'grpo'
 CORRELATION = 'correlation with the advantage'
+PROGRESS = 'correlation with progress'  # where that cannot be computed
+AXES = {
+  CORRELATION: 'correlation with the exact advantage, measured',
+  PROGRESS: f'{PROGRESS}, measured',
+}
 PERSISTENCE = 'persistence of the error within states'
 METRICS = {  # of a report: label -> metric
   CORRELATION: 'early step correlation',
   PERSISTENCE: 'early step persistence within states',
-  'correlation with progress': 'early step progress correlation',
+  PROGRESS: 'early step progress correlation',
 }
 
 
@@ -66,13 +73,22 @@ def points(
     if (x['measure'], x['baseline']) == ('area', REFERENCE)
   }
   out = {}
+  of = correlation_label(report, env, setting)
   for name, arm in here['arms'].items():
     metrics = arm['told']
-    if CORRELATION in metrics and name in gains:
+    if of in metrics and name in gains:
       gain = (gains[name][k] for k in ('mean', 'low', 'high'))
       lasting = metrics.get(PERSISTENCE, np.nan)
-      out[name] = Point(arm['label'], metrics[CORRELATION], lasting, *gain)
+      out[name] = Point(arm['label'], metrics[of], lasting, *gain)
   return out
+
+
+def correlation_label(report: Mapping[str, Any], env: str, setting: str) -> str:
+  """CORRELATION where an arm of this world reports it, else PROGRESS."""
+  arms = report['envs'][env]['settings'][setting]['arms'].values()
+  return (
+    CORRELATION if any(CORRELATION in x['told'] for x in arms) else PROGRESS
+  )
 
 
 def kinds(of: Mapping[str, Point]) -> list[str]:
@@ -92,9 +108,10 @@ def planted(error: str, correlation: float, term: str = 'truth') -> Arm:
   Where it correlates by 1 it is exact; the others take its rate.
   """
   exact = correlation == 1
+  label = 'progress' if term == 'progress' else 'the advantage'
   return method_arm(
     EXACT if exact else arm_name(error, correlation),
-    'the advantage' if exact else f'{KINDS[error]}, {correlation:g}',
+    label if exact else f'{KINDS[error]}, {correlation:g}',
     'ablation',
     config='oprl_degraded',
     changes={
@@ -178,7 +195,7 @@ def picture(
       mark = marks.setdefault(x.label, MARKS[len(marks)])
       _measured(panel, x.correlation, x, mark, 'black')
     panel.set_title(_title(envs[env]), fontsize=10)
-    panel.set_xlabel('correlation with the exact advantage, measured')
+    panel.set_xlabel(AXES[correlation_label(report, env, setting)])
   axes[0].set_ylabel(GAIN)
   errors = axes[0].get_legend_handles_labels()
   panels.explain(figure, *errors, 'error of the reward', 'upper')

@@ -9,14 +9,14 @@ from agentrl.study import run as study_run
 PLANTED = {dose.arm_name(e, x) for e in dose.KINDS for x in dose.CORRELATIONS}
 
 
-def report(learned=()):
+def report(learned=(), label=dose.CORRELATION):
   """Gains that are ρ² of a fresh error, ρ − 1 of a lasting one of both."""
   gains = {'white': lambda x: x**2, 'state_action': lambda x: x - 1}
   arms = {'grpo': {'label': 'grpo', 'told': {}}}
   rows = []
 
   def put(name, correlation, persistence, gain):
-    metrics = {dose.CORRELATION: correlation, dose.PERSISTENCE: persistence}
+    metrics = {label: correlation, dose.PERSISTENCE: persistence}
     arms[name] = {'label': name, 'told': metrics}
     # What another arm is compared with comes first, and is not the gain.
     for baseline, x in (('other', 99.0), ('grpo', gain)):
@@ -36,6 +36,23 @@ def report(learned=()):
   setting = {'arms': arms, 'comparisons': rows}
   env = {'label': 'A world: small', 'settings': {'tuned': setting}}
   return {'envs': {'world': env}}
+
+
+def test_the_two_truths_are_not_mixed_in_a_panel():
+  exact, progress = (dose.CORRELATION, dose.PROGRESS)
+  for label in (exact, progress):
+    made = report(label=label)
+    assert dose.correlation_label(made, 'world', 'tuned') == label
+    assert dose.points(made, 'world', 'tuned')['white_40'].correlation == 0.4
+  both = report()
+  arms = both['envs']['world']['settings']['tuned']['arms']
+  for arm in arms.values():
+    if exact in arm['told']:
+      arm['told'] |= {progress: 0.9}
+  arms['advantage']['told'] = {progress: 0.9}  # it is not a point
+  of = dose.points(both, 'world', 'tuned')
+  assert of['white_70'].correlation == 0.7
+  assert 'advantage' not in of
 
 
 @pytest.mark.parametrize(
