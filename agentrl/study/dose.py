@@ -3,9 +3,8 @@
 A curve is the gain over the reference by the measured correlation of the step
 reward with the exact advantage, for each kind of error; where that cannot be
 computed it is the correlation with progress, the difference of the solver's
-value, and the picture says so. Of a learned reward
-with correlation ρ and persistence of its error within states p, clipped to
-[0, 1], the prediction is
+value, and the picture says so. Of a learned reward with correlation ρ and
+persistence of its error within states p, clipped to [0, 1], the prediction is
 
   (1 − p) g_white(ρ) + p g_state_action(ρ),
 
