@@ -66,8 +66,12 @@ load = config_file.load_module  # of a config or a study
 def cache(workdir: str) -> dict[str, str]:
   """Variables under which the runs of a sweep share what they compile.
 
-  A run that differs in its seed only compiles nothing anew.
+  A run that differs in its seed only compiles nothing anew. None where the user
+  has chosen a folder: its limit is the user's too, and JAX can write nothing
+  into a folder with a limit that was first used without one.
   """
+  if compile_cache.FOLDER in os.environ:
+    return {}
   return compile_cache.variables(os.path.join(workdir, CACHE))
 
 

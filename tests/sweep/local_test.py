@@ -2,6 +2,7 @@
 
 import sys
 
+from agentrl import compile_cache
 from agentrl.sweep import local
 from agentrl.sweep import runs as sweep_runs
 
@@ -29,9 +30,9 @@ def test_what_one_job_compiles_the_next_one_finds(tmp_path, monkeypatch):
     'jax.jit(lambda x: x * 3 + 1)(2.0)\n'
     'print(any("cache_hits" in e for e in found))\n'
   )
-  env = sweep_runs.cache(str(tmp_path))
-  for name in env:
+  for name in compile_cache.variables(''):
     monkeypatch.delenv(name, raising=False)
+  env = sweep_runs.cache(str(tmp_path))
   [run] = sweep_runs.plan('configs/grpo.py:tiny', [{}], str(tmp_path))
   assert run.job.env == env
   env['JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS'] = '0'
@@ -43,8 +44,25 @@ def test_what_one_job_compiles_the_next_one_finds(tmp_path, monkeypatch):
 
 
 def test_a_variable_of_the_user_is_not_overwritten(tmp_path, monkeypatch):
-  monkeypatch.setenv('JAX_COMPILATION_CACHE_DIR', 'mine')
-  code = 'import os; print(os.environ["JAX_COMPILATION_CACHE_DIR"])'
-  job = _job(tmp_path, 'one', code)._replace(env=sweep_runs.cache('theirs'))
+  monkeypatch.setenv('SECONDS', '7')
+  code = 'import os; print(os.environ["SECONDS"])'
+  job = _job(tmp_path, 'one', code)._replace(env={'SECONDS': '0.3'})
   local.run([job], 1, lambda *_: None, every=0.05)
-  assert (tmp_path / 'one' / 'log.txt').read_text() == 'mine\n'
+  assert (tmp_path / 'one' / 'log.txt').read_text() == '7\n'
+
+
+def test_a_cache_of_the_user_is_used_as_it_is(tmp_path, monkeypatch):
+  """A limit on a folder first used without one: JAX then writes nothing."""
+  monkeypatch.setenv('JAX_COMPILATION_CACHE_DIR', str(tmp_path / 'mine'))
+  for name in set(compile_cache.variables('')) - {compile_cache.FOLDER}:
+    monkeypatch.delenv(name, raising=False)
+  program = (
+    'import jax\n'
+    'jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)\n'
+    'jax.jit(lambda x: x * {} + 1)(2.0)\n'
+  )
+  for factor, env in ((3, {}), (5, sweep_runs.cache(str(tmp_path)))):
+    job = _job(tmp_path, f'by{factor}', program.format(factor))
+    local.run([job._replace(env=env)], 1, lambda *_: None, every=0.05)
+    assert not (tmp_path / f'by{factor}' / 'log.txt').read_text()
+  assert len(list((tmp_path / 'mine').glob('*-cache'))) == 2
