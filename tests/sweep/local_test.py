@@ -44,11 +44,12 @@ def test_what_one_job_compiles_the_next_one_finds(tmp_path, monkeypatch):
 
 
 def test_a_variable_of_the_user_is_not_overwritten(tmp_path, monkeypatch):
-  monkeypatch.setenv('SECONDS', '7')
-  code = 'import os; print(os.environ["SECONDS"])'
-  job = _job(tmp_path, 'one', code)._replace(env={'SECONDS': '0.3'})
+  monkeypatch.setenv('JAX_COMPILATION_CACHE_DIR', 'mine')
+  code = 'import os; print(os.environ["JAX_COMPILATION_CACHE_DIR"])'
+  env = compile_cache.variables('theirs')
+  job = _job(tmp_path, 'one', code)._replace(env=env)
   local.run([job], 1, lambda *_: None, every=0.05)
-  assert (tmp_path / 'one' / 'log.txt').read_text() == '7\n'
+  assert (tmp_path / 'one' / 'log.txt').read_text() == 'mine\n'
 
 
 def test_a_cache_of_the_user_is_used_as_it_is(tmp_path, monkeypatch):
