@@ -9,15 +9,20 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ml_collections import ConfigDict
+
 from agentrl import storage
 from agentrl.report.study import page
 from agentrl.run import config_file
+from agentrl.run import workdir as workdir_lib
 from agentrl.sweep import runs
 from agentrl.sweep.runs import SweepRun
 
 EVALUATIONS = 6  # of a run that would evaluate at its ends only
 # What a warm start depends on.
 _WARM = ('model', 'lora', 'sft', 'env', 'rollout')
+# Fields of an environment that leave its held-out success comparable.
+_TRAINING_ONLY = ('env.train', 'env.test', 'env.reward', 'env.demonstrate')
 
 
 def plan(
@@ -60,6 +65,7 @@ def plan(
     name: config_file.change(config_file.load(path), changes)
     for name, path in paths.items()
   }
+  check_environments(configs)
   first = configs[names[0]]
   warm, out = [], []
   for seed in range(seeds):
@@ -76,6 +82,35 @@ def plan(
       zero = {**changes, 'seed': seed, 'steps': 0}
       warm.append(runs.planned(start, paths[names[0]], zero, workdir))
   return warm, out
+
+
+def check_environments(configs: Mapping[str, ConfigDict]) -> None:
+  """Checks that the arms are evaluated in one environment.
+
+  How many tasks there are, which of them are demonstrated and how training
+  rewards them may differ.
+
+  Raises:
+    ValueError: a field of the environment differs; `env.name` is named alone,
+      because other environments have other fields.
+  """
+  first, *others = configs
+  for name in others:
+    differing = {
+      field: values
+      for field, *values in workdir_lib.differences(
+        configs[first], configs[name]
+      )
+      if field.startswith('env.') and field not in _TRAINING_ONLY
+    }
+    if differing:
+      field = 'env.name' if 'env.name' in differing else min(differing)
+      one, other = differing[field]
+      raise ValueError(
+        f'{field} must be the same in all runs, got {one!r} in {first} and'
+        f' {other!r} in {name}; success in different environments cannot be'
+        ' compared'
+      )
 
 
 def train(

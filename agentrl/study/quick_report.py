@@ -13,12 +13,15 @@ from agentrl.report.dashboard import curves
 from agentrl.report.dashboard.curves import RunCurves
 from agentrl.report.study import page
 from agentrl.stats import intervals, paired
-from agentrl.study import analysis, execute
+from agentrl.study import analysis, execute, quick
 from agentrl.study.execute import RunResult
 from agentrl.study.spec import MEASURES, Arm, Env, Study
 
 ORDER = ('final', 'area', 'area_tokens', 'moves')  # of the measures
 PAIRED, UNPAIRED = 'paired by seed', 'unpaired (Welch)'
+# Share of the budget within which an evaluation must lie: of its end, for a
+# value there; of every place on the curve, for an area under it.
+NEAR_END, NEAR_CURVE = 0.1, 0.25
 # What should be alike in all arms, methods or not.
 _COMMON = ('env.', 'model.', 'rollout.', 'sft.', 'lora.', 'eval.', 'steps')
 
@@ -79,8 +82,12 @@ def make(
 
   Args:
     missing: runs that did not end, which only a warning counts
+
+  Raises:
+    ValueError: the runs are of different environments.
   """
   groups = arms(compared)
+  quick.check_environments({k: group[0].config for k, group in groups.items()})
   results = {
     name: {run.config.seed: execute.result(run.rows) for run in group}
     for name, group in groups.items()
@@ -89,7 +96,7 @@ def make(
   each = [ran for of in results.values() for ran in of.values()]
   s = _study(groups, each)
   values = {
-    name: {seed: analysis.measures(s, ran, np.nan) for seed, ran in of.items()}
+    name: {seed: measured(s, ran) for seed, ran in of.items()}
     for name, of in results.items()
   }
 
@@ -126,7 +133,7 @@ def make(
       'Exploratory: no claims were written down before the runs, learning rates'
       f' are not tuned, {_count(seeds, "seed")}.'
     ),
-    'warnings': list(_warnings(groups, missing)),
+    'warnings': [*_warnings(groups, missing), *_sparse(values)],
     'protocol': _protocol(s, groups, setting),
     'measures': {name: MEASURES[name]._asdict() for name in ORDER},
     'envs': {
@@ -164,6 +171,53 @@ def _study(groups: Arms, each: Sequence[RunResult]) -> Study:
     grid=(),
     rate=0.0,
   )
+
+
+def measured(s: Study, ran: RunResult) -> dict[str, float]:
+  """Measures of a run; NaN where no evaluation is near.
+
+  A curve is straight between evaluations. With x_i their environment steps and
+  X the budget, a value at X needs min_i |x_i − X| <= NEAR_END X, and an area
+  needs min_i |x_i − x| <= NEAR_CURVE X for every x in [0, X].
+  """
+  out = analysis.measures(s, ran, np.nan)
+  solved = ran.env_steps[np.isfinite(ran.moves)]
+  near = {
+    'final': _covers(ran.env_steps, s.env_steps),
+    'moves': _covers(solved, s.env_steps),
+    'area': _spans(ran.env_steps, s.env_steps),
+    'area_tokens': _spans(ran.tokens, s.tokens),
+  }
+  return {k: x if near.get(k, True) else np.nan for k, x in out.items()}
+
+
+def _covers(x: np.ndarray, budget: float) -> bool:
+  """Returns whether one of the places x lies near the budget."""
+  return bool((abs(x - budget) <= NEAR_END * budget).any())
+
+
+def _spans(x: np.ndarray, budget: float) -> bool:
+  """Returns whether every place up to the budget has a near one in x."""
+  near = NEAR_CURVE * budget
+  inside = x[x <= budget + near]
+  ends = inside.size and inside[0] <= near and inside[-1] >= budget - near
+  return bool(ends and (np.diff(inside) <= 2 * near).all())
+
+
+def _sparse(values: Mapping[str, Mapping[int, Mapping]]) -> Iterable[str]:
+  """Names the runs that were evaluated too seldom to be read."""
+  for measure in ('final', 'area'):
+    if runs := [
+      f'{arm}, seed {seed}'
+      for arm, of in values.items()
+      for seed, each in of.items()
+      if not np.isfinite(each[measure])
+    ]:
+      what = MEASURES[measure].label
+      yield (
+        f'no value for {what}: {"; ".join(runs)}; no evaluation is near enough,'
+        ' evaluate more often (eval.every)'
+      )
 
 
 def difference(
@@ -218,11 +272,8 @@ def _warnings(groups: Arms, missing: Sequence[str]) -> Iterable[str]:
     )
   if alone := [name for name, group in groups.items() if len(group) < 2]:
     yield f'one seed has no interval: {", ".join(alone)}'
-  worlds = [x for x in _differing(groups) if x.startswith('env.')]
-  if worlds:
-    named = [x for x in worlds if x.startswith('env.name')]
-    worlds = named or worlds  # another world has other fields
-    yield f'the environments differ: {"; ".join(worlds)}'
+  if tasks := [x for x in _differing(groups) if x.startswith('env.')]:
+    yield f'the tasks differ: {"; ".join(tasks)}'
 
 
 def _differing(groups: Arms) -> list[str]:

@@ -127,13 +127,58 @@ def _arms(made):
   return made['envs']['env']['settings']['default']['arms'].values()
 
 
-def test_other_environments_and_lost_runs_are_told():
-  other = make_run(0, 0.4, gigpo, env__max_moves=3)
+def test_other_task_counts_and_lost_runs_are_reported():
+  other = make_run(0, 0.4, gigpo, env__train=3)
   made = quick_report.make([make_run(0, 0.4), other], ['gigpo/1'])
-  text = tables.plain(made)
-  assert 'environments differ: env.max_moves: grpo 4, gigpo 3' in text
-  assert '1 run did not end and is left out: gigpo/1' in text
+  told = ' '.join(made['warnings'])
+  assert 'env.train' in told
+  assert 'gigpo/1' in told
   assert made['spent'] == {'run_seconds': 8.0, 'runs': 3, 'failed': 1}
+
+
+@pytest.mark.parametrize('field', ['max_moves', 'seed', 'height', 'name'])
+def test_runs_of_different_environments_are_refused(field):
+  """Even where their seeds would pair them; the first cause is the name."""
+  values = {'max_moves': 3, 'seed': 5, 'height': 7, 'name': 'countdown'}
+  changes = {f'env__{field}': values[field], 'env__width': 7}
+  runs = [make_run(0, 0.4), make_run(0, 0.4, gigpo, **changes)]
+  with pytest.raises(ValueError, match=rf'env\.{field}\b.*{values[field]}'):
+    quick_report.make(runs)
+
+
+def without_evaluations(run: RunCurves, keep) -> RunCurves:
+  """The run, evaluated at these steps only."""
+  rows = [r for r in run.rows if r['phase'] != 'eval' or r['step'] in keep]
+  return run._replace(rows=rows)
+
+
+@pytest.mark.parametrize(
+  ('keep', 'steps', 'measured'),
+  [
+    ((0, 1, 2, 3, 4), 4, {'final', 'area'}),
+    ((0, 2, 4), 4, {'final', 'area'}),  # every place has one within a quarter
+    ((0, 4), 4, {'final'}),  # a straight line is no curve
+    ((0, 4), 2, set()),  # nothing near the end of the shorter run
+    ((0, 1, 3, 4), 4, {'final', 'area'}),
+    ((0, 1, 3, 4), 2, set()),
+    ((0, 2), 2, {'final'}),
+  ],
+)
+def test_a_line_between_distant_evaluations_is_no_measurement(
+  keep, steps, measured
+):
+  sparse = without_evaluations(make_run(0, 0.8), keep)
+  short = make_run(0, 0.8, gigpo, steps=steps)
+  made = quick_report.make([sparse, short])
+  of_grpo, of_gigpo = _arms(made)
+  for measure in ('final', 'area'):
+    there = of_grpo['measures'][measure] is not None
+    assert there == (measure in measured), measure
+    assert of_gigpo['measures'][measure] is not None
+  missing = [x for x in made['warnings'] if 'grpo, seed 0' in x]
+  assert len(missing) == 2 - len(measured)
+  tables.plain(made)
+  parsed_page.Page(page.page(made))
 
 
 def test_the_page_says_that_it_is_exploratory(report):

@@ -48,6 +48,8 @@ def test_what_is_asked_for_stays(tmp_path):
     (('grpo', 'gigpo'), {'seed': 3}, '--set=seed=... is chosen by'),
     (('grpo', 'gigpo'), {'stps': 3}, 'config.stps is no field'),
     (('grpo', 'no_such'), {}, "'no_such' cannot be read"),
+    (('grpo', 'lumina'), {}, 'env.coordinates'),
+    (('grpo', 'faft'), {}, 'env.name'),
   ],
 )
 def test_mistakes_are_one_sentence(tmp_path, methods, changes, told):
