@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from agentrl.sweep import grid, local
 DONE = 'summary.txt'  # what train writes last
 SHOWN = 'eval/success'
 CACHE = os.path.join('.cache', 'jax')  # below the folder of the sweep
+REPORT_SECONDS = 60.0  # between lines of progress where there is no terminal
 
 
 class SweepRun(NamedTuple):
@@ -131,15 +133,20 @@ def run(
     if len(runs) > 1:
       seed_axis.check([r.config for r in runs])
   exit_codes: dict[str, int] = {}
+  reported = -float('inf')
 
   def look(running, done):
+    nonlocal reported
     for name in done.keys() - exit_codes.keys():
       exit_codes[name] = done[name]
       how = 'finished' if not done[name] else f'failed ({done[name]})'
       print(f'{how}: {" ".join(r.name for r in parts[name])}', flush=True)
-    if sys.stderr.isatty():
+    terminal = sys.stderr.isatty()
+    if terminal or (running and time.monotonic() > reported + REPORT_SECONDS):
+      reported = time.monotonic()
       now = ', '.join(f'{n} {_at(plan, n)}' for n in running)
-      text = f'\r{len(done)}/{len(parts)} done; {now}\033[K'
+      text = f'{len(done)}/{len(parts)} done; step of {now}'
+      text = f'\r{text}\033[K' if terminal else f'{text}\n'
       print(text, end='', file=sys.stderr, flush=True)
 
   jobs = [_together(runs) for runs in parts.values()]

@@ -34,6 +34,21 @@ def test_runs_that_go_together(tmp_path):
   assert sweep_runs.groups(plan, 1) == [[r] for r in plan]
 
 
+def test_progress_is_reported_without_a_terminal(tmp_path, capsys):
+  """At once and then every so often, not only when a run ends."""
+  plan = sweep_runs.plan('configs/grpo.py:tiny', [{}], str(tmp_path))
+
+  def pool(jobs, places, look):
+    for _ in range(3):
+      look([job.name for job in jobs], {})
+    return {job.name: 0 for job in jobs}
+
+  sweep_runs.run(plan, 1, runner=pool)
+  lines = capsys.readouterr().err.splitlines()
+  whole = plan[0].config.steps + plan[0].config.sft.steps
+  assert [f'0/{whole}' in line for line in lines] == [True]
+
+
 @pytest.mark.nightly
 def test_cut_off_and_repeated(tmp_path):
   """A sweep that is killed and repeated has the results of one that is not."""
