@@ -38,7 +38,7 @@ def evaluate(
     play: (attempts of `batch` trajectories, key) -> Record
     tasks: [n] indices of held-out tasks
     batch: trajectories of one call; the last call's surplus is not counted
-  Returns: metrics (Wilson interval, level 0.95), the last record and attempts
+  Returns: metrics (interval over tasks, level 0.95), the last record and attempts
   """
   ends, *last = play_rounds(
     lambda attempts, i: play(attempts, jax.random.fold_in(key, i)),
@@ -90,6 +90,9 @@ def measure(
 ) -> dict[str, float]:
   """The metrics of the first `episodes` of them; tasks: how many there are.
 
+  Episode i attempts task i mod tasks. The interval is one over tasks: episodes
+  of the same task are not independent (intervals.clustered).
+
   A trajectory whose environment broke is no evidence: it is no episode
   of the rates and of the interval, and counted as `unscored`. Where all of
   them broke, rates are NaN.
@@ -99,7 +102,8 @@ def measure(
   scored = ends != Status.ENV_ERROR
   solved, turns, n = solved[scored], turns[scored], int(np.sum(scored))
   wins = int(np.sum(solved > 0.5))
-  low, high = intervals.wilson(wins, n)
+  task = (np.arange(scored.size) % tasks)[scored]
+  low, high = intervals.clustered(solved > 0.5, task)
   metrics = {
     'eval/success': _mean(solved > 0.5),
     'eval/score': _mean(solved),

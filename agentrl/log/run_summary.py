@@ -42,6 +42,7 @@ class Evaluation(NamedTuple):
   episodes: int | None
   solved: int | None
   turns: float | None
+  tasks: int | None = None
 
 
 class Verdict(NamedTuple):
@@ -81,8 +82,9 @@ def _evaluation(row: Row) -> Evaluation | None:
     if n is not None and 0 <= solved <= n:
       low, high = intervals.wilson(int(solved), int(n))
   counts = (None, None) if n is None else (int(n), int(solved))
-  turns = _number(row, 'eval/turns')
-  return Evaluation(int(step), success, low, high, *counts, turns)
+  turns, tasks = _number(row, 'eval/turns'), _number(row, 'eval/tasks')
+  tasks = None if tasks is None else int(tasks)
+  return Evaluation(int(step), success, low, high, *counts, turns, tasks)
 
 
 def judge(rows: Sequence[Row]) -> Verdict:
@@ -281,9 +283,11 @@ def _held_out_lines(verdict: Verdict) -> Iterator[str]:
       after.solved, after.episodes, before.solved, before.episodes
     )
     gain = after.solved / after.episodes - before.solved / before.episodes
+    few = after.tasks is not None and after.tasks < after.episodes
     yield _entry(
       '  difference',
-      f'{100 * gain:+5.1f}   [{100 * low:+.1f}, {100 * high:+.1f}] points',
+      f'{100 * gain:+5.1f}   [{100 * low:+.1f}, {100 * high:+.1f}] points'
+      + f' on these {after.tasks} tasks' * few,
     )
   turns = [f'{e.turns:.1f} {name}' for name, e in named if e.turns is not None]
   if turns:

@@ -36,6 +36,51 @@ def wilson(successes: int, n: int, level: float = 0.95) -> Interval:
   return float(ends.low), float(ends.high)
 
 
+def clustered(
+  success: Sequence[bool], cluster: Sequence[int], level: float = 0.95
+) -> Interval:
+  """Interval of a success rate whose trials come in clusters.
+
+  Trials of one cluster, such as the episodes of one task, are alike. With n
+  trials y in T clusters, p their mean and s_t = Σ_{i in t} (y_i − p),
+
+      D = T/(T−1) Σ_t s_t² / (n p (1−p)),   in [1, n/T]
+
+  is the variance of p over that of n independent trials (Kish, "Survey
+  Sampling", 1965). The interval is Wilson's for n/D trials. D is n/T where the
+  trials cannot tell: all of them agree, or T = 1. Without repeated clusters it
+  is `wilson`.
+
+  Args:
+    success: [n]
+    cluster: [n], equal for trials of one cluster
+
+  Raises:
+    ValueError: the two differ in shape.
+  """
+  _check_level(level)
+  y = np.asarray(success, bool)  # [n]
+  _, index = np.unique(np.asarray(cluster), return_inverse=True)  # [n]
+  if y.shape != index.shape or y.ndim != 1:
+    raise ValueError(
+      f'success and cluster must be [n], got {y.shape} and {index.shape}'
+    )
+  n, wins, count = y.size, int(y.sum()), int(index.max(initial=-1)) + 1
+  if count == n:
+    return wilson(wins, n, level)
+  p, most = wins / n, n / count
+  effect = most
+  if count > 1 and 0 < wins < n:
+    s = np.bincount(index, y - p)  # [T]
+    effect = count / (count - 1) * np.sum(s**2) / (n * p * (1 - p))
+  n /= np.clip(effect, 1, most)
+  z = stats.norm.ppf((1 + level) / 2)
+  middle = p + z**2 / (2 * n)
+  half = z * np.sqrt(p * (1 - p) / n + z**2 / (4 * n**2))
+  low, high = (middle + np.array([-half, half])) / (1 + z**2 / n)
+  return float(low) if wins else 0.0, float(high) if p < 1 else 1.0
+
+
 def difference(
   s1: int, n1: int, s2: int, n2: int, level: float = 0.95
 ) -> Interval:

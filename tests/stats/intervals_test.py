@@ -39,6 +39,46 @@ def test_wilson_is_symmetric_and_stays_inside():
   assert intervals.wilson(0, 0) == (0.0, 1.0)
 
 
+def test_trials_without_clusters_have_wilsons_interval():
+  y = np.arange(30) % 3 == 0
+  assert intervals.clustered(y, np.arange(30)) == intervals.wilson(10, 30)
+  assert intervals.clustered([], []) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize('solved', [0, 1, 4, 11])
+def test_trials_that_repeat_their_cluster_count_once(solved):
+  """An episode played again word for word is no evidence."""
+  y = np.arange(11) < solved
+  got = intervals.clustered(np.tile(y, 7), np.tile(np.arange(11), 7))
+  # D is n/T up to the bounds of the estimate, (T/(T-1)) n/T clipped.
+  np.testing.assert_allclose(got, intervals.wilson(solved, 11), atol=1e-12)
+
+
+def test_trials_of_one_cluster_are_one_trial():
+  got = intervals.clustered([1, 0, 0, 1], [5, 5, 5, 5])
+  z2 = stats.norm.ppf(0.975) ** 2
+  half = np.sqrt(z2 / 4 + z2**2 / 4) / (1 + z2)
+  np.testing.assert_allclose(got, (0.5 - half, 0.5 + half))
+
+
+@pytest.mark.parametrize(('tasks', 'n'), [(11, 32), (20, 100), (100, 2000)])
+@pytest.mark.parametrize('spread', [0.2, 1.0, 20.0])
+def test_the_interval_over_clusters_covers_the_rate(tasks, n, spread):
+  """At 95%, of tasks of success p ~ Beta(a, a); Wilson's as low as 39%."""
+  r = np.random.default_rng(0)
+  cluster, covered = np.arange(n) % tasks, []
+  for _ in range(300):
+    y = r.random(n) < r.beta(spread, spread, tasks)[cluster]
+    low, high = intervals.clustered(y, cluster)
+    covered.append(low <= 0.5 <= high)
+  assert np.mean(covered) > 0.9
+
+
+def test_clustered_checks_its_shapes():
+  with pytest.raises(ValueError, match='cluster'):
+    intervals.clustered([True, False], [0])
+
+
 @pytest.mark.parametrize(
   ('s1', 'n1', 's2', 'n2', 'low', 'high'),
   [
