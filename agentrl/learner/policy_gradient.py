@@ -48,8 +48,8 @@ def gradient(
       value, term_metrics = term(x)
       sums[name] = jnp.sum(coefficients[name] * value)
       metrics |= {f'{name}/{k}': v for k, v in term_metrics.items()}
-    if out.logp is not None:
-      metrics['logp/sampler_mismatch'] = _mismatch(out, here)
+    if out.logp is not None and 'old_logp' not in signals:
+      metrics['logp/sampler_mismatch'] = mismatch(out, here)
     return sum(sums.values()), (sums, metrics)
 
   keep = jnp.any(
@@ -105,12 +105,17 @@ def _selected(alg: Algorithm, term: str, batch: Batch):
   return chosen
 
 
-def _mismatch(out: Outputs, batch: Batch):
-  """Distance of log-probs from those of sampling, nats: (sum, tokens)."""
+def mismatch(out: Outputs, batch: Batch):
+  """Sums |learner - sampler| log-prob over sampled tokens: (nats, tokens)."""
+  gap, mask = token_mismatch(out, batch)
+  return jnp.sum(gap), jnp.sum(mask, dtype=jnp.float32)
+
+
+def token_mismatch(out: Outputs, batch: Batch):
+  """Compares log-probs with those of sampling: |difference|, mask [N, T]."""
   mask = written(batch)
   gap = jnp.where(mask, jnp.abs(out.logp - batch.rows.logp), 0)
-  total, count = jax.lax.stop_gradient(jnp.sum(gap)), jnp.sum(mask)
-  return total, count.astype(jnp.float32)
+  return jax.lax.stop_gradient(gap), mask
 
 
 def written(batch: Batch):

@@ -21,6 +21,9 @@ OLD = {
   'old_sum_sq_prob': 'sum_sq_prob',
 }
 
+# Metrics of a batch that mean the policy that collected it.
+BEFORE_UPDATE = {'logp/sampler_mismatch'}
+
 
 class Aux(NamedTuple):
   """The policy learned from these."""
@@ -136,10 +139,12 @@ def old_policy_outputs(
   fields = {name: vars(out)[OLD[name]] for name in names}
   if out.logp is None:
     return fields, {}
-  gap = jnp.abs(
-    jnp.where(policy_gradient.written(batch), out.logp - batch.rows.logp, 0)
-  )
-  return fields, {'logp/sampler_mismatch_max': (jnp.max(gap), jnp.ones(()))}
+  gap, mask = policy_gradient.token_mismatch(out, batch)
+  some = jnp.any(mask).astype(jnp.float32)
+  return fields, {
+    'logp/sampler_mismatch': policy_gradient.mismatch(out, batch),
+    'logp/sampler_mismatch_max': (jnp.max(gap), some),
+  }
 
 
 def run_signals(
@@ -196,7 +201,10 @@ def policy_update(
     carry, metrics = sub_update(carry, masks[0])
   else:
     carry, metrics = jax.lax.scan(sub_update, carry, jnp.stack(masks))
+    # Later sub-updates compare the sampler with a policy that has moved.
+    first = {k: metrics[k] for k in BEFORE_UPDATE & metrics.keys()}
     metrics = jax.tree.map(jnp.sum, metrics)
+    metrics |= jax.tree.map(lambda x: x[0], first)
   state = state.replace(
     params={**state.params, POLICY: carry[0]},
     opt={**state.opt, POLICY: carry[1]},

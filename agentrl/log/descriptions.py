@@ -109,8 +109,8 @@ METRICS: Mapping[str, Description] = {
     (
       'logp/sampler_mismatch',
       'nats',
-      'mean |learner - sampler| log-prob of a sampled token; above 0 where'
-      ' their kernels, precision or policy version differ',
+      'mean |learner - sampler| log-prob of a sampled token, before the update;'
+      ' above 0 where their kernels, precision or policy version differ',
     ),
     ('logp/sampler_mismatch_max', 'nats', 'the same, its largest token'),
     ('time/seconds', 's', 'under way, over all restarts'),

@@ -278,7 +278,7 @@ class DelayedFetch:
   """Reads device metrics one step late, so the device never waits for us.
 
   A leaf is a scalar, or a (sum, weight) pair that stands for sum / weight
-  and is NaN where nothing was counted. Nested names are joined by '/'.
+  and is None where nothing was counted. Nested names are joined by '/'.
   """
 
   def __init__(self, shape: tuple[int, ...] = ()):
@@ -325,9 +325,14 @@ def _flat(
     yield prefix + name, leaf
 
 
-def _value(leaf: Any) -> float | np.ndarray:
+def _value(leaf: Any) -> float | np.ndarray | None:
+  counted = np.ones((), bool)
   if isinstance(leaf, tuple):
     total, weight = (np.asarray(part, float) for part in leaf)
+    counted = weight != 0
     with np.errstate(all='ignore'):
-      leaf = np.where(weight == 0, math.nan, total / weight)
-  return np.asarray(leaf, float) if np.ndim(leaf) else float(leaf)
+      leaf = total / weight
+  if not np.ndim(leaf):
+    return float(leaf) if counted else None
+  values = np.asarray(leaf, float)
+  return values if counted.all() else np.where(counted, values, None)

@@ -1,5 +1,6 @@
 """Library interface of a run: iterate its steps, generate with its policy."""
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -61,6 +62,7 @@ class Run:
   Iterating gives (step, state, metrics) after every step of reinforcement
   learning, behind the warm start if there is one. The workdir holds what the
   command `train` leaves there, and either goes on where the other stopped. A
+  metric is NaN in a step that measured nothing of it. A
   state is donated to the next step; copy what is to outlive it.
   """
 
@@ -104,6 +106,11 @@ class Run:
       if kind == 'rl':
         delayed = metrics_lib.DelayedFetch()
         delayed.push(step, metrics)
-        yield step, state, delayed.drain()[1]
+        _, scalars = delayed.drain()
+        yield (
+          step,
+          state,
+          {k: math.nan if x is None else x for k, x in scalars.items()},
+        )
     if distributed.first():
       runner.finish(self.experiment, self._workdir)

@@ -163,10 +163,9 @@ def judge(s: Settings, state: State, story: Sequence[Trajectory], gone: int):
   past, usable = past_entropy(s, state)
   state.history = state.history + seen(s, state.params['policy'], reads)
   metrics = learn_prm(s, state, reads, gone)
-  metrics['logp/sampler_mismatch_max'] = (
-    widest_gap(state.params['policy'], reads),
-    1,
-  )
+  gaps = sampler_gaps(state.params['policy'], reads)
+  metrics['logp/sampler_mismatch'] = sum(gaps), len(gaps)
+  metrics['logp/sampler_mismatch_max'] = max(gaps), 1
   for read in reads:
     read.value = [
       [float(state.params['value'][t.cell]) for t in message]
@@ -216,13 +215,13 @@ def past_entropy(s: Settings, state: State):
   return total / np.maximum(iterations, 1), usable
 
 
-def widest_gap(table, reads: list[Read]) -> float:
+def sampler_gaps(table, reads: list[Read]) -> list[float]:
   """Between the policy and what was sampled, of all that it sampled now."""
-  return max(
+  return [
     abs(log_prob(table, token) - token.logp)
     for read, _, _, token in places(reads)
     if not read.is_replayed
-  )
+  ]
 
 
 def seen(s: Settings, table, reads: list[Read]) -> np.ndarray:
@@ -468,7 +467,7 @@ def gradient(s: Settings, table, old, state, reads, past, gone, part):
   ratios = dict.fromkeys(
     ('ratio', 'approx_kl', 'clip_frac_low', 'clip_frac_high'), 0.0
   )
-  gap, count, fresh = 0.0, 0, 0
+  count = 0
   low, high = (s[f'hp.ppo.ppo.clip_{x}'] for x in ('low', 'high'))
   inside = {id(reads[i]) for i in part}
   for at, (read, k, j, token) in enumerate(places(reads)):
@@ -490,13 +489,9 @@ def gradient(s: Settings, table, old, state, reads, past, gone, part):
       ratios['approx_kl'] += ratio - 1 - math.log(ratio)
       ratios['clip_frac_low'] += a < 0 and ratio < 1 - low
       ratios['clip_frac_high'] += a > 0 and ratio > 1 + high
-      # Of what the policy sampled just now.
-      fresh += not read.is_replayed
-      gap += 0 if read.is_replayed else abs(logp - token.logp)
   metrics = {f'ppo/{name}': (x, count) for name, x in ratios.items()}
   metrics |= {f'loss/{name}': (x, 1) for name, x in sums.items()}
   metrics['loss/total'] = sum(sums.values()), 1
-  metrics['logp/sampler_mismatch'] = gap, fresh
   return grads, metrics
 
 
