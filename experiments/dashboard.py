@@ -1,6 +1,6 @@
 """Draws the metrics of runs on one HTML page, without account or server.
 
-  python -m experiments.dashboard runs/oprl
+  python -m experiments.dashboard runs/oprl  # writes runs/oprl/dashboard.html
   python -m experiments.dashboard runs/oprl runs/grpo --out=both.html
   python -m experiments.dashboard runs/oprl --every=30
 
@@ -16,7 +16,9 @@ import time
 from agentrl import cli, storage
 from agentrl.domain import COUNT0, OneOf, Path, Text
 
-_OUT = cli.flag('out', 'dashboard.html', Path(empty=False), 'File to write')
+_OUT = cli.flag(
+  'out', '', Path(), 'File to write; of one run, dashboard.html in its folder'
+)
 _X = cli.flag('x', 'step', Text(), 'Horizontal axis: step or time/seconds')
 _SMOOTH = cli.flag(
   'smooth', 0, COUNT0, 'Steps to average; 0: a twentieth of the longest run'
@@ -24,7 +26,7 @@ _SMOOTH = cli.flag(
 _EVERY = cli.flag('every', 0, COUNT0, 'Seconds between writes; 0: once')
 
 
-def write(runs: list[str]) -> None:
+def write(runs: list[str], out: str) -> None:
   from agentrl.report.dashboard import curves, page  # takes seconds
 
   OneOf(*curves.X).check('--x', _X.value)
@@ -35,20 +37,24 @@ def write(runs: list[str]) -> None:
     again=_EVERY.value or None,
     now=datetime.datetime.now(datetime.UTC),
   )
-  storage.write(_OUT.value, text)
+  storage.write(out, text)
 
 
 def main(*runs: str) -> None:
-  if not (folder := pathlib.Path(_OUT.value).absolute().parent).is_dir():
+  out = _OUT.value
+  if out and not (folder := pathlib.Path(out).absolute().parent).is_dir():
+    raise ValueError(f'--out={out}: there is no folder {folder}; make it')
+  if not out and len(runs) > 1:
     raise ValueError(
-      f'--out={_OUT.value}: there is no folder {folder}; make it'
+      '--out must name a file to draw several runs in, e.g. --out=runs.html'
     )
-  write(list(runs))
-  print(f'{len(runs)} run(s) in {_OUT.value}', flush=True)
+  out = out or str(storage.path(runs[0]) / 'dashboard.html')
+  write(list(runs), out)
+  print(f'{len(runs)} run(s) in {out}', flush=True)
   try:
     while _EVERY.value:
       time.sleep(_EVERY.value)
-      write(list(runs))
+      write(list(runs), out)
   except KeyboardInterrupt:
     print('stopped')
 

@@ -141,7 +141,7 @@ def _groups(
   ]
   seen: dict[bytes, str] = {}
   for group, title, metrics in groups(runs):
-    panels, constant, same = [], [], []
+    panels, single, constant, same = [], [], [], []
     for metric in (
       metric for metric in metrics if metric not in curves_lib.ENDS
     ):
@@ -150,9 +150,14 @@ def _groups(
         for look, run, members in zip(looks, means, arms, strict=True)
         if (curve := _curve(run, members, look, metric, x))
       ]
-      y = [p.y for c in drawn for p in (c.each or c.pieces)]
-      finite = np.concatenate([np.zeros(0), *(v[np.isfinite(v)] for v in y)])
-      if len(finite) > 1 and not np.ptp(finite):
+      parts = [p for c in drawn for p in (c.each or c.pieces)]
+      points = [np.stack([p.x, p.y], 1)[np.isfinite(p.y)] for p in parts]
+      x_all, finite = np.concatenate([np.zeros((0, 2)), *points]).T
+      if len(np.unique(x_all)) == 1:
+        values = ', '.join(f'{value:.5g}' for value in finite)
+        single.append(f'{metric} = {values}')
+        continue
+      if len(finite) and not np.ptp(finite):
         constant.append(f'{metric} = {finite[0]:.5g}')
         continue
       other = seen.setdefault(_picture_key(drawn), metric)
@@ -161,11 +166,15 @@ def _groups(
         continue
       picture = charts_lib.chart(metric, drawn, steps, curves_lib.X[x])
       if picture:
-        lost = sum(map(len, y)) - len(finite)
+        lost = sum(len(p.y) for p in parts) - len(finite)
         panels.append(Panel(metric, _description(metric), lost, picture))
     notes = [
       f'{what}: {", ".join(names)}.'
-      for what, names in (('Never changed', constant), ('Drawn once', same))
+      for what, names in (
+        ('Measured once', single),
+        ('Never changed', constant),
+        ('Drawn once', same),
+      )
       if names
     ]
     if panels or notes:
@@ -202,12 +211,20 @@ def _description(metric: str) -> str:
 
 
 def _band(run: RunCurves, x: str) -> list[np.ndarray]:
-  """The intervals of a run's evaluations."""
-  ends = [curves_lib.pieces(run, end, x) for end in curves_lib.ENDS]
-  if not all(ends):
+  """Returns the intervals of a run's evaluations, [n, 3] between gaps.
+
+  An evaluation that scored no episode has no success, and the interval of
+  nothing, [0, 1], is not drawn.
+  """
+  names = (curves_lib.SUCCESS, *curves_lib.ENDS)
+  if not all(parts := [curves_lib.pieces(run, name, x) for name in names]):
     return []
-  (low,), (high,) = ends
-  return [np.stack([low.x, low.y, high.y], axis=1)] if len(low.x) > 1 else []
+  (success,), (low,), (high,) = parts
+  band = np.stack([low.x, low.y, high.y], axis=1)
+  band[~np.isfinite(success.y)] = np.nan
+  gaps = np.flatnonzero(np.isnan(band).any(1))
+  whole = [p[np.isfinite(p).all(1)] for p in np.split(band, gaps)]
+  return [part for part in whole if len(part) > 1]
 
 
 def _differences(runs: Sequence[RunCurves]) -> list[tuple[str, list[str]]]:

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from agentrl.configs import grpo
@@ -78,6 +79,32 @@ def test_what_never_changes_or_is_there_twice_is_a_line(runs):
   assert 'Never changed: rollout/attempts = 32.' in text
   assert 'Drawn once: rollout/twice (as rollout/return).' in text
   assert 'mean sum of rewards of a trajectory (reward)' in text
+
+
+def test_one_measurement_is_a_line_and_no_picture(runs):
+  first = next(row for row in runs[0].rows if 'rollout/return' in row)
+  rows = [
+    row | {'rollout/once': 0.25} if row is first else row
+    for row in runs[0].rows
+  ]
+  text = page.page([runs[0]._replace(rows=rows)])
+  assert 'rollout/once' not in Reader(text).captions
+  assert 'rollout/once = 0.25' in text
+  both = page.page([runs[0]._replace(rows=rows), runs[1]])
+  assert 'rollout/once' not in Reader(both).captions
+
+
+@pytest.mark.parametrize(('lost', 'left'), [(-1, [0, 1, 2]), (1, [2, 3])])
+def test_an_evaluation_without_a_score_has_no_interval(runs, lost, left):
+  """Of no episode the interval is [0, 1], which is not drawn."""
+  places = [i for i, r in enumerate(runs[0].rows) if r['phase'] == 'eval'][:4]
+  rows = list(runs[0].rows[: places[-1] + 1])
+  run = runs[0]._replace(rows=rows)
+  (whole,) = page._band(run, 'step')
+  nothing = {'eval/success': float('nan'), 'eval/ci_low': 0, 'eval/ci_high': 1}
+  rows[places[lost]] = rows[places[lost]] | nothing
+  (band,) = page._band(run, 'step')
+  np.testing.assert_array_equal(band, whole[left])
 
 
 def test_seeds_of_one_config_are_a_mean(runs):
@@ -161,6 +188,7 @@ def test_the_command(paths, tmp_path):
   for words, told in [
     ([], 'RUN is missing'),
     ([paths[0], '--out=no/such/x.html'], 'there is no folder'),
+    (paths, '--out'),
     ([str(tmp_path)], 'not the folder of a run'),
   ]:
     done = run(*words)

@@ -140,8 +140,15 @@ function at(turn, name, j) {
   if (Object.hasOwn(turn.signals, name)) return turn.signals[name];
   if (name === 'reward') return turn.reward;
   const term = name.replace(/^term: /, '');
-  if (term !== name) return turn.terms[term];
+  if (term !== name) return termOf(turn, term);
   return each ? mean(each) : undefined;
+}
+
+// The entropy of a message is logged as a sum: a mean is one that compares.
+function termOf(turn, name) {
+  const { terms } = turn;
+  return name === 'entropy' && terms.tokens ? terms.entropy / terms.tokens
+    : terms[name];
 }
 
 function mean(xs) {
@@ -296,7 +303,9 @@ async function listView(query) {
   const picked = new Set();
   const side = el('button', { type: 'button', id: 'side', disabled: true,
     onclick: () => go('side', [...picked].join(',')) }, 'Side by side');
-  const rows = found.rows.map((r) => {
+  const groupAt = (r) => r && [r.step, r.phase, r.group].join();
+  const rows = found.rows.map((r, i) => {
+    const begins = groupAt(r) !== groupAt(found.rows[i - 1]);
     const box = el('input', { type: 'checkbox',
       'aria-label': `pick trajectory ${r.i}`, onchange: () => {
         picked[box.checked ? 'add' : 'delete'](r.i);
@@ -310,7 +319,8 @@ async function listView(query) {
     const open = (e) => {
       if (!e.target.closest('a, input')) go('one', String(r.i));
     };
-    return el('tr', { onclick: open }, el('td', {}, box),
+    return el('tr', { onclick: open, class: begins ? 'begins' : '' },
+      el('td', {}, box),
       FIELDS.map((k) => el('td', { class: style(k) }, cell(k))));
   });
   const head = el('tr', {}, el('th'),
@@ -434,8 +444,10 @@ function judgement(x) {
 function turnView(turn, scale, chosen) {
   const here = turn.k === chosen ? ' here' : '';
   const reward = { reward: turn.reward, ...turn.signals };
-  const terms = Object.fromEntries(
-    Object.entries(turn.terms).filter(([, x]) => x !== 0));
+  const terms = Object.fromEntries(Object.keys(turn.terms)
+    .filter((name) => turn.terms[name] !== 0)
+    .map((name) => [name === 'entropy' ? 'entropy per token' : name,
+      termOf(turn, name)]));
   return el('section', { class: `turn${here}`, id: `turn-${turn.k}` },
     el('h2', {}, `Turn ${turn.k}`),
     el('div', {}, el('p', { class: 'who' }, 'environment'),
