@@ -38,7 +38,7 @@ def evaluate(
     play: (attempts of `batch` trajectories, key) -> Record
     tasks: [n] indices of held-out tasks
     batch: trajectories of one call; the last call's surplus is not counted
-  Returns: metrics (interval over tasks, level 0.95), the last record and attempts
+  Returns: metrics (95% interval, over tasks), the last record and attempts
   """
   ends, *last = play_rounds(
     lambda attempts, i: play(attempts, jax.random.fold_in(key, i)),
