@@ -20,8 +20,16 @@ METRICS: Mapping[str, Description] = {
   for name, unit, meaning in (
     ('eval/success', 'share', 'held-out episodes that were solved'),
     ('eval/score', '', 'mean outcome of held-out episodes'),
-    ('eval/ci_low', 'share', 'low end of the 95% interval of success'),
-    ('eval/ci_high', 'share', 'high end of the 95% interval of success'),
+    (
+      'eval/ci_low',
+      'share',
+      'low end of the 95% interval of success, over tasks',
+    ),
+    (
+      'eval/ci_high',
+      'share',
+      'high end of the 95% interval of success, over tasks',
+    ),
     ('eval/solved', 'episodes', 'held-out episodes that were solved'),
     ('eval/episodes', 'episodes', 'held-out episodes that were scored'),
     ('eval/unscored', 'episodes', 'episodes left out, their environment broke'),
