@@ -20,11 +20,13 @@ setuptools.setup(
     'importlib_resources>=6,<8',  # TFDS 4.9.10 forgets to ask for it
     'jax>=0.10.2,<0.11',
     'jinja2>=3.1,<4',  # pages, and the chat templates of transformers
+    'jsonschema>=4.26,<5',  # arguments of tools
     'matplotlib>=3.10,<4',
     'ml-collections>=1.1,<2',
     'numpy>=2.2,<3',
     'optax>=0.2.8,<0.3',
     'orbax-checkpoint>=0.12.8,<0.13',
+    'regex>=2026.11,<2027',  # patterns of schemas, with a time limit
     'safetensors>=0.8,<0.9',
     'scipy>=1.16,<2',
     'tensorboardX>=2.6.4,<3',

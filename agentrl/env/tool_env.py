@@ -74,6 +74,7 @@ class ToolEnv:
 
   def reset(self, task: Mapping[str, Any], seed: int) -> str:
     self._task = self._begin(task, seed)
+    base.named(self._task.tools)  # a faulty one is refused here
     return self._task.text
 
   def step(self, message: str) -> Step:
@@ -137,6 +138,12 @@ def answer_message(answer: str) -> str:
 
 
 def describe_tools(rules: str, tools: Sequence[Described], format: str) -> str:
-  """A system text: the rules, the tools, and how to end."""
+  """Writes a system text: the rules, the tools, and how to end.
+
+  Raises:
+    ValueError: a tool has a faulty schema, or no place in the format.
+  """
+  for tool in tools:
+    base.check_schema(tool.name, tool.schema)
   taught = format_of(format).teach(tools)
   return f'{rules}\n{taught}\nEnd with {answer_message("...")}.'

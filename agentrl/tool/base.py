@@ -3,11 +3,12 @@
 import collections
 import concurrent.futures
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from agentrl.text.tool_calls.base import Call, Malformed
-from agentrl.tool.schema import mismatch
+from agentrl.tool import schema as schema_lib
+from agentrl.tool.schema_keywords import whole
 
 # Why a call was not answered as asked: by the format, by `run`, by a tool.
 KINDS = (
@@ -70,7 +71,7 @@ def run(
       their own and this one is the last resort.
 
   Raises:
-    ValueError: two tools of one name.
+    ValueError: two tools of one name, or a faulty schema.
   """
   by_name = named(tools)
   end = time.monotonic() + seconds
@@ -85,14 +86,23 @@ def named(tools: Iterable[Tool]) -> dict[str, Tool]:
   """Tools by name.
 
   Raises:
-    ValueError: two have the same.
+    ValueError: two have the same, or a schema is faulty.
   """
   out = {}
   for tool in tools:
     if tool.name in out:
       raise ValueError(f'two tools are called {tool.name!r}; rename one')
+    check_schema(tool.name, tool.schema)
     out[tool.name] = tool
   return out
+
+
+def check_schema(name: str, schema: Mapping[str, Any]) -> None:
+  """Raises ValueError with the name of the tool if its schema is faulty."""
+  try:
+    schema_lib.check(schema)
+  except ValueError as error:
+    raise ValueError(f'tool {name!r} cannot be used: {error}') from error
 
 
 def count(answers: Iterable[Answer]) -> dict[str, int]:
@@ -131,9 +141,9 @@ def _call(call: Call, tools: dict[str, Tool]) -> str:
       f'There is no tool {call.name!r}; there are {", ".join(sorted(tools))}.',
     )
   tool = tools[call.name]
-  if complaint := mismatch(call.args, tool.schema):
+  if complaint := schema_lib.mismatch(call.args, tool.schema):
     raise ToolError('arguments', f'{call.name} was not called: {complaint}')
-  text = tool(**call.args)
+  text = tool(**whole(call.args))
   if not isinstance(text, str):
     raise TypeError(f'it answered with {type(text).__name__}, not with text')
   return text

@@ -1,22 +1,45 @@
-"""The schemas of tools' arguments, and whether arguments fit them."""
+"""The schemas of tools' arguments, and whether arguments fit them.
 
-from collections.abc import Mapping, Sequence
+A schema is JSON Schema of the draft that its `$schema` names, 2020-12 without
+one, and the library jsonschema checks it. What differs:
+
+  - arguments that the schema does not speak of are refused, unless its
+    `additionalProperties` or `unevaluatedProperties` says otherwise
+  - `format` says what a value means and is not checked
+  - a reference to another document is refused; nothing is fetched
+  - a check ends after a second, whatever pattern the schema has; arguments
+    that are not through by then do not fit
+"""
+
+import functools
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-_TYPES = {
-  'string': str,
-  'integer': int,
-  'number': (int, float),
-  'boolean': bool,
-  'array': list,
-  'object': dict,
-  'null': type(None),
-}
+import jsonschema_specifications
+import referencing
+import regex
+from jsonschema import FormatChecker, validators
+from jsonschema.exceptions import ValidationError, best_match
+from referencing.exceptions import NoSuchResource, Unresolvable
+from referencing.jsonschema import UnknownDialect, specification_with
+
+from agentrl.tool import schema_keywords as keywords
+from agentrl.tool.schema_sentences import SHOWN, cut, sentence, takes
+
+_FORMATS = FormatChecker(())  # of schemas themselves
+_FORMATS.checks('regex', raises=(regex.error, TimeoutError, OverflowError))(
+  lambda x: not isinstance(x, str) or bool(regex.compile(x))
+)
 
 
 def schema(required: Sequence[str] = (), **properties: Any) -> dict[str, Any]:
-  """The schema of an object; a property is a schema or the name of a type."""
-  return {
+  """The schema of an object; a property is a schema or the name of a type.
+
+  Raises:
+    ValueError: a property's schema is faulty.
+  """
+  out = {
     'type': 'object',
     'properties': {
       name: {'type': x} if isinstance(x, str) else x
@@ -24,46 +47,194 @@ def schema(required: Sequence[str] = (), **properties: Any) -> dict[str, Any]:
     },
     'required': list(required),
   }
+  check(out)
+  return out
 
 
-def mismatch(args: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
-  """'' or one sentence on what does not fit the schema.
+def check(schema: Mapping[str, Any] | bool) -> None:
+  """Raises ValueError for a faulty schema: not JSON, or not JSON Schema."""
+  _compiled(_text(schema))
 
-  Names, types and choices are looked at, and the types of what a list holds;
-  whatever else a schema demands is the tool's own to refuse.
+
+def mismatch(args: Mapping[str, Any], schema: Mapping[str, Any] | bool) -> str:
+  """Returns '' or one sentence on what of the arguments does not fit.
+
+  Raises:
+    ValueError: the schema is faulty; see `check`.
   """
-  properties = schema.get('properties', {})
-  missing = [x for x in schema.get('required', ()) if x not in args]
-  if missing:
-    return f'{", ".join(missing)} is missing.'
-  unknown = [x for x in args if x not in properties]
-  if unknown and not schema.get('additionalProperties', False):
-    names = ', '.join(properties) or 'nothing'
-    return f'it takes {names}, and not {", ".join(unknown)}.'
-  for name, value in args.items():
-    if complaint := _unfit(name, value, properties.get(name, {})):
-      return complaint
-  return ''
+  return _mismatch(dict(args), schema, closed=True)
 
 
-def _unfit(name: str, value: Any, wanted: Mapping[str, Any]) -> str:
-  kinds = wanted.get('type', list(_TYPES))
-  kinds = [kinds] if isinstance(kinds, str) else kinds
-  if not any(_is(value, kind) for kind in kinds):
-    text = repr(value)[:100]
-    return f'{name} must be of type {" or ".join(kinds)}, and {text} is not.'
-  if 'enum' in wanted and value not in wanted['enum']:
-    return f'{name} must be one of {wanted["enum"]}, and {value!r} is not.'
-  if isinstance(value, list) and 'items' in wanted:
-    complaints = (
-      _unfit(f'{name}[{i}]', x, wanted['items']) for i, x in enumerate(value)
+def violation(value: Any, schema: Mapping[str, Any] | bool) -> str:
+  """Returns '' or one sentence on what of any value does not fit.
+
+  Properties are open, as in the standard.
+
+  Raises:
+    ValueError: the schema is faulty; see `check`.
+  """
+  return _mismatch(value, schema, closed=False)
+
+
+def _mismatch(
+  value: Any, schema: Mapping[str, Any] | bool, closed: bool
+) -> str:
+  validator = _compiled(_text(schema))
+  try:
+    with keywords.limited():
+      if (error := best_match(validator.iter_errors(value))) is not None:
+        return sentence(error)
+      if closed and isinstance(validator.schema, dict):
+        known = keywords.evaluated(validator, value)
+        if unknown := [x for x in value if x not in known]:
+          return takes('it', validator.schema, ', '.join(unknown))
+  except TimeoutError:
+    return (
+      f'{cut(repr(value), SHOWN)} cannot be checked within'
+      f' {keywords.SECONDS:g} s; give shorter values.'
     )
-    return next(filter(None, complaints), '')
+  except RecursionError:
+    return 'the value is nested too deeply for its schema.'
+  except (ValueError, OverflowError):  # Python shows 4300 digits at most
+    return 'it must be of numbers with fewer digits.'
   return ''
 
 
-def _is(value: Any, kind: str) -> bool:
-  """True is no number, whatever Python says."""
-  if isinstance(value, bool):
-    return kind == 'boolean'
-  return isinstance(value, _TYPES.get(kind, object))
+def _text(schema: Any) -> str:
+  try:
+    return json.dumps(schema, allow_nan=False)
+  except RecursionError:
+    raise ValueError('the schema is nested too deeply') from None
+  except (TypeError, ValueError) as error:
+    raise ValueError(f'the schema must be JSON ({error})') from error
+
+
+@functools.lru_cache(maxsize=1024)
+def _compiled(text: str) -> Any:
+  """Returns the validator of a schema.
+
+  Raises:
+    ValueError: it is faulty.
+  """
+  schema = json.loads(text)
+  try:
+    draft = _draft(schema)
+    _follow(draft, schema)
+  except RecursionError:
+    raise ValueError('the schema is nested too deeply') from None
+  if isinstance(schema, dict):
+    schema.pop('$schema', None)  # `evolve` would take the library's own class
+  return keywords.guarded(draft)(schema, registry=referencing.Registry())
+
+
+def _draft(schema: Any) -> Any:
+  """Returns the draft by which a schema is read, and by which it has no fault.
+
+  Without `$schema` a list in `items` is read as before 2020-12.
+  """
+  newest = validators.Draft202012Validator
+  named = schema.get('$schema') if isinstance(schema, dict) else None
+  draft = newest
+  if isinstance(named, str):
+    draft = validators.validator_for({'$schema': named}, default=newest)
+  errors = _faults(draft, schema)
+  if named is None and errors and all(map(_lists_items, errors)):
+    draft = validators.Draft201909Validator
+    errors = _faults(draft, schema)
+  if errors:
+    raise ValueError(f'in the schema {sentence(best_match(errors))[:-1]}')
+  return draft
+
+
+def _faults(draft: Any, schema: Any) -> list[ValidationError]:
+  meta = validators.validator_for(draft.META_SCHEMA)
+  registry = referencing.Registry()
+  held = meta(draft.META_SCHEMA, format_checker=_FORMATS, registry=registry)
+  return list(held.iter_errors(schema))
+
+
+def _lists_items(error: ValidationError) -> bool:
+  path = error.absolute_path
+  return bool(path) and path[-1] == 'items' and isinstance(error.instance, list)
+
+
+def _follow(draft: Any, schema: Any) -> None:
+  """Looks every reference up, and makes inner schemas of the same draft.
+
+  Raises:
+    ValueError: one leads nowhere, to another document, or to no schema.
+  """
+  specification = specification_with(draft.ID_OF(draft.META_SCHEMA))
+  root = specification.create_resource(schema)
+  registry = jsonschema_specifications.REGISTRY
+  own = {id(x) for x in _objects(schema)}
+  seen: set[int] = set()
+  reached: set[int] = set()
+  left = [(root, registry.resolver_with_root(root))]
+  while left:
+    resource, resolver = left.pop()
+    at = resource.contents
+    if id(at) in seen or id(at) not in own:
+      continue
+    seen.add(id(at))
+    for keyword in (x for x in keywords.REFERENCES if x in at):
+      target, of_target = _target(resolver, at, keyword)
+      if not isinstance(target, bool) and id(target) not in own:
+        raise _lost(keyword, at)
+      if id(target) in reached:
+        continue
+      reached.add(id(target))
+      if errors := _faults(draft, target):
+        raise ValueError(
+          f'in the schema at {keyword}={at[keyword]!r}'
+          f' {sentence(best_match(errors))[:-1]}'
+        )
+      left.append((specification.create_resource(target), of_target))
+    try:
+      parts = list(resource.subresources())
+      left += [(part, resolver.in_subresource(part)) for part in parts]
+    except UnknownDialect as error:
+      raise ValueError(
+        f'in the schema $schema={error.uri!r} is not known; leave it out'
+      ) from None
+    if at is not schema and isinstance(at.get('$schema'), str):
+      del at['$schema']
+
+
+def _target(resolver: Any, at: Any, keyword: str) -> tuple[Any, Any]:
+  """Returns what a reference leads to, and who resolves its references.
+
+  Raises:
+    ValueError: it leads to nothing, or in a circle.
+  """
+  passed: list[Any] = []
+  target, found = at, []
+  while isinstance(target, dict) and isinstance(target.get(keyword), str):
+    if any(target is x for x in passed):
+      raise _lost(keyword, at)
+    passed.append(target)
+    try:
+      place = resolver.lookup(target[keyword])
+    except (Unresolvable, NoSuchResource, ValueError):
+      raise _lost(keyword, at) from None
+    target, resolver = place.contents, place.resolver
+    found.append((target, resolver))
+  return found[0]
+
+
+def _lost(keyword: str, at: Mapping[str, Any]) -> ValueError:
+  return ValueError(
+    f'in the schema {keyword} must lead to a part of the schema itself, got'
+    f' {cut(repr(at[keyword]), SHOWN)}'
+  )
+
+
+def _objects(value: Any) -> Iterable[dict]:
+  left = [value]
+  while left:
+    at = left.pop()
+    if isinstance(at, dict):
+      yield at
+      left += at.values()
+    elif isinstance(at, list):
+      left += at

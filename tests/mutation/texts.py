@@ -266,7 +266,7 @@ MUTANTS = (
   Mutant(
     'agentrl.tool.base',
     '_call',
-    'if complaint := mismatch(call.args, tool.schema):',
+    'if complaint := schema_lib.mismatch(call.args, tool.schema):',
     "if complaint := '':",
     f'{_TOOL}',
     'arguments are not checked',
@@ -281,11 +281,11 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.tool.schema',
-    '_is',
-    "return kind == 'boolean'",
-    'return True',
+    'mismatch',
+    'closed=True',
+    'closed=False',
     f'{_TOOL}',
-    'True is a number',
+    'arguments that no schema names are taken',
   ),
   Mutant(
     'agentrl.tool.calculator',

@@ -111,11 +111,13 @@ class OpenEnvEnv:
 
 def text_field(schema: Mapping[str, Any]) -> str:
   """The field of an action that is its only one, a text; '': there is none."""
-  properties = schema.get('properties', {})
-  own = [x for x in properties if x not in _BESIDE]
-  if len(own) != 1 or properties[own[0]].get('type') != 'string':
+  properties = schema.get('properties')
+  if not isinstance(properties, dict):
     return ''
-  return own[0]
+  own = [x for x in properties if x not in _BESIDE]
+  only = properties[own[0]] if len(own) == 1 else None
+  is_text = isinstance(only, dict) and only.get('type') == 'string'
+  return own[0] if is_text else ''
 
 
 def shown(observation: Observation, field: str) -> str:

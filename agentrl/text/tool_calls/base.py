@@ -196,6 +196,12 @@ def faithful(
   return checked
 
 
+def properties(tool: Described) -> dict[str, Any]:
+  """The schemas of the arguments by name; {} where the tool's has none."""
+  found = tool.schema.get('properties')
+  return found if isinstance(found, dict) else {}
+
+
 def schemas(tools: Sequence[Described]) -> str:
   """One line of JSON for each tool."""
   return '\n'.join(

@@ -23,6 +23,7 @@ from agentrl.text.tool_calls.base import (
   faithful,
   foreign,
   locate_spoken,
+  properties,
   quote,
   schemas,
 )
@@ -174,7 +175,7 @@ def _write_call(call: Call) -> str:
 def _teach_pythonic(tools: Sequence[Described]) -> str:
   for tool in tools:
     _callable(tool.name)
-  names = {x for tool in tools for x in tool.schema.get('properties', ())}
+  names = {x for tool in tools for x in properties(tool)}
   odd = sorted(x for x in names if not _is_keyword_argument(x))
   how = f' Write {", ".join(odd)} as **{{{odd[0]!r}: ...}}.' if odd else ''
   return (

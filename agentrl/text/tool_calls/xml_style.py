@@ -16,6 +16,7 @@ from agentrl.text.tool_calls.base import (
   ToolDescription,
   faithful,
   locate_spoken,
+  properties,
   quote,
 )
 
@@ -38,7 +39,7 @@ def _tag(name: str) -> str:
 def _only_argument(tool: Described) -> str:
   _tag(tool.name)
   required = tool.schema.get('required', [])
-  if len(required) != 1:
+  if not isinstance(required, list) or len(required) != 1:
     raise ValueError(
       f"tool {tool.name!r} cannot be called in the format 'tagged': it takes"
       f' {required} and a tag holds one required argument; use another format'
@@ -55,7 +56,8 @@ def _only_argument(tool: Described) -> str:
 
 def _kind(tool: Described, argument: str) -> Any:
   """Type of an argument in the tool's schema: a name, several, or None."""
-  return tool.schema['properties'][argument].get('type')
+  schema = properties(tool).get(argument)
+  return schema.get('type') if isinstance(schema, dict) else None
 
 
 def _locate_tagged(text: str, tools: Sequence[Described]) -> list[Place]:

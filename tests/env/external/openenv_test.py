@@ -80,6 +80,8 @@ def test_a_server_that_dies_costs_its_trajectories(server):
 def test_fields():
   assert openenv.text_field({}) == ''
   assert openenv.text_field({'properties': {'n': {'type': 'integer'}}}) == ''
+  assert openenv.text_field({'properties': {'a': True}}) == ''
+  assert openenv.text_field({'properties': None}) == ''
   two = {'a': {'type': 'string'}, 'b': {'type': 'string'}}
   assert openenv.text_field({'properties': two}) == ''
   one = {'a': {'type': 'string'}, 'metadata': {'type': 'object'}}

@@ -3,7 +3,7 @@
 import pytest
 
 from agentrl.text.tool_calls import python_style
-from agentrl.text.tool_calls.base import Call, Malformed
+from agentrl.text.tool_calls.base import Call, Malformed, ToolDescription
 
 PYTHONIC = python_style.PYTHONIC
 
@@ -33,3 +33,11 @@ def test_what_is_no_call_becomes_a_sentence(text, words):
 
 def test_a_list_of_numbers_calls_nothing():
   assert PYTHONIC.parse('[1, 2]', ()) == []
+
+
+@pytest.mark.parametrize(
+  'odd', [{}, {'properties': {'x': True}}, {'anyOf': []}]
+)
+def test_any_schema_can_be_taught(odd):
+  tool = ToolDescription('find', '', odd)
+  assert 'find' in PYTHONIC.teach([tool])

@@ -43,3 +43,20 @@ def test_a_tool_that_makes_no_tag_is_named(tool):
   with pytest.raises(ValueError, match="in the format 'tagged'") as e:
     TAGGED.teach((tool,))
   assert repr(tool.name) in str(e.value)
+
+
+@pytest.mark.parametrize(
+  'odd',
+  [
+    {'properties': {'x': True}, 'required': ['x']},
+    {'properties': {'x': {'$ref': '#/$defs/a'}}, 'required': ['x']},
+    {'required': ['x']},
+    {'anyOf': [{'required': ['x']}]},
+    {},
+  ],
+)
+def test_a_schema_without_a_type_has_no_tag(odd):
+  tool = Tool('find', '', odd)
+  for use in (lambda: TAGGED.teach([tool]), lambda: TAGGED.parse('', [tool])):
+    with pytest.raises(ValueError, match="'find' cannot be called"):
+      use()
