@@ -27,6 +27,7 @@ FLOORS = (
     'leaves',
     'publish',
     'compile_cache',
+    'threads',
     'ops',
   ),
   (

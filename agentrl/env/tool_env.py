@@ -7,7 +7,6 @@ cannot be read, is invalid and answered with the format to use.
 """
 
 import collections
-import concurrent.futures
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -30,7 +29,7 @@ _FAULTS = tuple(f'fault_{kind}' for kind in base.KINDS)
 COLUMNS = ('calls', 'faults', *_FAULTS, 'answers')
 LOST = 'Call a tool, or end with <answer>...</answer>.'
 _CALLS = 16  # of a message that are answered
-_SECONDS = 60.0  # for all calls of a message; tools have limits of their own
+_SECONDS = 60.0  # for a call; tools have limits of their own
 
 
 class Grade(NamedTuple):
@@ -70,7 +69,6 @@ class ToolEnv:
     """
     self._begin, self._format, self._close = begin, format, close
     self._nothing = dict.fromkeys(columns, 0.0)
-    self._pool = concurrent.futures.ThreadPoolExecutor(_CALLS)
 
   def reset(self, task: Mapping[str, Any], seed: int) -> str:
     self._task = self._begin(task, seed)
@@ -90,7 +88,6 @@ class ToolEnv:
     return Step('', judged.score, True, judged.score, info=info)
 
   def close(self) -> None:
-    self._pool.shutdown(wait=False, cancel_futures=True)
     self._close()
 
   def _facts(
@@ -101,7 +98,7 @@ class ToolEnv:
 
   def _call(self, calls: list[Call | Malformed], written: int) -> Step:
     calls = calls[:_CALLS] + [_TOO_MANY] * (len(calls) > _CALLS)
-    results = base.run(calls, self._task.tools, self._pool, seconds=_SECONDS)
+    results = base.run(calls, self._task.tools, seconds=_SECONDS)
     faults = [x.fault for x in results if x.fault]
     counted = collections.Counter(f'fault_{kind}' for kind in faults)
     counted |= {'calls': len(results), 'faults': len(faults)}

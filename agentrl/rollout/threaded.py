@@ -1,8 +1,11 @@
 """Generator whose messages come from elsewhere, each asked for in a thread."""
 
+import collections
 import concurrent.futures
+import time
 from collections.abc import Callable, Sequence
 
+from agentrl import threads as threads_lib
 from agentrl.rollout.engine.engine import (
   Completion,
   GenerationFault,
@@ -10,52 +13,79 @@ from agentrl.rollout.engine.engine import (
 )
 
 _WAIT = 0.05  # seconds for a message before environments are looked after
+_LEFT = 4  # cancelled requests that may still run, for each thread
 # (context, how) -> the message, of any sequence; raises what went wrong.
 Generate = Callable[[Sequence[int], SamplingParams], Completion]
+Running = concurrent.futures.Future[Completion]
 
 
 class ThreadedGenerator:
-  """See rollout.host.Generator; open until `close`."""
+  """See rollout.host.Generator; open until `close`.
+
+  A request that is cancelled and hangs keeps its own thread, and no other's
+  place; nothing waits for it when the program ends.
+  """
 
   def __init__(self, generate: Generate, threads: int):
     """threads: messages that are asked for at a time."""
-    self._generate = generate
-    self._pool = concurrent.futures.ThreadPoolExecutor(threads)
-    self._sequences: dict[concurrent.futures.Future[Completion], int] = {}
+    self._generate, self._threads = generate, threads
+    self._waiting: collections.deque[tuple[int, Callable[[], Completion]]] = (
+      collections.deque()
+    )
+    self._running: dict[Running, int] = {}  # and the sequence of each
+    self._left: list[Running] = []  # cancelled
 
   @property
   def busy(self) -> bool:
-    return bool(self._sequences)
+    return bool(self._running or self._waiting)
 
   def submit(
     self, sequence: int, context: Sequence[int], how: SamplingParams
   ) -> None:
-    future = self._pool.submit(self._generate, tuple(context), how)
-    self._sequences[future] = sequence
+    prompt = tuple(context)
+    self._waiting.append((sequence, lambda: self._generate(prompt, how)))
+    self._fill()
 
   def dispatch(self) -> None:
     """Requests are on their way already."""
 
   def collect(self) -> list[Completion | GenerationFault]:
+    if (
+      self._waiting and not self._running
+    ):  # all room is taken by what was cancelled
+      time.sleep(_WAIT)
     done, _ = concurrent.futures.wait(
-      self._sequences, _WAIT, concurrent.futures.FIRST_COMPLETED
+      self._running, _WAIT, concurrent.futures.FIRST_COMPLETED
     )
-    return [_of_line(self._sequences.pop(x), x) for x in done]
+    lines = [_of_line(self._running.pop(x), x) for x in done]
+    self._fill()
+    return lines
 
   def cancel(self, sequence: int) -> None:
-    for future in [
-      x for x, other in self._sequences.items() if other == sequence
-    ]:
-      future.cancel()
-      del self._sequences[future]
+    self._waiting = collections.deque(
+      x for x in self._waiting if x[0] != sequence
+    )
+    for future in [x for x, own in self._running.items() if own == sequence]:
+      del self._running[future]
+      self._left.append(future)
+    self._fill()
 
   def close(self) -> None:
-    self._pool.shutdown(wait=False, cancel_futures=True)
+    self._waiting.clear()
+
+  def _fill(self) -> None:
+    """Begins what waits, as far as there is room."""
+    self._left = [x for x in self._left if not x.done()]
+    while (
+      self._waiting
+      and len(self._running) < self._threads
+      and len(self._left) < _LEFT * self._threads
+    ):
+      sequence, call = self._waiting.popleft()
+      self._running[threads_lib.start(call)] = sequence
 
 
-def _of_line(
-  sequence: int, future: 'concurrent.futures.Future[Completion]'
-) -> Completion | GenerationFault:
+def _of_line(sequence: int, future: Running) -> Completion | GenerationFault:
   if error := future.exception():
     return GenerationFault(sequence, f'{type(error).__name__}: {error}')
   return future.result()._replace(sequence=sequence)

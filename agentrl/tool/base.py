@@ -2,10 +2,12 @@
 
 import collections
 import concurrent.futures
+import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from agentrl import threads
 from agentrl.text.tool_calls.base import Call, Malformed
 from agentrl.tool import schema as schema_lib
 from agentrl.tool.schema_keywords import whole
@@ -15,6 +17,7 @@ KINDS = (
   'malformed', 'unknown', 'arguments', 'error', 'time', 'memory', 'output',
   'processes', 'files', 'network', 'crash',
 )  # fmt: skip
+_MOST_HANGING = 16  # calls of one tool; no more of it are made meanwhile
 
 
 class Tool(Protocol):
@@ -56,7 +59,7 @@ class Answer(NamedTuple):
 def run(
   calls: Sequence[Call | Malformed],
   tools: Iterable[Tool],
-  pool: concurrent.futures.Executor,
+  pool: concurrent.futures.Executor | None = None,
   *,
   seconds: float = 60.0,
 ) -> list[Answer]:
@@ -65,21 +68,24 @@ def run(
   Args:
     calls: as a format has read them.
     tools: what can be called.
-    pool: threads to call in; shared by all trajectories.
-    seconds: to wait for all of them. A tool that takes longer is answered for
-      and left behind: a thread cannot be stopped, so tools keep limits of
-      their own and this one is the last resort.
+    pool: its threads are the most calls that are made at a time, of all that
+      share it; None: all calls of the turn are.
+    seconds: to wait for a call from when it begins. A tool that takes longer
+      is answered for and its thread is left behind: it cannot be stopped, so
+      tools keep limits of their own and this one is the last resort.
 
   Raises:
     ValueError: two tools of one name, or a faulty schema.
   """
   by_name = named(tools)
-  end = time.monotonic() + seconds
-  futures = [pool.submit(_answer, call, by_name) for call in calls]
-  return [
-    _wait(call, future, end)
-    for call, future in zip(calls, futures, strict=True)
+  if pool is None:
+    begun = [_begin(call, by_name) for call in calls]
+    return [_wait(x, seconds) for x in begun]
+  futures = [
+    pool.submit(lambda x: _wait(_begin(x, by_name), seconds), call)
+    for call in calls
   ]
+  return [x.result() for x in futures]
 
 
 def named(tools: Iterable[Tool]) -> dict[str, Tool]:
@@ -111,12 +117,67 @@ def count(answers: Iterable[Answer]) -> dict[str, int]:
   return {'calls': faults.total()} | {kind: faults[kind] for kind in KINDS}
 
 
-def _wait(call, future: concurrent.futures.Future, end: float) -> Answer:
+class _Begun(NamedTuple):
+  """A call under way."""
+
+  call: Call | Malformed
+  kind: tuple[type, str]  # of tool
+  future: concurrent.futures.Future[Answer]
+  at: float
+
+
+class _Hanging:
+  """Calls that nobody waits for any more, by kind of tool."""
+
+  def __init__(self) -> None:
+    self._lock = threading.Lock()
+    self._futures: dict[tuple[type, str], list[concurrent.futures.Future]] = {}
+
+  def add(self, begun: _Begun) -> None:
+    with self._lock:
+      self._futures.setdefault(begun.kind, []).append(begun.future)
+
+  def count(self, kind: tuple[type, str]) -> int:
+    with self._lock:
+      left = [x for x in self._futures.pop(kind, ()) if not x.done()]
+      if left:
+        self._futures[kind] = left
+      return len(left)
+
+
+_HANGING = _Hanging()
+
+
+def _begin(call: Call | Malformed, tools: dict[str, Tool]) -> _Begun:
+  """Begins a call in a thread of its own, unless too many like it hang."""
+  tool = tools.get(call.name) if isinstance(call, Call) else None
+  kind = type(tool), tool.name if tool else ''
+  at, future = time.monotonic(), None
+  if tool is None:
+    answer = _answer(call, tools)
+  elif (hanging := _HANGING.count(kind)) >= _MOST_HANGING:
+    text = f'was not called: {hanging} earlier calls of it still hang.'
+    answer = Answer(tool.name, f'{tool.name} {text}', 'time', 0.0)
+  else:
+    try:
+      future = threads.start(lambda: _answer(call, tools))
+    except RuntimeError as error:
+      text = f'was not called: {error}.'
+      answer = Answer(tool.name, f'{tool.name} {text}', 'error', 0.0)
+  if future is None:
+    future = concurrent.futures.Future()
+    future.set_result(answer)
+  return _Begun(call, kind, future, at)
+
+
+def _wait(begun: _Begun, seconds: float) -> Answer:
+  """Returns the answer, in so many seconds after the call began."""
   try:
-    return future.result(max(0.0, end - time.monotonic()))
+    left = begun.at + seconds - time.monotonic()
+    return begun.future.result(max(0.0, left))
   except concurrent.futures.TimeoutError:
-    future.cancel()
-    name = call.name if isinstance(call, Call) else ''
+    _HANGING.add(begun)
+    name = begun.call.name if isinstance(begun.call, Call) else ''
     return Answer(name, f'{name} did not answer in time.', 'time', 0.0)
 
 
@@ -128,7 +189,7 @@ def _answer(call: Call | Malformed, tools: dict[str, Tool]) -> Answer:
     text, kind = _call(call, tools), ''
   except ToolError as fault:
     text, kind = fault.text, fault.kind
-  except Exception as error:  # a tool is not ours: nothing of it may get out
+  except BaseException as error:  # a tool is not ours: nothing may get out
     why = f'{type(error).__name__}: {error}'[:500]
     text, kind = f'{call.name} failed: {why}', 'error'
   return Answer(call.name, text, kind, time.monotonic() - start)

@@ -1,6 +1,7 @@
 """Messages from threads: each sequence gets its own, or what went wrong."""
 
 import threading
+import time
 
 import numpy as np
 
@@ -50,4 +51,76 @@ def test_what_is_cancelled_is_never_collected():
   go.set()
   assert not generator.busy
   assert generator.collect() == []
+  generator.close()
+
+
+def collected(generator):
+  out, end = [], time.monotonic() + 20
+  while generator.busy and time.monotonic() < end:
+    out += generator.collect()
+  return out
+
+
+def answer(ids):
+  return Completion(0, ids, [0.0], [0.0], [0])
+
+
+def test_requests_that_hang_leave_their_place_to_others():
+  over = threading.Event()
+
+  def generate(context, how):
+    if context == (0,):
+      over.wait(60)
+    return answer(list(context))
+
+  generator = ThreadedGenerator(generate, 2)
+  for sequence in range(4):
+    generator.submit(sequence, [0], HOW)
+  generator.submit(7, [7], HOW)
+  assert generator.collect() == []  # two hang, and the others wait
+  for sequence in range(4):
+    generator.cancel(sequence)
+  assert [x.sequence for x in collected(generator)] == [7]
+  over.set()
+  generator.close()
+
+
+def test_only_so_many_requests_are_left_behind():
+  over, begun = threading.Event(), []
+
+  def generate(context, how):
+    begun.append(context)
+    over.wait(60)
+    return answer([1])
+
+  generator = ThreadedGenerator(generate, 1)
+  for sequence in range(10):
+    generator.submit(sequence, [sequence], HOW)
+    generator.cancel(sequence)
+  assert not generator.busy
+  generator.submit(10, [10], HOW)
+  assert generator.collect() == []
+  assert (10,) not in begun
+  over.set()
+  assert [x.sequence for x in collected(generator)] == [10]
+  generator.close()
+
+
+def test_only_so_many_requests_run_at_a_time():
+  most, now, lock = [], [0], threading.Lock()
+
+  def generate(context, how):
+    with lock:
+      now[0] += 1
+      most.append(now[0])
+    time.sleep(0.01)
+    with lock:
+      now[0] -= 1
+    return answer([1])
+
+  generator = ThreadedGenerator(generate, 3)
+  for sequence in range(12):
+    generator.submit(sequence, [sequence], HOW)
+  assert len(collected(generator)) == 12
+  assert max(most) <= 3
   generator.close()

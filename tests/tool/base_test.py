@@ -1,4 +1,7 @@
 import concurrent.futures
+import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -184,3 +187,129 @@ def test_mistakes_are_named(pool):
     base.run([], [Echo(), Echo()], pool)
   with pytest.raises(ValueError, match='broken'):
     ToolError('broken', 'it')
+
+
+class Quick:
+  name = 'quick'
+  description = ''
+  schema = schema()
+
+  def __call__(self):
+    return 'here'
+
+
+@pytest.fixture
+def asleep():
+  """A tool that sleeps until the test ends, of a kind of its own."""
+
+  class Asleep(Sleep):
+    name = 'asleep'
+
+  tool = Asleep()
+  yield tool
+  tool.over.set()
+
+
+@pytest.mark.parametrize('pooled', [True, False])
+def test_tools_that_hang_leave_room_for_others(asleep, pooled):
+  with concurrent.futures.ThreadPoolExecutor(4) as four:
+    pool = four if pooled else None
+    hung = base.run([Call('asleep', {})] * 4, [asleep], pool, seconds=0.05)
+    assert [x.fault for x in hung] == ['time'] * 4
+    (answer,) = base.run([Call('quick', {})], [Quick()], pool, seconds=20)
+    assert answer[:3] == ('quick', 'here', '')
+
+
+def test_a_call_has_its_time_from_when_it_begins(asleep):
+  """Not from when it was queued behind others."""
+  with concurrent.futures.ThreadPoolExecutor(1) as one:
+    calls = [Call('asleep', {}), Call('asleep', {}), Call('quick', {})]
+    answers = base.run(calls, [asleep, Quick()], one, seconds=0.5)
+  assert [x.fault for x in answers] == ['time', 'time', '']
+
+
+def test_a_tool_that_hangs_is_called_only_so_often(asleep):
+  """Then it is refused, others are not, and it is called again once it ends."""
+  for _ in range(4):
+    base.run([Call('asleep', {})] * 4, [asleep], seconds=0.01)
+  calls = [Call('asleep', {}), Call('quick', {})]
+  answers = base.run(calls, [asleep, Quick()], seconds=20)
+  assert answers[0].fault == 'time'
+  assert 'asleep was not called: 16' in answers[0].text
+  assert answers[1].fault == ''
+  asleep.over.set()
+  end = time.monotonic() + 20
+  while time.monotonic() < end:
+    (answer,) = base.run(calls[:1], [asleep], seconds=20)
+    if not answer.fault:
+      break
+  assert answer.text == 'late'
+
+
+def test_a_program_ends_while_its_tools_hang():
+  code = (
+    'import concurrent.futures, time\n'
+    'from agentrl.text.tool_calls.base import Call\n'
+    'from agentrl.tool import base, schema\n'
+    'class Hang:\n'
+    '  name, description, schema = "hang", "", schema.schema()\n'
+    '  def __call__(self):\n'
+    '    time.sleep(600)\n'
+    'for pool in (None, concurrent.futures.ThreadPoolExecutor(2)):\n'
+    '  print(base.run([Call("hang", {})], [Hang()], pool, seconds=.1)[0].fault)'
+  )
+  done = subprocess.run(
+    [sys.executable, '-c', code],
+    capture_output=True,
+    text=True,
+    timeout=120,
+    env=os.environ | {'PYTHONPATH': os.pathsep.join(filter(None, sys.path))},
+    check=True,
+  )
+  assert done.stdout.split() == ['time', 'time']
+
+
+@pytest.mark.parametrize('error', [SystemExit, KeyboardInterrupt, TimeoutError])
+def test_whatever_a_tool_raises_costs_its_call_only(error):
+  class Raises:
+    name, description, schema = 'raises', '', schema()
+
+    def __call__(self):
+      raise error('no')
+
+  (answer,) = base.run([Call('raises', {})], [Raises()], seconds=20)
+  assert answer.fault == 'error'
+  assert error.__name__ in answer.text
+
+
+def test_a_tool_gets_an_integer_for_a_number_that_is_whole():
+  got = []
+
+  class Take:
+    name, description = 'take', ''
+    schema = schema(['n'], n='integer', xs='array')
+
+    def __call__(self, **args):
+      got.append(repr(args))
+      return ''
+
+  calls = [Call('take', {'n': 5.0, 'xs': [1.0, 0.5, True, '2.0']})]
+  (answer,) = base.run(calls, [Take()])
+  assert answer.fault == ''
+  assert got == ["{'n': 5, 'xs': [1, 0.5, True, '2.0']}"]
+
+
+@pytest.mark.parametrize(
+  'faulty',
+  [
+    {'type': 'str'},
+    {'properties': {'a': 5}},
+    {'properties': {'a': {'$ref': 'http://localhost/a.json'}}},
+  ],
+)
+def test_a_faulty_schema_is_refused_before_any_call(faulty):
+  tool = Quick()
+  tool.schema = faulty
+  with pytest.raises(ValueError, match=r"'quick'.*in the schema") as caught:
+    base.run([], [tool])
+  assert '\n' not in str(caught.value)
