@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentrl import install
-from agentrl.tool import subreaper
+from agentrl.tool import base, mcp_answers, schema, subreaper
 from agentrl.tool.base import ToolError, shorten
 
 
@@ -20,7 +20,8 @@ class McpServer:
   One connection serves all threads; calls of one turn go on side by side if
   the server lets them. A server that died fails the calls that met it, and is
   started again (a URL: connected to) by the next one. The server is a program
-  of yours with your rights: nothing here shuts it in.
+  of yours with your rights: nothing here shuts it in. The tools are those that
+  it lists at first, whatever it changes later: a prompt has named them.
   """
 
   def __init__(
@@ -44,7 +45,8 @@ class McpServer:
 
     Raises:
       ImportError: mcp is not installed.
-      ValueError: nothing answers there.
+      ValueError: nothing answers there, two tools have one name, or a tool has
+        a faulty schema.
     """
     self._seconds, self._characters = seconds, characters
     self._restarts = self._restarts_left = restarts
@@ -61,6 +63,16 @@ class McpServer:
         ' give a URL or a command as a list of words'
       ) from error
     self.tools = [McpTool(self, tool) for tool in self._connection.listed]
+    self._output = {x.name: x.output_schema for x in self._connection.listed}
+    try:
+      base.named(self.tools)
+      for name, output in self._output.items():
+        base.check_schema(name, output or {})
+    except ValueError as error:
+      self.close()
+      raise ValueError(
+        f'the MCP server {command!r} cannot be used: {error}'
+      ) from error
 
   def __enter__(self) -> 'McpServer':
     return self
@@ -106,14 +118,27 @@ class McpServer:
           if self._connection is connection:
             self._connection = None
         connection.close()
-      raise ToolError('error', f'{name} failed: {error}'[:500]) from error
-    parts = [
-      x.text if x.type == 'text' else f'({x.type})' for x in result.content
-    ]
-    text = shorten('\n'.join(parts), self._characters)
+      raise ToolError('error', f'{name} failed: {_why(error)}') from error
+    return self._read(name, result)
+
+  def _read(self, name: str, result: Any) -> str:
+    """The text of an answer.
+
+    Raises:
+      ToolError: it is an error, or not what the tool's schema promises.
+    """
+    text = shorten(mcp_answers.text_of(result), self._characters)
     if result.is_error:
-      raise ToolError('error', text)
-    return text
+      raise ToolError('error', text or f'{name} failed and did not say why.')
+    structured = result.structured_content
+    promised = self._output.get(name) or True  # which everything fits
+    if structured is not None and (
+      complaint := schema.violation(structured, promised)
+    ):
+      raise ToolError(
+        'error', f'{name} failed: in its structured answer {complaint}'
+      )
+    return text or f'{name} answered with nothing.'
 
   def _connected(self, name: str) -> '_Connection':
     """The connection that stands, or a new one after a death."""
@@ -193,34 +218,56 @@ class _Connection:
       first = error
       while isinstance(first, BaseExceptionGroup):
         first = first.exceptions[0]
-      why = f'{type(first).__name__}: {first}'.splitlines()[0]
       if not self._ready.done():
-        self._ready.set_exception(RuntimeError(why))
+        self._ready.set_exception(RuntimeError(_why(first)))
     finally:
       self._loop.close()
 
   async def _held(self) -> None:
     async with _package().Client(self._target) as client:
+      # The package matches patterns of the server in a way that may hang all
+      # threads; `McpServer` holds answers against the schema itself.
+      client.session.validate_tool_result = _unchecked
       page = await client.list_tools(cursor=None)
-      tools = list(page.tools)
+      tools, cursors = list(page.tools), set()
       while page.next_cursor:
+        if page.next_cursor in cursors:
+          raise ValueError('it lists its tools in a circle')
+        cursors.add(page.next_cursor)
         page = await client.list_tools(cursor=page.next_cursor)
         tools += page.tools
       self._ready.set_result((client, tools))
       await asyncio.Event().wait()  # until `close` cancels it
 
 
+async def _unchecked(name: str, result: Any) -> None:
+  """Stands for a check of the package's client."""
+
+
 class McpTool:
-  """One tool of a server; the server itself checks the arguments in full."""
+  """One tool of a server; another `name` may be set, as for two servers."""
 
   def __init__(self, server: McpServer, listed: Any):
-    self._server = server
+    self._server, self._listed_name = server, listed.name
     self.name: str = listed.name
     self.description: str = listed.description or ''
     self.schema: dict[str, Any] = listed.input_schema
 
   def __call__(self, **args: Any) -> str:
-    return self._server.call(self.name, args)
+    return self._server.call(self._listed_name, args)
+
+
+def _why(error: BaseException) -> str:
+  """What went wrong, in one line."""
+  errors = getattr(error, 'errors', None)
+  if callable(errors):  # of pydantic, which the package reads messages with
+    first = errors()[0]
+    place = '.'.join(map(str, first['loc']))
+    return f'its server breaks the protocol, {place}: {first["msg"]}'[:500]
+  text = ' '.join(str(error).split())
+  return (
+    f'{type(error).__name__}: {text}'[:500] if text else type(error).__name__
+  )
 
 
 def _package() -> Any:

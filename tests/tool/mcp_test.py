@@ -1,6 +1,7 @@
 """A server written with the package itself, spoken to as any other."""
 
 import concurrent.futures
+import json
 import os
 import pathlib
 import sys
@@ -210,3 +211,132 @@ def test_a_silent_command_is_not_waited_for_and_is_ended(tmp_path):
     McpServer([sys.executable, '-c', code], seconds=15)
   assert note.exists(), 'it had no time to start: nothing was shown'
   assert not alive(note.read_text())
+
+
+WRITTEN = pathlib.Path(__file__).with_name('written_server.py')
+
+
+def listed(name, **fields):
+  return {'name': name, 'inputSchema': {'type': 'object'}, **fields}
+
+
+def text(*texts):
+  return {'content': [{'type': 'text', 'text': x} for x in texts]}
+
+
+@pytest.fixture
+def written(tmp_path):
+  """Starts a server that sends what it is told."""
+
+  def start(answers, pages=None, seconds=60.0, **fields):
+    tools = [listed(name, **fields.get(name, {})) for name in answers]
+    said = {'pages': pages or [[tools, None]], 'answers': answers}
+    path = tmp_path / 'said.json'
+    path.write_text(json.dumps(said))
+    words = [sys.executable, str(WRITTEN), str(path)]
+    return McpServer(words, seconds=seconds)
+
+  return start
+
+
+def test_answers_of_every_form(written):
+  """Of one server that goes on after each of them."""
+  number = {'type': 'object', 'properties': {'n': {'type': 'integer'}}}
+  hostile = {'type': 'object', 'properties': {'n': {'pattern': '^(a|a)*$'}}}
+  answers = {
+    'structured': {'content': [], 'structuredContent': {'sum': 5}},
+    'empty': {'content': []},
+    'fails': {'content': [], 'isError': True},
+    'says': text('It is full.') | {'isError': True},
+    'why': {'content': [], 'isError': True, 'structuredContent': {'why': 'no'}},
+    'null': {'content': None},
+    'video': {'content': [{'type': 'video', 'data': ''}]},
+    'refused': {'error': {'code': -32000, 'message': 'one\ntwo'}},
+    'garbage': 'garbage',
+    'changed': 'changed',
+    'fits': text('ok') | {'structuredContent': {'n': 7}},
+    'wrong': text('ok') | {'structuredContent': {'n': 'x'}},
+    'hostile': text('ok') | {'structuredContent': {'n': 'a' * 60 + '!'}},
+  }
+  fields = {
+    'fits': {'outputSchema': number},
+    'wrong': {'outputSchema': number},
+    'hostile': {'outputSchema': hostile},
+  }
+  with written(answers, **fields) as server:
+    calls = [Call(name, {}) for name in answers]
+    out = base.run(calls, server.tools)
+    told = {x.name: x.text for x in out}
+    faults = {x.name for x in out if x.fault}
+    assert server.alive
+  assert faults == {
+    *('fails', 'says', 'why', 'null', 'video', 'refused', 'wrong', 'hostile')
+  }
+  assert told['structured'] == '{"sum": 5}'
+  assert told['says'] == 'It is full.'
+  assert told['why'] == '{"why": "no"}'
+  assert told['garbage'] == 'after garbage'
+  assert told['fits'] == 'ok\n{"n": 7}'
+  for name in ('empty', 'fails', 'null', 'video', 'refused', 'wrong'):
+    assert name in told[name]
+    assert '\n' not in told[name]
+  assert 'content' in told['null']
+  assert "n must be of type integer, and 'x'" in told['wrong']
+
+
+def test_a_silent_call_costs_its_time_and_a_death_its_call(written):
+  with written(
+    {'silent': 'silent', 'leave': 'leave', 'ok': text('ok')}
+  ) as held:
+    tools = {tool.name: tool for tool in held.tools}
+    held._seconds = 0.3
+    with pytest.raises(ToolError) as caught:
+      tools['silent']()
+    assert caught.value.kind == 'time'
+    held._seconds = 60
+    with pytest.raises(ToolError, match='leave failed'):
+      tools['leave']()
+    assert tools['ok']() == 'ok'
+
+
+def test_tools_are_listed_to_the_last_page(written):
+  pages = [[[listed('a')], '1'], [[], '2'], [[listed('b'), listed('c')], '']]
+  with written({'c': text('third')}, pages) as server:
+    assert [x.name for x in server.tools] == ['a', 'b', 'c']
+    assert server.tools[2]() == 'third'
+
+
+@pytest.mark.parametrize(
+  ('pages', 'match'),
+  [
+    ([[[listed('a')], '0']], 'circle'),
+    ([[[listed('a')], '1'], [[listed('a')], None]], "two tools.*'a'"),
+    (
+      [[[listed('a', inputSchema={'type': 'object', 'properties': 5})], None]],
+      'properties',
+    ),
+    (
+      [[[listed('a', inputSchema={'type': 'object', 'not': 5})], None]],
+      "'a' cannot be used.*not",
+    ),
+    (
+      [[[listed('a', outputSchema={'type': 'object', 'not': 5})], None]],
+      "'a' cannot be used.*not",
+    ),
+    ([[[{'name': 'a'}], None]], 'inputSchema'),
+  ],
+)
+def test_a_list_that_cannot_be_used_is_refused_at_once(written, pages, match):
+  with pytest.raises(ValueError, match=match) as caught:
+    written({}, pages)
+  assert '\n' not in str(caught.value)
+
+
+def test_tools_of_two_servers_may_be_renamed(written):
+  with written({'a': text('first')}) as one, written({'a': text('b')}) as two:
+    tools = [*one.tools, *two.tools]
+    with pytest.raises(ValueError, match="two tools are called 'a'"):
+      base.run([], tools)
+    tools[1].name = 'other'
+    answers = base.run([Call('a', {}), Call('other', {})], tools)
+    assert [x.text for x in answers] == ['first', 'b']
