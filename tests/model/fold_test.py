@@ -85,6 +85,24 @@ def test_each_beginning_stands_once_and_is_found(packed):
   )
 
 
+def test_padding_is_shared_with_nothing():
+  """Also where it has the number of the neighbour's token."""
+  r = np.random.default_rng(0)
+  for _ in range(20):
+    size = r.integers(0, T + 1, N)
+    live = np.arange(T)[None] < size[:, None]
+    tokens = r.integers(0, 2, (N, 1)) * live  # 0 is padding, and a token
+    tokens = np.where(r.random((N, 1)) < 0.5, 0, tokens).astype(np.int32)
+    seg = np.where(live, 0, -1).astype(np.int32)
+    want = [0]
+    for above, row in zip(range(N - 1), range(1, N), strict=True):
+      both = min(size[above], size[row])
+      same = tokens[above, :both] == tokens[row, :both]
+      want.append(both if same.all() else int(np.argmin(same)))
+    got = fold.shared(jnp.asarray(tokens), jnp.asarray(seg))
+    np.testing.assert_array_equal(got, want)
+
+
 def test_a_micro_batch_is_closed_where_the_next_row_would_not_fit():
   r = np.random.default_rng(0)
   for _ in range(50):

@@ -394,6 +394,54 @@ def test_patience():
   assert counts == {'cut': 0}
 
 
+class Narrow:
+  """A generator with room for some sequences, each until it is taken back.
+
+  One of `mute` is never answered, as by a model that hangs.
+  """
+
+  def __init__(self, room, mute=()):
+    self._room, self._mute = room, mute
+    self.held, self._asked = set(), {}
+
+  @property
+  def busy(self):
+    return any(x not in self._mute for x in self._asked)
+
+  def submit(self, sequence, context, how):
+    self.held.add(sequence)
+    assert len(self.held) <= self._room
+    self._asked[sequence] = engine_lib.Completion(
+      sequence, [*WORDS.encode('up'), WORDS.eot], [-1.0] * 2, [0.0] * 2, [0] * 2
+    )
+
+  def dispatch(self):
+    pass
+
+  def collect(self):
+    said = [x for x in self._asked if x not in self._mute]
+    return [self._asked.pop(x) for x in said]
+
+  def cancel(self, sequence):
+    self.held.discard(sequence)
+    self._asked.pop(sequence, None)
+
+
+def test_what_has_ended_is_taken_back_from_the_generator():
+  """By itself, by a fault of its world, and while its message is awaited."""
+  tasks = [{'n': i} for i in range(8)]
+  tasks[3] |= {'fault': 'raise', 'at': 1}
+  hasty = dataclasses.replace(LIMITS, patience=1.5)
+  generator = Narrow(2, mute=(5,))
+  attempts = make_attempts(np.arange(8), 1, 3, 1.0)
+  made = stage(chatty.Chatty(), tasks, hasty)
+  record, _ = played(made, attempts, count=2, generator=generator)
+  assert record.status[3] == Status.ENV_ERROR
+  assert record.status[5] == Status.TIME_LIMIT
+  assert record.valid[:3].any(axis=1).all()
+  assert not generator.held
+
+
 def faulty(n, share, place='process'):
   """Tasks, of which a share fails at some turn; and the same without."""
   kinds, rng = list(chatty.FAULTS), np.random.default_rng(0)

@@ -159,6 +159,35 @@ def test_slots_do_not_matter(history, window):
   np.testing.assert_allclose(few.logp, many.logp, atol=1e-5)
 
 
+def test_a_slot_forgets_the_exchanges_of_its_last_trajectory():
+  """What is read in a window is the same in a slot of one's own."""
+  n, turns = 6, 4
+  w = world()
+  words = [WORDS.encode(a)[0] for a in w.env.actions]
+  said = np.random.default_rng(0).choice(words, (n, turns, 1))
+  said = np.concatenate([said, np.full_like(said, WORDS.eot)], axis=2)
+  attempts = make_attempts(np.arange(n) % 6, 1, turns, 1.0)
+
+  def read(slots):
+    plan = jit_rollout.RolloutSizes(
+      slots=slots, turns=turns, message=2, history='turn', window=3
+    )
+    speaker = actor.scripted(jnp.asarray(said), jnp.full((n, turns), 2))
+    play = jax.jit(
+      lambda key: jit_rollout.rollout(w, plan, speaker, attempts, key)
+    )
+    return play(jax.random.key(0))
+
+  shared, own = read(2), read(n)
+  assert np.asarray(own.valid).sum() > 2 * n
+  np.testing.assert_array_equal(shared.valid, own.valid)
+  np.testing.assert_array_equal(shared.context_len, own.context_len)
+  np.testing.assert_array_equal(shared.context, own.context)
+  # The first turn is as long as its observation, and later ones longer.
+  length = np.asarray(own.context_len)
+  assert (length[:, 1] > length[:, 0]).all()
+
+
 def test_group_members_and_steps_differ_and_seeds_repeat():
   _, a, one = rollout('sokoban', 'turn', 1, slots=12)
   _, _, two = rollout('sokoban', 'turn', 1, slots=12, key=1)

@@ -17,7 +17,9 @@ from agentrl.log import metrics, trajectories
 from agentrl.run import build, config_file, judges, runner, sampler, validate
 from agentrl.signal import base as base_signal
 from agentrl.task.base import make_attempts
+from agentrl.types import Status
 from tests import counting_cases
+from tests.judge.items import item_of
 from tests.run.small_configs import countdown
 
 METHODS = [
@@ -257,3 +259,23 @@ def test_a_run_outlives_a_hostile_judge(tmp_path):
     if 'judged' in turn
   )
   assert longest < 1000
+
+
+@pytest.mark.parametrize('judge', ['turn', 'trajectory', 'group'])
+def test_a_trajectory_whose_world_broke_is_not_judged(tmp_path, judge):
+  """Nor does its group wait for it."""
+  c = judged(tmp_path, path=f'{__name__}:whole')
+  if judge == 'group':
+    c.judge = ('diversity',)
+    base.hp(c, 'judge', 'diversity', term='judged')
+  else:
+    base.hp(c, 'judge', 'function', path=f'{__name__}:whole', unit=judge)
+  held = judges.Judges(build.experiment(c), {}, '')
+  statuses = [Status.SOLVED, Status.ENV_ERROR, Status.FAILED, Status.TIME_LIMIT]
+  held.begin(np.zeros(4, np.int32), range(4))
+  for line, status in enumerate(statuses):
+    held.submit(line, item_of('go?', f'message {line}'), status)
+  verdicts = held.verdicts()
+  held.close()
+  assert {line for line, given in verdicts.items() if given} == {0, 2, 3}
+  assert all(len(given) == 1 for given in verdicts.values())
