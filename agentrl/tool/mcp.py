@@ -259,9 +259,10 @@ class McpTool:
 
 def _why(error: BaseException) -> str:
   """What went wrong, in one line."""
-  errors = getattr(error, 'errors', None)
-  if callable(errors):  # of pydantic, which the package reads messages with
-    first = errors()[0]
+  import pydantic  # with which the package reads messages
+
+  if isinstance(error, pydantic.ValidationError):
+    first = error.errors()[0]
     place = '.'.join(map(str, first['loc']))
     return f'its server breaks the protocol, {place}: {first["msg"]}'[:500]
   text = ' '.join(str(error).split())

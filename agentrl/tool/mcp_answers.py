@@ -1,4 +1,4 @@
-"""What an agent reads of an answer of the Model Context Protocol."""
+"""Text of the answers of the Model Context Protocol, as an agent reads it."""
 
 import json
 from collections.abc import Iterator
@@ -14,33 +14,30 @@ def text_of(result: Any) -> str:
   Args:
     result: a `CallToolResult` of the package mcp
   """
-  parts = [_part(x) for x in result.content]
+  parts = [_part(x.model_dump()) for x in result.content]
   structured = result.structured_content
   if structured is not None and not _says('\n'.join(parts), structured):
     parts.append(_json(structured))
   return '\n'.join(filter(None, parts))
 
 
-def _part(content: Any) -> str:
-  match content.type:
-    case 'text':
-      return content.text
-    case 'resource_link':
-      about = content.description or content.title or content.name
-      return f'(A link to the resource {content.uri}: {about})'
-    case 'resource' if hasattr(content.resource, 'text'):
-      return content.resource.text
-    case 'resource':
-      data, about = (
-        content.resource.blob,
-        f'The resource {content.resource.uri}',
-      )
-      kind = content.resource.mime_type or 'unknown'
-    case _:
-      data, about = getattr(content, 'data', ''), f'Content: {content.type}'
-      kind = getattr(content, 'mime_type', 'unknown')
+def _part(part: dict[str, Any]) -> str:
+  """The text of a part by its fields, or a sentence that names it."""
+  kind, resource = part['type'], part.get('resource') or {}
+  if kind == 'text':
+    return part['text']
+  if kind == 'resource_link':
+    about = part['description'] or part['title'] or part['name']
+    return f'(A link to the resource {part["uri"]}: {about})'
+  if 'text' in resource:
+    return resource['text']
+  if kind == 'resource':
+    data, about = resource['blob'], f'The resource {resource["uri"]}'
+  else:
+    data, about = part['data'], f'Content: {kind}'
+  mime = (resource or part)['mime_type'] or 'unknown'
   size = len(data) * 3 // 4  # of base64
-  return f'({about} of type {kind}, about {size} bytes, cannot be shown.)'
+  return f'({about} of type {mime}, about {size} bytes, cannot be shown.)'
 
 
 def _says(text: str, value: Any) -> bool:

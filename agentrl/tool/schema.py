@@ -85,8 +85,8 @@ def _mismatch(
       if (error := best_match(validator.iter_errors(value))) is not None:
         return sentence(error)
       if closed and isinstance(validator.schema, dict):
-        known = keywords.evaluated(validator, value)
-        if unknown := [x for x in value if x not in known]:
+        mentioned = keywords.evaluated(validator, value)
+        if unknown := [x for x in value if x not in mentioned]:
           return takes('it', validator.schema, ', '.join(unknown))
   except TimeoutError:
     return (
@@ -208,7 +208,7 @@ def _target(resolver: Any, at: Any, keyword: str) -> tuple[Any, Any]:
     ValueError: it leads to nothing, or in a circle.
   """
   passed: list[Any] = []
-  target, found = at, []
+  target, targets = at, []
   while isinstance(target, dict) and isinstance(target.get(keyword), str):
     if any(target is x for x in passed):
       raise _lost(keyword, at)
@@ -218,8 +218,8 @@ def _target(resolver: Any, at: Any, keyword: str) -> tuple[Any, Any]:
     except (Unresolvable, NoSuchResource, ValueError):
       raise _lost(keyword, at) from None
     target, resolver = place.contents, place.resolver
-    found.append((target, resolver))
-  return found[0]
+    targets.append((target, resolver))
+  return targets[0]
 
 
 def _lost(keyword: str, at: Mapping[str, Any]) -> ValueError:

@@ -72,17 +72,17 @@ def evaluated(validator: Any, instance: Mapping[str, Any]) -> set[str]:
     return set()
   if 'additionalProperties' in schema or 'unevaluatedProperties' in schema:
     return set(instance)
-  known = set(schema.get('properties', ())) & set(instance)
-  known |= set(instance) - set(_unmatched(instance, schema))
+  mentioned = set(schema.get('properties', ())) & set(instance)
+  mentioned |= set(instance) - set(_unmatched(instance, schema))
   for keyword in REFERENCES:
     if keyword in schema:
-      found = validator._resolver.lookup(schema[keyword])
-      target = validator.evolve(schema=found.contents, _resolver=found.resolver)
-      known |= evaluated(target, instance)
+      place = validator._resolver.lookup(schema[keyword])
+      target = validator.evolve(schema=place.contents, _resolver=place.resolver)
+      mentioned |= evaluated(target, instance)
   for part in _parts(validator, instance):
     if (at := validator.evolve(schema=part)).is_valid(instance):
-      known |= evaluated(at, instance)
-  return known
+      mentioned |= evaluated(at, instance)
+  return mentioned
 
 
 def _parts(validator: Any, instance: Mapping[str, Any]) -> list[Any]:
@@ -174,8 +174,8 @@ def _unevaluated(
 ) -> Errors:
   if validator.is_type(instance, 'object'):
     rest = {k: v for k, v in schema.items() if k != 'unevaluatedProperties'}
-    known = evaluated(validator.evolve(schema=rest), instance)
-    names = [x for x in instance if x not in known]
+    mentioned = evaluated(validator.evolve(schema=rest), instance)
+    names = [x for x in instance if x not in mentioned]
     yield from _others(validator, wanted, instance, names)
 
 

@@ -1,4 +1,4 @@
-"""What does not fit a schema, in one sentence for the author of the value."""
+"""Sentences on values that do not fit a schema, for their authors."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -72,8 +72,8 @@ def takes(place: str, schema: Mapping[str, Any], names: str) -> str:
   names = cut(names if names.isprintable() else repr(names), SHOWN)
   if _ELSEWHERE & set(schema):
     return f'{place} does not take {names}.'
-  known = ', '.join(map(_name, schema.get('properties', ()))) or 'nothing'
-  return f'{place} takes {cut(known, RULE)}, and not {names}.'
+  properties = ', '.join(map(_name, schema.get('properties', ()))) or 'nothing'
+  return f'{place} takes {cut(properties, RULE)}, and not {names}.'
 
 
 def cut(text: str, most: int) -> str:
@@ -91,8 +91,8 @@ def _rule(error: ValidationError) -> str | None:
       None if x.path or x.validator in _WHOLE else _rule(x)
       for x in error.context
     ]
-    known = dict.fromkeys(x for x in rules if x is not None)
-    return ' or '.join(known) if None not in rules else None
+    distinct = dict.fromkeys(x for x in rules if x is not None)
+    return ' or '.join(distinct) if None not in rules else None
   rule = _RULES.get(str(error.validator))
   if rule is None:
     return f'what {error.validator}={error.validator_value!r} allows'

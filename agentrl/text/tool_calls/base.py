@@ -198,8 +198,8 @@ def faithful(
 
 def properties(tool: Described) -> dict[str, Any]:
   """The schemas of the arguments by name; {} where the tool's has none."""
-  found = tool.schema.get('properties')
-  return found if isinstance(found, dict) else {}
+  schema = tool.schema.get('properties')
+  return schema if isinstance(schema, dict) else {}
 
 
 def schemas(tools: Sequence[Described]) -> str:
