@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
@@ -21,6 +22,10 @@ from agentrl.judge.verdicts import (
 Questions = Annotated[tuple[str, ...], Tuple(Text(empty=False))]
 NONE = -1  # in `after`: depends on nothing
 _INDEX = Whole(NONE)
+# '0.5 to 0.7', '1 out of 2', '0.5 - 1': more than the first word counts.
+_RANGE = re.compile(
+  r'\S+ (?:points? )?(?:[-–—/%]|(?:and|of|or|out of|per|to)\b)'
+)
 _STRAIGHT = str.maketrans('“”„', '"""')
 
 
@@ -225,11 +230,12 @@ def _plain(text: str) -> str:
 
 
 def _quoted(text: str) -> tuple[float, str]:
-  """Points, the first word, and the quote behind them."""
+  """Points, the first word or 'x out of 1', and the quote behind them."""
   points, _, rest = _plain(text).partition('"')
   quote, mark, end = rest.rpartition('"')
-  value = answers.number(''.join(points.split()[:1]))
-  return value, (quote if mark else end).strip()
+  if not _RANGE.match(points):
+    points = ''.join(points.split()[:1])
+  return answers.number(points), (quote if mark else end).strip()
 
 
 @registry.register('judge', needs=NEEDS, gives=GIVES, takes='trajectory')

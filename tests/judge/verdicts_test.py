@@ -26,7 +26,7 @@ OF_TURNS = (verdicts.number, verdicts.potential, verdicts.grade)
 @pytest.mark.parametrize('piece', OF_TURNS)
 @pytest.mark.parametrize('turn', [-1, 0, 1, 2])
 def test_the_judge_sees_the_turn_and_nothing_after_its_answer(piece, turn):
-  script = Script('A or 1: 1' if piece is not verdicts.grade else 'B')
+  script = Script('1' if piece is not verdicts.grade else 'B')
   piece(WHOLE._replace(turn=turn), script, question='Is it new?')
   (prompt,) = script.prompts
   seen = len(TALK) if turn < 0 else 2 * turn + 3

@@ -3,6 +3,7 @@
 from tests.mutation.mutant import Mutant
 
 _ANSWERS = 'tests/judge/answers_test.py'
+_STATEMENTS = 'tests/judge/statements_test.py'
 _ITEM = 'tests/judge/item_test.py'
 _LISTS = 'tests/judge/checklists_test.py'
 _GROUP = 'tests/judge/comparison_test.py'
@@ -13,22 +14,14 @@ MUTANTS = (
   Mutant(
     'agentrl.judge.answers',
     'number',
-    'words[-1].span()',
-    'words[0].span()',
-    f'{_ANSWERS}::test_the_last_of_several_numbers_counts',
-    'the first number in place of the last',
-  ),
-  Mutant(
-    'agentrl.judge.answers',
-    'number',
-    '0 <= float(last) <= most',
-    '-1 <= float(last) <= most',
+    '0 <= value <= most',
+    '-1 <= value <= most',
     f'{_ANSWERS}::test_what_is_no_plain_number_of_the_scale_is_a_fault',
     'a score below the scale',
   ),
   Mutant(
     'agentrl.judge.answers',
-    'number',
+    '_scale_pattern',
     '(most == 100)',
     '(most >= 1)',
     f'{_ANSWERS}::test_what_is_no_plain_number_of_the_scale_is_a_fault',
@@ -36,19 +29,35 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.judge.answers',
-    'grade',
-    '> 1 and',
-    '> 9 and',
-    f'{_ANSWERS}::test_of_several_grades_the_one_at_the_end_counts_or_none',
-    'the last of several grades, wherever it stands',
+    'choice',
+    'answer=name in options))',
+    'answer=True))',
+    f'{_STATEMENTS}::test_what_is_not_stated_for_certain_is_a_fault',
+    'a number that was not offered is an answer',
   ),
   Mutant(
-    'agentrl.judge.answers',
-    'choice',
-    '(?!{part}|{several})',
-    '(?!{several})',
-    f'{_ANSWERS}::test_yes_no_and_neither',
-    '0.5 is a no',
+    'agentrl.judge.statements',
+    'only_statement',
+    'len({x.value for x in said}) == 1',
+    'True',
+    f'{_STATEMENTS}::test_what_is_not_stated_for_certain_is_a_fault',
+    'of several answers the first',
+  ),
+  Mutant(
+    'agentrl.judge.statements',
+    '_statements',
+    'lead.issuperset(words) and ',
+    '',
+    f'{_STATEMENTS}::test_what_is_not_stated_for_certain_is_a_fault',
+    'not 7 is 7',
+  ),
+  Mutant(
+    'agentrl.judge.statements',
+    '_statements',
+    ' or _HEDGE.match(after)',
+    '',
+    f'{_STATEMENTS}::test_what_is_not_stated_for_certain_is_a_fault',
+    '7 or lower is 7',
   ),
   Mutant(
     'agentrl.judge.answers',
@@ -60,7 +69,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.judge.answers',
-    '_json_entries',
+    '_json_value',
     ', RecursionError',
     '',
     f'{_ANSWERS}::test_lists_that_are_not_whole_are_faults',
