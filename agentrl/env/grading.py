@@ -2,29 +2,56 @@
 
 import re
 import string
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 
 _NUMBER = re.compile(
-  r'[-+]?(\d{1,3}(,\d{3})+|\d+|(?=\.))(\.\d+)?(/0*[1-9]\d*)?', re.ASCII
+  r'(\d{1,3}(,\d{3})+|\d{1,3}([\u00a0\u2009\u202f]\d{3})+|\d+|(?=\.))(\.\d+)?'
+  r'([eE][-+]?\d{1,3}|/0*[1-9]\d*)?',
+  re.ASCII,
 )
+_SEPARATOR = re.compile('[,\u00a0\u2009\u202f]')  # of thousands
+_FRACTION = re.compile(r'\A\\[dt]?frac\s?\{(\d+)\}\s?\{(\d+)\}\Z', re.ASCII)
 _LONGEST = 1000  # characters of a number
-_ARTICLES = re.compile(r'\b(a|an|the)\b')
-_PUNCTUATION = str.maketrans('', '', string.punctuation)
+_ARTICLES = frozenset(('a', 'an', 'the'))
 _WORD = re.compile(r'[a-z0-9]+')  # of ROUGE
+_ANY_ARTICLE = re.compile(r'\b(?:a|an|the)\b')
+_ASCII_PUNCTUATION = str.maketrans('', '', string.punctuation)
+_SPECIAL = re.compile(r'[^\w\s]|_')
+# Punctuation that is part of a number or a name. Text is in small letters.
+_SIGN = re.compile(r'(?<![\w.,])[-−‐‑‒–—](?=\.?\d)')
+_RANGE = re.compile(r'(?<=\d)[‐‑‒–—](?=\d)')
+_THOUSANDS = re.compile(r'(?<=\d),(?=\d{3}(?!\d))')
+_KEPT = re.compile(
+  r'(?<=\d)[^\w\s](?=\d)'  # 3.5, 1/2, 10:30, 3-5
+  r'|(?<![\w.,-])-(?=\.?\d)'  # -1
+  r'|(?<![\w.])\.(?=\d)'  # .5, -.5
+  r'|(?<=\de)-(?=\d)'  # 1e-5
+  r'|[<>≤≥~](?=[-.]?\d)'  # <5
+  r'|(?<=[\w+#])[+#](?!\d)'  # c++, c#, a+
+  r'|(?<=\w)\^(?=\w)'  # x^2
+  r'|(?<=\b[a-z])-(?!\w)'  # a-
+)
 
 
 def number(text: str) -> Fraction | None:
-  """The exact value of 12, -0.5, 1/2, 1,000 or $3.50; None of anything else.
+  r"""The exact value of 12, -0.5, 1/2, 1,000, 1e-5 or $3.50, or None.
 
-  A last full stop and spaces around do not count.
+  Also of \frac{1}{2}. A last full stop and spaces around do not count. What has
+  a unit is no number, 50% neither: it might be 50 or 0.5.
   """
-  text = text.strip().removesuffix('.').removeprefix('$').replace('−', '-')
+  text = text.strip().removesuffix('.').replace('−', '-')
+  if len(text) > 2 and text[0] == text[-1] == '$':  # of LaTeX
+    text = text[1:-1].strip()
+  sign = text[:1] if text.startswith(('+', '-')) else ''
+  text = text.removeprefix(sign).removeprefix('$')
+  text = _FRACTION.sub(r'\1/\2', text)
   if len(text) > _LONGEST or not _NUMBER.fullmatch(text):
     return None
-  above, _, below = text.replace(',', '').partition('/')
-  return Fraction(above) / int(below or 1)
+  above, _, below = _SEPARATOR.sub('', text).partition('/')
+  return Fraction(f'{sign}{above}') / int(below or 1)
 
 
 def same(answer: str, gold: str) -> bool:
@@ -32,21 +59,50 @@ def same(answer: str, gold: str) -> bool:
   value = number(gold)
   if value is not None:
     return number(answer) == value
-  return normal(answer) == normal(gold)
+  return exact(answer, [gold])
 
 
 def normal(text: str) -> str:
-  """Lower case without punctuation, articles and more than single spaces.
+  """Small letters without punctuation, articles and more than single spaces.
 
-  As the evaluation of SQuAD does it (arXiv 1606.05250).
+  As the evaluation of SQuAD does it (arXiv 1606.05250), but nothing that tells
+  two answers apart is left out: 3.5 keeps its point, -1 its sign, 10:30 its
+  colon, C++ its plus, and vitamin A its A, since no article ends a text.
   """
-  bare = text.lower().translate(_PUNCTUATION)
-  return ' '.join(_ARTICLES.sub(' ', bare).split())
+  text = unicodedata.normalize('NFC', text).casefold()
+  text = ''.join(x for x in text if unicodedata.category(x) != 'Sc')  # $, €
+  text = _THOUSANDS.sub('', _RANGE.sub('-', _SIGN.sub('-', text)))
+  kept = {match.start() for match in _KEPT.finditer(text)}
+  bare = _SPECIAL.sub(
+    lambda m: m[0] if m.start() in kept or not _is_punctuation(m[0]) else '',
+    text,
+  )
+  words = bare.split()
+  return ' '.join([x for x in words[:-1] if x not in _ARTICLES] + words[-1:])
+
+
+def squad_words(text: str) -> str:
+  """As the evaluation of SQuAD has it, where 3.5 is 35: for keys of questions.
+
+  Splits are made by these keys, and must not move.
+  """
+  bare = text.lower().translate(_ASCII_PUNCTUATION)
+  return ' '.join(_ANY_ARTICLE.sub(' ', bare).split())
+
+
+def _is_punctuation(x: str) -> bool:
+  return x in string.punctuation or unicodedata.category(x).startswith('P')
+
+
+def _words(text: str) -> list[str]:
+  """The normal words; of an answer of punctuation alone, all of it."""
+  return normal(text).split() or text.casefold().split()
 
 
 def exact(answer: str, accepted: Sequence[str]) -> bool:
-  """Exact match of the normal words with an accepted answer."""
-  return normal(answer) in {normal(gold) for gold in accepted}
+  """Exact match of the normal words with an accepted answer that has any."""
+  words = _words(answer)
+  return bool(words) and words in [_words(gold) for gold in accepted]
 
 
 def f1(answer: str, accepted: Sequence[str]) -> float:
@@ -56,8 +112,8 @@ def f1(answer: str, accepted: Sequence[str]) -> float:
 
   the words normal, and counted as often as they stand.
   """
-  words = normal(answer).split()
-  return max((_f1(words, normal(gold).split()) for gold in accepted), default=0)
+  words = _words(answer)
+  return max((_f1(words, _words(gold)) for gold in accepted), default=0)
 
 
 def _f1(words: list[str], gold: list[str]) -> float:

@@ -201,4 +201,4 @@ def _task(line: Mapping[str, Any]) -> HostTask:
   if not isinstance(question, str) or grading.number(answer) is None:
     raise ValueError('the answer is no number')
   task = {'question': question, 'answer': answer}
-  return HostTask(task, (), task_sampling.key(grading.normal(question)))
+  return HostTask(task, (), task_sampling.key(grading.squad_words(question)))

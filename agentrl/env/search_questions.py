@@ -123,7 +123,7 @@ class SearchQuestions:
     if question.queries:
       demo.append(tool_env.answer_message(question.answers[0]))
     task = {'question': question.question, 'answers': list(question.answers)}
-    key = task_sampling.key(grading.normal(question.question))
+    key = task_sampling.key(grading.squad_words(question.question))
     return HostTask(task, tuple(demo), key)
 
 

@@ -37,7 +37,41 @@ from agentrl.env import grading
     ('.', None),
     ('-', None),
     ('nan', None),
-    ('1e5', None),
+    ('1e5', 100_000),
+    ('1e-5', Fraction(1, 100_000)),
+    ('-2.5E+3', -2500),
+    ('1e9999', None),
+    ('1e', None),
+    ('e5', None),
+    ('1e5/2', None),
+    ('5.', 5),
+    ('5..', None),
+    ('-0', 0),
+    ('-.5', Fraction(-1, 2)),
+    ('+3', 3),
+    ('-$3.50', Fraction(-7, 2)),
+    ('$$3', None),
+    ('$3$', 3),
+    (r'\frac{1}{2}', Fraction(1, 2)),
+    (r'-\dfrac{10}{4}', Fraction(-5, 2)),
+    (r'$\tfrac{1}{2}$', Fraction(1, 2)),
+    (r'\frac{1}{0}', None),
+    (r'\frac{1}{2}3', None),
+    (r'2\frac{1}{2}', None),
+    ('1\u202f000', 1000),
+    ('1\u2009234\u2009567', 1234567),
+    ('1\u00a000', None),
+    ('1 000', None),
+    ('50%', None),
+    ('3 km', None),
+    ('--3', None),
+    ('- 3', None),
+    ('inf', None),
+    ('Infinity', None),
+    ('True', None),
+    ('３', None),
+    ('½', None),
+    ('0x10', None),
     ('1_000', None),
     ('²', None),
     ('٣', None),
@@ -73,6 +107,38 @@ def test_same_is_by_value_for_numbers_and_by_words_else():
     ('theatre', 'theatre'),
     ('A-b', 'ab'),
     ('...', ''),
+    ('Vitamin A', 'vitamin a'),
+    ('The A', 'a'),
+    ('3.5', '3.5'),
+    ('-1', '-1'),
+    ('−1', '-1'),
+    ('–1', '-1'),
+    ('(-1)', '-1'),
+    ('-$5.', '-5'),
+    ('€5', '5'),
+    ('.5', '.5'),
+    ('...5', '5'),
+    ('1,234.5', '1234.5'),
+    ('1,5', '1,5'),
+    ('3–5', '3-5'),
+    ('1/2', '1/2'),
+    ('10:30.', '10:30'),
+    ('1e-05', '1e-05'),
+    ('C++', 'c++'),
+    ('C#, F#', 'c# f#'),
+    ('#1', '1'),
+    ('A+', 'a+'),
+    ('A-', 'a-'),
+    ('<5', '<5'),
+    ('x^2', 'x^2'),
+    ('**Cork**', 'cork'),
+    ('Straße', 'strasse'),
+    ('re\u0301sume\u0301', 'r\u00e9sum\u00e9'),
+    ('東京。', '東京'),
+    ('「東京」', '東京'),
+    ('की', 'की'),
+    ('10²', '10²'),
+    ('owl’s', 'owls'),
   ],
 )
 def test_normal(text, normal):
@@ -91,6 +157,32 @@ def test_exact_and_f1_take_the_best_accepted_answer():
   assert grading.f1('Oslo', accepted) == 0
   assert grading.f1('', ['the']) == 0
   assert grading.f1('x', []) == 0
+
+
+DIFFERENT = """
+A B;A;+ -;+;. ,;.;the;3.5 35;3.5;-1 1;-1;1/2 12;C++ C;C;C#;A+ A-
+3-5 35;10:30 1030;<5 >5;<5;5;1.5.2 152;1e5 1e-5;x^2 x2;Vitamin A;Vitamin;0.5 5
+.5;5;10²;102;1,5;15
+"""
+
+
+def test_different_answers_are_not_equal():
+  texts = sorted(set(DIFFERENT.replace('\n', ';').split(';')) - {''})
+  for answer, gold in itertools.permutations(texts, 2):
+    assert not grading.exact(answer, [gold]), (answer, gold)
+  for text in texts:
+    assert grading.exact(text, ['x', text])
+    assert grading.f1(text, ['x', text]) == 1
+    assert not grading.exact('', [text])
+    assert not grading.exact(' \n', [text])
+    assert not grading.exact('..', [text])
+
+
+def test_nothing_equals_nothing():
+  for answer, gold in itertools.product(['', ' ', '\u3000'], repeat=2):
+    assert not grading.exact(answer, [gold])
+    assert not grading.same(answer, gold)
+    assert grading.f1(answer, [gold]) == 0
 
 
 @pytest.mark.parametrize(
@@ -152,7 +244,7 @@ WORDS = st.lists(
     ['the', 'The', 'a', 'an', 'Sarn', 'sarn', 'tea', "o'er", '.', '-', '', '42']
   ),
   max_size=6,
-).map(' '.join)
+).map(lambda x: ' '.join([*x, 'tea']))  # no article ends an answer
 
 
 @given(WORDS, st.lists(WORDS, min_size=1, max_size=3))
@@ -161,3 +253,12 @@ def test_measures_are_those_of_the_official_script(answer, accepted):
   assert grading.exact(answer, accepted) == any(exact)
   assert grading.f1(answer, accepted) == pytest.approx(max(f1))
   assert not any(exact) or grading.f1(answer, accepted) in (0.0, 1.0)
+
+
+@given(WORDS)
+def test_keys_of_questions_are_those_of_squad(text):
+  """Splits that are made by them do not move."""
+  bare = ''.join(x for x in text.lower() if x not in string.punctuation)
+  words = re.sub(r'\b(a|an|the)\b', ' ', bare).split()
+  assert grading.squad_words(text) == ' '.join(words)
+  assert grading.squad_words('Is 3.5 the half?') == 'is 35 half'

@@ -129,7 +129,7 @@ def test_answers_and_their_f1(files):
     '{"question": "Who?"}',
     '{"question": "Who?", "answers": "Ann"}',
     '{"question": "Who?", "answers": []}',
-    '{"question": "Who?", "answers": ["the"]}',
+    '{"question": "Who?", "answers": ["..."]}',
     '{"question": "Who?", "answers": [3]}',
     '{"question": "?", "answers": ["Ann"]}',
     '{"question": 1, "answers": ["Ann"]}',

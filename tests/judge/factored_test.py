@@ -23,7 +23,7 @@ TASK = {'goal': [['lamp', 'state', 'on'], ['key', 'place', 'desk']]}
     ),
     ('lamp state on\nlamp state off', {('lamp', 'state'): 'off'}),
     ('You are in a big room. It is dark', {('it', 'is'): 'dark'}),
-    ('mug price 2.5', {('mug', 'price'): '25'}),
+    ('mug price 2.5', {('mug', 'price'): '2.5'}),
     ('nothing here', {}),
     ('', {}),
   ],
