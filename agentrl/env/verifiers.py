@@ -5,6 +5,8 @@ text, a number, or a list of those that are accepted. The agent's answer is
 `answer_of` its message, so that it may reason first.
 """
 
+import decimal
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -12,17 +14,47 @@ from typing import Any
 from agentrl.env import grading
 from agentrl.text.tool_calls.base import spoken
 
-_TAGGED = re.compile(r'<answer>(.*?)</answer>|\\boxed\{([^{}]*)\}', re.DOTALL)
+# Of a box without braces, LaTeX takes one sign; we take a number or a letter.
+_OPENING = re.compile(
+  r'<answer>|\\(?:boxed|fbox)(?![A-Za-z])\s*'
+  r'(?:\{|([-+−]?\.?\d+(?:[.,/]\d+)*|[A-Za-z])(?![A-Za-z]))'
+)
+_BRACE = re.compile(r'\\.|[{}]', re.DOTALL)
+_TEXT = re.compile(
+  r'\\(?:text|textbf|textrm|mathbf|mathrm)\s*\{([^{}]*)\}', re.DOTALL
+)
 
 
 def answer_of(completion: str) -> str:
   r"""The last <answer>...</answer> or \boxed{...} behind the thought.
 
-  Where there is neither, all that stands behind the thought.
+  Of two in each other the inner one counts. Where there is neither, it is all
+  that stands behind the thought; where the last one was cut, nothing: what
+  stood in one before it was withdrawn.
   """
   text = spoken(completion)
-  tagged = _TAGGED.findall(text)
-  return (''.join(tagged[-1]) if tagged else text).strip()
+  openings = list(_OPENING.finditer(text))
+  if not openings:
+    return text.strip()
+  last = openings[-1]
+  if last[0] == '<answer>':
+    end = text.find('</answer>', last.end())
+    answer = text[last.end() : end] if end >= 0 else ''
+  else:
+    answer = (last[1] or _braced(text, last.end())).strip()
+    unwrapped = _TEXT.fullmatch(answer)
+    answer = unwrapped[1] if unwrapped else answer
+  return answer.strip()
+
+
+def _braced(text: str, start: int) -> str:
+  """What stands before the brace that closes; '' where none does."""
+  depth = 1
+  for match in _BRACE.finditer(text, start):
+    depth += {'{': 1, '}': -1}.get(match[0], 0)
+    if not depth:
+      return text[start : match.start()]
+  return ''
 
 
 def accepted(row: Mapping[str, Any]) -> list[str]:
@@ -32,13 +64,28 @@ def accepted(row: Mapping[str, Any]) -> list[str]:
     ValueError: it has no "answer", or none that a text could equal.
   """
   answer = row.get('answer')
-  answers = answer if isinstance(answer, list) else [answer]
-  if not answers or not all(isinstance(x, str | int | float) for x in answers):
+  answers: list[Any] = answer if isinstance(answer, list) else [answer]
+  if not answers or not all(map(_is_answer, answers)):
     raise ValueError(
-      f'"answer" of the row is {answer!r}; make it a text, a number or a list'
-      ' of them'
+      f'"answer" of the row must be a text, a finite number or a list of them,'
+      f' got {answer!r:.200}'
     )
-  return [str(x) for x in answers]
+  return [_written(x) for x in answers]
+
+
+def _is_answer(x: Any) -> bool:
+  if isinstance(x, str):
+    return bool(x.strip())
+  if isinstance(x, float):
+    return math.isfinite(x)
+  return isinstance(x, int)
+
+
+def _written(x: str | float) -> str:
+  """A number as one writes it: 0.00001, not 1e-05, and 3, not 3.0."""
+  if isinstance(x, float):
+    return f'{decimal.Decimal(repr(x)):f}'.removesuffix('.0')
+  return str(x)
 
 
 def exact(completion: str, row: Mapping[str, Any]) -> bool:
@@ -54,7 +101,9 @@ def numeric(completion: str, row: Mapping[str, Any]) -> bool:
   """
   values = [grading.number(x) for x in accepted(row)]
   if None in values:
-    raise ValueError(f'"answer" of the row is {row["answer"]!r}, no number')
+    raise ValueError(
+      f'"answer" of the row must be a number, got {row["answer"]!r:.200}'
+    )
   return grading.number(answer_of(completion)) in values
 
 

@@ -211,7 +211,7 @@ def test_a_verifier_that_does_not_fit_is_refused_before_a_run(
 def test_a_row_that_a_shipped_verifier_cannot_use_is_named(tmp_path):
   path = write(tmp_path / 'rows', [*rows(20), {'prompt': 'and?'}])
   split = task_sampling.split(['and?'])
-  with pytest.raises(ValueError, match=r"'and\?' .*\"answer\" of the row is"):
+  with pytest.raises(ValueError, match=r"'and\?' .*\"answer\" of the row"):
     Jsonl(path, 'exact').tasks(split, 1, 0)
 
 

@@ -1,6 +1,11 @@
 """Shipped verifiers: the answer of a message, and its score."""
 
+import json
+import math
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentrl.env import verifiers
 
@@ -18,10 +23,49 @@ from agentrl.env import verifiers
     ('<think>\\boxed{1}</think> 2', '2'),
     ('<think>and so <answer>Cork</answer>', ''),  # the thought never ended
     ('', ''),
+    (r'So \boxed{\frac{1}{2}}', r'\frac{1}{2}'),
+    (r'\boxed{3}. No: \boxed{\frac{1}{2}} it is', r'\frac{1}{2}'),
+    (r'\boxed{\{1, 2\}}', r'\{1, 2\}'),
+    (r'\boxed{\}{a}}', r'\}{a}'),
+    (r'\boxed{a\\{b}}', r'a\\{b}'),
+    (r'\boxed{x^{2^{n}}}', 'x^{2^{n}}'),
+    (r'\boxed {x}', 'x'),
+    ('\\boxed\n{ x\n}', 'x'),
+    (r'\fbox{4}', '4'),
+    (r'\boxed 5', '5'),
+    (r'\boxed5.', '5'),
+    (r'\boxed -3.5, so', '-3.5'),
+    (r'\boxed B', 'B'),
+    (r'\boxed{4} as I was to use \boxed to say', '4'),
+    (r'\boxedx{4}', r'\boxedx{4}'),
+    (r'\boxed{\text{Cork}}', 'Cork'),
+    (r'\boxed{\mathrm{B}}', 'B'),
+    (r'\boxed{3} or \boxed{}', ''),
+    (r'\boxed{3}, no, \boxed{4', ''),  # cut
+    (r'\boxed{3}, no, \boxed{\frac{1}{2}', ''),
+    ('<answer>3</answer>, no, <answer>4', ''),
+    (r'<answer>It is \boxed{5}.</answer>', '5'),
+    (r'\boxed{<answer>5</answer>}', '5'),
+    (r'\boxed{\boxed{5}}', '5'),
+    (r'<answer>4</answer> \boxed{5}', '5'),
+    (r'<think>\boxed{1}</think>so 2', 'so 2'),
+    (r'<think>\boxed{1}', ''),
+    (r'\boxed{}', ''),
   ],
 )
 def test_the_answer_of_a_message(completion, answer):
   assert verifiers.answer_of(completion) == answer
+
+
+@given(st.recursive(st.just('x'), lambda x: x.map(lambda y: f'a{{{y}}}b')))
+def test_braces_of_any_depth_are_in_the_box(inner):
+  assert verifiers.answer_of(rf'\boxed{{0}} \boxed{{{inner}}} }}') == inner
+  assert verifiers.answer_of(rf'\boxed{{0}} \boxed{{{inner}') == ''
+
+
+@pytest.mark.parametrize('unit', [r'\boxed{', '{', '}', '\\', '<answer>', ' '])
+def test_long_messages_take_no_longer_than_their_length(unit):
+  verifiers.answer_of(r'\boxed{' + unit * (200_000 // len(unit)))
 
 
 @pytest.mark.parametrize(
@@ -44,12 +88,49 @@ def test_scores(verifier, completion, answer, score):
   assert verifiers.SHIPPED[verifier](completion, row) == pytest.approx(score)
 
 
-@pytest.mark.parametrize('answer', [None, [], {}, [[]]])
+NO_ANSWERS = (
+  *(None, [], {}, [[]], '', ' ', ['x', ''], math.nan, math.inf, [1, -math.inf]),
+)
+
+
+@pytest.mark.parametrize('answer', NO_ANSWERS)
 def test_a_row_without_an_answer(answer):
-  with pytest.raises(ValueError, match='"answer" of the row is'):
+  with pytest.raises(ValueError, match='"answer" of the row'):
     verifiers.exact('x', {'answer': answer})
 
 
-def test_an_answer_that_is_no_number():
-  with pytest.raises(ValueError, match='no number'):
-    verifiers.numeric('4', {'answer': ['4', 'four']})
+@pytest.mark.parametrize(
+  'answer', [['4', 'four'], True, '50%', '3 km', 'nan', '1e9999', '1/0']
+)
+def test_an_answer_that_is_not_a_number(answer):
+  with pytest.raises(ValueError, match=r'"answer" of the row .*number'):
+    verifiers.numeric('4', {'answer': answer})
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False) | st.integers())
+def test_any_number_of_a_row_is_one_and_equals_itself(value):
+  row = {'answer': value}
+  written = verifiers.accepted(row)[0]
+  if len(written) <= 1000:
+    assert verifiers.numeric(str(value), row)
+    assert verifiers.numeric(written, row)
+    assert verifiers.exact(written, row)
+    assert not verifiers.numeric(f'1{written.lstrip("-")}', row)
+
+
+def test_numbers_that_json_writes_in_short():
+  row = json.loads('{"answer": 0.00001}')
+  for text in ('0.00001', '1e-5', '1E-05', '.00001', '1/100000', '$0.00001$'):
+    assert verifiers.numeric(text, row), text
+  assert verifiers.exact('0.00001', row)
+  assert not verifiers.numeric('1e5', row)
+  assert verifiers.exact('3', {'answer': 3.0})
+  assert verifiers.numeric(r'\boxed{-\frac{1}{2}}', {'answer': -0.5})
+
+
+def test_what_tells_answers_apart_is_graded():
+  for answer in ('A', '+', '3.5', '-1', 'C++', 'the'):
+    assert verifiers.exact(f' {answer} ', {'answer': ['x', answer]})
+    for other in ('', '.', 'B', '35', '1', 'C', '-'):
+      assert not verifiers.exact(other, {'answer': answer}), (other, answer)
+      assert not verifiers.f1(other, {'answer': answer})
