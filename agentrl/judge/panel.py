@@ -76,7 +76,9 @@ class _Ask:
     service = self._judge.service
     if service is None:
       raise JudgeFault(f'judge {self._judge.name!r} has no service to ask')
-    seed = int(hashlib.sha256(prompt.encode()).hexdigest()[:7], 16)
+    seed = int(
+      hashlib.sha256(prompt.encode(errors='replace')).hexdigest()[:7], 16
+    )
     messages = [Message('user', prompt)]
     text = self.cached(prompt, lambda: service(messages, seed=seed))
     self.passed.append((prompt, text))

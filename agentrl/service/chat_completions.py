@@ -8,6 +8,7 @@ environment and is in no message, file or error.
 import collections
 import dataclasses
 import json
+import math
 import os
 import re
 import threading
@@ -16,11 +17,12 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from agentrl.service import json_post
 from agentrl.service.answer_file import AnswerFile, content_id
 from agentrl.service.base import ServiceFault
+from agentrl.service.chat_response import Reply, parse_response
 from agentrl.text.message import Message
 
 
@@ -57,6 +59,10 @@ def check(endpoint: Endpoint) -> None:
     )
   if not endpoint.model.strip():
     raise ValueError("model='' names no model of the server; set it")
+  for name in ('input_price', 'output_price', 'budget'):
+    value = getattr(endpoint, name)
+    if not 0 <= value < math.inf:
+      raise ValueError(f'{name} must be 0 or a positive number, got {value!r}')
   if endpoint.budget and not (endpoint.input_price or endpoint.output_price):
     raise ValueError(
       f'budget={endpoint.budget} needs the prices of a million tokens; set'
@@ -131,7 +137,7 @@ class ChatCompletions:
     # one, as it is after a resume.
     return self._file.put(key, reply.text, **usage)
 
-  def reply(self, messages: Sequence[Message], *, seed: int) -> 'Reply':
+  def reply(self, messages: Sequence[Message], *, seed: int) -> Reply:
     """The server's reply, also one that was cut; never one of before.
 
     Raises:
@@ -146,15 +152,20 @@ class ChatCompletions:
 
   def _reply(
     self, messages: Sequence[Message], seed: int
-  ) -> tuple['Reply', dict[str, Any]]:
+  ) -> tuple[Reply, dict[str, Any]]:
     """The reply, and what it used."""
     body, e = self._body(messages, seed), self._endpoint
-    reply = self._ask(json.dumps(body).encode())
-    cost = (reply.read * e.input_price + reply.written * e.output_price) / 1e6
-    usage = {'cost': cost, 'read': reply.read, 'written': reply.written}
+    data = json.dumps(body).encode()
+    reply = self._ask(data)
+    # Without a number of the server's the most that can be is paid: a token is
+    # a byte at least. A budget would have no end otherwise.
+    read = len(data) if reply.read is None else reply.read
+    written = e.max_tokens if reply.written is None else reply.written
+    cost = (read * e.input_price + written * e.output_price) / 1e6
+    counts = {'read': reply.read or 0, 'written': reply.written or 0}
     with self._lock:
-      self._counts.update(read=reply.read, written=reply.written)
-    return reply, usage
+      self._counts.update(counts)
+    return reply, {'cost': cost, **counts}
 
   def taken(self) -> dict[str, int]:
     """The counts since this was called last."""
@@ -163,7 +174,7 @@ class ChatCompletions:
     names = ('requests', 'retries', 'read', 'written')
     return {name: counts[name] for name in names}
 
-  def _ask(self, data: bytes) -> 'Reply':
+  def _ask(self, data: bytes) -> Reply:
     """The reply of the server, after as many tries as may be."""
     for left in reversed(range(self._endpoint.tries)):
       self._admit()
@@ -219,35 +230,3 @@ def request_body(
     'max_tokens': endpoint.max_tokens,
     'seed': seed,
   }
-
-
-class Reply(NamedTuple):
-  """A response that came."""
-
-  text: str
-  fault: str  # why it is no answer; '': it is one
-  cut: bool  # it is the beginning of one, whose tokens were spent
-  read: int  # tokens
-  written: int  # tokens
-
-
-def parse_response(data: bytes) -> Reply:
-  """The reply in the body of a response. Raises Again where there is none."""
-  try:
-    response = json.loads(data)
-    choice, usage = response['choices'][0], response.get('usage') or {}
-    message, reason = choice['message'], choice.get('finish_reason')
-    text, refusal = message.get('content'), message.get('refusal')
-    read, written = (
-      int(usage.get(f'{x}_tokens') or 0) for x in ('prompt', 'completion')
-    )
-  except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
-    text = f'a body that is no chat completion ({type(error).__name__})'
-    raise json_post.Again(text) from None
-  fault, cut = '', reason == 'length' and isinstance(text, str)
-  if reason == 'length':
-    fault = f'was cut after {written} tokens; raise max_tokens'
-  elif refusal or reason == 'content_filter' or not isinstance(text, str):
-    fault = f'refused to answer: {str(refusal or reason)[: json_post.SHOWN]}'
-  text = text if isinstance(text, str) else ''
-  return Reply(text, fault, cut, read, written)

@@ -136,6 +136,81 @@ def test_a_budget_is_spent_on_the_same_items(threads):
     assert [v.fault for v in of] == same
 
 
+@pytest.mark.parametrize('budget', [1, 5, 12])
+@pytest.mark.parametrize('units', [('turn', 'turn'), ('trajectory', 'turn')])
+def test_each_of_two_judges_has_the_whole_budget_anew(budget, units):
+  asked_of = {'a': [], 'b': []}
+
+  def service(name):
+    def answer(messages, *, seed):
+      del seed
+      asked_of[name].append(messages[-1].content)
+      return '1'
+
+    return answer
+
+  one = JudgePanel(
+    [
+      Judge(name, turn_number, name, unit, service(name))
+      for name, unit in zip('ab', units, strict=True)
+    ],
+    Settings(budget=budget),
+  )
+  for iteration in (1, 2):
+    for place in range(15):
+      one.submit(place, item(f'{iteration} {place}', 4))
+    verdicts = one.collect()
+    counts = one.taken()
+    for name, unit in zip('ab', units, strict=True):
+      all_items = 15 * (4 if unit == 'turn' else 1)
+      scored = [
+        v
+        for of in verdicts.values()
+        for v in of
+        if v.judge == name and not v.fault
+      ]
+      assert len(scored) == budget
+      assert counts[f'judge/{name}/questions'] == budget
+      assert counts[f'judge/{name}/over_budget'] == all_items - budget
+      assert len(asked_of[name]) == budget * iteration
+  if units[0] == units[1]:  # the budget falls on the same items
+    assert sorted(asked_of['a']) == sorted(asked_of['b'])
+  one.close()
+
+
+def test_answers_are_kept_by_the_judge_and_by_who_answers_it():
+  calls = []
+
+  def service(messages, *, seed):
+    del seed
+    calls.append(messages[-1].content)
+    return '1'
+
+  def judges(names, identities):
+    return [
+      Judge(n, turn_number, n, 'turn', service, i)
+      for n, i in zip(names, identities, strict=True)
+    ]
+
+  for names, identities, times in (
+    ('ab', 'ss', 2),
+    ('ab', 'st', 2),
+    ('a', 's', 1),
+  ):
+    calls.clear()
+    one = JudgePanel(judges(names, identities), Settings(threads=1))
+    for place in range(3):
+      one.submit(place, item('same', 2))
+    one.collect()
+    one.close()
+    assert len(calls) == 2 * times
+
+
+def test_a_message_of_half_a_pair_is_judged():
+  verdicts, _ = asked(judge(lambda m, *, seed: '1'), [item('\ud83d', 1)])
+  assert [v.score for v in verdicts[0]] == [1.0]
+
+
 def test_scores_of_a_trajectory_and_of_a_group():
   each = judge(None, lambda x, ask: [0.0, math.nan, 1.0], 'trajectory')
   verdicts, counts = asked(each, [item('a')])

@@ -164,6 +164,49 @@ MUTANTS = (
     'a turn that was left out is bad',
   ),
   Mutant(
+    'agentrl.judge.panel',
+    'JudgePanel._ask_within_budget',
+    'ranked[judge.name].append(i)',
+    "ranked[''].append(i)",
+    'tests/judge/panel_test.py'
+    '::test_each_of_two_judges_has_the_whole_budget_anew',
+    'two judges share one budget',
+  ),
+  Mutant(
+    'agentrl.service.answer_file',
+    'parse_line',
+    "entry.pop('sum') != _checksum(entry)",
+    "not entry.pop('sum')",
+    'tests/service/answer_file_test.py::test_no_bit_of_a_line_flips_unseen',
+    'a flipped bit is another answer',
+  ),
+  Mutant(
+    'agentrl.service.answer_file',
+    '_is_amount',
+    'value >= 0 and math.isfinite(value)',
+    'not value < 0',
+    'tests/service/answer_file_test.py'
+    '::test_a_damaged_line_is_counted_once_and_asked_again',
+    'a cost of NaN ends the budget',
+  ),
+  Mutant(
+    'agentrl.service.chat_completions',
+    'ChatCompletions._reply',
+    'len(data) if reply.read is None else reply.read',
+    'reply.read or 0',
+    'tests/service/chat_completions_test.py'
+    '::test_a_budget_holds_whatever_the_server_says_of_its_tokens',
+    'an answer without numbers of tokens costs less than it may',
+  ),
+  Mutant(
+    'agentrl.service.chat_response',
+    '_text',
+    "isinstance(part, Mapping) and part.get('type') in _TEXT_PARTS",
+    "isinstance(part, Mapping) and 'text' in part",
+    'tests/service/chat_response_test.py::test_text_is_read_in_every_form',
+    'a thought is part of the answer',
+  ),
+  Mutant(
     'agentrl.judge.scripted',
     'column',
     'math.isnan(value)',

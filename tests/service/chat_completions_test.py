@@ -3,6 +3,7 @@
 import dataclasses
 import http.server
 import json
+import math
 import pathlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -238,6 +239,26 @@ def test_a_budget_ends_in_a_sentence_also_after_a_resume(server, make):
   assert len(server.requests) == 3
 
 
+@pytest.mark.parametrize(
+  'wrong', [None, -5, True, 1.5, math.nan, math.inf, '9', 10**400, []]
+)
+@pytest.mark.parametrize('price', ['input_price', 'output_price'])
+def test_a_budget_holds_whatever_the_server_says_of_its_tokens(
+  make, wrong, price
+):
+  """It would have no end if such an answer cost nothing."""
+  prices = {price: 1e6, 'budget': 500.0}
+  client, _ = make(completion(tokens=(wrong, wrong)), **prices)
+  costs = [client.spent]
+  while costs[-1] < 500 and len(costs) < 50:
+    assert client(MESSAGES, seed=len(costs)) == 'yes'
+    assert costs[-1] < client.spent < math.inf
+    costs.append(client.spent)
+  with pytest.raises(ServiceFault, match='of budget='):
+    client(MESSAGES, seed=0)
+  assert make(completion(), **prices)[0].spent == pytest.approx(costs[-1])
+
+
 def test_many_threads(make, tmp_path):
   client, _ = make(completion())
   with ThreadPoolExecutor(8) as pool:
@@ -254,6 +275,9 @@ def test_many_threads(make, tmp_path):
     ({'address': 'ftp://example.com'}, 'is no address'),
     ({'model': ' '}, "model='' names no model"),
     ({'budget': 3.0}, 'needs the prices'),
+    ({'budget': math.nan, 'input_price': 1.0}, 'budget must be .*got nan'),
+    ({'input_price': math.nan}, 'input_price must be .*got nan'),
+    ({'output_price': -1.0}, r'output_price must be .*got -1\.0'),
     ({'key_env': 'NOT_SET_HERE'}, "key_env='NOT_SET_HERE' is an environment"),
   ],
 )
