@@ -72,9 +72,9 @@ def normal(text: str) -> str:
   text = unicodedata.normalize('NFC', text).casefold()
   text = ''.join(x for x in text if unicodedata.category(x) != 'Sc')  # $, €
   text = _THOUSANDS.sub('', _RANGE.sub('-', _SIGN.sub('-', text)))
-  kept = {match.start() for match in _KEPT.finditer(text)}
+  needed = {match.start() for match in _KEPT.finditer(text)}
   bare = _SPECIAL.sub(
-    lambda m: m[0] if m.start() in kept or not _is_punctuation(m[0]) else '',
+    lambda m: m[0] if m.start() in needed or not _is_punctuation(m[0]) else '',
     text,
   )
   words = bare.split()

@@ -95,21 +95,23 @@ def only_statement(
     verbs: what may stand before an answer too
   """
   lead = _LEAD.union(verbs)
-  said: list[Mention] = []
+  every_stated: list[Mention] = []
   certain = False
   for i, line in enumerate(lines):
     every = mentions(line)
     stated = list(_statements(line, every, lead))
-    start = 0 if said else stated[0].mention.end if stated else len(line)
+    start = (
+      0 if every_stated else stated[0].mention.end if stated else len(line)
+    )
     if any(map(_RETRACTION.search, _gaps(line, every, start))):
       return None
-    said += [x.mention for x in stated]
+    every_stated += [x.mention for x in stated]
     if stated and not certain:
       first, last = stated[0].mention, stated[-1]
       ends = i == len(lines) - 1 and not _WORD.search(line, last.mention.end)
       certain = (ends and last.labelled) or _alone(line, every, first)
-  answers = [x for x in said if x.answer]
-  agree = certain and len({x.value for x in said}) == 1
+  answers = [x for x in every_stated if x.answer]
+  agree = certain and len({x.value for x in every_stated}) == 1
   return answers[0] if answers and agree else None
 
 

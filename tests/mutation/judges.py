@@ -38,7 +38,7 @@ MUTANTS = (
   Mutant(
     'agentrl.judge.statements',
     'only_statement',
-    'len({x.value for x in said}) == 1',
+    'len({x.value for x in every_stated}) == 1',
     'True',
     f'{_STATEMENTS}::test_what_is_not_stated_for_certain_is_a_fault',
     'of several answers the first',
