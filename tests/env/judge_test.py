@@ -26,7 +26,7 @@ def test_the_last_message_is_the_judges_and_the_others_the_familys():
 
   def judge(messages, *, seed):
     seen.append((messages, seed))
-    return 'Fair enough: 0.75'
+    return 'Fair enough. Score: 0.75'
 
   env = env_of(judge)
   plain = countdown.Countdown().env()
