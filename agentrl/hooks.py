@@ -129,10 +129,11 @@ class StopOnNonFinite:
 
 
 class StopOnSignal:
-  """Ends a run between two steps, or while the loop inside of it collects.
+  """Ends a run between two steps, or while it collects or evaluates.
 
-  The loop runs inside `with`, so that a Stopped of the sampler is met by the
-  state of the last step too.
+  The loop runs inside `with`, so that a Stopped of the sampler or of an
+  evaluation is met by the state of the last step too. What was cut left no row,
+  and is repeated by the run that goes on.
   """
 
   def __init__(
@@ -142,11 +143,15 @@ class StopOnSignal:
     self._check, self._checkpoint, self._last = check, checkpoint, last
     self._at = 0, None
 
+  def remember(self, step, state, metrics, aux) -> None:
+    """Takes the state that is saved if what follows is cut; a hook."""
+    self._at = step, state
+
   def __enter__(self) -> 'StopOnSignal':
     return self
 
   def __call__(self, step, state, metrics, aux) -> None:
-    self._at = step, state
+    self.remember(step, state, metrics, aux)
     if step < self._last:
       self._check()
 

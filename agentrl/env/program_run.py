@@ -82,6 +82,7 @@ class CommandRun:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env=self._environ,
+        start_new_session=True,
       )
     write = threading.Thread(target=self._give, daemon=True)
     write.start()

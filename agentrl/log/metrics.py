@@ -107,6 +107,10 @@ class MetricsWriter:
     if self._tracker:
       self._tracker.add(step, finite)
 
+  def evaluated(self, step: int) -> bool:
+    """Returns whether the evaluation at this step has a row, or is past."""
+    return not self._active or self._last >= (step, True)
+
   def flush(self) -> None:
     """Returns when the rows are on disk; event files may lag a little."""
     if self._active:

@@ -111,7 +111,7 @@ class HostSampler:
     """Plays the attempts to their end: host arrays."""
     self._update_weights(policy, version)
     ended, _ = self._sessions(
-      self._engine, attempts, key, lambda: None, counts=self._eval_counts
+      self._engine, attempts, key, self._stopping, counts=self._eval_counts
     )
     return self._record(ended)
 
@@ -130,7 +130,7 @@ class HostSampler:
     """Plays the attempts with a generator around the engine."""
     self._update_weights(policy, 0)
     generator = wrap(self._engine)
-    return self._sessions(generator, attempts, key, lambda: None)[0]
+    return self._sessions(generator, attempts, key, self._stopping)[0]
 
   def play_in(
     self,
@@ -260,6 +260,7 @@ class HostSampler:
           stopping=stopping,
           ended=judge if judged else lambda attempt, episode: None,
         )
+      stopping()  # what a signal ended beside this process was no failure
       verdicts = self._judges.verdicts()
       counts |= self._services.taken() | self._judges.taken()
       counts |= {f'engine/{k}': n for k, n in self._engine.taken().items()}

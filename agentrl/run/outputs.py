@@ -53,7 +53,7 @@ class RunOutputs:
       )
 
   def write(self, step: int, scalars: Mapping[str, Any], *, phase: str) -> None:
-    for i in self._seeds_at(step):
+    for i in self._seeds_at(step, phase):
       mine = seed_axis.of_seed(scalars, i)
       kind = self._kinds.get(phase, phase)
       stage = '' if kind == phase else phase
@@ -61,7 +61,7 @@ class RunOutputs:
 
   def log(self, step: int, phase: str, sample) -> None:
     """Writes sampled trajectories, host arrays."""
-    for i in self._seeds_at(step):
+    for i in self._seeds_at(step, phase):
       mine = self._axis.seed(sample, i)
       log = self._logs[i]
       s = self._experiments[i]
@@ -83,10 +83,22 @@ class RunOutputs:
     for x in (*self._writers, *self._logs):
       x.close()
 
-  def _seeds_at(self, step: int) -> Iterator[int]:
-    """Seeds that do not wait at this step."""
+  def evaluated(self, step: int) -> bool:
+    """Returns whether every seed has a row of the evaluation at this step."""
+    mine = lambda: all(x.evaluated(step) for x in self._writers)  # noqa: E731
+    return all(distributed.allgather_objects(mine))
+
+  def _seeds_at(self, step: int, phase: str = '') -> Iterator[int]:
+    """Seeds that do not wait at this step.
+
+    Nor does one that was resumed there and lacks the evaluation, which a stop
+    had cut.
+    """
     for i, at in enumerate(self._resumed):
+      lacks = phase == 'eval' and at == step
       if at is None or step > at:
+        yield i
+      elif lacks and not self._writers[i].evaluated(step):
         yield i
 
 

@@ -156,15 +156,16 @@ def open_run(
       outputs.log, outputs.flush, every=s.config.log.every
     )
     look = lambda: [check() for check in (interrupt, *locks)]  # noqa: E731
+    stopping = lambda: distributed.allgather_objects(look)  # noqa: E731
     steps = run_loop(
       plan,
       state,
       outputs,
       logger,
-      evaluate=stages_lib.evaluations(axis, plan, logger),
+      evaluate=stages_lib.evaluations(axis, plan, logger, stopping),
       due=stages_lib.due(plan),
       save_every=s.config.checkpoint.every,
-      stopping=lambda: distributed.allgather_objects(look),
+      stopping=stopping,
       spent=spent,
       reporter=reporter,
     )
@@ -267,9 +268,9 @@ def run_loop(
   evaluation = hooks.Evaluate(play, due, log, logger.drain)
   stop = hooks.StopOnSignal(stopping, saving, last=end)
   samples = hooks.LogTrajectories(logger, phase_at)
-  each_step = [log, samples, evaluation, saving, nonfinite, stop]
-  if first == 0:
-    evaluation(0, state, {}, None)
+  each_step = [
+    *(stop.remember, log, samples, evaluation, saving, nonfinite, stop)
+  ]
 
   def open_stage(stage, step, state):
     """Opens its data, which may be what this run has logged so far."""
@@ -283,6 +284,9 @@ def run_loop(
       raise
 
   with stop:
+    stop.remember(first, state, {}, None)
+    if not outputs.evaluated(first):  # a stop cut it, or nothing was done yet
+      evaluation(first, state, {}, None)
     for stage in stages:
       step = int(state.step.min())
       if step < stage.end:

@@ -213,11 +213,13 @@ def eval_hook(
   s: build.Experiment,
   log: TrajectoryLogger | None,
   playing: EvalPlayer,
+  stopping: Callable[[], None] = lambda: None,
 ):
   """Returns (state, step) -> metrics of the held-out tasks, for every seed.
 
   Args:
     log: of trajectories; None: none are logged
+    stopping: raises when the run is to end, between two rounds
   """
   c = s.config
   tasks = len(s.train) + np.arange(len(s.test))
@@ -230,10 +232,14 @@ def eval_hook(
   def run(state, step):
     playing.update_service_params(state.params)
     policy = algorithm_lib.full_params(s.algorithm.context, state.params)
+
+    def play(attempts, i):
+      stopping()
+      key = fold(state.key, axis.same(np.int32(i)))
+      return playing.play(policy, attempts, key)
+
     ends, record, attempts = evaluate.play_rounds(
-      lambda attempts, i: playing.play(
-        policy, attempts, fold(state.key, axis.same(np.int32(i)))
-      ),
+      play,
       tasks,
       episodes=c.eval.episodes,
       batch=c.rollout.batch,
@@ -255,33 +261,45 @@ def eval_hook(
   return run
 
 
-def evaluations(axis: SeedAxis, stages: Sequence[Stage], log: TrajectoryLogger):
+def evaluations(
+  axis: SeedAxis,
+  stages: Sequence[Stage],
+  log: TrajectoryLogger,
+  stopping: Callable[[], None] = lambda: None,
+):
   """Returns (state, step) -> metrics of the held-out tasks of the stage.
 
   Where stages have different task sets, all of them are played at the ends of
   stages, as eval/<stage>/success and others, by the first stage of each.
   """
   hooks = {
-    x.name: eval_hook(axis, x.experiment, log, x.sampler) for x in stages
+    x.name: eval_hook(axis, x.experiment, log, x.sampler, stopping)
+    for x in stages
   }
   first = dict[str, Stage]()  # by task set
   for stage in stages:
     first.setdefault(_world(stage), stage)
   others = {
-    world: eval_hook(axis, x.experiment, None, x.sampler)
+    world: eval_hook(axis, x.experiment, None, x.sampler, stopping)
     for world, x in first.items()
   }
   ends = {stages[0].start, *(stage.end for stage in stages)}
 
   def run(state, step):
     now = stage_at(stages, step)
-    numbers = hooks[now.name](state, step)
-    if len(first) == 1 or step not in ends:
+    mixed = len(first) > 1 and step in ends
+    played = {
+      world: play(state, step)
+      for world, play in others.items()
+      if mixed and world != _world(now)
+    }
+    # Last, since its trajectories are logged: a stop has cut all or nothing.
+    played[_world(now)] = numbers = hooks[now.name](state, step)
+    if not mixed:
       return numbers
     out = dict(numbers)
     for world, stage in first.items():
-      same = world == _world(now)
-      mine = numbers if same else others[world](state, step)
+      mine = played[world]
       out |= {f'eval/{stage.name}/{x}': mine[f'eval/{x}'] for x in FORGETTING}
     return out
 

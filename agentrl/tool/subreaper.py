@@ -25,7 +25,11 @@ _PAUSE = 0.005  # seconds until it is looked for again
 
 
 def command(words: Sequence[str]) -> list[str]:
-  """A command below a subreaper, which ends with the thread that starts it."""
+  """A command below a subreaper, which ends with the thread that starts it.
+
+  Start it in a new session (start_new_session=True): Ctrl-C and other signals
+  to a whole process group are then left to the caller, who ends the command.
+  """
   return [sys.executable, '-I', '-S', __file__, str(os.getpid()), *words]
 
 

@@ -2,6 +2,8 @@
 
 import os
 import pathlib
+import subprocess
+import sys
 import threading
 import time
 
@@ -75,3 +77,19 @@ def test_a_function_raises_what_it_raises():
   with pytest.raises(ValueError, match='not in tuple'):
     run.wait()
   run.kill()
+
+
+def test_a_signal_to_the_group_is_for_the_run_alone(tmp_path):
+  """Ctrl-C and SIGTERM reach the run, which decides what becomes of a program.
+
+  Otherwise a program that is cut looks like one that has failed.
+  """
+  done = subprocess.run(
+    [sys.executable, '-m', 'tests.env.signalled_group', str(tmp_path)],
+    env=os.environ | {'PYTHONPATH': os.pathsep.join(filter(None, sys.path))},
+    capture_output=True,
+    text=True,
+    timeout=60,
+    start_new_session=True,
+  )
+  assert done.stdout.strip() == "['whole', {}] 2", done.stderr

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import shlex
+import signal
 import sys
 
 import jax
@@ -14,9 +15,11 @@ from agentrl.configs import artist, base, grpo
 from agentrl.env import program_run
 from agentrl.gateway import programs
 from agentrl.log import metrics
+from agentrl.preemption import Stopped
 from agentrl.rollout import pack
 from agentrl.run import build, runner
 from agentrl.run.host_sampler import HostSampler
+from tests.gateway import players
 from tests.nn.transformer_test import numpy_logits
 from tests.run import small_configs
 
@@ -66,6 +69,51 @@ def test_two_updates(tmp_path, player):
     assert all(x['policy/grad_norm'] > 0 for x in steps)
   (evaluated, *_) = rows_of(tmp_path / 'run', 'eval')
   assert evaluated['eval/episodes'] == 4
+
+
+CALLS = []  # of programs that a signal may cut
+
+
+def signalled(address, key, task):
+  """The run is told to stop at some call, which breaks with those after it."""
+  CALLS.append(task)
+  if len(CALLS) == int(os.environ['CUT_AT']):
+    os.kill(os.getpid(), signal.SIGTERM)
+  if len(CALLS) >= int(os.environ['CUT_AT']):
+    raise ConnectionError
+  players.play(address, key, task)
+
+
+@pytest.mark.slow
+def test_what_a_signal_cuts_is_repeated(tmp_path, monkeypatch):
+  """In the first evaluation, in a collection and in the last evaluation."""
+  found = []
+  for cut in (5, 12, 28, 10**6):
+    c = config(tmp_path, **world(function=f'{__name__}:signalled'))
+    folder = tmp_path / str(cut)
+    CALLS.clear()
+    monkeypatch.setenv('CUT_AT', str(cut))
+    if cut < 10**6:
+      with pytest.raises(Stopped, match='SIGTERM'):
+        runner.run(c, str(folder))
+      assert not [x for x in rows_of(folder, 'eval') if x['eval/unscored']]
+      CALLS.clear()
+      monkeypatch.setenv('CUT_AT', str(10**6))
+    assert 'after RL' in runner.run(c, str(folder))
+    rows = metrics.read(str(folder / 'metrics.jsonl'))
+    timed = ('time/', 'engine/')
+    found.append(
+      [{k: v for k, v in x.items() if not k.startswith(timed)} for x in rows]
+    )
+    assert [(x['step'], x['phase']) for x in rows] == [
+      *((0, 'eval'), (1, 'rl'), (2, 'rl'), (2, 'eval'))
+    ]
+  for rows in found[:-1]:
+    for mine, whole in zip(rows, found[-1], strict=True):
+      assert mine.keys() == whole.keys()
+      same = ('eval/solved', 'eval/episodes', 'rollout/success')
+      assert [mine.get(x) for x in same] == [whole.get(x) for x in same]
+      assert 'rollout/fault/exception' not in mine
 
 
 def even(item):

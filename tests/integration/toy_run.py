@@ -94,7 +94,7 @@ class Outputs:
       workdir, resume_after=resumed, check=check
     )
     self._checkpoints = checkpoints
-    self.write = self._writer.write
+    self.write, self.evaluated = self._writer.write, self._writer.evaluated
 
   def log(self, step, phase, what):
     self._log.write(trajectory(step, float(what['x'])))

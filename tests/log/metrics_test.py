@@ -142,6 +142,23 @@ def test_steps_increase_and_an_evaluation_may_follow_its_step(tmp_path):
   assert steps_of(tmp_path) == [3, 3, 4]
 
 
+def test_it_is_known_whether_an_evaluation_was_written(tmp_path):
+  w = metric_rows.writer(tmp_path)
+  assert not w.evaluated(0)
+  w.write(3, {}, phase='rl')
+  assert w.evaluated(2)
+  assert not w.evaluated(3)
+  w.write(3, {}, phase='eval')
+  assert w.evaluated(3)
+  w.write(4, {}, phase='rl')
+  w.close()
+  for after, known in [(3, True), (4, False)]:
+    w = metric_rows.writer(tmp_path, resume_after=after)
+    assert w.evaluated(after) == known
+    w.write(4, {}, phase='rl') if after == 3 else w.write(4, {}, phase='eval')
+    w.close()
+
+
 @pytest.mark.parametrize(
   ('scalars', 'told'),
   [

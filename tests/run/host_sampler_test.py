@@ -6,6 +6,7 @@ import pytest
 
 from agentrl.configs import cleaner
 from agentrl.learner import algorithm, update
+from agentrl.preemption import Stopped
 from agentrl.rollout import pack
 from agentrl.rollout.engine.engine import Completion
 from agentrl.rollout.engine.service import EngineService
@@ -13,6 +14,7 @@ from agentrl.run import build, sampler
 from agentrl.run.host_sampler import HostSampler
 from agentrl.task.base import make_attempts
 from agentrl.types import Span, Status
+from tests.run import small_configs
 from tests.run.small_configs import interview as config
 
 
@@ -98,3 +100,27 @@ def test_what_made_way_for_its_correction_is_charged(tmp_path, monkeypatch):
   assert written.tolist() == [4, 7, 8, 6, 7, 8]
   assert float(np.asarray(batch.rows.weight).sum()) == 24
   assert not np.asarray(batch.rows.logp).any()
+
+
+def test_what_ended_beside_a_stop_is_neither_collected_nor_evaluated(tmp_path):
+  """A signal may reach what plays before it reaches this process."""
+  asked = []
+
+  def stopping():
+    if asked:
+      raise Stopped('SIGTERM')
+
+  def all_broke(*args, indices, **fields):
+    asked.append(1)
+    return [pack.Episode((), Status.ENV_ERROR, 0.0)] * len(indices), {}
+
+  s = build.experiment(small_configs.countdown(data=str(tmp_path)))
+  attempts = make_attempts(np.arange(4) // 2, 2, 2, 1.0)
+  with sampler.open_sampler(s, stopping) as playing:
+    playing._update_weights = lambda *args: None
+    playing._run = all_broke
+    for play in (playing.play, playing.collect):
+      asked.clear()
+      with pytest.raises(Stopped):
+        play(None, attempts, jax.random.key(1), 0)
+      assert asked

@@ -26,3 +26,19 @@ def test_a_seed_that_is_ahead_waits():
   book = outputs.RunOutputs.__new__(outputs.RunOutputs)
   book._resumed = [None, 4, 5]
   assert list(book._seeds_at(5)) == [0, 1]
+
+
+def test_a_seed_whose_evaluation_was_cut_gets_its_row():
+  book = outputs.RunOutputs.__new__(outputs.RunOutputs)
+  book._resumed = [4, 4, 5]
+  lacks = {4: False}
+  book._writers = [
+    types.SimpleNamespace(evaluated=lambda step: True),
+    types.SimpleNamespace(evaluated=lacks.get),
+    types.SimpleNamespace(evaluated=lambda step: True),
+  ]
+  assert not book.evaluated(4)
+  assert list(book._seeds_at(4, 'eval')) == [1]
+  assert list(book._seeds_at(4, 'rl')) == []
+  lacks[4] = True
+  assert book.evaluated(4)

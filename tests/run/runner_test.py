@@ -19,8 +19,9 @@ STAGES = (('sft', 0, 3), ('rl', 3, 7))
 class Book:
   """Everything that a loop writes to, in the order of writing."""
 
-  def __init__(self):
+  def __init__(self, evaluated=()):
     self.lines = []
+    self.evaluated = evaluated.__contains__  # before it was resumed
 
   def write(self, step, scalars, *, phase):
     assert 'time/seconds' in scalars
@@ -86,9 +87,18 @@ def _not_compiled(monkeypatch):
 
 
 def run(
-  first=0, *, stages=STAGES, due=(), every=100, stop=None, skipped=lambda s: 0
+  first=0,
+  *,
+  stages=STAGES,
+  due=(),
+  every=100,
+  stop=None,
+  skipped=lambda s: 0,
+  evaluated=(),
+  cut=None,
+  kind=Stage,
 ) -> Book:
-  book = Book()
+  book = Book(evaluated)
 
   def stopping():
     if len(book.only('update')) + first == stop:
@@ -96,6 +106,8 @@ def run(
 
   def evaluate(state, step):
     assert state.step == step
+    if step == cut:
+      raise Stopped('SIGTERM')
     book.lines.append(('evaluate', step))
     return {}
 
@@ -105,7 +117,7 @@ def run(
   try:
     collections.deque(
       runner.run_loop(
-        [Stage(*x, book, skipped) for x in stages],
+        [kind(*x, book, skipped) for x in stages],
         state_at(first),
         book,
         TrajectoryLogger(log, lambda: None),
@@ -159,7 +171,41 @@ def test_evaluations_see_the_state_after_the_step():
   assert book.only('evaluate') == [(0,), (3,), (7,)]
   evaluated = [(step, 'eval') for step in (0, 3, 7)]
   assert [x for x in book.only('row') if x[1] == 'eval'] == evaluated
-  assert run(4, due=(0, 4, 7)).only('evaluate') == [(7,)]
+  resumed = run(4, due=(0, 4, 7), evaluated=(0, 4))
+  assert resumed.only('evaluate') == [(7,)]
+
+
+@pytest.mark.parametrize('cut', [0, 2, 3, 5, 7])
+@pytest.mark.parametrize('every', [1, 100])
+def test_an_evaluation_that_a_stop_cuts_is_repeated(cut, every):
+  """Its step is saved, and it has no row before the run goes on."""
+  due = (0, 2, 3, 5, 7)
+  book = run(due=due, cut=cut, every=every)
+  assert f'stopped by SIGTERM after step {cut}' in book.lines[-1][1]
+  assert book.only('save')[-1:] == ([(cut,)] if cut else [])
+  before = [x for x in due if x < cut]
+  assert book.only('evaluate') == [(x,) for x in before]
+  assert (cut, 'eval') not in book.only('row')
+  rest = run(cut, due=due, evaluated=before)
+  assert rest.only('evaluate') == [(x,) for x in due if x >= cut]
+  assert rest.only('update') == run().only('update')[cut:]
+  rows = [*book.only('row'), *rest.only('row')]
+  whole = run(due=due).only('row')
+  assert rows == whole
+
+
+def test_data_that_a_stop_cuts_are_opened_again():
+  """A stop may also come while a stage opens what it is trained on."""
+
+  @dataclasses.dataclass
+  class Slow(Stage):
+    def open(self, step):
+      raise Stopped('SIGINT')
+
+  for first in (0, 2):
+    book = run(first, stages=[('rl', 0, 4)], kind=Slow)
+    assert f'after step {first},' in book.lines[-1][1]
+    assert not book.only('save')
 
 
 @pytest.mark.parametrize('stop', [0, 2, 5])

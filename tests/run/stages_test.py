@@ -11,6 +11,7 @@ from agentrl import registry
 from agentrl.configs import grpo
 from agentrl.dataset import jit_tasks
 from agentrl.learner.algorithm import Algorithm
+from agentrl.preemption import Stopped
 from agentrl.rollout import record as record_lib
 from agentrl.run import sft_stages
 from agentrl.run import stages as stages_lib
@@ -186,6 +187,21 @@ def test_evaluation_plays_held_out_tasks_at_its_own_temperature():
   # The same at every step: evaluations are compared with each other.
   asked.clear()
   assert evaluate(_state(), 9) == told
+
+
+@pytest.mark.parametrize('stop', [0, 1, 2])
+def test_a_stop_cuts_an_evaluation_between_its_rounds(stop):
+  s, asked, log = _setup(), Asked(), []
+
+  def stopping():
+    if len(asked) == stop:
+      raise Stopped('SIGTERM')
+
+  evaluate = stages_lib.eval_hook(SeedAxis(), s, log, asked, stopping)
+  with pytest.raises(Stopped):
+    evaluate(_state(), 5)
+  assert len(asked) == stop
+  assert not log
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,7 @@ class _Life:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=os.environ | self._environ,
+        start_new_session=True,
       )
       self._started.set()
       why = self._read(self._process)
