@@ -12,6 +12,7 @@ import hashlib
 import os
 import pathlib
 import shutil
+import stat
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -66,6 +67,22 @@ def write(name: str | os.PathLike, data: str | bytes) -> None:
     f.flush()
     os.fsync(f.fileno())
   part.replace(place)
+
+
+@contextlib.contextmanager
+def shared(place: pathlib.Path) -> Iterator[None]:
+  """A file that a library writes inside gets the mode of any new file.
+
+  A library that writes a temporary file first leaves it to its owner alone.
+  """
+  place.touch()
+  mode = stat.S_IMODE(place.stat().st_mode)
+  try:
+    yield
+  except BaseException:
+    place.unlink(missing_ok=True)
+    raise
+  place.chmod(mode)
 
 
 def write_once(name: str | os.PathLike, data: str) -> bytes:

@@ -53,6 +53,20 @@ def test_files_are_written_whole_listed_and_removed(folder):
   assert storage.files(folder) == {'a': 2}
 
 
+def test_a_file_that_a_library_fails_to_write_is_not_left(tmp_path):
+  place = tmp_path / 'file'
+  with pytest.raises(OSError, match='full'), storage.shared(place):
+    raise OSError('full')
+  assert not place.exists()
+  with storage.shared(place):
+    place.unlink()
+    place.write_text('x')
+    place.chmod(0o600)
+  (tmp_path / 'like').touch()
+  assert place.read_text() == 'x'
+  assert place.stat().st_mode == (tmp_path / 'like').stat().st_mode
+
+
 def test_a_new_file_is_made_once(folder):
   storage.create(folder / 'a', b'mine')
   with pytest.raises(FileExistsError):

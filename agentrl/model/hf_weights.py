@@ -16,7 +16,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from agentrl import mesh
+from agentrl import mesh, storage
 from agentrl.model import hf_config, hf_names
 from agentrl.nn import transformer
 
@@ -264,7 +264,8 @@ def write(
       name: _write(params, entry, at, kind)
       for name, (entry, at) in pieces.items()
     }
-    safetensors.numpy.save_file(out, directory / file, {'format': 'pt'})
+    with storage.shared(directory / file):
+      safetensors.numpy.save_file(out, directory / file, {'format': 'pt'})
     where |= dict.fromkeys(out, file)
     size += sum(x.nbytes for x in out.values())
   if len(files) > 1:

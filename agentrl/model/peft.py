@@ -16,7 +16,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from agentrl import mesh
+from agentrl import mesh, storage
 from agentrl.model import hf_names
 from agentrl.nn import lora, transformer
 from agentrl.types import PyTree
@@ -66,7 +66,9 @@ def write(
       tensors[f'{name}.lora_B.weight'] = b.reshape(c.rank, -1).T
   directory.mkdir(parents=True, exist_ok=True)
   tensors = {name: np.ascontiguousarray(x) for name, x in tensors.items()}
-  safetensors.numpy.save_file(tensors, directory / WEIGHTS, {'format': 'pt'})
+  file = directory / WEIGHTS
+  with storage.shared(file):
+    safetensors.numpy.save_file(tensors, file, {'format': 'pt'})
   config = MEANT | {
     'task_type': 'CAUSAL_LM',
     'base_model_name_or_path': base or None,

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import safetensors.numpy
 
-from agentrl import mesh
+from agentrl import mesh, storage
 from agentrl.model import hf_config, hf_weights
 from agentrl.nn import lora, transformer
 from agentrl.types import PyTree
@@ -41,7 +41,8 @@ def write(
     jax.tree_util.keystr(path): np.ascontiguousarray(x, np.float32)
     for path, x in jax.tree_util.tree_leaves_with_path(tree)
   }
-  safetensors.numpy.save_file(arrays, folder / ARRAYS)
+  with storage.shared(folder / ARRAYS):
+    safetensors.numpy.save_file(arrays, folder / ARRAYS)
 
 
 def read(folder: pathlib.Path, shape: transformer.DecoderConfig) -> PyTree:

@@ -1,6 +1,7 @@
 """Adapters written and read back, by us and by PEFT."""
 
 import json
+import os
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,7 @@ import pytest
 import safetensors.numpy as tensors
 
 from agentrl import mesh
-from agentrl.model import hf_config, hf_weights, peft
+from agentrl.model import hf_config, hf_weights, peft, published
 from agentrl.nn import lora, transformer
 
 CONFIG = {
@@ -62,6 +63,23 @@ def test_back_bit_for_bit(saved):
   peft.write(saved / 'again', SHAPE, how, read, base='theirs/base')
   for name in (peft.CONFIG, peft.WEIGHTS):
     assert (saved / name).read_bytes() == (saved / 'again' / name).read_bytes()
+
+
+@pytest.mark.parametrize('mask', [0o022, 0o027, 0o077, 0o002])
+def test_others_may_read_what_the_umask_lets_them(mask, tmp_path):
+  """Adapters, weights and published versions, as any other file."""
+  params = drawn(transformer.specs(SHAPE))
+  before = os.umask(mask)
+  try:
+    peft.write(tmp_path / 'adapter', SHAPE, HOW, adapter())
+    hf_weights.write(tmp_path / 'whole', CONFIG, params, file_bytes=4_000)
+    (tmp_path / 'version').mkdir()
+    published.write(tmp_path / 'version', SHAPE, params)
+  finally:
+    os.umask(before)
+  files = [x for x in tmp_path.rglob('*') if x.is_file()]
+  assert len(files) > 6
+  assert {x.stat().st_mode & 0o777 for x in files} == {0o666 & ~mask}
 
 
 def test_names_and_layout(saved):
