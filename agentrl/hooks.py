@@ -5,9 +5,10 @@ aux), in the order in which they stand here.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
+from absl import logging
 
 from agentrl.log.metrics import DelayedFetch
 from agentrl.log.sample import TrajectoryLogger
@@ -63,20 +64,38 @@ class LogTrajectories:
     self._push(step, self._phase_at(step), aux)
 
 
+class NothingPlayedError(ValueError):
+  """No episode could be played: a program, a world or a server is broken."""
+
+
 @dataclasses.dataclass
 class Evaluate:
-  """Plays held-out tasks when they are due."""
+  """Plays held-out tasks when they are due.
+
+  An evaluation in which nothing could be played has no row.
+  """
 
   evaluate: Callable[[TrainState, int], dict[str, float]]
   due: Callable[[int], bool]
   log: LogMetrics
   drain: Callable[[], None] = lambda: None  # writes what other logs still hold
+  # Steps at which such an evaluation ends the run: nothing was played yet, or
+  # nothing will be.
+  needed: Collection[int] = ()
 
   def __call__(self, step, state, metrics, aux) -> None:
-    if self.due(step):
-      self.log.drain()
-      self.drain()
-      self.log.write_metrics(step, self.evaluate(state, step), 'eval')
+    if not self.due(step):
+      return
+    self.log.drain()
+    self.drain()
+    try:
+      scalars = self.evaluate(state, step)
+    except NothingPlayedError as error:
+      if step in self.needed:
+        raise
+      logging.warning('evaluation after step %d: %s', step, error)
+    else:
+      self.log.write_metrics(step, scalars, 'eval')
 
 
 @dataclasses.dataclass
@@ -156,9 +175,14 @@ class StopOnSignal:
       self._check()
 
   def __exit__(self, kind, error, trace) -> None:
+    if not isinstance(error, Stopped | NothingPlayedError):
+      return
+    self._checkpoint.save_if_unsaved(*self._at)
+    saved = f'after step {self._at[0]}, the state is saved'
     if isinstance(error, Stopped):
-      self._checkpoint.save_if_unsaved(*self._at)
       raise Stopped(
-        f'stopped by {error} after step {self._at[0]}, the state is saved; the'
-        ' same command goes on'
+        f'stopped by {error} {saved}; the same command goes on'
       ) from None
+    raise NothingPlayedError(
+      f'{error}; stopped {saved}; mend that, and the same command goes on'
+    ) from error

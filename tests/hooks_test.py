@@ -1,5 +1,6 @@
 """Each hook alone."""
 
+import logging
 import types
 
 import jax.numpy as jnp
@@ -83,6 +84,45 @@ def test_an_evaluation_is_written_after_the_rows_before_it():
     call(hook, step)
   assert rows == [(1, 'sft'), (2, 'sft'), (2, 'eval')]
   assert drained == [2]
+
+
+@pytest.mark.parametrize('step', [0, 4, 9])
+def test_an_evaluation_in_which_nothing_was_played_has_no_row(step, caplog):
+  """It ends the run where nothing was played before, or will be."""
+  rows = []
+
+  def evaluate(state, step):
+    raise hooks.NothingPlayedError('none of 8 episodes, since x')
+
+  hook = hooks.Evaluate(
+    evaluate,
+    lambda step: True,
+    log(lambda step, scalars, phase: rows.append(step)),
+    needed=(0, 9),
+  )
+  if step == 4:
+    with caplog.at_level(logging.WARNING, logger='absl'):
+      call(hook, step)
+    assert 'step 4: none of 8 episodes, since x' in caplog.text
+  else:
+    with pytest.raises(hooks.NothingPlayedError, match='none of 8'):
+      call(hook, step)
+  assert not rows
+
+
+def test_a_run_in_which_nothing_is_played_ends_with_its_state_saved():
+  saving, steps = checkpoint()
+
+  def loop():
+    with hooks.StopOnSignal(lambda: None, saving, last=9) as hook:
+      call(hook, 4)
+      raise hooks.NothingPlayedError('none of 8 episodes, since x')
+
+  with pytest.raises(
+    hooks.NothingPlayedError, match='none of 8 .* after step 4, the state'
+  ):
+    loop()
+  assert steps == [4]
 
 
 def test_a_checkpoint_is_written_once_for_a_step():

@@ -15,7 +15,9 @@ then plays itself with `world_of(task)`.
 
 import dataclasses
 import math
+import re
 import shlex
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
@@ -90,7 +92,7 @@ class Program(ProgramFamily):
         ' later with Landlock'
       )
     if self.command:
-      self._words({})
+      self._check_command()
     if self.world:
       self._family()
 
@@ -149,6 +151,18 @@ class Program(ProgramFamily):
         ' number from 0 to 1'
       )
     return float(score)
+
+  def _check_command(self) -> None:
+    """Checks that the program is there, unless a task says which it is."""
+    first = next(iter(self._words({})), '')
+    if re.search(r'\{[^{}]+\}', first):
+      return
+    if shutil.which(first) is None:
+      raise ValueError(
+        f'env.command={self.command!r} must begin with a program that can be'
+        f' executed, got {first!r}; write its path, or put'
+        ' its folder on the PATH'
+      )
 
   def _words(self, task: Mapping[str, Any]) -> list[str]:
     """The command's words, with the texts of a task in them."""

@@ -48,6 +48,7 @@ class _Play:
   session: Session
   run: base.ProgramRun
   until: float
+  fault: str = ''  # how it failed, where it did
 
 
 class _Ended(NamedTuple):
@@ -200,7 +201,7 @@ class _Batch:
     self._count('program/branches', sum(x.branch for x in turns))
     reward, score, status = self._result(play, error)
     if status == Status.ENV_ERROR:
-      return Episode(turns, status, 0.0)
+      return Episode(turns, status, 0.0, play.fault)
     if turns:
       turns[-1] = turns[-1]._replace(
         reward=reward, info={**self._terms(session), **turns[-1].info}
@@ -226,14 +227,15 @@ class _Batch:
       limit = Status.TOKEN_LIMIT
     if error is not None and limit is None:
       crashed = isinstance(error, ProgramExitError)
-      return self._fault('crash' if crashed else 'exception', error)
+      return self._fault(play, 'crash' if crashed else 'exception', error)
     task = self._stage.tasks[self._attempts.task[play.attempt]]
     try:
       grade = self._family.grade(task, conversation(self._stage, session))
     except Exception as raised:
-      return self._fault('malformed', raised)
+      return self._fault(play, 'malformed', raised)
     if grade is None and limit is None:
-      return self._fault('malformed', ValueError('it posted no reward'))
+      error = ValueError('it posted no reward')
+      return self._fault(play, 'malformed', error)
     score = grade or 0.0
     return score, score, _status(score, limit)
 
@@ -245,11 +247,14 @@ class _Batch:
       self._count('program/ignored/terms', others)
     return {name: posted[name] for name in names}
 
-  def _fault(self, kind: str, error: Exception) -> tuple[float, float, Status]:
+  def _fault(
+    self, play: _Play, kind: str, error: Exception
+  ) -> tuple[float, float, Status]:
     """A program that fails costs its own trajectory only."""
     text = 'A program failed (%s): %s: %s'
     name = type(error).__name__
     logging.log_first_n(logging.WARNING, text, 3, kind, name, error)
+    play.fault = f'{kind}: {name}: {error}'
     self._count(f'fault/{kind}', 1)
     return 0.0, 0.0, Status.ENV_ERROR
 

@@ -209,8 +209,14 @@ class _EpisodeLoop:
       call = episode.worker.reset(task, int(self.seeds[attempt]))
       self.await_reply(episode, call, self.stage.limits.start)
 
-  def end(self, episode: _Episode, status: Status, score: float = 0.0) -> None:
-    ended = pack.Episode(episode.turns, status, score)
+  def end(
+    self,
+    episode: _Episode,
+    status: Status,
+    score: float = 0.0,
+    fault: str = '',
+  ) -> None:
+    ended = pack.Episode(episode.turns, status, score, fault)
     self.ended[episode.attempt] = ended
     self.report(episode.attempt, ended)
     self.generator.cancel(episode.attempt)
@@ -218,12 +224,12 @@ class _EpisodeLoop:
     self.free.append(episode.worker)
     self.begin()
 
-  def fail(self, episode: _Episode, kind: str) -> None:
+  def fail(self, episode: _Episode, kind: str, text: str) -> None:
     """An environment error costs its own trajectory only."""
     name = f'fault/{kind}'
     self.counts[name] = self.counts.get(name, 0) + 1
     episode.worker.end()
-    self.end(episode, Status.ENV_ERROR)
+    self.end(episode, Status.ENV_ERROR, fault=f'{kind}: {text}')
 
   # Results of environments.
 
@@ -254,7 +260,7 @@ class _EpisodeLoop:
     if isinstance(error, EnvError):
       text = 'An environment failed (%s): %s'
       logging.log_first_n(logging.WARNING, text, 3, error.kind, error.text)
-      self.fail(episode, error.kind)
+      self.fail(episode, error.kind, error.text)
     elif error is not None:
       raise error
     elif episode.turns:
@@ -267,7 +273,7 @@ class _EpisodeLoop:
     now = time.monotonic()
     for episode in list(self.open.values()):
       if episode.call is not None and now > episode.until:
-        self.fail(episode, 'timeout')
+        self.fail(episode, 'timeout', 'it did not answer in time')
       elif now - episode.began > self.stage.limits.patience:
         episode.worker.end()
         self.end(episode, Status.TIME_LIMIT)
@@ -376,7 +382,7 @@ class _EpisodeLoop:
       self.act(episode, spoken)
       return
     logging.log_first_n(logging.WARNING, 'No message: %s', 3, spoken.text)
-    self.fail(episode, 'generator')
+    self.fail(episode, 'generator', spoken.text)
 
   def act(
     self, episode: _Episode, spoken: Completion, *, forced: bool = False

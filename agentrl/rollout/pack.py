@@ -33,6 +33,7 @@ class Episode(NamedTuple):
   turns: Sequence[TurnData]
   status: Status
   score: float
+  fault: str = ''  # why its environment broke, where it did
 
 
 def record(

@@ -20,6 +20,7 @@ from agentrl.configs import envs
 from agentrl.configs import stages as stage_list
 from agentrl.env import base as env_base
 from agentrl.env.external import keywords
+from agentrl.hooks import NothingPlayedError
 from agentrl.log import trajectories
 from agentrl.rollout import host as host_rollout
 from agentrl.rollout import pack
@@ -32,7 +33,14 @@ from agentrl.rollout.keys import Stream, stream_key
 from agentrl.rollout.record import Record
 from agentrl.rollout.threaded import ThreadedGenerator
 from agentrl.rollout.workers.pool import env_workers
-from agentrl.run import build, config_file, describe, jit_env, trajectory_log
+from agentrl.run import (
+  build,
+  config_file,
+  describe,
+  jit_env,
+  played,
+  trajectory_log,
+)
 from agentrl.run import workdir as workdir_lib
 from agentrl.service.base import Function, ServiceFault
 from agentrl.service.chat_completions import ChatCompletions, Endpoint, check
@@ -145,8 +153,8 @@ def evaluate_address(
     out: folder of the trajectories, which must not be there yet
     concurrency: episodes under way at a time
   Raises:
-    ValueError: the environment is played inside jit or by programs, or `out`
-      holds something.
+    ValueError: the environment is played inside jit or by programs, `out`
+      holds something, or no episode could be played.
   """
   if os.path.exists(out) and os.listdir(out):
     raise ValueError(f'{out} holds something already; name another --out')
@@ -176,10 +184,13 @@ def evaluate_address(
     )
     workers = [pool[i] for i in range(concurrency)]
 
+    watch = played.Watch()
+
     def play(attempts: Attempts, key) -> Record:
       ended, _ = host_rollout.run_episodes(
         world, generator, workers, attempts, key
       )
+      watch.see(ended)
       conversations.forget()
       sizes = limits.turns, limits.width, limits.message
       return pack.record(ended, *sizes, world.family.columns)
@@ -193,6 +204,8 @@ def evaluate_address(
       temperature=endpoint.temperature,
       key=stream_key(jax.random.key(seed), Stream.EVAL),
     )
+  if text := watch.unplayed():
+    raise NothingPlayedError(text)
   write(s, out, 0, last, logged)
   head = f'{describe.task_name(s)}, {endpoint.model} at {endpoint.address}'
   head += f', temperature {endpoint.temperature:g}'

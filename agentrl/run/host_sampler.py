@@ -21,7 +21,14 @@ from agentrl.rollout.record import Record
 from agentrl.rollout.remote.generator import RemoteGenerator
 from agentrl.rollout.scripted import ScriptedGenerator
 from agentrl.rollout.workers.pool import env_workers
-from agentrl.run import build, host_env, judges, placement, remote_engine
+from agentrl.run import (
+  build,
+  host_env,
+  judges,
+  placement,
+  played,
+  remote_engine,
+)
 from agentrl.run import collect as collect_lib
 from agentrl.run.demonstrations import Script
 from agentrl.run.judges import Judges
@@ -57,6 +64,7 @@ class HostSampler:
       functools.partial(collect_lib.score, s.algorithm.spec)
     )
     self._shown: dict[int, pack.Episode] = {}
+    self._watch = played.Watch()
     # Of what was collected and not observed yet; of evaluations.
     self._counts: collections.Counter[str] = collections.Counter()
     self._eval_counts: collections.Counter[str] = collections.Counter()
@@ -120,6 +128,10 @@ class HostSampler:
     counts, self._eval_counts = self._eval_counts, collections.Counter()
     return dict(counts)
 
+  def unplayed(self) -> str:
+    """Says that nothing was played since the last call; '': something was."""
+    return self._watch.unplayed()
+
   def play_with(
     self,
     wrap: Callable[[host_rollout.Generator], host_rollout.Generator],
@@ -171,6 +183,7 @@ class HostSampler:
     batch, _ = collect_lib.collector(self._s.algorithm.spec)(
       sample, self._score, attempts, memory=(), carry=(), key=key
     )
+    self._watch.end_iteration()
     return batch
 
   def demo_batch(self, index: np.ndarray) -> np.ndarray:
@@ -178,17 +191,20 @@ class HostSampler:
 
   def demonstrate(self, index: np.ndarray, key) -> Batch:
     """Demonstrations of training tasks; each is played once in a run."""
-    new = [int(i) for i in dict.fromkeys(index) if int(i) not in self._shown]
+    shown = dict(self._shown)
+    new = [int(i) for i in dict.fromkeys(index) if int(i) not in shown]
     if new:
       texts = [self._s.train.demonstration[i] for i in new]
       demos = host_env.messages(self._s.config, self._s.tokenizer, texts)
       attempts = collect_lib.attempts_at(np.array(new), [len(m) for m in demos])
       ended = self._scripted(attempts, demos, key)
-      self._shown |= dict(zip(new, ended, strict=True))
+      shown |= dict(zip(new, ended, strict=True))
+      whole = {i: e for i, e in shown.items() if e.status != Status.ENV_ERROR}
+      self._shown = whole  # others are tried again
       if wrong := sum(e.status != Status.SOLVED for e in ended):
         text = '%d of %d demonstrations did not solve their task.'
         logging.warning(text, wrong, len(ended))
-    return self._demonstrated(index, [self._shown[int(i)] for i in index])
+    return self._demonstrated(index, [shown[int(i)] for i in index])
 
   def replay(self, index: np.ndarray, scripts: Sequence[Script], key) -> Batch:
     """These messages, played at these training tasks."""
@@ -199,7 +215,9 @@ class HostSampler:
     self, attempts: Attempts, scripts: Sequence[Script], key
   ) -> list[pack.Episode]:
     script = ScriptedGenerator(dict(enumerate(scripts)), self._s.tokenizer.eot)
-    return self._sessions(script, attempts, key, self._stopping)[0]
+    ended, _ = self._sessions(script, attempts, key, self._stopping)
+    self._watch.end_iteration()
+    return ended
 
   def _demonstrated(
     self, index: np.ndarray, ended: list[pack.Episode]
@@ -271,7 +289,9 @@ class HostSampler:
     for _, some, _ in gathered:
       total.update(some)
     verdicts = {b: x for _, _, of in gathered for b, x in of.items()}
-    return [x for ended, _, _ in gathered for x in ended], verdicts
+    episodes = [x for ended, _, _ in gathered for x in ended]
+    self._watch.see(episodes)
+    return episodes, verdicts
 
   def _record(self, ended: list[pack.Episode]) -> Record:
     limits = self._s.plan

@@ -95,10 +95,9 @@ class RunOutputs:
     had cut.
     """
     for i, at in enumerate(self._resumed):
-      lacks = phase == 'eval' and at == step
-      if at is None or step > at:
-        yield i
-      elif lacks and not self._writers[i].evaluated(step):
+      cut = phase == 'eval' and step == at
+      cut = cut and not self._writers[i].evaluated(step)
+      if at is None or step > at or cut:
         yield i
 
 

@@ -223,6 +223,7 @@ def run_loop(
   Raises:
     Stopped: by a signal or a lost lock; the state is saved.
     NotFiniteError: no update has been possible for a while; it is saved too.
+    NothingPlayedError: nor has an episode; it is saved too.
   """
   began, first, end = time.monotonic(), int(state.step.min()), stages[-1].end
   reporter = reporter or progress.Progress(active=False)
@@ -241,8 +242,8 @@ def run_loop(
       if finite := [x for x in values if np.isfinite(x)]:
         means[name] = np.mean(finite)
     if phase == 'eval':
-      solved = means.get('eval/success', np.nan)
-      reporter.say(f'held-out success after step {step}: {solved:.1%}')
+      if (solved := means.get('eval/success')) is not None:
+        reporter.say(f'held-out success after step {step}: {solved:.1%}')
       return
     stage = next(s for s in stages if s.name == phase)
     reporter.update(phase, step - stage.start, stage.end - stage.start, means)
@@ -265,7 +266,7 @@ def run_loop(
     clock,
     state.step.shape,
   )
-  evaluation = hooks.Evaluate(play, due, log, logger.drain)
+  evaluation = hooks.Evaluate(play, due, log, logger.drain, (first, end))
   stop = hooks.StopOnSignal(stopping, saving, last=end)
   samples = hooks.LogTrajectories(logger, phase_at)
   each_step = [
@@ -429,6 +430,8 @@ def evaluate_run(
       temperature=temperature,
       key=stream_key(jax.random.key(seed), Stream.EVAL),
     )
+    if text := playing.unplayed():
+      raise hooks.NothingPlayedError(text)
     name = 'held_out'
     if levels:
       name = os.path.splitext(os.path.basename(levels))[0]

@@ -30,6 +30,9 @@ class EvalPlayer(Protocol):
   def eval_counts(self) -> dict[str, float]:
     """Counts of what was played since the last call, by name."""
 
+  def unplayed(self) -> str:
+    """Says that nothing was played since the last call; '': something was."""
+
   def update_service_params(self, params: dict[str, PyTree]) -> None:
     """Takes the parameters of all roles, before any of the others plays."""
 
@@ -96,6 +99,10 @@ class JitSampler:
   def eval_counts(self) -> dict[str, float]:
     """Nothing goes wrong inside jit."""
     return {}
+
+  def unplayed(self) -> str:
+    """Nothing goes wrong inside jit."""
+    return ''
 
   def update_service_params(self, params) -> None:
     """Environments inside jit ask no service."""

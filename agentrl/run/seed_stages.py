@@ -70,5 +70,8 @@ class SeedSampler(EvalPlayer):
   def eval_counts(self) -> dict[str, float]:
     return self._sampler.eval_counts()
 
+  def unplayed(self) -> str:
+    return self._sampler.unplayed()
+
   def update_service_params(self, params) -> None:
     """Environments inside jit ask no service."""

@@ -13,6 +13,7 @@ from absl import logging
 from agentrl import evaluate, loop, registry
 from agentrl.configs import stages as stage_list
 from agentrl.configs.stages import StagePlan
+from agentrl.hooks import NothingPlayedError
 from agentrl.learner import algorithm as algorithm_lib
 from agentrl.learner import update as update_lib
 from agentrl.learner.algorithm import Algorithm
@@ -220,6 +221,8 @@ def eval_hook(
   Args:
     log: of trajectories; None: none are logged
     stopping: raises when the run is to end, between two rounds
+
+  What it returns raises NothingPlayedError where no episode could be played.
   """
   c = s.config
   tasks = len(s.train) + np.arange(len(s.test))
@@ -246,6 +249,8 @@ def eval_hook(
       limit=c.rollout.max_turns,
       temperature=c.eval.temperature,
     )
+    if text := playing.unplayed():
+      raise NothingPlayedError(text)
     scalars, some = [], []
     for i in range(axis.count):
       mine, last = axis.seed((ends, record), i)

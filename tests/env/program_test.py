@@ -77,6 +77,38 @@ def test_a_program_is_a_function_or_a_command(file):
     Program(command="sh '", path=file).check()
 
 
+@pytest.mark.parametrize(
+  'command',
+  [
+    *('/nope', 'no-such-program x', './nope', '~/nope', 'A=1 sh -c ls', '/'),
+    *("''", '   ', '# nothing', '{} x', 'sh;ls', '/etc/passwd'),
+  ],
+)
+def test_a_command_that_is_not_there_is_refused(command, file, tmp_path):
+  family = Program(command=command, path=file)
+  with pytest.raises(ValueError, match='env.command') as error:
+    family.check()
+  assert repr(command)[1:-1] in str(error.value)
+  with pytest.raises(ValueError, match='env.command'):
+    next(family.tasks('train', 1, 0))
+
+
+def test_a_command_that_is_there_is_taken(file, tmp_path, monkeypatch):
+  own = tmp_path / 'a player'
+  own.write_text('#!/bin/sh\n')
+  with pytest.raises(ValueError, match='a player'):
+    Program(command=f"'{own}'", path=file).check()  # not to be executed
+  own.chmod(0o755)
+  for command in ('sh', '/bin/sh -c ls', f"'{own}' x", '{agent} --x', '{a}/b'):
+    Program(command=command, path=file).check()
+  monkeypatch.chdir(tmp_path)
+  Program(command="'./a player'", path=file).check()
+  monkeypatch.setenv('PATH', str(tmp_path))
+  Program(command="'a player'", path=file).check()
+  with pytest.raises(ValueError, match="'sh'"):
+    Program(command='sh', path=file).check()
+
+
 def test_graders():
   assert Program().grade({}, []) is None
   bad = Program(grader='tests.env.program_test:twice')

@@ -156,6 +156,8 @@ def test_what_fails_fails_alone(function, status, fault):
   assert {x: n for x, n in counts.items() if 'fault' in x} == (
     {fault: 2} if fault else {}
   )
+  kind = fault.removeprefix('fault/') if fault else ''
+  assert episode.fault.partition(':')[0] == kind
 
 
 def test_a_grader_scores_what_was_said():

@@ -14,6 +14,7 @@ import pytest
 from agentrl.configs import artist, base, grpo
 from agentrl.env import program_run
 from agentrl.gateway import programs
+from agentrl.hooks import NothingPlayedError
 from agentrl.log import metrics
 from agentrl.preemption import Stopped
 from agentrl.rollout import pack
@@ -114,6 +115,42 @@ def test_what_a_signal_cuts_is_repeated(tmp_path, monkeypatch):
       same = ('eval/solved', 'eval/episodes', 'rollout/success')
       assert [mine.get(x) for x in same] == [whole.get(x) for x in same]
       assert 'rollout/fault/exception' not in mine
+
+
+def dying(address, key, task):
+  """Plays until some call; from then on there is nobody."""
+  CALLS.append(task)
+  if len(CALLS) >= int(os.environ['CUT_AT']):
+    raise ConnectionError('there is nobody')
+  players.play(address, key, task)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  ('dies', 'after', 'rows'),
+  [
+    (1, 0, []),  # in the evaluation before anything is learned
+    (25, 4, [0, 1, 2, 3, 4]),  # two steps are done, then three cannot be
+    (49, 5, [0, 1, 2, 3, 4, 5]),  # in the evaluation at the end
+  ],
+)
+def test_a_run_in_which_nothing_is_played_ends(
+  tmp_path, monkeypatch, dies, after, rows
+):
+  c = config(tmp_path, **world(function=f'{__name__}:dying'))
+  c.steps = 5
+  CALLS.clear()
+  monkeypatch.setenv('CUT_AT', str(dies))
+  said = f'none of 8 .*there is nobody.* after step {after},'
+  with pytest.raises(NothingPlayedError, match=said):
+    runner.run(c, str(tmp_path / 'run'))
+  assert [
+    x['step'] for x in metrics.read(tmp_path / 'run/metrics.jsonl')
+  ] == rows
+  CALLS.clear()
+  monkeypatch.setenv('CUT_AT', str(10**6))
+  assert 'after RL' in runner.run(c, str(tmp_path / 'run'))
+  assert [x['step'] for x in rows_of(tmp_path / 'run', 'eval')] == [0, 5]
 
 
 def even(item):

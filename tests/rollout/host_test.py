@@ -452,6 +452,20 @@ def faulty(n, share, place='process'):
   return whole, broken
 
 
+def test_an_episode_says_why_its_environment_broke():
+  tasks = [{'n': 0, 'fault': 'raise', 'at': 1}, {'n': 1}]
+  attempts = make_attempts(np.arange(2), 1, 5, 1.0)
+  made, generator = stage(chatty.Chatty(worker='thread'), tasks), engine(2)
+  generator.update_weights(params(), 5)
+  with env_workers(made.family, 2) as pool:
+    (broken, whole), _ = host.run_episodes(
+      made, generator, [pool[0], pool[1]], attempts, jax.random.key(7)
+    )
+  assert broken.status == Status.ENV_ERROR
+  assert broken.fault.startswith('raise: ')
+  assert whole.fault == ''
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize('n', [12, 200])
 def test_a_fault_costs_its_own_trajectory(n):

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from agentrl.configs import grpo
+from agentrl.hooks import NothingPlayedError
 from agentrl.log import trajectories
 from agentrl.run import evaluation as lib
 from agentrl.run import runner, serving
@@ -63,8 +64,10 @@ def test_a_model_of_a_stub(tmp_path):
     endpoint = Endpoint(f'{client.at.geturl()}/v1', 'm', '', tries=1)
     out = str(tmp_path / 'out')
     how = dict(episodes=6, concurrency=3)
-    text = lib.evaluate_address(c, endpoint, out, **how)  # the key is missing
-    assert 'of 0 episodes; 6 more broke' in text
+    with pytest.raises(NothingPlayedError, match='none of 6 episodes') as told:
+      lib.evaluate_address(c, endpoint, out, **how)  # the key is missing
+    assert '401' in str(told.value)
+    assert not (tmp_path / 'out').exists()
 
 
 @pytest.mark.nightly

@@ -10,6 +10,7 @@ import pytest
 from agentrl import registry
 from agentrl.configs import grpo
 from agentrl.dataset import jit_tasks
+from agentrl.hooks import NothingPlayedError
 from agentrl.learner.algorithm import Algorithm
 from agentrl.preemption import Stopped
 from agentrl.rollout import record as record_lib
@@ -88,6 +89,9 @@ class Asked(list):
 
   def eval_counts(self):
     return {}
+
+  def unplayed(self):
+    return ''
 
   def play(self, policy, attempts, key):
     """Solves all that have an even index, and a quarter of the others."""
@@ -201,6 +205,19 @@ def test_a_stop_cuts_an_evaluation_between_its_rounds(stop):
   with pytest.raises(Stopped):
     evaluate(_state(), 5)
   assert len(asked) == stop
+  assert not log
+
+
+def test_an_evaluation_in_which_nothing_was_played_measures_nothing():
+  class Broken(Asked):
+    def unplayed(self):
+      return 'none of 18 episodes, since x'
+
+  log = []
+  s = _setup(**{'log.eval_trajectories': 4})
+  evaluate = stages_lib.eval_hook(SeedAxis(), s, log, Broken())
+  with pytest.raises(NothingPlayedError, match='none of 18'):
+    evaluate(_state(), 5)
   assert not log
 
 

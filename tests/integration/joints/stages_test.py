@@ -109,6 +109,9 @@ class Scribe:
   def eval_counts(self):
     return {}
 
+  def unplayed(self):
+    return ''
+
 
 def state_of(seed: int):
   """As much of a state as choosing tasks and keys looks at."""
