@@ -16,6 +16,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from agentrl import storage
+from agentrl.log import no_gradient
 from agentrl.log.progress import duration
 from agentrl.stats import intervals
 
@@ -259,6 +260,8 @@ def _facts(rows: Sequence[Row], header: Row) -> Iterator[str]:
   yield from _task_lines(rows)
   yield from _judge_lines(rows)
   yield from _skipped_lines(rows)
+  for i, text in enumerate(no_gradient.lines(rows)):
+    yield _entry('' if i else 'NOT LEARNED', text)
   if total := sum(_number(row, 'rollout/tokens') or 0 for row in rows):
     yield _entry('tokens', f'{count(total)} sampled')
   if spent := _seconds_by_phase(rows):

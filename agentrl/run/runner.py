@@ -13,7 +13,7 @@ from absl import logging
 from agentrl import checkpoint, distributed, evaluate, hooks, loop, storage
 from agentrl.configs import stages as stage_list
 from agentrl.learner import algorithm, update
-from agentrl.log import metrics, progress, run_summary
+from agentrl.log import metrics, no_gradient, progress, run_summary
 from agentrl.log.sample import TrajectoryLogger
 from agentrl.preemption import Interrupt
 from agentrl.rollout.keys import Stream, stream_key
@@ -227,6 +227,7 @@ def run_loop(
   """
   began, first, end = time.monotonic(), int(state.step.min()), stages[-1].end
   reporter = reporter or progress.Progress(active=False)
+  learning = no_gradient.NoGradient(reporter.say)
 
   def clock():
     return spent + time.monotonic() - began
@@ -246,6 +247,8 @@ def run_loop(
         reporter.say(f'held-out success after step {step}: {solved:.1%}')
       return
     stage = next(s for s in stages if s.name == phase)
+    if stage.kind == 'rl':
+      learning.see(scalars)
     reporter.update(phase, step - stage.start, stage.end - stage.start, means)
 
   def play(state, step):
