@@ -231,7 +231,8 @@ def _parse(argv: Sequence[str], required: Sequence[str]) -> list[str]:
     if isinstance(error, flags.Error):
       # Without the trace that the flag parser puts before the mistake.
       lines = [x.strip() for x in str(error).splitlines() if x.strip()]
-      fail(re.sub(r'^[A-Za-z_.]*Error: ', '', lines[-1]))
+      mistake = re.sub(r'^[A-Za-z_.]*Error: ', '', lines[-1])
+      fail(_wrong_value(argv, mistake) or mistake)
     if not isinstance(error, AttributeError | KeyError):
       raise
     fail(_unknown_field(argv) or f'a flag cannot be read: {error}')
@@ -293,6 +294,19 @@ def _with_components(c: ConfigDict, argv: Sequence[str]) -> ConfigDict:
   )
   values(words)
   return config_file.add_fields(config_file.fill(c), paths.values())
+
+
+def _wrong_value(argv: Sequence[str], message: str) -> str:
+  """Says what a field of the config may hold; '' for any other flag."""
+  match = re.match(r'flag --?config\.([^=]+)=(.*?): ', message)
+  if not match:
+    return ''
+  from agentrl.run import field_hints  # takes seconds
+
+  path, value = match.groups()
+  c = config_file.fill(config_file.load(_given(argv)))
+  rule = field_hints.wrong_value(c, path, value)
+  return rule and f'--config.{path} {rule}'
 
 
 def _unknown_field(argv: Sequence[str]) -> str:

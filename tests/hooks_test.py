@@ -119,7 +119,7 @@ def test_a_run_in_which_nothing_is_played_ends_with_its_state_saved():
       raise hooks.NothingPlayedError('none of 8 episodes, since x')
 
   with pytest.raises(
-    hooks.NothingPlayedError, match='none of 8 .* after step 4, the state'
+    hooks.NothingPlayedError, match=r'none of 8 .* after step 4, the state'
   ):
     loop()
   assert steps == [4]

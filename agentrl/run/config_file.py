@@ -130,6 +130,8 @@ def fill(c: ConfigDict) -> ConfigDict:
 
 def no_field(c: ConfigDict, path: str) -> str:
   """Explains that a config lacks a path; '' if it has it."""
+  from agentrl.run import field_hints  # takes seconds, as in `fill`
+
   node, before = c, 'config'
   for part in path.split('.'):
     if not isinstance(node, ConfigDict):
@@ -139,9 +141,9 @@ def no_field(c: ConfigDict, path: str) -> str:
     if part not in node:
       if new := renames.new_field(path):
         return f'config.{path} is called config.{new} now; write that'
+      close = domain.suggest(part, node) or field_hints.near(c, path)
       return (
-        f'{before}.{part} is no field of this config'
-        f'{domain.suggest(part, node)}; {before} has'
+        f'{before}.{part} is no field of this config{close}; {before} has'
         f' {", ".join(sorted(node)) or "no field"}'
       )
     node, before = node[part], f'{before}.{part}'

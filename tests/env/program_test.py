@@ -86,10 +86,10 @@ def test_a_program_is_a_function_or_a_command(file):
 )
 def test_a_command_that_is_not_there_is_refused(command, file, tmp_path):
   family = Program(command=command, path=file)
-  with pytest.raises(ValueError, match='env.command') as error:
+  with pytest.raises(ValueError, match=r'env\.command') as error:
     family.check()
   assert repr(command)[1:-1] in str(error.value)
-  with pytest.raises(ValueError, match='env.command'):
+  with pytest.raises(ValueError, match=r'env\.command'):
     next(family.tasks('train', 1, 0))
 
 
