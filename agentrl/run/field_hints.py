@@ -19,12 +19,12 @@ def near(c: ConfigDict, path: str) -> str:
   """
   section, _, name = path.rpartition('.')
   close = _closest(name, {x: _last(x) for x in fields.flat(c)}, section)
-  if section == 'coef' or not close:
-    if terms := _closest(name, {x: x for x in registry.names('loss')}):
-      return (
-        f' (it comes with a term of the loss: name {_either(terms)} in'
-        ' config.loss first)'
-      )
+  terms = _closest(name, {x: x for x in registry.names('loss')})
+  if terms and (section == 'coef' or not close):
+    return (
+      f' (it comes with a term of the loss: name {_either(terms)} in'
+      ' config.loss first)'
+    )
   return f' (did you mean {_either(close)}?)' if close else ''
 
 

@@ -41,6 +41,8 @@ DEFAULTS_OF_OLD_RUNS = {
     if name.startswith('judging.')
   },
 }
+# What decides which other fields a config has, and what they are.
+FIRST = ('env.name', 'method', 'model.path', 'model.')
 _WRONG_JSON = (ValueError, TypeError, AttributeError, KeyError)
 REMAT = {False: 'none', True: 'layer'}  # before it was a word
 
@@ -80,14 +82,23 @@ def same_config(c: ConfigDict, workdir: str) -> None:
 
 
 def differences(one: ConfigDict, other: ConfigDict) -> Iterator[tuple]:
-  """(dotted name, value in one, value in the other) of what differs."""
+  """(dotted name, value in one, value in the other) of what differs.
+
+  What the others follow from comes first: the environment, method and model.
+  """
   there, here = (
     fields.flat(ConfigDict(json.loads(text_of(c)))) for c in (one, other)
   )
-  for name in sorted(there.keys() | here.keys()):
+  names = sorted(there.keys() | here.keys())
+  for name in sorted(names, key=_rank):
     old, new = (x.get(name, 'missing') for x in (there, here))
     if old != new:
       yield name, old, new
+
+
+def _rank(name: str) -> tuple[int, str]:
+  ranks = [i for i, x in enumerate(FIRST) if name.startswith(x)]
+  return ranks[0] if ranks else len(FIRST), name
 
 
 def keep_config(c: ConfigDict, workdir: str) -> None:

@@ -101,3 +101,4 @@ def test_through_a_pipe():
   )
   assert 'up, down, left, right (w a s d, arrow keys); q: quit' in run.stdout
   assert run.stdout.count('reward -0.1') == 1
+  assert run.stderr.startswith('loading sokoban')

@@ -2,10 +2,11 @@
 
 import functools
 import json
+import re
 
 import pytest
 
-from agentrl.run import workdir
+from agentrl.run import config_file, workdir
 from tests.run.small_configs import checkpoint as config
 
 
@@ -80,3 +81,25 @@ def test_a_run_from_before_there_were_checkpoints_goes_on(tmp_path):
   assert workdir.read_config(str(tmp_path)).model.path == ''
   with pytest.raises(ValueError, match=r'config\.model\.path'):
     workdir.same_config(config(tmp_path, 'elsewhere'), str(tmp_path))
+
+
+@pytest.mark.parametrize(
+  ('there', 'here', 'changes', 'named'),
+  [
+    # A world brings settings of its own, which differ because of it.
+    ('grpo:tiny', 'grpo:tiny,env=countdown', {}, 'env.name'),
+    ('grpo:tiny,env=countdown', 'grpo:tiny,env=frozen_lake', {}, 'env.name'),
+    ('grpo:tiny', 'oprl:tiny', {}, 'method'),
+    ('grpo:tiny', 'oprl:tiny,env=countdown', {}, 'env.name'),
+    ('grpo:tiny', 'grpo:tiny', {'model.width': 8, 'data': 'x'}, 'model.width'),
+    ('grpo:tiny', 'grpo:tiny', {'steps': 8, 'data': 'x'}, 'data'),
+  ],
+)
+def test_what_others_follow_from_is_named_first(
+  tmp_path, there, here, changes, named
+):
+  workdir.keep_config(config_file.load(there), str(tmp_path))
+  c = config_file.load(here)
+  c.update_from_flattened_dict(changes)
+  with pytest.raises(ValueError, match=rf'config\.{re.escape(named)} is'):
+    workdir.same_config(c, str(tmp_path))
