@@ -5,7 +5,8 @@
 
 Everything is computed from shapes; no array is made. With --model=DIR the
 decoder is that of DIR/config.json, with its tokenizer if there is one; weights
-are not needed. If the config does not fit, changes that make it fit are listed.
+are not needed, nor fetched for a name on the hub. If the config does not fit,
+changes that make it fit are listed, and the fewest devices on which it fits.
 
 With --compile=update,prefill,decode,rollout TPU's own compiler says what these
 programs need, a minute or two each (rollout: of environments inside jit); no
@@ -25,7 +26,7 @@ _MODEL = cli.flag(
   'model',
   None,
   Path(empty=False),
-  'Directory with the config.json of a checkpoint',
+  'Directory with the config.json of a checkpoint, or its name on the hub',
 )
 _COMPILE = flags.DEFINE_list(
   'compile',

@@ -66,3 +66,13 @@ def parse(name: str) -> Topology:
       ' such as v5e-16 or 8xH100'
     )
   return Topology(name, table[kind], count)
+
+
+def scaled(where: Topology, devices: int) -> Topology:
+  """So many devices of the same kind, under the name that `parse` reads."""
+
+  def count(match: re.Match) -> str:
+    return str(int(match[0]) * devices // where.devices)
+
+  name = re.sub(r'(?<=-)\d+$|^\d+(?=x)', count, where.name)
+  return Topology(name, where.chip, devices)

@@ -16,6 +16,7 @@ from agentrl.run import algorithm, host_env, jit_env, pretrained, validate
 from agentrl.run.pretrained import Language
 
 REMAT = ('none', 'dots', 'layer')  # the last keeps least
+_MOST_DEVICES = 4096  # that are tried
 ROOM = 0.9  # of a chip's memory; the rest is the program's and the allocator's
 
 
@@ -27,21 +28,24 @@ def report(c: ConfigDict, name: str, model: str | None = None) -> str:
   where, lm = hardware.parse(name), language(c, model)
   step = estimate(c, where, lm)
   lines = [*table(c, where, step), counted(lm), '']
-  if fits(step, where):
-    return '\n'.join([*lines, 'It fits.'])
-  return '\n'.join([*lines, advice(c, where, lm)])
+  lines.append('It fits.' if fits(step, where) else advice(c, where, lm))
+  return '\n'.join([*lines, fewest(c, where, lm)])
 
 
 def language(c: ConfigDict, model: str | None = None) -> Language:
-  """The decoder and the tokenizer of the directory, or else of the config.
+  """The decoder and the tokenizer of a checkpoint, or else of the config.
 
-  Raises: ValueError for a directory that cannot be read.
+  Args:
+    model: a directory, or a name on the hub; no weights are fetched
+  Raises: ValueError for one that cannot be read.
   """
-  if model or c.model.path:
-    return pretrained.outline(
-      c, model or hf_weights.locate(c.model.path, weights=False)
-    )
-  return pretrained.language(c)
+  if not (model or c.model.path):
+    return pretrained.language(c)
+  field = '--model' if model else 'model.path'
+  path = model or c.model.path
+  return pretrained.outline(
+    c, hf_weights.locate(path, weights=False, field=field)
+  )
 
 
 def fits(step: Estimate, where: Topology) -> bool:
@@ -151,12 +155,9 @@ def advice(c: ConfigDict, where: Topology, lm: Language) -> str:
       micro = max(least, micro // 2)
     if micro != c.micro_batch:
       changes |= {'micro_batch': micro}
-    now = c.to_dict() | {f'mesh.{k}': v for k, v in c.mesh.items()}
-    flags = ' '.join(
-      f'--config.{k}={v}' for k, v in changes.items() if now.get(k) != v
-    )
     peak = step.memory.peak / 1e9
-    return f'It does not fit. With {flags} it needs {peak:.3g} GB.'
+    told = _flags(c, changes)
+    return f'It does not fit. With {told} it needs {peak:.3g} GB.'
   learner = algorithm.make_algorithm(c, lm.shape)
   total = 4 * mesh.count(memory.decoder(learner)) / 1e9
   room = ROOM * where.chip.memory * where.devices / 1e9
@@ -168,6 +169,29 @@ def advice(c: ConfigDict, where: Topology, lm: Language) -> str:
     'It does not fit, and neither smaller micro-batches, bfloat16,'
     f' recomputing nor another mesh make it: the model has {total:.3g} GB of'
     f' parameters{grown} and {room:.3g} GB are there; {way}take more devices'
+  )
+
+
+def fewest(c: ConfigDict, where: Topology, lm: Language) -> str:
+  """The fewest devices of this kind on which it fits: of 1, 2, 4 and so on."""
+  for count in (2**i for i in range(_MOST_DEVICES.bit_length())):
+    there = hardware.scaled(where, count)
+    for changes in candidates(c, there):
+      most = max(changes['mesh.fsdp'], c.micro_batch)
+      for micro in dict.fromkeys((most, changes['mesh.fsdp'])):
+        if _fitting(c, changes | {'micro_batch': micro}, there, lm):
+          told = _flags(c, changes | {'micro_batch': micro})
+          how = f' with {told}' if told else ''
+          return f'The fewest on which it fits: {there.name}{how}.'
+  return f'It fits on no power of two up to {_MOST_DEVICES} of them.'
+
+
+def _flags(c: ConfigDict, changes: dict) -> str:
+  """The flags that make these changes."""
+  now = c.to_dict() | {f'mesh.{k}': v for k, v in c.mesh.items()}
+  now |= {f'model.{k}': v for k, v in c.model.items()}
+  return ' '.join(
+    f'--config.{k}={v}' for k, v in changes.items() if now.get(k) != v
   )
 
 

@@ -29,11 +29,14 @@ EMBED, HEAD = 'model.embed_tokens.weight', 'lm_head.weight'
 FLOATS = {'F64': 8, 'F32': 4, 'F16': 2, 'BF16': 2}
 
 
-def locate(path: str, *, weights: bool = True) -> pathlib.Path:
+def locate(
+  path: str, *, weights: bool = True, field: str = 'model.path'
+) -> pathlib.Path:
   """The directory of a local path or a hub name, fetched if it is not here.
 
   Args:
     weights: without them only settings and tokenizer are fetched
+    field: where the user wrote it
   Raises: ValueError if it is neither.
   """
   if pathlib.Path(path).is_dir():
@@ -60,7 +63,7 @@ def locate(path: str, *, weights: bool = True) -> pathlib.Path:
   except Exception as e:  # of many kinds: name, network, access
     words = ' '.join(str(e).split())[:200]
     raise ValueError(
-      f'model.path={path!r} is no directory and cannot be fetched from the'
+      f'{field}={path!r} is no directory and cannot be fetched from the'
       f' hub ({words}); give a directory or a hub name'
     ) from e
 

@@ -49,3 +49,14 @@ def test_topologies():
   for wrong in ('v5e', '8xv5e', 'H100', '0xH100', 'v4-1', 'v9-8'):
     with pytest.raises(ValueError, match=f"'{wrong}' is unknown.*; write KIND"):
       hardware.parse(wrong)
+
+
+@pytest.mark.parametrize(
+  'name', ['v5e-16', 'v5p-8', '8xH100', 'h100-4', 'v4-2']
+)
+@pytest.mark.parametrize('devices', [1, 2, 64])
+def test_a_topology_of_another_size(name, devices):
+  one = hardware.parse(name)
+  other = hardware.scaled(one, devices)
+  assert hardware.parse(other.name) == other
+  assert (other.chip, other.devices) == (one.chip, devices)

@@ -4,10 +4,12 @@ import dataclasses
 import json
 import re
 
+import huggingface_hub
 import pytest
 
 from agentrl.capacity import hardware, report
 from agentrl.configs import grpo, oprl
+from agentrl.model import hf_weights
 from tests import checkpoints
 
 
@@ -23,7 +25,7 @@ def test_the_table_and_what_a_role_costs():
   text = report.report(tiny(), 'v5e-16')
   assert 'on v5e-16: 16 devices, mesh of one' in text
   assert '15 devices are idle: set c.mesh.fsdp to -1.' in text
-  assert text.endswith('It fits.')
+  assert 'It fits.\nThe fewest on which it fits: v5e-1.' in text
   one, two = (estimate(tiny(m), hardware.parse('1xL4')) for m in (grpo, oprl))
   assert two.memory.moments == 2 * one.memory.moments  # the PRM's
   assert two.flops.forward > one.flops.forward
@@ -75,6 +77,47 @@ def test_what_to_change(checkpoint):
 def test_what_nothing_can_change(checkpoint):
   text = report.report(tiny(), 'v5e-4', checkpoint(64))
   assert re.search(r'does not fit, and neither .* \(LoRA\), or take more', text)
+
+
+@pytest.mark.parametrize('kind', ['v5e-4', '1xH100', 'v5p-16'])
+@pytest.mark.parametrize('layers', [2, 24])
+def test_the_fewest_devices_on_which_it_fits(checkpoint, kind, layers):
+  """With what is told it fits there, and on half of them in no way."""
+  c, path = tiny(), checkpoint(layers)
+  lm = report.language(c, path)
+  text = report.fewest(c, hardware.parse(kind), lm)
+  name, flags = re.fullmatch(
+    r'The fewest on which it fits: (\S+?)(?: with (.+))?\.', text
+  ).groups()
+  there = hardware.parse(name)
+  told = (flags or '').split()
+  words = [x.removeprefix('--config.').split('=') for x in told]
+  changes = {x: int(y) if y.isdigit() else y for x, y in words}
+  changed = report.applied(c, changes)
+  assert report.fits(report.estimate(changed, there, lm), there)
+  assert there.devices > 1 or layers == 2
+  if there.devices > 1:
+    half = hardware.scaled(there, there.devices // 2)
+    assert 'It does not fit, and neither' in report.advice(c, half, lm)
+
+
+def test_a_model_is_a_directory_or_a_name_on_the_hub(
+  checkpoint, tmp_path, monkeypatch
+):
+  asked = []
+
+  def fetch(name, **how):
+    asked.append((name, how['allow_patterns']))
+    if name == 'nobody/none':
+      raise ValueError('no such name')
+    return checkpoint(2)
+
+  monkeypatch.setattr(huggingface_hub, 'snapshot_download', fetch)
+  text = report.report(tiny(), 'v5e-16', 'somebody/small')
+  assert text == report.report(tiny(), 'v5e-16', checkpoint(2))
+  assert asked == [('somebody/small', hf_weights.TEXTS)]
+  with pytest.raises(ValueError, match="--model='nobody/none' is no directory"):
+    report.report(tiny(), 'v5e-16', 'nobody/none')
 
 
 def test_adapters_cost_what_they_are():
