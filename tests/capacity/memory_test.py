@@ -72,6 +72,22 @@ def test_parameters_by_hand():
     cost.estimate(learner(), SHAPE, WORK, over(tensor=16))
 
 
+@pytest.mark.parametrize('slots', [1, 16, 24, 25, 4096])
+@pytest.mark.parametrize('devices', [1, 2, 8])
+@pytest.mark.parametrize('engines', [(), (129, 64)])
+def test_a_device_keeps_its_share_of_the_slots(slots, devices, engines):
+  """What each of several devices keeps, one keeps for as many slots."""
+
+  def kept(slots, **sizes):
+    work = WORK._replace(engines=engines, slots=slots)
+    told = memory.memory(learner(), SHAPE, work, over(**sizes))
+    return told.rollout, told.engines
+
+  share = -(-slots // devices)
+  assert kept(slots, data=devices) == kept(share)
+  assert sum(kept(share + 1)) > sum(kept(share))
+
+
 def test_more_devices_hold_less_and_receive_more():
   found = [
     cost.estimate(learner(), SHAPE, WORK, over(fsdp=n)) for n in (1, 2, 8)

@@ -2,6 +2,7 @@
 
 import json
 
+import jax
 import pytest
 
 from agentrl.capacity import hardware, report
@@ -67,6 +68,15 @@ def test_every_family_has_a_config(name):
 def test_mistakes(tmp_path, changes, sentence):
   with pytest.raises(ValueError, match=sentence):
     build.experiment(config(data=str(tmp_path), **changes))
+
+
+def test_processes_share_the_slots(monkeypatch):
+  """Each has an engine of its own, with its share of the caches."""
+  c = config()
+  c.rollout.slots = 12
+  for processes in (1, 2, 4):
+    monkeypatch.setattr(jax, 'process_count', lambda n=processes: n)
+    assert host_env.sizes(c, 100).slots == 12 // processes
 
 
 def test_unknown_names():

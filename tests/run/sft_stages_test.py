@@ -43,3 +43,17 @@ def test_what_cannot_be_read_is_said_at_its_step():
   assert it.task(None, 3) == 3
   with pytest.raises(ValueError, match='a damaged trajectory'):
     it.task(None, 4)
+
+
+@pytest.mark.parametrize('start', [0, 5])
+def test_a_stage_begins_at_its_first_step_and_goes_on_after_it(start):
+  """Sources that a resumed run finds again are made where it begins."""
+  told = []
+  it = sft_stages.MixedSFTStage(
+    *(None, start, start + 4, None),
+    openers={'a': told.append, 'b': told.append},
+    counts=np.zeros((4, 2), np.int64),
+  )
+  for step in (start, start + 1, start + 3):
+    it.open(step)
+  assert told == [True, True, False, False, False, False]

@@ -208,6 +208,54 @@ def test_a_stop_cuts_an_evaluation_between_its_rounds(stop):
   assert not log
 
 
+@pytest.mark.parametrize('start', [0, 5])
+def test_attempts_begin_like_others_from_the_first_step_on(start):
+  """What they begin like is made where the stage begins, and found later."""
+  told = []
+  stage = stages_lib.RLStage(
+    _setup(), start, start + 4, Asked(), opener=told.append
+  )
+  for step in (start, start + 1, start + 3):
+    stage.open(step)
+  assert told == [True, False, False]
+
+
+def test_the_end_of_a_stage_is_its_own():
+  """It is evaluated as the stage that did its last step."""
+  stages = _stages(_setup(), Asked())
+  at = [stages_lib.stage_at(stages, done).name for done in range(14)]
+  assert at == ['sft'] * 6 + ['rl'] * 8
+
+
+def test_an_evaluation_is_of_the_stage_that_did_the_step():
+  """With its own settings, at its end too."""
+  players = Asked(), Asked()
+  warm, rl = (
+    types.SimpleNamespace(
+      name=name,
+      start=start,
+      end=end,
+      experiment=_setup(**{'eval.temperature': temperature}),
+      sampler=player,
+    )
+    for name, start, end, temperature, player in (
+      ('sft', 0, 5, 0.25, players[0]),
+      ('rl', 5, 13, 0.75, players[1]),
+    )
+  )
+  evaluate = stages_lib.evaluations(SeedAxis(), [warm, rl], None)
+  for step, stage, temperature in (
+    *((0, 0, 0.25), (4, 0, 0.25), (5, 0, 0.25)),
+    *((6, 1, 0.75), (13, 1, 0.75)),
+  ):
+    for player in players:
+      player.clear()
+    evaluate(_state(), step)
+    assert [bool(x) for x in players] == [stage == 0, stage == 1]
+    for _, attempts, _ in players[stage]:
+      np.testing.assert_array_equal(attempts.temperature, temperature)
+
+
 def test_an_evaluation_in_which_nothing_was_played_measures_nothing():
   class Broken(Asked):
     def unplayed(self):

@@ -191,6 +191,17 @@ def test_a_swap_is_seen_by_what_is_said_after_it():
   same(finish(e)[1], prompt, fresh, params(1))
 
 
+def test_an_update_that_changes_nothing_is_a_version_all_the_same():
+  """A step without a gradient gives the parameters back as they were."""
+  rng, made = np.random.default_rng(3), engine()
+  for version in (0, 4, 5, 9):
+    made.update_weights(params(), version)
+    made.submit(1, [3, 4, 5], how(rng))
+    (message,) = finish(made).values()
+    assert message.version == [version] * len(message.ids)
+    made.cancel(1)
+
+
 def test_a_line_may_go_while_it_speaks():
   rng, e = np.random.default_rng(6), engine()
   for sequence in range(4):
