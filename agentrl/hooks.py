@@ -84,10 +84,12 @@ class Evaluate:
   needed: Collection[int] = ()
 
   def __call__(self, step, state, metrics, aux) -> None:
-    if not self.due(step):
-      return
-    self.log.drain()
-    self.drain()
+    if self.due(step):
+      self.log.drain()
+      self.drain()
+      self._measure(step, state)
+
+  def _measure(self, step: int, state: TrainState) -> None:
     try:
       scalars = self.evaluate(state, step)
     except NothingPlayedError as error:

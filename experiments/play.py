@@ -37,13 +37,12 @@ def main() -> None:
     raise ValueError(
       f'--gif={_GIF.value} shows the agent of a run; name it with --workdir'
     )
-  what = _WORKDIR.value or _ENV.value or 'sokoban'
-  print(f'loading {what} ...', file=sys.stderr, flush=True)
+  env = _ENV.value or 'sokoban'
+  print(f'loading {_WORKDIR.value or env} ...', file=sys.stderr, flush=True)
   from agentrl import storage  # takes seconds, as the others do
   from agentrl.run import keyboard, play, play_agent
 
   if not _WORKDIR.value:
-    env = _ENV.value or 'sokoban'
     lines = keyboard.lines(sys.stdin)
     play.play(env, _SEED.value, _LEVELS.value, lines)
     return

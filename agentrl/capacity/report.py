@@ -156,8 +156,8 @@ def advice(c: ConfigDict, where: Topology, lm: Language) -> str:
     if micro != c.micro_batch:
       changes |= {'micro_batch': micro}
     peak = step.memory.peak / 1e9
-    told = _flags(c, changes)
-    return f'It does not fit. With {told} it needs {peak:.3g} GB.'
+    flags = _flags(c, changes)
+    return f'It does not fit. With {flags} it needs {peak:.3g} GB.'
   learner = algorithm.make_algorithm(c, lm.shape)
   total = 4 * mesh.count(memory.decoder(learner)) / 1e9
   room = ROOM * where.chip.memory * where.devices / 1e9
@@ -180,8 +180,8 @@ def fewest(c: ConfigDict, where: Topology, lm: Language) -> str:
       most = max(changes['mesh.fsdp'], c.micro_batch)
       for micro in dict.fromkeys((most, changes['mesh.fsdp'])):
         if _fitting(c, changes | {'micro_batch': micro}, there, lm):
-          told = _flags(c, changes | {'micro_batch': micro})
-          how = f' with {told}' if told else ''
+          flags = _flags(c, changes | {'micro_batch': micro})
+          how = f' with {flags}' if flags else ''
           return f'The fewest on which it fits: {there.name}{how}.'
   return f'It fits on no power of two up to {_MOST_DEVICES} of them.'
 

@@ -50,12 +50,12 @@ def _alike(mine: str, theirs: str) -> bool:
   )
 
 
-def _closest(name: str, found: dict[str, str], section: str = '') -> list[str]:
+def _closest(name: str, names: dict[str, str], section: str = '') -> list[str]:
   """The paths whose last names are closest to a name, best first.
 
   Those of the section come before others; beside equal names there are none.
   """
-  likely = {x: y for x, y in found.items() if _alike(name, y)}
+  likely = {x: y for x, y in names.items() if _alike(name, y)}
   equal = [x for x in likely if likely[x] == name]
 
   def distance(path: str) -> tuple[bool, float, str]:
