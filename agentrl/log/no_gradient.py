@@ -26,7 +26,8 @@ class NoGradient:
 
   def __init__(self, say: Callable[[str], None]):
     """Takes what writes a line for the user."""
-    self._say, self._steps = say, np.int32(0)
+    self._say = say
+    self._steps: np.ndarray = np.zeros((), np.int32)
     self._rows: list[Mapping[str, Any]] = []
 
   def see(self, scalars: Mapping[str, Any]) -> None:
