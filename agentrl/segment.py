@@ -238,6 +238,30 @@ def rank(x, ids, mask):
   return mesh.auto(f, None)(x, ids, mask)
 
 
+def count_below(x, bound, ids, mask):
+  """Number of masked elements of equal id with x < the own bound: [n] i32.
+
+  Args:
+    x, bound: [n]
+    ids: [n] i32
+    mask: [n] bool, elements that are counted
+  """
+
+  def f(x, bound, ids, mask):
+    n = x.shape[0]
+    value, owner = jnp.append(bound, x), jnp.append(ids, ids)
+    element = jnp.append(jnp.zeros(n, bool), mask)
+    # A bound stands before the elements that equal it.
+    order = jnp.lexsort((element, value, owner))
+    owner, element = owner[order], element[order].astype(jnp.int32)
+    before = jnp.cumsum(element) - element
+    new = jnp.append(True, owner[1:] != owner[:-1])
+    within = before - jax.lax.cummax(jnp.where(new, before, 0))
+    return jnp.zeros_like(within).at[order].set(within)[:n]
+
+  return mesh.auto(f, None)(x, bound, ids, mask)
+
+
 def segment_sum(x, ids, mask=None):
   """Sum of x over equal ids, at every element: [n] -> [n]."""
   return _reduce(x, ids, mask, 'add')
@@ -342,21 +366,47 @@ def accumulate_turns(x, factor, valid):
   """y_k = x_k + factor_k * y_{k+1} over the valid turns of [B, K].
 
   Valid turns of a trajectory are its first ones, or have gaps (another
-  agent's turns): what is not valid is passed over and gets 0.
+  agent's turns): what is not valid is passed over and gets 0. Sums are
+  compensated: with a factor of 1 their order does not matter.
   """
+  return _accumulate_turns(x, factor, valid)[1]
+
+
+def sum_turns(x, factor, valid):
+  """x_0 + factor_0 (x_1 + factor_1 (...)) over the valid turns: [B].
+
+  Compensated as in `accumulate_turns`; 0 for a trajectory without a turn.
+  """
+  return _accumulate_turns(x, factor, valid)[0]
+
+
+def _accumulate_turns(x, factor, valid):
+  """y at the first valid turn [B], and at every turn [B, K]."""
 
   def f(x, factor, valid):
-    def back(y, now):
+    def back(carry, now):
+      y, rest = carry
       x, factor, valid = now
-      y = jnp.where(valid, x + factor * y, y)
-      return y, jnp.where(valid, y, 0)
+      whole, off = _two_sum(x, factor * y)
+      rest = jnp.where(valid, factor * rest + off, rest)
+      y = jnp.where(valid, whole, y)
+      return (y, rest), jnp.where(valid, y + rest, 0)
 
     xs = [jnp.swapaxes(a, 0, 1) for a in (x, factor, valid)]
-    _, ys = jax.lax.scan(back, jnp.zeros_like(xs[0][0]), xs, reverse=True)
-    return jnp.swapaxes(ys, 0, 1)
+    zero = jnp.zeros_like(xs[0][0])
+    (y, rest), ys = jax.lax.scan(back, (zero, zero), xs, reverse=True)
+    return y + rest, jnp.swapaxes(ys, 0, 1)
 
   factor = jnp.broadcast_to(factor, x.shape)
   return mesh.auto(f, None)(x, factor, valid)
+
+
+def _two_sum(a, b):
+  """a + b as it is rounded, and what rounding left out (Knuth's TwoSum)."""
+  whole = a + b
+  part = whole - a
+  off = (a - (whole - part)) + (b - part)
+  return whole, jnp.where(jnp.isfinite(whole), off, 0)
 
 
 def next_turn(x, valid):

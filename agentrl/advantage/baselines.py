@@ -8,7 +8,7 @@ import chex
 import jax.numpy as jnp
 
 from agentrl import counting, ops, registry, segment
-from agentrl.advantage import group_stats, returns
+from agentrl.advantage import chain, group_stats, returns
 from agentrl.domain import Chance, Columns, Number
 from agentrl.types import Batch, Credit, Linked, Signals
 
@@ -17,19 +17,23 @@ from agentrl.types import Batch, Credit, Linked, Signals
 def episode_sum(credit: Credit, batch: Batch, signals: Signals) -> Linked:
   """y_k = Σ_j x_j, on every turn of the trajectory."""
   valid = batch.turns.valid
-  x = jnp.where(valid, credit.turn, 0)
-  whole = jnp.sum(x, axis=1, keepdims=True)
-  return credit.replace(turn=jnp.where(valid, whole, 0)), {}
+  whole, size = (
+    jnp.where(valid, segment.sum_turns(y, 1.0, valid)[:, None], 0)
+    for y in (credit.turn, chain.size(credit))
+  )
+  return credit.replace(turn=whole, size=size), {}
 
 
 @registry.register('link')
 def episode_mean(credit: Credit, batch: Batch, signals: Signals) -> Linked:
   """y_k = mean of x over the turns that count, on all of these."""
   mask = counting.counted(batch, 'turn')
-  total = jnp.sum(jnp.where(mask, credit.turn, 0), axis=1, keepdims=True)
-  mean = total / jnp.maximum(jnp.sum(mask, axis=1, keepdims=True), 1)
-  mean = jnp.where(mask, mean, 0).astype(credit.turn.dtype)
-  return credit.replace(turn=mean), {}
+  n = jnp.maximum(jnp.sum(mask, axis=1, keepdims=True), 1)
+  mean, size = (
+    jnp.where(mask, segment.sum_turns(y, 1.0, mask)[:, None] / n, 0)
+    for y in (credit.turn, chain.size(credit))
+  )
+  return credit.replace(turn=mean, size=size), {}
 
 
 @registry.register('link', needs=('*by',))
@@ -44,8 +48,8 @@ def scale_by_mean(
   """x / mean, 0 where the mean is not positive (MaxRL, arXiv 2602.02710)."""
 
   def divide(x, m: ops.Moments):
-    safe = jnp.where(m.mean > 0, m.mean, 1)
-    return jnp.where(m.mean > 0, x / safe, 0)
+    positive = m.mean > m.slack  # 0 up to rounding is not
+    return jnp.where(positive, x / jnp.where(positive, m.mean, 1), 0)
 
   return group_stats.on_turns(divide, credit, batch, by=by, unit=unit)
 
@@ -72,7 +76,8 @@ def lead_of_best(
     )
     return flat.reshape(b, k)
 
-  best = mask & (x == top(x, mask))
+  slack = ops.rounding(top(chain.size(credit), mask))
+  best = mask & (x >= top(x, mask) - slack)
   owner = jnp.broadcast_to(jnp.arange(b, dtype=x.dtype)[:, None], (b, k))
   tied = top(owner, best) != -top(-owner, best)
   second = top(x, mask & ~best)
@@ -92,7 +97,8 @@ def scale_by_nonzero(credit: Credit, batch: Batch, signals: Signals) -> Linked:
   chex.assert_rank(x, 2)
   mask = group_stats.counted(batch, 'trajectory')
   n = jnp.sum(jnp.any(mask, axis=1)).astype(x.dtype)
-  live = jnp.sum(jnp.any(mask & (x != 0), axis=1)).astype(x.dtype)
+  some = jnp.abs(x) > ops.rounding(chain.size(credit)) / 2
+  live = jnp.sum(jnp.any(mask & some, axis=1)).astype(x.dtype)
   scale = n / jnp.maximum(live, 1)
   return credit.replace(turn=scale * x), {'nonzero': (live, n)}
 
@@ -148,7 +154,7 @@ def _difficulty(credit: Credit, batch: Batch, top: float, floor: float):
   outcome = jnp.broadcast_to(batch.outcome[:, None], x.shape)
   mean, _ = group_stats.on_turns(
     lambda _, m: m.mean,
-    credit.replace(turn=outcome.astype(x.dtype)),
+    credit.replace(turn=outcome.astype(x.dtype), size=None),
     batch,
     by=('group',),
     unit='trajectory',
@@ -184,10 +190,12 @@ def optimal_token_baseline(
   place = segment.prefix_sum(jnp.ones_like(x), *ids).astype(jnp.int32)
   columns = spread(group_stats.cells(batch, by)), place
   # Differences to the largest: equal values give exactly zero.
-  less = x - segment.group_reduce(x, mask, *columns, how='max')
+  top = lambda y: segment.group_reduce(y, mask, *columns, how='max')  # noqa: E731
+  less = x - top(x)
+  varies = -top(-x) < top(x) - ops.rounding(top(jnp.abs(x)))
   mean = segment.group_reduce(w * less, mask, *columns)
   mean = mean / segment.group_reduce(w, mask, *columns)
   n = jnp.sum(mask).astype(x.dtype)
   metrics = {'energy': (jnp.sum(jnp.where(mask, w, 0)), n)}
-  y = jnp.where(mask, less - mean, 0)
+  y = jnp.where(mask & varies, less - mean, 0)
   return returns.as_tokens(credit, y), metrics

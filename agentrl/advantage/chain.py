@@ -32,7 +32,14 @@ def zero(batch: Batch) -> Credit:
     token=jnp.zeros_like(rows.logp),
     weight=jnp.where(counted, rows.weight, 0),
     target={},
+    size=jnp.zeros_like(batch.turns.reward),
   )
+
+
+def size(credit: Credit) -> Array:
+  """Σ |summands| of the turns' values, for `ops.rounding`: [B, K]."""
+  own = jnp.abs(credit.turn)
+  return own if credit.size is None else jnp.maximum(own, credit.size)
 
 
 def stream(
@@ -74,7 +81,7 @@ def advantage(
   out, post_metrics = _run(post, out, batch, signals)
   post_metrics |= {'abs_mean': _size(out, batch.rows)}
   metrics |= {f'post/{key}': pair for key, pair in post_metrics.items()}
-  return jax.lax.stop_gradient((out, metrics))
+  return jax.lax.stop_gradient((out.replace(size=None), metrics))
 
 
 def compute_advantage(
@@ -121,7 +128,11 @@ def token_advantage(credit: Credit, rows: Rows) -> Array:
 def _run(links, credit: Credit, batch: Batch, signals: Signals):
   metrics = {}
   for link in links:
+    before = credit
     credit, link_metrics = link(credit, batch, signals)
+    if credit.turn is not before.turn and credit.size is before.size:
+      # A link that sums tells the size; of what others make it is |turn|.
+      credit = credit.replace(size=jnp.zeros_like(credit.turn))
     metrics |= link_metrics
   return credit, metrics
 
@@ -140,6 +151,7 @@ def _add(out: Credit, credit: Credit, coef, rows: Rows, name: str) -> Credit:
     token=out.token + coef * credit.token,
     weight=out.weight * (credit.weight / whole),
     target=out.target | credit.target,
+    size=size(out) + jnp.abs(coef) * size(credit),
   )
 
 

@@ -16,19 +16,18 @@ from agentrl.types import Array, Batch, Credit, Linked, Signals
 _NEEDS = ('signal:old_entropy', '*by')
 
 
-def factor(x, mask, cell, lam) -> Array:
+def factor(x, mask, cell, lam, size=None) -> Array:
   """α = exp(−λ u) / mean exp(−λ u),  u = (x − min) / (max − min) of the cell.
 
   Args:
     x, mask, cell: [B, K]; what is not masked gets 1
+    size: [B, K], as of `ops.group_moments`
   Returns: [B, K], 1 on average over each cell, and where max = min
   """
   chex.assert_equal_shape([x, mask, cell])
-  ids, flat, part = cell.reshape(-1), x.reshape(-1), mask.reshape(-1)
-  high = segment.segment_max(flat, ids, part)
-  low = -segment.segment_max(-flat, ids, part)
-  width = jnp.where(part & (high > low), high - low, 1)
-  u = jnp.where(part & (high > low), (flat - low) / width, 0)
+  m = ops.group_moments(x, cell, mask=mask, size=size)
+  u = jnp.where(mask, ops.min_max(x, m), 0).reshape(-1)
+  ids, part = cell.reshape(-1), mask.reshape(-1)
   weight = jnp.exp(-lam * u)
   count = segment.segment_sum(part.astype(x.dtype), ids)
   mean = segment.segment_sum(weight * part, ids) / jnp.maximum(count, 1)
@@ -54,7 +53,9 @@ def entropy_factor(
   pool = group_stats.turn_pool(batch)
   m = ops.group_moments(h, turn, mask=trained, level=pool)
   enters = group_stats.counted(batch, 'turn') & (m.n > 0)
-  alpha = factor(m.mean, enters, group_stats.cells(batch, by), lam)
+  cell = group_stats.cells(batch, by)
+  # A plain sum of n entropies may be wrong by n of its roundings.
+  alpha = factor(m.mean, enters, cell, lam, size=m.n * m.mean)
   at = segment.to_tokens(alpha, batch.rows.traj, batch.rows.turn)
   n = jnp.sum(enters).astype(alpha.dtype)
   spread = jnp.sum(jnp.where(enters, jnp.abs(alpha - 1), 0))

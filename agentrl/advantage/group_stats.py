@@ -90,7 +90,13 @@ def on_turns(
   node = batch.turns.node
   weight = group.unit_weights(unit, cell, node, mask.astype(x.dtype), tokens)
   m = group.group_moments(
-    x, cell, mask=mask, weight=weight, ddof=ddof, singleton=singleton
+    x,
+    cell,
+    mask=mask,
+    weight=weight,
+    size=chain.size(credit),
+    ddof=ddof,
+    singleton=singleton,
   )
   y = jnp.where(mask & m.live, f(x, m), 0)
   return credit.replace(turn=y), _metrics(m, mask)
@@ -113,6 +119,7 @@ def on_tokens(
     cell,
     mask=mask,
     weight=weight,
+    size=level.spread(chain.size(credit)) + jnp.abs(credit.token),
     level=level,
     ddof=ddof,
     singleton=singleton,

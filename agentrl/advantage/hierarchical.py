@@ -198,7 +198,12 @@ def _assign(credit: Credit, batch: Batch, a, turns, span: Span) -> Linked:
   rows = batch.rows
   turns &= group_stats.counted(batch, 'trajectory')
   white, metrics = group_stats.on_turns(
-    ops.white, credit.replace(turn=a), batch, by=(), unit='turn', where=turns
+    ops.white,
+    credit.replace(turn=a, size=None),
+    batch,
+    by=(),
+    unit='turn',
+    where=turns,
   )
   token = segment.to_tokens(white.turn, rows.traj, rows.turn)
   token = jnp.where(rows.sampled & (rows.span == span), token, 0)

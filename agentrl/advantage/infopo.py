@@ -59,7 +59,9 @@ def gate_by_spread(
   """
   chex.assert_rank([credit.turn, batch.outcome], [2, 1])
   outcome, _ = returns.episode_outcome(
-    credit.replace(turn=jnp.zeros_like(credit.turn)), batch, signals
+    credit.replace(turn=jnp.zeros_like(credit.turn), size=None),
+    batch,
+    signals,
   )
   spread, _ = group_stats.on_turns(
     lambda x, m: jnp.sqrt(m.var), outcome, batch, by=by, unit='trajectory'

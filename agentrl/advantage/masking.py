@@ -6,7 +6,7 @@ of value heads are not touched: a critic learns from every turn.
 
 import jax.numpy as jnp
 
-from agentrl import registry, segment
+from agentrl import ops, registry, segment
 from agentrl.advantage import chain, group_stats
 from agentrl.domain import Columns, Number, Positive
 from agentrl.types import Array, Batch, Credit, Linked, Signals
@@ -46,7 +46,11 @@ def imitate_best(
   mask = group_stats.counted(batch, 'turn')
   x, cell = credit.turn, group_stats.cells(batch, by)
   top = segment.segment_max(x.reshape(-1), cell.reshape(-1), mask.reshape(-1))
-  best = mask & (x == top.reshape(x.shape)) & (x > threshold)
+  size = segment.segment_max(
+    chain.size(credit).reshape(-1), cell.reshape(-1), mask.reshape(-1)
+  )
+  least = (top - ops.rounding(size)).reshape(x.shape)
+  best = mask & (x >= least) & (x > threshold)
   rows = batch.rows
   credit, metrics = _keep(credit, segment.to_tokens(best, rows.traj, rows.turn))
   return credit.replace(turn=best.astype(x.dtype)), metrics

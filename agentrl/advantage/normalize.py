@@ -11,7 +11,7 @@ from typing import Annotated
 import jax.numpy as jnp
 
 from agentrl import ops, registry, segment
-from agentrl.advantage import group_stats
+from agentrl.advantage import chain, group_stats
 from agentrl.domain import Columns, Positive, Whole
 from agentrl.types import Batch, Credit, Linked, Signals
 
@@ -112,9 +112,11 @@ def rank(
   x, shape = credit.turn, credit.turn.shape
   first = mask & (jnp.cumsum(mask, axis=1) == 1)  # stands for its trajectory
   cell, one = group_stats.cells(batch, by).reshape(-1), first.reshape(-1)
-  # Of equal members both count those before: they are gone in the difference.
-  below = segment.rank(x.reshape(-1), cell, one)
-  above = segment.rank(-x.reshape(-1), cell, one)
+  flat = x.reshape(-1)
+  size = segment.segment_max(chain.size(credit).reshape(-1), cell, one)
+  slack = jnp.where(one, ops.rounding(size), 0)
+  below = segment.count_below(flat, flat - slack, cell, one)
+  above = segment.count_below(-flat, -flat - slack, cell, one)
   n = segment.segment_sum(one.astype(x.dtype), cell)
   place = jnp.where(one, (below - above) / jnp.maximum(n - 1, 1), 0)
   place = jnp.sum(place.reshape(shape), axis=1, keepdims=True)

@@ -22,6 +22,13 @@ def reward(batch: Batch) -> Array:
   return jnp.where(counting.counted(batch, 'turn'), batch.turns.reward, 0)
 
 
+def episode(batch: Batch, gamma: float = 1.0) -> tuple[Array, Array]:
+  """Returns Σ_j γ^j r_j, j turns went before, and Σ_j γ^j |r_j|: [B] each."""
+  x, valid = reward(batch), batch.turns.valid
+  total = segment.sum_turns(x, gamma, valid)
+  return total, segment.sum_turns(jnp.abs(x), gamma, valid)
+
+
 def sampled_turns(batch: Batch) -> Array:
   """Valid turns that hold at least one sampled token: [B, K] bool."""
   rows = batch.rows
@@ -46,10 +53,12 @@ def at_turns(x: Array, pick: Array, batch: Batch) -> Array:
   return segment.at_turns(x, pick, *ids, *batch.turns.valid.shape)
 
 
-def as_tokens(credit: Credit, token: Array) -> Credit:
-  """Credit whose tokens hold everything."""
+def as_tokens(
+  credit: Credit, token: Array, size: Array | None = None
+) -> Credit:
+  """Credit whose tokens hold everything; size: [B, K], of Credit."""
   turn = jnp.zeros_like(credit.turn)
-  return credit.replace(turn=turn, token=token)
+  return credit.replace(turn=turn, token=token, size=size)
 
 
 def regress(credit: Credit, batch: Batch, name: str, goal, where) -> Credit:
@@ -64,11 +73,20 @@ def regress(credit: Credit, batch: Batch, name: str, goal, where) -> Credit:
   return credit.replace(target=credit.target | target)
 
 
-def earn(credit: Credit, batch: Batch, x: Array) -> Linked:
-  """Adds x [B, K] to the turns that count."""
-  x = jnp.where(counting.counted(batch, 'turn'), x, 0)
-  x = x.astype(credit.turn.dtype)
-  return credit.replace(turn=credit.turn + x), {}
+def earn(
+  credit: Credit, batch: Batch, x: Array, size: Array | None = None
+) -> Linked:
+  """Adds x [B, K] to the turns that count.
+
+  Args:
+    size: Σ |summands| of x; |x| by default
+  """
+  size = jnp.abs(x) if size is None else size
+  counted, dtype = counting.counted(batch, 'turn'), credit.turn.dtype
+  x, size = (jnp.where(counted, y, 0).astype(dtype) for y in (x, size))
+  return credit.replace(
+    turn=credit.turn + x, size=chain.size(credit) + size
+  ), {}
 
 
 # ---- sources on turns
@@ -85,10 +103,8 @@ def episode_return(
   credit: Credit, batch: Batch, signals: Signals, *, gamma: Discount = 1.0
 ) -> Linked:
   """x_k = Σ_j γ^j r_j, j turns went before, on every turn of the trajectory."""
-  x, valid = reward(batch), batch.turns.valid
-  before = jnp.cumsum(valid, axis=1, dtype=x.dtype) - valid
-  total = jnp.sum(gamma**before * x, axis=1, keepdims=True)
-  return earn(credit, batch, total)
+  total, size = episode(batch, gamma)
+  return earn(credit, batch, total[:, None], size[:, None])
 
 
 @registry.register('link')
@@ -102,8 +118,11 @@ def step_return(
   credit: Credit, batch: Batch, signals: Signals, *, gamma: Discount = 0.95
 ) -> Linked:
   """x_k = Σ_{j ≥ k} γ^{j-k} r_j (GiGPO, arXiv 2505.10978)."""
-  x, valid = reward(batch), batch.turns.valid
-  return earn(credit, batch, segment.accumulate_turns(x, gamma, valid))
+  x, size = (
+    segment.accumulate_turns(y, gamma, batch.turns.valid)
+    for y in (reward(batch), jnp.abs(reward(batch)))
+  )
+  return earn(credit, batch, x, size)
 
 
 @registry.register('link', needs=('signal:{name}',))
@@ -151,7 +170,7 @@ def add_bounded_sum(
   SPEAR's reward for calling tools (arXiv 2509.22601).
   """
   counted = counting.counted(batch, 'turn')
-  total = jnp.sum(jnp.where(counted, batch.turns.terms[name], 0), axis=1)
+  total = segment.sum_turns(batch.turns.terms[name], 1.0, counted)
   return earn(credit, batch, jnp.minimum(coef * total, most)[:, None])
 
 
@@ -168,15 +187,19 @@ def return_to_go(
   credit: Credit, batch: Batch, signals: Signals, *, gamma: Discount = 1.0
 ) -> Linked:
   """y_k = x_k + γ y_{k+1} of what the stream holds."""
-  x = segment.accumulate_turns(credit.turn, gamma, batch.turns.valid)
-  return credit.replace(turn=x), {}
+  x, size = (
+    segment.accumulate_turns(y, gamma, batch.turns.valid)
+    for y in (credit.turn, chain.size(credit))
+  )
+  return credit.replace(turn=x, size=size), {}
 
 
 @registry.register('link')
 def at_last_turn(credit: Credit, batch: Batch, signals: Signals) -> Linked:
   """Keeps x at the trajectory's last turn that has sampled tokens."""
   last = segment.last_turn(sampled_turns(batch))
-  return credit.replace(turn=jnp.where(last, credit.turn, 0)), {}
+  x, size = (jnp.where(last, y, 0) for y in (credit.turn, chain.size(credit)))
+  return credit.replace(turn=x, size=size), {}
 
 
 # ---- from turns to tokens
@@ -185,13 +208,15 @@ def at_last_turn(credit: Credit, batch: Batch, signals: Signals) -> Linked:
 @registry.register('link', takes='any', leaves='token')
 def to_tokens(credit: Credit, batch: Batch, signals: Signals) -> Linked:
   """x_t = its turn's value + its own, on every sampled token."""
-  return as_tokens(credit, chain.token_advantage(credit, batch.rows)), {}
+  token = chain.token_advantage(credit, batch.rows)
+  return as_tokens(credit, token, chain.size(credit)), {}
 
 
 @registry.register('link', takes='any', leaves='token')
 def at_last_token(credit: Credit, batch: Batch, signals: Signals) -> Linked:
   """x_t = its own value, + its turn's at the turn's last sampled token."""
-  return as_tokens(credit, at_ends(credit, batch)), {}
+  token = at_ends(credit, batch)
+  return as_tokens(credit, token, chain.size(credit)), {}
 
 
 # ---- sources and transforms on tokens
@@ -244,7 +269,10 @@ def return_to_go_tokens(
   credit: Credit, batch: Batch, signals: Signals, *, gamma: Discount = 1.0
 ) -> Linked:
   """y_t = x_t + γ y_{next sampled token of the trajectory}."""
-  return as_tokens(credit, _to_go(at_ends(credit, batch), gamma, batch)), {}
+  token = _to_go(at_ends(credit, batch), gamma, batch)
+  valid = batch.turns.valid
+  size = segment.accumulate_turns(chain.size(credit), gamma, valid)
+  return as_tokens(credit, token, size), {}
 
 
 def _to_go(x, gamma, batch: Batch, turns=None):

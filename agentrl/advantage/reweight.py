@@ -4,7 +4,7 @@ from typing import Annotated
 
 import jax.numpy as jnp
 
-from agentrl import counting, registry, segment
+from agentrl import counting, ops, registry, segment
 from agentrl.advantage import chain, group_stats, returns
 from agentrl.domain import (
   Columns,
@@ -123,7 +123,8 @@ def success_rate(
   Means count every trajectory once, and stay margin away from 0 and 1. Cells
   that solved all or nothing lose their weight (NFT, arXiv 2505.18116).
   """
-  y = credit.replace(turn=(credit.turn > 0).astype(credit.turn.dtype))
+  won = credit.turn > ops.rounding(chain.size(credit)) / 2
+  y = credit.replace(turn=won.astype(credit.turn.dtype), size=None)
   rate, _ = group_stats.on_turns(
     lambda x, m: m.mean, y, batch, by=by, unit='trajectory', singleton='zero'
   )
@@ -153,16 +154,16 @@ def flip_below_mean(
   What pulls the policy to a teacher pushes it away there: the gate of TT-OPD
   (arXiv 2605.02943). Returns that are all equal flip nothing.
   """
-  start = credit.replace(turn=jnp.zeros_like(credit.turn))
+  start = credit.replace(turn=jnp.zeros_like(credit.turn), size=None)
   total, _ = returns.episode_return(start, batch, signals)
-  centered, _ = group_stats.on_turns(
-    lambda x, m: jnp.where(m.var > 0, x - m.mean, 0),
+  below, _ = group_stats.on_turns(
+    lambda x, m: jnp.where(x < m.mean - m.slack, -1.0, 0),
     total,
     batch,
     by=by,
     unit='trajectory',
   )
-  sign = jnp.where(centered.turn < 0, -1.0, 1.0)
+  sign = jnp.where(below.turn < 0, -1.0, 1.0)
   rows = batch.rows
   token = credit.token * segment.to_tokens(sign, rows.traj, rows.turn)
   n = group_stats.counted(batch, 'turn').astype(sign.dtype)

@@ -6,7 +6,7 @@ are our reading of its abstract.
 
 import jax.numpy as jnp
 
-from agentrl import counting, registry, segment
+from agentrl import counting, ops, registry, segment
 from agentrl.advantage import returns
 from agentrl.domain import Rate
 from agentrl.types import Array, Batch, Credit, Linked, Signals
@@ -20,12 +20,9 @@ def task_value(batch: Batch) -> Array:
   """
   live = counting.trajectories(batch)
   group = segment.compact_ids(batch.ids['group'])
-  x = jnp.clip(jnp.sum(returns.reward(batch), axis=1), 0, 1)
-  count = segment.segment_sum(live.astype(x.dtype), group)
-  p = segment.segment_sum(x, group, live) / jnp.maximum(count, 1)
-  top = segment.segment_max(x, group, live)
-  varied = live & (top != -segment.segment_max(-x, group, live))
-  return jnp.where(varied, p * (1 - p), 0)
+  total, size = returns.episode(batch)
+  m = ops.group_moments(jnp.clip(total, 0, 1), group, mask=live, size=size)
+  return jnp.where(live & (m.var > 0), m.mean * (1 - m.mean), 0)
 
 
 @registry.register('link', needs=('column:group',))

@@ -11,12 +11,12 @@ import chex
 import jax.numpy as jnp
 
 from agentrl import ops, registry, segment
-from agentrl.advantage import group_stats
+from agentrl.advantage import chain, group_stats
 from agentrl.domain import Columns, NotNegative
 from agentrl.types import Array, Batch, Credit, Linked, Signals
 
 
-def gains(x, batch: Batch, shrink: float) -> Array:
+def gains(x, batch: Batch, shrink: float, size=None) -> Array:
   """D(n) = V(n) − V(root) of every turn, 0 where the trajectory is unscored.
 
   V(n) = (Σ x + c V(parent)) / (count + c) over the trajectories that pass n;
@@ -26,10 +26,11 @@ def gains(x, batch: Batch, shrink: float) -> Array:
   mask = group_stats.counted(batch, 'trajectory')
   first = mask & (segment.previous_turn(mask.astype(x.dtype), mask) == 0)
   group, node = (group_stats.cells(batch, (by,)) for by in ('group', 'node'))
-  root = ops.group_moments(x, group, mask=first).mean
-  m = ops.group_moments(x, node, mask=mask)
+  root = ops.group_moments(x, group, mask=first, size=size)
+  m = ops.group_moments(x, node, mask=mask, size=size)
   pull = shrink / jnp.maximum(m.n + shrink, 1)
-  own = jnp.where(mask, (m.mean - root) * (1 - pull), 0)
+  rise = (m.low - root.low) + (m.rise - root.rise)  # of the mean over the root
+  own = jnp.where(mask & (root.var > 0), rise * (1 - pull), 0)
   flip = lambda y: jnp.flip(y, axis=1)  # noqa: E731
   return flip(segment.accumulate_turns(flip(own), flip(pull), flip(mask)))
 
@@ -47,7 +48,7 @@ def tree_advantage(
   Args:
     shrink: c ≥ 0, V(n) is pulled to V(parent) as by c more trajectories
   """
-  gain = gains(credit.turn, batch, shrink)
+  gain = gains(credit.turn, batch, shrink, chain.size(credit))
   mask = group_stats.counted(batch, 'trajectory')
   a = jnp.where(mask, 2 * gain - segment.previous_turn(gain, mask), 0)
   return credit.replace(turn=a), {}
@@ -63,8 +64,11 @@ def average(
   """
   mask = group_stats.counted(batch, 'turn')
   cell = group_stats.cells(batch, by)
-  mean = ops.group_moments(credit.turn, cell, mask=mask).mean
-  return credit.replace(turn=jnp.where(mask, mean, 0)), {}
+  size = chain.size(credit)
+  m = ops.group_moments(credit.turn, cell, mask=mask, size=size)
+  top = m.slack / ops.rounding(jnp.ones_like(size))
+  x, size = (jnp.where(mask, y, 0) for y in (m.mean, top))
+  return credit.replace(turn=x, size=size), {}
 
 
 @registry.register('link', needs=('column:node',), takes='any')

@@ -21,7 +21,7 @@ def greedy_companion(sample, score, attempts: Attempts, memory, carry, key):
   batch: Batch = score(sample(attempts, key))
   cold = attempts.replace(temperature=jnp.zeros_like(attempts.temperature))
   other = score(sample(cold, jax.random.fold_in(key, 1)))
-  back = jnp.sum(returns.reward(other), axis=1, keepdims=True)
+  back = returns.episode(other)[0][:, None]
   back = jnp.where(batch.turns.valid, back, 0)
   turns = batch.turns.replace(
     terms={**batch.turns.terms, 'greedy_return': back}

@@ -11,7 +11,7 @@ group: it is neither kept nor ranked.
 import chex
 import jax.numpy as jnp
 
-from agentrl import counting, domain, registry, segment
+from agentrl import counting, domain, ops, registry, segment
 from agentrl.advantage import returns
 from agentrl.types import Array, Batch, Span
 
@@ -35,11 +35,21 @@ def group_ids(batch: Batch) -> Array:
   return segment.compact_ids(batch.ids['group'])
 
 
-def varied(x: Array, batch: Batch) -> Array:
-  """Trajectories that count in groups that do not agree on x [B]: [B] bool."""
+def varied(x: Array, batch: Batch, size: Array | None = None) -> Array:
+  """Trajectories that count in groups that do not agree on x [B]: [B] bool.
+
+  Args:
+    size: Σ |summands| of x, for `ops.rounding`
+  """
   group, live = group_ids(batch), counting.trajectories(batch)
-  top = segment.segment_max(x, group, live)
-  return live & (top != -segment.segment_max(-x, group, live))
+  m = ops.group_moments(x, group, mask=live, size=size)
+  return live & (m.var > 0)
+
+
+def clearly_below(x: Array, size: Array, group: Array, live: Array) -> Array:
+  """Number of live members of the group with less, rounding aside: [B] i32."""
+  slack = ops.rounding(segment.segment_max(size, group, live))
+  return segment.count_below(x, x - jnp.where(live, slack, 0), group, live)
 
 
 def rank(score: Array, group: Array, live: Array) -> Array:
@@ -68,20 +78,18 @@ def most_varied(batch: Batch, *, share: domain.Share = 0.25) -> Batch:
   How many: round(share · groups), at least one. Constant groups go in any
   case. Of equal deviations the earlier group comes first.
   """
-  total = jnp.sum(returns.reward(batch), axis=1)
+  total, size = returns.episode(batch)
   group, live = group_ids(batch), counting.trajectories(batch)
-  w = live.astype(total.dtype)
-  n = jnp.maximum(segment.segment_sum(w, group), 1)
-  mean = segment.segment_sum(w * total, group) / n
-  var = segment.segment_sum(w * jnp.square(total - mean), group)
-  var = var / jnp.maximum(n - 1, 1)
+  m = ops.group_moments(total, group, mask=live, size=size)
   first = rank(jnp.zeros_like(total), group, live) == 0  # stands for its group
   first &= live
   count = jnp.maximum(jnp.round(share * jnp.sum(first)), 1)
   one = jnp.zeros_like(group)
-  place = jnp.where(first, rank(-var, one, first), 0)
+  # A deviation is known as well as the returns are, not better.
+  less = clearly_below(-jnp.sqrt(m.var), m.slack, one, first)
+  place = jnp.where(first, rank(less, one, first), 0)
   place = segment.segment_sum(place, group)
-  return keep(batch, varied(total, batch) & (place < count))
+  return keep(batch, live & (m.var > 0) & (place < count))
 
 
 @registry.register('curate', needs=('column:group',))
@@ -94,14 +102,15 @@ def contrastive(batch: Batch, *, share: domain.Share = 0.5) -> Batch:
   what is neither in a call nor in an answer. Groups of one return go as a
   whole.
   """
-  total = jnp.sum(returns.reward(batch), axis=1)
+  total, size = returns.episode(batch)
   group, live = group_ids(batch), counting.trajectories(batch)
-  place = order(-total, reasoning_tokens(batch), group, live)
+  better = clearly_below(-total, size, group, live)
+  place = order(better, reasoning_tokens(batch), group, live)
   count = segment.segment_sum(live.astype(jnp.float32), group)
   n = jnp.round(share * count)
   good = jnp.ceil(n / 2)
   chosen = (place < good) | (place >= count - (n - good))
-  return keep(batch, varied(total, batch) & chosen)
+  return keep(batch, varied(total, batch, size) & chosen)
 
 
 def reasoning_tokens(batch: Batch) -> Array:

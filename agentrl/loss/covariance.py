@@ -13,7 +13,7 @@ from typing import Annotated
 import jax
 import jax.numpy as jnp
 
-from agentrl import registry, segment
+from agentrl import ops, registry, segment
 from agentrl.domain import Number, Real, Share, Width
 from agentrl.loss import ppo
 from agentrl.types import Array, Loss, LossInputs
@@ -25,13 +25,9 @@ _register = registry.register(
 
 def covariance(a, logp, weight) -> Array:
   """cov_t [N, T] over the tokens that weigh, 0 elsewhere."""
-  used = weight > 0
-  n = jnp.maximum(jnp.sum(used), 1).astype(logp.dtype)
-
-  def less_mean(x):
-    return jnp.where(used, x - jnp.sum(jnp.where(used, x, 0)) / n, 0)
-
-  return jax.lax.stop_gradient(less_mean(a) * less_mean(logp))
+  used = (weight > 0).astype(logp.dtype)
+  cov = ops.deviation(a, used) * ops.deviation(logp, used)
+  return jax.lax.stop_gradient(cov)
 
 
 def share(fraction: float, weight) -> Array:

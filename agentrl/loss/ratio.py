@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from agentrl import registry, segment
+from agentrl import ops, registry, segment
 from agentrl.domain import Discount, Number, Width
 from agentrl.loss import ppo
 from agentrl.types import Array, Batch, Loss, LossInputs
@@ -46,10 +46,7 @@ def zscore(x, weight) -> Array:
   """x z-scored over the tokens that weigh; 0 elsewhere and if all are equal."""
   used = weight > 0
   n = jnp.maximum(jnp.sum(used), 2).astype(x.dtype)
-  low = jnp.min(jnp.where(used, x, jnp.inf))
-  high = jnp.max(jnp.where(used, x, -jnp.inf))
-  mean = jnp.sum(jnp.where(used, x, 0)) / n
-  away = jnp.where(used & (high > low), x - mean, 0)
+  away = ops.deviation(x, used.astype(x.dtype))
   std = jnp.sqrt(jnp.sum(jnp.square(away)) / (n - 1))
   return away / jnp.where(std > 0, std, 1)
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from agentrl import domain, mesh, registry, segment
+from agentrl import domain, mesh, ops, registry, segment
 from agentrl.advantage import chain, returns
 from agentrl.memory import trajectory_ring
 from agentrl.memory.base import Memory
@@ -152,8 +152,10 @@ def _judged(pool: Pool, batch: Batch, slot, live, step):
   b, n = batch.outcome.shape[0], slot.shape[0]
   age = step - trajectory_ring.take(pool.born, slot)
   grown = trajectory_ring.append(batch, pool.trajectories, slot, live, age)
-  own = returns.reward(grown)
-  better = jnp.sum(own, axis=1, keepdims=True) - median(pool)
+  total, size = returns.episode(grown)
+  better = total - median(pool)
+  # What equals the median up to rounding is no better.
+  better = jnp.where(jnp.abs(better) > ops.rounding(size), better, 0)[:, None]
   again = (jnp.arange(b + n) >= b)[:, None] & grown.turns.valid
   return grown, {'replay.advantage': jnp.where(again, better, 0)}
 
@@ -182,10 +184,8 @@ def write(pool: Pool, batch: Batch, credit: Credit, step) -> Pool:
 def _remember_groups(pool: Pool, batch: Batch, fresh) -> Pool:
   """Mean returns over the group members of `fresh` [B], one for each group."""
   group = segment.compact_ids(batch.ids['group'])
-  total = jnp.sum(returns.reward(batch), axis=1)
-  ones = jnp.ones_like(total)
-  count = segment.segment_sum(ones, group, fresh)
-  mean = segment.segment_sum(total, group, fresh) / jnp.maximum(count, 1)
+  total, size = returns.episode(batch)
+  mean = ops.group_moments(total, group, mask=fresh, size=size).mean
   index = jnp.arange(total.size, dtype=total.dtype)
   first = fresh & (index == -segment.segment_max(-index, group, fresh))
   slot, _ = trajectory_ring.ring(pool.groups, first, pool.means.shape[0])

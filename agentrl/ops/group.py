@@ -1,8 +1,10 @@
 """Means and deviations of groups, and what compares a value with its group.
 
-The mean of a constant group is its value, to the last bit: equal rewards give
-exactly zero. `singleton` rules groups with n = 1: 'zero', or 'raw', which lets
-the value through (mean 0, deviation 1), as verl, GiGPO and iStar do.
+Values that differ by no more than their rounding errors are equal: the mean of
+a constant group is its value, and equal returns give exactly zero, in whatever
+order their rewards were summed (`rounding`). `singleton` rules groups with
+n = 1: 'zero', or 'raw', which lets the value through (mean 0, deviation 1), as
+verl, GiGPO and iStar do.
 """
 
 from collections.abc import Callable
@@ -22,11 +24,13 @@ class Moments(NamedTuple):
   """Moments of the group that each place is in, of its shape all."""
 
   n: Array  # f32  how many units; whole numbers
-  mean: Array
-  var: Array
+  mean: Array  # in [low, high]
+  var: Array  # 0 where the elements are equal up to rounding, and only there
   live: Array  # bool  enters, and is no singleton that is to be 0
   low: Array  # the smallest element that enters; inf where none does
   high: Array  # the largest; -inf where none does
+  rise: Array  # mean - low, before the mean was rounded
+  slack: Array  # elements that differ by no more than this are equal
 
 
 class PoolUnit(NamedTuple):
@@ -45,12 +49,27 @@ PLAIN = PoolUnit(
 )
 
 
+def rounding(size: Array) -> Array:
+  """Returns how far apart two float32 sums of one exact value may lie.
+
+  Let u = 2^-24 be the unit roundoff and S = Σ_j r_j, with Σ_j |r_j| <= size.
+  Each summand was rounded when it became a float32, by at most u |r_j|: 0.1 is
+  none. A compensated sum rounds once more, by u |S| <= u Σ |r_j|, and of order
+  u² besides (Higham, Accuracy and Stability of Numerical Algorithms, 4.3). So
+  |x - S| <= 2 u size, and two such sums differ by at most 4 u size. It is the
+  summands that count: 1e4 - 1e4 is known to within 5e-3 only. A value that is
+  no sum has its own magnitude for a size.
+  """
+  return 2 * jnp.finfo(size.dtype).eps * size  # eps = 2 u
+
+
 def group_moments(
   x: Array,
   group: Array,
   *,
   mask: Array | None = None,
   weight: Array | None = None,
+  size: Array | None = None,
   level: PoolUnit = PLAIN,
   ddof: int = 1,
   singleton: str = 'zero',
@@ -59,11 +78,16 @@ def group_moments(
 
   n = Σw;  mean = Σ w x / n;  var = Σ w (x − mean)² / (n − ddof)
 
+  They are taken from differences to the smallest element: what all members
+  have in common costs no digits. Where the elements differ by no more than
+  `rounding`, var is 0.
+
   Args:
     x: elements; at the plain level of the shape of `group`
     group: i32, equal for members, each in [0, group.size)
     mask: elements that enter; all by default
     weight: of an element, of the shape of `group`; 1 by default
+    size: Σ |summands| of each element, for `rounding`; |x| by default
     level: how elements stand to places
   """
   OneOf(*SINGLETONS).check('singleton', singleton)
@@ -84,14 +108,25 @@ def group_moments(
 
   n = jnp.round(total(w))  # thirds do not add up to one
   low, high = -top(-x), top(x)
-  mean = jnp.where(low == high, high, total(w * x) / jnp.maximum(n, 1))
-  var = total(w * jnp.square(x - level.spread(mean)))
-  var = jnp.where(low == high, 0, var / jnp.maximum(n - ddof, 1))
+  some = high >= low
+  magnitude = jnp.abs(x) if size is None else jnp.maximum(jnp.abs(x), size)
+  slack = jnp.where(some, rounding(top(magnitude)), 0)
+  varies = some & ~(high - low <= slack)
+  base = jnp.where(some, low, 0)
+  rise = total(w * (x - level.spread(base))) / jnp.maximum(n, 1)
+  mean = jnp.clip(base + rise, low, high)
+  mean = jnp.where(varies, mean, jnp.where(some, high, 0))
+  away = (x - level.spread(base)) - level.spread(rise)
+  var = total(w * jnp.square(away)) / jnp.maximum(n - ddof, 1)
+  # The square of a small deviation must not become 0.
+  least = jnp.finfo(x.dtype).tiny
+  var = jnp.where(varies, jnp.maximum(var, least), 0)
   alone = n == 1
   if singleton == 'raw':
     mean, var = jnp.where(alone, 0, mean), jnp.where(alone, 1, var)
+    rise = jnp.where(alone, -base, rise)
   live = (n > 1) | (alone & (singleton == 'raw'))
-  return Moments(n, mean, var, live, low, high)
+  return Moments(n, mean, var, live, low, high, rise, slack)
 
 
 def unit_weights(
@@ -122,27 +157,43 @@ def unit_weights(
 
 
 def less_mean(x: Array, m: Moments) -> Array:
-  """x − mean (Dr.GRPO, arXiv 2503.20783)."""
-  return x - m.mean
+  """x − mean (Dr.GRPO, arXiv 2503.20783); 0 in constant groups."""
+  return jnp.where(m.var > 0, (x - m.low) - m.rise, 0)
 
 
 def less_others(x: Array, m: Moments) -> Array:
   """x − mean of the others = n/(n−1) (x − mean) (RLOO, arXiv 2402.14740)."""
   # n = 1 gets here only if singletons are 'raw', with mean 0.
-  return (x - m.mean) * jnp.where(m.n > 1, m.n / jnp.maximum(m.n - 1, 1), 1)
+  share = jnp.where(m.n > 1, m.n / jnp.maximum(m.n - 1, 1), 1)
+  return less_mean(x, m) * share
 
 
 def zscore(x: Array, m: Moments, *, eps: float = 1e-6) -> Array:
   """(x − mean) / (std + eps) (GRPO, arXiv 2402.03300)."""
-  return (x - m.mean) / (jnp.sqrt(m.var) + eps)
+  return less_mean(x, m) / (jnp.sqrt(m.var) + eps)
 
 
 def min_max(x: Array, m: Moments) -> Array:
   """(x − min) / (max − min), 0 in constant groups (arXiv 2511.21689)."""
-  size = m.high - m.low
-  return jnp.where(size > 0, (x - m.low) / jnp.where(size > 0, size, 1), 0)
+  varies = m.high - m.low > m.slack
+  return jnp.where(
+    varies, (x - m.low) / jnp.where(varies, m.high - m.low, 1), 0
+  )
 
 
 def white(x: Array, m: Moments) -> Array:
   """(x − mean) / √(var + 1e-8)."""
-  return (x - m.mean) / jnp.sqrt(m.var + 1e-8)
+  return less_mean(x, m) / jnp.sqrt(m.var + 1e-8)
+
+
+def deviation(x: Array, weight: Array) -> Array:
+  """x − Σ w x / Σ w where w > 0, else 0; all 0 if x is equal up to rounding."""
+  used = weight > 0
+  low = jnp.min(jnp.where(used, x, jnp.inf))
+  high = jnp.max(jnp.where(used, x, -jnp.inf))
+  varies = high - low > rounding(jnp.maximum(jnp.abs(low), jnp.abs(high)))
+  used &= varies
+  total = jnp.sum(jnp.where(used, weight, 0))
+  rise = jnp.sum(jnp.where(used, weight * (x - low), 0))
+  rise /= jnp.where(total > 0, total, 1)
+  return jnp.where(used, (x - low) - rise, 0)

@@ -113,8 +113,7 @@ def _explained(value, target, weight):
   total = jnp.maximum(jnp.sum(weight), 1)
 
   def var(x):
-    mean = jnp.sum(weight * x) / total
-    return jnp.sum(weight * jnp.square(x - mean)) / total
+    return jnp.sum(weight * jnp.square(ops.deviation(x, weight))) / total
 
   share = 1 - var(target - value) / jnp.maximum(var(target), 1e-8)
   return share, jnp.ones(())

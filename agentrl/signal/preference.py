@@ -91,7 +91,7 @@ def detached_loss(q, batch: Batch, weight):
   Nothing is differentiated through m (2502.01456, released code).
   """
   chex.assert_equal_shape([q, batch.outcome, weight])
-  better = batch.outcome[:, None] > batch.outcome[None]
+  better = _above(batch.outcome)
   solved = batch.outcome > SOLVED
   others = _mates(batch) & jnp.where(solved[:, None], better, better.T)
   count = jnp.sum(others, axis=1)
@@ -110,8 +110,14 @@ def best_of_n(x, batch: Batch):
   """
   x, mates = jax.lax.stop_gradient(x), _mates(batch)
   n = jnp.maximum(jnp.sum(mates, axis=1), 1).astype(x.dtype)
-  share = jnp.sum(mates & (x[None] <= x[:, None]), axis=1) / n
+  share = jnp.sum(mates & ~_above(x).T, axis=1) / n
   return n * share ** (n - 1)
+
+
+def _above(x):
+  """[B, B] bool: x_i exceeds x_j by more than rounding."""
+  size = jnp.maximum(jnp.abs(x)[:, None], jnp.abs(x)[None])
+  return x[:, None] - x[None] > ops.rounding(size)
 
 
 def _live(batch: Batch):

@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 
-from agentrl import counting, segment
+from agentrl import counting, ops, segment
 from agentrl.types import Batch, Metrics
 
 # Column of what an environment knows of turns -> metric of the correlation.
@@ -40,7 +40,7 @@ def correlation(x, y, weight):
   """Weighted Pearson correlation; 0 if either side is constant."""
   total = jnp.maximum(jnp.sum(weight), 1)
   mean = lambda a: jnp.sum(weight * a) / total  # noqa: E731
-  dx, dy = x - mean(x), y - mean(y)
+  dx, dy = ops.deviation(x, weight), ops.deviation(y, weight)
   scale = jnp.sqrt(mean(dx * dx) * mean(dy * dy))
   return jnp.where(scale > 0, mean(dx * dy) / jnp.maximum(scale, 1e-30), 0.0)
 
@@ -48,7 +48,7 @@ def correlation(x, y, weight):
 def standardized(x, weight):
   """(x − mean) / deviation, both by weight; 0 where x is constant."""
   total = jnp.maximum(jnp.sum(weight), 1)
-  gap = x - jnp.sum(weight * x) / total
+  gap = ops.deviation(x, weight)
   deviation = jnp.sqrt(jnp.sum(weight * gap**2) / total)
   return jnp.where(deviation > 0, gap / jnp.maximum(deviation, 1e-30), 0)
 

@@ -1,0 +1,226 @@
+"""Returns that are equal up to rounding teach nothing, and others all."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentrl import ops, registry, segment
+from agentrl.advantage import chain, task_value
+from agentrl.curate import select
+from agentrl.types import Batch, Rows, Turns
+
+MEMBERS = 4
+LINKS = {
+  'grpo': ('center', 'scale'),
+  'dr_grpo': ('center',),
+  'rloo': ('leave_one_out',),
+  'whiten': (('whiten', {'by': ('group',)}),),
+  'batch': (('whiten', {'by': ()}),),
+  'min_max': ('min_max',),
+  'rank': ('rank',),
+  'best': ('lead_of_best',),
+  'tree': ('tree_advantage', 'scale'),
+  'leaves': ('average', 'center', 'scale'),
+  'cells': (('standardize', {'by': ('group',), 'least': 1}),),
+  'tokens': ('center_tokens',),
+  'moved': ('to_tokens', 'leave_one_out_tokens'),
+}
+
+
+def batch_of(reward, valid=None, members=MEMBERS) -> Batch:
+  """One token a turn; groups of members that stand together."""
+  b, k = reward.shape
+  valid = np.ones((b, k), bool) if valid is None else valid
+  traj, turn = np.indices((b, k), np.int32)
+  node = jnp.arange(b * k, dtype=jnp.int32).reshape(b, k)
+  zero = jnp.zeros((b, k), jnp.int32)
+  there = jnp.asarray(valid)
+  rows = Rows(
+    tokens=zero,
+    seg=jnp.where(there, 0, -1),
+    traj=jnp.where(there, traj, -1),
+    turn=jnp.where(there, turn, -1),
+    span=zero.astype(jnp.int8),
+    sampled=there,
+    weight=there.astype(jnp.float32),
+    logp=-there.astype(jnp.float32),
+    version=zero,
+  )
+  turns = Turns(
+    reward=jnp.asarray(reward, jnp.float32),
+    terms={},
+    scored=there,
+    valid=there,
+    state=node,
+    node=node,
+    agent=zero,
+  )
+  group = jnp.arange(b, dtype=jnp.int32) // members
+  outcome, status = jnp.zeros(b), jnp.zeros(b, jnp.int32)
+  return Batch(rows, turns, {'group': group}, outcome, status)
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def credit_of(batch: Batch, name: str):
+  links = ('episode_return', *LINKS[name])
+  return chain.compute_advantage(links, batch).token
+
+
+def rewards(kind: str, r: np.random.Generator, k: int) -> np.ndarray:
+  """What one member earns; the others earn the same in another order."""
+  n = int(r.integers(1, k + 1))
+  if kind == 'real':
+    return np.float32(r.normal(size=n) * 10.0 ** r.integers(-6, 5))
+  if kind == 'decimal':
+    return np.float32(np.round(r.uniform(-5, 5, n), 1))
+  if kind == 'offset':
+    return np.float32(1000 + r.random(n))
+  x = np.float32(1e4 * r.normal(size=n // 2))  # cancels
+  return np.concatenate([x, -x, np.float32([0.1] * (n % 2))])
+
+
+def shuffled(kind: str, groups: int, k: int, seed=0):
+  """Groups of equal multisets of rewards, among turns that earn nothing."""
+  r = np.random.default_rng(seed)
+  reward = np.zeros((groups * MEMBERS, k), np.float32)
+  valid = np.zeros(reward.shape, bool)
+  for g in range(groups):
+    x = rewards(kind, r, k)
+    for i in range(g * MEMBERS, (g + 1) * MEMBERS):
+      length = int(r.integers(max(len(x), 1), k + 1))
+      at = r.choice(length, len(x), replace=False)
+      reward[i, at], valid[i, :length] = x[r.permutation(len(x))], True
+  return reward, valid
+
+
+def test_the_smallest_case():
+  x = np.array([[3.3, 4.4, 0.1], [4.4, 3.3, 0.1], [0.1, 3.3, 4.4]])
+  x = np.concatenate([x, [[3.3, 0.1, 4.4]]])
+  for name in LINKS:
+    np.testing.assert_array_equal(credit_of(batch_of(x), name), 0)
+
+
+@pytest.mark.parametrize('name', LINKS)
+@pytest.mark.parametrize('kind', ['real', 'decimal', 'offset', 'cancel'])
+def test_the_order_of_rewards_does_not_matter(kind, name):
+  groups = 1 if name == 'batch' else 2500
+  batch = batch_of(*shuffled(kind, groups, 40))
+  np.testing.assert_array_equal(credit_of(batch, name), 0)
+
+
+@pytest.mark.parametrize('name', LINKS)
+def test_one_sum_of_different_summands(name):
+  """No float32 is 0.1: one less ten times a tenth is nothing, too."""
+  x = np.zeros((4, 13), np.float32)
+  x[0, :11] = [1.0] + [-0.1] * 10
+  x[1, :6] = [0.5] + [-0.1] * 5
+  x[2, 3:7] = [0.3, -0.1, -0.1, -0.1]
+  np.testing.assert_array_equal(credit_of(batch_of(x), name), 0)
+
+
+def test_what_else_compares_returns():
+  batch = batch_of(*shuffled('real', 200, 30))
+  assert not np.any(task_value.task_value(batch))
+  for curate in (select.most_varied, select.contrastive):
+    assert not np.any(curate(batch, share=1.0).turns.scored)
+  zero = chain.zero(batch)
+  for links in (
+    ['episode_return', 'center'],
+    ['turn_reward', 'episode_sum', 'scale'],
+    ['turn_reward', 'return_to_go', ('center', {'by': ('group', 'state')})],
+  ):
+    credit, metrics = chain.advantage(
+      {'a': [_bound(x) for x in links]}, {}, [], batch, {}
+    )
+    total, weight = metrics['a/zero_variance_frac']
+    assert float(total) == float(weight) > 0
+    assert jax.tree.structure(credit.turn) == jax.tree.structure(zero.turn)
+
+
+def _bound(link):
+  name, hp = (link, {}) if isinstance(link, str) else link
+  return registry.bind('link', name, hp)
+
+
+@pytest.mark.parametrize('kind', ['plain', 'positive', 'large', 'tiny'])
+def test_unequal_returns_are_those_of_float64(kind):
+  r = np.random.default_rng(1)
+  b, k = 4000, 50
+  valid = np.arange(k) < r.integers(1, k + 1, (b, 1))
+  x = r.normal(size=(b, k))
+  x = {
+    'plain': x,
+    'positive': 5 * abs(x),
+    'large': 1e4 * x,
+    'tiny': 1e-6 * x,
+  }[kind]
+  x = np.where(valid, np.float32(x), 0)
+  total = np.float64(x).sum(1).reshape(-1, MEMBERS)
+  away = total - total.mean(1, keepdims=True)
+  std = total.std(1, ddof=1, keepdims=True)
+  batch = batch_of(x, valid)
+  want = {
+    'dr_grpo': away,
+    'grpo': away / (std + 1e-6),
+    'rloo': away * MEMBERS / (MEMBERS - 1),
+  }
+  for name, y in want.items():
+    got = np.asarray(credit_of(batch, name))[:, 0].reshape(-1, MEMBERS)
+    largest = abs(y).max(1, keepdims=True)
+    assert np.max(abs(got - y) / largest) < 1e-5
+
+
+@pytest.mark.parametrize(
+  'x', [[1000.0, 1000.001], [1e-6, 2e-6], [1e-25, 3e-25], [-1e4, -9999.99]]
+)
+def test_small_differences_are_not_flattened(x):
+  x = np.float32(x)
+  got = np.asarray(credit_of(batch_of(x[:, None], members=2), 'dr_grpo'))[:, 0]
+  want = np.float64(x) - np.float64(x).mean()
+  np.testing.assert_allclose(got, want, rtol=1e-5)
+  place = np.asarray(credit_of(batch_of(x[:, None], members=2), 'rank'))[:, 0]
+  np.testing.assert_array_equal(place, [-1, 1])
+
+
+def test_members_of_one_return_share_their_rank_and_their_lead():
+  x = np.zeros((4, 3), np.float32)
+  x[:3] = [[3.3, 4.4, 0.1], [0.1, 4.4, 3.3], [1.0, 0, 0]]
+  place = np.asarray(credit_of(batch_of(x), 'rank'))[:, 0]
+  np.testing.assert_allclose(place, [2 / 3, 2 / 3, -1 / 3, -1])
+  assert not np.any(credit_of(batch_of(x), 'best'))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats(-1e6, 1e6, width=32), min_size=5, max_size=5))
+def test_a_mean_lies_within_its_group(x):
+  x = jnp.asarray(x, jnp.float32)
+  m = ops.group_moments(x, jnp.zeros(5, jnp.int32))
+  assert np.all((m.low <= m.mean) & (m.mean <= m.high))
+  assert np.all((m.var > 0) == (m.high - m.low > m.slack))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats(-1e6, 1e6, width=32), min_size=7, max_size=7))
+def test_a_sum_over_turns_is_rounded_once(x):
+  want = np.float32(np.float64(np.float32(x)).sum())
+  ones = jnp.ones((1, 7), bool)
+  total = segment.sum_turns(jnp.asarray([x], jnp.float32), 1.0, ones)
+  size = np.sum(np.abs(x), dtype=np.float64)
+  # Correct up to the rounding of a rounding, of second order.
+  np.testing.assert_allclose(total[0], want, rtol=1.2e-7, atol=1e-12 * size)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_counts_below_are_those_of_loops(seed):
+  r = np.random.default_rng(seed)
+  x, bound = r.integers(0, 4, (2, 9)).astype(np.float32)
+  ids, mask = r.integers(0, 3, 9), r.random(9) < 0.7
+  got = segment.count_below(*(jnp.asarray(y) for y in (x, bound, ids, mask)))
+  want = [np.sum(x[mask & (ids == ids[i])] < bound[i]) for i in range(9)]
+  np.testing.assert_array_equal(got, want)
