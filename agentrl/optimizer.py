@@ -46,7 +46,7 @@ class OptimizerConfig(NamedTuple):
   def transform(self) -> Update:
     """Clipped gradients -> what is added to parameters.
 
-    Its update takes `rate`, the learning rate of this update, and `finite`:
+    Its update takes `rate`, the learning rate of this update, and `live`:
     False leaves the state as it is.
     """
     if self.optimizer in NAMED:
@@ -74,10 +74,10 @@ def _adam(rule: OptimizerConfig) -> Update:
   """
   b1, b2, eps = rule.b1, rule.b2, rule.eps
 
-  def update(grads, state, params=None, *, finite, **extra):
+  def update(grads, state, params=None, *, live, **extra):
     del params, extra
     m, v, count = state.mu, state.nu, state.count
-    moved = lambda old, new: jnp.where(finite, new, old)  # noqa: E731
+    moved = lambda old, new: jnp.where(live, new, old)  # noqa: E731
     m = jax.tree.map(lambda m, g: moved(m, b1 * m + (1 - b1) * g), m, grads)
     v = jax.tree.map(lambda v, g: moved(v, b2 * v + (1 - b2) * g * g), v, grads)
     count = moved(count, optax.safe_increment(count))
@@ -102,10 +102,10 @@ def _adafactor(rule: OptimizerConfig) -> Update:
     optax.scale_by_factored_rms(), optax.clip_by_block_rms(1.0)
   )
 
-  def update(grads, state, params=None, *, finite, **extra):
+  def update(grads, state, params=None, *, live, **extra):
     del extra
     direction, new = inner.update(grads, state, params)
-    return direction, _if(finite, new, state)
+    return direction, _if(live, new, state)
 
   return Update(inner.init, update)
 
@@ -197,7 +197,7 @@ def _injected(rule: OptimizerConfig) -> Update:
   """An optimizer of optax, which reads the rate of each update."""
   inner = optax.inject_hyperparams(_factory(rule.optimizer))(learning_rate=0.0)
 
-  def update(grads, state, params=None, *, finite, rate, **extra):
+  def update(grads, state, params=None, *, live, rate, **extra):
     del extra
     rate = jnp.asarray(rate, state.hyperparams['learning_rate'].dtype)
     old = state._replace(hyperparams={'learning_rate': rate})
@@ -209,7 +209,7 @@ def _injected(rule: OptimizerConfig) -> Update:
     moved, new = run(*args)
     decay = rate * rule.weight_decay
     moved = jax.tree.map(lambda u, p: u - decay * p, moved, params)
-    return moved, _if(finite, new, state)
+    return moved, _if(live, new, state)
 
   return Update(inner.init, update)
 
@@ -263,7 +263,7 @@ def init(rule: OptimizerConfig, params, specs=None):
   opt = transform.init(params)
   if mesh.is_explicit():
     # What begins as zeros lies as an update will leave it.
-    update = functools.partial(transform.update, finite=True, rate=0.0)
+    update = functools.partial(transform.update, live=True, rate=0.0)
     _, left = jax.eval_shape(update, params, opt, params)
     return jax.tree.map(
       lambda x, to: jax.reshard(x, to.sharding.spec), opt, left
@@ -281,13 +281,21 @@ def init(rule: OptimizerConfig, params, specs=None):
 
 
 def step(rule: OptimizerConfig, grads, opt, params):
-  """One update; skipped and counted when the gradient is not finite.
+  """One update; skipped when the gradient is zero or not finite.
+
+  A gradient that is exactly zero says nothing: no token was trained, no pair
+  compared, or no term of the loss asks for anything, as a policy gradient
+  whose advantages are all 0. Such a step is none. Momentum, weight decay and
+  the warm-up do not move parameters on, and `opt` has not seen it. Where
+  another term asks for something, such as a KL or an entropy, the gradient is
+  not zero. It is the gradient of the whole (sub-)batch, on whatever devices.
 
   The warm-up goes by the updates that `opt` has seen.
-  Returns: params, opt, metrics
+  Returns: params, opt, metrics; 'grad_norm' is above 0 if there was a step
   """
   norm = optax.tree.norm(grads)
   finite = jnp.isfinite(norm)
+  live = finite & (norm > 0)
   # optax.clip_by_global_norm selects between clipped and whole gradients, and
   # so holds both: 1.98 GB where `_adam` tells of 1.10 GB.
   scale = jnp.minimum(1.0, rule.max_grad_norm / jnp.where(norm > 0, norm, 1))
@@ -298,11 +306,9 @@ def step(rule: OptimizerConfig, grads, opt, params):
   risen = optax.safe_increment(count) / max(rule.warmup, 1)
   rate = rule.lr * jnp.minimum(1.0, risen)
   update, opt = rule.transform().update(
-    grads, opt, params, finite=finite, rate=rate
+    grads, opt, params, live=live, rate=rate
   )
-  params = jax.tree.map(
-    lambda p, u: jnp.where(finite, p + u, p), params, update
-  )
+  params = jax.tree.map(lambda p, u: jnp.where(live, p + u, p), params, update)
   one = jnp.ones(())
   metrics: Metrics = {
     'grad_norm': (jnp.where(finite, norm, 0), finite.astype(jnp.float32)),

@@ -156,6 +156,10 @@ def _add(out: Credit, credit: Credit, coef, rows: Rows, name: str) -> Credit:
 
 
 def _size(credit: Credit, rows: Rows):
-  """Mean |A| over the tokens that are trained on, as (sum, weight)."""
+  """Mean |A| over the tokens that are trained on, as (sum, weight).
+
+  0 if no token is trained on.
+  """
   x = jnp.abs(token_advantage(credit, rows))
-  return jnp.sum(x * credit.weight), jnp.sum(credit.weight)
+  weight = jnp.sum(credit.weight)
+  return jnp.sum(x * credit.weight), jnp.where(weight > 0, weight, 1)

@@ -1,5 +1,6 @@
 """An optimizer step of a decoder, and QK-clip after it (nn/qk_clip.py)."""
 
+import jax
 import jax.numpy as jnp
 
 from agentrl import mesh, optimizer
@@ -22,7 +23,7 @@ def outputs(shape: transformer.DecoderConfig, params, rows: Rows) -> Outputs:
 
 
 def step(context, role: str, grads, opt, params, rows: Rows, keep=True):
-  """optimizer.step; then heads over rule.qk_clip are scaled down.
+  """optimizer.step; after a step heads over rule.qk_clip are scaled down.
 
   The paper's logits are those of the step's own forward pass. Here they come
   from a pass of their own after the step, of the weights that are scaled: no
@@ -47,4 +48,9 @@ def step(context, role: str, grads, opt, params, rows: Rows, keep=True):
     'attention_logit_max': (jnp.max(logit_LH), jnp.ones(())),
     'qk_clip_fraction': (over, jnp.ones(())),
   }
-  return qk_clip.clip(params, logit_LH, rule.qk_clip), opt, metrics
+  stepped = metrics['grad_norm'][0] > 0
+  clipped = qk_clip.clip(params, logit_LH, rule.qk_clip)
+  params = jax.tree.map(
+    lambda new, old: jnp.where(stepped, new, old), clipped, params
+  )
+  return params, opt, metrics

@@ -104,7 +104,9 @@ def _archer(
         context, 'critic', state, batch, extra, loss, ('value',)
       )
       params = state.params
-      target = polyak(params['target'], params['critic'], tau)
+      stepped = metrics['critic/grad_norm'][0] > 0
+      rate = jnp.where(stepped, tau, 0.0)
+      target = polyak(params['target'], params['critic'], rate)
       return state.replace(params={**params, 'target': target}), metrics
 
     state, metrics = jax.lax.scan(once, state, None, length=steps)

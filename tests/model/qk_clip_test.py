@@ -90,3 +90,11 @@ def test_only_rows_of_the_step_are_looked_at():
   assert float(metrics['attention_logit_max'][0]) == pytest.approx(
     want, rel=1e-5
   )
+
+
+@pytest.mark.parametrize('size', [0.0, np.nan])
+def test_without_a_step_no_head_is_scaled(size):
+  context, params, opt, grads = setting(1e-3)
+  grads = jax.tree.map(lambda x: size * x, grads)
+  after, kept, _ = step(context, params, opt, grads)
+  jax.tree.map(np.testing.assert_array_equal, (after, kept), (params, opt))

@@ -1,0 +1,135 @@
+"""A step in which no token is trained moves nothing, whatever the optimizer."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import agentrl.loss  # noqa: F401  registers the losses
+from agentrl import optimizer, registry
+from agentrl.curate import select
+from agentrl.learner import update as update_lib
+from agentrl.learner.algorithm import POLICY, Algorithm
+from agentrl.signal.base import Context
+from agentrl.types import Module, Outputs, TrainState
+from tests import batches
+
+OPTIMIZERS = ('adam', 'adafactor', 'optax:sgd(momentum=0.9)', 'optax:lion()')
+PARAMS = {POLICY: {'x': jnp.linspace(-1.0, 0.5, 7)}}
+
+
+def apply(params, rows, needs):
+  """A log-prob and an entropy of each token, by its index modulo 7."""
+  x = params['x'][rows.tokens % 7]
+  return Outputs(logp=-jnp.square(x), entropy=jnp.square(x))
+
+
+def learner(name='adam', loss=('reinforce',), n=1, **settings) -> Algorithm:
+  spec = registry.MethodSpec(
+    loss=loss,
+    advantage=('a',),
+    stream={'a': ('episode_return', 'center')},
+    hp={'minibatches': {'minibatches': {'n': n}}},
+  )
+  rule = optimizer.OptimizerConfig(name, lr=0.1, warmup=4, weight_decay=0.1)
+  context = Context({POLICY: Module({}, apply)}, {POLICY: rule}, 2)
+  return Algorithm.from_spec(spec, context, **settings)
+
+
+def begun(alg: Algorithm) -> TrainState:
+  rule = alg.context.rules[POLICY]
+  return TrainState(
+    step=jnp.int32(0),
+    params=PARAMS,
+    opt={POLICY: optimizer.init(rule, PARAMS[POLICY])},
+    signal={},
+    memory=(),
+    carry=(),
+    key=jax.random.key(0),
+  )
+
+
+def batch_of(seed=3):
+  batch = jax.tree.map(jnp.asarray, batches.lay(batches.story(seed)).batch)
+  return jax.tree.map(
+    lambda x: x.astype(jnp.float32) if x.dtype == jnp.float64 else x, batch
+  )
+
+
+def failed(batch, which=slice(None)):
+  """The batch, some of whose environments broke."""
+  scored = jnp.asarray(batch.turns.scored).at[which].set(False)
+  return batch.replace(turns=batch.turns.replace(scored=scored))
+
+
+def without(batch):
+  rows = batch.rows
+  return batch.replace(rows=rows.replace(weight=jnp.zeros_like(rows.weight)))
+
+
+def dropped(batch):
+  return select.keep(batch, jnp.zeros(batch.outcome.shape, bool))
+
+
+def learned(alg, state, batch):
+  return jax.jit(lambda *x: update_lib.update(alg, *x)[:2])(state, batch)
+
+
+def same(a, b):
+  jax.tree.map(np.testing.assert_array_equal, a, b)
+
+
+@pytest.mark.parametrize('name', OPTIMIZERS)
+@pytest.mark.parametrize('lose', [failed, without, dropped])
+def test_nothing_trained_is_no_step(name, lose):
+  alg, batch = learner(name), batch_of()
+  state, _ = learned(alg, begun(alg), batch)  # there is momentum now
+  assert np.any(state.params[POLICY]['x'] != PARAMS[POLICY]['x'])
+  after, metrics = learned(alg, state, lose(batch))
+  same((after.params, after.opt), (state.params, state.opt))
+  assert int(after.step) == 2
+  for x in ('policy/grad_norm', 'advantage/a/abs_mean'):
+    total, weight = metrics[x]
+    assert (float(total), float(weight)) == (0, 1)
+  # And the next one is as if it had never been.
+  one, _ = learned(alg, after, batch_of(4))
+  two, _ = learned(alg, state, batch_of(4))
+  same((one.params, one.opt), (two.params, two.opt))
+
+
+def test_a_minibatch_without_a_token_is_no_step():
+  """One trajectory is left, and three of four sub-updates have nothing."""
+  batch = batch_of()
+  weight = batch.rows.weight * (batch.rows.traj == 0)
+  alone = batch.replace(rows=batch.rows.replace(weight=weight))
+  one, four = (
+    learned(learner(n=n), begun(learner(n=n)), alone)[0] for n in (1, 4)
+  )
+  same((one.params, one.opt), (four.params, four.opt))
+
+
+def test_advantages_of_zero_ask_for_nothing_and_an_entropy_asks():
+  batch = batch_of()
+  reward = jnp.zeros_like(batch.turns.reward)
+  equal = batch.replace(turns=batch.turns.replace(reward=reward))
+  alg = learner()
+  state, _ = learned(alg, begun(alg), batch)
+  after, _ = learned(alg, state, equal)
+  same((after.params, after.opt), (state.params, state.opt))
+  both = learner(loss=('reinforce', 'entropy'))
+  after, _ = learned(both, state, equal)
+  assert np.any(after.params[POLICY]['x'] != state.params[POLICY]['x'])
+  assert int(after.opt[POLICY][0].count) == 2
+
+
+def test_seeds_trained_together_step_each_for_itself():
+  alg, batch = learner(), batch_of()
+  state, _ = learned(alg, begun(alg), batch)
+  pair = lambda a, b: jax.tree.map(lambda *x: jnp.stack(x), a, b)  # noqa: E731
+  states, both = pair(state, state), pair(batch, failed(batch))
+  f = jax.jit(jax.vmap(lambda *x: update_lib.update(alg, *x)[0]))
+  after = f(states, both)
+  alone, _ = learned(alg, state, batch)
+  got = after.params[POLICY]['x']
+  np.testing.assert_allclose(got[0], alone.params[POLICY]['x'], rtol=1e-6)
+  np.testing.assert_array_equal(got[1], state.params[POLICY]['x'])
