@@ -49,12 +49,13 @@ def value_clipped(
 ) -> Loss:
   """`ops.clipped_error`, v_old = signals['value'] from when the update began.
 
-  Metrics: error, without the clip, and clip, the share further away than c.
+  Metrics: error, without the clip, and clip, the share of tokens whose clipped
+  error is the larger one.
   """
   v, target, weight = _read(x, head)
-  error, outside = ops.clipped_error(v, target, x.signals['value'], clip)
+  error, clipped = ops.clipped_error(v, target, x.signals['value'], clip)
   metrics = {
     'error': ppo.metric(jnp.square(v - target) / 2, weight),
-    'clip': ppo.metric(outside, weight),
+    'clip': ppo.metric(clipped, weight),
   }
   return error, metrics

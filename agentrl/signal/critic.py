@@ -66,8 +66,8 @@ def _heads(
   def loss(out, rows, extra):
     total, metrics = 0.0, {}
     for i, name in enumerate(names):
-      error, outside = _error(out.value[..., i], *extra[name], clip)
-      total, metrics[labels[name][0]] = total + error, outside
+      error, clipped = _error(out.value[..., i], *extra[name], clip)
+      total, metrics[labels[name][0]] = total + error, clipped
     return total, metrics
 
   def update(state, batch, signals, credit):
@@ -88,8 +88,8 @@ def _heads(
 
 def _error(v, target, weight, old, clip):
   """Σ w `ops.clipped_error`, and (sum, weight) of what is clipped."""
-  error, outside = ops.clipped_error(v, target, old, clip)
-  return jnp.sum(weight * error), ppo.metric(outside, weight)
+  error, clipped = ops.clipped_error(v, target, old, clip)
+  return jnp.sum(weight * error), ppo.metric(clipped, weight)
 
 
 @registry.register(
