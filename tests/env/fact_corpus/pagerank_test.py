@@ -52,6 +52,35 @@ def test_it_solves_its_equation(seed):
   assert p.sum() == pytest.approx(1, abs=1e-12)
 
 
+DAMPINGS = [0.0, 0.3, 0.85, 0.995, 0.99999, 1 - 1e-9, 1 - 1e-12, 1 - 2**-53]
+
+
+@pytest.mark.parametrize('damping', DAMPINGS)
+def test_every_damping_is_solved(damping):
+  """A path of two nodes beside a node without edges and one of its own."""
+  edges = np.array([[0, 1], [3, 3]])
+  r = np.array([0.4, 0.0, 0.2, 0.4])
+  p = personalised_pagerank(edges, r, damping=damping)
+  stays, left = 1 / (1 + damping), 1 - damping
+  want = np.array([0.4 * stays, 0.4 * damping * stays, 0.2 * left, 0.4])
+  np.testing.assert_allclose(p, want / want.sum(), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize('damping', [0.995, 0.9999, 1 - 1e-10])
+@pytest.mark.parametrize('seed', range(5))
+def test_slow_walks_solve_their_equation(seed, damping):
+  nodes, edges, restart = random_graph(seed)
+  r = restart / restart.sum()
+  p = personalised_pagerank(edges, restart, damping=damping)
+  flow = np.zeros(nodes)
+  for a, b in [*edges, *edges[:, ::-1]]:
+    flow[b] += p[a] / np.sum(edges == a)
+  stuck = ~np.isin(np.arange(nodes), edges)
+  after = damping * (flow + r * p[stuck].sum()) + (1 - damping) * r
+  np.testing.assert_allclose(after, p, atol=1e-13)
+  assert p.min() >= 0
+
+
 def test_without_edges_the_walk_stays():
   none = np.zeros((0, 2), np.int64)
   p = personalised_pagerank(none, np.array([1.0, 3.0]))
