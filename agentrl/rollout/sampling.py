@@ -49,19 +49,26 @@ def draw(logits_NV, keys_N, temperature_N, top_k=0, top_p=1.0):
       on who shares the batch
     temperature_N: f32
     top_k, top_p: see truncate
-  Returns: token [N] i32, its log-prob [N] and the entropy [N] (nats) of the
-    distribution sampled from; for temperature 0 log-prob 0 and entropy 0.
+  Returns: token [N] i32, its log-prob [N] under softmax(logits / temperature)
+    before truncation, as the learner computes it too: a ratio of the two is
+    then about weights and numerics, and not about the mass that was kept; and
+    the entropy [N] (nats) of the distribution sampled from. For temperature 0
+    log-prob 0 and entropy 0.
   """
   greedy = temperature_N <= 0
   hot = jnp.where(greedy, 1.0, temperature_N)[:, None]
-  logits_NV = truncate(logits_NV / hot, top_k, top_p)
+  whole_NV = logits_NV / hot
+  logits_NV = truncate(whole_NV, top_k, top_p)
   norm = jax.nn.logsumexp(logits_NV, axis=-1, keepdims=True)
-  logp = logits_NV - norm
-  p = jnp.exp(logp)
+  p = jnp.exp(logits_NV - norm)
   u = jax.vmap(jax.random.uniform)(keys_N)
   best = jnp.argmax(logits_NV, axis=-1)
   token = jnp.where(greedy, best, _invert(p, u, best)).astype(jnp.int32)
-  chosen = jnp.take_along_axis(logp, token[:, None], axis=-1)[:, 0]
+  whole = norm
+  if logits_NV is not whole_NV:
+    whole = jax.nn.logsumexp(whole_NV, axis=-1, keepdims=True)
+  chosen = jnp.take_along_axis(whole_NV, token[:, None], axis=-1) - whole
+  chosen = chosen[:, 0]
   entropy = norm[:, 0] - jnp.sum(p * logits_NV, axis=-1)
   zero = jnp.zeros_like(chosen)
   return (
