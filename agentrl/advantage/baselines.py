@@ -119,9 +119,10 @@ def scale_by_difficulty(
   Args:
     top: the outcome from which on a task is as easy as can be
   """
-  w, mask = _difficulty(credit, batch, top, floor)
-  n = jnp.sum(mask).astype(w.dtype)
-  metrics = {'weight': (jnp.sum(jnp.where(mask, w, 0)), n)}
+  w, judged = _difficulty(credit, batch, top, floor)
+  n = jnp.sum(judged).astype(w.dtype)
+  metrics = {'weight': (jnp.sum(jnp.where(judged, w, 0)), n)}
+  mask = group_stats.counted(batch, 'trajectory')
   return credit.replace(turn=jnp.where(mask, w * credit.turn, 0)), metrics
 
 
@@ -137,31 +138,38 @@ def weigh_by_difficulty(
   """w x / mean(w), w as in `scale_by_difficulty`
 
   The mean goes over the batch's trajectories, so that the learning rate means
-  what it did: where all tasks are as hard, this changes nothing.
+  what it did: where all tasks are as hard, this changes nothing. A lone member
+  of a group is not in it and keeps its x.
   """
-  w, mask = _difficulty(credit, batch, top, floor)
-  here = jnp.any(mask, axis=1)
-  total = jnp.sum(jnp.where(here, jnp.max(jnp.where(mask, w, 0), axis=1), 0))
-  w = w * jnp.sum(here) / jnp.where(total > 0, total, 1)
-  metrics = {'weight': (jnp.max(jnp.where(mask, w, 0)), jnp.ones_like(total))}
+  w, judged = _difficulty(credit, batch, top, floor)
+  here = jnp.any(judged, axis=1)
+  total = jnp.sum(jnp.where(here, jnp.max(jnp.where(judged, w, 0), axis=1), 0))
+  w = jnp.where(judged, w * jnp.sum(here) / jnp.where(total > 0, total, 1), 1)
+  metrics = {'weight': (jnp.max(jnp.where(judged, w, 0)), jnp.ones_like(total))}
+  mask = group_stats.counted(batch, 'trajectory')
   return credit.replace(turn=jnp.where(mask, w * credit.turn, 0)), metrics
 
 
 def _difficulty(credit: Credit, batch: Batch, top: float, floor: float):
-  """Weights of the turns, and which of them count: [B, K] each."""
+  """Weights of the turns, and where D is known: [B, K] each.
+
+  One attempt does not say how hard a task is: its weight is 1.
+  """
   x = credit.turn
   chex.assert_rank(x, 2)
   outcome = jnp.broadcast_to(batch.outcome[:, None], x.shape)
-  mean, _ = group_stats.on_turns(
-    lambda _, m: m.mean,
-    credit.replace(turn=outcome.astype(x.dtype), size=None),
-    batch,
-    by=('group',),
-    unit='trajectory',
-    singleton='zero',
-  )
-  w = floor + (1 - floor) * jnp.clip(top - mean.turn, 0, 1)
-  return w, group_stats.counted(batch, 'trajectory')
+  credit = credit.replace(turn=outcome.astype(x.dtype), size=None)
+
+  def over_group(f):
+    linked, _ = group_stats.on_turns(
+      f, credit, batch, by=('group',), unit='trajectory'
+    )
+    return linked.turn
+
+  judged = over_group(lambda _, m: jnp.ones_like(m.n)) > 0
+  mean = over_group(lambda _, m: m.mean)
+  w = floor + (1 - floor) * jnp.clip(top - mean, 0, 1)
+  return jnp.where(judged, w, 1), judged
 
 
 @registry.register(

@@ -1,6 +1,6 @@
 """Importance sampling links: correct for the sampler's own probabilities.
 
-The sampler's numerics, its age or its sampling rules differ from the learner:
+The sampler's numerics or its age differ from the learner:
 log-probs b of the behaviour and p of the learner when the update began. Of a
 token, or of all sampled tokens of a turn or a trajectory:
 

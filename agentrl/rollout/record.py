@@ -36,7 +36,7 @@ class Record:
   message: Array  # [B, K, M] i32
   message_len: Array  # [B, K] i32
   span: Array  # [B, K, M] i8  see Span
-  logp: Array  # [B, K, M] f32  of the distribution sampled from, nats
+  logp: Array  # [B, K, M] f32  before top-k and top-p, nats
   entropy: Array  # [B, K] f32  summed over the message, nats
   action: Array  # [B, K] i32  as parsed; -1 not understood
   reward: Array  # [B, K] f32  the environment's

@@ -9,7 +9,7 @@ import pytest
 import agentrl.advantage  # noqa: F401  registers the links
 from agentrl.advantage import chain
 from tests import batches
-from tests.advantage import estimators
+from tests.advantage import estimators, one_token_turns
 from tests.advantage.estimators import mates, spread, total, zscore
 from tests.batches import links
 
@@ -79,7 +79,8 @@ def dgrpo(s, scale=1.0):
 
 
 def dgrpo_mean_one(s):
-  return dgrpo(s, 1 / np.mean([_hard(s, i) for i in range(len(s.group))]))
+  company = [i for i in range(len(s.group)) if len(mates(s, i)) > 1]
+  return dgrpo(s, 1 / np.mean([_hard(s, i) for i in company]))
 
 
 def whitened(s, value):
@@ -374,3 +375,21 @@ def test_otb_leaves_out_who_is_alone():
   )
   assert x[longest][-1][-1] == 0
   assert x[longest][0][0] != 0
+
+
+@pytest.mark.parametrize('name', ['scale_by', 'weigh_by'])
+def test_a_lone_member_says_nothing_of_difficulty(name):
+  """Beside it the others weigh what they weigh without it."""
+  reward = [[1.0], [0.0], [1.0], [1.0], [1.0], [0.0]]
+  link, group = f'{name}_difficulty', [0, 0, 1, 1, 1, 1]
+
+  def credit(reward, group):
+    batch = one_token_turns.make_batch(reward, group=group)
+    batch = batch.replace(outcome=np.array(reward)[:, 0])
+    return one_token_turns.turn_credit(batch, link)[:, 0]
+
+  want = credit(reward, group)
+  for lone in (0.0, 1.0):
+    got = credit([*reward, [lone]], [*group, 2])
+    np.testing.assert_allclose(got[:-1], want, rtol=1e-12)
+    assert got[-1] == lone

@@ -52,6 +52,6 @@ def personalised_pagerank(
   x *= np.where(stuck, 1, degree)
   _, component = sparse.csgraph.connected_components(links, directed=False)
   mass = np.bincount(component, np.where(stuck, (1 - d) * r, r))
-  found = np.bincount(component, x)
-  p = x * (mass / np.where(found > 0, found, 1))[component]
+  got = np.bincount(component, x)
+  p = x * (mass / np.where(got > 0, got, 1))[component]
   return p / p.sum()

@@ -82,7 +82,7 @@ class Completion(NamedTuple):
 
   sequence: int
   ids: list[int]
-  logp: list[float]  # of the distribution sampled from, nats
+  logp: list[float]  # before top-k and top-p, nats
   entropy: list[float]  # of that distribution, nats
   version: list[int]  # of the policy that wrote the token
 

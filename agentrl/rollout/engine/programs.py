@@ -43,7 +43,7 @@ class DecodeOutputs(NamedTuple):
 
   count: Array  # [n] i32
   tokens: Array  # [n, D] i32
-  logp: Array  # [n, D] f32  of the distribution sampled from, nats
+  logp: Array  # [n, D] f32  before top-k and top-p, nats
   entropy: Array  # [n, D] f32  of that distribution, nats
 
 
