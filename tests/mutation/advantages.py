@@ -80,9 +80,9 @@ MUTANTS = (
   Mutant(
     'agentrl.ops.group',
     'group_moments',
-    'mean = jnp.where(low == high, high, total(w * x) / jnp.maximum(n, 1))',
-    'mean = total(w * x) / jnp.maximum(n, 1)',
-    f'{_NORMALIZE}::test_equal_rewards_give_exactly_zero',
+    'varies = some & ~(high - low <= slack)',
+    'varies = some',
+    'tests/advantage/equal_returns_test.py::test_the_smallest_case',
     'rounding is taught in constant cells',
   ),
   Mutant(
@@ -168,8 +168,8 @@ MUTANTS = (
   Mutant(
     'agentrl.advantage.chain',
     'advantage',
-    'jax.lax.stop_gradient((out, metrics))',
-    '(out, metrics)',
+    'jax.lax.stop_gradient((out.replace(size=None), metrics))',
+    '(out.replace(size=None), metrics)',
     f'{_CHAIN}::test_credit_is_never_differentiated',
     'credit is differentiated',
   ),
@@ -200,8 +200,8 @@ MUTANTS = (
   Mutant(
     'agentrl.advantage.returns',
     'step_return',
-    'segment.accumulate_turns(x, gamma, valid)',
-    'segment.accumulate_turns(x, 1.0, valid)',
+    'segment.accumulate_turns(y, gamma, batch.turns.valid)',
+    'segment.accumulate_turns(y, 1.0, batch.turns.valid)',
     f'{_RETURNS}::test_sources',
     'no discount',
   ),
@@ -320,8 +320,8 @@ MUTANTS = (
   Mutant(
     'agentrl.advantage.tree',
     'gains',
-    'own = jnp.where(mask, (m.mean - root) * (1 - pull), 0)',
-    'own = jnp.where(mask, m.mean - root, 0)',
+    'rise * (1 - pull)',
+    'rise',
     f'{_TREE}::test_is_the_equation',
     'nothing is pulled to the parent',
   ),
@@ -490,8 +490,8 @@ MUTANTS = (
   Mutant(
     'agentrl.advantage.baselines',
     '_difficulty',
-    'jnp.clip(top - mean.turn, 0, 1)',
-    'jnp.clip(mean.turn, 0, 1)',
+    'jnp.clip(top - mean, 0, 1)',
+    'jnp.clip(mean, 0, 1)',
     f'{_BASE}::test_is_the_equation',
     'easy tasks count more',
   ),
@@ -562,8 +562,8 @@ MUTANTS = (
   Mutant(
     'agentrl.advantage.reweight',
     'flip_below_mean',
-    'centered.turn < 0',
-    'centered.turn > 0',
+    'x < m.mean - m.slack',
+    'x > m.mean + m.slack',
     'tests/advantage/reweight_test.py::test_flip_below_mean',
     'successes are turned around',
   ),

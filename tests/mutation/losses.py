@@ -214,8 +214,8 @@ MUTANTS = (
   Mutant(
     'agentrl.ops.value',
     'clipped_error',
-    'jnp.maximum(jnp.square',
-    'jnp.minimum(jnp.square',
+    'jnp.maximum(plain, clipped)',
+    'jnp.minimum(plain, clipped)',
     f'{_VALUE}::test_value_clip_holds_where_it_went_too_far',
     'the smaller error',
   ),
@@ -230,8 +230,8 @@ MUTANTS = (
   Mutant(
     'agentrl.loss.covariance',
     'covariance',
-    'less_mean(a) * less_mean(logp)',
-    'a * less_mean(logp)',
+    'ops.deviation(a, used) * ops',
+    'a * ops',
     f'{_SPARING}::test_covariance_by_hand',
     'the advantage keeps its mean',
   ),

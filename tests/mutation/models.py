@@ -53,9 +53,9 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.segment',
-    'accumulate_turns',
-    'jnp.where(valid, x + factor * y, y)',
-    'x + factor * y',
+    '_accumulate_turns',
+    'jnp.where(valid, whole, y)',
+    'whole',
     f'{_SEGMENT}::test_accumulate_turns',
     'gaps are discounted',
   ),
@@ -634,7 +634,7 @@ MUTANTS = (
   Mutant(
     'agentrl.optimizer',
     '_injected.update',
-    '_if(finite, new, state)',
+    '_if(live, new, state)',
     'new',
     f'{_OPTIM}::test_a_gradient_that_is_not_finite_leaves_optax_as_it_was',
     'a NaN stays in the moments of an optax optimizer',

@@ -362,8 +362,8 @@ MUTANTS = (
   Mutant(
     'agentrl.ops.value',
     'clipped_error',
-    'jnp.abs(value - old) > clip',
-    'jnp.abs(value - old) >= 0',
+    'clipped > plain',
+    'clipped >= plain',
     'tests/loss/losses_test.py tests/loss/value_test.py'
     ' tests/signal/critic_test.py',
     'the smaller error',
@@ -411,8 +411,8 @@ MUTANTS = (
   Mutant(
     'agentrl.curate.select',
     'most_varied',
-    'rank(-var, one, first)',
-    'rank(var, one, first)',
+    'clearly_below(-jnp.sqrt',
+    'clearly_below(jnp.sqrt',
     f'{_SELECT}::test_keeps_what_it_says',
     'the least varied are kept',
   ),
@@ -532,8 +532,8 @@ MUTANTS = (
   Mutant(
     'agentrl.curate.select',
     'contrastive',
-    'order(-total, ',
-    'order(total, ',
+    'clearly_below(-total, ',
+    'clearly_below(total, ',
     _SELECT,
     'bad and short ones stay',
   ),
