@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import json
 import os
+import re
 import subprocess
 import tempfile
 import threading
@@ -16,6 +17,13 @@ from agentrl.tool import subreaper
 from agentrl.tool.sandbox.native import command
 
 LOOPBACK = '127.0.0.1,localhost,::1'
+# Variables that a command in the sandbox is given: where programs are and how
+# they speak. Others may be keys; `env NAME=value command` gives it more.
+_GIVEN = re.compile(
+  r'PATH|LD_LIBRARY_PATH|LANG|LANGUAGE|LC_\w+|TZ|TERM|USER|LOGNAME|SHELL'
+  r'|PYTHON\w*|VIRTUAL_ENV|CONDA_PREFIX|JAVA_HOME|(OMP|MKL|OPENBLAS)_\w+'
+  r'|JAX_PLATFORMS|HF_HOME|HF_HUB_OFFLINE'
+)
 _PRINTED = 2000  # characters of what a program printed that an error repeats
 
 
@@ -55,10 +63,16 @@ class CommandRun:
 
     Args:
       sandbox: whether it changes files in a folder of its own alone, which is
-        $HOME and $TMPDIR and gone afterwards, and connects to the policy alone
+        $HOME and $TMPDIR and gone afterwards, connects to the policy alone
+        and is given no variables that may be keys of the user
     """
     self._words, self._task = words, json.dumps(task, ensure_ascii=False)
-    self._environ = os.environ | environment(address, key)
+    own = {
+      name: value
+      for name, value in os.environ.items()
+      if not sandbox or _GIVEN.fullmatch(name)
+    }
+    self._environ = own | environment(address, key)
     self._port = urllib.parse.urlsplit(address).port if sandbox else None
     self._lock, self._killed = threading.Lock(), False
     self._process: subprocess.Popen | None = None

@@ -68,7 +68,7 @@ def below(parent: int, handles: Sequence[int] = ()) -> None:
     os.dup2(nothing, handle)
   for handle in handles:
     os.close(handle)
-  _end_as(_sweep(child, _watch(child)))
+  end_as(_sweep(child, _watch(child)))
 
 
 def _prctl(option: int, value: int) -> None:
@@ -133,7 +133,7 @@ def _parent(process: int) -> int | None:
     return None
 
 
-def _end_as(status: int) -> None:
+def end_as(status: int) -> None:
   """Ends this process as another one did, without a core file of its own."""
   code = os.waitstatus_to_exitcode(status)
   if code < 0:

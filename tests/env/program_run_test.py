@@ -1,5 +1,6 @@
 """Commands: what they are given, how they fail, and that none is left."""
 
+import contextlib
 import os
 import pathlib
 import subprocess
@@ -93,3 +94,61 @@ def test_a_signal_to_the_group_is_for_the_run_alone(tmp_path):
     start_new_session=True,
   )
   assert done.stdout.strip() == "['whole', {}] 2", done.stderr
+
+
+def in_sandbox(words):
+  if why := program_run.confinement():
+    pytest.skip(why)
+  return CommandRun(words, 'http://127.0.0.1:9', 'key', {}, sandbox=True)
+
+
+def test_a_command_in_the_sandbox_is_given_no_keys_of_the_user(monkeypatch):
+  monkeypatch.setenv('WANDB_API_KEY', 'secret')
+  monkeypatch.setenv('DATABASE_URL', 'secret')
+  monkeypatch.setenv('PYTHONHASHSEED', '3')
+  shown = 'env; tr "\\0" "\\n" < /proc/$PPID/environ; exit 1'
+  with pytest.raises(ProgramExitError) as error:
+    in_sandbox(['sh', '-c', shown]).wait()
+  said = str(error.value)
+  assert 'secret' not in said
+  assert 'PYTHONHASHSEED=3' in said
+  assert 'OPENAI_API_KEY=key' in said
+
+
+@pytest.mark.parametrize(
+  ('script', 'status'),
+  [('exit 3', '3'), ('kill -9 $$', '-9'), ('kill -11 $$', '-11')],
+)
+def test_a_command_in_the_sandbox_ends_as_it_does(script, status):
+  with pytest.raises(ProgramExitError, match=f'status {status};'):
+    in_sandbox(['sh', '-c', script]).wait()
+
+
+def test_a_command_in_the_sandbox_that_is_not_there():
+  with pytest.raises(ProgramExitError, match=r'status 126; .*nowhere'):
+    in_sandbox(['nowhere']).wait()
+
+
+def test_nothing_of_the_sandbox_is_left():
+  mark = f'97{os.getpid()}'
+  in_sandbox(['sh', '-c', f'setsid sleep {mark} & (sleep {mark} &)']).wait()
+  run = in_sandbox(['sh', '-c', f'setsid sleep {mark} & sleep {mark}'])
+  thread = threading.Thread(target=run.wait)
+  thread.start()
+  deadline = time.monotonic() + 60
+  while len(running(mark)) < 2 and time.monotonic() < deadline:
+    time.sleep(0.01)
+  assert running(mark)
+  run.kill()
+  thread.join(60)
+  assert not running(mark)
+
+
+def running(mark: str) -> list[str]:
+  """Processes that sleep so long."""
+  out = []
+  for place in pathlib.Path('/proc').glob('[0-9]*/cmdline'):
+    with contextlib.suppress(OSError):
+      if place.read_bytes() == f'sleep\0{mark}\0'.encode():
+        out.append(place.parent.name)
+  return out

@@ -33,16 +33,17 @@ from types import SimpleNamespace as Order
 HERE = os.path.abspath(__file__ + '/../../../../..')
 sys.path.insert(0, HERE)
 from agentrl.tool.sandbox.native import (  # noqa: E402
+  bpf,
   landlock,
   namespaces,
+  privileges,
   program,
   seccomp,
 )
 
 sys.path.remove(HERE)
 
-_DIE_WITH_PARENT, _DUMPABLE, _NO_NEW_PRIVILEGES = 1, 4, 38  # of prctl
-_CAPSET = {'x86_64': 126, 'aarch64': 91}
+_DIE_WITH_PARENT, _DUMPABLE = 1, 4  # of prctl
 
 
 def main() -> None:
@@ -116,7 +117,7 @@ def _shut_in(libc: ctypes.CDLL, order: Order) -> None:
   else:
     os.chdir('/')
   _limit(order)
-  libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+  privileges.gain_none(libc)
   if 'landlock' in order.layers:
     change = [namespaces.BOX, os.devnull] if folder else []
     landlock.restrict(libc, order.see, order.hidden, change)
@@ -125,16 +126,13 @@ def _shut_in(libc: ctypes.CDLL, order: Order) -> None:
     os.setgroups([])
     os.setresgid(user, user, user)
     os.setresuid(user, user, user)
-  head = (ctypes.c_uint32 * 2)(0x20080522, 0)
-  nothing = (ctypes.c_uint32 * 6)()
-  if libc.syscall(_CAPSET[os.uname().machine], head, nothing):
-    raise OSError(ctypes.get_errno(), 'to drop capabilities')
+  privileges.drop(libc)
   libc.prctl(_DUMPABLE, 0, 0, 0, 0)  # no core file either
   libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL)  # a new user had cleared it
   signal.signal(signal.SIGTERM, signal.SIG_DFL)
   signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
   if 'seccomp' in order.layers:
-    seccomp.install(libc, lambda x: seccomp.program(x, folder))
+    bpf.install(libc, lambda x: seccomp.program(x, folder))
 
 
 def _limit(order: Order) -> None:

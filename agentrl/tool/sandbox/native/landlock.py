@@ -50,7 +50,7 @@ def spread(path: str, hidden: Iterable[str]) -> Iterator[str]:
   """
   if path in hidden:
     return
-  if not any(inner.startswith(path + os.sep) for inner in hidden):
+  if not any(inner.startswith(os.path.join(path, '')) for inner in hidden):
     yield path
     return
   for entry in sorted(os.scandir(path), key=lambda entry: entry.name):
@@ -64,10 +64,12 @@ def restrict(
   hidden: Iterable[str],
   change: Iterable[str],
   ports: Iterable[int] = (),
+  names: Iterable[str] = (),
 ) -> None:
   """From now on: `see` without `hidden` can be read, `change` changed too.
 
-  Where the version knows TCP, it connects to `ports` and binds to none.
+  What is in `names` can be listed, hidden files too. Where the version knows
+  TCP, it connects to `ports` and binds to none.
 
   Raises:
     OSError: the kernel has no Landlock.
@@ -78,6 +80,8 @@ def restrict(
   for path in see:
     for part in spread(path, hidden):
       _allow(libc, rules, part, files & _SEE)
+  for path in names:
+    _allow(libc, rules, path, files & _LIST)
   for path in change:
     _allow(libc, rules, path, files & _ALL)
   for port in ports if network else ():

@@ -7,6 +7,7 @@ one folder in memory. All of it ends with the first process inside.
 import ctypes
 import os
 import signal
+import struct
 from collections.abc import Callable, Iterable
 
 _NEW = 0x7E020000  # mount, cgroup, uts, ipc, user, pid, net
@@ -17,10 +18,12 @@ _REMOUNT, _BIND, _RECURSIVE, _PRIVATE = 32, 4096, 16384, 1 << 18
 _KEPT = 1 | 2 | 4 | 8 | 1024 | 2048  # flags of statvfs that are mount's too
 _RELATIVE = 4096, 1 << 21  # and the one that is another
 _DETACH = 2
+_SET_ATTRIBUTES, _HERE, _BELOW = 442, -100, 0x8000  # mount_setattr, its args
 
 NOBODY = 65534
 _OWN = 2_000_000_000  # and above: users that no system gives to anybody
 BOX = '/box'  # the folder of the code
+SHARED = '/dev/shm'  # memory that processes share by name
 _BASE = '/tmp'  # where the new root is put together: it only must exist
 
 
@@ -132,6 +135,42 @@ def enter(
   os.rmdir('/old')
   _mount(libc, None, '/', None, _REMOUNT | _BIND | _READ_ONLY | tied)
   libc.sethostname(b'box', 3)
+
+
+def keep(libc: ctypes.CDLL, folder: str, size: int) -> None:
+  """Keeps the file system as it is; of it all, only `folder` can be changed.
+
+  Modes, owners and times of other files cannot be changed either. `/proc` shows
+  the processes inside, and `/dev/shm` is an own one of `size` bytes.
+
+  Raises:
+    OSError: the system does not allow it.
+  """
+  tied = _NO_SUID | _NO_DEVICES
+  _mount(libc, None, '/', None, _RECURSIVE | _PRIVATE)
+  _mount(libc, 'proc', '/proc', 'proc', tied | _NO_EXEC)
+  _mount(libc, folder, folder, None, _BIND)
+  if os.path.isdir(SHARED):
+    _mount(libc, 'tmpfs', SHARED, 'tmpfs', tied, f'size={size},mode=1777')
+  _set_read_only(libc, '/', True)
+  for path in filter(os.path.isdir, (folder, SHARED)):
+    _set_read_only(libc, path, False)
+  os.chdir(os.getcwd())  # the folder, if it was that, is another one now
+
+
+def _set_read_only(libc: ctypes.CDLL, path: str, value: bool) -> None:
+  """Of the mount at the path; where it is set, of those below too."""
+  to_set = (_READ_ONLY, 0) if value else (0, _READ_ONLY)
+  attributes = struct.pack('4Q', *to_set, 0, 0)
+  result = libc.syscall(
+    _SET_ATTRIBUTES,
+    _HERE,
+    path.encode(),
+    _BELOW if value else 0,
+    attributes,
+    ctypes.c_size_t(len(attributes)),
+  )
+  _checked(result, f'to keep {path}')
 
 
 def _mount(libc, source, target, kind, flags, options='') -> None:

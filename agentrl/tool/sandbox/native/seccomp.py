@@ -3,15 +3,24 @@
 What is not listed does not exist for the code: no sockets, no new processes,
 no mounts, no tracing, no namespaces, no kernel keys, no shared memory. Nor does
 the code lock or watch a file, or wait for one in memory: others, who can read
-the same file, would see it. The filter is assembled by hand, so that nothing
-beyond libc is needed.
+the same file, would see it.
 """
 
-import ctypes
 import errno
 import os
-import struct
-from collections.abc import Callable
+
+from agentrl.tool.sandbox.native.bpf import (
+  CLONE_NEW,
+  allow,
+  entry,
+  judged,
+  masked,
+  numbers,
+  one_of,
+  refuse,
+  where,
+  word,
+)
 
 # Numbers on x86_64 and aarch64; -: the call does not exist there.
 _ALWAYS = """
@@ -55,19 +64,7 @@ socket 41 198, connect 42 203, socketpair 53 199, sendto 44 206,
 recvfrom 45 207, memfd_create 319 279, fcntl 72 25,
 flock 73 32, futex 202 98
 """
-_SOCKETS = """
-socket 41 198, socketpair 53 199, sendto 44 206, sendmsg 46 211,
-sendmmsg 307 269, io_uring_setup 425 425
-"""
-_MACHINES = {'x86_64': (0, 0xC000003E), 'aarch64': (1, 0xC00000B7)}
-
-_LOAD, _EQUAL, _AT_LEAST, _AND, _RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
-_ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
-_NUMBER, _ARCH, _ARGS = 0, 4, 16  # offsets in struct seccomp_data
-_X32 = 0x40000000  # calls of the 32-bit ABI on x86_64 have this bit
-
 _CLONE_THREAD = 0x10000
-_CLONE_NEW = 0x7E020080  # every namespace, time among them
 _CHANGING = os.O_ACCMODE | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _IOCTLS = (0x5401, 0x541B, 0x5421, 0x5450, 0x5451)  # is it a tty, nonblock, ...
 # Duplicates, flags and who holds a lock (F_GETLK). Not an owner (F_SETOWN), who
@@ -77,50 +74,6 @@ _FCNTLS = (0, 1, 2, 3, 4, 5, 1030)
 # nobody else is to see it. It is granted and kept nowhere; SQLite needs it.
 _LOCKS = (6, 7)
 _PRIVATE, _WAKE = 128, 1  # of futex
-_IP = 2, 10  # families of addresses
-_KIND, _STREAM, _TCP = 15, 1, 6  # of a socket, without its flags; protocol
-_FAST_OPEN = 0x20000000  # a flag of what is sent
-
-
-def numbers(table: str, machine: str) -> dict[str, int]:
-  """name -> number on 'x86_64' or 'aarch64', of the calls that exist there."""
-  column = _MACHINES[machine][0]
-  rows = (row.split() for row in table.split(','))
-  return {
-    row[0]: int(row[1 + column]) for row in rows if row[1 + column] != '-'
-  }
-
-
-def _op(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
-  return struct.pack('HBBI', code, yes, no, value)
-
-
-def _return(value: int) -> bytes:
-  return _op(_RETURN, value)
-
-
-def _refuse(error: int) -> bytes:
-  return _return(_ERRNO | error)
-
-
-def _word(arg: int, high: bool = False) -> bytes:
-  return _op(_LOAD, _ARGS + 8 * arg + 4 * high)
-
-
-def _for_each(values: tuple[int, ...], verdict: bytes) -> bytes:
-  """The verdict if the word that was loaded is one of the values."""
-  return b''.join(_op(_EQUAL, v, 0, 1) + verdict for v in values)
-
-
-def _one_of(arg: int, values: tuple[int, ...], error: int) -> bytes:
-  """Allows the call if the argument's low word is one of the values."""
-  return _word(arg) + _for_each(values, _return(_ALLOW)) + _refuse(error)
-
-
-def _masked(arg: int, mask: int, value: int, error: int) -> bytes:
-  """Allows the call if argument & mask == value."""
-  masked = _word(arg) + _op(_AND, mask)
-  return masked + _for_each((value,), _return(_ALLOW)) + _refuse(error)
 
 
 def _rules(folder: bool) -> dict[str, bytes]:
@@ -135,44 +88,34 @@ def _rules(folder: bool) -> dict[str, bytes]:
   such: pthread_join asks again (EAGAIN) until its thread has ended.
   """
   me = (os.getpid(),)
-  to_nobody = _word(4) + _op(_EQUAL, 0, 0, 3) + _word(4, high=True)
-  to_nobody += _op(_EQUAL, 0, 0, 1) + _return(_ALLOW)
-  locks = _word(1) + _for_each(_LOCKS, _refuse(0))
-  private = _word(1) + _op(_AND, _PRIVATE)
-  private += _for_each((_PRIVATE,), _return(_ALLOW))
+  to_nobody = word(4, high=True) + where((0,), allow())
+  to_nobody = word(4) + where((0,), to_nobody)
+  locks = word(1) + where(_LOCKS, refuse(0))
+  private = word(1, _PRIVATE) + where((_PRIVATE,), allow())
   out = {
-    'clone': _masked(
-      0, _CLONE_THREAD | _CLONE_NEW, _CLONE_THREAD, errno.EAGAIN
-    ),
-    'fork': _refuse(errno.EAGAIN),
-    'vfork': _refuse(errno.EAGAIN),
-    'clone3': _refuse(errno.ENOSYS),
-    'openat2': _refuse(errno.ENOSYS),
-    'memfd_create': _refuse(errno.ENOSYS),
-    'kill': _one_of(0, me, errno.EPERM),
-    'tgkill': _one_of(0, me, errno.EPERM),
-    'ioctl': _one_of(1, _IOCTLS, errno.ENOTTY),
-    'fcntl': locks + _one_of(1, _FCNTLS, errno.EPERM),
-    'flock': _refuse(errno.ENOSYS),
-    'futex': private + _one_of(1, (_WAKE,), errno.EAGAIN),
-    'prlimit64': _one_of(0, (0,), errno.EPERM),
-    'socket': _refuse(errno.ENETUNREACH),
-    'connect': _refuse(errno.ENETUNREACH),
-    'socketpair': _one_of(0, (1,), errno.ENETUNREACH),  # asyncio needs a pair
-    'sendto': to_nobody + _refuse(errno.ENETUNREACH),
-    'recvfrom': _return(_ALLOW),
+    'clone': masked(0, _CLONE_THREAD | CLONE_NEW, _CLONE_THREAD, errno.EAGAIN),
+    'fork': refuse(errno.EAGAIN),
+    'vfork': refuse(errno.EAGAIN),
+    'clone3': refuse(errno.ENOSYS),
+    'openat2': refuse(errno.ENOSYS),
+    'memfd_create': refuse(errno.ENOSYS),
+    'kill': one_of(0, me, errno.EPERM),
+    'tgkill': one_of(0, me, errno.EPERM),
+    'ioctl': one_of(1, _IOCTLS, errno.ENOTTY),
+    'fcntl': locks + one_of(1, _FCNTLS, errno.EPERM),
+    'flock': refuse(errno.ENOSYS),
+    'futex': private + one_of(1, (_WAKE,), errno.EAGAIN),
+    'prlimit64': one_of(0, (0,), errno.EPERM),
+    'socket': refuse(errno.ENETUNREACH),
+    'connect': refuse(errno.ENETUNREACH),
+    'socketpair': one_of(0, (1,), errno.ENETUNREACH),  # asyncio needs a pair
+    'sendto': to_nobody + refuse(errno.ENETUNREACH),
+    'recvfrom': allow(),
   }
   if not folder:
-    out['open'] = _masked(1, _CHANGING, os.O_RDONLY, errno.EROFS)
-    out['openat'] = _masked(2, _CHANGING, os.O_RDONLY, errno.EROFS)
+    out['open'] = masked(1, _CHANGING, os.O_RDONLY, errno.EROFS)
+    out['openat'] = masked(2, _CHANGING, os.O_RDONLY, errno.EROFS)
   return out
-
-
-def _entry(machine: str) -> bytes:
-  """Loads the number of a call; one of another machine's ends the process."""
-  out = _op(_LOAD, _ARCH) + _op(_EQUAL, _MACHINES[machine][1], 1, 0)
-  out += _return(_KILL) + _op(_LOAD, _NUMBER)
-  return out + _op(_AT_LEAST, _X32, 0, 1) + _return(_KILL)
 
 
 def program(machine: str, folder: bool) -> bytes:
@@ -185,61 +128,7 @@ def program(machine: str, folder: bool) -> bytes:
   """
   special = numbers(_SPECIAL, machine)
   plain = numbers(_ALWAYS + (',' + _CHANGES if folder else ''), machine)
-  out = _entry(machine) + _judged(_rules(folder), special)
+  out = entry(machine) + judged(_rules(folder), special)
   for number in plain.values():
-    out += _op(_EQUAL, number, 0, 1) + _return(_ALLOW)
-  return out + _refuse(errno.EPERM)
-
-
-def tcp_only(machine: str) -> bytes:
-  """A filter that allows all but sockets other than TCP's over IP.
-
-  Landlock, which judges where TCP connects to, knows nothing of protocols
-  beside it, of data that is sent with the request for a connection, and of
-  io_uring: they are not there.
-  """
-  stream = _word(1) + _op(_AND, _KIND) + _unless((_STREAM,), errno.EACCES)
-  family = _word(0) + _unless(_IP, errno.EAFNOSUPPORT)
-  protocol = _one_of(2, (0, _TCP), errno.EPROTONOSUPPORT)
-  rules = {
-    'socket': family + stream + protocol,
-    'socketpair': stream + _return(_ALLOW),
-    'sendto': _masked(3, _FAST_OPEN, 0, errno.EOPNOTSUPP),
-    'sendmsg': _masked(2, _FAST_OPEN, 0, errno.EOPNOTSUPP),
-    'sendmmsg': _masked(3, _FAST_OPEN, 0, errno.EOPNOTSUPP),
-    'io_uring_setup': _refuse(errno.ENOSYS),
-  }
-  calls = numbers(_SOCKETS, machine)
-  return _entry(machine) + _judged(rules, calls) + _return(_ALLOW)
-
-
-def _judged(rules: dict[str, bytes], calls: dict[str, int]) -> bytes:
-  """The rule of each call that exists; others pass on."""
-  return b''.join(
-    _op(_EQUAL, calls[name], 0, len(rule) // 8) + rule
-    for name, rule in rules.items()
-    if name in calls
-  )
-
-
-def _unless(values: tuple[int, ...], error: int) -> bytes:
-  """Refuses the call unless the word that was loaded is one of the values."""
-  some = enumerate(values)
-  checks = (_op(_EQUAL, x, len(values) - i) for i, x in some)
-  return b''.join(checks) + _refuse(error)
-
-
-def install(libc: ctypes.CDLL, make: Callable[[str], bytes]) -> None:
-  """Puts the filter of the machine on this process, for ever.
-
-  Raises:
-    OSError: the kernel has no filters, or the machine is not known here.
-  """
-  machine = os.uname().machine
-  if machine not in _MACHINES:
-    raise OSError(errno.ENOSYS, f'no table of system calls for {machine}')
-  code = make(machine)
-  held = ctypes.create_string_buffer(code, len(code))
-  head = struct.pack('HxxxxxxP', len(code) // 8, ctypes.addressof(held))
-  if libc.prctl(22, 2, head, 0, 0):  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
-    raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    out += where((number,), allow())
+  return out + refuse(errno.EPERM)

@@ -2,68 +2,35 @@
 
 import errno
 import os
-import pathlib
-import re
-import struct
 
 import pytest
 
-from agentrl.tool.sandbox.native import seccomp
+from agentrl.tool.sandbox.native import bpf, seccomp
+from tests.tool.sandbox.native import filters
+from tests.tool.sandbox.native.filters import ALLOW, GRANTED, KILL
 
-ARCH = {'x86_64': 0xC000003E, 'aarch64': 0xC00000B7}
-ALLOW, KILL, GRANTED = 'allow', 'kill', 0  # granted: by no kernel
-HEADERS = {
-  'x86_64': '/usr/include/x86_64-linux-gnu/asm/unistd_64.h',
-  'aarch64': '/usr/include/asm-generic/unistd.h',
-}
 EVERY = ','.join((seccomp._ALWAYS, seccomp._CHANGES, seccomp._SPECIAL))
-by_machine = pytest.mark.parametrize('machine', ARCH)
+by_machine = pytest.mark.parametrize('machine', bpf.MACHINES)
 
 
 def judge(machine, number, args=(), *, folder=True, arch=None):
-  """'allow', 'kill' or the error that the kernel would give, 0 being none."""
-  data = struct.pack('iIQ', number, arch or ARCH[machine], 0)
-  data += struct.pack('6Q', *(list(args) + [0] * 6)[:6])
   program = seccomp.program(machine, folder)
-  at, held = 0, 0
-  while True:
-    code, yes, no, value = struct.unpack_from('HBBI', program, 8 * at)
-    at += 1
-    if code == 0x20:
-      held = struct.unpack_from('I', data, value)[0]
-    elif code == 0x54:
-      held &= value
-    elif code == 0x15:
-      at += yes if held == value else no
-    elif code == 0x35:
-      at += yes if held >= value else no
-    else:
-      assert code == 0x06
-      named = {0x7FFF0000: ALLOW, 0x80000000: KILL, 0x00050000: GRANTED}
-      return named.get(value, value & 0xFFFF)
+  return filters.judge(program, arch or filters.arch(machine), number, args)
 
 
 @by_machine
 def test_the_numbers_are_the_kernel_s(machine):
-  header = pathlib.Path(HEADERS[machine])
-  if not header.exists():
-    pytest.skip('no headers of the kernel here')
-  found = re.findall(
-    r'#define __NR(?:3264)?_(\w+) (\d+)', header.read_text(encoding='utf-8')
-  )
-  known = {name: int(number) for name, number in found}
-  known['newfstatat'] = known.get('newfstatat', known.get('fstatat'))
-  ours = seccomp.numbers(EVERY, machine)
+  ours = bpf.numbers(EVERY, machine)
   assert len(ours) > 100
   # What only older machines have stands nowhere in the table of newer ones.
-  assert ours == {name: known[name] for name in ours}
+  assert ours == filters.of_kernel(machine, ours)
 
 
 @by_machine
 @pytest.mark.parametrize('folder', [True, False])
 def test_what_is_not_listed_is_refused(machine, folder):
-  listed = set(seccomp.numbers(EVERY, machine).values())
-  always = set(seccomp.numbers(seccomp._ALWAYS, machine).values())
+  listed = set(bpf.numbers(EVERY, machine).values())
+  always = set(bpf.numbers(seccomp._ALWAYS, machine).values())
   for number in range(600):
     said = judge(machine, number, folder=folder)
     if number not in listed:
@@ -74,7 +41,7 @@ def test_what_is_not_listed_is_refused(machine, folder):
 
 @by_machine
 def test_other_tables_of_calls_are_deadly(machine):
-  number = seccomp.numbers(EVERY, machine)['read']
+  number = bpf.numbers(EVERY, machine)['read']
   assert judge(machine, number) == ALLOW
   assert judge(machine, number, arch=0x40000003) == KILL
   assert judge(machine, number | 0x40000000) == KILL
@@ -125,7 +92,7 @@ def test_other_tables_of_calls_are_deadly(machine):
   ],
 )
 def test_arguments_decide(machine, name, args, want):
-  number = seccomp.numbers(EVERY, machine)[name]
+  number = bpf.numbers(EVERY, machine)[name]
   assert judge(machine, number, args) == want
 
 
@@ -142,7 +109,7 @@ def test_arguments_decide(machine, name, args, want):
   ],
 )
 def test_without_a_folder_files_are_opened_to_read_only(machine, flags, want):
-  calls = seccomp.numbers(EVERY, machine)
+  calls = bpf.numbers(EVERY, machine)
   assert judge(machine, calls['openat'], (3, 1, flags), folder=False) == want
   for name in ('mkdirat', 'unlinkat', 'fchmodat', 'ftruncate', 'renameat2'):
     assert judge(machine, calls[name], folder=False) == errno.EPERM
