@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import threading
 import urllib.parse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from agentrl.tool import subreaper
@@ -82,7 +82,7 @@ class CommandRun:
     if self._port is None:
       self._run(self._words)
       return
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+    with own_folder() as folder:
       self._environ |= {'HOME': folder, 'TMPDIR': folder}
       self._run(command.wrapped(self._port, folder, list(self._words)))
 
@@ -126,6 +126,21 @@ class CommandRun:
     with contextlib.suppress(OSError):
       self._process.stdin.write(self._task.encode())
       self._process.stdin.close()
+
+
+@contextlib.contextmanager
+def own_folder() -> Iterator[str]:
+  """Makes a folder that is gone afterwards, whatever was made of it.
+
+  What removes it here follows no links, opens what was closed, and goes as deep
+  as it is: tempfile's own way does not.
+  """
+  folder = tempfile.mkdtemp()
+  try:
+    yield folder
+  finally:
+    for words in (['chmod', '-R', 'u+rwX'], ['rm', '-rf']):
+      subprocess.run([*words, '--', folder], capture_output=True, check=False)
 
 
 def environment(address: str, key: str) -> dict[str, str]:

@@ -144,6 +144,30 @@ def test_nothing_of_the_sandbox_is_left():
   assert not running(mark)
 
 
+HARD_TO_REMOVE = """
+import os, sys
+os.mkdir('closed')
+os.symlink(sys.argv[1], 'closed/link')
+os.symlink(os.path.dirname(sys.argv[1]), 'folder')
+os.chmod('closed', 0)
+for _ in range(3000):  # deeper than Python recurses, and than a path is long
+  os.mkdir('d')
+  os.chdir('d')
+"""
+
+
+def test_a_folder_is_gone_whatever_was_made_of_it(tmp_path):
+  outside = tmp_path / 'outside'
+  outside.write_text('x')
+  outside.chmod(0o640)
+  with program_run.own_folder() as folder:
+    words = [sys.executable, '-c', HARD_TO_REMOVE, str(outside)]
+    subprocess.run(words, cwd=folder, check=True)
+  assert not os.path.exists(folder)
+  assert outside.read_text() == 'x'
+  assert outside.stat().st_mode & 0o777 == 0o640
+
+
 def running(mark: str) -> list[str]:
   """Processes that sleep so long."""
   out = []

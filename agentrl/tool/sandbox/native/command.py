@@ -43,8 +43,8 @@ _READ = *_WRITTEN, '/dev/random', '/dev/urandom'
 _SHARED_MEMORY = 1 << 28  # bytes in /dev/shm, where it is an own one
 # Of what all processes of a user may have together, others keep a part.
 _TOGETHER = resource.RLIMIT_NPROC, resource.RLIMIT_SIGPENDING
+_NO_CORE = 1  # bytes: 0 would still start a program that collects cores
 _NONE = (
-  resource.RLIMIT_CORE,
   resource.RLIMIT_MSGQUEUE,
   resource.RLIMIT_NICE,
   resource.RLIMIT_RTPRIO,
@@ -89,6 +89,7 @@ def confine(libc: ctypes.CDLL, port: int, folder: str, apart: bool) -> None:
 
 def _limit() -> None:
   """No core files and no haste; first to end where memory does."""
+  resource.setrlimit(resource.RLIMIT_CORE, (_NO_CORE, _NO_CORE))
   for kind in _NONE:
     resource.setrlimit(kind, (0, 0))
   for kind in _TOGETHER:

@@ -26,7 +26,7 @@ from agentrl.tool.sandbox.native.bpf import (
 _ARGUMENTS = """
 socket 41 198, socketpair 53 199, sendto 44 206, sendmsg 46 211,
 sendmmsg 307 269, clone 56 220, unshare 272 97, fcntl 72 25,
-ioctl 16 29
+ioctl 16 29, setsockopt 54 208
 """
 # Programs take an older call instead, or do without.
 _MISSING = """
@@ -63,6 +63,7 @@ msgrcv 70 188, msgctl 71 187, mq_open 240 180, mq_unlink 241 181
 _IP = 2, 10  # families of addresses
 _KIND, _STREAM, _TCP = 15, 1, 6  # of a socket, without its flags; protocol
 _FAST_OPEN = 0x20000000  # a flag of what is sent
+_LAYER = 31  # TCP_ULP, by which a socket of TCP becomes one of SMC
 _PROCESS = 1  # of ioprio_set; 0 of setpriority
 _FOR_OTHERS = 1024, 1026  # F_SETLEASE and F_NOTIFY of fcntl
 _KINDS = 0xFF00  # bits of an ioctl that name what it is for
@@ -90,9 +91,11 @@ def _sockets() -> dict[str, bytes]:
   stream = word(1, _KIND) + unless((_STREAM,), errno.EACCES)
   family = word(0) + unless(_IP, errno.EAFNOSUPPORT)
   protocol = one_of(2, (0, _TCP), errno.EPROTONOSUPPORT)
+  layer = word(2) + where((_LAYER,), refuse(errno.ENOENT))
   return {
     'socket': family + stream + protocol,
     'socketpair': stream + allow(),
+    'setsockopt': word(1) + where((_TCP,), layer) + allow(),
     'sendto': masked(3, _FAST_OPEN, 0, errno.EOPNOTSUPP),
     'sendmsg': masked(2, _FAST_OPEN, 0, errno.EOPNOTSUPP),
     'sendmmsg': masked(3, _FAST_OPEN, 0, errno.EOPNOTSUPP),

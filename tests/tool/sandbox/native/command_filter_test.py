@@ -99,6 +99,9 @@ def test_groups_and_users_are_no_process(machine, name, kind):
     ('sendto', (3, 1, 1, 0x20000000), errno.EOPNOTSUPP),
     ('sendmsg', (3, 1, 0x20000000), errno.EOPNOTSUPP),
     ('sendmmsg', (3, 1, 1, 0x20000040), errno.EOPNOTSUPP),
+    ('setsockopt', (3, 6, 31), errno.ENOENT),
+    ('setsockopt', (3, 6, 1), ALLOW),
+    ('setsockopt', (3, 1, 31), ALLOW),
     ('listen', (3, 1), errno.EACCES),
     ('clone', (0x3D0F00,), ALLOW),  # as libc starts a thread
     ('clone', (17,), ALLOW),  # a process
