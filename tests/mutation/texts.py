@@ -15,6 +15,9 @@ _SEARCH = 'tests/tool/search_test.py'
 _SQL = 'tests/tool/sql_test.py'
 _SECCOMP = 'tests/tool/sandbox/native/seccomp_test.py'
 _COMMAND = 'tests/tool/sandbox/native/command_test.py'
+_FILTER = 'tests/tool/sandbox/native/command_filter_test.py'
+_RELAY = 'tests/tool/sandbox/native/relay_test.py'
+_TRESPASS = 'tests/tool/sandbox/trespass_test.py'
 _SANDBOX = 'tests/tool/sandbox/sandbox_test.py'
 _JAILED = 'tests/tool/sandbox/process_test.py'
 _SERVICE = 'tests/service/base_test.py'
@@ -358,6 +361,46 @@ MUTANTS = (
     '(0, _TCP, 262)',
     f'{_COMMAND}::test_it_does_not_get_out',
     'a command connects by another protocol',
+  ),
+  Mutant(
+    'agentrl.tool.sandbox.native.command_filter',
+    '_in_common',
+    'itself = one_of(0, (0,), errno.EPERM)',
+    'itself = allow()',
+    f'{_FILTER}',
+    'a command limits and slows other processes',
+  ),
+  Mutant(
+    'agentrl.tool.sandbox.native.command_filter',
+    '_always',
+    'masked(0, CLONE_NEW, 0, errno.EPERM)',
+    'allow()',
+    f'{_FILTER}',
+    'a command makes namespaces',
+  ),
+  Mutant(
+    'agentrl.tool.sandbox.native.command',
+    'confine',
+    'privileges.drop(libc)',
+    'pass',
+    f'{_TRESPASS}::test_no_program_reaches_what_is_not_its_own',
+    'root keeps its capabilities in a command',
+  ),
+  Mutant(
+    'agentrl.tool.sandbox.native.command',
+    'confine',
+    "landlock.spread('/', ['/dev'])",
+    "['/']",
+    f'{_TRESPASS}::test_no_program_reaches_what_is_not_its_own',
+    'a command reads devices',
+  ),
+  Mutant(
+    'agentrl.tool.sandbox.native.relay',
+    '_copy',
+    'sink.shutdown(socket.SHUT_WR)',
+    'pass',
+    f'{_RELAY}',
+    'the end of what is sent is not passed on',
   ),
   Mutant(
     'agentrl.tool.sandbox.native.landlock',

@@ -26,9 +26,9 @@ def call(number, *args):
   return libc.syscall(ctypes.c_long(number), *args)
 
 
-def new(free, shared):
+def new(free, shared, queue):
   """Kinds of what was made and not taken away, which is done here."""
-  out = ['queue'] * (call(MQ_UNLINK, b'left') == 0)
+  out = ['queue'] * (call(MQ_UNLINK, queue + b'-left') == 0)
   for name, get, arguments, remove, more in (
     ('memory', SHMGET, (0, 0), SHMCTL, (0, None)),
     ('semaphores', SEMGET, (0, 0), SEMCTL, (0, 0)),
@@ -91,7 +91,7 @@ def main(folder, key, free, *_):
     attributes=[x for x in attributes if x.startswith('user')],
     beside=sorted(os.listdir(place)),
   )
-  left['new'] = new(free, shared)
+  left['new'] = new(free, shared, queue)
   call(KEYCTL, 3, known)
   shared.unlink(missing_ok=True)
   print(json.dumps(left), flush=True)

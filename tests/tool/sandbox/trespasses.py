@@ -514,7 +514,7 @@ def common_left_messages():
 
 @program
 def common_left_queue():
-  GIVEN['queue'] = 'left'
+  GIVEN['queue'] += '-left'
   of_queue(os.O_RDWR | os.O_CREAT)
   return False
 

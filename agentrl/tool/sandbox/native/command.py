@@ -113,16 +113,19 @@ def _run_apart(
   here, there = socket.socketpair()
 
   def inside():
-    here.close()
-    _begin(libc, port, folder, words, there)
+    try:
+      here.close()
+      _begin(libc, port, folder, words, there)
+    finally:
+      os._exit(FAILED)
 
   try:
     first = namespaces.fork(libc, inside, None)
   except OSError:
     return
   there.close()
-  said, handles, *_ = socket.recv_fds(here, 1, 1)
-  if not said:
+  ready, handles, *_ = socket.recv_fds(here, 1, 1)
+  if not ready:
     os.waitpid(first, 0)
     return
   listener = socket.socket(fileno=handles[0])
@@ -130,9 +133,9 @@ def _run_apart(
     target=relay.serve, args=(listener, port), daemon=True
   )
   relay_all.start()
-  os.waitpid(first, 0)
-  status = here.recv(4)
-  subreaper.end_as(struct.unpack('i', status)[0] if status else signal.SIGKILL)
+  ended = os.waitpid(first, 0)[1]
+  status = here.recv(4)  # nothing, if the words were not run
+  subreaper.end_as(struct.unpack('i', status)[0] if status else ended)
 
 
 def _begin(
@@ -142,7 +145,7 @@ def _begin(
   words: tuple[str, ...],
   outside: socket.socket,
 ) -> None:
-  """The first process inside; it never returns.
+  """Is the first process inside; never returns.
 
   It runs the words in another one: signals that are not handled would not end
   the first, which also waits for those whose parents have ended.
@@ -156,9 +159,9 @@ def _begin(
     os._exit(FAILED)
   try:
     confine(libc, port, folder, apart=True)
+    child = os.fork()
   except OSError as error:
     _refuse(words, error)
-  child = os.fork()
   if not child:
     _execute(words)
   while (ended := os.wait())[0] != child:

@@ -44,9 +44,9 @@ if not subprocess.run([sys.executable, '-c', code]).returncode:
 }
 
 
-def run(port, folder, code):
+def run(port, folder, code, apart=True):
   return subprocess.run(
-    command.wrapped(port, str(folder), [sys.executable, '-c', code]),
+    command.wrapped(port, str(folder), [sys.executable, '-c', code], apart),
     capture_output=True,
     text=True,
     check=False,
@@ -58,10 +58,18 @@ def box(tmp_path_factory):
   return tmp_path_factory.mktemp('box')
 
 
+by_namespaces = pytest.mark.parametrize(
+  'apart', [True, False], ids=['namespaces', 'none']
+)
+
+
+@pytest.mark.parametrize(
+  'apart', [pytest.param(True, marks=pytest.mark.nightly), False]
+)
 @pytest.mark.parametrize('name', [*KEPT, *MORE])
-def test_it_does_not_get_out(name, host, box):
+def test_it_does_not_get_out(name, apart, host, box):
   code = MORE[name] if name in MORE else escapes.ESCAPES[name].code
-  done = run(1, box, host.given(code))
+  done = run(1, box, host.given(code), apart)
   assert 'ESCAPED' not in done.stdout.splitlines(), done.stdout
   if name != 'trace':  # it says nothing where it fails
     assert 'Error' in done.stderr
@@ -69,7 +77,8 @@ def test_it_does_not_get_out(name, host, box):
   assert host.victim.poll() is None
 
 
-def test_what_it_may_do(box):
+@by_namespaces
+def test_what_it_may_do(box, apart):
   """It reads, writes into its folder, starts others, calls its port."""
   answer = http.server.ThreadingHTTPServer(
     ('127.0.0.1', 0), http.server.SimpleHTTPRequestHandler
@@ -88,15 +97,76 @@ url = 'http://127.0.0.1:{answer.server_port}/'
 opener = urllib.request.build_opener(urllib.request.ProxyHandler({{}}))
 print(opener.open(url).status)
 """
-  done = run(answer.server_port, box, code)
+  done = run(answer.server_port, box, code, apart)
   answer.shutdown()
   answer.server_close()
   assert done.stdout.split() == ['1', '200'], done.stderr
   assert (box / 'c').read_text() == '"""'
 
 
-def test_a_command_that_is_not_there(box):
-  words = command.wrapped(1, str(box), ['no-such-command'])
+@by_namespaces
+def test_a_command_that_is_not_there(box, apart):
+  words = command.wrapped(1, str(box), ['no-such-command'], apart)
   done = subprocess.run(words, capture_output=True, text=True, check=False)
   assert done.returncode == command.FAILED
   assert 'no-such-command was not run: [Errno 2]' in done.stdout
+
+
+# What its processes are: how many it sees, and their namespace.
+SEES = """
+import os
+print(len([x for x in os.listdir('/proc') if x.isdigit()]))
+"""
+
+
+def has_namespaces() -> bool:
+  try:
+    done = subprocess.run(['unshare', '-Urpf', 'true'], check=False)
+  except OSError:
+    return False
+  return done.returncode == 0
+
+
+def test_it_sees_no_others_where_it_may_have_namespaces(box):
+  if not has_namespaces():
+    pytest.skip('the system allows no namespaces')
+  assert int(run(1, box, SEES).stdout) == 2  # it, and the first process
+  assert int(run(1, box, SEES, apart=False).stdout) > 2
+
+
+def test_without_namespaces_it_is_run_all_the_same(box):
+  """In a command there are none: another one is run in it."""
+  inner = command.wrapped(1, str(box), [sys.executable, '-c', 'print(7)'])
+  code = f'import subprocess\nsubprocess.run({inner!r}, check=True)'
+  done = run(1, box, code, apart=False)
+  assert done.stdout == '7\n', done.stderr
+
+
+def test_processes_share_memory_where_it_has_namespaces(box):
+  if not has_namespaces():
+    pytest.skip('the system allows no namespaces')
+  code = """
+import multiprocessing, numpy
+from multiprocessing import shared_memory
+with multiprocessing.get_context('fork').Pool(2) as pool:
+  print(sum(pool.map(abs, range(-3, 0))))
+held = shared_memory.SharedMemory(create=True, size=8)
+numpy.ndarray(1, numpy.int64, held.buf)[0] = 5
+held.unlink()
+"""
+  done = run(1, box, code)
+  assert done.stdout == '6\n', done.stderr
+
+
+@by_namespaces
+@pytest.mark.parametrize(
+  ('code', 'status'),
+  [
+    ('raise SystemExit(3)', 3),
+    ('import os, signal\nos.kill(os.getpid(), signal.SIGKILL)', -9),
+    ('import os, signal\nos.kill(os.getpid(), signal.SIGTERM)', -15),
+    ('import os\nos.abort()', -6),
+  ],
+)
+def test_it_ends_as_the_command_does(box, apart, code, status):
+  assert run(1, box, code, apart).returncode == status

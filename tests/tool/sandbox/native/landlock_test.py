@@ -27,3 +27,10 @@ def test_landlock_names_all_but_the_hidden(tmp_path):
     root + '/d',
   ]
   assert not list(landlock.spread(root + '/a/b', [root + '/a/b']))
+
+
+def test_of_the_root_all_but_the_hidden_is_named():
+  named = list(landlock.spread('/', ['/dev']))
+  assert '/usr' in named
+  assert not [path for path in named if path == '/' or path.startswith('/dev')]
+  assert list(landlock.spread('/', [])) == ['/']

@@ -36,9 +36,9 @@ def test_all_is_passed_on_both_ways(near):
       got.append(whole(far))
       far.sendall(got[0][::-1])
 
-  thread = threading.Thread(target=answer)
+  thread = threading.Thread(target=answer, daemon=True)
   thread.start()
-  with socket.create_connection(address, timeout=60) as handle:
+  with socket.create_connection(address, timeout=30) as handle:
     handle.sendall(sent)
     handle.shutdown(socket.SHUT_WR)
     assert whole(handle) == sent[::-1]
@@ -49,7 +49,7 @@ def test_all_is_passed_on_both_ways(near):
 def test_where_nothing_answers_the_connection_ends(near):
   address, server = near
   server.close()
-  with socket.create_connection(address, timeout=60) as handle:
+  with socket.create_connection(address, timeout=30) as handle:
     assert whole(handle) == b''
 
 
@@ -66,7 +66,7 @@ def test_there_is_room_again_once_others_have_ended(near):
   for _ in range(relay._MOST + 50):
     with (
       contextlib.suppress(ConnectionError),
-      socket.create_connection(address, timeout=60) as handle,
+      socket.create_connection(address, timeout=30) as handle,
     ):
       handle.sendall(b'x')
       whole(handle)
