@@ -66,6 +66,11 @@ class Place:
     home = self.folder / 'home'
     home.mkdir()
     os.chown(home, self.user, self.user)
+    # Others may not be able to read the repository.
+    for name in ('__init__.py', 'tool'):
+      to_copy, copy = ROOT / 'agentrl' / name, self.folder / 'agentrl' / name
+      copy.parent.mkdir(exist_ok=True)
+      (shutil.copytree if to_copy.is_dir() else shutil.copy)(to_copy, copy)
     for name in ('owner.py', 'trespasses.py', 'ordinary.py'):
       shutil.copy(HERE / name, self.folder / name)
     key = 7_000_000 + 2 * os.getpid()
@@ -126,6 +131,8 @@ class Place:
     box.mkdir(exist_ok=True)
     os.chown(box, self.user, self.user)
     whole = command.wrapped(self.given['port'], str(box), list(words), apart)
+    program = self.folder / pathlib.Path(command.__file__).relative_to(ROOT)
+    whole[whole.index(command.__file__)] = str(program)
     environ = {'PATH': os.environ['PATH'], 'HOME': box, 'TMPDIR': box}
     with self.popen(
       [self.python, *whole[1:]],
@@ -249,7 +256,7 @@ def test_no_code_in_a_sandbox_does_either(place, apart):
     ['/usr/bin/python3', '-P', '-c', IN_A_SANDBOX, *layers],
     stdin=subprocess.PIPE,
     cwd='/',
-    env={'PYTHONPATH': str(ROOT)},
+    env={'PYTHONPATH': str(place.folder)},
   ) as process:
     given = f'GIVEN = {place.given!r}\n{code}'
     text, _ = process.communicate(given, timeout=120)
