@@ -164,9 +164,7 @@ def _others(order: Order) -> int:
   The kernel counts those of a user; inside a user namespace, since Linux 5.14,
   only those inside.
   """
-  first, second = os.uname().release.split('.')[:2]
-  release = int(first), int(second.partition('-')[0].rstrip('+'))
-  if 'namespaces' in order.layers and release >= (5, 14):
+  if 'namespaces' in order.layers and namespaces.release() >= (5, 14):
     return 0
   if order.user not in (None, namespaces.NOBODY):
     return 0

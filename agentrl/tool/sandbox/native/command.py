@@ -40,7 +40,8 @@ _SCOPED = 6  # version of Landlock that keeps signals in
 _DIE_WITH_PARENT = 1  # of prctl
 _WRITTEN = '/dev/null', '/dev/zero', '/dev/full'  # devices
 _READ = *_WRITTEN, '/dev/random', '/dev/urandom'
-_SHARED_MEMORY = 1 << 28  # bytes in /dev/shm, where it is an own one
+# With namespaces: bytes in /dev/shm, and processes with their threads.
+_SHARED_MEMORY, _PROCESSES = 1 << 28, 4096
 # Of what all processes of a user may have together, others keep a part.
 _TOGETHER = resource.RLIMIT_NPROC, resource.RLIMIT_SIGPENDING
 _NO_CORE = 1  # bytes: 0 would still start a program that collects cores
@@ -152,7 +153,7 @@ def _begin(
   """
   libc.prctl(_DIE_WITH_PARENT, signal.SIGKILL)
   try:
-    namespaces.keep(libc, folder, _SHARED_MEMORY)
+    namespaces.keep(libc, folder, _SHARED_MEMORY, _PROCESSES)
     with relay.listen(port) as listener:
       socket.send_fds(outside, [b'.'], [listener.fileno()])
   except OSError:

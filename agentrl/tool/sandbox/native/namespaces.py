@@ -4,6 +4,7 @@ No network, no other processes, and a file system that holds what is named and
 one folder in memory. All of it ends with the first process inside.
 """
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -137,11 +138,24 @@ def enter(
   libc.sethostname(b'box', 3)
 
 
-def keep(libc: ctypes.CDLL, folder: str, size: int) -> None:
+def release() -> tuple[int, int]:
+  """Version of Linux."""
+  first, second = os.uname().release.split('.')[:2]
+  return int(first), int(second.partition('-')[0].rstrip('+'))
+
+
+def keep(libc: ctypes.CDLL, folder: str, size: int, processes: int) -> None:
   """Keeps the file system as it is; of it all, only `folder` can be changed.
 
   Modes, owners and times of other files cannot be changed either. `/proc` shows
   the processes inside, and `/dev/shm` is an own one of `size` bytes.
+
+  Args:
+    libc: the C library, with errno.
+    folder: what can be changed.
+    size: bytes that fit into `/dev/shm`.
+    processes: most of them, threads too; older kernels have one limit for the
+      whole machine, which is left as it is.
 
   Raises:
     OSError: the system does not allow it.
@@ -149,6 +163,9 @@ def keep(libc: ctypes.CDLL, folder: str, size: int) -> None:
   tied = _NO_SUID | _NO_DEVICES
   _mount(libc, None, '/', None, _RECURSIVE | _PRIVATE)
   _mount(libc, 'proc', '/proc', 'proc', tied | _NO_EXEC)
+  if release() >= (6, 14):
+    with contextlib.suppress(OSError):
+      _write('/proc/sys/kernel/pid_max', str(processes))
   _mount(libc, folder, folder, None, _BIND)
   if os.path.isdir(SHARED):
     _mount(libc, 'tmpfs', SHARED, 'tmpfs', tied, f'size={size},mode=1777')

@@ -1,6 +1,7 @@
 """Commands in the sandbox reach their folder and their port, and no more."""
 
 import http.server
+import pathlib
 import subprocess
 import sys
 import threading
@@ -8,7 +9,7 @@ import threading
 import pytest
 
 from agentrl.env import program_run
-from agentrl.tool.sandbox.native import command
+from agentrl.tool.sandbox.native import command, namespaces
 from tests.tool.sandbox import escapes
 
 pytestmark = pytest.mark.skipif(
@@ -132,6 +133,16 @@ def test_it_sees_no_others_where_it_may_have_namespaces(box):
     pytest.skip('the system allows no namespaces')
   assert int(run(1, box, SEES).stdout) == 2  # it, and the first process
   assert int(run(1, box, SEES, apart=False).stdout) > 2
+
+
+def test_its_processes_are_limited_and_those_of_others_are_not(box):
+  if not has_namespaces() or namespaces.release() < (6, 14):
+    pytest.skip('the system has one limit for all')
+  limit = pathlib.Path('/proc/sys/kernel/pid_max')
+  before = limit.read_text()
+  done = run(1, box, f'print(open({str(limit)!r}).read())')
+  assert int(done.stdout) == command._PROCESSES < int(before)
+  assert limit.read_text() == before
 
 
 def test_without_namespaces_it_is_run_all_the_same(box):
