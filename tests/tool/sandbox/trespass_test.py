@@ -106,7 +106,11 @@ class Place:
       answering(path, socket.AF_UNIX),
       answering('\0' + abstract, socket.AF_UNIX),
     ]
-    os.chmod(path, 0o777)
+    data = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    data.bind(path + '-data')
+    servers.append(data)
+    for name in (path, path + '-data'):
+      os.chmod(name, 0o777)
     extra = os.open(private, os.O_RDONLY)
     self.given |= dict(
       trainer=os.getpid(),
@@ -115,6 +119,7 @@ class Place:
       other=servers[1].getsockname()[1],
       address='127.0.0.2',
       unix=path,
+      data=path + '-data',
       abstract=abstract,
       extra=extra,
     )
@@ -291,6 +296,9 @@ BEYOND = {
   *('process_write_memory', 'process_count', 'process_count_all'),
   *('process_share_a_core', 'process_enter_namespace'),
   *('process_release_memory', 'proc_control_group'),
+  *('network_sequence', 'network_raw', 'network_ping', 'network_packets'),
+  *('network_associations', 'network_ciphers', 'network_express'),
+  'network_other_port_6',
   *('proc_environ_of_trainer', 'proc_memory', 'proc_stack', 'proc_descriptor'),
   *('proc_name', 'proc_timer_slack', 'proc_label', 'proc_user_map'),
   *('proc_system', 'proc_core_pattern', 'proc_system_request'),

@@ -9,8 +9,8 @@ too, since what works and says that it failed harms as well.
   secret    a word in the victim's environment and in what follows
   canary    a file that the user owns, in a folder that the user owns
   private   a file that another user alone may read
-  pipe      a FIFO beside it; unix, abstract: sockets; port: an allowed port,
-  other     and another one; both answer at all addresses
+  pipe      a FIFO beside it; unix, abstract, data: sockets; port: allowed,
+  other     and another port; both answer at all addresses
   terminal  a terminal of the user
   key       of objects of System V, of which each kind is there; `free`: not yet
   shared    the name of a file in /dev/shm; `queue`: of a POSIX queue
@@ -628,7 +628,7 @@ def deferred():
 
 def by_pair():
   left, _ = socket.socketpair(UNIX, DATA)
-  left.sendto(b'x', GIVEN['unix'])
+  left.sendto(b'x', GIVEN['data'])
   return True
 
 
