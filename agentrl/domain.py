@@ -74,9 +74,9 @@ class Real(Domain):
   def mistake(self, value: Any, beside: Mapping[str, Any]) -> str:
     if not _is_number(value, numbers.Real):
       return f'is no number; set it to {self._fix()}'
-    if math.isnan(value):
-      return f'is not a number; set it to {self._fix()}'
     x = _as_float32(value)
+    if math.isnan(x):
+      return f'is not a number; set it to {self._fix()}'
     if math.isinf(x) and not (self.infinite and value == math.inf):
       return f'is not finite in float32; set it to {self._fix()}'
     if x < self.low or (self.above and x <= self.low):

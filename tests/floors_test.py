@@ -18,6 +18,7 @@ FLOORS = (
     'mesh',
     'precision',
     'storage',
+    'text_files',
     'schedule',
     'uniform',
     'domain',

@@ -8,13 +8,11 @@ and they need not be the tokens that another tokenizer gave.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
+from agentrl.dataset import numbers
 from agentrl.dataset.trajectory import (
   StoredTrajectory,
   StoredTurn,
   make_turn,
-  single,
   status_of,
   task_number,
 )
@@ -50,13 +48,16 @@ def trajectory(
   Raises:
     ValueError: nobody or only the agent speaks, or there are no tokens.
   """
+  if not isinstance(task, str):
+    numbers.whole('task', task, low=-(2**63), high=2**63 - 1)
   last = max((i for i, x in enumerate(messages) if _ours(x)), default=-1)
   if last < 0:
     raise ValueError(
       f'no message has the role {AGENT!r}; add what the agent wrote, or leave'
       ' the conversation out'
     )
-  messages = messages[: last + 1]
+  vocab = 0 if talk is None else talk.words.vocab_size
+  messages = [_checked(x, vocab) for x in messages[: last + 1]]
   own = [x for x in messages if _ours(x)]
   if all(x.prompt is not None and x.tokens is not None for x in own):
     turns, history = _of_tokens(own)
@@ -68,12 +69,13 @@ def trajectory(
     )
   else:
     turns, history, encoded = _of_text(messages, talk), 'full', True
-  turns[-1] = turns[-1]._replace(terms=dict(terms or {}))
+  terms = {name: numbers.number(name, x) for name, x in (terms or {}).items()}
+  turns[-1] = turns[-1]._replace(terms=terms)
   return StoredTrajectory(
     turns=tuple(turns),
     task=task,
     group=task_number(task) & 0x7FFFFFFF,
-    outcome=single(outcome),
+    outcome=numbers.number('outcome', outcome),
     status=status_of(outcome),
     source='import',
     step=-1,
@@ -84,6 +86,19 @@ def trajectory(
 
 def _ours(x: ForeignMessage) -> bool:
   return x.message.role == AGENT
+
+
+def _checked(x: ForeignMessage, vocab: int) -> ForeignMessage:
+  """The message, whose tokens are of the vocabulary; 0: it is not known."""
+  if not _ours(x):
+    return x
+  for name, ids in (('prompt', x.prompt), ('message', x.tokens)):
+    if ids is not None and not len(numbers.token_ids(name, ids, vocab)):
+      raise ValueError(
+        f'a {name} of {AGENT!r} must have a token, got none; give its token'
+        ' ids, or leave the field out'
+      )
+  return x
 
 
 def _of_tokens(own: Sequence[ForeignMessage]) -> tuple[list[StoredTurn], str]:
@@ -133,16 +148,19 @@ def _of_text(
 def _turn(
   context: Sequence[int], ids: Sequence[int], x: ForeignMessage
 ) -> StoredTurn:
-  if x.logp is not None and len(x.logp) != len(ids):
-    raise ValueError(
-      f'a message has {len(ids)} token ids and {len(x.logp)} log-probs; give'
-      ' one for each, or none'
-    )
+  logp = x.logp
+  if logp is not None:
+    logp = numbers.log_probs('logp', logp)
+    if len(logp) != len(ids):
+      raise ValueError(
+        f'a message has {len(ids)} token ids and {len(logp)} log-probs; give'
+        ' one for each, or none'
+      )
   return make_turn(
-    np.asarray(context, np.int32),
-    np.asarray(ids, np.int32),
+    context,
+    ids,
     context_span=Span.INFORMATION,
-    weight=x.weight,
-    logp=0.0 if x.logp is None else x.logp,
-    reward=x.reward,
+    weight=numbers.number('weight', x.weight, low=0.0),
+    logp=0.0 if logp is None else logp,
+    reward=numbers.number('reward', x.reward),
   )

@@ -17,9 +17,11 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from agentrl.dataset import conversation, json_documents
+from agentrl import text_files
+from agentrl.dataset import conversation, json_documents, numbers
 from agentrl.dataset.conversation import ForeignMessage
 from agentrl.dataset.trajectory import StoredTrajectory
+from agentrl.domain import OneOf
 from agentrl.text import tool_calls
 from agentrl.text.chat_format import ChatFormat
 from agentrl.text.message import AGENT, Message
@@ -56,7 +58,10 @@ def read(
   for where, x in json_documents.documents(path):
     try:
       yield reader(x, talk, style, outcome)
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
+    except (
+      *(LookupError, TypeError, AttributeError),
+      *(ArithmeticError, RecursionError),
+    ) as error:
       raise ValueError(
         f'{path}, {where}: it is no {kind} trajectory'
         f' ({type(error).__name__}: {error}); correct it, or leave it out'
@@ -68,8 +73,8 @@ def read(
 def _openai(x, talk, style: Format, outcome: float | None) -> StoredTrajectory:
   made = _messages(x['messages'], style)
   score = _first(x, ('outcome', 'score', 'reward'), outcome)
-  made = _rewarded(made, x.get('reward', 0.0))
-  task = x['task'] if isinstance(x.get('task'), int | str) else _task(made)
+  made = _rewarded(made, _reward(x))
+  task = _task(made) if x.get('task') is None else x['task']
   return conversation.trajectory(made, talk, task=task, outcome=score)
 
 
@@ -80,13 +85,13 @@ def _verifiers(
   prompt, completion = (_listed(x[k], r) for k, r in _SIDES)
   made = _messages([*prompt, *completion], style)
   steps = [s.get('tokens') or {} for s in x.get('trajectory') or ()]
-  if steps and all('completion_ids' in s for s in steps):
+  if steps and all(s.get('completion_ids') is not None for s in steps):
     made = [
       ForeignMessage(
         Message(AGENT, ''),
         prompt=s['prompt_ids'],
         tokens=s['completion_ids'],
-        logp=s.get('completion_logprobs') or None,
+        logp=None if (logp := s.get('completion_logprobs')) == [] else logp,
       )
       for s in steps
     ]
@@ -96,7 +101,7 @@ def _verifiers(
     f'{name or "task"}/{number}' if number is not None else json.dumps(prompt)
   )
   terms = {
-    k: float(v)
+    k: int(v) if isinstance(v, bool) else v
     for k, v in (x.get('metrics') or {}).items()
     if isinstance(v, int | float)
   }
@@ -120,7 +125,7 @@ def _atif(x, talk, style: Format, outcome: float | None) -> StoredTrajectory:
   made = _messages(messages, style)
   fields = {**(x.get('extra') or {}), **x}
   score = _first(fields, ('outcome', 'reward'), outcome)
-  made = _rewarded(made, fields.get('reward', 0.0))
+  made = _rewarded(made, _reward(fields))
   return conversation.trajectory(made, talk, task=_task(made), outcome=score)
 
 
@@ -158,12 +163,16 @@ READERS: dict[str, Reader] = {
 }
 
 
+ROLES = ('system', 'developer', 'user', AGENT, 'tool')
+
+
 def _messages(xs: Sequence[Any], style: Format) -> list[ForeignMessage]:
   """Messages of the OpenAI form; answers of tools in a row are one."""
   made: list[ForeignMessage] = []
   names: dict[str, str] = {}  # of the tools, by the ids of calls
   answers: list[tuple[str, str]] = []
   for x in xs:
+    OneOf(*ROLES).check('role', x['role'])
     if x['role'] == 'tool':
       call = x.get('tool_call_id')
       name = x.get('name') or names.get(call or '', 'tool')
@@ -180,7 +189,7 @@ def _messages(xs: Sequence[Any], style: Format) -> list[ForeignMessage]:
 
 def _message(x: Mapping[str, Any], style: Format) -> ForeignMessage:
   text = _text(x.get('content'))
-  if thought := x.get('reasoning_content'):
+  if thought := _text(x.get('reasoning_content')):
     text = f'<think>\n{thought}\n</think>\n\n{text}'
   calls = [_call(call['function']) for call in x.get('tool_calls') or ()]
   if calls:
@@ -194,14 +203,19 @@ def _message(x: Mapping[str, Any], style: Format) -> ForeignMessage:
     prompt=x.get('prompt_token_ids'),
     tokens=tokens,
     logp=None if tokens is None else logp,
-    weight=float(x.get('weight', 1.0)),
+    weight=x.get('weight', 1.0),
   )
 
 
 def _call(function: Mapping[str, Any]) -> Call:
   arguments = function.get('arguments') or {}
   if isinstance(arguments, str):
-    arguments = json.loads(arguments)
+    arguments = text_files.parse(arguments)
+  if not (isinstance(function['name'], str) and isinstance(arguments, dict)):
+    raise ValueError(
+      'a call must have a name and an object of arguments, got'
+      f' {function!r:.80}'
+    )
   return Call(function['name'], arguments)
 
 
@@ -214,6 +228,10 @@ def _text(content: Any) -> str:
         ' leave the conversation out'
       )
     return ''.join(part['text'] for part in content)
+  if not isinstance(content, str | None):
+    raise ValueError(
+      f'content must be a text or a list of texts, got {content!r:.80}'
+    )
   return content or ''
 
 
@@ -226,8 +244,8 @@ def _first(
 ) -> float:
   """The first number among the fields; the default if there is none."""
   for name in names:
-    if isinstance(x.get(name), int | float):
-      return float(x[name])
+    if x.get(name) is not None:
+      return numbers.number(name, x[name])
   if default is None:
     raise ValueError(
       f'it has no number under any of {list(names)}; add one, or give the'
@@ -236,13 +254,17 @@ def _first(
   return default
 
 
+def _reward(x: Mapping[str, Any]) -> float:
+  return _first(x, ('reward',), 0.0)
+
+
 def _rewarded(
   messages: list[ForeignMessage], reward: float
 ) -> list[ForeignMessage]:
   """The messages, with the reward at the agent's last one."""
   own = [i for i, x in enumerate(messages) if x.message.role == AGENT]
   return [
-    x._replace(reward=float(reward)) if i == (own or [-1])[-1] else x
+    x._replace(reward=reward) if i == (own or [-1])[-1] else x
     for i, x in enumerate(messages)
   ]
 

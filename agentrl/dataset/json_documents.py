@@ -1,12 +1,11 @@
 """Files of JSON objects: JSON lines, or one JSON value."""
 
-import json
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-FilePath = str | os.PathLike[str]
+from agentrl import text_files
+from agentrl.text_files import FilePath, NotJSONError
 
 
 def documents(path: FilePath) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -20,31 +19,38 @@ def documents(path: FilePath) -> Iterator[tuple[str, Mapping[str, Any]]]:
   """
   if not Path(path).is_file():
     raise ValueError(f'{path} is no file; give one of JSON lines')
-  with open(path, encoding='utf-8') as file:
-    first = next((line for line in file if line.strip()), '')
+  if not _has_lines(path):
+    yield from _whole(path)
+    return
+  for n, line in text_files.lines(path):
+    if line.strip():
+      where = f'line {n}'
+      yield where, _object(path, where, _parsed(path, n, line.strip()))
+
+
+def _has_lines(path: FilePath) -> bool:
+  """Whether the first line that is not empty is an object."""
+  first = next((x for _, x in text_files.lines(path) if x.strip()), '')
+  if not first.lstrip().startswith('{'):
+    return False
   try:
-    lines = isinstance(json.loads(first), dict)
-  except ValueError:
-    lines = False  # of one value over several lines, or damaged
-  with open(path, encoding='utf-8') as file:
-    if not lines:
-      yield from _whole(path, file.read())
-      return
-    for n, line in enumerate(file, 1):
-      if line.strip():
-        yield (
-          f'line {n}',
-          _object(path, f'line {n}', _parsed(path, n, line.strip())),
-        )
+    text_files.parse(first.strip())
+  except NotJSONError as error:  # of one value over several lines, or damaged
+    return not error.torn
+  return True
 
 
-def _whole(
-  path: FilePath, text: str
-) -> Iterator[tuple[str, Mapping[str, Any]]]:
-  value = _parsed(path, 1, text)
+def _whole(path: FilePath) -> Iterator[tuple[str, Mapping[str, Any]]]:
+  value = _parsed(path, 1, text_files.read(path))
   if isinstance(value, dict) and isinstance(value.get('completion'), list):
     columns = {k: x for k, x in value.items() if isinstance(x, list)}
-    rows = zip(*columns.values(), strict=False)
+    sizes = {k: len(x) for k, x in columns.items()}
+    if len({*sizes.values()}) > 1:
+      raise ValueError(
+        f'{path}: columns must have equal lengths, got {sizes}; give each row'
+        ' a value of each'
+      )
+    rows = zip(*columns.values(), strict=True)
     value = [dict(zip(columns, row, strict=True)) for row in rows]
   for n, x in enumerate(value if isinstance(value, list) else [value], 1):
     yield f'entry {n}', _object(path, f'entry {n}', x)
@@ -52,11 +58,11 @@ def _whole(
 
 def _parsed(path: FilePath, line: int, text: str) -> Any:
   try:
-    return json.loads(text)
-  except json.JSONDecodeError as error:
+    return text_files.parse(text)
+  except NotJSONError as error:
     raise ValueError(
-      f'{path}, line {line + error.lineno - 1}: it is no JSON ({error.msg} at'
-      f' character {error.colno}); correct or remove the line'
+      f'{path}, line {line + error.line - 1}: {error}; correct or remove the'
+      ' line'
     ) from error
 
 

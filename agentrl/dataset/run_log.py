@@ -36,4 +36,7 @@ def read(
     at = log.heads['step'][chosen]
     chosen = chosen[(at >= steps[0]) & (at <= steps[1])]
   for i in chosen.tolist():
-    yield from_log(log[i])
+    try:
+      yield from_log(log[i])
+    except ValueError as error:
+      raise ValueError(f'{run}, trajectory {i} of its log: {error}') from error

@@ -6,6 +6,7 @@ a second time, so that rows made of a stored trajectory
 (agentrl/rollout/stored.py) are those that were sampled, bit for bit.
 """
 
+import functools
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from agentrl.dataset import numbers
+from agentrl.domain import OneOf
 from agentrl.types import Span, Status
 
 # Who made the tokens of messages; a store holds the place in this tuple, so
@@ -27,6 +30,7 @@ _SOURCE_OF = {
 # How turns become rows: one row of all, a row each, either one; or one row
 # whose branches are segments. Stores hold the places: append only.
 HISTORIES = ('full', 'turn', '', 'tree')
+_INT64 = 2**63 - 1
 
 
 class StoredTurn(NamedTuple):
@@ -97,6 +101,20 @@ class StoredTrajectory(NamedTuple):
     return self.outcome > 0.5
 
 
+_SPAN = functools.partial(numbers.whole_numbers, low=0, high=max(Span))
+_WEIGHT = functools.partial(numbers.reals, low=0.0)
+_READ = {
+  'context': numbers.token_ids,
+  'context_span': _SPAN,
+  'context_weight': _WEIGHT,
+  'message': numbers.token_ids,
+  'span': _SPAN,
+  'weight': _WEIGHT,
+  'logp': functools.partial(numbers.log_probs, finite=False),
+  'version': numbers.whole_numbers,
+}
+
+
 def make_turn(
   context: Sequence[int] | np.ndarray,
   message: Sequence[int] | np.ndarray,
@@ -117,17 +135,19 @@ def make_turn(
   """Turn of the given tokens; a number stands for one at every token.
 
   Raises:
-    ValueError: values do not match the tokens one for one.
+    ValueError: values do not match the tokens one for one, or are not what
+      their name says: no token id, not finite, ...
   """
 
   def of(name: str, x, tokens, dtype) -> np.ndarray:
-    x = np.asarray(x, dtype)
-    if x.ndim and x.shape != (len(tokens),):
+    several = isinstance(x, np.ndarray | list | tuple)
+    x = _READ[name](name, x if several else [x])
+    if several and len(x) != len(tokens):
       raise ValueError(
         f'{name} has shape {x.shape} and there are {len(tokens)} tokens; give'
         ' one value for each, or one number'
       )
-    return np.broadcast_to(x, (len(tokens),)).copy()
+    return np.broadcast_to(x, (len(tokens),)).astype(dtype)
 
   i, i8, f = np.int32, np.int8, np.float32
   return StoredTurn(
@@ -148,8 +168,8 @@ def make_turn(
   )
 
 
-def single(x: float | str) -> float:
-  """The number as a float32 holds it; logs spell 'nan' and 'inf' as words."""
+def single(x: float) -> float:
+  """The number as a float32 holds it."""
   return float(np.float32(float(x)))
 
 
@@ -167,9 +187,14 @@ def from_log(line: Mapping[str, Any]) -> StoredTrajectory:
     turns = [_from_log(turn) for turn in line['turns']]
     k = [turn['k'] for turn in line['turns']]
     who = line['turns'][0]['said']['who'] if turns else 'policy'
-    task, group, step = (int(line[x]) for x in ('task', 'group', 'step'))
-    outcome, status = single(line['outcome']), Status[line['status'].upper()]
-    source = _SOURCE_OF[who]
+    task, group, step = (
+      numbers.whole(x, line[x], low=-_INT64, high=_INT64)
+      for x in ('task', 'group', 'step')
+    )
+    outcome = numbers.number('outcome', line['outcome'])
+    status, source = Status[line['status'].upper()], _SOURCE_OF[who]
+    history = line.get('history', '')
+    OneOf(*HISTORIES).check('history', history)
   except (KeyError, TypeError, AttributeError) as error:
     raise ValueError(
       f'a line of the log is no trajectory ({type(error).__name__}: {error});'
@@ -188,28 +213,29 @@ def from_log(line: Mapping[str, Any]) -> StoredTrajectory:
     status=status,
     source=source,
     step=step,
-    history=line.get('history', ''),
+    history=history,
     encoded=False,
   )
 
 
 def _from_log(turn: Mapping[str, Any]) -> StoredTurn:
   read, message, terms = turn['read'], turn['said'], turn['terms']
-  numbers = {name: single(x) for name, x in terms.items()}
+  terms = {name: numbers.logged(name, x) for name, x in terms.items()}
+  version = numbers.whole('version', turn['version'])
   return make_turn(
     read['tokens'],
     message['tokens'],
     context_span=read.get('span', Span.OTHER),
     span=message.get('span', Span.OTHER),
     weight=message.get('weight', 1.0),
-    logp=[single(x) for x in turn['token']['logp']],
-    version=message.get('version', turn['version']),
-    entropy=numbers.get('entropy', 0.0),
-    reward=turn['reward'],
-    action=-1 if numbers.get('invalid', 0.0) else 0,
-    state=turn['state'],
+    logp=[numbers.logged('logp', x) for x in turn['token']['logp']],
+    version=message.get('version', version),
+    entropy=terms.get('entropy', 0.0),
+    reward=numbers.number('reward', turn['reward']),
+    action=-1 if terms.get('invalid', 0.0) else 0,
+    state=numbers.whole('state', turn['state'], low=-(2**31)),
     scored=turn['scored'],
-    terms=numbers,
+    terms=terms,
   )
 
 

@@ -7,13 +7,12 @@ was not run here on those games, which are not to be had from a package index.
 
 import dataclasses
 import importlib
-import json
 import os
 import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar
 
-from agentrl import domain
+from agentrl import domain, text_files
 from agentrl.env import base, splits, task_sampling
 
 TESTS = ('valid_seen', 'valid_unseen')
@@ -60,7 +59,7 @@ class AlfWorld:
     for i in rng.permutation(len(games)).tolist():
       if total == count:
         return
-      game = json.loads(games[i].read_text(encoding='utf-8'))
+      game = text_files.read_json(games[i])
       if game.get('solvable', False):
         total += 1
         path = games[i].relative_to(root).as_posix()

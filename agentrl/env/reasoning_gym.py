@@ -5,11 +5,11 @@ whole message; the package scores it in [0, 1].
 """
 
 import dataclasses
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
+from agentrl import text_files
 from agentrl.env import base, splits, task_sampling
 
 _ANSWER = re.compile(r'.*<answer>(.*?)</answer>', re.DOTALL)
@@ -28,8 +28,8 @@ class ReasoningGym:
 
   def __post_init__(self):
     try:
-      settings = json.loads(self.settings)
-    except json.JSONDecodeError:
+      settings = text_files.parse(self.settings)
+    except ValueError:
       settings = None
     if not isinstance(settings, dict) or {'seed', 'size'} & set(settings):
       raise ValueError(
@@ -60,7 +60,7 @@ class ReasoningGym:
         f'dataset={self.dataset!r} is none of reasoning-gym; choose from'
         f' {sorted(set(DATASETS) - {"composite"})}'
       )
-    settings = json.loads(self.settings)
+    settings = text_files.parse(self.settings)
 
     def make(seed: int) -> Any:
       return reasoning_gym.create_dataset(

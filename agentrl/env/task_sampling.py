@@ -1,12 +1,12 @@
 """Tasks of host families: names, keys and splits."""
 
 import json
-import pathlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from agentrl import text_files
 from agentrl.env import splits
 from agentrl.env.base import EnvFamily, HostTask
 
@@ -30,7 +30,7 @@ def name(kind: str, family: EnvFamily, *files: str) -> str:
   Raises:
     ValueError: a file cannot be read.
   """
-  held = [read(path) for path in files if path]
+  held = [text_files.read(path) for path in files if path]
   content = '\0'.join([repr(family), *held])
   return f'{kind}-{splits.content_key(content.encode())[:8]}'
 
@@ -137,18 +137,6 @@ def chosen(
   return (tasks[i] for i in rng.permutation(len(tasks))[:count])
 
 
-def read(path: str) -> str:
-  """The text of a file.
-
-  Raises:
-    ValueError: it cannot be read.
-  """
-  try:
-    return pathlib.Path(path).read_text(encoding='utf-8')
-  except (OSError, UnicodeDecodeError) as error:
-    raise ValueError(f'{path} cannot be read: {error}') from error
-
-
 def lines(
   path: str, parse: Callable[[dict[str, Any]], Any], example: str
 ) -> list[Any]:
@@ -156,18 +144,21 @@ def lines(
 
   Raises:
     ValueError: a file that cannot be read or holds nothing, or a line that
-      `parse` does not understand (it raises AttributeError, KeyError, TypeError
-      or ValueError); `example` says how to write it.
+      `parse` does not understand (it raises one of the errors of conversions
+      and look-ups); `example` says how to write it.
   """
   out = []
-  # Not splitlines: JSON may hold what else Unicode ends lines with.
-  for number, line in enumerate(read(path).split('\n'), 1):
+  for number, line in text_files.lines(path):
     if line.strip():
       try:
-        out.append(parse(json.loads(line)))
-      except (AttributeError, KeyError, TypeError, ValueError) as error:
+        out.append(parse(text_files.parse(line)))
+      except (
+        *(ValueError, ArithmeticError, RecursionError),
+        *(LookupError, TypeError, AttributeError),
+      ) as error:
+        why = f' ({error})' if isinstance(error, ValueError) else ''
         raise ValueError(
-          f'{path}:{number} cannot be used: {line.strip()[:80]!r}; write'
+          f'{path}:{number} cannot be used{why}: {line.strip()[:80]!r}; write'
           f' {example} on each line'
         ) from error
   if not out:

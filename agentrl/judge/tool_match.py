@@ -1,11 +1,10 @@
 """Tool calls against gold calls: names, parameters and values, in part."""
 
-import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, NamedTuple
 
-from agentrl import registry
+from agentrl import registry, text_files
 from agentrl.domain import Named, OneOf, Positive
 from agentrl.judge import excerpts
 from agentrl.judge.item import Ask, Item, JudgeFault
@@ -155,7 +154,7 @@ def read(text: str, format: str) -> list[Call]:
   if format == JSON_LINES:
     blocks = excerpts.between(text, 'tool_call')
     lines = blocks[0].split('\n') if blocks else []
-    return [_call(json.loads(x)) for x in lines]
+    return [_call(text_files.parse(x)) for x in lines]
   calls = format_of(format).parse(text, ())
   for call in calls:
     if isinstance(call, Malformed):

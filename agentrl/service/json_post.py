@@ -49,7 +49,7 @@ def post(url: str, data: bytes, secret: str, timeout: float) -> bytes:
       # An answer is written to the run folder, whatever it repeats.
       return body.replace(secret.encode(), b'***') if secret else body
   except urllib.error.HTTPError as error:
-    why = f'{url} answered {error.code}: {_shown(error.read(), secret)}'
+    why = f'{url} answered {error.code}: {_shown(_body(error), secret)}'
     if error.code in _AGAIN or error.code >= 500:
       seconds = retry_after(error.headers.get('Retry-After', ''))
       raise Again(why, seconds) from None
@@ -57,6 +57,14 @@ def post(url: str, data: bytes, secret: str, timeout: float) -> bytes:
   except (OSError, http.client.HTTPException) as error:
     why = _shown(f'{type(error).__name__}: {error}'.encode(), secret)
     raise Again(f'{url} cannot be reached ({why})') from None
+
+
+def _body(error: urllib.error.HTTPError) -> bytes:
+  """The beginning of what a server says to an error, if it can be read."""
+  try:
+    return error.read(1 << 16)
+  except (OSError, http.client.HTTPException):
+    return b''
 
 
 def pause(tried: int, error: Again) -> float:
@@ -88,6 +96,6 @@ def retry_after(text: str, now: Callable[[], float] = time.time) -> float:
   except ValueError:
     try:
       seconds = email.utils.parsedate_to_datetime(text).timestamp() - now()
-    except ValueError:
+    except (ValueError, TypeError, OverflowError):
       return 0.0
   return seconds if 0 < seconds < math.inf else 0.0

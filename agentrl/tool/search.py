@@ -4,14 +4,13 @@ bm25s imports JAX where it is installed and runs a tiny program on it, so a
 corpus is read after `jax.distributed.initialize`, where that is called.
 """
 
-import json
 import os
 import pathlib
 from typing import Any
 
 import numpy as np
 
-from agentrl import install
+from agentrl import install, text_files
 from agentrl.tool.base import shorten
 from agentrl.tool.schema import schema
 
@@ -102,14 +101,11 @@ def top(scores: np.ndarray, k: int) -> np.ndarray:
 
 def _read(path: pathlib.Path) -> list[tuple[str, str]]:
   """(title, text) of each passage."""
-  out = []
   try:
-    with path.open(encoding='utf-8') as file:
-      for number, line in enumerate(file, 1):
-        if line.strip():
-          out.append(_passage(line, f'{path}:{number}'))
-  except OSError as error:
-    raise ValueError(f'corpus {path} cannot be read: {error}') from error
+    lines = [(i, x) for i, x in text_files.lines(path) if x.strip()]
+  except ValueError as error:
+    raise ValueError(f'corpus {error}') from error
+  out = [_passage(line, f'{path}:{number}') for number, line in lines]
   if not out:
     raise ValueError(f'corpus {path} has no passages; give a file with some')
   return out
@@ -117,7 +113,7 @@ def _read(path: pathlib.Path) -> list[tuple[str, str]]:
 
 def _passage(line: str, place: str) -> tuple[str, str]:
   try:
-    value = json.loads(line)
+    value = text_files.parse(line)
     title, text = value.get('title', ''), value['text']
     if isinstance(title, str) and isinstance(text, str):
       return title, text

@@ -10,7 +10,7 @@ from agentrl.dataset.trajectory import task_number
 from agentrl.text import chat_format, tool_calls
 from agentrl.text.tokenizer import Embedded
 from agentrl.types import Span, Status
-from tests import checkpoints
+from tests import checkpoints, hostile
 
 WORDS = Embedded()
 TALK = chat_format.bare(WORDS)
@@ -256,3 +256,107 @@ def test_text_stands_in_the_chat_template_of_a_checkpoint(tmp_path):
   )
   assert text.endswith('<|im_start|>assistant\nTwo.<|im_end|>')
   assert all(t.message[-1] == talk.words.eot for t in x.turns)
+
+
+TOKENS = {
+  'messages': [
+    {'role': 'user', 'content': 'Hi'},
+    {
+      'role': 'assistant',
+      'content': 'A',
+      'prompt_token_ids': [1, 2],
+      'token_ids': [3, 4],
+      'logprobs': {'content': [{'logprob': -0.5}, {'logprob': -1.0}]},
+      'weight': 1.0,
+    },
+  ],
+  'outcome': 1.0,
+  'reward': 0.5,
+  'task': 7,
+}
+STEPS = ROW | {
+  'trajectory': [
+    {
+      'tokens': {
+        'prompt_ids': [1],
+        'completion_ids': [2, 3],
+        'completion_logprobs': [-0.25, -0.5],
+      }
+    }
+  ]
+}
+
+
+@pytest.mark.parametrize(
+  ('kind', 'document'),
+  [
+    ('openai', CHAT),
+    ('openai', TOKENS),
+    ('verifiers', STEPS),
+    ('atif', ATIF),
+  ],
+)
+def test_every_value_anywhere_is_sound_or_refused(tmp_path, kind, document):
+  file = tmp_path / 'f'
+  for place, value, text in hostile.mutations(document):
+    file.write_text(text)
+    try:
+      xs, refused = list(imports.read(kind, file, TALK)), str(file)
+    except ValueError as error:
+      xs, refused = [], str(error)
+    assert str(file) in refused, (place, value)
+    assert all(map(sound, xs)), (place, value)
+
+
+def sound(x) -> bool:
+  """Whether a learner can take every number."""
+  read = [y for t in x.turns for y in (t.context, t.message)]
+  numbers = [x.outcome, *(y for t in x.turns for y in (t.reward, *t.weight))]
+  numbers += [y for t in x.turns for y in (*t.logp, *t.terms.values())]
+  return (
+    all(np.all((y >= 0) & (y < WORDS.vocab_size)) for y in read)
+    and bool(np.all(np.isfinite(numbers)))
+    and all(np.all(t.logp <= 1e-5) and np.all(t.weight >= 0) for t in x.turns)
+  )
+
+
+@pytest.mark.parametrize(
+  ('field', 'value'),
+  [
+    ('token_ids', '[-1, 4]'),
+    ('token_ids', '[1.7, 4]'),
+    ('token_ids', '[true, 4]'),
+    ('token_ids', '[3, 320]'),
+    ('token_ids', '[]'),
+    ('prompt_token_ids', '[]'),
+    ('prompt_token_ids', '[1, 320]'),
+    ('logprobs', '[NaN, -1]'),
+    ('logprobs', '[-1, 5]'),
+    ('logprobs', '[-1]'),
+    ('weight', '-1'),
+    ('weight', 'NaN'),
+    ('role', '"Assistant"'),
+    ('outcome', '1' + '0' * 400),
+    ('outcome', '"1.0"'),
+    ('outcome', 'true'),
+    ('reward', 'NaN'),
+    ('reward', '1e400'),
+  ],
+)
+def test_what_is_no_token_or_number_is_refused(tmp_path, field, value):
+  made = [
+    text
+    for place, given, text in hostile.mutations(TOKENS, [value])
+    if place[-1] == field and given == value
+  ]
+  (tmp_path / 'f').write_text(made[-1])
+  with pytest.raises(ValueError, match='f, line 1: '):
+    list(imports.read('openai', tmp_path / 'f', TALK))
+
+
+def test_columns_of_different_lengths_are_refused(tmp_path):
+  columns = {name: [value, value] for name, value in ROW.items()}
+  columns['reward'] = [1.0]
+  (tmp_path / 'f').write_text(json.dumps(columns, indent=1))
+  with pytest.raises(ValueError, match=r'f: columns .*reward'):
+    list(imports.read('verifiers', tmp_path / 'f', TALK))

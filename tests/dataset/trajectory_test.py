@@ -115,3 +115,33 @@ def test_tasks_have_numbers():
   texts = {trajectory.task_number(t) for t in ('a', 'b', 'a')}
   assert len(texts) == 2
   assert max(texts) < 0
+
+
+@pytest.mark.parametrize(
+  ('field', 'value'),
+  [
+    *(('outcome', x) for x in (np.nan, 10**400, True, '1', 'nan')),
+    *(('task', x) for x in (1.5, True, '1', 2**70)),
+    *(('step', x) for x in (1.5, None)),
+    *(('history', x) for x in ('x', [], None)),
+    *(('turns.0.reward', x) for x in (np.nan, np.inf, '0.5', True, 'nan')),
+    *(('turns.0.state', x) for x in (0.5, 2**40)),
+    *(('turns.0.version', x) for x in (0.5, 2**40, True)),
+    *(('turns.0.read.tokens', x) for x in ([5, -1], [5, 1.7], [5, True])),
+    *(('turns.0.said.tokens', x) for x in ([5, '1'], [5, None], 'ab')),
+    *(('turns.0.read.span', x) for x in (99, -1, 1.5, [0, 'x'])),
+    *(('turns.0.said.span', x) for x in ([3, 99], [3, -1], [3])),
+    *(('turns.0.said.weight', x) for x in ([1, np.nan], [1, -1], ['1', 1])),
+    *(('turns.0.said.version', x) for x in ([3, 1.5], [3, 2**40])),
+    *(('turns.0.token.logp', x) for x in ([-1, 5], [-1, 'nan'], [-1, '-1'])),
+    *(('turns.0.terms.env', x) for x in ('x', None, [], True, '1')),
+  ],
+)
+def test_numbers_of_a_line_are_checked(field, value):
+  line = json.loads(json.dumps(LINE))
+  node, *path = line, *field.split('.')
+  for name in path[:-1]:
+    node = node[int(name) if name.isdecimal() else name]
+  node[path[-1]] = value
+  with pytest.raises(ValueError):
+    trajectory.from_log(line)

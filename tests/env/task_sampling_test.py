@@ -126,3 +126,26 @@ def test_a_worker_that_imports_families_does_not_import_jax():
     check=True,
   )
   assert done.stdout == 'False\n'
+
+
+@pytest.mark.parametrize(
+  'data',
+  [
+    b'\xef\xbb\xbf{"x": 1}\n',
+    b'{"x": 1}\r\n\r\n',
+    b'\n\n{"x": 1}\n \n\n',
+    b'\xef\xbb\xbf\r\n{"x": 1}',
+  ],
+)
+def test_marks_line_ends_and_empty_lines_do_not_matter(tmp_path, data):
+  (tmp_path / 'a').write_bytes(data)
+  assert task_sampling.lines(str(tmp_path / 'a'), dict, '') == [{'x': 1}]
+
+
+def test_whatever_parse_raises_names_the_line(tmp_path):
+  (tmp_path / 'a').write_text('{"x": 1}\n{"x": 1' + '0' * 400 + '}\n')
+  with pytest.raises(ValueError, match='a:2'):
+    task_sampling.lines(str(tmp_path / 'a'), lambda row: float(row['x']), '')
+  (tmp_path / 'a').write_bytes(b'{"x": 1}\n{"x": "\xff"}\n')
+  with pytest.raises(ValueError, match=r'a, line 2 .*UTF-8'):
+    task_sampling.lines(str(tmp_path / 'a'), dict, '')

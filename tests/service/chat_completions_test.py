@@ -10,10 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from agentrl.service import chat_completions
+from agentrl.service import chat_completions, json_post
 from agentrl.service.base import ServiceFault
 from agentrl.service.chat_completions import ChatCompletions, Endpoint
 from agentrl.text.message import Message
+from tests import hostile
 
 KEY = 'secret-key'
 # What the openai package sends for the call of `asked`.
@@ -321,3 +322,13 @@ def test_a_server_without_keys(server, make, monkeypatch):
   client, _ = make(completion(), key_env='')
   assert client(MESSAGES, seed=0) == 'yes'
   assert 'authorization' not in server.requests[0][1]
+
+
+def test_every_body_is_a_reply_or_tried_again():
+  whole = completion()
+  for place, value, text in hostile.mutations(whole):
+    try:
+      reply = chat_completions.parse_response(text.encode())
+    except json_post.Again:
+      continue
+    assert isinstance(reply.text, str), (place, value)

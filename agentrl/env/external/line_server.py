@@ -154,7 +154,10 @@ class _Life:
           raise ValueError('it is too long')
         answer = json.loads(line)
         number = int(answer['id'])
-      except (ValueError, KeyError, TypeError, RecursionError) as error:
+      except (
+        *(ValueError, ArithmeticError, RecursionError),
+        *(LookupError, TypeError),
+      ) as error:
         why = f'its process wrote {line[:80]!r} ({error})'
         subreaper.end(process.pid)
         break

@@ -242,7 +242,7 @@ def action_schema(address: str, seconds: float) -> Mapping[str, Any]:
     opener = urllib.request.build_opener(*handlers)
     with opener.open(url, timeout=seconds) as answer:
       schema = json.loads(answer.read(LIMIT))
-  except (OSError, ValueError):
+  except (OSError, ValueError, RecursionError):
     return {}
   action = schema.get('action') if isinstance(schema, dict) else None
   return action if isinstance(action, dict) else {}

@@ -7,6 +7,7 @@ data: https://github.com/google-deepmind/boxoban-levels
 
 import dataclasses
 import functools
+import itertools
 import pathlib
 import re
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 from absl import logging
 
+from agentrl import text_files
 from agentrl.dataset import progress
 from agentrl.env import splits
 from agentrl.env.jit import base, sokoban_levels
@@ -143,8 +145,8 @@ def _blocks(file: pathlib.Path) -> Iterator[tuple[str, int, list[str]]]:
   A header or an empty line ends a level. Headers without rows are comments.
   """
   header, count, rows = '', 0, []
-  text = file.read_text(encoding='utf-8', errors='replace')
-  for line, row in enumerate([*text.splitlines(), ''], 1):
+  rows_of = (row for _, row in text_files.lines(file))
+  for line, row in enumerate(itertools.chain(rows_of, ['']), 1):
     if row.strip() and not row.startswith(';'):
       rows.append(row)
       continue

@@ -1,13 +1,13 @@
 """Catalogue of a shop, and the reward of a purchase."""
 
 import functools
-import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from agentrl import domain
 from agentrl.env import task_sampling
 
 EXAMPLE = (  # the last four can be left out; values of options differ
@@ -105,6 +105,7 @@ def _product(line: Mapping[str, Any]) -> Product:
     name: tuple(map(_clickable, values))
     for name, values in line.get('options', {}).items()
   }
+  domain.POSITIVE.check('price', line['price'])
   product = Product(
     **dict(line)
     | {
@@ -119,7 +120,6 @@ def _product(line: Mapping[str, Any]) -> Product:
   clicks = [*BUTTONS, *(x for values in options.values() for x in values)]
   if (
     not all(isinstance(x, str) for x in texts)
-    or not 0 < product.price < math.inf
     or product.id in BUTTONS
     or len(set(clicks)) < len(clicks)
   ):

@@ -66,8 +66,11 @@ def parse(wire_format: WireFormat, data: bytes) -> RemoteMessage:
     message = wire_format.parse(json.loads(data))
     good = all(math.isfinite(x) for x in message.logp)
     good = good and len(message.ids) == len(message.logp) > 0
-    good = good and all(type(x) is int for x in message.ids)
-  except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+    good = good and all(type(x) is int and x >= 0 for x in message.ids)
+  except (
+    *(ValueError, ArithmeticError, RecursionError),
+    *(LookupError, TypeError, AttributeError),
+  ) as error:
     raise ServiceFault(
       f'the server gives no tokens with log-probs ({type(error).__name__}:'
       f' {error}); it must return token ids and the log-prob of each'

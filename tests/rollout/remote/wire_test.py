@@ -1,9 +1,14 @@
 """Bodies of requests as servers of generation document them."""
 
+import json
+
 import numpy as np
+import pytest
 
 from agentrl.rollout.engine.engine import SamplingParams
 from agentrl.rollout.remote import wire
+from agentrl.service.base import ServiceFault
+from tests import hostile
 
 HOW = SamplingParams(np.array([2**31 + 1, 7], np.uint32), 9, 0.5)
 WHOLE = wire.Published('/weights/v000003', 3, '')
@@ -42,3 +47,38 @@ def test_requests_of_weights():
   assert update['sglang'](ADAPTER) == ('load_lora_adapter', adapter)
   dropped = wire.WIRE_FORMATS['vllm'].unload('policy-v000003')
   assert dropped[1] == {'lora_name': 'policy-v000003'}
+
+
+ANSWERS = {
+  'agentrl': {
+    'choices': [
+      {
+        'token_ids': [5, 2],
+        'logprobs': {'content': [{'logprob': -0.5}, {'logprob': -1.0}]},
+      }
+    ],
+    'prompt_token_ids': [1],
+    'weight_version': '3',
+  },
+  'sglang': {
+    'output_ids': [5, 2],
+    'meta_info': {
+      'output_token_logprobs': [[-0.5, 5, None], [-1.0, 2, None]],
+      'prompt_tokens': 1,
+      'weight_version': '3',
+    },
+  },
+}
+
+
+@pytest.mark.parametrize('kind', ANSWERS)
+def test_every_answer_is_tokens_or_a_fault(kind):
+  form = wire.WIRE_FORMATS[kind]
+  assert wire.parse(form, json.dumps(ANSWERS[kind]).encode()).ids == [5, 2]
+  for place, value, text in hostile.mutations(ANSWERS[kind]):
+    try:
+      made = wire.parse(form, text.encode())
+    except ServiceFault:
+      continue
+    assert all(type(x) is int and x >= 0 for x in made.ids), (place, value)
+    assert np.all(np.isfinite(made.logp)), (place, value)
