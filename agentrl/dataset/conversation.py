@@ -8,6 +8,8 @@ and they need not be the tokens that another tokenizer gave.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from agentrl.dataset import numbers
 from agentrl.dataset.trajectory import (
   StoredTrajectory,
@@ -148,9 +150,9 @@ def _of_text(
 def _turn(
   context: Sequence[int], ids: Sequence[int], x: ForeignMessage
 ) -> StoredTurn:
-  logp = x.logp
-  if logp is not None:
-    logp = numbers.log_probs('logp', logp)
+  logp: float | np.ndarray = 0.0
+  if x.logp is not None:
+    logp = numbers.log_probs('logp', x.logp)
     if len(logp) != len(ids):
       raise ValueError(
         f'a message has {len(ids)} token ids and {len(logp)} log-probs; give'
@@ -161,6 +163,6 @@ def _turn(
     ids,
     context_span=Span.INFORMATION,
     weight=numbers.number('weight', x.weight, low=0.0),
-    logp=0.0 if logp is None else logp,
+    logp=logp,
     reward=numbers.number('reward', x.reward),
   )

@@ -9,7 +9,7 @@ a second time, so that rows made of a stored trajectory
 import functools
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -103,7 +103,7 @@ class StoredTrajectory(NamedTuple):
 
 _SPAN = functools.partial(numbers.whole_numbers, low=0, high=max(Span))
 _WEIGHT = functools.partial(numbers.reals, low=0.0)
-_READ = {
+_READ: dict[str, Callable[..., np.ndarray]] = {
   'context': numbers.token_ids,
   'context_span': _SPAN,
   'context_weight': _WEIGHT,

@@ -7,11 +7,12 @@ is an error, so that nothing a checkpoint asks for is left out in silence.
 """
 
 import copy
-import json
 import math
 import pathlib
 from typing import Any, NamedTuple
 
+from agentrl import text_files
+from agentrl.model import hf_fields
 from agentrl.nn import rope as rotary
 from agentrl.nn import transformer
 
@@ -141,18 +142,28 @@ def read(directory: str | pathlib.Path) -> Config:
 
   Raises: ValueError where there is none that can be read.
   """
-  file = pathlib.Path(directory) / 'config.json'
-  try:
-    config = json.loads(file.read_text(encoding='utf-8'))
-  except OSError as e:
+  folder = pathlib.Path(directory)
+  file = folder / 'config.json'
+  if not file.exists():
     raise ValueError(
       f'model.path={str(directory)!r} has no config.json; give a directory'
       ' that `save_pretrained` wrote'
-    ) from e
+    )
+  for other in folder.iterdir():
+    if other.exists() and not other.is_dir():
+      text_files.regular(other)  # a pipe would be waited for by its reader
+  try:
+    config = text_files.read_json(file)
   except ValueError as e:
-    raise ValueError(f'{file} is not JSON ({e}); download it again') from e
+    raise ValueError(f'{e}; download it again') from e
+  text = config.get('text_config', config) if isinstance(config, dict) else None
+  if not isinstance(text, dict):
+    raise ValueError(
+      f'{file} must hold an object, and its text_config another, got'
+      f' {config!r:.60}; download it again'
+    )
   outer = {x: config[x] for x in ('quantization_config',) if x in config}
-  return config.get('text_config', config) | outer
+  return text | outer
 
 
 def shape(config: Config) -> transformer.DecoderConfig:
@@ -161,13 +172,16 @@ def shape(config: Config) -> transformer.DecoderConfig:
   Raises: ValueError for an architecture or a field that is not supported.
   """
   kind = config.get('model_type')
-  if kind not in FAMILIES:
+  if not isinstance(kind, str) or kind not in FAMILIES:
     raise ValueError(
-      f'model_type={kind!r} of config.json is unknown; choose a checkpoint of'
-      f' {tuple(FAMILIES)}'
+      f'model_type={kind!r:.60} of config.json is unknown; choose a checkpoint'
+      f' of {tuple(FAMILIES)}'
     )
-  family, full = FAMILIES[kind], _complete(config)
+  family = FAMILIES[kind]
+  hf_fields.check(family.fields, config)  # before anything is made of its size
+  full = _complete(config)
   _check(family, full)
+  hf_fields.check(family.fields, full, whole=True)
   full = {x: y for x, y in full.items() if x not in READ - {*family.reads}}
   width, bias = full['hidden_size'], bool(full.get('attention_bias'))
   biases = {'bias': bias, 'out_bias': bias}  # Qwen2's own is in `always`
@@ -191,8 +205,9 @@ def specs(config: Config) -> dict:
   Every matrix is drawn with the standard deviation `initializer_range`, norms
   begin at one, biases and the embedding of the padding token at zero.
   """
+  decoder = shape(config)
   pad = _complete(config)['pad_token_id']
-  tree = transformer.specs(shape(config))
+  tree = transformer.specs(decoder)
   if pad is None:
     return tree
   drawn = tree['embed'].init
@@ -211,7 +226,7 @@ def _complete(config: Config) -> Config:
   try:
     return transformers.AutoConfig.for_model(**config).to_dict()
   except Exception as e:  # it has many kinds of them
-    words = ' '.join(str(e).split())
+    words = ' '.join(str(e).split())[:300]
     raise ValueError(f'config.json cannot be read: {words}') from e
 
 
@@ -264,8 +279,8 @@ def _windows(full: Config) -> tuple[int, ...]:
   """Window of each layer; () where all are unlimited."""
   window, count = full.get('sliding_window') or 0, full['num_hidden_layers']
   # Without a list every layer is alike.
-  kinds = full.get('layer_types') or ['sliding_attention'] * count * bool(
-    window
+  kinds = full.get('layer_types') or (
+    ['sliding_attention'] * count if window else []
   )
   lengths = {'sliding_attention': window, 'full_attention': 0}
   for kind in kinds:
@@ -286,6 +301,7 @@ def _windows(full: Config) -> tuple[int, ...]:
 def _positions(full: Config, family: HFFamily) -> Config:
   """Rotary fields of DecoderConfig."""
   rope = full['rope_parameters']
+  hf_fields.check_rope(rope)
   if not family.two_ropes:
     if 'rope_type' not in rope:
       raise ValueError(
@@ -294,7 +310,12 @@ def _positions(full: Config, family: HFFamily) -> Config:
       )
     return {'theta': rope['rope_theta'], 'scaling': _scaling(rope)}
   rope = {**rope}
-  far, near = rope.pop('full_attention'), rope.pop('sliding_attention')
+  try:
+    far, near = rope.pop('full_attention'), rope.pop('sliding_attention')
+  except KeyError as e:
+    raise ValueError(
+      f'rope_parameters={rope} of config.json lack {e}; add it'
+    ) from e
   if rope:
     raise ValueError(
       f'rope_parameters of config.json hold {rope} beside full_attention and'
@@ -314,7 +335,9 @@ def _positions(full: Config, family: HFFamily) -> Config:
 
 def _scaling(rope: Config) -> rotary.Scaling | None:
   """Scaling of a model's rotary positions."""
-  kind, rest = rope['rope_type'], {**rope}
+  # A field that is null is not there.
+  rest = {name: x for name, x in rope.items() if x is not None}
+  kind = rest.get('rope_type')
   if kind not in _SCALINGS:
     raise ValueError(
       f'rope_type={kind!r} of config.json is unknown; choose from'
@@ -328,10 +351,9 @@ def _scaling(rope: Config) -> rotary.Scaling | None:
     raise ValueError(
       f'rope_parameters={rope} of config.json lack {e}; add it'
     ) from e
-  left = {name: x for name, x in rest.items() if x is not None}
-  if left:
+  if rest:
     raise ValueError(
-      f'rope_parameters of config.json hold {left}, for which'
+      f'rope_parameters of config.json hold {rest}, for which'
       f' rope_type={kind!r} has no use; take it out'
     )
   return scaling

@@ -8,6 +8,7 @@ float32 here, so that bfloat16 and float16 files come back bit for bit.
 import json
 import math
 import pathlib
+import re
 from typing import Any
 
 import jax
@@ -16,7 +17,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from agentrl import mesh, storage
+from agentrl import mesh, storage, text_files
 from agentrl.model import hf_config, hf_names
 from agentrl.nn import transformer
 
@@ -101,7 +102,13 @@ def _open(directory: pathlib.Path, *, tied: bool) -> dict[str, Any]:
   """Name -> slice that can be read, of all tensors; nothing is read yet."""
   out = {}
   for file in _weight_files(directory):
-    out |= _open_file(directory / file)
+    tensors = _open_file(directory / file)
+    if twice := sorted(out.keys() & tensors.keys()):
+      raise ValueError(
+        f'{directory / file} holds the tensor {twice[0]}, and so does another'
+        ' file of its folder; download them again'
+      )
+    out |= tensors
   if tied and EMBED not in out and HEAD in out:
     out[EMBED] = out.pop(HEAD)  # one of the two is enough
   return out
@@ -117,12 +124,19 @@ def _weight_files(directory: pathlib.Path) -> list[str]:
     return [WHOLE]
   if index.exists():
     try:
-      table = json.loads(index.read_text(encoding='utf-8'))['weight_map']
-    except (ValueError, KeyError, TypeError) as e:
+      table = text_files.read_json(index)['weight_map']
+      files = sorted(set(table.values()))
+    except (ValueError, KeyError, TypeError, AttributeError) as e:
       raise ValueError(
         f'{index} is not an index ({e!r}); download it again'
       ) from e
-    return sorted(set(table.values()))
+    for name in map(str, files):
+      if not re.fullmatch(r'[^/\\\0]+\.safetensors', name):
+        raise ValueError(
+          f'{index}: weight_map must name .safetensors files of its folder, got'
+          f' {name!r:.60}; download it again'
+        )
+    return files
   files = sorted(file.name for file in directory.glob('*.safetensors'))
   parts = [name for name in files if name.startswith('model')]
   if not parts:
@@ -137,20 +151,31 @@ def _weight_files(directory: pathlib.Path) -> list[str]:
 def _open_file(file: pathlib.Path) -> dict[str, Any]:
   if not file.exists():
     raise ValueError(f'{file} is missing; download it again')
+  text_files.regular(file)
   try:
     # Slices keep the file open for as long as they live.
     opened = safetensors.safe_open(str(file), 'numpy')
-    # By the names that tensors have where the text model stands alone.
-    return {
-      name.removeprefix('language_model.').replace(
-        'model.language_model.', 'model.', 1
-      ): opened.get_slice(name)
+    slices = {
+      name: opened.get_slice(name)
       for name in opened.keys()  # noqa: SIM118  it is no dict
     }
   except (safetensors.SafetensorError, OSError) as e:
     raise ValueError(
       f'{file} is truncated or no safetensors file ({e}); download it again'
     ) from e
+  out = {_alone(name): x for name, x in slices.items()}
+  if len(out) < len(slices):
+    raise ValueError(
+      f'{file} holds a tensor twice, with and without language_model in its'
+      ' name; take one of the two out'
+    )
+  return out
+
+
+def _alone(name: str) -> str:
+  """The name of a tensor where the text model stands alone."""
+  name = name.removeprefix('language_model.')
+  return name.replace('model.language_model.', 'model.', 1)
 
 
 def _check(directory, entries, tensors, *, tied: bool) -> None:
@@ -228,7 +253,13 @@ def _read(entry: hf_names.Entry, tensors, index) -> np.ndarray:
   part = theirs.part(tail, entry.tail)
   for at in np.ndindex(*map(len, lead)):
     name = theirs.name.format(*(s[i] for s, i in zip(lead, at, strict=True)))
-    out[at] = theirs.take(tensors[name][part], out.shape[theirs.lead :])
+    with np.errstate(over='ignore'):
+      out[at] = theirs.take(tensors[name][part], out.shape[theirs.lead :])
+    if not np.all(np.isfinite(out[at])):
+      raise ValueError(
+        f'tensor {name} holds a number that is not finite in float32; download'
+        ' it again'
+      )
   return out
 
 

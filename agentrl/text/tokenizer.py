@@ -310,6 +310,7 @@ def _load(path: str):
     # Without its files some are made of the settings alone.
     if set(tokenizer.get_vocab()) <= set(tokenizer.get_added_vocab()):
       raise ValueError('it has no vocabulary')
+    tokenizer.encode('a')  # which compares lengths with what its files say
   except Exception as error:
     reason = str(error).strip().split('\n')[0]
     raise ValueError(

@@ -351,7 +351,7 @@ def test_a_directory_without_a_config(tmp_path):
   with pytest.raises(ValueError, match=r'has no config\.json'):
     hf_config.read(tmp_path)
   (tmp_path / 'config.json').write_text('{')
-  with pytest.raises(ValueError, match='is not JSON'):
+  with pytest.raises(ValueError, match='is no JSON'):
     hf_config.read(tmp_path)
 
 

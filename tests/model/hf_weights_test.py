@@ -1,6 +1,7 @@
 """Directories written and read back, whole, in shards and broken."""
 
 import json
+import os
 
 import huggingface_hub
 import jax
@@ -12,6 +13,7 @@ import safetensors.numpy as tensors
 from agentrl import mesh
 from agentrl.model import hf_config, hf_weights
 from agentrl.nn import transformer
+from tests import checkpoints, hostile
 
 SIZES = {
   'vocab_size': 24,
@@ -324,3 +326,66 @@ def test_learned_positions_are_of_no_family(saved):
   shape = transformer.DecoderConfig(24, 16, 3, 4, 2, 6, 20, positions=8)
   with pytest.raises(ValueError, match=r'model\.positions=8'):
     hf_weights.read(saved, shape)
+
+
+@pytest.mark.parametrize(
+  'name',
+  [
+    *('../out.safetensors', '/out.safetensors', 'a/../../x.safetensors'),
+    *('config.json', '', '.', '..', 'a\\b.safetensors', 'a\0.safetensors'),
+    *(5, None, [], {}, True),
+  ],
+)
+def test_an_index_names_files_of_its_folder_alone(saved, name):
+  index = saved / hf_weights.INDEX
+  table = json.loads(index.read_text())
+  table['weight_map'] = dict.fromkeys(table['weight_map'], name)
+  index.write_text(json.dumps(table))
+  with pytest.raises(ValueError, match='index'):
+    read(saved)
+
+
+@pytest.mark.parametrize('text', hostile.VALUES, ids=lambda x: x[:20])
+def test_an_index_that_is_none_is_refused(saved, text):
+  for whole in (text, f'{{"weight_map": {text}}}'):
+    (saved / hf_weights.INDEX).write_text(whole)
+    with pytest.raises(ValueError):
+      read(saved)
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
+  for name in ('config.json', hf_weights.WHOLE, 'tokenizer.json'):
+    folder = checkpoints.model(tmp_path / name)
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    with pytest.raises(ValueError, match='regular file'):
+      hf_config.read(folder)
+
+
+@pytest.mark.parametrize('number', [np.nan, np.inf, 1e300])
+def test_a_number_that_is_not_finite_is_named(tmp_path, number):
+  folder = checkpoints.model(tmp_path / 'm')
+  file, name = folder / hf_weights.WHOLE, 'model.layers.1.mlp.up_proj.weight'
+  parts = tensors.load_file(file)
+  parts[name] = parts[name].astype(np.float64)
+  parts[name][3, 5] = number
+  tensors.save_file(parts, file)
+  shape = hf_config.shape(hf_config.read(folder))
+  with pytest.raises(ValueError, match=f'{name}.* finite'):
+    hf_weights.read(folder, shape)
+
+
+def test_a_tensor_that_is_there_twice_is_refused(tmp_path):
+  folder = checkpoints.model(tmp_path / 'm')
+  file, name = folder / hf_weights.WHOLE, 'model.norm.weight'
+  parts = tensors.load_file(file)
+  shape = hf_config.shape(hf_config.read(folder))
+  twin = {f'language_model.{name}': parts[name] * 2}
+  tensors.save_file(parts | twin, file)
+  with pytest.raises(ValueError, match='twice'):
+    hf_weights.read(folder, shape)
+  tensors.save_file(parts, folder / 'model-1.safetensors')
+  tensors.save_file(parts, folder / 'model-2.safetensors')
+  file.unlink()
+  with pytest.raises(ValueError, match='another file'):
+    hf_weights.read(folder, shape)

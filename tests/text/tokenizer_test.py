@@ -1,3 +1,4 @@
+import json
 import string
 
 import numpy as np
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrl.text import tokenizer as tok
+from tests import checkpoints
 
 EMBEDDED = tok.Embedded()
 # Texts that often hold words, specials and the beginnings of them.
@@ -132,3 +134,13 @@ def test_ids_that_only_the_model_has_are_readable(tmp_path):
   assert tok.HuggingFace(path, vocab=259).vocab_size == 259
   with pytest.raises(ValueError, match=r'up to 258 .* 258 rows; give the'):
     tok.HuggingFace(path, vocab=258)
+
+
+@pytest.mark.parametrize('value', [[], {}, 'x'])
+def test_settings_that_end_encoding_are_refused(tmp_path, value):
+  checkpoints.chat(tmp_path, 'chatml')
+  file = tmp_path / 'tokenizer_config.json'
+  fields = json.loads(file.read_text()) | {'model_max_length': value}
+  file.write_text(json.dumps(fields))
+  with pytest.raises(ValueError, match='cannot be read'):
+    tok.HuggingFace(tmp_path)
