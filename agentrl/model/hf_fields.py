@@ -86,9 +86,9 @@ def check(
   for name, domain in _THEIRS.items():
     if config.get(name) is not None:
       domain.check(f'config.json: {name}', config[name])
-  vocab, pad = (config.get(x) for x in ('vocab_size', 'pad_token_id'))
-  if whole and pad is not None:
-    Whole(-1, vocab - 1).check('config.json: pad_token_id', pad)
+  if whole and (pad := config.get('pad_token_id')) is not None:
+    last = config['vocab_size'] - 1
+    Whole(-1, last).check('config.json: pad_token_id', pad)
 
 
 def check_rope(rope: Any) -> None:

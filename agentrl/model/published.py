@@ -9,9 +9,10 @@ import pathlib
 import jax
 import jax.numpy as jnp
 import numpy as np
+import safetensors
 import safetensors.numpy
 
-from agentrl import mesh, storage
+from agentrl import mesh, storage, text_files
 from agentrl.model import hf_config, hf_weights
 from agentrl.nn import lora, transformer
 from agentrl.types import PyTree
@@ -49,11 +50,11 @@ def read(folder: pathlib.Path, shape: transformer.DecoderConfig) -> PyTree:
   """The decoder of a folder that `write` filled.
 
   Raises:
-    ValueError: it is of another model.
+    ValueError: it is of another model, or damaged.
   """
   if not (folder / ARRAYS).exists():
     return hf_weights.read(folder, shape)
-  arrays = safetensors.numpy.load_file(folder / ARRAYS)
+  arrays = _load(folder / ARRAYS)
   specs = transformer.specs(shape)
   named = jax.tree_util.tree_leaves_with_path(specs, is_leaf=mesh.is_param)
   want = {jax.tree_util.keystr(path): x.shape for path, x in named}
@@ -69,6 +70,25 @@ def read(folder: pathlib.Path, shape: transformer.DecoderConfig) -> PyTree:
     )
   tree = jax.tree.structure(specs, is_leaf=mesh.is_param)
   return jax.tree.unflatten(tree, [jnp.asarray(arrays[x]) for x in want])
+
+
+def _load(file: pathlib.Path) -> dict[str, np.ndarray]:
+  """Arrays that `write` wrote. Raises ValueError for others."""
+  text_files.regular(file)
+  try:
+    arrays = safetensors.numpy.load_file(file)
+  except (safetensors.SafetensorError, OSError, KeyError) as error:
+    raise ValueError(
+      f'{file} is no safetensors file of float32 ({error!r}); publish that'
+      ' version again'
+    ) from error
+  for name, x in arrays.items():
+    if x.dtype != np.float32 or not np.all(np.isfinite(x)):
+      raise ValueError(
+        f'{file}: {name} must be finite numbers of float32; publish that'
+        ' version again'
+      )
+  return arrays
 
 
 def adapter_of(params: PyTree) -> PyTree:

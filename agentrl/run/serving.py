@@ -280,16 +280,25 @@ def _update(
 ) -> Callable[[str, int], None]:
   """Takes weights of the one model from below a folder."""
   ((name, model),) = models.items()
-  root = pathlib.Path(folder).resolve()
+  root, newest = pathlib.Path(folder).resolve(), 0
 
   def update(path: str, version: int) -> None:
+    nonlocal newest
     place = pathlib.Path(path).resolve()
+    if version < newest:
+      raise ValueError(
+        f'version must be {newest} or more, which is served, got {version}'
+      )
     if not place.is_relative_to(root):
       raise ValueError(f'{path} is not below {root}, from which weights come')
-    if publish.check(place) != version:
-      raise ValueError(f'{path} is not version {version}')
-    params = published.read(place, model.shape)
+    try:
+      if publish.check(place) != version:
+        raise ValueError(f'{path} is not version {version}')
+      params = published.read(place, model.shape)
+    except OSError as error:
+      raise ValueError(f'{path:.200} cannot be read: {error}') from error
     engines[name].update_weights(params, version)
+    newest = version
 
   return update
 

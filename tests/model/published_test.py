@@ -5,6 +5,7 @@ import dataclasses
 import jax
 import numpy as np
 import pytest
+import safetensors.numpy as tensors
 
 from agentrl import mesh
 from agentrl.model import published
@@ -51,3 +52,33 @@ def test_weights_of_another_model_are_refused(tmp_path):
     other = dataclasses.replace(SHAPE, **change)
     with pytest.raises(ValueError, match='they are of different models'):
       published.read(tmp_path, other)
+
+
+@pytest.mark.parametrize(
+  'harm',
+  [
+    lambda x: np.full_like(x, np.nan),
+    lambda x: np.where(np.arange(x.shape[-1]) == 0, np.inf, x),
+    lambda x: x.astype(np.int8),
+    lambda x: x.astype(np.float16),
+    lambda x: x[..., :-1],
+  ],
+)
+def test_numbers_that_are_no_weights_are_refused(tmp_path, harm):
+  published.write(tmp_path, SHAPE, params())
+  file = tmp_path / published.ARRAYS
+  arrays = tensors.load_file(file)
+  name = sorted(arrays)[0]
+  arrays[name] = np.ascontiguousarray(harm(arrays[name]))
+  tensors.save_file(arrays, file)
+  with pytest.raises(ValueError):
+    published.read(tmp_path, SHAPE)
+
+
+@pytest.mark.parametrize('left', [0, 4, 20, -1])
+def test_a_torn_file_is_refused(tmp_path, left):
+  published.write(tmp_path, SHAPE, params())
+  file = tmp_path / published.ARRAYS
+  file.write_bytes(file.read_bytes()[:left])
+  with pytest.raises(ValueError, match='safetensors'):
+    published.read(tmp_path, SHAPE)

@@ -77,7 +77,16 @@ def test_weights_come_from_one_folder_whole_and_of_their_version(tmp_path):
       status, reply = client.post('update_weights', body)
       return status, reply.get('error', {}).get('message', '')
 
+    older = publish.publish(
+      folders['weights'], 2, lambda place: published.write(place, SHAPE, params)
+    )
+    assert told(older, 2) == (200, '')
     assert told(paths['weights'], 3) == (200, '')
+    assert told(paths['weights'], 3) == (200, '')
+    status, text = told(older, 2)
+    assert status == 400
+    assert '3' in text
+    assert told(folders['weights'] / ('x' * 300), 4)[0] == 400
     for path, version, sentence in (
       (paths['elsewhere'], 3, 'is not below'),
       (f'{updates}/../elsewhere/v000003', 3, 'is not below'),
