@@ -9,14 +9,17 @@ import json
 import math
 import pathlib
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import safetensors
 import safetensors.numpy
 
-from agentrl import mesh, storage
+from agentrl import mesh, storage, text_files
+from agentrl.domain import POSITIVE, Text, Tuple, Whole
 from agentrl.model import hf_names
 from agentrl.nn import lora, transformer
 from agentrl.types import PyTree
@@ -26,13 +29,14 @@ WEIGHTS = 'adapter_model.safetensors'
 PREFIX = 'base_model.model.'
 # field of adapter_config.json -> the one value with the meaning of nn/lora.py
 MEANT = {'peft_type': 'LORA', 'bias': 'none', 'fan_in_fan_out': False}
+FIELDS = {'r': Whole(1, 1 << 16), 'lora_alpha': POSITIVE}
 # May hold anything: how it began and was trained, or read from the tensors.
 IDLE = {
   *('r', 'lora_alpha', 'target_modules', 'task_type', 'inference_mode'),
   *('base_model_name_or_path', 'revision', 'auto_mapping', 'peft_version'),
   *('lora_dropout', 'init_lora_weights', 'megatron_core', 'qalora_group_size'),
   *('loftq_config', 'eva_config', 'corda_config', 'runtime_config'),
-  *('ephemeral_gpu_offload',),
+  *('ephemeral_gpu_offload', 'layers_to_transform', 'layers_pattern'),
 }
 
 
@@ -97,29 +101,62 @@ def read(
   chosen = {
     ours: module
     for ours, module in _named(shape).items()
-    if f'{PREFIX}{module.format(0)}.lora_A.weight' in tensors
+    if any(_given(tensors, module, layer) for layer in range(shape.layers))
   }
   c = lora.Lora(config['r'], config['lora_alpha'], '|'.join(chosen) or 'q')
   specs = lora.specs(c, transformer.specs(shape)['layers'])
   want = {
-    f'{PREFIX}{module.format(layer)}.lora_{side.upper()}.weight': (ours, side)
+    _tensor(module, layer, side): (ours, side)
     for ours, module in chosen.items()
     for layer in range(shape.layers)
+    if _adapts(
+      config, module.format(layer), layer, _given(tensors, module, layer)
+    )
     for side in 'ab'
   }
   _check(directory, shape, specs, want, tensors)
-  parts: dict[tuple[str, str], list] = {}
-  for name, key in want.items():
-    parts.setdefault(key, []).append(np.float32(tensors[name]).T)
   out = {
     ours: {
-      side: np.stack(parts[ours, side]).reshape(p.shape)
+      side: np.stack(
+        [
+          # A layer without an adapter has a product of zeros, which stay so:
+          # each is the factor of the other's gradient.
+          np.float32(tensors[name]).T.reshape(p.shape[1:])
+          if (name := _tensor(chosen[ours], layer, side)) in want
+          else np.zeros(p.shape[1:], np.float32)
+          for layer in range(shape.layers)
+        ]
+      )
       for side, p in sides.items()
     }
     for ours, sides in specs.items()
   }
   where = mesh.shardings(specs) if mesh.active() else None
   return c, jax.device_put(out, where)
+
+
+def _tensor(module: str, layer: int, side: str) -> str:
+  return f'{PREFIX}{module.format(layer)}.lora_{side.upper()}.weight'
+
+
+def _given(tensors: Mapping[str, Any], module: str, layer: int) -> bool:
+  return any(_tensor(module, layer, side) in tensors for side in 'ab')
+
+
+def _adapts(
+  config: Mapping[str, Any], module: str, layer: int, given: bool
+) -> bool:
+  """Whether PEFT adapts a module, which its config may do in some layers.
+
+  Args:
+    given: it has a tensor, which says it where the config has a pattern
+  """
+  layers, target = config.get('layers_to_transform'), config['target_modules']
+  if layers is not None and layer not in np.atleast_1d(layers):
+    return False
+  if isinstance(target, str):
+    return given
+  return any(module == x or module.endswith(f'.{x}') for x in target)
 
 
 def check(
@@ -174,12 +211,17 @@ def _names(
 def _config(directory: pathlib.Path) -> dict[str, Any]:
   file = directory / CONFIG
   try:
-    config = json.loads(file.read_text(encoding='utf-8'))
-    config['r'], config['lora_alpha']
-  except (OSError, ValueError, KeyError, TypeError) as e:
+    config = text_files.read_json(file)
+    for name, of in FIELDS.items():
+      of.check(name, config[name])
+    _check_layers(config.get('layers_to_transform'))
+  except (ValueError, KeyError, TypeError, AttributeError) as e:
     raise ValueError(
-      f'{file} cannot be read ({e!r}); give a directory that PEFT wrote'
+      f'{file} cannot be read ({e}); give a directory that PEFT wrote'
     ) from e
+  target = config.setdefault('target_modules', 'all-linear')
+  if not isinstance(target, str):
+    Tuple(Text(empty=False)).check(f'{file}: target_modules', target)
   for name, value in config.items():
     if name in IDLE or value == MEANT.get(name):
       continue
@@ -191,14 +233,31 @@ def _config(directory: pathlib.Path) -> dict[str, Any]:
   return config
 
 
+def _check_layers(layers: Any) -> None:
+  of = Whole(0)
+  if layers is not None and not isinstance(layers, list):
+    of.check('layers_to_transform', layers)
+  elif layers is not None:
+    Tuple(of, least=1).check('layers_to_transform', layers)
+
+
 def _tensors(file: pathlib.Path) -> dict[str, np.ndarray]:
   try:
-    return safetensors.numpy.load_file(file)
-  except (safetensors.SafetensorError, OSError) as e:
+    text_files.regular(file)
+    tensors = safetensors.numpy.load_file(file)
+  except (safetensors.SafetensorError, OSError, ValueError, KeyError) as e:
     raise ValueError(
       f'{file} is missing, truncated or no safetensors file ({e}); download it'
       ' again'
     ) from e
+  for name, x in tensors.items():
+    real = jnp.issubdtype(x.dtype, jnp.floating)
+    if not real or not np.all(np.isfinite(np.float32(x))):
+      raise ValueError(
+        f'{file}: tensor {name} must be finite floating-point numbers; download'
+        ' it again'
+      )
+  return tensors
 
 
 def _module(name: str, shape: transformer.DecoderConfig) -> str:
@@ -232,13 +291,14 @@ def _check(directory, shape, specs, want, tensors) -> None:
         ' adapter where it was made, and give the whole model'
       )
     raise ValueError(
-      f'{directory}: tensor {name} belongs to no matrix of this model; the'
-      ' adapter is for another base'
+      f'{directory}: tensor {name} belongs to no matrix of this model, or'
+      ' to none that its config adapts; the adapter is for another base'
     )
   for name, (ours, side) in want.items():
     if name not in tensors:
       raise ValueError(
-        f'{directory} lacks the tensor {name}; the adapter is for another base'
+        f'{directory} lacks the tensor {name}, which its target_modules and'
+        ' layers_to_transform name; the adapter is torn, or for another base'
       )
     p = specs[ours][side]
     rank = p.shape[-1] if side == 'a' else p.shape[1]

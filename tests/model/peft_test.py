@@ -12,6 +12,7 @@ import safetensors.numpy as tensors
 from agentrl import mesh
 from agentrl.model import hf_config, hf_weights, peft, published
 from agentrl.nn import lora, transformer
+from tests import hostile
 
 CONFIG = {
   'model_type': 'qwen3',
@@ -257,3 +258,106 @@ def test_we_load_pefts(modules, tmp_path):
     atol=1e-4,
     rtol=1e-4,
   )
+
+
+def some_layers(folder, kept, **fields):
+  """Takes the tensors of other layers out of an adapter of q, o and down."""
+  held = tensors.load_file(folder / peft.WEIGHTS)
+  held = {
+    name: x
+    for name, x in held.items()
+    if any(f'.layers.{layer}.' in name for layer in kept)
+  }
+  tensors.save_file(held, folder / peft.WEIGHTS)
+  config = json.loads((folder / peft.CONFIG).read_text()) | fields
+  (folder / peft.CONFIG).write_text(json.dumps(config))
+
+
+@pytest.mark.parametrize(
+  ('kept', 'fields'),
+  [
+    ([1, 2], {'layers_to_transform': [1, 2], 'layers_pattern': 'layers'}),
+    ([1], {'layers_to_transform': 1, 'layers_pattern': None}),
+    ([0], {'target_modules': r'model\\.layers\\.0\\..*(q|o|down)_proj'}),
+    ([2], {'layers_to_transform': [2], 'target_modules': 'all-linear'}),
+    (
+      [1],
+      {
+        'target_modules': [
+          'model.layers.1.self_attn.q_proj',
+          'layers.1.self_attn.o_proj',
+          'layers.1.mlp.down_proj',
+        ]
+      },
+    ),
+  ],
+)
+def test_an_adapter_of_some_layers_is_nothing_in_the_others(
+  saved, kept, fields
+):
+  some_layers(saved, kept, **fields)
+  how, read = peft.read(saved, SHAPE)
+  mask = np.isin(np.arange(SHAPE.layers), kept)
+
+  def zeroed(x):
+    return np.where(mask.reshape(-1, *[1] * (x.ndim - 1)), x, 0)
+
+  equal(read, jax.tree.map(zeroed, adapter()))
+  peft.check(saved, SHAPE, lora.Lora(3, 12, how.pattern))
+
+
+def test_a_layer_that_its_config_adapts_must_be_there(saved):
+  some_layers(saved, [0, 1])
+  with pytest.raises(ValueError, match=r'lacks the tensor .*layers\.2'):
+    peft.read(saved, SHAPE)
+  some_layers(saved, [0, 1], layers_to_transform=[0])
+  with pytest.raises(ValueError, match=r'tensor .*layers\.1.* adapts'):
+    peft.read(saved, SHAPE)
+
+
+@pytest.mark.parametrize(
+  ('field', 'value'),
+  [
+    ('use_dora', True),
+    ('use_rslora', True),
+    ('bias', 'all'),
+    ('modules_to_save', ['lm_head']),
+    ('rank_pattern', {'q_proj': 8}),
+    ('alpha_pattern', {'q_proj': 8}),
+    ('layer_replication', [[0, 2]]),
+    ('trainable_token_indices', [1]),
+    ('r', 0),
+    ('lora_alpha', float('nan')),
+    ('layers_to_transform', [0, -1]),
+    ('layers_to_transform', ['0']),
+    ('target_modules', [1]),
+  ],
+)
+def test_what_is_not_plain_is_refused_by_its_name(saved, field, value):
+  config = json.loads((saved / peft.CONFIG).read_text()) | {field: value}
+  (saved / peft.CONFIG).write_text(json.dumps(config))
+  name = 'NaN' if value != value else field
+  with pytest.raises(ValueError, match=name):
+    peft.read(saved, SHAPE)
+
+
+def test_every_value_of_its_config_is_read_or_refused(saved):
+  whole = json.loads((saved / peft.CONFIG).read_text())
+  whole |= {'layers_to_transform': [0, 1, 2], 'use_dora': False}
+  for place, value, text in hostile.mutations(whole):
+    (saved / peft.CONFIG).write_text(text)
+    try:
+      how, _ = peft.read(saved, SHAPE)
+    except ValueError:
+      continue
+    assert how.rank == HOW.rank, (place, value)
+
+
+@pytest.mark.parametrize('number', [np.nan, np.inf])
+def test_an_adapter_that_is_not_finite_is_refused(saved, number):
+  held = tensors.load_file(saved / peft.WEIGHTS)
+  name = sorted(held)[0]
+  held[name][0, 0] = number
+  tensors.save_file(held, saved / peft.WEIGHTS)
+  with pytest.raises(ValueError, match=name):
+    peft.read(saved, SHAPE)
