@@ -17,11 +17,12 @@ import dataclasses
 import functools
 import math
 import os
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from agentrl import domain
-from agentrl.env import task_sampling, verifiers
+from agentrl.env import splits, task_sampling, verifiers
 from agentrl.env.base import HostTask, Step
 from agentrl.service.base import load_function
 
@@ -90,19 +91,27 @@ class Jsonl:
 
   def _tasks(self, split: str) -> list[HostTask]:
     """The tasks of a split, ordered by their keys."""
-    tasks = self._file().tasks
-    if not self.test_path:
-      return task_sampling.of_split([*tasks.values()], split)
-    test = _read(self.test_path).tasks
-    if both := tasks.keys() & test.keys():
-      text = tasks[min(both)].task['text']
+    file = self._file()
+    if self.test_path:
+      held = _read(self.test_path)
+      both = {'train': file, 'test': held}
+      parts = {
+        x: [y.tasks[key] for key in sorted(y.tasks)] for x, y in both.items()
+      }
+    else:
+      held, every = file, [*file.tasks.values()]
+      parts = {x: task_sampling.of_split(every, x) for x in splits.SPLITS}
+    trained = {_normal(x): x.key for x in parts['train']}
+    if twice := [x for x in parts['test'] if _normal(x) in trained]:
+      first, twin = twice[0], trained[_normal(twice[0])]
+      where = 'test_path' if self.test_path else 'path'
       raise ValueError(
-        f'{len(both)} prompts of env.test_path={self.test_path!r} are in'
-        f' env.path={self.path!r} too, such as {text[:60]!r}; remove them from'
-        ' one of the files'
+        f'{len(twice)} prompts of env.{where}={self.test_path or self.path!r}'
+        f' are held out and in env.path={self.path!r} too, where white space'
+        f' does not count, such as line {held.lines[first.key]} in line'
+        f' {file.lines[twin]}: {first.task["text"][:60]!r}; remove one of each'
       )
-    chosen = test if split == 'test' else tasks
-    return [chosen[key] for key in sorted(chosen)]
+    return parts.get(split, [])
 
   def _file(self) -> 'PromptFile':
     if not self.path:
@@ -191,6 +200,7 @@ class PromptFile(NamedTuple):
 
   system: str  # the message that each begins with; '': none
   tasks: dict[str, HostTask]  # by key
+  lines: dict[str, int]  # where each is first
 
 
 def _read(path: str) -> PromptFile:
@@ -208,9 +218,10 @@ def _read(path: str) -> PromptFile:
 def _parsed(path: str, modified: float) -> PromptFile:
   """The file as it was when last modified."""
   del modified
-  rows = task_sampling.lines(path, _row, EXAMPLE)
-  system, tasks = rows[0][0], {}
-  for one, task in rows:
+  rows = task_sampling.numbered_lines(path, _row, EXAMPLE)
+  (_, (system, _)), *_ = rows
+  tasks, lines = {}, {}
+  for number, (one, task) in rows:
     text = task.task['text']
     if one != system:
       raise ValueError(
@@ -223,7 +234,14 @@ def _parsed(path: str, modified: float) -> PromptFile:
         f'{path}: the prompt {text[:60]!r} is there twice, with rows that'
         ' differ; keep one of them'
       )
-  return PromptFile(system, tasks)
+    lines.setdefault(task.key, number)
+  return PromptFile(system, tasks, lines)
+
+
+def _normal(task: HostTask) -> str:
+  """The prompt without what makes it no other question to a model."""
+  text = unicodedata.normalize('NFC', task.task['text'])
+  return ' '.join(text.split())
 
 
 def _row(line: Mapping[str, Any]) -> tuple[str, HostTask]:

@@ -140,7 +140,14 @@ def chosen(
 def lines(
   path: str, parse: Callable[[dict[str, Any]], Any], example: str
 ) -> list[Any]:
-  """Parses each line of a file of JSON objects.
+  """Parses each line of a file of JSON objects; see `numbered_lines`."""
+  return [x for _, x in numbered_lines(path, parse, example)]
+
+
+def numbered_lines(
+  path: str, parse: Callable[[dict[str, Any]], Any], example: str
+) -> list[tuple[int, Any]]:
+  """Parses each line of a file of JSON objects: -> (number, result) of each.
 
   Raises:
     ValueError: a file that cannot be read or holds nothing, or a line that
@@ -151,7 +158,7 @@ def lines(
   for number, line in text_files.lines(path):
     if line.strip():
       try:
-        out.append(parse(text_files.parse(line)))
+        out.append((number, parse(text_files.parse(line))))
       except (
         *(ValueError, ArithmeticError, RecursionError),
         *(LookupError, TypeError, AttributeError),

@@ -248,3 +248,46 @@ def test_names_tell_settings_apart(family):
   assert all(x.startswith('jsonl-') for x in names)
   assert Jsonl(family.path, 'exact').columns == ()
   assert set(verifiers.SHIPPED) >= {'exact', 'numeric', 'f1'}
+
+
+@pytest.mark.parametrize(
+  ('trained', 'held'),
+  [
+    ('What is 1+1?', ' What is 1+1?'),
+    ('What is 1+1?', 'What is 1+1?\n'),
+    ('What is  1+1?', 'What is 1+1?'),
+    ('What is\t1+1?', 'What\u00a0is 1+1?'),
+    ('What is\r\n1+1?', 'What is\n\n1+1?'),
+    ('Caf\u00e9?', 'Cafe\u0301?'),
+  ],
+)
+def test_a_held_out_prompt_that_is_trained_on_but_for_a_space(
+  tmp_path, trained, held
+):
+  def line(text, n):
+    return {'prompt': text, 'answer': str(n)}
+
+  train = [line('First?', 1), line(trained, 2)]
+  test = [line('Other?', 3), line('Third?', 4), line(held, 5)]
+  files = [write(tmp_path / name, x) for name, x in (('a', train), ('b', test))]
+  with pytest.raises(ValueError, match=r'b.* line 3 .*line 2'):
+    Jsonl(files[0], 'exact', files[1]).sizes()
+
+
+def test_one_file_does_not_split_prompts_that_differ_in_a_space(tmp_path):
+  def near(i):
+    return ({'prompt': f'{x}{i}?', 'answer': 'x'} for x in ('', ' '))
+
+  pairs = [[*near(i)] for i in range(40)]
+  apart = [x for x in pairs if len({*map(split_of, x)}) == 2]
+  assert apart
+  whole = [{'prompt': f'{i}!', 'answer': 'x'} for i in range(40)]
+  for pair in apart:
+    family = Jsonl(write(tmp_path / 'a', [*whole, *pair]), 'exact')
+    with pytest.raises(ValueError, match=r'line 4[12] in line 4[12]'):
+      family.sizes()
+  assert Jsonl(write(tmp_path / 'a', whole), 'exact').sizes()['test']
+
+
+def split_of(row) -> str:
+  return task_sampling.split([row['prompt']])
