@@ -31,6 +31,8 @@ from agentrl import storage
 BEAT = 5.0  # seconds between renewals
 STALE = 60.0  # seconds without one after which a lock is taken over
 _TICKS = 5  # looks at a lock within one beat
+_DIGITS = 18  # of a number, at most
+_LAST = 10**_DIGITS - 1
 _SURE = 3  # beats for which even an old lock is watched
 _GIVEN_BACK = b'given back'
 _RENEWED = b'renewed %020d\n'
@@ -155,6 +157,11 @@ class Lock:
   def _take(self) -> bool:
     """Takes the lock if it is free; returns whether it was."""
     newest = _newest(self._folder)
+    if newest >= _LAST:
+      raise TakenError(
+        f'{_path(self._folder, newest)} has the last number that a lock may'
+        ' have, which none comes to by itself; remove it'
+      )
     if newest and not self._free(newest):
       return False
     self._number = newest + 1
@@ -254,7 +261,9 @@ def _numbers(folder: storage.Path) -> list[int]:
     names = [x.name for x in folder.iterdir()]
   except FileNotFoundError:
     return []
-  matches = (re.fullmatch(r'lock\.([1-9][0-9]{0,17})', x) for x in names)
+  matches = (
+    re.fullmatch(rf'lock\.([1-9][0-9]{{0,{_DIGITS - 1}}})', x) for x in names
+  )
   return [int(x.group(1)) for x in matches if x]
 
 
@@ -264,7 +273,9 @@ def _newest(folder: storage.Path) -> int:
 
 
 def _read(path: storage.Path) -> bytes:
-  """The content of a lock; empty if there is none, or it is a folder."""
+  """The content of a lock; empty if there is none, or it is no file."""
+  if not storage.in_bucket(path) and not path.is_file():  # such as a pipe
+    return b''
   try:
     return path.read_bytes()
   except (FileNotFoundError, IsADirectoryError, NotADirectoryError):

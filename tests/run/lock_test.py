@@ -11,8 +11,10 @@ import time
 
 import pytest
 
+from agentrl import storage
 from agentrl.run import lock as lock_lib
 from agentrl.run.lock import Lock, LostError, TakenError
+from tests.bucket import bucket  # noqa: F401
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
 BEAT, NEVER = 0.05, 1e9  # seconds
@@ -256,11 +258,15 @@ def test_a_removed_folder_is_not_made_again(tmp_path, gone):
   assert gone != 'remade' or not locks(folder)
 
 
-@pytest.mark.parametrize('how', ['empty', 'garbled', 'folder', 'no holder'])
+@pytest.mark.parametrize(
+  'how', ['empty', 'garbled', 'folder', 'pipe', 'no holder']
+)
 def test_a_damaged_lock_is_taken_over_when_still(tmp_path, how):
   path = tmp_path / 'lock.4'
   if how == 'folder':
     (path / 'mine').mkdir(parents=True)
+  elif how == 'pipe':
+    os.mkfifo(path)
   else:
     text = {'empty': '', 'garbled': '\0{[', 'no holder': '{"pid": 3}\n'}[how]
     path.write_text(text)
@@ -278,3 +284,50 @@ def test_a_lock_that_cannot_be_written_leaves_none(tmp_path, monkeypatch):
   with pytest.raises(OSError, match='No space'):
     Lock(tmp_path).__enter__()
   assert not locks(tmp_path)
+
+
+@pytest.mark.parametrize('number', ['9' * 17, '9' * 18, '9' * 19, '9' * 240])
+def test_the_greatest_number_ends_in_a_sentence_or_does_not_count(
+  tmp_path, number
+):
+  (tmp_path / f'lock.{number}').write_text('')
+  if len(number) == 18:
+    with (
+      pytest.raises(TakenError, match=f'lock.{number}.*remove it'),
+      Lock(tmp_path, beat=0.01, stale=0.01),
+    ):
+      pass
+    return
+  with Lock(tmp_path, beat=0.01, stale=0.01) as lock:
+    lock.check()
+
+
+@pytest.mark.parametrize('how', ['removed', 'taken over', 'emptied'])
+def test_a_lost_lock_in_a_bucket_is_not_written_again(bucket, how):  # noqa: F811
+  other = {'removed': None, 'emptied': b'', 'taken over': b'{}\nrenewed\n'}[how]
+  folder = storage.path(bucket)
+
+  def held() -> bytes | None:
+    return place.read_bytes() if place.exists() else None
+
+  with Lock(folder, beat=NEVER) as lock:
+    (place,) = folder.iterdir()
+    assert held()
+    storage.remove(place)
+    if other is not None:
+      storage.write(place, other)
+    with pytest.raises(LostError):
+      lock.check()
+  assert held() == other
+
+
+def test_a_lock_in_a_bucket_is_renewed_and_given_back(bucket):  # noqa: F811
+  folder = storage.path(bucket)
+  with Lock(folder, beat=BEAT) as lock:
+    (place,) = folder.iterdir()
+    first, end = place.read_bytes(), time.monotonic() + 20
+    while place.read_bytes() == first:
+      assert time.monotonic() < end
+    lock.check()
+  with Lock(folder, beat=NEVER) as lock:  # free at once
+    lock.check()
