@@ -194,6 +194,9 @@ def _guarded(main, argv: Sequence[str], operands: Sequence[str]) -> None:
   except OSError as error:
     logging.debug('%s', error, exc_info=True)
     fail(refused(error), MACHINE)
+  except MemoryError as error:
+    logging.debug('%s', error, exc_info=True)
+    fail(f'memory is full ({error}); lower the sizes in the config', MACHINE)
 
 
 def _is_shown(record: LogRecord) -> bool:

@@ -24,6 +24,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 WHOLE = 2**31 - 1  # the largest that an int32 holds
+_NAME = 255  # bytes of a file's name, and characters of others, at most
 _SHOWN = 80  # characters of a value in a message
 
 
@@ -176,6 +177,8 @@ class Text(Domain):
       return f'is empty; set it to {self.what}'
     if '\0' in value:
       return f'holds a zero byte; set it to {self.explain()}'
+    if any('\ud800' <= x <= '\udfff' for x in value):
+      return f'holds half of a surrogate pair; set it to {self.explain()}'
     return ''
 
 
@@ -193,7 +196,11 @@ class Path(Text):
         f'is no folder of this machine, and {scheme.group()} is not supported;'
         ' set it to a local path'
       )
-    return super().mistake(value, beside)
+    if mistake := super().mistake(value, beside):
+      return mistake
+    if any(len(x.encode()) > _NAME for x in value.split('/')):
+      return f'is too long; each name in a path has at most {_NAME} bytes'
+    return ''
 
 
 @dataclasses.dataclass(frozen=True)
@@ -204,6 +211,8 @@ class Name(Text):
   empty: bool = False
 
   def mistake(self, value: Any, beside: Mapping[str, Any]) -> str:
+    if isinstance(value, str) and len(value) > _NAME:
+      return f'is too long; a name has at most {_NAME} characters'
     match = re.fullmatch(r'[\w.:-]+', value) if isinstance(value, str) else None
     if match:
       return ''

@@ -662,8 +662,45 @@ def fill(c: ConfigDict) -> ConfigDict:
   return c
 
 
+# Fields that name pieces, which `wiring` reads before fields are checked.
+_SLOTS = (
+  *('task', 'prefix', 'rollout.kind', 'collect', 'judge', 'reward', 'curate'),
+  *('signal', 'advantage', 'post', 'loss', 'memory', 'minibatch'),
+)
+
+
+def _check_slots(c: ConfigDict) -> None:
+  """Raises ValueError for a slot or a section whose value is none of them."""
+  for name in SECTIONS:
+    if name in c and not isinstance(c[name], ConfigDict):
+      raise ValueError(
+        f'{name}={c[name]!r:.80} is no section of a config; set its fields, not'
+        ' the whole'
+      )
+  policy = c.role.get('policy')
+  if not isinstance(policy, ConfigDict) or 'heads' not in policy:
+    raise ValueError(
+      f'role.policy={policy!r:.80} must be a role with all of its fields; set'
+      ' its fields, such as role.policy.lr, not the whole'
+    )
+  values = {x: c[x] for x in _SLOTS if '.' not in x}
+  values['rollout.kind'] = c.rollout.kind
+  for path, value in values.items():
+    FIELDS[path].domain.check(path, value)
+  for section in ('stream', 'loss_aggregation'):
+    for name, value in c[section].items():
+      OPEN[f'{section}.*'].domain.check(f'{section}.{name}', value)
+  for name, source in c.mix.items():
+    edits = source.get('edits') if isinstance(source, ConfigDict) else source
+    MIX['edits'].domain.check(f'mix.{name}.edits', edits)
+
+
 def wiring(c: ConfigDict) -> registry.MethodSpec:
-  """Returns the slots of a config as a MethodSpec."""
+  """Returns the slots of a config as a MethodSpec.
+
+  Raises ValueError, one sentence, for a slot that holds no names.
+  """
+  _check_slots(c)
   return registry.MethodSpec(
     task=c.task,
     prefix=c.prefix,

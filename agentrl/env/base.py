@@ -346,7 +346,10 @@ def find(name: str) -> type:
     )
   try:
     family = getattr(importlib.import_module(module), cls)
-  except (ImportError, AttributeError) as error:
+  except (
+    *(ImportError, AttributeError, SyntaxError),
+    *(TypeError, ValueError),  # of a module that is no name, such as '..'
+  ) as error:
     raise ValueError(
       f'env.name={name!r} names no family ({error}); give the module as Python'
       ' imports it, and a class in it'
@@ -378,9 +381,16 @@ def settings(family: type) -> dict[str, Any]:
 
 
 def of(env: Mapping[str, Any]) -> EnvFamily:
-  """The family of a config's `env`."""
+  """The family of a config's `env`. Raises ValueError for another's."""
   fields = {name: x for name, x in env.items() if name not in SET}
-  return find(env['name'])(**fields)
+  family = find(env['name'])
+  for name in sorted(fields.keys() - settings(family).keys()):
+    raise ValueError(
+      f'env.name={env["name"]!r} has no setting {name!r}, which env.{name}='
+      f'{fields[name]!r:.40} sets for another; choose the environment in the'
+      f' argument of the config, as --config=NAME:env={env["name"]}'
+    )
+  return family(**fields)
 
 
 def missing(package: str, extra: str) -> ValueError:

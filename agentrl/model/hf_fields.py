@@ -1,4 +1,4 @@
-"""What the fields of a Hugging Face config.json may hold."""
+"""Domains of the fields of a Hugging Face config.json."""
 
 from collections.abc import Mapping
 from typing import Any

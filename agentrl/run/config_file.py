@@ -102,9 +102,10 @@ def change(c: ConfigDict, changes: Mapping[str, Any]) -> ConfigDict:
     except (KeyError, AttributeError) as error:
       raise ValueError(no_field(c, path) or str(error)) from error
     except (TypeError, ValueError) as error:
-      raise ValueError(f'config.{path}={value!r} does not fit: {error}') from (
-        error
-      )
+      why = ' '.join(str(error).split())
+      raise ValueError(
+        f'config.{path}={value!r:.80} does not fit: {why:.200}'
+      ) from error
   return c
 
 

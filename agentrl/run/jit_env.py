@@ -190,7 +190,10 @@ def _plain_environment(c: ConfigDict):
     names = ' or '.join(map(repr, envs.JITTED))
     raise ValueError(f'env.name={e.name!r} is unknown; choose {names}')
   if e.levels:
-    source = boxoban.Boxoban(path=e.levels)
+    try:
+      source = boxoban.Boxoban(path=e.levels)
+    except ValueError as error:
+      raise ValueError(f'env.levels={e.levels!r}: {error}') from error
   else:
     source = sokoban_levels.Generated(
       height=e.height,

@@ -3,9 +3,15 @@
 All of it is found before anything is built or compiled.
 """
 
+import math
+import os
+
+import jax
 from ml_collections import ConfigDict
 
 from agentrl.nn.transformer import DecoderConfig
+from agentrl.rollout import registered
+from agentrl.run import fields
 
 
 def frame(c: ConfigDict) -> None:
@@ -77,3 +83,44 @@ def room(c: ConfigDict, needed: int) -> None:
       f' up to {needed}; set it to more, or to 0 for whatever'
       f' rollout.max_turns={r.max_turns} need'
     )
+
+
+def memory(c: ConfigDict) -> None:
+  """Checks that the arrays whose sizes the config names can be had at all.
+
+  A number for each token that is sampled or read, for each turn of a task, and
+  for each weight of a model of one's own. Real runs need many times as much,
+  which `experiments.plan` tells: this is for sizes that no machine has.
+  """
+  values, room = fields.flat(c), _memory()
+  turns, tokens = 'rollout.max_turns', 'rollout.max_message_tokens'
+  rows = ('rollout.batch', 'rollout.slots', 'sft.batch')
+  products: list[tuple[str, ...]] = [(x, turns, tokens) for x in rows]
+  products += [(x, turns) for x in ('env.train', 'env.test')]
+  products += [(x, 'rollout.context') for x in rows]
+  if registered.on_host(c.rollout.kind):
+    products.append(('rollout.slots', turns, 'host.max_observation_tokens'))
+  if not c.model.path:
+    matrix = 'model.layers', 'model.width'
+    products += [
+      (*matrix, 'model.mlp'),
+      (*matrix, 'model.heads', 'model.head_dim'),
+      (*matrix, 'lora.rank'),
+      ('model.positions', 'model.width'),
+    ]
+  for names in products:
+    size = 4 * math.prod(values[x] for x in names)
+    if size > room:
+      factors = ' and '.join(f'{x}={values[x]}' for x in names)
+      raise ValueError(
+        f'{factors} make an array of {size / 2**30:.3g} GiB, more than the'
+        f' {room / 2**30:.3g} GiB that there are; lower one of them'
+      )
+
+
+def _memory() -> int:
+  """Bytes of all devices, or of the hosts where that is more."""
+  stats = (x.memory_stats() or {} for x in jax.local_devices())
+  devices = sum(x.get('bytes_limit', 0) for x in stats)
+  host = os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE')
+  return max(devices, host) * jax.process_count()

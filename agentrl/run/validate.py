@@ -38,6 +38,7 @@ def config(c: ConfigDict) -> None:
       f' rollout.group_size={r.group_size};'
       f' set rollout.batch to {-(-r.batch // r.group_size) * r.group_size}'
     )
+  model_checks.memory(c)
   spec = base.wiring(c)
   on_host = registered.kind_of(spec).on_host
   _check_rollout(c, on_host)

@@ -76,3 +76,16 @@ def test_a_family_that_marks_no_calls_has_thoughts_and_answers():
     for start, end, part in base.spans(family, text):
       out[part] += text[start:end]
     assert out == want
+
+
+@pytest.mark.parametrize(
+  'name', ['..:x', '.:x', ':x', 'a b:x', 'os:', '1/0:x', 'json:None', '\0:x']
+)
+def test_a_name_that_is_no_module_is_refused_by_its_field(name):
+  with pytest.raises(ValueError, match=r'env\.name='):
+    base.find(name)
+
+
+def test_settings_of_another_environment_are_named():
+  with pytest.raises(ValueError, match=r'countdown.*env\.boxes=1'):
+    base.of({'name': 'countdown', 'boxes': 1, 'train': 5})

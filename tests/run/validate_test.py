@@ -1,10 +1,12 @@
 """Configs that do not fit together: readings, spans, memories."""
 
+import math
+
 import pytest
 
 from agentrl import registry
 from agentrl.configs import base, grpo, infopo, spear, toolpo
-from agentrl.run import validate
+from agentrl.run import config_file, validate
 
 
 def test_information_needs_the_reading():
@@ -55,3 +57,62 @@ def test_only_one_memory_adds_old_trajectories():
     validate.config(c)
   c.memory = ('replay', 'task_statistics')
   validate.config(c)
+
+
+ODD = (
+  *('', 'x', '../x', 'x' * 3000, 'é\u2028', '\ud83d', '\0'),
+  *(-1, 0, 1.5, True, None, [], {}, [[]], ('a', 'a')),
+  *(2**31 - 1, 2**31 - 32, 2**63, 1e308, math.nan, math.inf),
+)
+PATHS = sorted(base.FIELDS)
+
+
+@pytest.mark.parametrize('i', range(0, len(PATHS)))
+def test_every_value_of_every_field_is_fit_or_refused_by_its_name(i):
+  """Each field with some of the values; all are tried over the fields."""
+  path = PATHS[i]
+  for value in ODD[i % 4 :: 4]:
+    c = grpo.get_config('tiny')
+    try:
+      config_file.change(c, {path: value})
+      validate.config(c)
+      why = ''
+    except ValueError as error:
+      why = str(error)
+    assert len(why) < 1000, (path, value)
+    assert '\n' not in why, (path, value)
+
+
+@pytest.mark.parametrize(
+  'path',
+  [
+    *('rollout.batch', 'rollout.max_turns', 'rollout.max_message_tokens'),
+    *('rollout.slots', 'sft.batch', 'model.width', 'model.mlp'),
+    *('model.heads', 'model.positions', 'env.train'),
+  ],
+)
+def test_sizes_that_no_machine_has_are_refused(path):
+  c = grpo.get_config('tiny')
+  c.micro_batch = 1
+  config_file.change(c, {path: 2**31 - 32})
+  with pytest.raises(ValueError, match=path):
+    validate.config(c)
+
+
+@pytest.mark.parametrize('path', base._SLOTS)
+@pytest.mark.parametrize('value', [None, 1, True, ['a', 'a'], [[]], {}])
+def test_a_slot_that_names_no_pieces_is_refused_when_it_is_filled(path, value):
+  c = grpo.get_config('tiny')
+  with c.ignore_type():
+    c.update_from_flattened_dict({path: value})
+  with pytest.raises(ValueError, match=path):
+    base.fill(c)
+
+
+@pytest.mark.parametrize('role', [{}, {'policy': {}}, {'policy': 1}, 1, 'x'])
+def test_roles_need_a_policy(role):
+  c = grpo.get_config('tiny')
+  with c.ignore_type(), c.unlocked():
+    c.role = role
+  with pytest.raises(ValueError, match='role'):
+    base.fill(c)
