@@ -37,6 +37,16 @@ W, C = '--workdir=w', f'--config={grpo.__file__}:tiny'
 G = '--config=configs/grpo.py'
 DUAL, ACCEPT = "--config.loss=('ppo_dual',)", 'accepted'
 CASES = [
+  *(
+    ('train', (G, f'--config.{field}={value}', W), field)
+    for field, value in (
+      *(('steps', x) for x in ('', 'ten', '1.5', 'é\u2028', '1e400')),
+      *(('role', '{}'), ('advantage', '1'), ('env.name', '..:x')),
+      *(('hp', 'x'), ('sft.lr', 'ten'), ('loss', 'None')),
+    )
+  ),
+  ('train', (G, '--config.steps=', W), 'whole number'),
+  ('train', (G, '--config.env.name=countdown', W), 'env.name'),
   ('train', (G,), 'the flag --workdir is missing'),
   ('train', (W,), 'the flag --config is missing'),
   (

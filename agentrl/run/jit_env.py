@@ -239,7 +239,8 @@ def spoken(c: ConfigDict, words: Tokenizer, actions):
   longest = max(len(x) for x in messages)
   if longest > c.rollout.max_message_tokens:
     raise ValueError(
-      f'an action takes {longest} tokens with its end of turn and'
+      f'an action behind rollout.action_prefix={c.rollout.action_prefix!r:.40}'
+      f' takes {longest} tokens with its end of turn and'
       f' rollout.max_message_tokens={c.rollout.max_message_tokens} allows'
       f' fewer; set it to {longest}'
     )

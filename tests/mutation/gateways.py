@@ -123,7 +123,7 @@ MUTANTS = (
   Mutant(
     'agentrl.publish',
     'check',
-    '_entry(folder / name) != entry',
+    '_entry(place) != entry',
     'False',
     _PUBLISH,
     'damaged weights are used',
