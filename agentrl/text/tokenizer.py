@@ -5,8 +5,10 @@ import json
 import os
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
+
+from agentrl.text import surrogates
 
 
 class Tokenizer(Protocol):
@@ -23,7 +25,8 @@ class Tokenizer(Protocol):
 
     A special's literal becomes one only with `specials`. Leave it off for
     anything an environment, a tool or a user wrote: with it on, an observation
-    that contains the end-of-turn literal ends the turn.
+    that contains the end-of-turn literal ends the turn. Half a surrogate
+    pair is encoded as U+FFFD.
     """
 
   def decode(self, ids: Sequence[int]) -> str:
@@ -82,13 +85,11 @@ class Embedded:
     pattern = _FULL if specials else _PLAIN
     ids = []
     # Splitting on a group alternates text (even places) and matches (odd).
-    for place, part in enumerate(pattern.split(text)):
+    for place, part in enumerate(pattern.split(surrogates.replaced(text))):
       if place % 2:
         ids.append(_IDS[part])
-      else:  # a lone surrogate, which no UTF-8 can hold, becomes '?'
-        ids.extend(
-          _FIRST_BYTE + byte for byte in part.encode('utf-8', 'replace')
-        )
+      else:
+        ids.extend(_FIRST_BYTE + byte for byte in part.encode())
     return ids
 
   def decode(self, ids: Sequence[int]) -> str:
@@ -113,8 +114,10 @@ class Embedded:
 
 # Date given to chat templates that take one: the default of Llama 3.1.
 DAY = '26 Jul 2024'
+# Characters; longer texts are encoded by a call that lets other threads run.
+_SHORT = 1 << 14
 # Whether literals become special tokens is a switch of the tokenizer itself,
-# which all threads share.
+# which all threads share; of fast ones there is a copy for each.
 _SWITCHED = threading.Lock()
 
 
@@ -132,16 +135,21 @@ class HuggingFace:
 
   Args:
     vocab: how many tokens the model's embedding has, which may be more than
-      the tokenizer knows: those read as U+FFFD; 0: as many as it knows.
+      the tokenizer knows; 0: up to the last that it knows. Ids without a
+      token, behind the last or between, read as U+FFFD.
   """
 
   def __init__(self, path: str | os.PathLike[str], *, vocab: int = 0):
     self._tokenizer = _load(os.fspath(path))
-    self._inner = _without_prefix(self._tokenizer)
-    self._tokens = 1 + max(self._tokenizer.get_vocab().values())
-    if 0 < vocab < self._tokens:
+    # By whether literals become special tokens; None: no fast one, or the same.
+    self._whole = _copies(self._tokenizer, lambda parts: parts)
+    self._inner = _copies(self._tokenizer, _without_prefix)
+    known = self._tokenizer
+    self._known = {*known.get_vocab().values(), *known.added_tokens_decoder}
+    tokens = 1 + max(self._known)
+    if 0 < vocab < tokens:
       raise ValueError(
-        f'tokenizer {path} has ids up to {self._tokens - 1} and the embedding'
+        f'tokenizer {path} has ids up to {tokens - 1} and the embedding'
         f' of the model has {vocab} rows; give the tokenizer that the model'
         ' was trained with, or enlarge the embedding (vocab_size)'
       )
@@ -154,7 +162,7 @@ class HuggingFace:
     bos = self._tokenizer.bos_token_id
     pad = self._tokenizer.pad_token_id
     self.name = os.path.basename(os.path.abspath(path))
-    self.vocab_size = vocab or self._tokens
+    self.vocab_size = vocab or tokens
     self.eot: int = eot
     self.bos: int = eot if bos is None else bos
     self.pad: int = eot if pad is None else pad
@@ -162,12 +170,13 @@ class HuggingFace:
   def encode(self, text: str, *, specials: bool = False) -> list[int]:
     if self._inner is None:
       return self.encode_whole(text, specials=specials)
-    with _SWITCHED:
-      self._inner.encode_special_tokens = not specials
-      return self._inner.encode(text, add_special_tokens=False).ids
+    return _ids(self._inner[specials], text)
 
   def encode_whole(self, text: str, *, specials: bool) -> list[int]:
     """Encodes a text from its beginning, as `transformers` does."""
+    if self._whole is not None:
+      return _ids(self._whole[specials], text)
+    text = surrogates.replaced(text)
     with _SWITCHED:
       return self._tokenizer.encode(
         text, add_special_tokens=False, split_special_tokens=not specials
@@ -188,14 +197,14 @@ class HuggingFace:
     return [self.encode_whole(text, specials=False) for text in texts]
 
   def decode(self, ids: Sequence[int]) -> str:
-    runs = itertools.groupby(_checked(self, ids), self._tokens.__gt__)
-    return ''.join(self._text(valid, list(run)) for valid, run in runs)
+    runs = itertools.groupby(_checked(self, ids), self._known.__contains__)
+    return ''.join(self._text(known, list(run)) for known, run in runs)
 
-  def _text(self, valid: bool, ids: list[int]) -> str:
-    if not valid:  # which `decode` would leave out in silence
+  def _text(self, known: bool, ids: list[int]) -> str:
+    if not known:  # which `decode` would leave out in silence
       return '\ufffd' * len(ids)
     if self._inner is not None:
-      return self._inner.decode(ids, skip_special_tokens=False)
+      return self._inner[False].decode(ids, skip_special_tokens=False)
     return self._tokenizer.decode(ids, clean_up_tokenization_spaces=False)
 
   def pieces(self, ids: Sequence[int]) -> list[str]:
@@ -257,25 +266,44 @@ def _checked(tokenizer: Tokenizer, ids: Sequence[int]) -> list[int]:
   return ids
 
 
-def _without_prefix(tokenizer) -> Any:
-  """The `tokenizers.Tokenizer` of texts that go on; None if it is the same.
+def _ids(tokenizer, text: str) -> list[int]:
+  """Encodes by a `tokenizers.Tokenizer`."""
+  text = surrogates.replaced(text)
+  if len(text) <= _SHORT:
+    return tokenizer.encode(text, add_special_tokens=False).ids
+  (out,) = tokenizer.encode_batch_fast([text], add_special_tokens=False)
+  return out.ids
+
+
+def _copies(tokenizer, change: Callable[[Any], Any]) -> dict[bool, Any] | None:
+  """A `tokenizers.Tokenizer` that makes special tokens, and one that does not.
 
   Args:
     tokenizer: of `transformers`
+    change: of its description; None: there is nothing to change
   """
   if not tokenizer.is_fast:
     return None
-  whole = json.loads(tokenizer.backend_tokenizer.to_str())
-  parts = {x: whole[x] for x in ('normalizer', 'pre_tokenizer', 'decoder')}
-  inner = {name: _plain(part) for name, part in parts.items()}
-  if inner == parts:
+  described = change(json.loads(tokenizer.backend_tokenizer.to_str()))
+  if described is None:
     return None
   import tokenizers  # comes with transformers
 
-  out = tokenizers.Tokenizer.from_str(json.dumps(whole | inner))
-  out.no_truncation()
-  out.no_padding()
+  out = {}
+  for specials in (False, True):
+    copy = tokenizers.Tokenizer.from_str(json.dumps(described))
+    copy.no_truncation()
+    copy.no_padding()
+    copy.encode_special_tokens = not specials
+    out[specials] = copy
   return out
+
+
+def _without_prefix(described: dict[str, Any]) -> dict[str, Any] | None:
+  """The description of texts that go on; None if it is the same."""
+  parts = {x: described[x] for x in ('normalizer', 'pre_tokenizer', 'decoder')}
+  inner = {name: _plain(part) for name, part in parts.items()}
+  return None if inner == parts else described | inner
 
 
 def _plain(part: Any) -> Any:

@@ -69,7 +69,7 @@ def test_whatever_a_model_samples_is_text_that_can_be_written(ids):
 
 
 def test_a_lone_surrogate_does_not_stop_a_run():
-  assert EMBEDDED.decode(EMBEDDED.encode('a\ud800b')) == 'a?b'
+  assert EMBEDDED.decode(EMBEDDED.encode('a\ud800b')) == 'a\ufffdb'
 
 
 @pytest.mark.parametrize('bad', [-1, 320])
@@ -144,3 +144,33 @@ def test_settings_that_end_encoding_are_refused(tmp_path, value):
   file.write_text(json.dumps(fields))
   with pytest.raises(ValueError, match='cannot be read'):
     tok.HuggingFace(tmp_path)
+
+
+def test_ids_in_a_gap_of_the_vocabulary_are_readable(tmp_path):
+  """As those behind it: no sampled token is left out of the text."""
+  path = byte_level(tmp_path, eos_token='<eot>')
+  file = path / 'tokenizer.json'
+  described = json.loads(file.read_text())
+  vocab = described['model']['vocab']
+  vocab['up'] += 3  # 258, 259 and 260 are no token's
+  file.write_text(json.dumps(described))
+  hf = tok.HuggingFace(path, vocab=264)
+  u, up = hf.encode('u'), hf.encode('up')
+  assert up == [261]
+  for gap in (258, 259, 260, 262, 263):
+    assert hf.decode([gap]) == '\ufffd'
+    assert hf.pieces([gap]) == ['\ufffd']
+    assert hf.decode([*u, gap, gap, *up]) == 'u\ufffd\ufffdup'
+  for i in range(264):
+    assert hf.decode([i])
+
+
+@pytest.mark.parametrize('specials', [False, True])
+def test_long_texts_are_the_same_tokens(tmp_path, specials):
+  """However they are encoded."""
+  hf = tok.HuggingFace(byte_level(tmp_path, eos_token='<eot>'))
+  text = 'go up\n<eot> é'
+  count = tok._SHORT // len(text) + 1
+  part = hf.encode(text, specials=specials)
+  assert hf.encode(text * count, specials=specials) == part * count
+  assert hf.encode_whole(text * count, specials=specials) == part * count

@@ -2,8 +2,11 @@
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
+
+from agentrl.text import surrogates
 
 _QUOTED = 200  # characters of a message that are repeated to its author
 
@@ -138,7 +141,26 @@ def _float(digits: str) -> float:
   return value if math.isfinite(value) else _constant(digits)
 
 
-DECODER = json.JSONDecoder(parse_constant=_constant, parse_float=_float)
+# As JSON spells it; one that stands in a text as it is was decoded from tokens.
+_SURROGATE = re.compile(r'\\u[dD][89a-fA-F]')
+
+
+class _Decoder(json.JSONDecoder):
+  """Reads JSON as the standard has it, and texts that UTF-8 can hold."""
+
+  def raw_decode(self, s: str, idx: int = 0) -> tuple[Any, int]:
+    value, end = super().raw_decode(s, idx)
+    if _SURROGATE.search(s, idx, end):
+      value = surrogates.replaced_in(value)
+    return value, end
+
+
+# A function of Python for each number lets other threads run between.
+DECODER = _Decoder(
+  parse_constant=_constant,
+  parse_float=_float,
+  parse_int=lambda digits: int(digits),
+)
 _BITS = 14_000  # of an integer; Python reads no more than 4300 digits
 
 

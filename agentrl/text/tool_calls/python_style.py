@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from agentrl.text import safe_ast
+from agentrl.text import safe_ast, surrogates
 from agentrl.text.tool_calls.base import (
   Call,
   Described,
@@ -146,7 +146,7 @@ def _read_pythonic(text: str, node: ast.expr) -> Call | Malformed:
     )
   if len(args) < len(pairs):
     return Malformed(f'An argument is given twice: {quoted}')
-  return Call(name, args)
+  return Call(name, surrogates.replaced_in(args))
 
 
 def _arguments(node: ast.keyword) -> list[tuple[Any, Any]]:
