@@ -29,7 +29,8 @@ import numpy as np
 
 from agentrl.rollout.engine.engine import Completion, SamplingParams, Sizes
 from agentrl.text import chat_format
-from agentrl.text.message_graph import ChatMessage, MessageGraph
+from agentrl.text.chat_messages import ChatMessage
+from agentrl.text.message_graph import MessageGraph
 from agentrl.text.tokenizer import Embedded
 from agentrl.text.tool_calls import format_of
 

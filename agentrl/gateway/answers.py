@@ -63,6 +63,14 @@ class SessionAnswers:
     self.session, self._generator, self._model = session, generator, model
     self._seconds = seconds
     self._answers: dict[bytes, SharedReply] = {}
+    # Requests are read one after the other, in the order in which they came.
+    self._reading: set[asyncio.Task[ModelReply]] = set()
+    self._turn = asyncio.Lock()
+
+  @property
+  def full(self) -> bool:
+    """True if the session admits no call behind those that are read."""
+    return self.session.room <= len(self._reading)
 
   def answer(
     self, model_request: ModelRequest, digest: bytes, tries: str | None
@@ -76,7 +84,8 @@ class SessionAnswers:
       digest: of the body
       tries: before this one, as the client counts; None: it does not
     Raises:
-      RefusedError: the session does not admit the call.
+      RefusedError: the session has finished. The reply raises it where the
+        session does not admit the call.
     """
     first = self._answers.get(digest)
     if first is not None and time.monotonic() - first.began < self._seconds:
@@ -84,8 +93,11 @@ class SessionAnswers:
       if again and first.replays:
         self.session.counts['retries'] += 1
         return first
-    call = self.session.begin(model_request)
-    task = asyncio.create_task(self._generate(call))
+    if self.session.finished:
+      raise RefusedError('the session has finished', code='session_finished')
+    task = asyncio.create_task(self._reply(model_request))
+    self._reading.add(task)
+    task.add_done_callback(self._reading.discard)
     task.add_done_callback(_log_failure)
     answer = self._answers[digest] = SharedReply(task)
     task.add_done_callback(lambda task: self._forget(digest, answer))
@@ -101,6 +113,18 @@ class SessionAnswers:
     """Drops an answer that never came."""
     if not answer.replays and self._answers.get(digest) is answer:
       del self._answers[digest]
+
+  async def _reply(self, model_request: ModelRequest) -> ModelReply:
+    session, task = self.session, asyncio.current_task()
+    try:
+      async with self._turn:
+        prompt = await asyncio.to_thread(session.read, model_request)
+    except asyncio.CancelledError:
+      session.leave()
+      raise
+    call = session.begin(model_request, prompt)
+    self._reading -= {task}
+    return await self._generate(call)
 
   async def _generate(self, call: PendingCall) -> ModelReply:
     try:

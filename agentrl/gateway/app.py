@@ -16,9 +16,7 @@ weights may be updated there is
 
 import asyncio
 import hashlib
-import hmac
-import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, NamedTuple
 
 from starlette.applications import Starlette
@@ -26,8 +24,16 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from agentrl.gateway import body, chat, generate, messages, responses
+from agentrl.gateway import (
+  body,
+  chat,
+  generate,
+  json_text,
+  messages,
+  responses,
+)
 from agentrl.gateway.answers import SessionAnswers, SharedReply, TokenGenerator
+from agentrl.gateway.guard import Guard
 from agentrl.gateway.request import (
   Dialect,
   ModelRequest,
@@ -35,8 +41,9 @@ from agentrl.gateway.request import (
   field,
   parse_body,
 )
-from agentrl.gateway.served import ServedModel
+from agentrl.gateway.served import ServedModel, prefixes
 from agentrl.gateway.session import Session
+from agentrl.gateway.updates import WeightUpdates
 
 DIALECTS: dict[str, Dialect] = {
   'v1/chat/completions': chat,
@@ -70,17 +77,20 @@ class GatewayApp:
     key: str,
     limits: GatewayLimits,
     context: int,
+    host: str = '127.0.0.1',
     update: Callable[[str, int], None] | None = None,
   ):
     """Begins without sessions and models.
 
     Args:
-      key: that every client must show; '': none
+      key: that every client must show; '': none, see `Guard`
+      host: that is listened at
       context: tokens of a conversation
       update: takes weights from a folder, and their version; raises
         ValueError; None: nobody may
     """
-    self._generator, self._name, self._key = generator, model, key
+    self._generator, self._name = generator, model
+    self._guard = Guard(key, host)
     self._limits, self._context = limits, context
     self._sessions: dict[str, SessionAnswers] = {}
     self._served: dict[str, ServedModel] = {}
@@ -92,7 +102,7 @@ class GatewayApp:
           Route(f'{at}{path}', self._endpoint(dialect), methods=_POST)
         )
     routes.append(Route('/s/{session}/reward', self._reward, methods=_POST))
-    self._update = update
+    self._updates = WeightUpdates(update) if update else None
     if update is not None:
       routes.append(Route('/update_weights', self._weights, methods=_POST))
     self.asgi = Starlette(routes=routes)
@@ -113,29 +123,9 @@ class GatewayApp:
 
   # Requests.
 
-  def _check_key(self, request: Request) -> None:
-    """Raises RefusedError for a wrong key, or too many that have the right."""
-    given = request.headers.get('x-api-key', '')
-    scheme, _, bearer = request.headers.get('authorization', '').partition(' ')
-    given = bearer if scheme.lower() == 'bearer' else given
-    right = hmac.compare_digest(given.encode(), self._key.encode())
-    if self._key and not right:
-      raise RefusedError(
-        'the API key is not the one of this run; use the one that the program'
-        ' was started with',
-        status=401,
-      )
-    if not request.state.admit():
-      raise RefusedError(
-        'the gateway has as many connections as it takes; try again, or keep'
-        ' fewer open',
-        status=503,
-        code='too_many_connections',
-      )
-
   def _session(self, request: Request) -> SessionAnswers:
     """Raises RefusedError for a wrong key or an unknown session."""
-    self._check_key(request)
+    self._guard.check(request)
     name = request.path_params['session']
     answers = self._sessions.get(name)
     if answers is None:
@@ -144,18 +134,19 @@ class GatewayApp:
       )
     return answers
 
-  def _model(self, name: Any) -> ServedModel:
+  def _model(self, body: Mapping[str, Any]) -> ServedModel:
     """The model that a request names, or the only one.
 
     Raises:
       RefusedError: there is none of this name.
     """
+    name = field(body, 'model', str, '')
     if not name and len(self._served) == 1:
       return next(iter(self._served.values()))
     if name not in self._served:
       there = ', '.join(self._served) or 'none; calls belong to sessions'
       raise RefusedError(
-        f'there is no model {str(name)[:80]!r} here; there is {there}',
+        f'there is no model {name[:80]!r} here; there is {there}',
         status=404,
         code='model_not_found',
       )
@@ -171,13 +162,13 @@ class GatewayApp:
         self._session(request)
         models = {self._name: self._context}
       else:
-        self._check_key(request)
+        self._guard.check(request)
         models = {name: x.context for name, x in self._served.items()}
     except RefusedError as error:
       return _refusal(chat, error)
     about = {'object': 'model', 'owned_by': 'agentrl', 'created': 0}
     data = [{'id': x, 'max_model_len': n, **about} for x, n in models.items()]
-    return JSONResponse({'object': 'list', 'data': data})
+    return _Answer({'object': 'list', 'data': data})
 
   async def _reward(self, request: Request) -> Response:
     try:
@@ -185,23 +176,18 @@ class GatewayApp:
       reward = session.post(parse_body(await self._body(request)))
     except RefusedError as error:
       return _refusal(chat, error)
-    return JSONResponse(reward._asdict())
+    return _Answer(reward._asdict())
 
   async def _weights(self, request: Request) -> Response:
     """Requests under way wait while weights change."""
-    assert self._update is not None
+    assert self._updates is not None
     try:
-      self._check_key(request)
+      self._guard.check(request)
       new = parse_body(await self._body(request))
-      path, version = field(new, 'path', str, ''), new.get('version')
-      if type(version) is not int:
-        raise RefusedError(f'version={str(version)[:40]} is no integer')
-      await asyncio.to_thread(self._update, path, version)
-    except ValueError as error:
-      return _refusal(chat, RefusedError(str(error)))
+      version = await self._updates.take(new)
     except RefusedError as error:
       return _refusal(chat, error)
-    return JSONResponse({'version': version})
+    return _Answer({'version': version})
 
   def _endpoint(self, dialect: Dialect):
     async def endpoint(request: Request) -> Response:
@@ -210,14 +196,15 @@ class GatewayApp:
         if 'session' in request.path_params:
           answers = self._session(request)
         else:
-          self._check_key(request)
+          self._guard.check(request)
         raw = await self._body(request)
-        parsed = parse_body(raw)
-        answers = answers or self._model(parsed.get('model'))
-        model_request = dialect.parse(parsed)
-        digest = hashlib.sha256(request.url.path.encode() + b'\0' + raw)
+        work = asyncio.to_thread if len(raw) > _FEW else _at_once
+        parsed, model_request, digest = await work(
+          _read, dialect, raw, request.scope['path'], answers is None
+        )
+        answers = answers or self._model(parsed)
         tries = request.headers.get(RETRY)
-        answer = answers.answer(model_request, digest.digest(), tries)
+        answer = answers.answer(model_request, digest, tries)
         return await self._respond(request, dialect, model_request, answer)
       except RefusedError as error:
         return _refusal(dialect, error)
@@ -251,7 +238,7 @@ class GatewayApp:
     if answer.task.done():
       reply = answer.result()
       if not model_request.stream:
-        return JSONResponse(dialect.reply(model_request, reply))
+        return _Answer(dialect.reply(model_request, reply))
     elif gone.done() and not gone.cancelled():
       answer.leave()
       return Response(status_code=499)
@@ -281,6 +268,26 @@ class GatewayApp:
 
 
 _POST = ['POST']
+_FEW = 16 << 10  # bytes that are read sooner than a thread takes them
+
+
+async def _at_once(function: Callable, *args: Any) -> Any:
+  return function(*args)
+
+
+def _read(
+  dialect: Dialect, raw: bytes, path: str, served: bool
+) -> tuple[Mapping[str, Any], ModelRequest, bytes]:
+  """A body as JSON and as a request, and the digest by which it is found.
+
+  It changes nothing, and may run in any thread.
+  """
+  body = parse_body(raw)
+  model_request = dialect.parse(body)
+  if served:
+    model_request = model_request._replace(prefixes=prefixes(model_request))
+  digest = hashlib.sha256(path.encode() + b'\0' + raw)
+  return body, model_request, digest.digest()
 
 
 async def _disconnected(request: Request) -> None:
@@ -291,9 +298,16 @@ async def _disconnected(request: Request) -> None:
 
 def _event(name: str, data: Any) -> bytes:
   head = f'event: {name}\n' if name else ''
-  return f'{head}data: {json.dumps(data, ensure_ascii=False)}\n\n'.encode()
+  return f'{head}data: '.encode() + json_text.dumps(data) + b'\n\n'
+
+
+class _Answer(JSONResponse):
+  """A body of JSON."""
+
+  def render(self, content: Any) -> bytes:
+    return json_text.dumps(content)
 
 
 def _refusal(dialect: Dialect, error: RefusedError) -> Response:
   headers = {'connection': 'close'} if error.status in (408, 413) else {}
-  return JSONResponse(dialect.error(error), error.status, headers)
+  return _Answer(dialect.error(error), error.status, headers)

@@ -5,7 +5,7 @@ from typing import Any
 
 from agentrl.gateway import request as lib
 from agentrl.gateway.request import Event, ModelReply, ModelRequest
-from agentrl.text.message_graph import ChatMessage, ToolUse
+from agentrl.text.chat_messages import ChatMessage, ToolUse
 
 _ROLES = {x: x for x in ('system', 'user', 'assistant', 'tool')} | {
   'developer': 'system'
@@ -31,7 +31,9 @@ def parse(body: Mapping[str, Any]) -> ModelRequest:
   lib.refuse(body, _UNSUPPORTED)
   options = lib.field(body, 'stream_options', dict, {})
   tools = (
-    [] if body.get('tool_choice') == 'none' else lib.objects(body, 'tools')
+    []
+    if body.get('tool_choice') == 'none'
+    else lib.objects(body, 'tools', lib.TOOLS)
   )
   ignored = lib.ignored(body, _UNDERSTOOD)
   if body.get('tool_choice') not in (None, 'auto', 'none'):
@@ -43,6 +45,7 @@ def parse(body: Mapping[str, Any]) -> ModelRequest:
     ],
     tools=lib.tools_of([_tool(x, f'tools[{i}]') for i, x in enumerate(tools)]),
     stops=lib.stops_of(body.get('stop'), 'stop'),
+    stop_tokens=lib.token_ids(body, 'stop_token_ids'),
     stream=lib.field(body, 'stream', bool, False),
     usage=bool(options.get('include_usage')),
     logprobs=bool(lib.field(body, 'logprobs', (bool, int), False)),
@@ -128,6 +131,7 @@ def reply(request: ModelRequest, reply: ModelReply) -> dict[str, Any]:
   if reply.calls:
     message |= {'content': reply.text or None, 'tool_calls': _calls(reply)}
   choice = {'index': 0, 'message': message, 'finish_reason': reply.finish}
+  choice['stop_reason'] = reply.stop  # as vLLM has it
   choice['logprobs'] = logprobs(reply) if request.logprobs else None
   body = _head(reply, 'chat.completion')
   body |= {'choices': [choice], 'usage': usage(reply)}
@@ -157,7 +161,7 @@ def events(request: ModelRequest, reply: ModelReply) -> list[Event]:
     out.append(chunk({'content': reply.text}))
   for i, call in enumerate(_calls(reply)):
     out.append(chunk({'tool_calls': [{'index': i, **call}]}))
-  out.append(chunk({}, reply.finish, **more))
+  out.append(chunk({}, reply.finish, stop_reason=reply.stop, **more))
   if request.usage:
     out.append(('', head | {'choices': [], 'usage': usage(reply)}))
   return out

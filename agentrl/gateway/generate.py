@@ -18,25 +18,18 @@ def parse(body: Mapping[str, Any]) -> ModelRequest:
   params = lib.field(body, 'sampling_params', dict, {})
   lib.refuse(params, {'n': (1,), 'prompt_logprobs': (0,)})
   ignored = lib.ignored(body, _UNDERSTOOD) + lib.ignored(params, _PARAMS)
-  tokens = _ids(body, 'token_ids')
+  tokens = lib.token_ids(body, 'token_ids')
   if not tokens:
     raise lib.RefusedError('token_ids is empty; send at least one token')
   return ModelRequest(
     tokens=tokens,
     stops=lib.stops_of(params.get('stop'), 'sampling_params.stop'),
-    stop_tokens=_ids(params, 'stop_token_ids'),
+    stop_tokens=lib.token_ids(params, 'stop_token_ids'),
     logprobs=True,
     token_ids=True,
     ignored=ignored,
     sampling=lib.sampling_fields(params),
   )
-
-
-def _ids(body: Mapping[str, Any], name: str) -> list[int]:
-  ids = lib.field(body, name, list, [])
-  if any(type(i) is not int or not 0 <= i < 2**31 for i in ids):
-    raise lib.RefusedError(f'{name} is no array of token ids; send integers')
-  return ids
 
 
 def reply(request: ModelRequest, reply: ModelReply) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from agentrl.gateway import request as lib
 from agentrl.gateway.request import Event, ModelReply, ModelRequest
-from agentrl.text.message_graph import ChatMessage
+from agentrl.text.chat_messages import ChatMessage
 
 _FINISH = {'stop': 'end_turn', 'length': 'max_tokens', 'tool_calls': 'tool_use'}
 _UNSUPPORTED: dict[str, Any] = {
@@ -14,12 +14,14 @@ _UNSUPPORTED: dict[str, Any] = {
   'mcp_servers': ([],),
   'output_format': (),
 }
+_FORMAT: dict[str, Any] = {'output_config.format': ()}
 _UNDERSTOOD = (
   *('messages', 'model', 'stream', 'system', 'tools', 'stop_sequences'),
   *('tool_choice', *_UNSUPPORTED),
 )
 _ERRORS = {
   401: 'authentication_error',
+  403: 'permission_error',
   404: 'not_found_error',
   413: 'request_too_large',
 }
@@ -27,8 +29,10 @@ _ERRORS = {
 
 def parse(body: Mapping[str, Any]) -> ModelRequest:
   lib.refuse(body, _UNSUPPORTED)
+  output = lib.field(body, 'output_config', dict, {})
+  lib.refuse({'output_config.format': output.get('format')}, _FORMAT)
   choice = lib.field(body, 'tool_choice', dict, {}).get('type', 'auto')
-  tools = [] if choice == 'none' else lib.objects(body, 'tools')
+  tools = [] if choice == 'none' else lib.objects(body, 'tools', lib.TOOLS)
   ignored = lib.ignored(body, _UNDERSTOOD)
   if choice not in ('auto', 'none'):
     ignored.append('tool_choice')
@@ -104,6 +108,13 @@ def _blocks(reply: ModelReply) -> list[dict[str, Any]]:
   return blocks
 
 
+def _ending(reply: ModelReply) -> dict[str, str | None]:
+  """Why the message ended; calls go before a stop sequence behind them."""
+  if reply.finish == 'stop' and isinstance(reply.stop, str):
+    return {'stop_reason': 'stop_sequence', 'stop_sequence': reply.stop}
+  return {'stop_reason': _FINISH[reply.finish], 'stop_sequence': None}
+
+
 def reply(request: ModelRequest, reply: ModelReply) -> dict[str, Any]:
   return {
     'id': f'msg_{reply.id}',
@@ -111,14 +122,14 @@ def reply(request: ModelRequest, reply: ModelReply) -> dict[str, Any]:
     'role': 'assistant',
     'model': reply.model,
     'content': _blocks(reply),
-    'stop_reason': _FINISH[reply.finish],
-    'stop_sequence': None,
+    **_ending(reply),
     'usage': _usage(reply),
   }
 
 
 def events(request: ModelRequest, whole: ModelReply) -> list[Event]:
-  begun = reply(request, whole) | {'content': [], 'stop_reason': None}
+  begun = reply(request, whole) | {'content': []}
+  begun |= {'stop_reason': None, 'stop_sequence': None}
   begun['usage'] = _usage(whole) | {'output_tokens': 0}
   out: list[Event] = [_event('message_start', message=begun)]
   for i, block in enumerate(_blocks(whole)):
@@ -135,10 +146,9 @@ def events(request: ModelRequest, whole: ModelReply) -> list[Event]:
       _event('content_block_delta', index=i, delta=delta),
       _event('content_block_stop', index=i),
     ]
-  end = {'stop_reason': _FINISH[whole.finish], 'stop_sequence': None}
   return [
     *out,
-    _event('message_delta', delta=end, usage=_usage(whole)),
+    _event('message_delta', delta=_ending(whole), usage=_usage(whole)),
     _event('message_stop'),
   ]
 

@@ -9,12 +9,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from agentrl.gateway import json_text
 from agentrl.rollout.engine.engine import Completion
-from agentrl.text.message_graph import ChatMessage, ToolUse, canonical_json
+from agentrl.text.chat_messages import ChatMessage, ToolUse, canonical_json
 from agentrl.text.tool_calls.base import ToolDescription
 
-DEPTH = 64  # of a body: objects and lists inside each other
-TOOLS = 256  # of a request
+MESSAGES = 1 << 13  # of a request
+TOOLS = 256
 STOPS = 16  # texts that end a message
 STOP_LENGTH = 256  # characters of one
 # Of the attempt, whatever the client asks for.
@@ -42,10 +43,12 @@ class RefusedError(Exception):
 _CODES = {
   400: 'invalid_request',
   401: 'invalid_api_key',
+  403: 'foreign_site',
   404: 'unknown_session',
   408: 'request_timeout',
   409: 'conflict',
   413: 'body_too_large',
+  415: 'unsupported_media_type',
   500: 'generation_failed',
   503: 'gateway_closed',
 }
@@ -64,9 +67,11 @@ class ModelRequest(NamedTuple):
   logprobs: bool = False
   token_ids: bool = False
   ignored: Sequence[str] = ()  # fields that change nothing
-  sampling: Mapping[
-    str, Any
-  ] = {}  # of `SAMPLING`, unchecked: attempts have theirs
+  # Of `SAMPLING`, unchecked: attempts have theirs.
+  sampling: Mapping[str, Any] = {}
+  # Of served models: the digest of the conversation to each message, and
+  # whether the agent wrote that one.
+  prefixes: Sequence[tuple[bytes, bool]] = ()
 
 
 class ModelReply(NamedTuple):
@@ -80,6 +85,7 @@ class ModelReply(NamedTuple):
   finish: str  # 'stop', 'length' or 'tool_calls'
   prompt: Sequence[int]  # tokens
   completion: Completion
+  stop: str | int | None = None  # text or token of the request that ended it
 
   @property
   def message(self) -> ChatMessage:
@@ -109,40 +115,15 @@ def parse_body(raw: bytes) -> dict[str, Any]:
   """The JSON object of a body.
 
   Raises:
-    RefusedError: it is none, nested too deeply, or no Unicode text.
+    RefusedError: it is none, or beyond the limits of `json_text`.
   """
   try:
-    body = json.loads(raw, parse_constant=_constant)
-    if b'\\ud' in raw.lower():  # half of a character, which UTF-8 cannot hold
-      json.dumps(body, ensure_ascii=False).encode()
-  except RecursionError:
-    raise _too_deep() from None
+    body = json_text.loads(raw)
   except ValueError as error:
-    raise RefusedError(f'the body is no valid JSON ({error})') from None
+    raise RefusedError(f'the body {error}') from None
   if not isinstance(body, dict):
     raise RefusedError('the body is no JSON object; send one')
-  level: list[Any] = [body]
-  for _ in range(DEPTH):
-    level = [x for part in level for x in _parts(part)]
-    if not level:
-      return body
-  raise _too_deep()
-
-
-def _parts(value: Any) -> Iterable[Any]:
-  """Containers inside of a container."""
-  inner = value.values() if isinstance(value, dict) else value
-  return (x for x in inner if isinstance(x, dict | list))
-
-
-def _constant(name: str):
-  raise ValueError(f'{name} is no number of JSON')
-
-
-def _too_deep() -> RefusedError:
-  return RefusedError(
-    f'the body is nested more than {DEPTH} levels deep; send a flatter one'
-  )
+  return body
 
 
 def field(body: Mapping[str, Any], name: str, kind: Any, default: Any) -> Any:
@@ -168,9 +149,15 @@ def _kind_name(kind: Any) -> str:
   return names.get(kind, kind.__name__)
 
 
-def objects(body: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+def objects(
+  body: Mapping[str, Any], name: str, most: int = MESSAGES
+) -> list[dict[str, Any]]:
   """A list of objects; [] if there is none."""
   several = field(body, name, list, [])
+  if len(several) > most:
+    raise RefusedError(
+      f'{name} must have at most {most} entries, got {len(several)}'
+    )
   for i, x in enumerate(several):
     if not isinstance(x, dict):
       raise RefusedError(f'{name}[{i}] is no object; send one')
@@ -250,8 +237,23 @@ def tool_of(
       f'{where}: the description of {name!r} must be a string and its schema'
       ' an object'
     )
-  empty = {'type': 'object', 'properties': {}}
-  return ToolDescription(name, description or '', schema or empty)
+  schema = schema or {'type': 'object', 'properties': {}}
+  unset = [x for x in ('properties', 'required') if schema.get(x) is None]
+  schema = {k: v for k, v in schema.items() if k not in unset}
+  properties, required = schema.get('properties', {}), schema.get('required')
+  if not isinstance(properties, dict) or not all(
+    isinstance(x, dict | bool) for x in properties.values()
+  ):
+    raise RefusedError(
+      f'{where}: the properties of {name!r} must be an object of schemas'
+    )
+  if not isinstance(required, list | None) or not all(
+    isinstance(x, str) for x in required or ()
+  ):
+    raise RefusedError(
+      f'{where}: required of {name!r} must be an array of strings'
+    )
+  return ToolDescription(name, description or '', schema)
 
 
 def tools_of(tools: Sequence[ToolDescription]) -> Sequence[ToolDescription]:
@@ -275,10 +277,18 @@ def tool_use(id: Any, name: Any, arguments: Any, where: str) -> ToolUse:
     raise RefusedError(f'{where} has a call without an id or a name')
   if isinstance(arguments, str):
     try:
-      arguments = json.loads(arguments)
-    except (ValueError, RecursionError):
+      arguments = json_text.loads(arguments)
+    except ValueError:
       return ToolUse(id, name, arguments)
   return ToolUse(id, name, canonical_json(arguments))
+
+
+def token_ids(body: Mapping[str, Any], name: str) -> list[int]:
+  """A list of token ids; [] if there is none. Raises RefusedError."""
+  ids = field(body, name, list, [])
+  if any(type(i) is not int or not 0 <= i < 2**31 for i in ids):
+    raise RefusedError(f'{name} is no array of token ids; send integers')
+  return ids
 
 
 def stops_of(stop: Any, name: str) -> Sequence[str]:

@@ -6,7 +6,7 @@ from typing import Any
 from agentrl.gateway import chat
 from agentrl.gateway import request as lib
 from agentrl.gateway.request import Event, ModelReply, ModelRequest
-from agentrl.text.message_graph import ChatMessage
+from agentrl.text.chat_messages import ChatMessage
 
 _UNSUPPORTED: dict[str, Any] = {
   'previous_response_id': (),
@@ -28,7 +28,7 @@ def parse(body: Mapping[str, Any]) -> ModelRequest:
   text = lib.field(body, 'text', dict, {})
   lib.refuse({'text.format': text.get('format')}, {'text.format': [_PLAIN]})
   choice = body.get('tool_choice')
-  tools = [] if choice == 'none' else lib.objects(body, 'tools')
+  tools = [] if choice == 'none' else lib.objects(body, 'tools', lib.TOOLS)
   ignored = lib.ignored(body, _UNDERSTOOD)
   if choice not in (None, 'auto', 'none'):
     ignored.append('tool_choice')

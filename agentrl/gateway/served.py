@@ -6,10 +6,9 @@ was sampled is read again token by token; any other request begins a session.
 How a message is sampled is the client's to say, within the model's limits.
 """
 
-import hashlib
 import secrets
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,8 +22,8 @@ from agentrl.gateway.request import ModelRequest, RefusedError
 from agentrl.gateway.session import Sampling, Session, SessionLimits
 from agentrl.rollout.engine.engine import SamplingParams
 from agentrl.text.chat_format import ChatFormat
+from agentrl.text.chat_messages import digest_after, digests, joined
 from agentrl.text.message import AGENT
-from agentrl.text.message_graph import ChatMessage, canonical_json, joined
 from agentrl.text.tool_calls.base import Format
 
 CALLS = 64  # of a session; what comes later begins another one
@@ -72,7 +71,7 @@ class ServedModel:
     Without a count of tries an equal body is a request of its own: clients
     sample a conversation several times.
     """
-    prefixes = list(_prefixes(model_request))
+    prefixes = model_request.prefixes
     answers = self._find(digest, prefixes) or self._begin()
     reply = answers.answer(model_request, digest, tries or '0')
     self._keep_session(digest, answers)
@@ -80,18 +79,20 @@ class ServedModel:
     def finished(task) -> None:
       if not task.cancelled() and task.exception() is None and prefixes:
         message = task.result().message
-        key = _extended(prefixes[-1][0], message)
-        self._keep_session(key.digest(), answers)
+        key = digest_after(prefixes[-1][0], message)
+        self._keep_session(key, answers)
 
     reply.task.add_done_callback(finished)
     return reply
 
-  def _find(self, digest: bytes, prefixes) -> SessionAnswers | None:
+  def _find(
+    self, digest: bytes, prefixes: Sequence[tuple[bytes, bool]]
+  ) -> SessionAnswers | None:
     """The session of a retry, else of the longest conversation before."""
     keys = [digest]
-    keys += [key.digest() for key, own in reversed(prefixes) if own]
+    keys += [key for key, own in reversed(prefixes) if own]
     answers = (self._sessions.get(key) for key in keys)
-    return next((x for x in answers if x and not x.session.full), None)
+    return next((x for x in answers if x and not x.full), None)
 
   def _begin(self) -> SessionAnswers:
     session = Session(
@@ -148,16 +149,8 @@ def _number(
 _KINDS = {int: 'integer', float: 'number'}
 
 
-def _prefixes(request: ModelRequest) -> Iterator[tuple[Any, bool]]:
-  """Digests of the conversation up to each message; True: of the agent."""
-  tools = [[x.name, x.description, x.schema] for x in request.tools]
-  key = hashlib.sha256(canonical_json(tools).encode())
-  for message in joined(request.messages):
-    key = _extended(key, message)
-    yield key, message.role == AGENT
-
-
-def _extended(key: Any, message: ChatMessage) -> Any:
-  longer = key.copy()
-  longer.update(b'\0' + repr(message).encode(errors='surrogatepass'))
-  return longer
+def prefixes(request: ModelRequest) -> list[tuple[bytes, bool]]:
+  """Digests of the conversation to each message; True: the agent wrote it."""
+  whole = list(joined(request.messages))
+  _, *keys = digests(request.tools, whole)
+  return [(k, x.role == AGENT) for k, x in zip(keys, whole, strict=True)]

@@ -7,7 +7,7 @@ client tries again.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,26 +17,23 @@ from agentrl.gateway.request import (
   ModelReply,
   ModelRequest,
   RefusedError,
-  field,
 )
+from agentrl.gateway.rewards import Reward, reward_of
 from agentrl.rollout.engine import engine
 from agentrl.rollout.engine.engine import Completion, SamplingParams
 from agentrl.text import chat_format
 from agentrl.text.chat_format import ChatFormat
-from agentrl.text.message_graph import (
-  CallPrompt,
-  MessageGraph,
-  ToolUse,
-  canonical_json,
-)
+from agentrl.text.chat_messages import ToolUse, canonical_json
+from agentrl.text.message_graph import CallPrompt, MessageGraph
 from agentrl.text.tool_calls.base import Call, Format, ToolDescription
 from agentrl.types import Status
 
 Stop = Callable[[Sequence[int]], int]
 # (number of a call, what its client asks for) -> how its message is sampled.
 Sampling = Callable[[int, Mapping[str, Any]], SamplingParams]
-MOST_REWARD = 1e12  # as of other environments
 _CHARACTERS = 64  # of a token, at most: longer texts are not even encoded
+_USUAL = 8  # of a token; longer texts are first encoded part by part
+_PART = 1 << 16  # characters
 
 
 class SessionLimits(NamedTuple):
@@ -70,14 +67,6 @@ def attempt_sampling(limits: SessionLimits, keys: np.ndarray) -> Sampling:
     )
 
   return how
-
-
-class Reward(NamedTuple):
-  """What a trajectory earned, and whether it solved its task."""
-
-  reward: float
-  score: float  # in [0, 1]
-  terms: Mapping[str, float] = {}
 
 
 class PendingCall(NamedTuple):
@@ -118,27 +107,33 @@ class Session:
     self._sampling, self._given = sampling, given
 
   @property
-  def full(self) -> bool:
-    """True if it admits no call any more, whatever that is."""
-    return self.finished or len(self.graph.calls) >= self._limits.calls
+  def room(self) -> int:
+    """Calls that it may still admit."""
+    made = len(self.graph.calls)
+    return 0 if self.finished else max(0, self._limits.calls - made)
 
-  def begin(self, request: ModelRequest) -> PendingCall:
+  def read(self, request: ModelRequest) -> CallPrompt:
+    """The tokens of a request; changes nothing, and may run in any thread.
+
+    Raises:
+      RefusedError: as `begin`.
+    """
+    self._check_room()
+    return self._prompt(request)
+
+  def begin(
+    self, request: ModelRequest, prompt: CallPrompt | None = None
+  ) -> PendingCall:
     """Admits a call.
 
+    Args:
+      prompt: the tokens of the request, as `read` gave them
     Raises:
       RefusedError: the session has finished, the call is over a limit, or the
         conversation cannot be put into words.
     """
-    if self.finished:
-      raise RefusedError('the session has finished', code='session_finished')
-    limits = self._limits
-    if len(self.graph.calls) >= limits.calls:
-      raise self._over(
-        Status.TURN_LIMIT,
-        f'the session has made all of its {limits.calls} calls',
-        'session_over_budget',
-      )
-    prompt = self._prompt(request)
+    self._check_room()
+    limits, prompt = self._limits, prompt or self._prompt(request)
     how = self._sampling(self.graph.next_number, request.sampling)
     how = how._replace(stop=self._stop(request, how.stop))
     size = len(prompt.ids)
@@ -160,6 +155,11 @@ class Session:
       self.counts[f'ignored/{name if listed else "other"}'] += 1
     return PendingCall(number, prompt, how, request, self._given(number))
 
+  def leave(self) -> None:
+    """Counts a call that nobody waits for before it is admitted."""
+    if not self.finished:
+      self.counts.update(('calls', 'cancelled'))
+
   def drop(self, call: PendingCall) -> None:
     """Takes a call back that nobody waits for."""
     if not self.finished:
@@ -177,9 +177,7 @@ class Session:
     if self.finished:
       raise RefusedError('the session has finished', code='session_finished')
     ids, request = completion.ids, call.request
-    text = chat_format.content(self._words, ids)
-    cut = [at for x in request.stops if (at := text.find(x)) >= 0]
-    text = text[: min(cut)] if cut else text
+    text, stop = self._text(ids, request)
     text, uses = read_calls(text, self._format, request.tools, call.number)
     finish = 'tool_calls' if uses else 'stop'
     ended = ids[-1:] == [self._words.eot] or (
@@ -191,7 +189,7 @@ class Session:
     name = f'{call.number}-{len(call.prompt.ids)}'
     now = int(time.time())
     reply = ModelReply(
-      name, now, model, text, uses, finish, call.prompt.ids, completion
+      name, now, model, text, uses, finish, call.prompt.ids, completion, stop
     )
     message = None if request.tokens else reply.message
     self.graph.finish(call.number, ids, message)
@@ -216,24 +214,66 @@ class Session:
     self.reward = reward
     return reward
 
+  def _check_room(self) -> None:
+    if self.finished:
+      raise RefusedError('the session has finished', code='session_finished')
+    if not self.room:
+      raise self._over(
+        Status.TURN_LIMIT,
+        f'the session has made all of its {self._limits.calls} calls',
+        'session_over_budget',
+      )
+
+  def _text(
+    self, ids: Sequence[int], request: ModelRequest
+  ) -> tuple[str, str | int | None]:
+    """The text of a message, and what of the request ended it."""
+    text = chat_format.content(self._words, ids)
+    places = [(at, x) for x in request.stops if (at := text.find(x)) >= 0]
+    if places:
+      at, stop = min(places, key=lambda x: x[0])
+      return text[:at], stop
+    if ids and ids[-1] in request.stop_tokens and ids[-1] != self._words.eot:
+      return self._words.decode(ids[:-1]), ids[-1]
+    return text, None
+
   def _prompt(self, request: ModelRequest) -> CallPrompt:
     if request.tokens:
+      if len(request.tokens) > self._limits.context:
+        size = len(request.tokens)
+        raise self._too_long(f'{size} tokens', self._limits.message)
       if max(request.tokens) >= self._words.vocab_size:
         raise RefusedError(
           f'token id {max(request.tokens)} is not in [0,'
           f' {self._words.vocab_size}), the vocabulary of the model'
         )
       return self.graph.prompt_of_tokens(request.tokens)
-    size = sum(len(x.text) for x in request.messages)
-    size += sum(len(canonical_json(x.schema)) for x in request.tools)
-    if size > _CHARACTERS * self._limits.context:
+    count, context = len(request.messages), self._limits.context
+    if count > context:  # each is a token at the least
+      raise self._too_long(f'{count} messages', self._limits.message)
+    texts = list(_texts(request))
+    size = sum(map(len, texts))
+    if size > _CHARACTERS * context:
       raise self._too_long(f'{size} characters', self._limits.message)
+    if size > _USUAL * context and (least := self._least(texts)) > context:
+      raise self._too_long(f'at least {least} tokens', self._limits.message)
     try:
       return self.graph.prompt(request.messages, request.tools)
     except RecursionError:
       raise RefusedError('the conversation is nested too deeply') from None
     except ValueError as error:
       raise RefusedError(str(error)) from error
+
+  def _least(self, texts: Sequence[str]) -> int:
+    """Tokens that the texts have at the least; no more once they are many."""
+    count = 0
+    for text in texts:
+      for at in range(0, len(text), _PART):
+        ids = self._words.encode(text[at : at + _PART])
+        count += max(0, len(ids) - _CHARACTERS)  # a cut may divide tokens
+        if count > self._limits.context:
+          return count
+    return count
 
   def _too_long(self, size: str, message: int) -> RefusedError:
     return self._over(
@@ -262,6 +302,16 @@ class Session:
     return lambda ids: min(filter(None, (x(ids) for x in stops)), default=0)
 
 
+def _texts(request: ModelRequest) -> Iterator[str]:
+  """All that is put into words."""
+  for message in request.messages:
+    yield message.text
+    for call in message.calls:
+      yield from (call.name, call.arguments)
+  for tool in request.tools:
+    yield from (tool.description, canonical_json(tool.schema))
+
+
 def _first(ids: Sequence[int], ends: set[int]) -> int:
   """Tokens up to the first of `ends`; 0 without one."""
   return next((i for i, x in enumerate(ids, 1) if x in ends), 0)
@@ -288,38 +338,3 @@ def read_calls(
       at = place.whole[1]
   rest.append(text[at:])
   return (''.join(rest).strip() if uses else text), uses
-
-
-def reward_of(body: Mapping[str, Any]) -> Reward:
-  """A reward with its score; a reward in [0, 1] is a score by itself.
-
-  Raises:
-    RefusedError: no finite number, no score, or terms that are no numbers.
-  """
-  reward = _bounded('reward', body.get('reward'))
-  score = _number(body.get('score', reward))
-  if score is None or not 0 <= score <= 1:
-    raise RefusedError(
-      f'score={str(body.get("score", reward))[:40]} is not in [0, 1]; send a'
-      ' score beside a reward that is none'
-    )
-  terms = {
-    name: _bounded(f'terms.{name[:40]}', value)
-    for name, value in field(body, 'terms', dict, {}).items()
-  }
-  return Reward(reward, score, terms)
-
-
-def _bounded(name: str, value: Any) -> float:
-  number = _number(value)
-  if number is None or not -MOST_REWARD <= number <= MOST_REWARD:
-    raise RefusedError(
-      f'{name}={str(value)[:40]} is no number within ±{MOST_REWARD:g}'
-    )
-  return number
-
-
-def _number(value: Any) -> float | None:
-  if isinstance(value, bool) or not isinstance(value, int | float):
-    return None
-  return float(value) if abs(value) < 1e300 else None

@@ -8,7 +8,13 @@ from functools import partial
 from typing import NamedTuple
 
 from agentrl.text import chat_template
-from agentrl.text.chat_template import AGENT, Chat, Conversation, Message
+from agentrl.text.chat_template import (
+  AGENT,
+  Chat,
+  Conversation,
+  Message,
+  Turn,
+)
 from agentrl.text.tokenizer import Embedded, Tokenizer
 
 
@@ -18,12 +24,15 @@ class ChatFormat(NamedTuple):
   start: messages -> the conversation up to where the agent speaks
   add_reply: (conversation, ids the agent sampled) -> the conversation
   add_messages: (conversation, messages) -> up to where the agent speaks again
+  add_turns: (conversation, [(ids of a reply, messages behind it), ...]) -> as
+    the two above give it turn by turn, in time linear in its length
   """
 
   words: Tokenizer
   start: Callable[[Sequence[Message]], Conversation]
   add_reply: Callable[[Conversation, Sequence[int]], Conversation]
   add_messages: Callable[[Conversation, Sequence[Message]], Conversation]
+  add_turns: Callable[[Conversation, Sequence[Turn]], Conversation]
 
 
 def framed(chat: Chat) -> ChatFormat:
@@ -32,6 +41,7 @@ def framed(chat: Chat) -> ChatFormat:
     chat_template.start,
     chat_template.add_reply,
     chat_template.add_messages,
+    chat_template.add_turns,
   )
   return ChatFormat(chat.words, *(partial(f, chat) for f in functions))
 
@@ -40,7 +50,8 @@ def bare(words: Tokenizer) -> ChatFormat:
   """The format without a template: messages of others are lines of text."""
   add = partial(_add_messages, words)
   start = partial(add, Conversation((), (), (), ''))
-  return ChatFormat(words, start, partial(_add_reply, words), add)
+  turns = partial(_add_turns, words)
+  return ChatFormat(words, start, partial(_add_reply, words), add, turns)
 
 
 def named(tokenizer: str) -> ChatFormat:
@@ -60,27 +71,37 @@ def content(words: Tokenizer, ids: Sequence[int]) -> str:
   return words.decode(ids[: len(ids) - ended])
 
 
-def _add_reply(words: Tokenizer, talk: Conversation, ids) -> Conversation:
-  ids = tuple(int(i) for i in ids)
-  return talk._replace(
-    messages=(*talk.messages, Message(AGENT, content(words, ids))),
-    ids=talk.ids + ids,
-    agent=talk.agent + (True,) * len(ids),
-    text=talk.text + words.decode(ids),
-  )
+def _add_reply(
+  words: Tokenizer, talk: Conversation, ids: Sequence[int]
+) -> Conversation:
+  return talk.longer([_reply(words, ids)])
 
 
 def _add_messages(
-  words: Tokenizer, talk: Conversation, messages
+  words: Tokenizer, talk: Conversation, messages: Sequence[Message]
 ) -> Conversation:
+  return talk.longer([_heard(words, messages)])
+
+
+def _add_turns(
+  words: Tokenizer, talk: Conversation, turns: Sequence[Turn]
+) -> Conversation:
+  parts = []
+  for ids, messages in turns:
+    parts += [_reply(words, ids), _heard(words, messages)]
+  return talk.longer(parts)
+
+
+def _reply(words: Tokenizer, ids: Sequence[int]) -> Conversation:
+  ids = tuple(int(i) for i in ids)
+  message = Message(AGENT, content(words, ids))
+  return Conversation((message,), ids, (True,) * len(ids), words.decode(ids))
+
+
+def _heard(words: Tokenizer, messages: Sequence[Message]) -> Conversation:
   text = ''.join(
     m.content if m.content.endswith('\n') else f'{m.content}\n'
     for m in messages
   )
   ids = tuple(words.encode(text))
-  return talk._replace(
-    messages=(*talk.messages, *messages),
-    ids=talk.ids + ids,
-    agent=talk.agent + (False,) * len(ids),
-    text=talk.text + text,
-  )
+  return Conversation(tuple(messages), ids, (False,) * len(ids), text)

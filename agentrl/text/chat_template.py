@@ -15,9 +15,10 @@ that the model keeps its own words in context; 'error' raises.
 """
 
 import functools
+import itertools
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from absl import logging
@@ -57,6 +58,20 @@ class Conversation(NamedTuple):
   agent: tuple[bool, ...]  # of each id: the agent wrote it, end of turn too
   text: str  # decoded ids
   rewritten: bool = False  # the template would have written it otherwise
+
+  def longer(self, parts: Iterable['Conversation']) -> 'Conversation':
+    """The conversation with parts behind it."""
+    every, chain = [self, *parts], itertools.chain.from_iterable
+    return self._replace(
+      messages=tuple(chain(x.messages for x in every)),
+      ids=tuple(chain(x.ids for x in every)),
+      agent=tuple(chain(x.agent for x in every)),
+      text=''.join(x.text for x in every),
+    )
+
+
+# Ids that the agent sampled, and what it heard then.
+Turn = tuple[Sequence[int], Sequence[Message]]
 
 
 def load(
@@ -146,23 +161,9 @@ def add_reply(
   chat: Chat, talk: Conversation, ids: Sequence[int]
 ) -> Conversation:
   """Appends a sampled message, to its end of turn or cut short."""
-  ids = tuple(int(i) for i in ids)
   if talk.messages[-1].role == AGENT:
     raise ValueError('the agent has spoken already; give what it heard first')
-  if chat.eot in ids[:-1]:
-    raise ValueError(
-      f'token {chat.eot} ends a turn, and stands at {ids.index(chat.eot)} of a'
-      f' message of {len(ids)} tokens; cut the message there'
-    )
-  ended = ids[-1:] == (chat.eot,)
-  content = chat.words.decode(ids[: len(ids) - ended])
-  end = chat.words.decode([chat.eot]) if ended else ''
-  return talk._replace(
-    messages=(*talk.messages, Message(AGENT, content)),
-    ids=talk.ids + ids,
-    agent=talk.agent + (True,) * len(ids),
-    text=talk.text + content + end,
-  )
+  return talk.longer([_reply(chat, ids)])
 
 
 def add_messages(
@@ -181,29 +182,68 @@ def add_messages(
       'the agent has not spoken since the last message; give all that it hears'
       ' in one call'
     )
+  return _compared(chat, talk.longer([_heard(chat, talk, messages)]))
+
+
+def add_turns(
+  chat: Chat, talk: Conversation, turns: Sequence[Turn]
+) -> Conversation:
+  """Appends replies and what was heard behind each.
+
+  The text is compared with the template's once, at the end.
+  """
+  parts = []
+  for ids, messages in turns:
+    reply = _reply(chat, ids)
+    parts += [reply, _heard(chat, reply, messages)]
+  return _compared(chat, talk.longer(parts))
+
+
+def _reply(chat: Chat, ids: Sequence[int]) -> Conversation:
+  """A sampled message alone."""
+  ids = tuple(int(i) for i in ids)
+  if chat.eot in ids[:-1]:
+    raise ValueError(
+      f'token {chat.eot} ends a turn, and stands at {ids.index(chat.eot)} of a'
+      f' message of {len(ids)} tokens; cut the message there'
+    )
+  ended = ids[-1:] == (chat.eot,)
+  content = chat.words.decode(ids[: len(ids) - ended])
+  end = chat.words.decode([chat.eot]) if ended else ''
+  message = Message(AGENT, content)
+  return Conversation((message,), ids, (True,) * len(ids), content + end)
+
+
+def _heard(
+  chat: Chat, talk: Conversation, messages: Sequence[Message]
+) -> Conversation:
+  """Messages of others alone, as they stand behind a reply.
+
+  Args:
+    talk: what ends with the reply
+  """
   behind = _behind_agent(chat, messages, ask=True)
   ids = _encode(chat, behind)  # with the end of turn, as in the whole
-  if talk.ids[-1] == chat.eot and talk.agent[-1]:
+  if talk.ids[-1:] == (chat.eot,) and talk.agent[-1]:
     behind, ids = _pattern(chat).sub('', behind, count=1), ids[1:]
-  every = (*talk.messages, *messages)
-  text = talk.text + _shown(chat, behind)
-  rewritten = _shown(chat, _render(chat, every, ask=True)) != text
+  text = _shown(chat, behind)
+  return Conversation(tuple(messages), ids, (False,) * len(ids), text)
+
+
+def _compared(chat: Chat, talk: Conversation) -> Conversation:
+  """The conversation, marked if the template would have written another."""
+  whole = _shown(chat, _render(chat, talk.messages, ask=True))
+  rewritten = whole != talk.text
   if rewritten:
-    name = chat.words.name
-    what = f'the chat template of tokenizer {name} rewrites earlier turns'
+    template = f'the chat template of tokenizer {chat.words.name}'
+    what = f'{template} rewrites earlier turns'
     if chat.rewriting == 'error':
       raise ValueError(
         f"{what}, which tokens cannot follow; set rewriting to 'keep', which"
         ' keeps them as they were sampled, or take another template'
       )
     _say(f'{what}; they are kept as they were sampled')
-  return Conversation(
-    every,
-    talk.ids + ids,
-    talk.agent + (False,) * len(ids),
-    text,
-    talk.rewritten or rewritten,
-  )
+  return talk._replace(rewritten=talk.rewritten or rewritten)
 
 
 @functools.cache

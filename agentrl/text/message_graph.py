@@ -23,31 +23,20 @@ import dataclasses
 import itertools
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from agentrl.text.chat_format import ChatFormat
+from agentrl.text.chat_messages import (
+  ChatMessage,
+  digest_after,
+  digests,
+  joined,
+)
 from agentrl.text.chat_template import Conversation
 from agentrl.text.message import AGENT, Message
 from agentrl.text.tool_calls.base import Call, Format, ToolDescription
 
 Ids = tuple[int, ...]
-
-
-class ToolUse(NamedTuple):
-  """A call of a tool, as clients write it."""
-
-  id: str
-  name: str
-  arguments: str  # canonical JSON; other text as it came
-
-
-class ChatMessage(NamedTuple):
-  """A message by what it says; equal: the same message."""
-
-  role: str
-  text: str
-  calls: tuple[ToolUse, ...] = ()
-  answers: str = ''  # id of the call whose result it is
 
 
 class CallPrompt(NamedTuple):
@@ -58,7 +47,7 @@ class CallPrompt(NamedTuple):
   parent: int  # call that it goes on from; -1: none
   foreign: int  # messages of the agent that were rendered, not sampled
   talk: Conversation | None = None  # None: it came as tokens
-  tools: str = ''  # canonical JSON
+  digest: bytes = b''  # of the tools and the messages
   messages: tuple[ChatMessage, ...] = ()
 
 
@@ -84,13 +73,6 @@ class GraphTurn(NamedTuple):
   first: bool  # it begins the row, which repeats all that it read
 
 
-def canonical_json(value: Any) -> str:
-  """JSON that is equal for equal values."""
-  return json.dumps(
-    value, sort_keys=True, ensure_ascii=False, separators=(',', ':')
-  )
-
-
 class MessageGraph:
   """The calls of one session; several may be under way."""
 
@@ -98,10 +80,8 @@ class MessageGraph:
     """format: of tool calls, in what is rendered."""
     self._talk, self._format = talk, format
     self.calls: dict[int, GraphCall] = {}
-    # (node, message) -> node, from the root of each set of tools; and the call
-    # that sampled the message which ends there.
-    self._nodes: dict[tuple[int, Any], int] = {}
-    self._sampled: dict[int, int] = {}
+    # By the digest of a conversation: the call that sampled its last message.
+    self._sampled: dict[bytes, int] = {}
 
   def prompt(
     self,
@@ -119,24 +99,27 @@ class MessageGraph:
         'the conversation must end with a message that the assistant is to'
         f' answer, and {len(whole)} messages do not'
       )
-    root = canonical_json([[x.name, x.description, x.schema] for x in tools])
-    parent, length = self._longest(root, whole)
+    prefixes = digests(tools, whole)
+    parent, length = self._longest(prefixes)
     talk = self.calls[parent].talk if parent >= 0 else None
     rest = whole[length:]
     begin = _taught(rest, self._format, tools) if talk is None else rest
     talk = self._extend(talk, begin, _names(whole))
     foreign = sum(x.role == AGENT for x in rest)
-    return CallPrompt(talk.ids, talk.agent, parent, foreign, talk, root, whole)
+    return CallPrompt(
+      talk.ids, talk.agent, parent, foreign, talk, prefixes[-1], whole
+    )
 
   def prompt_of_tokens(self, ids: Sequence[int]) -> CallPrompt:
     """A prompt of tokens; goes on from the longest call that it repeats."""
     ids = tuple(ids)
     best, parent = 0, -1
-    for n, call in self.calls.items():
-      if call.ids is not None:
-        before = call.prompt.ids + call.ids
-        if best < len(before) < len(ids) and ids[: len(before)] == before:
-          best, parent = len(before), n
+    for n, call in [*self.calls.items()]:  # others may be opened meanwhile
+      if call.ids is None:
+        continue
+      size = len(call.prompt.ids) + len(call.ids)
+      if best < size < len(ids) and ids[:size] == call.prompt.ids + call.ids:
+        best, parent = size, n
     agent: tuple[bool, ...] = ()
     if parent >= 0:
       call = self.calls[parent]
@@ -174,10 +157,7 @@ class MessageGraph:
     if call.prompt.talk is None or message is None:
       return
     call.talk = self._talk.add_reply(call.prompt.talk, call.ids)
-    node = self._node(0, call.prompt.tools)
-    for x in (*call.prompt.messages, message):
-      node = self._node(node, x)
-    self._sampled.setdefault(node, n)
+    self._sampled.setdefault(digest_after(call.prompt.digest, message), n)
 
   def turns(self) -> list[GraphTurn]:
     """All calls in the order of their rows, those under way too."""
@@ -204,21 +184,12 @@ class MessageGraph:
     before = self.calls[self.calls[n].prompt.parent]
     return GraphTurn(n, len(before.prompt.ids) + before.size, False)
 
-  def _node(self, node: int, edge: Any) -> int:
-    return self._nodes.setdefault((node, edge), len(self._nodes) + 1)
-
-  def _longest(
-    self, root: str, messages: Sequence[ChatMessage]
-  ) -> tuple[int, int]:
+  def _longest(self, prefixes: Sequence[bytes]) -> tuple[int, int]:
     """The call that sampled the last message found again, and its place."""
-    node, parent, length = self._nodes.get((0, root)), -1, 0
-    for i, message in enumerate(messages, 1):
-      if node is None:
-        break
-      node = self._nodes.get((node, message))
-      if node in self._sampled:
-        parent, length = self._sampled[node], i
-    return parent, length
+    for i in reversed(range(len(prefixes))):
+      if (parent := self._sampled.get(prefixes[i])) is not None:
+        return parent, i
+    return -1, 0
 
   def _extend(
     self,
@@ -226,35 +197,40 @@ class MessageGraph:
     messages: Sequence[ChatMessage],
     names: dict[str, str],
   ) -> Conversation:
-    """The conversation with at least one message rendered behind it."""
-    words = self._talk.words
-    for own, group in itertools.groupby(messages, lambda x: x.role == AGENT):
-      if not own:
-        others = _others(group, self._format, names)
-        start, more = self._talk.start, self._talk.add_messages
-        talk = more(talk, others) if talk else start(others)
-        continue
-      if talk is None:
-        raise ValueError(
-          'the conversation begins with a message of the assistant; begin with'
-          ' one of the system or the user'
+    """The conversation with messages behind it that others began and ended."""
+    words, (begin, *turns) = self._talk.words, _turns(messages)
+    others = _others(begin, self._format, names)
+    if talk is not None:
+      talk = self._talk.add_messages(talk, others)
+    elif others:
+      talk = self._talk.start(others)
+    else:
+      raise ValueError(
+        'the conversation begins with a message of the assistant; begin with'
+        ' one of the system or the user'
+      )
+    if not turns:
+      return talk
+    return self._talk.add_turns(
+      talk,
+      [
+        (
+          [*words.encode(_written(own, self._format)), words.eot],
+          _others(behind, self._format, names),
         )
-      for message in group:
-        text = _written(message, self._format)
-        talk = self._talk.add_reply(talk, [*words.encode(text), words.eot])
-    assert talk is not None
-    return talk
+        for own, *behind in turns
+      ],
+    )
 
 
-def joined(messages: Iterable[ChatMessage]) -> Iterable[ChatMessage]:
-  """Messages of the agent that follow each other as one."""
-  for own, group in itertools.groupby(messages, lambda x: x.role == AGENT):
-    several = list(group)
-    if not own or len(several) == 1:
-      yield from several
-      continue
-    text = '\n'.join(x.text for x in several if x.text)
-    yield ChatMessage(AGENT, text, tuple(c for x in several for c in x.calls))
+def _turns(messages: Iterable[ChatMessage]) -> list[list[ChatMessage]]:
+  """The messages, cut before each of the agent's."""
+  out: list[list[ChatMessage]] = [[]]
+  for x in messages:
+    if x.role == AGENT:
+      out.append([])
+    out[-1].append(x)
+  return out
 
 
 def _names(messages: Iterable[ChatMessage]) -> dict[str, str]:

@@ -144,8 +144,8 @@ class HuggingFace:
     # By whether literals become special tokens; None: no fast one, or the same.
     self._whole = _copies(self._tokenizer, lambda parts: parts)
     self._inner = _copies(self._tokenizer, _without_prefix)
-    known = self._tokenizer
-    self._known = {*known.get_vocab().values(), *known.added_tokens_decoder}
+    added = self._tokenizer.added_tokens_decoder
+    self._known = {*self._tokenizer.get_vocab().values(), *added}
     tokens = 1 + max(self._known)
     if 0 < vocab < tokens:
       raise ValueError(
@@ -198,10 +198,10 @@ class HuggingFace:
 
   def decode(self, ids: Sequence[int]) -> str:
     runs = itertools.groupby(_checked(self, ids), self._known.__contains__)
-    return ''.join(self._text(known, list(run)) for known, run in runs)
+    return ''.join(self._text(valid, list(run)) for valid, run in runs)
 
-  def _text(self, known: bool, ids: list[int]) -> str:
-    if not known:  # which `decode` would leave out in silence
+  def _text(self, valid: bool, ids: list[int]) -> str:
+    if not valid:  # which `decode` would leave out in silence
       return '\ufffd' * len(ids)
     if self._inner is not None:
       return self._inner[False].decode(ids, skip_special_tokens=False)

@@ -6,7 +6,7 @@ import pytest
 
 from agentrl.gateway.answers import SessionAnswers
 from agentrl.gateway.request import ModelRequest, RefusedError
-from agentrl.text.message_graph import ChatMessage
+from agentrl.text.chat_messages import ChatMessage
 from tests.gateway.stub import Stub, complete, made
 
 REQUEST = ModelRequest(messages=[ChatMessage('user', 'x')])

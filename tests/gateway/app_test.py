@@ -210,6 +210,56 @@ def test_the_first_reward_counts():
     assert gateway.close_session('a').reward == (7.0, 0.5, {'a': 2.0})
 
 
+@pytest.mark.parametrize('first', [0, 0.0, -0.0, -1])
+def test_a_first_reward_counts_whatever_it_is(first):
+  with opened() as (gateway, client, _):
+    body = {'reward': first, 'score': 0, 'terms': {'a': 0}}
+    for late in (body, {'reward': 1}, {'reward': 0}):
+      status, reply = client.post('reward', late)
+      assert status == (200 if late is body else 409), reply
+    assert gateway.close_session('a').reward == (first, 0.0, {'a': 0.0})
+
+
+ROUTES = (CHAT, 'v1/responses', 'v1/messages')
+BOTH = {'messages': [user('x')], 'input': 'x', 'max_tokens': 9}
+
+
+@pytest.mark.parametrize('one', ROUTES)
+@pytest.mark.parametrize('other', ROUTES)
+def test_one_body_to_two_routes_is_two_calls(one, other):
+  """Whether the first is answered or under way, and tries are counted."""
+  generator = Stub()
+  with opened(generator, calls=99) as (_, client, session):
+    client.post(one, BOTH, **{RETRY: '0'})
+    status, reply = client.post(other, BOTH, **{RETRY: '1'})
+    assert status == 200
+    assert ('content' in reply) == (other == 'v1/messages')
+    assert session.counts['retries'] == (one == other)
+    assert len(generator.asked) == 1 + (one != other)
+  held = Stub(held=True)
+  with opened(held, calls=99) as (_, client, session):
+    threads = [
+      threading.Thread(target=client.post, args=(path, BOTH))
+      for path in (one, other)
+    ]
+    for i, thread in enumerate(threads):
+      thread.start()
+      until(lambda: len(held.asked) + session.counts['retries'] > i)
+    assert session.counts['retries'] == (one == other)
+    held.go.set()
+    for thread in threads:
+      thread.join()
+
+
+def test_one_body_to_two_sessions_is_two_calls():
+  generator = Stub()
+  with opened(generator) as (gateway, client, _):
+    second = stub.Client(gateway.open('b', stub.made()), gateway.key)
+    client.post(CHAT, BOTH, **{RETRY: '0'})
+    second.post(CHAT, BOTH, **{RETRY: '1'})
+  assert len(generator.asked) == 2
+
+
 def test_a_session_that_finishes_answers_those_who_wait():
   generator = Stub(held=True)
   with opened(generator) as (gateway, client, session):

@@ -2,10 +2,10 @@
 
 import pytest
 
-from agentrl.gateway import chat
+from agentrl.gateway import chat, generate, messages, responses
 from agentrl.gateway.request import ModelReply, ModelRequest, RefusedError
-from agentrl.text.message_graph import ChatMessage, ToolUse
-from tests.gateway.stub import complete, opened, user
+from agentrl.text.chat_messages import ChatMessage, ToolUse
+from tests.gateway.stub import WORDS, Stub, complete, opened, user
 
 USE = ToolUse('c1', 'find', '{"x":1}')
 REPLY = ModelReply(
@@ -105,6 +105,68 @@ def test_a_stream_says_what_the_reply_says():
   assert first[-1]['choices'][0]['token_ids'] == [9, 10, 2]
   assert first[-1]['choices'][0]['finish_reason'] == 'tool_calls'
   assert len(chat.events(ModelRequest(), REPLY)) == len(chunks) - 1
+
+
+def test_stop_tokens_end_a_message():
+  comma = WORDS.encode(',')[0]
+  with opened(Stub(['so, more'] * 2), calls=9) as (_, client, session):
+    fields = {'stop_token_ids': [5, comma], 'return_token_ids': True}
+    (choice,) = client.chat([user('x')], **fields)['choices']
+    assert choice['token_ids'] == WORDS.encode('so,')
+    assert choice['message']['content'] == 'so'
+    assert (choice['finish_reason'], choice['stop_reason']) == ('stop', comma)
+    body = {'messages': [user('x')], **fields, 'stream': True}
+    _, text = client.send('v1/chat/completions', body)
+    assert f'"stop_reason":{comma}' in text
+    assert not [x for x in session.counts if x.startswith('ignored')]
+    for wrong in ([True], ['x'], [-1], [1.5], 'x', {}, 5, [None]):
+      body = {'messages': [user('x')], 'stop_token_ids': wrong}
+      status, reply = client.post('v1/chat/completions', body)
+      assert status == 400
+      assert 'stop_token_ids' in reply['error']['message']
+
+
+# Of OpenAI, Anthropic and vLLM; what is understood has tests of its own.
+FIELDS = (
+  *('audio', 'frequency_penalty', 'logit_bias', 'max_completion_tokens'),
+  *('metadata', 'parallel_tool_calls', 'prediction', 'presence_penalty'),
+  *('prompt_cache_key', 'reasoning_effort', 'safety_identifier', 'seed'),
+  *('service_tier', 'store', 'temperature', 'top_logprobs', 'top_p', 'user'),
+  *('verbosity', 'web_search_options', 'best_of', 'use_beam_search', 'top_k'),
+  *('min_p', 'repetition_penalty', 'length_penalty', 'stop_token_ids'),
+  *('include_stop_str_in_output', 'ignore_eos', 'min_tokens', 'echo'),
+  *('skip_special_tokens', 'spaces_between_special_tokens', 'bad_words'),
+  *('truncate_prompt_tokens', 'prompt_logprobs', 'allowed_token_ids'),
+  *('add_generation_prompt', 'continue_final_message', 'chat_template'),
+  *('add_special_tokens', 'documents', 'structured_outputs', 'priority'),
+  *('guided_json', 'request_id', 'cache_salt', 'kv_transfer_params', 'stop'),
+  *('container', 'context_management', 'mcp_servers', 'thinking', 'system'),
+  *('stop_sequences', 'background', 'conversation', 'include', 'prompt'),
+  *('instructions', 'max_output_tokens', 'max_tool_calls', 'truncation'),
+  *('previous_response_id', 'reasoning', 'text', 'output_format', 'inputs'),
+)
+# Nothing could come of these here: no reply is kept, no text is made.
+SILENT = {'store', 'include', 'skip_special_tokens'}
+
+
+@pytest.mark.parametrize('dialect', [chat, messages, responses, generate])
+def test_no_field_is_ignored_without_being_counted(dialect):
+  bodies = ({'messages': [user('x')]}, {'input': 'x'}, {'token_ids': [9]})
+  whole = {k: v for body in bodies for k, v in body.items()}
+  plain = dialect.parse(whole)
+  for name in FIELDS:
+    part = {name: ['x']}
+    if dialect is generate:
+      part = {'sampling_params': part}
+    try:
+      request = dialect.parse(whole | part)
+    except RefusedError:
+      continue
+    counted = {*request.ignored} - {*plain.ignored}
+    changed = request._replace(ignored=(), sampling={}) != plain._replace(
+      ignored=(), sampling={}
+    )
+    assert counted or changed or name in SILENT, name
 
 
 def test_over_loopback_an_error_has_the_form_of_the_client():

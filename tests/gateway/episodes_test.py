@@ -5,7 +5,7 @@ from agentrl.gateway import episodes
 from agentrl.gateway.request import ModelRequest
 from agentrl.rollout.host import EpisodeLimits, HostEnvBundle
 from agentrl.text import chat_format
-from agentrl.text.message_graph import ChatMessage
+from agentrl.text.chat_messages import ChatMessage
 from agentrl.types import Span
 from tests.gateway.stub import WORDS, complete, made
 

@@ -6,8 +6,8 @@ import pytest
 
 from agentrl.gateway import messages
 from agentrl.gateway.request import ModelReply, ModelRequest, RefusedError
-from agentrl.text.message_graph import ChatMessage, ToolUse
-from tests.gateway.stub import complete, user
+from agentrl.text.chat_messages import ChatMessage, ToolUse
+from tests.gateway.stub import Stub, complete, opened, user
 
 USE = ToolUse('c1', 'find', '{"x":1}')
 REPLY = ModelReply(
@@ -55,6 +55,7 @@ def test_messages_and_tools():
     ({'tools': [{'type': 'bash_20250124', 'name': 'b'}]}, "'bash_20250124'"),
     ({'mcp_servers': [{}]}, 'mcp_servers='),
     ({'stop_sequences': [1]}, 'stop_sequences must be'),
+    ({'output_config': {'format': {}}}, 'output_config.format='),
   ],
 )
 def test_what_is_refused_by_name(fields, sentence):
@@ -74,6 +75,47 @@ def test_a_reply():
   body = messages.reply(ModelRequest(), empty)
   assert body['content'] == [{'type': 'text', 'text': ''}]
   assert body['stop_reason'] == 'max_tokens'
+
+
+@pytest.mark.parametrize(
+  ('finish', 'stop', 'reason', 'sequence'),
+  [
+    ('stop', None, 'end_turn', None),
+    ('stop', 'END', 'stop_sequence', 'END'),
+    ('stop', 7, 'end_turn', None),  # a token, which Anthropic does not have
+    ('tool_calls', 'END', 'tool_use', None),
+    ('tool_calls', None, 'tool_use', None),
+    ('length', None, 'max_tokens', None),
+  ],
+)
+def test_why_a_message_ended(finish, stop, reason, sequence):
+  reply = REPLY._replace(finish=finish, stop=stop)
+  want = {'stop_reason': reason, 'stop_sequence': sequence}
+  body = messages.reply(ModelRequest(), reply)
+  assert {x: body[x] for x in want} == want
+  events = dict(messages.events(ModelRequest(), reply))
+  assert events['message_delta']['delta'] == want
+  begun = events['message_start']['message']
+  assert [begun[x] for x in want] == [None, None]
+
+
+def test_over_loopback_a_stop_sequence_is_named():
+  with opened(Stub(['so END more'] * 3), calls=9) as (_, client, _session):
+    body = {'messages': [user('x')], 'max_tokens': 50}
+    body['stop_sequences'] = ['never', 'END']
+    _, reply = client.post('v1/messages', body)
+    _, text = client.send('v1/messages', body | {'stream': True})
+    _, other = client.post(
+      'v1/chat/completions', {'messages': [user('x')], 'stop': 'END'}
+    )
+  assert reply['content'] == [{'type': 'text', 'text': 'so '}]
+  assert (reply['stop_reason'], reply['stop_sequence']) == (
+    'stop_sequence',
+    'END',
+  )
+  assert '"stop_reason":"stop_sequence","stop_sequence":"END"' in text
+  (choice,) = other['choices']
+  assert (choice['finish_reason'], choice['stop_reason']) == ('stop', 'END')
 
 
 def test_what_was_said_comes_back_as_it_was():

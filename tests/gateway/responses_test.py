@@ -5,7 +5,8 @@ import pytest
 from agentrl.gateway import responses
 from agentrl.gateway.request import ModelReply, ModelRequest, RefusedError
 from agentrl.text import chat_format
-from agentrl.text.message_graph import ChatMessage, MessageGraph, ToolUse
+from agentrl.text.chat_messages import ChatMessage, ToolUse
+from agentrl.text.message_graph import MessageGraph
 from agentrl.text.tool_calls import format_of
 from tests.gateway.stub import WORDS, complete, user
 

@@ -6,7 +6,7 @@ import pytest
 from agentrl.gateway import session as lib
 from agentrl.gateway.request import ModelRequest, RefusedError
 from agentrl.text import chat_format
-from agentrl.text.message_graph import ChatMessage
+from agentrl.text.chat_messages import ChatMessage
 from agentrl.text.tool_calls import format_of
 from agentrl.text.tool_calls.base import ToolDescription
 from agentrl.types import Status
@@ -45,6 +45,12 @@ def test_a_message_is_sampled_as_the_attempt_says():
     (dict(calls=0), 'x', Status.TURN_LIMIT, 'session_over_budget'),
     (dict(context=65), 'x', Status.TOKEN_LIMIT, 'context_length_exceeded'),
     (dict(context=9), 'x' * 999, Status.TOKEN_LIMIT, 'context_length_exceeded'),
+    (
+      dict(context=90),
+      'x' * 999,
+      Status.TOKEN_LIMIT,
+      'context_length_exceeded',
+    ),
     (dict(row=65), 'x', Status.TOKEN_LIMIT, 'context_length_exceeded'),
   ],
 )
@@ -95,6 +101,30 @@ def test_what_ends_a_message():
   assert (reply.text, reply.finish) == ('a ', 'stop')
   # The tokens of the text that ended it stay.
   assert session.graph.calls[1].ids == tuple(WORDS.encode('a ENDX'))
+
+
+@pytest.mark.parametrize(
+  ('text', 'fields', 'said', 'finish', 'stop'),
+  [
+    ('a', {}, 'a', 'stop', None),
+    ('a END b', {'stops': ['END']}, 'a ', 'stop', 'END'),
+    (
+      'a END b',
+      {'stops': ['b', 'END']},
+      'a ',
+      'stop',
+      'END',
+    ),  # the first in it
+    ('aXY', {'stops': ['XY', 'X']}, 'a', 'stop', 'XY'),
+    ('a~', {'stop_tokens': [WORDS.encode('~')[0]]}, 'a', 'stop', 9 + ord('~')),
+    ('a', {'stops': ['END'], 'stop_tokens': [5]}, 'a', 'stop', None),
+    ('a', {'stop_tokens': [WORDS.eot]}, 'a', 'stop', None),
+  ],
+)
+def test_what_of_the_request_ended_a_message(text, fields, said, finish, stop):
+  ends = not (stop or fields.get('stop_tokens') == [WORDS.eot])
+  reply = answered(made(), text, asked(**fields), eot=ends or stop is None)
+  assert (reply.text, reply.finish, reply.stop) == (said, finish, stop)
 
 
 def test_calls_have_ids_and_the_text_is_around_them():

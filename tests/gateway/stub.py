@@ -69,7 +69,8 @@ class Client:
   def send(self, path, body, method='POST', **headers):
     """-> status, text."""
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
-    headers = {'Authorization': f'Bearer {self.key}', **headers}
+    kind = {'Content-Type': 'application/json'}
+    headers = {'Authorization': f'Bearer {self.key}', **kind, **headers}
     connection = self.connect()
     with contextlib.closing(connection):
       connection.request(method, f'{self.at.path}/{path}', raw, headers)
@@ -104,8 +105,8 @@ def opened(generator=None, session=None, limits=None, **fields):
     yield gateway, Client(gateway.open('a', session), gateway.key), session
 
 
-def made(**fields):
+def made(format='hermes', **fields):
   talk = chat_format.bare(WORDS)
   limits = LIMITS._replace(**fields)
   sampling = attempt_sampling(limits, KEYS)
-  return Session(talk, format_of('hermes'), limits, sampling)
+  return Session(talk, format_of(format), limits, sampling)

@@ -108,6 +108,10 @@ def test_a_swap_is_a_wait_for_clients(monkeypatch):
     ({'path': 3, 'version': 1}, 400, 'path is of type int'),
     ({'path': 'p'}, 400, 'version=None is no integer'),
     ({'path': 'p', 'version': True}, 400, 'version=True is no integer'),
+    ({'path': 'p', 'version': -1}, 400, 'version=-1 is no integer'),
+    ({'path': 'p', 'version': 1.0}, 400, 'version=1.0 is no integer'),
+    ({'path': None, 'version': 1}, 400, ' is not whole'),
+    ({'path': 'x' * 5000, 'version': 1}, 400, 'is not whole'),
   ],
 )
 def test_weights_that_are_refused(body, status, sentence):
@@ -121,6 +125,53 @@ def test_weights_that_are_refused(body, status, sentence):
     assert sentence in reply['error']['message']
     client.key = 'wrong'
     assert client.post('update_weights', body)[0] == 401
+
+
+def test_only_newer_weights_are_taken():
+  taken, fails = [], [False]
+
+  def update(path, version):
+    if fails[0]:
+      raise ValueError(f'{path} is torn')
+    taken.append(version)
+
+  with Gateway(Stub(), model='m', context=9, update=update) as gateway:
+    client = Client(gateway.address, gateway.key)
+
+    def post(version, path='p'):
+      new = {'path': path, 'version': version}
+      return client.post('update_weights', new)
+
+    assert post(0)[0] == post(3)[0] == 200
+    for old in (2, 0):
+      status, reply = post(old)
+      assert status == 409
+      assert f'version must be newer than 3, which is loaded, got {old}' in (
+        reply['error']['message'].replace('\n', ' ')
+      )
+    assert post(3, 'other')[0] == 409
+    assert post(3) == (200, {'version': 3})  # its answer may have been lost
+    assert taken == [0, 3]
+    fails[0] = True
+    assert post(5)[0] == 400
+    fails[0] = False
+    assert post(4)[0] == post(5)[0] == 200  # what failed was not taken
+    assert taken == [0, 3, 4, 5]
+    with ThreadPoolExecutor(8) as pool:
+      statuses = [x[0] for x in pool.map(post, [6] * 8)]
+    assert statuses == [200] * 8
+    assert taken == [0, 3, 4, 5, 6]
+
+
+def test_a_folder_that_cannot_be_read_is_refused():
+  def update(path, version):
+    raise PermissionError(f'{path} may not be read')
+
+  with Gateway(Stub(), model='m', context=9, update=update) as gateway:
+    client = Client(gateway.address, gateway.key)
+    status, reply = client.post('update_weights', {'path': 'p', 'version': 1})
+  assert status == 400
+  assert 'may not be read' in reply['error']['message']
 
 
 def test_nobody_updates_a_server_that_takes_no_weights():

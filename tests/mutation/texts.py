@@ -132,7 +132,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.text.chat_template',
-    'add_messages',
+    '_heard',
     'behind, count=1)',
     'behind)',
     f'{_CHAT}',
@@ -140,15 +140,15 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.text.chat_template',
-    'add_reply',
-    'talk.agent + (True,) * len(ids)',
-    'talk.agent + (False,) * len(ids)',
+    '_reply',
+    '(True,) * len(ids)',
+    '(False,) * len(ids)',
     f'{_CHAT}',
     "what the agent said is not the agent's",
   ),
   Mutant(
     'agentrl.text.chat_template',
-    'add_messages',
+    '_compared',
     'talk.rewritten or rewritten',
     'rewritten',
     f'{_CHAT}::test_that_it_was_rewritten_once_stays_told',
@@ -252,7 +252,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.text.tokenizer',
-    'HuggingFace.encode',
+    '_copies',
     'encode_special_tokens = not specials',
     'encode_special_tokens = False',
     f'{_TOKENS}',

@@ -2,14 +2,16 @@
 
 import collections
 import json
+import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrl.text import chat_format, chat_template, message_graph, tokenizer
+from agentrl.text import chat_format, chat_messages, chat_template, tokenizer
+from agentrl.text.chat_messages import ChatMessage, ToolUse
 from agentrl.text.message import AGENT, Message
-from agentrl.text.message_graph import ChatMessage, MessageGraph, ToolUse
+from agentrl.text.message_graph import MessageGraph
 from agentrl.text.tool_calls import format_of
 from agentrl.text.tool_calls.base import ToolDescription
 from tests import checkpoints
@@ -106,7 +108,7 @@ def test_a_rewritten_message_forks_and_is_context(text):
 def test_arguments_are_compared_as_json():
   g, use = graph(), ToolUse('c1', 'find', '{"a":1,"b":2}')
   talk, _ = call(g, [user('go')], '', [TOOL], [use])
-  text = message_graph.canonical_json(json.loads('{ "b": 2, "a": 1 }'))
+  text = chat_messages.canonical_json(json.loads('{ "b": 2, "a": 1 }'))
   repeated = ChatMessage(AGENT, '', (use._replace(arguments=text),))
   result = ChatMessage('tool', 'here', answers='c1')
   found = g.prompt([talk[0], repeated, result], [TOOL])
@@ -118,6 +120,39 @@ def test_arguments_are_compared_as_json():
   other = ChatMessage(AGENT, '', (use._replace(id='c2'),))
   assert g.prompt([talk[0], other, result], [TOOL]).parent == -1
   assert g.prompt([talk[0], repeated, result], []).parent == -1
+
+
+@pytest.mark.parametrize('told', ['1', '1.0', '1e0', '"1"'])
+def test_a_client_may_write_a_number_otherwise(told):
+  """As the many do whose language has one kind of number."""
+  g, use = graph(), ToolUse('c1', 'find', '{"a":1.0}')
+  talk, _ = call(g, [user('go')], '', [TOOL], [use])
+  repeated = ToolUse('c1', 'find', f'{{ "a": {told} }}')
+  result = ChatMessage('tool', 'here', answers='c1')
+  prompt = g.prompt(
+    [talk[0], ChatMessage(AGENT, '', (repeated,)), result], [TOOL]
+  )
+  assert (prompt.parent, prompt.foreign) == ((-1, 1) if '"' in told else (0, 0))
+
+
+@pytest.mark.parametrize('begun', [False, True])
+def test_a_history_costs_what_it_is_long(begun):
+  """Eight times the messages, at most sixteen times the work."""
+
+  def seconds(count):
+    g, talk = graph(), [user('x')]
+    if begun:
+      talk, _ = call(g, talk, 'a')
+      talk.append(user('x'))
+    talk += [ChatMessage(AGENT, ''), user('')] * count
+    began = time.process_time()
+    prompt = g.prompt(talk)
+    assert prompt.foreign == count
+    return time.process_time() - began
+
+  seconds(100)
+  few = min(seconds(2000) for _ in range(3))
+  assert seconds(16_000) < 16 * few + 0.1
 
 
 def test_tools_are_taught_in_one_system_message():

@@ -1,0 +1,115 @@
+"""Checks of who asks: a client with the key, or a program of this machine.
+
+A page that is open in a browser can send requests to any address, also to one
+that this machine alone listens at. It does not know the key. Where none is
+asked for, it is told by what a browser does not let it choose:
+
+  Host             the name it asked for, which may point here for a moment
+  Origin           the site that the page is of
+  Sec-Fetch-Site   the same, where there is no Origin
+  Content-Type     of JSON needs the consent of the server, which is not given
+"""
+
+import hmac
+import ipaddress
+import re
+import socket
+
+from starlette.requests import Request
+
+from agentrl.gateway.request import RefusedError
+
+_HOST = re.compile(r'(\[[0-9a-f:.]+\]|[^\s:@/\[\]]+)(:\d+)?', re.IGNORECASE)
+
+
+class Guard:
+  """Checks requests before their bodies are read."""
+
+  def __init__(self, key: str, host: str):
+    """Remembers the names of this server.
+
+    Args:
+      key: that clients must show; '': none
+      host: that is listened at
+    """
+    self._key, self._host = key, host.lower()
+    self._anywhere = _is(host, 'is_unspecified')
+    own = socket.gethostname(), socket.getfqdn()
+    loopback = _is(host, 'is_loopback') or self._host == 'localhost'
+    names = () if loopback else own
+    self._names = {'localhost', self._host, *(x.lower() for x in names)}
+
+  def check(self, request: Request) -> None:
+    """Raises RefusedError for a wrong key, a page, or too many clients."""
+    if self._key:
+      self._check_key(request)
+    else:
+      self._check_site(request)
+    if not request.state.admit():
+      raise RefusedError(
+        'the gateway has as many connections as it takes; try again, or keep'
+        ' fewer open',
+        status=503,
+        code='too_many_connections',
+      )
+
+  def _check_key(self, request: Request) -> None:
+    given = request.headers.get('x-api-key', '')
+    scheme, _, bearer = request.headers.get('authorization', '').partition(' ')
+    given = bearer if scheme.lower() == 'bearer' else given
+    if not hmac.compare_digest(given.encode(), self._key.encode()):
+      raise RefusedError(
+        'the API key is not the one of this run; use the one that the program'
+        ' was started with',
+        status=401,
+      )
+
+  def _check_site(self, request: Request) -> None:
+    host = request.headers.get('host', '')
+    if not self._is_own(host):
+      raise RefusedError(
+        f'Host must be a name of this machine without a key, got {host[:80]!r};'
+        ' ask for its address, or start the server with a key',
+        status=403,
+      )
+    own = {f'http://{host}'.lower(), f'https://{host}'.lower()}
+    origin = request.headers.get('origin')
+    site = request.headers.get('sec-fetch-site', 'none')
+    if origin is not None and origin.lower() not in own:
+      raise _of_page('Origin', origin)
+    if site not in ('none', 'same-origin'):
+      raise _of_page('Sec-Fetch-Site', site)
+    kind = request.headers.get('content-type', '')
+    name = kind.partition(';')[0].strip().lower()
+    if request.method == 'POST' and name != 'application/json':
+      raise RefusedError(
+        'Content-Type must be application/json without a key, got'
+        f' {kind[:80]!r}',
+        status=415,
+      )
+
+  def _is_own(self, host: str) -> bool:
+    """True of a value of Host that no site can point here."""
+    match = _HOST.fullmatch(host)
+    if match is None:
+      return False
+    name = match[1].strip('[]').lower().removesuffix('.')
+    # The address itself is no name that could point elsewhere.
+    address = _is(name, 'is_loopback') or (self._anywhere and _is(name))
+    return address or name in self._names or name.endswith('.localhost')
+
+
+def _is(name: str, kind: str = 'version') -> bool:
+  """True of an IP address, of a kind."""
+  try:
+    return bool(getattr(ipaddress.ip_address(name), kind))
+  except ValueError:
+    return False
+
+
+def _of_page(field: str, value: str) -> RefusedError:
+  return RefusedError(
+    f'{field} must be of this server without a key, got {value[:80]!r}; pages'
+    ' of other sites are not answered',
+    status=403,
+  )
