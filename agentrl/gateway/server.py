@@ -14,8 +14,10 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -26,6 +28,8 @@ from agentrl.gateway.served import ServedModel
 from agentrl.gateway.session import Session
 
 _BACKLOG = 1024  # connections that wait until they are accepted
+_READ = 4 << 10  # bytes of one read
+_WORKERS = 4  # threads that read large requests
 _BURST = 64  # accepted at once, before it is seen how many there are
 
 
@@ -63,6 +67,7 @@ class Gateway:
       key=self.key,
       limits=limits,
       context=context,
+      host=host,
       update=update,
     )
     family = socket.AF_INET6 if ':' in host else socket.AF_INET
@@ -128,6 +133,7 @@ class Gateway:
     async def serve() -> None:
       self._loop = asyncio.get_running_loop()
       self._loop.call_soon(self._ready.set)
+      self._loop.set_default_executor(ThreadPoolExecutor(_WORKERS))
       await self._server.serve(sockets=[self._socket])
 
     asyncio.run(serve())
@@ -150,16 +156,43 @@ def _protocol(connections: Connections, seconds: float) -> type:
       super().connection_made(transport)
       # Of each request; the application calls it once the key is right.
       self.app_state = {'admit': lambda: connections.admit(self)}
-      self._deadline = self.loop.call_later(seconds, self._check)
+      # Of one read: what many small parts of a body cost, others wait for.
+      transport.max_size = _READ
+      self._deadline: asyncio.TimerHandle | None = None
+      self._expect()
       connections.join(self)
 
+    def data_received(self, data: bytes) -> None:
+      super().data_received(data)
+      if self._idle:  # only a part of the next request is there
+        self._expect()
+      elif self._deadline is not None:
+        self._deadline.cancel()
+        self._deadline = None
+
     def connection_lost(self, exc: Exception | None) -> None:
-      self._deadline.cancel()  # which would hold what is gone
+      if self._deadline is not None:
+        self._deadline.cancel()  # which would hold what is gone
       connections.leave(self)
       super().connection_lost(exc)
 
+    def on_response_complete(self) -> None:
+      super().on_response_complete()
+      if self._idle and self.conn.their_state is h11.SEND_BODY:
+        self._expect()  # it was answered before its body was there
+
+    @property
+    def _idle(self) -> bool:
+      return self.cycle is None or self.cycle.response_complete
+
+    def _expect(self) -> None:
+      """The next request has its time from now on, if it has not begun."""
+      if self._deadline is None:
+        self._deadline = self.loop.call_later(seconds, self._check)
+
     def _check(self) -> None:
-      if self.cycle is None and not self.transport.is_closing():
+      self._deadline = None
+      if self._idle and not self.transport.is_closing():
         self.transport.close()
 
   return BoundedProtocol
