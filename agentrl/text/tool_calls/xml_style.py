@@ -42,14 +42,15 @@ def _only_argument(tool: Described) -> str:
   if not isinstance(required, list) or len(required) != 1:
     raise ValueError(
       f"tool {tool.name!r} cannot be called in the format 'tagged': it takes"
-      f' {required} and a tag holds one required argument; use another format'
+      f' {quote(str(required))} and a tag holds one required argument; use'
+      ' another format'
     )
   kind = _kind(tool, required[0])
   if not isinstance(kind, str):
     raise ValueError(
       f"tool {tool.name!r} cannot be called in the format 'tagged':"
-      f' {required[0]!r} is of type {kind}, and a tag holds text of one type;'
-      ' use another format'
+      f' {quote(required[0])!r} is of type {quote(str(kind))}, and a tag holds'
+      ' text of one type; use another format'
     )
   return required[0]
 
