@@ -33,7 +33,7 @@ def shapes(size):
   tool = '{"messages":[{"role":"user","content":"x"}],"tools":[{"type":'
   tool += '"function","function":{"name":"f","parameters":'
   hello = '"messages":[{"role":"user","content":"x"}]'
-  quoted = json.dumps('[' + '[],' * (size // 4) + '[]]')
+  quoted = json.dumps('[' + '[],' * ((size - 400) // 3) + '[]]')
   bodies = {
     'empty messages': (CHAT, _chat(user, size)),
     'empty messages of the agent': (CHAT, _chat(own, size, last=user)),
@@ -69,7 +69,7 @@ def shapes(size):
         after=']}]}',
       ),
     ),
-    'arguments': (CHAT, call + quoted[: size - 300] + '"' + after),
+    'arguments': (CHAT, call + quoted + after),
     'arguments of a letter': (
       CHAT,
       _filled('x', size, before=call + '"', after='"' + after),

@@ -88,8 +88,8 @@ def test_weights_come_from_one_folder_whole_and_of_their_version(tmp_path):
     assert '3' in text
     assert told(folders['weights'] / ('x' * 300), 4)[0] == 400
     for path, version, sentence in (
-      (paths['elsewhere'], 3, 'is not below'),
-      (f'{updates}/../elsewhere/v000003', 3, 'is not below'),
+      (paths['elsewhere'], 4, 'is not below'),
+      (f'{updates}/../elsewhere/v000003', 4, 'is not below'),
       (paths['weights'], 4, 'is not version 4'),
       (f'{updates}/v000009', 9, 'holds no complete version'),
     ):

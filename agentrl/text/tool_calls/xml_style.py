@@ -49,8 +49,8 @@ def _only_argument(tool: Described) -> str:
   if not isinstance(kind, str):
     raise ValueError(
       f"tool {tool.name!r} cannot be called in the format 'tagged':"
-      f' {quote(required[0])!r} is of type {quote(str(kind))}, and a tag holds'
-      ' text of one type; use another format'
+      f' {quote(repr(required[0]))} is of type {quote(str(kind))}, and a tag'
+      ' holds text of one type; use another format'
     )
   return required[0]
 
