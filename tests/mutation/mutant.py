@@ -5,6 +5,7 @@ line, so that it survives what moves around it.
 """
 
 import ast
+import difflib
 import functools
 import pathlib
 import textwrap
@@ -61,6 +62,18 @@ def planted(text: str, m: Mutant) -> str:
   if new == ast.dump(ast.parse(textwrap.dedent(part))):
     raise ValueError(f'{m.name}: {m.new!r} changes nothing')
   return ''.join([*lines[:first], other, *lines[node.end_lineno :]])
+
+
+def patch(file: str | pathlib.Path, old: str, new: str) -> str:
+  """Lines that differ, with one line around them."""
+  lines = difflib.unified_diff(
+    old.splitlines(keepends=True),
+    new.splitlines(keepends=True),
+    str(file),
+    str(file),
+    n=1,
+  )
+  return ''.join(lines)
 
 
 @functools.lru_cache(maxsize=8)

@@ -1,5 +1,6 @@
 """Copies of the repository in which mutants are planted and tests are run."""
 
+import concurrent.futures
 import contextlib
 import itertools
 import json
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from tests.mutation import mutant
@@ -69,13 +71,21 @@ class Copy:
 
   def judge(self, m: Mutant, limit: float) -> Ran:
     """Its tests, with the mutant planted."""
-    file = self.root / mutant.path(m)
-    text = file.read_text(encoding='utf-8')
-    file.write_text(mutant.planted(text, m), encoding='utf-8')
-    try:
+    file = mutant.path(m)
+    text = (self.root / file).read_text(encoding='utf-8')
+    with self.planted(file, mutant.planted(text, m)):
       return self.run(m.tests, limit)
+
+  @contextlib.contextmanager
+  def planted(self, file: str | pathlib.Path, text: str) -> Iterator[None]:
+    """The file has another text."""
+    path = self.root / file
+    old = path.read_text(encoding='utf-8')
+    path.write_text(text, encoding='utf-8')
+    try:
+      yield
     finally:
-      file.write_text(text, encoding='utf-8')
+      path.write_text(old, encoding='utf-8')
 
   def run(self, tests: str, limit: float) -> Ran:
     """Fast tests up to the first that fails, in a process of their own."""
@@ -105,6 +115,29 @@ def share(copies: list[Copy]) -> None:
   """Every copy gets what the others have compiled."""
   for one, other in itertools.permutations(copies, 2):
     shutil.copytree(one.cache, other.cache, dirs_exist_ok=True)
+
+
+def each(copies: Sequence[Copy], work: Callable, items: Sequence):
+  """(item, work(copy, item)) as they are done, one at a time in a copy."""
+  free = queue.SimpleQueue()
+  for copy in copies:
+    free.put(copy)
+
+  def one(item):
+    copy = free.get()
+    try:
+      return item, work(copy, item)
+    finally:
+      free.put(copy)
+
+  with concurrent.futures.ThreadPoolExecutor(len(copies)) as pool:
+    waiting = [pool.submit(one, item) for item in items]
+    try:
+      for done in concurrent.futures.as_completed(waiting):
+        yield done.result()
+    finally:
+      for later in waiting:
+        later.cancel()
 
 
 def _outcome(code: int | None, text: str) -> str:

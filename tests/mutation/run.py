@@ -9,13 +9,10 @@ was judged before is not judged again as long as the mutant, its module and
 its tests stay as they are. Ends with 1 if too few are noticed.
 """
 
-import concurrent.futures
-import difflib
 import hashlib
 import itertools
 import json
 import pathlib
-import queue
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
@@ -72,14 +69,7 @@ def diff(m: Mutant) -> str:
   """The mutant as a patch."""
   file = mutant.path(m)
   old = (ROOT / file).read_text(encoding='utf-8')
-  lines = difflib.unified_diff(
-    old.splitlines(keepends=True),
-    mutant.planted(old, m).splitlines(keepends=True),
-    str(file),
-    str(file),
-    n=1,
-  )
-  return ''.join(lines)
+  return mutant.patch(file, old, mutant.planted(old, m))
 
 
 def table(rows: Rows) -> str:
@@ -95,29 +85,6 @@ def rate(rows: Rows) -> float:
   judged = [r for r in rows.values() if r['outcome'] != 'skipped']
   noticed = sum(r['outcome'] != 'survived' for r in judged)
   return noticed / max(len(judged), 1)
-
-
-def each(copies: Sequence[planting.Copy], work: Callable, items: Sequence):
-  """(item, work(copy, item)) as they are done, one at a time in a copy."""
-  free = queue.SimpleQueue()
-  for copy in copies:
-    free.put(copy)
-
-  def one(item):
-    copy = free.get()
-    try:
-      return item, work(copy, item)
-    finally:
-      free.put(copy)
-
-  with concurrent.futures.ThreadPoolExecutor(len(copies)) as pool:
-    waiting = [pool.submit(one, item) for item in items]
-    try:
-      for done in concurrent.futures.as_completed(waiting):
-        yield done.result()
-    finally:
-      for later in waiting:
-        later.cancel()
 
 
 def by_file(named: Iterable[str]) -> list[str]:
@@ -140,7 +107,7 @@ def judge(
   tests = by_file(m.tests for m in mutants.values())
   print(f'{len(tests)} files of tests without a mutant')
   plain = lambda copy, tests: copy.run(tests, 4 * _LIMIT.value)  # noqa: E731
-  for names, ran in each(copies, plain, tests):
+  for names, ran in planting.each(copies, plain, tests):
     print(f'{ran.outcome:9} {ran.seconds:6.1f} s  {names}', flush=True)
     if ran.outcome not in ('passed', 'skipped'):
       raise SystemExit(
@@ -149,7 +116,7 @@ def judge(
   planting.share(copies)
   print(f'{len(mutants)} mutants')
   with_ = lambda copy, name: copy.judge(mutants[name], _LIMIT.value)  # noqa: E731
-  for name, ran in each(copies, with_, list(mutants)):
+  for name, ran in planting.each(copies, with_, list(mutants)):
     found = row(mutants[name], ran)
     print(table({name: found}), flush=True)
     keep(name, found)
