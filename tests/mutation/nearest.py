@@ -7,7 +7,8 @@ import pathlib
 
 from tests.mutation.mutant import ROOT
 
-FOLDERS = 'agentrl', 'configs', 'experiments', 'tests'
+STEPS = 4  # imports from a test to the module
+FOLDERS = 'agentrl', 'configs', 'docs', 'experiments', 'tests'
 LINKS = 'agentrl/configs', 'agentrl/experiments'  # to folders of the root
 
 
@@ -33,8 +34,8 @@ def modules(folders: tuple[str, ...], without: tuple[str, ...]) -> list[str]:
   ]
 
 
-def tests(module: str, steps: int) -> list[str]:
-  """Files of tests that reach it by so many imports, the nearest first.
+def tests(module: str) -> list[str]:
+  """Files of tests that reach it by imports, the nearest first.
 
   The mirror comes first, and last what lies beside it: tests of a program
   import nothing of it. Of others as near, those first that import the least.
@@ -44,12 +45,12 @@ def tests(module: str, steps: int) -> list[str]:
   while todo:
     at = todo.popleft()
     for name in _importers()[at]:
-      if name not in distance and distance[at] < steps:
+      if name not in distance and distance[at] < STEPS:
         distance[name] = distance[at] + 1
         todo.append(name)
   for name in files():
     if pathlib.Path(name).parent == pathlib.Path(mirror).parent:
-      distance.setdefault(name, steps + 1)
+      distance.setdefault(name, STEPS + 1)
   return sorted(
     (x for x in distance if x.endswith('_test.py')),
     key=lambda x: (x != mirror, distance[x], len(_imported(x)), x),

@@ -36,16 +36,15 @@ def test_of_changed_lines_only():
 
 
 def test_the_nearest_tests_are_the_mirror_then_by_imports():
-  tests = nearest.tests('agentrl/loss/gates.py', 3)
+  tests = nearest.tests('agentrl/loss/gates.py')
   assert tests[0] == 'tests/loss/gates_test.py'
   place = tests.index
   assert place('tests/loss/nll_test.py') < place('tests/memory/replay_test.py')
   assert len(set(tests)) == len(tests)
-  assert len(nearest.tests('agentrl/loss/gates.py', 1)) < len(tests)
 
 
 def test_tests_of_a_program_lie_beside_it():
-  tests = nearest.tests('agentrl/tool/sandbox/native/__main__.py', 3)
+  tests = nearest.tests('agentrl/tool/sandbox/native/__main__.py')
   assert 'tests/tool/sandbox/native/command_test.py' in tests
 
 
@@ -70,23 +69,32 @@ class Copy:
     self.runs.append(tests)
     fails = self.planted_now and tests == self.notices
     who = f'{tests}::test' if fails else ''
-    return planting.Ran('failed' if fails else 'passed', 1.0, who, '')
+    return planting.Ran('failed' if fails else 'passed', 1.0, who, '', 1.0)
 
 
 def test_a_mistake_meets_the_nearest_tests_until_one_notices(tmp_path):
   out = tmp_path / 'out.json'
   mistake = drawn(0, 1)[0]
-  tests = nearest.tests(mistake[0], 3)
-  judge = operators.Judge(out, seconds=5.5, steps=3)
-  row = judge(Copy(tests[2]), mistake)
+  tests = operators.near(mistake[0])
+  judge, copy = operators.Judge(out, seconds=4.5, limit=60), Copy(tests[2])
+  row = judge(copy, mistake)
   assert (row['outcome'], row['who']) == ('noticed', f'{tests[2]}::test')
-  assert row['tests'] == tests[:3]
-  # Tests that were run without a mistake are not again, also later.
-  later, copy = operators.Judge(out, seconds=5.5, steps=3), Copy('')
+  assert copy.runs == [*tests[:3], tests[2]]  # it passes without the mistake
+  # What was judged is remembered; the tests have so many seconds.
+  later, copy = operators.Judge(out, seconds=4.5, limit=60), Copy('')
   assert judge.key(mistake) in later.rows
   row = later(copy, mistake)
   assert row['outcome'] == 'survived'
-  assert row['tests'] == tests[:5]
-  assert copy.runs[:3] == tests[:3]
-  assert copy.runs[3:] == [tests[3]] * 2 + [tests[4]] * 2 + [tests[5]]
+  assert row['tests'] == copy.runs == tests[:5]
   assert len(json.loads(out.read_text())) == 2
+
+
+def test_tests_that_fail_anyway_notice_nothing(tmp_path):
+  class Broken(Copy):
+    def run(self, tests, limit):
+      super().run(tests, limit)
+      return planting.Ran('failed', 1.0, 'x', '', 1.0)
+
+  judge = operators.Judge(tmp_path / 'out.json', seconds=1.5, limit=60)
+  row = judge(Broken(''), drawn(0, 1)[0])
+  assert row['outcome'] == 'survived'

@@ -36,6 +36,7 @@ class Ran(NamedTuple):
   seconds: float
   who: str  # the test that failed; '' if none is named
   text: str  # what pytest printed
+  work: float = 0.0  # seconds of processors, however busy the machine is
 
 
 class Copy:
@@ -91,7 +92,7 @@ class Copy:
     """Fast tests up to the first that fails, in a process of their own."""
     began, report = time.monotonic(), self.root.parent / 'report'
     words = ['-x', '-n', '0', '-p', 'no:cacheprovider', *tests.split()]
-    code = self._server.run(words, report, limit)
+    code, work = self._server.run(words, report, limit)
     text = report.read_text(errors='replace')
     if code in _USAGE:
       raise RuntimeError(f'pytest {tests} ended with {code}:\n{text[-2000:]}')
@@ -101,6 +102,7 @@ class Copy:
       time.monotonic() - began,
       who[1] if who else '',
       text,
+      work,
     )
 
   def _env(self) -> dict[str, str]:
@@ -170,18 +172,21 @@ class Server:
 
   def run(
     self, words: list[str], report: pathlib.Path, limit: float
-  ) -> int | None:
-    """pytest's code, negative by a signal; None if the limit is reached."""
+  ) -> tuple[int | None, float]:
+    """pytest's code and its seconds of processors.
+
+    The code is negative by a signal, and None if the limit is reached.
+    """
     asked = json.dumps({'words': words, 'report': str(report)})
     self._process.stdin.write(f'{asked}\n')
     self._process.stdin.flush()
     session = self._line(None)
     try:
-      return self._line(limit)
+      return self._line(limit), self._line(None) / 1000
     except queue.Empty:
       _kill(session)
       self._line(None)
-      return None
+      return None, self._line(None) / 1000
     finally:
       _kill(session)  # what it started
 
