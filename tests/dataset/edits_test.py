@@ -83,6 +83,22 @@ def test_a_removed_turn_leaves_with_its_answer(x, flags):
 
 
 @often
+@given(stories(), choices)
+def test_a_message_behind_a_removed_one_was_chosen_where_that_was(x, flags):
+  """The context with its spans and weights, and the state, are c_k's."""
+  want, first = [], None
+  for k, turn in enumerate(x.turns):
+    first = turn if first is None else first
+    if not flags[k]:
+      read = ('context', 'context_span', 'context_weight', 'state')
+      want.append(turn._replace(**{n: getattr(first, n) for n in read}))
+      first = None
+  out = edits.remove_turns(x, chosen(flags))
+  assert len(out.turns) == len(want)
+  assert all(map(same_turn, out.turns, want))
+
+
+@often
 @given(stories('turn'), choices)
 def test_a_row_of_a_turn_is_removed_whole(x, flags):
   out = edits.remove_turns(x, chosen(flags))

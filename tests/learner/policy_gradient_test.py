@@ -99,3 +99,31 @@ def test_replayed_and_quoted_tokens_are_not_fresh():
     fresh, np.asarray(rows.sampled) & (age[np.maximum(traj, 0)] == 0)
   )
   assert fresh.any()
+
+
+def test_without_a_past_the_ratio_is_to_the_learner_itself():
+  """In an update of one step: what the sampler computed does not enter."""
+  laid = batches.lay(batches.story(3), 'history', padding=1)
+  batch = jax.tree.map(jnp.asarray, laid.batch)
+  token = jnp.asarray(
+    np.random.default_rng(0).normal(size=batch.rows.tokens.shape)
+  )
+  credit = chain.zero(batch).replace(token=token)
+
+  def gradient_of(loss):
+    alg = Algorithm.from_spec(
+      registry.MethodSpec(loss=(loss,)),
+      Context({POLICY: Module({}, apply)}, {}, 2),
+    )
+    params = jax.tree.map(lambda x: x.astype(jnp.float64), PARAMS)
+    return policy_gradient.gradient(
+      alg, params, batch, {}, credit, batch.rows.sampled, jax.random.key(0)
+    )
+
+  assert jnp.max(jnp.abs(batch.rows.logp - PARAMS['logp'])) > 0.1
+  grads, (_, metrics) = gradient_of('ppo')
+  total, weight = metrics['ppo/ratio']
+  np.testing.assert_allclose(total / weight, 1.0)
+  want, _ = gradient_of('reinforce')
+  np.testing.assert_allclose(grads['logp'], want['logp'], rtol=1e-12)
+  assert abs(want['logp']) > 1e-3

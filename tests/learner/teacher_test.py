@@ -173,6 +173,25 @@ def test_the_gradient_is_that_of_whole_distributions(beta, micro):
   close(grads, slope)
 
 
+def test_it_is_known_wherever_something_is_trained_on():
+  """On tokens that somebody else wrote and that have weight, too."""
+  batch, params = batch_of(), params_of(learner().context.modules)
+  rows = batch.rows
+  first = jnp.zeros_like(rows.sampled).at[:, 0].set(True)  # nothing predicts it
+  quoted = ~rows.sampled & ~first & (rows.seg >= 0)
+  rows = rows.replace(weight=jnp.where(quoted, 1.0, rows.weight))
+  batch = batch.replace(rows=rows)
+  alg = learner()
+  other = teacher.outputs(alg, params, batch)
+  read = teacher.reader(alg, ('divergence',), other)
+  got = read(params[POLICY], rows, other.hidden).divergence
+  p, q = (log_probs(params[x], rows) for x in (POLICY, 'teacher'))
+  want = jnp.sum(jnp.exp(p) * (p - q), axis=-1)
+  trained = quoted | rows.sampled
+  np.testing.assert_allclose(got[trained], want[trained], atol=1e-5)
+  assert jnp.min(jnp.where(quoted, want, 1)) > 1e-4
+
+
 def test_a_loss_that_couples_rows_leaves_it_as_it_is():
   """The path of two passes: what couples rows has no advantage here."""
   batch, params = batch_of(), params_of(learner().context.modules)

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from agentrl import optimizer, registry
 from agentrl.learner import update as update_lib
 from agentrl.learner.algorithm import POLICY, Algorithm
+from agentrl.memory.base import Memory
 from agentrl.signal.base import ORDERS, Context, Signal
 from agentrl.types import TrainState
 from tests import batches
@@ -57,3 +58,42 @@ def test_signals_learn_and_score_in_their_order():
     (last, 'learn', True),
   ]
   assert int(state.step) == 4
+
+
+def test_every_memory_of_a_step_draws_for_itself():
+  """In their order: each sees the batch that those before it have grown."""
+  drawn, grown = {}, []
+
+  def made(name: str) -> Memory:
+    def read(state, batch, step, key):
+      drawn.setdefault(name, []).append(float(jax.random.uniform(key)))
+      grown.append((name, batch.outcome.shape[0]))
+      more = jnp.concatenate([batch.outcome, batch.outcome[:1]])
+      return batch.replace(outcome=more), {f'{name}.x': step}
+
+    return Memory(init=None, write=None, read=read)
+
+  alg = Algorithm.from_spec(registry.MethodSpec(), Context({}, {}, 1))
+  alg = alg._replace(memory={name: made(name) for name in ('first', 'second')})
+  state = TrainState(
+    step=jnp.int32(3),
+    params={},
+    opt={},
+    signal={},
+    memory={'first': (), 'second': ()},
+    carry=(),
+    key=jax.random.key(0),
+  )
+  batch = batches.lay(batches.story()).batch
+  size = batch.outcome.shape[0]
+  for step in (3, 4, 3):
+    out, signals = update_lib.read_memory(
+      alg, state.replace(step=jnp.int32(step)), batch
+    )
+    assert out.outcome.shape[0] == size + 2
+    assert signals == {'first.x': step, 'second.x': step}
+  assert grown[:2] == [('first', size), ('second', size + 1)]
+  first, second = drawn['first'], drawn['second']
+  assert first[0] == first[2]
+  assert second[0] == second[2]
+  assert len({*first, *second}) == 4

@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from agentrl import registry, uniform
 from agentrl.prefix import lengths
@@ -108,6 +110,41 @@ def test_mixed_groups_have_any_of_the_earlier_lengths():
   assert set(groups[:, 2, 0]) == {0, 1}
   some = np.stack([reverse(s, every=1, mixed=0.5) for s in range(20, 220)])
   assert 0.3 < (some.reshape(-1, 6, G)[:, -1, 0] > 0).mean() < 0.7
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+  st.integers(0, 99),
+  st.integers(0, 40),
+  st.integers(1, 9),
+  st.floats(0, 1),
+  st.floats(0, 1),
+)
+def test_members_of_a_group_begin_with_one_prefix(
+  seed, step, every, share, low
+):
+  """Else their returns are compared from different states."""
+  plan = PLAN._replace(seed=seed)
+  for lengths_of in (
+    lengths.reverse_prefix(
+      plan, ATTEMPTS, TURNS, step, every=every, mixed=share
+    ),
+    random(step, plan, share=share, low=low),
+  ):
+    groups = lengths_of.reshape(-1, G)
+    assert (groups == groups[:, :1]).all()
+    assert ((groups >= 0) & (groups <= TURNS[::G, None])).all()
+
+
+def test_groups_of_one_step_draw_for_themselves():
+  turns = np.full(48, 1000)
+  alike = (
+    several(lambda s: random(s, turns=turns), 20),
+    several(lambda s: reverse(999, turns=turns, every=1, mixed=1.0), 1),
+  )
+  for found in alike:
+    firsts = found.reshape(-1, 6, G)[..., 0]
+    assert all(len(set(x)) > 3 for x in firsts.tolist())
 
 
 def test_the_policy_has_a_turn_left():

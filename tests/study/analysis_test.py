@@ -9,6 +9,7 @@ import pytest
 from agentrl.stats import paired
 from agentrl.study import analysis, execute
 from agentrl.study.execute import RunResult
+from agentrl.study.spec import Claim, Env
 from tests.study import made_up_study
 
 
@@ -31,6 +32,30 @@ def test_a_known_difference_is_measured_at_tuned_and_at_common_rates():
   claim = next(c for c in report['claims'] if c['setting'] == 'tuned')
   assert claim['verdict'] == 'confirmed'
   assert json.loads(json.dumps(report)) == report
+
+
+def test_a_claim_is_one_of_the_family_of_all_claims_on_all_worlds():
+  claims = [
+    Claim(f'{a} over {b} in {m}', a, b, m, 0.1)
+    for a, b in (('b', 'a'), ('c', 'a'))
+    for m in ('area', 'final')
+  ]
+  s = made_up_study.make_study(
+    claims=tuple(claims), envs={x: Env(x, {}) for x in ('lake', 'pond')}
+  )
+  made = made_up_study.make_runner({'b': 0.02}, made_up_study.BEST)
+  report = analysis.report(s, made)
+  for setting in ('tuned', 'common'):
+    rows = [x for x in report['claims'] if x['setting'] == setting]
+    assert len(rows) == 8
+    p = np.array([x['found']['p'] for x in rows])
+    want = [_holm(p, i) for i in range(8)]
+    assert [x['found']['holm'] for x in rows] == pytest.approx(want)
+
+
+def _holm(p, i):
+  """By its definition: over all smaller ones, how many are not smaller."""
+  return max(min(1, np.sum(p >= q) * q) for q in p if q <= p[i])
 
 
 def _row(report, setting, arm, measure):

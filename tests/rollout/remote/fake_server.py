@@ -75,6 +75,10 @@ class FakeServer(http.server.ThreadingHTTPServer):
       ids = ids[: ids.index(EOT) + 1]
     said = 1.0 if self.wrong == 'raw' else temperature
     logp = log_probs(logits, ids, said).tolist()
+    if self.wrong == 'opposite':  # their mean is right
+      half = len(logp) // 2
+      logp = [x + 1 - 2 * (i < half) for i, x in enumerate(logp[: 2 * half])]
+      ids = ids[: 2 * half]
     if self.wrong == 'nan':
       logp[0] = float('nan')
     if self.wrong == 'short':

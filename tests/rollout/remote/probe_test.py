@@ -51,6 +51,7 @@ def test_a_faithful_server(tmp_path, kind, adapter, temperature):
     ('old version', "used weights '0' after 1 were loaded"),
     ('old weights', 'serves another model, or did not load'),
     ('other weights', 'serves another model, or did not load'),
+    ('opposite', 'serves another model, or did not load'),
     ('no tokens', 'cannot be used: the server gives no tokens'),
     ('nan', 'finite log-probs; it must return one for each'),
   ],
