@@ -117,3 +117,20 @@ def test_every_command_of_the_tree():
 def test_a_strangers_package_is_seen(text):
   (words,) = commands(text)
   assert wrong(words)
+
+
+@pytest.mark.parametrize(
+  ('installed', 'name'),
+  [
+    (['agentrl-jax'], 'agentrl-jax'),
+    (['agentrl', 'agentrl-jax'], 'agentrl-jax'),
+    (['agentrl-of-old'], 'agentrl-of-old'),
+  ],
+)
+def test_metadata_is_that_of_this_package(monkeypatch, installed, name):
+  there = {'agentrl': installed}
+  monkeypatch.setattr(
+    install.importlib.metadata, 'packages_distributions', lambda: there
+  )
+  monkeypatch.setattr(install.importlib.metadata, 'metadata', lambda x: x)
+  assert install.metadata() == name

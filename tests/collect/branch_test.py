@@ -192,43 +192,46 @@ def test_one_growing_context_holds_what_is_repeated(folder):
   np.testing.assert_allclose(logp[sampled], batch.rows.logp[sampled], atol=1e-5)
 
 
+def entropies_and_noise(seed):
+  """Eighths, so that bounds are met exactly too; and which turns there are."""
+  r = np.random.default_rng(seed)
+  h, u = r.integers(-8, 9, (80, 6)) / 8, r.integers(0, 8, (80, 6)) / 8
+  return h, u, np.arange(6) < r.integers(1, 7, size=(80, 1))
+
+
 def test_rule_is_the_equation():
   """Chosen one after the other, in a loop."""
-  r = np.random.default_rng(0)
-  h, u = r.normal(size=(20, 6)), r.uniform(size=(20, 6))
-  valid = np.arange(6) < r.integers(1, 7, size=(20, 1))
+  h, u, valid = entropies_and_noise(0)
   got = branch.branches(
-    h, jnp.asarray(valid), u, chance=0.6, slope=0.5, penalty=0.7
+    h, jnp.asarray(valid), u, chance=0.625, slope=0.5, penalty=0.5
   )
-  for i in range(20):
+  for i in range(80):
     run = 0
     for k in range(6):
-      p = (0.6 + 0.5 * (h[i, k] - h[i, 0])) * max(1 - 0.7 * run, 0)
+      p = (0.625 + 0.5 * (h[i, k] - h[i, 0])) * max(1 - 0.5 * run, 0)
       want = k > 0 and valid[i, k] and u[i, k] < p
       run = run + 1 if want else 0
       assert got[i, k] == want
   assert np.any(got)
   # Without a penalty this is clip(u − slope ΔH, 0, 1) < chance.
   plain = branch.branches(
-    h, jnp.asarray(valid), u, chance=0.6, slope=0.5, penalty=0.0
+    h, jnp.asarray(valid), u, chance=0.625, slope=0.5, penalty=0.0
   )
-  want = np.clip(u - 0.5 * (h - h[:, :1]), 0, 1) < 0.6
+  want = np.clip(u - 0.5 * (h - h[:, :1]), 0, 1) < 0.625
   np.testing.assert_array_equal(plain[:, 1:], (want & valid)[:, 1:])
   assert np.any(plain != got)
 
 
 def test_threshold_is_the_equation():
   """(u + slope dH) (1 - penalty l) > threshold, in a loop; and by hand."""
-  r = np.random.default_rng(2)
-  h, u = r.normal(size=(20, 6)), r.uniform(size=(20, 6))
-  valid = np.arange(6) < r.integers(1, 7, size=(20, 1))
-  hp = {'threshold': 0.4, 'slope': 0.5}
-  got = branch.above(h, jnp.asarray(valid), u, **hp, penalty=0.3)
-  for i in range(20):
+  h, u, valid = entropies_and_noise(2)
+  hp = {'threshold': 0.375, 'slope': 0.5}
+  got = branch.above(h, jnp.asarray(valid), u, **hp, penalty=0.25)
+  for i in range(80):
     run = 0
     for k in range(6):
-      x = (u[i, k] + 0.5 * (h[i, k] - h[i, 0])) * max(1 - 0.3 * run, 0)
-      want = k > 0 and valid[i, k] and x > 0.4
+      x = (u[i, k] + 0.5 * (h[i, k] - h[i, 0])) * max(1 - 0.25 * run, 0)
+      want = k > 0 and valid[i, k] and x > 0.375
       run = run + 1 if want else 0
       assert got[i, k] == want
   assert np.any(got != branch.above(h, jnp.asarray(valid), u, **hp, penalty=0))

@@ -16,5 +16,8 @@ def test_phases_are_chosen(tmp_path):
   assert steps == [0, 1, 2, 3]
   assert [x.step for x in run_log.read(tmp_path)] == [1, 3]
   assert [x.step for x in run_log.read(tmp_path, phase='eval')] == [2]
+  for first, last in ((1, 2), (0, 0), (3, 9), (4, 9)):
+    found = run_log.read(tmp_path, phase='all', steps=(first, last))
+    assert [x.step for x in found] == [*range(first, min(last, 3) + 1)]
   with pytest.raises(ValueError, match=r"'test' is unknown; use one of \['sft"):
     next(run_log.read(tmp_path, phase='test'))

@@ -228,6 +228,28 @@ def test_first_step_is_reinforce(name):
   assert np.abs(want).max() > 0.1
 
 
+def test_a_ratio_to_the_past_does_not_read_what_the_sampler_computed():
+  """Of all losses with the learner's own log-probs: they, and no others."""
+  _, (outputs, batch, credit, signals) = ratio_inputs.make_inputs()
+  credit = credit.replace(target=credit.target | {'rate': credit.weight / 2})
+  rows = batch.rows
+  moved = batch.replace(rows=rows.replace(logp=1.5 * rows.logp - 0.2))
+  later = {**signals, 'old_logp': signals['old_logp'] - 0.2}
+  names = [
+    name
+    for name in registry.names('loss')
+    if 'signal:old_logp' in registry.get('loss', name).needs
+  ]
+  assert {'ppo', 'gspo', 'cispo', 'clip_cov', 'ppo_future'} <= {*names}
+  for name in names:
+    value, other, far = (
+      np.asarray(batches.loss(name, (outputs, x, credit, y))[0])
+      for x, y in ((batch, signals), (moved, signals), (batch, later))
+    )
+    np.testing.assert_array_equal(value, other, err_msg=name)
+    assert (value != far).any(), name
+
+
 @pytest.mark.parametrize('name', ratio_inputs.CASES)
 def test_far_log_probs_stay_finite(name):
   _, (outputs, *rest) = ratio_inputs.make_inputs()

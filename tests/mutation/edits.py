@@ -208,6 +208,8 @@ def _reached(node: ast.AST) -> Iterator[ast.AST]:
       return
     case ast.If(test=test) if _ENTRY.fullmatch(ast.unparse(test)):
       return
+    case ast.keyword(arg='strict'):  # of zip: an assertion
+      return
   yield node
   for field, value in ast.iter_fields(node):
     if field not in ('annotation', 'returns'):

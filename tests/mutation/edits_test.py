@@ -62,6 +62,7 @@ def test_an_operator_makes_these_and_no_others(operator, text, texts):
     'if typing.TYPE_CHECKING:\n  x = a + 1',
     "x = 'a' + b",
     'x = max(a, b)',
+    "x = zip('a', b, strict=True)",
   ],
 )
 def test_these_are_left_alone(text):

@@ -23,6 +23,7 @@ def test_each_line_says_its_messages_in_order_and_then_empty_turns():
   second = collect(generator, 3)[3]
   assert second.ids == [6, 7, EOT]
   assert second.logp == second.entropy == [0.0] * 3
+  assert second.version == [0] * 3
   assert collect(generator, 3)[3].ids == [EOT]
 
 

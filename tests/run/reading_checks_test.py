@@ -42,6 +42,8 @@ def test_names_that_are_taken_and_groups_of_one():
   c.rollout.group_size = 1
   with pytest.raises(ValueError, match='another attempt at the task'):
     validate.config(c)
+  c.rollout.group_size = 2
+  validate.config(c)
 
 
 @pytest.mark.parametrize(

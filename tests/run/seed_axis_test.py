@@ -24,3 +24,12 @@ def test_seeds_share_devices_where_there_are_more():
   assert not seed_axis.over_devices(1).vmapped
   assert not seed_axis.over_devices(n).vmapped
   assert seed_axis.over_devices(2 * n).vmapped
+
+
+def test_each_device_has_equally_many_seeds_and_no_more_are_used():
+  have = len(jax.devices())
+  for count in range(2, 2 * have + 2):
+    used = seed_axis.over_devices(count).mesh.devices.size
+    assert count % used == 0
+    assert used <= have
+    assert not any(count % n == 0 for n in range(used + 1, have + 1))

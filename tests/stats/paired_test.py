@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 from agentrl.stats import paired
@@ -55,6 +57,68 @@ def test_curves():
 def test_holm():
   got = paired.holm({'a': 0.04, 'b': 0.01, 'c': 0.03})
   assert got == pytest.approx({'b': 0.03, 'c': 0.06, 'a': 0.06})
+
+
+@given(st.lists(st.integers(0, 6).map(lambda i: i / 12), min_size=1))
+def test_holm_by_its_definition(p):
+  """Of the j-th smallest, m − j + 1 are not smaller; ties among them."""
+  got = paired.holm(dict(enumerate(p)))
+  ordered = sorted(p)
+  for i, x in enumerate(p):
+    least = ordered.index(x)
+    want = max(
+      min(1, (len(p) - j) * q) for j, q in enumerate(ordered[: least + 1])
+    )
+    assert got[i] == pytest.approx(want)
+
+
+def test_equivalence_is_two_one_sided_tests():
+  r = np.random.default_rng(4)
+  for margin in (0.1, 0.5, 2.0):
+    a, b = r.normal(size=9), r.normal(size=9) / 2
+    got = paired.equivalence(a, b, margin)
+    for p, bound, side in (
+      (got.less, -margin, 'greater'),
+      (got.more, margin, 'less'),
+    ):
+      want = stats.ttest_1samp(a - b, bound, alternative=side).pvalue
+      assert p == pytest.approx(want)
+    assert got.p == max(got)
+
+
+@pytest.mark.parametrize(
+  ('gap', 'less', 'more'),
+  [(0.0, 0, 0), (0.25, 0, 0), (0.5, 0, 1), (-0.5, 1, 0), (1.0, 0, 1)],
+)
+def test_a_difference_without_spread_is_within_or_not(gap, less, more):
+  """On the margin it is not within."""
+  a = np.array([1.0, 2.0, 4.0])
+  got = paired.equivalence(a + gap, a, 0.5)
+  assert (got.less, got.more) == (less, more)
+
+
+def test_a_margin_is_above_0():
+  for margin in (0.0, -1.0, np.nan):
+    with pytest.raises(ValueError, match='margin='):
+      paired.equivalence([1.0, 2.0], [1.0, 2.0], margin)
+
+
+@pytest.mark.parametrize('claimed', [0.5, -0.5])
+@pytest.mark.parametrize(
+  ('low', 'high', 'p', 'verdict'),
+  [
+    (0.1, 0.25, 0.01, 'confirmed'),  # half of it is not below half
+    (0.1, 0.24, 0.01, 'smaller than claimed'),
+    (0.0, 0.24, 0.01, 'refuted'),
+    (0.0, 0.25, 0.01, 'not seen'),
+    (0.1, 0.6, 0.25, 'not seen'),  # of a level, p must be below the rest
+    (0.1, 0.2, 0.25, 'refuted'),
+    (-0.3, -0.1, 0.01, 'refuted'),
+  ],
+)
+def test_verdicts_at_their_bounds(claimed, low, high, p, verdict):
+  ends = (low, high) if claimed > 0 else (-high, -low)
+  assert paired.verdict(*ends, claimed, p, level=0.75) == verdict
 
 
 def test_planted_differences_are_found_as_often_as_predicted():
