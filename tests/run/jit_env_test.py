@@ -1,5 +1,6 @@
 """Environments inside jit for a run: what fits, and a sentence for what not."""
 
+import numpy as np
 import pytest
 
 from agentrl.configs import grpo, hiper
@@ -31,3 +32,20 @@ def test_a_run_that_would_never_end_is_refused():
     ValueError, match=r'env\.length=7 .* rollout\.max_turns=6'
   ):
     build.experiment(c)
+
+
+def test_task_sets_of_one_task_are_as_large_as_those_of_the_config():
+  c = grpo.get_config('tiny,env=frozen_lake')
+  c.env.train, c.env.test = 5, 3
+  spec = jit_env.sized(c, tokenizer.Embedded(), None)
+  sets = jit_env.repeated_task_sets(c, spec.source)
+  assert [len(x) for x in sets] == [5, 3]
+  one = next(iter(spec.source.tasks('train', 1, c.env.seed)))
+  for x, n in zip(sets, (5, 3), strict=True):
+    assert set(x.keys) == {one.key}
+    for got, want in ((x.actions, one.actions), *pairs(x.tasks, one.task)):
+      np.testing.assert_array_equal(got, [want] * n)
+
+
+def pairs(x, y):
+  return [(x[name], y[name]) for name in y]
