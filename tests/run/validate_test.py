@@ -5,7 +5,7 @@ import math
 import pytest
 
 from agentrl import registry
-from agentrl.configs import base, grpo, infopo, spear, toolpo
+from agentrl.configs import base, cm2, grpo, infopo, spear, toolpo
 from agentrl.run import config_file, validate
 
 
@@ -116,3 +116,27 @@ def test_roles_need_a_policy(role):
     c.role = role
   with pytest.raises(ValueError, match='role'):
     base.fill(c)
+
+
+@pytest.mark.parametrize('size', [2, 3, 4])
+def test_a_batch_is_whole_groups(size):
+  c = grpo.get_config('tiny,env=countdown')
+  c.rollout.batch = c.rollout.slots = c.micro_batch = c.sft.batch = 8
+  c.rollout.group_size = size
+  if 8 % size:
+    with pytest.raises(ValueError, match=rf'batch=8 .*={size};.* to 9'):
+      validate.config(c)
+  else:
+    validate.config(c)
+
+
+def test_a_group_may_have_just_the_members_that_a_link_requires():
+  c = cm2.get_config('tiny')
+  size = c.rollout.group_size
+  for least in (size, size + 1):
+    c.hp.turn.require_members.least = least
+    if least == size:
+      validate.config(c)
+    else:
+      with pytest.raises(ValueError, match='nothing would be trained on'):
+        validate.config(c)
