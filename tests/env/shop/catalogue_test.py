@@ -105,3 +105,25 @@ def test_ids_differ(tmp_path):
   file.write_text(line + line.replace('"a"', '"A"'))
   with pytest.raises(ValueError, match='two products of one id'):
     catalogue.read(str(file))
+
+
+def test_products_that_are_made_up_are_as_they_say():
+  goods = catalogue.made(200)
+  assert catalogue.made(50) == goods[:50]
+  assert len({x.id for x in goods}) == 200
+  sized = sum('size' in x.options for x in goods)
+  assert 70 < sized < 130  # a half: four deviations
+  for x in goods:
+    assert 5 <= x.price < 100
+    assert (len(set(x.attributes)), len(set(x.options['color']))) == (3, 3)
+    assert len(set(x.options.get('size', 'ab'))) == 2
+    assert x.title.endswith(f' {x.query}, {", ".join(x.attributes[:2])}')
+    assert x.category.endswith(f' › {x.query}')
+    assert all(word in x.description for word in (x.query, *x.attributes))
+    assert points(x, {}, {'attributes': x.attributes, **bought(x)}) == 1
+
+
+def bought(x: Product) -> dict:
+  """The rest of a goal that a product meets without any option."""
+  at = {'title': x.title, 'category': x.category, 'query': x.query}
+  return {'options': {}, 'most': x.price, **at}
