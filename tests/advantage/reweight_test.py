@@ -122,8 +122,13 @@ def test_equal_durations_change_nothing(seconds):
 
 @LAYOUTS
 def test_success_rate(layout):
-  """Group 1 solved everything, the last trajectory is alone: no weight."""
+  """Group 1 solved everything, the last trajectory is alone: no weight.
+
+  An outcome of 0 is no success.
+  """
   laid = _lay(layout)
+  least = jnp.maximum(laid.batch.outcome, 0)
+  laid = laid._replace(batch=laid.batch.replace(outcome=least))
   credit, _ = _run(laid, 'episode_outcome', ('success_rate', {'margin': 0.4}))
   n = len(STORY.group)
   good = [x > 0 for x in STORY.outcome]

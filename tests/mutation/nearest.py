@@ -34,13 +34,18 @@ def modules(folders: tuple[str, ...], without: tuple[str, ...]) -> list[str]:
   ]
 
 
+def mirror(module: str) -> str:
+  """The file of tests at the module's path, if there is one."""
+  return 'tests' + module.removeprefix('agentrl').replace('.py', '_test.py')
+
+
 def tests(module: str) -> list[str]:
   """Files of tests that reach it by imports, the nearest first.
 
   The mirror comes first, and last what lies beside it: tests of a program
   import nothing of it. Of others as near, those first that import the least.
   """
-  mirror = 'tests' + module.removeprefix('agentrl').replace('.py', '_test.py')
+  own = mirror(module)
   distance, todo = {module: 0}, collections.deque([module])
   while todo:
     at = todo.popleft()
@@ -49,11 +54,11 @@ def tests(module: str) -> list[str]:
         distance[name] = distance[at] + 1
         todo.append(name)
   for name in files():
-    if pathlib.Path(name).parent == pathlib.Path(mirror).parent:
+    if pathlib.Path(name).parent == pathlib.Path(own).parent:
       distance.setdefault(name, STEPS + 1)
   return sorted(
     (x for x in distance if x.endswith('_test.py')),
-    key=lambda x: (x != mirror, distance[x], len(_imported(x)), x),
+    key=lambda x: (x != own, distance[x], len(_imported(x)), x),
   )
 
 

@@ -52,6 +52,7 @@ _OUT = flags.DEFINE_string(
   'what was judged and how long tests take, as JSON; read and added to',
 )
 
+_SKIPPED = re.compile(r'\d+ skipped')  # by a test itself: a package is lacking
 Drawn = tuple[str, Edit]  # a file, a mistake in it
 Lines = dict[str, set[int]]  # by file
 
@@ -118,14 +119,22 @@ class Judge:
     for tests in near(file):
       if work > self._seconds:
         break
-      if self._plain.get(_text_key(tests), 'passed') != 'passed':
+      outcome = self._plain.get(_text_key(tests), 'passed')
+      if outcome == 'cannot run' and tests == nearest.mirror(file):
+        row['outcome'] = 'skipped'
+        break
+      if outcome != 'passed':
         continue
       with copy.planted(file, new):
         found = copy.run(tests, self._limit)
       work += found.work
       ran.append(tests)
-      if found.outcome == 'skipped':  # all of them are slow
-        self._plain[_text_key(tests)] = 'skipped'
+      if found.outcome == 'skipped':  # all of them are slow, or cannot run here
+        lacks = tests == nearest.mirror(file) and _SKIPPED.search(found.text)
+        self._plain[_text_key(tests)] = 'cannot run' if lacks else 'skipped'
+        if lacks:
+          row['outcome'] = 'skipped'
+          break
       elif found.outcome != 'passed' and self._passes(copy, tests):
         row |= {'outcome': 'noticed', 'who': found.who or found.outcome}
         break
@@ -190,11 +199,15 @@ def main(argv: Sequence[str]) -> None:
     for copy in copies:
       copy.close()
   rows = [judge.rows[judge.key(x)] for x in chosen]
+  rows = [x for x in rows if x['outcome'] != 'skipped']
   survived = [x for x in rows if x['outcome'] == 'survived']
   for row in survived:
     print(f'\n{row["operator"]}, {", ".join(row["tests"])}\n{row["diff"]}')
   share = 1 - len(survived) / max(len(rows), 1)
-  print(f'{share:.1%} of {len(rows)} mistakes were noticed; {_OUT.value}')
+  print(
+    f'{share:.1%} of {len(rows)} mistakes were noticed; the tests of'
+    f' {len(chosen) - len(rows)} cannot run here; {_OUT.value}'
+  )
 
 
 if __name__ == '__main__':

@@ -98,3 +98,18 @@ def test_tests_that_fail_anyway_notice_nothing(tmp_path):
   judge = operators.Judge(tmp_path / 'out.json', seconds=1.5, limit=60)
   row = judge(Broken(''), drawn(0, 1)[0])
   assert row['outcome'] == 'survived'
+
+
+def test_what_cannot_be_tested_here_is_not_counted(tmp_path):
+  class Lacking(Copy):
+    def run(self, tests, limit):
+      super().run(tests, limit)
+      return planting.Ran('skipped', 1.0, '', '1 skipped in 0.1s', 1.0)
+
+  judge, copy = (
+    operators.Judge(tmp_path / 'out.json', seconds=5, limit=60),
+    Lacking(''),
+  )
+  for mistake in drawn(0, 2):
+    assert judge(copy, mistake)['outcome'] == 'skipped'
+  assert len(copy.runs) == 2
