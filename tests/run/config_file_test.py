@@ -3,6 +3,7 @@
 import importlib
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -76,3 +77,42 @@ def test_a_field_that_a_config_lacks_is_explained(path, message):
   text = config_file.no_field(config_file.load('grpo'), path)
   assert text.startswith(message)
   assert bool(text) == bool(message)
+
+
+@pytest.mark.parametrize(
+  ('text', 'place'),
+  [
+    # Its own mistakes, one of them raised in a function of the file.
+    ('def get_config():\n  return 1 / 0', ', line 2: ZeroDivisionError'),
+    (
+      'def half():\n  raise ValueError("no half")\n\n'
+      'def get_config():\n  return half()',
+      ', line 2: ValueError: no half',
+    ),
+    ('def get_config():\n  return {}[0]', ', line 2: KeyError'),
+    # Of what it calls, a ValueError is a sentence; other errors have a line.
+    ('def get_config():\n  return int("x")', ', line 2: ValueError'),
+    ('import json\n\ndef get_config():\n  return json.loads("{")', ''),
+    (
+      'import json\n\ndef get_config():\n  return json.loads(3)',
+      ', line 4: TypeError',
+    ),
+    ('def get_config(:', ', line 1: '),
+    ('x = 1', ' has no function get_config()'),
+  ],
+)
+def test_an_error_in_a_file_says_where(text, place, tmp_path):
+  path = tmp_path / 'mine.py'
+  explained = config_file.explain(failure(text, path), str(path))
+  assert explained.startswith(f'{path}{place}') if place else explained == ''
+
+
+def failure(text, path) -> Exception | None:
+  """What goes wrong where the text is run as the file at a path."""
+  names: dict = {}
+  try:
+    exec(compile(text, str(path), 'exec'), names)
+    types.SimpleNamespace(**names).get_config()
+  except Exception as error:
+    return error
+  return None
