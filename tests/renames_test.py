@@ -65,6 +65,14 @@ def test_an_old_config_is_migrated_and_a_new_one_stays():
   assert now['role']['policy']['kind'] == 'ema'
 
 
+def test_sections_without_the_fields_that_were_renamed_stay():
+  for field in (*renames.FIELDS, *renames.VALUES):
+    config: dict = {'another': 1}
+    for part in reversed(field.split('.')[:-1]):
+      config = {part: config}
+    assert renames.migrate_config(copy.deepcopy(config)) == config
+
+
 def test_a_migrated_config_is_a_whole_one():
   fields.check(workdir.read_config(str(OLD_RUN.parent)))
 
