@@ -6,7 +6,7 @@ one with a wrong score is learned from. What is certain is in statements.py.
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypeVar, cast
 
 from agentrl.judge import statements
@@ -17,17 +17,19 @@ from agentrl.text.tool_calls.base import spoken
 T = TypeVar('T')
 
 LONGEST = 100_000  # characters of an answer that is read
+_SCALAR = str | bool | int | float  # of JSON
 _SHOWN = 80  # characters of it in a fault
 # Also what is part of a word, a date, a version, a range or a share.
 _NUMERIC = re.compile(r'[\w.,/%+\-−]+')
 _PLAIN = re.compile(r'[-+]?(?:\d+(?:\.\d*)?|\.\d+)', re.ASCII)
 _PERCENT = r'%|per ?cent\b'
+_MARKS = '[*_`]*'  # of Markdown
 # '1: yes', '2) no', '- **3.** yes', '[4] no', '"5": yes', '| 6 | no |'
 _LINE = re.compile(
   r'[\W_]*([0-9]{1,4})[*_`"\']*\s*(?:[:)\]=|]|[.\-–—](?!\d))(.*)'
 )
 _ITEM = re.compile(r'\W*(\d+)[.)]\s')
-_FENCE = re.compile(r'\s*```\w*\n(.*)```\s*', re.DOTALL)
+_FENCE = re.compile(r'```\w*\n(.*?)```', re.DOTALL)
 _YES_OR_NO = {
   **dict.fromkeys(('yes', 'true', 'good', 'met', '1'), True),
   **dict.fromkeys(('no', 'false', 'bad', 'unmet', '0'), False),
@@ -87,9 +89,9 @@ def _scale_pattern(most: float) -> re.Pattern[str]:
   ends = rf'(?<![\w.,/%+−-])[01](?:\.0+)? ?(?:to|through|[-–—]) ?{top}'
   on = r'\b(?:on|in|using) (?:an?|the)'
   possible = r'(?: an?| the)?(?: possible| maximum| total)?'
-  share = rf'(?:/|(?:points? )?(?:out )?of{possible}) ?{top}'
+  share = rf'(?:/|(?:points? )?(?:out )?of{possible}) ?{_MARKS}{top}'
   return re.compile(
-    rf'(?<=[\d.])[ ,]?[ (]?(?:{share})'
+    rf'(?<=[\d.]){_MARKS}[ ,]?[ (]?(?:{share})(?: stars\b)?'
     + rf'|(?<=[\d.]) ?(?:{_PERCENT})' * (most == 100)
     + rf'|(?:{on} )?\bscale (?:of|from) (?:{ends}|{top})'
     rf'|{on} (?:{ends}|{top})[ -](?:point )?scale\b'
@@ -126,18 +128,28 @@ def _without_items(lines: list[str]) -> list[str]:
 def grade(text: str, grades: tuple[str, ...]) -> float:
   """1 for the first of n grades, 0 for the last: 1 − i / (n − 1).
 
-  Capitals matter.
+  Capitals matter in grades of one letter.
 
   Raises:
     JudgeFault: the answer states none, or several.
   """
-  words = '|'.join(re.escape(x) for x in sorted(grades, key=len, reverse=True))
+  same_letters = len({x.lower() for x in grades}) < len(grades)
+  words = '|'.join(
+    re.escape(x) if same_letters or len(x) == 1 else f'(?i:{re.escape(x)})'
+    for x in sorted(grades, key=len, reverse=True)
+  )
   pattern = re.compile(
     rf'(?<![^\W_])(?<![.+−-])(?:{words})(?![^\W_]|[+−-]|[.,]\w)'
   )
+  of = (
+    {x: x for x in grades} if same_letters else {x.lower(): x for x in grades}
+  )
   stated = statements.only_statement(
     _readable(text),
-    lambda x: [Mention(*m.span(), m[0]) for m in pattern.finditer(x)],
+    lambda line: [
+      Mention(*m.span(), of.get(m[0]) or of[m[0].lower()])
+      for m in pattern.finditer(line)
+    ],
     verbs=('say',),
   )
   if stated is None:
@@ -149,12 +161,16 @@ def grade(text: str, grades: tuple[str, ...]) -> float:
 
 
 def choice(
-  text: str, options: Mapping[str, T], asides: Mapping[str, T] | None = None
+  text: str,
+  options: Mapping[str, T],
+  asides: Mapping[str, T] | None = None,
+  verbs: Collection[str] = (),
 ) -> T:
   """The value of the option, in small letters, that an answer states.
 
   Args:
     asides: what is no answer, but speaks for one of the values
+    verbs: what may stand before an answer too
 
   Raises:
     JudgeFault: it states none, or several: 'yes or no', '1/2'.
@@ -179,11 +195,12 @@ def choice(
       if match.start() not in inside:
         name = match[0]
         answer = name in options
-        out.append(Mention(*match.span(), values[name], answer=answer))
+        mention = Mention(*match.span(), values[name], answer=answer)
+        out.append(mention._replace(denial=name == 'no'))
     return sorted(out, key=lambda x: x.start)
 
   lines = [x.lower() for x in _readable(text)]
-  stated = statements.only_statement(lines, mentions)
+  stated = statements.only_statement(lines, mentions, verbs)
   if stated is None:
     raise JudgeFault(f'the judge answered {text[:_SHOWN]!r}, no plain choice')
   return cast(T, stated.value)
@@ -195,21 +212,24 @@ def yes_or_no(text: str) -> bool:
 
 
 def _readable(text: str) -> list[str]:
-  """The lines of an answer behind its thought, or of the answer in JSON."""
+  """The lines of an answer behind its thought; of an object, its answer."""
   text = spoken(check_size(text))
-  value = _json_value(text)
+  before, value, after = _around_json(text)
   if isinstance(value, tuple):
-    given = [x for name, x in value if statements.is_label(name)]
-    scalar = len(given) == 1 and isinstance(given[0], str | bool | int | float)
-    text = _scalar_text(given[0]) if scalar else ''
+    labelled = [x for x in value if statements.is_label(x[0])]
+    name, x = labelled[0] if len(labelled) == 1 else ('', None)
+    # Beside other text, its name says that it is the answer.
+    label = f'{name}: ' if f'{before}{after}'.strip() else ''
+    given = f'{label}{_scalar_text(x)}' if isinstance(x, _SCALAR) else ''
+    text = f'{before}\n{given}\n{after}'
   return statements.plain_lines(text)
 
 
 def lines(text: str, count: int) -> dict[int, str]:
   """Numbered lines, '1: yes' or '2) no': number -> the rest of the line.
 
-  Or, in JSON, an object, {"1": true}, or a list, [true, false], with or without
-  a fence of code around it. What has no number, and null, is not read.
+  Or, in JSON, an object, {"1": true}, or a list, [true, false], all of the text
+  or in a fence of code. What has no number, and null, is not read.
 
   Args:
     count: how many things were asked about, from 1 on
@@ -218,9 +238,9 @@ def lines(text: str, count: int) -> dict[int, str]:
     JudgeFault: a number stands twice, with different text, or is none of these.
   """
   out: dict[int, str] = {}
-  text = spoken(check_size(text))
-  entries = _json_entries(text)
-  for i, rest in _line_entries(text) if entries is None else entries:
+  before, value, after = _around_json(spoken(check_size(text)))
+  entries = [*_line_entries(f'{before}\n{after}'), *_json_entries(value)]
+  for i, rest in entries:
     if not 1 <= i <= count:
       raise JudgeFault(f'the judge answered to {i}, of {count}')
     if out.setdefault(i, rest) != rest:
@@ -238,33 +258,40 @@ def numbered(text: str, count: int) -> list[str]:
 
 
 def _line_entries(text: str) -> Iterable[tuple[int, str]]:
-  for match in map(_LINE.match, text.splitlines()):
-    if match:
-      yield int(match[1]), match[2].strip(' \t*_`')
+  for line in text.splitlines():
+    if match := _LINE.match(line):
+      # Cells of a table are sentences.
+      rest = match[2].replace('|', '; ') if '|' in line[:4] else match[2]
+      yield int(match[1]), rest.strip(' \t*_`;')
 
 
-def _json_entries(text: str) -> list[tuple[int, str]] | None:
-  """Numbers and scalars of a JSON object or list; None: it is neither."""
-  value = _json_value(text)
-  if isinstance(value, list):
-    pairs = [(str(i), x) for i, x in enumerate(value, 1)]
-  elif isinstance(value, tuple):
-    pairs = list(value)
-  else:
-    return None
-  return [
-    (int(i), _scalar_text(x))
-    for i, x in pairs
-    if re.fullmatch('[0-9]{1,4}', i) and isinstance(x, str | bool | int | float)
-  ]
+def _json_entries(value: Any) -> Iterable[tuple[int, str]]:
+  """Numbers and scalars of an object or a list."""
+  pairs = enumerate(value, 1) if isinstance(value, list) else value
+  for i, x in pairs if isinstance(value, list | tuple) else ():
+    if re.fullmatch('[0-9]{1,4}', str(i)) and isinstance(x, _SCALAR):
+      yield int(i), _scalar_text(x)
+
+
+def _around_json(text: str) -> tuple[str, Any, str]:
+  """(text before, value, text behind) of the JSON in a text, all or in a fence.
+
+  An object is a tuple of pairs, since a key may stand in it twice. None, and
+  all of the text before it, where there is none or two.
+  """
+  if (value := _json_value(text)) is not None:
+    return '', value, ''
+  fences = [(x, _json_value(x[1])) for x in _FENCE.finditer(text)]
+  found = [x for x in fences if x[1] is not None]
+  if len(found) != 1:
+    return text, None, ''
+  ((match, value),) = found
+  return text[: match.start()], value, text[match.end() :]
 
 
 def _json_value(text: str) -> Any:
-  """The value, an object as a tuple of pairs; None where it is not JSON."""
-  fence = _FENCE.fullmatch(text)
   try:
-    # A key may stand in an object twice.
-    return json.loads(fence[1] if fence else text, object_pairs_hook=tuple)
+    return json.loads(text, object_pairs_hook=tuple)
   except (ValueError, RecursionError):
     return None
 

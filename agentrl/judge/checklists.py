@@ -26,6 +26,7 @@ _INDEX = Whole(NONE)
 _RANGE = re.compile(
   r'\S+ (?:points? )?(?:[-–—/%]|(?:and|of|or|out of|per|to)\b)'
 )
+_PLACES = ('at', 'message', 'turn')  # in words: 'in message 3'
 _STRAIGHT = str.maketrans('“”„', '"""')
 
 
@@ -232,6 +233,7 @@ def _plain(text: str) -> str:
 def _quoted(text: str) -> tuple[float, str]:
   """Points, the first word or 'x out of 1', and the quote behind them."""
   points, _, rest = _plain(text).partition('"')
+  points = points.rstrip(' -–—:,')
   quote, mark, end = rest.rpartition('"')
   if not _RANGE.match(points):
     points = ''.join(points.split()[:1])
@@ -267,7 +269,7 @@ def milestones(
   out = [0.0] * len(item.turns)
   turns: dict[str, int | None] = {str(k + 1): k for k in range(len(out))}
   for given in answers.numbered(text, len(items)):
-    k = answers.choice(given, turns | {'never': None})
+    k = answers.choice(given, turns | {'never': None}, verbs=_PLACES)
     if k is not None:
       out[k] += 1 / len(items)
   return out

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 
 from agentrl import registry
 from agentrl.domain import Named
@@ -9,6 +10,14 @@ from agentrl.judge import answers
 from agentrl.judge.item import Ask, Item
 from agentrl.judge.verdicts import GIVES, NEEDS, Question, Window, conversation
 from agentrl.service.base import ServiceFault
+
+# '2 is better', '1 did the task better', '0 for a draw'
+_BETTER = re.compile(
+  r'\b([12])\b(?:\*\*)? (?:is|was|did|does)(?: clearly)?(?: the task)? better\b'
+  r'|\b(0) for a draw\b',
+  re.IGNORECASE,
+)
+_ATTEMPTS = ('agent', 'assistant', 'attempt', 'conversation', 'trajectory')
 
 
 @registry.register('judge', needs=NEEDS, gives=GIVES, takes='group')
@@ -61,4 +70,5 @@ def _first(ask: Ask, question: str, a: str, b: str) -> float:
   """1 where the first of two is better, 0 where the second, 1/2 for a draw."""
   form = 'Answer with 1, 2, or 0 for a draw.'
   text = ask(f'1.\n{a}\n\n2.\n{b}\n\n{question} {form}')
-  return answers.choice(text, {'1': 1.0, '2': 0.0, '0': 0.5, 'draw': 0.5})
+  options = {'1': 1.0, '2': 0.0, '0': 0.5, 'draw': 0.5}
+  return answers.choice(_BETTER.sub(r'\1\2,', text), options, verbs=_ATTEMPTS)

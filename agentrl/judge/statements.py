@@ -16,15 +16,30 @@ from typing import NamedTuple
 
 _NOUNS_TEXT = """
   answer choice estimate grade judgement judgment mark number option points
-  probability rating response result score total value verdict
+  probability rating response result score total value verdict winner
 """
 _OTHERS_TEXT = """
-  a an assign award be best choose correct deserves earns final get gets give
-  gives i i'd i'll in is it it's my of opinion output overall pick rate rates
-  scale scores that that's the this view would
+  a an assign award be believe best choose correct deserves earns final get gets
+  give gives here i i'd i'll in is it it's my of ok okay opinion output overall
+  pick rate rates scale scores sure that that's the think this view would
 """
+# What is judged is named beside a word that awards: 'I give the message a 7.',
+# but 'The total of the agent is 7.' tells of its work.
+_JUDGED_TEXT = """
+  agent agent's as assistant assistant's for last message reply trajectory
+"""
+_AWARDS_TEXT = 'assign award deserves give grade my rate rating'
 _NOUNS = frozenset(_NOUNS_TEXT.split())
 _LEAD = _NOUNS.union(_OTHERS_TEXT.split())
+_JUDGED = frozenset(_JUDGED_TEXT.split())
+_AWARDS = frozenset(_AWARDS_TEXT.split())
+# 'Based on this analysis, the score is 7.'
+_OPENING = re.compile(
+  r'^\W*(?:(?:based on|considering|given)\b[^,]*'
+  r'|after [^,]*\b(?:analysis|consideration|evaluation|review)'
+  r'|as an? [^,]*\bjudge|in (?:conclusion|short|summary)|on balance),'
+  r'(?=.*\b(?:assign|award|give|grade|rate|rating|score)\b)'
+)
 # They begin a statement in the middle of a sentence: 'First 3, so 4.'
 _CONNECTIVE = re.compile(
   r'(?:[,:(—–]|(?<= )- )\W{0,4}'
@@ -52,8 +67,10 @@ _RETRACTION = re.compile(
   r'|hmm+)\b|no\s?(?:[,.;:!—–-]|\Z))'
 )
 _REASON = re.compile(r'\b(?:because|since)\b|, (?:as|for)\b')
+_REASON_OR_STOP = re.compile(rf'{_REASON.pattern}|[.!](?!\S)')
 _LAYOUT_TAG = re.compile(r'</?(?:b|br|div|em|i|p|span|strong|u)/?>')
 _TAG = re.compile(r'<(/?)([A-Za-z][\w-]*)>')
+_FONT = re.compile(r'\\(?:text|textbf|mathbf|mathrm)\s?\{([^{}]*)\}')
 _BOX = re.compile(r'\$?\s?\\boxed\s?\{([^{}]*)\}\s?\$?')
 
 
@@ -65,11 +82,13 @@ class Mention(NamedTuple):
   value: Hashable
   number: bool = False  # beside a word, a number is not an answer
   answer: bool = True  # or it only speaks for one
+  denial: bool = False  # 'not' behind it takes nothing back: 'No, not at all.'
 
 
 def plain_lines(text: str) -> list[str]:
   """Lines that have a letter or digit, without tags and double spaces."""
-  text = _LAYOUT_TAG.sub(' ', _BOX.sub(r' \1 ', text))
+  text = _BOX.sub(r' \1 ', _FONT.sub(r'\1', text))
+  text = _LAYOUT_TAG.sub(' ', text)
   text = _TAG.sub(lambda m: '\n' if m[1] else f'\n{m[2]} ', text)
   text = text.replace('’', "'")
   lines = (' '.join(line.split()) for line in text.splitlines())
@@ -107,9 +126,9 @@ def only_statement(
       return None
     every_stated += [x.mention for x in stated]
     if stated and not certain:
-      first, last = stated[0].mention, stated[-1]
+      last = stated[-1]
       ends = i == len(lines) - 1 and not _WORD.search(line, last.mention.end)
-      certain = (ends and last.labelled) or _alone(line, every, first)
+      certain = (ends and last.labelled) or _alone(line, every, stated[0])
   answers = [x for x in every_stated if x.answer]
   agree = certain and len({x.value for x in every_stated}) == 1
   return answers[0] if answers and agree else None
@@ -127,13 +146,18 @@ def _statements(
   for k, mention in enumerate(every):
     # Behind a value that another one follows is no end.
     after = gaps[k + 1] + '0' * (k < len(every) - 1)
-    if not _PAUSE.match(after) or _HEDGE.match(after):
+    hedge = _HEDGE.match(after)
+    if hedge and mention.denial and hedge[0].endswith('not'):
+      hedge = None
+    if hedge or not _PAUSE.match(after):
       continue
     *ended, head = _SENTENCE_END.split(gaps[k])
     begins = bool(ended) or not k
-    pieces = _CONNECTIVE.split(f', {head}' if begins else head)
+    head = f', {_OPENING.sub("", head)}' if begins else head
+    pieces = _CONNECTIVE.split(head)
     words = _WORD.findall(pieces[-1])
-    stated = lead.issuperset(words) and not _SIGN.search(pieces[-1])
+    known = lead if _AWARDS.isdisjoint(words) else lead | _JUDGED
+    stated = known.issuperset(words) and not _SIGN.search(pieces[-1])
     if stated and (begins or len(pieces) > 1):
       yield _Statement(mention, len(pieces) > 1 or not _NOUNS.isdisjoint(words))
 
@@ -146,12 +170,18 @@ def _gaps(line: str, every: Sequence[Mention], start: int = 0) -> list[str]:
   return [line[a:b].lower() for a, b in zip(starts, ends, strict=True)]
 
 
-def _alone(line: str, every: Sequence[Mention], stated: Mention) -> bool:
-  """Whether the line has no other value, but in a reason for this one."""
-  reason = _REASON.search(line.lower(), stated.end)
+def _alone(line: str, every: Sequence[Mention], stated: _Statement) -> bool:
+  """Whether the line has no other value, but in a reason for this one.
+
+  Sentences behind 'Score: 7.' are reasons; behind '7.', which may be the number
+  of a list, they are not.
+  """
+  own = stated.mention
+  begins = _REASON_OR_STOP if stated.labelled else _REASON
+  reason = begins.search(line.lower(), own.end)
   end = reason.start() if reason else len(line)
   return all(
-    x.value == stated.value or (x.number and not stated.number)
+    x.value == own.value or (x.number and not own.number)
     for x in every
     if x.start < end
   )

@@ -314,11 +314,13 @@ def test_milestones_are_read_in_every_form():
   assert '\n1. a?\n2. b?\n3. c?\n' in prompt
   in_json = Script('{"1": 2, "2": "never", "3": 3}')
   assert checklists.milestones(WHOLE, in_json, questions=questions) == wanted
+  in_words = Script('1: message 2\n2: never reached\n3: In message 3.')
+  assert checklists.milestones(WHOLE, in_words, questions=questions) == wanted
 
 
 NO_TURNS = f"""
-;0;4;-1;1.5;1/2;1-2;1 or 2;01;٣;³;1e0;{'9' * 400};{'9' * 5000};message 1;no;null
-nan;1st;50%
+;0;4;-1;1.5;1/2;1-2;1 or 2;01;٣;³;1e0;{'9' * 400};{'9' * 5000};not message 1
+message 4;no;null;nan;1st;50%
 """
 
 

@@ -47,6 +47,37 @@ def test_who_always_prefers_a_place_says_nothing(n):
     assert comparison.win_rate(group_of(n), Script(word)) == [0.5] * n
 
 
+@pytest.mark.parametrize(
+  'form',
+  """
+  {} is better;{} is better because it reaches 24.;Trajectory {} did better.
+  {} did the task better.;**{}** is clearly better.;Winner: {};Agent {}
+  {{"winner": {}}}
+  """.replace('\n', ';').split(';'),
+)
+def test_the_better_one_may_be_said_in_words(form):
+  if form.strip():
+    say = lambda prompt: form.strip().format(1 + (pair_of(prompt)[0] > 0))  # noqa: E731
+    assert comparison.win_rate(group_of(2), Script(say)) == [1, 0]
+
+
+@pytest.mark.parametrize(
+  'text',
+  [
+    'I do not think 1 is better',
+    'Is 1 is better?',
+    '1 is better than 2',
+    '1 is better, 2 is better',
+    '1 is better at first, but 2 reaches 24',
+    '10 is better',
+    'Not 0 for a draw',
+  ],
+)
+def test_neither_is_said_to_be_better(text):
+  with pytest.raises(JudgeFault):
+    comparison.win_rate(group_of(2), Script(text))
+
+
 @given(st.lists(st.integers(0, 3), min_size=2, max_size=7))
 def test_a_consistent_judge_gives_shares_of_ranks(strength):
   def answer(prompt):

@@ -39,7 +39,17 @@ How good is the last message? Answer with a number from 0 to 10.⏎7
 0 = bad, 10 = good. Score: 7;Score (0-10): 7;Score (1–10): 7
 Score: 7 (out of 10);Score: 7.0/10.0;Score:⏎7;Score: 7 - good but slow
 7 – the move was right;Score: 7, but could be better;7 😀;A 7;Score 7;Score = 7
-- 7;# 7;7⏎7;0 to 10: 7
+- 7;# 7;7⏎7;0 to 10: 7;Score: **7**/10;Score: **7** / **10**;`7`/10
+The assistant deserves a 7;I'd give the last message a 7/10.
+I would rate the last message of the assistant as 7 out of 10.
+My score for this message is 7.;The rating for the last message is 7.
+Let me see.⏎⏎2*3=6.⏎⏎Therefore, I give this message a 7.
+Based on this analysis, the score is **7**.;Okay, 7.;I think this is a 7.
+After careful consideration, my rating is 7.;Sure, here is my rating: 7
+As an impartial judge, I rate this response 7.;7 out of 10 stars
+Score: 7. The assistant made 2 errors.;Score: 7/10! It made 2 errors.
+Here it is:⏎```json⏎{"reason": "3 tools, 2 failed", "score": 7}⏎```
+```json⏎{"score": 7}⏎```⏎It used 3 tools.
 """,
   ('number', 0.0): """
 1. it asks⏎2. it acts⏎0;0/10;0;-0
@@ -59,16 +69,19 @@ Yes it does;Yes - it does;Yes: it does;yes—it does;yes, no doubt
 Does it call? Yes;Yes⏎No errors found;The answer is yes
 It called the tool.⏎⏎Answer: Yes;met;1;1.;1: it is;{"answer": "yes"}
 Yes, correct;<think>no</think>yes;YES!;good enough
+Answer: Yes. No error was found.
 """,
   ('yes_or_no', False): """
 No, it does not.;No it does not;No, that is not right;Answer: No
 Final answer: **No**;Not met;unmet;No: 1;0;{"answer": false};No, no
+No, not at all.;no — not new;No, not true
 """,
   ('grade', 0.75): """
 B;B.;Grade: B;The answer is B.;**B**;I would give it a B.;Option B
 Between A and C, so B;A? No: B.;B because A needs more;B, as it works
 {"grade": "B"};```⏎B⏎```;(B);[B];<grade>B</grade>;Reasons: ...⏎⏎Grade: B
-I say B;Grade B;Final: B
+I say B;Grade B;Final: B;I would give this message a B.;\\boxed{\\text{B}}
+The last message deserves a B.;Grade: B. A better solution exists.
 """,
   ('grade', 1.0): """
 A;A.;It deserves an A
@@ -102,6 +115,13 @@ I would have said 7;7?;7 = good;1e1;1,0;0x7;7.8.9;7:30;7, 8;7 8;7'000
 Puntuación: 7;评分：7;7分;Score: 7, Confidence: 9;Score: 7 Confidence: 9
 confidence: 9;7 to be honest;½;$7;7 %;7 percent;7 stars;2, 3 and 4 fail
 Score: 7. Score: 8.;~~7~~ 5;7 -> 8;7→8;x7;three (3);7 7;7 if one is kind
+The agent's total is 7.;The last message is 7.;For the message: 7
+I give the agent at most 7.;The assistant deserves a 7, not an 8.
+I rate the last 3 messages 7.;Based on the above, I would not give it a 7.
+Given the board, the total is 7.;Score: 7 or 8. It made 2 errors.
+Score: 7. No, 5.;Score: not 7. It made 2 errors.;7**2;7*/10*2
+```json⏎{"score": 7}⏎```⏎Score: 8;```json⏎{"style": 7}⏎```
+```json⏎{"score": 7}⏎```⏎```json⏎{"score": 8}⏎```
 7, if one is kind;If it were faster, 9;I cannot rate this, 0;minus 3
 no more than 7;Score: not 7;Score: 7 of 9;Score: 7/9;7 on a scale of 1 to 5
 from 3 to 7;3..7;3...7;3±1;3 ± 1;7 out of 10 (1 would be bad)
@@ -118,14 +138,15 @@ Yes, if one is kind;Yes, unless it lies;Yes, not really;not unmet
 Met, partially;10;1/2;1, 0;{"met": false};yes⏎no;No⏎Actually, yes
 No. Actually it does.;Yes, wait, no;Right, yes;no problem;yes.no;yes yes
 A good one;Absolutely not;neither;none;y;n;yeſ;true, false;Not only good
-hardly good;Good?
+hardly good;Good?;Yes, not at all.;No, not bad
 """,
   'grade': """
 B, not an A;A good attempt;A or B;A/B;A, B;A > B;A - B;A⏎B;Neither
 Neither A nor B;not A;It is no A;No A;It is not an A;B+;B-;B−;a;А;A? Then B
 Almost A;B at best;B, almost A;All but A;Anything but A
 A for effort, C for result;Grades: A, B, C;Is it an A or B? B;B?;B/5;4;AB
-B. A bit long;B, or lower;B if kind;Not A. B.;A=best;grade: b;A B
+B. A bit long;Grade: B. No, A.;Grade: B or C. A good call
+B, or lower;B if kind;Not A. B.;A=best;grade: b;A B
 """,
   'choice': """
 1, not 2;2 is worse;1 > 2;2 > 1;1, 2;1 and 2;1 or 2;1.5;3;1, 3;-1;neither;both
@@ -173,6 +194,25 @@ def test_other_characters(text, value):
       answers.number(text, 10.0)
   else:
     assert answers.number(text, 10.0) == value
+
+
+@pytest.mark.parametrize('text', ['good', 'Good', '**GOOD**', 'Grade: Good.'])
+def test_grades_that_are_words_may_begin_with_a_capital(text):
+  assert answers.grade(text, ('good', 'fair', 'bad')) == 1
+  with pytest.raises(JudgeFault):  # where capitals tell two apart
+    answers.grade(text.upper(), ('good', 'Good', 'bad'))
+
+
+def test_numbered_answers_stand_in_a_table_or_in_a_fence_below_a_line():
+  for text in (
+    '| # | Answer |\n|---|---|\n| 1 | yes |\n| 2 | no |',
+    '| 1 | Does it call? | **yes** |\n| 2 | Is it new? | no |',
+    'Here they are:\n```json\n{"1": "yes", "2": "no"}\n```\nIt failed.',
+  ):
+    given = answers.numbered(text, 2)
+    assert [answers.yes_or_no(x) for x in given] == [True, False], text
+  with pytest.raises(JudgeFault, match='twice'):
+    answers.numbered('1: no\n```json\n{"1": "yes", "2": "no"}\n```', 2)
 
 
 def test_points_of_a_rubric_are_not_the_first_of_two():

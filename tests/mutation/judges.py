@@ -46,7 +46,7 @@ MUTANTS = (
   Mutant(
     'agentrl.judge.statements',
     '_statements',
-    'lead.issuperset(words) and ',
+    'known.issuperset(words) and ',
     '',
     f'{_STATEMENTS}::test_what_is_not_stated_for_certain_is_a_fault',
     'not 7 is 7',
@@ -54,8 +54,8 @@ MUTANTS = (
   Mutant(
     'agentrl.judge.statements',
     '_statements',
-    ' or _HEDGE.match(after)',
-    '',
+    'hedge or not ',
+    'not ',
     f'{_STATEMENTS}::test_what_is_not_stated_for_certain_is_a_fault',
     '7 or lower is 7',
   ),
