@@ -13,7 +13,12 @@ _NUMBER = re.compile(
   re.ASCII,
 )
 _SEPARATOR = re.compile('[,\u00a0\u2009\u202f]')  # of thousands
-_FRACTION = re.compile(r'\A\\[dt]?frac\s?\{(\d+)\}\s?\{(\d+)\}\Z', re.ASCII)
+# Of LaTeX: \frac{1}{2}, \frac12, and a sign in it; 1{,}000, 1\,000, \$5.
+_FRACTION = re.compile(
+  r'\A\\[dt]?frac\s?(?:\{(\d+)\}\s?\{(\d+)\}|(\d)(\d))\Z', re.ASCII
+)
+_SIGN_ABOVE = re.compile(r'\A(\\[dt]?frac\s?\{)-')
+_LATEX = (('{,}', ','), ('\\,', '\u2009'), ('\\!', ''), ('\\$', '$'))
 _LONGEST = 1000  # characters of a number
 _ARTICLES = frozenset(('a', 'an', 'the'))
 _WORD = re.compile(r'[a-z0-9]+')  # of ROUGE
@@ -24,14 +29,29 @@ _SPECIAL = re.compile(r'[^\w\s]|_')
 _SIGN = re.compile(r'(?<![\w.,])[-−‐‑‒–—](?=\.?\d)')
 _RANGE = re.compile(r'(?<=\d)[‐‑‒–—](?=\d)')
 _THOUSANDS = re.compile(r'(?<=\d),(?=\d{3}(?!\d))')
+# Of LaTeX: \frac{1}{12} is not \frac{11}{2}, and x^{2} is x^2.
+_ANY_FRAC = re.compile(r'\\[dt]?frac')
+_POWER = re.compile(r'\^\{(-?\w+)\}')
+_GROUPS = re.compile(r'\}\s*\{')
+# Spaces around signs between numbers and letters: x = 5, x + 1, (1, 2).
+_AFTER_TERM, _BEFORE_TERM = (
+  r'(?<=[a-z\d])(?<![a-z]{2})',
+  r'(?=[-.]?\d|[a-z](?![a-z]))',
+)
+_SPACED = re.compile(
+  rf'{_AFTER_TERM} ?([+=<>≤≥]) ?{_BEFORE_TERM}|(?<=\d) - (?=\d)'
+)
+_TUPLE = re.compile(r'[(\[{] *-?[\d.]+ *(?:, *-?[\d.]+ *)+\\?[)\]}]')
 _KEPT = re.compile(
+  rf'{_AFTER_TERM}[+=<>≤≥]{_BEFORE_TERM}|'  # x=5, x+1
   r'(?<=\d)[^\w\s](?=\d)'  # 3.5, 1/2, 10:30, 3-5
+  r'|(?<=\d),(?=-\.?\d)|(?<=\d,)-(?=\.?\d)'  # 1,-2
   r'|(?<![\w.,-])-(?=\.?\d)'  # -1
   r'|(?<![\w.])\.(?=\d)'  # .5, -.5
   r'|(?<=\de)-(?=\d)'  # 1e-5
   r'|[<>≤≥~](?=[-.]?\d)'  # <5
   r'|(?<=[\w+#])[+#](?!\d)'  # c++, c#, a+
-  r'|(?<=\w)\^(?=\w)'  # x^2
+  r'|(?<=\w)\^(?=-?\w)'  # x^2
   r'|(?<=\b[a-z])-(?!\w)'  # a-
 )
 
@@ -39,15 +59,19 @@ _KEPT = re.compile(
 def number(text: str) -> Fraction | None:
   r"""The exact value of 12, -0.5, 1/2, 1,000, 1e-5 or $3.50, or None.
 
-  Also of \frac{1}{2}. A last full stop and spaces around do not count. What has
-  a unit is no number, 50% neither: it might be 50 or 0.5.
+  Also of \frac{1}{2} and 1{,}000. A last full stop and spaces around do not
+  count. What has a unit is no number, 50% neither: it might be 50 or 0.5.
   """
   text = text.strip().removesuffix('.').replace('−', '-')
+  if '\\' in text or '{' in text:
+    for latex, plain in _LATEX:
+      text = text.replace(latex, plain)
   if len(text) > 2 and text[0] == text[-1] == '$':  # of LaTeX
     text = text[1:-1].strip()
+  text = _SIGN_ABOVE.sub(r'-\1', text)
   sign = text[:1] if text.startswith(('+', '-')) else ''
   text = text.removeprefix(sign).removeprefix('$')
-  text = _FRACTION.sub(r'\1/\2', text)
+  text = _FRACTION.sub(r'\1\3/\2\4', text)
   if len(text) > _LONGEST or not _NUMBER.fullmatch(text):
     return None
   above, _, below = _SEPARATOR.sub('', text).partition('/')
@@ -67,11 +91,15 @@ def normal(text: str) -> str:
 
   As the evaluation of SQuAD does it (arXiv 1606.05250), but nothing that tells
   two answers apart is left out: 3.5 keeps its point, -1 its sign, 10:30 its
-  colon, C++ its plus, and vitamin A its A, since no article ends a text.
+  colon, x+1 and C++ their plus, and vitamin A its A, since no article ends a
+  text. Spaces around signs do not: x = 5, (1, 2).
   """
   text = unicodedata.normalize('NFC', text).casefold()
   text = ''.join(x for x in text if unicodedata.category(x) != 'Sc')  # $, €
+  text = _GROUPS.sub(' ', _POWER.sub(r'^\1', _ANY_FRAC.sub('frac', text)))
   text = _THOUSANDS.sub('', _RANGE.sub('-', _SIGN.sub('-', text)))
+  text = _SPACED.sub(lambda m: m[1] or '-', text)
+  text = _TUPLE.sub(lambda m: m[0].replace(' ', ''), text)
   needed = {match.start() for match in _KEPT.finditer(text)}
   bare = _SPECIAL.sub(
     lambda m: m[0] if m.start() in needed or not _is_punctuation(m[0]) else '',

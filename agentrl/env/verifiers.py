@@ -19,6 +19,7 @@ _OPENING = re.compile(
   r'<answer>|\\(?:boxed|fbox)(?![A-Za-z])\s*'
   r'(?:\{|([-+−]?\.?\d+(?:[.,/]\d+)*|[A-Za-z])(?![A-Za-z]))'
 )
+_LAST_LINE = re.compile(r'(?:\A|\n)#### +(\S[^\n]*)\s*\Z')  # as in GSM8K
 _BRACE = re.compile(r'\\.|[{}]', re.DOTALL)
 _TEXT = re.compile(
   r'\\(?:text|textbf|textrm|mathbf|mathrm)\s*\{([^{}]*)\}', re.DOTALL
@@ -28,14 +29,14 @@ _TEXT = re.compile(
 def answer_of(completion: str) -> str:
   r"""The last <answer>...</answer> or \boxed{...} behind the thought.
 
-  Of two in each other the inner one counts. Where there is neither, it is all
-  that stands behind the thought; where the last one was cut, nothing: what
-  stood in one before it was withdrawn.
+  Of two in each other the inner one counts. Where there is neither, it is a
+  last line behind ####, or all that stands behind the thought; where the last
+  one was cut, nothing: what stood in one before it was withdrawn.
   """
   text = spoken(completion)
   openings = list(_OPENING.finditer(text))
   if not openings:
-    return text.strip()
+    return _marked(text)
   last = openings[-1]
   if last[0] == '<answer>':
     end = text.find('</answer>', last.end())
@@ -45,6 +46,12 @@ def answer_of(completion: str) -> str:
     unwrapped = _TEXT.fullmatch(answer)
     answer = unwrapped[1] if unwrapped else answer
   return answer.strip()
+
+
+def _marked(text: str) -> str:
+  """A last line behind ####, or all of a text."""
+  marked = _LAST_LINE.search(text)
+  return (marked[1] if marked else text).strip()
 
 
 def _braced(text: str, start: int) -> str:
@@ -85,7 +92,7 @@ def _written(x: str | float) -> str:
   """A number as one writes it: 0.00001, not 1e-05, and 3, not 3.0."""
   if isinstance(x, float):
     return f'{decimal.Decimal(repr(x)):f}'.removesuffix('.0')
-  return str(x)
+  return _marked(str(x))
 
 
 def exact(completion: str, row: Mapping[str, Any]) -> bool:

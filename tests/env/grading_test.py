@@ -56,6 +56,16 @@ from agentrl.env import grading
     (r'-\dfrac{10}{4}', Fraction(-5, 2)),
     (r'$\tfrac{1}{2}$', Fraction(1, 2)),
     (r'\frac{1}{0}', None),
+    (r'\frac12', Fraction(1, 2)),
+    (r'\frac{-1}{2}', Fraction(-1, 2)),
+    (r'-\frac{-1}{2}', None),
+    (r'\frac123', None),
+    ('1{,}000', 1000),
+    (r'1\,234\,567', 1234567),
+    (r'1\!,000', 1000),
+    (r'\$3.50', Fraction(7, 2)),
+    ('1{,}00', None),
+    (r'3\,km', None),
     (r'\frac{1}{2}3', None),
     (r'2\frac{1}{2}', None),
     ('1\u202f000', 1000),
@@ -131,6 +141,14 @@ def test_same_is_by_value_for_numbers_and_by_words_else():
     ('A-', 'a-'),
     ('<5', '<5'),
     ('x^2', 'x^2'),
+    ('x^{2}', 'x^2'),
+    ('10^{-5}', '10^-5'),
+    ('x + 1', 'x+1'),
+    ('x = -1', 'x=-1'),
+    ('(1, -2)', '1,-2'),
+    ('May 5, 2020', 'may 5 2020'),
+    ('Simon + Garfunkel', 'simon garfunkel'),
+    (r'\dfrac{1}{12}', 'frac1 12'),
     ('**Cork**', 'cork'),
     ('Straße', 'strasse'),
     ('re\u0301sume\u0301', 'r\u00e9sum\u00e9'),
@@ -162,7 +180,8 @@ def test_exact_and_f1_take_the_best_accepted_answer():
 DIFFERENT = """
 A B;A;+ -;+;. ,;.;the;3.5 35;3.5;-1 1;-1;1/2 12;C++ C;C;C#;A+ A-
 3-5 35;10:30 1030;<5 >5;<5;5;1.5.2 152;1e5 1e-5;x^2 x2;Vitamin A;Vitamin;0.5 5
-.5;5;10²;102;1,5;15
+.5;5;10²;102;1,5;15;x+1;x-1;x>y;x<y;x=y;x>3;x<3;x=5;x=-5;(1,-2);12;(1,2);(-1,2)
+\\frac{1}{12};\\frac{11}{2};x^{10};x10;10^{-5};10-5;a+b;a=b
 """
 
 
@@ -176,6 +195,18 @@ def test_different_answers_are_not_equal():
     assert not grading.exact('', [text])
     assert not grading.exact(' \n', [text])
     assert not grading.exact('..', [text])
+
+
+EQUAL = r"""
+x = 5,x=5;x + 1,x+1;x^2 - 1,x^2-1;x > 3,x>3;(1, 2),(1,2);\{1, 2\},{1,2}
+\dfrac{1}{2},\frac{1}{2};x^{2},x^2;3 - 5,3–5
+"""
+
+
+def test_spaces_around_signs_tell_nothing_apart():
+  for pair in EQUAL.strip().replace('\n', ';').split(';'):
+    one, other = re.split(r',(?=[x(\\{3])', pair, maxsplit=1)
+    assert grading.exact(one, [other]), pair
 
 
 def test_nothing_equals_nothing():

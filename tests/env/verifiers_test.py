@@ -134,3 +134,25 @@ def test_what_tells_answers_apart_is_graded():
     for other in ('', '.', 'B', '35', '1', 'C', '-'):
       assert not verifiers.exact(other, {'answer': answer}), (other, answer)
       assert not verifiers.f1(other, {'answer': answer})
+
+
+@pytest.mark.parametrize(
+  ('text', 'answer'),
+  [
+    ('2 and 40.\n#### 42', '42'),
+    ('#### 42\n', '42'),
+    ('#### Step 1\nIt is 42.', '#### Step 1\nIt is 42.'),
+    ('#### 41\n<answer>42</answer>', '42'),
+    ('##### 42', '##### 42'),
+  ],
+)
+def test_a_last_line_behind_four_signs_is_the_answer(text, answer):
+  assert verifiers.answer_of(text) == answer
+  assert verifiers.exact(text, {'answer': answer})
+
+
+def test_an_accepted_answer_may_have_its_reasons_before_it():
+  row = {'answer': 'He has 2 and 40.\n#### 42'}
+  assert verifiers.numeric('42', row)
+  assert verifiers.exact('It is so.\n#### 42', row)
+  assert not verifiers.exact('43', row)
