@@ -68,9 +68,10 @@ FAMILIES: dict[str, HFFamily] = {
     'LlamaForCausalLM',
     _DENSE,
     {},
-    _USUAL,
+    _USUAL | {'rope_interleaved': False},
     ('hidden_act', 'attention_bias', 'mlp_bias'),
-    ('pretraining_tp',),
+    # The last two stand in SmolLM2.
+    ('pretraining_tp', 'is_llama_config', 'transformers.js_config'),
   ),
   'qwen2': HFFamily(
     'Qwen2ForCausalLM',

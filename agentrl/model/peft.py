@@ -30,6 +30,9 @@ PREFIX = 'base_model.model.'
 # field of adapter_config.json -> the one value with the meaning of nn/lora.py
 MEANT = {'peft_type': 'LORA', 'bias': 'none', 'fan_in_fan_out': False}
 FIELDS = {'r': Whole(1, 1 << 16), 'lora_alpha': POSITIVE}
+# How plain LoRA begins. The others change the base too, as PiSSA does, and
+# their tensors upon the base as it is are another model.
+BEGUN = (None, True, False, 'gaussian', 'eva', 'orthogonal')
 # May hold anything: how it began and was trained, or read from the tensors.
 IDLE = {
   *('r', 'lora_alpha', 'target_modules', 'task_type', 'inference_mode'),
@@ -222,6 +225,13 @@ def _config(directory: pathlib.Path) -> dict[str, Any]:
   target = config.setdefault('target_modules', 'all-linear')
   if not isinstance(target, str):
     Tuple(Text(empty=False)).check(f'{file}: target_modules', target)
+  if (begun := config.get('init_lora_weights')) not in BEGUN:
+    raise ValueError(
+      f'init_lora_weights={begun!r} of {file} changes the base too, and is not'
+      ' supported; convert that adapter with PEFT'
+      ' (path_initial_model_for_weight_conversion), or merge it where it was'
+      ' made'
+    )
   for name, value in config.items():
     if name in IDLE or value == MEANT.get(name):
       continue

@@ -114,6 +114,27 @@ LLAMA = {
   'tie_word_embeddings': True,
   'vocab_size': 128256,
 }
+SMOLLM2 = {
+  **EVERYWHERE,
+  'attention_bias': False,
+  'hidden_act': 'silu',
+  'hidden_size': 576,
+  'intermediate_size': 1536,
+  'is_llama_config': True,
+  'max_position_embeddings': 8192,
+  'model_type': 'llama',
+  'num_attention_heads': 9,
+  'num_hidden_layers': 30,
+  'num_key_value_heads': 3,
+  'pretraining_tp': 1,
+  'rms_norm_eps': 1e-5,
+  'rope_interleaved': False,
+  'rope_scaling': None,
+  'rope_theta': 100_000,
+  'tie_word_embeddings': True,
+  'transformers.js_config': {'dtype': 'q4'},
+  'vocab_size': 49152,
+}
 GEMMA2 = {
   **EVERYWHERE,
   'attention_bias': False,
@@ -183,6 +204,7 @@ GEMMA3_IMAGES = {
     (LLAMA, 1_235_814_400),
     (GEMMA2, 2_614_341_888),
     (GEMMA3, 999_885_952),
+    (SMOLLM2, 134_515_008),
   ],
   ids=lambda x: x['model_type'] if isinstance(x, dict) else '',
 )

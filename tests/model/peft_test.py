@@ -118,6 +118,53 @@ def test_another_kind_of_adapter(field, value, saved):
     peft.read(saved, SHAPE)
 
 
+@pytest.mark.parametrize('value', [True, False, None, 'gaussian', 'eva'])
+def test_how_plain_lora_began_does_not_count(value, saved):
+  config = json.loads((saved / peft.CONFIG).read_text())
+  config['init_lora_weights'] = value
+  (saved / peft.CONFIG).write_text(json.dumps(config))
+  equal(peft.read(saved, SHAPE)[1], adapter())
+
+
+@pytest.mark.parametrize(
+  'value', ['pissa', 'pissa_niter_4', 'olora', 'corda', 'loftq', 'lora_ga', []]
+)
+def test_an_adapter_that_began_with_another_base(value, saved):
+  config = json.loads((saved / peft.CONFIG).read_text())
+  config['init_lora_weights'] = value
+  (saved / peft.CONFIG).write_text(json.dumps(config))
+  with pytest.raises(
+    ValueError, match=r'init_lora_weights=.* changes the base'
+  ):
+    peft.read(saved, SHAPE)
+
+
+# What PEFT 0.21 writes beside what we write.
+NONE = """
+  alora_invocation_tokens arrow_config auto_mapping corda_config eva_config
+  exclude_modules kasa_config layer_replication layers_pattern
+  layers_to_transform lora_ga_config megatron_config modules_to_save
+  monteclora_config revision target_parameters trainable_token_indices
+  use_bdlora velora_config
+"""
+DEFAULTS = dict.fromkeys(NONE.split()) | {
+  **{name: {} for name in ('alpha_pattern', 'loftq_config', 'rank_pattern')},
+  **dict.fromkeys(('use_dora', 'use_qalora', 'use_rslora'), False),
+  **dict.fromkeys(('ensure_weight_tying', 'lora_bias'), False),
+  'ephemeral_gpu_offload': False,
+  'init_lora_weights': True,
+  'megatron_core': 'megatron.core',
+  'peft_version': '0.21.2',
+  'qalora_group_size': 16,
+}
+
+
+def test_read_the_fields_that_peft_writes(saved):
+  config = json.loads((saved / peft.CONFIG).read_text())
+  (saved / peft.CONFIG).write_text(json.dumps(config | DEFAULTS))
+  equal(peft.read(saved, SHAPE)[1], adapter())
+
+
 @pytest.mark.parametrize(
   ('changed', 'words'),
   [
