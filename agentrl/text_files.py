@@ -5,6 +5,7 @@ is a ValueError that names the file and the line: a pipe or a device, bytes that
 are not UTF-8, JSON that is damaged, nested too deeply, or ambiguous.
 """
 
+import collections
 import json
 import math
 import os
@@ -138,7 +139,7 @@ def _finite(text: str) -> float:
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
   out = dict(pairs)
   if len(out) < len(pairs):
-    names = [name for name, _ in pairs]
-    twice = next(x for i, x in enumerate(names) if x in names[:i])
-    raise ValueError(f'an object has the key {twice[:40]!r} twice')
+    counts = collections.Counter(name for name, _ in pairs)
+    ((twice, _),) = counts.most_common(1)
+    raise ValueError(f'an object must have the key {twice[:40]!r} once')
   return out

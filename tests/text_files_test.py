@@ -4,6 +4,7 @@ import codecs
 import gzip
 import json
 import os
+import time
 
 import pytest
 
@@ -68,6 +69,14 @@ def test_bad_json_is_one_kind_of_error(tmp_path, text):
   (tmp_path / 'f').write_text(text)
   with pytest.raises(ValueError, match='f: it is no JSON'):
     text_files.read_json(tmp_path / 'f')
+
+
+def test_a_key_that_is_there_twice_is_found_at_once():
+  keys = ', '.join(f'"k{i}": 0' for i in range(100_000))
+  begun = time.process_time()
+  with pytest.raises(text_files.NotJSONError, match="'last'"):
+    text_files.parse(f'{{{keys}, "last": 0, "last": 0}}')
+  assert time.process_time() - begun < 5
 
 
 def test_good_json_is_what_json_reads():

@@ -58,10 +58,8 @@ def read(
   for where, x in json_documents.documents(path):
     try:
       yield reader(x, talk, style, outcome)
-    except (
-      *(LookupError, TypeError, AttributeError),
-      *(ArithmeticError, RecursionError),
-    ) as error:
+    except (LookupError, TypeError, AttributeError, ArithmeticError,
+            RecursionError) as error:  # fmt: skip
       raise ValueError(
         f'{path}, {where}: it is no {kind} trajectory'
         f' ({type(error).__name__}: {error}); correct it, or leave it out'

@@ -159,10 +159,8 @@ def numbered_lines(
     if line.strip():
       try:
         out.append((number, parse(text_files.parse(line))))
-      except (
-        *(ValueError, ArithmeticError, RecursionError),
-        *(LookupError, TypeError, AttributeError),
-      ) as error:
+      except (ValueError, LookupError, TypeError, AttributeError,
+              ArithmeticError, RecursionError) as error:  # fmt: skip
         why = f' ({error})' if isinstance(error, ValueError) else ''
         raise ValueError(
           f'{path}:{number} cannot be used{why}: {line.strip()[:80]!r}; write'

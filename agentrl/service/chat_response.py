@@ -28,10 +28,8 @@ def parse_response(data: bytes) -> Reply:
     message, reason = choice['message'], choice.get('finish_reason')
     text, refusal = _text(message.get('content')), _refusal(message)
     called = message.get('tool_calls') or message.get('function_call')
-  except (
-    *(ValueError, KeyError, IndexError, TypeError, AttributeError),
-    RecursionError,
-  ) as error:
+  except (ValueError, LookupError, TypeError, AttributeError,
+          RecursionError) as error:  # fmt: skip
     text = f'a body that is no chat completion ({type(error).__name__})'
     raise json_post.Again(text) from None
   usage = response.get('usage')
