@@ -50,7 +50,9 @@ def trajectory(
   Raises:
     ValueError: nobody or only the agent speaks, or there are no tokens.
   """
-  if not isinstance(task, str):
+  if isinstance(task, bool) or not isinstance(task, str | int):
+    raise ValueError(f'task must be a text or a whole number, got {task!r:.80}')
+  if isinstance(task, int):
     numbers.whole('task', task, low=-(2**63), high=2**63 - 1)
   last = max((i for i, x in enumerate(messages) if _ours(x)), default=-1)
   if last < 0:

@@ -82,7 +82,9 @@ def _verifiers(
   score = _first(x, ('reward',), outcome)
   prompt, completion = (_listed(x[k], r) for k, r in _SIDES)
   made = _messages([*prompt, *completion], style)
+  # The library leaves nothing of a message behind a prompt that is too long.
   steps = [s.get('tokens') or {} for s in x.get('trajectory') or ()]
+  steps = [s for s in steps if s.get('completion_ids') != []]
   if steps and all(s.get('completion_ids') is not None for s in steps):
     made = [
       ForeignMessage(
@@ -201,7 +203,7 @@ def _message(x: Mapping[str, Any], style: Format) -> ForeignMessage:
     prompt=x.get('prompt_token_ids'),
     tokens=tokens,
     logp=None if tokens is None else logp,
-    weight=x.get('weight', 1.0),
+    weight=1.0 if x.get('weight') is None else x['weight'],
   )
 
 
@@ -240,10 +242,12 @@ def _listed(side: Any, role: str) -> list[Any]:
 def _first(
   x: Mapping[str, Any], names: Sequence[str], default: float | None
 ) -> float:
-  """The first number among the fields; the default if there is none."""
+  """The first number, or truth, among the fields; the default without one."""
   for name in names:
-    if x.get(name) is not None:
-      return numbers.number(name, x[name])
+    if (value := x.get(name)) is not None:
+      # Solved or not, as verifiers return it.
+      value = int(value) if isinstance(value, bool) else value
+      return numbers.number(name, value)
   if default is None:
     raise ValueError(
       f'it has no number under any of {list(names)}; add one, or give the'

@@ -338,7 +338,6 @@ def sound(x) -> bool:
     ('role', '"Assistant"'),
     ('outcome', '1' + '0' * 400),
     ('outcome', '"1.0"'),
-    ('outcome', 'true'),
     ('reward', 'NaN'),
     ('reward', '1e400'),
   ],
@@ -360,3 +359,36 @@ def test_columns_of_different_lengths_are_refused(tmp_path):
   (tmp_path / 'f').write_text(json.dumps(columns, indent=1))
   with pytest.raises(ValueError, match=r'f: columns .*reward'):
     list(imports.read('verifiers', tmp_path / 'f', TALK))
+
+
+def test_outcomes_may_be_truths_and_weights_null(tmp_path):
+  said, solved = CHAT['messages'][:2], {'role': 'assistant', 'content': '2'}
+  chat = {'messages': [*said, {**solved, 'weight': None}]}
+  for outcome in (True, False):
+    file = written(tmp_path / 'f', {**chat, 'outcome': outcome})
+    (x,) = imports.read('openai', file, TALK)
+    assert (x.outcome, x.turns[-1].weight.min()) == (outcome, 1)
+    line = {'prompt': 'What?', 'completion': '2', 'reward': outcome}
+    (x,) = imports.read('verifiers', written(tmp_path / 'f', line), TALK)
+    assert (x.outcome, x.reward) == (outcome, outcome)
+
+
+def test_a_prompt_that_was_too_long_for_verifiers_is_no_turn(tmp_path):
+  tokens = {'prompt_ids': [1], 'completion_ids': [2, 3]}
+  cut = {'prompt_ids': [1, 2, 3], 'completion_ids': []}
+  line = {
+    'prompt': 'What?',
+    'completion': '2',
+    'reward': 1.0,
+    'trajectory': [{'tokens': tokens}, {'tokens': cut}],
+  }
+  (x,) = imports.read('verifiers', written(tmp_path / 'f', line), None)
+  (turn,) = x.turns
+  assert (turn.message.tolist(), turn.reward) == ([2, 3], 1)
+
+
+@pytest.mark.parametrize('task', [{'id': 3}, 3.0, True, [1]])
+def test_a_task_that_is_no_text_and_no_number_is_named(tmp_path, task):
+  file = written(tmp_path / 'f', {**CHAT, 'task': task})
+  with pytest.raises(ValueError, match='task must be a text or a whole number'):
+    list(imports.read('openai', file, TALK))
