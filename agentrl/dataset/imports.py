@@ -58,8 +58,7 @@ def read(
   for where, x in json_documents.documents(path):
     try:
       yield reader(x, talk, style, outcome)
-    except (LookupError, TypeError, AttributeError, ArithmeticError,
-            RecursionError) as error:  # fmt: skip
+    except _MISTAKES as error:
       raise ValueError(
         f'{path}, {where}: it is no {kind} trajectory'
         f' ({type(error).__name__}: {error}); correct it, or leave it out'
@@ -163,6 +162,14 @@ READERS: dict[str, Reader] = {
 }
 
 
+# What readers raise of a value of another form, beside ValueError.
+_MISTAKES = (
+  LookupError,
+  TypeError,
+  AttributeError,
+  ArithmeticError,
+  RecursionError,
+)
 ROLES = ('system', 'developer', 'user', AGENT, 'tool')
 
 

@@ -137,6 +137,17 @@ def chosen(
   return (tasks[i] for i in rng.permutation(len(tasks))[:count])
 
 
+# Of a `parse` that does not understand a line.
+_MISTAKES = (
+  ValueError,
+  LookupError,
+  TypeError,
+  AttributeError,
+  ArithmeticError,
+  RecursionError,
+)
+
+
 def lines(
   path: str, parse: Callable[[dict[str, Any]], Any], example: str
 ) -> list[Any]:
@@ -159,8 +170,7 @@ def numbered_lines(
     if line.strip():
       try:
         out.append((number, parse(text_files.parse(line))))
-      except (ValueError, LookupError, TypeError, AttributeError,
-              ArithmeticError, RecursionError) as error:  # fmt: skip
+      except _MISTAKES as error:
         why = f' ({error})' if isinstance(error, ValueError) else ''
         raise ValueError(
           f'{path}:{number} cannot be used{why}: {line.strip()[:80]!r}; write'

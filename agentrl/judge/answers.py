@@ -282,10 +282,10 @@ def _around_json(text: str) -> tuple[str, Any, str]:
   if (value := _json_value(text)) is not None:
     return '', value, ''
   fences = [(x, _json_value(x[1])) for x in _FENCE.finditer(text)]
-  found = [x for x in fences if x[1] is not None]
-  if len(found) != 1:
+  in_json = [x for x in fences if x[1] is not None]
+  if len(in_json) != 1:
     return text, None, ''
-  ((match, value),) = found
+  ((match, value),) = in_json
   return text[: match.start()], value, text[match.end() :]
 
 

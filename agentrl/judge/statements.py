@@ -156,8 +156,8 @@ def _statements(
     head = f', {_OPENING.sub("", head)}' if begins else head
     pieces = _CONNECTIVE.split(head)
     words = _WORD.findall(pieces[-1])
-    known = lead if _AWARDS.isdisjoint(words) else lead | _JUDGED
-    stated = known.issuperset(words) and not _SIGN.search(pieces[-1])
+    allowed = lead if _AWARDS.isdisjoint(words) else lead | _JUDGED
+    stated = allowed.issuperset(words) and not _SIGN.search(pieces[-1])
     if stated and (begins or len(pieces) > 1):
       yield _Statement(mention, len(pieces) > 1 or not _NOUNS.isdisjoint(words))
 

@@ -7,6 +7,14 @@ from typing import Any, NamedTuple
 from agentrl.service import json_post
 
 _MOST_TOKENS = 2**31  # of a response; a larger number is a mistake
+# What a body that is no chat completion raises when it is read.
+_MISTAKES = (
+  ValueError,
+  LookupError,
+  TypeError,
+  AttributeError,
+  RecursionError,
+)
 _TEXT_PARTS = ('text', 'output_text')
 
 
@@ -28,8 +36,7 @@ def parse_response(data: bytes) -> Reply:
     message, reason = choice['message'], choice.get('finish_reason')
     text, refusal = _text(message.get('content')), _refusal(message)
     called = message.get('tool_calls') or message.get('function_call')
-  except (ValueError, LookupError, TypeError, AttributeError,
-          RecursionError) as error:  # fmt: skip
+  except _MISTAKES as error:
     text = f'a body that is no chat completion ({type(error).__name__})'
     raise json_post.Again(text) from None
   usage = response.get('usage')

@@ -46,7 +46,7 @@ MUTANTS = (
   Mutant(
     'agentrl.judge.statements',
     '_statements',
-    'known.issuperset(words) and ',
+    'allowed.issuperset(words) and ',
     '',
     f'{_STATEMENTS}::test_what_is_not_stated_for_certain_is_a_fault',
     'not 7 is 7',
