@@ -100,7 +100,7 @@ def scale_by_nonzero(credit: Credit, batch: Batch, signals: Signals) -> Linked:
   some = jnp.abs(x) > ops.rounding(chain.size(credit)) / 2
   live = jnp.sum(jnp.any(mask & some, axis=1)).astype(x.dtype)
   scale = n / jnp.maximum(live, 1)
-  return credit.replace(turn=scale * x), {'nonzero': (live, n)}
+  return chain.times(credit, scale), {'nonzero': (live, n)}
 
 
 @registry.register('link')
@@ -123,7 +123,7 @@ def scale_by_difficulty(
   n = jnp.sum(judged).astype(w.dtype)
   metrics = {'weight': (jnp.sum(jnp.where(judged, w, 0)), n)}
   mask = group_stats.counted(batch, 'trajectory')
-  return credit.replace(turn=jnp.where(mask, w * credit.turn, 0)), metrics
+  return chain.times(credit, jnp.where(mask, w, 0)), metrics
 
 
 @registry.register('link')
@@ -147,7 +147,7 @@ def weigh_by_difficulty(
   w = jnp.where(judged, w * jnp.sum(here) / jnp.where(total > 0, total, 1), 1)
   metrics = {'weight': (jnp.max(jnp.where(judged, w, 0)), jnp.ones_like(total))}
   mask = group_stats.counted(batch, 'trajectory')
-  return credit.replace(turn=jnp.where(mask, w * credit.turn, 0)), metrics
+  return chain.times(credit, jnp.where(mask, w, 0)), metrics
 
 
 def _difficulty(credit: Credit, batch: Batch, top: float, floor: float):

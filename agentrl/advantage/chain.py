@@ -42,6 +42,16 @@ def size(credit: Credit) -> Array:
   return own if credit.size is None else jnp.maximum(own, credit.size)
 
 
+def times(credit: Credit, factor: Array | float) -> Credit:
+  """Returns the credit whose turns, and their sizes, are factor times as large.
+
+  What is 0 up to rounding stays so: the factor is one of each turn [B, K].
+  """
+  return credit.replace(
+    turn=factor * credit.turn, size=jnp.abs(factor) * size(credit)
+  )
+
+
 def stream(
   links: Sequence[Link], batch: Batch, signals: Signals
 ) -> tuple[Credit, Metrics]:

@@ -59,7 +59,7 @@ def entropy_factor(
   at = segment.to_tokens(alpha, batch.rows.traj, batch.rows.turn)
   n = jnp.sum(enters).astype(alpha.dtype)
   spread = jnp.sum(jnp.where(enters, jnp.abs(alpha - 1), 0))
-  credit = credit.replace(turn=alpha * credit.turn, token=at * credit.token)
+  credit = chain.times(credit, alpha).replace(token=at * credit.token)
   return credit, {'entropy_factor': (spread, n)}
 
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl import ops, registry, segment
-from agentrl.advantage import group_stats, returns
+from agentrl.advantage import chain, group_stats, returns
 from agentrl.domain import Columns, Positive, Whole
 from agentrl.types import Batch, Credit, Linked, Signals
 
@@ -69,4 +69,4 @@ def gate_by_spread(
   gate = jax.nn.sigmoid(-spread.turn / temperature)
   n = group_stats.counted(batch, 'turn').astype(gate.dtype)
   metrics = {'gate': (jnp.sum(gate * n), jnp.sum(n))}
-  return credit.replace(turn=credit.turn * gate), metrics
+  return chain.times(credit, gate), metrics

@@ -312,7 +312,5 @@ def scale_by_max(
   top = jnp.max(jnp.where(_counted_tokens(batch), size, 0))
   metrics = {'scale_by_max': (top, jnp.ones_like(top))}
   scale = 1 / (top + eps)
-  return (
-    credit.replace(turn=credit.turn * scale, token=credit.token * scale),
-    metrics,
-  )
+  token = credit.token * scale
+  return chain.times(credit, scale).replace(token=token), metrics

@@ -63,9 +63,15 @@ def gate(
   mask = counting.counted(batch, 'turn')
   turns = batch.turns.replace(valid=mask)
   passed = trajectory.passes(turns, batch.outcome, terms, scales, thresholds)
-  x = jnp.where(passed[:, None], credit.turn, otherwise)
-  x = jnp.where(mask, x, 0).astype(credit.turn.dtype)
-  return credit.replace(turn=x), {}
+  x, size = (
+    jnp.where(mask, jnp.where(passed[:, None], y, other), 0)
+    for y, other in (
+      (credit.turn, otherwise),
+      (chain.size(credit), abs(otherwise)),
+    )
+  )
+  dtype = credit.turn.dtype
+  return credit.replace(turn=x.astype(dtype), size=size.astype(dtype)), {}
 
 
 @registry.register('link')
@@ -73,7 +79,8 @@ def clip(
   credit: Credit, batch: Batch, signals: Signals, *, most: Positive = 3.0
 ) -> Linked:
   """min(max(x_k, −most), most) of every turn."""
-  return credit.replace(turn=jnp.clip(credit.turn, -most, most)), {}
+  x = jnp.clip(credit.turn, -most, most)
+  return credit.replace(turn=x, size=chain.size(credit)), {}
 
 
 @registry.register('link', needs=('term:{name}',), takes='any')
@@ -100,7 +107,7 @@ def duration_weight(
   metrics = {'duration_weight': (jnp.max(w), jnp.ones_like(w[0, 0]))}
   rows = batch.rows
   token = credit.token * segment.to_tokens(w, rows.traj, rows.turn)
-  return credit.replace(turn=credit.turn * w, token=token), metrics
+  return chain.times(credit, w).replace(token=token), metrics
 
 
 def _mean(x, mask):
@@ -168,5 +175,5 @@ def flip_below_mean(
   token = credit.token * segment.to_tokens(sign, rows.traj, rows.turn)
   n = group_stats.counted(batch, 'turn').astype(sign.dtype)
   flipped = jnp.sum(jnp.where(sign < 0, n, 0)), jnp.sum(n)
-  credit = credit.replace(turn=credit.turn * sign, token=token)
+  credit = chain.times(credit, sign).replace(token=token)
   return credit, {'flipped': flipped}

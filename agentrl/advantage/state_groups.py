@@ -11,7 +11,7 @@ import chex
 import jax.numpy as jnp
 
 from agentrl import ops, registry, segment
-from agentrl.advantage import group_stats
+from agentrl.advantage import chain, group_stats
 from agentrl.domain import Columns, Count, Count0, Number, Positive, Whole
 from agentrl.types import Array, Batch, Credit, Linked, Metrics, Signals
 
@@ -30,14 +30,15 @@ def require_members(
   least: Count = 5,
 ) -> Linked:
   """x_k, but 0 in cells with fewer than `least` units (CM2, 2602.12268)."""
-  return group_stats.on_turns(
-    lambda x, m: jnp.where(m.n >= least, x, 0),
+  enough, metrics = group_stats.on_turns(
+    lambda x, m: jnp.where(m.n >= least, 1.0, 0),
     credit,
     batch,
     by=by,
     unit=unit,
     singleton='raw',
   )
+  return chain.times(credit, enough.turn), metrics
 
 
 @_cells
@@ -58,8 +59,7 @@ def drop_flat(
   rows = batch.rows
   mask = segment.to_tokens(varies, rows.traj, rows.turn)
   weight = jnp.where(mask, credit.weight, 0)
-  turn = jnp.where(varies, credit.turn, 0)
-  return credit.replace(turn=turn, weight=weight), metrics
+  return chain.times(credit, varies).replace(weight=weight), metrics
 
 
 @_cells

@@ -7,7 +7,7 @@ are our reading of its abstract.
 import jax.numpy as jnp
 
 from agentrl import counting, ops, registry, segment
-from agentrl.advantage import returns
+from agentrl.advantage import chain, returns
 from agentrl.domain import Rate
 from agentrl.types import Array, Batch, Credit, Linked, Signals
 
@@ -42,4 +42,4 @@ def scale_by_task_value(
   factor = jnp.where(some, jnp.clip(ratio, 1 - width, 1 + width), 1)
   n = jnp.sum(some).astype(factor.dtype)
   metrics = {'factor': (jnp.sum(jnp.where(some, factor, 0)), n)}
-  return credit.replace(turn=credit.turn * factor[:, None]), metrics
+  return chain.times(credit, factor[:, None]), metrics

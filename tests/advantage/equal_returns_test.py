@@ -123,6 +123,27 @@ def test_one_sum_of_different_summands(name):
   np.testing.assert_array_equal(credit_of(batch_of(x), name), 0)
 
 
+BETWEEN = {
+  'clip': {},
+  'gate': {'thresholds': (0.0,)},
+  'require_members': {'by': ('group',), 'least': 2},
+  'scale_by_difficulty': {},
+  'scale_by_max': {},
+}
+
+
+@pytest.mark.parametrize('name', BETWEEN)
+def test_what_cuts_or_scales_returns_leaves_them_equal(name):
+  """One less ten times a tenth is 0, and stays so in what follows."""
+  x = np.zeros((4, 13), np.float32)
+  x[0, :11] = [1.0] + [-0.1] * 10
+  x[1, :6] = [0.5] + [-0.1] * 5
+  x[2, 3:7] = [0.3, -0.1, -0.1, -0.1]
+  links = ('episode_return', (name, BETWEEN[name]), 'center', 'scale')
+  credit = chain.compute_advantage(links, batch_of(x))
+  np.testing.assert_array_equal(credit.token, 0)
+
+
 def test_what_else_compares_returns():
   batch = batch_of(*shuffled('real', 200, 30))
   assert not np.any(task_value.task_value(batch))

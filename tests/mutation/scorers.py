@@ -122,8 +122,8 @@ MUTANTS = (
   Mutant(
     'agentrl.advantage.reweight',
     'gate',
-    'jnp.where(mask, x, 0)',
-    'x',
+    'jnp.where(mask, jnp.where(passed[:, None], y, other), 0)',
+    'jnp.where(passed[:, None], y, other)',
     'tests/advantage/reweight_test.py',
     'turns that do not count pay a penalty',
   ),
