@@ -50,7 +50,7 @@ def scale(
   """x / (std + eps), 0 in constant cells (GRPO, arXiv 2402.03300)."""
 
   def divide(x, m: ops.Moments):
-    return jnp.where(m.var > 0, x / (jnp.sqrt(m.var) + eps), 0)
+    return jnp.where(m.var == 0, 0, x / (jnp.sqrt(m.var) + eps))
 
   return group_stats.on_turns(
     divide, credit, batch, by=by, unit=unit, ddof=ddof, singleton=singleton

@@ -80,7 +80,7 @@ def group_moments(
 
   They are taken from differences to the smallest element: what all members
   have in common costs no digits. Where the elements differ by no more than
-  `rounding`, var is 0.
+  `rounding`, var is 0. Where one is not finite, moments are not either.
 
   Args:
     x: elements; at the plain level of the shape of `group`
@@ -108,10 +108,10 @@ def group_moments(
 
   n = jnp.round(total(w))  # thirds do not add up to one
   low, high = -top(-x), top(x)
-  some = high >= low
+  some = ~(low > high)  # where one is NaN, too
   magnitude = jnp.abs(x) if size is None else jnp.maximum(jnp.abs(x), size)
   slack = jnp.where(some, rounding(top(magnitude)), 0)
-  varies = some & ~(high - low <= slack)
+  varies = some & ~_equal(low, high, slack)
   base = jnp.where(some, low, 0)
   rise = total(w * (x - level.spread(base))) / jnp.maximum(n, 1)
   mean = jnp.clip(base + rise, low, high)
@@ -127,6 +127,11 @@ def group_moments(
     rise = jnp.where(alone, -base, rise)
   live = (n > 1) | (alone & (singleton == 'raw'))
   return Moments(n, mean, var, live, low, high, rise, slack)
+
+
+def _equal(low: Array, high: Array, slack: Array) -> Array:
+  """Returns whether finite elements from low to high are all equal."""
+  return jnp.isfinite(slack) & (high - low <= slack)
 
 
 def unit_weights(
@@ -158,7 +163,7 @@ def unit_weights(
 
 def less_mean(x: Array, m: Moments) -> Array:
   """x − mean (Dr.GRPO, arXiv 2503.20783); 0 in constant groups."""
-  return jnp.where(m.var > 0, (x - m.low) - m.rise, 0)
+  return jnp.where(m.var == 0, 0, (x - m.low) - m.rise)
 
 
 def less_others(x: Array, m: Moments) -> Array:
@@ -191,8 +196,8 @@ def deviation(x: Array, weight: Array) -> Array:
   used = weight > 0
   low = jnp.min(jnp.where(used, x, jnp.inf))
   high = jnp.max(jnp.where(used, x, -jnp.inf))
-  varies = high - low > rounding(jnp.maximum(jnp.abs(low), jnp.abs(high)))
-  used &= varies
+  slack = rounding(jnp.maximum(jnp.abs(low), jnp.abs(high)))
+  used &= ~_equal(low, high, slack)
   total = jnp.sum(jnp.where(used, weight, 0))
   rise = jnp.sum(jnp.where(used, weight * (x - low), 0))
   rise /= jnp.where(total > 0, total, 1)

@@ -196,6 +196,17 @@ def test_unequal_returns_are_those_of_float64(kind):
     assert np.max(abs(got - y) / largest) < 1e-5
 
 
+@pytest.mark.parametrize('name', ['dr_grpo', 'grpo', 'rloo', 'whiten'])
+@pytest.mark.parametrize('bad', [np.nan, np.inf])
+def test_what_is_not_finite_is_seen(bad, name):
+  """An update without a finite gradient is skipped and ends a run."""
+  x = np.ones((8, 2), np.float32)
+  x[1, 0] = bad
+  got = np.asarray(credit_of(batch_of(x), name))
+  assert not np.isfinite(got[:MEMBERS]).all()
+  np.testing.assert_array_equal(got[MEMBERS:], 0)
+
+
 @pytest.mark.parametrize(
   'x', [[1000.0, 1000.001], [1e-6, 2e-6], [1e-25, 3e-25], [-1e4, -9999.99]]
 )

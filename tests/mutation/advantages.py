@@ -80,7 +80,7 @@ MUTANTS = (
   Mutant(
     'agentrl.ops.group',
     'group_moments',
-    'varies = some & ~(high - low <= slack)',
+    'varies = some & ~_equal(low, high, slack)',
     'varies = some',
     'tests/advantage/equal_returns_test.py::test_the_smallest_case',
     'rounding is taught in constant cells',
