@@ -22,7 +22,17 @@ EVALUATIONS = 6  # of a run that would evaluate at its ends only
 # What a warm start depends on.
 _WARM = ('model', 'lora', 'sft', 'env', 'rollout')
 # Fields of an environment that leave its held-out success comparable.
-_TRAINING_ONLY = ('env.train', 'env.test', 'env.reward', 'env.demonstrate')
+_TRAINING_ONLY = (
+  'env.train',
+  'env.test',
+  'env.demonstrate',
+  # Of the reward, which success does not read.
+  'env.reward',
+  'env.invalid',
+  'env.question_cost',
+  'env.price_cost',
+  'env.safety_cost',
+)
 
 
 def plan(

@@ -273,7 +273,7 @@ def _warnings(groups: Arms, missing: Sequence[str]) -> Iterable[str]:
   if alone := [name for name, group in groups.items() if len(group) < 2]:
     yield f'one seed has no interval: {", ".join(alone)}'
   if tasks := [x for x in _differing(groups) if x.startswith('env.')]:
-    yield f'the tasks differ: {"; ".join(tasks)}'
+    yield f'the tasks, or their rewards, differ: {"; ".join(tasks)}'
 
 
 def _differing(groups: Arms) -> list[str]:

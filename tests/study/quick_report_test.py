@@ -136,6 +136,19 @@ def test_other_task_counts_and_lost_runs_are_reported():
   assert made['spent'] == {'run_seconds': 8.0, 'runs': 3, 'failed': 1}
 
 
+@pytest.mark.parametrize(
+  ('field', 'value'),
+  [('reward', 'sparse'), ('invalid', 0.3), ('question_cost', 0.3)],
+)
+def test_rewards_of_the_environment_may_differ(field, value):
+  """They are what is compared: success does not read them."""
+  changed = make_run(0, 0.6, gigpo, **{f'env__{field}': value})
+  runs = [make_run(0, 0.4), changed]
+  made = quick_report.make(runs)
+  assert row_of(made, 'final')['mean'] == pytest.approx(0.2)
+  assert f'env.{field}' in ' '.join(made['warnings'])
+
+
 @pytest.mark.parametrize('field', ['max_moves', 'seed', 'height', 'name'])
 def test_runs_of_different_environments_are_refused(field):
   """Even where their seeds would pair them; the first cause is the name."""
