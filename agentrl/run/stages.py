@@ -249,6 +249,7 @@ def eval_hook(
       limit=c.rollout.max_turns,
       temperature=c.eval.temperature,
     )
+    counts = {f'eval/{x}': n for x, n in playing.eval_counts().items()}
     if text := playing.unplayed():
       raise NothingPlayedError(text)
     scalars, some = [], []
@@ -260,7 +261,6 @@ def eval_hook(
         some.append(keep(*first, jnp.int32(step)))
     if some:
       log.write(step, 'eval', axis.stack(some))
-    counts = {f'eval/{x}': n for x, n in playing.eval_counts().items()}
     return axis.gather(scalars) | counts
 
   return run

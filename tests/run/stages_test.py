@@ -257,9 +257,16 @@ def test_an_evaluation_is_of_the_stage_that_did_the_step():
 
 
 def test_an_evaluation_in_which_nothing_was_played_measures_nothing():
+  counts = {'faults': 18}
+
   class Broken(Asked):
     def unplayed(self):
       return 'none of 18 episodes, since x'
+
+    def eval_counts(self):
+      taken = dict(counts)
+      counts.clear()
+      return taken
 
   log = []
   s = _setup(**{'log.eval_trajectories': 4})
@@ -267,6 +274,7 @@ def test_an_evaluation_in_which_nothing_was_played_measures_nothing():
   with pytest.raises(NothingPlayedError, match='none of 18'):
     evaluate(_state(), 5)
   assert not log
+  assert not counts  # else the next evaluation would have them
 
 
 @pytest.mark.parametrize(
