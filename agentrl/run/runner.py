@@ -273,7 +273,13 @@ def run_loop(
   stop = hooks.StopOnSignal(stopping, saving, last=end)
   samples = hooks.LogTrajectories(logger, phase_at)
   each_step = [
-    *(stop.remember, log, samples, evaluation, saving, nonfinite, stop)
+    stop.remember,
+    log,
+    samples,
+    evaluation,
+    saving,
+    nonfinite,
+    stop,
   ]
 
   def open_stage(stage, step, state):

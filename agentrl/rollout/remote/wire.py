@@ -68,8 +68,12 @@ def parse(wire_format: WireFormat, data: bytes) -> RemoteMessage:
     good = good and len(message.ids) == len(message.logp) > 0
     good = good and all(type(x) is int and x >= 0 for x in message.ids)
   except (
-    *(ValueError, ArithmeticError, RecursionError),
-    *(LookupError, TypeError, AttributeError),
+    ValueError,
+    ArithmeticError,
+    RecursionError,
+    LookupError,
+    TypeError,
+    AttributeError,
   ) as error:
     raise ServiceFault(
       f'the server gives no tokens with log-probs ({type(error).__name__}:'
