@@ -217,14 +217,16 @@ def _band(run: RunCurves, x: str) -> list[np.ndarray]:
   nothing, [0, 1], is not drawn.
   """
   names = (curves_lib.SUCCESS, *curves_lib.ENDS)
-  if not all(parts := [curves_lib.pieces(run, name, x) for name in names]):
+  rows = [row for row in run.rows if row.keys() >= set(names)]
+  whole = run._replace(rows=rows)
+  if not all(parts := [curves_lib.pieces(whole, name, x) for name in names]):
     return []
   (success,), (low,), (high,) = parts
   band = np.stack([low.x, low.y, high.y], axis=1)
   band[~np.isfinite(success.y)] = np.nan
   gaps = np.flatnonzero(np.isnan(band).any(1))
-  whole = [p[np.isfinite(p).all(1)] for p in np.split(band, gaps)]
-  return [part for part in whole if len(part) > 1]
+  finite = [p[np.isfinite(p).all(1)] for p in np.split(band, gaps)]
+  return [part for part in finite if len(part) > 1]
 
 
 def _differences(runs: Sequence[RunCurves]) -> list[tuple[str, list[str]]]:

@@ -107,6 +107,17 @@ def test_an_evaluation_without_a_score_has_no_interval(runs, lost, left):
   np.testing.assert_array_equal(band, whole[left])
 
 
+@pytest.mark.parametrize('name', ['eval/success', 'eval/ci_low'])
+def test_an_evaluation_that_lacks_a_number_has_no_interval(runs, name):
+  places = [i for i, r in enumerate(runs[0].rows) if r['phase'] == 'eval'][:4]
+  rows = list(runs[0].rows[: places[-1] + 1])
+  (whole,) = page._band(runs[0]._replace(rows=rows), 'step')
+  last = rows[places[-1]]
+  rows[places[-1]] = {k: x for k, x in last.items() if k != name}
+  (band,) = page._band(runs[0]._replace(rows=rows), 'step')
+  np.testing.assert_array_equal(band, whole[:-1])
+
+
 def test_seeds_of_one_config_are_a_mean(runs):
   other = runs[0]._replace(
     name='again', config=runs[0].config.copy_and_resolve_references()
