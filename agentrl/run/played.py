@@ -55,13 +55,17 @@ class Watch:
       f' ({count} of them): {_short(cause)}'
     )
 
-  def end_iteration(self) -> None:
+  def end_iteration(self, *, kept: int = 0) -> None:
     """Says that nothing was played.
 
+    Args:
+      kept: episodes that the iteration has from earlier ones
     Raises:
       NothingPlayedError: in several iterations in a row.
     """
     text = self.unplayed()
+    if kept:
+      text = ''
     self._in_a_row = self._in_a_row + 1 if text else 0
     if self._in_a_row >= MOST:
       raise NothingPlayedError(f'{MOST} iterations in a row: {text}')

@@ -5,12 +5,13 @@ import numpy as np
 import pytest
 
 from agentrl.configs import cleaner
+from agentrl.hooks import NothingPlayedError
 from agentrl.learner import algorithm, update
 from agentrl.preemption import Stopped
 from agentrl.rollout import pack
 from agentrl.rollout.engine.engine import Completion
 from agentrl.rollout.engine.service import EngineService
-from agentrl.run import build, sampler
+from agentrl.run import build, played, sampler
 from agentrl.run.host_sampler import HostSampler
 from agentrl.task.base import make_attempts
 from agentrl.types import Span, Status
@@ -87,8 +88,8 @@ def test_what_made_way_for_its_correction_is_charged(tmp_path, monkeypatch):
 
   turns = [spoken(0, 1, 1), spoken(1, 0, 1), spoken(2, 0, 0)]
   ended = [pack.Episode(turns, Status.SOLVED, 1.0)] * 4
-  played = lambda *args, **fields: (ended, {})  # noqa: E731
-  monkeypatch.setattr(HostSampler, '_sessions', played)
+  sessions = lambda *args, **fields: (ended, {})  # noqa: E731
+  monkeypatch.setattr(HostSampler, '_sessions', sessions)
   monkeypatch.setattr(HostSampler, '_update_weights', lambda *args: None)
   attempts = make_attempts(np.arange(4) // 2, 2, 3, 1.0)
   with sampler.open_sampler(s) as playing:
@@ -124,3 +125,31 @@ def test_what_ended_beside_a_stop_is_neither_collected_nor_evaluated(tmp_path):
       with pytest.raises(Stopped):
         play(None, attempts, jax.random.key(1), 0)
       assert asked
+
+
+def test_one_demonstration_that_always_breaks_ends_no_run(tmp_path):
+  """It is tried again each time; the others were played once."""
+  tried = []
+
+  def first_breaks(script, attempts, key, *, indices, **fields):
+    task = np.asarray(attempts.task)[list(indices)]
+    tried.append(task.tolist())
+    message = Completion(0, [4], [-1.0], [0.5], [0])
+    turn = pack.TurnData([3], message, 0, 0.0, False, {})
+    whole = pack.Episode([turn], Status.SOLVED, 1.0)
+    broken = pack.Episode((), Status.ENV_ERROR, 0.0)
+    return [whole if i else broken for i in task], {}
+
+  s = build.experiment(small_configs.countdown(data=str(tmp_path)))
+  with sampler.open_sampler(s) as playing:
+    playing._run = first_breaks
+    for _ in range(played.MOST + 1):
+      batch = playing.demonstrate(np.arange(3), jax.random.key(0))
+      assert np.asarray(batch.turns.scored).any(1).tolist() == [0, 1, 1]
+    assert tried == [[0, 1, 2]] + [[0]] * played.MOST
+    # Where nothing else is shown, it does.
+    alone = lambda: playing.demonstrate(np.array([0]), jax.random.key(0))  # noqa: E731
+    for _ in range(played.MOST - 1):
+      alone()
+    with pytest.raises(NothingPlayedError):
+      alone()
