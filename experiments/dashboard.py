@@ -9,6 +9,7 @@ run in progress, --every rewrites the page every so many seconds until ^C, and
 an open browser follows. The page is one file and loads nothing else.
 """
 
+import contextlib
 import datetime
 import pathlib
 import time
@@ -45,18 +46,14 @@ def main(*runs: str) -> None:
   if out and not (folder := pathlib.Path(out).absolute().parent).is_dir():
     raise ValueError(f'--out={out}: there is no folder {folder}; make it')
   if not out and len(runs) > 1:
-    raise ValueError(
-      '--out must name a file to draw several runs in, e.g. --out=runs.html'
-    )
+    raise ValueError('--out must name a file for several runs, got none')
   out = out or str(storage.path(runs[0]) / 'dashboard.html')
   write(list(runs), out)
   print(f'{len(runs)} run(s) in {out}', flush=True)
-  try:
+  with contextlib.suppress(KeyboardInterrupt):
     while _EVERY.value:
       time.sleep(_EVERY.value)
       write(list(runs), out)
-  except KeyboardInterrupt:
-    print('stopped')
 
 
 if __name__ == '__main__':

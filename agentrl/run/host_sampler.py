@@ -197,8 +197,8 @@ class HostSampler:
       texts = [self._s.train.demonstration[i] for i in new]
       demos = host_env.messages(self._s.config, self._s.tokenizer, texts)
       attempts = collect_lib.attempts_at(np.array(new), [len(m) for m in demos])
-      kept = len(set(map(int, index))) - len(new)
-      ended = self._scripted(attempts, demos, key, kept)
+      earlier = len(set(map(int, index))) - len(new)
+      ended = self._scripted(attempts, demos, key, earlier)
       shown |= dict(zip(new, ended, strict=True))
       whole = {i: e for i, e in shown.items() if e.status != Status.ENV_ERROR}
       self._shown = whole  # others are tried again
@@ -213,11 +213,11 @@ class HostSampler:
     return self._demonstrated(index, self._scripted(attempts, scripts, key))
 
   def _scripted(
-    self, attempts: Attempts, scripts: Sequence[Script], key, kept: int = 0
+    self, attempts: Attempts, scripts: Sequence[Script], key, earlier: int = 0
   ) -> list[pack.Episode]:
     script = ScriptedGenerator(dict(enumerate(scripts)), self._s.tokenizer.eot)
     ended, _ = self._sessions(script, attempts, key, self._stopping)
-    self._watch.end_iteration(kept=kept)
+    self._watch.end_iteration(earlier=earlier)
     return ended
 
   def _demonstrated(

@@ -55,16 +55,16 @@ class Watch:
       f' ({count} of them): {_short(cause)}'
     )
 
-  def end_iteration(self, *, kept: int = 0) -> None:
+  def end_iteration(self, *, earlier: int = 0) -> None:
     """Says that nothing was played.
 
     Args:
-      kept: episodes that the iteration has from earlier ones
+      earlier: episodes of the iteration that earlier ones have played
     Raises:
       NothingPlayedError: in several iterations in a row.
     """
     text = self.unplayed()
-    if kept:
+    if earlier:
       text = ''
     self._in_a_row = self._in_a_row + 1 if text else 0
     if self._in_a_row >= MOST:

@@ -292,8 +292,8 @@ MUTANTS = (
   Mutant(
     'agentrl.log.metrics',
     '_value',
-    'total / weight)',
-    'total)',
+    'leaf = total / weight',
+    'leaf = total',
     _METRICS,
     'sums in place of means',
   ),
