@@ -251,9 +251,8 @@ class Credit(struct.PyTreeNode):
   token: Array  # [N, T] f32  advantage of the token beside its turn's
   weight: Array  # [N, T] f32  starts as rows.weight; links may lower it
   target: dict[str, Array]  # what value heads should predict
-  # [B, K] f32  Σ |summands| of `turn` while links sum rewards (ops.rounding);
-  # None or less than |turn|: that is it.
-  size: Array | None = None
+  # Links that multiply turns keep it by chain.times; None: |turn|.
+  size: Array | None = None  # [B, K] f32  Σ |summands|, for ops.rounding
 
 
 class Outputs(struct.PyTreeNode):

@@ -169,6 +169,7 @@ METRICS: Mapping[str, Description] = {
     ('*/divergence', '', 'divergence of the old policy and the new'),
     ('*/error', '', 'half the squared error of values'),
     ('*_explained', 'share', 'variance of targets that values explain'),
+    ('value_clipped/clip', 'share', 'tokens whose clipped error is the larger'),
     ('*clip', 'share', 'what lies outside the clip'),
     ('*/mask', 'share', 'tokens left out of the loss'),
     ('*/held', 'share', 'tokens held by a KL penalty'),

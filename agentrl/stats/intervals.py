@@ -49,7 +49,7 @@ def clustered(
   is the variance of p over that of n independent trials (Kish, "Survey
   Sampling", 1965). The interval is Wilson's for n/D trials. D is n/T where the
   trials cannot tell: all of them agree, or T = 1. Without repeated clusters it
-  is `wilson`.
+  is `wilson`. Of fewer than ten unlike clusters it covers less than its level.
 
   Args:
     success: [n]
