@@ -9,11 +9,15 @@ import fcntl
 import socket
 import struct
 import threading
+import time
+from collections.abc import Callable
+from typing import Any
 
 _HOST = '127.0.0.1'
 _SET_FLAGS, _UP = 0x8914, 1  # SIOCSIFFLAGS, IFF_UP
 _MOST = 256  # connections at a time; others wait
 _PIECE = 1 << 16  # bytes
+_PAUSE = 0.05  # seconds until the system may have a file or a thread again
 
 
 def listen(port: int) -> socket.socket:
@@ -32,23 +36,52 @@ def serve(listener: socket.socket, port: int) -> None:
   room = threading.BoundedSemaphore(_MOST)
   while True:
     room.acquire()
+    if not _accept(listener, port, room):
+      room.release()
+      time.sleep(_PAUSE)
+
+
+def _accept(
+  listener: socket.socket, port: int, room: threading.BoundedSemaphore
+) -> bool:
+  """Connects the next; False: the system has no file or thread for it."""
+  try:
     near = listener.accept()[0]
-    threading.Thread(target=_join, args=(near, port, room), daemon=True).start()
+  except OSError:
+    return False
+  try:
+    _start(_join, near, port, room)
+  except RuntimeError:
+    near.close()
+    return False
+  return True
 
 
 def _join(
   near: socket.socket, port: int, room: threading.BoundedSemaphore
 ) -> None:
-  with (
-    near,
-    contextlib.suppress(OSError),
-    socket.create_connection((_HOST, port)) as far,
-  ):
-    back = threading.Thread(target=_copy, args=(far, near), daemon=True)
-    back.start()
-    _copy(near, far)
-    back.join()
-  room.release()
+  try:
+    with (
+      near,
+      contextlib.suppress(OSError, RuntimeError),
+      socket.create_connection((_HOST, port)) as far,
+    ):
+      # A piece waits for no answer to the last one: Nagle's algorithm would
+      # hold the second half of every request and reply for 40 ms.
+      for end in (near, far):
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+      back = _start(_copy, far, near)
+      _copy(near, far)
+      back.join()
+  finally:
+    room.release()
+
+
+def _start(call: Callable[..., None], *args: Any) -> threading.Thread:
+  """Begins a call in a thread. Raises RuntimeError where there is none."""
+  thread = threading.Thread(target=call, args=args, daemon=True)
+  thread.start()
+  return thread
 
 
 def _copy(source: socket.socket, sink: socket.socket) -> None:

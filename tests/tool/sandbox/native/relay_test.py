@@ -3,6 +3,7 @@
 import contextlib
 import socket
 import threading
+import time
 
 import pytest
 
@@ -70,3 +71,52 @@ def test_there_is_room_again_once_others_have_ended(near):
     ):
       handle.sendall(b'x')
       whole(handle)
+
+
+def test_a_request_in_two_parts_waits_for_no_timer(near):
+  """As clients and servers write them: the headers, then the body."""
+  address, server = near
+
+  def answer():
+    far = server.accept()[0]
+    far.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for _ in range(20):
+      got = b''
+      while len(got) < 200:
+        got += far.recv(200)
+      far.sendall(b'h' * 100)
+      far.sendall(b'b' * 100)
+
+  threading.Thread(target=answer, daemon=True).start()
+  with socket.create_connection(address, timeout=30) as handle:
+    handle.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    seconds = []
+    for _ in range(20):
+      begin, got = time.monotonic(), b''
+      handle.sendall(b'h' * 100)
+      time.sleep(0.001)
+      handle.sendall(b'b' * 100)
+      while len(got) < 200:
+        got += handle.recv(200)
+      seconds.append(time.monotonic() - begin)
+  assert min(seconds[5:]) < 0.03  # Nagle's algorithm: 0.04 or more
+
+
+def test_a_lack_of_threads_costs_its_connection_alone(near, monkeypatch):
+  address, server = near
+  start, lacking = relay._start, [True, True]
+
+  def refused(*call):
+    if lacking:
+      lacking.pop()
+      raise RuntimeError("can't start new thread")
+    return start(*call)
+
+  monkeypatch.setattr(relay, '_start', refused)
+  for _ in range(2):
+    with socket.create_connection(address, timeout=30) as handle:
+      assert whole(handle) == b''
+  with socket.create_connection(address, timeout=30) as handle:
+    far = server.accept()[0]
+    far.sendall(b'x')
+    assert handle.recv(1) == b'x'
