@@ -5,7 +5,8 @@ one, and the library jsonschema checks it. What differs:
 
   - arguments that the schema does not speak of are refused, unless its
     `additionalProperties` or `unevaluatedProperties` says otherwise
-  - `format` says what a value means and is not checked
+  - `format` says what a value means and is not checked; what is for readers,
+    such as `title`, may be anything
   - a reference to another document is refused; nothing is fetched
   - a check ends after a second, whatever pattern the schema has; arguments
     that are not through by then do not fit
@@ -29,8 +30,15 @@ from agentrl.tool.schema_sentences import SHOWN, cut, sentence, takes
 
 _FORMATS = FormatChecker(())  # of schemas themselves
 _FORMATS.checks('regex', raises=(regex.error, TimeoutError, OverflowError))(
-  lambda x: not isinstance(x, str) or bool(regex.compile(x))
+  lambda x: not isinstance(x, str) or bool(keywords.compiled(x))
 )
+# Keywords that are for readers, and the vocabularies that hold them.
+_ANNOTATIONS = (
+  *('title', 'description', 'default', 'examples', 'format'),
+  *('deprecated', 'readOnly', 'writeOnly'),
+)
+_VOCABULARIES = 'meta/meta-data', 'meta/format', 'meta/format-annotation'
+_STRICT = {'exclusiveMinimum': 'minimum', 'exclusiveMaximum': 'maximum'}
 
 
 def schema(required: Sequence[str] = (), **properties: Any) -> dict[str, Any]:
@@ -82,7 +90,7 @@ def _mismatch(
   validator = _compiled(_text(schema))
   try:
     with keywords.limited():
-      if (error := best_match(validator.iter_errors(value))) is not None:
+      if (error := _best(validator.iter_errors(value))) is not None:
         return sentence(error)
       if closed and isinstance(validator.schema, dict):
         mentioned = keywords.evaluated(validator, value)
@@ -130,27 +138,72 @@ def _compiled(text: str) -> Any:
 def _draft(schema: Any) -> Any:
   """Returns the draft by which a schema is read, and by which it has no fault.
 
-  Without `$schema` a list in `items` is read as before 2020-12.
+  Without a `$schema` that is known a list in `items` is read as before 2020-12,
+  and true as a limit, of OpenAPI 3.0, is made a number in place.
   """
   newest = validators.Draft202012Validator
   named = schema.get('$schema') if isinstance(schema, dict) else None
-  draft = newest
+  draft = None
   if isinstance(named, str):
-    draft = validators.validator_for({'$schema': named}, default=newest)
+    draft = validators.validator_for({'$schema': named}, default=None)
+  known, draft = draft is not None, draft or newest
   errors = _faults(draft, schema)
-  if named is None and errors and all(map(_lists_items, errors)):
-    draft = validators.Draft201909Validator
+  if errors and not known:
+    for error in errors:
+      _make_strict(schema, error)
     errors = _faults(draft, schema)
+    if errors and all(map(_lists_items, errors)):
+      draft = validators.Draft201909Validator
+      errors = _faults(draft, schema)
   if errors:
-    raise ValueError(f'in the schema {sentence(best_match(errors))[:-1]}')
+    raise ValueError(f'in the schema {sentence(_best(errors))[:-1]}')
   return draft
 
 
+def _best(errors: Iterable[ValidationError]) -> Any:
+  """Returns the error that says most; None without one."""
+  every = list(errors)
+  try:
+    return best_match(every)
+  except TypeError:  # types of draft 3 may be schemas, which it cannot take
+    return every[0]
+
+
+def _make_strict(schema: Any, error: ValidationError) -> None:
+  """Turns `minimum: 0, exclusiveMinimum: true` into `exclusiveMinimum: 0`."""
+  *path, keyword = error.absolute_path or [None]
+  if keyword not in _STRICT or not isinstance(error.instance, bool):
+    return
+  for part in path:
+    schema = schema[part]
+  limit = _STRICT[keyword]
+  if not schema.pop(keyword):
+    return
+  if limit in schema:
+    schema[keyword] = schema.pop(limit)
+
+
 def _faults(draft: Any, schema: Any) -> list[ValidationError]:
+  return list(_meta(draft).iter_errors(schema))
+
+
+@functools.cache
+def _meta(draft: Any) -> Any:
+  """Returns the validator of a draft's schemas, whose annotations are free."""
+  own = 'id' if 'id' in draft.META_SCHEMA else '$id'
+  name = draft.META_SCHEMA[own].removesuffix('#') + '-without-annotations'
+  whole = draft.META_SCHEMA | {own: name}  # to which its parts come back
+  whole['properties'] = {
+    name: x
+    for name, x in whole.get('properties', {}).items()
+    if name not in _ANNOTATIONS
+  }
+  if 'allOf' in whole:
+    parts = whole['allOf']
+    whole['allOf'] = [x for x in parts if x['$ref'] not in _VOCABULARIES]
   meta = validators.validator_for(draft.META_SCHEMA)
   registry = referencing.Registry()
-  held = meta(draft.META_SCHEMA, format_checker=_FORMATS, registry=registry)
-  return list(held.iter_errors(schema))
+  return meta(whole, format_checker=_FORMATS, registry=registry)
 
 
 def _lists_items(error: ValidationError) -> bool:
@@ -187,7 +240,7 @@ def _follow(draft: Any, schema: Any) -> None:
       if errors := _faults(draft, target):
         raise ValueError(
           f'in the schema at {keyword}={at[keyword]!r}'
-          f' {sentence(best_match(errors))[:-1]}'
+          f' {sentence(_best(errors))[:-1]}'
         )
       left.append((specification.create_resource(target), of_target))
     try:

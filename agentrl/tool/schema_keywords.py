@@ -12,6 +12,7 @@ import contextvars
 import functools
 import json
 import math
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
@@ -40,7 +41,45 @@ def limited(seconds: float = SECONDS) -> Iterator[None]:
 
 def matches(pattern: str, text: str) -> bool:
   """Searches a text for a pattern. Raises TimeoutError."""
-  return regex.search(pattern, text, timeout=_left()) is not None
+  return compiled(pattern).search(text, timeout=_left()) is not None
+
+
+@functools.lru_cache(maxsize=1024)
+def compiled(pattern: str) -> Any:
+  """Returns a pattern as Python reads it, else as ECMAScript does.
+
+  Raises:
+    regex.error: neither can.
+  """
+  try:
+    return regex.compile(pattern)
+  except regex.error:
+    return regex.compile(_ECMA.sub(_of_python, pattern))
+
+
+# What ECMAScript alone writes so; a class may hold any of the characters.
+_ECMA = re.compile(
+  r'\\u\{(?P<code>[0-9a-fA-F]{1,6})\}|\\c(?P<control>[a-zA-Z])'
+  r'|\\k<(?P<group>\w+)>|(?P<none>\[\])|(?P<any>\[\^\])|\\.',
+  re.DOTALL,
+)
+
+
+def _of_python(match: re.Match[str]) -> str:
+  """The same in the syntax of Python."""
+  part, kind = match[match.lastgroup or 0], match.lastgroup
+  match kind:
+    case 'code':
+      return f'\\U{int(part, 16):08X}'
+    case 'control':
+      return f'\\x{ord(part) % 32:02x}'
+    case 'group':
+      return f'(?P={part})'
+    case 'none':
+      return '(?!)'
+    case 'any':
+      return r'[\s\S]'
+  return part
 
 
 def whole(value: Any) -> Any:

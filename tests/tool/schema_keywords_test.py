@@ -29,6 +29,23 @@ def test_a_pattern_has_what_is_left_of_the_time():
   assert keywords.matches('a', 'a')  # the limit has ended with its block
 
 
+@pytest.mark.parametrize(
+  ('pattern', 'good', 'bad'),
+  [
+    (r'^[\u{1F600}-\u{1F64F}]$', '\U0001f600', 'a'),
+    (r'^\u{61}[^]$', 'a\n', 'b\n'),
+    (r'^[]|b$', 'b', 'a'),
+    (r'^[\cA-\cZ]$', '\n', 'A'),
+    (r'^(?<y>\d)-\k<y>$', '1-1', '1-2'),
+    (r'^\\cA[^]$', r'\cA!', '\x01!'),
+    (r'^\[\][^]$', '[]a', '[]'),
+  ],
+)
+def test_patterns_are_of_ecmascript_too(pattern, good, bad):
+  assert keywords.matches(pattern, good)
+  assert not keywords.matches(pattern, bad)
+
+
 @pytest.mark.parametrize('draft', DRAFTS)
 def test_no_draft_hangs(draft):
   checked = keywords.guarded(draft)({'pattern': '^(a|a)*$'})

@@ -161,6 +161,22 @@ PAIR = [{'type': 'integer'}, {'type': 'string'}]
     (of(x={'not': PAIR[1]}), {'x': 1}, {'x': 'a'}),
     (of(**{'$ref': PAIR[1]}), {'$ref': 'a'}, {'$ref': 1}),
     (of(x={'enum': [{'$ref': 'http://a'}]}), {'x': {'$ref': 'http://a'}}, None),
+    (
+      of(x={'minimum': 0, 'exclusiveMinimum': True}),
+      {'x': 0.5},
+      {'x': 0},
+    ),
+    (
+      of(x={'items': {'maximum': 9, 'exclusiveMaximum': False}}),
+      {'x': [9]},
+      {'x': [10]},
+    ),
+    (of(exclusiveMinimum=True), {'exclusiveMinimum': 1}, {'minimum': 1}),
+    (
+      of(x={'items': PAIR}) | {'$schema': 'https://a.org/draft-07/schema#'},
+      {'x': [1, 'a', 2]},
+      {'x': [1, 2]},
+    ),
     (True, {'x': 1}, None),
     (False, None, {}),
   ],
@@ -235,6 +251,42 @@ def test_a_faulty_schema_is_refused_in_a_sentence(faulty, name):
   assert '\n' not in str(caught.value)
   with pytest.raises(ValueError):
     schema.mismatch({}, faulty)
+
+
+DRAFTS = [
+  *(f'http://json-schema.org/draft-0{n}/schema#' for n in (3, 4, 6, 7)),
+  'https://json-schema.org/draft/2019-09/schema',
+  'https://json-schema.org/draft/2020-12/schema',
+]
+FOR_READERS = {
+  'title': None,
+  'description': None,
+  'examples': 'a',
+  'format': 3,
+  'deprecated': 'since 2',
+  'readOnly': 0,
+}
+
+
+@pytest.mark.parametrize('draft', DRAFTS)
+@pytest.mark.parametrize('inner', [lambda x: x, lambda x: {'items': x}])
+def test_what_is_for_readers_may_be_anything(draft, inner):
+  """As programs write it that know of no title, or of one example."""
+  wanted = of(x=inner({'type': 'string', **FOR_READERS})) | {'$schema': draft}
+  schema.check(wanted | FOR_READERS)
+  assert schema.mismatch({'x': 5 if inner(0) == 0 else [5]}, wanted)
+  faulty = of(x=inner({'type': 5, **FOR_READERS})) | {'$schema': draft}
+  with pytest.raises(ValueError, match='x'):
+    schema.check(faulty)
+  with pytest.raises(ValueError, match='title'):
+    schema.check(of(title=7) | {'$schema': draft})
+
+
+def test_types_of_draft_3_may_be_schemas():
+  wanted = of(x={'type': ['string', {'enum': [1]}]}) | {'$schema': DRAFTS[0]}
+  assert schema.mismatch({'x': 'a'}, wanted) == ''
+  assert schema.mismatch({'x': 1}, wanted) == ''
+  assert 'x' in schema.mismatch({'x': 2}, wanted)
 
 
 def test_a_property_of_a_faulty_schema_is_refused_where_it_is_written():
