@@ -34,10 +34,11 @@ class Guard:
     """
     self._key, self._host = key, host.lower()
     self._anywhere = _is(host, 'is_unspecified')
-    own = socket.gethostname(), socket.getfqdn()
+    self._names = {'localhost', self._host}
     loopback = _is(host, 'is_loopback') or self._host == 'localhost'
-    names = () if loopback else own
-    self._names = {'localhost', self._host, *(x.lower() for x in names)}
+    if not key and not loopback:  # a lookup may take seconds
+      own = socket.gethostname(), socket.getfqdn()
+      self._names |= {x.lower() for x in own}
 
   def check(self, request: Request) -> None:
     """Raises RefusedError for a wrong key, a page, or too many clients."""

@@ -85,6 +85,19 @@ def test_the_name_that_was_asked_for(host, listening, want):
   assert status(headers, listening, 'k') == 401
 
 
+@pytest.mark.parametrize(('key', 'host'), [('k', '0.0.0.0'), ('', '127.0.0.1')])
+def test_the_name_of_the_machine_is_looked_up_only_where_it_is_used(
+  monkeypatch, key, host
+):
+  """Where no server of names answers that takes many seconds."""
+
+  def slow(*_):
+    raise AssertionError('looked up')
+
+  monkeypatch.setattr(socket, 'getfqdn', slow)
+  Guard(key, host)
+
+
 @pytest.mark.parametrize(
   ('headers', 'want'),
   [

@@ -155,9 +155,8 @@ class _Life:
         answer = json.loads(line)
         number = int(answer['id'])
       except (
-        *(ValueError, ArithmeticError, RecursionError),
-        *(LookupError, TypeError),
-      ) as error:
+        ValueError, ArithmeticError, RecursionError, LookupError, TypeError,
+      ) as error:  # fmt: skip
         why = f'its process wrote {line[:80]!r} ({error})'
         subreaper.end(process.pid)
         break
