@@ -23,8 +23,8 @@ def loads(raw: bytes | str) -> Any:
   """The value of a text; half a surrogate pair in it reads as U+FFFD.
 
   Raises:
-    ValueError: it is no JSON in UTF-8, nested too deeply, or of too many parts;
-      the message goes on behind 'the body'.
+    ValueError: it is not JSON in UTF-8, is nested too deeply, or has too many
+      parts; the message goes on behind 'the body'.
   """
   try:
     text = raw.decode('utf-8-sig') if isinstance(raw, bytes) else raw
@@ -33,7 +33,7 @@ def loads(raw: bytes | str) -> Any:
   except RecursionError:
     raise _too_deep() from None
   except ValueError as error:
-    raise ValueError(f'is no valid JSON ({error})') from None
+    raise ValueError(f'must be valid JSON ({error})') from None
   if many:
     raise ValueError(
       f'has more than {PARTS} parts (strings, lists, objects, commas); send'

@@ -115,14 +115,14 @@ def parse_body(raw: bytes) -> dict[str, Any]:
   """The JSON object of a body.
 
   Raises:
-    RefusedError: it is none, or beyond the limits of `json_text`.
+    RefusedError: it is not one, or beyond the limits of `json_text`.
   """
   try:
     body = json_text.loads(raw)
   except ValueError as error:
     raise RefusedError(f'the body {error}') from None
   if not isinstance(body, dict):
-    raise RefusedError('the body is no JSON object; send one')
+    raise RefusedError('the body must be a JSON object')
   return body
 
 
@@ -287,7 +287,7 @@ def token_ids(body: Mapping[str, Any], name: str) -> list[int]:
   """A list of token ids; [] if there is none. Raises RefusedError."""
   ids = field(body, name, list, [])
   if any(type(i) is not int or not 0 <= i < 2**31 for i in ids):
-    raise RefusedError(f'{name} is no array of token ids; send integers')
+    raise RefusedError(f'{name} must be an array of token ids')
   return ids
 
 

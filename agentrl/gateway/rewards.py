@@ -27,8 +27,8 @@ def reward_of(body: Mapping[str, Any]) -> Reward:
   score = _number(given)
   if score is None or not 0 <= score <= 1:
     raise RefusedError(
-      f'score={str(given)[:40]} is not in [0, 1]; send a'
-      ' score beside a reward that is none'
+      f'score must be in [0, 1], got {str(given)[:40]}; send a score beside a'
+      ' reward that is not'
     )
   terms = {
     name: _bounded(f'terms.{name[:40]}', value)
@@ -41,7 +41,7 @@ def _bounded(name: str, value: Any) -> float:
   number = _number(value)
   if number is None or not -MOST_REWARD <= number <= MOST_REWARD:
     raise RefusedError(
-      f'{name}={str(value)[:40]} is no number within ±{MOST_REWARD:g}'
+      f'{name} must be a number within ±{MOST_REWARD:g}, got {str(value)[:40]}'
     )
   return number
 

@@ -22,11 +22,13 @@ class WeightUpdates:
     was lost; it is not loaded again.
 
     Raises:
-      RefusedError: it is no version, not newer, or cannot be loaded.
+      RefusedError: the version is faulty, not newer, or cannot be loaded.
     """
     path, version = field(body, 'path', str, ''), body.get('version')
     if type(version) is not int or version < 0:
-      raise RefusedError(f'version={str(version)[:40]} is no integer from 0 on')
+      raise RefusedError(
+        f'version must be an integer from 0 on, got {str(version)[:40]}'
+      )
     async with self._turn:
       if self._taken == (path, version):
         return version

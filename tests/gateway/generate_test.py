@@ -42,9 +42,9 @@ def test_a_message_ends_at_a_stop_token():
   ('body', 'sentence'),
   [
     ({}, 'token_ids is empty'),
-    ({'token_ids': [1.5]}, 'no array of token ids'),
-    ({'token_ids': [-1]}, 'no array of token ids'),
-    ({'token_ids': [True]}, 'no array of token ids'),
+    ({'token_ids': [1.5]}, 'an array of token ids'),
+    ({'token_ids': [-1]}, 'an array of token ids'),
+    ({'token_ids': [True]}, 'an array of token ids'),
     ({'token_ids': [1], 'stream': True}, 'stream=true'),
     ({'token_ids': [1], 'sampling_params': {'n': 2}}, 'n=2'),
   ],

@@ -17,13 +17,13 @@ def nested(depth):
 @pytest.mark.parametrize(
   ('raw', 'sentence'),
   [
-    (b'{"a": ', 'no valid JSON'),
-    (b'\xff\xfe', 'no valid JSON'),
-    (b'[1]', 'no JSON object'),
+    (b'{"a": ', 'valid JSON'),
+    (b'\xff\xfe', 'valid JSON'),
+    (b'[1]', 'a JSON object'),
     (b'{"a": NaN}', 'NaN is no number'),
-    (b'{"a": 1' + b'0' * 5000 + b'}', 'no valid JSON'),
+    (b'{"a": 1' + b'0' * 5000 + b'}', 'valid JSON'),
     (b'{"a": 1e999}', '1e999 is no number'),
-    ('{"a": 1}'.encode('utf-16'), 'no valid JSON'),
+    ('{"a": 1}'.encode('utf-16'), 'valid JSON'),
     (b'{"a": ' + DEEP + b'}', 'more than 64 levels'),
     (b'[' * 200_000, 'more than 64 levels'),
     (b'[' * 300_000, 'more than 262144 parts'),
