@@ -1,8 +1,15 @@
 """Text of the answers of the Model Context Protocol, as an agent reads it."""
 
+import collections
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
+
+# A number or a name; it is not said by a longer one that holds it.
+_WORD = re.compile(
+  r'(?:(?<![0-9A-Za-z_])[-+])?[0-9A-Za-z_]+(?:\.[0-9A-Za-z_]+)*'
+)
 
 
 def text_of(result: Any) -> str:
@@ -41,11 +48,21 @@ def _part(part: dict[str, Any]) -> str:
 
 
 def _says(text: str, value: Any) -> bool:
-  """True if a text holds every string, number and word of a JSON value."""
+  """True if a text holds every string, number and word of a JSON value.
+
+  Each as often as the value does: 20 is not said by 2024, nor 1 and 1 by 1.
+  """
   leaves = list(_leaves(value))
-  return bool(leaves) and all(
-    _json(x) in text or (isinstance(x, str) and x in text) for x in leaves
-  )
+  words = collections.Counter(_WORD.findall(text))
+  for leaf in leaves:
+    word = leaf if isinstance(leaf, str) else _json(leaf)
+    if _WORD.fullmatch(word):
+      words[word] -= 1
+      if words[word] < 0:
+        return False
+    elif word not in text and _json(leaf) not in text:
+      return False
+  return bool(leaves)
 
 
 def _leaves(value: Any) -> Iterator[Any]:

@@ -90,7 +90,26 @@ def test_structured_content_alone_is_shown(structured):
     (['ü', 'b'], {'result': ['ü', 'b']}),
     (['{"a": 1}', '{"a": null}'], {'result': [{'a': 1}, {'a': None}]}),
     ([resource(text='It is 21.5 now')], {'now': 21.5}),
+    (['Berlin: -3, calm (at 7 pm).'], {'city': 'Berlin', 'low': -3}),
+    (['気温は20度、晴れ'], {'temperature': 20, 'sky': '晴れ'}),
+    (['1e-05 of a.b-c'], {'rate': 1e-05, 'of': 'a.b-c'}),
   ],
 )
 def test_what_the_texts_say_is_not_said_twice(content, structured):
   assert text_of(content, structured) == text_of(content)
+
+
+@pytest.mark.parametrize(
+  ('text', 'structured'),
+  [
+    ('Report of 2024', {'celsius': 20}),
+    ('12', {'a': 1, 'b': 2}),
+    ('1', {'a': 1, 'b': 1}),
+    ('1.5 or v2', {'a': 5, 'b': 2}),
+    ('-5', {'a': 5}),
+    ('banana', {'grade': 'a'}),
+    ('untrue', {'fits': True}),
+  ],
+)
+def test_what_a_longer_word_holds_is_not_said(text, structured):
+  assert json.loads(text_of([text], structured).splitlines()[-1]) == structured
