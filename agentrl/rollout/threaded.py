@@ -50,10 +50,8 @@ class ThreadedGenerator:
     """Requests are on their way already."""
 
   def collect(self) -> list[Completion | GenerationFault]:
-    if (
-      self._waiting and not self._running
-    ):  # all room is taken by what was cancelled
-      time.sleep(_WAIT)
+    if self._waiting and not self._running:
+      time.sleep(_WAIT)  # what was cancelled has all the room
     done, _ = concurrent.futures.wait(
       self._running, _WAIT, concurrent.futures.FIRST_COMPLETED
     )
@@ -81,8 +79,15 @@ class ThreadedGenerator:
       and len(self._running) < self._threads
       and len(self._left) < _LEFT * self._threads
     ):
-      sequence, call = self._waiting.popleft()
-      self._running[threads_lib.start(call)] = sequence
+      sequence, call = self._waiting[0]
+      try:
+        future = threads_lib.start(call)
+      except RuntimeError:  # the system gives no thread for now
+        if not self._running:
+          raise
+        return
+      self._waiting.popleft()
+      self._running[future] = sequence
 
 
 def _of_line(sequence: int, future: Running) -> Completion | GenerationFault:

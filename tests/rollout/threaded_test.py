@@ -124,3 +124,25 @@ def test_only_so_many_requests_run_at_a_time():
   assert len(collected(generator)) == 12
   assert max(most) <= 3
   generator.close()
+
+
+def test_a_request_waits_where_the_system_gives_no_thread(monkeypatch):
+  start, most = threading.Thread.start, 2
+
+  def scarce(thread):
+    if threading.active_count() >= most:
+      raise RuntimeError("can't start new thread")
+    start(thread)
+
+  def generate(context, how):
+    time.sleep(0.02)
+    return answer(list(context))
+
+  most += threading.active_count()
+  monkeypatch.setattr(threading.Thread, 'start', scarce)
+  generator = ThreadedGenerator(generate, 8)
+  for sequence in range(6):
+    generator.submit(sequence, [sequence], HOW)
+  out = collected(generator)
+  assert sorted(x.sequence for x in out) == list(range(6))
+  generator.close()
