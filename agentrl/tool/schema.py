@@ -8,8 +8,8 @@ one, and the library jsonschema checks it. What differs:
   - `format` says what a value means and is not checked; what is for readers,
     such as `title`, may be anything
   - a reference to another document is refused; nothing is fetched
-  - a check ends after a second, whatever pattern the schema has; arguments
-    that are not through by then do not fit
+  - a check ends after a second of computing, whatever pattern the schema has;
+    arguments that are not through by then do not fit
 """
 
 import functools
@@ -146,9 +146,10 @@ def _draft(schema: Any) -> Any:
   draft = None
   if isinstance(named, str):
     draft = validators.validator_for({'$schema': named}, default=None)
-  known, draft = draft is not None, draft or newest
+  latest = draft is None
+  draft = draft or newest
   errors = _faults(draft, schema)
-  if errors and not known:
+  if errors and latest:
     for error in errors:
       _make_strict(schema, error)
     errors = _faults(draft, schema)

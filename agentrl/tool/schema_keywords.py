@@ -1,10 +1,11 @@
 """Keywords of JSON Schema that no schema can make hang.
 
 The library jsonschema matches patterns by `re`, which may take exponential
-time and lets no other thread run. Here the library regex matches them, and one
-deadline holds for a whole check: it also ends references and alternatives that
-multiply. Two more differ from the library: 19.99 is a multiple of 0.01, and
-`nullable: true` of OpenAPI allows null.
+time and lets no other thread run. Here the library regex matches them, and a
+whole check has one limit of computing time, which also ends references and
+alternatives that multiply; how busy the machine is decides nothing. Two more
+differ from the library: 19.99 is a multiple of 0.01, and `nullable: true` of
+OpenAPI allows null.
 """
 
 import contextlib
@@ -13,6 +14,7 @@ import functools
 import json
 import math
 import re
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
@@ -22,8 +24,9 @@ import regex
 from jsonschema import validators
 from jsonschema.exceptions import ValidationError
 
-SECONDS = 1.0  # of a check
+SECONDS = 1.0  # of a check, that its thread computes
 REFERENCES = ('$ref', '$dynamicRef', '$recursiveRef')
+_DEPTH_LEFT = 100  # calls inside each other, for a lookup
 _EXACT = 2**53  # integers up to it are exact as floats
 _END: contextvars.ContextVar[float] = contextvars.ContextVar('end')
 Errors = Iterator[ValidationError]
@@ -32,7 +35,7 @@ Errors = Iterator[ValidationError]
 @contextlib.contextmanager
 def limited(seconds: float = SECONDS) -> Iterator[None]:
   """Raises TimeoutError from keywords that are still checked afterwards."""
-  token = _END.set(time.monotonic() + seconds)
+  token = _END.set(time.thread_time() + seconds)
   try:
     yield
   finally:
@@ -100,6 +103,7 @@ def guarded(draft: Any) -> Any:
   own = _KEYWORDS | {'type': _nullable(keywords['type'])}
   keywords |= {name: own[name] for name in own if name in keywords}
   timed = {name: _timed(keyword) for name, keyword in keywords.items()}
+  timed |= {name: _shallow(timed[name]) for name in REFERENCES if name in timed}
   return validators.extend(draft, timed)
 
 
@@ -139,7 +143,7 @@ def _parts(validator: Any, instance: Mapping[str, Any]) -> list[Any]:
 
 
 def _left() -> float:
-  left = _END.get(math.inf) - time.monotonic()
+  left = _END.get(math.inf) - time.thread_time()
   if left <= 0:
     raise TimeoutError
   return min(left, SECONDS)
@@ -151,6 +155,22 @@ def _timed(keyword: Callable) -> Callable:
     yield from keyword(*args) or ()
 
   return timed
+
+
+def _shallow(keyword: Callable) -> Callable:
+  """Raises RecursionError some way before Python would.
+
+  References are looked up in Rust, which ends in a panic where Python raises.
+  """
+
+  def shallow(*args: Any) -> Errors:
+    try:
+      sys._getframe(sys.getrecursionlimit() - _DEPTH_LEFT)
+    except ValueError:  # there are not so many
+      return keyword(*args)
+    raise RecursionError
+
+  return shallow
 
 
 def _nullable(type_: Callable) -> Callable:

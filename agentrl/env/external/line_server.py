@@ -21,6 +21,14 @@ from agentrl.tool import subreaper
 
 LIMIT = 1 << 20  # bytes of a line
 _TAIL = 2000  # bytes of what it printed that an error repeats
+# What a line raises that is not an answer.
+_UNREADABLE = (
+  ValueError,
+  ArithmeticError,
+  RecursionError,
+  LookupError,
+  TypeError,
+)
 
 
 class LineError(RuntimeError):
@@ -154,9 +162,7 @@ class _Life:
           raise ValueError('it is too long')
         answer = json.loads(line)
         number = int(answer['id'])
-      except (
-        ValueError, ArithmeticError, RecursionError, LookupError, TypeError,
-      ) as error:  # fmt: skip
+      except _UNREADABLE as error:
         why = f'its process wrote {line[:80]!r} ({error})'
         subreaper.end(process.pid)
         break
