@@ -346,10 +346,7 @@ def find(name: str) -> type:
     )
   try:
     family = getattr(importlib.import_module(module), cls)
-  except (
-    *(ImportError, AttributeError, SyntaxError),
-    *(TypeError, ValueError),  # of a module that is no name, such as '..'
-  ) as error:
+  except Exception as error:  # whatever the user's module raises
     raise ValueError(
       f'env.name={name!r} names no family ({error}); give the module as Python'
       ' imports it, and a class in it'

@@ -48,10 +48,7 @@ def load_function(path: str, arguments: str) -> Callable:
     )
   try:
     function = getattr(importlib.import_module(module), name)
-  except (
-    *(ImportError, AttributeError, SyntaxError),
-    *(TypeError, ValueError),  # of a module that is no name, such as '..'
-  ) as error:
+  except Exception as error:  # whatever the user's module raises
     raise ValueError(
       f"{path!r} names no function ({error}); write 'module:name', the module"
       ' as Python imports it'
