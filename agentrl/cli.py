@@ -233,7 +233,7 @@ def _parse(argv: Sequence[str], required: Sequence[str]) -> list[str]:
       fail(f'there is no flag --{name}{close}; --help lists all flags')
     if isinstance(error, flags.Error):
       # Without the trace that the flag parser puts before the mistake.
-      lines = [x.strip() for x in str(error).splitlines() if x.strip()]
+      lines = [x.strip() for x in str(error).split('\n') if x.strip()]
       mistake = re.sub(r'^[A-Za-z_.]*Error: ', '', lines[-1])
       fail(_wrong_value(argv, mistake) or mistake)
     if not isinstance(error, AttributeError | KeyError):

@@ -686,7 +686,8 @@ def _check_slots(c: ConfigDict) -> None:
   values = {x: c[x] for x in _SLOTS if '.' not in x}
   values['rollout.kind'] = c.rollout.kind
   for path, value in values.items():
-    FIELDS[path].domain.check(path, value)
+    if value != ():  # a slot that is not filled yet is found later
+      FIELDS[path].domain.check(path, value)
   for section in ('stream', 'loss_aggregation'):
     for name, value in c[section].items():
       OPEN[f'{section}.*'].domain.check(f'{section}.{name}', value)

@@ -178,13 +178,15 @@ class Program(ProgramFamily):
     return words
 
   def _family(self) -> base.EnvFamily:
-    try:
-      return base.of({'name': self.world} | keywords.parse(self.settings))
-    except TypeError as error:
+    own = keywords.parse(self.settings)
+    family = base.find(self.world)
+    if unknown := sorted(own.keys() - base.settings(family).keys()):
       raise ValueError(
-        f'env.settings={self.settings!r} does not fit env.world={self.world!r}'
-        f' ({error})'
-      ) from error
+        f'env.settings={self.settings!r} does not fit env.world={self.world!r},'
+        f' which has no setting {unknown[0]!r}; it has'
+        f' {sorted(base.settings(family))}'
+      )
+    return family(**own)
 
   def _lines(self, split: str) -> list[HostTask]:
     every = task_sampling.lines(self.path, _line, EXAMPLE)

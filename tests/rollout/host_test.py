@@ -462,7 +462,7 @@ def test_an_episode_says_why_its_environment_broke():
       made, generator, [pool[0], pool[1]], attempts, jax.random.key(7)
     )
   assert broken.status == Status.ENV_ERROR
-  assert broken.fault.startswith('raise: ')
+  assert 'ZeroDivisionError' in broken.fault
   assert whole.fault == ''
 
 

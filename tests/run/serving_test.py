@@ -84,7 +84,7 @@ def test_weights_come_from_one_folder_whole_and_of_their_version(tmp_path):
     assert told(paths['weights'], 3) == (200, '')
     assert told(paths['weights'], 3) == (200, '')
     status, text = told(older, 2)
-    assert status == 400
+    assert status == 409
     assert '3' in text
     assert told(folders['weights'] / ('x' * 300), 4)[0] == 400
     for path, version, sentence in (
