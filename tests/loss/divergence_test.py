@@ -28,3 +28,6 @@ def test_only_who_is_far_and_moves_away_is_masked(name, threshold):
   np.testing.assert_allclose(slope, [0, 2.5, -1.25], atol=1e-12)
   _, _, metrics = token_inputs.loss_of(f'dppo_{name}', inputs, **hp)
   assert tuple(map(float, metrics['mask'])) == (1.0, 3.0)
+  ratio, weight = map(float, metrics['ratio'])
+  assert weight == 3.0
+  assert ratio == pytest.approx((0.6 + 0.6 + 0.25) / 0.2)

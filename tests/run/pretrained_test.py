@@ -1,6 +1,7 @@
 """Runs of a checkpoint: its tokenizer, its shape, its weights, and back."""
 
 import os
+import pathlib
 
 import jax
 import numpy as np
@@ -43,6 +44,21 @@ def test_the_checkpoint_says_what_the_model_is(directory, tmp_path):
   assert (shape.remat, shape.dtype) == ('layer', 'bfloat16')
   assert shape.vocab == words.vocab_size == theirs.vocab == 384
   assert words.decode([words.eot]) == '<|im_end|>'
+  assert pretrained.outline(c, directory).shape == shape
+
+
+def test_an_export_has_the_texts_of_its_checkpoint(
+  directory, tmp_path, monkeypatch
+):
+  c = config(tmp_path, directory)
+  shape = pretrained.language(c).shape
+  params = hf_weights.read(directory, shape)
+  monkeypatch.setattr(workdir, 'policy', lambda *_: params)
+  workdir.keep_config(c, str(tmp_path / 'run'))
+  workdir.export(str(tmp_path / 'run'), str(tmp_path / 'out'))
+  for name in ('tokenizer.json', 'tokenizer_config.json'):
+    theirs = pathlib.Path(directory, name).read_bytes()
+    assert (tmp_path / 'out' / name).read_bytes() == theirs
 
 
 @pytest.mark.nightly

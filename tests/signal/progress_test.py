@@ -103,6 +103,10 @@ def test_it_learns_to_add_up_to_the_outcome():
   state, _ = jax.jit(lambda s: signal.update(s, batch, {}, None))(state)
   fields, told = score(state)
   assert float(told['progress/error'][0]) < 0.02
+  truth = batch.turns.terms | {'progress': 2 * fields['progress']}
+  known = batch.replace(turns=batch.turns.replace(terms=truth))
+  _, told = jax.jit(lambda state: signal.score(state, known, {}))(state)
+  assert float(told['progress/truth_correlation'][0]) == pytest.approx(1.0)
   np.testing.assert_allclose(
     np.sum(fields['progress'], axis=1), batch.outcome, atol=0.3
   )

@@ -46,6 +46,24 @@ def test_bifurcation_is_won_by_the_decisive_choice(slip):
   np.testing.assert_allclose(world.potential[world.start], best, rtol=1e-6)
 
 
+def test_every_choice_and_place_of_a_bifurcation_may_decide():
+  """Each as often, over tasks: who chooses without looking has no edge."""
+  tasks, length, choices = 600, 2, 3
+  size = mdp.bifurcation(length=length, choices=choices)
+  world = size.make(jax.random.key(3), tasks)
+  wins = []
+  for place in range(length):
+    for choice in range(choices):
+      # The choice at the place, and elsewhere the one after it.
+      own = (jnp.arange(size.states) // 3 == place)[:, None]
+      played = jnp.where(own, choice, (choice + 1) % choices)
+      plan = jax.nn.one_hot(played[:, 0], choices)
+      v, _ = mdp.values(world, jnp.tile(plan, (tasks, 1)), size.turns)
+      wins.append(float(v[0, world.start].mean()))
+  # Right at the decisive place with 1/3, wherever that place is.
+  np.testing.assert_allclose(wins, 1 / 3, atol=0.06)
+
+
 def test_the_door_opens_with_the_key_only():
   size = mdp.key_door(size=3, turns=12, slip=0.0)
   world = size.make(jax.random.key(3), 4)
