@@ -35,21 +35,41 @@ MOST = 20  # files of tests, for one mistake
 # Pages that are made of what is registered.
 LAST = 'tests/docs/api_test.py', 'tests/docs/reference_test.py'
 
-_COUNT = flags.DEFINE_integer('count', 100, 'mistakes; 0: all that there are')
-_SEED = flags.DEFINE_integer('seed', 0, 'of the draw')
-_MODULES = flags.DEFINE_list('modules', ['agentrl'], 'folders or files')
-_WITHOUT = flags.DEFINE_list('without', list(WITHOUT), 'folders left out')
-_ONLY = flags.DEFINE_string('only', '', 'regular expression of files')
-_SINCE = flags.DEFINE_string('since', '', 'revision: only lines changed since')
-_SECONDS = flags.DEFINE_float(
-  'seconds', 120.0, 'of processors, after which no other file of tests begins'
+# Of this command alone: tests import it beside others.
+OWN = flags.FlagValues()
+_COUNT = flags.DEFINE_integer(
+  'count', 100, 'mistakes; 0: all that there are', flag_values=OWN
 )
-_LIMIT = flags.DEFINE_float('limit', 600.0, 'seconds for one file of tests')
-_WORKERS = flags.DEFINE_integer('workers', 2, 'copies that are tested at once')
+_SEED = flags.DEFINE_integer('seed', 0, 'of the draw', flag_values=OWN)
+_MODULES = flags.DEFINE_list(
+  'modules', ['agentrl'], 'folders or files', flag_values=OWN
+)
+_WITHOUT = flags.DEFINE_list(
+  'without', list(WITHOUT), 'folders left out', flag_values=OWN
+)
+_ONLY = flags.DEFINE_string(
+  'only', '', 'regular expression of files', flag_values=OWN
+)
+_SINCE = flags.DEFINE_string(
+  'since', '', 'revision: only lines changed since', flag_values=OWN
+)
+_SECONDS = flags.DEFINE_float(
+  'seconds',
+  120.0,
+  'of processors, after which no other file of tests begins',
+  flag_values=OWN,
+)
+_LIMIT = flags.DEFINE_float(
+  'limit', 600.0, 'seconds for one file of tests', flag_values=OWN
+)
+_WORKERS = flags.DEFINE_integer(
+  'workers', 2, 'copies that are tested at once', flag_values=OWN
+)
 _OUT = flags.DEFINE_string(
   'out',
   str(pathlib.Path(tempfile.gettempdir(), 'agentrl-operators.json')),
   'what was judged and how long tests take, as JSON; read and added to',
+  flag_values=OWN,
 )
 
 _SKIPPED = re.compile(r'\d+ skipped')  # by a test itself: a package is lacking
@@ -181,6 +201,7 @@ def mistakes() -> Iterator[Drawn]:
 
 
 def main(argv: Sequence[str]) -> None:
+  OWN.mark_as_parsed()  # as part of all flags
   if len(argv) > 1:
     raise app.UsageError(f'{argv[1]!r} is no flag; use --only=REGEX')
   chosen = list(mistakes())
@@ -211,4 +232,5 @@ def main(argv: Sequence[str]) -> None:
 
 
 if __name__ == '__main__':
+  flags.FLAGS.append_flag_values(OWN)
   app.run(main)
