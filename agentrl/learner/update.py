@@ -21,9 +21,6 @@ OLD = {
   'old_sum_sq_prob': 'sum_sq_prob',
 }
 
-# Metrics of a batch that mean the policy that collected it.
-BEFORE_UPDATE = {'logp/sampler_mismatch'}
-
 
 class Aux(NamedTuple):
   """The policy learned from these."""
@@ -202,9 +199,10 @@ def policy_update(
   else:
     carry, metrics = jax.lax.scan(sub_update, carry, jnp.stack(masks))
     # Later sub-updates compare the sampler with a policy that has moved.
-    first = {k: metrics[k] for k in BEFORE_UPDATE & metrics.keys()}
+    gap = metrics.pop('logp/sampler_mismatch', None)
     metrics = jax.tree.map(jnp.sum, metrics)
-    metrics |= jax.tree.map(lambda x: x[0], first)
+    if gap is not None:
+      metrics['logp/sampler_mismatch'] = jax.tree.map(lambda x: x[0], gap)
   state = state.replace(
     params={**state.params, POLICY: carry[0]},
     opt={**state.opt, POLICY: carry[1]},

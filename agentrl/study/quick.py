@@ -114,8 +114,7 @@ def check_environments(configs: Mapping[str, ConfigDict]) -> None:
       if field.startswith('env.') and field not in _TRAINING_ONLY
     }
     if differing:
-      field = 'env.name' if 'env.name' in differing else min(differing)
-      one, other = differing[field]
+      field, (one, other) = next(iter(differing.items()))  # env.name first
       raise ValueError(
         f'{field} must be the same in all runs, got {one!r} in {first} and'
         f' {other!r} in {name}; success in different environments cannot be'
