@@ -3,7 +3,7 @@
 import setuptools
 
 setuptools.setup(
-  name='agentrl-jax',  # as agentrl/install.py says; imported as agentrl
+  name='agentrl-jax',  # as agentrl/runtime/install.py says; imported as agentrl
   version='0.1.0',
   description='Reinforcement learning of language-model agents, in JAX.',
   license='Apache-2.0',

@@ -29,10 +29,11 @@ from typing import Any, NoReturn
 from absl import app, flags, logging
 from ml_collections import ConfigDict, config_flags
 
-from agentrl import compile_cache, experiments
+from agentrl import experiments
 from agentrl.domain import Domain, Path, Real, Whole, suggest
-from agentrl.preemption import Stopped
 from agentrl.run import config_file
+from agentrl.runtime import compile_cache
+from agentrl.runtime.preemption import Stopped
 
 flags.disclaim_key_flags()  # a flag is the main's that defines it
 _DOMAINS: dict[str, Domain] = {}
@@ -266,7 +267,9 @@ def _list_fields(argv: Sequence[str]) -> None:
   if not (given := _given(argv)):
     flags.FLAGS['config'].help += '; with it, --help lists its fields'
     return
-  from agentrl.run import fields  # takes seconds, which only this help needs
+  from agentrl.run.check import (
+    fields,  # takes seconds, which only this help needs
+  )
 
   try:
     c = _with_components(config_file.load(given), argv)
@@ -304,7 +307,7 @@ def _wrong_value(argv: Sequence[str], message: str) -> str:
   match = re.match(r'flag --?config\.([^=]+)=(.*?): ', message)
   if not match:
     return ''
-  from agentrl.run import field_hints  # takes seconds
+  from agentrl.run.check import field_hints  # takes seconds
 
   path, value = match.groups()
   c = config_file.fill(config_file.load(_given(argv)))

@@ -12,7 +12,7 @@ from absl import logging
 
 from agentrl.log.metrics import DelayedFetch
 from agentrl.log.sample import TrajectoryLogger
-from agentrl.preemption import Stopped
+from agentrl.runtime.preemption import Stopped
 from agentrl.types import TrainState
 
 MAX_NONFINITE_UPDATES = 10  # in a row; then the run stops

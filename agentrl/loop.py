@@ -16,9 +16,9 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 
-from agentrl import counting
 from agentrl.learner import update as update_lib
 from agentrl.learner.algorithm import Algorithm
+from agentrl.ops import counting
 from agentrl.types import SAMPLED, Batch, Metrics, TrainState
 
 # (steps done, state, metrics, aux) -> None, after every step

@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-from agentrl import precision
+from agentrl.runtime import precision
 
 AXES = ('data', 'fsdp', 'expert', 'sequence', 'tensor')
 

@@ -297,7 +297,7 @@ READING: dict[str, Field] = {
   'source': Field(
     'text',
     OneOf('text', 'demonstration', 'task', 'outcome', 'solution'),
-    'where its hints come from, see agentrl/run/readings.py',
+    'where its hints come from, see agentrl/run/play/readings.py',
   ),
   'text': Field('', Text(), 'hint, or its first line; of what was solved'),
   'failed': Field('', Text(), "hint of what was not solved, by 'outcome'"),

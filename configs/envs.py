@@ -114,7 +114,9 @@ OWN: dict[str, dict[str, Any]] = {
     'rollout': dict(max_message_tokens=20, max_turns=6),
     'host': dict(max_observation_tokens=28),
     'env': dict(train=4000),
-    'service': {'user': dict(function='agentrl.env.consultation:scripted')},
+    'service': {
+      'user': dict(function='agentrl.env.worlds.consultation:scripted')
+    },
   },
   'countdown': {
     'rollout': dict(max_message_tokens=32, max_turns=3),
@@ -139,7 +141,9 @@ OWN: dict[str, dict[str, Any]] = {
     'rollout': dict(max_message_tokens=33, max_turns=6),
     'host': dict(max_observation_tokens=36),
     'env': dict(kinds=3, train=1500),
-    'service': {'user': dict(function='agentrl.env.hidden_slots:scripted')},
+    'service': {
+      'user': dict(function='agentrl.env.worlds.hidden_slots:scripted')
+    },
   },
   'in_context_regression': {
     'rollout': dict(max_message_tokens=6, max_turns=1),
@@ -150,7 +154,7 @@ OWN: dict[str, dict[str, Any]] = {
     'rollout': dict(max_message_tokens=24, max_turns=5),
     'host': dict(max_observation_tokens=32),
     'env': dict(train=4000),
-    'service': {'user': dict(function='agentrl.env.interview:truthful')},
+    'service': {'user': dict(function='agentrl.env.worlds.interview:truthful')},
   },
   'itinerary': {
     'rollout': dict(max_message_tokens=8, max_turns=1),

@@ -36,7 +36,7 @@ _PYTHONS = {
 
 
 def main() -> None:
-  from agentrl.bench import harness, peers, sampling  # import jax
+  from agentrl.lab.bench import harness, peers, sampling  # import jax
 
   args = sampling.SIZES[_SIZE.value], _DATA.value, _REPEATS.value
   out = harness.run(*args, _ONLY.value or ())

@@ -7,7 +7,7 @@ python -m experiments.bench_credit --methods=grpo,gigpo --trajectories=64
 from absl import flags
 
 from agentrl import cli
-from agentrl.bench.sizes import AdvantageBenchSize
+from agentrl.lab.bench.sizes import AdvantageBenchSize
 
 _METHODS = flags.DEFINE_list('methods', [], 'Methods to time; default: all.')
 _SIZE = {
@@ -17,7 +17,7 @@ _SIZE = {
 
 
 def main() -> None:
-  from agentrl.bench import advantage_cost  # imports jax
+  from agentrl.lab.bench import advantage_cost  # imports jax
 
   size = {name: flag.value for name, flag in _SIZE.items()}
   advantage_cost.run(_METHODS.value, AdvantageBenchSize(**size))

@@ -16,7 +16,7 @@ _SECONDS = cli.flag('seconds', 500.0, Real(1), 'Limit of a part')
 
 
 def main() -> None:
-  from agentrl.bench import parts
+  from agentrl.lab.bench import parts
 
   left = parts.run(_OUT.value, _SECONDS.value)
   for line in parts.table(_OUT.value):

@@ -7,8 +7,8 @@ python -m experiments.bench_together --grid=steps=20 --caches=warm
 from absl import flags
 
 from agentrl import cli
-from agentrl.bench import multi_seed
-from agentrl.bench.multi_seed import CACHES, Sweep
+from agentrl.lab.bench import multi_seed
+from agentrl.lab.bench.multi_seed import CACHES, Sweep
 
 _CONFIG = flags.DEFINE_string('config', Sweep().config, 'Config to train.')
 _GRID = flags.DEFINE_multi_string(

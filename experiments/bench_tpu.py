@@ -17,7 +17,7 @@ _CELLS = flags.DEFINE_list(
 
 
 def main() -> None:
-  from agentrl.bench import tpu_programs  # imports jax
+  from agentrl.lab.bench import tpu_programs  # imports jax
 
   for line in tpu_programs.rows(_CELLS.value or tpu_programs.CELLS):
     print(line, flush=True)

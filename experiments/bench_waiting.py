@@ -6,7 +6,7 @@ python -m experiments.bench_waiting
 from absl import flags
 
 from agentrl import cli
-from agentrl.bench.sizes import SlowEnvBenchSize
+from agentrl.lab.bench.sizes import SlowEnvBenchSize
 
 _SIZE = SlowEnvBenchSize()
 _COUNTS = {
@@ -19,7 +19,7 @@ _LONG = flags.DEFINE_float('long', _SIZE.long, '98% quantile, seconds.')
 
 
 def main() -> None:
-  from agentrl.bench import slow_envs  # imports jax
+  from agentrl.lab.bench import slow_envs  # imports jax
 
   counts = {name: flag.value for name, flag in _COUNTS.items()}
   slow_envs.run(

@@ -10,8 +10,9 @@ viewer, below <workdir>/conversations or in --out.
 import os
 import sys
 
-from agentrl import cli, storage
+from agentrl import cli
 from agentrl.domain import SEED, Path, Real
+from agentrl.runtime import storage
 
 _WORKDIR = cli.workdir_flag('Run whose agent talks')
 _TEMPERATURE = cli.flag(
@@ -22,7 +23,7 @@ _OUT = cli.flag('out', None, Path(empty=False), 'Folder of the trajectory')
 
 
 def main() -> None:
-  from agentrl.run import chat, keyboard  # takes seconds
+  from agentrl.serve import chat, keyboard  # takes seconds
 
   def show(text: str, by: str) -> None:
     print(f'{by}: {text}' if by else text, flush=True)

@@ -15,8 +15,8 @@ from absl import flags
 
 from agentrl import cli
 from agentrl.domain import COUNT, Path
-from agentrl.run.lock import Lock
-from agentrl.sweep import grid
+from agentrl.lab.sweep import grid
+from agentrl.runtime.lock import Lock
 
 _STUDY = cli.flag('study', None, Path(empty=False), 'File with get_study()')
 _METHODS = flags.DEFINE_list('methods', [], 'Configs, e.g. grpo,gigpo.')
@@ -38,7 +38,7 @@ def main(*paths: str) -> None:
     cli.fail(f'{alien[0]} is for --methods, not for {given}; leave it out')
   if not (paths or _WORKDIR.value):
     cli.fail('the flag --workdir is missing; --help lists all flags')
-  from agentrl.study import quick, quick_report, run  # import jax
+  from agentrl.lab.study import quick, quick_report, run  # import jax
 
   workdir = os.path.abspath(_WORKDIR.value) if _WORKDIR.value else ''
   pool, missing = (_JOBS.value, _TOGETHER.value), ()

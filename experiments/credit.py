@@ -14,9 +14,10 @@ import os
 
 from absl import flags
 
-from agentrl import cli, domain, storage
+from agentrl import cli, domain
+from agentrl.lab.papers.credit.size import TRUTH, CreditSize
 from agentrl.run import config_file
-from agentrl.study.credit_size import TRUTH, CreditSize
+from agentrl.runtime import storage
 
 _METHODS = flags.DEFINE_list('methods', None, 'Methods; default: all.')
 _ENV = flags.DEFINE_enum('env', 'bifurcation', list(TRUTH), 'Environment.')
@@ -35,24 +36,23 @@ _SIZE = {
 def main() -> None:
   import jax  # takes seconds
 
-  from agentrl.study import credit, credit_report
+  from agentrl.lab.papers.credit import report, study
 
   # Programs are small and run a few times: most of the time is compilation.
   jax.config.update('jax_disable_most_optimizations', True)
   size = CreditSize(**{k: flag.value for k, flag in _SIZE.items()})
   names = _METHODS.value or config_file.methods()
-  args = names, _ENV.value, size, _WORKDIR.value
-  report, credits, played = credit.measure(*args)
-  print(credit_report.table(report))
+  found, credits, played = study.measure(
+    names, _ENV.value, size, _WORKDIR.value
+  )
+  print(report.table(found))
   os.makedirs(_OUT.value, exist_ok=True)
   if played:
-    shown = credit_report.most_different(credits, played.valid)
-    report['picture'] = {'of': len(credits), 'shown': shown}
-    title = f'{report["env"]}, {report["policy"]} policy: credit of two groups'
-    image = os.path.join(_OUT.value, 'credit.png')
-    credit_report.picture(credits, played, image, title)
-  path = os.path.join(_OUT.value, 'credit.json')
-  storage.write(path, json.dumps(report, indent=2) + '\n')
+    shown = report.most_different(credits, played.valid)
+    found['picture'] = {'of': len(credits), 'shown': shown}
+    title = f'{found["env"]}, {found["policy"]} policy: credit of two groups'
+    report.picture(credits, played, f'{_OUT.value}/credit.png', title)
+  storage.write(f'{_OUT.value}/credit.json', json.dumps(found, indent=2) + '\n')
   print(f'written to {_OUT.value}')
 
 

@@ -5,8 +5,7 @@
   python -m experiments.dashboard runs/oprl --every=30
 
 Several runs are drawn together, with the differences of their configs. For a
-run in progress, --every rewrites the page every so many seconds until ^C, and
-an open browser follows. The page is one file and loads nothing else.
+run in progress, --every=N rewrites the page every N seconds until ^C.
 """
 
 import contextlib
@@ -14,8 +13,9 @@ import datetime
 import pathlib
 import time
 
-from agentrl import cli, storage
+from agentrl import cli
 from agentrl.domain import COUNT0, OneOf, Path, Text
+from agentrl.runtime import storage
 
 _OUT = cli.flag(
   'out', '', Path(), 'File to write; of one run, dashboard.html in its folder'

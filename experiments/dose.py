@@ -18,7 +18,7 @@ _OUT = cli.flag('out', 'runs/dose', domain.Path(empty=False), 'Folder')
 
 
 def main() -> None:
-  from agentrl.study import dose  # takes seconds
+  from agentrl.lab.papers.dose import curves as dose  # takes seconds
 
   try:
     with open(_REPORT.value, encoding='utf-8') as f:

@@ -10,8 +10,9 @@ below <workdir>/evaluations, or --out. The run's own metrics do not change. With
 environment or, with --workdir, on the tasks and with the limits of that run.
 """
 
-from agentrl import cli, storage
+from agentrl import cli
 from agentrl.domain import COUNT, SEED, Path, Real, Text
+from agentrl.runtime import storage
 
 _WORKDIR = cli.workdir_flag('Run to evaluate', bucket=True)
 _EPISODES = cli.flag('episodes', 1000, COUNT, 'Number of episodes')

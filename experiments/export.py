@@ -6,8 +6,9 @@ The run was started with --config.model.path=DIR; the output is a copy of DIR
 with the learned weights.
 """
 
-from agentrl import cli, storage
+from agentrl import cli
 from agentrl.domain import Path
+from agentrl.runtime import storage
 
 _WORKDIR = cli.workdir_flag('Run to export', bucket=True)
 _OUT = cli.flag('out', None, Path(empty=False), 'Directory without weights')

@@ -30,7 +30,7 @@ _METRIC = flags.DEFINE_multi_string(
 
 
 def main() -> None:
-  from agentrl.study import gains
+  from agentrl.lab.study import gains
 
   runs, baselines = (
     [x for folder in folders for x in gains.runs_in(folder)]

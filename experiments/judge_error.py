@@ -13,8 +13,9 @@ import os
 
 from absl import flags
 
-from agentrl import cli, domain, storage
-from agentrl.study.credit_size import CreditSize
+from agentrl import cli, domain
+from agentrl.lab.papers.credit.size import CreditSize
+from agentrl.runtime import storage
 
 _METHODS = flags.DEFINE_list('methods', None, 'Methods; default: all.')
 _SEEDS = cli.flag('seeds', 8, domain.COUNT, 'What the policy sampled')
@@ -26,7 +27,7 @@ _OUT = cli.flag(
 def main() -> None:
   import jax  # takes seconds
 
-  from agentrl.study import judge_error
+  from agentrl.lab.papers.judge_error import study as judge_error
 
   # Programs are small and run a few times: most of the time is compilation.
   jax.config.update('jax_disable_most_optimizations', True)

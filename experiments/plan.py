@@ -36,11 +36,14 @@ _COMPILE = flags.DEFINE_list(
 
 
 def main() -> None:
-  from agentrl.capacity import hardware, report  # imports jax, after the flags
+  from agentrl.lab.capacity import (  # imports jax, after the flags
+    hardware,
+    report,
+  )
 
   c, names = _CONFIG.value, _COMPILE.value
   if names:
-    from agentrl.capacity.tpu import table
+    from agentrl.lab.capacity.tpu import table
 
     table.check(c, names, hardware.parse(_TOPOLOGY.value))
   print(report.report(c, _TOPOLOGY.value, _MODEL.value), flush=True)

@@ -39,8 +39,8 @@ def main() -> None:
     )
   env = _ENV.value or 'sokoban'
   print(f'loading {_WORKDIR.value or env} ...', file=sys.stderr, flush=True)
-  from agentrl import storage  # takes seconds, as the others do
-  from agentrl.run import keyboard, play, play_agent
+  from agentrl.runtime import storage  # takes seconds, as the others do
+  from agentrl.serve import keyboard, play, play_agent
 
   if not _WORKDIR.value:
     lines = keyboard.lines(sys.stdin)

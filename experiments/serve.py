@@ -37,7 +37,7 @@ _MESSAGE = cli.flag('message', 0, COUNT0, 'Tokens of a message; 0: as trained')
 
 
 def main(*models: str) -> None:
-  from agentrl.run import serving  # takes seconds
+  from agentrl.serve import serving  # takes seconds
 
   key = None if _KEY.value else ''
   if _KEY_ENV.value and not (key := os.environ.get(_KEY_ENV.value, '')):

@@ -6,7 +6,8 @@ Other runs can start from it with --config.init=runs/sft; `experiments.train`
 with the same config and --workdir continues it with reinforcement learning.
 """
 
-from agentrl import cli, storage
+from agentrl import cli
+from agentrl.runtime import storage
 
 _CONFIG = cli.config_flag()
 _WORKDIR = cli.workdir_flag('Folder of the run', bucket=True)

@@ -38,8 +38,8 @@ _LIST = flags.DEFINE_bool('list', False, 'Only print the runs.')
 
 
 def main() -> None:
-  from agentrl.run.lock import Lock
-  from agentrl.sweep import runs, slurm  # imports jax
+  from agentrl.lab.sweep import runs, slurm  # imports jax
+  from agentrl.runtime.lock import Lock
 
   workdir = os.path.abspath(_WORKDIR.value)
   changes = runs.expand(_CONFIG.value, _GRID.value, _SEEDS.value)

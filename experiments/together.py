@@ -13,8 +13,9 @@ import os
 
 from absl import flags
 
-from agentrl import cli, storage
+from agentrl import cli
 from agentrl.run import config_file
+from agentrl.runtime import storage
 
 _CONFIG = cli.config_flag()
 _WORKDIR = cli.workdir_flag('Where the runs are kept', bucket=True)
@@ -30,7 +31,7 @@ _FOLDER = flags.DEFINE_multi_string(
 def main() -> None:
   import jax  # takes a second
 
-  from agentrl.sweep import grid
+  from agentrl.lab.sweep import grid
 
   runs = grid.of_seeds(_SEEDS.value, _INIT.value)
   names = _FOLDER.value or [grid.name_of(x) for x in runs]

@@ -8,8 +8,9 @@ from the policy of another run in place of the warm start.
 
 from absl import flags
 
-from agentrl import cli, storage
+from agentrl import cli
 from agentrl.domain import COUNT, COUNT0
+from agentrl.runtime import storage
 
 _CONFIG = cli.config_flag()
 _WORKDIR = cli.workdir_flag('Folder of the run', bucket=True)
@@ -21,7 +22,9 @@ _PROCESS = cli.flag('process', None, COUNT0, 'Index of this process')
 
 
 def main() -> None:
-  from agentrl import distributed  # imports jax, after flags are checked
+  from agentrl.runtime import (
+    distributed,  # imports jax, after flags are checked
+  )
 
   place = _COORDINATOR.value, _PROCESSES.value, _PROCESS.value
   distributed.join(distributed.process_info(*place))

@@ -3,10 +3,9 @@
   python -m experiments.view runs/oprl
   python -m experiments.view runs/oprl --out=some.html --only=phase=eval
 
-The first serves a page to this machine only until it is interrupted, and
-follows a run in progress. The second writes one file with the newest
-trajectories that fit; --only takes the filters of the page, such as
-phase=rl,from=100,to=200,outcome=unsolved,task=3.
+The first serves a page to this machine until it is interrupted and follows a
+run in progress. The second writes the newest trajectories that fit to one file;
+--only takes filters such as phase=rl,from=100,to=200,outcome=unsolved,task=3.
 """
 
 import os
@@ -15,8 +14,9 @@ import webbrowser
 
 from absl import flags
 
-from agentrl import cli, storage
+from agentrl import cli
 from agentrl.domain import COUNT, Path, Whole
+from agentrl.runtime import storage
 
 _OUT = cli.flag(
   'out', None, Path(empty=False), 'File to write, in place of serving'

@@ -10,8 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from agentrl import counting, mesh, optimizer, registry
+from agentrl import mesh, optimizer, registry
 from agentrl.learner import update
+from agentrl.ops import counting
 from agentrl.signal.base import Context
 from agentrl.types import Batch, Credit, Module, Outputs, Rows
 from tests import batches

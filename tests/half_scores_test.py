@@ -13,7 +13,7 @@ from agentrl.dataset import trajectory
 from agentrl.gateway import programs
 from agentrl.memory import task_statistics
 from agentrl.rollout import hinted
-from agentrl.run import readings
+from agentrl.run.play import readings
 from agentrl.types import SAMPLED, Batch, Status
 
 HALF = 0.5

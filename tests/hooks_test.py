@@ -9,7 +9,7 @@ import pytest
 
 from agentrl import hooks
 from agentrl.log.sample import TrajectoryLogger
-from agentrl.preemption import Stopped
+from agentrl.runtime.preemption import Stopped
 
 STATE = types.SimpleNamespace(step=np.array(0))
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import agentrl as rl
-from tests import install_test
+from tests.runtime import install_test
 
 TOKENS = [[[5, 6], [7]], [[8], [9, 4, 3]]]
 LOGP = [[[-1.0, -2.0], [-0.5]], [[-1.0], [-2.0, -0.1, -0.2]]]

@@ -8,7 +8,8 @@ import pytest
 
 from agentrl import registry, renames
 from agentrl.configs import base, envs
-from agentrl.run import config_file, fields, workdir
+from agentrl.run import config_file, workdir
+from agentrl.run.check import fields
 from docs.generate import renamed
 
 OLD_RUN = pathlib.Path(__file__).parent / 'run' / 'run_of_old' / 'config.json'

@@ -7,9 +7,10 @@ stream holds once for each trajectory stands on all of its turns.
 import chex
 import jax.numpy as jnp
 
-from agentrl import counting, ops, registry, segment
+from agentrl import ops, registry, segment
 from agentrl.advantage import chain, group_stats, returns
 from agentrl.domain import Chance, Columns, Number
+from agentrl.ops import counting
 from agentrl.types import Batch, Credit, Linked, Signals
 
 

@@ -13,7 +13,8 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl import counting, registry, segment
+from agentrl import registry, segment
+from agentrl.ops import counting
 from agentrl.types import Array, Batch, Credit, Metrics, Rows, Signals
 
 Link = Callable[[Credit, Batch, Signals], tuple[Credit, Metrics]]

@@ -14,10 +14,10 @@ from typing import Annotated
 import chex
 import jax.numpy as jnp
 
-from agentrl import counting, segment
+from agentrl import segment
 from agentrl.advantage import chain, returns
 from agentrl.domain import OneOf
-from agentrl.ops import group
+from agentrl.ops import counting, group
 from agentrl.ops.group import Moments
 from agentrl.types import Array, Batch, Credit, Linked, Metrics
 

@@ -8,9 +8,10 @@ that is learned from them is no link.
 
 import jax.numpy as jnp
 
-from agentrl import counting, registry, segment
+from agentrl import registry, segment
 from agentrl.advantage import group_stats
 from agentrl.domain import Columns, NotNegative
+from agentrl.ops import counting
 from agentrl.types import Batch, Credit, Linked, Signals
 
 

@@ -7,8 +7,9 @@ group, which is why these links stand in c.post, after all statistics.
 
 import jax.numpy as jnp
 
-from agentrl import counting, registry, segment
+from agentrl import registry, segment
 from agentrl.domain import Named, Share
+from agentrl.ops import counting
 from agentrl.types import Array, Batch, Credit, Linked, Signals
 
 

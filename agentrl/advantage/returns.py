@@ -11,9 +11,10 @@ from typing import Annotated
 import chex
 import jax.numpy as jnp
 
-from agentrl import counting, registry, segment
+from agentrl import registry, segment
 from agentrl.advantage import chain
 from agentrl.domain import Discount, Named, Number, OneOf, Positive
+from agentrl.ops import counting
 from agentrl.types import Array, Batch, Credit, Linked, Signals
 
 

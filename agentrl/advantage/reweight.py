@@ -4,7 +4,7 @@ from typing import Annotated
 
 import jax.numpy as jnp
 
-from agentrl import counting, ops, registry, segment
+from agentrl import ops, registry, segment
 from agentrl.advantage import chain, group_stats, returns
 from agentrl.domain import (
   Columns,
@@ -16,6 +16,7 @@ from agentrl.domain import (
   Tuple,
   Width,
 )
+from agentrl.ops import counting
 from agentrl.reward import trajectory
 from agentrl.types import Batch, Credit, Linked, Signals, Span
 

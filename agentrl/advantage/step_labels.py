@@ -9,9 +9,10 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl import counting, registry
+from agentrl import registry
 from agentrl.advantage import returns
 from agentrl.domain import Discount, Named, NotNegative, Number
+from agentrl.ops import counting
 from agentrl.types import Batch, Credit, Linked, Signals
 
 

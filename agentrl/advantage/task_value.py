@@ -6,9 +6,10 @@ are our reading of its abstract.
 
 import jax.numpy as jnp
 
-from agentrl import counting, ops, registry, segment
+from agentrl import ops, registry, segment
 from agentrl.advantage import chain, returns
 from agentrl.domain import Rate
+from agentrl.ops import counting
 from agentrl.types import Array, Batch, Credit, Linked, Signals
 
 

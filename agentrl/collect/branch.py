@@ -15,8 +15,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from agentrl import counting, domain, registry, segment
+from agentrl import domain, registry, segment
 from agentrl.collect import dynamic
+from agentrl.ops import counting
 from agentrl.types import Array, Attempts, Batch, Copies, Prefix
 
 _register = registry.register(

@@ -3,8 +3,9 @@
 import jax
 import jax.numpy as jnp
 
-from agentrl import counting, domain, registry, segment
+from agentrl import domain, registry, segment
 from agentrl.curate import select
+from agentrl.ops import counting
 from agentrl.types import Array, Attempts, Batch, Rows
 
 

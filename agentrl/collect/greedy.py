@@ -3,9 +3,10 @@
 import jax
 import jax.numpy as jnp
 
-from agentrl import counting, registry
+from agentrl import registry
 from agentrl.advantage import returns
 from agentrl.curate import select
+from agentrl.ops import counting
 from agentrl.types import Attempts, Batch
 
 

@@ -9,9 +9,10 @@ neither solves nor fails a task.
 import jax
 import jax.numpy as jnp
 
-from agentrl import counting, domain, registry, segment
+from agentrl import domain, registry, segment
 from agentrl.collect import dynamic
 from agentrl.curate import select
+from agentrl.ops import counting
 from agentrl.types import Array, Attempts, Batch
 
 

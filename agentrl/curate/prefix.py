@@ -2,7 +2,8 @@
 
 import jax.numpy as jnp
 
-from agentrl import counting, registry, segment
+from agentrl import registry, segment
+from agentrl.ops import counting
 from agentrl.types import Batch, Span
 
 

@@ -11,8 +11,9 @@ group: it is neither kept nor ranked.
 import chex
 import jax.numpy as jnp
 
-from agentrl import counting, domain, ops, registry, segment
+from agentrl import domain, ops, registry, segment
 from agentrl.advantage import returns
+from agentrl.ops import counting
 from agentrl.types import Array, Batch, Span
 
 

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import numpy as np
 
-from agentrl import registry, uniform
+from agentrl import registry
 from agentrl.dataset import edits, selections, shared_prefixes
 from agentrl.dataset.trajectory import StoredTrajectory, StoredTurn
 from agentrl.domain import (
@@ -25,6 +25,7 @@ from agentrl.domain import (
   Tuple,
   Whole,
 )
+from agentrl.runtime import uniform
 from agentrl.types import Span
 
 Trajectories = Sequence[StoredTrajectory]

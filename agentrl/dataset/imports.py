@@ -17,11 +17,11 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from agentrl import text_files
 from agentrl.dataset import conversation, json_documents, numbers
 from agentrl.dataset.conversation import ForeignMessage
 from agentrl.dataset.trajectory import StoredTrajectory
 from agentrl.domain import OneOf
+from agentrl.runtime import text_files
 from agentrl.text import tool_calls
 from agentrl.text.chat_format import ChatFormat
 from agentrl.text.message import AGENT, Message

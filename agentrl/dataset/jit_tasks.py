@@ -9,8 +9,8 @@ from typing import Protocol
 import numpy as np
 import tensorflow_datasets as tfds
 
-from agentrl import uniform
 from agentrl.dataset import tfds_store
+from agentrl.runtime import uniform
 
 # TFDS stores 64-bit floats as 32-bit ones, and cannot read its byte encodings
 # without TensorFlow, so this is what comes back with the same bits.

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from agentrl import text_files
-from agentrl.text_files import FilePath, NotJSONError
+from agentrl.runtime import text_files
+from agentrl.runtime.text_files import FilePath, NotJSONError
 
 
 def documents(path: FilePath) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -45,7 +45,7 @@ class Listed:
 
 
 def counted(xs: Sequence[StoredTrajectory]) -> list[StoredTrajectory]:
-  """Trajectories that count (agentrl/counting.py): all turns are scored."""
+  """Trajectories that count (agentrl/ops/counting.py): all turns are scored."""
   return [x for x in xs if x.turns and all(t.scored for t in x.turns)]
 
 

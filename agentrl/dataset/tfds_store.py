@@ -21,7 +21,7 @@ import numpy as np
 import tensorflow_datasets as tfds
 from absl import logging
 
-from agentrl.dataset import progress
+from agentrl.log import waiting as progress
 
 
 class Source(Protocol):

@@ -12,7 +12,7 @@ import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
-from agentrl import install
+from agentrl.runtime import install
 from agentrl.service.base import Service
 
 if TYPE_CHECKING:  # it imports numpy, which children lack
@@ -23,38 +23,42 @@ WORKERS = ('thread', 'process')
 # Families that ship, by what c.env.name calls them. Any other is named by
 # 'module:Class'.
 FAMILIES: dict[str, str] = {
-  'alfworld': 'agentrl.env.alfworld:AlfWorld',
-  'consultation': 'agentrl.env.consultation:Consultation',
-  'countdown': 'agentrl.env.countdown:Countdown',
-  'event_stream': 'agentrl.env.event_stream:EventStream',
-  'fact_corpus': 'agentrl.env.fact_corpus.env:FactCorpus',
+  'alfworld': 'agentrl.env.external.alfworld:AlfWorld',
+  'consultation': 'agentrl.env.worlds.consultation:Consultation',
+  'countdown': 'agentrl.env.worlds.countdown:Countdown',
+  'event_stream': 'agentrl.env.worlds.event_stream:EventStream',
+  'fact_corpus': 'agentrl.env.worlds.fact_corpus.env:FactCorpus',
   'gymnasium_text': 'agentrl.env.external.gymnasium_text:GymnasiumText',
-  'hidden_slots': 'agentrl.env.hidden_slots:HiddenSlots',
+  'hidden_slots': 'agentrl.env.worlds.hidden_slots:HiddenSlots',
   'in_context_regression': (
-    'agentrl.env.in_context_regression:InContextRegression'
+    'agentrl.env.worlds.in_context_regression:InContextRegression'
   ),
-  'interview': 'agentrl.env.interview:Interview',
-  'itinerary': 'agentrl.env.itinerary:Itinerary',
-  'jsonl': 'agentrl.env.jsonl:Jsonl',
-  'math_python': 'agentrl.env.math_python:MathPython',
+  'interview': 'agentrl.env.worlds.interview:Interview',
+  'itinerary': 'agentrl.env.worlds.itinerary:Itinerary',
+  'jsonl': 'agentrl.env.files.jsonl:Jsonl',
+  'math_python': 'agentrl.env.worlds.math_python:MathPython',
   'mcp': 'agentrl.env.external.mcp:Mcp',
-  'minigrid': 'agentrl.env.minigrid:MiniGrid',
+  'minigrid': 'agentrl.env.external.minigrid:MiniGrid',
   'openenv': 'agentrl.env.external.openenv:OpenEnv',
   'pettingzoo': 'agentrl.env.external.pettingzoo:PettingZoo',
-  'reasoning_gym': 'agentrl.env.reasoning_gym:ReasoningGym',
-  'program': 'agentrl.env.program:Program',
-  'recommendation': 'agentrl.env.recommendation:Recommendation',
-  'scienceworld': 'agentrl.env.scienceworld:ScienceWorld',
-  'search_questions': 'agentrl.env.search_questions:SearchQuestions',
-  'shop': 'agentrl.env.shop.env:Shop',
-  'shop_logs': 'agentrl.env.shop.logs:ShopLogs',
-  'sql_questions': 'agentrl.env.sql_questions:SqlQuestions',
-  'table_questions': 'agentrl.env.table_questions:TableQuestions',
-  'textarena': 'agentrl.env.textarena:TextArena',
-  'textworld_coin': 'agentrl.env.textworld.coin_collector:CoinCollector',
-  'textworld_express': 'agentrl.env.textworld.express:TextWorldExpress',
-  'toy_text': 'agentrl.env.toy_text:ToyText',
-  'unreliable_tools': 'agentrl.env.unreliable_tools.env:UnreliableTools',
+  'reasoning_gym': 'agentrl.env.external.reasoning_gym:ReasoningGym',
+  'program': 'agentrl.env.files.program:Program',
+  'recommendation': 'agentrl.env.worlds.recommendation:Recommendation',
+  'scienceworld': 'agentrl.env.external.scienceworld:ScienceWorld',
+  'search_questions': 'agentrl.env.worlds.search_questions:SearchQuestions',
+  'shop': 'agentrl.env.worlds.shop.env:Shop',
+  'shop_logs': 'agentrl.env.worlds.shop.logs:ShopLogs',
+  'sql_questions': 'agentrl.env.worlds.sql_questions:SqlQuestions',
+  'table_questions': 'agentrl.env.worlds.table_questions:TableQuestions',
+  'textarena': 'agentrl.env.external.textarena:TextArena',
+  'textworld_coin': (
+    'agentrl.env.external.textworld.coin_collector:CoinCollector'
+  ),
+  'textworld_express': (
+    'agentrl.env.external.textworld.express:TextWorldExpress'
+  ),
+  'toy_text': 'agentrl.env.external.toy_text:ToyText',
+  'unreliable_tools': 'agentrl.env.worlds.unreliable_tools.env:UnreliableTools',
   'verifiers': 'agentrl.env.external.verifiers:Verifiers',
 }
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from agentrl import text_files
 from agentrl.env import splits
 from agentrl.env.base import EnvFamily, HostTask
+from agentrl.runtime import text_files
 
 
 def key(content: Any) -> str:

@@ -21,7 +21,7 @@ import jax
 from absl import logging
 
 from agentrl.env import base
-from agentrl.env.program_run import ProgramExitError
+from agentrl.env.files.program_run import ProgramExitError
 from agentrl.gateway.episodes import conversation, turns_of
 from agentrl.gateway.server import Gateway
 from agentrl.gateway.session import (

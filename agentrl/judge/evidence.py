@@ -16,10 +16,10 @@ from typing import Annotated
 
 from agentrl import registry
 from agentrl.domain import COUNT, Named
-from agentrl.env import grading
 from agentrl.judge import answers, excerpts, overlap
 from agentrl.judge.item import Ask, Item
 from agentrl.judge.verdicts import GIVES, NEEDS, Question
+from agentrl.text import grading
 
 _TURN_OR_QUOTE = re.compile(r'"([^"]+)"|(?<!\w)(\d{1,4})(?!\w)', re.ASCII)
 

@@ -12,10 +12,10 @@ from typing import Any
 
 from agentrl import registry
 from agentrl.domain import Named
-from agentrl.env import grading
 from agentrl.judge import excerpts
 from agentrl.judge.item import Ask, Item, JudgeFault
 from agentrl.judge.verdicts import GIVES
+from agentrl.text import grading
 
 State = dict[tuple[str, str], str]  # (object, attribute) -> value
 _CLAUSE = re.compile(r'[\n;,]|\.(?!\d)')

@@ -12,11 +12,11 @@ from typing import Annotated
 
 from agentrl import registry
 from agentrl.domain import Chance, Named, Text
-from agentrl.env import grading
 from agentrl.judge import answers, excerpts
 from agentrl.judge.item import Ask, Item
 from agentrl.judge.overlap import Tag
 from agentrl.judge.verdicts import GIVES, NEEDS
+from agentrl.text import grading
 
 Template = Annotated[str, Text('a statement', empty=False)]
 STATEMENT = '{question} {answer}'

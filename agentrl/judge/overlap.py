@@ -7,10 +7,10 @@ from typing import Annotated
 
 from agentrl import registry
 from agentrl.domain import COUNT, Named, Text
-from agentrl.env import grading
 from agentrl.judge import excerpts
 from agentrl.judge.item import Ask, Item
 from agentrl.judge.verdicts import GIVES
+from agentrl.text import grading
 
 Tag = Annotated[str, Text('a tag')]
 

@@ -4,11 +4,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, NamedTuple
 
-from agentrl import registry, text_files
+from agentrl import registry
 from agentrl.domain import Named, OneOf, Positive
 from agentrl.judge import excerpts
 from agentrl.judge.item import Ask, Item, JudgeFault
 from agentrl.judge.verdicts import GIVES, Unit
+from agentrl.runtime import text_files
 from agentrl.text.tool_calls import format_of
 from agentrl.text.tool_calls.base import Call, Malformed
 

@@ -116,5 +116,7 @@ def reader(
 
 
 def _head(module: Module, params: PyTree) -> tuple[Array, HeadConfig]:
-  assert module.head is not None, 'run/role_checks.py wants a language model'
+  assert module.head is not None, (
+    'run/check/role_checks.py wants a language model'
+  )
   return module.head(params)

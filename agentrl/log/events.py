@@ -11,7 +11,7 @@ import types
 from tensorboardX import event_file_writer, record_writer, summary
 from tensorboardX.proto import event_pb2
 
-from agentrl import storage
+from agentrl.runtime import storage
 
 FOLDER = 'tensorboard'
 _FLUSH = 10.0  # seconds

@@ -16,9 +16,10 @@ import jax
 import numpy as np
 from absl import logging
 
-from agentrl import renames, storage
+from agentrl import renames
 from agentrl.log import events, shards
 from agentrl.log.wandb_tracker import Tracker
+from agentrl.runtime import storage
 
 FILE = 'metrics.jsonl'
 NAMES = ('phase', 'stage')  # of a row; the rest of it are numbers

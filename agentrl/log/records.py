@@ -9,8 +9,8 @@ import zlib
 import numpy as np
 from absl import logging
 
-from agentrl import storage
 from agentrl.log import shards
+from agentrl.runtime import storage
 
 MARK = b'ATR1'
 HEAD = np.dtype(

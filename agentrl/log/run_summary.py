@@ -15,9 +15,9 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from agentrl import storage
 from agentrl.log import no_gradient
 from agentrl.log.progress import duration
+from agentrl.runtime import storage
 from agentrl.stats import intervals
 
 Row = Mapping[str, Any]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from agentrl import storage
+from agentrl.runtime import storage
 from agentrl.types import Status
 
 PHASES = ('sft', 'rl', 'eval')  # of metrics.jsonl as well; append only

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from agentrl import storage
 from agentrl.log import records, shards
 from agentrl.log.shards import PHASES  # noqa: F401  (a part of what is read)
+from agentrl.runtime import storage
 
 FOLDER = 'trajectories'
 SHARD = 1 << 28  # bytes of a file, after which the next one is begun

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from agentrl import install, storage
+from agentrl.runtime import install, storage
 
 ID = 'wandb_id'
 

@@ -13,7 +13,8 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from agentrl import counting, mesh, segment
+from agentrl import mesh, segment
+from agentrl.ops import counting
 from agentrl.types import Array, Batch, Rows, Turns
 
 REPLAYED = 1  # ids['source']

@@ -11,10 +11,10 @@ import math
 import pathlib
 from typing import Any, NamedTuple
 
-from agentrl import text_files
 from agentrl.model import hf_fields
 from agentrl.nn import rope as rotary
 from agentrl.nn import transformer
+from agentrl.runtime import text_files
 
 Config = dict[str, Any]  # of config.json, of the text model alone
 

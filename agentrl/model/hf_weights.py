@@ -17,9 +17,10 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from agentrl import mesh, storage, text_files
+from agentrl import mesh
 from agentrl.model import hf_config, hf_names
 from agentrl.nn import transformer
+from agentrl.runtime import storage, text_files
 
 # As transformers looks for them: the one file, then the index of several.
 WHOLE, INDEX = 'model.safetensors', 'model.safetensors.index.json'

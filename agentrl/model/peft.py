@@ -18,10 +18,11 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from agentrl import mesh, storage, text_files
+from agentrl import mesh
 from agentrl.domain import POSITIVE, Text, Tuple, Whole
 from agentrl.model import hf_names
 from agentrl.nn import lora, transformer
+from agentrl.runtime import storage, text_files
 from agentrl.types import PyTree
 
 CONFIG = 'adapter_config.json'

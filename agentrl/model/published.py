@@ -12,9 +12,10 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from agentrl import mesh, storage, text_files
+from agentrl import mesh
 from agentrl.model import hf_config, hf_weights
 from agentrl.nn import lora, transformer
+from agentrl.runtime import storage, text_files
 from agentrl.types import PyTree
 
 ARRAYS = 'arrays.safetensors'

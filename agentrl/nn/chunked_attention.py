@@ -21,8 +21,9 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl import mesh, precision
+from agentrl import mesh
 from agentrl.nn import layers
+from agentrl.runtime import precision
 from agentrl.types import Array
 
 LOW = -1e30  # finite: a difference of two must not become NaN

@@ -6,9 +6,10 @@ import math
 import jax
 import jax.numpy as jnp
 
-from agentrl import mesh, precision
+from agentrl import mesh
 from agentrl.nn import control_flow
 from agentrl.nn.lora import Adapted, RowAdapted
+from agentrl.runtime import precision
 
 
 def rms_norm(scale_D, x, eps: float, offset: float = 0.0):

@@ -14,9 +14,10 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl import mesh, precision
+from agentrl import mesh
 from agentrl.nn import layers, lora
 from agentrl.nn.lora import Adapted
+from agentrl.runtime import precision
 from agentrl.types import Array
 
 NAMES = ('router', 'gate', 'up', 'down')

@@ -23,9 +23,10 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl import mesh, precision
+from agentrl import mesh
 from agentrl.nn import chunked_attention, layers
 from agentrl.nn.chunked_attention import KEY, LOW, ROW, AttentionConfig
+from agentrl.runtime import precision
 
 
 def largest_logits(c: AttentionConfig, q_NTHd, k_NTGd, until_NT):

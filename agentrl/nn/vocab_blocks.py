@@ -20,7 +20,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from agentrl import mesh, precision
+from agentrl import mesh
+from agentrl.runtime import precision
 from agentrl.types import Array
 
 LOW = -1e30  # finite: a difference of two must not become NaN

@@ -17,7 +17,8 @@ from typing import Annotated
 
 import numpy as np
 
-from agentrl import domain, registry, uniform
+from agentrl import domain, registry
+from agentrl.runtime import uniform
 from agentrl.types import AttemptPlan, Attempts
 
 UNITS = ('trajectory', 'group')

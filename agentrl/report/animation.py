@@ -9,7 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Rectangle
 
-from agentrl.run.play import Frame
+from agentrl.serve.play import Frame
 
 GROUND, WALL, BOX, PLAYER = '#eef2f5', '#4a5560', '#b5813f', '#2a6099'
 GOAL, HOLE = '#2a8a4a', '#1d2b3a'

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from agentrl import counting
+from agentrl.ops import counting
 from agentrl.rollout import record as record_lib
 from agentrl.rollout.record import Record
 from agentrl.text import observation_tokens

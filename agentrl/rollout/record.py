@@ -11,7 +11,8 @@ import chex
 import jax.numpy as jnp
 from flax import struct
 
-from agentrl import counting, segment
+from agentrl import segment
+from agentrl.ops import counting
 from agentrl.rollout.actor import ForcedPrefix
 from agentrl.types import (
   SAMPLED,

@@ -5,12 +5,12 @@ import concurrent.futures
 import time
 from collections.abc import Callable, Sequence
 
-from agentrl import threads as threads_lib
 from agentrl.rollout.engine.engine import (
   Completion,
   GenerationFault,
   SamplingParams,
 )
+from agentrl.runtime import threads as threads_lib
 
 _WAIT = 0.05  # seconds for a message before environments are looked after
 _LEFT = 4  # cancelled requests that may still run, for each thread

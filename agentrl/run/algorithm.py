@@ -8,7 +8,7 @@ from agentrl.learner import update
 from agentrl.model import policy, shared_base, value
 from agentrl.model.pieces import MicroBatch
 from agentrl.nn import attention_kernels, lora, transformer
-from agentrl.run import fields as fields_lib
+from agentrl.run.check import fields as fields_lib
 from agentrl.schedule import Schedule
 from agentrl.signal.base import Context
 from agentrl.types import Span

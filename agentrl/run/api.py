@@ -8,11 +8,11 @@ import jax
 import numpy as np
 from ml_collections import ConfigDict
 
-from agentrl import distributed, storage
 from agentrl.learner import algorithm
 from agentrl.log import metrics as metrics_lib
 from agentrl.rollout.engine.engine import Engine, SamplingParams, Sizes
 from agentrl.run import build, config_file, runner
+from agentrl.runtime import distributed, storage
 from agentrl.types import TrainState
 
 

@@ -17,15 +17,9 @@ from agentrl.rollout import counterfactual, registered
 from agentrl.rollout import host as host_rollout
 from agentrl.rollout import jit as jit_rollout
 from agentrl.rollout.record import Capacity
-from agentrl.run import (
-  algorithm,
-  host_env,
-  jit_env,
-  model_checks,
-  pretrained,
-  readings,
-  validate,
-)
+from agentrl.run import algorithm, pretrained
+from agentrl.run.check import model_checks, validate
+from agentrl.run.play import host_env, jit_env, readings
 from agentrl.text import chat_format, tokenizer
 
 

@@ -131,7 +131,7 @@ def fill(c: ConfigDict) -> ConfigDict:
 
 def no_field(c: ConfigDict, path: str) -> str:
   """Explains that a config lacks a path; '' if it has it."""
-  from agentrl.run import field_hints  # takes seconds, as in `fill`
+  from agentrl.run.check import field_hints  # takes seconds, as in `fill`
 
   node, before = c, 'config'
   for part in path.split('.'):

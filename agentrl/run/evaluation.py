@@ -33,15 +33,9 @@ from agentrl.rollout.keys import Stream, stream_key
 from agentrl.rollout.record import Record
 from agentrl.rollout.threaded import ThreadedGenerator
 from agentrl.rollout.workers.pool import env_workers
-from agentrl.run import (
-  build,
-  config_file,
-  describe,
-  jit_env,
-  played,
-  trajectory_log,
-)
+from agentrl.run import build, config_file, describe, trajectory_log
 from agentrl.run import workdir as workdir_lib
+from agentrl.run.play import jit_env, played
 from agentrl.service.base import Function, ServiceFault
 from agentrl.service.chat_completions import ChatCompletions, Endpoint, check
 from agentrl.text.message import Message

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from agentrl import checkpoint, distributed
 from agentrl.judge.panel import Judgement
 from agentrl.log import metrics, trajectories, wandb_tracker
 from agentrl.run import build, describe, seed_axis, trajectory_log
 from agentrl.run import workdir as workdir_lib
+from agentrl.runtime import checkpoint, distributed
 
 
 class RunOutputs:

@@ -10,31 +10,22 @@ import jax
 import numpy as np
 from absl import logging
 
-from agentrl import checkpoint, distributed, evaluate, hooks, loop, storage
+from agentrl import evaluate, hooks, loop
 from agentrl.configs import stages as stage_list
 from agentrl.learner import algorithm, update
 from agentrl.log import metrics, no_gradient, progress, run_summary
 from agentrl.log.sample import TrajectoryLogger
-from agentrl.preemption import Interrupt
 from agentrl.rollout.keys import Stream, stream_key
-from agentrl.run import (
-  build,
-  describe,
-  evaluation,
-  jit_env,
-  placement,
-  sampler,
-  seed_axis,
-  seed_stages,
-  stage_build,
-  stage_checks,
-  stage_state,
-  validate,
-)
-from agentrl.run import lock as lock_lib
-from agentrl.run import stages as stages_lib
+from agentrl.run import build, describe, evaluation, placement, seed_axis
 from agentrl.run import workdir as workdir_lib
+from agentrl.run.check import stage_checks, validate
 from agentrl.run.outputs import RunOutputs
+from agentrl.run.play import jit_env, sampler
+from agentrl.run.stage import seed_stages, stage_build, stage_state
+from agentrl.run.stage import stages as stages_lib
+from agentrl.runtime import checkpoint, distributed, storage
+from agentrl.runtime import lock as lock_lib
+from agentrl.runtime.preemption import Interrupt
 from agentrl.types import Metrics, TrainState
 
 

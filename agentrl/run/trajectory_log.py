@@ -10,7 +10,8 @@ from agentrl.learner.algorithm import Algorithm
 from agentrl.learner.update import Aux
 from agentrl.log import encode, sample, trajectories
 from agentrl.rollout import record as record_lib
-from agentrl.run import build, collect
+from agentrl.run import build
+from agentrl.run.play import collect
 from agentrl.types import Attempts
 
 

@@ -11,13 +11,16 @@ import jax
 from absl import logging
 from ml_collections import ConfigDict
 
-from agentrl import checkpoint, mesh, renames, storage
+from agentrl import mesh, renames
 from agentrl.configs import base, envs, stages
 from agentrl.learner import algorithm, update
 from agentrl.model import hf_config, hf_weights, peft, shared_base
 from agentrl.nn import lora
 from agentrl.run import algorithm as algorithm_lib
-from agentrl.run import build, fields, pretrained, stage_state
+from agentrl.run import build, pretrained
+from agentrl.run.check import fields
+from agentrl.run.stage import stage_state
+from agentrl.runtime import checkpoint, storage
 from agentrl.types import TrainState
 
 CONFIG = 'config.json'

@@ -20,11 +20,12 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl import counting, registry, segment
+from agentrl import registry, segment
 from agentrl.advantage import group_stats
 from agentrl.domain import Discount, Named, NotNegative, Positive, Real, Tuple
 from agentrl.model import microbatch
 from agentrl.model.pieces import MicroBatch
+from agentrl.ops import counting
 from agentrl.signal.base import Context, Signal
 from agentrl.types import Array, Batch, Outputs
 

@@ -18,8 +18,9 @@ from typing import Annotated
 import jax
 import jax.numpy as jnp
 
-from agentrl import counting, registry, segment
+from agentrl import registry, segment
 from agentrl.domain import Chance, Named, OneOf
+from agentrl.ops import counting
 from agentrl.rollout.keys import Stream, step_key, stream_key
 from agentrl.signal import step_quality
 from agentrl.signal.base import Context, Signal, nothing

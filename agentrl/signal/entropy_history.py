@@ -3,9 +3,10 @@
 import jax
 import jax.numpy as jnp
 
-from agentrl import counting, registry
+from agentrl import registry
 from agentrl.advantage import group_stats
 from agentrl.domain import Count
+from agentrl.ops import counting
 from agentrl.signal.base import Context, Signal
 from agentrl.types import Batch
 

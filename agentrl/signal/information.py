@@ -3,7 +3,8 @@
 import jax
 import jax.numpy as jnp
 
-from agentrl import counting, registry, segment
+from agentrl import registry, segment
+from agentrl.ops import counting
 from agentrl.signal.base import Context, Signal, nothing
 from agentrl.types import Array, Rows
 

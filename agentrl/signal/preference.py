@@ -9,8 +9,9 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl import counting, ops
+from agentrl import ops
 from agentrl.domain import OneOf
+from agentrl.ops import counting
 from agentrl.types import Batch
 
 PAIRINGS = ('all_pairs', 'one_to_one', 'by_time')

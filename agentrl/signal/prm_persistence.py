@@ -23,9 +23,10 @@ within states is that of e and e' less their means over the turns of a state.
 import jax
 import jax.numpy as jnp
 
-from agentrl import counting, mesh, ops, registry
+from agentrl import mesh, ops, registry
 from agentrl.advantage import chain, group_stats
 from agentrl.domain import Named
+from agentrl.ops import counting
 from agentrl.signal import implicit_prm, step_quality
 from agentrl.signal.base import Context, Signal
 from agentrl.types import Array, Batch

@@ -12,9 +12,10 @@ their turns are free, and few steps are better than many.
 import chex
 import jax.numpy as jnp
 
-from agentrl import counting, registry, segment
+from agentrl import registry, segment
 from agentrl.advantage import returns
 from agentrl.domain import Count
+from agentrl.ops import counting
 from agentrl.signal import gradient_steps, step_quality
 from agentrl.signal.base import Context, Signal
 from agentrl.types import Array, Batch

@@ -2,8 +2,9 @@
 
 import jax.numpy as jnp
 
-from agentrl import counting, registry, segment
+from agentrl import registry, segment
 from agentrl.domain import Named
+from agentrl.ops import counting
 from agentrl.signal.base import Context, Signal, nothing
 
 

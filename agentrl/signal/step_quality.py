@@ -2,7 +2,8 @@
 
 import jax.numpy as jnp
 
-from agentrl import counting, ops, segment
+from agentrl import ops, segment
+from agentrl.ops import counting
 from agentrl.types import Batch, Metrics
 
 # Column of what an environment knows of turns -> metric of the correlation.

@@ -42,10 +42,11 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from agentrl import counting, registry, segment
+from agentrl import registry, segment
 from agentrl.advantage import returns
 from agentrl.domain import Count, Discount, Positive
 from agentrl.model import microbatch
+from agentrl.ops import counting
 from agentrl.signal import gradient_steps, implicit_prm, step_quality
 from agentrl.signal.base import Context, Signal
 from agentrl.types import Array, Batch, Outputs, Signals, TrainState

@@ -17,9 +17,10 @@ from typing import Annotated, Any
 import numpy as np
 from scipy import special
 
-from agentrl import domain, registry, uniform
+from agentrl import domain, registry
 from agentrl.dataset import jit_tasks
 from agentrl.memory.task_statistics import TaskStatistics
+from agentrl.runtime import uniform
 from agentrl.task import base
 from agentrl.types import AttemptPlan, Attempts
 

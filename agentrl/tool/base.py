@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from agentrl import threads
+from agentrl.runtime import threads
 from agentrl.text.tool_calls.base import Call, Malformed
 from agentrl.tool import schema as schema_lib
 from agentrl.tool.schema_keywords import whole

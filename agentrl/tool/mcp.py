@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentrl import install
+from agentrl.runtime import install
 from agentrl.tool import base, mcp_answers, schema, subreaper
 from agentrl.tool.base import ToolError, shorten
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from agentrl import install, text_files
+from agentrl.runtime import install, text_files
 from agentrl.tool.base import shorten
 from agentrl.tool.schema import schema
 

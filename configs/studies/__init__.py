@@ -1,1 +1,1 @@
-"""Comparisons: a file each, with get_study() -> agentrl.study.spec.Study."""
+"""Comparisons: one file each, whose get_study() returns a `Study`."""

@@ -7,9 +7,9 @@ Nothing is claimed: differences from GRPO are corrected for their number. The
 table with cost and credit error is docs/BOARD.md.
 """
 
-from agentrl.study.spec import Arm, Study, method_arm
-from agentrl.study.tabular_worlds import worlds
-from agentrl.tabular.build import TabularSize
+from agentrl.lab.papers.tabular.worlds import worlds
+from agentrl.lab.study.spec import Arm, Study, method_arm
+from agentrl.lab.tabular.build import TabularSize
 
 PRM, VALUE = 'role.prm.lr', 'role.value.lr'
 OUTCOME = (  # one number for a trajectory

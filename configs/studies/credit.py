@@ -10,9 +10,9 @@ computed, not sampled.
     --workdir=runs/studies/credit
 """
 
-from agentrl.study.spec import Arm, Claim, Study, method_arm
-from agentrl.study.tabular_worlds import worlds
-from agentrl.tabular.build import TabularSize
+from agentrl.lab.papers.tabular.worlds import worlds
+from agentrl.lab.study.spec import Arm, Claim, Study, method_arm
+from agentrl.lab.tabular.build import TabularSize
 
 PRM, VALUE = 'role.prm.lr', 'role.value.lr'
 TRAJECTORY = ('grpo', 'dr_grpo', 'rloo', 'reinforce_pp', 'opo', 'maxrl')

@@ -15,7 +15,7 @@ GRPO. Here with a calculator in countdown, by configs/grpo.py and changes of it:
 import itertools
 from typing import Any
 
-from agentrl.study.spec import Arm, Claim, Env, Study
+from agentrl.lab.study.spec import Arm, Claim, Env, Study
 
 PIECES: dict[str, dict[str, Any]] = {
   'clip': {'hp.ppo.ppo.clip_high': 0.28},

@@ -4,7 +4,7 @@ Two worlds of tables in which the exact advantage of the policy that played is
 known. It is mixed with errors of five kinds at five correlations; rewards that
 are learned stand beside the curves. Whether these curves predict what learned
 rewards gain is computed by `experiments.dose` from correlation and persistence
-alone, by a rule that was fixed before the first run (agentrl/study/dose.py).
+alone, by a rule that was fixed before the first run (lab/papers/dose).
 
   python -m experiments.compare --study=configs/studies/dose.py \
     --workdir=runs/studies/dose
@@ -13,11 +13,11 @@ alone, by a rule that was fixed before the first run (agentrl/study/dose.py).
 
 import functools
 
-from agentrl.study import dose
-from agentrl.study.spec import Study, method_arm
-from agentrl.study.spec import area_claim as claim
-from agentrl.study.tabular_worlds import worlds
-from agentrl.tabular.build import TabularSize
+from agentrl.lab.papers.dose import curves as dose
+from agentrl.lab.papers.tabular.worlds import worlds
+from agentrl.lab.study.spec import Study, method_arm
+from agentrl.lab.study.spec import area_claim as claim
+from agentrl.lab.tabular.build import TabularSize
 
 PRM, VALUE = 'role.prm.lr', 'role.value.lr'
 # Of phi and V over the policy's: they take four steps on a batch, not two.

@@ -14,9 +14,9 @@ A world has room where what is known gains 5 points or more: over 60 steps on
 seeds 0 and 1 it was 13 points ahead of GRPO after 20 steps, 7 and 14 after 40.
 """
 
-from agentrl.study import dose
-from agentrl.study.spec import Env, Study, method_arm, placed
-from agentrl.study.spec import area_claim as claim
+from agentrl.lab.papers.dose import curves as dose
+from agentrl.lab.study.spec import Env, Study, method_arm, placed
+from agentrl.lab.study.spec import area_claim as claim
 
 ENV = 'env=textworld_coin'
 ARMS = (

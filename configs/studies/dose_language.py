@@ -10,9 +10,10 @@ comes again a dozen times in a run and errors that last can last.
   python -m experiments.dose --report=runs/studies/dose_language/report.json
 """
 
-from agentrl.study import dose, language_worlds
-from agentrl.study.spec import Study, method_arm
-from agentrl.study.spec import area_claim as claim
+from agentrl.lab.papers.dose import curves as dose
+from agentrl.lab.papers.language import worlds as language_worlds
+from agentrl.lab.study.spec import Study, method_arm
+from agentrl.lab.study.spec import area_claim as claim
 
 ARMS = (
   method_arm('grpo'),

@@ -16,11 +16,11 @@ world and says that the other did not show it. Where neither is, it says that
 tables gain and that a language model has not been seen to, with intervals.
 """
 
-from agentrl.study import language_worlds
-from agentrl.study.spec import Arm, Study
-from agentrl.study.spec import area_claim as claim
-from agentrl.study.spec import method_arm as arm
-from agentrl.study.step_reward_arms import GIGPO_GAMMA_1, GRAPH_GAMMA_1
+from agentrl.lab.papers.language import worlds as language_worlds
+from agentrl.lab.papers.step_rewards.arms import GIGPO_GAMMA_1, GRAPH_GAMMA_1
+from agentrl.lab.study.spec import Arm, Study
+from agentrl.lab.study.spec import area_claim as claim
+from agentrl.lab.study.spec import method_arm as arm
 
 PRM, VALUE = 'role.prm.lr', 'role.value.lr'
 STEADY = {'role.prm.final_lr_fraction': 1.0}

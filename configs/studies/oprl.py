@@ -8,7 +8,7 @@ its baselines, from runs whose learning rates differ by method.
     --workdir=runs/studies/oprl
 """
 
-from agentrl.study.spec import Arm, Claim, Env, Study
+from agentrl.lab.study.spec import Arm, Claim, Env, Study
 
 POLICY, PRM = 'role.policy.lr', 'role.prm.lr'
 BOTH = {POLICY: 1.0, PRM: 1.0}  # the PRM learns as fast as the policy

@@ -18,7 +18,7 @@ what an attempt does, 32 of them a step of SFT and 64 attempts one of RL:
       --workdir=runs/share/$1 --grid=sft.steps=$1 --grid=steps=$2; done
 """
 
-from agentrl.study.spec import Arm, Claim, Env, Study
+from agentrl.lab.study.spec import Arm, Claim, Env, Study
 
 ALGORITHMS = {'ppo_turn': 'PPO, turn GAE', 'grpo': 'GRPO', 'rloo': 'RLOO'}
 DENSITIES = ('dense', 'sparse')

@@ -12,15 +12,15 @@ That two arms are equal is claimed from either side: where both claims of 3
 points are refuted, they lie within 1.5 of each other.
 """
 
-from agentrl.study.retest_arms import (
+from agentrl.lab.papers.retests.arms import (
   CREDIT_CLAIMS,
   claim,
   entropy_bonus,
   reused,
 )
-from agentrl.study.spec import Env, Study
-from agentrl.study.spec import method_arm as arm
-from agentrl.tabular.build import TabularSize
+from agentrl.lab.study.spec import Env, Study
+from agentrl.lab.study.spec import method_arm as arm
+from agentrl.lab.tabular.build import TabularSize
 
 VALUE = 'role.value.lr'
 # Of clip_higher, which has GRPO's credit and a mean over tokens.

@@ -12,15 +12,15 @@ bifurcation of 10 turns of configs/studies/language.py.
 Five pairs find large differences only: what is not seen may be there.
 """
 
-from agentrl.study import language_worlds
-from agentrl.study.retest_arms import (
+from agentrl.lab.papers.language import worlds as language_worlds
+from agentrl.lab.papers.retests.arms import (
   CREDIT_CLAIMS,
   claim,
   entropy_bonus,
   reused,
 )
-from agentrl.study.spec import Study
-from agentrl.study.spec import method_arm as arm
+from agentrl.lab.study.spec import Study
+from agentrl.lab.study.spec import method_arm as arm
 
 CRITIC = {
   'rates': {'role.value.lr': 3.0},

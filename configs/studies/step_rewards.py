@@ -9,11 +9,11 @@ either, and the persistence of its error is measured.
     --workdir=runs/studies/step_rewards
 """
 
-from agentrl.study.spec import Claim, Study
-from agentrl.study.spec import method_arm as arm
-from agentrl.study.step_reward_arms import GIGPO_GAMMA_1, GRAPH_GAMMA_1
-from agentrl.study.tabular_worlds import worlds
-from agentrl.tabular.build import TabularSize
+from agentrl.lab.papers.step_rewards.arms import GIGPO_GAMMA_1, GRAPH_GAMMA_1
+from agentrl.lab.papers.tabular.worlds import worlds
+from agentrl.lab.study.spec import Claim, Study
+from agentrl.lab.study.spec import method_arm as arm
+from agentrl.lab.tabular.build import TabularSize
 
 PRM, VALUE = 'role.prm.lr', 'role.value.lr'
 # Of phi and V over the policy's: they take four steps on a batch, not two.

@@ -6,8 +6,8 @@ It is written by `python -m experiments.results` where docs/results has one.
 from collections.abc import Mapping
 from typing import Any
 
+from agentrl.lab.tabular import build
 from agentrl.run import config_file
-from agentrl.tabular import build
 from docs.generate import method_cost
 
 NAME = 'board'

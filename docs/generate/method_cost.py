@@ -16,7 +16,8 @@ from agentrl import registry
 from agentrl.configs import base, envs
 from agentrl.learner import teacher, update
 from agentrl.rollout import record
-from agentrl.run import algorithm, collect, pretrained
+from agentrl.run import algorithm, pretrained
+from agentrl.run.play import collect
 
 
 class Cost(NamedTuple):

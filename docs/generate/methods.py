@@ -20,8 +20,8 @@ from ml_collections import ConfigDict
 
 from agentrl import registry
 from agentrl.configs import base
+from agentrl.lab.papers.credit import report as credit_report
 from agentrl.run import config_file
-from agentrl.study import credit_report
 from docs.generate import config, method_cost, method_groups
 
 PAGE = 'docs/METHODS.md'

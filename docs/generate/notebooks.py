@@ -4,7 +4,7 @@
   python -m docs.generate.notebooks --notebooks=2_credit
   python -m docs.generate.notebooks --noexecute
 
-The last one only writes the address of agentrl/install.py into the notebooks
+The last one only writes the address of `runtime/install` into the notebooks
 and their Colab badges. Outputs carry a digest of the code that made them.
 """
 
@@ -22,7 +22,8 @@ import tempfile
 
 from absl import flags
 
-from agentrl import cli, install
+from agentrl import cli
+from agentrl.runtime import install
 
 FOLDER = pathlib.Path('notebooks')
 BRANCH = 'main'

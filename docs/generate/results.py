@@ -19,7 +19,7 @@ from typing import Any
 
 from absl import flags
 
-from agentrl import storage
+from agentrl.runtime import storage
 
 _TAKE = flags.DEFINE_multi_string('take', [], 'Folder of a comparison; again.')
 _DOCS = flags.DEFINE_string('docs', 'docs', 'Folder of RESULTS.md.')

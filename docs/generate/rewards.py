@@ -12,7 +12,7 @@ from ml_collections import ConfigDict
 
 from agentrl import cli, registry
 from agentrl.configs import base
-from agentrl.run import collect
+from agentrl.run.play import collect
 from agentrl.types import Batch
 from docs.generate import components, config
 

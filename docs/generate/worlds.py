@@ -9,7 +9,8 @@ from agentrl import cli
 from agentrl.configs import envs
 from agentrl.env.jit import base
 from agentrl.report import animation
-from agentrl.run import config_file, jit_env
+from agentrl.run import config_file
+from agentrl.run.play import jit_env
 
 PICTURE = 'docs/images/worlds.png'
 

@@ -11,7 +11,7 @@ import agentrl.reward  # noqa: F401  these register their pieces
 from agentrl import optimizer, registry, schedule
 from agentrl.advantage import chain
 from agentrl.learner import update
-from agentrl.run import collect
+from agentrl.run.play import collect
 from agentrl.schedule import Schedule
 from agentrl.signal.base import Context
 from tests.advantage import one_token_turns

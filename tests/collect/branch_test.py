@@ -13,7 +13,7 @@ from agentrl.collect import branch
 from agentrl.learner import update
 from agentrl.model import microbatch
 from agentrl.run import build
-from agentrl.run import collect as collect_lib
+from agentrl.run.play import collect as collect_lib
 from agentrl.task.base import make_attempts
 from agentrl.types import Batch
 

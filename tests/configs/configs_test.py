@@ -11,7 +11,8 @@ from ml_collections import ConfigDict, config_flags
 
 from agentrl import registry
 from agentrl.configs import base
-from agentrl.run import algorithm, config_file, validate
+from agentrl.run import algorithm, config_file
+from agentrl.run.check import validate
 
 METHODS = config_file.methods()
 FILES = [f'configs/{name}.py' for name in METHODS]

@@ -16,7 +16,8 @@ from agentrl.configs import (
 )
 from agentrl.env import base as env_base
 from agentrl.env.jit import bifurcation, frozen_lake, sokoban
-from agentrl.run import config_file, validate
+from agentrl.run import config_file
+from agentrl.run.check import validate
 
 ENVS = (*envs.JITTED, *env_base.FAMILIES)
 

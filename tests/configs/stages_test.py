@@ -5,7 +5,8 @@ from ml_collections import ConfigDict
 
 from agentrl import registry
 from agentrl.configs import base, grpo, stages
-from agentrl.run import config_file, validate
+from agentrl.run import config_file
+from agentrl.run.check import validate
 
 
 def config(**of_stages):

@@ -2,8 +2,8 @@
 
 import pathlib
 
+from agentrl.lab.study import run as study_run
 from agentrl.run import config_file
-from agentrl.study import run as study_run
 from docs.generate import board, results
 
 ARMS = ('oprl', 'grpo', 'gigpo')

@@ -5,9 +5,12 @@ import pathlib
 import re
 
 from agentrl.configs import envs
-from agentrl.env import base, jsonl, math_python, search_questions
-from agentrl.env.shop import catalogue
-from agentrl.run import config_file, jit_env
+from agentrl.env import base
+from agentrl.env.files import jsonl
+from agentrl.env.worlds import math_python, search_questions
+from agentrl.env.worlds.shop import catalogue
+from agentrl.run import config_file
+from agentrl.run.play import jit_env
 from docs.generate import worlds
 
 ROOT = pathlib.Path(__file__).parents[2]

@@ -8,7 +8,7 @@ import pytest
 
 from agentrl.configs import grpo
 from agentrl.env import base
-from agentrl.env.program import Program
+from agentrl.env.files.program import Program
 from agentrl.gateway.app import GatewayLimits
 
 ROOT = pathlib.Path(__file__).parents[2]

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from agentrl import install
+from agentrl.runtime import install
 from docs.generate import notebooks
 
 ROOT = pathlib.Path(__file__).parents[2]

@@ -11,7 +11,7 @@ import pytest
 
 from agentrl import domain, registry
 from agentrl.log import descriptions
-from agentrl.run import validate
+from agentrl.run.check import validate
 from docs.generate import batch, components, metrics, rewards
 
 

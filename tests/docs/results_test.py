@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from agentrl.lab.study import panel, spec
+from agentrl.lab.study import run as study_run
 from agentrl.report.study import tables
 from agentrl.stats import paired
-from agentrl.study import panel, spec
-from agentrl.study import run as study_run
 from docs.generate import board, results
 
 

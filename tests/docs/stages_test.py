@@ -7,7 +7,8 @@ import pytest
 
 from agentrl import registry
 from agentrl.configs import base, stages
-from agentrl.run import config_file, runner, validate
+from agentrl.run import config_file, runner
+from agentrl.run.check import validate
 
 ROOT = pathlib.Path(__file__).parents[2]
 TEXT = (ROOT / 'docs/STAGES.md').read_text(encoding='utf-8')

@@ -3,7 +3,7 @@
 import pathlib
 import re
 
-from agentrl.study import execute, run
+from agentrl.lab.study import execute, run
 
 ROOT = pathlib.Path(__file__).parents[2]
 TEXT = (ROOT / 'docs/STUDIES.md').read_text(encoding='utf-8')

@@ -4,8 +4,9 @@ import dataclasses
 
 import pytest
 
-from agentrl.env import base, countdown
-from agentrl.env.interview import Interview
+from agentrl.env import base
+from agentrl.env.worlds import countdown
+from agentrl.env.worlds.interview import Interview
 
 ME = __name__
 
@@ -40,7 +41,9 @@ class Made(countdown.Countdown):
 def test_what_ships_is_found():
   assert all(base.find(name) for name in base.FAMILIES)
   assert base.find(f'{ME}:Bare') is Bare
-  assert base.find('agentrl.env.countdown:Countdown') is countdown.Countdown
+  assert (
+    base.find('agentrl.env.worlds.countdown:Countdown') is countdown.Countdown
+  )
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pickle
 
 import pytest
 
-from agentrl import install
 from agentrl.env import base, splits
+from agentrl.runtime import install
 
 FILES = pathlib.Path(__file__).parent / 'host_files'
 CATALOGUE = str(FILES / 'catalogue.jsonl')

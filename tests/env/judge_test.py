@@ -4,10 +4,11 @@ import dataclasses
 
 import pytest
 
-from agentrl.env import base, countdown, tool_env
+from agentrl.env import base, tool_env
 from agentrl.env import judge as env_judge
-from agentrl.env.interview import Interview, truthful
 from agentrl.env.judge import WithJudge
+from agentrl.env.worlds import countdown
+from agentrl.env.worlds.interview import Interview, truthful
 from agentrl.rollout.workers.pool import env_workers
 from agentrl.service.base import ServiceFault
 

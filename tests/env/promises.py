@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import pytest
 
-from agentrl import install
 from agentrl.env import base
+from agentrl.runtime import install
 
 HOSTILE = ('', ' ', 'x' * 10_000, '\0', 'a\0b', '😀', 'quit', '-1', '1\n2', '[')
 

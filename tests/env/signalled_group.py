@@ -14,7 +14,7 @@ import threading
 import time
 
 from agentrl.env.external.line_server import LineServer
-from agentrl.env.program_run import CommandRun
+from agentrl.env.files.program_run import CommandRun
 
 ANSWER = """
 import json, os, sys, time

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from agentrl import domain
 from agentrl.configs import envs
-from agentrl.env import base, consultation, hidden_slots, splits, user_frame
+from agentrl.env import base, splits, user_frame
 from agentrl.env.base import Step
-from agentrl.env.hidden_slots import HiddenSlots
 from agentrl.env.user_frame import LOST, SILENT, UserEnv
+from agentrl.env.worlds import consultation, hidden_slots
+from agentrl.env.worlds.hidden_slots import HiddenSlots
 from agentrl.rollout.workers.replies import EnvError, InProcessEnv
 from agentrl.service.base import ServiceFault
 from agentrl.text import tokenizer

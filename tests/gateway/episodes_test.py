@@ -1,6 +1,6 @@
 """Sessions as turns and conversations, without a server."""
 
-from agentrl.env.program import Program
+from agentrl.env.files.program import Program
 from agentrl.gateway import episodes
 from agentrl.gateway.request import ModelRequest
 from agentrl.rollout.host import EpisodeLimits, HostEnvBundle

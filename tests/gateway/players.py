@@ -6,7 +6,7 @@ import sys
 import time
 from collections import Counter
 
-from agentrl.env.program import world_of
+from agentrl.env.files.program import world_of
 from tests.gateway.stub import Client, user
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from agentrl import mesh
-from agentrl.env import program
+from agentrl.env.files import program
 from agentrl.gateway.programs import ProgramRunner
 from agentrl.model import policy
 from agentrl.nn import transformer

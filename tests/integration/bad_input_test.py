@@ -12,7 +12,8 @@ import pytest
 from agentrl import cli, hooks
 from agentrl.configs import base, cm2, grpo, oprl
 from agentrl.model import microbatch
-from agentrl.run import build, runner, stages
+from agentrl.run import build, runner
+from agentrl.run.stage import stages
 
 ROOM = ['######', '#@ $.#', '#    #', '######']
 

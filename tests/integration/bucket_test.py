@@ -9,9 +9,9 @@ import time
 import numpy as np
 import pytest
 
-from agentrl import storage
 from agentrl.log import metrics, trajectories
 from agentrl.run import build, pretrained, workdir
+from agentrl.runtime import storage
 from tests.bucket import bucket  # noqa: F401
 
 SMALL = (

@@ -12,7 +12,9 @@ from agentrl.env.jit import base
 from agentrl.model import microbatch
 from agentrl.rollout import jit as jit_rollout
 from agentrl.rollout import record as record_lib
-from agentrl.run import build, collect, stages, workdir
+from agentrl.run import build, workdir
+from agentrl.run.play import collect
+from agentrl.run.stage import stages
 from agentrl.task.base import make_attempts
 from agentrl.text import chat_template, jit_template
 from agentrl.text.chat_template import Message

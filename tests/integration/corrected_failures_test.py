@@ -6,8 +6,10 @@ import pytest
 
 from agentrl.dataset import task_edits, trajectory
 from agentrl.log import encode, sample
-from agentrl.run import build, demonstrations, sampler, stored_sft
-from tests.run.prefixes_test import config
+from agentrl.run import build
+from agentrl.run.play import sampler
+from agentrl.run.stage import demonstrations, stored_sft
+from tests.run.play.prefixes_test import config
 
 
 def played(s, playing, scripts):

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from agentrl.log import metrics, trajectories
-from agentrl.run import lock, runner
+from agentrl.run import runner
+from agentrl.runtime import lock
 from tests.integration.toy_run import STEPS, rows, run, state
 
 SIDE_FILES = (

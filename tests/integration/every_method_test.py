@@ -11,7 +11,9 @@ import pytest
 from agentrl import loop, mesh
 from agentrl.configs import base
 from agentrl.learner import update as update_lib
-from agentrl.run import build, config_file, placement, sampler, stages
+from agentrl.run import build, config_file, placement
+from agentrl.run.play import sampler
+from agentrl.run.stage import stages
 from agentrl.types import Span
 from tests import batches
 from tests.integration.imitated_methods_test import IMITATED

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from agentrl.log import metrics
-from agentrl.run import build, host_sampler, runner, sources
+from agentrl.run import build, runner
+from agentrl.run.play import host_sampler
+from agentrl.run.stage import sources
 
 IMITATED = ('agentrefine', 'faft', 'proactive_agent', 'smart')
 

@@ -5,10 +5,10 @@ import importlib
 import numpy as np
 import pytest
 
-from agentrl import install
 from agentrl.configs import base
 from agentrl.log import metrics
 from agentrl.run import runner
+from agentrl.runtime import install
 
 pytest.importorskip('bm25s', reason=install.command('host'))
 

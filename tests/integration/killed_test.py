@@ -12,7 +12,7 @@ import pytest
 from tests.integration.timeless import report
 
 STUDY = """
-from agentrl.study.spec import Arm, Claim, Env, Study
+from agentrl.lab.study.spec import Arm, Claim, Env, Study
 
 CONFIG = 'configs/{}.py:tiny,env=frozen_lake'
 

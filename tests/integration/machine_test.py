@@ -12,7 +12,7 @@ import pytest
 
 from agentrl import cli
 from agentrl.log import metrics
-from agentrl.run import lock
+from agentrl.runtime import lock
 from tests.integration import toy_run
 
 

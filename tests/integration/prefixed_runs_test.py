@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from agentrl.learner import update
-from agentrl.run import build, collect, prefixes, sampler, stages
+from agentrl.run import build
+from agentrl.run.play import collect, prefixes, sampler
+from agentrl.run.stage import stages
 
 
 def stage_of(method, folder):

@@ -96,14 +96,14 @@ def said(program: str, tmp_path) -> list[list[str]]:
 
 JOINED = """
 import functools, sys
-from agentrl import distributed
+from agentrl.runtime import distributed
 distributed.join(distributed.process_info(None, None, None))
 import jax
 me = jax.process_index()
 say = functools.partial(print, file=open(f'{sys.argv[1]}/{me}', 'w'))
 """
 EACH = """
-from agentrl.preemption import Stopped
+from agentrl.runtime.preemption import Stopped
 say(distributed.allgather_objects(lambda: 'x' * (me + 1)))
 say([list(distributed.share(5)), list(distributed.share(1))])
 def raises(error):

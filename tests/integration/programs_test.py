@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from agentrl.configs import artist, base, grpo
-from agentrl.env import program_run
+from agentrl.env.files import program_run
 from agentrl.gateway import programs
 from agentrl.hooks import NothingPlayedError
 from agentrl.log import metrics
-from agentrl.preemption import Stopped
 from agentrl.rollout import pack
 from agentrl.run import build, runner
-from agentrl.run.host_sampler import HostSampler
+from agentrl.run.play.host_sampler import HostSampler
+from agentrl.runtime.preemption import Stopped
 from tests.gateway import players
 from tests.nn.transformer_test import numpy_logits
 from tests.run import small_configs

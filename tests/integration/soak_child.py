@@ -52,10 +52,10 @@ def soon(count: int):
 
 
 def arm(moment: str, count: int) -> None:
-  from agentrl import checkpoint, evaluate
+  from agentrl import evaluate
   from agentrl.learner import update
   from agentrl.log import metrics, shards
-  from agentrl.run import lock
+  from agentrl.runtime import checkpoint, lock
 
   saves, writer = checkpoint.Checkpoints, metrics.MetricsWriter
 

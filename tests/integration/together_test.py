@@ -9,9 +9,9 @@ import orbax.checkpoint as ocp
 import pytest
 
 from agentrl.configs import grpo, spear
+from agentrl.lab.sweep import grid
 from agentrl.log import metrics, trajectories
 from agentrl.run import config_file, runner, seed_axis
-from agentrl.sweep import grid
 
 SMALL = {
   'steps': 3,

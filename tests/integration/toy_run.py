@@ -12,12 +12,12 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-from agentrl import checkpoint
 from agentrl.configs import grpo
 from agentrl.log import metrics, trajectories
 from agentrl.log.sample import TrajectoryLogger
 from agentrl.run import runner
 from agentrl.run import workdir as workdir_lib
+from agentrl.runtime import checkpoint
 from agentrl.types import TrainState
 
 STEPS, EVERY = 10, 3

@@ -9,10 +9,10 @@ import sys
 import numpy as np
 import pytest
 
-from agentrl import install
 from agentrl.configs import arpo, grpo
 from agentrl.log import metrics
 from agentrl.run import runner
+from agentrl.runtime import install
 from tests.env.external import openenv_server
 from tests.run import small_configs
 

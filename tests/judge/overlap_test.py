@@ -6,9 +6,9 @@ import random
 import pytest
 
 import agentrl.judge  # noqa: F401  registers its pieces
-from agentrl.env import grading
 from agentrl.judge import overlap
 from agentrl.judge.item import JudgeFault
+from agentrl.text import grading
 from tests.judge import made_up_items as items
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from agentrl.configs import grpo
 from agentrl.log import metrics, wandb_tracker
-from agentrl.run import runner, validate
+from agentrl.run import runner
+from agentrl.run.check import validate
 from tests.log import fake_wandb
 
 runs = fake_wandb.runs  # a fixture

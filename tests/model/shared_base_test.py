@@ -14,7 +14,9 @@ from agentrl.learner import algorithm, update
 from agentrl.model import shared_base
 from agentrl.nn import lora, transformer
 from agentrl.run import algorithm as algorithm_lib
-from agentrl.run import build, placement, sampler, stages, workdir
+from agentrl.run import build, placement, workdir
+from agentrl.run.play import sampler
+from agentrl.run.stage import stages
 
 RANK = 4
 

@@ -2,7 +2,7 @@
 
 from tests.mutation.mutant import Mutant
 
-_COUNTING = 'tests/counting_test.py'
+_COUNTING = 'tests/ops/counting_test.py'
 _METHODS = 'tests/advantage/methods_test.py'
 _CHAIN = 'tests/advantage/chain_test.py'
 _RETURNS = 'tests/advantage/returns_test.py'
@@ -54,7 +54,7 @@ MUTANTS = (
     'the own value stays in the mean',
   ),
   Mutant(
-    'agentrl.counting',
+    'agentrl.ops.counting',
     'counted',
     'jnp.all(turns.scored | ~turns.valid',
     'jnp.any(turns.scored & turns.valid',
@@ -62,7 +62,7 @@ MUTANTS = (
     'one judged turn is enough',
   ),
   Mutant(
-    'agentrl.counting',
+    'agentrl.ops.counting',
     'counted',
     'turns.valid & scored',
     'scored & (turns.state == turns.state)',

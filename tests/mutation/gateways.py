@@ -8,7 +8,7 @@ _CONNECTIONS = 'tests/gateway/connections_test.py'
 _SESSION = 'tests/gateway/session_test.py'
 _PROBE = 'tests/rollout/remote/probe_test.py'
 _REMOTE = 'tests/rollout/remote/generator_test.py'
-_PUBLISH = 'tests/publish_test.py'
+_PUBLISH = 'tests/runtime/publish_test.py'
 _SERVED = 'tests/gateway/served_test.py'
 _REQUEST = 'tests/gateway/request_test.py'
 _PROGRAMS = 'tests/gateway/programs_test.py'
@@ -121,7 +121,7 @@ MUTANTS = (
     'messages of old weights are trained on',
   ),
   Mutant(
-    'agentrl.publish',
+    'agentrl.runtime.publish',
     'check',
     '_entry(place) != entry',
     'False',

@@ -10,8 +10,10 @@ _ENGINE = (
   'tests/rollout/engine/engine_test.py'
   '::test_more_sequences_than_slots_say_what_they_would_alone'
 )
-_COLLECTS = 'tests/run/collect_test.py::test_a_run_collects_by_its_own_numbers'
-_STAGING = 'tests/run/stages_test.py'
+_COLLECTS = (
+  'tests/run/play/collect_test.py::test_a_run_collects_by_its_own_numbers'
+)
+_STAGING = 'tests/run/stage/stages_test.py'
 
 MUTANTS = (
   # The learner.
@@ -338,7 +340,7 @@ MUTANTS = (
     'the warm start at the rate of RL',
   ),
   Mutant(
-    'agentrl.run.collect',
+    'agentrl.run.play.collect',
     'score',
     'for f in pieces)',
     'for f in pieces[:1])',
@@ -346,7 +348,7 @@ MUTANTS = (
     'all but the first reward are dropped',
   ),
   Mutant(
-    'agentrl.run.collect',
+    'agentrl.run.play.collect',
     'score',
     "w.values('reward', n)",
     '{}',
@@ -354,7 +356,7 @@ MUTANTS = (
     'rewards by defaults',
   ),
   Mutant(
-    'agentrl.run.collect',
+    'agentrl.run.play.collect',
     'collector',
     "values, 'c.collect')",
     "{}, 'c.collect')",
@@ -363,7 +365,7 @@ MUTANTS = (
   ),
   # Sampling, in jit and on hosts.
   Mutant(
-    'agentrl.run.collect',
+    'agentrl.run.play.collect',
     'play',
     'top_k=r.top_k',
     'top_k=0',
@@ -371,7 +373,7 @@ MUTANTS = (
     'top-k is ignored',
   ),
   Mutant(
-    'agentrl.run.collect',
+    'agentrl.run.play.collect',
     'play',
     'top_p=r.top_p',
     'top_p=1.0',
@@ -379,7 +381,7 @@ MUTANTS = (
     'top-p is ignored',
   ),
   Mutant(
-    'agentrl.run.collect',
+    'agentrl.run.play.collect',
     'demo_attempts',
     'np.minimum(length, s.plan.turns)',
     'np.minimum(length - 1, s.plan.turns)',
@@ -387,7 +389,7 @@ MUTANTS = (
     'the solving move is never taught',
   ),
   Mutant(
-    'agentrl.run.collect',
+    'agentrl.run.play.collect',
     'messages',
     'len(x) for x in tokens] + [0]',
     'len(x) - 1 for x in tokens] + [0]',
@@ -395,7 +397,7 @@ MUTANTS = (
     'the end of turn is never taught',
   ),
   Mutant(
-    'agentrl.run.collect',
+    'agentrl.run.play.collect',
     'as_demonstrations',
     "batch.ids['source'], 2)",
     "batch.ids['source'], 0)",
@@ -403,7 +405,7 @@ MUTANTS = (
     'demonstrations count as sampled',
   ),
   Mutant(
-    'agentrl.run.host_env',
+    'agentrl.run.play.host_env',
     'parts',
     'top_k=c.rollout.top_k',
     'top_k=0',
@@ -411,7 +413,7 @@ MUTANTS = (
     'top-k is ignored on hosts',
   ),
   Mutant(
-    'agentrl.run.host_env',
+    'agentrl.run.play.host_env',
     'parts',
     'top_p=c.rollout.top_p',
     'top_p=1.0',
@@ -524,7 +526,7 @@ MUTANTS = (
   ),
   # Stages.
   Mutant(
-    'agentrl.run.stages',
+    'agentrl.run.stage.stages',
     'RLStage.algorithm',
     'start=self.start, ',
     '',
@@ -532,7 +534,7 @@ MUTANTS = (
     "schedules count from the run's start",
   ),
   Mutant(
-    'agentrl.run.stages',
+    'agentrl.run.stage.stages',
     'RLStage.collect',
     'Stream.ROLLOUT, step)',
     'Stream.ROLLOUT, 0)',
@@ -540,7 +542,7 @@ MUTANTS = (
     'the same sampling key at every iteration',
   ),
   Mutant(
-    'agentrl.run.collect',
+    'agentrl.run.play.collect',
     'plan',
     'len(s.train),',
     'len(s.train) + len(s.test),',
@@ -548,7 +550,7 @@ MUTANTS = (
     'held-out tasks are trained on',
   ),
   Mutant(
-    'agentrl.run.collect',
+    'agentrl.run.play.collect',
     'plan',
     'temperature=c.rollout.temperature',
     'temperature=1.0',
@@ -556,7 +558,7 @@ MUTANTS = (
     'rollout.temperature is not applied',
   ),
   Mutant(
-    'agentrl.run.stages',
+    'agentrl.run.stage.stages',
     'RLStage.task',
     'step - self.start',
     'step',
@@ -564,7 +566,7 @@ MUTANTS = (
     "tasks count from the run's start",
   ),
   Mutant(
-    'agentrl.run.collect',
+    'agentrl.run.play.collect',
     'plan',
     'seed=c.seed',
     'seed=0',
@@ -572,7 +574,7 @@ MUTANTS = (
     'every seed has the same tasks',
   ),
   Mutant(
-    'agentrl.run.stage_state',
+    'agentrl.run.stage.stage_state',
     'begin_rl',
     'update.init_roles_from_policy(s.algorithm, state, carried)',
     'state',
@@ -580,7 +582,7 @@ MUTANTS = (
     'roles and moments do not start afresh',
   ),
   Mutant(
-    'agentrl.run.stages',
+    'agentrl.run.stage.stages',
     'eval_hook',
     'len(s.train) + np.arange(len(s.test))',
     'np.arange(len(s.test))',
@@ -588,7 +590,7 @@ MUTANTS = (
     'evaluation on training tasks',
   ),
   Mutant(
-    'agentrl.run.stages',
+    'agentrl.run.stage.stages',
     'eval_hook',
     'temperature=c.eval.temperature',
     'temperature=c.rollout.temperature',
@@ -597,7 +599,7 @@ MUTANTS = (
   ),
   # Evaluation.
   Mutant(
-    'agentrl.run.stages',
+    'agentrl.run.stage.stages',
     'eval_hook.fold',
     'jax.random.fold_in(stream_key(key, Stream.EVAL), i)',
     'stream_key(key, Stream.EVAL)',

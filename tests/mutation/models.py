@@ -527,11 +527,11 @@ MUTANTS = (
     'a micro-batch has more tokens than its kernel is to read',
   ),
   Mutant(
-    'agentrl.precision',
+    'agentrl.runtime.precision',
     'of_product',
     'setting is not None',
     'setting is None',
-    'tests/precision_test.py::test_gradients_multiply_float32_as_it_is',
+    'tests/runtime/precision_test.py::test_gradients_multiply_float32_as_it_is',
     'float32 is multiplied as a GPU likes',
   ),
   Mutant(

@@ -20,9 +20,9 @@ _COLLECT_BRANCH = 'tests/collect/branch_test.py'
 _RETRY = 'tests/collect/retry_test.py'
 _LENGTHS = 'tests/prefix/lengths_test.py'
 _PREFIX = 'prefix_test.py'
-_REGRESSION = 'tests/env/in_context_regression_test.py'
-_MASKED = 'tests/env/fact_corpus/masked_test.py'
-_RUN_PREFIXES = 'tests/run/prefixes_test.py'
+_REGRESSION = 'tests/env/worlds/in_context_regression_test.py'
+_MASKED = 'tests/env/worlds/fact_corpus/masked_test.py'
+_RUN_PREFIXES = 'tests/run/play/prefixes_test.py'
 _TASK_EDITS = 'tests/dataset/task_edits_test.py'
 
 MUTANTS = (
@@ -619,7 +619,7 @@ MUTANTS = (
     'the last states are not begun from',
   ),
   Mutant(
-    'agentrl.run.prefixes',
+    'agentrl.run.play.prefixes',
     'places',
     'np.floor(u * (last - first))',
     'np.floor(0 * u)',
@@ -627,7 +627,7 @@ MUTANTS = (
     'attempts begin like the first trajectory of a task alone',
   ),
   Mutant(
-    'agentrl.run.prefixes',
+    'agentrl.run.play.prefixes',
     '_beginning',
     '-1 if x.encoded else turn.state',
     'turn.state',
@@ -636,11 +636,11 @@ MUTANTS = (
     'an import has no prefix, as no world shows its states',
   ),
   Mutant(
-    'agentrl.run.demonstrations',
+    'agentrl.run.stage.demonstrations',
     'with_errors',
     'other += other >= place[tuple(ids)]',
     'other += 0',
-    'tests/run/demonstrations_test.py::test_errors_are_other_messages_at_the_rate',
+    'tests/run/stage/demonstrations_test.py::test_errors_are_other_messages_at_the_rate',
     'an error may be what was right',
   ),
   Mutant(
@@ -964,7 +964,7 @@ MUTANTS = (
     'every epoch has one order',
   ),
   Mutant(
-    'agentrl.env.fact_corpus.masked',
+    'agentrl.env.worlds.fact_corpus.masked',
     'follow',
     'objects[-1] if last else start',
     'objects[0] if last else start',
@@ -972,7 +972,7 @@ MUTANTS = (
     'a text tells of what it began with alone',
   ),
   Mutant(
-    'agentrl.env.fact_corpus.masked',
+    'agentrl.env.worlds.fact_corpus.masked',
     'walk',
     'len({start, *objects}) <= len(path)',
     'len({start, *objects}) < len(path)',
@@ -980,23 +980,23 @@ MUTANTS = (
     'a text comes back to what stood in it',
   ),
   Mutant(
-    'agentrl.env.unreliable_tools.questions',
+    'agentrl.env.worlds.unreliable_tools.questions',
     'easy',
     'all(x <= small',
     'any(x <= small',
-    'tests/env/unreliable_tools/demonstrations_test.py',
+    'tests/env/worlds/unreliable_tools/demonstrations_test.py',
     'a large number beside a small one is easy',
   ),
   Mutant(
-    'agentrl.env.countdown',
+    'agentrl.env.worlds.countdown',
     'CountdownEnv.step',
     "step.info['calls'] > step.info['faults']",
     "step.info['calls'] > 0",
-    'tests/env/countdown_test.py',
+    'tests/env/worlds/countdown_test.py',
     'a call without a result is a form',
   ),
   Mutant(
-    'agentrl.env.in_context_regression',
+    'agentrl.env.worlds.in_context_regression',
     'InContextRegression.posterior',
     'few * one / one.sum()',
     'few * one',
@@ -1004,7 +1004,7 @@ MUTANTS = (
     'the few slopes have more than their share',
   ),
   Mutant(
-    'agentrl.env.in_context_regression',
+    'agentrl.env.worlds.in_context_regression',
     'InContextRegression.nearest',
     '** 2, axis=1',
     '** 1, axis=1',

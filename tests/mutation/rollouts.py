@@ -17,8 +17,8 @@ _SPANS = 'tests/rollout/message_spans_test.py'
 _TOOLED = 'tests/env/tool_env_test.py'
 _JUDGED = 'tests/env/judge_test.py'
 _BASE = 'tests/env/jit/base_test.py'
-_ITINERARY = 'tests/env/itinerary_test.py'
-_STREAM = 'tests/env/event_stream_test.py'
+_ITINERARY = 'tests/env/worlds/itinerary_test.py'
+_STREAM = 'tests/env/worlds/event_stream_test.py'
 _SOLVER = 'tests/env/jit/sokoban_solver_test.py'
 _REPLIES = 'tests/rollout/workers/replies_test.py'
 _ROWS = (
@@ -747,23 +747,23 @@ MUTANTS = (
     'a task comes twice',
   ),
   Mutant(
-    'agentrl.env.countdown',
+    'agentrl.env.worlds.countdown',
     'worth',
     'used - Counter(numbers)',
     'set(used) - set(numbers)',
-    'tests/env/countdown_test.py::test_worth_keeps_the_rules',
+    'tests/env/worlds/countdown_test.py::test_worth_keeps_the_rules',
     'a number is used twice',
   ),
   Mutant(
-    'agentrl.env.countdown',
+    'agentrl.env.worlds.countdown',
     'Countdown._begin',
     "value == task['target']",
     'value is not None',
-    'tests/env/countdown_test.py',
+    'tests/env/worlds/countdown_test.py',
     'any expression is right',
   ),
   Mutant(
-    'agentrl.env.itinerary',
+    'agentrl.env.worlds.itinerary',
     'broken',
     "<= task['reach']",
     "< task['reach']",
@@ -771,7 +771,7 @@ MUTANTS = (
     'a day may not go as far as the reach',
   ),
   Mutant(
-    'agentrl.env.itinerary',
+    'agentrl.env.worlds.itinerary',
     'broken',
     "set(task['see']) <= {task['kind'][i] for i in plan}",
     "set(task['see']) & {task['kind'][i] for i in plan}",
@@ -779,7 +779,7 @@ MUTANTS = (
     'one kind that is to be seen is enough',
   ),
   Mutant(
-    'agentrl.env.itinerary',
+    'agentrl.env.worlds.itinerary',
     'ItineraryEnv.step',
     "rules == tuple(self._task['broken'])",
     'not rules',
@@ -787,7 +787,7 @@ MUTANTS = (
     'a plan that breaks what is stated is no solution',
   ),
   Mutant(
-    'agentrl.env.event_stream',
+    'agentrl.env.worlds.event_stream',
     'EventStream.gains',
     'self.disturbance * (1 - p)',
     'self.disturbance',
@@ -795,7 +795,7 @@ MUTANTS = (
     'an accepted offer disturbs, too',
   ),
   Mutant(
-    'agentrl.env.event_stream',
+    'agentrl.env.worlds.event_stream',
     'EventStream.gains',
     'events[turn - 1] if turn else self.events',
     'events[turn - 1]',
@@ -803,7 +803,7 @@ MUTANTS = (
     'a stream begins with the habits of its end',
   ),
   Mutant(
-    'agentrl.env.event_stream',
+    'agentrl.env.worlds.event_stream',
     'f1',
     '2 * accepted',
     'accepted',
@@ -867,27 +867,27 @@ MUTANTS = (
     "the reward is not the judge's",
   ),
   Mutant(
-    'agentrl.env.grading',
+    'agentrl.text.grading',
     '_f1',
     'len(words) + len(gold)',
     'len(words)',
-    'tests/env/grading_test.py',
+    'tests/text/grading_test.py',
     'no harmonic mean',
   ),
   Mutant(
-    'agentrl.env.grading',
+    'agentrl.text.grading',
     'same',
     'return number(answer) == value',
     'return normal(answer) == normal(gold)',
-    'tests/env/grading_test.py::test_same_is_by_value_for_numbers_and_by_words_else',
+    'tests/text/grading_test.py::test_same_is_by_value_for_numbers_and_by_words_else',
     'numbers are compared as words',
   ),
   Mutant(
-    'agentrl.run.host_sampler',
+    'agentrl.run.play.host_sampler',
     'HostSampler.collect',
     'record_lib.sampled(record, attempts)',
     'record_lib.sampled(clean, attempts)',
-    'tests/run/host_sampler_test.py'
+    'tests/run/play/host_sampler_test.py'
     '::test_what_made_way_for_its_correction_is_charged',
     'failures that made way are free',
   ),

@@ -5,12 +5,12 @@ from tests.mutation.mutant import Mutant
 _LOOP = 'tests/loop_test.py'
 _RUNNER = 'tests/run/runner_test.py'
 _WORKDIR = 'tests/run/workdir_test.py'
-_ANALYSIS = 'tests/study/analysis_test.py'
-_EXECUTE = 'tests/study/execute_test.py'
+_ANALYSIS = 'tests/lab/study/analysis_test.py'
+_EXECUTE = 'tests/lab/study/execute_test.py'
 _HOOKS = 'tests/hooks_test.py'
-_STAGING = 'tests/run/stages_test.py'
+_STAGING = 'tests/run/stage/stages_test.py'
 _MIXTURE = 'tests/dataset/mixture_test.py'
-_CHECKPOINT = 'tests/checkpoint_test.py'
+_CHECKPOINT = 'tests/runtime/checkpoint_test.py'
 _METRICS = 'tests/log/metrics_test.py'
 _LOGGED = 'tests/log/trajectories_test.py'
 _FRAMED = 'tests/log/records_test.py'
@@ -25,11 +25,11 @@ _CHANCE = (
   f'{_ANALYSIS}'
   '::test_a_method_and_itself_are_told_apart_no_more_often_than_by_chance'
 )
-_TABULAR = 'tests/tabular/train_test.py'
+_TABULAR = 'tests/lab/tabular/train_test.py'
 _PERSISTENCE = (
   'tests/signal/prm_persistence_test.py::test_measures_are_those_of_loops'
 )
-_STEP_REWARDS = 'tests/tabular/step_rewards_test.py'
+_STEP_REWARDS = 'tests/lab/tabular/step_rewards_test.py'
 _BAD = 'tests/integration/bad_input_test.py'
 _REGISTRY = 'tests/registry_test.py'
 _STORED = 'tests/rollout/stored_test.py'
@@ -136,7 +136,7 @@ MUTANTS = (
   ),
   # Stages and evaluations.
   Mutant(
-    'agentrl.run.stages',
+    'agentrl.run.stage.stages',
     'due.due_at',
     'since > 0 and since % every == 0',
     'done % every == 0',
@@ -144,7 +144,7 @@ MUTANTS = (
     "evaluations count from the run's start",
   ),
   Mutant(
-    'agentrl.run.stages',
+    'agentrl.run.stage.stages',
     'due',
     'ends.discard(stages[0].start)',
     'pass',
@@ -152,7 +152,7 @@ MUTANTS = (
     'evaluated before the warm start',
   ),
   Mutant(
-    'agentrl.run.stages',
+    'agentrl.run.stage.stages',
     'make_stages',
     'start = out[-1].end if out else 0',
     'start = 0',
@@ -160,7 +160,7 @@ MUTANTS = (
     'RL begins with the warm start',
   ),
   Mutant(
-    'agentrl.run.sft_stages',
+    'agentrl.run.stage.sft_stages',
     'SFTStage.task',
     'step - self.start',
     'step - self.end',
@@ -201,19 +201,19 @@ MUTANTS = (
     'what was good before pays for what went wrong',
   ),
   Mutant(
-    'agentrl.run.sources',
+    'agentrl.run.stage.sources',
     'found',
     'if begins or not there:',
     'if not there:',
-    'tests/run/sources_test.py',
+    'tests/run/stage/sources_test.py',
     'a run that was set back is trained on what it found before',
   ),
   Mutant(
-    'agentrl.run.sources',
+    'agentrl.run.stage.sources',
     'edited',
     'mixture.counted(xs)',
     'list(xs)',
-    'tests/run/sources_test.py',
+    'tests/run/stage/sources_test.py',
     'what does not count is trained on',
   ),
   Mutant(
@@ -221,7 +221,7 @@ MUTANTS = (
     'init_roles_from_policy',
     '(set(carried) & modules.keys())',
     'set()',
-    'tests/run/stage_state_test.py',
+    'tests/run/stage/stage_state_test.py',
     'a critic is the policy again in every stage',
   ),
   Mutant(
@@ -234,7 +234,7 @@ MUTANTS = (
   ),
   # What is stored.
   Mutant(
-    'agentrl.storage',
+    'agentrl.runtime.storage',
     'files',
     "folder.rglob('*')",
     "folder.glob('*')",
@@ -242,7 +242,7 @@ MUTANTS = (
     'files in folders are not sealed',
   ),
   Mutant(
-    'agentrl.checkpoint',
+    'agentrl.runtime.checkpoint',
     '_fault',
     'storage.digest(folder / name, digest) != digest',
     'not digest',
@@ -250,7 +250,7 @@ MUTANTS = (
     'a changed file is whole',
   ),
   Mutant(
-    'agentrl.checkpoint',
+    'agentrl.runtime.checkpoint',
     'Checkpoints._search',
     'for step in reversed(steps):',
     'for step in steps:',
@@ -258,7 +258,7 @@ MUTANTS = (
     'the oldest in place of the newest',
   ),
   Mutant(
-    'agentrl.checkpoint',
+    'agentrl.runtime.checkpoint',
     'Checkpoints._remove_old',
     'whole[: -self._keep]',
     'whole[: -self._keep - 1]',
@@ -266,7 +266,7 @@ MUTANTS = (
     'one too many is kept',
   ),
   Mutant(
-    'agentrl.leaves',
+    'agentrl.runtime.leaves',
     'fill',
     'jax.random.wrap_key_data(stored, impl=impl)',
     'jax.random.wrap_key_data(stored * 0, impl=impl)',
@@ -493,7 +493,7 @@ MUTANTS = (
   ),
   # Comparisons and tables.
   Mutant(
-    'agentrl.study.execute',
+    'agentrl.lab.study.execute',
     'upto',
     'x < budget',
     'x <= budget',
@@ -501,7 +501,7 @@ MUTANTS = (
     'the point at the budget counts twice',
   ),
   Mutant(
-    'agentrl.study.execute',
+    'agentrl.lab.study.execute',
     'tune',
     'if a in results else 0.0',
     'if a in results else 1.0',
@@ -509,7 +509,7 @@ MUTANTS = (
     'a failed run is the best',
   ),
   Mutant(
-    'agentrl.study.execute',
+    'agentrl.lab.study.execute',
     '_beyond',
     'best / ratio',
     'best * ratio',
@@ -517,7 +517,7 @@ MUTANTS = (
     'widened on the wrong side',
   ),
   Mutant(
-    'agentrl.study.execute',
+    'agentrl.lab.study.execute',
     '_best',
     'return max(',
     'return min(',
@@ -525,7 +525,7 @@ MUTANTS = (
     'the worst rate',
   ),
   Mutant(
-    'agentrl.study.execute',
+    'agentrl.lab.study.execute',
     'result',
     "tokens += row['rollout/tokens']",
     "tokens = row['rollout/tokens']",
@@ -533,7 +533,7 @@ MUTANTS = (
     'budgets are not added up',
   ),
   Mutant(
-    'agentrl.study.analysis',
+    'agentrl.lab.study.analysis',
     'pair',
     '[values[arm][i][measure] for i in seeds]',
     '[values[arm][i][measure] for i in seeds[:: 1 - 2 * (arm == b)]]',
@@ -541,7 +541,7 @@ MUTANTS = (
     'runs of different seeds are paired',
   ),
   Mutant(
-    'agentrl.study.analysis',
+    'agentrl.lab.study.analysis',
     'comparisons',
     "'holm': holm[a, b]",
     "'holm': x.p",
@@ -549,7 +549,7 @@ MUTANTS = (
     'no correction',
   ),
   Mutant(
-    'agentrl.study.analysis',
+    'agentrl.lab.study.analysis',
     'arm_summary',
     'final(s, ran) < ran.success[0] - s.unstable',
     'final(s, ran) < ran.success[0] + s.unstable',
@@ -557,7 +557,7 @@ MUTANTS = (
     'stable runs are called unstable',
   ),
   Mutant(
-    'agentrl.study.analysis',
+    'agentrl.lab.study.analysis',
     'measures',
     's.env_steps / steps',
     'steps / s.env_steps',
@@ -565,19 +565,19 @@ MUTANTS = (
     'slow is fast',
   ),
   Mutant(
-    'agentrl.tabular.policy',
+    'agentrl.lab.tabular.policy',
     'cells',
     '(later - 1) * table.actions',
     'later * table.actions',
-    'tests/tabular/policy_test.py::test_a_token_is_a_cell_and_a_choice',
+    'tests/lab/tabular/policy_test.py::test_a_token_is_a_cell_and_a_choice',
     'cells of later tokens are off by one',
   ),
   Mutant(
-    'agentrl.tabular.diagnostics',
+    'agentrl.lab.tabular.diagnostics',
     'bias_and_noise',
     "x['mm'] - x['ssn']",
     "x['mm']",
-    'tests/tabular/diagnostics_test.py::test_bias_and_noise_are_those_of_agreement',
+    'tests/lab/tabular/diagnostics_test.py::test_bias_and_noise_are_those_of_agreement',
     'noise counts as bias',
   ),
   Mutant(
@@ -605,7 +605,7 @@ MUTANTS = (
     'all turns of a task are one state',
   ),
   Mutant(
-    'agentrl.tabular.step_rewards',
+    'agentrl.lab.tabular.step_rewards',
     'measure',
     'jnp.where(last[name].visits > 0, now.visits, 0)',
     'now.visits',
@@ -613,7 +613,7 @@ MUTANTS = (
     'a cell that was not visited had an error of 0',
   ),
   Mutant(
-    'agentrl.tabular.step_rewards',
+    'agentrl.lab.tabular.step_rewards',
     'within_states',
     'mean - state, 0)',
     'mean, 0)',
@@ -621,7 +621,7 @@ MUTANTS = (
     'an error of the state counts within it',
   ),
   Mutant(
-    'agentrl.tabular.step_rewards',
+    'agentrl.lab.tabular.step_rewards',
     'persistence',
     'x[..., 1:]',
     'x',
@@ -629,7 +629,7 @@ MUTANTS = (
     'the first iteration counts as one that forgot',
   ),
   Mutant(
-    'agentrl.tabular.train',
+    'agentrl.lab.tabular.train',
     'sample',
     'q[k, s, trajs.action] - v[k, s]',
     'q[k, s, trajs.action]',
@@ -637,35 +637,35 @@ MUTANTS = (
     'a value in place of an advantage',
   ),
   Mutant(
-    'agentrl.tabular.build',
+    'agentrl.lab.tabular.build',
     '_rules',
     'rule.lr / own',
     '1.0',
-    'tests/tabular/build_test.py::test_roles_learn_at_their_multiple_of_the_policys_rate',
+    'tests/lab/tabular/build_test.py::test_roles_learn_at_their_multiple_of_the_policys_rate',
     "roles learn at the policy's rate",
   ),
   Mutant(
-    'agentrl.tabular.mdp',
+    'agentrl.lab.tabular.mdp',
     'values',
     'jnp.sum(policy * q, axis=-1)',
     'jnp.max(q, axis=-1)',
-    'tests/tabular/mdp_test.py::test_values_are_those_of_a_recursion_and_of_play',
+    'tests/lab/tabular/mdp_test.py::test_values_are_those_of_a_recursion_and_of_play',
     'the value of the best policy in place of this one',
   ),
   Mutant(
-    'agentrl.tabular.mdp',
+    'agentrl.lab.tabular.mdp',
     '_slipped',
     'slip * jnp.mean',
     '(1 - slip) * jnp.mean',
-    'tests/tabular/mdp_test.py::test_values_are_those_of_a_recursion_and_of_play',
+    'tests/lab/tabular/mdp_test.py::test_values_are_those_of_a_recursion_and_of_play',
     'slips weigh too much',
   ),
   Mutant(
-    'agentrl.study.credit',
+    'agentrl.lab.papers.credit.study',
     'per_turn',
     'total / jnp.maximum(',
     'total * jnp.maximum(',
-    'tests/study/credit_test.py::test_mean_over_the_tokens_of_a_turn',
+    'tests/lab/papers/credit/study_test.py::test_mean_over_the_tokens_of_a_turn',
     'multiplied by the number of tokens',
   ),
   # Configs and folders.
@@ -704,7 +704,7 @@ MUTANTS = (
     'defaults win',
   ),
   Mutant(
-    'agentrl.run.validate',
+    'agentrl.run.check.validate',
     'config',
     'if r.batch % r.group_size:',
     'if r.batch < r.group:',
@@ -712,7 +712,7 @@ MUTANTS = (
     'groups that are not whole',
   ),
   Mutant(
-    'agentrl.run.validate',
+    'agentrl.run.check.validate',
     '_check_rows',
     'if n % c.micro_batch:',
     'if n < c.micro_batch:',

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrl import registry, uniform
+from agentrl import registry
 from agentrl.prefix import lengths
+from agentrl.runtime import uniform
 from agentrl.task import base
 from agentrl.types import AttemptPlan
 

@@ -3,7 +3,7 @@
 from PIL import Image
 
 from agentrl.report import animation
-from agentrl.run.play import Frame
+from agentrl.serve.play import Frame
 
 START = '#####\n#PXO#\n#####\nP11X12O13\n'
 END = '#####\n#_P*#\n#####\nP12X13O13\n'

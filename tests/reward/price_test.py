@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from agentrl import registry
-from agentrl.run import collect
+from agentrl.run.play import collect
 from agentrl.types import Batch
 from tests.reward import ragged
 

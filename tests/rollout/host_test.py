@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from agentrl import mesh
-from agentrl.env import countdown
 from agentrl.env.base import Step
 from agentrl.env.jit import base, sokoban_levels
+from agentrl.env.worlds import countdown
 from agentrl.model import policy
 from agentrl.nn import transformer
 from agentrl.rollout import actor, hinted, host, pack

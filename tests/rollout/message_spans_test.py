@@ -19,15 +19,15 @@ from agentrl.advantage import chain
 from agentrl.configs import base as base_config
 from agentrl.configs import envs, grpo, toolpo
 from agentrl.env import base
-from agentrl.env.countdown import Countdown
-from agentrl.env.shop.env import Shop
+from agentrl.env.worlds.countdown import Countdown
+from agentrl.env.worlds.shop.env import Shop
 from agentrl.learner import policy_gradient
 from agentrl.learner.algorithm import POLICY, Algorithm
 from agentrl.rollout import host, message_spans, pack
 from agentrl.rollout import record as record_lib
 from agentrl.rollout.scripted import ScriptedGenerator
 from agentrl.rollout.workers.pool import env_workers
-from agentrl.run import host_env
+from agentrl.run.play import host_env
 from agentrl.service.base import Function
 from agentrl.signal.base import Context
 from agentrl.task.base import make_attempts

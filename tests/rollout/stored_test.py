@@ -15,7 +15,8 @@ from agentrl.log import encode, sample, trajectories
 from agentrl.model import policy
 from agentrl.rollout import record as record_lib
 from agentrl.rollout import stored
-from agentrl.run import build, collect, sampler
+from agentrl.run import build
+from agentrl.run.play import collect, sampler
 from agentrl.task.base import make_attempts
 from agentrl.text.tokenizer import Embedded
 from agentrl.types import Status

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 import pytest
 
-from agentrl.env.math_python import MathPython
+from agentrl.env.worlds.math_python import MathPython
 from agentrl.rollout import host, pack
 from agentrl.rollout.scripted import ScriptedGenerator
 from agentrl.rollout.workers.pool import env_workers

@@ -8,7 +8,8 @@ from agentrl.configs import grpo
 from agentrl.hooks import NothingPlayedError
 from agentrl.log import trajectories
 from agentrl.run import evaluation as lib
-from agentrl.run import runner, serving
+from agentrl.run import runner
+from agentrl.serve import serving
 from agentrl.service.chat_completions import Endpoint
 from tests.gateway.served_test import serving as served
 from tests.run.small_configs import countdown

@@ -3,7 +3,8 @@
 import types
 
 from agentrl.configs import grpo
-from agentrl.run import describe, outputs, validate
+from agentrl.run import describe, outputs
+from agentrl.run.check import validate
 from tests.log import fake_wandb
 
 runs = fake_wandb.runs  # a fixture

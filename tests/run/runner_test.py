@@ -10,8 +10,8 @@ import pytest
 
 from agentrl import hooks, loop
 from agentrl.log.sample import TrajectoryLogger
-from agentrl.preemption import Stopped
 from agentrl.run import runner
+from agentrl.runtime.preemption import Stopped
 
 STAGES = (('sft', 0, 3), ('rl', 3, 7))
 

@@ -11,7 +11,8 @@ from ml_collections import ConfigDict
 
 from agentrl.configs import base, gkd, opd, tt_opd
 from agentrl.log import metrics
-from agentrl.run import build, runner, validate, workdir
+from agentrl.run import build, runner, workdir
+from agentrl.run.check import validate
 
 
 def config(folder, method=opd, **changes):

@@ -15,7 +15,7 @@ from agentrl.learner import update as update_lib
 from agentrl.learner.algorithm import POLICY, Algorithm
 from agentrl.model import policy
 from agentrl.nn import transformer
-from agentrl.run import validate
+from agentrl.run.check import validate
 from agentrl.signal import moving_average
 from agentrl.signal.base import Context
 from agentrl.types import Batch

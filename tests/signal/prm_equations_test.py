@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from agentrl import ops
+from agentrl.lab.tabular import mdp, policy
 from agentrl.signal import preference, td_prm
-from agentrl.tabular import mdp, policy
 
 TURNS, STATES, ACTIONS, BETA = 3, 3, 3, 0.5
 

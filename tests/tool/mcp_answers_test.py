@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from agentrl import install
+from agentrl.runtime import install
 
 mcp_types = pytest.importorskip('mcp_types', reason=install.command('host'))
 

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from agentrl import install
+from agentrl.runtime import install
 from agentrl.text.tool_calls.base import Call
 from agentrl.tool import base
 from agentrl.tool.base import ToolError

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentrl import install
+from agentrl.runtime import install
 from agentrl.tool import search
 
 pytest.importorskip('bm25s', reason=install.command('host'))

@@ -15,8 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from agentrl import domain
-from agentrl.env import base, jsonl, task_sampling, tool_env
+from agentrl.env import base, task_sampling, tool_env
 from agentrl.env.base import HostTask, Step
+from agentrl.env.files import jsonl
 from agentrl.text import spans as spans_lib
 from agentrl.text.spans import Interval
 from agentrl.text.tool_calls import FormatName, format_of
@@ -33,7 +34,9 @@ class Mcp:
 
   server: str = ''  # command of a server, or its URL (streamable HTTP)
   path: domain.Place = ''  # file of prompts, a JSON object a line
-  verifier: str = ''  # 'module:function', or a name of agentrl/env/verifiers.py
+  verifier: str = (
+    ''  # 'module:function', or a name of agentrl/env/files/verifiers.py
+  )
   test_path: domain.Place = ''  # file of held-out prompts; '': a fifth of path
   tools: str = ''  # names of those that the agent may call; '': all
   fresh: bool = True  # each episode starts the server anew, or connects anew

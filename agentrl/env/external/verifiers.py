@@ -20,7 +20,7 @@ from agentrl.env import task_sampling
 from agentrl.env.base import HostTask
 from agentrl.env.external import interpreter, keywords
 from agentrl.env.external.line_server import LineServer
-from agentrl.env.program_family import ProgramFamily
+from agentrl.env.files.program_family import ProgramFamily
 
 VERSION = '0.4.'  # of verifiers, whose interfaces differ from 0.3's
 _MAIN = pathlib.Path(__file__).with_name('verifiers_main.py')

@@ -15,12 +15,12 @@ from collections.abc import Iterator
 import numpy as np
 from absl import logging
 
-from agentrl import text_files
-from agentrl.dataset import progress
 from agentrl.env import splits
 from agentrl.env.jit import base, sokoban_levels
 from agentrl.env.jit import sokoban_solver as solver
 from agentrl.env.jit.sokoban_solver import SolverLevel
+from agentrl.log import waiting as progress
+from agentrl.runtime import text_files
 
 
 @dataclasses.dataclass(frozen=True)

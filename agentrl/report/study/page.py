@@ -31,11 +31,11 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from agentrl import storage
 from agentrl.report import numbers as numbers_lib
 from agentrl.report import render, svg
 from agentrl.report.numbers import NumberFormat
 from agentrl.report.study import figures
+from agentrl.runtime import storage
 
 FORMAT = 1
 DIGITS = 9  # of a number: differences are taken again from what is written

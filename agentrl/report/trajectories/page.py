@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from agentrl import storage
 from agentrl.log import shards, trajectories
+from agentrl.runtime import storage
 from agentrl.types import Span, Status
 
 PAGE = 100  # trajectories of one page of the list

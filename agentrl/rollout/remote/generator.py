@@ -16,11 +16,11 @@ import pathlib
 import time
 from collections.abc import Callable, Sequence
 
-from agentrl import publish
 from agentrl.rollout.engine.engine import Completion, SamplingParams
 from agentrl.rollout.remote import wire
 from agentrl.rollout.remote.wire import Published, RemoteMessage
 from agentrl.rollout.threaded import ThreadedGenerator
+from agentrl.runtime import publish
 from agentrl.service import json_post
 from agentrl.service.base import ServiceFault
 from agentrl.types import PyTree

@@ -9,7 +9,6 @@ Not yet run: where this was written Ray 2.60 installed and no cluster started.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from agentrl import install
 from agentrl.env.base import EnvFamily, Step
 from agentrl.rollout.workers.replies import (
   EnvError,
@@ -17,6 +16,7 @@ from agentrl.rollout.workers.replies import (
   decode_reply,
   encode_reply,
 )
+from agentrl.runtime import install
 
 _GRACE = 2.0  # seconds to end in by itself
 

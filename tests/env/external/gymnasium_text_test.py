@@ -10,7 +10,8 @@ from agentrl.env import base, splits
 from agentrl.env.external.gymnasium_text import GymnasiumText
 from agentrl.rollout.workers import pool
 from agentrl.rollout.workers.replies import EnvError
-from agentrl.run import host_env, validate
+from agentrl.run.check import validate
+from agentrl.run.play import host_env
 from agentrl.text import tokenizer
 
 MAKE = 'tests.env.external.text_envs:make'

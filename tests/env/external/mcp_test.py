@@ -11,14 +11,14 @@ import time
 
 import pytest
 
-from agentrl import install
 from agentrl.configs import grpo
 from agentrl.env import base
 from agentrl.env.external import mcp as family_lib
 from agentrl.env.external.mcp import Mcp
 from agentrl.rollout.workers import pool
 from agentrl.rollout.workers.replies import EnvError
-from agentrl.run import host_env
+from agentrl.run.play import host_env
+from agentrl.runtime import install
 from agentrl.text import tokenizer
 from agentrl.text.tool_calls import format_of
 from agentrl.text.tool_calls.base import Call

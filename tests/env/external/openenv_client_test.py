@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from agentrl import install
 from agentrl.env.external import openenv_client
 from agentrl.env.external.openenv_client import OpenEnvSession, ServerError
+from agentrl.runtime import install
 from tests.env.external import openenv_server
 
 pytest.importorskip('websockets', reason=install.command('host'))

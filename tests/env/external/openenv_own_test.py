@@ -11,10 +11,10 @@ import time
 
 import pytest
 
-from agentrl import install
 from agentrl.env.external.openenv import OpenEnv
 from agentrl.rollout.workers import pool
 from agentrl.rollout.workers.replies import EnvError
+from agentrl.runtime import install
 
 pytest.importorskip('websockets', reason=install.command('host'))
 PYTHON = os.environ.get('AGENTRL_OPENENV_PYTHON', '')

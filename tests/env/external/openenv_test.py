@@ -2,7 +2,6 @@
 
 import pytest
 
-from agentrl import install
 from agentrl.configs import grpo
 from agentrl.env import splits
 from agentrl.env.external import openenv
@@ -10,7 +9,8 @@ from agentrl.env.external.openenv import OpenEnv
 from agentrl.env.external.openenv_client import Observation
 from agentrl.rollout.workers import pool
 from agentrl.rollout.workers.replies import EnvError
-from agentrl.run import host_env
+from agentrl.run.play import host_env
+from agentrl.runtime import install
 from agentrl.text import tokenizer
 from tests.env.external import openenv_server
 

@@ -12,7 +12,7 @@ from agentrl.configs import grpo
 from agentrl.env import base, splits
 from agentrl.env.external.pettingzoo import PettingZoo
 from agentrl.rollout.workers import pool
-from agentrl.run import host_env
+from agentrl.run.play import host_env
 from agentrl.text import tokenizer
 
 GAMES = 'tests.env.external.aec_games'

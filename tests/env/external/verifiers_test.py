@@ -20,7 +20,7 @@ from agentrl.env import base, splits
 from agentrl.env.external import verifiers
 from agentrl.env.external.line_server import LineError
 from agentrl.env.external.verifiers import Verifiers
-from agentrl.run import host_env
+from agentrl.run.play import host_env
 from agentrl.text import tokenizer
 
 PYTHON = os.environ.get('AGENTRL_VERIFIERS_PYTHON', '')

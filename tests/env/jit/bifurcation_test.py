@@ -14,7 +14,9 @@ from agentrl.env import splits
 from agentrl.env.jit import base, bifurcation
 from agentrl.env.jit.bifurcation import Bifurcation, Bifurcations
 from agentrl.learner import update
-from agentrl.run import build, collect, sampler, sft_stages
+from agentrl.run import build
+from agentrl.run.play import collect, sampler
+from agentrl.run.stage import sft_stages
 from agentrl.task.base import make_attempts
 
 LEFT, RIGHT, UP, DOWN = range(4)

@@ -7,7 +7,7 @@ import pytest
 
 from agentrl.configs import grpo
 from agentrl.env.jit import base, frozen_lake, planned, sokoban_levels
-from agentrl.run import jit_env
+from agentrl.run.play import jit_env
 
 
 def sources():

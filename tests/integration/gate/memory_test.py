@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import pytest
 
 from agentrl import mesh, optimizer
-from agentrl.bench import sampling
-from agentrl.capacity.tpu import programs
+from agentrl.lab.bench import sampling
+from agentrl.lab.capacity.tpu import programs
 from agentrl.model import microbatch, policy
 
 SHAPE = dataclasses.replace(sampling.QWEN['0.5B'], attention='chunked')

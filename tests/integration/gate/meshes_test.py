@@ -16,7 +16,9 @@ import pytest
 from agentrl import loop, mesh, types
 from agentrl.configs import oprl
 from agentrl.learner import update as update_lib
-from agentrl.run import algorithm, build, pretrained, sampler, stages
+from agentrl.run import algorithm, build, pretrained
+from agentrl.run.play import sampler
+from agentrl.run.stage import stages
 from tests.batches import place
 from tests.integration.gate import layouts
 

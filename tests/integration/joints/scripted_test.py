@@ -21,7 +21,9 @@ from agentrl.rollout import jit as jit_rollout
 from agentrl.rollout import record as record_lib
 from agentrl.rollout.scripted import ScriptedGenerator
 from agentrl.rollout.workers.pool import env_workers
-from agentrl.run import build, host_sampler, stages
+from agentrl.run import build
+from agentrl.run.play import host_sampler
+from agentrl.run.stage import stages
 from agentrl.task.base import make_attempts
 from agentrl.text import (
   action_parsing,

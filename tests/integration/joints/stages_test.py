@@ -20,10 +20,11 @@ from agentrl.configs import base
 from agentrl.learner import update
 from agentrl.nn import transformer
 from agentrl.rollout import record as record_lib
-from agentrl.run import build, sampler
-from agentrl.run import collect as collect_lib
-from agentrl.run import stages as stages_lib
+from agentrl.run import build
+from agentrl.run.play import collect as collect_lib
+from agentrl.run.play import sampler
 from agentrl.run.seed_axis import SeedAxis
+from agentrl.run.stage import stages as stages_lib
 from agentrl.types import Status
 from tests.integration.joints import reference, toy
 from tests.integration.joints.reference import Adam, Token, Trajectory

@@ -20,7 +20,8 @@ from agentrl import optimizer
 from agentrl.configs import base
 from agentrl.learner import update as update_lib
 from agentrl.run import algorithm as algorithm_lib
-from agentrl.run import collect, pretrained
+from agentrl.run import pretrained
+from agentrl.run.play import collect
 from agentrl.types import TrainState
 from tests.integration.joints import reference, toy
 from tests.integration.joints.reference import Adam, State, Token, Trajectory

@@ -8,7 +8,7 @@ import threading
 
 import numpy as np
 
-from agentrl import publish
+from agentrl.runtime import publish
 
 VOCAB, EOT = 20, 2
 WEIGHTS = 'weights.npy'  # logits of the one distribution

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from agentrl import publish
 from agentrl.rollout.remote import probe
 from agentrl.rollout.remote.generator import RemoteServer
 from agentrl.rollout.remote.wire import Published
+from agentrl.runtime import publish
 from tests.rollout.remote import fake_server as fake
 
 LOGITS = np.linspace(-2, 2, fake.VOCAB)

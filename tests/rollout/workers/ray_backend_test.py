@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from agentrl import install
 from agentrl.rollout.workers.pool import env_workers
+from agentrl.runtime import install
 from tests.rollout.workers import naughty, rooms
 
 

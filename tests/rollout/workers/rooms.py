@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-from agentrl import install
 from agentrl.rollout.workers.pool import env_workers
 from agentrl.rollout.workers.replies import EnvError
+from agentrl.runtime import install
 from tests.rollout.workers import naughty
 
 HERE = pathlib.Path(__file__).parent

@@ -19,7 +19,7 @@ import threading
 
 import pytest
 
-from agentrl.env import program_run
+from agentrl.env.files import program_run
 from agentrl.tool.sandbox import sandbox
 from agentrl.tool.sandbox.native import command
 from tests.tool.sandbox import ordinary, trespasses

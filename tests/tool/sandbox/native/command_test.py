@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from agentrl.env import program_run
+from agentrl.env.files import program_run
 from agentrl.tool.sandbox.native import command, namespaces
 from tests.tool.sandbox import escapes
 

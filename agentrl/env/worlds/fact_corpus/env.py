@@ -1,0 +1,246 @@
+"""Questions over a generated corpus whose facts no model has read.
+
+  Bako's home's mayor?
+  <bm25>Bako home</bm25>
+  <result>
+  Bako's home is Tebu.
+  </result>
+  <bm25>Tebu mayor</bm25>
+  <result>
+  Tebu's mayor is Nalo.
+  </result>
+  <answer>Nalo</answer>
+
+The score is exact match as in SQuAD (arXiv 1606.05250); `reading.COLUMNS` say
+what of the gold evidence a turn has brought. A message may hold
+<note>...</note>, which is neither read as a call nor as an answer.
+"""
+
+import dataclasses
+import functools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+
+from agentrl import domain
+from agentrl.env import task_sampling, tool_env
+from agentrl.env.base import HostTask, Step
+from agentrl.env.worlds.fact_corpus import corpus as corpora
+from agentrl.env.worlds.fact_corpus import (
+  expert,
+  questions,
+  reading,
+  retrievers,
+  team,
+)
+from agentrl.env.worlds.fact_corpus.corpus import Corpus
+from agentrl.env.worlds.fact_corpus.questions import FactQuestion, Mix
+from agentrl.text import spans
+from agentrl.text.spans import Interval
+from agentrl.text.tool_calls import FormatName, format_of
+from agentrl.text.tool_calls.base import spoken
+from agentrl.tool.base import Tool
+
+RULES = (
+  'Answer the question from the passages with one name or number, or with'
+  f' "{questions.UNKNOWN}" where they do not say. Where passages disagree, the'
+  ' one of the latest year holds. What you write between <note> and </note> is'
+  ' for yourself.'
+)
+MASKS = (
+  ' Of a text the answer is what stands in place of each _, in order, with a'
+  ' comma between two.'
+)
+HELD_OUT = ('chains', 'facts')
+_NOTE = re.compile(r'<note>(.*?)</note>', re.DOTALL)
+_MOST_HOPS = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class FactCorpus:
+  """A task is a question, its accepted answers and its gold evidence.
+
+  Questions of the two splits begin at different entities, so that none is the
+  beginning of another split's either. Both are over one corpus.
+  """
+
+  people: Annotated[
+    int, domain.Whole(corpora.LEAST_PEOPLE, corpora.MOST_PEOPLE)
+  ] = 200  # of the corpus; a fifth as many places, and as many events
+  min_hops: Annotated[int, domain.Whole(1, _MOST_HOPS, most='max_hops')] = (
+    1  # facts to follow, at least
+  )
+  max_hops: Annotated[int, domain.Whole(1, _MOST_HOPS)] = 2  # and at most
+  held_out: Annotated[str, domain.OneOf(*HELD_OUT)] = (
+    'chains'  # of test: 'facts': train and test share no evidence either
+  )
+  distractors: Annotated[int, domain.Whole(0, 8)] = (
+    0  # passages for each fact that deny another object of it
+  )
+  contradictions: domain.Chance = (
+    0.0  # of a fact, that a passage of an earlier year disagrees
+  )
+  unanswerable: domain.Chance = 0.0  # share of questions that nothing answers
+  aggregated: domain.Chance = 0.0  # share of questions over a set
+  aggregates: str = 'count max'  # kinds of those
+  masked: domain.Chance = 0.0  # share of texts with a mask for every hop
+  retrievers: str = 'bm25'  # tools: bm25, dense, graph, liar and aggregate
+  lies: domain.Chance = 0.3  # share of false facts that the liar shows
+  passages: domain.Count = 1  # most that a call shows
+  notes: bool = False  # demonstrations note what they have read
+  team: bool = False  # demonstrations are a team's, see team.py
+  format: FormatName = 'tagged'  # of calls
+  teach: bool = False  # the system text states the rules
+
+  columns: ClassVar[tuple[str, ...]] = (
+    *tool_env.COLUMNS,
+    *reading.COLUMNS,
+    'notes',
+  )
+  worker: ClassVar[str] = 'thread'
+
+  def __post_init__(self):
+    domain.check_fields(self)
+    _check_words('aggregates', self.aggregates, questions.AGGREGATES)
+    _check_words('retrievers', self.retrievers, retrievers.DESCRIPTIONS)
+    if self.unanswerable + self.aggregated + self.masked > 1:
+      raise ValueError(
+        f'unanswerable={self.unanswerable}, aggregated={self.aggregated} and'
+        f' masked={self.masked} are more than all questions; lower one'
+      )
+    if self.team and self.notes:
+      raise ValueError(
+        'team=True has notes of its own, with their roles; set notes=False'
+      )
+    if self.contradictions and self.passages < 2:
+      raise ValueError(
+        f'contradictions={self.contradictions} with passages={self.passages}'
+        ' would hide which passage is later; set passages to 2 or more'
+      )
+
+  @property
+  def system(self) -> str:
+    if not self.teach:
+      return ''
+    rules = RULES + MASKS * (self.masked > 0)
+    return tool_env.describe_tools(rules, self._descriptions, self.format)
+
+  def spans(self, message: str) -> list[Interval]:
+    read = _NOTE.sub(lambda note: ' ' * len(note[0]), message)
+    calls = format_of(self.format).locate(read, self._descriptions)
+    return spans.mark(message, calls)
+
+  @property
+  def _descriptions(self) -> list[tool_env.ToolDescription]:
+    return [retrievers.describe(x) for x in self.retrievers.split()]
+
+  def name(self) -> str:
+    return task_sampling.name('fact_corpus', self)
+
+  def tasks(self, split: str, count: int, seed: int) -> Iterator[HostTask]:
+    """Calls for each hop, then answers; see `EnvFamily`.
+
+    A question without a demonstration is one whose evidence the tools do not
+    show.
+    """
+    mix = Mix(
+      min_hops=self.min_hops,
+      max_hops=self.max_hops,
+      unanswerable=self.unanswerable,
+      aggregated=self.aggregated,
+      aggregates=tuple(self.aggregates.split()),
+      members=self.passages + 1,
+      masked=self.masked,
+    )
+
+    def draw(rng: np.random.Generator) -> list | None:
+      question = questions.draw(self.corpus(), mix, split, rng)
+      return questions.salted(question, split) if question else None
+
+    return task_sampling.drawn(draw, self._solve, split, count, seed)
+
+  def env(self) -> 'FactEnv':
+    corpus, tools = self.corpus(), _tools(self)
+
+    def begin(task: Mapping[str, Any], seed: int) -> tool_env.ToolTask:
+      del seed  # nothing is random
+      read = reading.Reading(corpus, task)
+      return tool_env.ToolTask(
+        task['question'], tools, read.judge, read.observe
+      )
+
+    form = format_of(self.format)
+    return FactEnv(tool_env.ToolEnv(begin, form, self.columns))
+
+  def corpus(self) -> Corpus:
+    """The corpus that both splits are about."""
+    return corpora.made(
+      self.people, self.contradictions, self.distractors, self.held_out
+    )
+
+  def expert_value(self, task: Mapping[str, Any]) -> float:
+    """Score of the scripted expert from the start; calls cost nothing.
+
+    1, which no policy exceeds, where the tools show all evidence; else 0: the
+    expert does not guess.
+    """
+    question = questions.of_task(task)
+    return float(expert.plan(self.corpus(), question, _tools(self)) is not None)
+
+  def _solve(self, content: list) -> tuple[dict[str, Any], tuple[str, ...]]:
+    *fields, _ = content  # the salt
+    question = FactQuestion(*fields)
+    corpus, form = self.corpus(), format_of(self.format)
+    task = questions.task(corpus, question)
+    planned = expert.plan(corpus, question, _tools(self))
+    if planned is None:
+      return task, ()
+    calls, read = planned
+    task['calls'] = [{'name': x.name, 'arguments': dict(x.args)} for x in calls]
+    notes = ['', *(f'<note>{x}</note>' * self.notes for x in read)]
+    if self.team:
+      notes = team.tags(question, read)
+    acts = [form.write([call]) for call in calls]
+    acts.append(tool_env.answer_message(task['answers'][0]))
+    return task, tuple(map(''.join, zip(notes, acts, strict=True)))
+
+
+class FactEnv:
+  """`ToolEnv` with notes; see `HostEnv`."""
+
+  def __init__(self, env: tool_env.ToolEnv):
+    self._env = env
+
+  def reset(self, task: Mapping[str, Any], seed: int) -> str:
+    return self._env.reset(task, seed)
+
+  def step(self, message: str) -> Step:
+    step = self._env.step(_NOTE.sub('', message))
+    notes = float(len(_NOTE.findall(spoken(message))))
+    return step._replace(info={**step.info, 'notes': notes})
+
+  def close(self) -> None:
+    self._env.close()
+
+
+@functools.lru_cache(maxsize=4)
+def _tools(family: FactCorpus) -> tuple[Tool, ...]:
+  """All environments of a process share them."""
+  return retrievers.tools(
+    family.corpus(),
+    family.retrievers.split(),
+    family.passages,
+    family.lies,
+  )
+
+
+def _check_words(field: str, value: str, words: Sequence[str]) -> None:
+  """Raises ValueError unless the value names some of the words, each once."""
+  chosen = value.split()
+  if not chosen or set(chosen) - set(words) or len(set(chosen)) < len(chosen):
+    raise ValueError(
+      f'{field}={value!r} must name some of {" ".join(words)}, each once, with'
+      ' spaces between'
+    )

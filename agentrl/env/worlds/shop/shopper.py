@@ -1,0 +1,113 @@
+"""A scripted shopper, whose sessions in the shop become logs.
+
+It has a goal that nobody else is shown. It searches for it in words, looks at
+the first product of the right kind that it can pay, chooses the options it
+wants and buys; goes back where one is not offered; turns the page; searches
+once more in fewer words; and leaves when it has looked at enough.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from agentrl.env.worlds.shop.action_reward import ShopperAction
+from agentrl.env.worlds.shop.env import ShopEnv, wanted_thing
+
+FIELD = 'search'  # name of the only field to type into
+_LOOKS = 2  # products it looks at before it leaves
+_PAGES = 2  # of results that it reads for one search
+_PRODUCT = re.compile(r'^\[([^\]]+)\] (.*) \$([\d.]+)$', re.MULTILINE)
+_OPTION = re.compile(r'^(\w+): (\[.*)$', re.MULTILINE)
+_VALUE = re.compile(r'\[([^\]]*)\]( \(chosen\))?')
+_DETAIL = re.compile(r',[^$\n]*(?= \$)')  # of a title
+_UNUSED = re.compile(r' ?\[(?:description|back)\]')  # buttons it never clicks
+
+
+class LoggedAction(NamedTuple):
+  """An action of a session."""
+
+  page: str  # on which it was taken, cut to what matters
+  action: ShopperAction
+  command: str  # to the shop; '': none
+
+
+def session(shop: ShopEnv, goal: Mapping[str, Any]) -> list[LoggedAction]:
+  """All actions of one session, from the first search to the last."""
+  shop.reset(goal, 0)
+  shopper, log = _Shopper(goal), list[LoggedAction]()
+  page = ''  # the first one states the goal
+  action, command = shopper.search()
+  while True:
+    log.append(LoggedAction(short_page(page), action, command))
+    if not command:
+      return log
+    step = shop.step(command)
+    if step.done:
+      return log
+    page = step.text
+    action, command = shopper.choose(page)
+
+
+def queries(goal: Mapping[str, Any]) -> list[str]:
+  """The searches of a session: first all that is wanted, then its kind."""
+  thing = wanted_thing(goal)
+  return [
+    ' '.join([*goal['options'].values(), thing, *goal['attributes']]),
+    thing,
+  ]
+
+
+def short_page(page: str) -> str:
+  """A page of the shop without details of titles and buttons never used."""
+  return _UNUSED.sub('', _DETAIL.sub('', page)).strip()
+
+
+class _Shopper:
+  """The shopper's memory of a session."""
+
+  def __init__(self, goal: Mapping[str, Any]):
+    self._goal = goal
+    self._thing = wanted_thing(goal)
+    self._queries = queries(goal)
+    self._seen: set[str] = set()
+    self._pages = 0
+
+  def search(self) -> tuple[ShopperAction, str]:
+    words, self._pages = self._queries.pop(0), 1
+    return ShopperAction('type_and_submit', FIELD, words), f'search[{words}]'
+
+  def choose(self, page: str) -> tuple[ShopperAction, str]:
+    if '[buy now]' in page:
+      return self._on_product(_OPTION.findall(page))
+    return self._on_results(_PRODUCT.findall(page), '[next]' in page)
+
+  def _on_product(
+    self, options: Sequence[tuple[str, str]]
+  ) -> tuple[ShopperAction, str]:
+    for name, line in options:
+      values = {x: bool(chosen) for x, chosen in _VALUE.findall(line)}
+      wish = self._goal['options'].get(name, next(iter(values)))
+      if wish not in values:
+        return _click('prev')
+      if not values[wish]:
+        return _click(wish, f'{name} {wish}')
+    return _click('buy now')
+
+  def _on_results(
+    self, products: Sequence[tuple[str, str, str]], ahead: bool
+  ) -> tuple[ShopperAction, str]:
+    if len(self._seen) == _LOOKS:
+      return ShopperAction('terminate'), ''
+    for place, title, price in products:
+      fits = self._thing in title and float(price) <= self._goal['most']
+      if fits and place not in self._seen:
+        self._seen.add(place)
+        return _click(place, f'{place} {title.split(",")[0]}')
+    if ahead and self._pages < _PAGES:
+      self._pages += 1
+      return _click('next')
+    return self.search() if self._queries else (ShopperAction('terminate'), '')
+
+
+def _click(thing: str, name: str = '') -> tuple[ShopperAction, str]:
+  return ShopperAction('click', name or thing), f'click[{thing}]'

@@ -1,0 +1,245 @@
+"""Capacity report: the estimate of a config on a topology, and advice."""
+
+import math
+from collections.abc import Iterator
+
+from ml_collections import ConfigDict
+
+from agentrl import mesh
+from agentrl.configs import base
+from agentrl.lab.capacity import cost, hardware, memory
+from agentrl.lab.capacity.cost import Estimate
+from agentrl.lab.capacity.hardware import Topology
+from agentrl.model import hf_weights
+from agentrl.rollout import registered
+from agentrl.run import algorithm, pretrained
+from agentrl.run.check import validate
+from agentrl.run.play import host_env, jit_env
+from agentrl.run.pretrained import Language
+
+REMAT = ('none', 'dots', 'layer')  # the last keeps least
+_MOST_DEVICES = 4096  # that are tried
+ROOM = 0.9  # of a chip's memory; the rest is the program's and the allocator's
+
+
+def report(c: ConfigDict, name: str, model: str | None = None) -> str:
+  """The table of the config on the topology, and what to change.
+
+  Raises: ValueError for a config or a topology that cannot be.
+  """
+  where, lm = hardware.parse(name), language(c, model)
+  step = estimate(c, where, lm)
+  lines = [*table(c, where, step), counted(lm), '']
+  lines.append('It fits.' if fits(step, where) else advice(c, where, lm))
+  return '\n'.join([*lines, fewest(c, where, lm)])
+
+
+def language(c: ConfigDict, model: str | None = None) -> Language:
+  """The decoder and the tokenizer of a checkpoint, or else of the config.
+
+  Args:
+    model: a directory, or a name on the hub; no weights are fetched
+  Raises: ValueError for one that cannot be read.
+  """
+  if not (model or c.model.path):
+    return pretrained.language(c)
+  field = '--model' if model else 'model.path'
+  path = model or c.model.path
+  return pretrained.outline(
+    c, hf_weights.locate(path, weights=False, field=field)
+  )
+
+
+def fits(step: Estimate, where: Topology) -> bool:
+  return step.memory.peak <= ROOM * where.chip.memory
+
+
+def estimate(c: ConfigDict, where: Topology, lm: Language) -> Estimate:
+  """Estimates the cost of a step of the config on the topology."""
+  c = on_topology(c, where)
+  validate.config(c)
+  shape = pretrained.computed(c, lm.shape)
+  learner = algorithm.make_algorithm(c, shape)
+  sizes = {name: c.mesh[name] for name in mesh.AXES}
+  return cost.estimate(learner, shape, work(c, lm), sizes)
+
+
+def on_topology(c: ConfigDict, where: Topology) -> ConfigDict:
+  """The config, the sizes of whose mesh are those on the topology."""
+  axes = {name: c.mesh[name] for name in mesh.AXES}
+  sizes = mesh.sizes(axes, where.devices)
+  return applied(c, {f'mesh.{name}': n for name, n in sizes.items()})
+
+
+def work(c: ConfigDict, lm: Language) -> memory.Workload:
+  """Returns the workload of a step of the config; makes no task."""
+  spec = base.wiring(c)
+  hosted = registered.kind_of(spec).on_host
+  kind = host_env if hosted else jit_env
+  sized = kind.sized(c, lm.tokenizer, lm.chat)
+  plan, size = sized.plan, sized.capacity
+  afresh = plan.history == 'turn'
+  values = spec.values('minibatch', c.minibatch)
+  models = host_env.models(c)
+  return memory.Workload(
+    rows=c.rollout.batch * (plan.turns if afresh else 1),
+    tokens=size.row,
+    micro=c.micro_batch,
+    epochs=values.get('epochs', 1),
+    batch=c.rollout.batch,
+    slots=c.rollout.slots if hosted else min(c.rollout.slots, c.rollout.batch),
+    turns=plan.turns,
+    read=size.context,
+    message=plan.message,
+    afresh=afresh,
+    capacity=size.cache,
+    engines=(size.cache, *models.values()) if hosted else (),
+    guests=len({run for _, run in models if run}),
+  )
+
+
+def table(c: ConfigDict, where: Topology, e: Estimate) -> Iterator[str]:
+  """Lines for people to read."""
+  w, m, chip = e.work, e.memory, where.chip
+  used = math.prod(e.sizes.values())
+  axes = ' '.join(f'{name}={n}' for name, n in e.sizes.items() if n > 1)
+  axes = axes or 'of one'
+  yield f'{c.method} on {where.name}: {where.devices} devices, mesh {axes}'
+  yield f'({chip.source})'
+  if used < where.devices:
+    yield f'{where.devices - used} devices are idle: set c.mesh.fsdp to -1.'
+  yield ''
+  yield 'memory of a device                   GB'
+  yield from _lines(m, 1e9)
+  yield line('at the fullest moment', m.peak / 1e9)
+  yield line('there is', chip.memory / 1e9)
+  yield ''
+  yield 'a step, all devices      10^12 FLOPs'
+  yield from _lines(e.flops, 1e12)
+  yield ''
+  yield 'received by a device in a step       GB'
+  yield from _lines(e.traffic, 1e9)
+  yield ''
+  yield f'tokens of a step: {w.rows * w.tokens:,} read in {w.rows:,} rows,'
+  yield f'  of which {w.written:,} sampled in {w.batch * w.turns:,} turns'
+  products, links = seconds(e, where)
+  yield f'seconds of a step, at least: {products:.3g} of products at the peak'
+  yield f'  rate, {links:.3g} of traffic at the full rate of the links'
+
+
+def seconds(e: Estimate, where: Topology) -> tuple[float, float]:
+  """Lower bounds: of FLOPs at the peak, of traffic at full links."""
+  used = math.prod(e.sizes.values())
+  # Half of what links carry both ways comes in.
+  return (
+    sum(e.flops) / used / where.chip.flops,
+    sum(e.traffic) / (where.chip.links / 2),
+  )
+
+
+def counted(lm: Language) -> str:
+  """Returns a line that names the tokenizer of the counts."""
+  chat = 'in a chat' if lm.chat else 'without a chat'
+  return f'tokens are counted by tokenizer {lm.tokenizer.name}, {chat}'
+
+
+def advice(c: ConfigDict, where: Topology, lm: Language) -> str:
+  """The first changes with which it fits, or that there are none."""
+  for changes in candidates(c, where):
+    least = changes['mesh.fsdp']
+    # The smallest micro-batches first: where they do not fit, none do.
+    if _fitting(c, changes | {'micro_batch': least}, where, lm) is None:
+      continue
+    micro = c.micro_batch
+    while not (
+      step := _fitting(c, changes | {'micro_batch': micro}, where, lm)
+    ):
+      micro = max(least, micro // 2)
+    if micro != c.micro_batch:
+      changes |= {'micro_batch': micro}
+    peak = step.memory.peak / 1e9
+    flags = _flags(c, changes)
+    return f'It does not fit. With {flags} it needs {peak:.3g} GB.'
+  learner = algorithm.make_algorithm(c, lm.shape)
+  total = 4 * mesh.count(memory.decoder(learner)) / 1e9
+  room = ROOM * where.chip.memory * where.devices / 1e9
+  way, grown = '', ''
+  if not memory.frozen(learner):
+    grown = ' (four times that with gradients and moments)'
+    way = 'train adapters on a frozen base (LoRA), or '
+  return (
+    'It does not fit, and neither smaller micro-batches, bfloat16,'
+    f' recomputing nor another mesh make it: the model has {total:.3g} GB of'
+    f' parameters{grown} and {room:.3g} GB are there; {way}take more devices'
+  )
+
+
+def fewest(c: ConfigDict, where: Topology, lm: Language) -> str:
+  """The fewest devices of this kind on which it fits: of 1, 2, 4 and so on."""
+  for count in (2**i for i in range(_MOST_DEVICES.bit_length())):
+    there = hardware.scaled(where, count)
+    for changes in candidates(c, there):
+      most = max(changes['mesh.fsdp'], c.micro_batch)
+      for micro in dict.fromkeys((most, changes['mesh.fsdp'])):
+        if _fitting(c, changes | {'micro_batch': micro}, there, lm):
+          flags = _flags(c, changes | {'micro_batch': micro})
+          how = f' with {flags}' if flags else ''
+          return f'The fewest on which it fits: {there.name}{how}.'
+  return f'It fits on no power of two up to {_MOST_DEVICES} of them.'
+
+
+def _flags(c: ConfigDict, changes: dict) -> str:
+  """The flags that make these changes."""
+  now = c.to_dict() | {f'mesh.{k}': v for k, v in c.mesh.items()}
+  now |= {f'model.{k}': v for k, v in c.model.items()}
+  return ' '.join(
+    f'--config.{k}={v}' for k, v in changes.items() if now.get(k) != v
+  )
+
+
+def _fitting(
+  c, changes: dict, where: Topology, lm: Language
+) -> Estimate | None:
+  """The estimate of the changed config if it fits, else None."""
+  try:
+    step = estimate(applied(c, changes), where, lm)
+  except ValueError:  # a mesh that the model or the batch does not divide into
+    return None
+  return step if fits(step, where) else None
+
+
+def candidates(c: ConfigDict, where: Topology) -> Iterator[dict]:
+  """Changes of the config, those that cost least first.
+
+  Splitting over all devices costs traffic, bfloat16 digits, and what is
+  recomputed up to a third of the time; each adds to the last.
+  """
+  heavier = REMAT[REMAT.index(c.model.remat) + 1 :]
+  for tensor in (1, 2, 4, 8):
+    changes = {f'mesh.{name}': 1 for name in mesh.AXES}
+    changes |= {'mesh.fsdp': max(1, where.devices // tensor)}
+    changes |= {'mesh.tensor': tensor}
+    yield changes
+    if c.model.dtype != 'bfloat16':
+      changes = changes | {'model.dtype': 'bfloat16'}
+      yield changes
+    for remat in heavier:
+      changes = changes | {'model.remat': remat}
+      yield changes
+
+
+def applied(c: ConfigDict, changes: dict) -> ConfigDict:
+  """The config with dotted names changed."""
+  c = ConfigDict(c.to_dict())
+  c.update_from_flattened_dict(changes)
+  return c
+
+
+def _lines(parts, unit: float) -> Iterator[str]:
+  for name, value in parts._asdict().items():
+    yield line(name, value / unit)
+
+
+def line(name: str, value: float) -> str:
+  """A row of a table."""
+  return f'  {name:<24} {value:>10.3f}'

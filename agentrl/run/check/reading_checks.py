@@ -1,0 +1,93 @@
+"""Checks of readings: their hints, and who reads them.
+
+All of it is found before anything is built or compiled.
+"""
+
+from ml_collections import ConfigDict
+
+from agentrl import registry
+from agentrl.configs import envs
+from agentrl.env import base as env_base
+from agentrl.learner import teacher
+from agentrl.run.play import readings
+
+
+def hints(c: ConfigDict) -> None:
+  """Checks that each reading of c.reading has a name and a source of hints."""
+  r = c.rollout
+  for name, reading in c.reading.items():
+    at, source = f'reading.{name}', reading.source
+    if name in (registry.OWN, 'nulled'):
+      raise ValueError(
+        f'c.reading.{name} is called like a reading that is made without it;'
+        ' take another name, such as hinted'
+      )
+    given = {'field': reading.field, 'failed': reading.failed}
+    for field, only in (('field', 'task'), ('failed', 'outcome')):
+      if given[field] and source != only:
+        raise ValueError(
+          f'{at}.{field}={given[field]!r} is for source {only!r}; leave it out,'
+          f' or set {at}.source, which is {source!r}'
+        )
+    if source == 'task' and (not reading.field or r.kind != 'host'):
+      raise ValueError(
+        f"{at}.source='task' is a text of a host environment's tasks, and"
+        f' {at}.field={reading.field!r} of env.name={c.env.name!r}'
+        " names none; set it, or the source to 'demonstration'"
+      )
+    if source == 'solution' and r.group_size < 2:
+      raise ValueError(
+        f"{at}.source='solution' is another attempt at the task, and"
+        f' rollout.group_size={r.group_size} makes one; set it to 2 or more'
+      )
+    if reading.shift and source not in ('demonstration', 'task'):
+      raise ValueError(
+        f'{at}.shift={reading.shift} takes the hint of another task, and source'
+        f' {source!r} has none of tasks; set it to 0'
+      )
+
+
+def sampled(c: ConfigDict, spec: registry.MethodSpec) -> None:
+  """Checks the reading whose hints some attempts are sampled behind."""
+  name = readings.sampled_behind(spec)
+  if not name:
+    return
+  at, source = f'hp.collect.{spec.collect}.reading={name!r}', None
+  if name in c.reading:
+    source = c.reading[name].source
+  if source not in ('text', 'demonstration', 'task'):
+    raise ValueError(
+      f'{at} has hints of source {source!r}, which are not there before the'
+      " attempts; name a reading of c.reading of source 'text',"
+      " 'demonstration' or 'task'"
+    )
+  if isinstance(envs.family(c), env_base.PlaysPrograms):
+    raise ValueError(
+      f'{at} puts a hint before conversations, and those of'
+      f' env.name={c.env.name!r} are written by a program; set c.collect to'
+      " 'once'"
+    )
+
+
+def teachers(spec: registry.MethodSpec) -> None:
+  """Checks that nobody is compared with itself, nor where it says nothing."""
+  compared = teacher.comparison(spec)
+  pairs = {}
+  if compared:
+    at = f'hp.{compared.term}.{compared.term}'
+    pairs[at] = compared.role, compared.reading
+  if 'reference' in spec.signal:
+    piece = registry.get('signal', 'reference')
+    hp = registry.settings(piece, spec.values('signal', 'reference'))
+    pairs['hp.signal.reference'] = hp['role'], hp['reading']
+  for at, (role, reading) in pairs.items():
+    if (role, reading) == ('policy', registry.OWN):
+      raise ValueError(
+        f'{at}.role={role!r} with reading {reading!r} compares the policy with'
+        f' itself; name another role, or a reading of c.reading in {at}.reading'
+      )
+    if reading == 'nulled':
+      raise ValueError(
+        f'{at}.reading={reading!r} lacks the first message of a trajectory;'
+        f' name a reading of c.reading, or {registry.OWN!r}'
+      )

@@ -1,0 +1,243 @@
+"""Collects batches: rollouts, layout in rows, rewards, demonstrations."""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from agentrl import registry
+from agentrl.dataset import jit_tasks
+from agentrl.learner import algorithm, update
+from agentrl.rollout import actor, counterfactual, hierarchical, registered
+from agentrl.rollout import jit as jit_rollout
+from agentrl.rollout import record as record_lib
+from agentrl.run import placement
+from agentrl.run.build import Experiment
+from agentrl.run.play import jit_env
+from agentrl.run.play import readings as readings_lib
+from agentrl.task.base import make_attempts
+from agentrl.types import AttemptPlan, Attempts, Batch, Messages, Prefix, Rows
+
+
+def play(
+  s: Experiment, params, attempts: Attempts, key, group: int = 1
+) -> record_lib.Record:
+  """Samples the attempts with the policy, inside jit.
+
+  group: neighbours that attempt one task, where most of them do
+  """
+  r, plan, given = s.config.rollout, s.plan, None
+  if attempts.prefix is not None:
+    given = record_lib.given(attempts.prefix, plan.turns, plan.message)
+  speaker = actor.model(
+    s.shape,
+    params,
+    message=plan.message,
+    eot=s.tokenizer.eot,
+    top_k=r.top_k,
+    top_p=r.top_p,
+    given=given,
+    group=group,
+  )
+  return jit_rollout.rollout(s.world, plan, speaker, attempts, key)
+
+
+def play_groups(s: Experiment, params, attempts: Attempts, key):
+  """`play`, of groups as an RL step attempts them."""
+  return play(s, params, attempts, key, s.config.rollout.group_size)
+
+
+def score(w: registry.MethodSpec, batch: Batch) -> Batch:
+  """Computes the reward of every turn of the batch."""
+  pieces = [
+    registry.bind('reward', n, w.values('reward', n), 'c.reward')
+    for n in w.reward
+  ]
+  total = sum(f(batch.turns, batch.outcome, batch.status) for f in pieces)
+  turns = batch.turns.replace(reward=total)
+  return batch.replace(turns=turns)
+
+
+def layout(s: Experiment, record: record_lib.Record) -> record_lib.Layout:
+  if s.plan.history == 'turn':
+    return record_lib.per_turn(record)
+  return record_lib.full_history(record, s.capacity.row)
+
+
+def readings(
+  s: Experiment, record: record_lib.Record, batch: Batch, version
+) -> dict[str, Rows]:
+  """The record's messages in other contexts, as the config asks."""
+  t = None if s.plan.history == 'turn' else s.capacity.row
+  how = dict(eot=s.tokenizer.eot, t=t)
+  hinted = {
+    name: readings_lib.hinted_rows(hint, record, batch, version, **how)
+    for name, hint in s.hints.items()
+  }
+  return hinted | _nulled(s, record, version)
+
+
+def _nulled(
+  s: Experiment, record: record_lib.Record, version
+) -> dict[str, Rows]:
+  null = s.nulled
+  if null is None:
+    return {}
+  if s.plan.history == 'turn':
+    return {'nulled': counterfactual.nulled_turns(record, null, version)}
+  rows = counterfactual.nulled_history(record, null, version, s.capacity.row)
+  return {'nulled': rows}
+
+
+def arrays(
+  s: Experiment, record: record_lib.Record, attempts: Attempts, version
+) -> Batch:
+  """The record as a Batch, with its readings; a term that lacks is 0."""
+  record = unjudged(s, record)
+  batch = record_lib.batch(record, layout(s, record), attempts, version)
+  return batch.replace(readings=readings(s, record, batch, version))
+
+
+def unjudged(s: Experiment, record: record_lib.Record) -> record_lib.Record:
+  """The record with terms of 0 for judges that were not asked."""
+  judges = registry.defaults(s.algorithm.spec).get('judge', {})
+  names = [hp['term'] for hp in judges.values()]
+  zero = jnp.zeros(record.valid.shape)
+  return record.replace(columns=dict.fromkeys(names, zero) | record.columns)
+
+
+def collect(s: Experiment, params, attempts: Attempts, key, version) -> Batch:
+  """Rollout and rewards: one jitted program."""
+
+  def sample(attempts, key):
+    record = mark_spans(s, play_groups(s, params, attempts, key))
+    return arrays(s, record, attempts, version)
+
+  judge = functools.partial(score, s.algorithm.spec)
+  batch, _ = collector(s.algorithm.spec)(
+    sample, judge, attempts, memory=(), carry=(), key=key
+  )
+  return batch
+
+
+def plan(s: Experiment) -> AttemptPlan:
+  """What the attempts of every RL step have in common."""
+  c, spec = s.config, s.algorithm.spec
+  return AttemptPlan(
+    tasks=len(s.train),
+    group=num_attempts_of_group(spec, c.rollout.group_size),
+    batch=num_attempts(spec, c.rollout.batch),
+    limit=c.rollout.max_turns,
+    seed=c.seed,
+    temperature=c.rollout.temperature,
+  )
+
+
+def collector(w: registry.MethodSpec):
+  """Binds the collect component of the method."""
+  values = w.values('collect', w.collect)
+  return registry.bind('collect', w.collect, values, 'c.collect')
+
+
+def num_attempts(w: registry.MethodSpec, batch: int) -> int:
+  """Attempts that a batch is made of: more than it holds, if some are left out.
+
+  The collect piece's hyper-parameters tell it: `times` as many groups, or
+  groups `group_times` as large.
+  """
+  how = _collect_settings(w)
+  return batch * how.get('times', 1) * how.get('group_times', 1)
+
+
+def num_attempts_of_group(w: registry.MethodSpec, group: int) -> int:
+  """Attempts at one task, of which c.rollout.group_size are in the batch."""
+  return group * _collect_settings(w).get('group_times', 1)
+
+
+def _collect_settings(w: registry.MethodSpec) -> dict[str, Any]:
+  """The hyper-parameters of the collect component."""
+  values = w.values('collect', w.collect)
+  return registry.settings(registry.get('collect', w.collect), values)
+
+
+def mark_spans(s: Experiment, record: record_lib.Record) -> record_lib.Record:
+  """The record with the spans of its messages, where they have parts."""
+  decisions = registered.kind_of(s.algorithm.spec).subgoal_words
+  if not decisions:
+    return record
+  words, prefix = s.tokenizer, s.config.rollout.action_prefix
+  switch = hierarchical.token(words, decisions[1], 'hp.rollout.options.switch')
+  tag = hierarchical.token(words, prefix, 'rollout.action_prefix')
+  return hierarchical.mark(record, switch, tag)
+
+
+def demonstrate(
+  s: Experiment, attempts: Attempts, tokens, length, key
+) -> Batch:
+  """Rows of the solver's own messages, replayed in the environment."""
+  speaker = actor.scripted(tokens, length)
+  record = jit_rollout.rollout(s.world, s.plan, speaker, attempts, key)
+  batch = record_lib.batch(record, layout(s, record), attempts, 0)
+  return as_demonstrations(batch)
+
+
+def as_demonstrations(batch: Batch) -> Batch:
+  """The batch with the source 2; nothing was sampled, nor attempted."""
+  ids = {**batch.ids, 'source': jnp.full_like(batch.ids['source'], 2)}
+  return batch.replace(ids=ids, sampled={}, attempted={})
+
+
+def messages(s: Experiment, taskset: jit_tasks.JitTaskSet):
+  """The solver's actions as tokens: [n, K, M] and their lengths [n, K]."""
+  n, k, m = len(taskset), s.plan.turns, s.plan.message
+  tokens = jit_env.spoken(s.config, s.tokenizer, s.world.env.actions)
+  table = np.zeros((len(tokens) + 1, m), np.int32)
+  for i, x in enumerate(tokens):
+    table[i, : len(x)] = x
+  size = np.array([len(x) for x in tokens] + [0], np.int32)
+  actions = np.full((n, k), -1)
+  width = min(k, taskset.actions.shape[1])
+  actions[:, :width] = taskset.actions[:, :width]
+  if registered.kind_of(s.algorithm.spec).subgoal_words:
+    actions += hierarchical.new_subgoals(actions) * len(s.world.env.actions)
+  return table[actions], size[actions]
+
+
+def init_memory(s: Experiment, state):
+  """The state with empty memories, of the shapes that collecting gives."""
+  if not s.algorithm.spec.memory:
+    return state
+  n = num_attempts(s.algorithm.spec, s.config.rollout.batch)
+  attempts = attempts_at(np.zeros(n, np.int32), 1)
+  if s.algorithm.spec.prefix != 'none':
+    size = n, s.plan.turns, s.plan.message
+    messages = Messages(np.zeros(size, np.int32), np.zeros(size[:2], np.int32))
+    nothing = Prefix(np.zeros(n, np.int32), messages)
+    attempts = attempts.replace(prefix=nothing)
+  attempts = placement.replicated(attempts)
+  policy = algorithm.full_params(s.algorithm.context, state.params)
+
+  def unplayed(policy, attempts, key, version):
+    """A batch of the shapes that host environments give."""
+    sizes = s.plan.turns, s.plan.width, s.plan.message
+    record = record_lib.empty(n, *sizes, s.world.family.columns)
+    return score(s.algorithm.spec, arrays(s, record, attempts, version))
+
+  sample = unplayed if s.on_host else functools.partial(collect, s)
+  args = policy, attempts, state.key, state.step
+  batch = jax.eval_shape(placement.sharded(sample), *args)
+  return update.init_memory(s.algorithm, state, batch, len(s.train))
+
+
+def demo_attempts(s: Experiment, index: np.ndarray) -> Attempts:
+  """Attempts at tasks, each as long as its demonstration."""
+  length = np.sum(s.train.actions[index] >= 0, axis=1)
+  return attempts_at(index, np.minimum(length, s.plan.turns))
+
+
+def attempts_at(index: np.ndarray, turns) -> Attempts:
+  """Attempts at tasks, each of its own number of turns, at least one."""
+  limit = np.broadcast_to(np.maximum(turns, 1), index.shape)
+  return make_attempts(index, 1, 1, 1.0).replace(limit=limit.astype(np.int32))

@@ -1,0 +1,193 @@
+"""Host environments of a config: family, tasks, chat format and sizes."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import jax
+from ml_collections import ConfigDict
+
+from agentrl import registry
+from agentrl.configs import envs
+from agentrl.dataset import host_tasks
+from agentrl.env import base
+from agentrl.rollout.engine import engine
+from agentrl.rollout.host import CUT, EpisodeLimits, HostEnvBundle
+from agentrl.rollout.record import Capacity
+from agentrl.run.check import env_checks, service_checks
+from agentrl.run.play import readings, remote_engine
+from agentrl.text import chat_format, chat_template
+from agentrl.text.chat_template import Message
+from agentrl.text.tokenizer import Tokenizer
+
+
+class HostEnvSpec(NamedTuple):
+  """Family and sizes, before there are tasks."""
+
+  family: base.EnvFamily
+  talk: chat_format.ChatFormat
+  plan: EpisodeLimits
+  system: str  # message
+  actions: tuple[str, ...] = ()  # what is written is an action as it stands
+
+  @property
+  def source(self) -> base.EnvFamily:
+    """Of tasks."""
+    return self.family
+
+  @property
+  def capacity(self) -> Capacity:
+    return self.plan.capacity
+
+
+def sized(
+  c: ConfigDict, words: Tokenizer, chat: chat_template.Chat | None
+) -> HostEnvSpec:
+  """Checks the host-environment settings of the config."""
+  if c.rollout.slots % jax.process_count():
+    raise ValueError(
+      f'rollout.slots={c.rollout.slots} is not divisible by the'
+      f' {jax.process_count()} processes that share them; make it a multiple'
+    )
+  env_checks.family(c)
+  family = envs.family(c)
+  env_checks.programs(c, family)
+  remote_engine.validate(c)
+  service_checks.services(c, base.needs(family), c.host.worker or family.worker)
+  service_checks.judges(c, family.columns)
+  talk = chat_format.framed(chat) if chat else chat_format.bare(words)
+  # Some templates take only one system message.
+  system = '\n'.join(filter(None, (c.rollout.system, family.system)))
+  plan = limits(c, system, talk)
+  if isinstance(family, base.PlaysPrograms):
+    plan = dataclasses.replace(plan, row=family.branches * plan.context)
+  return HostEnvSpec(family, talk, plan, system)
+
+
+def parts(c: ConfigDict, spec: HostEnvSpec, sets=None):
+  """Returns the environment with all tasks, then those to train and to test.
+
+  Args:
+    sets: (train, test) where they are loaded already
+  """
+  train, test = sets or task_sets(c, spec.family)
+  stop = None
+  if c.host.stop_strings:
+    stop = engine.texts(c.host.stop_strings, spec.talk.words.decode)
+  stage = HostEnvBundle(
+    tasks=[*train.tasks, *test.tasks],
+    family=spec.family,
+    talk=spec.talk,
+    limits=spec.plan,
+    system=spec.system,
+    action_prefix=c.rollout.action_prefix,
+    top_k=c.rollout.top_k,
+    top_p=c.rollout.top_p,
+    stop=stop,
+  )
+  return stage, train, test
+
+
+def guided(
+  world: HostEnvBundle,
+  spec: registry.MethodSpec,
+  hints: Mapping[str, readings.Hint],
+  train: host_tasks.HostTaskSet,
+) -> HostEnvBundle:
+  """The environments, with the hints that attempts are sampled behind."""
+  name = readings.sampled_behind(spec)
+  if not name:
+    return world
+  made = readings.guidance(hints[name], len(train.tasks))
+  return world._replace(guidance=made)
+
+
+def task_sets(c: ConfigDict, family: base.EnvFamily):
+  """The train and the test tasks; a family of a file has what it has."""
+  most = base.sizes(family)
+  count = {x: min(c.env[x], most.get(x, c.env[x])) for x in ('train', 'test')}
+  return [
+    host_tasks.load(family, split, n, c.env.seed, folder=c.data)
+    for split, n in count.items()
+  ]
+
+
+def limits(
+  c: ConfigDict, system: str, talk: chat_format.ChatFormat
+) -> EpisodeLimits:
+  """Limits of a trajectory; a context of 0 is as long as turns need."""
+  r, h = c.rollout, c.host
+  begin = [Message('system', system)] if system else []
+  cut = [Message('user', CUT)]
+  least = len(talk.start(cut).ids)
+  opening = len(talk.start([*begin, *cut]).ids) - least
+  if h.max_observation_tokens < least:
+    raise ValueError(
+      f'host.max_observation_tokens={h.max_observation_tokens} tokens cannot'
+      f' even say that an observation was cut; set it to {least} or more'
+    )
+  sizes = dict(
+    turns=r.max_turns,
+    message=r.max_message_tokens,
+    observation=h.max_observation_tokens,
+    opening=opening,
+    history=r.history,
+    window=r.window,
+    seconds=h.step_timeout,
+    start=h.reset_timeout,
+    patience=h.episode_timeout,
+  )
+  turn = h.max_observation_tokens + r.max_message_tokens
+  context = opening + r.window * turn
+  if r.history == 'full':
+    context = r.context or opening + r.max_turns * turn
+  return EpisodeLimits(context=context, **sizes)
+
+
+def sizes(c: ConfigDict, capacity: int) -> engine.Sizes:
+  """Sizes that the slot engine of each process is compiled for."""
+  h = {x: field.default for x, field in envs.HOST.items()} | c.host.to_dict()
+  return engine.Sizes(
+    slots=c.rollout.slots // jax.process_count(),
+    capacity=capacity,
+    burst=h['decode_steps_per_sync'],
+    chunk=h['prefill_chunk'],
+    lanes=h['prefill_slots'],
+  )
+
+
+def models(c: ConfigDict) -> dict[tuple[str, str], int]:
+  """(role, run) of each model that services generate with -> its capacity."""
+  room: dict[tuple[str, str], int] = {}
+  for service in c.service.values():
+    if service.role or service.run:
+      at = service.role, service.run
+      room[at] = max(room.get(at, 0), service.context)
+  return room
+
+
+def messages(
+  c: ConfigDict, words: Tokenizer, demos: list[list[str]]
+) -> list[list[list[int]]]:
+  """Demonstrations as tokens, each message with its end of turn.
+
+  Raises:
+    ValueError: for one longer than a message or a trajectory may be.
+  """
+  tokens = [
+    [[*words.encode(text), words.eot] for text in texts] for texts in demos
+  ]
+  longest = max((len(m) for texts in tokens for m in texts), default=0)
+  if longest > c.rollout.max_message_tokens:
+    raise ValueError(
+      f'a demonstration has a message of {longest} tokens with its end of turn'
+      f' and rollout.max_message_tokens={c.rollout.max_message_tokens} allows'
+      f' fewer; set it to {longest}'
+    )
+  turns = max(map(len, tokens), default=0)
+  if turns > c.rollout.max_turns:
+    raise ValueError(
+      f'a demonstration has {turns} turns and rollout.max_turns='
+      f'{c.rollout.max_turns} allows fewer; set it to {turns}'
+    )
+  return tokens

@@ -1,0 +1,318 @@
+"""Sampler of host environments: one slot engine, one set of workers."""
+
+import collections
+import functools
+from collections.abc import Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from absl import logging
+
+from agentrl import loop
+from agentrl.curate import select
+from agentrl.env import base
+from agentrl.judge.panel import Judgement
+from agentrl.rollout import host as host_rollout
+from agentrl.rollout import pack, purify, registered
+from agentrl.rollout import record as record_lib
+from agentrl.rollout.engine.engine import Engine
+from agentrl.rollout.record import Record
+from agentrl.rollout.remote.generator import RemoteGenerator
+from agentrl.rollout.scripted import ScriptedGenerator
+from agentrl.rollout.workers.pool import env_workers
+from agentrl.run import build, placement
+from agentrl.run.play import collect as collect_lib
+from agentrl.run.play import host_env, judges, played, remote_engine
+from agentrl.run.play.judges import Judges
+from agentrl.run.play.services import Services
+from agentrl.run.stage.demonstrations import Script
+from agentrl.runtime import distributed
+from agentrl.types import Attempts, Batch, PyTree, Status
+
+
+class HostSampler:
+  """Open from the first play to `close`."""
+
+  def __init__(
+    self, s: build.Experiment, stopping: Callable[[], None], workdir: str = ''
+  ):
+    """Opens services and workers.
+
+    Args:
+      stopping: raises when the run is to end
+      workdir: folder of the run, where answers of servers are kept
+    """
+    c = s.config
+    self._s, self._stopping = s, stopping
+    self._world = host_env.guided(s.world, s.algorithm.spec, s.hints, s.train)
+    self._engine = self._generator()
+    self._policy: tuple[PyTree, PyTree] = None, None  # given, brought here
+    attempts = collect_lib.num_attempts(s.algorithm.spec, c.rollout.batch)
+    count = min(c.host.num_envs or c.rollout.slots, attempts)
+    count = -(-count // jax.process_count())
+    self._services = Services(s, workdir)
+    self._judges = Judges(s, self._services, workdir)
+    self._run, self._closing = self._opened(count)
+    self._arrays = placement.sharded(functools.partial(_arrays, s))
+    self._score = placement.sharded(
+      functools.partial(collect_lib.score, s.algorithm.spec)
+    )
+    self._shown: dict[int, pack.Episode] = {}
+    self._watch = played.Watch()
+    # Of what was collected and not observed yet; of evaluations.
+    self._counts: collections.Counter[str] = collections.Counter()
+    self._eval_counts: collections.Counter[str] = collections.Counter()
+
+  def _opened(self, count: int) -> tuple[Callable, Callable[[], None]]:
+    """Plays so many at a time: (generator, attempts, key, ...) -> episodes.
+
+    Returns: that, and what closes it
+    """
+    s, worker = self._s, self._s.config.host.worker or None
+    if isinstance(s.world.family, base.PlaysPrograms):
+      from agentrl.gateway.programs import ProgramRunner  # has its own extra
+
+      runner = ProgramRunner(s.world, self._engine, count, 'policy')
+      return runner.run, runner.close
+    family = self._services.serve(s.world.family)
+    workers = env_workers(family, count, worker=worker)
+
+    def run(generator, attempts, key, **fields):
+      return host_rollout.run_episodes(
+        self._world, generator, workers, attempts, key, **fields
+      )
+
+    return run, workers.close
+
+  def _generator(self) -> Engine | RemoteGenerator:
+    """The engine of this process, or what asks another machine."""
+    s, c = self._s, self._s.config
+    if remote_engine.wanted(c):
+      return remote_engine.opened(s)
+    guidance = self._world.guidance
+    more = guidance.growth if guidance else 0
+    sizes = host_env.sizes(c, s.plan.context + more)
+    with placement.local_mesh():
+      return Engine(s.shape, sizes, eot=s.tokenizer.eot)
+
+  def __enter__(self) -> 'HostSampler':
+    return self
+
+  def __exit__(self, *_) -> None:
+    self._closing()
+    if isinstance(self._engine, RemoteGenerator):
+      self._engine.close()
+    self._judges.close()
+    self._services.close()
+
+  def update_service_params(self, params) -> None:
+    """Parameters of all roles, for services that are one of them."""
+    self._services.update_params(params)
+
+  def play(self, policy, attempts: Attempts, key, version: int = 0) -> Record:
+    """Plays the attempts to their end: host arrays."""
+    self._update_weights(policy, version)
+    ended, _ = self._sessions(
+      self._engine, attempts, key, self._stopping, counts=self._eval_counts
+    )
+    return self._record(ended)
+
+  def eval_counts(self) -> dict[str, float]:
+    """Counts of what was played since the last call."""
+    counts, self._eval_counts = self._eval_counts, collections.Counter()
+    return dict(counts)
+
+  def unplayed(self) -> str:
+    """Says that nothing was played since the last call; '': something was."""
+    return self._watch.unplayed()
+
+  def play_with(
+    self,
+    wrap: Callable[[host_rollout.Generator], host_rollout.Generator],
+    policy,
+    attempts: Attempts,
+    key,
+  ) -> list[pack.Episode]:
+    """Plays the attempts with a generator around the engine."""
+    self._update_weights(policy, 0)
+    generator = wrap(self._engine)
+    return self._sessions(generator, attempts, key, self._stopping)[0]
+
+  def play_in(
+    self,
+    world: host_rollout.HostEnvBundle,
+    policy,
+    attempts: Attempts,
+    key,
+  ) -> Record:
+    """Plays the attempts in another world, one at a time: a host record."""
+    self._update_weights(policy, 0)
+    with env_workers(world.family, 1) as pool:
+      workers = [pool[0]]
+      ended, _ = host_rollout.run_episodes(
+        world, self._engine, workers, attempts, key
+      )
+    return self._record(ended)
+
+  def served_family(self) -> base.EnvFamily:
+    """The family of the run, whose environments ask the services of the run."""
+    return self._services.serve(self._s.world.family)
+
+  def collect(self, policy, attempts: Attempts, key, version) -> Batch:
+    """Rollouts and rewards."""
+    version = int(version)
+
+    def sample(attempts, key):
+      attempts = jax.device_get(attempts)
+      self._update_weights(policy, version)
+      ended, verdicts = self._sessions(
+        self._engine, attempts, key, self._stopping, judged=True
+      )
+      record = self._judges.filled(self._record(ended), verdicts)
+      clean = self._purified(record, key)
+      batch = self._batch(clean, attempts, version)
+      # What was sampled, with the failures that made way.
+      return batch.replace(sampled=record_lib.sampled(record, attempts))
+
+    batch, _ = collect_lib.collector(self._s.algorithm.spec)(
+      sample, self._score, attempts, memory=(), carry=(), key=key
+    )
+    self._watch.end_iteration()
+    return batch
+
+  def demo_batch(self, index: np.ndarray) -> np.ndarray:
+    return index
+
+  def demonstrate(self, index: np.ndarray, key) -> Batch:
+    """Demonstrations of training tasks; each is played once in a run."""
+    shown = dict(self._shown)
+    new = [int(i) for i in dict.fromkeys(index) if int(i) not in shown]
+    if new:
+      texts = [self._s.train.demonstration[i] for i in new]
+      demos = host_env.messages(self._s.config, self._s.tokenizer, texts)
+      attempts = collect_lib.attempts_at(np.array(new), [len(m) for m in demos])
+      earlier = len(set(map(int, index))) - len(new)
+      ended = self._scripted(attempts, demos, key, earlier)
+      shown |= dict(zip(new, ended, strict=True))
+      whole = {i: e for i, e in shown.items() if e.status != Status.ENV_ERROR}
+      self._shown = whole  # others are tried again
+      if wrong := sum(e.status != Status.SOLVED for e in ended):
+        text = '%d of %d demonstrations did not solve their task.'
+        logging.warning(text, wrong, len(ended))
+    return self._demonstrated(index, [shown[int(i)] for i in index])
+
+  def replay(self, index: np.ndarray, scripts: Sequence[Script], key) -> Batch:
+    """These messages, played at these training tasks."""
+    attempts = collect_lib.attempts_at(index, [len(x) for x in scripts])
+    return self._demonstrated(index, self._scripted(attempts, scripts, key))
+
+  def _scripted(
+    self, attempts: Attempts, scripts: Sequence[Script], key, earlier: int = 0
+  ) -> list[pack.Episode]:
+    script = ScriptedGenerator(dict(enumerate(scripts)), self._s.tokenizer.eot)
+    ended, _ = self._sessions(script, attempts, key, self._stopping)
+    self._watch.end_iteration(earlier=earlier)
+    return ended
+
+  def _demonstrated(
+    self, index: np.ndarray, ended: list[pack.Episode]
+  ) -> Batch:
+    attempts = collect_lib.attempts_at(index, np.ones(len(index)))
+    batch = self._batch(self._record(ended), attempts, 0)
+    return collect_lib.as_demonstrations(batch)
+
+  def observe(self, batch: Batch):
+    """Metrics of the batch, and of what went wrong."""
+    counts, self._counts = self._counts, collections.Counter()
+    return loop.observe(batch) | judges.metrics(counts)
+
+  def _update_weights(self, policy, version: int) -> None:
+    if policy is not self._policy[0]:
+      self._policy = policy, placement.to_local_mesh(policy)
+    with placement.local_mesh():
+      self._engine.update_weights(self._policy[1], version)
+
+  def verdicts(self, key: str) -> list[Judgement]:
+    """What judges said of a trajectory; [] of one that is long past."""
+    return self._judges.of(key)
+
+  def _sessions(
+    self,
+    generator,
+    attempts: Attempts,
+    key,
+    stopping,
+    *,
+    judged: bool = False,
+    counts: collections.Counter[str] | None = None,
+  ) -> tuple[list[pack.Episode], dict[int, list[Judgement]]]:
+    """Plays each process's share of the attempts and gathers all episodes.
+
+    Args:
+      judged: judges are asked about trajectories as soon as they have ended
+      counts: what was counted is added there; None: to those of training
+    """
+    attempts, bits = jax.device_get((attempts, jax.random.key_data(key)))
+    indices = distributed.share(len(attempts.task))
+    self._judges.begin(attempts.group, indices)
+
+    def judge(attempt: int, episode: pack.Episode) -> None:
+      world = self._s.world
+      task = world.tasks[attempts.task[attempt]]
+      columns, words = world.family.columns, self._s.tokenizer
+      item = judges.of_episode(task, episode, columns, words)
+      self._judges.submit(attempt, item, episode.status)
+
+    def mine():
+      with placement.local_mesh():
+        ended, counts = self._run(
+          generator,
+          attempts,
+          jax.random.wrap_key_data(bits),
+          indices=indices,
+          stopping=stopping,
+          ended=judge if judged else lambda attempt, episode: None,
+        )
+      stopping()  # what a signal ended beside this process was no failure
+      verdicts = self._judges.verdicts()
+      counts |= self._services.taken() | self._judges.taken()
+      counts |= {f'engine/{k}': n for k, n in self._engine.taken().items()}
+      return ended, counts, verdicts
+
+    gathered = distributed.allgather_objects(mine)
+    total = self._counts if counts is None else counts
+    for _, some, _ in gathered:
+      total.update(some)
+    verdicts = {b: x for _, _, of in gathered for b, x in of.items()}
+    episodes = [x for ended, _, _ in gathered for x in ended]
+    self._watch.see(episodes)
+    return episodes, verdicts
+
+  def _record(self, ended: list[pack.Episode]) -> Record:
+    limits = self._s.plan
+    sizes = limits.turns, limits.width, limits.message
+    columns, branches = self._s.world.family.columns, limits.row > 0
+    return pack.record(ended, *sizes, columns, branches=branches)
+
+  def _purified(self, record: Record, key) -> Record:
+    """The record as c.rollout.kind wants it to be trained on."""
+    rule = registered.kind_of(self._s.algorithm.spec).purify
+    if rule is None:
+      return record
+    b = len(record.status)
+    noise = jax.random.uniform(jax.random.fold_in(key, b), (b,))
+    chosen = np.asarray(noise) < rule.chance
+    return purify.purified(record, rule, chosen, self._s.tokenizer.decode)
+
+  def _batch(self, record: Record, attempts: Attempts, version) -> Batch:
+    args = placement.replicated((record, attempts))
+    return self._arrays(*args, jnp.int32(version))
+
+
+def _arrays(
+  s: build.Experiment, record: Record, attempts: Attempts, version
+) -> Batch:
+  """The record as a Batch; what an environment broke is not trained on."""
+  batch = collect_lib.arrays(s, record, attempts, version)
+  return select.keep(batch, batch.status != Status.ENV_ERROR)

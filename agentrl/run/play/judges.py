@@ -1,0 +1,267 @@
+"""Judges of a run: what rollouts made as items, verdicts as terms of turns."""
+
+import collections
+import dataclasses
+import inspect
+import json
+import os
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from ml_collections import ConfigDict
+
+from agentrl import registry
+from agentrl.judge import item as judge_item
+from agentrl.judge import panel, planted
+from agentrl.judge.item import Exchange, Item
+from agentrl.judge.panel import Judge, Judgement, JudgePanel
+from agentrl.rollout import pack
+from agentrl.rollout.record import Record
+from agentrl.run import build
+from agentrl.run.play.services import Services
+from agentrl.runtime import storage
+from agentrl.service.answer_file import AnswerFile
+from agentrl.service.base import load_function
+from agentrl.text import chat_format
+from agentrl.text.tokenizer import Tokenizer
+from agentrl.types import Metrics, Status
+
+HELD = 3  # iterations whose verdicts are there for the trajectory log
+_OF_ANSWERS = ('function', 'run', 'temperature', 'message', 'system')
+
+
+class Judges:
+  """The judges of a config, open until `close`; none of them is fine too."""
+
+  def __init__(self, s: build.Experiment, services: Services, workdir: str):
+    """Asks nobody yet.
+
+    Args:
+      workdir: folder of the run, for answers; '': remembered only
+    """
+    c, self._words = s.config, s.tokenizer
+    spec = s.algorithm.spec
+    self._judges = [_judge(c, spec, n, services) for n in spec.judge]
+    terms = terms_read(spec)
+    self._read = {x.name for x in self._judges if x.term in terms}
+    self._panel = JudgePanel(
+      self._judges,
+      panel.Settings(
+        c.judging.threads,
+        c.judging.seconds,
+        -(-c.judging.budget // jax.process_count()),
+      ),
+      planted.PlantedError(
+        *(c.judging[name] for name in planted.PlantedError._fields)
+      ),
+      answers=AnswerFile(_file(workdir)),
+    )
+    self._log: collections.deque[dict[str, list[Judgement]]]
+    self._log = collections.deque(maxlen=HELD)
+    self._groups: dict[int, dict[int, Item]] = {}
+    self._missing: collections.Counter[int] = collections.Counter()
+
+  @property
+  def terms(self) -> tuple[str, ...]:
+    """The terms that they fill."""
+    return self._panel.terms
+
+  def begin(self, group: np.ndarray, lines: Sequence[int]) -> None:
+    """Begins a batch, of which this process plays some lines.
+
+    Args:
+      group: [B], of all attempts
+    """
+    self._panel.forget()
+    self._group, self._groups = group, {}
+    self._missing = collections.Counter(group[list(lines)].tolist())
+
+  def submit(self, line: int, item: Item, status: Status) -> None:
+    """Asks about a trajectory that has ended, and about its group after it."""
+    group = int(self._group[line])
+    self._missing[group] -= 1
+    if status != Status.ENV_ERROR and item.turns:
+      self._panel.submit(line, item)
+      self._groups.setdefault(group, {})[line] = item
+    if not self._missing[group]:
+      members = dict(sorted(self._groups.pop(group, {}).items()))
+      self._panel.submit_group(list(members), list(members.values()))
+
+  def verdicts(self) -> dict[int, list[Judgement]]:
+    """Waits for the verdicts on what was submitted, by line."""
+    return self._panel.collect()
+
+  def filled(
+    self, record: Record, verdicts: Mapping[int, Sequence[Judgement]]
+  ) -> Record:
+    """The record with the verdicts as columns, host arrays."""
+    if not self._judges:
+      return record
+    valid = np.asarray(record.valid)
+    columns, scored = tables(valid, self.terms, verdicts, self._read)
+    self._log.append(
+      {
+        judge_item.trajectory_key(*_tokens(record, b)): list(v)
+        for b, v in verdicts.items()
+      }
+    )
+    columns = record.columns | columns
+    return dataclasses.replace(record, columns=columns, scored=scored)
+
+  def of(self, key: str) -> list[Judgement]:
+    """The verdicts on a trajectory of the last iterations, by its key."""
+    return next((x[key] for x in reversed(self._log) if key in x), [])
+
+  def taken(self) -> dict[str, float]:
+    """Counts since the last call."""
+    return self._panel.taken()
+
+  def close(self) -> None:
+    self._panel.close()
+
+
+def _tokens(record: Record, b: int):
+  """The tokens read and written in each turn of a trajectory."""
+  ks = np.flatnonzero(record.valid[b])
+  read = [record.context[b, k, : record.context_len[b, k]] for k in ks]
+  return read, [record.message[b, k, : record.message_len[b, k]] for k in ks]
+
+
+def terms_read(spec: registry.MethodSpec) -> set[str]:
+  """The terms that the method reads; a judge of another one is a monitor."""
+  needs = [
+    need.partition(':')
+    for scope, slot, name in registry.parts(spec)
+    for need in registry.needs(spec, scope, slot, name)
+  ]
+  return {name for kind, _, name in needs if kind == 'term'}
+
+
+def tables(
+  valid: np.ndarray,
+  terms: Sequence[str],
+  verdicts: Mapping[int, Sequence[Judgement]],
+  read: Collection[str],
+) -> tuple[dict[str, Any], Any]:
+  """Verdicts as arrays: terms [B, K] by name, and what is scored [B, K].
+
+  A score of a whole trajectory stands on its last turn; without one, all of
+  the trajectory is unscored.
+
+  Args:
+    read: names of the judges whose scores matter; faults of others cost nothing
+  """
+  columns = {name: np.zeros(valid.shape, np.float32) for name in terms}
+  scored, last = np.ones(valid.shape, bool), np.sum(valid, axis=1) - 1
+  for b, of_b in verdicts.items():
+    for x in of_b:
+      alone = x.turn >= 0
+      if x.fault and x.judge in read:
+        scored[b, x.turn if alone else slice(None)] = False
+      elif not x.fault:
+        columns[x.term][b, x.turn if alone else last[b]] = x.score
+  return columns, scored
+
+
+def metrics(counts: Mapping[str, float]) -> Metrics:
+  """Counts of a rollout as metrics; totals of scores as their means."""
+  out: dict[str, Any] = {}
+  for name, x in counts.items():
+    prefix, _, last = f'rollout/{name}'.rpartition('/')
+    if name.startswith('judge/') and last == 'total':
+      scores = counts[name.removesuffix('total') + 'scores']
+      out[f'{prefix}/score'] = np.float32(x), np.float32(scores)
+    elif not (name.startswith('judge/') and last == 'scores'):
+      out[f'{prefix}/{last}'] = np.float32(x), np.float32(1)
+  return out
+
+
+def of_episode(
+  task: Mapping[str, Any],
+  episode: pack.Episode,
+  columns: Sequence[str],
+  words: Tokenizer,
+) -> Item:
+  """The item of a trajectory of a host environment."""
+
+  def exchange(x: pack.TurnData) -> Exchange:
+    terms = {name: float(x.info.get(name, 0.0)) for name in columns}
+    terms |= {
+      'env': x.reward,
+      'tokens': float(len(x.spoken.ids)),
+      'entropy': float(sum(x.spoken.entropy)),
+      'invalid': float(x.invalid),
+    }
+    message = chat_format.content(words, x.spoken.ids)
+    return Exchange(x.observation, message, terms)
+
+  turns = tuple(map(exchange, episode.turns))
+  return Item(task, turns, -1, float(episode.score))
+
+
+def of_record(record: Record, b: int, words: Tokenizer) -> Item:
+  """The item of a trajectory from inside jit, host arrays."""
+  turns = []
+  read, written = _tokens(record, b)
+  for k, context, message in zip(
+    np.flatnonzero(record.valid[b]), read, written, strict=True
+  ):
+    terms = {name: float(x[b, k]) for name, x in record.columns.items()}
+    terms |= {
+      'env': float(record.reward[b, k]),
+      'tokens': float(len(message)),
+      'entropy': float(record.entropy[b, k]),
+      'invalid': float(record.action[b, k] < 0),
+    }
+    text = chat_format.content(words, message.tolist())
+    turns.append(Exchange(words.decode(context.tolist()), text, terms))
+  return Item({}, tuple(turns), -1, float(record.outcome[b]))
+
+
+def _judge(
+  c: ConfigDict, spec: registry.MethodSpec, name: str, services: Services
+) -> Judge:
+  values = spec.values('judge', name)
+  component = registry.get('judge', name, 'c.judge')
+  hp = registry.settings(component, values, 'c.judge')
+  service = services.named(hp['service']) if 'service' in hp else None
+  return Judge(
+    name,
+    registry.bind('judge', name, values, 'c.judge'),
+    hp['term'],
+    judge_item.unit(component, hp),
+    service,
+    _identity(c, hp),
+  )
+
+
+def _identity(c: ConfigDict, hp: Mapping[str, Any]) -> str:
+  """Content id of whoever answers; '' where nothing is to be kept.
+
+  A model of this run changes, and a server has a file of its own.
+  """
+  if 'path' in hp:
+    return f'{hp["path"]} {_source(hp["path"])}'
+  if 'service' not in hp:
+    return ''
+  service = c.service[hp['service']]
+  if service.role or service.address:
+    return ''
+  source = _source(service.function) if service.function else ''
+  return json.dumps([*(service[x] for x in _OF_ANSWERS), source])
+
+
+def _source(path: str) -> str:
+  """Text of a function: one that was edited answers anew."""
+  try:
+    return inspect.getsource(load_function(path, '(item) -> float'))
+  except (OSError, TypeError):
+    return ''
+
+
+def _file(workdir: str) -> str | None:
+  if not workdir or storage.in_bucket(storage.path(workdir)):
+    return None
+  return os.path.join(workdir, 'judges', f'{jax.process_index()}.jsonl')

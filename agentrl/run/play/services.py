@@ -1,0 +1,134 @@
+"""Services of a run: the simulated users and judges of its config."""
+
+import functools
+import os
+
+import jax
+
+from agentrl.env import base
+from agentrl.learner import algorithm
+from agentrl.rollout.engine.service import EngineService
+from agentrl.run import build, placement
+from agentrl.run import workdir as workdir_lib
+from agentrl.run.check import service_checks
+from agentrl.run.play import host_env
+from agentrl.runtime import storage
+from agentrl.service.base import (
+  CountedService,
+  Function,
+  Service,
+  with_system_text,
+)
+from agentrl.service.chat_completions import ChatCompletions
+from agentrl.types import PyTree
+
+KEPT = 10_000  # answers of a model at temperature 0 that are remembered
+
+
+class Services:
+  """Open until `close`. Services of one role, or of one run, share a model."""
+
+  def __init__(self, s: build.Experiment, workdir: str = ''):
+    """Takes an experiment whose config was checked.
+
+    Args:
+      workdir: folder of the run, for answers of servers; '': remembered only
+
+    Raises:
+      ValueError: a run that is none, or one of another model.
+    """
+    self._s = s
+    self._workdir = workdir
+    self._runs: dict[str, PyTree] = {}
+    self._servers: dict[str, ChatCompletions] = {}
+    for name, service in s.config.service.items():
+      if service.run and service.run not in self._runs:
+        workdir_lib.same_model(s.config, f'service.{name}.run')
+        self._runs[service.run] = placement.to_local_mesh(
+          workdir_lib.policy(s.shape, service.run)
+        )
+    self._models = self._opened()
+    self._watched = {name: self._watch(name) for name in s.config.service}
+    for run, params in self._runs.items():
+      self._models['', run].update_weights(params)
+
+  def serve(self, family: base.EnvFamily) -> base.EnvFamily:
+    """The family whose environments ask these."""
+    return base.with_services(family, self._watched)
+
+  def named(self, name: str) -> Service:
+    """The service of a name of c.service."""
+    return self._watched[name]
+
+  def update_params(self, params: dict[str, PyTree]) -> None:
+    """Sets the parameters of all roles; copied before this returns."""
+    for (role, run), model in self._models.items():
+      if run:
+        weights = self._runs[run]
+      else:
+        whole = algorithm.full_params(self._s.algorithm.context, params, role)
+        weights = placement.to_local_mesh(whole)
+      model.update_weights(weights)
+    for name, service in self._s.config.service.items():
+      if service.role:
+        self._watched[name].forget()
+
+  def taken(self) -> dict[str, int]:
+    """Counts since the last call: 'service/<name>/<count>'."""
+    return {
+      f'service/{name}/{count}': n
+      for services in (self._watched, self._servers)
+      for name, service in services.items()
+      for count, n in service.taken().items()
+    }
+
+  def close(self) -> None:
+    for model in self._models.values():
+      model.close()
+
+  def _opened(self) -> dict[tuple[str, str], EngineService]:
+    """(role, run) -> the model, with capacity for all services that use it."""
+    c, s = self._s.config, self._s
+    most = s.shape.positions
+    for name, service in c.service.items():
+      generated = service.role or service.run
+      if generated and 0 < most < service.context:
+        raise ValueError(
+          f'service.{name}.context={service.context} is more than the'
+          f' model.positions={most}; set it to {most} or less'
+        )
+    with placement.local_mesh():
+      return {
+        at: EngineService(s.shape, host_env.sizes(c, capacity), s.talk)
+        for at, capacity in host_env.models(c).items()
+      }
+
+  def _server(self, name: str) -> ChatCompletions:
+    """The client of a server, whose answers are kept in the run's folder."""
+    file = None
+    if self._workdir and not storage.in_bucket(storage.path(self._workdir)):
+      folder = os.path.join(self._workdir, 'services')
+      file = os.path.join(folder, f'{name}.{jax.process_index()}.jsonl')
+    self._servers[name] = ChatCompletions(
+      service_checks.endpoint(self._s.config.service[name]), file
+    )
+    return self._servers[name]
+
+  def _watch(self, name: str) -> CountedService:
+    c, words = self._s.config.service[name], self._s.tokenizer
+    speaks: Service
+    if c.function:
+      speaks, cached = Function(c.function), 0
+    elif c.address:
+      speaks, cached = self._server(name), 0
+    else:
+      model = self._models[c.role, c.run]
+      speaks = functools.partial(
+        model, temperature=c.temperature, budget=c.message
+      )
+      cached = 0 if c.temperature else KEPT
+    return CountedService(
+      with_system_text(speaks, c.system),
+      lambda text: len(words.encode(text)),
+      capacity=cached,
+    )

@@ -1,0 +1,332 @@
+"""Builds the stages of a run and its evaluation hooks."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from absl import logging
+
+from agentrl import evaluate, loop, registry
+from agentrl.configs import stages as stage_list
+from agentrl.configs.stages import StagePlan
+from agentrl.hooks import NothingPlayedError
+from agentrl.learner import algorithm as algorithm_lib
+from agentrl.learner import update as update_lib
+from agentrl.learner.algorithm import Algorithm
+from agentrl.log.sample import TrajectoryLogger
+from agentrl.rollout.keys import Stream, step_key, stream_key
+from agentrl.run import build, describe, trajectory_log
+from agentrl.run.play import collect, host_env, prefixes, sampler
+from agentrl.run.play.sampler import EnvSampler, EvalPlayer
+from agentrl.run.seed_axis import SeedAxis
+from agentrl.run.stage import sft_stages, stage_state
+from agentrl.run.stage.sources import Built
+from agentrl.types import Batch, TrainState
+
+# Of every task set at the ends of stages, beside `eval/...` of the stage's own.
+FORGETTING = ('success', 'ci_low', 'ci_high', 'solved', 'episodes')
+
+
+class Stage(loop.Sampler, Protocol):
+  """Steps [start, end) of a run, which share one state and one counter.
+
+  kind: 'sft' or 'rl'; several stages may be of one kind
+  """
+
+  name: str
+  kind: str
+  start: int
+  end: int
+  experiment: build.Experiment
+  sampler: Any
+  algorithm: Algorithm
+
+  def open(self, step: int) -> None:
+    """Reads what the stage is trained on, before the first step it does."""
+
+  def begin(self, state: TrainState) -> TrainState:
+    """Changes the state before the first step of the stage."""
+
+  def update(self, alg: Algorithm, state: TrainState, batch: Batch):
+    """learner.update; of all seeds where there are several."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RLStage:
+  """Reinforcement learning on the training tasks.
+
+  carried: roles that go on as an earlier RL stage left them
+  opener: whether the stage begins -> what its attempts may begin like
+  """
+
+  experiment: build.Experiment
+  start: int
+  end: int
+  sampler: EnvSampler
+  name: str = 'rl'
+  carried: frozenset[str] = frozenset()
+  opener: Callable[[bool], prefixes.Prefixes] | None = None
+  _prefixes: list[prefixes.Prefixes] = dataclasses.field(default_factory=list)
+  kind: ClassVar[str] = 'rl'
+  update = staticmethod(update_lib.update)
+
+  @property
+  def algorithm(self) -> Algorithm:
+    s, alg = self.experiment, self.experiment.algorithm
+    pick = trajectory_log.sampler_of(s, alg, s.config.rollout.group_size)
+    return alg._replace(start=self.start, sample=pick)
+
+  def open(self, step: int) -> None:
+    """Reads the trajectories that attempts begin like; else all is sampled."""
+    if self.opener:
+      self._prefixes[:] = [self.opener(step <= self.start)]
+
+  def begin(self, state):
+    return stage_state.begin_rl(
+      self.experiment, state, self.start, self.carried
+    )
+
+  def task(self, state, step: int):
+    spec = self.experiment.algorithm.spec
+    choose = registry.bind('task', spec.task, spec.values('task', spec.task))
+    memory = jax.device_get({name: state.memory[name] for name in self._pools})
+    at = step - self.start
+    attempts = choose(collect.plan(self.experiment), memory, at)
+    for given in self._prefixes:
+      attempts = given.prefixed(attempts, at)
+    return attempts
+
+  @functools.cached_property
+  def _pools(self) -> list[str]:
+    """The memories that what is attempted depends on."""
+    spec = self.experiment.algorithm.spec
+    needs = registry.needs(spec, 'task', 'task', spec.task)
+    return [need.partition(':')[2] for need in needs if 'memory:' in need]
+
+  def collect(self, state, attempts, step):
+    self.sampler.update_service_params(state.params)
+    key = step_key(state.key, Stream.ROLLOUT, step)
+    context = self.experiment.algorithm.context
+    policy = algorithm_lib.full_params(context, state.params)
+    return self.sampler.collect(policy, attempts, key, jnp.int32(step))
+
+  def observe(self, batch):
+    return self.sampler.observe(batch)
+
+
+def make_stages(
+  s: build.Experiment,
+  names: Sequence[str],
+  playing: EnvSampler | None = None,
+  *,
+  built: Built | None = None,
+  workdir: str = '',
+) -> list[Stage]:
+  """The stages of these names, one after the other on one step counter.
+
+  Args:
+    built: experiment and sampler of stages whose config is not that of s
+    workdir: folder of the run, whose log later stages may read
+  Raises:
+    ValueError: there is nothing to do, or data are missing.
+  """
+  c, out = s.config, list[Stage]()
+  playing = sampler.JitSampler(s) if playing is None else playing
+  plans = stage_list.plans(c, tuple(names))
+  if not plans:
+    raise ValueError(
+      f'there is nothing to do: steps={c.steps}, sft.steps={c.sft.steps},'
+      f' init={c.init!r} (which replaces the warm start); raise one of them'
+    )
+  for plan in plans:
+    of, player = (built or {}).get(plan.name, (s, playing))
+    start = out[-1].end if out else 0
+    if plan.kind == 'rl':
+      carried = _trained(out) & set(of.config.role)
+      end = start + plan.steps
+      given = prefixes.opener(of, plan.name, player, out, workdir, built or {})
+      out.append(RLStage(of, start, end, player, plan.name, carried, given))
+    elif made := sft_stages.make(
+      plan, of, start, player, out, workdir, built or {}
+    ):
+      out.append(made)
+    else:
+      _without_demos(of, plan, alone=len(plans) == 1)
+  return out
+
+
+def _trained(stages: Sequence[Stage]) -> frozenset[str]:
+  """The roles but the policy that RL stages have trained or moved."""
+  roles = [x.experiment.config.role for x in stages if x.kind == 'rl']
+  return frozenset(
+    name
+    for of_stage in roles
+    for name, role in of_stage.items()
+    if role.kind != 'frozen' and name != update_lib.POLICY
+  )
+
+
+def _without_demos(s: build.Experiment, plan: StagePlan, alone: bool) -> None:
+  """Leaves out the warm start that nobody can show; refuses other stages."""
+  text = f'No task of {describe.task_name(s)} comes with a demonstration.'
+  if alone:
+    raise ValueError(text)
+  if plan.name not in stage_list.OWN:
+    raise ValueError(
+      f'stage {plan.name}: {text} Set sft.mix to other sources, or leave the'
+      ' stage out.'
+    )
+  way = '--config.init=RUN can take its place.'
+  logging.warning('%s The warm start is left out; %s', text, way)
+
+
+def check_demos(
+  plans: Sequence[StagePlan], built: Mapping[str, Sequence[build.Experiment]]
+) -> None:
+  """Raises ValueError for demonstrations that a stage cannot show or give."""
+  for plan in plans:
+    s = built[plan.name][0]
+    c = s.config
+    if plan.kind == 'rl':
+      prefixes.check(s)
+      continue
+    own = not c.sft.mix and not c.sft.store
+    mixed = [c.mix[name] for name in c.sft.mix]
+    own |= any(x.kind == 'demonstrations' and not x.of for x in mixed)
+    if s.on_host and own:
+      host_env.messages(c, s.tokenizer, s.train.demonstration)
+
+
+def eval_hook(
+  axis: SeedAxis,
+  s: build.Experiment,
+  log: TrajectoryLogger | None,
+  playing: EvalPlayer,
+  stopping: Callable[[], None] = lambda: None,
+):
+  """Returns (state, step) -> metrics of the held-out tasks, for every seed.
+
+  Args:
+    log: of trajectories; None: none are logged
+    stopping: raises when the run is to end, between two rounds
+
+  What it returns raises NothingPlayedError where no episode could be played.
+  """
+  c = s.config
+  tasks = len(s.train) + np.arange(len(s.test))
+  keep = trajectory_log.of_record(s)
+
+  @axis.jit
+  def fold(key, i):
+    return jax.random.fold_in(stream_key(key, Stream.EVAL), i)
+
+  def run(state, step):
+    playing.update_service_params(state.params)
+    policy = algorithm_lib.full_params(s.algorithm.context, state.params)
+
+    def play(attempts, i):
+      stopping()
+      key = fold(state.key, axis.same(np.int32(i)))
+      return playing.play(policy, attempts, key)
+
+    ends, record, attempts = evaluate.play_rounds(
+      play,
+      tasks,
+      episodes=c.eval.episodes,
+      batch=c.rollout.batch,
+      limit=c.rollout.max_turns,
+      temperature=c.eval.temperature,
+    )
+    counts = {f'eval/{x}': n for x, n in playing.eval_counts().items()}
+    if text := playing.unplayed():
+      raise NothingPlayedError(text)
+    scalars, some = [], []
+    for i in range(axis.count):
+      mine, last = axis.seed((ends, record), i)
+      scalars.append(evaluate.measure(mine, c.eval.episodes, len(tasks)))
+      if c.log.eval_trajectories and log is not None:
+        first = trajectory_log.first(c.log.eval_trajectories, last, attempts)
+        some.append(keep(*first, jnp.int32(step)))
+    if some:
+      log.write(step, 'eval', axis.stack(some))
+    return axis.gather(scalars) | counts
+
+  return run
+
+
+def evaluations(
+  axis: SeedAxis,
+  stages: Sequence[Stage],
+  log: TrajectoryLogger,
+  stopping: Callable[[], None] = lambda: None,
+):
+  """Returns (state, step) -> metrics of the held-out tasks of the stage.
+
+  Where stages have different task sets, all of them are played at the ends of
+  stages, as eval/<stage>/success and others, by the first stage of each.
+  """
+  hooks = {
+    x.name: eval_hook(axis, x.experiment, log, x.sampler, stopping)
+    for x in stages
+  }
+  first = dict[str, Stage]()  # by task set
+  for stage in stages:
+    first.setdefault(_world(stage), stage)
+  others = {
+    world: eval_hook(axis, x.experiment, None, x.sampler, stopping)
+    for world, x in first.items()
+  }
+  ends = {stages[0].start, *(stage.end for stage in stages)}
+
+  def run(state, step):
+    now = stage_at(stages, step)
+    mixed = len(first) > 1 and step in ends
+    played = {
+      world: play(state, step)
+      for world, play in others.items()
+      if mixed and world != _world(now)
+    }
+    # Last, since its trajectories are logged: a stop has cut all or nothing.
+    played[_world(now)] = numbers = hooks[now.name](state, step)
+    if not mixed:
+      return numbers
+    out = dict(numbers)
+    for world, stage in first.items():
+      mine = played[world]
+      out |= {f'eval/{stage.name}/{x}': mine[f'eval/{x}'] for x in FORGETTING}
+    return out
+
+  return run
+
+
+def _world(stage: Stage) -> str:
+  return stage_list.world(stage.experiment.config)
+
+
+def stage_at(stages: Sequence[Stage], done: int) -> Stage:
+  """The stage that did the last of so many steps; of none the first."""
+  return next(x for x in stages if done <= x.end)
+
+
+def due(stages: Sequence[Stage]):
+  """Returns steps done -> whether to evaluate then.
+
+  At the end of every stage, before RL, and every so many steps of an RL stage
+  and of the last one.
+  """
+  ends = {stage.end for stage in stages} | {stages[0].start}
+  if stages[0].kind == 'sft':
+    ends.discard(stages[0].start)
+
+  def due_at(done: int) -> bool:
+    stage = stage_at(stages, done)
+    every, since = stage.experiment.config.eval.every, done - stage.start
+    repeats = stage.kind == 'rl' or stage is stages[-1]
+    within = repeats and every and since > 0 and since % every == 0
+    return done in ends or bool(within)
+
+  return due_at

@@ -1,0 +1,133 @@
+"""Versions of weights in a folder, for processes that generate with them.
+
+  <folder>/v000123.tmp       while it is written
+  <folder>/v000123/...       files of the version, as its writer made them
+  <folder>/v000123/manifest.json   {file: {size, sha256}}, the version
+  <folder>/v000123/COMPLETE  written last
+
+Who reads looks for COMPLETE and compares the files with the manifest, so that a
+version that was cut short, or damaged on its way, is refused and not used.
+"""
+
+import hashlib
+import json
+import pathlib
+import re
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+from agentrl.runtime import text_files
+
+MANIFEST, COMPLETE = 'manifest.json', 'COMPLETE'
+_NAME = re.compile('v([0-9]{6,9})')
+KEPT = 2  # versions that stay: the newest, and one that may be being read
+
+
+def name_of(version: int) -> str:
+  return f'v{version:06d}'
+
+
+def newest(folder: str | pathlib.Path) -> int:
+  """The highest version that a folder holds; 0 without any."""
+  return max(_versions(pathlib.Path(folder)), default=0)
+
+
+def _versions(folder: pathlib.Path) -> dict[int, pathlib.Path]:
+  """Number -> folder of each version, written whole or not."""
+  matches = ((_NAME.fullmatch(x.name), x) for x in folder.glob('v*'))
+  return {int(m[1]): x for m, x in matches if m and x.is_dir()}
+
+
+def publish(
+  folder: str | pathlib.Path,
+  version: int,
+  write: Callable[[pathlib.Path], None],
+) -> pathlib.Path:
+  """Writes a version, whole or not at all: -> its folder.
+
+  A version that is there, such as one from before a resume, is replaced.
+
+  Args:
+    write: puts the files into a folder, which is there and empty
+  """
+  folder = pathlib.Path(folder)
+  final = folder / name_of(version)
+  beside = folder / f'{final.name}.tmp'
+  for old in (beside, final):
+    shutil.rmtree(old, ignore_errors=True)
+  beside.mkdir(parents=True)
+  write(beside)
+  files = {
+    str(x.relative_to(beside)): _entry(x)
+    for x in sorted(beside.rglob('*'))
+    if x.is_file()
+  }
+  text = json.dumps({'version': version, 'files': files}, indent=1)
+  (beside / MANIFEST).write_text(text, encoding='utf-8')
+  beside.rename(final)
+  (final / COMPLETE).touch()
+  versions = _versions(folder)
+  for number in sorted(versions)[:-KEPT]:
+    shutil.rmtree(versions[number], ignore_errors=True)
+  for torn in folder.glob('v*.tmp'):
+    if _NAME.fullmatch(torn.stem):
+      shutil.rmtree(torn, ignore_errors=True)
+  return final
+
+
+def check(version_folder: str | pathlib.Path) -> int:
+  """The version of a folder whose files are whole, and no others.
+
+  Raises:
+    ValueError: it is none, was cut short, or a file is not as it was written.
+  """
+  folder = pathlib.Path(version_folder)
+  if not (folder / COMPLETE).is_file():
+    raise ValueError(
+      f'{folder} holds no complete version of weights; it is still being'
+      ' written, or its writer was stopped'
+    )
+  version, files = _manifest(folder)
+  there = {
+    str(x.relative_to(folder)): x
+    for x in sorted(folder.rglob('*'))
+    if x.is_symlink() or not x.is_dir()
+  }
+  for name in sorted(there.keys() - files.keys() - {MANIFEST, COMPLETE}):
+    raise ValueError(
+      f'{folder / name} is not named by its {MANIFEST}; publish that version'
+      ' again'
+    )
+  for name, entry in files.items():
+    place = there.get(name)
+    if place and (place.is_symlink() or not place.is_file()):
+      place = None
+    if place is None or _entry(place) != entry:
+      raise ValueError(
+        f'{folder / name} is not as it was written; publish that version again'
+      )
+  return version
+
+
+def _manifest(folder: pathlib.Path) -> tuple[int, dict[str, Any]]:
+  """The version and the files of a manifest. Raises ValueError."""
+  match text_files.read_json(folder / MANIFEST):
+    case {'version': int(version), 'files': {**files}} if (
+      files
+      and type(version) is int  # and not True
+      and name_of(version) == folder.name
+    ):
+      return version, {str(name): entry for name, entry in files.items()}
+  raise ValueError(
+    f'{folder / MANIFEST} must give the version of its folder and a file or'
+    ' more; publish that version again'
+  )
+
+
+def _entry(file: pathlib.Path) -> dict:
+  digest = hashlib.sha256()
+  with file.open('rb') as stream:
+    while part := stream.read(1 << 20):
+      digest.update(part)
+  return {'size': file.stat().st_size, 'sha256': digest.hexdigest()}

@@ -1,0 +1,30 @@
+"""TextArena keeps what every host family promises."""
+
+import pytest
+
+from agentrl.env.external import textarena
+from tests.env.promises import Case, Promises, check_refusal
+
+
+class TestTextArena(Promises):
+  cases = tuple(
+    Case(
+      name='textarena',
+      package='textarena',
+      extra='games',
+      fields={'id': f'{game}-v0'},
+      slow=True,  # takes seconds to import
+    )
+    for game in sorted((*textarena.ALONE, *textarena.MOVES))
+  )
+
+
+@pytest.mark.parametrize(
+  ('fields', 'words'),
+  [
+    ({'id': 'Wordle-v0'}, 'needs the network'),
+    ({'id': 'Halma-v0'}, 'no game that is played here'),
+  ],
+)
+def test_bad_settings_are_one_sentence(fields, words):
+  check_refusal('textarena', fields, words)

@@ -1,0 +1,28 @@
+"""What families of programs share."""
+
+import pytest
+
+from agentrl import domain
+from agentrl.env.external.verifiers import Verifiers
+from agentrl.env.files.program import Program
+
+FAMILIES = (Program, Verifiers)
+
+
+@pytest.mark.parametrize('family', FAMILIES)
+def test_there_is_no_environment_of_their_own(family):
+  with pytest.raises(ValueError, match='played by their program'):
+    family().env()
+
+
+@pytest.mark.parametrize('family', FAMILIES)
+def test_calls_are_marked_in_the_format_that_is_set(family):
+  hermes = '<tool_call>{"name": "f", "arguments": {}}</tool_call>'
+  assert len(family().spans(hermes)) > len(family().spans('words'))
+
+
+@pytest.mark.parametrize('family', FAMILIES)
+def test_shared_fields_have_their_meanings(family):
+  meanings = domain.comments(family)
+  assert meanings['calls'] == 'format of tool calls in messages'
+  assert meanings.keys() >= domain.declared(family).keys()

@@ -1,0 +1,178 @@
+"""Countdown against every expression there is."""
+
+import itertools
+import re
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentrl.env import tool_env
+from agentrl.env.worlds.countdown import (
+  FORMS,
+  Countdown,
+  reachable,
+  steps,
+  worth,
+)
+
+
+def every(values):
+  """All values of trees over all of these, by merging two at a time."""
+  if len(values) == 1:
+    yield values[0]
+  for i, j in itertools.permutations(range(len(values)), 2):
+    a, b = values[i], values[j]
+    rest = [x for k, x in enumerate(values) if k not in (i, j)]
+    for value in (a + b, a - b, a * b, *([a / b] if b else [])):
+      yield from every([value, *rest])
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.integers(1, 9), min_size=2, max_size=3))
+def test_it_finds_all_that_takes_all_numbers(numbers):
+  values = [Fraction(n) for n in numbers]
+  part = {
+    x
+    for n in range(1, len(values))
+    for some in itertools.combinations(values, n)
+    for x in every(list(some))
+  }
+  whole = {x for x in every(values) if x > 0} - part
+  found = reachable(numbers, '+-*/')
+  assert set(found) == whole
+  for value, text in found.items():
+    assert worth(text, numbers, '+-*/') == value
+    # Python's own arithmetic, which rounds.
+    assert eval(text) == pytest.approx(float(value))
+
+
+@pytest.mark.parametrize(
+  ('text', 'value'),
+  [
+    ('3*4*2', 24),
+    (' (3+4) * 2 ', 14),
+    ('4/3', None),  # not among the operations
+    ('4*4', None),  # one 4 is given
+    ('3**2', None),
+    ('4//2', None),
+    ('-3+4', None),
+    ('3', 3),
+    ('2-3', -1),
+    ('3+', None),
+    ('34', None),
+    ('3.0*4', None),
+    ('__import__("os")', None),
+    ('3 4', None),
+    ('', None),
+    ('(' * 150 + '3' + ')' * 40, None),
+    ('3+' * 1000 + '3', None),
+    ('٣*4', None),
+    ('3\x00', None),
+  ],
+)
+def test_worth_keeps_the_rules(text, value):
+  assert worth(text, [3, 4, 2], '+-*') == value
+
+
+def test_division_is_exact():
+  assert worth('1/3*3', [1, 3, 3], '+*/') == 1
+  assert worth('1/0', [1, 0], '/') is None
+
+
+def test_another_expression_counts_and_a_wrong_one_does_not():
+  env = Countdown().env()
+  task = {'target': 24, 'numbers': [2, 3, 4]}
+  assert env.reset(task, 5) == '24: 2 3 4'
+  for answer, score, legal in (
+    ('2*(4*3)', 1, 1),
+    ('2+3', 0, 1),
+    ('24', 0, 0),
+    ('6*4', 0, 0),
+  ):
+    env.reset(task, 5)
+    reply = env.step(tool_env.answer_message(answer))
+    assert (reply.score, reply.info['format']) == (score, legal)
+  env.close()
+
+
+def test_tasks_need_their_settings():
+  family = Countdown(4, 12, 30, '+*')
+  for task, said, _ in family.tasks('train', 20, 1):
+    assert len(task['numbers']) == 4
+    assert max(task['numbers']) <= 12
+    assert 0 < task['target'] <= 30
+    assert '-' not in said[1]
+
+
+@pytest.mark.parametrize(
+  ('fields', 'match'),
+  [
+    ({'numbers': 1}, 'numbers=1 is not in 2..5'),
+    ({'numbers': 6}, 'numbers=6'),
+    ({'largest': 1}, 'largest=1'),
+    ({'most': 0}, 'most=0'),
+    ({'operations': ''}, "operations=''"),
+    ({'operations': '++'}, 'each once'),
+    ({'operations': '^'}, r"operations='\^'"),
+    ({'format': 'xml'}, "call format 'xml' is unknown"),
+  ],
+)
+def test_bad_settings(fields, match):
+  with pytest.raises(ValueError, match=match):
+    Countdown(**fields)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.integers(1, 12), min_size=2, max_size=4))
+def test_steps_are_the_operations_of_the_expression(numbers):
+  """Each is right, and takes the numbers and the results, every one once."""
+  for value, text in reachable(numbers, '+-*').items():
+    pool = list(numbers)
+    for step in steps(text).split():
+      a, sign, b, result = re.fullmatch(r'(\d+)(.)(\d+)=(\d+)', step).groups()
+      pool.remove(int(a))
+      pool.remove(int(b))
+      assert eval(f'{a}{sign}{b}') == int(result)
+      pool.append(int(result))
+    assert pool == [value]
+  assert steps('3/(4/2)') == '4/2=2 3/2=3/2'
+
+
+@pytest.mark.parametrize('form', [*FORMS, 'every'])
+def test_demonstrations_have_the_form_that_is_asked_for(form):
+  seen, env = set(), Countdown(demonstrate=form).env()
+  for task, messages, _ in Countdown(demonstrate=form).tasks('train', 20, 0):
+    env.reset(task, 0)
+    replies = [env.step(x) for x in messages]
+    assert replies[-1].score == 1
+    info = [{k: r.info[f'form_{k}'] for k in FORMS} for r in replies]
+    assert not any(sum(x.values()) for x in info[:-1])
+    assert sum(info[-1].values()) == 1
+    said = max(info[-1], key=info[-1].get)
+    assert len(messages) == 1 + (said == 'call')
+    assert ('</think>' in messages[-1]) == (said == 'steps')
+    seen.add(said)
+  env.close()
+  assert seen == ({*FORMS} if form == 'every' else {form})
+
+
+def test_forms_of_answers_that_are_no_demonstrations():
+  env = Countdown().env()
+  task = {'target': 24, 'numbers': [2, 3, 4]}
+  answer = tool_env.answer_message('2+3')
+  for before, last, form in (
+    (['hm'], answer, 'direct'),
+    (['<calculator>2*</calculator>'], answer, 'direct'),  # no result was seen
+    (['<calculator>2*3</calculator>', 'hm'], answer, 'call'),
+    (['<calculator>2*3</calculator>'], f'<think>6</think>{answer}', 'call'),
+    ([], f'<think>so</think> {answer}', 'steps'),
+    ([], f'<think> </think>{answer}', 'direct'),
+  ):
+    env.reset(task, 0)
+    for message in before:
+      env.step(message)
+    info = env.step(last).info
+    assert [k for k in FORMS if info[f'form_{k}']] == [form]
+  env.close()

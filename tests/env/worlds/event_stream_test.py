@@ -1,0 +1,238 @@
+"""Event streams: chances of needs, the optimal policy's value, F1 of offers."""
+
+import dataclasses
+import itertools
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+from agentrl.env import splits
+from agentrl.env.worlds import event_stream
+from agentrl.env.worlds.event_stream import (
+  EVENTS,
+  LOST,
+  NOBODY,
+  EventStream,
+  habits,
+)
+from tests.env.promises import HOSTILE
+
+FAMILY = EventStream()
+SMALL = EventStream(events=2, needs=2, turns=2, needy=0.5, table=2)
+
+
+def play(family, task, messages):
+  env = family.env()
+  first = env.reset(task, 0)
+  assert first == EVENTS[task['events'][0]]
+  steps = [env.step(message) for message in messages]
+  assert [x.done for x in steps] == [False] * (family.turns - 1) + [True]
+  return steps
+
+
+def earned(family, task, messages):
+  return sum(step.reward for step in play(family, task, messages))
+
+
+@pytest.fixture(scope='module')
+def solved():
+  return list(FAMILY.tasks('train', 200, 1))
+
+
+def test_habits_are_chances():
+  chance = habits(EventStream(events=8, needs=4, certain=0.8, stray=0.2))
+  assert chance.shape == (9, 8, 4)
+  kinds = {tuple(sorted(x)) for x in chance.reshape(-1, 4).tolist()}
+  assert kinds == {(0, 0, 0, 0.8), (0.05, 0.05, 0.05, 0.05)}
+  likely = np.mean(chance.max(-1) > 0.5)
+  assert 0.25 < likely < 0.55  # 0.4 of 72 pairs
+  assert np.array_equal(chance, habits(EventStream(8, 4, 6, 0.4, 0.8, 0.2)))
+
+
+def every_stream(family, events):
+  """Each assignment of needs to the turns, with its chance."""
+  kinds = [*range(family.needs), NOBODY]
+  for needs in itertools.product(kinds, repeat=family.turns):
+    chance = 1.0
+    for t, need in enumerate(needs):
+      before = events[t - 1] if t else family.events
+      row = habits(family)[before, events[t]]
+      chance *= 1 - row.sum() if need == NOBODY else row[need]
+    yield {'events': list(events), 'needs': list(needs)}, chance
+
+
+@pytest.mark.parametrize('disturbance', [0.0, 0.5, 20.0])
+def test_the_expert_is_the_best_of_all_policies(disturbance):
+  """Of all sequences of offers, in the environment, needs by their chances.
+
+  An answer tells nothing of later needs, so that no policy that hears them is
+  better than such a sequence.
+  """
+  family = dataclasses.replace(SMALL, disturbance=disturbance)
+  said = [*map(event_stream.write, range(family.needs)), 'wait']
+  values = []
+  for events in itertools.product(range(2), repeat=2):
+    streams = list(every_stream(family, events))
+    assert sum(p for _, p in streams) == pytest.approx(1)
+    means = {
+      messages: sum(p * earned(family, task, messages) for task, p in streams)
+      for messages in itertools.product(said, repeat=2)
+    }
+    value = family.expert_value({'events': events})
+    assert value == pytest.approx(max(means.values()))
+    offers = (family.best_offer(events, t) for t in range(2))
+    assert means[tuple(map(event_stream.write, offers))] == pytest.approx(value)
+    values.append(value)
+  assert (len(set(values)) > 1) == (disturbance < 9)  # else: wait
+
+
+def test_needs_come_as_often_as_their_chance(solved):
+  chance, seen = habits(FAMILY), {}
+  for task, *_ in solved:
+    for t, need in enumerate(task['needs']):
+      before = task['events'][t - 1] if t else FAMILY.events
+      seen.setdefault((before, task['events'][t]), []).append(need)
+  for pair, needs in seen.items():
+    for k in range(FAMILY.needs):
+      p = chance[pair][k]
+      error = (p * (1 - p) / len(needs)) ** 0.5
+      assert abs(needs.count(k) / len(needs) - p) <= 4.5 * error
+
+
+def test_demonstrations_have_the_expected_value(solved):
+  off = [
+    earned(FAMILY, x.task, x.demonstration) - FAMILY.expert_value(x.task)
+    for x in solved
+  ]
+  assert abs(np.mean(off)) < 4 * np.std(off) / len(off) ** 0.5
+  for task, messages, _ in solved[:20]:
+    steps = play(FAMILY, task, messages)
+    assert not any(x.invalid for x in steps)
+    assert all(x.info['progress'] == 0 for x in steps)
+
+
+def test_they_beat_always_and_never(solved):
+  def score(policy):
+    streams = [play(FAMILY, x.task, policy(x))[-1].score for x in solved]
+    return np.mean(streams)
+
+  expert = score(lambda x: x.demonstration)
+  assert expert > 0.8
+  assert expert > score(lambda x: ['offer sort'] * 6) + 0.3
+  assert expert > score(lambda x: ['wait'] * 6) + 0.7
+
+
+def test_offers_by_hand():
+  family = EventStream(turns=4, disturbance=0.5)
+  task = {'events': [0, 1, 2, 3], 'needs': [0, 1, NOBODY, 0]}
+  steps = play(
+    family, task, ['Offer SORT!', 'offer sort', 'offer copy', 'sort?']
+  )
+  assert [x.text for x in steps] == ['yes, file', 'no, note', 'no, page', '']
+  assert [x.reward for x in steps] == [0.25, -0.125, -0.125, 0]
+  assert [x.invalid for x in steps] == [False, False, False, True]
+  counts = [[x.info[k] for x in steps] for k in FAMILY.columns[:3]]
+  assert counts == [[1, 1, 1, 0], [1, 0, 0, 0], [1, 1, 0, 1]]
+  assert [x.score for x in steps] == [0, 0, 0, pytest.approx(2 / 6)]
+
+
+def test_progress_is_what_the_optimal_policy_would_have_more():
+  family = dataclasses.replace(SMALL, disturbance=0.5)
+  for events in itertools.product(range(2), repeat=2):
+    task = {'events': list(events), 'needs': [NOBODY] * 2}
+    for messages in itertools.product(['wait', 'offer sort', '?'], repeat=2):
+      steps = play(family, task, messages)
+      for t, (message, step) in enumerate(zip(messages, steps, strict=True)):
+        before = events[t - 1] if t else 2
+        p = habits(family)[before, events[t]].tolist()
+        gain = [x - 0.5 * (1 - x) for x in p]
+        now = gain[0] if 'sort' in message else 0.0
+        want = (now - max(*gain, 0.0)) / 2
+        assert step.info['progress'] == pytest.approx(want)
+
+
+@pytest.mark.parametrize(
+  ('counts', 'score'),
+  [((0, 0, 0), 1), ((2, 0, 0), 0), ((0, 0, 3), 0), ((3, 3, 3), 1)],
+)
+def test_f1_of_extremes(counts, score):
+  assert event_stream.f1(*counts) == score
+
+
+@pytest.mark.parametrize(
+  ('message', 'offer'),
+  [
+    ('wait', NOBODY),
+    ('Wait.', NOBODY),
+    ('offer copy', 1),
+    ('offer send', None),  # of more needs
+    ('offer sort copy', None),
+    ('offer', None),
+    ('wait, offer sort', None),
+    ('<think>offer copy</think>wait', NOBODY),
+    ('', None),
+  ],
+)
+def test_messages(message, offer):
+  assert event_stream.read(message, 2) == offer
+
+
+def test_no_message_breaks_it(solved):
+  env = FAMILY.env()
+  for message in HOSTILE:
+    env.reset(solved[0].task, 0)
+    reply = env.step(message)
+    assert (reply.invalid, reply.done, reply.score) == (True, False, 0)
+    assert reply.text.startswith(f'{LOST}, ')
+    assert set(reply.info) == set(FAMILY.columns)
+
+
+def test_it_is_a_function_of_task_and_messages(solved):
+  same = pickle.loads(pickle.dumps(FAMILY))
+  assert list(same.tasks('train', 200, 1)) == solved
+  for task, messages, key in solved[:10]:
+    again = json.loads(json.dumps(task))
+    assert play(same, again, messages) == play(FAMILY, task, messages)
+    assert splits.split_of(key) == 'train'
+  test = {x.key for x in FAMILY.tasks('test', 50, 1)}
+  assert not test & {x.key for x in solved}
+
+
+def test_the_system_text_states_the_habits():
+  assert FAMILY.system == ''
+  text = EventStream(teach=True).system
+  chance = habits(FAMILY)
+  assert text.count('After ') == np.sum(chance.max(-1) == 0.9)
+  assert 'After nothing, ' in text
+  assert '90%' in text
+
+
+OTHER = {
+  **{'events': 5, 'needs': 3, 'turns': 5, 'needy': 0.5, 'certain': 0.8},
+  **{'stray': 0.1, 'disturbance': 1.0, 'table': 1, 'teach': True},
+}
+
+
+def test_a_name_tells_settings_apart():
+  assert set(OTHER) == {x.name for x in dataclasses.fields(FAMILY)}
+  names = {
+    dataclasses.replace(FAMILY, **{name: x}).name() for name, x in OTHER.items()
+  }
+  assert len(names | {FAMILY.name()}) == len(OTHER) + 1
+
+
+@pytest.mark.parametrize(
+  ('fields', 'match'),
+  [
+    ({'events': 9}, 'events=9 is too high; .* from 2 to 8'),
+    ({'needs': 0}, 'needs=0 is too low'),
+    ({'certain': 1.5}, r'certain=1\.5 is too high'),
+    ({'disturbance': -0.1}, r'disturbance=-0\.1 is too low'),
+    ({'table': -1}, 'table=-1 is too low'),
+  ],
+)
+def test_bad_settings(fields, match):
+  with pytest.raises(ValueError, match=match):
+    EventStream(**fields)

@@ -1,0 +1,217 @@
+"""Fact corpus as it is played: demonstrations, notes, splits, values."""
+
+import dataclasses
+import itertools
+
+import pytest
+
+from agentrl.env import splits, tool_env
+from agentrl.env.worlds.fact_corpus.env import FactCorpus
+from agentrl.runtime import install
+
+pytest.importorskip('bm25s', reason=install.command('host'))
+
+FAMILIES = {
+  'plain': FactCorpus(people=100),
+  'all': FactCorpus(
+    people=100,
+    max_hops=4,
+    distractors=2,
+    contradictions=0.3,
+    unanswerable=0.2,
+    aggregated=0.3,
+    retrievers='bm25 dense graph liar aggregate',
+    passages=2,
+    notes=True,
+    held_out='facts',
+  ),
+  'reads': FactCorpus(people=100, aggregated=1.0, retrievers='dense'),
+  'graph': FactCorpus(people=100, retrievers='graph', passages=2),
+  'liar': FactCorpus(people=100, retrievers='liar', lies=0.5),
+  'team': FactCorpus(people=100, unanswerable=0.3, team=True),
+  'masked': FactCorpus(people=100, masked=1.0, max_hops=3),
+}
+by_family = pytest.mark.parametrize('family', FAMILIES.values(), ids=FAMILIES)
+
+
+@pytest.fixture
+def play():
+  envs = []
+
+  def played(family, task, messages):
+    """-> the replies."""
+    envs.append(family.env())
+    assert envs[-1].reset(task, 0) == task['question']
+    return [envs[-1].step(x) for x in messages]
+
+  yield played
+  for env in envs:
+    env.close()
+
+
+@by_family
+def test_demonstrations_are_worth_the_expert_value(family, play):
+  without = 0
+  for split, seed in itertools.product(splits.SPLITS, (0, 1)):
+    for task, messages, _ in family.tasks(split, 15, seed):
+      value = family.expert_value(task)
+      assert bool(messages) == bool(value)
+      without += not messages
+      if not messages:
+        continue
+      replies = play(family, task, messages)
+      assert replies[-1].done
+      assert not any(x.done or x.invalid for x in replies[:-1])
+      assert sum(x.reward for x in replies) == replies[-1].score == value == 1
+      total = {x: sum(r.info[x] for r in replies) for x in family.columns}
+      assert total['progress'] == pytest.approx(1)
+      assert total['evidence'] == pytest.approx(
+        1.0 if task['evidence'] else 0.0
+      )
+      assert not total['faults']
+      assert all(r.info['hops'] == task['hops'] for r in replies)
+      unknown = task['kind'] == 'unanswerable'
+      assert total['answered_unknown'] == unknown
+      roles = 2 * len(messages) if family.team else 0  # two before each
+      assert total['notes'] == family.notes * (len(messages) - 1) + roles
+  assert without <= 12 * (family.retrievers == 'liar')
+
+
+@by_family
+def test_splits_begin_at_different_entities(family):
+  tasks = {x: list(family.tasks(x, 60, 0)) for x in splits.SPLITS}
+  starts, keys, texts, evidence = (
+    {split: {f(x) for x in tasks[split]} for split in splits.SPLITS}
+    for f in (
+      lambda x: x.task['start'],
+      lambda x: x.key,
+      lambda x: x.task['question'],
+      lambda x: frozenset(x.task['evidence']),
+    )
+  )
+  for values in (starts, keys, texts):
+    assert not values['train'] & values['test']
+  for split in splits.SPLITS:
+    assert {splits.split_of(key) for key in keys[split]} == {split}
+    assert len(keys[split]) == len(texts[split]) == 60
+  if family.held_out == 'facts':
+    used = {x: frozenset().union(*evidence[x]) for x in splits.SPLITS}
+    assert used['train']
+    assert not used['train'] & used['test']
+
+
+def test_only_the_hops_and_kinds_that_one_wants():
+  family = FactCorpus(people=100, min_hops=3, max_hops=3)
+  for x in family.tasks('train', 30, 0):
+    assert (x.task['hops'], x.task['kind']) == (3, 'chain')
+    assert len(x.task['evidence']) == 3 == len(x.demonstration) - 1
+  family = FactCorpus(people=100, aggregated=1.0, aggregates='count')
+  assert {x.task['kind'] for x in family.tasks('train', 20, 0)} == {'count'}
+  family = FactCorpus(people=100, unanswerable=1.0)
+  tasks = list(family.tasks('train', 20, 0))
+  assert {x.task['answers'][0] for x in tasks} == {'unknown'}
+
+
+def test_a_set_is_one_call_or_many():
+  family = FactCorpus(people=100, aggregated=1.0, max_hops=1, passages=2)
+  tool = dataclasses.replace(family, retrievers='bm25 aggregate')
+  for one, many in zip(
+    tool.tasks('train', 20, 0), family.tasks('train', 20, 0), strict=True
+  ):
+    calls = [x.task.pop('calls') for x in (one, many)]
+    assert one.task == many.task
+    assert [len(x) + 1 for x in calls] == [
+      len(x.demonstration) for x in (one, many)
+    ]
+    assert len(one.demonstration) == 2
+    assert len(many.demonstration) == 1 + len(many.task['evidence']) > 3
+
+
+def test_notes_are_text(play):
+  family = FactCorpus(people=100)
+  (x,) = family.tasks('train', 1, 0)
+  call, answer = x.demonstration[0], x.demonstration[-1]
+  replies = play(
+    family,
+    x.task,
+    [
+      '<note>nothing yet</note>',
+      f'<note>{answer}</note>',
+      f'<note>{call}</note>',
+      f'<note>so {answer}</note>{call}<note>and</note>',
+      f'<note>{call}</note>{answer}',
+    ],
+  )
+  assert [r.info['notes'] for r in replies] == [1, 1, 1, 2, 1]
+  assert [r.invalid for r in replies] == [True, True, True, False, False]
+  assert [r.info['calls'] for r in replies] == [0, 0, 0, 1, 0]
+  assert replies[-1].score == 1
+  thought = play(family, x.task, ['<think><note>x</note></think>hm'])
+  assert thought[0].info['notes'] == 0
+
+
+def test_a_wrong_answer_costs_what_was_read(play):
+  family = FactCorpus(people=100, min_hops=2)
+  (x,) = family.tasks('train', 1, 0)
+  messages = [*x.demonstration[:-1], tool_env.answer_message('Nobody')]
+  replies = play(family, x.task, messages)
+  progress = [r.info['progress'] for r in replies]
+  assert progress == pytest.approx([1 / 3, 1 / 3, -2 / 3])
+  assert replies[-1].score == 0
+
+
+def test_the_rules_name_the_tools():
+  family = FactCorpus(teach=True, retrievers='bm25 aggregate')
+  assert '<aggregate>query</aggregate>' in family.system
+  assert '"unknown"' in family.system
+  assert 'liar' not in family.system
+  assert FactCorpus().system == ''
+
+
+def test_texts_are_short():
+  family = FactCorpus(people=400, retrievers='bm25 dense graph liar aggregate')
+  env = family.env()
+  for x in family.tasks('train', 50, 0):
+    assert len(env.reset(x.task, 0)) <= 40
+    replies = [env.step(message) for message in x.demonstration]
+    assert max(map(len, x.demonstration)) <= 44
+    assert max(len(r.text) for r in replies) <= 48
+  env.close()
+
+
+@pytest.mark.parametrize(
+  ('fields', 'match'),
+  [
+    ({'people': 50}, 'people=50 is too low; set it to a whole number from'),
+    ({'min_hops': 3}, 'min_hops=3 is more than max_hops=2'),
+    ({'max_hops': 5}, 'max_hops=5 is too high; set it to'),
+    ({'held_out': 'all'}, "held_out='all' is unknown; choose from 'chains'"),
+    ({'retrievers': ''}, "retrievers='' must name some of bm25 dense graph"),
+    ({'retrievers': 'bm25 bm25'}, 'each once'),
+    ({'aggregates': 'sum'}, "aggregates='sum' must name some of count max"),
+    ({'lies': 1.5}, r'lies=1\.5 is too high; set it to a number from 0 to 1'),
+    ({'unanswerable': 0.6, 'aggregated': 0.5}, 'more than all questions'),
+    (
+      {'contradictions': 0.1},
+      r'contradictions=0\.1 with passages=1 would hide',
+    ),
+    ({'passages': 0}, 'passages=0 is too low'),
+    ({'team': True, 'notes': True}, 'has notes of its own'),
+    ({'format': 'xml'}, "format='xml' is unknown"),
+  ],
+)
+def test_bad_settings(fields, match):
+  with pytest.raises(ValueError, match=match):
+    FactCorpus(**fields)
+
+
+def test_a_call_in_a_note_is_none():
+  """Neither made nor marked as one."""
+  family = FactCorpus(people=100)
+  message = '<note><bm25>a</bm25></note><bm25>b</bm25>'
+  parts = [x for x in family.spans(message) if x[2] in ('call', 'argument')]
+  assert [message[a:b] for a, b, _ in parts] == ['<bm25>', 'b', '</bm25>']
+  (x,) = family.tasks('train', 1, 0)
+  env = family.env()
+  env.reset(x.task, 0)
+  assert env.step(message).info['calls'] == 1

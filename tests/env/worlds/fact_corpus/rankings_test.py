@@ -1,0 +1,116 @@
+"""Rankings by spelling and by a graph, computed here by hand."""
+
+import collections
+import json
+import os
+import subprocess
+import sys
+import zlib
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentrl.env.worlds.fact_corpus.pagerank import personalised_pagerank
+from agentrl.env.worlds.fact_corpus.rankings import Dense, Graph
+
+TEXTS = (
+  "Bako's home is Tebu.",
+  "Tebu's mayor is Nalo.",
+  "Nalo's home is Sarn.",
+  "Rife's site is Tebu.",
+  "Sarn's feast is Rife.",
+)
+NAMES = ('Bako', 'Tebu', 'Nalo', 'Sarn', 'Rife', 'home', 'mayor', 'site')
+
+
+def grams(text):
+  """Bucket -> count, by the words of a docstring."""
+  for mark in "'.":
+    text = text.replace(mark, ' ')
+  return collections.Counter(
+    zlib.crc32(marked[i : i + n].encode()) % 512
+    for marked in (f'^{word}$' for word in text.lower().split())
+    for n in (2, 3, 4)
+    for i in range(len(marked) - n + 1)
+  )
+
+
+def cosine(a, b):
+  product = sum(a[x] * b[x] for x in a)
+  lengths = [sum(x * x for x in y.values()) ** 0.5 for y in (a, b)]
+  return product / max(lengths[0] * lengths[1], 1)
+
+
+@given(st.text(alphabet="abekorst '.", max_size=30))
+@settings(max_examples=50, deadline=None)
+def test_dense_is_the_cosine_of_its_grams(query):
+  scores = Dense(TEXTS).scores(query)
+  want = [cosine(grams(query), grams(text)) for text in TEXTS]
+  np.testing.assert_allclose(scores, want, atol=1e-12)
+  best = Dense(TEXTS).best(query, 5)
+  assert [i for i in best if want[i] <= 0] == []
+  assert np.all(np.diff(scores[best]) <= 0)
+
+
+def test_dense_knows_a_text_by_itself_and_when_misspelt():
+  dense = Dense(TEXTS)
+  for i, text in enumerate(TEXTS):
+    assert dense.best(text, 1) == [i]
+    assert dense.scores(text)[i] == pytest.approx(1)
+    assert dense.best(text.replace('home', 'hoome').upper(), 1) == [i]
+  assert dense.best('', 3) == dense.best('?!', 3) == []
+
+
+def test_dense_is_the_same_whatever_python_hashes():
+  code = (
+    'import json;from agentrl.env.worlds.fact_corpus.rankings import Dense;'
+    f'd=Dense({TEXTS!r});'
+    'print(json.dumps([d.best(q, 5) for q in ("bako home", "nal", "rif teb")]))'
+  )
+  out = {
+    subprocess.run(
+      [sys.executable, '-c', code],
+      env={**os.environ, 'PYTHONHASHSEED': seed, 'JAX_PLATFORMS': 'cpu'},
+      capture_output=True,
+      text=True,
+      check=True,
+    ).stdout
+    for seed in ('0', '7')
+  }
+  dense = Dense(TEXTS)
+  here = [dense.best(q, 5) for q in ('bako home', 'nal', 'rif teb')]
+  assert [json.loads(x) for x in out] == [here]
+
+
+def test_graph_is_pagerank_over_texts_and_terms():
+  """Edges and restart written out."""
+  words = '5 6 10, 6 7 11, 7 8 10, 6 9 12, 8 9'  # of each text, as nodes
+  edges = np.array(
+    [
+      (i, int(x))
+      for i, some in enumerate(words.split(','))
+      for x in some.split()
+    ]
+  )
+  restart = np.zeros(13)
+  restart[0] = 1  # the one text with both words
+  want = personalised_pagerank(edges, restart)[:5]
+  assert len(set(want.round(9))) == 5
+  order = np.argsort(-want).tolist()
+  graph = Graph(TEXTS, NAMES)
+  assert graph.best('Bako home', 5) == tuple(order)
+  assert graph.best('home of BAKO?', 2) == tuple(order[:2])
+
+
+def test_graph_goes_on_to_the_next_fact():
+  """No other text has a word of the query."""
+  first, second = Graph(TEXTS[:2] + TEXTS[4:], NAMES).best('bako', 2)
+  assert (first, second) == (0, 1)
+
+
+def test_graph_without_a_term():
+  graph = Graph(TEXTS, (*NAMES, 'lonely'))
+  for query in ('', 'zebra', 'lonely', '\udc80'):
+    assert graph.best(query, 3) == ()

@@ -1,0 +1,195 @@
+"""Itineraries: rules against plain loops, the expert, tries and feedback."""
+
+import itertools
+
+import pytest
+
+from agentrl.env import splits
+from agentrl.env.worlds import itinerary
+from agentrl.env.worlds.itinerary import LOST, NAMES, RULES, Itinerary
+
+TASK = {
+  'kind': ['park', 'zoo', 'zoo', 'cafe'],
+  'price': [5, 3, 4, 2],
+  'position': [2, 7, 4, 5],
+  'days': 3,
+  'budget': 12,
+  'reach': 3,
+  'see': ['park', 'zoo'],
+  'broken': [],
+}
+TEXT = """3 days, budget 12, reach 3, see park zoo
+A park 5 @2
+B zoo 3 @7
+C zoo 4 @4
+D cafe 2 @5"""
+
+
+def plain(task, names):
+  """The rules again, one place after the other."""
+  wrong, spent, seen, before = set(), 0, [], None
+  for name in names:
+    i = NAMES.index(name)
+    if name in seen:
+      wrong.add('distinct')
+    seen.append(name)
+    spent += task['price'][i]
+    if before is not None:
+      step = task['position'][i] - task['position'][before]
+      if step > task['reach'] or -step > task['reach']:
+        wrong.add('reach')
+    before = i
+  if spent > task['budget']:
+    wrong.add('budget')
+  for kind in task['see']:
+    if not any(task['kind'][NAMES.index(name)] == kind for name in seen):
+      wrong.add('kinds')
+  return wrong
+
+
+@pytest.fixture(scope='module')
+def solved():
+  return list(Itinerary().tasks('train', 12, 3))
+
+
+def step_of(family, task, *messages):
+  env = family.env()
+  env.reset(task, 0)
+  return [env.step(message) for message in messages]
+
+
+@pytest.mark.parametrize(
+  ('message', 'broken'),
+  [
+    ('A C D', ()),
+    ('D C A', ()),
+    ('A C B', ()),
+    ('A A C', ('distinct', 'budget')),
+    ('A D B', ()),
+    ('B A D', ('reach',)),
+    ('D D D', ('distinct', 'kinds')),
+    ('C A D', ()),
+    ('A D D', ('distinct', 'kinds')),
+  ],
+)
+def test_rules_by_hand(message, broken):
+  assert itinerary.broken(TASK, itinerary.read(message, TASK)) == broken
+  assert plain(TASK, message.split()) == set(broken)
+
+
+def test_rules_are_those_of_plain_loops(solved):
+  told = set()
+  for task, *_ in solved:
+    for plan in itinerary.all_plans(task):
+      rules = itinerary.broken(task, plan)
+      assert set(rules) == plain(task, [NAMES[i] for i in plan])
+      assert list(rules) == [x for x in RULES if x in rules]
+      told.add(rules)
+  assert len(told) > 10  # of 16
+
+
+def test_the_expert_is_the_cheapest_that_keeps_to_all_rules(solved):
+  for task, (message,), _ in solved:
+    plan = itinerary.read(message, task)
+    rest = [
+      x
+      for x in itertools.permutations(range(6), 3)
+      if not plain(task, [NAMES[i] for i in x])
+    ]
+    assert plan in rest
+    costs = [itinerary.cost(task, x) for x in rest]
+    assert itinerary.cost(task, plan) == min(costs)
+    share = len(rest) / 6**3
+    assert Itinerary().random_value(task) == pytest.approx(share)
+    assert 0 < share <= 0.2
+    assert Itinerary().expert_value(task) == 1
+
+
+def test_what_it_says():
+  assert itinerary.describe(TASK, feedback=False) == TEXT
+  assert itinerary.describe(TASK, feedback=True) == f'{TEXT}\nbroken: none'
+  bad = TASK | {'broken': ['budget', 'reach'], 'see': []}
+  text = itinerary.describe(bad, feedback=True).splitlines()
+  assert (text[0], text[-1]) == (
+    '3 days, budget 12, reach 3',
+    'broken: budget reach',
+  )
+
+
+def test_a_plan_may_be_tried_again():
+  first, lost, last = step_of(
+    Itinerary(tries=3), TASK, 'B A D', 'A C', 'I say: D C A.'[7:]
+  )
+  assert (first.text, first.done, first.score) == (
+    'broken: reach',
+    False,
+    0,
+  )
+  assert first.info == {
+    **{'distinct': 1, 'budget': 1, 'kinds': 1, 'reach': 0},
+    **{'pass_rate': 0.75, 'mistake': 1, 'progress': 0.75},
+  }
+  assert (lost.text, lost.invalid, lost.done) == (LOST, True, False)
+  assert (last.done, last.score, last.reward) == (True, 1, 1)
+  assert (last.info['progress'], last.info['mistake']) == (0.25, 0)
+  assert lost.info['mistake'] == 1
+  (once,) = step_of(Itinerary(), TASK, 'B A D')
+  assert (once.text, once.done, once.score) == ('', True, 0)
+  (mute,) = step_of(Itinerary(), TASK, 'nowhere')
+  assert (mute.done, mute.invalid, mute.score) == (True, True, 0)
+
+
+@pytest.mark.parametrize(
+  'message', ['A B', 'A B C D', 'A B E', 'a b c', '<think>A C D', '']
+)
+def test_no_plan(message):
+  assert itinerary.read(message, TASK) is None
+
+
+def test_feedback_states_what_the_demonstration_breaks():
+  family = Itinerary(feedback=True, flawed=0.5)
+  flawed = 0
+  for task, (message,), _ in family.tasks('train', 60, 0):
+    plan = itinerary.read(message, task)
+    assert list(itinerary.broken(task, plan)) == task['broken']
+    assert 'plan' not in task
+    (step,) = step_of(family, task, message)
+    assert step.score == 1
+    if task['broken']:
+      flawed += 1
+      best = itinerary.write(itinerary.cheapest(task))
+      assert step_of(family, task, best)[0].score == 0
+  assert 15 < flawed < 40
+  held_out = list(family.tasks('test', 30, 0))
+  assert not any(task['broken'] for task, *_ in held_out)
+  assert all(splits.split_of(x.key) == 'test' for x in held_out)
+
+
+def test_a_refined_demonstration_is_a_mistake_and_its_correction(solved):
+  family = Itinerary(tries=2, demonstrate='refined')
+  refined = list(family.tasks('train', 12, 3))
+  for (task, messages, _), best in zip(refined, solved, strict=True):
+    assert (task, messages[1:]) == best[:2]
+    first, last = step_of(family, task, *messages)
+    assert (first.info['mistake'], first.done, first.score) == (1, False, 0)
+    assert first.text != LOST
+    assert (last.info['mistake'], last.done, last.score) == (0, True, 1)
+  assert refined == list(family.tasks('train', 12, 3))
+
+
+@pytest.mark.parametrize(
+  ('fields', 'match'),
+  [
+    ({'places': 9}, 'places=9 is too high; .* 3 to 8'),
+    ({'places': 3, 'days': 4}, 'days=4 .*places=3'),
+    ({'kinds': 2, 'wanted': 3}, 'wanted=3 .*kinds=2'),
+    ({'tries': 0}, 'tries=0 is too low'),
+    ({'slack': -1}, 'slack=-1 is too low'),
+    ({'demonstrate': 'refined'}, 'takes tries=2 or more; tries=1'),
+    ({'flawed': 0.5}, 'no effect without feedback; set feedback=True'),
+    ({'flawed': 1.5, 'feedback': True}, 'flawed=1.5 is too high'),
+  ],
+)
+def test_bad_settings(fields, match):
+  with pytest.raises(ValueError, match=match):
+    Itinerary(**fields)

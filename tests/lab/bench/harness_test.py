@@ -1,0 +1,92 @@
+"""The benchmark runs, and counts what it compares itself with correctly."""
+
+import json
+
+import pytest
+from absl import flags
+from absl.testing import flagsaver
+
+# Defines flags when it is first imported, which flagsaver would take away.
+from array_record.python import array_record_data_source  # noqa: F401
+
+from agentrl.experiments import bench
+from agentrl.lab.bench import harness, sampling
+
+
+def _parsed_flags():
+  if not flags.FLAGS.is_parsed():
+    flags.FLAGS(['bench'])
+
+
+@pytest.fixture(scope='module')
+def measured(tmp_path_factory):
+  """What `python -m experiments.bench --size=tiny --json=...` wrote."""
+  folder = tmp_path_factory.mktemp('bench')
+  path = str(folder / 'bench.json')
+  _parsed_flags()
+  here = dict(json=path, size='tiny', repeats=1, data=str(folder / 'data'))
+  with flagsaver.flagsaver(**here):
+    bench.main()
+  with open(path, encoding='utf-8') as f:
+    return json.load(f)
+
+
+@pytest.mark.nightly
+def test_every_section_has_its_figures(measured):
+  names = {f['name'] for f in measured['figures']}
+  assert names == {
+    'decode',
+    'decode_cache_8x',
+    'decode_message_8x',
+    'decode_slots',
+    'decode_group',
+    'prefill',
+    'rollout',
+    'rollout_full',
+    'rollout_full_8x',
+    'train_grpo',
+    'train_oprl',
+    'iteration',
+    'gradient',
+  }
+  assert measured['growth'].keys() == harness.GROWTH.keys()
+  assert measured['rates'].keys() == harness.SECTIONS.keys()
+  assert 'cpu' in measured['device']
+
+
+@pytest.mark.nightly
+def test_every_figure_stands_beside_its_bound(measured):
+  for f in measured['figures']:
+    s = f['seconds']
+    assert 0 < s['low'] <= s['median'] <= s['high']
+    assert f['operations'] > 0
+    assert f['bytes'] > 0
+    assert f['shapes']
+    assert f['ratio'] == pytest.approx(s['median'] / f['bound_seconds'])
+    for name, x in f['per_second'].items():
+      assert x > 0, name
+
+
+@pytest.mark.nightly
+def test_figures_of_one_size_count_the_same_work(measured):
+  f = {f['name']: f for f in measured['figures']}
+  ops = {name: x['operations'] for name, x in f.items()}
+  assert ops['decode'] == ops['decode_cache_8x'] == ops['decode_message_8x']
+  assert ops['rollout_full'] == ops['rollout_full_8x'] > ops['rollout']
+  assert ops['train_oprl'] == 2 * ops['train_grpo']
+  # The iteration samples and then trains: 32 messages as `decode` says them.
+  assert ops['iteration'] > ops['decode'] > ops['prefill']
+
+
+def test_unknown_section():
+  with pytest.raises(ValueError, match=r"--only names 'sleep'.*decode,prefill"):
+    harness.run(sampling.TINY, '', 1, ['sleep'])
+
+
+def test_main_says_what_is_wrong_in_a_sentence():
+  _parsed_flags()
+  with (
+    flagsaver.flagsaver(only=['sleep']),
+    pytest.raises(ValueError, match='sleep'),
+  ):
+    bench.main()

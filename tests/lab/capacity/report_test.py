@@ -1,0 +1,188 @@
+"""Estimates from shapes: by hand, and against what the compiler says."""
+
+import dataclasses
+import json
+import re
+
+import huggingface_hub
+import pytest
+
+from agentrl.configs import grpo, oprl
+from agentrl.lab.capacity import hardware, report
+from agentrl.model import hf_weights
+from tests import checkpoints
+
+
+def estimate(c, where, path=None):
+  return report.estimate(c, where, report.language(c, path))
+
+
+def tiny(method=grpo):
+  return method.get_config('tiny')
+
+
+def test_the_table_and_what_a_role_costs():
+  text = report.report(tiny(), 'v5e-16')
+  assert 'on v5e-16: 16 devices, mesh of one' in text
+  assert '15 devices are idle: set c.mesh.fsdp to -1.' in text
+  assert 'It fits.\nThe fewest on which it fits: v5e-1.' in text
+  one, two = (estimate(tiny(m), hardware.parse('1xL4')) for m in (grpo, oprl))
+  assert two.memory.moments == 2 * one.memory.moments  # the PRM's
+  assert two.flops.forward > one.flops.forward
+  assert two.flops.rollout == one.flops.rollout
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+  """A directory with a config.json of so many layers; no weights."""
+
+  def write(layers: int) -> str:
+    config = dict(
+      model_type='qwen2',
+      architectures=['Qwen2ForCausalLM'],
+      hidden_size=4096,
+      vocab_size=152_064,
+      num_hidden_layers=layers,
+      num_attention_heads=32,
+      num_key_value_heads=8,
+      intermediate_size=12_288,
+      rms_norm_eps=1e-6,
+      rope_theta=1e6,
+      tie_word_embeddings=False,
+      hidden_act='silu',
+      initializer_range=0.02,
+      max_position_embeddings=32_768,
+    )
+    (tmp_path / 'config.json').write_text(json.dumps(config))
+    return str(tmp_path)
+
+  return write
+
+
+def test_what_to_change(checkpoint):
+  path = checkpoint(16)
+  c, where = tiny(), hardware.parse('8xH100')
+  assert not report.fits(estimate(c, where, path), where)
+  text = report.report(c, '8xH100', path)
+  told = re.search(r'It does not fit\. With (.*) it needs', text)[1]
+  for word in told.split():
+    path_, value = re.fullmatch(r'--config\.(\S+)=(\S+)', word).groups()
+    value = int(value) if value.isdecimal() else value
+    c = report.applied(c, {path_: value})
+  # The command that is told makes it fit.
+  assert report.fits(estimate(c, where, path), where)
+  assert 'mesh.fsdp=8' in told
+
+
+def test_what_nothing_can_change(checkpoint):
+  text = report.report(tiny(), 'v5e-4', checkpoint(64))
+  assert re.search(r'does not fit, and neither .* \(LoRA\), or take more', text)
+
+
+@pytest.mark.parametrize('kind', ['v5e-4', '1xH100', 'v5p-16'])
+@pytest.mark.parametrize('layers', [2, 24])
+def test_the_fewest_devices_on_which_it_fits(checkpoint, kind, layers):
+  """With what is told it fits there, and on half of them in no way."""
+  c, path = tiny(), checkpoint(layers)
+  lm = report.language(c, path)
+  text = report.fewest(c, hardware.parse(kind), lm)
+  name, flags = re.fullmatch(
+    r'The fewest on which it fits: (\S+?)(?: with (.+))?\.', text
+  ).groups()
+  there = hardware.parse(name)
+  told = (flags or '').split()
+  words = [x.removeprefix('--config.').split('=') for x in told]
+  changes = {x: int(y) if y.isdigit() else y for x, y in words}
+  changed = report.applied(c, changes)
+  assert report.fits(report.estimate(changed, there, lm), there)
+  assert there.devices > 1 or layers == 2
+  if there.devices > 1:
+    half = hardware.scaled(there, there.devices // 2)
+    assert 'It does not fit, and neither' in report.advice(c, half, lm)
+
+
+def test_a_model_is_a_directory_or_a_name_on_the_hub(
+  checkpoint, tmp_path, monkeypatch
+):
+  asked = []
+
+  def fetch(name, **how):
+    asked.append((name, how['allow_patterns']))
+    if name == 'nobody/none':
+      raise ValueError('no such name')
+    return checkpoint(2)
+
+  monkeypatch.setattr(huggingface_hub, 'snapshot_download', fetch)
+  text = report.report(tiny(), 'v5e-16', 'somebody/small')
+  assert text == report.report(tiny(), 'v5e-16', checkpoint(2))
+  assert asked == [('somebody/small', hf_weights.TEXTS)]
+  with pytest.raises(ValueError, match="--model='nobody/none' is no directory"):
+    report.report(tiny(), 'v5e-16', 'nobody/none')
+
+
+def test_adapters_cost_what_they_are():
+  """One base for all roles; it is neither trained nor gone through alone."""
+  where, plain, lean = hardware.parse('8xH100'), tiny(oprl), tiny(oprl)
+  lean.lora.rank = 4
+  for c in (plain, lean):
+    c.mesh.fsdp = 8
+  plain, lean = estimate(plain, where), estimate(lean, where)
+  two = 2 * lean.memory.gradients  # adapters beside one decoder
+  assert lean.memory.parameters == plain.memory.parameters / 2 + two
+  assert lean.memory.moments < plain.memory.moments / 4
+  assert lean.traffic.scatter < plain.traffic.scatter / 4
+  assert lean.flops.forward == plain.flops.forward
+  assert lean.flops.backward == plain.flops.backward / 2
+  c = tiny()
+  c.lora.rank = 4
+  huge = report.language(c)
+  huge = huge._replace(shape=dataclasses.replace(huge.shape, mlp=10**9))
+  assert 'LoRA' not in report.advice(c, hardware.parse('1xL4'), huge)
+
+
+def test_slot_engines_stay_beside_updates():
+  """The policy's and one of each model that is a user or a judge."""
+  where = hardware.parse('1xL4')
+  c = grpo.get_config('tiny,env=interview,judge')
+  c.service.judge.function = c.service.user.function
+  alone = estimate(c, where)
+  assert alone.memory.rollout == 0 < alone.memory.engines
+  one = alone.memory.engines
+  for who in ('user', 'judge'):  # of one capacity: they share a model
+    c.service[who].update(function='', role='policy', context=512)
+  shared = estimate(c, where)
+  assert len(shared.work.engines) == 2
+  c.service.judge.update(role='', run='runs/other')
+  other = estimate(c, where)
+  parameters = other.memory.parameters
+  two = shared.memory.engines - one
+  assert other.memory.engines == pytest.approx(one + 2 * two + parameters)
+  assert other.memory.peak - shared.memory.peak == pytest.approx(
+    two + parameters
+  )
+
+
+def test_a_chat_has_a_frame(tmp_path):
+  """Tokens are those of the checkpoint, if its tokenizer is there."""
+  c, where = tiny(), hardware.parse('1xL4')
+  c.rollout.update(max_message_tokens=16, context=0)
+  checkpoints.model(checkpoints.chat(tmp_path, 'chatml'))
+  c.model.path = str(tmp_path)
+  framed = estimate(c, where)
+  assert 'in a chat' in report.report(c, '1xL4')
+  c.rollout.chat_format = 'bare'
+  assert 'without a chat' in report.report(c, '1xL4')
+  assert framed.work.read > estimate(c, where).work.read
+  (tmp_path / 'tokenizer.json').unlink()
+  assert 'tokenizer embedded' in report.report(c, '1xL4')
+
+
+def test_bad_input():
+  c = tiny()
+  c.mesh.fsdp = 3
+  with pytest.raises(ValueError, match=r'mesh .* needs 3 devices and 2 are'):
+    report.report(c, '2xH100')
+  with pytest.raises(
+    ValueError, match=r'not divisible by 3, over which mesh.fsdp=3'
+  ):
+    report.report(c, '3xH100')

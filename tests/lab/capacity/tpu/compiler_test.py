@@ -1,0 +1,64 @@
+"""A process that compiles is read, killed or quoted."""
+
+import pathlib
+
+import pytest
+
+from agentrl.lab.capacity.memory import Workload
+from agentrl.lab.capacity.tpu import compiler
+from agentrl.nn.config import DecoderConfig
+
+ROOT = pathlib.Path(__file__).parent.parent.parent.parent.parent
+SHAPE = DecoderConfig(
+  vocab=8, width=4, layers=1, heads=1, kv_heads=1, head_dim=4, mlp=4
+)
+WORK = Workload(
+  rows=6,
+  tokens=8,
+  micro=4,
+  epochs=1,
+  batch=6,
+  slots=2,
+  turns=1,
+  read=4,
+  message=4,
+  afresh=False,
+  capacity=8,
+)
+
+
+@pytest.fixture(autouse=True)
+def child(monkeypatch):
+  monkeypatch.setattr(compiler, 'CHILD', 'tests.lab.capacity.tpu.fake_child')
+  monkeypatch.setattr(compiler, 'check_available', lambda: None)
+  monkeypatch.chdir(ROOT)
+
+
+def job(program: str) -> compiler.CompileJob:
+  return compiler.CompileJob({}, SHAPE, 'v5e:2x4', program, WORK)
+
+
+def test_the_schedule_is_read_and_code_generation_not_awaited():
+  made = compiler.compiled(job('scheduled'))
+  assert (made.hbm, made.arguments, made.temporaries) == (96, 32, 64)
+  assert [x.kind for x in made.collectives] == ['all-reduce']
+  assert made.largest[0] == (32, 'f32[8]')
+  assert not made.refused
+
+
+def test_what_does_not_fit_is_told_with_its_size():
+  made = compiler.compiled(job('refused'))
+  assert made.hbm == 20.5 * 2**30
+  assert 'exceeds available HBM (15.75G)' in made.refused
+
+
+@pytest.mark.parametrize(
+  ('program', 'seconds', 'words'),
+  [
+    ('broken', 600, 'broken ended with 1: .*none'),
+    ('slow', 0.1, 'ended with None'),
+  ],
+)
+def test_other_failures_are_errors(program, seconds, words):
+  with pytest.raises(RuntimeError, match=words):
+    compiler.compiled(job(program), seconds)

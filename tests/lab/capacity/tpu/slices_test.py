@@ -1,0 +1,26 @@
+"""Names of slices."""
+
+import pytest
+
+from agentrl.lab.capacity import hardware
+from agentrl.lab.capacity.tpu import slices
+
+
+@pytest.mark.parametrize(
+  ('name', 'torus'),
+  [('v5e-8', 'v5e:2x4'), ('v6e-64', 'v6e:8x8'), ('v5p-64', 'v5p:2x4x4')],
+)
+def test_torus(name, torus):
+  assert slices.torus(hardware.parse(name)) == torus
+
+
+@pytest.mark.parametrize(
+  ('name', 'words'),
+  [
+    ('8xH100', r'cannot be compiled for without it.*v5e'),
+    ('v5e-24', r'24 devices.*slices of \(4, 8, 16'),
+  ],
+)
+def test_what_cannot_be_compiled_for_is_refused(name, words):
+  with pytest.raises(ValueError, match=words):
+    slices.torus(hardware.parse(name))

@@ -1,0 +1,79 @@
+"""Sweeps: which runs there are, and that each is run once, to its end."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from agentrl.lab.sweep import grid
+from agentrl.lab.sweep import runs as sweep_runs
+
+
+def test_a_mistake_in_one_run_is_told_before_any_starts(tmp_path):
+  for changes, words in (
+    ({'role.polcy.lr': 1.0}, 'no field'),
+    ({'steps': 'many'}, 'does not fit'),
+    ({'rollout.group_size': 7}, 'rollout.group_size=7'),
+  ):
+    with pytest.raises(ValueError, match=words):
+      sweep_runs.plan('configs/grpo.py:tiny', [{}, changes], tmp_path)
+
+
+def test_runs_that_go_together(tmp_path):
+  runs = list(grid.grid(steps=(3, 4), seed=(0, 1, 2)))
+  plan = sweep_runs.plan('configs/grpo.py:tiny', runs, str(tmp_path))
+  groups = sweep_runs.groups(plan, 2)
+  assert [[r.name for r in x] for x in groups] == [
+    ['seed=0,steps=3', 'seed=1,steps=3'],
+    ['seed=2,steps=3'],
+    ['seed=0,steps=4', 'seed=1,steps=4'],
+    ['seed=2,steps=4'],
+  ]
+  assert sweep_runs.groups(plan, 1) == [[r] for r in plan]
+
+
+def test_progress_is_reported_without_a_terminal(tmp_path, capsys):
+  """At once and then every so often, not only when a run ends."""
+  plan = sweep_runs.plan('configs/grpo.py:tiny', [{}], str(tmp_path))
+
+  def pool(jobs, places, look):
+    for _ in range(3):
+      look([job.name for job in jobs], {})
+    return {job.name: 0 for job in jobs}
+
+  sweep_runs.run(plan, 1, runner=pool)
+  lines = capsys.readouterr().err.splitlines()
+  whole = plan[0].config.steps + plan[0].config.sft.steps
+  assert [f'0/{whole}' in line for line in lines] == [True]
+
+
+@pytest.mark.nightly
+def test_cut_off_and_repeated(tmp_path):
+  """A sweep that is killed and repeated has the results of one that is not."""
+
+  def start(folder):
+    command = (
+      *(sys.executable, '-m', 'experiments.sweep', '--jobs=2', '--seeds=2'),
+      *('--config=configs/grpo.py:tiny,env=frozen_lake', '--grid=steps=2,3'),
+      '--grid=sft.steps=4',
+      '--grid=eval.episodes=16',
+      f'--workdir={tmp_path / folder}',
+    )
+    return subprocess.Popen(command)
+
+  assert start('whole').wait() == 0
+  killed = start('cut')
+  time.sleep(25)
+  killed.send_signal(signal.SIGKILL)
+  killed.wait()
+  assert start('cut').wait() == 0
+  one, other = (
+    (tmp_path / x / 'sweep.json').read_text() for x in ('whole', 'cut')
+  )
+  strip = lambda text: [  # noqa: E731
+    line for line in text.splitlines() if 'time/' not in line
+  ]
+  assert strip(one) == strip(other)
+  assert one.count('"name"') == 4

@@ -1,0 +1,83 @@
+"""What a run's arrays are before there is anything in them."""
+
+import functools
+import types
+from unittest import mock
+
+import jax
+import numpy as np
+import pytest
+
+from agentrl.configs import base, dapo, grpo, spear
+from agentrl.learner import update
+from agentrl.rollout import actor
+from agentrl.run import build
+from agentrl.run.play import collect as collect_lib
+from agentrl.task.base import make_attempts
+
+
+@pytest.mark.parametrize('arg', ['frozen_lake', 'countdown'])
+def test_memories_begin_empty_with_the_shapes_of_a_batch(tmp_path, arg):
+  """Of environments inside jit and on the host; nothing is played."""
+  c = spear.get_config(f'tiny,env={arg}')
+  c.data = str(tmp_path)
+  c.env.update(dict(train=8, test=4))
+  s = build.experiment(c)
+  state = update.init(s.algorithm, jax.random.key(0))
+  pool = collect_lib.init_memory(s, state).memory['replay']
+  assert set(pool.born.tolist()) == {-1}
+  n, k = len(pool.born), s.plan.turns
+  assert pool.trajectories.turns.reward.shape == (n, k)
+  rows = 1 if s.plan.history == 'full' else k
+  assert pool.trajectories.rows.tokens.shape == (n, rows, s.capacity.row)
+
+
+def test_an_rl_step_samples_groups_and_an_evaluation_single_attempts(tmp_path):
+  c = grpo.get_config('tiny,env=frozen_lake')
+  c.data, c.rollout.group_size = str(tmp_path), 4
+  c.env.update(dict(train=8, test=4))
+  s = build.experiment(c)
+  state = update.init(s.algorithm, jax.random.key(0))
+  attempts = make_attempts(np.arange(8) // 4, 4, s.plan.turns, 1.0)
+  args = state.params['policy'], attempts, jax.random.key(1)
+  with mock.patch.object(actor, 'model', wraps=actor.model) as model:
+    jax.eval_shape(functools.partial(collect_lib.collect, s), *args, 0)
+    jax.eval_shape(functools.partial(collect_lib.play, s), *args)
+  assert [call.kwargs['group'] for call in model.call_args_list] == [4, 1]
+
+
+def test_a_run_collects_by_its_own_numbers():
+  """Three attempts for each one kept, which do not divide four."""
+  c = dapo.get_config('tiny')
+  base.hp(c, 'collect', 'dynamic_sampling', times=3)
+  four = types.SimpleNamespace(outcome=np.zeros(4))
+  collect = collect_lib.collector(base.wiring(c))
+  with pytest.raises(ValueError, match='times=3 attempts, which do not divide'):
+    collect(lambda *_: four, lambda batch: batch, None, (), (), None)
+
+
+def test_a_run_attempts_what_its_collect_piece_asks_for():
+  assert (
+    collect_lib.num_attempts(base.wiring(grpo.get_config('tiny')), 32) == 32
+  )
+  c = dapo.get_config('tiny')
+  assert collect_lib.num_attempts(base.wiring(c), 32) == 64
+  base.hp(c, 'collect', 'dynamic_sampling', times=3)
+  assert collect_lib.num_attempts(base.wiring(c), 32) == 96
+
+
+def test_solutions_are_spoken_and_silence_follows(tmp_path):
+  c = grpo.get_config('tiny,env=frozen_lake')
+  c.data = str(tmp_path)
+  c.env.update(dict(train=8, test=4))
+  s = build.experiment(c)
+  ids, length = collect_lib.messages(s, s.train)
+  for i, actions in enumerate(s.train.actions.tolist()):
+    for k in range(s.plan.turns):
+      at = actions[k] if k < len(actions) else -1
+      text = s.tokenizer.decode(ids[i, k, : length[i, k]].tolist())
+      name = s.world.env.actions[at] if at >= 0 else ''
+      assert (name in text) if name else (text == '')
+      assert not ids[i, k, length[i, k] :].any()
+  assert (length == 0).any()
+  assert (length > 0).any()

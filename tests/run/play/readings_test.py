@@ -1,0 +1,274 @@
+"""Readings of a config: their hints, what stands around them, mistakes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentrl import segment
+from agentrl.configs import base, grpo
+from agentrl.learner import update
+from agentrl.model import policy
+from agentrl.rollout import hinted
+from agentrl.rollout import record as record_lib
+from agentrl.run import build
+from agentrl.run.play import readings, sampler
+from agentrl.run.stage import stages
+from agentrl.text import chat_template, tokenizer
+from agentrl.text.message import Message
+from agentrl.types import Batch
+from tests import checkpoints
+from tests.run.small_configs import countdown
+
+FRAME = hinted.HintFrame((1,), (2,))
+
+
+def lake(folder, **fields):
+  c = grpo.get_config('tiny,env=frozen_lake')
+  c.data = str(folder)
+  c.env.update(dict(train=8, test=2))
+  c.model.update(
+    dict(width=16, layers=1, heads=2, kv_heads=2, head_dim=8, mlp=16)
+  )
+  c.rollout.update(dict(batch=8, group_size=4, slots=8, max_turns=3))
+  c.sft.batch = c.micro_batch = 8
+  base.reading(c, 'hinted', **fields)
+  return c
+
+
+def texts(s, name='hinted'):
+  hint, words = s.hints[name], s.tokenizer
+  return [
+    words.decode(row[:n])
+    for row, n in zip(hint.tokens.tolist(), hint.length, strict=True)
+  ]
+
+
+def test_a_demonstration_of_each_task(tmp_path):
+  s = build.experiment(
+    lake(tmp_path, source='demonstration', text='Do:', shift=1)
+  )
+  names = s.world.env.actions
+  ways = [
+    ''.join(f'{names[a]}\n' for a in row if a >= 0) for row in s.train.actions
+  ]
+  assert texts(s) == [f'Do:\n{way}' for way in ways[1:] + ways[:1]]
+
+
+def test_texts_of_outcomes_and_fields(tmp_path):
+  c = countdown(data=str(tmp_path))
+  base.reading(c, 'both', source='outcome', text='Good.', failed='Bad.')
+  base.reading(c, 'one', source='outcome', failed='Bad.')
+  base.reading(c, 'goal', source='task', field='target', text='It is')
+  base.reading(c, 'shown', source='demonstration')
+  base.reading(c, 'all', text='Hm.\n')
+  s = build.experiment(c)
+  assert texts(s, 'both') == ['Bad.\n', 'Good.\n']
+  assert texts(s, 'one') == ['Bad.\n', '']
+  assert texts(s, 'all') == ['Hm.\n']
+  targets = [task['target'] for task in s.train.tasks]
+  assert texts(s, 'goal') == [f'It is\n{x}\n' for x in targets]
+  shown = [''.join(f'{m}\n' for m in x) for x in s.train.demonstration]
+  assert texts(s, 'shown') == shown
+
+
+def test_a_task_without_a_demonstration_has_no_hint():
+  words = tokenizer.Embedded()
+  tasks = readings.host_tasks.HostTaskSet([{}, {}], [['a', 'b'], []], ['', ''])
+  c = grpo.get_config('env=countdown')
+  base.reading(c, 'hinted', source='demonstration', text='Do:')
+  hint = readings.hints(c, words, None, '', tasks)['hinted']
+  assert hint.length.tolist() == [len(words.encode('Do:\na\nb\n')), 0]
+
+
+def collected(c):
+  s = build.experiment(c)
+  state = update.init(s.algorithm, jax.random.key(0))
+  stage = stages.RLStage(s, 0, 2, sampler.JitSampler(s))
+  return s, stage.collect(state, stage.task(state, 0), 0)
+
+
+def assert_aligned(batch, rows):
+  own, (b, k) = batch.rows, batch.turns.valid.shape
+  ids = [(x.sampled, x.traj, x.turn) for x in (rows, own)]
+  found = segment.align(rows.tokens, *ids, b, k)
+  np.testing.assert_array_equal(found, np.where(own.sampled, own.tokens, 0))
+
+
+@pytest.mark.parametrize(
+  'history', ['turn', pytest.param('full', marks=pytest.mark.slow)]
+)
+def test_a_reading_of_what_was_sampled(tmp_path, history):
+  """The text of its rows, and every sampled token where it belongs."""
+  c = lake(tmp_path, source='demonstration', text='Do:')
+  c.rollout.history = history
+  c.micro_batch = 8
+  s, batch = collected(c)
+  rows = batch.readings['hinted']
+  assert_aligned(batch, rows)
+  assert not np.any(rows.weight)
+  hints = texts(s)
+  for n in range(rows.tokens.shape[0]):
+    used = np.asarray(rows.seg[n]) >= 0
+    if not used.any():
+      continue
+    read = s.tokenizer.decode(np.asarray(rows.tokens[n])[used].tolist())
+    task = int(batch.ids['task'][int(rows.traj[n].max())])
+    own = np.asarray(batch.rows.seg[n]) >= 0
+    plain = np.asarray(batch.rows.tokens[n])[own].tolist()
+    assert read == hints[task] + s.tokenizer.decode(plain)
+
+
+def rows_of(hint, record, batch, eot):
+  f = jax.jit(
+    lambda r, batch: readings.hinted_rows(hint, r, batch, 0, eot=eot, t=None)
+  )
+  return jax.device_get(f(record, batch))
+
+
+def blank(record, **fields):
+  """A batch of which a reading may see no more than this."""
+  b, k = record.valid.shape
+  made = Batch.from_turns(
+    [[[1]] * k] * b, [[[-1.0]] * k] * b, reward=[[0.0] * k] * b, group=[0] * b
+  )
+  turns = made.turns.replace(
+    valid=record.valid,
+    scored=record.valid,
+    terms={'tokens': record.message_len},
+  )
+  return made.replace(turns=turns, **fields)
+
+
+def test_solutions_are_those_of_siblings(tmp_path):
+  c = lake(tmp_path, source='solution', text='Seen:')
+  words = tokenizer.Embedded()
+  hint = readings.hints(c, words, None, '', None)['hinted']
+  r = np.random.default_rng(0)
+  record = record_lib.empty(8, 2, 4, 3, ())
+  record = record.replace(
+    message=jnp.asarray(r.integers(20, 90, (8, 2, 3)), jnp.int32),
+    message_len=jnp.full((8, 2), 3),
+    context_len=jnp.full((8, 2), 2),
+    valid=jnp.ones((8, 2), bool),
+  )
+  batch = blank(
+    record,
+    outcome=jnp.array([0.0, 1, 1, 0, 0, 0, 0, 0]),
+    ids={'group': jnp.arange(8) // 4},
+  )
+  rows = rows_of(hint, record, batch, words.eot)
+  for b, other in enumerate([1, 2, 1, 1, None, None, None, None]):
+    row = rows.tokens[b * 2][rows.seg[b * 2] >= 0].tolist()
+    text = [0, 0]
+    if other is not None:
+      text = [*words.encode('Seen:\n'), *record.message[other].ravel(), 0, 0]
+    assert row == [*text, *record.message[b, 0].tolist()]
+
+
+@pytest.mark.parametrize('system', ['', 'Play.'])
+def test_in_a_chat_a_hint_is_the_systems_message(tmp_path, system):
+  folder = checkpoints.chat(tmp_path, 'chatml')
+  chat = chat_template.load(str(folder))
+  c = countdown()
+  base.reading(c, 'hinted', text='Think twice.')
+  tasks = readings.host_tasks.HostTaskSet([{}], [[]], [''])
+  hint = readings.hints(c, chat.words, chat, system, tasks)['hinted']
+  begin = [Message('system', system)] if system else []
+  own = chat_template.start(chat, [*begin, Message('user', 'Go on?')]).ids
+  record = record_lib.empty(1, 2, len(own), 2, ())
+  record = record.replace(
+    context=jnp.asarray(own, jnp.int32)[None, None].repeat(2, 1),
+    context_len=jnp.full((1, 2), len(own)),
+    message_len=jnp.full((1, 2), 1),
+    valid=jnp.array([[True, False]]),
+  )
+  rows = rows_of(hint, record, blank(record), chat.eot)
+  text = f'{system}\nThink twice.\n' if system else 'Think twice.\n'
+  both = [Message('system', text), Message('user', 'Go on?')]
+  want = [*chat_template.start(chat, both).ids, 0]
+  assert rows.tokens[0][rows.seg[0] >= 0].tolist() == want
+
+
+@pytest.mark.parametrize('history', ['turn', 'full'])
+@pytest.mark.parametrize('chatting', [False, True])
+def test_what_stands_for_an_observation(tmp_path, history, chatting):
+  """On hosts: as the environment would have said it."""
+  chat, words = None, tokenizer.Embedded()
+  if chatting:
+    chat = chat_template.load(str(checkpoints.chat(tmp_path, 'chatml')))
+    words = chat.words
+  c = countdown(rollout__null_observation='nothing', rollout__history=history)
+  null = readings.null_observation(c, words, chat, 'Play.', 99)
+  begin = [Message('system', 'Play.'), Message('user', 'nothing')]
+  if not chatting:
+    text = 'Play.\nnothing\n' if history == 'turn' else 'nothing\n'
+    assert null == (tuple(words.encode(text)), None)
+  elif history == 'turn':
+    assert null == (chat_template.start(chat, begin).ids, None)
+  else:
+    talk = chat_template.start(chat, [Message('user', 'Hello')])
+    talk = chat_template.add_reply(chat, talk, (5, chat.eot))
+    more = chat_template.add_messages(chat, talk, begin[1:])
+    assert null == (more.ids[len(talk.ids) :], chat.eot)
+    cut = chat_template.add_reply(
+      chat, chat_template.start(chat, begin[:1] + begin[1:]), (5,)
+    )
+    more = chat_template.add_messages(chat, cut, begin[1:])
+    assert more.ids[len(cut.ids) :] == (chat.eot, *null.tokens)
+  with pytest.raises(ValueError, match=r'at most 3; shorten it'):
+    readings.null_observation(c, words, chat, 'Play.', 3)
+
+
+def test_hints_that_do_not_fit(tmp_path):
+  c = lake(tmp_path, text='0123456789', max_tokens=10)
+  with pytest.raises(ValueError, match=r'max_tokens=10 and a hint has 11'):
+    build.experiment(c)
+  c.reading.hinted.max_tokens = 11
+  width = build.experiment(c).capacity.row
+  c.model.positions = width + 10
+  with pytest.raises(ValueError, match=rf"'hinted' has {width + 11} tokens"):
+    build.experiment(c)
+  c = countdown(data=str(tmp_path))
+  base.reading(c, 'goal', source='task', field='goal')
+  with pytest.raises(ValueError, match=r"field='goal' is no.*'target'"):
+    build.experiment(c)
+
+
+def test_guidance_is_the_table_of_a_reading():
+  hint = readings.Hint(
+    'task', np.array([[5, 6], [7, 0], [0, 0]]), np.array([2, 1, 0]), FRAME, 0
+  )
+  made = readings.guidance(hint, 3)
+  assert made.hints == [(5, 6), (7,), ()]
+  assert made.frame == FRAME
+  text = hint._replace(
+    source='text', tokens=hint.tokens[:1], length=np.array([2])
+  )
+  assert readings.guidance(text, 3).hints == [(5, 6)] * 3
+
+
+@pytest.mark.slow
+def test_log_probs_of_hinted_attempts_are_those_behind_the_hint(tmp_path):
+  """As the policy reads the hinted rows; behind the plain ones they differ."""
+  c = countdown(data=str(tmp_path), micro_batch=8)
+  c.collect = 'hinted_retry'
+  base.reading(c, 'guidance', source='task', field='target', text='Make')
+  c.rollout.update(dict(batch=8, group_size=4, max_turns=2))
+  c.sft.batch = 8
+  s = build.experiment(base.fill(c))
+  state = update.init(s.algorithm, jax.random.key(0))
+  with sampler.open_sampler(s) as playing:
+    stage = stages.RLStage(s, 0, 2, playing)
+    batch = stage.collect(state, stage.task(state, 0), 0)
+  assert np.all(batch.ids['hinted'] == 1)  # an untrained policy solves nothing
+  assert_aligned(batch, batch.readings['guidance'])
+  model = policy.module(s.shape)
+  gaps = []
+  for rows in (batch.readings['guidance'], batch.rows):
+    logp = model.apply(state.params['policy'], rows, ('logp',)).logp
+    own = np.asarray(rows.sampled)
+    gaps.append(np.asarray(logp)[own])
+  mine = np.asarray(batch.rows.logp)[np.asarray(batch.rows.sampled)]
+  np.testing.assert_allclose(gaps[0], mine, atol=1e-4)
+  assert np.abs(gaps[1] - mine).max() > 1e-2

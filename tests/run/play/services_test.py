@@ -1,0 +1,233 @@
+"""Users and judges of a run: what its config says of them, and what they do."""
+
+import json
+import threading
+
+import pytest
+from absl import flags
+from ml_collections import config_flags
+
+from agentrl.configs import base
+from agentrl.run import build, runner, workdir
+from agentrl.run.play import sampler, services
+from agentrl.service.base import ServiceFault
+from agentrl.text.message import Message
+from tests.run.small_configs import interview as config
+from tests.service import chat_completions_test
+
+TRUTHFUL = 'agentrl.env.worlds.interview:truthful'
+
+
+def numbered(messages, *, seed):
+  return f'The length says {len(messages[0].content) % 10 / 10}'
+
+
+def broken(messages, *, seed):
+  raise OSError('no connection')
+
+
+# What a config can get wrong.
+
+
+def test_a_config_has_the_services_that_its_environment_asks(tmp_path):
+  c = config(tmp_path)
+  assert tuple(c.service) == ('user',)
+  assert c.service.user.function == TRUTHFUL
+  assert tuple(base.get_config('env=countdown,judge').service) == ('judge',)
+  both = base.get_config('env=interview,judge').service
+  assert set(both) == {'user', 'judge'}
+  assert not base.get_config('env=countdown').service
+  c = config(tmp_path, 'tiny,env=countdown,judge')
+  c.service.judge.function = f'{__name__}:numbered'
+  assert 'own' in build.experiment(c).world.family.columns
+
+
+def test_flags_reach_it():
+  values, argv = (
+    flags.FlagValues(),
+    [
+      'main',
+      '--config=configs/grpo.py:tiny,env=interview',
+      '--config.service.user.function=',
+      '--config.service.user.role=policy',
+      '--config.service.user.temperature=0.5',
+    ],
+  )
+  holder = config_flags.DEFINE_config_file(
+    'config', None, lock_config=True, flag_values=values, sys_argv=argv
+  )
+  values(argv)
+  user = holder.value.service.user
+  assert (user.function, user.role, user.temperature) == ('', 'policy', 0.5)
+
+
+def unset(c):
+  c.service.user.function = ''
+
+
+def twice(c):
+  c.service.user.role = 'policy'
+
+
+def missing(c):
+  del c.service['user']
+
+
+def spare(c):
+  base.service(c, 'critic', function=TRUTHFUL)
+
+
+def process(c):
+  c.host.worker = 'process'
+
+
+def model(**fields):
+  return lambda c: c.service.user.update({'function': '', **fields})
+
+
+def valued(c):
+  base.role(c, 'critic', heads=1)
+  model(role='critic')(c)
+
+
+@pytest.mark.parametrize(
+  ('change', 'match'),
+  [
+    (unset, r'service.user has 0 sources, {}; set exactly one of'),
+    (twice, r'service.user has 2 sources'),
+    (missing, r"asks the service 'user', and c.service has \(\)"),
+    (spare, r'service.critic is never called'),
+    (process, r"worker 'process' and call services \('user',\)"),
+    (model(function='no:where'), r"service.user.function='no:where' names no"),
+    (model(role='teacher'), r"role='teacher' is no language model of this run"),
+    (valued, r"choose from \('policy',\)"),
+    (model(role='policy', temperature=-1.0), r'temperature=-1.0 is too low'),
+    (model(role='policy', message=0), r'service.user.message=0 is too low'),
+    (model(role='policy', context=32), r'context=32 holds no question'),
+    (model(role='policy', address='https://x/v1'), 'has 2 sources'),
+    (model(role='policy', model='m'), r'are for a server; set service\.user\.'),
+    (model(address='x'), r"service\.user: address='x' is no address"),
+    (model(address='https://x/v1'), r"service\.user: model='' names no model"),
+    (
+      model(address='https://x/v1', model='m', key_env='NOT_SET_HERE'),
+      r"service\.user: key_env='NOT_SET_HERE' is an environment variable that",
+    ),
+  ],
+)
+def test_a_mistake_is_one_sentence(tmp_path, change, match):
+  c = config(tmp_path)
+  change(c)
+  with pytest.raises(ValueError, match=match):
+    build.experiment(c)
+  assert not (tmp_path / 'data').exists()  # nothing was begun
+
+
+def test_services_are_for_host_environments(tmp_path):
+  c = config(tmp_path, 'tiny,env=frozen_lake,judge')
+  with pytest.raises(ValueError, match=r'service.judge answers host'):
+    build.experiment(c)
+
+
+def test_a_run_of_another_model_is_refused(tmp_path):
+  other = config(tmp_path)
+  other.model.width = 32
+  workdir.keep_config(other, str(tmp_path / 'other'))
+  c = config(tmp_path, run=str(tmp_path / 'other'))
+  s = build.experiment(c)
+  with pytest.raises(ValueError, match=r'service.user.run=.*model.width is 32'):
+    sampler.open_sampler(s).__enter__()
+  c.service.user.run = str(tmp_path / 'nowhere')
+  with pytest.raises(ValueError, match='is not the folder of a run'):
+    sampler.open_sampler(s).__enter__()
+
+
+# What they do.
+
+
+@pytest.fixture
+def server(monkeypatch):
+  """A server that answers every question by 'no'; it repeats the key."""
+  monkeypatch.setenv('OPENAI_API_KEY', chat_completions_test.KEY)
+  made = chat_completions_test.Server()
+  answer = chat_completions_test.completion('no')
+  made.script = [
+    (500, {'error': chat_completions_test.KEY}, {}),
+    (401, {'error': chat_completions_test.KEY}, {}),
+    (200, answer | {'key': chat_completions_test.KEY}, {}),
+  ]
+  threading.Thread(target=made.serve_forever, daemon=True).start()
+  yield made
+  made.shutdown()
+  made.server_close()
+
+
+def served(tmp_path, server):
+  c = config(tmp_path, address=server.address, model='a-model')
+  c.service.user.system = 'You are patient.'
+  return c
+
+
+def without_key(folder, *texts):
+  files = [x.read_bytes() for x in folder.rglob('*') if x.is_file()]
+  assert files
+  key = chat_completions_test.KEY.encode()
+  assert not any(key in data for data in (*files, *map(str.encode, texts)))
+
+
+def test_a_server_answers_and_is_counted(tmp_path, server, caplog):
+  s = build.experiment(served(tmp_path, server))
+  opened = services.Services(s, str(tmp_path / 'run'))
+  user = opened._watched['user']
+  ask = [Message('user', 'below 15?')]
+  with pytest.raises(ServiceFault, match='answered 401') as error:
+    user(ask, seed=1)
+  assert user(ask, seed=1) == user(ask, seed=1) == 'no'
+  opened.close()
+  counts = opened.taken()
+  assert counts['service/user/calls'] == 3
+  assert counts['service/user/failed'] == 1
+  assert counts['service/user/requests'] == 3
+  assert counts['service/user/retries'] == 1
+  assert counts['service/user/read'] == 9
+  _, _, body = server.requests[-1]
+  assert body['messages'][0]['content'] == 'You are patient.'
+  assert (body['model'], body['max_tokens']) == ('a-model', 5)
+  without_key(
+    tmp_path, caplog.text, str(error.value), workdir.text_of(s.config)
+  )
+
+
+@pytest.mark.nightly
+def test_a_run_with_a_server_writes_no_key(tmp_path, server, caplog, capfd):
+  c = served(tmp_path, server)
+  c.steps, c.sft.steps, c.eval.episodes = 1, 1, 4
+  c.rollout.update(dict(max_message_tokens=24, max_turns=5))
+  runner.run(c, str(tmp_path / 'one'))
+  lines = (tmp_path / 'one/services/user.0.jsonl').read_text().splitlines()
+  assert {json.loads(line)['answer'] for line in lines} == {'no'}
+  without_key(tmp_path, caplog.text, *capfd.readouterr())
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize('source', ['function', 'reference', 'run'])
+def test_a_run_with_a_user(tmp_path, source):
+  """Warm start, a step of RL, evaluation; then another run as the user."""
+  c = config(tmp_path)
+  c.steps, c.sft.steps, c.eval.episodes = 1, 1, 4
+  c.rollout.update(dict(max_message_tokens=24, max_turns=5))
+  c.micro_batch = 4
+  if source == 'reference':
+    base.role(c, 'reference', kind='frozen')
+    c.service.user.update(dict(function='', role='reference', message=4))
+  runner.run(c, str(tmp_path / 'one'))
+  if source == 'run':
+    c.service.user.update(
+      dict(function='', run=str(tmp_path / 'one'), temperature=0.0)
+    )
+    runner.run(c, str(tmp_path / 'two'))
+  last = tmp_path / ('two' if source == 'run' else 'one') / 'metrics.jsonl'
+  rows = [json.loads(line) for line in last.read_text().splitlines()]
+  calls = [r['rollout/service/user/calls'] for r in rows if r['phase'] == 'rl']
+  assert calls[0] >= 4
+  shown = runner.evaluate_run(str(last.parent), episodes=4)
+  assert 'of 4 episodes' in shown

@@ -1,0 +1,62 @@
+"""Leaves of a state: their names, what is stored of them, what differs."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentrl.runtime import leaves
+
+
+def state() -> dict:
+  return {
+    'params': {'w': jnp.arange(6.0).reshape(2, 3)},
+    'none': jnp.zeros((0, 4), jnp.int32),
+    'key': jax.random.key(3),
+    'no keys': jax.random.split(jax.random.key(0), 2)[:0],
+  }
+
+
+def test_leaves_are_named_by_path_in_tree_order():
+  tree = state()
+  assert [*leaves.named(tree)] == ['key', 'no keys', 'none', 'params/w']
+  assert [*map(id, leaves.named(tree).values())] == [
+    *map(id, jax.tree.leaves(tree))
+  ]
+  with pytest.raises(ValueError, match="two state leaves are called 'a/b'"):
+    leaves.named({'a': {'b': jnp.ones(1)}, 'a/b': jnp.ones(1)})
+
+
+def test_what_is_stored_comes_back_to_the_bit():
+  arrays = leaves.named(state())
+  stored = leaves.storable(arrays)
+  assert [*stored] == ['key', 'params/w']
+  for path, x in arrays.items():
+    like = jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding)
+    impl = leaves.describe(path, x).impl
+    assert bool(impl) == ('key' in path)
+    if path in stored:
+      there = leaves.stored_as(like)
+      assert (there.shape, there.dtype) == (
+        stored[path].shape,
+        stored[path].dtype,
+      )
+    back = leaves.fill(stored.get(path), like, impl)
+    assert (back.shape, back.dtype) == (x.shape, x.dtype)
+    if impl:
+      back, x = jax.random.key_data(back), jax.random.key_data(x)
+    np.testing.assert_array_equal(back, x)
+
+
+def test_the_first_difference_is_named():
+  arrays = leaves.named(state())
+  saved = [leaves.describe(path, x) for path, x in arrays.items()]
+  assert leaves.difference(saved, arrays) is None
+  longer = arrays | {'more': jnp.ones(2)}
+  assert leaves.difference(saved, longer) == (
+    "leaf 'more' is missing there and float32[2] here"
+  )
+  other = arrays | {'params/w': jnp.ones(2)}
+  assert leaves.difference(saved, other) == (
+    "leaf 'params/w' is float32[2, 3] there and float32[2] here"
+  )
