@@ -117,6 +117,11 @@ def test_a_weighed_sum_never_leaves_its_range(points, weights):
   assert checklists.weighed([1.0] * len(items), items) == 1.0
 
 
+def test_weights_that_add_up_to_0_are_a_fault():
+  with pytest.raises(JudgeFault):
+    checklists.weighed([1.0, 0.0], [Criterion('x', 0.0)] * 2)
+
+
 def test_questions_of_the_config_come_before_those_of_the_task():
   item = with_task(checklist=['of the task?', {'question': 'and this?'}])
   ask = Script('1: yes\n2: no')

@@ -127,3 +127,9 @@ def test_on_an_explicit_mesh():
     got = read(put, batches.place(batch_of(2), shape), 2, jax.random.key(0))
     after = write(put, got[0], credit(got[0], 2), 2)
   jax.tree.map(np.testing.assert_array_equal, (got, after), (want, written))
+
+
+def test_more_than_there_is_room_for_does_not_come_back():
+  hp = dict(capacity=3, n=4, chance=1.0)
+  with pytest.raises(ValueError, match='n=4'):
+    registry.bind('memory', 'compensation', hp)()

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentrl import registry
+from agentrl import domain, registry
 from agentrl.memory import task_statistics
 from agentrl.types import Status
 from tests import batches
@@ -128,3 +128,9 @@ def test_replayed_and_curated_trajectories_are_neither_more_nor_less():
 def test_batches_that_do_not_say_what_was_attempted_are_refused():
   with pytest.raises(ValueError, match='fill Batch'):
     task_statistics.empty(batch({}), N)
+
+
+@pytest.mark.parametrize('rate', [0.0, 1.5])
+def test_a_rate_of_0_never_learns(rate):
+  with pytest.raises(ValueError, match='rate'):
+    domain.of(task_statistics.Rate).check('rate', rate)

@@ -16,3 +16,8 @@ def test_by_turns(tmp_path):
 def test_runs_do_not_go_together(tmp_path):
   with pytest.raises(ValueError, match='only those inside jit go together'):
     build.experiments([config(data=str(tmp_path))] * 2)
+
+
+def test_one_host_run_needs_no_company(tmp_path):
+  (s,) = build.experiments([config(data=str(tmp_path))])
+  assert s.on_host

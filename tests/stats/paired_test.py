@@ -47,6 +47,7 @@ def test_interquartile_mean():
 
 def test_curves():
   assert paired.area([0, 10, 20], [0.0, 1.0, 1.0]) == 0.75
+  assert paired.area([5, 15, 25], [0.0, 1.0, 1.0]) == 0.75  # wherever it is
   assert paired.steps_to([0, 10, 20], [0.0, 0.4, 0.8], 0.6) == 15
   assert paired.steps_to([0, 10], [0.0, 0.4], 0.6) == np.inf
   assert paired.steps_to([3, 10], [0.7, 0.4], 0.6) == 3

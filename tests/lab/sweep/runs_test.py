@@ -1,5 +1,6 @@
 """Sweeps: which runs there are, and that each is run once, to its end."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -7,7 +8,8 @@ import time
 
 import pytest
 
-from agentrl.lab.sweep import grid
+from agentrl.configs import grpo
+from agentrl.lab.sweep import grid, local
 from agentrl.lab.sweep import runs as sweep_runs
 
 
@@ -47,6 +49,19 @@ def test_progress_is_reported_without_a_terminal(tmp_path, capsys):
   lines = capsys.readouterr().err.splitlines()
   whole = plan[0].config.steps + plan[0].config.sft.steps
   assert [f'0/{whole}' in line for line in lines] == [True]
+
+
+def test_results_are_the_evaluations(tmp_path, monkeypatch):
+  rows = [{'phase': x, 'step': i} for i, x in enumerate(['rl', 'eval', 'rl'])]
+  text = ''.join(json.dumps(row) + '\n' for row in rows)
+  (tmp_path / 'metrics.jsonl').write_text(text)
+  monkeypatch.setattr(sweep_runs, 'finished', lambda r: True)
+  job = local.Job('a', (), str(tmp_path / 'log'))
+  run = sweep_runs.SweepRun(
+    'a', 'grpo', {}, grpo.get_config('tiny'), str(tmp_path), job
+  )
+  (found,) = sweep_runs.results([run])
+  assert [row['step'] for row in found['eval']] == [1]
 
 
 @pytest.mark.nightly

@@ -114,6 +114,15 @@ def test_weights_that_are_not_loaded_end_the_run(tmp_path):
     generator.close()
 
 
+def test_a_message_without_weights_is_a_fault(tmp_path):
+  with fake.opened('agentrl') as server:
+    generator = made(server, tmp_path)
+    generator.submit(0, [5], SamplingParams(KEY, 8))
+    (ended,) = landed(generator)
+    assert 'update_weights' in ended.text
+    generator.close()
+
+
 def test_a_server_is_probed_once_before_it_is_used(tmp_path):
   seen = []
   with fake.opened('agentrl') as server:
