@@ -17,8 +17,8 @@ _HEAD = """\
 # Board of methods
 
 Made by `python -m experiments.results` from [its
-numbers](results/board.json); do not edit it. [Every curve and
-run](results/board.html) opens from disk.
+numbers](results/board.json); do not edit it. [What it
+shows](results/board.md), with every run.
 
 Policies are tables, in worlds where success and the exact advantage are
 computed; all else is the code that trains language models. A gain is success
@@ -76,11 +76,11 @@ def _gain(x: Mapping | None) -> str:
 
 
 def _credit(report: Mapping[str, Any], arm: str) -> str:
-  found = [
+  credits = [
     env['settings']['tuned']['arms'][arm]['told'].get(ERROR)
     for env in report['envs'].values()
   ]
-  return ', '.join('–' if x is None else f'{x:.2f}' for x in found)
+  return ', '.join('–' if x is None else f'{x:.2f}' for x in credits)
 
 
 def _passes(path: str) -> str:
