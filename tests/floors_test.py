@@ -18,7 +18,6 @@ FLOORS = (
     'mesh',
     'schedule',
     'domain',
-    'renames',
     'runtime',
     'ops',
   ),

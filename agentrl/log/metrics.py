@@ -16,7 +16,6 @@ import jax
 import numpy as np
 from absl import logging
 
-from agentrl import renames
 from agentrl.log import events, shards
 from agentrl.log.wandb_tracker import Tracker
 from agentrl.runtime import storage
@@ -205,9 +204,7 @@ def _parsed(data: bytes) -> tuple[dict[str, Any], str]:
   if row.get('phase') not in shards.PHASES:
     return {}, f'is no row: its phase is {row.get("phase")!r}'
   row = {
-    renames.new_metric(k): _WORDS.get(v, v)
-    if isinstance(v, str) and k not in NAMES
-    else v
+    k: _WORDS.get(v, v) if isinstance(v, str) and k not in NAMES else v
     for k, v in row.items()
   }
   odd = [k for k, v in row.items() if k not in NAMES and not _is_number(v)]

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from agentrl.log import records, shards
+from agentrl.log import shards
 from agentrl.log.shards import PHASES  # noqa: F401  (a part of what is read)
 from agentrl.runtime import storage
 
@@ -54,7 +54,6 @@ class TrajectoryWriter:
     folder.mkdir(parents=True, exist_ok=True)
     self._name = str(folder / f'{process:05d}-{{:05d}}.jsonl')
     after = -1 if resume_after is None else resume_after
-    _migrate(folder / f'{process:05d}.log', self._name, after)
     paths = sorted(folder.glob(f'{process:05d}-*.jsonl'))
     for path in paths:
       if path.is_dir():
@@ -156,11 +155,6 @@ class Log:
       for p in paths
       if p.suffix == '.jsonl'
     }
-    processes = {p.name[:5] for p in files}
-    for p in paths:  # of runs that have not gone on since
-      if p.suffix == '.log' and p.stem not in processes:
-        before = self._files.get(p)
-        files[p] = records.read_heads(p) if before is None else before
     grown = files.keys() != self._files.keys() or any(
       x is not self._files[p] for p, x in files.items()
     )
@@ -185,9 +179,7 @@ class Log:
     if not 0 <= i < len(self):
       raise IndexError(f'trajectory {i} is none of the {len(self)} in this log')
     k = int(np.searchsorted(self._first, i, side='right')) - 1
-    path = list(self._files)[k]
-    reader = records if path.suffix == '.log' else shards
-    return reader.body(path, self.heads[i], most)
+    return shards.body(list(self._files)[k], self.heads[i], most)
 
 
 def encode(trajectory: Trajectory) -> bytes:
@@ -197,21 +189,3 @@ def encode(trajectory: Trajectory) -> bytes:
   except ValueError:
     text = json.dumps(shards.strict(trajectory), separators=(',', ':'))
   return text.encode()
-
-
-def _migrate(old: storage.Path, name: str, after: int) -> None:
-  """Writes the binary log of an older run as JSONL and removes it.
-
-  Its files stand until then, so a kill in between costs nothing.
-  """
-  if not old.exists() or old.is_dir():
-    return
-  new = shards.ShardWriter(
-    storage.path(name.format(0)), np.empty(0, shards.HEAD)
-  )
-  for head in records.read_heads(old):
-    if head['step'] <= after:
-      new.write(head, records.body(old, head))
-  new.close()
-  storage.remove(old.with_suffix('.index'))
-  storage.remove(old)

@@ -12,7 +12,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from agentrl import configs, domain, renames
+from agentrl import configs, domain
 
 FOLDER = pathlib.Path(configs.__file__).parent  # of the methods
 _SHARED = {'__init__', 'base', 'envs', 'pretrained', 'stages'}  # no methods
@@ -140,8 +140,6 @@ def no_field(c: ConfigDict, path: str) -> str:
         f'config.{path}: {before} is a value, {node!r}; set {before} itself'
       )
     if part not in node:
-      if new := renames.new_field(path):
-        return f'config.{path} is called config.{new} now; write that'
       close = domain.suggest(part, node) or field_hints.near(c, path)
       return (
         f'{before}.{part} is no field of this config{close}; {before} has'

@@ -11,8 +11,7 @@ import jax
 from absl import logging
 from ml_collections import ConfigDict
 
-from agentrl import mesh, renames
-from agentrl.configs import base, envs, stages
+from agentrl.configs import stages
 from agentrl.learner import algorithm, update
 from agentrl.model import hf_config, hf_weights, peft, shared_base
 from agentrl.nn import lora
@@ -24,30 +23,9 @@ from agentrl.runtime import checkpoint, storage
 from agentrl.types import TrainState
 
 CONFIG = 'config.json'
-# Entries that came later, with the meaning of a run that lacks them.
-DEFAULTS_OF_OLD_RUNS = {
-  'model': {'path': '', 'random': False, 'attention': 'xla'},
-  'lora': {'rank': 0, 'alpha': 16.0, 'pattern': 'q|k|v|o', 'path': ''},
-  'rollout': {'system': ''},
-  'sft': {'store': '', 'mix': ()},
-  'log': {'groups': 1, 'every': 1, 'eval_trajectories': 4, 'wandb': ''},
-  'role': {},
-  'mix': {},
-  'stage': {},
-  'mesh': {},
-  'service': {},
-  'reading': {},
-  'host': {},
-  'judging': {
-    name.partition('.')[2]: field.default
-    for name, field in base.FIELDS.items()
-    if name.startswith('judging.')
-  },
-}
 # What decides which other fields a config has, and what they are.
 FIRST = ('env.name', 'method', 'model.path', 'model.')
 _WRONG_JSON = (ValueError, TypeError, AttributeError, KeyError)
-REMAT = {False: 'none', True: 'layer'}  # before it was a word
 
 
 class DamagedError(ValueError):
@@ -77,10 +55,11 @@ def same_config(c: ConfigDict, workdir: str) -> None:
     if name.startswith(('mesh.', 'log.wandb')):
       logging.info('Going on with %s=%s, %s before', name, new, old)
       continue
+    fix = f', or to go on with that run set --config.{name} to what it is there'
     raise ValueError(
       f'{path} is of another run: config.{name} is {old!r} there and'
-      f' {new!r} here; use a new --workdir, or to go on with that run set'
-      f' --config.{name} to what it is there'
+      f' {new!r} here; use a new --workdir'
+      + ('' if 'missing' in (old, new) else fix)
     )
 
 
@@ -117,10 +96,13 @@ def keep_config(c: ConfigDict, workdir: str) -> None:
 
 
 def read_config(workdir: str) -> ConfigDict:
-  """The config of a run. Raises ValueError for a folder that is none."""
+  """Reads the config of a run.
+
+  Raises ValueError for a folder of none, or of one that another version wrote.
+  """
   path = storage.path(workdir) / CONFIG
   try:
-    return ConfigDict(migrate(json.loads(path.read_bytes())))
+    c = ConfigDict(json.loads(path.read_bytes()))
   except FileNotFoundError as error:
     raise ValueError(
       f'{workdir} is not the folder of a run: {path} cannot be read'
@@ -130,39 +112,14 @@ def read_config(workdir: str) -> ConfigDict:
     raise DamagedError(
       f'{path} is damaged ({error}); name the --workdir of another run'
     ) from error
-
-
-def migrate(config: dict[str, Any]) -> dict[str, Any]:
-  """The config of a run under today's names, with what came after it."""
-  config = renames.migrate_config(config)
-  for part, entries in DEFAULTS_OF_OLD_RUNS.items():
-    config[part] = entries | config.get(part, {})
-  config.setdefault('judge', ())
-  config.setdefault('stages', base.FIELDS['stages'].default)
-  for field in ('prefix', 'prefix_source'):
-    config.setdefault(field, base.FIELDS[field].default)
-  if 'oracle' in envs.ENV.get(config['env'].get('name'), ()):
-    config['env'].setdefault('oracle', '')
-  model, rollout = config['model'], config['rollout']
-  rollout.setdefault('chat_format', 'bare' if model['path'] else 'auto')
-  if model.get('remat') in REMAT:
-    model['remat'] = REMAT[model['remat']]
-  if config['host']:
-    of_old = {name: field.default for name, field in envs.HOST.items()}
-    config['host'] = of_old | config['host']
-  for name, service in config['service'].items():
-    config['service'][name] = base.nested(base.SERVICE) | service
-  for role in config['role'].values():
-    role.setdefault('run', '')
-    if 'lr' in role:
-      role.setdefault('optimizer', 'adam')
-      role.setdefault('qk_clip', 0.0)
-  if 'model' in config['mesh']:  # of two axes; rows stored parameters
-    old = config['mesh']
-    config['mesh'] = dict.fromkeys(mesh.AXES, 1) | dict(
-      fsdp=old['data'], tensor=old['model'], explicit=old['explicit']
-    )
-  return config
+  try:
+    fields.check_names(c)
+  except ValueError as error:
+    raise ValueError(
+      f'{path} was written by another version of agentrl: {error}; use that'
+      ' version, or another --workdir'
+    ) from error
+  return c
 
 
 def same_model(c: ConfigDict, field: str = 'init') -> None:

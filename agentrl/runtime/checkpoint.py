@@ -27,7 +27,6 @@ import orbax.checkpoint as ocp
 from absl import logging
 from jax.experimental import multihost_utils
 
-from agentrl import renames
 from agentrl.runtime import leaves, storage
 
 _NONE, _UNREADABLE = -1, -2  # what process 0 tells the others beside a step
@@ -290,23 +289,21 @@ class Checkpoints:
       ),
     )
     saved = [
-      leaves.Leaf(renames.new_leaf(p), tuple(s), d, i)
-      for p, s, d, i in facts.leaves['leaves']
+      leaves.Leaf(p, tuple(s), d, i) for p, s, d, i in facts.leaves['leaves']
     ]
-    names = {renames.new_leaf(p): p for p, *_ in facts.leaves['leaves']}
     wanted = leaves.named(abstract_state)
     if difference := leaves.difference(saved, wanted):
       raise ValueError(
         f'checkpoint {place} is of another model: {difference}; use a new'
         f' --workdir or the config saved in {self._folder.parent}'
       )
-    full = {names[p]: x for p, x in wanted.items() if x.size}
+    full = {p: x for p, x in wanted.items() if x.size}
     target = jax.tree.map(leaves.stored_as, full)
     state = ocp.args.Composite(state=ocp.args.StandardRestore(target))
     stored = self._orbax.restore(place, args=state).state
     impls = {leaf.path: leaf.impl for leaf in saved}
     filled = [
-      leaves.fill(stored.get(names[p]), x, impls[p]) for p, x in wanted.items()
+      leaves.fill(stored.get(p), x, impls[p]) for p, x in wanted.items()
     ]
     treedef = jax.tree.structure(abstract_state)
     return jax.tree.unflatten(treedef, filled), facts.meta['meta']
@@ -404,13 +401,12 @@ def _fault(folder: storage.Path, *, cut_short: bool) -> str | None:
   if not place.exists() or place.is_dir():
     return _CUT_SHORT if cut_short else 'no manifest.json'
   try:
-    step, files = None, json.loads(place.read_bytes())
-    if {'step', 'files'} & files.keys():  # older runs name files alone
-      step, files = files['step'], files['files']
+    manifest = json.loads(place.read_bytes())
+    step, files = manifest['step'], manifest['files']
     entries = [(name, int(n), str(x)) for name, (n, x) in files.items()]
   except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
     return 'manifest.json is damaged'
-  if step is not None and str(step) != folder.name:
+  if str(step) != folder.name:
     return f'its manifest.json is of step {step}'
   if not entries:
     return 'its manifest.json names no file'

@@ -136,7 +136,7 @@ def schedule_a_reward(c):
       r'role\.policy\.momentum=0\.9 is no field.*role\.policy has b1, b2',
     ),
     (put('colour', 'red'), r"colour='red' is no field.*it has advantage, "),
-    (lambda c: c.__delattr__('log'), r'log=None is no section of a config'),
+    (lambda c: c.__delattr__('log'), r'log=None is not a section of a config'),
     (
       lambda c: c.rollout.__delattr__('action_prefix'),
       r'rollout\.action_prefix is missing in this',

@@ -14,7 +14,7 @@ import pytest
 
 from agentrl.configs import archer_replay, grpo, rorecomp, spear
 from agentrl.learner import update
-from agentrl.log import metrics, trajectories
+from agentrl.log import descriptions, metrics, trajectories
 from agentrl.run import build, runner
 from agentrl.run import workdir as workdir_lib
 
@@ -51,6 +51,8 @@ def assert_same_run(one, other, *, steps):
     *range(1, steps + 1)
   ]
   np.testing.assert_equal(here, there)  # NaN where nothing was counted
+  names = {name for row in here for name in row} - {'step', 'phase'}
+  assert [x for x in sorted(names) if not descriptions.describe(x)] == []
   logs = [trajectories.Log(workdir) for workdir in (one, other)]
   assert set(logs[0].heads['step']) - {0} == set(range(1, steps + 1))
   assert list(logs[0]) == list(logs[1])

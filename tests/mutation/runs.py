@@ -4,7 +4,6 @@ from tests.mutation.mutant import Mutant
 
 _LOOP = 'tests/loop_test.py'
 _RUNNER = 'tests/run/runner_test.py'
-_WORKDIR = 'tests/run/workdir_test.py'
 _ANALYSIS = 'tests/lab/study/analysis_test.py'
 _EXECUTE = 'tests/lab/study/execute_test.py'
 _HOOKS = 'tests/hooks_test.py'
@@ -13,7 +12,6 @@ _MIXTURE = 'tests/dataset/mixture_test.py'
 _CHECKPOINT = 'tests/runtime/checkpoint_test.py'
 _METRICS = 'tests/log/metrics_test.py'
 _LOGGED = 'tests/log/trajectories_test.py'
-_FRAMED = 'tests/log/records_test.py'
 _STATISTICS = 'tests/stats/intervals_test.py'
 _PAIRED = 'tests/stats/paired_test.py'
 _REPORT = 'tests/log/run_summary_test.py'
@@ -320,14 +318,6 @@ MUTANTS = (
     "side='left'",
     f'{_LOGGED}',
     "a file's first trajectory is looked for in the one before",
-  ),
-  Mutant(
-    'agentrl.log.records',
-    'read_heads',
-    "zlib.crc32(head.tobytes()[:-4]) == head['check']",
-    "head['check'] == head['check']",
-    f'{_FRAMED}',
-    'a damaged head is believed',
   ),
   Mutant(
     'agentrl.log.shards',
@@ -734,14 +724,6 @@ MUTANTS = (
     'x',
     f'{_PRETRAINED}::test_the_policy_begins_with_the_weights',
     'the weights that are begun with are not taken',
-  ),
-  Mutant(
-    'agentrl.run.workdir',
-    'migrate',
-    'entries | config.get(part, {})',
-    'config.get(part, {}) | entries',
-    f'{_WORKDIR}::test_runs_from_before_an_entry_was_there',
-    'what a run said is overwritten',
   ),
   # What is stored of trajectories.
   Mutant(

@@ -68,7 +68,7 @@ def test_components_change_before_their_hyper_parameters():
     ('steps.x', 'config.steps.x: config.steps is a value, 300; set config.ste'),
     (
       'rollout.turns',
-      'config.rollout.turns is called config.rollout.max_turns',
+      'config.rollout.turns is no field of this config (did you mean',
     ),
     ('rollout.max_turns', ''),
   ],

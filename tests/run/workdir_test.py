@@ -24,63 +24,43 @@ def test_a_run_of_another_checkpoint_cannot_be_the_beginning(tmp_path):
     workdir.same_model(c)
 
 
-OLD = {'lora': None, 'rollout.chat_format': None, 'rollout.system': None}
-
-
 @pytest.mark.parametrize(
-  ('path', 'old', 'now', 'message'),
+  ('field', 'value', 'said'),
   [
-    ('', OLD, {}, None),
-    ('', OLD | {'model.remat': False}, {}, None),
-    ('', OLD | {'model.remat': True}, {'model.remat': 'layer'}, None),
-    ('', OLD | {'model.remat': True}, {}, r"model\.remat is 'layer' there"),
-    ('', {'lora.path': None}, {}, None),
-    ('', {'lora.path': None}, {'lora.rank': 2}, r'lora\.rank is 0 there'),
-    ('', {'model.attention': None}, {'model.attention': 'xla'}, None),
-    ('', {'model.attention': None}, {}, r"attention is 'xla' there and 'auto'"),
-    ('x', OLD, {'rollout.chat_format': 'bare'}, None),
-    (
-      'x',
-      OLD,
-      {},
-      r"chat_format is 'bare' there and 'auto' here.*--config\.rollout\.",
-    ),
+    ('rollout.turns', 3, r'rollout\.turns=3 is no field'),
+    ('plan', ['x'], r"plan=\('x',\) is no field|plan=\['x'\] is no field"),
+    ('model.attention', None, r'model\.attention is missing'),
+    ('lora', None, 'lora=None is not a section'),
   ],
 )
-def test_runs_from_before_an_entry_was_there(tmp_path, path, old, now, message):
-  """They go on as what they were, or one sentence says what they were."""
-  c = config(tmp_path, path)
+@pytest.mark.parametrize(
+  'read',
+  [
+    lambda c, run: workdir.read_config(run),
+    workdir.same_config,
+    lambda c, run: workdir.keep_config(c, run),
+    lambda c, run: workdir.export(run, f'{run}/out'),
+  ],
+)
+def test_a_run_of_another_version_is_refused(
+  tmp_path, field, value, said, read
+):
+  """In one sentence that names the field, whoever reads its folder."""
+  c = config(tmp_path, '')
   workdir.keep_config(c, str(tmp_path))
   file = tmp_path / workdir.CONFIG
   kept = json.loads(file.read_text())
-  for name, value in old.items():
-    *parts, last = name.split('.')
-    place = functools.reduce(dict.get, parts, kept)
-    if value is None:
-      del place[last]
-    else:
-      place[last] = value
+  *parts, last = field.split('.')
+  place = functools.reduce(dict.get, parts, kept)
+  if value is None:
+    del place[last]
+  else:
+    place[last] = value
   file.write_text(json.dumps(kept))
-  c.update_from_flattened_dict(now)
-  if not message:
-    workdir.same_config(c, str(tmp_path))
-    return
-  with pytest.raises(ValueError, match=message) as caught:
-    workdir.same_config(c, str(tmp_path))
+  with pytest.raises(ValueError, match=said) as caught:
+    read(c, str(tmp_path))
+  assert 'another --workdir' in str(caught.value)
   assert '\n' not in str(caught.value)
-
-
-def test_a_run_from_before_there_were_checkpoints_goes_on(tmp_path):
-  c = config(tmp_path, '')
-  workdir.keep_config(c, str(tmp_path))
-  path = tmp_path / workdir.CONFIG
-  old = json.loads(path.read_text())
-  del old['model']['path']
-  path.write_text(json.dumps(old))
-  workdir.same_config(c, str(tmp_path))
-  assert workdir.read_config(str(tmp_path)).model.path == ''
-  with pytest.raises(ValueError, match=r'config\.model\.path'):
-    workdir.same_config(config(tmp_path, 'elsewhere'), str(tmp_path))
 
 
 @pytest.mark.parametrize(

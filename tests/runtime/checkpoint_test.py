@@ -1,7 +1,6 @@
 """Checkpoints: exact bits, damage detected, SIGKILL survived."""
 
 import itertools
-import json
 import logging as python_logging
 import os
 import pathlib
@@ -418,13 +417,6 @@ def test_an_old_step_under_a_higher_number_is_not_that_step(two, caplog):
   assert 'step 9 (its manifest.json is of step 3)' in caplog.text
 
 
-def test_manifests_of_older_runs_are_read(two):
-  """They named the files alone."""
-  path = two / '7' / 'manifest.json'
-  path.write_text(json.dumps(json.loads(path.read_text())['files']))
-  assert load(two)[0] == 7
-
-
 def test_what_was_damaged_is_kept_beside(two):
   whole = files(two / '7')[0].read_bytes()
   files(two / '7')[0].write_bytes(whole + b'x')
@@ -586,17 +578,3 @@ def test_of_several_writes_that_fail_one_is_raised(tmp_path, monkeypatch):
 
 def load_any(folder) -> list[int]:
   return [s for s in (1, 2) if (folder / str(s) / 'manifest.json').exists()]
-
-
-def test_a_state_with_leaves_of_old_names_is_restored(tmp_path):
-  rows = jnp.arange(6.0)
-  old = {'memory': {'replay': {'kept': {'rows': rows}}}}
-  new = {'memory': {'replay': {'trajectories': {'rows': jnp.zeros(6)}}}}
-  c = checkpoint.Checkpoints(tmp_path)
-  c.save(1, old, {})
-  step, state, _ = c.latest(new)
-  c.close()
-  assert step == 1
-  np.testing.assert_array_equal(
-    state['memory']['replay']['trajectories']['rows'], rows
-  )

@@ -10,7 +10,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from agentrl import domain, registry, renames
+from agentrl import domain, registry
 from agentrl.configs import base, envs
 from agentrl.domain import Domain, Field
 from agentrl.rollout import registered
@@ -37,21 +37,13 @@ def check(c: ConfigDict) -> None:
       f'a config is a ConfigDict and not {type(c).__name__}; begin with'
       ' base.get_config()'
     )
-  paths = {path.rpartition('.')[0] for path in base.FIELDS} - {''}
-  for name in (*sorted(paths), 'env', *base.SECTIONS):
-    if not isinstance(c.get(name), ConfigDict):
-      raise ValueError(
-        f'{name}={c.get(name)!r} is no section of a config; begin with'
-        ' base.get_config(), which has it'
-      )
-  values = flat(c)
+  values, fix = flat(c), '; begin with base.get_config(), which has it'
+  if lacking := _lacking(c, values, base.FIELDS):
+    raise ValueError(lacking + fix)
   domain.Text(empty=False).check('env.name', values.get('env.name'))
   fields = declared(c)
-  if lacking := [path for path in fields if path not in values]:
-    raise ValueError(
-      f'{lacking[0]} is missing in this config; begin with base.get_config(),'
-      ' which has it'
-    )
+  if lacking := _lacking(c, values, fields):
+    raise ValueError(lacking + fix)
   sections: dict[str, dict[str, Any]] = {}
   for path, value in values.items():
     section, _, name = path.rpartition('.')
@@ -71,13 +63,48 @@ def check(c: ConfigDict) -> None:
       )
 
 
+def check_names(c: ConfigDict) -> None:
+  """Raises ValueError if a field is missing, or is not one of a config.
+
+  Leaves out those of components, and of the environment, whose package may not
+  be installed where a run is read.
+  """
+  values = flat(c)
+  if lacking := _lacking(c, values, base.FIELDS):
+    raise ValueError(lacking)
+  fields = _declared(c)
+  if lacking := _lacking(c, values, fields):
+    raise ValueError(lacking)
+  for path, value in values.items():
+    elsewhere = path.split('.')[0] in ('env', 'hp', 'schedule', 'stage')
+    if not elsewhere and path not in fields:
+      raise ValueError(_undeclared(path, value, fields))
+
+
+def _lacking(
+  c: ConfigDict, values: Mapping[str, Any], fields: Mapping[str, Field]
+) -> str:
+  """Names the first section or field that a config lacks; '' if none."""
+  paths = {path.rpartition('.')[0] for path in base.FIELDS} - {''}
+  for name in (*sorted(paths), 'env', *base.SECTIONS):
+    if not isinstance(c.get(name), ConfigDict):
+      return f'{name}={c.get(name)!r} is not a section of a config'
+  missing = [path for path in fields if path not in values]
+  return f'{missing[0]} is missing in this config' if missing else ''
+
+
 def declared(c: ConfigDict) -> dict[str, Field]:
   """Returns the declarations of all fields a config may or must have, by path.
 
   Raises ValueError for an environment that is none.
   """
+  own = {f'env.{name}': x for name, x in envs.declared(c).items()}
+  return own | _declared(c)
+
+
+def _declared(c: ConfigDict) -> dict[str, Field]:
+  """Returns the declarations of all fields but the environment's."""
   fields = dict(base.FIELDS)
-  fields |= {f'env.{name}': x for name, x in envs.declared(c).items()}
   if registered.on_host(c.rollout.kind):
     fields |= {f'host.{name}': x for name, x in envs.HOST.items()}
   for name, role in c.role.items():
@@ -122,8 +149,6 @@ def _matches(pattern: str, path: str) -> bool:
 
 
 def _undeclared(path: str, value: Any, fields: Mapping[str, Field]) -> str:
-  if new := renames.new_field(path):
-    return f'{path}={value!r}: {path} is called {new} now; write that'
   section = path.rpartition('.')[0]
   places = [x.rpartition('.') for x in (*fields, *base.OPEN)]
   names = sorted({x for there, _, x in places if _matches(there, section)})
