@@ -3,6 +3,7 @@
 import atexit
 import gc
 import os
+import pathlib
 import shutil
 import tempfile
 
@@ -31,12 +32,24 @@ if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:
 import jax
 import pytest
 
+from tests.seconds import expression, pytest_terminal_summary  # noqa: F401
+
 jax.config.update('jax_numpy_rank_promotion', 'raise')
 jax.config.update('jax_disable_most_optimizations', True)
 
 
+TESTS = pathlib.Path(__file__).parent
+
+
+def pytest_configure(config):
+  """`-m core` leaves slow tests out, as no `-m` does."""
+  config.option.markexpr = expression(config.option.markexpr)
+
+
 def pytest_itemcollected(item):
-  """A nightly test is slow as well: `-m slow` runs both."""
+  """Marks the core and the laboratory; a nightly test is slow as well."""
+  folder = item.path.relative_to(TESTS).parts[0]
+  item.add_marker('lab' if folder == 'lab' else 'core')
   if item.get_closest_marker('nightly'):
     item.add_marker(pytest.mark.slow)
 

@@ -6,6 +6,7 @@ assertions, and what is raised, printed or logged.
 """
 
 import ast
+import difflib
 import itertools
 import re
 import types
@@ -184,6 +185,18 @@ def changes(old: str, new: str) -> bool:
     return _code(compile(new, '', 'exec')) != _code(compile(old, '', 'exec'))
   except SyntaxError:
     return False
+
+
+def patch(file: str, old: str, new: str) -> str:
+  """Returns the lines that differ, with one line around them."""
+  lines = difflib.unified_diff(
+    old.splitlines(keepends=True),
+    new.splitlines(keepends=True),
+    file,
+    file,
+    n=1,
+  )
+  return ''.join(lines)
 
 
 def _code(code: types.CodeType) -> tuple:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.mutation import edits, mutant
+from tests.mutation import edits
+from tests.mutation.nearest import ROOT
 
 
 def made(text: str, operator: str) -> set[str]:
@@ -92,7 +93,7 @@ def test_what_compiles_to_the_same_is_no_mistake(new, changes):
   'name', ['loss/gates', 'advantage/gae', 'model/fold', 'text/spans']
 )
 def test_every_edit_of_a_module_is_another_program(name):
-  path = mutant.ROOT / 'agentrl' / f'{name}.py'
+  path = ROOT / 'agentrl' / f'{name}.py'
   text = path.read_text(encoding='utf-8')
   texts = [x.applied(text) for x in edits.edits(text)]
   assert len(set(texts)) == len(texts) > 0

@@ -2,12 +2,14 @@
 
   python -m tests.mutation.operators --count=100 --seed=1
   python -m tests.mutation.operators --since=main --only=agentrl/loss
+  python -m tests.mutation.operators --laws
 
 The mistakes are those of `edits`, drawn evenly over modules, then over
-operators. Each meets the files of tests nearest to its module until one fails
-or their time is spent. Nothing is planted in the repository itself. A draw
-that was interrupted goes on where it was: what is in --out is not repeated
-while the module and its tests stay as they are.
+operators; with --laws those of `laws`, which must all be noticed. Each meets
+the files of tests nearest to its module until one fails or their time is
+spent. Nothing is planted in the repository itself. A draw that was interrupted
+goes on where it was: what is in --out is not repeated while the module and its
+tests stay as they are.
 """
 
 import hashlib
@@ -23,9 +25,9 @@ from typing import Any
 
 from absl import app, flags
 
-from tests.mutation import edits, mutant, nearest, planting
+from tests.mutation import edits, laws, nearest, planting
 from tests.mutation.edits import Edit
-from tests.mutation.mutant import ROOT
+from tests.mutation.nearest import ROOT
 
 # What draws, measures or compares; configs are numbers, not code.
 WITHOUT = ('agentrl/report', 'agentrl/lab')
@@ -50,6 +52,9 @@ _ONLY = flags.DEFINE_string(
 )
 _SINCE = flags.DEFINE_string(
   'since', '', 'revision: only lines changed since', flag_values=OWN
+)
+_LAWS = flags.DEFINE_bool(
+  'laws', False, 'the mistakes of laws.txt, all of them', flag_values=OWN
 )
 _SECONDS = flags.DEFINE_float(
   'seconds',
@@ -157,7 +162,7 @@ class Judge:
         row |= {'outcome': 'noticed', 'who': found.who or found.outcome}
         break
     row |= {'seconds': round(work, 1), 'tests': ran}
-    row['diff'] = mutant.patch(file, old, new)
+    row['diff'] = edits.patch(file, old, new)
     with self._lock:
       self.rows[self.key(drawn)] = row
       text = json.dumps([self.rows, self._plain], indent=1)
@@ -177,7 +182,8 @@ class Judge:
 def near(file: str) -> list[str]:
   """Files of tests, in the order in which they are run."""
   tests = nearest.tests(file)
-  return list(dict.fromkeys([*tests[:MOST], *(set(tests) & set(LAST))]))
+  named, last = laws.tests(file), [x for x in LAST if x in tests]
+  return list(dict.fromkeys([*tests[:1], *named, *tests[1:MOST], *last]))
 
 
 def _text_key(tests: str) -> str:
@@ -187,6 +193,10 @@ def _text_key(tests: str) -> str:
 def mistakes() -> Iterator[Drawn]:
   names = nearest.modules(tuple(_MODULES.value), tuple(_WITHOUT.value))
   names = [x for x in names if re.search(_ONLY.value, x)]
+  if _LAWS.value:
+    chosen = [x for x in laws.listed() if x.file in names]
+    yield from ((x.file, laws.edit(read(x.file), x)) for x in chosen)
+    return
   lines = None
   if _SINCE.value:
     words = ['git', 'diff', '-U0', _SINCE.value, '--', 'agentrl']
@@ -198,10 +208,10 @@ def mistakes() -> Iterator[Drawn]:
     yield drawn
 
 
-def main(argv: Sequence[str]) -> None:
+def main(argv: Sequence[str]) -> int:
   OWN.mark_as_parsed()  # as part of all flags
   if len(argv) > 1:
-    raise app.UsageError(f'{argv[1]!r} is no flag; use --only=REGEX')
+    raise app.UsageError(f'{argv[1]!r} is not a flag; use --only=REGEX')
   chosen = list(mistakes())
   judge = Judge(pathlib.Path(_OUT.value), _SECONDS.value, _LIMIT.value)
   left = [x for x in chosen if judge.key(x) not in judge.rows]
@@ -227,6 +237,7 @@ def main(argv: Sequence[str]) -> None:
     f'{share:.1%} of {len(rows)} mistakes were noticed; the tests of'
     f' {len(chosen) - len(rows)} cannot run here; {_OUT.value}'
   )
+  return int(_LAWS.value and bool(survived))
 
 
 if __name__ == '__main__':

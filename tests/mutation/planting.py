@@ -1,8 +1,7 @@
-"""Copies of the repository in which mutants are planted and tests are run."""
+"""Copies of the repository in which mistakes are planted and tests are run."""
 
 import concurrent.futures
 import contextlib
-import itertools
 import json
 import os
 import pathlib
@@ -17,8 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from tests.mutation import mutant
-from tests.mutation.mutant import Mutant
+from tests.mutation.nearest import ROOT
 
 _LEFT = shutil.ignore_patterns(
   '.*', '__pycache__', '*.egg-info', 'runs', 'data', 'build', 'dist'
@@ -42,12 +40,12 @@ class Ran(NamedTuple):
 class Copy:
   """A copy of the repository, with a cache of compiled programs of its own.
 
-  Programs are cached by what is compiled, so those of a mutant are its own.
+  Programs are cached by what is compiled: those of a mistake are its own.
   """
 
   def __init__(self, folder: pathlib.Path):
     self.root, self.cache = folder / 'tree', folder / 'compiled'
-    shutil.copytree(mutant.ROOT, self.root, symlinks=True, ignore=_LEFT)
+    shutil.copytree(ROOT, self.root, symlinks=True, ignore=_LEFT)
     self.cache.mkdir()
     # By default Python knows a changed file by its size and second.
     subprocess.run(
@@ -69,13 +67,6 @@ class Copy:
 
   def close(self) -> None:
     self._server.close()
-
-  def judge(self, m: Mutant, limit: float) -> Ran:
-    """Its tests, with the mutant planted."""
-    file = mutant.path(m)
-    text = (self.root / file).read_text(encoding='utf-8')
-    with self.planted(file, mutant.planted(text, m)):
-      return self.run(m.tests, limit)
 
   @contextlib.contextmanager
   def planted(self, file: str | pathlib.Path, text: str) -> Iterator[None]:
@@ -111,12 +102,6 @@ class Copy:
       'JAX_COMPILATION_CACHE_DIR': str(self.cache),
       'JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS': '0',
     }
-
-
-def share(copies: list[Copy]) -> None:
-  """Every copy gets what the others have compiled."""
-  for one, other in itertools.permutations(copies, 2):
-    shutil.copytree(one.cache, other.cache, dirs_exist_ok=True)
 
 
 def each(copies: Sequence[Copy], work: Callable, items: Sequence):

@@ -7,7 +7,7 @@ where its output goes. Answers each with three lines: the number of the process
 that runs them (it leads a session of its own), how that process ended and how
 many milliseconds of processors it took, those of its children among them. The
 libraries are imported once, here; nothing of `agentrl`, `configs` or
-`experiments` is, so that a mutant is what the fork imports. No device is asked
+`experiments` is, so that a fork imports the mistake. No device is asked
 before a fork, as JAX must not be forked after that.
 """
 
@@ -45,7 +45,7 @@ def main() -> None:
     importlib.import_module(name)
   ours = [name for name in sys.modules if name.partition('.')[0] in OURS]
   if ours:
-    raise RuntimeError(f'{ours[0]} is imported before a mutant is planted')
+    raise RuntimeError(f'{ours[0]} is imported before a mistake is planted')
   # JAX warns of forks; its threads start with a device, which none has yet.
   warnings.filterwarnings('ignore', 'os.fork', RuntimeWarning)
   for line in sys.stdin:
