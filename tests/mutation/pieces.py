@@ -22,7 +22,7 @@ _LENGTHS = 'tests/prefix/lengths_test.py'
 _PREFIX = 'prefix_test.py'
 _REGRESSION = 'tests/env/worlds/in_context_regression_test.py'
 _MASKED = 'tests/env/worlds/fact_corpus/masked_test.py'
-_RUN_PREFIXES = 'tests/run/play/prefixes_test.py'
+_RUN_PREFIXES = 'tests/run/stage/prefixes_test.py'
 _TASK_EDITS = 'tests/dataset/task_edits_test.py'
 
 MUTANTS = (
@@ -619,7 +619,7 @@ MUTANTS = (
     'the last states are not begun from',
   ),
   Mutant(
-    'agentrl.run.play.prefixes',
+    'agentrl.run.stage.prefixes',
     'places',
     'np.floor(u * (last - first))',
     'np.floor(0 * u)',
@@ -627,7 +627,7 @@ MUTANTS = (
     'attempts begin like the first trajectory of a task alone',
   ),
   Mutant(
-    'agentrl.run.play.prefixes',
+    'agentrl.run.stage.prefixes',
     '_beginning',
     '-1 if x.encoded else turn.state',
     'turn.state',
@@ -636,11 +636,11 @@ MUTANTS = (
     'an import has no prefix, as no world shows its states',
   ),
   Mutant(
-    'agentrl.run.stage.demonstrations',
+    'agentrl.run.play.demonstrations',
     'with_errors',
     'other += other >= place[tuple(ids)]',
     'other += 0',
-    'tests/run/stage/demonstrations_test.py::test_errors_are_other_messages_at_the_rate',
+    'tests/run/play/demonstrations_test.py::test_errors_are_other_messages_at_the_rate',
     'an error may be what was right',
   ),
   Mutant(

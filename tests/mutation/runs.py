@@ -202,7 +202,7 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.run.stage.sources',
-    'found',
+    'found_by_run',
     'if begins or not there:',
     'if not there:',
     'tests/run/stage/sources_test.py',
