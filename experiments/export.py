@@ -16,9 +16,9 @@ _OUT = cli.flag('out', None, Path(empty=False), 'Directory without weights')
 
 def main() -> None:
   # Takes seconds: a wrong flag is reported before.
-  from agentrl.run import workdir
+  from agentrl.run import weights
 
-  workdir.export(storage.absolute(_WORKDIR.value), _OUT.value)
+  weights.export(storage.absolute(_WORKDIR.value), _OUT.value)
   print(f'{_OUT.value} holds the newest policy of {_WORKDIR.value}')
 
 

@@ -6,8 +6,11 @@ A module imports from its own floor and from those below (docs: the shape).
 import ast
 import collections
 import functools
+import graphlib
 import pathlib
 import re
+
+import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent
 FLOORS = (
@@ -50,6 +53,7 @@ MATHS = ('ops', 'advantage', 'loss', 'reward', 'segment')
 NETWORKS = ('nn', 'model', 'optimizer', 'optax', 'flax.linen', 'flax.nnx')
 MACHINE = re.compile(r'/(?:home|root|Users|mnt|work|tmp)/\w')
 LONGEST_MAIN = 60  # lines
+DEEPEST_RUN = 8  # modules of agentrl/run in a chain of imports
 LARGEST_FOLDER = 0.15  # of all lines, subfolders not counted
 
 # agentrl/configs and agentrl/experiments are links to folders of the root.
@@ -111,6 +115,37 @@ def units(path: pathlib.Path) -> set[str]:
   }
 
 
+def dotted(path: pathlib.Path) -> str:
+  """The name that the module is imported by."""
+  parts = path.relative_to(ROOT).with_suffix('').parts
+  parts = parts[parts[0] == 'agentrl' : len(parts) - (path.stem == '__init__')]
+  return '.'.join(['agentrl', *parts])
+
+
+def graph(imports: dict[str, frozenset[str]]) -> dict[str, set[str]]:
+  """Modules -> those of them that they import, a name of one stands for it."""
+  return {
+    module: {
+      other
+      for x in names
+      for other in (x if x in imports else x.rpartition('.')[0],)
+      if other in imports and other != module
+    }
+    for module, names in imports.items()
+  }
+
+
+def heights(of: dict[str, set[str]]) -> dict[str, int]:
+  """Modules in the longest chain of imports that begins with each.
+
+  Raises graphlib.CycleError.
+  """
+  out: dict[str, int] = {}
+  for module in graphlib.TopologicalSorter(of).static_order():
+    out[module] = 1 + max((out[x] for x in of[module]), default=0)
+  return out
+
+
 def within(dotted: str, *packages: str) -> bool:
   return any(dotted == p or dotted.startswith(f'{p}.') for p in packages)
 
@@ -138,6 +173,22 @@ def test_imports_go_down():
     if FLOOR[x] > FLOOR[unit(path)]
   ]
   assert not up, 'they import what stands above them'
+
+
+def test_no_imports_go_in_a_circle():
+  heights(graph({dotted(path): imported(path) for path in MODULES}))
+
+
+def test_run_is_read_in_few_floors():
+  run = [p for p in MODULES if within(dotted(p), 'agentrl.run')]
+  height = heights(graph({dotted(p): imported(p) for p in run}))
+  high = {x: n for x, n in height.items() if n > DEEPEST_RUN}
+  assert not high, 'they stand on too many others'
+
+
+def test_what_plays_knows_no_stages():
+  play = [p for p in MODULES if within(dotted(p), 'agentrl.run.play')]
+  assert not importing(play, 'agentrl.run.stage')
 
 
 def test_configs_are_read_from_run_on():
@@ -220,6 +271,14 @@ def test_no_path_of_a_machine():
     if path == pathlib.Path(__file__):
       text = text.replace(MACHINE.pattern, '')
     assert not MACHINE.findall(text), name(path)
+
+
+def test_chains_and_circles_are_seen():
+  """So that the tests above can fail."""
+  chain = {'a': {'b.x'}, 'b': {'c', 'other'}, 'c': {'c'}}
+  assert heights(graph(chain)) == {'a': 3, 'b': 2, 'c': 1}
+  with pytest.raises(graphlib.CycleError):
+    heights(graph(chain | {'c': {'a.y'}}))
 
 
 def test_the_reader_of_imports_reads_them(tmp_path):

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from agentrl.ops import counting
 from agentrl.rollout import record as record_lib
@@ -31,6 +32,21 @@ class HintFrame(NamedTuple):
   def growth(self, size: int) -> int:
     """The most tokens that hints of at most `size` tokens add to a row."""
     return max(len(self.before) + size + len(self.after) - self.replaces, 0)
+
+
+class Hint(NamedTuple):
+  """The hints of a reading."""
+
+  source: str
+  tokens: np.ndarray  # [n, H] i32, of tasks, of outcomes or of everyone
+  length: np.ndarray  # [n] i32; 0: no hint
+  frame: HintFrame
+  line: int  # ends a line of a solution's messages
+
+  def size(self, messages: int) -> int:
+    """The most tokens of a hint; messages: tokens of a trajectory's."""
+    own = self.tokens.shape[1]
+    return own + messages if self.source == 'solution' else own
 
 
 class Guidance(NamedTuple):

@@ -11,7 +11,8 @@ from ml_collections import ConfigDict
 from agentrl.learner import algorithm
 from agentrl.log import metrics as metrics_lib
 from agentrl.rollout.engine.engine import Engine, SamplingParams, Sizes
-from agentrl.run import build, config_file, runner
+from agentrl.run import config_file, runner
+from agentrl.run.experiment import Experiment
 from agentrl.runtime import distributed, storage
 from agentrl.types import TrainState
 
@@ -66,7 +67,7 @@ class Run:
   state is donated to the next step; copy what is to outlive it.
   """
 
-  experiment: build.Experiment
+  experiment: Experiment
   state: TrainState | None
 
   def __init__(

@@ -4,47 +4,21 @@ Nothing below this floor knows ConfigDict or flags.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from ml_collections import ConfigDict
 
 from agentrl.configs import base
-from agentrl.dataset import host_tasks, jit_tasks
+from agentrl.configs import stages as stage_list
+from agentrl.configs.stages import StagePlan
 from agentrl.learner import update
 from agentrl.model import peft, pieces
-from agentrl.nn import transformer
-from agentrl.rollout import counterfactual, registered
 from agentrl.rollout import host as host_rollout
-from agentrl.rollout import jit as jit_rollout
-from agentrl.rollout.record import Capacity
+from agentrl.rollout import registered
 from agentrl.run import algorithm, pretrained
 from agentrl.run.check import model_checks, validate
+from agentrl.run.experiment import Experiment
 from agentrl.run.play import host_env, jit_env, readings
-from agentrl.text import chat_format, tokenizer
-
-
-class Experiment(NamedTuple):
-  """A config, and everything that is built from it."""
-
-  config: ConfigDict
-  tokenizer: tokenizer.Tokenizer
-  world: jit_rollout.TokenizedEnv | host_rollout.HostEnvBundle
-  plan: jit_rollout.RolloutSizes | host_rollout.EpisodeLimits
-  capacity: Capacity
-  shape: transformer.DecoderConfig
-  train: jit_tasks.JitTaskSet | host_tasks.HostTaskSet  # tasks [0, len(train))
-  test: jit_tasks.JitTaskSet | host_tasks.HostTaskSet  # the tasks after them
-  framed: bool  # a chat template stands around turns
-  algorithm: update.Algorithm
-  warm: update.Algorithm  # supervised
-  talk: chat_format.ChatFormat  # how conversations become tokens
-  hints: dict[str, readings.Hint]  # of the readings in c.reading
-  nulled: counterfactual.NullObservation | None  # of the reading 'nulled'
-
-  @property
-  def on_host(self) -> bool:
-    """Returns whether environments are Python objects outside of jit."""
-    return registered.kind_of(self.algorithm.spec).on_host
+from agentrl.text import chat_format
 
 
 def experiments(
@@ -80,6 +54,35 @@ def experiments(
     )
     for c in configs
   ]
+
+
+def stage_experiments(
+  first: Sequence[Experiment], plans: Sequence[StagePlan]
+) -> dict[str, list[Experiment]]:
+  """The experiments of every stage, one for each seed, by its name.
+
+  Those with the same tasks share them.
+
+  Args:
+    first: of the configs that have the stages
+  Raises:
+    ValueError: the config of a stage does not fit, named.
+  """
+  in_place = pieces.sized(first[0].algorithm.context.micro).in_place
+  by_world = {stage_list.world(first[0].config): first[0]}
+  out: dict[str, list[Experiment]] = {}
+  for plan in plans:
+    if plan.config is first[0].config:
+      out[plan.name] = list(first)
+      continue
+    configs = [stage_list.config_of(s.config, plan.name) for s in first]
+    world = stage_list.world(plan.config)
+    try:
+      out[plan.name] = experiments(configs, by_world.get(world), in_place)
+    except ValueError as error:
+      raise ValueError(f'stage {plan.name}: {error}') from error
+    by_world.setdefault(world, out[plan.name][0])
+  return out
 
 
 def experiment(c: ConfigDict, like: Experiment | None = None) -> Experiment:
@@ -137,7 +140,19 @@ def assemble(
   for name, hint in hints.items():
     more = hint.frame.growth(hint.size(plan.turns * plan.message))
     model_checks.positions(shape, size.row + more, f'a row of reading {name!r}')
-  warm, framed = algorithm.warm(c, alg), chat is not None
-  talk = chat_format.framed(chat) if chat else chat_format.bare(words)
-  made = c, words, world, plan, size, shape, train, test
-  return Experiment(*made, framed, alg, warm, talk, hints, nulled)
+  return Experiment(
+    config=c,
+    tokenizer=words,
+    world=world,
+    plan=plan,
+    capacity=size,
+    shape=shape,
+    train=train,
+    test=test,
+    framed=chat is not None,
+    algorithm=alg,
+    warm=algorithm.warm(c, alg),
+    talk=chat_format.framed(chat) if chat else chat_format.bare(words),
+    hints=hints,
+    nulled=nulled,
+  )

@@ -12,10 +12,10 @@ from agentrl import mesh, registry
 from agentrl.configs.stages import StagePlan
 from agentrl.log import run_summary
 from agentrl.nn import transformer
-from agentrl.run import build
+from agentrl.run.experiment import Experiment
 
 
-def title(s: build.Experiment) -> str:
+def title(s: Experiment) -> str:
   return f'{s.config.method}: {task_name(s)}'
 
 
@@ -37,14 +37,14 @@ def devices() -> str:
   return f'{len(jax.devices())} x {jax.devices()[0].device_kind}'
 
 
-def model(s: build.Experiment) -> str:
+def model(s: Experiment) -> str:
   """Describes the policy's network."""
   n = mesh.count(s.algorithm.context.modules['policy'].specs)
   size = run_summary.count(n)
   return f'{s.shape.layers} layers, width {s.shape.width}, {size} parameters'
 
 
-def task_name(s: build.Experiment) -> str:
+def task_name(s: Experiment) -> str:
   e = s.config.env
   if s.on_host:
     return s.world.family.name()
@@ -64,7 +64,7 @@ def task_name(s: build.Experiment) -> str:
   return f'{name} {env.height}x{env.width}, {env.boxes} box(es){moves}'
 
 
-def header(s: build.Experiment, workdir: str) -> dict:
+def header(s: Experiment, workdir: str) -> dict:
   c = s.config
   module = s.algorithm.context.modules['policy']
   source = f', {c.model.path}' if c.model.path else ''
@@ -83,7 +83,7 @@ def header(s: build.Experiment, workdir: str) -> dict:
   }
 
 
-def computing(s: build.Experiment) -> str:
+def computing(s: Experiment) -> str:
   """Describes the computation of a checkpoint, in a line."""
   c, tokens = s.shape, s.capacity.row
   kernel = transformer.kernel(c, tokens)

@@ -35,6 +35,7 @@ from agentrl.rollout.threaded import ThreadedGenerator
 from agentrl.rollout.workers.pool import env_workers
 from agentrl.run import build, config_file, describe, trajectory_log
 from agentrl.run import workdir as workdir_lib
+from agentrl.run.experiment import Experiment
 from agentrl.run.play import jit_env, played
 from agentrl.service.base import Function, ServiceFault
 from agentrl.service.chat_completions import ChatCompletions, Endpoint, check
@@ -207,7 +208,7 @@ def evaluate_address(
   return f'{report(head, s.plan.turns, numbers, out)}\n{used}'
 
 
-def _world(s: build.Experiment, conversations: Conversations):
+def _world(s: Experiment, conversations: Conversations):
   """The environments of an experiment, whose conversations are recorded."""
   world = s.world
   assert isinstance(world, host_rollout.HostEnvBundle)
@@ -226,7 +227,7 @@ def _world(s: build.Experiment, conversations: Conversations):
 
 
 def write(
-  s: build.Experiment,
+  s: Experiment,
   folder: str,
   step: int,
   played: tuple[Record, Attempts],

@@ -5,8 +5,9 @@ from typing import Any
 
 from agentrl.judge.panel import Judgement
 from agentrl.log import metrics, trajectories, wandb_tracker
-from agentrl.run import build, describe, seed_axis, trajectory_log
+from agentrl.run import describe, seed_axis, trajectory_log
 from agentrl.run import workdir as workdir_lib
+from agentrl.run.experiment import Experiment
 from agentrl.runtime import checkpoint, distributed
 
 
@@ -20,7 +21,7 @@ class RunOutputs:
   def __init__(
     self,
     axis: seed_axis.SeedAxis,
-    experiments: Sequence[build.Experiment],
+    experiments: Sequence[Experiment],
     workdirs: Sequence[str],
     checkpoints: Sequence[checkpoint.Checkpoints],
     resumed: Sequence[int | None],
@@ -102,7 +103,7 @@ class RunOutputs:
 
 
 def open_writer(
-  s: build.Experiment, workdir: str, resumed, check=lambda: None
+  s: Experiment, workdir: str, resumed, check=lambda: None
 ) -> metrics.MetricsWriter:
   """Opens what writes the run's metrics, with the tracker that it wants."""
   c, first = s.config, distributed.first()

@@ -16,12 +16,20 @@ from agentrl.learner import algorithm, update
 from agentrl.log import metrics, no_gradient, progress, run_summary
 from agentrl.log.sample import TrajectoryLogger
 from agentrl.rollout.keys import Stream, stream_key
-from agentrl.run import build, describe, evaluation, placement, seed_axis
+from agentrl.run import (
+  build,
+  describe,
+  evaluation,
+  placement,
+  seed_axis,
+  weights,
+)
 from agentrl.run import workdir as workdir_lib
 from agentrl.run.check import stage_checks, validate
+from agentrl.run.experiment import Experiment
 from agentrl.run.outputs import RunOutputs
 from agentrl.run.play import jit_env, sampler
-from agentrl.run.stage import seed_stages, stage_build, stage_state
+from agentrl.run.stage import seed_stages, stage_state
 from agentrl.run.stage import stages as stages_lib
 from agentrl.runtime import checkpoint, distributed, storage
 from agentrl.runtime import lock as lock_lib
@@ -89,7 +97,7 @@ def open_run(
     axis = seed_axis.over_devices(len(configs))
     experiments = build.experiments(configs, in_place=not axis.vmapped)
     s = experiments[0]
-    built = stage_build.experiments(experiments, plans)
+    built = build.stage_experiments(experiments, plans)
     stages_lib.check_demos(plans, built)
     for c in (
       *configs,
@@ -103,13 +111,13 @@ def open_run(
     reporter.begin('making the parameters')
     interrupt = stack.enter_context(Interrupt())
     stack.enter_context(placement.on_mesh(configs[0]))
-    players = stage_build.samplers(stack, built, interrupt, workdirs[0])
+    players = sampler.open_samplers(stack, built, interrupt, workdirs[0])
     each = [
       stages_lib.make_stages(
         x,
         stages or tuple(x.config.stages),
-        built={name: (of[i], players[name]) for name, of in built.items()},
-        workdir=w,
+        {name: (of[i], players[name]) for name, of in built.items()},
+        w,
       )
       for i, (x, w) in enumerate(zip(experiments, workdirs, strict=True))
     ]
@@ -140,7 +148,7 @@ def open_run(
       checkpoints,
       resumed,
       locks,
-      stage_build.verdicts(players),
+      sampler.verdicts(players),
       kinds={x.name: x.kind for x in plan},
     )
     logger = TrajectoryLogger(
@@ -361,16 +369,16 @@ def restore_or_init(axis, experiments, checkpoints, stages=None):
   states = [x[1] if x else y for x, y in zip(restored, states, strict=True)]
   for i in range(len(experiments)):
     if not restored[i]:
-      states[i] = workdir_lib.load_roles(stages[i], states[i])
+      states[i] = weights.load_roles(stages[i], states[i])
   begun = s.config.init or s.config.model.path
   if not begun or all(restored):
     return axis.stack(states), resumed, spent
   inits = {x.config.init: x.config for x in experiments}
-  policies = {k: workdir_lib.start(c, s.shape) for k, c in inits.items()}
+  policies = {k: weights.start(c, s.shape) for k, c in inits.items()}
   for i, x in enumerate(experiments):
     params = policies[x.config.init]
     if not restored[i] and params is not None:
-      states[i] = workdir_lib.load_policy_params(whole, params, states[i])
+      states[i] = weights.load_policy_params(whole, params, states[i])
 
   def start(state):
     new = update.init_roles_from_policy(whole, state)
@@ -379,7 +387,7 @@ def restore_or_init(axis, experiments, checkpoints, stages=None):
   return axis.jit(start)(axis.stack(states)), resumed, spent
 
 
-def finish(s: build.Experiment, workdir: str) -> str:
+def finish(s: Experiment, workdir: str) -> str:
   """The learning curve and the summary, from what the run wrote."""
   folder = storage.path(workdir)
   path, curve = folder / metrics.FILE, folder / 'curve.png'
@@ -418,7 +426,7 @@ def evaluate_run(
     placement.on_mesh(c),
     sampler.open_sampler(s, workdir=workdir) as playing,
   ):
-    step, state = workdir_lib.load(whole, s.shape, workdir)
+    step, state = weights.load(whole, s.shape, workdir)
     playing.update_service_params(state.params)
     params = algorithm.full_params(s.algorithm.context, state.params)
     numbers, last = evaluate.evaluate(

@@ -10,13 +10,13 @@ from agentrl.learner.algorithm import Algorithm
 from agentrl.learner.update import Aux
 from agentrl.log import encode, sample, trajectories
 from agentrl.rollout import record as record_lib
-from agentrl.run import build
+from agentrl.run.experiment import Experiment
 from agentrl.run.play import collect
 from agentrl.types import Attempts
 
 
 def write(
-  s: build.Experiment,
+  s: Experiment,
   writer: trajectories.TrajectoryWriter,
   step,
   phase,
@@ -29,7 +29,7 @@ def write(
     writer.write(trajectory)
 
 
-def sampler_of(s: build.Experiment, alg: Algorithm, group: int):
+def sampler_of(s: Experiment, alg: Algorithm, group: int):
   """Returns Algorithm.sample: picks the trajectories of an update to log."""
   groups, has_credit = s.config.log.groups, bool(alg.spec.advantage)
 
@@ -47,7 +47,7 @@ def sampler_of(s: build.Experiment, alg: Algorithm, group: int):
   return pick if groups else lambda aux, key: None
 
 
-def of_record(s: build.Experiment):
+def of_record(s: Experiment):
   """(record, attempts, version) -> all of them kept, compiled once."""
 
   def f(record, attempts, version):

@@ -19,10 +19,9 @@ from agentrl.env import base as env_base
 from agentrl.env.base import EnvFamily, HostEnv, HostTask, Step
 from agentrl.learner import algorithm
 from agentrl.rollout.host import HostEnvBundle
-from agentrl.run import build, describe, evaluation
+from agentrl.run import build, describe, evaluation, weights
 from agentrl.run import workdir as workdir_lib
-from agentrl.run.play import collect
-from agentrl.run.play.host_sampler import HostSampler
+from agentrl.run.play import collect, sampler
 from agentrl.serve import play_agent
 from agentrl.text.spans import Interval
 from agentrl.types import Status
@@ -157,17 +156,17 @@ def converse(
   s = build.experiment(c)
   world = s.world
   assert isinstance(world, HostEnvBundle)
-  step, state = workdir_lib.load(whole, s.shape, run)
+  step, state = weights.load(whole, s.shape, run)
   params = algorithm.full_params(s.algorithm.context, state.params)
   index = len(s.train) + seed % len(s.test)
   show(f'{describe.title(s)}, step {step}; {QUIT} ends the conversation', '')
   attempts = collect.attempts_at(np.array([index]), TURNS).replace(
     temperature=np.full(1, temperature, np.float32)
   )
-  with HostSampler(s, lambda: None) as sampler:
-    sampler.update_service_params(state.params)
-    family = PersonFamily(sampler.served_family(), iter(lines), show)
-    record = sampler.play_in(
+  with sampler.open_host_sampler(s) as player:
+    player.update_service_params(state.params)
+    family = PersonFamily(player.served_family(), iter(lines), show)
+    record = player.play_in(
       world._replace(family=family), params, attempts, jax.random.key(seed)
     )
   evaluation.write(s, out, step, (record, attempts), 1)

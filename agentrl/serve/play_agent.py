@@ -21,9 +21,8 @@ from agentrl.rollout.engine.engine import (
   SamplingParams,
 )
 from agentrl.rollout.host import Generator
-from agentrl.run import build, describe, workdir
-from agentrl.run.play import collect, jit_env
-from agentrl.run.play.host_sampler import HostSampler
+from agentrl.run import build, describe, weights, workdir
+from agentrl.run.play import collect, jit_env, sampler
 from agentrl.serve.play import Frame, JitGame, Person, Quit, episode, show
 from agentrl.types import Messages, Prefix, Status
 
@@ -187,7 +186,7 @@ def open_run(run: str, levels: str | None) -> tuple[build.Experiment, dict]:
   """The experiment of a run, sized for one episode; parameters by role."""
   c = one_episode(workdir.read_config(run), levels)
   s = build.experiment(c)
-  _, state = workdir.load(c, s.shape, run)
+  _, state = weights.load(c, s.shape, run)
   return s, state.params
 
 
@@ -221,10 +220,10 @@ def _converse(s, roles, index: int, seed: int, temperature: float, lines):
     temperature=np.full(1, temperature, np.float32)
   )
   params = algorithm.full_params(s.algorithm.context, roles)
-  with HostSampler(s, lambda: None) as sampler:
-    sampler.update_service_params(roles)
+  with sampler.open_host_sampler(s) as player:
+    player.update_service_params(roles)
     try:
-      (ended,) = sampler.play_with(wrap, params, attempts, jax.random.key(seed))
+      (ended,) = player.play_with(wrap, params, attempts, jax.random.key(seed))
     except Quit:
       print('left unsolved')
       return

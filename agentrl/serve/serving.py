@@ -29,7 +29,7 @@ from agentrl.rollout.engine.engine import (
 )
 from agentrl.rollout.engine.service import EngineService
 from agentrl.run import algorithm as algorithm_lib
-from agentrl.run import config_file, pretrained
+from agentrl.run import config_file, pretrained, weights
 from agentrl.run import workdir as workdir_lib
 from agentrl.run.play import host_env, jit_env
 from agentrl.runtime import publish, storage
@@ -186,7 +186,7 @@ def _of_run(run: str) -> LoadedModel:
   words, shape, chat = pretrained.language(c)
   kind = host_env if registered.kind_of(base.wiring(c)).on_host else jit_env
   sized: Any = kind.sized(c, words, chat)  # one of two types with a capacity
-  step, state = workdir_lib.load(whole, shape, run)
+  step, state = weights.load(whole, shape, run)
   context = algorithm_lib.make_algorithm(c, shape).context
   calls = c.env.get('calls', '')
   return LoadedModel(

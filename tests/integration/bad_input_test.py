@@ -13,6 +13,7 @@ from agentrl import cli, hooks
 from agentrl.configs import base, cm2, grpo, oprl
 from agentrl.model import microbatch
 from agentrl.run import build, runner
+from agentrl.run.play import jit_sampler
 from agentrl.run.stage import stages
 
 ROOM = ['######', '#@ $.#', '#    #', '######']
@@ -239,10 +240,12 @@ def test_without_demonstrations_the_warm_start_is_left_out(tmp_path):
   s = build.experiment(tiny(tmp_path / 'data'))
   unknown = dataclasses.replace(s.train, actions=np.full((4, 6), -1))
   s = s._replace(train=unknown)
-  (stage,) = stages.make_stages(s, ('sft', 'rl'))
+  names = 'sft', 'rl'
+  built = dict.fromkeys(names, (s, jit_sampler.JitSampler(s)))
+  (stage,) = stages.make_stages(s, names, built)
   assert (stage.name, stage.start, stage.end) == ('rl', 0, s.config.steps)
   with pytest.raises(ValueError, match='comes with a demonstration'):
-    list(stages.make_stages(s, ('sft',)))
+    list(stages.make_stages(s, ('sft',), built))
 
 
 def test_damaged_config(tmp_path):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from agentrl.log import metrics, trajectories
-from agentrl.run import build, pretrained, workdir
+from agentrl.run import build, pretrained, weights, workdir
 from agentrl.runtime import storage
 from tests.bucket import bucket  # noqa: F401
 
@@ -54,7 +54,7 @@ def state(run: str):
   shape = (
     build.experiment(c).shape if not c.model.path else pretrained.language(c)
   )
-  return workdir.load(c, shape, run)
+  return weights.load(c, shape, run)
 
 
 @pytest.mark.nightly

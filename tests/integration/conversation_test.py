@@ -12,8 +12,8 @@ from agentrl.env.jit import base
 from agentrl.model import microbatch
 from agentrl.rollout import jit as jit_rollout
 from agentrl.rollout import record as record_lib
-from agentrl.run import build, workdir
-from agentrl.run.play import collect
+from agentrl.run import build, weights
+from agentrl.run.play import collect, demonstrations
 from agentrl.run.stage import stages
 from agentrl.task.base import make_attempts
 from agentrl.text import chat_template, jit_template
@@ -56,7 +56,7 @@ def setups(tmp_path_factory):
 
 def played(s: build.Experiment):
   """A policy that says actions often, some without an end; its batch."""
-  params = workdir.start(s.config, s.shape)
+  params = weights.start(s.config, s.shape)
   likely = [t for x in s.world.env.actions for t in s.tokenizer.encode(x)]
   likely = jnp.array([*likely, s.tokenizer.eot])
   push = jax.random.normal(jax.random.key(0), (len(likely), s.shape.width))
@@ -160,7 +160,7 @@ def test_demonstrations_are_conversations_of_the_solver(setups, kind):
   """Its messages are what is trained on, each with the template's end."""
   s = setups(kind, 'full')
   index = stages.tasks_with_demos(s)[:8]
-  said, length = (x[index] for x in collect.messages(s, s.train))
+  said, length = (x[index] for x in demonstrations.messages(s))
   attempts = collect.demo_attempts(s, index)
   replay = jax.jit(functools.partial(collect.demonstrate, s))
   rows = replay(attempts, said, length, jax.random.key(0)).rows

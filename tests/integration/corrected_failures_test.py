@@ -7,9 +7,9 @@ import pytest
 from agentrl.dataset import task_edits, trajectory
 from agentrl.log import encode, sample
 from agentrl.run import build
-from agentrl.run.play import sampler
-from agentrl.run.stage import demonstrations, stored_sft
-from tests.run.play.prefixes_test import config
+from agentrl.run.play import demonstrations, jit_sampler
+from agentrl.run.stage import stored_sft
+from tests.run.stage.prefixes_test import config
 
 
 def played(s, playing, scripts):
@@ -31,7 +31,7 @@ def test_a_correction_moves_nothing_and_is_trained_on(tmp_path, env):
   c = config(tmp_path, env, 'agent_r', max_turns=12, batch=8, group_size=8)
   c.mix.revised.edits, c.stages, c.stage = (), ('rl',), {}
   s = build.experiment(c)
-  playing = sampler.JitSampler(s)
+  playing = jit_sampler.JitSampler(s)
   solution = demonstrations.scripts(s)[0]
   wait = [*s.tokenizer.encode('wait'), s.tokenizer.eot]
   tries = [

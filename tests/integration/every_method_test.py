@@ -12,7 +12,7 @@ from agentrl import loop, mesh
 from agentrl.configs import base
 from agentrl.learner import update as update_lib
 from agentrl.run import build, config_file, placement
-from agentrl.run.play import sampler
+from agentrl.run.play import jit_sampler
 from agentrl.run.stage import stages
 from agentrl.types import Span
 from tests import batches
@@ -209,7 +209,7 @@ def batch(folder):
   base.reading(c, 'hinted', source='demonstration', text='Do:')
   s = build.experiment(c)
   state = update_lib.init(s.algorithm, jax.random.key(0))
-  stage = stages.RLStage(s, 0, 2, sampler.JitSampler(s))
+  stage = stages.RLStage(s, 0, 2, jit_sampler.JitSampler(s))
   made = stage.collect(state, stage.task(state, 0), 0)
   shape = made.turns.reward.shape
   reward, judged = (jax.random.normal(jax.random.key(i), shape) for i in (1, 2))
@@ -249,7 +249,7 @@ def test_two_updates(method, sizes, folder, batch, monkeypatch):
   if s.config.memory:
     batch = batch.replace(readings={})  # memories do not store them
   with placement.on_mesh(s.config):
-    stage = stages.RLStage(s, 0, 2, sampler.JitSampler(s))
+    stage = stages.RLStage(s, 0, 2, jit_sampler.JitSampler(s))
     state = stage.begin(update_lib.init(s.algorithm, jax.random.key(0)))
     state = update_lib.init_memory(
       s.algorithm, state, placed(batch), len(s.train)

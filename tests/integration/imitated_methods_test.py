@@ -7,7 +7,7 @@ import pytest
 
 from agentrl.log import metrics
 from agentrl.run import build, runner
-from agentrl.run.play import host_sampler
+from agentrl.run.play import sampler
 from agentrl.run.stage import sources
 
 IMITATED = ('agentrefine', 'faft', 'proactive_agent', 'smart')
@@ -26,7 +26,7 @@ def small(method, folder):
 
 def test_mistakes_of_agentrefine_have_no_weight(tmp_path):
   s = build.experiment(small('agentrefine', tmp_path))
-  with host_sampler.HostSampler(s, lambda: None) as playing:
+  with sampler.open_host_sampler(s) as playing:
     source = sources.demonstrations(s, 'refined', s, playing)
     refined = source.take(np.arange(8))
   for x in refined:

@@ -8,8 +8,8 @@ import pytest
 
 from agentrl.learner import update
 from agentrl.run import build
-from agentrl.run.play import collect, prefixes, sampler
-from agentrl.run.stage import stages
+from agentrl.run.play import collect, jit_sampler
+from agentrl.run.stage import prefixes, stages
 
 
 def stage_of(method, folder):
@@ -23,7 +23,8 @@ def stage_of(method, folder):
   c.rollout.update(dict(batch=16, group_size=8, slots=16, max_turns=4))
   c.sft.batch, c.micro_batch = 8, 16
   s = build.experiment(c)
-  stage = stages.make_stages(s, ('rl',), sampler.JitSampler(s))[0]
+  playing = jit_sampler.JitSampler(s)
+  stage = stages.make_stages(s, ('rl',), {'rl': (s, playing)})[0]
   stage.open(0)
   return s, stage
 

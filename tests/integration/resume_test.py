@@ -15,7 +15,7 @@ import pytest
 from agentrl.configs import archer_replay, grpo, rorecomp, spear
 from agentrl.learner import update
 from agentrl.log import descriptions, metrics, trajectories
-from agentrl.run import build, runner
+from agentrl.run import build, runner, weights
 from agentrl.run import workdir as workdir_lib
 
 SMALL = {
@@ -58,9 +58,7 @@ def assert_same_run(one, other, *, steps):
   assert list(logs[0]) == list(logs[1])
   c = workdir_lib.read_config(one)
   s = build.experiment(c)
-  (step, state), (_, twin) = (
-    workdir_lib.load(c, s.shape, w) for w in (one, other)
-  )
+  (step, state), (_, twin) = (weights.load(c, s.shape, w) for w in (one, other))
   assert step == steps
   fresh = update.init(s.algorithm, jax.random.key(c.seed))
   moved = [np.any(a != b) for a, b in _pairs(fresh.params, state.params)]
@@ -134,7 +132,7 @@ def test_goes_on_on_another_mesh(tmp_path):
   c.mesh.update(dict(fsdp=2, sequence=2, tensor=2))
   runner.run(c, cut)
   s = build.experiment(c)
-  states = [workdir_lib.load(c, s.shape, w) for w in (whole, cut)]
+  states = [weights.load(c, s.shape, w) for w in (whole, cut)]
   assert [step for step, _ in states] == [4, 4]
   for a, b in _pairs(*(state.params for _, state in states)):
     np.testing.assert_allclose(a, b, atol=1e-5)

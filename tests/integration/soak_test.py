@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 
 from agentrl.log import metrics, trajectories
-from agentrl.run import build
+from agentrl.run import build, weights
 from agentrl.run import workdir as workdir_lib
 from tests.integration.resume_test import assert_same_run
 
@@ -210,7 +210,7 @@ def check_host(one: str, other: str) -> None:
   assert said[0] == said[1]
   c = workdir_lib.read_config(one)
   s = build.experiment(c)
-  states = [workdir_lib.load(c, s.shape, w) for w in (one, other)]
+  states = [weights.load(c, s.shape, w) for w in (one, other)]
   assert [step for step, _ in states] == [STEPS] * 2
   for a, b in zip(*(jax.tree.leaves(x.params) for _, x in states), strict=True):
     np.testing.assert_allclose(a, b, atol=1e-6)

@@ -14,8 +14,8 @@ from agentrl.learner import algorithm, update
 from agentrl.model import shared_base
 from agentrl.nn import lora, transformer
 from agentrl.run import algorithm as algorithm_lib
-from agentrl.run import build, placement, workdir
-from agentrl.run.play import sampler
+from agentrl.run import build, placement, weights
+from agentrl.run.play import jit_sampler
 from agentrl.run.stage import stages
 
 RANK = 4
@@ -54,7 +54,7 @@ def copied(tree):
 def two_updates(s: build.Experiment):
   """-> states before and after, on the host; metrics of the second."""
   state = update.init(s.algorithm, jax.random.key(0))
-  stage = stages.RLStage(s, 0, 2, sampler.JitSampler(s))
+  stage = stages.RLStage(s, 0, 2, jit_sampler.JitSampler(s))
   state = stage.begin(state)
   update_state = loop.jit_update(stage.algorithm)
   before, told = copied((state.params, state.opt)), {}
@@ -157,7 +157,7 @@ def test_another_runs_policy_becomes_the_base():
   theirs = {**state.params, 'policy': moved}
   found = lora.merge(algorithm.full_params(s.algorithm.context, theirs))
   fresh = update.init(s.algorithm, jax.random.key(3))
-  adopted = workdir.load_policy_params(s.algorithm, found, fresh)
+  adopted = weights.load_policy_params(s.algorithm, found, fresh)
   jax.tree.map(
     np.testing.assert_array_equal, adopted.params[shared_base.BASE], found
   )

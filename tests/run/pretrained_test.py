@@ -14,7 +14,15 @@ from agentrl.log import metrics
 from agentrl.model import hf_config, hf_weights, peft
 from agentrl.nn import lora, transformer
 from agentrl.rollout.engine import engine
-from agentrl.run import algorithm, build, describe, pretrained, runner, workdir
+from agentrl.run import (
+  algorithm,
+  build,
+  describe,
+  pretrained,
+  runner,
+  weights,
+  workdir,
+)
 from agentrl.text import tokenizer
 from tests import checkpoints
 from tests.run.small_configs import checkpoint as config
@@ -53,9 +61,9 @@ def test_an_export_has_the_texts_of_its_checkpoint(
   c = config(tmp_path, directory)
   shape = pretrained.language(c).shape
   params = hf_weights.read(directory, shape)
-  monkeypatch.setattr(workdir, 'policy', lambda *_: params)
+  monkeypatch.setattr(weights, 'policy', lambda *_: params)
   workdir.keep_config(c, str(tmp_path / 'run'))
-  workdir.export(str(tmp_path / 'run'), str(tmp_path / 'out'))
+  weights.export(str(tmp_path / 'run'), str(tmp_path / 'out'))
   for name in ('tokenizer.json', 'tokenizer_config.json'):
     theirs = pathlib.Path(directory, name).read_bytes()
     assert (tmp_path / 'out' / name).read_bytes() == theirs
@@ -76,8 +84,8 @@ def test_the_policy_begins_with_the_weights(directory, tmp_path):
   c = config(tmp_path, directory)
   learner = algorithm.make_algorithm(c, pretrained.language(c).shape)
   drawn = update.init(learner, jax.random.key(0))
-  policy = workdir.start(c, pretrained.language(c).shape)
-  begun = workdir.load_policy_params(learner, policy, drawn)
+  policy = weights.start(c, pretrained.language(c).shape)
+  begun = weights.load_policy_params(learner, policy, drawn)
   want = hf_weights.read(directory, pretrained.language(c).shape)
   jax.tree.map(np.testing.assert_array_equal, begun.params['policy'], want)
 
@@ -85,14 +93,14 @@ def test_the_policy_begins_with_the_weights(directory, tmp_path):
 @pytest.mark.nightly
 def test_exported_and_read_again(ran, directory, tmp_path):
   out = tmp_path / 'out'
-  workdir.export(ran, str(out))
+  weights.export(ran, str(out))
   c = config(tmp_path, out)
   words, shape, _ = pretrained.language(c)
   assert shape == pretrained.language(config(tmp_path, directory)).shape
   assert words.encode('up left') == (
     tokenizer.HuggingFace(directory).encode('up left')
   )
-  _, state = workdir.load(workdir.read_config(ran), shape, ran)
+  _, state = weights.load(workdir.read_config(ran), shape, ran)
   learned = hf_weights.read(out, shape)
   jax.tree.map(np.testing.assert_array_equal, learned, state.params['policy'])
   begun = hf_weights.read(directory, shape)
@@ -222,7 +230,7 @@ def test_the_policy_begins_with_an_adapter(adapted):
   build.experiment(c)
   learner = algorithm.make_algorithm(c, shape)
   drawn = update.init(learner, jax.random.key(0))
-  begun = workdir.load_policy_params(learner, workdir.start(c, shape), drawn)
+  begun = weights.load_policy_params(learner, weights.start(c, shape), drawn)
   same = np.testing.assert_array_equal
   jax.tree.map(same, begun.params['policy'], {'lora': wrote})
   jax.tree.map(same, begun.params['base'], hf_weights.read(c.model.path, shape))

@@ -11,7 +11,7 @@ from ml_collections import ConfigDict
 
 from agentrl.configs import base, gkd, opd, tt_opd
 from agentrl.log import metrics
-from agentrl.run import build, runner, workdir
+from agentrl.run import build, runner, weights, workdir
 from agentrl.run.check import validate
 
 
@@ -63,7 +63,7 @@ def run_killed(c, where, monkeypatch):
 
 
 def state_of(c, where):
-  return workdir.load(c, build.experiment(c).shape, where)[1]
+  return weights.load(c, build.experiment(c).shape, where)[1]
 
 
 def assert_equal(one, other, want=True):
@@ -76,7 +76,7 @@ def test_it_is_that_policy_and_stays_so(folder, tmp_path):
   c = config(folder)
   runner.run(c, str(tmp_path / 'run'))
   state = state_of(c, str(tmp_path / 'run'))
-  teacher = workdir.policy(build.experiment(c).shape, c.role.teacher.run)
+  teacher = weights.policy(build.experiment(c).shape, c.role.teacher.run)
   assert_equal(state.params['teacher'], teacher)
   assert_equal(state.params['policy'], teacher, want=False)
   assert 'teacher' not in state.opt

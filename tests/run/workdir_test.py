@@ -6,14 +6,14 @@ import re
 
 import pytest
 
-from agentrl.run import config_file, workdir
+from agentrl.run import config_file, weights, workdir
 from tests.run.small_configs import checkpoint as config
 
 
 def test_a_run_of_its_own_model_is_no_checkpoint(tmp_path):
   workdir.keep_config(config(tmp_path, ''), str(tmp_path))
   with pytest.raises(ValueError, match=r'model of its own.*model\.path'):
-    workdir.export(str(tmp_path), str(tmp_path / 'out'))
+    weights.export(str(tmp_path), str(tmp_path / 'out'))
 
 
 def test_a_run_of_another_checkpoint_cannot_be_the_beginning(tmp_path):

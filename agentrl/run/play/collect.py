@@ -8,14 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentrl import registry
-from agentrl.dataset import jit_tasks
 from agentrl.learner import algorithm, update
 from agentrl.rollout import actor, counterfactual, hierarchical, registered
 from agentrl.rollout import jit as jit_rollout
 from agentrl.rollout import record as record_lib
 from agentrl.run import placement
-from agentrl.run.build import Experiment
-from agentrl.run.play import jit_env
+from agentrl.run.experiment import Experiment
 from agentrl.run.play import readings as readings_lib
 from agentrl.task.base import make_attempts
 from agentrl.types import AttemptPlan, Attempts, Batch, Messages, Prefix, Rows
@@ -187,22 +185,6 @@ def as_demonstrations(batch: Batch) -> Batch:
   """The batch with the source 2; nothing was sampled, nor attempted."""
   ids = {**batch.ids, 'source': jnp.full_like(batch.ids['source'], 2)}
   return batch.replace(ids=ids, sampled={}, attempted={})
-
-
-def messages(s: Experiment, taskset: jit_tasks.JitTaskSet):
-  """The solver's actions as tokens: [n, K, M] and their lengths [n, K]."""
-  n, k, m = len(taskset), s.plan.turns, s.plan.message
-  tokens = jit_env.spoken(s.config, s.tokenizer, s.world.env.actions)
-  table = np.zeros((len(tokens) + 1, m), np.int32)
-  for i, x in enumerate(tokens):
-    table[i, : len(x)] = x
-  size = np.array([len(x) for x in tokens] + [0], np.int32)
-  actions = np.full((n, k), -1)
-  width = min(k, taskset.actions.shape[1])
-  actions[:, :width] = taskset.actions[:, :width]
-  if registered.kind_of(s.algorithm.spec).subgoal_words:
-    actions += hierarchical.new_subgoals(actions) * len(s.world.env.actions)
-  return table[actions], size[actions]
 
 
 def init_memory(s: Experiment, state):

@@ -12,6 +12,7 @@ from agentrl.configs import envs
 from agentrl.dataset import host_tasks
 from agentrl.env import base
 from agentrl.rollout.engine import engine
+from agentrl.rollout.hinted import Hint
 from agentrl.rollout.host import CUT, EpisodeLimits, HostEnvBundle
 from agentrl.rollout.record import Capacity
 from agentrl.run.check import env_checks, service_checks
@@ -91,7 +92,7 @@ def parts(c: ConfigDict, spec: HostEnvSpec, sets=None):
 def guided(
   world: HostEnvBundle,
   spec: registry.MethodSpec,
-  hints: Mapping[str, readings.Hint],
+  hints: Mapping[str, Hint],
   train: host_tasks.HostTaskSet,
 ) -> HostEnvBundle:
   """The environments, with the hints that attempts are sampled behind."""

@@ -21,12 +21,13 @@ from agentrl.rollout.record import Record
 from agentrl.rollout.remote.generator import RemoteGenerator
 from agentrl.rollout.scripted import ScriptedGenerator
 from agentrl.rollout.workers.pool import env_workers
-from agentrl.run import build, placement
+from agentrl.run import placement
+from agentrl.run.experiment import Experiment
 from agentrl.run.play import collect as collect_lib
 from agentrl.run.play import host_env, judges, played, remote_engine
+from agentrl.run.play.base import Script
 from agentrl.run.play.judges import Judges
 from agentrl.run.play.services import Services
-from agentrl.run.stage.demonstrations import Script
 from agentrl.runtime import distributed
 from agentrl.types import Attempts, Batch, PyTree, Status
 
@@ -35,13 +36,19 @@ class HostSampler:
   """Open from the first play to `close`."""
 
   def __init__(
-    self, s: build.Experiment, stopping: Callable[[], None], workdir: str = ''
+    self,
+    s: Experiment,
+    services: Services,
+    *,
+    stopping: Callable[[], None],
+    workdir: str = '',
   ):
-    """Opens services and workers.
+    """Opens judges and workers.
 
     Args:
+      services: that environments and judges ask; closed with the sampler
       stopping: raises when the run is to end
-      workdir: folder of the run, where answers of servers are kept
+      workdir: folder of the run, where answers of judges are kept
     """
     c = s.config
     self._s, self._stopping = s, stopping
@@ -51,8 +58,8 @@ class HostSampler:
     attempts = collect_lib.num_attempts(s.algorithm.spec, c.rollout.batch)
     count = min(c.host.num_envs or c.rollout.slots, attempts)
     count = -(-count // jax.process_count())
-    self._services = Services(s, workdir)
-    self._judges = Judges(s, self._services, workdir)
+    self._services = services
+    self._judges = Judges(s, services, workdir)
     self._run, self._closing = self._opened(count)
     self._arrays = placement.sharded(functools.partial(_arrays, s))
     self._score = placement.sharded(
@@ -89,7 +96,7 @@ class HostSampler:
     """The engine of this process, or what asks another machine."""
     s, c = self._s, self._s.config
     if remote_engine.wanted(c):
-      return remote_engine.opened(s)
+      return remote_engine.open_generator(c, s.shape, s.tokenizer)
     guidance = self._world.guidance
     more = guidance.growth if guidance else 0
     sizes = host_env.sizes(c, s.plan.context + more)
@@ -311,7 +318,7 @@ class HostSampler:
 
 
 def _arrays(
-  s: build.Experiment, record: Record, attempts: Attempts, version
+  s: Experiment, record: Record, attempts: Attempts, version
 ) -> Batch:
   """The record as a Batch; what an environment broke is not trained on."""
   batch = collect_lib.arrays(s, record, attempts, version)

@@ -19,7 +19,7 @@ from agentrl.judge.item import Exchange, Item
 from agentrl.judge.panel import Judge, Judgement, JudgePanel
 from agentrl.rollout import pack
 from agentrl.rollout.record import Record
-from agentrl.run import build
+from agentrl.run.experiment import Experiment
 from agentrl.run.play.services import Services
 from agentrl.runtime import storage
 from agentrl.service.answer_file import AnswerFile
@@ -35,7 +35,7 @@ _OF_ANSWERS = ('function', 'run', 'temperature', 'message', 'system')
 class Judges:
   """The judges of a config, open until `close`; none of them is fine too."""
 
-  def __init__(self, s: build.Experiment, services: Services, workdir: str):
+  def __init__(self, s: Experiment, services: Services, workdir: str):
     """Asks nobody yet.
 
     Args:

@@ -14,10 +14,8 @@ All but the last are tables made once, before anything is compiled.
 
 import json
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import jax.numpy as jnp
-import numpy as np
 from ml_collections import ConfigDict
 
 from agentrl import registry
@@ -25,7 +23,7 @@ from agentrl.dataset import host_tasks, jit_tasks
 from agentrl.rollout import hinted
 from agentrl.rollout import record as record_lib
 from agentrl.rollout.counterfactual import NullObservation
-from agentrl.rollout.hinted import HintFrame
+from agentrl.rollout.hinted import Hint, HintFrame
 from agentrl.text import chat_template, observation_tokens
 from agentrl.text.chat_template import Chat
 from agentrl.text.message import Message
@@ -34,21 +32,6 @@ from agentrl.types import Array, Batch, Rows
 
 # Placeholder for a hint while the template's tokens around it are located.
 _MARK = 'whatever'
-
-
-class Hint(NamedTuple):
-  """The hints of a reading."""
-
-  source: str
-  tokens: np.ndarray  # [n, H] i32, of tasks, of outcomes or of everyone
-  length: np.ndarray  # [n] i32; 0: no hint
-  frame: HintFrame
-  line: int  # ends a line of a solution's messages
-
-  def size(self, messages: int) -> int:
-    """The most tokens of a hint; messages: tokens of a trajectory's."""
-    own = self.tokens.shape[1]
-    return own + messages if self.source == 'solution' else own
 
 
 def hints(

@@ -1,7 +1,6 @@
 """Generators on other machines, as c.host.generator names them."""
 
 import pathlib
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -15,9 +14,6 @@ from agentrl.rollout.remote.generator import RemoteGenerator, RemoteServer
 from agentrl.rollout.remote.wire import WIRE_FORMATS, Published
 from agentrl.text.tokenizer import Tokenizer
 from agentrl.types import PyTree
-
-if TYPE_CHECKING:  # which imports this
-  from agentrl.run.build import Experiment
 
 # Letter by letter: who tokenises again reads fewer tokens.
 PROMPT = 'Is the door open? Look up, then go on and say what you see there.'
@@ -57,9 +53,15 @@ def validate(c: ConfigDict) -> None:
     )
 
 
-def opened(s: 'Experiment') -> RemoteGenerator:
-  """The generator of an experiment; nothing is sent yet."""
-  c, h = s.config, s.config.host
+def open_generator(
+  c: ConfigDict, shape: transformer.DecoderConfig, tokenizer: Tokenizer
+) -> RemoteGenerator:
+  """Opens the generator of a config; nothing is sent yet.
+
+  Args:
+    shape: of the policy, which it generates with
+  """
+  h = c.host
   server = RemoteServer(
     h.generator, h.generator_kind, h.generator_model, h.generator_key_env
   )
@@ -67,21 +69,21 @@ def opened(s: 'Experiment') -> RemoteGenerator:
 
   def write(folder: pathlib.Path, params: PyTree) -> None:
     if adapter:
-      shape = lora.Lora(c.lora.rank, c.lora.alpha, c.lora.pattern)
+      low_rank = lora.Lora(c.lora.rank, c.lora.alpha, c.lora.pattern)
       tree = published.adapter_of(params)
-      peft.write(folder, s.shape, shape, tree, base=c.model.path)
+      peft.write(folder, shape, low_rank, tree, base=c.model.path)
       return
     config = None
     if c.model.path:
       config = hf_config.read(hf_weights.locate(c.model.path, weights=False))
-    published.write(folder, s.shape, params, config)
+    published.write(folder, shape, params, config)
 
   def check(server: RemoteServer, params: PyTree, made: Published) -> None:
     probe.check(
       server,
-      lambda *args: log_probs(s.shape, params, *args),
-      prompt(s.tokenizer),
-      eot=s.tokenizer.eot,
+      lambda *args: log_probs(shape, params, *args),
+      prompt(tokenizer),
+      eot=tokenizer.eot,
       temperature=c.rollout.temperature,
       published=made,
     )
@@ -90,7 +92,7 @@ def opened(s: 'Experiment') -> RemoteGenerator:
     server,
     h.generator_folder,
     write,
-    eot=s.tokenizer.eot,
+    eot=tokenizer.eot,
     adapter=adapter,
     threads=c.rollout.slots,
     probe=check,

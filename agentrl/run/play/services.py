@@ -2,15 +2,16 @@
 
 import functools
 import os
+from collections.abc import Mapping
 
 import jax
 
 from agentrl.env import base
 from agentrl.learner import algorithm
 from agentrl.rollout.engine.service import EngineService
-from agentrl.run import build, placement
-from agentrl.run import workdir as workdir_lib
+from agentrl.run import placement
 from agentrl.run.check import service_checks
+from agentrl.run.experiment import Experiment
 from agentrl.run.play import host_env
 from agentrl.runtime import storage
 from agentrl.service.base import (
@@ -28,25 +29,19 @@ KEPT = 10_000  # answers of a model at temperature 0 that are remembered
 class Services:
   """Open until `close`. Services of one role, or of one run, share a model."""
 
-  def __init__(self, s: build.Experiment, workdir: str = ''):
+  def __init__(
+    self, s: Experiment, runs: Mapping[str, PyTree], workdir: str = ''
+  ):
     """Takes an experiment whose config was checked.
 
     Args:
+      runs: policies of the runs that services generate with
       workdir: folder of the run, for answers of servers; '': remembered only
-
-    Raises:
-      ValueError: a run that is none, or one of another model.
     """
     self._s = s
     self._workdir = workdir
-    self._runs: dict[str, PyTree] = {}
+    self._runs = {k: placement.to_local_mesh(x) for k, x in runs.items()}
     self._servers: dict[str, ChatCompletions] = {}
-    for name, service in s.config.service.items():
-      if service.run and service.run not in self._runs:
-        workdir_lib.same_model(s.config, f'service.{name}.run')
-        self._runs[service.run] = placement.to_local_mesh(
-          workdir_lib.policy(s.shape, service.run)
-        )
     self._models = self._opened()
     self._watched = {name: self._watch(name) for name in s.config.service}
     for run, params in self._runs.items():

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
-from agentrl.run.play.sampler import EnvSampler, EvalPlayer
+from agentrl.run.play.base import EnvSampler, EvalPlayer
 from agentrl.run.seed_axis import SeedAxis
-from agentrl.run.stage.stages import Stage
+from agentrl.run.stage.base import Stage
 
 
 def batch_stages(axis: SeedAxis, stages: Sequence[Stage]) -> Stage:

@@ -14,8 +14,9 @@ from agentrl.dataset.mixture import TrajectorySource
 from agentrl.learner import update as update_lib
 from agentrl.learner.algorithm import Algorithm
 from agentrl.rollout.keys import Stream, step_key
-from agentrl.run import build, placement, trajectory_log
-from agentrl.run.play.sampler import EnvSampler
+from agentrl.run import placement, trajectory_log
+from agentrl.run.experiment import Experiment
+from agentrl.run.play.base import EnvSampler
 from agentrl.run.stage import sources, stage_state, stored_sft
 from agentrl.run.stage.sources import Built
 
@@ -24,7 +25,7 @@ from agentrl.run.stage.sources import Built
 class SFTStage:
   """Supervised warm start on demonstrations, in epochs of their own."""
 
-  experiment: build.Experiment
+  experiment: Experiment
   start: int
   end: int
   sampler: EnvSampler
@@ -122,7 +123,7 @@ class MixedSFTStage(SFTStage):
 
 def make(
   plan: StagePlan,
-  s: build.Experiment,
+  s: Experiment,
   start: int,
   playing: EnvSampler,
   earlier: Sequence[Any],

@@ -24,10 +24,10 @@ from agentrl.dataset.mixture import TrajectorySource
 from agentrl.dataset.trajectory import StoredTrajectory
 from agentrl.log import encode, sample
 from agentrl.rollout.keys import Stream, step_key
-from agentrl.run.build import Experiment
 from agentrl.run.check import fields, stage_checks
-from agentrl.run.play.sampler import EnvSampler
-from agentrl.run.stage import demonstrations as expert
+from agentrl.run.experiment import Experiment
+from agentrl.run.play import demonstrations as expert
+from agentrl.run.play.base import EnvSampler, Script
 from agentrl.run.stage import stored_sft
 from agentrl.runtime import distributed, storage
 from agentrl.schedule import Schedule
@@ -77,7 +77,7 @@ def opener(
   ranges = [(one.start + 1, one.end) for one in read]
 
   def open_found(begins: bool) -> TrajectorySource:
-    return found(
+    return found_by_run(
       s, name, workdir, ranges, stage=stage, begins=begins, check=check
     )
 
@@ -141,7 +141,7 @@ def demonstrations(
   return checked(s, name, mixture.Listed(edited(s, name, list(played))), check)
 
 
-def found(
+def found_by_run(
   s: Experiment,
   name: str,
   workdir: str,
@@ -240,7 +240,7 @@ def _demonstrated(
 ) -> Iterator[StoredTrajectory]:
   """Plays demonstrations batch by batch and reads them off the rows."""
   size, key = s.config.sft.batch, jax.random.key(s.config.seed)
-  scripts: list[expert.Script] = []
+  scripts: list[Script] = []
   if error_rate:
     seed = s.config.seed
     scripts = expert.with_errors(expert.scripts(s), error_rate, seed)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from agentrl import optimizer
 from agentrl.learner import update
 from agentrl.learner.algorithm import POLICY, Algorithm
-from agentrl.run.build import Experiment
+from agentrl.run.experiment import Experiment
 from agentrl.run.play import collect
 from agentrl.types import TrainState
 

@@ -3,14 +3,14 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import logging
 
-from agentrl import evaluate, loop, registry
+from agentrl import evaluate, registry
 from agentrl.configs import stages as stage_list
 from agentrl.configs.stages import StagePlan
 from agentrl.hooks import NothingPlayedError
@@ -19,40 +19,17 @@ from agentrl.learner import update as update_lib
 from agentrl.learner.algorithm import Algorithm
 from agentrl.log.sample import TrajectoryLogger
 from agentrl.rollout.keys import Stream, step_key, stream_key
-from agentrl.run import build, describe, trajectory_log
-from agentrl.run.play import collect, host_env, prefixes, sampler
-from agentrl.run.play.sampler import EnvSampler, EvalPlayer
+from agentrl.run import describe, trajectory_log
+from agentrl.run.experiment import Experiment
+from agentrl.run.play import collect, host_env
+from agentrl.run.play.base import EnvSampler, EvalPlayer
 from agentrl.run.seed_axis import SeedAxis
-from agentrl.run.stage import sft_stages, stage_state
+from agentrl.run.stage import prefixes, sft_stages, stage_state
+from agentrl.run.stage.base import Stage
 from agentrl.run.stage.sources import Built
-from agentrl.types import Batch, TrainState
 
 # Of every task set at the ends of stages, beside `eval/...` of the stage's own.
 FORGETTING = ('success', 'ci_low', 'ci_high', 'solved', 'episodes')
-
-
-class Stage(loop.Sampler, Protocol):
-  """Steps [start, end) of a run, which share one state and one counter.
-
-  kind: 'sft' or 'rl'; several stages may be of one kind
-  """
-
-  name: str
-  kind: str
-  start: int
-  end: int
-  experiment: build.Experiment
-  sampler: Any
-  algorithm: Algorithm
-
-  def open(self, step: int) -> None:
-    """Reads what the stage is trained on, before the first step it does."""
-
-  def begin(self, state: TrainState) -> TrainState:
-    """Changes the state before the first step of the stage."""
-
-  def update(self, alg: Algorithm, state: TrainState, batch: Batch):
-    """learner.update; of all seeds where there are several."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +40,7 @@ class RLStage:
   opener: whether the stage begins -> what its attempts may begin like
   """
 
-  experiment: build.Experiment
+  experiment: Experiment
   start: int
   end: int
   sampler: EnvSampler
@@ -119,23 +96,20 @@ class RLStage:
 
 
 def make_stages(
-  s: build.Experiment,
+  s: Experiment,
   names: Sequence[str],
-  playing: EnvSampler | None = None,
-  *,
-  built: Built | None = None,
+  built: Built,
   workdir: str = '',
 ) -> list[Stage]:
   """The stages of these names, one after the other on one step counter.
 
   Args:
-    built: experiment and sampler of stages whose config is not that of s
+    built: what each of them is built of
     workdir: folder of the run, whose log later stages may read
   Raises:
     ValueError: there is nothing to do, or data are missing.
   """
   c, out = s.config, list[Stage]()
-  playing = sampler.JitSampler(s) if playing is None else playing
   plans = stage_list.plans(c, tuple(names))
   if not plans:
     raise ValueError(
@@ -143,16 +117,14 @@ def make_stages(
       f' init={c.init!r} (which replaces the warm start); raise one of them'
     )
   for plan in plans:
-    of, player = (built or {}).get(plan.name, (s, playing))
+    of, player = built[plan.name]
     start = out[-1].end if out else 0
     if plan.kind == 'rl':
       carried = _trained(out) & set(of.config.role)
       end = start + plan.steps
-      given = prefixes.opener(of, plan.name, player, out, workdir, built or {})
+      given = prefixes.opener(of, plan.name, player, out, workdir, built)
       out.append(RLStage(of, start, end, player, plan.name, carried, given))
-    elif made := sft_stages.make(
-      plan, of, start, player, out, workdir, built or {}
-    ):
+    elif made := sft_stages.make(plan, of, start, player, out, workdir, built):
       out.append(made)
     else:
       _without_demos(of, plan, alone=len(plans) == 1)
@@ -170,7 +142,7 @@ def _trained(stages: Sequence[Stage]) -> frozenset[str]:
   )
 
 
-def _without_demos(s: build.Experiment, plan: StagePlan, alone: bool) -> None:
+def _without_demos(s: Experiment, plan: StagePlan, alone: bool) -> None:
   """Leaves out the warm start that nobody can show; refuses other stages."""
   text = f'No task of {describe.task_name(s)} comes with a demonstration.'
   if alone:
@@ -185,7 +157,7 @@ def _without_demos(s: build.Experiment, plan: StagePlan, alone: bool) -> None:
 
 
 def check_demos(
-  plans: Sequence[StagePlan], built: Mapping[str, Sequence[build.Experiment]]
+  plans: Sequence[StagePlan], built: Mapping[str, Sequence[Experiment]]
 ) -> None:
   """Raises ValueError for demonstrations that a stage cannot show or give."""
   for plan in plans:
@@ -203,7 +175,7 @@ def check_demos(
 
 def eval_hook(
   axis: SeedAxis,
-  s: build.Experiment,
+  s: Experiment,
   log: TrajectoryLogger | None,
   playing: EvalPlayer,
   stopping: Callable[[], None] = lambda: None,

@@ -11,7 +11,7 @@ from agentrl.dataset.trajectory_store import TrajectoryStore
 from agentrl.rollout import record as record_lib
 from agentrl.rollout import stored
 from agentrl.rollout.record import Record
-from agentrl.run.build import Experiment
+from agentrl.run.experiment import Experiment
 from agentrl.run.play import collect
 from agentrl.types import Attempts, Batch
 

@@ -15,7 +15,7 @@ from agentrl.env.jit import base, bifurcation
 from agentrl.env.jit.bifurcation import Bifurcation, Bifurcations
 from agentrl.learner import update
 from agentrl.run import build
-from agentrl.run.play import collect, sampler
+from agentrl.run.play import collect, demonstrations, jit_sampler
 from agentrl.run.stage import sft_stages
 from agentrl.task.base import make_attempts
 
@@ -202,7 +202,7 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize('history', ['turn', 'full'])
 def test_states_repeat_across_a_group(history, folder):
   s = tiny(folder, history=history)
-  said, length = collect.messages(s, s.train)
+  said, length = demonstrations.messages(s)
   index = np.repeat(np.arange(4), 4)
   attempts = make_attempts(index, 4, 3, 1.0)
   # Everybody follows the way of task 0: some lose.
@@ -230,7 +230,7 @@ def test_states_repeat_across_a_group(history, folder):
 @pytest.mark.slow
 def test_a_warm_start_learns_it(folder):
   s = tiny(folder)
-  stage = sft_stages.SFTStage(s, 0, 40, sampler.JitSampler(s))
+  stage = sft_stages.SFTStage(s, 0, 40, jit_sampler.JitSampler(s))
   state = update.init(s.warm, KEY)
   losses, update_state = [], loop.jit_update(stage.algorithm)
   for step in range(40):

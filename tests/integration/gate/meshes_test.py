@@ -17,7 +17,7 @@ from agentrl import loop, mesh, types
 from agentrl.configs import oprl
 from agentrl.learner import update as update_lib
 from agentrl.run import algorithm, build, pretrained
-from agentrl.run.play import sampler
+from agentrl.run.play import jit_sampler
 from agentrl.run.stage import stages
 from tests.batches import place
 from tests.integration.gate import layouts
@@ -196,7 +196,7 @@ def test_only_the_first_iteration_compiles(sizes, compiled, data):
   c.mesh.fsdp, c.mesh.tensor = sizes
   s = build.experiment(c)
   with on(sizes if sizes != (1, 1) else ()):
-    stage = stages.RLStage(s, 0, 3, sampler.JitSampler(s))
+    stage = stages.RLStage(s, 0, 3, jit_sampler.JitSampler(s))
     state = stage.begin(update_lib.init(s.algorithm, jax.random.key(0)))
     batch = stage.collect(state, stage.task(state, 0), 0)
     update_state = loop.jit_update(stage.algorithm)

@@ -22,7 +22,7 @@ from agentrl.rollout import record as record_lib
 from agentrl.rollout.scripted import ScriptedGenerator
 from agentrl.rollout.workers.pool import env_workers
 from agentrl.run import build
-from agentrl.run.play import host_sampler
+from agentrl.run.play import sampler
 from agentrl.run.stage import stages
 from agentrl.task.base import make_attempts
 from agentrl.text import (
@@ -302,7 +302,7 @@ def setup(tmp_path_factory):
 
 def test_demonstrations_on_hosts_end_with_the_move_that_solves(setup):
   index = np.array([2, 0, 1, 2])
-  with host_sampler.HostSampler(setup, lambda: None) as play:
+  with sampler.open_host_sampler(setup) as play:
     batch = jax.device_get(play.demonstrate(index, jax.random.key(0)))
   assert batch.status.tolist() == [Status.SOLVED] * 4
   assert batch.outcome.tolist() == [1.0] * 4
@@ -335,7 +335,9 @@ class Asked(ScriptedGenerator):
 
 def test_hosts_ask_for_words_as_the_config_has_it(setup):
   """Temperature, top k and top p of every message; a key of its own each."""
-  _, rl = stages.make_stages(setup, ('sft', 'rl'))
+  names = 'sft', 'rl'
+  built = dict.fromkeys(names, (setup, None))
+  _, rl = stages.make_stages(setup, names, built)
   made = rl.task(None, rl.start)
   generator = Asked({b: [] for b in range(4)}, setup.tokenizer.eot)
   with env_workers(setup.world.family, 2) as them:

@@ -22,7 +22,7 @@ from agentrl.nn import transformer
 from agentrl.rollout import record as record_lib
 from agentrl.run import build
 from agentrl.run.play import collect as collect_lib
-from agentrl.run.play import sampler
+from agentrl.run.play import jit_sampler
 from agentrl.run.seed_axis import SeedAxis
 from agentrl.run.stage import stages as stages_lib
 from agentrl.types import Status
@@ -72,7 +72,9 @@ def setup(tmp_path_factory) -> build.Experiment:
 
 
 def stages(s: build.Experiment, playing):
-  sft, rl = stages_lib.make_stages(s, ('sft', 'rl'), playing)
+  names = 'sft', 'rl'
+  built = dict.fromkeys(names, (s, playing))
+  sft, rl = stages_lib.make_stages(s, names, built)
   assert (sft.start, sft.end, rl.start, rl.end) == (0, SFT, SFT, SFT + RL)
   return sft, rl
 
@@ -227,7 +229,7 @@ def test_a_step_repeats_its_key_and_another_seed_has_its_own(setup, calls):
 @pytest.fixture(scope='module')
 def real_batches(setup):
   """Batches of real rollouts: two steps at the same tasks, the first again."""
-  playing = sampler.JitSampler(setup)
+  playing = jit_sampler.JitSampler(setup)
   _, rl = stages(setup, playing)
   specs = setup.algorithm.context.modules['policy'].specs
   policy = mesh.init(specs, jax.random.key(3))
@@ -304,7 +306,7 @@ def test_log_probs_are_those_before_the_config_cuts(setup, real_batches):
 
 
 def test_demonstrations_end_with_the_move_that_solves(setup):
-  playing = sampler.JitSampler(setup)
+  playing = jit_sampler.JitSampler(setup)
   sft, _ = stages(setup, playing)
   index = np.arange(TRAIN)
   batch = jax.device_get(sft.collect(state_of(0), playing.demo_batch(index), 0))

@@ -64,20 +64,3 @@ def test_a_run_attempts_what_its_collect_piece_asks_for():
   assert collect_lib.num_attempts(base.wiring(c), 32) == 64
   base.hp(c, 'collect', 'dynamic_sampling', times=3)
   assert collect_lib.num_attempts(base.wiring(c), 32) == 96
-
-
-def test_solutions_are_spoken_and_silence_follows(tmp_path):
-  c = grpo.get_config('tiny,env=frozen_lake')
-  c.data = str(tmp_path)
-  c.env.update(dict(train=8, test=4))
-  s = build.experiment(c)
-  ids, length = collect_lib.messages(s, s.train)
-  for i, actions in enumerate(s.train.actions.tolist()):
-    for k in range(s.plan.turns):
-      at = actions[k] if k < len(actions) else -1
-      text = s.tokenizer.decode(ids[i, k, : length[i, k]].tolist())
-      name = s.world.env.actions[at] if at >= 0 else ''
-      assert (name in text) if name else (text == '')
-      assert not ids[i, k, length[i, k] :].any()
-  assert (length == 0).any()
-  assert (length > 0).any()

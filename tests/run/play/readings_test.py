@@ -12,7 +12,7 @@ from agentrl.model import policy
 from agentrl.rollout import hinted
 from agentrl.rollout import record as record_lib
 from agentrl.run import build
-from agentrl.run.play import readings, sampler
+from agentrl.run.play import jit_sampler, readings, sampler
 from agentrl.run.stage import stages
 from agentrl.text import chat_template, tokenizer
 from agentrl.text.message import Message
@@ -84,7 +84,7 @@ def test_a_task_without_a_demonstration_has_no_hint():
 def collected(c):
   s = build.experiment(c)
   state = update.init(s.algorithm, jax.random.key(0))
-  stage = stages.RLStage(s, 0, 2, sampler.JitSampler(s))
+  stage = stages.RLStage(s, 0, 2, jit_sampler.JitSampler(s))
   return s, stage.collect(state, stage.task(state, 0), 0)
 
 

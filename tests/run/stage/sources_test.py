@@ -86,7 +86,7 @@ def log(monkeypatch):
 
 
 def find(s, tmp_path, begins):
-  return sources.found(
+  return sources.found_by_run(
     s, 'one', str(tmp_path), [(1, 2), (5, 5)], stage='fit', begins=begins
   )
 

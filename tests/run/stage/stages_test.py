@@ -107,7 +107,9 @@ class Asked(list):
 
 
 def _stages(s, asked):
-  return list(stages_lib.make_stages(s, ('sft', 'rl'), asked))
+  names = 'sft', 'rl'
+  built = dict.fromkeys(names, (s, asked))
+  return list(stages_lib.make_stages(s, names, built))
 
 
 def _bits(key):
@@ -289,6 +291,7 @@ def test_an_evaluation_in_which_nothing_was_played_measures_nothing():
 def test_when_evaluations_are_due(names, every, want):
   """At the ends of stages, and every so many steps of the last one."""
   s = _setup(**{'eval.every': every})
-  stages = list(stages_lib.make_stages(s, names, Asked()))
+  built = dict.fromkeys(names, (s, Asked()))
+  stages = list(stages_lib.make_stages(s, names, built))
   due = stages_lib.due(stages)
   assert {step for step in range(stages[-1].end + 1) if due(step)} == want

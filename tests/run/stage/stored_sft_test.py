@@ -60,7 +60,7 @@ def batches(c, steps=2):
   """The batches of the first steps, host arrays."""
   s = build.experiment(c)
   with sampler.open_sampler(s) as playing:
-    stage, *_ = stages.make_stages(s, ('sft',), playing)
+    stage, *_ = stages.make_stages(s, ('sft',), {'sft': (s, playing)})
     state = runner.restore_or_init(
       runner.seed_axis.over_devices(1), [s], [Nothing()]
     )[0]

@@ -22,7 +22,7 @@ from agentrl.lab.papers.credit.size import TRUTH, CreditSize
 from agentrl.learner import algorithm, update
 from agentrl.nn import lora
 from agentrl.run import algorithm as algorithm_lib
-from agentrl.run import build, config_file
+from agentrl.run import build, config_file, weights
 from agentrl.run import workdir as workdir_lib
 from agentrl.run.check import validate
 from agentrl.run.play import collect, jit_env, sampler
@@ -135,11 +135,9 @@ def uniform(s: build.Experiment, steps: int):
 def play(c: ConfigDict, size: CreditSize, workdir: str = '') -> RolloutData:
   """Batches of every seed; the policy of a run, or one that knows nothing."""
   s = build.experiment(c)
-  policy = (
-    workdir_lib.policy(s.shape, workdir) if workdir else uniform(s, size.fit)
-  )
+  policy = weights.policy(s.shape, workdir) if workdir else uniform(s, size.fit)
   state = update.init(s.algorithm, jax.random.key(c.seed))
-  state = workdir_lib.load_policy_params(s.algorithm, policy, state)
+  state = weights.load_policy_params(s.algorithm, policy, state)
   starts = [state.replace(key=jax.random.key(i)) for i in range(size.seeds)]
   steps = range(size.warm + 1)
   with sampler.open_sampler(s) as playing:
@@ -175,7 +173,7 @@ def credit(c: ConfigDict, played: RolloutData) -> np.ndarray:
   @jax.jit
   def run(policy, batches):
     state = update.init(learner, jax.random.key(c.seed))
-    state = workdir_lib.load_policy_params(learner, policy, state)
+    state = weights.load_policy_params(learner, policy, state)
     state = update.init_roles_from_policy(learner, state)
 
     def one(seed_batches):

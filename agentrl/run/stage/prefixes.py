@@ -18,10 +18,11 @@ from agentrl.dataset import host_tasks
 from agentrl.dataset.mixture import TrajectorySource
 from agentrl.dataset.trajectory import StoredTrajectory
 from agentrl.prefix import lengths
-from agentrl.run import build, describe
-from agentrl.run.play import collect
-from agentrl.run.play.sampler import EnvSampler
-from agentrl.run.stage import demonstrations, sources
+from agentrl.run import describe
+from agentrl.run.experiment import Experiment
+from agentrl.run.play import collect, demonstrations
+from agentrl.run.play.base import EnvSampler
+from agentrl.run.stage import sources
 from agentrl.runtime import uniform
 from agentrl.types import Attempts, Messages, Prefix
 
@@ -41,7 +42,7 @@ class Prefixes:
 
   def __init__(
     self,
-    s: build.Experiment,
+    s: Experiment,
     task: np.ndarray,
     turns: np.ndarray,
     take: Callable[[np.ndarray], list[Beginning]],
@@ -108,7 +109,7 @@ class Prefixes:
     return Messages(tokens, length, state)
 
 
-def of_demonstrations(s: build.Experiment) -> Prefixes:
+def of_demonstrations(s: Experiment) -> Prefixes:
   """The demonstrations of the training tasks, one for each at most.
 
   There is none that no attempt is long enough for: its beginning would lead
@@ -138,9 +139,7 @@ def of_demonstrations(s: build.Experiment) -> Prefixes:
   return Prefixes(s, np.arange(len(counts)), counts, take)
 
 
-def of_source(
-  s: build.Experiment, name: str, source: TrajectorySource
-) -> Prefixes:
+def of_source(s: Experiment, name: str, source: TrajectorySource) -> Prefixes:
   """The trajectories of a source that are at training tasks.
 
   Raises ValueError where there is none of two turns.
@@ -161,7 +160,7 @@ def of_source(
 
 
 def opener(
-  s: build.Experiment,
+  s: Experiment,
   stage: str,
   playing: EnvSampler,
   earlier: Sequence[Any],
@@ -186,13 +185,13 @@ def opener(
   return lambda begins: stored
 
 
-def check(s: build.Experiment) -> None:
+def check(s: Experiment) -> None:
   """Raises ValueError where there is nothing to give, or too much."""
   if s.algorithm.spec.prefix != 'none' and not s.config.prefix_source:
     of_demonstrations(s)
 
 
-def check_fit(s: build.Experiment, heads: np.ndarray, name: str) -> None:
+def check_fit(s: Experiment, heads: np.ndarray, name: str) -> None:
   """Raises ValueError if a message of a source cannot be said in this run.
 
   Args:
@@ -219,7 +218,7 @@ def _beginning(x: StoredTrajectory) -> Beginning:
   return Beginning([turn.message for turn in x.turns], states)
 
 
-def _refuse_long(s: build.Experiment, counts: np.ndarray, what: str) -> None:
+def _refuse_long(s: Experiment, counts: np.ndarray, what: str) -> None:
   """Warns of trajectories that no attempt is long enough for."""
   c = s.config
   fits, longest = counts <= c.rollout.max_turns, np.max(counts)

@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 
-from agentrl.dataset import host_tasks
-from agentrl.run.build import Experiment
-from agentrl.run.play import collect, host_env
-from agentrl.runtime import uniform
+import numpy as np
 
-# Messages of a trajectory, each its tokens.
-Script = list[list[int]]
+from agentrl.dataset import host_tasks, jit_tasks
+from agentrl.rollout import hierarchical, registered
+from agentrl.rollout import jit as jit_rollout
+from agentrl.run.experiment import Experiment
+from agentrl.run.play import host_env, jit_env
+from agentrl.run.play.base import Script
+from agentrl.runtime import uniform
 
 
 def scripts(s: Experiment) -> list[Script]:
@@ -19,11 +21,33 @@ def scripts(s: Experiment) -> list[Script]:
   """
   if isinstance(s.train, host_tasks.HostTaskSet):
     return host_env.messages(s.config, s.tokenizer, s.train.demonstration)
-  tokens, length = collect.messages(s, s.train)
+  tokens, length = messages(s)
   return [
     [ids[:n].tolist() for ids, n in zip(*pair, strict=True) if n]
     for pair in zip(tokens, length, strict=True)
   ]
+
+
+def messages(s: Experiment) -> tuple[np.ndarray, np.ndarray]:
+  """Returns the solver's actions as tokens: [n, K, M], their lengths [n, K].
+
+  Of the training tasks of an environment inside jit.
+  """
+  taskset, world = s.train, s.world
+  assert isinstance(taskset, jit_tasks.JitTaskSet)
+  assert isinstance(world, jit_rollout.TokenizedEnv)
+  n, k, m = len(taskset), s.plan.turns, s.plan.message
+  tokens = jit_env.spoken(s.config, s.tokenizer, world.env.actions)
+  table = np.zeros((len(tokens) + 1, m), np.int32)
+  for i, x in enumerate(tokens):
+    table[i, : len(x)] = x
+  size = np.array([len(x) for x in tokens] + [0], np.int32)
+  actions = np.full((n, k), -1)
+  width = min(k, taskset.actions.shape[1])
+  actions[:, :width] = taskset.actions[:, :width]
+  if registered.kind_of(s.algorithm.spec).subgoal_words:
+    actions += hierarchical.new_subgoals(actions) * len(world.env.actions)
+  return table[actions], size[actions]
 
 
 def with_errors(of: Sequence[Script], rate: float, seed: int) -> list[Script]:

@@ -12,8 +12,7 @@ from agentrl.configs import stages as stage_list
 from agentrl.dataset import mixture, trajectory_store
 from agentrl.run import build
 from agentrl.run.check import validate
-from agentrl.run.play import prefixes
-from agentrl.run.stage import stages
+from agentrl.run.stage import prefixes, stages
 from agentrl.task import base as task_base
 from tests.dataset import stored_cases
 
@@ -169,7 +168,7 @@ def test_a_store_is_read_before_anything_compiles(folder):
   ]
   trajectory_store.build(xs, c.data, 'own')
   s = build.experiment(c)
-  (stage,) = stages.make_stages(s, ('rl',), object())
+  (stage,) = stages.make_stages(s, ('rl',), {'rl': (s, object())})
   stage.open(0)
   attempts = stage.task(None, 0)
   assert attempts.prefix.turns.any()
@@ -178,8 +177,9 @@ def test_a_store_is_read_before_anything_compiles(folder):
     want = [len(turn.message) for turn in xs[task].turns] if task < 2 else [0]
     assert length[: len(want)].tolist() == want
   c.rollout.max_turns = 2
+  s = build.experiment(c)
   with pytest.raises(ValueError, match=r'max_turns=2 allows none .* to 3'):
-    stages.make_stages(build.experiment(c), ('rl',), object())
+    stages.make_stages(s, ('rl',), {'rl': (s, object())})
 
 
 def test_what_cannot_be_given_is_refused_before_anything_compiles(folder):

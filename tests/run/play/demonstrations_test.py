@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from agentrl.configs import grpo
 from agentrl.run import build
-from agentrl.run.play import sampler
-from agentrl.run.stage import demonstrations, sources
-from tests.run.play.prefixes_test import config, solution
+from agentrl.run.play import demonstrations, sampler
+from agentrl.run.stage import sources
+from tests.run.stage.prefixes_test import config, solution
 
 ABC = [[[1, 0], [2, 3, 0]], [[2, 3, 0]], [], [[4, 0], [1, 0], [4, 0]]]
 SAID = {(1, 0), (2, 3, 0), (4, 0)}
@@ -63,3 +64,20 @@ def test_an_expert_that_errs_is_played(tmp_path, env):
       assert x.solved
   assert any(not x.solved for x in xs)
   assert wrong > 0
+
+
+def test_solutions_are_spoken_and_silence_follows(tmp_path):
+  c = grpo.get_config('tiny,env=frozen_lake')
+  c.data = str(tmp_path)
+  c.env.update(dict(train=8, test=4))
+  s = build.experiment(c)
+  ids, length = demonstrations.messages(s)
+  for i, actions in enumerate(s.train.actions.tolist()):
+    for k in range(s.plan.turns):
+      at = actions[k] if k < len(actions) else -1
+      text = s.tokenizer.decode(ids[i, k, : length[i, k]].tolist())
+      name = s.world.env.actions[at] if at >= 0 else ''
+      assert (name in text) if name else (text == '')
+      assert not ids[i, k, length[i, k] :].any()
+  assert (length == 0).any()
+  assert (length > 0).any()

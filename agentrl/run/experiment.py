@@ -1,0 +1,38 @@
+"""Experiment: a config, and everything that is built from it."""
+
+from typing import NamedTuple
+
+from ml_collections import ConfigDict
+
+from agentrl.dataset import host_tasks, jit_tasks
+from agentrl.learner import update
+from agentrl.nn import transformer
+from agentrl.rollout import counterfactual, hinted, registered
+from agentrl.rollout import host as host_rollout
+from agentrl.rollout import jit as jit_rollout
+from agentrl.rollout.record import Capacity
+from agentrl.text import chat_format, tokenizer
+
+
+class Experiment(NamedTuple):
+  """A config, and everything that is built from it."""
+
+  config: ConfigDict
+  tokenizer: tokenizer.Tokenizer
+  world: jit_rollout.TokenizedEnv | host_rollout.HostEnvBundle
+  plan: jit_rollout.RolloutSizes | host_rollout.EpisodeLimits
+  capacity: Capacity
+  shape: transformer.DecoderConfig
+  train: jit_tasks.JitTaskSet | host_tasks.HostTaskSet  # tasks [0, len(train))
+  test: jit_tasks.JitTaskSet | host_tasks.HostTaskSet  # the tasks after them
+  framed: bool  # a chat template stands around turns
+  algorithm: update.Algorithm
+  warm: update.Algorithm  # supervised
+  talk: chat_format.ChatFormat  # how conversations become tokens
+  hints: dict[str, hinted.Hint]  # of the readings in c.reading
+  nulled: counterfactual.NullObservation | None  # of the reading 'nulled'
+
+  @property
+  def on_host(self) -> bool:
+    """Returns whether environments are Python objects outside of jit."""
+    return registered.kind_of(self.algorithm.spec).on_host
