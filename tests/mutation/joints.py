@@ -656,14 +656,6 @@ MUTANTS = (
     'log-probs at temperature 1',
   ),
   Mutant(
-    'agentrl.rollout.actor',
-    'model.sample.write',
-    'prompt.temperature, top_k, top_p',
-    'prompt.temperature, 0, 1.0',
-    _STAGES,
-    'nothing is cut',
-  ),
-  Mutant(
     'agentrl.rollout.engine.engine',
     'Engine._decode',
     'how.top_k, how.top_p',
