@@ -59,7 +59,7 @@ from agentrl.domain import (
   Whole,
   suggest,
 )
-from agentrl.env import base
+from agentrl.env import base as env_base
 from agentrl.model.value import TRUNKS
 from agentrl.nn import attention_kernels, config
 from agentrl.types import Span
@@ -394,7 +394,7 @@ ARGS = {
   'tasks': ('', *registry.names('task')),
   'checkpoint': ('',),
   'lora': ('0',),
-  'env': (*envs.JITTED, *base.FAMILIES),
+  'env': (*envs.JITTED, *env_base.FAMILIES),
 }
 
 

@@ -38,6 +38,7 @@ from agentrl.gateway.request import (
   Dialect,
   ModelRequest,
   RefusedError,
+  StreamingDialect,
   field,
   parse_body,
 )
@@ -242,11 +243,15 @@ class GatewayApp:
     elif gone.done() and not gone.cancelled():
       answer.leave()
       return Response(status_code=499)
+    assert isinstance(dialect, StreamingDialect)  # others refuse to stream
     stream = self._stream(dialect, model_request, answer)
     return StreamingResponse(stream, media_type='text/event-stream')
 
   async def _stream(
-    self, dialect: Dialect, model_request: ModelRequest, answer: SharedReply
+    self,
+    dialect: StreamingDialect,
+    model_request: ModelRequest,
+    answer: SharedReply,
   ) -> AsyncIterator[bytes]:
     """The whole reply as events, after comments while it is made."""
     answer.waiting += 1

@@ -5,7 +5,7 @@ from typing import Any
 
 from agentrl.gateway import chat
 from agentrl.gateway import request as lib
-from agentrl.gateway.request import Event, ModelReply, ModelRequest
+from agentrl.gateway.request import ModelReply, ModelRequest
 
 _UNDERSTOOD = ('model', 'token_ids', 'sampling_params', 'stream')
 _PARAMS = ('logprobs', 'stop_token_ids', 'stop', 'n', 'skip_special_tokens')
@@ -46,7 +46,3 @@ def reply(request: ModelRequest, reply: ModelReply) -> dict[str, Any]:
     'usage': chat.usage(reply),
     'weight_version': str(reply.completion.version[-1]),
   }
-
-
-def events(request: ModelRequest, reply: ModelReply) -> list[Event]:
-  raise NotImplementedError('streams of tokens are refused when parsed')

@@ -7,7 +7,7 @@ every mistake, what cannot be done is refused by name, and all else is counted.
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from agentrl.gateway import json_text
 from agentrl.rollout.engine.engine import Completion
@@ -105,10 +105,16 @@ class Dialect(Protocol):
   def reply(self, request: ModelRequest, reply: ModelReply) -> dict[str, Any]:
     """The body of a whole reply."""
 
+  def error(self, error: RefusedError) -> dict[str, Any]:
+    """The body of a refusal."""
+
+
+@runtime_checkable
+class StreamingDialect(Dialect, Protocol):
+  """A dialect whose requests may ask for a stream."""
+
   def events(self, request: ModelRequest, reply: ModelReply) -> list[Event]:
     """The reply as a stream."""
-
-  def error(self, error: RefusedError) -> dict[str, Any]: ...
 
 
 def parse_body(raw: bytes) -> dict[str, Any]:

@@ -49,7 +49,7 @@ _USUAL = {'attention_dropout': 0.0, 'use_mrope': False}
 _QWEN = ('use_sliding_window', 'max_window_layers')
 _WINDOWS = ('sliding_window', 'layer_types')
 _GEMMA = HFFamily(
-  'Gemma2ForCausalLM',
+  architecture='Gemma2ForCausalLM',
   fields=_DENSE
   | {
     'query_pre_attn_scalar': 'query_size',
@@ -65,45 +65,47 @@ _GEMMA = HFFamily(
 
 FAMILIES: dict[str, HFFamily] = {
   'llama': HFFamily(
-    'LlamaForCausalLM',
-    _DENSE,
-    {},
-    _USUAL | {'rope_interleaved': False},
-    ('hidden_act', 'attention_bias', 'mlp_bias'),
+    architecture='LlamaForCausalLM',
+    fields=_DENSE,
+    always={},
+    usual=_USUAL | {'rope_interleaved': False},
+    reads=('hidden_act', 'attention_bias', 'mlp_bias'),
     # The last two stand in SmolLM2.
-    ('pretraining_tp', 'is_llama_config', 'transformers.js_config'),
+    other=('pretraining_tp', 'is_llama_config', 'transformers.js_config'),
   ),
   'qwen2': HFFamily(
-    'Qwen2ForCausalLM',
-    _DENSE,
-    {'bias': True},
-    _USUAL,
-    ('hidden_act', *_WINDOWS),
-    _QWEN,
+    architecture='Qwen2ForCausalLM',
+    fields=_DENSE,
+    always={'bias': True},
+    usual=_USUAL,
+    reads=('hidden_act', *_WINDOWS),
+    other=_QWEN,
   ),
   'qwen3': HFFamily(
-    'Qwen3ForCausalLM',
-    _DENSE,
-    {'qk_norm': True},
-    _USUAL,
-    ('hidden_act', 'attention_bias', *_WINDOWS),
-    _QWEN,
+    architecture='Qwen3ForCausalLM',
+    fields=_DENSE,
+    always={'qk_norm': True},
+    usual=_USUAL,
+    reads=('hidden_act', 'attention_bias', *_WINDOWS),
+    other=_QWEN,
   ),
   'qwen3_moe': HFFamily(
-    'Qwen3MoeForCausalLM',
-    _EVERYONE
+    architecture='Qwen3MoeForCausalLM',
+    fields=_EVERYONE
     | {
       'moe_intermediate_size': 'mlp',
       'num_local_experts': 'experts',
       'num_experts_per_tok': 'top_k',
       'norm_topk_prob': 'unit_top_k',
     },
-    {'qk_norm': True},
-    _USUAL | {'decoder_sparse_step': 1, 'mlp_only_layers': []},
-    ('hidden_act', 'attention_bias', 'sliding_window'),
-    (
+    always={'qk_norm': True},
+    usual=_USUAL | {'decoder_sparse_step': 1, 'mlp_only_layers': []},
+    reads=('hidden_act', 'attention_bias', 'sliding_window'),
+    other=(
       *_QWEN,
-      *('intermediate_size', 'output_router_logits', 'router_aux_loss_coef'),
+      'intermediate_size',
+      'output_router_logits',
+      'router_aux_loss_coef',
     ),
   ),
   'gemma2': _GEMMA._replace(
@@ -120,15 +122,16 @@ FAMILIES: dict[str, HFFamily] = {
 # Read by name below by one family or another.
 READ = {name for family in FAMILIES.values() for name in family.reads}
 # Read by name below, or common to all models and without effect on the maths.
+# fmt: off
 _OTHER = {
-  *('model_type', 'head_dim', 'rope_parameters'),
-  *('max_position_embeddings', 'use_cache', 'architectures'),
-  *('dtype', 'transformers_version', '_name_or_path'),
-  *('pad_token_id', 'bos_token_id', 'eos_token_id', 'cache_implementation'),
-  *('output_hidden_states', 'output_attentions', 'return_dict'),
-  *('chunk_size_feed_forward', 'is_encoder_decoder', 'problem_type'),
-  *('id2label', 'label2id'),
+  'model_type', 'head_dim', 'rope_parameters', 'max_position_embeddings',
+  'use_cache', 'architectures', 'dtype', 'transformers_version',
+  '_name_or_path', 'pad_token_id', 'bos_token_id', 'eos_token_id',
+  'cache_implementation', 'output_hidden_states', 'output_attentions',
+  'return_dict', 'chunk_size_feed_forward', 'is_encoder_decoder',
+  'problem_type', 'id2label', 'label2id',
 }
+# fmt: on
 _ACTIVATIONS = {
   'silu': 'silu',
   'gelu': 'gelu',
@@ -371,12 +374,12 @@ def _yarn(take) -> rotary.Yarn:
   usual = growth(above) / growth(below) if above and below else growth(1.0)
   amplitude = take('attention_factor', None)
   return rotary.Yarn(
-    factor,
-    take('original_max_position_embeddings'),
-    usual if amplitude is None else amplitude,
-    take('beta_fast', None) or 32.0,
-    take('beta_slow', None) or 1.0,
-    take('truncate', True),
+    factor=factor,
+    context=take('original_max_position_embeddings'),
+    amplitude=usual if amplitude is None else amplitude,
+    fast=take('beta_fast', None) or 32.0,
+    slow=take('beta_slow', None) or 1.0,
+    whole=take('truncate', True),
   )
 
 
@@ -384,10 +387,10 @@ _SCALINGS = {
   'default': lambda take: None,
   'linear': lambda take: rotary.Linear(take('factor')),
   'llama3': lambda take: rotary.Llama3(
-    take('factor'),
-    take('low_freq_factor'),
-    take('high_freq_factor'),
-    take('original_max_position_embeddings'),
+    factor=take('factor'),
+    low=take('low_freq_factor'),
+    high=take('high_freq_factor'),
+    context=take('original_max_position_embeddings'),
   ),
   'yarn': _yarn,
 }

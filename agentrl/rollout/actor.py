@@ -4,9 +4,9 @@ An Actor's KV cache has one row per slot. `model` samples from the policy;
 `scripted` replays given messages.
 """
 
+import dataclasses
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from agentrl import mesh
 from agentrl.nn import control_flow, decode, transformer
 from agentrl.rollout import distinct_prompts, sampling
-from agentrl.types import Array
+from agentrl.types import Array, PyTree
 
 # Tokens of a prompt from which on families hold it once (docs/PERFORMANCE.md):
 # below, they gain too little for the second loop that is compiled.
@@ -54,145 +54,38 @@ class ForcedPrefix(NamedTuple):
   length: Array  # [B, K] i32
 
 
-class Actor(NamedTuple):
-  """cache(n, capacity) -> cache; say(cache, prompt) -> message, cache."""
+class Actor(Protocol):
+  """What writes the messages of a rollout inside jit."""
 
-  cache: Callable[[int, int], Any]
-  say: Callable[[Any, Prompt], tuple[SampledMessage, Any]]
+  def cache(self, n: int, capacity: int) -> Any:
+    """Returns an empty cache of n slots."""
+
+  def say(self, cache: Any, prompt: Prompt) -> tuple[SampledMessage, Any]:
+    """Returns a message of every slot, and the cache that has read it."""
 
 
-def model(
-  shape: transformer.DecoderConfig,
-  params,
-  *,
-  message: int,
-  eot: int,
-  top_k: int = 0,
-  top_p: float = 1.0,
-  given: ForcedPrefix | None = None,
-  group: int = 1,
-) -> Actor:
-  """The policy: at most `message` sampled tokens, ended by eot.
+@dataclasses.dataclass(frozen=True, eq=False)
+class ModelActor:
+  """The policy, with parameters prepared for decoding; see `model`."""
 
-  Where turns are given, their tokens take the place of those drawn. Where
-  `group` slots each have one prompt and start afresh, its keys and values are
-  held once for them, and read once for each token; what they sample is the
-  same.
-  """
-  params = decode.prepare_decode_params(shape, params)
+  shape: transformer.DecoderConfig
+  params: PyTree
+  message: int
+  eot: int
+  top_k: int
+  top_p: float
+  given: ForcedPrefix | None
+  group: int
 
-  def next_logits(hidden_ND):
-    return transformer.logits(params, hidden_ND[:, None], shape.logit_cap)[:, 0]
+  def cache(self, n: int, capacity: int):
+    return decode.empty(self.shape, n, capacity)
 
-  def read(cache, tokens, last, start=None):
-    args = cache, tokens, start, last
-    return decode.forward_with_cache(shape, params, *args)
-
-  def prefill(cache, prompt: Prompt):
-    """The new context of every slot; equal ones that start afresh once."""
-
-    def each(cache, tokens, length):
-      last = jnp.maximum(length - 1, 0)
-      return read(cache, tokens, last, prompt.start)
-
-    def distinct(cache, tokens, length):
-      blank = decode.empty(shape, *tokens.shape)
-      hidden, own = distinct_prompts.read(read, blank, tokens, length)
-      return hidden, decode.begin(cache, own)
-
-    new = prompt.tokens, prompt.length
-    if mesh.active():  # slots are other devices' too
-      return each(cache, *new)
-    if prompt.start is None:
-      return distinct(cache, *new)
-    afresh = control_flow.lane_all(jnp.all(prompt.start == 0))
-    out = jnp.zeros((new[0].shape[0], 1, shape.width), shape.dtype), cache
-    for chosen, way in ((afresh, distinct), (~afresh, each)):
-      out = control_flow.apply_if(
-        chosen, lambda out, *new, way=way: way(out[1], *new), out, *new
-      )
-    return out
-
-  def sample(cache, prompt: Prompt, hidden, after, prefix=None):
-    """Messages of slots that have read; after: positions in their cache."""
-    n = after.shape[0]
-
-    def write(t, logits, reply: SampledMessage, done):
-      keys = jax.vmap(jax.random.fold_in)(prompt.keys, jnp.full(n, t))
-      token, logp, entropy = sampling.draw(
-        logits, keys, prompt.temperature, top_k, top_p
-      )
-      last = False
-      use = prompt.given
-      # Its message takes the place of the drawn one.
-      if given is not None and use is not None:
-        b, k, _ = given.tokens.shape
-        at = jnp.minimum(prompt.traj, b - 1), jnp.minimum(prompt.turn, k - 1)
-        token = jnp.where(use, given.tokens[*at, t], token)
-        logp = jnp.where(use, given.logp[*at, t], logp)
-        last = use & (t + 1 >= given.length[at])
-      reply = SampledMessage(
-        tokens=reply.tokens.at[:, t].set(jnp.where(done, 0, token)),
-        length=reply.length + ~done,
-        logp=reply.logp.at[:, t].set(jnp.where(done, 0.0, logp)),
-        entropy=reply.entropy + jnp.where(done, 0.0, entropy),
-      )
-      return reply, done | (token == eot) | last
-
-    def more(carry):
-      t, _, _, done = carry
-      return (t < message) & ~jnp.all(done)
-
-    def step(carry):
-      t, cache, reply, done = carry
-      token = jax.lax.dynamic_slice_in_dim(reply.tokens, t - 1, 1, axis=1)
-      hidden, cache = decode.forward_with_cache(
-        shape, params, cache, token, after + t - 1, prefix=prefix
-      )
-      reply, done = write(t, next_logits(hidden[:, 0]), reply, done)
-      return t + 1, cache, reply, done
-
-    reply, done = write(
-      0, next_logits(hidden[:, 0]), _nothing(n, message), prompt.idle
-    )
-    carry = (jnp.int32(1), cache, reply, done)
-    _, cache, reply, _ = jax.lax.while_loop(more, step, carry)
-    return reply, cache
-
-  def say_apart(cache, prompt: Prompt):
-    """Every slot holds its prompt and its message in its cache."""
-    hidden, cache = prefill(cache, prompt)
-    after = prompt.length
-    if prompt.start is not None:
-      after += prompt.start
-    return sample(cache, prompt, hidden, after)
-
-  def say_together(families: distinct_prompts.Families, prompt: Prompt):
-    """Families hold their prompt, and every slot its message alone."""
-    count, n = families.prompt.shape[0], families.order.shape[0]
-    tokens, length = (
-      x[families.prompt] for x in (prompt.tokens, prompt.length)
-    )
-    blank = decode.empty(shape, count, tokens.shape[1])
-    hidden, held = distinct_prompts.read(read, blank, tokens, length)
-    hidden = jnp.repeat(hidden, n // count, axis=0)
-    own = decode.empty(shape, n, message)
-    reply, _ = sample(
-      own,
-      jax.tree.map(lambda x: x[families.order], prompt),
-      hidden,
-      jnp.zeros(n, jnp.int32),
-      decode.SharedPrefix(held, length),
-    )
-    back = jnp.argsort(families.order)
-    return jax.tree.map(lambda x: x[back], reply)
-
-  def say(cache, prompt: Prompt):
+  def say(self, cache, prompt: Prompt):
     n, c = prompt.tokens.shape
-    size = math.gcd(n, group)
+    size = math.gcd(n, self.group)
     afresh = prompt.start is None and not mesh.active()
     if size == 1 or c < HELD_ONCE or not afresh:
-      return say_apart(cache, prompt)
+      return self._say_apart(cache, prompt)
     families = distinct_prompts.families(
       prompt.tokens, prompt.length, prompt.idle, size
     )
@@ -201,25 +94,181 @@ def model(
     # a program's memory is that of the larger, a whole cache for every slot.
     reply = jax.lax.cond(
       control_flow.lane_all(families.found),
-      lambda: say_together(families, prompt),
-      lambda: say_apart(jax.tree.map(jnp.zeros_like, cache), prompt)[0],
+      lambda: self._say_together(families, prompt),
+      lambda: self._say_apart(jax.tree.map(jnp.zeros_like, cache), prompt)[0],
     )
     return reply, cache
 
-  return Actor(cache=lambda n, size: decode.empty(shape, n, size), say=say)
+  def _say_apart(self, cache, prompt: Prompt):
+    """Every slot holds its prompt and its message in its cache."""
+    hidden, cache = self._prefill(cache, prompt)
+    after = prompt.length
+    if prompt.start is not None:
+      after += prompt.start
+    return self._sample(cache, prompt, hidden, after)
+
+  def _say_together(self, families: distinct_prompts.Families, prompt: Prompt):
+    """Families hold their prompt, and every slot its message alone."""
+    count, n = families.prompt.shape[0], families.order.shape[0]
+    tokens = prompt.tokens[families.prompt]
+    length = prompt.length[families.prompt]
+    blank = decode.empty(self.shape, count, tokens.shape[1])
+    hidden, held = distinct_prompts.read(self._read, blank, tokens, length)
+    reply, _ = self._sample(
+      cache=decode.empty(self.shape, n, self.message),
+      prompt=jax.tree.map(lambda x: x[families.order], prompt),
+      hidden=jnp.repeat(hidden, n // count, axis=0),
+      after=jnp.zeros(n, jnp.int32),
+      prefix=decode.SharedPrefix(held, length),
+    )
+    back = jnp.argsort(families.order)
+    return jax.tree.map(lambda x: x[back], reply)
+
+  def _prefill(self, cache, prompt: Prompt):
+    """Reads the new context of every slot; equal fresh ones once."""
+
+    def each(cache, tokens, length):
+      last = jnp.maximum(length - 1, 0)
+      return self._read(cache, tokens, last, prompt.start)
+
+    def distinct(cache, tokens, length):
+      blank = decode.empty(self.shape, *tokens.shape)
+      hidden, own = distinct_prompts.read(self._read, blank, tokens, length)
+      return hidden, decode.begin(cache, own)
+
+    tokens, length = prompt.tokens, prompt.length
+    if mesh.active():  # slots are other devices' too
+      return each(cache, tokens, length)
+    if prompt.start is None:
+      return distinct(cache, tokens, length)
+    afresh = control_flow.lane_all(jnp.all(prompt.start == 0))
+    hidden = jnp.zeros((len(tokens), 1, self.shape.width), self.shape.dtype)
+    out = hidden, cache
+    for chosen, way in ((afresh, distinct), (~afresh, each)):
+      out = control_flow.apply_if(
+        chosen,
+        lambda out, tokens, length, way=way: way(out[1], tokens, length),
+        out,
+        tokens,
+        length,
+      )
+    return out
+
+  def _sample(self, cache, prompt: Prompt, hidden, after, prefix=None):
+    """Messages of slots that have read; after: positions in their cache."""
+
+    def more(carry):
+      t, _, _, done = carry
+      return (t < self.message) & ~jnp.all(done)
+
+    def step(carry):
+      t, cache, reply, done = carry
+      token = jax.lax.dynamic_slice_in_dim(reply.tokens, t - 1, 1, axis=1)
+      hidden, cache = decode.forward_with_cache(
+        self.shape, self.params, cache, token, after + t - 1, prefix=prefix
+      )
+      reply, done = self._write(prompt, t, hidden[:, 0], reply, done)
+      return t + 1, cache, reply, done
+
+    reply = _nothing(after.shape[0], self.message)
+    reply, done = self._write(prompt, 0, hidden[:, 0], reply, prompt.idle)
+    carry = (jnp.int32(1), cache, reply, done)
+    _, cache, reply, _ = jax.lax.while_loop(more, step, carry)
+    return reply, cache
+
+  def _write(self, prompt: Prompt, t, hidden_ND, reply: SampledMessage, done):
+    """Adds token t of every message: -> reply, done [n]."""
+    keys = jax.vmap(jax.random.fold_in)(prompt.keys, jnp.full(len(done), t))
+    token, logp, entropy = sampling.draw(
+      self._next_logits(hidden_ND),
+      keys,
+      prompt.temperature,
+      self.top_k,
+      self.top_p,
+    )
+    last = False
+    given, use = self.given, prompt.given
+    # Its message takes the place of the drawn one.
+    if given is not None and use is not None:
+      b, k, _ = given.tokens.shape
+      at = jnp.minimum(prompt.traj, b - 1), jnp.minimum(prompt.turn, k - 1)
+      token = jnp.where(use, given.tokens[*at, t], token)
+      logp = jnp.where(use, given.logp[*at, t], logp)
+      last = use & (t + 1 >= given.length[at])
+    reply = SampledMessage(
+      tokens=reply.tokens.at[:, t].set(jnp.where(done, 0, token)),
+      length=reply.length + ~done,
+      logp=reply.logp.at[:, t].set(jnp.where(done, 0.0, logp)),
+      entropy=reply.entropy + jnp.where(done, 0.0, entropy),
+    )
+    return reply, done | (token == self.eot) | last
+
+  def _read(self, cache, tokens, last, start=None):
+    return decode.forward_with_cache(
+      self.shape, self.params, cache, tokens, start, last
+    )
+
+  def _next_logits(self, hidden_ND):
+    hidden_N1D = hidden_ND[:, None]
+    cap = self.shape.logit_cap
+    return transformer.logits(self.params, hidden_N1D, cap)[:, 0]
 
 
-def scripted(tokens_BKM, length_BK) -> Actor:
-  """Replays given messages, for demonstrations and repeated prefixes."""
+def model(
+  shape: transformer.DecoderConfig,
+  params: PyTree,
+  *,
+  message: int,
+  eot: int,
+  top_k: int = 0,
+  top_p: float = 1.0,
+  given: ForcedPrefix | None = None,
+  group: int = 1,
+) -> ModelActor:
+  """Makes an actor of the policy.
 
-  def say(cache, prompt: Prompt):
-    b, k, m = tokens_BKM.shape
+  Args:
+    message: tokens at most, ended by eot
+    given: where a prompt says so, its tokens take the place of those drawn
+    group: where so many slots each have one prompt and start afresh, its keys
+      and values are held once for them, and read once for each token; what
+      they sample is the same
+  """
+  prepared = decode.prepare_decode_params(shape, params)
+  return ModelActor(
+    shape=shape,
+    params=prepared,
+    message=message,
+    eot=eot,
+    top_k=top_k,
+    top_p=top_p,
+    given=given,
+    group=group,
+  )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ScriptedActor:
+  """Given messages, for demonstrations and repeated prefixes."""
+
+  tokens: Array  # [B, K, M] i32
+  length: Array  # [B, K] i32
+
+  def cache(self, n: int, capacity: int):
+    del n, capacity
+    return ()
+
+  def say(self, cache, prompt: Prompt):
+    b, k, m = self.tokens.shape
     at = jnp.minimum(prompt.traj, b - 1), jnp.minimum(prompt.turn, k - 1)
     silent = _nothing(prompt.length.shape[0], m)
-    length = jnp.where(prompt.idle, 0, length_BK[at])
-    return silent._replace(tokens=tokens_BKM[at], length=length), cache
+    length = jnp.where(prompt.idle, 0, self.length[at])
+    return silent._replace(tokens=self.tokens[at], length=length), cache
 
-  return Actor(cache=lambda n, size: (), say=say)
+
+def scripted(tokens_BKM: Array, length_BK: Array) -> ScriptedActor:
+  """Makes an actor that replays given messages."""
+  return ScriptedActor(tokens_BKM, length_BK)
 
 
 def _nothing(n: int, m: int) -> SampledMessage:

@@ -67,11 +67,6 @@ class SearchQuestions:
         f'corpus={self.corpus!r} and questions={self.questions!r} belong'
         ' together; give both files or neither'
       )
-    if not 1 <= self.people <= _MOST_PEOPLE:
-      raise ValueError(f'people={self.people} is not in 1..{_MOST_PEOPLE}')
-    if self.passages < 1:
-      raise ValueError(f'passages={self.passages} shows none; use 1 or more')
-    format_of(self.format)
 
   @property
   def system(self) -> str:

@@ -1,4 +1,4 @@
-"""Other libraries at the size of `benchmarks.FULL`, interleaved with ours.
+"""Compares other libraries with ours, interleaved, at the size `sampling.FULL`.
 
 Each has a script that prints JSON objects, run by a Python that has the
 library: its own process, its own threads.

@@ -125,10 +125,10 @@ def _parse(body: Any) -> RemoteMessage:
   if prompt is None:
     prompt = (body.get('usage') or {}).get('prompt_tokens')
   return RemoteMessage(
-    choice['token_ids'],
-    [float(x['logprob']) for x in content],
-    prompt,
-    str(body.get('weight_version') or ''),
+    ids=choice['token_ids'],
+    logp=[float(x['logprob']) for x in content],
+    prompt=prompt,
+    version=str(body.get('weight_version') or ''),
   )
 
 
@@ -152,11 +152,20 @@ def _parse_sglang(body: Any) -> RemoteMessage:
   about = body['meta_info']
   pairs = about['output_token_logprobs']
   return RemoteMessage(
-    [x[1] for x in pairs],
-    [float(x[0]) for x in pairs],
-    about.get('prompt_tokens'),
-    str(about.get('weight_version') or ''),
+    ids=[x[1] for x in pairs],
+    logp=[float(x[0]) for x in pairs],
+    prompt=about.get('prompt_tokens'),
+    version=str(about.get('weight_version') or ''),
   )
+
+
+def _update(published: Published) -> Request:
+  body = {'path': published.path, 'version': published.number}
+  return 'update_weights', body
+
+
+def _update_vllm(published: Published) -> Request:
+  return 'v1/load_lora_adapter', _adapter(published)
 
 
 def _update_sglang(published: Published) -> Request:
@@ -173,29 +182,42 @@ def _adapter(published: Published) -> Body:
   return {'lora_name': published.adapter, 'lora_path': published.path}
 
 
+def _unload_nothing(name: str) -> Request:
+  del name  # it takes no adapters
+  return '', {}
+
+
+def _unload_vllm(name: str) -> Request:
+  return 'v1/unload_lora_adapter', {'lora_name': name}
+
+
+def _unload_sglang(name: str) -> Request:
+  return 'unload_lora_adapter', {'lora_name': name}
+
+
 WIRE_FORMATS: dict[str, WireFormat] = {
   'agentrl': WireFormat(
-    False,
-    True,
-    _generate,
-    _parse,
-    lambda x: ('update_weights', {'path': x.path, 'version': x.number}),
-    lambda name: ('', {}),
+    adapters=False,
+    whole=True,
+    generate=_generate,
+    parse=_parse,
+    update=_update,
+    unload=_unload_nothing,
   ),
   'vllm': WireFormat(
-    True,
-    False,
-    _generate_vllm,
-    _parse,
-    lambda x: ('v1/load_lora_adapter', _adapter(x)),
-    lambda name: ('v1/unload_lora_adapter', {'lora_name': name}),
+    adapters=True,
+    whole=False,
+    generate=_generate_vllm,
+    parse=_parse,
+    update=_update_vllm,
+    unload=_unload_vllm,
   ),
   'sglang': WireFormat(
-    True,
-    True,
-    _generate_sglang,
-    _parse_sglang,
-    _update_sglang,
-    lambda name: ('unload_lora_adapter', {'lora_name': name}),
+    adapters=True,
+    whole=True,
+    generate=_generate_sglang,
+    parse=_parse_sglang,
+    update=_update_sglang,
+    unload=_unload_sglang,
   ),
 }
