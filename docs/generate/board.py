@@ -76,11 +76,11 @@ def _gain(x: Mapping | None) -> str:
 
 
 def _credit(report: Mapping[str, Any], arm: str) -> str:
-  credits = [
+  correlations = [
     env['settings']['tuned']['arms'][arm]['told'].get(ERROR)
     for env in report['envs'].values()
   ]
-  return ', '.join('–' if x is None else f'{x:.2f}' for x in credits)
+  return ', '.join('–' if x is None else f'{x:.2f}' for x in correlations)
 
 
 def _passes(path: str) -> str:

@@ -2,10 +2,8 @@
 
   python -m docs.generate.notebooks                  # all of notebooks/
   python -m docs.generate.notebooks --notebooks=2_credit
-  python -m docs.generate.notebooks --noexecute
 
-The last one only writes the address of `runtime/install` into the notebooks
-and their Colab badges. Outputs carry a digest of the code that made them.
+Outputs carry a digest of the code that made them.
 """
 
 import base64
@@ -16,50 +14,21 @@ import json
 import multiprocessing
 import os
 import pathlib
-import re
 import sys
 import tempfile
 
 from absl import flags
 
 from agentrl import cli
-from agentrl.runtime import install
 
 FOLDER = pathlib.Path('notebooks')
-BRANCH = 'main'
 _ONLY = flags.DEFINE_list('notebooks', None, 'Notebooks; default: all.')
-_EXECUTE = flags.DEFINE_bool('execute', True, 'Whether to execute them.')
-_ADDRESS = re.compile(r"^REPOSITORY = '[^']*'", re.MULTILINE)
-_COLAB = 'https://colab.research.google.com'
-
-
-def badge(name: str) -> str:
-  """The Markdown of a notebook's Colab badge."""
-  owner = install.REPOSITORY.removeprefix('https://github.com/')
-  path = f'github/{owner}/blob/{BRANCH}/{FOLDER}/{name}.ipynb'
-  return f'[![Open in Colab]({_COLAB}/assets/colab-badge.svg)]({_COLAB}/{path})'
 
 
 def digest(notebook: dict) -> str:
   """A digest of the code, in the order of its cells."""
   code = [x['source'] for x in notebook['cells'] if x['cell_type'] == 'code']
   return hashlib.sha256(json.dumps(code).encode()).hexdigest()[:16]
-
-
-def address(notebook: dict, name: str) -> dict:
-  """The notebook with the repository's address, and its badge on top."""
-  first, *rest = notebook['cells']
-  lines = [x for x in first['source'] if 'colab-badge' not in x]
-  while not lines[-1].strip():
-    lines.pop()
-  lines[-1] = lines[-1].rstrip('\n') + '\n'
-  first = first | {'source': [*lines, '\n', badge(name)]}
-  to = f"REPOSITORY = '{install.REPOSITORY}'"
-  rest = [
-    cell | {'source': [_ADDRESS.sub(to, line) for line in cell['source']]}
-    for cell in rest
-  ]
-  return notebook | {'cells': [first, *rest]}
 
 
 def execute(notebook: dict) -> dict:
@@ -95,15 +64,13 @@ def _image(figure) -> dict:
   return {'output_type': 'display_data', 'metadata': {}, 'data': data}
 
 
-def update(name: str, run: bool) -> None:
-  """Rewrites a notebook, executed if `run`."""
+def update(name: str) -> None:
+  """Executes a notebook and stores it with its outputs."""
   path = (FOLDER / f'{name}.ipynb').absolute()
-  notebook = address(json.loads(path.read_text(encoding='utf-8')), name)
-  if run:
-    os.environ['MPLBACKEND'] = 'agg'
-    sys.argv[:] = ['ipykernel_launcher.py']  # as a kernel has it
-    os.chdir(FOLDER)
-    notebook = execute(notebook)
+  os.environ['MPLBACKEND'] = 'agg'
+  sys.argv[:] = ['ipykernel_launcher.py']  # as a kernel has it
+  os.chdir(FOLDER)
+  notebook = execute(json.loads(path.read_text(encoding='utf-8')))
   text = json.dumps(notebook, indent=1, ensure_ascii=False) + '\n'
   path.write_text(text, encoding='utf-8')
   print(f'written: {path.name}', flush=True)
@@ -115,9 +82,8 @@ def main() -> None:
     if name not in names:
       raise ValueError(f'--notebooks={name}: choose from {", ".join(names)}')
     # Each in a process of its own: one sets the number of devices.
-    args = name, _EXECUTE.value
     child = multiprocessing.get_context('spawn').Process(
-      target=update, args=args
+      target=update, args=(name,)
     )
     child.start()
     child.join()

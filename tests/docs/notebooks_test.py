@@ -10,7 +10,6 @@ import sys
 
 import pytest
 
-from agentrl.runtime import install
 from docs.generate import notebooks
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -71,19 +70,6 @@ def test_outputs_are_those_of_the_code(path):
   assert [words for words in SAID[path.stem] if words not in text] == []
   draws = any('plt.show()' in ''.join(cell['source']) for cell in cells)
   assert draws == any('image/png' in x.get('data', {}) for x in outputs)
-
-
-@each
-def test_address_and_badge_are_those_of_the_package(path):
-  notebook = json.loads(path.read_text(encoding='utf-8'))
-  assert notebooks.address(notebook, path.stem) == notebook
-  assert notebooks.badge(path.stem) in ''.join(notebook['cells'][0]['source'])
-  assert f"REPOSITORY = '{install.REPOSITORY}'" in code(path)[0]
-
-
-def test_the_readme_has_the_same_badges():
-  readme = (ROOT / 'README.md').read_text(encoding='utf-8')
-  assert [p.stem for p in PATHS if notebooks.badge(p.stem) not in readme] == []
 
 
 def test_cells_share_names_and_keep_what_they_print_and_draw():

@@ -52,7 +52,7 @@ def test_not_installed_is_one_sentence_before_anything_else(
   monkeypatch.setitem(sys.modules, 'wandb', None)
   c = grpo.get_config('tiny')
   c.log.wandb = 'mine'
-  with pytest.raises(ValueError, match=r"pip install 'agentrl-jax\[track\]'"):
+  with pytest.raises(ValueError, match=r'\[track\]'):
     runner.run(c, str(tmp_path / 'run'))
   assert not (tmp_path / 'run').exists()
   c.log.wandb = ''

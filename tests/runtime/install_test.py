@@ -1,6 +1,7 @@
 """Every `pip install` of the tree gives this package, or one that is meant."""
 
 import ast
+import json
 import pathlib
 import re
 
@@ -77,9 +78,41 @@ def test_setup_gives_it_the_name_that_messages_have():
 
 @pytest.mark.parametrize('extra', sorted(EXTRAS))
 def test_the_command_of_an_extra(extra):
-  (words,) = commands(install.command(extra))
+  (words,) = commands(install.command(extra).replace(str(ROOT), '.'))
   assert not wrong(words)
-  assert install.command(extra) == f"pip install 'agentrl-jax[{extra}]'"
+  assert f'[{extra}]' in words[1]
+
+
+WHEEL = 'file:///wheels/agentrl_jax-0.1.0-py3-none-any.whl'
+COMMIT = {'url': 'https://x.y/agentrl', 'vcs_info': {'vcs': 'git'}}
+COMMIT['vcs_info']['commit_id'] = 'abc'
+
+
+@pytest.mark.parametrize(
+  ('record', 'want'),
+  [
+    (None, "'agentrl-jax[host]'"),
+    ({'url': WHEEL}, f"'agentrl-jax[host] @ {WHEEL}'"),
+    (COMMIT, "'agentrl-jax[host] @ git+https://x.y/agentrl@abc'"),
+  ],
+)
+def test_an_extra_comes_from_where_the_package_came(
+  record, want, tmp_path, monkeypatch
+):
+  class Installed:
+    def read_text(self, name):
+      return json.dumps(record) if record else None
+
+  monkeypatch.setattr(install, '_distribution', Installed)
+  assert install.requirement('host', tmp_path) == want
+
+
+def test_a_clone_is_named_as_it_is_seen_from_here(tmp_path, monkeypatch):
+  (tmp_path / 'setup.py').touch()
+  monkeypatch.chdir(tmp_path)
+  assert install.requirement('host', tmp_path) == "-e '.[host]'"
+  monkeypatch.chdir('/')
+  assert install.requirement('host', tmp_path) == f"-e '{tmp_path}[host]'"
 
 
 def test_what_is_installed_is_found_by_its_import():
@@ -135,5 +168,5 @@ def test_metadata_is_that_of_this_package(monkeypatch, installed, name):
   monkeypatch.setattr(
     install.importlib.metadata, 'packages_distributions', lambda: there
   )
-  monkeypatch.setattr(install.importlib.metadata, 'metadata', lambda x: x)
-  assert install.metadata() == name
+  monkeypatch.setattr(install.importlib.metadata, 'distribution', lambda x: x)
+  assert install._distribution() == name

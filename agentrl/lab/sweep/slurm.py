@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from agentrl.lab.sweep.local import Job
 from agentrl.runtime import install
 
-INSTALL = install.command('cluster')
-
 
 def pool(cluster: str | None, options_: str, workdir: str) -> Callable | None:
   """`run` as `runs.run` takes it; None without a cluster: this machine."""
@@ -61,7 +59,8 @@ def run(
     import submitit
   except ImportError as error:
     raise ValueError(
-      f'--cluster={cluster} needs submitit, which is not installed; {INSTALL}'
+      f'--cluster={cluster} needs submitit, which is not installed;'
+      f' {install.command("cluster")}'
     ) from error
   executor = submitit.AutoExecutor(folder=folder, cluster=cluster)
   executor.update_parameters(**parameters)

@@ -164,7 +164,7 @@ def test_without_bm25s_it_says_how_to_get_it(monkeypatch):
 
   monkeypatch.setattr(search_questions, 'Search', gone)
   search_questions._search.cache_clear()
-  with pytest.raises(ValueError, match=r"pip install 'agentrl-jax\[host\]'"):
+  with pytest.raises(ValueError, match=r'\[host\]'):
     SearchQuestions(people=7).env()
   assert 'bm25s' in str(base.missing('bm25s', 'host'))
 

@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from agentrl.lab.sweep import local, slurm
+from agentrl.runtime import install
 
 
 def test_options():
@@ -19,12 +20,12 @@ def test_options():
 
 def test_without_submitit_it_says_what_to_install(tmp_path, monkeypatch):
   monkeypatch.setitem(sys.modules, 'submitit', None)
-  with pytest.raises(ValueError, match=r'agentrl-jax\[cluster\]'):
+  with pytest.raises(ValueError, match=r'\[cluster\]'):
     slurm.run([], 'slurm', str(tmp_path), {}, lambda *_: None)
 
 
 def test_jobs_run_and_failures_are_told(tmp_path, monkeypatch):
-  pytest.importorskip('submitit', reason=slurm.INSTALL)
+  pytest.importorskip('submitit', reason=install.command('cluster'))
   monkeypatch.delenv('COLOUR', raising=False)
   jobs = [
     local.Job(

@@ -144,6 +144,6 @@ def test_without_bm25s_it_says_how_to_get_it(monkeypatch):
 
   monkeypatch.setattr(retrievers, 'Index', gone)
   for name in ('bm25', 'liar'):
-    with pytest.raises(ValueError, match=r"pip install 'agentrl-jax\[host\]'"):
+    with pytest.raises(ValueError, match=r'\[host\]'):
       tool(name)
   tool('dense')
