@@ -39,7 +39,7 @@ def test_a_run_of_another_checkpoint_cannot_be_the_beginning(tmp_path):
     lambda c, run: workdir.read_config(run),
     workdir.same_config,
     lambda c, run: workdir.keep_config(c, run),
-    lambda c, run: workdir.export(run, f'{run}/out'),
+    lambda c, run: weights.export(run, f'{run}/out'),
   ],
 )
 def test_a_run_of_another_version_is_refused(
