@@ -173,6 +173,34 @@ def flag(words: list[str], name: str) -> str:
   return next(x for x in words if x.startswith(name)).removeprefix(name)
 
 
+def git(folder, *words):
+  author = ('-c', 'user.name=a', '-c', 'user.email=a@b.c')
+  done = subprocess.run(
+    ['git', *author, *words], cwd=folder, capture_output=True, check=True
+  )
+  return done.stdout.decode().strip()
+
+
+def test_a_tpu_worker_has_the_ref_and_the_extras(stage):
+  source = stage.folder / 'source'
+  source.mkdir()
+  git(source, 'init', '-q', '-b', 'main')
+  for branch in ('one', 'two'):
+    git(source, 'checkout', '-q', '-b', branch)
+    git(source, 'commit', '-q', '--allow-empty', '-m', branch)
+  stage.fake('python3')
+  for ref in ('two', 'one'):  # the first clones, the second fetches
+    words = [f'--source={source}', '--dir=work', f'--ref={ref}']
+    stage.launch('tpu', *words, '--extras=host,games')
+    setup = next(x[-1] for x, _ in stage.ran() if 'set -e' in x[-1])
+    done = stage.run('sh', '-c', setup.removeprefix('--command='))
+    assert done.returncode == 0, done.stderr
+    head = git(stage.folder / 'work', 'rev-parse', 'HEAD')
+    assert head == git(source, 'rev-parse', ref)
+    *_, install = [x for x, _ in stage.ran() if 'install' in x]
+    assert install[-1] == '.[tpu,host,games]'
+
+
 def test_tpu_workers(stage):
   stage.launch('tpu', f'--env={ENV}')
   (setup, _), (train, _) = sorted(
@@ -389,6 +417,14 @@ def test_places(stage, platform, told, place):
     (
       ('tpu', '--name=A b', '--zone=z', '--source=s', '--', *WORDS),
       '--name=A b will not do; use at most 40 small letters',
+    ),
+    (
+      ('tpu', *FLAGS['tpu'], '--ref=--upload-pack=x', '--', *WORDS),
+      '--ref=--upload-pack=x must be a branch, tag or commit id',
+    ),
+    (
+      ('tpu', *FLAGS['tpu'], '--extras=a]; id', '--', *WORDS),
+      '--extras=a]; id must be names joined by commas',
     ),
     (
       ('sky', '--name=a', '--gpus=H', '--bucket=b', '--nodes=2', '--', *WORDS),

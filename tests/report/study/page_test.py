@@ -104,6 +104,10 @@ def test_nothing_is_loaded_and_nothing_runs(report):
   assert not [k for _, k, _ in found if k.startswith('on')]
 
 
+def test_a_finished_page_is_not_reloaded(report):
+  assert 'http-equiv="refresh"' not in study_page.page(report)
+
+
 def replaced(x, text):
   """The same report with every free text replaced."""
   if isinstance(x, dict):
