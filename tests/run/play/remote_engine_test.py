@@ -39,7 +39,7 @@ REMOTE = {
   ],
 )
 def test_generators_that_cannot_be_used(changes, sentence):
-  with pytest.raises(ValueError, match=r'^[^\n]+$') as refused:
+  with pytest.raises(ValueError) as refused:
     remote_engine.validate(countdown(**(REMOTE | changes)))
   assert sentence in str(refused.value)
 

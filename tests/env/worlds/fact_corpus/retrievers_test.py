@@ -10,6 +10,7 @@ from agentrl.env.worlds.fact_corpus.retrievers import Liar, aggregated
 from agentrl.runtime import install
 from agentrl.tool.base import ToolError
 from agentrl.tool.search import Index
+from tests import errors
 from tests.env.worlds.fact_corpus.reader import read
 
 pytest.importorskip('bm25s', reason=install.command('host'))
@@ -133,7 +134,7 @@ def test_sets_by_brute_force():
 )
 def test_no_set(query):
   name = next(iter(PLAIN.entities))
-  with pytest.raises(ToolError, match='write "count home Tebu" or') as error:
+  with errors.raises(ToolError, 'count home Tebu') as error:
     tool('aggregate')(query=query.format(name))
   assert error.value.kind == 'arguments'
 
@@ -144,6 +145,6 @@ def test_without_bm25s_it_says_how_to_get_it(monkeypatch):
 
   monkeypatch.setattr(retrievers, 'Index', gone)
   for name in ('bm25', 'liar'):
-    with pytest.raises(ValueError, match=r"pip install 'agentrl-jax\[host\]'"):
+    with errors.raises(ValueError, 'agentrl-jax'):
       tool(name)
   tool('dense')
