@@ -18,7 +18,7 @@ from tests import errors
 
 SHAPES = [{'fsdp': 8}, {'fsdp': 4, 'tensor': 2}, {'sequence': 2, 'tensor': 4}]
 KINDS = pytest.mark.parametrize(
-  'explicit', [True, pytest.param(False, marks=pytest.mark.slow)]
+  'explicit', [True, pytest.param(False, marks=pytest.mark.nightly)]
 )
 SIZES = pytest.mark.parametrize('shape', SHAPES, ids=str)
 LARGE = 64  # numbers; what is smaller may be replicated

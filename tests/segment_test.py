@@ -13,8 +13,8 @@ STORY = batches.story(seed=21, groups=2)
 HOW = (
   'jit',
   'explicit',
-  pytest.param('eager', marks=pytest.mark.slow),
-  pytest.param('auto', marks=pytest.mark.slow),
+  pytest.param('eager', marks=pytest.mark.nightly),
+  pytest.param('auto', marks=pytest.mark.nightly),
 )
 everywhere = pytest.mark.parametrize('how', HOW)
 

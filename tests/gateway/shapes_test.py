@@ -111,7 +111,7 @@ def test_a_body_in_the_smallest_of_chunks():
     assert max(seconds) < 2
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize('name', LARGE)
 def test_others_hardly_wait(name):
   path, body = LARGE[name]

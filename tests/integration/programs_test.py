@@ -86,7 +86,7 @@ def signalled(address, key, task):
   players.play(address, key, task)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_a_signal_cuts_is_repeated(tmp_path, monkeypatch):
   """In the first evaluation, in a collection and in the last evaluation."""
   found = []
@@ -130,9 +130,11 @@ def dying(address, key, task):
 @pytest.mark.parametrize(
   ('dies', 'after', 'rows'),
   [
-    (1, 0, []),  # in the evaluation before anything is learned
+    # In the evaluation before anything is learned.
+    pytest.param(1, 0, [], marks=pytest.mark.nightly),
     (25, 4, [0, 1, 2, 3, 4]),  # two steps are done, then three cannot be
-    (49, 5, [0, 1, 2, 3, 4, 5]),  # in the evaluation at the end
+    # In the evaluation at the end.
+    pytest.param(49, 5, [0, 1, 2, 3, 4, 5], marks=pytest.mark.nightly),
   ],
 )
 def test_a_run_in_which_nothing_is_played_ends(

@@ -62,7 +62,7 @@ def test_what_is_written_is_read(tmp_path_factory, texts):
 @pytest.mark.parametrize(
   'index',
   ['none', 'cut along']
-  + [pytest.param(x, marks=pytest.mark.slow) for x in ('stale', 'of more')],
+  + [pytest.param(x, marks=pytest.mark.nightly) for x in ('stale', 'of more')],
 )
 def test_cut_at_every_byte_of_the_last_two(tmp_path, index):
   """All lines before the cut are read, and writing goes on behind them."""

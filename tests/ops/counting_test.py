@@ -60,7 +60,7 @@ def by_kind(run):
 
 def fast_and_slow(names, slow):
   return [
-    pytest.param(name, marks=[pytest.mark.slow] * (name in slow))
+    pytest.param(name, marks=[pytest.mark.nightly] * (name in slow))
     for name in names
   ]
 

@@ -160,7 +160,7 @@ class Own(Outside):
   [
     ('turn', 2),
     pytest.param('turn', 1, marks=pytest.mark.nightly),
-    pytest.param('full', 1, marks=pytest.mark.slow),
+    pytest.param('full', 1, marks=pytest.mark.nightly),
   ],
 )
 def test_the_same_as_inside_jit(history, window):
@@ -277,7 +277,7 @@ def replayed(task, seed_text, messages):
 @pytest.mark.parametrize(
   ('slots', 'count'),
   [
-    pytest.param(2, 6, marks=pytest.mark.slow),
+    pytest.param(2, 6, marks=pytest.mark.nightly),
     pytest.param(6, 3, marks=pytest.mark.slow),
   ],
 )

@@ -323,7 +323,7 @@ def check_equal(got, want):
 
 
 @pytest.mark.parametrize(
-  'history', ['turn', pytest.param('full', marks=pytest.mark.slow)]
+  'history', ['turn', pytest.param('full', marks=pytest.mark.nightly)]
 )
 def test_groups_that_hold_their_prompt_once_play_the_same(history, monkeypatch):
   monkeypatch.setattr(actor, 'HELD_ONCE', 1)

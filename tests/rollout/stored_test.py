@@ -97,7 +97,7 @@ def config(tmp_path, world, history):
     ('countdown', 'full'),
     pytest.param('countdown', 'turn', marks=pytest.mark.nightly),
     pytest.param('sokoban', 'full', marks=pytest.mark.nightly),
-    pytest.param('sokoban', 'turn', marks=pytest.mark.slow),
+    pytest.param('sokoban', 'turn', marks=pytest.mark.nightly),
   ],
 )
 def test_tokens_survive_the_log_and_the_store(tmp_path, world, history):

@@ -228,7 +228,7 @@ def test_states_repeat_across_a_group(history, folder):
   )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_warm_start_learns_it(folder):
   s = tiny(folder)
   stage = sft_stages.SFTStage(s, 0, 40, sampler.JitSampler(s))

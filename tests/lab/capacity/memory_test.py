@@ -187,7 +187,7 @@ CASES = [
 @pytest.mark.parametrize(
   ('change', 'work', 'sizes'),
   [
-    pytest.param(*case, marks=pytest.mark.slow if slow else ())
+    pytest.param(*case, marks=pytest.mark.nightly if slow else ())
     for *case, slow in CASES
   ],
   ids=[f'{c} {w.tokens} {s}' for c, w, s, _ in CASES],

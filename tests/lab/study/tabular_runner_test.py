@@ -115,7 +115,7 @@ def compare(tmp_path, name, jobs):
   return [*command, f'--workdir={tmp_path / name}', f'--jobs={jobs}']
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_comparison_killed_at_any_time_ends_with_the_same_report(tmp_path):
   """In one process as in two."""
   subprocess.run(compare(tmp_path, 'whole', 1), check=True)

@@ -224,7 +224,7 @@ def pieces(e: Engine) -> set[int]:
 
 
 @pytest.mark.parametrize(
-  'explicit', [True, pytest.param(False, marks=pytest.mark.slow)]
+  'explicit', [True, pytest.param(False, marks=pytest.mark.nightly)]
 )
 def test_on_a_mesh(explicit):
   """Same messages; a device never holds more than its own slots and heads."""

@@ -96,7 +96,7 @@ def assert_aligned(batch, rows):
 
 
 @pytest.mark.parametrize(
-  'history', ['turn', pytest.param('full', marks=pytest.mark.slow)]
+  'history', ['turn', pytest.param('full', marks=pytest.mark.nightly)]
 )
 def test_a_reading_of_what_was_sampled(tmp_path, history):
   """The text of its rows, and every sampled token where it belongs."""

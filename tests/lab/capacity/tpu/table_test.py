@@ -81,7 +81,7 @@ def test_without_the_compiler_the_extra_is_named():
     table.check(config(), ['update'], hardware.parse('v5e-8'))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.nightly
 @needs_compiler
 @pytest.mark.parametrize('method', [grpo, oprl], ids=['grpo', 'oprl'])
@@ -99,7 +99,7 @@ def test_no_value_of_an_update_is_larger_than_its_piece(method):
   assert kinds['reduce-scatter'] > kinds['all-reduce']
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.nightly
 @needs_compiler
 def test_decoding_fits_beside_an_update():
@@ -108,7 +108,7 @@ def test_decoding_fits_beside_an_update():
   assert made.hbm < 4e9
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.nightly
 @needs_compiler
 def test_a_rollout_inside_jit_compiles():
