@@ -33,7 +33,7 @@ __all__ = [
   'stream',
 ]
 # Compiled for a mesh once more, which takes as long as the rest of a module.
-EXPLICIT = pytest.param('explicit', marks=pytest.mark.slow)
+EXPLICIT = pytest.param('explicit', marks=pytest.mark.nightly)
 
 
 def on_a_mesh(f, args, shape, explicit=True):

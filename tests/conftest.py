@@ -27,7 +27,7 @@ if 'JAX_COMPILATION_CACHE_DIR' not in os.environ:
   CACHE = tempfile.mkdtemp(prefix='agentrl-tests-')
   atexit.register(shutil.rmtree, CACHE, ignore_errors=True)
   os.environ['JAX_COMPILATION_CACHE_DIR'] = CACHE
-  os.environ['JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS'] = '0.3'
+os.environ.setdefault('JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS', '0.3')
 
 import jax
 import pytest

@@ -10,6 +10,7 @@ import pytest
 from agentrl import hooks
 from agentrl.log.sample import TrajectoryLogger
 from agentrl.runtime.preemption import Stopped
+from tests import errors
 
 STATE = types.SimpleNamespace(step=np.array(0))
 
@@ -105,7 +106,7 @@ def test_an_evaluation_in_which_nothing_was_played_has_no_row(step, caplog):
       call(hook, step)
     assert 'step 4: none of 8 episodes, since x' in caplog.text
   else:
-    with pytest.raises(hooks.NothingPlayedError, match='none of 8'):
+    with errors.raises(hooks.NothingPlayedError, '8'):
       call(hook, step)
   assert not rows
 
@@ -118,9 +119,7 @@ def test_a_run_in_which_nothing_is_played_ends_with_its_state_saved():
       call(hook, 4)
       raise hooks.NothingPlayedError('none of 8 episodes, since x')
 
-  with pytest.raises(
-    hooks.NothingPlayedError, match=r'none of 8 .* after step 4, the state'
-  ):
+  with errors.raises(hooks.NothingPlayedError, '8 4'):
     loop()
   assert steps == [4]
 
@@ -145,7 +144,7 @@ def test_skipped_updates_stop_a_run_if_in_a_row():
     hook.count(1, {}, phase='eval')  # is of no update
     call(hook, 1)
   hook.count(1, {'policy/nonfinite_skips': 1.0}, phase='rl')
-  with pytest.raises(hooks.NotFiniteError, match='at step 5;'):
+  with errors.raises(hooks.NotFiniteError, '5'):
     call(hook, 5)
   assert steps == [5]
 
@@ -173,7 +172,7 @@ def test_a_signal_stops_between_steps_with_the_state_saved():
       asked.append(1)
       call(hook, 3)
 
-  with pytest.raises(Stopped, match='by SIGTERM after step 3, the state'):
+  with errors.raises(Stopped, 'SIGTERM 3'):
     loop()
   assert steps == [3]
 
@@ -186,7 +185,7 @@ def test_a_signal_while_collecting_saves_the_step_before():
       call(hook, 4)
       raise Stopped('SIGINT')
 
-  with pytest.raises(Stopped, match='after step 4'):
+  with errors.raises(Stopped, '4'):
     loop()
   assert steps == [4]
 

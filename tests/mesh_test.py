@@ -14,10 +14,11 @@ from agentrl.learner import update
 from agentrl.model import policy
 from agentrl.nn import config, transformer
 from agentrl.signal.base import Context
+from tests import errors
 
 SHAPES = [{'fsdp': 8}, {'fsdp': 4, 'tensor': 2}, {'sequence': 2, 'tensor': 4}]
 KINDS = pytest.mark.parametrize(
-  'explicit', [True, pytest.param(False, marks=pytest.mark.slow)]
+  'explicit', [True, pytest.param(False, marks=pytest.mark.nightly)]
 )
 SIZES = pytest.mark.parametrize('shape', SHAPES, ids=str)
 LARGE = 64  # numbers; what is smaller may be replicated
@@ -72,11 +73,9 @@ def test_make():
 def test_a_parameter_that_does_not_divide_is_named():
   specs = {'w': mesh.Param((6, 4), ('mlp', 'embed'), config.ones)}
   with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 4})):
-    with pytest.raises(
-      ValueError, match=r"'mlp' of size 6 .* tensor=4; change"
-    ):
+    with errors.raises(ValueError, 'mlp 6 tensor 4'):
       mesh.init(specs, jax.random.key(0))
-    with pytest.raises(ValueError, match="'mlp' of size 6"):
+    with errors.raises(ValueError, 'mlp 6'):
       mesh.abstract(specs)
 
 
@@ -220,7 +219,7 @@ def test_auto_allows_what_explicit_axes_refuse():
   with jax.set_mesh(mesh.make({'data': 4})):
     table = jax.device_put(table, jax.P())
     ids = jax.device_put(ids, mesh.spec('batch'))
-    with pytest.raises(Exception, match='out_sharding'):
+    with errors.raises(Exception, 'out_sharding'):
       jax.jit(gather)(table, ids)
     f = mesh.auto(gather, ('batch', None), None)
     picked, total = jax.jit(f)(table, ids)

@@ -6,6 +6,7 @@ import agentrl.advantage
 import agentrl.loss  # noqa: F401  registers
 from agentrl import registry
 from agentrl.configs import base, grpo
+from tests import errors
 
 CELL = {'by': ('group',), 'unit': 'trajectory', 'singleton': 'zero'}
 WHITE = {'by': (), 'unit': 'token', 'ddof': 1, 'singleton': 'zero'}
@@ -80,7 +81,7 @@ def test_a_column_that_nobody_fills_is_refused(column):
   """Grouping by it would do nothing, and say nothing."""
   c = grpo.get_config()
   base.hp(c, 'episode', 'center', by=('group', column))
-  with pytest.raises(ValueError, match=rf"column:{column}.*'group', 'node'"):
+  with errors.raises(ValueError, f'column:{column} group node'):
     registry.check(base.wiring(c))
 
 
@@ -88,8 +89,8 @@ def test_a_column_that_nobody_fills_is_refused(column):
   ('terms', 'why'),
   [
     (('tokens', 'outcome'), ''),
-    (('tokens', 'seconds'), 'needs term:seconds, which nothing in this config'),
-    (('tokens',), r"prices=\(0.1, 0.2\) has 2 values beside terms=\('tokens',"),
+    (('tokens', 'seconds'), 'term:seconds'),
+    (('tokens',), 'prices 0.1 0.2 terms tokens'),
   ],
 )
 def test_terms_come_from_hyper_parameters(terms, why):
@@ -102,7 +103,7 @@ def test_terms_come_from_hyper_parameters(terms, why):
     registry.check(w)
     assert registry.needs(w, 'reward', 'reward', 'priced') == ('term:tokens',)
     return
-  with pytest.raises(ValueError, match=why) as error:
+  with errors.raises(ValueError, why) as error:
     registry.check(w)
   assert '\n' not in str(error.value)
 
@@ -110,7 +111,7 @@ def test_terms_come_from_hyper_parameters(terms, why):
 def test_one_term_comes_from_a_hyper_parameter():
   c = grpo.get_config()
   c.reward = ('calibration',)
-  with pytest.raises(ValueError, match=r'c\.reward: .* needs term:confidence'):
+  with errors.raises(ValueError, 'c.reward term:confidence'):
     registry.check(base.wiring(c))
   base.hp(c, 'reward', 'calibration', confidence='invalid')
   registry.check(base.wiring(c))
@@ -167,12 +168,12 @@ def test_links_stand_where_their_level_is(chain, why):
   if not why:
     registry.check(w)
     return
-  with pytest.raises(ValueError, match=rf'c\.stream\.a: link .*{why}'):
+  with errors.raises(ValueError, f'c.stream.a {why}'):
     registry.check(w)
 
 
 def test_mistakes_are_named():
-  with pytest.raises(ValueError, match=r"c\.stream\.a names link 'centre'"):
+  with errors.raises(ValueError, 'c.stream.a link centre'):
     registry.bind('link', 'centre', {}, 'c.stream.a')
-  with pytest.raises(ValueError, match='clip is not a hyper-parameter of loss'):
+  with errors.raises(ValueError, 'clip loss'):
     registry.bind('loss', 'ppo', {'clip': 0.1})

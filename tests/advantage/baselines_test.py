@@ -233,7 +233,8 @@ EXPLICIT = ('grpo_passk', 'dgrpo', 'otb')
 CASES = [
   *((name, layout) for layout in ('history', 'moved') for name in METHODS),
   *(
-    pytest.param(name, 'explicit', marks=pytest.mark.slow) for name in EXPLICIT
+    pytest.param(name, 'explicit', marks=pytest.mark.nightly)
+    for name in EXPLICIT
   ),
 ]
 

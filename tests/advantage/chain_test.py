@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from agentrl.advantage import chain
-from tests import batches
+from tests import batches, errors
 from tests.batches import links
 
 STORY = batches.story(seed=1, groups=2)
@@ -93,16 +93,12 @@ def test_targets_are_merged(laid):
   credit, _ = chain.advantage(streams, {}, [], laid.batch, {})
   assert set(credit.target) == {'x', 'y'}
   streams = {'a': [_put(x=one)], 'b': [_put(x=2 * one)]}
-  with pytest.raises(
-    ValueError, match=r"'b' and one before it both write .*'x'"
-  ):
+  with errors.raises(ValueError, 'b x'):
     chain.advantage(streams, {}, [], laid.batch, {})
 
 
 def test_a_coefficient_needs_its_stream(laid):
-  with pytest.raises(
-    ValueError, match=r"stream 'stpe', which c.advantage lacks"
-  ):
+  with errors.raises(ValueError, 'stpe c.advantage'):
     chain.advantage({'step': []}, {'stpe': 1.0}, [], laid.batch, {})
 
 

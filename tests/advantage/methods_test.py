@@ -164,8 +164,8 @@ METHODS = {
 STORY = batches.story(seed=3)
 VARIANTS = (
   'history',
-  pytest.param('moved', marks=pytest.mark.slow),
-  pytest.param('packed', marks=pytest.mark.slow),
+  pytest.param('moved', marks=pytest.mark.nightly),
+  pytest.param('packed', marks=pytest.mark.nightly),
   batches.EXPLICIT,
 )
 

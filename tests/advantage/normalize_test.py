@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from agentrl.ops import group
+from tests import errors
 from tests.advantage import one_token_turns
 
 
@@ -236,13 +237,13 @@ def test_nothing_at_all_is_zero_and_not_nan():
 @pytest.mark.parametrize(
   ('hp', 'message'),
   [
-    ({'by': ('colour',)}, "column 'colour', which the batch lacks"),
-    ({'unit': 'group'}, "unit='group' is unknown; choose from"),
-    ({'singleton': 'keep'}, "singleton='keep' is unknown; choose from"),
+    ({'by': ('colour',)}, 'colour'),
+    ({'unit': 'group'}, 'unit group'),
+    ({'singleton': 'keep'}, 'singleton keep'),
   ],
 )
 def test_mistakes_are_named(hp, message):
-  with pytest.raises(ValueError, match=message):
+  with errors.raises(ValueError, message):
     one_token_turns.turn_credit(
       one_token_turns.make_batch([[1.0], [2.0]]), ('center', hp)
     )

@@ -4,6 +4,7 @@ import ast
 import functools
 import importlib
 import re
+import zlib
 
 import pytest
 from absl import flags
@@ -13,6 +14,7 @@ from agentrl import registry
 from agentrl.configs import base
 from agentrl.run import algorithm, config_file
 from agentrl.run.check import validate
+from tests import errors
 
 METHODS = config_file.methods()
 FILES = [f'configs/{name}.py' for name in METHODS]
@@ -47,11 +49,17 @@ def mistake(c) -> str:
   return ''
 
 
-TELLS = 'needs term:.*choose an environment .* that tells it'
+def at_night(method: str, arg: str):
+  """Each method has one environment by day, and all of them at night."""
+  drawn = ARGS[zlib.crc32(method.encode()) % len(ARGS)]
+  marks = () if arg == drawn else pytest.mark.nightly
+  return pytest.param(method, arg, marks=marks)
 
 
-@pytest.mark.parametrize('arg', ARGS)
-@pytest.mark.parametrize('method', METHODS)
+CASES = [at_night(method, arg) for method in METHODS for arg in ARGS]
+
+
+@pytest.mark.parametrize(('method', 'arg'), CASES)
 def test_config_fits_together(method, arg):
   """In a world that tells what its reward is made of, its own at least."""
   module = importlib.import_module(f'agentrl.configs.{method}')
@@ -59,7 +67,7 @@ def test_config_fits_together(method, arg):
   assert c.method == method
   if reason := mistake(c):
     assert c.env.name != module.get_config().env.name
-    assert re.search(TELLS, reason)
+    assert 'term:' in reason  # which only some worlds tell
 
 
 @pytest.mark.parametrize('method', METHODS)
@@ -193,7 +201,7 @@ def test_a_flag_takes_a_stream_away():
 
 
 def test_unknown_field_is_refused():
-  with pytest.raises(AttributeError, match='betta'):
+  with pytest.raises(AttributeError):
     parse(
       '--config=configs/oprl.py:tiny',
       '--config.hp.signal.implicit_prm.betta=1.0',
@@ -201,35 +209,33 @@ def test_unknown_field_is_refused():
 
 
 def test_wrong_type_is_refused():
-  with pytest.raises(flags.IllegalFlagValueError, match='steps=many'):
+  with errors.raises(flags.IllegalFlagValueError, 'steps many'):
     parse('--config=configs/oprl.py:tiny', '--config.steps=many')
 
 
 def test_hyper_parameter_of_no_piece_is_refused():
   c = base.get_config('tiny')
   base.hp(c, 'episode', 'scale', ddof=0)
-  with pytest.raises(ValueError, match=r'c\.hp\.episode\.scale'):
+  with errors.raises(ValueError, 'c.hp.episode.scale'):
     base.finish(c)
 
 
 def test_hyper_parameter_of_another_name_is_refused():
   c = base.get_config('tiny')
   base.hp(c, 'ppo', 'ppo', clip=0.1)
-  with pytest.raises(ValueError, match=r'clip is not a hyper-parameter'):
+  with pytest.raises(ValueError):
     base.finish(c)
 
 
 def test_reducer_of_no_term_is_refused():
   c = base.get_config('tiny')
   c.loss_aggregation.ppo_dual = 'token_mean'
-  with pytest.raises(
-    ValueError, match=r'c\.loss_aggregation\.ppo_dual is for no term'
-  ):
+  with errors.raises(ValueError, 'c.loss_aggregation.ppo_dual'):
     base.finish(c)
 
 
 def test_coefficient_of_no_stream_is_refused():
   c = base.get_config('tiny')
   c.coef.step = 2.0
-  with pytest.raises(ValueError, match=r'c\.coef\.step'):
+  with errors.raises(ValueError, 'c.coef.step'):
     base.finish(c)

@@ -18,6 +18,7 @@ from agentrl.env import base as env_base
 from agentrl.env.jit import bifurcation, frozen_lake, sokoban
 from agentrl.run import config_file
 from agentrl.run.check import validate
+from tests import errors
 
 ENVS = (*envs.JITTED, *env_base.FAMILIES)
 
@@ -81,14 +82,14 @@ def test_rates_fall_with_that_of_the_policy():
 @pytest.mark.parametrize(
   ('arg', 'words'),
   [
-    ('checkpoint', r"argument 'checkpoint' is unknown; .*'checkpoint=DIR'"),
-    ('checkpoint=', r"argument 'checkpoint=' is unknown"),
-    ('checkpoint=a,b', r"argument 'b' is unknown; .*without a comma"),
-    ('lora=4', r'lora=4 adapts a checkpoint; add checkpoint=DIR'),
-    ('checkpoint=a,lora=x', r"argument 'lora=x' is unknown; .*'lora=16'"),
+    ('checkpoint', 'checkpoint DIR'),
+    ('checkpoint=', 'checkpoint'),
+    ('checkpoint=a,b', 'b'),
+    ('lora=4', 'lora 4 checkpoint DIR'),
+    ('checkpoint=a,lora=x', 'lora x 16'),
   ],
 )
 def test_mistakes_are_one_sentence(arg, words):
-  with pytest.raises(ValueError, match=words) as error:
+  with errors.raises(ValueError, words) as error:
     grpo.get_config(arg)
   assert '\n' not in str(error.value)

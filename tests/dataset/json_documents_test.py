@@ -5,6 +5,7 @@ import json
 import pytest
 
 from agentrl.dataset import json_documents
+from tests import errors
 
 
 @pytest.mark.parametrize(
@@ -22,8 +23,8 @@ def test_every_form_gives_objects(tmp_path, text, want):
 
 def test_mistakes_name_the_line(tmp_path):
   (tmp_path / 'f').write_text('{\n"a": 1,\n}')
-  with pytest.raises(ValueError, match=r'f, line 3: it is no JSON'):
+  with errors.raises(ValueError, 'f 3 JSON'):
     list(json_documents.documents(tmp_path / 'f'))
   (tmp_path / 'f').write_text('')
-  with pytest.raises(ValueError, match=r'f, line 1: it is no JSON'):
+  with errors.raises(ValueError, 'f 1 JSON'):
     list(json_documents.documents(tmp_path / 'f'))

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentrl.dataset import jit_tasks, mixture, trajectory_store
+from tests import errors
 from tests.dataset import stored_cases
 
 # Eighths, which floats hold exactly.
@@ -72,7 +73,7 @@ def test_counts_are_those_of_the_recursion(weights, batch):
 
 
 def test_a_step_without_weights_is_refused():
-  with pytest.raises(ValueError, match=r'are 0 at step 1 of the stage; give'):
+  with errors.raises(ValueError, '0 1'):
     mixture.counts(np.array([[1.0, 0.0], [0.0, 0.0]]), 4)
 
 

@@ -1,9 +1,8 @@
 """Logs of runs as trajectories, by phase."""
 
-import pytest
-
 from agentrl.dataset import run_log
 from agentrl.log import trajectories
+from tests import errors
 from tests.dataset.trajectory_test import LINE
 
 
@@ -19,5 +18,5 @@ def test_phases_are_chosen(tmp_path):
   for first, last in ((1, 2), (0, 0), (3, 9), (4, 9)):
     found = run_log.read(tmp_path, phase='all', steps=(first, last))
     assert [x.step for x in found] == [*range(first, min(last, 3) + 1)]
-  with pytest.raises(ValueError, match=r"'test' is unknown; use one of \['sft"):
+  with errors.raises(ValueError, 'test'):
     next(run_log.read(tmp_path, phase='test'))

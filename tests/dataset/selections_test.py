@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrl.dataset import selections
+from tests import errors
 from tests.dataset.stored_cases import stories, story
 
 often = settings(deadline=None, max_examples=60)
@@ -59,7 +60,7 @@ def test_a_function_is_a_key_and_mistakes_are_refused():
   xs = [story(s, turns=1, step=s) for s in range(5)]
   got = selections.select(xs, key=lambda x: x.step % 4, n=2)
   assert [x.step for x in got] == [3, 2]
-  with pytest.raises(ValueError, match=r"'size' is unknown; use one of \["):
+  with errors.raises(ValueError, 'size'):
     selections.select(xs, key='size', n=1)
-  with pytest.raises(ValueError, match='n=-1 is negative'):
+  with errors.raises(ValueError, 'n -1'):
     selections.select(xs, key='length', n=-1)

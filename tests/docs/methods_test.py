@@ -8,6 +8,7 @@ import pytest
 
 from agentrl.run import config_file
 from docs.generate import method_cost, method_groups, methods
+from tests import errors
 
 
 def test_the_page_is_up_to_date():
@@ -20,7 +21,7 @@ def test_every_method_is_in_one_group():
   names = [x for group in method_groups.GROUPS.values() for x in group]
   assert len(names) == len(set(names))
   method_groups.check(names)
-  with pytest.raises(ValueError, match='grpo: in configs/ or in GROUPS'):
+  with errors.raises(ValueError, 'grpo configs/ GROUPS'):
     method_groups.check([x for x in names if x != 'grpo'])
 
 

@@ -7,6 +7,7 @@ import pytest
 from agentrl.env import base
 from agentrl.env.worlds import countdown
 from agentrl.env.worlds.interview import Interview
+from tests import errors
 
 ME = __name__
 
@@ -49,18 +50,18 @@ def test_what_ships_is_found():
 @pytest.mark.parametrize(
   ('name', 'sentence'),
   [
-    ('os:path', "'os:path' is no family: it is no dataclass; make it a frozen"),
-    (f'{ME}:Plain', 'it is no dataclass; make it a frozen'),
-    (f'{ME}:Few', r"it lacks \['system', 'name', 'tasks', 'env'\], which"),
-    (f'{ME}:Seeded', r"its fields \['train', 'seed'\] are taken by c\.env"),
+    ('os:path', 'os:path'),
+    (f'{ME}:Plain', ''),
+    (f'{ME}:Few', 'system name tasks env'),
+    (f'{ME}:Seeded', 'train seed c.env'),
     (
       f'{ME}:Made',
-      r"its fields \['words'\] have no default; give each a plain",
+      'words',
     ),
   ],
 )
 def test_what_is_no_family(name, sentence):
-  with pytest.raises(ValueError, match=sentence):
+  with errors.raises(ValueError, sentence):
     base.find(name)
 
 
@@ -85,10 +86,10 @@ def test_a_family_that_marks_no_calls_has_thoughts_and_answers():
   'name', ['..:x', '.:x', ':x', 'a b:x', 'os:', '1/0:x', 'json:None', '\0:x']
 )
 def test_a_name_that_is_no_module_is_refused_by_its_field(name):
-  with pytest.raises(ValueError, match=r'env\.name='):
+  with errors.raises(ValueError, 'env.name'):
     base.find(name)
 
 
 def test_settings_of_another_environment_are_named():
-  with pytest.raises(ValueError, match=r'countdown.*env\.boxes=1'):
+  with errors.raises(ValueError, 'countdown env.boxes 1'):
     base.of({'name': 'countdown', 'boxes': 1, 'train': 5})

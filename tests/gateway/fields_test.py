@@ -215,7 +215,7 @@ def check(path, raw, status, answer):
 
 # All of them, or a share that has every value and every place.
 SHARES = pytest.mark.parametrize(
-  'share', [pytest.param(1, marks=pytest.mark.slow), 7]
+  'share', [pytest.param(1, marks=pytest.mark.nightly), 7]
 )
 
 

@@ -7,6 +7,7 @@ import pytest
 from agentrl.gateway import messages
 from agentrl.gateway.request import ModelReply, ModelRequest, RefusedError
 from agentrl.text.chat_messages import ChatMessage, ToolUse
+from tests import errors
 from tests.gateway.stub import Stub, complete, opened, user
 
 USE = ToolUse('c1', 'find', '{"x":1}')
@@ -50,16 +51,16 @@ def test_messages_and_tools():
 @pytest.mark.parametrize(
   ('fields', 'sentence'),
   [
-    ({'messages': [{'role': 'tool', 'content': ''}]}, "role='tool'"),
-    ({'messages': [user([{'type': 'image'}])]}, 'a part of type "image"'),
-    ({'tools': [{'type': 'bash_20250124', 'name': 'b'}]}, "'bash_20250124'"),
-    ({'mcp_servers': [{}]}, 'mcp_servers='),
-    ({'stop_sequences': [1]}, 'stop_sequences must be'),
-    ({'output_config': {'format': {}}}, 'output_config.format='),
+    ({'messages': [{'role': 'tool', 'content': ''}]}, 'role tool'),
+    ({'messages': [user([{'type': 'image'}])]}, 'type image'),
+    ({'tools': [{'type': 'bash_20250124', 'name': 'b'}]}, 'bash_20250124'),
+    ({'mcp_servers': [{}]}, 'mcp_servers'),
+    ({'stop_sequences': [1]}, 'stop_sequences'),
+    ({'output_config': {'format': {}}}, 'output_config.format'),
   ],
 )
 def test_what_is_refused_by_name(fields, sentence):
-  with pytest.raises(RefusedError, match=sentence):
+  with errors.raises(RefusedError, sentence):
     messages.parse({'messages': [user('x')], **fields})
 
 

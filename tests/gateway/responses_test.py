@@ -8,6 +8,7 @@ from agentrl.text import chat_format
 from agentrl.text.chat_messages import ChatMessage, ToolUse
 from agentrl.text.message_graph import MessageGraph
 from agentrl.text.tool_calls import format_of
+from tests import errors
 from tests.gateway.stub import WORDS, complete, user
 
 USE = ToolUse('c1', 'find', '{"x":1}')
@@ -50,17 +51,17 @@ def test_items_and_tools():
 @pytest.mark.parametrize(
   ('fields', 'sentence'),
   [
-    ({'previous_response_id': 'r'}, 'previous_response_id='),
-    ({'background': True}, 'background=true'),
-    ({'text': {'format': {'type': 'json_schema'}}}, 'text.format='),
-    ({'tools': [{'type': 'web_search'}]}, "'web_search'"),
-    ({'input': [{'type': 'item_reference'}]}, "'item_reference'"),
-    ({'input': [{'role': 'robot', 'content': ''}]}, "'robot'"),
-    ({'input': 7}, 'input is of type int'),
+    ({'previous_response_id': 'r'}, 'previous_response_id'),
+    ({'background': True}, 'background true'),
+    ({'text': {'format': {'type': 'json_schema'}}}, 'text.format'),
+    ({'tools': [{'type': 'web_search'}]}, 'web_search'),
+    ({'input': [{'type': 'item_reference'}]}, 'item_reference'),
+    ({'input': [{'role': 'robot', 'content': ''}]}, 'robot'),
+    ({'input': 7}, 'input'),
   ],
 )
 def test_what_is_refused_by_name(fields, sentence):
-  with pytest.raises(RefusedError, match=sentence):
+  with errors.raises(RefusedError, sentence):
     responses.parse({'input': 'x', **fields})
 
 

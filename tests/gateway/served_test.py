@@ -14,6 +14,7 @@ from agentrl.gateway.request import RefusedError
 from agentrl.gateway.server import Gateway
 from agentrl.text import chat_format
 from agentrl.text.tool_calls import format_of
+from tests import errors
 from tests.gateway.stub import WORDS, Client, Stub, user
 
 CHAT = 'v1/chat/completions'
@@ -88,16 +89,16 @@ def test_the_client_says_how_to_sample():
 @pytest.mark.parametrize(
   ('asked', 'sentence'),
   [
-    ({'temperature': -1}, 'temperature=-1 is no number from 0'),
-    ({'temperature': 'hot'}, 'temperature=hot is no number'),
-    ({'top_p': 0}, 'top_p=0 is no number from 1e-06 to 1'),
-    ({'top_k': 1.5}, r'top_k=1.5 is no integer from -1'),
-    ({'max_output_tokens': 0}, 'max_output_tokens=0 is no integer from 1'),
-    ({'seed': True}, 'seed=True is no integer'),
+    ({'temperature': -1}, 'temperature -1 0'),
+    ({'temperature': 'hot'}, 'temperature hot'),
+    ({'top_p': 0}, 'top_p 0 1e-06 1'),
+    ({'top_k': 1.5}, 'top_k 1.5 -1'),
+    ({'max_output_tokens': 0}, 'max_output_tokens 0 1'),
+    ({'seed': True}, 'seed True'),
   ],
 )
 def test_wrong_numbers_are_refused(asked, sentence):
-  with pytest.raises(RefusedError, match=sentence):
+  with errors.raises(RefusedError, sentence):
     lib.client_sampling(8)(0, asked)
 
 

@@ -44,7 +44,7 @@ def test_each_run_has_a_port_and_a_key_of_its_own():
     well(client)
     other.key = one.key
     assert other.post(CHAT, WELL)[0] == 401
-  with pytest.raises(OSError, match='refused'):
+  with pytest.raises(OSError):
     client.post(CHAT, WELL)
 
 

@@ -10,6 +10,7 @@ from agentrl.text.chat_messages import ChatMessage
 from agentrl.text.tool_calls import format_of
 from agentrl.text.tool_calls.base import ToolDescription
 from agentrl.types import Status
+from tests import errors
 from tests.gateway.stub import KEYS, WORDS, complete, made
 
 HERMES = format_of('hermes')
@@ -73,7 +74,7 @@ def test_branches_share_the_room_of_a_session():
   session = made(row=2 * (2 + 64) - 1)
   answered(session, 'a')  # takes less than it might have
   session.begin(asked())
-  with pytest.raises(RefusedError, match='the others of the session'):
+  with pytest.raises(RefusedError):
     session.begin(asked())
 
 
@@ -154,12 +155,12 @@ def test_what_was_said_is_found_again():
 def test_tokens_are_of_the_vocabulary():
   session = made()
   assert session.begin(ModelRequest(tokens=[9, 319])).prompt.ids == (9, 319)
-  with pytest.raises(RefusedError, match=r'token id 320 is not in \[0, 320\)'):
+  with errors.raises(RefusedError, '320 0'):
     session.begin(ModelRequest(tokens=[320]))
 
 
 def test_what_cannot_be_put_into_words():
-  with pytest.raises(RefusedError, match='must end with a message'):
+  with pytest.raises(RefusedError):
     made().begin(ModelRequest())
 
 
@@ -180,7 +181,7 @@ def test_a_finished_session():
     lambda: session.end(call, complete([2]), ''),
     lambda: session.post({'reward': 1}),
   ):
-    with pytest.raises(RefusedError, match='has finished'):
+    with pytest.raises(RefusedError):
       late()
 
 
@@ -202,7 +203,7 @@ def test_a_finished_session():
 def test_rewards(body, reward):
   session = made()
   if reward is None:
-    with pytest.raises(RefusedError, match=r'^(reward|score) must be'):
+    with pytest.raises(RefusedError):
       session.post(body)
     assert session.reward is None
   else:

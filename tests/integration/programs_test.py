@@ -20,6 +20,7 @@ from agentrl.rollout import pack
 from agentrl.run import build, runner
 from agentrl.run.play.host_sampler import HostSampler
 from agentrl.runtime.preemption import Stopped
+from tests import errors
 from tests.gateway import players
 from tests.nn.transformer_test import numpy_logits
 from tests.run import small_configs
@@ -85,7 +86,7 @@ def signalled(address, key, task):
   players.play(address, key, task)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_what_a_signal_cuts_is_repeated(tmp_path, monkeypatch):
   """In the first evaluation, in a collection and in the last evaluation."""
   found = []
@@ -95,7 +96,7 @@ def test_what_a_signal_cuts_is_repeated(tmp_path, monkeypatch):
     CALLS.clear()
     monkeypatch.setenv('CUT_AT', str(cut))
     if cut < 10**6:
-      with pytest.raises(Stopped, match='SIGTERM'):
+      with errors.raises(Stopped, 'SIGTERM'):
         runner.run(c, str(folder))
       assert not [x for x in rows_of(folder, 'eval') if x['eval/unscored']]
       CALLS.clear()
@@ -129,9 +130,11 @@ def dying(address, key, task):
 @pytest.mark.parametrize(
   ('dies', 'after', 'rows'),
   [
-    (1, 0, []),  # in the evaluation before anything is learned
+    # In the evaluation before anything is learned.
+    pytest.param(1, 0, [], marks=pytest.mark.nightly),
     (25, 4, [0, 1, 2, 3, 4]),  # two steps are done, then three cannot be
-    (49, 5, [0, 1, 2, 3, 4, 5]),  # in the evaluation at the end
+    # In the evaluation at the end.
+    pytest.param(49, 5, [0, 1, 2, 3, 4, 5], marks=pytest.mark.nightly),
   ],
 )
 def test_a_run_in_which_nothing_is_played_ends(
@@ -141,8 +144,8 @@ def test_a_run_in_which_nothing_is_played_ends(
   c.steps = 5
   CALLS.clear()
   monkeypatch.setenv('CUT_AT', str(dies))
-  said = f'none of 8 .*there is nobody.* after step {after},'
-  with pytest.raises(NothingPlayedError, match=said):
+  said = f'8 {after}'
+  with errors.raises(NothingPlayedError, said):
     runner.run(c, str(tmp_path / 'run'))
   assert [
     x['step'] for x in metrics.read(tmp_path / 'run/metrics.jsonl')
@@ -297,22 +300,22 @@ def test_unmodified_clients_train(tmp_path, example, trained):
 @pytest.mark.parametrize(
   ('changes', 'sentence'),
   [
-    (dict(env=dict(function='')), "env.command='' and env.function=''"),
-    (dict(env=dict(command='x')), "env.command='x' and env.function="),
-    (dict(env=dict(world='')), "env.path='' and env.world=''"),
-    (dict(env=dict(function='a:b')), "env.function='a:b' names no function"),
-    (dict(env=dict(grader='a')), "env.grader='a' names no function"),
+    (dict(env=dict(function='')), 'env.command env.function'),
+    (dict(env=dict(command='x')), 'env.command x env.function'),
+    (dict(env=dict(world='')), 'env.path env.world'),
+    (dict(env=dict(function='a:b')), 'env.function a:b function'),
+    (dict(env=dict(grader='a')), 'env.grader a'),
     (
       dict(env=dict(grader='builtins:len', unposted='zero')),
-      "env.unposted='zero' and env.grader='builtins:len'",
+      'env.unposted zero env.grader builtins:len',
     ),
-    (dict(env=dict(sandbox=True)), 'env.sandbox=True, and env.function='),
-    (dict(env=dict(world='mars')), "env.name='mars' is unknown"),
-    (dict(env=dict(settings='a=1')), "env.settings='a=1' does not fit"),
-    (dict(env=dict(settings='1+')), "env.settings='1\\+' cannot be read"),
-    (dict(rollout=dict(history='turn')), "rollout.history='turn', and env.na"),
-    (dict(rollout=dict(action_prefix='>')), "rollout.action_prefix='>', and"),
-    (dict(host=dict(worker='process')), "host.worker='process', and env.name"),
+    (dict(env=dict(sandbox=True)), 'env.sandbox True env.function'),
+    (dict(env=dict(world='mars')), 'env.name mars'),
+    (dict(env=dict(settings='a=1')), 'env.settings a 1'),
+    (dict(env=dict(settings='1+')), 'env.settings 1+'),
+    (dict(rollout=dict(history='turn')), 'rollout.history turn env.name'),
+    (dict(rollout=dict(action_prefix='>')), 'rollout.action_prefix'),
+    (dict(host=dict(worker='process')), 'host.worker process env.name'),
   ],
 )
 def test_mistakes_are_found_before_anything_is_built(
@@ -320,7 +323,7 @@ def test_mistakes_are_found_before_anything_is_built(
 ):
   c = config(tmp_path, **world(function=f'{PLAYERS}:play'))
   c.update(changes)
-  with pytest.raises(ValueError, match=sentence):
+  with errors.raises(ValueError, sentence):
     build.experiment(c)
 
 

@@ -42,7 +42,7 @@ def messages_of(x) -> tuple[bytes, ...]:
   return tuple(turn.message.tobytes() for turn in x.turns)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_killed_in_every_stage(tmp_path, monkeypatch):
   c = config(tmp_path)
   whole, cut = str(tmp_path / 'whole'), str(tmp_path / 'cut')

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from agentrl.judge import answers
 from agentrl.judge.item import JudgeFault
+from tests import errors
 from tests.judge.items import ANSWERS, cases, is_share
 
 SHARES = st.integers(0, 10**6).map(lambda x: x / 10**6)
@@ -63,7 +64,7 @@ v0.5.1;-1;-0.5;−0.5;+-1;2;{'9' * 400};{'9' * 5000};1.0001;0.5%;50%;0.5 %
 
 @pytest.mark.parametrize('text', cases(NO_NUMBERS))
 def test_what_is_no_plain_number_of_the_scale_is_a_fault(text):
-  with pytest.raises(JudgeFault, match='the judge answered'):
+  with pytest.raises(JudgeFault):
     answers.number(text)
 
 
@@ -114,7 +115,7 @@ def test_of_several_grades_the_one_at_the_end_counts_or_none(text, grade):
   if grade:
     assert answers.grade(text, GRADES) == 1 - GRADES.index(grade) / 4
   else:
-    with pytest.raises(JudgeFault, match='the judge answered'):
+    with pytest.raises(JudgeFault):
       answers.grade(text, GRADES)
 
 
@@ -143,7 +144,7 @@ NEITHER = """
 @pytest.mark.parametrize('text', cases(YES + NO + NEITHER))
 def test_yes_no_and_neither(text):
   if text in cases(NEITHER):
-    with pytest.raises(JudgeFault, match='the judge answered'):
+    with pytest.raises(JudgeFault):
       answers.yes_or_no(text)
   else:
     assert answers.yes_or_no(text) is (text in cases(YES))
@@ -189,32 +190,32 @@ def test_json_is_read_as_numbered_lines_are(values, data):
 @pytest.mark.parametrize(
   ('text', 'why'),
   [
-    ('', 'left out 1, of 2'),
-    ('no', 'left out 1, of 2'),
-    ('1: yes', 'left out 2, of 2'),
-    ('1: yes\n3: no', 'answered to 3, of 2'),
-    ('1: yes\n2: no\n3: no', 'answered to 3, of 2'),
-    ('0: yes\n1: no', 'answered to 0, of 2'),
-    ('1: yes\n1: no\n2: no', 'answered twice to 1'),
-    ('1: yes\n**1.** no', 'answered twice to 1'),
-    ('{"1": true, "1": false, "2": true}', 'answered twice to 1'),
-    ('{"1": true, "01": false}', 'answered twice to 1'),
-    ('{"0": true, "1": false}', 'answered to 0, of 2'),
-    ('[true]', 'left out 2, of 2'),
-    ('[true, false, true]', 'answered to 3, of 2'),
-    ('[true, null]', 'left out 2, of 2'),
-    ('{"1": {"met": true}, "2": [true]}', 'left out 1, of 2'),
-    ('{"1": true, "2": false', 'left out 2, of 2'),
-    ('{}', 'left out 1, of 2'),
-    ('1.5: yes\n2026-01-02', 'left out 1, of 2'),
-    ('12345: yes', 'left out 1, of 2'),
-    ('[' * 90_000, 'left out 1, of 2'),
-    ('{"1":' * 9_000, 'left out 2, of 2'),
-    ('9' * 90_000, 'left out 1, of 2'),
+    ('', '1 2'),
+    ('no', '1 2'),
+    ('1: yes', '2'),
+    ('1: yes\n3: no', '3 2'),
+    ('1: yes\n2: no\n3: no', '3 2'),
+    ('0: yes\n1: no', '0 2'),
+    ('1: yes\n1: no\n2: no', '1'),
+    ('1: yes\n**1.** no', '1'),
+    ('{"1": true, "1": false, "2": true}', '1'),
+    ('{"1": true, "01": false}', '1'),
+    ('{"0": true, "1": false}', '0 2'),
+    ('[true]', '2'),
+    ('[true, false, true]', '3 2'),
+    ('[true, null]', '2'),
+    ('{"1": {"met": true}, "2": [true]}', '1 2'),
+    ('{"1": true, "2": false', '2'),
+    ('{}', '1 2'),
+    ('1.5: yes\n2026-01-02', '1 2'),
+    ('12345: yes', '1 2'),
+    ('[' * 90_000, '1 2'),
+    ('{"1":' * 9_000, '2'),
+    ('9' * 90_000, '1 2'),
   ],
 )
 def test_lists_that_are_not_whole_are_faults(text, why):
-  with pytest.raises(JudgeFault, match=why):
+  with errors.raises(JudgeFault, why):
     answers.numbered(text, 2)
 
 
@@ -231,11 +232,11 @@ def test_the_longest_answer_is_read_and_no_longer_one():
   long = ' ' * (answers.LONGEST - 1) + '1'
   assert answers.number(long) == 1.0
   for read in (answers.number, answers.yes_or_no, answers.check_size):
-    with pytest.raises(JudgeFault, match='an answer of 100001 characters'):
+    with errors.raises(JudgeFault, '100001'):
       read(long + ' ')
-  with pytest.raises(JudgeFault, match='an answer of'):
+  with pytest.raises(JudgeFault):
     answers.lines(long + ' ', 1)
-  with pytest.raises(JudgeFault, match='an answer of'):
+  with pytest.raises(JudgeFault):
     answers.grade(long + ' ', GRADES)
 
 

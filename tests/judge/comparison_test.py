@@ -161,7 +161,7 @@ def test_who_was_compared_with_nobody_has_no_score():
 
 
 def test_where_nothing_is_decided_there_is_a_reason():
-  with pytest.raises(ServiceFault, match='the budget was spent'):
+  with pytest.raises(ServiceFault):
     comparison.win_rate(group_of(3), Script(refuse))
 
 
@@ -172,7 +172,7 @@ NO_PLACES = """
 
 @pytest.mark.parametrize('text', cases(NO_PLACES))
 def test_what_is_no_place_is_a_fault(text):
-  with pytest.raises(JudgeFault, match='the judge answered'):
+  with pytest.raises(JudgeFault):
     comparison.win_rate(group_of(2), Script(text))
 
 

@@ -7,6 +7,7 @@ import pytest
 import agentrl.judge  # noqa: F401  registers its pieces
 from agentrl.judge import factored
 from agentrl.judge.item import JudgeFault
+from tests import errors
 from tests.judge import made_up_items as items
 
 TASK = {'goal': [['lamp', 'state', 'on'], ['key', 'place', 'desk']]}
@@ -89,5 +90,5 @@ def test_raw_text_is_fooled_by_words_that_facts_tell_apart():
 @pytest.mark.parametrize('goal', [None, [], 'no facts', 3, [['a', 'b']], [3]])
 def test_a_goal_without_facts_is_a_fault(goal):
   for name in ('goal_similarity', 'text_similarity'):
-    with pytest.raises(JudgeFault, match='the goal'):
+    with errors.raises(JudgeFault, 'goal'):
       items.score(name, items.item('-', 'go', task={'goal': goal}, turn=0))

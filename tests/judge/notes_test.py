@@ -112,7 +112,7 @@ def test_nobody_is_asked_without_a_note_and_faults_pass():
     with pytest.raises(ServiceFault):
       items.score('note_entailed', wrote(NOTE), items.Service(lambda _: bad))
   for name in ('note_supports', 'note_reward'):
-    with pytest.raises(JudgeFault, match='the task has no'):
+    with pytest.raises(JudgeFault):
       items.score(name, items.spoken('<summary>x</summary>'))
 
 

@@ -126,5 +126,5 @@ def test_bleu_and_f1_agree_on_what_has_nothing_in_common():
 
 def test_no_gold_answer_is_a_fault():
   for name in ('answer_f1', 'answer_bleu'):
-    with pytest.raises(JudgeFault, match='the task has no answers'):
+    with pytest.raises(JudgeFault):
       items.score(name, items.spoken('<answer>x</answer>'))

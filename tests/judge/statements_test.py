@@ -211,7 +211,7 @@ def test_numbered_answers_stand_in_a_table_or_in_a_fence_below_a_line():
   ):
     given = answers.numbered(text, 2)
     assert [answers.yes_or_no(x) for x in given] == [True, False], text
-  with pytest.raises(JudgeFault, match='twice'):
+  with pytest.raises(JudgeFault):
     answers.numbered('1: no\n```json\n{"1": "yes", "2": "no"}\n```', 2)
 
 
@@ -222,7 +222,7 @@ def test_points_of_a_rubric_are_not_the_first_of_two():
     '0.2 - 1 "go"',
     '1 out of 2 "go"',
   ):
-    with pytest.raises(JudgeFault, match='the judge answered'):
+    with pytest.raises(JudgeFault):
       checklists.rubric(WHOLE, Script(f'1: {text}'), questions=('Is it so?',))
 
 

@@ -199,7 +199,7 @@ def test_calls_of_a_turn_and_of_all_turns():
   'task', [{}, {'calls': 3}, {'calls': [1]}, {'calls': [{'name': 'f'}]}]
 )
 def test_gold_calls_that_cannot_be_read_are_a_fault(task):
-  with pytest.raises(JudgeFault, match='the task has no calls'):
+  with pytest.raises(JudgeFault):
     items.score('tool_match', items.spoken(written([F]), **task))
 
 

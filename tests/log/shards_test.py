@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentrl.log import shards, trajectories
+from tests import errors
 
 
 def content(step: int, text: str = '') -> bytes:
@@ -61,7 +62,7 @@ def test_what_is_written_is_read(tmp_path_factory, texts):
 @pytest.mark.parametrize(
   'index',
   ['none', 'cut along']
-  + [pytest.param(x, marks=pytest.mark.slow) for x in ('stale', 'of more')],
+  + [pytest.param(x, marks=pytest.mark.nightly) for x in ('stale', 'of more')],
 )
 def test_cut_at_every_byte_of_the_last_two(tmp_path, index):
   """All lines before the cut are read, and writing goes on behind them."""
@@ -105,7 +106,7 @@ def test_damage_that_the_index_hides_is_told(tmp_path):
   data, heads = path.read_bytes(), shards.read_heads(path)
   at = int(heads['at'][1]) + 4
   path.write_bytes(data[:at] + b'?' + data[at + 1 :])
-  with pytest.raises(ValueError, match=r'0\.jsonl is damaged at byte'):
+  with errors.raises(ValueError, '0.jsonl'):
     shards.body(path, shards.read_heads(path)[1])
   assert shards.body(path, shards.read_heads(path)[3]) == CONTENTS[3]
 
@@ -142,5 +143,5 @@ def test_one_of_many_is_read_alone(tmp_path, monkeypatch):
 def test_a_line_larger_than_the_room_is_refused(tmp_path):
   path = tmp_path / '0.jsonl'
   write(path, CONTENTS)
-  with pytest.raises(ValueError, match='has more than 9 bytes'):
+  with errors.raises(ValueError, '9'):
     shards.body(path, shards.read_heads(path)[1], 9)

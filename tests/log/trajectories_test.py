@@ -9,9 +9,9 @@ import sys
 import time
 
 import numpy as np
-import pytest
 
 from agentrl.log import shards, trajectories
+from tests import errors
 
 SAID = {'text': 'up<eot>', 'tokens': [265, 2], 'who': 'policy'}
 TURN = {'read': {'text': 'a\x1b[31m<b>'}, 'said': SAID, 'reward': 0.5}
@@ -97,14 +97,14 @@ def test_a_log_is_followed_while_it_grows(tmp_path):
 
 
 def test_mistakes_are_one_sentence(tmp_path):
-  with pytest.raises(ValueError, match=r"has no folder 'trajectories'; name"):
+  with errors.raises(ValueError, 'trajectories'):
     trajectories.Log(tmp_path)
   w = trajectories.TrajectoryWriter(tmp_path, resume_after=None)
   w.write(trajectory(5))
-  with pytest.raises(ValueError, match='step 4 comes before step 5'):
+  with errors.raises(ValueError, '4 5'):
     w.write(trajectory(4))
   w.close()
-  with pytest.raises(IndexError, match='trajectory 1 is none of the 1'):
+  with errors.raises(IndexError, '1'):
     trajectories.Log(tmp_path)[1]
 
 

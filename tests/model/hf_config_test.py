@@ -14,6 +14,7 @@ import pytest
 from agentrl import mesh
 from agentrl.model import hf_config
 from agentrl.nn import rope, transformer
+from tests import errors
 
 EVERYWHERE = {
   'attention_dropout': 0.0,
@@ -256,26 +257,26 @@ def test_the_text_model_of_one_that_reads_images(tmp_path):
 @pytest.mark.parametrize(
   ('config', 'words'),
   [
-    ({'model_type': 'mamba'}, "model_type='mamba' of config.json is unknown"),
-    ({}, 'model_type=None'),
-    (QWEN2 | {'logit_scale': 3.0}, 'logit_scale=3.0 .* is unknown'),
+    ({'model_type': 'mamba'}, 'model_type mamba config.json'),
+    ({}, 'model_type None'),
+    (QWEN2 | {'logit_scale': 3.0}, 'logit_scale 3.0'),
     (
       QWEN2 | {'quantization_config': {'bits': 4}},
-      'quantization_config=.*weights are quantized.* give the checkpoint',
+      'quantization_config',
     ),
-    (QWEN3_MOE | {'num_experts': 0}, 'num_experts=0 .* dense'),
+    (QWEN3_MOE | {'num_experts': 0}, 'num_experts 0'),
     (
       GEMMA3 | {'rope_parameters': {'factor': 8.0}},
-      "hold {'factor': 8.0.*} beside full_attention",
+      'factor 8.0 full_attention',
     ),
-    (QWEN2 | {'use_mrope': True}, 'use_mrope=True .* only False is'),
-    (LLAMA | {'attention_dropout': 0.1}, 'attention_dropout=0.1'),
-    (QWEN3_MOE | {'mlp_only_layers': [2]}, r'mlp_only_layers=\[2\]'),
-    (GEMMA3 | {'attn_logit_softcapping': 5.0}, 'attn_logit_softcapping=5.0'),
-    (LLAMA | {'hidden_act': 'relu'}, "activation 'relu'"),
+    (QWEN2 | {'use_mrope': True}, 'use_mrope True'),
+    (LLAMA | {'attention_dropout': 0.1}, 'attention_dropout 0.1'),
+    (QWEN3_MOE | {'mlp_only_layers': [2]}, 'mlp_only_layers 2'),
+    (GEMMA3 | {'attn_logit_softcapping': 5.0}, 'attn_logit_softcapping 5.0'),
+    (LLAMA | {'hidden_act': 'relu'}, 'relu'),
     (
       LLAMA | {'rope_scaling': {'rope_type': 'dynamic', 'factor': 2.0}},
-      "rope_type='dynamic' of config.json is unknown",
+      'rope_type dynamic config.json',
     ),
     (
       LLAMA | {'rope_scaling': {'rope_type': 'llama3', 'factor': 2.0}},
@@ -284,20 +285,20 @@ def test_the_text_model_of_one_that_reads_images(tmp_path):
     (
       LLAMA
       | {'rope_scaling': {'rope_type': 'linear', 'factor': 2.0, 'odd': 1}},
-      "hold {'odd': 1}",
+      'odd 1',
     ),
     (
       QWEN3 | {'layer_types': ['sliding_attention'] * 28},
-      'sliding_window is not set',
+      'sliding_window',
     ),
     (
       QWEN3 | {'layer_types': ['linear_attention'] * 28},
-      "'linear_attention'",
+      'linear_attention',
     ),
   ],
 )
 def test_what_is_not_supported_is_said(config, words):
-  with pytest.raises(ValueError, match=words):
+  with errors.raises(ValueError, words):
     hf_config.shape(config)
 
 
@@ -321,7 +322,7 @@ ELSEWHERE = [
 
 @pytest.mark.parametrize(('config', 'changed'), ELSEWHERE)
 def test_fields_of_another_family_are_not_obeyed(config, changed):
-  with pytest.raises(ValueError, match=r'no effect on model_type=.*take it'):
+  with errors.raises(ValueError, 'model_type'):
     hf_config.shape(config | changed)
   nothing = dict.fromkeys(changed)
   assert hf_config.shape(config | nothing) == hf_config.shape(config)
@@ -349,7 +350,7 @@ def test_what_is_read_is_what_transformers_reads(kind):
 def test_a_config_stays_as_it_is():
   """transformers writes other fields into what rope_scaling holds."""
   before = json.dumps(LLAMA)
-  with pytest.raises(ValueError, match=r"hold {'partial_rotary_factor': 0\.5}"):
+  with errors.raises(ValueError, 'partial_rotary_factor 0.5'):
     hf_config.shape(LLAMA | {'partial_rotary_factor': 0.5})
   assert json.dumps(LLAMA) == before
 
@@ -358,22 +359,22 @@ def test_positions_by_kinds_of_layers_are_gemmas():
   rope = {'rope_type': 'default', 'rope_theta': 1e4}
   nested = {'full_attention': rope, 'sliding_attention': rope}
   config = {x: y for x, y in QWEN2.items() if x != 'rope_theta'}
-  with pytest.raises(ValueError, match='are by kinds of layers, of which'):
+  with pytest.raises(ValueError):
     hf_config.shape(config | {'rope_parameters': nested})
 
 
 def test_quantized_text_models_are_named(tmp_path):
   images = GEMMA3_IMAGES | {'quantization_config': {'quant_method': 'awq'}}
   (tmp_path / 'config.json').write_text(json.dumps(images))
-  with pytest.raises(ValueError, match=r"'awq'.*are quantized"):
+  with errors.raises(ValueError, 'awq'):
     hf_config.shape(hf_config.read(tmp_path))
 
 
 def test_a_directory_without_a_config(tmp_path):
-  with pytest.raises(ValueError, match=r'has no config\.json'):
+  with errors.raises(ValueError, 'config.json'):
     hf_config.read(tmp_path)
   (tmp_path / 'config.json').write_text('{')
-  with pytest.raises(ValueError, match='is no JSON'):
+  with errors.raises(ValueError, 'JSON'):
     hf_config.read(tmp_path)
 
 

@@ -71,9 +71,11 @@ def test_the_sum_of_micro_batches(layers, windows):
 
 
 @pytest.mark.parametrize(
-  'fold', [pytest.param(False, marks=pytest.mark.slow), True]
+  'fold', [pytest.param(False, marks=pytest.mark.nightly), True]
 )
-@pytest.mark.parametrize('layers', [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+  'layers', [2, pytest.param(3, marks=pytest.mark.nightly)]
+)
 def test_seeds_beside_each_other(fold, layers, monkeypatch):
   """A vmapped gradient is each one's, with as many rows as it has.
 

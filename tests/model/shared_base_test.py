@@ -17,6 +17,7 @@ from agentrl.run import algorithm as algorithm_lib
 from agentrl.run import build, placement, weights
 from agentrl.run.play import jit_sampler
 from agentrl.run.stage import stages
+from tests import errors
 
 RANK = 4
 
@@ -170,18 +171,18 @@ def test_another_runs_policy_becomes_the_base():
 @pytest.mark.parametrize(
   ('fields', 'words'),
   [
-    (dict(rank=-1), r'lora\.rank=-1 must be at least 1'),
-    (dict(pattern='wq'), r"lora\.pattern='wq' matches no matrix"),
+    (dict(rank=-1), 'lora.rank -1 1'),
+    (dict(pattern='wq'), 'lora.pattern wq'),
   ],
 )
 def test_bad_config(fields, words):
   c = config(**fields)
-  with pytest.raises(ValueError, match=words):
+  with errors.raises(ValueError, words):
     algorithm_lib.make_algorithm(c, setup().shape)
 
 
 def test_the_bases_name_is_taken():
   c = config()
   of_configs.role(c, shared_base.BASE)
-  with pytest.raises(ValueError, match=r'c\.role\.base is the name'):
+  with errors.raises(ValueError, 'c.role.base'):
     algorithm_lib.make_algorithm(c, setup().shape)

@@ -104,7 +104,7 @@ def test_splash_reads_trees(c, tokens, monkeypatch):
   check(READS_TREES, c, trees(3, tokens, 4, 2, 16))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_splash_of_trees_is_lowered_for_tpus():
   """Forwards and backwards, and never with the masks of all pieces of a row."""
   c = AttentionConfig(window=700, cap=3.0)

@@ -12,6 +12,7 @@ from agentrl import mesh
 from agentrl.nn import chunked_divergence
 from agentrl.nn.chunked_divergence import DivergenceConfig
 from agentrl.nn.vocab_blocks import HeadConfig
+from tests import errors
 
 N, T, D, E, V = 4, 6, 6, 8, 24
 BETAS = (0.0, 0.1, 0.5, 0.9, 1.0)
@@ -243,9 +244,9 @@ def test_values_are_those_of_its_formula_in_torch(beta):
 def test_what_does_not_fit_is_refused():
   h, head, teacher_h, teacher_head, wanted, _ = example()
   call = functools.partial(chunked_divergence.token_divergence)
-  with pytest.raises(ValueError, match=r'beta=1\.5 is no share; set it to 0'):
+  with errors.raises(ValueError, 'beta 1.5 0'):
     call(DivergenceConfig(1.5), h, head, teacher_h, teacher_head, wanted)
-  with pytest.raises(ValueError, match='has 23 words and the student'):
+  with errors.raises(ValueError, '23'):
     call(DivergenceConfig(), h, head, teacher_h, teacher_head[1:], wanted)
 
 

@@ -26,7 +26,7 @@ SMALL = config.DecoderConfig(
   ],
 )
 def test_what_cannot_be_is_one_sentence(fields, sentence):
-  with pytest.raises(ValueError, match='model') as e:
+  with pytest.raises(ValueError) as e:
     dataclasses.replace(SMALL, **fields)
   assert sentence in str(e.value)
 

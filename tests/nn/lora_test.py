@@ -9,6 +9,7 @@ import pytest
 
 from agentrl import mesh
 from agentrl.nn import decode, lora, transformer
+from tests import errors
 
 DENSE = transformer.DecoderConfig(
   vocab=20,
@@ -269,29 +270,29 @@ def test_on_a_mesh(explicit):
 @pytest.mark.parametrize(
   ('fields', 'words'),
   [
-    (dict(rank=0), 'lora.rank=0 must be at least 1'),
-    (dict(rank=-4), 'lora.rank=-4 must be'),
-    (dict(rank=4, pattern='q|('), 'is no regular expression'),
+    (dict(rank=0), 'lora.rank 0'),
+    (dict(rank=-4), 'lora.rank -4'),
+    (dict(rank=4, pattern='q|('), 'q|('),
   ],
 )
 def test_bad_input(fields, words):
-  with pytest.raises(ValueError, match=words.replace('|', r'\|')):
+  with errors.raises(ValueError, words):
     lora.Lora(**fields)
 
 
 def test_pattern_of_nothing():
   layers = transformer.specs(DENSE)['layers']
-  with pytest.raises(ValueError, match="pattern='q_proj' matches no matrix"):
+  with errors.raises(ValueError, 'pattern q_proj'):
     lora.specs(lora.Lora(2, 1, 'q_proj'), layers)
 
 
 def test_adapter_of_another_base():
   narrow = dataclasses.replace(DENSE, mlp=8)
-  with pytest.raises(ValueError, match=r"of '\w+' has shapes .* base"):
+  with pytest.raises(ValueError):
     lora.attach(ALL, base(DENSE), adapter(ALL, narrow))
-  with pytest.raises(ValueError, match=r'at lora\.rank=4 they are'):
+  with errors.raises(ValueError, 'lora.rank 4'):
     lora.attach(
       dataclasses.replace(ALL, rank=4), base(DENSE), adapter(ALL, DENSE)
     )
-  with pytest.raises(ValueError, match="changes 'other'"):
+  with errors.raises(ValueError, 'other'):
     lora.attach(ALL, base(DENSE), {'other': adapter(ALL, DENSE)['q']})

@@ -5,6 +5,7 @@ import pytest
 
 import agentrl.reward  # noqa: F401  registers its pieces
 from agentrl import registry
+from tests import errors
 from tests.reward import ragged
 
 NAMES = ('needed', 'needless', 'premature')
@@ -69,14 +70,9 @@ def test_no_number_of_questions_is_worth_the_task():
 
 
 @pytest.mark.parametrize(
-  ('hp', 'why'),
-  [
-    ({'bonus': 1.0}, 'too high'),
-    ({'slots': 0}, 'too low'),
-    ({'turn_cost': -0.1}, 'too low'),
-  ],
+  'hp', [{'bonus': 1.0}, {'slots': 0}, {'turn_cost': -0.1}]
 )
-def test_a_bonus_worth_the_task_is_refused(hp, why):
+def test_a_bonus_worth_the_task_is_refused(hp):
   piece = registry.get('reward', 'clarification')
-  with pytest.raises(ValueError, match=why):
+  with errors.raises(ValueError, next(iter(hp))):
     registry.check_values('reward', piece, hp)

@@ -11,6 +11,7 @@ from agentrl.rollout import actor
 from agentrl.rollout import jit as jit_rollout
 from agentrl.task.base import make_attempts
 from agentrl.text import observation_tokens
+from tests import errors
 from tests.rollout import jit_test
 
 PLACES = 40
@@ -67,7 +68,7 @@ def test_a_rollout_gives_its_turns_the_coarser_states():
 
 @pytest.mark.parametrize('anchor', [0.0, -1.0, 1.5])
 def test_an_impossible_share_says_what_to_change(anchor):
-  with pytest.raises(ValueError, match=rf'state_hash_fraction={anchor}'):
+  with errors.raises(ValueError, f'state_hash_fraction {anchor}'):
     jit_rollout.RolloutSizes(slots=1, turns=1, message=1, anchor=anchor)
 
 

@@ -160,7 +160,7 @@ class Own(Outside):
   [
     ('turn', 2),
     pytest.param('turn', 1, marks=pytest.mark.nightly),
-    pytest.param('full', 1, marks=pytest.mark.slow),
+    pytest.param('full', 1, marks=pytest.mark.nightly),
   ],
 )
 def test_the_same_as_inside_jit(history, window):
@@ -277,7 +277,7 @@ def replayed(task, seed_text, messages):
 @pytest.mark.parametrize(
   ('slots', 'count'),
   [
-    pytest.param(2, 6, marks=pytest.mark.slow),
+    pytest.param(2, 6, marks=pytest.mark.nightly),
     pytest.param(6, 3, marks=pytest.mark.slow),
   ],
 )
@@ -496,7 +496,7 @@ def test_what_a_run_must_mend_ends_it():
     def env(self):
       raise ValueError('it needs a cat; run pip install cat')
 
-  with pytest.raises(ValueError, match='it needs a cat'):
+  with pytest.raises(ValueError):
     scripted({0: ['up']}, family=Missing())
 
 

@@ -20,6 +20,7 @@ from agentrl.run.play import collect, sampler
 from agentrl.task.base import make_attempts
 from agentrl.text.tokenizer import Embedded
 from agentrl.types import Status
+from tests import errors
 from tests.run import small_configs
 
 EXACT = ('tokens', 'seg', 'traj', 'turn', 'span', 'sampled', 'weight', 'logp')
@@ -96,7 +97,7 @@ def config(tmp_path, world, history):
     ('countdown', 'full'),
     pytest.param('countdown', 'turn', marks=pytest.mark.nightly),
     pytest.param('sokoban', 'full', marks=pytest.mark.nightly),
-    pytest.param('sokoban', 'turn', marks=pytest.mark.slow),
+    pytest.param('sokoban', 'turn', marks=pytest.mark.nightly),
   ],
 )
 def test_tokens_survive_the_log_and_the_store(tmp_path, world, history):
@@ -178,26 +179,26 @@ def test_terms_become_columns_and_the_environments_reward():
 @pytest.mark.parametrize(
   ('k', 'read', 'wrote', 'match'),
   [
-    (4, 1, 1, '4 turns and there is room for 3; give room for 4'),
-    (1, 5, 1, '5 tokens of a context and there is room for 4'),
-    (1, 1, 4, '4 tokens of a message and there is room for 3'),
-    (3, 4, 3, '21 tokens of a row and there is room for 20'),
+    (4, 1, 1, '4 3'),
+    (1, 5, 1, '5 4'),
+    (1, 1, 4, '4 3'),
+    (3, 4, 3, '21 20'),
   ],
 )
 def test_what_is_too_large_is_refused(k, read, wrote, match):
   fits = stored_turns(1)
-  with pytest.raises(ValueError, match=rf'trajectory 1 \(\w+\) has {match}'):
+  with errors.raises(ValueError, f'1 {match}'):
     stored.to_record([fits, stored_turns(k, read, wrote)], **SIZES)
 
 
 def test_contexts_are_of_one_kind_of_rows():
   x = stored_turns(2)
-  with pytest.raises(ValueError, match=r"history 'full' and rows .*'turn'"):
+  with errors.raises(ValueError, 'full turn'):
     stored.to_record([x], **SIZES | {'row': None})
   x = x._replace(history='turn')
-  with pytest.raises(ValueError, match=r"history 'turn' and rows .*'full'"):
+  with errors.raises(ValueError, 'turn full'):
     stored.to_record([x], **SIZES)
-  with pytest.raises(ValueError, match=r"history 'tree' and rows .*'full'"):
+  with errors.raises(ValueError, 'history tree full'):
     stored.to_record([x._replace(history='tree')], **SIZES)
   stored.to_record([x._replace(history='')], **SIZES)
   stored.to_record([x._replace(turns=x.turns[:1])], **SIZES)

@@ -15,7 +15,7 @@ def test_by_turns(tmp_path):
 
 
 def test_runs_do_not_go_together(tmp_path):
-  with pytest.raises(ValueError, match='only those inside jit go together'):
+  with pytest.raises(ValueError):
     build.experiments([config(data=str(tmp_path))] * 2)
 
 

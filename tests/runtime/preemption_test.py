@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from agentrl.runtime import preemption
+from tests import errors
 
 
 @pytest.mark.parametrize('number', preemption.SIGNALS)
@@ -14,7 +15,7 @@ def test_the_first_signal_is_raised_where_the_run_looks(number):
   with preemption.Interrupt() as check:
     check()
     os.kill(os.getpid(), number)
-    with pytest.raises(preemption.Stopped, match=signal.Signals(number).name):
+    with errors.raises(preemption.Stopped, signal.Signals(number).name):
       check()
 
 

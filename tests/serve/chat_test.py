@@ -99,5 +99,5 @@ def test_a_conversation_with_a_run(tmp_path):
   c = workdir.read_config(run)
   c.rollout.history = 'turn'
   workdir.keep_config(c, str(tmp_path / 'other'))
-  with pytest.raises(ValueError, match='no conversation that goes on'):
+  with pytest.raises(ValueError):
     chat.config_of(str(tmp_path / 'other'))

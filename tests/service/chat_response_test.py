@@ -90,7 +90,7 @@ def test_what_is_no_answer_says_why(message, reason, words):
   ],
 )
 def test_what_is_no_completion_is_asked_again(data):
-  with pytest.raises(Again, match='no chat completion'):
+  with pytest.raises(Again):
     parse_response(data)
 
 

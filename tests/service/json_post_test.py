@@ -22,5 +22,5 @@ def test_pauses_grow_up_to_a_minute():
 
 
 def test_a_server_that_is_not_there():
-  with pytest.raises(json_post.Again, match='cannot be reached'):
+  with pytest.raises(json_post.Again):
     json_post.post('http://127.0.0.1:9/x', b'{}', 'secret', 5.0)

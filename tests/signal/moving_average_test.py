@@ -19,7 +19,7 @@ from agentrl.run.check import validate
 from agentrl.signal import moving_average
 from agentrl.signal.base import Context
 from agentrl.types import Batch
-from tests import batches
+from tests import batches, errors
 
 SHAPE = transformer.DecoderConfig(
   vocab=16, width=8, layers=1, heads=4, kv_heads=4, head_dim=4, mlp=8
@@ -132,7 +132,7 @@ def config(**changes):
 
 def test_only_what_is_there_to_be_moved_is():
   validate.config(config())
-  with pytest.raises(ValueError, match=r"of kind 'frozen' .* set its kind"):
+  with errors.raises(ValueError, 'kind frozen'):
     validate.config(config(**{'role.teacher.kind': 'frozen'}))
-  with pytest.raises(ValueError, match=r'role\.teacher\.heads=1 makes role'):
+  with errors.raises(ValueError, 'role.teacher.heads 1 role'):
     validate.config(config(**{'role.teacher.heads': 1}))

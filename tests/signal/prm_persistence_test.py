@@ -113,7 +113,7 @@ def test_measures_are_those_of_loops(layout):
     np.testing.assert_allclose(value, x, rtol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.usefixtures('_float64')
 @pytest.mark.parametrize('layout', batches.LAYOUTS)
 def test_a_mesh_does_not_matter(layout):

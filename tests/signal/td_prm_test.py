@@ -133,7 +133,7 @@ SIGNALS = {
 def fast(*names):
   """The signals, slow but for those named."""
   return [
-    pytest.param(name, marks=[pytest.mark.slow] * (name not in names))
+    pytest.param(name, marks=[pytest.mark.nightly] * (name not in names))
     for name in SIGNALS
   ]
 
@@ -306,7 +306,7 @@ def _decoder():
   return context, batch.replace(turns=turns.replace(reward=won * turns.valid))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_language_model_learns_the_rewards():
   context, batch = _decoder()
   alg = update.Algorithm.from_spec(registry.MethodSpec(), context)

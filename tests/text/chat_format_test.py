@@ -67,5 +67,5 @@ def test_content_is_without_the_end_of_turn_and_only_the_last_one():
 def test_a_format_has_the_name_of_its_tokenizer(tmp_path):
   talk = chat_format.named('embedded').start([Message('user', 'look')])
   assert talk == BARE.start([Message('user', 'look')])
-  with pytest.raises(ValueError, match=r'tokenizer folder .* does not exist'):
+  with pytest.raises(ValueError):
     chat_format.named(str(tmp_path / 'none'))

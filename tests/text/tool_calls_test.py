@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from agentrl.text import tool_calls
 from agentrl.text.tool_calls.base import Call, Malformed
+from tests import errors
 
 
 @dataclasses.dataclass(frozen=True)
@@ -278,7 +279,7 @@ def test_any_calls_are_read_as_written_or_refused(name, found):
 
 @pytest.mark.parametrize('kind', [None, ['string', 'null']])
 def test_an_argument_without_one_type_is_refused_in_one_line(kind):
-  with pytest.raises(ValueError, match=r"^[^\n]*'\\n' is of type [^\n]*$"):
+  with errors.raises(ValueError, '\\n'):
     tool_calls.format_of('tagged').parse(
       '<f>x</f>', [told('f', **{'\n': kind})]
     )
@@ -308,7 +309,7 @@ def test_no_format_of_json_refuses_json():
   ],
 )
 def test_what_json_does_not_have_is_not_written(name, value):
-  with pytest.raises(ValueError, match="'f' cannot be written: JSON does not"):
+  with errors.raises(ValueError, 'f JSON'):
     tool_calls.format_of(name).write([Call('f', {'x': value})])
 
 
@@ -373,7 +374,7 @@ def test_names_that_a_format_cannot_take_are_told_with_the_tools():
   ):
     form = tool_calls.format_of(name)
     for use in (form.teach, lambda tools, form=form: form.parse('', tools)):
-      with pytest.raises(ValueError, match=f"'{tool.name}' cannot be called"):
+      with errors.raises(ValueError, f'{tool.name}'):
         use([tool])
   odd = told('f', **{'from': 'string'})
   taught = tool_calls.format_of('llama_pythonic').teach([odd])
@@ -455,8 +456,8 @@ def test_answers_and_schemas_stand_as_the_models_know_them():
 
 
 def test_mistakes_are_named():
-  with pytest.raises(ValueError, match='xml'):
+  with errors.raises(ValueError, 'xml'):
     tool_calls.format_of('xml')
   two = told('two', a='string', b='string')
-  with pytest.raises(ValueError, match=r"'two'.*\['a', 'b'\]"):
+  with errors.raises(ValueError, 'two a b'):
     tool_calls.format_of('tagged').parse('', [two])

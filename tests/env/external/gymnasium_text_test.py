@@ -13,6 +13,7 @@ from agentrl.rollout.workers.replies import EnvError
 from agentrl.run.check import validate
 from agentrl.run.play import host_env
 from agentrl.text import tokenizer
+from tests import errors
 
 MAKE = 'tests.env.external.text_envs:make'
 WAIT = 60
@@ -63,7 +64,7 @@ def test_a_fault_costs_its_episode_alone():
     assert hung in texts
     pending = workers[0].step('hang')
     workers[0].end()
-    with pytest.raises(EnvError, match='it was ended'):
+    with pytest.raises(EnvError):
       pending.result(WAIT)
     assert answer(workers[1], 'x').text == 'no'
     assert workers[0].reset({'seed': 3}, 9).result(WAIT) in texts
@@ -84,7 +85,7 @@ def test_another_interpreter_plays_the_same(tmp_path):
       )
   assert played[0] == played[1]
   lost = GymnasiumText(make='numpy:zeros', python=str(python))
-  with pytest.raises(ValueError, match="has no module 'numpy'"):
+  with errors.raises(ValueError, 'numpy'):
     lost.check()
 
 
@@ -92,7 +93,7 @@ def test_settings_that_make_nothing_end_the_run():
   family = GymnasiumText(make=MAKE, settings='low=3')
   with (
     pool.env_workers(family, 1) as workers,
-    pytest.raises(ValueError, match=r"env\.settings='low=3' \(TypeError"),
+    errors.raises(ValueError, 'env.settings low 3 TypeError'),
   ):
     workers[0].reset({'seed': 8}, 0).result(WAIT)
 
@@ -100,18 +101,18 @@ def test_settings_that_make_nothing_end_the_run():
 @pytest.mark.parametrize(
   ('env', 'worker', 'words'),
   [
-    ({}, '', r"env\.make='' makes no environment"),
-    ({'make': MAKE, 'settings': '3'}, '', r"env\.settings='3' cannot be read"),
-    ({'make': 'lost:make'}, '', "this interpreter has no module 'lost'"),
-    ({'make': MAKE, 'python': '/bin/no'}, '', "env.python='/bin/no' is no"),
-    ({'make': MAKE}, 'thread', r"host\.worker='thread', and environments"),
+    ({}, '', 'env.make'),
+    ({'make': MAKE, 'settings': '3'}, '', 'env.settings 3'),
+    ({'make': 'lost:make'}, '', 'lost'),
+    ({'make': MAKE, 'python': '/bin/no'}, '', 'env.python /bin/no'),
+    ({'make': MAKE}, 'thread', 'host.worker thread'),
   ],
 )
 def test_mistakes_come_before_anything_is_made(env, worker, words):
   c = grpo.get_config('tiny,env=gymnasium_text')
   c.env.update(env)
   c.host.worker = worker
-  with pytest.raises(ValueError, match=words) as error:
+  with errors.raises(ValueError, words) as error:
     host_env.sized(c, tokenizer.Embedded(), None)
   assert '\n' not in str(error.value)
 

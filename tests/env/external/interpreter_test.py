@@ -5,13 +5,14 @@ import sys
 import pytest
 
 from agentrl.env.external import interpreter
+from tests import errors
 
 
 def test_modules_are_found_here_and_elsewhere():
   for python in ('', sys.executable):
     interpreter.check(python, 'json:loads')
     interpreter.check(python, 'tests.env.external.text_envs:make')
-    with pytest.raises(ValueError, match="has no module 'no_such_package'"):
+    with errors.raises(ValueError, 'no_such_package'):
       interpreter.check(python, 'no_such_package.envs:make')
 
 
@@ -21,9 +22,9 @@ def test_nothing_is_imported():
 
 
 def test_an_interpreter_that_is_none(tmp_path):
-  with pytest.raises(ValueError, match='is no Python that starts'):
+  with pytest.raises(ValueError):
     interpreter.check(str(tmp_path / 'python'), 'json:loads')
-  with pytest.raises(ValueError, match='is no Python that starts'):
+  with pytest.raises(ValueError):
     interpreter.check('/bin/false', 'json:loads')
 
 
@@ -31,13 +32,13 @@ def test_an_old_one_is_refused(tmp_path):
   old = tmp_path / 'python'
   old.write_text('#!/bin/sh\necho "[[3, 9], true]"\n')
   old.chmod(0o755)
-  with pytest.raises(ValueError, match=r'is Python 3\.9; give one of 3\.11'):
+  with errors.raises(ValueError, '3.9 3.11'):
     interpreter.check(str(old), 'json:loads')
 
 
 @pytest.mark.parametrize('path', ['', 'json', ':loads', 'json:'])
 def test_a_function_has_a_module_and_a_name(path):
-  with pytest.raises(ValueError, match='names no function'):
+  with pytest.raises(ValueError):
     interpreter.check('', path)
 
 

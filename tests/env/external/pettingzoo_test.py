@@ -14,6 +14,7 @@ from agentrl.env.external.pettingzoo import PettingZoo
 from agentrl.rollout.workers import pool
 from agentrl.run.play import host_env
 from agentrl.text import tokenizer
+from tests import errors
 
 GAMES = 'tests.env.external.aec_games'
 PYTHON = os.environ.get('AGENTRL_PETTINGZOO_PYTHON', '')
@@ -42,16 +43,16 @@ def test_it_plays_in_a_process():
 @pytest.mark.parametrize(
   ('env', 'words'),
   [
-    ({}, r"env\.make='' makes no environment"),
-    ({'make': f'{GAMES}:count', 'show': 'lost:it'}, r"env\.show='lost:it'"),
-    ({'make': f'{GAMES}:count', 'read': 'read'}, r"env\.read='read' names no"),
-    ({'make': f'{GAMES}:count', 'settings': '3'}, r"env\.settings='3'"),
+    ({}, 'env.make'),
+    ({'make': f'{GAMES}:count', 'show': 'lost:it'}, 'env.show lost:it'),
+    ({'make': f'{GAMES}:count', 'read': 'read'}, 'env.read read'),
+    ({'make': f'{GAMES}:count', 'settings': '3'}, 'env.settings 3'),
   ],
 )
 def test_mistakes_come_before_anything_is_made(env, words):
   c = grpo.get_config('tiny,env=pettingzoo')
   c.env.update(env)
-  with pytest.raises(ValueError, match=words):
+  with errors.raises(ValueError, words):
     host_env.sized(c, tokenizer.Embedded(), None)
 
 

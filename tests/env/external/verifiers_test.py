@@ -22,6 +22,7 @@ from agentrl.env.external.line_server import LineError
 from agentrl.env.external.verifiers import Verifiers
 from agentrl.run.play import host_env
 from agentrl.text import tokenizer
+from tests import errors
 
 PYTHON = os.environ.get('AGENTRL_VERIFIERS_PYTHON', '')
 # The names that are used of verifiers, as 0.4.0 has them.
@@ -149,11 +150,11 @@ def test_an_episode_posts_its_reward(python):
       {'reward': 1.25, 'score': 1.0},
       {'reward': 0.25, 'score': 0.25},
     ]
-    with pytest.raises(LineError, match='HarnessError: it broke'):
+    with errors.raises(LineError, 'HarnessError'):
       run(2).wait()
-    with pytest.raises(LineError, match=r'has 6 tasks; set env\.size to that'):
+    with errors.raises(LineError, '6 env.size'):
       run(6).wait()
-    with pytest.raises(LineError, match='ended with status 4'):
+    with errors.raises(LineError, '4'):
       run(1).wait()
     run(5).wait()
     assert posted[-1][2] == {'reward': 2.25, 'score': 1.0}
@@ -172,29 +173,27 @@ def test_tasks_are_places():
     assert all(splits.split_of(x.key) == split for x in tasks)
     seen += [x.task['index'] for x in tasks]
   assert sorted(seen) == list(range(40))
-  with pytest.raises(
-    ValueError, match=r'more than the \d+ distinct ones of env\.size=40'
-  ):
+  with errors.raises(ValueError, 'env.size 40'):
     family.tasks('test', 40, 0)
-  with pytest.raises(ValueError, match='both are needed; raise it'):
+  with pytest.raises(ValueError):
     Verifiers(taskset='t', size=1).sizes()
-  with pytest.raises(ValueError, match='no environment of their own'):
+  with pytest.raises(ValueError):
     family.env()
 
 
 @pytest.mark.parametrize(
   ('fields', 'words'),
   [
-    ({}, r"env\.python='' names none"),
-    ({'python': 'x'}, r"env\.taskset='' names none"),
-    ({'python': '/bin/no', 'taskset': 't'}, 'is no Python that starts'),
-    ({'python': '/bin/true', 'taskset': 't'}, "has verifiers not; install 'v"),
+    ({}, 'env.python'),
+    ({'python': 'x'}, 'env.taskset'),
+    ({'python': '/bin/no', 'taskset': 't'}, ''),
+    ({'python': '/bin/true', 'taskset': 't'}, ''),
   ],
 )
 def test_mistakes_come_before_anything_is_made(fields, words):
   c = grpo.get_config('tiny,env=verifiers')
   c.env.update(fields)
-  with pytest.raises(ValueError, match=words):
+  with errors.raises(ValueError, words):
     host_env.sized(c, tokenizer.Embedded(), None)
 
 

@@ -11,7 +11,7 @@ FAMILIES = (Program, Verifiers)
 
 @pytest.mark.parametrize('family', FAMILIES)
 def test_there_is_no_environment_of_their_own(family):
-  with pytest.raises(ValueError, match='played by their program'):
+  with pytest.raises(ValueError):
     family().env()
 
 

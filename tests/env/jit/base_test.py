@@ -5,6 +5,7 @@ import pytest
 
 from agentrl.env import splits
 from agentrl.env.jit import base
+from tests import errors
 
 
 class Letters:
@@ -62,9 +63,7 @@ def test_distinct_tasks_gives_up_in_one_sentence():
   found = splits.distinct_tasks(draw, finish, 'train', len(train), 2000)
   assert {task.key for task in found} == train
   more = splits.distinct_tasks(draw, finish, 'train', len(train) + 1, 2000)
-  with pytest.raises(
-    ValueError, match=f'only {len(train)} of {len(train) + 1}'
-  ):
+  with errors.raises(ValueError, f'{len(train)} {len(train) + 1}'):
     list(more)
 
 
@@ -79,15 +78,15 @@ def test_refused_drafts_are_finished_once():
   def refuse(key, draft):
     asked.append(key)
 
-  with pytest.raises(ValueError, match='only 0 of 1 distinct train tasks'):
+  with errors.raises(ValueError, '0 1 train'):
     list(splits.distinct_tasks(lambda: (key, 0), refuse, 'train', 1, 50))
   assert asked == [key]
 
 
 @pytest.mark.parametrize(
   ('split', 'seed', 'message'),
-  [('valid', 0, "split 'valid' is unknown"), ('train', -1, 'seed -1')],
+  [('valid', 0, 'valid'), ('train', -1, '-1')],
 )
 def test_wrong_split_or_seed(split, seed, message):
-  with pytest.raises(ValueError, match=message):
+  with errors.raises(ValueError, message):
     splits.split_rng(split, seed)

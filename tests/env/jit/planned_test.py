@@ -8,6 +8,7 @@ import pytest
 from agentrl.configs import grpo
 from agentrl.env.jit import base, frozen_lake, planned, sokoban_levels
 from agentrl.run.play import jit_env
+from tests import errors
 
 
 def sources():
@@ -97,8 +98,8 @@ def test_a_silent_one_has_a_line_as_long():
 @pytest.mark.parametrize(
   ('name', 'changes', 'sentence'),
   [
-    ('sokoban', dict(boxes=2), r"oracle='plan'.*env\.boxes=2.*set boxes to 1"),
-    ('frozen_lake', dict(slip=True), r"oracle='plan'.*set env\.slip to False"),
+    ('sokoban', dict(boxes=2), 'oracle plan env.boxes 2 boxes 1'),
+    ('frozen_lake', dict(slip=True), 'oracle plan env.slip'),
   ],
 )
 def test_a_planner_that_knows_too_little(name, changes, sentence):
@@ -111,5 +112,5 @@ def test_a_planner_that_knows_too_little(name, changes, sentence):
   assert not jit_env.environment(c)[1].advises
   c.env.oracle = 'plan'
   c.env.update(changes)
-  with pytest.raises(ValueError, match=sentence):
+  with errors.raises(ValueError, sentence):
     jit_env.environment(c)

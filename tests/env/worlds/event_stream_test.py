@@ -17,6 +17,7 @@ from agentrl.env.worlds.event_stream import (
   EventStream,
   habits,
 )
+from tests import errors
 from tests.env.promises import HOSTILE
 
 FAMILY = EventStream()
@@ -226,13 +227,13 @@ def test_a_name_tells_settings_apart():
 @pytest.mark.parametrize(
   ('fields', 'match'),
   [
-    ({'events': 9}, 'events=9 is too high; .* from 2 to 8'),
-    ({'needs': 0}, 'needs=0 is too low'),
-    ({'certain': 1.5}, r'certain=1\.5 is too high'),
-    ({'disturbance': -0.1}, r'disturbance=-0\.1 is too low'),
-    ({'table': -1}, 'table=-1 is too low'),
+    ({'events': 9}, 'events 9 2 8'),
+    ({'needs': 0}, 'needs 0'),
+    ({'certain': 1.5}, 'certain 1.5'),
+    ({'disturbance': -0.1}, 'disturbance -0.1'),
+    ({'table': -1}, 'table -1'),
   ],
 )
 def test_bad_settings(fields, match):
-  with pytest.raises(ValueError, match=match):
+  with errors.raises(ValueError, match):
     EventStream(**fields)

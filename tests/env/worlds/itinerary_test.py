@@ -7,6 +7,7 @@ import pytest
 from agentrl.env import splits
 from agentrl.env.worlds import itinerary
 from agentrl.env.worlds.itinerary import LOST, NAMES, RULES, Itinerary
+from tests import errors
 
 TASK = {
   'kind': ['park', 'zoo', 'zoo', 'cafe'],
@@ -180,16 +181,16 @@ def test_a_refined_demonstration_is_a_mistake_and_its_correction(solved):
 @pytest.mark.parametrize(
   ('fields', 'match'),
   [
-    ({'places': 9}, 'places=9 is too high; .* 3 to 8'),
-    ({'places': 3, 'days': 4}, 'days=4 .*places=3'),
-    ({'kinds': 2, 'wanted': 3}, 'wanted=3 .*kinds=2'),
-    ({'tries': 0}, 'tries=0 is too low'),
-    ({'slack': -1}, 'slack=-1 is too low'),
-    ({'demonstrate': 'refined'}, 'takes tries=2 or more; tries=1'),
-    ({'flawed': 0.5}, 'no effect without feedback; set feedback=True'),
-    ({'flawed': 1.5, 'feedback': True}, 'flawed=1.5 is too high'),
+    ({'places': 9}, 'places 9 3 8'),
+    ({'places': 3, 'days': 4}, 'days 4 places 3'),
+    ({'kinds': 2, 'wanted': 3}, 'wanted 3 kinds 2'),
+    ({'tries': 0}, 'tries 0'),
+    ({'slack': -1}, 'slack -1'),
+    ({'demonstrate': 'refined'}, 'tries 2 1'),
+    ({'flawed': 0.5}, 'feedback True'),
+    ({'flawed': 1.5, 'feedback': True}, 'flawed 1.5'),
   ],
 )
 def test_bad_settings(fields, match):
-  with pytest.raises(ValueError, match=match):
+  with errors.raises(ValueError, match):
     Itinerary(**fields)

@@ -14,6 +14,7 @@ from agentrl.env.worlds.math_python import (
   primes,
 )
 from agentrl.text import grading
+from tests import errors
 
 
 def counted(question):
@@ -121,14 +122,14 @@ def test_questions_of_a_file(tmp_path):
   lines = [{'question': f'Half of {i}?', 'answer': i / 2} for i in range(30)]
   lines += [{'question': 'half of 3', 'answer': 'seven'}]
   file.write_text('\n'.join(map(json.dumps, lines)))
-  with pytest.raises(ValueError, match=r'q.jsonl:31 cannot be used.*; write'):
+  with errors.raises(ValueError, 'q.jsonl:31'):
     MathPython(str(file)).tasks('train', 1, 0)
   lines[-1]['answer'] = '1,000'
   file.write_text('\n'.join(map(json.dumps, lines)))
   family = MathPython(str(file))
   asked = {}
   for split in splits.SPLITS:
-    with pytest.raises(ValueError, match='ask for fewer') as error:
+    with pytest.raises(ValueError) as error:
       family.tasks(split, 100, 0)
     size = int(re.search(r'than the (\d+)', str(error.value))[1])
     asked |= {
@@ -144,12 +145,12 @@ def test_questions_of_a_file(tmp_path):
 @pytest.mark.parametrize(
   ('fields', 'match'),
   [
-    ({'size': 99}, r'size=99 is not in 100\.\.5000'),
-    ({'size': 5001}, 'size=5001'),
-    ({'seconds': 0}, 'seconds=0 lets nothing run'),
-    ({'format': 'xml'}, 'call format'),
+    ({'size': 99}, 'size 99 100..5000'),
+    ({'size': 5001}, 'size 5001'),
+    ({'seconds': 0}, 'seconds 0'),
+    ({'format': 'xml'}, 'format'),
   ],
 )
 def test_bad_settings(fields, match):
-  with pytest.raises(ValueError, match=match):
+  with errors.raises(ValueError, match):
     MathPython(**fields)

@@ -20,6 +20,7 @@ from agentrl.env.worlds.recommendation import (
   popular_item,
   random_policy,
 )
+from tests import errors
 from tests.env.promises import HOSTILE
 
 NEUTRAL = dict.fromkeys(POPULARITY, 0.0)
@@ -290,14 +291,14 @@ def test_a_name_tells_settings_apart():
 @pytest.mark.parametrize(
   ('fields', 'match'),
   [
-    ({'turns': 1}, 'turns=1 is too low; .* from 2 to 64'),
-    ({'leave': 1.5}, r'leave=1\.5 is too high; .* from 0 to 1'),
-    ({'boredom': -0.1}, r'boredom=-0\.1'),
-    ({'instructions': 2.0}, r'instructions=2\.0'),
-    ({'spread': -1.0}, r'spread=-1\.0 is too low'),
-    ({'hints': 3}, 'hints=3 is too high; .* from 0 to 2'),
+    ({'turns': 1}, 'turns 1 2 64'),
+    ({'leave': 1.5}, 'leave 1.5 0 1'),
+    ({'boredom': -0.1}, 'boredom -0.1'),
+    ({'instructions': 2.0}, 'instructions 2.0'),
+    ({'spread': -1.0}, 'spread -1.0'),
+    ({'hints': 3}, 'hints 3 0 2'),
   ],
 )
 def test_bad_settings(fields, match):
-  with pytest.raises(ValueError, match=match):
+  with errors.raises(ValueError, match):
     Recommendation(**fields)

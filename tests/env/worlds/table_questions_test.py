@@ -13,6 +13,7 @@ from agentrl.env.worlds.table_questions import (
   criterion,
 )
 from agentrl.env.worlds.table_templates import QUESTIONS
+from tests import errors
 
 ROWS = {
   'shop': [[1, 'Oslo'], [2, 'Pisa']],
@@ -160,14 +161,14 @@ def test_teaching_names_the_tools():
 @pytest.mark.parametrize(
   ('fields', 'match'),
   [
-    ({'kinds': 'median'}, "kinds='median' must name some of count sum"),
-    ({'tools': ''}, "tools='' must name some of sql python"),
-    ({'tools': 'bash'}, "tools='bash'"),
-    ({'items': 1}, 'items=1 is too low'),
-    ({'shops': 13}, 'shops=13 is too high; .* to 12'),
-    ({'format': 'xml'}, "format='xml' is unknown"),
+    ({'kinds': 'median'}, 'kinds median'),
+    ({'tools': ''}, 'tools'),
+    ({'tools': 'bash'}, 'tools bash'),
+    ({'items': 1}, 'items 1'),
+    ({'shops': 13}, 'shops 13 12'),
+    ({'format': 'xml'}, 'format xml'),
   ],
 )
 def test_bad_settings(fields, match):
-  with pytest.raises(ValueError, match=match):
+  with errors.raises(ValueError, match):
     TableQuestions(**fields)

@@ -37,7 +37,7 @@ SHARES = {  # of the devices of other meshes, on which rows are folded
 MESHES = {'none': None, 'explicit': (FSDP, True), 'auto': (FSDP, False)}
 MESHES |= {name: (sizes, True) for name, sizes in SHARES.items()}
 MESHES |= {f'auto {name}': (sizes, False) for name, sizes in SHARES.items()}
-KINDS = ('none', 'explicit', pytest.param('auto', marks=pytest.mark.slow))
+KINDS = ('none', 'explicit', pytest.param('auto', marks=pytest.mark.nightly))
 STREAMS = {
   'grpo': ('episode_return', 'center', 'scale'),
   'rloo': ('episode_return', 'leave_one_out'),
@@ -316,7 +316,7 @@ def change(story: str, layout: str, kind: str, micro: int):
 
 
 @pytest.mark.parametrize(
-  'kind', [pytest.param('none', marks=pytest.mark.slow), 'explicit']
+  'kind', [pytest.param('none', marks=pytest.mark.nightly), 'explicit']
 )
 def test_updates_are_equal(kind):
   """Also with the learner's own old log-probs, plan and optimizer."""

@@ -1,10 +1,9 @@
 """Kernels are timed where they answer as blocks do."""
 
-import pytest
-
 from agentrl.lab.bench import attention, harness
 from agentrl.lab.bench.sampling import TINY
 from agentrl.nn import attention as xla
+from tests import errors
 
 
 def test_kernels_that_run_here_agree():
@@ -19,5 +18,5 @@ def test_kernels_that_run_here_agree():
 def test_a_kernel_that_answers_otherwise_is_refused(monkeypatch):
   attend = xla.attend
   monkeypatch.setattr(xla, 'attend', lambda *a: 1.01 * attend(*a))
-  with pytest.raises(ValueError, match="attention by 'xla' differs"):
+  with errors.raises(ValueError, 'xla'):
     attention.kernels(TINY, '')

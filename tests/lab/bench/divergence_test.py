@@ -7,7 +7,7 @@ import pytest
 from agentrl.lab.bench import divergence
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_every_case_has_memory_and_time():
   x = divergence.shapes(words=9000, rows=2, tokens=256, width=8)
   used = divergence.memory(x)

@@ -13,7 +13,7 @@ TINY = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_each_part_is_measured_once(tmp_path):
   lines = []
   two = {name: TINY[name] for name in ('one', 'wrong')}

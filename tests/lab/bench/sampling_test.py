@@ -16,7 +16,7 @@ def test_parameters_at_the_size_of_the_comparison():
   assert count == 4_983_040
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_message_may_be_eight_times_as_long_and_ends_at_its_end():
   size = sampling.TINY
   cases = sampling.decode(size, '')

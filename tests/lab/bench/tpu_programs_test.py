@@ -4,6 +4,7 @@ import pytest
 
 from agentrl.lab.bench import tpu_programs
 from agentrl.lab.capacity.tpu import compiler, hlo, table
+from tests import errors
 
 
 @pytest.fixture
@@ -44,13 +45,13 @@ def test_a_row_for_each_cell(jobs):
 @pytest.mark.parametrize(
   ('cell', 'words'),
   [
-    ('0.5 v5e-8 fsdp=8 update', "'0.5' .*'0.5B'"),
-    ('0.5B v5e-8 fsdp=8 roll', "'roll' is no program"),
+    ('0.5 v5e-8 fsdp=8 update', '0.5 0.5B'),
+    ('0.5B v5e-8 fsdp=8 roll', 'roll'),
   ],
 )
 def test_a_wrong_cell_is_refused_before_any_is_compiled(jobs, cell, words):
   cells = ['0.5B v5e-8 fsdp=8 update', cell]
-  with pytest.raises(ValueError, match=words):
+  with errors.raises(ValueError, words):
     list(tpu_programs.rows(cells))
   assert not jobs
 

@@ -3,6 +3,7 @@
 import pytest
 
 from agentrl.lab.capacity import hardware
+from tests import errors
 
 
 @pytest.mark.parametrize(
@@ -27,7 +28,7 @@ def test_a_name_says_chip_and_devices(name, kind, devices):
   'name', ['v5e', 'v9-8', '8xV100', '0xH100', 'v4-1', '']
 )
 def test_what_is_unknown_is_named_with_the_choices(name):
-  with pytest.raises(ValueError, match='write KIND-COUNT') as e:
+  with errors.raises(ValueError, 'KIND-COUNT') as e:
     hardware.parse(name)
   assert repr(name) in str(e.value)
 
@@ -47,7 +48,7 @@ def test_topologies():
   assert v5p.devices == 8  # its names count cores
   assert (gpus.devices, gpus.chip) == (8, hardware.GPUS['H100'])
   for wrong in ('v5e', '8xv5e', 'H100', '0xH100', 'v4-1', 'v9-8'):
-    with pytest.raises(ValueError, match=f"'{wrong}' is unknown.*; write KIND"):
+    with errors.raises(ValueError, f'{wrong} KIND'):
       hardware.parse(wrong)
 
 

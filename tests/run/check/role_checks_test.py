@@ -4,14 +4,15 @@ import pytest
 
 from agentrl.configs import base, gkd, grpo, oprl, prime, td_prm
 from agentrl.run.check import role_checks, validate
+from tests import errors
 
 
 @pytest.mark.parametrize(
   ('field', 'value', 'fix'),
   [
-    ('value.heads', 0, r"'train' and role\.value\.heads to 1"),
-    ('prm.heads', 1, r"'train' and role\.prm\.heads to 0"),
-    ('previous.kind', 'frozen', r"'ema' and role\.previous\.heads to 0"),
+    ('value.heads', 0, 'train role.value.heads 1'),
+    ('prm.heads', 1, 'train role.prm.heads 0'),
+    ('previous.kind', 'frozen', 'ema role.previous.heads 0'),
   ],
 )
 def test_a_prm_by_temporal_differences_needs_roles_of_their_kind(
@@ -20,7 +21,7 @@ def test_a_prm_by_temporal_differences_needs_roles_of_their_kind(
   c = td_prm.get_config('tiny')
   validate.config(c)
   c.role.update_from_flattened_dict({field: value})
-  with pytest.raises(ValueError, match=rf"'td_prm' reads role .* {fix}"):
+  with errors.raises(ValueError, f'td_prm {fix}'):
     validate.config(c)
 
 
@@ -37,18 +38,16 @@ def test_errors_of_a_prm_are_measured_where_it_scores(make, place):
   c.signal = places.pop(place)
   role_checks.measured(base.wiring(c))
   ((_, c.signal),) = places.items()
-  fix = f"put 'prm_persistence' {place} it"
-  with pytest.raises(
-    ValueError, match=rf'{prm}.* scores a batch {place}.* {fix}'
-  ):
+  fix = f'prm_persistence {place}'
+  with errors.raises(ValueError, f'{prm} {place} {fix}'):
     role_checks.measured(base.wiring(c))
 
 
 def test_errors_are_measured_of_ratios_to_the_policy():
   c = prime.get_config('tiny')
   c.signal = ('prm_persistence', *c.signal)
-  fix = "set it to 'old_logp', or leave 'prm_persistence' out"
-  with pytest.raises(ValueError, match=f"reference='ref_logp'; {fix}"):
+  fix = 'old_logp prm_persistence'
+  with errors.raises(ValueError, f'reference ref_logp {fix}'):
     role_checks.measured(base.wiring(c))
 
 
@@ -68,7 +67,7 @@ def test_the_policy_of_another_run_stays_as_it_is(changes, fix):
   role_checks.loaded(c, name, c.role[name])
   c.update_from_flattened_dict(changes)
   fix = fix.replace('.ref.', f'.{name}.')
-  with pytest.raises(ValueError, match=f"run='runs/teacher' .*{fix}"):
+  with errors.raises(ValueError, f'run runs/teacher {fix}'):
     role_checks.loaded(c, name, c.role[name])
 
 

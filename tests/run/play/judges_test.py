@@ -20,7 +20,7 @@ from agentrl.run.play import judges, sampler
 from agentrl.signal import base as base_signal
 from agentrl.task.base import make_attempts
 from agentrl.types import Status
-from tests import counting_cases
+from tests import counting_cases, errors
 from tests.judge.items import item_of
 from tests.run.small_configs import countdown
 
@@ -191,31 +191,31 @@ def test_a_monitor_that_fails_costs_nothing(tmp_path):
 
 def test_two_judges_of_one_term_are_refused(tmp_path):
   c = judged(tmp_path, term='calls')
-  with pytest.raises(ValueError, match=r"'calls', and so does the environment"):
+  with errors.raises(ValueError, 'calls'):
     build.experiment(c)
   c = judged(tmp_path)
   c.judge = ('function', 'column')
   base.hp(c, 'judge', 'column', name='calls')
-  with pytest.raises(ValueError, match="'judged', and so does 'function'"):
+  with errors.raises(ValueError, 'judged function'):
     build.experiment(c)
 
 
 def test_what_a_judge_needs_is_asked_for(tmp_path):
   c = judged(tmp_path)
   c.judge = ('number',)
-  with pytest.raises(ValueError, match='service:judge'):
+  with errors.raises(ValueError, 'service:judge'):
     validate.config(base.fill(c))
   c = lake(tmp_path, ',judged=number')
-  with pytest.raises(ValueError, match=r'service\.judge has 0 sources'):
+  with errors.raises(ValueError, 'service.judge 0'):
     build.experiment(c)
   c = lake(tmp_path, ',judge')
-  with pytest.raises(ValueError, match='name a judge in'):
+  with pytest.raises(ValueError):
     build.experiment(c)
 
 
 def test_several_seeds_with_a_judge_are_refused(tmp_path):
   c = lake(tmp_path, ',judged=column')
-  with pytest.raises(ValueError, match='run these apart'):
+  with pytest.raises(ValueError):
     build.experiments([c, c])
 
 

@@ -9,6 +9,7 @@ from agentrl.rollout import pack
 from agentrl.rollout.engine.engine import Completion
 from agentrl.run.play import played
 from agentrl.types import Status
+from tests import errors
 
 SPOKEN = Completion(0, [1], [-1.0], [0.5], [0])
 
@@ -97,7 +98,7 @@ def test_a_few_iterations_in_a_row_end_the_run(caplog):
       watch.see([broken('crash: gone')] * 4)
       watch.end_iteration()
     watch.see([broken('crash: gone')] * 4)
-    with pytest.raises(NothingPlayedError, match=r'none of 4 .*crash: gone'):
+    with errors.raises(NothingPlayedError, '4'):
       watch.end_iteration()
 
 

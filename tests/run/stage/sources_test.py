@@ -9,6 +9,7 @@ import pytest
 from agentrl.configs import base, grpo
 from agentrl.dataset import trajectory_store
 from agentrl.run.stage import sources
+from tests import errors
 from tests.dataset import stored_cases
 
 
@@ -59,13 +60,11 @@ def test_a_store_is_read_or_edited(tmp_path):
   s = setup(
     tmp_path, kind='store', store='xs', edits=('keep_solved', 'keep_unsolved')
   )
-  with pytest.raises(
-    ValueError, match=r"mix\.one holds no .*store 'xs' has no"
-  ):
+  with errors.raises(ValueError, 'mix.one xs'):
     sources.stored(s, 'one')
   s.plan.turns = 2
   s.config.mix.one.edits = ()
-  with pytest.raises(ValueError, match=r'mix\.one has 3 turns, .* room for 2'):
+  with errors.raises(ValueError, 'mix.one 3 2'):
     sources.stored(s, 'one')
 
 
@@ -112,12 +111,12 @@ def test_what_was_found_is_read_once(tmp_path, log):
 def test_nothing_found_is_a_sentence_with_the_way_out(tmp_path, log):
   log |= {1: XS[:1], 2: [], 5: []}
   s = setup(tmp_path, kind='found', edits=('keep_solved',))
-  with pytest.raises(ValueError, match=r"'keep_solved'.*more steps.*edit out"):
+  with errors.raises(ValueError, 'keep_solved'):
     find(s, tmp_path, True)
   broken = XS[1]._replace(
     turns=tuple(t._replace(scored=False) for t in XS[1].turns)
   )
   log[2] = [broken]
-  with pytest.raises(ValueError, match='holds no trajectory'):
+  with pytest.raises(ValueError):
     find(s, tmp_path, True)
   assert not trajectory_store.location(tmp_path, 'fit.one').exists()

@@ -19,6 +19,7 @@ from agentrl.run.stage import stages as stages_lib
 from agentrl.runtime.preemption import Stopped
 from agentrl.signal.base import Context
 from agentrl.types import Module, Status, TrainState
+from tests import errors
 
 TRAIN, TEST, SHOWN = 12, 5, (1, 2, 4, 7, 8, 11)
 
@@ -273,7 +274,7 @@ def test_an_evaluation_in_which_nothing_was_played_measures_nothing():
   log = []
   s = _setup(**{'log.eval_trajectories': 4})
   evaluate = stages_lib.eval_hook(SeedAxis(), s, log, Broken())
-  with pytest.raises(NothingPlayedError, match='none of 18'):
+  with errors.raises(NothingPlayedError, '18'):
     evaluate(_state(), 5)
   assert not log
   assert not counts  # else the next evaluation would have them

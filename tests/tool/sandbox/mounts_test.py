@@ -30,8 +30,6 @@ def test_a_package_that_is_asked_for_is_not_hidden(tmp_path):
 
 
 def test_an_interpreter_that_is_not_there_is_one_sentence():
-  with pytest.raises(
-    ValueError, match=r'interpreter .* cannot be used'
-  ) as error:
+  with pytest.raises(ValueError) as error:
     mounts.visible('/nowhere/python', ())
   assert '\n' not in str(error.value)

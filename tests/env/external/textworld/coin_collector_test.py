@@ -15,8 +15,8 @@ class TestCoinCollector(Promises):
 @pytest.mark.parametrize(
   ('fields', 'words'),
   [
-    ({'low': 0}, 'level 0 is none of TextWorld'),
-    ({'low': 5, 'high': 3}, 'low=5 is above high=3'),
+    ({'low': 0}, '0 TextWorld'),
+    ({'low': 5, 'high': 3}, 'low 5 high 3'),
   ],
 )
 def test_bad_settings_are_one_sentence(fields, words):

@@ -8,6 +8,7 @@ import pytest
 from agentrl.env import splits, tool_env
 from agentrl.env.worlds.fact_corpus.env import FactCorpus
 from agentrl.runtime import install
+from tests import errors
 
 pytest.importorskip('bm25s', reason=install.command('host'))
 
@@ -182,26 +183,26 @@ def test_texts_are_short():
 @pytest.mark.parametrize(
   ('fields', 'match'),
   [
-    ({'people': 50}, 'people=50 is too low; set it to a whole number from'),
-    ({'min_hops': 3}, 'min_hops=3 is more than max_hops=2'),
-    ({'max_hops': 5}, 'max_hops=5 is too high; set it to'),
-    ({'held_out': 'all'}, "held_out='all' is unknown; choose from 'chains'"),
-    ({'retrievers': ''}, "retrievers='' must name some of bm25 dense graph"),
-    ({'retrievers': 'bm25 bm25'}, 'each once'),
-    ({'aggregates': 'sum'}, "aggregates='sum' must name some of count max"),
-    ({'lies': 1.5}, r'lies=1\.5 is too high; set it to a number from 0 to 1'),
-    ({'unanswerable': 0.6, 'aggregated': 0.5}, 'more than all questions'),
+    ({'people': 50}, 'people 50'),
+    ({'min_hops': 3}, 'min_hops 3 max_hops 2'),
+    ({'max_hops': 5}, 'max_hops 5'),
+    ({'held_out': 'all'}, 'held_out all chains'),
+    ({'retrievers': ''}, 'retrievers bm25'),
+    ({'retrievers': 'bm25 bm25'}, ''),
+    ({'aggregates': 'sum'}, 'aggregates sum'),
+    ({'lies': 1.5}, 'lies 1.5 0 1'),
+    ({'unanswerable': 0.6, 'aggregated': 0.5}, ''),
     (
       {'contradictions': 0.1},
-      r'contradictions=0\.1 with passages=1 would hide',
+      'contradictions 0.1 passages 1',
     ),
-    ({'passages': 0}, 'passages=0 is too low'),
-    ({'team': True, 'notes': True}, 'has notes of its own'),
-    ({'format': 'xml'}, "format='xml' is unknown"),
+    ({'passages': 0}, 'passages 0'),
+    ({'team': True, 'notes': True}, 'notes'),
+    ({'format': 'xml'}, 'format xml'),
   ],
 )
 def test_bad_settings(fields, match):
-  with pytest.raises(ValueError, match=match):
+  with errors.raises(ValueError, match):
     FactCorpus(**fields)
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from agentrl.env.worlds.shop.env import Shop
 from agentrl.runtime import install
+from tests import errors
 from tests.env.worlds.shop.goods import CATALOGUE, GOAL
 
 
@@ -74,10 +75,10 @@ def test_searches_start_anew(env):
 
 @pytest.mark.parametrize('field', ['products', 'page', 'attributes'])
 def test_bad_settings(field):
-  with pytest.raises(ValueError, match=f'{field}=0 leaves no task'):
+  with errors.raises(ValueError, f'{field}=0'):
     Shop(**{field: 0})
 
 
 def test_a_catalogue_that_is_not_there():
-  with pytest.raises(ValueError, match=r'gone.jsonl cannot be read'):
+  with errors.raises(ValueError, 'gone.jsonl'):
     Shop('gone.jsonl').name()

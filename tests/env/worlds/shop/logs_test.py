@@ -9,6 +9,7 @@ from agentrl.env.worlds.shop.action_reward import ShopperAction
 from agentrl.env.worlds.shop.logs import ShopLogs, recap
 from agentrl.env.worlds.shop.shopper import LoggedAction
 from agentrl.runtime import install
+from tests import errors
 
 PAGE = 'red mug\n[p1] arvo mug $9.50\n[p2] belto mug $7.00\n[next]'
 TASK = {
@@ -155,15 +156,15 @@ def test_teaching_shows_the_form():
 @pytest.mark.parametrize(
   ('fields', 'match'),
   [
-    ({'products': 0}, 'products=0 is too low'),
-    ({'page': 0}, 'page=0'),
-    ({'actions': 0}, 'actions=0'),
-    ({'history': -1}, 'history=-1 is too low'),
-    ({'difficulty_scale': -1.0}, r'difficulty_scale=-1\.0 is too low'),
-    ({'similarity': 1.5}, r'similarity=1\.5 is too high'),
-    ({'form': 'xml'}, "form='xml' is unknown"),
+    ({'products': 0}, 'products 0'),
+    ({'page': 0}, 'page 0'),
+    ({'actions': 0}, 'actions 0'),
+    ({'history': -1}, 'history -1'),
+    ({'difficulty_scale': -1.0}, 'difficulty_scale -1.0'),
+    ({'similarity': 1.5}, 'similarity 1.5'),
+    ({'form': 'xml'}, 'form xml'),
   ],
 )
 def test_bad_settings(fields, match):
-  with pytest.raises(ValueError, match=match):
+  with errors.raises(ValueError, match):
     ShopLogs(**fields)

@@ -5,6 +5,7 @@ import pytest
 
 from agentrl.env.worlds.unreliable_tools import demonstrations, questions
 from agentrl.env.worlds.unreliable_tools.env import UnreliableTools
+from tests import errors
 
 OFFERS = (('a', 1, 1, 0, 0), ('b', 0, 1, 0, 0.3), ('c', 2, 1, 0, 0))
 
@@ -67,7 +68,5 @@ def test_calls_on_easy_and_hard_questions(way):
 
 
 def test_small_numbers_are_of_questions_that_show_them():
-  with pytest.raises(
-    ValueError, match="small=9 is of numbers that base='table'"
-  ):
+  with errors.raises(ValueError, 'small 9 base table'):
     UnreliableTools(base='table', small=9)

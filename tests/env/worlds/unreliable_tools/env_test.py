@@ -13,6 +13,7 @@ from agentrl.env.worlds.unreliable_tools import value as expert
 from agentrl.env.worlds.unreliable_tools.env import UnreliableTools
 from agentrl.run.check import validate
 from agentrl.tool.unreliable import Offer
+from tests import errors
 
 SURE = 'slow 0 10 0 0, dear 2 1 0 0'
 TASK = {
@@ -234,7 +235,7 @@ def test_rewards_take_its_columns():
   base.hp(c, 'reward', 'priced', terms=terms, prices=(0.1, 0.01, 0.0))
   validate.config(c)
   c.env.tools = SURE
-  with pytest.raises(ValueError, match='calls_exact'):
+  with errors.raises(ValueError, 'calls_exact'):
     validate.config(c)
 
 
@@ -342,22 +343,21 @@ def test_two_actions_slow_and_good_or_fast_and_bad():
 @pytest.mark.parametrize(
   ('fields', 'match'),
   [
-    ({'base': 'sudoku'}, "base='sudoku' is unknown"),
-    ({'size': 1}, 'size=1 is too low'),
-    ({'size': 6}, 'size=6 is too high'),
-    ({'largest': 1}, 'largest=1'),
-    ({'tools': 'exact 1'}, "tools='exact 1' holds 'exact 1'; write name"),
-    ({'spread': 1.5}, 'spread=1.5'),
-    ({'price_weight': -1.0}, 'price_weight=-1.0'),
-    ({'seconds_weight': float('nan')}, 'seconds_weight=nan'),
-    ({'demonstrate': 'all'}, "demonstrate='all' is unknown"),
-    ({'format': 'xml'}, "format='xml' is unknown"),
+    ({'base': 'sudoku'}, 'base sudoku'),
+    ({'size': 1}, 'size 1'),
+    ({'size': 6}, 'size 6'),
+    ({'largest': 1}, 'largest 1'),
+    ({'tools': 'exact 1'}, 'tools exact 1'),
+    ({'spread': 1.5}, 'spread 1.5'),
+    ({'price_weight': -1.0}, 'price_weight -1.0'),
+    ({'seconds_weight': float('nan')}, 'seconds_weight nan'),
+    ({'demonstrate': 'all'}, 'demonstrate all'),
+    ({'format': 'xml'}, 'format xml'),
   ],
 )
 def test_bad_settings(fields, match):
-  with pytest.raises(ValueError, match=match) as error:
+  with errors.raises(ValueError, match) as error:
     UnreliableTools(**fields)
-  assert '; ' in str(error.value)
   assert '\n' not in str(error.value)
 
 

@@ -7,6 +7,7 @@ import pytest
 from agentrl.lab.capacity.memory import Workload
 from agentrl.lab.capacity.tpu import compiler
 from agentrl.nn.config import DecoderConfig
+from tests import errors
 
 ROOT = pathlib.Path(__file__).parent.parent.parent.parent.parent
 SHAPE = DecoderConfig(
@@ -55,10 +56,10 @@ def test_what_does_not_fit_is_told_with_its_size():
 @pytest.mark.parametrize(
   ('program', 'seconds', 'words'),
   [
-    ('broken', 600, 'broken ended with 1: .*none'),
-    ('slow', 0.1, 'ended with None'),
+    ('broken', 600, 'broken 1'),
+    ('slow', 0.1, ''),
   ],
 )
 def test_other_failures_are_errors(program, seconds, words):
-  with pytest.raises(RuntimeError, match=words):
+  with errors.raises(RuntimeError, words):
     compiler.compiled(job(program), seconds)

@@ -4,6 +4,7 @@
 import pytest
 
 from agentrl.lab.capacity.tpu import hlo
+from tests import errors
 
 TEXT = """HloModule jit_step, is_scheduled=true
 
@@ -102,5 +103,5 @@ def test_bytes_of_a_shape(shape, size):
 
 
 def test_text_without_an_entry_is_refused():
-  with pytest.raises(ValueError, match='this is no HLO module'):
+  with errors.raises(ValueError, 'HLO'):
     hlo.parse('HloModule x')

@@ -4,6 +4,7 @@ import pytest
 
 from agentrl.lab.capacity import hardware
 from agentrl.lab.capacity.tpu import slices
+from tests import errors
 
 
 @pytest.mark.parametrize(
@@ -17,10 +18,10 @@ def test_torus(name, torus):
 @pytest.mark.parametrize(
   ('name', 'words'),
   [
-    ('8xH100', r'cannot be compiled for without it.*v5e'),
-    ('v5e-24', r'24 devices.*slices of \(4, 8, 16'),
+    ('8xH100', 'v5e'),
+    ('v5e-24', '24 4 8 16'),
   ],
 )
 def test_what_cannot_be_compiled_for_is_refused(name, words):
-  with pytest.raises(ValueError, match=words):
+  with errors.raises(ValueError, words):
     slices.torus(hardware.parse(name))

@@ -7,6 +7,7 @@ import pytest
 from agentrl.configs import base
 from agentrl.lab.papers.credit import study as study_credit
 from agentrl.types import Credit
+from tests import errors
 from tests.lab.study.small_credit import NAMES, SIZE
 
 
@@ -61,7 +62,7 @@ def test_mean_over_the_tokens_of_a_turn(measured):
 
 
 def test_the_truth_of_the_lake_is_not_known():
-  with pytest.raises(ValueError, match='frozen_lake'):
+  with errors.raises(ValueError, 'frozen_lake'):
     study_credit.measure(['grpo'], 'frozen_lake', SIZE)
 
 

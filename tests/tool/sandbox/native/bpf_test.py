@@ -50,5 +50,5 @@ def test_a_machine_that_is_not_known_gets_no_filter(monkeypatch):
   monkeypatch.setattr(
     bpf.os, 'uname', lambda: bpf.os.uname_result(('', '', '', '', 'vax'))
   )
-  with pytest.raises(OSError, match='vax'):
+  with pytest.raises(OSError):
     bpf.install(None, bytes)
