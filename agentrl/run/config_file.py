@@ -69,6 +69,20 @@ def _module(file: pathlib.Path, folder: pathlib.Path) -> types.ModuleType:
   return module
 
 
+def bring_components(method: str) -> None:
+  """Imports the config of a method, which may bring components along.
+
+  Of a run that is read again; a method that is none of ours brings none.
+  """
+  name = f'{configs.__name__}.{method}'
+  try:
+    spec = importlib.util.find_spec(name) if method else None
+  except ModuleNotFoundError:  # of what stands before its last dot
+    return
+  if spec is not None:
+    importlib.import_module(name)
+
+
 def load(config: str) -> ConfigDict:
   """The config of 'FILE:ARGUMENT', as for --config. Raises ValueError."""
   name, _, arg = config.partition(':')

@@ -17,7 +17,7 @@ from agentrl.learner import algorithm, update
 from agentrl.model import hf_config, hf_weights, peft, shared_base
 from agentrl.nn import lora
 from agentrl.run import algorithm as algorithm_lib
-from agentrl.run import build, pretrained
+from agentrl.run import build, config_file, pretrained
 from agentrl.run.check import fields
 from agentrl.run.stage import stage_state
 from agentrl.runtime import checkpoint, storage
@@ -120,7 +120,9 @@ def read_config(workdir: str) -> ConfigDict:
   """The config of a run. Raises ValueError for a folder that is none."""
   path = storage.path(workdir) / CONFIG
   try:
-    return ConfigDict(migrate(json.loads(path.read_bytes())))
+    config = ConfigDict(migrate(json.loads(path.read_bytes())))
+    config_file.bring_components(str(config.get('method', '')))
+    return config
   except FileNotFoundError as error:
     raise ValueError(
       f'{workdir} is not the folder of a run: {path} cannot be read'

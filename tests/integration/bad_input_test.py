@@ -206,7 +206,9 @@ def test_too_few_levels(tmp_path):
 
 def test_more_members_than_a_group_has(tmp_path):
   c = tiny(tmp_path / 'data', put('rollout.group_size', 4), method=cm2)
-  message = r'require_members\.least=5 .*rollout\.group_size=4.*least to 3'
+  message = (
+    r'require_members\.least must be at most rollout\.group_size=4.* got 5'
+  )
   with pytest.raises(ValueError, match=message):
     runner.run(c, str(tmp_path / 'run'))
 

@@ -227,22 +227,6 @@ MUTANTS = (
     'selectors are dropped',
   ),
   Mutant(
-    'agentrl.learner.algorithm',
-    'Algorithm.from_spec',
-    "bind('loss_aggregation', r, n, 'c.loss_aggregation')",
-    "registry.bind('loss_aggregation', r, {})",
-    _UPDATE,
-    'reducers by defaults',
-  ),
-  Mutant(
-    'agentrl.learner.algorithm',
-    'Algorithm.from_spec',
-    "spec.loss_aggregation.get(n, 'token_mean')",
-    "'token_mean'",
-    _UPDATE,
-    'always the mean over tokens',
-  ),
-  Mutant(
     'agentrl.learner.policy_gradient',
     '_coefficients',
     'jnp.where(mask, ppo.weights(name, x), 0)',

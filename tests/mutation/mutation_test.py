@@ -64,7 +64,6 @@ SPREAD = (
   'lab.tabular.diagnostics',
   'lab.tabular.build',
   'lab.tabular.mdp',
-  'lab.papers.credit.study',
 )
 
 

@@ -26,9 +26,6 @@ _CHANCE = (
   '::test_a_method_and_itself_are_told_apart_no_more_often_than_by_chance'
 )
 _TABULAR = 'tests/lab/tabular/train_test.py'
-_PERSISTENCE = (
-  'tests/signal/prm_persistence_test.py::test_measures_are_those_of_loops'
-)
 _STEP_REWARDS = 'tests/lab/tabular/step_rewards_test.py'
 _BAD = 'tests/integration/bad_input_test.py'
 _REGISTRY = 'tests/registry_test.py'
@@ -589,22 +586,6 @@ MUTANTS = (
     'the truth less what the reward has of it is an error',
   ),
   Mutant(
-    'agentrl.signal.prm_persistence',
-    'prm_persistence',
-    "error(logp('prm', last), logp('policy', last))",
-    "error(logp('prm', last), signals['old_logp'])",
-    _PERSISTENCE,
-    'the last reward is held against the policy of today',
-  ),
-  Mutant(
-    'agentrl.signal.prm_persistence',
-    '_within_states',
-    "('group', 'state')",
-    "('group',)",
-    _PERSISTENCE,
-    'all turns of a task are one state',
-  ),
-  Mutant(
     'agentrl.lab.tabular.step_rewards',
     'measure',
     'jnp.where(last[name].visits > 0, now.visits, 0)',
@@ -659,14 +640,6 @@ MUTANTS = (
     '(1 - slip) * jnp.mean',
     'tests/lab/tabular/mdp_test.py::test_values_are_those_of_a_recursion_and_of_play',
     'slips weigh too much',
-  ),
-  Mutant(
-    'agentrl.lab.papers.credit.study',
-    'per_turn',
-    'total / jnp.maximum(',
-    'total * jnp.maximum(',
-    'tests/lab/papers/credit/study_test.py::test_mean_over_the_tokens_of_a_turn',
-    'multiplied by the number of tokens',
   ),
   # Configs and folders.
   Mutant(

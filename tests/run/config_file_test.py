@@ -7,6 +7,8 @@ import types
 
 import pytest
 
+from agentrl import registry
+from agentrl.lab.papers import dose
 from agentrl.run import config_file
 
 
@@ -116,3 +118,18 @@ def failure(text, path) -> Exception | None:
   except Exception as error:
     return error
   return None
+
+
+@pytest.mark.parametrize('method', ['', 'mine', 'my.own', 'grpo', 'a:b'])
+def test_a_method_may_bring_nothing(method):
+  config_file.bring_components(method)
+
+
+def test_a_run_that_is_read_again_has_the_components_of_its_method(monkeypatch):
+  for name in ('configs.oprl_degraded', 'lab.papers.dose.degraded_truth'):
+    monkeypatch.delitem(sys.modules, f'agentrl.{name}', raising=False)
+  monkeypatch.delattr(dose, 'degraded_truth', raising=False)
+  monkeypatch.setattr(registry, '_PIECES', dict(registry._PIECES))
+  registry._PIECES.pop(('signal', 'degraded_truth'), None)
+  config_file.bring_components('oprl_degraded')
+  assert 'degraded_truth' in registry.names('signal')

@@ -14,6 +14,7 @@ import numpy as np
 from absl import logging
 
 from agentrl import registry
+from agentrl.configs import base
 from agentrl.dataset import host_tasks
 from agentrl.dataset.mixture import TrajectorySource
 from agentrl.dataset.trajectory import StoredTrajectory
@@ -24,6 +25,8 @@ from agentrl.run.play.sampler import EnvSampler
 from agentrl.run.stage import demonstrations, sources
 from agentrl.runtime import uniform
 from agentrl.types import Attempts, Messages, Prefix
+
+NO_PREFIX = base.FIELDS['prefix'].default
 
 
 class Beginning(NamedTuple):
@@ -125,7 +128,7 @@ def of_demonstrations(s: build.Experiment) -> Prefixes:
     raise ValueError(
       f'c.prefix={c.prefix!r} gives attempts turns of a demonstration and'
       f' leaves them the last, and no task of {describe.task_name(s)} has one'
-      " of two turns; set c.prefix to 'none'"
+      f' of two turns; set c.prefix to {NO_PREFIX!r}'
     )
   _refuse_long(s, counts, 'a demonstration')
 
@@ -152,7 +155,7 @@ def of_source(
       f'c.prefix={s.config.prefix!r} gives attempts turns of the source'
       f' mix.{name}, and of its {len(task)} trajectories none is of two turns'
       f' at one of the {len(s.train)} training tasks; choose another source, or'
-      " set c.prefix to 'none'"
+      f' set c.prefix to {NO_PREFIX!r}'
     )
   _refuse_long(s, np.where(mine, turns, 0), f'the source mix.{name}')
   return Prefixes(
@@ -172,7 +175,7 @@ def opener(
 
   Args: as of sources.opener
   """
-  if s.algorithm.spec.prefix == 'none':
+  if not lengths.gives_turns(s.algorithm.spec.prefix):
     return None
   name = s.config.prefix_source
   if not name:
@@ -188,7 +191,8 @@ def opener(
 
 def check(s: build.Experiment) -> None:
   """Raises ValueError where there is nothing to give, or too much."""
-  if s.algorithm.spec.prefix != 'none' and not s.config.prefix_source:
+  prefixed = lengths.gives_turns(s.algorithm.spec.prefix)
+  if prefixed and not s.config.prefix_source:
     of_demonstrations(s)
 
 

@@ -29,7 +29,7 @@ def test_sgd_is_a_step_along_the_gradient():
 
 
 BAD = {
-  'archer': 'has no table',
+  'archer': 'must be one that has a table',
   'arpo': 'samples in a way of its own',
   'oni': 'nobody judges',
   'opd': 'the policy of another run .runs/teacher',

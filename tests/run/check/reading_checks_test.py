@@ -49,13 +49,23 @@ def test_names_that_are_taken_and_groups_of_one():
 @pytest.mark.parametrize(
   ('method', 'at', 'changes', 'sentence'),
   [
-    ('opd', 'signal.reference', dict(role='policy'), 'the policy with itself'),
-    ('gkd', 'distillation.distillation', dict(role='policy'), 'with itself'),
+    (
+      'opd',
+      'signal.reference',
+      dict(role='policy'),
+      r'signal\.reference\.role must not be the policy',
+    ),
+    (
+      'gkd',
+      'distillation.distillation',
+      dict(role='policy'),
+      'must not be the policy',
+    ),
     (
       'gkd',
       'distillation.distillation',
       dict(reading='nulled'),
-      "'nulled' lacks the first message",
+      "must have the first message .* got 'nulled'",
     ),
     (
       'opd',

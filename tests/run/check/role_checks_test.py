@@ -2,54 +2,8 @@
 
 import pytest
 
-from agentrl.configs import base, gkd, grpo, oprl, prime, td_prm
-from agentrl.run.check import role_checks, validate
-
-
-@pytest.mark.parametrize(
-  ('field', 'value', 'fix'),
-  [
-    ('value.heads', 0, r"'train' and role\.value\.heads to 1"),
-    ('prm.heads', 1, r"'train' and role\.prm\.heads to 0"),
-    ('previous.kind', 'frozen', r"'ema' and role\.previous\.heads to 0"),
-  ],
-)
-def test_a_prm_by_temporal_differences_needs_roles_of_their_kind(
-  field, value, fix
-):
-  c = td_prm.get_config('tiny')
-  validate.config(c)
-  c.role.update_from_flattened_dict({field: value})
-  with pytest.raises(ValueError, match=rf"'td_prm' reads role .* {fix}"):
-    validate.config(c)
-
-
-@pytest.mark.parametrize(
-  ('make', 'place'), [(oprl, 'before'), (td_prm, 'after')]
-)
-def test_errors_of_a_prm_are_measured_where_it_scores(make, place):
-  c = make.get_config('tiny')
-  (prm,) = c.signal
-  places = {
-    'before': ('prm_persistence', prm),
-    'after': (prm, 'prm_persistence'),
-  }
-  c.signal = places.pop(place)
-  role_checks.measured(base.wiring(c))
-  ((_, c.signal),) = places.items()
-  fix = f"put 'prm_persistence' {place} it"
-  with pytest.raises(
-    ValueError, match=rf'{prm}.* scores a batch {place}.* {fix}'
-  ):
-    role_checks.measured(base.wiring(c))
-
-
-def test_errors_are_measured_of_ratios_to_the_policy():
-  c = prime.get_config('tiny')
-  c.signal = ('prm_persistence', *c.signal)
-  fix = "set it to 'old_logp', or leave 'prm_persistence' out"
-  with pytest.raises(ValueError, match=f"reference='ref_logp'; {fix}"):
-    role_checks.measured(base.wiring(c))
+from agentrl.configs import gkd, grpo
+from agentrl.run.check import role_checks
 
 
 @pytest.mark.parametrize(

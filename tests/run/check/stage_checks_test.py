@@ -108,7 +108,7 @@ def test_prefixes_are_of_a_source_of_the_same_tasks():
   validate.config(prefixed())
   with pytest.raises(ValueError, match=r"s1: prefix_source='x' is no source"):
     validate.config(prefixed(prefix_source='x'))
-  with pytest.raises(ValueError, match=r"s1: .* set prefix to 'random_prefix'"):
+  with pytest.raises(ValueError, match=r"s1: prefix must be .*'random_prefix'"):
     validate.config(prefixed(prefix='none'))
   with pytest.raises(ValueError, match=r's1 .* of stage s0 .*other tasks'):
     validate.config(prefixed(**{'env.train': 7}))

@@ -139,5 +139,5 @@ def test_a_group_may_have_just_the_members_that_a_link_requires():
     if least == size:
       validate.config(c)
     else:
-      with pytest.raises(ValueError, match='nothing would be trained on'):
+      with pytest.raises(ValueError, match='least must be at most'):
         validate.config(c)
