@@ -86,13 +86,18 @@ def jit_update(alg: Algorithm, update: Callable = update_lib.update):
   return jax.jit(functools.partial(update, alg), donate_argnums=0)
 
 
-@jax.jit
-def observe(batch: Batch) -> Metrics:
+@functools.partial(jax.jit, static_argnames='measures')
+def observe(
+  batch: Batch, measures: tuple[Callable[[Batch], Metrics], ...] = ()
+) -> Metrics:
   """Measures a rollout, as (sum, weight) pairs.
 
   What it took (types.SAMPLED) is all that was sampled. Means are over what
   counts of the batch that is left; `unscored` is how many of its trajectories
   do not.
+
+  Args:
+    measures: of the method's components, see `registry.metrics`
   """
   turns, mask = batch.turns, counting.trajectories(batch)
   live = mask.astype(jnp.float32)
@@ -110,15 +115,8 @@ def observe(batch: Batch) -> Metrics:
   one = jnp.ones(())
   out['unscored'] = (jnp.sum(~mask), one)
   out |= {name: (batch.sampled[name], one) for name in SAMPLED}
-  if 'prefix' in batch.ids:
-    given = batch.ids['prefix']
-    alone = live * (given == 0)
-    out['prefix_turns'] = (jnp.sum(live * given), count)
-    out['prefix_cut'] = (jnp.sum(live * batch.ids['prefix_cut']), count)
-    won = jnp.sum(alone * (batch.outcome > 0.5))
-    out['success_alone'] = (won, jnp.sum(alone))
-  if 'hinted' in batch.ids:
-    out['hinted'] = (jnp.sum(live * batch.ids['hinted']), count)
+  for measure in measures:
+    out |= measure(batch)
   for name in terms.keys() - {'tokens', 'entropy', 'env'}:
     out[name] = (jnp.sum(terms[name]), jnp.sum(each))
   return {f'rollout/{name}': pair for name, pair in out.items()}

@@ -20,6 +20,14 @@ they take, see judge/item.py.
 
 Hyper-parameters declare their domains as `Annotated` types (domain.py).
 
+What a component asks of the rest of a config, and what it has to tell of a
+batch, it brings along, so that nothing else needs to know its name:
+
+  check      (spec, config) -> what does not fit, one sentence; '' if all does
+  metrics    (batch) -> {name: (sum, weight)} of a batch that was collected
+  step       signals: which of what it gives is a turn's reward [B, K]
+  tabular    signals: a table can stand for its networks (lab/tabular)
+
 `check` matches all of it before anything is compiled.
 """
 
@@ -55,12 +63,17 @@ class Component(NamedTuple):
   slot: str
   name: str
   f: Callable[..., Any]
-  needs: tuple[str, ...]
-  gives: tuple[str, ...]
-  takes: str  # links: level before
-  leaves: str  # links: level after
-  couples: bool  # losses: rows depend on each other through the loss
-  weight: Callable[..., Any] | None  # losses: LossInputs -> weights [N, T]
+  needs: tuple[str, ...] = ()
+  gives: tuple[str, ...] = ()
+  takes: str = 'turn'  # links: level before
+  leaves: str = 'turn'  # links: level after
+  couples: bool = False  # losses: rows depend on each other through the loss
+  # Losses: LossInputs -> weights [N, T]
+  weight: Callable[..., Any] | None = None
+  check: Callable[['MethodSpec', Any], str] | None = None
+  metrics: Callable[[Any], dict[str, Any]] | None = None
+  step: str = ''
+  tabular: bool = False
 
   @property
   def defaults(self) -> dict[str, Any]:
@@ -100,15 +113,22 @@ def register(
   leaves: str | None = None,
   couples: bool = False,
   weight: Callable | None = None,
+  check: Callable[['MethodSpec', Any], str] | None = None,
+  metrics: Callable[[Any], dict[str, Any]] | None = None,
+  step: str = '',
+  tabular: bool = False,
 ) -> Callable:
   """Decorator that files a function under (slot, its name).
 
   Args:
     weight: of a loss: LossInputs -> weights [N, T], which do not depend on
       outputs; by default those of the sampled tokens
+    check: (spec, config) -> one sentence on what does not fit, or ''; asked
+      once for each config that names the component
+    metrics: Batch -> {name: (sum, weight)}, part of the metrics of a rollout
+    step: of a signal: the field that is a reward of every turn [B, K]
+    tabular: of a signal: reads of rows what tables have, too
   """
-
-  ends, levels = (tuple(needs), tuple(gives)), (takes, leaves or takes)
 
   def put(f):
     key = (slot, name or f.__name__)
@@ -118,7 +138,21 @@ def register(
         f'{slot} {key[1]!r} is already registered by'
         f' {_PIECES[key].f.__module__}; choose another name'
       )
-    _PIECES[key] = Component(slot, key[1], f, *ends, *levels, couples, weight)
+    _PIECES[key] = Component(
+      slot=slot,
+      name=key[1],
+      f=f,
+      needs=tuple(needs),
+      gives=tuple(gives),
+      takes=takes,
+      leaves=leaves or takes,
+      couples=couples,
+      weight=weight,
+      check=check,
+      metrics=metrics,
+      step=step,
+      tabular=tabular,
+    )
     return f
 
   return put
@@ -170,17 +204,19 @@ def settings(piece: Component, hp: Mapping[str, Any], field: str = ''):
 class MethodSpec(NamedTuple):
   """A method: components by slot, streams and hyper-parameters.
 
+  A slot that names none is empty; configs fill every one (configs/base.py).
+
   hp: {stream, term, source or slot: {piece: {name: value}}}
   mix: edits of the trajectories of each source, in order
   gives: what the environment, the roles and the rollout bring along.
   """
 
-  task: str = 'fixed'
-  prefix: str = 'none'
-  rollout: str = 'jit'
-  collect: str = 'once'
+  task: str = ''
+  prefix: str = ''
+  rollout: str = ''
+  collect: str = ''
   judge: tuple[str, ...] = ()
-  reward: tuple[str, ...] = ('env',)
+  reward: tuple[str, ...] = ()
   curate: tuple[str, ...] = ()
   signal: tuple[str, ...] = ()
   advantage: tuple[str, ...] = ()
@@ -189,7 +225,7 @@ class MethodSpec(NamedTuple):
   loss: tuple[str, ...] = ()
   loss_aggregation: Mapping[str, str] = {}
   memory: tuple[str, ...] = ()
-  minibatch: str = 'minibatches'
+  minibatch: str = ''
   mix: Mapping[str, tuple[str, ...]] = {}
   hp: Mapping[str, Mapping[str, Mapping[str, Any]]] = {}
   gives: tuple[str, ...] = ()
@@ -214,16 +250,29 @@ def parts(w: MethodSpec) -> list[tuple[str, str, str]]:
   out += [('post', 'link', n) for n in w.post]
   out += [(n, 'loss', n) for n in w.loss]
   out += [
-    (n, 'loss_aggregation', w.loss_aggregation.get(n, 'token_mean'))
-    for n in w.loss
+    (n, 'loss_aggregation', w.loss_aggregation.get(n, '')) for n in w.loss
   ]
   out += [('memory', 'memory', n) for n in w.memory]
   out += [('minibatch', 'minibatch', w.minibatch)]
-  return out + [(x, 'edit', n) for x, names in w.mix.items() for n in names]
+  out += [(x, 'edit', n) for x, names in w.mix.items() for n in names]
+  return [part for part in out if part[-1]]
 
 
-def check(w: MethodSpec) -> None:
-  """Raises ValueError, one sentence, if the pieces do not fit together."""
+def settings_of(
+  w: MethodSpec, slot: str, name: str
+) -> list[tuple[str, dict[str, Any]]]:
+  """Returns (scope, hyper-parameters) of each place that names a component."""
+  piece = get(slot, name)
+  scopes = [x for x, of, named in parts(w) if (of, named) == (slot, name)]
+  return [(x, settings(piece, w.values(x, name))) for x in scopes]
+
+
+def check(w: MethodSpec, config: Any = None) -> None:
+  """Raises ValueError, one sentence, if the pieces do not fit together.
+
+  Args:
+    config: whole, for the checks that components bring along; None: without
+  """
   for stream in w.advantage:
     if stream not in w.stream:
       raise ValueError(
@@ -241,6 +290,17 @@ def check(w: MethodSpec) -> None:
   _check_order(w)
   levels = [check_levels(n, w.stream[n], 'turn') for n in w.advantage]
   check_levels('post', w.post, 'token' if 'token' in levels else 'turn')
+  if config is None:
+    return
+  for own in dict.fromkeys(piece.check for _, piece in pieces if piece.check):
+    if mistake := own(w, config):
+      raise ValueError(mistake)
+
+
+def metrics(w: MethodSpec) -> tuple[Callable[[Any], dict[str, Any]], ...]:
+  """Returns what the components of a method measure of a batch."""
+  own = (piece.metrics for _, piece in _pieces(w) if piece.metrics)
+  return tuple(dict.fromkeys(own))
 
 
 def provided(w: MethodSpec) -> set[str]:
@@ -383,7 +443,7 @@ def check_levels(stream: str, chain: tuple[str, ...], level: str) -> str:
     if level == 'turn' and piece.takes == 'token':
       raise ValueError(
         f'{_field(stream, "link")}: link {name!r} works on tokens but the'
-        f" credit is still per turn; put 'to_tokens' before it"
+        ' credit is still per turn; put a link that moves it to tokens before'
       )
     level = level if piece.leaves == 'any' else piece.leaves
   return level

@@ -715,7 +715,8 @@ def wiring(c: ConfigDict) -> registry.MethodSpec:
     stream={name: tuple(chain) for name, chain in c.stream.items()},
     post=tuple(c.post),
     loss=tuple(c.loss),
-    loss_aggregation=dict(c.loss_aggregation),
+    loss_aggregation=dict.fromkeys(c.loss, OPEN['loss_aggregation.*'].default)
+    | dict(c.loss_aggregation),
     memory=tuple(c.memory),
     minibatch=c.minibatch,
     mix={name: tuple(x.edits) for name, x in c.mix.items()},

@@ -16,6 +16,7 @@ be can be read off a curve over ρ (configs/studies/dose.py).
 """
 
 from agentrl.configs import base, oprl
+from agentrl.lab.papers.dose import degraded_truth  # noqa: F401  registers it
 
 
 def get_config(arg=''):

@@ -11,6 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentrl import mesh, optimizer, registry
+from agentrl.lab.papers.dose import (  # noqa: F401  register
+  degraded_truth,
+  prm_persistence,
+)
 from agentrl.learner import update
 from agentrl.ops import counting
 from agentrl.signal.base import Context

@@ -47,6 +47,7 @@ FLOORS = (
   ('lab', 'serve', 'report', 'testing'),
   ('cli', 'experiments', 'studies'),
 )
+OF_PAPERS = ('configs.oprl_degraded',)  # methods that a paper's signal makes
 FLOOR = {name: i for i, names in enumerate(FLOORS) for name in names}
 MATHS = ('ops', 'advantage', 'loss', 'reward', 'segment')
 # What maths must not know: networks and optimizers, ours or others'.
@@ -85,7 +86,8 @@ def unit(path: pathlib.Path) -> str:
 def unit_of(dotted: str) -> str:
   """Of a module's name below agentrl."""
   first, *rest = dotted.split('.')
-  return 'studies' if rest and rest[0] == 'studies' else first
+  of_paper = dotted.startswith(OF_PAPERS)
+  return 'studies' if of_paper or (rest and rest[0] == 'studies') else first
 
 
 @functools.cache

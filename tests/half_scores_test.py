@@ -12,6 +12,7 @@ from agentrl.curate import select
 from agentrl.dataset import trajectory
 from agentrl.gateway import programs
 from agentrl.memory import task_statistics
+from agentrl.prefix import lengths
 from agentrl.rollout import hinted
 from agentrl.run.play import readings
 from agentrl.types import SAMPLED, Batch, Status
@@ -50,7 +51,7 @@ def test_of_attempts_that_began_alone():
   made = observed(batch())
   zero = jnp.zeros(6, jnp.int32)
   made = made.replace(ids=made.ids | {'prefix': zero, 'prefix_cut': zero})
-  won, count = loop.observe(made)['rollout/success_alone']
+  won, count = loop.observe(made, (lengths.measure,))['rollout/success_alone']
   assert (float(won), float(count)) == (2, 6)
 
 

@@ -1,12 +1,26 @@
-"""Names, defaults and declarations of the pieces of credit and loss."""
+"""Declarations of components, and that the core knows none by its name."""
 
+import ast
+import pathlib
+import re
+
+import jax.numpy as jnp
 import pytest
 
 import agentrl.advantage
 import agentrl.loss  # noqa: F401  registers
-from agentrl import registry
-from agentrl.configs import base, grpo
-from tests import errors
+from agentrl import loop, registry
+from agentrl.configs import base, envs, grpo
+from agentrl.lab.papers.dose import (  # noqa: F401  register
+  degraded_truth,
+  prm_persistence,
+)
+from agentrl.lab.tabular import build
+from agentrl.rollout import registered
+from agentrl.run.check import validate
+from agentrl.signal.base import Signal, nothing
+from agentrl.types import SAMPLED, Outputs
+from tests import batches, errors
 
 CELL = {'by': ('group',), 'unit': 'trajectory', 'singleton': 'zero'}
 WHITE = {'by': (), 'unit': 'token', 'ddof': 1, 'singleton': 'zero'}
@@ -177,3 +191,137 @@ def test_mistakes_are_named():
     registry.bind('link', 'centre', {}, 'c.stream.a')
   with errors.raises(ValueError, 'clip loss'):
     registry.bind('loss', 'ppo', {'clip': 0.1})
+
+
+ROOT = pathlib.Path(__file__).parent.parent / 'agentrl'
+CORE = ('loop.py', 'hooks.py', 'evaluate.py', 'registry.py')
+CORE += ('run', 'learner', 'lab/tabular')
+# Names of components that are values of something else there.
+OTHERWISE = {
+  ('run/workdir.py', 'none'): 'of model.remat',
+}
+
+
+def other_words():
+  """Words of the field that some component is called like."""
+  every = [
+    registry.get(slot, x)
+    for slot in registry.SLOTS
+    for x in registry.names(slot)
+  ]
+  kinds = {y.partition(':')[0] for x in every for y in (*x.needs, *x.gives)}
+  fields = {x for path in base.FIELDS | base.OPEN for x in path.split('.')}
+  terms = {*registered.TERMS, registry.OUTCOME, *envs.terms(grpo.get_config())}
+  return kinds | fields | terms | set(Outputs.__dataclass_fields__)
+
+
+def texts(tree):
+  """(line, text) of what is no docstring."""
+  docs = {
+    id(x.body[0].value)
+    for x in ast.walk(tree)
+    if isinstance(x, ast.Module | ast.ClassDef | ast.FunctionDef)
+    and x.body
+    and isinstance(x.body[0], ast.Expr)
+  }
+  for x in ast.walk(tree):
+    text = isinstance(x, ast.Constant) and isinstance(x.value, str)
+    if text and id(x) not in docs:
+      yield x.lineno, x.value
+
+
+def named(source, names):
+  """(line, name) of the components that a source names, in messages too."""
+  for line, text in texts(ast.parse(source)):
+    words = {text, *re.findall(r"['`](\w+)['`]", text)}
+    yield from ((line, x) for x in sorted(words & names))
+
+
+def test_the_core_knows_no_component_by_its_name():
+  names = {x for slot in registry.SLOTS for x in registry.names(slot)}
+  names -= other_words()
+  found = []
+  for part in CORE:
+    path = ROOT / part
+    for file in sorted(path.rglob('*.py')) if path.is_dir() else [path]:
+      own = str(file.relative_to(ROOT))
+      found += [
+        f'{own}:{line}: {x}'
+        for line, x in named(file.read_text(encoding='utf-8'), names)
+        if (own, x) not in OTHERWISE
+      ]
+  assert not found, 'let the component bring it along (registry.register)'
+
+
+def test_a_name_is_found_in_code_and_in_messages():
+  source = '"""of `ppo`"""\nx = "ppo"\ny = "set it to \'ppo\'"\nz = "ppo_x"\n'
+  assert list(named(source, {'ppo'})) == [(2, 'ppo'), (3, 'ppo')]
+
+
+@pytest.fixture
+def registry_of_test(monkeypatch):
+  monkeypatch.setattr(registry, '_PIECES', dict(registry._PIECES))
+
+
+def own_config():
+  c = grpo.get_config('tiny')
+  c.signal = ('own',)
+  return base.finish(c)
+
+
+def test_a_component_of_a_user_asks_of_the_rest_of_the_config(registry_of_test):
+  """It sees its hyper-parameters, and is asked once for all of its places."""
+  asked = []
+
+  def fits(spec, config):
+    ((scope, hp),) = registry.settings_of(spec, 'signal', 'own')
+    asked.append(scope)
+    if config.rollout.group_size >= hp['members']:
+      return ''
+    return f'rollout.group_size must be {hp["members"]} or more'
+
+  @registry.register('signal', check=fits)
+  def own(context, *, members: int = 4):
+    del context, members
+
+  c = own_config()
+  validate.config(c)
+  assert asked == ['signal']
+  c.hp.signal.own.members = 99
+  with pytest.raises(ValueError, match='group_size must be 99 or more'):
+    validate.config(c)
+
+
+def test_a_component_of_a_user_measures_what_was_collected(registry_of_test):
+  def measure(batch):
+    return {'longest': (jnp.max(jnp.sum(batch.turns.valid, 1)), jnp.ones(()))}
+
+  @registry.register('signal', metrics=measure)
+  def own(context):
+    del context
+
+  measures = registry.metrics(base.wiring(own_config()))
+  assert measures == (measure,)
+  batch = batches.lay(batches.story(7)).batch
+  terms = dict.fromkeys(
+    ('tokens', 'entropy'), jnp.ones_like(batch.turns.reward)
+  )
+  batch = batch.replace(
+    turns=batch.turns.replace(terms=terms),
+    sampled={name: jnp.int32(1) for name in SAMPLED},
+  )
+  want = int(batch.turns.valid.sum(1).max())
+  assert loop.observe(batch, measures)['rollout/longest'][0] == want
+  assert 'rollout/longest' not in loop.observe(batch)
+
+
+def test_a_component_of_a_user_has_a_table(registry_of_test):
+  def own(context):
+    del context
+    return Signal('score_then_update', lambda *x: ({}, {}), nothing)
+
+  registry.register('signal')(own)
+  with pytest.raises(ValueError, match=r"has a table, .*'own'"):
+    build.fits(own_config())
+  registry.register('signal', tabular=True)(own)
+  assert build.fits(own_config()).signal == ('own',)

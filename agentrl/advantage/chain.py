@@ -136,6 +136,16 @@ def token_advantage(credit: Credit, rows: Rows) -> Array:
   return jnp.where(segment.in_message(rows), turn + credit.token, 0)
 
 
+def per_turn(credit: Credit, batch: Batch) -> Array:
+  """Mean of `token_advantage` over the sampled tokens of each turn: [B, K]."""
+  rows, (b, k) = batch.rows, batch.turns.valid.shape
+  token = token_advantage(credit, rows)
+  ids = rows.traj, rows.turn, b, k
+  count = segment.to_turns(rows.sampled.astype(token.dtype), *ids)
+  total = segment.to_turns(token, *ids)
+  return total / jnp.maximum(count, 1)
+
+
 def _run(links, credit: Credit, batch: Batch, signals: Signals):
   metrics = {}
   for link in links:

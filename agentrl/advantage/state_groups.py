@@ -19,7 +19,21 @@ _cells = registry.register('link', needs=('*by',))
 _history = registry.register('link', needs=('*by', 'column:state'))
 
 
-@_cells
+def fits(spec: registry.MethodSpec, config) -> str:
+  """Returns '' if a group can have the members that are required of it."""
+  size, name = config.rollout.group_size, 'require_members'
+  for scope, hp in registry.settings_of(spec, 'link', name):
+    by_group = 'group' in hp['by'] and hp['unit'] == 'trajectory'
+    if by_group and hp['least'] > size:
+      return (
+        f'hp.{scope}.{name}.least must be at most'
+        f' rollout.group_size={size}, or nothing is trained on, got'
+        f' {hp["least"]}; {size // 2 + 1} is more than half'
+      )
+  return ''
+
+
+@registry.register('link', needs=('*by',), check=fits)
 def require_members(
   credit: Credit,
   batch: Batch,

@@ -18,10 +18,26 @@ import numpy as np
 from agentrl import domain, registry, segment
 from agentrl.collect import dynamic
 from agentrl.ops import counting
+from agentrl.prefix import lengths
 from agentrl.types import Array, Attempts, Batch, Copies, Prefix
 
+
+def fits(spec: registry.MethodSpec, config) -> str:
+  """Returns '' if nothing else gives attempts their first turns."""
+  if not lengths.gives_turns(spec.prefix):
+    return ''
+  return (
+    f"c.prefix must be 'none' for c.collect={spec.collect!r}, which repeats the"
+    f' first turns of other attempts, got {spec.prefix!r}; or set c.collect to'
+    " 'once'"
+  )
+
+
 _register = registry.register(
-  'collect', needs=('term:entropy', 'term:tokens'), gives=('column:branch',)
+  'collect',
+  needs=('term:entropy', 'term:tokens'),
+  gives=('column:branch',),
+  check=fits,
 )
 
 

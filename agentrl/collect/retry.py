@@ -13,7 +13,7 @@ from agentrl import domain, registry, segment
 from agentrl.collect import dynamic
 from agentrl.curate import select
 from agentrl.ops import counting
-from agentrl.types import Array, Attempts, Batch
+from agentrl.types import Array, Attempts, Batch, Metrics
 
 
 @registry.register('collect', needs=('column:prefix',))
@@ -31,7 +31,15 @@ def guided_retry(sample, score, attempts: Attempts, memory, carry, key):
   return _retried(sample, score, free, attempts, key), carry
 
 
-@registry.register('collect', needs=('env:hints', 'reading:{reading}'))
+def measure_hints(batch: Batch) -> Metrics:
+  """Measures the share of what was sampled behind a hint."""
+  live = counting.trajectories(batch).astype(jnp.float32)
+  return {'hinted': (jnp.sum(live * batch.ids['hinted']), jnp.sum(live))}
+
+
+@registry.register(
+  'collect', needs=('env:hints', 'reading:{reading}'), metrics=measure_hints
+)
 def hinted_retry(
   sample,
   score,

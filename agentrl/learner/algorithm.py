@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import agentrl.learner.minibatch  # noqa: F401  registers the default plan
 from agentrl import registry, schedule
+from agentrl.learner import minibatch
+from agentrl.loss import reduce
 from agentrl.memory.base import Memory
 from agentrl.signal.base import Context, Signal
 from agentrl.types import Array, Module, PyTree
@@ -38,7 +39,16 @@ class Algorithm(NamedTuple):
   def from_spec(
     cls, spec: registry.MethodSpec, context: Context, **settings
   ) -> 'Algorithm':
-    """Binds every slot; settings: the fields that have a default."""
+    """Binds every slot; settings: the fields that have a default.
+
+    Where the spec names none, a batch is one minibatch and a loss term is the
+    mean over tokens.
+    """
+    how = dict.fromkeys(spec.loss, reduce.token_mean.__name__)
+    spec = spec._replace(
+      minibatch=spec.minibatch or minibatch.minibatches.__name__,
+      loss_aggregation=how | dict(spec.loss_aggregation),
+    )
 
     def bind(slot, name, scope=None, field=''):
       values = spec.values(scope or slot, name)
@@ -47,7 +57,6 @@ class Algorithm(NamedTuple):
     def links(scope, names):
       return [bind('link', n, scope, f'c.stream.{scope}') for n in names]
 
-    how = {n: spec.loss_aggregation.get(n, 'token_mean') for n in spec.loss}
     return cls(
       spec,
       context,
@@ -57,13 +66,20 @@ class Algorithm(NamedTuple):
       post=links('post', spec.post),
       losses={n: bind('loss', n, n, 'c.loss') for n in spec.loss},
       reduce={
-        n: bind('loss_aggregation', r, n, 'c.loss_aggregation')
-        for n, r in how.items()
+        n: bind(
+          'loss_aggregation', spec.loss_aggregation[n], n, 'c.loss_aggregation'
+        )
+        for n in spec.loss
       },
       minibatch=bind('minibatch', spec.minibatch),
       memory={n: bind('memory', n)() for n in spec.memory},
       **settings,
     )
+
+  def without_policy(self) -> 'Algorithm':
+    """Returns the algorithm that learns all but the policy."""
+    nothing = minibatch.none.__name__
+    return self.rebind(spec=self.spec._replace(minibatch=nothing))
 
   def rebind(self, **changes) -> 'Algorithm':
     """Replaces fields, and binds every slot to what they are now."""

@@ -35,8 +35,8 @@ def update(
 ) -> tuple[TrainState, Metrics, Any]:
   """One iteration: curate, memory, signals, advantage, loss, parameters.
 
-  Pure; jit it once and donate the state. With the plan 'none' only signals,
-  critics and memories learn.
+  Pure; jit it once and donate the state. Of an algorithm without minibatches
+  only signals, critics and memories learn.
 
   Returns: state, metrics, what alg.sample makes of the Aux: by default all
   """

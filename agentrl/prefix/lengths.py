@@ -15,16 +15,41 @@ alone.
 import math
 from typing import Annotated
 
+import jax.numpy as jnp
 import numpy as np
 
 from agentrl import domain, registry
+from agentrl.ops import counting
 from agentrl.runtime import uniform
-from agentrl.types import AttemptPlan, Attempts
+from agentrl.types import AttemptPlan, Attempts, Batch, Metrics
 
 UNITS = ('trajectory', 'group')
 Part = Annotated[float, domain.UNIT]
 Unit = Annotated[str, domain.OneOf(*UNITS)]
-_register = registry.register('prefix', gives=('column:prefix', 'span:prefix'))
+GIVES = ('column:prefix', 'span:prefix')
+
+
+def gives_turns(name: str) -> bool:
+  """Returns whether a component of the slot gives attempts any turn."""
+  return GIVES[0] in registry.get('prefix', name, 'c.prefix').gives
+
+
+def measure(batch: Batch) -> Metrics:
+  """Measures what was given, and how attempts that were given no turn ended."""
+  live = counting.trajectories(batch).astype(jnp.float32)
+  given, count = batch.ids['prefix'], jnp.sum(live)
+  alone = live * (given == 0)
+  return {
+    'prefix_turns': (jnp.sum(live * given), count),
+    'prefix_cut': (jnp.sum(live * batch.ids['prefix_cut']), count),
+    'success_alone': (
+      jnp.sum(alone * (batch.outcome > 0.5)),
+      jnp.sum(alone),
+    ),
+  }
+
+
+_register = registry.register('prefix', gives=GIVES, metrics=measure)
 
 
 @registry.register('prefix')

@@ -5,6 +5,7 @@ from ml_collections import ConfigDict
 from agentrl import optimizer, registry
 from agentrl.configs import base
 from agentrl.learner import update
+from agentrl.loss import nll
 from agentrl.model import policy, shared_base, value
 from agentrl.model.pieces import MicroBatch
 from agentrl.nn import attention_kernels, lora, transformer
@@ -86,12 +87,12 @@ def schedules(c: ConfigDict) -> dict[str, Schedule]:
 
 
 def warm(c: ConfigDict, alg: update.Algorithm) -> update.Algorithm:
-  """The supervised algorithm: same policy, its own rate, loss nll."""
+  """Returns the supervised algorithm: same policy, likelihood, own rate."""
   rule = alg.context.rules['policy']
   rule = rule._replace(lr=c.sft.lr, warmup=c.sft.warmup)
   rules = {**alg.context.rules, 'policy': rule}
   return update.Algorithm.from_spec(
-    spec=registry.MethodSpec(loss=('nll',), gives=('role:policy',)),
+    spec=registry.MethodSpec(loss=(nll.nll.__name__,), gives=('role:policy',)),
     context=alg.context._replace(rules=rules),
     seed=c.seed,
   )

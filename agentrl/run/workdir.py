@@ -1,11 +1,14 @@
 """Run folder: reads and writes its config, loads and exports its policy."""
 
+import importlib
+import importlib.util
 import json
 from collections.abc import Iterator
 
 from absl import logging
 from ml_collections import ConfigDict
 
+from agentrl import configs
 from agentrl.run import pretrained
 from agentrl.run.check import fields
 from agentrl.runtime import storage
@@ -91,6 +94,7 @@ def read_config(workdir: str) -> ConfigDict:
   path = storage.path(workdir) / CONFIG
   try:
     c = ConfigDict(json.loads(path.read_bytes()))
+    bring_components(str(c.get('method', '')))
   except FileNotFoundError as error:
     raise ValueError(
       f'{workdir} is not the folder of a run: {path} cannot be read'
@@ -108,6 +112,20 @@ def read_config(workdir: str) -> ConfigDict:
       ' version, or another --workdir'
     ) from error
   return c
+
+
+def bring_components(method: str) -> None:
+  """Imports the config of a method, which may bring components along.
+
+  A method that is none of ours brings none.
+  """
+  name = f'{configs.__name__}.{method}'
+  try:
+    spec = importlib.util.find_spec(name) if method else None
+  except ModuleNotFoundError:  # of what stands before its last dot
+    return
+  if spec is not None:
+    importlib.import_module(name)
 
 
 def same_model(c: ConfigDict, field: str = 'init') -> None:

@@ -32,10 +32,22 @@ from agentrl.types import Array, Batch, Outputs
 NAMES = ('constant', 'primary', 'auxiliary')
 
 
+def fits(spec: registry.MethodSpec, config) -> str:
+  """Returns '' if the model's attention can be differentiated forwards."""
+  attention = config.model.attention
+  if attention == 'xla':
+    return ''
+  return (
+    f"model.attention must be 'xla', which has a forward mode, for signal"
+    f" 'blend', got {attention!r}"
+  )
+
+
 @registry.register(
   'signal',
   needs=('role:policy', 'term:{primary}', 'term:{auxiliary}'),
   gives=('signal:blend',),
+  check=fits,
 )
 def blend(
   context: Context,

@@ -11,15 +11,16 @@ from agentrl.signal.base import Context, Signal, nothing
 HEADS = ('low', 'high', 'switch')
 
 
-def _heads_register(names: tuple[str, ...]):
+def _heads_register(names: tuple[str, ...], *, tabular: bool = False):
   return registry.register(
     'signal',
     needs=('role:value', *(f'target:{name}' for name in names)),
     gives=tuple(f'signal:{name}' for name in names),
+    tabular=tabular,
   )
 
 
-@_heads_register(('value',))
+@_heads_register(('value',), tabular=True)
 def value(context: Context, *, clip: Width = 0.2, steps: Count = 4) -> Signal:
   """V(state before each token), regressed on credit.target['value'].
 

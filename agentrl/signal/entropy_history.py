@@ -15,6 +15,7 @@ from agentrl.types import Batch
   'signal',
   needs=('signal:old_entropy',),
   gives=('signal:entropy_history', 'signal:entropy_history.known'),
+  tabular=True,
 )
 def entropy_history(
   context: Context, *, turns: Count = 64, least: Count = 32

@@ -23,11 +23,16 @@ from agentrl.signal import preference, step_quality
 from agentrl.signal.base import Context, Signal
 from agentrl.types import Batch, Outputs, Rows
 
-GIVES = ('signal:implicit_prm.step', 'signal:implicit_prm.token')
+STEP = 'implicit_prm.step'
+GIVES = (f'signal:{STEP}', 'signal:implicit_prm.token')
 
 
 @registry.register(
-  'signal', needs=('role:prm', 'signal:{reference}'), gives=GIVES
+  'signal',
+  needs=('role:prm', 'signal:{reference}'),
+  gives=GIVES,
+  step=STEP,
+  tabular=True,
 )
 def implicit_prm(
   context: Context,
@@ -104,7 +109,13 @@ def implicit_prm(
   return Signal(order, score, update)
 
 
-@registry.register('signal', needs=('role:prm', 'signal:old_logp'), gives=GIVES)
+@registry.register(
+  'signal',
+  needs=('role:prm', 'signal:old_logp'),
+  gives=GIVES,
+  step=STEP,
+  tabular=True,
+)
 def restarted_prm(
   context: Context,
   *,

@@ -17,7 +17,20 @@ def polyak(target, source, tau: float):
   return jax.tree.map(lambda x, y: x + tau * (y - x), target, source)
 
 
-@registry.register('signal', needs=('role:{role}',))
+def fits(spec: registry.MethodSpec, config) -> str:
+  """Returns '' if the role that follows the policy is there to be moved."""
+  ((_, hp),) = registry.settings_of(spec, 'signal', 'moving_average')
+  role = config.role[hp['role']]
+  if role.kind == 'ema' and not role.heads:
+    return ''
+  at = f'role.{hp["role"]}'
+  return (
+    f"{at}.kind must be 'ema' and {at}.heads 0 for signal 'moving_average',"
+    f' got {role.kind!r} and {role.heads}'
+  )
+
+
+@registry.register('signal', needs=('role:{role}',), check=fits)
 def moving_average(
   context: Context,
   *,

@@ -7,11 +7,41 @@ from agentrl.domain import Named
 from agentrl.ops import counting
 from agentrl.signal.base import Context, Signal, nothing
 
+NULLED = 'nulled'  # the reading of rollout.null_observation
+
+
+def says_nothing(at: str, role: str, reading: str) -> str:
+  """Returns why the policy is not compared with that; '' if it can be.
+
+  Args:
+    at: where role and reading are named
+  """
+  if (role, reading) == ('policy', registry.OWN):
+    return (
+      f'{at}.role must not be the policy itself where {at}.reading is'
+      f' {registry.OWN!r}, got {role!r}; name another role, or a reading of'
+      ' c.reading'
+    )
+  if reading == NULLED:
+    return (
+      f'{at}.reading must have the first message of a trajectory, got'
+      f' {reading!r}; name a reading of c.reading, or {registry.OWN!r}'
+    )
+  return ''
+
+
+def fits(spec: registry.MethodSpec, config) -> str:
+  """Returns '' if the reference differs from the policy and can be read."""
+  ((_, hp),) = registry.settings_of(spec, 'signal', 'reference')
+  return says_nothing('hp.signal.reference', hp['role'], hp['reading'])
+
 
 @registry.register(
   'signal',
   needs=('role:{role}', 'reading:{reading}'),
   gives=('signal:ref_logp',),
+  check=fits,
+  tabular=True,
 )
 def reference(
   context: Context, *, role: Named = 'reference', reading: Named = registry.OWN

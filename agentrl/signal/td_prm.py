@@ -76,11 +76,41 @@ def outcome(v: Array, batch: Batch, gamma: float) -> tuple[Array, Array]:
   return goal, has & counting.counted(batch, 'trajectory')
 
 
+# Role of the signals here -> its kind, and whether it has heads.
+_ROLES = {
+  'prm': ('train', False),
+  'previous': ('ema', False),
+  'value': ('train', True),
+}
+
+
+def fits(spec: registry.MethodSpec, config) -> str:
+  """Returns '' if the PRM is a language model and its value a critic."""
+  for signal in spec.signal:
+    if registry.get('signal', signal).check is not fits:
+      continue
+    for need in registry.needs(spec, 'signal', 'signal', signal):
+      name = need.partition(':')[2]
+      if need != f'role:{name}':
+        continue
+      role, (kind, headed) = config.role[name], _ROLES[name]
+      if role.kind != kind or bool(role.heads) != headed:
+        return (
+          f'role.{name}.kind must be {kind!r} and role.{name}.heads'
+          f' {int(headed)} for signal {signal!r}, got {role.kind!r} and'
+          f' {role.heads}'
+        )
+  return ''
+
+
 # Of a φ that is carried along, with a value beside it.
 _with_ratio = registry.register(
   'signal',
   needs=('role:prm', 'role:previous', 'role:value', 'signal:old_logp'),
   gives=('signal:td_prm.step',),
+  check=fits,
+  step='td_prm.step',
+  tabular=True,
 )
 
 
@@ -120,7 +150,12 @@ def td_prm_by_outcome(
 
 
 @registry.register(
-  'signal', needs=('role:value',), gives=('signal:td_error.step',)
+  'signal',
+  needs=('role:value',),
+  gives=('signal:td_error.step',),
+  check=fits,
+  step='td_error.step',
+  tabular=True,
 )
 def td_error(
   context: Context, *, gamma: Discount = 1.0, steps: Count = 4

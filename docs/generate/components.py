@@ -40,6 +40,8 @@ term for each. [REWARDS.md](REWARDS.md) explains the rewards.
 
 Hyper-parameters are set by `--config.hp.SCOPE.COMPONENT.NAME`. The scope is the
 stream or loss term that names the component, else its slot.
+
+Studies bring components of their own, in `agentrl/lab/papers`.
 """
 
 
@@ -51,9 +53,14 @@ def page() -> str:
 
 
 def ours(slot: str) -> list[registry.Component]:
-  """Components that ship, not those that a user or a test registered."""
+  """Components of the library, not of a study, a user or a test."""
   pieces = [registry.get(slot, name) for name in registry.names(slot)]
-  return [x for x in pieces if x.f.__module__.startswith('agentrl.')]
+  places = ((x, x.f.__module__) for x in pieces)
+  return [
+    x
+    for x, place in places
+    if place.startswith('agentrl.') and not place.startswith('agentrl.lab.')
+  ]
 
 
 def papers(piece: registry.Component) -> list[str]:

@@ -143,7 +143,7 @@ def _slots(c, w: registry.MethodSpec):
   terms = (
     f'`{n}`'
     + (f' x {c.coef[n]:g}' if c.coef[n] != 1 else '')
-    + f' by `{w.loss_aggregation.get(n, "token_mean")}`'
+    + f' by `{w.loss_aggregation[n]}`'
     for n in w.loss
   )
   yield 'loss', ' + '.join(terms)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from agentrl.advantage import chain
+from agentrl.types import Credit
 from tests import batches, errors
 from tests.batches import links
 
@@ -122,3 +123,16 @@ def test_token_advantage_is_zero_outside_of_turns(laid):
   sampled = np.asarray(laid.batch.rows.sampled)
   assert (np.asarray(x)[sampled] == 3).all()
   assert (np.asarray(x)[~sampled] == 0).all()
+
+
+def test_mean_over_the_tokens_of_a_turn():
+  batch = batches.lay(batches.story(7), 'history', padding=2).batch
+  rows, r = batch.rows, np.random.default_rng(0)
+  token = r.normal(size=rows.logp.shape).astype(np.float32)
+  turn = r.normal(size=batch.turns.reward.shape).astype(np.float32)
+  credit = Credit(turn=turn, token=token, weight=rows.weight, target={})
+  got = np.asarray(jax.jit(chain.per_turn)(credit, batch))
+  for b, k in np.ndindex(got.shape):
+    here = rows.sampled & (rows.traj == b) & (rows.turn == k)
+    want = turn[b, k] + np.mean(token[here]) if np.any(here) else 0
+    np.testing.assert_allclose(got[b, k], want, rtol=1e-5, atol=1e-6)

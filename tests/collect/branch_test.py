@@ -10,6 +10,7 @@ import pytest
 
 from agentrl import registry
 from agentrl.collect import branch
+from agentrl.configs import arpo, base
 from agentrl.learner import update
 from agentrl.model import microbatch
 from agentrl.run import build
@@ -264,6 +265,16 @@ def test_somebody_must_be_left_to_branch(name):
   f = registry.bind('collect', name, {'every': 1})
   with errors.raises(ValueError, f'hp.collect.{name} every 1'):
     f(None, None, make_attempts(np.arange(B), G, K, 1.0), (), (), None)
+
+
+@pytest.mark.parametrize('name', ['branch', 'branch_above'])
+def test_first_turns_are_given_once(name):
+  c = arpo.get_config('tiny')
+  c.collect = name
+  registry.check(base.wiring(c), c)
+  c.prefix = 'random_prefix'
+  with pytest.raises(ValueError, match=r"must be 'none' .*'random_prefix'"):
+    registry.check(base.wiring(c), c)
 
 
 def test_chosen_turns_are_dealt_in_the_order_of_luck():

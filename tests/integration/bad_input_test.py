@@ -207,7 +207,7 @@ def test_too_few_levels(tmp_path):
 
 def test_more_members_than_a_group_has(tmp_path):
   c = tiny(tmp_path / 'data', put('rollout.group_size', 4), method=cm2)
-  message = 'require_members.least 5 rollout.group_size 4 3'
+  message = 'require_members.least 5 rollout.group_size 4'
   with errors.raises(ValueError, message):
     runner.run(c, str(tmp_path / 'run'))
 

@@ -2,9 +2,12 @@
 
 import functools
 import json
+import sys
 
 import pytest
 
+from agentrl import registry
+from agentrl.lab.papers import dose
 from agentrl.run import config_file, weights, workdir
 from tests import errors
 from tests.run.small_configs import checkpoint as config
@@ -83,3 +86,18 @@ def test_what_others_follow_from_is_named_first(
   c.update_from_flattened_dict(changes)
   with errors.raises(ValueError, f'config.{named}'):
     workdir.same_config(c, str(tmp_path))
+
+
+@pytest.mark.parametrize('method', ['', 'mine', 'my.own', 'grpo', 'a:b'])
+def test_a_method_may_bring_nothing(method):
+  workdir.bring_components(method)
+
+
+def test_a_run_that_is_read_again_has_the_components_of_its_method(monkeypatch):
+  for name in ('configs.oprl_degraded', 'lab.papers.dose.degraded_truth'):
+    monkeypatch.delitem(sys.modules, f'agentrl.{name}', raising=False)
+  monkeypatch.delattr(dose, 'degraded_truth', raising=False)
+  monkeypatch.setattr(registry, '_PIECES', dict(registry._PIECES))
+  registry._PIECES.pop(('signal', 'degraded_truth'), None)
+  workdir.bring_components('oprl_degraded')
+  assert 'degraded_truth' in registry.names('signal')

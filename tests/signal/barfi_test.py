@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from agentrl import optimizer, registry
+from agentrl.configs import barfi as barfi_config
+from agentrl.configs import base
 from agentrl.learner import update
 from agentrl.model import policy
 from agentrl.signal import barfi
@@ -122,3 +124,11 @@ def test_the_reward_is_the_blend(state):
   want = np.where(batch.turns.valid & scored, want, 0)
   np.testing.assert_allclose(fields['blend'], want, rtol=1e-6)
   assert float(metrics['blend/auxiliary'][0]) == -2.0
+
+
+def test_attention_can_be_differentiated_forwards():
+  c = barfi_config.get_config('tiny')
+  registry.check(base.wiring(c), c)
+  c.model.attention = 'flash'
+  with pytest.raises(ValueError, match=r"must be 'xla', .*got 'flash'"):
+    registry.check(base.wiring(c), c)

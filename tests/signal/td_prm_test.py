@@ -337,3 +337,19 @@ def test_a_language_model_learns_the_rewards():
 @pytest.mark.parametrize('config', [td_prm_config, td_prm_outcome, td_critic])
 def test_the_configs_fit_together(config):
   registry.check(base.wiring(config.get_config('tiny')))
+
+
+@pytest.mark.parametrize(
+  ('field', 'value', 'want'),
+  [
+    ('value.heads', 0, "'train' and role.value.heads 1"),
+    ('prm.heads', 1, "'train' and role.prm.heads 0"),
+    ('previous.kind', 'frozen', "'ema' and role.previous.heads 0"),
+  ],
+)
+def test_roles_are_of_the_kind_that_it_learns_with(field, value, want):
+  c = td_prm_config.get_config('tiny')
+  registry.check(base.wiring(c), c)
+  c.role.update_from_flattened_dict({field: value})
+  with pytest.raises(ValueError, match=rf"must be {want} for signal 'td_prm'"):
+    registry.check(base.wiring(c), c)

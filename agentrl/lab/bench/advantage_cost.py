@@ -96,7 +96,7 @@ def judged(learner: update_lib.Algorithm, batch: Batch):
   A memory adds trajectories: these are made up as well.
   """
 
-  still = learner.rebind(spec=learner.spec._replace(minibatch='none'))
+  still = learner.without_policy()
 
   def judge(key, batch):
     state = update_lib.init(learner, key)

@@ -13,18 +13,6 @@ from agentrl.lab.tabular import mdp, policy
 from agentrl.learner import update
 from agentrl.run import algorithm, pretrained
 
-# Signals that tables support; others read the tokens of rows.
-SIGNALS = (
-  'value',
-  'implicit_prm',
-  'restarted_prm',
-  'reference',
-  'entropy_history',
-  'td_prm',
-  'td_prm_by_outcome',
-  'td_error',
-  'degraded_truth',
-)
 _FLAT = 1e6  # far above every gradient: Adam divides by nothing else
 
 
@@ -122,10 +110,10 @@ def _rules(
 def fits(config: ConfigDict) -> registry.MethodSpec:
   """The config's wiring; ValueError for what tables cannot stand for."""
   w = base.wiring(config)
-  usual = {'task': 'fixed', 'prefix': 'none', 'rollout': 'jit'}
-  usual |= {'collect': 'once'}
-  for slot, name in usual.items():
-    if (own := w._asdict()[slot]) != name:
+  for slot in ('task', 'prefix', 'rollout', 'collect'):
+    path = 'rollout.kind' if slot == 'rollout' else slot
+    own, name = w._asdict()[slot], base.FIELDS[path].default
+    if own != name:
       raise ValueError(
         f'{slot} {own!r} samples in a way of its own, and tables know {name!r}'
         ' only'
@@ -144,10 +132,14 @@ def fits(config: ConfigDict) -> registry.MethodSpec:
         f'role {name!r} is the policy of another run ({role.run}), and tables'
         ' are of none'
       )
+  tabular = [
+    x for x in registry.names('signal') if registry.get('signal', x).tabular
+  ]
   for name in w.signal:
-    if name not in SIGNALS:
+    if name not in tabular:
       raise ValueError(
-        f'signal {name!r} has no table; those that have are {SIGNALS}'
+        f'signal must be one that has a table, of {tuple(tabular)}, got'
+        f' {name!r}'
       )
   gives = [g for g in w.gives if not g.startswith(('term:', 'reading:'))]
   w = w._replace(gives=(*gives, 'term:progress', 'term:truth'))

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentrl import segment
-from agentrl.lab.papers.credit import study as study_credit
+from agentrl.advantage import chain
 from agentrl.lab.tabular import step_rewards
 from agentrl.learner import update
 from agentrl.signal import step_quality
@@ -25,12 +25,12 @@ def measures(learner, state: TrainState, batch: Batch, v, last):
     last: errors of the iteration before, see step_rewards.no_errors
   Returns: measures, and the errors of this one.
   """
-  still = learner.rebind(spec=learner.spec._replace(minibatch='none'))
+  still = learner.without_policy()
   _, metrics, (_, signals, credit) = update.update(still, state, batch)
   truth = batch.turns.terms['truth']
   weight = batch.turns.valid.astype(truth.dtype)
   held = functools.partial(step_quality.correlation, y=truth, weight=weight)
-  credit = study_credit.per_turn(credit, batch)
+  credit = chain.per_turn(credit, batch)
   out = {'credit correlation': held(credit)} | cell_sums(credit, batch)
   rewards = step_rewards.read(learner, batch, signals)
   measured, errors = step_rewards.measure(rewards, batch, last)

@@ -24,21 +24,13 @@ import chex
 import jax.numpy as jnp
 import numpy as np
 
+from agentrl import registry
 from agentrl.advantage import chain
 from agentrl.lab.tabular import policy
 from agentrl.learner import update
 from agentrl.signal import step_quality
 from agentrl.types import Array, Batch, Signals
 
-# Step rewards of a signal, [B, K], in units of its own.
-FIELDS = {
-  'implicit_prm': 'implicit_prm.step',
-  'restarted_prm': 'implicit_prm.step',
-  'td_prm': 'td_prm.step',
-  'td_prm_by_outcome': 'td_prm.step',
-  'td_error': 'td_error.step',
-  'degraded_truth': 'degraded_truth',
-}
 STREAM = 'step'  # whose credit is measured too, learned or not
 
 
@@ -51,7 +43,7 @@ class CellErrors(NamedTuple):
 
 def names(learner: update.Algorithm) -> tuple[str, ...]:
   """Those of 'prm' (a signal's) and 'step' (its stream's) that there are."""
-  has = ['prm'] if any(x in FIELDS for x in learner.spec.signal) else []
+  has = ['prm'] if _step_fields(learner) else []
   return (*has, *([STREAM] if STREAM in learner.streams else []))
 
 
@@ -60,13 +52,18 @@ def read(
 ) -> dict[str, Array]:
   """{name: [B, K]} of `names`."""
   out = {}
-  for name in learner.spec.signal:
-    if name in FIELDS:
-      out['prm'] = signals[FIELDS[name]]
+  for field in _step_fields(learner):
+    out['prm'] = signals[field]
   if STREAM in learner.streams:
     credit, _ = chain.stream(learner.streams[STREAM], batch, signals)
     out[STREAM] = credit.turn
   return out
+
+
+def _step_fields(learner: update.Algorithm) -> list[str]:
+  """Fields of signals that reward turns, [B, K], in units of their own."""
+  fields = (registry.get('signal', x).step for x in learner.spec.signal)
+  return [x for x in fields if x]
 
 
 def no_errors(

@@ -52,7 +52,7 @@ def programs(c: ConfigDict, family: base_env.EnvFamily) -> None:
     )
   for path, value, allowed in (
     ('rollout.history', c.rollout.history, ('full',)),
-    ('prefix', c.prefix, ('none',)),
+    ('prefix', c.prefix, (base.FIELDS['prefix'].default,)),
     ('rollout.system', c.rollout.system, ('',)),
     ('rollout.action_prefix', c.rollout.action_prefix, ('',)),
     ('host.worker', c.host.worker, ('', 'thread')),

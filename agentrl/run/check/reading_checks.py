@@ -9,7 +9,9 @@ from agentrl import registry
 from agentrl.configs import envs
 from agentrl.env import base as env_base
 from agentrl.learner import teacher
+from agentrl.rollout import registered
 from agentrl.run.play import readings
+from agentrl.signal import reference
 
 
 def hints(c: ConfigDict) -> None:
@@ -17,7 +19,7 @@ def hints(c: ConfigDict) -> None:
   r = c.rollout
   for name, reading in c.reading.items():
     at, source = f'reading.{name}', reading.source
-    if name in (registry.OWN, 'nulled'):
+    if name in (registry.OWN, reference.NULLED):
       raise ValueError(
         f'c.reading.{name} is called like a reading that is made without it;'
         ' take another name, such as hinted'
@@ -29,7 +31,8 @@ def hints(c: ConfigDict) -> None:
           f'{at}.{field}={given[field]!r} is for source {only!r}; leave it out,'
           f' or set {at}.source, which is {source!r}'
         )
-    if source == 'task' and (not reading.field or r.kind != 'host'):
+    on_host = registered.on_host(r.kind)
+    if source == 'task' and not (reading.field and on_host):
       raise ValueError(
         f"{at}.source='task' is a text of a host environment's tasks, and"
         f' {at}.field={reading.field!r} of env.name={c.env.name!r}'
@@ -64,30 +67,16 @@ def sampled(c: ConfigDict, spec: registry.MethodSpec) -> None:
   if isinstance(envs.family(c), env_base.PlaysPrograms):
     raise ValueError(
       f'{at} puts a hint before conversations, and those of'
-      f' env.name={c.env.name!r} are written by a program; set c.collect to'
-      " 'once'"
+      f' env.name={c.env.name!r} are written by a program; choose another'
+      ' c.collect'
     )
 
 
 def teachers(spec: registry.MethodSpec) -> None:
-  """Checks that nobody is compared with itself, nor where it says nothing."""
+  """Checks that what a loss compares the policy with is not itself."""
   compared = teacher.comparison(spec)
-  pairs = {}
-  if compared:
-    at = f'hp.{compared.term}.{compared.term}'
-    pairs[at] = compared.role, compared.reading
-  if 'reference' in spec.signal:
-    piece = registry.get('signal', 'reference')
-    hp = registry.settings(piece, spec.values('signal', 'reference'))
-    pairs['hp.signal.reference'] = hp['role'], hp['reading']
-  for at, (role, reading) in pairs.items():
-    if (role, reading) == ('policy', registry.OWN):
-      raise ValueError(
-        f'{at}.role={role!r} with reading {reading!r} compares the policy with'
-        f' itself; name another role, or a reading of c.reading in {at}.reading'
-      )
-    if reading == 'nulled':
-      raise ValueError(
-        f'{at}.reading={reading!r} lacks the first message of a trajectory;'
-        f' name a reading of c.reading, or {registry.OWN!r}'
-      )
+  if compared is None:
+    return
+  at = f'hp.{compared.term}.{compared.term}'
+  if mistake := reference.says_nothing(at, compared.role, compared.reading):
+    raise ValueError(mistake)

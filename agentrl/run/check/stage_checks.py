@@ -8,6 +8,7 @@ from agentrl import registry
 from agentrl.configs import base
 from agentrl.configs import stages as stages_lib
 from agentrl.configs.stages import StagePlan
+from agentrl.prefix import lengths
 
 
 def mix(c: ConfigDict) -> None:
@@ -128,11 +129,13 @@ def prefixed(plans: list[StagePlan]) -> None:
   """Checks that RL stages that name prefixes give them."""
   for plan in plans:
     c = plan.config
-    if plan.kind == 'rl' and c.prefix_source and c.prefix == 'none':
+    given = not c.prefix_source or lengths.gives_turns(c.prefix)
+    if plan.kind == 'rl' and not given:
+      able = filter(lengths.gives_turns, registry.names('prefix'))
       raise ValueError(
-        f'stage {plan.name}: prefix_source={c.prefix_source!r} says whose turns'
-        " attempts begin with, and prefix='none' gives them none; set prefix to"
-        " 'random_prefix', or leave prefix_source empty"
+        f'stage {plan.name}: prefix must be one of {tuple(able)} beside'
+        f' prefix_source={c.prefix_source!r}, got {c.prefix!r}; or leave'
+        ' prefix_source empty'
       )
 
 

@@ -72,11 +72,6 @@ def config(c: ConfigDict) -> None:
       f' observation, but with rollout.window={r.window} a context holds'
       " several; set rollout.window to 1, or rollout.history to 'full'"
     )
-  if 'blend' in c.signal and c.model.attention != 'xla':
-    raise ValueError(
-      f'model.attention={c.model.attention!r} has no forward mode, which signal'
-      " 'blend' needs; set model.attention to 'xla'"
-    )
   spare = [x for x in c.service if x not in envs.judge_services(c)]
   if spare and not on_host:
     raise ValueError(
@@ -85,16 +80,12 @@ def config(c: ConfigDict) -> None:
       ' judge in c.judge that asks it'
     )
   stages.check(c)
-  registry.check(spec)
-  for fits in (
-    *(role_checks.compared, role_checks.moved, role_checks.td),
-    *(_check_select, _check_members, _check_prefix),
-  ):
-    fits(c, spec)
+  registry.check(spec, c)
+  role_checks.compared(c, spec)
+  _check_select(c, spec)
   alone = model_checks.frame, model_checks.adapter, _check_rows, _check_schedule
   for fits_alone in (*alone, reading_checks.hints, stage_checks.mix):
     fits_alone(c)
-  role_checks.measured(spec)
   reading_checks.teachers(spec)
   reading_checks.sampled(c, spec)
   if c.stage:
@@ -113,16 +104,6 @@ def _check_stages(c: ConfigDict) -> None:
   stage_checks.found(plans)
   stage_checks.demonstrated(plans)
   stage_checks.prefixed(plans)
-
-
-def _check_prefix(c: ConfigDict, spec: registry.MethodSpec) -> None:
-  """Checks that branches and prefixes do not both give first turns."""
-  if spec.prefix != 'none' and spec.collect in ('branch', 'branch_above'):
-    raise ValueError(
-      f'c.collect={spec.collect!r} repeats the first turns of other attempts,'
-      f' and c.prefix={spec.prefix!r} gives some of a demonstration; set'
-      " c.prefix to 'none', or c.collect to 'once'"
-    )
 
 
 def _check_select(c: ConfigDict, spec: registry.MethodSpec) -> None:
@@ -144,8 +125,9 @@ def _check_rollout(c: ConfigDict, on_host: bool) -> None:
   if c.env.name in envs.JITTED:
     if on_host:
       raise ValueError(
-        f"env.name={c.env.name!r} runs inside jit, and rollout.kind='host' is"
-        " for the others; set rollout.kind to 'jit'"
+        f'rollout.kind must be one of {_inside_jit()} for'
+        f' env.name={c.env.name!r}, which runs inside jit, got'
+        f' {c.rollout.kind!r}'
       )
     return
   kind = registered.kind_of(base.wiring(c))
@@ -164,26 +146,16 @@ def _check_rollout(c: ConfigDict, on_host: bool) -> None:
     )
 
 
+def _inside_jit() -> tuple[str, ...]:
+  """Returns the kinds of rollout that play environments inside jit."""
+  kinds = registry.names('rollout')
+  return tuple(x for x in kinds if not registered.on_host(x))
+
+
 def log(c: ConfigDict) -> None:
   """Checks that the tracker of metrics is installed."""
   if c.log.wandb:
     wandb_tracker.installed()
-
-
-def _check_members(c: ConfigDict, spec: registry.MethodSpec) -> None:
-  """Checks that a group can have the members that a link requires."""
-  name, size = 'require_members', c.rollout.group_size
-  for scope, slot, piece in registry.parts(spec):
-    if (slot, piece) != ('link', name):
-      continue
-    hp = registry.settings(registry.get(slot, name), spec.values(scope, name))
-    by_group = 'group' in hp['by'] and hp['unit'] == 'trajectory'
-    if by_group and hp['least'] > size:
-      raise ValueError(
-        f'hp.{scope}.{name}.least={hp["least"]} members are more than'
-        f' rollout.group_size={size}, so that nothing would be trained on; set'
-        f' hp.{scope}.{name}.least to {size // 2 + 1}'
-      )
 
 
 def _check_schedule(c: ConfigDict) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from agentrl import registry
 from agentrl.learner import algorithm, update
+from agentrl.prefix import lengths
 from agentrl.rollout import actor, counterfactual, hierarchical, registered
 from agentrl.rollout import jit as jit_rollout
 from agentrl.rollout import record as record_lib
@@ -193,7 +194,7 @@ def init_memory(s: Experiment, state):
     return state
   n = num_attempts(s.algorithm.spec, s.config.rollout.batch)
   attempts = attempts_at(np.zeros(n, np.int32), 1)
-  if s.algorithm.spec.prefix != 'none':
+  if lengths.gives_turns(s.algorithm.spec.prefix):
     size = n, s.plan.turns, s.plan.message
     messages = Messages(np.zeros(size, np.int32), np.zeros(size[:2], np.int32))
     nothing = Prefix(np.zeros(n, np.int32), messages)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from absl import logging
 
-from agentrl import loop
+from agentrl import loop, registry
 from agentrl.curate import select
 from agentrl.env import base
 from agentrl.judge.panel import Judgement
@@ -232,7 +232,8 @@ class HostSampler:
   def observe(self, batch: Batch):
     """Metrics of the batch, and of what went wrong."""
     counts, self._counts = self._counts, collections.Counter()
-    return loop.observe(batch) | judges.metrics(counts)
+    measures = registry.metrics(self._s.algorithm.spec)
+    return loop.observe(batch, measures) | judges.metrics(counts)
 
   def _update_weights(self, policy, version: int) -> None:
     if policy is not self._policy[0]:

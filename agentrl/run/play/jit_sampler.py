@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
-from agentrl import loop
+from agentrl import loop, registry
 from agentrl.judge.panel import Judgement
 from agentrl.rollout.record import Record
 from agentrl.run import placement
@@ -53,7 +53,7 @@ class JitSampler:
     return self._collect(policy, placement.replicated(attempts), key, step)
 
   def observe(self, batch: Batch) -> Metrics:
-    return loop.observe(batch)
+    return loop.observe(batch, registry.metrics(self._s.algorithm.spec))
 
   def play(self, policy, attempts: Attempts, key) -> Record:
     return self._play(policy, placement.replicated(attempts), key)

@@ -20,7 +20,7 @@ from ml_collections import ConfigDict
 
 from agentrl import registry
 from agentrl.dataset import host_tasks, jit_tasks
-from agentrl.rollout import hinted
+from agentrl.rollout import hinted, registered
 from agentrl.rollout import record as record_lib
 from agentrl.rollout.counterfactual import NullObservation
 from agentrl.rollout.hinted import Hint, HintFrame
@@ -69,11 +69,9 @@ def hints(
 
 def sampled_behind(spec: registry.MethodSpec) -> str:
   """The reading whose hints some attempts are sampled behind; '': none."""
-  if spec.collect != 'hinted_retry':
-    return ''
-  component = registry.get('collect', spec.collect)
-  values = spec.values('collect', spec.collect)
-  return registry.settings(component, values)['reading']
+  needs = registry.needs(spec, 'collect', 'collect', spec.collect)
+  read = (x.removeprefix('reading:') for x in needs if x.startswith('reading:'))
+  return next(read, '')
 
 
 def guidance(hint: Hint, tasks: int) -> hinted.Guidance:
@@ -107,7 +105,7 @@ def null_observation(
   end = None
   if chat is None:
     lines = _lines([*(m.content for m in begin), text])
-    ids = tuple(words.encode(lines if r.kind == 'host' else text))
+    ids = tuple(words.encode(lines if registered.on_host(r.kind) else text))
   elif by_turn:
     ids = chat_template.start(chat, [*begin, Message('user', text)]).ids
   else:

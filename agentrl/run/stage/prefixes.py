@@ -14,6 +14,7 @@ import numpy as np
 from absl import logging
 
 from agentrl import registry
+from agentrl.configs import base
 from agentrl.dataset import host_tasks
 from agentrl.dataset.mixture import TrajectorySource
 from agentrl.dataset.trajectory import StoredTrajectory
@@ -25,6 +26,8 @@ from agentrl.run.play.base import EnvSampler
 from agentrl.run.stage import sources
 from agentrl.runtime import uniform
 from agentrl.types import Attempts, Messages, Prefix
+
+NO_PREFIX = base.FIELDS['prefix'].default
 
 
 class Beginning(NamedTuple):
@@ -126,7 +129,7 @@ def of_demonstrations(s: Experiment) -> Prefixes:
     raise ValueError(
       f'c.prefix={c.prefix!r} gives attempts turns of a demonstration and'
       f' leaves them the last, and no task of {describe.task_name(s)} has one'
-      " of two turns; set c.prefix to 'none'"
+      f' of two turns; set c.prefix to {NO_PREFIX!r}'
     )
   _refuse_long(s, counts, 'a demonstration')
 
@@ -151,7 +154,7 @@ def of_source(s: Experiment, name: str, source: TrajectorySource) -> Prefixes:
       f'c.prefix={s.config.prefix!r} gives attempts turns of the source'
       f' mix.{name}, and of its {len(task)} trajectories none is of two turns'
       f' at one of the {len(s.train)} training tasks; choose another source, or'
-      " set c.prefix to 'none'"
+      f' set c.prefix to {NO_PREFIX!r}'
     )
   _refuse_long(s, np.where(mine, turns, 0), f'the source mix.{name}')
   return Prefixes(
@@ -171,7 +174,7 @@ def opener(
 
   Args: as of sources.opener
   """
-  if s.algorithm.spec.prefix == 'none':
+  if not lengths.gives_turns(s.algorithm.spec.prefix):
     return None
   name = s.config.prefix_source
   if not name:
@@ -187,7 +190,8 @@ def opener(
 
 def check(s: Experiment) -> None:
   """Raises ValueError where there is nothing to give, or too much."""
-  if s.algorithm.spec.prefix != 'none' and not s.config.prefix_source:
+  prefixed = lengths.gives_turns(s.algorithm.spec.prefix)
+  if prefixed and not s.config.prefix_source:
     of_demonstrations(s)
 
 

@@ -11,6 +11,10 @@ import pytest
 from agentrl import domain, registry
 from agentrl.configs import base, envs, grpo
 from agentrl.env import base as env_base
+from agentrl.lab.papers.dose import (  # noqa: F401  register
+  degraded_truth,
+  prm_persistence,
+)
 from agentrl.run import config_file
 from agentrl.run.check import fields, validate
 from docs.generate import config
@@ -170,9 +174,7 @@ def test_a_piece_of_a_user_is_checked_by_the_types_of_its_defaults():
   def own(x, *, rate: float = 0.5, many: int = 3, free=None):
     return x
 
-  piece = registry.Component(
-    'link', 'own', own, (), (), 'turn', 'turn', False, None
-  )
+  piece = registry.Component('link', 'own', own)
   registry.check_values('s', piece, {'rate': -2.0, 'free': object()})
   for values in ({'rate': math.nan}, {'many': 0.5}, {'many': True}):
     with errors.raises(ValueError, 'hp.s.own'):

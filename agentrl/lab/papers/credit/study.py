@@ -16,7 +16,6 @@ import numpy as np
 from absl import logging
 from ml_collections import ConfigDict
 
-from agentrl import segment
 from agentrl.advantage import chain
 from agentrl.lab.papers.credit.size import TRUTH, CreditSize
 from agentrl.learner import algorithm, update
@@ -161,14 +160,14 @@ def play(c: ConfigDict, size: CreditSize, workdir: str = '') -> RolloutData:
 def credit(c: ConfigDict, played: RolloutData) -> np.ndarray:
   """The method's advantage of every turn, mean over its tokens: [S, B, K]."""
   learner = algorithm_lib.make_algorithm(c, played.setup.shape)
-  learner = learner.rebind(spec=learner.spec._replace(minibatch='none'))
+  learner = learner.without_policy()
   batches = played.batches
   if not c.signal:  # nothing learns
     batches = jax.tree.map(lambda x: x[:, -1:], batches)
 
   def step(state, batch):
     state, _, aux = update.update(learner, state, batch)
-    return state, per_turn(aux.credit, batch)
+    return state, chain.per_turn(aux.credit, batch)
 
   @jax.jit
   def run(policy, batches):
@@ -185,16 +184,6 @@ def credit(c: ConfigDict, played: RolloutData) -> np.ndarray:
     return jax.lax.map(one, (jnp.arange(len(played.solved)), batches))
 
   return np.asarray(run(played.policy, batches))
-
-
-def per_turn(credit, batch: Batch):
-  """Mean over the sampled tokens of each turn: [B, K]."""
-  rows, (b, k) = batch.rows, batch.turns.valid.shape
-  token = chain.token_advantage(credit, rows)
-  ids = rows.traj, rows.turn, b, k
-  count = segment.to_turns(rows.sampled.astype(token.dtype), *ids)
-  total = segment.to_turns(token, *ids)
-  return total / jnp.maximum(count, 1)
 
 
 def measure(

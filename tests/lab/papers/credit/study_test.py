@@ -1,12 +1,10 @@
 """Credit against truth: a real measurement of a few methods, small."""
 
-import jax
 import numpy as np
 import pytest
 
 from agentrl.configs import base
 from agentrl.lab.papers.credit import study as study_credit
-from agentrl.types import Credit
 from tests import errors
 from tests.lab.study.small_credit import NAMES, SIZE
 
@@ -43,22 +41,6 @@ def test_seeds_differ_and_tasks_do_not(measured):
   assert np.any(played.solved[0] != played.solved[1])
   task = np.asarray(played.batches.ids['task'])
   assert np.all(task[:, -1] == task[0, -1])
-
-
-def test_mean_over_the_tokens_of_a_turn(measured):
-  played = measured[2]
-  batch = jax.device_get(played.batches)
-  batch = jax.tree.map(lambda x: x[0, -1], batch)
-  r = np.random.default_rng(0)
-  token = r.normal(size=batch.rows.logp.shape).astype(np.float32)
-  turn = r.normal(size=batch.turns.reward.shape).astype(np.float32)
-  credit = Credit(turn, token, batch.rows.weight, {})
-  got = jax.jit(study_credit.per_turn)(credit, batch)
-  rows = batch.rows
-  for b, k in ((0, 0), (7, 2)):
-    here = rows.sampled & (rows.traj == b) & (rows.turn == k)
-    want = turn[b, k] + np.mean(token[here])
-    np.testing.assert_allclose(got[b, k], want, rtol=1e-5)
 
 
 def test_the_truth_of_the_lake_is_not_known():

@@ -92,7 +92,11 @@ def _drawn_once(run: Array, *ids: Array) -> Array:
 
 
 @registry.register(
-  'signal', needs=('term:{term}',), gives=('signal:degraded_truth',)
+  'signal',
+  needs=('term:{term}',),
+  gives=('signal:degraded_truth',),
+  step='degraded_truth',
+  tabular=True,
 )
 def degraded_truth(
   context: Context,

@@ -9,10 +9,18 @@ import pytest
 
 import agentrl.loss  # noqa: F401  registers the losses
 from agentrl import optimizer, registry
+from agentrl.configs import base, oprl, prime, td_prm
+from agentrl.configs.studies import measured
+from agentrl.lab.papers.dose.prm_persistence import (
+  NAME,
+  ROLES,
+  fits,
+  prm_persistence,
+)
 from agentrl.learner import update
 from agentrl.model import policy
+from agentrl.run.check import validate
 from agentrl.signal.base import Context
-from agentrl.signal.prm_persistence import NAME, ROLES, prm_persistence
 from agentrl.types import Module, Outputs
 from tests import batches
 from tests.signal.implicit_prm_test import SHAPE, make_batch
@@ -192,3 +200,31 @@ def test_nothing_is_learned_from_what_is_measured():
   assert abs(values[2]) > 0.1
   kept = with_it.signal[NAME]['prm']  # as it scored, before it learned
   jax.tree.map(np.testing.assert_array_equal, kept, phi)
+
+
+@pytest.mark.parametrize(
+  ('make', 'place'), [(oprl, 'before'), (td_prm, 'after')]
+)
+def test_errors_of_a_prm_are_measured_where_it_scores(make, place):
+  c = make.get_config('tiny')
+  (prm,) = c.signal
+  places = {'before': (NAME, prm), 'after': (prm, NAME)}
+  w = base.wiring(c)
+  assert not fits(w._replace(signal=places.pop(place)), c)
+  ((_, wrong),) = places.items()
+  mistake = fits(w._replace(signal=wrong), c)
+  assert mistake.startswith(f'c.signal must name {NAME!r} {place} {prm!r}')
+
+
+def test_errors_are_measured_of_ratios_to_the_policy():
+  c = prime.get_config('tiny')
+  w = base.wiring(c)
+  mistake = fits(w._replace(signal=(NAME, *w.signal)), c)
+  assert "reference must be 'old_logp'" in mistake
+
+
+@pytest.mark.parametrize('method', ['oprl', 'td_prm'])
+def test_a_method_is_measured_where_its_prm_scores(method):
+  c = measured.get_config(f'{method},tiny,env=bifurcation')
+  validate.config(c)
+  assert NAME in c.signal

@@ -16,8 +16,7 @@ In tables (`tabular.step_rewards`) the same cells stand for the same turns. What
 an error has of the state alone cancels in a policy gradient: the persistence
 within states is that of e and e' less their means over the turns of a state.
 
-  --config.signal="('td_prm', 'prm_persistence')"
-  --config.signal="('prm_persistence', 'implicit_prm')"  # of OPRL
+`configs/studies/measured.py` adds the signal to a method.
 """
 
 import jax
@@ -35,9 +34,37 @@ NAME = 'prm_persistence'
 ROLES = ('prm', 'policy')
 
 
+def fits(spec: registry.MethodSpec, config) -> str:
+  """Returns '' if errors are measured where the PRM is as it scores."""
+  for i, signal in enumerate(spec.signal):
+    if signal == NAME or 'role:prm' not in registry.get('signal', signal).needs:
+      continue
+    ((_, hp),) = registry.settings_of(spec, 'signal', signal)
+    if hp.get('reference', 'old_logp') != 'old_logp':
+      return (
+        f"hp.signal.{signal}.reference must be 'old_logp' for signal {NAME!r},"
+        ' which measures log-ratios to the policy, got'
+        f' {hp["reference"]!r}; or leave {NAME!r} out'
+      )
+    before = scores_first(hp)
+    if before != (spec.signal.index(NAME) < i):
+      where = 'before' if before else 'after'
+      return (
+        f'c.signal must name {NAME!r} {where} {signal!r}, which scores a batch'
+        f' {where} it learns from it, got {spec.signal}'
+      )
+  return ''
+
+
+def scores_first(hp) -> bool:
+  """Returns whether a PRM of these settings scores before it learns."""
+  return hp.get('order') == 'score_then_update'
+
+
 @registry.register(
   'signal',
   needs=('role:prm', 'signal:old_logp', 'term:{term}', 'column:state'),
+  check=fits,
 )
 def prm_persistence(context: Context, *, term: Named = 'progress') -> Signal:
   """How long the errors of role 'prm' last, as metrics that reward nothing.

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from agentrl.signal import degraded_truth
+from agentrl.lab.papers.dose import degraded_truth
 from agentrl.signal.base import Context
 from tests import batches
 
