@@ -62,6 +62,6 @@ def resolve(alg, step):
         f' {named}, role.<name>.lr with one of {tuple(rules)}, or'
         ' hp.<scope>.<piece>.<name>'
       )
-  spec = alg.spec._replace(hp=hp)
-  context = alg.context._replace(rules=rules)
-  return alg.rebind(coef=coef, spec=spec, context=context)
+  alg = alg._replace(coef=coef, context=alg.context._replace(rules=rules))
+  moved = any(path.startswith('hp.') for path in alg.schedules)
+  return alg.rebind(spec=alg.spec._replace(hp=hp)) if moved else alg

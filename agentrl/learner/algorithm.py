@@ -1,4 +1,9 @@
-"""Algorithm: the slots of a method, bound once, with modules and optimizers."""
+"""Algorithm: the slots of a method, bound once, with modules and optimizers.
+
+Hyper-parameters are bound by `from_spec`, networks are not: signals are given
+the context by `Algorithm.signals`, so that it may be changed where an update
+is traced and no slot is bound again.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -19,7 +24,7 @@ class Algorithm(NamedTuple):
   spec: registry.MethodSpec
   context: Context
   curate: Sequence[Callable]
-  signals: Mapping[str, Signal]
+  bound_signals: Mapping[str, Callable[[Context], Signal]]
   streams: Mapping[str, Sequence[Callable]]  # links of each, in order
   post: Sequence[Callable]  # links after the streams are summed
   losses: Mapping[str, Callable]
@@ -61,7 +66,7 @@ class Algorithm(NamedTuple):
       spec,
       context,
       curate=[bind('curate', n) for n in spec.curate],
-      signals={n: bind('signal', n)(context) for n in spec.signal},
+      bound_signals={n: bind('signal', n) for n in spec.signal},
       streams={s: links(s, spec.stream[s]) for s in spec.advantage},
       post=links('post', spec.post),
       losses={n: bind('loss', n, n, 'c.loss') for n in spec.loss},
@@ -75,6 +80,11 @@ class Algorithm(NamedTuple):
       memory={n: bind('memory', n)() for n in spec.memory},
       **settings,
     )
+
+  @property
+  def signals(self) -> dict[str, Signal]:
+    """The signals with the networks of the context."""
+    return {n: bind(self.context) for n, bind in self.bound_signals.items()}
 
   def without_policy(self) -> 'Algorithm':
     """Returns the algorithm that learns all but the policy."""
@@ -125,4 +135,4 @@ def bind_shared_params(alg: Algorithm, params: dict[str, PyTree]) -> Algorithm:
     return Module(module.specs, joined(module.apply), head=head)
 
   modules = {role: bind(m) for role, m in modules.items()}
-  return alg.rebind(context=alg.context._replace(modules=modules))
+  return alg._replace(context=alg.context._replace(modules=modules))

@@ -3,8 +3,9 @@
 import jax.numpy as jnp
 import numpy as np
 
-import agentrl.loss  # noqa: F401  registers the losses
-from agentrl import registry
+import agentrl.loss
+import agentrl.signal  # noqa: F401  registers the signals
+from agentrl import optimizer, registry, schedule
 from agentrl.learner import algorithm
 from agentrl.signal.base import Context
 from agentrl.types import Module, Outputs, Share
@@ -64,3 +65,17 @@ def test_shared_parameters_are_joined_once_for_all_roles():
   own = algorithm.bind_shared_params(alg, params).context.modules['policy']
   assert own.share is None
   assert own.apply(jnp.float32(2), 3, ()).logp == 36
+
+
+def test_no_slot_is_bound_again_for_networks_or_rates():
+  """Of another context signals alone are made anew, from what was bound."""
+  alg = algorithm.Algorithm.from_spec(
+    SPEC._replace(signal=('entropy_history',)),
+    Context({}, {'policy': optimizer.OptimizerConfig()}, 1),
+    schedules={'role.policy.lr': ('linear', 1.0, 3.0, 4)},
+  )
+  now = schedule.resolve(alg, 1)
+  assert now.context.rules['policy'].lr == 1.5
+  for field in ('streams', 'losses', 'reduce', 'minibatch', 'bound_signals'):
+    assert getattr(now, field) is getattr(alg, field)
+  assert set(now.signals) == {'entropy_history'}

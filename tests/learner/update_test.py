@@ -43,7 +43,9 @@ def test_signals_learn_and_score_in_their_order():
     carry=(),
     key=jax.random.key(0),
   )
-  learner = learner._replace(signals={x: made(x) for x in ORDERS})
+  learner = learner._replace(
+    bound_signals={x: lambda context, x=x: made(x) for x in ORDERS}
+  )
   state, *_ = update_lib.update(
     learner, state, batches.lay(batches.story()).batch
   )

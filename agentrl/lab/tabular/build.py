@@ -39,7 +39,7 @@ def at_rate(learner: update.Algorithm, rate) -> update.Algorithm:
   """The learner whose policy learns at `rate`, other roles in proportion."""
   rules = learner.context.rules
   rules = {k: rule._replace(lr=rate * rule.lr) for k, rule in rules.items()}
-  return learner.rebind(context=learner.context._replace(rules=rules))
+  return learner._replace(context=learner.context._replace(rules=rules))
 
 
 def plain(rule: optimizer_lib.OptimizerConfig) -> optimizer_lib.OptimizerConfig:

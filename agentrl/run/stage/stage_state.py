@@ -27,20 +27,22 @@ def union(algorithms: Sequence[Algorithm]) -> Algorithm:
   """
   first = algorithms[0]
   modules, rules = dict(first.context.modules), dict(first.context.rules)
-  signals, loaded = dict(first.signals), first.context.loaded
+  signals, loaded = dict(first.bound_signals), first.context.loaded
+  sizes = {name: _shapes(x.init()) for name, x in first.signals.items()}
   for other in algorithms[1:]:  # roles: see stage_checks.roles
     modules = dict(other.context.modules) | modules
     rules = dict(other.context.rules) | rules
     loaded |= other.context.loaded
+    signals = dict(other.bound_signals) | signals
     for name, signal in other.signals.items():
-      mine = signals.setdefault(name, signal)
-      if _shapes(mine.init()) != _shapes(signal.init()):
+      size = _shapes(signal.init())
+      if sizes.setdefault(name, size) != size:
         raise ValueError(
           f'signal {name!r} has a state of another size in one stage than in'
           ' another; set its hyper-parameters for the whole run'
         )
   context = first.context._replace(modules=modules, rules=rules, loaded=loaded)
-  return first._replace(context=context, signals=signals)
+  return first._replace(context=context, bound_signals=signals)
 
 
 def init_memory(experiments: Sequence[Experiment], state: TrainState):
