@@ -31,7 +31,6 @@ class Routing(NamedTuple):
 
   chosen: Array  # [L, E] f32  tokens that went to an expert
   prob: Array  # [L, E] f32  router probabilities
-  log_norm_sq: Array  # [L] f32  squared log-normalisers of the router logits
   tokens: Array  # [L] f32
 
 
@@ -71,7 +70,7 @@ def mix(c: MoEConfig, p: dict, specs: dict, x_NTD, live_NT, rows=layers.ROWS):
   chex.assert_rank([x_NTD, live_NT], [3, 2])
   p = {name: p[name] for name in NAMES}
   specs = lora.beside(p, {name: specs[name] for name in NAMES})
-  into, routing = (specs, (*rows, None), rows), ((None,),) * 2 + ((),) * 2
+  into, routing = (specs, (*rows, None), rows), ((None,), (None,), ())
   run = mesh.shard_map(
     functools.partial(_mix, c), into, ((*rows, None), *routing)
   )
@@ -109,11 +108,6 @@ def balance(routing: Routing, top_k: int):
   )
 
 
-def router_z(routing: Routing):
-  """Mean squared log-normaliser of router logits (2202.08906, equation 5)."""
-  return jnp.mean(routing.log_norm_sq / routing.tokens)
-
-
 def _through(c: MoEConfig, p: dict, x_MD, weight_MK, expert_MK):
   """Weighted sum of what this device's experts make of each token: [M, D]."""
   m, k = expert_MK.shape
@@ -149,11 +143,9 @@ def _routing(logits_ME, expert_MK, live_M) -> Routing:
   total = functools.partial(jnp.matmul, live, precision=exact)
   experts = logits_ME.shape[-1]
   counts = jax.nn.one_hot(expert_MK, experts, dtype=jnp.float32)
-  norm = jax.nn.logsumexp(logits_ME, axis=-1)
   prob = jax.nn.softmax(logits_ME, axis=-1)
   return Routing(
     chosen=total(jnp.sum(counts, axis=1)),
     prob=total(prob),
-    log_norm_sq=total(jnp.square(norm)),
     tokens=jnp.sum(live),
   )

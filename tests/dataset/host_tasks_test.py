@@ -60,13 +60,3 @@ def test_a_damaged_set_names_its_place(tmp_path):
   file.write_bytes(file.read_bytes()[:-40])
   with pytest.raises(ValueError, match=r'fake-0a-train-3-0.*delete it'):
     host_tasks.load(Source(), 'train', 3, 0, folder=tmp_path)
-
-
-def test_a_file_of_an_older_version_is_refused_until_it_is_gone(tmp_path):
-  old = tmp_path / 'spoken' / 'fake-0a-train-3-0.jsonl'
-  old.parent.mkdir()
-  old.write_text('{}\n')
-  with pytest.raises(ValueError, match=r'jsonl is of an older .* delete it'):
-    host_tasks.load(Source(), 'train', 3, 0, folder=tmp_path)
-  old.unlink()
-  assert len(host_tasks.load(Source(), 'train', 3, 0, folder=tmp_path)) == 3

@@ -72,7 +72,6 @@ def test_balance_is_one_when_tokens_are_spread_evenly():
   even = moe.Routing(
     chosen=jnp.full((3, 4), 10.0),
     prob=jnp.full((3, 4), 5.0),
-    log_norm_sq=jnp.zeros(3),
     tokens=jnp.full(3, 20.0),
   )
   np.testing.assert_allclose(moe.balance(even, top_k=2), 1.0)

@@ -122,7 +122,6 @@ def state_of(seed: int):
     opt={},
     signal={},
     memory=(),
-    carry=(),
     key=jax.random.key(seed),
   )
 

@@ -68,7 +68,6 @@ def _state():
     opt={},
     signal={},
     memory=(),
-    carry=(),
     key=jax.random.key(1),
   )
 
