@@ -321,11 +321,8 @@ def init(specs, key: jax.Array):
   leaves, tree = jax.tree.flatten(specs, is_leaf=is_param)
   for p in leaves:
     _stored(p)  # raise before anything is compiled
-  return jax.tree.unflatten(tree, _creator(tuple(leaves), _mesh())(key))
-
-
-def _mesh():
-  return jax.sharding.get_mesh() if active() else None
+  here = jax.sharding.get_mesh() if active() else None
+  return jax.tree.unflatten(tree, _creator(tuple(leaves), here)(key))
 
 
 @functools.lru_cache(maxsize=32)

@@ -100,7 +100,7 @@ class Batch(struct.PyTreeNode):
 
   rows: Rows  # what models read
   turns: Turns  # what credit is assigned to
-  ids: dict[str, Array]  # [B] i32: task, group, arm, domain, source, age
+  ids: dict[str, Array]  # [B] i32: task, group, arm, source, age
   outcome: Array  # [B] f32  the task's own score; filters and evaluation
   status: Array  # [B] i32  see Status
   # [] i32 each, see SAMPLED: what making the batch took, with what was thrown
@@ -340,7 +340,6 @@ class TrainState(struct.PyTreeNode):
   opt: dict[str, PyTree]  # by trained role
   signal: dict[str, PyTree]  # states of signals that are not parameters
   memory: PyTree  # by memory component; () without any
-  carry: PyTree  # unfinished episodes
   key: Array  # of the run; never changes, always folded
 
 

@@ -3,6 +3,7 @@
   python -m experiments.bench
   python -m experiments.bench --only=decode,iteration --json=bench.json
   python -m experiments.bench --only=decode,gradient --size=0.5B
+  python -m experiments.bench --only=checkpoint,store,judge,gateway
   python -m experiments.bench --only=decode --peers=FOLDER \
     --tunix_python=PYTHON --trl_python=PYTHON
 
@@ -17,7 +18,9 @@ from absl import flags
 
 from agentrl import cli
 
-_ONLY = flags.DEFINE_list('only', None, 'Sections to run; default: all.')
+_ONLY = flags.DEFINE_list(
+  'only', None, 'Sections to run; default: those with a bound.'
+)
 _REPEATS = flags.DEFINE_integer('repeats', 7, 'Runs a figure.', lower_bound=1)
 _JSON = flags.DEFINE_string('json', None, 'File to write the figures to.')
 _SIZE = flags.DEFINE_enum(

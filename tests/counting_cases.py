@@ -110,7 +110,7 @@ def make(kind: str) -> Case:
   )
   outcome = np.array([OFF.get(i, x) for i, x in enumerate(STORY.outcome)])
   zero = np.zeros(B, np.int32)
-  ids = dict.fromkeys(('source', 'age', 'arm', 'domain'), zero)
+  ids = dict.fromkeys(('source', 'age', 'arm'), zero)
   batch = batch.replace(
     rows=rows,
     turns=turns,

@@ -34,19 +34,10 @@ def load(
   *,
   folder: str | os.PathLike[str],
 ) -> HostTaskSet:
-  """`count` tasks of the source; made into `folder` if they are not there.
+  """Loads `count` tasks of the source; makes them if they are not there.
 
-  Raises:
-    ValueError: as `tfds_store.load`; or only a file of an older version is
-      there, whose tasks this one does not read.
+  Raises: ValueError as `tfds_store.load`.
   """
-  name = tfds_store.config_name(source, split, count, seed)
-  old = os.path.join(folder, 'spoken', f'{name}.jsonl')
-  if not tfds_store.location(folder, name).is_dir() and os.path.exists(old):
-    raise ValueError(
-      f'task file {old} is of an older version; delete it, and its tasks are'
-      ' made again'
-    )
   examples = tfds_store.load(
     source, split, count, seed, folder=folder, encode=encode_messages
   )

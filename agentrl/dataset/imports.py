@@ -79,7 +79,10 @@ def _verifiers(
   x, talk, style: Format, outcome: float | None
 ) -> StoredTrajectory:
   score = _first(x, ('reward',), outcome)
-  prompt, completion = (_listed(x[k], r) for k, r in _SIDES)
+  prompt, completion = (
+    [{'role': r, 'content': x[k]}] if isinstance(x[k], str) else x[k]
+    for k, r in _SIDES
+  )
   made = _messages([*prompt, *completion], style)
   # The library leaves nothing of a message behind a prompt that is too long.
   steps = [s.get('tokens') or {} for s in x.get('trajectory') or ()]
@@ -240,10 +243,6 @@ def _text(content: Any) -> str:
       f'content must be a text or a list of texts, got {content!r:.80}'
     )
   return content or ''
-
-
-def _listed(side: Any, role: str) -> list[Any]:
-  return [{'role': role, 'content': side}] if isinstance(side, str) else side
 
 
 def _first(

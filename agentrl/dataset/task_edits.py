@@ -94,7 +94,7 @@ def splice_correction(
       state=turn.state,
     )
     made = edits.splice(bad, cut, best, shared=same, correction=[correction])
-    made = _masked_before(made, cut)
+    made = edits.drop_turns(made, lambda k, turn: k < cut)
     if not max_turns or len(made.turns) <= max_turns:
       out.setdefault(made.id, made)
   return [*out.values()]
@@ -210,16 +210,8 @@ def shared_turns(a: StoredTrajectory, b: StoredTrajectory) -> int:
   """How many first turns of both have equal contexts and messages."""
   count = 0
   for x, y in zip(a.turns, b.turns, strict=False):
-    if not _same(x, y):
+    read = np.array_equal(x.context, y.context)
+    if not (read and np.array_equal(x.message, y.message)):
       break
     count += 1
   return count
-
-
-def _same(x: StoredTurn, y: StoredTurn) -> bool:
-  read = np.array_equal(x.context, y.context)
-  return read and np.array_equal(x.message, y.message)
-
-
-def _masked_before(x: StoredTrajectory, count: int) -> StoredTrajectory:
-  return edits.drop_turns(x, lambda k, turn: k < count)

@@ -176,9 +176,8 @@ def single(x: float) -> float:
 def from_log(line: Mapping[str, Any]) -> StoredTrajectory:
   """Stored trajectory of a line of a run's JSONL log (docs/TRAJECTORIES.md).
 
-  Lines that were written before logs had 'history', and spans, weights and
-  versions of single tokens, are read with the usual ones: weight 1, context
-  without spans, one version for all tokens of a turn.
+  Spans, weights and versions of single tokens are written where they are not
+  the usual ones: weight 1, context without spans, one version for a turn.
 
   Raises:
     ValueError: the line is no trajectory, or lacks a turn.
@@ -193,7 +192,7 @@ def from_log(line: Mapping[str, Any]) -> StoredTrajectory:
     )
     outcome = numbers.number('outcome', line['outcome'])
     status, source = Status[line['status'].upper()], _SOURCE_OF[who]
-    history = line.get('history', '')
+    history = line['history']
     OneOf(*HISTORIES).check('history', history)
   except (KeyError, TypeError, AttributeError) as error:
     raise ValueError(

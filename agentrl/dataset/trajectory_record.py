@@ -80,7 +80,10 @@ def encode(x: StoredTrajectory) -> dict[str, Any]:
   terms = [terms.get(name, 0.0) for terms, name in pairs]
   given = [name in terms for terms, name in pairs]
   return {
-    **{k: _joined(columns[k], t) for k, t in (CONTEXT | MESSAGE).items()},
+    **{
+      k: np.concatenate([np.empty(0, t), *columns[k]]).astype(t)
+      for k, t in (CONTEXT | MESSAGE).items()
+    },
     **{k: np.array(columns[k], t) for k, t in TURN.items()},
     'context_size': np.array([*map(len, columns['context'])], np.int32),
     'message_size': np.array([*map(len, columns['message'])], np.int32),
@@ -142,10 +145,6 @@ def decode(record: Mapping[str, Any]) -> StoredTrajectory:
   if made.id != text['id']:
     raise ValueError(f'record {text["id"]} was changed after it was written')
   return made
-
-
-def _joined(parts, dtype) -> np.ndarray:
-  return np.concatenate([np.empty(0, dtype), *parts]).astype(dtype)
 
 
 def _cut(record: Mapping[str, Any], name: str, size: str) -> list[np.ndarray]:

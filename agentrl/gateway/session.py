@@ -296,7 +296,9 @@ class Session:
     if request.stops:
       stops.append(engine.texts(request.stops, self._words.decode))
     if ends := {*request.stop_tokens} - {self._words.eot}:
-      stops.append(lambda ids: _first(ids, ends))
+      stops.append(
+        lambda ids: next((i for i, x in enumerate(ids, 1) if x in ends), 0)
+      )
     if not stops:
       return None
     return lambda ids: min(filter(None, (x(ids) for x in stops)), default=0)
@@ -310,11 +312,6 @@ def _texts(request: ModelRequest) -> Iterator[str]:
       yield from (call.name, call.arguments)
   for tool in request.tools:
     yield from (tool.description, canonical_json(tool.schema))
-
-
-def _first(ids: Sequence[int], ends: set[int]) -> int:
-  """Tokens up to the first of `ends`; 0 without one."""
-  return next((i for i, x in enumerate(ids, 1) if x in ends), 0)
 
 
 def read_calls(

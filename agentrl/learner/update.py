@@ -243,7 +243,6 @@ def init(alg: Algorithm, key: jax.Array) -> TrainState:
     opt={},
     signal={name: x for name, x in states.items() if x is not None},
     memory=(),
-    carry=(),
     key=own,
   )
   return init_roles_from_policy(alg, state)

@@ -158,13 +158,19 @@ def _forward(c: DivergenceConfig, h_NTD, head, teacher_h_NTE, goal, wanted_NT):
   def mix(words, rows, parts):
     x, u = both(words, *rows[:2])
     norm, level = (y[:, None] for y in rows[2:])
-    new = _mixed(c.beta, x - norm, u - level)
+    log_p, log_q = x - norm, u - level
+    log_m = _log_mixture(c.beta, log_p, log_q)
+    # A block's part of KL(q ‖ m) and of KL(p ‖ m), [n] each.
+    new = tuple(
+      jnp.sum(jnp.exp(y) * (y - log_m), axis=1) for y in (log_q, log_p)
+    )
     return jax.tree.map(jnp.add, parts, new)
 
   zero = jnp.zeros(rounds.order.size, jnp.float32)
   first = PairSums(zero + LOW, zero, zero + LOW, zero, zero, zero)
   sums = _whole(over(add, rows, first))
-  norm, level = _norms(sums)
+  norm = sums.top + jnp.log(sums.total)
+  level = sums.high + jnp.log(sums.amount)
   if c.beta in (0, 1):
     value = of_student = _end(c.beta, sums)
   else:
@@ -251,12 +257,6 @@ def _whole(sums: PairSums) -> PairSums:
   return PairSums(top, total, high, amount, gap, lag)
 
 
-def _norms(sums: PairSums):
-  """L_p and L_q."""
-  norm = sums.top + jnp.log(sums.total)
-  return norm, sums.high + jnp.log(sums.amount)
-
-
 def _end(beta: float, sums: PairSums) -> Array:
   """KL(q ‖ p) of β = 0, KL(p ‖ q) of β = 1."""
   ahead = jnp.log(sums.total) - jnp.log(sums.amount)
@@ -269,14 +269,6 @@ def _log_mixture(beta: float, log_p, log_q):
   """log((1 − β) p + β q), between the ends."""
   return jnp.logaddexp(
     log_p + np.float32(np.log1p(-beta)), log_q + np.float32(np.log(beta))
-  )
-
-
-def _mixed(beta: float, log_p, log_q):
-  """A block's part of KL(q ‖ m) and of KL(p ‖ m), [n] each."""
-  log_m = _log_mixture(beta, log_p, log_q)
-  return tuple(
-    jnp.sum(jnp.exp(x) * (x - log_m), axis=1) for x in (log_q, log_p)
   )
 
 

@@ -75,7 +75,7 @@ def purified(
   found = {b: x for b, x in found.items() if x}
   if not found:
     return record
-  out = _copied(record)
+  out = jax.tree.map(np.array, record)  # which may be written to
   for b, several in found.items():
     for x in reversed(several):  # indices of earlier turns stay
       _replace(out, b, x)
@@ -124,11 +124,6 @@ def _call_start(record: Record, b: int, k: int) -> int | None:
   span = record.span[b, k, : record.message_len[b, k]]
   at = np.flatnonzero((span == Span.CALL) | (span == Span.ARGUMENT))
   return int(at[0]) if at.size else None
-
-
-def _copied(record: Record) -> Record:
-  """The record in arrays that may be written to."""
-  return jax.tree.map(np.array, record)
 
 
 # Of the tokens of a message, and of what the model read before it.

@@ -285,7 +285,7 @@ def batch(r: Record, layout: Layout, attempts: Attempts, version) -> Batch:
       node=node,
       agent=jnp.zeros((b, k), jnp.int32),
     ),
-    ids=ids | {'source': zero, 'domain': zero, 'age': zero},
+    ids=ids | {'source': zero, 'age': zero},
     outcome=r.outcome,
     status=r.status,
     sampled=sampled(r, attempts),

@@ -145,7 +145,8 @@ def play(
   person = Person(lines, s.world.env.actions, agent=True)
   print(person.help, flush=True)
   agent = JitAgent(s, params, temperature)
-  show(frames(s, agent, index, seed, person.ask), _best(s, index))
+  best = int(np.sum(s.test.actions[index - len(s.train)] >= 0))
+  show(frames(s, agent, index, seed, person.ask), best)
 
 
 def frames(s: build.Experiment, agent: JitAgent, index: int, seed: int, ask):
@@ -198,11 +199,6 @@ def one_episode(c: ConfigDict, levels: str | None) -> ConfigDict:
   if c.host:
     c.host.num_envs = 1
   return c
-
-
-def _best(s: build.Experiment, index: int) -> int:
-  """Moves of the solver's demonstration."""
-  return int(np.sum(s.test.actions[index - len(s.train)] >= 0))
 
 
 def _converse(s, roles, index: int, seed: int, temperature: float, lines):

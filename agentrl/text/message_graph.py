@@ -104,7 +104,8 @@ class MessageGraph:
     talk = self.calls[parent].talk if parent >= 0 else None
     rest = whole[length:]
     begin = _taught(rest, self._format, tools) if talk is None else rest
-    talk = self._extend(talk, begin, _names(whole))
+    names = {call.id: call.name for x in whole for call in x.calls}
+    talk = self._extend(talk, begin, names)
     foreign = sum(x.role == AGENT for x in rest)
     return CallPrompt(
       talk.ids, talk.agent, parent, foreign, talk, prefixes[-1], whole
@@ -231,11 +232,6 @@ def _turns(messages: Iterable[ChatMessage]) -> list[list[ChatMessage]]:
       out.append([])
     out[-1].append(x)
   return out
-
-
-def _names(messages: Iterable[ChatMessage]) -> dict[str, str]:
-  """Names of called tools by the ids of the calls."""
-  return {call.id: call.name for x in messages for call in x.calls}
 
 
 def _taught(

@@ -2,8 +2,6 @@
 
 import dataclasses
 
-import pytest
-
 from agentrl.dataset import host_tasks, tfds_store
 from tests import errors
 
@@ -61,13 +59,3 @@ def test_a_damaged_set_names_its_place(tmp_path):
   file.write_bytes(file.read_bytes()[:-40])
   with errors.raises(ValueError, 'fake-0a-train-3-0'):
     host_tasks.load(Source(), 'train', 3, 0, folder=tmp_path)
-
-
-def test_a_file_of_an_older_version_is_refused_until_it_is_gone(tmp_path):
-  old = tmp_path / 'spoken' / 'fake-0a-train-3-0.jsonl'
-  old.parent.mkdir()
-  old.write_text('{}\n')
-  with pytest.raises(ValueError):
-    host_tasks.load(Source(), 'train', 3, 0, folder=tmp_path)
-  old.unlink()
-  assert len(host_tasks.load(Source(), 'train', 3, 0, folder=tmp_path)) == 3

@@ -31,7 +31,6 @@ def fresh() -> TrainState:
     opt=none,
     signal=none,
     memory=none,
-    carry=none,
     key=jax.random.key(0),
   )
 

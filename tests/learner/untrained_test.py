@@ -44,7 +44,6 @@ def begun(alg: Algorithm) -> TrainState:
     opt={POLICY: optimizer.init(rule, PARAMS[POLICY])},
     signal={},
     memory=(),
-    carry=(),
     key=jax.random.key(0),
   )
 

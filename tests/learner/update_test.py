@@ -40,7 +40,6 @@ def test_signals_learn_and_score_in_their_order():
     opt={POLICY: ()},
     signal={},
     memory=(),
-    carry=(),
     key=jax.random.key(0),
   )
   learner = learner._replace(
@@ -83,7 +82,6 @@ def test_every_memory_of_a_step_draws_for_itself():
     opt={},
     signal={},
     memory={'first': (), 'second': ()},
-    carry=(),
     key=jax.random.key(0),
   )
   batch = batches.lay(batches.story()).batch

@@ -44,6 +44,5 @@ def make_state():
     opt=opt,
     signal={},
     memory=(),
-    carry=(),
     key=jax.random.key(0),
   )

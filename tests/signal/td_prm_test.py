@@ -65,7 +65,6 @@ def _state(tables) -> TrainState:
     opt={role: optimizer.init(RULE, params[role]) for role in CONTEXT.rules},
     signal={},
     memory=(),
-    carry=(),
     key=jax.random.key(0),
   )
 

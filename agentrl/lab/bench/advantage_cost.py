@@ -8,7 +8,7 @@ micro-batch of one row is measured and taken as often as there are rows.
 
 import functools
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ import numpy as np
 
 from agentrl import registry
 from agentrl.configs import base
-from agentrl.lab.bench import roofline
+from agentrl.lab.bench import timing
 from agentrl.lab.bench.sizes import AdvantageBenchSize
 from agentrl.learner import update as update_lib
 from agentrl.model import microbatch
@@ -64,7 +64,7 @@ def made_up(b: int, k: int, t: int, terms: tuple[str, ...]) -> Batch:
     agent=np.zeros((b, k), np.int32),
   )
   zero = np.zeros(b, np.int32)
-  ids = dict.fromkeys(('arm', 'domain', 'source', 'age'), zero)
+  ids = dict.fromkeys(('arm', 'source', 'age'), zero)
   group = (np.arange(b) // GROUP).astype(np.int32)
   ids |= {'task': group, 'group': group, 'branch': np.arange(b) % 2}
   outcome = (r.random(b) < 0.4).astype(np.float32)
@@ -79,13 +79,8 @@ def learner_of(
   return algorithm.make_algorithm(c, shape)
 
 
-def terms_of(w: registry.MethodSpec) -> set[str]:
-  """Returns the terms that the components of a method need."""
-  return _needed(w, 'term')
-
-
-def _needed(w: registry.MethodSpec, kind: str) -> set[str]:
-  """The names of what the components need of a kind."""
+def needed(w: registry.MethodSpec, kind: str) -> set[str]:
+  """Names what the components of a method need of a kind, such as 'term'."""
   needs = (x for part in registry.parts(w) for x in registry.needs(w, *part))
   return {x.partition(':')[2] for x in needs if x.startswith(f'{kind}:')}
 
@@ -103,7 +98,7 @@ def judged(learner: update_lib.Algorithm, batch: Batch):
     if learner.spec.memory:
       state = update_lib.init_memory(learner, state, batch, 1)
     else:
-      read = _needed(learner.spec, 'reading') - {registry.OWN}
+      read = needed(learner.spec, 'reading') - {registry.OWN}
       batch = batch.replace(readings=dict.fromkeys(read, batch.rows))
     return update_lib.update(still, state, batch)[2][:2]
 
@@ -131,12 +126,14 @@ def update_seconds(shape: transformer.DecoderConfig, batch: Batch) -> float:
     total = microbatch.objective(apply, ('logp',), loss)
     return microbatch.gradient(total, params, row, (), 1)
 
-  return batch.rows.tokens.shape[0] * _median(gradient, params, row, repeats=2)
+  return batch.rows.tokens.shape[0] * _median(
+    functools.partial(gradient, params, row), 2
+  )
 
 
-def _median(f, *args, repeats: int) -> float:
-  roofline.seconds(f, *args)  # compiles
-  return float(np.median([roofline.seconds(f, *args) for _ in range(repeats)]))
+def _median(call: Callable, repeats: int) -> float:
+  (took,) = timing.interleaved({'': call}, repeats, warm=1).values()
+  return timing.spread(took).median
 
 
 def run(methods: Sequence[str], size: AdvantageBenchSize) -> None:
@@ -145,7 +142,7 @@ def run(methods: Sequence[str], size: AdvantageBenchSize) -> None:
   c = base.get_config()
   c.model.update(dict(positions=0, remat='layer'))
   shape = pretrained.own(c, 64)
-  wanted = [terms_of(learner_of(n, shape).spec) for n in names]
+  wanted = [needed(learner_of(n, shape).spec, 'term') for n in names]
   terms = tuple(sorted(set().union(*wanted)))
   batch = made_up(size.trajectories, size.turns, size.tokens, terms)
   print(
@@ -156,7 +153,7 @@ def run(methods: Sequence[str], size: AdvantageBenchSize) -> None:
   for name in names:
     learner = learner_of(name, shape)
     f = jax.jit(functools.partial(update_lib.compute_advantage, learner))
-    s = _median(f, *judged(learner, batch), repeats=size.repeats)
+    s = _median(functools.partial(f, *judged(learner, batch)), size.repeats)
     total += s
     print(f'  {name:<24} {1e3 * s:8.1f} ms', flush=True)
   update = update_seconds(shape, batch)

@@ -1,33 +1,29 @@
-"""Requests a second that the gateway serves.
-
-  python -m agentrl.lab.bench.gateway [SESSIONS [REQUESTS [BYTES]]]
-  python -m agentrl.lab.bench.gateway model [SESSIONS [REQUESTS [BYTES]]]
+"""Gateway benchmarks of `experiments.bench`: requests over HTTP.
 
 A process of its own plays all sessions at once, each with a connection that is
-kept, REQUESTS calls of BYTES each. Then one session alone, for what a call
-costs that waits for nobody. The generator costs nothing; with `model` it is a
-decoder of two layers, which is asked without the gateway as well, in turn with
-it. No two calls ask for the same message.
+kept. The generator of `gateway` costs nothing; `gateway_model` asks a decoder
+through the gateway, and `gateway_direct` without it. `*_alone` is one session:
+what a call costs that waits for no other.
 """
 
-import asyncio
 import contextlib
+import dataclasses
 import functools
 import itertools
 import json
-import statistics
 import subprocess
 import sys
 import threading
-import time
-import urllib.parse
 from collections.abc import Iterator
 from concurrent.futures import Future
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from agentrl.lab.bench import gateway_client, sampling
+from agentrl.lab.bench.sampling import BenchCase, SamplingBenchSize
 from agentrl.rollout.engine.engine import Completion, SamplingParams, Sizes
+from agentrl.rollout.engine.service import EngineService
 from agentrl.text import chat_format
 from agentrl.text.chat_messages import ChatMessage
 from agentrl.text.message_graph import MessageGraph
@@ -35,19 +31,9 @@ from agentrl.text.tokenizer import Embedded
 from agentrl.text.tool_calls import format_of
 
 MESSAGE = 16  # tokens
-SLOTS = 32  # of the engine
-ROUNDS = 5  # of one session, with the gateway and without it in turn
-ALONE = 40  # calls of a round
-_LOADS = itertools.count()  # what texts begin with: nothing is read already
-
-
-class Load(NamedTuple):
-  """What a client saw."""
-
-  seconds: float
-  latencies: list[float]  # of each request, seconds
-  errors: int
-  used: float = 0.0  # seconds of a processor that the server took
+BYTES, MODEL_BYTES = 2048, 256  # of a request
+REQUESTS, ALONE = 20, 40  # of a session among many, and of one alone
+_LOADS = itertools.count()
 
 
 class Instant:
@@ -63,205 +49,115 @@ class Instant:
     return future
 
 
-def measure(
-  sessions: int, requests: int, size: int, generator: Any = None
-) -> Load:
-  """Serves here what a client in another process sends.
-
-  Args:
-    size: bytes of a body
-    generator: makes the messages; None: `Instant`
-  """
-  from agentrl.gateway.server import Gateway
-  from agentrl.gateway.session import Session, SessionLimits, attempt_sampling
-
+@contextlib.contextmanager
+def requests(
+  size: SamplingBenchSize, data: str
+) -> Iterator[dict[str, BenchCase]]:
+  """Yields cases of 8 sessions a slot, and of one session."""
+  del data
   words = Embedded()
-  talk, format = chat_format.bare(words), format_of('hermes')
-  limits = SessionLimits(requests, MESSAGE, 2 * size, 2 * size * requests)
-  keys = np.zeros((requests, 2), np.uint32)
-  sampling = attempt_sampling(limits, keys)
-  generator = generator or Instant(words)
-  with Gateway(generator, model='m', context=2 * size) as gateway:
-    addresses = [
-      gateway.open(str(i), Session(talk, format, limits, sampling))
-      for i in range(sessions)
-    ]
-    order: dict[str, Any] = {'addresses': addresses, 'key': gateway.key}
-    order |= {'requests': requests, 'size': size, 'load': next(_LOADS)}
-    began = time.process_time()
-    done = subprocess.run(
-      [sys.executable, '-m', 'agentrl.lab.bench.gateway', 'client'],
-      input=json.dumps(order),
-      capture_output=True,
-      text=True,
-      check=True,
-    )
-    used = time.process_time() - began
-  return Load(**json.loads(done.stdout.splitlines()[-1]))._replace(used=used)
-
-
-def direct(generator: Any, sessions: int, requests: int, size: int) -> Load:
-  """The same requests of a generator without a gateway.
-
-  Their tokens are made before; an answer of a session brings its next request.
-  """
-  words, load = Embedded(), next(_LOADS)
-  talk, format = chat_format.bare(words), format_of('hermes')
-  graph, keys = MessageGraph(talk, format), np.zeros(2, np.uint32)
-  prompts = [
-    [
-      graph.prompt([ChatMessage('user', text_of(load, name, i, size))]).ids
-      for i in range(requests)
-    ]
-    for name in range(sessions)
-  ]
-  latencies: list[float] = []
-  errors: list[Exception] = []
-  over = threading.Semaphore(0)
-
-  def ask(left) -> None:
-    prompt = next(left, None)
-    if prompt is None:
-      over.release()
-      return
-    began = time.perf_counter()
-
-    def done(future) -> None:
-      latencies.append(time.perf_counter() - began)
-      if (error := future.exception()) is not None:
-        errors.append(error)
-      ask(left)
-
-    how = SamplingParams(keys, MESSAGE)
-    generator.submit(prompt, how).add_done_callback(done)
-
-  began, used = time.perf_counter(), time.process_time()
-  for left in prompts:
-    ask(iter(left))
-  for _ in prompts:
-    over.acquire()
-  seconds = time.perf_counter() - began
-  used = time.process_time() - used
-  return Load(seconds, latencies, len(errors), used)
+  shape = dataclasses.replace(size.shape, vocab=words.vocab_size)
+  sizes = Sizes(slots=size.batch, capacity=MODEL_BYTES + MESSAGE)
+  with (
+    EngineService(shape, sizes, chat_format.bare(words)) as model,
+    served(Instant(words), BYTES) as instant,
+    served(model, MODEL_BYTES) as through,
+  ):
+    model.update_weights(sampling.params(size._replace(shape=shape)))
+    ways = {
+      'gateway': (instant, BYTES),
+      'gateway_direct': (functools.partial(direct, model), MODEL_BYTES),
+      'gateway_model': (through, MODEL_BYTES),
+    }
+    loads = {'': (8 * size.batch, REQUESTS), '_alone': (1, ALONE)}
+    yield {
+      way + suffix: BenchCase(
+        f'{sessions} sessions, {count} calls each, {length} bytes',
+        functools.partial(play, sessions, count, length),
+        (),
+        {'requests': sessions * count},
+        base=f'gateway_direct{suffix}' if way == 'gateway_model' else '',
+      )
+      for suffix, (sessions, count) in loads.items()
+      for way, (play, length) in ways.items()
+    }
 
 
 @contextlib.contextmanager
-def small_model(capacity: int):
-  """A decoder of two layers, as a service."""
-  import jax
+def served(generator: Any, size: int):
+  """Yields (sessions, requests, size) -> None, which asks through a gateway.
 
-  from agentrl import mesh
-  from agentrl.nn import config, transformer
-  from agentrl.rollout.engine.service import EngineService
+  Raises RuntimeError for a request without a message.
+  """
+  command = [sys.executable, '-m', gateway_client.__name__]
+  from agentrl.gateway import server, session  # need an extra
 
-  words = Embedded()
-  shape = transformer.DecoderConfig(
-    vocab=words.vocab_size,
-    width=64,
-    layers=2,
-    heads=4,
-    kv_heads=4,
-    head_dim=16,
-    mlp=256,
-  )
-  talk, sizes = chat_format.bare(words), Sizes(SLOTS, capacity)
-  with EngineService(shape, sizes, talk) as service:
-    service.update_weights(mesh.init(config.specs(shape), jax.random.key(0)))
-    yield service
+  talk, format = chat_format.bare(Embedded()), format_of('hermes')
+  pipe, names = subprocess.PIPE, map(str, itertools.count())
+  with (
+    server.Gateway(generator, model='m', context=2 * size) as gateway,
+    subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as client,
+  ):
+    assert client.stdin
+    assert client.stdout
+    orders, counts = client.stdin, client.stdout
 
+    def play(sessions: int, requests: int, size: int) -> None:
+      limits = session.SessionLimits(
+        requests, MESSAGE, 2 * size, 2 * size * requests
+      )
+      keys = np.zeros((requests, 2), np.uint32)
+      sampling = session.attempt_sampling(limits, keys)
+      here = list(itertools.islice(names, sessions))
+      order = gateway_client.Order(
+        addresses=[
+          gateway.open(x, session.Session(talk, format, limits, sampling))
+          for x in here
+        ],
+        key=gateway.key,
+        requests=requests,
+        size=size,
+        load=next(_LOADS),
+      )
+      print(json.dumps(order._asdict()), file=orders, flush=True)
+      if errors := int(counts.readline()):
+        raise RuntimeError(f'{errors} requests were not answered by a message')
+      for x in here:
+        gateway.close_session(x)
 
-def compare(
-  generator: Any, sessions: int, requests: int, size: int
-) -> Iterator[str]:
-  """What the gateway adds to a call among many, and to one alone."""
-  ways = {
-    'without the gateway': functools.partial(direct, generator),
-    'with it': functools.partial(measure, generator=generator),
-  }
-  for way in ways.values():
-    way(sessions, 2, size)  # compiles
-  for name, way in ways.items():
-    yield report(f'{sessions} sessions, {name}', way(sessions, requests, size))
-  medians = [
-    [statistics.median(way(1, ALONE, size).latencies) for way in ways.values()]
-    for _ in range(ROUNDS)
-  ]
-  added = sorted(1000 * (after - before) for before, after in medians)
-  before, after = (
-    1000 * statistics.median(x) for x in zip(*medians, strict=True)
-  )
-  yield (
-    f'1 session: a call takes {before:.1f} ms without the gateway and'
-    f' {after:.1f} ms with it, which adds {statistics.median(added):.1f} ms to'
-    f' the median ({added[0]:.1f} to {added[-1]:.1f} over {ROUNDS} rounds)'
-  )
+    yield play
+    orders.close()
 
 
-def text_of(load: int, session: int, i: int, size: int) -> str:
-  """A text that no other call begins with."""
-  return f'{load}.{session}.{i}.'.ljust(max(4, size - 60), 'x')
+def direct(generator: Any, sessions: int, requests: int, size: int) -> None:
+  """Asks a generator for the same without a gateway.
 
+  An answer of a session brings its next request. Raises RuntimeError for a
+  request without an answer.
+  """
+  talk, load = chat_format.bare(Embedded()), next(_LOADS)
+  graph = MessageGraph(talk, format_of('hermes'))
+  how = SamplingParams(np.zeros(2, np.uint32), MESSAGE)
+  errors: list[BaseException] = []
+  over = threading.Semaphore(0)
 
-async def _play(order: dict, name: int, latencies: list[float]) -> int:
-  """Plays a session: -> requests that were not answered with a message."""
-  at, errors = urllib.parse.urlsplit(order['addresses'][name]), 0
-  reader, writer = await asyncio.open_connection(at.hostname, at.port)
-  for i in range(order['requests']):
-    text = text_of(order['load'], name, i, order['size'])
-    body = json.dumps({'messages': [{'role': 'user', 'content': text}]})
-    head = (
-      f'POST {at.path}/v1/chat/completions HTTP/1.1\r\nHost: x\r\n'
-      f'Authorization: Bearer {order["key"]}\r\n'
-      f'Content-Length: {len(body)}\r\n\r\n'
-    )
-    began = time.perf_counter()
-    writer.write(f'{head}{body}'.encode())
-    lines = (await reader.readuntil(b'\r\n\r\n')).decode().split('\r\n')
-    fields = dict(x.lower().split(': ', 1) for x in lines[1:] if ': ' in x)
-    reply = await reader.readexactly(int(fields['content-length']))
-    latencies.append(time.perf_counter() - began)
-    errors += b'chat.completion' not in reply
-  writer.close()
-  return errors
+  def ask(session: int, i: int) -> None:
+    if i == requests:
+      over.release()
+      return
 
+    def done(future) -> None:
+      if (error := future.exception()) is not None:
+        errors.append(error)
+      ask(session, i + 1)
 
-async def _client(order: dict) -> Load:
-  latencies: list[float] = []
-  began = time.perf_counter()
-  errors = await asyncio.gather(
-    *(_play(order, x, latencies) for x in range(len(order['addresses'])))
-  )
-  return Load(time.perf_counter() - began, latencies, sum(errors))
+    text = gateway_client.text_of(load, session, i, size)
+    prompt = graph.prompt([ChatMessage('user', text)]).ids
+    generator.submit(prompt, how).add_done_callback(done)
 
-
-def report(name: str, load: Load) -> str:
-  count, x = len(load.latencies), sorted(load.latencies)
-  return (
-    f'{name}: {count} requests in {load.seconds:.1f} s,'
-    f' {count / load.seconds:.0f} a second, {load.errors} errors; a call takes'
-    f' {1000 * statistics.median(x):.1f} ms (median),'
-    f' {1000 * x[int(0.99 * (count - 1))]:.1f} ms (99%), of which a processor'
-    f' of the server worked {1000 * load.used / count:.2f} ms'
-  )
-
-
-def main() -> None:
-  if sys.argv[1:] == ['client']:
-    load = asyncio.run(_client(json.load(sys.stdin)))
-    print(json.dumps(load._asdict()))
-    return
-  model = sys.argv[1:2] == ['model']
-  given = [int(x) for x in sys.argv[1 + model :]]
-  sessions, requests, size = [*given, *(256, 20, 2048)[len(given) :]]
-  if model:
-    with small_model(size + MESSAGE) as generator:
-      for line in compare(generator, sessions, requests, size):
-        print(line, flush=True)
-    return
-  measure(1, 20, size)  # imports, and what is made once
-  print(report(f'{sessions} sessions', measure(sessions, requests, size)))
-  print(report('1 session', measure(1, 100, size)))
-
-
-if __name__ == '__main__':
-  main()
+  for session in range(sessions):
+    ask(session, 0)
+  for _ in range(sessions):
+    over.acquire()
+  if errors:
+    raise RuntimeError(f'{len(errors)} requests failed: {errors[0]}')

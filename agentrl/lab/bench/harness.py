@@ -9,13 +9,23 @@ Utilisation is operations over those of large products in the same time; what
 is computed twice counts once.
 """
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any
 
 import jax
-import numpy as np
 
-from agentrl.lab.bench import attention, roofline, sampling, training
+from agentrl.lab.bench import (
+  attention,
+  gateway,
+  judging,
+  roofline,
+  sampling,
+  storage,
+  timing,
+  training,
+  vocabulary,
+)
 from agentrl.lab.bench.sampling import BenchCase, SamplingBenchSize
 
 SECTIONS = {
@@ -26,22 +36,15 @@ SECTIONS = {
   'iteration': training.iteration,
   'gradient': training.gradient,
   'attention': attention.kernels,
+  'vocabulary': vocabulary.divergences,
 }
-# case -> the case that is allowed no more than it uses
-GROWTH = {
-  'decode_cache_8x': 'decode',
-  'decode_message_8x': 'decode',
-  'decode_slots': 'decode',
-  'rollout_full_8x': 'rollout_full',
+# Run where they are named: they hold services and folders, and have no bound.
+MORE = {
+  'checkpoint': storage.checkpoints,
+  'store': storage.trajectories,
+  'judge': judging.judges,
+  'gateway': gateway.requests,
 }
-
-
-class Spread(NamedTuple):
-  """Seconds over the repeats."""
-
-  median: float
-  low: float
-  high: float
 
 
 def run(
@@ -50,18 +53,18 @@ def run(
   repeats: int,
   only: Sequence[str] = (),
   tell: Callable[[str], None] = print,
-) -> dict:
-  """Measures the sections named in `only` (all by default), as JSON.
+) -> dict[str, Any]:
+  """Measures the sections named in `only` (default: SECTIONS), as JSON.
 
   Raises ValueError for a section that does not exist.
   """
-  if unknown := [name for name in only if name not in SECTIONS]:
+  if unknown := [name for name in only if name not in SECTIONS | MORE]:
     raise ValueError(
       f'--only names {unknown[0]!r}, which is unknown; choose from'
-      f' {",".join(SECTIONS)}'
+      f' {",".join(SECTIONS | MORE)}'
     )
-  out = {'device': device(), 'repeats': repeats, 'rates': {}, 'figures': []}
-  out['growth'] = {}
+  out: dict[str, Any] = {'device': device(), 'repeats': repeats}
+  out |= {'rates': {}, 'figures': [], 'growth': {}}
   tell(f'{out["device"]}, median [min, max] of {repeats}')
   for name in only or SECTIONS:
     rates = roofline.rates(repeats, size.shape.dtype)
@@ -70,14 +73,19 @@ def run(
       f' {rates.few / 1e9:.0f} of few rows;'
       f' copy {rates.copy / 1e9:.1f} GB/s'
     )
-    figures, growth = measure(SECTIONS[name](size, data), rates, repeats)
+    with (
+      contextlib.nullcontext(SECTIONS[name](size, data))
+      if name in SECTIONS
+      else MORE[name](size, data)
+    ) as cases:
+      figures, growth = measure(cases, rates, repeats)
     out['rates'][name] = rates._asdict()
     out['figures'] += figures
     out['growth'] |= growth
     for figure in figures:
       tell(line(figure))
     for case, x in growth.items():
-      tell(f'  {case} takes {x:.2f} times as long as {GROWTH[case]}')
+      tell(f'  {case} takes {x:.2f} times as long as {cases[case].base}')
   return out
 
 
@@ -86,67 +94,61 @@ def device() -> str:
   return f'{len(jax.devices())} x {d.device_kind}, jax {jax.__version__}'
 
 
-def interleaved(calls: Mapping[str, Callable], repeats: int):
-  """{name: Spread} of warm calls, round by round: a noisy spell hits all."""
-  for call in calls.values():
-    for _ in range(2):  # compiles; then settles
-      jax.block_until_ready(call())
-  seconds: dict[str, list[float]] = {name: [] for name in calls}
-  for _ in range(repeats):
-    for name, call in calls.items():
-      seconds[name].append(roofline.seconds(call))
-  return {
-    name: Spread(float(np.median(s)), min(s), max(s))
-    for name, s in seconds.items()
-  }
-
-
 def measure(
   cases: Mapping[str, BenchCase], rates: roofline.Rates, repeats: int
-):
-  """A figure for each case, and {case: times what its base in GROWTH took}."""
-  spreads = interleaved({n: c.call for n, c in cases.items()}, repeats)
+) -> tuple[list[dict[str, Any]], dict[str, float]]:
+  """Returns a figure for each case, and {case: times what its base took}."""
+  seconds = timing.interleaved({n: c.call for n, c in cases.items()}, repeats)
   figures = []
-  for name, s in spreads.items():
-    parts, bound = cases[name].parts, roofline.bound(cases[name].parts, rates)
-    operations = sum(p.operations for p in parts)
-    figures.append(
-      {
-        'name': name,
-        'shapes': cases[name].shapes,
-        'seconds': s._asdict(),
-        'per_second': {k: n / s.median for k, n in cases[name].makes.items()},
+  for name, case in cases.items():
+    s = timing.spread(seconds[name])
+    figure: dict[str, Any] = {
+      'name': name,
+      'shapes': case.shapes,
+      'seconds': s._asdict(),
+      'per_second': {k: n / s.median for k, n in case.makes.items()},
+    }
+    if case.parts:
+      bound = roofline.bound(case.parts, rates)
+      operations = sum(p.operations for p in case.parts)
+      figure |= {
         'operations': operations,
-        'bytes': sum(p.bytes for p in parts),
+        'bytes': sum(p.bytes for p in case.parts),
         'bound_seconds': bound,
         'ratio': s.median / bound,
         'utilisation': operations / (s.median * rates.large),
       }
-    )
+    figures.append(figure)
   growth = {
-    name: spreads[name].median / spreads[base].median
-    for name, base in GROWTH.items()
-    if name in spreads
+    name: timing.ratio(seconds[name], seconds[case.base]).median
+    for name, case in cases.items()
+    if case.base
   }
   return figures, growth
 
 
-def line(figure: dict) -> str:
-  """A figure in words."""
+def line(figure: Mapping[str, Any]) -> str:
+  """Returns a figure in words."""
   s = {k: 1e3 * x for k, x in figure['seconds'].items()}
   rate = ', '.join(f'{x:,.4g} {k}/s' for k, x in figure['per_second'].items())
-  return (
+  text = (
     f'  {figure["name"]:<18} {s["median"]:.4g} ms'
-    f' [{s["low"]:.4g}, {s["high"]:.4g}]  {rate}\n'
-    f'  {"":<18} bound {1e3 * figure["bound_seconds"]:.4g} ms'
-    f' ({figure["operations"] / 1e9:.3g} GFLOP,'
-    f' {figure["bytes"] / 1e6:.3g} MB), ratio {figure["ratio"]:.2f},'
-    f' utilisation {figure["utilisation"]:.0%}; {figure["shapes"]}'
+    f' [{s["low"]:.4g}, {s["high"]:.4g}]  {rate}\n  {"":<18} '
   )
+  if 'ratio' in figure:
+    text += (
+      f'bound {1e3 * figure["bound_seconds"]:.4g} ms'
+      f' ({figure["operations"] / 1e9:.3g} GFLOP,'
+      f' {figure["bytes"] / 1e6:.3g} MB), ratio {figure["ratio"]:.2f},'
+      f' utilisation {figure["utilisation"]:.0%}; '
+    )
+  return text + figure['shapes']
 
 
-def ours(size: SamplingBenchSize, data: str, repeats: int):
-  """() -> (tokens per second of decode, seconds of an iteration), warm."""
+def ours(
+  size: SamplingBenchSize, data: str, repeats: int
+) -> Callable[[], tuple[float, float]]:
+  """Returns () -> (tokens per second of decode, seconds of an iteration)."""
   decode = sampling.decode(size, data)['decode']
   calls = {
     'decode': decode.call,
@@ -154,8 +156,8 @@ def ours(size: SamplingBenchSize, data: str, repeats: int):
   }
 
   def call() -> tuple[float, float]:
-    spreads = interleaved(calls, repeats)
-    tokens = decode.makes['tokens'] / spreads['decode'].median
-    return tokens, spreads['iteration'].median
+    seconds = timing.interleaved(calls, repeats)
+    tokens = decode.makes['tokens'] / timing.spread(seconds['decode']).median
+    return tokens, timing.spread(seconds['iteration']).median
 
   return call

@@ -6,15 +6,15 @@ repeats. Caches of compiled programs: 'none'; 'cold', empty when a sweep
 starts; 'warm', where a sweep before it has left what it compiled.
 """
 
+import functools
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from agentrl.lab.bench import timing
 from agentrl.runtime import compile_cache
 
 CACHES = ['none', 'cold', 'warm']
@@ -47,15 +47,16 @@ def run(what: Sweep, caches: Sequence[str], place: str | None) -> None:
 def compare(what: Sweep, place: str, cache: str) -> dict[int, list[float]]:
   """{runs of a process: seconds of each repeat}"""
   os.makedirs(place, exist_ok=True)
-  times = {1: [], what.seeds: []}
+  calls = {
+    str(n): functools.partial(sweep, what, place, cache, n)
+    for n in (1, what.seeds)
+  }
   if cache == 'warm':
-    for together in times:
-      if not os.path.exists(warm(place, together)):
-        sweep(what, place, cache, together)
-  for _ in range(what.repeats):
-    for together in times:
-      times[together].append(sweep(what, place, cache, together))
-  return times
+    for together, call in calls.items():
+      if not os.path.exists(warm(place, int(together))):
+        call()
+  times = timing.interleaved(calls, what.repeats, warm=0)
+  return {int(n): seconds for n, seconds in times.items()}
 
 
 def warm(place: str, together: int) -> str:
@@ -63,8 +64,8 @@ def warm(place: str, together: int) -> str:
   return os.path.join(place, f'warm{together}')
 
 
-def sweep(what: Sweep, place: str, cache: str, together: int) -> float:
-  """Seconds of one sweep in a new folder."""
+def sweep(what: Sweep, place: str, cache: str, together: int) -> None:
+  """Runs one sweep in a new folder."""
   workdir = tempfile.mkdtemp(dir=place)
   env = dict(os.environ)
   env.pop(compile_cache.FOLDER, None)
@@ -72,25 +73,29 @@ def sweep(what: Sweep, place: str, cache: str, together: int) -> float:
     env['JAX_ENABLE_COMPILATION_CACHE'] = 'false'
   if cache == 'warm':
     env |= compile_cache.variables(warm(place, together))
-  command = (
-    *(sys.executable, '-m', 'agentrl.experiments.sweep'),
-    *(f'--workdir={workdir}', f'--config={what.config}'),
-    *(f'--seeds={what.seeds}', f'--together={together}'),
-    *(f'--jobs={what.jobs if together == 1 else 1}',),
+  command = [
+    sys.executable,
+    '-m',
+    'agentrl.experiments.sweep',
+    f'--workdir={workdir}',
+    f'--config={what.config}',
+    f'--seeds={what.seeds}',
+    f'--together={together}',
+    f'--jobs={what.jobs if together == 1 else 1}',
     *(f'--grid={x}' for x in what.grid),
-  )
-  start = time.monotonic()
+  ]
   subprocess.run(command, env=env, check=True, capture_output=True)
-  return time.monotonic() - start
 
 
 def table(cache: str, times: dict[int, list[float]]) -> list[str]:
   apart, together = times.values()
-  pairs = [b / a for a, b in zip(apart, together, strict=True)]
-  ratio = statistics.median(together) / statistics.median(apart)
-  show = lambda x: ' '.join(f'{v:.1f}' for v in x)  # noqa: E731
+  ratio = timing.ratio(together, apart)
   return [
-    f'cache {cache}: ratio {ratio:.2f} [{min(pairs):.2f}, {max(pairs):.2f}]',
-    f'  apart    {statistics.median(apart):6.1f} s  ({show(apart)})',
-    f'  together {statistics.median(together):6.1f} s  ({show(together)})',
+    f'cache {cache}: ratio {ratio.median:.2f}'
+    f' [{ratio.low:.2f}, {ratio.high:.2f}]',
+    *(
+      f'  {name:<8} {timing.spread(x).median:6.1f} s '
+      f' ({" ".join(f"{v:.1f}" for v in x)})'
+      for name, x in (('apart', apart), ('together', together))
+    ),
   ]

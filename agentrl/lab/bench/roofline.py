@@ -7,7 +7,6 @@ and what stands before it; norms, softmax and the like are not counted.
 """
 
 import math
-import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentrl import mesh
+from agentrl.lab.bench import timing
 from agentrl.nn import transformer
 
 FLOAT = 4  # bytes
@@ -92,15 +92,8 @@ def rates(repeats: int, dtype: str = 'float32') -> Rates:
 
 
 def _best(f, *args, repeats: int) -> float:
-  seconds(f, *args)  # compiles
-  return min(seconds(f, *args) for _ in range(repeats))
-
-
-def seconds(f, *args) -> float:
-  """Seconds of one call, until its results are there."""
-  start = time.perf_counter()
-  jax.block_until_ready(f(*args))
-  return time.perf_counter() - start
+  timing.seconds(f, *args)  # compiles
+  return min(timing.seconds(f, *args) for _ in range(repeats))
 
 
 def body(c: transformer.DecoderConfig) -> int:

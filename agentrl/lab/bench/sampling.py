@@ -103,8 +103,9 @@ class BenchCase(NamedTuple):
 
   shapes: str
   call: Callable[[], Any]
-  parts: tuple[KernelWork, ...]
+  parts: tuple[KernelWork, ...]  # empty: no bound is known
   makes: Mapping[str, float]
+  base: str = ''  # the case that it is held against
 
 
 def decode(size: SamplingBenchSize, data: str) -> dict[str, BenchCase]:
@@ -133,8 +134,17 @@ def decode(size: SamplingBenchSize, data: str) -> dict[str, BenchCase]:
     'decode_slots': (', by the slot engine', _slots(size, weights)),
   }
   text = f'{size.batch} slots, prompt {size.prompt}, {size.new} new'
-  rest = message_work(size), {'tokens': size.batch * size.new}
-  cases = {n: BenchCase(text + x, f, *rest) for n, (x, f) in calls.items()}
+  makes = {'tokens': size.batch * size.new}
+  cases = {
+    n: BenchCase(
+      text + x,
+      f,
+      message_work(size),
+      makes,
+      base='' if n == 'decode' else 'decode',
+    )
+    for n, (x, f) in calls.items()
+  }
   return {**cases, 'decode_group': _group(size, weights)}
 
 
@@ -288,7 +298,9 @@ def rollout(size: SamplingBenchSize, data: str) -> dict[str, BenchCase]:
   context = ALLOWED * jit_rollout.row_tokens(s.world, full)
   long = dataclasses.replace(full, context=context)
   plans = {'rollout': s.plan, 'rollout_full': full, 'rollout_full_8x': long}
-  return {n: _rollout(s._replace(plan=p)) for n, p in plans.items()}
+  cases = {n: _rollout(s._replace(plan=p)) for n, p in plans.items()}
+  wide = cases['rollout_full_8x']._replace(base='rollout_full')
+  return {**cases, 'rollout_full_8x': wide}
 
 
 def _rollout(s: build.Experiment) -> BenchCase:

@@ -14,6 +14,7 @@ import numpy as np
 
 from agentrl import mesh
 from agentrl.env.base import Step
+from agentrl.lab.bench import sampling, timing
 from agentrl.lab.bench.sizes import SlowEnvBenchSize
 from agentrl.nn import transformer
 from agentrl.rollout import host
@@ -98,14 +99,8 @@ class Bench:
       turns=turns, message=16, observation=8, opening=0, context=24 * turns
     )
     self._talk = chat_format.bare(words)
-    shape = transformer.DecoderConfig(
-      vocab=words.vocab_size,
-      width=64,
-      layers=2,
-      heads=4,
-      kv_heads=4,
-      head_dim=16,
-      mlp=192,
+    shape = dataclasses.replace(
+      sampling.TINY.shape, vocab=words.vocab_size, width=64, heads=4, kv_heads=4
     )
     sizes = Sizes(slots=size.slots, capacity=self._limits.context)
     self._engine = Engine(shape, sizes, eot=words.eot)
@@ -143,18 +138,10 @@ def run(size: SlowEnvBenchSize) -> None:
   )
   bench = Bench(seconds, size)
   ways = {'free': bench.free, 'lockstep': bench.lockstep}
-  took = {name: [] for name in ways}
-  for _ in range(size.repeats):
-    for name, play in ways.items():
-      start = time.monotonic()
-      play()
-      took[name].append(time.monotonic() - start)
+  took = timing.interleaved(ways, size.repeats, warm=0)
   for name, times in took.items():
-    each, rate = (
-      ' '.join(f'{x:.1f}' for x in times),
-      size.count / np.median(times),
-    )
+    each = ' '.join(f'{x:.1f}' for x in times)
+    rate = size.count / np.median(times)
     print(f'  {name:<9} {rate:.2f} a second  ({each} s)')
-  ratios = np.array(took['lockstep']) / np.array(took['free'])
-  low, median, high = np.quantile(ratios, (0, 0.5, 1))
-  print(f'  ratio {median:.2f} [{low:.2f}, {high:.2f}]')
+  x = timing.ratio(took['lockstep'], took['free'])
+  print(f'  ratio {x.median:.2f} [{x.low:.2f}, {x.high:.2f}]')

@@ -17,7 +17,8 @@ from agentrl import mesh
 from agentrl.configs import grpo, oprl
 from agentrl.domain import suggest
 from agentrl.lab.bench import sampling
-from agentrl.lab.capacity import hardware, memory
+from agentrl.lab.capacity import hardware
+from agentrl.lab.capacity.estimate import Workload
 from agentrl.lab.capacity.tpu import hlo, table
 
 TOKENS = 2048  # of a row
@@ -111,7 +112,7 @@ def _row(model: str, name: str, sizes: dict[str, str], words: str) -> list[str]:
   c.micro_batch = rows
   remat = sizes.get('remat', SHAPES[model].remat)
   shape = dataclasses.replace(SHAPES[model], remat=remat)
-  work = memory.Workload(
+  work = Workload(
     rows=rows * MICRO,
     tokens=TOKENS,
     micro=rows,

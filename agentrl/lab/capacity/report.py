@@ -7,8 +7,9 @@ from ml_collections import ConfigDict
 
 from agentrl import mesh
 from agentrl.configs import base
-from agentrl.lab.capacity import cost, hardware, memory
-from agentrl.lab.capacity.cost import Estimate
+from agentrl.lab.capacity import estimate as estimate_lib
+from agentrl.lab.capacity import hardware
+from agentrl.lab.capacity.estimate import Estimate, Workload
 from agentrl.lab.capacity.hardware import Topology
 from agentrl.model import hf_weights
 from agentrl.rollout import registered
@@ -61,7 +62,7 @@ def estimate(c: ConfigDict, where: Topology, lm: Language) -> Estimate:
   shape = pretrained.computed(c, lm.shape)
   learner = algorithm.make_algorithm(c, shape)
   sizes = {name: c.mesh[name] for name in mesh.AXES}
-  return cost.estimate(learner, shape, work(c, lm), sizes)
+  return estimate_lib.estimate(learner, shape, work(c, lm), sizes)
 
 
 def on_topology(c: ConfigDict, where: Topology) -> ConfigDict:
@@ -71,7 +72,7 @@ def on_topology(c: ConfigDict, where: Topology) -> ConfigDict:
   return applied(c, {f'mesh.{name}': n for name, n in sizes.items()})
 
 
-def work(c: ConfigDict, lm: Language) -> memory.Workload:
+def work(c: ConfigDict, lm: Language) -> Workload:
   """Returns the workload of a step of the config; makes no task."""
   spec = base.wiring(c)
   hosted = registered.kind_of(spec).on_host
@@ -81,7 +82,7 @@ def work(c: ConfigDict, lm: Language) -> memory.Workload:
   afresh = plan.history == 'turn'
   values = spec.values('minibatch', c.minibatch)
   models = host_env.models(c)
-  return memory.Workload(
+  return Workload(
     rows=c.rollout.batch * (plan.turns if afresh else 1),
     tokens=size.row,
     micro=c.micro_batch,
@@ -117,23 +118,22 @@ def table(c: ConfigDict, where: Topology, e: Estimate) -> Iterator[str]:
   yield 'a step, all devices      10^12 FLOPs'
   yield from _lines(e.flops, 1e12)
   yield ''
-  yield 'received by a device in a step       GB'
-  yield from _lines(e.traffic, 1e9)
-  yield ''
   yield f'tokens of a step: {w.rows * w.tokens:,} read in {w.rows:,} rows,'
   yield f'  of which {w.written:,} sampled in {w.batch * w.turns:,} turns'
-  products, links = seconds(e, where)
-  yield f'seconds of a step, at least: {products:.3g} of products at the peak'
-  yield f'  rate, {links:.3g} of traffic at the full rate of the links'
+  update, rollout = seconds(e, where)
+  rate = w.written / (update + rollout)
+  yield f'seconds at least: {update:.3g} an update, {rollout:.3g} a rollout;'
+  yield f'  at most {rate:,.0f} sampled tokens a second'
 
 
 def seconds(e: Estimate, where: Topology) -> tuple[float, float]:
-  """Lower bounds: of FLOPs at the peak, of traffic at full links."""
-  used = math.prod(e.sizes.values())
-  # Half of what links carry both ways comes in.
+  """Lower bounds of an update and of a rollout, at the peak rates of chips."""
+  w, chip, used = e.work, where.chip, math.prod(e.sizes.values())
+  rate = used * chip.flops
+  passes = w.turns * w.message * -(-w.batch // w.slots)
   return (
-    sum(e.flops) / used / where.chip.flops,
-    sum(e.traffic) / (where.chip.links / 2),
+    (e.flops.forward + e.flops.backward) / rate,
+    max(e.flops.rollout / rate, passes * e.weights / chip.bandwidth),
   )
 
 
@@ -161,10 +161,10 @@ def advice(c: ConfigDict, where: Topology, lm: Language) -> str:
     flags = _flags(c, changes)
     return f'It does not fit. With {flags} it needs {peak:.3g} GB.'
   learner = algorithm.make_algorithm(c, lm.shape)
-  total = 4 * mesh.count(memory.decoder(learner)) / 1e9
+  total = 4 * mesh.count(estimate_lib.decoder(learner)) / 1e9
   room = ROOM * where.chip.memory * where.devices / 1e9
   way, grown = '', ''
-  if not memory.frozen(learner):
+  if not estimate_lib.frozen(learner):
     grown = ' (four times that with gradients and moments)'
     way = 'train adapters on a frozen base (LoRA), or '
   return (

@@ -156,7 +156,7 @@ def batch(
   terms = {n: jnp.where(trajs.valid, x, 0.0) for n, x in terms.items()}
   zero = jnp.zeros(b, jnp.int32)
   ids = {'task': task, 'group': task}
-  ids |= dict.fromkeys(('arm', 'source', 'domain', 'age'), zero)
+  ids |= dict.fromkeys(('arm', 'source', 'age'), zero)
   return Batch(
     rows=rows(trajs, log, table.actions),
     turns=Turns(

@@ -37,7 +37,10 @@ def page(
     again: seconds after which a browser reads the page anew
     now: when the runs were read, told if given
   """
-  arms = _arms(runs)
+  arms = {  # one that is alone keeps its name
+    f'{name}, mean of {len(group)}' if len(group) > 1 else group[0].name: group
+    for name, group in curves_lib.arms(runs).items()
+  }
   looks = [
     Look(name, _KIND, i % svg.COLORS, i % len(svg.MARKERS))
     for i, name in enumerate(arms)
@@ -107,14 +110,6 @@ def groups(runs: Sequence[RunCurves]) -> list[tuple[str, str, list[str]]]:
   return [(f'of-{k}', titles[k], members[k]) for k in order if k in members]
 
 
-def _arms(runs: Sequence[RunCurves]) -> dict[str, list[RunCurves]]:
-  """The runs by config; one that is alone keeps its name."""
-  return {
-    f'{name}, mean of {len(group)}' if len(group) > 1 else group[0].name: group
-    for name, group in curves_lib.arms(runs).items()
-  }
-
-
 class Panel(NamedTuple):
   """A metric with its picture; lost: values that were not finite."""
 
@@ -167,7 +162,9 @@ def _groups(
       picture = charts_lib.chart(metric, drawn, steps, curves_lib.X[x])
       if picture:
         lost = sum(len(p.y) for p in parts) - len(finite)
-        panels.append(Panel(metric, _description(metric), lost, picture))
+        unit, meaning = descriptions.describe(metric) or ('', '')
+        text = f'{meaning} ({unit})' if unit else meaning
+        panels.append(Panel(metric, text, lost, picture))
     notes = [
       f'{what}: {", ".join(names)}.'
       for what, names in (
@@ -203,11 +200,6 @@ def _picture_key(drawn: Sequence[charts_lib.Curve]) -> bytes:
   x = np.concatenate([np.zeros(0), *(p.x for p in pieces)])
   looks = repr([(c.look.label, len(c.pieces)) for c in drawn])
   return b''.join([(y / scale).round(6).tobytes(), x.tobytes(), looks.encode()])
-
-
-def _description(metric: str) -> str:
-  unit, meaning = descriptions.describe(metric) or ('', '')
-  return f'{meaning} ({unit})' if unit else meaning
 
 
 def _band(run: RunCurves, x: str) -> list[np.ndarray]:

@@ -14,7 +14,6 @@ COLUMNS = (
   'task',
   'group',
   'arm',
-  'domain',
   'source',
   'turn',
   'state',

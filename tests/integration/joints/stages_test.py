@@ -124,7 +124,6 @@ def state_of(seed: int):
     opt={},
     signal={},
     memory=(),
-    carry=(),
     key=jax.random.key(seed),
   )
 

@@ -90,7 +90,7 @@ def lay(
     rows.traj[i, :at] = i
   zero = np.zeros(b, np.int32)
   ids = {'group': np.array([x.group for x in story], np.int32)}
-  ids |= dict.fromkeys(('task', 'arm', 'source', 'domain', 'age'), zero)
+  ids |= dict.fromkeys(('task', 'arm', 'source', 'age'), zero)
   outcome = np.array([x.outcome for x in story], dtype)
   return Batch(
     rows=rows,

@@ -247,7 +247,6 @@ def initial_state(learner, batch):
     },
     signal={name: x for name, x in signals.items() if x is not None},
     memory=(),
-    carry=(),
     key=jax.random.key(0),
   )
   return update_lib.init_memory(learner, state, batch, 1)

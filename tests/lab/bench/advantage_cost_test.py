@@ -30,6 +30,6 @@ def test_groups_are_whole():
 def test_terms_are_those_that_links_of_the_method_read():
   links = 'turn_reward', 'add_label', 'center'
   spec = registry.MethodSpec(advantage=('a',), stream={'a': links})
-  assert advantage_cost.terms_of(spec) == {'progress'}
+  assert advantage_cost.needed(spec, 'term') == {'progress'}
   spec = registry.MethodSpec(advantage=('a',), stream={'a': ('turn_reward',)})
-  assert advantage_cost.terms_of(spec) == set()
+  assert advantage_cost.needed(spec, 'term') == set()

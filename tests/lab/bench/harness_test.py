@@ -49,8 +49,22 @@ def test_every_section_has_its_figures(measured):
     'train_oprl',
     'iteration',
     'gradient',
+    'attention_chunked',
+    'attention_xla',
+    'vocab_logprob',
+    'vocab_forward_kl',
+    'vocab_reverse_kl',
+    'vocab_jensen',
   }
-  assert measured['growth'].keys() == harness.GROWTH.keys()
+  assert measured['growth'].keys() == {
+    'decode_cache_8x',
+    'decode_message_8x',
+    'decode_slots',
+    'rollout_full_8x',
+    'vocab_forward_kl',
+    'vocab_reverse_kl',
+    'vocab_jensen',
+  }
   assert measured['rates'].keys() == harness.SECTIONS.keys()
   assert 'cpu' in measured['device']
 
@@ -77,6 +91,15 @@ def test_figures_of_one_size_count_the_same_work(measured):
   assert ops['train_oprl'] == 2 * ops['train_grpo']
   # The iteration samples and then trains: 32 messages as `decode` says them.
   assert ops['iteration'] > ops['decode'] > ops['prefill']
+
+
+def test_a_case_without_a_bound_is_timed_all_the_same():
+  told = []
+  out = harness.run(sampling.TINY, '', 1, ['store'], told.append)
+  build, read = out['figures']
+  assert build['per_second']['trajectories'] > 0
+  assert 'ratio' not in read
+  assert any('store_read' in x for x in told)
 
 
 def test_unknown_section():

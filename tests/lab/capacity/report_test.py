@@ -130,7 +130,6 @@ def test_adapters_cost_what_they_are():
   two = 2 * lean.memory.gradients  # adapters beside one decoder
   assert lean.memory.parameters == plain.memory.parameters / 2 + two
   assert lean.memory.moments < plain.memory.moments / 4
-  assert lean.traffic.scatter < plain.traffic.scatter / 4
   assert lean.flops.forward == plain.flops.forward
   assert lean.flops.backward == plain.flops.backward / 2
   c = tiny()
@@ -175,6 +174,20 @@ def test_a_chat_has_a_frame(tmp_path):
   assert framed.work.read > estimate(c, where).work.read
   (tmp_path / 'tokenizer.json').unlink()
   assert 'tokenizer embedded' in report.report(c, '1xL4')
+
+
+def test_seconds_are_of_products_or_of_the_memory():
+  c, where = tiny(), hardware.parse('1xL4')
+  few = estimate(c, where)
+  update, rollout = report.seconds(few, where)
+  assert update == (few.flops.forward + few.flops.backward) / where.chip.flops
+  # A token in every slot takes a pass over the weights.
+  passes = few.work.turns * few.work.message
+  assert rollout == passes * few.weights / where.chip.bandwidth
+  many = few._replace(flops=few.flops._replace(rollout=1e30))
+  assert report.seconds(many, where)[1] == 1e30 / where.chip.flops
+  half = few._replace(work=few.work._replace(slots=few.work.batch // 2))
+  assert report.seconds(half, where)[1] == 2 * rollout
 
 
 def test_bad_input():

@@ -69,7 +69,6 @@ def _state():
     opt={},
     signal={},
     memory=(),
-    carry=(),
     key=jax.random.key(1),
   )
 

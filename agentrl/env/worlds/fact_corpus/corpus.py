@@ -9,8 +9,7 @@ begin with a year (`312: Bako's home is Tebu.`), and the latest one holds.
 """
 
 import functools
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -83,8 +82,9 @@ def made(
   for name, entity in entities.items():
     split = entity.split if held_out == 'facts' else ''
     for relation, kind in RELATIONS[entity.kind].items():
-      objects = _others(rng, _pool(entities, kind, split), name)
-      latest, older, *denied = itertools.islice(objects, 2 + distractors)
+      pool = _pool(entities, kind, split)
+      objects = [pool[i] for i in rng.permutation(len(pool)) if pool[i] != name]
+      latest, older, *denied = objects[: 2 + distractors]
       year = int(rng.integers(*_YEARS))
       if rng.random() >= _MISSING:
         facts.append(Fact(name, relation, latest, year))
@@ -126,13 +126,6 @@ def _pool(
     for name, x in entities.items()
     if x.kind == kind and split in ('', x.split)
   ]
-
-
-def _others(
-  rng: np.random.Generator, pool: Sequence[str], name: str
-) -> Iterator[str]:
-  """The pool without a name, in random order."""
-  return (pool[i] for i in rng.permutation(len(pool)) if pool[i] != name)
 
 
 def _text(fact: Fact, dated: bool, middle: str = '', end: str = '') -> str:

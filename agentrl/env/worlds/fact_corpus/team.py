@@ -13,8 +13,6 @@ from collections.abc import Sequence
 
 from agentrl.env.worlds.fact_corpus.questions import FactQuestion
 
-ROLES = ('planner', 'searcher', 'reader', 'writer')
-
 
 def tags(question: FactQuestion, read: Sequence[str]) -> list[str]:
   """What stands before each message: one more than calls.

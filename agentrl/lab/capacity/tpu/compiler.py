@@ -16,7 +16,7 @@ import tempfile
 import time
 from typing import NamedTuple
 
-from agentrl.lab.capacity.memory import Workload
+from agentrl.lab.capacity.estimate import Workload
 from agentrl.lab.capacity.tpu import hlo
 from agentrl.nn.config import DecoderConfig
 from agentrl.runtime import install

@@ -15,7 +15,7 @@ from ml_collections import ConfigDict
 from agentrl import loop, mesh, optimizer
 from agentrl.configs import envs
 from agentrl.lab.capacity import report
-from agentrl.lab.capacity.memory import Workload
+from agentrl.lab.capacity.estimate import Workload
 from agentrl.lab.capacity.tpu.compiler import CompileJob
 from agentrl.learner.algorithm import Algorithm
 from agentrl.nn import transformer
@@ -142,7 +142,6 @@ def state(alg: Algorithm) -> TrainState:
       _laid, {n: x for n, x in signal.items() if x is not None}
     ),
     memory=(),
-    carry=(),
     key=_laid(key),
   )
 
@@ -187,7 +186,7 @@ def batch(work: Workload) -> Batch:
   """Shapes of a batch."""
   per_turn = functools.partial(_replicated, (work.batch, work.turns))
   each = functools.partial(_replicated, (work.batch,))
-  names = ('task', 'group', 'arm', 'domain', 'source', 'age')
+  names = ('task', 'group', 'arm', 'source', 'age')
   return Batch(
     rows=rows(work.rows, work.tokens),
     turns=Turns(

@@ -9,9 +9,9 @@ from ml_collections import ConfigDict
 from agentrl import mesh
 from agentrl.configs import base
 from agentrl.domain import suggest
-from agentrl.lab.capacity import cost, hardware, report
+from agentrl.lab.capacity import estimate, hardware, report
+from agentrl.lab.capacity.estimate import Workload
 from agentrl.lab.capacity.hardware import Topology
-from agentrl.lab.capacity.memory import Workload
 from agentrl.lab.capacity.tpu import compiler, hlo, slices
 from agentrl.lab.capacity.tpu.compiler import CompiledProgram
 from agentrl.lab.capacity.tpu.programs import PROGRAMS
@@ -107,5 +107,5 @@ def utilisation(
 
 def _flops(c: ConfigDict, shape: DecoderConfig, work: Workload) -> float:
   """FLOPs of an update of the config."""
-  flops = cost.flops(algorithm.make_algorithm(c, shape), shape, work)
+  flops = estimate.flops(algorithm.make_algorithm(c, shape), shape, work)
   return flops.forward + flops.backward

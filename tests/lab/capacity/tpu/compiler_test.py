@@ -4,7 +4,7 @@ import pathlib
 
 import pytest
 
-from agentrl.lab.capacity.memory import Workload
+from agentrl.lab.capacity.estimate import Workload
 from agentrl.lab.capacity.tpu import compiler
 from agentrl.nn.config import DecoderConfig
 from tests import errors

@@ -8,7 +8,7 @@ import pytest
 from agentrl.configs import grpo, oprl, spear
 from agentrl.lab.bench import sampling
 from agentrl.lab.capacity import hardware
-from agentrl.lab.capacity.memory import Workload
+from agentrl.lab.capacity.estimate import Workload
 from agentrl.lab.capacity.tpu import compiler, hlo, table
 from tests import errors
 

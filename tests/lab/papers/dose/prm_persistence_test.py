@@ -63,7 +63,6 @@ def score(tables, batch, signals, exists=1.0):
     opt={},
     signal={NAME: last | {'exists': jnp.float32(exists)}},
     memory=(),
-    carry=(),
     key=jax.random.key(0),
   )
   fields, metrics = SIGNAL.score(state, batch, signals)
