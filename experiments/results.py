@@ -1,4 +1,4 @@
-"""Writes the results of comparisons into docs/RESULTS.md.
+"""Writes the results of comparisons into their pages in docs/results.
 
 python -m experiments.results --take=runs/studies/oprl
 """

@@ -1,11 +1,11 @@
-"""Writes the results of comparisons into docs/RESULTS.md.
+"""Writes the results of comparisons into their pages in docs/results.
 
   python -m experiments.results --take=runs/studies/oprl
 
 first copies the page of a comparison, its numbers, its runs (NAME.csv) and its
 tasks and seeds (panels/NAME.json) to docs/results. The tables of a study stand
-between two marks of RESULTS.md; the text around them is written by hand. The
-board of methods has a page of its own, docs/BOARD.md.
+between two marks of docs/results/NAME.md; the text around them is written by
+hand. The board of methods is docs/BOARD.md.
 """
 
 import csv
@@ -22,7 +22,7 @@ from absl import flags
 from agentrl.runtime import storage
 
 _TAKE = flags.DEFINE_multi_string('take', [], 'Folder of a comparison; again.')
-_DOCS = flags.DEFINE_string('docs', 'docs', 'Folder of RESULTS.md.')
+_DOCS = flags.DEFINE_string('docs', 'docs', 'Folder of BOARD.md and results.')
 
 
 def main() -> None:
@@ -31,17 +31,15 @@ def main() -> None:
 
   for workdir in _TAKE.value:
     take(workdir, os.path.join(_DOCS.value, 'results'))
-  path = os.path.join(_DOCS.value, 'RESULTS.md')
-  with open(path, encoding='utf-8') as f:
-    page = f.read()
   for name, report in reports(_DOCS.value).items():
     if name == board.NAME:
       storage.write(os.path.join(_DOCS.value, board.PAGE), board.page(report))
-    else:
-      page = put(page, name, tables.markdown(report))
-  with open(path, 'w', encoding='utf-8') as f:
-    f.write(page)
-  print(f'written: {path}')
+      continue
+    path = os.path.join(_DOCS.value, 'results', f'{name}.md')
+    with open(path, encoding='utf-8') as f:
+      page = f.read()
+    storage.write(path, put(page, name, tables.markdown(report)))
+    print(f'written: {path}')
 
 
 def take(workdir: str, folder: str) -> None:
@@ -103,6 +101,6 @@ def put(page: str, name: str, text: str) -> str:
   """The page with the study's tables between its marks."""
   begin, end = f'<!-- {name} -->', f'<!-- end of {name} -->'
   if begin not in page or end not in page:
-    raise ValueError(f'RESULTS.md lacks the marks {begin} and {end}; add them')
+    raise ValueError(f'results/{name}.md must have the marks {begin} and {end}')
   inside = re.compile(f'{re.escape(begin)}.*{re.escape(end)}', re.DOTALL)
   return inside.sub(lambda _: f'{begin}\n\n{text}\n\n{end}', page)
