@@ -76,6 +76,8 @@ setuptools.setup(
       'uvicorn>=0.54,<1',
       'websockets>=16,<18',
     ],
+    # The site: `mkdocs serve`.
+    'docs': ['mkdocs>=1.6.1,<1.7', 'mkdocs-material>=9.8,<10'],
     # Clients of models, as the examples use them.
     'clients': [
       'anthropic>=2.12,<3',

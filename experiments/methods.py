@@ -1,4 +1,4 @@
-"""Writes docs/METHODS.md: every method, its components and its credit.
+"""Writes docs/METHODS.md and a page in docs/methods for every method.
 
 python -m experiments.methods
 """

@@ -44,29 +44,36 @@ def page(report: Mapping[str, Any]) -> str:
     f'| method | {" | ".join(heads)} | credit | passes |',
     '|---|' + '---|' * (len(heads) + 2),
   ]
-  gains = {name: _gains(env) for name, env in envs.items()}
+  by_env = {name: gains(env) for name, env in envs.items()}
   arms = first['settings']['tuned']['arms']
   mean = {
-    arm: sum(of[arm]['mean'] for of in gains.values() if arm in of)
+    arm: sum(of[arm]['mean'] for of in by_env.values() if arm in of)
     for arm in arms
   }
   for arm in sorted(arms, key=lambda x: -mean[x]):
-    cells = [_gain(of.get(arm)) for of in gains.values()]
+    cells = [gain(of.get(arm)) for of in by_env.values()]
     cells += [_credit(report, arm), _passes(arms[arm]['config'])]
-    lines.append(f'| [{arm}](METHODS.md#{arm}) | {" | ".join(cells)} |')
+    lines.append(f'| [{arm}](methods/{arm}.md) | {" | ".join(cells)} |')
   lines += ['', f'Tasks, order and seeds: panel `{report["panel"][:16]}`.', '']
-  lines += ['## Not on the board', '']
+  lines += ['[What to try first](METHODS.md#which-to-try-first) is chosen by']
+  lines += ['this table.', '', '## Not on the board', '']
   for why, names in absent(set(arms)).items():
     lines.append(f'- {", ".join(f"`{x}`" for x in names)}: {why}')
   return '\n'.join(lines) + '\n'
 
 
-def _gains(env: Mapping[str, Any]) -> dict[str, Mapping]:
+def gains(env: Mapping[str, Any]) -> dict[str, Mapping]:
+  """Returns every method's comparison with GRPO at tuned rates: area."""
   rows = env['settings']['tuned']['comparisons']
-  return {x['arm']: x for x in rows if x['measure'] == 'area'}
+  return {
+    x['arm']: x
+    for x in rows
+    if x['measure'] == 'area' and x['baseline'] == 'grpo'
+  }
 
 
-def _gain(x: Mapping | None) -> str:
+def gain(x: Mapping | None) -> str:
+  """Returns a comparison in points, bold where Holm's correction leaves it."""
   if x is None:
     return 'reference'
   text = '{:+.1f} [{:+.1f}, {:+.1f}]'.format(

@@ -1,17 +1,16 @@
-"""Writes docs/METHODS.md: every method with its components, cost and credit.
+"""Writes docs/METHODS.md and a page of docs/methods for every method.
 
   python -m experiments.methods
 
-All but the advice is read from the configs, the registry and the tests; the
-numbers and the picture are those that `python -m experiments.credit --out=docs`
-wrote.
+All of it is read from the configs and the registry, from the results of the
+board, and from the numbers and the picture that `python -m experiments.credit
+--out=docs` wrote.
 """
 
 import functools
-import glob
 import importlib
 import json
-import os
+import pathlib
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -22,10 +21,19 @@ from agentrl import registry
 from agentrl.configs import base
 from agentrl.lab.papers.credit import report as credit_report
 from agentrl.run import config_file
-from docs.generate import config, method_cost, method_groups
+from docs.generate import (
+  advice,
+  board,
+  config,
+  method_cost,
+  method_groups,
+  results,
+)
 
-PAGE = 'docs/METHODS.md'
-NUMBERS = 'docs/credit.json'
+PAGE = 'METHODS.md'
+FOLDER = 'methods'
+DOCS = pathlib.Path('docs')
+NUMBERS = DOCS / 'credit.json'
 # Slots that a method rarely changes: shown where they are not these.
 USUAL = {
   'task': 'fixed',
@@ -38,26 +46,17 @@ _SHOWN = tuple(c for c in credit_report.COLUMNS if c != 'seconds')
 _HEAD = """\
 # Methods
 
-Made by `python -m experiments.methods` from `configs/`; do not edit it.
-"""
-# Every number stands in RESULTS.md.
-FIRST = """\
+Made by `python -m experiments.methods` from `configs/` and from
+[results](RESULTS.md); do not edit it. A method is a config of a few lines, and
+each has a page: its equation, its components and where it differs from its
+paper.
+
 ## Which to try first
 
-Start with [grpo](#grpo): it needs no network beside the policy, and no method
-that sees outcomes alone is far above it in [RESULTS.md](RESULTS.md). Then
-change one thing. If states recur within a group, try [gigpo](#gigpo): +3.0
-points over GRPO in a grid world and +0.7 on sparse Sokoban. If the environment
-can score every turn, try [vpr](#vpr): +14.4 points in the grid,
-where the score is the truth. A critic of tokens, [ppo](#ppo), gives +2.1 points
-there and costs a second network. Process reward models ([oprl](#oprl),
-[prime](#prime)) were not above GRPO. Tune the learning rate of each method: at
-one common rate the sign of a difference can turn. All of this is of small
-models in small worlds; measure in yours.
 """
 _COST = """\
-The tables below group methods by what they share. Their cost is per iteration,
-beside sampling and training the policy. *Networks* are those beside the policy.
+Methods are grouped by what they share. Costs are per iteration, beside sampling
+and training the policy. *Networks* are those beside the policy.
 *Passes* are networks that read the batch once more before the update, and the
 gradient steps of trained ones; a signal counts as one pass of each network it
 reads. *Attempts* are sampled for each trajectory that is trained on.
@@ -99,21 +98,34 @@ def parse_docstring(doc: str) -> Said:
   )
 
 
-def section(name: str, tests: dict[str, str]) -> str:
-  """The method's part of the page."""
+def method_page(name: str, group: str) -> str:
+  """Returns the page of a method."""
   c, doc = method(name)
-  w = base.wiring(c)
+  w, cost = base.wiring(c), method_cost.cost(c)
   paper = f'{doc.title}, {doc.link}' if doc.title else f'see {doc.link}'
-  lines = [f'### {name}', '', doc.line, '', f'Paper: {paper}', '']
+  lines = [f'# {name}', '', doc.line, '', f'Paper: {paper}', '']
+  lines += [doc.rest, ''] if doc.rest else []
+  lines += ['```bash', _train(name), '```', '', '## Components', '']
   lines += [f'- {what}: {text}' for what, text in _slots(c, w) if text]
-  files = ', '.join(
-    f'[`{x}`](../{x})' for x in (f'configs/{name}.py', *_files(w))
+  lines += ['', '## Cost', '', 'Beside sampling and training the policy:', '']
+  lines += [
+    f'- networks: {cost.networks_text()}',
+    f'- passes: {cost.passes_text()}',
+    f'- attempts for each trajectory: {cost.attempts_text()}',
+  ]
+  lines += ['', '## Source', '']
+  for path in (f'configs/{name}.py', *_files(w)):
+    lines.append(f'- [`{path}`](../../{path})')
+  anchor = _anchor(group)
+  lines += ['', f'Group: [{group}](../{PAGE}#{anchor}).']
+  return '\n'.join([*lines, ''])
+
+
+def _train(name: str) -> str:
+  return (
+    f'python -m experiments.train --config=configs/{name}.py'
+    f' --workdir=runs/{name}'
   )
-  pattern = re.compile(rf"""['"/]{name}(?:['"]|\.py)""")
-  seen = [f'`{path}`' for path, text in tests.items() if pattern.search(text)]
-  seen = ', '.join(seen) or 'none'
-  lines += [f'- files: {files}', f'- tests that name it: {seen}']
-  return '\n'.join([*lines, *(['', doc.rest] if doc.rest else []), ''])
 
 
 def _slots(c, w: registry.MethodSpec):
@@ -169,25 +181,37 @@ def method(name: str) -> tuple[ConfigDict, Said]:
   return module.get_config(), parse_docstring(module.__doc__)
 
 
-def page(names: list[str], report: dict) -> str:
-  """The whole page, group by group.
+def pages(names: list[str], report: dict) -> dict[str, str]:
+  """Returns the text of every page by its path below docs.
 
   Args:
     report: of `credit.measure`
   """
   method_groups.check(names)
-  tests = {}
-  for path in sorted(glob.glob('tests/**/*.py', recursive=True)):
-    with open(path, encoding='utf-8') as f:
-      tests[path] = f.read()
-  lines = [_HEAD, FIRST, '## Cost', '', _COST]
-  for title in method_groups.GROUPS:
-    lines.append(f'- [{_capital(title)}](#{_anchor(title)})')
-  lines += ['', '## Credit', '', _measured(report)]
+  return {PAGE: index(report)} | {
+    f'{FOLDER}/{name}.md': method_page(name, group)
+    for group, members in method_groups.GROUPS.items()
+    for name in members
+  }
+
+
+def index(report: dict) -> str:
+  """Returns METHODS.md: advice, an overview of each group, measured credit."""
+  published = results.reports(str(DOCS))
+  lines = [
+    _HEAD
+    + advice.text(published[board.NAME], published[advice.LANGUAGE], FOLDER),
+    '## All methods',
+    '',
+    _COST,
+  ]
   for title, members in method_groups.GROUPS.items():
-    lines += [f'## {_capital(title)}', '', *_overview(members), '']
-    lines += [section(name, tests) for name in members]
-  return '\n'.join(lines)
+    lines += [f'### {_capital(title)}', '', *_overview(members), '']
+  return '\n'.join([*lines, '## Credit', '', _measured(report)])
+
+
+def _link(name: str) -> str:
+  return f'[{name}]({FOLDER}/{name}.md)'
 
 
 def _capital(title: str) -> str:
@@ -206,7 +230,7 @@ def _overview(members: tuple[str, ...]) -> Iterator[str]:
     c, doc = method(name)
     cost = method_cost.cost(c)
     yield config.row(
-      f'[{name}](#{name})',
+      _link(name),
       doc.line,
       doc.link,
       cost.networks_text(),
@@ -243,7 +267,7 @@ def _measured(report: dict) -> str:
   for name in sorted(report['methods']):
     scores = report['methods'][name]
     row = ' | '.join(f'{scores[c]:.2f}' for c in _SHOWN)
-    lines.append(f'| [{name}](#{name}) | {row} |')
+    lines.append(f'| {_link(name)} | {row} |')
   reasons = [f'`{name}`: {skipped[name]}.' for name in sorted(skipped)]
   return '\n'.join([*lines, '', 'Not measured there:', '', *reasons, ''])
 
@@ -253,7 +277,7 @@ def _picture(report: dict) -> list[str]:
   if 'picture' not in report:  # drawn before it was of a few
     return ['![The same turns, credited by every method](credit.png)']
   picture = report['picture']
-  links = ', '.join(f'[{x}](#{x})' for x in picture['shown'])
+  links = ', '.join(map(_link, picture['shown']))
   return [
     '![The same turns, credited by methods that differ](credit.png)',
     '',
@@ -271,8 +295,10 @@ def read_numbers() -> dict:
 
 def main() -> None:
   names = config_file.methods()
-  text = page(names, read_numbers())
-  os.makedirs(os.path.dirname(PAGE), exist_ok=True)
-  with open(PAGE, 'w', encoding='utf-8') as f:
-    f.write(text)
-  print(f'written: {PAGE}, {len(names)} methods')
+  made = pages(names, read_numbers())
+  (DOCS / FOLDER).mkdir(exist_ok=True)
+  for old in (DOCS / FOLDER).glob('*.md'):
+    old.unlink()
+  for path, text in made.items():
+    (DOCS / path).write_text(text, encoding='utf-8')
+  print(f'written: {DOCS / PAGE}, {len(names)} methods')

@@ -40,10 +40,10 @@ def test_methods_by_their_gain(monkeypatch):
   assert '- `x`, `y`: they are not' in lines
   table = [x for x in lines if x.startswith('| [')]
   assert table == [
-    '| [oprl](METHODS.md#oprl) | **+5.0 [+4.0, +6.0]** | – |'
+    '| [oprl](methods/oprl.md) | **+5.0 [+4.0, +6.0]** | – |'
     ' `policy`, `prm`; trained: `prm` 1 |',
-    '| [grpo](METHODS.md#grpo) | reference | 0.25 | `policy` |',
-    '| [gigpo](METHODS.md#gigpo) | -2.0 [-3.0, -1.0] | 0.25 | `policy` |',
+    '| [grpo](methods/grpo.md) | reference | 0.25 | `policy` |',
+    '| [gigpo](methods/gigpo.md) | -2.0 [-3.0, -1.0] | 0.25 | `policy` |',
   ]
   assert '6,000 environment' in board.page(report()).replace('\n', ' ')
 

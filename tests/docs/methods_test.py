@@ -1,8 +1,6 @@
-"""docs/METHODS.md is what the generator makes of what is here."""
+"""docs/METHODS.md and docs/methods are what the generator makes."""
 
 import importlib
-import pathlib
-import re
 
 import pytest
 
@@ -11,10 +9,12 @@ from docs.generate import method_cost, method_groups, methods
 from tests import errors
 
 
-def test_the_page_is_up_to_date():
-  want = methods.page(config_file.methods(), methods.read_numbers())
-  with open(methods.PAGE, encoding='utf-8') as f:
-    assert f.read() == want, 'run `python -m experiments.methods`'
+def test_the_pages_are_up_to_date():
+  want = methods.pages(config_file.methods(), methods.read_numbers())
+  found = [methods.DOCS / methods.PAGE, *methods.DOCS.glob('methods/*.md')]
+  assert {str(x.relative_to(methods.DOCS)) for x in found} == set(want)
+  old = [x for x in want if (methods.DOCS / x).read_text() != want[x]]
+  assert old == [], 'run `python -m experiments.methods`'
 
 
 def test_every_method_is_in_one_group():
@@ -23,18 +23,6 @@ def test_every_method_is_in_one_group():
   method_groups.check(names)
   with errors.raises(ValueError, 'grpo configs/ GROUPS'):
     method_groups.check([x for x in names if x != 'grpo'])
-
-
-def test_the_readme_groups_methods_in_the_same_way():
-  with open('README.md', encoding='utf-8') as f:
-    section = re.search(r'## Compare methods\n(.*?)\n- ', f.read(), re.DOTALL)[
-      1
-    ]
-  rows = re.findall(r'^\| (`.*`.*?) \| (.*?) \|$', section, re.M)
-  assert [title for _, title in rows] == list(method_groups.GROUPS)
-  for names, title in rows:
-    names = tuple(re.findall(r'`(\w+)`', names))
-    assert method_groups.GROUPS[title][: len(names)] == names
 
 
 @pytest.mark.parametrize(
@@ -56,16 +44,6 @@ def test_cost(name, networks, forward, trained, attempts, shared):
   module = importlib.import_module(f'agentrl.configs.{name}')
   got = method_cost.cost(module.get_config())
   assert got == (networks, forward, trained, attempts, shared)
-
-
-def test_numbers_of_the_advice_are_those_of_the_results():
-  pages = pathlib.Path('docs/results').glob('*.md')
-  results = ''.join(x.read_text(encoding='utf-8') for x in pages)
-  numbers = re.findall(r'\d+\.\d', methods.FIRST)
-  assert len(numbers) == 4
-  assert [x for x in numbers if x not in results] == []
-  for name in re.findall(r'\[(\w+)\]\(#', methods.FIRST):
-    assert f'`{name}`' in results or name.upper() in results
 
 
 def test_reading_a_docstring():
@@ -90,15 +68,15 @@ Unlike the paper.
   assert methods.parse_docstring('As in 2501.01234.').title == ''
 
 
-def test_a_section_names_what_the_method_is_made_of():
-  text = methods.section('gigpo', {'tests/a_test.py': "x = 'gigpo'"})
+def test_a_page_names_what_the_method_is_made_of():
+  text = methods.method_page('gigpo', 'turns compared by state')
   for part in (
     'https://arxiv.org/abs/2505.10978',
     '- stream step: `step_return` → `center` → `scale`',
     '- loss: `ppo` by `token_mean`',
     '`agentrl/advantage/normalize.py`',
-    '- tests that name it: `tests/a_test.py`',
+    '--config=configs/gigpo.py --workdir=runs/gigpo',
+    '../METHODS.md#turns-compared-by-state',
     'A(a_t) = z_group( sum r )',
   ):
     assert part in text
-  assert 'python -m' not in text

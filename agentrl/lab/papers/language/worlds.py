@@ -1,7 +1,8 @@
 """Bifurcations in which the embedded language model has room, of studies.
 
-A search over size, horizon and supervision found them (docs/RESULTS.md, worlds
-with room): of 10 or 20 turns one decides, and the reward comes with the last.
+A search over size, horizon and supervision found them (docs/results,
+worlds with room): of 10 or 20 turns one decides, and the reward comes with the
+last.
 """
 
 from collections.abc import Mapping
