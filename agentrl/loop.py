@@ -47,10 +47,22 @@ def train(
   hooks: Sequence[Hook] = (),
   update: Callable = update_lib.update,
 ) -> TrainState:
-  """Runs the loop from state.step to `steps`; the same command resumes it."""
-  options = dict(steps=steps, hooks=hooks, update=update)
+  """Runs the loop from state.step to `steps`, and returns the last state.
+
+  The door for a program that has an `Algorithm` and a `Sampler` of its own;
+  `agentrl.Run` makes both from a config. A state that was saved goes on where
+  it was. To act between steps, pass hooks or loop over `iterate`.
+
+    state = loop.train(alg, sampler, state, steps=300, hooks=[log])
+
+  Args:
+    hooks: called after every step, in their order
+    update: as of `iterate`
+  """
   last = state
-  for _, last, _ in iterate(alg, sampler, state, **options):  # noqa: B007
+  for _, last, _ in iterate(  # noqa: B007
+    alg, sampler, state, steps=steps, hooks=hooks, update=update
+  ):
     pass
   return last
 
@@ -65,6 +77,14 @@ def iterate(
   update: Callable = update_lib.update,
 ) -> Iterator[tuple[int, TrainState, Metrics]]:
   """Yields (steps done, state, metrics) after every step of the loop.
+
+  Dispatch is asynchronous: `update` returns before the device is done, and so
+  does a sampler inside jit, so that the host makes the next attempts meanwhile.
+  A hook that reads an array (`float`, `jax.device_get`) waits for its step, and
+  the device idles until the next is dispatched; `hooks.LogMetrics` keeps the
+  metrics of a step and reads them one step late. What is yielded may not have
+  been computed yet either, and the next step donates the state: copy what is to
+  be kept.
 
   Args:
     update: (alg, state, batch) -> state, metrics, aux; donates the state

@@ -1,12 +1,77 @@
 """The loop with stages that only write down what is asked of them."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from agentrl import loop
+from agentrl.types import TrainState
 from tests import batches
 from tests import counting_cases as cases
 from tests.counting_cases import B, off
+
+
+class Counter:
+  """A sampler whose batch is the step and the policy that sampled it."""
+
+  def task(self, state, step):
+    return step
+
+  def collect(self, state, attempts, step):
+    return jnp.array([attempts, state.params['policy']])
+
+  def observe(self, batch):
+    return {'sampled_by': (batch[1], jnp.ones(()))}
+
+
+def _add(alg, state, batch):
+  """Adds alg times the step to the policy."""
+  params = {'policy': state.params['policy'] + alg * batch[0]}
+  state = state.replace(step=state.step + 1, params=params)
+  return state, {'step': (batch[0], jnp.ones(()))}, batch
+
+
+def _state(step, policy):
+  return TrainState(
+    step=jnp.int32(step),
+    params={'policy': jnp.int32(policy)},
+    opt={},
+    signal={},
+    memory=(),
+    carry=(),
+    key=jax.random.key(0),
+  )
+
+
+def _train(state, steps):
+  seen = []
+
+  def hook(step, state, metrics, aux):
+    told = {name: int(total) for name, (total, _) in metrics.items()}
+    seen.append((step, told, int(aux[0]), int(state.params['policy'])))
+
+  state = loop.train(
+    10, Counter(), state, steps=steps, hooks=[hook], update=_add
+  )
+  return int(state.step), int(state.params['policy']), seen
+
+
+def test_training_runs_every_step_once_and_tells_the_hooks():
+  *last, seen = _train(_state(0, 7), steps=3)
+  assert last == [3, 7 + 10 * (0 + 1 + 2)]
+  assert seen == [
+    (1, {'step': 0, 'sampled_by': 7}, 0, 7),
+    (2, {'step': 1, 'sampled_by': 7}, 1, 17),
+    (3, {'step': 2, 'sampled_by': 17}, 2, 37),
+  ]
+
+
+def test_training_goes_on_at_the_step_of_the_state():
+  *_, whole = _train(_state(0, 7), steps=3)
+  *last, rest = _train(_state(2, 17), steps=3)
+  assert last == [3, 37]
+  assert rest == whole[2:]
+  assert _train(_state(3, 37), steps=3) == (3, 37, [])
 
 
 def test_what_is_observed_in_plain_loops():

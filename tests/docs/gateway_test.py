@@ -15,7 +15,10 @@ ROOT = pathlib.Path(__file__).parents[2]
 TEXT = (ROOT / 'docs/GATEWAY.md').read_text(encoding='utf-8')
 (CODE,) = re.findall(r'```python\n(.*?)```', TEXT, re.DOTALL)
 (PRINTED,) = re.findall(r'^prints\n\n```\n(.*?)```', TEXT, re.DOTALL | re.M)
-EXAMPLES = sorted(x.stem for x in (ROOT / 'examples').glob('*.py'))
+ALONE = ('minimal_grpo',)  # needs no gateway
+EXAMPLES = sorted(
+  x.stem for x in (ROOT / 'examples').glob('*.py') if x.stem not in ALONE
+)
 SHARED = ('__init__', 'calculator')
 
 
