@@ -1,5 +1,7 @@
 """The loop with stages that only write down what is asked of them."""
 
+import types
+
 import jax.numpy as jnp
 import numpy as np
 
@@ -7,6 +9,31 @@ from agentrl import loop
 from tests import batches
 from tests import counting_cases as cases
 from tests.counting_cases import B, off
+
+
+def test_a_step_calls_each_part_in_its_order(monkeypatch):
+  monkeypatch.setattr(loop, 'jit_update', lambda alg, update: update)
+  order = []
+
+  def note(name, *out):
+    return lambda *args: (order.append(name), out)[1]
+
+  stage = types.SimpleNamespace(
+    task=note('task'), collect=note('collect', 'batch', {'seen': 1})
+  )
+  steps = loop.iterate(
+    None,
+    stage,
+    types.SimpleNamespace(step=np.array(3)),
+    steps=4,
+    hooks=[note('first'), note('second')],
+    before_collect=note('before_collect'),
+    before_update=note('before_update'),
+    update=note('update', 'state', {'loss': 2}, None),
+  )
+  assert list(steps) == [(4, 'state', {'loss': 2, 'seen': 1})]
+  parts = 'task before_collect collect before_update update first second'
+  assert ' '.join(order) == parts
 
 
 def test_what_is_observed_in_plain_loops():

@@ -75,7 +75,7 @@ def same_config(c: ConfigDict, workdir: str) -> None:
 
 
 def differences(one: ConfigDict, other: ConfigDict) -> Iterator[tuple]:
-  """(dotted name, value in one, value in the other) of what differs.
+  """Yields (dotted name, value in one, value in the other) of differences.
 
   What the others follow from comes first: the environment, method and model.
   """
@@ -107,7 +107,7 @@ def keep_config(c: ConfigDict, workdir: str) -> None:
 
 
 def read_config(workdir: str) -> ConfigDict:
-  """The config of a run. Raises ValueError for a folder that is none."""
+  """Reads the config of a run; raises ValueError for another folder."""
   path = storage.path(workdir) / CONFIG
   try:
     return ConfigDict(migrate(json.loads(path.read_bytes())))

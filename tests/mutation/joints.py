@@ -390,14 +390,6 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.run.play.collect',
-    'messages',
-    'len(x) for x in tokens] + [0]',
-    'len(x) - 1 for x in tokens] + [0]',
-    _STAGES,
-    'the end of turn is never taught',
-  ),
-  Mutant(
-    'agentrl.run.play.collect',
     'as_demonstrations',
     "batch.ids['source'], 2)",
     "batch.ids['source'], 0)",
@@ -526,22 +518,6 @@ MUTANTS = (
   ),
   # Stages.
   Mutant(
-    'agentrl.run.stage.stages',
-    'RLStage.algorithm',
-    'start=self.start, ',
-    '',
-    _STAGES,
-    "schedules count from the run's start",
-  ),
-  Mutant(
-    'agentrl.run.stage.stages',
-    'RLStage.collect',
-    'Stream.ROLLOUT, step)',
-    'Stream.ROLLOUT, 0)',
-    _STAGING,
-    'the same sampling key at every iteration',
-  ),
-  Mutant(
     'agentrl.run.play.collect',
     'plan',
     'len(s.train),',
@@ -556,14 +532,6 @@ MUTANTS = (
     'temperature=1.0',
     _STAGING,
     'rollout.temperature is not applied',
-  ),
-  Mutant(
-    'agentrl.run.stage.stages',
-    'RLStage.task',
-    'step - self.start',
-    'step',
-    _STAGING,
-    "tasks count from the run's start",
   ),
   Mutant(
     'agentrl.run.play.collect',

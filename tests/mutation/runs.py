@@ -3,7 +3,7 @@
 from tests.mutation.mutant import Mutant
 
 _LOOP = 'tests/loop_test.py'
-_RUNNER = 'tests/run/runner_test.py'
+_RUNNER = 'tests/run/training_test.py'
 _WORKDIR = 'tests/run/workdir_test.py'
 _ANALYSIS = 'tests/lab/study/analysis_test.py'
 _EXECUTE = 'tests/lab/study/execute_test.py'
@@ -47,14 +47,6 @@ MUTANTS = (
     'a resumed run skips a step',
   ),
   Mutant(
-    'agentrl.run.runner',
-    'run_loop',
-    'if step == stage.start:',
-    'if step >= stage.start:',
-    _RUNNER,
-    'a resumed stage begins again',
-  ),
-  Mutant(
     'agentrl.hooks',
     'Checkpoint',
     'step % self.every == 0 or step == self.last',
@@ -85,22 +77,6 @@ MUTANTS = (
     'np.where(skips, self._skipped + 1, self._skipped)',
     _HOOKS,
     'skipped updates need not be in a row',
-  ),
-  Mutant(
-    'agentrl.run.runner',
-    'run_loop',
-    'if s.start < step <= s.end',
-    'if step > 0',
-    _RUNNER,
-    'every row is told of the first stage',
-  ),
-  Mutant(
-    'agentrl.run.runner',
-    'run_loop.save',
-    'log.drain()',
-    'pass',
-    _RUNNER,
-    'a resumed run lacks a row',
   ),
   Mutant(
     'agentrl.hooks',
@@ -158,14 +134,6 @@ MUTANTS = (
     'start = 0',
     _STAGING,
     'RL begins with the warm start',
-  ),
-  Mutant(
-    'agentrl.run.stage.sft_stages',
-    'SFTStage.task',
-    'step - self.start',
-    'step - self.end',
-    _STAGING,
-    'the warm start reads other tasks',
   ),
   # Mixtures and lists of stages.
   Mutant(
@@ -726,14 +694,6 @@ MUTANTS = (
     "name.startswith(('m', 'log.wandb'))",
     f'{_BAD}::test_workdir_of_another_config',
     'a run goes on with another model',
-  ),
-  Mutant(
-    'agentrl.run.workdir',
-    'load_policy_params',
-    'weights.get(name, x)',
-    'x',
-    f'{_PRETRAINED}::test_the_policy_begins_with_the_weights',
-    'the weights that are begun with are not taken',
   ),
   Mutant(
     'agentrl.run.workdir',
