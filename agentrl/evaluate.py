@@ -76,7 +76,7 @@ def play_rounds(
 
 
 def ended(record: Record) -> Ended:
-  """What is measured of a record, host arrays."""
+  """Returns what is measured of a record, host arrays."""
   valid = record.valid
   totals = {
     name: np.sum(np.where(valid, x, 0), axis=-1)
@@ -88,7 +88,7 @@ def ended(record: Record) -> Ended:
 def measure(
   outcomes: Sequence[Ended], episodes: int, tasks: int
 ) -> dict[str, float]:
-  """The metrics of the first `episodes` of them; tasks: how many there are.
+  """Returns the metrics of the first `episodes`; tasks: how many there are.
 
   Episode i attempts task i mod tasks. The interval is one over tasks: episodes
   of the same task are not independent (intervals.clustered).

@@ -64,6 +64,30 @@ class LogTrajectories:
     self._push(step, self._phase_at(step), aux)
 
 
+class SayWhatRuns:
+  """Says what a stage compiles, and computes, at present.
+
+  Its methods are the hooks of loop.iterate of their names.
+  """
+
+  def __init__(self, begin: Callable[..., None], stage: str):
+    """Takes begin: (what, quiet=whether it was said before) -> None."""
+    self._tell, self._stage = begin, stage
+    self._compiled: set[str] = set()
+
+  def before_collect(self) -> None:
+    self._begin('batch')
+
+  def before_update(self) -> None:
+    self._begin('update')
+
+  def _begin(self, what: str) -> None:
+    again = what in self._compiled
+    self._compiled.add(what)
+    verb = 'computing' if again else 'compiling'
+    self._tell(f'{verb} the {self._stage} {what}', quiet=again)
+
+
 class NothingPlayedError(ValueError):
   """No episode could be played: a program, a world or a server is broken."""
 

@@ -31,11 +31,10 @@ class Sampler(Protocol):
   def task(self, state: TrainState, step: int) -> Any:
     """Returns what to attempt, host arrays."""
 
-  def collect(self, state: TrainState, attempts: Any, step: int) -> Batch:
-    """Plays the attempts with the policy of the state, and rewards them."""
-
-  def observe(self, batch: Batch) -> Metrics:
-    """Measures what was collected."""
+  def collect(
+    self, state: TrainState, attempts: Any, step: int
+  ) -> tuple[Batch, Metrics]:
+    """Plays and rewards the attempts; returns what is measured of them too."""
 
 
 def train(
@@ -74,6 +73,8 @@ def iterate(
   *,
   steps: int,
   hooks: Sequence[Hook] = (),
+  before_collect: Callable[[], None] = lambda: None,
+  before_update: Callable[[], None] = lambda: None,
   update: Callable = update_lib.update,
 ) -> Iterator[tuple[int, TrainState, Metrics]]:
   """Yields (steps done, state, metrics) after every step of the loop.
@@ -87,13 +88,16 @@ def iterate(
   be kept.
 
   Args:
+    hooks: called after every step, in this order
+    before_collect, before_update: called when either is next
     update: (alg, state, batch) -> state, metrics, aux; donates the state
   """
   update = jit_update(alg, update)
   for step in range(int(state.step.min()), steps):
     attempts = sampler.task(state, step)  # what to attempt
-    batch = sampler.collect(state, attempts, step)  # rollout <-> reward
-    observed = sampler.observe(batch)
+    before_collect()
+    batch, observed = sampler.collect(state, attempts, step)  # rollout, reward
+    before_update()
     state, metrics, aux = update(state, batch)  # curate .. loss, memory
     metrics |= observed
     for hook in hooks:  # log, evaluate, checkpoint, stop

@@ -196,3 +196,17 @@ def test_a_signal_after_the_last_step_is_too_late():
 
   with hooks.StopOnSignal(check, checkpoint()[0], last=9) as hook:
     call(hook, 9)
+
+
+def test_a_program_is_compiled_once_and_computed_after_that():
+  told = []
+  hook = hooks.SayWhatRuns(lambda *a, **how: told.append((*a, how)), 'rl')
+  for _ in range(2):
+    hook.before_collect()
+    hook.before_update()
+  assert told == [
+    ('compiling the rl batch', {'quiet': False}),
+    ('compiling the rl update', {'quiet': False}),
+    ('computing the rl batch', {'quiet': True}),
+    ('computing the rl update', {'quiet': True}),
+  ]

@@ -1,5 +1,7 @@
 """The loop with stages that only write down what is asked of them."""
 
+import types
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,10 +20,8 @@ class Counter:
     return step
 
   def collect(self, state, attempts, step):
-    return jnp.array([attempts, state.params['policy']])
-
-  def observe(self, batch):
-    return {'sampled_by': (batch[1], jnp.ones(()))}
+    batch = jnp.array([attempts, state.params['policy']])
+    return batch, {'sampled_by': (batch[1], jnp.ones(()))}
 
 
 def _add(alg, state, batch):
@@ -72,6 +72,31 @@ def test_training_goes_on_at_the_step_of_the_state():
   assert last == [3, 37]
   assert rest == whole[2:]
   assert _train(_state(3, 37), steps=3) == (3, 37, [])
+
+
+def test_a_step_calls_each_part_in_its_order(monkeypatch):
+  monkeypatch.setattr(loop, 'jit_update', lambda alg, update: update)
+  order = []
+
+  def note(name, *out):
+    return lambda *args: (order.append(name), out)[1]
+
+  stage = types.SimpleNamespace(
+    task=note('task'), collect=note('collect', 'batch', {'seen': 1})
+  )
+  steps = loop.iterate(
+    None,
+    stage,
+    types.SimpleNamespace(step=np.array(3)),
+    steps=4,
+    hooks=[note('first'), note('second')],
+    before_collect=note('before_collect'),
+    before_update=note('before_update'),
+    update=note('update', 'state', {'loss': 2}, None),
+  )
+  assert list(steps) == [(4, 'state', {'loss': 2, 'seen': 1})]
+  parts = 'task before_collect collect before_update update first second'
+  assert ' '.join(order) == parts
 
 
 def test_what_is_observed_in_plain_loops():

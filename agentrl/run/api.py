@@ -31,7 +31,7 @@ class Policy:
     temperature: float = 1.0,
     seed: int = 0,
   ) -> str:
-    """The message that follows a text; temperature 0 takes likeliest tokens.
+    """Writes the message after a text; temperature 0 takes likeliest tokens.
 
     Raises: ValueError for an empty text, or a message that the model has no
       positions for.

@@ -26,7 +26,7 @@ def experiments(
   like: Experiment | None = None,
   in_place: bool = True,
 ) -> list[Experiment]:
-  """Those of configs that differ in their seed; task sets are loaded once.
+  """Builds one experiment per seed, sharing task sets.
 
   Args:
     like: an experiment with the same tasks, which are shared
@@ -59,7 +59,7 @@ def experiments(
 def stage_experiments(
   first: Sequence[Experiment], plans: Sequence[StagePlan]
 ) -> dict[str, list[Experiment]]:
-  """The experiments of every stage, one for each seed, by its name.
+  """Builds the experiments of every stage, one per seed, by its name.
 
   Those with the same tasks share them.
 
@@ -112,21 +112,21 @@ def experiment(c: ConfigDict, like: Experiment | None = None) -> Experiment:
 
 
 def task_sets(c: ConfigDict):
-  """The train and the test tasks of a checked config, loaded or made."""
+  """Loads or makes the train and the test tasks of a checked config."""
   kind = _kind(c)
   words, _, chat = pretrained.language(c)
   return kind.task_sets(c, kind.sized(c, words, chat).source)
 
 
 def _kind(c: ConfigDict):
-  """The module of the config's kind of environment."""
+  """Returns the module of the config's kind of environment."""
   return host_env if registered.kind_of(base.wiring(c)).on_host else jit_env
 
 
 def assemble(
   c: ConfigDict, lm: pretrained.Language, spec, alg: update.Algorithm, parts
 ) -> Experiment:
-  """The experiment of a checked config, from what its parts were sized by.
+  """Puts together the experiment of a checked config.
 
   Args:
     spec: JitEnvSpec or HostEnvSpec

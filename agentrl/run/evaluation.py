@@ -74,7 +74,7 @@ def check_flags(
 def config_of(
   run: str | None, env: str, settings: str, limit: int | None
 ) -> ConfigDict:
-  """The config of a run as it was trained, or of an environment alone.
+  """Returns the config of a run as it was trained, or of an environment.
 
   Args:
     settings: of the environment, 'name=value, ...'
@@ -106,7 +106,7 @@ def config_of(
 def endpoint(
   address: str, model: str, key_env: str, temperature: float, c: ConfigDict
 ) -> Endpoint:
-  """The model of a server, with messages as long as the config's.
+  """Returns the model of a server, with messages as long as the config's.
 
   Raises:
     ValueError: it cannot be asked.
@@ -124,7 +124,7 @@ def endpoint(
 
 
 def folder(run: str | None, c: ConfigDict, endpoint: Endpoint) -> str:
-  """Where trajectories go if nobody says."""
+  """Returns the default folder of trajectories."""
   model = re.sub(r'[^\w.-]+', '_', endpoint.model)
   if run:
     return os.path.join(run, 'evaluations', f'address_{model}')
@@ -187,8 +187,13 @@ def evaluate_address(
       )
       watch.see(ended)
       conversations.forget()
-      sizes = limits.turns, limits.width, limits.message
-      return pack.record(ended, *sizes, world.family.columns)
+      return pack.record(
+        ended,
+        k=limits.turns,
+        c=limits.width,
+        m=limits.message,
+        columns=world.family.columns,
+      )
 
     numbers, last = evaluate.evaluate(
       play,
@@ -209,7 +214,7 @@ def evaluate_address(
 
 
 def _world(s: Experiment, conversations: Conversations):
-  """The environments of an experiment, whose conversations are recorded."""
+  """Returns the environments, with their conversations recorded."""
   world = s.world
   assert isinstance(world, host_rollout.HostEnvBundle)
   if isinstance(world.family, env_base.PlaysPrograms):
@@ -234,8 +239,9 @@ def write(
   most: int,
 ) -> None:
   """Logs the first trajectories of what was played, for the viewer."""
-  some = trajectory_log.first(most, *played)
-  some = jax.device_get(trajectory_log.of_record(s)(*some, jnp.int32(step)))
+  record, attempts = trajectory_log.first(most, *played)
+  log_all = trajectory_log.of_record(s)
+  some = jax.device_get(log_all(record, attempts, jnp.int32(step)))
   log = trajectories.TrajectoryWriter(folder, resume_after=None)
   trajectory_log.write(s, log, step, 'eval', some)
   log.close()
@@ -244,7 +250,7 @@ def write(
 def report(
   head: str, turns: int, numbers: Mapping[str, float], folder: str
 ) -> str:
-  """Success with its interval, and how to see trajectories."""
+  """Formats success with its interval, and how to see trajectories."""
   broken = numbers['eval/unscored']
   more = f'; {broken} more broke with their environment' if broken else ''
   return (
@@ -257,5 +263,5 @@ def report(
 
 
 def to_see(folder: str) -> str:
-  """How to look at the trajectories of a folder."""
+  """Formats the command that shows the trajectories of a folder."""
   return f'to see some of them: {shlex.join([*describe.main("view"), folder])}'

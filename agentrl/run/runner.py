@@ -3,17 +3,17 @@
 import contextlib
 import functools
 import os
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 
 import jax
 import numpy as np
 from absl import logging
 
-from agentrl import evaluate, hooks, loop
+from agentrl import evaluate
 from agentrl.configs import stages as stage_list
-from agentrl.learner import algorithm, update
-from agentrl.log import metrics, no_gradient, progress, run_summary
+from agentrl.configs.stages import StagePlan
+from agentrl.learner import algorithm
+from agentrl.log import metrics, progress, run_summary
 from agentrl.log.sample import TrajectoryLogger
 from agentrl.rollout.keys import Stream, stream_key
 from agentrl.run import (
@@ -22,6 +22,7 @@ from agentrl.run import (
   evaluation,
   placement,
   seed_axis,
+  training,
   weights,
 )
 from agentrl.run import workdir as workdir_lib
@@ -29,12 +30,11 @@ from agentrl.run.check import stage_checks, validate
 from agentrl.run.experiment import Experiment
 from agentrl.run.outputs import RunOutputs
 from agentrl.run.play import jit_env, sampler
-from agentrl.run.stage import seed_stages, stage_state
+from agentrl.run.stage import seed_stages
 from agentrl.run.stage import stages as stages_lib
 from agentrl.runtime import checkpoint, distributed, storage
 from agentrl.runtime import lock as lock_lib
 from agentrl.runtime.preemption import Interrupt
-from agentrl.types import Metrics, TrainState
 
 
 def run(c, workdir: str, *, stages: tuple[str, ...] = ()) -> str:
@@ -68,26 +68,13 @@ def open_run(
 ):
   """Opens what runs need; gives their experiments, state and steps to come.
 
-  The steps are an iterator of (stage, step, state, metrics), see `run_loop`.
-  At the end everything is written and the folders are free again.
+  The steps are an iterator of (kind of stage, step, state, metrics), see
+  `training.train_stages`. At the end everything is written and the folders are
+  free again.
 
   Raises ValueError for configs that cannot go together.
   """
-  validate.config(configs[0])
-  seed_axis.check(configs)
-  for c, w in zip(configs, workdirs, strict=True):
-    workdir_lib.same_config(c, w)
-  validate.log(configs[0])
-  plans = stage_list.plans(configs[0], stages)
-  if stages and configs[0].stage:
-    raise ValueError(
-      f'this config has stages of its own, c.stages={tuple(configs[0].stages)};'
-      ' train all of them by the command train, which goes on where it stopped'
-    )
-  stage_checks.found(plans)
-  stage_checks.demonstrated(plans)
-  stage_checks.prefixed(plans)
-  stage_checks.roles(plans)
+  plans = checked(configs, workdirs, stages)
   with contextlib.ExitStack() as stack:
     reporter = stack.enter_context(
       progress.Progress(active=distributed.first())
@@ -99,29 +86,18 @@ def open_run(
     s = experiments[0]
     built = build.stage_experiments(experiments, plans)
     stages_lib.check_demos(plans, built)
-    for c in (
-      *configs,
-      *(x.config for x in plans if x.config is not configs[0]),
-    ):
-      fields = ['init'] * bool(c.init)
-      fields += [f'role.{name}.run' for name, r in c.role.items() if r.run]
-      for field in fields:
-        workdir_lib.same_model(c, field)
+    check_runs_named([*configs, *(x.config for x in plans)])
     reporter.say(f'policy: {describe.model(s)}')
     reporter.begin('making the parameters')
     interrupt = stack.enter_context(Interrupt())
     stack.enter_context(placement.on_mesh(configs[0]))
     players = sampler.open_samplers(stack, built, interrupt, workdirs[0])
-    each = [
-      stages_lib.make_stages(
-        x,
-        stages or tuple(x.config.stages),
-        {name: (of[i], players[name]) for name, of in built.items()},
-        w,
-      )
-      for i, (x, w) in enumerate(zip(experiments, workdirs, strict=True))
-    ]
-    plan = [seed_stages.batch_stages(axis, x) for x in zip(*each, strict=True)]
+    names = stages or tuple(s.config.stages)
+    made = []
+    for i, (x, w) in enumerate(zip(experiments, workdirs, strict=True)):
+      mine = {name: (of[i], players[name]) for name, of in built.items()}
+      made.append(stages_lib.make_stages(x, names, mine, w))
+    plan = [seed_stages.batch_stages(axis, x) for x in zip(*made, strict=True)]
     locks = [stack.enter_context(locked(w)) for w in workdirs]
     for c, w in zip(configs, workdirs, strict=True):
       workdir_lib.same_config(c, w)  # of who held the lock before
@@ -133,7 +109,7 @@ def open_run(
     ]
     for x in checkpoints:  # a state that is being saved is whole at the end
       stack.callback(x.close)
-    state, resumed, spent = restore_or_init(
+    state, resumed, spent = weights.restore_or_init(
       axis,
       experiments,
       checkpoints,
@@ -154,9 +130,13 @@ def open_run(
     logger = TrajectoryLogger(
       outputs.log, outputs.flush, every=s.config.log.every
     )
-    look = lambda: [check() for check in (interrupt, *locks)]  # noqa: E731
-    stopping = lambda: distributed.allgather_objects(look)  # noqa: E731
-    steps = run_loop(
+
+    def stopping() -> None:
+      distributed.allgather_objects(
+        lambda: [check() for check in (interrupt, *locks)]
+      )
+
+    steps = training.train_stages(
       plan,
       state,
       outputs,
@@ -173,6 +153,41 @@ def open_run(
     outputs.close()
     for check in locks:
       check()
+
+
+def checked(
+  configs: Sequence, workdirs: Sequence[str], stages: tuple[str, ...]
+) -> list[StagePlan]:
+  """Returns the plans of the stages; raises ValueError for what cannot run.
+
+  Nothing is built or loaded for it.
+  """
+  c = configs[0]
+  validate.config(c)
+  seed_axis.check(configs)
+  for each, w in zip(configs, workdirs, strict=True):
+    workdir_lib.same_config(each, w)
+  validate.log(c)
+  plans = stage_list.plans(c, stages)
+  if stages and c.stage:
+    raise ValueError(
+      f'this config has stages of its own, c.stages={tuple(c.stages)};'
+      ' train all of them by the command train, which goes on where it stopped'
+    )
+  stage_checks.found(plans)
+  stage_checks.demonstrated(plans)
+  stage_checks.prefixed(plans)
+  stage_checks.roles(plans)
+  return plans
+
+
+def check_runs_named(configs: Sequence) -> None:
+  """Raises ValueError for runs that configs begin with, of another model."""
+  for c in {id(c): c for c in configs}.values():
+    fields = ['init'] if c.init else []
+    fields += [f'role.{name}.run' for name, r in c.role.items() if r.run]
+    for field in fields:
+      workdir_lib.same_model(c, field)
 
 
 @contextlib.contextmanager
@@ -197,198 +212,8 @@ def locked(workdir: str):
     yield mine[0]
 
 
-def run_loop(
-  stages: Sequence[stages_lib.Stage],
-  state,
-  outputs: RunOutputs,
-  logger: TrajectoryLogger,
-  *,
-  evaluate: Callable,
-  due: Callable[[int], bool],
-  save_every: int,
-  stopping: Callable[[], None] = lambda: None,
-  spent: float = 0.0,
-  reporter: progress.Progress | None = None,
-) -> Iterator[tuple[str, int, TrainState, Metrics]]:
-  """Trains stage after stage, from state.step to the end of the last.
-
-  Yields (kind of stage, steps done, state, metrics) after each. The state is
-  donated to the next step; a caller that closes the iterator between two steps
-  leaves a saved one.
-
-  Args:
-    spent: seconds that the run took before it was resumed
-    reporter: writes what is done, and how far; None: nobody
-  Raises:
-    Stopped: by a signal or a lost lock; the state is saved.
-    NotFiniteError: no update has been possible for a while; it is saved too.
-    NothingPlayedError: nor has an episode; it is saved too.
-  """
-  began, first, end = time.monotonic(), int(state.step.min()), stages[-1].end
-  reporter = reporter or progress.Progress(active=False)
-  learning = no_gradient.NoGradient(reporter.say)
-
-  def clock():
-    return spent + time.monotonic() - began
-
-  def phase_at(step):
-    return next(s.name for s in stages if s.start < step <= s.end)
-
-  def report(step, scalars, *, phase):
-    means = {}
-    for name in progress.SHOW.keys() & scalars.keys():
-      # None of a seed that lacks it, NaN where nothing was scored.
-      values = [x for x in np.atleast_1d(scalars[name]) if x is not None]
-      if finite := [x for x in values if np.isfinite(x)]:
-        means[name] = np.mean(finite)
-    if phase == 'eval':
-      if (solved := means.get('eval/success')) is not None:
-        reporter.say(f'held-out success after step {step}: {solved:.1%}')
-      return
-    stage = next(s for s in stages if s.name == phase)
-    if stage.kind == 'rl':
-      learning.see(scalars)
-    reporter.update(phase, step - stage.start, stage.end - stage.start, means)
-
-  def play(state, step):
-    reporter.begin('evaluating on held-out tasks')
-    return evaluate(state, step)
-
-  def save(step, state):
-    reporter.begin(f'saving step {step}', quiet=True)
-    log.drain()
-    logger.drain()
-    outputs.save(step, state, {'seconds': clock()})
-
-  saving = hooks.Checkpoint(save, every=save_every, last=end, saved=first)
-  nonfinite = hooks.StopOnNonFinite(saving)
-  log = hooks.LogMetrics(
-    [outputs.write, nonfinite.count, report],
-    phase_at,
-    clock,
-    state.step.shape,
-  )
-  evaluation = hooks.Evaluate(play, due, log, logger.drain, (first, end))
-  stop = hooks.StopOnSignal(stopping, saving, last=end)
-  samples = hooks.LogTrajectories(logger, phase_at)
-  each_step = [
-    stop.remember,
-    log,
-    samples,
-    evaluation,
-    saving,
-    nonfinite,
-    stop,
-  ]
-
-  def open_stage(stage, step, state):
-    """Opens its data, which may be what this run has logged so far."""
-    if step > first:
-      log.drain()
-      logger.flush()
-    try:
-      stage.open(step)
-    except ValueError:
-      saving.save_if_unsaved(step, state)
-      raise
-
-  with stop:
-    stop.remember(first, state, {}, None)
-    if not outputs.evaluated(first):  # a stop cut it, or nothing was done yet
-      evaluation(first, state, {}, None)
-    for stage in stages:
-      step = int(state.step.min())
-      if step < stage.end:
-        open_stage(stage, step, state)
-      if step == stage.start:
-        state = stage.begin(state)
-      stop(step, state, {}, None)
-      steps = loop.iterate(
-        stage.algorithm,
-        Reported(stage, reporter),
-        state,
-        steps=stage.end,
-        hooks=each_step,
-        update=stage.update,
-      )
-      for step, state, numbers in steps:
-        try:
-          yield stage.kind, step, state, numbers
-        except GeneratorExit:
-          saving.save_if_unsaved(step, state)
-          raise
-
-
-class Reported:
-  """A stage's sampler that says what is compiled, and computed, at present."""
-
-  def __init__(self, stage: stages_lib.Stage, reporter: progress.Progress):
-    self.task, self._stage, self._reporter = stage.task, stage, reporter
-    self._compiled: set[str] = set()
-
-  def collect(self, state, attempts, step):
-    self._begin('batch')
-    return self._stage.collect(state, attempts, step)
-
-  def observe(self, batch):
-    observed = self._stage.observe(batch)
-    self._begin('update')  # comes next
-    return observed
-
-  def _begin(self, what: str) -> None:
-    again = what in self._compiled
-    self._compiled.add(what)
-    verb = 'computing' if again else 'compiling'
-    name = f'{verb} the {self._stage.name} {what}'
-    self._reporter.begin(name, quiet=again)
-
-
-def restore_or_init(axis, experiments, checkpoints, stages=None):
-  """-> state, the steps resumed after or None, seconds spent so far.
-
-  Args:
-    stages: of each of the experiments, those of all stages; None: itself
-  """
-  s = experiments[0]
-  stages = stages or [[x] for x in experiments]
-  whole = stage_state.union([x.algorithm for x in stages[0]])
-
-  def fresh(key):
-    state = update.init(whole, key)
-    if axis.mesh:  # else it is the algorithm's own, on the mesh
-      state = state.replace(key=key)
-    return stage_state.init_memory(stages[0], state)
-
-  keys = axis.stack([jax.random.key(x.config.seed) for x in experiments])
-  states = axis.unstack(axis.jit(fresh)(keys))
-  restored = [k.latest(x) for k, x in zip(checkpoints, states, strict=True)]
-  resumed = [x[0] if x else None for x in restored]
-  if any(restored):
-    logging.info('Resuming after step %s', ', '.join(map(str, resumed)))
-  spent = max(x[2]['seconds'] if x else 0.0 for x in restored)
-  states = [x[1] if x else y for x, y in zip(restored, states, strict=True)]
-  for i in range(len(experiments)):
-    if not restored[i]:
-      states[i] = weights.load_roles(stages[i], states[i])
-  begun = s.config.init or s.config.model.path
-  if not begun or all(restored):
-    return axis.stack(states), resumed, spent
-  inits = {x.config.init: x.config for x in experiments}
-  policies = {k: weights.start(c, s.shape) for k, c in inits.items()}
-  for i, x in enumerate(experiments):
-    params = policies[x.config.init]
-    if not restored[i] and params is not None:
-      states[i] = weights.load_policy_params(whole, params, states[i])
-
-  def start(state):
-    new = update.init_roles_from_policy(whole, state)
-    return axis.where_at_step(0, new, state)
-
-  return axis.jit(start)(axis.stack(states)), resumed, spent
-
-
 def finish(s: Experiment, workdir: str) -> str:
-  """The learning curve and the summary, from what the run wrote."""
+  """Writes the learning curve and the summary; returns the summary."""
   folder = storage.path(workdir)
   path, curve = folder / metrics.FILE, folder / 'curve.png'
   metrics.repair(path)  # nobody has checked it since the run began
@@ -438,8 +263,7 @@ def evaluate_run(
       temperature=temperature,
       key=stream_key(jax.random.key(seed), Stream.EVAL),
     )
-    if text := playing.unplayed():
-      raise hooks.NothingPlayedError(text)
+    playing.taken()  # raises where nothing was played
     name = 'held_out'
     if levels:
       name = os.path.splitext(os.path.basename(levels))[0]

@@ -32,7 +32,7 @@ class SeedAxis(NamedTuple):
 
   @property
   def vmapped(self) -> bool:
-    """Whether seeds share a device."""
+    """Returns whether seeds share a device."""
     return self.mesh is not None and self.count > self.mesh.size
 
   @property
@@ -60,11 +60,11 @@ class SeedAxis(NamedTuple):
     )
 
   def jit(self, f: Callable) -> Callable:
-    """`map`, compiled; what one seed calls is compiled already."""
+    """Compiles `map(f)`; what one seed calls is compiled already."""
     return jax.jit(self.map(f)) if self.mesh else f
 
   def stack(self, trees: Sequence[Any]) -> Any:
-    """A tree of arrays for each seed -> one of [S, ...], on their devices."""
+    """Stacks the trees of all seeds into one of [S, ...], on their devices."""
     if not self.mesh:
       return trees[0]
     where = NamedSharding(self.mesh, SPEC)
@@ -76,7 +76,7 @@ class SeedAxis(NamedTuple):
     return jax.tree.map(join, *trees)
 
   def same(self, tree: Any) -> Any:
-    """The tree for every seed."""
+    """Stacks the same tree for every seed."""
     return self.stack([tree] * self.count)
 
   def unstack(self, tree: Any) -> list[Any]:
@@ -89,7 +89,7 @@ class SeedAxis(NamedTuple):
     return [jax.device_put(x, device) for x in parts]
 
   def seed(self, tree: Any, i: int) -> Any:
-    """Arrays of seed i."""
+    """Returns the arrays of seed i."""
     return jax.tree.map(lambda x: x[i], tree) if self.mesh else tree
 
   def where_at_step(
@@ -110,7 +110,7 @@ class SeedAxis(NamedTuple):
 
 
 def over_devices(count: int) -> SeedAxis:
-  """As many devices as hold equally many of the seeds."""
+  """Returns the axis over the most devices whose count divides the seeds."""
   if count == 1:
     return SeedAxis()
   devices = jax.devices()
@@ -119,13 +119,13 @@ def over_devices(count: int) -> SeedAxis:
 
 
 def of_seed(scalars: Mapping[str, Any], i: int) -> dict[str, Any]:
-  """Scalars of seed i; a number without the axis is everyone's."""
+  """Returns the scalars of seed i; a number without the axis is shared."""
   mine = {k: x[i] if np.ndim(x) else x for k, x in scalars.items()}
   return {name: x for name, x in mine.items() if x is not None}
 
 
 def check(configs: Sequence[ConfigDict]) -> None:
-  """One sentence for what keeps the configs from going together."""
+  """Raises ValueError for configs that cannot train as one program."""
   first, *others = configs
   if not others:
     return

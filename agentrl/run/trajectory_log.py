@@ -48,7 +48,7 @@ def sampler_of(s: Experiment, alg: Algorithm, group: int):
 
 
 def of_record(s: Experiment):
-  """(record, attempts, version) -> all of them kept, compiled once."""
+  """Returns (record, attempts, version) -> all of them, compiled once."""
 
   def f(record, attempts, version):
     batch = collect.arrays(s, record, attempts, version)
@@ -60,5 +60,5 @@ def of_record(s: Experiment):
 
 
 def first(n: int, record: record_lib.Record, attempts: Attempts):
-  """The first n trajectories of what was played, host arrays."""
+  """Takes the first n trajectories of what was played, host arrays."""
   return jax.tree.map(lambda x: x[:n], (record, attempts))

@@ -1,4 +1,4 @@
-"""Weights of a run: loads, merges and exports its policy."""
+"""Weights of a run: restores its state, loads and exports its policy."""
 
 import os
 import pathlib
@@ -18,13 +18,65 @@ from agentrl.run import algorithm as algorithm_lib
 from agentrl.run import build, pretrained
 from agentrl.run import workdir as workdir_lib
 from agentrl.run.experiment import Experiment
+from agentrl.run.seed_axis import SeedAxis
 from agentrl.run.stage import stage_state
 from agentrl.runtime import checkpoint
 from agentrl.types import TrainState
 
 
+def restore_or_init(
+  axis: SeedAxis,
+  experiments: Sequence[Experiment],
+  checkpoints: Sequence[checkpoint.Checkpoints],
+  stages: Sequence[Sequence[Experiment]] | None = None,
+) -> tuple[TrainState, list[int | None], float]:
+  """Returns the state of every seed, as it was saved or as a run begins.
+
+  With the step that each was resumed after, and the seconds spent so far.
+
+  Args:
+    stages: of each of the experiments, those of all stages; None: itself
+  """
+  s = experiments[0]
+  stages = stages or [[x] for x in experiments]
+  whole = stage_state.union([x.algorithm for x in stages[0]])
+
+  def fresh(key):
+    state = update.init(whole, key)
+    if axis.mesh:  # else it is the algorithm's own, on the mesh
+      state = state.replace(key=key)
+    return stage_state.init_memory(stages[0], state)
+
+  keys = axis.stack([jax.random.key(x.config.seed) for x in experiments])
+  states = axis.unstack(axis.jit(fresh)(keys))
+  restored = [k.latest(x) for k, x in zip(checkpoints, states, strict=True)]
+  resumed = [x[0] if x else None for x in restored]
+  if any(restored):
+    logging.info('Resuming after step %s', ', '.join(map(str, resumed)))
+  spent = max(x[2]['seconds'] if x else 0.0 for x in restored)
+  states = [x[1] if x else y for x, y in zip(restored, states, strict=True)]
+  for i in range(len(experiments)):
+    if not restored[i]:
+      states[i] = load_roles(stages[i], states[i])
+  begun = s.config.init or s.config.model.path
+  if not begun or all(restored):
+    return axis.stack(states), resumed, spent
+  inits = {x.config.init: x.config for x in experiments}
+  policies = {k: start(c, s.shape) for k, c in inits.items()}
+  for i, x in enumerate(experiments):
+    params = policies[x.config.init]
+    if not restored[i] and params is not None:
+      states[i] = load_policy_params(whole, params, states[i])
+
+  def begin(state):
+    new = update.init_roles_from_policy(whole, state)
+    return axis.where_at_step(0, new, state)
+
+  return axis.jit(begin)(axis.stack(states)), resumed, spent
+
+
 def load(c: ConfigDict, shape, workdir: str) -> tuple[int, TrainState]:
-  """(step, state) of the newest checkpoint of the run of config c."""
+  """Loads (step, state) of the newest checkpoint of the run of config c."""
   configs = [plan.config for plan in stages.plans(c)] or [c]
   algorithms = [algorithm_lib.make_algorithm(x, shape) for x in configs]
   state = update.init(stage_state.union(algorithms), jax.random.key(c.seed))
@@ -44,7 +96,7 @@ def load(c: ConfigDict, shape, workdir: str) -> tuple[int, TrainState]:
 
 
 def start(c: ConfigDict, shape) -> dict[str, Any] | None:
-  """The policy that a run begins with; None: randomly initialised."""
+  """Loads the policy that a run begins with; None: randomly initialised."""
   if c.init:
     logging.info('Beginning with the policy of %s', c.init)
     return policy(shape, c.init)
@@ -59,7 +111,7 @@ def start(c: ConfigDict, shape) -> dict[str, Any] | None:
 
 
 def policy(shape, workdir: str) -> dict[str, Any]:
-  """The parameters of a run's newest policy, an adapter merged into them."""
+  """Loads a run's newest policy, an adapter merged into its parameters."""
   c = workdir_lib.read_config(workdir)
   _, state = load(c, shape, workdir)
   context = algorithm_lib.make_algorithm(c, shape).context

@@ -55,7 +55,7 @@ def same_config(c: ConfigDict, workdir: str) -> None:
 
 
 def differences(one: ConfigDict, other: ConfigDict) -> Iterator[tuple]:
-  """(dotted name, value in one, value in the other) of what differs.
+  """Yields (dotted name, value in one, value in the other) of differences.
 
   What the others follow from comes first: the environment, method and model.
   """

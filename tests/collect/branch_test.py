@@ -69,7 +69,7 @@ def _collect(folder, collect, history, order=None):
   if order is not None:
     attempts = jax.tree.map(lambda x: x[order], attempts)
   params = _params(s)
-  f = jax.jit(functools.partial(collect_lib.collect, s))
+  f = jax.jit(functools.partial(collect_lib.rollout_and_score, s))
   return s, params, f(params, attempts, jax.random.key(5), jnp.int32(0))
 
 

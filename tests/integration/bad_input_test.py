@@ -11,6 +11,7 @@ import pytest
 
 from agentrl import cli, hooks
 from agentrl.configs import base, cm2, grpo, oprl
+from agentrl.learner import update
 from agentrl.model import microbatch
 from agentrl.run import build, runner
 from agentrl.run.play import jit_sampler
@@ -27,7 +28,7 @@ def nothing_runs(monkeypatch):
   def refuse(*args, **kwargs):
     raise AssertionError('too late: the run has begun')
 
-  monkeypatch.setattr(runner.update, 'init', refuse)
+  monkeypatch.setattr(update, 'init', refuse)
   monkeypatch.setattr(microbatch, 'forward', refuse)
 
 

@@ -15,7 +15,7 @@ from tests.run.stage.prefixes_test import config
 def played(s, playing, scripts):
   """Trajectories of these messages at task 0, as the run logs them."""
   index = np.zeros(len(scripts), np.int64)
-  batch = playing.replay(index, scripts, jax.random.key(0))
+  batch = playing.replay(playing.demos(index, scripts), jax.random.key(0))
   picked = sample.sample(
     batch, {}, None, jax.random.key(0), groups=-1, size=len(scripts)
   )

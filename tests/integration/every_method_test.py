@@ -211,8 +211,8 @@ def batch(folder):
   base.reading(c, 'hinted', source='demonstration', text='Do:')
   s = build.experiment(c)
   state = update_lib.init(s.algorithm, jax.random.key(0))
-  stage = stages.RLStage(s, 0, 2, jit_sampler.JitSampler(s))
-  made = stage.collect(state, stage.task(state, 0), 0)
+  stage = stages.rl_stage(s, 0, 2, jit_sampler.JitSampler(s))
+  made, _ = stage.collect(state, stage.task(state, 0), 0)
   shape = made.turns.reward.shape
   reward, judged = (jax.random.normal(jax.random.key(i), shape) for i in (1, 2))
   outcome = (jnp.arange(8) % 3 == 0).astype(jnp.float32)
@@ -251,7 +251,7 @@ def test_two_updates(method, sizes, folder, batch, monkeypatch):
   if s.config.memory:
     batch = batch.replace(readings={})  # memories do not store them
   with placement.on_mesh(s.config):
-    stage = stages.RLStage(s, 0, 2, jit_sampler.JitSampler(s))
+    stage = stages.rl_stage(s, 0, 2, jit_sampler.JitSampler(s))
     state = stage.begin(update_lib.init(s.algorithm, jax.random.key(0)))
     state = update_lib.init_memory(
       s.algorithm, state, placed(batch), len(s.train)

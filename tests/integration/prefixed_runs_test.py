@@ -32,7 +32,7 @@ def stage_of(method, folder):
 def collected(s, stage, step):
   state = update.init(s.algorithm, jax.random.key(0))
   state = collect.init_memory(s, state)
-  return state, stage.collect(state, stage.task(state, step), step)
+  return state, stage.collect(state, stage.task(state, step), step)[0]
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from agentrl.configs import grpo
 from agentrl.log import metrics, trajectories
 from agentrl.log.sample import TrajectoryLogger
-from agentrl.run import runner
+from agentrl.run import runner, training
 from agentrl.run import workdir as workdir_lib
 from agentrl.runtime import checkpoint
 from agentrl.types import TrainState
@@ -76,10 +76,7 @@ class Stage:
 
   def collect(self, state, attempts, step):
     self.at(step)
-    return step
-
-  def observe(self, batch):
-    return {}
+    return step, {}
 
 
 class Outputs:
@@ -121,7 +118,7 @@ def run(workdir: pathlib.Path, at=lambda step: None) -> None:
     workdir_lib.keep_config(c, str(workdir))
     outputs = Outputs(workdir, resumed, checkpoints, check)
     collections.deque(
-      runner.run_loop(
+      training.train_stages(
         [Stage(at)],
         state,
         outputs,

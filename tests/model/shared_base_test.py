@@ -55,12 +55,12 @@ def copied(tree):
 def two_updates(s: build.Experiment):
   """-> states before and after, on the host; metrics of the second."""
   state = update.init(s.algorithm, jax.random.key(0))
-  stage = stages.RLStage(s, 0, 2, jit_sampler.JitSampler(s))
+  stage = stages.rl_stage(s, 0, 2, jit_sampler.JitSampler(s))
   state = stage.begin(state)
   update_state = loop.jit_update(stage.algorithm)
   before, told = copied((state.params, state.opt)), {}
   for step in range(2):
-    batch = graded(stage.collect(state, stage.task(state, step), step), step)
+    batch = graded(stage.collect(state, stage.task(state, step), step)[0], step)
     base = jax.tree.leaves(state.params[shared_base.BASE])
     state, told, _ = update_state(state, batch)
     assert all(x.is_deleted() for x in base)  # donated, not copied

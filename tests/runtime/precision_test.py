@@ -58,7 +58,7 @@ def test_rollouts_and_updates_multiply_float32_as_it_is(tmp_path):
   def iterate(state):
     key, params = jax.random.key(1), state.params['policy']
     attempts = sampling.attempts(s)
-    batch = collect.collect(s, params, attempts, key, state.step)
+    batch = collect.rollout_and_score(s, params, attempts, key, state.step)
     return update.update(s.algorithm, state, batch)
 
   found = set(products(jax.make_jaxpr(iterate)(state).jaxpr))

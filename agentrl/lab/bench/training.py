@@ -26,7 +26,7 @@ def train(size: SamplingBenchSize, data: str) -> dict[str, BenchCase]:
   """`learner.update` of the default GRPO and OPRL on the same rollout."""
   s = sampling.setup(size, data)
   params = update_lib.init(s.algorithm, jax.random.key(0)).params['policy']
-  collect = jax.jit(functools.partial(collect_lib.collect, s))
+  collect = jax.jit(functools.partial(collect_lib.rollout_and_score, s))
   batch = collect(params, sampling.attempts(s), jax.random.key(1), jnp.int32(0))
   other = algorithm.make_algorithm(oprl.get_config(size.arg), s.shape)
   return {

@@ -13,39 +13,41 @@ from agentrl.types import Attempts, Batch, Metrics, PyTree
 Script = list[list[int]]
 
 
-class EvalPlayer(Protocol):
-  """Plays held-out tasks."""
+class EnvSampler(Protocol):
+  """Plays the environment of a run for stages and evaluations."""
 
   def play(self, policy: PyTree, attempts: Attempts, key) -> Record:
     """Plays without rewards, for an evaluation."""
 
-  def eval_counts(self) -> dict[str, float]:
-    """Counts of what was played since the last call, by name."""
+  def collect(
+    self, policy: PyTree, attempts: Attempts, key, step
+  ) -> tuple[Batch, Metrics]:
+    """Returns the batch of an iteration, with rewards, and its metrics."""
 
-  def unplayed(self) -> str:
-    """Says that nothing was played since the last call; '': something was."""
+  def demos(
+    self, index: np.ndarray, scripts: Sequence[Script] | None = None
+  ) -> Any:
+    """Returns what `replay` takes for these training tasks, host arrays.
+
+    Args:
+      scripts: messages for each; None: the task's demonstration
+    """
+
+  def replay(self, demos: Any, key) -> Batch:
+    """Returns rows of messages that are given, played at their tasks."""
+
+  def taken(self) -> dict[str, float]:
+    """Returns counts of what `play` has played since the last call, by name.
+
+    Raises:
+      NothingPlayedError: every episode was broken.
+    """
+
+  def verdicts(self, key: str) -> list[Judgement]:
+    """Returns what judges said of a trajectory, by judge.item.trajectory_key.
+
+    Nothing of one that is some iterations old.
+    """
 
   def update_service_params(self, params: dict[str, PyTree]) -> None:
     """Takes the parameters of all roles, before any of the others plays."""
-
-
-class EnvSampler(EvalPlayer, Protocol):
-  """Plays the environment of a run for stages and evaluations."""
-
-  def demo_batch(self, index: np.ndarray) -> Any:
-    """Returns what `demonstrate` takes for these training tasks."""
-
-  def demonstrate(self, demos: Any, key) -> Batch:
-    """Returns rows of solutions."""
-
-  def replay(self, index: np.ndarray, scripts: Sequence[Script], key) -> Batch:
-    """Returns rows of these messages, played at these training tasks."""
-
-  def collect(self, policy: PyTree, attempts: Attempts, key, step) -> Batch:
-    """Returns the batch of an iteration, with rewards."""
-
-  def observe(self, batch: Batch) -> Metrics:
-    """Measures what was collected."""
-
-  def verdicts(self, key: str) -> list[Judgement]:
-    """What judges said of a trajectory, by judge.item.trajectory_key."""

@@ -43,11 +43,6 @@ def play(
   return jit_rollout.rollout(s.world, plan, speaker, attempts, key)
 
 
-def play_groups(s: Experiment, params, attempts: Attempts, key):
-  """`play`, of groups as an RL step attempts them."""
-  return play(s, params, attempts, key, s.config.rollout.group_size)
-
-
 def score(w: registry.MethodSpec, batch: Batch) -> Batch:
   """Computes the reward of every turn of the batch."""
   pieces = [
@@ -107,12 +102,14 @@ def unjudged(s: Experiment, record: record_lib.Record) -> record_lib.Record:
   return record.replace(columns=dict.fromkeys(names, zero) | record.columns)
 
 
-def collect(s: Experiment, params, attempts: Attempts, key, version) -> Batch:
-  """Rollout and rewards: one jitted program."""
+def rollout_and_score(
+  s: Experiment, params, attempts: Attempts, key, version
+) -> Batch:
+  """Plays the attempts and computes their rewards: one jitted program."""
 
   def sample(attempts, key):
-    record = mark_spans(s, play_groups(s, params, attempts, key))
-    return arrays(s, record, attempts, version)
+    record = play(s, params, attempts, key, s.config.rollout.group_size)
+    return arrays(s, mark_spans(s, record), attempts, version)
 
   judge = functools.partial(score, s.algorithm.spec)
   batch, _ = collector(s.algorithm.spec)(
@@ -204,13 +201,15 @@ def init_memory(s: Experiment, state):
 
   def unplayed(policy, attempts, key, version):
     """A batch of the shapes that host environments give."""
-    sizes = s.plan.turns, s.plan.width, s.plan.message
-    record = record_lib.empty(n, *sizes, s.world.family.columns)
+    record = record_lib.empty(
+      n, s.plan.turns, s.plan.width, s.plan.message, s.world.family.columns
+    )
     return score(s.algorithm.spec, arrays(s, record, attempts, version))
 
-  sample = unplayed if s.on_host else functools.partial(collect, s)
-  args = policy, attempts, state.key, state.step
-  batch = jax.eval_shape(placement.sharded(sample), *args)
+  sample = unplayed if s.on_host else functools.partial(rollout_and_score, s)
+  batch = jax.eval_shape(
+    placement.sharded(sample), policy, attempts, state.key, state.step
+  )
   return update.init_memory(s.algorithm, state, batch, len(s.train))
 
 

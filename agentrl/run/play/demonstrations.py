@@ -14,7 +14,7 @@ from agentrl.runtime import uniform
 
 
 def scripts(s: Experiment) -> list[Script]:
-  """The messages that solve each training task; [] where nobody knows them.
+  """Returns the messages that solve each training task; [] if unknown.
 
   Raises:
     ValueError: one is longer than a message or a trajectory may be.
@@ -51,7 +51,7 @@ def messages(s: Experiment) -> tuple[np.ndarray, np.ndarray]:
 
 
 def with_errors(of: Sequence[Script], rate: float, seed: int) -> list[Script]:
-  """The messages of an expert that errs, and goes on as if it had not.
+  """Replaces some messages, as an expert would that errs and goes on.
 
   Each message is replaced with the chance `rate`, by another one that is drawn
   uniformly from the different messages of all. Draws of a trajectory depend on

@@ -95,7 +95,7 @@ def guided(
   hints: Mapping[str, Hint],
   train: host_tasks.HostTaskSet,
 ) -> HostEnvBundle:
-  """The environments, with the hints that attempts are sampled behind."""
+  """Gives environments the hints that attempts are sampled behind."""
   name = readings.sampled_behind(spec)
   if not name:
     return world
@@ -104,7 +104,7 @@ def guided(
 
 
 def task_sets(c: ConfigDict, family: base.EnvFamily):
-  """The train and the test tasks; a family of a file has what it has."""
+  """Loads the train and the test tasks; a file may have fewer."""
   most = base.sizes(family)
   count = {x: min(c.env[x], most.get(x, c.env[x])) for x in ('train', 'test')}
   return [
@@ -116,7 +116,7 @@ def task_sets(c: ConfigDict, family: base.EnvFamily):
 def limits(
   c: ConfigDict, system: str, talk: chat_format.ChatFormat
 ) -> EpisodeLimits:
-  """Limits of a trajectory; a context of 0 is as long as turns need."""
+  """Returns limits of a trajectory; a context of 0 fits all turns."""
   r, h = c.rollout, c.host
   begin = [Message('system', system)] if system else []
   cut = [Message('user', CUT)]
@@ -146,7 +146,7 @@ def limits(
 
 
 def sizes(c: ConfigDict, capacity: int) -> engine.Sizes:
-  """Sizes that the slot engine of each process is compiled for."""
+  """Returns the sizes that each process's slot engine is compiled for."""
   h = {x: field.default for x, field in envs.HOST.items()} | c.host.to_dict()
   return engine.Sizes(
     slots=c.rollout.slots // jax.process_count(),
@@ -158,7 +158,7 @@ def sizes(c: ConfigDict, capacity: int) -> engine.Sizes:
 
 
 def models(c: ConfigDict) -> dict[tuple[str, str], int]:
-  """(role, run) of each model that services generate with -> its capacity."""
+  """Maps (role, run) of each model of services to its capacity."""
   room: dict[tuple[str, str], int] = {}
   for service in c.service.values():
     if service.role or service.run:
@@ -170,7 +170,7 @@ def models(c: ConfigDict) -> dict[tuple[str, str], int]:
 def messages(
   c: ConfigDict, words: Tokenizer, demos: list[list[str]]
 ) -> list[list[list[int]]]:
-  """Demonstrations as tokens, each message with its end of turn.
+  """Encodes demonstrations, each message with its end of turn.
 
   Raises:
     ValueError: for one longer than a message or a trajectory may be.

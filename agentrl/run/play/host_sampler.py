@@ -12,6 +12,7 @@ from absl import logging
 from agentrl import loop, registry
 from agentrl.curate import select
 from agentrl.env import base
+from agentrl.hooks import NothingPlayedError
 from agentrl.judge.panel import Judgement
 from agentrl.rollout import host as host_rollout
 from agentrl.rollout import pack, purify, registered
@@ -29,7 +30,7 @@ from agentrl.run.play.base import Script
 from agentrl.run.play.judges import Judges
 from agentrl.run.play.services import Services
 from agentrl.runtime import distributed
-from agentrl.types import Attempts, Batch, PyTree, Status
+from agentrl.types import Attempts, Batch, Metrics, PyTree, Status
 
 
 class HostSampler:
@@ -52,6 +53,7 @@ class HostSampler:
     """
     c = s.config
     self._s, self._stopping = s, stopping
+    self._measures = registry.metrics(s.algorithm.spec)
     self._world = host_env.guided(s.world, s.algorithm.spec, s.hints, s.train)
     self._engine = self._generator()
     self._policy: tuple[PyTree, PyTree] = None, None  # given, brought here
@@ -67,7 +69,7 @@ class HostSampler:
     )
     self._shown: dict[int, pack.Episode] = {}
     self._watch = played.Watch()
-    # Of what was collected and not observed yet; of evaluations.
+    # Of what was played and not counted in a batch yet; of evaluations.
     self._counts: collections.Counter[str] = collections.Counter()
     self._eval_counts: collections.Counter[str] = collections.Counter()
 
@@ -93,7 +95,7 @@ class HostSampler:
     return run, workers.close
 
   def _generator(self) -> Engine | RemoteGenerator:
-    """The engine of this process, or what asks another machine."""
+    """Opens the engine of this process, or a client of another machine."""
     s, c = self._s, self._s.config
     if remote_engine.wanted(c):
       return remote_engine.open_generator(c, s.shape, s.tokenizer)
@@ -114,7 +116,7 @@ class HostSampler:
     self._services.close()
 
   def update_service_params(self, params) -> None:
-    """Parameters of all roles, for services that are one of them."""
+    """Takes the parameters of all roles, for services that are one of them."""
     self._services.update_params(params)
 
   def play(self, policy, attempts: Attempts, key, version: int = 0) -> Record:
@@ -125,14 +127,16 @@ class HostSampler:
     )
     return self._record(ended)
 
-  def eval_counts(self) -> dict[str, float]:
-    """Counts of what was played since the last call."""
-    counts, self._eval_counts = self._eval_counts, collections.Counter()
-    return dict(counts)
+  def taken(self) -> dict[str, float]:
+    """Returns counts of what `play` has played since the last call.
 
-  def unplayed(self) -> str:
-    """Says that nothing was played since the last call; '': something was."""
-    return self._watch.unplayed()
+    Raises:
+      NothingPlayedError: every episode was broken.
+    """
+    counts, self._eval_counts = self._eval_counts, collections.Counter()
+    if text := self._watch.unplayed():
+      raise NothingPlayedError(text)
+    return dict(counts)
 
   def play_with(
     self,
@@ -163,11 +167,13 @@ class HostSampler:
     return self._record(ended)
 
   def served_family(self) -> base.EnvFamily:
-    """The family of the run, whose environments ask the services of the run."""
+    """Returns the run's family, with environments that ask its services."""
     return self._services.serve(self._s.world.family)
 
-  def collect(self, policy, attempts: Attempts, key, version) -> Batch:
-    """Rollouts and rewards."""
+  def collect(
+    self, policy, attempts: Attempts, key, version
+  ) -> tuple[Batch, Metrics]:
+    """Rollouts and rewards; metrics count what went wrong, too."""
     version = int(version)
 
     def sample(attempts, key):
@@ -186,13 +192,24 @@ class HostSampler:
       sample, self._score, attempts, memory=(), carry=(), key=key
     )
     self._watch.end_iteration()
-    return batch
+    counts, self._counts = self._counts, collections.Counter()
+    return batch, loop.observe(batch, self._measures) | judges.metrics(counts)
 
-  def demo_batch(self, index: np.ndarray) -> np.ndarray:
-    return index
+  def demos(
+    self, index: np.ndarray, scripts: Sequence[Script] | None = None
+  ) -> tuple[np.ndarray, Sequence[Script] | None]:
+    return index, scripts
 
-  def demonstrate(self, index: np.ndarray, key) -> Batch:
-    """Demonstrations of training tasks; each is played once in a run."""
+  def replay(self, demos, key) -> Batch:
+    """Plays messages at training tasks; a demonstration only once in a run."""
+    index, scripts = demos
+    if scripts is None:
+      return self._demonstrated(index, self._demonstrations(index, key))
+    attempts = collect_lib.attempts_at(index, [len(x) for x in scripts])
+    return self._demonstrated(index, self._scripted(attempts, scripts, key))
+
+  def _demonstrations(self, index: np.ndarray, key) -> list[pack.Episode]:
+    """Returns the episodes of demonstrations; plays those that are new."""
     shown = dict(self._shown)
     new = [int(i) for i in dict.fromkeys(index) if int(i) not in shown]
     if new:
@@ -207,12 +224,7 @@ class HostSampler:
       if wrong := sum(e.status != Status.SOLVED for e in ended):
         text = '%d of %d demonstrations did not solve their task.'
         logging.warning(text, wrong, len(ended))
-    return self._demonstrated(index, [shown[int(i)] for i in index])
-
-  def replay(self, index: np.ndarray, scripts: Sequence[Script], key) -> Batch:
-    """These messages, played at these training tasks."""
-    attempts = collect_lib.attempts_at(index, [len(x) for x in scripts])
-    return self._demonstrated(index, self._scripted(attempts, scripts, key))
+    return [shown[int(i)] for i in index]
 
   def _scripted(
     self, attempts: Attempts, scripts: Sequence[Script], key, earlier: int = 0
@@ -229,12 +241,6 @@ class HostSampler:
     batch = self._batch(self._record(ended), attempts, 0)
     return collect_lib.as_demonstrations(batch)
 
-  def observe(self, batch: Batch):
-    """Metrics of the batch, and of what went wrong."""
-    counts, self._counts = self._counts, collections.Counter()
-    measures = registry.metrics(self._s.algorithm.spec)
-    return loop.observe(batch, measures) | judges.metrics(counts)
-
   def _update_weights(self, policy, version: int) -> None:
     if policy is not self._policy[0]:
       self._policy = policy, placement.to_local_mesh(policy)
@@ -242,7 +248,7 @@ class HostSampler:
       self._engine.update_weights(self._policy[1], version)
 
   def verdicts(self, key: str) -> list[Judgement]:
-    """What judges said of a trajectory; [] of one that is long past."""
+    """Returns what judges said of a trajectory; [] of one long past."""
     return self._judges.of(key)
 
   def _sessions(
@@ -299,12 +305,17 @@ class HostSampler:
 
   def _record(self, ended: list[pack.Episode]) -> Record:
     limits = self._s.plan
-    sizes = limits.turns, limits.width, limits.message
-    columns, branches = self._s.world.family.columns, limits.row > 0
-    return pack.record(ended, *sizes, columns, branches=branches)
+    return pack.record(
+      ended,
+      k=limits.turns,
+      c=limits.width,
+      m=limits.message,
+      columns=self._s.world.family.columns,
+      branches=limits.row > 0,
+    )
 
   def _purified(self, record: Record, key) -> Record:
-    """The record as c.rollout.kind wants it to be trained on."""
+    """Returns the record as c.rollout.kind wants it to be trained on."""
     rule = registered.kind_of(self._s.algorithm.spec).purify
     if rule is None:
       return record
@@ -314,13 +325,13 @@ class HostSampler:
     return purify.purified(record, rule, chosen, self._s.tokenizer.decode)
 
   def _batch(self, record: Record, attempts: Attempts, version) -> Batch:
-    args = placement.replicated((record, attempts))
-    return self._arrays(*args, jnp.int32(version))
+    record, attempts = placement.replicated((record, attempts))
+    return self._arrays(record, attempts, jnp.int32(version))
 
 
 def _arrays(
   s: Experiment, record: Record, attempts: Attempts, version
 ) -> Batch:
-  """The record as a Batch; what an environment broke is not trained on."""
+  """Makes a batch; what an environment broke is not trained on."""
   batch = collect_lib.arrays(s, record, attempts, version)
   return select.keep(batch, batch.status != Status.ENV_ERROR)

@@ -66,13 +66,13 @@ def sized(
     env=env,
   )
   plan = jit_rollout.RolloutSizes(
-    r.slots,
-    r.max_turns,
-    r.max_message_tokens,
-    r.history,
-    r.window,
-    r.context,
-    r.state_hash_fraction,
+    slots=r.slots,
+    turns=r.max_turns,
+    message=r.max_message_tokens,
+    history=r.history,
+    window=r.window,
+    context=r.context,
+    anchor=r.state_hash_fraction,
   )
   return JitEnvSpec(source, framed(c, world, chat), plan, r.system)
 
@@ -108,7 +108,7 @@ def framed(
 
 
 def task_sets(c: ConfigDict, source) -> list[jit_tasks.JitTaskSet]:
-  """The train and the test tasks; a level file has what it has."""
+  """Loads the train and the test tasks; a level file may have fewer."""
   count = {'train': c.env.train, 'test': c.env.test}
   if isinstance(source, boxoban.Boxoban):
     sizes = source.sizes()
@@ -126,7 +126,7 @@ def task_sets(c: ConfigDict, source) -> list[jit_tasks.JitTaskSet]:
 
 
 def repeated_task_sets(c: ConfigDict, source) -> list[jit_tasks.JitTaskSet]:
-  """Task sets as large as the config's, of one task; nothing is stored."""
+  """Makes task sets as large as the config's, of one task, unstored."""
   task = next(iter(source.tasks('train', 1, c.env.seed)))
   return [
     jit_tasks.JitTaskSet(
@@ -144,7 +144,7 @@ def repeated_task_sets(c: ConfigDict, source) -> list[jit_tasks.JitTaskSet]:
 def for_evaluation(
   c: ConfigDict, levels: str | None, limit: int | None
 ) -> ConfigDict:
-  """The config of a run, changed to other levels and another turn limit."""
+  """Changes the config of a run to other levels and another turn limit."""
   c = ConfigDict(c.to_dict())
   if limit:
     c.rollout.max_turns = limit
@@ -164,7 +164,7 @@ REWARDS = {'dense': {}, 'sparse': sokoban.SPARSE}
 
 
 def environment(c: ConfigDict):
-  """(task source, environment) of c.env."""
+  """Makes (task source, environment) of c.env."""
   source, env = _plain_environment(c)
   if 'oracle' not in c.env or not c.env.oracle:
     return source, env
@@ -173,7 +173,7 @@ def environment(c: ConfigDict):
 
 
 def _plain_environment(c: ConfigDict):
-  """The same without an oracle."""
+  """Makes the same without an oracle."""
   e = c.env
   if e.name == 'frozen_lake':
     source = frozen_lake.Lakes(

@@ -26,20 +26,28 @@ class JitSampler:
 
   def __init__(self, s: Experiment):
     self._s, bind = s, functools.partial
+    self._measures = registry.metrics(s.algorithm.spec)
     self._replay = placement.sharded(bind(collect_lib.demonstrate, s))
-    self._collect = placement.sharded(bind(collect_lib.collect, s))
+    self._collect = placement.sharded(bind(collect_lib.rollout_and_score, s))
     self._play = placement.jit_replicated_out(bind(collect_lib.play, s))
     self._messages = functools.cache(lambda: demonstrations.messages(s))
 
-  def demo_batch(self, index: np.ndarray):
-    messages, length = self._messages()
-    attempts = collect_lib.demo_attempts(self._s, index)
-    return attempts, messages[index], length[index]
+  def play(self, policy, attempts: Attempts, key) -> Record:
+    return self._play(policy, placement.replicated(attempts), key)
 
-  def demonstrate(self, demos, key) -> Batch:
-    return self._replay(*placement.replicated(demos), key)
+  def collect(
+    self, policy, attempts: Attempts, key, step
+  ) -> tuple[Batch, Metrics]:
+    batch = self._collect(policy, placement.replicated(attempts), key, step)
+    return batch, loop.observe(batch, self._measures)
 
-  def replay(self, index: np.ndarray, scripts: Sequence[Script], key) -> Batch:
+  def demos(
+    self, index: np.ndarray, scripts: Sequence[Script] | None = None
+  ) -> tuple[Attempts, np.ndarray, np.ndarray]:
+    if scripts is None:
+      messages, length = self._messages()
+      attempts = collect_lib.demo_attempts(self._s, index)
+      return attempts, messages[index], length[index]
     plan = self._s.plan
     size = len(index), plan.turns, plan.message
     tokens, length = np.zeros(size, np.int32), np.zeros(size[:2], np.int32)
@@ -47,31 +55,21 @@ class JitSampler:
       for k, ids in enumerate(script):
         tokens[b, k, : len(ids)], length[b, k] = ids, len(ids)
     attempts = collect_lib.attempts_at(index, [len(x) for x in scripts])
-    return self.demonstrate((attempts, tokens, length), key)
+    return attempts, tokens, length
 
-  def collect(self, policy, attempts: Attempts, key, step) -> Batch:
-    return self._collect(policy, placement.replicated(attempts), key, step)
+  def replay(self, demos, key) -> Batch:
+    return self._replay(*placement.replicated(demos), key)
 
-  def observe(self, batch: Batch) -> Metrics:
-    return loop.observe(batch, registry.metrics(self._s.algorithm.spec))
-
-  def play(self, policy, attempts: Attempts, key) -> Record:
-    return self._play(policy, placement.replicated(attempts), key)
-
-  def eval_counts(self) -> dict[str, float]:
+  def taken(self) -> dict[str, float]:
     """Nothing goes wrong inside jit."""
     return {}
 
-  def unplayed(self) -> str:
-    """Nothing goes wrong inside jit."""
-    return ''
+  def verdicts(self, key: str) -> list[Judgement]:
+    """Always empty: no judges run."""
+    return []
 
   def update_service_params(self, params) -> None:
     """Environments inside jit ask no service."""
-
-  def verdicts(self, key: str) -> list[Judgement]:
-    """Nobody judges."""
-    return []
 
 
 class JudgedJitSampler(JitSampler):
@@ -93,7 +91,10 @@ class JudgedJitSampler(JitSampler):
     self._services = services
     self._judges = Judges(s, services, workdir)
     self._sample = whole(
-      lambda *args: collect_lib.mark_spans(s, collect_lib.play_groups(s, *args))
+      lambda params, attempts, key: collect_lib.mark_spans(
+        s,
+        collect_lib.play(s, params, attempts, key, s.config.rollout.group_size),
+      )
     )
     self._arrays = placement.sharded(bind(collect_lib.arrays, s))
     self._score = placement.sharded(bind(collect_lib.score, s.algorithm.spec))
@@ -106,7 +107,9 @@ class JudgedJitSampler(JitSampler):
     self._judges.close()
     self._services.close()
 
-  def collect(self, policy, attempts: Attempts, key, step) -> Batch:
+  def collect(
+    self, policy, attempts: Attempts, key, step
+  ) -> tuple[Batch, Metrics]:
     def sample(attempts, key):
       attempts = placement.replicated(attempts)
       record = jax.device_get(self._sample(policy, attempts, key))
@@ -116,11 +119,8 @@ class JudgedJitSampler(JitSampler):
     batch, _ = collect_lib.collector(self._s.algorithm.spec)(
       sample, self._score, attempts, memory=(), carry=(), key=key
     )
-    return batch
-
-  def observe(self, batch: Batch) -> Metrics:
     counts, self._counts = self._counts, collections.Counter()
-    return super().observe(batch) | judges.metrics(counts)
+    return batch, loop.observe(batch, self._measures) | judges.metrics(counts)
 
   def update_service_params(self, params) -> None:
     self._services.update_params(params)

@@ -20,7 +20,7 @@ PROMPT = 'Is the door open? Look up, then go on and say what you see there.'
 
 
 def wanted(c: ConfigDict) -> bool:
-  """True if another machine generates. Old runs have no such field."""
+  """Returns whether another machine generates; old runs lack the field."""
   return bool(c.host.get('generator', ''))
 
 
@@ -100,7 +100,7 @@ def open_generator(
 
 
 def prompt(words: Tokenizer) -> list[int]:
-  """The tokens of `PROMPT`, a character at a time."""
+  """Encodes `PROMPT`, a character at a time."""
   return [i for x in PROMPT for i in words.encode(x)]
 
 

@@ -48,11 +48,11 @@ class Services:
       self._models['', run].update_weights(params)
 
   def serve(self, family: base.EnvFamily) -> base.EnvFamily:
-    """The family whose environments ask these."""
+    """Returns the family with environments that ask these."""
     return base.with_services(family, self._watched)
 
   def named(self, name: str) -> Service:
-    """The service of a name of c.service."""
+    """Returns the service of a name of c.service."""
     return self._watched[name]
 
   def update_params(self, params: dict[str, PyTree]) -> None:
@@ -69,7 +69,7 @@ class Services:
         self._watched[name].forget()
 
   def taken(self) -> dict[str, int]:
-    """Counts since the last call: 'service/<name>/<count>'."""
+    """Returns counts since the last call: 'service/<name>/<count>'."""
     return {
       f'service/{name}/{count}': n
       for services in (self._watched, self._servers)
@@ -82,7 +82,7 @@ class Services:
       model.close()
 
   def _opened(self) -> dict[tuple[str, str], EngineService]:
-    """(role, run) -> the model, with capacity for all services that use it."""
+    """Opens (role, run) -> model, with capacity for all its services."""
     c, s = self._s.config, self._s
     most = s.shape.positions
     for name, service in c.service.items():
@@ -99,7 +99,7 @@ class Services:
       }
 
   def _server(self, name: str) -> ChatCompletions:
-    """The client of a server, whose answers are kept in the run's folder."""
+    """Opens the client of a server; answers are kept in the run's folder."""
     file = None
     if self._workdir and not storage.in_bucket(storage.path(self._workdir)):
       folder = os.path.join(self._workdir, 'services')

@@ -1,32 +1,40 @@
-"""Stage of a run, as the loop and the runner use it."""
+"""Stage of a run: steps that train on one source of batches."""
 
-from typing import Any, Protocol
+import dataclasses
+from collections.abc import Callable
+from typing import Any
 
-from agentrl import loop
+from agentrl.learner import update as update_lib
 from agentrl.learner.algorithm import Algorithm
 from agentrl.run.experiment import Experiment
-from agentrl.types import Batch, TrainState
+from agentrl.types import Batch, Metrics, TrainState
 
 
-class Stage(loop.Sampler, Protocol):
+@dataclasses.dataclass(frozen=True)
+class Stage:
   """Steps [start, end) of a run, which share one state and one counter.
 
+  A loop.Sampler of its steps.
+
   kind: 'sft' or 'rl'; several stages may be of one kind
+  sampler: plays its evaluations
+  task: (state, step) -> what to attempt, host arrays
+  collect: (state, attempts, step) -> batch, what is measured of it
+  open: reads what the stage is trained on, before the first step it does
+  begin: changes the state before the first step of the stage
+  update: learner.update; of all seeds where there are several
   """
 
   name: str
   kind: str
+  _: dataclasses.KW_ONLY
   start: int
   end: int
   experiment: Experiment
   sampler: Any
   algorithm: Algorithm
-
-  def open(self, step: int) -> None:
-    """Reads what the stage is trained on, before the first step it does."""
-
-  def begin(self, state: TrainState) -> TrainState:
-    """Changes the state before the first step of the stage."""
-
-  def update(self, alg: Algorithm, state: TrainState, batch: Batch):
-    """learner.update; of all seeds where there are several."""
+  task: Callable[[TrainState, int], Any]
+  collect: Callable[[TrainState, Any, int], tuple[Batch, Metrics]]
+  open: Callable[[int], None] = lambda step: None
+  begin: Callable[[TrainState], TrainState] = lambda state: state
+  update: Callable = update_lib.update

@@ -66,7 +66,7 @@ class Prefixes:
     )
 
   def prefixed(self, attempts: Attempts, step: int) -> Attempts:
-    """The attempts with the prefixes that the method gives them at a step."""
+    """Gives attempts the prefixes that the method chooses at a step."""
     s = self.experiment
     spec, plan = s.algorithm.spec, collect.plan(s)
     values = spec.values('prefix', spec.prefix)
@@ -80,7 +80,7 @@ class Prefixes:
     return attempts.replace(prefix=Prefix(count, self._messages(place)))
 
   def places(self, attempts: Attempts, u: np.ndarray) -> np.ndarray:
-    """A trajectory at the task of each group: [B] i64, -1: there is none.
+    """Draws a trajectory at the task of each group: [B] i64, -1: none.
 
     All are equally likely.
 
@@ -96,7 +96,7 @@ class Prefixes:
     return place
 
   def _messages(self, place: np.ndarray) -> Messages:
-    """Messages at the places [B], padded to the run's capacities."""
+    """Pads the messages at the places [B] to the run's capacities."""
     plan = self.experiment.plan
     size = len(place), plan.turns, plan.message
     tokens: Any = np.zeros(size, np.int32)
@@ -113,7 +113,7 @@ class Prefixes:
 
 
 def of_demonstrations(s: Experiment) -> Prefixes:
-  """The demonstrations of the training tasks, one for each at most.
+  """Takes demonstrations of the training tasks, one for each at most.
 
   There is none that no attempt is long enough for: its beginning would lead
   nowhere.
@@ -143,7 +143,7 @@ def of_demonstrations(s: Experiment) -> Prefixes:
 
 
 def of_source(s: Experiment, name: str, source: TrajectorySource) -> Prefixes:
-  """The trajectories of a source that are at training tasks.
+  """Takes the trajectories of a source that are at training tasks.
 
   Raises ValueError where there is none of two turns.
   """
@@ -235,5 +235,6 @@ def _refuse_long(s: Experiment, counts: np.ndarray, what: str) -> None:
   if not np.all(fits):
     text = '%d of %d trajectories have more than rollout.max_turns=%d turns'
     text += ' and are not given; the longest has %d'
-    values = np.sum(~fits), np.sum(counts > 0), c.rollout.max_turns, longest
-    logging.warning(text, *values)
+    logging.warning(
+      text, np.sum(~fits), np.sum(counts > 0), c.rollout.max_turns, longest
+    )

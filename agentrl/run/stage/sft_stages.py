@@ -4,121 +4,127 @@ import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from agentrl.configs.stages import StagePlan
 from agentrl.dataset import jit_tasks, mixture
 from agentrl.dataset.mixture import TrajectorySource
-from agentrl.learner import update as update_lib
-from agentrl.learner.algorithm import Algorithm
 from agentrl.rollout.keys import Stream, step_key
 from agentrl.run import placement, trajectory_log
 from agentrl.run.experiment import Experiment
 from agentrl.run.play.base import EnvSampler
 from agentrl.run.stage import sources, stage_state, stored_sft
+from agentrl.run.stage.base import Stage
 from agentrl.run.stage.sources import Built
+from agentrl.types import TrainState
 
 
-@dataclasses.dataclass(frozen=True)
-class SFTStage:
-  """Supervised warm start on demonstrations, in epochs of their own."""
+def sft_stage(
+  s: Experiment, start: int, end: int, playing: EnvSampler, name: str = 'sft'
+) -> Stage:
+  """Returns a supervised warm start on demonstrations, in epochs of its own."""
 
-  experiment: Experiment
-  start: int
-  end: int
-  sampler: EnvSampler
-  name: str = 'sft'
-  kind: ClassVar[str] = 'sft'
-  update = staticmethod(update_lib.update)
+  def task(state: TrainState, step: int) -> Any:
+    c, tasks = s.config, sources.tasks_with_demos(s)
+    order = jit_tasks.epoch_order(len(tasks), c.seed, step - start, c.sft.batch)
+    return playing.demos(tasks[order])
 
-  @property
-  def algorithm(self) -> Algorithm:
-    s, warm = self.experiment, self.experiment.warm
-    return warm._replace(sample=trajectory_log.sampler_of(s, warm, 1))
-
-  def open(self, step: int) -> None:
-    """Demonstrations are there from the beginning."""
-
-  def begin(self, state):
-    return (
-      stage_state.begin_sft(self.experiment, state) if self.start else state
-    )
-
-  def task(self, state, step: int):
-    c, tasks = self.experiment.config, sources.tasks_with_demos(self.experiment)
-    at, batch = step - self.start, c.sft.batch
-    order = jit_tasks.epoch_order(len(tasks), c.seed, at, batch)
-    return self.sampler.demo_batch(tasks[order])
-
-  def collect(self, state, attempts, step):
-    self.sampler.update_service_params(state.params)
+  def collect(state: TrainState, demos: Any, step: int):
+    playing.update_service_params(state.params)
     key = step_key(state.key, Stream.SFT, step)
-    return self.sampler.demonstrate(attempts, key)
+    return playing.replay(demos, key), {}
 
-  def observe(self, batch):
-    return {}
+  return Stage(
+    name,
+    'sft',
+    start=start,
+    end=end,
+    experiment=s,
+    sampler=playing,
+    algorithm=s.warm._replace(sample=trajectory_log.sampler_of(s, s.warm, 1)),
+    task=task,
+    collect=collect,
+    begin=lambda state: stage_state.begin_sft(s, state) if start else state,
+  )
 
 
-@dataclasses.dataclass(frozen=True)
-class MixedSFTStage(SFTStage):
-  """The same on stored trajectories of several sources.
+def mixed_sft_stage(
+  one: Stage,
+  openers: Mapping[str, Callable[[bool], TrajectorySource]],
+  counts: np.ndarray,
+) -> Stage:
+  """Returns the stage, trained on stored trajectories of several sources.
+
+  Args:
+    openers: by source: whether the stage begins -> its trajectories
+    counts: [T, S] trajectories of each source at each step, see mixture.counts
+  """
+  s = one.experiment
+  reader = MixtureReader(s, one.start, one.end, openers, counts)
+  batch = functools.cache(
+    lambda: placement.sharded(functools.partial(stored_sft.batch, s))
+  )
+
+  def collect(state: TrainState, arrays: Any, step: int):
+    return batch()(*placement.replicated(arrays)), {}
+
+  return dataclasses.replace(
+    one, task=reader.task, collect=collect, open=reader.open
+  )
+
+
+class MixtureReader:
+  """Reads stored trajectories of several sources, a step ahead.
 
   What the next step reads depends on the step alone: a thread reads it while
   the device is at this one.
-
-  openers: by source: whether the stage begins -> its trajectories
-  counts: [T, S] trajectories of each source at each step, see mixture.counts
   """
 
-  openers: Mapping[str, Callable[[bool], TrajectorySource]] = dataclasses.field(
-    kw_only=True
-  )
-  counts: np.ndarray = dataclasses.field(kw_only=True)
-  _sources: list[TrajectorySource] = dataclasses.field(
-    default_factory=list, kw_only=True
-  )
-  _ahead: dict[int, Future] = dataclasses.field(
-    default_factory=dict, kw_only=True
-  )
+  def __init__(
+    self,
+    s: Experiment,
+    start: int,
+    end: int,
+    openers: Mapping[str, Callable[[bool], TrajectorySource]],
+    counts: np.ndarray,
+  ):
+    """Opens nothing yet; arguments as of `mixed_sft_stage`."""
+    self._s, self._start, self._end = s, start, end
+    self._openers, self._counts = openers, counts
+    self._sources: list[TrajectorySource] = []
+    self._ahead: dict[int, Future] = {}
 
   def open(self, step: int) -> None:
-    """Reads the sources; raises ValueError for one that is empty."""
-    begins = step <= self.start
+    """Opens the sources; raises ValueError for one that is empty."""
+    begins = step <= self._start
     self._ahead.clear()
-    self._sources[:] = [opened(begins) for opened in self.openers.values()]
+    self._sources = [opened(begins) for opened in self._openers.values()]
 
-  def task(self, state, step: int):
+  def task(self, state: TrainState, step: int) -> Any:
+    """Returns the arrays of a step, and begins to read the next."""
     ready = self._ahead.pop(step, None)
-    arrays = ready.result() if ready else self._read(step)
-    if step + 1 < self.end:
-      self._ahead[step + 1] = self._reader.submit(self._read, step + 1)
+    arrays = ready.result() if ready else self.read(step)
+    if step + 1 < self._end:
+      self._ahead[step + 1] = self._thread.submit(self.read, step + 1)
     return arrays
 
-  @functools.cached_property
-  def _reader(self) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(1, 'stored-trajectories')
-
-  def _read(self, step: int):
-    read, seed = self._sources, self.experiment.config.seed
+  def read(self, step: int) -> Any:
+    """Reads the trajectories of a step, as host arrays."""
+    read, seed = self._sources, self._s.config.seed
     sizes = [len(source.heads) for source in read]
-    chosen = mixture.places(self.counts, sizes, seed, step - self.start)
+    chosen = mixture.places(self._counts, sizes, seed, step - self._start)
     taken = [
       source.take(at)
       for source, at in zip(read, chosen, strict=True)
       if len(at)
     ]
-    return stored_sft.arrays(self.experiment, [x for xs in taken for x in xs])
-
-  def collect(self, state, attempts, step):
-    return self._batch(*placement.replicated(attempts))
+    return stored_sft.arrays(self._s, [x for xs in taken for x in xs])
 
   @functools.cached_property
-  def _batch(self):
-    return placement.sharded(
-      functools.partial(stored_sft.batch, self.experiment)
-    )
+  def _thread(self) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, 'stored-trajectories')
 
 
 def make(
@@ -129,8 +135,8 @@ def make(
   earlier: Sequence[Any],
   workdir: str,
   built: Built,
-) -> SFTStage | None:
-  """The supervised stage of a plan; None: no task has a demonstration.
+) -> Stage | None:
+  """Makes the supervised stage of a plan; None: without demonstrations.
 
   Args:
     earlier: stages before it
@@ -139,7 +145,8 @@ def make(
   Raises:
     ValueError: a source is missing, empty or does not fit.
   """
-  c, place = s.config, (start, start + plan.steps)
+  c = s.config
+  one = sft_stage(s, start, start + plan.steps, playing, plan.name)
   openers: dict[str, Callable[[bool], TrajectorySource]]
   if store := stored_sft.open_store(s):
     counts = np.full((plan.steps, 1), c.sft.batch)
@@ -157,7 +164,5 @@ def make(
   elif not sources.tasks_with_demos(s).size:
     return None
   else:
-    return SFTStage(s, *place, playing, plan.name)
-  return MixedSFTStage(
-    s, *place, playing, plan.name, openers=openers, counts=counts
-  )
+    return one
+  return mixed_sft_stage(one, openers, counts)

@@ -85,7 +85,7 @@ def opener(
 
 
 def weights(s: Experiment, steps: int) -> np.ndarray:
-  """Weights of the sources at each step of the stage: [T, S] f64."""
+  """Returns the weights of sources at each step of a stage: [T, S] f64."""
   c = s.config
   scheduled = {k: Schedule(*v) for k, v in fields.flat(c.schedule).items()}
 
@@ -100,7 +100,7 @@ def weights(s: Experiment, steps: int) -> np.ndarray:
 
 
 def tasks_with_demos(s: Experiment) -> np.ndarray:
-  """Indices of the training tasks that have a demonstration."""
+  """Returns the indices of training tasks that have a demonstration."""
   if isinstance(s.train, host_tasks.HostTaskSet):
     return np.flatnonzero([bool(x) for x in s.train.demonstration])
   return np.flatnonzero(np.any(s.train.actions >= 0, axis=1))
@@ -109,7 +109,7 @@ def tasks_with_demos(s: Experiment) -> np.ndarray:
 def stored(
   s: Experiment, name: str, check: Check = stored_sft.check
 ) -> TrajectorySource:
-  """The source of a trajectory store, edited in memory where it has edits.
+  """Opens the source of a trajectory store, edited in memory.
 
   Raises:
     ValueError: there is no store, it is damaged, or does not fit the run.
@@ -128,7 +128,7 @@ def demonstrations(
   playing: EnvSampler,
   check: Check = stored_sft.check,
 ) -> TrajectorySource:
-  """The demonstrations of training tasks, played once.
+  """Plays the demonstrations of training tasks once, as a source.
 
   Their tokens are those that a supervised step on them has; with errors they
   are an imperfect expert's, whose outcomes tell what came of them.
@@ -151,7 +151,7 @@ def found_by_run(
   begins: bool,
   check: Check = stored_sft.check,
 ) -> TrajectorySource:
-  """What RL stages of this run have logged, edited, in a store of the run.
+  """Stores what RL stages of this run have logged, edited, as a source.
 
   A run that goes on in the middle of the stage reads the store that was made
   when the stage began. One that comes to its beginning again, because it was
@@ -184,7 +184,7 @@ def found_by_run(
 def edited(
   s: Experiment, name: str, xs: Sequence[StoredTrajectory]
 ) -> list[StoredTrajectory]:
-  """The trajectories that count, after the edits of the source."""
+  """Returns the trajectories that count, after the edits of the source."""
   spec, out = base.wiring(s.config), mixture.counted(xs)
   for edit in spec.mix[name]:
     values = spec.values(name, edit)
@@ -200,7 +200,7 @@ def edited(
 def checked(
   s: Experiment, name: str, source: TrajectorySource, check: Check
 ) -> TrajectorySource:
-  """The source, which has trajectories, all of which fit."""
+  """Returns the source; raises ValueError if it is empty or does not fit."""
   _refuse_empty(s, name, len(source.heads))
   check(s, source.heads, f'the source mix.{name}')
   return source
@@ -248,9 +248,10 @@ def _demonstrated(
     chosen = tasks[(i + np.arange(size)) % len(tasks)]
     of_batch = step_key(key, Stream.SFT, i)
     if scripts:
-      batch = playing.replay(chosen, [scripts[t] for t in chosen], of_batch)
+      demos = playing.demos(chosen, [scripts[t] for t in chosen])
     else:
-      batch = playing.demonstrate(playing.demo_batch(chosen), of_batch)
+      demos = playing.demos(chosen)
+    batch = playing.replay(demos, of_batch)
     picked = sample.sample(batch, {}, None, key, groups=-1, size=size)
     lines = encode.trajectories(
       jax.device_get(picked), s.tokenizer, step=0, phase='sft'

@@ -20,7 +20,7 @@ from agentrl.types import TrainState
 
 
 def union(algorithms: Sequence[Algorithm]) -> Algorithm:
-  """The first algorithm with the roles and signals of all of them.
+  """Gives the first algorithm the roles and signals of all of them.
 
   Raises:
     ValueError: one name is of signals with states of different sizes.
@@ -46,7 +46,7 @@ def union(algorithms: Sequence[Algorithm]) -> Algorithm:
 
 
 def init_memory(experiments: Sequence[Experiment], state: TrainState):
-  """The state with empty memories of all stages.
+  """Gives the state the empty memories of all stages.
 
   Raises:
     ValueError: one name is of memories of different sizes.
@@ -67,7 +67,7 @@ def init_memory(experiments: Sequence[Experiment], state: TrainState):
 def begin_rl(
   s: Experiment, state: TrainState, start: int, carried: Collection[str] = ()
 ) -> TrainState:
-  """The state as an RL stage begins.
+  """Returns the state as an RL stage begins.
 
   Roles start as the policy, as far as they have its parameters; those that
   were trained in an earlier RL stage go on. Optimizers are fresh and memories
@@ -90,7 +90,7 @@ def begin_rl(
 
 
 def begin_sft(s: Experiment, state: TrainState) -> TrainState:
-  """The state as a supervised stage begins: the policy's optimizer is fresh."""
+  """Returns the state as a supervised stage begins: a fresh optimizer."""
   context = s.warm.context
   opt = jax.jit(
     lambda params: optimizer.init(

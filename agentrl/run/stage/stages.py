@@ -1,9 +1,6 @@
 """Builds the stages of a run and its evaluation hooks."""
 
-import dataclasses
-import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -13,86 +10,91 @@ from absl import logging
 from agentrl import evaluate, registry
 from agentrl.configs import stages as stage_list
 from agentrl.configs.stages import StagePlan
-from agentrl.hooks import NothingPlayedError
 from agentrl.learner import algorithm as algorithm_lib
 from agentrl.learner import update as update_lib
-from agentrl.learner.algorithm import Algorithm
 from agentrl.log.sample import TrajectoryLogger
 from agentrl.rollout.keys import Stream, step_key, stream_key
 from agentrl.run import describe, trajectory_log
 from agentrl.run.experiment import Experiment
-from agentrl.run.play import collect, host_env
-from agentrl.run.play.base import EnvSampler, EvalPlayer
+from agentrl.run.play import collect as collect_lib
+from agentrl.run.play import host_env
+from agentrl.run.play.base import EnvSampler
 from agentrl.run.seed_axis import SeedAxis
 from agentrl.run.stage import prefixes, sft_stages, stage_state
 from agentrl.run.stage.base import Stage
 from agentrl.run.stage.sources import Built
+from agentrl.types import Attempts, TrainState
 
 # Of every task set at the ends of stages, beside `eval/...` of the stage's own.
 FORGETTING = ('success', 'ci_low', 'ci_high', 'solved', 'episodes')
 
 
-@dataclasses.dataclass(frozen=True)
-class RLStage:
-  """Reinforcement learning on the training tasks.
+def rl_stage(
+  s: Experiment,
+  start: int,
+  end: int,
+  playing: EnvSampler,
+  *,
+  name: str = 'rl',
+  carried: frozenset[str] = frozenset(),
+  opener: Callable[[bool], prefixes.Prefixes] | None = None,
+) -> Stage:
+  """Returns a stage of reinforcement learning on the training tasks.
 
-  carried: roles that go on as an earlier RL stage left them
-  opener: whether the stage begins -> what its attempts may begin like
+  Args:
+    carried: roles that go on as an earlier RL stage left them
+    opener: whether the stage begins -> what its attempts may begin like; None:
+      all is sampled
   """
+  alg, c = s.algorithm, s.config
+  pick = trajectory_log.sampler_of(s, alg, c.rollout.group_size)
+  given: list[prefixes.Prefixes] = []
 
-  experiment: Experiment
-  start: int
-  end: int
-  sampler: EnvSampler
-  name: str = 'rl'
-  carried: frozenset[str] = frozenset()
-  opener: Callable[[bool], prefixes.Prefixes] | None = None
-  _prefixes: list[prefixes.Prefixes] = dataclasses.field(default_factory=list)
-  kind: ClassVar[str] = 'rl'
-  update = staticmethod(update_lib.update)
+  def open_prefixes(step: int) -> None:
+    if opener:
+      given[:] = [opener(step <= start)]
 
-  @property
-  def algorithm(self) -> Algorithm:
-    s, alg = self.experiment, self.experiment.algorithm
-    pick = trajectory_log.sampler_of(s, alg, s.config.rollout.group_size)
-    return alg._replace(start=self.start, sample=pick)
+  def begin(state: TrainState) -> TrainState:
+    return stage_state.begin_rl(s, state, start, carried)
 
-  def open(self, step: int) -> None:
-    """Reads the trajectories that attempts begin like; else all is sampled."""
-    if self.opener:
-      self._prefixes[:] = [self.opener(step <= self.start)]
-
-  def begin(self, state):
-    return stage_state.begin_rl(
-      self.experiment, state, self.start, self.carried
-    )
-
-  def task(self, state, step: int):
-    spec = self.experiment.algorithm.spec
-    choose = registry.bind('task', spec.task, spec.values('task', spec.task))
-    memory = jax.device_get({name: state.memory[name] for name in self._pools})
-    at = step - self.start
-    attempts = choose(collect.plan(self.experiment), memory, at)
-    for given in self._prefixes:
-      attempts = given.prefixed(attempts, at)
+  def task(state: TrainState, step: int) -> Attempts:
+    attempts = choose_tasks(s, state, step - start)
+    for source in given:
+      attempts = source.prefixed(attempts, step - start)
     return attempts
 
-  @functools.cached_property
-  def _pools(self) -> list[str]:
-    """The memories that what is attempted depends on."""
-    spec = self.experiment.algorithm.spec
-    needs = registry.needs(spec, 'task', 'task', spec.task)
-    return [need.partition(':')[2] for need in needs if 'memory:' in need]
-
-  def collect(self, state, attempts, step):
-    self.sampler.update_service_params(state.params)
+  def collect(state: TrainState, attempts: Attempts, step: int):
+    playing.update_service_params(state.params)
     key = step_key(state.key, Stream.ROLLOUT, step)
-    context = self.experiment.algorithm.context
-    policy = algorithm_lib.full_params(context, state.params)
-    return self.sampler.collect(policy, attempts, key, jnp.int32(step))
+    policy = algorithm_lib.full_params(alg.context, state.params)
+    return playing.collect(policy, attempts, key, jnp.int32(step))
 
-  def observe(self, batch):
-    return self.sampler.observe(batch)
+  return Stage(
+    name,
+    'rl',
+    start=start,
+    end=end,
+    experiment=s,
+    sampler=playing,
+    algorithm=alg._replace(start=start, sample=pick),
+    task=task,
+    collect=collect,
+    open=open_prefixes,
+    begin=begin,
+  )
+
+
+def choose_tasks(s: Experiment, state: TrainState, at: int) -> Attempts:
+  """Chooses what an RL stage attempts at its step `at`, counted from its start.
+
+  Memories that tasks are chosen by come to the host.
+  """
+  spec = s.algorithm.spec
+  choose = registry.bind('task', spec.task, spec.values('task', spec.task))
+  needs = registry.needs(spec, 'task', 'task', spec.task)
+  pools = [x.partition(':')[2] for x in needs if 'memory:' in x]
+  memory = jax.device_get({name: state.memory[name] for name in pools})
+  return choose(collect_lib.plan(s), memory, at)
 
 
 def make_stages(
@@ -101,7 +103,7 @@ def make_stages(
   built: Built,
   workdir: str = '',
 ) -> list[Stage]:
-  """The stages of these names, one after the other on one step counter.
+  """Makes the stages of these names, in order on one step counter.
 
   Args:
     built: what each of them is built of
@@ -123,7 +125,17 @@ def make_stages(
       carried = _trained(out) & set(of.config.role)
       end = start + plan.steps
       given = prefixes.opener(of, plan.name, player, out, workdir, built)
-      out.append(RLStage(of, start, end, player, plan.name, carried, given))
+      out.append(
+        rl_stage(
+          of,
+          start,
+          end,
+          player,
+          name=plan.name,
+          carried=carried,
+          opener=given,
+        )
+      )
     elif made := sft_stages.make(plan, of, start, player, out, workdir, built):
       out.append(made)
     else:
@@ -132,7 +144,7 @@ def make_stages(
 
 
 def _trained(stages: Sequence[Stage]) -> frozenset[str]:
-  """The roles but the policy that RL stages have trained or moved."""
+  """Returns the roles but the policy that RL stages trained or moved."""
   roles = [x.experiment.config.role for x in stages if x.kind == 'rl']
   return frozenset(
     name
@@ -177,7 +189,7 @@ def eval_hook(
   axis: SeedAxis,
   s: Experiment,
   log: TrajectoryLogger | None,
-  playing: EvalPlayer,
+  playing: EnvSampler,
   stopping: Callable[[], None] = lambda: None,
 ):
   """Returns (state, step) -> metrics of the held-out tasks, for every seed.
@@ -213,16 +225,14 @@ def eval_hook(
       limit=c.rollout.max_turns,
       temperature=c.eval.temperature,
     )
-    counts = {f'eval/{x}': n for x, n in playing.eval_counts().items()}
-    if text := playing.unplayed():
-      raise NothingPlayedError(text)
+    counts = {f'eval/{x}': n for x, n in playing.taken().items()}
     scalars, some = [], []
     for i in range(axis.count):
       mine, last = axis.seed((ends, record), i)
       scalars.append(evaluate.measure(mine, c.eval.episodes, len(tasks)))
       if c.log.eval_trajectories and log is not None:
-        first = trajectory_log.first(c.log.eval_trajectories, last, attempts)
-        some.append(keep(*first, jnp.int32(step)))
+        logged = trajectory_log.first(c.log.eval_trajectories, last, attempts)
+        some.append(keep(*logged, jnp.int32(step)))
     if some:
       log.write(step, 'eval', axis.stack(some))
     return axis.gather(scalars) | counts
@@ -280,7 +290,7 @@ def _world(stage: Stage) -> str:
 
 
 def stage_at(stages: Sequence[Stage], done: int) -> Stage:
-  """The stage that did the last of so many steps; of none the first."""
+  """Returns the stage that did the last of the steps; of none the first."""
   return next(x for x in stages if done <= x.end)
 
 

@@ -17,7 +17,7 @@ from agentrl.types import Attempts, Batch
 
 
 def open_store(s: Experiment) -> TrajectoryStore | None:
-  """The store that sft.store names; None: it names none.
+  """Opens the store that sft.store names; None: it names none.
 
   Raises:
     ValueError: there is none, it is damaged, or a trajectory does not fit.
@@ -76,7 +76,7 @@ def check(s: Experiment, heads: np.ndarray, name: str) -> None:
 def arrays(
   s: Experiment, trajectories: Sequence[StoredTrajectory]
 ) -> tuple[Record, Attempts]:
-  """The trajectories as host arrays, of one shape for all batches."""
+  """Packs trajectories as host arrays, of one shape for all batches."""
   record = stored.to_record(
     trajectories,
     turns=s.plan.turns,
@@ -90,7 +90,7 @@ def arrays(
 
 
 def batch(s: Experiment, record: Record, attempts: Attempts) -> Batch:
-  """The rows of the trajectories, with the weights they were stored with."""
+  """Makes rows of the trajectories, with the weights they were stored with."""
   layout = collect.layout(s, record)
   made = record_lib.batch(record, layout, attempts, 0)
   return collect.as_demonstrations(made)

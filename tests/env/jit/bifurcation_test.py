@@ -231,11 +231,11 @@ def test_states_repeat_across_a_group(history, folder):
 @pytest.mark.nightly
 def test_a_warm_start_learns_it(folder):
   s = tiny(folder)
-  stage = sft_stages.SFTStage(s, 0, 40, jit_sampler.JitSampler(s))
+  stage = sft_stages.sft_stage(s, 0, 40, jit_sampler.JitSampler(s))
   state = update.init(s.warm, KEY)
   losses, update_state = [], loop.jit_update(stage.algorithm)
   for step in range(40):
-    batch = stage.collect(state, stage.task(state, step), step)
+    batch, _ = stage.collect(state, stage.task(state, step), step)
     state, told, _ = update_state(state, batch)
     losses.append(float(told['loss/total'][0]))
   # Saying nothing but actions, ln 4 on two turns of three and an end of turn

@@ -196,14 +196,14 @@ def test_only_the_first_iteration_compiles(sizes, compiled, data):
   c.mesh.fsdp, c.mesh.tensor = sizes
   s = build.experiment(c)
   with on(sizes if sizes != (1, 1) else ()):
-    stage = stages.RLStage(s, 0, 3, jit_sampler.JitSampler(s))
+    stage = stages.rl_stage(s, 0, 3, jit_sampler.JitSampler(s))
     state = stage.begin(update_lib.init(s.algorithm, jax.random.key(0)))
-    batch = stage.collect(state, stage.task(state, 0), 0)
+    batch, _ = stage.collect(state, stage.task(state, 0), 0)
     update_state = loop.jit_update(stage.algorithm)
     state, *_ = update_state(state, batch)
     assert compiled()  # the log is read rightly
     for step in (1, 2):
-      batch = stage.collect(state, stage.task(state, step), step)
+      batch, _ = stage.collect(state, stage.task(state, step), step)
       state, metrics, _ = update_state(state, batch)
       assert compiled() == []
   assert np.isfinite(float(metrics['loss/total'][0]))

@@ -303,7 +303,7 @@ def setup(tmp_path_factory):
 def test_demonstrations_on_hosts_end_with_the_move_that_solves(setup):
   index = np.array([2, 0, 1, 2])
   with sampler.open_host_sampler(setup) as play:
-    batch = jax.device_get(play.demonstrate(index, jax.random.key(0)))
+    batch = jax.device_get(play.replay(play.demos(index), jax.random.key(0)))
   assert batch.status.tolist() == [Status.SOLVED] * 4
   assert batch.outcome.tolist() == [1.0] * 4
   assert batch.ids['source'].tolist() == [2] * 4, 'nobody sampled them'

@@ -92,7 +92,7 @@ class Scribe:
     bits = tuple(np.asarray(jax.random.key_data(key)).tolist())
     self.calls.append((what, attempts, bits))
 
-  def demonstrate(self, index, key):
+  def replay(self, index, key):
     self.note('sft', index, key)
 
   def collect(self, policy, attempts, key, step):
@@ -103,17 +103,14 @@ class Scribe:
     record = record_lib.empty(len(attempts.task), 4, 1, 1, ())
     return record.replace(status=np.full(len(attempts.task), Status.FAILED))
 
-  def demo_batch(self, index):
+  def demos(self, index):
     return index
 
   def update_service_params(self, params):
     pass
 
-  def eval_counts(self):
+  def taken(self):
     return {}
-
-  def unplayed(self):
-    return ''
 
 
 def state_of(seed: int):
@@ -235,7 +232,7 @@ def real_batches(setup):
   policy['embed'] *= 12  # some words are much likelier than others
   state = state_of(0).replace(params={'policy': policy})
   tasks = rl.task(state, SFT)
-  batches = [rl.collect(state, tasks, step) for step in (SFT, SFT + 1, SFT)]
+  batches = [rl.collect(state, tasks, step)[0] for step in (SFT, SFT + 1, SFT)]
   return policy, tasks, jax.device_get(batches)
 
 
@@ -308,7 +305,7 @@ def test_demonstrations_end_with_the_move_that_solves(setup):
   playing = jit_sampler.JitSampler(setup)
   sft, _ = stages(setup, playing)
   index = np.arange(TRAIN)
-  batch = jax.device_get(sft.collect(state_of(0), playing.demo_batch(index), 0))
+  batch, _ = jax.device_get(sft.collect(state_of(0), playing.demos(index), 0))
   assert batch.status.tolist() == [Status.SOLVED] * TRAIN
   assert batch.outcome.tolist() == [1.0] * TRAIN
   assert batch.ids['source'].tolist() == [2] * TRAIN, 'nobody sampled them'
@@ -372,10 +369,9 @@ def stage_run(setup):
   s = setup._replace(algorithm=tabled(setup.algorithm), warm=tabled(setup.warm))
   playing = types.SimpleNamespace(
     update_service_params=lambda params: None,
-    demo_batch=lambda index: index,
-    demonstrate=lambda index, key: laid['sft'],
-    collect=lambda policy, attempts, key, step: laid['rl'],
-    observe=lambda batch: {},
+    demos=lambda index: index,
+    replay=lambda index, key: laid['sft'],
+    collect=lambda policy, attempts, key, step: (laid['rl'], {}),
   )
   sft, rl = stages(s, playing)
   state, out = update.init(s.algorithm, jax.random.key(0)), {}
@@ -386,7 +382,7 @@ def stage_run(setup):
       if step == stage.start:
         state = stage.begin(state)
         out[stage.name] = jax.device_get(state)
-      batch = stage.collect(state, stage.task(state, step), step)
+      batch, _ = stage.collect(state, stage.task(state, step), step)
       state, metrics, _ = update_state(state, batch)
       out[step] = jax.device_get((state, metrics))
   return first, stories, out

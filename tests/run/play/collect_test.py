@@ -42,7 +42,9 @@ def test_an_rl_step_samples_groups_and_an_evaluation_single_attempts(tmp_path):
   attempts = make_attempts(np.arange(8) // 4, 4, s.plan.turns, 1.0)
   args = state.params['policy'], attempts, jax.random.key(1)
   with mock.patch.object(actor, 'model', wraps=actor.model) as model:
-    jax.eval_shape(functools.partial(collect_lib.collect, s), *args, 0)
+    jax.eval_shape(
+      functools.partial(collect_lib.rollout_and_score, s), *args, 0
+    )
     jax.eval_shape(functools.partial(collect_lib.play, s), *args)
   assert [call.kwargs['group'] for call in model.call_args_list] == [4, 1]
 

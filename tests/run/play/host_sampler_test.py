@@ -28,8 +28,9 @@ def collected(c):
   policy = algorithm.full_params(s.algorithm.context, state.params)
   with sampler.open_sampler(s) as playing:
     playing.update_service_params(state.params)
-    batch = playing.collect(policy, attempts, jax.random.key(1), 0)
-    told = {k: float(v[0]) for k, v in playing.observe(batch).items()}
+    key = jax.random.key(1)
+    batch, measured = playing.collect(policy, attempts, key, 0)
+    told = {k: float(v[0]) for k, v in measured.items()}
   return s, batch, told
 
 
@@ -94,7 +95,7 @@ def test_what_made_way_for_its_correction_is_charged(tmp_path, monkeypatch):
   monkeypatch.setattr(HostSampler, '_update_weights', lambda *args: None)
   attempts = make_attempts(np.arange(4) // 2, 2, 3, 1.0)
   with sampler.open_sampler(s) as playing:
-    batch = playing.collect(None, attempts, jax.random.key(1), 0)
+    batch, _ = playing.collect(None, attempts, jax.random.key(1), 0)
   counts = {name: int(x) for name, x in batch.sampled.items()}
   assert counts == {'attempts': 4, 'tokens': 36, 'env_steps': 12}
   assert np.asarray(batch.turns.valid).sum(1).tolist() == [2] * 4
@@ -128,6 +129,10 @@ def test_what_ended_beside_a_stop_is_neither_collected_nor_evaluated(tmp_path):
       assert asked
 
 
+def broken_episode() -> pack.Episode:
+  return pack.Episode((), Status.ENV_ERROR, 0.0)
+
+
 def test_one_demonstration_that_always_breaks_ends_no_run(tmp_path):
   """It is tried again each time; the others were played once."""
   tried = []
@@ -138,19 +143,23 @@ def test_one_demonstration_that_always_breaks_ends_no_run(tmp_path):
     message = Completion(0, [4], [-1.0], [0.5], [0])
     turn = pack.TurnData([3], message, 0, 0.0, False, {})
     whole = pack.Episode([turn], Status.SOLVED, 1.0)
-    broken = pack.Episode((), Status.ENV_ERROR, 0.0)
-    return [whole if i else broken for i in task], {}
+    return [whole if i else broken_episode() for i in task], {}
 
   s = build.experiment(small_configs.countdown(data=str(tmp_path)))
   with sampler.open_sampler(s) as playing:
     playing._run = first_breaks
     for _ in range(played.MOST + 1):
-      batch = playing.demonstrate(np.arange(3), jax.random.key(0))
+      batch = playing.replay((np.arange(3), None), jax.random.key(0))
       assert np.asarray(batch.turns.scored).any(1).tolist() == [0, 1, 1]
     assert tried == [[0, 1, 2]] + [[0]] * played.MOST
     # Where nothing else is shown, it does.
-    alone = lambda: playing.demonstrate(np.array([0]), jax.random.key(0))  # noqa: E731
+    alone = lambda: playing.replay((np.array([0]), None), jax.random.key(0))  # noqa: E731
     for _ in range(played.MOST - 1):
       alone()
     with pytest.raises(NothingPlayedError):
       alone()
+    playing._eval_counts['faults'] += 18
+    playing._watch.see([broken_episode()])
+    with pytest.raises(NothingPlayedError, match='none of 1'):
+      playing.taken()
+    assert playing.taken() == {}, 'the next evaluation would have them'

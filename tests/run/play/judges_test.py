@@ -80,8 +80,8 @@ def collected(c):
   policy = algorithm.full_params(s.algorithm.context, state.params)
   with sampler.open_sampler(s) as playing:
     playing.update_service_params(state.params)
-    batch = playing.collect(policy, attempts, jax.random.key(1), jnp.int32(0))
-    numbers = playing.observe(batch)
+    key = jax.random.key(1)
+    batch, numbers = playing.collect(policy, attempts, key, jnp.int32(0))
   return s, jax.device_get(batch), {k: float(v[0]) for k, v in numbers.items()}
 
 

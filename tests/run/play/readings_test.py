@@ -84,8 +84,8 @@ def test_a_task_without_a_demonstration_has_no_hint():
 def collected(c):
   s = build.experiment(c)
   state = update.init(s.algorithm, jax.random.key(0))
-  stage = stages.RLStage(s, 0, 2, jit_sampler.JitSampler(s))
-  return s, stage.collect(state, stage.task(state, 0), 0)
+  stage = stages.rl_stage(s, 0, 2, jit_sampler.JitSampler(s))
+  return s, stage.collect(state, stage.task(state, 0), 0)[0]
 
 
 def assert_aligned(batch, rows):
@@ -259,8 +259,8 @@ def test_log_probs_of_hinted_attempts_are_those_behind_the_hint(tmp_path):
   s = build.experiment(base.fill(c))
   state = update.init(s.algorithm, jax.random.key(0))
   with sampler.open_sampler(s) as playing:
-    stage = stages.RLStage(s, 0, 2, playing)
-    batch = stage.collect(state, stage.task(state, 0), 0)
+    stage = stages.rl_stage(s, 0, 2, playing)
+    batch, _ = stage.collect(state, stage.task(state, 0), 0)
   assert np.all(batch.ids['hinted'] == 1)  # an untrained policy solves nothing
   assert_aligned(batch, batch.readings['guidance'])
   model = policy.module(s.shape)

@@ -6,30 +6,29 @@ import pytest
 from agentrl.run.stage import sft_stages
 
 
-class Recorded(sft_stages.MixedSFTStage):
-  """A stage that reads its step's number and remembers it."""
+class Recorded(sft_stages.MixtureReader):
+  """A reader that reads its step's number and remembers it."""
 
-  def _read(self, step):
+  def __init__(self, end: int):
+    super().__init__(None, 0, end, openers={}, counts=None)
+    self.counts = np.zeros(8, np.int64)
+
+  def read(self, step):
     self.counts[step] += 1
     if step == 4:
       raise ValueError('a damaged trajectory')
     return step
 
 
-def stage(end: int) -> Recorded:
-  counts = np.zeros((8, 1), np.int64)
-  return Recorded(None, 0, end, None, openers={}, counts=counts)
-
-
 def test_each_step_is_read_once_a_step_ahead_and_none_past_the_end():
-  it = stage(3)
+  it = Recorded(3)
   it.open(0)
   assert [it.task(None, step) for step in range(3)] == [0, 1, 2]
-  assert it.counts[:, 0].tolist() == [1, 1, 1, 0, 0, 0, 0, 0]
+  assert it.counts.tolist() == [1, 1, 1, 0, 0, 0, 0, 0]
 
 
 def test_a_stage_that_goes_on_elsewhere_reads_what_it_is_asked():
-  it = stage(4)
+  it = Recorded(4)
   it.open(0)
   it.task(None, 0)
   it.open(2)
@@ -38,7 +37,7 @@ def test_a_stage_that_goes_on_elsewhere_reads_what_it_is_asked():
 
 
 def test_what_cannot_be_read_is_said_at_its_step():
-  it = stage(6)
+  it = Recorded(6)
   it.open(0)
   assert it.task(None, 3) == 3
   with pytest.raises(ValueError):
@@ -49,8 +48,10 @@ def test_what_cannot_be_read_is_said_at_its_step():
 def test_a_stage_begins_at_its_first_step_and_goes_on_after_it(start):
   """Sources that a resumed run finds again are made where it begins."""
   told = []
-  it = sft_stages.MixedSFTStage(
-    *(None, start, start + 4, None),
+  it = sft_stages.MixtureReader(
+    None,
+    start,
+    start + 4,
     openers={'a': told.append, 'b': told.append},
     counts=np.zeros((4, 2), np.int64),
   )

@@ -76,22 +76,19 @@ def _state():
 class Asked(list):
   """What was asked of the players, in order."""
 
-  def demo_batch(self, index):
+  def demos(self, index):
     return index
 
-  def demonstrate(self, *args):
+  def replay(self, *args):
     self.append(args)
 
-  collect = demonstrate
+  collect = replay
 
   def update_service_params(self, params):
     pass
 
-  def eval_counts(self):
+  def taken(self):
     return {}
-
-  def unplayed(self):
-    return ''
 
   def play(self, policy, attempts, key):
     """Solves all that have an even index, and a quarter of the others."""
@@ -126,7 +123,7 @@ def test_the_warm_start_shows_what_has_a_demonstration():
   """Every such task once an epoch, wherever the stage begins."""
   s, asked = _setup(), Asked()
   for start in (0, 4):
-    stage = sft_stages.SFTStage(s, start, start + 4, asked)
+    stage = sft_stages.sft_stage(s, start, start + 4, asked)
     first, second, third = (stage.task(None, start + i) for i in range(3))
     assert sorted([*first, *second]) == list(SHOWN)
     assert set(third) <= set(SHOWN)
@@ -145,9 +142,9 @@ def test_rl_attempts_all_training_tasks_and_no_other():
     np.testing.assert_array_equal(a.temperature, np.float32(0.7))
     np.testing.assert_array_equal(a.limit, 4)
   # The first step of the stage is the first of the order; a seed has its own.
-  alone = stages_lib.RLStage(s, 0, 8, Asked())
+  alone = stages_lib.rl_stage(s, 0, 8, Asked())
   np.testing.assert_array_equal(alone.task(None, 0).task, epoch[0].task)
-  other = stages_lib.RLStage(_setup(seed=4), 0, 8, Asked())
+  other = stages_lib.rl_stage(_setup(seed=4), 0, 8, Asked())
   told = [
     [a.task(None, i).task.tolist() for i in range(4)] for a in (alone, other)
   ]
@@ -214,7 +211,7 @@ def test_a_stop_cuts_an_evaluation_between_its_rounds(stop):
 def test_attempts_begin_like_others_from_the_first_step_on(start):
   """What they begin like is made where the stage begins, and found later."""
   told = []
-  stage = stages_lib.RLStage(
+  stage = stages_lib.rl_stage(
     _setup(), start, start + 4, Asked(), opener=told.append
   )
   for step in (start, start + 1, start + 3):
@@ -259,16 +256,9 @@ def test_an_evaluation_is_of_the_stage_that_did_the_step():
 
 
 def test_an_evaluation_in_which_nothing_was_played_measures_nothing():
-  counts = {'faults': 18}
-
   class Broken(Asked):
-    def unplayed(self):
-      return 'none of 18 episodes, since x'
-
-    def eval_counts(self):
-      taken = dict(counts)
-      counts.clear()
-      return taken
+    def taken(self):
+      raise NothingPlayedError('none of 18 episodes, since x')
 
   log = []
   s = _setup(**{'log.eval_trajectories': 4})
@@ -276,7 +266,6 @@ def test_an_evaluation_in_which_nothing_was_played_measures_nothing():
   with errors.raises(NothingPlayedError, '18'):
     evaluate(_state(), 5)
   assert not log
-  assert not counts  # else the next evaluation would have them
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from agentrl.configs import grpo
 from agentrl.dataset import edits, imports, run_log, trajectory_store
 from agentrl.log import metrics
-from agentrl.run import build, runner
+from agentrl.run import build, runner, seed_axis, weights
 from agentrl.run.play import sampler
 from agentrl.run.stage import stages
 from agentrl.text import chat_format
@@ -62,11 +62,13 @@ def batches(c, steps=2):
   s = build.experiment(c)
   with sampler.open_sampler(s) as playing:
     stage, *_ = stages.make_stages(s, ('sft',), {'sft': (s, playing)})
-    state = runner.restore_or_init(
-      runner.seed_axis.over_devices(1), [s], [Nothing()]
+    state = weights.restore_or_init(
+      seed_axis.over_devices(1), [s], [Nothing()]
     )[0]
     stage.open(0)
-    made = [stage.collect(state, stage.task(state, i), i) for i in range(steps)]
+    made = [
+      stage.collect(state, stage.task(state, i), i)[0] for i in range(steps)
+    ]
   return s, jax.device_get(made)
 
 

@@ -79,7 +79,7 @@ def rollout(c: ConfigDict, job: CompileJob):
   key = jax.eval_shape(lambda: jax.random.key(0))
 
   def run(world, *args):
-    return collect.collect(s._replace(world=world), *args)
+    return collect.rollout_and_score(s._replace(world=world), *args)
 
   world, attempts, key = jax.tree.map(_laid, (s.world, attempts, key))
   policy = mesh.abstract(transformer.specs(job.shape))

@@ -140,9 +140,9 @@ def play(c: ConfigDict, size: CreditSize, workdir: str = '') -> RolloutData:
   starts = [state.replace(key=jax.random.key(i)) for i in range(size.seeds)]
   steps = range(size.warm + 1)
   with sampler.open_sampler(s) as playing:
-    stage = stages.RLStage(s, 0, size.warm + 1, playing)
+    stage = stages.rl_stage(s, 0, size.warm + 1, playing)
     batches = [
-      [stage.collect(x, stage.task(x, i), i) for i in steps] for x in starts
+      [stage.collect(x, stage.task(x, i), i)[0] for i in steps] for x in starts
     ]
   stack = functools.partial(jax.tree.map, lambda *x: jnp.stack(x))
   last = jax.device_get(stack(*[b[-1] for b in batches]))

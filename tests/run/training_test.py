@@ -1,4 +1,4 @@
-"""The runner with stages that only write down what is asked of them."""
+"""Training with stages that only write down what is asked of them."""
 
 import collections
 import dataclasses
@@ -10,7 +10,7 @@ import pytest
 
 from agentrl import hooks, loop
 from agentrl.log.sample import TrajectoryLogger
-from agentrl.run import runner
+from agentrl.run import training
 from agentrl.runtime.preemption import Stopped
 
 STAGES = (('sft', 0, 3), ('rl', 3, 7))
@@ -59,10 +59,7 @@ class Stage:
     return 'tasks', step
 
   def collect(self, state, attempts, step):
-    return 'batch', attempts, step
-
-  def observe(self, batch):
-    return {'rollout/seen': np.float32(1)}
+    return ('batch', attempts, step), {'rollout/seen': np.float32(1)}
 
   def update(self, alg, state, batch):
     step = int(state.step)
@@ -116,7 +113,7 @@ def run(
 
   try:
     collections.deque(
-      runner.run_loop(
+      training.train_stages(
         [kind(*x, book, skipped) for x in stages],
         state_at(first),
         book,
