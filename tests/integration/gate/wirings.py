@@ -5,10 +5,22 @@ what they declare is what the method asks of the loop. A mistake is a change
 of fields, with words that the message about it must hold.
 """
 
+import functools
 from typing import Any, NamedTuple
 
 from agentrl import registry
 from agentrl.registry import MethodSpec
+
+# What a config has where it names nothing else.
+_spec = functools.partial(
+  MethodSpec,
+  task='fixed',
+  prefix='none',
+  rollout='jit',
+  collect='once',
+  reward=('env',),
+  minibatch='minibatches',
+)
 
 COLUMNS = (
   'task',
@@ -142,7 +154,7 @@ def _both(values, *names):
 
 CASES = {
   'oprl': Case(
-    MethodSpec(
+    _spec(
       signal=('implicit_prm',),
       advantage=('episode', 'step'),
       stream={'episode': GRPO, 'step': ('add_signal', 'center', 'scale')},
@@ -173,7 +185,7 @@ CASES = {
     ),
   ),
   'prime': Case(
-    MethodSpec(
+    _spec(
       signal=('reference', 'implicit_prm'),
       advantage=('outcome', 'process'),
       stream={
@@ -217,7 +229,7 @@ CASES = {
     ),
   ),
   'cm2': Case(
-    MethodSpec(
+    _spec(
       rollout='tools',
       reward=('checklist',),
       advantage=('turn',),
@@ -238,7 +250,7 @@ CASES = {
     ),
   ),
   'hiper': Case(
-    MethodSpec(
+    _spec(
       rollout='options',
       signal=('heads',),
       advantage=('switch', 'high', 'low'),
@@ -267,7 +279,7 @@ CASES = {
     ),
   ),
   'spear': Case(
-    MethodSpec(
+    _spec(
       rollout='host',
       collect='with_replay',
       signal=('percentile',),
@@ -299,7 +311,7 @@ CASES = {
     ),
   ),
   'infopo': Case(
-    MethodSpec(
+    _spec(
       rollout='reread',
       signal=('information_gain',),
       advantage=('episode', 'info'),
@@ -328,7 +340,7 @@ CASES = {
     ),
   ),
   'vpr': Case(
-    MethodSpec(
+    _spec(
       rollout='candidates',
       reward=('oracle',),
       advantage=('turn',),
@@ -354,7 +366,7 @@ CASES = {
     ),
   ),
   'seeupo': Case(
-    MethodSpec(
+    _spec(
       rollout='host',
       advantage=('turn',),
       stream={'turn': ('turn_reward', 'return_to_go', 'center')},
@@ -375,7 +387,7 @@ CASES = {
     ),
   ),
   'archer': Case(
-    MethodSpec(
+    _spec(
       rollout='host',
       signal=('double_q',),
       advantage=('turn',),
@@ -407,7 +419,7 @@ CASES = {
     ),
   ),
   'ssp': Case(
-    MethodSpec(
+    _spec(
       task='pool',
       rollout='seats',
       collect='propose_then_solve',
@@ -441,7 +453,7 @@ CASES = {
     ),
   ),
   'inspo': Case(
-    MethodSpec(
+    _spec(
       task='arms',
       rollout='host',
       advantage=('episode',),
@@ -463,7 +475,7 @@ CASES = {
     ),
   ),
   'agent_q': Case(
-    MethodSpec(
+    _spec(
       rollout='search',
       loss=('dpo_turns',),
       memory=('replay',),
