@@ -25,12 +25,13 @@ if TYPE_CHECKING:
   from agentrl.advantage.chain import compute_advantage
   from agentrl.registry import register
   from agentrl.run.api import Run
-  from agentrl.types import Batch, Credit, LossInputs, Outputs
+  from agentrl.types import Batch, Credit, LinkInputs, LossInputs, Outputs
 
 __version__ = '0.1.0'
 __all__ = [
   'Batch',
   'Credit',
+  'LinkInputs',
   'LossInputs',
   'Outputs',
   'Run',
@@ -44,6 +45,7 @@ __all__ = [
 _HOMES = {
   'Batch': 'agentrl.types',
   'Credit': 'agentrl.types',
+  'LinkInputs': 'agentrl.types',
   'LossInputs': 'agentrl.types',
   'Outputs': 'agentrl.types',
   'Run': 'agentrl.run.api',

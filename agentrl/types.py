@@ -377,17 +377,22 @@ Signals = dict[str, Array]
 Metrics = dict[str, tuple[Array, Array]]
 
 
-class LossInputs(NamedTuple):
-  """Arguments of a loss, and of the function that gives its weights.
+class LinkInputs(struct.PyTreeNode, kw_only=True):
+  """Inputs of a link."""
 
-  credit.token is the whole advantage of a token, its turn's included.
-  """
+  batch: Batch
+  credit: Credit  # of the stream so far
+  signals: Signals
+
+
+class LossInputs(struct.PyTreeNode, kw_only=True):
+  """Inputs of a loss, and of the function that gives its weights."""
 
   outputs: Outputs
   batch: Batch
-  credit: Credit
+  credit: Credit  # token: the whole advantage of a token, its turn's included
   signals: Signals
-  key: Array
+  key: Array  # for what a loss samples
 
 
 # Value of each token [N, T], before weights and reduction, and metrics.

@@ -46,14 +46,6 @@ MUTANTS = (
     'turns are counted in place of tokens',
   ),
   Mutant(
-    'agentrl.advantage.normalize',
-    'leave_one_out_tokens',
-    'ops.less_others, credit',
-    'ops.less_mean, credit',
-    f'{_METHODS}::test_is_the_equation',
-    'the own value stays in the mean',
-  ),
-  Mutant(
     'agentrl.ops.counting',
     'counted',
     'jnp.all(turns.scored | ~turns.valid',
@@ -134,22 +126,6 @@ MUTANTS = (
     'only the first column splits',
   ),
   Mutant(
-    'agentrl.advantage.group_stats',
-    'on_turns',
-    'counted(batch, unit) & where',
-    'counted(batch, unit)',
-    f'{_HIER}::test_three_advantages_three_spans_three_targets',
-    'turns that may not enter do',
-  ),
-  Mutant(
-    'agentrl.advantage.group_stats',
-    'on_tokens',
-    '(credit.weight > 0) & level.spread(turns)',
-    'level.spread(turns)',
-    f'{_NORMALIZE}::test_tokens_without_weight_do_not_enter_whitening',
-    'tokens without weight enter',
-  ),
-  Mutant(
     'agentrl.advantage.chain',
     '_add',
     'coef * credit.turn',
@@ -175,14 +151,6 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.advantage.chain',
-    'advantage',
-    '_run(post, out',
-    '_run((), out',
-    f'{_CHAIN} {_METHODS}::test_golden_istar_z_norm',
-    'finish is dropped',
-  ),
-  Mutant(
-    'agentrl.advantage.chain',
     'token_advantage',
     'jnp.where(segment.in_message(rows), turn + credit.token, 0)',
     'turn + credit.token',
@@ -199,14 +167,6 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.advantage.returns',
-    'step_return',
-    'segment.accumulate_turns(y, gamma, batch.turns.valid)',
-    'segment.accumulate_turns(y, 1.0, batch.turns.valid)',
-    f'{_RETURNS}::test_sources',
-    'no discount',
-  ),
-  Mutant(
-    'agentrl.advantage.returns',
     'at_ends',
     '_, end = segment.bounds',
     'end, _ = segment.bounds',
@@ -215,27 +175,11 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.advantage.returns',
-    'at_last_turn',
-    'segment.last_turn(sampled_turns(batch))',
-    '~segment.last_turn(sampled_turns(batch))',
-    f'{_RETURNS}::test_last_turn_and_last_token',
-    'every turn but the last',
-  ),
-  Mutant(
-    'agentrl.advantage.returns',
     'kl_in_reward',
     'credit.token - coef * kl',
     'credit.token + coef * kl',
     f'{_RETURNS}::test_kl_in_reward',
     'being far is rewarded',
-  ),
-  Mutant(
-    'agentrl.advantage.returns',
-    'earn',
-    "counting.counted(batch, 'turn')",
-    'batch.turns.valid',
-    f'{_RETURNS}::test_an_unscored_turn_adds_nothing',
-    'a failed judge is believed',
   ),
   Mutant(
     'agentrl.advantage.returns',
@@ -351,14 +295,6 @@ MUTANTS = (
     'what is average is kept',
   ),
   Mutant(
-    'agentrl.advantage.masking',
-    'imitate_best',
-    '(x > threshold)',
-    '(x > 0)',
-    f'{_FILTER}::test_equal_turns_are_all_best_and_unscored_ones_never',
-    'the threshold is ignored',
-  ),
-  Mutant(
     'agentrl.advantage.reweight',
     'duration_weight',
     'jnp.minimum(d / _mean(d, mask), limit)',
@@ -400,14 +336,6 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.advantage.state_groups',
-    'drop_flat',
-    'jnp.where(mask, credit.weight, 0)',
-    'credit.weight',
-    f'{_STEPS}::test_vpr_takes_flat_and_lone_states_out_of_the_loss',
-    'flat states stay in the mean',
-  ),
-  Mutant(
-    'agentrl.advantage.state_groups',
     '_over_history',
     '(k + first) ** alpha',
     '(k + 1) ** alpha',
@@ -424,14 +352,6 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.advantage.state_graph',
-    'graph_return',
-    "group_stats.counted(batch, 'trajectory')",
-    "group_stats.counted(batch, 'turn')",
-    f'{_GRAPH}::test_who_does_not_count_moves_nothing',
-    'an unknown return passes for a known one',
-  ),
-  Mutant(
-    'agentrl.advantage.state_graph',
     'state_values',
     '_total(weight * x, cell)',
     '_total(x, cell)',
@@ -445,15 +365,6 @@ MUTANTS = (
     'segment.accumulate_turns(reward, 1.0, valid)',
     f'{_GRAPH}::test_is_the_equation_in_every_layout',
     'sweeps start from undiscounted returns',
-  ),
-  Mutant(
-    'agentrl.advantage.step_labels',
-    'share_outcome',
-    '(credit.turn > 0) == won',
-    '(credit.turn > 0) != won',
-    f'{_STEP_LABELS}::test_shares_add_up_to_the_sign_of_the_outcome '
-    f'{_STEPS}::test_is_the_equation',
-    'labels that disagree get the credit',
   ),
   Mutant(
     'agentrl.advantage.step_labels',
@@ -558,13 +469,5 @@ MUTANTS = (
     '<= turns',
     'tests/advantage/masking_test.py::test_first_turns_and_no_less_weight',
     'a turn more',
-  ),
-  Mutant(
-    'agentrl.advantage.reweight',
-    'flip_below_mean',
-    'x < m.mean - m.slack',
-    'x > m.mean + m.slack',
-    'tests/advantage/reweight_test.py::test_flip_below_mean',
-    'successes are turned around',
   ),
 )
