@@ -25,7 +25,14 @@ if TYPE_CHECKING:
   from agentrl.advantage.chain import compute_advantage
   from agentrl.registry import register
   from agentrl.run.api import Run
-  from agentrl.types import Batch, Credit, LinkInputs, LossInputs, Outputs
+  from agentrl.types import (
+    Batch,
+    Credit,
+    LinkInputs,
+    LossInputs,
+    Outputs,
+    RewardInputs,
+  )
 
 __version__ = '0.1.0'
 __all__ = [
@@ -34,6 +41,7 @@ __all__ = [
   'LinkInputs',
   'LossInputs',
   'Outputs',
+  'RewardInputs',
   'Run',
   'compute_advantage',
   'ops',
@@ -48,6 +56,7 @@ _HOMES = {
   'LinkInputs': 'agentrl.types',
   'LossInputs': 'agentrl.types',
   'Outputs': 'agentrl.types',
+  'RewardInputs': 'agentrl.types',
   'Run': 'agentrl.run.api',
   'compute_advantage': 'agentrl.advantage.chain',
   'register': 'agentrl.registry',

@@ -377,6 +377,14 @@ Signals = dict[str, Array]
 Metrics = dict[str, tuple[Array, Array]]
 
 
+class RewardInputs(struct.PyTreeNode, kw_only=True):
+  """Inputs of a reward."""
+
+  turns: Turns  # their reward is not read: rewards are what makes it
+  outcome: Array  # [B] f32  the task's own score
+  status: Array  # [B] i32  see Status
+
+
 class LinkInputs(struct.PyTreeNode, kw_only=True):
   """Inputs of a link."""
 

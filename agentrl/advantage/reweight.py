@@ -18,7 +18,7 @@ from agentrl.domain import (
 )
 from agentrl.ops import counting
 from agentrl.reward import trajectory
-from agentrl.types import Linked, LinkInputs, Span
+from agentrl.types import Linked, LinkInputs, RewardInputs, Span
 
 
 @registry.register('link', needs=('span:{name}',), takes='any', leaves='token')
@@ -58,8 +58,12 @@ def gate(
     otherwise: what every turn of a trajectory gets that does not pass
   """
   mask = counting.counted(x.batch, 'turn')
-  turns = x.batch.turns.replace(valid=mask)
-  passed = trajectory.passes(turns, x.batch.outcome, terms, scales, thresholds)
+  inputs = RewardInputs(
+    turns=x.batch.turns.replace(valid=mask),
+    outcome=x.batch.outcome,
+    status=x.batch.status,
+  )
+  passed = trajectory.passes(inputs, terms, scales, thresholds)
   value, size = (
     jnp.where(mask, jnp.where(passed[:, None], y, other), 0)
     for y, other in (

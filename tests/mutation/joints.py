@@ -342,14 +342,6 @@ MUTANTS = (
   Mutant(
     'agentrl.run.play.collect',
     'score',
-    'for f in pieces)',
-    'for f in pieces[:1])',
-    _UPDATE,
-    'all but the first reward are dropped',
-  ),
-  Mutant(
-    'agentrl.run.play.collect',
-    'score',
     "w.values('reward', n)",
     '{}',
     _UPDATE,

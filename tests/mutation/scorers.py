@@ -112,14 +112,6 @@ MUTANTS = (
     'questions pay without end',
   ),
   Mutant(
-    'agentrl.reward.tools',
-    'multi_tool_bonus',
-    'trajectory.reaches(outcome, due_from) & ',
-    '',
-    'tests/reward/tools_test.py',
-    'failures are paid for their tools',
-  ),
-  Mutant(
     'agentrl.advantage.reweight',
     'gate',
     'jnp.where(mask, jnp.where(passed[:, None], y, other), 0)',

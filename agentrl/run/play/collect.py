@@ -18,7 +18,15 @@ from agentrl.run.build import Experiment
 from agentrl.run.play import jit_env
 from agentrl.run.play import readings as readings_lib
 from agentrl.task.base import make_attempts
-from agentrl.types import AttemptPlan, Attempts, Batch, Messages, Prefix, Rows
+from agentrl.types import (
+  AttemptPlan,
+  Attempts,
+  Batch,
+  Messages,
+  Prefix,
+  RewardInputs,
+  Rows,
+)
 
 
 def play(
@@ -51,11 +59,14 @@ def play_groups(s: Experiment, params, attempts: Attempts, key):
 
 def score(w: registry.MethodSpec, batch: Batch) -> Batch:
   """Computes the reward of every turn of the batch."""
-  pieces = [
+  rewards = [
     registry.bind('reward', n, w.values('reward', n), 'c.reward')
     for n in w.reward
   ]
-  total = sum(f(batch.turns, batch.outcome, batch.status) for f in pieces)
+  x = RewardInputs(
+    turns=batch.turns, outcome=batch.outcome, status=batch.status
+  )
+  total = sum(f(x) for f in rewards)
   turns = batch.turns.replace(reward=total)
   return batch.replace(turns=turns)
 
