@@ -93,14 +93,6 @@ MUTANTS = (
   ),
   Mutant(
     'agentrl.judge.checklists',
-    'rubric',
-    'any(quote in x for x in talk)',
-    "quote in ' '.join(talk)",
-    f'{_LISTS}::test_what_nobody_wrote_earns_none',
-    'a quote of two messages put together',
-  ),
-  Mutant(
-    'agentrl.judge.checklists',
     '_quoted',
     "rest.rpartition('\"')",
     "rest.partition('\"')",
@@ -213,13 +205,5 @@ MUTANTS = (
     'False',
     _SCRIPTED,
     'a turn without a value is bad',
-  ),
-  Mutant(
-    'agentrl.judge.scripted',
-    'function',
-    '[path, *item]',
-    '[path, *item[:3]]',
-    _SCRIPTED,
-    'an item of another outcome gets the old score',
   ),
 )

@@ -19,7 +19,7 @@ import numpy as np
 
 from agentrl import mesh
 from agentrl.judge import verdicts
-from agentrl.judge.item import Exchange, Item
+from agentrl.judge.item import Exchange, Item, JudgeInputs
 from agentrl.judge.panel import Judge, JudgePanel, Settings
 from agentrl.nn import transformer
 from agentrl.rollout.engine.engine import Engine, SamplingParams, Sizes
@@ -61,7 +61,8 @@ def prompts(some: list[Item]) -> list[str]:
 
   for item in some:
     for k in range(TURNS):
-      verdicts.number(item._replace(turn=k), Recorder())
+      one = item._replace(turn=k)
+      verdicts.number(JudgeInputs(items=(one,), ask=Recorder()))
   return out
 
 
@@ -90,17 +91,15 @@ def judged(service, some: list[Item], threads: int, identity: str, file):
   return seconds, panel.taken()
 
 
-def waits(item, ask) -> float:
-  """A judge that waits, as for a server."""
-  del ask
+def waits(x: JudgeInputs) -> float:
+  """Waits, as a judge for its server."""
   time.sleep(0.02)
-  return float(item.turn)
+  return float(x.item.turn)
 
 
-def computes(item, ask) -> float:
-  """A judge that holds the interpreter."""
-  del ask
-  return float(sum(range(30_000)) * 0 + item.turn)
+def computes(x: JudgeInputs) -> float:
+  """Holds the interpreter, as a judge that computes."""
+  return float(sum(range(30_000)) * 0 + x.item.turn)
 
 
 def beside(engine: Engine, texts, talk, some: list[Item], piece) -> float:
