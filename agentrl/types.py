@@ -8,6 +8,7 @@ Shapes are capacities. What really happened is said by masks and ids: padding
 carries -1 ids, weight 0 and log-prob 0, never NaN.
 """
 
+import dataclasses
 import enum
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -375,6 +376,16 @@ class Module(NamedTuple):
 Signals = dict[str, Array]
 # Metrics: name -> (sum, weight); devices and micro-batches only add.
 Metrics = dict[str, tuple[Array, Array]]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CollectInputs:
+  """Inputs of a collector, which makes a batch of them."""
+
+  sample: Callable[[Attempts, Array], Batch]  # (attempts, key); no rewards yet
+  score: Callable[[Batch], Batch]  # fills turns.reward
+  attempts: Attempts
+  key: Array
 
 
 class RewardInputs(struct.PyTreeNode, kw_only=True):

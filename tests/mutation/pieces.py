@@ -441,14 +441,6 @@ MUTANTS = (
     'rows belong to who stood there before',
   ),
   Mutant(
-    'agentrl.collect.greedy',
-    'greedy_companion',
-    'jnp.zeros_like(attempts.temperature)',
-    'attempts.temperature',
-    f'{_GREEDY}::test_greedy_companion_tells_its_return_and_nothing_else',
-    'the companion is not greedy',
-  ),
-  Mutant(
     'agentrl.collect.branch',
     '_in_turn',
     'valid.at[:, 0].set(False)',

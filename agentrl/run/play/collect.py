@@ -22,6 +22,7 @@ from agentrl.types import (
   AttemptPlan,
   Attempts,
   Batch,
+  CollectInputs,
   Messages,
   Prefix,
   RewardInputs,
@@ -126,11 +127,13 @@ def collect(s: Experiment, params, attempts: Attempts, key, version) -> Batch:
     record = mark_spans(s, play_groups(s, params, attempts, key))
     return arrays(s, record, attempts, version)
 
-  judge = functools.partial(score, s.algorithm.spec)
-  batch, _ = collector(s.algorithm.spec)(
-    sample, judge, attempts, memory=(), carry=(), key=key
+  x = CollectInputs(
+    sample=sample,
+    score=functools.partial(score, s.algorithm.spec),
+    attempts=attempts,
+    key=key,
   )
-  return batch
+  return collector(s.algorithm.spec)(x)
 
 
 def plan(s: Experiment) -> AttemptPlan:

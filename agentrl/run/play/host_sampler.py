@@ -28,7 +28,7 @@ from agentrl.run.play.judges import Judges
 from agentrl.run.play.services import Services
 from agentrl.run.stage.demonstrations import Script
 from agentrl.runtime import distributed
-from agentrl.types import Attempts, Batch, PyTree, Status
+from agentrl.types import Attempts, Batch, CollectInputs, PyTree, Status
 
 
 class HostSampler:
@@ -175,9 +175,10 @@ class HostSampler:
       # What was sampled, with the failures that made way.
       return batch.replace(sampled=record_lib.sampled(record, attempts))
 
-    batch, _ = collect_lib.collector(self._s.algorithm.spec)(
-      sample, self._score, attempts, memory=(), carry=(), key=key
+    x = CollectInputs(
+      sample=sample, score=self._score, attempts=attempts, key=key
     )
+    batch = collect_lib.collector(self._s.algorithm.spec)(x)
     self._watch.end_iteration()
     return batch
 

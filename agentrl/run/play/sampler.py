@@ -20,7 +20,7 @@ from agentrl.run.play.judges import Judges
 from agentrl.run.play.services import Services
 from agentrl.run.stage.demonstrations import Script
 from agentrl.runtime import distributed
-from agentrl.types import Attempts, Batch, Metrics, PyTree
+from agentrl.types import Attempts, Batch, CollectInputs, Metrics, PyTree
 
 
 class EvalPlayer(Protocol):
@@ -152,10 +152,10 @@ class JudgedJitSampler(JitSampler):
       record = self._judged(record, jax.device_get(attempts.group))
       return self._arrays(placement.replicated(record), attempts, step)
 
-    batch, _ = collect_lib.collector(self._s.algorithm.spec)(
-      sample, self._score, attempts, memory=(), carry=(), key=key
+    x = CollectInputs(
+      sample=sample, score=self._score, attempts=attempts, key=key
     )
-    return batch
+    return collect_lib.collector(self._s.algorithm.spec)(x)
 
   def observe(self, batch: Batch) -> Metrics:
     counts, self._counts = self._counts, collections.Counter()
