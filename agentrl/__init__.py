@@ -23,16 +23,29 @@ os.environ.setdefault('TRANSFORMERS_NO_ADVISORY_WARNINGS', '1')
 if TYPE_CHECKING:
   from agentrl import ops, testing
   from agentrl.advantage.chain import compute_advantage
+  from agentrl.judge.item import JudgeInputs
   from agentrl.registry import register
   from agentrl.run.api import Run
-  from agentrl.types import Batch, Credit, LossInputs, Outputs
+  from agentrl.types import (
+    Batch,
+    CollectInputs,
+    Credit,
+    LinkInputs,
+    LossInputs,
+    Outputs,
+    RewardInputs,
+  )
 
 __version__ = '0.1.0'
 __all__ = [
   'Batch',
+  'CollectInputs',
   'Credit',
+  'JudgeInputs',
+  'LinkInputs',
   'LossInputs',
   'Outputs',
+  'RewardInputs',
   'Run',
   'compute_advantage',
   'ops',
@@ -43,9 +56,13 @@ __all__ = [
 # import would take its place.
 _HOMES = {
   'Batch': 'agentrl.types',
+  'CollectInputs': 'agentrl.types',
   'Credit': 'agentrl.types',
+  'JudgeInputs': 'agentrl.judge.item',
+  'LinkInputs': 'agentrl.types',
   'LossInputs': 'agentrl.types',
   'Outputs': 'agentrl.types',
+  'RewardInputs': 'agentrl.types',
   'Run': 'agentrl.run.api',
   'compute_advantage': 'agentrl.advantage.chain',
   'register': 'agentrl.registry',

@@ -8,6 +8,7 @@ Shapes are capacities. What really happened is said by masks and ids: padding
 carries -1 ids, weight 0 and log-prob 0, never NaN.
 """
 
+import dataclasses
 import enum
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -376,17 +377,40 @@ Signals = dict[str, Array]
 Metrics = dict[str, tuple[Array, Array]]
 
 
-class LossInputs(NamedTuple):
-  """Arguments of a loss, and of the function that gives its weights.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CollectInputs:
+  """Inputs of a collector, which makes a batch of them."""
 
-  credit.token is the whole advantage of a token, its turn's included.
-  """
+  sample: Callable[[Attempts, Array], Batch]  # (attempts, key); no rewards yet
+  score: Callable[[Batch], Batch]  # fills turns.reward
+  attempts: Attempts
+  key: Array
+
+
+class RewardInputs(struct.PyTreeNode, kw_only=True):
+  """Inputs of a reward."""
+
+  turns: Turns  # their reward is not read: rewards are what makes it
+  outcome: Array  # [B] f32  the task's own score
+  status: Array  # [B] i32  see Status
+
+
+class LinkInputs(struct.PyTreeNode, kw_only=True):
+  """Inputs of a link."""
+
+  batch: Batch
+  credit: Credit  # of the stream so far
+  signals: Signals
+
+
+class LossInputs(struct.PyTreeNode, kw_only=True):
+  """Inputs of a loss, and of the function that gives its weights."""
 
   outputs: Outputs
   batch: Batch
-  credit: Credit
+  credit: Credit  # token: the whole advantage of a token, its turn's included
   signals: Signals
-  key: Array
+  key: Array  # for what a loss samples
 
 
 # Value of each token [N, T], before weights and reduction, and metrics.

@@ -11,65 +11,61 @@ from agentrl import ops, registry, segment
 from agentrl.advantage import chain, group_stats, returns
 from agentrl.domain import Chance, Columns, Number
 from agentrl.ops import counting
-from agentrl.types import Batch, Credit, Linked, Signals
+from agentrl.types import Linked, LinkInputs
 
 
 @registry.register('link')
-def episode_sum(credit: Credit, batch: Batch, signals: Signals) -> Linked:
+def episode_sum(x: LinkInputs) -> Linked:
   """y_k = Σ_j x_j, on every turn of the trajectory."""
-  valid = batch.turns.valid
+  valid = x.batch.turns.valid
   whole, size = (
     jnp.where(valid, segment.sum_turns(y, 1.0, valid)[:, None], 0)
-    for y in (credit.turn, chain.size(credit))
+    for y in (x.credit.turn, chain.size(x.credit))
   )
-  return credit.replace(turn=whole, size=size), {}
+  return x.credit.replace(turn=whole, size=size), {}
 
 
 @registry.register('link')
-def episode_mean(credit: Credit, batch: Batch, signals: Signals) -> Linked:
+def episode_mean(x: LinkInputs) -> Linked:
   """y_k = mean of x over the turns that count, on all of these."""
-  mask = counting.counted(batch, 'turn')
+  mask = counting.counted(x.batch, 'turn')
   n = jnp.maximum(jnp.sum(mask, axis=1, keepdims=True), 1)
   mean, size = (
     jnp.where(mask, segment.sum_turns(y, 1.0, mask)[:, None] / n, 0)
-    for y in (credit.turn, chain.size(credit))
+    for y in (x.credit.turn, chain.size(x.credit))
   )
-  return credit.replace(turn=mean, size=size), {}
+  return x.credit.replace(turn=mean, size=size), {}
 
 
 @registry.register('link', needs=('*by',))
 def scale_by_mean(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
+  x: LinkInputs,
   *,
   by: Columns = ('group',),
   unit: group_stats.Unit = 'trajectory',
 ) -> Linked:
   """x / mean, 0 where the mean is not positive (MaxRL, arXiv 2602.02710)."""
 
-  def divide(x, m: ops.Moments):
+  def divide(value, m: ops.Moments):
     positive = m.mean > m.slack  # 0 up to rounding is not
-    return jnp.where(positive, x / jnp.where(positive, m.mean, 1), 0)
+    return jnp.where(positive, value / jnp.where(positive, m.mean, 1), 0)
 
-  return group_stats.on_turns(divide, credit, batch, by=by, unit=unit)
+  return group_stats.on_turns(divide, x, by=by, unit=unit)
 
 
 @registry.register('link', needs=('*by',))
-def lead_of_best(
-  credit: Credit, batch: Batch, signals: Signals, *, by: Columns = ('group',)
-) -> Linked:
+def lead_of_best(x: LinkInputs, *, by: Columns = ('group',)) -> Linked:
   """max x − second largest x for the best of the cell, 0 for the others.
 
   What the best member adds to the maximum of its cell (arXiv 2503.19595).
   The stream holds one value for each trajectory; `by` names columns of
   trajectories. Two that share the maximum lead by nothing.
   """
-  x = credit.turn
-  chex.assert_rank(x, 2)
-  mask = group_stats.counted(batch, 'trajectory')
-  cell = group_stats.cells(batch, by)
-  b, k = x.shape
+  value = x.credit.turn
+  chex.assert_rank(value, 2)
+  mask = group_stats.counted(x.batch, 'trajectory')
+  cell = group_stats.cells(x.batch, by)
+  b, k = value.shape
 
   def top(y, mask):
     flat = segment.segment_max(
@@ -77,41 +73,36 @@ def lead_of_best(
     )
     return flat.reshape(b, k)
 
-  slack = ops.rounding(top(chain.size(credit), mask))
-  best = mask & (x >= top(x, mask) - slack)
-  owner = jnp.broadcast_to(jnp.arange(b, dtype=x.dtype)[:, None], (b, k))
+  slack = ops.rounding(top(chain.size(x.credit), mask))
+  best = mask & (value >= top(value, mask) - slack)
+  owner = jnp.broadcast_to(jnp.arange(b, dtype=value.dtype)[:, None], (b, k))
   tied = top(owner, best) != -top(-owner, best)
-  second = top(x, mask & ~best)
-  lead = jnp.where(jnp.isfinite(second) & ~tied & best, x - second, 0)
-  n = jnp.sum(mask).astype(x.dtype)
-  metrics = {'best': (jnp.sum(lead > 0).astype(x.dtype), n)}
-  return credit.replace(turn=lead), metrics
+  second = top(value, mask & ~best)
+  lead = jnp.where(jnp.isfinite(second) & ~tied & best, value - second, 0)
+  n = jnp.sum(mask).astype(value.dtype)
+  metrics = {'best': (jnp.sum(lead > 0).astype(value.dtype), n)}
+  return x.credit.replace(turn=lead), metrics
 
 
 @registry.register('link')
-def scale_by_nonzero(credit: Credit, batch: Batch, signals: Signals) -> Linked:
+def scale_by_nonzero(x: LinkInputs) -> Linked:
   """α x,  α = trajectories / trajectories with any x ≠ 0   (arXiv 2504.02546)
 
   Groups that teach nothing do not make the step of the others smaller.
   """
-  x = credit.turn
-  chex.assert_rank(x, 2)
-  mask = group_stats.counted(batch, 'trajectory')
-  n = jnp.sum(jnp.any(mask, axis=1)).astype(x.dtype)
-  some = jnp.abs(x) > ops.rounding(chain.size(credit)) / 2
-  live = jnp.sum(jnp.any(mask & some, axis=1)).astype(x.dtype)
+  value = x.credit.turn
+  chex.assert_rank(value, 2)
+  mask = group_stats.counted(x.batch, 'trajectory')
+  n = jnp.sum(jnp.any(mask, axis=1)).astype(value.dtype)
+  some = jnp.abs(value) > ops.rounding(chain.size(x.credit)) / 2
+  live = jnp.sum(jnp.any(mask & some, axis=1)).astype(value.dtype)
   scale = n / jnp.maximum(live, 1)
-  return chain.times(credit, scale), {'nonzero': (live, n)}
+  return chain.times(x.credit, scale), {'nonzero': (live, n)}
 
 
 @registry.register('link')
 def scale_by_difficulty(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
-  *,
-  top: Number = 1.0,
-  floor: Chance = 0.5,
+  x: LinkInputs, *, top: Number = 1.0, floor: Chance = 0.5
 ) -> Linked:
   """w x,  w = floor + (1 − floor) clip(top − D, 0, 1)   (arXiv 2508.04416)
 
@@ -120,21 +111,16 @@ def scale_by_difficulty(
   Args:
     top: the outcome from which on a task is as easy as can be
   """
-  w, judged = _difficulty(credit, batch, top, floor)
+  w, judged = _difficulty(x, top, floor)
   n = jnp.sum(judged).astype(w.dtype)
   metrics = {'weight': (jnp.sum(jnp.where(judged, w, 0)), n)}
-  mask = group_stats.counted(batch, 'trajectory')
-  return chain.times(credit, jnp.where(mask, w, 0)), metrics
+  mask = group_stats.counted(x.batch, 'trajectory')
+  return chain.times(x.credit, jnp.where(mask, w, 0)), metrics
 
 
 @registry.register('link')
 def weigh_by_difficulty(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
-  *,
-  top: Number = 1.0,
-  floor: Chance = 0.5,
+  x: LinkInputs, *, top: Number = 1.0, floor: Chance = 0.5
 ) -> Linked:
   """w x / mean(w), w as in `scale_by_difficulty`
 
@@ -142,29 +128,28 @@ def weigh_by_difficulty(
   what it did: where all tasks are as hard, this changes nothing. A lone member
   of a group is not in it and keeps its x.
   """
-  w, judged = _difficulty(credit, batch, top, floor)
+  w, judged = _difficulty(x, top, floor)
   here = jnp.any(judged, axis=1)
   total = jnp.sum(jnp.where(here, jnp.max(jnp.where(judged, w, 0), axis=1), 0))
   w = jnp.where(judged, w * jnp.sum(here) / jnp.where(total > 0, total, 1), 1)
   metrics = {'weight': (jnp.max(jnp.where(judged, w, 0)), jnp.ones_like(total))}
-  mask = group_stats.counted(batch, 'trajectory')
-  return chain.times(credit, jnp.where(mask, w, 0)), metrics
+  mask = group_stats.counted(x.batch, 'trajectory')
+  return chain.times(x.credit, jnp.where(mask, w, 0)), metrics
 
 
-def _difficulty(credit: Credit, batch: Batch, top: float, floor: float):
+def _difficulty(x: LinkInputs, top: float, floor: float):
   """Weights of the turns, and where D is known: [B, K] each.
 
   One attempt does not say how hard a task is: its weight is 1.
   """
-  x = credit.turn
-  chex.assert_rank(x, 2)
-  outcome = jnp.broadcast_to(batch.outcome[:, None], x.shape)
-  credit = credit.replace(turn=outcome.astype(x.dtype), size=None)
+  value = x.credit.turn
+  chex.assert_rank(value, 2)
+  outcome = jnp.broadcast_to(x.batch.outcome[:, None], value.shape)
+  credit = x.credit.replace(turn=outcome.astype(value.dtype), size=None)
+  x = x.replace(credit=credit)
 
   def over_group(f):
-    linked, _ = group_stats.on_turns(
-      f, credit, batch, by=('group',), unit='trajectory'
-    )
+    linked, _ = group_stats.on_turns(f, x, by=('group',), unit='trajectory')
     return linked.turn
 
   judged = over_group(lambda _, m: jnp.ones_like(m.n)) > 0
@@ -179,7 +164,7 @@ def _difficulty(credit: Credit, batch: Batch, top: float, floor: float):
   takes='token',
 )
 def optimal_token_baseline(
-  credit: Credit, batch: Batch, signals: Signals, *, by: Columns = ('group',)
+  x: LinkInputs, *, by: Columns = ('group',)
 ) -> Linked:
   """y_t = x_t − B_t,  B_t = Σ_j W_t^j x_t^j / Σ_j W_t^j   (arXiv 2602.07078)
 
@@ -188,23 +173,25 @@ def optimal_token_baseline(
   trajectories that have a t-th sampled token, so that the last tokens of the
   longest one get 0. Every W has 1e-8 added: without any, the mean is plain.
   """
-  rows, x = batch.rows, credit.token
-  chex.assert_equal_shape([x, signals['old_logp'], signals['old_sum_sq_prob']])
+  rows, value = x.batch.rows, x.credit.token
+  chex.assert_equal_shape(
+    [value, x.signals['old_logp'], x.signals['old_sum_sq_prob']]
+  )
   spread = lambda table: segment.to_tokens(table, rows.traj, rows.turn)  # noqa: E731
-  counted = spread(group_stats.counted(batch, 'trajectory'))
-  mask = rows.sampled & counted & (credit.weight > 0)
-  ids = (mask, rows.traj, rows.turn, batch.turns.valid)
-  energy = 1 - 2 * jnp.exp(signals['old_logp']) + signals['old_sum_sq_prob']
+  counted = spread(group_stats.counted(x.batch, 'trajectory'))
+  mask = rows.sampled & counted & (x.credit.weight > 0)
+  ids = (mask, rows.traj, rows.turn, x.batch.turns.valid)
+  energy = 1 - 2 * jnp.exp(x.signals['old_logp']) + x.signals['old_sum_sq_prob']
   w = jnp.maximum(segment.prefix_sum(energy, *ids), 0) + 1e-8
-  place = segment.prefix_sum(jnp.ones_like(x), *ids).astype(jnp.int32)
-  columns = spread(group_stats.cells(batch, by)), place
+  place = segment.prefix_sum(jnp.ones_like(value), *ids).astype(jnp.int32)
+  columns = spread(group_stats.cells(x.batch, by)), place
   # Differences to the largest: equal values give exactly zero.
   top = lambda y: segment.group_reduce(y, mask, *columns, how='max')  # noqa: E731
-  less = x - top(x)
-  varies = -top(-x) < top(x) - ops.rounding(top(jnp.abs(x)))
+  less = value - top(value)
+  varies = -top(-value) < top(value) - ops.rounding(top(jnp.abs(value)))
   mean = segment.group_reduce(w * less, mask, *columns)
   mean = mean / segment.group_reduce(w, mask, *columns)
-  n = jnp.sum(mask).astype(x.dtype)
+  n = jnp.sum(mask).astype(value.dtype)
   metrics = {'energy': (jnp.sum(jnp.where(mask, w, 0)), n)}
   y = jnp.where(mask & varies, less - mean, 0)
-  return returns.as_tokens(credit, y), metrics
+  return returns.as_tokens(x.credit, y), metrics

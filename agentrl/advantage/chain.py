@@ -2,8 +2,8 @@
 
   A = post( Σ_s coef_s · link_n(... link_1(0)) ),   behind stop_gradient
 
-A link is `(credit, batch, signals) -> (credit, metrics)` with its
-hyper-parameters bound (`registry.bind`).
+A link is `LinkInputs -> (credit, metrics)` with its hyper-parameters bound
+(`registry.bind`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,9 +15,18 @@ import jax.numpy as jnp
 
 from agentrl import registry, segment
 from agentrl.ops import counting
-from agentrl.types import Array, Batch, Credit, Metrics, Rows, Signals
+from agentrl.types import (
+  Array,
+  Batch,
+  Credit,
+  Linked,
+  LinkInputs,
+  Metrics,
+  Rows,
+  Signals,
+)
 
-Link = Callable[[Credit, Batch, Signals], tuple[Credit, Metrics]]
+Link = Callable[[LinkInputs], Linked]
 
 
 def zero(batch: Batch) -> Credit:
@@ -53,11 +62,10 @@ def times(credit: Credit, factor: Array | float) -> Credit:
   )
 
 
-def stream(
-  links: Sequence[Link], batch: Batch, signals: Signals
-) -> tuple[Credit, Metrics]:
-  """The links one after the other, from zero credit."""
-  return _run(links, zero(batch), batch, signals)
+def stream(links: Sequence[Link], batch: Batch, signals: Signals) -> Linked:
+  """Runs the links one after the other, from zero credit."""
+  x = LinkInputs(batch=batch, credit=zero(batch), signals=signals)
+  return _run(links, x)
 
 
 def advantage(
@@ -66,7 +74,7 @@ def advantage(
   post: Sequence[Link],
   batch: Batch,
   signals: Signals,
-) -> tuple[Credit, Metrics]:
+) -> Linked:
   """Σ_s coef_s · stream_s, then the links of `post`; never differentiated.
 
   Args:
@@ -89,7 +97,8 @@ def advantage(
     out = _add(out, credit, coef.get(name, 1.0), batch.rows, name)
     stream_metrics |= {'abs_mean': _size(credit, batch.rows)}
     metrics |= {f'{name}/{key}': pair for key, pair in stream_metrics.items()}
-  out, post_metrics = _run(post, out, batch, signals)
+  x = LinkInputs(batch=batch, credit=out, signals=signals)
+  out, post_metrics = _run(post, x)
   post_metrics |= {'abs_mean': _size(out, batch.rows)}
   metrics |= {f'post/{key}': pair for key, pair in post_metrics.items()}
   return jax.lax.stop_gradient((out.replace(size=None), metrics))
@@ -146,16 +155,15 @@ def per_turn(credit: Credit, batch: Batch) -> Array:
   return total / jnp.maximum(count, 1)
 
 
-def _run(links, credit: Credit, batch: Batch, signals: Signals):
-  metrics = {}
+def _run(links: Sequence[Link], x: LinkInputs) -> Linked:
+  metrics: Metrics = {}
   for link in links:
-    before = credit
-    credit, link_metrics = link(credit, batch, signals)
-    if credit.turn is not before.turn and credit.size is before.size:
+    credit, link_metrics = link(x)
+    if credit.turn is not x.credit.turn and credit.size is x.credit.size:
       # A link that sums tells the size; of what others make it is |turn|.
       credit = credit.replace(size=jnp.zeros_like(credit.turn))
-    metrics |= link_metrics
-  return credit, metrics
+    x, metrics = x.replace(credit=credit), metrics | link_metrics
+  return x.credit, metrics
 
 
 def _add(out: Credit, credit: Credit, coef, rows: Rows, name: str) -> Credit:

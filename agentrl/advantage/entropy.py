@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from agentrl import ops, registry, segment
 from agentrl.advantage import chain, group_stats, returns
 from agentrl.domain import Columns, Number
-from agentrl.types import Array, Batch, Credit, Linked, Signals
+from agentrl.types import Array, Linked, LinkInputs
 
 _NEEDS = ('signal:old_entropy', '*by')
 
@@ -36,47 +36,37 @@ def factor(x, mask, cell, lam, size=None) -> Array:
 
 @registry.register('link', needs=_NEEDS, takes='any')
 def entropy_factor(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
-  *,
-  by: Columns = ('group',),
-  lam: Number = 1.0,
+  x: LinkInputs, *, by: Columns = ('group',), lam: Number = 1.0
 ) -> Linked:
   """A_k ← α_k A_k, α the `factor` of the turn's mean entropy (AEM, 2605.00425).
 
   λ > 0 teaches more where the policy was sure, λ < 0 where it was not.
   """
-  h, valid = signals['old_entropy'], batch.turns.valid
+  h, valid = x.signals['old_entropy'], x.batch.turns.valid
   turn = jnp.arange(valid.size, dtype=jnp.int32).reshape(valid.shape)
-  trained = batch.rows.sampled & (credit.weight > 0)
-  pool = group_stats.turn_pool(batch)
+  trained = x.batch.rows.sampled & (x.credit.weight > 0)
+  pool = group_stats.turn_pool(x.batch)
   m = ops.group_moments(h, turn, mask=trained, level=pool)
-  enters = group_stats.counted(batch, 'turn') & (m.n > 0)
-  cell = group_stats.cells(batch, by)
+  enters = group_stats.counted(x.batch, 'turn') & (m.n > 0)
+  cell = group_stats.cells(x.batch, by)
   # A plain sum of n entropies may be wrong by n of its roundings.
   alpha = factor(m.mean, enters, cell, lam, size=m.n * m.mean)
-  at = segment.to_tokens(alpha, batch.rows.traj, batch.rows.turn)
+  at = segment.to_tokens(alpha, x.batch.rows.traj, x.batch.rows.turn)
   n = jnp.sum(enters).astype(alpha.dtype)
   spread = jnp.sum(jnp.where(enters, jnp.abs(alpha - 1), 0))
-  credit = chain.times(credit, alpha).replace(token=at * credit.token)
+  credit = chain.times(x.credit, alpha).replace(token=at * x.credit.token)
   return credit, {'entropy_factor': (spread, n)}
 
 
 @registry.register('link', needs=_NEEDS, takes='any', leaves='token')
 def entropy_boost(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
-  *,
-  by: Columns = (),
-  coef: Number = 0.2,
+  x: LinkInputs, *, by: Columns = (), coef: Number = 0.2
 ) -> Linked:
   """A_t ← A_t (1 + a z(H_t)), z-scored over tokens (AEPO, arXiv 2510.14545)."""
-  h = signals['old_entropy']
-  chex.assert_equal_shape([h, credit.token])
+  h = x.signals['old_entropy']
+  chex.assert_equal_shape([h, x.credit.token])
 
-  entropy = returns.as_tokens(credit, h)
-  z, _ = group_stats.on_tokens(ops.zscore, entropy, batch, by=by, unit='token')
-  a = chain.token_advantage(credit, batch.rows)
-  return returns.as_tokens(credit, a * (1 + coef * z.token)), {}
+  entropy = x.replace(credit=returns.as_tokens(x.credit, h))
+  z, _ = group_stats.on_tokens(ops.zscore, entropy, by=by, unit='token')
+  a = chain.token_advantage(x.credit, x.batch.rows)
+  return returns.as_tokens(x.credit, a * (1 + coef * z.token)), {}

@@ -17,61 +17,49 @@ import jax.numpy as jnp
 from agentrl import ops, registry, segment
 from agentrl.advantage import group_stats, returns
 from agentrl.domain import Discount
-from agentrl.types import Batch, Credit, Linked, Signals
+from agentrl.types import Linked, LinkInputs
 
 _NEEDS = {'needs': ('signal:value',), 'gives': ('target:value',)}
 
 
 @registry.register('link', takes='any', leaves='token', **_NEEDS)
 def gae_tokens(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
-  *,
-  gamma: Discount = 1.0,
-  lam: Discount = 0.95,
+  x: LinkInputs, *, gamma: Discount = 1.0, lam: Discount = 0.95
 ) -> Linked:
   """A_t over the sampled tokens of a trajectory.
 
   r_t is the token's own value in the stream, plus the turn's at its last
   sampled token.
   """
-  value, turns = signals['value'], batch.turns.valid
-  reward, rows = returns.at_ends(credit, batch), batch.rows
+  value, turns = x.signals['value'], x.batch.turns.valid
+  reward, rows = returns.at_ends(x), x.batch.rows
   ids = rows.sampled, rows.traj, rows.turn, turns
   a = ops.gae_tokens(reward, value, *ids, gamma=gamma, lam=lam)
-  return _regress(credit, batch, a, a + value, batch.rows.sampled)
+  return _regress(x, a, a + value, x.batch.rows.sampled)
 
 
 @registry.register('link', **_NEEDS)
 def gae_turns(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
-  *,
-  gamma: Discount = 1.0,
-  lam: Discount = 0.95,
+  x: LinkInputs, *, gamma: Discount = 1.0, lam: Discount = 0.95
 ) -> Linked:
   """A_k over turns; V_k is the value at the turn's first sampled token.
 
   All tokens of a turn share A_k; the value is regressed at the first.
   """
-  rows, value = batch.rows, signals['value']
+  rows, value = x.batch.rows, x.signals['value']
   first, _ = segment.bounds(rows.sampled, rows.traj, rows.turn)
-  v = returns.at_turns(value, first, batch)
-  has = returns.sampled_turns(batch)
-  a = ops.gae_turns(credit.turn, v, has, gamma=gamma, lam=lam)
+  v = returns.at_turns(value, first, x.batch)
+  has = returns.sampled_turns(x.batch)
+  a = ops.gae_turns(x.credit.turn, v, has, gamma=gamma, lam=lam)
   target = segment.to_tokens(a + v, rows.traj, rows.turn)
-  mask = group_stats.counted(batch, 'trajectory')
-  credit, metrics = _regress(credit, batch, credit.token, target, first)
+  mask = group_stats.counted(x.batch, 'trajectory')
+  credit, metrics = _regress(x, x.credit.token, target, first)
   return credit.replace(turn=jnp.where(mask, a, 0)), metrics
 
 
 @registry.register('link', leaves='token', **_NEEDS)
 def gae_bilevel(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
+  x: LinkInputs,
   *,
   gamma: Discount = 0.95,
   lam: Discount = 1.0,
@@ -85,23 +73,23 @@ def gae_bilevel(
   inside the turn, with nothing beyond its end. A turn without reward is a
   boundary as well; the released code takes non-zero rewards for boundaries.
   """
-  rows, value = batch.rows, signals['value']
+  rows, value = x.batch.rows, x.signals['value']
   _, last = segment.bounds(rows.sampled, rows.traj, rows.turn)
-  v = returns.at_turns(value, last, batch)
-  has = returns.sampled_turns(batch)
-  turn = ops.gae_turns(credit.turn, v, has, gamma=gamma, lam=lam) + v
+  v = returns.at_turns(value, last, x.batch)
+  has = returns.sampled_turns(x.batch)
+  turn = ops.gae_turns(x.credit.turn, v, has, gamma=gamma, lam=lam) + v
   reward = jnp.where(last, segment.to_tokens(turn, rows.traj, rows.turn), 0)
-  alone = jnp.zeros_like(batch.turns.valid)  # no turn follows another
+  alone = jnp.zeros_like(x.batch.turns.valid)  # no turn follows another
   ids = rows.sampled, rows.traj, rows.turn, alone
   a = ops.gae_tokens(reward, value, *ids, gamma=token_gamma, lam=token_lam)
-  return _regress(credit, batch, a, a + value, rows.sampled)
+  return _regress(x, a, a + value, rows.sampled)
 
 
-def _regress(credit: Credit, batch: Batch, a, target, where) -> Linked:
+def _regress(x: LinkInputs, a, target, where) -> Linked:
   """Credit with tokens a, and the target [N, T] at the tokens `where`."""
-  mask = group_stats.counted(batch, 'trajectory')
-  mask = segment.to_tokens(mask, batch.rows.traj, batch.rows.turn)
-  credit = returns.regress(credit, batch, 'value', target, where)
+  mask = group_stats.counted(x.batch, 'trajectory')
+  mask = segment.to_tokens(mask, x.batch.rows.traj, x.batch.rows.turn)
+  credit = returns.regress(x, 'value', target, where)
   target, weight = credit.target['value'], credit.target['value.weight']
   metrics = {'return': (jnp.sum(target * weight), jnp.sum(weight))}
   return returns.as_tokens(credit, jnp.where(mask, a, 0)), metrics

@@ -19,7 +19,7 @@ from agentrl.advantage import chain, returns
 from agentrl.domain import OneOf
 from agentrl.ops import counting, group
 from agentrl.ops.group import Moments
-from agentrl.types import Array, Batch, Credit, Linked, Metrics
+from agentrl.types import Array, Batch, Linked, LinkInputs, Metrics
 
 Unit = Annotated[str, OneOf(*group.UNITS)]
 Singleton = Annotated[str, OneOf(*group.SINGLETONS)]
@@ -67,66 +67,59 @@ def turn_pool(batch: Batch) -> group.PoolUnit:
 
 
 def on_turns(
-  f,
-  credit: Credit,
-  batch: Batch,
-  *,
-  by,
-  unit,
-  ddof=1,
-  singleton='zero',
-  where=True,
+  f, x: LinkInputs, *, by, unit, ddof=1, singleton='zero', where=True
 ) -> Linked:
-  """f(x, moments) on every turn that enters, 0 on the others.
+  """Returns f(value, moments) on turns that enter, 0 on the others.
 
   Args:
     where: [B, K] bool, turns that may enter
   """
-  x = credit.turn
-  chex.assert_rank(x, 2)
-  mask, cell = counted(batch, unit) & where, cells(batch, by)
-  trained = batch.rows.sampled & (credit.weight > 0)
-  tokens = turn_pool(batch).add(trained.astype(x.dtype))
-  node = batch.turns.node
-  weight = group.unit_weights(unit, cell, node, mask.astype(x.dtype), tokens)
+  value = x.credit.turn
+  chex.assert_rank(value, 2)
+  mask, cell = counted(x.batch, unit) & where, cells(x.batch, by)
+  trained = x.batch.rows.sampled & (x.credit.weight > 0)
+  tokens = turn_pool(x.batch).add(trained.astype(value.dtype))
+  node, one = x.batch.turns.node, mask.astype(value.dtype)
+  weight = group.unit_weights(unit, cell, node, one, tokens)
   m = group.group_moments(
-    x,
+    value,
     cell,
     mask=mask,
     weight=weight,
-    size=chain.size(credit),
+    size=chain.size(x.credit),
     ddof=ddof,
     singleton=singleton,
   )
-  y = jnp.where(mask & m.live, f(x, m), 0)
-  return credit.replace(turn=y), _metrics(m, mask)
+  y = jnp.where(mask & m.live, f(value, m), 0)
+  return x.credit.replace(turn=y), _metrics(m, mask)
 
 
 def on_tokens(
-  f, credit: Credit, batch: Batch, *, by, unit, ddof=1, singleton='zero'
+  f, x: LinkInputs, *, by, unit, ddof=1, singleton='zero'
 ) -> Linked:
-  """f(x, moments) on every trained token of the turns that enter.
+  """Returns f(value, moments) on trained tokens of turns that enter.
 
-  x is the whole advantage of the token, its turn's and its own.
+  value is the whole advantage of the token, its turn's and its own.
   """
-  x, level = chain.token_advantage(credit, batch.rows), turn_pool(batch)
-  turns, cell = counted(batch, unit), cells(batch, by)
-  mask = batch.rows.sampled & (credit.weight > 0) & level.spread(turns)
-  tokens = level.add(mask.astype(x.dtype))
-  weight = group.unit_weights(unit, cell, batch.turns.node, tokens, tokens)
+  value = chain.token_advantage(x.credit, x.batch.rows)
+  level = turn_pool(x.batch)
+  turns, cell = counted(x.batch, unit), cells(x.batch, by)
+  mask = x.batch.rows.sampled & (x.credit.weight > 0) & level.spread(turns)
+  tokens = level.add(mask.astype(value.dtype))
+  weight = group.unit_weights(unit, cell, x.batch.turns.node, tokens, tokens)
   m = group.group_moments(
-    x,
+    value,
     cell,
     mask=mask,
     weight=weight,
-    size=level.spread(chain.size(credit)) + jnp.abs(credit.token),
+    size=level.spread(chain.size(x.credit)) + jnp.abs(x.credit.token),
     level=level,
     ddof=ddof,
     singleton=singleton,
   )
   there = Moments(*(level.spread(y) for y in m))
-  y = jnp.where(mask & there.live, f(x, there), 0)
-  return returns.as_tokens(credit, y), _metrics(m, turns & (tokens > 0))
+  y = jnp.where(mask & there.live, f(value, there), 0)
+  return returns.as_tokens(x.credit, y), _metrics(m, turns & (tokens > 0))
 
 
 def _metrics(m: Moments, mask: Array) -> Metrics:

@@ -27,7 +27,7 @@ import jax.numpy as jnp
 from agentrl import ops, registry, segment
 from agentrl.advantage import group_stats, returns
 from agentrl.domain import Discount
-from agentrl.types import Array, Batch, Credit, Linked, Signals, Span
+from agentrl.types import Array, Batch, Credit, Linked, LinkInputs, Span
 
 
 class Segments(NamedTuple):
@@ -88,51 +88,39 @@ def _needs(name: str, span: str) -> dict:
 
 @registry.register('link', **_needs('low', 'call'))
 def hae_low(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
-  *,
-  gamma: Discount = 1.0,
-  lam: Discount = 1.0,
+  x: LinkInputs, *, gamma: Discount = 1.0, lam: Discount = 1.0
 ) -> Linked:
   """The normalised advantage of actions, on the tokens of the action."""
-  s = segments(batch)
-  v, v_high = (_first(signals[name], batch) for name in ('low', 'high'))
-  a = low(credit.turn, v, v_high, s, gamma, lam)
-  credit = _regress(credit, batch, 'low', a + v, s.has)
-  return _assign(credit, batch, a, s.has, Span.CALL)
+  s = segments(x.batch)
+  v, v_high = (_first(x.signals[name], x.batch) for name in ('low', 'high'))
+  a = low(x.credit.turn, v, v_high, s, gamma, lam)
+  credit = _regress(x, 'low', a + v, s.has)
+  return _assign(x.replace(credit=credit), a, s.has, Span.CALL)
 
 
 @registry.register('link', **_needs('high', 'subgoal'))
 def hae_high(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
-  *,
-  gamma: Discount = 1.0,
-  lam: Discount = 0.95,
+  x: LinkInputs, *, gamma: Discount = 1.0, lam: Discount = 0.95
 ) -> Linked:
   """The normalised advantage of subgoals, on those that start a segment.
 
   Args:
     lam: per segment
   """
-  s, v = segments(batch), _first(signals['high'], batch)
-  a = high(credit.turn, v, s, gamma, lam)
-  credit = _regress(credit, batch, 'high', a + v, s.start)
-  return _assign(credit, batch, a, s.start, Span.SUBGOAL)
+  s, v = segments(x.batch), _first(x.signals['high'], x.batch)
+  a = high(x.credit.turn, v, s, gamma, lam)
+  credit = _regress(x, 'high', a + v, s.start)
+  return _assign(x.replace(credit=credit), a, s.start, Span.SUBGOAL)
 
 
 @registry.register('link', **_needs('switch', 'switch'))
-def hae_switch(
-  credit: Credit, batch: Batch, signals: Signals, *, gamma: Discount = 1.0
-) -> Linked:
+def hae_switch(x: LinkInputs, *, gamma: Discount = 1.0) -> Linked:
   """The normalised advantage of keeping or switching, on that token."""
-  s = segments(batch)
-  v, v_high = (_first(signals[name], batch) for name in ('switch', 'high'))
-  q = to_go(credit.turn, v_high, s, gamma)
-  credit = _regress(credit, batch, 'switch', q, s.has)
-  return _assign(credit, batch, q - v, s.has, Span.SWITCH)
+  s = segments(x.batch)
+  v, v_high = (_first(x.signals[name], x.batch) for name in ('switch', 'high'))
+  q = to_go(x.credit.turn, v_high, s, gamma)
+  credit = _regress(x, 'switch', q, s.has)
+  return _assign(x.replace(credit=credit), q - v, s.has, Span.SWITCH)
 
 
 @registry.register(
@@ -146,7 +134,7 @@ def hae_switch(
   ),
   leaves='token',
 )
-def hae_switch_gain(credit: Credit, batch: Batch, signals: Signals) -> Linked:
+def hae_switch_gain(x: LinkInputs) -> Linked:
   """(s − β) (V_high − V_low), normalised, on the tokens of the decision.
 
   V_low is that of the subgoal so far: it is read before the decision. β comes
@@ -154,14 +142,14 @@ def hae_switch_gain(credit: Credit, batch: Batch, signals: Signals) -> Linked:
   them: it is its probability where it switched, and 1 less that where it did
   not. A first turn starts a segment in any case and has none.
   """
-  rows, s = batch.rows, segments(batch)
-  v, v_high = (_first(signals[name], batch) for name in ('low', 'high'))
+  rows, s = x.batch.rows, segments(x.batch)
+  v, v_high = (_first(x.signals[name], x.batch) for name in ('low', 'high'))
   decision = rows.sampled & (rows.span == Span.SWITCH)
-  logp = jnp.where(decision, signals['old_logp'], 0)
-  p = jnp.exp(group_stats.turn_pool(batch).add(logp))
-  a = switch_gain(batch.turns.terms['switch'] != 0, p, v_high - v)
+  logp = jnp.where(decision, x.signals['old_logp'], 0)
+  p = jnp.exp(group_stats.turn_pool(x.batch).add(logp))
+  a = switch_gain(x.batch.turns.terms['switch'] != 0, p, v_high - v)
   before = jnp.cumsum(s.has.astype(jnp.int32), axis=1) - s.has
-  return _assign(credit, batch, a, s.has & (before > 0), Span.SWITCH)
+  return _assign(x, a, s.has & (before > 0), Span.SWITCH)
 
 
 def switch_gain(switched: Array, p: Array, gap: Array) -> Array:
@@ -183,28 +171,26 @@ def _first(value: Array, batch: Batch) -> Array:
   return returns.at_turns(value, first, batch)
 
 
-def _regress(credit: Credit, batch: Batch, name: str, goal, turns) -> Credit:
+def _regress(x: LinkInputs, name: str, goal, turns) -> Credit:
   """With targets of the value `name`, at the first tokens of the turns."""
-  rows = batch.rows
+  rows = x.batch.rows
   first, _ = segment.bounds(rows.sampled, rows.traj, rows.turn)
-  goal, turns = (
-    segment.to_tokens(x, rows.traj, rows.turn) for x in (goal, turns)
-  )
-  return returns.regress(credit, batch, name, goal, first & turns)
+  goal = segment.to_tokens(goal, rows.traj, rows.turn)
+  turns = segment.to_tokens(turns, rows.traj, rows.turn)
+  return returns.regress(x, name, goal, first & turns)
 
 
-def _assign(credit: Credit, batch: Batch, a, turns, span: Span) -> Linked:
+def _assign(x: LinkInputs, a, turns, span: Span) -> Linked:
   """White a of the turns, on the tokens of the span."""
-  rows = batch.rows
-  turns &= group_stats.counted(batch, 'trajectory')
+  rows = x.batch.rows
+  turns &= group_stats.counted(x.batch, 'trajectory')
   white, metrics = group_stats.on_turns(
     ops.white,
-    credit.replace(turn=a, size=None),
-    batch,
+    x.replace(credit=x.credit.replace(turn=a, size=None)),
     by=(),
     unit='turn',
     where=turns,
   )
   token = segment.to_tokens(white.turn, rows.traj, rows.turn)
   token = jnp.where(rows.sampled & (rows.span == span), token, 0)
-  return returns.as_tokens(credit, token), metrics
+  return returns.as_tokens(x.credit, token), metrics

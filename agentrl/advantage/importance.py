@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from agentrl import registry, segment
 from agentrl.advantage import chain, returns
 from agentrl.domain import OneOf, Real, Width
-from agentrl.types import Array, Batch, Credit, Linked, Metrics, Rows, Signals
+from agentrl.types import Array, Linked, LinkInputs, Metrics, Rows
 
 UNITS = ('token', *segment.UNITS)
 Unit = Annotated[str, OneOf(*UNITS)]
@@ -33,55 +33,49 @@ def behaviour(rows: Rows, otherwise: Array) -> Array:
   return jnp.where(rows.sampled & (rows.logp != 0), rows.logp, otherwise)
 
 
-def ratio(batch: Batch, signals: Signals, unit: str, within=None) -> Array:
+def ratio(x: LinkInputs, unit: str, within=None) -> Array:
   """r [N, T] of the unit a token is in; units are UNITS.
 
   Args:
     within: segment.sum_within (default) or segment.mean_within
   """
-  old, rows = signals['old_logp'], batch.rows
+  old, rows = x.signals['old_logp'], x.batch.rows
   chex.assert_equal_shape([old, rows.logp])
   OneOf(*UNITS).check('unit', unit)
   gap = jnp.where(rows.sampled, old - behaviour(rows, old), 0)
   if unit != 'token':
-    b, k = batch.turns.valid.shape
+    b, k = x.batch.turns.valid.shape
     traj, turn, k = segment.unit(unit, rows.traj, rows.turn, k)
     within = within or segment.sum_within
     gap = within(gap, rows.sampled, traj, turn, b, k)
   return jnp.exp(jnp.clip(gap, -20, 20))
 
 
-def _means(credit: Credit, batch: Batch, **columns: Array) -> Metrics:
+def _means(x: LinkInputs, **columns: Array) -> Metrics:
   """Means over tokens that weigh, as (sum, weight)."""
-  weight = jnp.where(batch.rows.sampled, credit.weight, 0)
-  return {x: (jnp.sum(y * weight), jnp.sum(weight)) for x, y in columns.items()}
+  weight = jnp.where(x.batch.rows.sampled, x.credit.weight, 0)
+  total = jnp.sum(weight)
+  return {key: (jnp.sum(y * weight), total) for key, y in columns.items()}
 
 
 @_factor
 def truncated_is(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
-  *,
-  unit: Unit = 'token',
-  high: Width = 2.0,
+  x: LinkInputs, *, unit: Unit = 'token', high: Width = 2.0
 ) -> Linked:
   """A · min(r, c): truncated importance sampling.
 
   Unit 'token' is TIS as most libraries have it; 'trajectory' has less bias
   and more variance.
   """
-  r = ratio(batch, signals, unit)
-  a = jnp.minimum(r, high) * chain.token_advantage(credit, batch.rows)
-  metrics = _means(credit, batch, ratio=r, clip=r > high)
-  return returns.as_tokens(credit, a), metrics
+  r = ratio(x, unit)
+  a = jnp.minimum(r, high) * chain.token_advantage(x.credit, x.batch.rows)
+  metrics = _means(x, ratio=r, clip=r > high)
+  return returns.as_tokens(x.credit, a), metrics
 
 
 @_factor
 def masked_is(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
+  x: LinkInputs,
   *,
   unit: Unit = 'token',
   low: Annotated[float, Real(0, most='high')] = 0.5,
@@ -92,18 +86,16 @@ def masked_is(
   Unit 'token' is IcePop (arXiv 2510.18855), 'trajectory' masked importance
   sampling. What is masked still counts where a loss is averaged.
   """
-  r = ratio(batch, signals, unit)
+  r = ratio(x, unit)
   keep = (r >= low) & (r <= high)
-  a = jnp.where(keep, r, 0) * chain.token_advantage(credit, batch.rows)
-  metrics = _means(credit, batch, ratio=r, mask=~keep)
-  return returns.as_tokens(credit, a), metrics
+  a = jnp.where(keep, r, 0) * chain.token_advantage(x.credit, x.batch.rows)
+  metrics = _means(x, ratio=r, mask=~keep)
+  return returns.as_tokens(x.credit, a), metrics
 
 
 @_mask
 def geometric_mask(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
+  x: LinkInputs,
   *,
   unit: Unit = 'trajectory',
   low: Annotated[float, Real(0, most='high')] = 0.0,
@@ -113,7 +105,7 @@ def geometric_mask(
 
   The mean does not grow with length, so one width fits all.
   """
-  r = ratio(batch, signals, unit, segment.mean_within)
+  r = ratio(x, unit, segment.mean_within)
   keep = (r >= low) & (r <= high)
-  metrics = _means(credit, batch, ratio=r, mask=~keep)
-  return credit.replace(weight=jnp.where(keep, credit.weight, 0)), metrics
+  metrics = _means(x, ratio=r, mask=~keep)
+  return x.credit.replace(weight=jnp.where(keep, x.credit.weight, 0)), metrics

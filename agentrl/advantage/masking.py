@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from agentrl import ops, registry, segment
 from agentrl.advantage import chain, group_stats
 from agentrl.domain import Columns, Number, Positive
-from agentrl.types import Array, Batch, Credit, Linked, Signals
+from agentrl.types import Array, Credit, Linked, LinkInputs
 
 
 def _keep(credit: Credit, mask: Array) -> Linked:
@@ -20,22 +20,17 @@ def _keep(credit: Credit, mask: Array) -> Linked:
 
 
 @registry.register('link', takes='any')
-def positive_only(credit: Credit, batch: Batch, signals: Signals) -> Linked:
+def positive_only(x: LinkInputs) -> Linked:
   """w_t = w_t · 1[A_t > 0], A the whole advantage (Odysseus, 2605.00347).
 
   Whiten before: what is kept is what beats the batch's mean.
   """
-  return _keep(credit, chain.token_advantage(credit, batch.rows) > 0)
+  return _keep(x.credit, chain.token_advantage(x.credit, x.batch.rows) > 0)
 
 
 @registry.register('link', needs=('*by',))
 def imitate_best(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
-  *,
-  by: Columns = ('group', 'state'),
-  threshold: Number = 0.1,
+  x: LinkInputs, *, by: Columns = ('group', 'state'), threshold: Number = 0.1
 ) -> Linked:
   """A_k = 1 at the best turns of a cell if x > threshold, else weight 0.
 
@@ -43,34 +38,32 @@ def imitate_best(
   is −log π of the best action tried in a state. Equal turns are all best; a
   turn that is alone in its cell is its best.
   """
-  mask = group_stats.counted(batch, 'turn')
-  x, cell = credit.turn, group_stats.cells(batch, by)
-  top = segment.segment_max(x.reshape(-1), cell.reshape(-1), mask.reshape(-1))
-  size = segment.segment_max(
-    chain.size(credit).reshape(-1), cell.reshape(-1), mask.reshape(-1)
-  )
-  least = (top - ops.rounding(size)).reshape(x.shape)
-  best = mask & (x >= least) & (x > threshold)
-  rows = batch.rows
-  credit, metrics = _keep(credit, segment.to_tokens(best, rows.traj, rows.turn))
-  return credit.replace(turn=best.astype(x.dtype)), metrics
+  mask = group_stats.counted(x.batch, 'turn')
+  value, cell = x.credit.turn, group_stats.cells(x.batch, by).reshape(-1)
+  top = segment.segment_max(value.reshape(-1), cell, mask.reshape(-1))
+  size = chain.size(x.credit).reshape(-1)
+  size = segment.segment_max(size, cell, mask.reshape(-1))
+  least = (top - ops.rounding(size)).reshape(value.shape)
+  best = mask & (value >= least) & (value > threshold)
+  rows = x.batch.rows
+  tokens = segment.to_tokens(best, rows.traj, rows.turn)
+  credit, metrics = _keep(x.credit, tokens)
+  return credit.replace(turn=best.astype(value.dtype)), metrics
 
 
 @registry.register('link', takes='any')
-def first_turns(
-  credit: Credit, batch: Batch, signals: Signals, *, turns: Positive = 3.0
-) -> Linked:
+def first_turns(x: LinkInputs, *, turns: Positive = 3.0) -> Linked:
   """x = 0 from turn ⌊turns⌋ on: 0 in this stream, not less weight in others.
 
   TT-OPD (arXiv 2605.02943). A schedule of `turns` makes a curriculum.
   """
-  here = jnp.arange(credit.turn.shape[1])[None] + 1 <= turns
-  here = jnp.broadcast_to(here, credit.turn.shape)
-  tokens = segment.to_tokens(here, batch.rows.traj, batch.rows.turn)
-  weight = jnp.where(batch.rows.sampled, credit.weight, 0)
+  here = jnp.arange(x.credit.turn.shape[1])[None] + 1 <= turns
+  here = jnp.broadcast_to(here, x.credit.turn.shape)
+  tokens = segment.to_tokens(here, x.batch.rows.traj, x.batch.rows.turn)
+  weight = jnp.where(x.batch.rows.sampled, x.credit.weight, 0)
   share = jnp.sum(jnp.where(tokens, weight, 0)), jnp.sum(weight)
-  credit = credit.replace(
-    turn=jnp.where(here, credit.turn, 0),
-    token=jnp.where(tokens, credit.token, 0),
+  credit = x.credit.replace(
+    turn=jnp.where(here, x.credit.turn, 0),
+    token=jnp.where(tokens, x.credit.token, 0),
   )
   return credit, {'taught': share}

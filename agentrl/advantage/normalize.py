@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from agentrl import ops, registry, segment
 from agentrl.advantage import chain, group_stats
 from agentrl.domain import Columns, Positive, Whole
-from agentrl.types import Batch, Credit, Linked, Signals
+from agentrl.types import Linked, LinkInputs
 
 _turns = registry.register('link', needs=('*by',))
 _tokens = registry.register('link', needs=('*by',), takes='any', leaves='token')
@@ -21,9 +21,7 @@ _tokens = registry.register('link', needs=('*by',), takes='any', leaves='token')
 
 @_turns
 def center(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
+  x: LinkInputs,
   *,
   by: Columns = ('group',),
   unit: group_stats.Unit = 'trajectory',
@@ -31,15 +29,13 @@ def center(
 ) -> Linked:
   """x − mean: the baseline of GRPO, and all of Dr.GRPO (arXiv 2503.20783)."""
   return group_stats.on_turns(
-    ops.less_mean, credit, batch, by=by, unit=unit, singleton=singleton
+    ops.less_mean, x, by=by, unit=unit, singleton=singleton
   )
 
 
 @_turns
 def scale(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
+  x: LinkInputs,
   *,
   by: Columns = ('group',),
   unit: group_stats.Unit = 'trajectory',
@@ -49,19 +45,17 @@ def scale(
 ) -> Linked:
   """x / (std + eps), 0 in constant cells (GRPO, arXiv 2402.03300)."""
 
-  def divide(x, m: ops.Moments):
-    return jnp.where(m.var == 0, 0, x / (jnp.sqrt(m.var) + eps))
+  def divide(value, m: ops.Moments):
+    return jnp.where(m.var == 0, 0, value / (jnp.sqrt(m.var) + eps))
 
   return group_stats.on_turns(
-    divide, credit, batch, by=by, unit=unit, ddof=ddof, singleton=singleton
+    divide, x, by=by, unit=unit, ddof=ddof, singleton=singleton
   )
 
 
 @_turns
 def leave_one_out(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
+  x: LinkInputs,
   *,
   by: Columns = ('group',),
   unit: group_stats.Unit = 'trajectory',
@@ -69,15 +63,13 @@ def leave_one_out(
 ) -> Linked:
   """x − mean of the others = n/(n−1) (x − mean) (RLOO, arXiv 2402.14740)."""
   return group_stats.on_turns(
-    ops.less_others, credit, batch, by=by, unit=unit, singleton=singleton
+    ops.less_others, x, by=by, unit=unit, singleton=singleton
   )
 
 
 @_turns
 def min_max(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
+  x: LinkInputs,
   *,
   by: Columns = ('group',),
   unit: group_stats.Unit = 'trajectory',
@@ -92,13 +84,11 @@ def min_max(
     by: columns whose equal values make a cell
     unit: 'trajectory' leaves out all turns of one that has an unjudged turn
   """
-  return group_stats.on_turns(ops.min_max, credit, batch, by=by, unit=unit)
+  return group_stats.on_turns(ops.min_max, x, by=by, unit=unit)
 
 
 @_turns
-def rank(
-  credit: Credit, batch: Batch, signals: Signals, *, by: Columns = ('group',)
-) -> Linked:
+def rank(x: LinkInputs, *, by: Columns = ('group',)) -> Linked:
   """(members with less − members with more) / (n − 1), from −1 to 1.
 
   Only the order within the cell counts, so that no outlier outweighs the
@@ -108,26 +98,25 @@ def rank(
   Args:
     by: columns whose equal values make a cell
   """
-  mask = group_stats.counted(batch, 'trajectory')
-  x, shape = credit.turn, credit.turn.shape
+  mask = group_stats.counted(x.batch, 'trajectory')
+  value, shape = x.credit.turn, x.credit.turn.shape
   first = mask & (jnp.cumsum(mask, axis=1) == 1)  # stands for its trajectory
-  cell, one = group_stats.cells(batch, by).reshape(-1), first.reshape(-1)
-  flat = x.reshape(-1)
-  size = segment.segment_max(chain.size(credit).reshape(-1), cell, one)
+  cell, one = group_stats.cells(x.batch, by).reshape(-1), first.reshape(-1)
+  flat = value.reshape(-1)
+  size = segment.segment_max(chain.size(x.credit).reshape(-1), cell, one)
   slack = jnp.where(one, ops.rounding(size), 0)
   below = segment.count_below(flat, flat - slack, cell, one)
   above = segment.count_below(-flat, -flat - slack, cell, one)
-  n = segment.segment_sum(one.astype(x.dtype), cell)
+  n = segment.segment_sum(one.astype(value.dtype), cell)
   place = jnp.where(one, (below - above) / jnp.maximum(n - 1, 1), 0)
   place = jnp.sum(place.reshape(shape), axis=1, keepdims=True)
-  return credit.replace(turn=jnp.where(mask, place, 0).astype(x.dtype)), {}
+  turn = jnp.where(mask, place, 0).astype(value.dtype)
+  return x.credit.replace(turn=turn), {}
 
 
 @_turns
 def whiten(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
+  x: LinkInputs,
   *,
   by: Columns = (),
   unit: group_stats.Unit = 'token',
@@ -136,15 +125,13 @@ def whiten(
 ) -> Linked:
   """(x − mean) / √(var + 1e-8), over the whole batch unless `by` says else."""
   return group_stats.on_turns(
-    ops.white, credit, batch, by=by, unit=unit, ddof=ddof, singleton=singleton
+    ops.white, x, by=by, unit=unit, ddof=ddof, singleton=singleton
   )
 
 
 @_tokens
 def center_tokens(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
+  x: LinkInputs,
   *,
   by: Columns = ('group',),
   unit: group_stats.Unit = 'trajectory',
@@ -152,15 +139,13 @@ def center_tokens(
 ) -> Linked:
   """x − mean; a token weighs 1/length if the unit is the trajectory."""
   return group_stats.on_tokens(
-    ops.less_mean, credit, batch, by=by, unit=unit, singleton=singleton
+    ops.less_mean, x, by=by, unit=unit, singleton=singleton
   )
 
 
 @_tokens
 def leave_one_out_tokens(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
+  x: LinkInputs,
   *,
   by: Columns = ('group',),
   unit: group_stats.Unit = 'trajectory',
@@ -171,15 +156,13 @@ def leave_one_out_tokens(
   x_t n/(n−1) − 1/(n−1) Σ_j mean_l x^j_l, over the n trajectories of the group.
   """
   return group_stats.on_tokens(
-    ops.less_others, credit, batch, by=by, unit=unit, singleton=singleton
+    ops.less_others, x, by=by, unit=unit, singleton=singleton
   )
 
 
 @_tokens
 def whiten_tokens(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
+  x: LinkInputs,
   *,
   by: Columns = (),
   unit: group_stats.Unit = 'token',
@@ -188,5 +171,5 @@ def whiten_tokens(
 ) -> Linked:
   """(x − mean) / √(var + 1e-8) over trained tokens of the whole batch."""
   return group_stats.on_tokens(
-    ops.white, credit, batch, by=by, unit=unit, ddof=ddof, singleton=singleton
+    ops.white, x, by=by, unit=unit, ddof=ddof, singleton=singleton
   )

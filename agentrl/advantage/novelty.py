@@ -12,17 +12,12 @@ from agentrl import registry, segment
 from agentrl.advantage import group_stats
 from agentrl.domain import Columns, NotNegative
 from agentrl.ops import counting
-from agentrl.types import Batch, Credit, Linked, Signals
+from agentrl.types import Linked, LinkInputs
 
 
 @registry.register('link', needs=('*by',))
 def scale_by_count(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
-  *,
-  by: Columns = ('state',),
-  power: NotNegative = 0.5,
+  x: LinkInputs, *, by: Columns = ('state',), power: NotNegative = 0.5
 ) -> Linked:
   """x_k / N(s_{k+1})^power, and 0 on the last turn.
 
@@ -34,12 +29,12 @@ def scale_by_count(
       each task
     power: 1/2 for the bonus of counts, 3 in Motif
   """
-  mask = counting.counted(batch, 'turn')
-  cell = group_stats.cells(batch, by)
-  one = mask.astype(credit.turn.dtype)
+  mask = counting.counted(x.batch, 'turn')
+  cell = group_stats.cells(x.batch, by)
+  one = mask.astype(x.credit.turn.dtype)
   count = segment.segment_sum(one.reshape(-1), cell.reshape(-1))
   count = jnp.maximum(count.reshape(mask.shape), 1)
   factor = segment.next_turn(jnp.where(mask, count**-power, 0), mask)
-  turn = jnp.where(mask, credit.turn * factor, 0).astype(credit.turn.dtype)
+  turn = jnp.where(mask, x.credit.turn * factor, 0).astype(x.credit.turn.dtype)
   novel = jnp.sum(jnp.where(mask & (count == 1), 1, 0)).astype(one.dtype)
-  return credit.replace(turn=turn), {'first_visits': (novel, jnp.sum(one))}
+  return x.credit.replace(turn=turn), {'first_visits': (novel, jnp.sum(one))}

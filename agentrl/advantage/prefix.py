@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from agentrl import registry, segment
 from agentrl.advantage import chain, returns
 from agentrl.domain import Share
-from agentrl.types import Batch, Credit, Linked, Signals, Span
+from agentrl.types import Linked, LinkInputs, Span
 
 
 @registry.register(
@@ -14,24 +14,22 @@ from agentrl.types import Batch, Credit, Linked, Signals, Span
   takes='any',
   leaves='token',
 )
-def uncertain_prefix(
-  credit: Credit, batch: Batch, signals: Signals, *, share: Share = 0.2
-) -> Linked:
+def uncertain_prefix(x: LinkInputs, *, share: Share = 0.2) -> Linked:
   """A_t of prefix tokens where the policy is most uncertain, 0 on the others.
 
   Kept are the ⌈share · n⌉ of largest entropy among the n prefix tokens that are
   trained on; sampled tokens are as before (Prefix-RFT, arXiv 2507.01679). A
   token without advantage still counts in the mean of a loss.
   """
-  rows = batch.rows
-  prefix = (rows.span == Span.PREFIX) & (credit.weight > 0)
+  rows = x.batch.rows
+  prefix = (rows.span == Span.PREFIX) & (x.credit.weight > 0)
   n = jnp.sum(prefix)
   # A share of 0.2 of 5 is 1, whatever rounding makes of it.
   count = jnp.ceil(share * n - 1e-4).astype(jnp.int32)
-  uncertain = segment.top_k_mask(signals['old_entropy'], prefix, count)
-  a = chain.token_advantage(credit, rows)
+  uncertain = segment.top_k_mask(x.signals['old_entropy'], prefix, count)
+  a = chain.token_advantage(x.credit, rows)
   whole = n.astype(a.dtype)
   metrics = {'uncertain': (jnp.sum(uncertain).astype(a.dtype), whole)}
   return returns.as_tokens(
-    credit, jnp.where(prefix & ~uncertain, 0, a)
+    x.credit, jnp.where(prefix & ~uncertain, 0, a)
   ), metrics

@@ -10,46 +10,37 @@ import jax.numpy as jnp
 from agentrl import registry, segment
 from agentrl.domain import Named, Share
 from agentrl.ops import counting
-from agentrl.types import Array, Batch, Credit, Linked, Signals
+from agentrl.types import Array, Batch, Linked, LinkInputs
 
 
 @registry.register('link', needs=('column:group',), takes='any')
-def priority_turns(
-  credit: Credit, batch: Batch, signals: Signals, *, share: Share = 0.8
-) -> Linked:
+def priority_turns(x: LinkInputs, *, share: Share = 0.8) -> Linked:
   """Weight 0 but for the priority batch, by number of turns.
 
   Of a group's n_c solutions the ⌈share · n_c⌉ shortest have priority, and the
   ⌈share · n_w⌉ longest of its n_w failures; of equal ones the first.
   """
-  length = jnp.sum(counting.counted(batch, 'trajectory'), axis=1)
-  return _weighing(credit, batch, length, share)
+  length = jnp.sum(counting.counted(x.batch, 'trajectory'), axis=1)
+  return _weighing(x, length, share)
 
 
 @registry.register('link', needs=('column:group', 'term:{term}'), takes='any')
 def priority_term(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
-  *,
-  share: Share = 0.8,
-  term: Named = 'tokens',
+  x: LinkInputs, *, share: Share = 0.8, term: Named = 'tokens'
 ) -> Linked:
   """`priority_turns` by the sum of a term, such as 'tokens' or 'calls'."""
-  valid = batch.turns.valid
-  length = jnp.sum(jnp.where(valid, batch.turns.terms[term], 0), axis=1)
-  return _weighing(credit, batch, length, share)
+  valid = x.batch.turns.valid
+  length = jnp.sum(jnp.where(valid, x.batch.turns.terms[term], 0), axis=1)
+  return _weighing(x, length, share)
 
 
-def _weighing(
-  credit: Credit, batch: Batch, length: Array, share: float
-) -> Linked:
-  rows, live = batch.rows, counting.trajectories(batch)
-  first = priority(batch, length, share)
+def _weighing(x: LinkInputs, length: Array, share: float) -> Linked:
+  rows, live = x.batch.rows, counting.trajectories(x.batch)
+  first = priority(x.batch, length, share)
   weight = segment.trajectories_to_tokens(first.astype(jnp.float32), rows.traj)
   count = jnp.sum(live).astype(jnp.float32)
   metrics = {'priority': (jnp.sum(first).astype(jnp.float32), count)}
-  return credit.replace(weight=credit.weight * weight), metrics
+  return x.credit.replace(weight=x.credit.weight * weight), metrics
 
 
 def priority(batch: Batch, length: Array, share: float) -> Array:

@@ -15,7 +15,7 @@ from agentrl import registry, segment
 from agentrl.advantage import chain
 from agentrl.domain import Discount, Named, Number, OneOf, Positive
 from agentrl.ops import counting
-from agentrl.types import Array, Batch, Credit, Linked, Signals
+from agentrl.types import Array, Batch, Credit, Linked, LinkInputs
 
 
 def reward(batch: Batch) -> Array:
@@ -39,12 +39,12 @@ def sampled_turns(batch: Batch) -> Array:
   return batch.turns.valid & (tokens > 0)
 
 
-def at_ends(credit: Credit, batch: Batch) -> Array:
-  """The stream as token rewards: a turn's value at its last token: [N, T]."""
-  rows = batch.rows
+def at_ends(x: LinkInputs) -> Array:
+  """Returns token rewards [N, T]: a turn's value stands at its last token."""
+  rows = x.batch.rows
   _, end = segment.bounds(rows.sampled, rows.traj, rows.turn)
-  turn = segment.to_tokens(credit.turn, rows.traj, rows.turn)
-  own = jnp.where(rows.sampled, credit.token, 0)
+  turn = segment.to_tokens(x.credit.turn, rows.traj, rows.turn)
+  own = jnp.where(rows.sampled, x.credit.token, 0)
   return own + jnp.where(end, turn, 0)
 
 
@@ -62,31 +62,29 @@ def as_tokens(
   return credit.replace(turn=turn, token=token, size=size)
 
 
-def regress(credit: Credit, batch: Batch, name: str, goal, where) -> Credit:
+def regress(x: LinkInputs, name: str, goal, where) -> Credit:
   """Credit with targets [N, T] of the value `name` at the tokens `where`.
 
   Without those of trajectories that do not count.
   """
-  rows, mask = batch.rows, counting.counted(batch, 'trajectory')
+  rows, mask = x.batch.rows, counting.counted(x.batch, 'trajectory')
   mask = segment.to_tokens(mask, rows.traj, rows.turn)
   weight = jnp.where(mask & where, rows.weight, 0)
   target = {name: jnp.where(weight > 0, goal, 0), f'{name}.weight': weight}
-  return credit.replace(target=credit.target | target)
+  return x.credit.replace(target=x.credit.target | target)
 
 
-def earn(
-  credit: Credit, batch: Batch, x: Array, size: Array | None = None
-) -> Linked:
+def earn(x: LinkInputs, value: Array, size: Array | None = None) -> Linked:
   """Adds x [B, K] to the turns that count.
 
   Args:
     size: Σ |summands| of x; |x| by default
   """
-  size = jnp.abs(x) if size is None else size
-  counted, dtype = counting.counted(batch, 'turn'), credit.turn.dtype
-  x, size = (jnp.where(counted, y, 0).astype(dtype) for y in (x, size))
-  return credit.replace(
-    turn=credit.turn + x, size=chain.size(credit) + size
+  size = jnp.abs(value) if size is None else size
+  counted, dtype = counting.counted(x.batch, 'turn'), x.credit.turn.dtype
+  value, size = (jnp.where(counted, y, 0).astype(dtype) for y in (value, size))
+  return x.credit.replace(
+    turn=x.credit.turn + value, size=chain.size(x.credit) + size
   ), {}
 
 
@@ -94,73 +92,57 @@ def earn(
 
 
 @registry.register('link')
-def turn_reward(credit: Credit, batch: Batch, signals: Signals) -> Linked:
+def turn_reward(x: LinkInputs) -> Linked:
   """x_k = r_k, what the turn itself earned."""
-  return earn(credit, batch, reward(batch))
+  return earn(x, reward(x.batch))
 
 
 @registry.register('link')
-def episode_return(
-  credit: Credit, batch: Batch, signals: Signals, *, gamma: Discount = 1.0
-) -> Linked:
+def episode_return(x: LinkInputs, *, gamma: Discount = 1.0) -> Linked:
   """x_k = Σ_j γ^j r_j, j turns went before, on every turn of the trajectory."""
-  total, size = episode(batch, gamma)
-  return earn(credit, batch, total[:, None], size[:, None])
+  total, size = episode(x.batch, gamma)
+  return earn(x, total[:, None], size[:, None])
 
 
 @registry.register('link')
-def episode_outcome(credit: Credit, batch: Batch, signals: Signals) -> Linked:
+def episode_outcome(x: LinkInputs) -> Linked:
   """x_k = the task's own score of the trajectory, on every turn."""
-  return earn(credit, batch, batch.outcome[:, None])
+  return earn(x, x.batch.outcome[:, None])
 
 
 @registry.register('link')
-def step_return(
-  credit: Credit, batch: Batch, signals: Signals, *, gamma: Discount = 0.95
-) -> Linked:
+def step_return(x: LinkInputs, *, gamma: Discount = 0.95) -> Linked:
   """x_k = Σ_{j ≥ k} γ^{j-k} r_j (GiGPO, arXiv 2505.10978)."""
-  x, size = (
-    segment.accumulate_turns(y, gamma, batch.turns.valid)
-    for y in (reward(batch), jnp.abs(reward(batch)))
+  value, size = (
+    segment.accumulate_turns(y, gamma, x.batch.turns.valid)
+    for y in (reward(x.batch), jnp.abs(reward(x.batch)))
   )
-  return earn(credit, batch, x, size)
+  return earn(x, value, size)
 
 
 @registry.register('link', needs=('signal:{name}',))
 def add_signal(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
-  *,
-  name: Named = 'implicit_prm.step',
-  coef: Number = 1.0,
+  x: LinkInputs, *, name: Named = 'implicit_prm.step', coef: Number = 1.0
 ) -> Linked:
   """x_k += coef · s_k for a signal s [B, K]."""
-  chex.assert_equal_shape([signals[name], credit.turn])
-  return earn(credit, batch, coef * signals[name])
+  chex.assert_equal_shape([x.signals[name], x.credit.turn])
+  return earn(x, coef * x.signals[name])
 
 
 @registry.register('link', needs=('term:{name}',))
 def add_term(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
-  *,
-  name: Named = 'env',
-  coef: Number = 1.0,
+  x: LinkInputs, *, name: Named = 'env', coef: Number = 1.0
 ) -> Linked:
   """x_k += coef · the term of turn k that the environment or a judge gave.
 
   A turn whose judge failed adds nothing.
   """
-  return earn(credit, batch, coef * batch.turns.terms[name])
+  return earn(x, coef * x.batch.turns.terms[name])
 
 
 @registry.register('link', needs=('term:{name}',))
 def add_bounded_sum(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
+  x: LinkInputs,
   *,
   name: Named = 'calls',
   coef: Number = 0.1,
@@ -170,54 +152,51 @@ def add_bounded_sum(
 
   SPEAR's reward for calling tools (arXiv 2509.22601).
   """
-  counted = counting.counted(batch, 'turn')
-  total = segment.sum_turns(batch.turns.terms[name], 1.0, counted)
-  return earn(credit, batch, jnp.minimum(coef * total, most)[:, None])
+  counted = counting.counted(x.batch, 'turn')
+  total = segment.sum_turns(x.batch.turns.terms[name], 1.0, counted)
+  return earn(x, jnp.minimum(coef * total, most)[:, None])
 
 
 @registry.register('link')
-def add_constant(
-  credit: Credit, batch: Batch, signals: Signals, *, value: Number = -1.0
-) -> Linked:
+def add_constant(x: LinkInputs, *, value: Number = -1.0) -> Linked:
   """x_k += value on every turn whose judge did not fail: a bonus or a cost."""
-  return earn(credit, batch, jnp.full_like(credit.turn, value))
+  return earn(x, jnp.full_like(x.credit.turn, value))
 
 
 @registry.register('link')
-def return_to_go(
-  credit: Credit, batch: Batch, signals: Signals, *, gamma: Discount = 1.0
-) -> Linked:
+def return_to_go(x: LinkInputs, *, gamma: Discount = 1.0) -> Linked:
   """y_k = x_k + γ y_{k+1} of what the stream holds."""
-  x, size = (
-    segment.accumulate_turns(y, gamma, batch.turns.valid)
-    for y in (credit.turn, chain.size(credit))
+  value, size = (
+    segment.accumulate_turns(y, gamma, x.batch.turns.valid)
+    for y in (x.credit.turn, chain.size(x.credit))
   )
-  return credit.replace(turn=x, size=size), {}
+  return x.credit.replace(turn=value, size=size), {}
 
 
 @registry.register('link')
-def at_last_turn(credit: Credit, batch: Batch, signals: Signals) -> Linked:
+def at_last_turn(x: LinkInputs) -> Linked:
   """Keeps x at the trajectory's last turn that has sampled tokens."""
-  last = segment.last_turn(sampled_turns(batch))
-  x, size = (jnp.where(last, y, 0) for y in (credit.turn, chain.size(credit)))
-  return credit.replace(turn=x, size=size), {}
+  last = segment.last_turn(sampled_turns(x.batch))
+  turn = jnp.where(last, x.credit.turn, 0)
+  size = jnp.where(last, chain.size(x.credit), 0)
+  return x.credit.replace(turn=turn, size=size), {}
 
 
 # ---- from turns to tokens
 
 
 @registry.register('link', takes='any', leaves='token')
-def to_tokens(credit: Credit, batch: Batch, signals: Signals) -> Linked:
+def to_tokens(x: LinkInputs) -> Linked:
   """x_t = its turn's value + its own, on every sampled token."""
-  token = chain.token_advantage(credit, batch.rows)
-  return as_tokens(credit, token, chain.size(credit)), {}
+  token = chain.token_advantage(x.credit, x.batch.rows)
+  return as_tokens(x.credit, token, chain.size(x.credit)), {}
 
 
 @registry.register('link', takes='any', leaves='token')
-def at_last_token(credit: Credit, batch: Batch, signals: Signals) -> Linked:
+def at_last_token(x: LinkInputs) -> Linked:
   """x_t = its own value, + its turn's at the turn's last sampled token."""
-  token = at_ends(credit, batch)
-  return as_tokens(credit, token, chain.size(credit)), {}
+  token = at_ends(x)
+  return as_tokens(x.credit, token, chain.size(x.credit)), {}
 
 
 # ---- sources and transforms on tokens
@@ -233,20 +212,15 @@ def _counted_tokens(batch: Batch) -> Array:
   'link', needs=('signal:{name}',), takes='any', leaves='token'
 )
 def add_token_signal(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
-  *,
-  name: Named = 'implicit_prm.token',
-  coef: Number = 1.0,
+  x: LinkInputs, *, name: Named = 'implicit_prm.token', coef: Number = 1.0
 ) -> Linked:
   """x_t += coef · s_t on sampled tokens, for a signal s [N, T].
 
   On those of turns that count.
   """
-  chex.assert_equal_shape([signals[name], credit.token])
-  x = jnp.where(_counted_tokens(batch), coef * signals[name], 0)
-  return credit.replace(token=credit.token + x), {}
+  chex.assert_equal_shape([x.signals[name], x.credit.token])
+  value = jnp.where(_counted_tokens(x.batch), coef * x.signals[name], 0)
+  return x.credit.replace(token=x.credit.token + value), {}
 
 
 @registry.register(
@@ -255,25 +229,21 @@ def add_token_signal(
   takes='any',
   leaves='token',
 )
-def kl_in_reward(
-  credit: Credit, batch: Batch, signals: Signals, *, coef: Number = 1e-3
-) -> Linked:
+def kl_in_reward(x: LinkInputs, *, coef: Number = 1e-3) -> Linked:
   """x_t += −coef · (log π_old − log π_ref): the KL penalty as a reward."""
-  here = _counted_tokens(batch)
-  kl = jnp.where(here, signals['old_logp'] - signals['ref_logp'], 0)
+  here = _counted_tokens(x.batch)
+  kl = jnp.where(here, x.signals['old_logp'] - x.signals['ref_logp'], 0)
   metrics = {'kl_in_reward': (jnp.sum(kl), jnp.sum(here).astype(kl.dtype))}
-  return credit.replace(token=credit.token - coef * kl), metrics
+  return x.credit.replace(token=x.credit.token - coef * kl), metrics
 
 
 @registry.register('link', takes='any', leaves='token')
-def return_to_go_tokens(
-  credit: Credit, batch: Batch, signals: Signals, *, gamma: Discount = 1.0
-) -> Linked:
+def return_to_go_tokens(x: LinkInputs, *, gamma: Discount = 1.0) -> Linked:
   """y_t = x_t + γ y_{next sampled token of the trajectory}."""
-  token = _to_go(at_ends(credit, batch), gamma, batch)
-  valid = batch.turns.valid
-  size = segment.accumulate_turns(chain.size(credit), gamma, valid)
-  return as_tokens(credit, token, size), {}
+  token = _to_go(at_ends(x), gamma, x.batch)
+  valid = x.batch.turns.valid
+  size = segment.accumulate_turns(chain.size(x.credit), gamma, valid)
+  return as_tokens(x.credit, token, size), {}
 
 
 def _to_go(x, gamma, batch: Batch, turns=None):
@@ -289,9 +259,7 @@ WITHIN = ('trajectory', 'turn')
 
 @registry.register('link', takes='any')
 def scale_by_max(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
+  x: LinkInputs,
   *,
   within: Annotated[str, OneOf(*WITHIN)] = 'trajectory',
   eps: Positive = 1e-6,
@@ -306,12 +274,12 @@ def scale_by_max(
     within: 'trajectory' or 'turn', where the sums end.
   """
   OneOf(*WITHIN).check('scale_by_max.within', within)
-  valid = batch.turns.valid
+  valid = x.batch.turns.valid
   # Without a next turn every sum ends with its own turn.
   turns = valid if within == 'trajectory' else jnp.zeros_like(valid)
-  size = jnp.abs(_to_go(at_ends(credit, batch), 1.0, batch, turns))
-  top = jnp.max(jnp.where(_counted_tokens(batch), size, 0))
+  size = jnp.abs(_to_go(at_ends(x), 1.0, x.batch, turns))
+  top = jnp.max(jnp.where(_counted_tokens(x.batch), size, 0))
   metrics = {'scale_by_max': (top, jnp.ones_like(top))}
   scale = 1 / (top + eps)
-  token = credit.token * scale
-  return chain.times(credit, scale).replace(token=token), metrics
+  token = x.credit.token * scale
+  return chain.times(x.credit, scale).replace(token=token), metrics

@@ -18,28 +18,24 @@ from agentrl.domain import (
 )
 from agentrl.ops import counting
 from agentrl.reward import trajectory
-from agentrl.types import Batch, Credit, Linked, Signals, Span
+from agentrl.types import Linked, LinkInputs, RewardInputs, Span
 
 
 @registry.register('link', needs=('span:{name}',), takes='any', leaves='token')
-def on_span(
-  credit: Credit, batch: Batch, signals: Signals, *, name: Named = 'call'
-) -> Linked:
+def on_span(x: LinkInputs, *, name: Named = 'call') -> Linked:
   """A on the tokens of a span, 0 on all others.
 
   Args:
     name: of types.Span, in small letters; a call has its arguments in it
   """
-  here = segment.in_span(batch.rows.span, Span[name.upper()])
-  a = chain.token_advantage(credit, batch.rows)
-  return returns.as_tokens(credit, jnp.where(here, a, 0)), {}
+  here = segment.in_span(x.batch.rows.span, Span[name.upper()])
+  a = chain.token_advantage(x.credit, x.batch.rows)
+  return returns.as_tokens(x.credit, jnp.where(here, a, 0)), {}
 
 
 @registry.register('link', needs=('term:*terms',))
 def gate(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
+  x: LinkInputs,
   *,
   terms: Annotated[tuple[str, ...], Tuple(Name('a term'), least=1)] = (
     'outcome',
@@ -61,37 +57,34 @@ def gate(
     thresholds: t, of each
     otherwise: what every turn of a trajectory gets that does not pass
   """
-  mask = counting.counted(batch, 'turn')
-  turns = batch.turns.replace(valid=mask)
-  passed = trajectory.passes(turns, batch.outcome, terms, scales, thresholds)
-  x, size = (
+  mask = counting.counted(x.batch, 'turn')
+  inputs = RewardInputs(
+    turns=x.batch.turns.replace(valid=mask),
+    outcome=x.batch.outcome,
+    status=x.batch.status,
+  )
+  passed = trajectory.passes(inputs, terms, scales, thresholds)
+  value, size = (
     jnp.where(mask, jnp.where(passed[:, None], y, other), 0)
     for y, other in (
-      (credit.turn, otherwise),
-      (chain.size(credit), abs(otherwise)),
+      (x.credit.turn, otherwise),
+      (chain.size(x.credit), abs(otherwise)),
     )
   )
-  dtype = credit.turn.dtype
-  return credit.replace(turn=x.astype(dtype), size=size.astype(dtype)), {}
+  dtype = x.credit.turn.dtype
+  return x.credit.replace(turn=value.astype(dtype), size=size.astype(dtype)), {}
 
 
 @registry.register('link')
-def clip(
-  credit: Credit, batch: Batch, signals: Signals, *, most: Positive = 3.0
-) -> Linked:
+def clip(x: LinkInputs, *, most: Positive = 3.0) -> Linked:
   """min(max(x_k, −most), most) of every turn."""
-  x = jnp.clip(credit.turn, -most, most)
-  return credit.replace(turn=x, size=chain.size(credit)), {}
+  value = jnp.clip(x.credit.turn, -most, most)
+  return x.credit.replace(turn=value, size=chain.size(x.credit)), {}
 
 
 @registry.register('link', needs=('term:{name}',), takes='any')
 def duration_weight(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
-  *,
-  name: Named = 'tokens',
-  limit: Width = 10.0,
+  x: LinkInputs, *, name: Named = 'tokens', limit: Width = 10.0
 ) -> Linked:
   """A · w_k,   w = c / mean(c),   c = min(d / mean(d), limit)
 
@@ -100,15 +93,15 @@ def duration_weight(
   their share back (arXiv 2509.01684). The mean of w is 1, so that the
   learning rate means what it did; if nothing took any time, w = 1.
   """
-  mask = counting.counted(batch, 'turn')
-  d = jnp.where(mask, batch.turns.terms[name], 0)
+  mask = counting.counted(x.batch, 'turn')
+  d = jnp.where(mask, x.batch.turns.terms[name], 0)
   c = jnp.minimum(d / _mean(d, mask), limit)
   c = jnp.where(mask & (jnp.sum(d) > 0), c, 1)
   w = jnp.where(mask, c / _mean(jnp.where(mask, c, 0), mask), 1)
   metrics = {'duration_weight': (jnp.max(w), jnp.ones_like(w[0, 0]))}
-  rows = batch.rows
-  token = credit.token * segment.to_tokens(w, rows.traj, rows.turn)
-  return chain.times(credit, w).replace(token=token), metrics
+  rows = x.batch.rows
+  token = x.credit.token * segment.to_tokens(w, rows.traj, rows.turn)
+  return chain.times(x.credit, w).replace(token=token), metrics
 
 
 def _mean(x, mask):
@@ -119,9 +112,7 @@ def _mean(x, mask):
 
 @registry.register('link', needs=('*by',), gives=('target:rate',))
 def success_rate(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
+  x: LinkInputs,
   *,
   by: Columns = ('group',),
   margin: Annotated[float, Real(0, 0.5, above=True, below=True)] = 0.02,
@@ -131,50 +122,43 @@ def success_rate(
   Means count every trajectory once, and stay margin away from 0 and 1. Cells
   that solved all or nothing lose their weight (NFT, arXiv 2505.18116).
   """
-  won = credit.turn > ops.rounding(chain.size(credit)) / 2
-  y = credit.replace(turn=won.astype(credit.turn.dtype), size=None)
+  won = x.credit.turn > ops.rounding(chain.size(x.credit)) / 2
+  y = x.credit.replace(turn=won.astype(x.credit.turn.dtype), size=None)
   rate, _ = group_stats.on_turns(
-    lambda x, m: m.mean, y, batch, by=by, unit='trajectory', singleton='zero'
+    lambda _, m: m.mean, x.replace(credit=y), by=by, unit='trajectory'
   )
-  rows = batch.rows
+  rows = x.batch.rows
   r = segment.to_tokens(rate.turn, rows.traj, rows.turn)
   mixed = (r > 0) & (r < 1)
-  mask = group_stats.counted(batch, 'trajectory')
+  mask = group_stats.counted(x.batch, 'trajectory')
   mask = rows.sampled & segment.to_tokens(mask, rows.traj, rows.turn)
   count = jnp.sum(mask).astype(r.dtype)
   metrics = {'rate': (jnp.sum(jnp.where(mask, r, 0)), count)}
   return y.replace(
-    weight=jnp.where(mixed, credit.weight, 0),
-    target=credit.target | {'rate': jnp.clip(r, margin, 1 - margin)},
+    weight=jnp.where(mixed, x.credit.weight, 0),
+    target=x.credit.target | {'rate': jnp.clip(r, margin, 1 - margin)},
   ), metrics
 
 
 @registry.register('link', needs=('*by',), takes='any')
-def flip_below_mean(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
-  *,
-  by: Columns = ('group',),
-) -> Linked:
+def flip_below_mean(x: LinkInputs, *, by: Columns = ('group',)) -> Linked:
   """−x on trajectories whose return is below the mean of their cell.
 
   What pulls the policy to a teacher pushes it away there: the gate of TT-OPD
   (arXiv 2605.02943). Returns that are all equal flip nothing.
   """
-  start = credit.replace(turn=jnp.zeros_like(credit.turn), size=None)
-  total, _ = returns.episode_return(start, batch, signals)
+  start = x.credit.replace(turn=jnp.zeros_like(x.credit.turn), size=None)
+  total, _ = returns.episode_return(x.replace(credit=start))
   below, _ = group_stats.on_turns(
-    lambda x, m: jnp.where(x < m.mean - m.slack, -1.0, 0),
-    total,
-    batch,
+    lambda value, m: jnp.where(value < m.mean - m.slack, -1.0, 0),
+    x.replace(credit=total),
     by=by,
     unit='trajectory',
   )
   sign = jnp.where(below.turn < 0, -1.0, 1.0)
-  rows = batch.rows
-  token = credit.token * segment.to_tokens(sign, rows.traj, rows.turn)
-  n = group_stats.counted(batch, 'turn').astype(sign.dtype)
+  rows = x.batch.rows
+  token = x.credit.token * segment.to_tokens(sign, rows.traj, rows.turn)
+  n = group_stats.counted(x.batch, 'turn').astype(sign.dtype)
   flipped = jnp.sum(jnp.where(sign < 0, n, 0)), jnp.sum(n)
-  credit = chain.times(credit, sign).replace(token=token)
+  credit = chain.times(x.credit, sign).replace(token=token)
   return credit, {'flipped': flipped}

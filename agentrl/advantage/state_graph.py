@@ -27,14 +27,12 @@ import jax.numpy as jnp
 from agentrl import ops, registry, segment
 from agentrl.advantage import group_stats, returns
 from agentrl.domain import Columns, Count0, Discount
-from agentrl.types import Array, Batch, Credit, Linked, Signals
+from agentrl.types import Array, Linked, LinkInputs
 
 
 @registry.register('link', needs=('*by',))
 def graph_return(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
+  x: LinkInputs,
   *,
   by: Columns = ('group', 'state'),
   gamma: Discount = 0.95,
@@ -50,15 +48,15 @@ def graph_return(
     gamma: per turn; below 1 it prefers short solutions as well
     sweeps: n; 0 leaves the mean return to go of the cell as its value
   """
-  valid = group_stats.counted(batch, 'trajectory')
-  cell, one = group_stats.cells(batch, by), valid.astype(credit.turn.dtype)
-  weight = ops.unit_weights('node', cell, batch.turns.node, one, one)
-  reward = returns.reward(batch).astype(one.dtype)
+  valid = group_stats.counted(x.batch, 'trajectory')
+  cell, one = group_stats.cells(x.batch, by), valid.astype(x.credit.turn.dtype)
+  weight = ops.unit_weights('node', cell, x.batch.turns.node, one, one)
+  reward = returns.reward(x.batch).astype(one.dtype)
   v = state_values(reward, cell, weight, valid, gamma=gamma, sweeps=sweeps)
-  x = reward + gamma * segment.next_turn(v, valid) - v
+  value = reward + gamma * segment.next_turn(v, valid) - v
   # Halves and thirds of a node do not add up to one exactly.
   shared = jnp.sum(jnp.where(_total(weight, cell) > 1.5, one, 0))
-  credit, _ = returns.earn(credit, batch, jnp.where(valid, x, 0))
+  credit, _ = returns.earn(x, jnp.where(valid, value, 0))
   return credit, {'shared': (shared, jnp.sum(one))}
 
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from agentrl import ops, registry, segment
 from agentrl.advantage import chain, group_stats
 from agentrl.domain import Columns, Count, Count0, Number, Positive, Whole
-from agentrl.types import Array, Batch, Credit, Linked, Metrics, Signals
+from agentrl.types import Array, Batch, Linked, LinkInputs, Metrics
 
 _cells = registry.register('link', needs=('*by',))
 _history = registry.register('link', needs=('*by', 'column:state'))
@@ -35,9 +35,7 @@ def fits(spec: registry.MethodSpec, config) -> str:
 
 @registry.register('link', needs=('*by',), check=fits)
 def require_members(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
+  x: LinkInputs,
   *,
   by: Columns = ('group', 'turn'),
   unit: group_stats.Unit = 'trajectory',
@@ -45,21 +43,18 @@ def require_members(
 ) -> Linked:
   """x_k, but 0 in cells with fewer than `least` units (CM2, 2602.12268)."""
   enough, metrics = group_stats.on_turns(
-    lambda x, m: jnp.where(m.n >= least, 1.0, 0),
-    credit,
-    batch,
+    lambda value, m: jnp.where(m.n >= least, 1.0, 0),
+    x,
     by=by,
     unit=unit,
     singleton='raw',
   )
-  return chain.times(credit, enough.turn), metrics
+  return chain.times(x.credit, enough.turn), metrics
 
 
 @_cells
 def drop_flat(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
+  x: LinkInputs,
   *,
   by: Columns = ('group', 'state'),
   unit: group_stats.Unit = 'turn',
@@ -69,18 +64,16 @@ def drop_flat(
   Their x is 0 and so is the weight of their tokens (VPR, arXiv 2605.10325):
   they do not count in the loss's mean either.
   """
-  varies, metrics = _varies(credit, batch, by, unit)
-  rows = batch.rows
+  varies, metrics = _varies(x, by, unit)
+  rows = x.batch.rows
   mask = segment.to_tokens(varies, rows.traj, rows.turn)
-  weight = jnp.where(mask, credit.weight, 0)
-  return chain.times(credit, varies).replace(weight=weight), metrics
+  weight = jnp.where(mask, x.credit.weight, 0)
+  return chain.times(x.credit, varies).replace(weight=weight), metrics
 
 
 @_cells
 def standardize(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
+  x: LinkInputs,
   *,
   by: Columns = ('turn',),
   unit: group_stats.Unit = 'turn',
@@ -95,14 +88,14 @@ def standardize(
   """
 
   def on(f, by):
-    return group_stats.on_turns(f, credit, batch, by=by, unit=unit, ddof=ddof)
+    return group_stats.on_turns(f, x, by=by, unit=unit, ddof=ddof)
 
   z = functools.partial(ops.zscore, eps=eps)
   own, metrics = on(z, by)
-  size, _ = on(lambda x, m: m.n, by)
+  size, _ = on(lambda value, m: m.n, by)
   whole, _ = on(z, ())
   turn = jnp.where(size.turn >= least, own.turn, whole.turn)
-  return credit.replace(turn=turn), metrics
+  return x.credit.replace(turn=turn), metrics
 
 
 # ---- nested cells: the same state, reached through the same states
@@ -110,9 +103,7 @@ def standardize(
 
 @_history
 def center_history(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
+  x: LinkInputs,
   *,
   by: Columns = ('group',),
   depth: Count0 = 2,
@@ -120,14 +111,12 @@ def center_history(
   first: Positive = 1.0,
 ) -> Linked:
   """Σ_k w_k (x − mean_k), as `scale_history` without the division."""
-  return _over_history(ops.less_mean, credit, batch, by, depth, alpha, first)
+  return _over_history(ops.less_mean, x, by, depth, alpha, first)
 
 
 @_history
 def scale_history(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
+  x: LinkInputs,
   *,
   by: Columns = ('group',),
   depth: Count0 = 2,
@@ -148,35 +137,34 @@ def scale_history(
     first: weight of level 0 before the power: 1 in the paper, 2 in the code
   """
   z = functools.partial(ops.zscore, eps=eps)
-  return _over_history(z, credit, batch, by, depth, alpha, first)
+  return _over_history(z, x, by, depth, alpha, first)
 
 
 def _over_history(
   f: Callable[[Array, ops.Moments], Array],
-  credit: Credit,
-  batch: Batch,
+  x: LinkInputs,
   by: Columns,
   depth: int,
   alpha: float,
   first: float,
 ) -> Linked:
   """The mean of f over the levels of each turn, weighted by w_k."""
-  chex.assert_rank(credit.turn, 2)
-  top = whole = levels = jnp.zeros_like(credit.turn)
+  chex.assert_rank(x.credit.turn, 2)
+  top = whole = levels = jnp.zeros_like(x.credit.turn)
   metrics: Metrics = {}
-  for k, near in enumerate(_levels(batch, depth)):
-    cell = (*by, 'state')
+  for k, batch in enumerate(_levels(x.batch, depth)):
+    cell, near = (*by, 'state'), x.replace(batch=batch)
     y, level_metrics = group_stats.on_turns(
-      f, credit, near, by=cell, unit='turn', ddof=0
+      f, near, by=cell, unit='turn', ddof=0
     )
-    varies, _ = _varies(credit, near, cell, 'turn')
+    varies, _ = _varies(near, cell, 'turn')
     weight = (k + first) ** alpha * varies
     top, whole = top + weight * y.turn, whole + weight
     levels += varies
     metrics = metrics or level_metrics
   turn = top / jnp.where(whole > 0, whole, 1)
-  n = jnp.sum(group_stats.counted(batch, 'turn')).astype(turn.dtype)
-  return credit.replace(turn=turn), {**metrics, 'levels': (levels.sum(), n)}
+  n = jnp.sum(group_stats.counted(x.batch, 'turn')).astype(turn.dtype)
+  return x.credit.replace(turn=turn), {**metrics, 'levels': (levels.sum(), n)}
 
 
 def _levels(batch: Batch, depth: int):
@@ -196,9 +184,9 @@ def _levels(batch: Batch, depth: int):
     yield batch.replace(turns=turns.replace(state=ids, scored=scored))
 
 
-def _varies(credit: Credit, batch: Batch, by: Columns, unit: str):
+def _varies(x: LinkInputs, by: Columns, unit: str):
   """Turns in cells of several units with different x: [B, K] bool."""
   varies, metrics = group_stats.on_turns(
-    lambda x, m: (m.var > 0).astype(x.dtype), credit, batch, by=by, unit=unit
+    lambda value, m: (m.var > 0).astype(value.dtype), x, by=by, unit=unit
   )
   return varies.turn > 0, metrics

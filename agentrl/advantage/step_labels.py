@@ -13,14 +13,12 @@ from agentrl import registry
 from agentrl.advantage import returns
 from agentrl.domain import Discount, Named, NotNegative, Number
 from agentrl.ops import counting
-from agentrl.types import Batch, Credit, Linked, Signals
+from agentrl.types import Linked, LinkInputs
 
 
 @registry.register('link', needs=('term:{name}',))
 def add_label(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
+  x: LinkInputs,
   *,
   name: Named = 'progress',
   above: Number = 0.0,
@@ -31,19 +29,14 @@ def add_label(
 
   A judge that answers yes or no (AgentEvolver, arXiv 2511.10395).
   """
-  label = batch.turns.terms[name]
-  chex.assert_equal_shape([label, credit.turn])
-  return returns.earn(credit, batch, jnp.where(label > above, good, bad))
+  label = x.batch.turns.terms[name]
+  chex.assert_equal_shape([label, x.credit.turn])
+  return returns.earn(x, jnp.where(label > above, good, bad))
 
 
 @registry.register('link')
 def share_outcome(
-  credit: Credit,
-  batch: Batch,
-  signals: Signals,
-  *,
-  against: NotNegative = 0.2,
-  solved: Number = 0.5,
+  x: LinkInputs, *, against: NotNegative = 0.2, solved: Number = 0.5
 ) -> Linked:
   """x_k <- s w_k / Σ_j w_j: the sign of the outcome, dealt out by labels.
 
@@ -51,20 +44,18 @@ def share_outcome(
   label x_k agrees with it (x_k > 0 means good), else `against`. The shares of
   a trajectory add up to s (AgentEvolver's `allocation`).
   """
-  chex.assert_rank([credit.turn, batch.outcome], [2, 1])
-  won = (batch.outcome > solved)[:, None]
-  weight = jnp.where((credit.turn > 0) == won, 1.0, against)
-  weight = jnp.where(counting.counted(batch, 'turn'), weight, 0)
-  weight = weight.astype(credit.turn.dtype)
+  chex.assert_rank([x.credit.turn, x.batch.outcome], [2, 1])
+  won = (x.batch.outcome > solved)[:, None]
+  weight = jnp.where((x.credit.turn > 0) == won, 1.0, against)
+  weight = jnp.where(counting.counted(x.batch, 'turn'), weight, 0)
+  weight = weight.astype(x.credit.turn.dtype)
   total = jnp.sum(weight, axis=1, keepdims=True)
   share = weight / jnp.where(total > 0, total, 1)
-  return credit.replace(turn=jnp.where(won, share, -share)), {}
+  return x.credit.replace(turn=jnp.where(won, share, -share)), {}
 
 
 @registry.register('link')
-def new_best(
-  credit: Credit, batch: Batch, signals: Signals, *, gamma: Discount = 1.0
-) -> Linked:
+def new_best(x: LinkInputs, *, gamma: Discount = 1.0) -> Linked:
   """x_k <- γ m_k − m_{k−1}, with m_k = max(0, max_{j ≤ k} Σ_{i ≤ j} x_i).
 
   What the stream holds is how far each turn got; only what goes beyond the
@@ -72,11 +63,11 @@ def new_best(
   the potential's they are shaping rewards of m (MiRA, arXiv 2603.19685); m
   is not set back to 0 at the end: a milestone that was reached stays paid.
   """
-  chex.assert_rank(credit.turn, 2)
-  mask = counting.counted(batch, 'turn')
-  gained = jnp.where(mask, credit.turn, 0)
+  chex.assert_rank(x.credit.turn, 2)
+  mask = counting.counted(x.batch, 'turn')
+  gained = jnp.where(mask, x.credit.turn, 0)
   best = jax.lax.cummax(jnp.cumsum(gained, axis=1), axis=1)
   best = jnp.maximum(best, 0)
   before = jnp.pad(best[:, :-1], ((0, 0), (1, 0)))
-  x = jnp.where(mask, gamma * best - before, 0)
-  return credit.replace(turn=x), {}
+  value = jnp.where(mask, gamma * best - before, 0)
+  return x.credit.replace(turn=value), {}

@@ -10,7 +10,7 @@ from agentrl import ops, registry, segment
 from agentrl.advantage import chain, returns
 from agentrl.domain import Rate
 from agentrl.ops import counting
-from agentrl.types import Array, Batch, Credit, Linked, Signals
+from agentrl.types import Array, Batch, Linked, LinkInputs
 
 
 def task_value(batch: Batch) -> Array:
@@ -27,20 +27,18 @@ def task_value(batch: Batch) -> Array:
 
 
 @registry.register('link', needs=('column:group',))
-def scale_by_task_value(
-  credit: Credit, batch: Batch, signals: Signals, *, width: Rate = 0.2
-) -> Linked:
+def scale_by_task_value(x: LinkInputs, *, width: Rate = 0.2) -> Linked:
   """x clip(V / mean V, 1 − width, 1 + width),  V = p (1 − p) of the group.
 
   The mean is over trajectories of groups with V > 0; where there are none
   nothing changes. The bound keeps tasks that were sampled again for their value
   from having the last word.
   """
-  value = task_value(batch)
+  value = task_value(x.batch)
   some = value > 0
   mean = jnp.sum(value) / jnp.maximum(jnp.sum(some), 1)
   ratio = value / jnp.where(mean > 0, mean, 1)
   factor = jnp.where(some, jnp.clip(ratio, 1 - width, 1 + width), 1)
   n = jnp.sum(some).astype(factor.dtype)
   metrics = {'factor': (jnp.sum(jnp.where(some, factor, 0)), n)}
-  return chain.times(credit, factor[:, None]), metrics
+  return chain.times(x.credit, factor[:, None]), metrics

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from agentrl import ops, registry, segment
 from agentrl.advantage import chain, group_stats
 from agentrl.domain import Columns, NotNegative
-from agentrl.types import Array, Batch, Credit, Linked, Signals
+from agentrl.types import Array, Batch, Linked, LinkInputs
 
 
 def gains(x, batch: Batch, shrink: float, size=None) -> Array:
@@ -36,9 +36,7 @@ def gains(x, batch: Batch, shrink: float, size=None) -> Array:
 
 
 @registry.register('link', needs=('column:group', 'column:node'))
-def tree_advantage(
-  credit: Credit, batch: Batch, signals: Signals, *, shrink: NotNegative = 0.0
-) -> Linked:
+def tree_advantage(x: LinkInputs, *, shrink: NotNegative = 0.0) -> Linked:
   """A(n) = (V(n) − V(parent)) + (V(n) − V(root))   (TreePS-RAG, 2601.06922)
 
   V(n) is the mean of what the stream holds over the trajectories that pass n,
@@ -48,41 +46,39 @@ def tree_advantage(
   Args:
     shrink: c ≥ 0, V(n) is pulled to V(parent) as by c more trajectories
   """
-  gain = gains(credit.turn, batch, shrink, chain.size(credit))
-  mask = group_stats.counted(batch, 'trajectory')
+  gain = gains(x.credit.turn, x.batch, shrink, chain.size(x.credit))
+  mask = group_stats.counted(x.batch, 'trajectory')
   a = jnp.where(mask, 2 * gain - segment.previous_turn(gain, mask), 0)
-  return credit.replace(turn=a), {}
+  return x.credit.replace(turn=a), {}
 
 
 @registry.register('link', needs=('*by',))
-def average(
-  credit: Credit, batch: Batch, signals: Signals, *, by: Columns = ('node',)
-) -> Linked:
+def average(x: LinkInputs, *, by: Columns = ('node',)) -> Linked:
   """x = mean of the cell: a shared turn is credited with its leaves' mean.
 
   ARPO's hard attribution (2507.19849).
   """
-  mask = group_stats.counted(batch, 'turn')
-  cell = group_stats.cells(batch, by)
-  size = chain.size(credit)
-  m = ops.group_moments(credit.turn, cell, mask=mask, size=size)
+  mask = group_stats.counted(x.batch, 'turn')
+  cell = group_stats.cells(x.batch, by)
+  size = chain.size(x.credit)
+  m = ops.group_moments(x.credit.turn, cell, mask=mask, size=size)
   top = m.slack / ops.rounding(jnp.ones_like(size))
-  x, size = (jnp.where(mask, y, 0) for y in (m.mean, top))
-  return credit.replace(turn=x, size=size), {}
+  value, size = (jnp.where(mask, y, 0) for y in (m.mean, top))
+  return x.credit.replace(turn=value, size=size), {}
 
 
 @registry.register('link', needs=('column:node',), takes='any')
-def leaf_weight(credit: Credit, batch: Batch, signals: Signals) -> Linked:
+def leaf_weight(x: LinkInputs) -> Linked:
   """w_t ← w_t · the number of counted trajectories that pass its turn.
 
   After `average` a shared token pulls as its copies would, each with the
   credit of its own leaf: ARPO's soft attribution (2507.19849).
   """
-  mask = group_stats.counted(batch, 'turn')
-  node = group_stats.cells(batch, ('node',))
-  n = ops.group_moments(jnp.ones_like(credit.turn), node, mask=mask).n
+  mask = group_stats.counted(x.batch, 'turn')
+  node = group_stats.cells(x.batch, ('node',))
+  n = ops.group_moments(jnp.ones_like(x.credit.turn), node, mask=mask).n
   n = jnp.where(mask, n, 0)
-  at = segment.to_tokens(n, batch.rows.traj, batch.rows.turn)
+  at = segment.to_tokens(n, x.batch.rows.traj, x.batch.rows.turn)
   leaves = jnp.sum(n), jnp.sum(mask).astype(n.dtype)
-  weight = credit.weight * jnp.where(at > 0, at, 1)
-  return credit.replace(weight=weight), {'leaves': leaves}
+  weight = x.credit.weight * jnp.where(at > 0, at, 1)
+  return x.credit.replace(weight=weight), {'leaves': leaves}

@@ -19,7 +19,7 @@ from agentrl import domain, registry, segment
 from agentrl.collect import dynamic
 from agentrl.ops import counting
 from agentrl.prefix import lengths
-from agentrl.types import Array, Attempts, Batch, Copies, Prefix
+from agentrl.types import Array, Attempts, Batch, CollectInputs, Copies, Prefix
 
 
 def fits(spec: registry.MethodSpec, config) -> str:
@@ -43,49 +43,37 @@ _register = registry.register(
 
 @_register
 def branch(
-  sample,
-  score,
-  attempts: Attempts,
-  memory,
-  carry,
-  key,
+  x: CollectInputs,
   *,
   every: Annotated[int, domain.Whole(2)] = 2,
   chance: domain.Number = 0.5,
   slope: domain.Number = 0.2,
   penalty: domain.NotNegative = 0.0,
-):
+) -> Batch:
   """Group members share turns up to where one of them was uncertain.
 
   ids['branch'] [B] is 1 for what was branched. Sampled ones come first in the
   batch, then the others.
 
   Args:
-    sample, score, attempts, memory, carry, key: as in `once`
     every: one attempt of so many is sampled before the others
     chance, slope, penalty: of `branches`; slope per nat
-  Returns: Batch, carry
   """
   choose = functools.partial(
     branches, chance=chance, slope=slope, penalty=penalty
   )
-  return _branched('branch', sample, score, attempts, key, every, choose), carry
+  return _branched('branch', x, every, choose)
 
 
 @_register
 def branch_above(
-  sample,
-  score,
-  attempts: Attempts,
-  memory,
-  carry,
-  key,
+  x: CollectInputs,
   *,
   every: Annotated[int, domain.Whole(2)] = 2,
   threshold: domain.Number = 0.5,
   slope: domain.Number = 0.2,
   penalty: domain.NotNegative = 0.05,
-):
+) -> Batch:
   """`branch` from turns whose score is above a threshold (2510.14545).
 
   Args:
@@ -94,15 +82,11 @@ def branch_above(
   choose = functools.partial(
     above, threshold=threshold, slope=slope, penalty=penalty
   )
-  return _branched(
-    'branch_above', sample, score, attempts, key, every, choose
-  ), carry
+  return _branched('branch_above', x, every, choose)
 
 
-def _branched(
-  name: str, sample, score, attempts: Attempts, key, every: int, choose
-) -> Batch:
-  """One attempt of `every`, and the others from the turns that are chosen.
+def _branched(name: str, x: CollectInputs, every: int, choose) -> Batch:
+  """Samples one attempt of `every`, and the others from chosen turns.
 
   Args:
     name: of the piece
@@ -113,20 +97,20 @@ def _branched(
       f'hp.collect.{name}.every={every} leaves nobody to branch; set it to at'
       " least 2, or c.collect to 'once'"
     )
-  b = attempts.task.shape[0]
+  b = x.attempts.task.shape[0]
   first = np.arange(0, b, every)
   rest = np.setdiff1d(np.arange(b), first)
-  one = sample(_take(attempts, first), key)
+  one = x.sample(_take(x.attempts, first), x.key)
   noise = jax.random.uniform(
-    jax.random.fold_in(key, b), (2, *one.turns.node.shape)
+    jax.random.fold_in(x.key, b), (2, *one.turns.node.shape)
   )
   chosen = choose(entropies(one), counting.counted(one, 'trajectory'), noise[0])
-  later = _take(attempts, rest)
+  later = _take(x.attempts, rest)
   origin, turns = partners(chosen, noise[1], one.ids['group'], later.group)
   entropy = one.turns.terms['entropy']
   prefix = Prefix(turns, Copies(one.rows, entropy, origin, len(first)))
-  two = sample(later.replace(prefix=prefix), key)
-  return score(joined(one, two, origin, turns))
+  two = x.sample(later.replace(prefix=prefix), x.key)
+  return x.score(joined(one, two, origin, turns))
 
 
 def entropies(batch: Batch) -> Array:

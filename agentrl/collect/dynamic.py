@@ -6,20 +6,11 @@ import jax.numpy as jnp
 from agentrl import domain, registry, segment
 from agentrl.curate import select
 from agentrl.ops import counting
-from agentrl.types import Array, Attempts, Batch, Rows
+from agentrl.types import Array, Batch, CollectInputs, Rows
 
 
 @registry.register('collect')
-def dynamic_sampling(
-  sample,
-  score,
-  attempts: Attempts,
-  memory,
-  carry,
-  key,
-  *,
-  times: domain.Count = 2,
-):
+def dynamic_sampling(x: CollectInputs, *, times: domain.Count = 2) -> Batch:
   """The first groups whose outcomes differ, of `times` as many (2503.14476).
 
   Shapes are fixed: where too few differ, others fill the batch at weight 0.
@@ -30,7 +21,7 @@ def dynamic_sampling(
     attempts: `times` the batch
     times: attempts for each one kept
   """
-  batch: Batch = score(sample(attempts, key))
+  batch = x.score(x.sample(x.attempts, x.key))
   b = batch.outcome.shape[0]
   if b % times:
     raise ValueError(
@@ -42,22 +33,15 @@ def dynamic_sampling(
     differ.astype(jnp.float32), select.group_ids(batch)
   )
   order = segment.live_first(whole > 0)[: b // times]
-  return take(select.keep(batch, differ), order), carry
+  return take(select.keep(batch, differ), order)
 
 
 @registry.register(
   'collect', needs=registry.get('curate', 'correct_and_clean').needs
 )
 def resample_on_correct(
-  sample,
-  score,
-  attempts: Attempts,
-  memory,
-  carry,
-  key,
-  *,
-  group_times: domain.Count = 2,
-):
+  x: CollectInputs, *, group_times: domain.Count = 2
+) -> Batch:
   """One of `group_times` members of each group, by `correct_and_clean`.
 
   The batch has the size that the config asks for, its groups too; where a
@@ -68,28 +52,21 @@ def resample_on_correct(
     attempts: `group_times` the batch, in groups as many times as large
     group_times: members of a group that are sampled for each one kept
   """
-  batch: Batch = score(sample(attempts, key))
+  batch = x.score(x.sample(x.attempts, x.key))
   name, choose = 'resample_on_correct', select.correct_and_clean
-  return _resampled(name, batch, choose, group_times), carry
+  return _resampled(name, batch, choose, group_times)
 
 
 @registry.register(
   'collect', needs=registry.get('curate', 'correct_and_clean_calls').needs
 )
 def resample_on_correct_calls(
-  sample,
-  score,
-  attempts: Attempts,
-  memory,
-  carry,
-  key,
-  *,
-  group_times: domain.Count = 2,
-):
+  x: CollectInputs, *, group_times: domain.Count = 2
+) -> Batch:
   """`resample_on_correct` by `correct_and_clean_calls`, with tools."""
-  batch: Batch = score(sample(attempts, key))
+  batch = x.score(x.sample(x.attempts, x.key))
   name, choose = 'resample_on_correct_calls', select.correct_and_clean_calls
-  return _resampled(name, batch, choose, group_times), carry
+  return _resampled(name, batch, choose, group_times)
 
 
 def _resampled(name: str, batch: Batch, choose, group_times: int) -> Batch:
@@ -110,15 +87,8 @@ def _resampled(name: str, batch: Batch, choose, group_times: int) -> Batch:
 
 @registry.register('collect', needs=('column:group',))
 def resample_contrastive(
-  sample,
-  score,
-  attempts: Attempts,
-  memory,
-  carry,
-  key,
-  *,
-  group_times: domain.Count = 2,
-):
+  x: CollectInputs, *, group_times: domain.Count = 2
+) -> Batch:
   """One of `group_times` members of each group, by `contrastive`.
 
   DCPO of ChatShopBuddy (2603.06065): as `resample_on_correct`, it is those that
@@ -128,9 +98,9 @@ def resample_contrastive(
     attempts: `group_times` the batch, in groups as many times as large
     group_times: members of a group that are sampled for each one kept
   """
-  batch: Batch = score(sample(attempts, key))
+  batch = x.score(x.sample(x.attempts, x.key))
   name, choose = 'resample_contrastive', select.contrastive
-  return _resampled(name, batch, choose, group_times), carry
+  return _resampled(name, batch, choose, group_times)
 
 
 def one_after_another(one: Batch, two: Batch) -> Batch:

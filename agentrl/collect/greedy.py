@@ -7,11 +7,11 @@ from agentrl import registry
 from agentrl.advantage import returns
 from agentrl.curate import select
 from agentrl.ops import counting
-from agentrl.types import Attempts, Batch
+from agentrl.types import Batch, CollectInputs
 
 
 @registry.register('collect', gives=('term:greedy_return',))
-def greedy_companion(sample, score, attempts: Attempts, memory, carry, key):
+def greedy_companion(x: CollectInputs) -> Batch:
   """batch = score(sample(attempts)), each beside its greedy companion.
 
   The companion is an attempt at the same task at temperature 0. Nothing of it
@@ -19,9 +19,9 @@ def greedy_companion(sample, score, attempts: Attempts, memory, carry, key):
   An attempt whose companion does not count has nothing to be held against and
   does not count either.
   """
-  batch: Batch = score(sample(attempts, key))
-  cold = attempts.replace(temperature=jnp.zeros_like(attempts.temperature))
-  other = score(sample(cold, jax.random.fold_in(key, 1)))
+  batch = x.score(x.sample(x.attempts, x.key))
+  cold = x.attempts.replace(temperature=jnp.zeros_like(x.attempts.temperature))
+  other = x.score(x.sample(cold, jax.random.fold_in(x.key, 1)))
   back = returns.episode(other)[0][:, None]
   back = jnp.where(batch.turns.valid, back, 0)
   turns = batch.turns.replace(
@@ -29,4 +29,4 @@ def greedy_companion(sample, score, attempts: Attempts, memory, carry, key):
   )
   both = jax.tree.map(jnp.add, batch.sampled, other.sampled)
   batch = batch.replace(turns=turns, sampled=both)
-  return select.keep(batch, counting.trajectories(other)), carry
+  return select.keep(batch, counting.trajectories(other))

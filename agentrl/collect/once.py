@@ -1,17 +1,10 @@
 """Sample once, score once."""
 
 from agentrl import registry
-from agentrl.types import Attempts, Batch
+from agentrl.types import Batch, CollectInputs
 
 
 @registry.register('collect')
-def once(sample, score, attempts: Attempts, memory, carry, key):
-  """batch = score(sample(attempts, key)).
-
-  Args:
-    sample: (attempts, key) -> Batch without rewards
-    score: Batch -> Batch with turns.reward
-  Returns: Batch, carry
-  """
-  batch: Batch = score(sample(attempts, key))
-  return batch, carry
+def once(x: CollectInputs) -> Batch:
+  """batch = score(sample(attempts, key))."""
+  return x.score(x.sample(x.attempts, x.key))

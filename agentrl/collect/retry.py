@@ -13,22 +13,22 @@ from agentrl import domain, registry, segment
 from agentrl.collect import dynamic
 from agentrl.curate import select
 from agentrl.ops import counting
-from agentrl.types import Array, Attempts, Batch, Metrics
+from agentrl.types import Array, Attempts, Batch, CollectInputs, Metrics
 
 
 @registry.register('collect', needs=('column:prefix',))
-def guided_retry(sample, score, attempts: Attempts, memory, carry, key):
+def guided_retry(x: CollectInputs) -> Batch:
   """Attempts without a prefix, and with it in groups that all failed.
 
   Args:
     attempts: with the prefixes of guided ones; groups stand together
   """
-  free, prefix = attempts, attempts.prefix
+  free, prefix = x.attempts, x.attempts.prefix
   if prefix is not None:
-    free = attempts.replace(
+    free = x.attempts.replace(
       prefix=prefix.replace(turns=jnp.zeros_like(prefix.turns))
     )
-  return _retried(sample, score, free, attempts, key), carry
+  return _retried(x, free, x.attempts)
 
 
 def measure_hints(batch: Batch) -> Metrics:
@@ -41,15 +41,8 @@ def measure_hints(batch: Batch) -> Metrics:
   'collect', needs=('env:hints', 'reading:{reading}'), metrics=measure_hints
 )
 def hinted_retry(
-  sample,
-  score,
-  attempts: Attempts,
-  memory,
-  carry,
-  key,
-  *,
-  reading: domain.Named = 'guidance',
-):
+  x: CollectInputs, *, reading: domain.Named = 'guidance'
+) -> Batch:
   """Attempts without a hint, and behind it in groups that all failed.
 
     y ~ pi(. | hint, x),   trained on as y behind x alone
@@ -63,18 +56,18 @@ def hinted_retry(
   """
   del reading  # the sampler has its hints
   free, hinted = (
-    attempts.replace(hinted=jnp.full(attempts.task.shape, x))
-    for x in (False, True)
+    x.attempts.replace(hinted=jnp.full(x.attempts.task.shape, hint))
+    for hint in (False, True)
   )
-  return _retried(sample, score, free, hinted, key), carry
+  return _retried(x, free, hinted)
 
 
-def _retried(sample, score, first: Attempts, second: Attempts, key) -> Batch:
-  """The first attempts, and the second ones where a whole group failed."""
-  one: Batch = score(sample(first, key))
+def _retried(x: CollectInputs, first: Attempts, second: Attempts) -> Batch:
+  """Makes the first attempts, and the second ones where a group failed."""
+  one = x.score(x.sample(first, x.key))
   failed = failed_groups(one)
   again = second.replace(limit=jnp.where(failed, second.limit, 0))
-  two: Batch = score(sample(again, jax.random.fold_in(key, 1)))
+  two = x.score(x.sample(again, jax.random.fold_in(x.key, 1)))
   return replaced(one, two, failed)
 
 

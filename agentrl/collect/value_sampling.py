@@ -9,15 +9,13 @@ from agentrl import domain, mesh, registry, segment
 from agentrl.advantage.task_value import task_value
 from agentrl.collect import dynamic
 from agentrl.curate import select
-from agentrl.types import Array, Attempts, Batch
+from agentrl.types import Array, Batch, CollectInputs
 
 Least = Annotated[float, domain.Real(0, 0.25, below=True)]
 
 
 @registry.register('collect')
-def value_sampling(
-  sample, score, attempts: Attempts, memory, carry, key, *, least: Least = 0.0
-):
+def value_sampling(x: CollectInputs, *, least: Least = 0.0) -> Batch:
   """Groups without value make room for others at tasks of high value.
 
     V = p (1 − p) of a group, see advantage/task_value.py
@@ -32,23 +30,23 @@ def value_sampling(
   Args:
     least: value up to which a group is left out
   """
-  one: Batch = score(sample(attempts, key))
+  one = x.score(x.sample(x.attempts, x.key))
   b = one.outcome.shape[0]
-  noise = jax.random.uniform(jax.random.fold_in(key, b), (b,))
+  noise = jax.random.uniform(jax.random.fold_in(x.key, b), (b,))
   group = select.group_ids(one)
   # Of a step's attempts, whether they count or not.
   chosen = drawn(group_values(one), group, noise)
-  task = mesh.auto(lambda x, at: x[at], None)(
-    jnp.asarray(attempts.task), chosen
+  task = mesh.auto(lambda tasks, at: tasks[at], None)(
+    jnp.asarray(x.attempts.task), chosen
   )
-  others = jnp.asarray(attempts.group)
-  again = attempts.replace(task=task, group=others + jnp.max(others) + 1)
-  two: Batch = score(sample(again, jax.random.fold_in(key, b + 1)))
+  others = jnp.asarray(x.attempts.group)
+  again = x.attempts.replace(task=task, group=others + jnp.max(others) + 1)
+  two = x.score(x.sample(again, jax.random.fold_in(x.key, b + 1)))
   both = dynamic.one_after_another(one, two)
   good = task_value(both) > least
   whole = segment.segment_max(good.astype(jnp.float32), select.group_ids(both))
   order = segment.live_first(whole > 0)[:b]
-  return dynamic.take(select.keep(both, good), order), carry
+  return dynamic.take(select.keep(both, good), order)
 
 
 def group_values(batch: Batch) -> Array:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 from agentrl import registry
 from agentrl.domain import NOT_NEGATIVE, Domain, Named, Text, Tuple, Whole
 from agentrl.judge import answers
-from agentrl.judge.item import Ask, Item, JudgeFault, transcript
+from agentrl.judge.item import Item, JudgeFault, JudgeInputs, transcript
 from agentrl.judge.verdicts import (
   GIVES,
   NEEDS,
@@ -149,8 +149,7 @@ def _listed(items: list[Criterion]) -> str:
 
 @registry.register('judge', needs=NEEDS, gives=GIVES)
 def checklist(
-  item: Item,
-  ask: Ask,
+  x: JudgeInputs,
   *,
   term: Named = 'judged',
   unit: Unit = 'turn',
@@ -176,17 +175,16 @@ def checklist(
     field: of the task that holds them: texts, or mappings with question,
       weight and after
   """
-  items = criteria(item, field, questions, weights, after)
+  items = criteria(x.item, field, questions, weights, after)
   form = 'Answer with a line for each, such as "1: yes" or "2: no".'
-  text = ask(f'{conversation(item, window)}\n\n{_listed(items)}\n{form}')
+  text = x.ask(f'{conversation(x.item, window)}\n\n{_listed(items)}\n{form}')
   given = answers.numbered(text, len(items))
-  return weighed([float(answers.yes_or_no(x)) for x in given], items)
+  return weighed([float(answers.yes_or_no(label)) for label in given], items)
 
 
 @registry.register('judge', needs=NEEDS, gives=GIVES)
 def rubric(
-  item: Item,
-  ask: Ask,
+  x: JudgeInputs,
   *,
   term: Named = 'judged',
   unit: Unit = 'trajectory',
@@ -207,17 +205,17 @@ def rubric(
     weights: w of each; (): 1
     field: of the task that holds them
   """
-  items = criteria(item, field, questions, weights, ())
+  items = criteria(x.item, field, questions, weights, ())
   form = (
     'Answer with a line for each: points from 0 to 1 and, above 0, what of the'
     " conversation shows it, such as '1: 0.5 \"quote\"' or '2: 0'."
   )
-  text = ask(f'{conversation(item, window)}\n\n{_listed(items)}\n{form}')
-  talk = [_plain(m.content) for m in transcript(item, window=window)]
+  text = x.ask(f'{conversation(x.item, window)}\n\n{_listed(items)}\n{form}')
+  talk = [_plain(m.content) for m in transcript(x.item, window=window)]
   points = []
   for i, given in enumerate(answers.numbered(text, len(items)), 1):
     value, quote = _quoted(given)
-    if value > 0 and not (quote and any(quote in x for x in talk)):
+    if value > 0 and not (quote and any(quote in message for message in talk)):
       raise JudgeFault(
         f'the judge quotes {quote[:80]!r} for criterion {i}, which nobody wrote'
       )
@@ -242,8 +240,7 @@ def _quoted(text: str) -> tuple[float, str]:
 
 @registry.register('judge', needs=NEEDS, gives=GIVES, takes='trajectory')
 def milestones(
-  item: Item,
-  ask: Ask,
+  x: JudgeInputs,
   *,
   term: Named = 'progress',
   service: Named = 'judge',
@@ -260,13 +257,13 @@ def milestones(
     questions: the milestones; (): those of the task
     field: of the task that holds them
   """
-  items = criteria(item, field, questions, (), ())
+  items = criteria(x.item, field, questions, (), ())
   form = (
     'In which message of the assistant is each first reached? Answer with a'
     ' line for each, such as "1: 3" or "2: never".'
   )
-  text = ask(f'{numbered_conversation(item)}\n\n{_listed(items)}\n{form}')
-  out = [0.0] * len(item.turns)
+  text = x.ask(f'{numbered_conversation(x.item)}\n\n{_listed(items)}\n{form}')
+  out = [0.0] * len(x.item.turns)
   turns: dict[str, int | None] = {str(k + 1): k for k in range(len(out))}
   for given in answers.numbered(text, len(items)):
     k = answers.choice(given, turns | {'never': None}, verbs=_PLACES)

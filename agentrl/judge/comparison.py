@@ -7,7 +7,7 @@ import re
 from agentrl import registry
 from agentrl.domain import Named
 from agentrl.judge import answers
-from agentrl.judge.item import Ask, Item
+from agentrl.judge.item import Ask, JudgeInputs
 from agentrl.judge.verdicts import GIVES, NEEDS, Question, Window, conversation
 from agentrl.service.base import ServiceFault
 
@@ -22,8 +22,7 @@ _ATTEMPTS = ('agent', 'assistant', 'attempt', 'conversation', 'trajectory')
 
 @registry.register('judge', needs=NEEDS, gives=GIVES, takes='group')
 def win_rate(
-  items: tuple[Item, ...],
-  ask: Ask,
+  x: JudgeInputs,
   *,
   term: Named = 'judged',
   service: Named = 'judge',
@@ -41,13 +40,13 @@ def win_rate(
     term, service, question: as of `number`
     window: turns of each that the judge sees, the last ones; 0: all
   """
-  texts = [conversation(x, window) for x in items]
-  won: list[list[float]] = [[] for _ in items]
+  texts = [conversation(item, window) for item in x.items]
+  won: list[list[float]] = [[] for _ in x.items]
   faults: list[ServiceFault] = []
-  for i, j in itertools.combinations(range(len(items)), 2):
+  for i, j in itertools.combinations(range(len(x.items)), 2):
     try:
       share = (
-        0.5 if texts[i] == texts[j] else _share(ask, question, texts, i, j)
+        0.5 if texts[i] == texts[j] else _share(x.ask, question, texts, i, j)
       )
     except ServiceFault as fault:
       faults.append(fault)
@@ -56,7 +55,7 @@ def win_rate(
     won[j].append(1 - share)
   if faults and not any(won):
     raise faults[0]
-  return [sum(x) / len(x) if x else math.nan for x in won]
+  return [sum(shares) / len(shares) if shares else math.nan for shares in won]
 
 
 def _share(ask: Ask, question: str, texts: list[str], i: int, j: int) -> float:

@@ -17,7 +17,7 @@ from typing import Annotated
 from agentrl import registry
 from agentrl.domain import COUNT, Named
 from agentrl.judge import answers, excerpts, overlap
-from agentrl.judge.item import Ask, Item
+from agentrl.judge.item import Item, JudgeInputs
 from agentrl.judge.verdicts import GIVES, NEEDS, Question
 from agentrl.text import grading
 
@@ -50,8 +50,7 @@ def _turn(item: Item, k: int) -> str:
 
 @registry.register('judge', needs=NEEDS, gives=GIVES, takes='trajectory')
 def evidence_only(
-  item: Item,
-  ask: Ask,
+  x: JudgeInputs,
   *,
   term: Named = 'judged',
   service: Named = 'judge',
@@ -69,36 +68,30 @@ def evidence_only(
     question: put after the evidence
     tag: of the evidence in the last message
   """
-  parts = exhibits(item, tag)
+  parts = exhibits(x.item, tag)
   if not parts:
     return 0.0
-  task = item.turns[0].observation
+  task = x.item.turns[0].observation
   form = f'{question} Answer with a number from 0 to 1.'
   body = '\n'.join(parts)
-  return answers.number(ask(f'Task: {task}\n\nEvidence:\n{body}\n\n{form}'))
+  return answers.number(x.ask(f'Task: {task}\n\nEvidence:\n{body}\n\n{form}'))
 
 
 @registry.register('judge', gives=GIVES, takes='trajectory')
 def evidence_size(
-  item: Item,
-  ask: Ask,
-  *,
-  term: Named = 'evidence_size',
-  tag: Named = 'evidence',
+  x: JudgeInputs, *, term: Named = 'evidence_size', tag: Named = 'evidence'
 ) -> float:
   """Number of turns and quotes that are submitted as evidence.
 
   Args:
     term, tag: as of `evidence_only`
   """
-  del ask
-  return float(len(exhibits(item, tag)))
+  return float(len(exhibits(x.item, tag)))
 
 
 @registry.register('judge', gives=GIVES, takes='group')
 def diversity(
-  items: tuple[Item, ...],
-  ask: Ask,
+  x: JudgeInputs,
   *,
   term: Named = 'diversity',
   tag: overlap.Tag = 'answer',
@@ -114,8 +107,7 @@ def diversity(
     tag: that the last answer stands in; '': it is the whole last message
     n: words of a gram
   """
-  del ask
-  grams = [_grams(excerpts.answer(x, tag) or '', n) for x in items]
+  grams = [_grams(excerpts.answer(item, tag) or '', n) for item in x.items]
   if len(grams) < 2:
     return [math.nan] * len(grams)
   return [

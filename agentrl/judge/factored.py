@@ -13,7 +13,7 @@ from typing import Any
 from agentrl import registry
 from agentrl.domain import Named
 from agentrl.judge import excerpts
-from agentrl.judge.item import Ask, Item, JudgeFault
+from agentrl.judge.item import Item, JudgeFault, JudgeInputs
 from agentrl.judge.verdicts import GIVES
 from agentrl.text import grading
 
@@ -53,11 +53,7 @@ def goal_text(item: Item, field: str) -> str:
 
 @registry.register('judge', gives=GIVES)
 def goal_similarity(
-  item: Item,
-  ask: Ask,
-  *,
-  term: Named = 'potential',
-  field: Named = 'goal',
+  x: JudgeInputs, *, term: Named = 'potential', field: Named = 'goal'
 ) -> float:
   """|goal facts that hold after the turn| / |goal facts|
 
@@ -68,19 +64,14 @@ def goal_similarity(
     term: what it fills
     field: of the task that holds the goal facts, a text or lists of words
   """
-  del ask
-  goal = facts(goal_text(item, field))
-  now = state(_observations(item))
+  goal = facts(goal_text(x.item, field))
+  now = state(_observations(x.item))
   return sum(now.get(k) == value for k, value in goal.items()) / len(goal)
 
 
 @registry.register('judge', gives=GIVES)
 def text_similarity(
-  item: Item,
-  ask: Ask,
-  *,
-  term: Named = 'potential',
-  field: Named = 'goal',
+  x: JudgeInputs, *, term: Named = 'potential', field: Named = 'goal'
 ) -> float:
   """F₁ of the words of the goal and of the last observation, not factored.
 
@@ -89,9 +80,8 @@ def text_similarity(
   Args:
     term, field: as of `goal_similarity`
   """
-  del ask
-  seen = _observations(item)[-1:]
-  return float(grading.f1(' '.join(seen), [goal_text(item, field)]))
+  seen = _observations(x.item)[-1:]
+  return float(grading.f1(' '.join(seen), [goal_text(x.item, field)]))
 
 
 def _observations(item: Item) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Annotated
 from agentrl import registry
 from agentrl.domain import COUNT, Name, Named, Text, Tuple
 from agentrl.judge import excerpts
-from agentrl.judge.item import Ask, Item, JudgeFault
+from agentrl.judge.item import Item, JudgeFault, JudgeInputs
 from agentrl.judge.verdicts import GIVES, Unit
 
 Tags = Annotated[tuple[str, ...], Tuple(Name('a tag'), least=1, once=True)]
@@ -26,8 +26,7 @@ def places(text: str, name: str) -> tuple[int, int] | None:
 
 @registry.register('judge', gives=GIVES)
 def tag_share(
-  item: Item,
-  ask: Ask,
+  x: JudgeInputs,
   *,
   term: Named = 'format',
   unit: Unit = 'turn',
@@ -40,15 +39,13 @@ def tag_share(
     unit: 'turn', a message, or 'trajectory', all messages after one another
     tags: names
   """
-  del ask
-  text = '\n'.join(excerpts.messages(item))
+  text = '\n'.join(excerpts.messages(x.item))
   return sum(places(text, name) is not None for name in tags) / len(tags)
 
 
 @registry.register('judge', gives=GIVES)
 def tags_in_order(
-  item: Item,
-  ask: Ask,
+  x: JudgeInputs,
   *,
   term: Named = 'format',
   unit: Unit = 'turn',
@@ -60,17 +57,15 @@ def tags_in_order(
     term, unit: as of `tag_share`
     tags: names, in the order in which they have to stand
   """
-  del ask
-  text = '\n'.join(excerpts.messages(item))
+  text = '\n'.join(excerpts.messages(x.item))
   every = [places(text, name) for name in tags]
-  flat = [x for pair in every if pair for x in pair]
+  flat = [place for pair in every if pair for place in pair]
   return float(None not in every and flat == sorted(flat))
 
 
 @registry.register('judge', gives=GIVES)
 def field_layout(
-  item: Item,
-  ask: Ask,
+  x: JudgeInputs,
   *,
   term: Named = 'format',
   fields: Tags = ('think', 'tool_call', 'response'),
@@ -90,18 +85,17 @@ def field_layout(
     gold: field of the task with the gold answer, a text with such tags or a
       mapping of fields; '': all fields have to stand
   """
-  del ask
-  has = _gold_fields(item, gold, fields)
-  wanted = [x for x in fields if x == fields[0] or x in has]
+  has = _gold_fields(x.item, gold, fields)
+  wanted = [name for name in fields if name == fields[0] or name in has]
   parts = []
   for name in wanted:
     space = '\n' if name in blocks else ''
     parts.append(f'<{name}>{space}.*?{space}</{name}>')
-  text = item.here.message.strip()
+  text = x.item.here.message.strip()
   matches = re.fullmatch('\n'.join(parts), text, re.DOTALL) is not None
   once = all(places(text, name) is not None for name in wanted)
   others = (name for name in fields if name not in wanted)
-  foreign = any(f'<{x}>' in text or f'</{x}>' in text for x in others)
+  foreign = any(f'<{name}>' in text or f'</{name}>' in text for name in others)
   return float(matches and once and not foreign)
 
 
@@ -119,8 +113,7 @@ def _gold_fields(item: Item, gold: str, fields: Sequence[str]) -> list[str]:
 
 @registry.register('judge', gives=GIVES)
 def thought_length(
-  item: Item,
-  ask: Ask,
+  x: JudgeInputs,
   *,
   term: Named = 'thought_length',
   unit: Unit = 'turn',
@@ -134,15 +127,13 @@ def thought_length(
     tag: of thoughts
     limit: words from which on it is 1
   """
-  del ask
-  thought = excerpts.last(excerpts.messages(item), tag) or ''
+  thought = excerpts.last(excerpts.messages(x.item), tag) or ''
   return min(1.0, len(thought.split()) / limit)
 
 
 @registry.register('judge', gives=GIVES)
 def self_search_layout(
-  item: Item,
-  ask: Ask,
+  x: JudgeInputs,
   *,
   term: Named = 'format',
   unit: Unit = 'trajectory',
@@ -170,8 +161,7 @@ def self_search_layout(
     placeholders: texts that stand for what should have been written; to write
       nothing is one, too
   """
-  del ask
-  text = '\n'.join(excerpts.messages(item)).strip()
+  text = '\n'.join(excerpts.messages(x.item)).strip()
   parts = blocks_of(text)
   if not parts or not _is_self_search(text, parts, placeholders):
     return 0.0

@@ -1,22 +1,23 @@
 """Judge items: a turn, a trajectory or a group as text, with its facts.
 
-A judge piece, registered in the slot 'judge', is a function
+A judge, registered in the slot 'judge', is a function
 
-  (item, ask, *, hp) -> score
+  (x: JudgeInputs, *, hp) -> score
 
-of one item, pure but for the answers of its service. `c.judge` names pieces;
-the term that each fills is its hyper-parameter `term`. Scores of a judge that
-has a scale are in [0, 1]. A piece is asked about each of
+that is pure but for the answers of its service. `c.judge` names judges; the
+term that each fills is its hyper-parameter `term`. Scores of a judge that has
+a scale are in [0, 1]. A judge is asked about each of
 
-  'turn'        an Item; the score is the turn's
-  'trajectory'  an Item with turn -1; the score is one number, which is put on
+  'turn'        one Item; the score is the turn's
+  'trajectory'  one Item with turn -1; the score is one number, which is put on
                 the last turn, or one for each turn
-  'group'       a tuple of such Items; the score is one number for each
+  'group'       all Items of a group; the score is one number for each
 
 and which is its hyper-parameter `unit`, or the level at which it is registered
 (`takes`). In a sequence of scores NaN says that there is none.
 """
 
+import dataclasses
 import hashlib
 import json
 import math
@@ -83,6 +84,19 @@ class Ask(Protocol):
 
   def cached(self, content: str, compute: Callable[[], str]) -> str:
     """What `compute` returns, computed once for equal contents in a run."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class JudgeInputs:
+  """Inputs of a judge."""
+
+  items: tuple[Item, ...]  # one, or those of a group
+  ask: Ask  # its service; judges without one do not ask
+
+  @property
+  def item(self) -> Item:
+    """The item that a judge of turns or of trajectories is asked about."""
+    return self.items[0]
 
 
 def unit(piece: registry.Component, hp: Mapping[str, Any]) -> str:

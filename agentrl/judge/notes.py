@@ -13,7 +13,7 @@ from typing import Annotated
 from agentrl import registry
 from agentrl.domain import Chance, Named, Text
 from agentrl.judge import answers, excerpts
-from agentrl.judge.item import Ask, Item
+from agentrl.judge.item import Item, JudgeInputs
 from agentrl.judge.overlap import Tag
 from agentrl.judge.verdicts import GIVES, NEEDS
 from agentrl.text import grading
@@ -31,8 +31,7 @@ _FUNCTION_WORDS = (
 
 @registry.register('judge', gives=GIVES, takes='trajectory')
 def note_reward(
-  item: Item,
-  ask: Ask,
+  x: JudgeInputs,
   *,
   term: Named = 'note_reward',
   field: Named = 'answers',
@@ -51,9 +50,8 @@ def note_reward(
     note: tag of notes
     marked: paid for a wrong answer with marked notes
   """
-  del ask
-  gold = excerpts.accepted(item, field)
-  answer, notes = excerpts.answer(item, tag), _notes(item, note)
+  gold = excerpts.accepted(x.item, field)
+  answer, notes = excerpts.answer(x.item, tag), _notes(x.item, note)
   if answer is None or not notes:
     return 0.0
   f1 = grading.f1(answer, gold)
@@ -62,8 +60,7 @@ def note_reward(
 
 @registry.register('judge', gives=GIVES, takes='trajectory')
 def note_supports(
-  item: Item,
-  ask: Ask,
+  x: JudgeInputs,
   *,
   term: Named = 'note_supports',
   question: Named = 'question',
@@ -81,18 +78,16 @@ def note_supports(
     question: field of the task that holds the question
     statement: what is to follow from the note, of {question} and {answer}
   """
-  del ask
-  statements = _statements(item, question, field, statement)
-  words = set(grading.normal((_notes(item, note) or [''])[-1]).split())
-  wanted = (set(grading.normal(x).split()) for x in statements)
+  statements = _statements(x.item, question, field, statement)
+  words = set(grading.normal((_notes(x.item, note) or [''])[-1]).split())
+  wanted = (set(grading.normal(text).split()) for text in statements)
   function_words = set(_FUNCTION_WORDS.split())
-  return float(any(x - function_words <= words for x in wanted))
+  return float(any(need - function_words <= words for need in wanted))
 
 
 @registry.register('judge', needs=NEEDS, gives=GIVES, takes='trajectory')
 def note_entailed(
-  item: Item,
-  ask: Ask,
+  x: JudgeInputs,
   *,
   term: Named = 'note_supports',
   service: Named = 'judge',
@@ -110,8 +105,8 @@ def note_entailed(
     term, question, field, note, statement: as of `note_supports`
     service: who is asked
   """
-  statements = _statements(item, question, field, statement)
-  notes = _notes(item, note)
+  statements = _statements(x.item, question, field, statement)
+  notes = _notes(x.item, note)
   if not notes:
     return 0.0
   form = (
@@ -119,18 +114,14 @@ def note_entailed(
     ' Answer with a number from 0 to 1.'
   )
   return max(
-    answers.number(ask(f'Note: {notes[-1]}\nStatement: {x}\n\n{form}'))
-    for x in statements
+    answers.number(x.ask(f'Note: {notes[-1]}\nStatement: {claim}\n\n{form}'))
+    for claim in statements
   )
 
 
 @registry.register('judge', gives=GIVES, takes='trajectory')
 def note_grounded(
-  item: Item,
-  ask: Ask,
-  *,
-  term: Named = 'note_grounded',
-  note: Named = 'summary',
+  x: JudgeInputs, *, term: Named = 'note_grounded', note: Named = 'summary'
 ) -> float:
   """|key spans of notes that the environment showed| / |key spans|, or 0
 
@@ -141,9 +132,8 @@ def note_grounded(
   Args:
     term, note: as of `note_reward`
   """
-  del ask
-  spans = [x for text in _notes(item, note) for x in key_spans(text)]
-  texts = [f' {grading.normal(x)} ' for x in excerpts.evidence(item)]
+  spans = [span for text in _notes(x.item, note) for span in key_spans(text)]
+  texts = [f' {grading.normal(text)} ' for text in excerpts.evidence(x.item)]
   hits = [any(f' {span} ' in text for text in texts) for span in spans]
   return sum(hits) / len(hits) if hits else 0.0
 

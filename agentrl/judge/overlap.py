@@ -8,7 +8,7 @@ from typing import Annotated
 from agentrl import registry
 from agentrl.domain import COUNT, Named, Text
 from agentrl.judge import excerpts
-from agentrl.judge.item import Ask, Item
+from agentrl.judge.item import JudgeInputs
 from agentrl.judge.verdicts import GIVES
 from agentrl.text import grading
 
@@ -17,8 +17,7 @@ Tag = Annotated[str, Text('a tag')]
 
 @registry.register('judge', gives=GIVES, takes='trajectory')
 def answer_f1(
-  item: Item,
-  ask: Ask,
+  x: JudgeInputs,
   *,
   term: Named = 'answer_f1',
   field: Named = 'answers',
@@ -33,15 +32,13 @@ def answer_f1(
     field: of the task that holds the gold answers, one or several
     tag: that the last answer stands in; '': it is the whole last message
   """
-  del ask
-  gold = excerpts.accepted(item, field)
-  return float(grading.f1(excerpts.answer(item, tag) or '', gold))
+  gold = excerpts.accepted(x.item, field)
+  return float(grading.f1(excerpts.answer(x.item, tag) or '', gold))
 
 
 @registry.register('judge', gives=GIVES, takes='trajectory')
 def answer_bleu(
-  item: Item,
-  ask: Ask,
+  x: JudgeInputs,
   *,
   term: Named = 'answer_bleu',
   field: Named = 'answers',
@@ -54,10 +51,9 @@ def answer_bleu(
     term, field, tag: as of `answer_f1`
     order: longest n-grams that are counted
   """
-  del ask
-  gold = [grading.normal(x).split() for x in excerpts.accepted(item, field)]
-  words = grading.normal(excerpts.answer(item, tag) or '').split()
-  return max(bleu(words, x, order=order) for x in gold)
+  gold = [grading.normal(y).split() for y in excerpts.accepted(x.item, field)]
+  words = grading.normal(excerpts.answer(x.item, tag) or '').split()
+  return max(bleu(words, y, order=order) for y in gold)
 
 
 def bleu(words: Sequence[str], gold: Sequence[str], *, order: int = 4) -> float:

@@ -18,7 +18,7 @@ import numpy as np
 from absl import logging
 
 from agentrl.judge import answers, item, planted
-from agentrl.judge.item import Item, JudgeFault
+from agentrl.judge.item import Item, JudgeFault, JudgeInputs
 from agentrl.judge.workers import Late, Workers
 from agentrl.service.answer_file import AnswerFile, content_id
 from agentrl.service.base import Service, ServiceFault
@@ -34,7 +34,7 @@ class Judge(NamedTuple):
   """A piece with its hyper-parameters and its service."""
 
   name: str
-  piece: Callable[..., item.Score]  # (item, ask)
+  piece: Callable[[JudgeInputs], item.Score]
   term: str  # what it fills
   unit: str  # one of item.UNITS
   service: Service | None = None
@@ -212,10 +212,10 @@ class JudgePanel:
 
   def _start(self, judge: Judge, items, places, within: bool = True) -> None:
     ask = _Ask(judge, self._file, self._error.delay)
-    what = items if judge.unit == 'group' else items[0]
     result = None
     if within:
-      result = self._workers.submit(lambda: judge.piece(what, ask))
+      x = JudgeInputs(items=items, ask=ask)
+      result = self._workers.submit(lambda: judge.piece(x))
     self._jobs.append(_Job(judge, items, places, ask, result))
 
   def _ask_within_budget(self) -> None:

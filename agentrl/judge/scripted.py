@@ -9,15 +9,14 @@ import numpy as np
 
 from agentrl import registry
 from agentrl.domain import Named, Number, Text
-from agentrl.judge.item import Ask, Item, JudgeFault, Score
+from agentrl.judge.item import Item, JudgeFault, JudgeInputs, Score
 from agentrl.judge.verdicts import GIVES, Unit
 from agentrl.service.base import load_function
 
 
 @registry.register('judge', needs=('term:{name}',), gives=GIVES)
 def column(
-  item: Item,
-  ask: Ask,
+  x: JudgeInputs,
   *,
   term: Named = 'judged',
   name: Named = 'progress',
@@ -33,8 +32,7 @@ def column(
     name: of the world's term
     above: which values are good
   """
-  del ask  # nobody is
-  value = item.here.terms[name]
+  value = x.item.here.terms[name]
   if math.isnan(value):
     raise JudgeFault(f'the term {name!r} of the turn is NaN')
   return float(value > above)
@@ -42,8 +40,7 @@ def column(
 
 @registry.register('judge', gives=GIVES)
 def function(
-  item: Item,
-  ask: Ask,
+  x: JudgeInputs,
   *,
   term: Named = 'judged',
   unit: Unit = 'turn',
@@ -65,7 +62,7 @@ def function(
 
   def compute() -> str:
     try:
-      return json.dumps(call(item), default=_listed)
+      return json.dumps(call(x.item), default=_listed)
     except JudgeFault:
       raise
     except Exception as error:
@@ -73,7 +70,7 @@ def function(
         f'{path} raised {type(error).__name__}: {error}'
       ) from error
 
-  return json.loads(ask.cached(_content([path, *item]), compute))
+  return json.loads(x.ask.cached(_content([path, *x.item]), compute))
 
 
 def _content(x: Any) -> str:

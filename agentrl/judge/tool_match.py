@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 from agentrl import registry
 from agentrl.domain import Named, OneOf, Positive
 from agentrl.judge import excerpts
-from agentrl.judge.item import Ask, Item, JudgeFault
+from agentrl.judge.item import Item, JudgeFault, JudgeInputs
 from agentrl.judge.verdicts import GIVES, Unit
 from agentrl.runtime import text_files
 from agentrl.text.tool_calls import format_of
@@ -88,8 +88,7 @@ def correctness(
 
 @registry.register('judge', gives=GIVES)
 def tool_match(
-  item: Item,
-  ask: Ask,
+  x: JudgeInputs,
   *,
   term: Named = 'tool_match',
   unit: Unit = 'trajectory',
@@ -117,12 +116,13 @@ def tool_match(
       'intermediate', where calls are equal or not; 'coarse', where all are
     most: the reward of calls that equal the gold ones
   """
-  del ask
-  gold = gold_calls(item, field)
+  gold = gold_calls(x.item, field)
   if not gold:
     return 0.0
   try:
-    calls = [x for text in excerpts.messages(item) for x in read(text, format)]
+    calls = [
+      y for text in excerpts.messages(x.item) for y in read(text, format)
+    ]
   except ValueError:
     return -most
   if not calls:

@@ -6,7 +6,7 @@ from typing import Annotated
 from agentrl import registry
 from agentrl.domain import COUNT0, Name, Named, OneOf, Real, Text, Tuple
 from agentrl.judge import answers
-from agentrl.judge.item import Ask, Item, JudgeFault, transcript
+from agentrl.judge.item import Item, JudgeFault, JudgeInputs, transcript
 
 Question = Annotated[str, Text('a question', empty=False)]
 Unit = Annotated[str, OneOf('turn', 'trajectory')]
@@ -28,18 +28,15 @@ def numbered_conversation(item: Item) -> str:
   return '\n'.join(talk)
 
 
-def _scored(
-  item: Item, ask: Ask, question: str, most: float, window: int
-) -> float:
+def _scored(x: JudgeInputs, question: str, most: float, window: int) -> float:
   """The number that a judge answers with, over `most`."""
   end = f'{question} Answer with a number from 0 to {answers.scale(most)}.'
-  return answers.number(ask(f'{conversation(item, window)}\n\n{end}'), most)
+  return answers.number(x.ask(f'{conversation(x.item, window)}\n\n{end}'), most)
 
 
 @registry.register('judge', needs=NEEDS, gives=GIVES)
 def number(
-  item: Item,
-  ask: Ask,
+  x: JudgeInputs,
   *,
   term: Named = 'judged',
   unit: Unit = 'turn',
@@ -58,13 +55,12 @@ def number(
     most: end of the scale, which begins at 0
     window: turns that the judge sees, the last ones; 0: all
   """
-  return _scored(item, ask, question, most, window)
+  return _scored(x, question, most, window)
 
 
 @registry.register('judge', needs=NEEDS, gives=GIVES)
 def potential(
-  item: Item,
-  ask: Ask,
+  x: JudgeInputs,
   *,
   term: Named = 'potential',
   service: Named = 'judge',
@@ -80,13 +76,12 @@ def potential(
   Args:
     term, service, question, most, window: as of `number`
   """
-  return _scored(item, ask, question, most, window)
+  return _scored(x, question, most, window)
 
 
 @registry.register('judge', needs=NEEDS, gives=GIVES)
 def grade(
-  item: Item,
-  ask: Ask,
+  x: JudgeInputs,
   *,
   term: Named = 'judged',
   unit: Unit = 'turn',
@@ -108,13 +103,13 @@ def grade(
     grades: words, the best one first
   """
   end = f'{question} Answer with one of {", ".join(grades)}.'
-  return answers.grade(ask(f'{conversation(item, window)}\n\n{end}'), grades)
+  text = x.ask(f'{conversation(x.item, window)}\n\n{end}')
+  return answers.grade(text, grades)
 
 
 @registry.register('judge', needs=NEEDS, gives=GIVES, takes='trajectory')
 def attribution(
-  item: Item,
-  ask: Ask,
+  x: JudgeInputs,
   *,
   term: Named = 'judged',
   service: Named = 'judge',
@@ -131,13 +126,13 @@ def attribution(
   Args:
     term, service, question: as of `number`
   """
-  talk = numbered_conversation(item)
-  ended = f'The task was scored {item.outcome:g}.'
+  talk = numbered_conversation(x.item)
+  ended = f'The task was scored {x.item.outcome:g}.'
   form = 'Answer with a line for each, such as "1: good" or "2: bad".'
-  text = ask(f'{talk}\n{ended}\n\n{question} {form}')
-  labels = answers.lines(text, len(item.turns))
+  text = x.ask(f'{talk}\n{ended}\n\n{question} {form}')
+  labels = answers.lines(text, len(x.item.turns))
   out = []
-  for k in range(1, len(item.turns) + 1):
+  for k in range(1, len(x.item.turns) + 1):
     try:
       out.append(float(answers.yes_or_no(labels[k])))
     except (KeyError, JudgeFault):

@@ -29,7 +29,9 @@ def gradient(
   beside = () if other is None else other.hidden  # of rows, for read
   micro = context.micro if other is None else unfolded(context.micro)
   terms = alg.losses
-  inputs = LossInputs(Outputs(), batch, credit, signals, key)
+  inputs = LossInputs(
+    outputs=Outputs(), batch=batch, credit=credit, signals=signals, key=key
+  )
   coefficients = _coefficients(alg, inputs, mask)
   level = {k: v for k, v in signals.items() if v.shape == mask.shape}
   target = {k: v for k, v in credit.target.items() if v.shape == mask.shape}
@@ -44,7 +46,9 @@ def gradient(
     own = credit.replace(token=token, weight=weight, target=target)
     sums, metrics = {}, {}
     for name, term in terms.items():
-      x = LossInputs(out, here, own, {**signals, **near}, key)
+      x = inputs.replace(
+        outputs=out, batch=here, credit=own, signals={**signals, **near}
+      )
       value, term_metrics = term(x)
       sums[name] = jnp.sum(coefficients[name] * value)
       metrics |= {f'{name}/{k}': v for k, v in term_metrics.items()}

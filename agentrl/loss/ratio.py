@@ -70,6 +70,6 @@ def ppo_future(
   omega = future(log_rho, x.batch, gamma=gamma, clip=future_clip)
   weight = ppo.weight_of(x)
   token = x.credit.token * (1 + coef * zscore(omega, weight))
-  x = x._replace(credit=x.credit.replace(token=token))
+  x = x.replace(credit=x.credit.replace(token=token))
   value, metrics = ppo.ppo(x, clip_low=clip_low, clip_high=clip_high)
   return value, metrics | {'future': ppo.metric(omega, weight)}

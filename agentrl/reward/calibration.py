@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from agentrl import registry, segment
 from agentrl.domain import Named, NotNegative, OneOf
 from agentrl.reward import trajectory
-from agentrl.types import Array, Turns
+from agentrl.types import Array, RewardInputs
 
 _SUREST = 0.99  # log scores are finite: confidences count as [0.01, 0.99]
 
@@ -34,9 +34,7 @@ FORMS = {
 
 @registry.register('reward', needs=('term:{confidence}',))
 def calibration(
-  turns: Turns,
-  outcome: Array,
-  status: Array,
+  x: RewardInputs,
   *,
   confidence: Named = 'confidence',
   form: Annotated[str, OneOf(*FORMS)] = 'margin',
@@ -69,10 +67,10 @@ def calibration(
     penalty: of v, taken where it was not
   """
   rule = FORMS[form]
-  x = turns.terms[confidence]  # [B, K]
-  gives = turns.valid & (x > 0)
+  value = x.turns.terms[confidence]  # [B, K]
+  gives = x.turns.valid & (value > 0)
   last = segment.last_turn(gives)
-  c = jnp.clip(jnp.sum(jnp.where(last, x, 0), axis=1), 0, 1)  # [B]
+  c = jnp.clip(jnp.sum(jnp.where(last, value, 0), axis=1), 0, 1)  # [B]
   right, wrong = 1 + bonus * rule.solved(c), -penalty * rule.failed(c)
-  solved = trajectory.reaches(outcome, 1)
-  return trajectory.at_last_turn(jnp.where(solved, right, wrong), turns)
+  solved = trajectory.reaches(x.outcome, 1)
+  return trajectory.at_last_turn(jnp.where(solved, right, wrong), x.turns)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from agentrl import registry
 from agentrl.domain import Name, Named, NotNegative, Real, Tuple
 from agentrl.reward import trajectory
-from agentrl.types import Array, Turns
+from agentrl.types import Array, RewardInputs
 
 Terms = Annotated[tuple[str, ...], Tuple(Name('a term'), least=1)]
 Weights = Annotated[tuple[float, ...], Tuple(Real(), like='terms')]
@@ -15,12 +15,7 @@ Weights = Annotated[tuple[float, ...], Tuple(Real(), like='terms')]
 
 @registry.register('reward', needs=('term:*terms',))
 def weighted(
-  turns: Turns,
-  outcome: Array,
-  status: Array,
-  *,
-  terms: Terms = ('outcome',),
-  weights: Weights = (1.0,),
+  x: RewardInputs, *, terms: Terms = ('outcome',), weights: Weights = (1.0,)
 ) -> Array:
   """r_k = Σ_f w_f x_{f,k}
 
@@ -32,21 +27,19 @@ def weighted(
     terms: names of terms, or 'outcome'
     weights: w of each
   """
-  reward = jnp.zeros(turns.valid.shape)
+  reward = jnp.zeros(x.turns.valid.shape)
   for name, weight in zip(terms, weights, strict=True):
     if name == registry.OUTCOME:
-      x = trajectory.at_last_turn(outcome, turns)
+      value = trajectory.at_last_turn(x.outcome, x.turns)
     else:
-      x = jnp.where(turns.valid, turns.terms[name], 0)
-    reward += weight * x
+      value = jnp.where(x.turns.valid, x.turns.terms[name], 0)
+    reward += weight * value
   return reward
 
 
 @registry.register('reward', needs=('term:*terms', 'term:*gates'))
 def gated_or_penalty(
-  turns: Turns,
-  outcome: Array,
-  status: Array,
+  x: RewardInputs,
   *,
   terms: Terms = ('outcome',),
   weights: Weights = (1.0,),
@@ -72,22 +65,17 @@ def gated_or_penalty(
     thresholds: t_g, of each
     penalty: of a trajectory that a gate stops
   """
-  passed = trajectory.passes(turns, outcome, gates, scales, thresholds)
+  passed = trajectory.passes(x, gates, scales, thresholds)
   reward = sum(
-    weight * trajectory.total(name, turns, outcome)
+    weight * trajectory.total(name, x)
     for name, weight in zip(terms, weights, strict=True)
   )
-  return trajectory.at_last_turn(jnp.where(passed, reward, -penalty), turns)
+  return trajectory.at_last_turn(jnp.where(passed, reward, -penalty), x.turns)
 
 
 @registry.register('reward', needs=('term:{ruled}', 'term:{criterion}'))
 def rule_or_criterion(
-  turns: Turns,
-  outcome: Array,
-  status: Array,
-  *,
-  ruled: Named = 'ruled',
-  criterion: Named = 'judged',
+  x: RewardInputs, *, ruled: Named = 'ruled', criterion: Named = 'judged'
 ) -> Array:
   """R = outcome where the task has a rule, else x_criterion
 
@@ -99,7 +87,5 @@ def rule_or_criterion(
     ruled: the term that is above 0 on a turn of tasks with a rule
     criterion: the term of the judge
   """
-  has, judged = (
-    trajectory.total(name, turns, outcome) for name in (ruled, criterion)
-  )
-  return trajectory.at_last_turn(jnp.where(has > 0, outcome, judged), turns)
+  has, judged = (trajectory.total(name, x) for name in (ruled, criterion))
+  return trajectory.at_last_turn(jnp.where(has > 0, x.outcome, judged), x.turns)

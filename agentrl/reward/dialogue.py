@@ -6,16 +6,14 @@ import jax.numpy as jnp
 
 from agentrl import registry
 from agentrl.domain import Count, Named, NotNegative, Real
-from agentrl.types import Array, Turns
+from agentrl.types import Array, RewardInputs
 
 
 @registry.register(
   'reward', needs=('term:{needed}', 'term:{needless}', 'term:{premature}')
 )
 def clarification(
-  turns: Turns,
-  outcome: Array,
-  status: Array,
+  x: RewardInputs,
   *,
   needed: Named = 'needed',
   needless: Named = 'needless',
@@ -44,10 +42,10 @@ def clarification(
     turn_cost: ε
   """
   count, u, p = (
-    jnp.where(turns.valid, turns.terms[name], 0)
+    jnp.where(x.turns.valid, x.turns.terms[name], 0)
     for name in (needed, needless, premature)
   )
   so_far = jnp.cumsum(count, axis=1)
   paid = jnp.minimum(so_far, slots) - jnp.minimum(so_far - count, slots)
   cost = needless_cost * u + premature_cost * p + turn_cost
-  return jnp.where(turns.valid, bonus / slots * paid - cost, 0)
+  return jnp.where(x.turns.valid, bonus / slots * paid - cost, 0)

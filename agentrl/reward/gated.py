@@ -11,14 +11,12 @@ import jax.numpy as jnp
 from agentrl import registry
 from agentrl.domain import UNIT, Chance, Dominant, Name, Real, Tuple
 from agentrl.reward import trajectory
-from agentrl.types import Array, Turns
+from agentrl.types import Array, RewardInputs
 
 
 @registry.register('reward', needs=('term:invalid', 'term:*quality'))
 def ladder(
-  turns: Turns,
-  outcome: Array,
-  status: Array,
+  x: RewardInputs,
   *,
   quality: Annotated[tuple[str, ...], Tuple(Name('a term'), least=1)] = (
     'outcome',
@@ -38,20 +36,18 @@ def ladder(
     some_parsed: r_some, if not all messages were understood
     all_parsed: r_all, if all were and the score is 0
   """
-  wrong = turns.valid & (turns.terms['invalid'] > 0)
-  some = jnp.any(turns.valid & ~wrong, axis=1)
-  q = sum(trajectory.total(name, turns, outcome) for name in quality)  # [B]
+  wrong = x.turns.valid & (x.turns.terms['invalid'] > 0)
+  some = jnp.any(x.turns.valid & ~wrong, axis=1)
+  q = sum(trajectory.total(name, x) for name in quality)  # [B]
   score = all_parsed + (1 - all_parsed) * jnp.clip(q, 0, 1)
   failed = jnp.where(some, some_parsed, 0.0)
   reward = jnp.where(jnp.any(wrong, axis=1), failed, score)
-  return trajectory.at_last_turn(reward, turns)
+  return trajectory.at_last_turn(reward, x.turns)
 
 
 @registry.register('reward', needs=('term:*terms',))
 def lexicographic(
-  turns: Turns,
-  outcome: Array,
-  status: Array,
+  x: RewardInputs,
   *,
   terms: Annotated[tuple[str, ...], Tuple(Name('a term'), least=1)] = (
     'invalid',
@@ -88,14 +84,14 @@ def lexicographic(
     thresholds: t_k, of each term but the last
     weights: w_k, each more than the sum of those after it
   """
-  passed = jnp.ones(outcome.shape, bool)  # [B]
-  reward = jnp.zeros(outcome.shape)  # [B]
+  passed = jnp.ones(x.outcome.shape, bool)  # [B]
+  reward = jnp.zeros(x.outcome.shape)  # [B]
   # Nothing comes after the last term: its threshold is any number.
   gates = zip(terms, scales, (*thresholds, 0.0), weights, strict=True)
   for name, scale, threshold, weight in gates:
     start = 1 if scale < 0 else 0
-    x = start + scale * trajectory.total(name, turns, outcome)
-    x = jnp.clip(x, 0, 1)
-    reward += jnp.where(passed, weight * x, 0)
-    passed &= trajectory.reaches(x, threshold)
-  return trajectory.at_last_turn(reward, turns)
+    value = start + scale * trajectory.total(name, x)
+    value = jnp.clip(value, 0, 1)
+    reward += jnp.where(passed, weight * value, 0)
+    passed &= trajectory.reaches(value, threshold)
+  return trajectory.at_last_turn(reward, x.turns)

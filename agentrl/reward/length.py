@@ -7,14 +7,12 @@ import jax.numpy as jnp
 
 from agentrl import domain, registry
 from agentrl.reward import trajectory
-from agentrl.types import Array, Turns
+from agentrl.types import Array, RewardInputs
 
 
 @registry.register('reward', needs=('term:tokens',))
 def overlong(
-  turns: Turns,
-  outcome: Array,
-  status: Array,
+  x: RewardInputs,
   *,
   limit: domain.Count = 16,
   margin: Annotated[int, domain.Whole(1, most='limit')] = 4,
@@ -30,8 +28,8 @@ def overlong(
     margin: tokens before it over which it rises
     scale: the whole penalty
   """
-  chex.assert_rank(turns.valid, 2)
-  tokens = jnp.where(turns.valid, turns.terms['tokens'], 0)
+  chex.assert_rank(x.turns.valid, 2)
+  tokens = jnp.where(x.turns.valid, x.turns.terms['tokens'], 0)
   n = jnp.sum(tokens, axis=1, keepdims=True)
   penalty = jnp.clip((limit - margin - n) / margin, -1, 0)
-  return jnp.where(trajectory.last_turn(turns), scale * penalty, 0.0)
+  return jnp.where(trajectory.last_turn(x.turns), scale * penalty, 0.0)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from agentrl import registry, segment
 from agentrl.domain import Chance, Discount, Named, Number
 from agentrl.reward import trajectory
-from agentrl.types import Array, Turns
+from agentrl.types import Array, RewardInputs, Turns
 
 
 def shaping(
@@ -37,9 +37,7 @@ def shaping(
 
 @registry.register('reward', needs=('term:{term}',))
 def potential(
-  turns: Turns,
-  outcome: Array,
-  status: Array,
+  x: RewardInputs,
   *,
   term: Named = 'own',
   gamma: Discount = 1.0,
@@ -58,15 +56,13 @@ def potential(
     final: what Φ at the end is multiplied by; above 0 the end itself pays, and
       another policy may become the best
   """
-  after = turns.terms[term]
-  return shaping(after, turns, gamma=gamma, start=start, final=final)
+  after = x.turns.terms[term]
+  return shaping(after, x.turns, gamma=gamma, start=start, final=final)
 
 
 @registry.register('reward', needs=('term:{term}',))
 def potential_of_changes(
-  turns: Turns,
-  outcome: Array,
-  status: Array,
+  x: RewardInputs,
   *,
   term: Named = 'progress',
   gamma: Discount = 1.0,
@@ -84,6 +80,6 @@ def potential_of_changes(
     final: what Φ at the end is multiplied by; above 0 the end itself pays, and
       another policy may become the best
   """
-  changes = jnp.where(turns.valid, turns.terms[term], 0)
+  changes = jnp.where(x.turns.valid, x.turns.terms[term], 0)
   after = jnp.cumsum(changes, axis=1)
-  return shaping(after, turns, gamma=gamma, start=0.0, final=final)
+  return shaping(after, x.turns, gamma=gamma, start=0.0, final=final)

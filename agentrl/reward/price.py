@@ -7,14 +7,12 @@ import jax.numpy as jnp
 from agentrl import registry
 from agentrl.domain import NOT_NEGATIVE, Chance, Name, Tuple, Width
 from agentrl.reward import trajectory
-from agentrl.types import Array, Turns
+from agentrl.types import Array, RewardInputs
 
 
 @registry.register('reward', needs=('term:*terms',))
 def priced(
-  turns: Turns,
-  outcome: Array,
-  status: Array,
+  x: RewardInputs,
   *,
   terms: Annotated[tuple[str, ...], Tuple(Name('a term'), least=1)] = (
     'tokens',
@@ -40,9 +38,9 @@ def priced(
     due_from: τ, the lowest outcome that pays; 0: all pay
   """
   bill = sum(
-    price * trajectory.total(name, turns, outcome)
+    price * trajectory.total(name, x)
     for name, price in zip(terms, prices, strict=True)
   )  # [B]
-  due = trajectory.reaches(outcome, due_from)
+  due = trajectory.reaches(x.outcome, due_from)
   reward = jnp.where(due, -jnp.minimum(bill, cap), 0.0)
-  return trajectory.at_last_turn(reward, turns)
+  return trajectory.at_last_turn(reward, x.turns)

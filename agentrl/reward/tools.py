@@ -7,14 +7,12 @@ import jax.numpy as jnp
 from agentrl import registry
 from agentrl.domain import Chance, Count, Name, NotNegative, Tuple
 from agentrl.reward import trajectory
-from agentrl.types import Array, Turns
+from agentrl.types import Array, RewardInputs
 
 
 @registry.register('reward', needs=('term:*tools',))
 def multi_tool_bonus(
-  turns: Turns,
-  outcome: Array,
-  status: Array,
+  x: RewardInputs,
   *,
   tools: Annotated[
     tuple[str, ...], Tuple(Name('a term'), least=1, once=True)
@@ -36,8 +34,7 @@ def multi_tool_bonus(
     due_from: τ, the lowest outcome that is a solution
   """
   used = sum(
-    (trajectory.total(name, turns, outcome) > 0).astype(jnp.int32)
-    for name in tools
+    (trajectory.total(name, x) > 0).astype(jnp.int32) for name in tools
   )  # [B]
-  due = trajectory.reaches(outcome, due_from) & (used >= kinds)
-  return trajectory.at_last_turn(jnp.where(due, bonus, 0.0), turns)
+  due = trajectory.reaches(x.outcome, due_from) & (used >= kinds)
+  return trajectory.at_last_turn(jnp.where(due, bonus, 0.0), x.turns)

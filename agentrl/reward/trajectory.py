@@ -9,46 +9,45 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 
 from agentrl import registry, segment
-from agentrl.types import Array, Turns
+from agentrl.types import Array, RewardInputs, Turns
 
 ROUNDING = 1e-6  # of float32 numbers around 1
 
 
 def last_turn(turns: Turns) -> Array:
-  """The last turn that happened of each trajectory: [B, K] bool."""
+  """Marks the last turn that happened of each trajectory: [B, K] bool."""
   return segment.last_turn(turns.valid)
 
 
-def at_last_turn(x: Array, turns: Turns) -> Array:
-  """x [B] on the last turn that happened, 0 on the others: [B, K]."""
-  return jnp.where(last_turn(turns), x[:, None], 0)
+def at_last_turn(value: Array, turns: Turns) -> Array:
+  """Puts value [B] on the last turn that happened, 0 elsewhere: [B, K]."""
+  return jnp.where(last_turn(turns), value[:, None], 0)
 
 
-def total(name: str, turns: Turns, outcome: Array) -> Array:
-  """Sum of a term over the turns that happened, or the task's own score: [B].
+def total(name: str, x: RewardInputs) -> Array:
+  """Sums a term over the turns that happened, or is the outcome: [B].
 
   Args:
     name: of the term; 'outcome' is the score
   """
   if name == registry.OUTCOME:
-    return outcome
-  return jnp.sum(jnp.where(turns.valid, turns.terms[name], 0), axis=1)
+    return x.outcome
+  return jnp.sum(jnp.where(x.turns.valid, x.turns.terms[name], 0), axis=1)
 
 
-def reaches(x: Array, threshold: float) -> Array:
-  """x >= threshold, to rounding."""
-  return x >= threshold - ROUNDING
+def reaches(value: Array, threshold: float) -> Array:
+  """Tests value >= threshold, to rounding."""
+  return value >= threshold - ROUNDING
 
 
 def passes(
-  turns: Turns,
-  outcome: Array,
+  x: RewardInputs,
   terms: Sequence[str],
   scales: Sequence[float],
   thresholds: Sequence[float],
 ) -> Array:
-  """Trajectories with s_f x_f >= t_f for every term f, x its sum: [B] bool."""
-  passed = jnp.ones(outcome.shape, bool)
+  """Tests s_f y_f >= t_f for every term f, y its sum: [B] bool."""
+  passed = jnp.ones(x.outcome.shape, bool)
   for name, scale, threshold in zip(terms, scales, thresholds, strict=True):
-    passed &= reaches(scale * total(name, turns, outcome), threshold)
+    passed &= reaches(scale * total(name, x), threshold)
   return passed

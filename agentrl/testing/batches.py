@@ -206,18 +206,25 @@ def _table(b, k, r):
 
 
 def loss(name, inputs, key=0, **hp):
-  """Value, weight and metrics of a registered loss.
+  """Returns value, weight and metrics of a registered loss.
 
   Args:
     inputs: outputs, batch, credit, signals
   """
-  x = types.LossInputs(*inputs, jax.random.key(key))
+  outputs, batch, credit, signals = inputs
+  x = types.LossInputs(
+    outputs=outputs,
+    batch=batch,
+    credit=credit,
+    signals=signals,
+    key=jax.random.key(key),
+  )
   value, metrics = registry.bind('loss', name, hp)(x)
   return value, ppo.weights(name, x), metrics
 
 
 def stream(links, batch, signals):
-  """Credit of a chain, compiled as one."""
+  """Returns the credit of a chain, compiled as one."""
   return jax.jit(functools.partial(chain.stream, links))(batch, signals)
 
 

@@ -18,6 +18,7 @@ from agentrl.learner import teacher, update
 from agentrl.rollout import record
 from agentrl.run import algorithm, pretrained
 from agentrl.run.play import collect
+from agentrl.types import CollectInputs
 
 
 class Cost(NamedTuple):
@@ -85,9 +86,10 @@ def _attempts(c: ConfigDict, w: registry.MethodSpec) -> tuple[float, float]:
     n = collect.num_attempts(w, c.rollout.batch)
     attempts = collect.attempts_at(np.zeros(n, np.int32), 1)
     attempts = jax.tree.map(jnp.asarray, attempts)
-    args = sample, lambda batch: batch, attempts
-    made, _ = collect.collector(w)(*args, memory=(), carry=(), key=key)
-    return made.outcome
+    x = CollectInputs(
+      sample=sample, score=lambda batch: batch, attempts=attempts, key=key
+    )
+    return collect.collector(w)(x).outcome
 
   made = jax.eval_shape(batch, jax.random.key(0))
   total = sum(n for n, _ in sizes)

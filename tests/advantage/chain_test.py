@@ -27,12 +27,12 @@ def laid():
 def _put(turn=0.0, token=0.0, keep=1.0, **target):
   """A link that adds constants, keeps part of the weight, writes targets."""
 
-  def link(credit, batch, signals):
-    credit = credit.replace(
-      turn=credit.turn + turn,
-      token=credit.token + token,
-      weight=credit.weight * keep,
-      target=credit.target | target,
+  def link(x):
+    credit = x.credit.replace(
+      turn=x.credit.turn + turn,
+      token=x.credit.token + token,
+      weight=x.credit.weight * keep,
+      target=x.credit.target | target,
     )
     return credit, {'seen': (jnp.sum(credit.turn), jnp.ones(()))}
 
@@ -48,8 +48,8 @@ def test_a_stream_starts_from_zero(laid):
 
 
 def test_links_run_in_order(laid):
-  def double(credit, batch, signals):
-    return credit.replace(turn=2 * credit.turn), {}
+  def double(x):
+    return x.credit.replace(turn=2 * x.credit.turn), {}
 
   credit, _ = chain.stream([_put(3.0), double], laid.batch, {})
   assert (credit.turn == 6).all()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from agentrl.advantage import chain, entropy
+from agentrl.types import LinkInputs
 from tests import batches
 from tests.batches import links
 
@@ -35,7 +36,8 @@ def _all(batch, signals):
   for name, finish in FINISH.items():
     credit = chain.zero(batch).replace(turn=signals['given'])
     for link in links(*finish):
-      credit, _ = link(credit, batch, signals)
+      x = LinkInputs(batch=batch, credit=credit, signals=signals)
+      credit, _ = link(x)
     out[name] = chain.token_advantage(credit, batch.rows)
   return out
 
@@ -146,7 +148,9 @@ def test_equal_entropies_give_exactly_one():
   credit = chain.zero(batch)
   one = credit.replace(turn=np.ones_like(credit.turn))
   link = jax.jit(links('entropy_factor')[0])
-  got, metrics = link(one, batch, {'old_entropy': h})
+  signals = {'old_entropy': h}
+  x = LinkInputs(batch=batch, credit=one, signals=signals)
+  got, metrics = link(x)
   np.testing.assert_array_equal(got.turn, one.turn)
   assert float(metrics['entropy_factor'][0]) == 0
 
@@ -161,9 +165,10 @@ def test_turns_nobody_trains_on_do_not_count():
     turn=np.ones_like(batch.turns.reward), weight=weight
   )
   link = jax.jit(links('entropy_factor')[0])
-  one = link(credit, batch, {'old_entropy': h})[0].turn
+  x = LinkInputs(batch=batch, credit=credit, signals={'old_entropy': h})
+  one = link(x)[0].turn
   h[gone] = 1e6
-  two = link(credit, batch, {'old_entropy': h})[0].turn
+  two = link(x)[0].turn
   np.testing.assert_array_equal(one, two)
   assert float(one[1, 2]) == 1
   assert np.any(one != 1)

@@ -7,6 +7,7 @@ import pytest
 
 from agentrl import registry
 from agentrl.advantage import chain, importance
+from agentrl.types import LinkInputs
 from tests import batches, errors
 
 UNITS = pytest.mark.parametrize('unit', importance.UNITS)
@@ -67,7 +68,8 @@ def _run(layout, link, **hp):
   )
   before = chain.zero(batch).replace(turn=turn, token=laid.tokens['prm'])
   run = jax.jit(registry.bind('link', link, hp))
-  after, told = run(before, batch, laid.signals)
+  x = LinkInputs(batch=batch, credit=before, signals=laid.signals)
+  after, told = run(x)
   return laid, before, after, told
 
 
@@ -125,9 +127,9 @@ def test_geometric_mask(unit, layout):
 def test_where_learner_and_sampler_agree_nothing_happens(link):
   laid = jax.tree.map(jnp.asarray, batches.lay(STORY, 'packed'))
   before = chain.zero(laid.batch).replace(token=laid.tokens['prm'])
-  after, _ = registry.bind('link', link, {'unit': 'trajectory'})(
-    before, laid.batch, laid.signals
-  )  # rows.logp is old_logp
+  x = LinkInputs(batch=laid.batch, credit=before, signals=laid.signals)
+  run = registry.bind('link', link, {'unit': 'trajectory'})
+  after, _ = run(x)  # rows.logp is old_logp
   np.testing.assert_array_equal(
     _advantages(after, laid), _advantages(before, laid)
   )

@@ -6,7 +6,7 @@ import pytest
 
 from agentrl.advantage import prefix
 from agentrl.testing import batches
-from agentrl.types import Credit
+from agentrl.types import Credit, LinkInputs
 from tests.curate.prefix_test import given
 
 
@@ -29,9 +29,9 @@ def case(turns, seed=0):
 def test_the_most_uncertain_prefix_tokens_keep_their_advantage(turns, share):
   with jax.enable_x64(True):
     batch, credit, entropy, there = case(turns)
-    got, metrics = prefix.uncertain_prefix(
-      credit, batch, {'old_entropy': entropy}, share=share
-    )
+    signals = {'old_entropy': entropy}
+    x = LinkInputs(batch=batch, credit=credit, signals=signals)
+    got, metrics = prefix.uncertain_prefix(x, share=share)
   rows, want = batch.rows, np.zeros(there.shape)
   places = list(zip(*np.nonzero(there), strict=True))
   count = -(-len(places) * round(share * 10) // 10)

@@ -16,7 +16,7 @@ from agentrl.model import microbatch
 from agentrl.run import build
 from agentrl.run.play import collect as collect_lib
 from agentrl.task.base import make_attempts
-from agentrl.types import Batch
+from agentrl.types import Batch, CollectInputs
 from tests import errors
 
 B, K, G = 16, 4, 8
@@ -264,7 +264,14 @@ def test_without_a_penalty_both_rules_are_as_likely():
 def test_somebody_must_be_left_to_branch(name):
   f = registry.bind('collect', name, {'every': 1})
   with errors.raises(ValueError, f'hp.collect.{name} every 1'):
-    f(None, None, make_attempts(np.arange(B), G, K, 1.0), (), (), None)
+    f(
+      CollectInputs(
+        sample=None,
+        score=None,
+        attempts=make_attempts(np.arange(B), G, K, 1.0),
+        key=None,
+      )
+    )
 
 
 @pytest.mark.parametrize('name', ['branch', 'branch_above'])
@@ -289,7 +296,9 @@ def test_chosen_turns_are_dealt_in_the_order_of_luck():
 
 def test_nobody_left_to_branch_is_refused():
   with errors.raises(ValueError, 'branch.every 1'):
-    branch.branch(None, None, None, (), (), None, every=1)
+    branch.branch(
+      CollectInputs(sample=None, score=None, attempts=None, key=None), every=1
+    )
 
 
 def test_readings_are_of_the_same_trajectories():

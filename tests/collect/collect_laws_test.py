@@ -13,7 +13,7 @@ from agentrl import registry
 from agentrl.curate import select
 from agentrl.rollout import record as record_lib
 from agentrl.task.base import make_attempts
-from agentrl.types import SAMPLED, Status
+from agentrl.types import SAMPLED, CollectInputs, Status
 
 B, G, K, C, M = 16, 4, 3, 2, 2
 BROKEN = (2, 5, 8, 15)  # one of each group
@@ -81,7 +81,11 @@ def collect(name, records):
   attempts = make_attempts(np.arange(B), G, K, 1.0)
   attempts = jax.tree.map(jnp.asarray, attempts)
   f = registry.bind('collect', name, HP.get(name, {}))
-  batch, _ = f(sample, score, attempts, (), (), jax.random.key(4))
+  batch = f(
+    CollectInputs(
+      sample=sample, score=score, attempts=attempts, key=jax.random.key(4)
+    )
+  )
   return batch, took
 
 

@@ -34,9 +34,7 @@ def kept():
       def sample(attempts, key):
         return made_up_records.make_batch(record, attempts, history)
 
-      return f(
-        sample, made_up_records.score, attempts, (), (), jax.random.key(0)
-      )[0]
+      return f(made_up_records.inputs(sample, attempts))
 
     for case, outcome in made_up_records.CASES.items():
       out[case, history] = jax.device_get(
@@ -111,14 +109,7 @@ def test_times_must_divide_the_attempts():
     'full',
   )
   with errors.raises(ValueError, 'times 3 16'):
-    f(
-      lambda a, key: batch,
-      made_up_records.score,
-      attempts,
-      (),
-      (),
-      jax.random.key(0),
-    )
+    f(made_up_records.inputs(lambda a, key: batch, attempts))
 
 
 def test_resampling_on_correct_is_the_half_that_curating_keeps():
@@ -134,9 +125,7 @@ def test_resampling_on_correct_is_the_half_that_curating_keeps():
       terms = batch.turns.terms | {'invalid': wrong}
       return batch.replace(turns=batch.turns.replace(terms=terms))
 
-    got, _ = f(
-      sample, made_up_records.score, attempts, (), (), jax.random.key(0)
-    )
+    got = f(made_up_records.inputs(sample, attempts))
     curated = half(made_up_records.score(sample(attempts, None)))
     kept = jnp.any(curated.turns.scored & curated.turns.valid, axis=1)
     # Of the third group, which goes as a whole, the first two fill the batch.
@@ -179,14 +168,7 @@ def test_members_of_a_group_must_be_so_many_times_as_many():
     'full',
   )
   with errors.raises(ValueError, 'group_times 3 16'):
-    f(
-      lambda a, key: batch,
-      made_up_records.score,
-      attempts,
-      (),
-      (),
-      jax.random.key(0),
-    )
+    f(made_up_records.inputs(lambda a, key: batch, attempts))
 
 
 @pytest.mark.slow
@@ -206,7 +188,7 @@ def test_the_contrasting_half_is_the_one_that_curating_keeps():
   def sample(attempts, key):
     return made_up_records.make_batch(record, attempts, 'full')
 
-  got, _ = f(sample, made_up_records.score, attempts, (), (), jax.random.key(0))
+  got = f(made_up_records.inputs(sample, attempts))
   curated = half(made_up_records.score(sample(attempts, None)))
   kept = np.flatnonzero(np.any(curated.turns.scored, axis=1))
   assert np.bincount(kept // made_up_records.G).tolist() == [2, 2, 2, 2]

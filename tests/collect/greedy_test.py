@@ -31,7 +31,7 @@ def test_greedy_companion_tells_its_return_and_nothing_else():
     )
     return made_up_records.make_batch(there, attempts, 'full')
 
-  got, _ = f(sample, made_up_records.score, attempts, (), (), jax.random.key(0))
+  got = f(made_up_records.inputs(sample, attempts))
   want = made_up_records.score(sample(attempts, jax.random.key(0)))
   terms = dict(got.turns.terms)
   back = np.asarray(terms.pop('greedy_return'))

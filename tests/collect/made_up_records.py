@@ -1,8 +1,10 @@
 """Records of groups whose outcomes are chosen, and batches of them."""
 
+import jax
 import numpy as np
 
 from agentrl.rollout import record as record_lib
+from agentrl.types import CollectInputs
 
 B, G, K, C, M = 16, 4, 3, 3, 2
 
@@ -48,3 +50,10 @@ def make_batch(record, attempts, history):
 def score(batch):
   turns = batch.turns.replace(reward=batch.turns.terms['env'])
   return batch.replace(turns=turns)
+
+
+def inputs(sample, attempts) -> CollectInputs:
+  """Inputs of a collector that scores by the environment's own reward."""
+  return CollectInputs(
+    sample=sample, score=score, attempts=attempts, key=jax.random.key(0)
+  )

@@ -10,7 +10,7 @@ from agentrl.collect import retry
 from agentrl.curate import select
 from agentrl.rollout import record as record_lib
 from agentrl.task.base import make_attempts
-from agentrl.types import Messages, Prefix, Span, Status
+from agentrl.types import CollectInputs, Messages, Prefix, Span, Status
 from tests.collect.collect_laws_test import K, played, score
 
 B, G = 16, 4
@@ -53,8 +53,9 @@ def collect(attempts, key, how=retry.guided_retry):
     batch = record_lib.batch(r, record_lib.per_turn(r), attempts, 0)
     return select.keep(batch, batch.status != Status.ENV_ERROR)
 
-  batch, carry = how(sample, score, attempts, (), 3, key)
-  assert carry == 3
+  batch = how(
+    CollectInputs(sample=sample, score=score, attempts=attempts, key=key)
+  )
   return asked, batch
 
 

@@ -10,6 +10,7 @@ import pytest
 from agentrl import registry
 from agentrl.collect import value_sampling
 from agentrl.task.base import make_attempts
+from agentrl.types import CollectInputs
 from tests.collect import made_up_records
 
 B, G, K = made_up_records.B, made_up_records.G, made_up_records.K
@@ -40,7 +41,9 @@ def compiled():
       record = records[len(asked) - 1]
       return made_up_records.make_batch(record, attempts, 'turn')
 
-    batch, _ = f(sample, score, attempts, (), (), key)
+    batch = f(
+      CollectInputs(sample=sample, score=score, attempts=attempts, key=key)
+    )
     return batch, asked
 
   return run

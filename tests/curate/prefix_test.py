@@ -43,7 +43,9 @@ def test_losses_of_sampled_tokens_see_no_difference():
   after = prefix.train_prefix(batch)
   for x in (batch, after):
     credit = batches.chain.zero(x)
-    inputs = LossInputs(Outputs(), x, credit, {}, jnp.zeros(2))
+    inputs = LossInputs(
+      outputs=Outputs(), batch=x, credit=credit, signals={}, key=jnp.zeros(2)
+    )
     np.testing.assert_array_equal(
       ppo.weight_of(inputs), np.where(x.rows.sampled, batch.rows.weight, 0)
     )

@@ -20,6 +20,7 @@ from tests.judge.items import (
   TALK,
   WHOLE,
   Script,
+  asked,
   cases,
   is_share,
   item_of,
@@ -67,8 +68,7 @@ def test_a_checklist_is_its_weighed_sum_by_brute_force(drawn, in_json):
     text = json.dumps({str(k + 1): x for k, x in enumerate(yes)})
   questions = tuple(f'Q{k}?' for k in range(n))
   given_in_config = checklists.checklist(
-    WHOLE,
-    Script(text),
+    asked(WHOLE, Script(text)),
     questions=questions,
     weights=tuple(weights),
     after=after,
@@ -78,7 +78,7 @@ def test_a_checklist_is_its_weighed_sum_by_brute_force(drawn, in_json):
     for q, w, a in zip(questions, weights, after, strict=True)
   ]
   item = with_task(checklist=rows)
-  given_in_task = checklists.checklist(item, Script(text))
+  given_in_task = checklists.checklist(asked(item, Script(text)))
   assert given_in_config == given_in_task
   assert given_in_task == pytest.approx(brute(yes, weights, after), abs=1e-12)
   assert is_share(given_in_task)
@@ -92,14 +92,16 @@ def test_a_chain_is_met_up_to_its_first_no():
       words[first_no] = 'no'
     text = '\n'.join(f'{k}: {x}' for k, x in enumerate(words, 1))
     got = checklists.checklist(
-      WHOLE, Script(text), questions=questions, after=(-1, 0, 1, 2)
+      asked(WHOLE, Script(text)), questions=questions, after=(-1, 0, 1, 2)
     )
     assert got == first_no / 4
 
 
 def test_without_weights_or_dependencies_it_is_the_share():
   ask = Script('1: yes\n2: no\n3: yes\n4: yes')
-  got = checklists.checklist(WHOLE, ask, questions=('a?', 'b?', 'c?', 'd?'))
+  got = checklists.checklist(
+    asked(WHOLE, ask), questions=('a?', 'b?', 'c?', 'd?')
+  )
   assert got == 0.75
   (prompt,) = ask.prompts
   assert '\n1. a?\n2. b?\n3. c?\n4. d?\n' in prompt
@@ -126,14 +128,16 @@ def test_weights_that_add_up_to_0_are_a_fault():
 def test_questions_of_the_config_come_before_those_of_the_task():
   item = with_task(checklist=['of the task?', {'question': 'and this?'}])
   ask = Script('1: yes\n2: no')
-  assert checklists.checklist(item, ask) == 0.5
-  assert checklists.checklist(item, ask, questions=('x?', 'y?')) == 0.5
+  assert checklists.checklist(asked(item, ask)) == 0.5
+  assert checklists.checklist(asked(item, ask), questions=('x?', 'y?')) == 0.5
   first, second = ask.prompts
   assert 'of the task?' in first
   assert 'of the task?' not in second
   assert 'y?' in second
   other = with_task(mine=('x?',))
-  assert checklists.checklist(other, Script('1: yes'), field='mine') == 1.0
+  assert (
+    checklists.checklist(asked(other, Script('1: yes')), field='mine') == 1.0
+  )
 
 
 BROKEN = (
@@ -155,13 +159,15 @@ def test_a_list_of_the_task_that_cannot_be_read_is_a_fault(piece, value):
   ]
   if not weightless:  # a weight is nothing to milestones
     with pytest.raises(JudgeFault):
-      registry.get('judge', piece).f(with_task(**{piece: value}), Script(text))
+      registry.get('judge', piece).f(
+        asked(with_task(**{piece: value}), Script(text))
+      )
 
 
 @pytest.mark.parametrize('piece', ['checklist', 'rubric', 'milestones'])
 def test_a_task_without_a_list_is_a_fault(piece):
   with errors.raises(JudgeFault, f'{piece}'):
-    registry.get('judge', piece).f(WHOLE, Script('1: yes'))
+    registry.get('judge', piece).f(asked(WHOLE, Script('1: yes')))
 
 
 @pytest.mark.parametrize(
@@ -200,7 +206,9 @@ def test_lists_that_fit_are_right():
 
 def rubric(text, *talk, questions=('Is it so?',), **options):
   item = item_of(*talk) if talk else WHOLE
-  return checklists.rubric(item, Script(text), questions=questions, **options)
+  return checklists.rubric(
+    asked(item, Script(text)), questions=questions, **options
+  )
 
 
 SAID = 'he wrote "no" and\nleft  at 10'
@@ -301,7 +309,7 @@ def test_milestones_pay_once_and_add_up_to_the_share_that_is_reached(drawn):
   item = item_of(*['o', 'm'] * turns)
   text = '\n'.join(f'{i}: {k or "never"}' for i, k in enumerate(reached, 1))
   questions = tuple(f'Q{i}?' for i in range(len(reached)))
-  got = checklists.milestones(item, Script(text), questions=questions)
+  got = checklists.milestones(asked(item, Script(text)), questions=questions)
   share = [
     sum(0 < x <= k for x in reached) / len(reached) for k in range(turns + 1)
   ]
@@ -314,14 +322,18 @@ def test_milestones_are_read_in_every_form():
   ask = Script('1. **2**\n2) Never, as far as I see.\n3: 3.')
   questions = ('a?', 'b?', 'c?')
   wanted = [0.0, 1 / 3, 1 / 3]
-  assert checklists.milestones(WHOLE, ask, questions=questions) == wanted
+  assert checklists.milestones(asked(WHOLE, ask), questions=questions) == wanted
   (prompt,) = ask.prompts
   assert f'\n2. [assistant] {TALK[3]}\n' in prompt
   assert '\n1. a?\n2. b?\n3. c?\n' in prompt
   in_json = Script('{"1": 2, "2": "never", "3": 3}')
-  assert checklists.milestones(WHOLE, in_json, questions=questions) == wanted
+  assert (
+    checklists.milestones(asked(WHOLE, in_json), questions=questions) == wanted
+  )
   in_words = Script('1: message 2\n2: never reached\n3: In message 3.')
-  assert checklists.milestones(WHOLE, in_words, questions=questions) == wanted
+  assert (
+    checklists.milestones(asked(WHOLE, in_words), questions=questions) == wanted
+  )
 
 
 NO_TURNS = f"""
@@ -334,7 +346,7 @@ message 4;no;null;nan;1st;50%
 def test_a_milestone_in_no_turn_is_a_fault(answer):
   for text in (f'1: {answer}', f'{{"1": {answer}}}', f'{{"1": "{answer}"}}'):
     with pytest.raises(JudgeFault):
-      checklists.milestones(WHOLE, Script(text), questions=('a?',))
+      checklists.milestones(asked(WHOLE, Script(text)), questions=('a?',))
 
 
 PIECES = {
@@ -350,7 +362,7 @@ PIECES = {
 def test_any_answer_whatever_gives_shares_or_a_fault(name, text, n):
   questions = ('a?', 'b?', 'c?')[:n]
   try:
-    score = PIECES[name](WHOLE, Script(text), questions=questions)
+    score = PIECES[name](asked(WHOLE, Script(text)), questions=questions)
   except ServiceFault:
     return
   assert all(map(is_share, score if name == 'milestones' else [score]))
@@ -359,4 +371,4 @@ def test_any_answer_whatever_gives_shares_or_a_fault(name, text, n):
 @pytest.mark.parametrize('name', PIECES)
 def test_a_service_that_gives_no_answer_is_a_fault(name):
   with pytest.raises(ServiceFault):
-    PIECES[name](WHOLE, Script(refuse), questions=('a?',))
+    PIECES[name](asked(WHOLE, Script(refuse)), questions=('a?',))

@@ -15,6 +15,7 @@ from agentrl.service.base import ServiceFault
 from tests.judge.items import (
   ANSWERS,
   Script,
+  asked,
   cases,
   is_share,
   item_of,
@@ -44,7 +45,7 @@ def means(share, n):
 @pytest.mark.parametrize('n', [2, 3, 6])
 def test_who_always_prefers_a_place_says_nothing(n):
   for word in ('1', '2', '0', 'Draw.', '**1**', '(2) since'):
-    assert comparison.win_rate(group_of(n), Script(word)) == [0.5] * n
+    assert comparison.win_rate(asked(group_of(n), Script(word))) == [0.5] * n
 
 
 @pytest.mark.parametrize(
@@ -58,7 +59,7 @@ def test_who_always_prefers_a_place_says_nothing(n):
 def test_the_better_one_may_be_said_in_words(form):
   if form.strip():
     say = lambda prompt: form.strip().format(1 + (pair_of(prompt)[0] > 0))  # noqa: E731
-    assert comparison.win_rate(group_of(2), Script(say)) == [1, 0]
+    assert comparison.win_rate(asked(group_of(2), Script(say))) == [1, 0]
 
 
 @pytest.mark.parametrize(
@@ -75,7 +76,7 @@ def test_the_better_one_may_be_said_in_words(form):
 )
 def test_neither_is_said_to_be_better(text):
   with pytest.raises(JudgeFault):
-    comparison.win_rate(group_of(2), Script(text))
+    comparison.win_rate(asked(group_of(2), Script(text)))
 
 
 @given(st.lists(st.integers(0, 3), min_size=2, max_size=7))
@@ -85,7 +86,7 @@ def test_a_consistent_judge_gives_shares_of_ranks(strength):
     return '1' if strength[i] > strength[j] else '02'[strength[i] < strength[j]]
 
   script, n = Script(answer), len(strength)
-  got = comparison.win_rate(group_of(n), script)
+  got = comparison.win_rate(asked(group_of(n), script))
   for i, x in enumerate(got):
     worse = sum(y < strength[i] for y in strength)
     equal = sum(y == strength[i] for y in strength) - 1
@@ -115,54 +116,54 @@ def test_any_judge_with_faults_by_brute_force(seed):
       share[j, i] = 1 - share[i, j]
   if all(x is None for x in share.values()):
     with pytest.raises(ServiceFault):
-      comparison.win_rate(group_of(n), Script(answer))
+      comparison.win_rate(asked(group_of(n), Script(answer)))
     return
-  got = comparison.win_rate(group_of(n), Script(answer))
+  got = comparison.win_rate(asked(group_of(n), Script(answer)))
   np.testing.assert_allclose(got, means(share, n))
 
 
 def test_scores_of_who_was_compared_with_all_add_up():
   script = Script(lambda x: '012'[len(x) % 3] if '3' in x else '1')
-  got = comparison.win_rate(group_of(5), script)
+  got = comparison.win_rate(asked(group_of(5), script))
   assert sum(got) == pytest.approx(5 / 2)
 
 
 def test_equal_texts_draw_and_are_not_put():
   a, b = group_of(2)
   script = Script(lambda x: '1' if pair_of(x)[0] == 0 else '2')
-  got = comparison.win_rate((a, b, a), script)
+  got = comparison.win_rate(asked((a, b, a), script))
   assert got == [0.75, 0.0, 0.75]
   assert len(script.prompts) == 4
-  assert comparison.win_rate((a, a), Script(refuse)) == [0.5, 0.5]
+  assert comparison.win_rate(asked((a, a), Script(refuse))) == [0.5, 0.5]
 
 
 def test_equal_texts_are_those_in_the_window():
   a, b = item_of('x', 'l', 'y', 'up'), item_of('x', 'r', 'y', 'up')
   script = Script('1')
-  assert comparison.win_rate((a, b), script, window=1) == [0.5, 0.5]
+  assert comparison.win_rate(asked((a, b), script), window=1) == [0.5, 0.5]
   assert not script.prompts
-  comparison.win_rate((a, b), script)
+  comparison.win_rate(asked((a, b), script))
   assert len(script.prompts) == 2
 
 
 def test_alone_there_is_nobody_to_beat():
-  (score,) = comparison.win_rate(group_of(1), Script(refuse))
+  (score,) = comparison.win_rate(asked(group_of(1), Script(refuse)))
   assert math.isnan(score)
-  assert comparison.win_rate((), Script(refuse)) == []
+  assert comparison.win_rate(asked((), Script(refuse))) == []
 
 
 def test_who_was_compared_with_nobody_has_no_score():
   def answer(prompt):
     return refuse() if 2 in pair_of(prompt) else '1'
 
-  first, second, third = comparison.win_rate(group_of(3), Script(answer))
+  first, second, third = comparison.win_rate(asked(group_of(3), Script(answer)))
   assert (first, second) == (0.5, 0.5)
   assert math.isnan(third)
 
 
 def test_where_nothing_is_decided_there_is_a_reason():
   with pytest.raises(ServiceFault):
-    comparison.win_rate(group_of(3), Script(refuse))
+    comparison.win_rate(asked(group_of(3), Script(refuse)))
 
 
 NO_PLACES = """
@@ -173,7 +174,7 @@ NO_PLACES = """
 @pytest.mark.parametrize('text', cases(NO_PLACES))
 def test_what_is_no_place_is_a_fault(text):
   with pytest.raises(JudgeFault):
-    comparison.win_rate(group_of(2), Script(text))
+    comparison.win_rate(asked(group_of(2), Script(text)))
 
 
 @settings(max_examples=300)
@@ -181,7 +182,7 @@ def test_what_is_no_place_is_a_fault(text):
 def test_any_answers_whatever_give_shares_or_a_fault(texts):
   rest = iter(texts)
   try:
-    got = comparison.win_rate(group_of(3), Script(lambda _: next(rest)))
+    got = comparison.win_rate(asked(group_of(3), Script(lambda _: next(rest))))
   except ServiceFault:
     return
   assert len(got) == 3

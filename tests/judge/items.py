@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from hypothesis import strategies as st
 
-from agentrl.judge.item import Exchange, Item
+from agentrl.judge.item import Exchange, Item, JudgeInputs
 from agentrl.service.base import ServiceFault
 
 
@@ -39,6 +39,12 @@ class Script:
       self.computed += 1
       self._cache[content] = compute()
     return self._cache[content]
+
+
+def asked(what: Item | tuple[Item, ...], ask) -> JudgeInputs:
+  """Asks about an item, or about those of a group."""
+  items = (what,) if isinstance(what, Item) else what
+  return JudgeInputs(items=items, ask=ask)
 
 
 def refuse(*_, **__):

@@ -2,6 +2,7 @@
 
 from agentrl import registry
 from agentrl.judge.item import Exchange, Item
+from tests.judge.items import asked
 
 
 class Service:
@@ -34,5 +35,5 @@ def spoken(message, **task) -> Item:
 
 
 def score(name, what, ask=None, **hp):
-  """The score of a piece of the slot 'judge'."""
-  return registry.bind('judge', name, hp)(what, ask or Service())
+  """Returns what a registered judge scores."""
+  return registry.bind('judge', name, hp)(asked(what, ask or Service()))

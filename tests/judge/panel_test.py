@@ -21,8 +21,8 @@ def item(name='x', turns=3, outcome=1.0):
   return Item({'name': name}, made, -1, outcome)
 
 
-def turn_number(one, ask):
-  return answers.number(ask(one.here.message))
+def turn_number(x):
+  return answers.number(x.ask(x.item.here.message))
 
 
 def judge(service=None, piece=turn_number, unit='turn', identity='s'):
@@ -212,7 +212,7 @@ def test_a_message_of_half_a_pair_is_judged():
 
 
 def test_scores_of_a_trajectory_and_of_a_group():
-  each = judge(None, lambda x, ask: [0.0, math.nan, 1.0], 'trajectory')
+  each = judge(None, lambda _: [0.0, math.nan, 1.0], 'trajectory')
   verdicts, counts = asked(each, [item('a')])
   assert [(v.turn, bool(v.fault)) for v in verdicts[0]] == [
     (0, False),
@@ -220,18 +220,18 @@ def test_scores_of_a_trajectory_and_of_a_group():
     (2, False),
   ]
   assert counts['unscored'] == 1
-  short = judge(None, lambda x, ask: [1.0], 'trajectory')
+  short = judge(None, lambda _: [1.0], 'trajectory')
   verdicts, _ = asked(short, [item('a')])
   assert [v.turn for v in verdicts[0]] == [-1]
   assert 'had to be' in verdicts[0][0].fault
-  whole = judge(None, lambda x, ask: x.outcome, 'trajectory')
+  whole = judge(None, lambda x: x.item.outcome, 'trajectory')
   verdicts, _ = asked(whole, [item('a', outcome=0.25)])
   assert [(v.turn, v.score) for v in verdicts[0]] == [(-1, 0.25)]
-  ranks = judge(None, lambda xs, ask: [x.outcome for x in xs], 'group')
+  ranks = judge(None, lambda x: [item.outcome for item in x.items], 'group')
   verdicts, counts = asked(ranks, [item('a'), item('b', outcome=0.5)])
   assert [verdicts[i][0].score for i in range(2)] == [1.0, 0.5]
   assert counts['items'] == 1
-  fails = judge(None, lambda xs, ask: [1.0], 'group')
+  fails = judge(None, lambda _: [1.0], 'group')
   verdicts, counts = asked(fails, [item('a'), item('b')])
   assert all(verdicts[i][0].fault for i in range(2))
   assert counts['unscored'] == 2
@@ -239,7 +239,7 @@ def test_scores_of_a_trajectory_and_of_a_group():
 
 def test_errors_are_planted_in_what_is_given():
   items = [item(str(i), 5) for i in range(40)]
-  right = judge(None, lambda x, ask: float(x.turn % 2))
+  right = judge(None, lambda x: float(x.item.turn % 2))
   error = planted.PlantedError(flip=0.2, refusal=0.1)
   clean, _ = asked(right, items)
   dirty, counts = asked(right, items, error=error)

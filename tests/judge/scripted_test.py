@@ -14,7 +14,7 @@ from agentrl.judge import panel, scripted
 from agentrl.judge.item import JudgeFault
 from agentrl.service.base import ServiceFault
 from tests import errors
-from tests.judge.items import TALK, WHOLE, Script, item_of, refuse
+from tests.judge.items import TALK, WHOLE, Script, asked, item_of, refuse
 
 HERE = __name__
 MADE = types.SimpleNamespace(value=None, calls=0)
@@ -60,7 +60,7 @@ def test_a_column_is_good_where_it_is_above(values, above, data):
   talk = ['o', 'm'] * len(values)
   terms = [{'progress': x, 'env': 9.0} for x in values]
   item = item_of(*talk, turn=turn, terms=terms)
-  got = scripted.column(item, Script(refuse), above=above)
+  got = scripted.column(asked(item, Script(refuse)), above=above)
   assert got == (1.0 if values[turn] > above else 0.0)
   assert type(got) is float
 
@@ -68,13 +68,13 @@ def test_a_column_is_good_where_it_is_above(values, above, data):
 def test_a_column_without_a_value_gives_no_score():
   item = item_of('o', 'm', terms=[{'progress': math.nan}])
   with errors.raises(JudgeFault, 'progress NaN'):
-    scripted.column(item, Script(refuse))
+    scripted.column(asked(item, Script(refuse)))
 
 
 def score(value, item=WHOLE, count=None):
   """The score of a function that returns the value, as it is used."""
   MADE.value = value
-  got = scripted.function(item, Script(refuse), path=f'{HERE}:made')
+  got = scripted.function(asked(item, Script(refuse)), path=f'{HERE}:made')
   return judge_item.scores(got, count)
 
 
@@ -148,17 +148,19 @@ def test_anything_else_is_a_fault(value):
 )
 def test_what_a_function_raises_is_a_fault_that_says_so(name, why):
   with errors.raises(JudgeFault, why):
-    scripted.function(WHOLE, Script(refuse), path=f'{HERE}:{name}')
+    scripted.function(asked(WHOLE, Script(refuse)), path=f'{HERE}:{name}')
 
 
 @pytest.mark.parametrize('path', ['nothing', f'{HERE}:nothing', 'no_module:x'])
 def test_a_wrong_path_is_no_fault_of_an_item_but_an_error(path):
   with pytest.raises(ValueError):
-    scripted.function(WHOLE, Script(refuse), path=path)
+    scripted.function(asked(WHOLE, Script(refuse)), path=path)
 
 
 def test_a_function_may_score_each_turn_of_a_trajectory():
-  got = scripted.function(WHOLE, Script(refuse), path=f'{HERE}:each_turn')
+  got = scripted.function(
+    asked(WHOLE, Script(refuse)), path=f'{HERE}:each_turn'
+  )
   wanted = [1.0, math.nan, 1.0]
   scores = judge_item.scores(got, 3)
   assert scores == pytest.approx(wanted, nan_ok=True)
@@ -178,7 +180,7 @@ def test_a_function_may_score_each_turn_of_a_trajectory():
   ],
 )
 def test_a_piece_is_given_as_many_scores_as_its_unit_has(unit, value, wanted):
-  judge = panel.Judge('mine', lambda item, ask: value, 'judged', unit)
+  judge = panel.Judge('mine', lambda _: value, 'judged', unit)
   judges = panel.JudgePanel([judge])
   judges.submit(0, WHOLE)
   judges.submit_group([0], [WHOLE])
@@ -196,7 +198,7 @@ def test_a_function_is_called_once_for_equal_items():
   ]
   for task in tasks:
     item = item_of(*TALK, terms=[{'env': np.float32(1), 'b': 2.0}] * 3)
-    got = scripted.function(item._replace(task=task), ask, path=path)
+    got = scripted.function(asked(item._replace(task=task), ask), path=path)
     assert got == 0.5
   assert MADE.calls == ask.computed == 1
 
@@ -219,9 +221,9 @@ def test_items_that_differ_in_anything_are_asked_about_anew():
   ask = Script(refuse)
   MADE.value, MADE.calls = 1.0, 0
   for x in items:
-    scripted.function(x, ask, path=f'{HERE}:made')
+    scripted.function(asked(x, ask), path=f'{HERE}:made')
   assert MADE.calls == len(items)
-  scripted.function(one, ask, path=f'{HERE}:count_messages')
+  scripted.function(asked(one, ask), path=f'{HERE}:count_messages')
   assert ask.computed == len(items) + 1
 
 
@@ -230,11 +232,11 @@ def test_a_fault_is_not_remembered():
   MADE.value, MADE.calls = object(), 0
   for _ in range(2):
     with pytest.raises(JudgeFault):
-      scripted.function(WHOLE, ask, path=path)
+      scripted.function(asked(WHOLE, ask), path=path)
   assert MADE.calls == 2
 
 
 def test_the_default_function_is_the_outcome():
   for outcome in (0.0, 0.25, 1.0):
     item = WHOLE._replace(outcome=outcome, turn=1)
-    assert scripted.function(item, Script(refuse)) == outcome
+    assert scripted.function(asked(item, Script(refuse))) == outcome

@@ -4,7 +4,7 @@ import pytest
 
 from agentrl.judge import answers, checklists, statements
 from agentrl.judge.item import JudgeFault
-from tests.judge.items import WHOLE, Script, cases
+from tests.judge.items import WHOLE, Script, asked, cases
 
 GRADES = ('A', 'B', 'C', 'D', 'E')
 PLACES = {'1': 1.0, '2': 0.0, '0': 0.5, 'draw': 0.5}
@@ -223,7 +223,9 @@ def test_points_of_a_rubric_are_not_the_first_of_two():
     '1 out of 2 "go"',
   ):
     with pytest.raises(JudgeFault):
-      checklists.rubric(WHOLE, Script(f'1: {text}'), questions=('Is it so?',))
+      checklists.rubric(
+        asked(WHOLE, Script(f'1: {text}')), questions=('Is it so?',)
+      )
 
 
 def test_a_label_has_words_of_answers_and_a_noun():

@@ -25,7 +25,8 @@ def inputs():
   credit = Credit(0 * batch.turns.reward, token, weight, {})
   out = Outputs(logp=laid.tokens['logp'])
   old = {'old_logp': laid.tokens['old_logp']}
-  return LossInputs(out, batch, credit, old, None), said
+  x = LossInputs(outputs=out, batch=batch, credit=credit, signals=old, key=None)
+  return x, said
 
 
 def test_each_token_has_the_clip_of_who_wrote_it():
@@ -57,7 +58,7 @@ def test_given_tokens_weigh_where_the_batch_says_so_only():
   np.testing.assert_array_equal(
     ppo.weights('ppo_prefix', x) > 0, x.batch.rows.sampled | said
   )
-  bare = x._replace(credit=x.credit.replace(weight=x.batch.rows.weight))
+  bare = x.replace(credit=x.credit.replace(weight=x.batch.rows.weight))
   np.testing.assert_array_equal(
     ppo.weights('ppo_prefix', bare) > 0, x.batch.rows.sampled
   )

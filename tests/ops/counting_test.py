@@ -20,6 +20,7 @@ from agentrl import registry
 from agentrl.advantage import chain
 from agentrl.learner import update
 from agentrl.ops import counting
+from agentrl.types import LinkInputs
 from tests import counting_cases as cases
 from tests import errors
 from tests.counting_cases import KINDS, B, off
@@ -134,8 +135,9 @@ def _links(names, case):
   out = {}
   for name in names:
     link = registry.bind('link', name, HP.get(name, {}))
-    credit, told = link(case.credit, case.batch, case.signals)
-    out[name] = credit, told
+    out[name] = link(
+      LinkInputs(batch=case.batch, credit=case.credit, signals=case.signals)
+    )
   return out
 
 

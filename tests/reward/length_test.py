@@ -4,7 +4,7 @@ import numpy as np
 
 from agentrl import registry
 from agentrl.reward import length  # noqa: F401  registers its pieces
-from agentrl.types import Turns
+from agentrl.types import RewardInputs, Turns
 
 
 def test_overlong_is_the_equation():
@@ -26,7 +26,9 @@ def test_overlong_is_the_equation():
   )
   hp = {'limit': 20, 'margin': 8, 'scale': 0.5}
   f = registry.bind('reward', 'overlong', hp)
-  got = np.asarray(f(turns, np.zeros(b), np.zeros(b, np.int32)))
+  status = np.zeros(b, np.int32)
+  x = RewardInputs(turns=turns, outcome=np.zeros(b), status=status)
+  got = np.asarray(f(x))
   want = np.zeros((b, k))
   for i in range(b):
     n = tokens[i, : count[i]].sum()

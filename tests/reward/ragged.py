@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from agentrl import registry
-from agentrl.types import Turns
+from agentrl.types import RewardInputs, Turns
 
 B, K = 40, 5
 
@@ -17,6 +17,11 @@ class Ragged(NamedTuple):
   turns: Turns
   outcome: np.ndarray  # [B]
   terms: dict[str, list[np.ndarray]]  # of the turns that happened
+
+  @property
+  def inputs(self) -> RewardInputs:
+    status = np.zeros(len(self.outcome), np.int32)
+    return RewardInputs(turns=self.turns, outcome=self.outcome, status=status)
 
 
 def make(terms, outcome, *, seed=0) -> Ragged:
@@ -65,9 +70,8 @@ def random(seed, **terms) -> Ragged:
 def pay(name: str, case: Ragged, **hp) -> np.ndarray:
   """The reward of every turn, compiled: [B, K]; that of padding is 0."""
   f = registry.bind('reward', name, hp)
-  status = np.zeros(len(case.outcome), np.int32)
   with jax.enable_x64(True):
-    got = np.asarray(jax.jit(f)(case.turns, case.outcome, status))
+    got = np.asarray(jax.jit(f)(case.inputs))
   assert got.shape == case.turns.valid.shape
   assert got.dtype == np.float64
   assert not got[~case.turns.valid].any()

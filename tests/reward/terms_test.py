@@ -5,7 +5,7 @@ import pytest
 
 from agentrl import registry
 from agentrl.reward import terms
-from agentrl.types import Turns
+from agentrl.types import RewardInputs, Turns
 
 B, K = 6, 4
 COUNT = 1 + np.arange(B) % K
@@ -39,5 +39,6 @@ LAST = VALID & (np.arange(K)[None] == COUNT[:, None] - 1)
 )
 def test_is_the_equation(name, hp, want):
   f = registry.bind('reward', name.__name__, hp)
-  got = f(TURNS, OUTCOME, np.zeros(B, np.int32))
+  status = np.zeros(B, np.int32)
+  got = f(RewardInputs(turns=TURNS, outcome=OUTCOME, status=status))
   np.testing.assert_allclose(got, want, rtol=1e-6)

@@ -24,9 +24,9 @@ def test_the_last_turn_is_the_last_that_happened():
 
 
 def test_totals():
-  got = trajectory.total('a', CASE.turns, CASE.outcome)
+  got = trajectory.total('a', CASE.inputs)
   np.testing.assert_allclose(got, [0, 2, -1.5])
-  got = trajectory.total('outcome', CASE.turns, CASE.outcome)
+  got = trajectory.total('outcome', CASE.inputs)
   np.testing.assert_array_equal(got, CASE.outcome)
 
 
@@ -73,7 +73,7 @@ def test_who_passes():
 
   def passes(*conditions):
     columns = zip(*conditions, strict=True) if conditions else ((), (), ())
-    got = trajectory.passes(case.turns, case.outcome, *columns)
+    got = trajectory.passes(case.inputs, *columns)
     return got.tolist()
 
   assert passes() == [True, True, True]

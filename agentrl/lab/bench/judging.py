@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from agentrl.judge import verdicts
-from agentrl.judge.item import Exchange, Item
+from agentrl.judge.item import Exchange, Item, JudgeInputs
 from agentrl.judge.panel import Judge, JudgePanel, Settings
 from agentrl.lab.bench import sampling
 from agentrl.lab.bench.sampling import BenchCase, SamplingBenchSize
@@ -119,7 +119,8 @@ def prompts(some: list[Item]) -> list[str]:
 
   for item in some:
     for k in range(TURNS):
-      verdicts.number(item._replace(turn=k), Recorder())
+      one = item._replace(turn=k)
+      verdicts.number(JudgeInputs(items=(one,), ask=Recorder()))
   return out
 
 
@@ -134,15 +135,13 @@ def judged(service, some: list[Item], threads: int, identity: str, file):
   return panel.taken()
 
 
-def _wait(item, ask) -> float:
-  del ask
+def _wait(x: JudgeInputs) -> float:
   time.sleep(0.02)
-  return float(item.turn)
+  return float(x.item.turn)
 
 
-def _compute(item, ask) -> float:
-  del ask
-  return float(sum(range(30_000)) * 0 + item.turn)
+def _compute(x: JudgeInputs) -> float:
+  return float(sum(range(30_000)) * 0 + x.item.turn)
 
 
 def _rated(service, messages, *, seed: int) -> str:

@@ -17,7 +17,16 @@ from agentrl.run import placement
 from agentrl.run.experiment import Experiment
 from agentrl.run.play import readings as readings_lib
 from agentrl.task.base import make_attempts
-from agentrl.types import AttemptPlan, Attempts, Batch, Messages, Prefix, Rows
+from agentrl.types import (
+  AttemptPlan,
+  Attempts,
+  Batch,
+  CollectInputs,
+  Messages,
+  Prefix,
+  RewardInputs,
+  Rows,
+)
 
 
 def play(
@@ -45,11 +54,14 @@ def play(
 
 def score(w: registry.MethodSpec, batch: Batch) -> Batch:
   """Computes the reward of every turn of the batch."""
-  pieces = [
+  rewards = [
     registry.bind('reward', n, w.values('reward', n), 'c.reward')
     for n in w.reward
   ]
-  total = sum(f(batch.turns, batch.outcome, batch.status) for f in pieces)
+  x = RewardInputs(
+    turns=batch.turns, outcome=batch.outcome, status=batch.status
+  )
+  total = sum(f(x) for f in rewards)
   turns = batch.turns.replace(reward=total)
   return batch.replace(turns=turns)
 
@@ -111,11 +123,13 @@ def rollout_and_score(
     record = play(s, params, attempts, key, s.config.rollout.group_size)
     return arrays(s, mark_spans(s, record), attempts, version)
 
-  judge = functools.partial(score, s.algorithm.spec)
-  batch, _ = collector(s.algorithm.spec)(
-    sample, judge, attempts, memory=(), carry=(), key=key
+  x = CollectInputs(
+    sample=sample,
+    score=functools.partial(score, s.algorithm.spec),
+    attempts=attempts,
+    key=key,
   )
-  return batch
+  return collector(s.algorithm.spec)(x)
 
 
 def plan(s: Experiment) -> AttemptPlan:

@@ -30,7 +30,14 @@ from agentrl.run.play.base import Script
 from agentrl.run.play.judges import Judges
 from agentrl.run.play.services import Services
 from agentrl.runtime import distributed
-from agentrl.types import Attempts, Batch, Metrics, PyTree, Status
+from agentrl.types import (
+  Attempts,
+  Batch,
+  CollectInputs,
+  Metrics,
+  PyTree,
+  Status,
+)
 
 
 class HostSampler:
@@ -188,9 +195,10 @@ class HostSampler:
       # What was sampled, with the failures that made way.
       return batch.replace(sampled=record_lib.sampled(record, attempts))
 
-    batch, _ = collect_lib.collector(self._s.algorithm.spec)(
-      sample, self._score, attempts, memory=(), carry=(), key=key
+    x = CollectInputs(
+      sample=sample, score=self._score, attempts=attempts, key=key
     )
+    batch = collect_lib.collector(self._s.algorithm.spec)(x)
     self._watch.end_iteration()
     counts, self._counts = self._counts, collections.Counter()
     return batch, loop.observe(batch, self._measures) | judges.metrics(counts)

@@ -18,7 +18,7 @@ from agentrl.run.play.base import Script
 from agentrl.run.play.judges import Judges
 from agentrl.run.play.services import Services
 from agentrl.runtime import distributed
-from agentrl.types import Attempts, Batch, Metrics
+from agentrl.types import Attempts, Batch, CollectInputs, Metrics
 
 
 class JitSampler:
@@ -116,9 +116,10 @@ class JudgedJitSampler(JitSampler):
       record = self._judged(record, jax.device_get(attempts.group))
       return self._arrays(placement.replicated(record), attempts, step)
 
-    batch, _ = collect_lib.collector(self._s.algorithm.spec)(
-      sample, self._score, attempts, memory=(), carry=(), key=key
+    x = CollectInputs(
+      sample=sample, score=self._score, attempts=attempts, key=key
     )
+    batch = collect_lib.collector(self._s.algorithm.spec)(x)
     counts, self._counts = self._counts, collections.Counter()
     return batch, loop.observe(batch, self._measures) | judges.metrics(counts)
 

@@ -14,6 +14,7 @@ from agentrl.rollout import actor
 from agentrl.run import build
 from agentrl.run.play import collect as collect_lib
 from agentrl.task.base import make_attempts
+from agentrl.types import CollectInputs
 from tests import errors
 
 
@@ -56,7 +57,14 @@ def test_a_run_collects_by_its_own_numbers():
   four = types.SimpleNamespace(outcome=np.zeros(4))
   collect = collect_lib.collector(base.wiring(c))
   with errors.raises(ValueError, 'times 3'):
-    collect(lambda *_: four, lambda batch: batch, None, (), (), None)
+    collect(
+      CollectInputs(
+        sample=lambda *_: four,
+        score=lambda batch: batch,
+        attempts=None,
+        key=None,
+      )
+    )
 
 
 def test_a_run_attempts_what_its_collect_piece_asks_for():

@@ -28,7 +28,7 @@ from agentrl.domain import Named
 from agentrl.ops import counting
 from agentrl.signal import implicit_prm, step_quality
 from agentrl.signal.base import Context, Signal
-from agentrl.types import Array, Batch
+from agentrl.types import Array, Batch, LinkInputs
 
 NAME = 'prm_persistence'
 ROLES = ('prm', 'policy')
@@ -117,8 +117,7 @@ def prm_persistence(context: Context, *, term: Named = 'progress') -> Signal:
 def _within_states(x: Array, batch: Batch) -> Array:
   """x [B, K] less its mean over the turns of a task in one state."""
   credit = chain.zero(batch).replace(turn=x)
+  inputs = LinkInputs(batch=batch, credit=credit, signals={})
   by = ('group', 'state')
-  centered, _ = group_stats.on_turns(
-    ops.less_mean, credit, batch, by=by, unit='turn'
-  )
+  centered, _ = group_stats.on_turns(ops.less_mean, inputs, by=by, unit='turn')
   return centered.turn
