@@ -38,7 +38,6 @@ def _state(step, policy):
     opt={},
     signal={},
     memory=(),
-    carry=(),
     key=jax.random.key(0),
   )
 
