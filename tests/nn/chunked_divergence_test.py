@@ -97,8 +97,15 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize('case', CASES, ids=str)
-@pytest.mark.parametrize('beta', BETAS)
+# Each case and each beta once by day, all pairs at night.
+PAIRS = [
+  pytest.param(case, beta, marks=[] if i == j else [pytest.mark.nightly])
+  for i, case in enumerate(CASES)
+  for j, beta in enumerate(BETAS)
+]
+
+
+@pytest.mark.parametrize(('case', 'beta'), PAIRS, ids=str)
 def test_values_and_gradients_are_those_of_all_words(case, beta):
   c = DivergenceConfig(beta, *case)
   args = example()
@@ -152,7 +159,10 @@ def test_words_of_no_chance_stay_finite(beta):
   assert not any(np.any(x) for x in none)
 
 
-@pytest.mark.parametrize('beta', [0.0, 0.3, 1.0])
+@pytest.mark.parametrize(
+  'beta',
+  [0.3, *(pytest.param(x, marks=pytest.mark.nightly) for x in (0.0, 1.0))],
+)
 @pytest.mark.parametrize(
   ('sizes', 'explicit'),
   [

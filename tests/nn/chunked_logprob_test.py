@@ -130,7 +130,9 @@ def test_no_block_size_changes_anything(words, tokens, axis, cap):
   chex.assert_trees_all_close(got, (out, dh, dw), rtol=2e-4, atol=2e-4)
 
 
-@pytest.mark.parametrize('axis', [0, 1])
+@pytest.mark.parametrize(
+  'axis', [0, pytest.param(1, marks=pytest.mark.nightly)]
+)
 @pytest.mark.parametrize(
   ('sizes', 'explicit'),
   [
