@@ -177,7 +177,7 @@ def without_key(folder, *texts):
 
 def test_a_server_answers_and_is_counted(tmp_path, server, caplog):
   s = build.experiment(served(tmp_path, server))
-  opened = services.Services(s, str(tmp_path / 'run'))
+  opened = services.Services(s, {}, str(tmp_path / 'run'))
   user = opened._watched['user']
   ask = [Message('user', 'below 15?')]
   with errors.raises(ServiceFault, '401') as error:
