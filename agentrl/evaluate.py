@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -40,7 +40,7 @@ def evaluate(
     batch: trajectories of one call; the last call's surplus is not counted
   Returns: metrics (95% interval, over tasks), the last record and attempts
   """
-  ends, *last = play_rounds(
+  ends, record, attempts = play_rounds(
     lambda attempts, i: play(attempts, jax.random.fold_in(key, i)),
     tasks,
     episodes=episodes,
@@ -48,7 +48,7 @@ def evaluate(
     limit=limit,
     temperature=temperature,
   )
-  return measure(ends, episodes, len(tasks)), tuple(last)
+  return measure(ends, episodes, len(tasks)), (record, attempts)
 
 
 def play_rounds(
@@ -66,7 +66,9 @@ def play_rounds(
     play: (attempts, number of the call) -> Record, of several seeds at once
       where its arrays have a leading axis
   """
-  ends, record, attempts = [], None, None
+  ends: list[Ended] = []
+  record: Any = None
+  attempts: Any = None
   for i in range(-(-episodes // batch)):
     index = (i * batch + np.arange(batch)) % len(tasks)
     attempts = make_attempts(tasks[index], 1, limit, temperature)
@@ -77,12 +79,17 @@ def play_rounds(
 
 def ended(record: Record) -> Ended:
   """Returns what is measured of a record, host arrays."""
-  valid = record.valid
+  valid = np.asarray(record.valid)
   totals = {
     name: np.sum(np.where(valid, x, 0), axis=-1)
     for name, x in record.columns.items()
   }
-  return Ended(record.outcome, valid.sum(axis=-1), record.status, totals)
+  return Ended(
+    np.asarray(record.outcome),
+    valid.sum(axis=-1),
+    np.asarray(record.status),
+    totals,
+  )
 
 
 def measure(

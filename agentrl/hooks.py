@@ -6,6 +6,7 @@ aux), in the order in which they stand here.
 
 import dataclasses
 from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 import numpy as np
 from absl import logging
@@ -156,7 +157,8 @@ class StopOnNonFinite:
   """Ends a run whose updates are skipped; `count` is a sink of LogMetrics."""
 
   def __init__(self, checkpoint: Checkpoint):
-    self._checkpoint, self._skipped = checkpoint, np.int32(0)
+    self._checkpoint = checkpoint
+    self._skipped: np.ndarray = np.zeros((), np.int32)
 
   def count(self, step: int, scalars: dict, *, phase: str) -> None:
     if phase != 'eval':
@@ -186,7 +188,7 @@ class StopOnSignal:
   ):
     """Takes check: raises Stopped when the run is to end."""
     self._check, self._checkpoint, self._last = check, checkpoint, last
-    self._at = 0, None
+    self._at: tuple[int, Any] = 0, None
 
   def remember(self, step, state, metrics, aux) -> None:
     """Takes the state that is saved if what follows is cut; a hook."""

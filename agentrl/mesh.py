@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from agentrl.runtime import precision
@@ -110,7 +109,7 @@ def make(
     axis_sizes,
     AXES,
     axis_types=(kind,) * len(AXES),
-    devices=np.array(devices[: math.prod(axis_sizes)]),
+    devices=devices[: math.prod(axis_sizes)],
   )
 
 

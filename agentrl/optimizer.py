@@ -5,7 +5,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ from agentrl import mesh
 from agentrl.domain import Domain
 from agentrl.types import Metrics
 
-Update = optax.GradientTransformationExtraArgs
+Update: TypeAlias = optax.GradientTransformationExtraArgs
 # Matrices of a layer -> how many of their axes are inputs and outputs; the
 # axes before these (layers, experts) count matrices.
 MATRICES = {
@@ -162,7 +162,7 @@ def _factory(text: str) -> Callable:
       " learning_rate; write for example 'optax:muon'"
     )
   try:
-    call = ast.parse(f'f({given})', mode='eval').body
+    call: Any = ast.parse(f'f({given})', mode='eval').body
     keywords = {} if call.args else {k.arg: k.value for k in call.keywords}
     values = {str(k): ast.literal_eval(v) for k, v in keywords.items()}
     if given.strip() and not values:

@@ -485,12 +485,12 @@ def accumulate_tokens(x, factor: float, mask, traj, turn, valid):
   inner = jnp.where(mask & ~end, factor, 0.0).astype(x.dtype)
   local = accumulate(jnp.where(mask, x, 0), inner)
   left = accumulate(mask.astype(x.dtype), (mask & ~end).astype(x.dtype))
-  factor = jnp.asarray(factor, x.dtype)
+  power = jnp.asarray(factor, x.dtype)
   length = at_turns(left, start, traj, turn, b, k)
   first = at_turns(local, start, traj, turn, b, k)
-  carried = accumulate_turns(first, factor**length, valid & (length > 0))
+  carried = accumulate_turns(first, power**length, valid & (length > 0))
   later = to_tokens(next_turn(carried, valid & (length > 0)), traj, turn)
-  return jnp.where(mask, local + factor**left * later, 0)
+  return jnp.where(mask, local + power**left * later, 0)
 
 
 def live_first(live):

@@ -256,17 +256,20 @@ class Credit(struct.PyTreeNode):
   size: Array | None = None  # [B, K] f32  Σ |summands|, for ops.rounding
 
 
+_NOT_REQUESTED: Any = None  # who requests a field reads an array
+
+
 class Outputs(struct.PyTreeNode):
   """Outputs of a module on rows; a field that was not requested is None."""
 
-  logp: Array | None = None  # [N, T] f32  of the row's own tokens, nats
-  entropy: Array | None = None  # [N, T] f32  of the distribution there, nats
-  value: Array | None = None  # [N, T, H] f32  before the token was chosen
-  sum_sq_prob: Array | None = None  # [N, T] f32  Σ p² of that distribution
-  attention_logit: Array | None = None  # [N, L, H] f32  each head's largest
+  logp: Array = _NOT_REQUESTED  # [N, T] f32  of the row's own tokens, nats
+  entropy: Array = _NOT_REQUESTED  # [N, T] f32  of the distribution there, nats
+  value: Array = _NOT_REQUESTED  # [N, T, H] f32  before the token was chosen
+  sum_sq_prob: Array = _NOT_REQUESTED  # [N, T] f32  Σ p² of that distribution
+  attention_logit: Array = _NOT_REQUESTED  # [N, L, H] f32  each head's largest
   # Where no log-prob is read it may hold anything finite.
-  hidden: Array | None = None  # [N, T, D]  normed, predicts the row's token
-  divergence: Array | None = None  # [N, T] f32  from a teacher, nats
+  hidden: Array = _NOT_REQUESTED  # [N, T, D]  normed, predicts the row's token
+  divergence: Array = _NOT_REQUESTED  # [N, T] f32  from a teacher, nats
 
 
 class Messages(struct.PyTreeNode):

@@ -12,6 +12,8 @@ and where: target['value'] and target['value.weight'], both [N, T]. A
 trajectory with a turn whose judge failed gets no credit and no target.
 """
 
+from typing import Any
+
 import jax.numpy as jnp
 
 from agentrl import ops, registry, segment
@@ -19,7 +21,10 @@ from agentrl.advantage import group_stats, returns
 from agentrl.domain import Discount
 from agentrl.types import Linked, LinkInputs
 
-_NEEDS = {'needs': ('signal:value',), 'gives': ('target:value',)}
+_NEEDS: dict[str, Any] = {
+  'needs': ('signal:value',),
+  'gives': ('target:value',),
+}
 
 
 @registry.register('link', takes='any', leaves='token', **_NEEDS)

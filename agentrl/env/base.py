@@ -5,6 +5,26 @@ environments for them; its fields are those of `c.env`. It is sent to the
 process of an environment, so it is picklable, and imports heavy packages when
 used. An environment must be a function of its task, its seed and the messages
 it got: only then are runs reproducible and branches correct.
+
+Ten protocols say what a class of yours may implement; members of these names
+are enough, nothing is inherited. The first two are needed.
+
+  protocol        members                 what it is for
+  HostEnv         reset step close        plays tasks, one after another
+  EnvFamily       columns system worker   makes tasks, and environments to play
+                  name tasks env          them in
+  NeedsServices   needs served            its environments ask simulated users
+                                          or judges (c.service)
+  FiniteFamily    sizes                   its tasks are those of a file
+  ChecksSettings  check                   refuses settings before a run begins
+  MarksCalls      spans                   says where messages call tools, for
+                                          methods that weigh parts of a message
+  OwnProcess      python maker            environments run in an interpreter of
+                                          their own
+  EnvMaker        columns env             the part of it that is sent there
+  PlaysPrograms   branches calls start    a program plays the task and calls the
+                  grade check             policy over HTTP
+  ProgramRun      wait kill               that program
 """
 
 import dataclasses

@@ -9,7 +9,7 @@ from agentrl.learner.algorithm import Algorithm
 from agentrl.loss import ppo
 from agentrl.model import microbatch
 from agentrl.model.pieces import unfolded
-from agentrl.types import Batch, LossInputs, Outputs
+from agentrl.types import Batch, LossInputs, Outputs, Span
 
 
 def gradient(
@@ -102,7 +102,7 @@ def _selected(alg: Algorithm, term: str, batch: Batch):
   chosen = jnp.ones_like(batch.rows.logp)
   for what, value in alg.select.get(term, {}).items():
     if what == 'span':
-      chosen *= segment.in_span(batch.rows.span, value)
+      chosen *= segment.in_span(batch.rows.span, Span(value))
     else:
       has = (batch.ids[what] == value).astype(jnp.float32)
       chosen *= segment.trajectories_to_tokens(has, batch.rows.traj)

@@ -22,9 +22,11 @@ _couples = registry.register('loss', needs=NEEDS, takes='any', couples=True)
 
 def mean_log_ratio(log_rho: Array, x: LossInputs, unit: str) -> Array:
   """Mean of log ρ over the tokens of weight of each unit, at its tokens."""
-  rows, shape = x.batch.rows, x.batch.turns.valid.shape
-  ids = ppo.weight_of(x) > 0, rows.traj, rows.turn, shape
-  return ops.gspo_log_ratio(log_rho, *ids, unit=unit)
+  rows, (b, k) = x.batch.rows, x.batch.turns.valid.shape
+  mask = ppo.weight_of(x) > 0
+  return ops.gspo_log_ratio(
+    log_rho, mask, rows.traj, rows.turn, (b, k), unit=unit
+  )
 
 
 def _clipped(log_s, x: LossInputs, clip_low, clip_high) -> Loss:

@@ -190,11 +190,12 @@ def shape(config: Config) -> transformer.DecoderConfig:
   width, bias = full['hidden_size'], bool(full.get('attention_bias'))
   biases = {'bias': bias, 'out_bias': bias}  # Qwen2's own is in `always`
   biases['mlp_bias'] = bool(full.get('mlp_bias'))
+  sizes: Config = {
+    ours: 0.0 if full[theirs] is None else full[theirs]
+    for theirs, ours in family.fields.items()
+  }
   return transformer.DecoderConfig(
-    **{
-      ours: 0.0 if full[theirs] is None else full[theirs]
-      for theirs, ours in family.fields.items()
-    },
+    **sizes,
     head_dim=full.get('head_dim') or width // full['num_attention_heads'],
     activation=_activation(full),
     windows=_windows(full),

@@ -135,7 +135,8 @@ def entries(shape: transformer.DecoderConfig) -> list[Entry]:
   leaves = jax.tree_util.tree_leaves_with_path(specs, is_leaf=mesh.is_param)
   out = []
   for keys, ours in leaves:
-    path, theirs = tuple(key.key for key in keys), table
+    path = tuple(key.key for key in keys)
+    theirs: Any = table
     for name in path:
       theirs = theirs[name]
     out.append(Entry(path, ours, theirs))

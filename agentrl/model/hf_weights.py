@@ -308,9 +308,9 @@ def write(
     _write_json(directory / INDEX, index)
   # The text model alone, in this dtype; torch_dtype is that field's old name.
   config = {x: y for x, y in config.items() if x != 'torch_dtype'}
-  kind = hf_config.FAMILIES[config['model_type']].architecture
-  config |= {'dtype': dtype, 'architectures': [kind]}
-  _write_json(directory / 'config.json', config)
+  architecture = hf_config.FAMILIES[config['model_type']].architecture
+  stored = {'dtype': dtype, 'architectures': [architecture]}
+  _write_json(directory / 'config.json', config | stored)
 
 
 def _write_json(file: pathlib.Path, tree) -> None:

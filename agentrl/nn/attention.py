@@ -5,7 +5,7 @@ backward pass is many times slower on CPU.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -94,8 +94,8 @@ def merge(parts: list[PartialSoftmax]) -> PartialSoftmax:
   for p in parts[1:]:
     top = jnp.maximum(top, p.top)
   scale = [jnp.exp(p.top - top) for p in parts]
-  total = sum(p.total * x for p, x in zip(parts, scale, strict=True))
-  out = sum(
+  total: Any = sum(p.total * x for p, x in zip(parts, scale, strict=True))
+  out: Any = sum(
     p.out * x.astype(p.out.dtype) for p, x in zip(parts, scale, strict=True)
   )
   return PartialSoftmax(out=out, total=total, top=top)

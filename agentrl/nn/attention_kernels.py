@@ -18,6 +18,7 @@ tested in Pallas' own interpreter, and TPU's compiler takes it.
 
 import functools
 import math
+from typing import Any
 
 import chex
 import jax
@@ -149,8 +150,8 @@ def attend(name: str, c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, until_NT):
     return chunked_attention.attend(c, *args)
   run = functools.partial(KERNELS[name], c)
   axes = chunked_attention.query(), KEY, KEY, ROW
-  args = chunked_attention.place(args, axes)
-  return mesh.shard_map(run, axes, axes[:1])(*args)[0]
+  placed = chunked_attention.place(args, axes)
+  return mesh.shard_map(run, axes, axes[:1])(*placed)[0]
 
 
 def _cudnn(
@@ -181,7 +182,7 @@ def _splash(
   args = _lanes(c, q_NTHd, k_NTGd, v_NTGd, until_NT)
   t, heads = until_NT.shape[1], q_NTHd.shape[2]
   wide = (args[-1].shape[1],) * 2
-  one = splash.CausalMask(wide)
+  one: Any = splash.CausalMask(wide)
   if c.window:
     one = splash.LocalMask(wide, (c.window - 1, 0), 0)
   kernel = splash.make_splash_mha_single_device(

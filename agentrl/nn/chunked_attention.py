@@ -104,7 +104,7 @@ class Blocks(NamedTuple):
   pos: Array  # [J, N, C] i32  positions of the keys
   at: Array | int  # of the first query in the row
   order: Array  # [I, J] i32  blocks of keys, those that each block reads first
-  count: Array  # [I] i32  how many it reads
+  count: Array  # type: ignore[assignment]  # [I] i32  how many it reads
 
 
 def _cut(c: AttentionConfig, q_NTHd, k_NTGd, v_NTGd, until_NT) -> Blocks:
@@ -240,7 +240,8 @@ def _scores(c: AttentionConfig, b: Blocks, i, j):
   """
   q, k = b.q[i], b.k[j]
   unit = 1 / math.sqrt(c.size or q.shape[-1])
-  score, slope = _dot('qd,sd->qs', q, k) * unit, unit
+  score: Array = _dot('qd,sd->qs', q, k) * unit
+  slope: Array | float = unit
   if c.cap:
     squashed = jnp.tanh(score / c.cap)
     score, slope = c.cap * squashed, unit * (1 - jnp.square(squashed))

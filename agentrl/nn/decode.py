@@ -53,9 +53,9 @@ def prepare_decode_params(c: DecoderConfig, params) -> dict:
   own = transformer.gathered(c, {**params, 'layers': layers})
   table = own['embed'].astype(c.dtype)
   head = table.T if c.tied else own['head'].astype(c.dtype)
-  layers = transformer.each(c, own['layers'])
+  each = transformer.each(c, own['layers'])
   embed = table if embeds_exactly(c) else own['embed']
-  return {**own, 'embed': embed, 'layers': layers, 'head': head}
+  return {**own, 'embed': embed, 'layers': each, 'head': head}
 
 
 def embeds_exactly(c: DecoderConfig) -> bool:

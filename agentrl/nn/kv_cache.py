@@ -5,7 +5,7 @@ beyond the furthest position is skipped at run time. Sizes double, so that a
 long allowance costs few blocks.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,8 +17,7 @@ from agentrl.types import Array
 FIRST = 128  # positions of the first block, at most
 
 
-@struct.dataclass
-class Block:
+class Block(struct.PyTreeNode):
   """Positions [low, low + S) of one layer."""
 
   k: Array  # [N, G, d, S]
@@ -100,7 +99,7 @@ def _put(old, new, *, start_N, low: int, axis: int):
   start_N = start_N - low
   chunk, size = new.shape[axis], old.shape[axis]
   if chunk == 1:
-    at = [slice(None)] * old.ndim
+    at: list[Any] = [slice(None)] * old.ndim
     at[0] = jnp.arange(old.shape[0])
     at[axis] = jnp.where(start_N < 0, size, start_N)  # -1 would wrap around
     row = jnp.squeeze(new, axis)

@@ -2,6 +2,7 @@
 
 import functools
 import math
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +26,7 @@ def soft_cap(x, cap: float):
   return cap * jnp.tanh(x / cap) if cap else x
 
 
-ACTIVATIONS = {
+ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
   'silu': jax.nn.silu,
   'gelu': functools.partial(jax.nn.gelu, approximate=False),
   'gelu_tanh': functools.partial(jax.nn.gelu, approximate=True),

@@ -8,7 +8,7 @@ of the layers are stacked on a leading `layers` axis. Two ways through the same
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -31,7 +31,7 @@ class LayerContext(NamedTuple):
 
   pos: Array  # [N, T] i32  in their segments
   window: int  # tokens, its own among them; 0: all before
-  attend: Callable  # (q [N, T, H, d], k, v [N, T, G, d]) -> [N, T, H, d]
+  attend: Any  # (q [N, T, H, d], k, v [N, T, G, d]) -> [N, T, H, d]
   live: Array | None = None  # [N, T] bool  that count in Routing; None: all
   rows: layers.Axes = layers.ROWS  # logical axes of N and T
   look: Callable | None = None  # (q, k) -> what `block` returns for Routing

@@ -1,6 +1,6 @@
 """Nulled readings: the same messages, an observation of theirs replaced."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -65,7 +65,8 @@ def _replace(r: Record, null: NullObservation, at: Array) -> Record:
 
   size = len(null.tokens)
   if null.end is None:
-    tokens, length = text(*null.tokens)[None, None], size
+    tokens = text(*null.tokens)[None, None]
+    length: Any = size
   else:
     last = jnp.maximum(r.message_len - 1, 0)[..., None]
     ends = jnp.take_along_axis(r.message, last, axis=2)[..., 0] == null.end

@@ -39,17 +39,22 @@ class Generator(Protocol):
   """Text generator, one request of a sequence at a time, such as Engine."""
 
   @property
-  def busy(self) -> bool: ...
+  def busy(self) -> bool:
+    """True while a round has work to do."""
 
   def submit(
     self, sequence: int, context: Sequence[int], how: SamplingParams
-  ) -> None: ...
+  ) -> None:
+    """Requests the next message of a sequence, after all tokens before it."""
 
-  def dispatch(self) -> None: ...
+  def dispatch(self) -> None:
+    """Begins a round; does not wait for it."""
 
-  def collect(self) -> Sequence[Completion | GenerationFault]: ...
+  def collect(self) -> Sequence[Completion | GenerationFault]:
+    """Waits for the round that was begun; returns what it finished."""
 
-  def cancel(self, sequence: int) -> None: ...
+  def cancel(self, sequence: int) -> None:
+    """Ends a sequence, whether it has a request or not."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -303,8 +308,8 @@ class _EpisodeLoop:
     limits = self.stage.limits
     before = episode.talk
     prompt, text = self.observe(episode, text, role)
-    whole = limits.history == 'turn' or before is None
-    start = 0 if whole else len(before.ids)
+    whole = limits.history == 'turn'
+    start = 0 if whole or before is None else len(before.ids)
     if len(prompt.ids) + limits.message > limits.context:
       self.end(episode, Status.TOKEN_LIMIT)
       return
@@ -339,11 +344,11 @@ class _EpisodeLoop:
   ) -> tuple[Conversation, str]:
     """Appends an observation, truncated to its limit; -> also its text."""
     limits, size = self.stage.limits, len(text)
-    first = limits.history == 'turn' or episode.talk is None
+    rebuilt = limits.history == 'turn'
 
     def with_(size: int) -> tuple[Conversation, str, int]:
       part = text if size == len(text) else text[:size] + CUT
-      if first:
+      if rebuilt or episode.talk is None:
         prompt, before = self.rebuild(episode, part, role), limits.opening
         before += limits.past if episode.talk else 0
       else:

@@ -118,8 +118,7 @@ def capacity(world: TokenizedEnv, plan: RolloutSizes) -> Capacity:
   return Capacity(context_tokens(world, plan), row, row + 1)
 
 
-@struct.dataclass
-class _Slots:
+class _Slots(struct.PyTreeNode):
   """Trajectories under way in n slots."""
 
   traj: Array  # [n] i32  B: idle
@@ -338,7 +337,7 @@ def _prompt(plan: RolloutSizes, slots: _Slots, context, context_len) -> Prompt:
 
   start is None where every turn is the first of its context.
   """
-  unset = {'keys': None, 'temperature': None, 'idle': None}
+  unset: dict[str, Any] = {'keys': None, 'temperature': None, 'idle': None}
   ids = {'traj': slots.traj, 'turn': slots.turn}
   if plan.history == 'turn' or plan.turns == 1:
     return Prompt(context, context_len, None, **unset, **ids)

@@ -25,7 +25,7 @@ def of_message(
   words: Tokenizer,
   ids: Sequence[int],
   action_prefix: str = '',
-) -> list[int]:
+) -> list[Span]:
   """The `Span` of each token of a message, its end of turn included: OTHER.
 
   Calls and answers are those of the action, which is what environments see.

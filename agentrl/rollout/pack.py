@@ -1,7 +1,7 @@
 """Packs host episodes into a Record."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -70,7 +70,8 @@ def record(
   return out
 
 
-def _put(out: Record, at: tuple[int, int], turn: TurnData) -> None:
+def _put(out: Any, at: tuple[int, int], turn: TurnData) -> None:
+  """Writes a turn into the host arrays of a Record."""
   message = turn.spoken
   length, size = len(turn.context), len(message.ids)
   out.context[at][:length], out.context_len[at] = turn.context, length

@@ -28,8 +28,7 @@ from agentrl.types import (
 )
 
 
-@struct.dataclass
-class Record:
+class Record(struct.PyTreeNode):
   """C context capacity of a turn, M message capacity."""
 
   context: Array  # [B, K, C] i32

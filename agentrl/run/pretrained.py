@@ -53,7 +53,7 @@ def check_weights(c: ConfigDict, shape: transformer.DecoderConfig) -> None:
     hf_weights.check(hf_weights.locate(c.model.path), shape)
 
 
-def outline(c: ConfigDict, directory: str) -> Language:
+def outline(c: ConfigDict, directory: str | os.PathLike) -> Language:
   """Returns those of a directory that needs to hold only a config.json.
 
   Weights are not looked at. Where there is no tokenizer, words are the
@@ -75,7 +75,7 @@ def computed(
 
 
 def _spoken(
-  c: ConfigDict, directory: str, shape: transformer.DecoderConfig
+  c: ConfigDict, directory: str | os.PathLike, shape: transformer.DecoderConfig
 ) -> Language:
   words = tokenizer.HuggingFace(directory, vocab=shape.vocab)
   r = c.rollout

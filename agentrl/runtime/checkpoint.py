@@ -167,8 +167,8 @@ class Checkpoints:
     if platforms != {'cpu'}:
       return arrays
     there = {path: (x.shape, x.dtype, x.sharding) for path, x in arrays.items()}
-    old = {p: (x.shape, x.dtype, x.sharding) for p, x in self._copy.items()}
-    old = self._copy if there == old else arrays
+    held = {p: (x.shape, x.dtype, x.sharding) for p, x in self._copy.items()}
+    old = self._copy if there == held else arrays
     donate = (0,) if old is self._copy else ()
     shardings = {path: x.sharding for path, x in arrays.items()}
     copy = jax.jit(
@@ -312,16 +312,18 @@ class Checkpoints:
     """Marks `step` as being saved and removes torn writes in its way."""
     self._check()
     self._folder.mkdir(exist_ok=True)
-    saving, faults = self._saving(), {}
+    saving = self._saving()
+    faults: dict[int, str] = {}
     for s in self._steps():
       if s < step:
         continue
-      faults[s] = _fault(self._folder / str(s), cut_short=s == saving)
-      if faults[s] is None:
+      fault = _fault(self._folder / str(s), cut_short=s == saving)
+      if fault is None:
         raise ValueError(
           f'step {step} cannot be saved: {self._folder} already holds step '
           f'{s}; resume from it or use a new --workdir'
         )
+      faults[s] = fault
     storage.write(self._folder / 'saving', str(step))
     for torn in self._folder.glob('*.orbax-checkpoint-tmp*'):
       if torn.is_dir():

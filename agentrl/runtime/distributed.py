@@ -24,8 +24,8 @@ class ProcessInfo(NamedTuple):
   """One process among all."""
 
   coordinator: str  # HOST:PORT of process 0
-  count: int
-  index: int
+  count: int  # type: ignore[assignment]
+  index: int  # type: ignore[assignment]
 
 
 def process_info(

@@ -2,6 +2,7 @@
 
 import signal
 import threading
+from typing import Any
 
 from absl import logging
 
@@ -24,7 +25,7 @@ class Interrupt:
 
   def __init__(self):
     self._signal: int | None = None
-    self._before: dict[int, object] = {}
+    self._before: dict[int, Any] = {}
 
   def __call__(self) -> None:
     if self._signal is not None:

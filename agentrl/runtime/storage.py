@@ -15,14 +15,17 @@ import shutil
 import stat
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from absl import logging
 from etils import epath
 
 from agentrl.runtime import install
 
-Path = pathlib.Path | epath.Path
+if TYPE_CHECKING:
+  Path = pathlib.Path  # of which both have the same methods
+else:
+  Path = pathlib.Path | epath.Path
 SCHEME = 'gs://'
 UPLOAD = 10.0  # seconds between uploads of what is appended in a bucket
 _CHUNK = 1 << 24  # bytes

@@ -9,6 +9,8 @@ memories that it needs, by name, and the step of RL. What it draws depends on
 these alone, so that a run that was killed goes on as if nothing had happened.
 """
 
+from typing import Any
+
 import numpy as np
 
 from agentrl.types import AttemptPlan, Attempts
@@ -17,13 +19,14 @@ from agentrl.types import AttemptPlan, Attempts
 def make_attempts(task, group: int, limit: int, temperature: float) -> Attempts:
   """Attempts at the given tasks [B]; each run of `group` is a group."""
   b = len(task)
-  return Attempts(
-    task=np.asarray(task, np.int32),
-    group=np.arange(b, dtype=np.int32) // group,
-    arm=np.zeros(b, np.int32),
-    limit=np.full(b, limit, np.int32),
-    temperature=np.full(b, temperature, np.float32),
-  )
+  on_host: dict[str, Any] = {
+    'task': np.asarray(task, np.int32),
+    'group': np.arange(b, dtype=np.int32) // group,
+    'arm': np.zeros(b, np.int32),
+    'limit': np.full(b, limit, np.int32),
+    'temperature': np.full(b, temperature, np.float32),
+  }
+  return Attempts(**on_host)
 
 
 def attempts_at(plan: AttemptPlan, tasks) -> Attempts:

@@ -73,8 +73,13 @@ def jit_template(
     raise _varies(chat, 'what follows the first observation and the second')
   _check(chat, begin, pieces, replies, (first, after, later))
   blank = jnp.array([not piece.strip() for piece in pieces])
-  arrays = (jnp.array(ids, jnp.int32) for ids in (first, after, later))
-  return JitTemplate(*arrays, blank, chat.eot)
+  return JitTemplate(
+    jnp.array(first, jnp.int32),
+    jnp.array(after, jnp.int32),
+    jnp.array(later, jnp.int32),
+    blank,
+    chat.eot,
+  )
 
 
 def _split(chat: Chat, text: str, ids: tuple) -> tuple[tuple, tuple]:

@@ -91,7 +91,7 @@ def _unbounded(node: ast.expr, text: str) -> Number:
     case ast.Constant(value=int() | float()) if not isinstance(
       node.value, bool
     ):
-      return _literal(ast.get_source_segment(text, node))
+      return _literal(ast.get_source_segment(text, node) or '')
     case ast.UnaryOp(op=ast.USub()):
       return -_value(node.operand, text)
     case ast.UnaryOp(op=ast.UAdd()):

@@ -9,7 +9,7 @@ is what this environment is for.
 
 import dataclasses
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import chex
 import jax
@@ -26,8 +26,7 @@ LETTERS = tuple('abcdefghijklmnopqrstuvwxyz')
 NOTHING, WON, LOST = range(3)
 
 
-@struct.dataclass
-class BifurcationState:
+class BifurcationState(struct.PyTreeNode):
   """State of a trajectory; only `turn` and `mark` change."""
 
   decisive: jax.Array  # [] i32  the turn that matters
@@ -214,11 +213,14 @@ class Bifurcations:
       return splits.content_key(content), (task, way)
 
     return splits.distinct_tasks(
-      draw, lambda key, draft: base.SolvedTask(*draft, key), split, count
+      draw,
+      lambda key, draft: base.SolvedTask(draft[0], draft[1], key),
+      split,
+      count,
     )
 
 
-def env_for(source: Bifurcations, **fields: float) -> Bifurcation:
+def env_for(source: Bifurcations, **fields: Any) -> Bifurcation:
   """The environment that fits a source; `fields` override its own."""
   fit = Bifurcation(source.length, source.choices, source.slip, source.filler)
   return dataclasses.replace(fit, **fields)

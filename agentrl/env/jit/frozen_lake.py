@@ -7,7 +7,7 @@ Start and goal are drawn at random, as in RAGEN (arXiv 2504.20073).
 
 import dataclasses
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import chex
 import jax
@@ -21,8 +21,7 @@ from agentrl.env.jit import base
 DISCOUNT = 0.9  # of the value behind the `progress` column, per move
 
 
-@struct.dataclass
-class LakeState:
+class LakeState(struct.PyTreeNode):
   """A lake; all but the player never changes."""
 
   holes: jax.Array  # [C] bool
@@ -213,7 +212,7 @@ class Lakes:
     return splits.distinct_tasks(draw, finish, split, count)
 
 
-def env_for(source: Lakes, **fields: float) -> FrozenLake:
+def env_for(source: Lakes, **fields: Any) -> FrozenLake:
   """The environment that fits a source; `fields` override its own."""
   fit = FrozenLake(source.height, source.width, source.intended)
   return dataclasses.replace(fit, **fields)

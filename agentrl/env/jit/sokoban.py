@@ -28,8 +28,7 @@ SPARSE = {
 }
 
 
-@struct.dataclass
-class SokobanState:
+class SokobanState(struct.PyTreeNode):
   """A board; walls, targets and distance never change."""
 
   walls: jax.Array  # [C] bool

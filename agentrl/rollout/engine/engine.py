@@ -13,7 +13,7 @@ the context, its key and the parameters, not on the rest of the batch.
 import dataclasses
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -126,7 +126,10 @@ class Engine:
     self._scheduler = Scheduler(sizes.slots, sizes.chunks[0])
     # Of every sequence.
     self._requests: dict[int, tuple[SamplingParams, Completion]] = {}
-    self._given = self._params = self._cache = self._written = None
+    self._given: Any = None
+    self._params: Any = None
+    self._cache: Any = None
+    self._written: Any = None  # by a round that was dispatched
     self._versions: tuple[int, ...] = (0,)
     self.counts = dict.fromkeys(COUNTS, 0)
 
@@ -198,7 +201,9 @@ class Engine:
     self._written = None
     out = jax.device_get(out)
     self.counts['rounds'] += 1
-    completions = [self._extend(*entry, versions, out) for entry in decoding]
+    completions = [
+      self._extend(request, entry, versions, out) for request, entry in decoding
+    ]
     return [spoken for spoken in completions if spoken]
 
   def taken(self) -> dict[str, int]:
@@ -251,9 +256,9 @@ class Engine:
     if wide:  # the others write padding past their end
       start[:] = lengths
     for lane, request in enumerate(prefilling):
-      at = request.slot if wide else lane
+      at = request.held if wide else lane
       new = scheduler.read(request, width)
-      slot[at], start[at] = request.slot, lengths[request.slot]
+      slot[at], start[at] = request.held, lengths[request.held]
       tokens[at, : len(new)] = new
       adapter[at] = request.adapter
       self.counts['prefilled'] += len(new)
@@ -286,7 +291,7 @@ class Engine:
       adapter=np.zeros(n, np.int32),
     )
     for request, (how, _) in decoding:
-      i = request.slot
+      i = request.held
       w.live[i], w.last[i] = True, request.want[-1]
       w.length[i], w.budget[i] = len(request.want) - request.begun, how.budget
       w.key[i], w.temperature[i] = how.key, how.temperature
@@ -302,7 +307,7 @@ class Engine:
     how, message = entry
     if self._requests.get(message.sequence) is not entry:  # cancelled meanwhile
       return None
-    i = request.slot
+    i = request.held
     new = out.tokens[i, : int(out.count[i])].tolist()
     self._scheduler.write(request, new)
     message.ids.extend(new)

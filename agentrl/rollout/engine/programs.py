@@ -10,7 +10,7 @@ lies past it may be anything, since it is overwritten before it is attended to.
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,25 +23,29 @@ from agentrl.types import Array
 HELD = 'batch', 'kv_heads'  # axes of all arrays of a cache; two more are whole
 
 
+SlotArray = Any  # on the host; an Array where it is traced
+
+
 class DecodeInputs(NamedTuple):
   """State of n slots before a burst."""
 
-  live: Array  # [n] bool  it decodes
-  last: Array  # [n] i32  token not yet in the cache
-  filled: Array  # [n] i32  tokens in the cache; `last` goes there
-  length: Array  # [n] i32  tokens of its message so far
-  budget: Array  # [n] i32  tokens of its message at most
-  key: Array  # [n, 2] u32  of its message: token t is drawn by fold_in(key, t)
-  temperature: Array  # [n] f32
-  top_k: Array  # [n] i32
-  top_p: Array  # [n] f32
-  adapter: Array  # [n] i32  of several on one base
+  live: SlotArray  # [n] bool  it decodes
+  last: SlotArray  # [n] i32  token not yet in the cache
+  filled: SlotArray  # [n] i32  tokens in the cache; `last` goes there
+  length: SlotArray  # [n] i32  tokens of its message so far
+  budget: SlotArray  # [n] i32  tokens of its message at most
+  # [n, 2] u32  of its message: token t is drawn by fold_in(key, t)
+  key: SlotArray
+  temperature: SlotArray  # [n] f32
+  top_k: SlotArray  # [n] i32
+  top_p: SlotArray  # [n] f32
+  adapter: SlotArray  # [n] i32  of several on one base
 
 
 class DecodeOutputs(NamedTuple):
   """The next tokens of each slot, D at most."""
 
-  count: Array  # [n] i32
+  count: Array  # type: ignore[assignment]  # [n] i32
   tokens: Array  # [n, D] i32
   logp: Array  # [n, D] f32  before top-k and top-p, nats
   entropy: Array  # [n, D] f32  of that distribution, nats

@@ -33,6 +33,12 @@ class Request:
   slot: int | None = None
   busy: bool = True  # it has a message to write
 
+  @property
+  def held(self) -> int:
+    """The slot of a request that has one."""
+    assert self.slot is not None
+    return self.slot
+
 
 class SlotAssignment(NamedTuple):
   """A slot assigned to a sequence."""
@@ -74,7 +80,7 @@ class Scheduler:
 
   def pending(self, request: Request) -> int:
     """Tokens to prefill; the last of the context is left to the decoder."""
-    return len(request.want) - 1 - len(self._slots[request.slot].tokens)
+    return len(request.want) - 1 - len(self._slots[request.held].tokens)
 
   def renew(self) -> None:
     """New parameters: prefixes cached before are no longer shared."""
@@ -137,20 +143,20 @@ class Scheduler:
 
   def read(self, request: Request, most: int) -> list[int]:
     """Takes the next tokens to prefill, `most` at most."""
-    have = len(self._slots[request.slot].tokens)
+    have = len(self._slots[request.held].tokens)
     new = request.want[have : min(have + most, len(request.want) - 1)]
-    self._slots[request.slot].tokens += new
+    self._slots[request.held].tokens += new
     return new
 
   def write(self, request: Request, new: list[int]) -> None:
     """Appends decoded tokens; all but the newest are cached, too."""
-    self._slots[request.slot].tokens += [request.want[-1], *new[:-1]]
+    self._slots[request.held].tokens += [request.want[-1], *new[:-1]]
     request.want += new
 
   def end(self, request: Request, size: int) -> None:
     """Ends the sequence's message after `size` tokens."""
     del request.want[request.begun + size :]
-    del self._slots[request.slot].tokens[len(request.want) - 1 :]
+    del self._slots[request.held].tokens[len(request.want) - 1 :]
     request.busy = False
 
   def _donor(self, request: Request) -> tuple[int | None, int]:

@@ -11,6 +11,7 @@ another until it fails or is ended.
 """
 
 import contextlib
+import functools
 import queue
 import threading
 import time
@@ -158,7 +159,8 @@ class EnvWorkerPool:
     # The index of a worker, once for each of its futures that is done.
     self.answered: queue.SimpleQueue[int] = queue.SimpleQueue()
     self._workers = [
-      EnvWorker(make, lambda i=i: self.answered.put(i)) for i in range(count)
+      EnvWorker(make, functools.partial(self.answered.put, i))
+      for i in range(count)
     ]
 
   def __len__(self) -> int:

@@ -53,7 +53,8 @@ def main(receive: int, send: int, parent: int) -> None:
     name, *args = pickle.loads(order)
     if name == 'close':
       break
-    call = {'reset': local.reset, 'step': local.step}[name]
+    calls: dict = {'reset': local.reset, 'step': local.step}
+    call = calls[name]
     write(send, encode_reply(functools.partial(call, *args)))
   local.close()
 

@@ -192,7 +192,8 @@ def decode_reply(
       case {'text': text}:
         return observed(text, characters)
       case {'reply': {**fields}}:
-        return checked(Step(**fields), columns, characters)
+        given: dict[Any, Any] = fields
+        return checked(Step(**given), columns, characters)
       case {'fault': str(kind), 'why': str(why)} if kind in KINDS:
         return EnvError(kind, why[:_SAID])
       case {'refused': str(why)}:

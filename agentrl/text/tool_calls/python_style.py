@@ -122,10 +122,13 @@ def _ranges(
     yield (begins, ends), (0, len(text)), argument
 
 
+_DOTTED = re.compile(r'[^\W\d]\w*(\.[^\W\d]\w*)*')
+
+
 def _read_pythonic(text: str, node: ast.expr) -> Call | Malformed:
   quoted = quote(ast.get_source_segment(text, node) or '')
   name = ast.unparse(node.func) if isinstance(node, ast.Call) else ''
-  if not re.fullmatch(r'[^\W\d]\w*(\.[^\W\d]\w*)*', name):
+  if not (isinstance(node, ast.Call) and _DOTTED.fullmatch(name)):
     return Malformed(
       f"This is no call: {quoted}\nWrite name(argument='value')."
     )

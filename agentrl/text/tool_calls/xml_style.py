@@ -85,7 +85,7 @@ def _read_tags(text: str, *, only, kinds) -> Iterator[Place]:
     begin = close - len(inner.lstrip())
     inner = inner.strip()
     if kinds[name] == 'string':
-      call = Call(name, {only[name]: inner})
+      call: Call | Malformed = Call(name, {only[name]: inner})
     else:
       try:
         value, end = DECODER.raw_decode(inner)

@@ -86,6 +86,7 @@ def execute(python: str, request: bytes, limits: SandboxLimits) -> Outcome:
     cwd='/',
     start_new_session=True,
   )
+  assert process.stdin is not None
   try:
     with contextlib.suppress(BrokenPipeError):  # ended: its status says why
       process.stdin.write(request)
@@ -123,6 +124,7 @@ def _stop(process: subprocess.Popen) -> None:
   except subprocess.TimeoutExpired:
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+  assert process.stdout is not None
   process.stdout.close()
 
 
