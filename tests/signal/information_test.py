@@ -30,7 +30,7 @@ def score(record, null):
   module = Module(specs={}, apply=apply)
   context = base.Context(modules={'policy': module}, rules={}, micro=4)
   none = {}
-  state = TrainState(jnp.int32(0), {'policy': 0.01}, none, none, (), (), None)
+  state = TrainState(jnp.int32(0), {'policy': 0.01}, none, none, (), None)
   old = {'old_logp': apply(0.01, batch.rows, ()).logp}
   return information.information(context).score(state, batch, old)
 
