@@ -123,8 +123,8 @@ def method_page(name: str, group: str) -> str:
 
 def _train(name: str) -> str:
   return (
-    f'python -m experiments.train --config=configs/{name}.py'
-    f' --workdir=runs/{name}'
+    f'python -m experiments.train --config=configs/{name}.py \\\n'
+    f'  --workdir=runs/{name}'
   )
 
 

@@ -75,7 +75,7 @@ def test_a_page_names_what_the_method_is_made_of():
     '- stream step: `step_return` → `center` → `scale`',
     '- loss: `ppo` by `token_mean`',
     '`agentrl/advantage/normalize.py`',
-    '--config=configs/gigpo.py --workdir=runs/gigpo',
+    '--workdir=runs/gigpo',
     '../METHODS.md#turns-compared-by-state',
     'A(a_t) = z_group( sum r )',
   ):
