@@ -197,7 +197,7 @@ def pages(names: list[str], report: dict) -> dict[str, str]:
 
 def index(report: dict) -> str:
   """Returns METHODS.md: advice, an overview of each group, measured credit."""
-  published = results.reports(str(DOCS))
+  published = results.reports(str(DOCS / 'results'))
   lines = [
     _HEAD
     + advice.text(published[board.NAME], published[advice.LANGUAGE], FOLDER),

@@ -5,7 +5,7 @@ import copy
 from agentrl.configs.studies import board as study
 from docs.generate import advice, board, results
 
-REPORTS = results.reports('docs')
+REPORTS = results.reports('docs/results')
 BOARD, LANGUAGE = REPORTS[board.NAME], REPORTS[advice.LANGUAGE]
 
 
