@@ -7,8 +7,7 @@ python -m experiments.bench_together --grid=steps=20 --caches=warm
 from absl import flags
 
 from agentrl import cli
-from agentrl.lab.bench import multi_seed
-from agentrl.lab.bench.multi_seed import CACHES, Sweep
+from agentrl.lab.bench.sizes import CACHES, Sweep
 
 _CONFIG = flags.DEFINE_string('config', Sweep().config, 'Config to train.')
 _GRID = flags.DEFINE_multi_string(
@@ -22,6 +21,8 @@ _CACHES = flags.DEFINE_list('caches', CACHES, 'Compilation caches to time.')
 
 
 def main() -> None:
+  from agentrl.lab.bench import multi_seed  # imports jax
+
   what = Sweep(
     _CONFIG.value, tuple(_GRID.value), _SEEDS.value, _JOBS.value, _REPEATS.value
   )

@@ -122,7 +122,7 @@ def test_stages_that_play_alike_are_known():
     ),
     (
       lambda c: base.stage(c, 'third', steps=1, changes={'rollout.turns': 8}),
-      'third rollout.turns 8 rollout.max_turns',
+      'third rollout.turns 8 max_turns',
     ),
     (
       lambda c: base.stage(c, 'third', steps=1, changes={'rollout.top_p': 8.0}),

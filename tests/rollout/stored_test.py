@@ -34,7 +34,7 @@ def sampled(c):
   attempts = make_attempts(np.arange(4) // 2, 2, s.plan.turns, 1.0)
   with sampler.open_sampler(s) as playing:
     playing.update_service_params(state.params)
-    batch = playing.collect(params, attempts, jax.random.key(1), 7)
+    batch, _ = playing.collect(params, attempts, jax.random.key(1), 7)
   return s, params, jax.device_get(batch)
 
 

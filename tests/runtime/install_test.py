@@ -58,6 +58,8 @@ def commands(text: str) -> list[list[str]]:
 def wrong(words: list[str]) -> str:
   """'' or what should not be installed, by the first words of a command."""
   words = [x for x in words if x == '-e' or not x.startswith('-')]
+  if words[0] == '-e' and '$' in words[1]:
+    return ''  # extras of a shell variable
   if words[0] == '-e':
     local = re.fullmatch(r"""['"]?\.(?:\[([\w,-]+)\])?['"]?\S{0,2}""", words[1])
     extras = (local[1] or '').split(',') if local else ['?']

@@ -12,22 +12,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from agentrl.lab.bench import timing
+from agentrl.lab.bench.sizes import CACHES, Sweep
 from agentrl.runtime import compile_cache
-
-CACHES = ['none', 'cold', 'warm']
-
-
-class Sweep(NamedTuple):
-  """The sweep that is timed."""
-
-  config: str = 'configs/grpo.py:tiny'
-  grid: tuple[str, ...] = ()  # PATH=VALUE, as for sweep
-  seeds: int = 5
-  jobs: int = 2  # processes at a time
-  repeats: int = 3  # of each
 
 
 def run(what: Sweep, caches: Sequence[str], place: str | None) -> None:

@@ -22,3 +22,17 @@ class SlowEnvBenchSize(NamedTuple):
   median: float = 0.3  # seconds of a tool call
   long: float = 5.0  # seconds that 2% of calls exceed
   repeats: int = 3
+
+
+# Of compiled programs: none; empty at the start of a sweep; left by one before.
+CACHES = ['none', 'cold', 'warm']
+
+
+class Sweep(NamedTuple):
+  """The sweep that is timed."""
+
+  config: str = 'configs/grpo.py:tiny'
+  grid: tuple[str, ...] = ()  # PATH=VALUE, as for sweep
+  seeds: int = 5
+  jobs: int = 2  # processes at a time
+  repeats: int = 3  # of each

@@ -6,7 +6,7 @@ import pytest
 from agentrl.configs import base
 from agentrl.lab.papers.credit import study as study_credit
 from tests import errors
-from tests.lab.study.small_credit import NAMES, SIZE
+from tests.lab.papers.credit.small_credit import NAMES, SIZE
 
 
 def test_what_cannot_be_measured_is_skipped_with_its_reason(measured):

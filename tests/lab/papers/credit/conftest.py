@@ -3,7 +3,7 @@
 import pytest
 
 from agentrl.lab.papers.credit import study as study_credit
-from tests.lab.study.small_credit import NAMES, SIZE
+from tests.lab.papers.credit.small_credit import NAMES, SIZE
 
 
 @pytest.fixture(scope='package')
