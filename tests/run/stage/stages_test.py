@@ -51,7 +51,8 @@ def _setup(**changes):
   )
   module = Module({}, lambda *args: None)
   learner = Algorithm.from_spec(
-    registry.MethodSpec(prefix='none', task='fixed'), Context({'policy': module}, {}, 1)
+    registry.MethodSpec(prefix='none', task='fixed', collect='once'),
+    Context({'policy': module}, {}, 1),
   )
   return types.SimpleNamespace(
     config=c,
