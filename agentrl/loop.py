@@ -110,18 +110,13 @@ def jit_update(alg: Algorithm, update: Callable = update_lib.update):
   return jax.jit(functools.partial(update, alg), donate_argnums=0)
 
 
-@functools.partial(jax.jit, static_argnames='measures')
-def observe(
-  batch: Batch, measures: tuple[Callable[[Batch], Metrics], ...] = ()
-) -> Metrics:
+@jax.jit
+def observe(batch: Batch) -> Metrics:
   """Measures a rollout, as (sum, weight) pairs.
 
   What it took (types.SAMPLED) is all that was sampled. Means are over what
   counts of the batch that is left; `unscored` is how many of its trajectories
   do not.
-
-  Args:
-    measures: of the method's components, see `registry.metrics`
   """
   turns, mask = batch.turns, counting.trajectories(batch)
   live = mask.astype(jnp.float32)
@@ -139,8 +134,21 @@ def observe(
   one = jnp.ones(())
   out['unscored'] = (jnp.sum(~mask), one)
   out |= {name: (batch.sampled[name], one) for name in SAMPLED}
-  for measure in measures:
-    out |= measure(batch)
   for name in terms.keys() - {'tokens', 'entropy', 'env'}:
     out[name] = (jnp.sum(terms[name]), jnp.sum(each))
+  return {f'rollout/{name}': pair for name, pair in out.items()}
+
+
+@functools.partial(jax.jit, static_argnames='measures')
+def observe_components(
+  batch: Batch, measures: tuple[Callable[[Batch], Metrics], ...]
+) -> Metrics:
+  """Measures what components of a method ask for, as (sum, weight) pairs.
+
+  Args:
+    measures: see `registry.metrics`
+  """
+  out: Metrics = {}
+  for measure in measures:
+    out |= measure(batch)
   return {f'rollout/{name}': pair for name, pair in out.items()}

@@ -51,7 +51,9 @@ def test_of_attempts_that_began_alone():
   made = observed(batch())
   zero = jnp.zeros(6, jnp.int32)
   made = made.replace(ids=made.ids | {'prefix': zero, 'prefix_cut': zero})
-  won, count = loop.observe(made, (lengths.measure,))['rollout/success_alone']
+  won, count = loop.observe_components(made, (lengths.measure,))[
+    'rollout/success_alone'
+  ]
   assert (float(won), float(count)) == (2, 6)
 
 

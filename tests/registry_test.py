@@ -311,7 +311,7 @@ def test_a_component_of_a_user_measures_what_was_collected(registry_of_test):
     sampled={name: jnp.int32(1) for name in SAMPLED},
   )
   want = int(batch.turns.valid.sum(1).max())
-  assert loop.observe(batch, measures)['rollout/longest'][0] == want
+  assert loop.observe_components(batch, measures)['rollout/longest'][0] == want
   assert 'rollout/longest' not in loop.observe(batch)
 
 

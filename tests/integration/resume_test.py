@@ -51,7 +51,7 @@ def assert_same_run(one, other, *, steps):
     *range(1, steps + 1)
   ]
   np.testing.assert_equal(here, there)  # NaN where nothing was counted
-  names = {name for row in here for name in row} - {'step', 'phase'}
+  names = {name for row in here for name in row} - {'step', 'phase', 'stage'}
   assert [x for x in sorted(names) if not descriptions.describe(x)] == []
   logs = [trajectories.Log(workdir) for workdir in (one, other)]
   assert set(logs[0].heads['step']) - {0} == set(range(1, steps + 1))

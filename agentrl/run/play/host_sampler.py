@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from absl import logging
 
-from agentrl import loop, registry
+from agentrl import loop
 from agentrl.curate import select
 from agentrl.env import base
 from agentrl.hooks import NothingPlayedError
@@ -60,7 +60,6 @@ class HostSampler:
     """
     c = s.config
     self._s, self._stopping = s, stopping
-    self._measures = registry.metrics(s.algorithm.spec)
     self._world = host_env.guided(s.world, s.algorithm.spec, s.hints, s.train)
     self._engine = self._generator()
     self._policy: tuple[PyTree, PyTree] = None, None  # given, brought here
@@ -201,7 +200,7 @@ class HostSampler:
     batch = collect_lib.collector(self._s.algorithm.spec)(x)
     self._watch.end_iteration()
     counts, self._counts = self._counts, collections.Counter()
-    return batch, loop.observe(batch, self._measures) | judges.metrics(counts)
+    return batch, loop.observe(batch) | judges.metrics(counts)
 
   def demos(
     self, index: np.ndarray, scripts: Sequence[Script] | None = None

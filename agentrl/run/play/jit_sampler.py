@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
-from agentrl import loop, registry
+from agentrl import loop
 from agentrl.judge.panel import Judgement
 from agentrl.rollout.record import Record
 from agentrl.run import placement
@@ -26,7 +26,6 @@ class JitSampler:
 
   def __init__(self, s: Experiment):
     self._s, bind = s, functools.partial
-    self._measures = registry.metrics(s.algorithm.spec)
     self._replay = placement.sharded(bind(collect_lib.demonstrate, s))
     self._collect = placement.sharded(bind(collect_lib.rollout_and_score, s))
     self._play = placement.jit_replicated_out(bind(collect_lib.play, s))
@@ -39,7 +38,7 @@ class JitSampler:
     self, policy, attempts: Attempts, key, step
   ) -> tuple[Batch, Metrics]:
     batch = self._collect(policy, placement.replicated(attempts), key, step)
-    return batch, loop.observe(batch, self._measures)
+    return batch, loop.observe(batch)
 
   def demos(
     self, index: np.ndarray, scripts: Sequence[Script] | None = None
@@ -121,7 +120,7 @@ class JudgedJitSampler(JitSampler):
     )
     batch = collect_lib.collector(self._s.algorithm.spec)(x)
     counts, self._counts = self._counts, collections.Counter()
-    return batch, loop.observe(batch, self._measures) | judges.metrics(counts)
+    return batch, loop.observe(batch) | judges.metrics(counts)
 
   def update_service_params(self, params) -> None:
     self._services.update_params(params)

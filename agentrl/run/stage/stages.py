@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from absl import logging
 
-from agentrl import evaluate, registry
+from agentrl import evaluate, loop, registry
 from agentrl.configs import stages as stage_list
 from agentrl.configs.stages import StagePlan
 from agentrl.learner import algorithm as algorithm_lib
@@ -48,6 +48,8 @@ def rl_stage(
   """
   alg, c = s.algorithm, s.config
   pick = trajectory_log.sampler_of(s, alg, c.rollout.group_size)
+  # Of the stage: stages that differ in other slots share their sampler.
+  measures = registry.metrics(alg.spec)
   given: list[prefixes.Prefixes] = []
 
   def open_prefixes(step: int) -> None:
@@ -67,7 +69,8 @@ def rl_stage(
     playing.update_service_params(state.params)
     key = step_key(state.key, Stream.ROLLOUT, step)
     policy = algorithm_lib.full_params(alg.context, state.params)
-    return playing.collect(policy, attempts, key, jnp.int32(step))
+    batch, seen = playing.collect(policy, attempts, key, jnp.int32(step))
+    return batch, seen | loop.observe_components(batch, measures)
 
   return Stage(
     name,

@@ -97,6 +97,7 @@ class Scribe:
 
   def collect(self, policy, attempts, key, step):
     self.note('rl', attempts, key)
+    return None, {}
 
   def play(self, policy, attempts, key):
     self.note('eval', attempts, key)
