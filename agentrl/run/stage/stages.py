@@ -70,7 +70,8 @@ def rl_stage(
     key = step_key(state.key, Stream.ROLLOUT, step)
     policy = algorithm_lib.full_params(alg.context, state.params)
     batch, seen = playing.collect(policy, attempts, key, jnp.int32(step))
-    return batch, seen | loop.observe_components(batch, measures)
+    own = loop.observe_components(batch, measures) if measures else {}
+    return batch, seen | own
 
   return Stage(
     name,
