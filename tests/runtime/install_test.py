@@ -29,6 +29,8 @@ OTHERS = {
 COMMAND = re.compile(r'\bpip[ ]install((?:[ ]+[^\s`;&|]+)+)')
 # Strings that stand side by side are one.
 BROKEN = re.compile(r"""["']\n\s*f?["']""")
+# What a script adds to a command: more extras, say, that its user names.
+EXPANSION = re.compile(r'\$\{\w+:\+[^}]*\}')
 THIS = re.compile(r"""^['"]?([\w.-]+|\{DISTRIBUTION\})(?:\[([\w{},-]+)\])?""")
 
 
@@ -52,14 +54,13 @@ EXTRAS = set(ast.literal_eval(setup()['extras_require']))
 
 def commands(text: str) -> list[list[str]]:
   """The words behind each `pip install`."""
-  return [x.split() for x in COMMAND.findall(BROKEN.sub('', text))]
+  text = EXPANSION.sub('', BROKEN.sub('', text))
+  return [x.split() for x in COMMAND.findall(text)]
 
 
 def wrong(words: list[str]) -> str:
   """'' or what should not be installed, by the first words of a command."""
   words = [x for x in words if x == '-e' or not x.startswith('-')]
-  if words[0] == '-e' and '$' in words[1]:
-    return ''  # extras of a shell variable
   if words[0] == '-e':
     local = re.fullmatch(r"""['"]?\.(?:\[([\w,-]+)\])?['"]?\S{0,2}""", words[1])
     extras = (local[1] or '').split(',') if local else ['?']
