@@ -1,9 +1,8 @@
 """Domains: the values that a field may hold, in words and as a check.
 
-A field of a config and a hyper-parameter of a piece declare one each:
+A field of a config and a hyper-parameter of a component declare one each:
 
-  Field(0.5, Real(0, 1), 'share of the groups that stay')   a table of fields
-  share: Annotated[float, Real(0, 1)] = 0.5                 an argument
+  keep: Annotated[float, Real(0, 1), 'fraction of groups to keep'] = 0.5
 
 Checks, `--help`, docs/CONFIG.md and docs/COMPONENTS.md all come from these.
 """
@@ -309,6 +308,7 @@ POSITIVE = Real(0, above=True)
 NOT_NEGATIVE = Real(0)
 UNIT = Real(0, 1)
 
+Seed = Annotated[int, SEED]
 Count = Annotated[int, COUNT]
 Count0 = Annotated[int, COUNT0]
 Number = Annotated[float, Real()]
@@ -349,12 +349,32 @@ def of(annotation: Any) -> Domain | None:
 @functools.cache
 def declared(f: Callable | type) -> dict[str, Domain]:
   """Returns the domains that annotations of a function or dataclass declare."""
+  domains = {name: of(hint) for name, hint in _hints(f).items()}
+  return {name: x for name, x in domains.items() if x is not None}
+
+
+def _hints(f: Callable | type) -> dict[str, Any]:
   try:
-    hints = typing.get_type_hints(f, include_extras=True)
+    return typing.get_type_hints(f, include_extras=True)
   except (NameError, TypeError):  # of a user, who may import names for types
     return {}
-  domains = {name: of(hint) for name, hint in hints.items()}
-  return {name: x for name, x in domains.items() if x is not None}
+
+
+@functools.cache
+def fields(cls: type) -> dict[str, Field]:
+  """Returns the fields of a dataclass that have a domain, by name.
+
+  The meaning is a text in the annotation, else the comment beside the field.
+  """
+  out, hints = {}, _hints(cls)
+  for field in dataclasses.fields(cls):
+    hint = hints.get(field.name)
+    if domain := of(hint) or like(field.default):
+      said = typing.get_args(hint)[1:] if of(hint) else ()
+      texts = [x for x in said if isinstance(x, str)]
+      meaning = texts[0] if texts else comments(cls).get(field.name, '')
+      out[field.name] = Field(field.default, domain, meaning)
+  return out
 
 
 def check_fields(made: Any) -> None:

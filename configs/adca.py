@@ -17,7 +17,7 @@ Left out are the optional 1 / sqrt(turns), the questioning and navigating parts,
 and the wider clip of experience-guided tokens. The code's optional decay of
 alpha is, in a config file, over so many steps or (0) over the run:
 
-  c.schedule.coef = ConfigDict({'attribution': ('cosine', 0.1, 0.0, 100)})
+  c.schedule.coef = {'attribution': ('cosine', 0.1, 0.0, 100)}
 
   python -m experiments.train --config=configs/adca.py --workdir=runs/adca
 """

@@ -1,63 +1,22 @@
 """Settings that an environment brings to a config, and sizes that fit it.
 
-Those inside jit are listed here; of the others (agentrl/env/base.py) any
-family can be named, also by 'module:Class', and some have sizes of their own.
+Settings of those inside jit are in `env_sections`; of the others
+(agentrl/env/base.py) any family can be named, also by 'module:Class', and some
+have sizes of their own here.
 """
 
+import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from ml_collections import ConfigDict
 
 from agentrl import domain, registry
-from agentrl.domain import COUNT, COUNT0, SEED, UNIT, Field, Flag, OneOf, Whole
+from agentrl.configs import config, env_sections
+from agentrl.domain import Field
 from agentrl.env import base, judge
-from agentrl.env.jit import bifurcation
 
-JITTED = ('sokoban', 'frozen_lake', 'bifurcation')
-
-# c.env. Fields of host environments are those of their family, which declares
-# the domain of each as an `Annotated` type; its comment says what it means.
-TASKS: dict[str, Field] = {
-  'name': Field('sokoban', domain.Text(empty=False), 'which environment'),
-  'train': Field(500, COUNT, 'tasks that are trained on'),
-  'test': Field(200, COUNT, 'tasks that are held out'),
-  'seed': Field(0, SEED, 'of the tasks'),
-}
-_SIDE = Whole(1, 64)
-_ORACLE = Field(
-  '',
-  OneOf('', 'plan', 'silent'),
-  "last line of observations: a planner's next move, or none; '': no line",
-)
-ENV: dict[str, dict[str, Field]] = {
-  'sokoban': {
-    'height': Field(6, Whole(3, 64), 'cells, walls around them included'),
-    'width': Field(6, Whole(3, 64), 'cells, walls around them included'),
-    'boxes': Field(1, Whole(1, 64), 'boxes, and as many targets'),
-    'min_moves': Field(3, Whole(1, most='max_moves'), 'of a shortest solution'),
-    'max_moves': Field(6, COUNT, 'moves of a shortest solution'),
-    'reward': Field('dense', OneOf('dense', 'sparse'), 'boxes count, or all'),
-    'coordinates': Field(True, Flag(), 'observations say where things are'),
-    'oracle': _ORACLE,
-    'levels': Field('', domain.Path(), "file of levels; '': generated"),
-    'train': Field(2000, COUNT, 'tasks that are trained on'),
-    'test': Field(500, COUNT, 'tasks that are held out'),
-  },
-  'frozen_lake': {
-    'height': Field(4, _SIDE, 'cells'),
-    'width': Field(4, _SIDE, 'cells'),
-    'slip': Field(False, Flag(), 'only a third of the moves go as chosen'),
-    'oracle': _ORACLE,
-    'invalid': Field(0.1, domain.Real(0), 'cost of an unparsed message'),
-  },
-  'bifurcation': {
-    'length': Field(5, COUNT, 'turns of every trajectory'),
-    'choices': Field(4, Whole(2, len(bifurcation.WORDS)), 'actions of a turn'),
-    'slip': Field(0.0, UNIT, 'chance that the decisive choice is replaced'),
-    'filler': Field(4, Whole(0, 1024), 'letters that name a task'),
-    'invalid': Field(0.1, domain.Real(0), 'cost of an unparsed message'),
-  },
-}
+JITTED = tuple(env_sections.JITTED)
 
 # Terms of turns that each environment gives beside the reward.
 TERMS = {
@@ -66,47 +25,11 @@ TERMS = {
   'bifurcation': ('progress', 'truth', 'decisive'),
 }
 
-# c.host, which host environments have.
-HOST: dict[str, Field] = {
-  'max_observation_tokens': Field(
-    96, COUNT, 'tokens of an observation, at most'
-  ),
-  'num_envs': Field(0, COUNT0, 'trajectories under way; 0: rollout.slots'),
-  'decode_steps_per_sync': Field(
-    8, COUNT, 'tokens decoded between two polls of environments'
-  ),
-  'prefill_chunk': Field(128, COUNT, 'tokens prefilled at a time'),
-  'prefill_slots': Field(4, COUNT, 'slots that prefill while others decode'),
-  'step_timeout': Field(60.0, domain.POSITIVE, 'seconds for a turn'),
-  'reset_timeout': Field(600.0, domain.POSITIVE, 'seconds for a reset'),
-  'episode_timeout': Field(3600.0, domain.POSITIVE, 'seconds for a trajectory'),
-  'worker': Field(
-    '', OneOf('', *base.WORKERS), "where environments run; '': by family"
-  ),
-  'stop_strings': Field(
-    (), domain.Tuple(domain.Text(empty=False)), 'texts that end a message'
-  ),
-  'generator': Field(
-    '',
-    domain.Text('an address'),
-    "of a server that generates: 'http://HOST:PORT'; '': this process",
-  ),
-  'generator_kind': Field(
-    'agentrl', OneOf('agentrl', 'vllm', 'sglang'), 'how that server is asked'
-  ),
-  'generator_model': Field('', domain.Text('a name'), 'of its model'),
-  'generator_key_env': Field(
-    '', domain.Text('a name'), "environment variable of its key; '': none"
-  ),
-  'generator_folder': Field(
-    '', domain.Text('a folder'), 'of weights, which that server can read'
-  ),
-}
 # They hold text: turns are longer, and what was said matters.
 LONGER: dict[str, Any] = {
   'micro_batch': 32,
   'rollout': dict(history='full', max_message_tokens=48, max_turns=6),
-  'host': {name: field.default for name, field in HOST.items()},
+  'host': dataclasses.asdict(env_sections.HostConfig()),
 }
 # Some, at a size that two CPU cores train in minutes.
 OWN: dict[str, dict[str, Any]] = {
@@ -227,26 +150,33 @@ OWN: dict[str, dict[str, Any]] = {
 
 
 def settings(name: str) -> ConfigDict:
-  """c.env: the environment's settings, and how many tasks there are."""
-  if name not in ENV:
-    own = base.settings(base.find(name))
-  else:
-    own = {field: x.default for field, x in ENV[name].items()}
-  sizes = {field: x.default for field, x in TASKS.items()}
-  return ConfigDict(sizes | own | {'name': name})
+  """Returns c.env: the environment's settings, and how many tasks there are."""
+  return ConfigDict(
+    {field: x.default for field, x in declared(name).items()} | {'name': name}
+  )
 
 
-def declared(c: ConfigDict) -> dict[str, Field]:
+def declared(name: str) -> dict[str, Field]:
   """Returns the declarations of the fields of c.env, by name."""
-  check_name(c.env.name)
-  if c.env.name in ENV:
-    return TASKS | ENV[c.env.name]
-  family = base.find(c.env.name)
-  domains, meanings = domain.declared(family), domain.comments(family)
-  return TASKS | {
-    name: Field(x, domains.get(name) or domain.like(x), meanings.get(name, ''))
-    for name, x in base.settings(family).items()
+  check_name(name)
+  if name in env_sections.JITTED:
+    return domain.fields(env_sections.JITTED[name])
+  family = base.find(name)
+  any_value = {
+    field: Field(x, None, '') for field, x in base.settings(family).items()
   }
+  tasks = domain.fields(env_sections.EnvConfig)
+  return tasks | any_value | domain.fields(family)
+
+
+def read(values: Mapping[str, Any]) -> env_sections.EnvConfig:
+  """Returns c.env of plain values that fit it."""
+  name = values['name']
+  if name in env_sections.JITTED:
+    return env_sections.JITTED[name](**values)
+  tasks = {field: values[field] for field in base.SET}
+  own = {field: x for field, x in values.items() if field not in base.SET}
+  return env_sections.HostEnvConfig(**tasks, settings=own)
 
 
 def fit(c: ConfigDict) -> None:
@@ -271,7 +201,7 @@ def check_name(name: str) -> None:
 
 def family(c: ConfigDict) -> base.EnvFamily:
   """The family of c.env, with a judge if c.service has a spare one."""
-  env_family = base.of(c.env.to_dict())
+  env_family = base.of(config.to_dict(c.env))
   taken = {*base.needs(env_family), *judge_services(c)}
   spare = 'judge' in c.service and 'judge' not in taken
   return judge.WithJudge(env_family) if spare else env_family
@@ -279,7 +209,7 @@ def family(c: ConfigDict) -> base.EnvFamily:
 
 def judge_services(c: ConfigDict) -> tuple[str, ...]:
   """The services that the judges of c.judge ask."""
-  hp = c.hp.to_dict().get('judge', {})
+  hp = config.to_dict(c.hp).get('judge', {})
   services = []
   for name in c.judge:
     piece = registry.get('judge', name, 'c.judge')
@@ -292,7 +222,7 @@ def needs(c: ConfigDict) -> tuple[str, ...]:
   """The services that the environment of c.env asks."""
   if c.env.name in JITTED:
     return ()
-  return base.needs(base.of(c.env.to_dict()))
+  return base.needs(base.of(config.to_dict(c.env)))
 
 
 def terms(c: ConfigDict) -> tuple[str, ...]:
@@ -310,5 +240,5 @@ def spans(c: ConfigDict) -> tuple[str, ...]:
   """
   if c.env.name in JITTED:
     return ()
-  calls = isinstance(base.of(c.env.to_dict()), base.MarksCalls)
+  calls = isinstance(base.of(config.to_dict(c.env)), base.MarksCalls)
   return ('call', 'argument') if calls else ()

@@ -17,8 +17,6 @@ that index. Expect less swing of rollout/entropy than with the plain bonus.
   python -m experiments.train --config=configs/epo.py --workdir=runs/epo
 """
 
-from ml_collections import ConfigDict
-
 from agentrl.configs import base
 
 
@@ -30,7 +28,7 @@ def smoothed(c, term):
   c.loss = ('ppo', 'entropy', term)
   c.coef.entropy = 1e-3
   c.coef[term] = 1e-3
-  c.schedule.coef = ConfigDict({term: ('phases', 0.0, 1e-3, 0)})
+  c.schedule.coef = {term: ('phases', 0.0, 1e-3, 0)}
 
 
 def get_config(arg=''):

@@ -7,8 +7,6 @@ groups are those that verl, TRL and SkyRL begin with.
 
 from typing import Any
 
-from ml_collections import ConfigDict
-
 SCRATCH_LR, LR, LORA_LR = 6e-4, 1e-6, 1e-5  # of the policy
 # Of other roles: from here on a rate is for a network that knows nothing.
 HIGH_LR = 5e-4
@@ -66,7 +64,7 @@ MOVES = {
 }
 
 
-def fit(c: ConfigDict, path: str, rank: int) -> None:
+def fit(c: Any, path: str, rank: int) -> None:
   """Sets the defaults of a run that begins from the checkpoint `path`.
 
   rank: of the adapters that are trained in its place; 0: none
@@ -90,7 +88,7 @@ def fit(c: ConfigDict, path: str, rank: int) -> None:
   c.rollout.action_prefix = PREFIX
 
 
-def scale_rates(c: ConfigDict) -> None:
+def scale_rates(c: Any) -> None:
   """Lowers the rates of other trained roles as that of the policy was."""
   if not c.model.path or c.role.policy.get('lr') not in (LR, LORA_LR):
     return

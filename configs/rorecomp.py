@@ -23,8 +23,6 @@ Expect the success of grpo.py with fewer turns or calls.
     --workdir=runs/rorecomp
 """
 
-from ml_collections import ConfigDict
-
 from agentrl.configs import base, envs
 
 
@@ -32,9 +30,8 @@ def get_config(arg=''):
   c = base.get_config(arg, method='rorecomp')
   n = c.rollout.batch
   base.replay(c, 'compensation', n=n, capacity=2 * n)
-  c.schedule.hp = ConfigDict(
-    dict(memory=dict(compensation=dict(chance=('cosine', 1.0, 0.0, 0))))
-  )
+  chance = ('cosine', 1.0, 0.0, 0)
+  c.schedule.hp = {'memory': {'compensation': {'chance': chance}}}
   c.advantage = ('episode', 'compensation')
   c.stream.episode = ('episode_return', 'center', 'scale')
   c.stream.compensation = ('add_token_signal',)
@@ -44,6 +41,6 @@ def get_config(arg=''):
   if tools:
     base.hp(c, 'post', 'priority_term', term='calls')
   c.loss = ('ppo', 'ppo_stored')
-  c.select.ppo = ConfigDict(dict(source=0))
-  c.select.ppo_stored = ConfigDict(dict(source=1))
+  c.select.ppo = {'source': 0}
+  c.select.ppo_stored = {'source': 1}
   return base.finish(c)

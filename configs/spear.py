@@ -23,8 +23,6 @@ solutions alone.
   python -m experiments.train --config=configs/spear.py --workdir=runs/spear
 """
 
-from ml_collections import ConfigDict
-
 from agentrl.configs import base, envs
 
 
@@ -37,15 +35,15 @@ def get_config(arg=''):
   c.stream.episode = ('episode_return', 'center')
   c.stream.replay = ('add_signal',)
   base.hp(c, 'replay', 'add_signal', name='replay.advantage')
-  c.schedule.coef = ConfigDict(dict(imitate_clip_cov=('cosine', 0.0, 1.0, 200)))
+  c.schedule.coef = {'imitate_clip_cov': ('cosine', 0.0, 1.0, 200)}
   if 'calls' in envs.terms(c):
     c.advantage = (*c.advantage, 'calls')
     c.stream.calls = ('add_bounded_sum', 'center')
     c.schedule.coef.calls = ('cosine', 1.0, 0.0, 200)
   c.loss = ('ppo', 'imitate_clip_cov')
   base.hp(c, 'ppo', 'ppo', clip_high=0.28)
-  c.select.ppo = ConfigDict(dict(source=0))
-  c.select.imitate_clip_cov = ConfigDict(dict(source=1))
+  c.select.ppo = {'source': 0}
+  c.select.imitate_clip_cov = {'source': 1}
   for term in c.loss:
     c.loss_aggregation[term] = 'fixed'
     length = c.rollout.max_turns * c.rollout.max_message_tokens

@@ -6,14 +6,16 @@ hp of a loss that it does not name) is left out of it.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from flax import traverse_util
 from ml_collections import ConfigDict
 
-from agentrl import registry
+from agentrl import domain, registry
 from agentrl.configs import base, envs
+from agentrl.configs.config import Config, to_dict
+from agentrl.configs.sections import StageConfig
 from agentrl.domain import suggest
 
 OWN = ('sft', 'rl')  # stages that every config has
@@ -51,10 +53,12 @@ class StagePlan(NamedTuple):
   name: str
   kind: str
   steps: int
-  config: ConfigDict
+  config: Any
 
 
-def plans(c: ConfigDict, names: tuple[str, ...] = ()) -> list[StagePlan]:
+def plans(
+  c: Config | ConfigDict, names: tuple[str, ...] = ()
+) -> list[StagePlan]:
   """The stages that have steps to do, in order.
 
   Args:
@@ -67,7 +71,7 @@ def plans(c: ConfigDict, names: tuple[str, ...] = ()) -> list[StagePlan]:
     elif name == 'rl':
       out.append(StagePlan(name, name, c.steps, c))
     else:
-      kind, steps = c.stage[name].kind, c.stage[name].steps
+      kind, steps = (c.stage[name][x] for x in ('kind', 'steps'))
       try:
         out.append(StagePlan(name, kind, steps, config_of(c, name)))
       except ValueError as error:
@@ -75,7 +79,7 @@ def plans(c: ConfigDict, names: tuple[str, ...] = ()) -> list[StagePlan]:
   return [plan for plan in out if plan.steps]
 
 
-def check(c: ConfigDict) -> None:
+def check(c: Config) -> None:
   """Raises ValueError, one sentence, for a list of stages that cannot be."""
   for name in c.stages:
     if name not in (*OWN, *c.stage):
@@ -104,16 +108,17 @@ def check(c: ConfigDict) -> None:
           )
 
 
-def changes(stage: ConfigDict) -> dict[str, Any]:
+def changes(stage: Mapping[str, Any]) -> dict[str, Any]:
   """{path: value} of what differs in a stage."""
-  tree = {k: v for k, v in stage.to_dict().items() if k not in base.STAGE}
+  own = domain.fields(StageConfig)
+  tree = {k: v for k, v in to_dict(stage).items() if k not in own}
   return traverse_util.flatten_dict(tree, sep='.')
 
 
-def config_of(c: ConfigDict, name: str) -> ConfigDict:
+def config_of(c: Config | ConfigDict, name: str) -> ConfigDict:
   """The config that the stage is played with, without stages of its own."""
-  stage, new = c.stage[name], c.copy_and_resolve_references()
-  given = changes(stage)
+  new = ConfigDict(to_dict(c))
+  stage, given = new.stage[name], changes(c.stage[name])
   with new.unlocked(), new.ignore_type():
     new.stages, new.stage = OWN, ConfigDict()
     if given.get('env.name', c.env.name) != c.env.name:
@@ -179,32 +184,29 @@ def _prune(c: ConfigDict, given: dict[str, Any]) -> None:
 
 
 def _scheduled(schedule: ConfigDict) -> list[str]:
-  return list(traverse_util.flatten_dict(schedule.to_dict(), sep='.'))
+  return list(traverse_util.flatten_dict(to_dict(schedule), sep='.'))
 
 
-def there(c: ConfigDict, path: str) -> bool:
+def there(c: Any, path: str) -> bool:
   """Returns whether a config has something at a path."""
-  node: Any = c
+  node = to_dict(c)
   for name in path.split('.'):
-    if not isinstance(node, ConfigDict) or name not in node:
+    if not isinstance(node, dict) or name not in node:
       return False
     node = node[name]
   return True
 
 
-def world(c: ConfigDict) -> str:
+def world(c: Config | ConfigDict) -> str:
   """Text that is equal for configs with the same tasks."""
-  return json.dumps([c.env.to_dict(), c.data], sort_keys=True, default=str)
+  return json.dumps([to_dict(c.env), c.data], sort_keys=True, default=str)
 
 
-def sampled(c: ConfigDict) -> str:
+def sampled(c: Config | ConfigDict) -> str:
   """Text that is equal for configs whose samplers do the same."""
-  parts = {name: c[name] for name in _SAMPLED}
-  hp = {x: c.hp[x].to_dict() for x in _SAMPLED_HP if x in c.hp}
-  tree = {
-    name: x.to_dict() if isinstance(x, ConfigDict) else x
-    for name, x in parts.items()
-  }
+  whole = to_dict(c)
+  tree = {name: whole[name] for name in _SAMPLED}
+  hp = {x: y for x, y in whole['hp'].items() if x in _SAMPLED_HP}
   roles = {name: (r.kind, r.heads) for name, r in c.role.items()}
   del tree['rollout']['temperature']  # which attempts have
   text = [tree, hp, roles]

@@ -11,6 +11,7 @@ import agentrl.advantage
 import agentrl.loss  # noqa: F401  registers
 from agentrl import loop, registry
 from agentrl.configs import base, envs, grpo
+from agentrl.configs.config import declared
 from agentrl.lab.papers.dose import (  # noqa: F401  register
   degraded_truth,
   prm_persistence,
@@ -210,7 +211,7 @@ def other_words():
     for x in registry.names(slot)
   ]
   kinds = {y.partition(':')[0] for x in every for y in (*x.needs, *x.gives)}
-  fields = {x for path in base.FIELDS | base.OPEN for x in path.split('.')}
+  fields = {x for path in declared() for x in path.split('.')}
   terms = {*registered.TERMS, registry.OUTCOME, *envs.terms(grpo.get_config())}
   return kinds | fields | terms | set(Outputs.__dataclass_fields__)
 

@@ -1,9 +1,8 @@
 """Makes the algorithm of a config: roles, their optimizers and schedules."""
 
-from ml_collections import ConfigDict
-
 from agentrl import optimizer, registry
 from agentrl.configs import base
+from agentrl.configs.config import Config, to_dict, trained
 from agentrl.learner import update
 from agentrl.loss import nll
 from agentrl.model import policy, shared_base, value
@@ -18,22 +17,21 @@ from agentrl.types import Span
 NOT_RULE = ('kind', 'run', 'heads', 'trunk', 'final_lr_fraction')
 
 
-def make_algorithm(c: ConfigDict, shape) -> update.Algorithm:
+def make_algorithm(c: Config, shape) -> update.Algorithm:
   temperature = c.rollout.temperature
   language = policy.module(shape, temperature)
   modules = {
     name: value.module(shape, r.heads, r.trunk) if r.heads else language
     for name, r in c.role.items()
   }
-  heads = c.role.policy.heads
+  heads = c.role['policy'].heads
   modules['policy'] = policy.module(shape, temperature, heads)
   if c.lora.rank:
     modules = shared_base.modules(modules, language, lora_of(c))
   rules = {}
-  for name, r in c.role.items():
-    if r.kind == 'train':
-      fields = {k: v for k, v in r.items() if k not in NOT_RULE}
-      rules[name] = optimizer.OptimizerConfig(**fields)
+  for name, r in trained(c).items():
+    fields = {k: v for k, v in to_dict(r).items() if k not in NOT_RULE}
+    rules[name] = optimizer.OptimizerConfig(**fields)
   return update.Algorithm.from_spec(
     spec=base.wiring(c),
     context=Context(
@@ -53,7 +51,7 @@ def make_algorithm(c: ConfigDict, shape) -> update.Algorithm:
   )
 
 
-def selected(c: ConfigDict) -> dict[str, dict[str, int]]:
+def selected(c: Config) -> dict[str, dict[str, int]]:
   """c.select with the numbers of spans in place of their names."""
   return {
     term: {
@@ -63,11 +61,11 @@ def selected(c: ConfigDict) -> dict[str, dict[str, int]]:
   }
 
 
-def lora_of(c: ConfigDict) -> lora.Lora:
+def lora_of(c: Config) -> lora.Lora:
   return lora.Lora(c.lora.rank, c.lora.alpha, c.lora.pattern)
 
 
-def schedules(c: ConfigDict) -> dict[str, Schedule]:
+def schedules(c: Config) -> dict[str, Schedule]:
   """Those of c.schedule and of the roles' rates.
 
   One of 0 steps lasts as long as the RL stage. Shares of sources are no part of
@@ -75,8 +73,8 @@ def schedules(c: ConfigDict) -> dict[str, Schedule]:
   """
   out = {
     f'role.{name}.lr': Schedule('linear', r.lr, r.lr * r.final_lr_fraction, 0)
-    for name, r in c.role.items()
-    if r.kind == 'train' and r.final_lr_fraction != 1.0
+    for name, r in trained(c).items()
+    if r.final_lr_fraction != 1.0
   }
   out |= {
     p: Schedule(*s)
@@ -86,7 +84,7 @@ def schedules(c: ConfigDict) -> dict[str, Schedule]:
   return {p: s._replace(steps=s.steps or c.steps) for p, s in out.items()}
 
 
-def warm(c: ConfigDict, alg: update.Algorithm) -> update.Algorithm:
+def warm(c: Config, alg: update.Algorithm) -> update.Algorithm:
   """Returns the supervised algorithm: same policy, likelihood, own rate."""
   rule = alg.context.rules['policy']
   rule = rule._replace(lr=c.sft.lr, warmup=c.sft.warmup)

@@ -1,28 +1,28 @@
 """Builds an experiment from a config; every mistake is found here.
 
-Nothing below this floor knows ConfigDict or flags.
+Here ConfigDict ends: below this floor a config is a frozen Config.
 """
 
 from collections.abc import Sequence
-
-from ml_collections import ConfigDict
+from typing import Any
 
 from agentrl.configs import base
 from agentrl.configs import stages as stage_list
+from agentrl.configs.config import Config
 from agentrl.configs.stages import StagePlan
 from agentrl.learner import update
 from agentrl.model import peft, pieces
 from agentrl.rollout import host as host_rollout
 from agentrl.rollout import registered
 from agentrl.run import algorithm, pretrained
-from agentrl.run.check import model_checks, validate
+from agentrl.run.check import fields, model_checks, validate
 from agentrl.run.experiment import Experiment
 from agentrl.run.play import host_env, jit_env, readings
 from agentrl.text import chat_format
 
 
 def experiments(
-  configs: Sequence[ConfigDict],
+  configs: Sequence[Any],
   like: Experiment | None = None,
   in_place: bool = True,
 ) -> list[Experiment]:
@@ -44,13 +44,15 @@ def experiments(
       ' inside jit go together; run these apart'
     )
 
-  def of_seed(alg, c: ConfigDict):
+  def of_seed(alg, c: Any):
     micro = pieces.sized(alg.context.micro)._replace(in_place=in_place)
     return alg._replace(seed=c.seed, context=alg.context._replace(micro=micro))
 
   return [
     s._replace(
-      config=c, algorithm=of_seed(s.algorithm, c), warm=of_seed(s.warm, c)
+      config=fields.read(c),
+      algorithm=of_seed(s.algorithm, c),
+      warm=of_seed(s.warm, c),
     )
     for c in configs
   ]
@@ -85,13 +87,14 @@ def stage_experiments(
   return out
 
 
-def experiment(c: ConfigDict, like: Experiment | None = None) -> Experiment:
-  """Checks the config, then loads or builds its task sets.
+def experiment(config: Any, like: Experiment | None = None) -> Experiment:
+  """Checks a config, then loads or builds its task sets.
 
   Args:
+    config: a ConfigDict, or the Config of one
     like: an experiment with the same tasks, which are shared
   """
-  validate.config(c)
+  c = validate.config(config)
   kind = _kind(c)
   lm = pretrained.language(c)
   words, shape, chat = lm
@@ -111,20 +114,20 @@ def experiment(c: ConfigDict, like: Experiment | None = None) -> Experiment:
   return assemble(c, lm, spec, alg, kind.parts(c, spec, sets))
 
 
-def task_sets(c: ConfigDict):
+def task_sets(c: Config):
   """Loads or makes the train and the test tasks of a checked config."""
   kind = _kind(c)
   words, _, chat = pretrained.language(c)
   return kind.task_sets(c, kind.sized(c, words, chat).source)
 
 
-def _kind(c: ConfigDict):
+def _kind(c: Config):
   """Returns the module of the config's kind of environment."""
   return host_env if registered.kind_of(base.wiring(c)).on_host else jit_env
 
 
 def assemble(
-  c: ConfigDict, lm: pretrained.Language, spec, alg: update.Algorithm, parts
+  c: Config, lm: pretrained.Language, spec, alg: update.Algorithm, parts
 ) -> Experiment:
   """Puts together the experiment of a checked config.
 

@@ -15,7 +15,11 @@ from ml_collections import ConfigDict
 from agentrl import configs, domain
 
 FOLDER = pathlib.Path(configs.__file__).parent  # of the methods
-_SHARED = {'__init__', 'base', 'envs', 'pretrained', 'stages'}  # no methods
+# Modules that are no methods.
+_SHARED = {
+  *('__init__', 'base', 'config', 'env_sections', 'envs', 'pretrained'),
+  *('sections', 'stages'),
+}
 FILLED = ('hp.', 'coef.')  # fields that components bring along
 
 

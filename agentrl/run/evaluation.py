@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
-from ml_collections import ConfigDict
 
 from agentrl import evaluate
 from agentrl.configs import envs
 from agentrl.configs import stages as stage_list
+from agentrl.configs.config import Config
 from agentrl.env import base as env_base
 from agentrl.env.external import keywords
 from agentrl.hooks import NothingPlayedError
@@ -73,7 +73,7 @@ def check_flags(
 
 def config_of(
   run: str | None, env: str, settings: str, limit: int | None
-) -> ConfigDict:
+) -> Config:
   """Returns the config of a run as it was trained, or of an environment.
 
   Args:
@@ -104,7 +104,7 @@ def config_of(
 
 
 def endpoint(
-  address: str, model: str, key_env: str, temperature: float, c: ConfigDict
+  address: str, model: str, key_env: str, temperature: float, c: Config
 ) -> Endpoint:
   """Returns the model of a server, with messages as long as the config's.
 
@@ -123,7 +123,7 @@ def endpoint(
   return made
 
 
-def folder(run: str | None, c: ConfigDict, endpoint: Endpoint) -> str:
+def folder(run: str | None, c: Config, endpoint: Endpoint) -> str:
   """Returns the default folder of trajectories."""
   model = re.sub(r'[^\w.-]+', '_', endpoint.model)
   if run:
@@ -132,7 +132,7 @@ def folder(run: str | None, c: ConfigDict, endpoint: Endpoint) -> str:
 
 
 def evaluate_address(
-  c: ConfigDict,
+  c: Config,
   endpoint: Endpoint,
   out: str,
   *,

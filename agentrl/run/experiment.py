@@ -2,8 +2,7 @@
 
 from typing import NamedTuple
 
-from ml_collections import ConfigDict
-
+from agentrl.configs.config import Config
 from agentrl.dataset import host_tasks, jit_tasks
 from agentrl.learner import update
 from agentrl.nn import transformer
@@ -17,7 +16,7 @@ from agentrl.text import chat_format, tokenizer
 class Experiment(NamedTuple):
   """A config, and everything that is built from it."""
 
-  config: ConfigDict
+  config: Config
   tokenizer: tokenizer.Tokenizer
   world: jit_rollout.TokenizedEnv | host_rollout.HostEnvBundle
   plan: jit_rollout.RolloutSizes | host_rollout.EpisodeLimits

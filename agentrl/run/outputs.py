@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from agentrl.configs.config import to_dict
 from agentrl.judge.panel import Judgement
 from agentrl.log import metrics, trajectories, wandb_tracker
 from agentrl.run import describe, seed_axis, trajectory_log
@@ -110,7 +111,7 @@ def open_writer(
   tracker = None
   if c.log.wandb and first:
     tracker = wandb_tracker.Tracker(
-      c.log.wandb, workdir, resume_after=resumed, config=c.to_dict()
+      c.log.wandb, workdir, resume_after=resumed, config=to_dict(c)
     )
   return metrics.MetricsWriter(
     workdir,

@@ -10,8 +10,7 @@ import dataclasses
 import os
 from typing import NamedTuple
 
-from ml_collections import ConfigDict
-
+from agentrl.configs.config import Config, to_dict
 from agentrl.model import hf_config, hf_weights
 from agentrl.nn import transformer
 from agentrl.text import chat_template, tokenizer
@@ -32,7 +31,7 @@ class Language(NamedTuple):
   )  # of what c.rollout.chat_format is; None: 'bare'
 
 
-def language(c: ConfigDict) -> Language:
+def language(c: Config) -> Language:
   """Returns the tokenizer and decoder of c.model; opens no weights.
 
   Raises:
@@ -47,13 +46,13 @@ def language(c: ConfigDict) -> Language:
   return _spoken(c, directory, shape)
 
 
-def check_weights(c: ConfigDict, shape: transformer.DecoderConfig) -> None:
+def check_weights(c: Config, shape: transformer.DecoderConfig) -> None:
   """Raises ValueError unless the checkpoint has the weights of the shape."""
   if c.model.path and not c.model.random:
     hf_weights.check(hf_weights.locate(c.model.path), shape)
 
 
-def outline(c: ConfigDict, directory: str | os.PathLike) -> Language:
+def outline(c: Config, directory: str | os.PathLike) -> Language:
   """Returns those of a directory that needs to hold only a config.json.
 
   Weights are not looked at. Where there is no tokenizer, words are the
@@ -68,14 +67,14 @@ def outline(c: ConfigDict, directory: str | os.PathLike) -> Language:
 
 
 def computed(
-  c: ConfigDict, shape: transformer.DecoderConfig
+  c: Config, shape: transformer.DecoderConfig
 ) -> transformer.DecoderConfig:
   """The shape, computed with as c.model says."""
-  return dataclasses.replace(shape, **{name: c.model[name] for name in FREE})
+  return dataclasses.replace(shape, **{x: getattr(c.model, x) for x in FREE})
 
 
 def _spoken(
-  c: ConfigDict, directory: str | os.PathLike, shape: transformer.DecoderConfig
+  c: Config, directory: str | os.PathLike, shape: transformer.DecoderConfig
 ) -> Language:
   words = tokenizer.HuggingFace(directory, vocab=shape.vocab)
   r = c.rollout
@@ -91,17 +90,18 @@ def _spoken(
   return Language(words, shape, chat_template.of(words) if wanted else None)
 
 
-def own(c: ConfigDict, vocab: int) -> transformer.DecoderConfig:
+def own(c: Config, vocab: int) -> transformer.DecoderConfig:
   """The decoder that the fields of c.model describe."""
   if c.model.random:
     raise ValueError(
       'model.random=True draws the weights of a checkpoint, and the model is of'
       ' its own; leave it out, or set model.path'
     )
-  fields = {name: x for name, x in c.model.items() if name not in SOURCE}
+  model = to_dict(c.model)
+  fields = {name: x for name, x in model.items() if name not in SOURCE}
   return transformer.DecoderConfig(vocab=vocab, **fields)
 
 
-def weights(c: ConfigDict, shape: transformer.DecoderConfig):
+def weights(c: Config, shape: transformer.DecoderConfig):
   """The parameters of the checkpoint, on the mesh that is set."""
   return hf_weights.read(hf_weights.locate(c.model.path), shape)

@@ -11,6 +11,7 @@ from absl import logging
 
 from agentrl import evaluate
 from agentrl.configs import stages as stage_list
+from agentrl.configs.config import Config
 from agentrl.configs.stages import StagePlan
 from agentrl.learner import algorithm
 from agentrl.log import metrics, progress, run_summary
@@ -26,7 +27,7 @@ from agentrl.run import (
   weights,
 )
 from agentrl.run import workdir as workdir_lib
-from agentrl.run.check import stage_checks, validate
+from agentrl.run.check import fields, stage_checks, validate
 from agentrl.run.experiment import Experiment
 from agentrl.run.outputs import RunOutputs
 from agentrl.run.play import jit_env, sampler
@@ -74,7 +75,7 @@ def open_run(
 
   Raises ValueError for configs that cannot go together.
   """
-  plans = checked(configs, workdirs, stages)
+  configs, plans = checked(configs, workdirs, stages)
   with contextlib.ExitStack() as stack:
     reporter = stack.enter_context(
       progress.Progress(active=distributed.first())
@@ -157,13 +158,14 @@ def open_run(
 
 def checked(
   configs: Sequence, workdirs: Sequence[str], stages: tuple[str, ...]
-) -> list[StagePlan]:
-  """Returns the plans of the stages; raises ValueError for what cannot run.
+) -> tuple[list[Config], list[StagePlan]]:
+  """Returns the Configs and the plans of their stages; builds nothing.
 
-  Nothing is built or loaded for it.
+  Raises:
+    ValueError: something cannot run, in one sentence.
   """
-  c = configs[0]
-  validate.config(c)
+  c = validate.config(configs[0])
+  configs = [c, *map(fields.read, configs[1:])]
   seed_axis.check(configs)
   for each, w in zip(configs, workdirs, strict=True):
     workdir_lib.same_config(each, w)
@@ -178,7 +180,7 @@ def checked(
   stage_checks.demonstrated(plans)
   stage_checks.prefixed(plans)
   stage_checks.roles(plans)
-  return plans
+  return configs, plans
 
 
 def check_runs_named(configs: Sequence) -> None:

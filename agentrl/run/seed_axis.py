@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from ml_collections import ConfigDict
 
 from agentrl import mesh as mesh_lib
+from agentrl.configs.config import Config
 from agentrl.run import workdir as workdir_lib
 from agentrl.types import TrainState
 
@@ -124,15 +124,15 @@ def of_seed(scalars: Mapping[str, Any], i: int) -> dict[str, Any]:
   return {name: x for name, x in mine.items() if x is not None}
 
 
-def check(configs: Sequence[ConfigDict]) -> None:
+def check(configs: Sequence[Config]) -> None:
   """Raises ValueError for configs that cannot train as one program."""
   first, *others = configs
   if not others:
     return
   for axis in mesh_lib.AXES:
-    if first.mesh[axis] != 1:
+    if (size := getattr(first.mesh, axis)) != 1:
       raise ValueError(
-        f'mesh.{axis}={first.mesh[axis]} splits a run over devices, which runs'
+        f'mesh.{axis}={size} splits a run over devices, which runs'
         f' that go together have one each of; set mesh.{axis} to 1'
       )
   for c in others:

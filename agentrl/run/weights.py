@@ -8,9 +8,9 @@ from typing import Any
 
 import jax
 from absl import logging
-from ml_collections import ConfigDict
 
 from agentrl.configs import stages
+from agentrl.configs.config import Config
 from agentrl.learner import algorithm, update
 from agentrl.model import hf_config, hf_weights, peft, shared_base
 from agentrl.nn import lora
@@ -75,7 +75,7 @@ def restore_or_init(
   return axis.jit(begin)(axis.stack(states)), resumed, spent
 
 
-def load(c: ConfigDict, shape, workdir: str) -> tuple[int, TrainState]:
+def load(c: Config, shape, workdir: str) -> tuple[int, TrainState]:
   """Loads (step, state) of the newest checkpoint of the run of config c."""
   configs = [plan.config for plan in stages.plans(c)] or [c]
   algorithms = [algorithm_lib.make_algorithm(x, shape) for x in configs]
@@ -95,7 +95,7 @@ def load(c: ConfigDict, shape, workdir: str) -> tuple[int, TrainState]:
   return restored[0], restored[1]
 
 
-def start(c: ConfigDict, shape) -> dict[str, Any] | None:
+def start(c: Config, shape) -> dict[str, Any] | None:
   """Loads the policy that a run begins with; None: randomly initialised."""
   if c.init:
     logging.info('Beginning with the policy of %s', c.init)

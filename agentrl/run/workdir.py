@@ -9,6 +9,7 @@ from absl import logging
 from ml_collections import ConfigDict
 
 from agentrl import configs
+from agentrl.configs.config import Config, to_dict
 from agentrl.run import pretrained
 from agentrl.run.check import fields
 from agentrl.runtime import storage
@@ -23,11 +24,11 @@ class DamagedError(ValueError):
   """A config is there and cannot be read."""
 
 
-def text_of(c: ConfigDict) -> str:
-  return c.to_json(indent=2, sort_keys=True) + '\n'
+def text_of(c: Config | ConfigDict) -> str:
+  return json.dumps(to_dict(c), indent=2, sort_keys=True) + '\n'
 
 
-def same_config(c: ConfigDict, workdir: str) -> None:
+def same_config(c: Config | ConfigDict, workdir: str) -> None:
   """Refuses to mix two configs in one folder, naming what differs.
 
   Where arrays lie is no part of an experiment: a run goes on on any mesh. Nor
@@ -54,14 +55,14 @@ def same_config(c: ConfigDict, workdir: str) -> None:
     )
 
 
-def differences(one: ConfigDict, other: ConfigDict) -> Iterator[tuple]:
+def differences(
+  one: Config | ConfigDict, other: Config | ConfigDict
+) -> Iterator[tuple]:
   """Yields (dotted name, value in one, value in the other) of differences.
 
   What the others follow from comes first: the environment, method and model.
   """
-  there, here = (
-    fields.flat(ConfigDict(json.loads(text_of(c)))) for c in (one, other)
-  )
+  there, here = (fields.flat(json.loads(text_of(c))) for c in (one, other))
   names = sorted(there.keys() | here.keys())
   for name in sorted(names, key=_rank):
     old, new = (x.get(name, 'missing') for x in (there, here))
@@ -74,7 +75,7 @@ def _rank(name: str) -> tuple[int, str]:
   return ranks[0] if ranks else len(FIRST), name
 
 
-def keep_config(c: ConfigDict, workdir: str) -> None:
+def keep_config(c: Config, workdir: str) -> None:
   """Writes the resolved config, whole or not at all; a damaged one stays."""
   path = storage.path(workdir) / CONFIG
   path.parent.mkdir(parents=True, exist_ok=True)
@@ -128,12 +129,12 @@ def bring_components(method: str) -> None:
     importlib.import_module(name)
 
 
-def same_model(c: ConfigDict, field: str = 'init') -> None:
+def same_model(c: Config, field: str = 'init') -> None:
   """Raises ValueError if the run that c.<field> names has another model."""
   run = fields.flat(c)[field]
   theirs = read_config(run).model
-  for name in c.model:
-    old, new = theirs.get(name), c.model[name]
+  for name, new in to_dict(c.model).items():
+    old = theirs.get(name)
     if old != new and name not in (*pretrained.FREE, 'random'):
       raise ValueError(
         f'{field}={run!r} is a run of another model: model.{name} is {old!r}'

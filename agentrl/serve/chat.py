@@ -12,15 +12,16 @@ from typing import Any
 
 import jax
 import numpy as np
-from ml_collections import ConfigDict
 
 from agentrl.configs import stages as stage_list
+from agentrl.configs.config import Config
 from agentrl.env import base as env_base
 from agentrl.env.base import EnvFamily, HostEnv, HostTask, Step
 from agentrl.learner import algorithm
 from agentrl.rollout.host import HostEnvBundle
 from agentrl.run import build, describe, evaluation, weights
 from agentrl.run import workdir as workdir_lib
+from agentrl.run.check import fields
 from agentrl.run.play import collect, sampler
 from agentrl.serve import play_agent
 from agentrl.text.spans import Interval
@@ -100,7 +101,7 @@ class PersonFamily:
     return PersonEnv(self.lines, self.show, is_call, world)
 
 
-def config_of(run: str) -> ConfigDict:
+def config_of(run: str) -> Config:
   """The config of a run for one conversation, as long as it was trained on.
 
   Raises:
@@ -117,11 +118,14 @@ def config_of(run: str) -> ConfigDict:
       ' on; watch it with experiments.play, or talk to it at the address of'
       ' experiments.serve'
     )
-  c = play_agent.one_episode(c, None)
-  c.rollout.context, c.rollout.max_turns = world.limits.context, TURNS
-  for name in ('step_timeout', 'reset_timeout', 'episode_timeout'):
-    c.host[name] = _PATIENCE
-  return c
+  changes = {
+    'rollout.context': world.limits.context,
+    'rollout.max_turns': TURNS,
+    'host.step_timeout': _PATIENCE,
+    'host.reset_timeout': _PATIENCE,
+    'host.episode_timeout': _PATIENCE,
+  }
+  return fields.changed(s.config, changes)
 
 
 def free_folder(parent: str) -> str:

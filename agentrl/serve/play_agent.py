@@ -7,13 +7,14 @@ generator's place in the loop of rollout/host.py.
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from ml_collections import ConfigDict
 
 from agentrl import mesh
+from agentrl.configs.config import Config
 from agentrl.learner import algorithm
 from agentrl.rollout.engine.engine import (
   Completion,
@@ -22,6 +23,7 @@ from agentrl.rollout.engine.engine import (
 )
 from agentrl.rollout.host import Generator
 from agentrl.run import build, describe, weights, workdir
+from agentrl.run.check import fields
 from agentrl.run.play import collect, jit_env, sampler
 from agentrl.serve.play import Frame, JitGame, Person, Quit, episode, show
 from agentrl.types import Messages, Prefix, Status
@@ -191,14 +193,13 @@ def open_run(run: str, levels: str | None) -> tuple[build.Experiment, dict]:
   return s, state.params
 
 
-def one_episode(c: ConfigDict, levels: str | None) -> ConfigDict:
-  """The config on one device, with room for one conversation."""
+def one_episode(c: Any, levels: str | None) -> Config:
+  """Returns the config on one device, with room for one conversation."""
   c = jit_env.for_evaluation(c, levels, None)
-  c.mesh.update(dict.fromkeys(mesh.AXES, 1))
-  c.rollout.slots = 1
+  changes = {f'mesh.{x}': 1 for x in mesh.AXES} | {'rollout.slots': 1}
   if c.host:
-    c.host.num_envs = 1
-  return c
+    changes['host.num_envs'] = 1
+  return fields.changed(c, changes)
 
 
 def _converse(s, roles, index: int, seed: int, temperature: float, lines):

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from ml_collections import ConfigDict
 
 from agentrl.configs import base
 from agentrl.configs import stages as stage_list
+from agentrl.configs.config import to_dict
 from agentrl.learner import algorithm
 from agentrl.model import published
 from agentrl.nn import lora, transformer
@@ -31,6 +31,7 @@ from agentrl.rollout.engine.service import EngineService
 from agentrl.run import algorithm as algorithm_lib
 from agentrl.run import config_file, pretrained, weights
 from agentrl.run import workdir as workdir_lib
+from agentrl.run.check import fields
 from agentrl.run.play import host_env, jit_env
 from agentrl.runtime import publish, storage
 from agentrl.text import chat_format
@@ -183,12 +184,13 @@ def _of_run(run: str) -> LoadedModel:
   c = whole = workdir_lib.read_config(run)
   if plans := stage_list.plans(c):
     c = plans[-1].config
+  c = fields.read(c)
   words, shape, chat = pretrained.language(c)
   kind = host_env if registered.kind_of(base.wiring(c)).on_host else jit_env
   sized: Any = kind.sized(c, words, chat)  # one of two types with a capacity
   step, state = weights.load(whole, shape, run)
   context = algorithm_lib.make_algorithm(c, shape).context
-  calls = c.env.get('calls', '')
+  calls = to_dict(c.env).get('calls', '')
   return LoadedModel(
     f'{run} at step {step}',
     shape,
@@ -202,7 +204,7 @@ def _of_run(run: str) -> LoadedModel:
 
 
 def _of_checkpoint(folder: str) -> LoadedModel:
-  c: ConfigDict = config_file.load(f'grpo:checkpoint={folder}')
+  c = fields.read(config_file.load(f'grpo:checkpoint={folder}'))
   words, shape, chat = pretrained.language(c)
   pretrained.check_weights(c, shape)
   return LoadedModel(

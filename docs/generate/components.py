@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator
 
 from agentrl import cli, registry
-from agentrl.configs import base
+from agentrl.configs import base  # noqa: F401  registers components
+from agentrl.configs.config import declared
 from docs.generate import config
 
 PAGE = 'docs/COMPONENTS.md'
@@ -74,7 +75,7 @@ def papers(piece: registry.Component) -> list[str]:
 
 def _slot(slot: str) -> Iterator[str]:
   field = FIELDS[slot]
-  meaning = (base.FIELDS | base.OPEN)[field].meaning
+  meaning = (declared())[field].meaning
   yield from (f'## {slot}', '', f'`c.{field}`: {meaning}.', '')
   yield '| name | computes | paper | needs | provides |'
   yield '|---|---|---|---|---|'

@@ -8,10 +8,10 @@ All of it is read from what configs/ and the families of environments declare;
 
 from collections.abc import Iterator, Mapping
 
-from ml_collections import ConfigDict
-
 from agentrl import cli, domain
-from agentrl.configs import base, envs
+from agentrl.configs import envs
+from agentrl.configs.config import declared
+from agentrl.configs.env_sections import EnvConfig
 from agentrl.domain import Field
 from agentrl.env import base as env_base
 
@@ -40,18 +40,18 @@ the stream or loss term that names the component, else its slot.
 def page() -> str:
   """The whole page."""
   sections: dict[str, dict[str, Field]] = {}
-  for path, field in (base.FIELDS | base.OPEN).items():
+  for path, field in declared().items():
     name = path.partition('.')[0] if '.' in path else 'the run and its slots'
     sections.setdefault(name, {})[path] = field
   lines = [_HEAD]
   for name, fields in sections.items():
     lines += [f'## {name}', '', *_table(fields), '']
-  lines += ['## env', '', *_table(_below('env', envs.TASKS)), '']
-  for name, fields in envs.ENV.items():
-    lines += [f'### {name}', '', *_table(_below('env', fields)), '']
-  for name in env_base.FAMILIES:
-    c = ConfigDict({'env': {'name': name}})
-    own = {k: f for k, f in envs.declared(c).items() if k not in envs.TASKS}
+  tasks = domain.fields(EnvConfig)
+  lines += ['## env', '', *_table(_below('env', tasks)), '']
+  for name in (*envs.JITTED, *env_base.FAMILIES):
+    fields = envs.declared(name)
+    own = {k: f for k, f in fields.items() if k not in tasks or f != tasks[k]}
+    own.pop('name', None)
     lines += [f'### {name}', '', *_table(_below('env', own)), '']
   return '\n'.join([*lines, _HYPER_PARAMETERS])
 

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from ml_collections import ConfigDict
 
 from agentrl import registry
 from agentrl.configs import base, envs
+from agentrl.configs.config import Config
 from agentrl.learner import teacher, update
 from agentrl.rollout import record
 from agentrl.run import algorithm, pretrained
@@ -47,7 +47,7 @@ class Cost(NamedTuple):
     return f'{self.attempts:g}'
 
 
-def cost(c: ConfigDict) -> Cost:
+def cost(c: Config) -> Cost:
   """The cost of a config's method."""
   w = base.wiring(c)
   _, shape, _ = pretrained.language(c)
@@ -72,7 +72,7 @@ def cost(c: ConfigDict) -> Cost:
   return Cost(networks, tuple(forward), trained, *_attempts(c, w))
 
 
-def _attempts(c: ConfigDict, w: registry.MethodSpec) -> tuple[float, float]:
+def _attempts(c: Config, w: registry.MethodSpec) -> tuple[float, float]:
   """Attempts for each trajectory of a batch, and the share that branches."""
   sizes = []  # (attempts, whether they repeat turns of others)
 

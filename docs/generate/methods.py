@@ -13,9 +13,7 @@ import json
 import pathlib
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
-
-from ml_collections import ConfigDict
+from typing import Any, NamedTuple
 
 from agentrl import registry
 from agentrl.configs import base
@@ -175,7 +173,7 @@ def _files(w: registry.MethodSpec) -> list[str]:
 
 
 @functools.cache
-def method(name: str) -> tuple[ConfigDict, Said]:
+def method(name: str) -> tuple[Any, Said]:
   """A method's config, and what its docstring says."""
   module = importlib.import_module(f'agentrl.configs.{name}')
   return module.get_config(), parse_docstring(module.__doc__)

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from ml_collections import ConfigDict
 
 from agentrl import cli, registry
 from agentrl.configs import base
+from agentrl.configs.config import Config
 from agentrl.run.play import collect
 from agentrl.types import Batch
 from docs.generate import components, config
@@ -110,7 +110,7 @@ def page() -> str:
   return '\n'.join([*lines, *(x for piece in pieces for x in _entry(piece))])
 
 
-def earned(c: ConfigDict, case: Case) -> list[float]:
+def earned(c: Config, case: Case) -> list[float]:
   """What each component of c.reward pays the trajectory, then the sum."""
   spec = base.wiring(c)
   batch = Batch.from_turns(

@@ -11,6 +11,7 @@ import pytest
 
 from agentrl import registry
 from agentrl.configs import base
+from agentrl.configs.config import declared
 from agentrl.judge import item, panel
 from agentrl.run import config_file
 
@@ -59,7 +60,7 @@ def test_every_judge_limit_and_count_is_on_the_page():
     re.findall(r'^\| `(\w+)` \| (?:turn|trajectory|group)', TEXT, re.M)
   )
   assert rows | {'function', 'column'} == judges
-  for name in base.FIELDS:
+  for name in declared():
     section, _, field = name.partition('.')
     if section == 'judging' and field != 'threads':
       assert f'`{field}`' in TEXT or f'`judging.{field}`' in TEXT

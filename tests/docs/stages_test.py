@@ -6,7 +6,8 @@ import re
 import pytest
 
 from agentrl import registry
-from agentrl.configs import base, stages
+from agentrl.configs import stages
+from agentrl.configs.config import declared
 from agentrl.run import config_file, runner
 from agentrl.run.check import validate
 
@@ -79,7 +80,7 @@ def test_every_command_is_of_a_config_that_fits(command, tmp_path):
 
 
 def test_every_kind_of_source_is_in_the_table():
-  of = base.MIX['kind'].domain
+  of = declared()['mix.*.kind'].domain
   assert set(re.findall(r'^\| `(\w+)` \|', TEXT, re.M)) == set(of.words)
   assert registry.names('edit')
 

@@ -35,8 +35,8 @@ def staged(tmp_path, seed=0, **changes):
 
 
 def built(configs, in_place):
-  plans = stages.plans(configs[0])
   first = build.experiments(configs, in_place=in_place)
+  plans = stages.plans(first[0].config)
   return first, build.stage_experiments(first, plans)
 
 

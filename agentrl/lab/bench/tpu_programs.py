@@ -10,8 +10,7 @@ is that of the config's own environment and sizes.
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-
-from ml_collections import ConfigDict
+from typing import Any
 
 from agentrl import mesh
 from agentrl.configs import grpo, oprl
@@ -96,7 +95,7 @@ def rows(cells: Sequence[str]) -> Iterator[str]:
     )
 
 
-def _program(words: str) -> tuple[ConfigDict, str]:
+def _program(words: str) -> tuple[Any, str]:
   """The config and the program of a cell's last word."""
   method, _, program = words.rpartition(':')
   return METHODS[method or 'grpo'].get_config(), program

@@ -3,10 +3,9 @@
 import math
 from collections.abc import Iterator
 
-from ml_collections import ConfigDict
-
 from agentrl import mesh
 from agentrl.configs import base
+from agentrl.configs.config import Config
 from agentrl.lab.capacity import estimate as estimate_lib
 from agentrl.lab.capacity import hardware
 from agentrl.lab.capacity.estimate import Estimate, Workload
@@ -14,7 +13,7 @@ from agentrl.lab.capacity.hardware import Topology
 from agentrl.model import hf_weights
 from agentrl.rollout import registered
 from agentrl.run import algorithm, pretrained
-from agentrl.run.check import validate
+from agentrl.run.check import fields, validate
 from agentrl.run.play import host_env, jit_env
 from agentrl.run.pretrained import Language
 
@@ -23,7 +22,7 @@ _MOST_DEVICES = 4096  # that are tried
 ROOM = 0.9  # of a chip's memory; the rest is the program's and the allocator's
 
 
-def report(c: ConfigDict, name: str, model: str | None = None) -> str:
+def report(c: Config, name: str, model: str | None = None) -> str:
   """The table of the config on the topology, and what to change.
 
   Raises: ValueError for a config or a topology that cannot be.
@@ -35,7 +34,7 @@ def report(c: ConfigDict, name: str, model: str | None = None) -> str:
   return '\n'.join([*lines, fewest(c, where, lm)])
 
 
-def language(c: ConfigDict, model: str | None = None) -> Language:
+def language(c: Config, model: str | None = None) -> Language:
   """The decoder and the tokenizer of a checkpoint, or else of the config.
 
   Args:
@@ -55,24 +54,24 @@ def fits(step: Estimate, where: Topology) -> bool:
   return step.memory.peak <= ROOM * where.chip.memory
 
 
-def estimate(c: ConfigDict, where: Topology, lm: Language) -> Estimate:
+def estimate(c: Config, where: Topology, lm: Language) -> Estimate:
   """Estimates the cost of a step of the config on the topology."""
   c = on_topology(c, where)
   validate.config(c)
   shape = pretrained.computed(c, lm.shape)
   learner = algorithm.make_algorithm(c, shape)
-  sizes = {name: c.mesh[name] for name in mesh.AXES}
+  sizes = {name: getattr(c.mesh, name) for name in mesh.AXES}
   return estimate_lib.estimate(learner, shape, work(c, lm), sizes)
 
 
-def on_topology(c: ConfigDict, where: Topology) -> ConfigDict:
+def on_topology(c: Config, where: Topology) -> Config:
   """The config, the sizes of whose mesh are those on the topology."""
-  axes = {name: c.mesh[name] for name in mesh.AXES}
+  axes = {name: getattr(c.mesh, name) for name in mesh.AXES}
   sizes = mesh.sizes(axes, where.devices)
-  return applied(c, {f'mesh.{name}': n for name, n in sizes.items()})
+  return fields.changed(c, {f'mesh.{x}': n for x, n in sizes.items()})
 
 
-def work(c: ConfigDict, lm: Language) -> Workload:
+def work(c: Config, lm: Language) -> Workload:
   """Returns the workload of a step of the config; makes no task."""
   spec = base.wiring(c)
   hosted = registered.kind_of(spec).on_host
@@ -99,7 +98,7 @@ def work(c: ConfigDict, lm: Language) -> Workload:
   )
 
 
-def table(c: ConfigDict, where: Topology, e: Estimate) -> Iterator[str]:
+def table(c: Config, where: Topology, e: Estimate) -> Iterator[str]:
   """Lines for people to read."""
   w, m, chip = e.work, e.memory, where.chip
   used = math.prod(e.sizes.values())
@@ -143,7 +142,7 @@ def counted(lm: Language) -> str:
   return f'tokens are counted by tokenizer {lm.tokenizer.name}, {chat}'
 
 
-def advice(c: ConfigDict, where: Topology, lm: Language) -> str:
+def advice(c: Config, where: Topology, lm: Language) -> str:
   """The first changes with which it fits, or that there are none."""
   for changes in candidates(c, where):
     least = changes['mesh.fsdp']
@@ -174,7 +173,7 @@ def advice(c: ConfigDict, where: Topology, lm: Language) -> str:
   )
 
 
-def fewest(c: ConfigDict, where: Topology, lm: Language) -> str:
+def fewest(c: Config, where: Topology, lm: Language) -> str:
   """The fewest devices of this kind on which it fits: of 1, 2, 4 and so on."""
   for count in (2**i for i in range(_MOST_DEVICES.bit_length())):
     there = hardware.scaled(where, count)
@@ -188,10 +187,9 @@ def fewest(c: ConfigDict, where: Topology, lm: Language) -> str:
   return f'It fits on no power of two up to {_MOST_DEVICES} of them.'
 
 
-def _flags(c: ConfigDict, changes: dict) -> str:
+def _flags(c: Config, changes: dict) -> str:
   """The flags that make these changes."""
-  now = c.to_dict() | {f'mesh.{k}': v for k, v in c.mesh.items()}
-  now |= {f'model.{k}': v for k, v in c.model.items()}
+  now = fields.flat(c)
   return ' '.join(
     f'--config.{k}={v}' for k, v in changes.items() if now.get(k) != v
   )
@@ -202,13 +200,13 @@ def _fitting(
 ) -> Estimate | None:
   """The estimate of the changed config if it fits, else None."""
   try:
-    step = estimate(applied(c, changes), where, lm)
+    step = estimate(fields.changed(c, changes), where, lm)
   except ValueError:  # a mesh that the model or the batch does not divide into
     return None
   return step if fits(step, where) else None
 
 
-def candidates(c: ConfigDict, where: Topology) -> Iterator[dict]:
+def candidates(c: Config, where: Topology) -> Iterator[dict]:
   """Changes of the config, those that cost least first.
 
   Splitting over all devices costs traffic, bfloat16 digits, and what is
@@ -226,13 +224,6 @@ def candidates(c: ConfigDict, where: Topology) -> Iterator[dict]:
     for remat in heavier:
       changes = changes | {'model.remat': remat}
       yield changes
-
-
-def applied(c: ConfigDict, changes: dict) -> ConfigDict:
-  """The config with dotted names changed."""
-  c = ConfigDict(c.to_dict())
-  c.update_from_flattened_dict(changes)
-  return c
 
 
 def _lines(parts, unit: float) -> Iterator[str]:

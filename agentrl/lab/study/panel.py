@@ -22,6 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from agentrl.configs.config import to_dict
 from agentrl.env import splits
 from agentrl.lab.study import execute
 from agentrl.lab.study.spec import Study
@@ -112,7 +113,7 @@ def _of_runs(s: Study, workdir: str) -> dict[str, dict[str, list[dict]]]:
       entries: dict[str, dict] = {}
       tuning = kind == 'tuning'
       for name, c in _configs(s, workdir, env, numbers[0], tuning):
-        source = json.dumps([c.env.to_dict(), c.data], default=str)
+        source = json.dumps([to_dict(c.env), c.data], default=str)
         if source not in sets:
           train_set, test_set = build.task_sets(c)
           sets[source] = train_set.keys, test_set.keys

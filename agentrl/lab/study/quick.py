@@ -9,8 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ml_collections import ConfigDict
-
+from agentrl.configs.config import Config
 from agentrl.lab.sweep import runs
 from agentrl.lab.sweep.runs import SweepRun
 from agentrl.report.study import page
@@ -94,7 +93,7 @@ def plan(
   return warm, out
 
 
-def check_environments(configs: Mapping[str, ConfigDict]) -> None:
+def check_environments(configs: Mapping[str, Config]) -> None:
   """Checks that the arms are evaluated in one environment.
 
   How many tasks there are, which of them are demonstrated and how training

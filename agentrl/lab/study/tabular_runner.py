@@ -12,14 +12,15 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from ml_collections import ConfigDict
 
+from agentrl.configs.config import Config
 from agentrl.lab.study.execute import Runner, RunRequest, RunResult
 from agentrl.lab.study.spec import Arm, Study
 from agentrl.lab.sweep import child, local
 from agentrl.lab.sweep import runs as sweep_runs
 from agentrl.lab.tabular import build, train
 from agentrl.run import config_file
+from agentrl.run.check import fields
 from agentrl.runtime import storage
 
 
@@ -128,11 +129,11 @@ def check_all(s: Study) -> None:
       raise ValueError(f'arm {arm.name}: {error}') from error
 
 
-def config(arm: Arm) -> ConfigDict:
+def config(arm: Arm) -> Config:
   """The arm's config, its rates in units of the one asked for."""
   path, _, arg = arm.config.partition(':')
   c = sweep_runs.load(path).get_config(arg)
-  return config_file.change(c, {**arm.changes, **arm.rates})
+  return fields.read(config_file.change(c, {**arm.changes, **arm.rates}))
 
 
 def _play(s: Study, p: ArmRuns) -> dict:

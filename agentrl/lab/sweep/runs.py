@@ -7,8 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ml_collections import ConfigDict
-
+from agentrl.configs.config import Config
 from agentrl.lab.sweep import grid, local
 from agentrl.log import metrics
 from agentrl.run import config_file, seed_axis
@@ -26,7 +25,7 @@ class SweepRun(NamedTuple):
   name: str
   experiment: str  # of --config
   changes: dict
-  config: ConfigDict
+  config: Config
   workdir: str
   job: local.Job
 
@@ -47,8 +46,7 @@ def planned(name: str, config: str, changes, workdir: str) -> SweepRun:
   """One run of experiments.train in workdir/name, checked."""
   there = os.path.join(workdir, name)
   try:
-    c = config_file.change(config_file.load(config), changes)
-    validate.config(c)
+    c = validate.config(config_file.change(config_file.load(config), changes))
     workdir_lib.same_config(c, there)
   except ValueError as error:
     raise ValueError(f'run {name}: {error}') from error

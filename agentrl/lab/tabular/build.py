@@ -4,11 +4,10 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ml_collections import ConfigDict
-
 from agentrl import optimizer as optimizer_lib
 from agentrl import registry
 from agentrl.configs import base
+from agentrl.configs.config import Config, declared
 from agentrl.lab.tabular import mdp, policy
 from agentrl.learner import update
 from agentrl.run import algorithm, pretrained
@@ -53,7 +52,7 @@ OPTIMIZERS = {'adam': lambda rule: rule, 'sgd': plain}  # Adam with its clip
 
 
 def case(
-  config: ConfigDict,
+  config: Config,
   world: str,
   size: TabularSize,
   optimizer: str,
@@ -107,12 +106,12 @@ def _rules(
   }
 
 
-def fits(config: ConfigDict) -> registry.MethodSpec:
+def fits(config: Config) -> registry.MethodSpec:
   """The config's wiring; ValueError for what tables cannot stand for."""
-  w = base.wiring(config)
+  w, defaults = base.wiring(config), declared()
   for slot in ('task', 'prefix', 'rollout', 'collect'):
     path = 'rollout.kind' if slot == 'rollout' else slot
-    own, name = w._asdict()[slot], base.FIELDS[path].default
+    own, name = w._asdict()[slot], defaults[path].default
     if own != name:
       raise ValueError(
         f'{slot} {own!r} samples in a way of its own, and tables know {name!r}'

@@ -20,18 +20,19 @@ from collections.abc import Mapping, Sequence
 import jax
 import jax.numpy as jnp
 import numpy as np
-from ml_collections import ConfigDict
 
+from agentrl.configs.config import Config
 from agentrl.lab.tabular import build, diagnostics, mdp, policy, step_rewards
 from agentrl.lab.tabular.build import TabularCase, TabularSize
 from agentrl.learner import update
 from agentrl.rollout.keys import Stream, step_key
+from agentrl.run.check import fields
 from agentrl.run.play import collect
 from agentrl.types import Array, Batch, TrainState
 
 
 def curves(
-  config: ConfigDict,
+  config: Config,
   world: str,
   rates: Sequence[float],
   seeds: Sequence[int],
@@ -54,8 +55,8 @@ def curves(
   Raises ValueError for a config that tables cannot stand for.
   """
   _check(rates, seeds, iterations)
-  config = config.copy_and_resolve_references()
-  config.steps = iterations  # what schedules of coefficients go by
+  # What schedules of coefficients go by.
+  config = fields.changed(config, {'steps': iterations})
   made = build.case(
     config, world, size or TabularSize(), optimizer, settings or {}
   )

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from ml_collections import ConfigDict
 
 from agentrl.configs import stages
 from agentrl.log import metrics, run_summary
@@ -33,7 +32,7 @@ class RunCurves(NamedTuple):
 
   name: str
   rows: Sequence[Mapping[str, Any]]
-  config: ConfigDict
+  config: Any  # a ConfigDict: the environment may not be installed here
   header: Mapping[str, Any]
 
 

@@ -5,15 +5,15 @@ All of it is found before anything is built or compiled.
 
 import importlib.util
 
-from ml_collections import ConfigDict
-
 from agentrl import registry
 from agentrl.configs import base
+from agentrl.configs.config import Config, to_dict
+from agentrl.configs.env_sections import FrozenLakeConfig, SokobanConfig
 from agentrl.env import base as base_env
 from agentrl.rollout.registered import TERMS
 
 
-def terms(c: ConfigDict, names: tuple[str, ...]) -> None:
+def terms(c: Config, names: tuple[str, ...]) -> None:
   """Checks that the environment gives the terms that the config needs."""
   w = base.wiring(c)
   gives = [g for g in w.gives if not g.startswith('term:')]
@@ -21,9 +21,9 @@ def terms(c: ConfigDict, names: tuple[str, ...]) -> None:
   registry.check(w._replace(gives=tuple(gives)))
 
 
-def family(c: ConfigDict) -> None:
+def family(c: Config) -> None:
   """Checks the settings of the family of c.env, and where it runs."""
-  own = base_env.of(c.env.to_dict())
+  own = base_env.of(to_dict(c.env))
   if isinstance(own, base_env.ChecksSettings):
     own.check()
   names = *TERMS, *own.columns
@@ -40,9 +40,9 @@ def family(c: ConfigDict) -> None:
     )
 
 
-def programs(c: ConfigDict, family: base_env.EnvFamily) -> None:
+def programs(c: Config, family: base_env.EnvFamily) -> None:
   """Checks what a family that is played by programs needs."""
-  if not isinstance(base_env.of(c.env.to_dict()), base_env.PlaysPrograms):
+  if not isinstance(base_env.of(to_dict(c.env)), base_env.PlaysPrograms):
     return
   name = f'env.name={c.env.name!r} is played by programs'
   if not isinstance(family, base_env.PlaysPrograms):
@@ -52,7 +52,7 @@ def programs(c: ConfigDict, family: base_env.EnvFamily) -> None:
     )
   for path, value, allowed in (
     ('rollout.history', c.rollout.history, ('full',)),
-    ('prefix', c.prefix, (base.FIELDS['prefix'].default,)),
+    ('prefix', c.prefix, (Config.prefix,)),
     ('rollout.system', c.rollout.system, ('',)),
     ('rollout.action_prefix', c.rollout.action_prefix, ('',)),
     ('host.worker', c.host.worker, ('', 'thread')),
@@ -67,23 +67,26 @@ def programs(c: ConfigDict, family: base_env.EnvFamily) -> None:
       raise base_env.missing(package, 'host')
 
 
-def oracle(c: ConfigDict) -> None:
+def oracle(c: Config) -> None:
   """Checks that a planner knows what its moves lead to."""
-  at = f'env.oracle={c.env.oracle!r} is the next move of a planner, which'
-  if c.env.name == 'sokoban' and (c.env.boxes != 1 or c.env.levels):
+  env = c.env
+  one_box = isinstance(env, SokobanConfig) and env.boxes == 1 and not env.levels
+  if isinstance(env, SokobanConfig) and not one_box:
     raise ValueError(
-      f'{at} generated levels with one box have, and env.boxes={c.env.boxes}'
-      f" with env.levels={c.env.levels!r}; set boxes to 1 and levels to ''"
+      f'env.oracle={env.oracle!r} must be empty unless generated levels have'
+      f' one box, got env.boxes={env.boxes} and env.levels={env.levels!r}'
     )
-  if c.env.name == 'frozen_lake' and c.env.slip:
-    raise ValueError(f'{at} slippery ice does not obey; set env.slip to False')
-
-
-def length(c: ConfigDict) -> None:
-  """Checks that an environment of fixed length can end."""
-  if c.rollout.max_turns < c.env.length:
+  if isinstance(env, FrozenLakeConfig) and env.slip:
     raise ValueError(
-      f'env.length={c.env.length} turns never end within'
-      f' rollout.max_turns={c.rollout.max_turns}; raise rollout.max_turns or'
-      ' lower env.length'
+      f'env.oracle={env.oracle!r} must be empty on slippery ice, which no plan'
+      ' survives; set env.slip to False'
+    )
+
+
+def length(c: Config, turns: int) -> None:
+  """Checks that an environment of fixed length can end."""
+  if c.rollout.max_turns < turns:
+    raise ValueError(
+      f'rollout.max_turns must be >= env.length={turns}, got'
+      f' {c.rollout.max_turns}'
     )

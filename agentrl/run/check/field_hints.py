@@ -3,15 +3,14 @@
 import difflib
 from collections.abc import Iterable
 
-from ml_collections import ConfigDict
-
 from agentrl import registry
+from agentrl.configs.config import Config
 from agentrl.run.check import fields
 
 _MOST = 3  # names that are told
 
 
-def near(c: ConfigDict, path: str) -> str:
+def near(c: Config, path: str) -> str:
   """Names fields of the whole config that a path may mean; '' for none.
 
   " (did you mean 'role.policy.lr' or 'sft.lr'?)" for 'lr'. A weight that comes
@@ -28,7 +27,7 @@ def near(c: ConfigDict, path: str) -> str:
   return f' (did you mean {_either(close)}?)' if close else ''
 
 
-def wrong_value(c: ConfigDict, path: str, value: str) -> str:
+def wrong_value(c: Config, path: str, value: str) -> str:
   """Says what a field may hold; '' where that is not known."""
   try:
     of = fields.domain_of(c, path)

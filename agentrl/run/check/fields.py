@@ -1,164 +1,129 @@
-"""Config fields: what each may hold, declared and checked in one place.
+"""Config fields: checks them, and reads a Config from them.
 
-configs/base.py and configs/envs.py declare the fields, a piece its
-hyper-parameters, a family of environments its settings.
+What a field may hold is declared beside it: in `configs.config`, by components
+for their hyper-parameters and by families for their settings.
 """
 
-import re
-from collections.abc import Mapping
-from typing import Any
-
-from ml_collections import ConfigDict
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from agentrl import domain, registry
-from agentrl.configs import base, envs
+from agentrl.configs import base, config, envs
+from agentrl.configs.config import Config
+from agentrl.configs.env_sections import HostConfig
+from agentrl.configs.sections import RoleConfig, TrainedRoleConfig
 from agentrl.domain import Domain, Field
 from agentrl.rollout import registered
 
 
-def flat(tree: ConfigDict, prefix: str = '') -> dict[str, Any]:
-  """Nested names as dotted paths."""
+class Section(NamedTuple):
+  """Part of a config: its path, what it declares, and what it holds."""
+
+  path: str
+  fields: Mapping[str, Field]  # that it may have
+  values: Any  # a dict, unless the config is malformed
+  required: Collection[str]
+
+  def at(self, name: str) -> str:
+    return f'{self.path}.{name}' if self.path else name
+
+
+def flat(tree: Any, prefix: str = '') -> dict[str, Any]:
+  """Returns the values of nested dicts by dotted paths."""
   out = {}
-  for name, x in tree.items():
-    if isinstance(x, ConfigDict):
+  for name, x in config.to_dict(tree).items():
+    if isinstance(x, dict):
       out |= flat(x, f'{prefix}{name}.')
     else:
       out[prefix + name] = x
   return out
 
 
-def check(c: ConfigDict) -> None:
-  """Raises ValueError, one sentence, for a field or a value that cannot be.
+def read(c: Any) -> Config:
+  """Checks every field and returns the Config.
 
-  Hyper-parameters are checked with the pieces that have them, by the registry.
+  Fields of components are checked with the components, by the registry.
+
+  Args:
+    c: a ConfigDict; a Config is returned as it is
+  Raises:
+    ValueError: a field is missing, undeclared or outside its domain.
   """
-  if not isinstance(c, ConfigDict):
-    raise ValueError(
-      f'a config is a ConfigDict and not {type(c).__name__}; begin with'
-      ' base.get_config()'
-    )
-  values, fix = flat(c), '; begin with base.get_config(), which has it'
-  if lacking := _lacking(c, values, base.FIELDS):
-    raise ValueError(lacking + fix)
-  domain.Text(empty=False).check('env.name', values.get('env.name'))
-  fields = declared(c)
-  if lacking := _lacking(c, values, fields):
-    raise ValueError(lacking + fix)
-  sections: dict[str, dict[str, Any]] = {}
-  for path, value in values.items():
-    section, _, name = path.rpartition('.')
-    sections.setdefault(section, {})[name] = value
-  for path, value in values.items():
-    if path.startswith('stage.') and path not in fields:
-      continue  # checked in the config of that stage
-    if path.split('.')[0] not in ('hp', 'schedule'):
-      if path not in fields:
-        raise ValueError(_undeclared(path, value, fields))
-      if of := fields[path].domain:
-        of.check(path, value, sections[path.rpartition('.')[0]])
-    elif path.startswith('hp.') and path.count('.') != 3:
+  if isinstance(c, Config):
+    return c
+  values = _plain(c)
+  _check_sections(values, '; begin with base.get_config(), which has it')
+  domain.Text(empty=False).check('env.name', values['env'].get('name'))
+  for section in (*_sections(values), *_env(values)):
+    _check(section, '; begin with base.get_config(), which has it')
+    for name, field in section.fields.items():
+      if field.domain and name in section.values:
+        held = section.values
+        field.domain.check(section.at(name), held[name], held)
+  for path, value in flat(values['hp'], 'hp.').items():
+    if path.count('.') != 3:
       raise ValueError(
-        f'{path}={value!r} is no hyper-parameter; they are named'
-        ' hp.<scope>.<piece>.<name>'
+        f'{path}={value!r} must be named hp.<scope>.<component>.<name>'
       )
+  return _typed(values)
 
 
-def check_names(c: ConfigDict) -> None:
-  """Raises ValueError if a field is missing, or is not one of a config.
+def changed(c: Any, changes: Mapping[str, Any]) -> Config:
+  """Returns the Config with {path: value} changed, checked again.
 
-  Leaves out those of components, and of the environment, whose package may not
-  be installed where a run is read.
+  Raises:
+    ValueError: a field is missing, undeclared or outside its domain.
   """
-  values = flat(c)
-  if lacking := _lacking(c, values, base.FIELDS):
-    raise ValueError(lacking)
-  fields = _declared(c)
-  if lacking := _lacking(c, values, fields):
-    raise ValueError(lacking)
-  for path, value in values.items():
-    elsewhere = path.split('.')[0] in ('env', 'hp', 'schedule', 'stage')
-    if not elsewhere and path not in fields:
-      raise ValueError(_undeclared(path, value, fields))
+  values = config.to_dict(c)
+  for path, value in changes.items():
+    *sections, last = path.split('.')
+    node = values
+    for name in sections:
+      node = node[name]
+    node[last] = value
+  return read(values)
 
 
-def _lacking(
-  c: ConfigDict, values: Mapping[str, Any], fields: Mapping[str, Field]
-) -> str:
-  """Names the first section or field that a config lacks; '' if none."""
-  paths = {path.rpartition('.')[0] for path in base.FIELDS} - {''}
-  for name in (*sorted(paths), 'env', *base.SECTIONS):
-    if not isinstance(c.get(name), ConfigDict):
-      return f'{name}={c.get(name)!r} is not a section of a config'
-  missing = [path for path in fields if path not in values]
-  return f'{missing[0]} is missing in this config' if missing else ''
+def check_names(c: Any) -> None:
+  """Raises ValueError if a field is missing or undeclared.
 
-
-def declared(c: ConfigDict) -> dict[str, Field]:
-  """Returns the declarations of all fields a config may or must have, by path.
-
-  Raises ValueError for an environment that is none.
+  Leaves out fields of components, and of the environment, whose package may
+  not be installed where a run is read.
   """
-  own = {f'env.{name}': x for name, x in envs.declared(c).items()}
-  return own | _declared(c)
+  values = _plain(c)
+  _check_sections(values, '')
+  for section in _sections(values):
+    _check(section, '')
 
 
-def _declared(c: ConfigDict) -> dict[str, Field]:
-  """Returns the declarations of all fields but the environment's."""
-  fields = dict(base.FIELDS)
-  if registered.on_host(c.rollout.kind):
-    fields |= {f'host.{name}': x for name, x in envs.HOST.items()}
-  for name, role in c.role.items():
-    train = isinstance(role, ConfigDict) and role.get('kind') == 'train'
-    own = base.ROLE | base.TRAINED if train else base.ROLE
-    fields |= {f'role.{name}.{x}': own[x] for x in own}
-  for name in c.reading:
-    fields |= {f'reading.{name}.{x}': f for x, f in base.READING.items()}
-  for name in c.service:
-    fields |= {f'service.{name}.{x}': f for x, f in base.SERVICE.items()}
-  for section, own in (('mix', base.MIX), ('stage', base.STAGE)):
-    for name in c[section]:
-      fields |= {f'{section}.{name}.{x}': f for x, f in own.items()}
-  for path in flat(c):
-    if path not in fields and (field := _open(path)):
-      fields[path] = field
-  return fields
+def declared(c: Any) -> dict[str, Field]:
+  """Returns the declarations of all fields of a config, by path.
+
+  Raises:
+    ValueError: the environment is unknown.
+  """
+  values = _plain(c)
+  return {
+    section.at(name): field
+    for section in (*_sections(values), *_env(values))
+    for name, field in section.fields.items()
+    if name in section.required or name in section.values
+  }
 
 
-def domain_of(c: ConfigDict, path: str) -> Domain | None:
-  """The domain of a field; None for a hyper-parameter that no piece has."""
+def domain_of(c: Any, path: str) -> Domain | None:
+  """Returns the domain of a field; None if no component has the field."""
   if not path.startswith('hp.'):
     return declared(c)[path].domain
   _, scope, name, field = path.split('.')
-  for at, slot, piece in registry.parts(base.wiring(c)):
-    if (at, piece) == (scope, name):
-      return registry.get(slot, piece).domains.get(field)
+  for at, slot, component in registry.parts(base.wiring(c)):
+    if (at, component) == (scope, name):
+      return registry.get(slot, component).domains.get(field)
   return None
 
 
-def _open(path: str) -> Field | None:
-  """Returns the declaration of a name of the config's own choice."""
-  section, _, rest = path.partition('.')
-  _, dot, last = rest.partition('.')
-  return base.OPEN.get(path) or base.OPEN.get(f'{section}.*{dot}{last}')
-
-
-def _matches(pattern: str, path: str) -> bool:
-  """Returns whether the names of a path match a pattern; '*' is any."""
-  names = re.escape(pattern).replace(r'\*', '[^.]*')
-  return bool(re.fullmatch(names, path))
-
-
-def _undeclared(path: str, value: Any, fields: Mapping[str, Field]) -> str:
-  section = path.rpartition('.')[0]
-  places = [x.rpartition('.') for x in (*fields, *base.OPEN)]
-  names = sorted({x for there, _, x in places if _matches(there, section)})
-  has = f'{section or "it"} has {", ".join(names) or "no field of a value"}'
-  close = domain.suggest(path.rpartition('.')[2], names)
-  return f'{path}={value!r} is no field of this config{close}; {has}'
-
-
-def listed(c: ConfigDict) -> str:
-  """The fields of a config as flags, a line each, for --help."""
+def listed(c: Any) -> str:
+  """Returns the fields of a config as flags, a line each, for --help."""
   values, specs = flat(c), declared(c)
   lines = ['; its fields are flags too:']
   for path, value in sorted(values.items()):
@@ -173,3 +138,109 @@ def listed(c: ConfigDict) -> str:
     text = '; '.join(filter(None, (of.explain() if of else '', meaning)))
     lines.append(f'--config.{path}={value!r}: {text}')
   return '\n'.join(lines)
+
+
+def _plain(c: Any) -> dict[str, Any]:
+  values = config.to_dict(c)
+  if not isinstance(values, dict):
+    raise ValueError(
+      f'a config must be a ConfigDict, got {type(c).__name__}; begin with'
+      ' base.get_config()'
+    )
+  return values
+
+
+def _check_sections(values: Mapping[str, Any], fix: str) -> None:
+  """Checks that every section is there, so that others can be walked."""
+  for name in (*config.FIXED, 'env', *config.OPEN):
+    if not isinstance(values.get(name), dict):
+      raise ValueError(
+        f'{name}={values.get(name)!r} is not a section of a config{fix}'
+      )
+
+
+def _sections(values: Mapping[str, Any]) -> Iterator[Section]:
+  """Yields all sections but the environment's, of a config that has them."""
+  own = {x: v for x, v in values.items() if x not in _NESTED}
+  yield _section('', Config, own)
+  for name, cls in config.FIXED.items():
+    yield _section(name, cls, values[name])
+  hosted = registered.on_host(values['rollout'].get('kind'))
+  yield _section('host', HostConfig, values['host'], required=hosted)
+  for section, cls in config.NAMED.items():
+    for name, held in values[section].items():
+      path, required = f'{section}.{name}', section not in _PARTIAL
+      made = _section(path, cls, held, required=required)
+      kind = held.get('kind') if isinstance(held, dict) else ''
+      if section == 'role' and kind != 'train':
+        made = made._replace(required=domain.fields(RoleConfig))
+      yield made
+  for section, field in config.VALUES.items():
+    held = values[section]
+    yield Section(section, dict.fromkeys(held, field), held, ())
+
+
+def _section(
+  path: str, cls: type, values: Any, *, required: bool = True
+) -> Section:
+  fields = domain.fields(cls)
+  return Section(path, fields, values, fields if required else ())
+
+
+def _env(values: Mapping[str, Any]) -> Iterator[Section]:
+  fields = envs.declared(values['env']['name'])
+  yield Section('env', fields, values['env'], fields)
+
+
+_NESTED = {*config.FIXED, 'env', *config.OPEN}
+_PARTIAL = ('stage', 'select')  # what they hold is what they change
+
+
+def _check(section: Section, fix: str) -> None:
+  """Checks the names in a section."""
+  path, fields, values = section.path, section.fields, section.values
+  if not isinstance(values, dict):
+    raise ValueError(f'{path}={values!r} is not a section of a config{fix}')
+  for name in section.required:
+    if name not in values:
+      raise ValueError(f'{section.at(name)} is missing in this config{fix}')
+  if path.startswith('stage.'):  # checked in the config of that stage
+    return
+  for name, value in values.items():
+    if name not in fields:
+      names = sorted({*fields, *(_NESTED if not path else ())})
+      has = f'{path or "it"} has {", ".join(names) or "no field of a value"}'
+      raise ValueError(
+        f'{section.at(name)}={value!r} is no field of this config'
+        f'{domain.suggest(name, names)}; {has}'
+      )
+
+
+def _typed(values: Mapping[str, Any]) -> Config:
+  """Returns the Config of plain values that fit it."""
+  out = {name: _tuple(x) for name, x in values.items() if name not in _NESTED}
+  for name, cls in config.FIXED.items():
+    out[name] = _made(cls, values[name])
+  for section, cls in config.NAMED.items():
+    out[section] = {
+      name: held if section in _PARTIAL else _made(cls, held)
+      for name, held in values[section].items()
+    }
+  for section in config.VALUES:
+    out[section] = {name: _tuple(x) for name, x in values[section].items()}
+  out['env'] = envs.read(values['env'])
+  out['host'] = _made(HostConfig, values['host'])
+  return Config(**out, schedule=values['schedule'], hp=values['hp'])
+
+
+def _made(cls: type, values: Mapping[str, Any]) -> Any:
+  if (
+    cls is TrainedRoleConfig
+    and values.keys() <= domain.fields(RoleConfig).keys()
+  ):
+    cls = RoleConfig  # a network that is not trained
+  return cls(**{name: _tuple(x) for name, x in values.items()})
+
+
+def _tuple(x: Any) -> Any:
+  return tuple(x) if isinstance(x, list) else x

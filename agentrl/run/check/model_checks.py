@@ -7,14 +7,14 @@ import math
 import os
 
 import jax
-from ml_collections import ConfigDict
 
+from agentrl.configs.config import Config, trained
 from agentrl.nn.transformer import DecoderConfig
 from agentrl.rollout import registered
 from agentrl.run.check import fields
 
 
-def frame(c: ConfigDict) -> None:
+def frame(c: Config) -> None:
   """Checks that the chat options go together."""
   r = c.rollout
   if r.chat_format == 'chat' and not c.model.path:
@@ -30,7 +30,7 @@ def frame(c: ConfigDict) -> None:
     )
 
 
-def adapter(c: ConfigDict) -> None:
+def adapter(c: Config) -> None:
   """Checks that the initial adapter has a base."""
   path = c.lora.path
   if path and not c.model.path:
@@ -51,14 +51,14 @@ def adapter(c: ConfigDict) -> None:
     )
 
 
-def qk_clip(c: ConfigDict, shape: DecoderConfig) -> None:
+def qk_clip(c: Config, shape: DecoderConfig) -> None:
   """Checks that W_q and W_k are trained and attention logits grow."""
-  for name, role in c.role.items():
+  for name, role in trained(c).items():
     for field, value, why in (
       ('qk_norm', shape.qk_norm, 'the norms of this model undo'),
       ('lora.rank', c.lora.rank, 'stay as they are under adapters'),
     ):
-      if role.get('qk_clip') and value:
+      if role.qk_clip and value:
         raise ValueError(
           f'role.{name}.qk_clip={role.qk_clip} scales W_q and W_k, which {why}'
           f' ({field}={value}); set role.{name}.qk_clip to 0'
@@ -74,7 +74,7 @@ def positions(shape: DecoderConfig, needed: int, what: str = 'a row') -> None:
     )
 
 
-def room(c: ConfigDict, needed: int) -> None:
+def room(c: Config, needed: int) -> None:
   """Checks that a full history can hold its first turn."""
   r = c.rollout
   if r.history == 'full' and 0 < r.context < needed:
@@ -85,7 +85,7 @@ def room(c: ConfigDict, needed: int) -> None:
     )
 
 
-def memory(c: ConfigDict) -> None:
+def memory(c: Config) -> None:
   """Checks that the arrays whose sizes the config names can be had at all.
 
   A number for each token that is sampled or read, for each turn of a task, and

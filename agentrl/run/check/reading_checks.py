@@ -3,10 +3,9 @@
 All of it is found before anything is built or compiled.
 """
 
-from ml_collections import ConfigDict
-
 from agentrl import registry
 from agentrl.configs import envs
+from agentrl.configs.config import Config
 from agentrl.env import base as env_base
 from agentrl.learner import teacher
 from agentrl.rollout import registered
@@ -14,7 +13,7 @@ from agentrl.run.play import readings
 from agentrl.signal import reference
 
 
-def hints(c: ConfigDict) -> None:
+def hints(c: Config) -> None:
   """Checks that each reading of c.reading has a name and a source of hints."""
   r = c.rollout
   for name, reading in c.reading.items():
@@ -50,7 +49,7 @@ def hints(c: ConfigDict) -> None:
       )
 
 
-def sampled(c: ConfigDict, spec: registry.MethodSpec) -> None:
+def sampled(c: Config, spec: registry.MethodSpec) -> None:
   """Checks the reading whose hints some attempts are sampled behind."""
   name = readings.sampled_behind(spec)
   if not name:

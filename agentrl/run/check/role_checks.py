@@ -3,13 +3,13 @@
 All of it is found before anything is built or compiled.
 """
 
-from ml_collections import ConfigDict
-
 from agentrl import registry
+from agentrl.configs.config import Config
+from agentrl.configs.sections import RoleConfig
 from agentrl.learner import teacher
 
 
-def loaded(c: ConfigDict, name: str, role: ConfigDict) -> None:
+def loaded(c: Config, name: str, role: RoleConfig) -> None:
   """Checks a role that is the policy of another run."""
   if not role.run:
     return
@@ -27,7 +27,7 @@ def loaded(c: ConfigDict, name: str, role: ConfigDict) -> None:
     )
 
 
-def compared(c: ConfigDict, spec: registry.MethodSpec) -> None:
+def compared(c: Config, spec: registry.MethodSpec) -> None:
   """Checks that what the policy is compared with has words too."""
   compared = teacher.comparison(spec)
   if compared and c.role[compared.role].heads and compared.role != 'policy':

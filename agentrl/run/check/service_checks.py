@@ -6,16 +6,17 @@ All of it is found before anything is built or compiled.
 from collections.abc import Sequence
 
 import jax
-from ml_collections import ConfigDict
 
 from agentrl import registry
 from agentrl.configs import base, envs
+from agentrl.configs.config import Config
+from agentrl.configs.sections import ServiceConfig
 from agentrl.judge import item as judge_item
 from agentrl.service import chat_completions
 from agentrl.service.base import Function
 
 
-def services(c: ConfigDict, needs: tuple[str, ...], place: str) -> None:
+def services(c: Config, needs: tuple[str, ...], place: str) -> None:
   """Checks that c.service names exactly the services the environment needs.
 
   Args:
@@ -42,7 +43,7 @@ def services(c: ConfigDict, needs: tuple[str, ...], place: str) -> None:
     _check_service(c, name)
 
 
-def judges(c: ConfigDict, terms: Sequence[str]) -> None:
+def judges(c: Config, terms: Sequence[str]) -> None:
   """Checks that the judges fill different terms, and see whole groups.
 
   Args:
@@ -76,7 +77,7 @@ def judges(c: ConfigDict, terms: Sequence[str]) -> None:
 SOURCES = ('function', 'role', 'run', 'address')
 
 
-def endpoint(service: ConfigDict) -> chat_completions.Endpoint:
+def endpoint(service: ServiceConfig) -> chat_completions.Endpoint:
   """Returns the endpoint of a service that has an address."""
   return chat_completions.Endpoint(
     address=service.address,
@@ -93,10 +94,10 @@ def endpoint(service: ConfigDict) -> chat_completions.Endpoint:
   )
 
 
-def _check_service(c: ConfigDict, name: str) -> None:
+def _check_service(c: Config, name: str) -> None:
   """Checks that a service has one source, which exists, and room to answer."""
   service, at = c.service[name], f'service.{name}'
-  given = {source: service[source] for source in SOURCES if service[source]}
+  given = {x: getattr(service, x) for x in SOURCES if getattr(service, x)}
   if len(given) != 1:
     raise ValueError(
       f'{at} has {len(given)} sources, {given}; set exactly one of'

@@ -1,17 +1,17 @@
 """Validation of the stages of a config, and of what they are trained on."""
 
 from collections.abc import Sequence
-
-from ml_collections import ConfigDict
+from typing import Any
 
 from agentrl import registry
 from agentrl.configs import base
 from agentrl.configs import stages as stages_lib
+from agentrl.configs.config import Config
 from agentrl.configs.stages import StagePlan
 from agentrl.prefix import lengths
 
 
-def mix(c: ConfigDict) -> None:
+def mix(c: Config) -> None:
   """Checks the sources of c.mix, and those that stages name."""
   w = base.wiring(c)
   scopes = {scope for scope, slot, _ in registry.parts(w) if slot != 'edit'}
@@ -45,9 +45,8 @@ def mix(c: ConfigDict) -> None:
       )
   if c.prefix_source and c.prefix_source not in c.mix:
     raise ValueError(
-      f'prefix_source={c.prefix_source!r} is no source of c.mix, which has'
-      f' {tuple(c.mix)}; add it by base.source(c, {c.prefix_source!r},'
-      ' kind=...)'
+      f'prefix_source must name a source of c.mix={tuple(c.mix)}, got'
+      f' {c.prefix_source!r:.80}; add it by base.source(c, ...)'
     )
   if c.sft.mix and c.sft.store:
     raise ValueError(
@@ -141,16 +140,16 @@ def prefixed(plans: list[StagePlan]) -> None:
 
 def roles(plans: list[StagePlan]) -> None:
   """Checks that one name is one role in all stages."""
-  first: dict[str, tuple[str, ConfigDict]] = {}
+  first: dict[str, tuple[str, Any]] = {}
   for plan in plans:
     for name, role in plan.config.role.items():
       stage, other = first.setdefault(name, (plan.name, role))
       for field in ('heads', 'trunk', 'run', 'optimizer'):
-        both = field in role and field in other
-        if both and role[field] != other[field]:
+        one, two = getattr(other, field, None), getattr(role, field, None)
+        if None not in (one, two) and one != two:
           raise ValueError(
-            f'role.{name}.{field} is {other[field]!r} in stage {stage} and'
-            f' {role[field]!r} in stage {plan.name}, and stages share what has'
+            f'role.{name}.{field} is {one!r} in stage {stage} and'
+            f' {two!r} in stage {plan.name}, and stages share what has'
             ' one name; set it for the whole run, or give the role two names'
           )
 

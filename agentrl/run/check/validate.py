@@ -6,12 +6,13 @@ All of it is found before anything is built or compiled.
 import dataclasses
 import math
 import re
+from typing import Any
 
 import jax
-from ml_collections import ConfigDict
 
 from agentrl import mesh, registry
 from agentrl.configs import base, envs, stages
+from agentrl.configs.config import Config
 from agentrl.domain import COUNT0, OneOf, Real
 from agentrl.log import wandb_tracker
 from agentrl.rollout import registered
@@ -28,9 +29,13 @@ from agentrl.schedule import SHAPES
 _COLLECTED = ('task', 'prefix', 'rollout', 'collect', 'judge', 'reward')
 
 
-def config(c: ConfigDict) -> None:
-  """One sentence for what does not fit, before anything expensive."""
-  fields.check(c)
+def config(given: Any) -> Config:
+  """Checks a ConfigDict before anything expensive; returns its Config.
+
+  Raises:
+    ValueError: something does not fit, in one sentence.
+  """
+  c = fields.read(given)
   r = c.rollout
   if r.batch % r.group_size:
     raise ValueError(
@@ -42,7 +47,7 @@ def config(c: ConfigDict) -> None:
   spec = base.wiring(c)
   on_host = registered.kind_of(spec).on_host
   _check_rollout(c, on_host)
-  shape = {name: c.mesh[name] for name in mesh.AXES}
+  shape = {name: getattr(c.mesh, name) for name in mesh.AXES}
   open_ended = -1 in shape.values()
   here = len(jax.devices()) if open_ended else math.prod(shape.values())
   sizes = mesh.sizes(shape, here)
@@ -62,7 +67,7 @@ def config(c: ConfigDict) -> None:
         f' {" and ".join(axes)} split rows; set it to'
         f' {-(-size // devices) * devices}'
       )
-  if 'policy' not in c.role or c.role.policy.kind != 'train':
+  if 'policy' not in c.role or c.role['policy'].kind != 'train':
     raise ValueError('c.role.policy must exist and have kind train')
   for name, role in c.role.items():
     role_checks.loaded(c, name, role)
@@ -90,9 +95,10 @@ def config(c: ConfigDict) -> None:
   reading_checks.sampled(c, spec)
   if c.stage:
     _check_stages(c)
+  return c
 
 
-def _check_stages(c: ConfigDict) -> None:
+def _check_stages(c: Config) -> None:
   """Checks the config of every stage, which has no stages of its own."""
   plans = stages.plans(c)
   for plan in plans:
@@ -106,20 +112,21 @@ def _check_stages(c: ConfigDict) -> None:
   stage_checks.prefixed(plans)
 
 
-def _check_select(c: ConfigDict, spec: registry.MethodSpec) -> None:
+def _check_select(c: Config, spec: registry.MethodSpec) -> None:
   """Checks that somebody marks the spans that loss terms look at."""
   marked = {x for x in registry.provided(spec) if x.startswith('span:')}
-  for term, own in c.select.items():
-    if 'span' in own and f'span:{own.span}' not in marked:
+  for term, seen in c.select.items():
+    span = seen.get('span')
+    if span and f'span:{span}' not in marked:
       names = sorted(x.removeprefix('span:') for x in marked)
       raise ValueError(
-        f'select.{term}.span={own.span!r} is no part of messages here: rollout'
+        f'select.{term}.span={span!r} is no part of messages here: rollout'
         f' {c.rollout.kind!r} of env.name={c.env.name!r} marks {names}; choose'
         ' one of them'
       )
 
 
-def _check_rollout(c: ConfigDict, on_host: bool) -> None:
+def _check_rollout(c: Config, on_host: bool) -> None:
   """Checks that the rollout can play the environment as the method needs."""
   envs.check_name(c.env.name)
   if c.env.name in envs.JITTED:
@@ -152,19 +159,17 @@ def _inside_jit() -> tuple[str, ...]:
   return tuple(x for x in kinds if not registered.on_host(x))
 
 
-def log(c: ConfigDict) -> None:
+def log(c: Config) -> None:
   """Checks that the tracker of metrics is installed."""
   if c.log.wandb:
     wandb_tracker.installed()
 
 
-def _check_schedule(c: ConfigDict) -> None:
+def _check_schedule(c: Config) -> None:
   """Checks that scheduled paths name numbers, between two in their domain."""
+  every = fields.flat(c)
   for path, values in fields.flat(c.schedule).items():
-    kind, node = path.split('.')[0], c
-    for part in path.split('.'):
-      inside = isinstance(node, ConfigDict) and part in node
-      node = node[part] if inside else None
+    kind, node = path.split('.')[0], every.get(path)
     schedulable = kind in ('coef', 'hp') or re.fullmatch(
       r'role\.\w+\.lr|mix\.\w+\.weight', path
     )
@@ -211,7 +216,7 @@ def _check_schedule(c: ConfigDict) -> None:
       x.check(f'c.schedule.{path}: {name}', value)
 
 
-def _check_rows(c: ConfigDict) -> None:
+def _check_rows(c: Config) -> None:
   """Checks that the rows of a batch divide into micro-batches."""
   each = c.rollout.max_turns if c.rollout.history == 'turn' else 1
   counts = {'rollout': c.rollout.batch, 'sft': c.sft.batch}
@@ -232,7 +237,7 @@ def _check_rows(c: ConfigDict) -> None:
       )
 
 
-def _replaying(c: ConfigDict) -> list[str]:
+def _replaying(c: Config) -> list[str]:
   """Memories that add to the batch; ValueError for more than one."""
   names = [
     name

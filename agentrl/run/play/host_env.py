@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import jax
-from ml_collections import ConfigDict
 
 from agentrl import registry
 from agentrl.configs import envs
+from agentrl.configs.config import Config
 from agentrl.dataset import host_tasks
 from agentrl.env import base
 from agentrl.rollout.engine import engine
@@ -42,7 +42,7 @@ class HostEnvSpec(NamedTuple):
 
 
 def sized(
-  c: ConfigDict, words: Tokenizer, chat: chat_template.Chat | None
+  c: Config, words: Tokenizer, chat: chat_template.Chat | None
 ) -> HostEnvSpec:
   """Checks the host-environment settings of the config."""
   if c.rollout.slots % jax.process_count():
@@ -65,7 +65,7 @@ def sized(
   return HostEnvSpec(family, talk, plan, system)
 
 
-def parts(c: ConfigDict, spec: HostEnvSpec, sets=None):
+def parts(c: Config, spec: HostEnvSpec, sets=None):
   """Returns the environment with all tasks, then those to train and to test.
 
   Args:
@@ -103,10 +103,11 @@ def guided(
   return world._replace(guidance=made)
 
 
-def task_sets(c: ConfigDict, family: base.EnvFamily):
+def task_sets(c: Config, family: base.EnvFamily):
   """Loads the train and the test tasks; a file may have fewer."""
   most = base.sizes(family)
-  count = {x: min(c.env[x], most.get(x, c.env[x])) for x in ('train', 'test')}
+  count = {'train': c.env.train, 'test': c.env.test}
+  count = {x: min(n, most.get(x, n)) for x, n in count.items()}
   return [
     host_tasks.load(family, split, n, c.env.seed, folder=c.data)
     for split, n in count.items()
@@ -114,7 +115,7 @@ def task_sets(c: ConfigDict, family: base.EnvFamily):
 
 
 def limits(
-  c: ConfigDict, system: str, talk: chat_format.ChatFormat
+  c: Config, system: str, talk: chat_format.ChatFormat
 ) -> EpisodeLimits:
   """Returns limits of a trajectory; a context of 0 fits all turns."""
   r, h = c.rollout, c.host
@@ -127,7 +128,12 @@ def limits(
       f'host.max_observation_tokens={h.max_observation_tokens} tokens cannot'
       f' even say that an observation was cut; set it to {least} or more'
     )
-  sizes = dict(
+  turn = h.max_observation_tokens + r.max_message_tokens
+  context = opening + r.window * turn
+  if r.history == 'full':
+    context = r.context or opening + r.max_turns * turn
+  return EpisodeLimits(
+    context=context,
     turns=r.max_turns,
     message=r.max_message_tokens,
     observation=h.max_observation_tokens,
@@ -138,26 +144,21 @@ def limits(
     start=h.reset_timeout,
     patience=h.episode_timeout,
   )
-  turn = h.max_observation_tokens + r.max_message_tokens
-  context = opening + r.window * turn
-  if r.history == 'full':
-    context = r.context or opening + r.max_turns * turn
-  return EpisodeLimits(context=context, **sizes)
 
 
-def sizes(c: ConfigDict, capacity: int) -> engine.Sizes:
+def sizes(c: Config, capacity: int) -> engine.Sizes:
   """Returns the sizes that each process's slot engine is compiled for."""
-  h = {x: field.default for x, field in envs.HOST.items()} | c.host.to_dict()
+  h = c.host
   return engine.Sizes(
     slots=c.rollout.slots // jax.process_count(),
     capacity=capacity,
-    burst=h['decode_steps_per_sync'],
-    chunk=h['prefill_chunk'],
-    lanes=h['prefill_slots'],
+    burst=h.decode_steps_per_sync,
+    chunk=h.prefill_chunk,
+    lanes=h.prefill_slots,
   )
 
 
-def models(c: ConfigDict) -> dict[tuple[str, str], int]:
+def models(c: Config) -> dict[tuple[str, str], int]:
   """Maps (role, run) of each model of services to its capacity."""
   room: dict[tuple[str, str], int] = {}
   for service in c.service.values():
@@ -168,7 +169,7 @@ def models(c: ConfigDict) -> dict[tuple[str, str], int]:
 
 
 def messages(
-  c: ConfigDict, words: Tokenizer, demos: list[list[str]]
+  c: Config, words: Tokenizer, demos: list[list[str]]
 ) -> list[list[list[int]]]:
   """Encodes demonstrations, each message with its end of turn.
 

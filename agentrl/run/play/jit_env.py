@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from ml_collections import ConfigDict
 
 from agentrl.configs import base, envs
+from agentrl.configs.config import Config
 from agentrl.dataset import jit_tasks
 from agentrl.env.jit import (
   bifurcation,
@@ -21,7 +21,7 @@ from agentrl.env.jit import (
 from agentrl.rollout import hierarchical, registered
 from agentrl.rollout import jit as jit_rollout
 from agentrl.rollout.record import Capacity
-from agentrl.run.check import env_checks, service_checks
+from agentrl.run.check import env_checks, fields, service_checks
 from agentrl.text import (
   action_parsing,
   chat_template,
@@ -50,7 +50,7 @@ class JitEnvSpec(NamedTuple):
 
 
 def sized(
-  c: ConfigDict, words: Tokenizer, chat: chat_template.Chat | None
+  c: Config, words: Tokenizer, chat: chat_template.Chat | None
 ) -> JitEnvSpec:
   """Checks the environment settings of the config."""
   source, env = environment(c)
@@ -77,7 +77,7 @@ def sized(
   return JitEnvSpec(source, framed(c, world, chat), plan, r.system)
 
 
-def parts(c: ConfigDict, spec: JitEnvSpec, sets=None):
+def parts(c: Config, spec: JitEnvSpec, sets=None):
   """Returns the environment with all tasks, then those to train and to test.
 
   Args:
@@ -91,7 +91,7 @@ def parts(c: ConfigDict, spec: JitEnvSpec, sets=None):
 
 
 def framed(
-  c: ConfigDict,
+  c: Config,
   world: jit_rollout.TokenizedEnv,
   chat: chat_template.Chat | None,
 ) -> jit_rollout.TokenizedEnv:
@@ -107,7 +107,7 @@ def framed(
   return world.replace(pieces=pieces, frame=frame)
 
 
-def task_sets(c: ConfigDict, source) -> list[jit_tasks.JitTaskSet]:
+def task_sets(c: Config, source) -> list[jit_tasks.JitTaskSet]:
   """Loads the train and the test tasks; a level file may have fewer."""
   count = {'train': c.env.train, 'test': c.env.test}
   if isinstance(source, boxoban.Boxoban):
@@ -125,7 +125,7 @@ def task_sets(c: ConfigDict, source) -> list[jit_tasks.JitTaskSet]:
   ]
 
 
-def repeated_task_sets(c: ConfigDict, source) -> list[jit_tasks.JitTaskSet]:
+def repeated_task_sets(c: Config, source) -> list[jit_tasks.JitTaskSet]:
   """Makes task sets as large as the config's, of one task, unstored."""
   task = next(iter(source.tasks('train', 1, c.env.seed)))
   return [
@@ -141,47 +141,46 @@ def repeated_task_sets(c: ConfigDict, source) -> list[jit_tasks.JitTaskSet]:
   ]
 
 
-def for_evaluation(
-  c: ConfigDict, levels: str | None, limit: int | None
-) -> ConfigDict:
-  """Changes the config of a run to other levels and another turn limit."""
-  c = ConfigDict(c.to_dict())
-  if limit:
-    c.rollout.max_turns = limit
+def for_evaluation(c: Any, levels: str | None, limit: int | None) -> Config:
+  """Returns the config of a run with other levels and another turn limit."""
   # Nothing is trained: the row counts only have to divide.
-  c.micro_batch = c.sft.batch = c.rollout.batch
+  rows = dict.fromkeys(('micro_batch', 'sft.batch'), c.rollout.batch)
+  changes: dict[str, Any] = {**rows}
+  if limit:
+    changes['rollout.max_turns'] = limit
   if levels:
     if c.env.name != 'sokoban':
       raise ValueError(
         f'--levels={levels} is for runs of Sokoban; this one plays {c.env.name}'
       )
-    c.env.levels = os.path.abspath(levels)
-    c.env.train = c.env.test = sum(boxoban.Boxoban(levels).sizes().values())
-  return c
+    count = sum(boxoban.Boxoban(levels).sizes().values())
+    changes |= {'env.train': count, 'env.test': count}
+    changes['env.levels'] = os.path.abspath(levels)
+  return fields.changed(c, changes)
 
 
 REWARDS = {'dense': {}, 'sparse': sokoban.SPARSE}
 
 
-def environment(c: ConfigDict):
+def environment(c: Config):
   """Makes (task source, environment) of c.env."""
   source, env = _plain_environment(c)
-  if 'oracle' not in c.env or not c.env.oracle:
+  if not (oracle := getattr(c.env, 'oracle', '')):
     return source, env
   env_checks.oracle(c)
-  return source, planned.Planned(env, advises=c.env.oracle == 'plan')
+  return source, planned.Planned(env, advises=oracle == 'plan')
 
 
-def _plain_environment(c: ConfigDict):
+def _plain_environment(c: Config):
   """Makes the same without an oracle."""
-  e = c.env
+  e: Any = c.env
   if e.name == 'frozen_lake':
     source = frozen_lake.Lakes(
       height=e.height, width=e.width, intended=1 / 3 if e.slip else 1.0
     )
     return source, frozen_lake.env_for(source, invalid_reward=-e.invalid)
   if e.name == 'bifurcation':
-    env_checks.length(c)
+    env_checks.length(c, e.length)
     source = bifurcation.Bifurcations(
       length=e.length, choices=e.choices, slip=e.slip, filler=e.filler
     )
@@ -207,7 +206,7 @@ def _plain_environment(c: ConfigDict):
   )
 
 
-def spoken(c: ConfigDict, words: Tokenizer, actions):
+def spoken(c: Config, words: Tokenizer, actions):
   """Returns the tokens of each action's message, end of turn included.
 
   In three parts: those that keep the action as a subgoal, then the switches.

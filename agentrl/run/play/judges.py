@@ -10,9 +10,9 @@ from typing import Any
 
 import jax
 import numpy as np
-from ml_collections import ConfigDict
 
 from agentrl import registry
+from agentrl.configs.config import Config
 from agentrl.judge import item as judge_item
 from agentrl.judge import panel, planted
 from agentrl.judge.item import Exchange, Item
@@ -54,7 +54,7 @@ class Judges:
         -(-c.judging.budget // jax.process_count()),
       ),
       planted.PlantedError(
-        *(c.judging[name] for name in planted.PlantedError._fields)
+        *(getattr(c.judging, name) for name in planted.PlantedError._fields)
       ),
       answers=AnswerFile(_file(workdir)),
     )
@@ -221,7 +221,7 @@ def of_record(record: Record, b: int, words: Tokenizer) -> Item:
 
 
 def _judge(
-  c: ConfigDict, spec: registry.MethodSpec, name: str, services: Services
+  c: Config, spec: registry.MethodSpec, name: str, services: Services
 ) -> Judge:
   values = spec.values('judge', name)
   component = registry.get('judge', name, 'c.judge')
@@ -237,7 +237,7 @@ def _judge(
   )
 
 
-def _identity(c: ConfigDict, hp: Mapping[str, Any]) -> str:
+def _identity(c: Config, hp: Mapping[str, Any]) -> str:
   """Content id of whoever answers; '' where nothing is to be kept.
 
   A model of this run changes, and a server has a file of its own.
@@ -250,7 +250,7 @@ def _identity(c: ConfigDict, hp: Mapping[str, Any]) -> str:
   if service.role or service.address:
     return ''
   source = _source(service.function) if service.function else ''
-  return json.dumps([*(service[x] for x in _OF_ANSWERS), source])
+  return json.dumps([*(getattr(service, x) for x in _OF_ANSWERS), source])
 
 
 def _source(path: str) -> str:

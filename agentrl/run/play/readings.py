@@ -16,9 +16,10 @@ import json
 from collections.abc import Sequence
 
 import jax.numpy as jnp
-from ml_collections import ConfigDict
 
 from agentrl import registry
+from agentrl.configs.config import Config
+from agentrl.configs.sections import ReadingConfig
 from agentrl.dataset import host_tasks, jit_tasks
 from agentrl.rollout import hinted, registered
 from agentrl.rollout import record as record_lib
@@ -35,7 +36,7 @@ _MARK = 'whatever'
 
 
 def hints(
-  c: ConfigDict,
+  c: Config,
   words: Tokenizer,
   chat: Chat | None,
   system: str,
@@ -89,7 +90,7 @@ def guidance(hint: Hint, tasks: int) -> hinted.Guidance:
 
 
 def null_observation(
-  c: ConfigDict, words: Tokenizer, chat: Chat | None, system: str, width: int
+  c: Config, words: Tokenizer, chat: Chat | None, system: str, width: int
 ) -> NullObservation | None:
   """What stands for an observation in the reading `nulled`; None: no reading.
 
@@ -123,7 +124,7 @@ def null_observation(
 
 
 def _texts(
-  name: str, reading: ConfigDict, tasks, actions: Sequence[str]
+  name: str, reading: ReadingConfig, tasks, actions: Sequence[str]
 ) -> list[str]:
   """The texts of a reading's table."""
   before = _lines([reading.text])

@@ -5,8 +5,8 @@ import pathlib
 import jax
 import jax.numpy as jnp
 import numpy as np
-from ml_collections import ConfigDict
 
+from agentrl.configs.config import Config
 from agentrl.model import hf_config, hf_weights, peft, published
 from agentrl.nn import lora, transformer
 from agentrl.rollout.remote import probe
@@ -19,12 +19,12 @@ from agentrl.types import PyTree
 PROMPT = 'Is the door open? Look up, then go on and say what you see there.'
 
 
-def wanted(c: ConfigDict) -> bool:
-  """Returns whether another machine generates; old runs lack the field."""
-  return bool(c.host.get('generator', ''))
+def wanted(c: Config) -> bool:
+  """Returns whether another machine generates."""
+  return bool(c.host.generator)
 
 
-def validate(c: ConfigDict) -> None:
+def validate(c: Config) -> None:
   """Raises ValueError, one sentence, for a generator that cannot be used."""
   if not wanted(c):
     return
@@ -32,7 +32,7 @@ def validate(c: ConfigDict) -> None:
   if not h.generator.startswith(('http://', 'https://')):
     raise ValueError(f"{name} is no address; write it as 'http://HOST:PORT'")
   for field in ('generator_model', 'generator_folder'):
-    if not h[field]:
+    if not getattr(h, field):
       raise ValueError(f'{name} needs host.{field}; set it')
   wire_format = WIRE_FORMATS[h.generator_kind]
   if not wire_format.whole and not c.lora.rank:
@@ -41,9 +41,9 @@ def validate(c: ConfigDict) -> None:
       ' adapters only; set lora.rank'
     )
   for field, usual in (('top_k', 0), ('top_p', 1.0)):
-    if c.rollout[field] != usual:
+    if (value := getattr(c.rollout, field)) != usual:
       raise ValueError(
-        f'rollout.{field}={c.rollout[field]}, and {name} does not say which'
+        f'rollout.{field}={value}, and {name} does not say which'
         f' tokens it leaves out; set it to {usual}'
       )
   if jax.process_count() > 1:
@@ -54,7 +54,7 @@ def validate(c: ConfigDict) -> None:
 
 
 def open_generator(
-  c: ConfigDict, shape: transformer.DecoderConfig, tokenizer: Tokenizer
+  c: Config, shape: transformer.DecoderConfig, tokenizer: Tokenizer
 ) -> RemoteGenerator:
   """Opens the generator of a config; nothing is sent yet.
 

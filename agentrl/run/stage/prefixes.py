@@ -14,7 +14,7 @@ import numpy as np
 from absl import logging
 
 from agentrl import registry
-from agentrl.configs import base
+from agentrl.configs.config import Config
 from agentrl.dataset import host_tasks
 from agentrl.dataset.mixture import TrajectorySource
 from agentrl.dataset.trajectory import StoredTrajectory
@@ -27,7 +27,7 @@ from agentrl.run.stage import sources
 from agentrl.runtime import uniform
 from agentrl.types import Attempts, Messages, Prefix
 
-NO_PREFIX = base.FIELDS['prefix'].default
+NO_PREFIX = Config.prefix
 
 
 class Beginning(NamedTuple):

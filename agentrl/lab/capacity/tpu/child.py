@@ -12,18 +12,18 @@ from unittest import mock
 
 import jax
 from jax.experimental import topologies
-from ml_collections import ConfigDict
 
 from agentrl import mesh
 from agentrl.lab.capacity.tpu import programs
 from agentrl.lab.capacity.tpu.compiler import CompileJob
+from agentrl.run.check import fields
 
 
 def main(path: str, folder: str) -> None:
   job: CompileJob = pickle.loads(pathlib.Path(path).read_bytes())
-  c = ConfigDict(job.config)
+  c = fields.read(job.config)
   tpus = mesh.make(
-    {name: c.mesh[name] for name in mesh.AXES},
+    {name: getattr(c.mesh, name) for name in mesh.AXES},
     explicit=c.mesh.explicit,
     devices=topologies.get_topology_desc(job.torus, platform='tpu').devices,
   )

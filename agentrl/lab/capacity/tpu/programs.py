@@ -10,10 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
-from ml_collections import ConfigDict
 
 from agentrl import loop, mesh, optimizer
-from agentrl.configs import envs
+from agentrl.configs.config import Config
 from agentrl.lab.capacity import report
 from agentrl.lab.capacity.estimate import Workload
 from agentrl.lab.capacity.tpu.compiler import CompileJob
@@ -26,7 +25,7 @@ from agentrl.task.base import make_attempts
 from agentrl.types import SAMPLED, Batch, Rows, TrainState, Turns
 
 
-def update(c: ConfigDict, job: CompileJob):
+def update(c: Config, job: CompileJob):
   """Lowers a step of the config's algorithm, all but the sampling.
 
   Raises: ValueError where the algorithm remembers batches.
@@ -40,16 +39,16 @@ def update(c: ConfigDict, job: CompileJob):
   return loop.jit_update(alg).lower(state(alg), batch(job.work))
 
 
-def prefill(c: ConfigDict, job: CompileJob):
+def prefill(c: Config, job: CompileJob):
   """Lowers the engine's reading of a chunk of every slot."""
   run, params, cache = _engine(c, job)
   slots = job.work.slots
-  chunk = min(_host(c, 'prefill_chunk'), job.work.capacity)
+  chunk = min(c.host.prefill_chunk, job.work.capacity)
   args = _held(slots), _held(slots, chunk), _held(slots), _held(slots)
   return run.read.lower(params, cache, *args)
 
 
-def decode(c: ConfigDict, job: CompileJob):
+def decode(c: Config, job: CompileJob):
   """Lowers the engine's burst of tokens in every slot."""
   run, params, cache = _engine(c, job)
   n = job.work.slots
@@ -70,7 +69,7 @@ def decode(c: ConfigDict, job: CompileJob):
   return run.write.lower(params, cache, inputs)
 
 
-def rollout(c: ConfigDict, job: CompileJob):
+def rollout(c: Config, job: CompileJob):
   """Lowers the rollout of an environment inside jit, with its rewards."""
   s = _experiment(c, job)
   plan = collect.plan(s)
@@ -86,7 +85,7 @@ def rollout(c: ConfigDict, job: CompileJob):
   return placement.sharded(run).lower(world, policy, attempts, key, _held())
 
 
-def _experiment(c: ConfigDict, job: CompileJob) -> build.Experiment:
+def _experiment(c: Config, job: CompileJob) -> build.Experiment:
   """The config's experiment at tasks that are all alike."""
   lm = report.language(c, job.model)._replace(shape=job.shape)
   alg = algorithm.make_algorithm(c, job.shape)
@@ -104,18 +103,13 @@ PROGRAMS = {
 }
 
 
-def _engine(c: ConfigDict, job: CompileJob):
+def _engine(c: Config, job: CompileJob):
   """The engine's programs, and the shapes of what it samples with."""
-  burst, work = _host(c, 'decode_steps_per_sync'), job.work
+  burst, work = c.host.decode_steps_per_sync, job.work
   run = engine.programs(job.shape, work.slots, work.capacity, 0, burst)
   stored = mesh.abstract(transformer.specs(job.shape))
   params = jax.eval_shape(run.prepare, stored)
   return run, params, jax.eval_shape(run.empty)
-
-
-def _host(c: ConfigDict, name: str) -> int:
-  """A field of c.host, which configs of jitted environments lack."""
-  return c.host.get(name, envs.HOST[name].default)
 
 
 def _held(*shape: int, dtype=jnp.int32):

@@ -4,10 +4,9 @@ import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 
-from ml_collections import ConfigDict
-
 from agentrl import mesh
 from agentrl.configs import base
+from agentrl.configs.config import Config, to_dict
 from agentrl.domain import suggest
 from agentrl.lab.capacity import estimate, hardware, report
 from agentrl.lab.capacity.estimate import Workload
@@ -22,7 +21,7 @@ from agentrl.run import algorithm, pretrained
 REDUCED = ('all-reduce', 'reduce-scatter')
 
 
-def check(c: ConfigDict, names: Sequence[str], where: Topology) -> None:
+def check(c: Config, names: Sequence[str], where: Topology) -> None:
   """Raises ValueError for what cannot be compiled here, before anything is."""
   spec = base.wiring(c)
   on_host = registered.kind_of(spec).on_host or spec.judge
@@ -43,7 +42,7 @@ def check(c: ConfigDict, names: Sequence[str], where: Topology) -> None:
 
 
 def compiled(
-  c: ConfigDict,
+  c: Config,
   shape: DecoderConfig,
   work: Workload,
   where: Topology,
@@ -53,12 +52,12 @@ def compiled(
   """Compiles a program of the config for the topology."""
   torus = slices.torus(where)
   return compiler.compiled(
-    compiler.CompileJob(c.to_dict(), shape, torus, name, work, model)
+    compiler.CompileJob(to_dict(c), shape, torus, name, work, model)
   )
 
 
 def lines(
-  c: ConfigDict, name: str, programs: Sequence[str], model: str | None = None
+  c: Config, name: str, programs: Sequence[str], model: str | None = None
 ) -> Iterator[str]:
   """What the compiler says of each program, line by line."""
   where, lm = hardware.parse(name), report.language(c, model)
@@ -80,7 +79,7 @@ def lines(
 
 
 def utilisation(
-  c: ConfigDict,
+  c: Config,
   shape: DecoderConfig,
   work: Workload,
   where: Topology,
@@ -99,13 +98,13 @@ def utilisation(
     for remat in (shape.remat, 'none')
   )
   sizes = report.on_topology(c, where).mesh
-  devices = math.prod(sizes[name] for name in mesh.AXES)
+  devices = math.prod(getattr(sizes, name) for name in mesh.AXES)
   rate = devices * where.chip.flops
   reduced = sum(x.bytes for x in program.collectives if x.kind in REDUCED)
   return useful / rate / (every / rate + reduced / (where.chip.links / 2))
 
 
-def _flops(c: ConfigDict, shape: DecoderConfig, work: Workload) -> float:
+def _flops(c: Config, shape: DecoderConfig, work: Workload) -> float:
   """FLOPs of an update of the config."""
   flops = estimate.flops(algorithm.make_algorithm(c, shape), shape, work)
   return flops.forward + flops.backward

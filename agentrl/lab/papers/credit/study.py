@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import logging
-from ml_collections import ConfigDict
 
 from agentrl.advantage import chain
+from agentrl.configs.config import Config, to_dict
 from agentrl.lab.papers.credit.size import TRUTH, CreditSize
 from agentrl.learner import algorithm, update
 from agentrl.nn import lora
@@ -60,13 +60,13 @@ def config(
   method: str,
   env: str,
   size: CreditSize,
-  run: ConfigDict | None = None,
+  run: Any = None,
   arg: str = '',
-) -> ConfigDict:
+) -> Config:
   """The method's config at a size that takes seconds, all checks passed.
 
   Args:
-    run: a run's config, whose environment, model and rollout are taken
+    run: the ConfigDict of a run, whose environment, model and rollout are taken
     arg: more of the config's argument, each with a comma before it
 
   Raises:
@@ -81,7 +81,7 @@ def config(
     c.env.update(dict(train=400, test=100))
   else:
     for part in ('env', 'model', 'rollout'):
-      c[part] = ConfigDict(run[part].to_dict())
+      c[part] = run[part].copy_and_resolve_references()
   c.steps = size.warm + 1
   c.role.policy.lr = 2e-3
   c.sft.update(dict(steps=160, lr=5e-3))  # of the fit to uniform play
@@ -92,10 +92,10 @@ def config(
   c.rollout.update(dict(batch=batch, group_size=size.group, slots=batch))
   rows = batch * (c.rollout.max_turns if c.rollout.history == 'turn' else 1)
   c.micro_batch, c.sft.batch = rows, batch
-  validate.config(c)
+  checked = validate.config(c)
   if not c.advantage and not c.post:
     raise ValueError('it has no advantage: its loss reads the batch itself')
-  return c
+  return checked
 
 
 def uniform(s: build.Experiment, steps: int):
@@ -131,7 +131,7 @@ def uniform(s: build.Experiment, steps: int):
   )
 
 
-def play(c: ConfigDict, size: CreditSize, workdir: str = '') -> RolloutData:
+def play(c: Config, size: CreditSize, workdir: str = '') -> RolloutData:
   """Batches of every seed; the policy of a run, or one that knows nothing."""
   s = build.experiment(c)
   policy = weights.policy(s.shape, workdir) if workdir else uniform(s, size.fit)
@@ -157,7 +157,7 @@ def play(c: ConfigDict, size: CreditSize, workdir: str = '') -> RolloutData:
   )
 
 
-def credit(c: ConfigDict, played: RolloutData) -> np.ndarray:
+def credit(c: Config, played: RolloutData) -> np.ndarray:
   """The method's advantage of every turn, mean over its tokens: [S, B, K]."""
   learner = algorithm_lib.make_algorithm(c, played.setup.shape)
   learner = learner.without_policy()
@@ -206,7 +206,7 @@ def measure(
   for name in names:
     try:
       c = config(name, env, size, run)
-      key = json.dumps([c.to_dict()[x] for x in _SAMPLING], default=str)
+      key = json.dumps([to_dict(c)[x] for x in _SAMPLING], default=str)
       if key not in games:  # the same sampling settings, sampled once
         games[key] = play(c, size, workdir)
       game = games[key]

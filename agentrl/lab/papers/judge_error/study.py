@@ -15,6 +15,7 @@ from absl import logging
 from agentrl.lab.papers.credit import study as credit
 from agentrl.lab.papers.credit.size import CreditSize
 from agentrl.report import panels
+from agentrl.run.check import fields
 
 ENV = 'bifurcation'
 # Methods that read a judge's score of every turn, without a network of it.
@@ -66,10 +67,14 @@ def _at(
   game, out = None, {}
   for name in names:
     c = credit.config(name, ENV, size, arg=',judged=column')
+    changes = {
+      f'judging.{error}': value,
+      'judging.length_scale': LENGTH_SCALE,
+      'hp.judge.column.above': WRONG,
+    }
     if name == 'cm2':  # of groups of this size
-      c.hp.turn.require_members.least = size.group // 2 + 1
-    c.hp.judge.column.above = WRONG
-    c.judging.update({error: value, 'length_scale': LENGTH_SCALE})
+      changes['hp.turn.require_members.least'] = size.group // 2 + 1
+    c = fields.changed(c, changes)
     if game is None:  # what is sampled and judged is that of all of them
       game = credit.play(c, size)
     out[name] = credit.compare(credit.credit(c, game), game)._asdict()
