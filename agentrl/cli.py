@@ -129,7 +129,7 @@ def command() -> None:
     return
   if name not in mains:
     close = suggest(name, mains)
-    fail(f'{name!r} is no command{close}; agentrl --help lists them')
+    fail(f'unknown command {name!r}{close}; agentrl --help lists them')
   del sys.argv[1]
   sys.argv[0] += f' {name}'  # --help and the run's header say how to repeat it
   runpy.run_module(f'{experiments.__name__}.{name}', run_name='__main__')
@@ -145,13 +145,13 @@ def commands() -> dict[str, str]:
 
 
 def in_clone(module: str) -> types.ModuleType:
-  """A module that stands beside this package in a clone, in no wheel."""
+  """Imports a module that only a clone has, not a wheel."""
   try:
     return importlib.import_module(module)
   except ModuleNotFoundError as error:
     if error.name != module.partition('.')[0]:
       raise
-    fail(f'there is no {module} here; start this in a clone of the repository')
+    fail(f'{module} is only in a clone of the repository; run this there')
 
 
 def fail(message: str, code: int = MISTAKE) -> NoReturn:
@@ -231,7 +231,7 @@ def _parse(argv: Sequence[str], required: Sequence[str]) -> list[str]:
     if isinstance(error, flags.UnrecognizedFlagError):
       name = error.flagname
       close = suggest(f'--{name}', [f'--{x}' for x in flags.FLAGS])
-      fail(f'there is no flag --{name}{close}; --help lists all flags')
+      fail(f'unknown flag --{name}{close}; --help lists all flags')
     if isinstance(error, flags.Error):
       # Without the trace that the flag parser puts before the mistake.
       lines = [x.strip() for x in str(error).split('\n') if x.strip()]
@@ -286,7 +286,7 @@ def _given(argv: Sequence[str]) -> str:
 
 
 def _with_components(c: ConfigDict, argv: Sequence[str]) -> ConfigDict:
-  """The config with its flags but those of components, and these filled in.
+  """Returns the config with flags applied and components' fields filled in.
 
   A component that a flag names brings hyper-parameters, which are flags too.
   """

@@ -32,13 +32,14 @@ class Domain:
   """The values that a field may hold."""
 
   def explain(self) -> str:
-    """These values in words, to stand after 'must be'."""
+    """Returns these values in words, to stand after 'must be'."""
     raise NotImplementedError
 
   def mistake(self, value: Any, beside: Mapping[str, Any]) -> str:
-    """Returns a sentence on what is wrong with the value; '' if nothing is.
+    """Returns the rule that a value breaks, 'must be ...'; '' if none.
 
-    beside: the fields that stand with this one, by name
+    Args:
+      beside: the fields that stand with this one, by name
     """
     raise NotImplementedError
 
@@ -46,16 +47,16 @@ class Domain:
     self, field: str, value: Any, beside: Mapping[str, Any] | None = None
   ) -> None:
     """Raises ValueError, one sentence, for a value outside."""
-    if mistake := self.mistake(value, beside or {}):
-      raise ValueError(f'{field}={_shown(value)} {mistake}')
+    if rule := self.mistake(value, beside or {}):
+      raise ValueError(f'{field} {rule}, got {_shown(value)}')
 
 
 @dataclasses.dataclass(frozen=True)
 class Real(Domain):
   """Numbers from `low` to `high` that a float32 holds.
 
-  above, below: the lowest, the highest itself is none of them
-  infinite: inf is one of them
+  above, below: the ends `low`, `high` are excluded
+  infinite: inf is allowed
   most: the name of a field beside this one that it does not exceed
   compiled: it chooses the program that is compiled, and follows no schedule
   """
@@ -69,33 +70,30 @@ class Real(Domain):
   compiled: bool = False
 
   def explain(self) -> str:
-    return _kind('a number', self._range(), self.most)
+    text = _interval('a number', self.low, self.high, self.above, self.below)
+    text += f', at most {self.most}' if self.most else ''
+    return f'{text}, or inf' if self.infinite else text
 
   def mistake(self, value: Any, beside: Mapping[str, Any]) -> str:
+    rule = f'must be {self.explain()}'
     if not _is_number(value, numbers.Real):
-      return f'is no number; set it to {self._fix()}'
+      return rule
     x = _as_float32(value)
     if math.isnan(x):
-      return f'is not a number; set it to {self._fix()}'
+      return rule
     if math.isinf(x) and not (self.infinite and value == math.inf):
-      return f'is not finite in float32; set it to {self._fix()}'
+      ends = math.inf, -math.inf
+      return rule if value in ends else f'{rule}, finite in float32'
     if x < self.low or (self.above and x <= self.low):
-      return f'is too low; set it to {self._fix()}'
+      return rule
     if x > self.high or (self.below and x >= self.high):
-      return f'is too high; set it to {self._fix()}'
+      return rule
     return _exceeds(self.most, value, beside)
-
-  def _fix(self) -> str:
-    return _fix('a number', self._range())
-
-  def _range(self) -> str:
-    ends = _ends(self.low, self.high, self.above, self.below)
-    return f'{ends}, or inf' if ends and self.infinite else ends
 
 
 @dataclasses.dataclass(frozen=True)
 class Whole(Domain):
-  """Whole numbers from `low` to `high`, and those of `also`.
+  """Integers from `low` to `high`, and the ones in `also`.
 
   most: the name of a field beside this one that it does not exceed
   """
@@ -105,27 +103,21 @@ class Whole(Domain):
   also: tuple[int, ...] = ()
   most: str = ''
 
-  def explain(self) -> str:
-    return _kind('a whole number', self._range(), self.most)
+  def explain(self, *, full: bool = False) -> str:
+    low = self.low if self.low > -WHOLE else -math.inf
+    high = self.high if full or self.high < WHOLE else math.inf
+    text = _interval('an integer', low, high)
+    text += f', at most {self.most}' if self.most else ''
+    return ', or '.join((text, *map(str, self.also)))
 
   def mistake(self, value: Any, beside: Mapping[str, Any]) -> str:
     if not _is_number(value, numbers.Integral):
-      return f'is no whole number; set it to {self.explain()}'
+      return f'must be {self.explain()}'
     if value in self.also:
       return ''
-    if value < self.low:
-      return f'is too low; set it to {self._fix()}'
-    if value > self.high:
-      return f'is too high; set it to {self._fix(full=True)}'
+    if not self.low <= value <= self.high:
+      return f'must be {self.explain(full=value > self.high)}'
     return _exceeds(self.most, value, beside)
-
-  def _fix(self, *, full: bool = False) -> str:
-    return _fix('a whole number', self._range(full=full))
-
-  def _range(self, *, full: bool = False) -> str:
-    low = self.low if self.low > -WHOLE else -math.inf
-    high = self.high if full or self.high < WHOLE else math.inf
-    return ', or '.join(filter(None, (_ends(low, high), *map(str, self.also))))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,12 +129,12 @@ class Flag(Domain):
 
   def mistake(self, value: Any, beside: Mapping[str, Any]) -> str:
     ok = isinstance(value, bool | np.bool_)
-    return '' if ok else 'is neither True nor False; set it to one of them'
+    return '' if ok else 'must be True or False'
 
 
 @dataclasses.dataclass(frozen=True, init=False)
 class OneOf(Domain):
-  """Some words."""
+  """Some strings."""
 
   words: tuple[str, ...]
 
@@ -150,34 +142,34 @@ class OneOf(Domain):
     object.__setattr__(self, 'words', words)
 
   def explain(self) -> str:
-    return ', '.join(map(repr, self.words))
+    return f'one of {", ".join(map(repr, self.words))}'
 
   def mistake(self, value: Any, beside: Mapping[str, Any]) -> str:
     if isinstance(value, str) and value in self.words:
       return ''
     close = suggest(value, self.words) if isinstance(value, str) else ''
-    return f'is unknown{close}; choose from {self.explain()}'
+    return f'must be {self.explain()}{close}'
 
 
 @dataclasses.dataclass(frozen=True)
 class Text(Domain):
-  """Any text; `what` it is, and whether it may be empty."""
+  """Any string; `what` it is, and whether it may be empty."""
 
-  what: str = 'a text'
+  what: str = 'a string'
   empty: bool = True
 
   def explain(self) -> str:
-    return f"{self.what}, or ''" if self.empty else self.what
+    return f"{self.what} or ''" if self.empty else self.what
 
   def mistake(self, value: Any, beside: Mapping[str, Any]) -> str:
     if not isinstance(value, str):
-      return f'is no text; set it to {self.explain()}'
+      return f'must be {self.explain()}'
     if not (self.empty or value.strip()):
-      return f'is empty; set it to {self.what}'
+      return f'must be {self.what}, not empty'
     if '\0' in value:
-      return f'holds a zero byte; set it to {self.explain()}'
+      return f'must be {self.explain()} without a zero byte'
     if any('\ud800' <= x <= '\udfff' for x in value):
-      return f'holds half of a surrogate pair; set it to {self.explain()}'
+      return f'must be {self.explain()} without half a surrogate pair'
     return ''
 
 
@@ -191,14 +183,11 @@ class Path(Text):
   def mistake(self, value: Any, beside: Mapping[str, Any]) -> str:
     scheme = re.match(r'\w+://', value) if isinstance(value, str) else None
     if scheme and not (self.bucket and scheme.group() == 'gs://'):
-      return (
-        f'is no folder of this machine, and {scheme.group()} is not supported;'
-        ' set it to a local path'
-      )
-    if mistake := super().mistake(value, beside):
-      return mistake
+      return 'must be a local path' + (' or one on gs://' * self.bucket)
+    if rule := super().mistake(value, beside):
+      return rule
     if any(len(x.encode()) > _NAME for x in value.split('/')):
-      return f'is too long; each name in a path has at most {_NAME} bytes'
+      return f'must be a path of names of at most {_NAME} bytes'
     return ''
 
 
@@ -211,12 +200,11 @@ class Name(Text):
 
   def mistake(self, value: Any, beside: Mapping[str, Any]) -> str:
     if isinstance(value, str) and len(value) > _NAME:
-      return f'is too long; a name has at most {_NAME} characters'
-    match = re.fullmatch(r'[\w.:-]+', value) if isinstance(value, str) else None
-    if match:
+      return f'must be {self.what} of at most {_NAME} characters'
+    if isinstance(value, str) and re.fullmatch(r'[\w.:-]+', value):
       return ''
     return super().mistake(value, beside) or (
-      'is no name, of letters, digits and _ . : -; set it to one'
+      f'must be {self.what} of letters, digits and _ . : -'
     )
 
 
@@ -224,10 +212,10 @@ class Name(Text):
 class Tuple(Domain):
   """Several values of one domain, as a tuple or a list.
 
-  least: how many there are at least
-  length: how many there are; 0: any number
-  once: none is there twice
-  like: the name of a tuple beside this one, which has as many values
+  least: fewest values
+  length: number of values; 0: any number
+  once: values do not repeat
+  like: the name of a tuple beside this one that has the same length
   fewer: how many values this one has less than that
   """
 
@@ -239,36 +227,31 @@ class Tuple(Domain):
   fewer: int = 0
 
   def explain(self) -> str:
-    count = str(self.length) if self.length else f'{self.least} or more'
+    count = f'of {self.length}' if self.length else f'of {self.least} or more'
     if self.like:
-      count = f'{self.fewer} fewer than' if self.fewer else 'as many as'
-      count = f'{count} {self.like}'
-    return f'a tuple of {count}, each {self.of.explain()}'
+      shorter = f'{self.fewer} shorter than' if self.fewer else 'as long as'
+      count = f'{shorter} {self.like}'
+    return f'a tuple {count}, each {self.of.explain()}'
 
   def mistake(self, value: Any, beside: Mapping[str, Any]) -> str:
+    rule = f'must be {self.explain()}'
     if isinstance(value, str):
-      words = tuple(re.findall(r'[\w.:-]+', value)) or ('...',)
-      return f'is a text where a tuple belongs; write {words!r}'
-    if not isinstance(value, tuple | list):
-      return f'is no tuple; set it to {self.explain()}'
+      names = tuple(re.findall(r'[\w.:-]+', value)) or ('...',)
+      return f'must be a tuple such as {names!r}'
+    if not isinstance(value, tuple | list) or len(value) < self.least:
+      return rule
     if self.length and len(value) != self.length:
-      return f'has {len(value)} values; set it to {self.explain()}'
-    if len(value) < self.least:
-      return f'has too few values; set it to {self.explain()}'
+      return rule
     for x in value:
       if mistake := self.of.mistake(x, {}):
         return f'holds {_shown(x)}, which {mistake}'
     if self.once and len(set(value)) < len(value):
-      return 'holds a value twice; leave one of the two out'
+      return 'must not hold a value twice'
     other = beside.get(self.like)
     if not isinstance(other, tuple | list):
       return ''
-    if len(value) != len(other) - self.fewer:
-      return (
-        f'has {len(value)} values beside {self.like}={_shown(other)}; set it to'
-        f' {self.explain()}'
-      )
-    return ''
+    right = len(value) == len(other) - self.fewer
+    return '' if right else f'{rule}={_shown(other)}'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -278,16 +261,16 @@ class Dominant(Tuple):
   of: Domain = Real(0, above=True)
 
   def explain(self) -> str:
-    return f'{super().explain()}, more than the sum of those after it'
+    return f'{super().explain()}, more than the sum of the numbers after it'
 
   def mistake(self, value: Any, beside: Mapping[str, Any]) -> str:
-    if mistake := super().mistake(value, beside):
-      return mistake
+    if rule := super().mistake(value, beside):
+      return rule
     for i, x in enumerate(value):
       if x <= (rest := sum(value[i + 1 :])):
         return (
-          f'holds {x!r}, and those after it add up to {rest:.10g}; raise it, or'
-          ' lower them'
+          'must hold numbers that are each more than the sum of those after it'
+          f' ({x!r} is not more than {rest:.10g})'
         )
     return ''
 
@@ -391,7 +374,7 @@ def check_fields(made: Any) -> None:
 
 @functools.cache
 def comments(cls: type) -> dict[str, str]:
-  """The comments beside the fields of a dataclass, inherited ones too."""
+  """Returns the comments beside fields of a dataclass, inherited ones too."""
   inherited: dict[str, str] = {}
   for base in filter(dataclasses.is_dataclass, cls.__bases__):
     inherited |= comments(base)
@@ -411,7 +394,7 @@ def comments(cls: type) -> dict[str, str]:
 
 
 def like(value: Any) -> Domain | None:
-  """The domain of whatever has the type of a value; None: anything."""
+  """Returns the domain of the type of a value; None: anything."""
   return _TYPES.get(type(value))
 
 
@@ -420,51 +403,37 @@ def _is_number(value: Any, kind: type) -> bool:
 
 
 def _as_float32(value) -> float:
-  """The number as it computes; inf where it is too large."""
+  """Returns the number as it computes; inf where it is too large."""
   try:
     with np.errstate(over='ignore'):
       return float(np.float32(value))
-  except OverflowError:  # a whole number beyond float64
+  except OverflowError:  # an integer beyond float64
     return math.inf if value > 0 else -math.inf
 
 
-def _ends(low, high, above: bool = False, below: bool = False) -> str:
-  """A range in words; '' where it has no end."""
+def _interval(
+  kind: str, low: float, high: float, above: bool = False, below: bool = False
+) -> str:
+  """Returns a range in words, such as 'a number in (0, 1]'."""
   first, last = f'{low:.10g}', f'{high:.10g}'
   if math.isinf(low) and math.isinf(high):
-    return ''
+    return kind
   if math.isinf(high):
-    return f'more than {first}' if above else f'{first} or more'
+    return f'{kind} {">" if above else ">="} {first}'
   if math.isinf(low):
-    return f'less than {last}' if below else f'{last} or less'
-  if not (above or below):
-    return f'from {first} to {last}'
-  lower = f'more than {first}' if above else f'at least {first}'
-  return f'{lower} and {"less than" if below else "at most"} {last}'
-
-
-def _fix(kind: str, ends: str) -> str:
-  """Returns the advice for a number outside."""
-  if not ends or ends.startswith('from'):
-    return f'{kind} {ends}'.strip()
-  return ends
-
-
-def _kind(kind: str, ends: str, most: str) -> str:
-  """A number in words."""
-  if ends:
-    kind += f' {ends}' if ends.startswith('from') else f', {ends}'
-  return f'{kind}, at most {most}' if most else kind
+    return f'{kind} {"<" if below else "<="} {last}'
+  ends = '(' if above else '[', ')' if below else ']'
+  return f'{kind} in {ends[0]}{first}, {last}{ends[1]}'
 
 
 def _exceeds(most: str, value, beside: Mapping[str, Any]) -> str:
   other = beside.get(most)
   if not most or not _is_number(other, numbers.Real) or value <= other:
     return ''
-  return f'is more than {most}={other!r}; lower it, or raise {most}'
+  return f'must be at most {most}={other!r}'
 
 
 def _shown(value: Any) -> str:
-  """The value in one line, cut where it is long."""
+  """Returns the value in one line, cut where it is long."""
   text = ' '.join(repr(value).split())
   return text if len(text) <= _SHOWN else f'{text[:_SHOWN]}...'

@@ -143,23 +143,23 @@ def matrix_axes(params):
 
 @functools.cache
 def _factory(text: str) -> Callable:
-  """learning_rate -> the optax optimizer that 'optax:name(a=1, ...)' names.
+  """Makes learning_rate -> optimizer of a name 'optax:name(a=1, ...)'.
 
-  Raises: ValueError, a sentence without its subject, if it names none.
+  Raises: ValueError, a rule that begins with 'must', if it names none.
   """
   form = re.fullmatch(r'optax:(\w+)(?:\((.*)\))?', text.strip(), re.DOTALL)
   if not form:
     raise ValueError(
-      f'is unknown; choose from {", ".join(map(repr, NAMED))} and'
-      " 'optax:<name>', with arguments as in 'optax:lion(b1=0.95)'"
+      f"must be one of {', '.join(map(repr, NAMED))}, or 'optax:<name>' with"
+      " arguments as in 'optax:lion(b1=0.95)'"
     )
   name, given = form[1], form[2] or ''
   make = vars(optax).get(name) or vars(optax.contrib).get(name)
   takes = inspect.signature(make).parameters if inspect.isfunction(make) else ()
   if 'learning_rate' not in takes or name.startswith('scale_by_'):
     raise ValueError(
-      f'names no optimizer: optax.{name} does not exist or takes no'
-      " learning_rate; write for example 'optax:muon'"
+      "must name an optimizer such as 'optax:muon';"
+      f' optax.{name} does not exist or takes no learning_rate'
     )
   try:
     call: Any = ast.parse(f'f({given})', mode='eval').body
@@ -169,15 +169,14 @@ def _factory(text: str) -> Callable:
       raise ValueError('arguments without names')
   except (AttributeError, SyntaxError, ValueError) as e:
     raise ValueError(
-      f'has arguments {given!r} that are not <name>=<number or text>, ...;'
-      f" write for example 'optax:{name}(eps=1e-8)'"
+      f"must have arguments like 'optax:{name}(eps=1e-8)', not {given!r}"
     ) from e
   for argument in values:
     if argument not in takes or argument == 'learning_rate':
       others = tuple(x for x in takes if x != 'learning_rate')
       raise ValueError(
-        f'sets {argument!r}, which is no argument of optax.{name}, or is lr of'
-        f' the role; choose from {others}'
+        f'must set arguments of optax.{name} among {others}, not {argument!r}'
+        ' (the rate is lr of the role)'
       )
   if name == 'muon':
     values = {'muon_weight_dimension_numbers': matrix_axes} | values
@@ -187,8 +186,8 @@ def _factory(text: str) -> Callable:
     jax.eval_shape(lambda p: made.update(p, made.init(p), p), {'w': 0.0})
   except Exception as e:  # whatever optax says to its arguments
     raise ValueError(
-      f'cannot be used ({" ".join(str(e).split())[:160]}); correct its'
-      ' arguments, or choose one that asks for gradients alone'
+      'must need gradients alone and take its arguments; optax says'
+      f' {" ".join(str(e).split())[:160]!r}'
     ) from e
   return lambda learning_rate: make(learning_rate, **values)
 
@@ -225,7 +224,7 @@ class Optimizer(Domain):
 
   def mistake(self, value: Any, beside: Mapping[str, Any]) -> str:
     if not isinstance(value, str):
-      return f'is no text; set it to {self.explain()}'
+      return f'must be {self.explain()}'
     if value not in NAMED:
       try:
         _factory(value)

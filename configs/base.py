@@ -250,12 +250,12 @@ def _add(section: ConfigDict, name: str, made: Any) -> None:
 
 
 def step_term(c: ConfigDict) -> str:
-  """The term of step scores: what a judge fills, else the world's truth."""
+  """Returns the term of step scores: a judge's, else the environment's."""
   return JUDGED if c.judge else 'progress'
 
 
 def good_above(c: ConfigDict) -> float:
-  """Which of these scores are good: those of judges are in [0, 1]."""
+  """Returns the score above which a step is good; judges score in [0, 1]."""
   return 0.5 if c.judge else 0.0
 
 
@@ -300,8 +300,8 @@ def check_names(c: ConfigDict) -> None:
     for component in components:
       if component not in every.get(scope, {}):
         raise ValueError(
-          f'c.hp.{scope}.{component} must be of a component of c.{scope} that has'
-          f' hyper-parameters: {tuple(every.get(scope, {}))}'
+          f'c.hp.{scope}.{component} must be of a component of c.{scope} with'
+          f' hyper-parameters, {tuple(every.get(scope, {}))}'
         )
   for name in c.coef:
     if name not in (*w.advantage, *w.loss):
@@ -339,12 +339,11 @@ _SLOTS = (
 
 
 def _check_slots(c: ConfigDict) -> None:
-  """Raises ValueError for a slot or a section whose value is none of them."""
+  """Raises ValueError for a slot or a section that holds something else."""
   for name in config.OPEN:
     if name in c and not isinstance(c[name], ConfigDict):
       raise ValueError(
-        f'{name}={c[name]!r:.80} is no section of a config; set its fields, not'
-        ' the whole'
+        f'{name} must be a section, got {c[name]!r:.80}; set its fields instead'
       )
   policy = c.role.get('policy')
   if not isinstance(policy, ConfigDict) or 'heads' not in policy:

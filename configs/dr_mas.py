@@ -1,4 +1,4 @@
-"""Dr. MAS: GRPO whose mean and deviation are those of each agent's turns.
+"""Dr. MAS: GRPO with mean and deviation taken per agent.
 
 Paper: Dr. MAS: Stable Reinforcement Learning for Multi-Agent LLM Systems,
 2602.08847.

@@ -188,7 +188,7 @@ def fit(c: ConfigDict) -> None:
 
 
 def check_name(name: str) -> None:
-  """Raises ValueError where there is no such environment."""
+  """Raises ValueError for an unknown environment."""
   domain.Name('an environment').check('env.name', name)
   names = (*JITTED, *base.FAMILIES)
   if ':' not in name and name not in names:

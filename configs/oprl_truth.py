@@ -1,4 +1,4 @@
-"""OPRL with the true step rewards in place of those of the PRM.
+"""OPRL with the true step rewards in place of the PRM's.
 
 A control for Online Process Reward Learning for Agentic RL, 2509.19199, not
 in the paper. Nothing is learned beside the policy; the step reward is how

@@ -89,7 +89,7 @@ def fit(c: Any, path: str, rank: int) -> None:
 
 
 def scale_rates(c: Any) -> None:
-  """Lowers the rates of other trained roles as that of the policy was."""
+  """Lowers the rates of other trained roles as the policy's was lowered."""
   if not c.model.path or c.role.policy.get('lr') not in (LR, LORA_LR):
     return
   for name, role in c.role.items():

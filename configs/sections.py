@@ -103,7 +103,7 @@ class RolloutConfig:
   ] = 'turn'
   window: Annotated[Count, "observations in a context of history 'turn'"] = 1
   context: Annotated[
-    Count0, "most tokens of a context of history 'full'; 0: as many as fit"
+    Count0, "most tokens of a context of history 'full'; 0: as needed"
   ] = 0
   state_hash_fraction: Annotated[
     float,

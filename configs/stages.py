@@ -85,8 +85,8 @@ def check(c: Config) -> None:
     if name not in (*OWN, *c.stage):
       close = suggest(name, (*OWN, *c.stage))
       raise ValueError(
-        f'c.stages names {name!r}{close}, which is no stage: c.stage has'
-        f' {tuple(c.stage)}; add it by base.stage(c, {name!r}, steps=...)'
+        f'c.stages must name stages of c.stage={tuple(c.stage)}, got'
+        f' {name!r}{close}; add it by base.stage(c, {name!r}, steps=...)'
       )
   for name, stage in c.stage.items():
     if name in OWN or name in RESERVED:

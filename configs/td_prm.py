@@ -38,7 +38,7 @@ def phi(c):
 
 
 def streams(c, signal):
-  """The episode's credit and that of the signal's step rewards."""
+  """Adds the episode's stream and the stream of the signal's step rewards."""
   c.loss_aggregation.ppo = 'trajectory_mean'
   c.advantage = ('episode', 'step')
   c.stream.episode = ('episode_return', 'center', 'scale')

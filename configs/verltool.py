@@ -1,4 +1,4 @@
-"""VerlTool: a message ends with its call, and nobody waits for another's tool.
+"""VerlTool: a message ends with its call; trajectories do not wait for others.
 
 Paper: VerlTool: Towards Holistic Agentic Reinforcement Learning with Tool Use,
 2509.01055.

@@ -44,7 +44,7 @@ def write(runs: list[str], out: str) -> None:
 def main(*runs: str) -> None:
   out = _OUT.value
   if out and not (folder := pathlib.Path(out).absolute().parent).is_dir():
-    raise ValueError(f'--out={out}: there is no folder {folder}; make it')
+    raise ValueError(f'--out={out}: make the folder {folder} first')
   if not out and len(runs) > 1:
     raise ValueError('--out must name a file for several runs, got none')
   out = out or str(storage.path(runs[0]) / 'dashboard.html')

@@ -50,8 +50,8 @@ def _wanted(text: str) -> tuple[str, float]:
     value = math.nan
   if not math.isfinite(value) or (colon and value <= 0):
     raise ValueError(
-      f'--metric={text}: the margin {margin!r} is no number above 0; write for'
-      ' instance eval/success:0.03'
+      f'--metric={text} must have a margin > 0, such as eval/success:0.03, got'
+      f' {margin!r}'
     )
   return metric, value
 

@@ -42,8 +42,8 @@ def main(*models: str) -> None:
   key = None if _KEY.value else ''
   if _KEY_ENV.value and not (key := os.environ.get(_KEY_ENV.value, '')):
     raise ValueError(
-      f'--key_env={_KEY_ENV.value} is no environment variable with a key; set'
-      ' it, or leave the flag out to have a key drawn'
+      f'--key_env={_KEY_ENV.value} must name an environment variable that holds'
+      ' a key; set it, or leave the flag out to have a key drawn'
     )
   loaded = serving.load_all(
     serving.sources(models), _CONTEXT.value, _MESSAGE.value

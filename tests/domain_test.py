@@ -121,8 +121,8 @@ def test_sentences():
 
 def test_a_tuple_may_be_as_long_as_another():
   same, less = domain.Tuple(like='y'), domain.Tuple(like='y', fewer=1)
-  assert same.explain() == 'a tuple of as many as y, each a name'
-  assert less.explain() == 'a tuple of 1 fewer than y, each a name'
+  assert 'as long as y' in same.explain()
+  assert '1 shorter than y' in less.explain()
   beside = {'y': ('a', 'b')}
   same.check('x', ('c', 'd'), beside)
   less.check('x', ('c',), beside)
@@ -143,4 +143,4 @@ def test_the_closest_word_is_suggested():
   assert domain.suggest('grop', ['grpo', 'oprl']) == " (did you mean 'grpo'?)"
   assert domain.suggest('chess', ['grpo', 'oprl']) == ''
   mistake = domain.OneOf('dense', 'sparse').mistake('sparce', {})
-  assert mistake.startswith("is unknown (did you mean 'sparse'?); choose from")
+  assert mistake.endswith("(did you mean 'sparse'?)")

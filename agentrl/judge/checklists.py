@@ -53,7 +53,7 @@ class QuestionWeights(PerQuestion):
   def mistake(self, value: Any, beside: Mapping[str, Any]) -> str:
     if mistake := super().mistake(value, beside):
       return mistake
-    return 'adds up to 0; raise one' if value and not sum(value) else ''
+    return 'must add up to more than 0' if value and not sum(value) else ''
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,8 +67,8 @@ class Earlier(PerQuestion):
       return mistake
     late = [i for i, x in enumerate(value) if x >= i]
     return (
-      f'names question {value[late[0]]} for question {late[0]}, counted from 0;'
-      f' name one before it, or {NONE}'
+      f'must hold an earlier question for each, or {NONE}; question {late[0]},'
+      f' counted from 0, has {value[late[0]]}'
       if late
       else ''
     )

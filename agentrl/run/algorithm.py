@@ -66,10 +66,10 @@ def lora_of(c: Config) -> lora.Lora:
 
 
 def schedules(c: Config) -> dict[str, Schedule]:
-  """Those of c.schedule and of the roles' rates.
+  """Returns the schedules of c.schedule and of the roles' rates.
 
-  One of 0 steps lasts as long as the RL stage. Shares of sources are no part of
-  an update (sft_stages.weights).
+  A schedule of 0 steps lasts as long as the RL stage. Shares of sources are not
+  part of an update (sft_stages.weights).
   """
   out = {
     f'role.{name}.lr': Schedule('linear', r.lr, r.lr * r.final_lr_fraction, 0)

@@ -67,7 +67,7 @@ def _module(file: pathlib.Path, folder: pathlib.Path) -> types.ModuleType:
     return importlib.import_module('.'.join([configs.__name__, *parts]))
   spec = importlib.util.spec_from_file_location('config_file', file)
   if spec is None or spec.loader is None:
-    raise ValueError(f'{str(file)!r} is no Python file; a config is one')
+    raise ValueError(f'a config must be a Python file, got {str(file)!r}')
   module = importlib.util.module_from_spec(spec)
   spec.loader.exec_module(module)
   return module
@@ -146,8 +146,8 @@ def no_field(c: ConfigDict, path: str) -> str:
     if part not in node:
       close = domain.suggest(part, node) or field_hints.near(c, path)
       return (
-        f'{before}.{part} is no field of this config{close}; {before} has'
-        f' {", ".join(sorted(node)) or "no field"}'
+        f'{before}.{part} is not a field of this config{close}; {before} has'
+        f' {", ".join(sorted(node)) or "none"}'
       )
     node, before = node[part], f'{before}.{part}'
   return ''

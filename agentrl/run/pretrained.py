@@ -53,10 +53,10 @@ def check_weights(c: Config, shape: transformer.DecoderConfig) -> None:
 
 
 def outline(c: Config, directory: str | os.PathLike) -> Language:
-  """Returns those of a directory that needs to hold only a config.json.
+  """Returns tokenizer and decoder of a directory with only a config.json.
 
-  Weights are not looked at. Where there is no tokenizer, words are the
-  embedded ones, without a chat.
+  Weights are not looked at. Without a tokenizer the embedded one is
+  taken, without a chat template.
 
   Raises: as `language`.
   """

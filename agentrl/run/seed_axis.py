@@ -40,7 +40,7 @@ class SeedAxis(NamedTuple):
     return (self.count,) if self.mesh else ()
 
   def map(self, f: Callable) -> Callable:
-    """Makes of a function of one seed's arrays that of all seeds' [S, ...].
+    """Lifts a function of one seed's arrays to arrays [S, ...] of all seeds.
 
     A seed that has a device to itself is not vmapped: its loops end and its
     branches are taken as if it were alone.

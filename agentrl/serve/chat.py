@@ -43,7 +43,7 @@ class PersonEnv:
     is_call: Callable[[str], bool],
     world: HostEnv | None,
   ):
-    """world: answers messages that call; None: nobody does."""
+    """Begins a conversation; `world`, if any, answers messages that call."""
     self._lines, self._show = lines, show
     self._is_call, self._world = is_call, world
 
@@ -69,7 +69,7 @@ class PersonEnv:
 
 @dataclasses.dataclass(frozen=True)
 class PersonFamily:
-  """The family of one conversation, on top of that of a run."""
+  """Family of one conversation, on top of the family of a run."""
 
   inner: EnvFamily
   lines: Iterator[str]
@@ -114,9 +114,9 @@ def config_of(run: str) -> Config:
   world = s.world
   if not isinstance(world, HostEnvBundle) or world.limits.history != 'full':
     raise ValueError(
-      f'{run} was trained on {c.env.name}, which is no conversation that goes'
-      ' on; watch it with experiments.play, or talk to it at the address of'
-      ' experiments.serve'
+      f'{run} must have been trained on conversations that read all turns, got'
+      f' env.name={c.env.name!r}; watch it with experiments.play, or talk to it'
+      ' at the address of experiments.serve'
     )
   changes = {
     'rollout.context': world.limits.context,

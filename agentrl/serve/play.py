@@ -69,7 +69,7 @@ class Person:
         return word
       if move and not self._actions:
         return move
-      print(f'{move!r} is no move here: {self.help}', flush=True)
+      print(f'unknown move {move!r}: {self.help}', flush=True)
     raise Quit
 
 

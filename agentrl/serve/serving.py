@@ -112,13 +112,13 @@ def load(folder: str, context: int = 0, message: int = 0) -> LoadedModel:
   )
   if loaded.message >= loaded.context:
     raise ValueError(
-      f'--message={loaded.message} leaves no room for a prompt in'
-      f' --context={loaded.context}; lower the one or raise the other'
+      f'--message must be less than --context={loaded.context}, got'
+      f' {loaded.message}'
     )
   if 0 < loaded.shape.positions < loaded.context:
     raise ValueError(
-      f'--context={loaded.context} is more than the {loaded.shape.positions}'
-      f' positions of {folder}; set it to as many or fewer'
+      f'--context must be at most {loaded.shape.positions}, the positions of'
+      f' {folder}, got {loaded.context}'
     )
   return loaded
 

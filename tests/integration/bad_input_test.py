@@ -288,7 +288,7 @@ def command(main, *flags):
     (
       'train',
       ('--config=configs/grpo.py', '--config.nope=1', '--workdir=w'),
-      '--config.nope is no field of this config; config has advantage,',
+      '--config.nope is not a field of this config; config has advantage,',
     ),
     ('eval', ('--workdir=no/such/run',), 'is not the folder of a run'),
     ('view', ('no/such/run',), "no/such/run has no folder 'trajectories'"),

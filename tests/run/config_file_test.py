@@ -41,7 +41,7 @@ def test_the_console_script_starts_the_mains():
   code = 'from agentrl import cli; cli.command()'
   for words, status, text in (
     ([], 0, 'usage: agentrl COMMAND ...;'),
-    (['fly'], 2, "error: 'fly' is no command; agentrl --help lists them"),
+    (['fly'], 2, "error: unknown command 'fly'; agentrl --help lists them"),
     (['eval'], 2, 'error: the flag --workdir is missing'),
   ):
     ran = subprocess.run(
@@ -63,12 +63,12 @@ def test_components_change_before_their_hyper_parameters():
   [
     (
       'stepz',
-      "config.stepz is no field of this config (did you mean 'steps'?)",
+      "config.stepz is not a field of this config (did you mean 'steps'?)",
     ),
     ('steps.x', 'config.steps.x: config.steps is a value, 300; set config.ste'),
     (
       'rollout.turns',
-      'config.rollout.turns is no field of this config (did you mean',
+      'config.rollout.turns is not a field of this config (did you mean',
     ),
     ('rollout.max_turns', ''),
   ],

@@ -267,7 +267,7 @@ def comparisons(s: Study, values: Values) -> list[dict[str, Any]]:
 
 
 def claims(s: Study, envs: Mapping[str, Mapping]) -> list[dict[str, Any]]:
-  """Every claim at both settings; Holm's correction over those of a setting."""
+  """Returns every claim at both settings, Holm-corrected within a setting."""
   out = []
   for setting in SETTINGS:
     rows = {

@@ -44,7 +44,7 @@ Runner = Callable[[Sequence[RunRequest]], dict[RunRequest, RunResult]]
 
 
 def seeds(s: Study) -> dict[str, list[int]]:
-  """The seeds of the pairs, and those of the tuning."""
+  """Returns the seeds of the pairs and of the tuning."""
   tuning = range(TUNING, TUNING + s.tuning)
   return {'pairs': list(s.seeds), 'tuning': list(tuning)}
 

@@ -49,9 +49,8 @@ def gain(
     seeds = [_seed(run) for run in runs]
     if sorted(seeds) != sorted(last) or len(last) != len(baselines):
       raise ValueError(
-        f'runs of the seeds {sorted(seeds)} and baselines of'
-        f' {sorted(map(_seed, baselines))} are no pairs; give each seed once to'
-        ' both'
+        f'runs and baselines must have the same seeds, each once, got'
+        f' {sorted(seeds)} and {sorted(map(_seed, baselines))}'
       )
     before = tuple(last[seed] for seed in seeds)
   equal = paired.equivalence(after, before, margin) if margin else None

@@ -144,7 +144,7 @@ def train(
 
 
 def check_folder(workdir: str) -> None:
-  """Raises ValueError where a report that is no quick one lies."""
+  """Raises ValueError for a folder with the report of a study."""
   path = os.path.join(workdir, page.JSON)
   if os.path.exists(path):
     there = json.loads(storage.read(storage.path(path)))

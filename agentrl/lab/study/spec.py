@@ -150,7 +150,7 @@ class Study:
 
   @property
   def seeds(self) -> range:
-    """Those of the pairs."""
+    """Returns the seeds of the pairs."""
     return range(self.first_seed, self.first_seed + self.pairs)
 
 
@@ -158,7 +158,7 @@ FEWEST = 5  # pairs of an arm
 
 
 def check(s: Study) -> None:
-  """One sentence for what does not fit, before anything runs."""
+  """Raises ValueError, one sentence, for a study that cannot be run."""
   names = [a.name for a in s.arms]
   if s.by not in EVALUATION:
     raise ValueError(f'by={s.by!r} is unknown; choose from {tuple(EVALUATION)}')
@@ -170,7 +170,7 @@ def check(s: Study) -> None:
   used += [a.tuned_as for a in s.arms if a.tuned_as]
   for name in used:
     if name not in names:
-      raise ValueError(f'{name!r} is no arm of the study; it has {names}')
+      raise ValueError(f'an arm must be one of {names}, got {name!r}')
   for c in s.claims:
     if c.measure not in MEASURES or not c.claimed:
       raise ValueError(
@@ -202,8 +202,8 @@ def check(s: Study) -> None:
     )
   if s.first_seed < 0:
     raise ValueError(
-      f'first_seed={s.first_seed} is no seed; use 0, or a number above those'
-      ' of runs that were looked at before'
+      f'first_seed must be >= 0, got {s.first_seed}; use 0, or a number above'
+      ' the seeds of all runs looked at before'
     )
   if min(s.env_steps, s.tokens, s.rate) <= 0 or s.tuning < 1:
     raise ValueError(

@@ -92,7 +92,7 @@ def expand(
   axes: Sequence[tuple[str, list[Any]]],
   seeds: int,
 ) -> list[dict[str, Any]]:
-  """Changes of every run: those of sweep(add), by the axes, by the seeds."""
+  """Returns the changes of every run: sweep(add) x axes x seeds."""
   runs: list[dict[str, Any]] = []
   if sweep:
     sweep(lambda changes: runs.append(dict(changes)))
@@ -122,8 +122,8 @@ def of_seeds(seeds: list[str], init: list[str]) -> list[dict]:
   """The changes of runs of --seeds and --init, one for each seed."""
   if not seeds or not all(x.strip().isdecimal() for x in seeds):
     raise ValueError(
-      f'--seeds={",".join(seeds)} is no list of whole numbers from 0 on; write'
-      ' them as in --seeds=0,1,2'
+      '--seeds must be integers >= 0, such as --seeds=0,1,2, got'
+      f' {",".join(seeds)!r}'
     )
   if init and len(init) != len(seeds):
     raise ValueError(

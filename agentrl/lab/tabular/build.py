@@ -123,7 +123,7 @@ def fits(config: Config) -> registry.MethodSpec:
     )
   if w.judge:
     raise ValueError(
-      f'judge {w.judge[0]!r} scores turns, and nobody judges those of tables'
+      f'judge must be empty, got {w.judge[0]!r}: turns of tables have no text'
     )
   for name, role in config.role.items():
     if role.run:

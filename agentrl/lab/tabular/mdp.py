@@ -152,7 +152,7 @@ def _moves(size: int) -> Array:
 
 def _probability(slip: float) -> None:
   if not 0 <= slip <= 1:
-    raise ValueError(f'slip={slip} is no probability; use 0 for no slipping')
+    raise ValueError(f'slip must be a probability in [0, 1], got {slip}')
 
 
 def _whole(to, start, won, over, slip, *, discount: float) -> MDP:

@@ -42,7 +42,7 @@ class CellErrors(NamedTuple):
 
 
 def names(learner: update.Algorithm) -> tuple[str, ...]:
-  """Those of 'prm' (a signal's) and 'step' (its stream's) that there are."""
+  """Returns the step rewards there are: 'prm' (signal) and 'step' (stream)."""
   has = ['prm'] if _step_fields(learner) else []
   return (*has, *([STREAM] if STREAM in learner.streams else []))
 

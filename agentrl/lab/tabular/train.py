@@ -109,7 +109,7 @@ def draw_tasks(world: mdp.MDPSize, tasks: int, seed) -> mdp.MDP:
 
 
 def warm_start(case: TabularCase, world: mdp.MDP, key) -> Array:
-  """Normal logits, those of the best policy's actions lifted: [cells, A]."""
+  """Returns normal logits [cells, A], raised for the best actions."""
   table, size = case.table, case.size
   logits = size.spread * jax.random.normal(key, (table.cells, table.actions))
   gain = world.potential[world.next]

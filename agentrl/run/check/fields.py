@@ -209,10 +209,10 @@ def _check(section: Section, fix: str) -> None:
   for name, value in values.items():
     if name not in fields:
       names = sorted({*fields, *(_NESTED if not path else ())})
-      has = f'{path or "it"} has {", ".join(names) or "no field of a value"}'
       raise ValueError(
-        f'{section.at(name)}={value!r} is no field of this config'
-        f'{domain.suggest(name, names)}; {has}'
+        f'{section.at(name)}={value!r:.80} is not a field of this config'
+        f'{domain.suggest(name, names)}; {path or "it"} has'
+        f' {", ".join(names) or "none"}'
       )
 
 

@@ -45,9 +45,8 @@ def adapter(c: Config) -> None:
     )
   if path and not c.lora.rank:
     raise ValueError(
-      f'lora.path={path!r} is an adapter and lora.rank=0 is none; set'
-      ' lora.rank, lora.alpha and lora.pattern to those of its'
-      ' adapter_config.json'
+      f'lora.rank must be >= 1 with lora.path={path!r}, got 0; copy lora.rank,'
+      ' lora.alpha and lora.pattern from its adapter_config.json'
     )
 
 

@@ -65,9 +65,8 @@ def sampled(c: Config, spec: registry.MethodSpec) -> None:
     )
   if isinstance(envs.family(c), env_base.PlaysPrograms):
     raise ValueError(
-      f'{at} puts a hint before conversations, and those of'
-      f' env.name={c.env.name!r} are written by a program; choose another'
-      ' c.collect'
+      f'{at} puts a hint before conversations, which a program writes for'
+      f' env.name={c.env.name!r}; choose another c.collect'
     )
 
 

@@ -127,6 +127,6 @@ def _check_service(c: Config, name: str) -> None:
   speakers = [r for r in c.role if r == 'policy' or not c.role[r].heads]
   if service.role and service.role not in speakers:
     raise ValueError(
-      f'{at}.role={service.role!r} is no language model of this run; choose'
-      f' from {tuple(speakers)}'
+      f'{at}.role must be a language model of this run, one of'
+      f' {tuple(speakers)}, got {service.role!r}'
     )

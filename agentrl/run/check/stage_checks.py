@@ -6,7 +6,7 @@ from typing import Any
 from agentrl import registry
 from agentrl.configs import base
 from agentrl.configs import stages as stages_lib
-from agentrl.configs.config import Config
+from agentrl.configs.config import Config, to_dict
 from agentrl.configs.stages import StagePlan
 from agentrl.prefix import lengths
 
@@ -104,8 +104,8 @@ def demonstrated(plans: list[StagePlan]) -> None:
       of = plan.config.mix[name].of
       if of and of not in named:
         raise ValueError(
-          f'mix.{name}.of={of!r} is no stage that has steps to do; choose from'
-          f' {tuple(named)}'
+          f'mix.{name}.of must be a stage with steps to do, one of'
+          f' {tuple(named)}, got {of!r}'
         )
       if of and plan.kind == 'rl':
         _same_world(plan, name, [named[of]])
@@ -145,7 +145,7 @@ def roles(plans: list[StagePlan]) -> None:
     for name, role in plan.config.role.items():
       stage, other = first.setdefault(name, (plan.name, role))
       for field in ('heads', 'trunk', 'run', 'optimizer'):
-        one, two = getattr(other, field, None), getattr(role, field, None)
+        one, two = (to_dict(x).get(field) for x in (other, role))
         if None not in (one, two) and one != two:
           raise ValueError(
             f'role.{name}.{field} is {one!r} in stage {stage} and'

@@ -113,16 +113,15 @@ def _check_stages(c: Config) -> None:
 
 
 def _check_select(c: Config, spec: registry.MethodSpec) -> None:
-  """Checks that somebody marks the spans that loss terms look at."""
+  """Checks that the spans that loss terms look at are marked."""
   marked = {x for x in registry.provided(spec) if x.startswith('span:')}
   for term, seen in c.select.items():
     span = seen.get('span')
     if span and f'span:{span}' not in marked:
       names = sorted(x.removeprefix('span:') for x in marked)
       raise ValueError(
-        f'select.{term}.span={span!r} is no part of messages here: rollout'
-        f' {c.rollout.kind!r} of env.name={c.env.name!r} marks {names}; choose'
-        ' one of them'
+        f'select.{term}.span must be one of {names}, the spans that rollout'
+        f' {c.rollout.kind!r} of env.name={c.env.name!r} marks, got {span!r}'
       )
 
 
@@ -203,8 +202,8 @@ def _check_schedule(c: Config) -> None:
       )
     if not isinstance(of, Real):
       raise ValueError(
-        f'c.schedule.{path}={values!r} changes what is {of.explain()}, and only'
-        ' what may be any number in between can follow a schedule; leave it out'
+        f'c.schedule.{path} must be of a field that may be any number in'
+        f' between, and this is {of.explain()}; got {values!r}, leave it out'
       )
     between = dataclasses.replace(of, infinite=False, most='')
     for name, x, value in zip(

@@ -1,4 +1,4 @@
-"""Demonstrations of the training tasks, and those of an imperfect expert."""
+"""Demonstrations of training tasks, by an expert or an imperfect one."""
 
 from collections.abc import Sequence
 

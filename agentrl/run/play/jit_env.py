@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentrl.configs import base, envs
-from agentrl.configs.config import Config
+from agentrl.configs.config import Config, to_dict
 from agentrl.dataset import jit_tasks
 from agentrl.env.jit import (
   bifurcation,
@@ -165,7 +165,7 @@ REWARDS = {'dense': {}, 'sparse': sokoban.SPARSE}
 def environment(c: Config):
   """Makes (task source, environment) of c.env."""
   source, env = _plain_environment(c)
-  if not (oracle := getattr(c.env, 'oracle', '')):
+  if not (oracle := to_dict(c.env).get('oracle')):
     return source, env
   env_checks.oracle(c)
   return source, planned.Planned(env, advises=oracle == 'plan')

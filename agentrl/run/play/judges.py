@@ -33,10 +33,10 @@ _OF_ANSWERS = ('function', 'run', 'temperature', 'message', 'system')
 
 
 class Judges:
-  """The judges of a config, open until `close`; none of them is fine too."""
+  """The judges of a config, if it has any, open until `close`."""
 
   def __init__(self, s: Experiment, services: Services, workdir: str):
-    """Asks nobody yet.
+    """Opens the judges; none is asked yet.
 
     Args:
       workdir: folder of the run, for answers; '': remembered only
@@ -238,7 +238,7 @@ def _judge(
 
 
 def _identity(c: Config, hp: Mapping[str, Any]) -> str:
-  """Content id of whoever answers; '' where nothing is to be kept.
+  """Returns a content id of what answers; '' if answers are not kept.
 
   A model of this run changes, and a server has a file of its own.
   """

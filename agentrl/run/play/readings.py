@@ -59,8 +59,8 @@ def hints(
     longest = max(map(len, made))
     if 0 < reading.max_tokens < longest:
       raise ValueError(
-        f'reading.{name}.max_tokens={reading.max_tokens} and a hint has'
-        f' {longest} tokens; set it to that, or to 0 for as many as there are'
+        f'reading.{name}.max_tokens must be >= {longest}, the tokens of the'
+        f' longest hint, or 0 for no limit, got {reading.max_tokens}'
       )
     tokens, length = observation_tokens.pad_lists(made, words.pad)
     line = words.encode('\n')[-1]
@@ -155,8 +155,8 @@ def _demonstrations(tasks, actions: Sequence[str]) -> list[list[str]]:
 def _field(name: str, field: str, task) -> str:
   if field not in task:
     raise ValueError(
-      f'reading.{name}.field={field!r} is no field of the tasks here; choose'
-      f' from {sorted(task)}'
+      f'reading.{name}.field must be a field of the tasks, one of'
+      f' {sorted(task)}, got {field!r}'
     )
   value = task[field]
   return value if isinstance(value, str) else json.dumps(value)

@@ -30,7 +30,9 @@ def validate(c: Config) -> None:
     return
   h, name = c.host, f'host.generator={c.host.generator!r}'
   if not h.generator.startswith(('http://', 'https://')):
-    raise ValueError(f"{name} is no address; write it as 'http://HOST:PORT'")
+    raise ValueError(
+      f"host.generator must be like 'http://HOST:PORT', got {h.generator!r}"
+    )
   for field in ('generator_model', 'generator_folder'):
     if not getattr(h, field):
       raise ValueError(f'{name} needs host.{field}; set it')

@@ -217,7 +217,7 @@ def check_fit(s: Experiment, heads: np.ndarray, name: str) -> None:
 
 
 def _beginning(x: StoredTrajectory) -> Beginning:
-  """States of imports are no hashes of what an environment showed."""
+  """Returns messages and states; imports have no states of ours (-1)."""
   states = [-1 if x.encoded else turn.state for turn in x.turns]
   return Beginning([turn.message for turn in x.turns], states)
 

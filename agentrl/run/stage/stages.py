@@ -159,7 +159,7 @@ def _trained(stages: Sequence[Stage]) -> frozenset[str]:
 
 
 def _without_demos(s: Experiment, plan: StagePlan, alone: bool) -> None:
-  """Leaves out the warm start that nobody can show; refuses other stages."""
+  """Skips a warm start without demonstrations; refuses other stages."""
   text = f'No task of {describe.task_name(s)} comes with a demonstration.'
   if alone:
     raise ValueError(text)

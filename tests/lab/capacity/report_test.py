@@ -10,6 +10,7 @@ import pytest
 from agentrl.configs import grpo, oprl
 from agentrl.lab.capacity import hardware, report
 from agentrl.model import hf_weights
+from agentrl.run.check import fields
 from tests import checkpoints, errors
 
 
@@ -68,7 +69,7 @@ def test_what_to_change(checkpoint):
   for word in told.split():
     path_, value = re.fullmatch(r'--config\.(\S+)=(\S+)', word).groups()
     value = int(value) if value.isdecimal() else value
-    c = report.applied(c, {path_: value})
+    c = fields.changed(c, {path_: value})
   # The command that is told makes it fit.
   assert report.fits(estimate(c, where, path), where)
   assert 'mesh.fsdp=8' in told
@@ -93,7 +94,7 @@ def test_the_fewest_devices_on_which_it_fits(checkpoint, kind, layers):
   told = (flags or '').split()
   words = [x.removeprefix('--config.').split('=') for x in told]
   changes = {x: int(y) if y.isdigit() else y for x, y in words}
-  changed = report.applied(c, changes)
+  changed = fields.changed(c, changes)
   assert report.fits(report.estimate(changed, there, lm), there)
   assert there.devices > 1 or layers == 2
   if there.devices > 1:

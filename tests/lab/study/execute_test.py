@@ -116,7 +116,7 @@ def write(run) -> None:
   """What a run leaves that is finished; its curve is of its config alone."""
   folder, c = pathlib.Path(run.workdir), run.config
   assert not c.init or (pathlib.Path(c.init) / runs.DONE).exists()
-  r = np.random.default_rng([c.seed, int(c.role.policy.lr * 1e4)])
+  r = np.random.default_rng([c.seed, int(c.role['policy'].lr * 1e4)])
   rows = []
   for step, success in enumerate(r.uniform(size=3)):
     at = {'step': step + 1, 'time/seconds': step + 1.0}

@@ -64,7 +64,7 @@ def test_an_arm_is_one_program_and_what_it_told_is_kept(tmp_path, monkeypatch):
   calls = []
 
   def curves(config, rates, seeds, salt, world, iterations):
-    ratio = config.role.prm.lr / config.role.policy.lr if salt else None
+    ratio = config.role['prm'].lr / config.role['policy'].lr if salt else None
     calls.append((rates, seeds, salt, ratio, world, iterations))
     shape = len(rates), len(seeds), iterations + 1
     at = np.add.outer(100 * np.array(rates), seeds)  # who is who

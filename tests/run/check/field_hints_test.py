@@ -56,11 +56,11 @@ def test_every_field_is_found_by_its_last_name():
 @pytest.mark.parametrize(
   ('path', 'value', 'told'),
   [
-    ('steps', 'ten', "must be a whole number, 0 or more, got 'ten'"),
-    ('rollout.max_turns', '1.5', "1 or more, got '1.5'"),
-    ('role.policy.lr', 'fast', "a number, 0 or more, got 'fast'"),
-    ('hp.ppo.ppo.clip_low', '', "more than 0, or inf, got ''"),
-    ('env.train', 'many', "a whole number, 1 or more, got 'many'"),
+    ('steps', 'ten', "must be an integer >= 0, got 'ten'"),
+    ('rollout.max_turns', '1.5', ">= 1, got '1.5'"),
+    ('role.policy.lr', 'fast', "a number >= 0, got 'fast'"),
+    ('hp.ppo.ppo.clip_low', '', "> 0, or inf, got ''"),
+    ('env.train', 'many', "an integer >= 1, got 'many'"),
     ('nope', '1', ''),
     ('hp.nope', '1', ''),
     ('hp.a.b.c', '1', ''),

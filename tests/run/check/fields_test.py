@@ -166,7 +166,7 @@ def test_a_bucket_is_no_path():
   fields.read(c)
   for path in ('data', 'model.path', 'lora.path', 'env.levels'):
     old = put(c, path, 'gs://bucket/x')
-    with errors.raises(ValueError, f'{path}= gs://bucket/x'):
+    with errors.raises(ValueError, f'{path} gs://bucket/x'):
       validate.config(c)
     put(c, path, old)
 
@@ -191,8 +191,8 @@ def test_the_page_is_up_to_date():
 def test_help_lists_the_fields_of_a_config():
   text = fields.listed(grpo.get_config('tiny'))
   for line in (
-    '--config.rollout.top_p=1.0: a number, more than 0 and at most 1; ',
-    '--config.hp.ppo.ppo.clip_low=0.2: a number, more than 0',
-    '--config.env.width=6: a whole number from 3 to 64; columns',
+    '--config.rollout.top_p=1.0: a number in (0, 1]; ',
+    '--config.hp.ppo.ppo.clip_low=0.2: a number > 0',
+    '--config.env.width=6: an integer in [3, 64]; columns',
   ):
     assert line in text

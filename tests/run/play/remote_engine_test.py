@@ -17,6 +17,7 @@ from agentrl.run import config_file, runner
 from agentrl.run.play import remote_engine
 from agentrl.text import tokenizer
 from agentrl.types import Rows
+from tests import errors
 from tests.run.small_configs import countdown
 
 WORDS = tokenizer.Embedded()
@@ -28,20 +29,19 @@ REMOTE = {
 
 
 @pytest.mark.parametrize(
-  ('changes', 'sentence'),
+  ('changes', 'names'),
   [
-    ({'host__generator': 'localhost:1'}, "write it as 'http://HOST:PORT'"),
-    ({'host__generator_model': ''}, 'needs host.generator_model; set it'),
-    ({'host__generator_folder': ''}, 'needs host.generator_folder; set it'),
-    ({'host__generator_kind': 'vllm'}, 'as adapters only; set lora.rank'),
-    ({'rollout__top_k': 5}, 'rollout.top_k=5, and host.generator='),
-    ({'rollout__top_p': 0.9}, 'rollout.top_p=0.9, and host.generator='),
+    ({'host__generator': 'localhost:1'}, 'host.generator localhost:1'),
+    ({'host__generator_model': ''}, 'host.generator_model'),
+    ({'host__generator_folder': ''}, 'host.generator_folder'),
+    ({'host__generator_kind': 'vllm'}, 'vllm lora.rank'),
+    ({'rollout__top_k': 5}, 'rollout.top_k 5 host.generator'),
+    ({'rollout__top_p': 0.9}, 'rollout.top_p 0.9 host.generator'),
   ],
 )
-def test_generators_that_cannot_be_used(changes, sentence):
-  with pytest.raises(ValueError) as refused:
+def test_generators_that_cannot_be_used(changes, names):
+  with errors.raises(ValueError, names):
     remote_engine.validate(countdown(**(REMOTE | changes)))
-  assert sentence in str(refused.value)
 
 
 def test_one_that_can_and_none_at_all():

@@ -84,7 +84,7 @@ def parse(text: str) -> HloModule:
     elif lines is not None and (match := _INSTRUCTION.match(line)):
       lines.append(Instruction(**match.groupdict()))
   if not entry:
-    raise ValueError('this is no HLO module: it has no ENTRY computation')
+    raise ValueError('an HLO module must have an ENTRY computation, got none')
   return HloModule(computations, entry)
 
 
@@ -106,7 +106,7 @@ def totals(each: Iterable[Collective]) -> dict[str, float]:
 
 
 def array_bytes(shape: str) -> float:
-  """Bytes of a shape as written, of a tuple those of all its arrays."""
+  """Returns the bytes of an HLO shape; of a tuple, of all its arrays."""
   return sum(
     _bits(x['type']) / 8 * math.prod(map(int, x['dims'].split(',')))
     if x['dims']

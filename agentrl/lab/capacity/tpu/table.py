@@ -34,8 +34,8 @@ def check(c: Config, names: Sequence[str], where: Topology) -> None:
   for name in names:
     if name not in PROGRAMS:
       raise ValueError(
-        f'--compile={name!r} is no program{suggest(name, PROGRAMS)}; choose'
-        f' from {tuple(PROGRAMS)}'
+        f'--compile must be among {tuple(PROGRAMS)}, got {name!r}'
+        f'{suggest(name, PROGRAMS)}'
       )
   slices.torus(where)
   compiler.check_available()

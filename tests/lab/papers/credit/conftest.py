@@ -3,6 +3,7 @@
 import pytest
 
 from agentrl.lab.papers.credit import study as study_credit
+from agentrl.run.check import fields
 from tests.lab.papers.credit.small_credit import NAMES, SIZE
 
 
@@ -13,14 +14,13 @@ def measured(tmp_path_factory):
   original = study_credit.config
 
   def config(name, *args):
-    c = original(name, *args)
-    c.data = folder
-    c.env.update(dict(train=8, test=2, length=3))
-    c.rollout.max_turns = 3
-    c.micro_batch = 48
     if name == 'oprl':
       raise ValueError('there is no prm here')
-    return c
+    c = original(name, *args)
+    changes = {'data': folder, 'rollout.max_turns': 3, 'micro_batch': 48}
+    if c.env.name == 'bifurcation':
+      changes |= {'env.train': 8, 'env.test': 2, 'env.length': 3}
+    return fields.changed(c, changes)
 
   with pytest.MonkeyPatch.context() as patch:
     patch.setattr(study_credit, 'config', config)
