@@ -269,9 +269,21 @@ def check_name(name: str) -> None:
     )
 
 
+def _of(c: ConfigDict) -> base.EnvFamily:
+  """The family of c.env. Raises ValueError for a field outside its domain.
+
+  What a family does with its settings is written for those in their domains.
+  """
+  values = c.env.to_dict()
+  for name, field in declared(c).items():
+    if name in values and field.domain:
+      field.domain.check(f'env.{name}', values[name], values)
+  return base.of(values)
+
+
 def family(c: ConfigDict) -> base.EnvFamily:
   """The family of c.env, with a judge if c.service has a spare one."""
-  env_family = base.of(c.env.to_dict())
+  env_family = _of(c)
   taken = {*base.needs(env_family), *judge_services(c)}
   spare = 'judge' in c.service and 'judge' not in taken
   return judge.WithJudge(env_family) if spare else env_family
@@ -292,7 +304,7 @@ def needs(c: ConfigDict) -> tuple[str, ...]:
   """The services that the environment of c.env asks."""
   if c.env.name in JITTED:
     return ()
-  return base.needs(base.of(c.env.to_dict()))
+  return base.needs(_of(c))
 
 
 def terms(c: ConfigDict) -> tuple[str, ...]:
@@ -310,5 +322,5 @@ def spans(c: ConfigDict) -> tuple[str, ...]:
   """
   if c.env.name in JITTED:
     return ()
-  calls = isinstance(base.of(c.env.to_dict()), base.MarksCalls)
+  calls = isinstance(_of(c), base.MarksCalls)
   return ('call', 'argument') if calls else ()

@@ -5,7 +5,7 @@ hyper-parameters, a family of environments its settings.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -27,6 +27,14 @@ def flat(tree: ConfigDict, prefix: str = '') -> dict[str, Any]:
   return out
 
 
+def _sections(tree: ConfigDict, prefix: str = '') -> Iterator[str]:
+  """The dotted paths of all sections, empty ones too."""
+  for name, x in tree.items():
+    if isinstance(x, ConfigDict):
+      yield prefix + name
+      yield from _sections(x, f'{prefix}{name}.')
+
+
 def check(c: ConfigDict) -> None:
   """Raises ValueError, one sentence, for a field or a value that cannot be.
 
@@ -44,6 +52,9 @@ def check(c: ConfigDict) -> None:
   fields = declared(c)
   if lacking := _lacking(c, values, fields):
     raise ValueError(lacking + fix)
+  for path in _sections(c):  # one in place of a value may be empty
+    if '.' in path and (field := _open(path)):
+      field.domain.check(path, {})
   sections: dict[str, dict[str, Any]] = {}
   for path, value in values.items():
     section, _, name = path.rpartition('.')
