@@ -199,9 +199,24 @@ def check_name(name: str) -> None:
     )
 
 
+def _of(c) -> base.EnvFamily:
+  """Returns the family of c.env.
+
+  What a family does with its settings is written for values in their domains.
+
+  Raises:
+    ValueError: a setting is outside its domain.
+  """
+  values = config.to_dict(c.env)
+  for name, field in declared(c.env.name).items():
+    if name in values and field.domain:
+      field.domain.check(f'env.{name}', values[name], values)
+  return base.of(values)
+
+
 def family(c: ConfigDict) -> base.EnvFamily:
   """The family of c.env, with a judge if c.service has a spare one."""
-  env_family = base.of(config.to_dict(c.env))
+  env_family = _of(c)
   taken = {*base.needs(env_family), *judge_services(c)}
   spare = 'judge' in c.service and 'judge' not in taken
   return judge.WithJudge(env_family) if spare else env_family
@@ -222,7 +237,7 @@ def needs(c: ConfigDict) -> tuple[str, ...]:
   """The services that the environment of c.env asks."""
   if c.env.name in JITTED:
     return ()
-  return base.needs(base.of(config.to_dict(c.env)))
+  return base.needs(_of(c))
 
 
 def terms(c: ConfigDict) -> tuple[str, ...]:
@@ -240,5 +255,5 @@ def spans(c: ConfigDict) -> tuple[str, ...]:
   """
   if c.env.name in JITTED:
     return ()
-  calls = isinstance(base.of(config.to_dict(c.env)), base.MarksCalls)
+  calls = isinstance(_of(c), base.MarksCalls)
   return ('call', 'argument') if calls else ()

@@ -80,12 +80,14 @@ def _verifiers(
 ) -> StoredTrajectory:
   score = _first(x, ('reward',), outcome)
   prompt, completion = (
-    [{'role': r, 'content': x[k]}] if isinstance(x[k], str) else x[k]
+    [{'role': r, 'content': x[k]}]
+    if isinstance(x[k], str)
+    else numbers.listed(k, x[k])
     for k, r in _SIDES
   )
   made = _messages([*prompt, *completion], style)
   # The library leaves nothing of a message behind a prompt that is too long.
-  steps = [s.get('tokens') or {} for s in x.get('trajectory') or ()]
+  steps = [s.get('tokens') or {} for s in _steps(x)]
   steps = [s for s in steps if s.get('completion_ids') != []]
   if steps and all(s.get('completion_ids') is not None for s in steps):
     made = [
@@ -110,6 +112,11 @@ def _verifiers(
   return conversation.trajectory(
     made, talk, task=task, outcome=score, terms=terms
   )
+
+
+def _steps(x: Mapping[str, Any]) -> list[Any]:
+  steps = x.get('trajectory')
+  return [] if steps is None else numbers.listed('trajectory', steps)
 
 
 _SIDES = (('prompt', 'user'), ('completion', AGENT))

@@ -1,4 +1,4 @@
-"""Numbers of files, checked before they become arrays.
+"""Numbers of files and lists of them, checked before they become arrays.
 
 JSON has one kind of number, and Python takes True for 1, 1.7 for the token 1
 and nan for a reward; here a number is of its own kind and in its range.
@@ -37,6 +37,13 @@ def whole(
   """A whole number. Raises ValueError for another."""
   Whole(low, high).check(name, value)
   return int(value)
+
+
+def listed(name: str, value: Any) -> list[Any]:
+  """A list. Raises ValueError for another value, an empty object too."""
+  if not isinstance(value, list):
+    raise ValueError(f'{name} must be a list, got {value!r:.80}')
+  return value
 
 
 def token_ids(name: str, values: Any, vocab: int = 0) -> np.ndarray:

@@ -183,7 +183,7 @@ def from_log(line: Mapping[str, Any]) -> StoredTrajectory:
     ValueError: the line is no trajectory, or lacks a turn.
   """
   try:
-    turns = [_from_log(turn) for turn in line['turns']]
+    turns = [_from_log(turn) for turn in numbers.listed('turns', line['turns'])]
     k = [turn['k'] for turn in line['turns']]
     who = line['turns'][0]['said']['who'] if turns else 'policy'
     task, group, step = (

@@ -174,7 +174,8 @@ class GatewayApp:
   async def _reward(self, request: Request) -> Response:
     try:
       session = self._session(request).session
-      reward = session.post(parse_body(await self._body(request)))
+      raw = await self._body(request)
+      reward = session.post(await _beside(raw, parse_body, raw))
     except RefusedError as error:
       return _refusal(chat, error)
     return _Answer(reward._asdict())
@@ -184,7 +185,8 @@ class GatewayApp:
     assert self._updates is not None
     try:
       self._guard.check(request)
-      new = parse_body(await self._body(request))
+      raw = await self._body(request)
+      new = await _beside(raw, parse_body, raw)
       version = await self._updates.take(new)
     except RefusedError as error:
       return _refusal(chat, error)
@@ -199,9 +201,8 @@ class GatewayApp:
         else:
           self._guard.check(request)
         raw = await self._body(request)
-        work = asyncio.to_thread if len(raw) > _FEW else _at_once
-        parsed, model_request, digest = await work(
-          _read, dialect, raw, request.scope['path'], answers is None
+        parsed, model_request, digest = await _beside(
+          raw, _read, dialect, raw, request.scope['path'], answers is None
         )
         answers = answers or self._model(parsed)
         tries = request.headers.get(RETRY)
@@ -276,7 +277,10 @@ _POST = ['POST']
 _FEW = 16 << 10  # bytes that are read sooner than a thread takes them
 
 
-async def _at_once(function: Callable, *args: Any) -> Any:
+async def _beside(raw: bytes, function: Callable, *args: Any) -> Any:
+  """function(*args), in a thread if the body is large: others do not wait."""
+  if len(raw) > _FEW:
+    return await asyncio.to_thread(function, *args)
   return function(*args)
 
 

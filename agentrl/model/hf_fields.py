@@ -86,6 +86,11 @@ def check(
   for name, domain in _THEIRS.items():
     if config.get(name) is not None:
       domain.check(f'config.json: {name}', config[name])
+  rope = config.get('rope_scaling')  # of transformers none, if it is empty
+  if not isinstance(rope, dict | None):
+    raise ValueError(
+      f'config.json: rope_scaling must be an object or null, got {rope!r:.60}'
+    )
   if whole and (pad := config.get('pad_token_id')) is not None:
     last = config['vocab_size'] - 1
     Whole(-1, last).check('config.json: pad_token_id', pad)

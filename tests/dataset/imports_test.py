@@ -392,3 +392,14 @@ def test_a_task_that_is_no_text_and_no_number_is_named(tmp_path, task):
   file = written(tmp_path / 'f', {**CHAT, 'task': task})
   with pytest.raises(ValueError):
     list(imports.read('openai', file, TALK))
+
+
+@pytest.mark.parametrize('field', ['prompt', 'completion', 'trajectory'])
+@pytest.mark.parametrize('value', [{}, 0, False, {'a': 1}])
+def test_what_is_no_list_is_refused(tmp_path, field, value):
+  """An empty object is none, though nothing could be taken of either."""
+  line = {'prompt': 'What?', 'completion': '2', 'reward': 1.0}
+  line['trajectory'] = [{'tokens': {'prompt_ids': [1], 'completion_ids': [2]}}]
+  file = written(tmp_path / 'f', {**line, field: value})
+  with errors.raises(ValueError, f'f 1 {field}'):
+    list(imports.read('verifiers', file, None))

@@ -52,5 +52,5 @@ def test_good_numbers_are_kept():
   assert numbers.log_probs('logp', [-math.inf], finite=False)[0] == -math.inf
   assert numbers.logged('x', '-inf') == -math.inf
   assert math.isnan(numbers.logged('x', 'nan'))
-  with errors.raises(ValueError, 'logp 0 =0.5'):
+  with errors.raises(ValueError, 'logp 0 0.5'):
     numbers.log_probs('logp', [0.5])

@@ -122,6 +122,7 @@ def test_tasks_have_numbers():
     *(('task', x) for x in (1.5, True, '1', 2**70)),
     *(('step', x) for x in (1.5, None)),
     *(('history', x) for x in ('x', [], None)),
+    *(('turns', x) for x in ({}, 0, '', None)),
     *(('turns.0.reward', x) for x in (np.nan, np.inf, '0.5', True, 'nan')),
     *(('turns.0.state', x) for x in (0.5, 2**40)),
     *(('turns.0.version', x) for x in (0.5, 2**40, True)),

@@ -6,9 +6,11 @@ import time
 
 import pytest
 
+from agentrl.gateway import app, request
 from agentrl.gateway.app import RETRY, GatewayLimits
+from agentrl.gateway.server import Gateway
 from tests.gateway import stub
-from tests.gateway.stub import Stub, opened, user
+from tests.gateway.stub import Client, Stub, opened, user
 
 CHAT = 'v1/chat/completions'
 
@@ -190,6 +192,24 @@ def test_a_generator_that_fails_is_an_error_of_the_server():
     stream = {'messages': [user('x')], 'stream': True}
     assert client.post('v1/messages', stream)[0] == 500
     assert not session.graph.calls
+
+
+@pytest.mark.parametrize('path', [CHAT, 'reward', 'update_weights'])
+def test_others_are_answered_while_a_large_body_is_read(path, monkeypatch):
+  reading = []
+
+  def parse_body(raw):
+    if len(raw) > 100_000:  # as if it took as long as another request
+      reading.append(client.send('v1/models', b'', 'GET')[0])
+    return request.parse_body(raw)
+
+  monkeypatch.setattr(app, 'parse_body', parse_body)
+  gateway = Gateway(Stub(), model='m', context=9, update=lambda *_: None)
+  with gateway, opened() as (_, in_session, _):
+    served = Client(gateway.address, gateway.key)
+    client = served if path == 'update_weights' else in_session
+    client.send(path, json.dumps({'text': 'x' * 200_000}).encode())
+  assert reading == [200]
 
 
 def test_the_first_reward_counts():

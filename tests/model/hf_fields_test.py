@@ -88,6 +88,7 @@ def test_a_config_that_is_none_is_refused(tmp_path, text):
     *(('dtype', x) for x in ('auto', 'int8', 5)),
     *(('pad_token_id', x) for x in (384, -2, 1.0, True)),
     *(('rope_parameters', x) for x in ([], 'x', 5)),
+    *(('rope_scaling', x) for x in ([], '', 0, False, 'x')),
     *(('layer_types', x) for x in ('full_attention', [[]], [None, None])),
   ],
 )

@@ -7,6 +7,7 @@ import importlib
 import math
 
 import pytest
+from ml_collections import ConfigDict
 
 from agentrl import domain, registry
 from agentrl.configs import base, envs, grpo
@@ -111,6 +112,35 @@ def test_every_hyper_parameter_declares_its_domain():
         ' agentrl/domain.py'
       )
       own[name].check(name, value, piece.defaults)
+
+
+OPEN = 'coef.ppo', 'loss_aggregation.ppo', 'stream.episode', 'select.ppo.span'
+
+
+@pytest.mark.parametrize('path', OPEN)
+@pytest.mark.parametrize('value', [{}, {'a': 1}])
+def test_a_section_in_place_of_a_value_is_refused(path, value):
+  """An empty one holds no value that could be outside of a domain."""
+  c = grpo.get_config('tiny')
+  c.loss_aggregation.ppo = 'token_mean'
+  c.select.ppo = {'span': 'other'}
+  validate.config(c)
+  put(c, path, ConfigDict(value))
+  with errors.raises(ValueError, path):
+    validate.config(c)
+
+
+@pytest.mark.parametrize(
+  ('env', 'name'),
+  [('jsonl', 'info'), ('jsonl', 'test_path'), ('countdown', 'format')],
+)
+@pytest.mark.parametrize('value', [[[]], (((),),), {}, {'a': 1}, b'x', None])
+def test_no_family_sees_a_setting_outside_of_its_domain(env, name, value):
+  """Flags are filled in with what families say of their settings."""
+  c = grpo.get_config(f'tiny,env={env}')
+  put(c, f'env.{name}', value)
+  with errors.raises(ValueError, f'env.{name}'):
+    config_file.fill(c)
 
 
 METHODS = config_file.methods()

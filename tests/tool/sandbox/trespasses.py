@@ -467,6 +467,7 @@ each(
   key=lambda: done(
     call('keyctl', 10, -4, b'user', GIVEN['secret'].encode(), 0)
   ),
+  key_names=lambda: seen(read('/proc/keys')),
   new_key=lambda: done(call('add_key', b'user', b'new', b'x', 1, -4)),
   new_session_key=lambda: done(call('add_key', b'user', b'new', b'x', 1, -3)),
   request_key=lambda: done(

@@ -25,6 +25,7 @@ NOBODY = 65534
 _OWN = 2_000_000_000  # and above: users that no system gives to anybody
 BOX = '/box'  # the folder of the code
 SHARED = '/dev/shm'  # memory that processes share by name
+_KEYS = '/proc/keys', '/proc/key-users'  # of the user, also outside
 _BASE = '/tmp'  # where the new root is put together: it only must exist
 
 
@@ -148,7 +149,7 @@ def keep(libc: ctypes.CDLL, folder: str, size: int, processes: int) -> None:
   """Keeps the file system as it is; of it all, only `folder` can be changed.
 
   Modes, owners and times of other files cannot be changed either. `/proc` shows
-  the processes inside, and `/dev/shm` is an own one of `size` bytes.
+  the processes inside and no keys, `/dev/shm` is an own one of `size` bytes.
 
   Args:
     libc: the C library, with errno.
@@ -163,6 +164,8 @@ def keep(libc: ctypes.CDLL, folder: str, size: int, processes: int) -> None:
   tied = _NO_SUID | _NO_DEVICES
   _mount(libc, None, '/', None, _RECURSIVE | _PRIVATE)
   _mount(libc, 'proc', '/proc', 'proc', tied | _NO_EXEC)
+  for path in filter(os.path.exists, _KEYS):
+    _mount(libc, '/dev/null', path, None, _BIND)
   if release() >= (6, 14):
     with contextlib.suppress(OSError):
       _write('/proc/sys/kernel/pid_max', str(processes))
