@@ -32,6 +32,12 @@ __all__ = [
   'story',
   'stream',
 ]
+# Packed rows have every difficulty of the others: turns of one trajectory in
+# several rows, and several trajectories in one.
+BY_DAY = (
+  'packed',
+  *(pytest.param(x, marks=pytest.mark.nightly) for x in ('history', 'turn')),
+)
 # Compiled for a mesh once more, which takes as long as the rest of a module.
 EXPLICIT = pytest.param('explicit', marks=pytest.mark.nightly)
 

@@ -36,6 +36,8 @@ from tests.seconds import expression, pytest_terminal_summary  # noqa: F401
 
 jax.config.update('jax_numpy_rank_promotion', 'raise')
 jax.config.update('jax_disable_most_optimizations', True)
+# The source lines of instructions are a tenth of the time to compile them.
+jax.config.update('jax_traceback_in_locations_limit', 0)
 
 
 TESTS = pathlib.Path(__file__).parent

@@ -26,11 +26,11 @@ def made(seed=0) -> record_lib.Record:
 
 
 def context(r, b, k):
-  return r.context[b, k, : r.context_len[b, k]].tolist()
+  return np.asarray(r.context[b, k])[: int(r.context_len[b, k])].tolist()
 
 
 def message(r, b, k):
-  return r.message[b, k, : r.message_len[b, k]].tolist()
+  return np.asarray(r.message[b, k])[: int(r.message_len[b, k])].tolist()
 
 
 def nulled(r, null):

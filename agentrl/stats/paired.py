@@ -4,6 +4,7 @@ Both arms of a pair share warm start and keys; pair i of `a` belongs to pair i
 of `b`. A run that failed is NaN: it is counted, and left out of means.
 """
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -124,8 +125,13 @@ def interquartile_mean(values: Sequence[float]) -> float:
   x = np.sort(np.asarray(values, np.float64))
   if not x.size:
     raise ValueError('the mean of no value; run at least one seed')
-  edge = np.clip(np.arange(x.size + 1) / x.size, 0.25, 0.75)
-  return float(x @ (2 * np.diff(edge)))
+  return float(x @ _middle_half(x.size))
+
+
+@functools.cache
+def _middle_half(size: int) -> np.ndarray:
+  edge = np.clip(np.arange(size + 1) / size, 0.25, 0.75)
+  return 2 * np.diff(edge)
 
 
 def area(steps: Sequence[float], values: Sequence[float]) -> float:

@@ -231,7 +231,10 @@ STORY = _story()
 # Those whose links gather or sort by themselves run on a mesh as well.
 EXPLICIT = ('grpo_passk', 'dgrpo', 'otb')
 CASES = [
-  *((name, layout) for layout in ('history', 'moved') for name in METHODS),
+  *((name, 'moved') for name in METHODS),
+  *(
+    pytest.param(name, 'history', marks=pytest.mark.nightly) for name in METHODS
+  ),
   *(
     pytest.param(name, 'explicit', marks=pytest.mark.nightly)
     for name in EXPLICIT
@@ -368,7 +371,7 @@ def test_tasks_that_are_as_hard_weigh_one():
 
 def test_otb_leaves_out_who_is_alone():
   """The last tokens of the longest trajectory are compared with nobody's."""
-  laid, found = results('history')
+  laid, found = results('moved')
   x = batches.read(found['otb'], STORY, laid)
   longest = max(
     (i for i, g in enumerate(STORY.group) if g == 0),

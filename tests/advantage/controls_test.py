@@ -25,7 +25,7 @@ def _moved(layout='packed', scored=None):
   return np.asarray(credit.turn)
 
 
-@pytest.mark.parametrize('layout', batches.LAYOUTS)
+@pytest.mark.parametrize('layout', batches.BY_DAY)
 def test_every_turn_has_the_value_of_the_turn_half_a_trajectory_before(layout):
   got = _moved(layout)
   for i, x in enumerate(STORY.step):

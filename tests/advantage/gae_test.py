@@ -86,7 +86,7 @@ def test_a_turn_without_reward_is_a_boundary():
   _close(a, target - np.concatenate(s.token['value'][0]))
 
 
-@pytest.mark.parametrize('layout', batches.LAYOUTS)
+@pytest.mark.parametrize('layout', batches.BY_DAY)
 def test_targets(layout):
   cases = {
     'gae_tokens': estimators.gae_tokens(STORY),

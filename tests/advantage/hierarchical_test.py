@@ -92,7 +92,7 @@ def _links():
   ]
 
 
-@pytest.mark.parametrize('layout', batches.LAYOUTS)
+@pytest.mark.parametrize('layout', batches.BY_DAY)
 def test_three_advantages_three_spans_three_targets(layout):
   switches = _switches()
   laid, batch, signals = _lay(switches, layout)
@@ -167,7 +167,7 @@ def test_the_gain_of_a_switch_is_zero_on_average():
   np.testing.assert_allclose(one + other, 0, atol=1e-15)
 
 
-@pytest.mark.parametrize('layout', batches.LAYOUTS)
+@pytest.mark.parametrize('layout', batches.BY_DAY)
 def test_gain_of_a_switch_on_its_token(layout):
   switches = _switches()
   laid, batch, signals = _lay(switches, layout)

@@ -11,7 +11,7 @@ from agentrl.types import LinkInputs
 from tests import batches, errors
 
 UNITS = pytest.mark.parametrize('unit', importance.UNITS)
-LAYOUTS = pytest.mark.parametrize('layout', batches.LAYOUTS)
+LAYOUTS = pytest.mark.parametrize('layout', batches.BY_DAY)
 
 
 @pytest.fixture(autouse=True)

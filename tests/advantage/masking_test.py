@@ -21,10 +21,13 @@ def _float64():
 
 
 def _run(laid, stream, post=()):
-  credit, metrics = chain.advantage(
-    {'a': links(*stream)}, {}, links(*post), laid.batch, laid.signals
-  )
-  a = chain.token_advantage(credit, laid.batch.rows)
+  @jax.jit
+  def run(batch, signals):
+    streams = {'a': links(*stream)}
+    credit, metrics = chain.advantage(streams, {}, links(*post), batch, signals)
+    return credit, metrics, chain.token_advantage(credit, batch.rows)
+
+  credit, metrics, a = run(laid.batch, laid.signals)
   told = (
     batches.flat(batches.read(x, STORY, laid)) for x in (a, credit.weight)
   )
@@ -39,7 +42,7 @@ def _white_turns():
   return batches.flat([[(x - mean) / std for x in turns] for turns in a])
 
 
-@pytest.mark.parametrize('layout', batches.LAYOUTS)
+@pytest.mark.parametrize('layout', batches.BY_DAY)
 def test_odysseus_whitens_then_keeps_what_is_positive(layout):
   laid = batches.lay(STORY, layout, padding=1)
   whiten = ('whiten', {'unit': 'turn'})
@@ -94,7 +97,7 @@ def _ids(laid, states):
   return laid._replace(batch=batch)
 
 
-@pytest.mark.parametrize('layout', batches.LAYOUTS)
+@pytest.mark.parametrize('layout', batches.BY_DAY)
 def test_the_best_turn_of_a_state_is_imitated(layout):
   laid = _ids(batches.lay(STORY, layout, padding=2), STORY.state)
   _, _, a, weight = _run(laid, ('turn_reward', ('imitate_best', {})))

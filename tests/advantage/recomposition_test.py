@@ -71,9 +71,13 @@ def test_short_solutions_and_long_failures_have_priority(
   if share == 0.5:
     name, hp, length = 'priority_term', {**hp, 'term': 'judge'}, TERM
   put_off = [registry.bind('link', name, hp)]
-  args = {}, put_off, laid.batch, laid.signals
-  got, metrics = chain.advantage({'a': stream}, *args)
-  whole, _ = chain.advantage({'a': stream}, {}, [], *args[2:])
+
+  @jax.jit
+  def run(batch, signals):
+    whole, _ = chain.advantage({'a': stream}, {}, [], batch, signals)
+    return chain.advantage({'a': stream}, {}, put_off, batch, signals), whole
+
+  (got, metrics), whole = run(laid.batch, laid.signals)
   want = priority(length, share, unscored)
   assert 0 < len(want) <= len(SOLVED) - len(unscored)
   traj = laid.batch.rows.traj
@@ -97,6 +101,6 @@ def test_of_equal_lengths_the_first_ones_stay():
   valid = np.zeros_like(batch.turns.valid)
   valid[:, 0] = True
   turns = batch.turns.replace(terms=terms, valid=valid)
-  credit, _ = chain.stream(links, batch.replace(turns=turns), {})
+  credit, _ = batches.stream(links, batch.replace(turns=turns), {})
   kept = set(batch.rows.traj[np.asarray(credit.weight) > 0].tolist())
   assert kept == {0, 5, 10, 15}

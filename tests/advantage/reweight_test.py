@@ -11,7 +11,7 @@ from agentrl.types import Span
 from tests import batches
 
 STORY = batches.story(4, groups=3, members=4)
-LAYOUTS = pytest.mark.parametrize('layout', batches.LAYOUTS)
+LAYOUTS = pytest.mark.parametrize('layout', batches.BY_DAY)
 
 
 @pytest.fixture(autouse=True)

@@ -79,7 +79,7 @@ def same(turn, want, atol=1e-12):
   assert not turn[len(want) :].any()
 
 
-@pytest.mark.parametrize('layout', batches.LAYOUTS)
+@pytest.mark.parametrize('layout', batches.BY_DAY)
 def test_is_the_equation_in_every_layout(layout):
   turn, metrics = credit_of(batches.lay(STORY, layout, padding=2), LINK)
   want = loops(STORY)

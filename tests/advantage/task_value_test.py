@@ -56,11 +56,17 @@ def test_value_and_its_bounded_factor(layout, width):
   batch, signals = laid(layout)
   want = values()
   assert (want > 0).sum() == 8
-  np.testing.assert_allclose(task_value(batch)[: len(want)], want, atol=1e-12)
   stream = 'episode_return', 'center'
-  plain, _ = chain.stream(batches.links(*stream), batch, signals)
   link = 'scale_by_task_value', {'width': width}
-  got, told = chain.stream(batches.links(*stream, link), batch, signals)
+
+  @jax.jit
+  def run(batch, signals):
+    plain, _ = chain.stream(batches.links(*stream), batch, signals)
+    scaled = chain.stream(batches.links(*stream, link), batch, signals)
+    return task_value(batch), plain, *scaled
+
+  value, plain, got, told = run(batch, signals)
+  np.testing.assert_allclose(value[: len(want)], want, atol=1e-12)
   mean = want[want > 0].mean()
   factor = np.where(want > 0, np.clip(want / mean, 1 - width, 1 + width), 1)
   if width == 0.05:
@@ -79,8 +85,8 @@ def test_without_value_nothing_changes():
   batch, signals = laid('turn')
   turns = batch.turns.replace(reward=np.ones_like(batch.turns.reward) * 9)
   links = batches.links('turn_reward', 'scale_by_task_value')
-  got, told = chain.stream(links, batch.replace(turns=turns), signals)
-  want, _ = chain.stream(links[:1], batch.replace(turns=turns), signals)
+  got, told = batches.stream(links, batch.replace(turns=turns), signals)
+  want, _ = batches.stream(links[:1], batch.replace(turns=turns), signals)
   np.testing.assert_array_equal(got.turn, want.turn)
   assert np.any(got.turn)
   assert told['factor'] == (0, 0)

@@ -4,7 +4,7 @@ from examples import minimal_grpo
 
 
 def test_it_learns_to_find_numbers():
-  success = minimal_grpo.train(steps=60)
+  success = minimal_grpo.train(steps=40)
   before, after = sum(success[:5]) / 5, sum(success[-5:]) / 5
   assert before < 0.5  # random guesses
-  assert after > 0.85
+  assert after > 0.7

@@ -1,5 +1,7 @@
 """How a batch is dealt into minibatches."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,12 +18,15 @@ GROUP = np.asarray(BATCH.ids['group'])
 UNITS = pytest.mark.parametrize('unit', minibatch.UNITS)
 
 
+@functools.cache
+def program(**how):
+  return jax.jit(functools.partial(minibatch.minibatches, **how))
+
+
 def deal(batch=BATCH, seed=0, epochs=EPOCHS, n=PARTS, **hp):
   """[epochs, n, N, T] bool"""
   batch = jax.tree.map(jnp.asarray, batch)
-  masks = minibatch.minibatches(
-    batch, jax.random.key(seed), epochs=epochs, n=n, **hp
-  )
+  masks = program(epochs=epochs, n=n, **hp)(batch, jax.random.key(seed))
   assert len(masks) == epochs * n
   return np.stack(masks).reshape(epochs, n, *batch.rows.traj.shape)
 
@@ -90,11 +95,8 @@ def test_a_mesh_changes_nothing(unit):
   with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
     shape = BATCH.rows.traj.shape
     placed = batches.place(BATCH, shape)
-    masks = jax.jit(
-      lambda batch: minibatch.minibatches(
-        batch, jax.random.key(0), epochs=EPOCHS, n=PARTS, unit=unit
-      )
-    )(placed)
+    run = program(epochs=EPOCHS, n=PARTS, unit=unit)
+    masks = run(placed, jax.random.key(0))
   np.testing.assert_array_equal(np.stack(masks).reshape(want.shape), want)
 
 
@@ -116,21 +118,21 @@ def test_reverse_turns_takes_the_last_turns_first():
   """Turns 0 to 3 in two blocks: 2 and 3, then 0 and 1; every token once."""
   batch = jax.tree.map(jnp.asarray, BATCH)
   rows = BATCH.rows
-  masks = np.stack(minibatch.reverse_turns(batch, jax.random.key(0), n=2))
+  run = jax.jit(functools.partial(minibatch.reverse_turns, n=2))
+  masks = np.stack(run(batch, jax.random.key(0)))
   assert rows.turn[rows.sampled].max() == 3
   for mask, block in zip(masks, ((2, 3), (0, 1)), strict=True):
     want = rows.sampled & np.isin(rows.turn, block)
     np.testing.assert_array_equal(mask, want)
   with jax.set_mesh(mesh.make({'fsdp': 2, 'tensor': 2})):
     placed = batches.place(BATCH, rows.traj.shape)
-    found = jax.jit(
-      lambda x: minibatch.reverse_turns(x, jax.random.key(0), n=2)
-    )
-    np.testing.assert_array_equal(np.stack(found(placed)), masks)
+    found = run(placed, jax.random.key(0))
+    np.testing.assert_array_equal(np.stack(found), masks)
 
 
 def test_reverse_turns_one_by_one():
   batch = jax.tree.map(jnp.asarray, BATCH)
-  masks = minibatch.reverse_turns(batch, jax.random.key(0), n=4)
+  run = jax.jit(functools.partial(minibatch.reverse_turns, n=4))
+  masks = run(batch, jax.random.key(0))
   for mask, turn in zip(masks, (3, 2, 1, 0), strict=True):
     assert set(BATCH.rows.turn[np.asarray(mask)].tolist()) == {turn}

@@ -47,10 +47,16 @@ def gradient(micro=2, **settings):
     Context({POLICY: Module({}, apply)}, {}, micro),
     **settings,
   )
-  out = policy_gradient.gradient(
-    alg, params, batch, {}, credit, batch.rows.sampled, jax.random.key(0)
-  )
-  return batch, credit, out
+  return batch, credit, run(alg, params, batch, credit)
+
+
+def run(alg, params, batch, credit):
+  @jax.jit
+  def f(params, batch, credit):
+    key, mask = jax.random.key(0), batch.rows.sampled
+    return policy_gradient.gradient(alg, params, batch, {}, credit, mask, key)
+
+  return f(params, batch, credit)
 
 
 def test_terms_are_means_times_their_coefficients():
@@ -116,9 +122,7 @@ def test_without_a_past_the_ratio_is_to_the_learner_itself():
       Context({POLICY: Module({}, apply)}, {}, 2),
     )
     params = jax.tree.map(lambda x: x.astype(jnp.float64), PARAMS)
-    return policy_gradient.gradient(
-      alg, params, batch, {}, credit, batch.rows.sampled, jax.random.key(0)
-    )
+    return run(alg, params, batch, credit)
 
   assert jnp.max(jnp.abs(batch.rows.logp - PARAMS['logp'])) > 0.1
   grads, (_, metrics) = gradient_of('ppo')

@@ -1,5 +1,7 @@
 """A step in which no token is trained moves nothing, whatever the optimizer."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,7 +26,7 @@ def apply(params, rows, needs):
   return Outputs(logp=-jnp.square(x), entropy=jnp.square(x))
 
 
-def learner(name='adam', loss=('reinforce',), n=1, **settings) -> Algorithm:
+def learner(name='adam', loss=('reinforce',), n=1) -> Algorithm:
   spec = registry.MethodSpec(
     loss=loss,
     advantage=('a',),
@@ -33,7 +35,7 @@ def learner(name='adam', loss=('reinforce',), n=1, **settings) -> Algorithm:
   )
   rule = optimizer.OptimizerConfig(name, lr=0.1, warmup=4, weight_decay=0.1)
   context = Context({POLICY: Module({}, apply)}, {POLICY: rule}, 2)
-  return Algorithm.from_spec(spec, context, **settings)
+  return Algorithm.from_spec(spec, context)
 
 
 def begun(alg: Algorithm) -> TrainState:
@@ -48,8 +50,8 @@ def begun(alg: Algorithm) -> TrainState:
   )
 
 
-def batch_of(seed=3):
-  batch = jax.tree.map(jnp.asarray, batches.lay(batches.story(seed)).batch)
+def batch_of():
+  batch = jax.tree.map(jnp.asarray, batches.lay(batches.story(3)).batch)
   return jax.tree.map(
     lambda x: x.astype(jnp.float32) if x.dtype == jnp.float64 else x, batch
   )
@@ -70,8 +72,11 @@ def dropped(batch):
   return select.keep(batch, jnp.zeros(batch.outcome.shape, bool))
 
 
-def learned(alg, state, batch):
-  return jax.jit(lambda *x: update_lib.update(alg, *x)[:2])(state, batch)
+@functools.cache
+def program(*settings):
+  """Returns a state to begin with, and an update: (state, metrics)."""
+  alg = learner(*settings)
+  return begun(alg), jax.jit(lambda *x: update_lib.update(alg, *x)[:2])
 
 
 def same(a, b):
@@ -81,18 +86,20 @@ def same(a, b):
 @pytest.mark.parametrize('name', OPTIMIZERS)
 @pytest.mark.parametrize('lose', [failed, without, dropped])
 def test_nothing_trained_is_no_step(name, lose):
-  alg, batch = learner(name), batch_of()
-  state, _ = learned(alg, begun(alg), batch)  # there is momentum now
+  (begin, learned), batch = program(name), batch_of()
+  state, _ = learned(begin, batch)  # there is momentum now
   assert np.any(state.params[POLICY]['x'] != PARAMS[POLICY]['x'])
-  after, metrics = learned(alg, state, lose(batch))
+  after, metrics = learned(state, lose(batch))
   same((after.params, after.opt), (state.params, state.opt))
   assert int(after.step) == 2
   for x in ('policy/grad_norm', 'advantage/a/abs_mean'):
     total, weight = metrics[x]
     assert (float(total), float(weight)) == (0, 1)
   # And the next one is as if it had never been.
-  one, _ = learned(alg, after, batch_of(4))
-  two, _ = learned(alg, state, batch_of(4))
+  turns = batch.turns.replace(reward=batch.turns.reward[::-1])
+  other = batch.replace(turns=turns)
+  one, _ = learned(after, other)
+  two, _ = learned(state, other)
   same((one.params, one.opt), (two.params, two.opt))
 
 
@@ -101,9 +108,11 @@ def test_a_minibatch_without_a_token_is_no_step():
   batch = batch_of()
   weight = batch.rows.weight * (batch.rows.traj == 0)
   alone = batch.replace(rows=batch.rows.replace(weight=weight))
-  one, four = (
-    learned(learner(n=n), begun(learner(n=n)), alone)[0] for n in (1, 4)
-  )
+  after = []
+  for settings in (), ('adam', ('reinforce',), 4):
+    begin, learned = program(*settings)
+    after.append(learned(begin, alone)[0])
+  one, four = after
   same((one.params, one.opt), (four.params, four.opt))
 
 
@@ -111,24 +120,25 @@ def test_advantages_of_zero_ask_for_nothing_and_an_entropy_asks():
   batch = batch_of()
   reward = jnp.zeros_like(batch.turns.reward)
   equal = batch.replace(turns=batch.turns.replace(reward=reward))
-  alg = learner()
-  state, _ = learned(alg, begun(alg), batch)
-  after, _ = learned(alg, state, equal)
+  begin, learned = program()
+  state, _ = learned(begin, batch)
+  after, _ = learned(state, equal)
   same((after.params, after.opt), (state.params, state.opt))
-  both = learner(loss=('reinforce', 'entropy'))
-  after, _ = learned(both, state, equal)
+  _, learned = program('adam', ('reinforce', 'entropy'))
+  after, _ = learned(state, equal)
   assert np.any(after.params[POLICY]['x'] != state.params[POLICY]['x'])
   assert int(after.opt[POLICY][0].count) == 2
 
 
 def test_seeds_trained_together_step_each_for_itself():
-  alg, batch = learner(), batch_of()
-  state, _ = learned(alg, begun(alg), batch)
+  (begin, learned), batch = program(), batch_of()
+  state, _ = learned(begin, batch)
   pair = lambda a, b: jax.tree.map(lambda *x: jnp.stack(x), a, b)  # noqa: E731
   states, both = pair(state, state), pair(batch, failed(batch))
+  alg = learner()
   f = jax.jit(jax.vmap(lambda *x: update_lib.update(alg, *x)[0]))
   after = f(states, both)
-  alone, _ = learned(alg, state, batch)
+  alone, _ = learned(state, batch)
   got = after.params[POLICY]['x']
   np.testing.assert_allclose(got[0], alone.params[POLICY]['x'], rtol=1e-6)
   np.testing.assert_array_equal(got[1], state.params[POLICY]['x'])

@@ -147,7 +147,7 @@ def by_hand(name, logp):
   return out
 
 
-@pytest.mark.parametrize('layout', batches.LAYOUTS)
+@pytest.mark.parametrize('layout', batches.BY_DAY)
 @pytest.mark.parametrize('name', ratio_inputs.CASES)
 def test_value_and_weight_of_every_token(name, layout):
   laid, inputs = ratio_inputs.make_inputs(layout)

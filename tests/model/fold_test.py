@@ -62,12 +62,13 @@ def beginnings(rows: types.Rows, of) -> set[tuple]:
 def test_each_beginning_stands_once_and_is_found(packed):
   rows = made_up(0, packed)
   keep = np.arange(N) % 5 != 1
-  order = np.asarray(fold.order(rows.tokens, rows.seg, jnp.asarray(keep)))
+  order = np.asarray(jax.jit(fold.order)(rows.tokens, rows.seg, keep))
   assert sorted(order) == list(range(N))
   kept = order[: keep.sum()]
   assert set(kept) == set(np.flatnonzero(keep))
   at = jax.tree.map(lambda x: x[kept], rows)
-  f = fold.fold(at.tokens, at.seg, microbatch.wanted(at), N * T)
+  lay = jax.jit(fold.fold, static_argnums=3)
+  f = lay(at.tokens, at.seg, microbatch.wanted(at), N * T)
   source, until = np.asarray(f.source[0]), np.asarray(f.until[0])
   used = int(np.sum(source < len(kept) * T))
   assert used == len(beginnings(rows, kept))
@@ -105,11 +106,12 @@ def test_padding_is_shared_with_nothing():
 
 def test_a_micro_batch_is_closed_where_the_next_row_would_not_fit():
   r = np.random.default_rng(0)
+  cut = jax.jit(fold.cut, static_argnums=(4, 5, 6))
   for _ in range(50):
     length = r.integers(1, T + 1, N)
     begun = np.minimum(r.integers(0, T, N), length) * (np.arange(N) > 0)
     wanted, count = r.integers(0, length + 1), int(r.integers(0, N + 1))
-    got = fold.cut(length, begun, wanted, np.arange(N) < count, 3 * T, 7, 8)
+    got = cut(length, begun, wanted, np.arange(N) < count, 3 * T, 7, 8)
     pieces, tokens, asks = [], 0, 0
     for n in range(count):
       more, also = tokens + length[n] - begun[n], asks + wanted[n]
@@ -186,7 +188,7 @@ def test_in_float64_gradients_are_those_of_the_rows():
     }
     args = module, params, rows, jnp.asarray(r.normal(size=(N, T)))
     want = gradient(*args, 4)
-    for micro in (1, 4, N):
+    for micro in (1, 4):
       got = gradient(*args, MicroBatch(micro, fold=True))
       for x, y in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
         assert x.dtype == y.dtype
@@ -194,7 +196,7 @@ def test_in_float64_gradients_are_those_of_the_rows():
 
 
 SHAPE = transformer.DecoderConfig(
-  vocab=WORDS, width=8, layers=2, heads=2, kv_heads=1, head_dim=4, mlp=8
+  vocab=WORDS, width=8, layers=1, heads=2, kv_heads=1, head_dim=4, mlp=8
 )
 CASES = {
   'policy': (policy.module(SHAPE, 0.7, heads=1), ('entropy', 'logp', 'value')),
@@ -227,7 +229,8 @@ def on_a_mesh(name: str, sizes: dict, marks=pytest.mark.slow):
 @pytest.mark.parametrize(
   ('name', 'sizes'),
   [
-    *((name, {}) for name in CASES),
+    ('policy', {}),
+    pytest.param('critic', {}, marks=pytest.mark.nightly),
     on_a_mesh('critic', {'data': 2, 'sequence': 2}, ()),
     on_a_mesh('policy', {'data': 2, 'fsdp': 2}, pytest.mark.nightly),
     on_a_mesh('policy', {'fsdp': 2, 'sequence': 2}),

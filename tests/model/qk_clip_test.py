@@ -1,5 +1,7 @@
 """A step of a role with QK-clip: what is read, what is scaled, what is told."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -47,18 +49,24 @@ def setting(tau: float, module=None):
 
 
 def largest(context, params):
-  out = context.modules['policy'].apply(params, rows(), qk_clip.NEEDS)
+  apply = jax.jit(context.modules['policy'].apply, static_argnums=2)
+  out = apply(params, rows(), qk_clip.NEEDS)
   return np.asarray(out.attention_logit)  # [N, L, H]
 
 
 def step(context, params, opt, grads, **how):
-  return qk_clip.step(context, 'policy', grads, opt, params, rows(), **how)
+  @jax.jit
+  def run(params, opt, grads, how):
+    return qk_clip.step(context, 'policy', grads, opt, params, rows(), **how)
+
+  return run(params, opt, grads, how)
 
 
 def test_without_qk_clip_it_is_the_step_of_the_optimizer():
   context, params, opt, grads = setting(0.0)
   got = step(context, params, opt, grads)
-  want = optimizer.step(context.rules['policy'], grads, opt, params)
+  run = jax.jit(functools.partial(optimizer.step, context.rules['policy']))
+  want = run(grads, opt, params)
   jax.tree.map(np.testing.assert_array_equal, got, want)
 
 

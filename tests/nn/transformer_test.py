@@ -18,6 +18,7 @@ from tests.nn import decoders
 
 SLOW = pytest.mark.nightly
 LONG = ('deep_windows', 'raw_experts')  # to compile
+WITHIN_ALL = ('head', 'bias', 'qk_norm', 'positions')
 ACTIVATIONS = {
   'silu': lambda x: x / (1 + np.exp(-x)),
   'gelu': lambda x: x * scipy.special.ndtr(x),
@@ -108,7 +109,10 @@ def numpy_logits(shape, params, tokens):
 
 @pytest.mark.parametrize(
   'name',
-  [pytest.param(x, marks=[SLOW] * (x in LONG)) for x in decoders.SHAPES],
+  [
+    pytest.param(x, marks=[SLOW] * (x in LONG + WITHIN_ALL))
+    for x in decoders.SHAPES
+  ],
 )
 def test_forward_is_the_plain_decoder(name):
   shape = decoders.SHAPES[name]
@@ -131,7 +135,7 @@ def test_forward_is_the_plain_decoder(name):
   [
     pytest.param(1, 'all', marks=SLOW),
     (6, 'all'),
-    (1000, 'all'),
+    pytest.param(1000, 'all', marks=SLOW),
     pytest.param(6, 'windows', marks=SLOW),
     pytest.param(6, 'experts', marks=SLOW),
   ],

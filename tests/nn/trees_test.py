@@ -50,11 +50,16 @@ def test_a_mask_and_positions_are_those_of_ancestors(window):
   r = np.random.default_rng(0)
   trees = [forest(r) for _ in range(20)]
   parents, until = np.array(trees).swapaxes(0, 1)
-  mask = np.asarray(attention.row_mask(jnp.asarray(until), window))
   ask = np.arange(5, 9)
-  some = attention.query_mask(jnp.asarray(until), jnp.asarray(ask), window)
+
+  @jax.jit
+  def read(until):
+    some = attention.query_mask(until, jnp.asarray(ask), window)
+    mask = attention.row_mask(until, window)
+    return some, mask, layers.positions(until)
+
+  some, mask, positions = map(np.asarray, read(until))
   np.testing.assert_array_equal(some, mask[:, ask])
-  positions = np.asarray(layers.positions(jnp.asarray(until)))
   for n, t in zip(*np.nonzero(until >= 0), strict=True):
     own = seen(parents[n], t, window)
     assert sorted(own) == list(np.flatnonzero(mask[n, t]))
@@ -79,8 +84,11 @@ def test_blocks_see_what_the_mask_says(c):
     mask = attention.row_mask(until, c.window)
 
     def pulled(attend):
-      out, pull = jax.vjp(attend, q, k, v)
-      return out, *pull(bar)
+      def run(q, k, v, bar):
+        out, pull = jax.vjp(attend, q, k, v)
+        return out, *pull(bar)
+
+      return jax.jit(run)(q, k, v, bar)
 
     want = pulled(functools.partial(attention.attend, mask_NTS=mask, cap=c.cap))
     got = pulled(functools.partial(chunked_attention.attend, c, until_NT=until))
@@ -92,7 +100,9 @@ def test_a_block_of_other_branches_is_not_read():
   """Two roots of 8 tokens and one of 4: nobody reads another's block."""
   until = jnp.asarray([[7] * 8 + [15] * 8 + [19] * 4])
   x = jnp.zeros((1, 20, 1, 2))
-  cut = chunked_attention._cut(AttentionConfig(block=4), x, x, x, until)
+  cut = jax.jit(chunked_attention._cut, static_argnums=0)(
+    AttentionConfig(block=4), x, x, x, until
+  )
   np.testing.assert_array_equal(cut.count, [1, 2, 1, 2, 1])
   assert [list(o[:n]) for o, n in zip(cut.order, cut.count, strict=True)] == [
     [0],
@@ -103,7 +113,9 @@ def test_a_block_of_other_branches_is_not_read():
   ]
 
 
-@pytest.mark.parametrize('explicit', [True, False])
+@pytest.mark.parametrize(
+  'explicit', [True, pytest.param(False, marks=pytest.mark.nightly)]
+)
 def test_a_tree_is_its_paths(explicit):
   """Hidden states of a decoder: each path of the tree as a row of its own."""
   c = transformer.DecoderConfig(

@@ -138,7 +138,8 @@ def program(shape, group, message=6):
   [
     (APART, (), GROUP, True),
     (MIXED, (), GROUP, True),
-    (MIXED, (), 8, True),  # by four: of eight, twelve slots hold no families
+    # By four: of eight, twelve slots hold no families.
+    pytest.param(MIXED, (), 8, True, marks=pytest.mark.nightly),
     (MIXED, (0, 3, 5, 6, 11), GROUP, True),
     (IMPURE, (), GROUP, False),
     (IMPURE, (5,), GROUP, True),

@@ -36,7 +36,9 @@ def test_classes_are_those_of_equal_prompts(kinds):
   assert [words[first[x]] for x in of] == words
 
 
-@pytest.mark.parametrize('kinds', [1, 3, 40])
+@pytest.mark.parametrize(
+  'kinds', [pytest.param(1, marks=pytest.mark.nightly), 3, 40]
+)
 def test_hidden_states_and_caches_are_those_of_each_slot(kinds, monkeypatch):
   monkeypatch.setattr(distinct_prompts, 'TOKENS', 12)
   tokens, length = prompts(kinds)

@@ -1,5 +1,6 @@
 """Messages in three parts: how they are read, and how they are shown."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -44,13 +45,18 @@ def _record():
 
 @pytest.mark.parametrize('layout', ['per_turn', 'full_history'])
 def test_spans_of_rows(layout):
-  r = hierarchical.mark(_record(), SWITCH, TAG)
+  r = jax.jit(hierarchical.mark, static_argnums=(1, 2))(_record(), SWITCH, TAG)
   np.testing.assert_array_equal(
     r.columns['switch'], [[1, 0, 0, 0], [0, 0, 1, 0]]
   )
-  place = record.per_turn(r) if layout == 'per_turn' else None
-  place = place or record.full_history(r, 40)
-  rows = record.rows(r, place, 0)
+
+  @jax.jit
+  def rows_of(r):
+    if layout == 'per_turn':
+      return record.rows(r, record.per_turn(r), 0)
+    return record.rows(r, record.full_history(r, 40), 0)
+
+  rows = jax.device_get(rows_of(r))
   for (b, k), said in SAID.items():
     here = (rows.traj == b) & (rows.turn == k) & rows.sampled
     np.testing.assert_array_equal(rows.tokens[here], said)

@@ -1,5 +1,7 @@
 """Hinted readings: the same messages after a text and what was read."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -65,6 +67,7 @@ def rows_of(r, frame, full: bool):
   return f(r)
 
 
+@functools.partial(jax.jit, static_argnums=1)
 def own_rows(r, full: bool):
   layout = record_lib.full_history(r, WIDTH) if full else record_lib.per_turn(r)
   return record_lib.rows(r, layout, 7)
@@ -115,7 +118,7 @@ def test_outputs_are_compared_by_index(frame, full):
 def test_no_hint_is_what_was_sampled():
   r, (hint, _) = record(), table()
   none, system = jnp.zeros(B, jnp.int32), FRAMES['system']
-  own = own_rows(r, full=False)
+  own = own_rows(r, False)
   for frame in FRAMES.values():
     rows = hinted.hinted_rows(r, hint, none, frame, 7)
     t = own.tokens.shape[1]

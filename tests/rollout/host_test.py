@@ -38,7 +38,7 @@ WORDS = tokenizer.Embedded()
 SHAPE = transformer.DecoderConfig(
   vocab=WORDS.vocab_size,
   width=16,
-  layers=2,
+  layers=1,
   heads=2,
   kv_heads=2,
   head_dim=8,
@@ -313,7 +313,7 @@ def test_who_shares_the_slots_changes_nothing():
   attempts = make_attempts(np.repeat(np.arange(5), 3), 3, 5, 1.0)
   made = stage(chatty.Chatty(), tasks)
   a, _ = played(made, attempts, slots=2, count=6)
-  b, _ = played(made, attempts, slots=6, count=3)
+  b, _ = played(made, attempts, slots=3, count=3)
   np.testing.assert_array_equal(a.message, b.message)
   np.testing.assert_array_equal(a.context, b.context)
   np.testing.assert_allclose(a.logp, b.logp, atol=1e-5)

@@ -52,7 +52,7 @@ def _laid(layout='history', padding=0):
 
 @pytest.mark.usefixtures('_float64')
 @pytest.mark.parametrize('pair', TARGETS)
-@pytest.mark.parametrize('layout', batches.LAYOUTS)
+@pytest.mark.parametrize('layout', batches.BY_DAY)
 def test_targets(layout, pair):
   laid, batch, heads, (q1, q2, v1, v2) = _laid(layout, padding=2)
   goal, weight = TARGETS[pair](heads, batch)
@@ -123,7 +123,7 @@ def test_golden_targets_of_two_turns():
 
 
 @pytest.mark.usefixtures('_float64')
-@pytest.mark.parametrize('layout', batches.LAYOUTS)
+@pytest.mark.parametrize('layout', batches.BY_DAY)
 def test_advantage(layout):
   _, batch, heads, (q1, q2, v1, v2) = _laid(layout, padding=2)
   a = np.asarray(jax.jit(archer.advantage)(heads, batch))

@@ -171,6 +171,7 @@ def test_learning_the_pairs_raises_their_accuracy():
   assert right == pairs == 4
 
 
+@functools.cache
 def moved_prm():
   batch, state, signals = parts()
   signal = compiled()
@@ -183,9 +184,9 @@ def test_step_rewards_are_a_float64_recomputation():
   batch, _, signals = parts()
   state, signal = moved_prm()
   fields, _ = signal.score(state, batch, signals)
-  logits = {}
+  logits, forward = {}, jax.jit(transformer.forward, static_argnums=0)
   for role in ('prm', 'policy'):
-    hidden = transformer.forward(
+    hidden = forward(
       SHAPE, state.params[role], batch.rows.tokens, batch.rows.seg
     )
     w = np.asarray(state.params[role]['embed'], np.float64)

@@ -65,7 +65,9 @@ def states(alg, batch, count=2):
   return out
 
 
-@pytest.mark.parametrize('heads', [0, 1])
+@pytest.mark.parametrize(
+  'heads', [pytest.param(0, marks=pytest.mark.nightly), 1]
+)
 def test_two_updates(heads):
   """From the policies after each step; it takes none of its own."""
   first, second, third = states(learner(heads), batch_of())

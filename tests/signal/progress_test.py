@@ -32,7 +32,7 @@ def _by_hand(s):
 
 
 @pytest.mark.usefixtures('_float64')
-@pytest.mark.parametrize('layout', batches.LAYOUTS)
+@pytest.mark.parametrize('layout', batches.BY_DAY)
 def test_loss_and_gradient(layout):
   laid = batches.lay(STORY, layout, padding=2)
   c, loss, slope = _by_hand(STORY)

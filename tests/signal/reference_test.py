@@ -1,5 +1,6 @@
 """The frozen reference reads the parameters of its own role."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -11,7 +12,7 @@ def test_a_reference_reads_its_own_role():
   state = tables.make_state()
   for role in ('reference', 'value'):
     signal = reference.reference(tables.CONTEXT, role=role)
-    fields, _ = signal.score(state, tables.LAID.batch, {})
+    fields, _ = jax.jit(signal.score)(state, tables.LAID.batch, {})
     want = np.asarray(state.params[role]['table'])[tables.ROWS.tokens][..., 0]
     live = np.any(tables.ROWS.sampled, axis=1)
     np.testing.assert_allclose(fields['ref_logp'][live], want[live], rtol=1e-6)
@@ -31,7 +32,7 @@ def test_a_reading_of_its_own():
     readings={'hinted': rows.replace(tokens=words, **moved)}
   )
   signal = reference.reference(tables.CONTEXT, reading='hinted')
-  fields, _ = signal.score(state, batch, {})
+  fields, _ = jax.jit(signal.score)(state, batch, {})
   table = np.asarray(state.params['reference']['table'])[..., 0]
   want = np.where(rows.sampled, table[(rows.tokens + 1) % tables.WORDS], 0)
   np.testing.assert_allclose(fields['ref_logp'], want, rtol=1e-6)
@@ -43,7 +44,7 @@ def test_the_distance_of_each_turn():
   scored = jnp.asarray(batch.turns.scored).at[0].set(False)
   batch = batch.replace(turns=batch.turns.replace(scored=scored))
   signal = reference.kl_by_turn(tables.CONTEXT)
-  _, metrics = signal.score(None, batch, signals)
+  _, metrics = jax.jit(signal.score)(None, batch, signals)
   story, want = tables.STORY, {}
   for b, sizes in enumerate(story.size):
     for k, n in enumerate(sizes):

@@ -79,8 +79,10 @@ def test_border_and_invalid_messages_hold_the_player():
   assert go(env, state, [LEFT, UP])[1] == ('P_\nHG\n', 'P_\nHG\n')
 
 
-@pytest.mark.parametrize('intended', [1 / 3, 0.7, 1.0])
-@pytest.mark.parametrize('action', [LEFT, DOWN, RIGHT, UP])
+@pytest.mark.parametrize(
+  ('action', 'intended'),
+  [(LEFT, 1 / 3), (DOWN, 0.7), (RIGHT, 1.0), (UP, 0.7)],
+)
 def test_slips_are_as_likely_as_the_rules_say(action, intended):
   env, state = lake('___ _S_ __G', intended)
   state = state.replace(player=jnp.int32(4))

@@ -7,6 +7,7 @@ micro-batches}; folded rows on meshes of other shapes as well.
 
 import contextlib
 import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -37,7 +38,8 @@ SHARES = {  # of the devices of other meshes, on which rows are folded
 MESHES = {'none': None, 'explicit': (FSDP, True), 'auto': (FSDP, False)}
 MESHES |= {name: (sizes, True) for name, sizes in SHARES.items()}
 MESHES |= {f'auto {name}': (sizes, False) for name, sizes in SHARES.items()}
-KINDS = ('none', 'explicit', pytest.param('auto', marks=pytest.mark.nightly))
+KINDS = 'none', 'explicit', 'auto'
+NIGHTLY = pytest.mark.nightly
 STREAMS = {
   'grpo': ('episode_return', 'center', 'scale'),
   'rloo': ('episode_return', 'leave_one_out'),
@@ -230,10 +232,21 @@ def expected(story: str):
   }
 
 
+def by_day(pairs, *sides):
+  """Pairs of the product of the sides; others than these run at night."""
+  return [
+    pytest.param(*x, marks=[] if x in pairs else NIGHTLY)
+    for x in itertools.product(*sides)
+  ]
+
+
+BY_DAY = ('none', layouts.N), ('explicit', MICRO), ('explicit', FOLDED)
+
+
 @pytest.mark.parametrize(
-  'micro', [layouts.N, MICRO, FOLDED], ids=['whole', 'micro', 'folded']
+  ('kind', 'micro'),
+  by_day(BY_DAY, KINDS, (layouts.N, MICRO, FOLDED)),
 )
-@pytest.mark.parametrize('kind', KINDS)
 @pytest.mark.parametrize('layout', layouts.LAYOUTS)
 @pytest.mark.parametrize('story', STORIES)
 def test_gradients_are_those_of_the_episodes(story, layout, kind, micro):
@@ -257,8 +270,14 @@ def test_devices_fold_their_own_rows(kind, micro):
         assert difference(got[method], want) < 1e-5
 
 
-@pytest.mark.parametrize('reduce', ['trajectory_mean', 'token_mean'])
-@pytest.mark.parametrize('kind', KINDS)
+@pytest.mark.parametrize(
+  ('kind', 'reduce'),
+  by_day(
+    (('none', 'token_mean'), ('explicit', 'trajectory_mean')),
+    KINDS,
+    ('trajectory_mean', 'token_mean'),
+  ),
+)
 def test_in_float64_they_agree_to_rounding(kind, reduce):
   with jax.enable_x64(True):
     for s in STORIES.values():

@@ -147,7 +147,7 @@ def test_one_worker_and_two_that_were_killed_report_the_same(
     return analysis.report(s, execute.trained(s, str(folder), *at_once))
 
   monkeypatch.setattr(runs, 'run', run)
-  s = made_up_study.make_study(grid=(1e-3, 2e-3, 4e-3), rate=2e-3, pairs=4)
+  s = made_up_study.make_study(grid=(1e-3, 2e-3, 4e-3), rate=2e-3, pairs=2)
   one = report(tmp_path / 'one', 1, 1)
   every = sorted(begun)
   begun.clear()

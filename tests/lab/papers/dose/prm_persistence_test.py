@@ -107,7 +107,7 @@ def _float64():
 
 
 @pytest.mark.usefixtures('_float64')
-@pytest.mark.parametrize('layout', batches.LAYOUTS)
+@pytest.mark.parametrize('layout', batches.BY_DAY)
 def test_measures_are_those_of_loops(layout):
   laid = given(layout)
   metrics = jax.jit(score)(tables(), laid.batch, laid.signals)
@@ -122,7 +122,7 @@ def test_measures_are_those_of_loops(layout):
 
 @pytest.mark.nightly
 @pytest.mark.usefixtures('_float64')
-@pytest.mark.parametrize('layout', batches.LAYOUTS)
+@pytest.mark.parametrize('layout', batches.BY_DAY)
 def test_a_mesh_does_not_matter(layout):
   laid = given(layout)
   f = functools.partial(score, tables())
