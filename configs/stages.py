@@ -1,8 +1,8 @@
-"""Stages of a config: which there are, and the config of each.
+"""Stages of a config, and the config of each.
 
-A stage of c.stage is played with the config that its changes make of c:
-`config_of`. What is inherited and fits no component of the stage any more (an
-hp of a loss that it does not name) is left out of it.
+A stage of c.stage runs with c plus the stage's changes: `config_of`. Inherited
+settings without a component in the stage (an hp of a loss that it does not
+name) are dropped.
 """
 
 import json
@@ -35,7 +35,13 @@ FIXED = {
 }
 # What a sampler is made of; the rest of a config is about learning.
 _SAMPLED = (
-  *('env', 'rollout', 'host', 'service', 'judging', 'judge', 'reward'),
+  'env',
+  'rollout',
+  'host',
+  'service',
+  'judging',
+  'judge',
+  'reward',
   'collect',
 )
 _SAMPLED_HP = ('rollout', 'collect', 'judge', 'reward')
@@ -45,7 +51,7 @@ _BY_NAME = ('coef', 'loss_aggregation', 'select')  # of streams and loss terms
 class StagePlan(NamedTuple):
   """Stage before anything is built.
 
-  config: `c` itself where nothing differs
+  config: `c` itself if the stage has no changes
   """
 
   name: str
@@ -55,7 +61,7 @@ class StagePlan(NamedTuple):
 
 
 def plans(c: ConfigDict, names: tuple[str, ...] = ()) -> list[StagePlan]:
-  """The stages that have steps to do, in order.
+  """Lists the stages that have steps, in order.
 
   Args:
     names: in place of c.stages
@@ -76,42 +82,39 @@ def plans(c: ConfigDict, names: tuple[str, ...] = ()) -> list[StagePlan]:
 
 
 def check(c: ConfigDict) -> None:
-  """Raises ValueError, one sentence, for a list of stages that cannot be."""
+  """Raises ValueError, one sentence, for an invalid list of stages."""
   for name in c.stages:
     if name not in (*OWN, *c.stage):
       close = suggest(name, (*OWN, *c.stage))
       raise ValueError(
-        f'c.stages names {name!r}{close}, which is no stage: c.stage has'
-        f' {tuple(c.stage)}; add it by base.stage(c, {name!r}, steps=...)'
+        f'c.stages must be among {tuple(c.stage)} of c.stage, got'
+        f' {name!r}{close}; add it with base.stage(c, {name!r}, steps=...)'
       )
   for name, stage in c.stage.items():
     if name in OWN or name in RESERVED:
-      raise ValueError(
-        f'c.stage.{name} takes a name that a run has already; call the stage'
-        ' otherwise'
-      )
+      raise ValueError(f'c.stage.{name} has a reserved name; rename the stage')
     if name not in c.stages:
       raise ValueError(
-        f'c.stage.{name} is not played: c.stages={tuple(c.stages)}; add'
-        f' {name!r} there, or leave the stage out'
+        f'c.stage.{name} must be in c.stages, got {tuple(c.stages)}; add'
+        f' {name!r} there, or remove the stage'
       )
     for path in changes(stage):
       for fixed, why in FIXED.items():
         if path == fixed or path.startswith(f'{fixed}.'):
           raise ValueError(
-            f'stage.{name}.{path} cannot differ between stages ({why}); set'
+            f'stage.{name}.{path} must not differ between stages ({why}); set'
             f' {path} for the whole run'
           )
 
 
 def changes(stage: ConfigDict) -> dict[str, Any]:
-  """{path: value} of what differs in a stage."""
+  """Returns {path: value} of the changes of a stage."""
   tree = {k: v for k, v in stage.to_dict().items() if k not in base.STAGE}
   return traverse_util.flatten_dict(tree, sep='.')
 
 
 def config_of(c: ConfigDict, name: str) -> ConfigDict:
-  """The config that the stage is played with, without stages of its own."""
+  """Builds the config of a stage, without stages of its own."""
   stage, new = c.stage[name], c.copy_and_resolve_references()
   given = changes(stage)
   with new.unlocked(), new.ignore_type():
@@ -129,7 +132,7 @@ def config_of(c: ConfigDict, name: str) -> ConfigDict:
 
 
 def _put(c: ConfigDict, values: dict[str, Any]) -> None:
-  """Sets values by path, with sections that are not there yet."""
+  """Sets values by path, creating missing sections."""
   for path, value in values.items():
     *sections, last = path.split('.')
     node = c
@@ -152,7 +155,7 @@ def _move(c: ConfigDict, name: str) -> None:
 
 
 def _prune(c: ConfigDict, given: dict[str, Any]) -> None:
-  """Leaves out what is inherited and of components that are not named."""
+  """Drops inherited settings of components that are not named."""
   spec = base.wiring(c)
   named = {(scope, piece) for scope, _, piece in registry.parts(spec)}
   for scope, pieces in list(c.hp.items()):
@@ -183,7 +186,7 @@ def _scheduled(schedule: ConfigDict) -> list[str]:
 
 
 def there(c: ConfigDict, path: str) -> bool:
-  """Returns whether a config has something at a path."""
+  """Returns whether a config has a value at a path."""
   node: Any = c
   for name in path.split('.'):
     if not isinstance(node, ConfigDict) or name not in node:
@@ -193,12 +196,12 @@ def there(c: ConfigDict, path: str) -> bool:
 
 
 def world(c: ConfigDict) -> str:
-  """Text that is equal for configs with the same tasks."""
+  """Returns a text equal for configs with the same tasks."""
   return json.dumps([c.env.to_dict(), c.data], sort_keys=True, default=str)
 
 
 def sampled(c: ConfigDict) -> str:
-  """Text that is equal for configs whose samplers do the same."""
+  """Returns a text equal for configs with equivalent samplers."""
   parts = {name: c[name] for name in _SAMPLED}
   hp = {x: c.hp[x].to_dict() for x in _SAMPLED_HP if x in c.hp}
   tree = {
@@ -212,10 +215,10 @@ def sampled(c: ConfigDict) -> str:
 
 
 def add_fields(c: ConfigDict, paths: Iterable[str]) -> None:
-  """Adds to stages what a flag sets there, with the value that it has now.
+  """Adds fields that flags set to stages, with their current values.
 
   Args:
-    paths: 'stage.<name>.<path>'; one that is no field is left alone
+    paths: 'stage.<name>.<path>'; unknown fields are ignored
   """
   for whole in paths:
     section, _, rest = whole.partition('.')

@@ -32,13 +32,13 @@ def value(c):
 
 
 def phi(c):
-  """A language model that is carried along with the policy."""
+  """Returns the role of a language model that follows the policy."""
   base.role(c, 'prm', lr=6e-4, max_grad_norm=10.0)
   base.role(c, 'previous', kind='ema')
 
 
 def streams(c, signal):
-  """The episode's credit and that of the signal's step rewards."""
+  """Returns the streams of the episode and of the signal's step rewards."""
   c.loss_aggregation.ppo = 'trajectory_mean'
   c.advantage = ('episode', 'step')
   c.stream.episode = ('episode_return', 'center', 'scale')

@@ -42,8 +42,12 @@ CASES = [
     ('train', (G, f'--config.{field}={value}', W), field)
     for field, value in (
       *(('steps', x) for x in ('', 'ten', '1.5', 'é\u2028', '1e400')),
-      *(('role', '{}'), ('advantage', '1'), ('env.name', '..:x')),
-      *(('hp', 'x'), ('sft.lr', 'ten'), ('loss', 'None')),
+      ('role', '{}'),
+      ('advantage', '1'),
+      ('env.name', '..:x'),
+      ('hp', 'x'),
+      ('sft.lr', 'ten'),
+      ('loss', 'None'),
     )
   ),
   ('train', (G, '--config.steps=', W), 'whole number'),

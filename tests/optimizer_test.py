@@ -337,16 +337,16 @@ def test_muon_on_a_mesh(explicit):
 @pytest.mark.parametrize(
   ('text', 'sentence'),
   [
-    ('adamm', "is unknown; choose from 'adam', 'adafactor' and 'optax:<name>'"),
-    ('optax:lyon', 'names no optimizer: optax.lyon does not exist'),
-    ('optax:scale_by_adam', 'or takes no learning_rate'),
-    ('optax:lion(0.9)', "has arguments '0.9' that are not <name>="),
-    ('optax:lion(b1=x)', "has arguments 'b1=x' that are not <name>="),
-    ('optax:lion(b3=0.9)', "sets 'b3', which is no argument of optax.lion"),
-    ('optax:lion(learning_rate=1)', "sets 'learning_rate'"),
+    ('adamm', "'adam', 'adafactor', or 'optax:<name>'"),
+    ('optax:lyon', 'got optax.lyon'),
+    ('optax:scale_by_adam', 'got optax.scale_by_adam'),
+    ('optax:lion(0.9)', "got '0.9'"),
+    ('optax:lion(b1=x)', "got 'b1=x'"),
+    ('optax:lion(b3=0.9)', "got 'b3'"),
+    ('optax:lion(learning_rate=1)', "got 'learning_rate'"),
     ('optax:muon(ns_coeffs="x")', 'cannot be used (Unknown ns_coeff'),
     ('optax:lbfgs', 'cannot be used'),
-    (3, 'is no text'),
+    (3, "'adam', 'adafactor', or"),
   ],
 )
 def test_an_optimizer_that_cannot_be_is_one_sentence(text, sentence):

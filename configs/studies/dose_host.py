@@ -1,9 +1,8 @@
 """Dose and response in a world on the host: configs/studies/dose.py, of texts.
 
 The embedded language model looks for a coin in a house of rooms, played by
-TextWorld in processes of their own. Known of each turn is the difference of
-the solver's value, what `oprl_truth` is rewarded with; an error that is drawn
-afresh is planted in it, at five correlations.
+TextWorld in separate processes. The step reward is the change of the solver's
+value, as in `oprl_truth`, with independent errors planted at five correlations.
 
   pip install -e '.[games]'
   python -m experiments.compare --study=configs/studies/dose_host.py \
@@ -27,7 +26,7 @@ CLAIMS = (
   claim('Progress has room', dose.EXACT, 'grpo', 0.05),
   claim('An error drawn afresh at .4 leaves a gain', 'white_40', 'grpo', 0.03),
   claim('So does one at .2', 'white_20', 'grpo', 0.02),
-  claim('What knows nothing costs', 'white_0', 'grpo', -0.02),
+  claim('Pure noise costs', 'white_0', 'grpo', -0.02),
 )
 
 
@@ -62,7 +61,7 @@ def get_study() -> Study:
     extra_metrics={dose.PROGRESS: 'degraded_truth/correlation'},
     notes=(
       'GRPO and progress were run on seeds 0 and 1, whose difference was seen',
-      'errors that last, and those of the turn or the message',
+      'persistent errors, and errors shared by a turn or a message',
       'errors have the rate of progress',
     ),
   )
